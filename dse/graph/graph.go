@@ -1,0 +1,80 @@
+// Package graph holds a network as Sluice maps it: a list of fused layers over NHWC tensors of one
+// sample, and the exits. dse/onnx produces it, dse/quant, dse/mapping and dse/compile read it.
+//
+// Invariants after Check: nodes stand in topological order; every tensor has one producer (a node
+// or the network's input); every shape is positive; exits are in order of depth and the nodes up to
+// exit i (its head included) form segments 0..i.
+package graph
+
+// TensorID indexes Graph.Tensors.
+type TensorID int
+
+// None marks an absent tensor.
+const None TensorID = -1
+
+// Tensor is one feature map of one sample, H x W x C, channels innermost.
+type Tensor struct {
+	Name    string
+	H, W, C int
+}
+
+// Elems is the number of elements of one sample.
+func (t Tensor) Elems() int { return t.H * t.W * t.C }
+
+// Op is what a node computes.
+type Op int
+
+// Operators that remain after import. BatchNormalization, Pad, activation functions, Flatten and
+// the like are folded into these.
+const (
+	Conv    Op = iota // convolution; fully connected is a convolution over the whole map
+	MaxPool           // padding counts as minus infinity
+	AvgPool           // also the global one
+	Concat            // by channel
+	Add               // an addition that could not be fused into a convolution
+)
+
+// Window is the geometry of a convolution or pool. Bottom and right padding follow from the
+// output's size.
+type Window struct {
+	KH, KW, SH, SW, PT, PL, PB, PR int
+}
+
+// Node is one fused layer.
+type Node struct {
+	Name   string
+	Op     Op
+	Inputs []TensorID // Conv and pools: one; Add: two; Concat: two or more
+	Output TensorID
+	Window Window
+
+	// Convolution. Groups divides input and output channels (depthwise: Groups = C of the input).
+	Groups   int
+	Weights  []float32 // [C out][KH][KW][C in / Groups]
+	Bias     []float32 // [C out], never nil for Conv
+	Residual TensorID  // added before the clamp, or None
+
+	// Activation, after the residual: y = min(max(y, ClampLo), ClampHi); infinities where absent.
+	ClampLo, ClampHi float32
+
+	// Average pool.
+	CountIncludePad bool
+}
+
+// Exit is a classifier head's output.
+type Exit struct {
+	Name   string
+	Tensor TensorID // logits, 1 x 1 x classes
+}
+
+// Graph is a network with exits.
+type Graph struct {
+	Name    string
+	Input   TensorID
+	Tensors []Tensor
+	Nodes   []Node
+	Exits   []Exit // in order of depth; the last is the network's end
+	// Segment[n] is the segment of node n: 0 up to and including exit 0's head, and so on. Nodes
+	// are ordered by segment, and inside one the backbone stands before the head.
+	Segment []int
+}

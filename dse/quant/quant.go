@@ -1,0 +1,33 @@
+// Package quant turns a float graph into 16-bit fixed point with power-of-two scales, and proves
+// that no accumulator overflows.
+//
+// A tensor with fraction F holds round(x * 2^F) as int16. A layer computes (design/npu, "Numbers")
+//
+//	y = clamp(sat16(rnd(acc + bias + (res << rs), sh)))
+//
+// with acc the exact sum of w*x at fraction WFrac + Frac[input].
+package quant
+
+import "github.com/sluice-npu/sluice/dse/graph"
+
+// Layer holds the integers of one node of the graph; fields that its operator lacks are zero.
+type Layer struct {
+	Weights          []int16 // as graph.Node.Weights: [C out][KH][KW][C in / Groups]
+	WFrac            int     // fraction bits of the weights
+	Bias             []int32 // at the accumulator's fraction, WFrac + Frac[input]
+	Shift            int     // sh >= 0: accumulator to output
+	ResShift         int     // rs >= 0: residual to accumulator
+	ClampLo, ClampHi int16   // on the output's scale; -32768 and 32767 where there is no clamp
+
+	// Average pool: M = round(2^S / n) scaled to the output's fraction; AvgTable[n] where n varies
+	// at the borders (count_include_pad = 0), nil otherwise.
+	AvgMul, AvgShift int
+	AvgTable         []int32
+}
+
+// Network is a quantised graph.
+type Network struct {
+	Graph  *graph.Graph
+	Frac   []int   // fraction bits, by tensor; the inputs and the output of a Concat share one
+	Layers []Layer // by node
+}

@@ -1,0 +1,3 @@
+module github.com/sluice-npu/sluice
+
+go 1.26

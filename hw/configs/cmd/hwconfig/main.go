@@ -1,0 +1,79 @@
+// Command hwconfig prints a configuration of the NPU.
+//
+// Exit codes: 0 ok, 2 usage, 3 the configuration is refused.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+const usage = `hwconfig prints a configuration of the NPU as JSON.
+
+  hwconfig NAME             JSON; NAME is embedded (see -list) or the path of a YAML file
+  hwconfig -verilator NAME  the -G flags of npu_top, on one line
+  hwconfig -list            the embedded names
+
+Example: verilator --cc $(go run ./hw/configs/cmd/hwconfig -verilator run) ...
+
+`
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("hwconfig", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	verilator := fs.Bool("verilator", false, "print the -G flags of npu_top")
+	list := fs.Bool("list", false, "list the embedded configurations")
+	fs.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if *list && fs.NArg() == 0 && !*verilator {
+		for _, n := range configs.Names() {
+			fmt.Fprintln(stdout, n)
+		}
+		return 0
+	}
+	if fs.NArg() != 1 || *list {
+		fs.Usage()
+		return 2
+	}
+	d, err := configs.Load(fs.Arg(0))
+	if err != nil {
+		fmt.Fprintln(stderr, "hwconfig:", err)
+		return 3
+	}
+	if *verilator {
+		fmt.Fprintln(stdout, strings.Join(d.VerilatorParams(), " "))
+		return 0
+	}
+	enc := json.NewEncoder(stdout)
+	enc.SetIndent("", "  ")
+	err = enc.Encode(struct {
+		configs.Design
+		NB        int    `json:"nb"`
+		ABufElems int    `json:"abuf_elems"`
+		Hash      string `json:"design_hash"`
+	}{d, d.NB(), d.ABufElems(), fmt.Sprintf("%016x", d.Hash())})
+	if err != nil {
+		fmt.Fprintln(stderr, "hwconfig:", err)
+		return 3
+	}
+	return 0
+}

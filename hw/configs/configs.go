@@ -1,0 +1,246 @@
+// Package configs holds the named configurations of the NPU: one YAML file a design, embedded. A
+// Design carries the parameters of npu_top, the clock and the DRAM it is judged with; Hash names
+// what is in hardware and is what the DESIGN_HASH registers answer.
+package configs
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// maxFile bounds what is read from a file named by the user.
+const maxFile = 64 << 10
+
+// Design is one configuration of the hardware. The symbols are the paper's: an array of TC
+// processing elements, each TP wide, with accumulators TR rows deep.
+type Design struct {
+	Name   string `yaml:"name" json:"name"`
+	Reason string `yaml:"reason" json:"reason"` // why this configuration exists
+	Board  string `yaml:"board" json:"board"`   // zc706, zcu104 or empty: simulated only
+
+	TR int `yaml:"TR" json:"TR"` // rows of an accumulator bank
+	TP int `yaml:"TP" json:"TP"` // width of a PE's MAC tree
+	TC int `yaml:"TC" json:"TC"` // processing elements
+
+	NAXI     int `yaml:"n_axi" json:"n_axi"`         // AXI masters
+	AXIBytes int `yaml:"axi_bytes" json:"axi_bytes"` // bytes of a beat
+	MaxBurst int `yaml:"max_burst" json:"max_burst"` // beats of the longest burst
+
+	WLoad      int `yaml:"w_load" json:"w_load"`           // PEs whose weights are loaded per cycle
+	Drain      int `yaml:"drain" json:"drain"`             // words post-processed per cycle
+	ABufWords  int `yaml:"abuf_words" json:"abuf_words"`   // words of one bank of one half of the activation buffer
+	WRingBeats int `yaml:"wring_beats" json:"wring_beats"` // beats of the weights ring
+	CMax       int `yaml:"c_max" json:"c_max"`             // most output channels of a layer
+
+	Stack bool `yaml:"stack" json:"stack"` // Stackable PEs: k = 1/2, 2
+	Fluid bool `yaml:"fluid" json:"fluid"` // sample groups: s = 2
+	Stub  bool `yaml:"stub" json:"stub"`   // MACs left out, all control kept
+
+	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"`
+	DRAM     DRAM    `yaml:"dram" json:"dram"`
+}
+
+// DRAM is the memory a design is judged with.
+type DRAM struct {
+	BytesPerCycle float64 `yaml:"bytes_per_cycle" json:"bytes_per_cycle"`
+	LatencyCycles int     `yaml:"latency_cycles" json:"latency_cycles"`
+}
+
+// required are the keys a file must have; only stub may be left out.
+var required = []string{
+	"name", "reason", "board", "TR", "TP", "TC", "n_axi", "axi_bytes", "max_burst", "w_load", "drain",
+	"abuf_words", "wring_beats", "c_max", "stack", "fluid", "clock_mhz", "dram",
+}
+
+// Names lists the embedded configurations, sorted.
+func Names() []string {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		return nil // an embedded root can always be read
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Load reads an embedded configuration by name, or a file where the argument holds a slash or
+// ends in .yaml.
+func Load(nameOrPath string) (Design, error) {
+	if strings.ContainsRune(nameOrPath, '/') || strings.HasSuffix(nameOrPath, ".yaml") {
+		f, err := os.Open(nameOrPath)
+		if err != nil {
+			return Design{}, fmt.Errorf("load configuration: %w", err)
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+		if err != nil {
+			return Design{}, fmt.Errorf("load configuration %s: %w", nameOrPath, err)
+		}
+		if len(text) > maxFile {
+			return Design{}, fmt.Errorf("load configuration %s: longer than %d bytes", nameOrPath, maxFile)
+		}
+		return Parse(nameOrPath, text)
+	}
+	text, err := files.ReadFile(nameOrPath + ".yaml")
+	if err != nil {
+		return Design{}, fmt.Errorf("load configuration: there is no %q; there are %s (or give a path)",
+			nameOrPath, strings.Join(Names(), ", "))
+	}
+	d, err := Parse(path.Join("hw/configs", nameOrPath+".yaml"), text)
+	if err == nil && d.Name != nameOrPath {
+		return Design{}, fmt.Errorf("hw/configs/%s.yaml: name: expected %q, found %q", nameOrPath, nameOrPath, d.Name)
+	}
+	return d, err
+}
+
+// Parse reads and validates one configuration; file is for messages. Unknown, repeated and missing
+// keys are refused.
+func Parse(file string, text []byte) (Design, error) {
+	var d Design
+	dec := yaml.NewDecoder(bytes.NewReader(text))
+	dec.KnownFields(true)
+	if err := dec.Decode(&d); err != nil {
+		return Design{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return Design{}, fmt.Errorf("%s: expected one YAML document", file)
+	}
+	var keys map[string]yaml.Node
+	if err := yaml.Unmarshal(text, &keys); err != nil {
+		return Design{}, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, k := range required {
+		if _, ok := keys[k]; !ok {
+			return Design{}, fmt.Errorf("%s: key %q is missing", file, k)
+		}
+	}
+	if err := d.Validate(); err != nil {
+		return Design{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return d, nil
+}
+
+// FieldError says which parameter of a design is out of range.
+type FieldError struct {
+	Field string // the YAML key
+	Value any
+	Want  string
+}
+
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("%s: expected %s, found %v", e.Field, e.Want, e.Value)
+}
+
+var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// Validate checks every parameter. The error joins one *FieldError a parameter that is wrong.
+func (d Design) Validate() error {
+	var errs []error
+	want := func(ok bool, field string, value any, want string) {
+		if !ok {
+			errs = append(errs, &FieldError{field, value, want})
+		}
+	}
+	in := func(field string, v, lo, hi int) {
+		want(v >= lo && v <= hi, field, v, fmt.Sprintf("%d..%d", lo, hi))
+	}
+	pow2 := func(v int) bool { return v > 0 && v&(v-1) == 0 }
+
+	want(nameRE.MatchString(d.Name), "name", d.Name, "up to 64 of a-z 0-9 - _")
+	want(slices.Contains([]string{"", "zc706", "zcu104"}, d.Board), "board", d.Board, `"", zc706 or zcu104`)
+	want(d.TR >= 16 && d.TR <= 1<<16 && (pow2(d.TR) || d.TR%1024 == 0), "TR", d.TR,
+		"a power of two or a multiple of 1024, in 16..65536")
+	in("TP", d.TP, 2, 64)
+	in("TC", d.TC, 2, 512)
+	in("n_axi", d.NAXI, 1, 4)
+	want(d.AXIBytes == 8 || d.AXIBytes == 16, "axi_bytes", d.AXIBytes, "8 or 16")
+	in("max_burst", d.MaxBurst, 1, 256)
+	in("w_load", d.WLoad, 1, max(d.TC, 1))
+	in("drain", d.Drain, 1, max(d.TC, 1))
+	in("abuf_words", d.ABufWords, 16, 1<<16)
+	want(pow2(d.WRingBeats) && d.WRingBeats >= 16 && d.WRingBeats <= 1<<16, "wring_beats", d.WRingBeats,
+		"a power of two in 16..65536")
+	in("c_max", d.CMax, 16, 1<<16-1)
+	want(d.ClockMHz > 0 && d.ClockMHz <= 10000, "clock_mhz", d.ClockMHz, "more than 0, at most 10000")
+	want(d.DRAM.BytesPerCycle > 0 && d.DRAM.BytesPerCycle <= 1024, "dram.bytes_per_cycle", d.DRAM.BytesPerCycle,
+		"more than 0, at most 1024")
+	in("dram.latency_cycles", d.DRAM.LatencyCycles, 0, 1<<20)
+	return errors.Join(errs...)
+}
+
+// NB is the number of banks of the activation buffer: the power of two >= 2*TP.
+func (d Design) NB() int {
+	if d.TP < 1 {
+		return 0
+	}
+	return 1 << bits.Len(uint(2*d.TP-1))
+}
+
+// ABufElems is what one half of the activation buffer holds, in elements of 16 bits.
+func (d Design) ABufElems() int { return d.NB() * d.ABufWords }
+
+// MACs is what the array multiplies in a cycle.
+func (d Design) MACs() int { return d.TP * d.TC }
+
+type param struct {
+	name  string
+	value int
+}
+
+// params are npu_top's, in one order.
+func (d Design) params() []param {
+	flag := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	return []param{
+		{"T_R", d.TR}, {"T_P", d.TP}, {"T_C", d.TC},
+		{"N_AXI", d.NAXI}, {"AXI_BYTES", d.AXIBytes}, {"MAX_BURST", d.MaxBurst},
+		{"W_LOAD", d.WLoad}, {"DRAIN", d.Drain}, {"ABUF_WORDS", d.ABufWords},
+		{"WRING_BEATS", d.WRingBeats}, {"C_MAX", d.CMax},
+		{"STUB", flag(d.Stub)}, {"STACK", flag(d.Stack)}, {"FLUID", flag(d.Fluid)},
+	}
+}
+
+// Hash is the design hash: the first 64 bits of SHA-256 over the parameters that are in hardware.
+// Name, reason, board, clock and DRAM do not count; a stub is another design than the full one.
+func (d Design) Hash() uint64 {
+	var b strings.Builder
+	b.WriteString("sluice-design/1\n")
+	for _, p := range d.params() {
+		fmt.Fprintf(&b, "%s=%d\n", p.name, p.value)
+	}
+	sum := sha256.Sum256([]byte(b.String()))
+	return binary.BigEndian.Uint64(sum[:8])
+}
+
+// VerilatorParams are the flags that give npu_top this design's parameters, one an argument
+// (the apostrophe of DESIGN_HASH needs quoting where a shell reads them).
+func (d Design) VerilatorParams() []string {
+	var out []string
+	for _, p := range d.params() {
+		out = append(out, fmt.Sprintf("-G%s=%d", p.name, p.value))
+	}
+	return append(out, fmt.Sprintf("-GDESIGN_HASH=64'h%016x", d.Hash()))
+}

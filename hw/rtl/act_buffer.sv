@@ -1,0 +1,120 @@
+// The activation buffer and Toeplitz forming: two halves, each of NB banks of 16 bit. Written a beat
+// at a time by the loader, read NB consecutive elements a cycle from any element on, rotated so that
+// lane j is element elem + j, and masked to lanes lo .. hi-1 (others read as fill_i).
+// Latency: 2 cycles from rd_valid_i to out_valid_o; no stall. tag_i travels along.
+module act_buffer #(
+  parameter int unsigned NB         = 16,
+  parameter int unsigned ABUF_WORDS = 1024,
+  parameter int unsigned IN_WORDS   = 4,
+  parameter int unsigned TAG        = 8,
+  localparam int unsigned LB = $clog2(NB),
+  localparam int unsigned WA = $clog2(ABUF_WORDS),
+  localparam int unsigned EW = LB + WA
+) (
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+  // loader: lane 0 of the beat is element wr_elem_i; wr_mask_i picks lanes
+  input  logic                   wr_half_i,
+  input  logic [EW-1:0]          wr_elem_i,
+  input  logic [IN_WORDS-1:0]    wr_mask_i,
+  input  logic [IN_WORDS*16-1:0] wr_data_i,
+  // reader
+  input  logic                   rd_valid_i,
+  input  logic                   rd_half_i,
+  input  logic [EW-1:0]          rd_elem_i,
+  input  logic [LB:0]            rd_lo_i,
+  input  logic [LB:0]            rd_hi_i,
+  input  logic [15:0]            rd_fill_i,
+  input  logic [TAG-1:0]         rd_tag_i,
+  output logic                   out_valid_o,
+  output logic [NB*16-1:0]       out_data_o,
+  output logic [NB-1:0]          out_mask_o,
+  output logic [TAG-1:0]         out_tag_o
+);
+  logic [NB*16-1:0] rdata[2];
+  logic [WA-1:0] wr_word, rd_word;
+  logic [LB-1:0] wr_lsb, rd_lsb;
+  assign wr_word = wr_elem_i[EW-1:LB];
+  assign wr_lsb = wr_elem_i[LB-1:0];
+  assign rd_word = rd_elem_i[EW-1:LB];
+  assign rd_lsb = rd_elem_i[LB-1:0];
+
+  for (genvar b = 0; b < NB; b++) begin : gen_bank
+    // the lane of the beat that falls into this bank, if any
+    logic [LB-1:0] lane;
+    logic          hit;
+    logic [15:0]   word;
+    logic [WA-1:0] waddr, raddr;
+    assign lane = LB'(b) - wr_lsb;
+    always_comb begin
+      hit = 1'b0;
+      word = '0;
+      for (int unsigned i = 0; i < IN_WORDS; i++) begin
+        if (lane == LB'(i)) begin
+          hit = wr_mask_i[i];
+          word = wr_data_i[i*16+:16];
+        end
+      end
+    end
+    if (b == NB - 1) begin : gen_top
+      assign waddr = wr_word;
+      assign raddr = rd_word;
+    end else begin : gen_low
+      assign waddr = (LB'(b) < wr_lsb) ? wr_word + 1'b1 : wr_word;
+      assign raddr = (LB'(b) < rd_lsb) ? rd_word + 1'b1 : rd_word;
+    end
+    for (genvar h = 0; h < 2; h++) begin : gen_half
+      ram_1r1w #(.WIDTH(16), .DEPTH(ABUF_WORDS)) u_ram (
+        .clk_i,
+        .we_i   (hit && (wr_half_i == 1'(h))),
+        .waddr_i(waddr),
+        .wdata_i(word),
+        .re_i   (rd_valid_i && (rd_half_i == 1'(h))),
+        .raddr_i(raddr),
+        .rdata_o(rdata[h][b*16+:16])
+      );
+    end
+  end
+
+  // ---- rotate and mask
+  logic          v1_q, half1_q;
+  logic [LB-1:0] lsb1_q;
+  logic [LB:0]   lo1_q, hi1_q;
+  logic [15:0]   fill1_q;
+  logic [TAG-1:0] tag1_q;
+  logic [NB*16-1:0] raw, turned, masked;
+  logic [2*NB*16-1:0] twice;
+  logic [NB-1:0] mask;
+
+  assign raw = rdata[half1_q];
+  assign twice = {raw, raw} >> {lsb1_q, 4'b0};
+  assign turned = twice[NB*16-1:0];
+  always_comb begin
+    for (int unsigned i = 0; i < NB; i++) begin
+      mask[i] = ((LB + 1)'(i) >= lo1_q) && ((LB + 1)'(i) < hi1_q);
+      masked[i*16+:16] = mask[i] ? turned[i*16+:16] : fill1_q;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      v1_q <= 1'b0;
+      out_valid_o <= 1'b0;
+    end else begin
+      v1_q <= rd_valid_i;
+      out_valid_o <= v1_q;
+    end
+    half1_q <= rd_half_i;
+    lsb1_q <= rd_lsb;
+    lo1_q <= rd_lo_i;
+    hi1_q <= rd_hi_i;
+    fill1_q <= rd_fill_i;
+    tag1_q <= rd_tag_i;
+    out_data_o <= masked;
+    out_mask_o <= mask;
+    out_tag_o <= tag1_q;
+  end
+
+  logic unused;
+  assign unused = ^twice[2*NB*16-1:NB*16];
+endmodule

@@ -1,0 +1,303 @@
+// Fills the halves of the activation buffer in turn with row tiles (layout: hw/README.md). A layer
+// begins when the layer before it is in DRAM (layers_written_i), a tile when its half is free. Rows
+// outside the image take no memory traffic but keep their place.
+//
+// avail_o[half] counts the row places of the tile that hold their data, in order, so that computing
+// starts long before a tile is complete; it falls to zero when free_i gives the half back.
+module act_loader #(
+  parameter int unsigned NB         = 16,
+  parameter int unsigned ABUF_WORDS = 1024,
+  parameter int unsigned AXI_BYTES  = 8,
+  localparam int unsigned AW = abi_pkg::ADDR_BITS,
+  localparam int unsigned BM = abi_pkg::B_MAX,
+  localparam int unsigned EW = $clog2(NB * ABUF_WORDS),
+  localparam int unsigned WPB = AXI_BYTES / 2,
+  localparam int unsigned OW = $clog2(WPB)
+) (
+  input  logic              clk_i,
+  input  logic              rst_ni,
+  input  logic [3:0]        b_act_i,
+  input  logic [BM*AW-1:0]  slot_addr_i,
+  input  logic [31:0]       slot_stride_i,
+  input  logic [8:0]        layers_written_i,
+  // layer
+  input  logic              layer_valid_i,
+  output logic              layer_ready_o,
+  input  logic [1023:0]     layer_desc_i,
+  input  logic [31:0]       layer_fbcb_i,
+  input  logic [23:0]       layer_samp_i,
+  // reads
+  output logic              req_valid_o,
+  input  logic              req_ready_i,
+  output logic [AW-1:0]     req_addr_o,
+  output logic [15:0]       req_beats_o,
+  input  logic              rsp_valid_i,
+  input  logic              rsp_last_i,
+  input  logic [AXI_BYTES*8-1:0] rsp_data_i,
+  // buffer
+  output logic              wr_half_o,
+  output logic [EW-1:0]     wr_elem_o,
+  output logic [WPB-1:0]    wr_mask_o,
+  output logic [AXI_BYTES*8-1:0] wr_data_o,
+  // tokens
+  output logic [31:0]       avail_o,        // two counts of 16 bit
+  input  logic [1:0]        free_i,         // pulse per half
+  // errors
+  output logic              err_valid_o,    // a tensor leaves its slot
+  output logic [31:0]       err_addr_o
+);
+  typedef enum logic [3:0] {
+    StIdle, StBarrier, StPad, StHalf, StRow, StRun, StNext, StAdvance, StError
+  } state_e;
+  state_e state_q;
+
+  logic [8:0]     layer_no_q;     // layers taken since the start
+  // a unit reads its part of the descriptor only
+  /* verilator lint_off UNUSEDSIGNAL */
+  abi_pkg::desc_t d;
+  abi_pkg::fbcb_t f;
+  logic [23:0]    samp_q;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic [1023:0]  desc_q;
+  logic [31:0]    fbcb_q;
+  assign d = desc_q;
+  assign f = fbcb_q;
+
+  logic [1:0]         busy_q;     // half holds a tile
+  logic               half_q;
+  logic [3:0]         b0_q, i_q;
+  logic [15:0]        oh0_q, j_q, n_j_q;
+  logic signed [17:0] ih0_q, ih_q;
+  logic signed [33:0] init_off_q, tile_off_q, row_off_q, next_off_q;
+  logic [7:0]         pad_q;
+  logic               next_known_q;
+  logic [15:0]        pix_q;
+  logic [31:0]        pix_off_q;
+  logic [EW:0]        dst_i_q, dst_j_q, dst_p_q;
+
+  logic [3:0]  nb;
+  logic [15:0] nr, step_rows;
+  logic        last_i, last_j, last_tile_rows, last_b;
+  logic        row_in, whole_row;
+  logic [31:0] run_off;
+  logic [AW-1:0] run_addr;
+  logic [23:0] run_elems, run_words;
+  logic [OW-1:0] run_skip;
+  logic        meta_ready, run_go, out_of_slot;
+
+  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
+  assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
+  // rows by stride without a multiplier: strides are at most 15
+  assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
+                   + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
+  assign last_i = i_q + 4'd1 == nb;
+  assign last_j = j_q + 16'd1 == n_j_q;
+  assign last_tile_rows = oh0_q + nr == d.out_h;
+  assign last_b = b0_q + nb == b_act_i;
+  assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
+  assign whole_row = d.in_pix == d.in_c;
+
+  assign run_off = d.in_offset + row_off_q[31:0] + pix_off_q;
+  assign run_elems = whole_row ? d.in_row : 24'(d.in_c);
+  assign run_addr = slot_addr_i[i_slot*AW+:AW] + AW'(run_off);
+  logic [2:0] i_slot;
+  assign i_slot = 3'(b0_q + i_q);
+  assign run_skip = run_addr[OW:1];
+  assign run_words = run_elems + 24'(run_skip);
+  assign out_of_slot = {1'b0, run_off} + {8'b0, run_elems, 1'b0} > {1'b0, slot_stride_i};
+  assign run_go = state_q == StRun && meta_ready && !out_of_slot;
+
+  assign req_valid_o = run_go;
+  assign req_addr_o = {run_addr[AW-1:OW+1], {(OW + 1) {1'b0}}};
+  assign req_beats_o = 16'((run_words + 24'(WPB - 1)) >> OW);
+  assign layer_ready_o = state_q == StIdle;
+  assign err_valid_o = state_q == StError;
+  assign err_addr_o = run_off;
+
+  // ---- what is expected back, in order: a run, or a row place that needs no data
+  localparam int unsigned MW = 1 + 1 + EW + 24 + OW + 1;
+  logic          meta_push, meta_pop, meta_valid;
+  logic          m_half, m_done, m_null;
+  logic [EW-1:0] m_dst;
+  logic [23:0]   m_elems;
+  logic [OW-1:0] m_skip;
+  logic          null_row, last_pix;
+  assign null_row = state_q == StRow && !row_in;
+  assign last_pix = whole_row || (pix_q + 16'd1 == d.in_w);
+  assign meta_push = null_row || (run_go && req_ready_i);
+  fifo #(.WIDTH(MW), .DEPTH(16)) u_meta (
+    .clk_i,
+    .rst_ni,
+    .valid_i(meta_push),
+    .ready_o(meta_ready),
+    .wdata_i({half_q, null_row || last_pix, null_row, dst_p_q[EW-1:0], run_elems, run_skip}),
+    .valid_o(meta_valid),
+    .ready_i(meta_pop),
+    .rdata_o({m_half, m_done, m_null, m_dst, m_elems, m_skip})
+  );
+
+  // ---- answers into the banks
+  logic          begun_q;
+  logic [EW-1:0] cur_q;
+  logic [23:0]   left_q;
+  logic [EW-1:0] elem;
+  logic [23:0]   left;
+  logic [OW-1:0] skip;
+  assign elem = begun_q ? cur_q : m_dst - EW'(m_skip);
+  assign left = begun_q ? left_q : m_elems + 24'(m_skip);
+  assign skip = begun_q ? '0 : m_skip;
+  assign meta_pop = meta_valid && (m_null || (rsp_valid_i && rsp_last_i));
+
+  always_ff @(posedge clk_i) begin
+    wr_half_o <= m_half;
+    wr_elem_o <= elem;
+    wr_data_o <= rsp_data_i;
+    for (int unsigned i = 0; i < WPB; i++) begin
+      wr_mask_o[i] <= rst_ni && rsp_valid_i && (OW'(i) >= skip) && (24'(i) < left);
+    end
+    if (rsp_valid_i) begin
+      cur_q <= elem + EW'(WPB);
+      left_q <= left - 24'(WPB);
+    end
+  end
+
+  // ---- row places available; one cycle behind the write so that data are in the banks
+  logic [15:0] avail_q[2];
+  logic        done_q, done_half_q;
+  assign avail_o = {avail_q[1], avail_q[0]};
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      begun_q <= 1'b0;
+      done_q <= 1'b0;
+      avail_q[0] <= '0;
+      avail_q[1] <= '0;
+    end else begin
+      if (rsp_valid_i) begun_q <= !rsp_last_i;
+      done_q <= meta_pop && m_done;
+      for (int unsigned h = 0; h < 2; h++) begin
+        if (free_i[h]) avail_q[h] <= '0;
+        else if (done_q && done_half_q == 1'(h)) avail_q[h] <= avail_q[h] + 16'd1;
+      end
+    end
+    done_half_q <= m_half;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      layer_no_q <= '0;
+      busy_q <= '0;
+    end else begin
+      if (free_i[0]) busy_q[0] <= 1'b0;
+      if (free_i[1]) busy_q[1] <= 1'b0;
+      unique case (state_q)
+        StIdle: begin
+          desc_q <= layer_desc_i;
+          fbcb_q <= layer_fbcb_i;
+          samp_q <= layer_samp_i;
+          init_off_q <= '0;
+          pad_q <= '0;
+          half_q <= 1'b0;
+          if (layer_valid_i) state_q <= StPad;
+        end
+        StPad: begin  // offset of the first row place: PAD_T rows above the image
+          pad_q <= pad_q + 8'd1;
+          init_off_q <= init_off_q - $signed({2'b0, d.in_row_bytes});
+          if (pad_q == d.pad_t) begin
+            init_off_q <= init_off_q;
+            state_q <= StBarrier;
+          end
+          b0_q <= '0;
+          oh0_q <= '0;
+        end
+        StBarrier: begin
+          tile_off_q <= init_off_q;
+          ih0_q <= -$signed({10'b0, d.pad_t});
+          if (layers_written_i == layer_no_q) state_q <= StHalf;
+        end
+        StHalf: begin
+          i_q <= '0;
+          j_q <= '0;
+          // input rows of this tile: (nr - 1) * S_H + K_H
+          n_j_q <= step_rows - 16'(d.s_h) + 16'(d.k_h);
+          ih_q <= ih0_q;
+          row_off_q <= tile_off_q;
+          dst_i_q <= '0;
+          dst_j_q <= '0;
+          dst_p_q <= '0;
+          pix_q <= '0;
+          pix_off_q <= '0;
+          next_known_q <= 1'b0;
+          if (!busy_q[half_q]) begin
+            busy_q[half_q] <= 1'b1;
+            state_q <= StRow;
+          end
+        end
+        StRow: begin
+          if (j_q == step_rows) begin
+            next_off_q <= row_off_q;
+            next_known_q <= 1'b1;
+          end
+          if (row_in) state_q <= StRun;
+          else if (meta_ready) state_q <= StNext;
+        end
+        StRun: begin
+          if (out_of_slot) begin
+            state_q <= StError;
+          end else if (meta_ready && req_ready_i) begin
+            pix_q <= pix_q + 16'd1;
+            pix_off_q <= pix_off_q + {15'b0, d.in_pix, 1'b0};
+            dst_p_q <= dst_p_q + (EW + 1)'(d.in_c);
+            if (last_pix) state_q <= StNext;
+          end
+        end
+        StNext: begin
+          pix_q <= '0;
+          pix_off_q <= '0;
+          j_q <= j_q + 16'd1;
+          ih_q <= ih_q + 18'sd1;
+          row_off_q <= row_off_q + $signed({2'b0, d.in_row_bytes});
+          dst_j_q <= dst_j_q + (EW + 1)'(d.in_row);
+          dst_p_q <= dst_i_q + dst_j_q + (EW + 1)'(d.in_row);
+          state_q <= StRow;
+          if (last_j) begin
+            if (last_i) begin
+              state_q <= StAdvance;
+            end else begin
+              i_q <= i_q + 4'd1;
+              j_q <= '0;
+              ih_q <= ih0_q;
+              row_off_q <= tile_off_q;
+              dst_i_q <= dst_i_q + (EW + 1)'(samp_q);
+              dst_j_q <= '0;
+              dst_p_q <= dst_i_q + (EW + 1)'(samp_q);
+            end
+          end
+        end
+        StAdvance: begin  // to the next tile; where K_H < S_H its first row is still ahead
+          if (last_tile_rows) begin
+            half_q <= !half_q;
+            oh0_q <= '0;
+            b0_q <= b0_q + nb;
+            state_q <= last_b ? StIdle : StBarrier;
+            if (last_b) layer_no_q <= layer_no_q + 9'd1;
+          end else if (next_known_q || j_q == step_rows) begin
+            half_q <= !half_q;
+            oh0_q <= oh0_q + nr;
+            ih0_q <= ih0_q + $signed({2'b0, step_rows});
+            tile_off_q <= next_known_q ? next_off_q : row_off_q;
+            state_q <= StHalf;
+          end else begin
+            j_q <= j_q + 16'd1;
+            row_off_q <= row_off_q + $signed({2'b0, d.in_row_bytes});
+          end
+        end
+        StError: ;
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+
+  logic unused;
+  assign unused = ^{dst_i_q[EW], dst_j_q[EW], dst_p_q[EW], row_off_q[33:32], run_addr[0]};
+endmodule

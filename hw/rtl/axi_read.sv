@@ -1,0 +1,243 @@
+// axi_read: the read half of one AXI4 master port, shared by N clients.
+//
+// Promises: requests are split into bursts of at most MAX_BURST beats that never cross 4 KiB;
+// bursts of different clients alternate (round robin; the pointer returns to client 0 whenever the
+// port falls idle, so that a run does not depend on the one before). Answers come in order per
+// client, with no back pressure (m_rready_o is constant one): a client asks only for what it can
+// take. Every response is checked.
+//
+// Latency: request to m_arvalid_o one cycle, m_rvalid_i to rsp_valid_o one cycle. Throughput: one
+// address and one beat a cycle; up to MAX_OUT bursts are outstanding.
+//
+// Flush: hold flush_i until idle_o. An address already on the bus is held until taken; the rest is
+// dropped. No beat and no error comes out after flush_i's first cycle. Where answers are still
+// owed, the port moves on to another AXI ID (an epoch) that owes nothing, and beats of the old one
+// are discarded whenever they come. A burst that is never answered therefore blocks one of the four
+// IDs and nothing else; with every other ID blocked idle_o stays low. The statistics (progress_o,
+// stall_o, beat_o) come one cycle after the event.
+module axi_read #(
+    parameter int N         = 4,   // clients, at least 1
+    parameter int AXI_BYTES = 8,   // bytes of a beat, a power of two 4..128
+    parameter int MAX_BURST = 16,  // beats of the longest burst, 1..256
+    parameter int MAX_OUT   = 8    // outstanding bursts, a power of two 2..64
+) (
+    input  logic                   clk_i,
+    input  logic                   rst_ni,
+    input  logic                   flush_i,
+    output logic                   idle_o,        // nothing asked, announced or owed (this epoch)
+
+    // Clients; client c at slice c.
+    input  logic [N-1:0]           req_valid_i,
+    output logic [N-1:0]           req_ready_o,
+    input  logic [N*40-1:0]        req_addr_i,    // bytes; the bits below a beat are ignored
+    input  logic [N*16-1:0]        req_beats_i,   // > 0
+    output logic [N-1:0]           rsp_valid_o,
+    output logic [8*AXI_BYTES-1:0] rsp_data_o,
+    output logic                   rsp_last_o,    // last beat of the request
+
+    // A read of the present epoch was answered with an error (the beat is delivered all the same).
+    output logic                   err_valid_o,
+    output logic                   err_decerr_o,  // 0: SLVERR, 1: DECERR
+    output logic [31:0]            err_addr_o,    // of the beat, low 32 bits
+
+    output logic                   progress_o,    // an address or a beat of this epoch was taken
+    output logic                   stall_o,       // m_arvalid_o && !m_arready_i
+    output logic                   beat_o,        // a beat of this epoch was taken
+
+    output logic                   m_arvalid_o,
+    input  logic                   m_arready_i,
+    output logic [39:0]            m_araddr_o,
+    output logic [7:0]             m_arlen_o,
+    output logic [1:0]             m_arid_o,
+    input  logic                   m_rvalid_i,
+    output logic                   m_rready_o,
+    input  logic [8*AXI_BYTES-1:0] m_rdata_i,
+    input  logic [1:0]             m_rid_i,
+    input  logic [1:0]             m_rresp_i,
+    input  logic                   m_rlast_i
+);
+  localparam int LB = $clog2(AXI_BYTES);
+  localparam int CW = (N > 1) ? $clog2(N) : 1;
+  localparam int OW = $clog2(MAX_OUT);
+  localparam int PAGE_BEATS = 4096 / AXI_BYTES;
+
+  if (N < 1) $error("axi_read: N must be at least 1");
+  if (AXI_BYTES < 4 || AXI_BYTES > 128 || (1 << LB) != AXI_BYTES)
+    $error("axi_read: AXI_BYTES must be a power of two, 4..128");
+  if (MAX_BURST < 1 || MAX_BURST > 256) $error("axi_read: MAX_BURST must be 1..256");
+  if (MAX_OUT < 2 || MAX_OUT > 64 || (1 << OW) != MAX_OUT)
+    $error("axi_read: MAX_OUT must be a power of two, 2..64");
+
+  // Requests being split, one a client. Addresses count beats.
+  logic [N-1:0]     pend_q;
+  logic [39-LB:0]   addr_q [N];
+  logic [15:0]      beats_q[N];
+
+  // Round robin: the first pending client at or after the pointer, else the first of all.
+  logic [CW-1:0] ptr_q, sel;
+  logic          sel_any;
+  always_comb begin
+    sel = '0;
+    for (int i = N - 1; i >= 0; i--) if (pend_q[i]) sel = CW'(i);
+    for (int i = N - 1; i >= 0; i--) if (pend_q[i] && CW'(i) >= ptr_q) sel = CW'(i);
+  end
+  assign sel_any = |pend_q;
+
+  // The next burst of the client selected.
+  logic [39-LB:0] cur_addr;
+  logic [15:0]    cur_beats, to_page, len;
+  logic           len_last;
+  always_comb begin
+    cur_addr  = addr_q[sel];
+    cur_beats = beats_q[sel];
+    to_page   = 16'(PAGE_BEATS) - 16'(cur_addr[11-LB:0]);
+    len       = (to_page < 16'(MAX_BURST)) ? to_page : 16'(MAX_BURST);
+    len_last  = cur_beats <= len;
+    if (len_last) len = cur_beats;
+  end
+
+  logic           arvalid_q;
+  logic [39-LB:0] araddr_q;
+  logic [7:0]     arlen_q;
+
+  logic [1:0]     epoch_q, free;
+  logic           free_any, move;
+  logic [OW:0]    owed_q[4];  // bursts announced and not fully answered, by epoch
+  logic [OW:0]    owed_now;
+  assign owed_now = owed_q[epoch_q];
+
+  logic grant;
+  assign grant = sel_any && !flush_i && !owed_now[OW] && (!arvalid_q || m_arready_i);
+
+  always_comb begin
+    for (int c = 0; c < N; c++)
+      req_ready_o[c] = !flush_i && (!pend_q[c] || (grant && sel == CW'(c) && len_last));
+  end
+
+  always_ff @(posedge clk_i) begin
+    for (int c = 0; c < N; c++) begin
+      if (req_valid_i[c] && req_ready_o[c]) begin
+        addr_q[c]  <= req_addr_i[c*40+LB+:40-LB];
+        beats_q[c] <= req_beats_i[c*16+:16];
+      end else if (grant && sel == CW'(c)) begin
+        addr_q[c]  <= cur_addr + (40 - LB)'(len);
+        beats_q[c] <= cur_beats - len;
+      end
+    end
+    if (!rst_ni || flush_i) begin
+      pend_q <= '0;
+    end else begin
+      for (int c = 0; c < N; c++) begin
+        if (req_valid_i[c] && req_ready_o[c]) pend_q[c] <= 1'b1;
+        else if (grant && sel == CW'(c) && len_last) pend_q[c] <= 1'b0;
+      end
+    end
+    if (!rst_ni || flush_i || idle_o) ptr_q <= '0;
+    else if (grant) ptr_q <= (sel == CW'(N - 1)) ? '0 : sel + 1'b1;
+  end
+
+  // Address channel.
+  always_ff @(posedge clk_i) begin
+    if (grant) begin
+      araddr_q <= cur_addr;
+      arlen_q  <= 8'(len - 16'd1);
+    end
+    if (!rst_ni) arvalid_q <= 1'b0;
+    else if (grant) arvalid_q <= 1'b1;
+    else if (m_arready_i) arvalid_q <= 1'b0;
+  end
+  assign m_arvalid_o = arvalid_q;
+  assign m_araddr_o  = {araddr_q, LB'(0)};
+  assign m_arlen_o   = arlen_q;
+  assign m_arid_o    = epoch_q;  // changes only while arvalid_q is low
+
+  // Bursts in the order of their answers: whose, whether the request's last, and from where.
+  logic [CW-1:0]  ord_client[MAX_OUT];
+  logic           ord_last  [MAX_OUT];
+  logic [31-LB:0] ord_addr  [MAX_OUT];
+  logic [OW-1:0]  wr_q, rd_q;
+  logic [8:0]     beat_q;  // beats of the present burst already here
+  logic           hit, pop;
+  assign hit = m_rvalid_i && m_rid_i == epoch_q && owed_now != '0;
+  assign pop = hit && m_rlast_i;
+
+  always_ff @(posedge clk_i) begin
+    if (grant) begin
+      ord_client[wr_q] <= sel;
+      ord_last[wr_q]   <= len_last;
+      ord_addr[wr_q]   <= cur_addr[31-LB:0];
+    end
+    if (!rst_ni) begin
+      wr_q <= '0;
+      rd_q <= '0;
+    end else if (move) begin
+      wr_q <= '0;
+      rd_q <= '0;
+    end else begin
+      if (grant) wr_q <= wr_q + 1'b1;
+      if (pop) rd_q <= rd_q + 1'b1;
+    end
+    if (!rst_ni || move || pop) beat_q <= '0;
+    else if (hit) beat_q <= beat_q + 1'b1;
+  end
+
+  // Epochs. A flush that still awaits answers moves to any epoch that owes none.
+  always_comb begin
+    free     = '0;
+    free_any = 1'b0;
+    for (int e = 3; e >= 0; e--) begin
+      if (owed_q[e] == '0 && epoch_q != 2'(e)) begin
+        free     = 2'(e);
+        free_any = 1'b1;
+      end
+    end
+  end
+  assign move = flush_i && !arvalid_q && owed_now != '0 && free_any;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) epoch_q <= '0;
+    else if (move) epoch_q <= free;
+    for (int e = 0; e < 4; e++) begin
+      if (!rst_ni) owed_q[e] <= '0;
+      else
+        owed_q[e] <= owed_q[e] + (OW + 1)'(grant && epoch_q == 2'(e)) -
+            (OW + 1)'(m_rvalid_i && m_rlast_i && m_rid_i == 2'(e) && owed_q[e] != '0);
+    end
+  end
+  assign idle_o = pend_q == '0 && !arvalid_q && owed_now == '0;
+
+  // Data channel. Nothing is handed out once a flush has begun.
+  logic [N-1:0]           rsp_valid_q;
+  logic [8*AXI_BYTES-1:0] rsp_data_q;
+  logic                   rsp_last_q, err_q, decerr_q, progress_q, stall_q, beat_taken_q;
+  logic [31-LB:0]         err_addr_q;
+  always_ff @(posedge clk_i) begin
+    for (int c = 0; c < N; c++)
+      rsp_valid_q[c] <= rst_ni && !flush_i && hit && ord_client[rd_q] == CW'(c);
+    rsp_data_q   <= m_rdata_i;
+    rsp_last_q   <= m_rlast_i && ord_last[rd_q];
+    err_q        <= rst_ni && !flush_i && hit && m_rresp_i[1];
+    decerr_q     <= m_rresp_i[0];
+    err_addr_q   <= ord_addr[rd_q] + (32 - LB)'(beat_q);
+    beat_taken_q <= rst_ni && hit;
+    progress_q   <= rst_ni && (hit || (arvalid_q && m_arready_i));
+    stall_q      <= rst_ni && arvalid_q && !m_arready_i;
+  end
+  assign m_rready_o   = 1'b1;
+  assign rsp_valid_o  = rsp_valid_q;
+  assign rsp_data_o   = rsp_data_q;
+  assign rsp_last_o   = rsp_last_q;
+  assign err_valid_o  = err_q;
+  assign err_decerr_o = decerr_q;
+  assign err_addr_o   = {err_addr_q, LB'(0)};
+  assign progress_o   = progress_q;
+  assign stall_o      = stall_q;
+  assign beat_o       = beat_taken_q;
+
+  // A request address is taken in whole beats.
+  logic unused;
+  always_comb begin
+    unused = 1'b0;
+    for (int c = 0; c < N; c++) unused = unused ^ (^req_addr_i[c*40+:LB]);
+  end
+endmodule

@@ -1,0 +1,265 @@
+// Drains finished accumulator banks: rows in order, in each row groups of LANES channels, through
+// bias, residual, requantisation and clamp, at one group a cycle unless the residual or the writer
+// holds it up. A bank is given back as soon as its last group has left it.
+module drain #(
+  parameter int unsigned T_R   = 256,
+  parameter int unsigned T_C   = 32,
+  parameter int unsigned LANES = 8,
+  parameter int unsigned C_MAX = 512,
+  parameter int unsigned RES_CW = 5,
+  localparam int unsigned ACC = abi_pkg::ACC_BITS,
+  localparam int unsigned RW = $clog2(T_R),
+  localparam int unsigned CW = $clog2(LANES + 1),
+  localparam int unsigned BW = $clog2(2 * (C_MAX / LANES)),
+  localparam int unsigned GROUPS = T_C / LANES,
+  localparam int unsigned GW = (GROUPS > 1) ? $clog2(GROUPS) : 1,
+  localparam int unsigned DL = (LANES > 1) ? $clog2(LANES) : 1
+) (
+  input  logic                clk_i,
+  input  logic                rst_ni,
+  input  logic [3:0]          b_act_i,
+  input  logic                layer_valid_i,
+  output logic                layer_ready_o,
+  input  logic [1023:0]       layer_desc_i,
+  input  logic [31:0]         layer_fbcb_i,
+  output logic [8:0]          layers_drained_o,
+  // accumulators
+  input  logic                done_i,          // pulse: a bank is complete
+  output logic                bank_free_o,     // pulse: the older bank is free
+  output logic                dr_bank_o,
+  output logic                dr_en_o,
+  output logic [RW-1:0]       dr_row_o,
+  input  logic [T_C*ACC-1:0]  dr_acc_i,
+  // bias memory
+  input  logic                bias_we_i,
+  input  logic [DL-1:0]       bias_lane_i,
+  input  logic [BW-1:0]       bias_addr_i,
+  input  logic [31:0]         bias_data_i,
+  input  logic [8:0]          bias_layers_i,
+  // residual
+  input  logic [RES_CW-1:0]   res_fill_i,
+  input  logic [LANES*16-1:0] res_data_i,
+  output logic                res_pop_o,
+  output logic [RES_CW-1:0]   res_cnt_o,
+  // words out
+  output logic                valid_o,
+  input  logic                ready_i,
+  output logic [LANES*16-1:0] data_o,
+  output logic [CW-1:0]       cnt_o
+);
+  if (T_C % LANES != 0) begin : gen_bad
+    $fatal(1, "drain: DRAIN must divide T_C");
+  end
+
+  typedef enum logic [2:0] {StIdle, StTest, StWait, StRun, StLast} state_e;
+  state_e state_q;
+
+  /* verilator lint_off UNUSEDSIGNAL */
+  abi_pkg::desc_t d;
+  abi_pkg::fbcb_t f;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic [1023:0] desc_q;
+  logic [31:0]   fbcb_q;
+  assign d = desc_q;
+  assign f = fbcb_q;
+
+  logic [3:0]    b0_q, nb, i_q;
+  logic [15:0]   oh0_q, nr, r_q, ow_q, c0_q, nch, ch_q, rest;
+  logic [RW-1:0] row_q;
+  logic [GW-1:0] group_q;
+  logic [BW-1:0] word_q, word0_q;         // bias word of the C tile's first group, of this group
+  logic [1:0]    full_q;                  // complete banks waiting
+  logic          bank_q;
+  logic [8:0]    layers_q;
+
+  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
+  assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
+  assign nch = (c0_q + 16'(T_C) > d.out_c) ? d.out_c - c0_q : 16'(T_C);
+  assign rest = nch - ch_q;
+
+  logic last_g, last_ow, last_r, last_i, last_row, last_c, last_t, last_b;
+  assign last_g = rest <= 16'(LANES);
+  assign last_ow = ow_q + 16'd1 == d.out_w;
+  assign last_r = r_q + 16'd1 == nr;
+  assign last_i = i_q + 4'd1 == nb;
+  assign last_row = last_ow && last_r && last_i;
+  assign last_c = c0_q + 16'(T_C) >= d.out_c;
+  assign last_t = oh0_q + nr == d.out_h;
+  assign last_b = b0_q + nb == b_act_i;
+
+  // ---- stages: A addresses, B reads (mux, residual), C registers, then post (3)
+  logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last;
+  logic [GW-1:0] b_group_q;
+  logic [CW-1:0] b_cnt_q, c_cnt_q;
+  logic [2:0]    v_q;
+  logic [CW-1:0] cnt1_q, cnt2_q, cnt3_q;
+  logic          res_ok;
+
+  assign post_last = v_q[2];
+  assign en = ready_i || !post_last;
+  assign res_ok = !d.residual || res_fill_i >= RES_CW'(b_cnt_q);
+  assign b_go = b_valid_q && en && res_ok;
+  assign a_go = state_q == StRun && (!b_valid_q || b_go);
+
+  assign dr_en_o = a_go && group_q == '0;
+  assign dr_row_o = row_q;
+  assign dr_bank_o = bank_q;
+  assign res_pop_o = b_go && d.residual;
+  assign res_cnt_o = RES_CW'(b_cnt_q);
+  assign layer_ready_o = state_q == StIdle;
+  assign layers_drained_o = layers_q;
+  // the bank's last group has been read when it leaves stage B
+  assign bank_free_o = state_q == StLast && b_go;
+
+  // ---- biases
+  logic [LANES*32-1:0] bias;
+  for (genvar i = 0; i < LANES; i++) begin : gen_bias
+    ram_1r1w #(.WIDTH(32), .DEPTH(2 * (C_MAX / LANES))) u_ram (
+      .clk_i,
+      .we_i   (bias_we_i && bias_lane_i == DL'(i)),
+      .waddr_i(bias_addr_i),
+      .wdata_i(bias_data_i),
+      .re_i   (a_go),
+      .raddr_i(word_q),
+      .rdata_o(bias[i*32+:32])
+    );
+  end
+
+  // ---- the group's accumulators
+  logic [LANES*ACC-1:0] group, acc_q;
+  logic [LANES*32-1:0]  bias_q;
+  logic [LANES*16-1:0]  res_q;
+  always_comb begin
+    group = dr_acc_i[LANES*ACC-1:0];
+    for (int unsigned g = 1; g < GROUPS; g++) begin
+      if (b_group_q == GW'(g)) group = dr_acc_i[g*LANES*ACC+:LANES*ACC];
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (a_go) begin
+      b_group_q <= group_q;
+      b_cnt_q <= last_g ? CW'(rest) : CW'(LANES);
+    end
+    if (en) begin
+      acc_q <= group;
+      bias_q <= bias;
+      res_q <= d.residual ? res_data_i : '0;
+      c_cnt_q <= b_cnt_q;
+      cnt1_q <= c_cnt_q;
+      cnt2_q <= cnt1_q;
+      cnt3_q <= cnt2_q;
+    end
+    if (!rst_ni) begin
+      b_valid_q <= 1'b0;
+      c_valid_q <= 1'b0;
+      v_q <= '0;
+    end else begin
+      if (a_go) b_valid_q <= 1'b1;
+      else if (b_go) b_valid_q <= 1'b0;
+      if (en) begin
+        c_valid_q <= b_go;
+        v_q <= {v_q[1:0], c_valid_q};
+      end
+    end
+  end
+
+  post #(.LANES(LANES)) u_post (
+    .clk_i,
+    .en_i  (en),
+    .acc_i (acc_q),
+    .bias_i(bias_q),
+    .res_i (res_q),
+    .rs_i  (d.res_shift),
+    .sh_i  (d.shift),
+    .lo_i  (d.clamp_lo),
+    .hi_i  (d.clamp_hi),
+    .y_o   (data_o)
+  );
+  assign valid_o = post_last;
+  assign cnt_o = cnt3_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      full_q <= '0;
+      bank_q <= 1'b0;
+      layers_q <= '0;
+    end else begin
+      full_q <= full_q + 2'(done_i) - 2'(bank_free_o);
+      unique case (state_q)
+        StIdle: begin
+          desc_q <= layer_desc_i;
+          fbcb_q <= layer_fbcb_i;
+          b0_q <= '0;
+          oh0_q <= '0;
+          c0_q <= '0;
+          word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;
+          if (layer_valid_i) state_q <= StTest;
+        end
+        StTest: begin
+          state_q <= StWait;
+          if (d.op != abi_pkg::OP_GEMM) begin
+            layers_q <= layers_q + 9'd1;
+            state_q <= StIdle;
+          end
+        end
+        StWait: begin  // for a complete bank and, at a layer's beginning, its biases
+          i_q <= '0;
+          r_q <= '0;
+          ow_q <= '0;
+          row_q <= '0;
+          ch_q <= '0;
+          group_q <= '0;
+          word_q <= word0_q;
+          if (full_q != '0 && bias_layers_i != layers_q) state_q <= StRun;
+        end
+        StRun: begin
+          if (a_go) begin
+            ch_q <= ch_q + 16'(LANES);
+            group_q <= group_q + 1'b1;
+            word_q <= word_q + 1'b1;
+            if (last_g) begin
+              ch_q <= '0;
+              group_q <= '0;
+              word_q <= word0_q;
+              row_q <= row_q + 1'b1;
+              ow_q <= ow_q + 16'd1;
+              if (last_ow) begin
+                ow_q <= '0;
+                r_q <= r_q + 16'd1;
+                if (last_r) begin
+                  r_q <= '0;
+                  i_q <= i_q + 4'd1;
+                end
+              end
+              if (last_row) state_q <= StLast;
+            end
+          end
+        end
+        StLast: begin
+          if (b_go) begin
+            bank_q <= !bank_q;
+            state_q <= StWait;
+            c0_q <= c0_q + 16'(T_C);
+            word0_q <= word0_q + BW'(GROUPS);
+            if (last_c) begin
+              c0_q <= '0;
+              word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;
+              oh0_q <= oh0_q + nr;
+              if (last_t) begin
+                oh0_q <= '0;
+                b0_q <= b0_q + nb;
+                if (last_b) begin
+                  layers_q <= layers_q + 9'd1;
+                  state_q <= StIdle;
+                end
+              end
+            end
+          end
+        end
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+endmodule

@@ -1,0 +1,293 @@
+// Walks a GEMM layer and issues one row of the Toeplitz matrix a cycle:
+// row tiles, in them C tiles, in them passes (kernel row, chunk of T_P elements), in them rows
+// (sample, output row, output column). A row waits for its input row, the first row of a pass for
+// its weights and for the chain (DEPTH cycles after the pass before), the first row of a C tile for
+// a free accumulator bank. Every waiting cycle is counted under its cause.
+module gemm_seq #(
+  parameter int unsigned T_R = 256,
+  parameter int unsigned T_P = 8,
+  parameter int unsigned T_C = 32,
+  parameter int unsigned NB  = 16,
+  parameter int unsigned ABUF_WORDS = 1024,
+  localparam int unsigned LB = $clog2(NB),
+  localparam int unsigned EW = $clog2(NB * ABUF_WORDS),
+  localparam int unsigned RW = $clog2(T_R),
+  localparam int unsigned DEPTH = T_P + 2
+) (
+  input  logic           clk_i,
+  input  logic           rst_ni,
+  input  logic [3:0]     b_act_i,
+  input  logic           layer_valid_i,
+  output logic           layer_ready_o,
+  input  logic [1023:0]  layer_desc_i,
+  input  logic [31:0]    layer_fbcb_i,
+  input  logic [23:0]    layer_samp_i,
+  // activations
+  input  logic [31:0]    avail_i,
+  output logic [1:0]     free_o,
+  output logic           rd_valid_o,
+  output logic           rd_half_o,
+  output logic [EW-1:0]  rd_elem_o,
+  output logic [LB:0]    rd_lo_o,
+  output logic [LB:0]    rd_hi_o,
+  output logic [RW+3:0]  rd_tag_o,      // {row, bank, first, swap, last}
+  // weights
+  input  logic           full_i,
+  output logic           swap_o,
+  // accumulators
+  input  logic           bank_free_i,   // pulse: the older bank has drained
+  // counters
+  output logic           mac_cycle_o,
+  output logic [15:0]    macs_o,
+  output logic           stall_weights_o,
+  output logic           stall_acts_o,
+  output logic           stall_drain_o,
+  output logic           stall_depth_o
+);
+  typedef enum logic [1:0] {StIdle, StTile, StRun} state_e;
+  state_e state_q;
+
+  /* verilator lint_off UNUSEDSIGNAL */
+  abi_pkg::desc_t d;
+  abi_pkg::fbcb_t f;
+  logic [23:0]    samp_q;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic [1023:0] desc_q;
+  logic [31:0]   fbcb_q;
+  assign d = desc_q;
+  assign f = fbcb_q;
+
+  // tile
+  logic [3:0]         b0_q, nb;
+  logic [15:0]        oh0_q, nr, step_rows, n_j;
+  logic signed [17:0] ih_tile_q;       // input row of the tile's first output row, kernel row 0
+  logic               half_q;
+  // C tile, pass
+  logic [15:0]        c0_q, nch;
+  logic               bank_q;
+  logic [1:0]         banks_q;         // banks in use
+  logic [7:0]         kh_q;
+  logic [23:0]        p0_q;
+  logic [EW:0]        kh_elem_q;
+  logic               first_q;         // first pass of the C tile
+  logic [4:0]         age_q;           // cycles since the pass began, saturating at DEPTH
+  // rows
+  logic [3:0]         i_q;
+  logic [15:0]        r_q, ow_q;
+  logic [RW-1:0]      row_q;
+  logic               begin_q;         // next issue is the first of its pass
+  logic [EW:0]        samp_elem_q, line_q;
+  logic [15:0]        samp_row_q, place_q;
+  logic signed [17:0] ih_q;
+  logic signed [25:0] col_q;
+
+  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
+  assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
+  assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
+                   + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
+  assign n_j = step_rows - 16'(d.s_h) + 16'(d.k_h);
+  assign nch = (c0_q + 16'(T_C) > d.out_c) ? d.out_c - c0_q : 16'(T_C);
+
+  logic last_ow, last_r, last_i, last_row, last_chunk, last_kh, last_pass, last_c, last_t, last_b;
+  assign last_ow = ow_q + 16'd1 == d.out_w;
+  assign last_r = r_q + 16'd1 == nr;
+  assign last_i = i_q + 4'd1 == nb;
+  assign last_row = last_ow && last_r && last_i;
+  assign last_chunk = p0_q + 24'(T_P) >= d.kwc;
+  assign last_kh = kh_q + 8'd1 == d.k_h;
+  assign last_pass = last_chunk && last_kh;
+  assign last_c = c0_q + 16'(T_C) >= d.out_c;
+  assign last_t = oh0_q + nr == d.out_h;
+  assign last_b = b0_q + nb == b_act_i;
+
+  // ---- may this row go?
+  logic row_in, act_ok, weight_ok, depth_ok, bank_ok, go, run;
+  logic [15:0] avail;
+  assign avail = half_q ? avail_i[31:16] : avail_i[15:0];
+  assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
+  assign act_ok = place_q < avail;     // padding too: its place is counted when it has passed
+  assign weight_ok = !begin_q || full_i;
+  assign depth_ok = !begin_q || first_q || (age_q >= 5'(DEPTH));
+  assign bank_ok = !(begin_q && first_q) || !banks_q[bank_q];
+  assign run = state_q == StRun;
+  assign go = run && act_ok && weight_ok && depth_ok && bank_ok;
+
+  assign stall_acts_o = run && !act_ok;
+  assign stall_weights_o = run && act_ok && !weight_ok;
+  assign stall_drain_o = run && act_ok && weight_ok && !bank_ok;
+  assign stall_depth_o = run && act_ok && weight_ok && bank_ok && !depth_ok;
+  assign mac_cycle_o = go;
+  assign layer_ready_o = state_q == StIdle;
+  assign free_o = {2{go && last_row && last_pass && last_c}} & {half_q, !half_q};
+
+  // ---- lanes that carry data
+  logic signed [25:0] right;            // elements from the window's start to the row's end
+  logic [23:0]        rest;
+  logic [LB:0]        lo, hi_row, hi_chunk, hi;
+  assign right = $signed({2'b0, d.in_row}) - col_q;
+  assign rest = d.kwc - p0_q;
+  assign lo = (col_q >= 0) ? '0 : ((-col_q >= 26'(T_P)) ? (LB + 1)'(T_P) : (LB + 1)'(-col_q));
+  assign hi_row = (right >= 26'(T_P)) ? (LB + 1)'(T_P) : ((right < 0) ? '0 : (LB + 1)'(right));
+  assign hi_chunk = (rest >= 24'(T_P)) ? (LB + 1)'(T_P) : (LB + 1)'(rest);
+  assign hi = !row_in ? '0 : ((hi_row < hi_chunk) ? hi_row : hi_chunk);
+
+  // MACs of this row: lanes times channels, by adding (a product would cost a DSP)
+  logic [LB:0] lanes_q;
+  logic [15:0] nch1_q;
+  logic        go1_q;
+  always_comb begin
+    macs_o = '0;
+    for (int unsigned i = 0; i <= LB; i++) begin
+      if (go1_q && lanes_q[i]) macs_o = macs_o + 16'(nch1_q << i);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    rd_half_o <= half_q;
+    rd_elem_o <= EW'(line_q) + EW'(col_q);
+    rd_lo_o <= lo;
+    rd_hi_o <= hi;
+    rd_tag_o <= {row_q, bank_q, first_q, begin_q, last_row && last_pass};
+    lanes_q <= (hi > lo) ? hi - lo : '0;
+    nch1_q <= nch;
+    if (!rst_ni) begin
+      rd_valid_o <= 1'b0;
+      go1_q <= 1'b0;
+    end else begin
+      rd_valid_o <= go;
+      go1_q <= go;
+    end
+  end
+  assign swap_o = go && begin_q;
+
+  // where rows of a pass begin: kernel row kh, chunk p0
+  logic [23:0]        p0_d;
+  logic [7:0]         kh_d;
+  logic [EW:0]        kh_elem_d;
+  always_comb begin
+    p0_d = p0_q;
+    kh_d = kh_q;
+    kh_elem_d = kh_elem_q;
+    if (last_row) begin
+      p0_d = p0_q + 24'(T_P);
+      if (last_chunk) begin
+        p0_d = '0;
+        kh_d = kh_q + 8'd1;
+        kh_elem_d = kh_elem_q + (EW + 1)'(d.in_row);
+        if (last_kh) begin
+          kh_d = '0;
+          kh_elem_d = '0;
+        end
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      banks_q <= '0;
+      bank_q <= 1'b0;
+    end else begin
+      if (age_q < 5'(DEPTH)) age_q <= age_q + 5'd1;
+      // banks are drained in the order in which they were filled
+      if (bank_free_i) begin
+        if (banks_q[bank_q]) banks_q[bank_q] <= 1'b0;
+        else banks_q[!bank_q] <= 1'b0;
+      end
+      unique case (state_q)
+        StIdle: begin
+          desc_q <= layer_desc_i;
+          fbcb_q <= layer_fbcb_i;
+          samp_q <= layer_samp_i;
+          b0_q <= '0;
+          oh0_q <= '0;
+          half_q <= 1'b0;
+          if (layer_valid_i) state_q <= StTile;
+        end
+        StTile: begin
+          c0_q <= '0;
+          kh_q <= '0;
+          p0_q <= '0;
+          kh_elem_q <= '0;
+          first_q <= 1'b1;
+          i_q <= '0;
+          r_q <= '0;
+          ow_q <= '0;
+          row_q <= '0;
+          begin_q <= 1'b1;
+          samp_elem_q <= '0;
+          line_q <= '0;
+          samp_row_q <= '0;
+          place_q <= '0;
+          ih_tile_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
+          ih_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
+          col_q <= -$signed({2'b0, d.pad_col});
+          state_q <= (d.op == abi_pkg::OP_GEMM) ? StRun : StIdle;
+        end
+        StRun: begin
+          if (go) begin
+            begin_q <= 1'b0;
+            if (begin_q) begin
+              age_q <= 5'd1;
+              if (first_q) banks_q[bank_q] <= 1'b1;
+            end
+            row_q <= row_q + 1'b1;
+            ow_q <= ow_q + 16'd1;
+            col_q <= col_q + $signed({2'b0, d.step_col});
+            if (last_ow) begin
+              ow_q <= '0;
+              col_q <= $signed({2'b0, p0_d}) - $signed({2'b0, d.pad_col});
+              r_q <= r_q + 16'd1;
+              line_q <= line_q + (EW + 1)'(d.step_row);
+              place_q <= place_q + 16'(d.s_h);
+              ih_q <= ih_q + $signed({10'b0, d.s_h});
+              if (last_r) begin
+                r_q <= '0;
+                i_q <= i_q + 4'd1;
+                samp_elem_q <= samp_elem_q + (EW + 1)'(samp_q);
+                line_q <= samp_elem_q + (EW + 1)'(samp_q) + kh_elem_q;
+                samp_row_q <= samp_row_q + n_j;
+                place_q <= samp_row_q + n_j + 16'(kh_q);
+                ih_q <= ih_tile_q + $signed({10'b0, kh_q});
+                if (last_i) begin
+                  // next pass
+                  begin_q <= 1'b1;
+                  first_q <= last_pass;
+                  i_q <= '0;
+                  row_q <= '0;
+                  samp_elem_q <= '0;
+                  line_q <= kh_elem_d;
+                  samp_row_q <= '0;
+                  place_q <= 16'(kh_d);
+                  ih_q <= ih_tile_q + $signed({10'b0, kh_d});
+                  kh_q <= kh_d;
+                  p0_q <= p0_d;
+                  kh_elem_q <= kh_elem_d;
+                  if (last_pass) begin
+                    bank_q <= !bank_q;
+                    c0_q <= c0_q + 16'(T_C);
+                    if (last_c) begin
+                      half_q <= !half_q;
+                      oh0_q <= oh0_q + nr;
+                      ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows});
+                      state_q <= StTile;
+                      if (last_t) begin
+                        oh0_q <= '0;
+                        b0_q <= b0_q + nb;
+                        if (last_b) state_q <= StIdle;
+                      end
+                    end
+                  end
+                end
+              end
+            end
+          end
+        end
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+
+  logic unused;
+  assign unused = ^{line_q[EW], col_q[25:EW]};
+endmodule

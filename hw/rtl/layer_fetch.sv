@@ -1,0 +1,360 @@
+// Walks the layers of a start: reads each descriptor, checks it and its FBCB entry against this
+// build, works out what the units need, and offers it to them all. One layer ahead of the slowest
+// taker, so that fetching hides behind computing (the first layer of a start excepted).
+//
+// Also turns the slot table into slot addresses at the beginning of a start.
+//
+// Checking is a short program on one shift-and-add multiplier (no DSP): products are compared with
+// the descriptor's, so a descriptor that contradicts itself is refused rather than obeyed.
+module layer_fetch #(
+  parameter int unsigned T_R        = 256,
+  parameter int unsigned NB         = 16,
+  parameter int unsigned ABUF_WORDS = 1024,
+  parameter int unsigned AXI_BYTES  = 8,
+  parameter int unsigned C_MAX      = 512,
+  parameter int unsigned UNITS      = 6,
+  localparam int unsigned AW = abi_pkg::ADDR_BITS,
+  localparam int unsigned BM = abi_pkg::B_MAX
+) (
+  input  logic               clk_i,
+  input  logic               rst_ni,
+  // start
+  input  logic               start_i,
+  input  logic [7:0]         first_layer_i,
+  input  logic [7:0]         last_layer_i,
+  input  logic [3:0]         b_act_i,
+  input  logic [AW-1:0]      desc_base_i,
+  input  logic [AW-1:0]      slot_base_i,
+  input  logic [31:0]        slot_stride_i,
+  input  logic [6:0]         n_slot_i,
+  input  logic [BM*6-1:0]    slot_table_i,
+  output logic [BM*AW-1:0]   slot_addr_o,
+  // FBCB, one cycle
+  output logic [10:0]        fbcb_raddr_o,
+  input  logic [31:0]        fbcb_rdata_i,
+  // descriptor reads
+  output logic               req_valid_o,
+  input  logic               req_ready_i,
+  output logic [AW-1:0]      req_addr_o,
+  output logic [15:0]        req_beats_o,
+  input  logic               rsp_valid_i,
+  input  logic               rsp_last_i,
+  input  logic [AXI_BYTES*8-1:0] rsp_data_i,
+  // the layer, offered to each unit until it takes it
+  output logic [UNITS-1:0]   layer_valid_o,
+  input  logic [UNITS-1:0]   layer_ready_i,
+  output logic [1023:0]      layer_desc_o,
+  output logic [31:0]        layer_fbcb_o,
+  output logic [7:0]         layer_index_o,
+  output logic               layer_last_o,
+  output logic [23:0]        layer_samp_o,   // elements of one sample of a row tile on chip
+  // errors
+  output logic               err_valid_o,
+  output logic [7:0]         err_code_o,
+  output logic [7:0]         err_layer_o
+);
+  localparam int unsigned BEATS = abi_pkg::DESC_BYTES / AXI_BYTES;
+  localparam int unsigned ABUF = NB * ABUF_WORDS;
+
+  typedef enum logic [3:0] {
+    StIdle, StRange, StSlots, StRequest, StReceive, StStatic, StMul, StMulWait, StOffer, StError
+  } state_e;
+  state_e state_q;
+
+  // ---- the descriptor as received
+  logic [1023:0] vec_q;
+  // what only units need is not looked at here
+  /* verilator lint_off UNUSEDSIGNAL */
+  abi_pkg::desc_t d;
+  abi_pkg::fbcb_t f;
+  /* verilator lint_on UNUSEDSIGNAL */
+  assign d = vec_q;
+  assign f = fbcb_rdata_i;
+
+  logic [7:0] layer_q;
+  logic       is_gemm, is_avg;
+  assign is_gemm = d.op == abi_pkg::OP_GEMM;
+  assign is_avg = d.op == abi_pkg::OP_AVG_POOL;
+
+  // ---- multiplier: one bit of the small factor a cycle, ends with its highest one
+  logic [31:0] mul_a_q, mul_p_q;
+  logic [15:0] mul_b_q;
+  logic        mul_over_q;  // the product left 32 bits
+
+  // ---- check program
+  logic [3:0]  step_q;
+  logic [31:0] mul_a, want;
+  logic [15:0] mul_b;
+  logic [11:0] tile_rows_m1;
+  logic        fits;        // the step's product is as it must be
+  logic [7:0]  step_err;
+  logic [23:0] samp_q;
+  logic [15:0] n_ih_q;
+  logic [2:0]  slot_q;
+  logic [BM*AW-1:0] slot_addr_q;
+  logic [BM*6-1:0] table_q;
+  logic [UNITS-1:0] taken_q;
+  logic [AW-1:0] step_addr_q, addr_q;
+  logic [7:0]  err_q;
+
+  assign tile_rows_m1 = f.tile_rows - 12'd1;
+
+  always_comb begin
+    mul_a = '0;
+    mul_b = '0;
+    want = '0;
+    fits = 1'b1;
+    step_err = abi_pkg::ERR_DESC_SHAPE;
+    unique case (step_q)
+      4'd0: begin
+        mul_a = 32'(d.in_c);
+        mul_b = d.in_w;
+        want = 32'(d.in_row);
+      end
+      4'd1: begin
+        mul_a = 32'(d.in_c);
+        mul_b = 16'(d.k_w);
+        want = 32'(d.kwc);
+      end
+      4'd2: begin
+        mul_a = 32'(d.in_row);
+        mul_b = 16'(d.s_h);
+        want = 32'(d.step_row);
+      end
+      4'd3: begin
+        mul_a = 32'(d.in_c);
+        mul_b = 16'(d.s_w);
+        want = 32'(d.step_col);
+      end
+      4'd4: begin
+        mul_a = 32'(d.in_c);
+        mul_b = 16'(d.pad_l);
+        want = 32'(d.pad_col);
+      end
+      4'd5: begin
+        mul_a = {15'b0, d.in_pix, 1'b0};
+        mul_b = d.in_w;
+        want = d.in_row_bytes;
+      end
+      4'd6: begin
+        mul_a = {15'b0, d.out_pix, 1'b0};
+        mul_b = d.out_w;
+        want = d.out_row_bytes;
+      end
+      4'd7: begin
+        mul_a = {15'b0, d.res_pix, 1'b0};
+        mul_b = d.residual ? d.out_w : '0;
+        want = d.residual ? d.res_row_bytes : '0;
+      end
+      4'd8: begin  // input rows of a tile
+        mul_a = 32'(tile_rows_m1);
+        mul_b = 16'(d.s_h);
+      end
+      4'd9: begin  // elements of a sample
+        mul_a = 32'(d.in_row);
+        mul_b = n_ih_q;
+      end
+      4'd10: begin  // elements of a tile
+        mul_a = 32'(samp_q);
+        mul_b = 16'(f.tile_b);
+      end
+      4'd11: begin  // rows of a tile, one sample
+        mul_a = 32'(d.out_w);
+        mul_b = 16'(f.tile_rows);
+      end
+      4'd12: begin  // rows of a tile
+        mul_a = mul_p_q;
+        mul_b = 16'(f.tile_b);
+      end
+      default: ;
+    endcase
+    if (step_q <= 4'd7) fits = !mul_over_q && (mul_p_q == want);
+    if (step_q == 4'd8) begin
+      step_err = abi_pkg::ERR_TILE_RANGE;
+      fits = !mul_over_q && (mul_p_q < 32'd32768);
+    end
+    if (step_q == 4'd9) begin
+      step_err = abi_pkg::ERR_TILE_RANGE;
+      fits = !mul_over_q && (mul_p_q <= ABUF);
+    end
+    if (step_q == 4'd10) begin
+      step_err = abi_pkg::ERR_TILE_RANGE;
+      fits = !mul_over_q && (mul_p_q <= ABUF);
+    end
+    if (step_q == 4'd12) begin
+      step_err = abi_pkg::ERR_TILE_RANGE;
+      fits = !is_gemm || (!mul_over_q && (mul_p_q <= T_R));
+    end
+  end
+
+  // ---- checks that need no product
+  logic [7:0] static_err;
+  always_comb begin
+    static_err = abi_pkg::ERR_NONE;
+    if (d.magic != 8'(abi_pkg::DESC_MAGIC) || (vec_q & abi_pkg::DESC_RSVD_MASK) != '0) begin
+      static_err = abi_pkg::ERR_DESC_MAGIC;
+    end else if (!is_gemm && !is_avg && d.op != abi_pkg::OP_MAX_POOL) begin
+      static_err = abi_pkg::ERR_DESC_OP;
+    end else if (d.in_h == '0 || d.in_w == '0 || d.in_c == '0 || d.out_h == '0 || d.out_w == '0
+                 || d.out_c == '0 || d.in_pix < d.in_c || d.out_pix < d.out_c
+                 || (d.residual && (!is_gemm || d.res_pix < d.out_c))
+                 || d.k_h == '0 || d.k_w == '0 || d.s_h == '0 || d.s_w == '0
+                 || d.s_h > 8'd15 || d.s_w > 8'd15
+                 || (is_gemm && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c
+                                 || d.w_bytes_1 == '0))
+                 || (!is_gemm && (d.out_c != d.in_c || d.bias_count != '0 || d.avg_table))) begin
+      static_err = abi_pkg::ERR_DESC_SHAPE;
+    end else if (d.shift > 6'd47
+                 || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47))) begin
+      static_err = abi_pkg::ERR_DESC_SHIFT;
+    end else if (d.in_offset[0] || d.out_offset[0] || d.res_offset[0]
+                 || d.w_offset_1[3:0] != '0 || d.w_bytes_1[3:0] != '0
+                 || d.bias_offset[3:0] != '0) begin
+      static_err = abi_pkg::ERR_DESC_ADDRESS;
+    end else if ((fbcb_rdata_i & abi_pkg::FBCB_RSVD_MASK) != '0
+                 || f.b_r != b_act_i || f.k != 2'd0 || f.order || f.keep_in || f.keep_out
+                 || f.tile_b == '0 || f.tile_b > f.b_r
+                 || f.tile_rows == '0 || 16'(f.tile_rows) > d.out_h) begin
+      static_err = abi_pkg::ERR_FBCB_RANGE;
+    end
+  end
+
+  // ---- the slot table: in range, no slot twice
+  logic slots_bad;
+  always_comb begin
+    slots_bad = 1'b0;
+    for (int unsigned i = 0; i < BM; i++) begin
+      if (4'(i) < b_act_i) begin
+        if ({1'b0, slot_table_i[i*6+:6]} >= n_slot_i) slots_bad = 1'b1;
+        for (int unsigned j = 0; j < i; j++) begin
+          if (slot_table_i[i*6+:6] == slot_table_i[j*6+:6]) slots_bad = 1'b1;
+        end
+      end
+    end
+  end
+
+  assign fbcb_raddr_o = {layer_q, 3'(b_act_i - 4'd1)};
+  assign req_valid_o = state_q == StRequest;
+  assign req_addr_o = desc_base_i + AW'({layer_q, 7'b0});
+  assign req_beats_o = 16'(BEATS);
+  assign slot_addr_o = slot_addr_q;
+  assign layer_desc_o = vec_q;
+  assign layer_fbcb_o = fbcb_rdata_i;
+  assign layer_index_o = layer_q;
+  assign layer_last_o = layer_q == last_layer_i;
+  assign layer_samp_o = samp_q;
+  assign layer_valid_o = (state_q == StOffer) ? ~taken_q : '0;
+  assign err_valid_o = state_q == StError;
+  assign err_code_o = err_q;
+  assign err_layer_o = layer_q;
+
+  logic [UNITS-1:0] taken_d;
+  assign taken_d = taken_q | layer_ready_i;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      taken_q <= '0;
+    end else begin
+      unique case (state_q)
+        StIdle: begin
+          layer_q <= first_layer_i;
+          slot_q <= '0;
+          table_q <= slot_table_i;
+          if (start_i) state_q <= StRange;
+        end
+
+        StRange: begin
+          state_q <= StSlots;
+          if (first_layer_i > last_layer_i) begin
+            err_q <= abi_pkg::ERR_LAYER_RANGE;
+            state_q <= StError;
+          end else if (b_act_i == '0 || b_act_i > 4'(BM)) begin
+            err_q <= abi_pkg::ERR_BATCH_RANGE;
+            state_q <= StError;
+          end else if (slots_bad) begin
+            err_q <= abi_pkg::ERR_SLOT_RANGE;
+            state_q <= StError;
+          end
+          step_addr_q <= AW'(slot_stride_i);
+          addr_q <= slot_base_i;
+        end
+
+        // slot addresses: base + stride * slot, entry after entry
+        StSlots: begin
+          step_addr_q <= {step_addr_q[AW-2:0], 1'b0};
+          table_q[5:0] <= {1'b0, table_q[5:1]};
+          if (table_q[0]) addr_q <= addr_q + step_addr_q;
+          if (table_q[5:0] == '0) begin
+            slot_addr_q <= {addr_q, slot_addr_q[BM*AW-1:AW]};
+            table_q <= {6'b0, table_q[BM*6-1:6]};
+            step_addr_q <= AW'(slot_stride_i);
+            addr_q <= slot_base_i;
+            slot_q <= slot_q + 3'd1;
+            if (slot_q == 3'(BM - 1)) state_q <= StRequest;
+          end
+        end
+
+        StRequest: begin
+          if (req_ready_i) state_q <= StReceive;
+        end
+
+        StReceive: begin
+          if (rsp_valid_i) begin
+            vec_q <= {rsp_data_i, vec_q[1023:AXI_BYTES*8]};
+            if (rsp_last_i) state_q <= StStatic;
+          end
+        end
+
+        StStatic: begin
+          step_q <= 4'd0;
+          err_q <= static_err;
+          state_q <= (static_err == abi_pkg::ERR_NONE) ? StMul : StError;
+        end
+
+        StMul: begin
+          mul_a_q <= mul_a;
+          mul_b_q <= mul_b;
+          mul_p_q <= '0;
+          mul_over_q <= 1'b0;
+          state_q <= StMulWait;
+        end
+
+        StMulWait: begin
+          if (mul_b_q != '0) begin
+            mul_a_q <= {mul_a_q[30:0], 1'b0};
+            mul_b_q <= {1'b0, mul_b_q[15:1]};
+            if (mul_b_q[0]) {mul_over_q, mul_p_q} <= {mul_over_q, 32'b0} | (33'(mul_p_q) + 33'(mul_a_q));
+            if (mul_a_q[31] && mul_b_q[15:1] != '0) mul_over_q <= 1'b1;
+          end else begin
+            err_q <= step_err;
+            step_q <= step_q + 4'd1;
+            state_q <= StMul;
+            if (!fits) begin
+              state_q <= StError;
+            end else if (step_q == 4'd8) begin
+              n_ih_q <= mul_p_q[15:0] + 16'(d.k_h);
+            end else if (step_q == 4'd9) begin
+              samp_q <= mul_p_q[23:0];
+            end else if (step_q == 4'd12) begin
+              state_q <= StOffer;
+            end
+          end
+        end
+
+        StOffer: begin
+          taken_q <= taken_d;
+          if (taken_d == '1) begin
+            taken_q <= '0;
+            layer_q <= layer_q + 8'd1;
+            state_q <= layer_last_o ? StIdle : StRequest;
+          end
+        end
+
+        StError: ;  // the core resets all units
+
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+endmodule

@@ -1,0 +1,702 @@
+// The NPU without its registers: runs the layers of a start for a batch and ends it with one pulse
+// of done_o or error_o. Between starts, and while a start is abandoned (soft reset, error,
+// watchdog), all units are held in reset; only the memory ports go on, so that what is on the bus
+// ends as AXI demands. Nothing survives on chip from one start to the next.
+module npu_core #(
+  parameter int unsigned T_R         = 256,
+  parameter int unsigned T_P         = 8,
+  parameter int unsigned T_C         = 32,
+  parameter int unsigned AXI_BYTES   = 8,
+  parameter int unsigned MAX_BURST   = 16,
+  parameter int unsigned W_LOAD      = 2,
+  parameter int unsigned DRAIN       = 8,
+  parameter int unsigned ABUF_WORDS  = 1024,
+  parameter int unsigned WRING_BEATS = 512,
+  parameter int unsigned C_MAX       = 512,
+  parameter int unsigned STUB        = 0,
+  localparam int unsigned AW = abi_pkg::ADDR_BITS,
+  localparam int unsigned BM = abi_pkg::B_MAX,
+  localparam int unsigned CN = abi_pkg::CNT_COUNT,
+  localparam int unsigned DW = AXI_BYTES * 8
+) (
+  input  logic             clk_i,
+  input  logic             rst_ni,
+  // control
+  input  logic             start_i,
+  input  logic             soft_reset_i,
+  output logic             busy_o,
+  output logic             done_o,
+  output logic             error_o,
+  output logic [7:0]       err_code_o,
+  output logic [7:0]       err_layer_o,
+  output logic [3:0]       err_port_o,
+  output logic [31:0]      err_addr_o,
+  input  logic [7:0]       first_layer_i,
+  input  logic [7:0]       last_layer_i,
+  input  logic [3:0]       b_act_i,
+  input  logic [AW-1:0]    desc_base_i,
+  input  logic [AW-1:0]    weight_base_i,
+  input  logic [AW-1:0]    slot_base_i,
+  input  logic [31:0]      slot_stride_i,
+  input  logic [6:0]       n_slot_i,
+  input  logic [BM*6-1:0]  slot_table_i,
+  input  logic [31:0]      watchdog_i,
+  output logic [10:0]      fbcb_raddr_o,
+  input  logic [31:0]      fbcb_rdata_i,
+  output logic [CN*16-1:0] cnt_inc_o,
+  // memory
+  output logic             m_arvalid_o,
+  input  logic             m_arready_i,
+  output logic [AW-1:0]    m_araddr_o,
+  output logic [7:0]       m_arlen_o,
+  output logic [1:0]       m_arid_o,
+  input  logic             m_rvalid_i,
+  output logic             m_rready_o,
+  input  logic [DW-1:0]    m_rdata_i,
+  input  logic [1:0]       m_rid_i,
+  input  logic [1:0]       m_rresp_i,
+  input  logic             m_rlast_i,
+  output logic             m_awvalid_o,
+  input  logic             m_awready_i,
+  output logic [AW-1:0]    m_awaddr_o,
+  output logic [7:0]       m_awlen_o,
+  output logic [1:0]       m_awid_o,
+  output logic             m_wvalid_o,
+  input  logic             m_wready_i,
+  output logic [DW-1:0]    m_wdata_o,
+  output logic [AXI_BYTES-1:0] m_wstrb_o,
+  output logic             m_wlast_o,
+  input  logic             m_bvalid_i,
+  output logic             m_bready_o,
+  input  logic [1:0]       m_bid_i,
+  input  logic [1:0]       m_bresp_i
+);
+  // lanes of a half of the activation buffer: a window of 2 T_P lies in one half
+  localparam int unsigned NB = 1 << $clog2(2 * T_P);
+  localparam int unsigned LB = $clog2(NB);
+  localparam int unsigned EW = $clog2(NB * ABUF_WORDS);
+  localparam int unsigned RW = $clog2(T_R);
+  localparam int unsigned WPB = AXI_BYTES / 2;
+  localparam int unsigned ACC = abi_pkg::ACC_BITS;
+  localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD;
+  localparam int unsigned GW = (GROUPS > 1) ? $clog2(GROUPS) : 1;
+  localparam int unsigned BW = $clog2(2 * (C_MAX / DRAIN));
+  localparam int unsigned DL = (DRAIN > 1) ? $clog2(DRAIN) : 1;
+  localparam int unsigned CW = $clog2(DRAIN + 1);
+  localparam int unsigned RESCW = $clog2(2 * WPB + DRAIN + 1);
+  localparam int unsigned POOL_ROOM = 4;
+
+  if (T_P < 2 || T_P > 16) begin : gen_bad_tp
+    $fatal(1, "npu_core: T_P must be 2..16");
+  end
+  if (T_C % DRAIN != 0 || C_MAX % DRAIN != 0) begin : gen_bad_drain
+    $fatal(1, "npu_core: DRAIN must divide T_C and C_MAX");
+  end
+  if (NB < WPB || DRAIN > NB) begin : gen_bad_nb
+    $fatal(1, "npu_core: a beat, and DRAIN words, must fit the lanes of the activation buffer");
+  end
+
+  // ------------------------------------------------------------------ start, end, errors
+  typedef enum logic [1:0] {StIdle, StBegin, StRun, StFlush} state_e;
+  state_e state_q;
+  logic        unit_rst_n, flush, rd_idle, wr_idle, go_q;
+  logic [8:0]  layers_written_q, layers;
+  logic [7:0]  code_q, layer_q;
+  logic [31:0] addr_q;
+
+  logic        f_err;
+  logic [7:0]  f_err_code, f_err_layer;
+  logic        a_err, o_err, x_err, w_err;     // activations, output, residual, weights
+  logic [31:0] a_err_addr, o_err_addr, x_err_addr;
+  logic        rd_err, rd_dec, wr_err, wr_dec;
+  logic [31:0] rd_err_addr, wr_err_addr;
+  logic        rd_progress, wr_progress, dog;
+  logic [31:0] quiet_q;
+
+  assign layers = 9'(last_layer_i) - 9'(first_layer_i) + 9'd1;
+  assign unit_rst_n = state_q == StRun;
+  assign flush = state_q == StFlush;
+  assign busy_o = state_q != StIdle;
+  assign err_code_o = code_q;
+  assign err_layer_o = layer_q;
+  assign err_port_o = '0;
+  assign err_addr_o = addr_q;
+  assign dog = watchdog_i != '0 && quiet_q >= watchdog_i;
+
+  always_ff @(posedge clk_i) begin
+    done_o <= 1'b0;
+    error_o <= 1'b0;
+    go_q <= state_q == StBegin;
+    if (!rst_ni) begin
+      state_q <= StIdle;
+    end else begin
+      unique case (state_q)
+        StIdle: if (start_i) state_q <= StBegin;
+        StBegin: begin
+          state_q <= StRun;
+          code_q <= abi_pkg::ERR_NONE;
+          layer_q <= '0;
+          addr_q <= '0;
+          quiet_q <= '0;
+        end
+        StRun: begin
+          quiet_q <= (rd_progress || wr_progress) ? '0 : quiet_q + 32'd1;
+          layer_q <= first_layer_i + 8'(layers_written_q);
+          if (layers_written_q == layers && rd_idle) begin
+            done_o <= 1'b1;
+            state_q <= StIdle;
+          end
+          if (rd_err || wr_err || f_err || a_err || o_err || x_err || w_err || soft_reset_i
+              || dog) begin
+            done_o <= 1'b0;
+            state_q <= StFlush;
+            if (rd_err) begin
+              code_q <= rd_dec ? abi_pkg::ERR_READ_DECERR : abi_pkg::ERR_READ_SLVERR;
+              addr_q <= rd_err_addr;
+            end else if (wr_err) begin
+              code_q <= wr_dec ? abi_pkg::ERR_WRITE_DECERR : abi_pkg::ERR_WRITE_SLVERR;
+              addr_q <= wr_err_addr;
+            end else if (f_err) begin
+              code_q <= f_err_code;
+              layer_q <= f_err_layer;
+            end else if (a_err || o_err || x_err) begin
+              code_q <= abi_pkg::ERR_DESC_ADDRESS;
+              addr_q <= a_err ? a_err_addr : (o_err ? o_err_addr : x_err_addr);
+            end else if (w_err) begin
+              code_q <= abi_pkg::ERR_DESC_SHAPE;
+            end else if (soft_reset_i) begin
+              code_q <= abi_pkg::ERR_SOFT_RESET;
+            end else begin
+              code_q <= abi_pkg::ERR_WATCHDOG;
+            end
+          end
+        end
+        StFlush: begin
+          if (rd_idle && wr_idle) begin
+            error_o <= 1'b1;
+            state_q <= StIdle;
+          end
+        end
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+
+  // ------------------------------------------------------------------ memory ports
+  // clients: 0 descriptors, 1 activations, 2 weights, 3 residual
+  logic [3:0]      req_valid, req_ready, rsp_valid;
+  logic [4*AW-1:0] req_addr;
+  logic [63:0]     req_beats;
+  logic            rsp_last, rd_stall, rd_beat, wr_stall;
+  logic [DW-1:0]   rsp_data;
+  logic [$clog2(AXI_BYTES+1)-1:0] wr_bytes;
+  logic            cmd_valid, cmd_ready, wb_valid, wb_ready;
+  logic [AW-1:0]   cmd_addr;
+  logic [15:0]     cmd_beats;
+  logic [DW-1:0]   wb_data;
+  logic [AXI_BYTES-1:0] wb_strb;
+
+  axi_read #(.N(4), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_read (
+    .clk_i,
+    .rst_ni,
+    .flush_i     (flush),
+    .idle_o      (rd_idle),
+    .req_valid_i (req_valid),
+    .req_ready_o (req_ready),
+    .req_addr_i  (req_addr),
+    .req_beats_i (req_beats),
+    .rsp_valid_o (rsp_valid),
+    .rsp_data_o  (rsp_data),
+    .rsp_last_o  (rsp_last),
+    .err_valid_o (rd_err),
+    .err_decerr_o(rd_dec),
+    .err_addr_o  (rd_err_addr),
+    .progress_o  (rd_progress),
+    .stall_o     (rd_stall),
+    .beat_o      (rd_beat),
+    .m_arvalid_o,
+    .m_arready_i,
+    .m_araddr_o,
+    .m_arlen_o,
+    .m_arid_o,
+    .m_rvalid_i,
+    .m_rready_o,
+    .m_rdata_i,
+    .m_rid_i,
+    .m_rresp_i,
+    .m_rlast_i
+  );
+
+  axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_write (
+    .clk_i,
+    .rst_ni,
+    .flush_i     (flush),
+    .idle_o      (wr_idle),
+    .cmd_valid_i (cmd_valid),
+    .cmd_ready_o (cmd_ready),
+    .cmd_addr_i  (cmd_addr),
+    .cmd_beats_i (cmd_beats),
+    .wb_valid_i  (wb_valid),
+    .wb_ready_o  (wb_ready),
+    .wb_data_i   (wb_data),
+    .wb_strb_i   (wb_strb),
+    .err_valid_o (wr_err),
+    .err_decerr_o(wr_dec),
+    .err_addr_o  (wr_err_addr),
+    .progress_o  (wr_progress),
+    .stall_o     (wr_stall),
+    .bytes_o     (wr_bytes),
+    .m_awvalid_o,
+    .m_awready_i,
+    .m_awaddr_o,
+    .m_awlen_o,
+    .m_awid_o,
+    .m_wvalid_o,
+    .m_wready_i,
+    .m_wdata_o,
+    .m_wstrb_o,
+    .m_wlast_o,
+    .m_bvalid_i,
+    .m_bready_o,
+    .m_bid_i,
+    .m_bresp_i
+  );
+
+  // ------------------------------------------------------------------ layers
+  // takers: 0 act_loader, 1 weight_fetch, 2 weight_feed, 3 gemm_seq, 4 pool_seq, 5 drain,
+  // 6 output runs, 7 residual
+  localparam int unsigned UNITS = 8;
+  logic [UNITS-1:0] l_valid, l_ready;
+  logic [1023:0]    l_desc;
+  logic [31:0]      l_fbcb;
+  logic [23:0]      l_samp;
+  logic [BM*AW-1:0] slot_addr;
+  logic [7:0]       l_index_unused;
+  logic             l_last_unused;
+
+  layer_fetch #(
+    .T_R(T_R), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(AXI_BYTES), .C_MAX(C_MAX),
+    .UNITS(UNITS)
+  ) u_fetch (
+    .clk_i,
+    .rst_ni       (unit_rst_n),
+    .start_i      (go_q),
+    .first_layer_i,
+    .last_layer_i,
+    .b_act_i,
+    .desc_base_i,
+    .slot_base_i,
+    .slot_stride_i,
+    .n_slot_i,
+    .slot_table_i,
+    .slot_addr_o  (slot_addr),
+    .fbcb_raddr_o,
+    .fbcb_rdata_i,
+    .req_valid_o  (req_valid[0]),
+    .req_ready_i  (req_ready[0]),
+    .req_addr_o   (req_addr[0+:AW]),
+    .req_beats_o  (req_beats[0+:16]),
+    .rsp_valid_i  (rsp_valid[0]),
+    .rsp_last_i   (rsp_last),
+    .rsp_data_i   (rsp_data),
+    .layer_valid_o(l_valid),
+    .layer_ready_i(l_ready),
+    .layer_desc_o (l_desc),
+    .layer_fbcb_o (l_fbcb),
+    .layer_index_o(l_index_unused),
+    .layer_last_o (l_last_unused),
+    .layer_samp_o (l_samp),
+    .err_valid_o  (f_err),
+    .err_code_o   (f_err_code),
+    .err_layer_o  (f_err_layer)
+  );
+
+  // ------------------------------------------------------------------ activations
+  logic            wr_half;
+  logic [EW-1:0]   wr_elem;
+  logic [WPB-1:0]  wr_mask;
+  logic [DW-1:0]   wr_data;
+  logic [31:0]     avail;
+  logic [1:0]      g_free, p_free;
+
+  act_loader #(.NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(AXI_BYTES)) u_act (
+    .clk_i,
+    .rst_ni          (unit_rst_n),
+    .b_act_i,
+    .slot_addr_i     (slot_addr),
+    .slot_stride_i,
+    .layers_written_i(layers_written_q),
+    .layer_valid_i   (l_valid[0]),
+    .layer_ready_o   (l_ready[0]),
+    .layer_desc_i    (l_desc),
+    .layer_fbcb_i    (l_fbcb),
+    .layer_samp_i    (l_samp),
+    .req_valid_o     (req_valid[1]),
+    .req_ready_i     (req_ready[1]),
+    .req_addr_o      (req_addr[AW+:AW]),
+    .req_beats_o     (req_beats[16+:16]),
+    .rsp_valid_i     (rsp_valid[1]),
+    .rsp_last_i      (rsp_last),
+    .rsp_data_i      (rsp_data),
+    .wr_half_o       (wr_half),
+    .wr_elem_o       (wr_elem),
+    .wr_mask_o       (wr_mask),
+    .wr_data_o       (wr_data),
+    .avail_o         (avail),
+    .free_i          (g_free | p_free),
+    .err_valid_o     (a_err),
+    .err_addr_o      (a_err_addr)
+  );
+
+  // gemm_seq and pool_seq are never active together: activations of a layer are loaded only when
+  // the layer before has been written
+  localparam int unsigned GTAG = RW + 4;
+  localparam int unsigned PTAG = LB + 3;
+  localparam int unsigned TAG = ((GTAG > PTAG) ? GTAG : PTAG) + 1;
+  logic            g_rd_valid, g_rd_half, p_rd_valid, p_rd_half, p_rd_max;
+  logic [EW-1:0]   g_rd_elem, p_rd_elem;
+  logic [LB:0]     g_rd_lo, g_rd_hi, p_rd_hi;
+  logic [GTAG-1:0] g_tag;
+  logic [PTAG-1:0] p_tag;
+  logic            w_valid;
+  logic [NB*16-1:0] w_data;
+  logic [NB-1:0]   w_mask_unused;
+  logic [TAG-1:0]  w_tag;
+
+  act_buffer #(.NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(WPB), .TAG(TAG)) u_abuf (
+    .clk_i,
+    .rst_ni     (unit_rst_n),
+    .wr_half_i  (wr_half),
+    .wr_elem_i  (wr_elem),
+    .wr_mask_i  (wr_mask),
+    .wr_data_i  (wr_data),
+    .rd_valid_i (g_rd_valid || p_rd_valid),
+    .rd_half_i  (g_rd_valid ? g_rd_half : p_rd_half),
+    .rd_elem_i  (g_rd_valid ? g_rd_elem : p_rd_elem),
+    .rd_lo_i    (g_rd_valid ? g_rd_lo : '0),
+    .rd_hi_i    (g_rd_valid ? g_rd_hi : p_rd_hi),
+    .rd_fill_i  (!g_rd_valid && p_rd_max ? 16'h8000 : 16'h0000),
+    .rd_tag_i   (g_rd_valid ? {1'b1, (TAG - 1)'(g_tag)} : {1'b0, (TAG - 1)'(p_tag)}),
+    .out_valid_o(w_valid),
+    .out_data_o (w_data),
+    .out_mask_o (w_mask_unused),
+    .out_tag_o  (w_tag)
+  );
+
+  // ------------------------------------------------------------------ weights
+  logic            ring_valid, ring_ready, ring_last, bias_we, full, swap, load;
+  logic [DW-1:0]   ring_data;
+  logic [DL-1:0]   bias_lane;
+  logic [BW-1:0]   bias_addr;
+  logic [31:0]     bias_data;
+  logic [8:0]      bias_layers, layers_drained;
+  logic [GW-1:0]   group;
+  logic [W_LOAD*T_P*16-1:0] weights;
+
+  weight_fetch #(
+    .AXI_BYTES(AXI_BYTES), .WRING_BEATS(WRING_BEATS), .C_MAX(C_MAX), .DRAIN(DRAIN)
+  ) u_wfetch (
+    .clk_i,
+    .rst_ni          (unit_rst_n),
+    .b_act_i,
+    .weight_base_i,
+    .layer_valid_i   (l_valid[1]),
+    .layer_ready_o   (l_ready[1]),
+    .layer_desc_i    (l_desc),
+    .layer_fbcb_i    (l_fbcb),
+    .req_valid_o     (req_valid[2]),
+    .req_ready_i     (req_ready[2]),
+    .req_addr_o      (req_addr[2*AW+:AW]),
+    .req_beats_o     (req_beats[32+:16]),
+    .rsp_valid_i     (rsp_valid[2]),
+    .rsp_last_i      (rsp_last),
+    .rsp_data_i      (rsp_data),
+    .ring_valid_o    (ring_valid),
+    .ring_ready_i    (ring_ready),
+    .ring_data_o     (ring_data),
+    .ring_last_o     (ring_last),
+    .bias_we_o       (bias_we),
+    .bias_lane_o     (bias_lane),
+    .bias_addr_o     (bias_addr),
+    .bias_data_o     (bias_data),
+    .bias_layers_o   (bias_layers),
+    .layers_drained_i(layers_drained)
+  );
+
+  weight_feed #(.T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .AXI_BYTES(AXI_BYTES)) u_wfeed (
+    .clk_i,
+    .rst_ni       (unit_rst_n),
+    .b_act_i,
+    .layer_valid_i(l_valid[2]),
+    .layer_ready_o(l_ready[2]),
+    .layer_desc_i (l_desc),
+    .layer_fbcb_i (l_fbcb),
+    .ring_valid_i (ring_valid),
+    .ring_ready_o (ring_ready),
+    .ring_data_i  (ring_data),
+    .ring_last_i  (ring_last),
+    .load_o       (load),
+    .group_o      (group),
+    .w_o          (weights),
+    .full_o       (full),
+    .swap_i       (swap),
+    .err_valid_o  (w_err)
+  );
+
+  // ------------------------------------------------------------------ sequencers
+  logic        bank_free, mac_cycle, st_weights, st_acts, st_pool, st_drain, st_depth;
+  logic [15:0] macs;
+
+  gemm_seq #(.T_R(T_R), .T_P(T_P), .T_C(T_C), .NB(NB), .ABUF_WORDS(ABUF_WORDS)) u_gemm (
+    .clk_i,
+    .rst_ni         (unit_rst_n),
+    .b_act_i,
+    .layer_valid_i  (l_valid[3]),
+    .layer_ready_o  (l_ready[3]),
+    .layer_desc_i   (l_desc),
+    .layer_fbcb_i   (l_fbcb),
+    .layer_samp_i   (l_samp),
+    .avail_i        (avail),
+    .free_o         (g_free),
+    .rd_valid_o     (g_rd_valid),
+    .rd_half_o      (g_rd_half),
+    .rd_elem_o      (g_rd_elem),
+    .rd_lo_o        (g_rd_lo),
+    .rd_hi_o        (g_rd_hi),
+    .rd_tag_o       (g_tag),
+    .full_i         (full),
+    .swap_o         (swap),
+    .bank_free_i    (bank_free),
+    .mac_cycle_o    (mac_cycle),
+    .macs_o         (macs),
+    .stall_weights_o(st_weights),
+    .stall_acts_o   (st_acts),
+    .stall_drain_o  (st_drain),
+    .stall_depth_o  (st_depth)
+  );
+
+  logic            pool_taken, pool_avg, pool_valid, pool_ready;
+  logic [16:0]     pool_mul;
+  logic [5:0]      pool_shift;
+  logic [15:0]     pool_lo, pool_hi;
+  logic [DRAIN*16-1:0] pool_data;
+  logic [CW-1:0]   pool_cnt;
+
+  pool_seq #(.NB(NB), .ABUF_WORDS(ABUF_WORDS), .ROOM(POOL_ROOM)) u_pseq (
+    .clk_i,
+    .rst_ni        (unit_rst_n),
+    .b_act_i,
+    .layer_valid_i (l_valid[4]),
+    .layer_ready_o (l_ready[4]),
+    .layer_desc_i  (l_desc),
+    .layer_fbcb_i  (l_fbcb),
+    .layer_samp_i  (l_samp),
+    .avail_i       (avail),
+    .free_o        (p_free),
+    .rd_valid_o    (p_rd_valid),
+    .rd_half_o     (p_rd_half),
+    .rd_elem_o     (p_rd_elem),
+    .rd_hi_o       (p_rd_hi),
+    .rd_max_o      (p_rd_max),
+    .rd_tag_o      (p_tag),
+    .result_taken_i(pool_taken),
+    .stall_acts_o  (st_pool),
+    .avg_o         (pool_avg),
+    .avg_mul_o     (pool_mul),
+    .avg_shift_o   (pool_shift),
+    .clamp_lo_o    (pool_lo),
+    .clamp_hi_o    (pool_hi)
+  );
+
+  // ------------------------------------------------------------------ array and pool
+  logic               bank_done, dr_bank, dr_en;
+  logic [RW-1:0]      dr_row;
+  logic [T_C*ACC-1:0] dr_acc;
+  logic               is_gemm;
+  assign is_gemm = w_tag[TAG-1];
+
+  pe_array #(.T_R(T_R), .T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .STUB(STUB != 0)) u_array (
+    .clk_i,
+    .rst_ni   (unit_rst_n),
+    .valid_i  (w_valid && is_gemm),
+    .x_i      (w_data[T_P*16-1:0]),
+    .row_i    (w_tag[4+:RW]),
+    .bank_i   (w_tag[3]),
+    .first_i  (w_tag[2]),
+    .swap_i   (w_tag[1]),
+    .last_i   (w_tag[0]),
+    .done_o   (bank_done),
+    .load_i   (load),
+    .group_i  (group),
+    .w_i      (weights),
+    .dr_bank_i(dr_bank),
+    .dr_en_i  (dr_en),
+    .dr_row_i (dr_row),
+    .dr_acc_o (dr_acc)
+  );
+
+  pool #(.NB(NB), .OUT(DRAIN), .AVG_MUL(2), .ROOM(POOL_ROOM)) u_pool (
+    .clk_i,
+    .rst_ni    (unit_rst_n),
+    .avg_i     (pool_avg),
+    .mul_i     (pool_mul),
+    .shift_i   (pool_shift),
+    .lo_i      (pool_lo),
+    .hi_i      (pool_hi),
+    .valid_i   (w_valid && !is_gemm),
+    .data_i    (w_data),
+    .first_i   (w_tag[LB+2]),
+    .last_i    (w_tag[LB+1]),
+    .channels_i(w_tag[LB:0]),
+    .taken_o   (pool_taken),
+    .valid_o   (pool_valid),
+    .ready_i   (pool_ready),
+    .data_o    (pool_data),
+    .cnt_o     (pool_cnt)
+  );
+
+  // ------------------------------------------------------------------ drain and write-back
+  logic               res_pop, d_valid, d_ready;
+  logic [RESCW-1:0]   res_fill, res_cnt;
+  logic [DRAIN*16-1:0] res_data, d_data;
+  logic [CW-1:0]      d_cnt;
+
+  res_loader #(.T_C(T_C), .AXI_BYTES(AXI_BYTES), .LANES(DRAIN)) u_res (
+    .clk_i,
+    .rst_ni          (unit_rst_n),
+    .b_act_i,
+    .slot_addr_i     (slot_addr),
+    .slot_stride_i,
+    .layers_written_i(layers_written_q),
+    .layer_valid_i   (l_valid[7]),
+    .layer_ready_o   (l_ready[7]),
+    .layer_desc_i    (l_desc),
+    .layer_fbcb_i    (l_fbcb),
+    .req_valid_o     (req_valid[3]),
+    .req_ready_i     (req_ready[3]),
+    .req_addr_o      (req_addr[3*AW+:AW]),
+    .req_beats_o     (req_beats[48+:16]),
+    .rsp_valid_i     (rsp_valid[3]),
+    .rsp_last_i      (rsp_last),
+    .rsp_data_i      (rsp_data),
+    .fill_o          (res_fill),
+    .data_o          (res_data),
+    .pop_i           (res_pop),
+    .pop_cnt_i       (res_cnt),
+    .err_valid_o     (x_err),
+    .err_addr_o      (x_err_addr)
+  );
+
+  drain #(
+    .T_R(T_R), .T_C(T_C), .LANES(DRAIN), .C_MAX(C_MAX), .RES_CW(RESCW)
+  ) u_drain (
+    .clk_i,
+    .rst_ni          (unit_rst_n),
+    .b_act_i,
+    .layer_valid_i   (l_valid[5]),
+    .layer_ready_o   (l_ready[5]),
+    .layer_desc_i    (l_desc),
+    .layer_fbcb_i    (l_fbcb),
+    .layers_drained_o(layers_drained),
+    .done_i          (bank_done),
+    .bank_free_o     (bank_free),
+    .dr_bank_o       (dr_bank),
+    .dr_en_o         (dr_en),
+    .dr_row_o        (dr_row),
+    .dr_acc_i        (dr_acc),
+    .bias_we_i       (bias_we),
+    .bias_lane_i     (bias_lane),
+    .bias_addr_i     (bias_addr),
+    .bias_data_i     (bias_data),
+    .bias_layers_i   (bias_layers),
+    .res_fill_i      (res_fill),
+    .res_data_i      (res_data),
+    .res_pop_o       (res_pop),
+    .res_cnt_o       (res_cnt),
+    .valid_o         (d_valid),
+    .ready_i         (d_ready),
+    .data_o          (d_data),
+    .cnt_o           (d_cnt)
+  );
+
+  logic          run_valid, run_ready, run_done, run_pool, out_ready, out_idle;
+  logic [AW-1:0] run_addr;
+  logic [23:0]   run_elems;
+
+  run_gen #(.T_C(T_C), .RESIDUAL(1'b0)) u_runs (
+    .clk_i,
+    .rst_ni       (unit_rst_n),
+    .b_act_i,
+    .slot_addr_i  (slot_addr),
+    .slot_stride_i,
+    .layer_valid_i(l_valid[6]),
+    .layer_ready_o(l_ready[6]),
+    .layer_desc_i (l_desc),
+    .layer_fbcb_i (l_fbcb),
+    .run_valid_o  (run_valid),
+    .run_ready_i  (run_ready),
+    .run_addr_o   (run_addr),
+    .run_elems_o  (run_elems),
+    .pool_o       (run_pool),
+    .done_o       (run_done),
+    .err_valid_o  (o_err),
+    .err_addr_o   (o_err_addr)
+  );
+  assign d_ready = out_ready && !run_pool;
+  assign pool_ready = out_ready && run_pool;
+
+  out_writer #(.IN_WORDS(DRAIN), .AXI_BYTES(AXI_BYTES)) u_out (
+    .clk_i,
+    .rst_ni     (unit_rst_n),
+    .run_valid_i(run_valid),
+    .run_ready_o(run_ready),
+    .run_addr_i (run_addr),
+    .run_elems_i(run_elems),
+    .valid_i    (run_pool ? pool_valid : d_valid),
+    .ready_o    (out_ready),
+    .data_i     (run_pool ? pool_data : d_data),
+    .cnt_i      (run_pool ? pool_cnt : d_cnt),
+    .cmd_valid_o(cmd_valid),
+    .cmd_ready_i(cmd_ready),
+    .cmd_addr_o (cmd_addr),
+    .cmd_beats_o(cmd_beats),
+    .wb_valid_o (wb_valid),
+    .wb_ready_i (wb_ready),
+    .wb_data_o  (wb_data),
+    .wb_strb_o  (wb_strb),
+    .idle_o     (out_idle)
+  );
+
+  // a layer is written when its last run has been answered
+  logic closing_q;
+  always_ff @(posedge clk_i) begin
+    if (!unit_rst_n) begin
+      layers_written_q <= '0;
+      closing_q <= 1'b0;
+    end else if (run_done) begin
+      closing_q <= 1'b1;
+    end else if (closing_q && out_idle && wr_idle) begin
+      closing_q <= 1'b0;
+      layers_written_q <= layers_written_q + 9'd1;
+    end
+  end
+
+  // ------------------------------------------------------------------ counters
+  always_comb begin
+    cnt_inc_o = '0;
+    cnt_inc_o[abi_pkg::CNT_CYCLES_BUSY*16+:16] = 16'd1;
+    cnt_inc_o[abi_pkg::CNT_MAC_CYCLES*16+:16] = 16'(mac_cycle);
+    cnt_inc_o[abi_pkg::CNT_MACS*16+:16] = macs;
+    cnt_inc_o[abi_pkg::CNT_STALL_WEIGHTS*16+:16] = 16'(st_weights);
+    cnt_inc_o[abi_pkg::CNT_STALL_ACTIVATIONS*16+:16] = 16'(st_acts) | 16'(st_pool);
+    cnt_inc_o[abi_pkg::CNT_STALL_DRAIN*16+:16] = 16'(st_drain);
+    cnt_inc_o[abi_pkg::CNT_STALL_DEPTH*16+:16] = 16'(st_depth);
+    cnt_inc_o[abi_pkg::CNT_STALL_READ*16+:16] = 16'(rd_stall);
+    cnt_inc_o[abi_pkg::CNT_STALL_WRITE*16+:16] = 16'(wr_stall);
+    cnt_inc_o[abi_pkg::CNT_BYTES_READ*16+:16] = rd_beat ? 16'(AXI_BYTES) : 16'd0;
+    cnt_inc_o[abi_pkg::CNT_BYTES_WRITTEN*16+:16] = 16'(wr_bytes);
+  end
+
+  logic unused;
+  assign unused = ^{l_index_unused, l_last_unused, w_mask_unused, layers[8]};
+endmodule

@@ -1,0 +1,157 @@
+// Pooling: NB channels side by side, one window tap a cycle. Max keeps the largest, average the sum;
+// the average is then (sum * M + 2^(S-1)) >> S on AVG_MUL multipliers. Results leave as up to OUT
+// words a cycle (max) or AVG_MUL (average), channels in order, saturated and clamped.
+module pool #(
+  parameter int unsigned NB      = 16,
+  parameter int unsigned OUT     = 8,
+  parameter int unsigned AVG_MUL = 2,
+  parameter int unsigned ROOM    = 4,
+  localparam int unsigned LB = $clog2(NB),
+  localparam int unsigned SUM = 28,               // 16 bits and up to 4096 taps
+  localparam int unsigned CW = $clog2(OUT + 1)
+) (
+  input  logic              clk_i,
+  input  logic              rst_ni,
+  input  logic              avg_i,
+  input  logic [16:0]       mul_i,
+  input  logic [5:0]        shift_i,
+  input  logic [15:0]       lo_i,
+  input  logic [15:0]       hi_i,
+  input  logic              valid_i,
+  input  logic [NB*16-1:0]  data_i,
+  input  logic              first_i,
+  input  logic              last_i,
+  input  logic [LB:0]       channels_i,
+  output logic              taken_o,              // a result has left
+  output logic              valid_o,
+  input  logic              ready_i,
+  output logic [OUT*16-1:0] data_o,
+  output logic [CW-1:0]     cnt_o
+);
+  if (OUT > NB || OUT < AVG_MUL) begin : gen_bad
+    $fatal(1, "pool: AVG_MUL <= OUT <= NB");
+  end
+
+  // ---- windows
+  logic [NB*SUM-1:0] acc_q, acc_d;
+  logic              full_q;
+  logic [LB:0]       chan_q;
+  for (genvar i = 0; i < NB; i++) begin : gen_lane
+    logic signed [SUM-1:0] x, a;
+    assign x = SUM'($signed(data_i[i*16+:16]));
+    assign a = $signed(acc_q[i*SUM+:SUM]);
+    assign acc_d[i*SUM+:SUM] = first_i ? x : (avg_i ? a + x : ((x > a) ? x : a));
+  end
+  always_ff @(posedge clk_i) begin
+    if (valid_i) begin
+      acc_q <= acc_d;
+      chan_q <= channels_i;
+    end
+    if (!rst_ni) full_q <= 1'b0;
+    else full_q <= valid_i && last_i;
+  end
+
+  logic              res_valid, res_pop, room_unused;
+  logic [NB*SUM-1:0] res_data;
+  logic [LB:0]       res_chan;
+  fifo #(.WIDTH(NB * SUM + LB + 1), .DEPTH(ROOM)) u_results (
+    .clk_i,
+    .rst_ni,
+    .valid_i(full_q),
+    .ready_o(room_unused),           // pool_seq begins no window without room
+    .wdata_i({chan_q, acc_q}),
+    .valid_o(res_valid),
+    .ready_i(res_pop),
+    .rdata_o({res_chan, res_data})
+  );
+
+  // ---- serialise
+  localparam int unsigned PAD = NB + OUT;
+  logic [LB:0]        pos_q, left, count;
+  logic [PAD*SUM-1:0] view;
+  logic               step, en;
+  assign left = res_chan - pos_q;
+  assign count = avg_i ? ((left > (LB + 1)'(AVG_MUL)) ? (LB + 1)'(AVG_MUL) : left)
+                       : ((left > (LB + 1)'(OUT)) ? (LB + 1)'(OUT) : left);
+  assign step = res_valid && en;
+  assign res_pop = step && count == left;
+  assign taken_o = res_pop;
+  // groups start at multiples of the group's size: a mux, not a shifter
+  always_comb begin
+    view = '0;
+    for (int unsigned g = 0; g < NB; g += AVG_MUL) begin
+      if (pos_q == (LB + 1)'(g)) begin
+        view = {{OUT * SUM{1'b0}}, res_data} >> (g * SUM);
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) pos_q <= '0;
+    else if (res_pop) pos_q <= '0;
+    else if (step) pos_q <= pos_q + count;
+  end
+
+  // ---- multiply, round, saturate, clamp: three stages under one enable
+  logic [OUT*SUM-1:0] s0_q;
+  logic [OUT*48-1:0]  s1_q;
+  logic [OUT*16-1:0]  s2_q;
+  logic [CW-1:0]      c0_q, c1_q, c2_q;
+  logic               v0_q, v1_q, v2_q;
+  logic signed [47:0] half;
+  assign half = 48'sd1 <<< (shift_i - 6'd1);
+  assign en = ready_i || !v2_q;
+
+  for (genvar i = 0; i < OUT; i++) begin : gen_post
+    logic signed [47:0] full, shifted;
+    logic signed [15:0] sat;
+    if (i < AVG_MUL) begin : gen_mul
+      // widened first: a product takes its operands' width
+      logic signed [47:0] sum, factor, product;
+      assign sum = 48'($signed(s0_q[i*SUM+:SUM]));
+      assign factor = 48'($signed({1'b0, mul_i}));
+      assign product = sum * factor;
+      assign full = avg_i ? product + half : 48'($signed(s0_q[i*SUM+:SUM]));
+    end else begin : gen_pass
+      assign full = 48'($signed(s0_q[i*SUM+:SUM]));
+    end
+    assign shifted = avg_i ? $signed(s1_q[i*48+:48]) >>> shift_i : $signed(s1_q[i*48+:48]);
+    always_comb begin
+      if (shifted > 48'sd32767) sat = 16'sh7FFF;
+      else if (shifted < -48'sd32768) sat = 16'sh8000;
+      else sat = shifted[15:0];
+    end
+    always_ff @(posedge clk_i) begin
+      if (en) begin
+        s1_q[i*48+:48] <= full;
+        if (sat < $signed(lo_i)) s2_q[i*16+:16] <= lo_i;
+        else if (sat > $signed(hi_i)) s2_q[i*16+:16] <= hi_i;
+        else s2_q[i*16+:16] <= sat;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      v0_q <= 1'b0;
+      v1_q <= 1'b0;
+      v2_q <= 1'b0;
+    end else if (en) begin
+      v0_q <= res_valid;
+      v1_q <= v0_q;
+      v2_q <= v1_q;
+    end
+    if (en) begin
+      s0_q <= view[OUT*SUM-1:0];
+      c0_q <= CW'(count);
+      c1_q <= c0_q;
+      c2_q <= c1_q;
+    end
+  end
+  assign valid_o = v2_q;
+  assign data_o = s2_q;
+  assign cnt_o = c2_q;
+
+  logic unused;
+  assign unused = ^{room_unused, view[PAD*SUM-1:OUT*SUM]};
+endmodule

@@ -1,0 +1,223 @@
+// Walks a pooling layer and issues one window tap of up to NB channels a cycle: row tiles, in them
+// (sample, output row, output column, channel group), in each the taps of the window. A tap waits
+// for its input row; a window begins only when the pool unit has room for its result.
+module pool_seq #(
+  parameter int unsigned NB         = 16,
+  parameter int unsigned ABUF_WORDS = 1024,
+  parameter int unsigned ROOM       = 4,     // results the pool unit can hold
+  localparam int unsigned LB = $clog2(NB),
+  localparam int unsigned EW = $clog2(NB * ABUF_WORDS)
+) (
+  input  logic           clk_i,
+  input  logic           rst_ni,
+  input  logic [3:0]     b_act_i,
+  input  logic           layer_valid_i,
+  output logic           layer_ready_o,
+  input  logic [1023:0]  layer_desc_i,
+  input  logic [31:0]    layer_fbcb_i,
+  input  logic [23:0]    layer_samp_i,
+  input  logic [31:0]    avail_i,
+  output logic [1:0]     free_o,
+  output logic           rd_valid_o,
+  output logic           rd_half_o,
+  output logic [EW-1:0]  rd_elem_o,
+  output logic [LB:0]    rd_hi_o,        // lanes 0 .. hi-1
+  output logic           rd_max_o,       // max pool: masked lanes read as -32768
+  output logic [LB+2:0]  rd_tag_o,       // {first tap, last tap, channels}
+  input  logic           result_taken_i,
+  output logic           stall_acts_o,
+  // layer parameters for the pool unit
+  output logic           avg_o,
+  output logic [16:0]    avg_mul_o,
+  output logic [5:0]     avg_shift_o,
+  output logic [15:0]    clamp_lo_o,
+  output logic [15:0]    clamp_hi_o
+);
+  typedef enum logic [1:0] {StIdle, StTile, StRun} state_e;
+  state_e state_q;
+
+  /* verilator lint_off UNUSEDSIGNAL */
+  abi_pkg::desc_t d;
+  abi_pkg::fbcb_t f;
+  logic [23:0]    samp_q;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic [1023:0] desc_q;
+  logic [31:0]   fbcb_q;
+  assign d = desc_q;
+  assign f = fbcb_q;
+
+  logic [3:0]         b0_q, nb, i_q;
+  logic [15:0]        oh0_q, nr, step_rows, n_j, r_q, ow_q, c0_q, rest_c;
+  logic [7:0]         kh_q, kw_q;
+  logic               half_q;
+  logic signed [17:0] ih_tile_q, ih_row_q, ih_q, iw_col_q, iw_q;
+  logic [EW:0]        samp_elem_q, row_elem_q, line_q;
+  logic [15:0]        samp_place_q, row_place_q, place_q;
+  logic signed [25:0] col_q, tap_q;
+  logic [2:0]         room_q;
+
+  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
+  assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
+  assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
+                   + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
+  assign n_j = step_rows - 16'(d.s_h) + 16'(d.k_h);
+  assign rest_c = d.in_c - c0_q;
+
+  logic last_kw, last_kh, last_cg, last_ow, last_r, last_i, last_t, last_b;
+  assign last_kw = kw_q + 8'd1 == d.k_w;
+  assign last_kh = kh_q + 8'd1 == d.k_h;
+  assign last_cg = rest_c <= 16'(NB);
+  assign last_ow = ow_q + 16'd1 == d.out_w;
+  assign last_r = r_q + 16'd1 == nr;
+  assign last_i = i_q + 4'd1 == nb;
+  assign last_t = oh0_q + nr == d.out_h;
+  assign last_b = b0_q + nb == b_act_i;
+
+  logic first_tap, last_tap, tap_in, act_ok, go, end_tile;
+  logic [15:0] avail;
+  logic [LB:0] channels;
+  assign avail = half_q ? avail_i[31:16] : avail_i[15:0];
+  assign first_tap = kh_q == '0 && kw_q == '0;
+  assign last_tap = last_kh && last_kw;
+  assign tap_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}))
+                  && (iw_q >= 0) && (iw_q < $signed({2'b0, d.in_w}));
+  assign act_ok = place_q < avail;
+  assign channels = (rest_c >= 16'(NB)) ? (LB + 1)'(NB) : (LB + 1)'(rest_c);
+  assign go = state_q == StRun && act_ok && !(first_tap && room_q == '0);
+  assign end_tile = last_tap && last_cg && last_ow && last_r && last_i;
+
+  assign layer_ready_o = state_q == StIdle;
+  assign stall_acts_o = state_q == StRun && !act_ok;
+  assign free_o = {2{go && end_tile}} & {half_q, !half_q};
+  assign avg_o = d.op == abi_pkg::OP_AVG_POOL;
+  assign avg_mul_o = d.avg_mul;
+  assign avg_shift_o = d.avg_shift;
+  assign clamp_lo_o = d.clamp_lo;
+  assign clamp_hi_o = d.clamp_hi;
+
+  always_ff @(posedge clk_i) begin
+    rd_half_o <= half_q;
+    rd_elem_o <= EW'(line_q) + EW'(tap_q) + EW'(c0_q);
+    rd_hi_o <= tap_in ? channels : '0;
+    rd_max_o <= !avg_o;
+    rd_tag_o <= {first_tap, last_tap, channels};
+    if (!rst_ni) rd_valid_o <= 1'b0;
+    else rd_valid_o <= go;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      room_q <= 3'(ROOM);
+    end else begin
+      room_q <= room_q + 3'(result_taken_i) - 3'(go && first_tap);
+      unique case (state_q)
+        StIdle: begin
+          desc_q <= layer_desc_i;
+          fbcb_q <= layer_fbcb_i;
+          samp_q <= layer_samp_i;
+          b0_q <= '0;
+          oh0_q <= '0;
+          half_q <= 1'b0;
+          if (layer_valid_i) state_q <= StTile;
+        end
+        StTile: begin
+          i_q <= '0;
+          r_q <= '0;
+          ow_q <= '0;
+          c0_q <= '0;
+          kh_q <= '0;
+          kw_q <= '0;
+          samp_elem_q <= '0;
+          row_elem_q <= '0;
+          line_q <= '0;
+          samp_place_q <= '0;
+          row_place_q <= '0;
+          place_q <= '0;
+          ih_tile_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
+          ih_row_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
+          ih_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
+          iw_col_q <= -$signed({10'b0, d.pad_l});
+          iw_q <= -$signed({10'b0, d.pad_l});
+          col_q <= -$signed({2'b0, d.pad_col});
+          tap_q <= -$signed({2'b0, d.pad_col});
+          state_q <= (d.op == abi_pkg::OP_GEMM) ? StIdle : StRun;
+        end
+        StRun: begin
+          if (go) begin
+            // next tap of the window
+            kw_q <= kw_q + 8'd1;
+            iw_q <= iw_q + 18'sd1;
+            tap_q <= tap_q + $signed({10'b0, d.in_c});
+            if (last_kw) begin
+              kw_q <= '0;
+              iw_q <= iw_col_q;
+              tap_q <= col_q;
+              kh_q <= kh_q + 8'd1;
+              ih_q <= ih_q + 18'sd1;
+              line_q <= line_q + (EW + 1)'(d.in_row);
+              place_q <= place_q + 16'd1;
+              if (last_kh) begin
+                // next channel group of the same window
+                kh_q <= '0;
+                ih_q <= ih_row_q;
+                line_q <= row_elem_q;
+                place_q <= row_place_q;
+                c0_q <= c0_q + 16'(NB);
+                if (last_cg) begin
+                  c0_q <= '0;
+                  ow_q <= ow_q + 16'd1;
+                  iw_col_q <= iw_col_q + $signed({10'b0, d.s_w});
+                  iw_q <= iw_col_q + $signed({10'b0, d.s_w});
+                  col_q <= col_q + $signed({2'b0, d.step_col});
+                  tap_q <= col_q + $signed({2'b0, d.step_col});
+                  if (last_ow) begin
+                    ow_q <= '0;
+                    iw_col_q <= -$signed({10'b0, d.pad_l});
+                    iw_q <= -$signed({10'b0, d.pad_l});
+                    col_q <= -$signed({2'b0, d.pad_col});
+                    tap_q <= -$signed({2'b0, d.pad_col});
+                    r_q <= r_q + 16'd1;
+                    ih_row_q <= ih_row_q + $signed({10'b0, d.s_h});
+                    ih_q <= ih_row_q + $signed({10'b0, d.s_h});
+                    row_elem_q <= row_elem_q + (EW + 1)'(d.step_row);
+                    line_q <= row_elem_q + (EW + 1)'(d.step_row);
+                    row_place_q <= row_place_q + 16'(d.s_h);
+                    place_q <= row_place_q + 16'(d.s_h);
+                    if (last_r) begin
+                      r_q <= '0;
+                      i_q <= i_q + 4'd1;
+                      ih_row_q <= ih_tile_q;
+                      ih_q <= ih_tile_q;
+                      samp_elem_q <= samp_elem_q + (EW + 1)'(samp_q);
+                      row_elem_q <= samp_elem_q + (EW + 1)'(samp_q);
+                      line_q <= samp_elem_q + (EW + 1)'(samp_q);
+                      samp_place_q <= samp_place_q + n_j;
+                      row_place_q <= samp_place_q + n_j;
+                      place_q <= samp_place_q + n_j;
+                      if (last_i) begin
+                        half_q <= !half_q;
+                        oh0_q <= oh0_q + nr;
+                        ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows});
+                        state_q <= StTile;
+                        if (last_t) begin
+                          oh0_q <= '0;
+                          b0_q <= b0_q + nb;
+                          if (last_b) state_q <= StIdle;
+                        end
+                      end
+                    end
+                  end
+                end
+              end
+            end
+          end
+        end
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+
+  logic unused;
+  assign unused = ^{line_q[EW], tap_q[25:EW]};
+endmodule

@@ -1,0 +1,45 @@
+// Post-processing of LANES words a cycle: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with
+// rnd(x, n) = (x + 2^(n-1)) >> n. Latency 3 cycles under en_i; all lanes share one layer's shifts
+// and bounds. The adder is 48 bits wide: 36-bit sums, 32-bit bias and a residual shifted by up to 31.
+module post #(
+  parameter int unsigned LANES = 8,
+  localparam int unsigned ACC = abi_pkg::ACC_BITS
+) (
+  input  logic                 clk_i,
+  input  logic                 en_i,
+  input  logic [LANES*ACC-1:0] acc_i,
+  input  logic [LANES*32-1:0]  bias_i,
+  input  logic [LANES*16-1:0]  res_i,
+  input  logic [4:0]           rs_i,
+  input  logic [5:0]           sh_i,
+  input  logic [15:0]          lo_i,
+  input  logic [15:0]          hi_i,
+  output logic [LANES*16-1:0]  y_o
+);
+  logic signed [47:0] half;
+  assign half = (sh_i == '0) ? 48'sd0 : (48'sd1 <<< (sh_i - 6'd1));
+
+  for (genvar i = 0; i < LANES; i++) begin : gen_lane
+    logic signed [47:0] base_q, res_q, sum_q, shifted;
+    logic signed [15:0] sat, y_q;
+
+    assign shifted = sum_q >>> sh_i;
+    always_comb begin
+      if (shifted > 48'sd32767) sat = 16'sh7FFF;
+      else if (shifted < -48'sd32768) sat = 16'sh8000;
+      else sat = shifted[15:0];
+    end
+
+    always_ff @(posedge clk_i) begin
+      if (en_i) begin
+        base_q <= 48'($signed(acc_i[i*ACC+:ACC])) + 48'($signed(bias_i[i*32+:32]));
+        res_q <= (48'($signed(res_i[i*16+:16])) <<< rs_i) + half;
+        sum_q <= base_q + res_q;
+        if (sat < $signed(lo_i)) y_q <= $signed(lo_i);
+        else if (sat > $signed(hi_i)) y_q <= $signed(hi_i);
+        else y_q <= sat;
+      end
+    end
+    assign y_o[i*16+:16] = y_q;
+  end
+endmodule

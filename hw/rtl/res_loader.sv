@@ -1,0 +1,171 @@
+// Fetches the residual of a layer in the order of the drain, ahead of it as far as its queue has
+// room, and hands out any number of words up to LANES a cycle.
+module res_loader #(
+  parameter int unsigned T_C       = 32,
+  parameter int unsigned AXI_BYTES = 8,
+  parameter int unsigned LANES     = 8,
+  parameter int unsigned BEATS     = 256,
+  localparam int unsigned AW = abi_pkg::ADDR_BITS,
+  localparam int unsigned BM = abi_pkg::B_MAX,
+  localparam int unsigned WPB = AXI_BYTES / 2,
+  localparam int unsigned OW = $clog2(WPB),
+  localparam int unsigned CW = $clog2(2 * WPB + LANES + 1)
+) (
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+  input  logic [3:0]             b_act_i,
+  input  logic [BM*AW-1:0]       slot_addr_i,
+  input  logic [31:0]            slot_stride_i,
+  input  logic [8:0]             layers_written_i,
+  input  logic                   layer_valid_i,
+  output logic                   layer_ready_o,
+  input  logic [1023:0]          layer_desc_i,
+  input  logic [31:0]            layer_fbcb_i,
+  output logic                   req_valid_o,
+  input  logic                   req_ready_i,
+  output logic [AW-1:0]          req_addr_o,
+  output logic [15:0]            req_beats_o,
+  input  logic                   rsp_valid_i,
+  input  logic                   rsp_last_i,
+  input  logic [AXI_BYTES*8-1:0] rsp_data_i,
+  output logic [CW-1:0]          fill_o,
+  output logic [LANES*16-1:0]    data_o,
+  input  logic                   pop_i,
+  input  logic [CW-1:0]          pop_cnt_i,
+  output logic                   err_valid_o,
+  output logic [31:0]            err_addr_o
+);
+  localparam int unsigned RW = $clog2(BEATS) + 1;
+  localparam int unsigned CHUNK = 16;
+
+  logic            run_valid, run_ready, run_done, pool_unused;
+  logic [AW-1:0]   run_addr;
+  logic [23:0]     run_elems;
+  logic [8:0]      layer_no_q;
+
+  run_gen #(.T_C(T_C), .RESIDUAL(1'b1)) u_runs (
+    .clk_i,
+    .rst_ni,
+    .b_act_i,
+    .slot_addr_i,
+    .slot_stride_i,
+    .layer_valid_i,
+    .layer_ready_o,
+    .layer_desc_i,
+    .layer_fbcb_i,
+    .run_valid_o(run_valid),
+    .run_ready_i(run_ready),
+    .run_addr_o (run_addr),
+    .run_elems_o(run_elems),
+    .pool_o     (pool_unused),
+    .done_o     (run_done),
+    .err_valid_o,
+    .err_addr_o
+  );
+
+  // A run is asked for in chunks of at most CHUNK beats, each with room for it in the queue; and
+  // only when the layer before has been written (its output may be this residual).
+  logic          busy_q;
+  logic [AW-1:0] addr_q;
+  logic [23:0]   words_q;               // words left, counted from addr_q's beat on
+  logic [OW-1:0] skip_q;
+  logic [RW-1:0] free_q;
+  logic [23:0]   beats_left;
+  logic [4:0]    chunk;
+  logic          last_chunk, go, meta_ready, beat_pop;
+  logic [7:0]    chunk_words;
+
+  assign run_ready = !busy_q && layers_written_i == layer_no_q;
+  assign beats_left = (words_q + 24'(WPB - 1)) >> OW;
+  assign last_chunk = beats_left <= 24'(CHUNK);
+  assign chunk = last_chunk ? beats_left[4:0] : 5'(CHUNK);
+  assign chunk_words = last_chunk ? words_q[7:0] : 8'(CHUNK * WPB);
+  assign go = busy_q && free_q >= RW'(chunk) && meta_ready;
+  assign req_valid_o = go;
+  assign req_addr_o = addr_q;
+  assign req_beats_o = 16'(chunk);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      busy_q <= 1'b0;
+      layer_no_q <= '0;
+      free_q <= RW'(BEATS);
+    end else begin
+      if (run_done) layer_no_q <= layer_no_q + 9'd1;
+      free_q <= free_q + RW'(beat_pop) - ((go && req_ready_i) ? RW'(chunk) : '0);
+      if (run_valid && run_ready) busy_q <= 1'b1;
+      else if (go && req_ready_i && last_chunk) busy_q <= 1'b0;
+    end
+    if (!busy_q) begin
+      addr_q <= {run_addr[AW-1:OW+1], {(OW + 1) {1'b0}}};
+      words_q <= run_elems + 24'(run_addr[OW:1]);
+      skip_q <= run_addr[OW:1];
+    end else if (go && req_ready_i) begin
+      addr_q <= addr_q + AW'({chunk, {(OW + 1) {1'b0}}});
+      words_q <= words_q - 24'(CHUNK * WPB);
+      skip_q <= '0;
+    end
+  end
+
+  // beats with the words to use of each: skip at a chunk's first, what is left at its last
+  logic          m_valid, m_pop;
+  logic [OW-1:0] m_skip;
+  logic [7:0]    m_words;
+  fifo #(.WIDTH(OW + 8), .DEPTH(16)) u_meta (
+    .clk_i,
+    .rst_ni,
+    .valid_i(go && req_ready_i),
+    .ready_o(meta_ready),
+    .wdata_i({skip_q, chunk_words}),
+    .valid_o(m_valid),
+    .ready_i(m_pop),
+    .rdata_o({m_skip, m_words})
+  );
+
+  logic                   b_valid, gear_ready, begun_q, push;
+  logic [AXI_BYTES*8-1:0] b_data;
+  logic [7:0]             left_q, left, after;
+  logic [OW-1:0]          skip;
+  logic [CW-1:0]          push_cnt;
+  beat_fifo #(.WIDTH(AXI_BYTES * 8), .DEPTH(BEATS)) u_beats (
+    .clk_i,
+    .rst_ni,
+    .valid_i(rsp_valid_i),
+    .wdata_i(rsp_data_i),
+    .valid_o(b_valid),
+    .ready_i(push),
+    .rdata_o(b_data)
+  );
+  assign push = b_valid && m_valid && gear_ready;
+  assign beat_pop = push;
+  assign left = begun_q ? left_q : m_words;
+  assign skip = begun_q ? '0 : m_skip;
+  assign after = (left > 8'(WPB)) ? left - 8'(WPB) : '0;
+  assign m_pop = push && after == '0;
+  assign push_cnt = CW'(((left > 8'(WPB)) ? 8'(WPB) : left) - 8'(skip));
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      begun_q <= 1'b0;
+    end else if (push) begin
+      begun_q <= after != '0;
+    end
+    if (push) left_q <= after;
+  end
+
+  gearbox #(.IN_WORDS(WPB), .OUT_WORDS(LANES)) u_gear (
+    .clk_i,
+    .rst_ni,
+    .push_i    (push),
+    .push_cnt_i(push_cnt),
+    .data_i    (b_data >> {skip, 4'b0}),
+    .ready_o   (gear_ready),
+    .pop_i,
+    .pop_cnt_i,
+    .data_o,
+    .fill_o
+  );
+
+  logic unused;
+  assign unused = ^{pool_unused, rsp_last_i, run_addr[0]};
+endmodule

@@ -1,0 +1,152 @@
+// Generates the DRAM runs (address, elements) of a layer's output, or of its residual, in the order
+// in which the drain produces words: row tiles, C tiles, samples, output rows, and pixels where the
+// channels of a C tile are not all there is in DRAM (otherwise a whole output row is one run).
+// One run a cycle; done_o pulses when the last run of the layer has been taken.
+module run_gen #(
+  parameter int unsigned T_C      = 32,
+  parameter bit          RESIDUAL = 1'b0,
+  localparam int unsigned AW = abi_pkg::ADDR_BITS,
+  localparam int unsigned BM = abi_pkg::B_MAX
+) (
+  input  logic             clk_i,
+  input  logic             rst_ni,
+  input  logic [3:0]       b_act_i,
+  input  logic [BM*AW-1:0] slot_addr_i,
+  input  logic [31:0]      slot_stride_i,
+  input  logic             layer_valid_i,
+  output logic             layer_ready_o,
+  input  logic [1023:0]    layer_desc_i,
+  input  logic [31:0]      layer_fbcb_i,
+  output logic             run_valid_o,
+  input  logic             run_ready_i,
+  output logic [AW-1:0]    run_addr_o,
+  output logic [23:0]      run_elems_o,
+  output logic             pool_o,        // the layer's words come from the pool unit
+  output logic             done_o,
+  output logic             err_valid_o,   // the tensor leaves its slot
+  output logic [31:0]      err_addr_o
+);
+  typedef enum logic [1:0] {StIdle, StTest, StRun, StError} state_e;
+  state_e state_q;
+
+  /* verilator lint_off UNUSEDSIGNAL */
+  abi_pkg::desc_t d;
+  abi_pkg::fbcb_t f;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic [1023:0] desc_q;
+  logic [31:0]   fbcb_q;
+  assign d = desc_q;
+  assign f = fbcb_q;
+
+  logic [31:0] base, row_bytes;
+  logic [15:0] pix;
+  if (RESIDUAL) begin : gen_res
+    assign base = d.res_offset;
+    assign row_bytes = d.res_row_bytes;
+    assign pix = d.res_pix;
+  end else begin : gen_out
+    assign base = d.out_offset;
+    assign row_bytes = d.out_row_bytes;
+    assign pix = d.out_pix;
+  end
+
+  logic [3:0]  b0_q, nb, i_q;
+  logic [15:0] oh0_q, nr, r_q, ow_q, c0_q, nch;
+  logic [31:0] tile_off_q, row_off_q, pix_off_q, off;
+  logic        is_pool, one_c, whole_row;
+  logic        last_ow, last_r, last_i, last_c, last_t, last_b, go, out_of_slot, skip;
+  logic [2:0]  slot;
+
+  assign is_pool = d.op != abi_pkg::OP_GEMM;
+  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
+  assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
+  assign one_c = is_pool || d.out_c <= 16'(T_C);
+  assign nch = one_c ? d.out_c
+                     : ((c0_q + 16'(T_C) > d.out_c) ? d.out_c - c0_q : 16'(T_C));
+  assign whole_row = one_c && pix == d.out_c;
+  assign last_ow = whole_row || ow_q + 16'd1 == d.out_w;
+  assign last_r = r_q + 16'd1 == nr;
+  assign last_i = i_q + 4'd1 == nb;
+  assign last_c = one_c || c0_q + 16'(T_C) >= d.out_c;
+  assign last_t = oh0_q + nr == d.out_h;
+  assign last_b = b0_q + nb == b_act_i;
+
+  assign off = base + row_off_q + pix_off_q + {15'b0, c0_q, 1'b0};
+  assign slot = 3'(b0_q + i_q);
+  assign run_addr_o = slot_addr_i[slot*AW+:AW] + AW'(off);
+  assign run_elems_o = whole_row ? row_bytes[24:1] : 24'(nch);
+  assign out_of_slot = {1'b0, off} + {8'b0, run_elems_o, 1'b0} > {1'b0, slot_stride_i};
+  assign run_valid_o = state_q == StRun && !out_of_slot;
+  assign go = run_valid_o && run_ready_i;
+  assign layer_ready_o = state_q == StIdle;
+  assign pool_o = is_pool;
+  assign err_valid_o = state_q == StError;
+  assign err_addr_o = off;
+  assign skip = RESIDUAL && !d.residual;
+  assign done_o = (state_q == StTest && skip)
+                  || (go && last_ow && last_r && last_i && last_c && last_t && last_b);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+    end else begin
+      unique case (state_q)
+        StIdle: begin
+          desc_q <= layer_desc_i;
+          fbcb_q <= layer_fbcb_i;
+          b0_q <= '0;
+          oh0_q <= '0;
+          i_q <= '0;
+          r_q <= '0;
+          ow_q <= '0;
+          c0_q <= '0;
+          tile_off_q <= '0;
+          row_off_q <= '0;
+          pix_off_q <= '0;
+          if (layer_valid_i) state_q <= StTest;
+        end
+        StTest: state_q <= skip ? StIdle : StRun;
+        StRun: begin
+          if (out_of_slot) state_q <= StError;
+          if (go) begin
+            ow_q <= ow_q + 16'd1;
+            pix_off_q <= pix_off_q + {15'b0, pix, 1'b0};
+            if (last_ow) begin
+              ow_q <= '0;
+              pix_off_q <= '0;
+              r_q <= r_q + 16'd1;
+              row_off_q <= row_off_q + row_bytes;
+              if (last_r) begin
+                r_q <= '0;
+                row_off_q <= tile_off_q;
+                i_q <= i_q + 4'd1;
+                if (last_i) begin
+                  i_q <= '0;
+                  c0_q <= c0_q + 16'(T_C);
+                  if (last_c) begin
+                    c0_q <= '0;
+                    oh0_q <= oh0_q + nr;
+                    tile_off_q <= row_off_q + row_bytes;
+                    row_off_q <= row_off_q + row_bytes;
+                    if (last_t) begin
+                      oh0_q <= '0;
+                      tile_off_q <= '0;
+                      row_off_q <= '0;
+                      b0_q <= b0_q + nb;
+                      if (last_b) state_q <= StIdle;
+                    end
+                  end
+                end
+              end
+            end
+          end
+        end
+        StError: ;
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+
+  logic unused;
+  assign unused = ^row_bytes;
+endmodule

@@ -1,0 +1,249 @@
+// Streams the biases and weights of layer after layer from DRAM, as far ahead as the weights ring
+// and the second half of the bias memory allow; it does not wait for activations, so the weights of
+// the next layer arrive while the present one still computes.
+//
+// Ring words are beats plus one flag that marks the last beat of a row tile's weights, so that the
+// feeding side notices a stream that is too long or too short. Biases are written one a cycle.
+module weight_fetch #(
+  parameter int unsigned AXI_BYTES   = 8,
+  parameter int unsigned WRING_BEATS = 512,
+  parameter int unsigned C_MAX       = 512,
+  parameter int unsigned DRAIN       = 8,
+  localparam int unsigned AW = abi_pkg::ADDR_BITS,
+  localparam int unsigned BPB = AXI_BYTES / 4,            // biases of a beat
+  localparam int unsigned CHUNK = 16,                     // beats asked for at a time
+  localparam int unsigned BW = $clog2(2 * (C_MAX / DRAIN)),
+  localparam int unsigned DL = (DRAIN > 1) ? $clog2(DRAIN) : 1
+) (
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+  input  logic [3:0]             b_act_i,
+  input  logic [AW-1:0]          weight_base_i,
+  input  logic                   layer_valid_i,
+  output logic                   layer_ready_o,
+  input  logic [1023:0]          layer_desc_i,
+  input  logic [31:0]            layer_fbcb_i,
+  output logic                   req_valid_o,
+  input  logic                   req_ready_i,
+  output logic [AW-1:0]          req_addr_o,
+  output logic [15:0]            req_beats_o,
+  input  logic                   rsp_valid_i,
+  input  logic                   rsp_last_i,
+  input  logic [AXI_BYTES*8-1:0] rsp_data_i,
+  // ring out
+  output logic                   ring_valid_o,
+  input  logic                   ring_ready_i,
+  output logic [AXI_BYTES*8-1:0] ring_data_o,
+  output logic                   ring_last_o,
+  // bias memory: half = layer parity
+  output logic                   bias_we_o,
+  output logic [DL-1:0]          bias_lane_o,
+  output logic [BW-1:0]          bias_addr_o,
+  output logic [31:0]            bias_data_o,
+  output logic [8:0]             bias_layers_o,   // layers whose biases are in place
+  input  logic [8:0]             layers_drained_i // layers that need their biases no more
+);
+  localparam int unsigned RW = $clog2(WRING_BEATS) + 1;
+  localparam int unsigned BFIFO = 32;
+
+  typedef enum logic [2:0] {StIdle, StRoom, StBias, StTile, StWeights, StNextTile} state_e;
+  state_e state_q;
+
+  /* verilator lint_off UNUSEDSIGNAL */
+  abi_pkg::desc_t d;
+  abi_pkg::fbcb_t f;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic [1023:0] desc_q;
+  logic [31:0]   fbcb_q;
+  assign d = desc_q;
+  assign f = fbcb_q;
+
+  logic [8:0]    layer_no_q;
+  logic [3:0]    b0_q;
+  logic [15:0]   oh0_q;
+  logic [AW-1:0] addr_q;
+  logic [27:0]   left_q;                // beats left of the bias or of the tile's weights
+  logic [RW-1:0] free_q;                // beats of the ring not promised
+  logic [5:0]    bfree_q;               // beats of the bias queue not promised
+  logic [4:0]    chunk;
+  logic          is_bias, go, room, ring_pop, bias_pop, last_chunk;
+  logic          is_gemm;
+
+  assign is_gemm = d.op == abi_pkg::OP_GEMM;
+  assign is_bias = state_q == StBias;
+  assign last_chunk = left_q <= 28'(CHUNK);
+  assign chunk = last_chunk ? left_q[4:0] : 5'(CHUNK);
+  assign room = is_bias ? (bfree_q >= 6'(chunk)) : (free_q >= RW'(chunk));
+
+  // kinds of the requests in flight: bias, and last chunk of a row tile
+  logic kind_ready, k_bias, k_last, kind_valid;
+  assign go = (is_bias || state_q == StWeights) && left_q != '0 && room && kind_ready;
+  assign req_valid_o = go;
+  assign req_addr_o = addr_q;
+  assign req_beats_o = 16'(chunk);
+  assign layer_ready_o = state_q == StIdle;
+  fifo #(.WIDTH(2), .DEPTH(16)) u_kind (
+    .clk_i,
+    .rst_ni,
+    .valid_i(go && req_ready_i),
+    .ready_o(kind_ready),
+    .wdata_i({is_bias, last_chunk && !is_bias}),
+    .valid_o(kind_valid),
+    .ready_i(rsp_valid_i && rsp_last_i),
+    .rdata_o({k_bias, k_last})
+  );
+
+  assign ring_pop = ring_valid_o && ring_ready_i;
+  beat_fifo #(.WIDTH(AXI_BYTES * 8 + 1), .DEPTH(WRING_BEATS)) u_ring (
+    .clk_i,
+    .rst_ni,
+    .valid_i(rsp_valid_i && !k_bias),
+    .wdata_i({k_last && rsp_last_i, rsp_data_i}),
+    .valid_o(ring_valid_o),
+    .ready_i(ring_ready_i),
+    .rdata_o({ring_last_o, ring_data_o})
+  );
+
+  logic                   b_valid;
+  logic [AXI_BYTES*8-1:0] b_data;
+  logic                   b_ready_unused;
+  fifo #(.WIDTH(AXI_BYTES * 8), .DEPTH(BFIFO)) u_bias (
+    .clk_i,
+    .rst_ni,
+    .valid_i(rsp_valid_i && k_bias),
+    .ready_o(b_ready_unused),
+    .wdata_i(rsp_data_i),
+    .valid_o(b_valid),
+    .ready_i(bias_pop),
+    .rdata_o(b_data)
+  );
+
+  logic [8:0] layer_room;
+  assign layer_room = layer_no_q - layers_drained_i;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      layer_no_q <= '0;
+      free_q <= RW'(WRING_BEATS);
+      bfree_q <= 6'(BFIFO);
+    end else begin
+      free_q <= free_q + RW'(ring_pop) - ((go && req_ready_i && !is_bias) ? RW'(chunk) : '0);
+      bfree_q <= bfree_q + 6'(bias_pop) - ((go && req_ready_i && is_bias) ? 6'(chunk) : '0);
+      unique case (state_q)
+        StIdle: begin
+          desc_q <= layer_desc_i;
+          fbcb_q <= layer_fbcb_i;
+          if (layer_valid_i) state_q <= StRoom;
+        end
+        StRoom: begin
+          b0_q <= '0;
+          oh0_q <= '0;
+          addr_q <= weight_base_i + AW'(d.bias_offset);
+          left_q <= (28'(d.bias_count) + 28'(BPB - 1)) >> $clog2(BPB);
+          if (!is_gemm) begin
+            layer_no_q <= layer_no_q + 9'd1;
+            state_q <= StIdle;
+          end else if (layer_room < 9'd2) begin
+            state_q <= StBias;
+          end
+        end
+        StBias: begin
+          if (go && req_ready_i) begin
+            addr_q <= addr_q + AW'({chunk, {$clog2(AXI_BYTES) {1'b0}}});
+            left_q <= left_q - 28'(chunk);
+          end
+          if (left_q == '0) state_q <= StTile;
+        end
+        StTile: begin
+          addr_q <= weight_base_i + AW'(d.w_offset_1);
+          left_q <= 28'(d.w_bytes_1 >> $clog2(AXI_BYTES));
+          state_q <= StWeights;
+        end
+        StWeights: begin
+          if (go && req_ready_i) begin
+            addr_q <= addr_q + AW'({chunk, {$clog2(AXI_BYTES) {1'b0}}});
+            left_q <= left_q - 28'(chunk);
+            if (last_chunk) state_q <= StNextTile;
+          end
+        end
+        StNextTile: begin  // the weights again for each row tile
+          state_q <= StTile;
+          oh0_q <= oh0_q + 16'(f.tile_rows);
+          if (oh0_q + 16'(f.tile_rows) >= d.out_h) begin
+            oh0_q <= '0;
+            b0_q <= b0_q + f.tile_b;
+            if ({1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, b_act_i}) begin
+              layer_no_q <= layer_no_q + 9'd1;
+              state_q <= StIdle;
+            end
+          end
+        end
+        default: state_q <= StIdle;
+      endcase
+    end
+  end
+
+  // ---- biases into their memory, one a cycle. Layers whose count is known wait in a short queue.
+  logic        l_valid, l_gemm, l_pop;
+  logic [15:0] l_count;
+  logic        lq_ready_unused;
+  logic [15:0] pos_q;
+  logic [BW-1:0] word_q;
+  logic [DL-1:0] lane_q;
+  logic [$clog2(BPB):0] sub_q;
+  logic [8:0]  bias_layers_q;
+  logic        last_of_layer, step;
+
+  // at most two layers are ahead of the drain, and pools pass at once: four places suffice
+  fifo #(.WIDTH(17), .DEPTH(4)) u_layers (
+    .clk_i,
+    .rst_ni,
+    .valid_i(state_q == StRoom && (!is_gemm || layer_room < 9'd2)),
+    .ready_o(lq_ready_unused),
+    .wdata_i({is_gemm, d.bias_count}),
+    .valid_o(l_valid),
+    .ready_i(l_pop),
+    .rdata_o({l_gemm, l_count})
+  );
+  assign last_of_layer = pos_q + 16'd1 == l_count;
+  assign step = l_valid && l_gemm && b_valid;
+  assign l_pop = l_valid && (!l_gemm || (step && last_of_layer));
+  assign bias_pop = step && (last_of_layer || sub_q == ($clog2(BPB) + 1)'(BPB - 1));
+  assign bias_layers_o = bias_layers_q;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      pos_q <= '0;
+      word_q <= '0;
+      lane_q <= '0;
+      sub_q <= '0;
+      bias_layers_q <= '0;
+      bias_we_o <= 1'b0;
+    end else begin
+      bias_we_o <= step;
+      if (l_pop) bias_layers_q <= bias_layers_q + 9'd1;
+      if (l_pop) begin
+        pos_q <= '0;
+        word_q <= '0;
+        lane_q <= '0;
+        sub_q <= '0;
+      end else if (step) begin
+        pos_q <= pos_q + 16'd1;
+        sub_q <= (sub_q == ($clog2(BPB) + 1)'(BPB - 1)) ? '0 : sub_q + 1'b1;
+        if (lane_q == DL'(DRAIN - 1)) begin
+          lane_q <= '0;
+          word_q <= word_q + 1'b1;
+        end else begin
+          lane_q <= lane_q + 1'b1;
+        end
+      end
+    end
+    bias_lane_o <= lane_q;
+    bias_addr_o <= word_q + (bias_layers_q[0] ? BW'(C_MAX / DRAIN) : '0);
+    bias_data_o <= b_data[sub_q[$clog2(BPB)-1:0]*32+:32];
+  end
+
+  logic unused;
+  assign unused = ^{kind_valid, b_ready_unused, lq_ready_unused, sub_q[$clog2(BPB)]};
+endmodule

@@ -62,10 +62,33 @@ type DRAM struct {
 	LatencyCycles int     `yaml:"latency_cycles" json:"latency_cycles"`
 }
 
-// required are the keys a file must have; only stub may be left out.
-var required = []string{
-	"name", "reason", "board", "TR", "TP", "TC", "n_axi", "axi_bytes", "max_burst", "w_load", "drain",
-	"abuf_words", "wring_beats", "c_max", "stack", "fluid", "clock_mhz", "dram",
+// tags are the YAML types of the keys. The library would round 7.5 to 7 and take null for anything.
+var tags = []struct {
+	key      string
+	tags     []string
+	optional bool
+}{
+	{key: "name", tags: []string{"!!str"}},
+	{key: "reason", tags: []string{"!!str"}},
+	{key: "board", tags: []string{"!!str"}},
+	{key: "TR", tags: []string{"!!int"}},
+	{key: "TP", tags: []string{"!!int"}},
+	{key: "TC", tags: []string{"!!int"}},
+	{key: "n_axi", tags: []string{"!!int"}},
+	{key: "axi_bytes", tags: []string{"!!int"}},
+	{key: "max_burst", tags: []string{"!!int"}},
+	{key: "w_load", tags: []string{"!!int"}},
+	{key: "drain", tags: []string{"!!int"}},
+	{key: "abuf_words", tags: []string{"!!int"}},
+	{key: "wring_beats", tags: []string{"!!int"}},
+	{key: "c_max", tags: []string{"!!int"}},
+	{key: "stack", tags: []string{"!!bool"}},
+	{key: "fluid", tags: []string{"!!bool"}},
+	{key: "stub", tags: []string{"!!bool"}, optional: true},
+	{key: "clock_mhz", tags: []string{"!!int", "!!float"}},
+	{key: "dram", tags: []string{"!!map"}},
+	{key: "dram.bytes_per_cycle", tags: []string{"!!int", "!!float"}},
+	{key: "dram.latency_cycles", tags: []string{"!!int"}},
 }
 
 // Names lists the embedded configurations, sorted.
@@ -124,13 +147,26 @@ func Parse(file string, text []byte) (Design, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Design{}, fmt.Errorf("%s: expected one YAML document", file)
 	}
-	var keys map[string]yaml.Node
+	var keys, dram map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &keys); err != nil {
 		return Design{}, fmt.Errorf("%s: %w", file, err)
 	}
-	for _, k := range required {
-		if _, ok := keys[k]; !ok {
-			return Design{}, fmt.Errorf("%s: key %q is missing", file, k)
+	if n, ok := keys["dram"]; ok {
+		if err := n.Decode(&dram); err != nil {
+			return Design{}, fmt.Errorf("%s: dram: %w", file, err)
+		}
+	}
+	for _, k := range tags {
+		n, ok := keys[k.key]
+		if sub, nested := strings.CutPrefix(k.key, "dram."); nested {
+			n, ok = dram[sub]
+		}
+		switch {
+		case !ok && !k.optional:
+			return Design{}, fmt.Errorf("%s: key %q is missing", file, k.key)
+		case ok && !slices.Contains(k.tags, n.Tag):
+			return Design{}, fmt.Errorf("%s:%d: %s: expected %s, found %s %q",
+				file, n.Line, k.key, strings.Join(k.tags, " or "), n.Tag, n.Value)
 		}
 	}
 	if err := d.Validate(); err != nil {

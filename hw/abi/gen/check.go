@@ -70,6 +70,8 @@ func (p *parser) check(s *spec) {
 	p.checkValues("error", s.errors, 8)
 	p.checkDescriptor(s)
 	p.checkFields("fbcb", s.fbcb, 32)
+	p.checkMembers("descriptor", s.desc)
+	p.checkMembers("fbcb", s.fbcb)
 	if len(p.errs) == 0 {
 		p.checkIdentifiers(s)
 	}
@@ -149,6 +151,12 @@ func (p *parser) checkFields(what string, fields []field, width int64) {
 			p.fail(f.line, "%s.%s: lsb %d overlaps or stands before %s, which ends at bit %d", what, f.name, f.lsb, prev, end-1)
 		}
 		end, prev = f.lsb+f.bits, f.name
+	}
+}
+
+// checkMembers refuses names that cannot be members of a struct in SystemVerilog.
+func (p *parser) checkMembers(what string, fields []field) {
+	for _, f := range fields {
 		if strings.HasPrefix(f.name, "RSVD") || slices.Contains(reserved, strings.ToLower(f.name)) {
 			p.fail(f.line, "%s.%s: the name is reserved", what, f.name)
 		}

@@ -12,6 +12,7 @@ func emitCPP(s *spec) ([]byte, error) {
 	w("//")
 	w("// What hardware and software share, as C++14 constants. A descriptor is an array of DESC_WORDS")
 	w("// little-endian words, cut with get() and built with set().")
+	w("// clang-format off")
 	w("#ifndef SLUICE_ABI_HPP")
 	w("#define SLUICE_ABI_HPP")
 	w("")

@@ -65,6 +65,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	enc := json.NewEncoder(stdout)
 	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
 	err = enc.Encode(struct {
 		configs.Design
 		NB        int    `json:"nb"`

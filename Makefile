@@ -1,0 +1,79 @@
+# Sluice. `make help` lists the targets. Set-up (Debian packages, Go modules, a Python environment)
+# is part of every target that needs it, done once, and redone only when what it reads has changed.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+SEED    ?= 1
+N       ?= 256
+CONFIG  ?= run
+BUILD   := build
+VENV    := $(BUILD)/venv
+APT     := verilator yosys g++ zlib1g-dev python3-venv dataset-fashion-mnist ca-certificates
+SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+RTL     := hw/rtl/abi_pkg.sv $(filter-out hw/rtl/abi_pkg.sv,$(sort $(wildcard hw/rtl/*.sv)))
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
+
+# ---------------------------------------------------------------- set-up
+$(BUILD)/.apt: Makefile
+	@mkdir -p $(BUILD)
+	@missing=; for p in $(APT); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then echo "set-up: Debian packages:$$missing"; \
+	  $(SUDO) apt-get -q -o DPkg::Lock::Timeout=600 update; \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends $$missing; fi
+	@touch $@
+
+$(BUILD)/.go: go.mod go.sum
+	@mkdir -p $(BUILD)
+	@echo "set-up: Go modules"; go mod download
+	@touch $@
+
+$(BUILD)/.venv: dse/zoo/requirements.txt $(BUILD)/.apt
+	@echo "set-up: Python environment (the onnxruntime oracle)"
+	@/usr/bin/python3 -m venv $(VENV)
+	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt
+	@touch $@
+
+.PHONY: setup
+setup: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv ## Debian packages, Go modules, Python environment
+
+# ---------------------------------------------------------------- build
+.PHONY: build
+build: $(BUILD)/.go ## bin/sluice and bin/dse
+	@mkdir -p bin
+	@go build -o bin/ ./host/cmd/sluice ./dse/cmd/dse
+
+.PHONY: cosim
+cosim: $(BUILD)/.apt $(BUILD)/.go ## the Verilated NPU of CONFIG (default run)
+	@sim/build.sh $(CONFIG)
+
+.PHONY: gen
+gen: $(BUILD)/.go ## regenerates what comes from hw/abi/abi.yaml
+	@go run ./hw/abi/gen
+
+.PHONY: check-gen
+check-gen: $(BUILD)/.go ## fails where generated files differ from hw/abi/abi.yaml
+	@go run ./hw/abi/gen -check
+
+# ---------------------------------------------------------------- the main job
+.PHONY: run
+run: setup build cosim ## serves the zoo network on the Verilated NPU, serial and fluid, and prints the table
+	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/run
+
+# ---------------------------------------------------------------- checks
+.PHONY: lint
+lint: $(BUILD)/.apt $(BUILD)/.go ## Verilator -Wall, gofumpt, go vet, staticcheck
+	@verilator --lint-only -Wall --top-module npu_top $(RTL)
+	@echo "verilator --lint-only -Wall: clean"
+	@out=$$(go tool gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "gofumpt: $$out"; exit 1; }
+	@go vet ./...
+	@go tool staticcheck ./...
+	@echo "gofumpt, go vet, staticcheck: clean"
+
+.PHONY: clean
+clean: ## removes what was built and measured (not the set-up)
+	@rm -rf bin out $(BUILD)/cosim $(BUILD)/bench $(BUILD)/bundles $(BUILD)/syn $(BUILD)/netlist $(BUILD)/mutants

@@ -1,0 +1,125 @@
+// Package host_test holds the walls of the repository: who may import whom. The rules are those of
+// the README; the test lists the imports with `go list`, so they stand without anyone watching.
+package host_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/sluice-npu/sluice/"
+
+// leaves may be imported by everybody: they are what hardware and software share.
+var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vectors"}
+
+// rules: a package (or, with a trailing slash, everything below) and all it may import beside the
+// leaves and its own subtree. The longest matching rule holds.
+var rules = map[string][]string{
+	"hw/":              {},
+	"sim/":             {},
+	"boards":           {},
+	"bitstreams":       {"boards"},
+	"dse/":             {"dse/", "boards"},
+	"dse/graph":        {},
+	"dse/onnx":         {"dse/graph"},
+	"dse/zoo":          {"dse/graph", "dse/onnx"},
+	"dse/quant":        {"dse/graph"},
+	"dse/bundle":       {},
+	"dse/golden":       {"dse/bundle"},
+	"host/device":      {"dse/bundle", "dse/graph"},
+	"host/sched":       {"host/device", "dse/bundle", "dse/graph"},
+	"host/engine":      {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/load":        {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/npu":         {"host/device", "dse/bundle", "dse/graph"},
+	"host/gpu":         {"host/device", "dse/bundle", "dse/graph"},
+	"host/soft":        {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
+	"host/experiments": {"host/engine", "host/sched", "host/load", "host/device", "dse/bundle", "dse/graph"},
+}
+
+// commands wire everything together.
+func command(pkg string) bool { return strings.Contains(pkg, "/cmd/") || pkg == "hw/abi/gen" }
+
+type listed struct {
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+}
+
+func list(t *testing.T) []listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", module+"...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var l listed
+		if err := dec.Decode(&l); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		all = append(all, l)
+	}
+}
+
+func ruleFor(pkg string) (string, bool) {
+	best, found := "", false
+	for r := range rules {
+		if (r == pkg || strings.HasPrefix(pkg, strings.TrimSuffix(r, "/")+"/")) && len(r) >= len(best) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+func allowed(rule, pkg, imported string) bool {
+	base := strings.TrimSuffix(rule, "/")
+	if imported == pkg || (!strings.HasSuffix(rule, "/") && strings.HasPrefix(imported, base+"/")) {
+		return true
+	}
+	if slices.Contains(leaves, imported) {
+		return true
+	}
+	for _, a := range rules[rule] {
+		if imported == a || (strings.HasSuffix(a, "/") && strings.HasPrefix(imported, a)) {
+			return !command(imported)
+		}
+	}
+	return false
+}
+
+// TestWalls checks what the packages import; their tests may reach further, but never into a command.
+func TestWalls(t *testing.T) {
+	pkgs := list(t)
+	if len(pkgs) < 10 {
+		t.Fatalf("go list names %d packages only", len(pkgs))
+	}
+	for _, p := range pkgs {
+		pkg := strings.TrimPrefix(p.ImportPath, module)
+		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if rest, ok := strings.CutPrefix(imp, module); ok && command(rest) && !strings.HasPrefix(rest, pkg) && !command(pkg) {
+				t.Errorf("%s imports the command %s", pkg, rest)
+			}
+		}
+		if command(pkg) || pkg == "host" {
+			continue
+		}
+		rule, ok := ruleFor(pkg)
+		if !ok {
+			t.Errorf("%s has no rule: say in host/walls_test.go what it may import", pkg)
+			continue
+		}
+		for _, imp := range p.Imports {
+			rest, ok := strings.CutPrefix(imp, module)
+			if ok && !allowed(rule, pkg, rest) {
+				t.Errorf("%s imports %s, which the wall %q forbids", pkg, rest, rule)
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+// tb.hpp: what every bench shares: arguments (--seed, --n), random numbers that are the same on
+// every platform, and checks that are counted and that end the bench with a message.
+#pragma once
+
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace tb {
+
+// splitmix64: small, fast, and not the library's (whose distributions differ between platforms).
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9E3779B97F4A7C15ULL);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+    return z ^ (z >> 31);
+  }
+  uint64_t below(uint64_t n) { return next() % n; }
+  uint64_t range(uint64_t lo, uint64_t hi) { return lo + below(hi - lo + 1); }
+  bool percent(unsigned p) { return below(100) < p; }
+
+ private:
+  uint64_t state_;
+};
+
+struct Args {
+  uint64_t seed = 1;
+  uint64_t n = 0;  // 0: the bench's own default
+};
+
+inline Args parse(int argc, char** argv) {
+  Args args;
+  for (int i = 1; i < argc; i++) {
+    if (i + 1 < argc && !std::strcmp(argv[i], "--seed")) {
+      args.seed = std::strtoull(argv[++i], nullptr, 0);
+    } else if (i + 1 < argc && !std::strcmp(argv[i], "--n")) {
+      args.n = std::strtoull(argv[++i], nullptr, 0);
+    } else {
+      std::fprintf(stderr, "usage: %s [--seed N] [--n N]\n", argv[0]);
+      std::exit(2);
+    }
+  }
+  return args;
+}
+
+// Counts checks; the first one that fails ends the bench with status 1.
+class Checks {
+ public:
+  Checks(const char* module, uint64_t seed) : module_(module), seed_(seed) {}
+  __attribute__((format(printf, 3, 4))) void that(bool ok, const char* format, ...) {
+    count_++;
+    if (ok) return;
+    std::va_list list;
+    va_start(list, format);
+    std::fprintf(stderr, "%s: FAILED (seed %llu, check %llu): ", module_,
+                 static_cast<unsigned long long>(seed_), static_cast<unsigned long long>(count_));
+    std::vfprintf(stderr, format, list);
+    std::fprintf(stderr, "\n");
+    va_end(list);
+    std::exit(1);
+  }
+  int passed() const {
+    std::printf("%s: %llu checks passed\n", module_, static_cast<unsigned long long>(count_));
+    return 0;
+  }
+
+ private:
+  const char* module_;
+  uint64_t seed_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace tb

@@ -81,6 +81,7 @@ module act_loader #(
   logic        row_in, whole_row;
   logic [31:0] run_off;
   logic [AW-1:0] run_addr;
+  logic [2:0]  i_slot;
   logic [23:0] run_elems, run_words;
   logic [OW-1:0] run_skip;
   logic        meta_ready, run_go, out_of_slot;
@@ -100,7 +101,6 @@ module act_loader #(
   assign run_off = d.in_offset + row_off_q[31:0] + pix_off_q;
   assign run_elems = whole_row ? d.in_row : 24'(d.in_c);
   assign run_addr = slot_addr_i[i_slot*AW+:AW] + AW'(run_off);
-  logic [2:0] i_slot;
   assign i_slot = 3'(b0_q + i_q);
   assign run_skip = run_addr[OW:1];
   assign run_words = run_elems + 24'(run_skip);
@@ -114,26 +114,44 @@ module act_loader #(
   assign err_valid_o = state_q == StError;
   assign err_addr_o = run_off;
 
-  // ---- what is expected back, in order: a run, or a row place that needs no data
-  localparam int unsigned MW = 1 + 1 + EW + 24 + OW + 1;
-  logic          meta_push, meta_pop, meta_valid;
-  logic          m_half, m_done, m_null;
+  // ---- runs expected back, in order
+  localparam int unsigned MW = 1 + 1 + EW + 24 + OW;
+  logic          run_push, run_meta_ready, place_push, place_ready, meta_pop, meta_unused;
+  logic          m_half, m_done;
   logic [EW-1:0] m_dst;
   logic [23:0]   m_elems;
   logic [OW-1:0] m_skip;
   logic          null_row, last_pix;
   assign null_row = state_q == StRow && !row_in;
   assign last_pix = whole_row || (pix_q + 16'd1 == d.in_w);
-  assign meta_push = null_row || (run_go && req_ready_i);
+  assign meta_ready = run_meta_ready && place_ready;
+  assign run_push = run_go && req_ready_i;
   fifo #(.WIDTH(MW), .DEPTH(16)) u_meta (
     .clk_i,
     .rst_ni,
-    .valid_i(meta_push),
-    .ready_o(meta_ready),
-    .wdata_i({half_q, null_row || last_pix, null_row, dst_p_q[EW-1:0], run_elems, run_skip}),
-    .valid_o(meta_valid),
+    .valid_i(run_push),
+    .ready_o(run_meta_ready),
+    .wdata_i({half_q, last_pix, dst_p_q[EW-1:0], run_elems, run_skip}),
+    .valid_o(meta_unused),
     .ready_i(meta_pop),
-    .rdata_o({m_half, m_done, m_null, m_dst, m_elems, m_skip})
+    .rdata_o({m_half, m_done, m_dst, m_elems, m_skip})
+  );
+
+  // ---- row places in order, each with data to wait for or without. A queue of its own: an answer
+  // cannot be held up, and must find its run while places without data are still being counted.
+  logic       place_valid, place_pop, place_half, place_null;
+  logic [4:0] rows_q;            // rows with data that have come and are not counted yet
+  assign place_push = (null_row && meta_ready) || (run_push && last_pix);
+  assign place_pop = place_valid && (place_null || rows_q != '0);
+  fifo #(.WIDTH(2), .DEPTH(16)) u_place (
+    .clk_i,
+    .rst_ni,
+    .valid_i(place_push),
+    .ready_o(place_ready),
+    .wdata_i({half_q, null_row}),
+    .valid_o(place_valid),
+    .ready_i(place_pop),
+    .rdata_o({place_half, place_null})
   );
 
   // ---- answers into the banks
@@ -146,7 +164,7 @@ module act_loader #(
   assign elem = begun_q ? cur_q : m_dst - EW'(m_skip);
   assign left = begun_q ? left_q : m_elems + 24'(m_skip);
   assign skip = begun_q ? '0 : m_skip;
-  assign meta_pop = meta_valid && (m_null || (rsp_valid_i && rsp_last_i));
+  assign meta_pop = rsp_valid_i && rsp_last_i;
 
   always_ff @(posedge clk_i) begin
     wr_half_o <= m_half;
@@ -163,23 +181,21 @@ module act_loader #(
 
   // ---- row places available; one cycle behind the write so that data are in the banks
   logic [15:0] avail_q[2];
-  logic        done_q, done_half_q;
   assign avail_o = {avail_q[1], avail_q[0]};
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       begun_q <= 1'b0;
-      done_q <= 1'b0;
+      rows_q <= '0;
       avail_q[0] <= '0;
       avail_q[1] <= '0;
     end else begin
       if (rsp_valid_i) begun_q <= !rsp_last_i;
-      done_q <= meta_pop && m_done;
+      rows_q <= rows_q + 5'(meta_pop && m_done) - 5'(place_pop && !place_null);
       for (int unsigned h = 0; h < 2; h++) begin
         if (free_i[h]) avail_q[h] <= '0;
-        else if (done_q && done_half_q == 1'(h)) avail_q[h] <= avail_q[h] + 16'd1;
+        else if (place_pop && place_half == 1'(h)) avail_q[h] <= avail_q[h] + 16'd1;
       end
     end
-    done_half_q <= m_half;
   end
 
   always_ff @(posedge clk_i) begin
@@ -299,5 +315,5 @@ module act_loader #(
   end
 
   logic unused;
-  assign unused = ^{dst_i_q[EW], dst_j_q[EW], dst_p_q[EW], row_off_q[33:32], run_addr[0]};
+  assign unused = ^{meta_unused, dst_i_q[EW], dst_j_q[EW], dst_p_q[EW], row_off_q[33:32], run_addr[0]};
 endmodule

@@ -88,7 +88,7 @@ module drain #(
   assign last_b = b0_q + nb == b_act_i;
 
   // ---- stages: A addresses, B reads (mux, residual), C registers, then post (3)
-  logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last;
+  logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last, empty;
   logic [GW-1:0] b_group_q;
   logic [CW-1:0] b_cnt_q, c_cnt_q;
   logic [2:0]    v_q;
@@ -106,7 +106,9 @@ module drain #(
   assign dr_bank_o = bank_q;
   assign res_pop_o = b_go && d.residual;
   assign res_cnt_o = RES_CW'(b_cnt_q);
-  assign layer_ready_o = state_q == StIdle;
+  // words still on their way need their layer's shift and bounds
+  assign empty = !c_valid_q && v_q == '0;
+  assign layer_ready_o = state_q == StIdle && empty;
   assign layers_drained_o = layers_q;
   // the bank's last group has been read when it leaves stage B
   assign bank_free_o = state_q == StLast && b_go;
@@ -188,7 +190,7 @@ module drain #(
     end else begin
       full_q <= full_q + 2'(done_i) - 2'(bank_free_o);
       unique case (state_q)
-        StIdle: begin
+        StIdle: if (empty) begin
           desc_q <= layer_desc_i;
           fbcb_q <= layer_fbcb_i;
           b0_q <= '0;

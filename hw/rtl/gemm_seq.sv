@@ -17,6 +17,7 @@ module gemm_seq #(
   input  logic           clk_i,
   input  logic           rst_ni,
   input  logic [3:0]     b_act_i,
+  input  logic [8:0]     layers_written_i,
   input  logic           layer_valid_i,
   output logic           layer_ready_o,
   input  logic [1023:0]  layer_desc_i,
@@ -44,7 +45,7 @@ module gemm_seq #(
   output logic           stall_drain_o,
   output logic           stall_depth_o
 );
-  typedef enum logic [1:0] {StIdle, StTile, StRun} state_e;
+  typedef enum logic [1:0] {StIdle, StBarrier, StTile, StRun} state_e;
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
@@ -52,6 +53,7 @@ module gemm_seq #(
   abi_pkg::fbcb_t f;
   logic [23:0]    samp_q;
   /* verilator lint_on UNUSEDSIGNAL */
+  logic [8:0]    layer_no_q;     // layers taken since the start
   logic [1023:0] desc_q;
   logic [31:0]   fbcb_q;
   assign d = desc_q;
@@ -65,12 +67,14 @@ module gemm_seq #(
   // C tile, pass
   logic [15:0]        c0_q, nch;
   logic               bank_q;
-  logic [1:0]         banks_q;         // banks in use
+  logic [1:0]         banks_q;         // how many banks are in use
   logic [7:0]         kh_q;
   logic [23:0]        p0_q;
   logic [EW:0]        kh_elem_q;
   logic               first_q;         // first pass of the C tile
-  logic [4:0]         age_q;           // cycles since the pass began, saturating at DEPTH
+  // Cycles since the pass began, saturating at DEPTH. Waiting inside a pass does not count: the row
+  // after the wait may be the next pass's first but one.
+  logic [4:0]         age_q;
   // rows
   logic [3:0]         i_q;
   logic [15:0]        r_q, ow_q;
@@ -108,7 +112,7 @@ module gemm_seq #(
   assign act_ok = place_q < avail;     // padding too: its place is counted when it has passed
   assign weight_ok = !begin_q || full_i;
   assign depth_ok = !begin_q || first_q || (age_q >= 5'(DEPTH));
-  assign bank_ok = !(begin_q && first_q) || !banks_q[bank_q];
+  assign bank_ok = !(begin_q && first_q) || !banks_q[1];
   assign run = state_q == StRun;
   assign go = run && act_ok && weight_ok && depth_ok && bank_ok;
 
@@ -126,8 +130,8 @@ module gemm_seq #(
   logic [LB:0]        lo, hi_row, hi_chunk, hi;
   assign right = $signed({2'b0, d.in_row}) - col_q;
   assign rest = d.kwc - p0_q;
-  assign lo = (col_q >= 0) ? '0 : ((-col_q >= 26'(T_P)) ? (LB + 1)'(T_P) : (LB + 1)'(-col_q));
-  assign hi_row = (right >= 26'(T_P)) ? (LB + 1)'(T_P) : ((right < 0) ? '0 : (LB + 1)'(right));
+  assign lo = (col_q >= 0) ? '0 : ((-col_q >= $signed(26'(T_P))) ? (LB + 1)'(T_P) : (LB + 1)'(-col_q));
+  assign hi_row = (right >= $signed(26'(T_P))) ? (LB + 1)'(T_P) : ((right < 0) ? '0 : (LB + 1)'(right));
   assign hi_chunk = (rest >= 24'(T_P)) ? (LB + 1)'(T_P) : (LB + 1)'(rest);
   assign hi = !row_in ? '0 : ((hi_row < hi_chunk) ? hi_row : hi_chunk);
 
@@ -185,15 +189,13 @@ module gemm_seq #(
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q <= StIdle;
+      layer_no_q <= '0;
       banks_q <= '0;
       bank_q <= 1'b0;
     end else begin
-      if (age_q < 5'(DEPTH)) age_q <= age_q + 5'd1;
-      // banks are drained in the order in which they were filled
-      if (bank_free_i) begin
-        if (banks_q[bank_q]) banks_q[bank_q] <= 1'b0;
-        else banks_q[!bank_q] <= 1'b0;
-      end
+      if (age_q < 5'(DEPTH) && (go || begin_q)) age_q <= age_q + 5'd1;
+      // banks are filled and drained in turn, so a count says which one is free
+      banks_q <= banks_q + 2'(go && begin_q && first_q) - 2'(bank_free_i);
       unique case (state_q)
         StIdle: begin
           desc_q <= layer_desc_i;
@@ -202,7 +204,13 @@ module gemm_seq #(
           b0_q <= '0;
           oh0_q <= '0;
           half_q <= 1'b0;
-          if (layer_valid_i) state_q <= StTile;
+          if (layer_valid_i) state_q <= StBarrier;
+        end
+        StBarrier: begin  // what is in the buffer before that belongs to the layer before
+          if (layers_written_i == layer_no_q) begin
+            layer_no_q <= layer_no_q + 9'd1;
+            state_q <= (d.op == abi_pkg::OP_GEMM) ? StTile : StIdle;
+          end
         end
         StTile: begin
           c0_q <= '0;
@@ -222,15 +230,12 @@ module gemm_seq #(
           ih_tile_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
           ih_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
           col_q <= -$signed({2'b0, d.pad_col});
-          state_q <= (d.op == abi_pkg::OP_GEMM) ? StRun : StIdle;
+          state_q <= StRun;
         end
         StRun: begin
           if (go) begin
             begin_q <= 1'b0;
-            if (begin_q) begin
-              age_q <= 5'd1;
-              if (first_q) banks_q[bank_q] <= 1'b1;
-            end
+            if (begin_q) age_q <= 5'd1;
             row_q <= row_q + 1'b1;
             ow_q <= ow_q + 16'd1;
             col_q <= col_q + $signed({2'b0, d.step_col});

@@ -451,6 +451,7 @@ module npu_core #(
     .clk_i,
     .rst_ni         (unit_rst_n),
     .b_act_i,
+    .layers_written_i(layers_written_q),
     .layer_valid_i  (l_valid[3]),
     .layer_ready_o  (l_ready[3]),
     .layer_desc_i   (l_desc),
@@ -486,6 +487,7 @@ module npu_core #(
     .clk_i,
     .rst_ni        (unit_rst_n),
     .b_act_i,
+    .layers_written_i(layers_written_q),
     .layer_valid_i (l_valid[4]),
     .layer_ready_o (l_ready[4]),
     .layer_desc_i  (l_desc),
@@ -619,6 +621,7 @@ module npu_core #(
     .cnt_o           (d_cnt)
   );
 
+  logic          closing_q;
   logic          run_valid, run_ready, run_done, run_pool, out_ready, out_idle;
   logic [AW-1:0] run_addr;
   logic [23:0]   run_elems;
@@ -634,7 +637,7 @@ module npu_core #(
     .layer_desc_i (l_desc),
     .layer_fbcb_i (l_fbcb),
     .run_valid_o  (run_valid),
-    .run_ready_i  (run_ready),
+    .run_ready_i  (run_ready && !closing_q),
     .run_addr_o   (run_addr),
     .run_elems_o  (run_elems),
     .pool_o       (run_pool),
@@ -642,20 +645,25 @@ module npu_core #(
     .err_valid_o  (o_err),
     .err_addr_o   (o_err_addr)
   );
-  assign d_ready = out_ready && !run_pool;
-  assign pool_ready = out_ready && run_pool;
+  // the run that is being written, not the one that run_gen has in hand, says whose words it takes
+  logic out_pool_q;
+  always_ff @(posedge clk_i) begin
+    if (run_valid && run_ready && !closing_q) out_pool_q <= run_pool;
+  end
+  assign d_ready = out_ready && !out_pool_q;
+  assign pool_ready = out_ready && out_pool_q;
 
   out_writer #(.IN_WORDS(DRAIN), .AXI_BYTES(AXI_BYTES)) u_out (
     .clk_i,
     .rst_ni     (unit_rst_n),
-    .run_valid_i(run_valid),
+    .run_valid_i(run_valid && !closing_q),
     .run_ready_o(run_ready),
     .run_addr_i (run_addr),
     .run_elems_i(run_elems),
-    .valid_i    (run_pool ? pool_valid : d_valid),
+    .valid_i    (out_pool_q ? pool_valid : d_valid),
     .ready_o    (out_ready),
-    .data_i     (run_pool ? pool_data : d_data),
-    .cnt_i      (run_pool ? pool_cnt : d_cnt),
+    .data_i     (out_pool_q ? pool_data : d_data),
+    .cnt_i      (out_pool_q ? pool_cnt : d_cnt),
     .cmd_valid_o(cmd_valid),
     .cmd_ready_i(cmd_ready),
     .cmd_addr_o (cmd_addr),
@@ -667,8 +675,7 @@ module npu_core #(
     .idle_o     (out_idle)
   );
 
-  // a layer is written when its last run has been answered
-  logic closing_q;
+  // A layer is written when its last run has been answered; runs of the next one wait for that.
   always_ff @(posedge clk_i) begin
     if (!unit_rst_n) begin
       layers_written_q <= '0;

@@ -11,6 +11,7 @@ module pool_seq #(
   input  logic           clk_i,
   input  logic           rst_ni,
   input  logic [3:0]     b_act_i,
+  input  logic [8:0]     layers_written_i,
   input  logic           layer_valid_i,
   output logic           layer_ready_o,
   input  logic [1023:0]  layer_desc_i,
@@ -33,7 +34,7 @@ module pool_seq #(
   output logic [15:0]    clamp_lo_o,
   output logic [15:0]    clamp_hi_o
 );
-  typedef enum logic [1:0] {StIdle, StTile, StRun} state_e;
+  typedef enum logic [1:0] {StIdle, StBarrier, StTile, StRun} state_e;
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
@@ -41,6 +42,7 @@ module pool_seq #(
   abi_pkg::fbcb_t f;
   logic [23:0]    samp_q;
   /* verilator lint_on UNUSEDSIGNAL */
+  logic [8:0]    layer_no_q;     // layers taken since the start
   logic [1023:0] desc_q;
   logic [31:0]   fbcb_q;
   assign d = desc_q;
@@ -89,11 +91,16 @@ module pool_seq #(
   assign layer_ready_o = state_q == StIdle;
   assign stall_acts_o = state_q == StRun && !act_ok;
   assign free_o = {2{go && end_tile}} & {half_q, !half_q};
-  assign avg_o = d.op == abi_pkg::OP_AVG_POOL;
-  assign avg_mul_o = d.avg_mul;
-  assign avg_shift_o = d.avg_shift;
-  assign clamp_lo_o = d.clamp_lo;
-  assign clamp_hi_o = d.clamp_hi;
+  // taken when the layer before has been written: until then the pool unit may still need them
+  always_ff @(posedge clk_i) begin
+    if (state_q == StTile) begin
+      avg_o <= d.op == abi_pkg::OP_AVG_POOL;
+      avg_mul_o <= d.avg_mul;
+      avg_shift_o <= d.avg_shift;
+      clamp_lo_o <= d.clamp_lo;
+      clamp_hi_o <= d.clamp_hi;
+    end
+  end
 
   always_ff @(posedge clk_i) begin
     rd_half_o <= half_q;
@@ -108,6 +115,7 @@ module pool_seq #(
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q <= StIdle;
+      layer_no_q <= '0;
       room_q <= 3'(ROOM);
     end else begin
       room_q <= room_q + 3'(result_taken_i) - 3'(go && first_tap);
@@ -119,7 +127,13 @@ module pool_seq #(
           b0_q <= '0;
           oh0_q <= '0;
           half_q <= 1'b0;
-          if (layer_valid_i) state_q <= StTile;
+          if (layer_valid_i) state_q <= StBarrier;
+        end
+        StBarrier: begin  // what is in the buffer before that belongs to the layer before
+          if (layers_written_i == layer_no_q) begin
+            layer_no_q <= layer_no_q + 9'd1;
+            state_q <= (d.op == abi_pkg::OP_GEMM) ? StIdle : StTile;
+          end
         end
         StTile: begin
           i_q <= '0;
@@ -141,7 +155,7 @@ module pool_seq #(
           iw_q <= -$signed({10'b0, d.pad_l});
           col_q <= -$signed({2'b0, d.pad_col});
           tap_q <= -$signed({2'b0, d.pad_col});
-          state_q <= (d.op == abi_pkg::OP_GEMM) ? StIdle : StRun;
+          state_q <= StRun;
         end
         StRun: begin
           if (go) begin

@@ -1,12 +1,14 @@
 // Loads the shadow weights of the array, pass after pass, from the weights ring: W_LOAD PEs a cycle.
 // A pass is one chunk of T_P elements of one kernel row for the channels of one C tile. full_o says
-// that the shadow weights of the next pass are complete; swap_i takes them, and loading goes on
-// T_P - 1 cycles later, when the swap has passed the last lane.
+// that the shadow weights of the next pass are complete; swap_i takes them, and loading goes on when
+// the swap has passed the last lane: it reaches the array SWAP_LATENCY cycles after swap_i (read
+// address register, activation buffer) and the last lane T_P - 1 cycles later.
 module weight_feed #(
   parameter int unsigned T_P       = 8,
   parameter int unsigned T_C       = 32,
   parameter int unsigned W_LOAD    = 2,
   parameter int unsigned AXI_BYTES = 8,
+  parameter int unsigned SWAP_LATENCY = 3,
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD,
   localparam int unsigned GW = (GROUPS > 1) ? $clog2(GROUPS) : 1,
   localparam int unsigned WPB = AXI_BYTES / 2
@@ -31,6 +33,9 @@ module weight_feed #(
 );
   localparam int unsigned OUT = (W_LOAD * T_P > 8) ? W_LOAD * T_P : 8;  // pads are up to 7 words
   localparam int unsigned CW = $clog2(2 * WPB + OUT + 1);
+  // the first load stands at the earliest in the cycle in which the last lane swaps
+  localparam int unsigned WAIT = SWAP_LATENCY + T_P - 2;
+  localparam int unsigned WW = $clog2(WAIT + 1);
 
   typedef enum logic [2:0] {StIdle, StPass, StLoad, StFull, StPad, StEnd, StError} state_e;
   state_e state_q;
@@ -51,7 +56,7 @@ module weight_feed #(
   logic [2:0]  phase_q;                  // words of the tile so far, modulo 8
   logic [GW-1:0] group_q;
   logic        saw_last_q;
-  logic [$clog2(T_P+1)-1:0] wait_q;      // cycles until the last swap has passed
+  logic [WW-1:0] wait_q;                 // cycles until the last swap has passed
 
   logic [15:0] nch, pe_left;
   logic [CW-1:0] fill, need, pad, pop_cnt;
@@ -143,7 +148,7 @@ module weight_feed #(
           pe_q <= '0;
           group_q <= '0;
           if (swap_i) begin
-            wait_q <= ($clog2(T_P+1))'(T_P - 1);
+            wait_q <= WW'(WAIT);
             state_q <= StLoad;
             p0_q <= p0_q + 24'(T_P);
             if (last_chunk) begin

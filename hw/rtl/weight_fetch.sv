@@ -46,6 +46,10 @@ module weight_fetch #(
   localparam int unsigned RW = $clog2(WRING_BEATS) + 1;
   localparam int unsigned BFIFO = 32;
 
+  if (WRING_BEATS < 2 * CHUNK) begin : gen_bad_ring
+    $fatal(1, "weight_fetch: WRING_BEATS must be at least 32");
+  end
+
   typedef enum logic [2:0] {StIdle, StRoom, StBias, StTile, StWeights, StNextTile} state_e;
   state_e state_q;
 
@@ -67,7 +71,7 @@ module weight_fetch #(
   logic [5:0]    bfree_q;               // beats of the bias queue not promised
   logic [4:0]    chunk;
   logic          is_bias, go, room, ring_pop, bias_pop, last_chunk;
-  logic          is_gemm;
+  logic          is_gemm, lq_ready;
 
   assign is_gemm = d.op == abi_pkg::OP_GEMM;
   assign is_bias = state_q == StBias;
@@ -141,7 +145,9 @@ module weight_fetch #(
           oh0_q <= '0;
           addr_q <= weight_base_i + AW'(d.bias_offset);
           left_q <= (28'(d.bias_count) + 28'(BPB - 1)) >> $clog2(BPB);
-          if (!is_gemm) begin
+          if (!lq_ready) begin
+            state_q <= StRoom;
+          end else if (!is_gemm) begin
             layer_no_q <= layer_no_q + 9'd1;
             state_q <= StIdle;
           end else if (layer_room < 9'd2) begin
@@ -187,7 +193,6 @@ module weight_fetch #(
   // ---- biases into their memory, one a cycle. Layers whose count is known wait in a short queue.
   logic        l_valid, l_gemm, l_pop;
   logic [15:0] l_count;
-  logic        lq_ready_unused;
   logic [15:0] pos_q;
   logic [BW-1:0] word_q;
   logic [DL-1:0] lane_q;
@@ -195,12 +200,11 @@ module weight_fetch #(
   logic [8:0]  bias_layers_q;
   logic        last_of_layer, step;
 
-  // at most two layers are ahead of the drain, and pools pass at once: four places suffice
   fifo #(.WIDTH(17), .DEPTH(4)) u_layers (
     .clk_i,
     .rst_ni,
     .valid_i(state_q == StRoom && (!is_gemm || layer_room < 9'd2)),
-    .ready_o(lq_ready_unused),
+    .ready_o(lq_ready),
     .wdata_i({is_gemm, d.bias_count}),
     .valid_o(l_valid),
     .ready_i(l_pop),
@@ -245,5 +249,5 @@ module weight_fetch #(
   end
 
   logic unused;
-  assign unused = ^{kind_valid, b_ready_unused, lq_ready_unused, sub_q[$clog2(BPB)]};
+  assign unused = ^{kind_valid, b_ready_unused, sub_q[$clog2(BPB)]};
 endmodule

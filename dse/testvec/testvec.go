@@ -1,0 +1,138 @@
+// Package testvec turns a bundle into test vectors (sim/VECTORS.md): the memory image, the register
+// writes of a driver, one start a segment, and after each the slots as golden leaves them. The same
+// file is played by the RTL, its netlist, the HLS kernel and a board.
+package testvec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/sim/vectors"
+)
+
+// Slots is how many slots the vectors use: the largest batch may lie anywhere among them.
+const Slots = 2 * abi.BMax
+
+// Layout says where things lie in the NPU's memory.
+type Layout struct {
+	Base  uint64 // lowest address, 64-byte aligned
+	Limit uint64 // cycles a start may take
+}
+
+func align(x uint64) uint64 { return (x + 63) &^ 63 }
+
+// Load writes descriptors, weights and the FBCB and checks that the hardware is the bundle's.
+func Load(b *bundle.Bundle, at Layout) (records []vectors.Record, slots uint64, err error) {
+	desc := make([]byte, 0, len(b.Layers)*abi.DescBytes)
+	for l := range b.Layers {
+		d, err := b.Layers[l].Encode()
+		if err != nil {
+			return nil, 0, fmt.Errorf("layer %d: %w", l, err)
+		}
+		desc = append(desc, d[:]...)
+	}
+	weights := at.Base + align(uint64(len(desc)))
+	slots = weights + align(uint64(len(b.Weights)))
+	hash := b.Design.Hash()
+	records = append(records,
+		vectors.RegExpect{Off: abi.RegABIHash0, Mask: ^uint32(0), Val: uint32(abi.Hash & 0xFFFFFFFF)},
+		vectors.RegExpect{Off: abi.RegABIHash1, Mask: ^uint32(0), Val: uint32(abi.Hash >> 32)},
+		vectors.RegExpect{Off: abi.RegDesignHash0, Mask: ^uint32(0), Val: uint32(hash)},
+		vectors.RegExpect{Off: abi.RegDesignHash1, Mask: ^uint32(0), Val: uint32(hash >> 32)},
+		vectors.MemWrite{Addr: at.Base, Data: desc},
+		vectors.RegWrite{Off: abi.RegDescBaseLo, Val: uint32(at.Base)},
+		vectors.RegWrite{Off: abi.RegDescBaseHi, Val: uint32(at.Base >> 32)},
+		vectors.RegWrite{Off: abi.RegWeightBaseLo, Val: uint32(weights)},
+		vectors.RegWrite{Off: abi.RegWeightBaseHi, Val: uint32(weights >> 32)},
+		vectors.RegWrite{Off: abi.RegSlotBaseLo, Val: uint32(slots)},
+		vectors.RegWrite{Off: abi.RegSlotBaseHi, Val: uint32(slots >> 32)},
+		vectors.RegWrite{Off: abi.RegSlotStride, Val: uint32(b.Slot.Stride)},
+		vectors.RegWrite{Off: abi.RegNSlot, Val: Slots},
+		vectors.RegWrite{Off: abi.RegIRQEnable, Val: 3},
+		vectors.RegWrite{Off: abi.RegWatchdog, Val: 1 << 20},
+		vectors.RegWrite{Off: abi.RegFBCBAddr, Val: 0},
+	)
+	if len(b.Weights) > 0 {
+		records = append(records, vectors.MemWrite{Addr: weights, Data: b.Weights})
+	}
+	for l := range b.FBCB {
+		for _, e := range b.FBCB[l] {
+			v, err := e.Encode()
+			if err != nil {
+				return nil, 0, fmt.Errorf("layer %d: %w", l, err)
+			}
+			records = append(records, vectors.RegWrite{Off: abi.RegFBCBData, Val: v})
+		}
+	}
+	return records, slots, nil
+}
+
+// Start runs layers first..last for the samples in the given slots and expects it to end well.
+func Start(first, last int, table []int, limit uint64) []vectors.Record {
+	records := []vectors.Record{
+		vectors.RegWrite{Off: abi.RegLayers, Val: uint32(first) | uint32(last)<<8},
+		vectors.RegWrite{Off: abi.RegBatch, Val: uint32(len(table))},
+	}
+	for i, s := range table {
+		records = append(records, vectors.RegWrite{Off: abi.RegSlotTable + 4*uint32(i), Val: uint32(s)})
+	}
+	return append(records,
+		vectors.RegWrite{Off: abi.RegCtrl, Val: 1},
+		vectors.Run{MaxCycles: limit, ExpectIRQ: true},
+		vectors.RegExpect{Off: abi.RegError, Mask: ^uint32(0), Val: 0},
+		vectors.RegExpect{Off: abi.RegIRQStatus, Mask: 3, Val: 1},
+		vectors.RegWrite{Off: abi.RegIRQStatus, Val: 3},
+	)
+}
+
+// FromBundle loads the bundle and runs every segment for a batch of random inputs in random slots.
+func FromBundle(b *bundle.Bundle, rng *rand.Rand, batch int, at Layout) ([]vectors.Record, error) {
+	prog, err := golden.New(b)
+	if err != nil {
+		return nil, err
+	}
+	records, base, err := Load(b, at)
+	if err != nil {
+		return nil, err
+	}
+	table := rng.Perm(Slots)[:batch]
+	memory := make([][]byte, Slots)
+	for i := range memory {
+		// what no tensor covers must stay as it is
+		memory[i] = make([]byte, b.Slot.Stride)
+		for j := range memory[i] {
+			memory[i][j] = byte(rng.Uint32())
+		}
+	}
+	for _, s := range table {
+		if err := prog.SetInput(memory[s], randnet.Input(rng, b)); err != nil {
+			return nil, err
+		}
+	}
+	records = append(records, vectors.MemWrite{Addr: base, Data: bytes.Join(memory, nil)})
+	for i, e := range b.Network.Exits {
+		records = append(records, Start(e.First, e.Last, table, at.Limit)...)
+		for _, s := range table {
+			if err := prog.Segment(i, memory[s]); err != nil {
+				return nil, fmt.Errorf("segment %d: %w", i, err)
+			}
+		}
+		records = append(records, vectors.MemExpect{Addr: base, Data: bytes.Join(memory, nil)})
+	}
+	return records, nil
+}
+
+// Words makes a MemWrite of 32-bit words, for tests that damage an image.
+func Words(addr uint64, words ...uint32) vectors.MemWrite {
+	data := make([]byte, 0, 4*len(words))
+	for _, w := range words {
+		data = binary.LittleEndian.AppendUint32(data, w)
+	}
+	return vectors.MemWrite{Addr: addr, Data: data}
+}

@@ -14,23 +14,23 @@ type Bundle struct {
 	ABIHash uint64
 	Network Network
 
-	Layers  []abi.Desc      // descriptors in order of execution
-	FBCB    [][]abi.FBCB    // [layer][B_act-1]
-	Weights []byte          // packed weights and biases, addressed from WEIGHT_BASE
-	Slot    Slot            // layout of one sample
-	Latency []LatencyEntry  // every (first, last, batch)
-	Names   []string        // a name a layer, for reports
+	Layers  []abi.Desc        // descriptors in order of execution
+	FBCB    [][]abi.FBCB      // [layer][B_act-1]
+	Weights []byte            // packed weights and biases, addressed from WEIGHT_BASE
+	Slot    Slot              // layout of one sample
+	Latency []LatencyEntry    // every (first, last, batch)
+	Names   []string          // a name a layer, for reports
 	Meta    map[string]string // where it came from: source file hash, seed, float accuracy ...
 }
 
 // Network names what is served.
 type Network struct {
-	Name             string
-	InH, InW, InC    int
-	InFrac           int     // input element = round(x * 2^InFrac)
-	InOffset         int     // bytes from the slot's start
-	InPix            int     // elements from pixel to pixel
-	Exits            []Exit
+	Name          string
+	InH, InW, InC int
+	InFrac        int // input element = round(x * 2^InFrac)
+	InOffset      int // bytes from the slot's start
+	InPix         int // elements from pixel to pixel
+	Exits         []Exit
 }
 
 // Exit is where a segment ends.
@@ -39,7 +39,7 @@ type Exit struct {
 	First, Last int // layers of this segment, head included
 	Offset      int // logits, bytes from the slot's start
 	Classes     int
-	Frac        int // logit = element * 2^-Frac
+	Frac        int   // logit = element * 2^-Frac
 	MACs        int64 // of the segment, one sample
 }
 

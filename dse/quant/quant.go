@@ -19,11 +19,19 @@ type Layer struct {
 	ResShift         int     // rs >= 0: residual to accumulator
 	ClampLo, ClampHi int16   // on the output's scale; -32768 and 32767 where there is no clamp
 
-	// Average pool: M = round(2^S / n) scaled to the output's fraction; AvgTable[n] where n varies
-	// at the borders (count_include_pad = 0), nil otherwise.
+	// Average pool: M = round(2^S / n) scaled to the output's fraction. Where the divisor varies at
+	// the borders, AvgTable[t] is M for a window that covers t pixels, padding left out
+	// (0 <= t <= KH * KW; zero for a t that does not occur), and AvgMul is zero; nil otherwise.
 	AvgMul, AvgShift int
 	AvgTable         []int32
 }
+
+// An Add that no convolution could take is a 1x1 convolution of its first input with the identity,
+// each weight 1 << WFrac (WFrac in 0..14, no Weights, no Bias), and its second input as residual:
+// y = clamp(sat16(rnd((x0 << WFrac) + (x1 << ResShift), Shift))).
+//
+// A Concat and a max pool compute nothing on numbers: their inputs and their output have one
+// fraction, and but for the clamps, the fields above stay zero.
 
 // Network is a quantised graph.
 type Network struct {

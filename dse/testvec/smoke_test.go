@@ -19,7 +19,7 @@ func TestSmoke(t *testing.T) {
 	}
 	n, _ := strconv.Atoi(os.Getenv("NV"))
 	for i := range n {
-		seed := uint64(i)
+		seed := uint64(i + 100)
 		net, err := randnet.New(seed, d, randnet.Options{Residual: true, MaxPool: true, AvgPool: true, Groups: true, Concat: true, Exits: true, MaxMACs: 200000})
 		if err != nil {
 			t.Fatal(err)

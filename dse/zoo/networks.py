@@ -1,6 +1,6 @@
-"""The multi-exit networks that are trained for Fashion-MNIST, and a MAC counter.
+"""Multi-exit networks, those trained for Fashion-MNIST in particular, and a MAC counter.
 
-Every network is a sequence of segments. A segment is a trunk part and a head
+A network is a sequence of segments. A segment is a trunk part and a head
 on top of it; the head's logits are one exit. The next segment's trunk part
 continues from the trunk, not from the head.
 """
@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-
-CLASSES = 10
 
 
 def conv_bn_relu(cin: int, cout: int, stride: int = 1) -> nn.Sequential:
@@ -38,9 +36,12 @@ class Residual(nn.Module):
         self.bn2 = nn.BatchNorm2d(cout)
         self.shortcut: nn.Module | None = None
         if stride != 1 or cin != cout:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout)
-            )
+            normalise = nn.BatchNorm2d(cout)
+            # The offsets of the two normalisations are added together, so their
+            # gradients are equal: from an equal start they would stay equal, and
+            # the ONNX exporter would merge them into one tensor.
+            nn.init.uniform_(normalise.bias, -0.1, 0.1)
+            self.shortcut = nn.Sequential(nn.Conv2d(cin, cout, 1, stride, bias=False), normalise)
         self.relu2 = nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -48,11 +49,11 @@ class Residual(nn.Module):
         return self.relu2(y + (x if self.shortcut is None else self.shortcut(x)))
 
 
-def head(channels: int, before: nn.Module | None = None) -> nn.Sequential:
+def head(channels: int, classes: int = 10, before: nn.Module | None = None) -> nn.Sequential:
     """Global average pool and a linear classifier, after `before` if there is one."""
     parts: list[nn.Module] = [] if before is None else [before]
     return nn.Sequential(
-        *parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES)
+        *parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes)
     )
 
 
@@ -82,11 +83,11 @@ def fashion() -> MultiExit:
                 nn.Sequential(conv_bn_relu(1, 16), nn.MaxPool2d(2), Residual(16, 16, 16)),
                 # 16 averages are too few to tell ten classes apart; 32 of a
                 # smaller map cost a fifth of the segment.
-                head(32, conv_bn_relu(16, 32, stride=2)),
+                head(32, before=conv_bn_relu(16, 32, stride=2)),
             ),
-            (Residual(16, 48, 48, stride=2), head(48)),
-            (Residual(48, 32, 48), head(48)),
-            (Residual(48, 72, 72, stride=2), head(72)),
+            (Residual(16, 40, 40, stride=2), head(40)),
+            (Residual(40, 32, 40), head(40)),
+            (Residual(40, 80, 80, stride=2), head(80)),
         ]
     )
 
@@ -95,58 +96,67 @@ def tiny() -> MultiExit:
     """Two exits; small enough to be simulated within a unit test."""
     return MultiExit(
         [
-            (nn.Sequential(conv_bn_relu(1, 8, stride=2), nn.MaxPool2d(2)), head(8)),
-            (nn.Sequential(conv_bn_relu(8, 16, stride=2), Residual(16, 16, 16)), head(16)),
+            (
+                nn.Sequential(conv_bn_relu(1, 8, stride=2), nn.MaxPool2d(2), Residual(8, 8, 8)),
+                head(8),
+            ),
+            (Residual(8, 16, 16, stride=2), head(16)),
         ]
     )
 
 
 @dataclass(frozen=True)
 class Layer:
-    segment: int  # 1 for the first
     name: str
-    kernel: int  # 1 for a linear layer
+    kernel: tuple[int, int]  # height and width; 1, 1 for a linear layer
     stride: int
     shape: tuple[int, ...]  # of the output, without the batch
-    macs: int
+    macs: int  # for one image
 
 
-def layers(network: MultiExit, size: int = 28) -> list[Layer]:
-    """The convolutions and linear layers, in order of execution, for one image."""
+def traced(module: nn.Module, x: Tensor) -> tuple[Tensor | tuple[Tensor, ...], list[Layer]]:
+    """Run module on x: its output, and the convolutions and linear layers in their order."""
     found: list[Layer] = []
 
-    def hook_for(segment: int, name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-        def hook(module: nn.Module, _: tuple[Tensor, ...], output: Tensor) -> None:
-            shape = tuple(output.shape[1:])
-            if isinstance(module, nn.Conv2d):
-                kernel, stride = module.kernel_size[0], module.stride[0]
-                fan_in = module.in_channels * kernel * kernel
+    def hook_for(name: str) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        def hook(part: nn.Module, _: tuple[Tensor, ...], output: Tensor) -> None:
+            if isinstance(part, nn.Conv2d):
+                kernel, stride = part.kernel_size, part.stride[0]
+                fan_in = part.in_channels // part.groups * kernel[0] * kernel[1]
             else:
-                kernel, stride, fan_in = 1, 1, module.in_features
-            found.append(Layer(segment, name, kernel, stride, shape, output[0].numel() * fan_in))
+                kernel, stride, fan_in = (1, 1), 1, part.in_features
+            macs = output[0].numel() * fan_in
+            found.append(Layer(name, kernel, stride, tuple(output.shape[1:]), macs))
 
         return hook
 
     handles = [
-        module.register_forward_hook(hook_for(int(name.split(".")[1]) + 1, name))
-        for name, module in network.named_modules()
-        if isinstance(module, (nn.Conv2d, nn.Linear))
+        part.register_forward_hook(hook_for(name))
+        for name, part in module.named_modules()
+        if isinstance(part, (nn.Conv2d, nn.Linear))
     ]
-    was_training = network.training
-    network.eval()
+    was_training = module.training
+    module.eval()
     with torch.no_grad():
-        network(torch.zeros(1, 1, size, size))
-    network.train(was_training)
+        output = module(x)
+    module.train(was_training)
     for handle in handles:
         handle.remove()
-    return found
+    return output, found
 
 
-def segment_macs(network: MultiExit) -> list[int]:
-    """MACs of each segment, its head included."""
-    totals = [0] * len(network.heads)
-    for layer in layers(network):
-        totals[layer.segment - 1] += layer.macs
+def layers(network: MultiExit, shape: tuple[int, int, int] = (1, 28, 28)) -> list[Layer]:
+    """The layers of a network whose input has the given shape (CHW)."""
+    return traced(network, torch.zeros(1, *shape))[1]
+
+
+def segment_macs(found: list[Layer]) -> list[int]:
+    """MACs of each segment of a MultiExit with these layers, the heads included."""
+    # MultiExit names its parts trunk.SEGMENT.* and heads.SEGMENT.*
+    segments = [int(layer.name.split(".")[1]) for layer in found]
+    totals = [0] * (max(segments) + 1)
+    for segment, layer in zip(segments, found):
+        totals[segment] += layer.macs
     return totals
 
 

@@ -1,0 +1,367 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// ErrInvalid is wrapped by Validate's errors.
+var ErrInvalid = errors.New("invalid bundle")
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrInvalid, fmt.Errorf(format, args...))
+}
+
+// Ranges of descriptor fields that their bits do not enforce.
+const (
+	maxShift    = 47
+	maxFrac     = 255
+	maxAvgMul   = 1<<17 - 1
+	slotAlign   = 64
+	weightAlign = 16
+)
+
+// Validate checks that everything in a bundle refers to something in it and that the design can
+// run every layer at every batch. What it accepts, drivers and simulators may rely on.
+func (b *Bundle) Validate() error {
+	if err := b.Design.Validate(); err != nil {
+		return invalid("design: %w", err)
+	}
+	if b.ABIHash != abi.Hash {
+		return fmt.Errorf("%w: %016x, this build has %016x", ErrABI, b.ABIHash, abi.Hash)
+	}
+	n := len(b.Layers)
+	switch {
+	case n < 1 || n > abi.LMax:
+		return invalid("%d layers, must be 1..%d", n, abi.LMax)
+	case len(b.FBCB) != n:
+		return invalid("FBCB of %d layers for %d", len(b.FBCB), n)
+	case len(b.Names) != n:
+		return invalid("%d layer names for %d layers", len(b.Names), n)
+	case len(b.Weights) > MaxWeights:
+		return invalid("%d bytes of weights, at most %d", len(b.Weights), MaxWeights)
+	case b.Slot.Stride < slotAlign || b.Slot.Stride > MaxSlot || b.Slot.Stride%slotAlign != 0:
+		return invalid("slot stride is %d, must be a multiple of %d up to %d", b.Slot.Stride, slotAlign, MaxSlot)
+	}
+	if err := b.checkStrings(); err != nil {
+		return err
+	}
+	if err := b.checkNetwork(); err != nil {
+		return err
+	}
+	for i := range b.Layers {
+		if err := b.checkLayer(i); err != nil {
+			return invalid("layer %d (%s): %w", i, b.Names[i], err)
+		}
+	}
+	if err := b.checkLifetimes(); err != nil {
+		return err
+	}
+	return b.checkLatency()
+}
+
+func (b *Bundle) checkStrings() error {
+	if len(b.Meta) > MaxMeta {
+		return invalid("%d Meta entries, at most %d", len(b.Meta), MaxMeta)
+	}
+	ok := func(s string) bool { return len(s) <= MaxString && utf8.ValidString(s) }
+	for k, v := range b.Meta {
+		if !ok(k) || !ok(v) {
+			return invalid("Meta %.40q: longer than %d bytes or no UTF-8", k, MaxString)
+		}
+	}
+	for i, s := range b.Names {
+		if !ok(s) {
+			return invalid("name of layer %d: longer than %d bytes or no UTF-8", i, MaxString)
+		}
+	}
+	if !ok(b.Network.Name) || b.Network.Name == "" {
+		return invalid("network name %.40q: empty, longer than %d bytes or no UTF-8", b.Network.Name, MaxString)
+	}
+	return nil
+}
+
+func (b *Bundle) checkNetwork() error {
+	net := &b.Network
+	if !b.inSlot(view(net.InH, net.InW, net.InC, net.InPix, int64(net.InOffset))) {
+		return invalid("network input %d x %d x %d at %d leaves the slot of %d bytes", net.InH, net.InW, net.InC, net.InOffset, b.Slot.Stride)
+	}
+	if net.InFrac < -maxFrac || net.InFrac > maxFrac {
+		return invalid("fraction of the network's input is %d", net.InFrac)
+	}
+	if len(net.Exits) < 1 || len(net.Exits) > MaxExits {
+		return invalid("%d exits, must be 1..%d", len(net.Exits), MaxExits)
+	}
+	next := 0
+	for i, e := range net.Exits {
+		if e.First != next || e.Last < e.First || e.Last >= len(b.Layers) {
+			return invalid("exit %d has layers %d..%d, expected %d.. of %d", i, e.First, e.Last, next, len(b.Layers))
+		}
+		next = e.Last + 1
+		if !b.inSlot(view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
+			return invalid("logits of exit %d: %d at %d leave the slot of %d bytes", i, e.Classes, e.Offset, b.Slot.Stride)
+		}
+		if e.MACs < 0 || e.Frac < -maxFrac || e.Frac > maxFrac || len(e.Name) > MaxString || !utf8.ValidString(e.Name) {
+			return invalid("exit %d: MACs %d, fraction %d, name %.40q", i, e.MACs, e.Frac, e.Name)
+		}
+	}
+	if next != len(b.Layers) {
+		return invalid("the exits cover %d layers of %d", next, len(b.Layers))
+	}
+	if len(b.Slot.Tensors) > MaxTensors {
+		return invalid("%d tensors, at most %d", len(b.Slot.Tensors), MaxTensors)
+	}
+	for i, t := range b.Slot.Tensors {
+		if len(t.Name) > MaxString || !utf8.ValidString(t.Name) {
+			return invalid("name of tensor %d: longer than %d bytes or no UTF-8", i, MaxString)
+		}
+		if !b.inSlot(view(t.H, t.W, t.C, t.Pix, int64(t.Offset))) {
+			return invalid("tensor %q: %d x %d x %d at %d leaves the slot of %d bytes", t.Name, t.H, t.W, t.C, t.Offset, b.Slot.Stride)
+		}
+		if t.Frac < -maxFrac || t.Frac > maxFrac {
+			return invalid("tensor %q: fraction %d", t.Name, t.Frac)
+		}
+	}
+	return nil
+}
+
+// region is a view of a tensor in a slot: rows of pixels of c channels.
+type region struct {
+	h, w, c      int
+	pix          int   // elements
+	row, off     int64 // bytes
+	sound, empty bool
+}
+
+func view(h, w, c, pix int, off int64) region {
+	const limit = 1 << 20
+	r := region{h: h, w: w, c: c, pix: pix, off: off}
+	r.sound = h > 0 && w > 0 && c > 0 && h < limit && w < limit && pix < limit && c <= pix && off >= 0 && off%2 == 0
+	r.row = int64(w) * int64(pix) * 2
+	return r
+}
+
+// end is the first byte behind the region.
+func (r region) end() int64 {
+	return r.off + int64(r.h-1)*r.row + (int64(r.w-1)*int64(r.pix)+int64(r.c))*2
+}
+
+func (b *Bundle) inSlot(r region) bool { return r.sound && r.end() <= b.Slot.Stride }
+
+// overlaps tells whether two regions share a byte. Regions interleaved by channel on one pixel
+// grid (the parts of a concatenation) do not.
+func (r region) overlaps(o region) bool {
+	if r.empty || o.empty || r.end() <= o.off || o.end() <= r.off {
+		return false
+	}
+	if r.pix != o.pix || r.row != o.row {
+		return true
+	}
+	pix := int64(r.pix) * 2
+	if r.row%pix != 0 {
+		return true
+	}
+	// Channels [0, c) of r against [shift, shift + o.c) of o, on a ring of one pixel.
+	shift := ((o.off-r.off)%pix + pix) % pix
+	return shift < int64(r.c)*2 || shift+int64(o.c)*2 > pix
+}
+
+func inRegion(l *abi.Desc) region {
+	return view(int(l.InH), int(l.InW), int(l.InC), int(l.InPix), int64(l.InOffset))
+}
+
+func outRegion(l *abi.Desc) region {
+	return view(int(l.OutH), int(l.OutW), int(l.OutC), int(l.OutPix), int64(l.OutOffset))
+}
+
+func resRegion(l *abi.Desc) region {
+	if !l.Residual {
+		return region{sound: true, empty: true}
+	}
+	return view(int(l.OutH), int(l.OutW), int(l.OutC), int(l.ResPix), int64(l.ResOffset))
+}
+
+func (b *Bundle) checkLayer(i int) error {
+	l := &b.Layers[i]
+	if !l.Op.Valid() {
+		return fmt.Errorf("operator %d", l.Op)
+	}
+	g := cost.GeomOf(l)
+	if err := mapping.Limits(b.Design, g); err != nil {
+		return err
+	}
+	if err := checkProducts(l); err != nil {
+		return err
+	}
+	in, out, res := inRegion(l), outRegion(l), resRegion(l)
+	for _, r := range []struct {
+		name string
+		r    region
+	}{{"input", in}, {"output", out}, {"residual", res}} {
+		if !r.r.empty && !b.inSlot(r.r) {
+			return fmt.Errorf("%s of %d x %d x %d at %d leaves the slot of %d bytes or is misaligned",
+				r.name, r.r.h, r.r.w, r.r.c, r.r.off, b.Slot.Stride)
+		}
+	}
+	if out.overlaps(in) || out.overlaps(res) {
+		return errors.New("the output overlaps what the layer reads")
+	}
+	if err := checkNumbers(l); err != nil {
+		return err
+	}
+	return b.checkStored(i, g)
+}
+
+// checkProducts compares the fields that are products of others.
+func checkProducts(l *abi.Desc) error {
+	res := uint32(0)
+	if l.Residual {
+		res = uint32(l.OutW) * uint32(l.ResPix) * 2
+	}
+	for _, f := range []struct {
+		name      string
+		got, want uint32
+	}{
+		{"IN_ROW", l.InRow, uint32(l.InW) * uint32(l.InC)},
+		{"IN_ROW_BYTES", l.InRowBytes, uint32(l.InW) * uint32(l.InPix) * 2},
+		{"OUT_ROW_BYTES", l.OutRowBytes, uint32(l.OutW) * uint32(l.OutPix) * 2},
+		{"RES_ROW_BYTES", l.ResRowBytes, res},
+		{"STEP_ROW", l.StepRow, uint32(l.SH) * l.InRow},
+		{"STEP_COL", l.StepCol, uint32(l.SW) * uint32(l.InC)},
+		{"PAD_COL", l.PadCol, uint32(l.PadL) * uint32(l.InC)},
+		{"KWC", l.KWC, uint32(l.KW) * uint32(l.InC)},
+	} {
+		if f.got != f.want {
+			return fmt.Errorf("%s is %d, the other fields make it %d", f.name, f.got, f.want)
+		}
+	}
+	return nil
+}
+
+func checkNumbers(l *abi.Desc) error {
+	switch {
+	case l.Shift > maxShift:
+		return fmt.Errorf("SHIFT is %d, at most %d", l.Shift, maxShift)
+	case l.ClampLo > l.ClampHi:
+		return fmt.Errorf("clamp from %d to %d", l.ClampLo, l.ClampHi)
+	case l.Op != abi.OpGEMM && l.Residual:
+		return errors.New("a pool with a residual")
+	case l.Op != abi.OpAvgPool && l.AvgTable:
+		return errors.New("AVG_TABLE without an average pool")
+	case l.Op == abi.OpAvgPool && (l.AvgShift < 1 || l.AvgShift > maxShift):
+		return fmt.Errorf("AVG_SHIFT is %d, must be 1..%d", l.AvgShift, maxShift)
+	}
+	want := 0
+	switch {
+	case l.Op == abi.OpGEMM:
+		want = int(l.OutC)
+	case l.AvgTable:
+		want = int(l.KH)*int(l.KW) + 1
+	}
+	if int(l.BiasCount) != want {
+		return fmt.Errorf("BIAS_COUNT is %d, must be %d", l.BiasCount, want)
+	}
+	return nil
+}
+
+// checkStored checks weights, biases and FBCB of layer i.
+func (b *Bundle) checkStored(i int, g cost.Geom) error {
+	l := &b.Layers[i]
+	for _, k := range Ks {
+		p := PackingOf(l, k)
+		if p.Bytes == 0 {
+			if p != (Packing{}) {
+				return fmt.Errorf("weights for k = %v have no bytes, but a place", k)
+			}
+			continue
+		}
+		if !g.GEMM() {
+			return errors.New("a pool with weights")
+		}
+		if _, _, err := tree(b.Design, k); err != nil {
+			return err
+		}
+		all, tile := cost.WeightBytes(b.Design, g, k)
+		if int64(p.Bytes) != all || int64(p.Tile) != tile {
+			return fmt.Errorf("W_BYTES, W_TILE are %d, %d for k = %v, must be %d, %d", p.Bytes, p.Tile, k, all, tile)
+		}
+		if p.Offset%weightAlign != 0 || int64(p.Offset)+int64(p.Bytes) > int64(len(b.Weights)) {
+			return fmt.Errorf("weights for k = %v at %d..%d: misaligned or beyond %d", k, p.Offset, int64(p.Offset)+int64(p.Bytes), len(b.Weights))
+		}
+	}
+	bias, err := b.LayerBias(i)
+	if err != nil {
+		return err
+	}
+	if l.BiasOffset%weightAlign != 0 {
+		return fmt.Errorf("BIAS_OFFSET is %d, no multiple of %d", l.BiasOffset, weightAlign)
+	}
+	if l.AvgTable {
+		for n, m := range bias {
+			if m < 0 || m > maxAvgMul {
+				return fmt.Errorf("M[%d] is %d, must be 0..%d", n, m, maxAvgMul)
+			}
+		}
+	}
+	if len(b.FBCB[i]) != abi.BMax {
+		return fmt.Errorf("%d FBCB entries, must be %d", len(b.FBCB[i]), abi.BMax)
+	}
+	for j, e := range b.FBCB[i] {
+		if err := mapping.Check(b.Design, g, j+1, e); err != nil {
+			return fmt.Errorf("batch %d: %w", j+1, err)
+		}
+		if g.GEMM() && PackingOf(l, cost.K(e.K)).Bytes == 0 {
+			return fmt.Errorf("batch %d: k = %v, but no weights are packed for it", j+1, cost.K(e.K))
+		}
+	}
+	return nil
+}
+
+// checkLifetimes: no layer writes the network's input, and none writes logits of an exit passed.
+func (b *Bundle) checkLifetimes() error {
+	net := &b.Network
+	input := view(net.InH, net.InW, net.InC, net.InPix, int64(net.InOffset))
+	for i := range b.Layers {
+		out := outRegion(&b.Layers[i])
+		if out.overlaps(input) {
+			return invalid("layer %d (%s) writes the network's input", i, b.Names[i])
+		}
+		for j, e := range net.Exits {
+			if i > e.Last && out.overlaps(view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
+				return invalid("layer %d (%s) writes the logits of exit %d", i, b.Names[i], j)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Bundle) checkLatency() error {
+	if len(b.Latency) > MaxLatency {
+		return invalid("%d latency entries, at most %d", len(b.Latency), MaxLatency)
+	}
+	type cell struct {
+		network, device    string
+		first, last, batch int
+	}
+	seen := make(map[cell]bool, len(b.Latency))
+	for i, e := range b.Latency {
+		c := cell{e.Network, e.Device, e.First, e.Last, e.Batch}
+		switch {
+		case e.First < 0 || e.Last < e.First || e.Last >= len(b.Network.Exits) || e.Batch < 1 || e.Batch > abi.BMax:
+			return invalid("latency entry %d: segments %d..%d of %d, batch %d", i, e.First, e.Last, len(b.Network.Exits), e.Batch)
+		case e.P50 <= 0 || e.P99 < e.P50:
+			return invalid("latency entry %d: p50 %d ns, p99 %d ns", i, e.P50, e.P99)
+		case len(e.Network) > MaxString || len(e.Device) > MaxString || !utf8.ValidString(e.Network) || !utf8.ValidString(e.Device):
+			return invalid("latency entry %d: a name is longer than %d bytes or no UTF-8", i, MaxString)
+		case seen[c]:
+			return invalid("latency entry %d: segments %d..%d, batch %d stand there twice", i, e.First, e.Last, e.Batch)
+		}
+		seen[c] = true
+	}
+	return nil
+}

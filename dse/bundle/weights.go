@@ -1,0 +1,169 @@
+package bundle
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Alignment of C tiles and biases, in bytes.
+const packAlign = 16
+
+// PackWeights puts the weights of one layer, [C][K_H][K_W*IN_C], in the order in which the hardware
+// reads them for stacking factor k: C tiles of T_C' channels; in each, K_H; in each, chunks of T_P'
+// elements of the kernel row, the last zero-filled; in each, the tile's channels. Every C tile is
+// padded to 16 bytes.
+func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte, error) {
+	tp, tc, err := tree(d, k)
+	if err != nil {
+		return nil, err
+	}
+	if c < 1 || kh < 1 || kwc < 1 || len(w) != c*kh*kwc {
+		return nil, fmt.Errorf("pack weights: %d for %d channels of %d x %d", len(w), c, kh, kwc)
+	}
+	chunks := (kwc + tp - 1) / tp
+	out := make([]byte, 0, c*kh*chunks*tp*2+(c/tc+1)*packAlign)
+	for c0 := 0; c0 < c; c0 += tc {
+		for y := range kh {
+			for x := 0; x < kwc; x += tp {
+				n := min(tp, kwc-x)
+				for ch := c0; ch < min(c, c0+tc); ch++ {
+					row := w[(ch*kh+y)*kwc+x:][:n]
+					for _, v := range row {
+						out = binary.LittleEndian.AppendUint16(out, uint16(v))
+					}
+					out = append(out, make([]byte, 2*(tp-n))...)
+				}
+			}
+		}
+		if r := len(out) % packAlign; r != 0 {
+			out = append(out, make([]byte, packAlign-r)...)
+		}
+	}
+	return out, nil
+}
+
+// UnpackWeights is the inverse of PackWeights. It refuses padding that is not zero: the hardware
+// would multiply it.
+func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([]int16, error) {
+	tp, tc, err := tree(d, k)
+	if err != nil {
+		return nil, err
+	}
+	chunks := (kwc + tp - 1) / tp
+	perChannel := int64(kh) * int64(chunks) * int64(tp) * 2
+	need := int64(0)
+	for c0 := 0; c0 < c; c0 += tc {
+		need += roundUp(perChannel*int64(min(tc, c-c0)), packAlign)
+	}
+	if need != int64(len(packed)) {
+		return nil, fmt.Errorf("unpack weights: %d bytes, expected %d for %d channels of %d x %d", len(packed), need, c, kh, kwc)
+	}
+	w := make([]int16, c*kh*kwc)
+	at := 0
+	for c0 := 0; c0 < c; c0 += tc {
+		for y := range kh {
+			for x := 0; x < kwc; x += tp {
+				n := min(tp, kwc-x)
+				for ch := c0; ch < min(c, c0+tc); ch++ {
+					row := w[(ch*kh+y)*kwc+x:][:n]
+					for i := range row {
+						row[i] = int16(binary.LittleEndian.Uint16(packed[at+2*i:]))
+					}
+					for i := n; i < tp; i++ {
+						if binary.LittleEndian.Uint16(packed[at+2*i:]) != 0 {
+							return nil, fmt.Errorf("unpack weights: filling of channel %d, kernel row %d is not zero", ch, y)
+						}
+					}
+					at += 2 * tp
+				}
+			}
+		}
+		for ; at%packAlign != 0; at++ {
+			if packed[at] != 0 {
+				return nil, fmt.Errorf("unpack weights: byte %d between C tiles is not zero", at)
+			}
+		}
+	}
+	return w, nil
+}
+
+func tree(d configs.Design, k cost.K) (tp, tc int, err error) {
+	tp, tc = cost.Tree(d, k)
+	if tp < 1 || tc < 1 {
+		return 0, 0, fmt.Errorf("design <%d, %d> has no k = %v", d.TP, d.TC, k)
+	}
+	return tp, tc, nil
+}
+
+func roundUp(a, b int64) int64 { return (a + b - 1) / b * b }
+
+// Ks are the stacking factors, in the order in which a layer's weights are looked for.
+var Ks = [...]cost.K{cost.K1, cost.KHalf, cost.K2}
+
+// Packing is where a layer's weights for one k lie in Weights, in bytes.
+type Packing struct{ Offset, Bytes, Tile uint32 }
+
+// PackingOf reads the packing for k from a descriptor; Bytes is zero where there is none.
+func PackingOf(l *abi.Desc, k cost.K) Packing {
+	switch k {
+	case cost.KHalf:
+		return Packing{l.WOffsetH, l.WBytesH, l.WTileH}
+	case cost.K2:
+		return Packing{l.WOffset2, l.WBytes2, l.WTile2}
+	}
+	return Packing{l.WOffset1, l.WBytes1, l.WTile1}
+}
+
+// SetPacking writes the packing for k into a descriptor.
+func SetPacking(l *abi.Desc, k cost.K, p Packing) {
+	switch k {
+	case cost.KHalf:
+		l.WOffsetH, l.WBytesH, l.WTileH = p.Offset, p.Bytes, p.Tile
+	case cost.K2:
+		l.WOffset2, l.WBytes2, l.WTile2 = p.Offset, p.Bytes, p.Tile
+	default:
+		l.WOffset1, l.WBytes1, l.WTile1 = p.Offset, p.Bytes, p.Tile
+	}
+}
+
+// LayerWeights are the weights of layer l as [OUT_C][K_H][K_W][IN_C], unpacked for stacking factor
+// k, or for the first one that is there if k is negative; nil for pools.
+func (b *Bundle) LayerWeights(l int, k int) ([]int16, error) {
+	d := &b.Layers[l]
+	if d.Op != abi.OpGEMM {
+		return nil, nil
+	}
+	for _, have := range Ks {
+		p := PackingOf(d, have)
+		if p.Bytes == 0 || (k >= 0 && have != cost.K(k)) {
+			continue
+		}
+		if int64(p.Offset)+int64(p.Bytes) > int64(len(b.Weights)) {
+			return nil, fmt.Errorf("layer %d: weights end at %d of %d", l, int64(p.Offset)+int64(p.Bytes), len(b.Weights))
+		}
+		w, err := UnpackWeights(b.Design, have, b.Weights[p.Offset:][:p.Bytes], int(d.OutC), int(d.KH), int(d.KWC))
+		if err != nil {
+			return nil, fmt.Errorf("layer %d: %w", l, err)
+		}
+		return w, nil
+	}
+	return nil, fmt.Errorf("layer %d: no weights", l)
+}
+
+// LayerBias is the bias of layer l, or its table of M; empty where it has neither.
+func (b *Bundle) LayerBias(l int) ([]int32, error) {
+	d := &b.Layers[l]
+	end := int64(d.BiasOffset) + 4*int64(d.BiasCount)
+	if end > int64(len(b.Weights)) {
+		return nil, fmt.Errorf("layer %d: biases end at %d of %d", l, end, len(b.Weights))
+	}
+	bias := make([]int32, d.BiasCount)
+	for i := range bias {
+		bias[i] = int32(binary.LittleEndian.Uint32(b.Weights[int(d.BiasOffset)+4*i:]))
+	}
+	return bias, nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+type explainCmd struct {
+	source
+	Batch int    `default:"1" help:"Samples of a start, 1 to 8."`
+	Out   string `placeholder:"FILE.json" help:"Also write the figures to a file."`
+}
+
+type explainLayer struct {
+	Name     string         `json:"name"`
+	Op       string         `json:"op"`
+	R        int            `json:"R"` // output pixels of one sample
+	P        int            `json:"P"`
+	C        int            `json:"C"`
+	K        string         `json:"k"`
+	S        int            `json:"s"`
+	BR       int            `json:"B_R"`
+	TileB    int            `json:"tile_b"`
+	TileRows int            `json:"tile_rows"`
+	Bound    cost.Bound     `json:"bound"`
+	Util     float64        `json:"util"`
+	Advice   string         `json:"advice"`
+	Time     cost.Breakdown `json:"time"`
+}
+
+type explainDoc struct {
+	header
+	Network    string         `json:"network"`
+	Design     string         `json:"design"`
+	Batch      int            `json:"batch"`
+	Cycles     int64          `json:"cycles"` // of all segments, one start each
+	Util       float64        `json:"util"`
+	Layers     []explainLayer `json:"layers"`
+	Infeasible []string       `json:"infeasible"`
+}
+
+// advice says what would help a layer, by what binds it.
+var advice = map[cost.Bound]string{
+	cost.BoundCompute:     "the array is busy: a larger T_P x T_C would help",
+	cost.BoundDepth:       "passes are shorter than a chain: k = 1/2",
+	cost.BoundLoad:        "PEs wait for their weights: a larger W_LOAD",
+	cost.BoundDrain:       "accumulators drain slower than they fill: a larger DRAIN",
+	cost.BoundWeights:     "weights fill the DRAM: larger row tiles (T_R, activation buffer)",
+	cost.BoundActivations: "activations fill the DRAM: larger tiles or tensors kept on chip",
+	cost.BoundWrite:       "results fill the DRAM",
+	cost.BoundPool:        "the pool unit is busy",
+}
+
+// Run prints one line a layer.
+func (c *explainCmd) Run(e *env) error {
+	if c.Batch < 1 || c.Batch > abi.BMax {
+		return fmt.Errorf("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
+	}
+	doc := explainDoc{
+		header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
+		Layers: []explainLayer{}, Infeasible: []string{},
+	}
+	b, err := c.compile()
+	if errors.Is(err, mapping.ErrNoFit) {
+		doc.Infeasible = append(doc.Infeasible, err.Error())
+		if err := e.write(doc, c.Out); err != nil {
+			return err
+		}
+		fmt.Fprintln(e.stderr, "dse:", err)
+		return errShown
+	}
+	if err != nil {
+		return err
+	}
+	doc.Network, doc.Design = b.Network.Name, b.Design.Name
+	var macs int64
+	for i := range b.Layers {
+		g, entry := cost.GeomOf(&b.Layers[i]), b.FBCB[i][c.Batch-1]
+		t := cost.Layer(b.Design, g, c.Batch, entry)
+		l := explainLayer{
+			Name: b.Names[i], Op: g.Op.String(), R: g.OutH * g.OutW, P: g.KH * g.KWC(), C: g.OutC,
+			K: cost.K(entry.K).String(), S: cost.Groups(entry, c.Batch), BR: int(entry.BR),
+			TileB: int(entry.TileB), TileRows: int(entry.TileRows),
+			Bound: t.Bound, Util: t.Utilisation(b.Design), Advice: advice[t.Bound], Time: t,
+		}
+		if 2*(t.Fill+t.Tail+t.Answer) > t.Total {
+			l.Advice = "mostly waiting for the layer before: fuse it"
+		}
+		switch t.Bound {
+		case cost.BoundDepth, cost.BoundLoad, cost.BoundWeights:
+			if c.Batch < abi.BMax {
+				l.Advice += ", or a larger batch"
+			}
+		}
+		doc.Layers = append(doc.Layers, l)
+		macs += t.MACs
+	}
+	for _, x := range b.Network.Exits {
+		cycles, err := cost.Segment(b.Design, b.Layers, b.FBCB, x.First, x.Last, c.Batch)
+		if err != nil {
+			return err
+		}
+		doc.Cycles += cycles
+	}
+	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
+	if err := e.write(doc, c.Out); err != nil {
+		return err
+	}
+	if e.json {
+		return nil
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "layer\top\tR\tP\tC\tk\ts\ttile\tcycles\tutil\tbound\tadvice")
+	for _, l := range doc.Layers {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t%dx%d\t%d\t%.3f\t%s\t%s\n", l.Name, l.Op, l.R, l.P, l.C, l.K, l.S,
+			l.TileB, l.TileRows, l.Time.Total, l.Util, l.Bound, l.Advice)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak (estimated by the law)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Util)
+	return nil
+}

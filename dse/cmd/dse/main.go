@@ -1,0 +1,123 @@
+// Command dse maps early-exit networks to the NPU: it compiles an ONNX network to a bundle for one
+// design and explains where each layer's time goes.
+//
+// Exit codes: 0 done, 1 a check failed (a layer fits no tile), 2 usage, 3 bad input, 5 a data set
+// or tool is missing.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/zoo"
+)
+
+// Exit codes.
+const (
+	exitOK      = 0
+	exitCheck   = 1
+	exitUsage   = 2
+	exitInput   = 3
+	exitMissing = 5
+)
+
+type cli struct {
+	JSON bool `name:"json" help:"One JSON document on stdout instead of text."`
+
+	Compile compileCmd `cmd:"" help:"Compile a network to a bundle. Example: dse compile --network fashion --config run --out fashion.bundle"`
+	Explain explainCmd `cmd:"" help:"Say where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
+}
+
+// env is what a command works with.
+type env struct {
+	json           bool
+	stdout, stderr io.Writer
+}
+
+// header are the keys of every JSON document.
+type header struct {
+	Schema  string `json:"schema"`
+	Version string `json:"version"`
+	Seed    uint64 `json:"seed"`
+	Label   string `json:"label"` // estimated: cycles come from the law
+}
+
+func newHeader(command string, seed uint64) header {
+	version := "devel"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		version = info.Main.Version
+	}
+	return header{Schema: "sluice-dse-" + command + "/1", Version: version, Seed: seed, Label: "estimated"}
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is the command without the process around it.
+func run(args []string, stdout, stderr io.Writer) int {
+	var c cli
+	exited, code := false, exitOK
+	parser, err := kong.New(&c, kong.Name("dse"), kong.Writers(stdout, stderr), kong.UsageOnError(),
+		kong.Description("Design space exploration and compilation for the Sluice NPU."),
+		kong.Exit(func(n int) {
+			if !exited {
+				exited, code = true, n
+			}
+		}))
+	if err != nil {
+		fmt.Fprintln(stderr, "dse:", err)
+		return exitUsage
+	}
+	ctx, err := parser.Parse(args)
+	if exited {
+		return code // --help
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "dse:", err)
+		return exitUsage
+	}
+	err = ctx.Run(&env{json: c.JSON, stdout: stdout, stderr: stderr})
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errShown):
+		return exitCheck
+	}
+	fmt.Fprintln(stderr, "dse:", err)
+	switch {
+	case errors.Is(err, zoo.ErrDataMissing):
+		return exitMissing
+	case errors.Is(err, mapping.ErrNoFit):
+		return exitCheck
+	}
+	return exitInput
+}
+
+// errShown is a check that failed and has been printed.
+var errShown = errors.New("a check failed")
+
+// write prints a document as JSON, and writes it to path where that is not empty.
+func (e *env) write(doc any, path string) error {
+	text, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
+	}
+	text = append(text, '\n')
+	if path != "" {
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			return fmt.Errorf("write figures: %w", err)
+		}
+	}
+	if e.json {
+		if _, err := e.stdout.Write(text); err != nil {
+			return fmt.Errorf("write figures: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+)
+
+func call(args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = run(args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	small := filepath.Join(t.TempDir(), "small.yaml")
+	text, err := os.ReadFile("../../../hw/configs/tiny.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Half the activation buffer holds 128 elements: an input row with its neighbours does not fit.
+	text = bytes.Replace(text, []byte("abuf_words: 256"), []byte("abuf_words: 16"), 1)
+	if err := os.WriteFile(small, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"--help"}, exitOK},
+		{[]string{"compile", "--help"}, exitOK},
+		{[]string{}, exitUsage},
+		{[]string{"sweep"}, exitUsage},
+		{[]string{"compile", "--network", "tiny"}, exitUsage},
+		{[]string{"explain", "--network", "nothing", "--config", "run"}, exitInput},
+		{[]string{"explain", "--network", "missing.onnx", "--config", "run"}, exitInput},
+		{[]string{"explain", "--network", "tiny", "--config", "nothing"}, exitInput},
+		{[]string{"explain", "--network", "tiny", "--config", "run", "--batch", "9"}, exitInput},
+		{[]string{"explain", "--network", "tiny", "--config", "run", "--data", "/nonexistent"}, exitMissing},
+		{[]string{"explain", "--network", "tiny", "--config", small}, exitCheck},
+	} {
+		if code, out, err := call(c.args...); code != c.want {
+			t.Errorf("dse %s: exit code %d, want %d\n%s%s", strings.Join(c.args, " "), code, c.want, out, err)
+		}
+	}
+}
+
+func TestCompile(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "tiny.bundle")
+	code, stdout, stderr := call("compile", "--network", "tiny", "--config", "run", "--out", out, "--json", "--images", "8")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	b, err := bundle.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Network.Name != "tiny" || b.Design.Name != "run" || len(b.Network.Exits) != 2 {
+		t.Errorf("network %q on %q with %d exits", b.Network.Name, b.Design.Name, len(b.Network.Exits))
+	}
+	doc := checkDoc(t, stdout, "seed", "label", "schema", "version", "abi_hash", "bundle_hash", "exits", "layers")
+	s, err := b.Summarize()
+	if err != nil || doc["bundle_hash"] != s.BundleHash {
+		t.Errorf("bundle_hash is %v, the bundle's %s (%v)", doc["bundle_hash"], s.BundleHash, err)
+	}
+	if file, err := os.ReadFile(out + ".json"); err != nil || string(file) != stdout {
+		t.Errorf("the figures in the file differ from those printed (%v)", err)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	code, stdout, stderr := call("explain", "--network", "tiny", "--config", "zc706", "--batch", "4", "--json", "--images", "8")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	doc := checkDoc(t, stdout, "seed", "label", "schema", "version", "layers", "infeasible")
+	layers, _ := doc["layers"].([]any)
+	if len(layers) < 8 {
+		t.Fatalf("%d layers", len(layers))
+	}
+	for _, key := range []string{"name", "bound", "util", "advice"} {
+		if l, _ := layers[0].(map[string]any); l[key] == nil {
+			t.Errorf("layers[].%s is missing", key)
+		}
+	}
+	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != exitOK || !strings.Contains(stdout, "of peak") {
+		t.Errorf("exit code %d, text %q", code, stdout)
+	}
+}
+
+func checkDoc(t *testing.T, text string, keys ...string) map[string]any {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatalf("no JSON: %v\n%s", err, text)
+	}
+	for _, k := range keys {
+		if doc[k] == nil {
+			t.Errorf("key %q is missing", k)
+		}
+	}
+	return doc
+}

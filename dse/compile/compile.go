@@ -1,0 +1,474 @@
+// Package compile lowers a quantised network to a bundle for one design: descriptors, packed
+// weights, the layout of a slot, the FBCB and the latency table.
+//
+// What a node becomes:
+//
+//   - a convolution: one GEMM; one a window of groups where it is grouped, the window's groups side
+//     by side on the diagonal of a dense matrix (depthwise: T_C channels wide); one a window of
+//     output channels where it has more than C_MAX of them;
+//   - a pool: one pool, or one a window of channels where it has more than C_MAX or its rows do not
+//     fit the activation buffer;
+//   - an Add: a depthwise 1x1 GEMM with the identity of its first input, and its second as residual;
+//   - a Concat: nothing, its inputs are produced in place; a 1x1 max pool for an input that cannot
+//     lie there (the network's input, a tensor in two concatenations) or where it clamps.
+package compile
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// What Compile refuses, besides mapping.ErrNoFit, cost.ErrGeom and the errors of graph.Check.
+var (
+	ErrNetwork = errors.New("the quantised network is inconsistent")
+	ErrTooMany = errors.New("the network has too many layers")
+	ErrTooBig  = errors.New("the network is too large")
+	ErrFeature = errors.New("the hardware lacks a feature")
+)
+
+// Options choose what the compiler may use.
+type Options struct {
+	Mapping  mapping.Options   // what the FBCB may name; the zero value is mapping.Basic()
+	AvgTable bool              // the hardware reads M from the bias memory
+	Device   string            // of the latency table; empty: the design's name
+	Meta     map[string]string // goes into the bundle
+}
+
+// Compile lowers q to a bundle for design d. Errors name the layer, and what it needs against what
+// there is.
+func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, error) {
+	if err := d.Validate(); err != nil {
+		return nil, fmt.Errorf("compile: design: %w", err)
+	}
+	if err := check(q); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	if o.Mapping.Points == nil && o.Mapping.Orders == nil {
+		o.Mapping = mapping.Basic()
+	}
+	if o.Device == "" {
+		o.Device = d.Name
+	}
+	l, err := place(q.Graph, func(n int) bool {
+		return q.Layers[n].ClampLo != math.MinInt16 || q.Layers[n].ClampHi != math.MaxInt16
+	})
+	if err != nil {
+		return nil, fmt.Errorf("compile: %w: %w", ErrTooBig, err)
+	}
+	c := &compiler{
+		q: q, g: q.Graph, d: d, o: o, l: l, stored: map[[32]byte]uint32{},
+		b: &bundle.Bundle{Design: d, ABIHash: abi.Hash, Meta: maps.Clone(o.Meta)},
+	}
+	if err := c.nodes(); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	c.describe()
+	if err := c.latency(); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	if err := c.b.Validate(); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
+	return c.b, nil
+}
+
+// check refuses a network that is not consistent, or that could overflow.
+func check(q *quant.Network) error {
+	if q == nil || q.Graph == nil {
+		return fmt.Errorf("%w: there is none", ErrNetwork)
+	}
+	if err := q.Graph.Check(); err != nil {
+		return err
+	}
+	if err := q.Check(); err != nil {
+		return err
+	}
+	for n := range q.Graph.Nodes {
+		node, l := &q.Graph.Nodes[n], &q.Layers[n]
+		if want := node.Window.KH*node.Window.KW + 1; node.Op == graph.AvgPool && l.AvgTable != nil && len(l.AvgTable) != want {
+			return fmt.Errorf("%w: node %q: a table of %d averages, expected %d", ErrNetwork, node.Name, len(l.AvgTable), want)
+		}
+	}
+	return nil
+}
+
+type compiler struct {
+	q      *quant.Network
+	g      *graph.Graph
+	d      configs.Design
+	o      Options
+	l      *layout
+	b      *bundle.Bundle
+	node   []int               // by layer
+	stored map[[32]byte]uint32 // what lies where in b.Weights
+}
+
+// piece is one descriptor to be: a node on windows of channels.
+type piece struct {
+	op       abi.Op
+	name     string
+	in, out  graph.TensorID
+	res      graph.TensorID // or None
+	in0, inC int            // channels read
+	out0     int            // channels written
+	outC     int
+	window   graph.Window
+	weights  []int16 // [outC][KH][KW][inC]
+	bias     []int32 // or the table of M
+	avgTable bool
+	layer    *quant.Layer
+}
+
+func (c *compiler) nodes() error {
+	for n := range c.g.Nodes {
+		node := &c.g.Nodes[n]
+		var err error
+		switch node.Op {
+		case graph.Conv:
+			err = c.conv(n)
+		case graph.Add:
+			err = c.add(n)
+		case graph.MaxPool, graph.AvgPool:
+			err = c.pool(n)
+		case graph.Concat:
+			err = c.concat(n)
+		default:
+			err = fmt.Errorf("%w: operator %v", ErrNetwork, node.Op)
+		}
+		if err != nil {
+			return fmt.Errorf("node %q: %w", node.Name, err)
+		}
+	}
+	return nil
+}
+
+// windows cuts n into equal parts of at most size, in units of unit.
+func windows(n, size, unit int) [][2]int {
+	units := n / unit
+	parts := max(1, (units+max(1, size/unit)-1)/max(1, size/unit))
+	var out [][2]int
+	for i := range parts {
+		lo, hi := units*i/parts*unit, units*(i+1)/parts*unit
+		out = append(out, [2]int{lo, hi})
+	}
+	return out
+}
+
+// suffix names a piece where there are several.
+func suffix(name string, w [2]int, parts int) string {
+	if parts == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s[%d:%d]", name, w[0], w[1])
+}
+
+func (c *compiler) conv(n int) error {
+	node, l := &c.g.Nodes[n], &c.q.Layers[n]
+	inC, outC := c.g.Tensors[node.Inputs[0]].C, c.g.Tensors[node.Output].C
+	p := piece{
+		op: abi.OpGEMM, in: node.Inputs[0], out: node.Output, res: node.Residual, window: node.Window, layer: l,
+	}
+	if node.Groups == 1 {
+		kernel := node.Window.KH * node.Window.KW * inC
+		parts := windows(outC, c.d.CMax, 1)
+		for _, w := range parts {
+			p.name = suffix(node.Name, w, len(parts))
+			p.inC, p.out0, p.outC = inC, w[0], w[1]-w[0]
+			p.weights, p.bias = l.Weights[w[0]*kernel:w[1]*kernel], l.Bias[w[0]:w[1]]
+			if err := c.emit(n, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return c.grouped(n, p, node.Groups, func(group, o, tap, i int) int16 {
+		return l.Weights[((group*(outC/node.Groups)+o)*node.Window.KH*node.Window.KW+tap)*(inC/node.Groups)+i]
+	}, l.Bias)
+}
+
+// grouped emits a grouped convolution on windows of groups, each as wide as the array's T_C where
+// a group is not wider. weight gives output channel o, tap and input channel i of a group.
+func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap, i int) int16, bias []int32) error {
+	node := &c.g.Nodes[n]
+	inG, outG := c.g.Tensors[p.in].C/groups, c.g.Tensors[p.out].C/groups
+	if outG > c.d.CMax {
+		return fmt.Errorf("%w: a group of %d output channels, the build holds C_MAX = %d", mapping.ErrNoFit, outG, c.d.CMax)
+	}
+	parts := windows(groups*outG, min(max(c.d.TC, outG), c.d.CMax), outG)
+	taps := p.window.KH * p.window.KW
+	for _, w := range parts {
+		g0, g1 := w[0]/outG, w[1]/outG
+		p.name = suffix(node.Name, w, len(parts))
+		p.in0, p.inC = g0*inG, (g1-g0)*inG
+		p.out0, p.outC = w[0], w[1]-w[0]
+		p.bias = bias[w[0]:w[1]]
+		p.weights = make([]int16, p.outC*taps*p.inC)
+		for g := g0; g < g1; g++ {
+			for o := range outG {
+				for tap := range taps {
+					for i := range inG {
+						at := (((g-g0)*outG+o)*taps+tap)*p.inC + (g-g0)*inG + i
+						p.weights[at] = weight(g, o, tap, i)
+					}
+				}
+			}
+		}
+		if err := c.emit(n, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *compiler) add(n int) error {
+	node, l := &c.g.Nodes[n], &c.q.Layers[n]
+	one := int16(1) << l.WFrac
+	channels := c.g.Tensors[node.Output].C
+	p := piece{
+		op: abi.OpGEMM, in: node.Inputs[0], out: node.Output, res: node.Inputs[1],
+		window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, layer: l,
+	}
+	return c.grouped(n, p, channels, func(_, _, _, _ int) int16 { return one }, make([]int32, channels))
+}
+
+func (c *compiler) pool(n int) error {
+	node, l := &c.g.Nodes[n], &c.q.Layers[n]
+	p := piece{op: abi.OpMaxPool, in: node.Inputs[0], out: node.Output, res: graph.None, window: node.Window, layer: l}
+	if node.Op == graph.AvgPool {
+		p.op = abi.OpAvgPool
+		if l.AvgTable != nil && !c.o.AvgTable {
+			return fmt.Errorf("%w: AVG_TABLE, for an average whose divisor varies at the borders", ErrFeature)
+		}
+		p.avgTable, p.bias = l.AvgTable != nil, l.AvgTable
+	}
+	return c.poolPieces(n, p, node.Name, 0)
+}
+
+// poolPieces emits a pool whose output begins at channel out0 of its output tensor, in as few
+// windows of channels as fit.
+func (c *compiler) poolPieces(n int, p piece, name string, out0 int) error {
+	channels := c.g.Tensors[p.in].C
+	size := min(channels, c.d.CMax)
+	for {
+		p.in0, p.inC, p.out0, p.outC = 0, size, out0, size
+		desc, err := c.descriptor(p)
+		if err != nil {
+			return err
+		}
+		_, _, err = mapping.Choose(c.d, cost.GeomOf(&desc), 1, c.o.Mapping)
+		if err == nil {
+			break
+		}
+		if size == 1 || !errors.Is(err, mapping.ErrNoFit) {
+			return err
+		}
+		size = (size + 1) / 2
+	}
+	parts := windows(channels, size, 1)
+	for _, w := range parts {
+		p.name = suffix(name, w, len(parts))
+		p.in0, p.inC = w[0], w[1]-w[0]
+		p.out0, p.outC = out0+w[0], w[1]-w[0]
+		if err := c.emit(n, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *compiler) concat(n int) error {
+	node := &c.g.Nodes[n]
+	channel := 0
+	for i, t := range node.Inputs {
+		if c.l.copied[edge{n, i}] {
+			p := piece{
+				op: abi.OpMaxPool, in: t, out: node.Output, res: graph.None,
+				window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, layer: &c.q.Layers[n],
+			}
+			if err := c.poolPieces(n, p, fmt.Sprintf("%s.copy%d", node.Name, i), channel); err != nil {
+				return err
+			}
+		}
+		channel += c.g.Tensors[t].C
+	}
+	return nil
+}
+
+// descriptor fills in everything of a piece but its weights and biases.
+func (c *compiler) descriptor(p piece) (abi.Desc, error) {
+	in, out, w := c.g.Tensors[p.in], c.g.Tensors[p.out], p.window
+	g := cost.Geom{
+		Op: p.op, InH: in.H, InW: in.W, InC: p.inC, InPix: c.l.pix(p.in),
+		OutH: out.H, OutW: out.W, OutC: p.outC, OutPix: c.l.pix(p.out),
+		KH: w.KH, KW: w.KW, SH: w.SH, SW: w.SW, PadT: w.PT, PadL: w.PL,
+	}
+	if p.res != graph.None {
+		g.Residual, g.ResPix = true, c.l.pix(p.res)
+	}
+	if err := g.Check(); err != nil {
+		return abi.Desc{}, err
+	}
+	d := abi.Desc{
+		Op: p.op, Magic: abi.DescMagic, AvgTable: p.avgTable,
+		InOffset: uint32(c.l.at(p.in, p.in0)), OutOffset: uint32(c.l.at(p.out, p.out0)),
+		InH: uint16(in.H), InW: uint16(in.W), InC: uint16(p.inC), InPix: uint16(g.InPix),
+		OutH: uint16(out.H), OutW: uint16(out.W), OutC: uint16(p.outC), OutPix: uint16(g.OutPix),
+		KH: uint8(w.KH), KW: uint8(w.KW), SH: uint8(w.SH), SW: uint8(w.SW), PadT: uint8(w.PT), PadL: uint8(w.PL),
+		ClampLo: p.layer.ClampLo, ClampHi: p.layer.ClampHi, BiasCount: uint16(len(p.bias)),
+		InRow: uint32(in.W * p.inC), InRowBytes: uint32(in.W * g.InPix * elemBytes),
+		OutRowBytes: uint32(out.W * g.OutPix * elemBytes),
+		StepRow:     uint32(w.SH * in.W * p.inC), StepCol: uint32(w.SW * p.inC),
+		PadCol: uint32(w.PL * p.inC), KWC: uint32(w.KW * p.inC),
+	}
+	switch p.op {
+	case abi.OpGEMM:
+		d.Shift = uint8(p.layer.Shift)
+		if g.Residual {
+			d.Residual = true
+			d.ResOffset = uint32(c.l.at(p.res, p.out0))
+			d.ResPix = uint16(g.ResPix)
+			d.ResRowBytes = uint32(out.W * g.ResPix * elemBytes)
+			d.ResShift = uint8(p.layer.ResShift)
+		}
+	case abi.OpAvgPool:
+		d.AvgMul, d.AvgShift = uint32(p.layer.AvgMul), uint8(p.layer.AvgShift)
+	}
+	return d, nil
+}
+
+// emit maps a piece for every batch, stores its weights and appends its descriptor.
+func (c *compiler) emit(n int, p piece) error {
+	if len(c.b.Layers) == abi.LMax {
+		return fmt.Errorf("%w: more than L_MAX = %d descriptors", ErrTooMany, abi.LMax)
+	}
+	d, err := c.descriptor(p)
+	if err != nil {
+		return fmt.Errorf("layer %q: %w", p.name, err)
+	}
+	g := cost.GeomOf(&d)
+	row := make([]abi.FBCB, abi.BMax)
+	used := map[cost.K]bool{}
+	for b := range row {
+		if row[b], _, err = mapping.Choose(c.d, g, b+1, c.o.Mapping); err != nil {
+			return fmt.Errorf("layer %q: %w", p.name, err)
+		}
+		used[cost.K(row[b].K)] = true
+	}
+	if len(p.bias) > 0 {
+		bytes := make([]byte, 0, 4*len(p.bias))
+		for _, v := range p.bias {
+			bytes = binary.LittleEndian.AppendUint32(bytes, uint32(v))
+		}
+		if d.BiasOffset, err = c.store(bytes); err != nil {
+			return fmt.Errorf("layer %q: %w", p.name, err)
+		}
+	}
+	for _, k := range bundle.Ks {
+		if !used[k] || p.op != abi.OpGEMM {
+			continue
+		}
+		packed, err := bundle.PackWeights(c.d, k, p.weights, p.outC, p.window.KH, p.window.KW*p.inC)
+		if err != nil {
+			return fmt.Errorf("layer %q: %w", p.name, err)
+		}
+		_, tile := cost.WeightBytes(c.d, g, k)
+		if tile > math.MaxUint32 {
+			return fmt.Errorf("layer %q: %w: a C tile of %d bytes", p.name, ErrTooBig, tile)
+		}
+		at, err := c.store(packed)
+		if err != nil {
+			return fmt.Errorf("layer %q: %w", p.name, err)
+		}
+		bundle.SetPacking(&d, k, bundle.Packing{Offset: at, Bytes: uint32(len(packed)), Tile: uint32(tile)})
+	}
+	c.b.Layers = append(c.b.Layers, d)
+	c.b.FBCB = append(c.b.FBCB, row)
+	c.b.Names = append(c.b.Names, p.name)
+	c.node = append(c.node, n)
+	return nil
+}
+
+// store appends bytes to the weights, or finds them there.
+func (c *compiler) store(data []byte) (uint32, error) {
+	sum := sha256.Sum256(data)
+	if at, ok := c.stored[sum]; ok {
+		return at, nil
+	}
+	at := len(c.b.Weights)
+	end := int(roundUp(int64(at+len(data)), tensorAlign))
+	if end > bundle.MaxWeights {
+		return 0, fmt.Errorf("%w: more than %d bytes of weights", ErrTooBig, bundle.MaxWeights)
+	}
+	c.b.Weights = append(c.b.Weights, data...)
+	c.b.Weights = append(c.b.Weights, make([]byte, end-at-len(data))...)
+	c.stored[sum] = uint32(at)
+	return uint32(at), nil
+}
+
+// describe fills in network, exits and slot.
+func (c *compiler) describe() {
+	g, b := c.g, c.b
+	in := g.Tensors[g.Input]
+	b.Network = bundle.Network{
+		Name: g.Name, InH: in.H, InW: in.W, InC: in.C, InFrac: c.q.Frac[g.Input],
+		InOffset: int(c.l.at(g.Input, 0)), InPix: c.l.pix(g.Input),
+	}
+	b.Slot.Stride = c.l.stride
+	for t, x := range g.Tensors {
+		id := graph.TensorID(t)
+		b.Slot.Tensors = append(b.Slot.Tensors, bundle.Tensor{
+			Name: x.Name, H: x.H, W: x.W, C: x.C, Pix: c.l.pix(id), Offset: int(c.l.at(id, 0)), Frac: c.q.Frac[t],
+		})
+	}
+	macs := g.SegmentMACs()
+	layer := 0
+	for i, e := range g.Exits {
+		x := bundle.Exit{
+			Name: e.Name, First: layer, Offset: int(c.l.at(e.Tensor, 0)), Classes: g.Tensors[e.Tensor].C,
+			Frac: c.q.Frac[e.Tensor], MACs: macs[i],
+		}
+		for layer < len(c.node) && g.Segment[c.node[layer]] == i {
+			layer++
+		}
+		x.Last = layer - 1
+		b.Network.Exits = append(b.Network.Exits, x)
+	}
+}
+
+// latency fills in the table. The driver starts one segment at a time.
+func (c *compiler) latency() error {
+	exits := c.b.Network.Exits
+	for batch := 1; batch <= abi.BMax; batch++ {
+		segment := make([]int64, len(exits))
+		for i, e := range exits {
+			cycles, err := cost.Segment(c.d, c.b.Layers, c.b.FBCB, e.First, e.Last, batch)
+			if err != nil {
+				return fmt.Errorf("exit %q has no layers of its own: %w", e.Name, err)
+			}
+			segment[i] = cycles
+		}
+		for first := range exits {
+			sum := int64(0)
+			for last := first; last < len(exits); last++ {
+				sum += segment[last]
+				ns := cost.Nanoseconds(c.d, sum)
+				c.b.Latency = append(c.b.Latency, bundle.LatencyEntry{
+					Network: c.b.Network.Name, Device: c.o.Device, First: first, Last: last, Batch: batch, P50: ns, P99: ns,
+				})
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package compile
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+const (
+	elemBytes   = 2
+	tensorAlign = 64
+	slotAlign   = 4096
+)
+
+// view is where a tensor lies: in the memory of tensor root, at a channel offset.
+type view struct {
+	root    graph.TensorID
+	channel int
+}
+
+// layout is the memory of one slot.
+type layout struct {
+	g      *graph.Graph
+	views  []view
+	copied map[edge]bool // inputs of concatenations that need a copy
+	offset []int64       // by root, bytes
+	stride int64
+}
+
+// edge names input i of node n.
+type edge struct{ n, i int }
+
+// place decides where every tensor lies. The inputs of a concatenation lie inside its output where
+// they can: producers then write them to their place. clamped tells which concatenations clamp and
+// so have to copy.
+func place(g *graph.Graph, clamped func(n int) bool) (*layout, error) {
+	l := &layout{g: g, views: make([]view, len(g.Tensors)), copied: map[edge]bool{}, offset: make([]int64, len(g.Tensors))}
+	parent := make([]view, len(g.Tensors))
+	for i := range parent {
+		parent[i] = view{root: graph.None}
+	}
+	for n := range g.Nodes {
+		node := &g.Nodes[n]
+		if node.Op != graph.Concat {
+			continue
+		}
+		channel := 0
+		for i, t := range node.Inputs {
+			if t == g.Input || parent[t].root != graph.None || clamped(n) {
+				l.copied[edge{n, i}] = true
+			} else {
+				parent[t] = view{root: node.Output, channel: channel}
+			}
+			channel += g.Tensors[t].C
+		}
+	}
+	for t := range g.Tensors {
+		v := view{root: graph.TensorID(t)}
+		for parent[v.root].root != graph.None {
+			v = view{root: parent[v.root].root, channel: v.channel + parent[v.root].channel}
+		}
+		l.views[t] = v
+	}
+	blocks, roots := l.blocks()
+	l.stride = allocate(blocks)
+	for i, b := range blocks {
+		l.offset[roots[i]] = b.offset
+	}
+	l.stride = roundUp(max(l.stride, 1), slotAlign)
+	if l.stride > math.MaxInt32 {
+		return nil, fmt.Errorf("a slot of %d bytes, at most %d", l.stride, math.MaxInt32)
+	}
+	return l, nil
+}
+
+// blocks lists the memory of every root and the nodes between which it lives.
+func (l *layout) blocks() ([]block, []graph.TensorID) {
+	const forever = math.MaxInt
+	g := l.g
+	first := make([]int, len(g.Tensors))
+	last := make([]int, len(g.Tensors))
+	for t := range first {
+		first[t], last[t] = forever, -1
+	}
+	touch := func(t graph.TensorID, n int) {
+		r := l.views[t].root
+		first[r], last[r] = min(first[r], n), max(last[r], n)
+	}
+	for n := range g.Nodes {
+		touch(g.Nodes[n].Output, n)
+		for _, t := range g.Nodes[n].Reads() {
+			touch(t, n)
+		}
+	}
+	// A retry needs the input, a client the logits: both live until the request has ended.
+	pin := func(t graph.TensorID) {
+		touch(t, -1)
+		touch(t, forever)
+	}
+	pin(g.Input)
+	for _, e := range g.Exits {
+		pin(e.Tensor)
+	}
+	var blocks []block
+	var roots []graph.TensorID
+	for t := range g.Tensors {
+		if l.views[t].root != graph.TensorID(t) || last[t] < first[t] {
+			continue
+		}
+		blocks = append(blocks, block{size: int64(g.Tensors[t].Elems()) * elemBytes, first: first[t], last: last[t]})
+		roots = append(roots, graph.TensorID(t))
+	}
+	return blocks, roots
+}
+
+// pix is the elements from one pixel of t to the next.
+func (l *layout) pix(t graph.TensorID) int { return l.g.Tensors[l.views[t].root].C }
+
+// at is the byte offset of a channel of t in the slot.
+func (l *layout) at(t graph.TensorID, channel int) int64 {
+	v := l.views[t]
+	return l.offset[v.root] + int64(v.channel+channel)*elemBytes
+}
+
+// block is memory that is needed from node first to node last, both included.
+type block struct {
+	size        int64
+	first, last int
+	offset      int64
+}
+
+// allocate gives every block an offset so that no two that live at the same time overlap, the
+// largest first, each at the lowest offset that is free; it answers the bytes needed.
+func allocate(blocks []block) int64 {
+	order := make([]int, len(blocks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case blocks[a].size > blocks[b].size:
+			return -1
+		case blocks[a].size < blocks[b].size:
+			return 1
+		}
+		return blocks[a].first - blocks[b].first
+	})
+	var placed []int // by offset
+	var total int64
+	for _, i := range order {
+		b := &blocks[i]
+		b.offset = 0
+		for _, j := range placed {
+			o := &blocks[j]
+			if o.last < b.first || b.last < o.first {
+				continue
+			}
+			if b.offset+b.size <= o.offset {
+				break
+			}
+			b.offset = max(b.offset, roundUp(o.offset+o.size, tensorAlign))
+		}
+		at, _ := slices.BinarySearchFunc(placed, b.offset, func(j int, offset int64) int {
+			switch {
+			case blocks[j].offset < offset:
+				return -1
+			case blocks[j].offset > offset:
+				return 1
+			}
+			return 0
+		})
+		placed = slices.Insert(placed, at, i)
+		total = max(total, b.offset+b.size)
+	}
+	return roundUp(total, tensorAlign)
+}
+
+func roundUp(a, b int64) int64 { return (a + b - 1) / b * b }

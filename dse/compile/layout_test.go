@@ -1,0 +1,49 @@
+package compile
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// No two blocks that live at the same time overlap, every offset is aligned, and the total is their
+// end; where all live at once, nothing is wasted but the alignment.
+func TestAllocate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		blocks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) block {
+			first := rapid.IntRange(-1, 12).Draw(t, "first")
+			return block{
+				size:  int64(rapid.IntRange(1, 1000).Draw(t, "size")),
+				first: first, last: first + rapid.IntRange(0, 6).Draw(t, "life"),
+			}
+		}), 1, 30).Draw(t, "blocks")
+		total := allocate(blocks)
+		var end, sum int64
+		for i, a := range blocks {
+			if a.offset%tensorAlign != 0 || a.offset < 0 {
+				t.Fatalf("block %d at %d is misaligned", i, a.offset)
+			}
+			end, sum = max(end, a.offset+a.size), sum+roundUp(a.size, tensorAlign)
+			for j, b := range blocks[:i] {
+				together := a.first <= b.last && b.first <= a.last
+				if together && a.offset < b.offset+b.size && b.offset < a.offset+a.size {
+					t.Fatalf("blocks %d %+v and %d %+v overlap", j, b, i, a)
+				}
+			}
+		}
+		if total != roundUp(end, tensorAlign) || total > sum {
+			t.Fatalf("total %d, the blocks end at %d and have %d", total, end, sum)
+		}
+	})
+}
+
+// Memory is used again: a chain of equal tensors needs two of them.
+func TestAllocateReuses(t *testing.T) {
+	var blocks []block
+	for i := range 10 {
+		blocks = append(blocks, block{size: 640, first: i, last: i + 1})
+	}
+	if total := allocate(blocks); total != 1280 {
+		t.Errorf("a chain of tensors of 640 bytes takes %d, want 1280", total)
+	}
+}

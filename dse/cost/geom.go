@@ -1,0 +1,162 @@
+package cost
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// K is a stacking factor as an FBCB entry encodes it.
+type K uint8
+
+// Stacking factors.
+const (
+	K1    K = 0 // k = 1
+	KHalf K = 1 // k = 1/2
+	K2    K = 2 // k = 2
+)
+
+func (k K) String() string {
+	switch k {
+	case K1:
+		return "1"
+	case KHalf:
+		return "1/2"
+	case K2:
+		return "2"
+	}
+	return fmt.Sprintf("K(%d)", uint8(k))
+}
+
+// Tree returns T_P' = floor(k T_P) and T_C' = floor(T_C / k) of a design.
+func Tree(d configs.Design, k K) (tp, tc int) {
+	switch k {
+	case KHalf:
+		return d.TP / 2, d.TC * 2
+	case K2:
+		return d.TP * 2, d.TC / 2
+	}
+	return d.TP, d.TC
+}
+
+// Geom is what a layer's time depends on: the numbers of a descriptor, as ints.
+type Geom struct {
+	Op                  abi.Op
+	Residual            bool
+	InH, InW, InC       int
+	InPix               int // elements from one input pixel to the next
+	OutH, OutW, OutC    int
+	OutPix, ResPix      int
+	KH, KW, SH, SW      int
+	PadT, PadL          int
+	BiasCount           int
+	InOffset, OutOffset int64
+	ResOffset           int64
+}
+
+// GeomOf reads the geometry of a descriptor.
+func GeomOf(l *abi.Desc) Geom {
+	return Geom{
+		Op: l.Op, Residual: l.Residual,
+		InH: int(l.InH), InW: int(l.InW), InC: int(l.InC), InPix: int(l.InPix),
+		OutH: int(l.OutH), OutW: int(l.OutW), OutC: int(l.OutC),
+		OutPix: int(l.OutPix), ResPix: int(l.ResPix),
+		KH: int(l.KH), KW: int(l.KW), SH: int(l.SH), SW: int(l.SW),
+		PadT: int(l.PadT), PadL: int(l.PadL), BiasCount: int(l.BiasCount),
+		InOffset: int64(l.InOffset), OutOffset: int64(l.OutOffset), ResOffset: int64(l.ResOffset),
+	}
+}
+
+// GEMM tells whether the layer runs on the array (pools do not).
+func (g Geom) GEMM() bool { return g.Op == abi.OpGEMM }
+
+// InRow is the elements of an input row on chip.
+func (g Geom) InRow() int { return g.InW * g.InC }
+
+// KWC is the elements of one kernel row.
+func (g Geom) KWC() int { return g.KW * g.InC }
+
+// MACs of one sample; zero for pools.
+func (g Geom) MACs() int64 {
+	if !g.GEMM() {
+		return 0
+	}
+	return int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * int64(g.KH) * int64(g.KWC())
+}
+
+// InRowsOnChip is n_ih: the input rows that a tile of output rows spans.
+func (g Geom) InRowsOnChip(tileRows int) int { return (tileRows-1)*g.SH + g.KH }
+
+// inRows counts the input rows that exist for output rows [oh0, oh0+n).
+func (g Geom) inRows(oh0, n int) int {
+	lo := max(0, oh0*g.SH-g.PadT)
+	hi := min(g.InH, (oh0+n-1)*g.SH-g.PadT+g.KH)
+	return max(0, hi-lo)
+}
+
+// ErrGeom is wrapped by errors about impossible geometry.
+var ErrGeom = errors.New("impossible layer geometry")
+
+// Limits of fields, and of the units that read them.
+const (
+	maxField16 = 65535
+	maxStride  = 15
+	maxAvgTaps = 4096 // what an average pool's sums hold
+)
+
+// Check refuses geometry that no descriptor can hold or no build can run.
+func (g Geom) Check() error {
+	for _, f := range []struct {
+		name string
+		v    int
+		max  int
+	}{
+		{"IN_H", g.InH, maxField16},
+		{"IN_W", g.InW, maxField16},
+		{"IN_C", g.InC, maxField16},
+		{"OUT_H", g.OutH, maxField16},
+		{"OUT_W", g.OutW, maxField16},
+		{"OUT_C", g.OutC, maxField16},
+		{"IN_PIX", g.InPix, maxField16},
+		{"OUT_PIX", g.OutPix, maxField16},
+		{"K_H", g.KH, 255},
+		{"K_W", g.KW, 255},
+		{"S_H", g.SH, maxStride},
+		{"S_W", g.SW, maxStride},
+	} {
+		if f.v < 1 || f.v > f.max {
+			return fmt.Errorf("%w: %s is %d, must be 1..%d", ErrGeom, f.name, f.v, f.max)
+		}
+	}
+	for _, f := range []struct {
+		name string
+		v    int
+	}{
+		{"IN_ROW", g.InRow()},
+		{"STEP_ROW", g.SH * g.InRow()},
+		{"STEP_COL", g.SW * g.InC},
+		{"PAD_COL", g.PadL * g.InC},
+		{"KWC", g.KW * g.InC},
+	} {
+		if f.v >= 1<<24 {
+			return fmt.Errorf("%w: %s is %d, must be below 2^24", ErrGeom, f.name, f.v)
+		}
+	}
+	switch {
+	case g.PadT < 0 || g.PadT > 255 || g.PadL < 0 || g.PadL > 255:
+		return fmt.Errorf("%w: padding %d, %d, must be 0..255", ErrGeom, g.PadT, g.PadL)
+	case g.InPix < g.InC || g.OutPix < g.OutC:
+		return fmt.Errorf("%w: a pixel stride (%d, %d) is below its channels (%d, %d)", ErrGeom, g.InPix, g.OutPix, g.InC, g.OutC)
+	case g.Residual && (g.ResPix < g.OutC || g.ResPix > maxField16):
+		return fmt.Errorf("%w: RES_PIX is %d, must be OUT_C = %d..%d", ErrGeom, g.ResPix, g.OutC, maxField16)
+	case g.Op == abi.OpAvgPool && g.KH*g.KW > maxAvgTaps:
+		return fmt.Errorf("%w: an average of %d x %d, at most %d elements", ErrGeom, g.KH, g.KW, maxAvgTaps)
+	case !g.GEMM() && g.InC != g.OutC:
+		return fmt.Errorf("%w: a pool from %d to %d channels", ErrGeom, g.InC, g.OutC)
+	case (g.OutH-1)*g.SH >= g.InH+g.PadT || (g.OutW-1)*g.SW >= g.InW+g.PadL:
+		return fmt.Errorf("%w: the last window of %d x %d begins behind the input of %d x %d", ErrGeom, g.OutH, g.OutW, g.InH, g.InW)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package cost
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+func design() configs.Design {
+	return configs.Design{
+		Name: "test", TR: 256, TP: 8, TC: 32, NAXI: 1, AXIBytes: 8, MaxBurst: 16, WLoad: 2, Drain: 8,
+		ABufWords: 1024, WRingBeats: 512, CMax: 512, Stack: true, Fluid: true, ClockMHz: 150,
+		DRAM: configs.DRAM{BytesPerCycle: 8, LatencyCycles: 100},
+	}
+}
+
+// One layer by hand: 16 x 16 x 16 to 40 channels, 3 x 3, two row tiles of 8 rows.
+func TestLayerByHand(t *testing.T) {
+	g := Geom{
+		Op: abi.OpGEMM, InH: 16, InW: 16, InC: 16, InPix: 16, OutH: 16, OutW: 16, OutC: 40, OutPix: 40,
+		KH: 3, KW: 3, SH: 1, SW: 1, PadT: 1, PadL: 1, BiasCount: 40,
+	}
+	got := Layer(design(), g, 1, abi.FBCB{BR: 1, TileB: 1, TileRows: 8})
+	const (
+		passes = 3 * 6 // 48 elements of a kernel row in chunks of 8
+		rows   = 8 * 16
+		array  = 2 * 2 * passes * rows // two row tiles, C tiles of 32 and 8
+		row    = 16 * 16 * 2
+		tile   = 9 * row // 9 of 10 input rows are in the image
+		input  = 2 * tile
+		w      = 40 * passes * 8 * 2
+		out    = 16 * 16 * 40 * 2
+		tail   = drainDelay + 8 + chainDepth + rows*2
+		idle   = min((tail+100+writeLatency)*8, 512*8)
+	)
+	first := int64((tile-row)/8 - rows) // the first pass waits for the rows of its tile
+	if got.Compute != array || got.Array != array+first {
+		t.Errorf("array %d, compute %d, want %d, %d", got.Array, got.Compute, array+first, array)
+	}
+	// 32 channels are 8 words a cycle, but the port takes 4.
+	if got.Drain != 2*(rows*8+rows*2) || got.Tail != tail {
+		t.Errorf("drain %d, tail %d, want %d, %d", got.Drain, got.Tail, 2*(rows*8+rows*2), tail)
+	}
+	if want := int64(input + 2*w + 4*40 + descBytes); got.BytesRead != want || got.BytesWritten != out {
+		t.Errorf("bytes %d, %d, want %d, %d", got.BytesRead, got.BytesWritten, want, out)
+	}
+	if want := int64(layerStart + 100 + readLatency + row/8); got.Fill != want {
+		t.Errorf("fill %d, want %d", got.Fill, want)
+	}
+	if want := (got.BytesRead + out - row - idle + 7) / 8; got.DRAM != want {
+		t.Errorf("DRAM %d, want %d", got.DRAM, want)
+	}
+	if want := got.Fill + max(got.Array, got.DRAM) + tail + 100 + writeLatency; got.Total != want {
+		t.Errorf("total %d, want %d", got.Total, want)
+	}
+	if got.MACs != 16*16*40*9*16 || got.Bound != BoundCompute {
+		t.Errorf("MACs %d, bound %s", got.MACs, got.Bound)
+	}
+}
+
+// The law never beats the roofline, and a batch costs no less than a part of it.
+func TestRoofline(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := design()
+		n := rapid.IntRange(1, 20).Draw(t, "size")
+		k := rapid.IntRange(1, min(n, 5)).Draw(t, "k")
+		g := Geom{
+			Op:  rapid.SampledFrom([]abi.Op{abi.OpGEMM, abi.OpMaxPool, abi.OpAvgPool}).Draw(t, "op"),
+			InH: n, InW: n, InC: rapid.IntRange(1, 100).Draw(t, "cin"), OutH: n - k + 1, OutW: n - k + 1,
+			OutC: rapid.IntRange(1, 100).Draw(t, "cout"), KH: k, KW: k, SH: 1, SW: 1,
+		}
+		if !g.GEMM() {
+			g.OutC = g.InC
+		} else {
+			g.BiasCount = g.OutC
+		}
+		g.InPix, g.OutPix = g.InC, g.OutC
+		last := int64(0)
+		for b := 1; b <= abi.BMax; b++ {
+			e := abi.FBCB{BR: uint8(b), TileB: 1, TileRows: uint16(rapid.IntRange(1, g.OutH).Draw(t, "rows"))}
+			if b > 1 {
+				e.TileRows = 1
+			}
+			c := Layer(d, g, b, e)
+			bytes := int64(b) * int64(g.InH*g.InW*g.InC+g.OutH*g.OutW*g.OutC) * 2
+			if c.Total < c.MACs/int64(d.TP*d.TC) || c.Total < int64(float64(bytes)/d.DRAM.BytesPerCycle) {
+				t.Fatalf("batch %d: %d cycles for %d MACs and %d bytes", b, c.Total, c.MACs, bytes)
+			}
+			if u := c.Utilisation(d); u < 0 || u > 1 {
+				t.Fatalf("utilisation %v", u)
+			}
+			if b > 2 && c.Total < last {
+				t.Fatalf("batch %d: %d cycles, one less: %d", b, c.Total, last)
+			}
+			last = c.Total
+		}
+	})
+}
+
+func TestSegmentSums(t *testing.T) {
+	d := design()
+	l := abi.Desc{
+		Op: abi.OpGEMM, InH: 4, InW: 4, InC: 4, InPix: 4, OutH: 4, OutW: 4, OutC: 4, OutPix: 4, KH: 1, KW: 1, SH: 1, SW: 1,
+	}
+	layers := []abi.Desc{l, l, l}
+	row := []abi.FBCB{{BR: 1, TileB: 1, TileRows: 4}}
+	fbcb := [][]abi.FBCB{row, row, row}
+	one := Layer(d, GeomOf(&l), 1, row[0]).Total
+	got, err := Segment(d, layers, fbcb, 0, 2, 1)
+	if err != nil || got != Start(d)+3*one {
+		t.Errorf("%d, %v, want %d", got, err, Start(d)+3*one)
+	}
+	for _, c := range [][3]int{{0, 3, 1}, {-1, 0, 1}, {2, 1, 1}, {0, 0, 2}, {0, 0, 0}} {
+		if _, err := Segment(d, layers, fbcb, c[0], c[1], c[2]); err == nil {
+			t.Errorf("Segment%v: no error", c)
+		}
+	}
+	if ns := Nanoseconds(d, 150); ns != 1000 {
+		t.Errorf("150 cycles at 150 MHz are %d ns", ns)
+	}
+}

@@ -1,0 +1,397 @@
+// Package golden executes a bundle bit for bit as the hardware must, on images of slots in DRAM:
+// it reads and writes one sample's bytes at the addresses of the descriptors, so that whole slots
+// can be compared. Throughput on one core is about that of a scalar multiply a cycle (see the
+// benchmarks); it knows nothing of time.
+//
+// The numbers are those of design/npu: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with an
+// exact accumulator, which is checked against abi.AccBits.
+package golden
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// ErrOverflow is wrapped where an accumulator leaves abi.AccBits; the compiler must have made that
+// impossible.
+var ErrOverflow = errors.New("accumulator overflow")
+
+const (
+	accMax = 1<<(abi.AccBits-1) - 1
+	accMin = -1 << (abi.AccBits - 1)
+)
+
+// Program is a bundle prepared for execution. It is safe for concurrent use.
+type Program struct {
+	b       *bundle.Bundle
+	layers  []layer
+	scratch sync.Pool // *buffers
+}
+
+// layer is a descriptor with its numbers unpacked.
+type layer struct {
+	d       abi.Desc
+	weights []int16 // [OUT_C][K_H][K_W][IN_C]
+	bias    []int32 // or the table of M
+}
+
+// buffers are one execution's working memory.
+type buffers struct {
+	in     []int16 // padded input
+	window []int16 // one output pixel's inputs
+	acc    []int64 // one output pixel
+}
+
+// New unpacks a bundle, which must be valid (bundle.Validate; what bundle.Read returns is).
+func New(b *bundle.Bundle) (*Program, error) {
+	p := &Program{b: b, layers: make([]layer, len(b.Layers))}
+	p.scratch.New = func() any { return new(buffers) }
+	for i := range b.Layers {
+		if n := padded(&b.Layers[i]); n > maxPadded {
+			return nil, fmt.Errorf("golden: layer %d (%s): a padded input of %d elements, at most %d", i, b.Names[i], n, maxPadded)
+		}
+		w, err := b.LayerWeights(i, -1)
+		if err != nil {
+			return nil, fmt.Errorf("golden: %w", err)
+		}
+		bias, err := b.LayerBias(i)
+		if err != nil {
+			return nil, fmt.Errorf("golden: %w", err)
+		}
+		p.layers[i] = layer{d: b.Layers[i], weights: w, bias: bias}
+	}
+	return p, nil
+}
+
+// maxPadded bounds what a layer's padded input may take: a small descriptor can ask for much.
+const maxPadded = 1 << 28
+
+func padded(d *abi.Desc) int64 {
+	rows := (int64(d.OutH)-1)*int64(d.SH) + int64(d.KH)
+	width := (int64(d.OutW)-1)*int64(d.SW) + int64(d.KW)
+	return rows * width * int64(d.InC)
+}
+
+// Bundle is what the program was made from.
+func (p *Program) Bundle() *bundle.Bundle { return p.b }
+
+// NewSlot is the zeroed image of one slot.
+func (p *Program) NewSlot() []byte { return make([]byte, p.b.Slot.Stride) }
+
+// SetInput writes one image, H x W x C elements on the input's scale, into a slot.
+func (p *Program) SetInput(slot []byte, image []int16) error {
+	n := &p.b.Network
+	if want := n.InH * n.InW * n.InC; len(image) != want {
+		return fmt.Errorf("golden: an input of %d elements, expected %d", len(image), want)
+	}
+	if err := p.checkSlot(slot); err != nil {
+		return err
+	}
+	for i := range n.InH * n.InW {
+		at := n.InOffset + 2*i*n.InPix
+		for c, v := range image[i*n.InC:][:n.InC] {
+			binary.LittleEndian.PutUint16(slot[at+2*c:], uint16(v))
+		}
+	}
+	return nil
+}
+
+// Logits reads the logits of an exit from a slot.
+func (p *Program) Logits(slot []byte, exit int) ([]int16, error) {
+	if exit < 0 || exit >= len(p.b.Network.Exits) {
+		return nil, fmt.Errorf("golden: exit %d of %d", exit, len(p.b.Network.Exits))
+	}
+	if err := p.checkSlot(slot); err != nil {
+		return nil, err
+	}
+	e := &p.b.Network.Exits[exit]
+	out := make([]int16, e.Classes)
+	for i := range out {
+		out[i] = int16(binary.LittleEndian.Uint16(slot[e.Offset+2*i:]))
+	}
+	return out, nil
+}
+
+func (p *Program) checkSlot(slot []byte) error {
+	if int64(len(slot)) < p.b.Slot.Stride {
+		return fmt.Errorf("golden: a slot of %d bytes, the bundle's have %d", len(slot), p.b.Slot.Stride)
+	}
+	return nil
+}
+
+// Layers executes layers first..last on a slot.
+func (p *Program) Layers(first, last int, slot []byte) error {
+	if first < 0 || last < first || last >= len(p.layers) {
+		return fmt.Errorf("golden: layers %d..%d of %d", first, last, len(p.layers))
+	}
+	if err := p.checkSlot(slot); err != nil {
+		return err
+	}
+	s := p.scratch.Get().(*buffers)
+	defer p.scratch.Put(s)
+	for i := first; i <= last; i++ {
+		if err := p.layers[i].run(s, slot); err != nil {
+			return fmt.Errorf("golden: layer %d (%s): %w", i, p.b.Names[i], err)
+		}
+	}
+	return nil
+}
+
+// Segment executes the layers of one segment on a slot.
+func (p *Program) Segment(segment int, slot []byte) error {
+	if segment < 0 || segment >= len(p.b.Network.Exits) {
+		return fmt.Errorf("golden: segment %d of %d", segment, len(p.b.Network.Exits))
+	}
+	e := &p.b.Network.Exits[segment]
+	return p.Layers(e.First, e.Last, slot)
+}
+
+// Run executes the whole network on a fresh slot and answers the logits of every exit.
+func (p *Program) Run(image []int16) ([][]int16, error) {
+	slot := p.NewSlot()
+	if err := p.SetInput(slot, image); err != nil {
+		return nil, err
+	}
+	var out [][]int16
+	for i := range p.b.Network.Exits {
+		if err := p.Segment(i, slot); err != nil {
+			return nil, err
+		}
+		logits, err := p.Logits(slot, i)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, logits)
+	}
+	return out, nil
+}
+
+// Exec executes one layer of a bundle on a slot; for more than one, keep a Program.
+func Exec(b *bundle.Bundle, l int, slot []byte) error {
+	p, err := New(b)
+	if err != nil {
+		return err
+	}
+	return p.Layers(l, l, slot)
+}
+
+// Round is rnd(x, n) = (x + 2^(n-1)) >> n, arithmetic; n = 0 gives x.
+func Round(x int64, n uint8) int64 {
+	if n == 0 {
+		return x
+	}
+	return (x + 1<<(n-1)) >> n
+}
+
+// Saturate brings x to 16 bits.
+func Saturate(x int64) int16 {
+	return int16(max(math.MinInt16, min(math.MaxInt16, x)))
+}
+
+func (l *layer) finish(x int64, shift uint8) uint16 {
+	return uint16(max(l.d.ClampLo, min(l.d.ClampHi, Saturate(Round(x, shift)))))
+}
+
+func (l *layer) run(s *buffers, slot []byte) error {
+	switch l.d.Op {
+	case abi.OpGEMM:
+		return l.gemm(s, slot)
+	case abi.OpMaxPool:
+		l.maxPool(s, slot)
+		return nil
+	case abi.OpAvgPool:
+		return l.avgPool(s, slot)
+	}
+	return fmt.Errorf("operator %v", l.d.Op)
+}
+
+// load copies the input into s.in as rows x width x IN_C, with fill where the windows reach beyond
+// the image.
+func (l *layer) load(s *buffers, slot []byte, fill int16) (width int) {
+	d := &l.d
+	c, inH, inW := int(d.InC), int(d.InH), int(d.InW)
+	rows := (int(d.OutH)-1)*int(d.SH) + int(d.KH)
+	width = (int(d.OutW)-1)*int(d.SW) + int(d.KW)
+	s.in = resize(s.in, rows*width*c)
+	for r := range rows {
+		line := s.in[r*width*c:][:width*c]
+		ih := r - int(d.PadT)
+		if ih < 0 || ih >= inH {
+			set(line, fill)
+			continue
+		}
+		left := min(int(d.PadL), width)
+		n := min(inW, width-left)
+		set(line[:left*c], fill)
+		set(line[(left+n)*c:], fill)
+		at := int(d.InOffset) + ih*int(d.InRowBytes)
+		if d.InPix == d.InC {
+			decode(line[left*c:][:n*c], slot[at:])
+			continue
+		}
+		for x := range n {
+			decode(line[(left+x)*c:][:c], slot[at+2*x*int(d.InPix):])
+		}
+	}
+	return width
+}
+
+func decode(dst []int16, src []byte) {
+	src = src[:2*len(dst)]
+	for i := range dst {
+		dst[i] = int16(binary.LittleEndian.Uint16(src[2*i:]))
+	}
+}
+
+func set(v []int16, x int16) {
+	for i := range v {
+		v[i] = x
+	}
+}
+
+func resize[T any](v []T, n int) []T {
+	if cap(v) < n {
+		return make([]T, n)
+	}
+	return v[:n]
+}
+
+func (l *layer) gemm(s *buffers, slot []byte) error {
+	d := &l.d
+	width := l.load(s, slot, 0)
+	c, kh, kwc, outC := int(d.InC), int(d.KH), int(d.KWC), int(d.OutC)
+	p := kh * kwc
+	s.window = resize(s.window, p)
+	s.acc = resize(s.acc, outC)
+	for oh := range int(d.OutH) {
+		for ow := range int(d.OutW) {
+			first := (oh*int(d.SH)*width + ow*int(d.SW)) * c
+			window := s.window
+			if kh == 1 {
+				window = s.in[first:][:p]
+			} else {
+				for y := range kh {
+					copy(window[y*kwc:][:kwc], s.in[first+y*width*c:])
+				}
+			}
+			multiply(s.acc, window, l.weights)
+			out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*ow*int(d.OutPix):][:2*outC]
+			for o, acc := range s.acc {
+				sum := acc + int64(l.bias[o])
+				if acc > accMax || acc < accMin || sum > accMax || sum < accMin {
+					return fmt.Errorf("%w: output %d, %d, channel %d: sum %d, with its bias %d, %d bits hold %d..%d",
+						ErrOverflow, oh, ow, o, acc, sum, abi.AccBits, accMin, accMax)
+				}
+				s.acc[o] = sum
+			}
+			if d.Residual {
+				res := slot[int(d.ResOffset)+oh*int(d.ResRowBytes)+2*ow*int(d.ResPix):][:2*outC]
+				for o := range s.acc {
+					s.acc[o] += int64(int16(binary.LittleEndian.Uint16(res[2*o:]))) << d.ResShift
+				}
+			}
+			for o, acc := range s.acc {
+				binary.LittleEndian.PutUint16(out[2*o:], l.finish(acc, d.Shift))
+			}
+		}
+	}
+	return nil
+}
+
+// multiply sets acc[o] to the exact product of x with row o of w. Four rows share each load of x.
+func multiply(acc []int64, x, w []int16) {
+	n := len(x)
+	for len(acc) >= 4 {
+		w0, w1, w2, w3 := w[:n], w[n:][:n], w[2*n:][:n], w[3*n:][:n]
+		var a0, a1, a2, a3 int64
+		for i, v := range x {
+			v := int64(v)
+			a0 += v * int64(w0[i])
+			a1 += v * int64(w1[i])
+			a2 += v * int64(w2[i])
+			a3 += v * int64(w3[i])
+		}
+		acc[0], acc[1], acc[2], acc[3] = a0, a1, a2, a3
+		acc, w = acc[4:], w[4*n:]
+	}
+	for o := range acc {
+		row := w[:n]
+		var a int64
+		for i, v := range x {
+			a += int64(v) * int64(row[i])
+		}
+		acc[o], w = a, w[n:]
+	}
+}
+
+func (l *layer) maxPool(s *buffers, slot []byte) {
+	d := &l.d
+	width := l.load(s, slot, math.MinInt16)
+	c := int(d.InC)
+	s.window = resize(s.window, c)
+	for oh := range int(d.OutH) {
+		for ow := range int(d.OutW) {
+			best := s.window
+			set(best, math.MinInt16)
+			for y := range int(d.KH) {
+				row := s.in[((oh*int(d.SH)+y)*width+ow*int(d.SW))*c:][:int(d.KW)*c]
+				for ; len(row) > 0; row = row[c:] {
+					for i, v := range row[:c] {
+						best[i] = max(best[i], v)
+					}
+				}
+			}
+			out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*ow*int(d.OutPix):][:2*c]
+			for i, v := range best {
+				binary.LittleEndian.PutUint16(out[2*i:], l.finish(int64(v), 0))
+			}
+		}
+	}
+}
+
+// taps counts the positions of a window that lie in the image, along one axis.
+func taps(out, stride, pad, kernel, in int) int {
+	first := out*stride - pad
+	return max(0, min(first+kernel, in)-max(first, 0))
+}
+
+func (l *layer) avgPool(s *buffers, slot []byte) error {
+	d := &l.d
+	width := l.load(s, slot, 0)
+	c := int(d.InC)
+	s.acc = resize(s.acc, c)
+	for oh := range int(d.OutH) {
+		for ow := range int(d.OutW) {
+			sum := s.acc
+			clear(sum)
+			for y := range int(d.KH) {
+				row := s.in[((oh*int(d.SH)+y)*width+ow*int(d.SW))*c:][:int(d.KW)*c]
+				for ; len(row) > 0; row = row[c:] {
+					for i, v := range row[:c] {
+						sum[i] += int64(v)
+					}
+				}
+			}
+			m := int64(d.AvgMul)
+			if d.AvgTable {
+				n := taps(oh, int(d.SH), int(d.PadT), int(d.KH), int(d.InH)) *
+					taps(ow, int(d.SW), int(d.PadL), int(d.KW), int(d.InW))
+				m = int64(l.bias[n])
+			}
+			out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*ow*int(d.OutPix):][:2*c]
+			for i, v := range sum {
+				if v > accMax || v < accMin {
+					return fmt.Errorf("%w: output %d, %d, channel %d: sum %d", ErrOverflow, oh, ow, i, v)
+				}
+				binary.LittleEndian.PutUint16(out[2*i:], l.finish(v*m, d.AvgShift))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package golden
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/compile"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "first seed of the random networks; 0: from the clock")
+	nFlag    = flag.Int("nets", 150, "number of random networks")
+)
+
+func firstSeed(t testing.TB) uint64 {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("reproduce with -seed %d -nets 1 (seeds count up)", seed)
+	return seed
+}
+
+func load(t testing.TB, name string) configs.Design {
+	t.Helper()
+	d, err := configs.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Every tensor that a random network computes, in its place in the slot, is what the definition
+// gives; the tensors of a layer are compared right after it.
+func TestAgainstDefinition(t *testing.T) {
+	first := firstSeed(t)
+	designs := configs.Names()
+	for i := range *nFlag {
+		seed := first + uint64(i)
+		d := load(t, designs[seed%uint64(len(designs))])
+		o := randnet.All()
+		if seed%3 == 0 {
+			d.Stack, d.Fluid = true, true
+			o.Compile.Mapping = mapping.Options{Points: mapping.Points, Orders: []bool{false, true}}
+		}
+		if err := compare(seed, d, o); err != nil {
+			t.Fatalf("seed %d on %s: %v", seed, d.Name, err)
+		}
+	}
+}
+
+func compare(seed uint64, d configs.Design, o randnet.Options) error {
+	n, err := randnet.New(seed, d, o)
+	if err != nil {
+		return err
+	}
+	p, err := New(n.Bundle)
+	if err != nil {
+		return err
+	}
+	image := randnet.Input(rand.New(rand.NewPCG(seed, 1)), n.Bundle)
+	want := naive(n.Quant, image)
+	slot := p.NewSlot()
+	if err := p.SetInput(slot, image); err != nil {
+		return err
+	}
+	for l, name := range n.Bundle.Names {
+		if err := p.Layers(l, l, slot); err != nil {
+			return err
+		}
+		node, _, _ := strings.Cut(name, "[")
+		if l+1 < len(n.Bundle.Names) {
+			if next, _, _ := strings.Cut(n.Bundle.Names[l+1], "["); next == node {
+				continue // more windows of this node
+			}
+		}
+		for i := range n.Quant.Graph.Nodes {
+			if g := &n.Quant.Graph.Nodes[i]; g.Name == node {
+				if got := tensorIn(n.Bundle, slot, int(g.Output)); !slices.Equal(got, want[g.Output]) {
+					return fmt.Errorf("layer %d (%s, %v) differs: got %v, want %v", l, name, g.Op, clip(got), clip(want[g.Output]))
+				}
+			}
+		}
+	}
+	logits, err := p.Run(image)
+	if err != nil {
+		return err
+	}
+	for i, e := range n.Quant.Graph.Exits {
+		for c, v := range logits[i] {
+			if int64(v) != want[e.Tensor][c] {
+				return fmt.Errorf("exit %d, class %d: %d, want %d", i, c, v, want[e.Tensor][c])
+			}
+		}
+	}
+	if got := tensorIn(n.Bundle, slot, int(n.Quant.Graph.Input)); !slices.Equal(got, want[n.Quant.Graph.Input]) {
+		return errors.New("the input was overwritten")
+	}
+	return nil
+}
+
+func clip(v []int64) []int64 { return v[:min(len(v), 12)] }
+
+// Rounding halves goes up, also below zero.
+func TestRound(t *testing.T) {
+	for _, c := range []struct {
+		x    int64
+		n    uint8
+		want int64
+	}{
+		{7, 0, 7}, {-7, 0, -7}, {1, 1, 1}, {-1, 1, 0}, {-3, 1, -1}, {6, 2, 2}, {5, 2, 1}, {-6, 2, -1}, {-7, 2, -2},
+		{1 << 46, 47, 1}, {1<<46 - 1, 47, 0}, {-(1 << 46), 47, 0}, {-(1 << 46) - 1, 47, -1},
+	} {
+		if got := Round(c.x, c.n); got != c.want {
+			t.Errorf("Round(%d, %d) = %d, want %d", c.x, c.n, got, c.want)
+		}
+	}
+	if Saturate(1<<15) != 1<<15-1 || Saturate(-1<<15-1) != -1<<15 {
+		t.Error("Saturate does not saturate")
+	}
+}
+
+// A sum that needs more than 36 bits is an error, not a wrong number. The compiler would refuse
+// such weights, so they are written into a compiled bundle.
+func TestOverflowIsReported(t *testing.T) {
+	d := load(t, "run")
+	for seed := uint64(1); ; seed++ {
+		n, err := randnet.New(seed, d, randnet.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &n.Bundle.Layers[0]
+		if int(l.KH)*int(l.KWC) < 64 || l.PadT > 0 || l.PadL > 0 {
+			continue
+		}
+		w, err := n.Bundle.LayerWeights(0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range w {
+			w[i] = 32767
+		}
+		packed, err := bundle.PackWeights(d, 0, w, int(l.OutC), int(l.KH), int(l.KWC))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(n.Bundle.Weights[l.WOffset1:], packed)
+		p, err := New(n.Bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		image := make([]int16, n.Bundle.Network.InH*n.Bundle.Network.InW*n.Bundle.Network.InC)
+		for i := range image {
+			image[i] = -32768
+		}
+		slot := p.NewSlot()
+		if err := p.SetInput(slot, image); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Layers(0, 0, slot); !errors.Is(err, ErrOverflow) {
+			t.Fatalf("got %v, want ErrOverflow", err)
+		}
+		return
+	}
+}
+
+func TestRefusesWrongArguments(t *testing.T) {
+	n, err := randnet.New(7, load(t, "run"), randnet.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(n.Bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot := p.NewSlot()
+	for name, err := range map[string]error{
+		"layers":   p.Layers(0, len(n.Bundle.Layers), slot),
+		"segment":  p.Segment(len(n.Bundle.Network.Exits), slot),
+		"slot":     p.Layers(0, 0, slot[:len(slot)-1]),
+		"input":    p.SetInput(slot, make([]int16, 1<<20)),
+		"negative": p.Segment(-1, slot),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// BenchmarkMultiply is the inner loop alone, by length of the dot product.
+func BenchmarkMultiply(b *testing.B) {
+	for _, p := range []int{9, 64, 144, 576} {
+		b.Run(fmt.Sprint(p), func(b *testing.B) {
+			x, w, acc := make([]int16, p), make([]int16, 32*p), make([]int64, 32)
+			rng := rand.New(rand.NewPCG(1, 2))
+			for i := range w {
+				w[i] = int16(rng.Uint32())
+			}
+			for b.Loop() {
+				multiply(acc, x, w)
+			}
+			b.ReportMetric(float64(b.N)*32*float64(p)/1e6/b.Elapsed().Seconds(), "MMAC/s")
+		})
+	}
+}
+
+// BenchmarkImage is one image through all of a network of the zoo.
+func BenchmarkImage(b *testing.B) {
+	for _, name := range []string{"tiny", "fashion"} {
+		b.Run(name, func(b *testing.B) {
+			g, err := zoo.Load(name, 1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			rng := rand.New(rand.NewPCG(1, 2))
+			image := make([]float32, g.Tensors[g.Input].Elems())
+			for i := range image {
+				image[i] = rng.Float32()
+			}
+			q, err := quant.Quantise(g, [][]float32{image}, quant.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			compiled, err := compile.Compile(q, load(b, "run"), compile.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			p, err := New(compiled)
+			if err != nil {
+				b.Fatal(err)
+			}
+			x := randnet.Input(rng, compiled)
+			for b.Loop() {
+				if _, err := p.Run(x); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*float64(g.TotalMACs())/1e6/b.Elapsed().Seconds(), "MMAC/s")
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package golden
+
+import (
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/compile"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/dse/zoo"
+)
+
+// From the ONNX file to the slot: on real images the compiled networks choose the class that the
+// float network chooses, but for the few images where two classes are all but equal.
+func TestZooAgreesWithFloat(t *testing.T) {
+	const images, calibration, most = 100, 64, 3
+	train, err := zoo.FashionMNIST("", true, calibration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	test, err := zoo.FashionMNIST("", false, images)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"tiny", "fashion"} {
+		g, err := zoo.Load(name, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := quant.Quantise(g, train.Pixels, quant.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := compile.Compile(q, load(t, "run"), compile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		float, err := graph.NewRunner(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		differ := make([]int, len(g.Exits))
+		input := make([]int16, g.Tensors[g.Input].Elems())
+		for _, pixels := range test.Pixels {
+			q.Input(input, pixels)
+			got, err := p.Run(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := float.Run(pixels)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, e := range g.Exits {
+				if largest(got[i]) != largest(want[e.Tensor]) {
+					differ[i]++
+				}
+			}
+		}
+		for i, n := range differ {
+			if n > most {
+				t.Errorf("%s, exit %d: %d of %d images are classified differently, want at most %d", name, i, n, images, most)
+			}
+		}
+		t.Logf("%s: classified differently, by exit: %v of %d", name, differ, images)
+	}
+}
+
+func largest[T int16 | float32](v []T) int {
+	best := 0
+	for i := range v {
+		if v[i] > v[best] {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,60 @@
+package graph
+
+// MACs is the number of multiply-accumulates of node n for one sample; only convolutions have any.
+func (g *Graph) MACs(n int) int64 {
+	node := &g.Nodes[n]
+	if node.Op != Conv {
+		return 0
+	}
+	out := g.Tensors[node.Output]
+	return int64(out.H) * int64(out.W) * int64(len(node.Weights))
+}
+
+// SegmentMACs gives the multiply-accumulates of each segment for one sample, its head included.
+func (g *Graph) SegmentMACs() []int64 {
+	macs := make([]int64, len(g.Exits))
+	for n := range g.Nodes {
+		macs[g.Segment[n]] += g.MACs(n)
+	}
+	return macs
+}
+
+// TotalMACs is the sum over all segments.
+func (g *Graph) TotalMACs() int64 {
+	total := int64(0)
+	for _, m := range g.SegmentMACs() {
+		total += m
+	}
+	return total
+}
+
+// Divisor is what the average pool n divides by at output position y, x: the pixels under the
+// window, or with CountIncludePad those of the padding too. A window that hangs over the padding
+// (ceil_mode) does not count what hangs over.
+func (g *Graph) Divisor(n, y, x int) int {
+	node := &g.Nodes[n]
+	in, w := g.Tensors[node.Inputs[0]], node.Window
+	if node.CountIncludePad {
+		return (min(y*w.SH+w.KH, in.H+w.PT+w.PB) - y*w.SH) * (min(x*w.SW+w.KW, in.W+w.PL+w.PR) - x*w.SW)
+	}
+	return g.Taps(n, y, x)
+}
+
+// Taps is the number of pixels, padding left out, under the window of node n at output position
+// y, x.
+func (g *Graph) Taps(n, y, x int) int {
+	node := &g.Nodes[n]
+	in, w := g.Tensors[node.Inputs[0]], node.Window
+	return taps(y, w.SH, w.PT, w.KH, in.H) * taps(x, w.SW, w.PL, w.KW, in.W)
+}
+
+func taps(at, s, before, k, in int) int {
+	lo, hi := clip(at, s, before, k, in)
+	return max(hi-lo, 0)
+}
+
+// clip gives the taps lo <= i < hi of one window axis that fall on pixels.
+func clip(at, s, before, k, in int) (lo, hi int) {
+	start := at*s - before
+	return max(0, -start), min(k, in-start)
+}

@@ -1,0 +1,237 @@
+// Package mapping places one layer on a design: which <k, s>, loop order and row tile an FBCB
+// entry may name (Check), and which of them the law of cycles likes best (Choose).
+//
+// The legal (k, s) are (1/2,1) (1/2,2) (1,1) (1,2) (2,1). A row tile is TILE_B samples times
+// TILE_ROWS output rows; it must fit the accumulators (GEMM only) and one half of the activation
+// buffer. Row tiles iterate sample blocks outermost, then output rows.
+package mapping
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Point is one way to spread a layer over the PEs: stacking factor and sample groups.
+type Point struct {
+	K cost.K
+	S int
+}
+
+// Points are all legal pairs, the plainest first: it wins a tie.
+var Points = []Point{{cost.K1, 1}, {cost.KHalf, 1}, {cost.K2, 1}, {cost.K1, 2}, {cost.KHalf, 2}}
+
+// Options limit what Choose may use.
+type Options struct {
+	Points []Point // nil: all that the design builds
+	Orders []bool  // nil: both; false is order 0 (row tile outermost)
+}
+
+// Basic is what the plainest hardware has: k = 1, s = 1, row tile outermost.
+func Basic() Options {
+	return Options{Points: []Point{{cost.K1, 1}}, Orders: []bool{false}}
+}
+
+// ErrIllegal is wrapped by Check's errors.
+var ErrIllegal = errors.New("illegal FBCB entry")
+
+// ErrNoFit is wrapped where no tile of a layer fits the design.
+var ErrNoFit = errors.New("layer does not fit the design")
+
+// Counters of the hardware.
+const (
+	maxTileRows = 1<<12 - 1 // TILE_ROWS
+	maxTileStep = 1<<15 - 1 // (TILE_ROWS - 1) * S_H
+	maxPlaces   = 1<<16 - 1 // input rows of a tile, all samples
+)
+
+// rowLimit is the accumulator rows of a GEMM tile.
+func rowLimit(d configs.Design, k cost.K) int {
+	if k == cost.KHalf {
+		return d.TR / 2
+	}
+	return d.TR
+}
+
+// Built tells whether a design has what a point needs.
+func Built(d configs.Design, p Point) bool {
+	if p.K != cost.K1 && !d.Stack {
+		return false
+	}
+	if p.S != 1 && !d.Fluid {
+		return false
+	}
+	tp, tc := cost.Tree(d, p.K)
+	return tp >= 1 && tc/p.S >= 1
+}
+
+// Check tells whether entry e is legal for a layer of geometry g at batch bact on design d.
+func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrIllegal, fmt.Sprintf(format, args...))
+	}
+	if bact < 1 || bact > abi.BMax {
+		return fail("batch %d, must be 1..%d", bact, abi.BMax)
+	}
+	br, tb, tr, k := int(e.BR), int(e.TileB), int(e.TileRows), cost.K(e.K)
+	if br < 1 || br > bact {
+		return fail("B_R is %d, must be 1..%d", br, bact)
+	}
+	s := cost.Groups(e, bact)
+	if (bact+s-1)/s != br {
+		return fail("B_R is %d, but %d groups of a batch of %d have %d", br, s, bact, (bact+s-1)/s)
+	}
+	p := Point{k, s}
+	if !known(p) {
+		return fail("k = %v with s = %d", k, s)
+	}
+	if !Built(d, p) {
+		return fail("k = %v with s = %d is not in this build", k, s)
+	}
+	if !g.GEMM() && (p != Point{cost.K1, 1} || e.Order) {
+		return fail("a pool has k = 1, s = 1, order 0, not k = %v, s = %d", k, s)
+	}
+	if s == 2 && g.OutC > cost.CTile(d, k, s) {
+		return fail("two sample groups have %d PEs each, the layer has %d channels", cost.CTile(d, k, s), g.OutC)
+	}
+	if e.KeepIn || e.KeepOut {
+		return fail("KEEP_IN and KEEP_OUT are not in this build")
+	}
+	switch {
+	case tb < 1 || tb > br:
+		return fail("TILE_B is %d, must be 1..%d", tb, br)
+	case tr < 1 || tr > g.OutH || tr > maxTileRows:
+		return fail("TILE_ROWS is %d, must be 1..%d", tr, min(g.OutH, maxTileRows))
+	}
+	if g.GEMM() {
+		if rows, limit := tb*tr*g.OutW, rowLimit(d, k); rows > limit {
+			return fail("a tile of %d x %d x %d = %d rows, the accumulators hold %d", tb, tr, g.OutW, rows, limit)
+		}
+	}
+	if n := (tr - 1) * g.SH; n > maxTileStep {
+		return fail("a tile's first and last output row stand %d input rows apart, at most %d", n, maxTileStep)
+	}
+	if n := tb * g.InRowsOnChip(tr); n > maxPlaces {
+		return fail("a tile of %d input rows, at most %d", n, maxPlaces)
+	}
+	if elems := tb * g.InRowsOnChip(tr) * g.InRow(); elems > d.ABufElems() {
+		return fail("a tile of %d x %d x %d = %d elements, half the activation buffer holds %d",
+			tb, g.InRowsOnChip(tr), g.InRow(), elems, d.ABufElems())
+	}
+	return nil
+}
+
+func known(p Point) bool {
+	for _, q := range Points {
+		if p == q {
+			return true
+		}
+	}
+	return false
+}
+
+// Limits refuses a layer that the build cannot run under any entry, but for its tiles.
+func Limits(d configs.Design, g cost.Geom) error {
+	if err := g.Check(); err != nil {
+		return err
+	}
+	if g.OutC > d.CMax {
+		return fmt.Errorf("%w: %d output channels, the build holds C_MAX = %d", ErrNoFit, g.OutC, d.CMax)
+	}
+	if g.BiasCount > d.CMax {
+		return fmt.Errorf("%w: %d words of bias memory, the build holds C_MAX = %d", ErrNoFit, g.BiasCount, d.CMax)
+	}
+	return nil
+}
+
+// allRows is the output height up to which every TILE_ROWS is tried.
+const allRows = 64
+
+// Enumerate calls f with every legal entry of a layer; on maps higher than allRows, of all
+// TILE_ROWS that cut the output into the same number of row tiles, only the smallest.
+func Enumerate(d configs.Design, g cost.Geom, bact int, o Options, f func(abi.FBCB)) {
+	points, orders := o.Points, o.Orders
+	if points == nil {
+		points = Points
+	}
+	if orders == nil {
+		orders = []bool{false, true}
+	}
+	rows := parts(g.OutH)
+	if g.OutH <= allRows {
+		rows = rows[:0]
+		for tr := g.OutH; tr >= 1; tr-- {
+			rows = append(rows, tr)
+		}
+	}
+	for _, p := range points {
+		if !known(p) || p.S > bact {
+			continue
+		}
+		br := (bact + p.S - 1) / p.S
+		for _, order := range orders {
+			for tb := br; tb >= 1; tb-- {
+				for _, tr := range rows {
+					if tr > maxTileRows {
+						continue
+					}
+					e := abi.FBCB{BR: uint8(br), K: uint8(p.K), Order: order, TileB: uint8(tb), TileRows: uint16(tr)}
+					if Check(d, g, bact, e) == nil {
+						f(e)
+					}
+				}
+			}
+		}
+	}
+}
+
+// parts lists the sizes that cut n into different numbers of parts, the largest size first.
+func parts(n int) []int {
+	var sizes []int
+	for pieces := 1; pieces <= n; {
+		size := (n + pieces - 1) / pieces
+		sizes = append(sizes, size)
+		if size == 1 {
+			break
+		}
+		pieces = (n + size - 2) / (size - 1) // the fewest pieces of a smaller size
+	}
+	return sizes
+}
+
+// Choose returns the entry with the fewest cycles; among equals the first enumerated, which has
+// the plainest point and the largest tiles. The error names need and limit.
+func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.Breakdown, error) {
+	if err := Limits(d, g); err != nil {
+		return abi.FBCB{}, cost.Breakdown{}, err
+	}
+	var best abi.FBCB
+	var bestTime cost.Breakdown
+	Enumerate(d, g, bact, o, func(e abi.FBCB) {
+		if t := cost.Layer(d, g, bact, e); bestTime.Total == 0 || t.Total < bestTime.Total {
+			best, bestTime = e, t
+		}
+	})
+	if bestTime.Total == 0 {
+		return best, bestTime, noFit(d, g, bact, o)
+	}
+	return best, bestTime, nil
+}
+
+// noFit explains why not even the smallest tile is legal.
+func noFit(d configs.Design, g cost.Geom, bact int, o Options) error {
+	if bact < 1 || bact > abi.BMax {
+		return fmt.Errorf("batch %d, must be 1..%d", bact, abi.BMax)
+	}
+	if elems := g.InRowsOnChip(1) * g.InRow(); elems > d.ABufElems() {
+		return fmt.Errorf("%w: one output row needs %d input rows of %d elements = %d, half the activation buffer holds %d",
+			ErrNoFit, g.InRowsOnChip(1), g.InRow(), elems, d.ABufElems())
+	}
+	if g.GEMM() && g.OutW > rowLimit(d, cost.K1) {
+		return fmt.Errorf("%w: one output row needs %d accumulator rows, the build has T_R = %d", ErrNoFit, g.OutW, rowLimit(d, cost.K1))
+	}
+	return fmt.Errorf("%w: no entry at batch %d within the options (%d points)", ErrNoFit, bact, len(o.Points))
+}

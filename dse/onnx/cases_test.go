@@ -1,0 +1,61 @@
+package onnx
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// TestOperators compares the imported and fused network, executed in float32, with onnxruntime's
+// logits, which testdata/cases.py has stored.
+func TestOperators(t *testing.T) {
+	files, err := filepath.Glob("testdata/ops/*.onnx")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d models in testdata/ops: %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".onnx"), func(t *testing.T) {
+			g, err := ImportFile(file, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored := readFloats(t, strings.TrimSuffix(file, ".onnx")+".bin")
+			in := g.Tensors[g.Input]
+			tensors, err := graph.Run(g, channelsLast(stored[:in.Elems()], 1, in.C, in.H, in.W))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := stored[in.Elems():]
+			for _, e := range g.Exits {
+				for i, got := range tensors[e.Tensor] {
+					if diff := math.Abs(float64(got - want[i])); !(diff < 2e-5) {
+						t.Errorf("exit %s, class %d: %v, onnxruntime has %v", e.Name, i, got, want[i])
+					}
+				}
+				want = want[len(tensors[e.Tensor]):]
+			}
+			if len(want) != 0 {
+				t.Errorf("%d logits are left over", len(want))
+			}
+		})
+	}
+}
+
+func readFloats(t *testing.T, path string) []float32 {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make([]float32, len(content)/4)
+	if err := binary.Read(bytes.NewReader(content), binary.LittleEndian, values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}

@@ -1,0 +1,183 @@
+package onnx
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// ONNX element types, TensorProto.DataType.
+const (
+	typeFloat   = 1
+	typeInt64   = 7
+	typeFloat16 = 10
+	typeDouble  = 11
+)
+
+// constant is a tensor whose values the file gives: an initializer, a Constant node, or what is
+// computed from shapes.
+type constant struct {
+	name  string
+	dims  []int
+	elems int
+	kind  int32
+	ints  []int64             // where kind is typeInt64
+	proto *onnxpb.TensorProto // floats are decoded when they are used
+	float []float32
+}
+
+// newConstant checks a tensor's type, size and amount of data. Seeded says that data may be absent.
+func newConstant(name string, t *onnxpb.TensorProto, seeded bool) (*constant, error) {
+	c := &constant{name: name, elems: 1, kind: t.GetDataType(), proto: t}
+	for i, d := range t.GetDims() {
+		if d < 0 {
+			return nil, fmt.Errorf("tensor %q: %w: dimension %d is %d", name, ErrShape, i, d)
+		}
+		if d > maxElems || d > 0 && c.elems > maxElems/int(d) {
+			return nil, fmt.Errorf("tensor %q: %w: dimensions %v make more than %d elements",
+				name, ErrTooLarge, t.GetDims(), maxElems)
+		}
+		c.dims = append(c.dims, int(d))
+		c.elems *= int(d)
+	}
+	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || len(t.GetExternalData()) > 0 {
+		return nil, fmt.Errorf("tensor %q: %w", name, ErrExternal)
+	}
+	width, listed := 0, 0
+	switch c.kind {
+	case typeFloat:
+		width, listed = 4, len(t.GetFloatData())
+	case typeFloat16:
+		width, listed = 2, len(t.GetInt32Data())
+	case typeDouble:
+		width, listed = 8, len(t.GetDoubleData())
+	case typeInt64:
+		width, listed = 8, len(t.GetInt64Data())
+	default:
+		return nil, fmt.Errorf("tensor %q: %w %d; supported are 1 (float), 7 (int64), 10 (float16), 11 (double)",
+			name, ErrType, c.kind)
+	}
+	raw := len(t.GetRawData())
+	absent := raw == 0 && listed == 0 && c.elems > 0
+	switch {
+	case absent && seeded && len(c.dims) > 0 && c.kind != typeInt64:
+	case raw > 0 && listed > 0:
+		return nil, fmt.Errorf("tensor %q: %w: given twice, raw and as a list", name, ErrData)
+	case raw > 0 && raw != c.elems*width:
+		return nil, fmt.Errorf("tensor %q: %w: %d bytes, dimensions %v need %d",
+			name, ErrData, raw, c.dims, c.elems*width)
+	case raw == 0 && listed != c.elems:
+		return nil, fmt.Errorf("tensor %q: %w: %d values, dimensions %v need %d",
+			name, ErrData, listed, c.dims, c.elems)
+	}
+	if c.kind == typeInt64 {
+		c.ints = make([]int64, c.elems)
+		copy(c.ints, t.GetInt64Data())
+		for i := range raw / 8 {
+			c.ints[i] = int64(binary.LittleEndian.Uint64(t.GetRawData()[8*i:]))
+		}
+	}
+	return c, nil
+}
+
+// intConstant is a vector computed from shapes, or a scalar where dims is nil.
+func intConstant(name string, dims []int, ints []int64) *constant {
+	return &constant{name: name, dims: dims, elems: len(ints), kind: typeInt64, ints: ints}
+}
+
+func (c *constant) absent() bool {
+	t := c.proto
+	return c.float == nil && c.elems > 0 && len(t.GetRawData())+len(t.GetFloatData())+
+		len(t.GetInt32Data())+len(t.GetDoubleData()) == 0
+}
+
+// floats decodes the values; a double is rounded to float32. There may be infinities, not NaNs.
+func (c *constant) floats() ([]float32, error) {
+	if c.float != nil {
+		return c.float, nil
+	}
+	if c.kind == typeInt64 {
+		return nil, fmt.Errorf("tensor %q: %w: int64, expected numbers with a fraction", c.name, ErrType)
+	}
+	if c.absent() {
+		return nil, fmt.Errorf("tensor %q: %w: it has no data", c.name, ErrMissing)
+	}
+	values := make([]float32, c.elems)
+	t, raw := c.proto, c.proto.GetRawData()
+	for i := range values {
+		switch {
+		case c.kind == typeFloat && len(raw) > 0:
+			values[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		case c.kind == typeFloat:
+			values[i] = t.GetFloatData()[i]
+		case c.kind == typeDouble && len(raw) > 0:
+			values[i] = float32(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:])))
+		case c.kind == typeDouble:
+			values[i] = float32(t.GetDoubleData()[i])
+		case len(raw) > 0:
+			values[i] = float16(binary.LittleEndian.Uint16(raw[2*i:]))
+		default:
+			values[i] = float16(uint16(t.GetInt32Data()[i]))
+		}
+		if v := float64(values[i]); math.IsNaN(v) {
+			return nil, fmt.Errorf("tensor %q: %w: element %d is %v", c.name, ErrValue, i, v)
+		}
+	}
+	c.float = values
+	return values, nil
+}
+
+// float16 widens an IEEE 754 half.
+func float16(h uint16) float32 {
+	exponent, fraction := int(h>>10&31), float64(h&1023)
+	v := math.Ldexp(fraction, -24)
+	switch {
+	case exponent == 31 && fraction == 0:
+		v = math.Inf(1)
+	case exponent == 31:
+		v = math.NaN()
+	case exponent > 0:
+		v = math.Ldexp(1024+fraction, exponent-25)
+	}
+	if h>>15 == 1 {
+		v = -v
+	}
+	return float32(v)
+}
+
+// role says what a weight is for, which decides how it is drawn where a model has none.
+type role int
+
+const (
+	kernel   role = iota // He-normal: variance 2 / fan-in
+	offset               // a bias: small
+	gain                 // a normalisation's scale: near one
+	mean                 // a normalisation's mean: zero
+	variance             // a normalisation's variance: one
+)
+
+// draw makes values up from the seed and the tensor's name.
+func (c *constant) draw(seed uint64, r role, fanIn int) []float32 {
+	h := fnv.New64a()
+	h.Write([]byte(c.name))
+	random := rand.New(rand.NewPCG(seed, h.Sum64()))
+	values := make([]float32, c.elems)
+	deviation := math.Sqrt(2 / float64(fanIn))
+	for i := range values {
+		switch r {
+		case kernel:
+			values[i] = float32(random.NormFloat64() * deviation)
+		case offset:
+			values[i] = float32(random.NormFloat64() * 0.05)
+		case gain:
+			values[i] = float32(1 + random.NormFloat64()*0.1)
+		case variance:
+			values[i] = 1
+		}
+	}
+	return values
+}

@@ -1,0 +1,108 @@
+package onnx
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// finish fuses the layers, brings exits and nodes into their order and checks the result.
+func (im *importer) finish() (*graph.Graph, error) {
+	tensors := make([]int, len(im.exits))
+	exits := make([]graph.Exit, len(im.exits))
+	by := map[int]string{}
+	for i, name := range im.exits {
+		v, ok := im.values[name]
+		if !ok {
+			return nil, fmt.Errorf("%w: %q is not a feature map", ErrExits, name)
+		}
+		if v.pad != nil {
+			return nil, fmt.Errorf("%w: %q is the output of a Pad", ErrExits, name)
+		}
+		if other, twice := by[v.tensor]; twice {
+			return nil, fmt.Errorf("%w: %q and %q are the same tensor", ErrExits, other, name)
+		}
+		by[v.tensor] = name
+		t := im.net.tensors[v.tensor]
+		if t.h != 1 || t.w != 1 {
+			return nil, fmt.Errorf("%w: %q is %d x %d x %d (H x W x C), logits are 1 x 1 x classes", ErrExits, name, t.h, t.w, t.c)
+		}
+		if v.tensor == im.net.input {
+			return nil, fmt.Errorf("%w: %q is the network's input", ErrExits, name)
+		}
+		tensors[i] = v.tensor
+		exits[i] = graph.Exit{Name: name, Tensor: graph.TensorID(v.tensor)}
+	}
+	im.net.fuse(tensors)
+	name := im.options.Name
+	if name == "" {
+		name = im.graph.GetName()
+	}
+	g, err := im.net.emit(name, exits)
+	if err != nil {
+		return nil, err
+	}
+	sortExits(g)
+	if err := g.Arrange(); err != nil {
+		return nil, err
+	}
+	return g, g.Check()
+}
+
+// sortExits orders exits by the nodes that they share with other exits, which are the backbone up
+// to where they branch off; the last two share the same, and the larger total comes later.
+func sortExits(g *graph.Graph) {
+	if len(g.Exits) < 2 {
+		return
+	}
+	producer := g.Producers()
+	users := make([]int, len(g.Nodes))
+	needs := make([][]int, len(g.Exits))
+	mark := make([]int, len(g.Nodes))
+	for e, exit := range g.Exits {
+		stack := []int{producer[exit.Tensor]}
+		for len(stack) > 0 {
+			n := stack[len(stack)-1]
+			stack = stack[:len(stack)-1]
+			if n < 0 || mark[n] == e+1 {
+				continue
+			}
+			mark[n] = e + 1
+			users[n]++
+			needs[e] = append(needs[e], n)
+			for _, t := range g.Nodes[n].Reads() {
+				stack = append(stack, producer[t])
+			}
+		}
+	}
+	type depth struct {
+		exit          graph.Exit
+		shared, total int
+		macs          int64
+	}
+	depths := make([]depth, len(g.Exits))
+	for e, exit := range g.Exits {
+		d := depth{exit: exit, total: len(needs[e])}
+		for _, n := range needs[e] {
+			if users[n] > 1 {
+				d.shared++
+			}
+			d.macs += g.MACs(n)
+		}
+		depths[e] = d
+	}
+	sort.SliceStable(depths, func(i, j int) bool {
+		a, b := depths[i], depths[j]
+		if a.shared != b.shared {
+			return a.shared < b.shared
+		}
+		if a.macs != b.macs {
+			return a.macs < b.macs
+		}
+		return a.total < b.total
+	})
+	for e, d := range depths {
+		g.Exits[e] = d.exit
+	}
+}

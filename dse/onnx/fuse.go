@@ -1,0 +1,371 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// kind is an operator of the network while it is being fused: those of package graph, and two that
+// only other layers' arithmetic can express.
+type kind int
+
+const (
+	conv kind = iota
+	maxPool
+	avgPool
+	concat
+	add
+	affine // y = scale[c] * x + shift[c]
+	clamp
+)
+
+// layer is a node of the network while it is being fused.
+type layer struct {
+	name     string
+	kind     kind
+	in       []int
+	out      int
+	window   graph.Window
+	countPad bool
+	lo, hi   float32
+
+	groups   int
+	weights  []float32 // [C out][KH][KW][C in / groups], not yet scaled
+	residual int       // or -1
+	// Of a convolution's output, or of an affine layer; nil is one and zero.
+	scale, shift []float64
+	// Of a convolution's input: an affine layer before it.
+	preScale, preShift []float64
+
+	gone bool // folded into another
+}
+
+type shape struct {
+	name    string
+	h, w, c int
+	// Values below zero cannot occur: zeros around it do not change a maximum.
+	nonNegative bool
+}
+
+// fused is the network between ONNX and package graph.
+type fused struct {
+	tensors []shape
+	layers  []*layer
+	input   int
+
+	producer []*layer
+	readers  []int // how many inputs a tensor is, exits included
+	exits    []bool
+}
+
+func (f *fused) tensor(name string, h, w, c int) (int, error) {
+	if h < 1 || w < 1 || c < 1 || h > maxDim || w > maxDim || c > maxDim {
+		return 0, fmt.Errorf("tensor %q: %w: %d x %d x %d (H x W x C), expected 1 to %d each",
+			name, ErrShape, h, w, c, maxDim)
+	}
+	if int64(h)*int64(w)*int64(c) > maxElems {
+		return 0, fmt.Errorf("tensor %q: %w: %d x %d x %d (H x W x C) is more than %d elements",
+			name, ErrTooLarge, h, w, c, maxElems)
+	}
+	f.tensors = append(f.tensors, shape{name: name, h: h, w: w, c: c})
+	return len(f.tensors) - 1, nil
+}
+
+// add appends a layer that writes a new tensor and returns that.
+func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
+	t, err := f.tensor(name, h, w, c)
+	if err != nil {
+		return 0, err
+	}
+	l.out, l.residual = t, -1
+	if l.kind != clamp {
+		l.lo, l.hi = float32(math.Inf(-1)), float32(math.Inf(1))
+	}
+	f.layers = append(f.layers, &l)
+	return t, nil
+}
+
+// fuse folds what can be folded and makes convolutions of the rest.
+func (f *fused) fuse(exits []int) {
+	f.producer = make([]*layer, len(f.tensors))
+	f.readers = make([]int, len(f.tensors))
+	f.exits = make([]bool, len(f.tensors))
+	for _, l := range f.layers {
+		f.producer[l.out] = l
+		for _, t := range l.in {
+			f.readers[t]++
+		}
+	}
+	for _, t := range exits {
+		f.exits[t] = true
+	}
+	next := f.nextReader()
+	for _, l := range f.layers {
+		switch l.kind {
+		case affine:
+			f.foldAffine(l, next[l.out])
+		case clamp:
+			f.foldClamp(l)
+		case add:
+			f.foldAdd(l)
+		}
+	}
+}
+
+// nextReader gives a reader of each tensor: the only one where there is one.
+func (f *fused) nextReader() []*layer {
+	next := make([]*layer, len(f.tensors))
+	for _, l := range f.layers {
+		for _, t := range l.in {
+			next[t] = l
+		}
+	}
+	return next
+}
+
+// only gives the producer of a tensor that one layer alone reads and that is no exit.
+func (f *fused) only(t int) *layer {
+	if f.readers[t] != 1 || f.exits[t] {
+		return nil
+	}
+	return f.producer[t]
+}
+
+// replace lets p write what l wrote.
+func (f *fused) replace(l, p *layer) {
+	l.gone = true
+	p.out = l.out
+	f.producer[p.out] = p
+}
+
+func (l *layer) clamped() bool {
+	return !math.IsInf(float64(l.lo), -1) || !math.IsInf(float64(l.hi), 1)
+}
+
+func (l *layer) shifted() bool {
+	for _, v := range l.shift {
+		if v != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *fused) foldAffine(l, next *layer) {
+	if p := f.only(l.in[0]); p != nil && p.kind == conv && p.residual < 0 && !p.clamped() {
+		p.shift = addProduct(l.shift, l.scale, p.shift)
+		p.scale = product(l.scale, p.scale)
+		f.replace(l, p)
+		return
+	}
+	// Behind padding a shift would have to stop at the border, which a convolution cannot.
+	padded := next != nil && next.window.PT|next.window.PL|next.window.PB|next.window.PR != 0
+	if f.only(l.out) != nil && next != nil && next.kind == conv && next.preScale == nil && !(padded && l.shifted()) {
+		next.preScale, next.preShift = orOnes(l.scale, f.tensors[l.in[0]].c), l.shift
+		next.in[0] = l.in[0]
+		l.gone = true
+		return
+	}
+	f.depthwise(l)
+}
+
+// product multiplies two per-channel factors, nil being one.
+func product(a, b []float64) []float64 {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	p := make([]float64, len(a))
+	for i := range p {
+		p[i] = a[i] * b[i]
+	}
+	return p
+}
+
+// addProduct is a + b * c per channel, with nil for zero, one and zero.
+func addProduct(a, b, c []float64) []float64 {
+	if c == nil {
+		return a
+	}
+	p := make([]float64, len(c))
+	for i := range p {
+		p[i] = c[i]
+		if b != nil {
+			p[i] *= b[i]
+		}
+		if a != nil {
+			p[i] += a[i]
+		}
+	}
+	return p
+}
+
+func orOnes(a []float64, n int) []float64 {
+	if a != nil {
+		return a
+	}
+	a = make([]float64, n)
+	for i := range a {
+		a[i] = 1
+	}
+	return a
+}
+
+// depthwise makes a 1x1 convolution of each channel with itself out of an affine layer or a clamp.
+func (f *fused) depthwise(l *layer) {
+	c := f.tensors[l.out].c
+	l.kind, l.groups = conv, c
+	l.window = graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}
+	l.weights = make([]float32, c)
+	for i := range l.weights {
+		l.weights[i] = 1
+	}
+}
+
+func (f *fused) foldClamp(l *layer) {
+	if !f.clampable(l.in[0]) {
+		f.depthwise(l)
+		return
+	}
+	f.clampProducer(l.in[0], l.lo, l.hi)
+	f.replace(l, f.producer[l.in[0]])
+}
+
+// clampable tells whether a clamp of a tensor that one layer reads can move to what produces it:
+// a clamp commutes with a maximum and with a concatenation.
+func (f *fused) clampable(t int) bool {
+	p := f.only(t)
+	if p == nil {
+		return false
+	}
+	switch p.kind {
+	case conv, add, avgPool:
+		return true
+	case maxPool:
+		return f.clampable(p.in[0])
+	case concat:
+		for _, in := range p.in {
+			if !f.clampable(in) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+func (f *fused) clampProducer(t int, lo, hi float32) {
+	p := f.producer[t]
+	switch p.kind {
+	case maxPool, concat:
+		for _, in := range p.in {
+			f.clampProducer(in, lo, hi)
+		}
+	default:
+		p.lo = min(max(p.lo, lo), hi)
+		p.hi = min(max(p.hi, lo), hi)
+	}
+}
+
+func (f *fused) foldAdd(l *layer) {
+	// The later producer first: its convolution then finds the other operand ready.
+	candidates := []int{1, 0}
+	if f.place(l.in[0]) > f.place(l.in[1]) {
+		candidates = []int{0, 1}
+	}
+	for _, i := range candidates {
+		p := f.only(l.in[i])
+		if p == nil || p.kind != conv || p.residual >= 0 || p.clamped() {
+			continue
+		}
+		p.residual = l.in[1-i]
+		f.replace(l, p)
+		return
+	}
+}
+
+// place is where a tensor's producer stands: tensors are made in the order of their producers, and
+// a folded layer hands its place on.
+func (f *fused) place(t int) int {
+	if f.producer[t] == nil {
+		return -1
+	}
+	return t
+}
+
+// emit builds the graph; exits name tensors.
+func (f *fused) emit(name string, exits []graph.Exit) (*graph.Graph, error) {
+	g := &graph.Graph{Name: name, Input: graph.TensorID(f.input), Exits: exits}
+	for _, t := range f.tensors {
+		g.Tensors = append(g.Tensors, graph.Tensor{Name: t.name, H: t.h, W: t.w, C: t.c})
+	}
+	ops := map[kind]graph.Op{conv: graph.Conv, maxPool: graph.MaxPool, avgPool: graph.AvgPool, concat: graph.Concat, add: graph.Add}
+	for _, l := range f.layers {
+		if l.gone {
+			continue
+		}
+		n := graph.Node{
+			Name: l.name, Op: ops[l.kind], Output: graph.TensorID(l.out), Window: l.window,
+			Residual: graph.TensorID(l.residual), ClampLo: l.lo, ClampHi: l.hi, CountIncludePad: l.countPad,
+		}
+		for _, t := range l.in {
+			n.Inputs = append(n.Inputs, graph.TensorID(t))
+		}
+		if l.kind == conv {
+			n.Groups = l.groups
+			if err := l.fold(&n, f.tensors[l.out].c); err != nil {
+				return nil, fmt.Errorf("node %q: %w", l.name, err)
+			}
+		}
+		g.Nodes = append(g.Nodes, n)
+	}
+	return g, nil
+}
+
+// fold computes the final weights and bias in float64 and rounds them once.
+func (l *layer) fold(n *graph.Node, cout int) error {
+	p := len(l.weights) / cout
+	n.Bias = make([]float32, cout)
+	n.Weights = l.weights
+	if l.scale != nil || l.preScale != nil {
+		n.Weights = make([]float32, len(l.weights))
+	}
+	cin := 1 // input channels of a group
+	if l.window.KH*l.window.KW > 0 {
+		cin = p / (l.window.KH * l.window.KW)
+	}
+	for c := range cout {
+		scale, bias := 1.0, 0.0
+		if l.scale != nil {
+			scale = l.scale[c]
+		}
+		if l.shift != nil {
+			bias = l.shift[c]
+		}
+		first := c / (cout / l.groups) * cin // input channel of the group
+		for k := range p {
+			w := float64(l.weights[c*p+k]) * scale
+			if l.preShift != nil {
+				bias += w * l.preShift[first+k%cin]
+			}
+			if l.preScale != nil {
+				w *= l.preScale[first+k%cin]
+			}
+			if l.scale != nil || l.preScale != nil {
+				n.Weights[c*p+k] = float32(w)
+			}
+			if v := n.Weights[c*p+k]; math.IsInf(float64(v), 0) || math.IsNaN(float64(v)) {
+				return fmt.Errorf("%w: weight %d of channel %d is %v after folding", ErrValue, k, c, v)
+			}
+		}
+		n.Bias[c] = float32(bias)
+		if v := float64(n.Bias[c]); math.IsInf(v, 0) || math.IsNaN(v) {
+			return fmt.Errorf("%w: the bias of channel %d is %v after folding", ErrValue, c, v)
+		}
+	}
+	return nil
+}

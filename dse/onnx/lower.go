@@ -1,0 +1,903 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// call is one node while it is lowered.
+type call struct {
+	*importer
+	node *onnxpb.NodeProto
+	name string
+	attr *attributes
+}
+
+// lowerings maps an operator to what makes layers, values or constants of it.
+var lowerings map[string]func(*call) error
+
+// The table refers to functions that refer to the table, which a plain initialisation cannot.
+func init() {
+	lowerings = map[string]func(*call) error{
+		"Add":                (*call).add,
+		"AveragePool":        (*call).averagePool,
+		"BatchNormalization": (*call).batchNormalization,
+		"Cast":               (*call).cast,
+		"Clip":               (*call).clip,
+		"Concat":             (*call).concat,
+		"Constant":           (*call).constant,
+		"Conv":               (*call).conv,
+		"Dropout":            (*call).alias,
+		"Flatten":            (*call).flatten,
+		"Gather":             (*call).gather,
+		"Gemm":               (*call).gemm,
+		"GlobalAveragePool":  (*call).globalPool,
+		"GlobalMaxPool":      (*call).globalPool,
+		"Identity":           (*call).alias,
+		"MatMul":             (*call).matMul,
+		"MaxPool":            (*call).maxPool,
+		"Pad":                (*call).padding,
+		"ReduceMean":         (*call).reduceMean,
+		"Relu":               (*call).relu,
+		"Reshape":            (*call).reshape,
+		"Shape":              (*call).shape,
+		"Softmax":            (*call).softmax,
+		"Squeeze":            (*call).squeeze,
+		"Unsqueeze":          (*call).unsqueeze,
+	}
+}
+
+func (im *importer) lower(n *onnxpb.NodeProto) error {
+	a, err := newAttributes(n)
+	if err != nil {
+		return err
+	}
+	c := &call{importer: im, node: n, name: nodeName(n), attr: a}
+	if len(n.GetOutput()) == 0 || n.GetOutput()[0] == "" {
+		return fmt.Errorf("%w: its output has no name", ErrMissing)
+	}
+	return lowerings[opName(n)](c)
+}
+
+// input names input i, "" where it is absent.
+func (c *call) input(i int) string {
+	if i < len(c.node.GetInput()) {
+		return c.node.GetInput()[i]
+	}
+	return ""
+}
+
+func (c *call) output() string { return c.node.GetOutput()[0] }
+
+// inputs refuses a wrong number of inputs.
+func (c *call) inputs(least, most int) error {
+	if n := len(c.node.GetInput()); n < least || n > most {
+		return fmt.Errorf("%w: %d inputs, expected %d to %d", ErrMissing, n, least, most)
+	}
+	return nil
+}
+
+// padded gives a feature map; padding that may be pending is the caller's duty.
+func (c *call) padded(i int) (value, error) {
+	name := c.input(i)
+	v, ok := c.values[name]
+	switch {
+	case name == "":
+		return v, fmt.Errorf("%w: input %d", ErrMissing, i)
+	case !ok && c.constants[name] != nil:
+		return v, fmt.Errorf("tensor %q: %w: a constant where a feature map is expected", name, ErrUnsupported)
+	case !ok:
+		return v, fmt.Errorf("tensor %q: %w: an output of its node that is not computed", name, ErrUnsupported)
+	case v.softmax:
+		return v, fmt.Errorf("tensor %q: %w: Softmax is supported only right before an output", name, ErrUnsupported)
+	}
+	return v, nil
+}
+
+// value gives a feature map without pending padding.
+func (c *call) value(i int) (value, error) {
+	v, err := c.padded(i)
+	if err == nil && v.pad != nil {
+		err = fmt.Errorf("tensor %q: %w: Pad is supported only right before a convolution or a pool", c.input(i), ErrUnsupported)
+	}
+	return v, err
+}
+
+// maps is value for operators over N x C x H x W.
+func (c *call) maps(i int) (value, error) {
+	v, err := c.padded(i)
+	if err == nil && v.rank != 4 {
+		err = fmt.Errorf("tensor %q: %w: rank %d, expected N x C x H x W", c.input(i), ErrShape, v.rank)
+	}
+	return v, err
+}
+
+func (c *call) shapeOf(v value) shape { return c.net.tensors[v.tensor] }
+
+// emit appends a layer that reads v and sets the node's output.
+func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
+	if l.in == nil {
+		l.in = []int{v.tensor}
+	}
+	l.name = c.name
+	t, err := c.net.add(l, c.output(), h, w, ch)
+	if err != nil {
+		return err
+	}
+	c.net.tensors[t].nonNegative = nonNegative
+	c.values[c.output()] = value{tensor: t, rank: v.rank}
+	return nil
+}
+
+// window reads the geometry of a convolution or pool and gives the output's size. Pending padding
+// counts as part of the window's own.
+func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, own bool, err error) {
+	strides := c.attr.sizes("strides", 2, 1, 1)
+	for _, d := range c.attr.sizes("dilations", 2, 1, 1) {
+		if d != 1 {
+			c.attr.fail("attribute \"dilations\": %w: %d, only 1 is supported", ErrAttribute, d)
+		}
+	}
+	pads := c.attr.sizes("pads", 4, 0, 0)
+	auto := c.attr.string("auto_pad", "NOTSET")
+	ceil := c.attr.int("ceil_mode", 0)
+	if c.attr.err != nil {
+		return w, 0, 0, false, c.attr.err
+	}
+	if ceil != 0 && ceil != 1 {
+		return w, 0, 0, false, fmt.Errorf("attribute \"ceil_mode\": %w: %d", ErrAttribute, ceil)
+	}
+	pending := pad{}
+	if v.pad != nil {
+		pending = *v.pad
+	}
+	t := c.shapeOf(v)
+	inH, inW := t.h+pending.t+pending.b, t.w+pending.l+pending.r
+	w = graph.Window{KH: kh, KW: kw, SH: strides[0], SW: strides[1]}
+	switch auto {
+	case "NOTSET", "":
+		w.PT, w.PL, w.PB, w.PR = pads[0], pads[1], pads[2], pads[3]
+	case "VALID":
+	case "SAME_UPPER", "SAME_LOWER":
+		w.PT, w.PB = samePads(inH, kh, w.SH, auto == "SAME_LOWER")
+		w.PL, w.PR = samePads(inW, kw, w.SW, auto == "SAME_LOWER")
+	default:
+		return w, 0, 0, false, fmt.Errorf("attribute \"auto_pad\": %w: %q", ErrAttribute, auto)
+	}
+	own = w.PT|w.PL|w.PB|w.PR != 0
+	h, width = positions(inH, w.PT, w.PB, kh, w.SH, ceil == 1), positions(inW, w.PL, w.PR, kw, w.SW, ceil == 1)
+	if h < 1 || width < 1 {
+		return w, 0, 0, false, fmt.Errorf("tensor %q: %w: %d x %d with padding %d,%d,%d,%d is smaller than the kernel %d x %d",
+			c.input(0), ErrShape, inH, inW, w.PT, w.PL, w.PB, w.PR, kh, kw)
+	}
+	w.PT, w.PL, w.PB, w.PR = w.PT+pending.t, w.PL+pending.l, w.PB+pending.b, w.PR+pending.r
+	return w, h, width, own, nil
+}
+
+// samePads is ONNX's SAME_UPPER or, where an odd one goes first, SAME_LOWER.
+func samePads(in, k, s int, lower bool) (before, after int) {
+	total := max(((in+s-1)/s-1)*s+k-in, 0)
+	if lower {
+		return total - total/2, total / 2
+	}
+	return total / 2, total - total/2
+}
+
+// positions counts a window's positions along one axis. Rounded up, the last must still begin
+// before the padding behind the input does.
+func positions(in, before, after, k, s int, ceil bool) int {
+	span := in + before + after - k
+	if span < 0 {
+		return 0
+	}
+	n := span/s + 1
+	if ceil && span%s != 0 && n*s < in+before {
+		n++
+	}
+	return n
+}
+
+func (c *call) conv() error {
+	if err := c.inputs(2, 3); err != nil {
+		return err
+	}
+	v, err := c.maps(0)
+	if err != nil {
+		return err
+	}
+	t := c.shapeOf(v)
+	groups := c.attr.int("group", 1)
+	if groups < 1 || groups > int64(t.c) || t.c%int(groups) != 0 {
+		return fmt.Errorf("attribute \"group\": %w: %d for %d input channels", ErrAttribute, groups, t.c)
+	}
+	weights, values, err := c.weights(c.input(1), kernel, func(d []int) int { return d[1] * d[2] * d[3] },
+		-1, t.c/int(groups), -1, -1)
+	if err != nil {
+		return err
+	}
+	cout, cin, kh, kw := weights.dims[0], weights.dims[1], weights.dims[2], weights.dims[3]
+	if cout%int(groups) != 0 {
+		return fmt.Errorf("tensor %q: %w: %d output channels in %d groups", c.input(1), ErrShape, cout, groups)
+	}
+	if kh > maxDim || kw > maxDim {
+		return fmt.Errorf("tensor %q: %w: kernel %d x %d", c.input(1), ErrTooLarge, kh, kw)
+	}
+	if want := c.attr.ints("kernel_shape"); want != nil && (len(want) != 2 || want[0] != int64(kh) || want[1] != int64(kw)) {
+		return fmt.Errorf("attribute \"kernel_shape\": %w: %v, the weights %q are %v", ErrAttribute, want, c.input(1), weights.dims)
+	}
+	if v.pad != nil && v.pad.value != 0 {
+		return fmt.Errorf("tensor %q: %w: a convolution pads with 0, the Pad before it with %v", c.input(0), ErrUnsupported, v.pad.value)
+	}
+	// A convolution has no such attribute; reading it with the pools' would let it pass.
+	if c.attr.byName["ceil_mode"] != nil {
+		return fmt.Errorf("%w: [\"ceil_mode\"]", ErrAttribute)
+	}
+	w, h, width, _, err := c.window(v, kh, kw)
+	if err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	l := layer{kind: conv, window: w, groups: int(groups), weights: channelsLast(values, cout, cin, kh, kw)}
+	if c.input(2) != "" {
+		_, bias, err := c.weights(c.input(2), offset, nil, cout)
+		if err != nil {
+			return err
+		}
+		l.shift = widen(bias)
+	}
+	return c.emit(l, v, h, width, cout, false)
+}
+
+// channelsLast turns [o][c][h][w] into [o][h][w][c].
+func channelsLast(x []float32, o, c, h, w int) []float32 {
+	y := make([]float32, len(x))
+	for n := range o {
+		for i := range c {
+			for p := range h * w {
+				y[(n*h*w+p)*c+i] = x[(n*c+i)*h*w+p]
+			}
+		}
+	}
+	return y
+}
+
+func widen(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+func (c *call) pool(k kind) error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	v, err := c.maps(0)
+	if err != nil {
+		return err
+	}
+	if c.attr.byName["kernel_shape"] == nil {
+		return fmt.Errorf("attribute \"kernel_shape\": %w: it is missing", ErrAttribute)
+	}
+	size := c.attr.sizes("kernel_shape", 2, 1, 1)
+	countPad := false
+	if k == avgPool {
+		countPad = c.attr.int("count_include_pad", 0) != 0
+	} else {
+		c.attr.only("storage_order", 0)
+	}
+	w, h, width, own, err := c.window(v, size[0], size[1])
+	if err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	t := c.shapeOf(v)
+	if v.pad != nil {
+		switch {
+		case k == avgPool && v.pad.value != 0:
+			return fmt.Errorf("tensor %q: %w: an average pool pads with 0, the Pad before it with %v", c.input(0), ErrUnsupported, v.pad.value)
+		case k == avgPool && own && !countPad:
+			return fmt.Errorf("tensor %q: %w: a Pad before an average pool that leaves its own padding out", c.input(0), ErrUnsupported)
+		case k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative):
+			return fmt.Errorf("tensor %q: %w: a max pool pads with minus infinity, the Pad before it with %v", c.input(0), ErrUnsupported, v.pad.value)
+		}
+		countPad = true
+	}
+	inside := func(in, before, k, s, out int) bool { return before < k && (out-1)*s-before < in }
+	if !inside(t.h, w.PT, w.KH, w.SH, h) || !inside(t.w, w.PL, w.KW, w.SW, width) {
+		return fmt.Errorf("%w: a window of %d x %d lies in the padding %d,%d,%d,%d altogether",
+			ErrShape, w.KH, w.KW, w.PT, w.PL, w.PB, w.PR)
+	}
+	l := layer{kind: k, window: w, countPad: k == avgPool && countPad && w.PT|w.PL|w.PB|w.PR != 0}
+	return c.emit(l, v, h, width, t.c, t.nonNegative)
+}
+
+func (c *call) maxPool() error     { return c.pool(maxPool) }
+func (c *call) averagePool() error { return c.pool(avgPool) }
+
+func (c *call) globalPool() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	k := avgPool
+	if opName(c.node) == "GlobalMaxPool" {
+		k = maxPool
+	}
+	return c.global(k)
+}
+
+func (c *call) global(k kind) error {
+	v, err := c.maps(0)
+	if err != nil {
+		return err
+	}
+	if v, err = c.value(0); err != nil {
+		return err
+	}
+	t := c.shapeOf(v)
+	return c.emit(layer{kind: k, window: graph.Window{KH: t.h, KW: t.w, SH: 1, SW: 1}}, v, 1, 1, t.c, t.nonNegative)
+}
+
+// axes reads a list of axes from an attribute or, in later opsets, from an input; negative ones
+// count from the end. It is nil where both are absent.
+func (c *call) axes(input, rank int) ([]bool, error) {
+	list := c.attr.ints("axes")
+	if name := c.input(input); name != "" {
+		if list != nil {
+			return nil, fmt.Errorf("attribute \"axes\": %w: given as an input too", ErrDuplicate)
+		}
+		var err error
+		if list, err = c.integers(name); err != nil {
+			return nil, err
+		}
+	}
+	if list == nil {
+		return nil, nil
+	}
+	axes := make([]bool, rank)
+	for _, a := range list {
+		if a < int64(-rank) || a >= int64(rank) {
+			return nil, fmt.Errorf("axes %v: %w: rank %d", list, ErrAttribute, rank)
+		}
+		axes[(a+int64(rank))%int64(rank)] = true
+	}
+	return axes, nil
+}
+
+func spatial(axes []bool) bool {
+	return len(axes) == 4 && !axes[0] && !axes[1] && axes[2] && axes[3]
+}
+
+func (c *call) reduceMean() error {
+	if err := c.inputs(1, 2); err != nil {
+		return err
+	}
+	v, err := c.maps(0)
+	if err != nil {
+		return err
+	}
+	axes, err := c.axes(1, v.rank)
+	if err != nil {
+		return err
+	}
+	keep := c.attr.int("keepdims", 1)
+	c.attr.only("noop_with_empty_axes", 0)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	if !spatial(axes) {
+		return fmt.Errorf("%w: ReduceMean over other axes than height and width", ErrUnsupported)
+	}
+	if err := c.global(avgPool); err != nil {
+		return err
+	}
+	if keep == 0 {
+		c.view(c.values[c.output()], 2)
+	}
+	return nil
+}
+
+// view lets the node's output be v, looked at with another rank.
+func (c *call) view(v value, rank int) {
+	v.rank = rank
+	c.values[c.output()] = v
+}
+
+func (c *call) batchNormalization() error {
+	if err := c.inputs(5, 5); err != nil {
+		return err
+	}
+	v, err := c.value(0)
+	if err != nil {
+		return err
+	}
+	epsilon := c.attr.float("epsilon", 1e-5)
+	c.attr.float("momentum", 0) // of training
+	c.attr.only("training_mode", 0)
+	c.attr.only("spatial", 1)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	t := c.shapeOf(v)
+	if v.rank == 2 && t.h*t.w != 1 {
+		return fmt.Errorf("tensor %q: %w: normalisation of a flattened map", c.input(0), ErrUnsupported)
+	}
+	var p [4][]float32
+	for i, r := range []role{gain, offset, mean, variance} {
+		if _, p[i], err = c.weights(c.input(i+1), r, nil, t.c); err != nil {
+			return err
+		}
+	}
+	l := layer{kind: affine, scale: make([]float64, t.c), shift: make([]float64, t.c)}
+	for i := range t.c {
+		spread := float64(p[3][i]) + float64(epsilon)
+		if !(spread > 0) || math.IsInf(spread, 0) {
+			return fmt.Errorf("tensor %q: %w: variance %v and epsilon %v of channel %d", c.input(4), ErrValue, p[3][i], epsilon, i)
+		}
+		l.scale[i] = float64(p[0][i]) / math.Sqrt(spread)
+		l.shift[i] = float64(p[1][i]) - float64(p[2][i])*l.scale[i]
+	}
+	return c.emit(l, v, t.h, t.w, t.c, false)
+}
+
+func (c *call) relu() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	return c.bounded(0, float32(math.Inf(1)))
+}
+
+func (c *call) clip() error {
+	if err := c.inputs(1, 3); err != nil {
+		return err
+	}
+	lo := c.attr.float("min", float32(math.Inf(-1)))
+	hi := c.attr.float("max", float32(math.Inf(1)))
+	var err error
+	if name := c.input(1); name != "" {
+		if lo, err = c.number(name); err != nil {
+			return err
+		}
+	}
+	if name := c.input(2); name != "" {
+		if hi, err = c.number(name); err != nil {
+			return err
+		}
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	return c.bounded(lo, hi)
+}
+
+func (c *call) bounded(lo, hi float32) error {
+	v, err := c.value(0)
+	if err != nil {
+		return err
+	}
+	if !(lo <= hi) || math.IsInf(float64(lo), 1) || math.IsInf(float64(hi), -1) {
+		return fmt.Errorf("%w: bounds %v and %v", ErrValue, lo, hi)
+	}
+	// Frameworks write a missing bound as the largest number.
+	if lo == -math.MaxFloat32 {
+		lo = float32(math.Inf(-1))
+	}
+	if hi == math.MaxFloat32 {
+		hi = float32(math.Inf(1))
+	}
+	t := c.shapeOf(v)
+	return c.emit(layer{kind: clamp, lo: lo, hi: hi}, v, t.h, t.w, t.c, lo >= 0 || t.nonNegative && hi >= 0)
+}
+
+func (c *call) add() error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	for i := range 2 {
+		if c.constants[c.input(i)] != nil {
+			return c.addConstant(1-i, i)
+		}
+	}
+	a, err := c.value(0)
+	if err != nil {
+		return err
+	}
+	b, err := c.value(1)
+	if err != nil {
+		return err
+	}
+	s, t := c.shapeOf(a), c.shapeOf(b)
+	if a.rank != b.rank || s.h != t.h || s.w != t.w || s.c != t.c {
+		return fmt.Errorf("%w: %q is %dx%dx%d and %q is %dx%dx%d (H x W x C), expected the same",
+			ErrShape, c.input(0), s.h, s.w, s.c, c.input(1), t.h, t.w, t.c)
+	}
+	return c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, s.nonNegative && t.nonNegative)
+}
+
+// addConstant adds a number a channel, or one number.
+func (c *call) addConstant(x, k int) error {
+	v, err := c.value(x)
+	if err != nil {
+		return err
+	}
+	t := c.shapeOf(v)
+	if v.rank == 2 && t.h*t.w != 1 {
+		return fmt.Errorf("tensor %q: %w: a constant added to a flattened map", c.input(x), ErrUnsupported)
+	}
+	shift, err := c.perChannel(c.input(k), v.rank, t.c)
+	if err != nil {
+		return err
+	}
+	return c.emit(layer{kind: affine, shift: shift}, v, t.h, t.w, t.c, false)
+}
+
+// perChannel reads a constant that broadcasts along everything but the channels.
+func (c *call) perChannel(name string, rank, channels int) ([]float64, error) {
+	k := c.constants[name]
+	if k == nil {
+		return nil, fmt.Errorf("tensor %q: %w: expected a constant", name, ErrUnsupported)
+	}
+	at := rank - 1 // axes behind the batch, channels first
+	for i, d := range k.dims {
+		isChannel := len(k.dims)-i == at
+		if d != 1 && !(isChannel && d == channels) {
+			return nil, fmt.Errorf("tensor %q: %w: %v, expected one number for each of %d channels", name, ErrShape, k.dims, channels)
+		}
+	}
+	if len(k.dims) > rank {
+		return nil, fmt.Errorf("tensor %q: %w: %v, expected rank %d at most", name, ErrShape, k.dims, rank)
+	}
+	_, values, err := c.weights(name, offset, nil, k.dims...)
+	if err != nil {
+		return nil, err
+	}
+	shift := make([]float64, channels)
+	for i := range shift {
+		shift[i] = float64(values[i%len(values)])
+	}
+	return shift, nil
+}
+
+func (c *call) gemm() error {
+	if err := c.inputs(2, 3); err != nil {
+		return err
+	}
+	alpha, beta := c.attr.float("alpha", 1), c.attr.float("beta", 1)
+	transposed := c.attr.int("transB", 0) != 0
+	c.attr.only("transA", 0)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	for name, f := range map[string]float32{"alpha": alpha, "beta": beta} {
+		if math.IsNaN(float64(f)) || math.IsInf(float64(f), 0) {
+			return fmt.Errorf("attribute %q: %w: %v", name, ErrValue, f)
+		}
+	}
+	v, l, n, err := c.fullyConnected(transposed)
+	if err != nil {
+		return err
+	}
+	if alpha != 1 {
+		l.scale = make([]float64, n)
+		for i := range l.scale {
+			l.scale[i] = float64(alpha)
+		}
+	}
+	if name := c.input(2); name != "" {
+		if l.shift, err = c.perChannel(name, 2, n); err != nil {
+			return err
+		}
+		for i := range l.shift {
+			l.shift[i] *= float64(beta)
+		}
+	}
+	return c.emit(l, v, 1, 1, n, false)
+}
+
+func (c *call) matMul() error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	v, l, n, err := c.fullyConnected(false)
+	if err != nil {
+		return err
+	}
+	return c.emit(l, v, 1, 1, n, false)
+}
+
+// fullyConnected makes a convolution over the whole map of a matrix, [K][N] or transposed [N][K],
+// in which K runs over channels, rows and columns.
+func (c *call) fullyConnected(transposed bool) (v value, l layer, n int, err error) {
+	if v, err = c.value(0); err != nil {
+		return
+	}
+	if v.rank != 2 {
+		err = fmt.Errorf("tensor %q: %w: rank %d, expected a flattened N x K", c.input(0), ErrShape, v.rank)
+		return
+	}
+	t := c.shapeOf(v)
+	k := t.h * t.w * t.c
+	var matrix *constant
+	var values []float32
+	if transposed {
+		matrix, values, err = c.weights(c.input(1), kernel, func(d []int) int { return d[1] }, -1, k)
+	} else {
+		matrix, values, err = c.weights(c.input(1), kernel, func(d []int) int { return d[0] }, k, -1)
+	}
+	if err != nil {
+		return
+	}
+	if transposed {
+		n = matrix.dims[0]
+	} else {
+		n = matrix.dims[1]
+		rows := make([]float32, len(values))
+		for i, x := range values {
+			rows[i%n*k+i/n] = x
+		}
+		values = rows
+	}
+	l = layer{
+		kind: conv, groups: 1, window: graph.Window{KH: t.h, KW: t.w, SH: 1, SW: 1},
+		weights: channelsLast(values, n, t.c, t.h, t.w),
+	}
+	return
+}
+
+func (c *call) concat() error {
+	if err := c.inputs(1, maxDim); err != nil {
+		return err
+	}
+	axis := c.attr.int("axis", 1)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	if k := c.constants[c.input(0)]; k != nil && k.kind == typeInt64 {
+		return c.concatIntegers(axis)
+	}
+	var first value
+	var size shape
+	nonNegative := true
+	inputs := make([]int, len(c.node.GetInput()))
+	for i := range inputs {
+		v, err := c.value(i)
+		if err != nil {
+			return err
+		}
+		t := c.shapeOf(v)
+		if i == 0 {
+			first, size = v, shape{h: t.h, w: t.w}
+		}
+		if v.rank != first.rank || t.h != size.h || t.w != size.w {
+			return fmt.Errorf("tensor %q: %w: %d x %d, the first input is %d x %d", c.input(i), ErrShape, t.h, t.w, size.h, size.w)
+		}
+		size.c += t.c
+		nonNegative = nonNegative && t.nonNegative
+		inputs[i] = v.tensor
+	}
+	if axis != 1 && axis != int64(1-first.rank) {
+		return fmt.Errorf("attribute \"axis\": %w: %d, only channels are concatenated", ErrAttribute, axis)
+	}
+	if first.rank == 2 && size.h*size.w != 1 {
+		return fmt.Errorf("%w: concatenation of flattened maps", ErrUnsupported)
+	}
+	if len(inputs) == 1 {
+		c.view(first, first.rank)
+		return nil
+	}
+	return c.emit(layer{kind: concat, in: inputs}, first, size.h, size.w, size.c, nonNegative)
+}
+
+func (c *call) padding() error {
+	if err := c.inputs(1, 4); err != nil {
+		return err
+	}
+	v, err := c.maps(0)
+	if err != nil {
+		return err
+	}
+	if mode := c.attr.string("mode", "constant"); mode != "constant" {
+		return fmt.Errorf("attribute \"mode\": %w: %q, only \"constant\" is supported", ErrAttribute, mode)
+	}
+	fill := c.attr.float("value", 0)
+	pads := c.attr.ints("pads")
+	if name := c.input(1); name != "" {
+		if pads, err = c.integers(name); err != nil {
+			return err
+		}
+	}
+	if name := c.input(2); name != "" {
+		if fill, err = c.number(name); err != nil {
+			return err
+		}
+	}
+	if c.input(3) != "" {
+		return fmt.Errorf("tensor %q: %w: axes of a Pad", c.input(3), ErrUnsupported)
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	if len(pads) != 8 {
+		return fmt.Errorf("pads %v: %w: expected 8 numbers, before and after N, C, H, W", pads, ErrAttribute)
+	}
+	for _, p := range pads {
+		if p < 0 || p > maxDim {
+			return fmt.Errorf("pads %v: %w: expected numbers from 0 to %d", pads, ErrAttribute, maxDim)
+		}
+	}
+	if pads[0]|pads[1]|pads[4]|pads[5] != 0 {
+		return fmt.Errorf("pads %v: %w: only height and width are padded", pads, ErrAttribute)
+	}
+	if pads[2]|pads[3]|pads[6]|pads[7] == 0 {
+		c.view(v, 4)
+		return nil
+	}
+	added := pad{t: int(pads[2]), l: int(pads[3]), b: int(pads[6]), r: int(pads[7]), value: fill}
+	if v.pad != nil {
+		if v.pad.value != fill {
+			return fmt.Errorf("tensor %q: %w: padding with %v around padding with %v", c.input(0), ErrUnsupported, fill, v.pad.value)
+		}
+		added.t, added.l, added.b, added.r = added.t+v.pad.t, added.l+v.pad.l, added.b+v.pad.b, added.r+v.pad.r
+	}
+	if max(added.t, added.l, added.b, added.r) > maxDim {
+		return fmt.Errorf("pads %v: %w: more than %d with the padding before", pads, ErrTooLarge, maxDim)
+	}
+	v.pad = &added
+	c.view(v, 4)
+	return nil
+}
+
+// alias is an operator that passes its input on: Identity, and Dropout after training.
+func (c *call) alias() error {
+	if err := c.inputs(1, 3); err != nil {
+		return err
+	}
+	if opName(c.node) == "Dropout" {
+		c.attr.float("ratio", 0)
+		c.attr.int("seed", 0)
+		c.attr.only("is_test", 1)
+		if name := c.input(2); name != "" {
+			return fmt.Errorf("tensor %q: %w: a Dropout with training_mode", name, ErrUnsupported)
+		}
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	if k := c.constants[c.input(0)]; k != nil {
+		c.constants[c.output()] = k
+		return nil
+	}
+	if v, ok := c.values[c.input(0)]; ok {
+		c.values[c.output()] = v // a Pad or a Softmax stays what it is
+		return nil
+	}
+	_, err := c.value(0)
+	return err
+}
+
+func (c *call) flatten() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	axis := c.attr.int("axis", 1)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	v, err := c.value(0)
+	if err != nil {
+		return err
+	}
+	if axis != 1 && axis != int64(1-v.rank) {
+		return fmt.Errorf("attribute \"axis\": %w: %d, only 1 is supported", ErrAttribute, axis)
+	}
+	c.view(v, 2)
+	return nil
+}
+
+func (c *call) reshape() error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	c.attr.only("allowzero", 0)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	v, err := c.value(0)
+	if err != nil {
+		return err
+	}
+	want, err := c.integers(c.input(1))
+	if err != nil {
+		return err
+	}
+	t := c.shapeOf(v)
+	have := []int64{c.batch, int64(t.c), int64(t.h), int64(t.w)}
+	if v.rank == 2 {
+		have = []int64{c.batch, int64(t.c * t.h * t.w)}
+	}
+	refuse := fmt.Errorf("tensor %q: %w: %v to %v; supported are N x C*H*W and the map's own shape", c.input(0), ErrShape, have, want)
+	if len(want) != 2 && len(want) != 4 {
+		return refuse
+	}
+	size, open, product := make([]int64, len(want)), -1, int64(1)
+	for i, d := range want {
+		switch {
+		case d == -1 && open < 0:
+			open = i
+			continue
+		case d == 0 && i < len(have):
+			size[i] = have[i]
+		case d > 0 && d <= maxElems:
+			size[i] = d
+		default:
+			return refuse
+		}
+		if i > 0 {
+			if size[i] > maxElems/product {
+				return refuse
+			}
+			product *= size[i]
+		}
+	}
+	elems := int64(t.c * t.h * t.w)
+	switch {
+	case open == 0:
+		size[0] = c.batch
+	case open > 0:
+		size[open] = elems / product
+		product *= size[open]
+	}
+	// A model with a fixed batch says 1 or that; what counts is one sample.
+	if product != elems || size[0] != 1 && size[0] != c.batch {
+		return refuse
+	}
+	if len(size) == 4 && (size[1] != int64(t.c) || size[2] != int64(t.h) || size[3] != int64(t.w)) {
+		return refuse
+	}
+	c.view(v, len(size))
+	return nil
+}
+
+func (c *call) softmax() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	absent := int64(1)
+	if c.opset >= 13 {
+		absent = -1
+	}
+	axis := c.attr.int("axis", absent)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	v, err := c.value(0)
+	if err != nil {
+		return err
+	}
+	if axis != 1 && axis != int64(1-v.rank) {
+		return fmt.Errorf("attribute \"axis\": %w: %d, expected the classes' axis 1", ErrAttribute, axis)
+	}
+	v.softmax = true
+	c.view(v, v.rank)
+	return nil
+}

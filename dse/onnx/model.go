@@ -1,0 +1,365 @@
+package onnx
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// value is what a name stands for while nodes are lowered: a feature map and the way ONNX looks
+// at it.
+type value struct {
+	tensor  int  // of the fused network
+	rank    int  // 4: N x C x H x W; 2: N x (C*H*W)
+	pad     *pad // not yet applied
+	softmax bool // an output may be this, nothing may read it
+}
+
+// pad is a Pad that waits for the convolution or pool behind it.
+type pad struct {
+	t, l, b, r int
+	value      float32
+}
+
+type importer struct {
+	options   Options
+	graph     *onnxpb.GraphProto
+	opset     int64
+	batch     int64 // as Shape reports it
+	seeded    bool
+	budget    int64 // weights that may still be made
+	constants map[string]*constant
+	values    map[string]value
+	exits     []string
+	net       fused
+}
+
+func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
+	im := &importer{
+		options:   o,
+		graph:     model.GetGraph(),
+		budget:    max(o.MaxBytes/2, 1),
+		constants: map[string]*constant{},
+		values:    map[string]value{},
+	}
+	if im.graph == nil || len(im.graph.GetNode()) == 0 {
+		return nil, fmt.Errorf("%w: there is no graph in it, or no node in the graph", ErrFormat)
+	}
+	if n := len(im.graph.GetNode()); n > maxNodes {
+		return nil, fmt.Errorf("%w: %d nodes, at most %d are supported", ErrTooLarge, n, maxNodes)
+	}
+	for _, set := range model.GetOpsetImport() {
+		if d := set.GetDomain(); d == "" || d == "ai.onnx" {
+			im.opset = set.GetVersion()
+		}
+	}
+	if im.opset < 7 {
+		return nil, fmt.Errorf("%w: opset %d of the standard operators, expected 7 or later", ErrFormat, im.opset)
+	}
+	for _, p := range model.GetMetadataProps() {
+		if p.GetKey() != "sluice.weights" {
+			continue
+		}
+		if p.GetValue() != "seeded" {
+			return nil, fmt.Errorf("%w: metadata says sluice.weights = %q, expected \"seeded\"", ErrFormat, p.GetValue())
+		}
+		im.seeded = true
+	}
+	if err := im.readInitializers(); err != nil {
+		return nil, err
+	}
+	if err := im.readInput(); err != nil {
+		return nil, err
+	}
+	im.exits = o.Exits
+	if len(im.exits) == 0 {
+		for _, v := range im.graph.GetOutput() {
+			im.exits = append(im.exits, v.GetName())
+		}
+	}
+	return im, checkExitNames(im.exits)
+}
+
+func (im *importer) readInitializers() error {
+	if len(im.graph.GetSparseInitializer()) > 0 {
+		return fmt.Errorf("%w: sparse initializers", ErrUnsupported)
+	}
+	seen := map[string]bool{}
+	for _, t := range im.graph.GetInitializer() {
+		if t.GetName() == "" {
+			return fmt.Errorf("%w: an initializer has no name", ErrMissing)
+		}
+		if seen[t.GetName()] {
+			return fmt.Errorf("initializer %q: %w", t.GetName(), ErrDuplicate)
+		}
+		seen[t.GetName()] = true
+	}
+	return nil
+}
+
+func (im *importer) readInput() error {
+	isWeight := map[string]bool{}
+	for _, t := range im.graph.GetInitializer() {
+		isWeight[t.GetName()] = true
+	}
+	var input *onnxpb.ValueInfoProto
+	for _, v := range im.graph.GetInput() {
+		// Before IR version 4 every initializer is listed as an input too.
+		if isWeight[v.GetName()] {
+			continue
+		}
+		if input != nil {
+			return fmt.Errorf("%w: inputs %q and %q, a network has one", ErrUnsupported, input.GetName(), v.GetName())
+		}
+		input = v
+	}
+	if input == nil || input.GetName() == "" {
+		return fmt.Errorf("%w: the graph has no input", ErrMissing)
+	}
+	name := input.GetName()
+	tensor := input.GetType().GetTensorType()
+	if tensor == nil || tensor.GetShape() == nil {
+		return fmt.Errorf("input %q: %w: expected a tensor with a shape", name, ErrShape)
+	}
+	if k := tensor.GetElemType(); k != typeFloat && k != typeFloat16 && k != typeDouble {
+		return fmt.Errorf("input %q: %w %d; supported are 1 (float), 10 (float16), 11 (double)", name, ErrType, k)
+	}
+	dims := tensor.GetShape().GetDim()
+	if len(dims) != 4 && len(dims) != 2 {
+		return fmt.Errorf("input %q: %w: rank %d, expected N x C x H x W or N x C", name, ErrShape, len(dims))
+	}
+	im.batch = max(dims[0].GetDimValue(), 1)
+	size := [3]int{1, 1, 1} // C, H, W
+	for i, d := range dims[1:] {
+		v := d.GetDimValue()
+		if v < 1 || v > maxDim {
+			return fmt.Errorf("input %q: %w: dimension %d is %d%s, expected a number from 1 to %d",
+				name, ErrShape, i+1, v, d.GetDimParam(), maxDim)
+		}
+		size[i] = int(v)
+	}
+	t, err := im.net.tensor(name, size[1], size[2], size[0])
+	if err != nil {
+		return fmt.Errorf("input %q: %w", name, err)
+	}
+	im.values[name] = value{tensor: t, rank: len(dims)}
+	return nil
+}
+
+// live gives the nodes that exits need, in topological order, with the constants they read.
+func (im *importer) live() ([]*onnxpb.NodeProto, error) {
+	nodes := im.graph.GetNode()
+	weights := make(map[string]*onnxpb.TensorProto, len(im.graph.GetInitializer()))
+	for _, t := range im.graph.GetInitializer() {
+		weights[t.GetName()] = t
+	}
+	producer := map[string]int{}
+	for i, n := range nodes {
+		for _, out := range n.GetOutput() {
+			if out == "" {
+				continue
+			}
+			_, twice := producer[out]
+			if _, isInput := im.values[out]; twice || isInput || weights[out] != nil {
+				return nil, fmt.Errorf("node %s: tensor %q: %w", describe(n), out, ErrDuplicate)
+			}
+			producer[out] = i
+		}
+	}
+	known := func(name string) bool {
+		_, isInput := im.values[name]
+		return isInput || weights[name] != nil
+	}
+	needed := make([]bool, len(nodes))
+	var stack []int
+	for _, exit := range im.exits {
+		p, ok := producer[exit]
+		if !ok {
+			return nil, fmt.Errorf("%w: no node produces %q", ErrExits, exit)
+		}
+		stack = append(stack, p)
+	}
+	for len(stack) > 0 {
+		i := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if needed[i] {
+			continue
+		}
+		needed[i] = true
+		n := nodes[i]
+		for _, a := range n.GetAttribute() {
+			if a.GetG() != nil || len(a.GetGraphs()) > 0 ||
+				a.GetType() == onnxpb.AttributeProto_GRAPH || a.GetType() == onnxpb.AttributeProto_GRAPHS {
+				return nil, fmt.Errorf("node %s: attribute %q: %w", describe(n), a.GetName(), ErrSubgraph)
+			}
+		}
+		for _, in := range n.GetInput() {
+			if p, ok := producer[in]; ok {
+				stack = append(stack, p)
+			} else if in != "" && !known(in) {
+				return nil, fmt.Errorf("node %s: %w: tensor %q is no initializer, input or output of a node",
+					describe(n), ErrMissing, in)
+			}
+		}
+	}
+	order, err := sortNodes(nodes, needed, producer)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range order {
+		for _, in := range n.GetInput() {
+			t := weights[in]
+			if t == nil || im.constants[in] != nil {
+				continue
+			}
+			c, err := newConstant(in, t, im.seeded)
+			if err != nil {
+				return nil, fmt.Errorf("node %s: %w", describe(n), err)
+			}
+			im.constants[in] = c
+		}
+	}
+	return order, nil
+}
+
+// sortNodes orders the needed nodes topologically, and as they stand in the file where there is a
+// choice.
+func sortNodes(nodes []*onnxpb.NodeProto, needed []bool, producer map[string]int) ([]*onnxpb.NodeProto, error) {
+	waits := make([]int, len(nodes))
+	readers := make([][]int, len(nodes))
+	ready, count := &intHeap{}, 0
+	for i, n := range nodes {
+		if !needed[i] {
+			continue
+		}
+		count++
+		for _, in := range n.GetInput() {
+			if p, ok := producer[in]; ok {
+				waits[i]++
+				readers[p] = append(readers[p], i)
+			}
+		}
+		if waits[i] == 0 {
+			heap.Push(ready, i)
+		}
+	}
+	order := make([]*onnxpb.NodeProto, 0, count)
+	for ready.Len() > 0 {
+		i := heap.Pop(ready).(int)
+		order = append(order, nodes[i])
+		for _, r := range readers[i] {
+			if waits[r]--; waits[r] == 0 {
+				heap.Push(ready, r)
+			}
+		}
+	}
+	if len(order) == count {
+		return order, nil
+	}
+	for i, n := range nodes {
+		if needed[i] && waits[i] > 0 {
+			return nil, fmt.Errorf("node %s: %w: it waits for itself or for nodes that do", describe(n), ErrCycle)
+		}
+	}
+	return nil, ErrCycle
+}
+
+type intHeap []int
+
+func (h intHeap) Len() int           { return len(h) }
+func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *intHeap) Push(x any)        { *h = append(*h, x.(int)) }
+func (h *intHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// weights gives a constant's values with the wanted dimensions (-1: any), all finite. They are
+// drawn from the seed where the model has none; fanIn counts the inputs of one output.
+func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dims ...int) (*constant, []float32, error) {
+	c := im.constants[name]
+	if c == nil {
+		if name == "" {
+			return nil, nil, fmt.Errorf("%w: an input that must be a constant", ErrMissing)
+		}
+		return nil, nil, fmt.Errorf("tensor %q: %w: expected an initializer or a constant", name, ErrUnsupported)
+	}
+	if len(dims) != len(c.dims) {
+		return nil, nil, fmt.Errorf("tensor %q: %w: rank %d %v, expected rank %d", name, ErrShape, len(c.dims), c.dims, len(dims))
+	}
+	for i, want := range dims {
+		if c.dims[i] < 1 || want >= 0 && c.dims[i] != want {
+			return nil, nil, fmt.Errorf("tensor %q: %w: %v, expected %s", name, ErrShape, c.dims, wanted(dims))
+		}
+	}
+	// One initializer may serve many layers, each with a copy of its own.
+	if im.budget -= int64(c.elems); im.budget < 0 {
+		return nil, nil, fmt.Errorf("tensor %q: %w: the network has more than %d weights",
+			name, ErrTooLarge, max(im.options.MaxBytes/2, 1))
+	}
+	if im.seeded && c.kind != typeInt64 && c.absent() {
+		n := 1
+		if fanIn != nil {
+			n = fanIn(c.dims)
+		}
+		return c, c.draw(im.options.WeightSeed, r, n), nil
+	}
+	values, err := c.floats()
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, v := range values {
+		if math.IsInf(float64(v), 0) {
+			return nil, nil, fmt.Errorf("tensor %q: %w: element %d is %v", name, ErrValue, i, v)
+		}
+	}
+	return c, values, nil
+}
+
+func wanted(dims []int) string {
+	s := "["
+	for i, d := range dims {
+		if i > 0 {
+			s += " "
+		}
+		if d < 0 {
+			s += "any"
+		} else {
+			s += fmt.Sprint(d)
+		}
+	}
+	return s + "]"
+}
+
+// number gives a scalar constant, which may be infinite.
+func (im *importer) number(name string) (float32, error) {
+	c := im.constants[name]
+	if c == nil {
+		return 0, fmt.Errorf("tensor %q: %w: expected a constant", name, ErrUnsupported)
+	}
+	if c.elems != 1 {
+		return 0, fmt.Errorf("tensor %q: %w: %v, expected one number", name, ErrShape, c.dims)
+	}
+	v, err := c.floats()
+	if err != nil {
+		return 0, err
+	}
+	return v[0], nil
+}
+
+// integers gives a constant of int64.
+func (im *importer) integers(name string) ([]int64, error) {
+	c := im.constants[name]
+	if c == nil {
+		return nil, fmt.Errorf("tensor %q: %w: expected a constant", name, ErrUnsupported)
+	}
+	if c.kind != typeInt64 {
+		return nil, fmt.Errorf("tensor %q: %w %d, expected 7 (int64)", name, ErrType, c.kind)
+	}
+	return c.ints, nil
+}

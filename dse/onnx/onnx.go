@@ -1,0 +1,149 @@
+// Package onnx reads a network from an ONNX file (specification 1.16, opset 7 and later; see
+// onnxpb) and folds it into the few operators of package graph: one fused layer a convolution,
+// NHWC, batch left out.
+//
+//   - Shapes follow from the graph's input, N x C x H x W; N may be anything.
+//   - BatchNormalization is folded into the convolution before it or, where that is exact, the one
+//     behind it, in float64; otherwise it becomes a depthwise 1x1 convolution. So does an activation
+//     that no layer before it can take.
+//   - Relu and Clip become clamps, Pad becomes the padding of what follows, Flatten and Reshape a
+//     way of reading a map: a fully connected layer over a map is a convolution as large as the map.
+//   - An Add goes to the convolution before it that has no other reader, the later one of two, as
+//     its residual.
+//   - Softmax before an output is left to the host. Nodes that reach no exit are dropped.
+//
+// A file is untrusted input: whatever is wrong with it is an error that wraps one of the sentinels
+// below and names file, node and tensor.
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// What Import refuses.
+var (
+	ErrFormat      = errors.New("not a complete ONNX model")
+	ErrTooLarge    = errors.New("too large")
+	ErrCycle       = errors.New("the graph has a cycle")
+	ErrDuplicate   = errors.New("defined twice")
+	ErrMissing     = errors.New("missing")
+	ErrShape       = errors.New("wrong shape")
+	ErrType        = errors.New("unsupported element type")
+	ErrData        = errors.New("wrong amount of data")
+	ErrExternal    = errors.New("data outside the file is not supported")
+	ErrValue       = errors.New("not a finite number")
+	ErrSubgraph    = errors.New("sub-graphs are not supported")
+	ErrAttribute   = errors.New("wrong or unsupported attribute")
+	ErrUnsupported = errors.New("unsupported")
+	ErrExits       = errors.New("the exits are wrong")
+)
+
+// Limits that are not options: far above what the NPU can run, far below what overflows.
+const (
+	defaultMaxBytes = 512 << 20
+	maxNodes        = 20000
+	maxExits        = 64
+	maxDim          = 1<<16 - 1
+	maxElems        = 1 << 28
+)
+
+// Options of an import; the zero value is useful.
+type Options struct {
+	Name       string   // of the network, and for errors; the graph's own name if empty
+	Exits      []string // tensors that are exits; all outputs of the graph if empty
+	WeightSeed uint64   // for models whose metadata says sluice.weights = seeded
+	MaxBytes   int64    // largest file; half as many weights; 512 MiB if 0
+}
+
+// Import reads a model. Exits are ordered by depth, whatever order they are named in.
+func Import(r io.Reader, o Options) (*graph.Graph, error) {
+	g, err := importModel(r, o)
+	if err != nil {
+		name := o.Name
+		if name == "" {
+			name = "onnx"
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return g, nil
+}
+
+// ImportFile reads the model in a file, which gives the network its name unless the options do.
+func ImportFile(path string, o Options) (*graph.Graph, error) {
+	if o.Name == "" {
+		o.Name = strings.TrimSuffix(filepath.Base(path), ".onnx")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", o.Name, err)
+	}
+	defer f.Close()
+	g, err := importModel(f, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return g, nil
+}
+
+func importModel(r io.Reader, o Options) (*graph.Graph, error) {
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = defaultMaxBytes
+	}
+	content, err := io.ReadAll(io.LimitReader(r, o.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading: %w", err)
+	}
+	if int64(len(content)) > o.MaxBytes {
+		return nil, fmt.Errorf("%w: more than the %d bytes allowed", ErrTooLarge, o.MaxBytes)
+	}
+	model := &onnxpb.ModelProto{}
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(content, model); err != nil {
+		return nil, fmt.Errorf("%w (%d bytes): %v", ErrFormat, len(content), err)
+	}
+	im, err := newImporter(model, o)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := im.live()
+	if err != nil {
+		return nil, err
+	}
+	if err := unsupported(nodes); err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if err := im.lower(n); err != nil {
+			return nil, fmt.Errorf("node %s: %w", describe(n), err)
+		}
+	}
+	return im.finish()
+}
+
+// describe names a node for errors; ONNX leaves names optional.
+func describe(n *onnxpb.NodeProto) string {
+	return fmt.Sprintf("%q (%s)", nodeName(n), opName(n))
+}
+
+func nodeName(n *onnxpb.NodeProto) string {
+	if n.GetName() != "" || len(n.GetOutput()) == 0 {
+		return n.GetName()
+	}
+	return n.GetOutput()[0]
+}
+
+func opName(n *onnxpb.NodeProto) string {
+	if d := n.GetDomain(); d != "" && d != "ai.onnx" {
+		return d + "." + n.GetOpType()
+	}
+	return n.GetOpType()
+}

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""Write small ONNX models, one idea each, with what onnxruntime makes of a random input.
+
+For each case: ops/NAME.onnx, and ops/NAME.bin with little-endian float32: the input (NCHW, one
+sample), then each exit's logits in order of depth. Every map ends in a fully connected layer with
+random weights, so that each of its elements counts.
+
+    pip install onnx==1.16.2 onnxruntime==1.19.2 && python3 cases.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+HERE = Path(__file__).resolve().parent
+CLASSES = 5
+
+
+class Model:
+    """A graph under construction; every method returns the name of its output."""
+
+    def __init__(self, name: str, shape: list, opset: int = 13):
+        self.name, self.shape, self.opset = name, shape, opset
+        self.rng = np.random.default_rng(list(name.encode()))
+        self.nodes, self.weights, self.count = [], [], 0
+        self.outputs: list[str] = []
+
+    def fresh(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}_{self.count}"
+
+    def array(self, value, dtype=np.float32) -> str:
+        name = self.fresh("w")
+        self.weights.append(numpy_helper.from_array(np.asarray(value, dtype), name))
+        return name
+
+    def random(self, *shape: int, scale: float = 0.5, dtype=np.float32) -> str:
+        return self.array(self.rng.normal(0, scale, shape), dtype)
+
+    def op(self, kind: str, *inputs: str, **attributes) -> str:
+        out = self.fresh(kind.lower())
+        self.nodes.append(helper.make_node(kind, list(inputs), [out], name=out, **attributes))
+        return out
+
+    def conv(self, x: str, cin: int, cout: int, kh: int, kw: int, bias: bool = True, group: int = 1, **attributes) -> str:
+        inputs = [x, self.random(cout, cin // group, kh, kw)]
+        if bias:
+            inputs.append(self.random(cout))
+        return self.op("Conv", *inputs, group=group, **attributes)
+
+    def norm(self, x: str, c: int) -> str:
+        variance = self.array(self.rng.uniform(0.2, 3, c))
+        return self.op("BatchNormalization", x, self.random(c), self.random(c), self.random(c), variance, epsilon=1e-3)
+
+    def head(self, x: str, size: int) -> str:
+        """A fully connected layer over everything there is: an exit."""
+        y = self.op("Flatten", x, axis=1)
+        y = self.op("Gemm", y, self.random(CLASSES, size, scale=0.2), self.random(CLASSES), transB=1)
+        self.outputs.append(y)
+        return y
+
+    def model(self, outputs: list[str]) -> onnx.ModelProto:
+        graph = helper.make_graph(
+            self.nodes,
+            self.name,
+            [helper.make_tensor_value_info("input", TensorProto.FLOAT, self.shape)],
+            [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs],
+            self.weights,
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+        for value in model.graph.output:  # the checker wants a type, not a shape
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+        return model
+
+    def write(self, exits: list[str] | None = None, outputs: list[str] | None = None) -> None:
+        """exits: what is compared; outputs: what the file says, if that is something else."""
+        exits = exits or self.outputs
+        content = self.model(exits).SerializeToString()
+        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        shape = [d if isinstance(d, int) and d > 0 else 1 for d in self.shape]
+        sample = self.rng.uniform(-1, 1, shape[1:]).astype(np.float32)
+        batch = np.broadcast_to(sample, shape)
+        got = session.run(None, {"input": np.ascontiguousarray(batch)})
+        parts = [sample.ravel()] + [np.asarray(g[0]).ravel() for g in got]
+        (HERE / "ops" / f"{self.name}.bin").write_bytes(np.concatenate(parts).astype("<f4").tobytes())
+        if outputs:
+            content = self.model(outputs).SerializeToString()
+        (HERE / "ops" / f"{self.name}.onnx").write_bytes(content)
+
+
+def convolutions() -> None:
+    m = Model("conv_bn_relu", ["batch", 3, 9, 8])
+    y = m.conv("input", 3, 6, 3, 4, bias=False, pads=[1, 2, 0, 1], strides=[2, 1])
+    y = m.op("Relu", m.norm(y, 6))
+    m.head(m.op("Relu", m.norm(m.conv(y, 6, 4, 3, 3), 4)), 4 * 2 * 6)
+    m.write()
+
+    m = Model("conv_1x7_7x1", [-1, 2, 10, 9])
+    y = m.op("Relu", m.conv("input", 2, 5, 1, 7, pads=[0, 3, 0, 3]))
+    y = m.op("Relu", m.conv(y, 5, 3, 7, 1, pads=[3, 0, 3, 0]))
+    m.head(y, 3 * 10 * 9)
+    m.write()
+
+    m = Model("groups", [1, 4, 7, 7], opset=9)
+    y = m.conv("input", 4, 8, 3, 3, group=2, pads=[1, 1, 1, 1])
+    y = m.op("Clip", m.norm(y, 8), min=0.0, max=1.5)
+    y = m.op("Clip", m.conv(y, 8, 8, 3, 3, group=8, strides=[2, 2]), min=-0.5)
+    y = m.conv(y, 8, 16, 2, 2, group=8)  # depthwise with a multiplier of two
+    m.head(y, 16 * 2 * 2)
+    m.write()
+
+    for mode in ["SAME_UPPER", "SAME_LOWER", "VALID"]:
+        m = Model("auto_" + mode.lower(), [1, 2, 13, 11])
+        y = m.conv("input", 2, 4, 4, 3, auto_pad=mode, strides=[2, 3])
+        y = m.op("MaxPool", y, kernel_shape=[2, 2], auto_pad=mode, strides=[2, 1])
+        y = m.op("AveragePool", y, kernel_shape=[2, 1], auto_pad=mode)
+        m.head(y, {"VALID": 4 * 1 * 2}.get(mode, 4 * 4 * 4))
+        m.write()
+
+    m = Model("norm_first", [1, 3, 6, 6])
+    y = m.norm("input", 3)  # behind it padding: becomes depthwise
+    y = m.conv(y, 3, 4, 3, 3, pads=[1, 1, 1, 1])
+    y = m.norm(m.op("Relu", y), 4)  # without padding: goes into the next convolution
+    y = m.conv(y, 4, 6, 3, 3, group=2)
+    y = m.op("Relu", m.norm(m.op("Relu", y), 6))
+    m.head(m.conv(y, 6, 4, 1, 1), 4 * 4 * 4)
+    m.write()
+
+
+def pads() -> None:
+    m = Model("pad_conv", [1, 2, 7, 6])
+    pads = m.array([0, 0, 1, 0, 0, 0, 2, 1], np.int64)
+    y = m.conv(m.op("Pad", "input", pads), 2, 4, 3, 3, pads=[1, 1, 0, 1], strides=[2, 2])
+    y = m.op("Relu", y)  # 5 x 4
+    pads = m.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
+    y = m.op("MaxPool", m.op("Pad", y, pads, m.array(0.0)), kernel_shape=[3, 3], strides=[2, 2])  # 3 x 2
+    y = m.conv(y, 4, 3, 1, 1)
+    y = m.op("MaxPool", m.op("Pad", y, pads, m.array(-np.inf)), kernel_shape=[2, 2])  # 4 x 3
+    y = m.op("AveragePool", m.op("Pad", y, pads), kernel_shape=[3, 3], strides=[1, 2])  # 4 x 2
+    m.head(y, 3 * 4 * 2)
+    m.write()
+
+    m = Model("pad_attribute", [1, 2, 5, 5], opset=7)
+    y = m.op("Pad", "input", pads=[0, 0, 1, 1, 0, 0, 1, 1])
+    m.head(m.conv(m.op("Pad", y, pads=[0, 0, 0, 1, 0, 0, 0, 0]), 2, 3, 3, 3), 3 * 5 * 6)
+    m.write()
+
+
+def pools() -> None:
+    for name, attributes, h, w in [
+        ("floor", {"strides": [2, 2]}, 4, 4),
+        ("ceil", {"strides": [2, 2], "ceil_mode": 1}, 5, 4),
+        ("ceil_pad", {"strides": [2, 2], "ceil_mode": 1, "pads": [1, 1, 1, 1]}, 6, 5),
+        ("ceil_border", {"strides": [3, 2], "ceil_mode": 1, "pads": [0, 1, 0, 0]}, 4, 5),
+        ("asymmetric", {"strides": [1, 3], "pads": [0, 2, 1, 1]}, 9, 4),
+    ]:
+        m = Model("max_" + name, [1, 3, 10, 9])
+        y = m.op("MaxPool", m.conv("input", 3, 4, 1, 1), kernel_shape=[3, 3], **attributes)
+        m.head(y, 4 * h * w)
+        m.write()
+        for include in [0, 1]:
+            if include and "ceil" in name:
+                # A window over the border: this onnxruntime divides by the whole kernel, PyTorch and
+                # later versions by what lies on pixels and padding (onnxruntime issue 16203).
+                continue
+            m = Model(f"avg_{name}_{include}", [1, 3, 10, 9])
+            y = m.op("AveragePool", "input", kernel_shape=[3, 3], count_include_pad=include, **attributes)
+            m.head(y, 3 * h * w)
+            m.write()
+
+    m = Model("global", [1, 4, 5, 7], opset=18)
+    y = m.op("Relu", m.conv("input", 4, 6, 3, 3))
+    a = m.op("GlobalAveragePool", y)
+    b = m.op("GlobalMaxPool", y)
+    c = m.op("ReduceMean", y, m.array([-1, 2], np.int64), keepdims=1)
+    d = m.op("ReduceMean", y, m.array([2, 3], np.int64), keepdims=0)
+    d = m.op("Unsqueeze", d, m.array([2, 3], np.int64))
+    y = m.op("Concat", a, b, c, d, axis=1)
+    y = m.op("Squeeze", y, m.array([2, 3], np.int64))
+    y = m.op("Gemm", y, m.random(24, 5), transB=0)
+    m.write([y])
+
+    m = Model("reduce_attribute", [1, 4, 5, 7])
+    y = m.op("ReduceMean", m.conv("input", 4, 6, 3, 3), axes=[2, 3], keepdims=0)
+    m.head(y, 6)
+    m.write()
+
+
+def additions() -> None:
+    m = Model("residual", [1, 3, 6, 6])
+    x = m.op("Relu", m.conv("input", 3, 4, 3, 3))
+    y = m.conv(m.op("Relu", m.conv(x, 4, 4, 3, 3, pads=[1] * 4)), 4, 4, 3, 3, pads=[1] * 4)
+    y = m.op("Relu", m.op("Add", m.norm(y, 4), x))
+    z = m.op("Relu", m.op("Add", m.conv(y, 4, 8, 1, 1, strides=[2, 2]), m.conv(y, 4, 8, 2, 2, strides=[2, 2])))
+    m.head(z, 8 * 2 * 2)
+    m.write()
+
+    m = Model("unfusable", [1, 3, 4, 4])
+    a = m.op("Relu", m.conv("input", 3, 4, 1, 1))
+    b = m.op("Relu", m.conv("input", 3, 4, 1, 1))
+    c = m.op("Clip", m.op("Add", a, b), m.array(0.1), m.array(0.9))
+    d = m.op("Add", c, c)
+    e = m.conv(d, 4, 4, 1, 1)
+    f = m.op("Add", m.op("Add", e, d), e)  # e has two readers
+    m.head(m.op("Relu", m.op("MaxPool", f, kernel_shape=[2, 2])), 4 * 3 * 3)
+    m.write()
+
+    m = Model("constants", [1, 3, 4, 4])
+    y = m.op("Add", m.conv("input", 3, 4, 1, 1), m.random(1, 4, 1, 1))
+    y = m.op("Relu", m.op("Add", m.random(4, 1, 1), y))
+    y = m.op("Add", y, m.array(0.25))
+    m.head(y, 4 * 4 * 4)
+    m.write()
+
+
+def joins() -> None:
+    m = Model("concat", [1, 3, 6, 6])
+    a, b = m.conv("input", 3, 4, 1, 1), m.conv("input", 3, 2, 3, 3, pads=[1] * 4)
+    y = m.op("Relu", m.op("Concat", a, b, axis=1))  # goes into both
+    z = m.op("Concat", m.op("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2]), m.conv(y, 6, 3, 3, 3, strides=[2, 2]), axis=-3)
+    z = m.op("Relu", m.norm(z, 9))  # into neither
+    m.head(z, 9 * 2 * 2)
+    m.write()
+
+    m = Model("exits", ["N", 2, 6, 6])
+    y = m.op("Relu", m.conv("input", 2, 4, 3, 3))
+    first = m.head(m.op("Relu", m.conv(y, 4, 6, 2, 2)), 6 * 3 * 3)
+    y = m.op("Relu", m.conv(y, 4, 4, 2, 2))
+    second = m.head(y, 4 * 3 * 3)
+    y = m.conv(y, 4, 4, 3, 3, pads=[1] * 4)
+    third = m.head(y, 4 * 3 * 3)
+    m.write([first, second, third], [third, first, second])
+
+
+def connected() -> None:
+    m = Model("gemm", [4, 3, 4, 2])
+    y = m.op("Gemm", m.op("Flatten", "input"), m.random(7, 24), m.random(1, 7), transB=1, alpha=0.5, beta=2.0)
+    y = m.op("Relu", m.norm(y, 7))
+    y = m.op("Gemm", y, m.random(7, 6), m.array(0.5))
+    y = m.op("Add", m.op("MatMul", m.op("Dropout", y), m.random(6, 5)), m.random(5))
+    m.write([y])
+
+    m = Model("reshape", ["batch", 3, 4, 2])
+    y = m.op("Identity", m.op("Reshape", "input", m.array([0, -1], np.int64)))
+    y = m.op("MatMul", y, m.random(24, 6))
+    y = m.op("Reshape", y, m.array([-1, 6, 1, 1], np.int64))
+    y = m.op("Relu", m.conv(y, 6, 4, 1, 1))
+    y = m.op("Reshape", y, m.array([-1, 4], np.int64))
+    y = m.op("Gemm", y, m.random(5, 4), transB=1)
+    m.write([y], [m.op("Softmax", y)])
+
+    m = Model("reshape_shape", ["batch", 3, 4, 2])
+    n = m.op("Gather", m.op("Shape", "input"), m.array(0, np.int64), axis=0)
+    minus = m.op("Constant", value=numpy_helper.from_array(np.asarray([-1], np.int64)))
+    target = m.op("Concat", m.op("Unsqueeze", n, m.array([0], np.int64)), minus, axis=0)
+    y = m.op("Reshape", "input", m.op("Cast", target, to=TensorProto.INT64))
+    y = m.op("Gemm", y, m.random(5, 24), transB=1)
+    m.write([y])
+
+    m = Model("vector", ["batch", 6])
+    y = m.op("Clip", m.op("MatMul", "input", m.random(6, 8)), "", m.array(0.75))
+    z = m.op("MatMul", y, m.random(8, 8))
+    y = m.op("Relu", m.op("Add", y, z))
+    m.write([m.op("Gemm", y, m.random(8, 3))])
+
+
+if __name__ == "__main__":
+    for build in (convolutions, pads, pools, additions, joins, connected):
+        build()

@@ -1,0 +1,76 @@
+package onnx
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// UnsupportedOp is an operator that Import cannot map, and the nodes that use it.
+type UnsupportedOp struct {
+	Op    string
+	Nodes []string
+}
+
+// UnsupportedError lists every operator of a network that Import cannot map, each once.
+type UnsupportedError struct {
+	Ops []UnsupportedOp
+}
+
+// shownNodes is how many nodes of one operator the error's text names.
+const shownNodes = 8
+
+func (e *UnsupportedError) Error() string {
+	var b strings.Builder
+	b.WriteString("unsupported operators: ")
+	for i, op := range e.Ops {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		shown := op.Nodes[:min(len(op.Nodes), shownNodes)]
+		fmt.Fprintf(&b, "%s x%d (%s", op.Op, len(op.Nodes), strings.Join(shown, ", "))
+		if more := len(op.Nodes) - len(shown); more > 0 {
+			fmt.Fprintf(&b, ", and %d more", more)
+		}
+		b.WriteString(")")
+	}
+	fmt.Fprintf(&b, "; supported are %s", strings.Join(Supported(), ", "))
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrUnsupported) hold.
+func (e *UnsupportedError) Is(target error) bool { return target == ErrUnsupported }
+
+// Supported lists the operators that Import maps, in alphabetical order.
+func Supported() []string {
+	names := make([]string, 0, len(lowerings))
+	for name := range lowerings {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func unsupported(nodes []*onnxpb.NodeProto) error {
+	var e UnsupportedError
+	at := map[string]int{}
+	for _, n := range nodes {
+		op := opName(n)
+		if _, ok := lowerings[op]; ok {
+			continue
+		}
+		i, seen := at[op]
+		if !seen {
+			i = len(e.Ops)
+			at[op] = i
+			e.Ops = append(e.Ops, UnsupportedOp{Op: op})
+		}
+		e.Ops[i].Nodes = append(e.Ops[i].Nodes, fmt.Sprintf("%q", nodeName(n)))
+	}
+	if len(e.Ops) == 0 {
+		return nil
+	}
+	return &e
+}

@@ -1,0 +1,87 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// Calibrate runs images (H x W x C each) through the graph in float32 and gives the largest |x| of
+// each tensor, which does not depend on the number of workers.
+func Calibrate(g *graph.Graph, images [][]float32, o Options) ([]float64, error) {
+	o = o.defaults()
+	if len(images) == 0 {
+		return nil, fmt.Errorf("network %s: %w: there are no images", g.Name, ErrCalibration)
+	}
+	first, err := graph.NewRunner(g)
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", g.Name, err)
+	}
+	workers := o.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	workers = min(workers, len(images))
+	var (
+		next  atomic.Int64
+		wait  sync.WaitGroup
+		found = make([][]float64, workers)
+		errs  = make([]error, workers)
+	)
+	for w := range workers {
+		found[w] = make([]float64, len(g.Tensors))
+		runner := first
+		if w > 0 {
+			runner = first.Clone()
+		}
+		wait.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(images) && errs[w] == nil; i = next.Add(1) - 1 {
+				errs[w] = observe(runner, images[i], found[w], o.InputRange, int(i))
+			}
+		})
+	}
+	wait.Wait()
+	ranges := make([]float64, len(g.Tensors))
+	for w := range workers {
+		if errs[w] != nil {
+			return nil, fmt.Errorf("network %s: %w", g.Name, errs[w])
+		}
+		for t, v := range found[w] {
+			ranges[t] = max(ranges[t], v)
+		}
+	}
+	return ranges, nil
+}
+
+func observe(r *graph.Runner, image []float32, ranges []float64, inputRange float64, i int) error {
+	for p, v := range image {
+		if !(math.Abs(float64(v)) <= inputRange) {
+			return fmt.Errorf("%w: image %d: element %d is %v, the input's range is %v", ErrCalibration, i, p, v, inputRange)
+		}
+	}
+	tensors, err := r.Run(image)
+	if err != nil {
+		return fmt.Errorf("image %d: %w", i, err)
+	}
+	for t, values := range tensors {
+		largest := float32(0)
+		for _, v := range values {
+			if v > largest {
+				largest = v
+			} else if -v > largest {
+				largest = -v
+			} else if v != v {
+				largest = float32(math.Inf(1))
+			}
+		}
+		if math.IsInf(float64(largest), 0) {
+			return fmt.Errorf("%w: image %d: tensor %d is not finite", ErrCalibration, i, t)
+		}
+		ranges[t] = max(ranges[t], float64(largest))
+	}
+	return nil
+}

@@ -1,0 +1,482 @@
+package quant
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// What Quantise and Check refuse. Every error wraps one of these and names the layer.
+var (
+	ErrOverflow    = errors.New("an accumulator could overflow")
+	ErrRange       = errors.New("a number does not fit its field")
+	ErrCalibration = errors.New("the calibration data is unusable")
+)
+
+// Limits of the NPU's fields (hw/abi).
+const (
+	MaxShift    = 47
+	MaxResShift = 31
+	MaxAvgMul   = 1<<17 - 1
+	MaxAvgShift = 47
+
+	minFrac, maxFrac = -24, 24 // of a tensor
+	maxWFrac         = 40      // of weights; smaller ones are zero for every purpose
+	maxIdentity      = 14      // an identity weight of 1 << WFrac is an int16
+	avgGain          = 8       // fraction bits that an average may have more than its input
+	minAvgMul        = 1 << 8  // smallest M of a table: fewer bits would distort large windows
+)
+
+// Options of Quantise; the zero value is useful.
+type Options struct {
+	// InputRange is the largest |x| of the network's input, which fixes its fraction; 1 if 0.
+	InputRange float64
+	// Headroom multiplies what calibration saw, so that unseen images saturate less often; 1.25 if 0.
+	// Bounds known from a clamp need none.
+	Headroom float64
+	// MinWeightBits is how many bits the largest weight of a layer must keep when the overflow proof
+	// takes fraction bits away; 6 if 0.
+	MinWeightBits int
+	// Workers is the number of goroutines that calibrate; one a processor if 0.
+	Workers int
+}
+
+func (o Options) defaults() Options {
+	if o.InputRange == 0 {
+		o.InputRange = 1
+	}
+	if o.Headroom == 0 {
+		o.Headroom = 1.25
+	}
+	if o.MinWeightBits == 0 {
+		o.MinWeightBits = 6
+	}
+	return o
+}
+
+// Quantise chooses fractions from calibration images (H x W x C each) and turns every layer into
+// integers that Check accepts.
+func Quantise(g *graph.Graph, calibration [][]float32, o Options) (*Network, error) {
+	ranges, err := Calibrate(g, calibration, o)
+	if err != nil {
+		return nil, err
+	}
+	return QuantiseRanges(g, ranges, o)
+}
+
+// QuantiseRanges is Quantise with the largest |x| of each tensor already known.
+func QuantiseRanges(g *graph.Graph, ranges []float64, o Options) (*Network, error) {
+	o = o.defaults()
+	if err := g.Check(); err != nil {
+		return nil, fmt.Errorf("network %s: %w", g.Name, err)
+	}
+	if len(ranges) != len(g.Tensors) {
+		return nil, fmt.Errorf("network %s: %w: %d ranges for %d tensors", g.Name, ErrCalibration, len(ranges), len(g.Tensors))
+	}
+	if !(o.InputRange > 0) || math.IsInf(o.InputRange, 0) || !(o.Headroom >= 1) || math.IsInf(o.Headroom, 0) ||
+		o.MinWeightBits < 1 || o.MinWeightBits > 15 {
+		return nil, fmt.Errorf("network %s: %w: input range %v, headroom %v, weight bits %d", g.Name, ErrRange,
+			o.InputRange, o.Headroom, o.MinWeightBits)
+	}
+	for t, r := range ranges {
+		if !(r >= 0) || math.IsInf(r, 0) {
+			return nil, fmt.Errorf("network %s: %w: the range of tensor %q is %v", g.Name, ErrCalibration, g.Tensors[t].Name, r)
+		}
+	}
+	s := newSolver(g, ranges, o)
+	n, err := s.solve()
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", g.Name, err)
+	}
+	return n, n.Check()
+}
+
+// solver lowers fractions until every layer's shifts fit and every proof holds.
+type solver struct {
+	g     *graph.Graph
+	o     Options
+	group []int // tensors of one group share a fraction
+	frac  []int // by group
+	wfrac []int // by node, once known
+	known []key // what wfrac was computed for
+}
+
+type key struct {
+	in, out, res int
+	valid        bool
+}
+
+func newSolver(g *graph.Graph, ranges []float64, o Options) *solver {
+	s := &solver{
+		g: g, o: o,
+		group: make([]int, len(g.Tensors)), frac: make([]int, len(g.Tensors)),
+		wfrac: make([]int, len(g.Nodes)), known: make([]key, len(g.Nodes)),
+	}
+	for t := range s.group {
+		s.group[t] = t
+	}
+	for n := range g.Nodes {
+		node := &g.Nodes[n]
+		if node.Op == graph.Concat || node.Op == graph.MaxPool {
+			for _, t := range node.Inputs {
+				s.group[s.root(int(t))] = s.root(int(node.Output))
+			}
+		}
+	}
+	for t := range s.group {
+		s.group[t] = s.root(t)
+	}
+	bound := make([]float64, len(g.Tensors))
+	for t := range bound {
+		bound[t] = ranges[t] * o.Headroom
+	}
+	bound[g.Input] = o.InputRange
+	for n := range g.Nodes {
+		node := &g.Nodes[n]
+		hard := max(math.Abs(float64(node.ClampLo)), math.Abs(float64(node.ClampHi)))
+		bound[node.Output] = min(bound[node.Output], hard)
+	}
+	for t := range s.frac {
+		s.frac[t] = maxFrac
+	}
+	for t, b := range bound {
+		if b == 0 {
+			b = 1 // never seen to be anything else: any fraction is as good
+		}
+		s.frac[s.group[t]] = min(s.frac[s.group[t]], fraction(b, maxFrac))
+	}
+	return s
+}
+
+func (s *solver) root(t int) int {
+	for s.group[t] != t {
+		t = s.group[t]
+	}
+	return t
+}
+
+// fraction is the largest F up to most with round(x * 2^F) <= 32767.
+func fraction(x float64, most int) int {
+	_, exponent := math.Frexp(x)
+	f := min(15-exponent, most)
+	if math.Round(math.Ldexp(x, f)) > math.MaxInt16 {
+		f--
+	}
+	return f
+}
+
+func (s *solver) of(t graph.TensorID) int { return s.frac[s.group[t]] }
+
+// lower takes a tensor, and what shares its scale, down to fraction f; it tells whether that
+// changed anything.
+func (s *solver) lower(n int, t graph.TensorID, f int) (bool, error) {
+	g := s.group[t]
+	if s.frac[g] <= f {
+		return false, nil
+	}
+	if f < minFrac {
+		return false, fmt.Errorf("layer %d (%q): %w: tensor %q would need %d fraction bits, at least %d are supported",
+			n, s.g.Nodes[n].Name, ErrRange, s.g.Tensors[t].Name, f, minFrac)
+	}
+	s.frac[g] = f
+	return true, nil
+}
+
+func (s *solver) solve() (*Network, error) {
+	for t, f := range s.frac {
+		if s.group[t] == t && f < minFrac {
+			return nil, fmt.Errorf("tensor %q: %w: its values need %d fraction bits, at least %d are supported",
+				s.g.Tensors[t].Name, ErrRange, f, minFrac)
+		}
+	}
+	// Fractions only fall, and stop at minFrac: this ends.
+	for changed := true; changed; {
+		changed = false
+		for n := range s.g.Nodes {
+			c, err := s.settle(n)
+			if err != nil {
+				return nil, err
+			}
+			changed = changed || c
+		}
+	}
+	net := &Network{Graph: s.g, Frac: make([]int, len(s.g.Tensors)), Layers: make([]Layer, len(s.g.Nodes))}
+	for t := range net.Frac {
+		net.Frac[t] = s.of(graph.TensorID(t))
+	}
+	for n := range s.g.Nodes {
+		if err := s.build(n, &net.Layers[n]); err != nil {
+			return nil, err
+		}
+	}
+	return net, nil
+}
+
+// settle lowers fractions until node n can be computed; it tells whether anything changed.
+func (s *solver) settle(n int) (bool, error) {
+	node := &s.g.Nodes[n]
+	switch node.Op {
+	case graph.Conv:
+		return s.settleConv(n)
+	case graph.Add:
+		return s.settleAdd(n)
+	case graph.AvgPool:
+		return s.settleAvg(n)
+	}
+	return false, nil
+}
+
+func (s *solver) settleConv(n int) (bool, error) {
+	node := &s.g.Nodes[n]
+	if err := s.chooseWeights(n); err != nil {
+		return false, err
+	}
+	acc := s.wfrac[n] + s.of(node.Inputs[0])
+	// A left shift does not exist: an output or a residual finer than the accumulator is coarsened.
+	changed, err := s.lower(n, node.Output, acc)
+	if err != nil || node.Residual == graph.None {
+		return changed, err
+	}
+	c, err := s.lower(n, node.Residual, acc)
+	return changed || c, err
+}
+
+// chooseWeights finds the most fraction bits that weights of node n can have.
+func (s *solver) chooseWeights(n int) error {
+	node := &s.g.Nodes[n]
+	k := key{in: s.of(node.Inputs[0]), out: s.of(node.Output), valid: true}
+	if node.Residual != graph.None {
+		k.res = s.of(node.Residual)
+	}
+	if s.known[n] == k {
+		return nil
+	}
+	largest := 0.0
+	for _, w := range node.Weights {
+		largest = max(largest, math.Abs(float64(w)))
+	}
+	w := 15
+	if largest > 0 {
+		w = fraction(largest, maxWFrac)
+	}
+	for ; ; w-- {
+		reason := s.refusal(n, k, w)
+		if reason == nil {
+			break
+		}
+		// One bit less must leave the largest weight its bits, all-zero weights have none to lose.
+		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < s.o.MinWeightBits || w < -maxWFrac {
+			return fmt.Errorf("layer %d (%q): %w; with %d weight fraction bits the largest weight has %d bits, and it must keep %d",
+				n, node.Name, reason, w, magnitudeBits(largest, w), s.o.MinWeightBits)
+		}
+	}
+	s.wfrac[n], s.known[n] = w, k
+	return nil
+}
+
+func magnitudeBits(x float64, frac int) int {
+	v := math.Round(math.Ldexp(x, frac))
+	if v < 1 {
+		return 0
+	}
+	_, e := math.Frexp(v)
+	return e
+}
+
+// refusal says why weights of node n cannot have w fraction bits, nil where they can.
+func (s *solver) refusal(n int, k key, w int) error {
+	node := &s.g.Nodes[n]
+	acc := w + k.in
+	if acc-k.out > MaxShift {
+		return fmt.Errorf("%w: a shift of %d, at most %d is possible", ErrRange, acc-k.out, MaxShift)
+	}
+	l := Layer{WFrac: w}
+	if node.Residual != graph.None {
+		// A negative shift is cured by a coarser residual, which settleConv sees to.
+		if l.ResShift = max(acc-k.res, 0); l.ResShift > MaxResShift {
+			return fmt.Errorf("%w: a residual shift of %d, at most %d is possible", ErrRange, l.ResShift, MaxResShift)
+		}
+	}
+	if err := biases(&l, node, acc); err != nil {
+		return err
+	}
+	quantiseWeights(&l, node)
+	return prove(node, &l, 0).refusal()
+}
+
+func quantiseWeights(l *Layer, node *graph.Node) {
+	l.Weights = make([]int16, len(node.Weights))
+	scale := math.Ldexp(1, l.WFrac)
+	for i, w := range node.Weights {
+		l.Weights[i] = saturate(math.Round(float64(w) * scale))
+	}
+}
+
+func biases(l *Layer, node *graph.Node, acc int) error {
+	l.Bias = make([]int32, len(node.Bias))
+	for c, b := range node.Bias {
+		v := math.Round(math.Ldexp(float64(b), acc))
+		if math.Abs(v) > math.MaxInt32 {
+			return fmt.Errorf("%w: channel %d: the bias %v has %d fraction bits in the accumulator and needs more than 32 bits",
+				ErrOverflow, c, b, acc)
+		}
+		l.Bias[c] = int32(v)
+	}
+	return nil
+}
+
+func saturate(v float64) int16 {
+	return int16(min(max(v, math.MinInt16), math.MaxInt16))
+}
+
+func (s *solver) settleAdd(n int) (bool, error) {
+	node := &s.g.Nodes[n]
+	a, b := node.Inputs[0], node.Inputs[1]
+	changed := false
+	// The identity's weight and the residual's shift both stay below 2^18, so that the sum does below
+	// 2^35.
+	for _, limit := range []struct {
+		tensor graph.TensorID
+		most   int
+	}{
+		{b, s.of(a) + maxIdentity},
+		{node.Output, s.of(a) + maxIdentity},
+		{a, s.of(b) + 18},
+		{a, s.of(node.Output) + MaxShift - maxIdentity},
+	} {
+		c, err := s.lower(n, limit.tensor, limit.most)
+		if err != nil {
+			return changed, err
+		}
+		changed = changed || c
+	}
+	s.wfrac[n] = max(0, s.of(b)-s.of(a), s.of(node.Output)-s.of(a))
+	if rs := s.of(a) + s.wfrac[n] - s.of(b); rs > 18 {
+		c, err := s.lower(n, node.Output, s.of(b)+18)
+		return changed || c, err
+	}
+	return changed, nil
+}
+
+func (s *solver) settleAvg(n int) (bool, error) {
+	node := &s.g.Nodes[n]
+	if err := prove(node, &Layer{}, node.Window.KH*node.Window.KW).refusal(); err != nil {
+		return false, fmt.Errorf("layer %d (%q): %w", n, node.Name, err)
+	}
+	divisors, err := s.divisors(n)
+	if err != nil {
+		return false, err
+	}
+	e := exponent(divisors)
+	in, out := node.Inputs[0], node.Output
+	changed, err := s.lower(n, out, s.of(in)+min(avgGain, e-1))
+	if err != nil {
+		return changed, err
+	}
+	c, err := s.lower(n, in, s.of(out)+MaxAvgShift-e)
+	return changed || c, err
+}
+
+// divisors maps the pixels under a window, which is what the hardware counts, to what the average
+// divides by.
+func (s *solver) divisors(n int) (map[int]int, error) {
+	node := &s.g.Nodes[n]
+	out := s.g.Tensors[node.Output]
+	divisors := map[int]int{}
+	for y := range out.H {
+		for x := range out.W {
+			taps, d := s.g.Taps(n, y, x), s.g.Divisor(n, y, x)
+			if before, seen := divisors[taps]; seen && before != d {
+				return nil, fmt.Errorf("layer %d (%q): %w: windows of %d pixels are divided by %d and by %d, the hardware divides by a number that depends on the pixels",
+					n, node.Name, ErrRange, taps, before, d)
+			}
+			divisors[taps] = d
+		}
+	}
+	return divisors, nil
+}
+
+// exponent is e for which 2^e / n lies in (2^15, 2^16] for the smallest divisor n.
+func exponent(divisors map[int]int) int {
+	least := math.MaxInt
+	for _, d := range divisors {
+		least = min(least, d)
+	}
+	return 15 + magnitudeBits(float64(least), 0)
+}
+
+func (s *solver) build(n int, l *Layer) error {
+	node := &s.g.Nodes[n]
+	out := s.of(node.Output)
+	l.ClampLo, l.ClampHi = clampBound(node.ClampLo, out), clampBound(node.ClampHi, out)
+	switch node.Op {
+	case graph.Conv:
+		l.WFrac = s.wfrac[n]
+		acc := l.WFrac + s.of(node.Inputs[0])
+		l.Shift = acc - out
+		if node.Residual != graph.None {
+			l.ResShift = acc - s.of(node.Residual)
+		}
+		quantiseWeights(l, node)
+		return biases(l, node, acc)
+	case graph.Add:
+		l.WFrac = s.wfrac[n]
+		acc := l.WFrac + s.of(node.Inputs[0])
+		l.Shift, l.ResShift = acc-out, acc-s.of(node.Inputs[1])
+	case graph.AvgPool:
+		return s.buildAvg(n, l)
+	}
+	return nil
+}
+
+func clampBound(v float32, frac int) int16 {
+	if math.IsInf(float64(v), 0) {
+		return saturate(float64(v))
+	}
+	return saturate(math.Round(math.Ldexp(float64(v), frac)))
+}
+
+func (s *solver) buildAvg(n int, l *Layer) error {
+	node := &s.g.Nodes[n]
+	divisors, err := s.divisors(n)
+	if err != nil {
+		return err
+	}
+	e := exponent(divisors)
+	l.AvgShift = e - (s.of(node.Output) - s.of(node.Inputs[0]))
+	same := map[int]bool{}
+	for _, d := range divisors {
+		same[d] = true
+	}
+	if len(same) == 1 {
+		for d := range same {
+			l.AvgMul = int(math.Round(math.Ldexp(1, e) / float64(d)))
+		}
+		return nil
+	}
+	l.AvgTable = make([]int32, node.Window.KH*node.Window.KW+1)
+	for taps, d := range divisors {
+		m := int32(math.Round(math.Ldexp(1, e) / float64(d)))
+		if m < minAvgMul {
+			return fmt.Errorf("layer %d (%q): %w: averages over %d and fewer pixels are too far apart for one shift",
+				n, node.Name, ErrRange, taps)
+		}
+		l.AvgTable[taps] = m
+	}
+	return nil
+}
+
+// Input quantises one image into dst, which must be as long.
+func (n *Network) Input(dst []int16, x []float32) {
+	scale := math.Ldexp(1, n.Frac[n.Graph.Input])
+	for i, v := range x {
+		dst[i] = saturate(math.Round(float64(v) * scale))
+	}
+}
+
+// Value is what an element of tensor t stands for.
+func (n *Network) Value(t graph.TensorID, element int16) float64 {
+	return math.Ldexp(float64(element), -n.Frac[t])
+}

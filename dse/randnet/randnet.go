@@ -1,0 +1,470 @@
+// Package randnet draws small random networks for differential tests: one to three layers of any
+// geometry and a head or two, already quantised and compiled. Everything follows from the seed.
+//
+// The numbers are chosen to reach the corners: sums near the accumulator's limit, saturation,
+// rounding, clamps, extreme inputs.
+package randnet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/compile"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Options say what the hardware under test has.
+type Options struct {
+	Residual bool
+	MaxPool  bool
+	AvgPool  bool // with one divisor
+	AvgTable bool // with a divisor that varies at the borders
+	Groups   bool // grouped, depthwise: channel windows
+	Concat   bool
+	Add      bool // that no convolution took
+	Exits    bool // sometimes a second exit
+
+	MaxLayers int   // of the body; 3 if 0
+	MaxMACs   int64 // of the network; 2 million if 0
+	MaxSide   int   // of a feature map; 24 if 0
+	Compile   compile.Options
+}
+
+// All is everything the compiler can make.
+func All() Options {
+	return Options{
+		Residual: true, MaxPool: true, AvgPool: true, AvgTable: true, Groups: true, Concat: true, Add: true, Exits: true,
+	}
+}
+
+// Net is a random network.
+type Net struct {
+	Seed   uint64
+	Quant  *quant.Network
+	Bundle *bundle.Bundle
+}
+
+// attempts bounds the draws until one fits the design.
+const attempts = 200
+
+// New draws a network from the seed. Draws that do not fit the design are dropped and drawn again;
+// any other failure of the compiler is an error that names the seed.
+func New(seed uint64, d configs.Design, o Options) (*Net, error) {
+	if o.MaxLayers == 0 {
+		o.MaxLayers = 3
+	}
+	if o.MaxMACs == 0 {
+		o.MaxMACs = 2_000_000
+	}
+	if o.MaxSide == 0 {
+		o.MaxSide = 24
+	}
+	o.Compile.AvgTable = o.AvgTable
+	rng := rand.New(rand.NewPCG(seed, 0x736c75696365))
+	var last error
+	for range attempts {
+		q, err := draw(rng, d, o)
+		if err != nil {
+			last = err
+			continue
+		}
+		q.Graph.Name = fmt.Sprintf("random-%d", seed)
+		b, err := compile.Compile(q, d, o.Compile)
+		if err == nil {
+			return &Net{Seed: seed, Quant: q, Bundle: b}, nil
+		}
+		if !errors.Is(err, mapping.ErrNoFit) && !errors.Is(err, cost.ErrGeom) {
+			return nil, fmt.Errorf("random network, seed %d: %w", seed, err)
+		}
+		last = err
+	}
+	return nil, fmt.Errorf("random network, seed %d: nothing fits after %d draws: %w", seed, attempts, last)
+}
+
+// Input draws one image for a bundle: the full range, small values, or only the extremes.
+func Input(rng *rand.Rand, b *bundle.Bundle) []int16 {
+	n := b.Network.InH * b.Network.InW * b.Network.InC
+	image := make([]int16, n)
+	mode := rng.IntN(4)
+	for i := range image {
+		switch mode {
+		case 0:
+			image[i] = int16(rng.IntN(201) - 100)
+		case 1:
+			image[i] = []int16{math.MinInt16, math.MaxInt16, -1, 0, 1}[rng.IntN(5)]
+		default:
+			image[i] = int16(rng.Uint32())
+		}
+	}
+	return image
+}
+
+// errDraw is a draw that cannot be used.
+var errDraw = errors.New("draw beyond the limits")
+
+// builder grows a quantised graph.
+type builder struct {
+	rng *rand.Rand
+	d   configs.Design
+	o   Options
+	g   *graph.Graph
+	q   *quant.Network
+	seg int
+}
+
+func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
+	b := &builder{rng: rng, d: d, o: o, g: &graph.Graph{}, q: &quant.Network{}}
+	b.q.Graph = b.g
+	side := func() int {
+		if rng.IntN(4) == 0 {
+			return 1 + rng.IntN(min(4, o.MaxSide))
+		}
+		return 1 + rng.IntN(o.MaxSide)
+	}
+	t := b.tensor(side(), side(), b.channels(), rng.IntN(16))
+	b.g.Input = t
+	layers := 1 + rng.IntN(o.MaxLayers)
+	cut := -1
+	if o.Exits && layers > 1 && rng.IntN(3) == 0 {
+		cut = 1 + rng.IntN(layers-1)
+	}
+	for i := range layers {
+		if i == cut {
+			if err := b.exit(t); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if t, err = b.layer(t); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.exit(t); err != nil {
+		return nil, err
+	}
+	if b.g.TotalMACs() > o.MaxMACs {
+		return nil, fmt.Errorf("%w: %d MACs", errDraw, b.g.TotalMACs())
+	}
+	return b.q, nil
+}
+
+// channels draws a number of channels, around the sizes where tiles end.
+func (b *builder) channels() int {
+	switch b.rng.IntN(5) {
+	case 0:
+		return 1 + b.rng.IntN(3)
+	case 1:
+		return max(1, b.d.TP-1+b.rng.IntN(3))
+	case 2:
+		return max(1, b.d.TC-1+b.rng.IntN(3))
+	case 3:
+		return 1 + b.rng.IntN(2*b.d.TC+3)
+	}
+	return 1 + b.rng.IntN(b.d.TC)
+}
+
+func (b *builder) tensor(h, w, c, frac int) graph.TensorID {
+	id := graph.TensorID(len(b.g.Tensors))
+	b.g.Tensors = append(b.g.Tensors, graph.Tensor{Name: fmt.Sprintf("t%d", id), H: h, W: w, C: c})
+	b.q.Frac = append(b.q.Frac, frac)
+	return id
+}
+
+func (b *builder) node(n graph.Node, l quant.Layer) {
+	n.Name = fmt.Sprintf("n%d", len(b.g.Nodes))
+	n.ClampLo, n.ClampHi = float32(math.Inf(-1)), float32(math.Inf(1))
+	b.g.Nodes = append(b.g.Nodes, n)
+	b.q.Layers = append(b.q.Layers, l)
+	b.g.Segment = append(b.g.Segment, b.seg)
+}
+
+// layer appends one layer, or the few that make a concatenation.
+func (b *builder) layer(t graph.TensorID) (graph.TensorID, error) {
+	r := b.rng.IntN(100)
+	switch {
+	case b.o.MaxPool && r < 12:
+		return b.pool(t, graph.MaxPool)
+	case b.o.AvgPool && r < 24:
+		return b.pool(t, graph.AvgPool)
+	case b.o.Concat && r < 36:
+		return b.concat(t)
+	case b.o.Add && r < 42:
+		return b.add(t)
+	case b.o.Residual && r < 58:
+		return b.residual(t)
+	}
+	return b.conv(t, b.window(t, true), b.channels(), nil, graph.None)
+}
+
+// axis draws kernel, stride and padding for n pixels, and gives the output's size.
+func (b *builder) axis(n int) (k, s, before, after, out int) {
+	k = 1 + b.rng.IntN(7)
+	if b.rng.IntN(3) == 0 {
+		k = 1 + 2*b.rng.IntN(2)
+	}
+	s = 1 + b.rng.IntN(3)
+	if b.rng.IntN(2) == 0 {
+		s = 1
+	}
+	before, after = b.rng.IntN(k), b.rng.IntN(k)
+	if n+before+after < k {
+		k, before, after = min(k, n), 0, 0
+	}
+	return k, s, before, after, (n+before+after-k)/s + 1
+}
+
+type window struct {
+	graph.Window
+	h, w int // of the output
+}
+
+// window draws a geometry; not strided where the output is to have the input's size.
+func (b *builder) window(t graph.TensorID, strided bool) window {
+	in := b.g.Tensors[t]
+	if !strided {
+		kh, kw := 1+2*b.rng.IntN(4), 1+2*b.rng.IntN(4)
+		w := graph.Window{KH: kh, KW: kw, SH: 1, SW: 1, PT: kh / 2, PB: kh / 2, PL: kw / 2, PR: kw / 2}
+		return window{w, in.H, in.W}
+	}
+	var w window
+	w.KH, w.SH, w.PT, w.PB, w.h = b.axis(in.H)
+	w.KW, w.SW, w.PL, w.PR, w.w = b.axis(in.W)
+	return w
+}
+
+// clamps draws none, ReLU, a ReLU6 or anything.
+func (b *builder) clamps() (lo, hi int16) {
+	switch b.rng.IntN(4) {
+	case 0:
+		return math.MinInt16, math.MaxInt16
+	case 1:
+		return 0, math.MaxInt16
+	case 2:
+		return 0, int16(b.rng.IntN(1 << 15))
+	}
+	lo, hi = int16(b.rng.Uint32()), int16(b.rng.Uint32())
+	return min(lo, hi), max(lo, hi)
+}
+
+// accLimit keeps sum|w| * 32768 + |bias| + residual below the proof's 2^35.
+const accLimit = 1 << 34
+
+// conv appends a convolution. outFrac fixes the output's fraction where it is not nil.
+func (b *builder) conv(t graph.TensorID, w window, outC int, outFrac *int, res graph.TensorID) (graph.TensorID, error) {
+	in := b.g.Tensors[t]
+	groups := 1
+	if b.o.Groups && b.rng.IntN(5) == 0 {
+		outC = in.C * (1 + b.rng.IntN(2))
+		if res != graph.None {
+			outC = b.g.Tensors[res].C
+		}
+		for _, n := range []int{in.C, 2, 3, 4} {
+			if in.C%n == 0 && outC%n == 0 {
+				groups = n
+				break
+			}
+		}
+	}
+	p := w.KH * w.KW * in.C / groups
+	if macs := int64(w.h) * int64(w.w) * int64(outC) * int64(p); macs > b.o.MaxMACs {
+		return 0, fmt.Errorf("%w: %d MACs", errDraw, macs)
+	}
+	l := quant.Layer{Weights: make([]int16, outC*p), Bias: make([]int32, outC)}
+	b.weights(l.Weights, p)
+	for i := range l.Bias {
+		l.Bias[i] = int32(b.rng.Uint32()) >> b.rng.IntN(31)
+	}
+	// A shift that leaves most outputs inside 16 bits, give or take; now and then anything.
+	mean := 0.0
+	for _, v := range l.Weights {
+		mean += math.Abs(float64(v)) / float64(len(l.Weights))
+	}
+	l.Shift = max(0, min(47, bits.Len64(uint64(mean*math.Sqrt(float64(p))))+b.rng.IntN(7)-3))
+	if b.rng.IntN(16) == 0 {
+		l.Shift = b.rng.IntN(48)
+	}
+	l.ClampLo, l.ClampHi = b.clamps()
+
+	acc := b.q.Frac[t] + b.rng.IntN(8)
+	if outFrac != nil {
+		acc = *outFrac + l.Shift
+	}
+	if res != graph.None {
+		l.ResShift = max(0, min(17, l.Shift+b.rng.IntN(5)-2))
+		acc = b.q.Frac[res] + l.ResShift
+	}
+	l.WFrac = acc - b.q.Frac[t]
+	out := b.tensor(w.h, w.w, outC, acc-l.Shift)
+	b.node(graph.Node{
+		Op: graph.Conv, Inputs: []graph.TensorID{t}, Output: out, Window: w.Window, Groups: groups, Residual: res,
+		Weights: make([]float32, len(l.Weights)), Bias: make([]float32, outC),
+	}, l)
+	return out, nil
+}
+
+// weights draws weights whose rows of p sum to less than the accumulator allows.
+func (b *builder) weights(w []int16, p int) {
+	limit := accLimit >> 15
+	most := min(math.MaxInt16, max(1, limit/p))
+	mode := b.rng.IntN(4)
+	for i := range w {
+		switch mode {
+		case 0: // small
+			w[i] = int16(b.rng.IntN(15) - 7)
+		case 1: // all at the bound, of any sign
+			w[i] = int16(most)
+			if b.rng.IntN(2) == 0 {
+				w[i] = int16(-most)
+			}
+		case 2: // sparse
+			if b.rng.IntN(4) == 0 {
+				w[i] = int16(b.rng.IntN(2*most+1) - most)
+			}
+		default:
+			w[i] = int16(b.rng.IntN(2*most+1) - most)
+		}
+	}
+	if p <= limit>>16 && b.rng.IntN(2) == 0 {
+		w[b.rng.IntN(len(w))] = math.MinInt16
+	}
+}
+
+// residual appends a convolution that adds its own input or, where shapes differ, a projection.
+func (b *builder) residual(t graph.TensorID) (graph.TensorID, error) {
+	in := b.g.Tensors[t]
+	if b.rng.IntN(2) == 0 {
+		return b.conv(t, b.window(t, false), in.C, nil, t)
+	}
+	w, c := b.window(t, true), b.channels()
+	r, err := b.conv(t, w, c, nil, graph.None)
+	if err != nil {
+		return 0, err
+	}
+	return b.conv(t, w, b.g.Tensors[r].C, nil, r)
+}
+
+func (b *builder) add(t graph.TensorID) (graph.TensorID, error) {
+	in := b.g.Tensors[t]
+	other := t
+	if b.rng.IntN(2) == 0 {
+		var err error
+		if other, err = b.conv(t, b.window(t, false), in.C, nil, graph.None); err != nil {
+			return 0, err
+		}
+		if b.g.Tensors[other].C != in.C {
+			return 0, errDraw
+		}
+	}
+	fa, fb := b.q.Frac[t], b.q.Frac[other]
+	l := quant.Layer{WFrac: max(0, fb-fa) + b.rng.IntN(3)}
+	l.ResShift = l.WFrac + fa - fb
+	if l.WFrac > 14 || l.ResShift > 17 {
+		return 0, errDraw
+	}
+	l.Shift = b.rng.IntN(l.WFrac + 3)
+	l.ClampLo, l.ClampHi = b.clamps()
+	out := b.tensor(in.H, in.W, in.C, l.WFrac+fa-l.Shift)
+	b.node(graph.Node{Op: graph.Add, Inputs: []graph.TensorID{t, other}, Output: out, Residual: graph.None}, l)
+	return out, nil
+}
+
+func (b *builder) pool(t graph.TensorID, op graph.Op) (graph.TensorID, error) {
+	w := b.window(t, true)
+	in := b.g.Tensors[t]
+	// ceil_mode: one more window where it still touches the image.
+	if b.rng.IntN(3) == 0 {
+		if (in.H+w.PT+w.PB-w.KH)%w.SH != 0 && w.h*w.SH-w.PT < in.H {
+			w.h++
+		}
+		if (in.W+w.PL+w.PR-w.KW)%w.SW != 0 && w.w*w.SW-w.PL < in.W {
+			w.w++
+		}
+	}
+	return b.poolOf(t, op, w), nil
+}
+
+func (b *builder) poolOf(t graph.TensorID, op graph.Op, w window) graph.TensorID {
+	l := quant.Layer{}
+	l.ClampLo, l.ClampHi = b.clamps()
+	if op == graph.AvgPool {
+		n := w.KH * w.KW
+		l.AvgShift = 16 + b.rng.IntN(bits.Len(uint(n)))
+		l.AvgMul = min(1<<17-1, (1<<l.AvgShift+n/2)/n)
+		if b.o.AvgTable && b.rng.IntN(2) == 0 && n < b.d.CMax {
+			l.AvgTable = make([]int32, n+1)
+			for i := 1; i <= n; i++ {
+				l.AvgTable[i] = int32(min(1<<17-1, (1<<l.AvgShift+i/2)/i))
+			}
+		}
+	}
+	out := b.tensor(w.h, w.w, b.g.Tensors[t].C, b.q.Frac[t])
+	b.node(graph.Node{Op: op, Inputs: []graph.TensorID{t}, Output: out, Window: w.Window, Residual: graph.None}, l)
+	return out
+}
+
+// concat appends two or three branches of one size and their concatenation; sometimes one is the
+// tensor itself, which has to be copied.
+func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
+	frac := b.q.Frac[t]
+	var parts []graph.TensorID
+	for range 1 + b.rng.IntN(2) {
+		p, err := b.conv(t, b.window(t, false), b.channels(), &frac, graph.None)
+		if err != nil {
+			return 0, err
+		}
+		parts = append(parts, p)
+	}
+	switch {
+	case b.o.MaxPool && b.rng.IntN(2) == 0:
+		parts = append(parts, b.poolOf(t, graph.MaxPool, b.window(t, false)))
+	case b.o.MaxPool && b.rng.IntN(2) == 0:
+		parts = append(parts, t)
+	default:
+		p, err := b.conv(t, b.window(t, false), b.channels(), &frac, graph.None)
+		if err != nil {
+			return 0, err
+		}
+		parts = append(parts, p)
+	}
+	b.rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+	c := 0
+	for _, p := range parts {
+		c += b.g.Tensors[p].C
+	}
+	in := b.g.Tensors[t]
+	out := b.tensor(in.H, in.W, c, frac)
+	b.node(graph.Node{Op: graph.Concat, Inputs: parts, Output: out, Residual: graph.None},
+		quant.Layer{ClampLo: math.MinInt16, ClampHi: math.MaxInt16})
+	return out, nil
+}
+
+// exit appends a head: fully connected over the whole map, or a global pool before.
+func (b *builder) exit(t graph.TensorID) error {
+	in := b.g.Tensors[t]
+	whole := window{graph.Window{KH: in.H, KW: in.W, SH: 1, SW: 1}, 1, 1}
+	if in.H*in.W > 1 {
+		switch r := b.rng.IntN(3); {
+		case r == 0 && b.o.AvgPool:
+			t = b.poolOf(t, graph.AvgPool, whole)
+			whole.KH, whole.KW = 1, 1
+		case r == 1 && b.o.MaxPool:
+			t = b.poolOf(t, graph.MaxPool, whole)
+			whole.KH, whole.KW = 1, 1
+		}
+	}
+	out, err := b.conv(t, whole, 1+b.rng.IntN(12), nil, graph.None)
+	if err != nil {
+		return err
+	}
+	b.g.Exits = append(b.g.Exits, graph.Exit{Name: fmt.Sprintf("exit%d", len(b.g.Exits)), Tensor: out})
+	b.seg++
+	return nil
+}

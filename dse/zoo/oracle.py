@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Run a multi-exit model in onnxruntime and write every exit's logits.
+
+This is the reference that the other implementations of the same model are
+compared with; it shares no code with them. The output is a plain binary, all of
+it little-endian:
+
+    char    magic[4]           "SLOR"
+    uint32  version            1
+    uint32  n_images
+    uint32  n_exits
+    uint32  classes[n_exits]
+    float32 data[]             exit-major: for each exit, for each image, its logits
+
+The exits are the model's outputs in the model's order. The images of --images
+are unsigned bytes and are divided by 255; a .npy file of float32 is taken as it
+is. Layouts: [image][row][column], which gets one channel, or NCHW.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+import idx
+
+MAGIC = b"SLOR"
+VERSION = 1
+BATCH = 256
+
+
+class OracleError(Exception):
+    """Something about the arguments or the files that the user can put right."""
+
+
+def parse_shape(text: str) -> tuple[int, ...]:
+    try:
+        shape = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        shape = ()
+    if len(shape) != 4 or min(shape) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not four positive integers N,C,H,W")
+    return shape
+
+
+def non_negative(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative integer")
+    return int(text)
+
+
+def load_images(path: Path) -> np.ndarray:
+    """Images in NCHW, still unsigned bytes or float32: scaling is done batch by batch."""
+    if not path.is_file():
+        raise OracleError(f"{path}: no such file")
+    if path.suffix == ".npy":
+        try:
+            images = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise OracleError(f"{path}: {error}") from error
+    else:
+        try:
+            images = idx.read_idx(path)
+        except (OSError, ValueError) as error:  # they name the file
+            raise OracleError(str(error)) from error
+    if images.dtype not in (np.uint8, np.float32):
+        raise OracleError(f"{path}: images are {images.dtype}, not uint8 or float32")
+    if images.ndim == 3:
+        images = images[:, None]
+    if images.ndim != 4:
+        raise OracleError(f"{path}: {images.ndim} dimensions, not three or four")
+    return images
+
+
+def load_raw(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    if not path.is_file():
+        raise OracleError(f"{path}: no such file")
+    expected = 4 * math.prod(shape)
+    if path.stat().st_size != expected:
+        raise OracleError(f"{path}: {path.stat().st_size} bytes, the shape needs {expected}")
+    return np.memmap(path, dtype="<f4", mode="r", shape=shape)
+
+
+def select(images: np.ndarray, start: int, count: int | None) -> np.ndarray:
+    total = len(images)
+    end = total if count is None else start + count
+    if start >= total or end > total or end == start:
+        raise OracleError(f"images {start} up to {end} of {total} cannot be selected")
+    return images[start:end]
+
+
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def open_session(path: Path) -> onnxruntime.InferenceSession:
+    if not path.is_file():
+        raise OracleError(f"{path}: no such file")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # errors are raised and reported here
+    try:
+        session = onnxruntime.InferenceSession(
+            str(path), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime's exceptions have no common public base
+        raise OracleError(f"{path}: onnxruntime cannot load it: {one_line(error)}") from error
+    if len(session.get_inputs()) != 1:
+        raise OracleError(f"{path}: {len(session.get_inputs())} inputs, not one")
+    return session
+
+
+def infer(session: onnxruntime.InferenceSession, images: np.ndarray) -> list[np.ndarray]:
+    """The logits of each exit, [image][class]."""
+    name = session.get_inputs()[0].name
+    parts: list[list[np.ndarray]] = [[] for _ in session.get_outputs()]
+    for begin in range(0, len(images), BATCH):
+        batch = np.ascontiguousarray(images[begin : begin + BATCH])
+        # Bytes are scaled in float32, as they were for training.
+        x = batch.astype(np.float32) / np.float32(255) if batch.dtype == np.uint8 else batch
+        try:
+            outputs = session.run(None, {name: x})
+        except Exception as error:  # as above
+            raise OracleError(f"onnxruntime failed on images of shape {x.shape[1:]}: {one_line(error)}") from error
+        for part, output in zip(parts, outputs):
+            part.append(output)
+    exits = [np.concatenate(part) for part in parts]
+    for output, logits in zip(session.get_outputs(), exits):
+        if logits.ndim != 2 or logits.dtype != np.float32:
+            raise OracleError(f"output {output.name}: {logits.dtype} {logits.shape}, not float32 [image][class]")
+    return exits
+
+
+def write(path: Path, exits: list[np.ndarray]) -> None:
+    header = struct.pack("<4sIII", MAGIC, VERSION, len(exits[0]), len(exits))
+    header += struct.pack(f"<{len(exits)}I", *(logits.shape[1] for logits in exits))
+    try:
+        with open(path, "wb") as stream:
+            stream.write(header)
+            for logits in exits:
+                stream.write(logits.astype("<f4").tobytes())
+    except OSError as error:
+        raise OracleError(f"{path}: {error.strerror}") from error
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, required=True)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--images", type=Path, metavar="FILE", help=".npy or idx.gz file")
+    source.add_argument("--raw", type=Path, metavar="FILE", help="little-endian float32, NCHW; needs --shape")
+    parser.add_argument("--shape", type=parse_shape, metavar="N,C,H,W", help="of the --raw file")
+    parser.add_argument("--start", type=non_negative, default=0, help="first image (default 0)")
+    parser.add_argument("--n", type=non_negative, help="number of images (default: all from --start on)")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args(argv)
+    if (args.raw is None) != (args.shape is None):
+        parser.error("--raw and --shape go together")
+    try:
+        images = load_raw(args.raw, args.shape) if args.raw else load_images(args.images)
+        exits = infer(open_session(args.model), select(images, args.start, args.n))
+        write(args.out, exits)
+    except OracleError as error:
+        print(f"oracle.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

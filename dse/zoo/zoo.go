@@ -1,0 +1,48 @@
+// Package zoo holds the networks that come with Sluice, and the reader of the images they are
+// measured on. The networks are trained and exported by the Python programs in this folder; those
+// of structure.py have shapes but no weights, which are drawn from a seed on loading.
+package zoo
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx"
+)
+
+//go:embed *.onnx
+var files embed.FS
+
+const suffix = ".onnx"
+
+// Names lists the networks in alphabetical order.
+func Names() []string {
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return nil
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(path.Base(e.Name()), suffix))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Load imports a network by name; seed fills in weights where the network has none.
+func Load(name string, seed uint64) (*graph.Graph, error) {
+	if !slices.Contains(Names(), name) {
+		return nil, fmt.Errorf("no network %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	f, err := files.Open(name + suffix)
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", name, err)
+	}
+	defer f.Close()
+	return onnx.Import(f, onnx.Options{Name: name, WeightSeed: seed})
+}

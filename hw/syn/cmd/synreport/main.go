@@ -1,0 +1,105 @@
+// Command synreport reads the files of one yosys run (hw/syn/synth.sh), checks them and writes
+// summary.json beside them.
+//
+//	synreport -config small -family xc7 -top npu_top -tool "$(yosys -V)" -sources HASH -dir build/syn/small-xc7
+//
+// Exit codes: 0 ok, 1 the netlist is refused, 2 usage, 3 a file is missing or not understood.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	var r syn.Run
+	fs := flag.NewFlagSet("synreport", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&r.Config, "config", "", "`name` or file of the configuration")
+	fs.StringVar(&r.Family, "family", "xc7", "family of the device")
+	fs.StringVar(&r.Top, "top", "npu_top", "module that was synthesised")
+	fs.StringVar(&r.Tool, "tool", "", "version of yosys")
+	fs.StringVar(&r.Sources, "sources", "", "hash of the RTL")
+	dir := fs.String("dir", "", "folder with stat.txt, mem.txt, words.txt, packed.txt and log")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if fs.NArg() != 0 || r.Config == "" || r.Tool == "" || r.Sources == "" || *dir == "" {
+		fs.Usage()
+		return 2
+	}
+	log, err := read(*dir, &r)
+	if err != nil {
+		fmt.Fprintln(stderr, "synreport:", err)
+		return 3
+	}
+	print(stdout, r)
+	if err := errors.Join(append(syn.BadLines(log), r.Check())...); err != nil {
+		fmt.Fprintf(stderr, "synreport: the netlist of %s is refused:\n%v\n", r.Config, err)
+		return 1
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(*dir, "summary.json"), append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "synreport: write summary:", err)
+		return 3
+	}
+	return 0
+}
+
+// read fills the run from the files in dir and returns yosys' log.
+func read(dir string, r *syn.Run) (string, error) {
+	d, err := configs.Load(r.Config)
+	if err != nil {
+		return "", err
+	}
+	r.Config, r.Design, r.DesignHash = d.Name, d, fmt.Sprintf("%016x", d.Hash())
+	text := map[string]string{}
+	for _, name := range []string{"stat.txt", "mem.txt", "words.txt", "packed.txt", "log"} {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return "", fmt.Errorf("read the run: %w", err)
+		}
+		text[name] = string(raw)
+	}
+	if r.Resources, err = syn.Parse(text["stat.txt"]); err != nil {
+		return "", err
+	}
+	if r.Memories, err = syn.ParseMemories(r.Top, text["mem.txt"], text["log"]); err != nil {
+		return "", err
+	}
+	r.Memories = append(r.Memories, syn.TornMemories(text["words.txt"])...)
+	packed, _, _ := strings.Cut(strings.TrimSpace(text["packed.txt"]), " ")
+	if r.PackedDSP, err = strconv.Atoi(packed); err != nil {
+		return "", fmt.Errorf("read the run: packed.txt: %w", err)
+	}
+	r.CPUSeconds = syn.CPUSeconds(text["log"])
+	return text["log"], nil
+}
+
+func print(w io.Writer, r syn.Run) {
+	u := r.Resources
+	fmt.Fprintf(w, "%s %s %s: synthesised, %s\n", r.Config, r.Family, r.Top, strings.Join(strings.Fields(r.Tool)[:min(2, len(strings.Fields(r.Tool)))], " "))
+	fmt.Fprintf(w, "  DSP %d (accumulating %d), BRAM36 %g (%d x 36K, %d x 18K), URAM %d\n", u.DSP, r.PackedDSP, u.BRAM(), u.BRAM36, u.BRAM18, u.URAM)
+	fmt.Fprintf(w, "  LUT %d (logic %d, memory %d, shift registers %d), FF %d, carry %d, mux %d\n", u.LUTs(), u.LUT, u.LUTRAM, u.SRL, u.FF, u.Carry, u.MuxF)
+	fmt.Fprintf(w, "  yosys took %.0f s of CPU\n", r.CPUSeconds)
+}

@@ -1,0 +1,349 @@
+// Package syn reads what yosys 0.23 says about a synthesised design, counts resources, and holds the
+// result to what the design demands: no construct that yosys misunderstands silently, no latch, no
+// large memory in LUTs or registers, one DSP a MAC.
+//
+// Figures are of synthesis, before placement: a tool that packs LUTs into slices gets to fewer.
+package syn
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// PoolDSP is what the pool's two multipliers of 28 by 17 bits take, two DSPs each (25 by 18 bits on
+// series 7, 27 by 18 on UltraScale+).
+const PoolDSP = 4
+
+// MaxLUTWords is the deepest memory that may lie in LUTs or registers.
+const MaxLUTWords = 64
+
+// Resources is what a netlist uses. LUTs are counted in three kinds, which a device shares.
+type Resources struct {
+	DSP    int `json:"dsp"`
+	BRAM18 int `json:"bram18"` // primitives of 18 Kibit
+	BRAM36 int `json:"bram36"` // primitives of 36 Kibit
+	URAM   int `json:"uram"`
+	LUT    int `json:"lut"` // logic, inverters included
+	FF     int `json:"ff"`
+	Carry  int `json:"carry"`  // CARRY4 (series 7) or CARRY8
+	LUTRAM int `json:"lutram"` // LUTs that are memory
+	SRL    int `json:"srl"`    // LUTs that are shift registers
+	MuxF   int `json:"muxf"`   // MUXF7, MUXF8, MUXF9
+	Latch  int `json:"latch"`
+}
+
+// LUTs is what the device's LUTs are counted against.
+func (r Resources) LUTs() int { return r.LUT + r.LUTRAM + r.SRL }
+
+// BRAM is the block RAM in units of 36 Kibit, as data sheets count; it may end in a half.
+func (r Resources) BRAM() float64 { return float64(r.BRAM36) + float64(r.BRAM18)/2 }
+
+// cells says what one cell of a type adds.
+var cells = map[string]Resources{
+	"DSP48E1": {DSP: 1}, "DSP48E2": {DSP: 1},
+	"RAMB18E1": {BRAM18: 1}, "RAMB18E2": {BRAM18: 1},
+	"RAMB36E1": {BRAM36: 1}, "RAMB36E2": {BRAM36: 1},
+	"URAM288": {URAM: 1},
+	"LUT1":    {LUT: 1}, "LUT2": {LUT: 1}, "LUT3": {LUT: 1}, "LUT4": {LUT: 1}, "LUT5": {LUT: 1}, "LUT6": {LUT: 1},
+	"INV":  {LUT: 1},
+	"FDRE": {FF: 1}, "FDSE": {FF: 1}, "FDCE": {FF: 1}, "FDPE": {FF: 1},
+	"FDRE_1": {FF: 1}, "FDSE_1": {FF: 1}, "FDCE_1": {FF: 1}, "FDPE_1": {FF: 1},
+	"LDCE": {Latch: 1}, "LDPE": {Latch: 1},
+	"CARRY4": {Carry: 1}, "CARRY8": {Carry: 1},
+	"MUXF7": {MuxF: 1}, "MUXF8": {MuxF: 1}, "MUXF9": {MuxF: 1},
+	"RAM32X1S": {LUTRAM: 1}, "RAM64X1S": {LUTRAM: 1}, "RAM128X1S": {LUTRAM: 2}, "RAM256X1S": {LUTRAM: 4},
+	"RAM512X1S": {LUTRAM: 8}, "RAM32X1D": {LUTRAM: 2}, "RAM64X1D": {LUTRAM: 2}, "RAM128X1D": {LUTRAM: 4},
+	"RAM256X1D": {LUTRAM: 8}, "RAM32M": {LUTRAM: 4}, "RAM64M": {LUTRAM: 4}, "RAM32M16": {LUTRAM: 8},
+	"RAM64M8": {LUTRAM: 8}, "RAM32X16DR8": {LUTRAM: 8}, "RAM64X8SW": {LUTRAM: 8},
+	"SRL16E": {SRL: 1}, "SRLC16E": {SRL: 1}, "SRLC32E": {SRL: 1},
+	"BUFG": {}, "IBUF": {}, "OBUF": {}, "OBUFT": {}, "IOBUF": {},
+}
+
+func (r *Resources) add(c Resources, n int) {
+	r.DSP += n * c.DSP
+	r.BRAM18 += n * c.BRAM18
+	r.BRAM36 += n * c.BRAM36
+	r.URAM += n * c.URAM
+	r.LUT += n * c.LUT
+	r.FF += n * c.FF
+	r.Carry += n * c.Carry
+	r.LUTRAM += n * c.LUTRAM
+	r.SRL += n * c.SRL
+	r.MuxF += n * c.MuxF
+	r.Latch += n * c.Latch
+}
+
+var (
+	statModule = regexp.MustCompile(`^=== (\S.*) ===$`)
+	statTotal  = regexp.MustCompile(`^ {3}Number of cells: +(\d+)$`)
+	statCell   = regexp.MustCompile(`^ {5}(\S+) +(\d+)$`)
+)
+
+// Parse reads the text of yosys' `stat` for a flat design. A cell it does not know, several
+// modules, or counts that do not add up are errors: nothing is left out silently.
+func Parse(text string) (Resources, error) {
+	var r Resources
+	modules, total, sum := 0, -1, 0
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if statModule.MatchString(line) {
+			if modules++; modules > 1 {
+				return Resources{}, errors.New("parse stat: more than one module: the design is not flat")
+			}
+			continue
+		}
+		if m := statTotal.FindStringSubmatch(line); m != nil {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				return Resources{}, fmt.Errorf("parse stat: number of cells: %w", err)
+			}
+			total = n
+			continue
+		}
+		m := statCell.FindStringSubmatch(line)
+		if m == nil || total < 0 {
+			continue
+		}
+		c, ok := cells[m[1]]
+		if !ok {
+			return Resources{}, fmt.Errorf("parse stat: unknown cell %s", m[1])
+		}
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			return Resources{}, fmt.Errorf("parse stat: cell %s: %w", m[1], err)
+		}
+		r.add(c, n)
+		sum += n
+	}
+	if modules == 0 || total < 0 {
+		return Resources{}, errors.New("parse stat: no statistics of a module")
+	}
+	if sum != total {
+		return Resources{}, fmt.Errorf("parse stat: the cells listed are %d, the total says %d", sum, total)
+	}
+	return r, nil
+}
+
+// Where a memory went.
+const (
+	InBRAM   = "bram"
+	InURAM   = "uram"
+	InLUTRAM = "lutram"
+	InFF     = "ff"
+)
+
+// Memory is one memory of the RTL.
+type Memory struct {
+	Name  string `json:"name"`
+	Words int    `json:"words"`
+	Width int    `json:"width"` // 0 where it was torn into registers at once
+	In    string `json:"in"`    // InBRAM, InURAM, InLUTRAM or InFF
+}
+
+var (
+	dumpCell  = regexp.MustCompile(`^ *cell \$mem_v2 (\S+)$`)
+	dumpParam = regexp.MustCompile(`^ *parameter (?:signed )?\\(SIZE|WIDTH) (\d+)$`)
+	logMapped = regexp.MustCompile(`^mapping memory (\S+) via (\S+)$`)
+	logFF     = regexp.MustCompile(`^using FF mapping for memory (\S+)$`)
+	wordWire  = regexp.MustCompile(`^(.*)\[(\d+)\]$`)
+)
+
+// ParseMemories joins the dump of all memory cells before they are mapped (`dump t:$mem_v2`) with
+// the log, which says what each became; top is the name of the flat module.
+func ParseMemories(top, dump, log string) ([]Memory, error) {
+	var list []Memory
+	for line := range strings.Lines(dump) {
+		line = strings.TrimRight(line, "\r\n")
+		if m := dumpCell.FindStringSubmatch(line); m != nil {
+			list = append(list, Memory{Name: strings.TrimPrefix(m[1], `\`)})
+			continue
+		}
+		m := dumpParam.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		if len(list) == 0 {
+			return nil, errors.New("parse memories: a parameter without a cell")
+		}
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			return nil, fmt.Errorf("parse memories: %s of %s: %w", m[1], list[len(list)-1].Name, err)
+		}
+		if m[1] == "SIZE" {
+			list[len(list)-1].Words = n
+		} else {
+			list[len(list)-1].Width = n
+		}
+	}
+	in := map[string]string{}
+	for line := range strings.Lines(log) {
+		line = strings.TrimRight(line, "\r\n")
+		if m := logFF.FindStringSubmatch(line); m != nil {
+			in[strings.TrimPrefix(m[1], top+".")] = InFF
+		}
+		if m := logMapped.FindStringSubmatch(line); m != nil {
+			var kind string
+			switch {
+			case strings.Contains(m[2], "_BLOCKRAM_"):
+				kind = InBRAM
+			case strings.Contains(m[2], "_URAM"):
+				kind = InURAM
+			case strings.Contains(m[2], "_LUTRAM_"):
+				kind = InLUTRAM
+			default:
+				return nil, fmt.Errorf("parse memories: %s became the unknown %s", m[1], m[2])
+			}
+			in[strings.TrimPrefix(m[1], top+".")] = kind
+		}
+	}
+	for i := range list {
+		m := &list[i]
+		if m.Words <= 0 || m.Width <= 0 {
+			return nil, fmt.Errorf("parse memories: %s has no size", m.Name)
+		}
+		if m.In = in[m.Name]; m.In == "" {
+			return nil, fmt.Errorf("parse memories: the log does not say what %s became", m.Name)
+		}
+	}
+	return list, nil
+}
+
+// TornMemories finds the memories that yosys tore into a register a word before any mapping
+// ("Replacing memory ... with list of registers"), by their wires: each word is one, its index at
+// the end of its name. wires is the text of `select -list w:*`.
+func TornMemories(wires string) []Memory {
+	words := map[string]int{}
+	sc := bufio.NewScanner(strings.NewReader(wires))
+	for sc.Scan() {
+		m := wordWire.FindStringSubmatch(strings.TrimSpace(sc.Text()))
+		if m == nil || strings.Contains(m[1], "$") {
+			continue
+		}
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			continue // no index of a word has more digits than an int
+		}
+		name := m[1][strings.IndexByte(m[1], '/')+1:]
+		words[name] = max(words[name], n+1)
+	}
+	var list []Memory
+	for name, n := range words {
+		list = append(list, Memory{Name: name, Words: n, In: InFF})
+	}
+	slices.SortFunc(list, func(a, b Memory) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// badText are texts of yosys' log that mean a wrong netlist although yosys goes on.
+var badText = []struct{ text, why string }{
+	{"implicitly declared", "a struct construct that yosys 0.23 reads as an undeclared wire"},
+	{"Latch inferred for signal", "a latch"},
+	{"out of bounds", "a select outside of its vector"},
+	{"is used but has no driver", "a net without a driver"},
+	{"multiple conflicting drivers", "a net with two drivers"},
+	{"found logic loop", "a combinational loop"},
+}
+
+// BadLines are the lines of a log that mean a wrong netlist.
+func BadLines(log string) []error {
+	var errs []error
+	seen := map[string]bool{}
+	for line := range strings.Lines(log) {
+		line = strings.TrimSpace(line)
+		for _, b := range badText {
+			if strings.Contains(line, b.text) && !seen[line] {
+				seen[line] = true
+				errs = append(errs, fmt.Errorf("%s: %s", b.why, line))
+			}
+		}
+	}
+	return errs
+}
+
+// Expect is how many DSPs a design must use; Known is false for modules nothing is demanded of.
+type Expect struct {
+	Array int // the array's, one a MAC
+	Other int
+	Known bool
+}
+
+// ExpectFor says it for a module of a configuration.
+func ExpectFor(d configs.Design, top string) Expect {
+	e := Expect{Array: d.MACs(), Known: true}
+	if d.Stub {
+		e.Array = 0
+	}
+	switch top {
+	case "npu_top", "npu_core":
+		e.Other = PoolDSP
+	case "pe_array":
+	default:
+		return Expect{}
+	}
+	return e
+}
+
+// Run is a synthesis as it is stored: what was made from what, with which tool.
+type Run struct {
+	Config     string         `json:"config"`
+	Design     configs.Design `json:"design"`
+	DesignHash string         `json:"design_hash"`
+	Family     string         `json:"family"`
+	Top        string         `json:"top"`
+	Tool       string         `json:"tool"`
+	Sources    string         `json:"sources_sha256"`
+	Resources  Resources      `json:"resources"`
+	PackedDSP  int            `json:"packed_dsp"` // DSPs that hold their sum's register too
+	Memories   []Memory       `json:"memories"`
+	CPUSeconds float64        `json:"cpu_seconds"` // of yosys
+}
+
+// Check holds a run to what the design demands and gives every reason against it.
+func (r Run) Check() error {
+	var errs []error
+	if r.Resources.Latch > 0 {
+		errs = append(errs, fmt.Errorf("%d latches", r.Resources.Latch))
+	}
+	for _, m := range r.Memories {
+		if m.Words > MaxLUTWords && (m.In == InLUTRAM || m.In == InFF) {
+			errs = append(errs, fmt.Errorf("memory %s of %d words went to %s: more than %d words belong in block RAM",
+				m.Name, m.Words, m.In, MaxLUTWords))
+		}
+	}
+	if e := ExpectFor(r.Design, r.Top); e.Known {
+		if want := e.Array + e.Other; r.Resources.DSP != want {
+			errs = append(errs, fmt.Errorf("%d DSPs, expected %d (%d of the array, %d others)", r.Resources.DSP, want, e.Array, e.Other))
+		}
+		// yosys packs the adder and its register for series 7 only
+		if r.Family == "xc7" && r.PackedDSP != e.Array {
+			errs = append(errs, fmt.Errorf("%d DSPs hold their accumulation, expected the array's %d: adders went to LUTs", r.PackedDSP, e.Array))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+var cpuLine = regexp.MustCompile(`CPU: user ([0-9.]+)s system ([0-9.]+)s`)
+
+// CPUSeconds reads user and system time from the end of a log; 0 where it is not there.
+func CPUSeconds(log string) float64 {
+	all := cpuLine.FindAllStringSubmatch(log, -1)
+	if len(all) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, s := range all[len(all)-1][1:] {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return 0
+		}
+		sum += v
+	}
+	return sum
+}

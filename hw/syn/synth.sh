@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Synthesises a configuration with yosys 0.23 for Xilinx parts:
+#
+#   hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE]
+#
+# CONFIG is a name or a YAML file of hw/configs; --top takes another module than npu_top (it gets
+# those of the configuration's parameters that it has). The result is
+# build/syn/<config>-<family>[-<module>]/ with summary.json, netlist.v, stat.txt and yosys' log; its
+# path is printed. Nothing is done where a hash over the RTL, the parameters, this flow and the
+# version of yosys says that nothing has changed.
+#
+# Fails (status 1, each reason named) where yosys accepted what it does not understand, inferred a
+# latch, put a memory of more than 64 words into LUTs or registers, or used other DSPs than the
+# array's T_P * T_C and the pool's: see hw/syn/README.md. 2: usage, 5: a tool is missing.
+# SLUICE_RTL names other RTL than hw/rtl/*.sv, SLUICE_SYN another folder than build/syn (for tests).
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root"
+
+usage() {
+  echo "usage: hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE]" >&2
+  exit 2
+}
+config=
+family=xc7
+top=npu_top
+while (($#)); do
+  case $1 in
+    --family) (($# >= 2)) || usage; family=$2; shift 2 ;;
+    --top) (($# >= 2)) || usage; top=$2; shift 2 ;;
+    -*) usage ;;
+    *) [[ -z $config ]] || usage; config=$1; shift ;;
+  esac
+done
+[[ -n $config ]] || usage
+[[ $top =~ ^[a-z][a-z0-9_]*$ ]] || usage
+# The commands are those of `synth_xilinx` for the family, read off yosys 0.23 with `echo on`;
+# only the block RAM map is mended (README).
+case $family in
+  xc7)
+    bram_map=brams_xc6v_map.v
+    uram_opt=
+    libmap="-lib +/xilinx/lutrams_xc5v.txt -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_CASCADE -D HAS_CONFLICT_BUG -D HAS_MIXWIDTH_SDP -no-auto-huge"
+    ;;
+  xcup)
+    bram_map=brams_xcu_map.v
+    uram_opt=-uram
+    libmap="-lib +/xilinx/lutrams_xcu.txt -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_MIXWIDTH_SDP -D HAS_ADDRCE -lib +/xilinx/urams.txt"
+    ;;
+  *) usage ;;
+esac
+for tool in yosys go; do
+  command -v "$tool" >/dev/null || { echo "hw/syn/synth.sh: $tool is missing: install the package $tool" >&2; exit 5; }
+done
+tool=$(yosys -V)
+if [[ $tool != "Yosys 0.23 "* ]]; then
+  echo "hw/syn/synth.sh: this flow is written for and checked with Yosys 0.23; here is $tool" >&2
+  exit 5
+fi
+datadir=$(dirname "$(dirname "$(command -v yosys)")")/share/yosys/xilinx
+[[ -f $datadir/$bram_map ]] || { echo "hw/syn/synth.sh: $datadir/$bram_map is missing: reinstall the package yosys" >&2; exit 5; }
+
+if [[ -n ${SLUICE_RTL:-} ]]; then
+  read -ra rtl <<<"$SLUICE_RTL"
+else
+  rtl=(hw/rtl/*.sv)
+fi
+# Packages first; the modules are elaborated once their parameters are known.
+ordered=()
+for f in "${rtl[@]}"; do if [[ $f == *_pkg.sv ]]; then ordered+=("$f"); fi; done
+for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv ]]; then ordered+=("$f"); fi; done
+top_file=
+for f in "${rtl[@]}"; do if [[ $(basename "$f") == "$top.sv" ]]; then top_file=$f; fi; done
+[[ -n $top_file ]] || { echo "hw/syn/synth.sh: there is no module $top" >&2; exit 2; }
+
+flags=$(go run ./hw/configs/cmd/hwconfig -verilator "$config")
+chparams=
+for p in $flags; do
+  p=${p#-G}
+  # word by word: a parameter the top does not have is not an error of the configuration
+  if grep -Eq "^ *parameter .*\b${p%%=*} *=" "$top_file"; then chparams+=" -chparam ${p%%=*} ${p#*=}"; fi
+done
+
+name=$(basename "$config" .yaml)
+dir=${SLUICE_SYN:-build/syn}/$name-$family
+if [[ $top != npu_top ]]; then dir+=-$top; fi
+mkdir -p "$dir"
+sources=$(for f in "${ordered[@]}"; do printf '%s %s\n' "$(basename "$f")" "$(sha256sum <"$f" | cut -d' ' -f1)"; done | sha256sum | cut -d' ' -f1)
+hash=$( (printf '%s\n' "$tool" "$family" "$top" "$flags" "$sources"
+  cat "$datadir/$bram_map" hw/syn/synth.sh hw/syn/*.go hw/syn/cmd/synreport/*.go) | sha256sum | cut -d' ' -f1)
+fresh() { [[ -f $dir/netlist.v && -f $dir/summary.json && -f $dir/hash && $(cat "$dir/hash") == "$hash" ]]; }
+if fresh; then
+  echo "$dir"
+  exit 0
+fi
+# One build of a folder at a time; whoever waited finds it done.
+exec 9>"$dir/lock"
+flock 9
+if fresh; then
+  echo "$dir"
+  exit 0
+fi
+rm -f "$dir"/{hash,summary.json,netlist.v,stat.txt,mem.txt,words.txt,packed.txt}
+
+mkdir -p "$dir/map"
+cp "$datadir/brams_defs.vh" "$dir/map/"
+sed 's/PORT_W_WIDTH == 71/PORT_W_WIDTH == 72/' "$datadir/$bram_map" >"$dir/map/$bram_map"
+if cmp -s "$datadir/$bram_map" "$dir/map/$bram_map"; then
+  echo "hw/syn/synth.sh: $datadir/$bram_map is not the one of Yosys 0.23" >&2
+  exit 5
+fi
+synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf $uram_opt -run"
+{
+  # -noautowire: a name that is not declared is an error, not a wire of one bit
+  for f in "${ordered[@]}"; do
+    if [[ $f == *_pkg.sv ]]; then echo "read_verilog -sv -noautowire $f"; else echo "read_verilog -sv -defer -noautowire $f"; fi
+  done
+  echo "hierarchy -check -top $top$chparams"
+  echo "$synth begin:map_memory"
+  # what the checks need of the memories, before they are gone
+  echo "tee -q -o $dir/mem.txt dump t:\$mem_v2"
+  echo "tee -q -o $dir/words.txt select -list w:*"
+  echo "memory_libmap -logic-cost-rom 0.015625 $libmap"
+  echo "techmap -map +/xilinx/lutrams_xc5v_map.v"
+  echo "techmap -map $dir/map/$bram_map"
+  if [[ $family == xcup ]]; then echo "techmap -map +/xilinx/urams_map.v"; fi
+  echo "$synth map_ffram:check"
+  echo "hierarchy -check"
+  echo "check -noinit -assert"
+  echo "tee -q -o $dir/stat.txt stat -tech xilinx"
+  # one net a bit: a simulator then sees no loops through the parts of a vector
+  echo "splitnets"
+  echo "clean"
+  echo "write_verilog -noattr $dir/netlist.v"
+} >"$dir/run.ys"
+if ! yosys -q -l "$dir/log" -s "$dir/run.ys" >"$dir/messages" 2>&1; then
+  grep -v 'with list of registers' "$dir/messages" | tail -n 20 >&2
+  echo "hw/syn/synth.sh: yosys fails on $config for $family; the whole log is $dir/log" >&2
+  exit 1
+fi
+# DSPs that hold the register of their sum, as the array's chains do
+{ grep -cE "\\.PREG\\((1'h1|32'd1|32'sd1)\\)" "$dir/netlist.v" || true; } >"$dir/packed.txt"
+go run ./hw/syn/cmd/synreport -config "$config" -family "$family" -top "$top" -tool "$tool" \
+  -sources "$sources" -dir "$dir" >&2
+echo "$hash" >"$dir/hash"
+echo "$dir"

@@ -239,7 +239,7 @@ func TestRun(t *testing.T) {
 		op := Op(rng.IntN(3))
 		out := Tensor{"out", h/w.SH + 1, width/w.SW + 1, 12}
 		if op == Conv {
-			out.C = []int{12, 24, 36}[rng.IntN(3)]
+			out.C = []int{6, 12, 24, 36}[rng.IntN(4)]
 		}
 		n := newPool("n", op, 0, 1, w)
 		n.ClampLo, n.ClampHi = -2, 3
@@ -252,7 +252,10 @@ func TestRun(t *testing.T) {
 			return x
 		}
 		if op == Conv {
-			n.Groups = []int{1, 2, 3, 4, 6, 12}[rng.IntN(6)]
+			n.Groups = []int{1, 2, 3, 6, 12}[rng.IntN(5)]
+			if out.C%n.Groups != 0 {
+				n.Groups = 6
+			}
 			n.Weights, n.Bias = random(out.C*w.KH*w.KW*in.C/n.Groups), random(out.C)
 			if rng.IntN(2) == 0 && sameShape(in, out) {
 				n.Residual = 0
@@ -317,6 +320,22 @@ func TestRun(t *testing.T) {
 			want = min(max(want, -2), 3)
 			if math.Abs(float64(got)-want) > 1e-4 {
 				t.Fatalf("%v %+v of %+v, groups %d, element %d: %v, expected %v", op, w, in, n.Groups, i, got, want)
+			}
+		}
+	}
+}
+
+// TestDivisor: what hangs over the padding does not count.
+func TestDivisor(t *testing.T) {
+	g := &Graph{
+		Tensors: []Tensor{{"in", 4, 4, 1}, {"out", 3, 3, 1}},
+		Nodes:   []Node{newPool("n", AvgPool, 0, 1, Window{KH: 3, KW: 3, SH: 2, SW: 2, PT: 1, PL: 1, PB: 1, PR: 1})},
+	}
+	for include, want := range map[bool][]int{true: {9, 9, 6, 9, 9, 6, 6, 6, 4}, false: {4, 6, 2, 6, 9, 3, 2, 3, 1}} {
+		g.Nodes[0].CountIncludePad = include
+		for i, w := range want {
+			if got := g.Divisor(0, i/3, i%3); got != w {
+				t.Errorf("counting padding %v, position %d: divided by %d, expected %d", include, i, got, w)
 			}
 		}
 	}

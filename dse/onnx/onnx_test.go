@@ -526,6 +526,58 @@ func TestFusion(t *testing.T) {
 	}
 }
 
+// TestExitInside: an exit that the network goes on from keeps its values.
+func TestExitInside(t *testing.T) {
+	g, err := build(1, 4).weight("a", 4, 3).weight("b", 3, 2).
+		op("MatMul", "e1", in("x", "a")).op("Relu", "r", in("e1")).op("MatMul", "e2", in("r", "b")).
+		outputs("e1", "e2").load(t, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := g.Nodes[0]; g.Tensors[n.Output].Name != "e1" || !math.IsInf(float64(n.ClampLo), -1) {
+		t.Errorf("the exit is clamped: %+v", n)
+	}
+	if len(g.Nodes) != 3 {
+		t.Errorf("%d nodes, expected 3", len(g.Nodes))
+	}
+}
+
+// TestClampOfClamp: min(max(y, lo), hi) of the same.
+func TestClampOfClamp(t *testing.T) {
+	for _, c := range []struct{ lo1, hi1, lo2, hi2, lo, hi float32 }{
+		{0, 6, -1, 4, 0, 4}, {-1, 4, 0, 6, 0, 4}, {0, 1, 2, 3, 2, 2}, {2, 3, 0, 1, 1, 1},
+		{-math.MaxFloat32, math.MaxFloat32, -2, math.MaxFloat32, -2, float32(math.Inf(1))},
+	} {
+		g, err := build(1, 4).weight("a", 4, 3).op("MatMul", "m", in("x", "a")).
+			op("Clip", "k", in("m"), floatAttr("min", c.lo1), floatAttr("max", c.hi1)).
+			op("Clip", "e", in("k"), floatAttr("min", c.lo2), floatAttr("max", c.hi2)).outputs("e").load(t, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := g.Nodes[0]; len(g.Nodes) != 1 || n.ClampLo != c.lo || n.ClampHi != c.hi {
+			t.Errorf("%+v: %d nodes, clamped to %v .. %v", c, len(g.Nodes), n.ClampLo, n.ClampHi)
+		}
+	}
+}
+
+// TestPositions: rounded up, a window must begin on a pixel or in the padding before it, as in
+// PyTorch.
+func TestPositions(t *testing.T) {
+	for _, c := range []struct {
+		in, before, after, k, s int
+		floor, ceil             int
+	}{
+		{3, 1, 1, 2, 2, 2, 2}, {4, 1, 1, 2, 2, 3, 3}, {10, 0, 0, 3, 2, 4, 5}, {9, 0, 0, 3, 2, 4, 4}, {2, 0, 0, 3, 1, 0, 0}, {7, 1, 0, 3, 2, 3, 4},
+	} {
+		if got := positions(c.in, c.before, c.after, c.k, c.s, false); got != c.floor {
+			t.Errorf("%+v: %d positions rounded down", c, got)
+		}
+		if got := positions(c.in, c.before, c.after, c.k, c.s, true); got != c.ceil {
+			t.Errorf("%+v: %d positions rounded up", c, got)
+		}
+	}
+}
+
 // TestSeeded: weights that a model lacks depend on the seed and the tensor's name, and on nothing else.
 func TestSeeded(t *testing.T) {
 	absent := func(name string, dims ...int64) *onnxpb.TensorProto {

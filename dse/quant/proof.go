@@ -34,14 +34,14 @@ func (m Margin) AccBits() float64 {
 
 func (m Margin) refusal() error {
 	switch {
+	case m.Sum < Limit:
+		return nil
 	case m.Acc >= Limit:
 		return fmt.Errorf("%w: channel %d: sum|w| * 32768 + |bias| reaches %d (2^%.2f), expected less than 2^35",
 			ErrOverflow, m.AccChannel, m.Acc, math.Log2(float64(m.Acc)))
-	case m.Sum >= Limit:
-		return fmt.Errorf("%w: channel %d: with the residual the sum reaches %d (2^%.2f), expected less than 2^35",
-			ErrOverflow, m.SumChannel, m.Sum, math.Log2(float64(m.Sum)))
 	}
-	return nil
+	return fmt.Errorf("%w: channel %d: with the residual the sum reaches %d (2^%.2f), expected less than 2^35",
+		ErrOverflow, m.SumChannel, m.Sum, math.Log2(float64(m.Sum)))
 }
 
 // Proof computes the margin of layer n from its integers alone.

@@ -146,8 +146,9 @@ func TestOverflow(t *testing.T) {
 		// 32 * 32768 * 16384 * 2 = 2^35 and a little from the second channel would be too much.
 		{name: "just not", p: 64, weight: 0.5, ranges: none, lost: 1},
 		{name: "64 times", p: 2048, weight: 0.5, ranges: none, lost: 6},
-		{name: "refused", p: 1 << 16, weight: 0.5, ranges: none, says: `layer 0 ("Conva"): an accumulator could overflow: channel 0`},
-		{name: "refused early", p: 2048, weight: 0.5, ranges: none, options: Options{MinWeightBits: 12}, says: "it must keep 12"},
+		{name: "refused", p: 1 << 16, weight: 0.5, ranges: none, says: `layer 0 ("Conva"): an accumulator could overflow: channel 0: sum|w| * 32768 + |bias| reaches`},
+		{name: "refused early", p: 2048, weight: 0.5, ranges: none, options: Options{MinWeightBits: 10}, says: "it must keep 10"},
+		{name: "just allowed", p: 2048, weight: 0.5, ranges: none, options: Options{MinWeightBits: 9}, lost: 6},
 		{name: "allowed late", p: 1 << 16, weight: 0.5, ranges: none, options: Options{MinWeightBits: 1}, lost: 11},
 		{name: "large bias", p: 4, weight: 0.5, ranges: []float64{1, 16}, change: func(n *graph.Node) { n.Bias[1] = 16 }, lost: 3},
 		{name: "hopeless bias", p: 4, weight: 0.5, ranges: []float64{1, 16}, change: func(n *graph.Node) { n.Bias[1] = 1e9 }, says: "channel 1: the bias 1e+09"},
@@ -209,26 +210,28 @@ func TestResidual(t *testing.T) {
 		return b.done(t), res
 	}
 	cases := []struct {
-		name                string
-		weight              float32
-		residual            float64 // its range
-		resFrac, rs, shiftA int     // expected; shiftA is the accumulator's fraction
+		name              string
+		weight            float32
+		residual, out     float64 // ranges
+		resFrac, rs       int     // expected
+		accFrac, outShift int
 	}{
-		{"ordinary", 0.5, 1, 14, 15, 29},
-		{"coarse weights: the residual is coarsened", 20000, 1e-3, 14, 0, 14},
-		{"a residual that needs the accumulator's room", 0.5, 1000, 5, 19, 24},
+		{"ordinary", 0.5, 1, 1e5, 14, 15, 29, 31},
+		{"coarse weights: the residual is coarsened", 20000, 1e-3, 1e5, 14, 0, 14, 16},
+		{"coarse weights: so is the output", 20000, 1, 1e-3, 14, 0, 14, 0},
+		{"a residual that needs the accumulator's room", 0.5, 1000, 1e5, 5, 19, 24, 26},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			g, res := build(c.weight)
-			n, err := QuantiseRanges(g, []float64{1, c.residual, 1e5}, Options{Headroom: 1})
+			n, err := QuantiseRanges(g, []float64{1, c.residual, c.out}, Options{Headroom: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			l := n.Layers[1]
-			if n.Frac[res] != c.resFrac || l.ResShift != c.rs || l.WFrac+n.Frac[0] != c.shiftA {
-				t.Errorf("residual fraction %d, shift %d, accumulator fraction %d; expected %d, %d, %d",
-					n.Frac[res], l.ResShift, l.WFrac+n.Frac[0], c.resFrac, c.rs, c.shiftA)
+			if n.Frac[res] != c.resFrac || l.ResShift != c.rs || l.WFrac+n.Frac[0] != c.accFrac || l.Shift != c.outShift {
+				t.Errorf("residual fraction %d and shift %d, accumulator fraction %d and shift %d; expected %d, %d, %d, %d",
+					n.Frac[res], l.ResShift, l.WFrac+n.Frac[0], l.Shift, c.resFrac, c.rs, c.accFrac, c.outShift)
 			}
 			m := n.Proof(1)
 			if want := m.Acc + 32768<<l.ResShift; m.Sum != want || m.Sum >= Limit {
@@ -341,9 +344,12 @@ func TestClamp(t *testing.T) {
 	})
 	b.exit(at)
 	g := b.done(t)
-	n, err := QuantiseRanges(g, []float64{1, 6, 6, 1}, Options{Headroom: 4})
+	n, err := QuantiseRanges(g, []float64{0.01, 6, 6, 1}, Options{Headroom: 4})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if n.Frac[g.Input] != 14 {
+		t.Errorf("the input has %d fraction bits, its range of 1 gives 14 whatever calibration saw", n.Frac[g.Input])
 	}
 	if l := n.Layers[0]; n.Frac[at] != 12 || l.ClampLo != 0 || l.ClampHi != 6<<12 {
 		t.Errorf("ReLU6 is %d .. %d with %d fraction bits", l.ClampLo, l.ClampHi, n.Frac[at])
@@ -383,6 +389,11 @@ func TestCalibrate(t *testing.T) {
 	h := wide(t, 4, 3e38, nil)
 	if _, err := Calibrate(h, [][]float32{{1, 1, 1, 1}}, Options{}); !errors.Is(err, ErrCalibration) {
 		t.Errorf("an infinite sum gives %v", err)
+	}
+	// Infinity less infinity, and no infinity to be seen.
+	h = wide(t, 2, 3e38, func(n *graph.Node) { n.Weights = []float32{3e38, -3e38, 1, 1} })
+	if _, err := Calibrate(h, [][]float32{{10, 10}}, Options{InputRange: 10}); !errors.Is(err, ErrCalibration) {
+		t.Errorf("a sum that is no number gives %v", err)
 	}
 }
 

@@ -38,6 +38,14 @@ type Options struct {
 	Compile   compile.Options
 }
 
+// Built is what the RTL has today: everything but averages whose divisor varies at the borders.
+func Built() Options {
+	o := All()
+	o.AvgTable = false
+	o.Compile = compile.Options{}
+	return o
+}
+
 // All is everything the compiler can make.
 func All() Options {
 	return Options{

@@ -5,7 +5,6 @@ package testvec
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 
@@ -18,6 +17,12 @@ import (
 
 // Slots is how many slots the vectors use: the largest batch may lie anywhere among them.
 const Slots = 2 * abi.BMax
+
+// MaxBatch is the largest batch of a start; StartLimit bounds its cycles.
+const (
+	MaxBatch   = abi.BMax
+	StartLimit = 4 << 20
+)
 
 // Layout says where things lie in the NPU's memory.
 type Layout struct {
@@ -126,13 +131,4 @@ func FromBundle(b *bundle.Bundle, rng *rand.Rand, batch int, at Layout) ([]vecto
 		records = append(records, vectors.MemExpect{Addr: base, Data: bytes.Join(memory, nil)})
 	}
 	return records, nil
-}
-
-// Words makes a MemWrite of 32-bit words, for tests that damage an image.
-func Words(addr uint64, words ...uint32) vectors.MemWrite {
-	data := make([]byte, 0, 4*len(words))
-	for _, w := range words {
-		data = binary.LittleEndian.AppendUint32(data, w)
-	}
-	return vectors.MemWrite{Addr: addr, Data: data}
 }

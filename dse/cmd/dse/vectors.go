@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/testvec"
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/vectors"
+)
+
+type vectorsCmd struct {
+	Config  string `required:"" placeholder:"NAME|FILE.yaml" help:"Hardware configuration."`
+	Seed    uint64 `default:"1" help:"Seed of the first network; the next ones count up."`
+	N       int    `default:"8" help:"Networks, one file each."`
+	MaxMacs int64  `default:"200000" help:"Most MACs of a network."`
+	Base    uint64 `default:"268435456" help:"Lowest address of the NPU's memory."`
+	Out     string `required:"" placeholder:"DIR" help:"Folder for the files NAME-SEED.vec."`
+}
+
+type vectorsDoc struct {
+	header
+	Files []vectorsFile `json:"files"`
+}
+
+type vectorsFile struct {
+	File    string `json:"file"`
+	Seed    uint64 `json:"seed"`
+	Batch   int    `json:"batch"`
+	Layers  int    `json:"layers"`
+	Records int    `json:"records"`
+}
+
+// Run writes random networks as test vectors for whatever plays them.
+func (c *vectorsCmd) Run(e *env) error {
+	if c.N < 1 {
+		return fmt.Errorf("--n is %d, must be positive", c.N)
+	}
+	d, err := configs.Load(c.Config)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return err
+	}
+	o := randnet.Built()
+	o.MaxMACs = c.MaxMacs
+	doc := vectorsDoc{header: newHeader("vectors", c.Seed)}
+	for i := range c.N {
+		seed := c.Seed + uint64(i)
+		net, err := randnet.New(seed, d, o)
+		if err != nil {
+			return err
+		}
+		batch := 1 + int(seed%uint64(testvec.MaxBatch))
+		records, err := testvec.FromBundle(net.Bundle, rand.New(rand.NewPCG(seed, 1)), batch,
+			testvec.Layout{Base: c.Base, Limit: testvec.StartLimit})
+		if err != nil {
+			return fmt.Errorf("seed %d: %w", seed, err)
+		}
+		file := filepath.Join(c.Out, fmt.Sprintf("%s-%d.vec", d.Name, seed))
+		if err := vectors.WriteFile(file, records); err != nil {
+			return err
+		}
+		doc.Files = append(doc.Files, vectorsFile{file, seed, batch, len(net.Bundle.Layers), len(records)})
+	}
+	if err := e.write(doc, ""); err != nil {
+		return err
+	}
+	if !e.json {
+		for _, f := range doc.Files {
+			fmt.Fprintf(e.stdout, "%s: seed %d, batch %d, %d layers, %d records\n", f.File, f.Seed, f.Batch, f.Layers, f.Records)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package testvec
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/vectors"
+)
+
+// TestFromBundle checks what every player relies on: a file that reads back, one start a segment,
+// and expectations that differ from the image before exactly inside the slots of the batch.
+func TestFromBundle(t *testing.T) {
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(20) {
+		net, err := randnet.New(seed, d, randnet.Built())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := net.Bundle
+		batch := 1 + int(seed)%MaxBatch
+		records, err := FromBundle(b, rand.New(rand.NewPCG(seed, 1)), batch, Layout{Base: 1 << 28, Limit: StartLimit})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		var file bytes.Buffer
+		w := vectors.NewWriter(&file)
+		if err := w.Write(records...); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		back, err := vectors.Read(&file)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if len(back) != len(records) {
+			t.Fatalf("seed %d: %d records read back of %d", seed, len(back), len(records))
+		}
+		var image []byte
+		runs := 0
+		for _, r := range back {
+			switch r := r.(type) {
+			case vectors.MemWrite:
+				image = r.Data // the last one is the slots
+			case vectors.Run:
+				runs++
+			case vectors.MemExpect:
+				changed := 0
+				for s := range Slots {
+					at := s * int(b.Slot.Stride)
+					if !bytes.Equal(image[at:at+int(b.Slot.Stride)], r.Data[at:at+int(b.Slot.Stride)]) {
+						changed++
+					}
+				}
+				if changed != batch {
+					t.Errorf("seed %d: %d slots change in a batch of %d", seed, changed, batch)
+				}
+			}
+		}
+		if runs != len(b.Network.Exits) {
+			t.Errorf("seed %d: %d starts for %d segments", seed, runs, len(b.Network.Exits))
+		}
+	}
+}

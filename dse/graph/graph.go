@@ -34,8 +34,9 @@ const (
 	Add               // an addition that could not be fused into a convolution
 )
 
-// Window is the geometry of a convolution or pool. Bottom and right padding follow from the
-// output's size.
+// Window is the geometry of a convolution or pool. What lies below and to the right of the input
+// follows from the output's size; PB and PR say how much of it an average with CountIncludePad
+// counts, as a window of a pool rounded up (ceil_mode) may hang over them.
 type Window struct {
 	KH, KW, SH, SW, PT, PL, PB, PR int
 }

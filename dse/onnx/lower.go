@@ -338,11 +338,11 @@ func (c *call) globalPool() error {
 }
 
 func (c *call) global(k kind) error {
-	v, err := c.maps(0)
-	if err != nil {
+	if _, err := c.value(0); err != nil {
 		return err
 	}
-	if v, err = c.value(0); err != nil {
+	v, err := c.maps(0)
+	if err != nil {
 		return err
 	}
 	t := c.shapeOf(v)

@@ -396,7 +396,7 @@ func TestLoadExits(t *testing.T) {
 func TestElementTypes(t *testing.T) {
 	values := []float32{0.5, -2, 0, 1.0 / 1024, 65504, -0.25}
 	halves := []uint16{0x3800, 0xC000, 0, 0x1400, 0x7BFF, 0xB400}
-	var doubles, raw16, raw64 = []float64{}, []byte{}, []byte{}
+	doubles, raw16, raw64 := []float64{}, []byte{}, []byte{}
 	var int32s []int32
 	for i, v := range values {
 		doubles = append(doubles, float64(v))
@@ -545,7 +545,10 @@ func TestExitInside(t *testing.T) {
 // TestClampOfClamp: min(max(y, lo), hi) of the same.
 func TestClampOfClamp(t *testing.T) {
 	for _, c := range []struct{ lo1, hi1, lo2, hi2, lo, hi float32 }{
-		{0, 6, -1, 4, 0, 4}, {-1, 4, 0, 6, 0, 4}, {0, 1, 2, 3, 2, 2}, {2, 3, 0, 1, 1, 1},
+		{0, 6, -1, 4, 0, 4},
+		{-1, 4, 0, 6, 0, 4},
+		{0, 1, 2, 3, 2, 2},
+		{2, 3, 0, 1, 1, 1},
 		{-math.MaxFloat32, math.MaxFloat32, -2, math.MaxFloat32, -2, float32(math.Inf(1))},
 	} {
 		g, err := build(1, 4).weight("a", 4, 3).op("MatMul", "m", in("x", "a")).

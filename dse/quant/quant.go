@@ -6,6 +6,12 @@
 //	y = clamp(sat16(rnd(acc + bias + (res << rs), sh)))
 //
 // with acc the exact sum of w*x at fraction WFrac + Frac[input].
+//
+// Fractions are the most that hold what calibration saw, with headroom; the input's follows from its
+// known range. From there they only fall: a layer's weights give up bits until every channel's sum
+// fits the accumulator for any input (see Margin), its shifts fit their fields and its bias fits 32
+// bits; an output or a residual that is finer than the accumulator (a shift that would be negative)
+// is coarsened. What that cannot solve is refused, naming the layer and the channel.
 package quant
 
 import "github.com/sluice-npu/sluice/dse/graph"

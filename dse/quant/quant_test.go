@@ -23,8 +23,19 @@ func TestFraction(t *testing.T) {
 		x    float64
 		want int
 	}{
-		{1, 14}, {0.99996, 15}, {0.99999, 14}, {6, 12}, {32767, 0}, {32767.4, 0}, {32768, -1}, {0.5, 15}, {0.25, 16},
-		{1e-9, 24}, {8, 11}, {7.9999, 11}, {7.9998, 12},
+		{1, 14},
+		{0.99996, 15},
+		{0.99999, 14},
+		{6, 12},
+		{32767, 0},
+		{32767.4, 0},
+		{32768, -1},
+		{0.5, 15},
+		{0.25, 16},
+		{1e-9, 24},
+		{8, 11},
+		{7.9999, 11},
+		{7.9998, 12},
 	} {
 		got := fraction(c.x, 24)
 		if got != c.want {
@@ -241,6 +252,43 @@ func TestResidual(t *testing.T) {
 	}
 }
 
+// TestAdd: operands and sum of any scales.
+func TestAdd(t *testing.T) {
+	for _, c := range []struct {
+		a, b, out      float64 // ranges
+		fa, fb, fo     int     // expected
+		wfrac, rs, shr int
+	}{
+		{1, 1, 1, 14, 14, 14, 0, 0, 0},
+		{1, 0.25, 1, 14, 16, 14, 2, 0, 2},
+		{0.25, 1, 1, 16, 14, 14, 0, 2, 2},
+		{1, 1, 0.25, 14, 14, 16, 2, 2, 0},
+		{1e4, 1e-3, 1e4, 1, 15, 1, 14, 0, 14},
+		{1e-3, 1e4, 1e4, 19, 1, 1, 0, 18, 18},
+		{1e4, 1e4, 1e-3, 1, 1, 15, 14, 14, 0},
+		{1, 1e4, 1e-6, 14, 1, 19, 5, 18, 0},
+	} {
+		b := newNet(1, 1, 1, 1)
+		unit := func(n *graph.Node) { n.Weights, n.Bias = []float32{1}, []float32{0} }
+		x, y := b.conv(0, 1, 1, 1, unit), b.conv(0, 1, 1, 1, unit)
+		out := b.join(graph.Add, x, y)
+		b.g.Exits = []graph.Exit{{Name: "exit", Tensor: out}}
+		g := b.done(t)
+		// The input is coarse enough for its convolutions to reach any scale.
+		g.Nodes[0].Weights[0], g.Nodes[1].Weights[0] = 1e-4, 1e-4
+		n, err := QuantiseRanges(g, []float64{1, c.a, c.b, c.out}, Options{Headroom: 1})
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		l := n.Layers[2]
+		got := []int{n.Frac[x], n.Frac[y], n.Frac[out], l.WFrac, l.ResShift, l.Shift}
+		if d := cmp.Diff([]int{c.fa, c.fb, c.fo, c.wfrac, c.rs, c.shr}, got); d != "" {
+			t.Errorf("%+v: %s", c, d)
+		}
+	}
+}
+
 // TestAverage executes average pools over inputs of all the same value.
 func TestAverage(t *testing.T) {
 	cases := []struct {
@@ -400,8 +448,13 @@ func TestCalibrate(t *testing.T) {
 func TestOptions(t *testing.T) {
 	g, images := randomNet(t, 3)
 	for _, o := range []Options{
-		{InputRange: -1}, {InputRange: math.Inf(1)}, {InputRange: math.NaN()}, {Headroom: 0.5}, {Headroom: math.NaN()},
-		{MinWeightBits: 16}, {MinWeightBits: -1},
+		{InputRange: -1},
+		{InputRange: math.Inf(1)},
+		{InputRange: math.NaN()},
+		{Headroom: 0.5},
+		{Headroom: math.NaN()},
+		{MinWeightBits: 16},
+		{MinWeightBits: -1},
 	} {
 		if _, err := Quantise(g, images, o); err == nil {
 			t.Errorf("%+v is accepted", o)

@@ -85,9 +85,9 @@ def fashion() -> MultiExit:
                 # smaller map cost a fifth of the segment.
                 head(32, before=conv_bn_relu(16, 32, stride=2)),
             ),
-            (Residual(16, 40, 40, stride=2), head(40)),
-            (Residual(40, 32, 40), head(40)),
-            (Residual(40, 80, 80, stride=2), head(80)),
+            (Residual(16, 48, 48, stride=2), head(48)),
+            (Residual(48, 24, 48), head(48)),
+            (Residual(48, 72, 72, stride=2), head(72)),
         ]
     )
 

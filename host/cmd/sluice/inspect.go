@@ -1,0 +1,63 @@
+// sluice inspect: what is in a bundle.
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/report"
+)
+
+type inspectCmd struct {
+	File string `arg:"" help:"Bundle file."`
+	JSON bool   `name:"json" help:"Print JSON."`
+}
+
+func (*inspectCmd) Help() string {
+	return `Example:
+  sluice inspect build/bundles/fashion-run-*.sluice`
+}
+
+// Run implements the command.
+func (c *inspectCmd) Run(e *env) error {
+	b, err := bundle.ReadFile(c.File)
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	s, err := b.Summarize()
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	if c.JSON {
+		return e.output(struct {
+			header
+			bundle.Summary
+		}{header{"sluice-inspect/1", version, 0, "estimated"}, s}, "", true)
+	}
+	w := e.stdout
+	fmt.Fprintf(w, "network    %s, input %d x %d x %d, %d layers, %.2f MMAC\n", s.Network, s.Input[0], s.Input[1], s.Input[2], s.Layers, float64(s.MACs)/1e6)
+	fmt.Fprintf(w, "design     %s <T_R %d, T_P %d, T_C %d>, hash %s\n", s.Design, s.TR, s.TP, s.TC, s.DesignHash)
+	fmt.Fprintf(w, "ABI        %s\nbundle     %s\n", s.ABIHash, s.BundleHash)
+	fmt.Fprintf(w, "weights    %s, slot %s, %d tensors\n", report.Bytes(uint64(s.WeightBytes)), report.Bytes(uint64(s.SlotBytes)), s.Tensors)
+	for _, k := range []string{"source", "calibration_images"} {
+		if v := s.Meta[k]; v != "" {
+			fmt.Fprintf(w, "%-10s %s\n", strings.ReplaceAll(strings.TrimSuffix(k, "_images"), "_", " "), v)
+		}
+	}
+	fmt.Fprintln(w)
+	t := report.Table{Head: []string{"exit", "layers", "MMAC", "to here, B = 1", "B = B_max", "gain"}}
+	for _, x := range s.Exits {
+		one, all := int64(-1), int64(-1)
+		gain := "-"
+		if n := len(x.LatencyNS); n > 0 {
+			one, all = int64(x.LatencyNS[0]), int64(x.LatencyNS[n-1])
+			if all > 0 {
+				gain = fmt.Sprintf("%.2f x", float64(n)*float64(one)/float64(all))
+			}
+		}
+		t.Add(x.Name, fmt.Sprintf("%d..%d", x.First, x.Last), fmt.Sprintf("%.2f", float64(x.MACs)/1e6), report.Ns(one), report.Ns(all), gain)
+	}
+	return t.Write(w)
+}

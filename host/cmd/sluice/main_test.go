@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/soft"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"sluice": main})
+}
+
+// The commands as users see them. All scripts share one folder of bundles.
+func TestScripts(t *testing.T) {
+	build := t.TempDir()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SLUICE_BUILD", build)
+			e.Setenv("ROOT", root)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"jsonkeys": jsonKeys, "adds": addsUp},
+	})
+}
+
+// jsonKeys FILE KEY...: the document has these keys; a.b goes into an object, a[] into every element.
+func jsonKeys(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: jsonkeys FILE KEY...")
+	}
+	var doc any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &doc))
+	for _, path := range args[1:] {
+		at := []any{doc}
+		for step := range strings.SplitSeq(path, ".") {
+			key, each := strings.CutSuffix(step, "[]")
+			var next []any
+			for _, v := range at {
+				m, _ := v.(map[string]any)
+				x, ok := m[key]
+				if !ok {
+					ts.Fatalf("%s has no %s (at %s)", args[0], path, key)
+				}
+				if !each {
+					next = append(next, x)
+					continue
+				}
+				l, ok := x.([]any)
+				if !ok || len(l) == 0 {
+					ts.Fatalf("%s: %s is no array with elements", args[0], path)
+				}
+				next = append(next, l...)
+			}
+			at = next
+		}
+	}
+}
+
+// addsUp FILE: the endings of every run add up to its requests.
+func addsUp(ts *testscript.TestScript, _ bool, args []string) {
+	var doc runDoc
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &struct {
+		Runs *[]policyDoc `json:"runs"`
+	}{&doc.Runs}))
+	if len(doc.Runs) == 0 {
+		ts.Fatalf("no run")
+	}
+	for _, r := range doc.Runs {
+		if n := r.OnTime + r.Late + r.Dropped + r.Refused + r.Cancelled + r.Errors; n != r.Requests || n == 0 || len(r.Results) != n {
+			ts.Fatalf("%s: %d endings, %d results, %d requests", r.Policy, n, len(r.Results), r.Requests)
+		}
+	}
+}
+
+// The same seed gives the same document, byte for byte.
+func TestRunIsReproducible(t *testing.T) {
+	var first []byte
+	build := t.TempDir()
+	for range 2 {
+		var out, log bytes.Buffer
+		code := realMain([]string{
+			"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", build, "--out", t.TempDir(), "-n", "60", "--seed", "9", "--rate", "1.2", "--json",
+		}, &out, &log)
+		if code != 0 {
+			t.Fatalf("exit code %d: %s", code, log.String())
+		}
+		text := bytes.Replace(out.Bytes(), []byte(`"bundle_cached": true`), []byte(`"bundle_cached": false`), 1)
+		if first != nil && !bytes.Equal(first, text) {
+			t.Error("two runs of one seed differ")
+		}
+		first = text
+	}
+}
+
+// Soft computes what the policy then sees; a device that only replays the table must give the same
+// exits, results and order of actions whatever memo it uses.
+func TestSoftWithAndWithoutMemo(t *testing.T) {
+	w := what{Config: "tiny", Network: "tiny", Data: "/usr/share/datasets/fashion-mnist", Build: t.TempDir()}
+	e := &env{ctx: context.Background(), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, log: quiet()}
+	p, err := w.prepare(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := p.setup(e, &w, &soft.Memo{}, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, policy := range []string{"serial", "fluid"} {
+		var all []*engine.Result
+		for _, memo := range []*soft.Memo{nil, {}} {
+			dev, err := w.openDevice(e.ctx, "soft", p, memo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := s.Run(e.ctx, dev, experiments.Point{
+				Policy: policy, Rate: 1.1e9 / s.Service(experiments.Theta{0.8}), SLO: 5 * s.Table.Alone(), Theta: experiments.Theta{0.8}, Seed: 3, N: 40,
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, res)
+		}
+		if a, r := engine.DiffSteps(all[0].Steps, all[1].Steps), engine.DiffResults(all[0], all[1]); a+r != 0 {
+			t.Errorf("%s: %d actions and %d results differ", policy, a, r)
+		}
+	}
+}
+
+func TestParsing(t *testing.T) {
+	for text, want := range map[string]float64{"0.9": 900, "250/s": 250, "1": 1000} {
+		if got, err := parseRate(text, 1000); err != nil || got != want {
+			t.Errorf("rate %s: %g, %v; want %g", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]int64{"5x": 500, "20ms": 20_000_000, "1.5x": 150} {
+		if got, err := parseSLO(text, 100); err != nil || got != want {
+			t.Errorf("SLO %s: %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "NaN", "x", "1e99", "/s", "Inf"} {
+		if _, err := parseRate(text, 1000); err == nil {
+			t.Errorf("rate %q is accepted", text)
+		}
+		if _, err := parseSLO(text, 100); err == nil {
+			t.Errorf("SLO %q is accepted", text)
+		}
+	}
+	for _, text := range []string{"", "x", "-0.1", "3", "NaN", "0.1,0.2,0.3"} {
+		if _, err := parseTheta(text, 2); err == nil {
+			t.Errorf("theta %q is accepted", text)
+		}
+	}
+}
+
+func TestReadOracle(t *testing.T) {
+	file := func(images, exits uint32) *bytes.Buffer {
+		b := bytes.NewBufferString("SLOR")
+		for _, v := range []any{uint32(1), images, exits, []uint32{2, 3}, []float32{0, 1, 5, 2}, []float32{0, 0, 9, 7, 0, 0}} {
+			if err := binary.Write(b, binary.LittleEndian, v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b
+	}
+	got, err := readOracle(file(2, 2), 2, 2)
+	if err != nil || got[0][0].Class != 1 || got[1][0].Class != 0 || got[0][1].Class != 2 || got[1][1].Class != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got[1][1].Confidence < 0.99 || got[0][0].Confidence > 0.74 {
+		t.Errorf("confidences %v, %v", got[1][1].Confidence, got[0][0].Confidence)
+	}
+	cut := file(2, 2)
+	cut.Truncate(cut.Len() - 1)
+	for name, b := range map[string]*bytes.Buffer{"cut": cut, "images": file(3, 2), "exits": file(2, 1), "empty": {}} {
+		if _, err := readOracle(b, 2, 2); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// verify must see a device that is wrong; what it says names the seed and the place.
+func TestVerifyDocProblems(t *testing.T) {
+	d := &verifyDoc{}
+	if err := d.problem("layers", fmt.Errorf("seed 7: %w", experiments.ErrMismatch)); err != nil || d.Mismatches != 1 || !strings.Contains(d.Problems[0], "seed 7") {
+		t.Errorf("%v, %+v", err, d)
+	}
+	if err := d.problem("layers", os.ErrInvalid); err == nil || d.Mismatches != 1 {
+		t.Errorf("an error of the device counts as a mismatch: %v", err)
+	}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func TestExitCodes(t *testing.T) {
+	build, empty := t.TempDir(), filepath.Join(t.TempDir(), "empty.onnx")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLUICE_COSIM", "")
+	soft := []string{"--device", "soft", "--config", "tiny", "--network", "tiny", "-n", "4", "--build", build, "--out", t.TempDir()}
+	for _, c := range []struct {
+		want int
+		args []string
+	}{
+		{codeOK, append([]string{"run"}, soft...)},
+		{codeOK, []string{"--help"}},
+		{codeUsage, []string{"run", "--nonsense"}},
+		{codeUsage, append([]string{"run", "--policy", "x"}, soft...)},
+		{codeUsage, append([]string{"run", "--theta", "x"}, soft...)},
+		{codeInput, append([]string{"run", "--slo", "1ns"}, soft...)},
+		{codeInput, append([]string{"run", "--network", empty}, soft[:4]...)},
+		{codeInput, []string{"inspect", empty}},
+		{codeTool, append([]string{"run", "--data", build}, soft...)},
+		{codeTool, []string{"doctor", "--data", build}},
+	} {
+		var out, log bytes.Buffer
+		if got := realMain(c.args, &out, &log); got != c.want {
+			t.Errorf("%v: exit code %d, want %d: %s", c.args, got, c.want, log.String())
+		}
+	}
+	t.Setenv("SLUICE_COSIM", "/bin/false")
+	args := append([]string{"run", "--device", "cosim"}, soft[2:]...)
+	if got := realMain(args, &bytes.Buffer{}, &bytes.Buffer{}); got != codeDevice {
+		t.Errorf("a simulator that ends at once: exit code %d, want %d", got, codeDevice)
+	}
+}
+
+func TestInputsAreOnTheNetworksScale(t *testing.T) {
+	b := &bundle.Bundle{Network: bundle.Network{InFrac: 14}}
+	got := inputs(b, &zoo.Images{Pixels: [][]float32{{0, 0.5, 1, 1.0 / 3, 9, -9}}})
+	if want := []int16{0, 8192, 16384, 5461, 32767, -32768}; !slices.Equal(got[0], want) {
+		t.Errorf("%v, want %v", got[0], want)
+	}
+}
+
+// Accuracy is over the requests that have a result; the float network is asked about the same ones.
+func TestDescribe(t *testing.T) {
+	x := func(class int, conf float32) []device.ExitResult {
+		return []device.ExitResult{{Class: class, Confidence: conf}, {Exit: 1, Class: 4, Confidence: 1}}
+	}
+	s := &experiments.Setup{Inputs: make([][]int16, 3)}
+	im := &zoo.Images{Labels: []int{3, 4, 5}}
+	res := &engine.Result{Samples: make([]int64, 2), Records: []engine.Record{
+		{ID: 1, Exit: 0, Class: 3, Ending: engine.OnTime}, {ID: 2, Exit: 0, Class: 7, Ending: engine.Late}, {ID: 3, Exit: -1, Class: -1, Ending: engine.Cancelled},
+	}}
+	d := describe(s, im, [][]device.ExitResult{x(3, 0.9), x(0, 0.1), x(5, 0.9)}, experiments.Theta{0.5}, res)
+	if *d.Accuracy != 0.5 || *d.AccuracyFloat != 1 || len(d.Results) != 3 || d.Exits[0] != 2 {
+		t.Errorf("accuracy %g, float %g, %+v", *d.Accuracy, *d.AccuracyFloat, d)
+	}
+}

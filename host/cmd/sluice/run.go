@@ -1,0 +1,365 @@
+// sluice run: the main job.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/report"
+	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/host/soft"
+)
+
+type runCmd struct {
+	what
+	Device   string   `default:"cosim" enum:"cosim,soft" help:"Where it runs: cosim (the Verilated RTL) or soft (golden numerics, the bundle's latency table)."`
+	Policy   []string `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
+	Rate     string   `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
+	SLO      string   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
+	Theta    string   `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas."`
+	Seed     uint64   `default:"1" help:"Seed of the arrivals."`
+	N        int      `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
+	Arrivals string   `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
+	Clock    string   `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: table for soft, measured for all others."`
+	Out      string   `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
+	JSON     bool     `name:"json" help:"Print the summary as JSON."`
+}
+
+func (*runCmd) Help() string {
+	return `Serves test images that arrive at random (Poisson), once with each policy, and prints one table.
+The schedule opens in Perfetto.
+
+Example:
+  sluice run --device soft --rate 1.1 --n 1000
+  sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0`
+}
+
+// parseTheta reads one threshold or one an exit.
+func parseTheta(text string, exits int) (experiments.Theta, error) {
+	var t experiments.Theta
+	for f := range strings.SplitSeq(text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(f), 32)
+		if err != nil || !(v >= 0) || v > 2 {
+			return nil, coded(codeUsage, fmt.Errorf("--theta %s: expected numbers of 0..2 (above 1: that exit is never taken), found %q", text, f))
+		}
+		t = append(t, float32(v))
+	}
+	if len(t) > exits {
+		return nil, coded(codeUsage, fmt.Errorf("--theta %s: %d thresholds for %d exits", text, len(t), exits))
+	}
+	return t, nil
+}
+
+// parseRate gives requests per second.
+func parseRate(text string, capacity float64) (float64, error) {
+	number, absolute := strings.CutSuffix(text, "/s")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(v > 0) || v > 1e9 {
+		return 0, coded(codeUsage, fmt.Errorf("--rate %s: expected a multiple of serial's capacity (0.9) or requests per second (250/s)", text))
+	}
+	if absolute {
+		return v, nil
+	}
+	return v * capacity, nil
+}
+
+// parseSLO gives ns.
+func parseSLO(text string, alone int64) (int64, error) {
+	if number, ok := strings.CutSuffix(text, "x"); ok {
+		v, err := strconv.ParseFloat(number, 64)
+		if err == nil && v > 0 && v < 1e6 {
+			return int64(v * float64(alone)), nil
+		}
+	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return d.Nanoseconds(), nil
+	}
+	return 0, coded(codeUsage, fmt.Errorf("--slo %s: expected a multiple of one request alone (5x) or a time (20ms)", text))
+}
+
+type resultDoc struct {
+	ID     device.RequestID `json:"id"`
+	Exit   int              `json:"exit"`
+	Class  int              `json:"class"`
+	Logits string           `json:"logits_sha256"`
+	Ending engine.Ending    `json:"ending"`
+}
+
+// referenceDoc compares a run with soft's by the table.
+type referenceDoc struct {
+	Results int `json:"results_differ"` // requests whose exit, class or logits are not those of the golden executor
+	Actions int `json:"actions_differ"` // places at which the order of actions is not that of soft by the table
+	Of      int `json:"actions"`
+}
+
+type policyDoc struct {
+	engine.Summary
+	Accuracy      *float64      `json:"accuracy"`       // share of right classes among the requests with a result; null without labels
+	AccuracyFloat *float64      `json:"accuracy_float"` // the float network's, same images, same thresholds
+	Rate          float64       `json:"rate"`           // requests per second
+	RateMultiple  float64       `json:"rate_multiple"`  // of serial's capacity
+	MACUtil       float64       `json:"mac_util"`       // MACs done / (T_P * T_C * busy cycles)
+	Reference     *referenceDoc `json:"reference,omitempty"`
+	Results       []resultDoc   `json:"results"`
+}
+
+type runDoc struct {
+	header
+	Device    string            `json:"device"`
+	Config    string            `json:"config"`
+	Network   string            `json:"network"`
+	Bundle    string            `json:"bundle_hash"`
+	Clock     string            `json:"clock"`
+	Theta     experiments.Theta `json:"theta"`
+	SLO       int64             `json:"slo_ns"`
+	Alone     int64             `json:"alone_ns"`   // one request alone through the whole network
+	Service   float64           `json:"service_ns"` // serial's mean service time, exits taken
+	BatchGain float64           `json:"batch_gain"` // throughput at B = B_max over B = 1, whole network
+	Cached    bool              `json:"bundle_cached"`
+	policyDoc                   // of the last policy
+	Runs      []policyDoc       `json:"runs"`
+}
+
+// Run implements the command.
+func (c *runCmd) Run(e *env) error {
+	if c.N < 1 || c.N > load.MaxArrivals {
+		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..%d", c.N, load.MaxArrivals))
+	}
+	for _, name := range c.Policy {
+		if _, err := sched.New(name, sched.Options{}); err != nil {
+			return coded(codeUsage, err)
+		}
+	}
+	var times []int64
+	if c.Arrivals != "" {
+		var err error
+		if times, err = load.File(c.Arrivals); err != nil {
+			return coded(codeInput, err)
+		}
+		c.N = len(times)
+	}
+	p, err := c.prepare(e)
+	if err != nil {
+		return err
+	}
+	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	if err != nil {
+		return err
+	}
+	memo := &soft.Memo{}
+	s, im, err := p.setup(e, &c.what, memo, c.N)
+	if err != nil {
+		return err
+	}
+	float, err := floatExits(e.ctx, p.graph, im)
+	if err != nil {
+		return err
+	}
+	service := s.Service(theta)
+	rate, err := parseRate(c.Rate, 1e9/service)
+	if err != nil {
+		return err
+	}
+	alone := s.Table.Alone()
+	slo, err := parseSLO(c.SLO, alone)
+	if err != nil {
+		return err
+	}
+	if slo < alone {
+		return coded(codeInput, fmt.Errorf("--slo %s: %w: %d ns, and %s alone takes %d ns", c.SLO, engine.ErrSLO, slo, p.bundle.Network.Name, alone))
+	}
+	if times != nil {
+		rate = float64(len(times)) / (float64(max(times[len(times)-1], 1)) / 1e9)
+	}
+	clock := engine.Table
+	if c.Clock == "measured" || c.Clock == "auto" && c.Device != "soft" {
+		clock = engine.Measured
+	}
+	summary, err := p.bundle.Summarize()
+	if err != nil {
+		return err
+	}
+	bMax := s.Table.MaxBatch()
+	doc := runDoc{
+		header: header{Schema: "sluice-run/1", Version: version, Seed: c.Seed},
+		Device: c.Device, Config: p.design.Name, Network: p.bundle.Network.Name, Bundle: summary.BundleHash,
+		Clock: clock.String(), Theta: theta, SLO: slo, Alone: alone, Service: service, Cached: p.cached,
+		BatchGain: float64(bMax) * float64(alone) / float64(s.Table.At(0, s.Table.Segments()-1, bMax)),
+	}
+	point := experiments.Point{Rate: rate, SLO: slo, Theta: theta, Seed: c.Seed, N: c.N, Times: times, Clock: clock}
+	dev, err := c.openDevice(e.ctx, c.Device, p, memo)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	doc.Label = dev.Info().Label
+	var results []*engine.Result
+	for _, name := range c.Policy {
+		point.Policy = name
+		set, done := e.progress(name, c.N)
+		res, err := s.Run(e.ctx, dev, point, set)
+		done()
+		if err != nil {
+			return coded(runCode(err), err)
+		}
+		results = append(results, res)
+		d := describe(s, im, float, theta, res)
+		d.Rate, d.RateMultiple = rate, rate*service/1e9
+		if res.Stats.Cycles > 0 {
+			d.MACUtil = float64(res.Stats.MACs) / (float64(p.design.MACs()) * float64(res.Stats.Cycles))
+		}
+		if c.Device != "soft" {
+			if d.Reference, err = c.reference(e, p, s, memo, point, res); err != nil {
+				return err
+			}
+		}
+		doc.Runs = append(doc.Runs, d)
+	}
+	doc.policyDoc = doc.Runs[len(doc.Runs)-1]
+
+	if err := writeFile(filepath.Join(c.Out, "latency.svg"), func(w io.Writer) error {
+		return report.LatencySVG(w, slo, results...)
+	}); err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(c.Out, "schedule.json"), func(w io.Writer) error {
+		return report.Trace(w, results...)
+	}); err != nil {
+		return err
+	}
+	if err := e.output(doc, c.Out, c.JSON); err != nil {
+		return err
+	}
+	if !c.JSON {
+		if err := doc.print(e.stdout); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stdout, "\nwrote %s (summary.json, latency.svg, schedule.json: opens in Perfetto)\n", c.Out)
+	}
+	for i, d := range doc.Runs {
+		if d.Errors > 0 {
+			return coded(codeDevice, fmt.Errorf("%s on %s: %d of %d requests ended in an error; the first: %s",
+				d.Policy, c.Device, d.Errors, d.Requests, firstWhy(results[i])))
+		}
+		if d.Reference != nil && d.Reference.Results > 0 {
+			return coded(codeCheck, fmt.Errorf("%s on %s: %d of %d results are not those of the golden executor", d.Policy, c.Device, d.Reference.Results, d.Requests))
+		}
+	}
+	return nil
+}
+
+// runCode is the exit code of a failed run.
+func runCode(err error) int {
+	switch {
+	case errors.Is(err, engine.ErrSLO), errors.Is(err, load.ErrLoad), errors.Is(err, engine.ErrConfig), errors.Is(err, sched.ErrTable):
+		return codeInput
+	}
+	return codeDevice
+}
+
+// describe counts what the engine does not know: accuracy, and who left where.
+func describe(s *experiments.Setup, im *zoo.Images, float [][]device.ExitResult, theta experiments.Theta, res *engine.Result) policyDoc {
+	d := policyDoc{Summary: res.Summary()}
+	var n, right, rightFloat int
+	for i := range res.Records {
+		r := &res.Records[i]
+		d.Results = append(d.Results, resultDoc{r.ID, r.Exit, r.Class, r.Logits, r.Ending})
+		img := s.Image(r.ID)
+		if r.Exit < 0 || im.Labels[img] < 0 {
+			continue
+		}
+		n++
+		if r.Class == im.Labels[img] {
+			right++
+		}
+		if float[img][experiments.Taken(float[img], theta)].Class == im.Labels[img] {
+			rightFloat++
+		}
+	}
+	if n > 0 {
+		a, f := float64(right)/float64(n), float64(rightFloat)/float64(n)
+		d.Accuracy, d.AccuracyFloat = &a, &f
+	}
+	return d
+}
+
+// reference runs the same point on soft by the table and compares.
+func (c *runCmd) reference(
+	e *env, p *prepared, s *experiments.Setup, memo *soft.Memo, point experiments.Point, res *engine.Result,
+) (*referenceDoc, error) {
+	dev, err := c.openDevice(e.ctx, "soft", p, memo)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	point.Clock = engine.Table
+	ref, err := s.Run(e.ctx, dev, point, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reference run: %w", err)
+	}
+	return &referenceDoc{Results: engine.DiffResults(ref, res), Actions: engine.DiffSteps(ref.Steps, res.Steps), Of: len(ref.Steps)}, nil
+}
+
+func (d *runDoc) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s on %s (%s, %s), clock: %s; %d requests at %.0f/s = %.2f x serial's capacity, seed %d\n",
+		d.Network, d.Device, d.Config, d.Label, d.Clock, d.Requests, d.Rate, d.RateMultiple, d.Seed)
+	fmt.Fprintf(w, "one request alone takes %s (with its exits %s on average), SLO %s; a batch of B_max brings %.2f x the throughput\n\n",
+		report.Ns(d.Alone), report.Ns(int64(d.Service)), report.Ns(d.SLO), d.BatchGain)
+	t := report.Table{Head: []string{""}}
+	for i := range d.Runs {
+		t.Head = append(t.Head, d.Runs[i].Policy)
+	}
+	row := func(name string, cell func(*policyDoc) string) {
+		cells := []string{name}
+		for i := range d.Runs {
+			cells = append(cells, cell(&d.Runs[i]))
+		}
+		t.Add(cells...)
+	}
+	count := func(name string, of func(*policyDoc) int) {
+		row(name, func(p *policyDoc) string { return strconv.Itoa(of(p)) })
+	}
+	share := func(v *float64) string {
+		if v == nil {
+			return "-"
+		}
+		return report.Percent(*v)
+	}
+	count("on time", func(p *policyDoc) int { return p.OnTime })
+	count("late", func(p *policyDoc) int { return p.Late })
+	count("dropped", func(p *policyDoc) int { return p.Dropped })
+	count("refused", func(p *policyDoc) int { return p.Refused })
+	count("cancelled", func(p *policyDoc) int { return p.Cancelled })
+	count("errors", func(p *policyDoc) int { return p.Errors })
+	row("violations", func(p *policyDoc) string { return report.Percent(float64(p.Violations) / float64(p.Requests)) })
+	row("left at exit", func(p *policyDoc) string { return strings.Trim(fmt.Sprint(p.Exits), "[]") })
+	row("accuracy", func(p *policyDoc) string { return share(p.Accuracy) })
+	row("  float network", func(p *policyDoc) string { return share(p.AccuracyFloat) })
+	row("latency average", func(p *policyDoc) string { return report.Ns(p.Latency.Avg) })
+	row("  p50", func(p *policyDoc) string { return report.Ns(p.Latency.P50) })
+	row("  p99", func(p *policyDoc) string { return report.Ns(p.Latency.P99) })
+	row("goodput", func(p *policyDoc) string { return fmt.Sprintf("%.0f/s", p.Goodput) })
+	row("device busy", func(p *policyDoc) string { return report.Percent(p.Busy) })
+	row("MAC utilisation", func(p *policyDoc) string { return report.Percent(p.MACUtil) })
+	row("mean batch", func(p *policyDoc) string { return fmt.Sprintf("%.2f", p.MeanBatch) })
+	row("DRAM traffic", func(p *policyDoc) string { return report.Bytes(p.Bytes) })
+	row("cycles", func(p *policyDoc) string { return strconv.FormatUint(p.Cycles, 10) })
+	count("scheduler calls", func(p *policyDoc) int { return p.Calls })
+	count("preemptions", func(p *policyDoc) int { return p.Preemptions })
+	count("merges", func(p *policyDoc) int { return p.Merges })
+	if d.Runs[0].Reference != nil {
+		row("results unlike golden", func(p *policyDoc) string { return strconv.Itoa(p.Reference.Results) })
+		row("actions unlike soft by table", func(p *policyDoc) string { return fmt.Sprintf("%d of %d", p.Reference.Actions, p.Reference.Of) })
+	}
+	return t.Write(w)
+}

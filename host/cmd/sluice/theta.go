@@ -1,0 +1,112 @@
+// sluice tune-theta: exit thresholds.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/report"
+	"github.com/sluice-npu/sluice/host/soft"
+)
+
+type thetaCmd struct {
+	what
+	Loss float64 `default:"0.015" help:"Accuracy that may be lost against the last exit, as a share (the paper: 0.015)."`
+	N    int     `default:"2000" short:"n" help:"Test images to tune on; as many of the following ones are held out and reported beside."`
+	Seed uint64  `default:"1" help:"Not used: the search is exhaustive on its grid."`
+	Out  string  `default:"out/tune-theta" help:"Folder for summary.json."`
+	JSON bool    `name:"json" help:"Print JSON."`
+}
+
+func (*thetaCmd) Help() string {
+	return `Finds the thresholds with the least MACs whose accuracy stays within the loss: one threshold for
+all exits, and one an exit. Confidences are those of the 16-bit network (golden executor).
+
+Example:
+  sluice tune-theta --network fashion --loss 0.005 --n 4000`
+}
+
+type thetaDoc struct {
+	header
+	Theta     experiments.Theta `json:"theta"` // per exit
+	Accuracy  float64           `json:"accuracy"`
+	MACsShare float64           `json:"macs_share"`
+	Images    int               `json:"images"`
+	Loss      float64           `json:"loss"`
+	LastExit  experiments.Tuned `json:"last_exit"`
+	Uniform   experiments.Tuned `json:"uniform"`
+	PerExit   experiments.Tuned `json:"per_exit"`
+	HeldOut   struct {
+		Images   int               `json:"images"`
+		LastExit experiments.Tuned `json:"last_exit"`
+		Uniform  experiments.Tuned `json:"uniform"`
+		PerExit  experiments.Tuned `json:"per_exit"`
+	} `json:"held_out"`
+}
+
+// Run implements the command.
+func (c *thetaCmd) Run(e *env) error {
+	if !(c.Loss >= 0 && c.Loss < 1) || c.N < 10 || c.N > 1<<20 {
+		return coded(codeUsage, fmt.Errorf("--loss %g, --n %d: expected a share of 0..1 and at least 10 images", c.Loss, c.N))
+	}
+	p, err := c.prepare(e)
+	if err != nil {
+		return err
+	}
+	s, im, err := p.setup(e, &c.what, &soft.Memo{}, 2*c.N)
+	if err != nil {
+		return err
+	}
+	macs := make([]int64, len(p.bundle.Network.Exits))
+	for i, x := range p.bundle.Network.Exits {
+		macs[i] = x.MACs
+	}
+	n := min(c.N, len(s.Exits)/2)
+	tuner := func(from, to int) (*experiments.Tuner, error) {
+		return experiments.NewTuner(s.Exits[from:to], im.Labels[from:to], macs)
+	}
+	t, err := tuner(0, n)
+	if err != nil {
+		return coded(codeInput, fmt.Errorf("tune on images of %s: %w", p.bundle.Network.Name, err))
+	}
+	held, err := tuner(n, 2*n)
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	doc := thetaDoc{header: header{"sluice-tune-theta/1", version, c.Seed, "simulated"}, Images: n, Loss: c.Loss, LastExit: t.Last()}
+	floor := doc.LastExit.Accuracy - c.Loss
+	doc.Uniform = t.Uniform(floor)
+	doc.PerExit = t.PerExit(floor, doc.Uniform)
+	doc.Theta, doc.Accuracy, doc.MACsShare = doc.PerExit.Theta, doc.PerExit.Accuracy, doc.PerExit.MACsShare
+	doc.HeldOut.Images = n
+	doc.HeldOut.LastExit = held.Last()
+	doc.HeldOut.Uniform = held.Measure(doc.Uniform.Theta)
+	doc.HeldOut.PerExit = held.Measure(doc.PerExit.Theta)
+	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+		return err
+	}
+	tab := report.Table{Head: []string{"thresholds", "theta", "accuracy", "MACs", "held-out accuracy", "MACs"}}
+	add := func(name string, a, b experiments.Tuned) {
+		th := ""
+		for i, v := range a.Theta[:len(a.Theta)-1] {
+			if i > 0 {
+				th += " "
+			}
+			th += fmt.Sprintf("%.3g", v)
+		}
+		tab.Add(name, th, report.Percent(a.Accuracy), report.Percent(a.MACsShare), report.Percent(b.Accuracy), report.Percent(b.MACsShare))
+	}
+	add("none (last exit)", doc.LastExit, doc.HeldOut.LastExit)
+	add("one for all", doc.Uniform, doc.HeldOut.Uniform)
+	add("one an exit", doc.PerExit, doc.HeldOut.PerExit)
+	fmt.Fprintf(e.stdout, "%d images, loss at most %s; as many held out (2 = never taken)\n\n", n, report.Percent(c.Loss))
+	if err := tab.Write(e.stdout); err != nil {
+		return err
+	}
+	if doc.PerExit.Accuracy < floor {
+		return coded(codeCheck, errors.New("no thresholds keep the accuracy"))
+	}
+	return nil
+}

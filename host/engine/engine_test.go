@@ -1,0 +1,689 @@
+package engine_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func table(t interface{ Fatal(...any) }, entries []bundle.LatencyEntry) *sched.Table {
+	tab, err := sched.NewTable(entries, enginetest.Network)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tab
+}
+
+// config serves the arrivals on one fake device; exit(i) is the exit that request i (from 0) takes.
+func config(tab *sched.Table, p sched.Policy, times []int64, slo int64, exit func(i int) int) engine.Config {
+	return engine.Config{
+		Devices:  []device.Device{&enginetest.Fake{T: tab}},
+		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+		Policy:   p,
+		Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
+			return sched.Task{Network: enginetest.Network, Deadline: at + slo, Theta: 0.8}
+		}},
+		Inputs: func(r *sched.Request) ([]int16, error) {
+			i := int(r.ID) - 1
+			return []int16{int16(exit(i)), int16(i % 10)}, nil
+		},
+		SLO: slo,
+	}
+}
+
+func run(t interface {
+	Helper()
+	Fatal(...any)
+}, cfg engine.Config) *engine.Result {
+	t.Helper()
+	res, err := engine.Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range cfg.Devices {
+		if f, ok := d.(*enginetest.Fake); ok && f.Used() != 0 {
+			t.Fatal(f.Used(), "slots are still taken after the run")
+		}
+	}
+	return res
+}
+
+func kinds(steps []engine.Step) string {
+	var b strings.Builder
+	for _, s := range steps {
+		fmt.Fprintf(&b, "%d %s", s.At, s.Kind)
+		switch s.Kind {
+		case "merge":
+			fmt.Fprintf(&b, " %d>%d", s.Launch, s.Into)
+		case "launch", "resume":
+			fmt.Fprintf(&b, " %d:%d..%d", s.Launch, s.First, s.Last)
+		default:
+			fmt.Fprintf(&b, " %d", s.Launch)
+		}
+		fmt.Fprintf(&b, " %v\n", s.Requests)
+	}
+	return b.String()
+}
+
+// Figure 6 of the paper: two exits, B_max = 8. Samples 1 and 2 start; 2 leaves at E1; 3 to 6 have
+// come by then and run up to E1 while 1 is halted; 6 leaves; 7 has come, but filling once more
+// would break the SLO; 1, 3, 4 and 5 go on to E2 as a batch of four. (The caption's B_incr = 3 is
+// what is left of the four after E1.) Segments take 20 + 5 B.
+func TestFigure6(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 20, 5))
+	exits := []int{1, 0, 1, 1, 1, 0, 0}
+	cfg := config(tab, sched.Fluid{}, []int64{0, 0, 5, 6, 7, 8, 60}, 140, func(i int) int { return exits[i] })
+	// Both first samples are one task, so that they are there at the same time.
+	cfg.Source = &load.Open{Times: []int64{0, 5, 6, 7, 8, 60}, Task: func(i int, at int64) sched.Task {
+		n := 1
+		if i == 0 {
+			n = 2
+		}
+		return sched.Task{Network: enginetest.Network, Deadline: at + 140, Theta: 0.8, Samples: n}
+	}}
+	res := run(t, cfg)
+	// At 30, E1: overhead T[0][4] + T[1][5] = 40 + 45 = 85 < 110. At 70: T[0][1] + T[1][5] = 25 + 45 = 70
+	// is not below the slack of 70.
+	want := `0 launch 1:0..1 [1 2]
+30 preempt 1 [1]
+30 launch 2:0..0 [3 4 5 6]
+70 merge 2>1 [1 3 4 5]
+70 resume 1:1..1 [1 3 4 5]
+110 launch 3:0..1 [7]
+`
+	if d := cmp.Diff(want, kinds(res.Steps)); d != "" {
+		t.Error(d)
+	}
+	if s := res.Summary(); s.OnTime != 7 || s.Preemptions != 1 || s.Merges != 1 || !cmp.Equal(s.Exits, []int{3, 4}) {
+		t.Errorf("summary %+v", s)
+	}
+	// Results leave out of order: 2 before 1, 6 before 3.
+	if r := res.Records; r[1].Ended != 30 || r[5].Ended != 70 || r[0].Ended != 110 {
+		t.Errorf("ended at %d, %d, %d", r[1].Ended, r[5].Ended, r[0].Ended)
+	}
+}
+
+func TestSerialTimes(t *testing.T) {
+	tab := table(t, enginetest.Linear(3, 8, 8, 2))
+	res := run(t, config(tab, sched.Serial{}, []int64{0, 1, 100}, 30, func(i int) int { return 2 - i }))
+	for i, want := range []int64{30, 50, 110} {
+		if res.Records[i].Ended != want || res.Records[i].Exit != 2-i {
+			t.Errorf("request %d ended at %d at exit %d, want %d", i, res.Records[i].Ended, res.Records[i].Exit, want)
+		}
+	}
+	if s := res.Summary(); s.OnTime != 2 || s.Late != 1 || s.Violations != 1 || s.End != 110 || math.Abs(s.Busy-60.0/110) > 1e-12 {
+		t.Errorf("summary %+v", s)
+	}
+}
+
+func TestThetaByExit(t *testing.T) {
+	tab := table(t, enginetest.Linear(3, 8, 8, 2))
+	cfg := config(tab, sched.Serial{}, []int64{0, 100}, 1000, func(int) int { return 0 })
+	cfg.Source = &load.Open{Times: []int64{0, 100}, Task: func(i int, at int64) sched.Task {
+		task := sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8}
+		if i == 1 {
+			task.Thetas = []float32{2, 0.8, 0.8}
+		}
+		return task
+	}}
+	res := run(t, cfg)
+	if res.Records[0].Exit != 0 || res.Records[1].Exit != 1 {
+		t.Errorf("exits %d and %d, want 0 and 1", res.Records[0].Exit, res.Records[1].Exit)
+	}
+}
+
+func TestATaskEndsWithItsLastSample(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 4, 10, 1))
+	var ended []string
+	cfg := config(tab, sched.Fluid{}, nil, 1000, func(i int) int { return i % 2 })
+	cfg.Source = &spy{Source: &load.Open{Times: []int64{0}, Task: func(_ int, at int64) sched.Task {
+		return sched.Task{Network: enginetest.Network, Deadline: at + 30, Theta: 0.8, Samples: 10}
+	}}, ended: &ended}
+	res := run(t, cfg)
+	if len(res.Records) != 10 || len(ended) != 1 || !strings.HasPrefix(ended[0], "1 late") {
+		t.Errorf("%d records, tasks ended: %v", len(res.Records), ended)
+	}
+}
+
+type spy struct {
+	engine.Source
+	ended *[]string
+}
+
+func (s *spy) Ended(now int64, t *sched.Task, how engine.Ending) []engine.Item {
+	*s.ended = append(*s.ended, fmt.Sprintf("%d %s at %d", t.ID, how, now))
+	return s.Source.Ended(now, t, how)
+}
+
+func TestClosedLoop(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	cfg := config(tab, sched.Fluid{}, nil, 1000, func(int) int { return 1 })
+	cfg.Source = &load.Closed{Clients: 3, Tasks: 30, Think: 5, Task: func(_, _ int, at int64) sched.Task {
+		return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8}
+	}}
+	if res := run(t, cfg); res.Summary().OnTime != 30 {
+		t.Errorf("%+v", res.Summary())
+	}
+}
+
+func TestSameSeedSameBytes(t *testing.T) {
+	tab := table(t, enginetest.Linear(4, 8, 50, 10))
+	for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
+		var first []byte
+		for range 3 {
+			times, err := load.Poisson(5e6, 3000, 42)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := config(tab, p, times, 1500, func(i int) int { return i * 7 % 4 })
+			cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n%97 == 13 }}}
+			text, err := json.Marshal(run(t, cfg))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = text
+			} else if string(first) != string(text) {
+				t.Fatalf("%s: two runs of the same configuration differ", p.Name())
+			}
+		}
+	}
+}
+
+// Every request ends exactly once, whatever goes wrong: cancels, failing segments, hangs, a reset
+// that fails, refused tasks, tasks of several samples, several devices.
+func TestEndingsAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		segments := rapid.IntRange(1, 4).Draw(t, "segments")
+		tab := table(t, enginetest.Linear(segments, 8, rapid.Int64Range(1, 100).Draw(t, "fixed"), rapid.Int64Range(1, 50).Draw(t, "each")))
+		n := rapid.IntRange(0, 150).Draw(t, "n")
+		slo := tab.Alone() * rapid.Int64Range(1, 12).Draw(t, "slo")
+		seed := rapid.Uint64().Draw(t, "seed")
+		rng := rand.New(rand.NewPCG(seed, 1))
+		times, err := load.Poisson(1e9/float64(tab.Alone())*rapid.Float64Range(0.1, 3).Draw(t, "rate"), n, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := sched.New(rapid.SampledFrom(sched.Names()).Draw(t, "policy"), sched.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := config(tab, p, times, slo, func(i int) int { return (i*2654435761 + int(seed%1000)) % segments })
+		cfg.HangAfter, cfg.ResetCost = time.Microsecond, 77
+		failing := rapid.SampledFrom([]float64{0, 0.05, 0.5, 1}).Draw(t, "failing")
+		hangAt := rapid.IntRange(-1, 50).Draw(t, "hang")
+		deadAt := rapid.SampledFrom([]int{-1, 0, 3}).Draw(t, "dead")
+		devices := rapid.IntRange(1, 3).Draw(t, "devices")
+		fakes := make([]*enginetest.Fake, devices)
+		cfg.Devices, cfg.Networks[0].Tables = nil, nil
+		for i := range devices {
+			fakes[i] = &enginetest.Fake{T: tab}
+			cfg.Devices = append(cfg.Devices, &enginetest.Faulty{
+				Device:    fakes[i],
+				Fail:      func(int) bool { return rng.Float64() < failing },
+				Hang:      func(run int) bool { return run == hangAt },
+				FailReset: func(reset int) bool { return reset == deadAt },
+			})
+			cfg.Networks[0].Tables = append(cfg.Networks[0].Tables, tab)
+		}
+		cancels := map[int]int64{}
+		samples := 0
+		src := &load.Open{Times: times, Cancel: cancels, Task: func(i int, at int64) sched.Task {
+			k := 1 + i%3
+			samples += k
+			return sched.Task{Network: enginetest.Network, Deadline: at + slo, Theta: 0.8, Samples: k}
+		}}
+		for i := range times {
+			if rng.IntN(10) == 0 {
+				cancels[i] = times[i] + rng.Int64N(2*slo)
+			}
+		}
+		cfg.Source = src
+		if rapid.Bool().Draw(t, "refuses") {
+			cfg.Admission = func(_ int64, s *sched.State, _ *sched.Task) bool { return s.Queue.Len() < 5 }
+		}
+		res, err := engine.Run(context.Background(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Check(); err != nil {
+			t.Fatal(err)
+		}
+		s := res.Summary()
+		if s.Requests != samples || s.OnTime+s.Late+s.Dropped+s.Refused+s.Cancelled+s.Errors != samples {
+			t.Fatalf("%d samples came, %+v", samples, s)
+		}
+		if failing == 0 && hangAt < 0 && s.Errors+s.Faults+s.Resets+s.Retries != 0 {
+			t.Fatalf("faults out of nothing: %+v", s)
+		}
+		for i, f := range fakes {
+			if f.Used() != 0 {
+				t.Fatalf("device %d still holds %d samples", i, f.Used())
+			}
+		}
+	})
+}
+
+// 5 % of the segments fail and one hangs: each failure costs a reset, each request is retried once.
+func TestFaultsAreRetriedOnce(t *testing.T) {
+	tab := table(t, enginetest.Linear(4, 8, 1000, 100))
+	times, err := load.Poisson(1e5, 2000, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
+		rng := rand.New(rand.NewPCG(7, 7))
+		cfg := config(tab, p, times, 100_000, func(i int) int { return i % 4 })
+		cfg.Devices = []device.Device{&enginetest.Faulty{
+			Device: cfg.Devices[0],
+			Fail:   func(int) bool { return rng.Float64() < 0.05 },
+			Hang:   func(n int) bool { return n == 100 },
+		}}
+		cfg.HangAfter, cfg.ResetCost = time.Millisecond, 5000
+		s := run(t, cfg).Summary()
+		if s.Hangs != 1 || s.Resets != s.Faults || s.Faults < 50 || s.Retries == 0 || s.Errors == 0 || s.OnTime < s.Requests*3/4 {
+			t.Errorf("%s: %+v", p.Name(), s)
+		}
+	}
+}
+
+func TestARequestFailsTwice(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	cfg := config(tab, sched.Fluid{}, []int64{0, 500}, 400, func(int) int { return 1 })
+	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n < 2 }}}
+	cfg.ResetCost = 100
+	res := run(t, cfg)
+	r := res.Records[0]
+	// 11 ns until the failure, 100 for the reset, 11 until the next.
+	if r.Ending != engine.Errored || !r.Retried || r.Ended != 122 || !strings.Contains(r.Why, "injected") {
+		t.Errorf("first request: %+v", r)
+	}
+	if r := res.Records[1]; r.Ending != engine.OnTime || r.Retried {
+		t.Errorf("second request: %+v", r)
+	}
+}
+
+func TestNoRetryPastTheDeadline(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	cfg := config(tab, sched.Serial{}, []int64{0}, 132, func(int) int { return 1 })
+	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n == 0 }}}
+	cfg.ResetCost = 100 // 11 + 100 + 22 = 133
+	if r := run(t, cfg).Records[0]; r.Ending != engine.Errored || r.Retried || r.Ended != 11 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDeadDevice(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	cfg := config(tab, sched.Serial{}, []int64{0, 1, 5000}, 4000, func(int) int { return 1 })
+	cfg.Devices = []device.Device{&enginetest.Faulty{
+		Device: cfg.Devices[0], Fail: func(int) bool { return true }, FailReset: func(int) bool { return true },
+	}}
+	cfg.ResetCost = 100
+	res := run(t, cfg)
+	// The first fails at 11 and is to be retried; at 111 the reset has failed and nobody is left.
+	for i, want := range []int64{111, 111, 5000} {
+		if r := res.Records[i]; r.Ending != engine.Errored || r.Ended != want {
+			t.Errorf("request %d: %s at %d, want an error at %d", i, r.Ending, r.Ended, want)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	tab := table(t, enginetest.Linear(3, 8, 10, 1))
+	cfg := config(tab, sched.Serial{}, nil, 1000, func(int) int { return 2 })
+	cfg.Source = &load.Open{
+		Times: []int64{0, 1, 2}, Cancel: map[int]int64{0: 15, 1: 16, 2: 900},
+		Task: func(_ int, at int64) sched.Task {
+			return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8}
+		},
+	}
+	res := run(t, cfg)
+	// The first is taken back in its second segment: it ends at once, the device is free at 22.
+	for i, want := range []struct {
+		how   engine.Ending
+		ended int64
+	}{{engine.Cancelled, 15}, {engine.Cancelled, 16}, {engine.OnTime, 55}} {
+		if r := res.Records[i]; r.Ending != want.how || r.Ended != want.ended {
+			t.Errorf("request %d: %s at %d, want %s at %d", i, r.Ending, r.Ended, want.how, want.ended)
+		}
+	}
+}
+
+func TestMeasuredClock(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	slow := table(t, enginetest.Linear(2, 8, 30, 1))
+	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
+	cfg.Devices = []device.Device{&enginetest.Fake{T: slow}}
+	if r := run(t, cfg).Records[0]; r.Ended != 22 {
+		t.Errorf("by the table it ends at %d, want 22", r.Ended)
+	}
+	cfg = config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
+	cfg.Devices, cfg.Clock = []device.Device{&enginetest.Fake{T: slow}}, engine.Measured
+	if r := run(t, cfg).Records[0]; r.Ended != 62 {
+		t.Errorf("measured it ends at %d, want 62", r.Ended)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	good := func() engine.Config { return config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 }) }
+	for name, c := range map[string]struct {
+		spoil func(*engine.Config)
+		want  error
+	}{
+		"short SLO":   {func(c *engine.Config) { c.SLO = 21 }, engine.ErrSLO},
+		"no device":   {func(c *engine.Config) { c.Devices = nil }, engine.ErrConfig},
+		"no network":  {func(c *engine.Config) { c.Networks = nil }, engine.ErrConfig},
+		"no policy":   {func(c *engine.Config) { c.Policy = nil }, engine.ErrConfig},
+		"no source":   {func(c *engine.Config) { c.Source = nil }, engine.ErrConfig},
+		"no inputs":   {func(c *engine.Config) { c.Inputs = nil }, engine.ErrConfig},
+		"no table":    {func(c *engine.Config) { c.Networks[0].Tables[0] = nil }, engine.ErrConfig},
+		"negative":    {func(c *engine.Config) { c.ResetCost = -1 }, engine.ErrConfig},
+		"twice":       {func(c *engine.Config) { c.Networks = append(c.Networks, c.Networks[0]) }, engine.ErrConfig},
+		"bad policy":  {func(c *engine.Config) { c.Policy = greedy{} }, engine.ErrPolicy},
+		"lazy policy": {func(c *engine.Config) { c.Policy = idle{} }, engine.ErrStuck},
+		"no such net": {func(c *engine.Config) {
+			c.Source = &load.Open{Times: []int64{0}, Task: func(int, int64) sched.Task { return sched.Task{Network: "x"} }}
+		}, engine.ErrSource},
+		"back in time": {func(c *engine.Config) {
+			c.Source = &load.Open{Times: []int64{5, 3}, Task: func(int, int64) sched.Task { return sched.Task{Network: enginetest.Network} }}
+		}, engine.ErrSource},
+	} {
+		cfg := good()
+		c.spoil(&cfg)
+		if _, err := engine.Run(context.Background(), cfg); !errors.Is(err, c.want) {
+			t.Errorf("%s: error %v, want %v", name, err, c.want)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := engine.Run(ctx, good()); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+type greedy struct{}
+
+func (greedy) Name() string { return "greedy" }
+func (greedy) Decide(_ int64, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	return append(buf, sched.Action{Kind: sched.Launch, Network: enginetest.Network, Count: s.Queue.Len() + 1})
+}
+
+type idle struct{}
+
+func (idle) Name() string { return "idle" }
+func (idle) Decide(_ int64, _ *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	return buf
+}
+
+// dropper gives up what has waited for 50 ns, and asks for a timer to see it.
+type dropper struct{}
+
+func (dropper) Name() string { return "dropper" }
+func (dropper) Decide(now int64, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	for i := range s.Queue.Len() {
+		if r := s.Queue.At(i); now >= r.Arrived+50 {
+			buf = append(buf, sched.Action{Kind: sched.Drop, Request: r.ID})
+		} else {
+			buf = append(buf, sched.Action{Kind: sched.Wait, Until: r.Arrived + 50})
+		}
+	}
+	return buf
+}
+
+func TestDropAndWait(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	res := run(t, config(tab, dropper{}, []int64{0, 10}, 1000, func(int) int { return 1 }))
+	if s := res.Summary(); s.Dropped != 2 || s.Violations != 2 || res.Records[1].Ended != 60 || s.Latency.P99 != -1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Serial is an M/D/1 queue when nobody leaves early: Pollaczek-Khinchine gives the mean wait
+// rho * S / (2 (1 - rho)).
+func TestSerialAgreesWithPollaczekKhinchine(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 400_000, 100_000)) // S = 1 ms
+	for _, rho := range []float64{0.3, 0.6, 0.8} {
+		for seed := range uint64(3) {
+			times, err := load.Poisson(1000*rho, 40_000, seed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := config(tab, sched.Serial{}, times, 1e12, func(int) int { return 1 })
+			cfg.NoTrace = true
+			got := float64(run(t, cfg).Summary().Latency.Avg)
+			want := 1e6 * (1 + rho/(2*(1-rho)))
+			if math.Abs(got/want-1) > 0.08 {
+				t.Errorf("rho %g, seed %d: mean latency %.0f ns, want %.0f", rho, seed, got, want)
+			}
+		}
+	}
+}
+
+// Real time: the same books, a goroutine a device, faults and hangs included.
+func TestServe(t *testing.T) {
+	tab := table(t, enginetest.Linear(3, 8, 200_000, 20_000))
+	times, err := load.Poisson(3000, 200, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delay := func(ctx context.Context, ns int64) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(ns)):
+			return nil
+		}
+	}
+	cfg := config(tab, sched.Fluid{}, times, 60e9, func(i int) int { return i % 3 })
+	fakes := []*enginetest.Fake{{T: tab, Delay: delay}, {T: tab, Delay: delay}}
+	cfg.Devices = []device.Device{fakes[0], &enginetest.Faulty{
+		Device: fakes[1], Fail: func(n int) bool { return n%10 == 4 }, Hang: func(n int) bool { return n == 7 },
+	}}
+	cfg.Networks[0].Tables = []*sched.Table{tab, tab}
+	cfg.HangAfter = 20 * time.Millisecond
+	res, err := engine.Serve(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Check(); err != nil {
+		t.Fatal(err)
+	}
+	s := res.Summary()
+	if s.OnTime+s.Errors != 200 || s.OnTime < 150 || s.Faults == 0 || s.Resets != s.Faults {
+		t.Errorf("%+v", s)
+	}
+	for i, r := range res.Records {
+		if r.Ending == engine.OnTime && (r.Exit != i%3 || r.Class != i%10) {
+			t.Errorf("request %d left at exit %d as %d", i, r.Exit, r.Class)
+		}
+	}
+	if n := fakes[0].Used() + fakes[1].Used(); n != 0 {
+		t.Errorf("%d slots are still taken", n)
+	}
+}
+
+func TestServeStopsWithItsContext(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
+	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Hang: func(int) bool { return true }}}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := engine.Serve(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	tab := table(b, enginetest.Linear(4, 8, 50_000, 10_000))
+	times, err := load.Poisson(5000, 20_000, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
+		b.Run(p.Name(), func(b *testing.B) {
+			for b.Loop() {
+				cfg := config(tab, p, times, 1_200_000, func(i int) int { return i % 4 })
+				cfg.NoTrace = true
+				run(b, cfg)
+			}
+		})
+	}
+}
+
+func TestATasksEndingIsItsWorstSamples(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	var ended []string
+	cfg := config(tab, sched.Serial{}, nil, 1000, func(int) int { return 1 })
+	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n < 2 }}}
+	cfg.ResetCost = 10
+	cfg.Source = &spy{Source: &load.Open{Times: []int64{0}, Task: func(_ int, at int64) sched.Task {
+		return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8, Samples: 2}
+	}}, ended: &ended}
+	if s := run(t, cfg).Summary(); s.Errors != 1 || s.OnTime != 1 {
+		t.Errorf("%+v", s)
+	}
+	if len(ended) != 1 || !strings.HasPrefix(ended[0], "1 error") {
+		t.Errorf("tasks ended: %v", ended)
+	}
+}
+
+// An arrival at the very time a segment ends was asked for first, so it happens first: the policy
+// sees it in the queue.
+func TestEqualTimesKeepTheirOrder(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 20, 10))
+	res := run(t, config(tab, sched.Fluid{}, []int64{0, 30}, 1000, func(int) int { return 1 }))
+	if s := res.Summary(); s.Preemptions != 1 || s.Merges != 1 {
+		t.Errorf("%s", kinds(res.Steps))
+	}
+}
+
+func TestAHangTakesItsCost(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
+	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Hang: func(n int) bool { return n == 0 }}}
+	cfg.HangAfter, cfg.HangCost, cfg.ResetCost = time.Millisecond, 500, 100
+	res := run(t, cfg)
+	if r := res.Records[0]; r.Ending != engine.OnTime || r.Ended != 622 || !r.Retried || res.Hangs != 1 || res.Busy[0] != 522 {
+		t.Errorf("%+v, busy %v", r, res.Busy)
+	}
+}
+
+func TestBadInputsEndOneRequestOnly(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
+		cfg := config(tab, p, []int64{0, 0, 0, 500}, 1000, func(int) int { return 1 })
+		good := cfg.Inputs
+		cfg.Inputs = func(r *sched.Request) ([]int16, error) {
+			switch r.ID {
+			case 2: // with 3 behind it, and no event for long but what the engine makes of this
+				return nil, errors.New("unreadable")
+			case 4:
+				return []int16{1, 2, 3}, nil // the device refuses it
+			}
+			return good(r)
+		}
+		res := run(t, cfg)
+		if s := res.Summary(); s.Errors != 2 || s.OnTime != 2 || s.Faults != 0 || res.Records[2].Ended > 100 || !strings.Contains(res.Records[1].Why, "unreadable") {
+			t.Errorf("%s: %+v", p.Name(), s)
+		}
+	}
+}
+
+func TestAdmission(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	cfg := config(tab, sched.Serial{}, []int64{0, 1, 2, 3}, 1000, func(int) int { return 1 })
+	cfg.Admission = func(_ int64, s *sched.State, _ *sched.Task) bool { return s.Queue.Len() < 2 }
+	if s := run(t, cfg).Summary(); s.Refused != 1 || s.OnTime != 3 || s.Violations != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A device that breaks its contract is treated as one that failed.
+func TestContract(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	for name, spoil := range map[string]func(l device.Launch, r *device.Report){
+		"other request":  func(_ device.Launch, r *device.Report) { r.Results[0].Request++ },
+		"missing result": func(_ device.Launch, r *device.Report) { r.Results = r.Results[:0] },
+		"stays at the end": func(l device.Launch, r *device.Report) {
+			if l.First == 1 {
+				r.Results[0].Taken = -1
+			}
+		},
+		"exit of another segment": func(_ device.Launch, r *device.Report) { r.Results[0].Taken = 5 },
+		"exit without result":     func(l device.Launch, r *device.Report) { r.Results[0].Taken, r.Results[0].Exits = l.First, nil },
+	} {
+		cfg := config(tab, sched.Serial{}, []int64{0}, 1e9, func(int) int { return 1 })
+		cfg.Devices = []device.Device{&liar{Device: cfg.Devices[0], spoil: spoil}}
+		res := run(t, cfg)
+		if r := res.Records[0]; r.Ending != engine.Errored || !strings.Contains(r.Why, "broke its contract") || res.Faults != 2 {
+			t.Errorf("%s: %+v, %d faults", name, r, res.Faults)
+		}
+	}
+}
+
+type liar struct {
+	device.Device
+	spoil func(device.Launch, *device.Report)
+}
+
+func (l *liar) Run(ctx context.Context, j device.Launch) (device.Report, error) {
+	r, err := l.Device.Run(ctx, j)
+	l.spoil(j, &r)
+	return r, err
+}
+
+func TestQuantile(t *testing.T) {
+	v := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	for q, want := range map[float64]int64{0: 1, 0.1: 1, 0.11: 2, 0.5: 5, 0.99: 10, 1: 10} {
+		if got := engine.Quantile(v, q); got != want {
+			t.Errorf("quantile %g is %d, want %d", q, got, want)
+		}
+	}
+}
+
+func TestDiffSteps(t *testing.T) {
+	step := func(kind string, id device.LaunchID, reqs ...device.RequestID) engine.Step {
+		return engine.Step{At: int64(id) * 7, Kind: kind, Launch: id, Requests: reqs}
+	}
+	a := []engine.Step{step("launch", 1, 1), step("launch", 2, 2, 3), step("merge", 2, 1, 2)}
+	later := []engine.Step{step("launch", 1, 1), step("launch", 2, 2, 3), step("merge", 2, 1, 2)}
+	later[2].At = 99
+	for name, c := range map[string]struct {
+		b    []engine.Step
+		want int
+	}{
+		"the same at other times": {later, 0},
+		"another order":           {[]engine.Step{a[1], a[0], a[2]}, 1},
+		"one more in front":       {append([]engine.Step{step("launch", 9, 9)}, a...), 1},
+		"two others":              {[]engine.Step{a[0], step("launch", 2, 2), step("launch", 3, 3)}, 2},
+		"nothing":                 {nil, 3},
+	} {
+		if got := engine.DiffSteps(a, c.b); got != c.want {
+			t.Errorf("%s: %d differ, want %d", name, got, c.want)
+		}
+	}
+}

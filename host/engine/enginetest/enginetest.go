@@ -1,0 +1,175 @@
+// Package enginetest has devices for tests: one whose exits are written in its inputs, and one that
+// fails and hangs on request.
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Network is the name of the network that a Fake serves.
+const Network = "fake"
+
+// Fake is a device whose input {exit, class} says at which exit a sample is sure (confidence 0.99
+// against 0.1 before) and which class it is. Segments take what T says.
+type Fake struct {
+	T     *sched.Table
+	B     int                                // B_max; 0: 8
+	Delay func(context.Context, int64) error // real time: called with the ns of each segment
+
+	mu     sync.Mutex
+	slots  map[device.RequestID][]int16
+	Runs   []device.Launch
+	Resets int
+}
+
+// Info implements device.Device.
+func (f *Fake) Info() device.Info {
+	b := f.B
+	if b == 0 {
+		b = 8
+	}
+	return device.Info{
+		Name: "fake", Label: "simulated", MaxBatch: b, Slots: 2 * b, Launches: 1,
+		Preempt: device.PreemptExit, ClockHz: 1e9,
+	}
+}
+
+// Load implements device.Device.
+func (*Fake) Load(context.Context, *bundle.Bundle) error { return nil }
+
+// Admit implements device.Device.
+func (f *Fake) Admit(_ context.Context, _ string, id device.RequestID, in []int16) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.slots == nil {
+		f.slots = map[device.RequestID][]int16{}
+	}
+	if _, ok := f.slots[id]; ok || len(f.slots) >= f.Info().Slots || len(in) != 2 {
+		return fmt.Errorf("admit %d: it is there already, or no slot is free, or its input is not {exit, class}", id)
+	}
+	f.slots[id] = in
+	return nil
+}
+
+// Run implements device.Device.
+func (f *Fake) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+	f.mu.Lock()
+	f.Runs = append(f.Runs, l)
+	var rep device.Report
+	for i, id := range l.Requests {
+		in, ok := f.slots[id]
+		if !ok {
+			f.mu.Unlock()
+			return rep, fmt.Errorf("request %d has no slot", id)
+		}
+		res := device.Result{Request: id, Taken: -1}
+		for s := l.First; s <= l.Last && res.Taken < 0; s++ {
+			conf := float32(0.1)
+			if s >= int(in[0]) {
+				conf = 0.99
+			}
+			res.Exits = append(res.Exits, device.ExitResult{Exit: s, Class: int(in[1]), Confidence: conf, Raw: []int16{in[1], int16(s)}})
+			if conf >= l.Theta[i] || s == f.T.Segments()-1 {
+				res.Taken = s
+			}
+		}
+		rep.Results = append(rep.Results, res)
+	}
+	f.mu.Unlock()
+	rep.Ns = f.T.At(l.First, l.Last, len(l.Requests))
+	rep.Cycles = uint64(rep.Ns)
+	if f.Delay != nil {
+		if err := f.Delay(ctx, rep.Ns); err != nil {
+			return device.Report{}, err
+		}
+	}
+	return rep, nil
+}
+
+// Release implements device.Device.
+func (f *Fake) Release(id device.RequestID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.slots, id)
+}
+
+// Used is the number of slots that are taken.
+func (f *Fake) Used() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.slots)
+}
+
+// Reset implements device.Device.
+func (f *Fake) Reset(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.Resets++
+	return nil
+}
+
+// Close implements device.Device.
+func (*Fake) Close() error { return nil }
+
+// ErrInjected is what an injected failure answers.
+var ErrInjected = errors.New("injected failure")
+
+// Faulty wraps a device and breaks what it is told to. Both functions are given the number of the
+// call of Run, from 0; nil means never. A hanging Run answers when its context ends.
+type Faulty struct {
+	device.Device
+	Fail, Hang func(run int) bool
+	FailReset  func(reset int) bool
+
+	mu           sync.Mutex
+	runs, resets int
+}
+
+// Run implements device.Device.
+func (f *Faulty) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+	f.mu.Lock()
+	n := f.runs
+	f.runs++
+	f.mu.Unlock()
+	if f.Hang != nil && f.Hang(n) {
+		<-ctx.Done()
+		return device.Report{}, fmt.Errorf("run %d: %w", n, ctx.Err())
+	}
+	if f.Fail != nil && f.Fail(n) {
+		return device.Report{}, fmt.Errorf("run %d: %w", n, ErrInjected)
+	}
+	return f.Device.Run(ctx, l)
+}
+
+// Reset implements device.Device.
+func (f *Faulty) Reset(ctx context.Context) error {
+	f.mu.Lock()
+	n := f.resets
+	f.resets++
+	f.mu.Unlock()
+	if f.FailReset != nil && f.FailReset(n) {
+		return fmt.Errorf("reset %d: %w", n, ErrInjected)
+	}
+	return f.Device.Reset(ctx)
+}
+
+// Linear is a latency table in which every segment takes fixed + batch * each ns, and a span the sum.
+func Linear(segments, batch int, fixed, each int64) []bundle.LatencyEntry {
+	var out []bundle.LatencyEntry
+	for first := range segments {
+		for last := first; last < segments; last++ {
+			for b := 1; b <= batch; b++ {
+				t := int64(last-first+1) * (fixed + int64(b)*each)
+				out = append(out, bundle.LatencyEntry{Network: Network, Device: "fake", First: first, Last: last, Batch: b, P50: t, P99: t})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+// Serve: real time. One goroutine keeps the books and asks the policy; one goroutine a launch place
+// of a device runs segments and resets.
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+type job struct {
+	launch *launch
+	job    device.Launch
+	reset  bool
+	dev    int
+}
+
+type real struct {
+	c     *core
+	start time.Time
+	items events
+	work  []chan job
+	done  chan event
+	fly   int // jobs under way
+}
+
+// Serve serves in real time until the source has no task left and every request has ended. When ctx
+// ends, the segments under way are given up, all goroutines end, and the error wraps ctx's.
+// Durations are those that pass; Config.Clock has no say.
+func Serve(ctx context.Context, cfg Config) (*Result, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	c, err := newCore(ctx, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &real{c: c, start: time.Now()}
+	c.drv = r
+	places := 0
+	for i := range c.devs {
+		places += c.devs[i].info.Launches
+	}
+	r.done = make(chan event, places+len(c.devs))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	for i := range c.devs {
+		n := c.devs[i].info.Launches
+		ch := make(chan job, n+1)
+		r.work = append(r.work, ch)
+		for range n {
+			wg.Go(func() { r.worker(ctx, ch) })
+		}
+	}
+	if err := r.pull(); err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		var due <-chan time.Time
+		if len(r.items.heap) > 0 {
+			timer.Reset(time.Duration(r.items.heap[0].at) - time.Since(r.start))
+			due = timer.C
+		} else if r.fly == 0 {
+			break
+		}
+		var e event
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))
+		case e = <-r.done:
+			r.fly--
+			c.now = max(c.now, time.Since(r.start).Nanoseconds())
+			if e.up {
+				err = c.deviceUp(e.dev, e.err)
+			} else {
+				err = c.segmentDone(e.launch, e.rep, e.err)
+			}
+		case <-due:
+			e, _ = r.items.pop()
+			c.now = max(c.now, time.Since(r.start).Nanoseconds())
+			if e.fresh {
+				if err := r.pull(); err != nil {
+					return nil, err
+				}
+			}
+			err = c.item(e.item)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := c.close(); err != nil {
+		return nil, err
+	}
+	return &c.res, nil
+}
+
+func (r *real) worker(ctx context.Context, in <-chan job) {
+	for {
+		var j job
+		select {
+		case <-ctx.Done():
+			return
+		case j = <-in:
+		}
+		e := event{launch: j.launch, up: j.reset, dev: j.dev}
+		d := r.c.cfg.Devices[j.dev]
+		run, cancel := context.WithTimeout(ctx, r.c.cfg.hangAfter())
+		if j.reset {
+			e.err = d.Reset(run)
+		} else {
+			e.rep, e.err = d.Run(run, j.job)
+		}
+		cancel()
+		r.done <- e // buffered for every job there can be
+	}
+}
+
+func (r *real) pull() error {
+	it, ok := r.c.cfg.Source.Next()
+	if !ok {
+		return nil
+	}
+	if it.At < 0 || it.Task == nil && it.Cancel == 0 {
+		return fmt.Errorf("%w: an item at %d ns, or an empty one", ErrSource, it.At)
+	}
+	r.items.push(event{at: it.At, item: it, fresh: true})
+	return nil
+}
+
+func (r *real) begin(l *launch, j device.Launch) {
+	r.fly++
+	r.work[l.Device] <- job{launch: l, job: j, dev: l.Device}
+}
+
+func (r *real) reset(dev int) {
+	r.fly++
+	r.work[dev] <- job{reset: true, dev: dev}
+}
+
+func (r *real) schedule(it Item) { r.items.push(event{at: it.At, item: it}) }

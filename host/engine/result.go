@@ -1,0 +1,274 @@
+// What a run leaves behind: a record a request, the order of actions, what each device did when.
+
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Ending is how a request ends.
+type Ending = sched.Ending
+
+// Endings.
+const (
+	Pending   = sched.Pending
+	OnTime    = sched.OnTime
+	Late      = sched.Late
+	Dropped   = sched.Dropped
+	Refused   = sched.Refused
+	Cancelled = sched.Cancelled
+	Errored   = sched.Errored
+)
+
+// Record is what became of one request. Times are ns since the run began; Started is -1 where no
+// device took it, Exit and Class are -1 where it has no result.
+type Record struct {
+	ID         device.RequestID `json:"id"`
+	Task       uint64           `json:"task"`
+	Sample     int              `json:"sample"`
+	Arrived    Time             `json:"arrived_ns"`
+	Deadline   Time             `json:"deadline_ns"`
+	Started    Time             `json:"started_ns"`
+	Ended      Time             `json:"ended_ns"`
+	Exit       int              `json:"exit"`
+	Class      int              `json:"class"`
+	Confidence float32          `json:"confidence"`
+	Logits     string           `json:"logits_sha256"` // of the raw int16, little endian, of the exit taken
+	Ending     Ending           `json:"ending"`
+	Retried    bool             `json:"retried,omitempty"`
+	Why        string           `json:"why,omitempty"` // of an error
+}
+
+// Latency is arrival to end in ns.
+func (r *Record) Latency() Time { return r.Ended - r.Arrived }
+
+// Step is one action that was carried out. Two runs did the same in the same order when their
+// steps are equal but for At.
+type Step struct {
+	At       Time               `json:"at_ns"`
+	Kind     string             `json:"kind"` // of sched.ActionKind
+	Device   int                `json:"device"`
+	Launch   device.LaunchID    `json:"launch,omitempty"`
+	Into     device.LaunchID    `json:"into,omitempty"`
+	First    int                `json:"first"`
+	Last     int                `json:"last"`
+	Requests []device.RequestID `json:"requests,omitempty"`
+}
+
+// Same tells whether two steps are equal but for their time.
+func (s *Step) Same(o *Step) bool {
+	return s.Kind == o.Kind && s.Device == o.Device && s.Launch == o.Launch && s.Into == o.Into &&
+		s.First == o.First && s.Last == o.Last && slices.Equal(s.Requests, o.Requests)
+}
+
+// DiffSteps counts the actions that differ: 0 where two runs did the same in the same order; else
+// those of either run that have no counterpart (the same action on the same requests, whenever and
+// under whatever launch id) in the other, the larger of the two counts, and at least 1.
+func DiffSteps(a, b []Step) int {
+	if slices.EqualFunc(a, b, func(x, y Step) bool { return x.Same(&y) }) {
+		return 0
+	}
+	lack := func(a, b []Step) int {
+		key := func(s *Step) string { return fmt.Sprint(s.Kind, s.Device, s.First, s.Last, s.Requests) }
+		there := map[string]int{}
+		for i := range b {
+			there[key(&b[i])]++
+		}
+		n := 0
+		for i := range a {
+			if k := key(&a[i]); there[k] > 0 {
+				there[k]--
+			} else {
+				n++
+			}
+		}
+		return n
+	}
+	return max(1, lack(a, b), lack(b, a))
+}
+
+// Span is one segment on a device, or a reset (Segment -1).
+type Span struct {
+	Device   int                `json:"device"`
+	Launch   device.LaunchID    `json:"launch"`
+	Segment  int                `json:"segment"`
+	Start    Time               `json:"start_ns"`
+	End      Time               `json:"end_ns"`
+	Requests []device.RequestID `json:"requests,omitempty"`
+	Failed   bool               `json:"failed,omitempty"`
+}
+
+// Result is a whole run.
+type Result struct {
+	Policy  string   `json:"policy"`
+	Records []Record `json:"records"` // by request id
+	Steps   []Step   `json:"steps,omitempty"`
+	Spans   []Span   `json:"spans,omitempty"`
+
+	End         Time   `json:"end_ns"`  // the last request's end
+	Busy        []Time `json:"busy_ns"` // by device: time in segments, failed ones included
+	Calls       int    `json:"calls"`   // of the policy
+	Launches    int    `json:"launches"`
+	Segments    int    `json:"segments"`
+	Preemptions int    `json:"preemptions"`
+	Merges      int    `json:"merges"`
+	Faults      int    `json:"faults"` // failed segments, hangs included
+	Hangs       int    `json:"hangs"`
+	Resets      int    `json:"resets"`
+	Retries     int    `json:"retries"` // requests that were queued again
+
+	Cycles uint64       `json:"cycles"` // of all segments, as the devices report them
+	Stats  device.Stats `json:"stats"`  // summed over all segments
+	// Samples counts the samples that ran segment s, by s: the work done, whatever the batch.
+	Samples []int64 `json:"samples"`
+}
+
+// Latencies are arrival-to-end times in ns over on_time and late; -1 where there was none.
+type Latencies struct {
+	Avg int64 `json:"avg_ns"`
+	P50 int64 `json:"p50_ns"`
+	P99 int64 `json:"p99_ns"`
+}
+
+// Summary is a run in numbers (keys as design/commands pins them).
+type Summary struct {
+	Policy      string    `json:"policy"`
+	Requests    int       `json:"requests"`
+	OnTime      int       `json:"on_time"`
+	Late        int       `json:"late"`
+	Dropped     int       `json:"dropped"`
+	Refused     int       `json:"refused"`
+	Cancelled   int       `json:"cancelled"`
+	Errors      int       `json:"errors"`
+	Violations  int       `json:"violations"` // all but on_time and cancelled
+	Exits       []int     `json:"exits"`      // requests that left at exit i
+	Latency     Latencies `json:"latency"`
+	Goodput     float64   `json:"goodput"` // on_time per second, from time 0 to the last end
+	Busy        float64   `json:"busy"`    // share of the time in which a device ran a segment, mean over devices
+	Calls       int       `json:"calls"`
+	Launches    int       `json:"launches"`
+	Preemptions int       `json:"preemptions"`
+	Merges      int       `json:"merges"`
+	Faults      int       `json:"faults"`
+	Hangs       int       `json:"hangs"`
+	Resets      int       `json:"resets"`
+	Retries     int       `json:"retries"`
+	Cycles      uint64    `json:"cycles"`
+	Bytes       uint64    `json:"bytes"` // of DRAM traffic
+	End         Time      `json:"end_ns"`
+	MeanBatch   float64   `json:"mean_batch"` // samples per segment run
+}
+
+// Summary counts.
+func (r *Result) Summary() Summary {
+	s := Summary{
+		Policy: r.Policy, Requests: len(r.Records), Calls: r.Calls, Launches: r.Launches,
+		Preemptions: r.Preemptions, Merges: r.Merges, Faults: r.Faults, Hangs: r.Hangs, Resets: r.Resets,
+		Retries: r.Retries, Cycles: r.Cycles, Bytes: r.Stats.BytesRead + r.Stats.BytesWritten, End: r.End,
+		Exits:   make([]int, len(r.Samples)),
+		Latency: Latencies{-1, -1, -1},
+	}
+	for i := range r.Records {
+		rec := &r.Records[i]
+		switch rec.Ending {
+		case OnTime:
+			s.OnTime++
+		case Late:
+			s.Late++
+		case Dropped:
+			s.Dropped++
+		case Refused:
+			s.Refused++
+		case Cancelled:
+			s.Cancelled++
+		case Errored:
+			s.Errors++
+		case Pending:
+		}
+		if (rec.Ending == OnTime || rec.Ending == Late) && rec.Exit >= 0 && rec.Exit < len(s.Exits) {
+			s.Exits[rec.Exit]++
+		}
+	}
+	s.Violations = s.Late + s.Dropped + s.Refused + s.Errors
+	if l := r.Latencies(); len(l) > 0 {
+		slices.Sort(l)
+		var sum float64
+		for _, v := range l {
+			sum += float64(v)
+		}
+		s.Latency = Latencies{int64(math.Round(sum / float64(len(l)))), Quantile(l, 0.5), Quantile(l, 0.99)}
+	}
+	if r.End > 0 {
+		s.Goodput = float64(s.OnTime) / (float64(r.End) / 1e9)
+		for _, b := range r.Busy {
+			s.Busy += float64(b) / float64(r.End) / float64(len(r.Busy))
+		}
+	}
+	if r.Segments > 0 {
+		var n int64
+		for _, v := range r.Samples {
+			n += v
+		}
+		s.MeanBatch = float64(n) / float64(r.Segments)
+	}
+	return s
+}
+
+// Latencies lists the latency in ns of every request that is on_time or late, by id.
+func (r *Result) Latencies() []int64 {
+	var l []int64
+	for i := range r.Records {
+		if e := r.Records[i].Ending; e == OnTime || e == Late {
+			l = append(l, r.Records[i].Latency())
+		}
+	}
+	return l
+}
+
+// Quantile is the smallest value that at least the share q of the sorted values do not exceed.
+func Quantile(sorted []int64, q float64) int64 {
+	i := int(math.Ceil(q*float64(len(sorted)))) - 1
+	return sorted[min(max(i, 0), len(sorted)-1)]
+}
+
+// Check tells what is wrong with the books: every request has ended once, the endings add up, and
+// no time runs backwards.
+func (r *Result) Check() error {
+	s := r.Summary()
+	if n := s.OnTime + s.Late + s.Dropped + s.Refused + s.Cancelled + s.Errors; n != s.Requests {
+		return fmt.Errorf("%d endings for %d requests", n, s.Requests)
+	}
+	for i := range r.Records {
+		rec := &r.Records[i]
+		result := rec.Ending == OnTime || rec.Ending == Late
+		switch {
+		case i > 0 && rec.ID <= r.Records[i-1].ID:
+			return fmt.Errorf("request %d stands after request %d", rec.ID, r.Records[i-1].ID)
+		case rec.Ended < rec.Arrived || rec.Started >= 0 && (rec.Started < rec.Arrived || rec.Ended < rec.Started):
+			return fmt.Errorf("request %d arrived at %d, started at %d, ended at %d", rec.ID, rec.Arrived, rec.Started, rec.Ended)
+		case result != (rec.Exit >= 0):
+			return fmt.Errorf("request %d ended %s with exit %d", rec.ID, rec.Ending, rec.Exit)
+		case result && (rec.Ended <= rec.Deadline) != (rec.Ending == OnTime):
+			return fmt.Errorf("request %d ended %s at %d, its deadline being %d", rec.ID, rec.Ending, rec.Ended, rec.Deadline)
+		}
+	}
+	return nil
+}
+
+// DiffResults counts the requests, by id, that have a result in both runs and not the same exit,
+// class and logits; and those that only one run knows.
+func DiffResults(a, b *Result) int {
+	n := max(len(a.Records), len(b.Records)) - min(len(a.Records), len(b.Records))
+	for i := range min(len(a.Records), len(b.Records)) {
+		x, y := &a.Records[i], &b.Records[i]
+		if x.Exit >= 0 && y.Exit >= 0 && (x.Exit != y.Exit || x.Class != y.Class || x.Logits != y.Logits) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,131 @@
+// Package experiments runs the measurements that compare policies. It reads bundles and tables and
+// searches nothing; devices are passed in.
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// ErrSetup is the error of a setup or point that cannot be run.
+var ErrSetup = errors.New("experiment")
+
+// Setup is what the points of an experiment share: a network and the images it is asked about.
+type Setup struct {
+	Bundle *bundle.Bundle
+	Table  *sched.Table          // of Bundle
+	Inputs [][]int16             // quantised images; request i (from 0) brings image i modulo their number
+	Exits  [][]device.ExitResult // by image: what it shows at every exit; exact, from the golden executor
+}
+
+// NewSetup takes the table from the bundle.
+func NewSetup(b *bundle.Bundle, inputs [][]int16, exits [][]device.ExitResult) (*Setup, error) {
+	t, err := sched.NewTable(b.Latency, b.Network.Name)
+	if err != nil {
+		return nil, err
+	}
+	if len(inputs) == 0 || len(exits) != len(inputs) {
+		return nil, fmt.Errorf("%w: %d images, exits of %d", ErrSetup, len(inputs), len(exits))
+	}
+	return &Setup{Bundle: b, Table: t, Inputs: inputs, Exits: exits}, nil
+}
+
+// Image is the image that a request brings.
+func (s *Setup) Image(id device.RequestID) int { return int((uint64(id) - 1) % uint64(len(s.Inputs))) }
+
+// Theta is an exit threshold: one value for every exit, or one an exit.
+type Theta []float32
+
+// At is the threshold at an exit.
+func (t Theta) At(exit int) float32 {
+	switch {
+	case exit < len(t):
+		return t[exit]
+	case len(t) > 0:
+		return t[len(t)-1]
+	}
+	return 0
+}
+
+// Taken is the exit that an image takes under theta: the first whose confidence reaches it, else
+// the last.
+func Taken(exits []device.ExitResult, theta Theta) int {
+	for i := range exits {
+		if exits[i].Confidence >= theta.At(i) {
+			return i
+		}
+	}
+	return len(exits) - 1
+}
+
+// Service is serial's mean service time in ns for the images at theta, by the table: its capacity is
+// one request per Service.
+func (s *Setup) Service(theta Theta) float64 {
+	var sum float64
+	for _, e := range s.Exits {
+		for seg := range Taken(e, theta) + 1 {
+			sum += float64(s.Table.At(seg, seg, 1))
+		}
+	}
+	return sum / float64(len(s.Exits))
+}
+
+// Point is one run.
+type Point struct {
+	Policy  string
+	BMax    int     // of the policy; 0: the device's
+	Rate    float64 // requests per second; unused where Times are given
+	SLO     int64   // ns
+	Theta   Theta
+	Seed    uint64
+	N       int     // requests
+	Times   []int64 // arrivals in ns, in place of Rate, Seed and N
+	Clock   engine.Clock
+	NoTrace bool
+}
+
+// Run serves one point on a device that has the bundle loaded.
+func (s *Setup) Run(ctx context.Context, dev device.Device, p Point, progress func(ended int)) (*engine.Result, error) {
+	policy, err := sched.New(p.Policy, sched.Options{BMax: p.BMax})
+	if err != nil {
+		return nil, err
+	}
+	times := p.Times
+	if times == nil {
+		if times, err = load.Poisson(p.Rate, p.N, p.Seed); err != nil {
+			return nil, err
+		}
+	}
+	name := s.Bundle.Network.Name
+	res, err := engine.Run(ctx, engine.Config{
+		Devices:  []device.Device{dev},
+		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{s.Table}}},
+		Policy:   policy,
+		Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
+			t := sched.Task{Network: name, Created: at, Deadline: at + p.SLO, Theta: p.Theta.At(0), Samples: 1}
+			if len(p.Theta) > 1 {
+				t.Thetas = p.Theta
+			}
+			return t
+		}},
+		Inputs:   func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil },
+		Clock:    p.Clock,
+		SLO:      p.SLO,
+		Progress: progress,
+		NoTrace:  p.NoTrace,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s at %.3g requests per second, seed %d: %w", p.Policy, p.Rate, p.Seed, err)
+	}
+	if err := res.Check(); err != nil {
+		return nil, fmt.Errorf("the books of %s, seed %d, are wrong: %w", p.Policy, p.Seed, err)
+	}
+	return res, nil
+}

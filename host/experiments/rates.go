@@ -1,0 +1,167 @@
+// Goodput over the arrival rate, policy against policy.
+
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+)
+
+// Row is one number of a bench (keys as design/commands pins them).
+type Row struct {
+	Setting   string   `json:"setting"`
+	Policy    string   `json:"policy"`
+	Metric    string   `json:"metric"`
+	Ours      float64  `json:"ours"`      // mean over the seeds
+	CI95      *float64 `json:"ci95"`      // half width of the 95 % interval (Student's t); null with one seed
+	Published *float64 `json:"published"` // null: the paper has no such number
+	HeldOut   bool     `json:"held_out"`  // nothing was tuned on this setting
+}
+
+// RatesConfig is what Rates runs.
+type RatesConfig struct {
+	Rates    []float64 // multiples of serial's capacity
+	Policies []string
+	Seeds    []uint64
+	N        int
+	SLO      int64
+	Theta    Theta
+	Clock    engine.Clock
+	Workers  int
+	// Open gives a device with the bundle loaded; each worker asks for one and closes it.
+	Open     func(context.Context) (device.Device, error)
+	Progress func(done, of int)
+}
+
+// RatePoint is one run of Rates.
+type RatePoint struct {
+	Rate     float64        `json:"rate"` // multiple of serial's capacity
+	PerSec   float64        `json:"per_second"`
+	Policy   string         `json:"policy"`
+	Seed     uint64         `json:"seed"`
+	Summary  engine.Summary `json:"summary"`
+	OnTime   float64        `json:"on_time_share"`
+	Duration int64          `json:"end_ns"`
+}
+
+// Rates runs every rate with every seed and policy. The points come back ordered by rate, policy,
+// seed, whatever the number of workers.
+func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
+	if len(c.Rates) == 0 || len(c.Policies) == 0 || len(c.Seeds) == 0 || c.N < 1 {
+		return nil, fmt.Errorf("%w: %d rates, %d policies, %d seeds, %d requests", ErrSetup, len(c.Rates), len(c.Policies), len(c.Seeds), c.N)
+	}
+	capacity := 1e9 / s.Service(c.Theta)
+	points := make([]RatePoint, 0, len(c.Rates)*len(c.Policies)*len(c.Seeds))
+	for _, r := range c.Rates {
+		for _, p := range c.Policies {
+			for _, seed := range c.Seeds {
+				points = append(points, RatePoint{Rate: r, PerSec: r * capacity, Policy: p, Seed: seed})
+			}
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		next int
+		done int
+	)
+	for range max(1, min(c.Workers, len(points))) {
+		wg.Go(func() {
+			dev, err := c.Open(ctx)
+			if err != nil {
+				cancel(err)
+				return
+			}
+			defer dev.Close()
+			for ctx.Err() == nil {
+				mu.Lock()
+				i := next
+				next++
+				mu.Unlock()
+				if i >= len(points) {
+					return
+				}
+				p := &points[i]
+				res, err := s.Run(ctx, dev, Point{
+					Policy: p.Policy, Rate: p.PerSec, SLO: c.SLO, Theta: c.Theta, Seed: p.Seed, N: c.N, Clock: c.Clock, NoTrace: true,
+				}, nil)
+				if err != nil {
+					cancel(err)
+					return
+				}
+				p.Summary = res.Summary()
+				p.OnTime, p.Duration = float64(p.Summary.OnTime)/float64(p.Summary.Requests), res.End
+				mu.Lock()
+				done++
+				if c.Progress != nil {
+					c.Progress(done, len(points))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("bench rates: %w", context.Cause(ctx))
+	}
+	return points, nil
+}
+
+// Rows averages points over their seeds: goodput, violation rate, latencies, busy share.
+func Rows(prefix string, points []RatePoint) []Row {
+	metrics := []struct {
+		name string
+		of   func(*RatePoint) float64
+	}{
+		{"goodput", func(p *RatePoint) float64 { return p.Summary.Goodput }},
+		{"violation_rate", func(p *RatePoint) float64 { return float64(p.Summary.Violations) / float64(p.Summary.Requests) }},
+		{"avg_ns", func(p *RatePoint) float64 { return float64(p.Summary.Latency.Avg) }},
+		{"p50_ns", func(p *RatePoint) float64 { return float64(p.Summary.Latency.P50) }},
+		{"p99_ns", func(p *RatePoint) float64 { return float64(p.Summary.Latency.P99) }},
+		{"busy", func(p *RatePoint) float64 { return p.Summary.Busy }},
+		{"mean_batch", func(p *RatePoint) float64 { return p.Summary.MeanBatch }},
+		{"calls", func(p *RatePoint) float64 { return float64(p.Summary.Calls) }},
+		{"preemptions", func(p *RatePoint) float64 { return float64(p.Summary.Preemptions) }},
+	}
+	var rows []Row
+	for i := 0; i < len(points); {
+		j := i
+		for j < len(points) && points[j].Rate == points[i].Rate && points[j].Policy == points[i].Policy {
+			j++
+		}
+		for _, m := range metrics {
+			v := make([]float64, 0, j-i)
+			for k := i; k < j; k++ {
+				v = append(v, m.of(&points[k]))
+			}
+			mean, half := Interval(v)
+			rows = append(rows, Row{
+				Setting: fmt.Sprintf("%s/%.2f", prefix, points[i].Rate), Policy: points[i].Policy, Metric: m.name, Ours: mean, CI95: half, HeldOut: true,
+			})
+		}
+		i = j
+	}
+	return rows
+}
+
+// Interval is the mean and the half width of its 95 % confidence interval by Student's t; nil for
+// fewer than two values.
+func Interval(v []float64) (float64, *float64) {
+	mean, sd := stat.MeanStdDev(v, nil)
+	if len(v) < 2 {
+		return mean, nil
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(0.975)
+	half := t * sd / math.Sqrt(float64(len(v)))
+	return mean, &half
+}

@@ -1,0 +1,177 @@
+// Shadow: a device beside its reference, compared byte for byte.
+
+package experiments
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+// ErrMismatch is the error of a device whose results or memory are not its reference's.
+var ErrMismatch = errors.New("the device differs from its reference")
+
+// Slotted is a device that shows the memory of its slots.
+type Slotted interface {
+	device.Device
+	Slot(device.RequestID) []byte
+}
+
+// Shadow runs everything on two devices and fails where they differ: results, logits, and after
+// every launch all bytes of the slots of all samples that are in the device, halted ones included.
+// The reference's slots begin as copies of the device's, so that what nobody writes is compared too.
+type Shadow struct {
+	Slotted           // the device; its times and counts are what is reported
+	Reference Slotted // computes the same on slots of its own
+
+	b    *bundle.Bundle
+	live []device.RequestID
+
+	Coverage Coverage
+}
+
+// Coverage counts what was exercised.
+type Coverage struct {
+	Launches int    `json:"launches"` // segments started
+	Batches  []int  `json:"batches"`  // starts by B_act - 1
+	Exits    []int  `json:"exits"`    // requests by exit taken
+	Bytes    uint64 `json:"bytes_compared"`
+	Logits   int    `json:"logits_compared"`
+	Halted   int    `json:"halted"` // samples compared while they were not in the launch
+}
+
+// Load implements device.Device.
+func (s *Shadow) Load(ctx context.Context, b *bundle.Bundle) error {
+	s.b = b
+	if err := s.Reference.Load(ctx, b); err != nil {
+		return err
+	}
+	if n := s.Slotted.Info().MaxBatch; len(s.Coverage.Batches) < n {
+		s.Coverage.Batches = append(s.Coverage.Batches, make([]int, n-len(s.Coverage.Batches))...)
+	}
+	if n := len(b.Network.Exits); len(s.Coverage.Exits) < n {
+		s.Coverage.Exits = append(s.Coverage.Exits, make([]int, n-len(s.Coverage.Exits))...)
+	}
+	return s.Slotted.Load(ctx, b)
+}
+
+// Admit implements device.Device.
+func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
+	if err := s.Slotted.Admit(ctx, network, id, input); err != nil {
+		return err
+	}
+	if err := s.Reference.Admit(ctx, network, id, input); err != nil {
+		s.Slotted.Release(id)
+		return err
+	}
+	// Both have written the input; the rest of the reference becomes what lies in the device.
+	ref := slices.Clone(s.Reference.Slot(id))
+	copy(s.Reference.Slot(id), s.Slotted.Slot(id))
+	n := &s.b.Network
+	for p := range n.InH * n.InW {
+		at := n.InOffset + 2*p*n.InPix
+		if got, want := s.Slotted.Slot(id)[at:at+2*n.InC], ref[at:at+2*n.InC]; !bytes.Equal(got, want) {
+			return fmt.Errorf("%w: request %d: pixel %d of the input was uploaded as % x, expected % x", ErrMismatch, id, p, got, want)
+		}
+	}
+	s.live = append(s.live, id)
+	return nil
+}
+
+// Release implements device.Device.
+func (s *Shadow) Release(id device.RequestID) {
+	s.Slotted.Release(id)
+	s.Reference.Release(id)
+	s.live = slices.DeleteFunc(s.live, func(o device.RequestID) bool { return o == id })
+}
+
+// Run implements device.Device.
+func (s *Shadow) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+	got, err := s.Slotted.Run(ctx, l)
+	if err != nil {
+		return got, err
+	}
+	want, err := s.Reference.Run(ctx, l)
+	if err != nil {
+		return got, fmt.Errorf("reference: %w", err)
+	}
+	s.Coverage.Launches++
+	s.Coverage.Batches[len(l.Requests)-1]++
+	if len(got.Results) != len(want.Results) {
+		return got, fmt.Errorf("%w: %d results, expected %d", ErrMismatch, len(got.Results), len(want.Results))
+	}
+	for i := range want.Results {
+		if err := s.result(&got.Results[i], &want.Results[i]); err != nil {
+			return got, fmt.Errorf("launch %d, segments %d..%d, B = %d: %w", l.ID, l.First, l.Last, len(l.Requests), err)
+		}
+	}
+	for _, id := range s.live {
+		if !slices.Contains(l.Requests, id) {
+			s.Coverage.Halted++
+		}
+		a, b := s.Slotted.Slot(id), s.Reference.Slot(id)
+		s.Coverage.Bytes += uint64(len(b))
+		if !bytes.Equal(a, b) {
+			return got, fmt.Errorf("launch %d, segments %d..%d, B = %d, request %d: %w: %s",
+				l.ID, l.First, l.Last, len(l.Requests), id, ErrMismatch, Explain(s.b, l.First, l.Last, a, b))
+		}
+	}
+	return got, nil
+}
+
+func (s *Shadow) result(got, want *device.Result) error {
+	if got.Request != want.Request || got.Taken != want.Taken || len(got.Exits) != len(want.Exits) {
+		return fmt.Errorf("%w: request %d takes exit %d after %d exits, expected request %d, exit %d, %d exits",
+			ErrMismatch, got.Request, got.Taken, len(got.Exits), want.Request, want.Taken, len(want.Exits))
+	}
+	for i := range want.Exits {
+		g, w := &got.Exits[i], &want.Exits[i]
+		s.Coverage.Logits += len(w.Raw)
+		if g.Exit != w.Exit || g.Class != w.Class || g.Confidence != w.Confidence || !slices.Equal(g.Raw, w.Raw) {
+			return fmt.Errorf("%w: request %d at exit %d: class %d, confidence %v, logits %v; expected exit %d, class %d, confidence %v, logits %v",
+				ErrMismatch, got.Request, g.Exit, g.Class, g.Confidence, g.Raw, w.Exit, w.Class, w.Confidence, w.Raw)
+		}
+	}
+	if want.Taken >= 0 && want.Taken < len(s.Coverage.Exits) {
+		s.Coverage.Exits[want.Taken]++
+	}
+	return nil
+}
+
+// Explain names the first element, in the order of execution, at which two slots differ, the layer
+// that writes it and its descriptor. first and last are the segments that were run.
+func Explain(b *bundle.Bundle, first, last int, got, want []byte) string {
+	if len(got) != len(want) {
+		return fmt.Sprintf("a slot of %d bytes, expected %d", len(got), len(want))
+	}
+	at := func(slot []byte, i int) int16 { return int16(uint16(slot[i]) | uint16(slot[i+1])<<8) }
+	for l := b.Network.Exits[first].First; l <= b.Network.Exits[last].Last; l++ {
+		d := &b.Layers[l]
+		for y := range int(d.OutH) {
+			for x := range int(d.OutW) {
+				for c := range int(d.OutC) {
+					i := int(d.OutOffset) + y*int(d.OutRowBytes) + 2*(x*int(d.OutPix)+c)
+					if i+1 < len(want) && at(got, i) != at(want, i) {
+						name := ""
+						if l < len(b.Names) {
+							name = b.Names[l]
+						}
+						return fmt.Sprintf("layer %d (%s), output element y %d, x %d, channel %d, byte %d: %d, expected %d; descriptor %+v",
+							l, name, y, x, c, i, at(got, i), at(want, i), *d)
+					}
+				}
+			}
+		}
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			return fmt.Sprintf("byte %d, which no layer of segments %d..%d writes: %#02x, expected %#02x", i, first, last, got[i], want[i])
+		}
+	}
+	return "no difference"
+}

@@ -1,0 +1,233 @@
+// Arrivals from a file.
+//
+// CSV: the first line is `arrival_ns` or `arrival_s`, every further line one arrival time, not
+// earlier than the line before. Blank lines, and lines that begin with #, do not count.
+//
+//	arrival_ns
+//	0
+//	1500000
+//
+// JSON: one object with the unit and the times.
+//
+//	{"unit": "s", "arrivals": [0, 0.0015, 0.004]}
+//
+// ns must be whole numbers; s may have a fraction. Times are 0..400 days.
+
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// maxFile and maxLine bound what is read, in bytes.
+const (
+	maxFile = 256 << 20
+	maxLine = 256
+)
+
+// File reads arrivals from a .csv or .json file.
+func File(path string) ([]Time, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read arrivals: %w", err)
+	}
+	defer f.Close()
+	r := io.LimitReader(f, maxFile+1)
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
+	case ".csv":
+		return CSV(path, r)
+	case ".json":
+		return JSON(path, r)
+	default:
+		return nil, fmt.Errorf("%w: %s: expected a file that ends in .csv or .json", ErrLoad, path)
+	}
+}
+
+// CSV reads the CSV form; name is for messages.
+func CSV(name string, r io.Reader) ([]Time, error) {
+	var (
+		out  []Time
+		unit string
+		line int
+		size int64
+	)
+	fail := func(format string, a ...any) ([]Time, error) {
+		return nil, fmt.Errorf("%w: %s:%d: %s", ErrLoad, name, line, fmt.Sprintf(format, a...))
+	}
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, maxLine), maxLine)
+	for s.Scan() {
+		line++
+		if size += int64(len(s.Bytes())) + 1; size > maxFile {
+			return fail("the file is longer than %d bytes", maxFile)
+		}
+		text := strings.TrimSpace(s.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		if unit == "" {
+			switch text {
+			case "arrival_ns", "arrival_s":
+				unit = strings.TrimPrefix(text, "arrival_")
+			default:
+				return fail("expected the header arrival_ns or arrival_s, found %q", text)
+			}
+			continue
+		}
+		at, err := parse(text, unit)
+		if err != nil {
+			return fail("%v", err)
+		}
+		if n := len(out); n > 0 && at < out[n-1] {
+			return fail("%d ns comes before the arrival in front of it, at %d ns", at, out[n-1])
+		}
+		if len(out) == MaxArrivals {
+			return fail("more than %d arrivals", MaxArrivals)
+		}
+		out = append(out, at)
+	}
+	if err := s.Err(); err != nil {
+		line++
+		return fail("%v", err)
+	}
+	if len(out) == 0 {
+		return fail("there is no arrival")
+	}
+	return out, nil
+}
+
+// JSON reads the JSON form; name is for messages.
+func JSON(name string, r io.Reader) ([]Time, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read arrivals from %s: %w", name, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	fail := func(format string, a ...any) ([]Time, error) {
+		line := 1 + bytes.Count(text[:min(int(d.InputOffset()), len(text))], []byte("\n"))
+		return nil, fmt.Errorf("%w: %s:%d: %s", ErrLoad, name, line, fmt.Sprintf(format, a...))
+	}
+	if len(text) > maxFile {
+		return fail("the file is longer than %d bytes", maxFile)
+	}
+	// Token by token, so that an error knows its line and an array of any length costs its own size.
+	expect := func(want json.Delim) error {
+		t, err := d.Token()
+		if err != nil {
+			return fmt.Errorf("expected %v: %w", want, err)
+		}
+		if t != want {
+			return fmt.Errorf("expected %v, found %v", want, t)
+		}
+		return nil
+	}
+	var (
+		out  []Time
+		raw  []string
+		line []int64 // offset of each, for messages
+		unit string
+		seen = map[string]bool{}
+	)
+	if err := expect('{'); err != nil {
+		return fail("%v", err)
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return fail("%v", err)
+		}
+		k, _ := key.(string)
+		if seen[k] {
+			return fail("%q stands there twice", k)
+		}
+		seen[k] = true
+		switch k {
+		case "unit":
+			t, err := d.Token()
+			if err != nil {
+				return fail("unit: %v", err)
+			}
+			if u, ok := t.(string); ok {
+				unit = u
+			}
+			if unit != "ns" && unit != "s" {
+				return fail("unit: expected \"ns\" or \"s\", found %v", t)
+			}
+		case "arrivals":
+			if err := expect('['); err != nil {
+				return fail("arrivals: %v", err)
+			}
+			for d.More() {
+				t, err := d.Token()
+				if err != nil {
+					return fail("arrival %d: %v", len(raw), err)
+				}
+				n, ok := t.(json.Number)
+				if !ok {
+					return fail("arrival %d: expected a number, found %v", len(raw), t)
+				}
+				if len(raw) == MaxArrivals {
+					return fail("more than %d arrivals", MaxArrivals)
+				}
+				raw, line = append(raw, n.String()), append(line, d.InputOffset())
+			}
+			if err := expect(']'); err != nil {
+				return fail("arrivals: %v", err)
+			}
+		default:
+			return fail("expected the keys unit and arrivals, found %q", k)
+		}
+	}
+	if err := expect('}'); err != nil {
+		return fail("%v", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fail("something stands behind the object")
+	}
+	if unit == "" || len(raw) == 0 {
+		return fail("expected a unit and at least one arrival")
+	}
+	for i, s := range raw {
+		at, err := parse(s, unit)
+		if err == nil && i > 0 && at < out[i-1] {
+			err = fmt.Errorf("%d ns comes before the arrival in front of it, at %d ns", at, out[i-1])
+		}
+		if err != nil {
+			n := 1 + bytes.Count(text[:line[i]], []byte("\n"))
+			return nil, fmt.Errorf("%w: %s:%d: arrival %d: %w", ErrLoad, name, n, i, err)
+		}
+		out = append(out, at)
+	}
+	return out, nil
+}
+
+func parse(text, unit string) (Time, error) {
+	if unit == "ns" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("expected a whole number of ns, found %q", text)
+		}
+		if n < 0 || n > MaxTime {
+			return 0, fmt.Errorf("%s ns is out of range, 0..%d", text, MaxTime)
+		}
+		return n, nil
+	}
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(s) || math.IsInf(s, 0) {
+		return 0, fmt.Errorf("expected a number of seconds, found %q", text)
+	}
+	if ns := s * 1e9; ns >= 0 && ns <= float64(MaxTime) {
+		return Time(math.Round(ns)), nil
+	}
+	return 0, fmt.Errorf("%s s is out of range, 0..%g", text, float64(MaxTime)/1e9)
+}

@@ -1,0 +1,70 @@
+package npu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Resp is the response of an AXI transaction.
+type Resp uint8
+
+// Responses that are errors.
+const (
+	RespSLVERR Resp = 2
+	RespDECERR Resp = 3
+)
+
+// String is the response's name.
+func (r Resp) String() string {
+	switch r {
+	case 0, 1:
+		return "OKAY"
+	case RespSLVERR:
+		return "SLVERR"
+	case RespDECERR:
+		return "DECERR"
+	}
+	return fmt.Sprintf("response %d", uint8(r))
+}
+
+// BusError is a register access that the hardware refused: an address without a register, a write
+// to a read-only one, a write while a start runs, bits that are not there.
+type BusError struct {
+	Write bool
+	Off   uint32
+	Val   uint32 // what was to be written
+	Resp  Resp
+}
+
+// Error says which access was refused.
+func (e *BusError) Error() string {
+	if e.Write {
+		return fmt.Sprintf("write of %#08x to register %#03x: %v", e.Val, e.Off, e.Resp)
+	}
+	return fmt.Sprintf("read of register %#03x: %v", e.Off, e.Resp)
+}
+
+// ErrNoIRQ is WaitIRQ's answer where the limit came first.
+var ErrNoIRQ = errors.New("no interrupt within the limit of cycles")
+
+// Bus is how a driver reaches an NPU. Register accesses and WaitIRQ are for one goroutine at a
+// time; memory is shared.
+type Bus interface {
+	// ReadReg and WriteReg answer a *BusError where the hardware answers an AXI error.
+	ReadReg(off uint32) (uint32, error)
+	WriteReg(off, v uint32) error
+	// DRAM is the memory that the NPU sees from address base on.
+	DRAM() (window []byte, base uint64)
+	// WaitIRQ waits until the interrupt line is high, or answers ErrNoIRQ after limit cycles of the
+	// device's clock, or the context's error. It says how many cycles went by, as far as the bus
+	// knows.
+	WaitIRQ(ctx context.Context, limit uint64) (cycles uint64, err error)
+	Close() error
+}
+
+// HardResetter is a bus that can put the hardware back to power-on; all registers are lost, memory
+// is not.
+type HardResetter interface {
+	HardReset() error
+}

@@ -1,0 +1,454 @@
+package npu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// CosimOpts say what to simulate. The zero value of what is not said is the default.
+type CosimOpts struct {
+	Binary    string // of sim/build.sh; FindCosim knows where
+	DRAMBytes int64  // default 64 MiB
+	Base      uint64 // address of the first byte of DRAM as the NPU sees it
+
+	BytesPerCycle float64 // of the memory, default 8
+	Latency       int     // cycles of the memory, default 100
+
+	Trace string // FST file, for Cosim.Trace; needs a --trace build
+}
+
+// CosimInfo is what the process says of itself.
+type CosimInfo struct {
+	Kind                string // "rtl", "hls"
+	ABIHash, DesignHash uint64
+	Ports, AXIBytes     int
+	CanTrace            bool
+}
+
+// FaultKind is what a Fault does.
+type FaultKind uint8
+
+// Kinds of faults.
+const (
+	FaultSLVERR FaultKind = 1 // answered SLVERR; a read from beat Beat on, a write not carried out
+	FaultDECERR FaultKind = 2 // the same with DECERR
+	FaultNever  FaultKind = 3 // a read stops before beat Beat, a write is never answered
+	FaultDelay  FaultKind = 4 // Delay cycles are added
+)
+
+// FaultDir is the direction a Fault acts on.
+type FaultDir uint8
+
+// Directions.
+const (
+	FaultBoth  FaultDir = 0
+	FaultRead  FaultDir = 1
+	FaultWrite FaultDir = 2
+)
+
+// AnyPort makes a Fault match every port.
+const AnyPort = 0xFF
+
+// Fault is a rule of the simulated memory: what happens to the bursts it matches.
+type Fault struct {
+	Port      uint8 // or AnyPort
+	Dir       FaultDir
+	Kind      FaultKind
+	Beat      uint8
+	First     uint32 // the first matching burst it acts on, from 1; 0 counts as 1
+	Count     uint32 // how many; 0: all from then on
+	Delay     uint32 // cycles
+	Low, High uint64 // matches bursts that touch Low..High; both zero: all
+}
+
+// PortStats count what went through one memory port since the last hard reset.
+type PortStats struct {
+	ReadBursts, ReadBeats, WriteBursts, WriteBeats, WriteBytes uint64
+}
+
+// Cosim is the bus of a co-simulation process that it starts and ends.
+type Cosim struct {
+	info CosimInfo
+	mem  []byte
+	base uint64
+
+	mu     sync.Mutex
+	conn   net.Conn
+	cmd    *exec.Cmd
+	errs   *tail
+	tag    uint32
+	slice  uint64 // cycles of one RUN message
+	cycles uint64 // of the last answer
+	irq    bool
+	closed bool
+}
+
+const (
+	answerTimeout = 2 * time.Minute // for one answer: far beyond any slice of a run
+	quitTimeout   = 5 * time.Second
+	sliceTarget   = 20 * time.Millisecond
+	minSlice      = 1 << 12
+	maxSlice      = 1 << 24
+)
+
+// FindCosim is the co-simulation process of a configuration: SLUICE_COSIM names it, or sim/build.sh
+// has put it into build/cosim below the repository's root.
+func FindCosim(config string) (string, error) {
+	if path := os.Getenv("SLUICE_COSIM"); path != "" {
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("SLUICE_COSIM: %w", err)
+		}
+		return path, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find npu_cosim: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		if filepath.Dir(dir) == dir {
+			return "", errors.New("find npu_cosim: not inside the repository; set SLUICE_COSIM")
+		}
+		dir = filepath.Dir(dir)
+	}
+	path := filepath.Join(dir, "build", "cosim", config, "npu_cosim")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("find npu_cosim: %w; build it with sim/build.sh %s (packages verilator, g++, make)", err, config)
+	}
+	return path, nil
+}
+
+// OpenCosim starts a process and shakes hands with it. The DRAM is anonymous memory that both map.
+func OpenCosim(ctx context.Context, o CosimOpts) (*Cosim, error) {
+	c, err := openCosim(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("open co-simulation %s: %w", o.Binary, err)
+	}
+	return c, nil
+}
+
+func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
+	if o.DRAMBytes == 0 {
+		o.DRAMBytes = 64 << 20
+	}
+	if o.BytesPerCycle == 0 {
+		o.BytesPerCycle = 8
+	}
+	if o.Latency == 0 {
+		o.Latency = 100
+	}
+	page := int64(os.Getpagesize())
+	if o.DRAMBytes < 0 || o.DRAMBytes%page != 0 || o.DRAMBytes > math.MaxInt {
+		return nil, fmt.Errorf("%w: %d bytes of DRAM, expected a multiple of %d", ErrRequest, o.DRAMBytes, page)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	memfd, err := unix.MemfdCreate("sluice-dram", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create DRAM: %w", err)
+	}
+	dram := os.NewFile(uintptr(memfd), "sluice-dram")
+	defer dram.Close()
+	if err := dram.Truncate(o.DRAMBytes); err != nil {
+		return nil, fmt.Errorf("create DRAM of %d bytes: %w", o.DRAMBytes, err)
+	}
+	mem, err := unix.Mmap(memfd, 0, int(o.DRAMBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map DRAM of %d bytes: %w", o.DRAMBytes, err)
+	}
+	conn, theirs, err := socketpair()
+	if err != nil {
+		return nil, errors.Join(err, unix.Munmap(mem))
+	}
+	defer theirs.Close()
+
+	c = &Cosim{mem: mem, base: o.Base, conn: conn, slice: minSlice, errs: &tail{}}
+	// The process sees the socket as 3 and the memory as 4.
+	args := []string{"--dram", "/proc/self/fd/4", "--fd", "3", "--base", fmt.Sprint(o.Base)}
+	if o.Trace != "" {
+		args = append(args, "--trace", o.Trace)
+	}
+	c.cmd = exec.Command(o.Binary, args...)
+	c.cmd.ExtraFiles = []*os.File{theirs, dram}
+	c.cmd.Stdout, c.cmd.Stderr = c.errs, c.errs
+	if err := c.cmd.Start(); err != nil {
+		return nil, errors.Join(err, conn.Close(), unix.Munmap(mem))
+	}
+	theirs.Close() // so that the process's end is noticed
+	if err := c.greet(o); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func socketpair() (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socket pair: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "cosim"), os.NewFile(uintptr(fds[1]), "cosim")
+	defer ours.Close() // FileConn duplicates it
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("socket pair: %w", err), theirs.Close())
+	}
+	return conn, theirs, nil
+}
+
+func (c *Cosim) greet(o CosimOpts) error {
+	a, err := c.call(opHello, cosimMagic, cosimVersion)
+	if err != nil {
+		return err
+	}
+	if m, v := a.u32(0), a.u32(4); m != cosimMagic || v != cosimVersion {
+		return fmt.Errorf("hello: it speaks %#x version %d, expected %#x version %d", m, v, cosimMagic, cosimVersion)
+	}
+	c.info = CosimInfo{
+		ABIHash: a.u64(8), DesignHash: a.u64(16), Kind: a.text(24, 8),
+		Ports: int(a.u16(32)), AXIBytes: int(a.u16(34)), CanTrace: a.u32(36) != 0,
+	}
+	return c.SetMemory(o.BytesPerCycle, o.Latency)
+}
+
+// Info is what the process says of itself.
+func (c *Cosim) Info() CosimInfo { return c.info }
+
+// Cycles is the clock's count since the last hard reset, as of the last call.
+func (c *Cosim) Cycles() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cycles
+}
+
+// call sends a request and reads its answer; an error answer becomes a *CosimError.
+func (c *Cosim) call(op cosimOp, payload ...uint32) (answer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return answer{}, ErrClosed
+	}
+	c.tag++
+	if err := c.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return answer{}, fmt.Errorf("co-simulation: %w", err)
+	}
+	if _, err := c.conn.Write(request(op, c.tag, payload...)); err != nil {
+		return answer{}, c.gone(err)
+	}
+	for {
+		var b [messageBytes + 1]byte
+		n, err := c.conn.Read(b[:])
+		if err != nil || n == 0 {
+			return answer{}, c.gone(err)
+		}
+		a, err := decodeAnswer(b[:n])
+		if err != nil {
+			return answer{}, fmt.Errorf("co-simulation: %w", err)
+		}
+		c.cycles, c.irq = a.cycles, a.irq
+		if a.op == opEvent {
+			continue
+		}
+		if a.status != 0 && op != opHello {
+			return answer{}, &CosimError{a.status, a.text(0, len(a.payload))}
+		}
+		if a.op != op || a.tag != c.tag {
+			return answer{}, fmt.Errorf("co-simulation: answer %d/%d to request %d/%d", a.op, a.tag, op, c.tag)
+		}
+		return a, nil
+	}
+}
+
+// gone says why the process does not answer, in its own words where it left some.
+func (c *Cosim) gone(err error) error {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		err = errors.New("it has ended")
+	}
+	if s := c.errs.String(); s != "" {
+		return fmt.Errorf("co-simulation: %w: %s", err, s)
+	}
+	return fmt.Errorf("co-simulation: %w", err)
+}
+
+// ReadReg implements Bus.
+func (c *Cosim) ReadReg(off uint32) (uint32, error) {
+	a, err := c.call(opReadReg, off)
+	if err != nil {
+		return 0, fmt.Errorf("read register %#03x: %w", off, err)
+	}
+	if r := Resp(a.u32(4)); r >= RespSLVERR {
+		return 0, &BusError{Off: off, Resp: r}
+	}
+	return a.u32(0), nil
+}
+
+// WriteReg implements Bus.
+func (c *Cosim) WriteReg(off, v uint32) error {
+	a, err := c.call(opWriteReg, off, v)
+	if err != nil {
+		return fmt.Errorf("write register %#03x: %w", off, err)
+	}
+	if r := Resp(a.u32(4)); r >= RespSLVERR {
+		return &BusError{Write: true, Off: off, Val: v, Resp: r}
+	}
+	return nil
+}
+
+// DRAM implements Bus. The memory is unmapped by Close.
+func (c *Cosim) DRAM() ([]byte, uint64) { return c.mem, c.base }
+
+// WaitIRQ implements Bus. The run is cut into slices, so that a context that ends is noticed; the
+// cycles do not depend on where the cuts are.
+func (c *Cosim) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
+	done := uint64(0)
+	for {
+		if err := ctx.Err(); err != nil {
+			return done, fmt.Errorf("wait for the interrupt: %w", err)
+		}
+		n := min(c.slice, limit-done)
+		began := time.Now()
+		a, err := c.call(opRun, uint32(n), uint32(n>>32), 0)
+		if err != nil {
+			return done, fmt.Errorf("wait for the interrupt: %w", err)
+		}
+		done += a.u64(0)
+		if a.irq {
+			return done, nil
+		}
+		if done >= limit {
+			return done, ErrNoIRQ
+		}
+		switch took := time.Since(began); {
+		case took < sliceTarget/2:
+			c.slice = min(2*c.slice, maxSlice)
+		case took > 2*sliceTarget:
+			c.slice = max(c.slice/2, minSlice)
+		}
+	}
+}
+
+// Step advances the clock by exactly n cycles, whatever the interrupt line does.
+func (c *Cosim) Step(n uint64) error {
+	if _, err := c.call(opRun, uint32(n), uint32(n>>32), 1); err != nil {
+		return fmt.Errorf("step: %w", err)
+	}
+	return nil
+}
+
+// HardReset implements HardResetter.
+func (c *Cosim) HardReset() error {
+	if _, err := c.call(opReset); err != nil {
+		return fmt.Errorf("hard reset: %w", err)
+	}
+	return nil
+}
+
+// AddFault adds a rule to the memory.
+func (c *Cosim) AddFault(f Fault) error {
+	if f.Low == 0 && f.High == 0 {
+		f.High = math.MaxUint64
+	}
+	head := uint32(f.Port) | uint32(f.Dir)<<8 | uint32(f.Kind)<<16 | uint32(f.Beat)<<24
+	_, err := c.call(opAddFault, head, max(f.First, 1), f.Count, f.Delay,
+		uint32(f.Low), uint32(f.Low>>32), uint32(f.High), uint32(f.High>>32))
+	if err != nil {
+		return fmt.Errorf("add fault: %w", err)
+	}
+	return nil
+}
+
+// ClearFaults removes all rules; bursts already lost stay lost until a hard reset.
+func (c *Cosim) ClearFaults() error {
+	if _, err := c.call(opClearFaults); err != nil {
+		return fmt.Errorf("clear faults: %w", err)
+	}
+	return nil
+}
+
+// SetMemory changes the memory's bandwidth and its latency (of reads and of writes).
+func (c *Cosim) SetMemory(bytesPerCycle float64, latency int) error {
+	q16 := math.Round(bytesPerCycle * 65536)
+	if !(q16 >= 1 && q16 <= math.MaxUint32) || latency < 0 || latency > math.MaxInt32 {
+		return fmt.Errorf("%w: memory of %v bytes per cycle, %d cycles of latency", ErrRequest, bytesPerCycle, latency)
+	}
+	if _, err := c.call(opSetMemory, uint32(q16), uint32(latency), uint32(latency), 16, 16); err != nil {
+		return fmt.Errorf("set memory: %w", err)
+	}
+	return nil
+}
+
+// Stats are the counts of one memory port.
+func (c *Cosim) Stats(port int) (PortStats, error) {
+	a, err := c.call(opStats, uint32(port))
+	if err != nil {
+		return PortStats{}, fmt.Errorf("statistics of port %d: %w", port, err)
+	}
+	return PortStats{a.u64(0), a.u64(8), a.u64(16), a.u64(24), a.u64(32)}, nil
+}
+
+// Trace turns the trace on or off.
+func (c *Cosim) Trace(on bool) error {
+	v := uint32(0)
+	if on {
+		v = 1
+	}
+	if _, err := c.call(opTrace, v); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	return nil
+}
+
+// Close ends the process and unmaps the memory.
+func (c *Cosim) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	errClose := c.conn.Close() // the process ends when its socket closes
+	timer := time.AfterFunc(quitTimeout, func() { c.cmd.Process.Kill() })
+	errWait := c.cmd.Wait()
+	timer.Stop()
+	if errWait != nil {
+		errWait = fmt.Errorf("co-simulation: %w: %s", errWait, c.errs.String())
+	}
+	return errors.Join(errClose, errWait, unix.Munmap(c.mem))
+}
+
+// tail keeps the end of what a process prints.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Write implements io.Writer.
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, b...)
+	if len(t.buf) > 4096 {
+		t.buf = append([]byte(nil), t.buf[len(t.buf)-4096:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.buf))
+}

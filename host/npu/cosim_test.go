@@ -1,0 +1,454 @@
+package npu
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/vectors"
+)
+
+// testConfigs are tried in this order; one must have been built (make cosim).
+var testConfigs = []string{"tiny", "small", "run"}
+
+// openTestCosim starts a co-simulation of whatever configuration has been built.
+func openTestCosim(t testing.TB, o CosimOpts) (*Cosim, configs.Design) {
+	t.Helper()
+	var errs []error
+	for _, name := range testConfigs {
+		path, err := FindCosim(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		o.Binary = path
+		c, err := OpenCosim(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range configs.Names() {
+			d, err := configs.Load(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Hash() == c.Info().DesignHash {
+				return c, d
+			}
+		}
+		t.Fatalf("%s: design hash %016x is none of hw/configs: build it again", path, c.Info().DesignHash)
+	}
+	t.Fatalf("no co-simulation is built: sim/build.sh %s (package verilator): %v", testConfigs[0], errors.Join(errs...))
+	return nil, configs.Design{}
+}
+
+func cosimDriver(t *testing.T, o CosimOpts, opts Opts) (*Driver, *Cosim, *testNet) {
+	t.Helper()
+	o.Base = 1 << 32
+	c, design := openTestCosim(t, o)
+	opts.ClockHz = int64(design.ClockMHz * 1e6)
+	d, err := New(c, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeDriver(t, d) })
+	n := newTestNet(t, design)
+	if err := d.Load(t.Context(), n.b); err != nil {
+		t.Fatal(err)
+	}
+	return d, c, n
+}
+
+// The hardware computes what the test does, and takes the same cycles every time: in a process,
+// after a reset, and in another process.
+func TestCosimRun(t *testing.T) {
+	var cycles [2][]uint64
+	for process := range cycles {
+		d, c, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{})
+		rng := rand.New(rand.NewPCG(5, 5))
+		ids := []device.RequestID{1, 2, 3, 4, 5, 6, 7, 8}
+		in := admit(t, d, rng, ids...)
+		split := false
+		for round := range 2 {
+			for batch := 1; batch <= len(ids); batch++ {
+				for _, theta := range []float32{0, 0.4, never} {
+					l := launch(0, 1, theta, ids[:batch]...)
+					rep, err := d.Run(t.Context(), l)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !d.Build().Stub {
+						check(t, n, l, rep, in)
+					}
+					split = split || theta == 0.4 && rep.Stats.Starts == 2
+					if rep.Cycles == 0 || rep.Stats.BytesRead == 0 || rep.Stats.BytesWritten == 0 || rep.Stats.MACs == 0 {
+						t.Errorf("batch %d: counters %+v", batch, rep.Stats)
+					}
+					cycles[process] = append(cycles[process], rep.Cycles)
+				}
+			}
+			if round == 0 {
+				if err := d.Reset(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !split {
+			t.Error("no threshold split a batch")
+		}
+		half := len(cycles[process]) / 2
+		for i := range half {
+			if cycles[process][i] != cycles[process][half+i] {
+				t.Errorf("launch %d took %d cycles, after a reset %d", i, cycles[process][i], cycles[process][half+i])
+			}
+		}
+		stats, err := c.Stats(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := d.Counters()
+		if stats.WriteBytes != got[abi.CntBytesWritten] || stats.ReadBeats*uint64(c.Info().AXIBytes) != got[abi.CntBytesRead] {
+			t.Errorf("memory moved %+v, the counters say %d read, %d written", stats, got[abi.CntBytesRead], got[abi.CntBytesWritten])
+		}
+	}
+	for i := range cycles[0] {
+		if cycles[0][i] != cycles[1][i] {
+			t.Errorf("launch %d took %d cycles, in another process %d", i, cycles[0][i], cycles[1][i])
+		}
+	}
+}
+
+// Every fault of the memory ends in its own error; after a reset the same launch succeeds.
+func TestCosimFaults(t *testing.T) {
+	const watchdog = 3000
+	d, c, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{Watchdog: watchdog, CycleLimit: 1 << 20})
+	in := admit(t, d, rand.New(rand.NewPCG(5, 5)), 1, 2, 3)
+	l := launch(0, 1, never, 1, 2, 3)
+	good := func(what string) {
+		t.Helper()
+		rep, err := d.Run(t.Context(), l)
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if !d.Build().Stub {
+			check(t, n, l, rep, in)
+		}
+	}
+	good("at first")
+	for name, f := range map[string]struct {
+		fault Fault
+		code  abi.ErrCode
+	}{
+		"read SLVERR":         {Fault{Dir: FaultRead, Kind: FaultSLVERR, First: 3}, abi.ErrReadSLVERR},
+		"read DECERR":         {Fault{Dir: FaultRead, Kind: FaultDECERR, First: 2}, abi.ErrReadDECERR},
+		"write SLVERR":        {Fault{Dir: FaultWrite, Kind: FaultSLVERR}, abi.ErrWriteSLVERR},
+		"write DECERR":        {Fault{Dir: FaultWrite, Kind: FaultDECERR}, abi.ErrWriteDECERR},
+		"read never answered": {Fault{Dir: FaultRead, Kind: FaultNever, First: 4}, abi.ErrWatchdog},
+		"a beat that is lost": {Fault{Dir: FaultRead, Kind: FaultNever, Beat: 1, First: 2}, abi.ErrWatchdog},
+		"write unanswered":    {Fault{Dir: FaultWrite, Kind: FaultNever}, abi.ErrWatchdog},
+	} {
+		f.fault.Port, f.fault.Count = AnyPort, 1
+		if err := c.AddFault(f.fault); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.Run(t.Context(), l)
+		if !errors.Is(err, &HWError{Code: f.code}) {
+			t.Errorf("%s: %v, expected %v", name, err, f.code)
+		}
+		if err := c.ClearFaults(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Reset(t.Context()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		good("after " + name)
+		// What is never answered blocks an ID for good; only a hard reset gives it back.
+		if err := c.HardReset(); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.hardReset(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A slow memory is no fault.
+	if err := c.AddFault(Fault{Port: AnyPort, Kind: FaultDelay, Delay: watchdog / 2}); err != nil {
+		t.Fatal(err)
+	}
+	good("with delays")
+	// Without the watchdog, a lost answer meets the limit of cycles, and Reset still recovers.
+	if err := c.ClearFaults(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.AddFault(Fault{Port: AnyPort, Dir: FaultRead, Kind: FaultNever, First: 4, Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	d.opts.Watchdog, d.opts.CycleLimit = 0, 50_000
+	if err := d.program(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Run(t.Context(), l); !errors.Is(err, ErrHang) {
+		t.Fatalf("a hang: %v", err)
+	}
+	if err := d.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	good("after a hang")
+}
+
+// Registers: what is refused, how long an access takes, what a reset leaves.
+func TestCosimRegisters(t *testing.T) {
+	c, _ := openTestCosim(t, CosimOpts{})
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if c.Cycles() != 0 {
+		t.Errorf("%d cycles at first", c.Cycles())
+	}
+	if v, err := c.ReadReg(abi.RegID); v != abi.ID || err != nil || c.Cycles() != 3 {
+		t.Errorf("ID %#x, %v, after %d cycles; expected 3", v, err, c.Cycles())
+	}
+	if err := c.WriteReg(abi.RegScratch0, 7); err != nil || c.Cycles() != 6 {
+		t.Errorf("write: %v, after %d cycles; expected 6", err, c.Cycles())
+	}
+	for name, err := range map[string]error{
+		"write to ID":         c.WriteReg(abi.RegID, 0),
+		"write to nothing":    c.WriteReg(0xFF0, 0),
+		"bits not there":      c.WriteReg(abi.RegNSlot, 1<<7),
+		"two commands at one": c.WriteReg(abi.RegCtrl, abi.RegCtrlStartMask|abi.RegCtrlSoftResetMask),
+	} {
+		bus := (*BusError)(nil)
+		if !errors.As(err, &bus) || bus.Resp != RespSLVERR || !bus.Write {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := c.ReadReg(0xFF0); !errors.As(err, new(*BusError)) {
+		t.Errorf("read of nothing: %v", err)
+	}
+	for _, off := range []uint32{2, 0x1000, 0xFFFFFFFC} {
+		if _, err := c.ReadReg(off); !errors.As(err, new(*CosimError)) {
+			t.Errorf("read at %#x: %v", off, err)
+		}
+	}
+	before := c.Cycles()
+	if n, err := c.WaitIRQ(t.Context(), 12345); n != 12345 || !errors.Is(err, ErrNoIRQ) || c.Cycles() != before+12345 {
+		t.Errorf("waited %d cycles, %v; the clock moved by %d", n, err, c.Cycles()-before)
+	}
+	if err := c.Step(5); err != nil || c.Cycles() != before+12350 {
+		t.Errorf("step: %v, %d", err, c.Cycles())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.WaitIRQ(ctx, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if err := c.HardReset(); err != nil || c.Cycles() != 0 {
+		t.Errorf("reset: %v, %d cycles", err, c.Cycles())
+	}
+	if v, err := c.ReadReg(abi.RegScratch0); v != 0 || err != nil {
+		t.Errorf("SCRATCH0 after a hard reset: %d, %v", v, err)
+	}
+	if err := c.Trace(true); c.Info().CanTrace != (err == nil) {
+		t.Errorf("trace: %v", err)
+	}
+	for name, err := range map[string]error{
+		"no bandwidth":   c.SetMemory(1e-9, 1),
+		"latency":        c.SetMemory(1, -1),
+		"unknown fault":  c.AddFault(Fault{Kind: 9}),
+		"no such port":   c.AddFault(Fault{Kind: FaultSLVERR, Port: 200}),
+		"range is empty": c.AddFault(Fault{Kind: FaultSLVERR, Low: 2, High: 1}),
+	} {
+		if err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+	if _, err := c.Stats(99); err == nil {
+		t.Error("statistics of port 99")
+	}
+}
+
+// What is no message is answered as an error, and the process lives on.
+func TestCosimBadMessages(t *testing.T) {
+	c, _ := openTestCosim(t, CosimOpts{})
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	rng := rand.New(rand.NewPCG(9, 9))
+	send := func(b []byte) answer {
+		t.Helper()
+		if err := c.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.conn.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		var in [messageBytes]byte
+		n, err := c.conn.Read(in[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := decodeAnswer(in[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	for _, n := range []int{1, 63, 65, 4096} {
+		if a := send(make([]byte, n)); a.status != 1 {
+			t.Errorf("a message of %d bytes: status %d", n, a.status)
+		}
+	}
+	for _, op := range []cosimOp{0, opEvent, 13, 1 << 31} {
+		if a := send(request(op, 5)); a.status != 2 || a.tag != 5 || a.op != op {
+			t.Errorf("operation %d: %+v", op, a)
+		}
+	}
+	if a := send(request(opHello, 1, cosimMagic, cosimVersion+1)); a.status != 5 || a.u32(4) != cosimVersion {
+		t.Errorf("other version: %+v", a)
+	}
+	if a := send(request(opReadReg, 2)); a.status != 4 {
+		t.Errorf("after a failed hello: %+v", a)
+	}
+	if a := send(request(opHello, 3, cosimMagic, cosimVersion)); a.status != 0 {
+		t.Errorf("hello: %+v", a)
+	}
+	for range 300 {
+		b := make([]byte, messageBytes)
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		b[0], b[1], b[2], b[3] = byte(rng.IntN(11)), 0, 0, 0 // all but quit
+		if cosimOp(b[0]) == opRun {
+			b[10], b[11], b[12], b[13], b[14], b[15] = 0, 0, 0, 0, 0, 0 // 65,535 cycles at most
+		}
+		if cosimOp(b[0]) == opHello {
+			continue
+		}
+		send(b)
+	}
+	if v, err := c.ReadReg(abi.RegID); v != abi.ID || err != nil {
+		t.Errorf("after all that: %#x, %v", v, err)
+	}
+}
+
+// The process goes when its socket does, also in the middle of a long run.
+func TestCosimEnds(t *testing.T) {
+	c, _ := openTestCosim(t, CosimOpts{})
+	if _, err := c.conn.Write(request(opRun, 1, 0, 1<<20)); err != nil { // 2^52 cycles
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.ReadReg(0); !errors.Is(err, ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	c, _ = openTestCosim(t, CosimOpts{})
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.ReadReg(0); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("after its death: %v", err)
+	}
+	if err := c.Close(); err == nil {
+		t.Error("its death was not reported")
+	}
+	for _, o := range []CosimOpts{
+		{Binary: "/does/not/exist"}, {Binary: "/bin/false"}, {Binary: "/bin/false", DRAMBytes: 5}, {Binary: "/bin/false", DRAMBytes: -4096},
+	} {
+		if _, err := OpenCosim(t.Context(), o); err == nil {
+			t.Errorf("%+v was opened", o)
+		}
+	}
+}
+
+func TestFindCosim(t *testing.T) {
+	t.Setenv("SLUICE_COSIM", "/does/not/exist")
+	if _, err := FindCosim("run"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("SLUICE_COSIM of nothing: %v", err)
+	}
+	t.Setenv("SLUICE_COSIM", "/bin/sh")
+	if p, err := FindCosim("run"); p != "/bin/sh" || err != nil {
+		t.Errorf("SLUICE_COSIM: %q, %v", p, err)
+	}
+	t.Setenv("SLUICE_COSIM", "")
+	if _, err := FindCosim("no-such-configuration"); err == nil || !strings.Contains(err.Error(), "sim/build.sh no-such-configuration") {
+		t.Errorf("not built: %v", err)
+	}
+}
+
+// The register traffic of the hardware, recorded, is a file of test vectors: both sides agree.
+func TestCosimPlay(t *testing.T) {
+	d, c, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{})
+	in := admit(t, d, rand.New(rand.NewPCG(5, 5)), 1, 2)
+	l := launch(0, 1, never, 1, 2)
+	rep, err := d.Run(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Build().Stub {
+		check(t, n, l, rep, in)
+	}
+	records := []vectors.Record{
+		vectors.Meta{JSON: []byte(`{"name":"registers"}`)},
+		vectors.RegExpect{Off: abi.RegID, Mask: 0xFFFFFFFF, Val: abi.ID},
+		vectors.RegRefused{Off: abi.RegID, Val: 1},
+		vectors.MemWrite{Addr: 1<<32 + 0x8000, Data: []byte("abc")},
+		vectors.MemExpect{Addr: 1<<32 + 0x8001, Data: []byte("bc")},
+		vectors.RegWrite{Off: abi.RegWatchdog, Val: 5000},
+		vectors.Run{MaxCycles: 100, ExpectIRQ: false},
+		vectors.RegWrite{Off: abi.RegBatch, Val: 0},
+		vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlStartMask},
+		vectors.Run{MaxCycles: 10000, ExpectIRQ: true},
+		vectors.RegExpect{Off: abi.RegError, Mask: abi.RegErrorCodeMask, Val: uint32(abi.ErrBatchRange)},
+		vectors.RegWrite{Off: abi.RegIRQStatus, Val: 3},
+		vectors.Run{MaxCycles: 10, ExpectIRQ: false},
+	}
+	tally, err := Play(t.Context(), c, records)
+	if err != nil || tally.Records != len(records) || tally.Runs != 3 || tally.Bytes != 5 {
+		t.Errorf("%+v, %v", tally, err)
+	}
+	for i, bad := range []vectors.Record{
+		vectors.RegExpect{Off: abi.RegID, Mask: 1, Val: abi.ID ^ 1},
+		vectors.RegExpect{Off: 0xFF0},
+		vectors.RegWrite{Off: abi.RegID},
+		vectors.RegRefused{Off: abi.RegScratch0},
+		vectors.MemExpect{Addr: 1<<32 + 0x8000, Data: []byte("abx")},
+		vectors.MemExpect{Addr: 1<<32 + 1<<20 - 1, Data: []byte("ab")},
+		vectors.MemWrite{Addr: 1<<32 - 1, Data: []byte("ab")},
+		vectors.MemWrite{Addr: 1<<64 - 1, Data: []byte("ab")},
+		vectors.Run{MaxCycles: 10, ExpectIRQ: true},
+	} {
+		if _, err := Play(t.Context(), c, []vectors.Record{bad}); !errors.As(err, new(*Mismatch)) {
+			t.Errorf("mismatch %d: %v", i, err)
+		}
+	}
+}
+
+// The cost of a register access and of a run's simulated cycles.
+func BenchmarkCosimReadReg(b *testing.B) {
+	c, _ := openTestCosim(b, CosimOpts{})
+	defer c.Close()
+	for b.Loop() {
+		if _, err := c.ReadReg(abi.RegID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkCosimIdle(b *testing.B) {
+	c, _ := openTestCosim(b, CosimOpts{})
+	defer c.Close()
+	if _, err := c.WaitIRQ(context.Background(), uint64(b.N)); !errors.Is(err, ErrNoIRQ) {
+		b.Fatal(err)
+	}
+}

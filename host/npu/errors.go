@@ -1,0 +1,51 @@
+package npu
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// Errors of the driver. What the hardware itself reports is an *HWError, what its register bus
+// refuses a *BusError.
+var (
+	ErrHardware = errors.New("not an NPU that this driver knows")
+	ErrMismatch = errors.New("the bundle is for another design or ABI")
+	ErrRequest  = errors.New("impossible request")
+	ErrMemory   = errors.New("not enough device memory")
+	ErrHang     = errors.New("the hardware hangs")
+	ErrReset    = errors.New("the device must be reset first")
+	ErrClosed   = errors.New("the device is closed")
+)
+
+// HWError is a start that ended with an error, as the registers ERROR and ERROR_ADDR tell it.
+type HWError struct {
+	Code  abi.ErrCode
+	Layer int
+	Port  int    // AXI port of a bus error
+	Addr  uint32 // low 32 bits of the address of a bus or range error
+}
+
+// Error names the code and where it happened.
+func (e *HWError) Error() string {
+	s := fmt.Sprintf("hardware error %v in layer %d", e.Code, e.Layer)
+	if e.bus() {
+		s += fmt.Sprintf(", port %d, address %#x", e.Port, e.Addr)
+	}
+	return s + ": " + e.Code.Doc()
+}
+
+func (e *HWError) bus() bool {
+	switch e.Code {
+	case abi.ErrReadSLVERR, abi.ErrReadDECERR, abi.ErrWriteSLVERR, abi.ErrWriteDECERR:
+		return true
+	}
+	return false
+}
+
+// Is matches a code, wherever it happened: errors.Is(err, &HWError{Code: abi.ErrWatchdog}).
+func (e *HWError) Is(target error) bool {
+	t, ok := target.(*HWError)
+	return ok && *t == HWError{Code: e.Code}
+}

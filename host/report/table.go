@@ -1,0 +1,79 @@
+// Tables for people.
+
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is text in columns; the first column is set to the left, the others to the right.
+type Table struct {
+	Head []string
+	Rows [][]string
+}
+
+// Add appends a row.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Write writes the table, a line a row.
+func (t *Table) Write(w io.Writer) error {
+	width := make([]int, 0, len(t.Head))
+	all := append([][]string{t.Head}, t.Rows...)
+	for _, r := range all {
+		for i, c := range r {
+			if i == len(width) {
+				width = append(width, 0)
+			}
+			width[i] = max(width[i], utf8.RuneCountInString(c))
+		}
+	}
+	for _, r := range all {
+		var b strings.Builder
+		for i, c := range r {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
+			if i == 0 {
+				b.WriteString(c + pad)
+			} else {
+				b.WriteString("  " + pad + c)
+			}
+		}
+		if _, err := fmt.Fprintln(w, strings.TrimRight(b.String(), " ")); err != nil {
+			return fmt.Errorf("write table: %w", err)
+		}
+	}
+	return nil
+}
+
+// Ns says a time in the unit that suits it.
+func Ns(ns int64) string {
+	switch {
+	case ns < 0:
+		return "-"
+	case ns < 10_000:
+		return fmt.Sprintf("%d ns", ns)
+	case ns < 10_000_000:
+		return fmt.Sprintf("%.1f us", float64(ns)/1e3)
+	case ns < 10_000_000_000:
+		return fmt.Sprintf("%.1f ms", float64(ns)/1e6)
+	}
+	return fmt.Sprintf("%.1f s", float64(ns)/1e9)
+}
+
+// Percent says a share.
+func Percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+// Bytes says a size in decimal units.
+func Bytes(n uint64) string {
+	switch {
+	case n < 10_000:
+		return fmt.Sprintf("%d B", n)
+	case n < 10_000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	case n < 10_000_000_000:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}

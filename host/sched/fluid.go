@@ -1,0 +1,130 @@
+// Fluid: the exit-aware preemptive scheduler of Kouris et al., "Fluid Batching: Exit-Aware
+// Preemptive Serving of Early-Exit Neural Networks on Edge NPUs", section III-B, Algorithm 1.
+//
+// The listing's lines, and where they stand here:
+//
+//	2      B_act = min(N_Q, B_max), as soon as the queue is not empty     dispatch
+//	6-8    the engine runs segment i; exited requests have left: B_rem     (before Decide)
+//	9-11   while B_rem < B_max: B_incr = min(N_Q, B_max - B_rem)           incr
+//	12     T_overhead < T_slack (eq. 4)                                    incr
+//	13-14  halt the batch, run the new requests from the start to exit i   Preempt, Launch
+//	15-17  B_merged = B_rem + B_incr - B_exit                              Merge
+//	9      "look again" with the merged batch                              same call
+//	19     break                                                           Resume
+//
+// Two things the listing leaves open are settled as design/scheduling says: it does not end with an
+// empty queue or an empty batch, so both stop the filling; and equation 4 is only asked where
+// segments remain (after the last exit nobody is left to merge with). The new requests may exit on
+// their way to exit i and are not preempted themselves (no nesting). T_slack is the batch's smallest
+// deadline minus now, which is T_SLO - (T_wait + T_exec so far) of its oldest request wherever all
+// requests have the same SLO.
+
+package sched
+
+// Fluid has the parameters <B_max, T_SLO>; T_SLO reaches it as each request's deadline.
+type Fluid struct {
+	BMax int // largest batch; 0: whatever the device and its table allow
+}
+
+// Name is the policy's name on the command line.
+func (Fluid) Name() string { return "fluid" }
+
+// Decide looks at every device; it costs O(devices * B_max).
+func (f Fluid) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+	taken := 0 // requests at the queue's head that this answer has already given away
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if d.Down {
+			continue
+		}
+		if len(d.Launches) == 0 {
+			buf, taken = f.dispatch(s, i, taken, buf)
+			continue
+		}
+		buf, taken = f.atExit(now, s, i, taken, buf)
+	}
+	return buf
+}
+
+func (f Fluid) dispatch(s *State, dev, taken int, buf []Action) ([]Action, int) {
+	if taken == s.Queue.Len() {
+		return buf, taken
+	}
+	d := &s.Devices[dev]
+	network := s.Queue.At(taken).Network
+	t := d.Table(network)
+	if t == nil {
+		return buf, taken
+	}
+	n := f.head(s, network, taken, f.bMax(d, t))
+	return append(buf, Action{Kind: Launch, Device: dev, Network: network, Last: t.Segments() - 1, Count: n}), taken + n
+}
+
+func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Action, int) {
+	d := &s.Devices[dev]
+	top := d.Launches[len(d.Launches)-1]
+	if top.Phase == Running {
+		return buf, taken
+	}
+	base, rem, slack := top, len(top.Requests), top.Slack(now)
+	if len(d.Launches) > 1 { // top fills up the batch below it
+		if top.Reached < top.Last {
+			return buf, taken // no nested preemption
+		}
+		base = d.Launches[len(d.Launches)-2]
+		rem += len(base.Requests)
+		slack = min(slack, base.Slack(now))
+		buf = append(buf, Action{Kind: Merge, Launch: top.ID, Into: base.ID})
+	}
+	t := d.Table(base.Network)
+	if t == nil {
+		return buf, taken
+	}
+	last := t.Segments() - 1
+	n := f.incr(s, d, t, base, rem, slack, taken)
+	switch {
+	case n > 0:
+		if base.Phase != Halted {
+			buf = append(buf, Action{Kind: Preempt, Launch: base.ID})
+		}
+		buf = append(buf, Action{Kind: Launch, Device: dev, Network: base.Network, Last: base.Reached, Count: n})
+		taken += n
+	case base.Phase == Halted || base.Reached == base.Last:
+		buf = append(buf, Action{Kind: Resume, Launch: base.ID, Last: last})
+	}
+	return buf, taken
+}
+
+// incr is B_incr, or 0 where the batch is to go on as it is.
+func (f Fluid) incr(s *State, d *DeviceView, t *Table, base *LaunchView, rem int, slack Time, taken int) int {
+	i, last, bMax := base.Reached, t.Segments()-1, f.bMax(d, t)
+	if rem == 0 || rem >= bMax || i < 0 || i >= last {
+		return 0
+	}
+	n := f.head(s, base.Network, taken, bMax-rem)
+	if n == 0 {
+		return 0
+	}
+	overhead := t.At(0, i, n) + t.At(i+1, last, rem+n) // equation 4
+	if overhead >= slack {
+		return 0
+	}
+	return n
+}
+
+// head is min(N_Q, limit), counting the oldest waiting requests up to the first for another network.
+func (f Fluid) head(s *State, network string, taken, limit int) int {
+	n := 0
+	for n < limit && taken+n < s.Queue.Len() && s.Queue.At(taken+n).Network == network {
+		n++
+	}
+	return n
+}
+
+func (f Fluid) bMax(d *DeviceView, t *Table) int {
+	b := min(d.MaxBatch, t.MaxBatch())
+	if f.BMax > 0 {
+		b = min(b, f.BMax)
+	}
+	return b
+}

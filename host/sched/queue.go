@@ -1,0 +1,82 @@
+// The queue: requests that wait, oldest first. Taking from the head costs nothing that depends on
+// the length; removing or inserting elsewhere moves at most the requests in front of the place.
+
+package sched
+
+import "github.com/sluice-npu/sluice/host/device"
+
+// Queue is a ring of waiting requests. The zero value is empty. The engine alone changes it.
+type Queue struct {
+	ring []Request
+	head int
+	n    int
+}
+
+// Len is N_Q.
+func (q *Queue) Len() int { return q.n }
+
+// At is the i-th oldest request, 0 <= i < Len.
+func (q *Queue) At(i int) *Request { return &q.ring[(q.head+i)%len(q.ring)] }
+
+// Push appends a request.
+func (q *Queue) Push(r Request) {
+	q.grow()
+	q.n++
+	*q.At(q.n - 1) = r
+}
+
+// Insert puts a request that comes back (a retry) where its arrival belongs: behind every waiting
+// request that arrived earlier, or at the same time with a smaller id.
+func (q *Queue) Insert(r Request) {
+	q.grow()
+	q.head = (q.head + len(q.ring) - 1) % len(q.ring)
+	q.n++
+	i := 0
+	for ; i+1 < q.n; i++ {
+		next := q.At(i + 1)
+		if next.Arrived > r.Arrived || next.Arrived == r.Arrived && next.ID > r.ID {
+			break
+		}
+		*q.At(i) = *next
+	}
+	*q.At(i) = r
+}
+
+// Pop takes the oldest request.
+func (q *Queue) Pop() (Request, bool) {
+	if q.n == 0 {
+		return Request{}, false
+	}
+	r := q.ring[q.head]
+	q.ring[q.head] = Request{}
+	q.head = (q.head + 1) % len(q.ring)
+	q.n--
+	return r, true
+}
+
+// Remove takes the request with this id.
+func (q *Queue) Remove(id device.RequestID) (Request, bool) {
+	for i := 0; i < q.n; i++ {
+		if q.At(i).ID != id {
+			continue
+		}
+		r := *q.At(i)
+		for ; i > 0; i-- {
+			*q.At(i) = *q.At(i - 1)
+		}
+		q.Pop()
+		return r, true
+	}
+	return Request{}, false
+}
+
+func (q *Queue) grow() {
+	if q.n < len(q.ring) {
+		return
+	}
+	ring := make([]Request, max(16, 2*len(q.ring)))
+	for i := 0; i < q.n; i++ {
+		ring[i] = *q.At(i)
+	}
+	q.ring, q.head = ring, 0
+}

@@ -1,0 +1,286 @@
+package sched_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// linear is T[first][last][batch] = segments * (fixed + batch*each).
+func linear(t testing.TB, segments, batch int, fixed, each int64) *sched.Table {
+	t.Helper()
+	var entries []bundle.LatencyEntry
+	for first := range segments {
+		for last := first; last < segments; last++ {
+			for b := 1; b <= batch; b++ {
+				entries = append(entries, bundle.LatencyEntry{
+					Network: "n", First: first, Last: last, Batch: b, P50: int64(last-first+1) * (fixed + int64(b)*each),
+				})
+			}
+		}
+	}
+	table, err := sched.NewTable(entries, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func requests(from, to int, deadline int64) []sched.Request {
+	var out []sched.Request
+	for id := from; id <= to; id++ {
+		out = append(out, sched.Request{ID: device.RequestID(id), Network: "n", Arrived: int64(id), Deadline: deadline})
+	}
+	return out
+}
+
+func state(table *sched.Table, launches []*sched.LaunchView, queued ...sched.Request) *sched.State {
+	s := &sched.State{Devices: []sched.DeviceView{{
+		MaxBatch: 8, Places: 1, Hosted: []sched.Hosted{{Network: "n", Table: table}}, Launches: launches,
+	}}}
+	for _, r := range queued {
+		s.Queue.Push(r)
+	}
+	return s
+}
+
+// Segments take 10 + 2 B. At exit 0 with B_rem = 2 and 3 waiting:
+// T_overhead = T[0..0][3] + T[1..2][5] = 16 + 40 = 56.
+func TestFluidWorkedExamples(t *testing.T) {
+	table := linear(t, 3, 8, 10, 2)
+	at := func(id device.LaunchID, phase sched.Phase, last, reached int, reqs []sched.Request) *sched.LaunchView {
+		return &sched.LaunchView{ID: id, Network: "n", Last: last, Reached: reached, Phase: phase, Requests: reqs}
+	}
+	list := func(l ...*sched.LaunchView) []*sched.LaunchView { return l }
+	two := requests(1, 2, 1000)
+	for _, c := range []struct {
+		name     string
+		now      int64
+		bMax     int
+		launches []*sched.LaunchView
+		queue    []sched.Request
+		want     []sched.Action
+	}{
+		{name: "nothing to do"},
+		{
+			name: "starts with the first request", queue: requests(1, 1, 9),
+			want: []sched.Action{{Kind: sched.Launch, Network: "n", Last: 2, Count: 1}},
+		},
+		{
+			name: "B_act = min(N_Q, B_max)", queue: requests(1, 11, 9),
+			want: []sched.Action{{Kind: sched.Launch, Network: "n", Last: 2, Count: 8}},
+		},
+		{
+			name: "a parameter below the hardware's B_max", bMax: 3, queue: requests(1, 11, 9),
+			want: []sched.Action{{Kind: sched.Launch, Network: "n", Last: 2, Count: 3}},
+		},
+		{
+			name:     "no preemption inside a segment",
+			launches: list(at(1, sched.Running, 2, 0, two)), queue: requests(3, 5, 1000),
+		},
+		{
+			name: "overhead 56 < slack 57: preempt", now: 943,
+			launches: list(at(1, sched.AtExit, 2, 0, two)), queue: requests(3, 5, 2000),
+			want: []sched.Action{{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Last: 0, Count: 3}},
+		},
+		{
+			name: "overhead 56 = slack 56: go on", now: 944,
+			launches: list(at(1, sched.AtExit, 2, 0, two)), queue: requests(3, 5, 2000),
+		},
+		{
+			name:     "empty queue: go on",
+			launches: list(at(1, sched.AtExit, 2, 0, two)),
+		},
+		{
+			name:     "full batch: go on",
+			launches: list(at(1, sched.AtExit, 2, 0, requests(1, 8, 1000))), queue: requests(9, 9, 1000),
+		},
+		{
+			name: "B_incr = B_max - B_rem, at exit 1: T[0..1][2] + T[2..2][8] = 28 + 26", now: 0,
+			launches: list(at(1, sched.AtExit, 2, 1, requests(1, 6, 55))), queue: requests(7, 11, 99),
+			want: []sched.Action{{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Last: 1, Count: 2}},
+		},
+		{
+			name:     "the new requests are not preempted on their way",
+			launches: list(at(1, sched.Halted, 2, 1, two), at(2, sched.AtExit, 1, 0, requests(3, 4, 1000))), queue: requests(5, 6, 1000),
+		},
+		{
+			name:     "merge and go on",
+			launches: list(at(1, sched.Halted, 2, 0, two), at(2, sched.AtExit, 0, 0, requests(3, 4, 1000))),
+			want:     []sched.Action{{Kind: sched.Merge, Launch: 2, Into: 1}, {Kind: sched.Resume, Launch: 1, Last: 2}},
+		},
+		{
+			name:     "merge and look again: B_rem is 4 by now",
+			launches: list(at(1, sched.Halted, 2, 0, two), at(2, sched.AtExit, 0, 0, requests(3, 4, 1000))), queue: requests(5, 14, 1000),
+			want: []sched.Action{{Kind: sched.Merge, Launch: 2, Into: 1}, {Kind: sched.Launch, Network: "n", Last: 0, Count: 4}},
+		},
+		{
+			name:     "all the new ones have left: look again with the old batch",
+			launches: list(at(1, sched.Halted, 2, 0, two)), queue: requests(5, 5, 1000),
+			want: []sched.Action{{Kind: sched.Launch, Network: "n", Last: 0, Count: 1}},
+		},
+		{
+			name:     "all the new ones have left, nobody waits",
+			launches: list(at(1, sched.Halted, 2, 0, two)),
+			want:     []sched.Action{{Kind: sched.Resume, Launch: 1, Last: 2}},
+		},
+		{
+			name:     "the old batch was cancelled: the new ones go on alone",
+			launches: list(at(2, sched.AtExit, 0, 0, requests(3, 4, 1000))),
+			want:     []sched.Action{{Kind: sched.Resume, Launch: 2, Last: 2}},
+		},
+		{
+			name:     "the smallest deadline counts, whoever has it",
+			launches: list(at(1, sched.Halted, 2, 0, requests(1, 1, 1000)), at(2, sched.AtExit, 0, 0, requests(3, 3, 40))), queue: requests(5, 5, 1000),
+			want: []sched.Action{{Kind: sched.Merge, Launch: 2, Into: 1}, {Kind: sched.Resume, Launch: 1, Last: 2}},
+		},
+		{
+			name:     "also where the halted batch has it",
+			launches: list(at(1, sched.Halted, 2, 0, requests(1, 1, 40)), at(2, sched.AtExit, 0, 0, requests(3, 3, 1000))), queue: requests(5, 5, 1000),
+			want: []sched.Action{{Kind: sched.Merge, Launch: 2, Into: 1}, {Kind: sched.Resume, Launch: 1, Last: 2}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := sched.Fluid{BMax: c.bMax}.Decide(c.now, state(table, c.launches, c.queue...), sched.Event{}, nil)
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestFluidKeepsNetworksApart(t *testing.T) {
+	table := linear(t, 2, 8, 10, 2)
+	q := requests(1, 4, 1000)
+	q[2].Network = "other"
+	s := state(table, nil, q...)
+	got := sched.Fluid{}.Decide(0, s, sched.Event{}, nil)
+	if d := cmp.Diff([]sched.Action{{Kind: sched.Launch, Network: "n", Last: 1, Count: 2}}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestSeveralDevicesShareTheQueue(t *testing.T) {
+	table := linear(t, 2, 8, 10, 2)
+	s := state(table, nil, requests(1, 10, 1000)...)
+	s.Devices = append(s.Devices, s.Devices[0], s.Devices[0])
+	s.Devices[1].Down = true
+	for p, want := range map[sched.Policy][]sched.Action{
+		sched.Fluid{}:  {{Kind: sched.Launch, Network: "n", Last: 1, Count: 8}, {Kind: sched.Launch, Device: 2, Network: "n", Last: 1, Count: 2}},
+		sched.Serial{}: {{Kind: sched.Launch, Network: "n", Last: 1, Count: 1}, {Kind: sched.Launch, Device: 2, Network: "n", Last: 1, Count: 1}},
+	} {
+		if d := cmp.Diff(want, p.Decide(0, s, sched.Event{}, nil)); d != "" {
+			t.Errorf("%s: %s", p.Name(), d)
+		}
+	}
+}
+
+func TestDevicesAtExitsShareTheQueue(t *testing.T) {
+	table := linear(t, 2, 8, 10, 2)
+	at := func(id device.LaunchID, dev int) []*sched.LaunchView {
+		return []*sched.LaunchView{{ID: id, Device: dev, Network: "n", Last: 1, Phase: sched.AtExit, Requests: requests(int(id), int(id), 1000)}}
+	}
+	s := state(table, at(1, 0), requests(3, 12, 1000)...)
+	s.Devices = append(s.Devices, s.Devices[0])
+	s.Devices[1].Launches = at(2, 1)
+	want := []sched.Action{
+		{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Count: 7},
+		{Kind: sched.Preempt, Launch: 2}, {Kind: sched.Launch, Device: 1, Network: "n", Count: 3},
+	}
+	if d := cmp.Diff(want, (sched.Fluid{}).Decide(0, s, sched.Event{}, nil)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestSerial(t *testing.T) {
+	table := linear(t, 3, 8, 10, 2)
+	one := []*sched.LaunchView{{ID: 1, Network: "n", Last: 2, Reached: 0, Phase: sched.AtExit, Requests: requests(1, 1, 9)}}
+	if got := (sched.Serial{}).Decide(0, state(table, one, requests(2, 9, 9)...), sched.Event{}, nil); len(got) != 0 {
+		t.Errorf("a busy device is given %v", got)
+	}
+}
+
+// A policy must not allocate, nor change what it is shown.
+func TestDecideDoesNotAllocate(t *testing.T) {
+	for name, s := range states(t) {
+		for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
+			buf := make([]sched.Action, 0, 16)
+			if n := testing.AllocsPerRun(100, func() { buf = p.Decide(0, s, sched.Event{}, buf[:0]) }); n != 0 {
+				t.Errorf("%s allocates %g times a decision in state %q", p.Name(), n, name)
+			}
+		}
+	}
+}
+
+func states(t testing.TB) map[string]*sched.State {
+	table := linear(t, 4, 8, 10, 2)
+	base := &sched.LaunchView{ID: 1, Network: "n", Last: 3, Reached: 1, Phase: sched.Halted, Requests: requests(1, 3, 1000)}
+	fill := &sched.LaunchView{ID: 2, Network: "n", Last: 1, Reached: 1, Phase: sched.AtExit, Requests: requests(4, 5, 1000)}
+	exit := &sched.LaunchView{ID: 1, Network: "n", Last: 3, Reached: 1, Phase: sched.AtExit, Requests: requests(1, 3, 1000)}
+	return map[string]*sched.State{
+		"idle":    state(table, nil, requests(1, 5, 1000)...),
+		"at exit": state(table, []*sched.LaunchView{exit}, requests(6, 9, 1000)...),
+		"merging": state(table, []*sched.LaunchView{base, fill}, requests(6, 9, 1000)...),
+	}
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for name, s := range states(b) {
+		for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
+			b.Run(p.Name()+"/"+name, func(b *testing.B) {
+				buf := make([]sched.Action, 0, 16)
+				b.ReportAllocs()
+				for b.Loop() {
+					buf = p.Decide(0, s, sched.Event{}, buf[:0])
+				}
+			})
+		}
+	}
+}
+
+func TestTableRefusals(t *testing.T) {
+	good := func() []bundle.LatencyEntry {
+		return []bundle.LatencyEntry{
+			{Network: "n", First: 0, Last: 0, Batch: 1, P50: 1},
+			{Network: "n", First: 0, Last: 1, Batch: 1, P50: 2},
+			{Network: "n", First: 1, Last: 1, Batch: 1, P50: 1},
+		}
+	}
+	table, err := sched.NewTable(good(), "n")
+	if err != nil || table.Segments() != 2 || table.MaxBatch() != 1 || table.Alone() != 2 {
+		t.Fatalf("a good table: %v, %v", table, err)
+	}
+	for name, spoil := range map[string]func(e []bundle.LatencyEntry) []bundle.LatencyEntry{
+		"empty":        func([]bundle.LatencyEntry) []bundle.LatencyEntry { return nil },
+		"missing":      func(e []bundle.LatencyEntry) []bundle.LatencyEntry { return e[:2] },
+		"twice":        func(e []bundle.LatencyEntry) []bundle.LatencyEntry { return append(e, e[0]) },
+		"zero time":    func(e []bundle.LatencyEntry) []bundle.LatencyEntry { e[1].P50 = 0; return e },
+		"zero batch":   func(e []bundle.LatencyEntry) []bundle.LatencyEntry { e[1].Batch = 0; return e },
+		"backwards":    func(e []bundle.LatencyEntry) []bundle.LatencyEntry { e[2].Last = 0; return e },
+		"negative":     func(e []bundle.LatencyEntry) []bundle.LatencyEntry { e[0].First = -1; return e },
+		"out of range": func(e []bundle.LatencyEntry) []bundle.LatencyEntry { e[1].Last = 1 << 40; return e },
+		"huge batch":   func(e []bundle.LatencyEntry) []bundle.LatencyEntry { e[1].Batch = 1 << 40; return e },
+		"other":        func(e []bundle.LatencyEntry) []bundle.LatencyEntry { e[1].Network = "m"; return e },
+	} {
+		if _, err := sched.NewTable(spoil(good()), "n"); !errors.Is(err, sched.ErrTable) {
+			t.Errorf("%s: error %v, want ErrTable", name, err)
+		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	for _, n := range sched.Names() {
+		p, err := sched.New(n, sched.Options{BMax: 4})
+		if err != nil || p.Name() != n {
+			t.Errorf("New(%q) = %v, %v", n, p, err)
+		}
+	}
+	if _, err := sched.New("nonsense", sched.Options{}); !errors.Is(err, sched.ErrUnknownPolicy) {
+		t.Errorf("unknown policy: %v", err)
+	}
+}

@@ -1,0 +1,34 @@
+// Serial: first come, first served, B = 1 (the baseline SERIAL of Kouris et al., "Fluid Batching",
+// section IV; design/scheduling, "Baselines").
+
+package sched
+
+// Serial runs one request at a time through the whole network. It is an M/G/1 queue when arrivals
+// are Poisson.
+type Serial struct{}
+
+// Name is the policy's name on the command line.
+func (Serial) Name() string { return "serial" }
+
+// Decide gives every idle device the oldest waiting request.
+func (Serial) Decide(_ Time, s *State, _ Event, buf []Action) []Action {
+	taken := 0
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if taken == s.Queue.Len() {
+			break
+		}
+		if d.Down || len(d.Launches) > 0 {
+			continue
+		}
+		// Requests leave from the head only, so a device that cannot serve the head's network waits.
+		r := s.Queue.At(taken)
+		t := d.Table(r.Network)
+		if t == nil {
+			continue
+		}
+		buf = append(buf, Action{Kind: Launch, Device: i, Network: r.Network, Last: t.Segments() - 1, Count: 1})
+		taken++
+	}
+	return buf
+}

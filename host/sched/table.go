@@ -1,0 +1,84 @@
+// The latency table T[first][last][batch] in the form a policy can read in a few ns.
+
+package sched
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+)
+
+// ErrTable is the error of a latency table that lacks a cell or holds an impossible one.
+var ErrTable = errors.New("latency table")
+
+// MaxSegments bounds the segments of a network that a table is made for.
+const MaxSegments = 64
+
+// Table is T[first][last][batch] in ns: the time of segments first..last, both included, at a batch
+// that stays the same throughout.
+type Table struct {
+	segments, maxBatch int
+	ns                 []Time
+}
+
+// NewTable takes the p50 of a network's entries. Every cell of first <= last and batch
+// 1..the largest batch named must be there once and be positive; a longer span or a larger batch
+// that is said to be faster is allowed, since a measured table can say so.
+func NewTable(entries []bundle.LatencyEntry, network string) (*Table, error) {
+	t := &Table{}
+	for _, e := range entries {
+		if e.Network != network {
+			continue
+		}
+		if e.First < 0 || e.Last < e.First || e.Last >= MaxSegments || e.Batch < 1 || e.Batch > 1024 {
+			return nil, fmt.Errorf("%w of %s: segments %d..%d at batch %d are out of range", ErrTable, network, e.First, e.Last, e.Batch)
+		}
+		t.segments, t.maxBatch = max(t.segments, e.Last+1), max(t.maxBatch, e.Batch)
+	}
+	if t.segments == 0 {
+		return nil, fmt.Errorf("%w of %s: it has no entry", ErrTable, network)
+	}
+	t.ns = make([]Time, t.segments*t.segments*t.maxBatch)
+	for _, e := range entries {
+		if e.Network != network {
+			continue
+		}
+		cell := &t.ns[t.index(e.First, e.Last, e.Batch)]
+		switch {
+		case e.P50 <= 0:
+			return nil, fmt.Errorf("%w of %s: segments %d..%d at batch %d take %d ns", ErrTable, network, e.First, e.Last, e.Batch, e.P50)
+		case *cell != 0:
+			return nil, fmt.Errorf("%w of %s: segments %d..%d at batch %d stand there twice", ErrTable, network, e.First, e.Last, e.Batch)
+		}
+		*cell = e.P50
+	}
+	for first := range t.segments {
+		for last := first; last < t.segments; last++ {
+			for b := 1; b <= t.maxBatch; b++ {
+				if t.At(first, last, b) == 0 {
+					return nil, fmt.Errorf("%w of %s: segments %d..%d at batch %d are missing", ErrTable, network, first, last, b)
+				}
+			}
+		}
+	}
+	return t, nil
+}
+
+func (t *Table) index(first, last, batch int) int {
+	return (first*t.segments+last)*t.maxBatch + batch - 1
+}
+
+// Segments is the number of segments, and of exits.
+func (t *Table) Segments() int { return t.segments }
+
+// MaxBatch is the largest batch the table knows.
+func (t *Table) MaxBatch() int { return t.maxBatch }
+
+// At is T[first][last][batch] in ns. The arguments must be in range: 0 <= first <= last < Segments,
+// 1 <= batch <= MaxBatch.
+func (t *Table) At(first, last, batch int) Time { return t.ns[t.index(first, last, batch)] }
+
+// Alone is the time of one request alone through the whole network: serial's service time when no
+// exit is taken.
+func (t *Table) Alone() Time { return t.At(0, t.segments-1, 1) }

@@ -1,0 +1,346 @@
+// Package soft is a device without hardware: the golden executor's numerics, the bundle's latency
+// table as its clock, the law of cycles for its counts. Exits, logits and results are bit for bit
+// those of the hardware.
+//
+// Its times are those of the table: a launch whose batch stays the same takes T[first][last][batch];
+// where samples leave, each stretch of segments with one batch size is taken from the table by
+// itself. Reports are labelled simulated.
+package soft
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Errors.
+var (
+	ErrMismatch = errors.New("the bundle is for another design or ABI")
+	ErrRequest  = errors.New("impossible request")
+	ErrTable    = errors.New("the latency table is not complete")
+)
+
+// Executor is the numerics of a bundle on one sample's slot: *golden.Program, or a test's own. It
+// is safe for concurrent use.
+type Executor interface {
+	NewSlot() []byte
+	SetInput(slot []byte, image []int16) error
+	Segment(segment int, slot []byte) error
+	Logits(slot []byte, exit int) ([]int16, error)
+}
+
+func goldenExecutor(b *bundle.Bundle) (Executor, error) { return golden.New(b) }
+
+// Options of a device. The zero value is a full device that computes everything.
+type Options struct {
+	// Memo, where set, keeps the logits of every input seen, at every exit. They depend on nothing
+	// but the input, so sweeps compute each image once, and theta may differ from request to request.
+	Memo *Memo
+	// Slots is the number of samples it holds; 0: 4 B_max.
+	Slots int
+	// Executor makes the numerics of a bundle; nil: the golden executor.
+	Executor func(*bundle.Bundle) (Executor, error)
+}
+
+// Dev is a soft device.
+type Dev struct {
+	design configs.Design
+	opts   Options
+
+	mu    sync.Mutex
+	nets  map[string]*net
+	slots map[device.RequestID]*sample
+}
+
+// span is a cell of the latency table.
+type span struct{ first, last, batch int }
+
+type net struct {
+	b     *bundle.Bundle
+	hash  uint64
+	table map[span]int64 // ns
+	exec  Executor
+	stats [][]device.Stats // [segment][batch-1]
+}
+
+type sample struct {
+	net  *net
+	in   []int16
+	key  key
+	mem  []byte // the slot; nil where the memo serves
+	done int    // segments computed in mem
+}
+
+// New makes a soft device of a design.
+func New(d configs.Design, o Options) *Dev {
+	if o.Slots <= 0 {
+		o.Slots = 4 * abi.BMax
+	}
+	if o.Executor == nil {
+		o.Executor = goldenExecutor
+	}
+	return &Dev{design: d, opts: o, nets: map[string]*net{}, slots: map[device.RequestID]*sample{}}
+}
+
+// Info implements device.Device.
+func (d *Dev) Info() device.Info {
+	return device.Info{
+		Name: "soft", Label: "simulated", MaxBatch: abi.BMax, Slots: d.opts.Slots, Launches: 1,
+		Preempt: device.PreemptExit, ClockHz: int64(d.design.ClockMHz * 1e6),
+	}
+}
+
+// Load implements device.Device.
+func (d *Dev) Load(_ context.Context, b *bundle.Bundle) error {
+	if b.ABIHash != abi.Hash || b.Design.Hash() != d.design.Hash() {
+		return fmt.Errorf("load %s on soft: %w: ABI %016x, design %016x; expected %016x, %016x",
+			b.Network.Name, ErrMismatch, b.ABIHash, b.Design.Hash(), abi.Hash, d.design.Hash())
+	}
+	if err := b.Validate(); err != nil {
+		return fmt.Errorf("load %s on soft: %w", b.Network.Name, err)
+	}
+	n := &net{b: b}
+	var err error
+	if n.hash, err = b.Hash(); err != nil {
+		return fmt.Errorf("load %s on soft: %w", b.Network.Name, err)
+	}
+	n.table = map[span]int64{}
+	for _, e := range b.Latency {
+		if e.Network == b.Network.Name {
+			n.table[span{e.First, e.Last, e.Batch}] = e.P50
+		}
+	}
+	for first := range b.Network.Exits {
+		for last := first; last < len(b.Network.Exits); last++ {
+			for batch := 1; batch <= abi.BMax; batch++ {
+				if n.table[span{first, last, batch}] <= 0 {
+					return fmt.Errorf("load %s on soft: %w: no time for segments %d..%d at batch %d", b.Network.Name, ErrTable, first, last, batch)
+				}
+			}
+		}
+	}
+	if n.exec, err = d.opts.Executor(b); err != nil {
+		return fmt.Errorf("load %s on soft: %w", b.Network.Name, err)
+	}
+	for _, e := range b.Network.Exits {
+		row := make([]device.Stats, abi.BMax)
+		for i := range row {
+			row[i] = law(b, e.First, e.Last, i+1)
+		}
+		n.stats = append(n.stats, row)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nets[b.Network.Name] = n
+	return nil
+}
+
+// law counts what the law of cycles says of one start.
+func law(b *bundle.Bundle, first, last, batch int) device.Stats {
+	s := device.Stats{Starts: 1}
+	for l := first; l <= last; l++ {
+		x := cost.Layer(b.Design, cost.GeomOf(&b.Layers[l]), batch, b.FBCB[l][batch-1])
+		s.MACCycles += uint64(x.Compute)
+		s.MACs += uint64(x.MACs)
+		s.BytesRead += uint64(x.BytesRead)
+		s.BytesWritten += uint64(x.BytesWritten)
+	}
+	return s
+}
+
+// Admit implements device.Device.
+func (d *Dev) Admit(_ context.Context, network string, id device.RequestID, input []int16) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.nets[network]
+	switch {
+	case n == nil:
+		return fmt.Errorf("admit request %d: %w: network %q is not loaded", id, ErrRequest, network)
+	case d.slots[id] != nil:
+		return fmt.Errorf("admit request %d: %w: it has a slot already", id, ErrRequest)
+	case len(d.slots) >= d.opts.Slots:
+		return fmt.Errorf("admit request %d: %w: all %d slots are taken", id, ErrRequest, d.opts.Slots)
+	}
+	if want := n.b.Network.InH * n.b.Network.InW * n.b.Network.InC; len(input) != want {
+		return fmt.Errorf("admit request %d: %w: the input has %d elements, expected %d", id, ErrRequest, len(input), want)
+	}
+	s := &sample{net: n, in: slices.Clone(input)}
+	if d.opts.Memo != nil {
+		s.key = keyOf(n.hash, input)
+	} else {
+		s.mem = n.exec.NewSlot()
+		if err := n.exec.SetInput(s.mem, input); err != nil {
+			return fmt.Errorf("admit request %d: %w", id, err)
+		}
+	}
+	d.slots[id] = s
+	return nil
+}
+
+// Run implements device.Device.
+func (d *Dev) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fail := func(err error) (device.Report, error) {
+		return device.Report{}, fmt.Errorf("soft: launch %d, segments %d..%d: %w", l.ID, l.First, l.Last, err)
+	}
+	n := d.nets[l.Network]
+	switch {
+	case n == nil:
+		return fail(fmt.Errorf("%w: network %q is not loaded", ErrRequest, l.Network))
+	case l.First < 0 || l.Last < l.First || l.Last >= len(n.b.Network.Exits):
+		return fail(fmt.Errorf("%w: there are %d segments", ErrRequest, len(n.b.Network.Exits)))
+	case len(l.Requests) < 1 || len(l.Requests) > abi.BMax || len(l.Theta) != len(l.Requests):
+		return fail(fmt.Errorf("%w: a batch of %d with %d thresholds", ErrRequest, len(l.Requests), len(l.Theta)))
+	}
+	rep := device.Report{Results: make([]device.Result, len(l.Requests))}
+	active := make([]int, len(l.Requests))
+	for i, id := range l.Requests {
+		if s := d.slots[id]; s == nil || s.net != n {
+			return fail(fmt.Errorf("%w: request %d has no slot", ErrRequest, id))
+		}
+		rep.Results[i] = device.Result{Request: id, Taken: -1}
+		active[i] = i
+	}
+	final := len(n.b.Network.Exits) - 1
+	since, batch := l.First, len(active) // the stretch of segments with one batch size
+	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
+		if err := ctx.Err(); err != nil {
+			return fail(err)
+		}
+		if len(active) != batch {
+			rep.Ns += n.table[span{since, seg - 1, batch}]
+			since, batch = seg, len(active)
+		}
+		rep.Stats = add(rep.Stats, n.stats[seg][batch-1])
+		rest := active[:0]
+		for _, i := range active {
+			e, err := d.segment(d.slots[l.Requests[i]], seg)
+			if err != nil {
+				return fail(fmt.Errorf("request %d: %w", l.Requests[i], err))
+			}
+			r := &rep.Results[i]
+			r.Exits = append(r.Exits, e)
+			if e.Confidence >= l.Theta[i] || seg == final {
+				r.Taken = seg
+				continue
+			}
+			rest = append(rest, i)
+		}
+		active = rest
+		if seg == l.Last || len(active) == 0 {
+			rep.Ns += n.table[span{since, seg, batch}]
+		}
+	}
+	rep.Cycles = uint64(float64(rep.Ns) * d.design.ClockMHz / 1e3)
+	rep.Stats.Cycles = rep.Cycles
+	return rep, nil
+}
+
+// segment is what a sample shows at the exit of seg.
+func (d *Dev) segment(s *sample, seg int) (device.ExitResult, error) {
+	if d.opts.Memo != nil {
+		exits, err := d.opts.Memo.get(s.key, func() ([]device.ExitResult, error) { return all(s.net.b, s.net.exec, s.in) })
+		if err != nil {
+			return device.ExitResult{}, err
+		}
+		return exits[seg], nil
+	}
+	// A launch that starts over (after a reset) finds its input intact.
+	if seg == 0 {
+		s.done = 0
+	}
+	if seg != s.done {
+		return device.ExitResult{}, fmt.Errorf("%w: segment %d where segment %d is next", ErrRequest, seg, s.done)
+	}
+	if err := s.net.exec.Segment(seg, s.mem); err != nil {
+		return device.ExitResult{}, err
+	}
+	s.done = seg + 1
+	return show(s.net.b, s.net.exec, s.mem, seg)
+}
+
+// Release implements device.Device.
+func (d *Dev) Release(id device.RequestID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.slots, id)
+}
+
+// Slot is the memory of a request's slot itself, nil where there is none or the memo serves; for
+// comparing.
+func (d *Dev) Slot(id device.RequestID) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.slots[id]; s != nil {
+		return s.mem
+	}
+	return nil
+}
+
+// Reset implements device.Device; there is nothing to recover.
+func (*Dev) Reset(context.Context) error { return nil }
+
+// Close implements device.Device.
+func (*Dev) Close() error { return nil }
+
+// show reads the logits of an exit from a slot.
+func show(b *bundle.Bundle, x Executor, slot []byte, exit int) (device.ExitResult, error) {
+	e := &b.Network.Exits[exit]
+	raw, err := x.Logits(slot, exit)
+	if err != nil {
+		return device.ExitResult{}, err
+	}
+	class, conf := device.Confidence(raw, e.Frac)
+	return device.ExitResult{Exit: exit, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw}, nil
+}
+
+// all computes every exit of an input in a slot of its own.
+func all(b *bundle.Bundle, x Executor, in []int16) ([]device.ExitResult, error) {
+	mem := x.NewSlot()
+	if err := x.SetInput(mem, in); err != nil {
+		return nil, err
+	}
+	out := make([]device.ExitResult, len(b.Network.Exits))
+	for i := range out {
+		if err := x.Segment(i, mem); err != nil {
+			return nil, fmt.Errorf("segment %d: %w", i, err)
+		}
+		var err error
+		if out[i], err = show(b, x, mem, i); err != nil {
+			return nil, fmt.Errorf("segment %d: %w", i, err)
+		}
+	}
+	return out, nil
+}
+
+func add(a, b device.Stats) device.Stats {
+	return device.Stats{
+		Cycles: a.Cycles + b.Cycles, MACCycles: a.MACCycles + b.MACCycles, MACs: a.MACs + b.MACs,
+		BytesRead: a.BytesRead + b.BytesRead, BytesWritten: a.BytesWritten + b.BytesWritten, Starts: a.Starts + b.Starts,
+	}
+}
+
+type key struct {
+	bundle uint64
+	input  [sha256.Size]byte
+}
+
+func keyOf(bundle uint64, in []int16) key {
+	b := make([]byte, 0, 2*len(in))
+	for _, v := range in {
+		b = binary.LittleEndian.AppendUint16(b, uint16(v))
+	}
+	return key{bundle, sha256.Sum256(b)}
+}

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Builds and runs the benches of modules: sim/bench.sh [--seed N] [--n N] [-x] [-j N] [MODULE...]
+#
+# A bench is a folder sim/bench/<module>/ with <module>_tb.cpp (its top is the module), `files` (RTL
+# and checkers it depends on, one a line, from the repository's root) and, where it needs them,
+# `args` (one line of verilator flags for every variant that is to be built; each -GNAME=VALUE is
+# also given to the C++ as P_NAME). A folder without `files` is plain C++ and holds no RTL. Without
+# names: all of them. -j says how many run at a time (default 2), -x stops at the first that fails.
+# Status 1 where one fails.
+#
+# A variant is built only where its inputs have changed (by content), against one verilator runtime
+# that all share; SLUICE_BENCH_RUNTIME says where that lies.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+runtime=${SLUICE_BENCH_RUNTIME:-$root/build/bench/runtime}
+cxx=(g++ -std=c++17 -O1 -fno-strict-aliasing)
+
+usage() {
+  echo "usage: sim/bench.sh [--seed N] [--n N] [-x] [-j N] [MODULE...]" >&2
+  exit 2
+}
+for tool in verilator g++ flock xargs; do
+  command -v "$tool" >/dev/null || { echo "sim/bench.sh: $tool is missing: install the package $tool" >&2; exit 5; }
+done
+vroot=$(verilator --getenv VERILATOR_ROOT)
+vinc=(-isystem "$vroot/include" -isystem "$vroot/include/vltstd")
+
+# The verilated library, once for all.
+build_runtime() {
+  local stamp
+  stamp="$(verilator --version) ${cxx[*]} $("${cxx[0]}" -dumpversion)"
+  mkdir -p "$runtime"
+  exec 8>"$runtime/lock"
+  flock 8
+  if [[ ! -f $runtime/stamp || $(cat "$runtime/stamp") != "$stamp" ]]; then
+    for f in verilated verilated_threads; do
+      "${cxx[@]}" "${vinc[@]}" -c "$vroot/include/$f.cpp" -o "$runtime/$f.o"
+    done
+    echo "$stamp" >"$runtime/stamp"
+  fi
+  exec 8>&-
+}
+
+# one MODULE VARIANT ARGS...: builds and runs one variant; says everything at once.
+one() {
+  local module=$1 i=$2
+  shift 2
+  local dir=sim/bench/$module out=build/bench/$module-$i
+  local files=() variants=("") flags=() vflags=() cflags=() status=0
+  mapfile -t files < <(grep -v '^\s*\(#\|$\)' "$dir/files" 2>/dev/null || true)
+  if [[ -f $dir/args ]]; then mapfile -t variants < <(grep -v '^\s*\(#\|$\)' "$dir/args"); fi
+  read -ra flags <<<"${variants[$i]}"
+  while ((${#flags[@]})); do
+    case ${flags[0]} in
+      -CFLAGS) cflags+=("${flags[1]}"); flags=("${flags[@]:2}"); continue ;;
+      -G*) cflags+=("-DP_${flags[0]#-G}") ;;
+    esac
+    vflags+=("${flags[0]}")
+    flags=("${flags[@]:1}")
+  done
+
+  local hash
+  hash=$( (echo "${vflags[*]} ${cflags[*]} ${cxx[*]}"; cat "$runtime/stamp" sim/bench.sh "${files[@]}" \
+    "$dir/${module}_tb.cpp" sim/*.hpp sim/bench/*.hpp sim/include/*.hpp) | sha256sum | cut -d' ' -f1)
+  if [[ ! -x $out/tb || ! -f $out/hash || $(cat "$out/hash") != "$hash" ]]; then
+    rm -rf "$out"
+    mkdir -p "$out"
+    if [[ ! -f $dir/files ]]; then
+      if ! "${cxx[@]}" -Wall -Wextra -Werror -Isim -Isim/include "${cflags[@]}" \
+          "$dir/${module}_tb.cpp" -o "$out/tb" >"$out/build.log" 2>&1; then
+        { cat "$out/build.log"; echo "$module: does not build"; } >&2
+        return 1
+      fi
+    elif ! {
+      verilator --cc --assert -Wall --top-module "$module" --Mdir "$out" "${vflags[@]}" "${files[@]}" \
+        && (cd "$out" && for f in V*.cpp; do echo "#include \"$f\""; done >all.cpp) \
+        && "${cxx[@]}" "${vinc[@]}" -isystem "$out" -c "$out/all.cpp" -o "$out/all.o" \
+        && "${cxx[@]}" -Wall -Wextra -Werror "${vinc[@]}" -isystem "$out" -Isim -Isim/include \
+          "${cflags[@]}" -c "$dir/${module}_tb.cpp" -o "$out/tb.o" \
+        && "${cxx[0]}" "$out/tb.o" "$out/all.o" "$runtime"/verilated*.o -o "$out/tb" -pthread
+    } >"$out/build.log" 2>&1; then
+      { cat "$out/build.log"; echo "$module: does not build (${variants[$i]})"; } >&2
+      return 1
+    fi
+    echo "$hash" >"$out/hash"
+  fi
+  "$out/tb" "$@" >"$out/run.log" 2>&1 || { echo "$module: failed (${variants[$i]})" >>"$out/run.log"; status=1; }
+  cat "$out/run.log"
+  return $status
+}
+
+if [[ ${1:-} == --one ]]; then
+  shift
+  if one "$@"; then exit 0; fi
+  exit "${SLUICE_BENCH_FAIL:-1}"
+fi
+
+run=()
+modules=()
+jobs=2
+fail=1
+while (($#)); do
+  case $1 in
+    --seed | --n)
+      (($# > 1)) || usage
+      run+=("$1" "$2")
+      shift 2
+      ;;
+    -j)
+      (($# > 1)) || usage
+      jobs=$2
+      shift 2
+      ;;
+    -x) fail=255; shift ;;  # which stops xargs
+    -*) usage ;;
+    *) modules+=("$1"); shift ;;
+  esac
+done
+if ((${#modules[@]} == 0)); then
+  for tb in sim/bench/*/*_tb.cpp; do
+    dir=$(basename "$(dirname "$tb")")
+    if [[ $(basename "$tb") == "${dir}_tb.cpp" ]]; then modules+=("$dir"); fi
+  done
+fi
+
+build_runtime
+list=()
+for module in "${modules[@]}"; do
+  [[ -f sim/bench/$module/${module}_tb.cpp ]] || { echo "sim/bench.sh: there is no bench $module" >&2; exit 2; }
+  n=1
+  if [[ -f sim/bench/$module/args ]]; then n=$(grep -vc '^\s*\(#\|$\)' "sim/bench/$module/args"); fi
+  for ((i = 0; i < n; i++)); do list+=("$module $i${run[*]:+ ${run[*]}}"); done
+done
+export SLUICE_BENCH_FAIL=$fail
+printf '%s\n' "${list[@]}" | xargs -P "$jobs" -L 1 "$root/sim/bench.sh" --one || exit 1

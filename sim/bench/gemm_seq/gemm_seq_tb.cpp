@@ -1,0 +1,331 @@
+// gemm_seq_tb: random layers, batches and tilings against a loop nest that says for each row which
+// element each lane must read. The surroundings (loader, weights, drain) answer at random; the bench
+// knows their state and so predicts for every cycle whether a row goes, and if not, what it waits
+// for.
+#include <map>
+
+#include "Vgemm_seq.h"
+#include "bench/unit.hpp"
+#include "verilated.h"
+
+namespace {
+
+constexpr unsigned kTP = P_T_P, kTC = P_T_C, kTR = P_T_R;
+constexpr unsigned kLB = unit::clog2(P_NB), kEW = unit::clog2(P_NB* P_ABUF_WORDS);
+constexpr unsigned kRW = unit::clog2(kTR), kDepth = kTP + 2;
+
+struct Row {
+  unsigned half, place;           // where its input row stands
+  uint32_t lanes;                 // lanes with data
+  int64_t elem[kTP];              // their elements
+  unsigned row, bank, nch;
+  bool first, begin, last;        // first pass, first row of a pass, last row of a C tile
+  bool frees;                     // last row that reads its half
+  bool opens;                     // first row of a row tile
+  unsigned tile;
+};
+
+struct Tile {
+  unsigned half, places;
+};
+
+struct Plan {
+  std::vector<Row> rows;
+  std::vector<Tile> tiles;
+  unsigned banks = 0;
+};
+
+Plan plan(const unit::Layer& l, unsigned& bank) {
+  Plan p;
+  unsigned half = 0;
+  for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
+    for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
+      const unsigned nb = l.nb(b0), nr = l.nr(oh0);
+      const size_t tile_begin = p.rows.size();
+      for (unsigned c0 = 0; c0 < l.out_c; c0 += kTC) {
+        for (unsigned kh = 0; kh < l.k_h; kh++) {
+          for (unsigned p0 = 0; p0 < l.kwc(); p0 += kTP) {
+            unsigned row = 0;
+            for (unsigned i = 0; i < nb; i++) {
+              for (unsigned r = 0; r < nr; r++) {
+                for (unsigned ow = 0; ow < l.out_w; ow++) {
+                  Row x{};
+                  x.half = half;
+                  x.place = i * l.n_ih(nr) + r * l.s_h + kh;
+                  const int64_t ih = int64_t{oh0 + r} * l.s_h - l.pad_t + kh;
+                  const int64_t in_tile = int64_t{r} * l.s_h + kh;
+                  for (unsigned j = 0; j < kTP && p0 + j < l.kwc(); j++) {
+                    const int64_t iw = int64_t{ow} * l.s_w - l.pad_l + (p0 + j) / l.in_c;
+                    if (ih < 0 || ih >= l.in_h || iw < 0 || iw >= l.in_w) continue;
+                    x.lanes |= 1u << j;
+                    x.elem[j] = int64_t{i} * l.samp() + in_tile * l.in_row() + iw * l.in_c + (p0 + j) % l.in_c;
+                  }
+                  x.row = row++;
+                  x.bank = bank;
+                  x.nch = std::min(kTC, l.out_c - c0);
+                  x.first = kh == 0 && p0 == 0;
+                  x.begin = x.row == 0;
+                  x.tile = static_cast<unsigned>(p.tiles.size());
+                  p.rows.push_back(x);
+                }
+              }
+            }
+          }
+        }
+        p.rows.back().last = true;
+        bank = !bank;
+        p.banks++;
+      }
+      p.rows[tile_begin].opens = true;
+      p.rows.back().frees = true;
+      p.tiles.push_back({half, nb * l.n_ih(nr)});
+      half = !half;
+    }
+  }
+  return p;
+}
+
+class Bench {
+ public:
+  explicit Bench(const tb::Args& args) : random_(args.seed), check_("gemm_seq", args.seed) {
+    dut_.rst_ni = 0;
+    for (int i = 0; i < 3; i++) edge();
+    dut_.rst_ni = 1;
+  }
+
+  // Runs layers of one start.
+  void start(unsigned n) {
+    dut_.rst_ni = 0;
+    edge();
+    edge();
+    dut_.rst_ni = 1;
+    written_ = 0;
+    bank_ = 0;
+    in_use_ = 0;
+    full_ = false;
+    last_use_.clear();
+    frees_.clear();
+    const unsigned b_act = static_cast<unsigned>(random_.range(1, 8));
+    dut_.b_act_i = static_cast<unsigned char>(b_act);
+    unit::Limits limit;
+    limit.t_r = kTR;
+    limit.abuf = P_NB * P_ABUF_WORDS;
+    limit.max_in_c = kTP + 3;
+    limit.max_out_c = 3 * kTC;
+    pass_delay_ = static_cast<unsigned>(random_.below(3));
+    act_speed_ = static_cast<unsigned>(random_.range(5, 100));
+    drain_slow_ = static_cast<unsigned>(random_.below(2) ? random_.below(60) : random_.below(4));
+    for (unsigned i = 0; i < n; i++) {
+      const unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 75), b_act);
+      layer(l);
+    }
+  }
+  int finish() { return check_.passed(); }
+
+ private:
+  void edge() {
+    dut_.clk_i = 0;
+    dut_.eval();
+    dut_.clk_i = 1;
+    dut_.eval();
+    now_++;
+  }
+
+  // Inputs that change by themselves.
+  void drive(const unit::Layer* offered) {
+    unit::drive_layer(dut_, random_, offered);
+    dut_.layer_samp_i = offered ? offered->samp() : static_cast<unsigned>(random_.below(1 << 24));
+    dut_.layers_written_i = static_cast<unsigned short>(written_);
+    // weights: full some cycles after the last swap
+    if (!full_ && now_ >= full_at_) full_ = true;
+    dut_.full_i = full_;
+    // the drain gives banks back in order
+    const bool free = !frees_.empty() && frees_.front() <= now_;
+    dut_.bank_free_i = free;
+    // the loader
+    if (loading_ < plan_.tiles.size() && random_.percent(act_speed_)) {
+      const Tile& t = plan_.tiles[loading_];
+      if (owner_[t.half] == kNobody || owner_[t.half] == loading_) {
+        owner_[t.half] = loading_;
+        avail_[t.half] = static_cast<unsigned>(std::min<uint64_t>(t.places, avail_[t.half] + random_.range(1, 3)));
+        if (avail_[t.half] == t.places) loading_++;
+      }
+    }
+    dut_.avail_i = avail_[0] | (avail_[1] << 16);
+  }
+
+  // One cycle; row: what must go next, or null.
+  bool cycle(const unit::Layer* offered, const Row* row) {
+    drive(offered);
+    dut_.clk_i = 0;
+    dut_.eval();
+    const unsigned stalls = dut_.stall_acts_o + dut_.stall_weights_o + dut_.stall_drain_o + dut_.stall_depth_o;
+    const bool go = dut_.mac_cycle_o;
+    check_.that(stalls + go <= 1, "more than one cause in a cycle");
+    check_.that(dut_.rd_valid_o == (pending_ != nullptr), "a read address without its row");
+    if (pending_) look(*pending_);
+    else check_.that(dut_.macs_o == 0, "MACs without a row");
+    pending_ = nullptr;
+    gap_ = (stalls + go) ? 0 : gap_ + 1;
+    if (!go) {
+      check_.that(!dut_.swap_o, "swap without a row");
+      check_.that(dut_.free_o == 0, "free without a row");
+    }
+    if (stalls || go) {
+      check_.that(row != nullptr, "the layer has no more rows");
+      const bool act = row->place < avail_[row->half] && owner_[row->half] == row->tile;
+      const bool weights = !row->begin || full_;
+      const bool bank = !(row->begin && row->first) || in_use_ < 2;
+      const bool depth = !row->begin || row->first || deep_enough(*row);
+      check_.that(go == (act && weights && bank && depth), "row goes %d: act %d weights %d bank %d depth %d", go, act,
+                  weights, bank, depth);
+      check_.that(dut_.stall_acts_o == !act, "stall_acts");
+      check_.that(dut_.stall_weights_o == (act && !weights), "stall_weights");
+      check_.that(dut_.stall_drain_o == (act && weights && !bank), "stall_drain");
+      check_.that(dut_.stall_depth_o == (act && weights && bank && !depth), "stall_depth");
+    }
+    if (dut_.bank_free_i) {
+      frees_.pop_front();
+      in_use_--;
+    }
+    if (go) {
+      check_.that(dut_.swap_o == row->begin, "swap at the first row of a pass");
+      check_.that(dut_.free_o == (row->frees ? 1u << row->half : 0u), "free at the last row of a tile");
+      // no accumulator before its last sum has come back
+      const auto use = last_use_.find(row->bank * kTR + row->row);
+      if (use != last_use_.end()) check_.that(now_ - use->second >= kDepth, "accumulator used after %" PRIu64, now_ - use->second);
+      last_use_[row->bank * kTR + row->row] = now_;
+      if (row->begin) {
+        full_ = false;
+        full_at_ = now_ + 1 + (pass_delay_ ? random_.below(pass_delay_ * 20) : 0);
+        if (row->first) in_use_++;
+      }
+      if (row->last) {
+        const uint64_t done = now_ + kDepth + 5 + (drain_slow_ ? random_.below(drain_slow_) : 0);
+        frees_.push_back(frees_.empty() ? done : std::max(done, frees_.back() + 1));
+      }
+      if (row->frees) {
+        avail_[row->half] = 0;
+        owner_[row->half] = kNobody;
+      }
+      pending_ = row;
+    }
+    dut_.clk_i = 1;
+    dut_.eval();
+    now_++;
+    return go;
+  }
+
+  // May this pass begin? Its rows follow each other at once, so each must find its sum back.
+  bool deep_enough(const Row& begin) const {
+    for (unsigned i = 0;; i++) {
+      const auto use = last_use_.find(begin.bank * kTR + i);
+      if (i >= rows_of_pass_) return true;
+      if (use != last_use_.end() && now_ + i - use->second < kDepth) return false;
+    }
+  }
+
+  void look(const Row& x) {
+    unsigned lanes = 0;
+    for (unsigned j = dut_.rd_lo_o; j < dut_.rd_hi_o; j++) lanes |= 1u << j;
+    check_.that(lanes == x.lanes, "lanes %x, not %x", lanes, x.lanes);
+    for (unsigned j = 0; j < kTP; j++) {
+      if (!((x.lanes >> j) & 1)) continue;
+      const uint64_t elem = (dut_.rd_elem_o + j) & ((1u << kEW) - 1);
+      check_.that(elem == static_cast<uint64_t>(x.elem[j]), "lane %u reads %" PRIu64 ", not %" PRId64, j, elem, x.elem[j]);
+    }
+    if (x.lanes) check_.that(dut_.rd_half_o == x.half, "half");
+    const unsigned tag = dut_.rd_tag_o;
+    check_.that((tag >> 4) == (x.row & ((1u << kRW) - 1)), "row %u, not %u", tag >> 4, x.row);
+    check_.that(((tag >> 3) & 1) == x.bank, "bank");
+    check_.that(((tag >> 2) & 1) == x.first, "first");
+    check_.that(((tag >> 1) & 1) == x.begin, "swap in the tag");
+    check_.that((tag & 1) == x.last, "last");
+    check_.that(dut_.macs_o == static_cast<unsigned>(__builtin_popcount(x.lanes)) * x.nch, "macs");
+  }
+
+  void layer(const unit::Layer& l) {
+    plan_ = l.gemm() ? plan(l, bank_) : Plan{};
+    rows_of_pass_ = 0;
+    loading_ = 0;
+    owner_[0] = owner_[1] = kNobody;
+    avail_[0] = avail_[1] = 0;
+    // what an earlier layer that is not this unit's leaves in the buffer must not be taken
+    const bool early = random_.percent(50);
+    for (unsigned i = 0; i < 3 && random_.percent(50); i++) cycle(nullptr, nullptr);
+    unsigned waited = 0;
+    while (!ready()) {
+      cycle(nullptr, nullptr);
+      check_.that(++waited < 10, "the unit does not take the next layer");
+    }
+    if (early) {
+      const unsigned now_written = written_;
+      written_ = now_written ? now_written - 1 : 511;
+      const size_t keep = loading_;
+      loading_ = plan_.tiles.size();  // the loader waits too
+      cycle(&l, nullptr);
+      const unsigned half_0 = avail_[0];
+      avail_[0] = 7;  // of the layer before
+      for (int i = 0; i < 8; i++) cycle(nullptr, nullptr);
+      avail_[0] = half_0;
+      loading_ = keep;
+      written_ = now_written;
+    } else {
+      cycle(&l, nullptr);
+    }
+    size_t next = 0;
+    uint64_t idle = 0;
+    gap_ = 0;
+    while (next < plan_.rows.size()) {
+      if (plan_.rows[next].begin) {
+        rows_of_pass_ = 0;
+        size_t k = next;
+        do rows_of_pass_++, k++;
+        while (k < plan_.rows.size() && !plan_.rows[k].begin);
+      }
+      const bool inside = next > 0;  // between tiles one cycle, before the first a few
+      if (cycle(nullptr, &plan_.rows[next])) {
+        next++;
+        idle = 0;
+      } else {
+        check_.that(++idle < 5000, "no row for 5000 cycles: row %zu of %zu, acts %d weights %d drain %d depth %d", next, plan_.rows.size(), dut_.stall_acts_o, dut_.stall_weights_o, dut_.stall_drain_o, dut_.stall_depth_o);
+      }
+      check_.that(gap_ <= (inside ? 1u : 3u), "more than a cycle of nothing between tiles");
+    }
+    for (int i = 0; i < 3; i++) cycle(nullptr, nullptr);  // the last address comes out, and no more
+    // its banks drain, its words are written
+    while (in_use_ > 0) cycle(nullptr, nullptr);
+    for (int i = 0; i < 2; i++) cycle(nullptr, nullptr);
+    written_++;
+  }
+  bool ready() {
+    dut_.clk_i = 0;
+    dut_.eval();
+    return dut_.layer_ready_o;
+  }
+
+  static constexpr size_t kNobody = ~size_t{0};
+  tb::Random random_;
+  tb::Checks check_;
+  Vgemm_seq dut_;
+  uint64_t now_ = 0, full_at_ = 0;
+  Plan plan_;
+  unsigned bank_ = 0, in_use_ = 0, written_ = 0, rows_of_pass_ = 0;
+  unsigned pass_delay_ = 0, act_speed_ = 100, drain_slow_ = 0;
+  size_t loading_ = 0, owner_[2] = {kNobody, kNobody};
+  unsigned avail_[2] = {0, 0};
+  bool full_ = false;
+  std::deque<uint64_t> frees_;
+  std::map<unsigned, uint64_t> last_use_;
+  const Row* pending_ = nullptr;
+  uint64_t gap_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tb::Args args = tb::parse(argc, argv);
+  Bench bench(args);
+  for (uint64_t i = 0; i < (args.n ? args.n : 40); i++) bench.start(6);
+  return bench.finish();
+}

@@ -1,0 +1,296 @@
+// unit.hpp: what the benches of the NPU's units share: bit slices of ports, random layers that do
+// not contradict themselves, a DRAM whose contents are a function of the address, and a port of it
+// that answers one read client late and unevenly but in order.
+#pragma once
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "bench/tb.hpp"
+#include "sluice_abi.hpp"
+
+namespace unit {
+
+// Bits lsb .. lsb+n-1 (n <= 64) of a port of any type; ports are little-endian bytes in memory.
+template <class Port>
+inline uint64_t get(const Port& port, unsigned lsb, unsigned n) {
+  const unsigned char* bytes = reinterpret_cast<const unsigned char*>(&port);
+  uint64_t value = 0;
+  for (unsigned i = 0; i < n; i++) {
+    const unsigned bit = lsb + i;
+    value |= uint64_t{(bytes[bit / 8] >> (bit % 8)) & 1u} << i;
+  }
+  return value;
+}
+
+template <class Port>
+inline void put(Port& port, unsigned lsb, unsigned n, uint64_t value) {
+  unsigned char* bytes = reinterpret_cast<unsigned char*>(&port);
+  for (unsigned i = 0; i < n; i++) {
+    const unsigned bit = lsb + i;
+    const unsigned char one = static_cast<unsigned char>(1u << (bit % 8));
+    bytes[bit / 8] = static_cast<unsigned char>(((value >> i) & 1) ? bytes[bit / 8] | one
+                                                                   : bytes[bit / 8] & ~one);
+  }
+}
+
+inline int64_t sign(uint64_t value, unsigned bits) {
+  return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
+}
+
+constexpr unsigned clog2(uint64_t n) {
+  unsigned bits = 0;
+  while ((uint64_t{1} << bits) < n) bits++;
+  return bits;
+}
+
+// ---------------------------------------------------------------------------------- layers
+struct Layer {
+  unsigned op = sluice_abi::OP_GEMM, residual = 0;
+  unsigned in_h = 1, in_w = 1, in_c = 1, in_pix = 1;
+  unsigned out_h = 1, out_w = 1, out_c = 1, out_pix = 1;
+  unsigned k_h = 1, k_w = 1, s_h = 1, s_w = 1, pad_t = 0, pad_l = 0;
+  unsigned res_pix = 0, res_shift = 0, shift = 0, avg_mul = 0, avg_shift = 0;
+  int clamp_lo = -32768, clamp_hi = 32767;
+  uint64_t in_offset = 0, out_offset = 0, res_offset = 0;
+  uint64_t w_offset = 0, w_bytes = 16, w_tile = 16, bias_offset = 0;
+  unsigned tile_b = 1, tile_rows = 1;
+  unsigned b_act = 1;
+
+  bool gemm() const { return op == sluice_abi::OP_GEMM; }
+  unsigned in_row() const { return in_w * in_c; }
+  unsigned kwc() const { return k_w * in_c; }
+  unsigned n_ih(unsigned rows) const { return (rows - 1) * s_h + k_h; }
+  unsigned samp() const { return n_ih(tile_rows) * in_row(); }
+  unsigned nb(unsigned b0) const { return std::min(tile_b, b_act - b0); }
+  unsigned nr(unsigned oh0) const { return std::min(tile_rows, out_h - oh0); }
+  unsigned row_tiles() const {
+    return ((b_act + tile_b - 1) / tile_b) * ((out_h + tile_rows - 1) / tile_rows);
+  }
+  uint32_t fbcb() const {
+    uint32_t w = 0;
+    sluice_abi::set(&w, sluice_abi::FBCB_B_R, b_act);
+    sluice_abi::set(&w, sluice_abi::FBCB_TILE_B, tile_b);
+    sluice_abi::set(&w, sluice_abi::FBCB_TILE_ROWS, tile_rows);
+    return w;
+  }
+  void words(uint32_t* w) const {
+    using namespace sluice_abi;
+    std::memset(w, 0, 128);
+    set(w, DESC_F_OP, op);
+    set(w, DESC_F_RESIDUAL, residual);
+    set(w, DESC_F_MAGIC, 0xD5);
+    set(w, DESC_F_IN_OFFSET, static_cast<int64_t>(in_offset));
+    set(w, DESC_F_OUT_OFFSET, static_cast<int64_t>(out_offset));
+    set(w, DESC_F_RES_OFFSET, static_cast<int64_t>(res_offset));
+    set(w, DESC_F_IN_H, in_h);
+    set(w, DESC_F_IN_W, in_w);
+    set(w, DESC_F_IN_C, in_c);
+    set(w, DESC_F_IN_PIX, in_pix);
+    set(w, DESC_F_OUT_H, out_h);
+    set(w, DESC_F_OUT_W, out_w);
+    set(w, DESC_F_OUT_C, out_c);
+    set(w, DESC_F_OUT_PIX, out_pix);
+    set(w, DESC_F_RES_PIX, res_pix);
+    set(w, DESC_F_RES_SHIFT, res_shift);
+    set(w, DESC_F_SHIFT, shift);
+    set(w, DESC_F_K_H, k_h);
+    set(w, DESC_F_K_W, k_w);
+    set(w, DESC_F_S_H, s_h);
+    set(w, DESC_F_S_W, s_w);
+    set(w, DESC_F_PAD_T, pad_t);
+    set(w, DESC_F_PAD_L, pad_l);
+    set(w, DESC_F_CLAMP_LO, clamp_lo);
+    set(w, DESC_F_CLAMP_HI, clamp_hi);
+    if (gemm()) {
+      set(w, DESC_F_W_OFFSET_1, static_cast<int64_t>(w_offset));
+      set(w, DESC_F_W_BYTES_1, static_cast<int64_t>(w_bytes));
+      set(w, DESC_F_W_TILE_1, static_cast<int64_t>(w_tile));
+      set(w, DESC_F_BIAS_OFFSET, static_cast<int64_t>(bias_offset));
+      set(w, DESC_F_BIAS_COUNT, out_c);
+    }
+    set(w, DESC_F_IN_ROW, in_row());
+    set(w, DESC_F_IN_ROW_BYTES, int64_t{2} * in_w * in_pix);
+    set(w, DESC_F_OUT_ROW_BYTES, int64_t{2} * out_w * out_pix);
+    set(w, DESC_F_RES_ROW_BYTES, residual ? int64_t{2} * out_w * res_pix : 0);
+    set(w, DESC_F_STEP_ROW, s_h * in_row());
+    set(w, DESC_F_STEP_COL, s_w * in_c);
+    set(w, DESC_F_PAD_COL, pad_l * in_c);
+    set(w, DESC_F_KWC, kwc());
+    set(w, DESC_F_AVG_MUL, avg_mul);
+    set(w, DESC_F_AVG_SHIFT, avg_shift);
+  }
+};
+
+struct Limits {
+  unsigned t_r = 32;           // accumulator rows
+  unsigned abuf = 2048;        // elements of a half
+  unsigned max_in_c = 10, max_out_c = 12, max_size = 7, max_k = 3;
+  uint64_t stride = 1 << 16;   // bytes of a slot
+};
+
+// A layer of the operator that fits the limits; 1 in 4 a fully connected one.
+inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsigned b_act) {
+  for (;;) {
+    Layer l;
+    l.op = op;
+    l.b_act = b_act;
+    const bool fc = op == sluice_abi::OP_GEMM && r.percent(25);
+    const auto edge = [&](unsigned max) { return static_cast<unsigned>(r.percent(25) ? 1 : r.range(1, max)); };
+    l.in_c = edge(fc ? 3 * limit.max_in_c : limit.max_in_c);
+    l.out_c = op == sluice_abi::OP_GEMM ? edge(limit.max_out_c) : l.in_c;
+    if (!fc) {
+      l.in_h = edge(limit.max_size);
+      l.in_w = edge(limit.max_size);
+      l.k_h = edge(limit.max_k);
+      l.k_w = edge(limit.max_k);
+      l.s_h = edge(3);
+      l.s_w = edge(3);
+      // mostly less than the kernel, as layers have it; sometimes whole rows of nothing
+      l.pad_t = static_cast<unsigned>(r.below(r.percent(15) ? l.k_h + 3 : l.k_h));
+      l.pad_l = static_cast<unsigned>(r.below(r.percent(15) ? l.k_w + 2 : l.k_w));
+      const unsigned pad_b = static_cast<unsigned>(r.below(l.k_h + 1));
+      const unsigned pad_r = static_cast<unsigned>(r.below(l.k_w + 1));
+      if (l.in_h + l.pad_t + pad_b < l.k_h || l.in_w + l.pad_l + pad_r < l.k_w) continue;
+      l.out_h = (l.in_h + l.pad_t + pad_b - l.k_h) / l.s_h + 1;
+      l.out_w = (l.in_w + l.pad_l + pad_r - l.k_w) / l.s_w + 1;
+    }
+    const auto pix = [&](unsigned c) { return r.percent(50) ? c : c + static_cast<unsigned>(r.below(6)); };
+    l.in_pix = pix(l.in_c);
+    l.out_pix = pix(l.out_c);
+    l.residual = op == sluice_abi::OP_GEMM && r.percent(40);
+    if (l.residual) l.res_pix = pix(l.out_c);
+    l.tile_b = static_cast<unsigned>(r.range(1, b_act));
+    l.tile_rows = static_cast<unsigned>(r.range(1, l.out_h));
+    if (op == sluice_abi::OP_GEMM && l.tile_b * l.tile_rows * l.out_w > limit.t_r) continue;
+    if (uint64_t{l.tile_b} * l.samp() > limit.abuf) continue;
+    const auto offset = [&](uint64_t bytes) {
+      return bytes >= limit.stride ? 0 : 2 * r.below((limit.stride - bytes) / 2 + 1);
+    };
+    const uint64_t in_bytes = 2ull * l.in_h * l.in_w * l.in_pix;
+    const uint64_t out_bytes = 2ull * l.out_h * l.out_w * l.out_pix;
+    const uint64_t res_bytes = 2ull * l.out_h * l.out_w * l.res_pix;
+    if (std::max(std::max(in_bytes, out_bytes), res_bytes) > limit.stride) continue;
+    l.in_offset = offset(in_bytes);
+    l.out_offset = offset(out_bytes);
+    l.res_offset = l.residual ? offset(res_bytes) : 0;
+    l.res_shift = static_cast<unsigned>(l.residual ? r.below(20) : 0);
+    l.shift = static_cast<unsigned>(r.below(30));
+    if (r.percent(30)) {
+      l.clamp_lo = 0;
+      l.clamp_hi = static_cast<int>(r.range(1, 32767));
+    }
+    if (op == sluice_abi::OP_AVG_POOL) {
+      l.avg_shift = static_cast<unsigned>(r.range(1, 20));
+      l.avg_mul = static_cast<unsigned>(r.below(1 << 17));
+    }
+    return l;
+  }
+}
+
+inline unsigned random_op(tb::Random& r, unsigned gemm_percent) {
+  if (r.percent(gemm_percent)) return sluice_abi::OP_GEMM;
+  return r.percent(50) ? sluice_abi::OP_MAX_POOL : sluice_abi::OP_AVG_POOL;
+}
+
+// The ports on which a layer is offered. What stands there while nothing is offered is rubbish: in
+// the NPU it is the next descriptor, half received.
+template <class Dut>
+inline void drive_layer(Dut& dut, tb::Random& r, const Layer* l) {
+  dut.layer_valid_i = l != nullptr;
+  uint32_t w[32];
+  if (l) {
+    l->words(w);
+    dut.layer_fbcb_i = l->fbcb();
+  } else {
+    for (auto& x : w) x = static_cast<uint32_t>(r.next());
+    dut.layer_fbcb_i = static_cast<uint32_t>(r.next());
+  }
+  std::memcpy(&dut.layer_desc_i, w, sizeof w);
+}
+
+// ---------------------------------------------------------------------------------- DRAM
+inline uint16_t word_at(uint64_t address) {
+  return static_cast<uint16_t>(tb::Random(address / 2).next());
+}
+
+// One read client: asks with req_*, is answered in order, no sooner than `latency` cycles later,
+// beats of different requests back to back.
+class ReadPort {
+ public:
+  ReadPort(tb::Random& random, tb::Checks& check, unsigned axi_bytes)
+      : random_(random), check_(check), bytes_(axi_bytes) {}
+
+  unsigned ready = 100, valid = 100;  // per cent
+  unsigned latency = 1;
+  uint64_t beats_asked = 0, beats_given = 0;
+  uint16_t (*word)(uint64_t) = word_at;
+
+  // Inputs of a cycle.
+  template <class Dut>
+  void drive(Dut& dut) {
+    dut.req_ready_i = random_.percent(ready);
+    giving_ = !beats_.empty() && beats_.front().at <= now_ && random_.percent(valid);
+    dut.rsp_valid_i = giving_;
+    dut.rsp_last_i = giving_ ? beats_.front().last : random_.percent(50);
+    const uint64_t address = giving_ ? beats_.front().address : random_.next();
+    for (unsigned i = 0; i < bytes_ / 2; i++) put(dut.rsp_data_i, i * 16, 16, word(address + 2 * i));
+  }
+  // After the outputs have settled, before the edge.
+  template <class Dut>
+  void take(Dut& dut) {
+    if (giving_) {
+      beats_.pop_front();
+      beats_given++;
+    }
+    if (held_ && dut.rst_ni) {
+      check_.that(dut.req_valid_o, "a request is withdrawn");
+      check_.that(dut.req_addr_o == held_address_ && dut.req_beats_o == held_beats_,
+                  "a request changes while it waits");
+    }
+    held_ = dut.req_valid_o && !dut.req_ready_i;
+    held_address_ = dut.req_addr_o;
+    held_beats_ = dut.req_beats_o;
+    if (dut.req_valid_o && dut.req_ready_i) {
+      check_.that(dut.req_beats_o > 0, "a request for no beats");
+      check_.that(dut.req_addr_o % bytes_ == 0, "a request that is not aligned to a beat");
+      for (unsigned i = 0; i < dut.req_beats_o; i++) {
+        beats_.push_back({dut.req_addr_o + uint64_t{i} * bytes_, i + 1u == dut.req_beats_o, now_ + latency});
+      }
+      beats_asked += dut.req_beats_o;
+    }
+    now_++;
+  }
+  bool idle() const { return beats_.empty(); }
+
+ private:
+  struct Beat {
+    uint64_t address;
+    bool last;
+    uint64_t at;
+  };
+  tb::Random& random_;
+  tb::Checks& check_;
+  unsigned bytes_;
+  uint64_t now_ = 0;
+  std::deque<Beat> beats_;
+  bool giving_ = false, held_ = false;
+  uint64_t held_address_ = 0;
+  unsigned held_beats_ = 0;
+};
+
+inline std::vector<uint64_t> random_slots(tb::Random& r, uint64_t stride) {
+  std::vector<uint64_t> slots;
+  const uint64_t base = 64 * r.below(1 << 20);
+  while (slots.size() < 8) {
+    const uint64_t a = base + stride * r.below(64);
+    if (std::find(slots.begin(), slots.end(), a) == slots.end()) slots.push_back(a);
+  }
+  return slots;
+}
+
+}  // namespace unit

@@ -74,6 +74,40 @@ lint: $(BUILD)/.apt $(BUILD)/.go ## Verilator -Wall, gofumpt, go vet, staticchec
 	@go tool staticcheck ./...
 	@echo "gofumpt, go vet, staticcheck: clean"
 
+# The parts of `make test` run two at a time; each says what it found when it has ended.
+.PHONY: test test-go test-rtl test-netlist test-verify
+test: setup build ## everything CI checks (about 6 minutes on 2 cores)
+	@$(MAKE) --no-print-directory cosim CONFIG=tiny
+	@$(MAKE) --no-print-directory cosim CONFIG=run
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go test-verify
+
+test-go: check-gen
+	@go vet ./...
+	@go test ./...
+
+test-rtl: $(BUILD)/.apt
+	@verilator --lint-only -Wall --top-module npu_top $(RTL)
+	@echo "verilator --lint-only -Wall: clean"
+	@sim/bench.sh --seed $(SEED)
+
+# 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
+# golden against onnxruntime on 2,000 images
+test-verify: setup build cosim
+	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
+
+.PHONY: bench
+bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
+	@bin/sluice bench rates --seeds 1,2,3 --n 20000 --out out/bench
+	@bin/sluice bench rates --device cosim --rates 0.7,1.0,1.2 --seeds 1,2,3 --n 256 --out out/bench-cosim
+	@go test -run '^$$' -bench . -benchmem ./... | grep -E '^(Benchmark|pkg:|ok)' || true
+
+.PHONY: nightly
+nightly: test bench ## the long checks: fuzzing, other configurations, the benches' deliberate breaks
+	@for c in tiny small; do sim/build.sh $$c && bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done
+	@sim/mutants.sh
+	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
+	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
+
 .PHONY: clean
 clean: ## removes what was built and measured (not the set-up)
 	@rm -rf bin out $(BUILD)/cosim $(BUILD)/bench $(BUILD)/bundles $(BUILD)/syn $(BUILD)/netlist $(BUILD)/mutants

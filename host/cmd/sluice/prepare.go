@@ -40,6 +40,8 @@ type what struct {
 	Network string `default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
 	Data    string `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (Debian package dataset-fashion-mnist)."`
 	Build   string `default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
+
+	waves string // FST file to write, on cosim
 }
 
 const (
@@ -269,7 +271,11 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 
 // openCosim starts the Verilated RTL of the configuration with the memory its file names.
 func (w *what) openCosim(ctx context.Context, p *prepared) (*npu.Driver, error) {
-	path, err := npu.FindCosim(p.design.Name)
+	kind := p.design.Name
+	if w.waves != "" {
+		kind += "-trace"
+	}
+	path, err := npu.FindCosim(kind)
 	if err != nil {
 		return nil, coded(codeTool, err)
 	}
@@ -277,10 +283,15 @@ func (w *what) openCosim(ctx context.Context, p *prepared) (*npu.Driver, error) 
 	need := int64(len(p.bundle.Weights)+len(p.bundle.Layers)*abi.DescBytes) + slots*p.bundle.Slot.Stride + spare
 	bus, err := npu.OpenCosim(ctx, npu.CosimOpts{
 		Binary: path, DRAMBytes: max(64<<20, (need+spare-1)/spare*spare),
-		BytesPerCycle: p.design.DRAM.BytesPerCycle, Latency: p.design.DRAM.LatencyCycles,
+		BytesPerCycle: p.design.DRAM.BytesPerCycle, Latency: p.design.DRAM.LatencyCycles, Trace: w.waves,
 	})
 	if err != nil {
 		return nil, coded(codeDevice, err)
+	}
+	if w.waves != "" {
+		if err := bus.Trace(true); err != nil {
+			return nil, coded(codeDevice, errors.Join(err, bus.Close()))
+		}
 	}
 	d, err := npu.New(bus, npu.Opts{
 		Name: "cosim:" + p.design.Name, Label: "simulated", ClockHz: int64(p.design.ClockMHz * 1e6), Slots: slots,

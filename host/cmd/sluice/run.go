@@ -33,6 +33,7 @@ type runCmd struct {
 	Arrivals string   `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
 	Clock    string   `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: table for soft, measured for all others."`
 	Out      string   `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
+	Waves    string   `help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
 	JSON     bool     `name:"json" help:"Print the summary as JSON."`
 }
 
@@ -42,6 +43,7 @@ The schedule opens in Perfetto.
 
 Example:
   sluice run --device soft --rate 1.1 --n 1000
+  sluice run --config tiny --network tiny --n 4 --policy fluid --waves out/tiny.fst
   sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0`
 }
 
@@ -132,6 +134,7 @@ type runDoc struct {
 
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
+	c.waves = c.Waves
 	if c.N < 1 || c.N > load.MaxArrivals {
 		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..%d", c.N, load.MaxArrivals))
 	}

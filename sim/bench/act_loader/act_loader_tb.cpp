@@ -1,0 +1,251 @@
+// act_loader_tb: random layers, tilings and slots against a DRAM that answers late, unevenly and
+// back to back. Every word written must be the input word that belongs there; a place may count as
+// available only when all its words have been written; nothing may be read before the layer before
+// is written, or beyond what the tiles need. A tensor that leaves its slot must end in an error.
+#include "Vact_loader.h"
+#include "bench/unit.hpp"
+#include "verilated.h"
+
+namespace {
+
+constexpr unsigned kElems = P_NB * P_ABUF_WORDS, kWPB = P_AXI_BYTES / 2;
+constexpr uint64_t kStride = 1 << 14;
+
+struct Place {
+  bool data;
+  unsigned elem;     // where its row begins on chip
+  uint64_t address;  // and in DRAM
+};
+struct Tile {
+  unsigned half;
+  std::vector<Place> places;
+};
+
+class Bench {
+ public:
+  explicit Bench(const tb::Args& args)
+      : random_(args.seed), check_("act_loader", args.seed), dram_(random_, check_, P_AXI_BYTES) {}
+
+  void start(unsigned n) {
+    dut_.rst_ni = 0;
+    dut_.free_i = 0;
+    dut_.layer_valid_i = 0;
+    for (int i = 0; i < 3; i++) cycle(nullptr);
+    dut_.rst_ni = 1;
+    b_act_ = static_cast<unsigned>(random_.range(1, 8));
+    dut_.b_act_i = static_cast<unsigned char>(b_act_);
+    slots_ = unit::random_slots(random_, kStride);
+    for (unsigned i = 0; i < 8; i++) unit::put(dut_.slot_addr_i, i * 40, 40, slots_[i]);
+    dut_.slot_stride_i = kStride;
+    written_ = 0;
+    dram_.ready = static_cast<unsigned>(random_.range(20, 100));
+    dram_.valid = static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(20, 100));
+    dram_.latency = static_cast<unsigned>(random_.percent(30) ? 1 : random_.range(1, 200));
+    hold_ = static_cast<unsigned>(random_.percent(50) ? 0 : random_.range(1, 100));
+    unit::Limits limit;
+    limit.abuf = kElems;
+    limit.stride = kStride;
+    for (unsigned i = 0; i < n; i++) {
+      layer(unit::random_layer(random_, limit, unit::random_op(random_, 70), b_act_));
+    }
+  }
+
+  void out_of_slot() {
+    start(1);
+    unit::Limits limit;
+    limit.abuf = kElems;
+    limit.stride = kStride;
+    unit::Layer l = unit::random_layer(random_, limit, sluice_abi::OP_GEMM, b_act_);
+    l.in_pix = l.in_c;
+    l.tile_rows = l.out_h;
+    l.pad_t = l.pad_l = 0;
+    // its last row that is needed ends one word behind the slot
+    const unsigned rows = std::min(l.in_h, l.n_ih(l.out_h));
+    if (uint64_t{l.samp()} * l.tile_b > kElems) return;
+    l.in_offset = kStride - 2ull * rows * l.in_row() + 2;
+    prepare(l);
+    offer(l);
+    unsigned waited = 0;
+    bool error = false;
+    expect_error_ = true;
+    while (!error && waited++ < 20000) {
+      cycle(nullptr);
+      error = dut_.err_valid_o;
+    }
+    expect_error_ = false;
+    check_.that(error, "a tensor that leaves its slot goes unnoticed");
+    const uint64_t asked = dram_.beats_asked;
+    for (int i = 0; i < 20; i++) cycle(nullptr);
+    check_.that(dut_.err_valid_o && dram_.beats_asked == asked, "reads after the error");
+    while (!dram_.idle()) cycle(nullptr);
+  }
+  int finish() { return check_.passed(); }
+
+ private:
+  void prepare(const unit::Layer& l) {
+    tiles_.clear();
+    beats_ = 0;
+    unsigned half = 0;
+    for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
+      for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
+        Tile t{half, {}};
+        for (unsigned i = 0; i < l.nb(b0); i++) {
+          for (unsigned j = 0; j < l.n_ih(l.nr(oh0)); j++) {
+            const int64_t ih = int64_t{oh0} * l.s_h - l.pad_t + j;
+            Place p{ih >= 0 && ih < l.in_h, i * l.samp() + j * l.in_row(), 0};
+            if (p.data) {
+              p.address = slots_[b0 + i] + l.in_offset + 2ull * static_cast<uint64_t>(ih) * l.in_w * l.in_pix;
+              for (unsigned x = 0; x < l.in_w; x++) {
+                const bool one = l.in_pix == l.in_c;  // a row is one run
+                const uint64_t begin = p.address + 2ull * x * l.in_pix;
+                const uint64_t end = begin + 2ull * (one ? l.in_row() : l.in_c);
+                beats_ += (end + P_AXI_BYTES - 1) / P_AXI_BYTES - begin / P_AXI_BYTES;
+                if (one) break;
+              }
+            }
+            t.places.push_back(p);
+          }
+        }
+        tiles_.push_back(t);
+        half = !half;
+      }
+    }
+    layer_ = l;
+    freed_ = 0;
+    for (unsigned h = 0; h < 2; h++) {
+      seen_[h] = 0;
+      begin_tile(h, h);
+    }
+  }
+  void begin_tile(unsigned h, size_t k) {
+    tile_[h] = k;
+    want_[h].assign(kElems, -1);
+    have_[h].assign(kElems, false);
+    seen_[h] = 0;
+    if (k >= tiles_.size()) return;
+    for (const Place& p : tiles_[k].places) {
+      if (!p.data) continue;
+      for (unsigned x = 0; x < layer_.in_w; x++) {
+        for (unsigned c = 0; c < layer_.in_c; c++) {
+          want_[h][p.elem + x * layer_.in_c + c] = unit::word_at(p.address + 2ull * x * layer_.in_pix + 2ull * c);
+        }
+      }
+    }
+  }
+
+  void offer(const unit::Layer& l) {
+    for (unsigned waited = 0;; waited++) {
+      dut_.clk_i = 0;
+      dut_.eval();
+      if (dut_.layer_ready_o) break;
+      check_.that(waited < 100, "the unit does not take the next layer");
+      cycle(nullptr);
+    }
+    cycle(&l);
+  }
+
+  void layer(const unit::Layer& l) {
+    prepare(l);
+    const uint64_t asked = dram_.beats_asked;
+    const unsigned goal = written_;
+    if (random_.percent(50)) {  // the layer before is not written yet
+      written_ = goal ? goal - 1 : 511;
+      offer(l);
+      for (unsigned i = 0; i < 10 + l.pad_t; i++) cycle(nullptr);
+      check_.that(dram_.beats_asked == asked, "reads before the layer before is written");
+      written_ = goal;
+    } else {
+      offer(l);
+    }
+    unsigned waited = 0;
+    while (freed_ < tiles_.size()) {
+      cycle(nullptr);
+      check_.that(waited++ < 200000, "tile %zu of %zu does not come", freed_, tiles_.size());
+    }
+    for (int i = 0; i < 5; i++) cycle(nullptr);
+    check_.that(dut_.avail_o == 0, "places left over");
+    check_.that(dram_.idle(), "answers left over");
+    check_.that(dram_.beats_asked - asked == beats_, "%" PRIu64 " beats read, not %" PRIu64, dram_.beats_asked - asked, beats_);
+    written_++;
+  }
+
+  void cycle(const unit::Layer* offered) {
+    unit::drive_layer(dut_, random_, offered);
+    dut_.layer_samp_i = offered ? offered->samp() : static_cast<unsigned>(random_.below(1 << 24));
+    dut_.layers_written_i = static_cast<unsigned short>(written_);
+    dram_.drive(dut_);
+    // tiles are used up in order
+    unsigned frees = 0;
+    if (dut_.rst_ni && freed_ < tiles_.size()) {
+      const unsigned h = tiles_[freed_].half;
+      if (tile_[h] == freed_ && seen_[h] == tiles_[freed_].places.size() && random_.percent(hold_ ? 100 / hold_ + 1 : 100)) frees = 1u << h;
+    }
+    dut_.free_i = static_cast<unsigned char>(frees);
+    dut_.clk_i = 0;
+    dut_.eval();
+    dram_.take(dut_);
+    if (dut_.rst_ni) {
+      check_.that(!dut_.err_valid_o || expect_error_, "an error");
+      if (!expect_error_) look();
+    }
+    if (frees) {
+      const unsigned h = frees >> 1;
+      begin_tile(h, tile_[h] + 2);
+      freed_++;
+    }
+    dut_.clk_i = 1;
+    dut_.eval();
+  }
+
+  void look() {
+    for (unsigned h = 0; h < 2; h++) {
+      const unsigned avail = (dut_.avail_o >> (16 * h)) & 0xFFFF;
+      check_.that(avail >= seen_[h], "places are taken back");
+      if (avail > seen_[h]) {
+        check_.that(tile_[h] < tiles_.size() && avail <= tiles_[tile_[h]].places.size(), "more places than the tile has");
+      }
+      for (; seen_[h] < avail; seen_[h]++) {
+        const Place& p = tiles_[tile_[h]].places[seen_[h]];
+        for (unsigned x = 0; p.data && x < layer_.in_row(); x++) {
+          check_.that(have_[h][p.elem + x], "place %u counts without word %u", seen_[h], x);
+        }
+      }
+    }
+    for (unsigned i = 0; i < kWPB; i++) {
+      if (!((dut_.wr_mask_o >> i) & 1)) continue;
+      const unsigned h = dut_.wr_half_o;
+      const unsigned elem = (dut_.wr_elem_o + i) % (1u << unit::clog2(kElems));
+      const uint16_t data = static_cast<uint16_t>(unit::get(dut_.wr_data_o, i * 16, 16));
+      check_.that(elem < kElems && want_[h][elem] >= 0, "element %u written, nothing belongs there", elem);
+      check_.that(want_[h][elem] == data, "element %u is %04x, not %04x", elem, data, static_cast<unsigned>(want_[h][elem]));
+      check_.that(!have_[h][elem], "element %u written twice", elem);
+      have_[h][elem] = true;
+    }
+  }
+
+  tb::Random random_;
+  tb::Checks check_;
+  unit::ReadPort dram_;
+  Vact_loader dut_;
+  std::vector<uint64_t> slots_;
+  std::vector<Tile> tiles_;
+  std::vector<int> want_[2];
+  std::vector<bool> have_[2];
+  unit::Layer layer_;
+  size_t tile_[2] = {0, 0}, freed_ = 0;
+  unsigned seen_[2] = {0, 0};
+  uint64_t beats_ = 0;
+  unsigned written_ = 0, b_act_ = 1, hold_ = 0;
+  bool expect_error_ = false;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tb::Args args = tb::parse(argc, argv);
+  Bench bench(args);
+  const uint64_t n = args.n ? args.n : 60;
+  for (uint64_t i = 0; i < n; i++) bench.start(5);
+  for (uint64_t i = 0; i < n / 6 + 1; i++) bench.out_of_slot();
+  return bench.finish();
+}

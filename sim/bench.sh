@@ -54,7 +54,7 @@ one() {
   while ((${#flags[@]})); do
     case ${flags[0]} in
       -CFLAGS) cflags+=("${flags[1]}"); flags=("${flags[@]:2}"); continue ;;
-      -G*) cflags+=("-DP_${flags[0]#-G}") ;;
+      -G*) cflags+=("-DP_$(sed "s/^-G//; s/=1'b/=/" <<<"${flags[0]}")") ;;
     esac
     vflags+=("${flags[0]}")
     flags=("${flags[@]:1}")

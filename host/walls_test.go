@@ -29,7 +29,9 @@ var rules = map[string][]string{
 	"dse/onnx":         {"dse/graph"},
 	"dse/zoo":          {"dse/graph", "dse/onnx"},
 	"dse/quant":        {"dse/graph"},
-	"dse/bundle":       {},
+	"dse/cost":         {},
+	"dse/mapping":      {"dse/cost"},
+	"dse/bundle":       {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
 	"dse/golden":       {"dse/bundle"},
 	"host/device":      {"dse/bundle", "dse/graph"},
 	"host/sched":       {"host/device", "dse/bundle", "dse/graph"},
@@ -38,6 +40,7 @@ var rules = map[string][]string{
 	"host/npu":         {"host/device", "dse/bundle", "dse/graph"},
 	"host/gpu":         {"host/device", "dse/bundle", "dse/graph"},
 	"host/soft":        {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
+	"host/report":      {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/experiments": {"host/engine", "host/sched", "host/load", "host/device", "dse/bundle", "dse/graph"},
 }
 

@@ -9,7 +9,7 @@
 # Status 1 where one fails.
 #
 # A variant is built only where its inputs have changed (by content), against one verilator runtime
-# that all share; SLUICE_BENCH_RUNTIME says where that lies.
+# that all share; SLUICE_BENCH_RUNTIME says where that lies, SLUICE_BENCH_FLAGS adds verilator flags.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -54,14 +54,14 @@ one() {
   while ((${#flags[@]})); do
     case ${flags[0]} in
       -CFLAGS) cflags+=("${flags[1]}"); flags=("${flags[@]:2}"); continue ;;
-      -G*) cflags+=("-DP_${flags[0]#-G}") ;;
+      -G*) cflags+=("-DP_$(sed "s/^-G//; s/=1'b/=/" <<<"${flags[0]}")") ;;
     esac
     vflags+=("${flags[0]}")
     flags=("${flags[@]:1}")
   done
 
   local hash
-  hash=$( (echo "${vflags[*]} ${cflags[*]} ${cxx[*]}"; cat "$runtime/stamp" sim/bench.sh "${files[@]}" \
+  hash=$( (echo "${vflags[*]} ${cflags[*]} ${cxx[*]} ${SLUICE_BENCH_FLAGS:-}"; cat "$runtime/stamp" sim/bench.sh "${files[@]}" \
     "$dir/${module}_tb.cpp" sim/*.hpp sim/bench/*.hpp sim/include/*.hpp) | sha256sum | cut -d' ' -f1)
   if [[ ! -x $out/tb || ! -f $out/hash || $(cat "$out/hash") != "$hash" ]]; then
     rm -rf "$out"
@@ -73,7 +73,7 @@ one() {
         return 1
       fi
     elif ! {
-      verilator --cc --assert -Wall --top-module "$module" --Mdir "$out" "${vflags[@]}" "${files[@]}" \
+      verilator --cc --assert -Wall --top-module "$module" --Mdir "$out" "${vflags[@]}" ${SLUICE_BENCH_FLAGS:-} "${files[@]}" \
         && (cd "$out" && for f in V*.cpp; do echo "#include \"$f\""; done >all.cpp) \
         && "${cxx[@]}" "${vinc[@]}" -isystem "$out" -c "$out/all.cpp" -o "$out/all.o" \
         && "${cxx[@]}" -Wall -Wextra -Werror "${vinc[@]}" -isystem "$out" -Isim -Isim/include \

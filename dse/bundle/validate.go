@@ -304,7 +304,7 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	if l.AvgTable {
 		for n, m := range bias {
 			if m < 0 || m > maxAvgMul {
-				return fmt.Errorf("M[%d] is %d, must be 0..%d", n, m, maxAvgMul)
+				return fmt.Errorf("multiplier M[%d] is %d, must be 0..%d", n, m, maxAvgMul)
 			}
 		}
 	}

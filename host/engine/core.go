@@ -63,7 +63,7 @@ type dev struct {
 }
 
 type core struct {
-	ctx   context.Context //nolint:containedctx // lives as long as the run
+	ctx   context.Context // lives as long as the run
 	cfg   *Config
 	drv   driver
 	now   Time

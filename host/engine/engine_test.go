@@ -53,7 +53,8 @@ func config(tab *sched.Table, p sched.Policy, times []int64, slo int64, exit fun
 func run(t interface {
 	Helper()
 	Fatal(...any)
-}, cfg engine.Config) *engine.Result {
+}, cfg engine.Config,
+) *engine.Result {
 	t.Helper()
 	res, err := engine.Run(context.Background(), cfg)
 	if err != nil {

@@ -504,7 +504,12 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int) error {
 		{abi.RegLayers, uint32(e.First)<<abi.RegLayersFirstLSB | uint32(e.Last)<<abi.RegLayersLastLSB},
 		{abi.RegBatch, uint32(len(slots)) << abi.RegBatchBActLSB},
 	}
-	for i, s := range slots {
+	// Entries beyond the batch are written too: a start must not depend on the one before.
+	for i := range abi.RegSlotTableCount {
+		s := 0
+		if i < len(slots) {
+			s = slots[i]
+		}
 		w = append(w, [2]uint32{abi.RegSlotTable + 4*uint32(i), uint32(s)})
 	}
 	w = append(w, [2]uint32{abi.RegCtrl, abi.RegCtrlStartMask})

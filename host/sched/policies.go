@@ -29,7 +29,9 @@ func New(name string, o Options) (Policy, error) {
 		if o.BMax < 0 {
 			return nil, fmt.Errorf("policy fluid: B_max is %d, it must not be negative", o.BMax)
 		}
-		return Fluid{BMax: o.BMax}, nil
+		var f Fluid
+		f.BMax = o.BMax
+		return f, nil
 	}
 	names := Names()
 	slices.Sort(names)

@@ -189,8 +189,10 @@ func TestDevicesAtExitsShareTheQueue(t *testing.T) {
 	s.Devices = append(s.Devices, s.Devices[0])
 	s.Devices[1].Launches = at(2, 1)
 	want := []sched.Action{
-		{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Count: 7},
-		{Kind: sched.Preempt, Launch: 2}, {Kind: sched.Launch, Device: 1, Network: "n", Count: 3},
+		{Kind: sched.Preempt, Launch: 1},
+		{Kind: sched.Launch, Network: "n", Count: 7},
+		{Kind: sched.Preempt, Launch: 2},
+		{Kind: sched.Launch, Device: 1, Network: "n", Count: 3},
 	}
 	if d := cmp.Diff(want, (sched.Fluid{}).Decide(0, s, sched.Event{}, nil)); d != "" {
 		t.Error(d)

@@ -251,11 +251,20 @@ func (d Design) params() []param {
 		return 0
 	}
 	return []param{
-		{"T_R", d.TR}, {"T_P", d.TP}, {"T_C", d.TC},
-		{"N_AXI", d.NAXI}, {"AXI_BYTES", d.AXIBytes}, {"MAX_BURST", d.MaxBurst},
-		{"W_LOAD", d.WLoad}, {"DRAIN", d.Drain}, {"ABUF_WORDS", d.ABufWords},
-		{"WRING_BEATS", d.WRingBeats}, {"C_MAX", d.CMax},
-		{"STUB", flag(d.Stub)}, {"STACK", flag(d.Stack)}, {"FLUID", flag(d.Fluid)},
+		{"T_R", d.TR},
+		{"T_P", d.TP},
+		{"T_C", d.TC},
+		{"N_AXI", d.NAXI},
+		{"AXI_BYTES", d.AXIBytes},
+		{"MAX_BURST", d.MaxBurst},
+		{"W_LOAD", d.WLoad},
+		{"DRAIN", d.Drain},
+		{"ABUF_WORDS", d.ABufWords},
+		{"WRING_BEATS", d.WRingBeats},
+		{"C_MAX", d.CMax},
+		{"STUB", flag(d.Stub)},
+		{"STACK", flag(d.Stack)},
+		{"FLUID", flag(d.Fluid)},
 	}
 }
 

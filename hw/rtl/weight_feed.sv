@@ -194,4 +194,7 @@ module weight_feed #(
       endcase
     end
   end
+
+  logic unused;
+  assign unused = ^words;  // where W_LOAD * T_P < 8 the upper ones are pads only
 endmodule

@@ -139,10 +139,7 @@ func (c *benchRatesCmd) Run(e *env) error {
 func (c *benchRatesCmd) print(e *env, doc *benchDoc) error {
 	fmt.Fprintf(e.stdout, "%s on %s (%s), %d requests a run, serial's capacity %.0f/s, SLO %s; goodput in on_time requests per second\n\n",
 		c.Network, c.Device, c.Config, c.N, doc.Capacity, report.Ns(doc.SLO))
-	t := report.Table{Head: []string{"rate", "seed"}}
-	for _, p := range c.Policy {
-		t.Head = append(t.Head, p)
-	}
+	t := report.Table{Head: append([]string{"rate", "seed"}, c.Policy...)}
 	for _, p := range c.Policy[1:] {
 		t.Head = append(t.Head, p+" - "+c.Policy[0], "")
 	}

@@ -53,7 +53,7 @@ func coded(code int, err error) error {
 
 // env is what a command may use of the world around it.
 type env struct {
-	ctx    context.Context //nolint:containedctx // lives as long as the program
+	ctx    context.Context // lives as long as the program
 	stdout io.Writer
 	stderr io.Writer
 	log    *slog.Logger

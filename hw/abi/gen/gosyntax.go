@@ -29,9 +29,19 @@ func camel(name string) string {
 
 func goIdents(s *spec) []ident {
 	ids := []ident{
-		{"Hash", 1}, {"SchemaVersion", 1}, {"Desc", 1}, {"FBCB", 1}, {"Op", 1}, {"ErrCode", 1},
-		{"CntBase", 1}, {"CntCount", 1}, {"CounterNames", 1},
-		{"DecodeDesc", 1}, {"DecodeFBCB", 1}, {"DescReserved", 1}, {"FBCBReserved", 1},
+		{"Hash", 1},
+		{"SchemaVersion", 1},
+		{"Desc", 1},
+		{"FBCB", 1},
+		{"Op", 1},
+		{"ErrCode", 1},
+		{"CntBase", 1},
+		{"CntCount", 1},
+		{"CounterNames", 1},
+		{"DecodeDesc", 1},
+		{"DecodeFBCB", 1},
+		{"DescReserved", 1},
+		{"FBCBReserved", 1},
 	}
 	for _, c := range s.constants {
 		ids = append(ids, ident{camel(c.name), c.line})

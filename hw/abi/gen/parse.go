@@ -1,13 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-
-	"bytes"
 
 	yaml "go.yaml.in/yaml/v3"
 )

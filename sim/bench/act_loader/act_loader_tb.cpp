@@ -72,12 +72,14 @@ class Bench {
       cycle(nullptr);
       error = dut_.err_valid_o;
     }
-    expect_error_ = false;
     check_.that(error, "a tensor that leaves its slot goes unnoticed");
     const uint64_t asked = dram_.beats_asked;
     for (int i = 0; i < 20; i++) cycle(nullptr);
     check_.that(dut_.err_valid_o && dram_.beats_asked == asked, "reads after the error");
     while (!dram_.idle()) cycle(nullptr);
+    dut_.rst_ni = 0;
+    cycle(nullptr);
+    expect_error_ = false;
   }
   int finish() { return check_.passed(); }
 

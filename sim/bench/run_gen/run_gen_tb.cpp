@@ -1,0 +1,159 @@
+// run_gen_tb: random layers and slots; the runs must cover, in the drain's order, exactly the words
+// that a loop nest over row tiles, C tiles, samples, rows, pixels and channels says. Also: one run a
+// cycle, done with the last one, an error before a run that leaves its slot.
+#include "Vrun_gen.h"
+#include "bench/unit.hpp"
+#include "verilated.h"
+
+namespace {
+
+constexpr unsigned kTC = P_T_C;
+constexpr bool kRes = P_RESIDUAL != 0;
+constexpr uint64_t kStride = 1 << 14;
+
+class Bench {
+ public:
+  explicit Bench(const tb::Args& args) : random_(args.seed), check_("run_gen", args.seed) {}
+
+  void start(unsigned n, bool leaves) {
+    dut_.rst_ni = 0;
+    dut_.run_ready_i = 0;
+    for (int i = 0; i < 2; i++) cycle(nullptr);
+    dut_.rst_ni = 1;
+    b_act_ = static_cast<unsigned>(random_.range(1, 8));
+    dut_.b_act_i = static_cast<unsigned char>(b_act_);
+    slots_ = unit::random_slots(random_, kStride);
+    for (unsigned i = 0; i < 8; i++) unit::put(dut_.slot_addr_i, i * 40, 40, slots_[i]);
+    dut_.slot_stride_i = kStride;
+    unit::Limits limit;
+    limit.max_out_c = 3 * kTC;
+    limit.stride = kStride;
+    for (unsigned i = 0; i < n; i++) {
+      unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 75), b_act_);
+      const bool last = leaves && i + 1 == n;
+      if (last && kRes && !l.residual) return;
+      if (last) {  // the tensor ends one word behind the slot
+        const uint64_t pix = kRes ? l.res_pix : l.out_pix;
+        const uint64_t end = 2 * (uint64_t{l.out_h} * l.out_w * pix - pix + l.out_c);
+        (kRes ? l.res_offset : l.out_offset) = kStride - end + 2;
+      }
+      layer(l, last);
+    }
+  }
+  int finish() { return check_.passed(); }
+
+ private:
+  void layer(const unit::Layer& l, bool leaves) {
+    std::vector<uint64_t> words;
+    const unsigned pix = kRes ? l.res_pix : l.out_pix;
+    const uint64_t base = kRes ? l.res_offset : l.out_offset;
+    const unsigned tc = l.gemm() ? kTC : l.out_c;
+    uint64_t runs = 0;
+    if (!kRes || l.residual) {
+      for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
+        for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
+          for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
+            for (unsigned i = 0; i < l.nb(b0); i++) {
+              for (unsigned oh = oh0; oh < oh0 + l.nr(oh0); oh++) {
+                for (unsigned ow = 0; ow < l.out_w; ow++) {
+                  runs++;
+                  for (unsigned c = c0; c < std::min(c0 + tc, l.out_c); c++) {
+                    words.push_back(slots_[b0 + i] + base + 2 * ((uint64_t{oh} * l.out_w + ow) * pix + c));
+                  }
+                }
+              }
+            }
+          }
+        }
+      }
+      if (l.out_c <= tc && pix == l.out_c) runs /= l.out_w;  // whole rows
+    }
+    offer(l);
+    check_.that(words.empty() || dut_.pool_o == !l.gemm(), "pool_o");
+    const unsigned ready = static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(10, 100));
+    size_t next = 0;
+    uint64_t taken = 0, busy = 0;
+    unsigned waited = 0;
+    while (next < words.size()) {
+      dut_.run_ready_i = random_.percent(ready);
+      unit::drive_layer(dut_, random_, nullptr);
+      settle();
+      if (dut_.err_valid_o) {
+        check_.that(leaves, "an error");
+        return;
+      }
+      check_.that(++waited < 20000, "runs do not come");
+      if (dut_.run_valid_o) busy++;
+      if (dut_.run_valid_o && dut_.run_ready_i) {
+        waited = 0;
+        taken++;
+        check_.that(dut_.run_elems_o > 0, "an empty run");
+        for (unsigned k = 0; k < dut_.run_elems_o; k++, next++) {
+          check_.that(next < words.size(), "more words than the layer has");
+          check_.that(dut_.run_addr_o + 2 * k == words[next], "word %zu at %" PRIx64 ", not %" PRIx64, next,
+                      static_cast<uint64_t>(dut_.run_addr_o + 2 * k), words[next]);
+          bool slot = false;
+          for (const uint64_t s : slots_) slot = slot || (words[next] >= s && words[next] + 2 <= s + kStride);
+          check_.that(slot, "a word outside its slot");
+        }
+        check_.that(dut_.done_o == (next == words.size()), "done_o");
+      } else {
+        check_.that(!dut_.done_o, "done_o without a run");
+      }
+      edge();
+    }
+    check_.that(!leaves, "a run that leaves its slot");
+    check_.that(taken == runs, "%" PRIu64 " runs, not %" PRIu64, taken, runs);
+    if (ready == 100) check_.that(busy == taken, "a run waits");
+    for (unsigned i = 0; i < 4; i++) {
+      unit::drive_layer(dut_, random_, nullptr);
+      settle();
+      check_.that(!dut_.run_valid_o, "a run too many");
+      if (words.empty() && dut_.done_o) dones_++;
+      edge();
+    }
+    if (words.empty()) check_.that(dones_ == 1, "a layer without runs is done once, not %u times", dones_);
+    dones_ = 0;
+  }
+
+  void offer(const unit::Layer& l) {
+    for (unsigned waited = 0;; waited++) {
+      settle();
+      if (dut_.layer_ready_o) break;
+      check_.that(waited < 5, "the unit does not take the next layer");
+      cycle(nullptr);
+    }
+    cycle(&l);
+    dut_.clk_i = 0;
+    dut_.eval();
+  }
+  void cycle(const unit::Layer* offered) {
+    unit::drive_layer(dut_, random_, offered);
+    settle();
+    edge();
+  }
+  void settle() {
+    dut_.clk_i = 0;
+    dut_.eval();
+  }
+  void edge() {
+    dut_.clk_i = 1;
+    dut_.eval();
+  }
+
+  tb::Random random_;
+  tb::Checks check_;
+  Vrun_gen dut_;
+  std::vector<uint64_t> slots_;
+  unsigned b_act_ = 1, dones_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tb::Args args = tb::parse(argc, argv);
+  Bench bench(args);
+  const uint64_t n = args.n ? args.n : 60;
+  for (uint64_t i = 0; i < n; i++) bench.start(5, i % 3 == 0);
+  return bench.finish();
+}

@@ -1,0 +1,48 @@
+// Half of the accumulators of a PE: two banks of DEPTH words used in turn, so that one drains while
+// the other computes. The computing bank is read at a chain's head and written at its tail in every
+// cycle; the other one is read by the drain.
+module acc_half #(
+  parameter int unsigned DEPTH = 128,
+  parameter int unsigned ACC   = 36,
+  localparam int unsigned AW = $clog2(DEPTH)
+) (
+  input  logic           clk_i,
+  input  logic           rd_bank_i,   // bank that the head reads
+  input  logic           rd_en_i,
+  input  logic [AW-1:0]  rd_row_i,
+  output logic [ACC-1:0] rd_acc_o,    // one cycle later
+  input  logic           wr_bank_i,   // bank that the tail writes
+  input  logic           wr_en_i,
+  input  logic [AW-1:0]  wr_row_i,
+  input  logic [ACC-1:0] wr_acc_i,
+  input  logic           dr_bank_i,   // bank that drains
+  input  logic           dr_en_i,
+  input  logic [AW-1:0]  dr_row_i,
+  output logic [ACC-1:0] dr_acc_o     // one cycle later, holds
+);
+  logic [ACC-1:0] rdata[2];
+  logic rd_bank_q, dr_bank_q;
+
+  for (genvar b = 0; b < 2; b++) begin : gen_bank
+    logic head, drain;
+    assign head = rd_en_i && (rd_bank_i == 1'(b));
+    assign drain = dr_en_i && (dr_bank_i == 1'(b));
+    ram_1r1w #(.WIDTH(ACC), .DEPTH(DEPTH)) u_ram (
+      .clk_i,
+      .we_i   (wr_en_i && (wr_bank_i == 1'(b))),
+      .waddr_i(wr_row_i),
+      .wdata_i(wr_acc_i),
+      .re_i   (head || drain),
+      .raddr_i(head ? rd_row_i : dr_row_i),
+      .rdata_o(rdata[b])
+    );
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (rd_en_i) rd_bank_q <= rd_bank_i;
+    if (dr_en_i) dr_bank_q <= dr_bank_i;
+  end
+
+  assign rd_acc_o = rdata[rd_bank_q];
+  assign dr_acc_o = rdata[dr_bank_q];
+endmodule

@@ -1,12 +1,15 @@
 // The activation buffer and Toeplitz forming: two halves, each of NB banks of 16 bit. Written a beat
 // at a time by the loader, read NB consecutive elements a cycle from any element on, rotated so that
-// lane j is element elem + j, and masked to lanes lo .. hi-1 (others read as fill_i).
+// lane j is element elem + j, and masked to lanes lo .. hi-1 (others read as fill_i). With rd_two_i
+// both halves are read at the same element: out_data_o is the window of half 0, out_two_o (Y_LANES
+// lanes) that of half 1.
 // Latency: 2 cycles from rd_valid_i to out_valid_o; no stall. tag_i travels along.
 module act_buffer #(
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
   parameter int unsigned IN_WORDS   = 4,
   parameter int unsigned TAG        = 8,
+  parameter int unsigned Y_LANES    = 8,
   localparam int unsigned LB = $clog2(NB),
   localparam int unsigned WA = $clog2(ABUF_WORDS),
   localparam int unsigned EW = LB + WA
@@ -21,6 +24,7 @@ module act_buffer #(
   // reader
   input  logic                   rd_valid_i,
   input  logic                   rd_half_i,
+  input  logic                   rd_two_i,
   input  logic [EW-1:0]          rd_elem_i,
   input  logic [LB:0]            rd_lo_i,
   input  logic [LB:0]            rd_hi_i,
@@ -28,7 +32,7 @@ module act_buffer #(
   input  logic [TAG-1:0]         rd_tag_i,
   output logic                   out_valid_o,
   output logic [NB*16-1:0]       out_data_o,
-  output logic [NB-1:0]          out_mask_o,
+  output logic [Y_LANES*16-1:0]  out_two_o,
   output logic [TAG-1:0]         out_tag_o
 );
   logic [NB*16-1:0] rdata[2];
@@ -69,7 +73,7 @@ module act_buffer #(
         .we_i   (hit && (wr_half_i == 1'(h))),
         .waddr_i(waddr),
         .wdata_i(word),
-        .re_i   (rd_valid_i && (rd_half_i == 1'(h))),
+        .re_i   (rd_valid_i && (rd_two_i || rd_half_i == 1'(h))),
         .raddr_i(raddr),
         .rdata_o(rdata[h][b*16+:16])
       );
@@ -83,16 +87,21 @@ module act_buffer #(
   logic [15:0]   fill1_q;
   logic [TAG-1:0] tag1_q;
   logic [NB*16-1:0] raw, turned, masked;
-  logic [2*NB*16-1:0] twice;
+  logic [2*NB*16-1:0] twice, twice_y;
+  logic [Y_LANES*16-1:0] masked_y;
   logic [NB-1:0] mask;
 
   assign raw = rdata[half1_q];
   assign twice = {raw, raw} >> {lsb1_q, 4'b0};
   assign turned = twice[NB*16-1:0];
+  assign twice_y = {rdata[1], rdata[1]} >> {lsb1_q, 4'b0};
   always_comb begin
     for (int unsigned i = 0; i < NB; i++) begin
       mask[i] = ((LB + 1)'(i) >= lo1_q) && ((LB + 1)'(i) < hi1_q);
       masked[i*16+:16] = mask[i] ? turned[i*16+:16] : fill1_q;
+    end
+    for (int unsigned i = 0; i < Y_LANES; i++) begin
+      masked_y[i*16+:16] = mask[i] ? twice_y[i*16+:16] : fill1_q;
     end
   end
 
@@ -104,17 +113,17 @@ module act_buffer #(
       v1_q <= rd_valid_i;
       out_valid_o <= v1_q;
     end
-    half1_q <= rd_half_i;
+    half1_q <= rd_half_i && !rd_two_i;
     lsb1_q <= rd_lsb;
     lo1_q <= rd_lo_i;
     hi1_q <= rd_hi_i;
     fill1_q <= rd_fill_i;
     tag1_q <= rd_tag_i;
     out_data_o <= masked;
-    out_mask_o <= mask;
+    out_two_o <= masked_y;
     out_tag_o <= tag1_q;
   end
 
   logic unused;
-  assign unused = ^twice[2*NB*16-1:NB*16];
+  assign unused = ^{twice[2*NB*16-1:NB*16], twice_y[2*NB*16-1:Y_LANES*16]};
 endmodule

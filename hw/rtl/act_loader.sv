@@ -2,8 +2,11 @@
 // begins when the layer before it is in DRAM (layers_written_i), a tile when its half is free. Rows
 // outside the image take no memory traffic but keep their place.
 //
-// avail_o[half] counts the row places of the tile that hold their data, in order, so that computing
-// starts long before a tile is complete; it falls to zero when free_i gives the half back.
+// With one sample group a tile fills a half. With two (s = 2) group g's samples go to half g, and the
+// two tiles in flight share each half, the odd one beginning in its middle.
+//
+// avail_o counts, for each group and tile in flight, the row places that hold their data, in order,
+// so that computing starts long before a tile is complete; free_i gives a tile's places back.
 module act_loader #(
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
@@ -40,8 +43,8 @@ module act_loader #(
   output logic [WPB-1:0]    wr_mask_o,
   output logic [AXI_BYTES*8-1:0] wr_data_o,
   // tokens
-  output logic [31:0]       avail_o,        // two counts of 16 bit
-  input  logic [1:0]        free_i,         // pulse per half
+  output logic [63:0]       avail_o,        // counts of 16 bit: {group, tile in flight}
+  input  logic [1:0]        free_i,         // pulse per tile in flight
   // errors
   output logic              err_valid_o,    // a tensor leaves its slot
   output logic [31:0]       err_addr_o
@@ -63,8 +66,9 @@ module act_loader #(
   assign d = desc_q;
   assign f = fbcb_q;
 
-  logic [1:0]         busy_q;     // half holds a tile
-  logic               half_q;
+  logic [1:0]         busy_q;     // tiles in flight
+  logic               half_q;     // which of them
+  logic               two, group_q, other;
   logic [3:0]         b0_q, i_q;
   logic [15:0]        oh0_q, j_q, n_j_q;
   logic signed [17:0] ih0_q, ih_q;
@@ -86,7 +90,9 @@ module act_loader #(
   logic [OW-1:0] run_skip;
   logic        meta_ready, run_go, out_of_slot;
 
-  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
+  assign two = f.b_r != b_act_i;
+  assign other = two && !group_q && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
+  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
   // rows by stride without a multiplier: strides are at most 15
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
@@ -94,14 +100,14 @@ module act_loader #(
   assign last_i = i_q + 4'd1 == nb;
   assign last_j = j_q + 16'd1 == n_j_q;
   assign last_tile_rows = oh0_q + nr == d.out_h;
-  assign last_b = b0_q + nb == b_act_i;
+  assign last_b = b0_q + nb == f.b_r;
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
   assign whole_row = d.in_pix == d.in_c;
 
   assign run_off = d.in_offset + row_off_q[31:0] + pix_off_q;
   assign run_elems = whole_row ? d.in_row : 24'(d.in_c);
   assign run_addr = slot_addr_i[i_slot*AW+:AW] + AW'(run_off);
-  assign i_slot = 3'(b0_q + i_q);
+  assign i_slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
   assign run_skip = run_addr[OW:1];
   assign run_words = run_elems + 24'(run_skip);
   assign out_of_slot = {1'b0, run_off} + {8'b0, run_elems, 1'b0} > {1'b0, slot_stride_i};
@@ -131,7 +137,7 @@ module act_loader #(
     .rst_ni,
     .valid_i(run_push),
     .ready_o(run_meta_ready),
-    .wdata_i({half_q, last_pix, dst_p_q[EW-1:0], run_elems, run_skip}),
+    .wdata_i({two ? group_q : half_q, last_pix, dst_p_q[EW-1:0], run_elems, run_skip}),
     .valid_o(meta_unused),
     .ready_i(meta_pop),
     .rdata_o({m_half, m_done, m_dst, m_elems, m_skip})
@@ -139,19 +145,19 @@ module act_loader #(
 
   // ---- row places in order, each with data to wait for or without. A queue of its own: an answer
   // cannot be held up, and must find its run while places without data are still being counted.
-  logic       place_valid, place_pop, place_half, place_null;
+  logic       place_valid, place_pop, place_group, place_half, place_null;
   logic [4:0] rows_q;            // rows with data that have come and are not counted yet
   assign place_push = (null_row && meta_ready) || (run_push && last_pix);
   assign place_pop = place_valid && (place_null || rows_q != '0);
-  fifo #(.WIDTH(2), .DEPTH(16)) u_place (
+  fifo #(.WIDTH(3), .DEPTH(16)) u_place (
     .clk_i,
     .rst_ni,
     .valid_i(place_push),
     .ready_o(place_ready),
-    .wdata_i({half_q, null_row}),
+    .wdata_i({group_q, half_q, null_row}),
     .valid_o(place_valid),
     .ready_i(place_pop),
-    .rdata_o({place_half, place_null})
+    .rdata_o({place_group, place_half, place_null})
   );
 
   // ---- answers into the banks
@@ -180,20 +186,19 @@ module act_loader #(
   end
 
   // ---- row places available; one cycle behind the write so that data are in the banks
-  logic [15:0] avail_q[2];
-  assign avail_o = {avail_q[1], avail_q[0]};
+  logic [15:0] avail_q[4];
+  assign avail_o = {avail_q[3], avail_q[2], avail_q[1], avail_q[0]};
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       begun_q <= 1'b0;
       rows_q <= '0;
-      avail_q[0] <= '0;
-      avail_q[1] <= '0;
+      for (int unsigned h = 0; h < 4; h++) avail_q[h] <= '0;
     end else begin
       if (rsp_valid_i) begun_q <= !rsp_last_i;
       rows_q <= rows_q + 5'(meta_pop && m_done) - 5'(place_pop && !place_null);
-      for (int unsigned h = 0; h < 2; h++) begin
-        if (free_i[h]) avail_q[h] <= '0;
-        else if (place_pop && place_half == 1'(h)) avail_q[h] <= avail_q[h] + 16'd1;
+      for (int unsigned h = 0; h < 4; h++) begin
+        if (free_i[h%2]) avail_q[h] <= '0;
+        else if (place_pop && {place_group, place_half} == 2'(h)) avail_q[h] <= avail_q[h] + 16'd1;
       end
     end
   end
@@ -238,9 +243,10 @@ module act_loader #(
           n_j_q <= step_rows - 16'(d.s_h) + 16'(d.k_h);
           ih_q <= ih0_q;
           row_off_q <= tile_off_q;
-          dst_i_q <= '0;
+          dst_i_q <= (two && half_q) ? (EW + 1)'(NB * ABUF_WORDS / 2) : '0;
           dst_j_q <= '0;
-          dst_p_q <= '0;
+          dst_p_q <= (two && half_q) ? (EW + 1)'(NB * ABUF_WORDS / 2) : '0;
+          group_q <= 1'b0;
           pix_q <= '0;
           pix_off_q <= '0;
           next_known_q <= 1'b0;
@@ -277,7 +283,14 @@ module act_loader #(
           dst_p_q <= dst_i_q + dst_j_q + (EW + 1)'(d.in_row);
           state_q <= StRow;
           if (last_j) begin
-            if (last_i) begin
+            group_q <= other;
+            if (other) begin
+              j_q <= '0;
+              ih_q <= ih0_q;
+              row_off_q <= tile_off_q;
+              dst_j_q <= '0;
+              dst_p_q <= dst_i_q;
+            end else if (last_i) begin
               state_q <= StAdvance;
             end else begin
               i_q <= i_q + 4'd1;

@@ -1,6 +1,9 @@
-// Drains finished accumulator banks: rows in order, in each row groups of LANES channels, through
-// bias, residual, requantisation and clamp, at one group a cycle unless the residual or the writer
-// holds it up. A bank is given back as soon as its last group has left it.
+// Drains finished accumulator banks: sample groups, in each rows in order, in each row groups of up
+// to LANES channels, through bias, residual, requantisation and clamp, at one group a cycle unless
+// the residual or the writer holds it up. A bank is given back as soon as its last group has left.
+//
+// A step takes LANES neighbouring PEs: all of them for k = 1, half of them (with both halves) for
+// k = 1/2, and every second one (LANES / 2 channels) for k = 2 and for s = 2 with k = 1.
 module drain #(
   parameter int unsigned T_R   = 256,
   parameter int unsigned T_C   = 32,
@@ -18,6 +21,7 @@ module drain #(
   input  logic                clk_i,
   input  logic                rst_ni,
   input  logic [3:0]          b_act_i,
+  input  logic [8:0]          layers_written_i,
   input  logic                layer_valid_i,
   output logic                layer_ready_o,
   input  logic [1023:0]       layer_desc_i,
@@ -28,8 +32,8 @@ module drain #(
   output logic                bank_free_o,     // pulse: the older bank is free
   output logic                dr_bank_o,
   output logic                dr_en_o,
-  output logic [RW-1:0]       dr_row_o,
-  input  logic [T_C*ACC-1:0]  dr_acc_i,
+  output logic [RW-2:0]       dr_row_o,
+  input  logic [2*T_C*ACC-1:0] dr_acc_i,       // PE c: halves at 2c and 2c + 1
   // bias memory
   input  logic                bias_we_i,
   input  logic [DL-1:0]       bias_lane_i,
@@ -47,11 +51,11 @@ module drain #(
   output logic [LANES*16-1:0] data_o,
   output logic [CW-1:0]       cnt_o
 );
-  if (T_C % LANES != 0) begin : gen_bad
-    $fatal(1, "drain: DRAIN must divide T_C");
+  if ((T_C / 2) % LANES != 0 || LANES % 2 != 0) begin : gen_bad
+    $fatal(1, "drain: DRAIN must be even and divide T_C / 2");
   end
 
-  typedef enum logic [2:0] {StIdle, StTest, StWait, StRun, StLast} state_e;
+  typedef enum logic [2:0] {StIdle, StTest, StPool, StWait, StRun, StLast} state_e;
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
@@ -63,33 +67,53 @@ module drain #(
   assign d = desc_q;
   assign f = fbcb_q;
 
-  logic [3:0]    b0_q, nb, i_q;
+  logic [3:0]    b0_q, nb, nb_g, rest_1, i_q;
   logic [15:0]   oh0_q, nr, r_q, ow_q, c0_q, nch, ch_q, rest;
   logic [RW-1:0] row_q;
-  logic [GW-1:0] group_q;
+  logic [GW-1:0] group_q;                 // group of LANES neighbouring PEs
+  logic          sub_q;                   // k = 1/2, s = 1: upper half of the group's PEs
+  logic          high_q;                  // upper half of the bias word's lanes
+  logic          g_q;                     // sample group
   logic [BW-1:0] word_q, word0_q;         // bias word of the C tile's first group, of this group
   logic [1:0]    full_q;                  // complete banks waiting
   logic          bank_q;
   logic [8:0]    layers_q;
 
-  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
+  // what k and s make of it
+  logic        half, pair, two, sparse;
+  logic [15:0] tc, step_ch;
+  assign half = f.k == 2'd1;
+  assign pair = f.k == 2'd2;
+  assign two = f.b_r != b_act_i;
+  assign sparse = pair || (two && !half);
+  assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
+                   : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
+  assign step_ch = sparse ? 16'(LANES / 2) : 16'(LANES);
+
+  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
+  // group 1 may have fewer samples, or none
+  assign rest_1 = ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0
+                                                                   : b_act_i - f.b_r - b0_q;
+  assign nb_g = (g_q && rest_1 < nb) ? rest_1 : nb;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
-  assign nch = (c0_q + 16'(T_C) > d.out_c) ? d.out_c - c0_q : 16'(T_C);
+  assign nch = (c0_q + tc > d.out_c) ? d.out_c - c0_q : tc;
   assign rest = nch - ch_q;
 
-  logic last_g, last_ow, last_r, last_i, last_row, last_c, last_t, last_b;
-  assign last_g = rest <= 16'(LANES);
+  logic last_g, last_ow, last_r, last_i, last_row, last_group, last_c, last_t, last_b;
+  assign last_g = rest <= step_ch;
   assign last_ow = ow_q + 16'd1 == d.out_w;
   assign last_r = r_q + 16'd1 == nr;
-  assign last_i = i_q + 4'd1 == nb;
-  assign last_row = last_ow && last_r && last_i;
-  assign last_c = c0_q + 16'(T_C) >= d.out_c;
+  assign last_i = i_q + 4'd1 == nb_g;
+  assign last_group = g_q || !two || rest_1 == '0;
+  assign last_row = last_ow && last_r && last_i && last_group;
+  assign last_c = c0_q + tc >= d.out_c;
   assign last_t = oh0_q + nr == d.out_h;
-  assign last_b = b0_q + nb == b_act_i;
+  assign last_b = b0_q + nb == f.b_r;
 
   // ---- stages: A addresses, B reads (mux, residual), C registers, then post (3)
   logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last, empty;
   logic [GW-1:0] b_group_q;
+  logic          b_sub_q, b_high_q, b_upper_q, b_odd_q;
   logic [CW-1:0] b_cnt_q, c_cnt_q;
   logic [2:0]    v_q;
   logic [CW-1:0] cnt1_q, cnt2_q, cnt3_q;
@@ -101,8 +125,8 @@ module drain #(
   assign b_go = b_valid_q && en && res_ok;
   assign a_go = state_q == StRun && (!b_valid_q || b_go);
 
-  assign dr_en_o = a_go && group_q == '0;
-  assign dr_row_o = row_q;
+  assign dr_en_o = a_go && ch_q == '0;
+  assign dr_row_o = row_q[RW-2:0];
   assign dr_bank_o = bank_q;
   assign res_pop_o = b_go && d.residual;
   assign res_cnt_o = RES_CW'(b_cnt_q);
@@ -128,24 +152,46 @@ module drain #(
   end
 
   // ---- the group's accumulators
+  logic [2*LANES*ACC-1:0] pes;            // of the group of PEs, both halves
   logic [LANES*ACC-1:0] group, acc_q;
-  logic [LANES*32-1:0]  bias_q;
+  logic [LANES*32-1:0]  bias_lanes, bias_q;
   logic [LANES*16-1:0]  res_q;
   always_comb begin
-    group = dr_acc_i[LANES*ACC-1:0];
+    pes = dr_acc_i[2*LANES*ACC-1:0];
     for (int unsigned g = 1; g < GROUPS; g++) begin
-      if (b_group_q == GW'(g)) group = dr_acc_i[g*LANES*ACC+:LANES*ACC];
+      if (b_group_q == GW'(g)) pes = dr_acc_i[g*2*LANES*ACC+:2*LANES*ACC];
     end
+  end
+  for (genvar i = 0; i < LANES; i++) begin : gen_pick
+    localparam int unsigned SP = (2 * i < LANES) ? 2 * i : 0;   // sparse: even PE of the lane
+    logic [ACC-1:0] dense, halves, every;
+    assign dense = pes[(2*i)*ACC+:ACC];
+    // k = 1/2: lane i is half i % 2 of PE i / 2, from the group's middle on for the second step; with
+    // s = 2 of PE 2 (i / 2) + g
+    assign halves = two ? (b_odd_q ? pes[(2*(2*(i/2)+1)+(i%2))*ACC+:ACC]
+                                   : pes[(2*(2*(i/2))+(i%2))*ACC+:ACC])
+                        : (b_sub_q ? pes[(2*(LANES/2+i/2)+(i%2))*ACC+:ACC]
+                                   : pes[(2*(i/2)+(i%2))*ACC+:ACC]);
+    assign every = b_odd_q ? (b_upper_q ? pes[(2*(SP+1)+1)*ACC+:ACC] : pes[(2*(SP+1))*ACC+:ACC])
+                           : (b_upper_q ? pes[(2*SP+1)*ACC+:ACC] : pes[(2*SP)*ACC+:ACC]);
+    assign group[i*ACC+:ACC] = half ? halves
+                             : (sparse ? every : (b_upper_q ? pes[(2*i+1)*ACC+:ACC] : dense));
+    assign bias_lanes[i*32+:32] = (i < LANES / 2 && b_high_q) ? bias[((i+LANES/2)%LANES)*32+:32]
+                                                              : bias[i*32+:32];
   end
 
   always_ff @(posedge clk_i) begin
     if (a_go) begin
       b_group_q <= group_q;
-      b_cnt_q <= last_g ? CW'(rest) : CW'(LANES);
+      b_sub_q <= sub_q;
+      b_high_q <= high_q;
+      b_upper_q <= row_q[RW-1];
+      b_odd_q <= pair || g_q;
+      b_cnt_q <= last_g ? CW'(rest) : CW'(step_ch);
     end
     if (en) begin
       acc_q <= group;
-      bias_q <= bias;
+      bias_q <= bias_lanes;
       res_q <= d.residual ? res_data_i : '0;
       c_cnt_q <= b_cnt_q;
       cnt1_q <= c_cnt_q;
@@ -200,8 +246,11 @@ module drain #(
           if (layer_valid_i) state_q <= StTest;
         end
         StTest: begin
-          state_q <= StWait;
-          if (d.op != abi_pkg::OP_GEMM) begin
+          state_q <= (d.op == abi_pkg::OP_GEMM) ? StWait : StPool;
+          g_q <= 1'b0;
+        end
+        StPool: begin  // the pool unit may need its table until the layer is written
+          if (layers_written_i != layers_q) begin
             layers_q <= layers_q + 9'd1;
             state_q <= StIdle;
           end
@@ -213,17 +262,24 @@ module drain #(
           row_q <= '0;
           ch_q <= '0;
           group_q <= '0;
+          sub_q <= 1'b0;
+          high_q <= 1'b0;
+          g_q <= 1'b0;
           word_q <= word0_q;
           if (full_q != '0 && bias_layers_i != layers_q) state_q <= StRun;
         end
         StRun: begin
           if (a_go) begin
-            ch_q <= ch_q + 16'(LANES);
-            group_q <= group_q + 1'b1;
-            word_q <= word_q + 1'b1;
+            ch_q <= ch_q + step_ch;
+            sub_q <= half && !two && !sub_q;
+            if (!half || two || sub_q) group_q <= group_q + 1'b1;
+            high_q <= sparse && !high_q;
+            if (!sparse || high_q) word_q <= word_q + 1'b1;
             if (last_g) begin
               ch_q <= '0;
               group_q <= '0;
+              sub_q <= 1'b0;
+              high_q <= 1'b0;
               word_q <= word0_q;
               row_q <= row_q + 1'b1;
               ow_q <= ow_q + 16'd1;
@@ -233,6 +289,11 @@ module drain #(
                 if (last_r) begin
                   r_q <= '0;
                   i_q <= i_q + 4'd1;
+                  if (last_i) begin
+                    i_q <= '0;
+                    row_q <= '0;
+                    g_q <= 1'b1;
+                  end
                 end
               end
               if (last_row) state_q <= StLast;
@@ -243,8 +304,8 @@ module drain #(
           if (b_go) begin
             bank_q <= !bank_q;
             state_q <= StWait;
-            c0_q <= c0_q + 16'(T_C);
-            word0_q <= word0_q + BW'(GROUPS);
+            c0_q <= c0_q + tc;
+            word0_q <= word0_q + (half ? BW'(2 * GROUPS) : (pair ? BW'(GROUPS / 2) : BW'(GROUPS)));
             if (last_c) begin
               c0_q <= '0;
               word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;

@@ -1,7 +1,7 @@
 // Walks a GEMM layer and issues one row of the Toeplitz matrix a cycle:
 // row tiles, in them C tiles, in them passes (kernel row, chunk of T_P elements), in them rows
 // (sample, output row, output column). A row waits for its input row, the first row of a pass for
-// its weights and for the chain (DEPTH cycles after the pass before), the first row of a C tile for
+// its weights and for the chain (D_k = chain + 2 cycles after the pass before), the first row of a C tile for
 // a free accumulator bank. Every waiting cycle is counted under its cause.
 module gemm_seq #(
   parameter int unsigned T_R = 256,
@@ -11,8 +11,7 @@ module gemm_seq #(
   parameter int unsigned ABUF_WORDS = 1024,
   localparam int unsigned LB = $clog2(NB),
   localparam int unsigned EW = $clog2(NB * ABUF_WORDS),
-  localparam int unsigned RW = $clog2(T_R),
-  localparam int unsigned DEPTH = T_P + 2
+  localparam int unsigned RW = $clog2(T_R)
 ) (
   input  logic           clk_i,
   input  logic           rst_ni,
@@ -24,13 +23,15 @@ module gemm_seq #(
   input  logic [31:0]    layer_fbcb_i,
   input  logic [23:0]    layer_samp_i,
   // activations
-  input  logic [31:0]    avail_i,
+  input  logic [63:0]    avail_i,
   output logic [1:0]     free_o,
   output logic           rd_valid_o,
   output logic           rd_half_o,
+  output logic           rd_two_o,      // s = 2: both halves
   output logic [EW-1:0]  rd_elem_o,
   output logic [LB:0]    rd_lo_o,
   output logic [LB:0]    rd_hi_o,
+  output logic [1:0]     k_o,           // of the layer
   output logic [RW+3:0]  rd_tag_o,      // {row, bank, first, swap, last}
   // weights
   input  logic           full_i,
@@ -72,9 +73,9 @@ module gemm_seq #(
   logic [23:0]        p0_q;
   logic [EW:0]        kh_elem_q;
   logic               first_q;         // first pass of the C tile
-  // Cycles since the pass began, saturating at DEPTH. Waiting inside a pass does not count: the row
+  // Cycles since the pass began, saturating at the depth. Waiting inside a pass does not count: the row
   // after the wait may be the next pass's first but one.
-  logic [4:0]         age_q;
+  logic [5:0]         age_q;
   // rows
   logic [3:0]         i_q;
   logic [15:0]        r_q, ow_q;
@@ -85,33 +86,50 @@ module gemm_seq #(
   logic signed [17:0] ih_q;
   logic signed [25:0] col_q;
 
-  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
+  // what k and s make of the array: lanes of a chunk, channels of a C tile, depth of a chain
+  localparam int unsigned FH = T_P / 2;
+  logic        half, pair, two, other;
+  logic [5:0]  lanes_k, depth;
+  logic [15:0] tc;
+  assign half = f.k == 2'd1;
+  assign pair = f.k == 2'd2;
+  assign two = f.b_r != b_act_i;
+  assign lanes_k = half ? 6'(FH) : (pair ? 6'(2 * T_P) : 6'(T_P));
+  assign depth = half ? 6'(T_P - FH + 2) : (pair ? 6'(2 * T_P + 2) : 6'(T_P + 2));
+  assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
+                   : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
+  assign k_o = f.k;
+  // the sample of group 1 that goes with this one
+  assign other = two && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
+
+  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
                    + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
   assign n_j = step_rows - 16'(d.s_h) + 16'(d.k_h);
-  assign nch = (c0_q + 16'(T_C) > d.out_c) ? d.out_c - c0_q : 16'(T_C);
+  assign nch = (c0_q + tc > d.out_c) ? d.out_c - c0_q : tc;
 
   logic last_ow, last_r, last_i, last_row, last_chunk, last_kh, last_pass, last_c, last_t, last_b;
   assign last_ow = ow_q + 16'd1 == d.out_w;
   assign last_r = r_q + 16'd1 == nr;
   assign last_i = i_q + 4'd1 == nb;
   assign last_row = last_ow && last_r && last_i;
-  assign last_chunk = p0_q + 24'(T_P) >= d.kwc;
+  assign last_chunk = p0_q + 24'(lanes_k) >= d.kwc;
   assign last_kh = kh_q + 8'd1 == d.k_h;
   assign last_pass = last_chunk && last_kh;
-  assign last_c = c0_q + 16'(T_C) >= d.out_c;
+  assign last_c = c0_q + tc >= d.out_c;
   assign last_t = oh0_q + nr == d.out_h;
-  assign last_b = b0_q + nb == b_act_i;
+  assign last_b = b0_q + nb == f.b_r;
 
   // ---- may this row go?
   logic row_in, act_ok, weight_ok, depth_ok, bank_ok, go, run;
-  logic [15:0] avail;
+  logic [15:0] avail, avail1;
   assign avail = half_q ? avail_i[31:16] : avail_i[15:0];
+  assign avail1 = half_q ? avail_i[63:48] : avail_i[47:32];
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
-  assign act_ok = place_q < avail;     // padding too: its place is counted when it has passed
+  assign act_ok = place_q < avail && (!other || place_q < avail1);     // padding too: its place is counted when it has passed
   assign weight_ok = !begin_q || full_i;
-  assign depth_ok = !begin_q || first_q || (age_q >= 5'(DEPTH));
+  assign depth_ok = !begin_q || first_q || (age_q >= depth);
   assign bank_ok = !(begin_q && first_q) || !banks_q[1];
   assign run = state_q == StRun;
   assign go = run && act_ok && weight_ok && depth_ok && bank_ok;
@@ -130,9 +148,9 @@ module gemm_seq #(
   logic [LB:0]        lo, hi_row, hi_chunk, hi;
   assign right = $signed({2'b0, d.in_row}) - col_q;
   assign rest = d.kwc - p0_q;
-  assign lo = (col_q >= 0) ? '0 : ((-col_q >= $signed(26'(T_P))) ? (LB + 1)'(T_P) : (LB + 1)'(-col_q));
-  assign hi_row = (right >= $signed(26'(T_P))) ? (LB + 1)'(T_P) : ((right < 0) ? '0 : (LB + 1)'(right));
-  assign hi_chunk = (rest >= 24'(T_P)) ? (LB + 1)'(T_P) : (LB + 1)'(rest);
+  assign lo = (col_q >= 0) ? '0 : ((-col_q >= $signed(26'(lanes_k))) ? (LB + 1)'(lanes_k) : (LB + 1)'(-col_q));
+  assign hi_row = (right >= $signed(26'(lanes_k))) ? (LB + 1)'(lanes_k) : ((right < 0) ? '0 : (LB + 1)'(right));
+  assign hi_chunk = (rest >= 24'(lanes_k)) ? (LB + 1)'(lanes_k) : (LB + 1)'(rest);
   assign hi = !row_in ? '0 : ((hi_row < hi_chunk) ? hi_row : hi_chunk);
 
   // MACs of this row: lanes times channels, by adding (a product would cost a DSP)
@@ -148,12 +166,13 @@ module gemm_seq #(
 
   always_ff @(posedge clk_i) begin
     rd_half_o <= half_q;
-    rd_elem_o <= EW'(line_q) + EW'(col_q);
+    rd_two_o <= two;
+    rd_elem_o <= EW'(line_q) + EW'(col_q) + ((two && half_q) ? EW'(NB * ABUF_WORDS / 2) : '0);
     rd_lo_o <= lo;
     rd_hi_o <= hi;
     rd_tag_o <= {row_q, bank_q, first_q, begin_q, last_row && last_pass};
     lanes_q <= (hi > lo) ? hi - lo : '0;
-    nch1_q <= nch;
+    nch1_q <= other ? nch << 1 : nch;
     if (!rst_ni) begin
       rd_valid_o <= 1'b0;
       go1_q <= 1'b0;
@@ -173,7 +192,7 @@ module gemm_seq #(
     kh_d = kh_q;
     kh_elem_d = kh_elem_q;
     if (last_row) begin
-      p0_d = p0_q + 24'(T_P);
+      p0_d = p0_q + 24'(lanes_k);
       if (last_chunk) begin
         p0_d = '0;
         kh_d = kh_q + 8'd1;
@@ -193,7 +212,7 @@ module gemm_seq #(
       banks_q <= '0;
       bank_q <= 1'b0;
     end else begin
-      if (age_q < 5'(DEPTH) && (go || begin_q)) age_q <= age_q + 5'd1;
+      if (age_q < depth && (go || begin_q)) age_q <= age_q + 6'd1;
       // banks are filled and drained in turn, so a count says which one is free
       banks_q <= banks_q + 2'(go && begin_q && first_q) - 2'(bank_free_i);
       unique case (state_q)
@@ -235,7 +254,7 @@ module gemm_seq #(
         StRun: begin
           if (go) begin
             begin_q <= 1'b0;
-            if (begin_q) age_q <= 5'd1;
+            if (begin_q) age_q <= 6'd1;
             row_q <= row_q + 1'b1;
             ow_q <= ow_q + 16'd1;
             col_q <= col_q + $signed({2'b0, d.step_col});
@@ -270,7 +289,7 @@ module gemm_seq #(
                   kh_elem_q <= kh_elem_d;
                   if (last_pass) begin
                     bank_q <= !bank_q;
-                    c0_q <= c0_q + 16'(T_C);
+                    c0_q <= c0_q + tc;
                     if (last_c) begin
                       half_q <= !half_q;
                       oh0_q <= oh0_q + nr;

@@ -8,6 +8,9 @@
 // the descriptor's, so a descriptor that contradicts itself is refused rather than obeyed.
 module layer_fetch #(
   parameter int unsigned T_R        = 256,
+  parameter int unsigned T_C        = 32,
+  parameter int unsigned STACK      = 1,
+  parameter int unsigned FLUID      = 1,
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
   parameter int unsigned AXI_BYTES  = 8,
@@ -99,6 +102,17 @@ module layer_fetch #(
 
   assign tile_rows_m1 = f.tile_rows - 12'd1;
 
+  logic        half, two;
+  logic [31:0] room;        // elements a tile may take of the activation buffer
+  logic [3:0]  w_align;
+  logic [31:0] w_bytes;
+  assign half = f.k == 2'd1;
+  assign two = f.b_r != b_act_i;
+  assign room = two ? ABUF / 2 : ABUF;
+  assign w_align = half ? d.w_offset_h[3:0]
+                        : ((f.k == 2'd2) ? d.w_offset_2[3:0] : d.w_offset_1[3:0]);
+  assign w_bytes = half ? d.w_bytes_h : ((f.k == 2'd2) ? d.w_bytes_2 : d.w_bytes_1);
+
   always_comb begin
     mul_a = '0;
     mul_b = '0;
@@ -166,6 +180,10 @@ module layer_fetch #(
         mul_a = mul_p_q;
         mul_b = 16'(f.tile_b);
       end
+      4'd13: begin  // taps of a window
+        mul_a = 32'(d.k_h);
+        mul_b = 16'(d.k_w);
+      end
       default: ;
     endcase
     if (step_q <= 4'd7) fits = !mul_over_q && (mul_p_q == want);
@@ -175,19 +193,23 @@ module layer_fetch #(
     end
     if (step_q == 4'd9) begin
       step_err = abi_pkg::ERR_TILE_RANGE;
-      fits = !mul_over_q && (mul_p_q <= ABUF);
+      fits = !mul_over_q && (mul_p_q <= room);
     end
     if (step_q == 4'd10) begin
       step_err = abi_pkg::ERR_TILE_RANGE;
-      fits = !mul_over_q && (mul_p_q <= ABUF);
+      fits = !mul_over_q && (mul_p_q <= room);
+    end
+    if (step_q == 4'd13) begin
+      fits = !is_avg || (mul_p_q <= 32'd4096 && (!d.avg_table || mul_p_q < 32'(d.bias_count)));
     end
     if (step_q == 4'd12) begin
       step_err = abi_pkg::ERR_TILE_RANGE;
-      fits = !is_gemm || (!mul_over_q && (mul_p_q <= T_R));
+      fits = !is_gemm || (!mul_over_q && (mul_p_q <= (half ? T_R / 2 : T_R)));
     end
   end
 
-  // ---- checks that need no product
+  // ---- checks that need no product. An average sums up to 4,096 taps; its table has up to 256
+  // entries, one for every count of taps that can be.
   logic [7:0] static_err;
   always_comb begin
     static_err = abi_pkg::ERR_NONE;
@@ -201,18 +223,24 @@ module layer_fetch #(
                  || d.k_h == '0 || d.k_w == '0 || d.s_h == '0 || d.s_w == '0
                  || d.s_h > 8'd15 || d.s_w > 8'd15
                  || (is_gemm && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c
-                                 || d.w_bytes_1 == '0))
-                 || (!is_gemm && (d.out_c != d.in_c || d.bias_count != '0 || d.avg_table))) begin
+                                 || w_bytes == '0))
+                 || (!is_gemm && d.out_c != d.in_c)
+                 || (d.avg_table ? (!is_avg || d.bias_count > 16'd256)
+                                 : (!is_gemm && d.bias_count != '0))) begin
       static_err = abi_pkg::ERR_DESC_SHAPE;
     end else if (d.shift > 6'd47
                  || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47))) begin
       static_err = abi_pkg::ERR_DESC_SHIFT;
     end else if (d.in_offset[0] || d.out_offset[0] || d.res_offset[0]
-                 || d.w_offset_1[3:0] != '0 || d.w_bytes_1[3:0] != '0
+                 || w_align != '0 || w_bytes[3:0] != '0
                  || d.bias_offset[3:0] != '0) begin
       static_err = abi_pkg::ERR_DESC_ADDRESS;
     end else if ((fbcb_rdata_i & abi_pkg::FBCB_RSVD_MASK) != '0
-                 || f.b_r != b_act_i || f.k != 2'd0 || f.order || f.keep_in || f.keep_out
+                 || f.k == 2'd3 || (f.k != 2'd0 && (STACK == 0 || !is_gemm))
+                 || (two && (FLUID == 0 || !is_gemm || f.k == 2'd2 || b_act_i == 4'd1
+                             || f.b_r != (b_act_i + 4'd1) >> 1
+                             || 32'(d.out_c) > (half ? T_C : T_C / 2)))
+                 || f.order || f.keep_in || f.keep_out
                  || f.tile_b == '0 || f.tile_b > f.b_r
                  || f.tile_rows == '0 || 16'(f.tile_rows) > d.out_h) begin
       static_err = abi_pkg::ERR_FBCB_RANGE;
@@ -336,7 +364,7 @@ module layer_fetch #(
               n_ih_q <= mul_p_q[15:0] + 16'(d.k_h);
             end else if (step_q == 4'd9) begin
               samp_q <= mul_p_q[23:0];
-            end else if (step_q == 4'd12) begin
+            end else if (step_q == 4'd13) begin
               state_q <= StOffer;
             end
           end

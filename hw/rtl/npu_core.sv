@@ -6,6 +6,7 @@ module npu_core #(
   parameter int unsigned T_R         = 256,
   parameter int unsigned T_P         = 8,
   parameter int unsigned T_C         = 32,
+  parameter int unsigned N_AXI       = 1,
   parameter int unsigned AXI_BYTES   = 8,
   parameter int unsigned MAX_BURST   = 16,
   parameter int unsigned W_LOAD      = 2,
@@ -14,6 +15,8 @@ module npu_core #(
   parameter int unsigned WRING_BEATS = 512,
   parameter int unsigned C_MAX       = 512,
   parameter int unsigned STUB        = 0,
+  parameter int unsigned STACK       = 1,
+  parameter int unsigned FLUID       = 1,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX,
   localparam int unsigned CN = abi_pkg::CNT_COUNT,
@@ -45,31 +48,31 @@ module npu_core #(
   input  logic [31:0]      fbcb_rdata_i,
   output logic [CN*16-1:0] cnt_inc_o,
   // memory
-  output logic             m_arvalid_o,
-  input  logic             m_arready_i,
-  output logic [AW-1:0]    m_araddr_o,
-  output logic [7:0]       m_arlen_o,
-  output logic [1:0]       m_arid_o,
-  input  logic             m_rvalid_i,
-  output logic             m_rready_o,
-  input  logic [DW-1:0]    m_rdata_i,
-  input  logic [1:0]       m_rid_i,
-  input  logic [1:0]       m_rresp_i,
-  input  logic             m_rlast_i,
-  output logic             m_awvalid_o,
-  input  logic             m_awready_i,
-  output logic [AW-1:0]    m_awaddr_o,
-  output logic [7:0]       m_awlen_o,
-  output logic [1:0]       m_awid_o,
-  output logic             m_wvalid_o,
-  input  logic             m_wready_i,
-  output logic [DW-1:0]    m_wdata_o,
-  output logic [AXI_BYTES-1:0] m_wstrb_o,
-  output logic             m_wlast_o,
-  input  logic             m_bvalid_i,
-  output logic             m_bready_o,
-  input  logic [1:0]       m_bid_i,
-  input  logic [1:0]       m_bresp_i
+  output logic [N_AXI-1:0]    m_arvalid_o,
+  input  logic [N_AXI-1:0]    m_arready_i,
+  output logic [N_AXI*AW-1:0] m_araddr_o,
+  output logic [N_AXI*8-1:0]  m_arlen_o,
+  output logic [N_AXI*2-1:0]  m_arid_o,
+  input  logic [N_AXI-1:0]    m_rvalid_i,
+  output logic [N_AXI-1:0]    m_rready_o,
+  input  logic [N_AXI*DW-1:0] m_rdata_i,
+  input  logic [N_AXI*2-1:0]  m_rid_i,
+  input  logic [N_AXI*2-1:0]  m_rresp_i,
+  input  logic [N_AXI-1:0]    m_rlast_i,
+  output logic [N_AXI-1:0]    m_awvalid_o,
+  input  logic [N_AXI-1:0]    m_awready_i,
+  output logic [N_AXI*AW-1:0] m_awaddr_o,
+  output logic [N_AXI*8-1:0]  m_awlen_o,
+  output logic [N_AXI*2-1:0]  m_awid_o,
+  output logic [N_AXI-1:0]    m_wvalid_o,
+  input  logic [N_AXI-1:0]    m_wready_i,
+  output logic [N_AXI*DW-1:0] m_wdata_o,
+  output logic [N_AXI*AXI_BYTES-1:0] m_wstrb_o,
+  output logic [N_AXI-1:0]    m_wlast_o,
+  input  logic [N_AXI-1:0]    m_bvalid_i,
+  output logic [N_AXI-1:0]    m_bready_o,
+  input  logic [N_AXI*2-1:0]  m_bid_i,
+  input  logic [N_AXI*2-1:0]  m_bresp_i
 );
   // lanes of a half of the activation buffer: a window of 2 T_P lies in one half
   localparam int unsigned NB = 1 << $clog2(2 * T_P);
@@ -89,8 +92,8 @@ module npu_core #(
   if (T_P < 2 || T_P > 16) begin : gen_bad_tp
     $fatal(1, "npu_core: T_P must be 2..16");
   end
-  if (T_C % DRAIN != 0 || C_MAX % DRAIN != 0) begin : gen_bad_drain
-    $fatal(1, "npu_core: DRAIN must divide T_C and C_MAX");
+  if ((T_C / 2) % DRAIN != 0 || C_MAX % DRAIN != 0) begin : gen_bad_drain
+    $fatal(1, "npu_core: DRAIN must divide T_C / 2 and C_MAX");
   end
   if (NB < WPB || DRAIN > NB) begin : gen_bad_nb
     $fatal(1, "npu_core: a beat, and DRAIN words, must fit the lanes of the activation buffer");
@@ -111,6 +114,7 @@ module npu_core #(
   logic        rd_err, rd_dec, wr_err, wr_dec;
   logic [31:0] rd_err_addr, wr_err_addr;
   logic        rd_progress, wr_progress, dog;
+  logic [3:0]  rd_err_port, wr_err_port, port_q;
   logic [31:0] quiet_q;
 
   assign layers = 9'(last_layer_i) - 9'(first_layer_i) + 9'd1;
@@ -119,7 +123,7 @@ module npu_core #(
   assign busy_o = state_q != StIdle;
   assign err_code_o = code_q;
   assign err_layer_o = layer_q;
-  assign err_port_o = '0;
+  assign err_port_o = port_q;
   assign err_addr_o = addr_q;
   assign dog = watchdog_i != '0 && quiet_q >= watchdog_i;
 
@@ -137,6 +141,7 @@ module npu_core #(
           code_q <= abi_pkg::ERR_NONE;
           layer_q <= '0;
           addr_q <= '0;
+          port_q <= '0;
           quiet_q <= '0;
         end
         StRun: begin
@@ -153,9 +158,11 @@ module npu_core #(
             if (rd_err) begin
               code_q <= rd_dec ? abi_pkg::ERR_READ_DECERR : abi_pkg::ERR_READ_SLVERR;
               addr_q <= rd_err_addr;
+              port_q <= rd_err_port;
             end else if (wr_err) begin
               code_q <= wr_dec ? abi_pkg::ERR_WRITE_DECERR : abi_pkg::ERR_WRITE_SLVERR;
               addr_q <= wr_err_addr;
+              port_q <= wr_err_port;
             end else if (f_err) begin
               code_q <= f_err_code;
               layer_q <= f_err_layer;
@@ -187,8 +194,10 @@ module npu_core #(
   logic [3:0]      req_valid, req_ready, rsp_valid;
   logic [4*AW-1:0] req_addr;
   logic [63:0]     req_beats;
-  logic            rsp_last, rd_stall, rd_beat, wr_stall;
-  logic [DW-1:0]   rsp_data;
+  logic [3:0]      rsp_last;
+  logic [4*DW-1:0] rsp_data;
+  logic [2:0]      rd_stalls, rd_beats;      // how many ports
+  logic            wr_stall;
   logic [$clog2(AXI_BYTES+1)-1:0] wr_bytes;
   logic            cmd_valid, cmd_ready, wb_valid, wb_ready;
   logic [AW-1:0]   cmd_addr;
@@ -196,36 +205,95 @@ module npu_core #(
   logic [DW-1:0]   wb_data;
   logic [AXI_BYTES-1:0] wb_strb;
 
-  axi_read #(.N(4), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_read (
-    .clk_i,
-    .rst_ni,
-    .flush_i     (flush),
-    .idle_o      (rd_idle),
-    .req_valid_i (req_valid),
-    .req_ready_o (req_ready),
-    .req_addr_i  (req_addr),
-    .req_beats_i (req_beats),
-    .rsp_valid_o (rsp_valid),
-    .rsp_data_o  (rsp_data),
-    .rsp_last_o  (rsp_last),
-    .err_valid_o (rd_err),
-    .err_decerr_o(rd_dec),
-    .err_addr_o  (rd_err_addr),
-    .progress_o  (rd_progress),
-    .stall_o     (rd_stall),
-    .beat_o      (rd_beat),
-    .m_arvalid_o,
-    .m_arready_i,
-    .m_araddr_o,
-    .m_arlen_o,
-    .m_arid_o,
-    .m_rvalid_i,
-    .m_rready_o,
-    .m_rdata_i,
-    .m_rid_i,
-    .m_rresp_i,
-    .m_rlast_i
-  );
+  // Which port serves which client: with one port all of them; with more, weights have one of their
+  // own, then the residual, then the descriptors. Results are written on the last port.
+  localparam int unsigned WRITER = N_AXI - 1;
+  localparam int unsigned PORT_OF[4] = '{
+    (N_AXI == 4) ? 3 : 0, 0, (N_AXI > 1) ? 1 : 0, (N_AXI > 2) ? 2 : 0
+  };
+
+  logic [N_AXI-1:0]    p_rd_idle, p_rd_err, p_rd_dec, p_rd_progress, p_rd_stall, p_rd_beat;
+  logic [N_AXI*32-1:0] p_rd_err_addr;
+  logic [N_AXI*4-1:0]  p_req_valid, p_req_ready, p_rsp_valid;
+  logic [N_AXI*DW-1:0] p_rsp_data;
+  logic [N_AXI-1:0]    p_rsp_last;
+
+  for (genvar p = 0; p < N_AXI; p++) begin : gen_port
+    for (genvar c = 0; c < 4; c++) begin : gen_client
+      assign p_req_valid[p*4+c] = req_valid[c] && PORT_OF[c] == p;
+    end
+    axi_read #(.N(4), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_read (
+      .clk_i,
+      .rst_ni,
+      .flush_i     (flush),
+      .idle_o      (p_rd_idle[p]),
+      .req_valid_i (p_req_valid[p*4+:4]),
+      .req_ready_o (p_req_ready[p*4+:4]),
+      .req_addr_i  (req_addr),
+      .req_beats_i (req_beats),
+      .rsp_valid_o (p_rsp_valid[p*4+:4]),
+      .rsp_data_o  (p_rsp_data[p*DW+:DW]),
+      .rsp_last_o  (p_rsp_last[p]),
+      .err_valid_o (p_rd_err[p]),
+      .err_decerr_o(p_rd_dec[p]),
+      .err_addr_o  (p_rd_err_addr[p*32+:32]),
+      .progress_o  (p_rd_progress[p]),
+      .stall_o     (p_rd_stall[p]),
+      .beat_o      (p_rd_beat[p]),
+      .m_arvalid_o (m_arvalid_o[p]),
+      .m_arready_i (m_arready_i[p]),
+      .m_araddr_o  (m_araddr_o[p*AW+:AW]),
+      .m_arlen_o   (m_arlen_o[p*8+:8]),
+      .m_arid_o    (m_arid_o[p*2+:2]),
+      .m_rvalid_i  (m_rvalid_i[p]),
+      .m_rready_o  (m_rready_o[p]),
+      .m_rdata_i   (m_rdata_i[p*DW+:DW]),
+      .m_rid_i     (m_rid_i[p*2+:2]),
+      .m_rresp_i   (m_rresp_i[p*2+:2]),
+      .m_rlast_i   (m_rlast_i[p])
+    );
+    if (p != WRITER) begin : gen_no_writer
+      assign m_awvalid_o[p] = 1'b0;
+      assign m_awaddr_o[p*AW+:AW] = '0;
+      assign m_awlen_o[p*8+:8] = '0;
+      assign m_awid_o[p*2+:2] = '0;
+      assign m_wvalid_o[p] = 1'b0;
+      assign m_wdata_o[p*DW+:DW] = '0;
+      assign m_wstrb_o[p*AXI_BYTES+:AXI_BYTES] = '0;
+      assign m_wlast_o[p] = 1'b0;
+      assign m_bready_o[p] = 1'b1;
+      logic unused;
+      assign unused = ^{m_awready_i[p], m_wready_i[p], m_bvalid_i[p], m_bid_i[p*2+:2],
+                        m_bresp_i[p*2+:2]};
+    end
+  end
+
+  for (genvar c = 0; c < 4; c++) begin : gen_answer
+    assign req_ready[c] = p_req_ready[PORT_OF[c]*4+c];
+    assign rsp_valid[c] = p_rsp_valid[PORT_OF[c]*4+c];
+    assign rsp_last[c] = p_rsp_last[PORT_OF[c]];
+    assign rsp_data[c*DW+:DW] = p_rsp_data[PORT_OF[c]*DW+:DW];
+  end
+  assign rd_idle = &p_rd_idle;
+  assign rd_progress = |p_rd_progress;
+  assign rd_err = |p_rd_err;
+  assign wr_err_port = 4'(WRITER);
+  always_comb begin
+    rd_dec = 1'b0;
+    rd_err_addr = '0;
+    rd_err_port = '0;
+    rd_stalls = '0;
+    rd_beats = '0;
+    for (int unsigned p = 0; p < N_AXI; p++) begin
+      if (p_rd_err[p]) begin
+        rd_dec = p_rd_dec[p];
+        rd_err_addr = p_rd_err_addr[p*32+:32];
+        rd_err_port = 4'(p);
+      end
+      rd_stalls = rd_stalls + 3'(p_rd_stall[p]);
+      rd_beats = rd_beats + 3'(p_rd_beat[p]);
+    end
+  end
 
   axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_write (
     .clk_i,
@@ -246,20 +314,20 @@ module npu_core #(
     .progress_o  (wr_progress),
     .stall_o     (wr_stall),
     .bytes_o     (wr_bytes),
-    .m_awvalid_o,
-    .m_awready_i,
-    .m_awaddr_o,
-    .m_awlen_o,
-    .m_awid_o,
-    .m_wvalid_o,
-    .m_wready_i,
-    .m_wdata_o,
-    .m_wstrb_o,
-    .m_wlast_o,
-    .m_bvalid_i,
-    .m_bready_o,
-    .m_bid_i,
-    .m_bresp_i
+    .m_awvalid_o (m_awvalid_o[WRITER]),
+    .m_awready_i (m_awready_i[WRITER]),
+    .m_awaddr_o  (m_awaddr_o[WRITER*AW+:AW]),
+    .m_awlen_o   (m_awlen_o[WRITER*8+:8]),
+    .m_awid_o    (m_awid_o[WRITER*2+:2]),
+    .m_wvalid_o  (m_wvalid_o[WRITER]),
+    .m_wready_i  (m_wready_i[WRITER]),
+    .m_wdata_o   (m_wdata_o[WRITER*DW+:DW]),
+    .m_wstrb_o   (m_wstrb_o[WRITER*AXI_BYTES+:AXI_BYTES]),
+    .m_wlast_o   (m_wlast_o[WRITER]),
+    .m_bvalid_i  (m_bvalid_i[WRITER]),
+    .m_bready_o  (m_bready_o[WRITER]),
+    .m_bid_i     (m_bid_i[WRITER*2+:2]),
+    .m_bresp_i   (m_bresp_i[WRITER*2+:2])
   );
 
   // ------------------------------------------------------------------ layers
@@ -275,7 +343,7 @@ module npu_core #(
   logic             l_last_unused;
 
   layer_fetch #(
-    .T_R(T_R), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(AXI_BYTES), .C_MAX(C_MAX),
+    .T_R(T_R), .T_C(T_C), .STACK(STACK), .FLUID(FLUID), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(AXI_BYTES), .C_MAX(C_MAX),
     .UNITS(UNITS)
   ) u_fetch (
     .clk_i,
@@ -296,9 +364,9 @@ module npu_core #(
     .req_ready_i  (req_ready[0]),
     .req_addr_o   (req_addr[0+:AW]),
     .req_beats_o  (req_beats[0+:16]),
-    .rsp_valid_i  (rsp_valid[0]),
-    .rsp_last_i   (rsp_last),
-    .rsp_data_i   (rsp_data),
+    .rsp_valid_i     (rsp_valid[0]),
+    .rsp_last_i   (rsp_last[0]),
+    .rsp_data_i   (rsp_data[0*DW+:DW]),
     .layer_valid_o(l_valid),
     .layer_ready_i(l_ready),
     .layer_desc_o (l_desc),
@@ -316,7 +384,7 @@ module npu_core #(
   logic [EW-1:0]   wr_elem;
   logic [WPB-1:0]  wr_mask;
   logic [DW-1:0]   wr_data;
-  logic [31:0]     avail;
+  logic [63:0]     avail;
   logic [1:0]      g_free, p_free;
 
   act_loader #(.NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(AXI_BYTES)) u_act (
@@ -336,8 +404,8 @@ module npu_core #(
     .req_addr_o      (req_addr[AW+:AW]),
     .req_beats_o     (req_beats[16+:16]),
     .rsp_valid_i     (rsp_valid[1]),
-    .rsp_last_i      (rsp_last),
-    .rsp_data_i      (rsp_data),
+    .rsp_last_i      (rsp_last[1]),
+    .rsp_data_i      (rsp_data[1*DW+:DW]),
     .wr_half_o       (wr_half),
     .wr_elem_o       (wr_elem),
     .wr_mask_o       (wr_mask),
@@ -351,19 +419,22 @@ module npu_core #(
   // gemm_seq and pool_seq are never active together: activations of a layer are loaded only when
   // the layer before has been written
   localparam int unsigned GTAG = RW + 4;
-  localparam int unsigned PTAG = LB + 3;
+  localparam int unsigned PTAG = LB + 11;
   localparam int unsigned TAG = ((GTAG > PTAG) ? GTAG : PTAG) + 1;
-  logic            g_rd_valid, g_rd_half, p_rd_valid, p_rd_half, p_rd_max;
+  logic            g_rd_valid, g_rd_two, g_rd_half, p_rd_valid, p_rd_half, p_rd_max;
   logic [EW-1:0]   g_rd_elem, p_rd_elem;
   logic [LB:0]     g_rd_lo, g_rd_hi, p_rd_hi;
   logic [GTAG-1:0] g_tag;
   logic [PTAG-1:0] p_tag;
   logic            w_valid;
   logic [NB*16-1:0] w_data;
-  logic [NB-1:0]   w_mask_unused;
+  logic [T_P*16-1:0] w_two;
+  logic [1:0]      k;
   logic [TAG-1:0]  w_tag;
 
-  act_buffer #(.NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(WPB), .TAG(TAG)) u_abuf (
+  act_buffer #(
+    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(WPB), .TAG(TAG), .Y_LANES(T_P)
+  ) u_abuf (
     .clk_i,
     .rst_ni     (unit_rst_n),
     .wr_half_i  (wr_half),
@@ -372,6 +443,7 @@ module npu_core #(
     .wr_data_i  (wr_data),
     .rd_valid_i (g_rd_valid || p_rd_valid),
     .rd_half_i  (g_rd_valid ? g_rd_half : p_rd_half),
+    .rd_two_i   (g_rd_valid && g_rd_two),
     .rd_elem_i  (g_rd_valid ? g_rd_elem : p_rd_elem),
     .rd_lo_i    (g_rd_valid ? g_rd_lo : '0),
     .rd_hi_i    (g_rd_valid ? g_rd_hi : p_rd_hi),
@@ -379,7 +451,7 @@ module npu_core #(
     .rd_tag_i   (g_rd_valid ? {1'b1, (TAG - 1)'(g_tag)} : {1'b0, (TAG - 1)'(p_tag)}),
     .out_valid_o(w_valid),
     .out_data_o (w_data),
-    .out_mask_o (w_mask_unused),
+    .out_two_o  (w_two),
     .out_tag_o  (w_tag)
   );
 
@@ -389,6 +461,7 @@ module npu_core #(
   logic [DL-1:0]   bias_lane;
   logic [BW-1:0]   bias_addr;
   logic [31:0]     bias_data;
+  logic [8:0]      bias_index;
   logic [8:0]      bias_layers, layers_drained;
   logic [GW-1:0]   group;
   logic [W_LOAD*T_P*16-1:0] weights;
@@ -398,7 +471,6 @@ module npu_core #(
   ) u_wfetch (
     .clk_i,
     .rst_ni          (unit_rst_n),
-    .b_act_i,
     .weight_base_i,
     .layer_valid_i   (l_valid[1]),
     .layer_ready_o   (l_ready[1]),
@@ -409,8 +481,8 @@ module npu_core #(
     .req_addr_o      (req_addr[2*AW+:AW]),
     .req_beats_o     (req_beats[32+:16]),
     .rsp_valid_i     (rsp_valid[2]),
-    .rsp_last_i      (rsp_last),
-    .rsp_data_i      (rsp_data),
+    .rsp_last_i      (rsp_last[2]),
+    .rsp_data_i      (rsp_data[2*DW+:DW]),
     .ring_valid_o    (ring_valid),
     .ring_ready_i    (ring_ready),
     .ring_data_o     (ring_data),
@@ -419,6 +491,7 @@ module npu_core #(
     .bias_lane_o     (bias_lane),
     .bias_addr_o     (bias_addr),
     .bias_data_o     (bias_data),
+    .bias_index_o    (bias_index),
     .bias_layers_o   (bias_layers),
     .layers_drained_i(layers_drained)
   );
@@ -461,6 +534,8 @@ module npu_core #(
     .free_o         (g_free),
     .rd_valid_o     (g_rd_valid),
     .rd_half_o      (g_rd_half),
+    .rd_two_o       (g_rd_two),
+    .k_o            (k),
     .rd_elem_o      (g_rd_elem),
     .rd_lo_o        (g_rd_lo),
     .rd_hi_o        (g_rd_hi),
@@ -476,6 +551,7 @@ module npu_core #(
     .stall_depth_o  (st_depth)
   );
 
+  logic            pool_table, pool_table_half;
   logic            pool_taken, pool_avg, pool_valid, pool_ready;
   logic [16:0]     pool_mul;
   logic [5:0]      pool_shift;
@@ -493,7 +569,7 @@ module npu_core #(
     .layer_desc_i  (l_desc),
     .layer_fbcb_i  (l_fbcb),
     .layer_samp_i  (l_samp),
-    .avail_i       (avail),
+    .avail_i       (avail[31:0]),
     .free_o        (p_free),
     .rd_valid_o    (p_rd_valid),
     .rd_half_o     (p_rd_half),
@@ -504,6 +580,8 @@ module npu_core #(
     .result_taken_i(pool_taken),
     .stall_acts_o  (st_pool),
     .avg_o         (pool_avg),
+    .table_o       (pool_table),
+    .table_half_o  (pool_table_half),
     .avg_mul_o     (pool_mul),
     .avg_shift_o   (pool_shift),
     .clamp_lo_o    (pool_lo),
@@ -512,16 +590,29 @@ module npu_core #(
 
   // ------------------------------------------------------------------ array and pool
   logic               bank_done, dr_bank, dr_en;
-  logic [RW-1:0]      dr_row;
-  logic [T_C*ACC-1:0] dr_acc;
+  logic [RW-2:0]      dr_row;
+  logic [2*T_C*ACC-1:0] dr_acc;
   logic               is_gemm;
   assign is_gemm = w_tag[TAG-1];
 
-  pe_array #(.T_R(T_R), .T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .STUB(STUB != 0)) u_array (
+  // s of the row that arrives: as it was read
+  logic two_q, two2_q;
+  always_ff @(posedge clk_i) begin
+    two_q <= g_rd_two;
+    two2_q <= two_q;
+  end
+
+  pe_array #(
+    .T_R(T_R), .T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .STUB(STUB != 0), .STACK(STACK != 0),
+    .FLUID(FLUID != 0)
+  ) u_array (
     .clk_i,
     .rst_ni   (unit_rst_n),
+    .k_i      (k),
+    .two_i    (two2_q),
     .valid_i  (w_valid && is_gemm),
-    .x_i      (w_data[T_P*16-1:0]),
+    .x_i      (w_data[2*T_P*16-1:0]),
+    .y_i      (w_two),
     .row_i    (w_tag[4+:RW]),
     .bank_i   (w_tag[3]),
     .first_i  (w_tag[2]),
@@ -542,6 +633,11 @@ module npu_core #(
     .rst_ni    (unit_rst_n),
     .avg_i     (pool_avg),
     .mul_i     (pool_mul),
+    .table_i   (pool_table),
+    .table_half_i(pool_table_half),
+    .table_we_i(bias_we),
+    .table_addr_i(bias_index),
+    .table_data_i(bias_data[16:0]),
     .shift_i   (pool_shift),
     .lo_i      (pool_lo),
     .hi_i      (pool_hi),
@@ -550,6 +646,7 @@ module npu_core #(
     .first_i   (w_tag[LB+2]),
     .last_i    (w_tag[LB+1]),
     .channels_i(w_tag[LB:0]),
+    .taps_i    (w_tag[LB+3+:8]),
     .taken_o   (pool_taken),
     .valid_o   (pool_valid),
     .ready_i   (pool_ready),
@@ -579,8 +676,8 @@ module npu_core #(
     .req_addr_o      (req_addr[3*AW+:AW]),
     .req_beats_o     (req_beats[48+:16]),
     .rsp_valid_i     (rsp_valid[3]),
-    .rsp_last_i      (rsp_last),
-    .rsp_data_i      (rsp_data),
+    .rsp_last_i      (rsp_last[3]),
+    .rsp_data_i      (rsp_data[3*DW+:DW]),
     .fill_o          (res_fill),
     .data_o          (res_data),
     .pop_i           (res_pop),
@@ -595,6 +692,7 @@ module npu_core #(
     .clk_i,
     .rst_ni          (unit_rst_n),
     .b_act_i,
+    .layers_written_i(layers_written_q),
     .layer_valid_i   (l_valid[5]),
     .layer_ready_o   (l_ready[5]),
     .layer_desc_i    (l_desc),
@@ -698,12 +796,12 @@ module npu_core #(
     cnt_inc_o[abi_pkg::CNT_STALL_ACTIVATIONS*16+:16] = 16'(st_acts) | 16'(st_pool);
     cnt_inc_o[abi_pkg::CNT_STALL_DRAIN*16+:16] = 16'(st_drain);
     cnt_inc_o[abi_pkg::CNT_STALL_DEPTH*16+:16] = 16'(st_depth);
-    cnt_inc_o[abi_pkg::CNT_STALL_READ*16+:16] = 16'(rd_stall);
+    cnt_inc_o[abi_pkg::CNT_STALL_READ*16+:16] = 16'(rd_stalls);
     cnt_inc_o[abi_pkg::CNT_STALL_WRITE*16+:16] = 16'(wr_stall);
-    cnt_inc_o[abi_pkg::CNT_BYTES_READ*16+:16] = rd_beat ? 16'(AXI_BYTES) : 16'd0;
+    cnt_inc_o[abi_pkg::CNT_BYTES_READ*16+:16] = {13'b0, rd_beats} << $clog2(AXI_BYTES);
     cnt_inc_o[abi_pkg::CNT_BYTES_WRITTEN*16+:16] = 16'(wr_bytes);
   end
 
   logic unused;
-  assign unused = ^{l_index_unused, l_last_unused, w_mask_unused, layers[8]};
+  assign unused = ^{l_index_unused, l_last_unused, layers[8]};
 endmodule

@@ -68,11 +68,8 @@ module npu_top #(
   localparam int unsigned CN = abi_pkg::CNT_COUNT;
   localparam int unsigned BM = abi_pkg::B_MAX;
 
-  if (N_AXI != 1) begin : gen_bad_ports
-    $fatal(1, "npu_top: this build has one memory port");
-  end
-  if (STACK != 0 || FLUID != 0) begin : gen_bad_build
-    $fatal(1, "npu_top: Stackable PEs and sample groups are not in this build");
+  if (N_AXI < 1 || N_AXI > 4) begin : gen_bad_ports
+    $fatal(1, "npu_top: one to four memory ports");
   end
 
   logic start, soft_reset, busy, done, error, fbcb_we;
@@ -146,8 +143,9 @@ module npu_top #(
   );
 
   npu_core #(
-    .T_R(T_R), .T_P(T_P), .T_C(T_C), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .W_LOAD(W_LOAD),
-    .DRAIN(DRAIN), .ABUF_WORDS(ABUF_WORDS), .WRING_BEATS(WRING_BEATS), .C_MAX(C_MAX), .STUB(STUB)
+    .T_R(T_R), .T_P(T_P), .T_C(T_C), .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .W_LOAD(W_LOAD),
+    .DRAIN(DRAIN), .ABUF_WORDS(ABUF_WORDS), .WRING_BEATS(WRING_BEATS), .C_MAX(C_MAX), .STUB(STUB),
+    .STACK(STACK), .FLUID(FLUID)
   ) u_core (
     .clk_i,
     .rst_ni,
@@ -173,30 +171,30 @@ module npu_top #(
     .fbcb_raddr_o (fbcb_raddr),
     .fbcb_rdata_i (fbcb_rdata),
     .cnt_inc_o    (cnt_inc),
-    .m_arvalid_o  (m_axi_arvalid[0]),
-    .m_arready_i  (m_axi_arready[0]),
-    .m_araddr_o   (m_axi_araddr[AW-1:0]),
-    .m_arlen_o    (m_axi_arlen[7:0]),
-    .m_arid_o     (m_axi_arid[1:0]),
-    .m_rvalid_i   (m_axi_rvalid[0]),
-    .m_rready_o   (m_axi_rready[0]),
-    .m_rdata_i    (m_axi_rdata[DW-1:0]),
-    .m_rid_i      (m_axi_rid[1:0]),
-    .m_rresp_i    (m_axi_rresp[1:0]),
-    .m_rlast_i    (m_axi_rlast[0]),
-    .m_awvalid_o  (m_axi_awvalid[0]),
-    .m_awready_i  (m_axi_awready[0]),
-    .m_awaddr_o   (m_axi_awaddr[AW-1:0]),
-    .m_awlen_o    (m_axi_awlen[7:0]),
-    .m_awid_o     (m_axi_awid[1:0]),
-    .m_wvalid_o   (m_axi_wvalid[0]),
-    .m_wready_i   (m_axi_wready[0]),
-    .m_wdata_o    (m_axi_wdata[DW-1:0]),
-    .m_wstrb_o    (m_axi_wstrb[AXI_BYTES-1:0]),
-    .m_wlast_o    (m_axi_wlast[0]),
-    .m_bvalid_i   (m_axi_bvalid[0]),
-    .m_bready_o   (m_axi_bready[0]),
-    .m_bid_i      (m_axi_bid[1:0]),
-    .m_bresp_i    (m_axi_bresp[1:0])
+    .m_arvalid_o  (m_axi_arvalid),
+    .m_arready_i  (m_axi_arready),
+    .m_araddr_o   (m_axi_araddr),
+    .m_arlen_o    (m_axi_arlen),
+    .m_arid_o     (m_axi_arid),
+    .m_rvalid_i   (m_axi_rvalid),
+    .m_rready_o   (m_axi_rready),
+    .m_rdata_i    (m_axi_rdata),
+    .m_rid_i      (m_axi_rid),
+    .m_rresp_i    (m_axi_rresp),
+    .m_rlast_i    (m_axi_rlast),
+    .m_awvalid_o  (m_axi_awvalid),
+    .m_awready_i  (m_axi_awready),
+    .m_awaddr_o   (m_axi_awaddr),
+    .m_awlen_o    (m_axi_awlen),
+    .m_awid_o     (m_axi_awid),
+    .m_wvalid_o   (m_axi_wvalid),
+    .m_wready_i   (m_axi_wready),
+    .m_wdata_o    (m_axi_wdata),
+    .m_wstrb_o    (m_axi_wstrb),
+    .m_wlast_o    (m_axi_wlast),
+    .m_bvalid_i   (m_axi_bvalid),
+    .m_bready_o   (m_axi_bready),
+    .m_bid_i      (m_axi_bid),
+    .m_bresp_i    (m_axi_bresp)
   );
 endmodule

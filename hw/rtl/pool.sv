@@ -1,5 +1,6 @@
 // Pooling: NB channels side by side, one window tap a cycle. Max keeps the largest, average the sum;
-// the average is then (sum * M + 2^(S-1)) >> S on AVG_MUL multipliers. Results leave as up to OUT
+// the average is then (sum * M + 2^(S-1)) >> S on AVG_MUL multipliers, M the layer's or, where the
+// count of taps varies at the borders, a table's. Results leave as up to OUT
 // words a cycle (max) or AVG_MUL (average), channels in order, saturated and clamped.
 module pool #(
   parameter int unsigned NB      = 16,
@@ -14,6 +15,11 @@ module pool #(
   input  logic              rst_ni,
   input  logic              avg_i,
   input  logic [16:0]       mul_i,
+  input  logic              table_i,              // M is table word {half, taps}
+  input  logic              table_half_i,
+  input  logic              table_we_i,
+  input  logic [8:0]        table_addr_i,
+  input  logic [16:0]       table_data_i,
   input  logic [5:0]        shift_i,
   input  logic [15:0]       lo_i,
   input  logic [15:0]       hi_i,
@@ -22,6 +28,7 @@ module pool #(
   input  logic              first_i,
   input  logic              last_i,
   input  logic [LB:0]       channels_i,
+  input  logic [7:0]        taps_i,
   output logic              taken_o,              // a result has left
   output logic              valid_o,
   input  logic              ready_i,
@@ -36,6 +43,7 @@ module pool #(
   logic [NB*SUM-1:0] acc_q, acc_d;
   logic              full_q;
   logic [LB:0]       chan_q;
+  logic [7:0]        taps_q;
   for (genvar i = 0; i < NB; i++) begin : gen_lane
     logic signed [SUM-1:0] x, a;
     assign x = SUM'($signed(data_i[i*16+:16]));
@@ -46,6 +54,7 @@ module pool #(
     if (valid_i) begin
       acc_q <= acc_d;
       chan_q <= channels_i;
+      taps_q <= taps_i;
     end
     if (!rst_ni) full_q <= 1'b0;
     else full_q <= valid_i && last_i;
@@ -54,15 +63,16 @@ module pool #(
   logic              res_valid, res_pop, room_unused;
   logic [NB*SUM-1:0] res_data;
   logic [LB:0]       res_chan;
-  fifo #(.WIDTH(NB * SUM + LB + 1), .DEPTH(ROOM)) u_results (
+  logic [7:0]        res_taps;
+  fifo #(.WIDTH(NB * SUM + LB + 9), .DEPTH(ROOM)) u_results (
     .clk_i,
     .rst_ni,
     .valid_i(full_q),
     .ready_o(room_unused),           // pool_seq begins no window without room
-    .wdata_i({chan_q, acc_q}),
+    .wdata_i({taps_q, chan_q, acc_q}),
     .valid_o(res_valid),
     .ready_i(res_pop),
-    .rdata_o({res_chan, res_data})
+    .rdata_o({res_taps, res_chan, res_data})
   );
 
   // ---- serialise
@@ -92,6 +102,18 @@ module pool #(
     else if (step) pos_q <= pos_q + count;
   end
 
+  logic [16:0] table_mul, mul;
+  ram_1r1w #(.WIDTH(17), .DEPTH(512)) u_table (
+    .clk_i,
+    .we_i   (table_we_i),
+    .waddr_i(table_addr_i),
+    .wdata_i(table_data_i),
+    .re_i   (en),
+    .raddr_i({table_half_i, res_taps}),
+    .rdata_o(table_mul)
+  );
+  assign mul = table_i ? table_mul : mul_i;
+
   // ---- multiply, round, saturate, clamp: three stages under one enable
   logic [OUT*SUM-1:0] s0_q;
   logic [OUT*48-1:0]  s1_q;
@@ -109,7 +131,7 @@ module pool #(
       // widened first: a product takes its operands' width
       logic signed [47:0] sum, factor, product;
       assign sum = 48'($signed(s0_q[i*SUM+:SUM]));
-      assign factor = 48'($signed({1'b0, mul_i}));
+      assign factor = 48'($signed({1'b0, mul}));
       assign product = sum * factor;
       assign full = avg_i ? product + half : 48'($signed(s0_q[i*SUM+:SUM]));
     end else begin : gen_pass

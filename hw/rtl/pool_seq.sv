@@ -17,18 +17,20 @@ module pool_seq #(
   input  logic [1023:0]  layer_desc_i,
   input  logic [31:0]    layer_fbcb_i,
   input  logic [23:0]    layer_samp_i,
-  input  logic [31:0]    avail_i,
+  input  logic [31:0]    avail_i,        // of group 0
   output logic [1:0]     free_o,
   output logic           rd_valid_o,
   output logic           rd_half_o,
   output logic [EW-1:0]  rd_elem_o,
   output logic [LB:0]    rd_hi_o,        // lanes 0 .. hi-1
   output logic           rd_max_o,       // max pool: masked lanes read as -32768
-  output logic [LB+2:0]  rd_tag_o,       // {first tap, last tap, channels}
+  output logic [LB+10:0] rd_tag_o,       // {taps inside the image, first tap, last tap, channels}
   input  logic           result_taken_i,
   output logic           stall_acts_o,
   // layer parameters for the pool unit
   output logic           avg_o,
+  output logic           table_o,        // M by the count of taps
+  output logic           table_half_o,
   output logic [16:0]    avg_mul_o,
   output logic [5:0]     avg_shift_o,
   output logic [15:0]    clamp_lo_o,
@@ -78,6 +80,8 @@ module pool_seq #(
   logic first_tap, last_tap, tap_in, act_ok, go, end_tile;
   logic [15:0] avail;
   logic [LB:0] channels;
+  logic [7:0]  taps_q, taps;        // of the window so far, this one included
+  assign taps = (first_tap ? 8'd0 : taps_q) + 8'(tap_in);
   assign avail = half_q ? avail_i[31:16] : avail_i[15:0];
   assign first_tap = kh_q == '0 && kw_q == '0;
   assign last_tap = last_kh && last_kw;
@@ -95,6 +99,8 @@ module pool_seq #(
   always_ff @(posedge clk_i) begin
     if (state_q == StTile) begin
       avg_o <= d.op == abi_pkg::OP_AVG_POOL;
+      table_o <= d.avg_table;
+      table_half_o <= !layer_no_q[0];   // counted already
       avg_mul_o <= d.avg_mul;
       avg_shift_o <= d.avg_shift;
       clamp_lo_o <= d.clamp_lo;
@@ -107,7 +113,8 @@ module pool_seq #(
     rd_elem_o <= EW'(line_q) + EW'(tap_q) + EW'(c0_q);
     rd_hi_o <= tap_in ? channels : '0;
     rd_max_o <= !avg_o;
-    rd_tag_o <= {first_tap, last_tap, channels};
+    if (go) taps_q <= taps;
+    rd_tag_o <= {taps, first_tap, last_tap, channels};
     if (!rst_ni) rd_valid_o <= 1'b0;
     else rd_valid_o <= go;
   end

@@ -1,5 +1,5 @@
 // Generates the DRAM runs (address, elements) of a layer's output, or of its residual, in the order
-// in which the drain produces words: row tiles, C tiles, samples, output rows, and pixels where the
+// in which the drain produces words: row tiles, C tiles, sample groups, samples, output rows, and pixels where the
 // channels of a C tile are not all there is in DRAM (otherwise a whole output row is one run).
 // One run a cycle; done_o pulses when the last run of the layer has been taken.
 module run_gen #(
@@ -50,7 +50,9 @@ module run_gen #(
     assign pix = d.out_pix;
   end
 
-  logic [3:0]  b0_q, nb, i_q;
+  logic [3:0]  b0_q, nb, nb_g, i_q;
+  logic [15:0] tc;
+  logic        two, group_q, last_g;
   logic [15:0] oh0_q, nr, r_q, ow_q, c0_q, nch;
   logic [31:0] tile_off_q, row_off_q, pix_off_q, off;
   logic        is_pool, one_c, whole_row;
@@ -58,21 +60,30 @@ module run_gen #(
   logic [2:0]  slot;
 
   assign is_pool = d.op != abi_pkg::OP_GEMM;
-  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
+  assign tc = (f.k == 2'd1) ? (two ? 16'(T_C) : 16'(2 * T_C))
+                            : ((f.k == 2'd2 || two) ? 16'(T_C / 2) : 16'(T_C));
+  assign two = f.b_r != b_act_i;
+  assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
+  // group 1 may have fewer samples, or none
+  logic [3:0] rest_1;
+  assign rest_1 = ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0
+                                                                   : b_act_i - f.b_r - b0_q;
+  assign nb_g = (group_q && rest_1 < nb) ? rest_1 : nb;
+  assign last_g = group_q || !two || rest_1 == '0;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
-  assign one_c = is_pool || d.out_c <= 16'(T_C);
+  assign one_c = is_pool || d.out_c <= tc;
   assign nch = one_c ? d.out_c
-                     : ((c0_q + 16'(T_C) > d.out_c) ? d.out_c - c0_q : 16'(T_C));
+                     : ((c0_q + tc > d.out_c) ? d.out_c - c0_q : tc);
   assign whole_row = one_c && pix == d.out_c;
   assign last_ow = whole_row || ow_q + 16'd1 == d.out_w;
   assign last_r = r_q + 16'd1 == nr;
-  assign last_i = i_q + 4'd1 == nb;
-  assign last_c = one_c || c0_q + 16'(T_C) >= d.out_c;
+  assign last_i = i_q + 4'd1 == nb_g;
+  assign last_c = one_c || c0_q + tc >= d.out_c;
   assign last_t = oh0_q + nr == d.out_h;
-  assign last_b = b0_q + nb == b_act_i;
+  assign last_b = b0_q + nb == f.b_r;
 
   assign off = base + row_off_q + pix_off_q + {15'b0, c0_q, 1'b0};
-  assign slot = 3'(b0_q + i_q);
+  assign slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
   assign run_addr_o = slot_addr_i[slot*AW+:AW] + AW'(off);
   assign run_elems_o = whole_row ? row_bytes[24:1] : 24'(nch);
   assign out_of_slot = {1'b0, off} + {8'b0, run_elems_o, 1'b0} > {1'b0, slot_stride_i};
@@ -84,7 +95,7 @@ module run_gen #(
   assign err_addr_o = off;
   assign skip = RESIDUAL && !d.residual;
   assign done_o = (state_q == StTest && skip)
-                  || (go && last_ow && last_r && last_i && last_c && last_t && last_b);
+                  || (go && last_ow && last_r && last_i && last_g && last_c && last_t && last_b);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -95,6 +106,7 @@ module run_gen #(
           desc_q <= layer_desc_i;
           fbcb_q <= layer_fbcb_i;
           b0_q <= '0;
+          group_q <= 1'b0;
           oh0_q <= '0;
           i_q <= '0;
           r_q <= '0;
@@ -122,8 +134,9 @@ module run_gen #(
                 i_q <= i_q + 4'd1;
                 if (last_i) begin
                   i_q <= '0;
-                  c0_q <= c0_q + 16'(T_C);
-                  if (last_c) begin
+                  group_q <= !last_g;
+                  if (last_g) c0_q <= c0_q + tc;
+                  if (last_g && last_c) begin
                     c0_q <= '0;
                     oh0_q <= oh0_q + nr;
                     tile_off_q <= row_off_q + row_bytes;

@@ -1,8 +1,11 @@
 // Loads the shadow weights of the array, pass after pass, from the weights ring: W_LOAD PEs a cycle.
-// A pass is one chunk of T_P elements of one kernel row for the channels of one C tile. full_o says
+// A pass is one chunk of k T_P elements of one kernel row for the channels of one C tile. In the
+// ring a PE's words follow each other (for k = 1/2 its first half's, then its second's, floor(T_P/2)
+// each; for k = 2 the even PE's, then the odd one's); with s = 2 the PEs of a pair take the same
+// words, so that W_LOAD / 2 are read and W_LOAD loaded. full_o says
 // that the shadow weights of the next pass are complete; swap_i takes them, and loading goes on when
 // the swap has passed the last lane: it reaches the array SWAP_LATENCY cycles after swap_i (read
-// address register, activation buffer) and the last lane T_P - 1 cycles later.
+// address register, activation buffer) and the last lane of a chain one cycle a lane later.
 module weight_feed #(
   parameter int unsigned T_P       = 8,
   parameter int unsigned T_C       = 32,
@@ -34,8 +37,13 @@ module weight_feed #(
   localparam int unsigned OUT = (W_LOAD * T_P > 8) ? W_LOAD * T_P : 8;  // pads are up to 7 words
   localparam int unsigned CW = $clog2(2 * WPB + OUT + 1);
   // the first load stands at the earliest in the cycle in which the last lane swaps
-  localparam int unsigned WAIT = SWAP_LATENCY + T_P - 2;
-  localparam int unsigned WW = $clog2(WAIT + 1);
+  localparam int unsigned FH = T_P / 2;
+  localparam int unsigned WAIT = SWAP_LATENCY - 2;
+  localparam int unsigned WW = $clog2(WAIT + 2 * T_P + 1);
+
+  if (W_LOAD % 2 != 0) begin : gen_bad
+    $fatal(1, "weight_feed: W_LOAD must be even, both PEs of a pair load together");
+  end
 
   typedef enum logic [2:0] {StIdle, StPass, StLoad, StFull, StPad, StEnd, StError} state_e;
   state_e state_q;
@@ -64,23 +72,39 @@ module weight_feed #(
   logic        short_stream;
   logic [OUT*16-1:0] words;
 
-  assign nch = (c0_q + 16'(T_C) > d.out_c) ? d.out_c - c0_q : 16'(T_C);
-  assign pe_left = nch - pe_q;
+  // what k and s make of it: vectors (a PE's words) of a pass, how many are read at a time
+  logic        half, pair, two, odd;
+  logic [15:0] tc, nv, at_once;
+  logic [5:0]  lanes;
+  assign half = f.k == 2'd1;
+  assign pair = f.k == 2'd2;
+  assign two = f.b_r != b_act_i;
+  assign lanes = half ? 6'(FH) : (pair ? 6'(2 * T_P) : 6'(T_P));
+  assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
+                   : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
+  assign nch = (c0_q + tc > d.out_c) ? d.out_c - c0_q : tc;
+  assign nv = half ? (nch + 16'd1) >> 1 : (pair ? nch << 1 : nch);
+  assign odd = half && nch[0];            // the last PE has one channel only
+  assign at_once = two ? 16'(W_LOAD / 2) : 16'(W_LOAD);
+  assign pe_left = nv - pe_q;
   // constants only: a product would cost a DSP
   always_comb begin
-    need = CW'(W_LOAD * T_P);
-    for (int unsigned i = 1; i < W_LOAD; i++) begin
-      if (pe_left == 16'(i)) need = CW'(i * T_P);
+    need = '0;
+    for (int unsigned i = 1; i <= W_LOAD; i++) begin
+      if (at_once == 16'(i) || (pe_left == 16'(i) && pe_left < at_once)) begin
+        if (pe_left >= 16'(i)) need = half ? CW'(i * 2 * FH) : CW'(i * T_P);
+      end
     end
+    if (odd && pe_left <= at_once) need = need - CW'(FH);
   end
   logic [2:0] pad3;
   assign pad3 = 3'd0 - phase_q;
   assign pad = CW'(pad3);
-  assign last_chunk = p0_q + 24'(T_P) >= d.kwc;
+  assign last_chunk = p0_q + 24'(lanes) >= d.kwc;
   assign last_kh = kh_q + 8'd1 == d.k_h;
-  assign last_c = c0_q + 16'(T_C) >= d.out_c;
+  assign last_c = c0_q + tc >= d.out_c;
   assign last_rows = oh0_q + 16'(f.tile_rows) >= d.out_h;
-  assign last_b = {1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, b_act_i};
+  assign last_b = {1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, f.b_r};
 
   assign push = ring_valid_i && ring_ready_o;
   assign ring_ready_o = gear_ready && !saw_last_q;
@@ -105,7 +129,13 @@ module weight_feed #(
 
   assign load_o = state_q == StLoad && pop;
   assign group_o = group_q;
-  assign w_o = words[W_LOAD*T_P*16-1:0];
+  for (genvar i = 0; i < W_LOAD; i++) begin : gen_slot
+    // PE i of the group takes vector i, or with s = 2 vector i / 2
+    assign w_o[i*T_P*16+:T_P*16] = half ? (two ? words[(i/2)*2*FH*16+:T_P*16]
+                                               : words[i*2*FH*16+:T_P*16])
+                                        : (two ? words[(i/2)*T_P*16+:T_P*16]
+                                               : words[i*T_P*16+:T_P*16]);
+  end
   assign full_o = state_q == StFull;
   assign layer_ready_o = state_q == StIdle;
   assign err_valid_o = state_q == StError;
@@ -137,10 +167,10 @@ module weight_feed #(
         end
         StLoad: begin
           if (pop) begin
-            pe_q <= pe_q + 16'(W_LOAD);
+            pe_q <= pe_q + at_once;
             group_q <= group_q + 1'b1;
             phase_q <= phase_q + 3'(need);
-            if (pe_left <= 16'(W_LOAD)) state_q <= StFull;
+            if (pe_left <= at_once) state_q <= StFull;
           end
           if (short_stream) state_q <= StError;
         end
@@ -148,9 +178,9 @@ module weight_feed #(
           pe_q <= '0;
           group_q <= '0;
           if (swap_i) begin
-            wait_q <= WW'(WAIT);
+            wait_q <= WW'(WAIT) + (half ? WW'(T_P - FH) : WW'(lanes));
             state_q <= StLoad;
-            p0_q <= p0_q + 24'(T_P);
+            p0_q <= p0_q + 24'(lanes);
             if (last_chunk) begin
               p0_q <= '0;
               kh_q <= kh_q + 8'd1;
@@ -164,7 +194,7 @@ module weight_feed #(
         StPad: begin  // a C tile ends on 16 bytes
           if (pop) begin
             phase_q <= '0;
-            c0_q <= c0_q + 16'(T_C);
+            c0_q <= c0_q + tc;
             state_q <= StLoad;
             if (last_c) begin
               c0_q <= '0;

@@ -2,6 +2,8 @@
 // and the second half of the bias memory allow; it does not wait for activations, so the weights of
 // the next layer arrive while the present one still computes.
 //
+// An average pool's table of M comes like biases and goes to the pool unit as well.
+//
 // Ring words are beats plus one flag that marks the last beat of a row tile's weights, so that the
 // feeding side notices a stream that is too long or too short. Biases are written one a cycle.
 module weight_fetch #(
@@ -17,7 +19,6 @@ module weight_fetch #(
 ) (
   input  logic                   clk_i,
   input  logic                   rst_ni,
-  input  logic [3:0]             b_act_i,
   input  logic [AW-1:0]          weight_base_i,
   input  logic                   layer_valid_i,
   output logic                   layer_ready_o,
@@ -40,6 +41,7 @@ module weight_fetch #(
   output logic [DL-1:0]          bias_lane_o,
   output logic [BW-1:0]          bias_addr_o,
   output logic [31:0]            bias_data_o,
+  output logic [8:0]             bias_index_o,    // the same as a table: {half, index}
   output logic [8:0]             bias_layers_o,   // layers whose biases are in place
   input  logic [8:0]             layers_drained_i // layers that need their biases no more
 );
@@ -71,9 +73,13 @@ module weight_fetch #(
   logic [5:0]    bfree_q;               // beats of the bias queue not promised
   logic [4:0]    chunk;
   logic          is_bias, go, room, ring_pop, bias_pop, last_chunk;
-  logic          is_gemm, lq_ready;
+  logic          is_gemm, has_bias, lq_ready;
+  logic [31:0]   w_offset, w_bytes;
 
   assign is_gemm = d.op == abi_pkg::OP_GEMM;
+  assign has_bias = is_gemm || d.avg_table;
+  assign w_offset = (f.k == 2'd1) ? d.w_offset_h : ((f.k == 2'd2) ? d.w_offset_2 : d.w_offset_1);
+  assign w_bytes = (f.k == 2'd1) ? d.w_bytes_h : ((f.k == 2'd2) ? d.w_bytes_2 : d.w_bytes_1);
   assign is_bias = state_q == StBias;
   assign last_chunk = left_q <= 28'(CHUNK);
   assign chunk = last_chunk ? left_q[4:0] : 5'(CHUNK);
@@ -147,7 +153,7 @@ module weight_fetch #(
           left_q <= (28'(d.bias_count) + 28'(BPB - 1)) >> $clog2(BPB);
           if (!lq_ready) begin
             state_q <= StRoom;
-          end else if (!is_gemm) begin
+          end else if (!has_bias) begin
             layer_no_q <= layer_no_q + 9'd1;
             state_q <= StIdle;
           end else if (layer_room < 9'd2) begin
@@ -159,11 +165,14 @@ module weight_fetch #(
             addr_q <= addr_q + AW'({chunk, {$clog2(AXI_BYTES) {1'b0}}});
             left_q <= left_q - 28'(chunk);
           end
-          if (left_q == '0) state_q <= StTile;
+          if (left_q == '0) begin
+            state_q <= is_gemm ? StTile : StIdle;
+            if (!is_gemm) layer_no_q <= layer_no_q + 9'd1;
+          end
         end
         StTile: begin
-          addr_q <= weight_base_i + AW'(d.w_offset_1);
-          left_q <= 28'(d.w_bytes_1 >> $clog2(AXI_BYTES));
+          addr_q <= weight_base_i + AW'(w_offset);
+          left_q <= 28'(w_bytes >> $clog2(AXI_BYTES));
           state_q <= StWeights;
         end
         StWeights: begin
@@ -179,7 +188,7 @@ module weight_fetch #(
           if (oh0_q + 16'(f.tile_rows) >= d.out_h) begin
             oh0_q <= '0;
             b0_q <= b0_q + f.tile_b;
-            if ({1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, b_act_i}) begin
+            if ({1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, f.b_r}) begin
               layer_no_q <= layer_no_q + 9'd1;
               state_q <= StIdle;
             end
@@ -191,7 +200,7 @@ module weight_fetch #(
   end
 
   // ---- biases into their memory, one a cycle. Layers whose count is known wait in a short queue.
-  logic        l_valid, l_gemm, l_pop;
+  logic        l_valid, l_bias, l_pop;
   logic [15:0] l_count;
   logic [15:0] pos_q;
   logic [BW-1:0] word_q;
@@ -203,16 +212,16 @@ module weight_fetch #(
   fifo #(.WIDTH(17), .DEPTH(4)) u_layers (
     .clk_i,
     .rst_ni,
-    .valid_i(state_q == StRoom && (!is_gemm || layer_room < 9'd2)),
+    .valid_i(state_q == StRoom && (!has_bias || layer_room < 9'd2)),
     .ready_o(lq_ready),
-    .wdata_i({is_gemm, d.bias_count}),
+    .wdata_i({has_bias, d.bias_count}),
     .valid_o(l_valid),
     .ready_i(l_pop),
-    .rdata_o({l_gemm, l_count})
+    .rdata_o({l_bias, l_count})
   );
   assign last_of_layer = pos_q + 16'd1 == l_count;
-  assign step = l_valid && l_gemm && b_valid;
-  assign l_pop = l_valid && (!l_gemm || (step && last_of_layer));
+  assign step = l_valid && l_bias && b_valid;
+  assign l_pop = l_valid && (!l_bias || (step && last_of_layer));
   assign bias_pop = step && (last_of_layer || sub_q == ($clog2(BPB) + 1)'(BPB - 1));
   assign bias_layers_o = bias_layers_q;
 
@@ -243,6 +252,7 @@ module weight_fetch #(
         end
       end
     end
+    bias_index_o <= {bias_layers_q[0], pos_q[7:0]};
     bias_lane_o <= lane_q;
     bias_addr_o <= word_q + (bias_layers_q[0] ? BW'(C_MAX / DRAIN) : '0);
     bias_data_o <= b_data[sub_q[$clog2(BPB)-1:0]*32+:32];

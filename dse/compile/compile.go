@@ -40,8 +40,7 @@ var (
 
 // Options choose what the compiler may use.
 type Options struct {
-	Mapping  mapping.Options   // what the FBCB may name; the zero value is mapping.Basic()
-	AvgTable bool              // the hardware reads M from the bias memory
+	Mapping  mapping.Options   // what the FBCB may name; the zero value is mapping.RTL()
 	Device   string            // of the latency table; empty: the design's name
 	Meta     map[string]string // goes into the bundle
 }
@@ -56,7 +55,7 @@ func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, err
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	if o.Mapping.Points == nil && o.Mapping.Orders == nil {
-		o.Mapping = mapping.Basic()
+		o.Mapping = mapping.RTL()
 	}
 	if o.Device == "" {
 		o.Device = d.Name
@@ -248,9 +247,6 @@ func (c *compiler) pool(n int) error {
 	p := piece{op: abi.OpMaxPool, in: node.Inputs[0], out: node.Output, res: graph.None, window: node.Window, layer: l}
 	if node.Op == graph.AvgPool {
 		p.op = abi.OpAvgPool
-		if l.AvgTable != nil && !c.o.AvgTable {
-			return fmt.Errorf("%w: AVG_TABLE, for an average whose divisor varies at the borders", ErrFeature)
-		}
 		p.avgTable, p.bias = l.AvgTable != nil, l.AvgTable
 	}
 	return c.poolPieces(n, p, node.Name, 0)

@@ -28,11 +28,19 @@ var Points = []Point{{cost.K1, 1}, {cost.KHalf, 1}, {cost.K2, 1}, {cost.K1, 2}, 
 type Options struct {
 	Points []Point // nil: all that the design builds
 	Orders []bool  // nil: both; false is order 0 (row tile outermost)
+
+	// Pick chooses among n legal entries instead of the law, for tests that must see all of them.
+	Pick func(n int) int
 }
 
 // Basic is what the plainest hardware has: k = 1, s = 1, row tile outermost.
 func Basic() Options {
 	return Options{Points: []Point{{cost.K1, 1}}, Orders: []bool{false}}
+}
+
+// RTL is what the hardware has today: every <k, s> that the design has, row tile outermost (no RTL has the other order).
+func RTL() Options {
+	return Options{Orders: []bool{false}}
 }
 
 // ErrIllegal is wrapped by Check's errors.
@@ -117,9 +125,14 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	if n := tb * g.InRowsOnChip(tr); n > maxPlaces {
 		return fail("a tile of %d input rows, at most %d", n, maxPlaces)
 	}
-	if elems := tb * g.InRowsOnChip(tr) * g.InRow(); elems > d.ABufElems() {
-		return fail("a tile of %d x %d x %d = %d elements, half the activation buffer holds %d",
-			tb, g.InRowsOnChip(tr), g.InRow(), elems, d.ABufElems())
+	// two sample groups have a half each, which the two tiles in flight share
+	room, what := d.ABufElems(), "half the activation buffer"
+	if s == 2 {
+		room, what = room/2, "a quarter of the activation buffer"
+	}
+	if elems := tb * g.InRowsOnChip(tr) * g.InRow(); elems > room {
+		return fail("a tile of %d x %d x %d = %d elements, %s holds %d",
+			tb, g.InRowsOnChip(tr), g.InRow(), elems, what, room)
 	}
 	return nil
 }
@@ -215,6 +228,14 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 			best, bestTime = e, t
 		}
 	})
+	if o.Pick != nil {
+		var legal []abi.FBCB
+		Enumerate(d, g, bact, o, func(e abi.FBCB) { legal = append(legal, e) })
+		if len(legal) > 0 {
+			best = legal[o.Pick(len(legal))]
+			return best, cost.Layer(d, g, bact, best), nil
+		}
+	}
 	if bestTime.Total == 0 {
 		return best, bestTime, noFit(d, g, bact, o)
 	}

@@ -32,17 +32,19 @@ type Options struct {
 	Add      bool // that no convolution took
 	Exits    bool // sometimes a second exit
 
+	AnyMapping bool            // <k, s, tile> at random among the legal ones
+	Points     []mapping.Point // with AnyMapping: only these
+
 	MaxLayers int   // of the body; 3 if 0
 	MaxMACs   int64 // of the network; 2 million if 0
 	MaxSide   int   // of a feature map; 24 if 0
 	Compile   compile.Options
 }
 
-// Built is what the RTL has today: everything but averages whose divisor varies at the borders.
+// Built is what the RTL has today, with any legal mapping rather than the best.
 func Built() Options {
 	o := All()
-	o.AvgTable = false
-	o.Compile = compile.Options{}
+	o.AnyMapping = true
 	return o
 }
 
@@ -75,8 +77,12 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 	if o.MaxSide == 0 {
 		o.MaxSide = 24
 	}
-	o.Compile.AvgTable = o.AvgTable
 	rng := rand.New(rand.NewPCG(seed, 0x736c75696365))
+	if o.AnyMapping {
+		o.Compile.Mapping = mapping.RTL()
+		o.Compile.Mapping.Pick = rng.IntN
+		o.Compile.Mapping.Points = o.Points // nil: all
+	}
 	var last error
 	for range attempts {
 		q, err := draw(rng, d, o)

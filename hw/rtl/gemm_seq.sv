@@ -98,7 +98,6 @@ module gemm_seq #(
   assign depth = half ? 6'(T_P - FH + 2) : (pair ? 6'(2 * T_P + 2) : 6'(T_P + 2));
   assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
                    : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
-  assign k_o = f.k;
   // the sample of group 1 that goes with this one
   assign other = two && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
 
@@ -166,7 +165,10 @@ module gemm_seq #(
 
   always_ff @(posedge clk_i) begin
     rd_half_o <= half_q;
-    rd_two_o <= two;
+    if (state_q == StTile) begin  // not before: rows of the layer before may be on their way
+      k_o <= f.k;
+      rd_two_o <= two;
+    end
     rd_elem_o <= EW'(line_q) + EW'(col_q) + ((two && half_q) ? EW'(NB * ABUF_WORDS / 2) : '0);
     rd_lo_o <= lo;
     rd_hi_o <= hi;

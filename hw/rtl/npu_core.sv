@@ -595,13 +595,6 @@ module npu_core #(
   logic               is_gemm;
   assign is_gemm = w_tag[TAG-1];
 
-  // s of the row that arrives: as it was read
-  logic two_q, two2_q;
-  always_ff @(posedge clk_i) begin
-    two_q <= g_rd_two;
-    two2_q <= two_q;
-  end
-
   pe_array #(
     .T_R(T_R), .T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .STUB(STUB != 0), .STACK(STACK != 0),
     .FLUID(FLUID != 0)
@@ -609,7 +602,7 @@ module npu_core #(
     .clk_i,
     .rst_ni   (unit_rst_n),
     .k_i      (k),
-    .two_i    (two2_q),
+    .two_i    (g_rd_two),
     .valid_i  (w_valid && is_gemm),
     .x_i      (w_data[2*T_P*16-1:0]),
     .y_i      (w_two),

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/testvec"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -17,6 +18,7 @@ type vectorsCmd struct {
 	Seed    uint64 `default:"1" help:"Seed of the first network; the next ones count up."`
 	N       int    `default:"8" help:"Networks, one file each."`
 	MaxMacs int64  `default:"200000" help:"Most MACs of a network."`
+	Points  []int  `placeholder:"I" help:"Only these of the <k, s>: 0 <1, 1>, 1 <1/2, 1>, 2 <2, 1>, 3 <1, 2>, 4 <1/2, 2>."`
 	Base    uint64 `default:"268435456" help:"Lowest address of the NPU's memory."`
 	Out     string `required:"" placeholder:"DIR" help:"Folder for the files NAME-SEED.vec."`
 }
@@ -48,6 +50,12 @@ func (c *vectorsCmd) Run(e *env) error {
 	}
 	o := randnet.Built()
 	o.MaxMACs = c.MaxMacs
+	for _, i := range c.Points {
+		if i < 0 || i >= len(mapping.Points) {
+			return fmt.Errorf("--points has %d, must be 0..%d", i, len(mapping.Points)-1)
+		}
+		o.Points = append(o.Points, mapping.Points[i])
+	}
 	doc := vectorsDoc{header: newHeader("vectors", c.Seed)}
 	for i := range c.N {
 		seed := c.Seed + uint64(i)

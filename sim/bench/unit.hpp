@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "bench/tb.hpp"
@@ -228,7 +229,7 @@ class ReadPort {
   unsigned ready = 100, valid = 100;  // per cent
   unsigned latency = 1;
   uint64_t beats_asked = 0, beats_given = 0;
-  uint16_t (*word)(uint64_t) = word_at;
+  std::function<uint16_t(uint64_t)> word = word_at;
 
   // Inputs of a cycle.
   template <class Dut>

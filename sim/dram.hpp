@@ -3,10 +3,11 @@
 // What it promises. All ports together move at most `bytes_per_cycle` bytes (reads and writes share
 // one token bucket, in 1/65536 bytes; a beat costs its whole width whatever its strobes). The first
 // beat of a read can be taken `read_latency` clock edges after its address was, no earlier; the
-// answer to a write `write_latency` edges after its last beat reached memory (zero counts as one). Each port holds up to
-// `max_reads` and `max_writes` bursts; past that it does not take addresses. Answers are in order
-// per port and ID. Every output is registered: it depends on what the ports showed in earlier
-// cycles only, so a caller may apply the outputs together with the next clock edge.
+// answer to a write `write_latency` edges after its last beat reached memory (zero counts as one).
+// Each port holds up to `max_reads` and `max_writes` bursts; past that it does not take addresses.
+// Answers are in order per port and ID. Every output is registered: it depends on what the ports
+// showed in earlier cycles only, so a caller may apply the outputs together with the next clock
+// edge.
 //
 // Arbitration is round robin over the ports' reads and writes, a beat each; the pointer and the
 // bucket return to the same state whenever the memory is idle, so that equal traffic after an idle
@@ -61,12 +62,12 @@ struct Fault {
   FaultDirection direction = FaultDirection::kBoth;
   FaultKind kind = FaultKind::kSlverr;
   uint8_t beat = 0;
-  uint32_t first = 1;   // the first matching burst it acts on, counted from one
-  uint32_t count = 1;   // how many it acts on; 0: all from then on
-  uint32_t delay = 0;   // cycles (kDelay)
-  uint64_t low = 0;     // matches bursts that touch low..high
+  uint32_t first = 1;  // the first matching burst it acts on, counted from one
+  uint32_t count = 1;  // how many it acts on; 0: all from then on
+  uint32_t delay = 0;  // cycles (kDelay)
+  uint64_t low = 0;    // matches bursts that touch low..high
   uint64_t high = ~uint64_t{0};
-  uint64_t seen = 0;    // the model's own count of matching bursts
+  uint64_t seen = 0;  // the model's own count of matching bursts
 };
 
 struct PortStats {
@@ -112,9 +113,10 @@ class Dram {
   }
 
   void set_timing(const MemoryTiming& t) {
-    if (t.bytes_per_cycle_q16 == 0 || t.max_reads == 0 || t.max_writes == 0 ||
-        t.max_reads > 256 || t.max_writes > 256)
-      throw std::invalid_argument("dram: bandwidth and outstanding limits (1..256) must be positive");
+    if (t.bytes_per_cycle_q16 == 0 || t.max_reads == 0 || t.max_writes == 0 || t.max_reads > 256 ||
+        t.max_writes > 256)
+      throw std::invalid_argument(
+          "dram: bandwidth and outstanding limits (1..256) must be positive");
     timing_ = t;
     tokens_ = cap();
     idle_ = false;
@@ -181,9 +183,9 @@ class Dram {
   };
   struct Port {
     std::deque<Read> reads;
-    std::deque<Write> writes;   // announced, data not all in memory
-    std::deque<Beat> buffer;    // data taken, not yet in memory
-    std::deque<Write> answers;  // in memory, not yet answered
+    std::deque<Write> writes;                   // announced, data not all in memory
+    std::deque<Beat> buffer;                    // data taken, not yet in memory
+    std::deque<Write> answers;                  // in memory, not yet answered
     unsigned reads_lost = 0, answers_lost = 0;  // bursts at rest behind a kNever
     bool read_stuck[4] = {}, write_stuck[4] = {};
     int ready = -1;  // the read whose beat may go out in this cycle
@@ -344,8 +346,8 @@ class Dram {
       }
     }
     out.arready = p.reads.size() - lost(p.reads, p.read_stuck) < timing_.max_reads;
-    out.awready = p.writes.size() + p.answers.size() - lost(p.answers, p.write_stuck) <
-                  timing_.max_writes;
+    out.awready =
+        p.writes.size() + p.answers.size() - lost(p.answers, p.write_stuck) < timing_.max_writes;
     out.wready = p.buffer.size() < kWriteBuffer;
     return p.reads.empty() && p.writes.empty() && p.buffer.empty() && p.answers.empty() &&
            !out.rvalid && !out.bvalid;

@@ -108,13 +108,24 @@ inline std::vector<Record> parse(const std::vector<uint8_t>& file) {
     bool ok = true;
     switch (r.kind) {
       case kMemWrite:
-      case kMemExpect: ok = r.length > 8; break;
+      case kMemExpect:
+        ok = r.length > 8;
+        break;
       case kRegWrite:
-      case kRegRefused: ok = r.length == 8; break;
-      case kRegExpect: ok = r.length == 12; break;
-      case kRun: ok = r.length == 16 && load32(r.payload + 8) <= 1 && load32(r.payload + 12) == 0; break;
-      case kMeta: break;
-      case kEnd: ok = r.length == 4; break;
+      case kRegRefused:
+        ok = r.length == 8;
+        break;
+      case kRegExpect:
+        ok = r.length == 12;
+        break;
+      case kRun:
+        ok = r.length == 16 && load32(r.payload + 8) <= 1 && load32(r.payload + 12) == 0;
+        break;
+      case kMeta:
+        break;
+      case kEnd:
+        ok = r.length == 4;
+        break;
       default:
         throw BadFile(text("offset %llu: unknown kind %u",
                            static_cast<unsigned long long>(r.offset), r.kind));
@@ -159,8 +170,8 @@ inline Tally play(const std::vector<Record>& records, Kernel& kernel) {
         }
         for (uint64_t i = 0; i < bytes; i++)
           if (memory[i] != r.payload[8 + i])
-            throw Mismatch(text("record at %llu: memory at 0x%llx is 0x%02x, expected 0x%02x", where,
-                                static_cast<unsigned long long>(addr + i), memory[i],
+            throw Mismatch(text("record at %llu: memory at 0x%llx is 0x%02x, expected 0x%02x",
+                                where, static_cast<unsigned long long>(addr + i), memory[i],
                                 r.payload[8 + i]));
         break;
       }
@@ -184,8 +195,10 @@ inline Tally play(const std::vector<Record>& records, Kernel& kernel) {
           throw Mismatch(text("record at %llu: read of register 0x%03x was answered %u", where,
                               offset, unsigned{a.resp}));
         if ((a.value & mask) != (want & mask))
-          throw Mismatch(text("record at %llu: register 0x%03x is 0x%08x, expected 0x%08x under "
-                              "0x%08x", where, offset, a.value, want, mask));
+          throw Mismatch(
+              text("record at %llu: register 0x%03x is 0x%08x, expected 0x%08x under "
+                   "0x%08x",
+                   where, offset, a.value, want, mask));
         break;
       }
       case kRun: {
@@ -198,7 +211,8 @@ inline Tally play(const std::vector<Record>& records, Kernel& kernel) {
                               int{kernel.irq()}, static_cast<unsigned long long>(n)));
         break;
       }
-      default: break;
+      default:
+        break;
     }
   }
   return tally;

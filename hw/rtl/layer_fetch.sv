@@ -93,7 +93,7 @@ module layer_fetch #(
   logic [7:0]  step_err;
   logic [23:0] samp_q;
   logic [15:0] n_ih_q;
-  logic [2:0]  slot_q;
+  logic [2:0]  slot_q, bit_q;
   logic [BM*AW-1:0] slot_addr_q;
   logic [BM*6-1:0] table_q;
   logic [UNITS-1:0] taken_q;
@@ -288,6 +288,7 @@ module layer_fetch #(
         StIdle: begin
           layer_q <= first_layer_i;
           slot_q <= '0;
+          bit_q <= '0;
           table_q <= slot_table_i;
           if (start_i) state_q <= StRange;
         end
@@ -308,12 +309,15 @@ module layer_fetch #(
           addr_q <= slot_base_i;
         end
 
-        // slot addresses: base + stride * slot, entry after entry
+        // slot addresses: base + stride * slot, entry after entry; always all bits, so that a
+        // start's cycles do not depend on which slots it uses
         StSlots: begin
           step_addr_q <= {step_addr_q[AW-2:0], 1'b0};
           table_q[5:0] <= {1'b0, table_q[5:1]};
-          if (table_q[0]) addr_q <= addr_q + step_addr_q;
-          if (table_q[5:0] == '0) begin
+          if (table_q[0] && bit_q != 3'd6) addr_q <= addr_q + step_addr_q;
+          bit_q <= bit_q + 3'd1;
+          if (bit_q == 3'd6) begin
+            bit_q <= '0;
             slot_addr_q <= {addr_q, slot_addr_q[BM*AW-1:AW]};
             table_q <= {6'b0, table_q[BM*6-1:6]};
             step_addr_q <= AW'(slot_stride_i);

@@ -1,6 +1,7 @@
 // Post-processing of LANES words a cycle: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with
 // rnd(x, n) = (x + 2^(n-1)) >> n. Latency 3 cycles under en_i; all lanes share one layer's shifts
-// and bounds. The adder is 48 bits wide: 36-bit sums, 32-bit bias and a residual shifted by up to 31.
+// and bounds. The adder is 49 bits wide: 36-bit sums, 32-bit bias, a residual shifted by up to 31 and
+// half of up to 2^47.
 module post #(
   parameter int unsigned LANES = 8,
   localparam int unsigned ACC = abi_pkg::ACC_BITS
@@ -16,24 +17,24 @@ module post #(
   input  logic [15:0]          hi_i,
   output logic [LANES*16-1:0]  y_o
 );
-  logic signed [47:0] half;
-  assign half = (sh_i == '0) ? 48'sd0 : (48'sd1 <<< (sh_i - 6'd1));
+  logic signed [48:0] half;
+  assign half = (sh_i == '0) ? 49'sd0 : (49'sd1 <<< (sh_i - 6'd1));
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
-    logic signed [47:0] base_q, res_q, sum_q, shifted;
+    logic signed [48:0] base_q, res_q, sum_q, shifted;
     logic signed [15:0] sat, y_q;
 
     assign shifted = sum_q >>> sh_i;
     always_comb begin
-      if (shifted > 48'sd32767) sat = 16'sh7FFF;
-      else if (shifted < -48'sd32768) sat = 16'sh8000;
+      if (shifted > 49'sd32767) sat = 16'sh7FFF;
+      else if (shifted < -49'sd32768) sat = 16'sh8000;
       else sat = shifted[15:0];
     end
 
     always_ff @(posedge clk_i) begin
       if (en_i) begin
-        base_q <= 48'($signed(acc_i[i*ACC+:ACC])) + 48'($signed(bias_i[i*32+:32]));
-        res_q <= (48'($signed(res_i[i*16+:16])) <<< rs_i) + half;
+        base_q <= 49'($signed(acc_i[i*ACC+:ACC])) + 49'($signed(bias_i[i*32+:32]));
+        res_q <= (49'($signed(res_i[i*16+:16])) <<< rs_i) + half;
         sum_q <= base_q + res_q;
         if (sat < $signed(lo_i)) y_q <= $signed(lo_i);
         else if (sat > $signed(hi_i)) y_q <= $signed(hi_i);

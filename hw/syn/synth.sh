@@ -34,17 +34,17 @@ while (($#)); do
 done
 [[ -n $config ]] || usage
 [[ $top =~ ^[a-z][a-z0-9_]*$ ]] || usage
-# The commands are those of `synth_xilinx` for the family, read off yosys 0.23 with `echo on`;
-# only the block RAM map is mended (README).
+# The commands are those of `synth_xilinx` for the family, read off yosys 0.23 with `echo on`. Two
+# of its stages are spelled out here, because they give wrong netlists as they are (README).
 case $family in
   xc7)
     bram_map=brams_xc6v_map.v
-    uram_opt=
+    luts=2:2,3,6:5,10,20
     libmap="-lib +/xilinx/lutrams_xc5v.txt -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_CASCADE -D HAS_CONFLICT_BUG -D HAS_MIXWIDTH_SDP -no-auto-huge"
     ;;
   xcup)
     bram_map=brams_xcu_map.v
-    uram_opt=-uram
+    luts=2:2,3,6:5,10,20,40
     libmap="-lib +/xilinx/lutrams_xcu.txt -lib +/xilinx/brams_xc4v.txt -D HAS_SIZE_36 -D HAS_MIXWIDTH_SDP -D HAS_ADDRCE -lib +/xilinx/urams.txt"
     ;;
   *) usage ;;
@@ -102,6 +102,7 @@ if fresh; then
 fi
 rm -f "$dir"/{hash,summary.json,netlist.v,stat.txt,mem.txt,words.txt,packed.txt}
 
+# The map writes a memory's upper parity bits (four of a 72-bit word) from the lower ones.
 mkdir -p "$dir/map"
 cp "$datadir/brams_defs.vh" "$dir/map/"
 sed 's/PORT_W_WIDTH == 71/PORT_W_WIDTH == 72/' "$datadir/$bram_map" >"$dir/map/$bram_map"
@@ -109,7 +110,7 @@ if cmp -s "$datadir/$bram_map" "$dir/map/$bram_map"; then
   echo "hw/syn/synth.sh: $datadir/$bram_map is not the one of Yosys 0.23" >&2
   exit 5
 fi
-synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf $uram_opt -run"
+synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf -run"
 {
   # -noautowire: a name that is not declared is an error, not a wire of one bit
   for f in "${ordered[@]}"; do
@@ -124,7 +125,18 @@ synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf $uram_
   echo "techmap -map +/xilinx/lutrams_xc5v_map.v"
   echo "techmap -map $dir/map/$bram_map"
   if [[ $family == xcup ]]; then echo "techmap -map +/xilinx/urams_map.v"; fi
-  echo "$synth map_ffram:check"
+  echo "$synth map_ffram:map_luts"
+  echo "opt_expr -mux_undef -noclkinv"
+  echo "abc -luts $luts"
+  echo "clean"
+  echo "techmap -map +/xilinx/ff_map.v"
+  # the chains found here are said to have no clock enable, whatever is at E
+  echo "xilinx_srl -fixed -minlen 3"
+  echo "setparam -set ENPOL 1 t:\$__XILINX_SHREG_"
+  echo "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6"
+  echo "xilinx_dffopt"
+  echo "opt_lut_ins -tech xilinx"
+  echo "clean"
   echo "hierarchy -check"
   echo "check -noinit -assert"
   echo "tee -q -o $dir/stat.txt stat -tech xilinx"

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "bench/tb.hpp"
@@ -228,7 +229,7 @@ class ReadPort {
   unsigned ready = 100, valid = 100;  // per cent
   unsigned latency = 1;
   uint64_t beats_asked = 0, beats_given = 0;
-  uint16_t (*word)(uint64_t) = word_at;
+  std::function<uint16_t(uint64_t)> word = word_at;
 
   // Inputs of a cycle.
   template <class Dut>
@@ -282,6 +283,29 @@ class ReadPort {
   uint64_t held_address_ = 0;
   unsigned held_beats_ = 0;
 };
+
+// Addresses of a layer's output (or residual) words in the order of the drain: row tiles, C tiles of
+// tc channels, samples, rows, pixels, channels.
+inline std::vector<uint64_t> drain_words(const Layer& l, const std::vector<uint64_t>& slots, uint64_t base,
+                                         unsigned pix, unsigned tc) {
+  std::vector<uint64_t> words;
+  for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
+    for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
+      for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
+        for (unsigned i = 0; i < l.nb(b0); i++) {
+          for (unsigned oh = oh0; oh < oh0 + l.nr(oh0); oh++) {
+            for (unsigned ow = 0; ow < l.out_w; ow++) {
+              for (unsigned c = c0; c < std::min(c0 + tc, l.out_c); c++) {
+                words.push_back(slots[b0 + i] + base + 2 * ((uint64_t{oh} * l.out_w + ow) * pix + c));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return words;
+}
 
 inline std::vector<uint64_t> random_slots(tb::Random& r, uint64_t stride) {
   std::vector<uint64_t> slots;

@@ -150,11 +150,11 @@ int play(const Options& o, sluice::Kernel& kernel) {
   try {
     if (!o.trace.empty()) kernel.trace(true);
     const sluice::vectors::Tally t = sluice::vectors::play(records, kernel);
-    std::printf("%s: %llu records, %llu register accesses, %llu bytes, %llu runs, %llu cycles: ok\n",
-                o.play.c_str(), static_cast<unsigned long long>(t.records),
-                static_cast<unsigned long long>(t.registers),
-                static_cast<unsigned long long>(t.bytes), static_cast<unsigned long long>(t.runs),
-                static_cast<unsigned long long>(t.cycles));
+    std::printf(
+        "%s: %llu records, %llu register accesses, %llu bytes, %llu runs, %llu cycles: ok\n",
+        o.play.c_str(), static_cast<unsigned long long>(t.records),
+        static_cast<unsigned long long>(t.registers), static_cast<unsigned long long>(t.bytes),
+        static_cast<unsigned long long>(t.runs), static_cast<unsigned long long>(t.cycles));
     return 0;
   } catch (const sluice::vectors::Mismatch& e) {
     std::fprintf(stderr, "npu_cosim: %s: %s\n", o.play.c_str(), e.what());

@@ -36,8 +36,8 @@ class Mapping {
     }
     if (why.empty()) {
       if (size == 0) size = length - offset;
-      void* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                        static_cast<off_t>(offset));
+      void* at =
+          ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
       if (at == MAP_FAILED)
         why = std::string("cannot be mapped: ") + std::strerror(errno);
       else

@@ -1,5 +1,5 @@
-// protocol.hpp: the messages of sim/PROTOCOL.md as structs. Everything is little-endian and 64 bytes
-// long; a request and its answer are one SEQPACKET packet each.
+// protocol.hpp: the messages of sim/PROTOCOL.md as structs. Everything is little-endian and 64
+// bytes long; a request and its answer are one SEQPACKET packet each.
 #pragma once
 
 #include <cstdint>
@@ -100,8 +100,8 @@ struct StatsAnswer {
 struct Answer {
   uint32_t op, tag;  // of the request
   uint32_t status;
-  uint32_t irq;      // the interrupt line after the request
-  uint64_t cycles;   // since the last hard reset, after the request
+  uint32_t irq;     // the interrupt line after the request
+  uint64_t cycles;  // since the last hard reset, after the request
   union {
     HelloAnswer hello;
     RegAnswer reg;

@@ -15,7 +15,7 @@ namespace {
 
 using namespace protocol;
 
-constexpr uint64_t kSlice = 1 << 16;     // cycles between looks at the socket in a long run
+constexpr uint64_t kSlice = 1 << 16;  // cycles between looks at the socket in a long run
 constexpr uint64_t kFreeSlice = 1 << 11;
 
 class Connection {
@@ -130,7 +130,8 @@ class Connection {
         a.hello.version = kVersion;
         a.hello.abi_hash = info.abi_hash;
         a.hello.design_hash = info.design_hash;
-        std::memcpy(a.hello.kind, info.kind.data(), std::min(info.kind.size(), sizeof a.hello.kind));
+        std::memcpy(a.hello.kind, info.kind.data(),
+                    std::min(info.kind.size(), sizeof a.hello.kind));
         a.hello.ports = info.ports;
         a.hello.axi_bytes = info.axi_bytes;
         a.hello.can_trace = info.can_trace;

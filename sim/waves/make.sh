@@ -27,13 +27,14 @@ cd "$(dirname "$0")"
   echo zoom_fit
 } >npu.sucl
 if (($#)); then
+  names=$(mktemp)
+  trap 'rm -f "$names"' EXIT
   fst2vcd "$1" | awk '
     /\$scope/ {n++; s[n] = $3}
     /\$upscope/ {n--}
     /\$var/ {p = ""; for (i = 2; i <= n; i++) p = p s[i] "."; r = $6; if (r == "$end") r = ""; print p $5 r}
-    /\$enddefinitions/ {exit}' | sort -u >/tmp/names.$$ || true
-  trap 'rm -f /tmp/names.$$' EXIT
-  missing=$(grep -v '^\(#\|--\|$\)' signals.txt | sort -u | comm -23 - /tmp/names.$$)
+    /\$enddefinitions/ {exit}' | sort -u >"$names" || true
+  missing=$(grep -v '^\(#\|--\|$\)' signals.txt | sort -u | comm -23 - "$names")
   if [[ -n $missing ]]; then
     echo "sim/waves/make.sh: the trace does not have:" >&2
     echo "$missing" >&2

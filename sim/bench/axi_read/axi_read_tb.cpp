@@ -62,9 +62,9 @@ class Bench {
     for (auto& w : want_) w.clear();
   }
   std::vector<Burst>& slave() { return slave_; }
-  std::vector<unsigned> granted;        // client of each address taken, by its region
-  std::vector<uint64_t> beat_cycles;    // when beats came out
-  std::vector<uint64_t> ar_cycles;      // when addresses were taken
+  std::vector<unsigned> granted;      // client of each address taken, by its region
+  std::vector<uint64_t> beat_cycles;  // when beats came out
+  std::vector<uint64_t> ar_cycles;    // when addresses were taken
   uint64_t errors_seen = 0;
 
   void tick() {

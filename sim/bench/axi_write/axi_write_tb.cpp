@@ -98,17 +98,22 @@ class Bench {
     flushing_ = true;
     tick();
     errors_.clear();
+    // The client may be flushed at once as well, or go on offering until the end.
+    if (random_.percent(50)) forget();
     unsigned waited = 0;
     while (!idle() && waited++ < 20000) tick();
     if (expect_idle) check_.that(idle(), "flush does not end");
-    commands_.clear();
-    to_give_.clear();
-    cmd_held_ = wb_held_ = false;
+    forget();
     if (!idle()) return;
     check_.that(given_.empty(), "%zu beats taken were lost", given_.size());
     check_.that(announced_.empty() && w_early_ == 0, "a burst announced was not completed");
     end_flush();
     epoch_moved_ = true;
+  }
+  void forget() {
+    commands_.clear();
+    to_give_.clear();
+    cmd_held_ = wb_held_ = false;
   }
   void end_flush() {
     dut_.flush_i = 0;
@@ -283,9 +288,9 @@ void random_commands(Bench& b, unsigned count) {
     if (b.random().percent(50)) addr = (addr & ~0xFFFull) + 4096 - b.random().below(40) * 8;
     addr &= ((uint64_t{1} << 40) - 1) & ~uint64_t{AXI_BYTES - 1};
     if (addr > 0xFFFFFF0000) addr = 0x1000;
-    b.write(addr, static_cast<unsigned>(b.random().percent(60)
-                                            ? b.random().range(1, 20)
-                                            : b.random().range(1, 3000 / AXI_BYTES)));
+    b.write(addr,
+            static_cast<unsigned>(b.random().percent(60) ? b.random().range(1, 20)
+                                                         : b.random().range(1, 3000 / AXI_BYTES)));
   }
 }
 

@@ -1,12 +1,11 @@
 // dram_tb: the DRAM model against masters that behave at random: data, order, strobes, latency and
 // bandwidth to the beat, outstanding limits, every kind of fault, and the same cycles twice.
-#include "dram.hpp"
-
 #include <cinttypes>
 #include <map>
 #include <memory>
 
 #include "bench/tb.hpp"
+#include "dram.hpp"
 
 namespace {
 
@@ -37,8 +36,12 @@ template <unsigned kBytes>
 class Bed {
  public:
   Bed(unsigned ports, tb::Random* random, tb::Checks* check)
-      : memory(kSize), random_(random), check_(check),
-        dram(ports, Window{memory.data(), kBase, kSize}), ports_(ports), in_(ports) {
+      : memory(kSize),
+        random_(random),
+        check_(check),
+        dram(ports, Window{memory.data(), kBase, kSize}),
+        ports_(ports),
+        in_(ports) {
     for (auto& b : memory) b = static_cast<uint8_t>(random->next());
     shadow = memory;
   }
@@ -55,9 +58,9 @@ class Bed {
   uint64_t now = 0;
 
   struct Port {
-    std::deque<Burst> reads, writes;      // to ask
-    std::deque<Burst> reading, writing;   // asked; writing: data not all given
-    std::deque<Burst> waiting;            // given, unanswered
+    std::deque<Burst> reads, writes;     // to ask
+    std::deque<Burst> reading, writing;  // asked; writing: data not all given
+    std::deque<Burst> waiting;           // given, unanswered
     std::vector<Burst> done_reads, done_writes;
     bool holding = false;  // a beat shown and not taken
   };
@@ -143,8 +146,8 @@ class Bed {
       if (m.rready) {
         const uint64_t addr = b->addr + b->got * kBytes;
         if (s.rresp == 0)
-          check_->that(std::memcmp(s.rdata, &shadow[addr - kBase], kBytes) == 0,
-                       "data of %" PRIx64, addr);
+          check_->that(std::memcmp(s.rdata, &shadow[addr - kBase], kBytes) == 0, "data of %" PRIx64,
+                       addr);
         if (b->got == 0) {
           b->first = now;
           b->first_resp = s.rresp;
@@ -292,8 +295,8 @@ void bandwidth(tb::Random& random, tb::Checks& check) {
           greatest = std::max(greatest, bed.dram.stats(p).read_beats);
         }
         // (A port in pause for its latency may fall behind a little.)
-        check.that(greatest - least <= greatest / 50 + 16, "ports got %" PRIu64 "..%" PRIu64 " beats",
-                   least, greatest);
+        check.that(greatest - least <= greatest / 50 + 16,
+                   "ports got %" PRIu64 "..%" PRIu64 " beats", least, greatest);
       }
     }
   }
@@ -311,8 +314,7 @@ void outstanding(tb::Random& random, tb::Checks& check) {
   }
   for (int i = 0; i < 200; i++) bed.cycle();
   check.that(bed.port(0).reading.size() == 3, "%zu reads outstanding", bed.port(0).reading.size());
-  check.that(bed.port(0).waiting.size() == 5, "%zu writes outstanding",
-             bed.port(0).waiting.size());
+  check.that(bed.port(0).waiting.size() == 5, "%zu writes outstanding", bed.port(0).waiting.size());
   bed.drain(20000);
 }
 
@@ -350,8 +352,8 @@ void faults(tb::Random& random, tb::Checks& check) {
       check.that(bed.port(0).done_reads.at(i).resp == 0, "fault on the wrong port");
       check.that(bed.port(1).done_writes.at(i).resp == 0, "fault in the wrong direction");
       const bool hit = i == 1 || i == 2;
-      check.that(bed.port(1).done_reads.at(i).resp == (hit ? resp : 0), "read %u was answered %u", i,
-                 bed.port(1).done_reads.at(i).resp);
+      check.that(bed.port(1).done_reads.at(i).resp == (hit ? resp : 0), "read %u was answered %u",
+                 i, bed.port(1).done_reads.at(i).resp);
       check.that(bed.port(1).done_reads.at(i).first_resp == 0, "fault before its beat");
     }
     reset();
@@ -376,8 +378,8 @@ void faults(tb::Random& random, tb::Checks& check) {
   bed.write(0, 0xFFFFFFFFF8, 1, true);
   bed.drain(5000);
   check.that(bed.port(0).done_reads.at(0).resp == 3 && bed.port(0).done_reads.at(1).resp == 3 &&
-                 bed.port(0).done_reads.at(2).resp == 0 && bed.port(0).done_writes.at(0).resp == 3 &&
-                 bed.port(0).done_writes.at(1).resp == 3,
+                 bed.port(0).done_reads.at(2).resp == 0 &&
+                 bed.port(0).done_writes.at(0).resp == 3 && bed.port(0).done_writes.at(1).resp == 3,
              "edges of memory");
   reset();
   // Delay.
@@ -409,8 +411,8 @@ void faults(tb::Random& random, tb::Checks& check) {
   bed.read(1, kBase, 4, 1);
   for (int i = 0; i < 3000; i++) bed.cycle();
   check.that(bed.port(0).done_reads.size() == 40 && bed.port(1).done_reads.size() == 1,
-             "%zu and %zu reads got past one that is never answered",
-             bed.port(0).done_reads.size(), bed.port(1).done_reads.size());
+             "%zu and %zu reads got past one that is never answered", bed.port(0).done_reads.size(),
+             bed.port(1).done_reads.size());
   check.that(bed.port(0).reading.size() == 2 && bed.port(0).reading.front().got == 1,
              "the lost read");
   bed.port(0).reading.clear();
@@ -480,7 +482,8 @@ void repeats(uint64_t seed, tb::Checks& check) {
         bed.port(p).done_reads.clear();
         bed.port(p).done_writes.clear();
       }
-      check.that(span == 0 || span == took, "the same traffic took other cycles in round %d", round);
+      check.that(span == 0 || span == took, "the same traffic took other cycles in round %d",
+                 round);
       span = took;
     }
   }

@@ -50,22 +50,8 @@ class Bench {
     const unsigned tc = l.gemm() ? kTC : l.out_c;
     uint64_t runs = 0;
     if (!kRes || l.residual) {
-      for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
-        for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
-          for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
-            for (unsigned i = 0; i < l.nb(b0); i++) {
-              for (unsigned oh = oh0; oh < oh0 + l.nr(oh0); oh++) {
-                for (unsigned ow = 0; ow < l.out_w; ow++) {
-                  runs++;
-                  for (unsigned c = c0; c < std::min(c0 + tc, l.out_c); c++) {
-                    words.push_back(slots_[b0 + i] + base + 2 * ((uint64_t{oh} * l.out_w + ow) * pix + c));
-                  }
-                }
-              }
-            }
-          }
-        }
-      }
+      words = unit::drain_words(l, slots_, base, pix, tc);
+      runs = uint64_t{l.b_act} * l.out_h * l.out_w * ((l.out_c + tc - 1) / tc);
       if (l.out_c <= tc && pix == l.out_c) runs /= l.out_w;  // whole rows
     }
     offer(l);

@@ -1,0 +1,172 @@
+// pe_array_tb: passes of random rows with gaps, as close to each other as the header allows, weights
+// loaded under them as early as it allows, the other bank drained meanwhile. Sums must be those of
+// 64-bit arithmetic modulo 2^36 (a stub's are zero), and done_o stands when they can be read.
+#include "Vpe_array.h"
+#include "bench/unit.hpp"
+#include "verilated.h"
+
+#ifndef P_STUB
+#define P_STUB 0
+#endif
+
+namespace {
+
+constexpr unsigned kTR = P_T_R, kTP = P_T_P, kTC = P_T_C, kLoad = P_W_LOAD;
+constexpr unsigned kDepth = kTP + 2, kGroups = (kTC + kLoad - 1) / kLoad;
+
+class Bench {
+ public:
+  explicit Bench(const tb::Args& args) : random_(args.seed), check_("pe_array", args.seed) {
+    dut_.rst_ni = 0;
+    for (int i = 0; i < 3; i++) cycle();
+    dut_.rst_ni = 1;
+    weights();
+    while (loading_ < kGroups) cycle();
+  }
+
+  void tile() {
+    const unsigned rows = static_cast<unsigned>(random_.percent(25) ? 1 : random_.range(1, kTR));
+    const unsigned passes = static_cast<unsigned>(random_.range(1, 6));
+    const unsigned gaps = static_cast<unsigned>(random_.percent(50) ? 0 : random_.range(1, 60));
+    std::vector<uint64_t> used(rows, 0);
+    uint64_t done_at = 0;
+    while (draining_ && drain_.bank == bank_) cycle();
+    acc_[bank_].assign(kTR * kTC, 0);
+    for (unsigned p = 0; p < passes; p++) {
+      while (loading_ < kGroups) cycle();  // weights complete
+      for (unsigned r = 0; r < rows; r++) {
+        while (gaps && random_.percent(gaps)) cycle();
+        while (p > 0 && now_ < used[r] + kDepth) cycle();
+        used[r] = now_;
+        if (r == 0) {
+          std::memcpy(weight_, shadow_, sizeof weight_);
+          swap_at_ = now_;
+          weights();
+        }
+        dut_.valid_i = 1;
+        dut_.row_i = static_cast<unsigned char>(r);
+        dut_.bank_i = static_cast<unsigned char>(bank_);
+        dut_.first_i = p == 0;
+        dut_.swap_i = r == 0;
+        dut_.last_i = p + 1 == passes && r + 1 == rows;
+        if (dut_.last_i) {
+          done_at = now_ + kTP + 2;
+          done_.push_back(done_at);
+        }
+        for (unsigned j = 0; j < kTP; j++) {
+          const int64_t x = random_.percent(20) ? -32768 : unit::sign(random_.next(), 16);
+          unit::put(dut_.x_i, j * 16, 16, static_cast<uint64_t>(x));
+          for (unsigned c = 0; c < kTC; c++) acc_[bank_][r * kTC + c] += x * weight_[c][j];
+        }
+        step();
+      }
+    }
+    // read while the next tile computes
+    while (draining_) cycle();
+    drain_ = {bank_, rows, done_at + 1};
+    draining_ = true;
+    drain_row_ = 0;
+    bank_ = !bank_;
+  }
+  int finish() {
+    while (draining_) cycle();
+    return check_.passed();
+  }
+
+ private:
+  void weights() {
+    loading_ = 0;
+    for (auto& pe : next_) {
+      for (auto& w : pe) w = static_cast<int16_t>(random_.percent(20) ? -32768 : unit::sign(random_.next(), 16));
+    }
+  }
+  // A cycle without a row.
+  void cycle() {
+    dut_.valid_i = 0;
+    dut_.swap_i = random_.percent(50);
+    dut_.last_i = random_.percent(50);
+    dut_.first_i = random_.percent(50);
+    dut_.bank_i = random_.percent(50);
+    dut_.row_i = static_cast<unsigned char>(random_.below(kTR));
+    step();
+  }
+  void step() {
+    // shadow weights, from the last lane's swap on
+    dut_.load_i = 0;
+    if (dut_.rst_ni && loading_ < kGroups && now_ >= swap_at_ + kTP - 1) {
+      dut_.load_i = 1;
+      dut_.group_i = static_cast<unsigned char>(loading_);
+      for (unsigned k = 0; k < kLoad; k++) {
+        const unsigned pe = loading_ * kLoad + k;
+        for (unsigned j = 0; j < kTP; j++) {
+          const int16_t w = pe < kTC ? next_[pe][j] : static_cast<int16_t>(random_.next());
+          unit::put(dut_.w_i, (k * kTP + j) * 16, 16, static_cast<uint16_t>(w));
+          if (pe < kTC) shadow_[pe][j] = w;
+        }
+      }
+      loading_++;
+    }
+    // drain: a row at random times
+    dut_.dr_en_i = 0;
+    dut_.dr_bank_i = static_cast<unsigned char>(drain_.bank);
+    dut_.dr_row_i = static_cast<unsigned char>(random_.below(kTR));
+    const bool read = draining_ && now_ >= drain_.from && random_.percent(70);
+    if (read) {
+      dut_.dr_en_i = 1;
+      dut_.dr_row_i = static_cast<unsigned char>(drain_row_);
+    }
+    dut_.clk_i = 0;
+    dut_.eval();
+    if (dut_.rst_ni) {
+      const bool done = !done_.empty() && done_.front() == now_;
+      check_.that(dut_.done_o == done, "done_o is %d", dut_.done_o);
+      if (done) done_.pop_front();
+      if (held_) match();
+    }
+    dut_.clk_i = 1;
+    dut_.eval();
+    now_++;
+    if (read) {
+      held_ = true;
+      held_row_ = drain_row_++;
+      if (drain_row_ == drain_.rows) {
+        // what was read stays as long as nothing is computed in this bank
+        dut_.clk_i = 0;
+        dut_.eval();
+        match();
+        held_ = draining_ = false;
+      }
+    }
+  }
+  void match() {
+    for (unsigned c = 0; c < kTC; c++) {
+      const uint64_t have = unit::get(dut_.dr_acc_o, c * 36, 36);
+      const uint64_t want = P_STUB ? 0 : static_cast<uint64_t>(acc_[drain_.bank][held_row_ * kTC + c]) & ((uint64_t{1} << 36) - 1);
+      check_.that(have == want, "row %u PE %u: %" PRIx64 ", not %" PRIx64, held_row_, c, have, want);
+    }
+  }
+
+  struct Drain {
+    unsigned bank, rows;
+    uint64_t from;
+  };
+  tb::Random random_;
+  tb::Checks check_;
+  Vpe_array dut_;
+  int16_t weight_[kTC][kTP] = {}, shadow_[kTC][kTP] = {}, next_[kTC][kTP] = {};
+  std::vector<int64_t> acc_[2];
+  std::deque<uint64_t> done_;
+  Drain drain_{0, 0, 0};
+  uint64_t now_ = 0, swap_at_ = 0;
+  unsigned loading_ = kGroups, bank_ = 0, drain_row_ = 0, held_row_ = 0;
+  bool draining_ = false, held_ = false;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tb::Args args = tb::parse(argc, argv);
+  Bench bench(args);
+  for (uint64_t i = 0; i < (args.n ? args.n : 150); i++) bench.tile();
+  return bench.finish();
+}

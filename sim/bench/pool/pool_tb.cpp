@@ -1,0 +1,136 @@
+// pool_tb: random windows, max and average, of 1 to 70 taps and any number of channels, against
+// 64-bit arithmetic; results are held up at random; a window begins only where there is room.
+#include "Vpool.h"
+#include "bench/post_model.hpp"
+#include "bench/unit.hpp"
+#include "verilated.h"
+
+namespace {
+
+constexpr unsigned kNB = P_NB, kOut = P_OUT;
+
+class Bench {
+ public:
+  explicit Bench(const tb::Args& args) : random_(args.seed), check_("pool", args.seed) {
+    dut_.rst_ni = 0;
+    for (int i = 0; i < 3; i++) edge();
+    dut_.rst_ni = 1;
+  }
+
+  void layer(unsigned windows, bool fast, bool widest = false) {
+    const bool avg = (random_.percent(50) && !fast) || widest;
+    const unsigned mul = static_cast<unsigned>(widest ? (1 << 17) - 1 : random_.below(1 << 17)), shift = static_cast<unsigned>(widest ? 44 : avg ? random_.range(1, random_.percent(80) ? 20 : 47) : random_.below(64));
+    int64_t lo = -32768, hi = 32767;
+    if (random_.percent(40)) {
+      lo = unit::sign(random_.next(), 16);
+      hi = unit::sign(random_.next(), 16);
+      if (lo > hi) std::swap(lo, hi);
+    }
+    dut_.avg_i = avg;
+    dut_.mul_i = mul;
+    dut_.shift_i = static_cast<unsigned char>(shift);
+    dut_.lo_i = static_cast<unsigned short>(lo);
+    dut_.hi_i = static_cast<unsigned short>(hi);
+    const unsigned ready = static_cast<unsigned>(fast || random_.percent(40) ? 100 : random_.range(10, 100));
+    const unsigned valid = static_cast<unsigned>(fast || random_.percent(40) ? 100 : random_.range(20, 100));
+    const unsigned most_taps = random_.percent(30) ? 1 : (random_.percent(30) ? 70 : 9);
+    std::deque<int16_t> expect;
+    std::vector<int64_t> acc(kNB);
+    unsigned room = P_ROOM, taps = 0, tap = 0, channels = 0, waited = 0, rest = 0;
+    std::deque<unsigned> sizes;
+    const uint64_t begin = now_;
+    uint64_t groups = 0;
+    while (windows > 0 || tap > 0 || !expect.empty()) {
+      dut_.valid_i = 0;
+      const bool can = tap > 0 || (windows > 0 && room > 0);
+      for (unsigned i = 0; i < kNB; i++) unit::put(dut_.data_i, i * 16, 16, random_.next());
+      if (can && random_.percent(valid)) {
+        if (tap == 0) {
+          taps = static_cast<unsigned>(widest ? 4096 : fast ? 1 : random_.range(1, most_taps));
+          channels = static_cast<unsigned>(fast || random_.percent(40) ? kNB : random_.range(1, kNB));
+          room--;
+          windows--;
+        }
+        dut_.valid_i = 1;
+        dut_.first_i = tap == 0;
+        dut_.last_i = tap + 1 == taps;
+        dut_.channels_i = static_cast<unsigned char>(channels);
+        for (unsigned i = 0; i < kNB; i++) {
+          const int64_t x = widest ? -32768 : random_.percent(10) ? (random_.percent(50) ? 32767 : -32768) : unit::sign(random_.next(), 16);
+          unit::put(dut_.data_i, i * 16, 16, static_cast<uint64_t>(x));
+          acc[i] = tap == 0 ? x : (avg ? acc[i] + x : std::max(acc[i], x));
+        }
+        if (++tap == taps) {
+          tap = 0;
+          for (unsigned i = 0; i < channels; i++) {
+            const int64_t v = avg ? model::rnd(acc[i] * mul, shift) : acc[i];
+            expect.push_back(static_cast<int16_t>(model::clamp(model::sat16(v), lo, hi)));
+          }
+          sizes.push_back(channels);
+        }
+      } else {
+        dut_.first_i = random_.percent(50);
+        dut_.last_i = random_.percent(50);
+      }
+      dut_.ready_i = random_.percent(ready);
+      dut_.clk_i = 0;
+      dut_.eval();
+      if (dut_.taken_o) room++;
+      check_.that(room <= P_ROOM, "more results leave than came");
+      if (dut_.valid_o && dut_.ready_i) {
+        const unsigned cnt = dut_.cnt_o;
+        if (rest == 0) {
+          check_.that(!sizes.empty(), "a result too many");
+          rest = sizes.front();
+          sizes.pop_front();
+        }
+        check_.that(cnt == std::min<unsigned>(avg ? P_AVG_MUL : kOut, rest), "%u words of %u", cnt, rest);
+        rest -= cnt;
+        groups++;
+        for (unsigned i = 0; i < cnt; i++) {
+          const int64_t have = unit::sign(unit::get(dut_.data_o, i * 16, 16), 16);
+          check_.that(have == expect.front(), "%s: %" PRId64 ", not %d", avg ? "average" : "max", have, expect.front());
+          expect.pop_front();
+        }
+        waited = 0;
+      }
+      check_.that(++waited < 30000, "no result");
+      edge();
+    }
+    check_.that(room == P_ROOM, "a result has not left");
+    if (fast) {
+      check_.that(now_ - begin <= groups + 12, "%" PRIu64 " cycles for %" PRIu64 " groups", now_ - begin, groups);
+    }
+    for (int i = 0; i < 6; i++) {
+      dut_.valid_i = 0;
+      dut_.clk_i = 0;
+      dut_.eval();
+      check_.that(!dut_.valid_o && !dut_.taken_o, "a result too many");
+      edge();
+    }
+  }
+  int finish() { return check_.passed(); }
+
+ private:
+  void edge() {
+    dut_.clk_i = 0;
+    dut_.eval();
+    dut_.clk_i = 1;
+    dut_.eval();
+    now_++;
+  }
+  tb::Random random_;
+  tb::Checks check_;
+  Vpool dut_;
+  uint64_t now_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tb::Args args = tb::parse(argc, argv);
+  Bench bench(args);
+  for (uint64_t i = 0; i < (args.n ? args.n : 120); i++) bench.layer(20, i % 10 == 9);
+  bench.layer(1, false, true);
+  return bench.finish();
+}

@@ -1,0 +1,239 @@
+// pool_seq_tb: random layers, batches and tilings against a loop nest that says for each tap which
+// elements must be read. Loader and pool unit answer at random; the bench predicts for every cycle
+// whether a tap goes. The parameters for the pool unit must hold until the layer has been written.
+#include "Vpool_seq.h"
+#include "bench/unit.hpp"
+#include "verilated.h"
+
+namespace {
+
+constexpr unsigned kNB = P_NB, kRoom = 4;
+constexpr unsigned kLB = unit::clog2(kNB), kEW = unit::clog2(kNB* P_ABUF_WORDS);
+
+struct Tap {
+  unsigned half, place, channels, tile;
+  int64_t elem;
+  bool in, first, last, frees;
+};
+struct Tile {
+  unsigned half, places;
+};
+
+class Bench {
+ public:
+  explicit Bench(const tb::Args& args) : random_(args.seed), check_("pool_seq", args.seed) {}
+
+  void start(unsigned n) {
+    dut_.rst_ni = 0;
+    taps_.clear();
+    tiles_.clear();
+    results_.clear();
+    pending_ = false;
+    for (int i = 0; i < 3; i++) cycle(nullptr, nullptr);
+    dut_.rst_ni = 1;
+    written_ = 0;
+    room_ = kRoom;
+    const unsigned b_act = static_cast<unsigned>(random_.range(1, 8));
+    dut_.b_act_i = static_cast<unsigned char>(b_act);
+    unit::Limits limit;
+    limit.abuf = kNB * P_ABUF_WORDS;
+    limit.max_in_c = 2 * kNB + 3;
+    act_speed_ = static_cast<unsigned>(random_.percent(30) ? 100 : random_.range(5, 100));
+    pool_slow_ = static_cast<unsigned>(random_.percent(40) ? 0 : random_.below(40));
+    for (unsigned i = 0; i < n; i++) layer(unit::random_layer(random_, limit, unit::random_op(random_, 25), b_act));
+  }
+  int finish() { return check_.passed(); }
+
+ private:
+  void plan(const unit::Layer& l) {
+    taps_.clear();
+    tiles_.clear();
+    if (l.gemm()) return;
+    unsigned half = 0;
+    for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
+      for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
+        const unsigned nb = l.nb(b0), nr = l.nr(oh0);
+        for (unsigned i = 0; i < nb; i++)
+          for (unsigned r = 0; r < nr; r++)
+            for (unsigned ow = 0; ow < l.out_w; ow++)
+              for (unsigned c0 = 0; c0 < l.in_c; c0 += kNB)
+                for (unsigned kh = 0; kh < l.k_h; kh++)
+                  for (unsigned kw = 0; kw < l.k_w; kw++) {
+                    const int64_t ih = int64_t{oh0 + r} * l.s_h - l.pad_t + kh;
+                    const int64_t iw = int64_t{ow} * l.s_w - l.pad_l + kw;
+                    Tap t{};
+                    t.half = half;
+                    t.tile = static_cast<unsigned>(tiles_.size());
+                    t.place = i * l.n_ih(nr) + r * l.s_h + kh;
+                    t.channels = std::min(kNB, l.in_c - c0);
+                    t.in = ih >= 0 && ih < l.in_h && iw >= 0 && iw < l.in_w;
+                    t.elem = int64_t{i} * l.samp() + int64_t{r * l.s_h + kh} * l.in_row() + iw * l.in_c + c0;
+                    t.first = kh == 0 && kw == 0;
+                    t.last = kh + 1 == l.k_h && kw + 1 == l.k_w;
+                    taps_.push_back(t);
+                  }
+        taps_.back().frees = true;
+        tiles_.push_back({half, nb * l.n_ih(nr)});
+        half = !half;
+      }
+    }
+  }
+
+  void layer(const unit::Layer& l) {
+    unsigned waited = 0;
+    for (;; waited++) {
+      settle();
+      if (dut_.layer_ready_o) break;
+      check_.that(waited < 5, "the unit does not take the next layer");
+      cycle(nullptr, nullptr);
+    }
+    plan(l);
+    layer_ = l;
+    loading_ = 0;
+    owner_[0] = owner_[1] = kNobody;
+    avail_[0] = avail_[1] = 0;
+    if (random_.percent(50)) {  // what stands in the buffer is the layer before's
+      const unsigned goal = written_;
+      written_ = goal ? goal - 1 : 511;
+      loading_ = tiles_.size();
+      cycle(&l, nullptr);
+      avail_[0] = 9;
+      for (int i = 0; i < 8; i++) cycle(nullptr, nullptr);
+      avail_[0] = 0;
+      loading_ = 0;
+      written_ = goal;
+    } else {
+      cycle(&l, nullptr);
+    }
+    size_t next = 0;
+    waited = 0;
+    unsigned idle = 0;
+    while (next < taps_.size()) {
+      const bool go = cycle(nullptr, &taps_[next]);
+      idle = go || expected_wait_ ? 0 : idle + 1;
+      check_.that(idle <= (next ? 1u : 4u), "a cycle of nothing");
+      waited = go ? 0 : waited + 1;
+      if (go) next++;
+      check_.that(waited < 5000, "no tap for 5000 cycles");
+    }
+    for (int i = 0; i < 4; i++) cycle(nullptr, nullptr);
+    while (!results_.empty()) {
+      cycle(nullptr, nullptr);
+      if (!l.gemm()) parameters();
+    }
+    for (int i = 0; i < 4; i++) {
+      cycle(nullptr, nullptr);
+      if (!l.gemm()) parameters();
+    }
+    written_++;
+  }
+
+  void parameters() {
+    check_.that(dut_.avg_o == (layer_.op == sluice_abi::OP_AVG_POOL), "avg_o");
+    check_.that(dut_.avg_mul_o == layer_.avg_mul && dut_.avg_shift_o == layer_.avg_shift, "factor");
+    check_.that(dut_.clamp_lo_o == static_cast<uint16_t>(layer_.clamp_lo) && dut_.clamp_hi_o == static_cast<uint16_t>(layer_.clamp_hi), "bounds");
+  }
+
+  void settle() {
+    dut_.clk_i = 0;
+    dut_.eval();
+  }
+  bool cycle(const unit::Layer* offered, const Tap* tap) {
+    unit::drive_layer(dut_, random_, offered);
+    dut_.layer_samp_i = offered ? offered->samp() : static_cast<unsigned>(random_.below(1 << 24));
+    dut_.layers_written_i = static_cast<unsigned short>(written_);
+    const bool taken = !results_.empty() && results_.front() <= now_;
+    dut_.result_taken_i = taken;
+    if (loading_ < tiles_.size() && random_.percent(act_speed_)) {
+      const Tile& t = tiles_[loading_];
+      if (owner_[t.half] == kNobody || owner_[t.half] == loading_) {
+        owner_[t.half] = loading_;
+        avail_[t.half] = static_cast<unsigned>(std::min<uint64_t>(t.places, avail_[t.half] + random_.range(1, 3)));
+        if (avail_[t.half] == t.places) loading_++;
+      }
+    }
+    dut_.avail_i = avail_[0] | (avail_[1] << 16);
+    settle();
+    check_.that(!pending_ || dut_.rd_valid_o, "a tap went without a read");
+    bool go = false;
+    if (pending_) {
+      const Tap& t = last_;
+      check_.that(dut_.rd_hi_o == (t.in ? t.channels : 0), "lanes");
+      if (t.in) {
+        check_.that(dut_.rd_elem_o == static_cast<uint64_t>(t.elem) % (1u << kEW), "reads %u, not %" PRId64, dut_.rd_elem_o, t.elem);
+        check_.that(dut_.rd_half_o == t.half, "half");
+      }
+      check_.that(dut_.rd_max_o == (layer_.op == sluice_abi::OP_MAX_POOL), "rd_max_o");
+      const unsigned tag = (t.first << (kLB + 2)) | (t.last << (kLB + 1)) | t.channels;
+      check_.that(dut_.rd_tag_o == tag, "tag %x, not %x", dut_.rd_tag_o, tag);
+      parameters();
+    } else if (dut_.rst_ni) {
+      check_.that(!dut_.rd_valid_o, "a read without a tap");
+    }
+    pending_ = false;
+    expected_wait_ = false;
+    if (tap) {
+      const bool act = owner_[tap->half] == tap->tile && tap->place < avail_[tap->half];
+      const bool room = !tap->first || room_ > 0;
+      expected_wait_ = !act || !room;
+      // a tap goes exactly when it may: seen by its read one cycle later
+      if (dut_.stall_acts_o) check_.that(!act, "stall_acts_o");
+      go = act && room;
+    } else {
+      check_.that(!dut_.stall_acts_o || !dut_.rst_ni, "waits without a layer");
+    }
+    const unsigned free = dut_.free_o;
+    check_.that(free == 0 || tap, "free without a tap");
+    if (taken) {
+      results_.pop_front();
+      room_++;
+    }
+    dut_.clk_i = 1;
+    dut_.eval();
+    now_++;
+    // what went stands in the read register
+    if (go) {
+      go = dut_.rd_valid_o;
+      if (go) {
+        pending_ = true;
+        last_ = *tap;
+        check_.that(free == (tap->frees ? 1u << tap->half : 0u), "free at the last tap of a tile");
+        if (tap->first) room_--;
+        if (tap->last) {
+          const uint64_t at = now_ + 3 + (pool_slow_ ? random_.below(pool_slow_) : 0);
+          results_.push_back(results_.empty() ? at : std::max(at, results_.back() + 1));
+        }
+        if (tap->frees) {
+          avail_[tap->half] = 0;
+          owner_[tap->half] = kNobody;
+        }
+      }
+    } else {
+      check_.that(!dut_.rd_valid_o || !dut_.rst_ni, "a tap goes that must wait");
+    }
+    return go;
+  }
+
+  static constexpr size_t kNobody = ~size_t{0};
+  tb::Random random_;
+  tb::Checks check_;
+  Vpool_seq dut_;
+  unit::Layer layer_;
+  std::vector<Tap> taps_;
+  std::vector<Tile> tiles_;
+  std::deque<uint64_t> results_;
+  Tap last_{};
+  uint64_t now_ = 0;
+  size_t loading_ = 0, owner_[2] = {kNobody, kNobody};
+  unsigned avail_[2] = {0, 0}, written_ = 0, room_ = kRoom, act_speed_ = 100, pool_slow_ = 0;
+  bool pending_ = false, expected_wait_ = false;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tb::Args args = tb::parse(argc, argv);
+  Bench bench(args);
+  for (uint64_t i = 0; i < (args.n ? args.n : 60); i++) bench.start(5);
+  return bench.finish();
+}

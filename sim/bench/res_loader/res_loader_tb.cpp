@@ -1,0 +1,163 @@
+// res_loader_tb: random layers, with and without residual, from a DRAM that answers late and
+// unevenly; words are taken in random counts. They must be the residual's in the drain's order, none
+// read before the layer before is written, none twice; and where nothing holds it up, a whole row
+// comes a beat a cycle.
+#include "Vres_loader.h"
+#include "bench/unit.hpp"
+#include "verilated.h"
+
+namespace {
+
+constexpr uint64_t kStride = 1 << 14;
+constexpr unsigned kLanes = P_LANES;
+
+class Bench {
+ public:
+  explicit Bench(const tb::Args& args)
+      : random_(args.seed), check_("res_loader", args.seed), dram_(random_, check_, P_AXI_BYTES) {}
+
+  void start(unsigned n) {
+    reset();
+    unit::Limits limit;
+    limit.max_out_c = 3 * P_T_C;
+    limit.stride = kStride;
+    limit.t_r = 64;
+    // rows of several chunks, from any word on
+    unit::Layer l;
+    l.b_act = b_act_;
+    l.out_c = l.out_pix = l.res_pix = static_cast<unsigned>(random_.range(1, P_T_C));
+    l.residual = 1;
+    l.out_h = 2;
+    l.out_w = static_cast<unsigned>(random_.range(30, 100));
+    l.res_offset = 2 * random_.below(1000);
+    layer(l);
+    for (unsigned i = 0; i < n; i++) layer(unit::random_layer(random_, limit, unit::random_op(random_, 85), b_act_));
+  }
+
+  void full_speed() {
+    reset();
+    dram_.ready = dram_.valid = 100;
+    dram_.latency = 1;
+    eager_ = 100;
+    unit::Layer l;
+    l.b_act = b_act_ = 1;
+    dut_.b_act_i = 1;
+    l.out_c = l.out_pix = l.res_pix = P_T_C;
+    l.residual = 1;
+    l.out_w = 512 / P_T_C;
+    const uint64_t begin = now_;
+    layer(l);
+    const uint64_t words = uint64_t{l.out_w} * l.out_c;
+    const uint64_t ideal = words / std::min(kLanes, P_AXI_BYTES / 2u);
+    // a queue of only one chunk cannot hide the way to DRAM
+    if (P_BEATS >= 32) check_.that(now_ - begin < ideal + ideal / 8 + 40, "%" PRIu64 " cycles, ideally %" PRIu64, now_ - begin, ideal);
+  }
+  int finish() { return check_.passed(); }
+
+ private:
+  void reset() {
+    dut_.rst_ni = 0;
+    for (int i = 0; i < 3; i++) cycle(nullptr);
+    dut_.rst_ni = 1;
+    b_act_ = static_cast<unsigned>(random_.range(1, 8));
+    dut_.b_act_i = static_cast<unsigned char>(b_act_);
+    slots_ = unit::random_slots(random_, kStride);
+    for (unsigned i = 0; i < 8; i++) unit::put(dut_.slot_addr_i, i * 40, 40, slots_[i]);
+    dut_.slot_stride_i = kStride;
+    written_ = 0;
+    dram_.ready = static_cast<unsigned>(random_.range(20, 100));
+    dram_.valid = static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(20, 100));
+    dram_.latency = static_cast<unsigned>(random_.percent(30) ? 1 : random_.range(1, 120));
+    eager_ = static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(3, 100));
+  }
+  void layer(const unit::Layer& l) {
+    std::deque<uint64_t> words;
+    if (l.residual) {
+      const auto w = unit::drain_words(l, slots_, l.res_offset, l.res_pix, P_T_C);
+      words.assign(w.begin(), w.end());
+    }
+    const uint64_t asked = dram_.beats_asked;
+    const unsigned goal = written_;
+    if (random_.percent(50) && eager_ != 100) {
+      written_ = goal ? goal - 1 : 511;
+      offer(l);
+      for (int i = 0; i < 10; i++) cycle(nullptr);
+      check_.that(dram_.beats_asked == asked, "reads before the layer before is written");
+      written_ = goal;
+    } else {
+      offer(l);
+    }
+    words_ = &words;
+    unsigned waited = 0;
+    while (!words.empty()) {
+      cycle(nullptr);
+      check_.that(++waited < 100000, "words do not come");
+    }
+    words_ = nullptr;
+    for (int i = 0; i < 3; i++) cycle(nullptr);
+    check_.that(dut_.fill_o == 0 && dram_.idle(), "words left over");
+    written_++;
+  }
+  void offer(const unit::Layer& l) {
+    for (unsigned waited = 0;; waited++) {
+      settle();
+      if (dut_.layer_ready_o) break;
+      check_.that(waited < 5, "the unit does not take the next layer");
+      cycle(nullptr);
+    }
+    cycle(&l);
+  }
+  void settle() {
+    dut_.clk_i = 0;
+    dut_.eval();
+  }
+  void cycle(const unit::Layer* offered) {
+    unit::drive_layer(dut_, random_, offered);
+    dut_.layers_written_i = static_cast<unsigned short>(written_);
+    dram_.drive(dut_);
+    dut_.pop_i = 0;
+    dut_.pop_cnt_i = 0;
+    settle();
+    if (dut_.rst_ni) check_.that(!dut_.err_valid_o, "an error");
+    if (words_ && dut_.fill_o > 0 && random_.percent(eager_)) {
+      const unsigned most = std::min<unsigned>(dut_.fill_o, kLanes);
+      const unsigned count = eager_ == 100 ? most : static_cast<unsigned>(random_.range(1, most));
+      if (eager_ < 100 || most == kLanes || words_->size() < kLanes) {
+        check_.that(count <= words_->size(), "more words than the residual has");
+        for (unsigned i = 0; i < count; i++) {
+          const unsigned value = static_cast<unsigned>(unit::get(dut_.data_o, i * 16, 16));
+          check_.that(value == unit::word_at(words_->front()), "word at %" PRIx64 ": %04x", words_->front(), value);
+          words_->pop_front();
+        }
+        dut_.pop_i = 1;
+        dut_.pop_cnt_i = static_cast<unsigned char>(count);
+        settle();
+      }
+    } else if (!words_ && dut_.rst_ni && dut_.fill_o > 0) {
+      check_.that(false, "words without a layer");
+    }
+    dram_.take(dut_);
+    dut_.clk_i = 1;
+    dut_.eval();
+    now_++;
+  }
+
+  tb::Random random_;
+  tb::Checks check_;
+  unit::ReadPort dram_;
+  Vres_loader dut_;
+  std::vector<uint64_t> slots_;
+  std::deque<uint64_t>* words_ = nullptr;
+  uint64_t now_ = 0;
+  unsigned b_act_ = 1, written_ = 0, eager_ = 100;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tb::Args args = tb::parse(argc, argv);
+  Bench bench(args);
+  bench.full_speed();
+  for (uint64_t i = 0; i < (args.n ? args.n : 60); i++) bench.start(5);
+  return bench.finish();
+}

@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Builds the co-simulation process with a configuration's netlist in place of its RTL:
+#
+#   sim/netlist/build.sh CONFIG [--lockstep]
+#
+# Synthesises first (hw/syn/synth.sh, xc7) where that has not been done. The result is
+# build/netlist/<config>/npu_cosim, which plays vectors and serves drivers as sim/build.sh's does;
+# with --lockstep it is build/netlist/<config>/lockstep, which runs RTL and netlist side by side.
+# Its path is printed. Nothing is done where a hash over everything that goes in has not changed.
+# SLUICE_NETLIST names another netlist (for tests: one that is wrong), which builds in
+# build/netlist/<config>-given; SLUICE_RTL other RTL to compare with, as in sim/build.sh.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root"
+
+usage() {
+  echo "usage: sim/netlist/build.sh CONFIG [--lockstep]" >&2
+  exit 2
+}
+config=
+target=npu_cosim
+for arg in "$@"; do
+  case $arg in
+    --lockstep) target=lockstep ;;
+    -*) usage ;;
+    *) [[ -z $config ]] || usage; config=$arg ;;
+  esac
+done
+[[ -n $config ]] || usage
+for tool in verilator go g++ make; do
+  command -v "$tool" >/dev/null || { echo "sim/netlist/build.sh: $tool is missing: install the package $tool" >&2; exit 5; }
+done
+
+name=$(basename "$config" .yaml)
+if [[ -n ${SLUICE_NETLIST:-} ]]; then
+  netlist=$SLUICE_NETLIST
+  out=build/netlist/$name-given
+else
+  netlist=$(hw/syn/synth.sh "$config")/netlist.v
+  out=build/netlist/$name
+fi
+read -ra params <<<"$(go run ./hw/configs/cmd/hwconfig -verilator "$config")"
+value() {
+  local p
+  for p in "${params[@]}"; do
+    if [[ $p == -G$1=* ]]; then echo "${p#*=}"; fi
+  done
+}
+defines="-DN_AXI=$(value N_AXI) -DAXI_BYTES=$(value AXI_BYTES) -DVM_TRACE=0"
+verilator_root=$(verilator --getenv VERILATOR_ROOT)
+mkdir -p "$out"
+# One build of a folder at a time.
+exec 9>"$out/lock"
+flock 9
+
+sum() { sha256sum | cut -d' ' -f1; }
+# fresh FILE HASH: whether FILE was made from what HASH stands for.
+fresh() { [[ -e $1 && -f $1.hash && $(cat "$1.hash") == "$2" ]]; }
+fail() {
+  tail -n 40 "$1" >&2
+  echo "sim/netlist/build.sh: $config does not build; the whole log is $1" >&2
+  exit 1
+}
+
+# model PREFIX DIR FLAGS-AND-FILES...: a library of one Verilated model; sets model_hash. The cost is
+# compiling the netlist: -O1 for what runs every cycle, -O0 for what runs once.
+model() {
+  local prefix=$1 dir=$2 arg
+  shift 2
+  model_hash=$( (verilator --version; declare -f model; printf '%s\n' "$@"
+    for arg in "$@"; do if [[ -f $arg ]]; then cat "$arg"; fi; done) | sum)
+  if fresh "$dir/lib$prefix.a" "$model_hash"; then return; fi
+  rm -rf "$dir"
+  mkdir -p "$dir"
+  if ! { verilator --cc --prefix "$prefix" --top-module npu_top --Mdir "$dir" -O3 \
+    --x-initial unique --output-split 20000 "$@" &&
+    make -C "$dir" -f "$prefix.mk" -j2 OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1 \
+      VM_PARALLEL_BUILDS=1 "${prefix}__ALL.a" verilated.o verilated_threads.o; } >"$dir.log" 2>&1; then
+    fail "$dir.log"
+  fi
+  mv "$dir/${prefix}__ALL.a" "$dir/lib$prefix.a"
+  rm -f "$dir/${prefix}_"*.o
+  echo "$model_hash" >"$dir/lib$prefix.a.hash"
+}
+
+# The netlist leaves pins open and gives constants of other widths; all else is an error, above all
+# what a cell model does not support (USERFATAL).
+model Vnpu_top "$out/net" --x-assign fast -Wno-WIDTH -Wno-PINMISSING "$netlist" sim/cells/*.v
+net_hash=$model_hash
+rtl_hash=
+if [[ $target == lockstep ]]; then
+  if [[ -n ${SLUICE_RTL:-} ]]; then read -ra rtl <<<"$SLUICE_RTL"; else rtl=(hw/rtl/*.sv); fi
+  ordered=()
+  for f in "${rtl[@]}"; do if [[ $f == *_pkg.sv ]]; then ordered+=("$f"); fi; done
+  for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv ]]; then ordered+=("$f"); fi; done
+  model Vrtl "$out/rtl" --x-assign unique -Wno-fatal --noassert "${params[@]}" "${ordered[@]}"
+  rtl_hash=$model_hash
+fi
+
+case $target in
+  npu_cosim) sources=(sim/netlist/netlist_kernel.cpp sim/cosim/main.cpp sim/cosim/server.cpp) ;;
+  lockstep) sources=(sim/netlist/lockstep.cpp) ;;
+esac
+hash=$( (echo "$net_hash $rtl_hash $defines"
+  cat "${sources[@]}" sim/cosim/rtl_kernel.cpp sim/*.hpp sim/cosim/*.hpp sim/include/*.hpp sim/bench/tb.hpp) | sum)
+if ! fresh "$out/$target" "$hash"; then
+  includes=(-Isim -Isim/include -I"$out/net" -isystem "$verilator_root/include" -isystem "$verilator_root/include/vltstd")
+  libs=("$out/net/libVnpu_top.a")
+  if [[ $target == lockstep ]]; then
+    includes+=(-I"$out/rtl")
+    libs+=("$out/rtl/libVrtl.a")
+  fi
+  # shellcheck disable=SC2086 # the defines are words
+  if ! g++ -std=c++17 -O1 -Wall -Wextra -Werror $defines "${includes[@]}" -o "$out/$target" \
+    "${sources[@]}" "${libs[@]}" "$out/net/verilated.o" "$out/net/verilated_threads.o" -pthread >"$out/$target.log" 2>&1; then
+    fail "$out/$target.log"
+  fi
+  echo "$hash" >"$out/$target.hash"
+fi
+echo "$out/$target"

@@ -40,9 +40,9 @@ var (
 
 // Options choose what the compiler may use.
 type Options struct {
-	Mapping  mapping.Options   // what the FBCB may name; the zero value is mapping.RTL()
-	Device   string            // of the latency table; empty: the design's name
-	Meta     map[string]string // goes into the bundle
+	Mapping mapping.Options   // what the FBCB may name; the zero value is mapping.RTL()
+	Device  string            // of the latency table; empty: the design's name
+	Meta    map[string]string // goes into the bundle
 }
 
 // Compile lowers q to a bundle for design d. Errors name the layer, and what it needs against what

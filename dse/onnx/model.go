@@ -70,7 +70,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 	if err := im.readInitializers(); err != nil {
 		return nil, err
 	}
-	if err := im.readInput(); err != nil {
+	if err := im.readInput(o.InputSide); err != nil {
 		return nil, err
 	}
 	im.exits = o.Exits
@@ -99,7 +99,8 @@ func (im *importer) readInitializers() error {
 	return nil
 }
 
-func (im *importer) readInput() error {
+// readInput reads the input's shape; side, where not 0, replaces its height and width.
+func (im *importer) readInput(side int) error {
 	isWeight := map[string]bool{}
 	for _, t := range im.graph.GetInitializer() {
 		isWeight[t.GetName()] = true
@@ -130,10 +131,16 @@ func (im *importer) readInput() error {
 	if len(dims) != 4 && len(dims) != 2 {
 		return fmt.Errorf("input %q: %w: rank %d, expected N x C x H x W or N x C", name, ErrShape, len(dims))
 	}
+	if side != 0 && len(dims) != 4 {
+		return fmt.Errorf("input %q: %w: rank %d has no height and width to replace", name, ErrShape, len(dims))
+	}
 	im.batch = max(dims[0].GetDimValue(), 1)
 	size := [3]int{1, 1, 1} // C, H, W
 	for i, d := range dims[1:] {
 		v := d.GetDimValue()
+		if side != 0 && i > 0 {
+			v = int64(side)
+		}
 		if v < 1 || v > maxDim {
 			return fmt.Errorf("input %q: %w: dimension %d is %d%s, expected a number from 1 to %d",
 				name, ErrShape, i+1, v, d.GetDimParam(), maxDim)

@@ -62,6 +62,7 @@ type Options struct {
 	Name       string   // of the network, and for errors; the graph's own name if empty
 	Exits      []string // tensors that are exits; all outputs of the graph if empty
 	WeightSeed uint64   // for models whose metadata says sluice.weights = seeded
+	InputSide  int      // height and width of the input in place of the model's own; 0: those
 	MaxBytes   int64    // largest file; half as many weights; 512 MiB if 0
 }
 

@@ -650,3 +650,15 @@ func TestImportFile(t *testing.T) {
 		t.Errorf("got %v, %v", g, err)
 	}
 }
+
+// An input without height and width has no side to replace.
+func TestInputSideNeedsAMap(t *testing.T) {
+	f, err := os.Open("testdata/ops/vector.onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := Import(f, Options{Name: "vector", InputSide: 8}); !errors.Is(err, ErrShape) {
+		t.Errorf("%v, want %v", err, ErrShape)
+	}
+}

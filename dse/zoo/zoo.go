@@ -36,6 +36,11 @@ func Names() []string {
 
 // Load imports a network by name; seed fills in weights where the network has none.
 func Load(name string, seed uint64) (*graph.Graph, error) {
+	return LoadWith(name, onnx.Options{WeightSeed: seed})
+}
+
+// LoadWith imports a network by name, which becomes the graph's: some of its exits, another input.
+func LoadWith(name string, o onnx.Options) (*graph.Graph, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, fmt.Errorf("no network %q; there are %s", name, strings.Join(Names(), ", "))
 	}
@@ -44,5 +49,6 @@ func Load(name string, seed uint64) (*graph.Graph, error) {
 		return nil, fmt.Errorf("network %s: %w", name, err)
 	}
 	defer f.Close()
-	return onnx.Import(f, onnx.Options{Name: name, WeightSeed: seed})
+	o.Name = name
+	return onnx.Import(f, o)
 }

@@ -8,12 +8,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx"
 )
 
 // TestNetworks: every network has the MACs that the programs which made it counted.
@@ -204,5 +206,42 @@ func TestReadIDX(t *testing.T) {
 				t.Errorf("the first image alone: %+v, %v", one, err)
 			}
 		})
+	}
+}
+
+// A network of convolutions and global pools takes another side: maps shrink with it, weights and
+// exits stay, and exits left out take their layers with them.
+func TestLoadWith(t *testing.T) {
+	full, err := Load("resnet50", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := LoadWith("resnet50", onnx.Options{WeightSeed: 1, InputSide: 64, Exits: []string{"exit1", "exit2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := g.Tensors[g.Input]; in.H != 64 || in.W != 64 || in.C != 3 {
+		t.Errorf("an input of %d x %d x %d", in.H, in.W, in.C)
+	}
+	if len(g.Exits) != 2 || len(g.Nodes) >= len(full.Nodes) {
+		t.Fatalf("%d exits, %d nodes of %d", len(g.Exits), len(g.Nodes), len(full.Nodes))
+	}
+	for i, n := range g.Nodes {
+		f := full.Nodes[i]
+		a, b := g.Tensors[n.Output], full.Tensors[f.Output]
+		if n.Name != f.Name || !slices.Equal(n.Weights, f.Weights) || a.C != b.C {
+			t.Fatalf("node %s is not %s", n.Name, f.Name)
+		}
+		if b.H > 1 && (a.H*7 != b.H*2 || a.W*7 != b.W*2) {
+			t.Errorf("%s: %d x %d from %d x %d", n.Name, a.H, a.W, b.H, b.W)
+		}
+	}
+	for _, o := range []onnx.Options{{InputSide: -1}, {InputSide: 1 << 20}} {
+		if _, err := LoadWith("resnet50", o); !errors.Is(err, onnx.ErrShape) {
+			t.Errorf("a side of %d: %v", o.InputSide, err)
+		}
+	}
+	if _, err := LoadWith("nonsense", onnx.Options{}); err == nil {
+		t.Error("a network that is not there is loaded")
 	}
 }

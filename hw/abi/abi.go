@@ -45,3 +45,21 @@ func FBCBAddr(layer, batch int) uint32 {
 	return uint32(layer)<<RegFBCBAddrLayerLSB&RegFBCBAddrLayerMask |
 		uint32(batch-1)<<RegFBCBAddrBatchLSB&RegFBCBAddrBatchMask
 }
+
+// Ops are all operators.
+func Ops() []Op {
+	all := make([]Op, len(opNames))
+	for i := range all {
+		all[i] = Op(i)
+	}
+	return all
+}
+
+// ErrCodes are all error codes, ErrNone first.
+func ErrCodes() []ErrCode {
+	all := make([]ErrCode, len(errNames))
+	for i := range all {
+		all[i] = ErrCode(i)
+	}
+	return all
+}

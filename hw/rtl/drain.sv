@@ -250,7 +250,7 @@ module drain #(
           g_q <= 1'b0;
         end
         StPool: begin  // the pool unit may need its table until the layer is written
-          if (layers_written_i != layers_q) begin
+          if (layers_written_i == layers_q + 9'd1) begin
             layers_q <= layers_q + 9'd1;
             state_q <= StIdle;
           end

@@ -110,6 +110,7 @@ module npu_core #(
   logic        f_err;
   logic [7:0]  f_err_code, f_err_layer;
   logic        a_err, o_err, x_err, w_err;     // activations, output, residual, weights
+  logic        o_ahead_err;
   logic [31:0] a_err_addr, o_err_addr, x_err_addr;
   logic        rd_err, rd_dec, wr_err, wr_dec;
   logic [31:0] rd_err_addr, wr_err_addr;
@@ -147,7 +148,8 @@ module npu_core #(
         StRun: begin
           quiet_q <= (rd_progress || wr_progress) ? '0 : quiet_q + 32'd1;
           layer_q <= first_layer_i + 8'(layers_written_q);
-          if (layers_written_q == layers && rd_idle) begin
+          // no layer at all (FIRST = LAST + 1) is layer_fetch's to refuse
+          if (layers_written_q == layers && layers != '0 && rd_idle) begin
             done_o <= 1'b1;
             state_q <= StIdle;
           end
@@ -456,7 +458,7 @@ module npu_core #(
   );
 
   // ------------------------------------------------------------------ weights
-  logic            ring_valid, ring_ready, ring_last, bias_we, full, swap, load;
+  logic            ring_valid, ring_ready, ring_last, bias_we, table_we, full, swap, load;
   logic [DW-1:0]   ring_data;
   logic [DL-1:0]   bias_lane;
   logic [BW-1:0]   bias_addr;
@@ -491,6 +493,7 @@ module npu_core #(
     .bias_lane_o     (bias_lane),
     .bias_addr_o     (bias_addr),
     .bias_data_o     (bias_data),
+    .table_we_o      (table_we),
     .bias_index_o    (bias_index),
     .bias_layers_o   (bias_layers),
     .layers_drained_i(layers_drained)
@@ -569,6 +572,7 @@ module npu_core #(
     .layer_desc_i  (l_desc),
     .layer_fbcb_i  (l_fbcb),
     .layer_samp_i  (l_samp),
+    .bias_layers_i (bias_layers),
     .avail_i       (avail[31:0]),
     .free_o        (p_free),
     .rd_valid_o    (p_rd_valid),
@@ -628,7 +632,7 @@ module npu_core #(
     .mul_i     (pool_mul),
     .table_i   (pool_table),
     .table_half_i(pool_table_half),
-    .table_we_i(bias_we),
+    .table_we_i(table_we),
     .table_addr_i(bias_index),
     .table_data_i(bias_data[16:0]),
     .shift_i   (pool_shift),
@@ -733,9 +737,12 @@ module npu_core #(
     .run_elems_o  (run_elems),
     .pool_o       (run_pool),
     .done_o       (run_done),
-    .err_valid_o  (o_err),
+    .err_valid_o  (o_ahead_err),
     .err_addr_o   (o_err_addr)
   );
+  // run_gen is one layer ahead while the last runs of the one before are answered; an error names
+  // its own layer
+  assign o_err = o_ahead_err && !closing_q;
   // the run that is being written, not the one that run_gen has in hand, says whose words it takes
   logic out_pool_q;
   always_ff @(posedge clk_i) begin

@@ -62,6 +62,9 @@ module pe_array #(
   if (T_C % 2 != 0 || T_P < 2) begin : gen_bad
     $fatal(1, "pe_array: T_C must be even, T_P at least 2");
   end
+  if (T_R != 1 << RW) begin : gen_bad_rows  // a row's top bit says which half it stands in
+    $fatal(1, "pe_array: T_R must be a power of two");
+  end
 
   logic half, pair, two;
   assign half = STACK && k_i == 2'd1;
@@ -73,13 +76,23 @@ module pe_array #(
   logic [RW-1:0] row_q[TAIL+1];
   logic [1:0]    first_q;
 
+  // A row ends at its chain's tail; further on it would be seen once more after a change of k.
+  localparam int unsigned T0 = FH + 1;
+  localparam int unsigned TH = CH + 1;
+  localparam int unsigned T1 = T_P + 1;
+  localparam int unsigned T2 = TAIL;
+  logic [TAIL:0] on_way;
+  for (genvar i = 0; i <= TAIL; i++) begin : gen_on_way
+    assign on_way[i] = i <= TH || (i <= T1 && !half) || pair;
+  end
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       valid_q <= '0;
       last_q <= '0;
     end else begin
-      valid_q <= {valid_q[TAIL-1:0], valid_i};
-      last_q <= {last_q[TAIL-1:0], valid_i && last_i};
+      valid_q <= {valid_q[TAIL-1:0], valid_i} & on_way;
+      last_q <= {last_q[TAIL-1:0], valid_i && last_i} & on_way;
     end
     bank_q <= {bank_q[TAIL-1:0], bank_i};
     row_q[0] <= row_i;
@@ -157,10 +170,6 @@ module pe_array #(
   end
 
   // ---- when tails write: the first halves (k = 1/2 only), the second halves, and the pair
-  localparam int unsigned T0 = FH + 1;
-  localparam int unsigned TH = CH + 1;
-  localparam int unsigned T1 = T_P + 1;
-  localparam int unsigned T2 = TAIL;
   logic          v0, v1, b0, b1;
   logic [RW-1:0] r0, r1;
   assign v0 = half && valid_q[T0];

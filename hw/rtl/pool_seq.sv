@@ -17,6 +17,7 @@ module pool_seq #(
   input  logic [1023:0]  layer_desc_i,
   input  logic [31:0]    layer_fbcb_i,
   input  logic [23:0]    layer_samp_i,
+  input  logic [8:0]     bias_layers_i,  // layers whose tables are in place
   input  logic [31:0]    avail_i,        // of group 0
   output logic [1:0]     free_o,
   output logic           rd_valid_o,
@@ -137,7 +138,7 @@ module pool_seq #(
           if (layer_valid_i) state_q <= StBarrier;
         end
         StBarrier: begin  // what is in the buffer before that belongs to the layer before
-          if (layers_written_i == layer_no_q) begin
+          if (layers_written_i == layer_no_q && (!d.avg_table || bias_layers_i != layer_no_q)) begin
             layer_no_q <= layer_no_q + 9'd1;
             state_q <= (d.op == abi_pkg::OP_GEMM) ? StIdle : StTile;
           end

@@ -2,7 +2,7 @@
 // and the second half of the bias memory allow; it does not wait for activations, so the weights of
 // the next layer arrive while the present one still computes.
 //
-// An average pool's table of M comes like biases and goes to the pool unit as well.
+// An average pool's table of M comes like biases and goes to the pool unit instead.
 //
 // Ring words are beats plus one flag that marks the last beat of a row tile's weights, so that the
 // feeding side notices a stream that is too long or too short. Biases are written one a cycle.
@@ -41,7 +41,8 @@ module weight_fetch #(
   output logic [DL-1:0]          bias_lane_o,
   output logic [BW-1:0]          bias_addr_o,
   output logic [31:0]            bias_data_o,
-  output logic [8:0]             bias_index_o,    // the same as a table: {half, index}
+  output logic                   table_we_o,      // bias_data_o is a table's word
+  output logic [8:0]             bias_index_o,    // of it: {half, index}
   output logic [8:0]             bias_layers_o,   // layers whose biases are in place
   input  logic [8:0]             layers_drained_i // layers that need their biases no more
 );
@@ -200,7 +201,7 @@ module weight_fetch #(
   end
 
   // ---- biases into their memory, one a cycle. Layers whose count is known wait in a short queue.
-  logic        l_valid, l_bias, l_pop;
+  logic        l_valid, l_gemm, l_bias, l_pop;
   logic [15:0] l_count;
   logic [15:0] pos_q;
   logic [BW-1:0] word_q;
@@ -209,15 +210,15 @@ module weight_fetch #(
   logic [8:0]  bias_layers_q;
   logic        last_of_layer, step;
 
-  fifo #(.WIDTH(17), .DEPTH(4)) u_layers (
+  fifo #(.WIDTH(18), .DEPTH(4)) u_layers (
     .clk_i,
     .rst_ni,
     .valid_i(state_q == StRoom && (!has_bias || layer_room < 9'd2)),
     .ready_o(lq_ready),
-    .wdata_i({has_bias, d.bias_count}),
+    .wdata_i({is_gemm, has_bias, d.bias_count}),
     .valid_o(l_valid),
     .ready_i(l_pop),
-    .rdata_o({l_bias, l_count})
+    .rdata_o({l_gemm, l_bias, l_count})
   );
   assign last_of_layer = pos_q + 16'd1 == l_count;
   assign step = l_valid && l_bias && b_valid;
@@ -233,8 +234,10 @@ module weight_fetch #(
       sub_q <= '0;
       bias_layers_q <= '0;
       bias_we_o <= 1'b0;
+      table_we_o <= 1'b0;
     end else begin
-      bias_we_o <= step;
+      bias_we_o <= step && l_gemm;
+      table_we_o <= step && !l_gemm;
       if (l_pop) bias_layers_q <= bias_layers_q + 9'd1;
       if (l_pop) begin
         pos_q <= '0;

@@ -61,20 +61,38 @@ struct Layer {
   uint64_t w_offset = 0, w_bytes = 16, w_tile = 16, bias_offset = 0;
   unsigned tile_b = 1, tile_rows = 1;
   unsigned b_act = 1;
+  unsigned k = 0;               // as in an FBCB entry: 0: 1, 1: 1/2, 2: 2
+  unsigned groups = 1;          // s
+  unsigned table = 0;           // entries of an average's table; 0: none
 
   bool gemm() const { return op == sluice_abi::OP_GEMM; }
   unsigned in_row() const { return in_w * in_c; }
   unsigned kwc() const { return k_w * in_c; }
   unsigned n_ih(unsigned rows) const { return (rows - 1) * s_h + k_h; }
   unsigned samp() const { return n_ih(tile_rows) * in_row(); }
-  unsigned nb(unsigned b0) const { return std::min(tile_b, b_act - b0); }
+  bool half() const { return k == 1; }
+  bool pair() const { return k == 2; }
+  bool two() const { return groups == 2; }
+  unsigned b_r() const { return (b_act + groups - 1) / groups; }
+  unsigned lanes(unsigned t_p) const { return half() ? t_p / 2 : pair() ? 2 * t_p : t_p; }
+  unsigned tc(unsigned t_c) const {
+    return half() ? (two() ? t_c : 2 * t_c) : (pair() || two() ? t_c / 2 : t_c);
+  }
+  // Samples of a row tile: of group 0, and of group g, which may have fewer.
+  unsigned nb(unsigned b0) const { return std::min(tile_b, b_r() - b0); }
+  unsigned nb(unsigned b0, unsigned g) const {
+    const unsigned first = b0 + g * b_r();
+    return g == 0 ? nb(b0) : std::min(nb(b0), first < b_act ? b_act - first : 0);
+  }
+  unsigned bias_words() const { return gemm() ? out_c : table; }
   unsigned nr(unsigned oh0) const { return std::min(tile_rows, out_h - oh0); }
   unsigned row_tiles() const {
-    return ((b_act + tile_b - 1) / tile_b) * ((out_h + tile_rows - 1) / tile_rows);
+    return ((b_r() + tile_b - 1) / tile_b) * ((out_h + tile_rows - 1) / tile_rows);
   }
   uint32_t fbcb() const {
     uint32_t w = 0;
-    sluice_abi::set(&w, sluice_abi::FBCB_B_R, b_act);
+    sluice_abi::set(&w, sluice_abi::FBCB_B_R, b_r());
+    sluice_abi::set(&w, sluice_abi::FBCB_K, k);
     sluice_abi::set(&w, sluice_abi::FBCB_TILE_B, tile_b);
     sluice_abi::set(&w, sluice_abi::FBCB_TILE_ROWS, tile_rows);
     return w;
@@ -108,11 +126,22 @@ struct Layer {
     set(w, DESC_F_CLAMP_LO, clamp_lo);
     set(w, DESC_F_CLAMP_HI, clamp_hi);
     if (gemm()) {
-      set(w, DESC_F_W_OFFSET_1, static_cast<int64_t>(w_offset));
-      set(w, DESC_F_W_BYTES_1, static_cast<int64_t>(w_bytes));
-      set(w, DESC_F_W_TILE_1, static_cast<int64_t>(w_tile));
+      // each k has its own; those of the others are rubbish
+      const auto of = [&](unsigned n, uint64_t value) { return static_cast<int64_t>(n == k ? value : 16 * (77 + n)); };
+      set(w, DESC_F_W_OFFSET_1, of(0, w_offset));
+      set(w, DESC_F_W_OFFSET_H, of(1, w_offset));
+      set(w, DESC_F_W_OFFSET_2, of(2, w_offset));
+      set(w, DESC_F_W_BYTES_1, of(0, w_bytes));
+      set(w, DESC_F_W_BYTES_H, of(1, w_bytes));
+      set(w, DESC_F_W_BYTES_2, of(2, w_bytes));
+      set(w, DESC_F_W_TILE_1, of(0, w_tile));
+      set(w, DESC_F_W_TILE_H, of(1, w_tile));
+      set(w, DESC_F_W_TILE_2, of(2, w_tile));
+    }
+    set(w, DESC_F_AVG_TABLE, table != 0);
+    if (bias_words() != 0) {
       set(w, DESC_F_BIAS_OFFSET, static_cast<int64_t>(bias_offset));
-      set(w, DESC_F_BIAS_COUNT, out_c);
+      set(w, DESC_F_BIAS_COUNT, bias_words());
     }
     set(w, DESC_F_IN_ROW, in_row());
     set(w, DESC_F_IN_ROW_BYTES, int64_t{2} * in_w * in_pix);
@@ -129,6 +158,7 @@ struct Layer {
 
 struct Limits {
   unsigned t_r = 32;           // accumulator rows
+  unsigned t_c = 0;            // PEs; 0: k and s are not at issue, they are 1
   unsigned abuf = 2048;        // elements of a half
   unsigned max_in_c = 10, max_out_c = 12, max_size = 7, max_k = 3;
   uint64_t stride = 1 << 16;   // bytes of a slot
@@ -143,7 +173,13 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     const bool fc = op == sluice_abi::OP_GEMM && r.percent(25);
     const auto edge = [&](unsigned max) { return static_cast<unsigned>(r.percent(25) ? 1 : r.range(1, max)); };
     l.in_c = edge(fc ? 3 * limit.max_in_c : limit.max_in_c);
-    l.out_c = op == sluice_abi::OP_GEMM ? edge(limit.max_out_c) : l.in_c;
+    if (op == sluice_abi::OP_GEMM && limit.t_c) {
+      l.k = static_cast<unsigned>(r.below(3));
+      l.groups = b_act > 1 && !l.pair() && r.percent(45) ? 2 : 1;
+    }
+    unsigned max_out_c = limit.max_out_c;
+    if (l.two()) max_out_c = std::min(max_out_c, l.tc(limit.t_c));  // one C tile
+    l.out_c = op == sluice_abi::OP_GEMM ? edge(max_out_c) : l.in_c;
     if (!fc) {
       l.in_h = edge(limit.max_size);
       l.in_w = edge(limit.max_size);
@@ -165,10 +201,10 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     l.out_pix = pix(l.out_c);
     l.residual = op == sluice_abi::OP_GEMM && r.percent(40);
     if (l.residual) l.res_pix = pix(l.out_c);
-    l.tile_b = static_cast<unsigned>(r.range(1, b_act));
+    l.tile_b = static_cast<unsigned>(r.range(1, l.b_r()));
     l.tile_rows = static_cast<unsigned>(r.range(1, l.out_h));
-    if (op == sluice_abi::OP_GEMM && l.tile_b * l.tile_rows * l.out_w > limit.t_r) continue;
-    if (uint64_t{l.tile_b} * l.samp() > limit.abuf) continue;
+    if (op == sluice_abi::OP_GEMM && l.tile_b * l.tile_rows * l.out_w > (l.half() ? limit.t_r / 2 : limit.t_r)) continue;
+    if (uint64_t{l.tile_b} * l.samp() > (l.two() ? limit.abuf / 2 : limit.abuf)) continue;
     const auto offset = [&](uint64_t bytes) {
       return bytes >= limit.stride ? 0 : 2 * r.below((limit.stride - bytes) / 2 + 1);
     };
@@ -188,6 +224,7 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     if (op == sluice_abi::OP_AVG_POOL) {
       l.avg_shift = static_cast<unsigned>(r.range(1, 20));
       l.avg_mul = static_cast<unsigned>(r.below(1 << 17));
+      if (r.percent(50)) l.table = static_cast<unsigned>(r.percent(20) ? r.range(l.k_h * l.k_w + 1, 256) : l.k_h * l.k_w + 1);
     }
     return l;
   }
@@ -285,18 +322,21 @@ class ReadPort {
 };
 
 // Addresses of a layer's output (or residual) words in the order of the drain: row tiles, C tiles of
-// tc channels, samples, rows, pixels, channels.
+// tc channels, sample groups, samples, rows, pixels, channels.
 inline std::vector<uint64_t> drain_words(const Layer& l, const std::vector<uint64_t>& slots, uint64_t base,
                                          unsigned pix, unsigned tc) {
   std::vector<uint64_t> words;
-  for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
+  for (unsigned b0 = 0; b0 < l.b_r(); b0 += l.tile_b) {
     for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
       for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
-        for (unsigned i = 0; i < l.nb(b0); i++) {
+        for (unsigned gi = 0; gi < l.groups * l.nb(b0); gi++) {
+          const unsigned g = gi / l.nb(b0), i = gi % l.nb(b0);
+          if (i >= l.nb(b0, g)) continue;
+          const uint64_t slot = slots[g * l.b_r() + b0 + i];
           for (unsigned oh = oh0; oh < oh0 + l.nr(oh0); oh++) {
             for (unsigned ow = 0; ow < l.out_w; ow++) {
               for (unsigned c = c0; c < std::min(c0 + tc, l.out_c); c++) {
-                words.push_back(slots[b0 + i] + base + 2 * ((uint64_t{oh} * l.out_w + ow) * pix + c));
+                words.push_back(slot + base + 2 * ((uint64_t{oh} * l.out_w + ow) * pix + c));
               }
             }
           }

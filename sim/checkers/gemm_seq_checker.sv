@@ -1,7 +1,7 @@
 // gemm_seq_checker: bound to every gemm_seq where this file is compiled with --assert. No more than
 // two accumulator banks are in use, a bank is given back only where one is, one cause a cycle, a
-// half is freed only where it holds data, a row reads only places that are available, and a pass
-// takes only weights that are complete.
+// half is freed only where it holds data, a row reads only places that are available, of group 1 too
+// where a sample of it goes along, and a pass takes only weights that are complete.
 module gemm_seq_checker (
     input logic        clk_i,
     input logic        rst_ni,
@@ -10,15 +10,17 @@ module gemm_seq_checker (
     input logic        first_i,
     input logic        full_i,
     input logic        bank_free_i,
-    input logic [31:0] avail_i,
+    input logic [63:0] avail_i,
     input logic        half_i,
+    input logic        other_i,
     input logic [15:0] place_i,
     input logic [1:0]  free_i,
     input logic [3:0]  stalls_i
 );
   logic [1:0] used_q;
-  logic [15:0] avail;
+  logic [15:0] avail, avail1;
   assign avail = half_i ? avail_i[31:16] : avail_i[15:0];
+  assign avail1 = half_i ? avail_i[63:48] : avail_i[47:32];
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -31,6 +33,7 @@ module gemm_seq_checker (
       else $error("gemm_seq: a third bank is taken");
       assert ($onehot0({go_i, stalls_i})) else $error("gemm_seq: two causes in one cycle");
       assert (!go_i || place_i < avail) else $error("gemm_seq: a row reads a place not yet available");
+      assert (!(go_i && other_i) || place_i < avail1) else $error("gemm_seq: a row of group 1 is not yet available");
       assert (!(go_i && begin_i) || full_i) else $error("gemm_seq: a pass without its weights");
       assert (!free_i[0] || avail_i[15:0] != '0) else $error("gemm_seq: half 0 freed while empty");
       assert (!free_i[1] || avail_i[31:16] != '0) else $error("gemm_seq: half 1 freed while empty");
@@ -49,6 +52,7 @@ bind gemm_seq gemm_seq_checker u_checker (
     .bank_free_i,
     .avail_i,
     .half_i     (half_q),
+    .other_i    (other),
     .place_i    (place_q),
     .free_i     (free_o),
     .stalls_i   ({stall_acts_o, stall_weights_o, stall_drain_o, stall_depth_o})

@@ -1,6 +1,7 @@
 // pe_array_checker: bound to every pe_array where this file is compiled with --assert. An
 // accumulator is used again no sooner than its sum is back, no shadow weight is loaded while a swap
-// is still travelling, and the computing and the draining bank are never the same.
+// is still travelling, the computing and the draining bank are never the same, k and s change only
+// while no row is on its way, and with k = 1/2 rows stay within half the accumulators.
 module pe_array_checker #(
     parameter int unsigned T_R = 256,
     parameter int unsigned T_P = 8,
@@ -8,6 +9,9 @@ module pe_array_checker #(
 ) (
     input logic          clk_i,
     input logic          rst_ni,
+    input logic          half_i,
+    input logic          pair_i,
+    input logic          two_i,
     input logic          valid_i,
     input logic [RW-1:0] row_i,
     input logic          bank_i,
@@ -18,35 +22,38 @@ module pe_array_checker #(
     input logic          dr_en_i,
     input logic          dr_bank_i
 );
-  localparam int unsigned DEPTH = T_P + 2;
   longint unsigned now_q = 0;
-  longint unsigned swap_q = 0;
-  logic swapped_q = 1'b0;
-  // when an accumulator was last used; zero: never. First rows count too: banks change in between.
-  longint unsigned used_q[2*T_R];
+  longint unsigned swap_end_q = 0;  // when the last lane has swapped
+  longint unsigned rows_end_q = 0;  // when the last row's sum is back
+  // when an accumulator may be used again. First rows count too: banks change in between.
+  longint unsigned free_q[2*T_R];
+  longint unsigned chain;
+  logic [2:0] mode_q = '0;
+  assign chain = half_i ? 64'(T_P) - 64'(T_P) / 2 : (pair_i ? 2 * 64'(T_P) : 64'(T_P));
 
   initial begin
-    for (int unsigned i = 0; i < 2 * T_R; i++) used_q[i] = 0;
+    for (int unsigned i = 0; i < 2 * T_R; i++) free_q[i] = 0;
   end
 
   always_ff @(posedge clk_i) begin
     now_q <= now_q + 1;
+    mode_q <= {half_i, pair_i, two_i};
     if (!rst_ni) begin
-      swapped_q <= 1'b0;
-      now_q <= now_q + 64'(2 * DEPTH);  // nothing is on its way after a reset
+      now_q <= now_q + 64'(4 * T_P + 4);  // nothing is on its way after a reset
     end else begin
+      assert (mode_q == {half_i, pair_i, two_i} || now_q >= rows_end_q)
+      else $error("pe_array: k or s changes under a row");
       if (valid_i) begin
-        assert (used_q[{bank_i, row_i}] == 0 || now_q - used_q[{bank_i, row_i}] >= 64'(DEPTH))
+        assert (now_q >= free_q[{bank_i, row_i}])
         else $error("pe_array: an accumulator is used again before its sum is back");
-        used_q[{bank_i, row_i}] <= now_q;
-        if (swap_i) begin
-          swapped_q <= 1'b1;
-          swap_q <= now_q;
-        end
+        assert (!(half_i && row_i[RW-1])) else $error("pe_array: a row beyond half the accumulators");
+        free_q[{bank_i, row_i}] <= now_q + chain + 64'd2;
+        rows_end_q <= now_q + chain + 64'd2;
+        if (swap_i) swap_end_q <= now_q + chain - 64'd1;
       end
-      assert (!(load_i && swapped_q) || now_q - swap_q >= 64'(T_P) - 64'd1)
+      assert (!load_i || now_q >= swap_end_q)
       else $error("pe_array: shadow weights loaded while a swap travels");
-      assert (!(load_i && valid_i && swap_i) || T_P == 1)
+      assert (!(load_i && valid_i && swap_i) || chain == 64'd1)
       else $error("pe_array: shadow weights loaded in the cycle of a swap");
       assert (!(head_i && dr_en_i && head_bank_i == dr_bank_i))
       else $error("pe_array: the computing bank is drained");
@@ -60,6 +67,9 @@ bind pe_array pe_array_checker #(
 ) u_checker (
     .clk_i,
     .rst_ni,
+    .half_i     (half),
+    .pair_i     (pair),
+    .two_i      (two),
     .valid_i,
     .row_i,
     .bank_i,

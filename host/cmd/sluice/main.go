@@ -63,6 +63,7 @@ type env struct {
 type cli struct {
 	Run       runCmd     `cmd:"" help:"Serve test images and report how it went (the main job)."`
 	Verify    verifyCmd  `cmd:"" help:"Compare the hardware with its references, bit for bit."`
+	Faults    faultsCmd  `cmd:"" help:"Random faults: each ends as it must, and the next start is right."`
 	Profile   profileCmd `cmd:"" help:"Measure a latency table on a device."`
 	TuneTheta thetaCmd   `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
 	Bench     benchCmd   `cmd:"" help:"Compare policies over many settings."`

@@ -275,26 +275,40 @@ func (w *what) openCosim(ctx context.Context, p *prepared) (*npu.Driver, error) 
 	if w.waves != "" {
 		kind += "-trace"
 	}
-	path, err := npu.FindCosim(kind)
-	if err != nil {
-		return nil, coded(codeTool, err)
-	}
 	const slots, spare = 4 * abi.BMax, 1 << 20
 	need := int64(len(p.bundle.Weights)+len(p.bundle.Layers)*abi.DescBytes) + slots*p.bundle.Slot.Stride + spare
-	bus, err := npu.OpenCosim(ctx, npu.CosimOpts{
-		Binary: path, DRAMBytes: max(64<<20, (need+spare-1)/spare*spare),
-		BytesPerCycle: p.design.DRAM.BytesPerCycle, Latency: p.design.DRAM.LatencyCycles, Trace: w.waves,
-	})
+	bus, err := openBus(ctx, p.design, kind, npu.CosimOpts{DRAMBytes: max(64<<20, (need+spare-1)/spare*spare), Trace: w.waves})
 	if err != nil {
-		return nil, coded(codeDevice, err)
+		return nil, err
 	}
 	if w.waves != "" {
 		if err := bus.Trace(true); err != nil {
 			return nil, coded(codeDevice, errors.Join(err, bus.Close()))
 		}
 	}
-	d, err := npu.New(bus, npu.Opts{
-		Name: "cosim:" + p.design.Name, Label: "simulated", ClockHz: int64(p.design.ClockMHz * 1e6), Slots: slots,
+	return openDriver(bus, p.design, slots)
+}
+
+// openBus starts the simulator in build/cosim/kind with the memory that the design's file names.
+func openBus(ctx context.Context, d configs.Design, kind string, o npu.CosimOpts) (*npu.Cosim, error) {
+	path, err := npu.FindCosim(kind)
+	if err != nil {
+		return nil, coded(codeTool, err)
+	}
+	o.Binary, o.BytesPerCycle, o.Latency = path, d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles
+	bus, err := npu.OpenCosim(ctx, o)
+	if err != nil {
+		return nil, coded(codeDevice, err)
+	}
+	return bus, nil
+}
+
+func openDriver(bus *npu.Cosim, d configs.Design, slots int) (*npu.Driver, error) {
+	dev, err := npu.New(bus, npu.Opts{
+		Name: "cosim:" + d.Name, Label: "simulated", ClockHz: int64(d.ClockMHz * 1e6), Slots: slots,
 	})
-	return d, coded(codeDevice, err)
+	if err != nil {
+		return nil, coded(codeDevice, err)
+	}
+	return dev, nil
 }

@@ -23,8 +23,11 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/report"
 	"github.com/sluice-npu/sluice/host/soft"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 type verifyCmd struct {
@@ -36,27 +39,45 @@ type verifyCmd struct {
 	Orders int    `default:"128" help:"Requests for comparing the order of actions on soft and on the device; 0 leaves it out."`
 	Python string `help:"Python with onnxruntime (default: venv/bin/python in the build folder)."`
 	Root   string `default:"." help:"The repository's root, for dse/zoo."`
-	Theta  string `default:"0.8" help:"Exit threshold for the oracle and the orders."`
-	Seed   uint64 `default:"1" help:"Seed of everything drawn."`
-	Out    string `default:"out/verify" help:"Folder for summary.json."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+	Stub   int    `help:"Random layers on which the build without MACs must count what the full one counts; 0 leaves them out."`
+	Faults int    `help:"Random faults on each configuration; 0 leaves them out (sluice faults tells more of them)."`
+
+	RequireCoverage bool `help:"Fail where a bin of the coverage table was not hit; adds a fault of each directed kind."`
+
+	Segments int `help:"Instead of all other checks: the first so many segments of the network, weights drawn where it has none, one image; a network's all where negative."`
+	Input    int `help:"With --segments: height and width of the input in place of the network's own."`
+
+	Theta string `default:"0.8" help:"Exit threshold for the oracle and the orders."`
+	Seed  uint64 `default:"1" help:"Seed of everything drawn."`
+	Out   string `default:"out/verify" help:"Folder for summary.json."`
+	JSON  bool   `name:"json" help:"Print JSON."`
 }
 
 func (*verifyCmd) Help() string {
-	return `Four checks:
+	return `The checks:
   images   every image on the device under a random schedule (batches of 1 to 8, halting, merging, an
            exit threshold of its own for each request): results, logits and all bytes of all slots
            equal the golden executor's
-  layers   random networks of one to a few layers, random batches: all bytes of all slots
+  layers   random networks of one to a few layers, under any legal FBCB entries, random batches: all
+           bytes of all slots
   oracle   the golden executor against onnxruntime in float: same exit on at least 99.8 %, accuracy
            within 0.1 point
   orders   soft and the device serve the same arrivals: by the table, equal results and order of
            actions; with measured cycles, equal results, differing actions are counted
 
+  stub     random layers on the full build and on the one without MACs: all counters are equal
+  faults   as sluice faults does; here for the error codes of the coverage table
+
+--config may name several configurations: the layers are spread over them, stub and faults run on
+each, and images, oracle and orders on ` + "`run`" + ` where it is among them. With --segments, whole segments
+of a large network are compared instead, all bytes of the slot after each of them.
+
 A mismatch prints the seed, the layer's descriptor and the first element that differs.
 
 Example:
-  sluice verify --n 200 --images 256 --seed 42`
+  sluice verify --n 200 --images 256 --seed 42
+  sluice verify --config v5,v7,v8,v13 --n 500 --require-coverage
+  sluice verify --config mid --network resnet50 --segments 2 --input 64`
 }
 
 type ordersDoc struct {
@@ -66,6 +87,31 @@ type ordersDoc struct {
 	TableResults    int `json:"table_results_differ"`
 	MeasuredActions int `json:"measured_actions_differ"`
 	MeasuredResults int `json:"measured_results_differ"`
+}
+
+type layersDoc struct {
+	experiments.Coverage
+	Networks int            `json:"networks"`
+	Ops      map[string]int `json:"ops"`
+	MACs     int64          `json:"macs"`
+}
+
+// add adds what one configuration has exercised.
+func (l *layersDoc) add(c *experiments.Coverage) {
+	sum := func(a, b []int) []int {
+		if len(a) < len(b) {
+			a = append(a, make([]int, len(b)-len(a))...)
+		}
+		for i, v := range b {
+			a[i] += v
+		}
+		return a
+	}
+	l.Launches += c.Launches
+	l.Batches, l.Exits = sum(l.Batches, c.Batches), sum(l.Exits, c.Exits)
+	l.Bytes += c.Bytes
+	l.Logits += c.Logits
+	l.Halted += c.Halted
 }
 
 type verifyDoc struct {
@@ -84,15 +130,16 @@ type verifyDoc struct {
 			Preemptions int `json:"preemptions"`
 			Merges      int `json:"merges"`
 		} `json:"images"`
-		Layers struct {
-			experiments.Coverage
-			Networks int            `json:"networks"`
-			Ops      map[string]int `json:"ops"`
-			MACs     int64          `json:"macs"`
-		} `json:"layers"`
-		Orders map[string]ordersDoc `json:"orders"` // by policy
+		Layers  layersDoc            `json:"layers"`
+		Orders  map[string]ordersDoc `json:"orders"` // by policy
+		Stub    int                  `json:"stub_layers"`
+		Faults  int                  `json:"faults"`
+		Bins    *coverage            `json:"bins"`
+		Missing []string             `json:"missing"`
 	} `json:"coverage"`
-	Problems []string `json:"problems"`
+	Network  string       `json:"network"`
+	Segments []segmentDoc `json:"segments"`
+	Problems []string     `json:"problems"`
 }
 
 // The bounds of the oracle check.
@@ -101,47 +148,69 @@ const (
 	maxDelta     = 0.001
 )
 
+// designs are the configurations under test.
+func (c *verifyCmd) designs() ([]configs.Design, error) { return loadDesigns(c.Config) }
+
+// loadDesigns loads a list of configurations, separated by commas.
+func loadDesigns(list string) ([]configs.Design, error) {
+	var all []configs.Design
+	for name := range strings.SplitSeq(list, ",") {
+		d, err := configs.Load(strings.TrimSpace(name))
+		if err != nil {
+			return nil, coded(codeInput, err)
+		}
+		for _, other := range all {
+			if other.Name == d.Name {
+				return nil, coded(codeUsage, fmt.Errorf("--config %s: %s stands there twice", list, d.Name))
+			}
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// served is the configuration for the checks that serve a network: the only one, or `run`.
+func served(designs []configs.Design) (string, bool) {
+	if len(designs) == 1 {
+		return designs[0].Name, true
+	}
+	for _, d := range designs {
+		if d.Name == "run" {
+			return d.Name, true
+		}
+	}
+	return "", false
+}
+
 // Run implements the command.
 func (c *verifyCmd) Run(e *env) error {
-	if c.N < 0 || c.Images < 0 || c.Oracle < 0 || c.Orders < 0 || c.N > 1e6 {
-		return coded(codeUsage, errors.New("--n, --images, --oracle and --orders must not be negative"))
+	if min(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults, c.Input) < 0 || max(c.N, c.Stub, c.Faults) > 1e6 {
+		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub, --faults and --input must not be negative"))
 	}
-	p, err := c.prepare(e)
+	if c.Input > 0 && c.Segments == 0 {
+		return coded(codeUsage, errors.New("--input needs --segments"))
+	}
+	designs, err := c.designs()
 	if err != nil {
 		return err
 	}
-	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	doc := &verifyDoc{
+		header: header{"sluice-verify/2", version, c.Seed, "simulated"}, Device: c.Device, Config: c.Config,
+		Network: c.Network, Problems: []string{}, Segments: []segmentDoc{},
+	}
+	cov := newCoverage(designs)
+	doc.Coverage.Bins = cov
+	if c.Segments != 0 {
+		err = c.segments(e, designs, doc)
+	} else {
+		err = c.checks(e, designs, doc)
+	}
 	if err != nil {
 		return err
 	}
-	doc := &verifyDoc{header: header{"sluice-verify/1", version, c.Seed, "simulated"}, Device: c.Device, Config: p.design.Name, Problems: []string{}}
-	memo := &soft.Memo{}
-	var s *experiments.Setup
-	var im *zoo.Images
-	if n := max(c.Images, c.Oracle, c.Orders); n > 0 {
-		if s, im, err = p.setup(e, &c.what, memo, n); err != nil {
-			return err
-		}
-	}
-	if c.Oracle > 0 {
-		if err := c.oracle(e, p, s, im, theta, doc); err != nil {
-			return err
-		}
-	}
-	if c.Images > 0 {
-		if err := c.images(e, p, s, doc); err != nil {
-			return err
-		}
-	}
-	if c.N > 0 {
-		if err := c.layers(e, p, doc); err != nil {
-			return err
-		}
-	}
-	if c.Orders > 0 {
-		if err := c.orders(e, p, s, memo, theta, doc); err != nil {
-			return err
-		}
+	doc.Coverage.Missing = cov.missing()
+	if c.RequireCoverage && len(doc.Coverage.Missing) > 0 {
+		doc.Problems = append(doc.Problems, "not covered: "+strings.Join(doc.Coverage.Missing, ", "))
 	}
 	if err := e.output(doc, c.Out, c.JSON); err != nil {
 		return err
@@ -153,6 +222,80 @@ func (c *verifyCmd) Run(e *env) error {
 	}
 	if len(doc.Problems) > 0 {
 		return coded(codeCheck, fmt.Errorf("verify, seed %d: %s", c.Seed, strings.Join(doc.Problems, "\n  ")))
+	}
+	return nil
+}
+
+func (c *verifyCmd) checks(e *env, designs []configs.Design, doc *verifyDoc) error {
+	if name, ok := served(designs); ok && max(c.Images, c.Oracle, c.Orders) > 0 {
+		one := *c
+		if len(designs) > 1 {
+			one.Config = name
+		}
+		if err := one.serve(e, doc); err != nil {
+			return err
+		}
+	}
+	if c.N > 0 {
+		if err := c.layers(e, designs, doc); err != nil {
+			return err
+		}
+	}
+	if c.Device != "cosim" {
+		return nil
+	}
+	for i, d := range designs {
+		if c.Stub > 0 {
+			if err := c.stub(e, d, doc); err != nil {
+				return err
+			}
+		}
+		n := c.Faults
+		if c.RequireCoverage {
+			n = max(n, directedKinds())
+		}
+		if n > 0 {
+			f := campaign{design: d, n: n, seed: c.Seed + uint64(i)<<32, cov: doc.Coverage.Bins}
+			if err := f.run(e); err != nil {
+				return err
+			}
+			doc.Coverage.Faults += f.done
+			for _, v := range f.violations {
+				doc.Mismatches++
+				doc.Problems = append(doc.Problems, v)
+			}
+		}
+	}
+	return nil
+}
+
+// serve runs the checks that need the network: oracle, images, orders.
+func (c *verifyCmd) serve(e *env, doc *verifyDoc) error {
+	p, err := c.prepare(e)
+	if err != nil {
+		return err
+	}
+	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	if err != nil {
+		return err
+	}
+	memo := &soft.Memo{}
+	s, im, err := p.setup(e, &c.what, memo, max(c.Images, c.Oracle, c.Orders))
+	if err != nil {
+		return err
+	}
+	if c.Oracle > 0 {
+		if err := c.oracle(e, p, s, im, theta, doc); err != nil {
+			return err
+		}
+	}
+	if c.Images > 0 {
+		if err := c.images(e, p, s, doc); err != nil {
+			return err
+		}
+	}
+	if c.Orders > 0 {
+		return c.orders(e, p, s, memo, theta, doc)
 	}
 	return nil
 }
@@ -205,13 +348,65 @@ func (c *verifyCmd) images(e *env, p *prepared, s *experiments.Setup, doc *verif
 	return nil
 }
 
-func (c *verifyCmd) layers(e *env, p *prepared, doc *verifyDoc) error {
-	dev, err := c.shadow(e.ctx, p)
-	if err != nil {
-		return err
+// bench is one configuration under random layers.
+type bench struct {
+	design configs.Design
+	dev    *experiments.Shadow
+	bus    *npu.Cosim // nil on soft
+}
+
+const layerSlots = 4 * abi.BMax
+
+// bench opens a configuration with room for random networks.
+func (c *verifyCmd) bench(ctx context.Context, d configs.Design) (*bench, error) {
+	b := &bench{design: d, dev: &experiments.Shadow{Reference: soft.New(d, soft.Options{})}}
+	if c.Device == "soft" {
+		b.dev.Slotted = soft.New(d, soft.Options{})
+		return b, nil
 	}
-	defer dev.Close()
-	doc.Coverage.Layers.Ops = map[string]int{}
+	var err error
+	if b.bus, err = openBus(ctx, d, d.Name, npu.CosimOpts{}); err != nil {
+		return nil, err
+	}
+	if b.dev.Slotted, err = openDriver(b.bus, d, layerSlots); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// ports counts the bursts of each port.
+func (b *bench) ports(cov *coverage) error {
+	if b.bus == nil {
+		return nil
+	}
+	for p := range b.design.NAXI {
+		s, err := b.bus.Stats(p)
+		if err != nil {
+			return coded(codeDevice, err)
+		}
+		cov.hit(covReads, portName(b.design, p), s.ReadBursts)
+		cov.hit(covWrites, portName(b.design, p), s.WriteBursts)
+	}
+	return nil
+}
+
+func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) error {
+	cov := doc.Coverage.Bins
+	var all []*bench
+	defer func() {
+		for _, b := range all {
+			b.dev.Close()
+		}
+	}()
+	for _, d := range designs {
+		b, err := c.bench(e.ctx, d)
+		if err != nil {
+			return err
+		}
+		all = append(all, b)
+	}
+	total := &doc.Coverage.Layers
+	total.Ops = map[string]int{}
 	set, done := e.progress("layers", c.N)
 	defer done()
 	rng := rand.New(rand.NewPCG(c.Seed, 0x736c756963650003))
@@ -220,15 +415,17 @@ func (c *verifyCmd) layers(e *env, p *prepared, doc *verifyDoc) error {
 		if err := e.ctx.Err(); err != nil {
 			return err
 		}
-		net, err := randnet.New(seed, p.design, randnet.Built())
+		on := all[total.Networks%len(all)]
+		dev := on.dev
+		net, err := randnet.New(seed, on.design, randnet.Built())
 		if err != nil {
 			return err
 		}
 		b := rename(net.Bundle, "random") // one name: the device replaces the one before
 		if err := dev.Load(e.ctx, b); err != nil {
-			return coded(codeDevice, fmt.Errorf("random network of seed %d: %w", seed, err))
+			return coded(codeDevice, fmt.Errorf("random network of seed %d on %s: %w", seed, on.design.Name, err))
 		}
-		l := device.Launch{ID: device.LaunchID(doc.Coverage.Layers.Networks + 1), Network: b.Network.Name, Last: len(b.Network.Exits) - 1}
+		l := device.Launch{ID: device.LaunchID(total.Networks + 1), Network: b.Network.Name, Last: len(b.Network.Exits) - 1}
 		for range 1 + rng.IntN(dev.Info().MaxBatch) {
 			next++
 			l.Requests, l.Theta = append(l.Requests, next), append(l.Theta, experiments.Never)
@@ -245,19 +442,26 @@ func (c *verifyCmd) layers(e *env, p *prepared, doc *verifyDoc) error {
 			dev.Release(id)
 		}
 		if err != nil {
-			return doc.problem(fmt.Sprintf("random network of seed %d", seed), err)
+			return doc.problem(fmt.Sprintf("random network of seed %d on %s", seed, on.design.Name), err)
 		}
 		for i := range b.Layers {
-			doc.Coverage.Layers.Ops[b.Layers[i].Op.String()]++
+			total.Ops[b.Layers[i].Op.String()]++
+			cov.layer(on.design, &b.Layers[i], b.FBCB[i][len(l.Requests)-1], len(l.Requests))
 		}
+		cov.hit(covErrors, abi.ErrNone.String(), uint64(l.Last+1))
 		for _, x := range b.Network.Exits {
-			doc.Coverage.Layers.MACs += x.MACs * int64(len(l.Requests))
+			total.MACs += x.MACs * int64(len(l.Requests))
 		}
-		doc.Coverage.Layers.Networks++
+		total.Networks++
 		doc.Layers += len(b.Layers)
 		set(min(doc.Layers, c.N))
 	}
-	doc.Coverage.Layers.Coverage = dev.Coverage
+	for _, b := range all {
+		total.add(&b.dev.Coverage)
+		if err := b.ports(cov); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -429,7 +633,7 @@ func readOracle(r io.Reader, images, exits int) ([][]device.ExitResult, error) {
 
 func (d *verifyDoc) print(w io.Writer) error {
 	row := func(check, count, found string) { fmt.Fprintf(w, "%-22s %6s  %s\n", check, count, found) }
-	if d.Images > 0 || d.Coverage.Images.Launches > 0 {
+	if d.Coverage.Images.Launches > 0 {
 		x := &d.Coverage.Images
 		row("images = golden", strconv.Itoa(d.Images), fmt.Sprintf("%d starts, batches %v, exits %v, %d preemptions, %d merges, %s compared (%d halted slots)",
 			x.Launches, x.Batches, x.Exits, x.Preemptions, x.Merges, report.Bytes(x.Bytes), x.Halted))
@@ -445,6 +649,21 @@ func (d *verifyDoc) print(w io.Writer) error {
 		if o, ok := d.Coverage.Orders[p]; ok {
 			row("orders of "+p, strconv.Itoa(o.Requests), fmt.Sprintf("of %d actions %d differ by the table, %d measured; results %d, %d",
 				o.Actions, o.TableActions, o.MeasuredActions, o.TableResults, o.MeasuredResults))
+		}
+	}
+	if n := d.Coverage.Stub; n > 0 {
+		row("counters of the stub", strconv.Itoa(n), "layers on which it counts what the full build counts")
+	}
+	if n := d.Coverage.Faults; n > 0 {
+		row("faults", strconv.Itoa(n), "each ended as it must, and the next start was right")
+	}
+	for _, s := range d.Segments {
+		row("segment "+strconv.Itoa(s.Segment)+" = golden", strconv.Itoa(s.Layers), fmt.Sprintf("layers of %s, %d cycles, %.0f MMAC, array busy %.0f %%", d.Network,
+			s.Cycles, float64(s.MACs)/1e6, 100*s.Util))
+	}
+	if len(d.Segments) == 0 {
+		if err := d.Coverage.Bins.print(w); err != nil {
+			return err
 		}
 	}
 	_, err := fmt.Fprintf(w, "\n%d mismatches, seed %d\n", d.Mismatches, d.Seed)

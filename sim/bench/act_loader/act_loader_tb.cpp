@@ -1,7 +1,8 @@
 // act_loader_tb: random layers, tilings and slots against a DRAM that answers late, unevenly and
-// back to back. Every word written must be the input word that belongs there; a place may count as
-// available only when all its words have been written; nothing may be read before the layer before
-// is written, or beyond what the tiles need. A tensor that leaves its slot must end in an error.
+// back to back, with one and with two sample groups. Every word written must be the input word that
+// belongs there; a place may count as available only when all its words have been written; runs are
+// read in order, with two groups a sample of group 0 and then its neighbour of group 1; nothing may be
+// read before the layer before is written, or beyond what the tiles need. A tensor that leaves its slot must end in an error.
 #include "Vact_loader.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -17,8 +18,11 @@ struct Place {
   uint64_t address;  // and in DRAM
 };
 struct Tile {
-  unsigned half;
-  std::vector<Place> places;
+  unsigned half;     // which of the two in flight
+  std::vector<Place> places[2];
+};
+struct Run {
+  uint64_t address, beats;
 };
 
 class Bench {
@@ -45,6 +49,7 @@ class Bench {
     unit::Limits limit;
     limit.abuf = kElems;
     limit.stride = kStride;
+    limit.t_c = 8;
     for (unsigned i = 0; i < n; i++) {
       layer(unit::random_layer(random_, limit, unit::random_op(random_, 70), b_act_));
     }
@@ -86,26 +91,31 @@ class Bench {
  private:
   void prepare(const unit::Layer& l) {
     tiles_.clear();
+    runs_.clear();
     beats_ = 0;
     unsigned half = 0;
-    for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
+    for (unsigned b0 = 0; b0 < l.b_r(); b0 += l.tile_b) {
       for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
         Tile t{half, {}};
-        for (unsigned i = 0; i < l.nb(b0); i++) {
+        for (unsigned n = 0; n < l.nb(b0) * l.groups; n++) {
+          const unsigned g = n % l.groups, i = n / l.groups, sample = g * l.b_r() + b0 + i;
+          if (i >= l.nb(b0, g)) continue;
           for (unsigned j = 0; j < l.n_ih(l.nr(oh0)); j++) {
             const int64_t ih = int64_t{oh0} * l.s_h - l.pad_t + j;
-            Place p{ih >= 0 && ih < l.in_h, i * l.samp() + j * l.in_row(), 0};
+            Place p{ih >= 0 && ih < l.in_h, (l.two() && half ? kElems / 2 : 0) + i * l.samp() + j * l.in_row(), 0};
             if (p.data) {
-              p.address = slots_[b0 + i] + l.in_offset + 2ull * static_cast<uint64_t>(ih) * l.in_w * l.in_pix;
+              p.address = slots_[sample] + l.in_offset + 2ull * static_cast<uint64_t>(ih) * l.in_w * l.in_pix;
               for (unsigned x = 0; x < l.in_w; x++) {
                 const bool one = l.in_pix == l.in_c;  // a row is one run
                 const uint64_t begin = p.address + 2ull * x * l.in_pix;
                 const uint64_t end = begin + 2ull * (one ? l.in_row() : l.in_c);
-                beats_ += (end + P_AXI_BYTES - 1) / P_AXI_BYTES - begin / P_AXI_BYTES;
+                const uint64_t beats = (end + P_AXI_BYTES - 1) / P_AXI_BYTES - begin / P_AXI_BYTES;
+                runs_.push_back({begin / P_AXI_BYTES * P_AXI_BYTES, beats});
+                beats_ += beats;
                 if (one) break;
               }
             }
-            t.places.push_back(p);
+            t.places[g].push_back(p);
           }
         }
         tiles_.push_back(t);
@@ -114,22 +124,29 @@ class Bench {
     }
     layer_ = l;
     freed_ = 0;
-    for (unsigned h = 0; h < 2; h++) {
-      seen_[h] = 0;
-      begin_tile(h, h);
-    }
+    for (unsigned h = 0; h < 2; h++) begin_tile(h, h);
   }
+  // Tile k is the next one that is even (h = 0) or odd. With two groups it has that part of both
+  // halves of the buffer, otherwise half h.
   void begin_tile(unsigned h, size_t k) {
     tile_[h] = k;
-    want_[h].assign(kElems, -1);
-    have_[h].assign(kElems, false);
-    seen_[h] = 0;
+    for (unsigned g = 0; g < 2; g++) {
+      seen_[g][h] = 0;
+      const unsigned from = layer_.two() && h ? kElems / 2 : 0, to = layer_.two() && !h ? kElems / 2 : kElems;
+      if (!layer_.two() && g != h) continue;
+      want_[g].resize(kElems);
+      have_[g].resize(kElems);
+      std::fill(want_[g].begin() + from, want_[g].begin() + to, -1);
+      std::fill(have_[g].begin() + from, have_[g].begin() + to, false);
+    }
     if (k >= tiles_.size()) return;
-    for (const Place& p : tiles_[k].places) {
-      if (!p.data) continue;
-      for (unsigned x = 0; x < layer_.in_w; x++) {
-        for (unsigned c = 0; c < layer_.in_c; c++) {
-          want_[h][p.elem + x * layer_.in_c + c] = unit::word_at(p.address + 2ull * x * layer_.in_pix + 2ull * c);
+    for (unsigned g = 0; g < 2; g++) {
+      for (const Place& p : tiles_[k].places[g]) {
+        if (!p.data) continue;
+        for (unsigned x = 0; x < layer_.in_w; x++) {
+          for (unsigned c = 0; c < layer_.in_c; c++) {
+            want_[layer_.two() ? g : h][p.elem + x * layer_.in_c + c] = unit::word_at(p.address + 2ull * x * layer_.in_pix + 2ull * c);
+          }
         }
       }
     }
@@ -166,7 +183,7 @@ class Bench {
     }
     for (int i = 0; i < 5; i++) cycle(nullptr);
     check_.that(dut_.avail_o == 0, "places left over");
-    check_.that(dram_.idle(), "answers left over");
+    check_.that(dram_.idle() && runs_.empty(), "answers left over");
     check_.that(dram_.beats_asked - asked == beats_, "%" PRIu64 " beats read, not %" PRIu64, dram_.beats_asked - asked, beats_);
     written_++;
   }
@@ -180,7 +197,7 @@ class Bench {
     unsigned frees = 0;
     if (dut_.rst_ni && freed_ < tiles_.size()) {
       const unsigned h = tiles_[freed_].half;
-      if (tile_[h] == freed_ && seen_[h] == tiles_[freed_].places.size() && random_.percent(hold_ ? 100 / hold_ + 1 : 100)) frees = 1u << h;
+      if (tile_[h] == freed_ && seen_[0][h] == tiles_[freed_].places[0].size() && seen_[1][h] == tiles_[freed_].places[1].size() && random_.percent(hold_ ? 100 / hold_ + 1 : 100)) frees = 1u << h;
     }
     dut_.free_i = static_cast<unsigned char>(frees);
     dut_.clk_i = 0;
@@ -189,6 +206,12 @@ class Bench {
     if (dut_.rst_ni) {
       check_.that(!dut_.err_valid_o || expect_error_, "an error");
       if (!expect_error_) look();
+      if (!expect_error_ && dut_.req_valid_o && dut_.req_ready_i) {
+        check_.that(!runs_.empty(), "a run too many");
+        check_.that(dut_.req_addr_o == runs_.front().address && dut_.req_beats_o == runs_.front().beats, "reads %" PRIx64 ", not %" PRIx64,
+                    static_cast<uint64_t>(dut_.req_addr_o), runs_.front().address);
+        runs_.pop_front();
+      }
     }
     if (frees) {
       const unsigned h = frees >> 1;
@@ -200,16 +223,18 @@ class Bench {
   }
 
   void look() {
-    for (unsigned h = 0; h < 2; h++) {
-      const unsigned avail = (dut_.avail_o >> (16 * h)) & 0xFFFF;
-      check_.that(avail >= seen_[h], "places are taken back");
-      if (avail > seen_[h]) {
-        check_.that(tile_[h] < tiles_.size() && avail <= tiles_[tile_[h]].places.size(), "more places than the tile has");
+    for (unsigned n = 0; n < 4; n++) {
+      const unsigned h = n % 2, g = n / 2;
+      const unsigned avail = (dut_.avail_o >> (16 * n)) & 0xFFFF;
+      unsigned& seen = seen_[g][h];
+      check_.that(avail >= seen, "places are taken back");
+      if (avail > seen) {
+        check_.that(tile_[h] < tiles_.size() && avail <= tiles_[tile_[h]].places[g].size(), "more places than the tile has");
       }
-      for (; seen_[h] < avail; seen_[h]++) {
-        const Place& p = tiles_[tile_[h]].places[seen_[h]];
+      for (; seen < avail; seen++) {
+        const Place& p = tiles_[tile_[h]].places[g][seen];
         for (unsigned x = 0; p.data && x < layer_.in_row(); x++) {
-          check_.that(have_[h][p.elem + x], "place %u counts without word %u", seen_[h], x);
+          check_.that(have_[layer_.two() ? g : h][p.elem + x], "place %u counts without word %u", seen, x);
         }
       }
     }
@@ -234,8 +259,9 @@ class Bench {
   std::vector<int> want_[2];
   std::vector<bool> have_[2];
   unit::Layer layer_;
+  std::deque<Run> runs_;
   size_t tile_[2] = {0, 0}, freed_ = 0;
-  unsigned seen_[2] = {0, 0};
+  unsigned seen_[2][2] = {};
   uint64_t beats_ = 0;
   unsigned written_ = 0, b_act_ = 1, hold_ = 0;
   bool expect_error_ = false;

@@ -1,6 +1,7 @@
-// drain_tb: a start of random layers; banks are completed, biases written, residual words brought and
+// drain_tb: a start of random layers of every k and s; banks are completed, biases written, residual words brought and
 // output words taken at random. What leaves must be every word of every row in order, by the
-// formula; a bank that has been given back holds something else from the next cycle on.
+// formula; a bank that has been given back holds something else from the next cycle on. A pool counts
+// as drained when it is written, not sooner.
 #include "Vdrain.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"
@@ -8,7 +9,16 @@
 
 namespace {
 
-constexpr unsigned kTC = P_T_C, kTR = P_T_R, kLanes = P_LANES, kHalf = P_C_MAX / P_LANES;
+constexpr unsigned kTC = P_T_C, kTR = P_T_R, kHalfRows = P_T_R / 2, kLanes = P_LANES, kHalf = P_C_MAX / P_LANES;
+
+// Which half of which PE, and which row of it, holds a channel of a C tile.
+unsigned place(const unit::Layer& l, unsigned channel, unsigned group, unsigned row) {
+  unsigned pe = l.half() ? channel / 2 : channel;
+  if (l.two()) pe = 2 * pe + group;
+  if (l.pair()) pe = 2 * pe + 1;
+  const unsigned half = l.half() ? channel % 2 : row / kHalfRows;
+  return (2 * pe + half) * kHalfRows + row % kHalfRows;
+}
 
 struct Group {
   std::vector<int16_t> y;
@@ -24,7 +34,7 @@ class Bench {
     banks_.clear();
     expect_.clear();
     residual_.clear();
-    next_ = 0;
+    next_ = written_ = drained_ = 0;
     completed_ = freed_ = 0;
     bias_layers_ = bias_pos_ = 0;
     res_fill_ = 0;
@@ -40,9 +50,10 @@ class Bench {
     unit::Limits limit;
     limit.t_r = kTR;
     limit.max_out_c = P_C_MAX;
+    limit.t_c = kTC;
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 80), b_act);
-      if (l.gemm() && random_.percent(10)) l.out_c = P_C_MAX;
+      if (l.gemm() && !l.two() && random_.percent(10)) l.out_c = P_C_MAX;
       add(l);
     }
     unsigned waited = 0;
@@ -56,25 +67,30 @@ class Bench {
   }
 
   // A group a cycle when nothing holds it up.
-  void full_speed() {
+  void full_speed(unsigned k, unsigned s) {
     start(0);
     ready_ = speed_ = res_speed_ = 100;
     unit::Layer l;
-    l.b_act = 1;
-    dut_.b_act_i = 1;
-    l.out_c = kTC;
-    l.out_w = kTR;
+    l.k = k;
+    l.groups = l.b_act = s;
+    dut_.b_act_i = static_cast<unsigned char>(s);
+    l.out_c = std::min<unsigned>(l.tc(kTC), P_C_MAX);
+    l.out_w = l.half() ? kTR / 2 : kTR;
     l.shift = 4;
     add(l);
     while (expect_.size() > 1) cycle();
     const uint64_t last = now_;
-    const uint64_t groups = uint64_t{kTR} * (kTC / kLanes);
+    const uint64_t groups = uint64_t{l.out_w} * s * ((l.out_c + step(l) - 1) / step(l));
     check_.that(last - first_out_ <= groups, "%" PRIu64 " cycles for %" PRIu64 " groups", last - first_out_, groups);
     while (!expect_.empty()) cycle();
+    first_out_ = 0;
   }
   int finish() { return check_.passed(); }
 
  private:
+  // Channels of a step: with k = 2, and with s = 2 but for k = 1/2, every second PE's.
+  static unsigned step(const unit::Layer& l) { return l.pair() || (l.two() && !l.half()) ? kLanes / 2 : kLanes; }
+
   void add(const unit::Layer& l) {
     const size_t n = layers_.size();
     layers_.push_back(l);
@@ -82,22 +98,25 @@ class Bench {
     bias_[n].resize(P_C_MAX);
     for (auto& b : bias_[n]) b = static_cast<int32_t>(random_.next()) >> random_.below(24);
     if (!l.gemm()) return;
-    for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
+    const unsigned tc = l.tc(kTC);
+    for (unsigned b0 = 0; b0 < l.b_r(); b0 += l.tile_b) {
       for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
-        for (unsigned c0 = 0; c0 < l.out_c; c0 += kTC) {
-          const unsigned rows = l.nb(b0) * l.nr(oh0) * l.out_w;
+        for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
+          const unsigned rows0 = l.nb(b0) * l.nr(oh0) * l.out_w;
+          const unsigned rows1 = l.two() ? l.nb(b0, 1) * l.nr(oh0) * l.out_w : 0;
           std::vector<int64_t> bank(kTR * kTC);
           for (auto& a : bank) a = unit::sign(random_.next(), 36) >> random_.below(30);
-          for (unsigned r = 0; r < rows; r++) {
-            for (unsigned c = c0; c < std::min(c0 + kTC, l.out_c); c += kLanes) {
+          for (unsigned row = 0; row < rows0 + rows1; row++) {
+            const unsigned gi = row >= rows0, r = gi ? row - rows0 : row;
+            for (unsigned c = c0; c < std::min(c0 + tc, l.out_c); c += step(l)) {
               Group g;
-              for (unsigned k = c; k < std::min({c + kLanes, c0 + kTC, l.out_c}); k++) {
+              for (unsigned k = c; k < std::min({c + step(l), c0 + tc, l.out_c}); k++) {
                 int64_t res = 0;
                 if (l.residual) {
                   res = unit::sign(random_.next(), 16);
                   residual_.push_back(static_cast<uint16_t>(res));
                 }
-                g.y.push_back(model::post(bank[r * kTC + k - c0], bias_[n][k], res, l.res_shift, l.shift, l.clamp_lo, l.clamp_hi));
+                g.y.push_back(model::post(bank[place(l, k - c0, gi, r)], bias_[n][k], res, l.res_shift, l.shift, l.clamp_lo, l.clamp_hi));
               }
               expect_.push_back(g);
             }
@@ -144,9 +163,11 @@ class Bench {
     }
     dut_.ready_i = random_.percent(ready_);
     // the accumulators' read port: what was read holds, until the bank is given back
-    for (unsigned c = 0; c < kTC; c++) {
-      unit::put(dut_.dr_acc_i, c * 36, 36, read_valid_ ? static_cast<uint64_t>(banks_[read_bank_][read_row_ * kTC + c]) : random_.next());
+    for (unsigned c = 0; read_new_ && c < 2 * kTC; c++) {
+      unit::put(dut_.dr_acc_i, c * 36, 36, read_valid_ ? static_cast<uint64_t>(banks_[read_bank_][c * kHalfRows + read_row_]) : random_.next());
     }
+    read_new_ = false;
+    dut_.layers_written_i = static_cast<unsigned short>(written_);
     dut_.clk_i = 0;
     dut_.eval();
     if (dut_.rst_ni) {
@@ -175,7 +196,8 @@ class Bench {
       if (dut_.dr_en_o) {
         check_.that(freed_ < completed_, "reads a bank that is not complete");
         check_.that(dut_.dr_bank_o == (freed_ & 1), "the older bank first");
-        read_valid_ = true;
+        check_.that(dut_.dr_row_o < kHalfRows, "reads row %u", dut_.dr_row_o);
+        read_valid_ = read_new_ = true;
         read_bank_ = freed_;
         read_row_ = dut_.dr_row_o;
       }
@@ -183,8 +205,16 @@ class Bench {
         check_.that(freed_ < completed_, "gives back a bank that is not complete");
         freed_++;
         read_valid_ = false;
+        read_new_ = true;
       }
       if (done) completed_++;
+      if (dut_.layers_drained_o != drained_) {
+        check_.that(dut_.layers_drained_o == drained_ + 1 && drained_ < next_, "layers_drained_o is %u after %u", dut_.layers_drained_o, drained_);
+        check_.that(layers_[drained_].gemm() || written_ > drained_, "a pool counts as drained before it is written");
+        drained_++;
+      }
+      // a layer is written some time after it has drained, or after it has been taken
+      if (written_ < next_ && (!layers_[written_].gemm() || drained_ > written_) && random_.percent(5)) written_++;
     } else {
       held_ = false;
     }
@@ -202,10 +232,11 @@ class Bench {
   std::deque<Group> expect_;
   std::deque<uint16_t> residual_;
   size_t next_ = 0, completed_ = 0, freed_ = 0, read_bank_ = 0;
+  unsigned written_ = 0, drained_ = 0;
   unsigned read_row_ = 0, bias_layers_ = 0, bias_pos_ = 0, res_fill_ = 0;
   unsigned ready_ = 100, speed_ = 100, res_speed_ = 100;
   uint64_t now_ = 0, first_out_ = 0;
-  bool read_valid_ = false, held_ = false;
+  bool read_valid_ = false, read_new_ = true, held_ = false;
   std::remove_reference_t<decltype(Vdrain::data_o)> held_data_{};
 };
 
@@ -214,7 +245,8 @@ class Bench {
 int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench bench(args);
-  bench.full_speed();
+  for (unsigned k = 0; k < 3; k++) bench.full_speed(k, 1);
+  for (unsigned k = 0; k < 2; k++) bench.full_speed(k, 2);
   for (uint64_t i = 0; i < (args.n ? args.n : 40); i++) bench.start(8);
   return bench.finish();
 }

@@ -1,4 +1,4 @@
-// gemm_seq_tb: random layers, batches and tilings against a loop nest that says for each row which
+// gemm_seq_tb: random layers, batches and tilings, every k and s, against a loop nest that says for each row which
 // element each lane must read. The surroundings (loader, weights, drain) answer at random; the bench
 // knows their state and so predicts for every cycle whether a row goes, and if not, what it waits
 // for.
@@ -12,12 +12,13 @@ namespace {
 
 constexpr unsigned kTP = P_T_P, kTC = P_T_C, kTR = P_T_R;
 constexpr unsigned kLB = unit::clog2(P_NB), kEW = unit::clog2(P_NB* P_ABUF_WORDS);
-constexpr unsigned kRW = unit::clog2(kTR), kDepth = kTP + 2;
+constexpr unsigned kRW = unit::clog2(kTR), kElems = P_NB * P_ABUF_WORDS;
 
 struct Row {
   unsigned half, place;           // where its input row stands
-  uint32_t lanes;                 // lanes with data
-  int64_t elem[kTP];              // their elements
+  uint64_t lanes;                 // lanes with data
+  int64_t elem[2 * kTP];          // their elements
+  bool other;                     // there is a sample of group 1 beside it
   unsigned row, bank, nch;
   bool first, begin, last;        // first pass, first row of a pass, last row of a C tile
   bool frees;                     // last row that reads its half
@@ -26,7 +27,7 @@ struct Row {
 };
 
 struct Tile {
-  unsigned half, places;
+  unsigned half, places[2];       // of each group
 };
 
 struct Plan {
@@ -38,13 +39,14 @@ struct Plan {
 Plan plan(const unit::Layer& l, unsigned& bank) {
   Plan p;
   unsigned half = 0;
-  for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
+  const unsigned lanes = l.lanes(kTP), tc = l.tc(kTC);
+  for (unsigned b0 = 0; b0 < l.b_r(); b0 += l.tile_b) {
     for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
       const unsigned nb = l.nb(b0), nr = l.nr(oh0);
       const size_t tile_begin = p.rows.size();
-      for (unsigned c0 = 0; c0 < l.out_c; c0 += kTC) {
+      for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
         for (unsigned kh = 0; kh < l.k_h; kh++) {
-          for (unsigned p0 = 0; p0 < l.kwc(); p0 += kTP) {
+          for (unsigned p0 = 0; p0 < l.kwc(); p0 += lanes) {
             unsigned row = 0;
             for (unsigned i = 0; i < nb; i++) {
               for (unsigned r = 0; r < nr; r++) {
@@ -54,15 +56,16 @@ Plan plan(const unit::Layer& l, unsigned& bank) {
                   x.place = i * l.n_ih(nr) + r * l.s_h + kh;
                   const int64_t ih = int64_t{oh0 + r} * l.s_h - l.pad_t + kh;
                   const int64_t in_tile = int64_t{r} * l.s_h + kh;
-                  for (unsigned j = 0; j < kTP && p0 + j < l.kwc(); j++) {
+                  for (unsigned j = 0; j < lanes && p0 + j < l.kwc(); j++) {
                     const int64_t iw = int64_t{ow} * l.s_w - l.pad_l + (p0 + j) / l.in_c;
                     if (ih < 0 || ih >= l.in_h || iw < 0 || iw >= l.in_w) continue;
-                    x.lanes |= 1u << j;
-                    x.elem[j] = int64_t{i} * l.samp() + in_tile * l.in_row() + iw * l.in_c + (p0 + j) % l.in_c;
+                    x.lanes |= uint64_t{1} << j;
+                    x.elem[j] = (l.two() && half ? kElems / 2 : 0) + int64_t{i} * l.samp() + in_tile * l.in_row() + iw * l.in_c + (p0 + j) % l.in_c;
                   }
+                  x.other = l.two() && i < l.nb(b0, 1);
                   x.row = row++;
                   x.bank = bank;
-                  x.nch = std::min(kTC, l.out_c - c0);
+                  x.nch = std::min(tc, l.out_c - c0);
                   x.first = kh == 0 && p0 == 0;
                   x.begin = x.row == 0;
                   x.tile = static_cast<unsigned>(p.tiles.size());
@@ -78,7 +81,7 @@ Plan plan(const unit::Layer& l, unsigned& bank) {
       }
       p.rows[tile_begin].opens = true;
       p.rows.back().frees = true;
-      p.tiles.push_back({half, nb * l.n_ih(nr)});
+      p.tiles.push_back({half, {nb * l.n_ih(nr), l.two() ? l.nb(b0, 1) * l.n_ih(nr) : 0}});
       half = !half;
     }
   }
@@ -100,6 +103,7 @@ class Bench {
     edge();
     dut_.rst_ni = 1;
     written_ = 0;
+    before_.k = 3;
     bank_ = 0;
     in_use_ = 0;
     full_ = false;
@@ -109,9 +113,10 @@ class Bench {
     dut_.b_act_i = static_cast<unsigned char>(b_act);
     unit::Limits limit;
     limit.t_r = kTR;
-    limit.abuf = P_NB * P_ABUF_WORDS;
+    limit.abuf = kElems;
+    limit.t_c = kTC;
     limit.max_in_c = kTP + 3;
-    limit.max_out_c = 3 * kTC;
+    limit.max_out_c = 5 * kTC;
     pass_delay_ = static_cast<unsigned>(random_.below(3));
     act_speed_ = static_cast<unsigned>(random_.range(5, 100));
     drain_slow_ = static_cast<unsigned>(random_.below(2) ? random_.below(60) : random_.below(4));
@@ -147,11 +152,17 @@ class Bench {
       const Tile& t = plan_.tiles[loading_];
       if (owner_[t.half] == kNobody || owner_[t.half] == loading_) {
         owner_[t.half] = loading_;
-        avail_[t.half] = static_cast<unsigned>(std::min<uint64_t>(t.places, avail_[t.half] + random_.range(1, 3)));
-        if (avail_[t.half] == t.places) loading_++;
+        bool all = true;
+        for (unsigned g = 0; g < 2; g++) {
+          unsigned& avail = avail_[g][t.half];
+          avail = static_cast<unsigned>(std::min<uint64_t>(t.places[g], avail + random_.below(4)));
+          all = all && avail == t.places[g];
+        }
+        if (all) loading_++;
       }
     }
-    dut_.avail_i = avail_[0] | (avail_[1] << 16);
+    dut_.avail_i = 0;
+    for (unsigned n = 0; n < 4; n++) dut_.avail_i |= uint64_t{avail_[n / 2][n % 2]} << (16 * n);
   }
 
   // One cycle; row: what must go next, or null.
@@ -173,7 +184,7 @@ class Bench {
     }
     if (stalls || go) {
       check_.that(row != nullptr, "the layer has no more rows");
-      const bool act = row->place < avail_[row->half] && owner_[row->half] == row->tile;
+      const bool act = row->place < avail_[0][row->half] && (!row->other || row->place < avail_[1][row->half]) && owner_[row->half] == row->tile;
       const bool weights = !row->begin || full_;
       const bool bank = !(row->begin && row->first) || in_use_ < 2;
       const bool depth = !row->begin || row->first || deep_enough(*row);
@@ -193,7 +204,7 @@ class Bench {
       check_.that(dut_.free_o == (row->frees ? 1u << row->half : 0u), "free at the last row of a tile");
       // no accumulator before its last sum has come back
       const auto use = last_use_.find(row->bank * kTR + row->row);
-      if (use != last_use_.end()) check_.that(now_ - use->second >= kDepth, "accumulator used after %" PRIu64, now_ - use->second);
+      if (use != last_use_.end()) check_.that(now_ - use->second >= depth_, "accumulator used after %" PRIu64, now_ - use->second);
       last_use_[row->bank * kTR + row->row] = now_;
       if (row->begin) {
         full_ = false;
@@ -201,11 +212,11 @@ class Bench {
         if (row->first) in_use_++;
       }
       if (row->last) {
-        const uint64_t done = now_ + kDepth + 5 + (drain_slow_ ? random_.below(drain_slow_) : 0);
+        const uint64_t done = now_ + depth_ + 5 + (drain_slow_ ? random_.below(drain_slow_) : 0);
         frees_.push_back(frees_.empty() ? done : std::max(done, frees_.back() + 1));
       }
       if (row->frees) {
-        avail_[row->half] = 0;
+        avail_[0][row->half] = avail_[1][row->half] = 0;
         owner_[row->half] = kNobody;
       }
       pending_ = row;
@@ -221,35 +232,39 @@ class Bench {
     for (unsigned i = 0;; i++) {
       const auto use = last_use_.find(begin.bank * kTR + i);
       if (i >= rows_of_pass_) return true;
-      if (use != last_use_.end() && now_ + i - use->second < kDepth) return false;
+      if (use != last_use_.end() && now_ + i - use->second < depth_) return false;
     }
   }
 
   void look(const Row& x) {
-    unsigned lanes = 0;
-    for (unsigned j = dut_.rd_lo_o; j < dut_.rd_hi_o; j++) lanes |= 1u << j;
-    check_.that(lanes == x.lanes, "lanes %x, not %x", lanes, x.lanes);
-    for (unsigned j = 0; j < kTP; j++) {
+    uint64_t lanes = 0;
+    for (unsigned j = dut_.rd_lo_o; j < dut_.rd_hi_o; j++) lanes |= uint64_t{1} << j;
+    check_.that(lanes == x.lanes, "lanes %" PRIx64 ", not %" PRIx64, lanes, x.lanes);
+    check_.that(dut_.k_o == layer_.k && dut_.rd_two_o == layer_.two(), "k and s");
+    for (unsigned j = 0; j < 2 * kTP; j++) {
       if (!((x.lanes >> j) & 1)) continue;
       const uint64_t elem = (dut_.rd_elem_o + j) & ((1u << kEW) - 1);
       check_.that(elem == static_cast<uint64_t>(x.elem[j]), "lane %u reads %" PRIu64 ", not %" PRId64, j, elem, x.elem[j]);
     }
-    if (x.lanes) check_.that(dut_.rd_half_o == x.half, "half");
+    if (x.lanes && !layer_.two()) check_.that(dut_.rd_half_o == x.half, "half");
     const unsigned tag = dut_.rd_tag_o;
     check_.that((tag >> 4) == (x.row & ((1u << kRW) - 1)), "row %u, not %u", tag >> 4, x.row);
     check_.that(((tag >> 3) & 1) == x.bank, "bank");
     check_.that(((tag >> 2) & 1) == x.first, "first");
     check_.that(((tag >> 1) & 1) == x.begin, "swap in the tag");
     check_.that((tag & 1) == x.last, "last");
-    check_.that(dut_.macs_o == static_cast<unsigned>(__builtin_popcount(x.lanes)) * x.nch, "macs");
+    check_.that(dut_.macs_o == static_cast<unsigned>(__builtin_popcountll(x.lanes)) * x.nch * (x.other ? 2 : 1), "macs");
   }
 
   void layer(const unit::Layer& l) {
     plan_ = l.gemm() ? plan(l, bank_) : Plan{};
+    layer_ = l;
+    last_use_.clear();  // all banks have drained
+    depth_ = (l.half() ? kTP - kTP / 2 : l.lanes(kTP)) + 2;
     rows_of_pass_ = 0;
     loading_ = 0;
     owner_[0] = owner_[1] = kNobody;
-    avail_[0] = avail_[1] = 0;
+    for (auto& group : avail_) group[0] = group[1] = 0;
     // what an earlier layer that is not this unit's leaves in the buffer must not be taken
     const bool early = random_.percent(50);
     for (unsigned i = 0; i < 3 && random_.percent(50); i++) cycle(nullptr, nullptr);
@@ -264,10 +279,14 @@ class Bench {
       const size_t keep = loading_;
       loading_ = plan_.tiles.size();  // the loader waits too
       cycle(&l, nullptr);
-      const unsigned half_0 = avail_[0];
-      avail_[0] = 7;  // of the layer before
-      for (int i = 0; i < 8; i++) cycle(nullptr, nullptr);
-      avail_[0] = half_0;
+      const unsigned half_0 = avail_[0][0], half_1 = avail_[1][0];
+      avail_[0][0] = avail_[1][0] = 7;  // of the layer before
+      for (int i = 0; i < 8; i++) {
+        cycle(nullptr, nullptr);
+        check_.that(before_.k > 2 || (dut_.k_o == before_.k && dut_.rd_two_o == before_.two()), "k and s before the barrier");
+      }
+      avail_[0][0] = half_0;
+      avail_[1][0] = half_1;
       loading_ = keep;
       written_ = now_written;
     } else {
@@ -295,7 +314,9 @@ class Bench {
     for (int i = 0; i < 3; i++) cycle(nullptr, nullptr);  // the last address comes out, and no more
     // its banks drain, its words are written
     while (in_use_ > 0) cycle(nullptr, nullptr);
+    check_.that(!l.gemm() || (dut_.k_o == l.k && dut_.rd_two_o == l.two()), "k and s change under the last rows");
     for (int i = 0; i < 2; i++) cycle(nullptr, nullptr);
+    if (l.gemm()) before_ = l;
     written_++;
   }
   bool ready() {
@@ -313,7 +334,8 @@ class Bench {
   unsigned bank_ = 0, in_use_ = 0, written_ = 0, rows_of_pass_ = 0;
   unsigned pass_delay_ = 0, act_speed_ = 100, drain_slow_ = 0;
   size_t loading_ = 0, owner_[2] = {kNobody, kNobody};
-  unsigned avail_[2] = {0, 0};
+  unsigned avail_[2][2] = {}, depth_ = kTP + 2;  // places by group
+  unit::Layer layer_, before_;     // the GEMM layer before; k = 3: none since the reset
   bool full_ = false;
   std::deque<uint64_t> frees_;
   std::map<unsigned, uint64_t> last_use_;

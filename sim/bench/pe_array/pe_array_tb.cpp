@@ -1,5 +1,7 @@
-// pe_array_tb: passes of random rows with gaps, as close to each other as the header allows, weights
-// loaded under them as early as it allows, the other bank drained meanwhile. Sums must be those of
+// pe_array_tb: tiles of every k and s that is built, passes of random rows with gaps, as close to each
+// other as the header allows, weights loaded under them as early as it allows, the other bank drained
+// meanwhile; k and s change between tiles, when no row is on its way. Lanes and windows that a k or s
+// does not use hold rubbish. Sums must be those of
 // 64-bit arithmetic modulo 2^36 (a stub's are zero), and done_o stands when they can be read.
 #include "Vpe_array.h"
 #include "bench/unit.hpp"
@@ -8,11 +10,17 @@
 #ifndef P_STUB
 #define P_STUB 0
 #endif
+#ifndef P_STACK
+#define P_STACK 1
+#endif
+#ifndef P_FLUID
+#define P_FLUID 1
+#endif
 
 namespace {
 
 constexpr unsigned kTR = P_T_R, kTP = P_T_P, kTC = P_T_C, kLoad = P_W_LOAD;
-constexpr unsigned kDepth = kTP + 2, kGroups = (kTC + kLoad - 1) / kLoad;
+constexpr unsigned kFirst = kTP / 2, kGroups = (kTC + kLoad - 1) / kLoad, kHalfRows = kTR / 2;
 
 class Bench {
  public:
@@ -25,7 +33,17 @@ class Bench {
   }
 
   void tile() {
-    const unsigned rows = static_cast<unsigned>(random_.percent(25) ? 1 : random_.range(1, kTR));
+    unsigned k = static_cast<unsigned>(P_STACK ? random_.below(3) : 0);
+    bool two = P_FLUID && k != 2 && random_.percent(50);
+    if (tiles_++ % 4 == 3) k = k_, two = two_;
+    if (k != k_ || two != two_) {
+      while (!done_.empty()) cycle();
+      k_ = k;
+      two_ = two;
+    }
+    const unsigned chain = k == 1 ? kTP - kFirst : k == 2 ? 2 * kTP : kTP, depth = chain + 2;
+    const unsigned most = k == 1 ? kHalfRows : kTR;
+    const unsigned rows = static_cast<unsigned>(random_.percent(25) ? 1 : random_.percent(25) ? most : random_.range(1, most));
     const unsigned passes = static_cast<unsigned>(random_.range(1, 6));
     const unsigned gaps = static_cast<unsigned>(random_.percent(50) ? 0 : random_.range(1, 60));
     std::vector<uint64_t> used(rows, 0);
@@ -36,11 +54,12 @@ class Bench {
       while (loading_ < kGroups) cycle();  // weights complete
       for (unsigned r = 0; r < rows; r++) {
         while (gaps && random_.percent(gaps)) cycle();
-        while (p > 0 && now_ < used[r] + kDepth) cycle();
+        while (p > 0 && now_ < used[r] + depth) cycle();
         used[r] = now_;
         if (r == 0) {
           std::memcpy(weight_, shadow_, sizeof weight_);
           swap_at_ = now_;
+          chain_ = chain;
           weights();
         }
         dut_.valid_i = 1;
@@ -50,20 +69,36 @@ class Bench {
         dut_.swap_i = r == 0;
         dut_.last_i = p + 1 == passes && r + 1 == rows;
         if (dut_.last_i) {
-          done_at = now_ + kTP + 2;
+          done_at = now_ + chain + 2;
           done_.push_back(done_at);
         }
+        int64_t x[2 * kTP], y[kTP];
+        for (unsigned j = 0; j < 2 * kTP; j++) {
+          x[j] = random_.percent(20) ? -32768 : unit::sign(random_.next(), 16);
+          unit::put(dut_.x_i, j * 16, 16, static_cast<uint64_t>(x[j]));
+        }
         for (unsigned j = 0; j < kTP; j++) {
-          const int64_t x = random_.percent(20) ? -32768 : unit::sign(random_.next(), 16);
-          unit::put(dut_.x_i, j * 16, 16, static_cast<uint64_t>(x));
-          for (unsigned c = 0; c < kTC; c++) acc_[bank_][r * kTC + c] += x * weight_[c][j];
+          y[j] = random_.percent(20) ? -32768 : unit::sign(random_.next(), 16);
+          unit::put(dut_.y_i, j * 16, 16, static_cast<uint64_t>(y[j]));
+        }
+        for (unsigned c = 0; c < kTC; c++) {
+          const int64_t* in = two && c % 2 ? y : x;
+          for (unsigned j = 0; j < kTP; j++) {
+            if (k == 0) {
+              acc_[bank_][at(c, r / kHalfRows, r)] += in[j] * weight_[c][j];
+            } else if (k == 2) {
+              acc_[bank_][at(c | 1, r / kHalfRows, r)] += x[c % 2 * kTP + j] * weight_[c][j];
+            } else if (j < 2 * kFirst) {
+              acc_[bank_][at(c, j / kFirst, r)] += in[j % kFirst] * weight_[c][j];
+            }
+          }
         }
         step();
       }
     }
     // read while the next tile computes
     while (draining_) cycle();
-    drain_ = {bank_, rows, done_at + 1};
+    drain_ = {bank_, rows, k, done_at + 1};
     draining_ = true;
     drain_row_ = 0;
     bank_ = !bank_;
@@ -74,6 +109,9 @@ class Bench {
   }
 
  private:
+  // An accumulator: half of a PE, row.
+  static unsigned at(unsigned pe, unsigned half, unsigned row) { return (2 * pe + half) * kHalfRows + row % kHalfRows; }
+
   void weights() {
     loading_ = 0;
     for (auto& pe : next_) {
@@ -92,8 +130,10 @@ class Bench {
   }
   void step() {
     // shadow weights, from the last lane's swap on
+    dut_.k_i = static_cast<unsigned char>(k_);
+    dut_.two_i = two_;
     dut_.load_i = 0;
-    if (dut_.rst_ni && loading_ < kGroups && now_ >= swap_at_ + kTP - 1) {
+    if (dut_.rst_ni && loading_ < kGroups && now_ >= swap_at_ + chain_ - 1) {
       dut_.load_i = 1;
       dut_.group_i = static_cast<unsigned char>(loading_);
       for (unsigned k = 0; k < kLoad; k++) {
@@ -108,12 +148,13 @@ class Bench {
     }
     // drain: a row at random times
     dut_.dr_en_i = 0;
-    dut_.dr_bank_i = static_cast<unsigned char>(drain_.bank);
-    dut_.dr_row_i = static_cast<unsigned char>(random_.below(kTR));
+    dut_.dr_bank_i = random_.percent(50);
+    dut_.dr_row_i = static_cast<unsigned char>(random_.below(kHalfRows));
     const bool read = draining_ && now_ >= drain_.from && random_.percent(70);
     if (read) {
       dut_.dr_en_i = 1;
-      dut_.dr_row_i = static_cast<unsigned char>(drain_row_);
+      dut_.dr_bank_i = static_cast<unsigned char>(drain_.bank);
+      dut_.dr_row_i = static_cast<unsigned char>(drain_row_ % kHalfRows);
     }
     dut_.clk_i = 0;
     dut_.eval();
@@ -139,15 +180,18 @@ class Bench {
     }
   }
   void match() {
-    for (unsigned c = 0; c < kTC; c++) {
-      const uint64_t have = unit::get(dut_.dr_acc_o, c * 36, 36);
-      const uint64_t want = P_STUB ? 0 : static_cast<uint64_t>(acc_[drain_.bank][held_row_ * kTC + c]) & ((uint64_t{1} << 36) - 1);
-      check_.that(have == want, "row %u PE %u: %" PRIx64 ", not %" PRIx64, held_row_, c, have, want);
+    // k = 1/2: both halves; otherwise the half in which the row stands, k = 2: of the odd PE
+    for (unsigned h = 0; h < 2 * kTC; h++) {
+      if (drain_.k != 1 && h % 2 != held_row_ / kHalfRows) continue;
+      if (drain_.k == 2 && h / 2 % 2 == 0) continue;
+      const uint64_t have = unit::get(dut_.dr_acc_o, h * 36, 36);
+      const uint64_t want = P_STUB ? 0 : static_cast<uint64_t>(acc_[drain_.bank][at(h / 2, h % 2, held_row_)]) & ((uint64_t{1} << 36) - 1);
+      check_.that(have == want, "k %u, row %u, PE %u, half %u: %" PRIx64 ", not %" PRIx64, drain_.k, held_row_, h / 2, h % 2, have, want);
     }
   }
 
   struct Drain {
-    unsigned bank, rows;
+    unsigned bank, rows, k;
     uint64_t from;
   };
   tb::Random random_;
@@ -156,10 +200,11 @@ class Bench {
   int16_t weight_[kTC][kTP] = {}, shadow_[kTC][kTP] = {}, next_[kTC][kTP] = {};
   std::vector<int64_t> acc_[2];
   std::deque<uint64_t> done_;
-  Drain drain_{0, 0, 0};
+  Drain drain_{0, 0, 0, 0};
   uint64_t now_ = 0, swap_at_ = 0;
   unsigned loading_ = kGroups, bank_ = 0, drain_row_ = 0, held_row_ = 0;
-  bool draining_ = false, held_ = false;
+  unsigned k_ = 0, chain_ = kTP, tiles_ = 0;
+  bool two_ = false, draining_ = false, held_ = false;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // pool_tb: random windows, max and average, of 1 to 70 taps and any number of channels, against
-// 64-bit arithmetic; results are held up at random; a window begins only where there is room.
+// 64-bit arithmetic, the average's factor the layer's or from the table by the count of taps, while
+// the other half of the table is being written; results are held up at random; a window begins only where there is room.
 #include "Vpool.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"
@@ -26,6 +27,11 @@ class Bench {
       hi = unit::sign(random_.next(), 16);
       if (lo > hi) std::swap(lo, hi);
     }
+    const bool table = avg && !widest && random_.percent(60);
+    table_half_ = !table_half_;
+    for (unsigned i = 0; table && i < 256; i++) write_table(table_half_ * 256 + i);
+    dut_.table_i = table;
+    dut_.table_half_i = table_half_;
     dut_.avg_i = avg;
     dut_.mul_i = mul;
     dut_.shift_i = static_cast<unsigned char>(shift);
@@ -42,6 +48,7 @@ class Bench {
     uint64_t groups = 0;
     while (windows > 0 || tap > 0 || !expect.empty()) {
       dut_.valid_i = 0;
+      other_half();
       const bool can = tap > 0 || (windows > 0 && room > 0);
       for (unsigned i = 0; i < kNB; i++) unit::put(dut_.data_i, i * 16, 16, random_.next());
       if (can && random_.percent(valid)) {
@@ -54,6 +61,9 @@ class Bench {
         dut_.valid_i = 1;
         dut_.first_i = tap == 0;
         dut_.last_i = tap + 1 == taps;
+        // taps inside the image so far; what counts is the last one's
+        const unsigned inside = static_cast<unsigned>(random_.percent(20) ? random_.below(2) * 255 : random_.below(256));
+        dut_.taps_i = static_cast<unsigned char>(inside);
         dut_.channels_i = static_cast<unsigned char>(channels);
         for (unsigned i = 0; i < kNB; i++) {
           const int64_t x = widest ? -32768 : random_.percent(10) ? (random_.percent(50) ? 32767 : -32768) : unit::sign(random_.next(), 16);
@@ -63,7 +73,7 @@ class Bench {
         if (++tap == taps) {
           tap = 0;
           for (unsigned i = 0; i < channels; i++) {
-            const int64_t v = avg ? model::rnd(acc[i] * mul, shift) : acc[i];
+            const int64_t v = avg ? model::rnd(acc[i] * static_cast<int64_t>(table ? table_[table_half_ * 256 + inside] : mul), shift) : acc[i];
             expect.push_back(static_cast<int16_t>(model::clamp(model::sat16(v), lo, hi)));
           }
           sizes.push_back(channels);
@@ -112,6 +122,21 @@ class Bench {
   int finish() { return check_.passed(); }
 
  private:
+  void write_table(unsigned i) {
+    table_[i] = static_cast<uint32_t>(random_.below(1 << 17));
+    dut_.table_we_i = 1;
+    dut_.table_addr_i = static_cast<unsigned short>(i);
+    dut_.table_data_i = table_[i];
+    edge();
+    dut_.table_we_i = 0;
+  }
+  void other_half() {
+    dut_.table_we_i = random_.percent(50);
+    const unsigned i = static_cast<unsigned>(!table_half_ * 256u + random_.below(256));
+    dut_.table_addr_i = static_cast<unsigned short>(i);
+    dut_.table_data_i = static_cast<uint32_t>(random_.below(1 << 17));
+    if (dut_.table_we_i) table_[i] = dut_.table_data_i;
+  }
   void edge() {
     dut_.clk_i = 0;
     dut_.eval();
@@ -123,6 +148,8 @@ class Bench {
   tb::Checks check_;
   Vpool dut_;
   uint64_t now_ = 0;
+  uint32_t table_[512] = {};
+  bool table_half_ = false;
 };
 
 }  // namespace

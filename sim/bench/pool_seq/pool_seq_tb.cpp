@@ -1,6 +1,7 @@
 // pool_seq_tb: random layers, batches and tilings against a loop nest that says for each tap which
 // elements must be read. Loader and pool unit answer at random; the bench predicts for every cycle
-// whether a tap goes. The parameters for the pool unit must hold until the layer has been written.
+// whether a tap goes. A tap says how many of its window so far lie inside the image; a layer with a
+// table waits for it. The parameters for the pool unit must hold until the layer has been written.
 #include "Vpool_seq.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -11,7 +12,7 @@ constexpr unsigned kNB = P_NB, kRoom = 4;
 constexpr unsigned kLB = unit::clog2(kNB), kEW = unit::clog2(kNB* P_ABUF_WORDS);
 
 struct Tap {
-  unsigned half, place, channels, tile;
+  unsigned half, place, channels, tile, inside;
   int64_t elem;
   bool in, first, last, frees;
 };
@@ -56,7 +57,7 @@ class Bench {
         for (unsigned i = 0; i < nb; i++)
           for (unsigned r = 0; r < nr; r++)
             for (unsigned ow = 0; ow < l.out_w; ow++)
-              for (unsigned c0 = 0; c0 < l.in_c; c0 += kNB)
+              for (unsigned c0 = 0, inside = 0; c0 < l.in_c; c0 += kNB, inside = 0)
                 for (unsigned kh = 0; kh < l.k_h; kh++)
                   for (unsigned kw = 0; kw < l.k_w; kw++) {
                     const int64_t ih = int64_t{oh0 + r} * l.s_h - l.pad_t + kh;
@@ -69,6 +70,7 @@ class Bench {
                     t.in = ih >= 0 && ih < l.in_h && iw >= 0 && iw < l.in_w;
                     t.elem = int64_t{i} * l.samp() + int64_t{r * l.s_h + kh} * l.in_row() + iw * l.in_c + c0;
                     t.first = kh == 0 && kw == 0;
+                    t.inside = inside += t.in;
                     t.last = kh + 1 == l.k_h && kw + 1 == l.k_w;
                     taps_.push_back(t);
                   }
@@ -90,6 +92,8 @@ class Bench {
     plan(l);
     layer_ = l;
     loading_ = 0;
+    table_at_ = now_ + (random_.percent(50) ? 0 : random_.below(100));
+    ahead_ = static_cast<unsigned>(random_.below(2));
     owner_[0] = owner_[1] = kNobody;
     avail_[0] = avail_[1] = 0;
     if (random_.percent(50)) {  // what stands in the buffer is the layer before's
@@ -130,6 +134,7 @@ class Bench {
 
   void parameters() {
     check_.that(dut_.avg_o == (layer_.op == sluice_abi::OP_AVG_POOL), "avg_o");
+    check_.that(dut_.table_o == (layer_.table != 0) && dut_.table_half_o == (written_ & 1), "table");
     check_.that(dut_.avg_mul_o == layer_.avg_mul && dut_.avg_shift_o == layer_.avg_shift, "factor");
     check_.that(dut_.clamp_lo_o == static_cast<uint16_t>(layer_.clamp_lo) && dut_.clamp_hi_o == static_cast<uint16_t>(layer_.clamp_hi), "bounds");
   }
@@ -142,6 +147,9 @@ class Bench {
     unit::drive_layer(dut_, random_, offered);
     dut_.layer_samp_i = offered ? offered->samp() : static_cast<unsigned>(random_.below(1 << 24));
     dut_.layers_written_i = static_cast<unsigned short>(written_);
+    // the table of this layer, and perhaps the biases of the next
+    const bool table = now_ >= table_at_;
+    dut_.bias_layers_i = static_cast<unsigned short>((written_ + (table ? 1 + ahead_ : 0)) & 511);
     const bool taken = !results_.empty() && results_.front() <= now_;
     dut_.result_taken_i = taken;
     if (loading_ < tiles_.size() && random_.percent(act_speed_)) {
@@ -164,7 +172,7 @@ class Bench {
         check_.that(dut_.rd_half_o == t.half, "half");
       }
       check_.that(dut_.rd_max_o == (layer_.op == sluice_abi::OP_MAX_POOL), "rd_max_o");
-      const unsigned tag = (t.first << (kLB + 2)) | (t.last << (kLB + 1)) | t.channels;
+      const unsigned tag = (t.inside << (kLB + 3)) | (t.first << (kLB + 2)) | (t.last << (kLB + 1)) | t.channels;
       check_.that(dut_.rd_tag_o == tag, "tag %x, not %x", dut_.rd_tag_o, tag);
       parameters();
     } else if (dut_.rst_ni) {
@@ -175,10 +183,11 @@ class Bench {
     if (tap) {
       const bool act = owner_[tap->half] == tap->tile && tap->place < avail_[tap->half];
       const bool room = !tap->first || room_ > 0;
-      expected_wait_ = !act || !room;
+      const bool ready = table || layer_.table == 0;
+      expected_wait_ = !act || !room || !ready;
       // a tap goes exactly when it may: seen by its read one cycle later
       if (dut_.stall_acts_o) check_.that(!act, "stall_acts_o");
-      go = act && room;
+      go = act && room && ready;
     } else {
       check_.that(!dut_.stall_acts_o || !dut_.rst_ni, "waits without a layer");
     }
@@ -223,9 +232,9 @@ class Bench {
   std::vector<Tile> tiles_;
   std::deque<uint64_t> results_;
   Tap last_{};
-  uint64_t now_ = 0;
+  uint64_t now_ = 0, table_at_ = 0;
   size_t loading_ = 0, owner_[2] = {kNobody, kNobody};
-  unsigned avail_[2] = {0, 0}, written_ = 0, room_ = kRoom, act_speed_ = 100, pool_slow_ = 0;
+  unsigned avail_[2] = {0, 0}, written_ = 0, ahead_ = 0, room_ = kRoom, act_speed_ = 100, pool_slow_ = 0;
   bool pending_ = false, expected_wait_ = false;
 };
 

@@ -20,6 +20,7 @@ class Bench {
     reset();
     unit::Limits limit;
     limit.max_out_c = 3 * P_T_C;
+    limit.t_c = P_T_C;
     limit.stride = kStride;
     limit.t_r = 64;
     // rows of several chunks, from any word on
@@ -68,12 +69,12 @@ class Bench {
     dram_.ready = static_cast<unsigned>(random_.range(20, 100));
     dram_.valid = static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(20, 100));
     dram_.latency = static_cast<unsigned>(random_.percent(30) ? 1 : random_.range(1, 120));
-    eager_ = static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(3, 100));
+    eager_ = static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(8, 100));
   }
   void layer(const unit::Layer& l) {
     std::deque<uint64_t> words;
     if (l.residual) {
-      const auto w = unit::drain_words(l, slots_, l.res_offset, l.res_pix, P_T_C);
+      const auto w = unit::drain_words(l, slots_, l.res_offset, l.res_pix, l.tc(P_T_C));
       words.assign(w.begin(), w.end());
     }
     const uint64_t asked = dram_.beats_asked;
@@ -91,7 +92,7 @@ class Bench {
     unsigned waited = 0;
     while (!words.empty()) {
       cycle(nullptr);
-      check_.that(++waited < 100000, "words do not come");
+      check_.that(++waited < 200000, "words do not come");
     }
     words_ = nullptr;
     for (int i = 0; i < 3; i++) cycle(nullptr);

@@ -1,6 +1,6 @@
 // run_gen_tb: random layers and slots; the runs must cover, in the drain's order, exactly the words
-// that a loop nest over row tiles, C tiles, samples, rows, pixels and channels says. Also: one run a
-// cycle, done with the last one, an error before a run that leaves its slot.
+// that a loop nest over row tiles, C tiles, sample groups, samples, rows, pixels and channels says,
+// for every k and s. Also: one run a cycle, done with the last one, an error before a run that leaves its slot.
 #include "Vrun_gen.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -26,7 +26,8 @@ class Bench {
     for (unsigned i = 0; i < 8; i++) unit::put(dut_.slot_addr_i, i * 40, 40, slots_[i]);
     dut_.slot_stride_i = kStride;
     unit::Limits limit;
-    limit.max_out_c = 3 * kTC;
+    limit.max_out_c = 5 * kTC;
+    limit.t_c = kTC;
     limit.stride = kStride;
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 75), b_act_);
@@ -47,7 +48,7 @@ class Bench {
     std::vector<uint64_t> words;
     const unsigned pix = kRes ? l.res_pix : l.out_pix;
     const uint64_t base = kRes ? l.res_offset : l.out_offset;
-    const unsigned tc = l.gemm() ? kTC : l.out_c;
+    const unsigned tc = l.gemm() ? l.tc(kTC) : l.out_c;
     uint64_t runs = 0;
     if (!kRes || l.residual) {
       words = unit::drain_words(l, slots_, base, pix, tc);

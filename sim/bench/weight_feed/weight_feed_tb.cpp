@@ -1,4 +1,4 @@
-// weight_feed_tb: random layers, their weights packed as hw/README.md says, through a ring with
+// weight_feed_tb: random layers of every k and s, their weights packed as hw/README.md says, through a ring with
 // gaps. A model of the array's shadow weights takes what is loaded; at every full_o it must hold the
 // pass, and it must not change while a swap is still on its way. Streams that are too short or too
 // long must end in an error.
@@ -12,8 +12,8 @@ constexpr unsigned kTP = P_T_P, kTC = P_T_C, kLoad = P_W_LOAD, kWPB = P_AXI_BYTE
 constexpr unsigned kSwapLatency = 3;
 
 struct Pass {
-  unsigned nch;
-  std::vector<uint16_t> w;  // nch x T_P
+  unsigned nch, k, groups;
+  std::vector<uint16_t> w;  // nch x lanes
 };
 struct Beat {
   uint16_t word[kWPB];
@@ -43,7 +43,8 @@ class Bench {
     unit::Limits limit;
     limit.t_r = 64;
     limit.max_in_c = kTP + 5;
-    limit.max_out_c = 3 * kTC;
+    limit.max_out_c = 5 * kTC;
+    limit.t_c = kTC;
     for (unsigned i = 0; i < n; i++) {
       const unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, kind == kRight ? 80 : 100), b_act);
       layer(l, i + 1 == n ? kind : kRight);
@@ -51,26 +52,28 @@ class Bench {
   }
 
   // A beat a cycle in, a group a cycle out: what is promised when nothing stalls.
-  void full_speed() {
+  void full_speed(unsigned k, unsigned s) {
     reset();
     gap_ = slow_ = 0;
     unit::Layer l;
-    l.in_c = kTP * 5;
-    l.out_c = kTC;
-    l.b_act = 1;
-    dut_.b_act_i = 1;
+    l.k = k;
+    l.groups = s;
+    l.in_c = kTP * 10;
+    l.out_c = l.tc(kTC);
+    l.b_act = s;
+    dut_.b_act_i = static_cast<unsigned char>(s);
     std::vector<Pass> passes = pack(l, kRight);
     offer(l);
-    const unsigned groups = (kTC + kLoad - 1) / kLoad;
-    const unsigned words = kLoad * kTP;
+    const unsigned groups = (kTC + kLoad - 1) / kLoad, chain = depth(l);
+    const unsigned words = kLoad / s * (l.half() ? kTP / 2 * 2 : kTP);
     uint64_t full_at = 0;
     for (size_t i = 0; i < passes.size(); i++) {
       while (!full()) cycle(nullptr, 0);
       const uint64_t took = now_ - full_at;
       if (i > 0) {
         // the swap must pass; then a group a cycle, or as fast as the ring can bring them
-        const uint64_t slowest = kSwapLatency + kTP + groups * ((words + kWPB - 1) / kWPB) + 2;
-        const uint64_t fastest = kSwapLatency + kTP - 1 + groups;
+        const uint64_t slowest = kSwapLatency + chain + groups * ((words + kWPB - 1) / kWPB) + 2;
+        const uint64_t fastest = kSwapLatency + chain - 1 + groups;
         check_.that(took >= fastest && took <= slowest, "a pass loads in %" PRIu64 " cycles, not %" PRIu64 " to %" PRIu64, took, fastest, slowest);
         if (words <= kWPB) check_.that(took <= fastest + 1, "a pass loads in %" PRIu64 " cycles, not %" PRIu64, took, fastest);
       }
@@ -82,17 +85,21 @@ class Bench {
   int finish() { return check_.passed(); }
 
  private:
+  // Lanes of the longest chain: a swap takes a cycle for each.
+  static unsigned depth(const unit::Layer& l) { return l.half() ? kTP - kTP / 2 : l.lanes(kTP); }
+
   // The stream of every row tile into the ring; the passes of all of them.
   std::vector<Pass> pack(const unit::Layer& l, Kind kind) {
     std::vector<Pass> passes;
     std::vector<uint16_t> stream;
-    for (unsigned c0 = 0; c0 < l.out_c; c0 += kTC) {
-      const unsigned nch = std::min(kTC, l.out_c - c0);
+    const unsigned tc = l.tc(kTC), lanes = l.lanes(kTP);
+    for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
+      const unsigned nch = std::min(tc, l.out_c - c0);
       for (unsigned kh = 0; kh < l.k_h; kh++) {
-        for (unsigned p0 = 0; p0 < l.kwc(); p0 += kTP) {
-          Pass pass{nch, {}};
+        for (unsigned p0 = 0; p0 < l.kwc(); p0 += lanes) {
+          Pass pass{nch, l.k, l.groups, {}};
           for (unsigned c = 0; c < nch; c++) {
-            for (unsigned j = 0; j < kTP; j++) {
+            for (unsigned j = 0; j < lanes; j++) {
               pass.w.push_back(p0 + j < l.kwc() ? static_cast<uint16_t>(random_.next()) : 0);
             }
           }
@@ -120,6 +127,7 @@ class Bench {
   }
 
   void offer(const unit::Layer& l) {
+    taken_ = depth(l);
     for (unsigned waited = 0; !ready(); waited++) {
       check_.that(waited < 500, "the unit does not take the next layer");
       cycle(nullptr, 0);
@@ -178,10 +186,20 @@ class Bench {
     settle();
     return dut_.full_o;
   }
+  // Where the weights of channel c must stand: with k = 1/2 in a half of a PE, with k = 2 in a pair,
+  // with s = 2 in the even PE of a pair and in the odd one.
   void match(const Pass& pass) {
+    constexpr unsigned kFirst = kTP / 2;
+    const unsigned lanes = static_cast<unsigned>(pass.w.size() / pass.nch);
     for (unsigned c = 0; c < pass.nch; c++) {
-      for (unsigned j = 0; j < kTP; j++) {
-        check_.that(shadow_[c][j] == pass.w[c * kTP + j], "PE %u lane %u: %04x, not %04x", c, j, shadow_[c][j], pass.w[c * kTP + j]);
+      for (unsigned g = 0; g < pass.groups; g++) {
+        for (unsigned j = 0; j < lanes; j++) {
+          unsigned pe = pass.k == 1 ? c / 2 : c, lane = pass.k == 1 ? c % 2 * kFirst + j : j;
+          if (pass.k == 2) pe = 2 * c + j / kTP, lane = j % kTP;
+          if (pass.groups == 2) pe = 2 * pe + g;
+          const uint16_t want = pass.w[c * lanes + j];
+          check_.that(shadow_[pe][lane] == want, "PE %u lane %u: %04x, not %04x", pe, lane, shadow_[pe][lane], want);
+        }
       }
     }
   }
@@ -195,7 +213,7 @@ class Bench {
     for (unsigned i = 0; i < kWPB; i++) unit::put(dut_.ring_data_i, i * 16, 16, valid ? ring_.front().word[i] : random_.next());
     settle();
     if (dut_.rst_ni && dut_.load_o) {
-      check_.that(now_ >= swap_at_ + kSwapLatency + kTP - 1, "loads %" PRIu64 " cycles after the swap", now_ - swap_at_);
+      check_.that(now_ >= swap_at_ + kSwapLatency + chain_ - 1, "loads %" PRIu64 " cycles after the swap", now_ - swap_at_);
       for (unsigned k = 0; k < kLoad; k++) {
         const unsigned pe = dut_.group_o * kLoad + k;
         for (unsigned j = 0; j < kTP && pe < kTC; j++) {
@@ -203,7 +221,7 @@ class Bench {
         }
       }
     }
-    if (swap) swap_at_ = now_;
+    if (swap) swap_at_ = now_, chain_ = taken_;
     held_ = valid && !dut_.ring_ready_o;
     if (valid && dut_.ring_ready_o) ring_.pop_front();
     dut_.clk_i = 1;
@@ -217,7 +235,7 @@ class Bench {
   std::deque<Beat> ring_;
   uint16_t shadow_[kTC][kTP] = {};
   uint64_t now_ = 1000, swap_at_ = 0;
-  unsigned gap_ = 0, slow_ = 0;
+  unsigned gap_ = 0, slow_ = 0, taken_ = kTP, chain_ = kTP;  // of the layer, of the last swap
   bool held_ = false;
 };
 
@@ -227,7 +245,8 @@ int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench bench(args);
   const uint64_t n = args.n ? args.n : 30;
-  bench.full_speed();
+  for (unsigned k = 0; k < 3; k++) bench.full_speed(k, 1);
+  for (unsigned k = 0; k < 2; k++) bench.full_speed(k, 2);
   for (uint64_t i = 0; i < n; i++) {
     bench.start(4, Bench::kRight);
     bench.start(2, Bench::kShort);

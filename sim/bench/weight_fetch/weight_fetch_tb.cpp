@@ -1,7 +1,8 @@
 // weight_fetch_tb: a start of random layers, GEMM and pools mixed, offered as fast as they are taken,
 // from a DRAM that answers late and unevenly, into a ring that is emptied unevenly. Ring words must
-// be the layers' weights, again for each row tile and marked at its end; the biases of a layer must
-// stand in their half of the bias memory from the moment that they count until the layer has drained.
+// be the layers' weights for the layer's k, again for each row tile and marked at its end; the biases
+// of a layer must stand in their half of the bias memory, or an average's factors in that of the
+// table, from the moment that they count until the layer has drained.
 #include "Vweight_fetch.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -28,7 +29,6 @@ class Bench {
     for (int i = 0; i < 3; i++) cycle();
     dut_.rst_ni = 1;
     const unsigned b_act = static_cast<unsigned>(random_.range(1, 8));
-    dut_.b_act_i = static_cast<unsigned char>(b_act);
     base_ = 64 * random_.below(1 << 24);
     dut_.weight_base_i = base_;
     dram_.ready = static_cast<unsigned>(random_.range(20, 100));
@@ -38,16 +38,16 @@ class Bench {
     slow_ = static_cast<unsigned>(random_.percent(50) ? 100 : random_.range(1, 20));
     unit::Limits limit;
     limit.max_out_c = P_C_MAX;
+    limit.t_c = 8;
     uint64_t beats = 0;
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, gemm_percent), b_act);
-      if (l.gemm() && random_.percent(10)) l.out_c = P_C_MAX;
+      if (l.gemm() && !l.two() && random_.percent(10)) l.out_c = P_C_MAX;
       l.w_offset = 16 * random_.below(1 << 20);
       l.w_bytes = 16 * random_.range(1, random_.percent(20) ? 60 : 8);
       l.bias_offset = 16 * random_.below(1 << 20);
-      if (l.gemm()) {
-        beats += (4ull * l.out_c + P_AXI_BYTES - 1) / P_AXI_BYTES + l.row_tiles() * l.w_bytes / P_AXI_BYTES;
-      }
+      beats += (4ull * l.bias_words() + P_AXI_BYTES - 1) / P_AXI_BYTES;
+      if (l.gemm()) beats += l.row_tiles() * l.w_bytes / P_AXI_BYTES;
       layers_.push_back(l);
       std::vector<Beat> s;
       for (unsigned t = 0; l.gemm() && t < l.row_tiles(); t++) {
@@ -73,10 +73,10 @@ class Bench {
  private:
   void biases(unsigned n) {
     const unit::Layer& l = layers_[n];
-    for (unsigned c = 0; l.gemm() && c < l.out_c; c++) {
+    for (unsigned c = 0; c < l.bias_words(); c++) {
       const uint64_t a = base_ + l.bias_offset + 4ull * c;
       const uint32_t want = unit::word_at(a) | uint32_t{unit::word_at(a + 2)} << 16;
-      const uint32_t have = memory_[(n & 1) * kHalf + c / P_DRAIN][c % P_DRAIN];
+      const uint32_t have = l.gemm() ? memory_[(n & 1) * kHalf + c / P_DRAIN][c % P_DRAIN] : table_[(n & 1) * 256 + c];
       check_.that(want == have, "layer %u: bias %u is %08x, not %08x", n, c, have, want);
     }
   }
@@ -124,6 +124,8 @@ class Bench {
     dut_.eval();
   }
   void write_bias() {
+    check_.that(!(dut_.bias_we_o && dut_.table_we_o), "a bias and a factor in one");
+    if (dut_.table_we_o) table_[dut_.bias_index_o] = dut_.bias_data_o;
     if (!dut_.bias_we_o) return;
     check_.that(dut_.bias_addr_o < 2 * kHalf, "a bias outside its memory");
     memory_[dut_.bias_addr_o][dut_.bias_lane_o] = dut_.bias_data_o;
@@ -135,7 +137,7 @@ class Bench {
   Vweight_fetch dut_;
   std::vector<unit::Layer> layers_;
   std::vector<std::deque<Beat>> ring_;
-  uint32_t memory_[2 * kHalf][P_DRAIN] = {};
+  uint32_t memory_[2 * kHalf][P_DRAIN] = {}, table_[512] = {};
   uint64_t base_ = 0;
   size_t next_ = 0, streamed_ = 0;
   unsigned drained_ = 0, ready_layers_ = 0, take_ = 100, slow_ = 100;

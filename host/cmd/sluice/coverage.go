@@ -1,0 +1,239 @@
+// The coverage table of sluice verify and sluice faults. What can be covered comes from where it is
+// defined: operators, flags and error codes from hw/abi, <k, s> from dse/mapping, ports from the
+// designs under test. Only the shapes of layers that matter are listed here.
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Groups of bins.
+const (
+	covOps     = "operator"
+	covFlags   = "flag"
+	covPoints  = "k_s"
+	covBatches = "batch"
+	covShapes  = "shape"
+	covErrors  = "error"
+	covReads   = "read_port"
+	covWrites  = "write_port"
+)
+
+// coverage counts what was seen, by group and bin.
+type coverage struct {
+	groups []string
+	bins   map[string][]string
+	hits   map[string]map[string]uint64
+}
+
+// newCoverage lists the bins for designs under test.
+func newCoverage(designs []configs.Design) *coverage {
+	c := &coverage{bins: map[string][]string{}, hits: map[string]map[string]uint64{}}
+	for _, op := range abi.Ops() {
+		c.bin(covOps, op.String())
+	}
+	for _, f := range descFlags() {
+		c.bin(covFlags, f)
+	}
+	for _, p := range mapping.Points {
+		for _, d := range designs {
+			if mapping.Built(d, p) {
+				c.bin(covPoints, pointName(p))
+				break
+			}
+		}
+	}
+	for b := 1; b <= abi.BMax; b++ {
+		c.bin(covBatches, strconv.Itoa(b))
+	}
+	for _, s := range shapes {
+		c.bin(covShapes, s.name)
+	}
+	for _, e := range abi.ErrCodes() {
+		c.bin(covErrors, e.String())
+	}
+	for _, d := range designs {
+		for p := range d.NAXI {
+			c.bin(covReads, portName(d, p))
+		}
+		// results have one port, the last one
+		c.bin(covWrites, portName(d, d.NAXI-1))
+	}
+	return c
+}
+
+// descFlags are the one-bit fields of a descriptor.
+func descFlags() []string {
+	var out []string
+	t := reflect.TypeFor[abi.Desc]()
+	for i := range t.NumField() {
+		if t.Field(i).Type.Kind() == reflect.Bool {
+			out = append(out, t.Field(i).Name)
+		}
+	}
+	return out
+}
+
+func pointName(p mapping.Point) string { return fmt.Sprintf("%v,%d", p.K, p.S) }
+
+func portName(d configs.Design, port int) string { return fmt.Sprintf("%s.%d", d.Name, port) }
+
+func (c *coverage) bin(group, name string) {
+	if c.hits[group] == nil {
+		c.groups = append(c.groups, group)
+		c.hits[group] = map[string]uint64{}
+	}
+	if _, dup := c.hits[group][name]; !dup {
+		c.bins[group] = append(c.bins[group], name)
+		c.hits[group][name] = 0
+	}
+}
+
+// hit counts n for a bin; what is no bin is not counted.
+func (c *coverage) hit(group, name string, n uint64) {
+	if _, ok := c.hits[group][name]; ok {
+		c.hits[group][name] += n
+	}
+}
+
+// shape is a property of a layer under an FBCB entry.
+type shape struct {
+	name string
+	is   func(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) bool
+}
+
+func gemm(l *abi.Desc) bool { return l.Op == abi.OpGEMM }
+
+func groupsOf(e abi.FBCB, batch int) int { return cost.Groups(e, batch) }
+
+// padded: some window reaches beyond the image.
+func padded(l *abi.Desc) bool {
+	return l.PadT > 0 || l.PadL > 0 ||
+		(int(l.OutH)-1)*int(l.SH)+int(l.KH) > int(l.InH)+int(l.PadT) || (int(l.OutW)-1)*int(l.SW)+int(l.KW) > int(l.InW)+int(l.PadL)
+}
+
+var shapes = []shape{
+	{"conv_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && padded(l) }},
+	{"max_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return l.Op == abi.OpMaxPool && padded(l) }},
+	{"avg_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
+		return l.Op == abi.OpAvgPool && padded(l) && !l.AvgTable
+	}},
+	{"avg_table_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
+		return l.Op == abi.OpAvgPool && padded(l) && l.AvgTable
+	}},
+	{"strided", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && (l.SH > 1 || l.SW > 1) }},
+	{"kernel_1xn_nx1", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
+		return gemm(l) && (l.KH == 1) != (l.KW == 1)
+	}},
+	{"residual_rs_0", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return l.Residual && l.ResShift == 0 }},
+	{"residual_rs", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return l.Residual && l.ResShift > 0 }},
+	{"fully_connected", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
+		return gemm(l) && l.OutH == 1 && l.OutW == 1 && int(l.KH) == int(l.InH) && int(l.KW) == int(l.InW)
+	}},
+	{"concat_window", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return l.OutPix > l.OutC }},
+	{"group_window", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return l.InPix > l.InC }},
+	{"r_1", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool {
+		return gemm(l) && int(e.TileB)*int(e.TileRows)*int(l.OutW) == 1
+	}},
+	{"odd_channels_k_half", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool {
+		return gemm(l) && cost.K(e.K) == cost.KHalf && l.OutC%2 == 1
+	}},
+	{"groups_unequal", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, batch int) bool {
+		return groupsOf(e, batch) == 2 && batch%2 == 1
+	}},
+	{"row_tiles", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool { return e.TileRows < l.OutH }},
+	{"row_tiles_short_last", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool {
+		return e.TileRows > 0 && l.OutH%e.TileRows != 0
+	}},
+	{"c_tiles", func(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) bool {
+		return gemm(l) && int(l.OutC) > cost.CTile(d, cost.K(e.K), groupsOf(e, batch))
+	}},
+	{"sample_tiles", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, _ int) bool { return e.TileB < e.BR }},
+	{"sample_tiles_short_last", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, _ int) bool {
+		return e.TileB > 0 && e.BR%e.TileB != 0
+	}},
+	{"sample_tiles_s_2", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, batch int) bool {
+		return e.TileB < e.BR && groupsOf(e, batch) == 2
+	}},
+}
+
+// layer counts one layer of a start.
+func (c *coverage) layer(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) {
+	c.hit(covOps, l.Op.String(), 1)
+	v := reflect.ValueOf(*l)
+	for _, f := range c.bins[covFlags] {
+		if v.FieldByName(f).Bool() {
+			c.hit(covFlags, f, 1)
+		}
+	}
+	if gemm(l) {
+		c.hit(covPoints, pointName(mapping.Point{K: cost.K(e.K), S: groupsOf(e, batch)}), 1)
+	}
+	c.hit(covBatches, strconv.Itoa(batch), 1)
+	for _, s := range shapes {
+		if s.is(d, l, e, batch) {
+			c.hit(covShapes, s.name, 1)
+		}
+	}
+}
+
+// missing are the bins without a hit, as group/bin, in the order of the table.
+func (c *coverage) missing() []string {
+	out := []string{}
+	for _, g := range c.groups {
+		for _, b := range c.bins[g] {
+			if c.hits[g][b] == 0 {
+				out = append(out, g+"/"+b)
+			}
+		}
+	}
+	return out
+}
+
+// share is how many bins were hit, of how many.
+func (c *coverage) share() (hit, all int) {
+	for _, g := range c.groups {
+		all += len(c.bins[g])
+	}
+	return all - len(c.missing()), all
+}
+
+// MarshalJSON gives {group: {bin: hits}}.
+func (c *coverage) MarshalJSON() ([]byte, error) { return json.Marshal(c.hits) }
+
+// print writes the table: a line a group, and at last what is missing.
+func (c *coverage) print(w io.Writer) error {
+	var s strings.Builder
+	hit, all := c.share()
+	fmt.Fprintf(&s, "\ncoverage: %d of %d bins\n", hit, all)
+	for _, g := range c.groups {
+		fmt.Fprintf(&s, "  %-11s", g)
+		used := 13
+		for _, b := range c.bins[g] {
+			cell := fmt.Sprintf("  %s %d", b, c.hits[g][b])
+			if used+len(cell) > 110 {
+				fmt.Fprintf(&s, "\n%13s", "")
+				used = 13
+			}
+			used += len(cell)
+			s.WriteString(cell)
+		}
+		s.WriteByte('\n')
+	}
+	if m := c.missing(); len(m) > 0 {
+		fmt.Fprintf(&s, "  missing: %s\n", strings.Join(m, ", "))
+	}
+	_, err := io.WriteString(w, s.String())
+	return err
+}

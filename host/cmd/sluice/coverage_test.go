@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// Everything that the sources name is a bin, and nothing is hit before it is seen.
+func TestCoverageBinsComeFromTheSources(t *testing.T) {
+	designs, err := loadDesigns("tiny,v13")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCoverage(designs)
+	if got, want := c.bins[covOps], []string{"GEMM", "MAX_POOL", "AVG_POOL"}; !slices.Equal(got, want) {
+		t.Errorf("operators %v, want %v", got, want)
+	}
+	if got, want := c.bins[covFlags], []string{"Residual", "AvgTable"}; !slices.Equal(got, want) {
+		t.Errorf("flags %v, want %v", got, want)
+	}
+	if got, want := c.bins[covPoints], []string{"1,1", "1/2,1", "2,1", "1,2", "1/2,2"}; !slices.Equal(got, want) || len(want) != len(mapping.Points) {
+		t.Errorf("points %v, want %v", got, want)
+	}
+	if got := c.bins[covErrors]; len(got) != int(abi.ErrSoftReset)+1 || got[abi.ErrWatchdog] != "WATCHDOG" {
+		t.Errorf("errors %v", got)
+	}
+	if got, want := c.bins[covReads], []string{"tiny.0", "v13.0", "v13.1", "v13.2", "v13.3"}; !slices.Equal(got, want) {
+		t.Errorf("read ports %v, want %v", got, want)
+	}
+	if got, want := c.bins[covWrites], []string{"tiny.0", "v13.3"}; !slices.Equal(got, want) {
+		t.Errorf("write ports %v, want %v", got, want)
+	}
+	hit, all := c.share()
+	if hit != 0 || all != len(c.missing()) || len(c.bins[covBatches]) != abi.BMax {
+		t.Errorf("%d of %d bins are hit, %d missing", hit, all, len(c.missing()))
+	}
+	// no stacking, no groups: those points are no bins
+	plain := designs[0]
+	plain.Stack, plain.Fluid = false, false
+	if got := newCoverage(designs[:0:0]).bins[covPoints]; len(got) != 0 {
+		t.Errorf("without designs: points %v", got)
+	}
+	if got, want := newCoverage(append(designs[:0:0], plain)).bins[covPoints], []string{"1,1"}; !slices.Equal(got, want) {
+		t.Errorf("without stacking: points %v, want %v", got, want)
+	}
+}
+
+func TestCoverageCounts(t *testing.T) {
+	designs, err := loadDesigns("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newCoverage(designs)
+	// a convolution of 3 x 3 with padding at the right and below only, a residual, in a concatenation
+	conv := abi.Desc{
+		Op: abi.OpGEMM, Residual: true, InH: 8, InW: 8, InC: 2, InPix: 6, OutH: 8, OutW: 8, OutC: 3, OutPix: 7,
+		KH: 3, KW: 3, SH: 1, SW: 1,
+	}
+	c.layer(designs[0], &conv, abi.FBCB{BR: 3, K: uint8(cost.KHalf), TileB: 2, TileRows: 3}, 5)
+	want := []string{
+		"operator/GEMM", "flag/Residual", "k_s/1/2,2", "batch/5", "shape/conv_padded", "shape/residual_rs_0", "shape/concat_window", "shape/group_window",
+		"shape/odd_channels_k_half", "shape/groups_unequal", "shape/row_tiles", "shape/row_tiles_short_last", "shape/sample_tiles",
+		"shape/sample_tiles_short_last", "shape/sample_tiles_s_2",
+	}
+	seen := func() (out []string) {
+		for _, g := range c.groups {
+			for _, b := range c.bins[g] {
+				if c.hits[g][b] > 0 {
+					out = append(out, g+"/"+b)
+				}
+			}
+		}
+		return out
+	}
+	if got := seen(); !slices.Equal(got, want) {
+		t.Errorf("seen\n%v, want\n%v", got, want)
+	}
+	// a fully connected layer with more channels than PEs, alone
+	c = newCoverage(designs)
+	fc := abi.Desc{Op: abi.OpGEMM, Residual: true, ResShift: 1, InH: 1, InW: 1, InC: 9, InPix: 9, OutH: 1, OutW: 1, OutC: 5, OutPix: 5, KH: 1, KW: 1, SH: 1, SW: 1}
+	c.layer(designs[0], &fc, abi.FBCB{BR: 1, TileB: 1, TileRows: 1}, 1)
+	want = []string{"operator/GEMM", "flag/Residual", "k_s/1,1", "batch/1", "shape/residual_rs", "shape/fully_connected", "shape/r_1", "shape/c_tiles"}
+	if got := seen(); !slices.Equal(got, want) {
+		t.Errorf("seen\n%v, want\n%v", got, want)
+	}
+	// pools count for no <k, s>
+	c = newCoverage(designs)
+	pool := abi.Desc{Op: abi.OpAvgPool, AvgTable: true, InH: 4, InW: 4, InC: 1, InPix: 1, OutH: 4, OutW: 4, OutC: 1, OutPix: 1, KH: 2, KW: 2, SH: 1, SW: 1, PadL: 1}
+	c.layer(designs[0], &pool, abi.FBCB{BR: 1, TileB: 1, TileRows: 4}, 1)
+	want = []string{"operator/AVG_POOL", "flag/AvgTable", "batch/1", "shape/avg_table_padded"}
+	if got := seen(); !slices.Equal(got, want) {
+		t.Errorf("seen\n%v, want\n%v", got, want)
+	}
+
+	// two equal groups, and more than one hit at once
+	c = newCoverage(designs)
+	c.layer(designs[0], &conv, abi.FBCB{BR: 2, TileB: 2, TileRows: 8}, 4)
+	c.hit(covReads, "tiny.0", 7)
+	c.hit(covReads, "tiny.0", 2)
+	if c.hits[covShapes]["groups_unequal"] != 0 || c.hits[covPoints]["1,2"] != 1 || c.hits[covReads]["tiny.0"] != 9 {
+		t.Errorf("%v", c.hits)
+	}
+	c = newCoverage(designs)
+	c.hit(covOps, "AVG_POOL", 1)
+
+	c.hit(covErrors, "NO_SUCH_CODE", 1)
+	c.hit("nothing", "NONE", 1)
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]map[string]int
+	if err := json.Unmarshal(text, &doc); err != nil || doc["operator"]["AVG_POOL"] != 1 || doc["operator"]["GEMM"] != 0 {
+		t.Errorf("%s: %v", text, err)
+	}
+	if strings.Contains(string(text), "NO_SUCH") || strings.Contains(string(text), "nothing") {
+		t.Errorf("what is no bin is counted: %s", text)
+	}
+	var out bytes.Buffer
+	if err := c.print(&out); err != nil || !strings.Contains(out.String(), "missing: operator/GEMM, operator/MAX_POOL, flag/Residual") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+func TestServedConfiguration(t *testing.T) {
+	for list, want := range map[string]string{"tiny": "tiny", "v5,run": "run", "v5,v7": ""} {
+		designs, err := loadDesigns(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := served(designs); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", list, got, ok, want)
+		}
+	}
+	for _, list := range []string{"", "tiny,", "tiny,nonsense", "tiny,tiny"} {
+		if _, err := loadDesigns(list); err == nil {
+			t.Errorf("%q is accepted", list)
+		}
+	}
+}
+
+// On a device that cannot fail no error code can be covered, and that is said.
+func TestRequireCoverage(t *testing.T) {
+	var out, log bytes.Buffer
+	args := []string{"verify", "--device", "soft", "--config", "tiny,v5", "-n", "30", "--seed", "5", "--out", t.TempDir()}
+	if code := realMain(args, &out, &log); code != codeOK {
+		t.Fatalf("exit code %d: %s", code, log.String())
+	}
+	if !strings.Contains(out.String(), "0 mismatches, seed 5") {
+		t.Errorf("%s", out.String())
+	}
+	if code := realMain(append(args, "--require-coverage"), &out, &log); code != codeCheck || !strings.Contains(log.String(), "not covered: ") ||
+		!strings.Contains(log.String(), "error/WATCHDOG") {
+		t.Errorf("exit code %d, want %d: %s", code, codeCheck, log.String())
+	}
+}
+
+func TestSegmentsOnSoft(t *testing.T) {
+	var out, log bytes.Buffer
+	args := []string{"verify", "--device", "soft", "--config", "mid", "--network", "mobilenetv2", "--segments", "1", "--input", "32", "--out", t.TempDir()}
+	if code := realMain(args, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") {
+		t.Fatalf("exit code %d: %s%s", code, out.String(), log.String())
+	}
+	for want, bad := range map[int][]string{
+		codeUsage: {"verify", "--input", "32"},
+		codeInput: {"verify", "--config", "mid", "--network", "mobilenetv2", "--segments", "9"},
+	} {
+		if code := realMain(bad, &out, &log); code != want {
+			t.Errorf("%v: exit code %d, want %d", bad, code, want)
+		}
+	}
+}

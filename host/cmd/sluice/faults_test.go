@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// tinyRig is the tiny configuration in simulation, seen through spoil where that is set.
+func tinyRig(t *testing.T, spoil func(machine) machine) *rig {
+	t.Helper()
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, err := openBus(context.Background(), d, "tiny", npu.CosimOpts{DRAMBytes: rigMemory, Base: rigBase})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() { bus.Close() })
+	var m machine = bus
+	if spoil != nil {
+		m = spoil(bus)
+	}
+	return newRig(m, d)
+}
+
+func testEnv() *env {
+	return &env{ctx: context.Background(), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, log: quiet()}
+}
+
+func campaignOf(r *rig, n int, seed uint64, only string) *campaign {
+	return &campaign{design: r.design, n: n, seed: seed, only: only, cov: newCoverage([]configs.Design{r.design})}
+}
+
+// Every error code is reached, nothing is violated, and the same seed gives the same endings.
+func TestFaultsReachEveryCode(t *testing.T) {
+	var first map[string]map[string]int
+	for range 2 {
+		r := tinyRig(t, nil)
+		c := campaignOf(r, directedKinds(), 11, "")
+		if err := c.on(testEnv(), r); err != nil {
+			t.Fatal(err)
+		}
+		if len(c.violations) > 0 {
+			t.Fatalf("%s", strings.Join(c.violations, "\n"))
+		}
+		for _, e := range abi.ErrCodes() {
+			if c.cov.hits[covErrors][e.String()] == 0 {
+				t.Errorf("no fault ends in %v", e)
+			}
+		}
+		if first == nil {
+			first = c.tally
+			continue
+		}
+		for k, endings := range c.tally {
+			for name, n := range endings {
+				if first[k][name] != n {
+					t.Errorf("%s: %s %d times, then %d times", k, name, first[k][name], n)
+				}
+			}
+		}
+	}
+}
+
+// spoiled is a bus on which something is wrong.
+type spoiled struct {
+	machine
+	write  func(s *spoiled, off, v uint32) error
+	read   func(s *spoiled, off uint32) (uint32, error)
+	ended  func(s *spoiled, n int) // after the n-th interrupt
+	never  int                     // the interrupt that does not come
+	starts int
+}
+
+func (s *spoiled) WriteReg(off, v uint32) error {
+	if s.write != nil {
+		return s.write(s, off, v)
+	}
+	return s.machine.WriteReg(off, v)
+}
+
+func (s *spoiled) ReadReg(off uint32) (uint32, error) {
+	if s.read != nil {
+		return s.read(s, off)
+	}
+	return s.machine.ReadReg(off)
+}
+
+func (s *spoiled) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
+	s.starts++
+	n, err := s.machine.WaitIRQ(ctx, limit)
+	if s.starts == s.never {
+		return limit, npu.ErrNoIRQ
+	}
+	if err == nil && s.ended != nil {
+		s.ended(s, s.starts)
+	}
+	return n, err
+}
+
+// What a campaign must notice; the starts are 1 the clean one, 2 the fault, 3 the next one.
+func TestFaultsNotice(t *testing.T) {
+	flip := func(s *spoiled, at func(r []byte) int) {
+		mem, _ := s.DRAM()
+		mem[at(mem)] ^= 0x40
+	}
+	for _, c := range []struct {
+		name, kind, want string
+		spoil            spoiled
+	}{
+		{"a wrong code", "slot out of range", "expected [SLOT_RANGE]", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			v, err := s.machine.ReadReg(off)
+			if off == abi.RegError && v == uint32(abi.ErrSlotRange) {
+				v = uint32(abi.ErrBatchRange)
+			}
+			return v, err
+		}}},
+		{"a wrong layer", "descriptor magic", "expected", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			v, err := s.machine.ReadReg(off)
+			if off == abi.RegError && v != 0 {
+				v ^= 1 << abi.RegErrorLayerLSB
+			}
+			return v, err
+		}}},
+		{"a wrong port", "read SLVERR", "names port 1, expected 0", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			v, err := s.machine.ReadReg(off)
+			if off == abi.RegError && v != 0 {
+				v |= 1 << abi.RegErrorPortLSB
+			}
+			return v, err
+		}}},
+		{"no end", "read never answered", "no end after", spoiled{never: 2}},
+		{"the status", "batch range", "STATUS", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			v, err := s.machine.ReadReg(off)
+			if off == abi.RegStatus && v == abi.RegStatusErrorMask {
+				v |= abi.RegStatusDoneMask
+			}
+			return v, err
+		}}},
+		{"a register that can be written while busy", "registers while busy", "expected SLVERR", spoiled{write: func(s *spoiled, off, v uint32) error {
+			err := s.machine.WriteReg(off, v)
+			if refused := (*npu.BusError)(nil); errors.As(err, &refused) {
+				return nil
+			}
+			return err
+		}}},
+		{"a byte of the guard", "soft reset", "memory at", spoiled{ended: func(s *spoiled, n int) {
+			if n == 2 { // behind all slots
+				flip(s, func(m []byte) int { return lastUsed(m) })
+			}
+		}}},
+		{"weights overwritten", "write SLVERR", "memory at", spoiled{ended: func(s *spoiled, n int) {
+			if n == 2 {
+				flip(s, func([]byte) int { return abi.DescBytes - 1 })
+			}
+		}}},
+		{"the next start", "batch range", "the next start went wrong", spoiled{ended: func(s *spoiled, n int) {
+			if n == 3 {
+				flip(s, func([]byte) int { return 4 })
+			}
+		}}},
+		{"the clean start", "batch range", "before any fault", spoiled{ended: func(s *spoiled, n int) {
+			if n == 1 {
+				flip(s, func([]byte) int { return 4 })
+			}
+		}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := tinyRig(t, func(m machine) machine {
+				c.spoil.machine = m
+				return &c.spoil
+			})
+			f := campaignOf(r, 1, 3, c.kind)
+			if err := f.on(testEnv(), r); err != nil {
+				t.Fatal(err)
+			}
+			if len(f.violations) != 1 || !strings.Contains(f.violations[0], c.want) {
+				t.Errorf("violations %q, want one with %q", f.violations, c.want)
+			}
+		})
+	}
+}
+
+// lastUsed is a byte of the guard behind the slots: behind the last byte that is not zero.
+func lastUsed(m []byte) int {
+	for i := len(m) - 1; i > 0; i-- {
+		if m[i] != 0 {
+			return i + rigGuard/2
+		}
+	}
+	return 0
+}
+
+// A count that differs by one is found, and named.
+func TestStubNoticesACounter(t *testing.T) {
+	for _, off := range []int{-1, abi.CntStallDepth} {
+		full := tinyRig(t, nil)
+		other := tinyRig(t, func(m machine) machine {
+			starts := 0
+			return &spoiled{machine: m, ended: func(*spoiled, int) { starts++ }, read: func(s *spoiled, at uint32) (uint32, error) {
+				v, err := s.machine.ReadReg(at)
+				if off >= 0 && at == abi.CounterLo(off) && starts > 2 {
+					v++
+				}
+				return v, err
+			}}
+		})
+		c, doc := &verifyCmd{Stub: 20, Seed: 4}, &verifyDoc{}
+		if err := c.compare(testEnv(), full, other, doc); err != nil {
+			t.Fatal(err)
+		}
+		if off < 0 {
+			if doc.Mismatches != 0 || doc.Coverage.Stub < 20 {
+				t.Errorf("%d layers, problems %q", doc.Coverage.Stub, doc.Problems)
+			}
+			continue
+		}
+		if doc.Mismatches != 1 || !strings.Contains(doc.Problems[0], abi.CounterNames[off]) {
+			t.Errorf("problems %q, want one of %s", doc.Problems, abi.CounterNames[off])
+		}
+	}
+}
+
+func TestKindsHaveNames(t *testing.T) {
+	var names []string
+	for _, k := range kinds {
+		if slices.Contains(names, k.name) || k.name == "" || k.plan == nil {
+			t.Errorf("kind %q is there twice, or empty", k.name)
+		}
+		names = append(names, k.name)
+	}
+}
+
+func TestFaultsCommand(t *testing.T) {
+	var out, log bytes.Buffer
+	dir := t.TempDir()
+	if code := realMain([]string{"faults", "--config", "tiny", "--n", "3", "--kind", "batch", "--seed", "8", "--out", dir}, &out, &log); code != codeOK {
+		t.Fatalf("exit code %d: %s", code, log.String())
+	}
+	if !strings.Contains(out.String(), "BATCH_RANGE 3") || !strings.Contains(out.String(), "0 violations, seed 8") {
+		t.Errorf("%s", out.String())
+	}
+	for _, args := range [][]string{{"--n", "0"}, {"--kind", "nonsense"}, {"--config", "tiny,tiny"}} {
+		if code := realMain(append([]string{"faults", "--out", dir}, args...), &out, &log); code != codeUsage {
+			t.Errorf("%v: exit code %d, want %d", args, code, codeUsage)
+		}
+	}
+}

@@ -1,0 +1,381 @@
+// A rig: an NPU at the level of its registers, under a random network. It does what a driver would
+// and nothing to hide a fault behind: the checks of faults and of the stub work on it.
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/testvec"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/vectors"
+)
+
+const (
+	rigMemory   = 4 << 20
+	rigGuard    = 64 << 10       // memory behind the slots that nobody may write
+	rigBase     = 0x12_3456_0000 // beyond 32 bits
+	rigWatchdog = 20_000         // far above what a start of a rig's network is ever quiet
+)
+
+// machine is the bus of a rig: what a co-simulation offers.
+type machine interface {
+	npu.Bus
+	npu.HardResetter
+	Step(n uint64) error
+	Cycles() uint64
+	AddFault(npu.Fault) error
+	ClearFaults() error
+	Stats(port int) (npu.PortStats, error)
+}
+
+type rig struct {
+	design configs.Design
+	bus    machine
+	mem    []byte
+
+	net     *randnet.Net
+	records []vectors.Record // load it
+	slots   int              // offset of slot 0 in mem
+	used    int              // bytes of mem that are looked at
+	image   []byte           // of mem[:used] as loaded
+	trial   trial
+}
+
+// trial is a start that ends well, and what it does.
+type trial struct {
+	first, last int
+	table       []int
+	before      []byte // all slots
+	after       []byte
+	written     []bool // bytes of a slot that the layers may write
+	cycles      uint64
+	reads       []uint64 // bursts by port
+	writes      []uint64
+	counters    [abi.CntCount]uint64
+}
+
+// regs are what a start is told.
+type regs struct {
+	layers, batch uint32
+	table         [abi.RegSlotTableCount]uint32
+}
+
+// ending is how a start ended.
+type ending struct {
+	hangs  bool
+	cycles uint64
+	code   abi.ErrCode
+	layer  int
+	port   int
+}
+
+func (e ending) String() string {
+	switch {
+	case e.hangs:
+		return "hangs"
+	case e.code == abi.ErrNone:
+		return "harmless"
+	}
+	return e.code.String()
+}
+
+// openRig opens a build of a design.
+func openRig(ctx context.Context, d configs.Design, kind string) (*rig, error) {
+	bus, err := openBus(ctx, d, kind, npu.CosimOpts{DRAMBytes: rigMemory, Base: rigBase})
+	if err != nil {
+		return nil, err
+	}
+	return newRig(bus, d), nil
+}
+
+func newRig(bus machine, d configs.Design) *rig {
+	r := &rig{design: d, bus: bus}
+	r.mem, _ = bus.DRAM()
+	return r
+}
+
+// small are networks whose starts take some 10,000 cycles.
+func small() randnet.Options {
+	o := randnet.Built()
+	o.MaxMACs, o.MaxSide = 200_000, 16
+	return o
+}
+
+// attempts bounds what is drawn again because it does not fit.
+const attempts = 50
+
+// draw loads a random network that fits the memory and draws a start of some of its layers.
+func (r *rig) draw(ctx context.Context, rng *rand.Rand) error {
+	for range attempts {
+		net, err := randnet.New(rng.Uint64()>>1, r.design, small())
+		if err != nil {
+			return err
+		}
+		records, slots, err := testvec.Load(net.Bundle, testvec.Layout{Base: rigBase})
+		if err != nil {
+			return err
+		}
+		end := slots - rigBase + uint64(testvec.Slots*net.Bundle.Slot.Stride)
+		if end+rigGuard > uint64(len(r.mem)) {
+			continue
+		}
+		r.net, r.records, r.slots, r.used = net, records, int(slots-rigBase), int(end+rigGuard)
+		clear(r.mem)
+		if err := r.load(ctx); err != nil {
+			return err
+		}
+		r.image = slices.Clone(r.mem[:r.used])
+		return r.drawTrial(ctx, rng)
+	}
+	return fmt.Errorf("no network of %d fits %d bytes", attempts, len(r.mem))
+}
+
+// load does what a driver does between power-on and the first start.
+func (r *rig) load(ctx context.Context) error {
+	if _, err := npu.Play(ctx, r.bus, r.records); err != nil {
+		return fmt.Errorf("load random network of seed %d: %w", r.net.Seed, err)
+	}
+	return r.bus.WriteReg(abi.RegWatchdog, rigWatchdog)
+}
+
+// stride of the slots, in bytes.
+func (r *rig) stride() int { return int(r.net.Bundle.Slot.Stride) }
+
+// drawTrial draws layers, batch, slots and what lies in them, lets golden compute the ending, and
+// runs it once: bursts and cycles are what faults aim at.
+func (r *rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
+	b := r.net.Bundle
+	prog, err := golden.New(b)
+	if err != nil {
+		return err
+	}
+	t := trial{table: rng.Perm(testvec.Slots)[:1+rng.IntN(abi.BMax)]}
+	t.first = rng.IntN(len(b.Layers))
+	t.last = t.first + rng.IntN(len(b.Layers)-t.first)
+	t.before = make([]byte, testvec.Slots*r.stride())
+	for i := range t.before {
+		t.before[i] = byte(rng.Uint32())
+	}
+	t.after = slices.Clone(t.before)
+	for _, s := range t.table {
+		if err := prog.Layers(t.first, t.last, t.after[s*r.stride():][:r.stride()]); err != nil {
+			return fmt.Errorf("random network of seed %d: %w", r.net.Seed, err)
+		}
+	}
+	t.written = make([]bool, r.stride())
+	for l := t.first; l <= t.last; l++ {
+		d := &b.Layers[l]
+		for y := range int(d.OutH) {
+			for x := range int(d.OutW) {
+				at := int(d.OutOffset) + y*int(d.OutRowBytes) + 2*x*int(d.OutPix)
+				for i := range 2 * int(d.OutC) {
+					t.written[at+i] = true
+				}
+			}
+		}
+	}
+	r.trial = t
+	before, err := r.traffic()
+	if err != nil {
+		return err
+	}
+	if r.trial.counters, err = r.readCounters(); err != nil {
+		return err
+	}
+	e, err := r.run(ctx, r.good(), 1<<24)
+	if err != nil {
+		return err
+	}
+	if what := r.wrong(e); what != "" {
+		return fmt.Errorf("%w: %s, before any fault: %s", errCheck, r.where(), what)
+	}
+	after, err := r.traffic()
+	if err != nil {
+		return err
+	}
+	for p := range r.design.NAXI {
+		r.trial.reads = append(r.trial.reads, after[p].ReadBursts-before[p].ReadBursts)
+		r.trial.writes = append(r.trial.writes, after[p].WriteBursts-before[p].WriteBursts)
+	}
+	r.trial.cycles = e.cycles
+	was := r.trial.counters
+	if r.trial.counters, err = r.readCounters(); err != nil {
+		return err
+	}
+	for i := range was {
+		r.trial.counters[i] -= was[i]
+	}
+	return nil
+}
+
+// errCheck is the hardware not doing what golden does.
+var errCheck = errors.New("the hardware differs from its reference")
+
+// where names the trial, so that it can be repeated.
+func (r *rig) where() string {
+	t := &r.trial
+	return fmt.Sprintf("%s, random network of seed %d, layers %d..%d of %d, slots %v", r.design.Name, r.net.Seed, t.first, t.last, len(r.net.Bundle.Layers), t.table)
+}
+
+func (r *rig) traffic() ([]npu.PortStats, error) {
+	all := make([]npu.PortStats, r.design.NAXI)
+	for p := range all {
+		var err error
+		if all[p], err = r.bus.Stats(p); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (r *rig) readCounters() (c [abi.CntCount]uint64, err error) {
+	for i := range c {
+		lo, err := r.bus.ReadReg(abi.CounterLo(i)) // latches the upper half
+		if err != nil {
+			return c, err
+		}
+		hi, err := r.bus.ReadReg(abi.CounterLo(i) + 4)
+		if err != nil {
+			return c, err
+		}
+		c[i] = uint64(hi)<<32 | uint64(lo)
+	}
+	return c, nil
+}
+
+// good is what the trial's start is told.
+func (r *rig) good() regs {
+	t := &r.trial
+	g := regs{
+		layers: uint32(t.first)<<abi.RegLayersFirstLSB | uint32(t.last)<<abi.RegLayersLastLSB,
+		batch:  uint32(len(t.table)) << abi.RegBatchBActLSB,
+	}
+	for i, s := range t.table {
+		g.table[i] = uint32(s)
+	}
+	return g
+}
+
+// restore puts memory back to what the trial begins with.
+func (r *rig) restore() {
+	copy(r.mem, r.image)
+	copy(r.mem[r.slots:], r.trial.before)
+}
+
+// run restores memory, starts and waits for the end.
+func (r *rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
+	r.restore()
+	began, err := r.start(g)
+	if err != nil {
+		return ending{}, err
+	}
+	return r.finish(ctx, began, limit)
+}
+
+// start writes the registers of a start; it answers the cycle in which it began.
+func (r *rig) start(g regs) (uint64, error) {
+	writes := [][2]uint32{{abi.RegLayers, g.layers}, {abi.RegBatch, g.batch}}
+	for i, s := range g.table {
+		writes = append(writes, [2]uint32{abi.RegSlotTable + 4*uint32(i), s})
+	}
+	for _, w := range append(writes, [2]uint32{abi.RegCtrl, abi.RegCtrlStartMask}) {
+		if err := r.bus.WriteReg(w[0], w[1]); err != nil {
+			return 0, fmt.Errorf("start: %w", err)
+		}
+	}
+	return r.bus.Cycles(), nil
+}
+
+// finish waits for the interrupt of a start and reads how it ended.
+func (r *rig) finish(ctx context.Context, began, limit uint64) (ending, error) {
+	_, err := r.bus.WaitIRQ(ctx, limit)
+	e := ending{cycles: r.bus.Cycles() - began}
+	if errors.Is(err, npu.ErrNoIRQ) {
+		e.hangs = true
+		return e, nil
+	}
+	if err != nil {
+		return e, err
+	}
+	var v [3]uint32
+	for i, off := range []uint32{abi.RegStatus, abi.RegError, abi.RegIRQStatus} {
+		if v[i], err = r.bus.ReadReg(off); err != nil {
+			return e, err
+		}
+	}
+	e.code = abi.ErrCode(v[1] & abi.RegErrorCodeMask >> abi.RegErrorCodeLSB)
+	e.layer = int(v[1] & abi.RegErrorLayerMask >> abi.RegErrorLayerLSB)
+	e.port = int(v[1] & abi.RegErrorPortMask >> abi.RegErrorPortLSB)
+	wantStatus, wantIRQ := uint32(abi.RegStatusDoneMask), uint32(abi.RegIRQStatusDoneMask)
+	if e.code != abi.ErrNone {
+		wantStatus, wantIRQ = abi.RegStatusErrorMask, abi.RegIRQStatusErrorMask
+	}
+	if v[0] != wantStatus || v[2] != wantIRQ {
+		return e, fmt.Errorf("%w: %s: ended with %v, STATUS %#x, IRQ_STATUS %#x", errCheck, r.where(), e.code, v[0], v[2])
+	}
+	return e, r.bus.WriteReg(abi.RegIRQStatus, abi.RegIRQStatusMask)
+}
+
+// wrong says what is wrong with a start that should have gone well, memory included; "" is nothing.
+func (r *rig) wrong(e ending) string {
+	if e.hangs || e.code != abi.ErrNone {
+		return fmt.Sprintf("%v in layer %d, port %d after %d cycles", e, e.layer, e.port, e.cycles)
+	}
+	want := slices.Clone(r.image)
+	copy(want[r.slots:], r.trial.after)
+	if i := differ(r.mem[:r.used], want); i >= 0 {
+		return r.explain(i, want)
+	}
+	return ""
+}
+
+// strayed says where a start that failed wrote what is not its own: with outputs, anything but
+// bytes that its layers write; else anything but slots of the batch.
+func (r *rig) strayed(begin []byte, outputs bool) string {
+	now := slices.Clone(r.mem[:r.used])
+	for _, s := range r.trial.table {
+		at := r.slots + s*r.stride()
+		for i := range r.stride() {
+			if !outputs || r.trial.written[i] {
+				now[at+i] = begin[at+i]
+			}
+		}
+	}
+	if i := differ(now, begin); i >= 0 {
+		return r.explain(i, begin)
+	}
+	return ""
+}
+
+func (r *rig) explain(i int, want []byte) string {
+	place := fmt.Sprintf("offset %#x", i)
+	if i >= r.slots {
+		place = fmt.Sprintf("slot %d, byte %d", (i-r.slots)/r.stride(), (i-r.slots)%r.stride())
+	}
+	return fmt.Sprintf("memory at %s is %#02x, expected %#02x", place, r.mem[i], want[i])
+}
+
+// differ is the first place where a and b differ, or -1.
+func differ(a, b []byte) int {
+	if bytes.Equal(a, b) {
+		return -1
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+func (r *rig) close() error { return r.bus.Close() }

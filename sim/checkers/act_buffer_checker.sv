@@ -19,7 +19,9 @@ module act_buffer_checker #(
     input logic [LB:0]         rd_lo_i,
     input logic [LB:0]         rd_hi_i
 );
-  logic [(2<<EW)-1:0] written_q;
+  // An element is written if it was in this epoch; every cycle of reset begins a new one.
+  int unsigned epoch_q = 1;
+  int unsigned written_q[2 << EW];
 
   function automatic logic in_window(input logic [EW-1:0] elem);
     logic [EW-1:0] lane;
@@ -29,13 +31,13 @@ module act_buffer_checker #(
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      written_q <= '0;
+      epoch_q <= epoch_q + 1;
     end else begin
       for (int unsigned i = 0; i < IN_WORDS; i++) begin
         if (wr_mask_i[i]) begin
           assert (32'(EW'(wr_elem_i + EW'(i))) < NB * ABUF_WORDS)
           else $error("act_buffer: a word beyond the buffer");
-          written_q[{wr_half_i, wr_elem_i + EW'(i)}] <= 1'b1;
+          written_q[{wr_half_i, wr_elem_i + EW'(i)}] <= epoch_q;
           if (rd_valid_i && rd_half_i == wr_half_i) begin
             assert (!in_window(wr_elem_i + EW'(i)))
             else $error("act_buffer: an element is read while it is written");
@@ -48,7 +50,7 @@ module act_buffer_checker #(
         else $error("act_buffer: a window beyond the buffer");
         for (int unsigned i = 0; i < NB; i++) begin
           if (i >= 32'(rd_lo_i) && i < 32'(rd_hi_i)) begin
-            assert (written_q[{rd_half_i, rd_elem_i + EW'(i)}])
+            assert (written_q[{rd_half_i, rd_elem_i + EW'(i)}] == epoch_q)
             else $error("act_buffer: an element is read that was never written");
           end
         end

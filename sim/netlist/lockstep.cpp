@@ -416,10 +416,10 @@ class Traffic {
 
   uint32_t pick(uint32_t lo, uint32_t hi) { return static_cast<uint32_t>(random_.range(lo, hi)); }
 
-  // A legal layer for the batch, or false where the sizes drawn do not fit.
-  bool draw(unsigned index, unsigned batch, Layer& out) {
+  // A legal layer of an operator for the batch, or false where the sizes drawn do not fit.
+  bool draw(uint32_t op, unsigned index, unsigned batch, Layer& out) {
     Layer l;
-    l.op = random_.percent(60) ? abi::OP_GEMM : pick(abi::OP_MAX_POOL, abi::OP_AVG_POOL);
+    l.op = op;
     const bool gemm = l.op == abi::OP_GEMM;
     const uint32_t kh = pick(1, 3), kw = random_.percent(20) ? pick(1, 7) : pick(1, 3);
     const uint32_t sh = pick(1, 2), sw = pick(1, 2), pt = pick(0, kh - 1), pl = pick(0, kw - 1);
@@ -526,7 +526,9 @@ class Traffic {
     const unsigned first = pick(0, abi::L_MAX - count);
     std::vector<Layer> layers(count);
     for (unsigned i = 0; i < count; i++) {
-      while (!draw(i, batch, layers[i])) {
+      const uint32_t op =
+          random_.percent(60) ? abi::OP_GEMM : pick(abi::OP_MAX_POOL, abi::OP_AVG_POOL);
+      while (!draw(op, i, batch, layers[i])) {
       }
     }
     const bool illegal = random_.percent(20);

@@ -47,15 +47,17 @@ class Recipe:
     # One weight per exit. The early exits weigh less, so that what they need
     # does not hold back the trunk's features for the last one.
     exit_weights: tuple[float, ...]
-    # A second run, --refine, trains the last segment alone behind the frozen
-    # others: the trunk serves four exits, its end only one.
+    # A second run, --refine, goes on from the first one's weights at a lower
+    # rate with weights of its own: exit 3, half a segment before the last,
+    # otherwise takes features that the last one could use.
     refine_epochs: int
     refine_rate: float
+    refine_weights: tuple[float, ...]
 
 
 RECIPES = {
-    "fashion": Recipe(80, 128, 0.1, 5e-4, 0.05, 2, (0.2, 0.3, 0.3, 1.0), 30, 0.05),
-    "tiny": Recipe(6, 128, 0.1, 1e-4, 0.0, 1, (0.5, 1.0), 0, 0.0),
+    "fashion": Recipe(80, 128, 0.1, 5e-4, 0.05, 2, (0.2, 0.3, 0.3, 1.0), 14, 0.03, (0.2, 0.3, 0.03, 1.0)),
+    "tiny": Recipe(6, 128, 0.1, 1e-4, 0.0, 1, (0.5, 1.0), 0, 0.0, ()),
 }
 
 
@@ -86,14 +88,6 @@ def load(network: MultiExit, path: Path) -> None:
         tensor.copy_(torch.tensor(found[name]))
 
 
-def last_segment(network: MultiExit, x: Tensor) -> list[Tensor]:
-    """The last exit's logits with everything before its segment frozen."""
-    with torch.no_grad():
-        for part in network.trunk[:-1]:
-            x = part(x)
-    return [network.heads[-1](network.trunk[-1](x))]
-
-
 def train(
     network: MultiExit,
     images: Tensor,
@@ -101,18 +95,12 @@ def train(
     recipe: Recipe,
     seed: int,
     bf16: bool,
-    refine: bool,
 ) -> None:
     rng = torch.Generator().manual_seed(seed)
     network.train()
-    trained, forward, weights = network, network, recipe.exit_weights
-    if refine:
-        network.eval()
-        trained = torch.nn.ModuleList([network.trunk[-1], network.heads[-1]]).train()
-        forward, weights = lambda x: last_segment(network, x), (1.0,)
     # Decay pulls a normalisation's scale and a bias nowhere useful.
-    decayed = [p for p in trained.parameters() if p.ndim > 1]
-    others = [p for p in trained.parameters() if p.ndim <= 1]
+    decayed = [p for p in network.parameters() if p.ndim > 1]
+    others = [p for p in network.parameters() if p.ndim <= 1]
     optimizer = torch.optim.SGD(
         [{"params": decayed}, {"params": others, "weight_decay": 0.0}],
         lr=recipe.peak_rate,
@@ -134,17 +122,17 @@ def train(
     for epoch in range(recipe.epochs):
         begin = time.monotonic()
         order = torch.randperm(len(images), generator=rng)
-        losses = torch.zeros(len(weights))
+        losses = torch.zeros(len(recipe.exit_weights))
         for step in range(steps):
             pick = order[step * recipe.batch : (step + 1) * recipe.batch]
             x = to_input(augment(images[pick], recipe, rng))
             with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-                exits = forward(x)
+                exits = network(x)
             each = [
                 F.cross_entropy(z.float(), labels[pick], label_smoothing=recipe.label_smoothing)
                 for z in exits
             ]
-            loss = sum(w * l for w, l in zip(weights, each))
+            loss = sum(w * l for w, l in zip(recipe.exit_weights, each))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -255,7 +243,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         "--bf16", action="store_true", help="multiply in bfloat16 while training (weights stay float32)"
     )
     parser.add_argument(
-        "--refine", action="store_true", help="train the last segment of OUT/NETWORK.onnx alone"
+        "--refine", action="store_true", help="go on from the weights of OUT/NETWORK.onnx"
     )
     args = parser.parse_args(argv)
     if args.refine and not RECIPES[args.network].refine_epochs:
@@ -272,7 +260,12 @@ def main(argv: list[str] | None = None) -> int:
     recipe = RECIPES[args.network]
     if args.refine:
         recipe = Recipe(
-            **{**asdict(recipe), "epochs": recipe.refine_epochs, "peak_rate": recipe.refine_rate}
+            **{
+                **asdict(recipe),
+                "epochs": recipe.refine_epochs,
+                "peak_rate": recipe.refine_rate,
+                "exit_weights": recipe.refine_weights,
+            }
         )
     if args.epochs is not None:
         recipe = Recipe(**{**asdict(recipe), "epochs": args.epochs})
@@ -305,7 +298,6 @@ def main(argv: list[str] | None = None) -> int:
         recipe,
         args.seed,
         args.bf16,
-        args.refine,
     )
     seconds = time.monotonic() - begin
     test = torch.tensor(measured)

@@ -44,20 +44,15 @@ class Recipe:
     weight_decay: float
     label_smoothing: float
     max_shift: int  # pixels, either way
+    erase: float  # probability of blanking a random square of an image
     # One weight per exit. The early exits weigh less, so that what they need
     # does not hold back the trunk's features for the last one.
     exit_weights: tuple[float, ...]
-    # A second run, --refine, goes on from the first one's weights at a lower
-    # rate with weights of its own: exit 3, half a segment before the last,
-    # otherwise takes features that the last one could use.
-    refine_epochs: int
-    refine_rate: float
-    refine_weights: tuple[float, ...]
 
 
 RECIPES = {
-    "fashion": Recipe(80, 128, 0.1, 5e-4, 0.05, 2, (0.2, 0.3, 0.3, 1.0), 14, 0.03, (0.2, 0.3, 0.03, 1.0)),
-    "tiny": Recipe(6, 128, 0.1, 1e-4, 0.0, 1, (0.5, 1.0), 0, 0.0, ()),
+    "fashion": Recipe(30, 128, 0.1, 5e-4, 0.05, 2, 0.4, (0.2, 0.3, 0.2, 1.0)),
+    "tiny": Recipe(6, 128, 0.1, 1e-4, 0.0, 1, 0.0, (0.5, 1.0)),
 }
 
 
@@ -67,7 +62,7 @@ def to_input(images: Tensor) -> Tensor:
 
 
 def augment(images: Tensor, recipe: Recipe, rng: torch.Generator) -> Tensor:
-    """Shift and mirror each image (NHW bytes) on its own draw."""
+    """Shift, mirror and perhaps partly blank each image (NHW bytes) on its own draw."""
     n, height, width = images.shape
     span = 2 * recipe.max_shift + 1
     padded = F.pad(images, (recipe.max_shift,) * 4)
@@ -75,29 +70,23 @@ def augment(images: Tensor, recipe: Recipe, rng: torch.Generator) -> Tensor:
     cols = torch.randint(span, (n, 1), generator=rng) + torch.arange(width)
     mirrored = torch.rand(n, 1, generator=rng) < 0.5
     cols = torch.where(mirrored, cols.flip(1), cols)
-    return padded[torch.arange(n)[:, None, None], rows[:, :, None], cols[:, None, :]]
-
-
-def load(network: MultiExit, path: Path) -> None:
-    """Take the weights of an exported network: the exporter keeps PyTorch's names."""
-    found = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
-    state = network.state_dict()
-    for name, tensor in state.items():
-        if name.endswith("num_batches_tracked"):
-            continue  # not exported, and without effect at a fixed momentum
-        tensor.copy_(torch.tensor(found[name]))
+    out = padded[torch.arange(n)[:, None, None], rows[:, :, None], cols[:, None, :]]
+    if recipe.erase > 0:
+        side = torch.randint(4, 13, (n, 1), generator=rng)
+        top = torch.randint(-4, height - 4, (n, 1), generator=rng)
+        left = torch.randint(-4, width - 4, (n, 1), generator=rng)
+        chosen = torch.rand(n, 1, generator=rng) < recipe.erase
+        ys, xs = torch.arange(height) - top, torch.arange(width) - left
+        in_rows = (ys >= 0) & (ys < side) & chosen
+        in_cols = (xs >= 0) & (xs < side)
+        out[in_rows[:, :, None] & in_cols[:, None, :]] = 0
+    return out
 
 
 def train(
-    network: MultiExit,
-    images: Tensor,
-    labels: Tensor,
-    recipe: Recipe,
-    seed: int,
-    bf16: bool,
+    network: MultiExit, images: Tensor, labels: Tensor, recipe: Recipe, seed: int, bf16: bool
 ) -> None:
     rng = torch.Generator().manual_seed(seed)
-    network.train()
     # Decay pulls a normalisation's scale and a bias nowhere useful.
     decayed = [p for p in network.parameters() if p.ndim > 1]
     others = [p for p in network.parameters() if p.ndim <= 1]
@@ -119,6 +108,7 @@ def train(
         if step < warm
         else 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, total - warm))),
     )
+    network.train()
     for epoch in range(recipe.epochs):
         begin = time.monotonic()
         order = torch.randperm(len(images), generator=rng)
@@ -242,12 +232,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--bf16", action="store_true", help="multiply in bfloat16 while training (weights stay float32)"
     )
-    parser.add_argument(
-        "--refine", action="store_true", help="go on from the weights of OUT/NETWORK.onnx"
-    )
     args = parser.parse_args(argv)
-    if args.refine and not RECIPES[args.network].refine_epochs:
-        parser.error(f"--refine: {args.network} has no recipe for it")
     if args.epochs is not None and args.epochs < 1:
         parser.error("--epochs must be at least 1")
     if args.holdout < 0:
@@ -258,15 +243,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     args = parse(argv)
     recipe = RECIPES[args.network]
-    if args.refine:
-        recipe = Recipe(
-            **{
-                **asdict(recipe),
-                "epochs": recipe.refine_epochs,
-                "peak_rate": recipe.refine_rate,
-                "exit_weights": recipe.refine_weights,
-            }
-        )
     if args.epochs is not None:
         recipe = Recipe(**{**asdict(recipe), "epochs": args.epochs})
     torch.set_num_threads(THREADS)
@@ -285,8 +261,6 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
     network = NETWORKS[args.network]().to(memory_format=torch.channels_last)
-    if args.refine:
-        load(network, args.out / f"{args.network}.onnx")
     found = layers(network)
     macs = segment_macs(found)
     print(f"{args.network}: {parameters(network)} parameters, MACs by segment {macs}, total {sum(macs)}")
@@ -330,7 +304,6 @@ def main(argv: list[str] | None = None) -> int:
             "macs_by_segment": macs,
             "parameters": parameters(network),
             "recipe": asdict(recipe),
-            "refined": args.refine,
             "seed": args.seed,
             "threads": THREADS,
             "training_images": len(images),

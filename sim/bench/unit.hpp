@@ -128,10 +128,10 @@ struct Layer {
 };
 
 struct Limits {
-  unsigned t_r = 32;           // accumulator rows
-  unsigned abuf = 2048;        // elements of a half
+  unsigned t_r = 32;     // accumulator rows
+  unsigned abuf = 2048;  // elements of a half
   unsigned max_in_c = 10, max_out_c = 12, max_size = 7, max_k = 3;
-  uint64_t stride = 1 << 16;   // bytes of a slot
+  uint64_t stride = 1 << 16;  // bytes of a slot
 };
 
 // A layer of the operator that fits the limits; 1 in 4 a fully connected one.
@@ -141,7 +141,9 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     l.op = op;
     l.b_act = b_act;
     const bool fc = op == sluice_abi::OP_GEMM && r.percent(25);
-    const auto edge = [&](unsigned max) { return static_cast<unsigned>(r.percent(25) ? 1 : r.range(1, max)); };
+    const auto edge = [&](unsigned max) {
+      return static_cast<unsigned>(r.percent(25) ? 1 : r.range(1, max));
+    };
     l.in_c = edge(fc ? 3 * limit.max_in_c : limit.max_in_c);
     l.out_c = op == sluice_abi::OP_GEMM ? edge(limit.max_out_c) : l.in_c;
     if (!fc) {
@@ -160,7 +162,9 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
       l.out_h = (l.in_h + l.pad_t + pad_b - l.k_h) / l.s_h + 1;
       l.out_w = (l.in_w + l.pad_l + pad_r - l.k_w) / l.s_w + 1;
     }
-    const auto pix = [&](unsigned c) { return r.percent(50) ? c : c + static_cast<unsigned>(r.below(6)); };
+    const auto pix = [&](unsigned c) {
+      return r.percent(50) ? c : c + static_cast<unsigned>(r.below(6));
+    };
     l.in_pix = pix(l.in_c);
     l.out_pix = pix(l.out_c);
     l.residual = op == sluice_abi::OP_GEMM && r.percent(40);
@@ -239,7 +243,8 @@ class ReadPort {
     dut.rsp_valid_i = giving_;
     dut.rsp_last_i = giving_ ? beats_.front().last : random_.percent(50);
     const uint64_t address = giving_ ? beats_.front().address : random_.next();
-    for (unsigned i = 0; i < bytes_ / 2; i++) put(dut.rsp_data_i, i * 16, 16, word(address + 2 * i));
+    for (unsigned i = 0; i < bytes_ / 2; i++)
+      put(dut.rsp_data_i, i * 16, 16, word(address + 2 * i));
   }
   // After the outputs have settled, before the edge.
   template <class Dut>
@@ -260,7 +265,8 @@ class ReadPort {
       check_.that(dut.req_beats_o > 0, "a request for no beats");
       check_.that(dut.req_addr_o % bytes_ == 0, "a request that is not aligned to a beat");
       for (unsigned i = 0; i < dut.req_beats_o; i++) {
-        beats_.push_back({dut.req_addr_o + uint64_t{i} * bytes_, i + 1u == dut.req_beats_o, now_ + latency});
+        beats_.push_back(
+            {dut.req_addr_o + uint64_t{i} * bytes_, i + 1u == dut.req_beats_o, now_ + latency});
       }
       beats_asked += dut.req_beats_o;
     }
@@ -284,10 +290,10 @@ class ReadPort {
   unsigned held_beats_ = 0;
 };
 
-// Addresses of a layer's output (or residual) words in the order of the drain: row tiles, C tiles of
-// tc channels, samples, rows, pixels, channels.
-inline std::vector<uint64_t> drain_words(const Layer& l, const std::vector<uint64_t>& slots, uint64_t base,
-                                         unsigned pix, unsigned tc) {
+// Addresses of a layer's output (or residual) words in the order of the drain: row tiles, C tiles
+// of tc channels, samples, rows, pixels, channels.
+inline std::vector<uint64_t> drain_words(const Layer& l, const std::vector<uint64_t>& slots,
+                                         uint64_t base, unsigned pix, unsigned tc) {
   std::vector<uint64_t> words;
   for (unsigned b0 = 0; b0 < l.b_act; b0 += l.tile_b) {
     for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
@@ -296,7 +302,8 @@ inline std::vector<uint64_t> drain_words(const Layer& l, const std::vector<uint6
           for (unsigned oh = oh0; oh < oh0 + l.nr(oh0); oh++) {
             for (unsigned ow = 0; ow < l.out_w; ow++) {
               for (unsigned c = c0; c < std::min(c0 + tc, l.out_c); c++) {
-                words.push_back(slots[b0 + i] + base + 2 * ((uint64_t{oh} * l.out_w + ow) * pix + c));
+                words.push_back(slots[b0 + i] + base +
+                                2 * ((uint64_t{oh} * l.out_w + ow) * pix + c));
               }
             }
           }

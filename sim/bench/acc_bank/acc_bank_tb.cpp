@@ -35,13 +35,15 @@ int main(int argc, char** argv) {
       bank = !bank;
       drain_known = false;
     }
-    const unsigned row = static_cast<unsigned>(random.below(P_T_R)), drow = static_cast<unsigned>(random.below(P_T_R));
+    const unsigned row = static_cast<unsigned>(random.below(P_T_R)),
+                   drow = static_cast<unsigned>(random.below(P_T_R));
     const unsigned wrow = static_cast<unsigned>(random.below(P_T_R));
     dut.rd_en_i = random.percent(70);
     dut.rd_bank_i = static_cast<unsigned char>(bank);
     dut.rd_row_i = static_cast<unsigned char>(row);
     dut.wr_en_i = random.percent(70);
-    const unsigned wbank = random.percent(80) ? bank : !bank;  // the tail may still be in the bank before
+    const unsigned wbank =
+        random.percent(80) ? bank : !bank;  // the tail may still be in the bank before
     dut.wr_bank_i = static_cast<unsigned char>(wbank);
     dut.wr_row_i = static_cast<unsigned char>(wrow);
     const uint64_t word = random.next() & kMask;

@@ -1,6 +1,7 @@
-// act_buffer_tb: beats at any element with any mask into either half, windows from any element on out
-// of either half at the same time, against two arrays. A window's lanes are its elements where the
-// mask says so, otherwise the fill; it stands out 2 cycles after it was asked for, with its tag.
+// act_buffer_tb: beats at any element with any mask into either half, windows from any element on
+// out of either half at the same time, against two arrays. A window's lanes are its elements where
+// the mask says so, otherwise the fill; it stands out 2 cycles after it was asked for, with its
+// tag.
 #include "Vact_buffer.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -34,9 +35,13 @@ int main(int argc, char** argv) {
     // a beat; as the loader's, it may begin before the lanes it writes
     const unsigned wh = static_cast<unsigned>(i < 2 * kElems ? i % 2 : random.below(2));
     const bool filling = i < 2 * kElems;
-    const unsigned elem = filling ? static_cast<unsigned>(i / 2) : static_cast<unsigned>(random.below(kElems));
-    unsigned mask = filling ? 1 : random.percent(30) ? 0 : static_cast<unsigned>(random.below(1u << kIn));
-    const unsigned shift = static_cast<unsigned>(!filling && random.percent(20) ? random.below(kIn) : 0);  // lanes before element 0
+    const unsigned elem =
+        filling ? static_cast<unsigned>(i / 2) : static_cast<unsigned>(random.below(kElems));
+    unsigned mask = filling              ? 1
+                    : random.percent(30) ? 0
+                                         : static_cast<unsigned>(random.below(1u << kIn));
+    const unsigned shift = static_cast<unsigned>(
+        !filling && random.percent(20) ? random.below(kIn) : 0);  // lanes before element 0
     const unsigned begin = (elem + kWrap - shift) % kWrap;
     for (unsigned k = 0; k < kIn; k++) {
       if ((begin + k) % kWrap >= kElems) mask &= ~(1u << k);
@@ -58,11 +63,13 @@ int main(int argc, char** argv) {
     unsigned lo = static_cast<unsigned>(random.percent(50) ? 0 : random.below(kNB + 1));
     unsigned hi = static_cast<unsigned>(random.percent(50) ? kNB : random.below(kNB + 1));
     if (at < 0) lo = std::max(lo, static_cast<unsigned>(-at));
-    if (at + static_cast<int>(hi) > static_cast<int>(kElems)) hi = static_cast<unsigned>(std::max(0, static_cast<int>(kElems) - at));
+    if (at + static_cast<int>(hi) > static_cast<int>(kElems))
+      hi = static_cast<unsigned>(std::max(0, static_cast<int>(kElems) - at));
     const int fill = random.percent(50) ? 0 : 0x8000;
     dut.rd_valid_i = w.valid;
     dut.rd_half_i = static_cast<unsigned char>(rh);
-    dut.rd_elem_i = static_cast<unsigned short>((at + static_cast<int>(kWrap)) % static_cast<int>(kWrap));
+    dut.rd_elem_i =
+        static_cast<unsigned short>((at + static_cast<int>(kWrap)) % static_cast<int>(kWrap));
     dut.rd_lo_i = static_cast<unsigned char>(lo);
     dut.rd_hi_i = static_cast<unsigned char>(hi);
     dut.rd_fill_i = static_cast<unsigned short>(fill);
@@ -74,7 +81,8 @@ int main(int argc, char** argv) {
     }
     // nothing is written while it is read, and before the first round is through nothing is read
     for (unsigned k = 0; k < kIn; k++) {
-      const unsigned lane = (begin + k + kWrap - static_cast<unsigned>(at + static_cast<int>(kWrap))) % kWrap;
+      const unsigned lane =
+          (begin + k + kWrap - static_cast<unsigned>(at + static_cast<int>(kWrap))) % kWrap;
       if (w.valid && rh == wh && lane < kNB && ((w.mask >> lane) & 1)) mask &= ~(1u << k);
     }
     dut.wr_mask_i = static_cast<unsigned char>(mask);
@@ -90,7 +98,9 @@ int main(int argc, char** argv) {
       check.that(dut.out_mask_o == out.mask, "mask %x, not %x", dut.out_mask_o, out.mask);
       for (unsigned j = 0; j < kNB; j++) {
         const int have = static_cast<int>(unit::get(dut.out_data_o, j * 16, 16));
-        if (out.lane[j] >= 0) check.that(have == out.lane[j], "lane %u is %04x, not %04x", j, static_cast<unsigned>(have), static_cast<unsigned>(out.lane[j]));
+        if (out.lane[j] >= 0)
+          check.that(have == out.lane[j], "lane %u is %04x, not %04x", j,
+                     static_cast<unsigned>(have), static_cast<unsigned>(out.lane[j]));
       }
     }
     pipe.pop_front();

@@ -96,7 +96,8 @@ class Bench {
             const int64_t ih = int64_t{oh0} * l.s_h - l.pad_t + j;
             Place p{ih >= 0 && ih < l.in_h, i * l.samp() + j * l.in_row(), 0};
             if (p.data) {
-              p.address = slots_[b0 + i] + l.in_offset + 2ull * static_cast<uint64_t>(ih) * l.in_w * l.in_pix;
+              p.address = slots_[b0 + i] + l.in_offset +
+                          2ull * static_cast<uint64_t>(ih) * l.in_w * l.in_pix;
               for (unsigned x = 0; x < l.in_w; x++) {
                 const bool one = l.in_pix == l.in_c;  // a row is one run
                 const uint64_t begin = p.address + 2ull * x * l.in_pix;
@@ -129,7 +130,8 @@ class Bench {
       if (!p.data) continue;
       for (unsigned x = 0; x < layer_.in_w; x++) {
         for (unsigned c = 0; c < layer_.in_c; c++) {
-          want_[h][p.elem + x * layer_.in_c + c] = unit::word_at(p.address + 2ull * x * layer_.in_pix + 2ull * c);
+          want_[h][p.elem + x * layer_.in_c + c] =
+              unit::word_at(p.address + 2ull * x * layer_.in_pix + 2ull * c);
         }
       }
     }
@@ -167,7 +169,8 @@ class Bench {
     for (int i = 0; i < 5; i++) cycle(nullptr);
     check_.that(dut_.avail_o == 0, "places left over");
     check_.that(dram_.idle(), "answers left over");
-    check_.that(dram_.beats_asked - asked == beats_, "%" PRIu64 " beats read, not %" PRIu64, dram_.beats_asked - asked, beats_);
+    check_.that(dram_.beats_asked - asked == beats_, "%" PRIu64 " beats read, not %" PRIu64,
+                dram_.beats_asked - asked, beats_);
     written_++;
   }
 
@@ -180,7 +183,9 @@ class Bench {
     unsigned frees = 0;
     if (dut_.rst_ni && freed_ < tiles_.size()) {
       const unsigned h = tiles_[freed_].half;
-      if (tile_[h] == freed_ && seen_[h] == tiles_[freed_].places.size() && random_.percent(hold_ ? 100 / hold_ + 1 : 100)) frees = 1u << h;
+      if (tile_[h] == freed_ && seen_[h] == tiles_[freed_].places.size() &&
+          random_.percent(hold_ ? 100 / hold_ + 1 : 100))
+        frees = 1u << h;
     }
     dut_.free_i = static_cast<unsigned char>(frees);
     dut_.clk_i = 0;
@@ -204,7 +209,8 @@ class Bench {
       const unsigned avail = (dut_.avail_o >> (16 * h)) & 0xFFFF;
       check_.that(avail >= seen_[h], "places are taken back");
       if (avail > seen_[h]) {
-        check_.that(tile_[h] < tiles_.size() && avail <= tiles_[tile_[h]].places.size(), "more places than the tile has");
+        check_.that(tile_[h] < tiles_.size() && avail <= tiles_[tile_[h]].places.size(),
+                    "more places than the tile has");
       }
       for (; seen_[h] < avail; seen_[h]++) {
         const Place& p = tiles_[tile_[h]].places[seen_[h]];
@@ -218,8 +224,10 @@ class Bench {
       const unsigned h = dut_.wr_half_o;
       const unsigned elem = (dut_.wr_elem_o + i) % (1u << unit::clog2(kElems));
       const uint16_t data = static_cast<uint16_t>(unit::get(dut_.wr_data_o, i * 16, 16));
-      check_.that(elem < kElems && want_[h][elem] >= 0, "element %u written, nothing belongs there", elem);
-      check_.that(want_[h][elem] == data, "element %u is %04x, not %04x", elem, data, static_cast<unsigned>(want_[h][elem]));
+      check_.that(elem < kElems && want_[h][elem] >= 0, "element %u written, nothing belongs there",
+                  elem);
+      check_.that(want_[h][elem] == data, "element %u is %04x, not %04x", elem, data,
+                  static_cast<unsigned>(want_[h][elem]));
       check_.that(!have_[h][elem], "element %u written twice", elem);
       have_[h][elem] = true;
     }

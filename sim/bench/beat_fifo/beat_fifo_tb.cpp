@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
     dut.eval();
     if (dut.rst_ni) {
       check.that(!dut.valid_o || !queue.empty(), "a word too many");
-      if (!queue.empty()) check.that(dut.valid_o == (i >= queue.front().at + 2), "valid_o %d", dut.valid_o);
+      if (!queue.empty())
+        check.that(dut.valid_o == (i >= queue.front().at + 2), "valid_o %d", dut.valid_o);
       if (dut.valid_o) check.that(dut.rdata_o == queue.front().value, "rdata_o");
       if (dut.valid_o && dut.ready_i) {
         queue.pop_front();
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
     dut.clk_i = 1;
     dut.eval();
   }
-  check.that(P_DEPTH < 8 || moved - begin >= 990, "%" PRIu64 " words in 1000 cycles", moved - begin);
+  check.that(P_DEPTH < 8 || moved - begin >= 990, "%" PRIu64 " words in 1000 cycles",
+             moved - begin);
   return check.passed();
 }

@@ -1,5 +1,5 @@
-// drain_tb: a start of random layers; banks are completed, biases written, residual words brought and
-// output words taken at random. What leaves must be every word of every row in order, by the
+// drain_tb: a start of random layers; banks are completed, biases written, residual words brought
+// and output words taken at random. What leaves must be every word of every row in order, by the
 // formula; a bank that has been given back holds something else from the next cycle on.
 #include "Vdrain.h"
 #include "bench/post_model.hpp"
@@ -69,7 +69,8 @@ class Bench {
     while (expect_.size() > 1) cycle();
     const uint64_t last = now_;
     const uint64_t groups = uint64_t{kTR} * (kTC / kLanes);
-    check_.that(last - first_out_ <= groups, "%" PRIu64 " cycles for %" PRIu64 " groups", last - first_out_, groups);
+    check_.that(last - first_out_ <= groups, "%" PRIu64 " cycles for %" PRIu64 " groups",
+                last - first_out_, groups);
     while (!expect_.empty()) cycle();
   }
   int finish() { return check_.passed(); }
@@ -97,7 +98,8 @@ class Bench {
                   res = unit::sign(random_.next(), 16);
                   residual_.push_back(static_cast<uint16_t>(res));
                 }
-                g.y.push_back(model::post(bank[r * kTC + k - c0], bias_[n][k], res, l.res_shift, l.shift, l.clamp_lo, l.clamp_hi));
+                g.y.push_back(model::post(bank[r * kTC + k - c0], bias_[n][k], res, l.res_shift,
+                                          l.shift, l.clamp_lo, l.clamp_hi));
               }
               expect_.push_back(g);
             }
@@ -112,7 +114,8 @@ class Bench {
     const bool offer = dut_.rst_ni && next_ < layers_.size();
     unit::drive_layer(dut_, random_, offer ? &layers_[next_] : nullptr);
     // banks are completed, at most two ahead
-    const bool done = dut_.rst_ni && completed_ < banks_.size() && completed_ < freed_ + 2 && random_.percent(speed_);
+    const bool done = dut_.rst_ni && completed_ < banks_.size() && completed_ < freed_ + 2 &&
+                      random_.percent(speed_);
     dut_.done_i = done;
     // biases of at most two layers, a word a cycle
     dut_.bias_we_i = 0;
@@ -124,7 +127,8 @@ class Bench {
       if (bias_pos_ < words) {
         dut_.bias_we_i = 1;
         dut_.bias_lane_i = static_cast<unsigned char>(bias_pos_ % kLanes);
-        dut_.bias_addr_i = static_cast<unsigned char>((bias_layers_ & 1) * kHalf + bias_pos_ / kLanes);
+        dut_.bias_addr_i =
+            static_cast<unsigned char>((bias_layers_ & 1) * kHalf + bias_pos_ / kLanes);
         dut_.bias_data_i = static_cast<uint32_t>(bias_[bias_layers_][bias_pos_]);
         bias_pos_++;
       }
@@ -136,7 +140,9 @@ class Bench {
     dut_.bias_layers_i = static_cast<unsigned short>(counted);
     // residual: what the gearbox holds
     if (res_fill_ < std::min<size_t>(residual_.size(), kLanes + 8) && random_.percent(res_speed_)) {
-      res_fill_ = static_cast<unsigned>(std::min<size_t>({residual_.size(), kLanes + 8, res_fill_ + static_cast<size_t>(random_.range(1, kLanes))}));
+      res_fill_ = static_cast<unsigned>(
+          std::min<size_t>({residual_.size(), kLanes + 8,
+                            res_fill_ + static_cast<size_t>(random_.range(1, kLanes))}));
     }
     dut_.res_fill_i = static_cast<unsigned char>(res_fill_);
     for (unsigned i = 0; i < kLanes; i++) {
@@ -145,18 +151,23 @@ class Bench {
     dut_.ready_i = random_.percent(ready_);
     // the accumulators' read port: what was read holds, until the bank is given back
     for (unsigned c = 0; c < kTC; c++) {
-      unit::put(dut_.dr_acc_i, c * 36, 36, read_valid_ ? static_cast<uint64_t>(banks_[read_bank_][read_row_ * kTC + c]) : random_.next());
+      unit::put(dut_.dr_acc_i, c * 36, 36,
+                read_valid_ ? static_cast<uint64_t>(banks_[read_bank_][read_row_ * kTC + c])
+                            : random_.next());
     }
     dut_.clk_i = 0;
     dut_.eval();
     if (dut_.rst_ni) {
       if (offer && dut_.layer_ready_o) next_++;
       if (dut_.res_pop_o) {
-        check_.that(dut_.res_cnt_o <= res_fill_ && dut_.res_cnt_o > 0, "pops %u of %u residual words", dut_.res_cnt_o, res_fill_);
+        check_.that(dut_.res_cnt_o <= res_fill_ && dut_.res_cnt_o > 0,
+                    "pops %u of %u residual words", dut_.res_cnt_o, res_fill_);
         residual_.erase(residual_.begin(), residual_.begin() + dut_.res_cnt_o);
         res_fill_ -= dut_.res_cnt_o;
       }
-      if (held_) check_.that(dut_.valid_o && std::memcmp(&held_data_, &dut_.data_o, sizeof held_data_) == 0, "words change while they wait");
+      if (held_)
+        check_.that(dut_.valid_o && std::memcmp(&held_data_, &dut_.data_o, sizeof held_data_) == 0,
+                    "words change while they wait");
       held_ = dut_.valid_o && !dut_.ready_i;
       held_data_ = dut_.data_o;
       if (dut_.valid_o && dut_.ready_i) {

@@ -26,7 +26,8 @@ int main(int argc, char** argv) {
     const bool full = i >= n - 2000;  // nothing holds it up
     const unsigned percent = i % 1000 < 300 ? 100 : (i % 1000 < 600 ? 30 : 60);
     dut.push_i = full || random.percent(percent);
-    const unsigned count = full || random.percent(50) ? kIn : static_cast<unsigned>(random.below(kIn + 1));
+    const unsigned count =
+        full || random.percent(50) ? kIn : static_cast<unsigned>(random.below(kIn + 1));
     dut.push_cnt_i = static_cast<unsigned char>(count);
     std::vector<uint64_t> words;
     for (unsigned k = 0; k < kIn; k++) {
@@ -34,14 +35,16 @@ int main(int argc, char** argv) {
       unit::put(dut.data_i, k * P_W, P_W, words.back());
     }
     const unsigned most = static_cast<unsigned>(std::min<size_t>(queue.size(), kOut));
-    const unsigned out = full ? (most < std::min(kIn, kOut) ? 0 : std::min(kIn, kOut)) : static_cast<unsigned>(random.below(most + 1));
+    const unsigned out = full ? (most < std::min(kIn, kOut) ? 0 : std::min(kIn, kOut))
+                              : static_cast<unsigned>(random.below(most + 1));
     dut.pop_i = out > 0 && (full || random.percent(130 - percent));
     dut.pop_cnt_i = static_cast<unsigned char>(dut.pop_i ? out : random.below(kOut + 1));
     dut.clk_i = 0;
     dut.eval();
     check.that(dut.fill_o == queue.size(), "fill %u, not %zu", dut.fill_o, queue.size());
     check.that(dut.ready_o == (queue.size() <= kCap - kIn), "ready_o");
-    for (unsigned k = 0; k < most; k++) check.that(unit::get(dut.data_o, k * P_W, P_W) == queue[k], "word %u", k);
+    for (unsigned k = 0; k < most; k++)
+      check.that(unit::get(dut.data_o, k * P_W, P_W) == queue[k], "word %u", k);
     if (dut.pop_i) {
       queue.erase(queue.begin(), queue.begin() + out);
       if (full) popped += out;
@@ -50,6 +53,7 @@ int main(int argc, char** argv) {
     if (full) fast++;
     edge();
   }
-  check.that(popped >= (fast - 4) * std::min(kIn, kOut), "%" PRIu64 " words in %" PRIu64 " cycles", popped, fast);
+  check.that(popped >= (fast - 4) * std::min(kIn, kOut), "%" PRIu64 " words in %" PRIu64 " cycles",
+             popped, fast);
   return check.passed();
 }

@@ -1,7 +1,7 @@
 // gemm_seq_tb: random layers, batches and tilings against a loop nest that says for each row which
-// element each lane must read. The surroundings (loader, weights, drain) answer at random; the bench
-// knows their state and so predicts for every cycle whether a row goes, and if not, what it waits
-// for.
+// element each lane must read. The surroundings (loader, weights, drain) answer at random; the
+// bench knows their state and so predicts for every cycle whether a row goes, and if not, what it
+// waits for.
 #include <map>
 
 #include "Vgemm_seq.h"
@@ -11,17 +11,17 @@
 namespace {
 
 constexpr unsigned kTP = P_T_P, kTC = P_T_C, kTR = P_T_R;
-constexpr unsigned kLB = unit::clog2(P_NB), kEW = unit::clog2(P_NB* P_ABUF_WORDS);
+constexpr unsigned kLB = unit::clog2(P_NB), kEW = unit::clog2(P_NB * P_ABUF_WORDS);
 constexpr unsigned kRW = unit::clog2(kTR), kDepth = kTP + 2;
 
 struct Row {
-  unsigned half, place;           // where its input row stands
-  uint32_t lanes;                 // lanes with data
-  int64_t elem[kTP];              // their elements
+  unsigned half, place;  // where its input row stands
+  uint32_t lanes;        // lanes with data
+  int64_t elem[kTP];     // their elements
   unsigned row, bank, nch;
-  bool first, begin, last;        // first pass, first row of a pass, last row of a C tile
-  bool frees;                     // last row that reads its half
-  bool opens;                     // first row of a row tile
+  bool first, begin, last;  // first pass, first row of a pass, last row of a C tile
+  bool frees;               // last row that reads its half
+  bool opens;               // first row of a row tile
   unsigned tile;
 };
 
@@ -58,7 +58,8 @@ Plan plan(const unit::Layer& l, unsigned& bank) {
                     const int64_t iw = int64_t{ow} * l.s_w - l.pad_l + (p0 + j) / l.in_c;
                     if (ih < 0 || ih >= l.in_h || iw < 0 || iw >= l.in_w) continue;
                     x.lanes |= 1u << j;
-                    x.elem[j] = int64_t{i} * l.samp() + in_tile * l.in_row() + iw * l.in_c + (p0 + j) % l.in_c;
+                    x.elem[j] = int64_t{i} * l.samp() + in_tile * l.in_row() + iw * l.in_c +
+                                (p0 + j) % l.in_c;
                   }
                   x.row = row++;
                   x.bank = bank;
@@ -147,7 +148,8 @@ class Bench {
       const Tile& t = plan_.tiles[loading_];
       if (owner_[t.half] == kNobody || owner_[t.half] == loading_) {
         owner_[t.half] = loading_;
-        avail_[t.half] = static_cast<unsigned>(std::min<uint64_t>(t.places, avail_[t.half] + random_.range(1, 3)));
+        avail_[t.half] = static_cast<unsigned>(
+            std::min<uint64_t>(t.places, avail_[t.half] + random_.range(1, 3)));
         if (avail_[t.half] == t.places) loading_++;
       }
     }
@@ -159,12 +161,15 @@ class Bench {
     drive(offered);
     dut_.clk_i = 0;
     dut_.eval();
-    const unsigned stalls = dut_.stall_acts_o + dut_.stall_weights_o + dut_.stall_drain_o + dut_.stall_depth_o;
+    const unsigned stalls =
+        dut_.stall_acts_o + dut_.stall_weights_o + dut_.stall_drain_o + dut_.stall_depth_o;
     const bool go = dut_.mac_cycle_o;
     check_.that(stalls + go <= 1, "more than one cause in a cycle");
     check_.that(dut_.rd_valid_o == (pending_ != nullptr), "a read address without its row");
-    if (pending_) look(*pending_);
-    else check_.that(dut_.macs_o == 0, "MACs without a row");
+    if (pending_)
+      look(*pending_);
+    else
+      check_.that(dut_.macs_o == 0, "MACs without a row");
     pending_ = nullptr;
     gap_ = (stalls + go) ? 0 : gap_ + 1;
     if (!go) {
@@ -177,8 +182,8 @@ class Bench {
       const bool weights = !row->begin || full_;
       const bool bank = !(row->begin && row->first) || in_use_ < 2;
       const bool depth = !row->begin || row->first || deep_enough(*row);
-      check_.that(go == (act && weights && bank && depth), "row goes %d: act %d weights %d bank %d depth %d", go, act,
-                  weights, bank, depth);
+      check_.that(go == (act && weights && bank && depth),
+                  "row goes %d: act %d weights %d bank %d depth %d", go, act, weights, bank, depth);
       check_.that(dut_.stall_acts_o == !act, "stall_acts");
       check_.that(dut_.stall_weights_o == (act && !weights), "stall_weights");
       check_.that(dut_.stall_drain_o == (act && weights && !bank), "stall_drain");
@@ -190,10 +195,13 @@ class Bench {
     }
     if (go) {
       check_.that(dut_.swap_o == row->begin, "swap at the first row of a pass");
-      check_.that(dut_.free_o == (row->frees ? 1u << row->half : 0u), "free at the last row of a tile");
+      check_.that(dut_.free_o == (row->frees ? 1u << row->half : 0u),
+                  "free at the last row of a tile");
       // no accumulator before its last sum has come back
       const auto use = last_use_.find(row->bank * kTR + row->row);
-      if (use != last_use_.end()) check_.that(now_ - use->second >= kDepth, "accumulator used after %" PRIu64, now_ - use->second);
+      if (use != last_use_.end())
+        check_.that(now_ - use->second >= kDepth, "accumulator used after %" PRIu64,
+                    now_ - use->second);
       last_use_[row->bank * kTR + row->row] = now_;
       if (row->begin) {
         full_ = false;
@@ -232,7 +240,8 @@ class Bench {
     for (unsigned j = 0; j < kTP; j++) {
       if (!((x.lanes >> j) & 1)) continue;
       const uint64_t elem = (dut_.rd_elem_o + j) & ((1u << kEW) - 1);
-      check_.that(elem == static_cast<uint64_t>(x.elem[j]), "lane %u reads %" PRIu64 ", not %" PRId64, j, elem, x.elem[j]);
+      check_.that(elem == static_cast<uint64_t>(x.elem[j]),
+                  "lane %u reads %" PRIu64 ", not %" PRId64, j, elem, x.elem[j]);
     }
     if (x.lanes) check_.that(dut_.rd_half_o == x.half, "half");
     const unsigned tag = dut_.rd_tag_o;
@@ -288,7 +297,10 @@ class Bench {
         next++;
         idle = 0;
       } else {
-        check_.that(++idle < 5000, "no row for 5000 cycles: row %zu of %zu, acts %d weights %d drain %d depth %d", next, plan_.rows.size(), dut_.stall_acts_o, dut_.stall_weights_o, dut_.stall_drain_o, dut_.stall_depth_o);
+        check_.that(++idle < 5000,
+                    "no row for 5000 cycles: row %zu of %zu, acts %d weights %d drain %d depth %d",
+                    next, plan_.rows.size(), dut_.stall_acts_o, dut_.stall_weights_o,
+                    dut_.stall_drain_o, dut_.stall_depth_o);
       }
       check_.that(gap_ <= (inside ? 1u : 3u), "more than a cycle of nothing between tiles");
     }

@@ -1,7 +1,7 @@
 // layer_fetch_tb: starts of random layers that units take at random times: each unit must see every
-// layer once, in order, with its descriptor, FBCB entry and sample size; and slots must be where the
-// table says. Then every way in which a start, a descriptor or an FBCB entry can be illegal: the code
-// and the layer must be the promised ones, and nothing of that layer may be offered.
+// layer once, in order, with its descriptor, FBCB entry and sample size; and slots must be where
+// the table says. Then every way in which a start, a descriptor or an FBCB entry can be illegal:
+// the code and the layer must be the promised ones, and nothing of that layer may be offered.
 #include "Vlayer_fetch.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -35,7 +35,8 @@ class Bench {
       if (std::find(slots_.begin(), slots_.end(), s) == slots_.end()) slots_.push_back(s);
     }
     for (unsigned i = b_act_; i < 8; i++) {
-      if (random_.percent(50)) slots_[i] = static_cast<unsigned>(random_.below(64));  // not looked at
+      if (random_.percent(50))
+        slots_[i] = static_cast<unsigned>(random_.below(64));  // not looked at
     }
     for (auto& w : desc_) {
       for (auto& x : w) x = static_cast<uint32_t>(random_.next());
@@ -87,16 +88,21 @@ class Bench {
     };
     const uint64_t asked = dram_.beats_asked;
     while (code == ERR_NONE ? !all() : !dut_.err_valid_o) {
-      if (code == ERR_NONE) check_.that(!dut_.err_valid_o, "error %u in layer %u of a good start", dut_.err_code_o, dut_.err_layer_o);
+      if (code == ERR_NONE)
+        check_.that(!dut_.err_valid_o, "error %u in layer %u of a good start", dut_.err_code_o,
+                    dut_.err_layer_o);
       cycle();
       check_.that(++waited < 50000, "stands still (error %u expected)", code);
     }
     for (int i = 0; i < 5; i++) cycle();
     if (code != ERR_NONE) {
-      check_.that(dut_.err_valid_o && dut_.err_code_o == code, "error %s, not %s", ERR_NAMES[dut_.err_code_o], ERR_NAMES[code]);
-      if (code != ERR_LAYER_RANGE) check_.that(dut_.err_layer_o == first_ + bad, "layer of the error: %u", dut_.err_layer_o);
+      check_.that(dut_.err_valid_o && dut_.err_code_o == code, "error %s, not %s",
+                  ERR_NAMES[dut_.err_code_o], ERR_NAMES[code]);
+      if (code != ERR_LAYER_RANGE)
+        check_.that(dut_.err_layer_o == first_ + bad, "layer of the error: %u", dut_.err_layer_o);
       check_.that(all(), "an error before the layers ahead of it are taken");
-      if (code < ERR_DESC_MAGIC) check_.that(dram_.beats_asked == asked, "reads although the start is illegal");
+      if (code < ERR_DESC_MAGIC)
+        check_.that(dram_.beats_asked == asked, "reads although the start is illegal");
     } else {
       check_.that(dut_.layer_valid_o == 0 && !dut_.req_valid_o, "goes on after the last layer");
       for (unsigned i = 0; i < b_act_; i++) {
@@ -127,7 +133,8 @@ class Bench {
     };
     std::vector<Case> cases = {
         {"magic", ERR_DESC_MAGIC, field(DESC_F_MAGIC, 0xD4)},
-        {"reserved bit", ERR_DESC_MAGIC, [&](unit::Layer&, uint32_t* w, uint32_t&) {
+        {"reserved bit", ERR_DESC_MAGIC,
+         [&](unit::Layer&, uint32_t* w, uint32_t&) {
            for (;;) {
              const unsigned bit = static_cast<unsigned>(random_.below(1024));
              if (!((DESC_RSVD_MASK[bit / 32] >> (bit % 32)) & 1)) continue;
@@ -147,14 +154,26 @@ class Bench {
         {"k_w", ERR_DESC_SHAPE, field(DESC_F_K_W, 0)},
         {"s_h", ERR_DESC_SHAPE, field(DESC_F_S_H, 0)},
         {"s_w", ERR_DESC_SHAPE, field(DESC_F_S_W, 0)},
-        {"s_h 16", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) { return l.s_h = 16, l.words(w), l.tile_rows == 1; }},
-        {"s_w 16", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) { return l.s_w = 16, l.words(w), true; }},
-        {"in_pix", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) { return set(w, DESC_F_IN_PIX, l.in_c - 1), true; }},
-        {"out_pix", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) { return set(w, DESC_F_OUT_PIX, l.out_c - 1), true; }},
-        {"res_pix", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+        {"s_h 16", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return l.s_h = 16, l.words(w), l.tile_rows == 1;
+         }},
+        {"s_w 16", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) { return l.s_w = 16, l.words(w), true; }},
+        {"in_pix", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_IN_PIX, l.in_c - 1), true;
+         }},
+        {"out_pix", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_OUT_PIX, l.out_c - 1), true;
+         }},
+        {"res_pix", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return set(w, DESC_F_RES_PIX, l.out_c - 1), l.residual != 0;
          }},
-        {"residual of a pool", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+        {"residual of a pool", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
            set(w, DESC_F_RESIDUAL, 1);
            set(w, DESC_F_RES_PIX, l.out_c);
            set(w, DESC_F_RES_ROW_BYTES, int64_t{2} * l.out_c * l.out_w);
@@ -162,14 +181,19 @@ class Bench {
          }},
         {"bias_count", ERR_DESC_SHAPE, plus(DESC_F_BIAS_COUNT)},
         {"w_bytes", ERR_DESC_SHAPE, gemm(DESC_F_W_BYTES_1, 0)},
-        {"avg_table", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) { return set(w, DESC_F_AVG_TABLE, 1), !l.gemm(); }},
-        {"out_c beyond the build", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+        {"avg_table", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_AVG_TABLE, 1), !l.gemm();
+         }},
+        {"out_c beyond the build", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
            l.out_c = P_C_MAX + 1;
            l.out_pix = l.res_pix = P_C_MAX + 1;
            l.words(w);
            return l.gemm();
          }},
-        {"out_c of a pool", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+        {"out_c of a pool", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
            l.out_c++;
            l.out_pix = l.out_c;
            l.words(w);
@@ -182,42 +206,64 @@ class Bench {
         {"pad_col", ERR_DESC_SHAPE, plus(DESC_F_PAD_COL)},
         {"in_row_bytes", ERR_DESC_SHAPE, plus(DESC_F_IN_ROW_BYTES)},
         {"out_row_bytes", ERR_DESC_SHAPE, plus(DESC_F_OUT_ROW_BYTES)},
-        {"res_row_bytes", ERR_DESC_SHAPE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+        {"res_row_bytes", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return set(w, DESC_F_RES_ROW_BYTES, get(w, DESC_F_RES_ROW_BYTES) + 2), l.residual != 0;
          }},
         {"shift", ERR_DESC_SHIFT, field(DESC_F_SHIFT, 48)},
-        {"avg_shift 0", ERR_DESC_SHIFT, [](unit::Layer& l, uint32_t* w, uint32_t&) { return set(w, DESC_F_AVG_SHIFT, 0), l.op == OP_AVG_POOL; }},
-        {"avg_shift 48", ERR_DESC_SHIFT, [](unit::Layer& l, uint32_t* w, uint32_t&) { return set(w, DESC_F_AVG_SHIFT, 48), l.op == OP_AVG_POOL; }},
+        {"avg_shift 0", ERR_DESC_SHIFT,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_AVG_SHIFT, 0), l.op == OP_AVG_POOL;
+         }},
+        {"avg_shift 48", ERR_DESC_SHIFT,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_AVG_SHIFT, 48), l.op == OP_AVG_POOL;
+         }},
         {"in_offset", ERR_DESC_ADDRESS, plus(DESC_F_IN_OFFSET)},
         {"out_offset", ERR_DESC_ADDRESS, plus(DESC_F_OUT_OFFSET)},
         {"res_offset", ERR_DESC_ADDRESS, plus(DESC_F_RES_OFFSET)},
         {"w_offset", ERR_DESC_ADDRESS, gemm(DESC_F_W_OFFSET_1, 8)},
         {"w_bytes 24", ERR_DESC_ADDRESS, gemm(DESC_F_W_BYTES_1, 24)},
         {"bias_offset", ERR_DESC_ADDRESS, gemm(DESC_F_BIAS_OFFSET, 4)},
-        {"b_r", ERR_FBCB_RANGE, [](unit::Layer& l, uint32_t*, uint32_t& e) { return set(&e, FBCB_B_R, l.b_act - 1), true; }},
+        {"b_r", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+           return set(&e, FBCB_B_R, l.b_act - 1), true;
+         }},
         {"k", ERR_FBCB_RANGE, entry(FBCB_K, 1)},
         {"k 2", ERR_FBCB_RANGE, entry(FBCB_K, 2)},
         {"order", ERR_FBCB_RANGE, entry(FBCB_ORDER, 1)},
         {"keep_in", ERR_FBCB_RANGE, entry(FBCB_KEEP_IN, 1)},
         {"keep_out", ERR_FBCB_RANGE, entry(FBCB_KEEP_OUT, 1)},
         {"tile_b 0", ERR_FBCB_RANGE, entry(FBCB_TILE_B, 0)},
-        {"tile_b", ERR_FBCB_RANGE, [](unit::Layer& l, uint32_t*, uint32_t& e) { return set(&e, FBCB_TILE_B, l.b_act + 1), true; }},
+        {"tile_b", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+           return set(&e, FBCB_TILE_B, l.b_act + 1), true;
+         }},
         {"tile_rows 0", ERR_FBCB_RANGE, entry(FBCB_TILE_ROWS, 0)},
-        {"tile_rows", ERR_FBCB_RANGE, [](unit::Layer& l, uint32_t*, uint32_t& e) { return set(&e, FBCB_TILE_ROWS, l.out_h + 1), true; }},
-        {"reserved bit of the entry", ERR_FBCB_RANGE, [&](unit::Layer&, uint32_t*, uint32_t& e) { return e |= 1u << (random_.percent(50) ? 9 : 31), true; }},
-        {"rows of a tile", ERR_TILE_RANGE, [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+        {"tile_rows", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+           return set(&e, FBCB_TILE_ROWS, l.out_h + 1), true;
+         }},
+        {"reserved bit of the entry", ERR_FBCB_RANGE,
+         [&](unit::Layer&, uint32_t*, uint32_t& e) {
+           return e |= 1u << (random_.percent(50) ? 9 : 31), true;
+         }},
+        {"rows of a tile", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
            l.out_w = P_T_R / (l.tile_b * l.tile_rows) + 1;
            l.words(w);
            e = l.fbcb();
            return l.gemm();
          }},
-        {"elements of a tile", ERR_TILE_RANGE, [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+        {"elements of a tile", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
            l.in_w = kElems / (l.in_c * l.n_ih(l.tile_rows) * l.tile_b) + 1;
            l.words(w);
            e = l.fbcb();
            return true;
          }},
-        {"elements of a sample, by far", ERR_TILE_RANGE, [](unit::Layer& l, uint32_t* w, uint32_t&) {
+        {"elements of a sample, by far", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
            l.in_c = l.in_pix = 250;
            l.in_w = 65535;
            l.k_w = l.s_w = l.s_h = 1;
@@ -227,7 +273,8 @@ class Bench {
            l.words(w);
            return true;
          }},
-        {"elements of a sample, 2^32", ERR_TILE_RANGE, [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+        {"elements of a sample, 2^32", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
            if (l.gemm()) return false;
            l.in_c = l.in_pix = l.out_c = l.out_pix = 256;
            l.in_w = 1 << 15;
@@ -321,9 +368,12 @@ class Bench {
       if (!((dut_.layer_valid_o >> u) & 1)) continue;
       check_.that(taken_[u] < expect_, "%s: unit %u is offered layer %u", name_, u, taken_[u]);
       const unsigned i = taken_[u];
-      check_.that(std::memcmp(&dut_.layer_desc_o, desc_[first_ + i], 128) == 0, "descriptor of layer %u", i);
-      check_.that(dut_.layer_fbcb_o == fbcb_[8 * (first_ + i) + b_act_ - 1], "FBCB entry of layer %u", i);
-      check_.that(dut_.layer_samp_o == layers_[i].samp(), "sample of %u elements, not %u", dut_.layer_samp_o, layers_[i].samp());
+      check_.that(std::memcmp(&dut_.layer_desc_o, desc_[first_ + i], 128) == 0,
+                  "descriptor of layer %u", i);
+      check_.that(dut_.layer_fbcb_o == fbcb_[8 * (first_ + i) + b_act_ - 1],
+                  "FBCB entry of layer %u", i);
+      check_.that(dut_.layer_samp_o == layers_[i].samp(), "sample of %u elements, not %u",
+                  dut_.layer_samp_o, layers_[i].samp());
       check_.that(dut_.layer_index_o == first_ + i && dut_.layer_last_o == (i + 1 == n_), "index");
       if ((ready >> u) & 1) taken_[u]++;
     }

@@ -1,5 +1,5 @@
-// mac_chain_tb: a row a cycle, skewed by a cycle a lane, with weights loaded and swapped in between;
-// the sum must leave LEN + 1 cycles after lane 0's operand, modulo 2^ACC.
+// mac_chain_tb: a row a cycle, skewed by a cycle a lane, with weights loaded and swapped in
+// between; the sum must leave LEN + 1 cycles after lane 0's operand, modulo 2^ACC.
 #include "Vmac_chain.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   Vmac_chain dut;
   constexpr unsigned kLen = P_LEN;
   struct Row {
-    bool swap = false;         // the weights change before this row
+    bool swap = false;  // the weights change before this row
     int64_t x[kLen] = {};
     int64_t c = 0, sum = 0;
     bool known = false;
@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
     for (unsigned j = 0; j < kLen; j++) unit::put(dut.w_i, j * 16, 16, random.next());
     if (i >= swap_at + kLen - 1 && random.percent(20)) {
       dut.load_i = 1;
-      for (unsigned j = 0; j < kLen; j++) unit::put(dut.w_i, j * 16, 16, static_cast<uint64_t>(extreme()));
+      for (unsigned j = 0; j < kLen; j++)
+        unit::put(dut.w_i, j * 16, 16, static_cast<uint64_t>(extreme()));
     }
     next.swap = loaded && !dut.load_i && i >= swap_at + kLen && random.percent(15);
     if (next.swap) {
@@ -39,7 +40,8 @@ int main(int argc, char** argv) {
       swapped = true;
     }
     if (dut.load_i) {
-      for (unsigned j = 0; j < kLen; j++) shadow[j] = unit::sign(unit::get(dut.w_i, j * 16, 16), 16);
+      for (unsigned j = 0; j < kLen; j++)
+        shadow[j] = unit::sign(unit::get(dut.w_i, j * 16, 16), 16);
       loaded = true;
     }
     next.known = swapped;
@@ -63,7 +65,8 @@ int main(int argc, char** argv) {
     const Row& out = rows[1 + kLen + 1];
     if (out.known) {
       const uint64_t want = static_cast<uint64_t>(out.sum) & ((uint64_t{1} << P_ACC) - 1);
-      check.that(dut.p_o == want, "cycle %" PRIu64 ": %" PRIx64 ", not %" PRIx64, i, static_cast<uint64_t>(dut.p_o), want);
+      check.that(dut.p_o == want, "cycle %" PRIu64 ": %" PRIx64 ", not %" PRIx64, i,
+                 static_cast<uint64_t>(dut.p_o), want);
     }
     dut.clk_i = 1;
     dut.eval();

@@ -1,6 +1,7 @@
-// pe_array_tb: passes of random rows with gaps, as close to each other as the header allows, weights
-// loaded under them as early as it allows, the other bank drained meanwhile. Sums must be those of
-// 64-bit arithmetic modulo 2^36 (a stub's are zero), and done_o stands when they can be read.
+// pe_array_tb: passes of random rows with gaps, as close to each other as the header allows,
+// weights loaded under them as early as it allows, the other bank drained meanwhile. Sums must be
+// those of 64-bit arithmetic modulo 2^36 (a stub's are zero), and done_o stands when they can be
+// read.
 #include "Vpe_array.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -77,7 +78,8 @@ class Bench {
   void weights() {
     loading_ = 0;
     for (auto& pe : next_) {
-      for (auto& w : pe) w = static_cast<int16_t>(random_.percent(20) ? -32768 : unit::sign(random_.next(), 16));
+      for (auto& w : pe)
+        w = static_cast<int16_t>(random_.percent(20) ? -32768 : unit::sign(random_.next(), 16));
     }
   }
   // A cycle without a row.
@@ -141,8 +143,11 @@ class Bench {
   void match() {
     for (unsigned c = 0; c < kTC; c++) {
       const uint64_t have = unit::get(dut_.dr_acc_o, c * 36, 36);
-      const uint64_t want = P_STUB ? 0 : static_cast<uint64_t>(acc_[drain_.bank][held_row_ * kTC + c]) & ((uint64_t{1} << 36) - 1);
-      check_.that(have == want, "row %u PE %u: %" PRIx64 ", not %" PRIx64, held_row_, c, have, want);
+      const uint64_t want = P_STUB ? 0
+                                   : static_cast<uint64_t>(acc_[drain_.bank][held_row_ * kTC + c]) &
+                                         ((uint64_t{1} << 36) - 1);
+      check_.that(have == want, "row %u PE %u: %" PRIx64 ", not %" PRIx64, held_row_, c, have,
+                  want);
     }
   }
 

@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
   bool defined = false;
   for (uint64_t i = 0; i < (args.n ? args.n : 20000); i++) {
     const bool filling = i < P_DEPTH;
-    const uint64_t w = filling ? i : random.below(P_DEPTH), r = random.percent(30) ? w : random.below(P_DEPTH);
+    const uint64_t w = filling ? i : random.below(P_DEPTH),
+                   r = random.percent(30) ? w : random.below(P_DEPTH);
     const uint64_t word = random.next() & mask;
     dut.we_i = filling || random.percent(50);
     dut.waddr_i = static_cast<unsigned char>(w);

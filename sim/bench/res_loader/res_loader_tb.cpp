@@ -1,7 +1,7 @@
 // res_loader_tb: random layers, with and without residual, from a DRAM that answers late and
-// unevenly; words are taken in random counts. They must be the residual's in the drain's order, none
-// read before the layer before is written, none twice; and where nothing holds it up, a whole row
-// comes a beat a cycle.
+// unevenly; words are taken in random counts. They must be the residual's in the drain's order,
+// none read before the layer before is written, none twice; and where nothing holds it up, a whole
+// row comes a beat a cycle.
 #include "Vres_loader.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -31,7 +31,8 @@ class Bench {
     l.out_w = static_cast<unsigned>(random_.range(30, 100));
     l.res_offset = 2 * random_.below(1000);
     layer(l);
-    for (unsigned i = 0; i < n; i++) layer(unit::random_layer(random_, limit, unit::random_op(random_, 85), b_act_));
+    for (unsigned i = 0; i < n; i++)
+      layer(unit::random_layer(random_, limit, unit::random_op(random_, 85), b_act_));
   }
 
   void full_speed() {
@@ -50,7 +51,9 @@ class Bench {
     const uint64_t words = uint64_t{l.out_w} * l.out_c;
     const uint64_t ideal = words / std::min(kLanes, P_AXI_BYTES / 2u);
     // a queue of only one chunk cannot hide the way to DRAM
-    if (P_BEATS >= 32) check_.that(now_ - begin < ideal + ideal / 8 + 40, "%" PRIu64 " cycles, ideally %" PRIu64, now_ - begin, ideal);
+    if (P_BEATS >= 32)
+      check_.that(now_ - begin < ideal + ideal / 8 + 40, "%" PRIu64 " cycles, ideally %" PRIu64,
+                  now_ - begin, ideal);
   }
   int finish() { return check_.passed(); }
 
@@ -128,7 +131,8 @@ class Bench {
         check_.that(count <= words_->size(), "more words than the residual has");
         for (unsigned i = 0; i < count; i++) {
           const unsigned value = static_cast<unsigned>(unit::get(dut_.data_o, i * 16, 16));
-          check_.that(value == unit::word_at(words_->front()), "word at %" PRIx64 ": %04x", words_->front(), value);
+          check_.that(value == unit::word_at(words_->front()), "word at %" PRIx64 ": %04x",
+                      words_->front(), value);
           words_->pop_front();
         }
         dut_.pop_i = 1;

@@ -1,6 +1,6 @@
 // run_gen_tb: random layers and slots; the runs must cover, in the drain's order, exactly the words
-// that a loop nest over row tiles, C tiles, samples, rows, pixels and channels says. Also: one run a
-// cycle, done with the last one, an error before a run that leaves its slot.
+// that a loop nest over row tiles, C tiles, samples, rows, pixels and channels says. Also: one run
+// a cycle, done with the last one, an error before a run that leaves its slot.
 #include "Vrun_gen.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -56,7 +56,8 @@ class Bench {
     }
     offer(l);
     check_.that(words.empty() || dut_.pool_o == !l.gemm(), "pool_o");
-    const unsigned ready = static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(10, 100));
+    const unsigned ready =
+        static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(10, 100));
     size_t next = 0;
     uint64_t taken = 0, busy = 0;
     unsigned waited = 0;
@@ -76,10 +77,12 @@ class Bench {
         check_.that(dut_.run_elems_o > 0, "an empty run");
         for (unsigned k = 0; k < dut_.run_elems_o; k++, next++) {
           check_.that(next < words.size(), "more words than the layer has");
-          check_.that(dut_.run_addr_o + 2 * k == words[next], "word %zu at %" PRIx64 ", not %" PRIx64, next,
+          check_.that(dut_.run_addr_o + 2 * k == words[next],
+                      "word %zu at %" PRIx64 ", not %" PRIx64, next,
                       static_cast<uint64_t>(dut_.run_addr_o + 2 * k), words[next]);
           bool slot = false;
-          for (const uint64_t s : slots_) slot = slot || (words[next] >= s && words[next] + 2 <= s + kStride);
+          for (const uint64_t s : slots_)
+            slot = slot || (words[next] >= s && words[next] + 2 <= s + kStride);
           check_.that(slot, "a word outside its slot");
         }
         check_.that(dut_.done_o == (next == words.size()), "done_o");
@@ -98,7 +101,8 @@ class Bench {
       if (words.empty() && dut_.done_o) dones_++;
       edge();
     }
-    if (words.empty()) check_.that(dones_ == 1, "a layer without runs is done once, not %u times", dones_);
+    if (words.empty())
+      check_.that(dones_ == 1, "a layer without runs is done once, not %u times", dones_);
     dones_ = 0;
   }
 

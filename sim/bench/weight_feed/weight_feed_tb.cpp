@@ -1,7 +1,7 @@
 // weight_feed_tb: random layers, their weights packed as hw/README.md says, through a ring with
-// gaps. A model of the array's shadow weights takes what is loaded; at every full_o it must hold the
-// pass, and it must not change while a swap is still on its way. Streams that are too short or too
-// long must end in an error.
+// gaps. A model of the array's shadow weights takes what is loaded; at every full_o it must hold
+// the pass, and it must not change while a swap is still on its way. Streams that are too short or
+// too long must end in an error.
 #include "Vweight_feed.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -45,7 +45,8 @@ class Bench {
     limit.max_in_c = kTP + 5;
     limit.max_out_c = 3 * kTC;
     for (unsigned i = 0; i < n; i++) {
-      const unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, kind == kRight ? 80 : 100), b_act);
+      const unit::Layer l = unit::random_layer(
+          random_, limit, unit::random_op(random_, kind == kRight ? 80 : 100), b_act);
       layer(l, i + 1 == n ? kind : kRight);
     }
   }
@@ -71,8 +72,12 @@ class Bench {
         // the swap must pass; then a group a cycle, or as fast as the ring can bring them
         const uint64_t slowest = kSwapLatency + kTP + groups * ((words + kWPB - 1) / kWPB) + 2;
         const uint64_t fastest = kSwapLatency + kTP - 1 + groups;
-        check_.that(took >= fastest && took <= slowest, "a pass loads in %" PRIu64 " cycles, not %" PRIu64 " to %" PRIu64, took, fastest, slowest);
-        if (words <= kWPB) check_.that(took <= fastest + 1, "a pass loads in %" PRIu64 " cycles, not %" PRIu64, took, fastest);
+        check_.that(took >= fastest && took <= slowest,
+                    "a pass loads in %" PRIu64 " cycles, not %" PRIu64 " to %" PRIu64, took,
+                    fastest, slowest);
+        if (words <= kWPB)
+          check_.that(took <= fastest + 1, "a pass loads in %" PRIu64 " cycles, not %" PRIu64, took,
+                      fastest);
       }
       match(passes[i]);
       full_at = now_;
@@ -106,7 +111,8 @@ class Bench {
     const unsigned bad = static_cast<unsigned>(random_.below(l.row_tiles()));
     for (unsigned t = 0; t < l.row_tiles(); t++) {
       std::vector<uint16_t> s = stream;
-      if (kind == kShort && t == bad) s.resize(s.size() - kWPB * random_.range(1, std::min<uint64_t>(4, s.size() / kWPB - 1)));
+      if (kind == kShort && t == bad)
+        s.resize(s.size() - kWPB * random_.range(1, std::min<uint64_t>(4, s.size() / kWPB - 1)));
       if (kind == kLong && t == bad) s.resize(s.size() + kWPB * random_.range(1, 40), 0x1234);
       for (size_t i = 0; i < s.size(); i += kWPB) {
         Beat b{};
@@ -130,7 +136,8 @@ class Bench {
   void layer(const unit::Layer& l, Kind kind) {
     std::vector<Pass> passes;
     if (l.gemm()) {
-      if (kind == kShort && l.out_c * l.kwc() * l.k_h < 4 * kWPB) kind = kRight;  // nothing to take away
+      if (kind == kShort && l.out_c * l.kwc() * l.k_h < 4 * kWPB)
+        kind = kRight;  // nothing to take away
       passes = pack(l, kind);
     }
     offer(l);
@@ -160,7 +167,8 @@ class Bench {
     waited = 0;
     while (!dut_.err_valid_o) {
       cycle(nullptr, 0);
-      check_.that(++waited < 3000, "a stream that is too %s goes unnoticed", kind == kShort ? "short" : "long");
+      check_.that(++waited < 3000, "a stream that is too %s goes unnoticed",
+                  kind == kShort ? "short" : "long");
     }
     for (int i = 0; i < 5; i++) cycle(nullptr, 0);
     check_.that(dut_.err_valid_o && !dut_.full_o && !dut_.load_o, "goes on after the error");
@@ -181,7 +189,8 @@ class Bench {
   void match(const Pass& pass) {
     for (unsigned c = 0; c < pass.nch; c++) {
       for (unsigned j = 0; j < kTP; j++) {
-        check_.that(shadow_[c][j] == pass.w[c * kTP + j], "PE %u lane %u: %04x, not %04x", c, j, shadow_[c][j], pass.w[c * kTP + j]);
+        check_.that(shadow_[c][j] == pass.w[c * kTP + j], "PE %u lane %u: %04x, not %04x", c, j,
+                    shadow_[c][j], pass.w[c * kTP + j]);
       }
     }
   }
@@ -192,10 +201,12 @@ class Bench {
     const bool valid = dut_.rst_ni && !ring_.empty() && (held_ || !(gap_ && random_.percent(gap_)));
     dut_.ring_valid_i = valid;
     dut_.ring_last_i = valid ? ring_.front().last : random_.percent(50);
-    for (unsigned i = 0; i < kWPB; i++) unit::put(dut_.ring_data_i, i * 16, 16, valid ? ring_.front().word[i] : random_.next());
+    for (unsigned i = 0; i < kWPB; i++)
+      unit::put(dut_.ring_data_i, i * 16, 16, valid ? ring_.front().word[i] : random_.next());
     settle();
     if (dut_.rst_ni && dut_.load_o) {
-      check_.that(now_ >= swap_at_ + kSwapLatency + kTP - 1, "loads %" PRIu64 " cycles after the swap", now_ - swap_at_);
+      check_.that(now_ >= swap_at_ + kSwapLatency + kTP - 1,
+                  "loads %" PRIu64 " cycles after the swap", now_ - swap_at_);
       for (unsigned k = 0; k < kLoad; k++) {
         const unsigned pe = dut_.group_o * kLoad + k;
         for (unsigned j = 0; j < kTP && pe < kTC; j++) {

@@ -1,7 +1,8 @@
-// weight_fetch_tb: a start of random layers, GEMM and pools mixed, offered as fast as they are taken,
-// from a DRAM that answers late and unevenly, into a ring that is emptied unevenly. Ring words must
-// be the layers' weights, again for each row tile and marked at its end; the biases of a layer must
-// stand in their half of the bias memory from the moment that they count until the layer has drained.
+// weight_fetch_tb: a start of random layers, GEMM and pools mixed, offered as fast as they are
+// taken, from a DRAM that answers late and unevenly, into a ring that is emptied unevenly. Ring
+// words must be the layers' weights, again for each row tile and marked at its end; the biases of a
+// layer must stand in their half of the bias memory from the moment that they count until the layer
+// has drained.
 #include "Vweight_fetch.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -18,7 +19,9 @@ struct Beat {
 class Bench {
  public:
   explicit Bench(const tb::Args& args)
-      : random_(args.seed), check_("weight_fetch", args.seed), dram_(random_, check_, P_AXI_BYTES) {}
+      : random_(args.seed),
+        check_("weight_fetch", args.seed),
+        dram_(random_, check_, P_AXI_BYTES) {}
 
   void start(unsigned n, unsigned gemm_percent) {
     layers_.clear();
@@ -40,13 +43,15 @@ class Bench {
     limit.max_out_c = P_C_MAX;
     uint64_t beats = 0;
     for (unsigned i = 0; i < n; i++) {
-      unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, gemm_percent), b_act);
+      unit::Layer l =
+          unit::random_layer(random_, limit, unit::random_op(random_, gemm_percent), b_act);
       if (l.gemm() && random_.percent(10)) l.out_c = P_C_MAX;
       l.w_offset = 16 * random_.below(1 << 20);
       l.w_bytes = 16 * random_.range(1, random_.percent(20) ? 60 : 8);
       l.bias_offset = 16 * random_.below(1 << 20);
       if (l.gemm()) {
-        beats += (4ull * l.out_c + P_AXI_BYTES - 1) / P_AXI_BYTES + l.row_tiles() * l.w_bytes / P_AXI_BYTES;
+        beats += (4ull * l.out_c + P_AXI_BYTES - 1) / P_AXI_BYTES +
+                 l.row_tiles() * l.w_bytes / P_AXI_BYTES;
       }
       layers_.push_back(l);
       std::vector<Beat> s;
@@ -61,7 +66,8 @@ class Bench {
     unsigned waited = 0;
     while (drained_ < n) {
       cycle();
-      check_.that(++waited < 300000, "stands still: %u of %u layers drained, %u biases", drained_, n, ready_layers_);
+      check_.that(++waited < 300000, "stands still: %u of %u layers drained, %u biases", drained_,
+                  n, ready_layers_);
     }
     for (int i = 0; i < 5; i++) cycle();
     check_.that(!dut_.ring_valid_o && dram_.idle(), "beats left over");
@@ -97,13 +103,15 @@ class Bench {
         const Beat b = ring_[streamed_].front();
         ring_[streamed_].pop_front();
         for (unsigned i = 0; i < P_AXI_BYTES / 2; i++) {
-          check_.that(unit::get(dut_.ring_data_o, i * 16, 16) == unit::word_at(b.address + 2 * i), "beat of %" PRIx64, b.address);
+          check_.that(unit::get(dut_.ring_data_o, i * 16, 16) == unit::word_at(b.address + 2 * i),
+                      "beat of %" PRIx64, b.address);
         }
         check_.that(dut_.ring_last_o == b.last, "ring_last_o is %d", dut_.ring_last_o);
       }
       const unsigned count = dut_.bias_layers_o;
       if (count != ready_layers_) {
-        check_.that(count == ready_layers_ + 1 && count <= next_, "biases of more than one layer at once");
+        check_.that(count == ready_layers_ + 1 && count <= next_,
+                    "biases of more than one layer at once");
         // the last one is being written in this cycle
         write_bias();
         biases(ready_layers_);
@@ -113,7 +121,8 @@ class Bench {
       }
       // the drain: when its biases are there and its weights have gone, in order
       if (drained_ < ready_layers_) {
-        while (streamed_ < drained_ || (streamed_ == drained_ && ring_[streamed_].empty())) streamed_++;
+        while (streamed_ < drained_ || (streamed_ == drained_ && ring_[streamed_].empty()))
+          streamed_++;
         if (streamed_ > drained_ && random_.percent(slow_)) {
           biases(drained_);
           drained_++;

@@ -90,6 +90,14 @@ test-rtl: $(BUILD)/.apt
 	@echo "verilator --lint-only -Wall: clean"
 	@sim/bench.sh --seed $(SEED)
 
+# yosys for xc7, and the netlist on the vectors that the RTL passes
+test-netlist: build
+	@hw/syn/synth.sh small
+	@cosim=$$(sim/netlist/build.sh small); rm -rf $(BUILD)/vectors/small; \
+	bin/dse vectors --config small --n 12 --seed $(SEED) --out $(BUILD)/vectors/small >/dev/null; \
+	truncate -s 64M $(BUILD)/vectors/dram; \
+	for v in $(BUILD)/vectors/small/*.vec; do $$cosim --dram $(BUILD)/vectors/dram --base 0x10000000 --play $$v; done
+
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
 # golden against onnxruntime on 2,000 images
 test-verify: setup build cosim

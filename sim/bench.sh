@@ -63,6 +63,10 @@ one() {
   local hash
   hash=$( (echo "${vflags[*]} ${cflags[*]} ${cxx[*]} ${SLUICE_BENCH_FLAGS:-}"; cat "$runtime/stamp" sim/bench.sh "${files[@]}" \
     "$dir/${module}_tb.cpp" sim/*.hpp sim/bench/*.hpp sim/include/*.hpp) | sha256sum | cut -d' ' -f1)
+  # Others may run benches in this tree: one at a time in a folder.
+  mkdir -p build/bench
+  exec 9>"build/bench/.lock-$module-$i"
+  flock 9
   if [[ ! -x $out/tb || ! -f $out/hash || $(cat "$out/hash") != "$hash" ]]; then
     rm -rf "$out"
     mkdir -p "$out"

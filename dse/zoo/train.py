@@ -47,15 +47,11 @@ class Recipe:
     # One weight per exit. The early exits weigh less, so that what they need
     # does not hold back the trunk's features for the last one.
     exit_weights: tuple[float, ...]
-    # A second run, --refine, trains the last segment alone behind the frozen
-    # others: the trunk serves four exits, its end only one.
-    refine_epochs: int
-    refine_rate: float
 
 
 RECIPES = {
-    "fashion": Recipe(80, 128, 0.1, 5e-4, 0.05, 2, (0.2, 0.3, 0.3, 1.0), 30, 0.05),
-    "tiny": Recipe(6, 128, 0.1, 1e-4, 0.0, 1, (0.5, 1.0), 0, 0.0),
+    "fashion": Recipe(80, 128, 0.1, 5e-4, 0.05, 2, (0.2, 0.3, 0.3, 1.0)),
+    "tiny": Recipe(6, 128, 0.1, 1e-4, 0.0, 1, (0.5, 1.0)),
 }
 
 
@@ -76,43 +72,13 @@ def augment(images: Tensor, recipe: Recipe, rng: torch.Generator) -> Tensor:
     return padded[torch.arange(n)[:, None, None], rows[:, :, None], cols[:, None, :]]
 
 
-def load(network: MultiExit, path: Path) -> None:
-    """Take the weights of an exported network: the exporter keeps PyTorch's names."""
-    found = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
-    state = network.state_dict()
-    for name, tensor in state.items():
-        if name.endswith("num_batches_tracked"):
-            continue  # not exported, and without effect at a fixed momentum
-        tensor.copy_(torch.tensor(found[name]))
-
-
-def last_segment(network: MultiExit, x: Tensor) -> list[Tensor]:
-    """The last exit's logits with everything before its segment frozen."""
-    with torch.no_grad():
-        for part in network.trunk[:-1]:
-            x = part(x)
-    return [network.heads[-1](network.trunk[-1](x))]
-
-
 def train(
-    network: MultiExit,
-    images: Tensor,
-    labels: Tensor,
-    recipe: Recipe,
-    seed: int,
-    bf16: bool,
-    refine: bool,
+    network: MultiExit, images: Tensor, labels: Tensor, recipe: Recipe, seed: int, bf16: bool
 ) -> None:
     rng = torch.Generator().manual_seed(seed)
-    network.train()
-    trained, forward, weights = network, network, recipe.exit_weights
-    if refine:
-        network.eval()
-        trained = torch.nn.ModuleList([network.trunk[-1], network.heads[-1]]).train()
-        forward, weights = lambda x: last_segment(network, x), (1.0,)
     # Decay pulls a normalisation's scale and a bias nowhere useful.
-    decayed = [p for p in trained.parameters() if p.ndim > 1]
-    others = [p for p in trained.parameters() if p.ndim <= 1]
+    decayed = [p for p in network.parameters() if p.ndim > 1]
+    others = [p for p in network.parameters() if p.ndim <= 1]
     optimizer = torch.optim.SGD(
         [{"params": decayed}, {"params": others, "weight_decay": 0.0}],
         lr=recipe.peak_rate,
@@ -131,20 +97,21 @@ def train(
         if step < warm
         else 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, total - warm))),
     )
+    network.train()
     for epoch in range(recipe.epochs):
         begin = time.monotonic()
         order = torch.randperm(len(images), generator=rng)
-        losses = torch.zeros(len(weights))
+        losses = torch.zeros(len(recipe.exit_weights))
         for step in range(steps):
             pick = order[step * recipe.batch : (step + 1) * recipe.batch]
             x = to_input(augment(images[pick], recipe, rng))
             with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-                exits = forward(x)
+                exits = network(x)
             each = [
                 F.cross_entropy(z.float(), labels[pick], label_smoothing=recipe.label_smoothing)
                 for z in exits
             ]
-            loss = sum(w * l for w, l in zip(weights, each))
+            loss = sum(w * l for w, l in zip(recipe.exit_weights, each))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -254,12 +221,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--bf16", action="store_true", help="multiply in bfloat16 while training (weights stay float32)"
     )
-    parser.add_argument(
-        "--refine", action="store_true", help="train the last segment of OUT/NETWORK.onnx alone"
-    )
     args = parser.parse_args(argv)
-    if args.refine and not RECIPES[args.network].refine_epochs:
-        parser.error(f"--refine: {args.network} has no recipe for it")
     if args.epochs is not None and args.epochs < 1:
         parser.error("--epochs must be at least 1")
     if args.holdout < 0:
@@ -270,10 +232,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     args = parse(argv)
     recipe = RECIPES[args.network]
-    if args.refine:
-        recipe = Recipe(
-            **{**asdict(recipe), "epochs": recipe.refine_epochs, "peak_rate": recipe.refine_rate}
-        )
     if args.epochs is not None:
         recipe = Recipe(**{**asdict(recipe), "epochs": args.epochs})
     torch.set_num_threads(THREADS)
@@ -292,8 +250,6 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
     network = NETWORKS[args.network]().to(memory_format=torch.channels_last)
-    if args.refine:
-        load(network, args.out / f"{args.network}.onnx")
     found = layers(network)
     macs = segment_macs(found)
     print(f"{args.network}: {parameters(network)} parameters, MACs by segment {macs}, total {sum(macs)}")
@@ -305,7 +261,6 @@ def main(argv: list[str] | None = None) -> int:
         recipe,
         args.seed,
         args.bf16,
-        args.refine,
     )
     seconds = time.monotonic() - begin
     test = torch.tensor(measured)
@@ -338,7 +293,6 @@ def main(argv: list[str] | None = None) -> int:
             "macs_by_segment": macs,
             "parameters": parameters(network),
             "recipe": asdict(recipe),
-            "refined": args.refine,
             "seed": args.seed,
             "threads": THREADS,
             "training_images": len(images),

@@ -144,6 +144,10 @@ module npu_core #(
           addr_q <= '0;
           port_q <= '0;
           quiet_q <= '0;
+          if (soft_reset_i) begin
+            code_q <= abi_pkg::ERR_SOFT_RESET;
+            state_q <= StFlush;
+          end
         end
         StRun: begin
           quiet_q <= (rd_progress || wr_progress) ? '0 : quiet_q + 32'd1;

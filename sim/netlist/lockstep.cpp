@@ -184,11 +184,18 @@ class Pair {
     net_context_.randReset(2);
     net_ = std::make_unique<Vnpu_top>(&net_context_);
     rtl_->clk_i = net_->clk_i = 0;
-    settle();
+    reset();
+    compare_ = true;
+  }
+
+  // Hard reset, of the memory's traffic too.
+  void reset() {
+    lite = Lite();
+    reset_n_ = false;
+    dram_.reset();
     for (unsigned i = 0; i < kResetCycles; i++) cycle();
     dram_.reset();
     reset_n_ = true;
-    compare_ = true;
   }
 
   Lite lite;
@@ -293,6 +300,7 @@ class Traffic {
                   code ? abi::ERR_NAMES[code] : "done");
       separator = ", ";
     }
+    if (hung_) std::printf("%s%" PRIu64 " ended by a hard reset", separator, hung_);
     std::printf("; layers of starts that were done: %" PRIu64 " GEMM, %" PRIu64 " max, %" PRIu64
                 " average; %" PRIu64 " MACs, %" PRIu64 " bytes written\n",
                 layers_[0], layers_[1], layers_[2], macs_, written_);
@@ -416,10 +424,10 @@ class Traffic {
 
   uint32_t pick(uint32_t lo, uint32_t hi) { return static_cast<uint32_t>(random_.range(lo, hi)); }
 
-  // A legal layer for the batch, or false where the sizes drawn do not fit.
-  bool draw(unsigned index, unsigned batch, Layer& out) {
+  // A legal layer of an operator for the batch, or false where the sizes drawn do not fit.
+  bool draw(uint32_t op, unsigned index, unsigned batch, Layer& out) {
     Layer l;
-    l.op = random_.percent(60) ? abi::OP_GEMM : pick(abi::OP_MAX_POOL, abi::OP_AVG_POOL);
+    l.op = op;
     const bool gemm = l.op == abi::OP_GEMM;
     const uint32_t kh = pick(1, 3), kw = random_.percent(20) ? pick(1, 7) : pick(1, 3);
     const uint32_t sh = pick(1, 2), sw = pick(1, 2), pt = pick(0, kh - 1), pl = pick(0, kw - 1);
@@ -526,7 +534,9 @@ class Traffic {
     const unsigned first = pick(0, abi::L_MAX - count);
     std::vector<Layer> layers(count);
     for (unsigned i = 0; i < count; i++) {
-      while (!draw(i, batch, layers[i])) {
+      const uint32_t op =
+          random_.percent(60) ? abi::OP_GEMM : pick(abi::OP_MAX_POOL, abi::OP_AVG_POOL);
+      while (!draw(op, i, batch, layers[i])) {
       }
     }
     const bool illegal = random_.percent(20);
@@ -563,6 +573,7 @@ class Traffic {
     write(abi::REG_BATCH, illegal && random_.percent(5) ? pick(0, 15) : batch);
     write(abi::REG_IRQ_ENABLE, 3);
 
+    bool lost = false;
     if (random_.percent(15)) {
       sluice::Fault f;
       f.kind = static_cast<sluice::FaultKind>(pick(1, 4));
@@ -572,6 +583,7 @@ class Traffic {
       f.beat = static_cast<uint8_t>(pick(0, 3));
       f.delay = pick(1, 500);
       pair_.dram().add_fault(f);
+      lost = f.kind == sluice::FaultKind::kNever;
     }
     // a watchdog for every start that may hang; now and then one that barks at a slow memory
     write(abi::REG_WATCHDOG, random_.percent(5) ? pick(20, 200) : 3000);
@@ -590,11 +602,10 @@ class Traffic {
         reset = true;
       }
       if (reset && pair_.now() >= reset_at + 10000) {
-        // behind an answer that never comes a flush cannot end: both models wait alike
-        pair_.dram().reset();
-        std::fprintf(stderr, "lockstep: a start does not end in either model, %s\n",
-                     pair_.what.c_str());
-        std::exit(1);
+        // enough answers never came to block every AXI ID
+        hung_++;
+        pair_.reset();
+        return;
       }
       if (nosy && random_.percent(30)) {
         access();
@@ -614,12 +625,14 @@ class Traffic {
       written_ += counter(abi::CNT_BYTES_WRITTEN) - written;
     }
     write(abi::REG_IRQ_STATUS, 3);
+    // an answer that never comes blocks an AXI ID until a hard reset
+    if (lost || random_.percent(5)) pair_.reset();
   }
 
   Random random_;
   Pair pair_;
   Build build_ = {};
-  uint64_t accesses_ = 0, slverr_ = 0, macs_ = 0, written_ = 0;
+  uint64_t accesses_ = 0, slverr_ = 0, hung_ = 0, macs_ = 0, written_ = 0;
   uint64_t ended_[std::size(abi::ERR_NAMES)] = {}, layers_[3] = {};
 };
 

@@ -30,9 +30,11 @@ class Bench {
     runs_.push_back({address, elems});
     // groups of words, none across runs
     for (unsigned k = 0; k < elems;) {
-      const unsigned cnt = std::min(whole ? kIn : static_cast<unsigned>(random_.range(1, kIn)), elems - k);
+      const unsigned cnt =
+          std::min(whole ? kIn : static_cast<unsigned>(random_.range(1, kIn)), elems - k);
       groups_.push_back(cnt);
-      for (unsigned i = 0; i < cnt; i++, k++) words_.push_back({address + 2 * k, static_cast<uint16_t>(random_.next())});
+      for (unsigned i = 0; i < cnt; i++, k++)
+        words_.push_back({address + 2 * k, static_cast<uint16_t>(random_.next())});
     }
   }
 
@@ -69,7 +71,8 @@ class Bench {
     const unsigned cnt = in ? groups_.front() : static_cast<unsigned>(random_.range(1, kIn));
     dut_.cnt_i = static_cast<unsigned char>(cnt);
     for (unsigned i = 0; i < kIn; i++) {
-      unit::put(dut_.data_i, i * 16, 16, in && i < cnt ? words_[pushed_ + i].value : random_.next());
+      unit::put(dut_.data_i, i * 16, 16,
+                in && i < cnt ? words_[pushed_ + i].value : random_.next());
     }
     dut_.cmd_ready_i = random_.percent(cmd_ready);
     dut_.wb_ready_i = random_.percent(wb_ready);
@@ -78,9 +81,11 @@ class Bench {
     if (dut_.cmd_valid_o && dut_.cmd_ready_i) {
       check_.that(run && dut_.run_ready_o, "a command without its run");
       const Run& r = runs_.front();
-      const uint64_t first = r.address / P_AXI_BYTES, last = (r.address + 2 * r.elems - 1) / P_AXI_BYTES;
+      const uint64_t first = r.address / P_AXI_BYTES,
+                     last = (r.address + 2 * r.elems - 1) / P_AXI_BYTES;
       check_.that(dut_.cmd_addr_o == first * P_AXI_BYTES, "address of a command");
-      check_.that(dut_.cmd_beats_o == last - first + 1, "%u beats, not %" PRIu64, dut_.cmd_beats_o, last - first + 1);
+      check_.that(dut_.cmd_beats_o == last - first + 1, "%u beats, not %" PRIu64, dut_.cmd_beats_o,
+                  last - first + 1);
       for (uint64_t b = first; b <= last; b++) commands_.push_back(b * P_AXI_BYTES);
     }
     run_held_ = run && !dut_.run_ready_o;
@@ -94,7 +99,9 @@ class Bench {
       groups_.pop_front();
     }
     if (wb_held_) {
-      check_.that(dut_.wb_valid_o && std::memcmp(&dut_.wb_data_o, &held_data_, sizeof held_data_) == 0, "a beat changes while it waits");
+      check_.that(
+          dut_.wb_valid_o && std::memcmp(&dut_.wb_data_o, &held_data_, sizeof held_data_) == 0,
+          "a beat changes while it waits");
     }
     wb_held_ = dut_.wb_valid_o && !dut_.wb_ready_i;
     held_data_ = dut_.wb_data_o;
@@ -109,7 +116,8 @@ class Bench {
         check_.that(strobe == 0 || strobe == 3, "half a word");
         if (!strobe) continue;
         check_.that(!words_.empty() && pushed_ > 0, "a word too many");
-        check_.that(words_.front().address == address + 2 * i, "a word at %" PRIx64 ", not %" PRIx64, address + 2 * i, words_.front().address);
+        check_.that(words_.front().address == address + 2 * i,
+                    "a word at %" PRIx64 ", not %" PRIx64, address + 2 * i, words_.front().address);
         const unsigned value = static_cast<unsigned>(unit::get(dut_.wb_data_o, i * 16, 16));
         check_.that(words_.front().value == value, "%04x, not %04x", value, words_.front().value);
         words_.pop_front();
@@ -143,11 +151,14 @@ class Bench {
 int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench b(args);
-  const auto knob = [&] { return static_cast<unsigned>(b.random().percent(50) ? 100 : b.random().range(10, 100)); };
+  const auto knob = [&] {
+    return static_cast<unsigned>(b.random().percent(50) ? 100 : b.random().range(10, 100));
+  };
   // every alignment with every short length
   for (int round = 0; round < 2; round++) {
     for (unsigned skip = 0; skip < kWPB; skip++) {
-      for (unsigned elems = 1; elems <= 3 * kWPB + 1; elems++) b.add(64 * b.random().below(1 << 20) + 2 * skip, elems);
+      for (unsigned elems = 1; elems <= 3 * kWPB + 1; elems++)
+        b.add(64 * b.random().below(1 << 20) + 2 * skip, elems);
     }
     b.finish_runs();
     b.cmd_ready = 50;
@@ -174,6 +185,7 @@ int main(int argc, char** argv) {
   b.finish_runs();
   const uint64_t slow = kIn < kWPB ? kIn : kWPB;
   const uint64_t ideal = 50ull * unit_words * 2 / slow;
-  b.check().that(b.now() - begin <= ideal + 10, "%" PRIu64 " cycles for aligned runs, ideally %" PRIu64, b.now() - begin, ideal);
+  b.check().that(b.now() - begin <= ideal + 10,
+                 "%" PRIu64 " cycles for aligned runs, ideally %" PRIu64, b.now() - begin, ideal);
   return b.check().passed();
 }

@@ -20,7 +20,11 @@ class Bench {
 
   void layer(unsigned windows, bool fast, bool widest = false) {
     const bool avg = (random_.percent(50) && !fast) || widest;
-    const unsigned mul = static_cast<unsigned>(widest ? (1 << 17) - 1 : random_.below(1 << 17)), shift = static_cast<unsigned>(widest ? 44 : avg ? random_.range(1, random_.percent(80) ? 20 : 47) : random_.below(64));
+    const unsigned mul = static_cast<unsigned>(widest ? (1 << 17) - 1 : random_.below(1 << 17)),
+                   shift =
+                       static_cast<unsigned>(widest ? 44
+                                             : avg ? random_.range(1, random_.percent(80) ? 20 : 47)
+                                                   : random_.below(64));
     int64_t lo = -32768, hi = 32767;
     if (random_.percent(40)) {
       lo = unit::sign(random_.next(), 16);
@@ -37,8 +41,10 @@ class Bench {
     dut_.shift_i = static_cast<unsigned char>(shift);
     dut_.lo_i = static_cast<unsigned short>(lo);
     dut_.hi_i = static_cast<unsigned short>(hi);
-    const unsigned ready = static_cast<unsigned>(fast || random_.percent(40) ? 100 : random_.range(10, 100));
-    const unsigned valid = static_cast<unsigned>(fast || random_.percent(40) ? 100 : random_.range(20, 100));
+    const unsigned ready =
+        static_cast<unsigned>(fast || random_.percent(40) ? 100 : random_.range(10, 100));
+    const unsigned valid =
+        static_cast<unsigned>(fast || random_.percent(40) ? 100 : random_.range(20, 100));
     const unsigned most_taps = random_.percent(30) ? 1 : (random_.percent(30) ? 70 : 9);
     std::deque<int16_t> expect;
     std::vector<int64_t> acc(kNB);
@@ -54,7 +60,8 @@ class Bench {
       if (can && random_.percent(valid)) {
         if (tap == 0) {
           taps = static_cast<unsigned>(widest ? 4096 : fast ? 1 : random_.range(1, most_taps));
-          channels = static_cast<unsigned>(fast || random_.percent(40) ? kNB : random_.range(1, kNB));
+          channels =
+              static_cast<unsigned>(fast || random_.percent(40) ? kNB : random_.range(1, kNB));
           room--;
           windows--;
         }
@@ -66,7 +73,9 @@ class Bench {
         dut_.taps_i = static_cast<unsigned char>(inside);
         dut_.channels_i = static_cast<unsigned char>(channels);
         for (unsigned i = 0; i < kNB; i++) {
-          const int64_t x = widest ? -32768 : random_.percent(10) ? (random_.percent(50) ? 32767 : -32768) : unit::sign(random_.next(), 16);
+          const int64_t x = widest                ? -32768
+                            : random_.percent(10) ? (random_.percent(50) ? 32767 : -32768)
+                                                  : unit::sign(random_.next(), 16);
           unit::put(dut_.data_i, i * 16, 16, static_cast<uint64_t>(x));
           acc[i] = tap == 0 ? x : (avg ? acc[i] + x : std::max(acc[i], x));
         }
@@ -94,12 +103,14 @@ class Bench {
           rest = sizes.front();
           sizes.pop_front();
         }
-        check_.that(cnt == std::min<unsigned>(avg ? P_AVG_MUL : kOut, rest), "%u words of %u", cnt, rest);
+        check_.that(cnt == std::min<unsigned>(avg ? P_AVG_MUL : kOut, rest), "%u words of %u", cnt,
+                    rest);
         rest -= cnt;
         groups++;
         for (unsigned i = 0; i < cnt; i++) {
           const int64_t have = unit::sign(unit::get(dut_.data_o, i * 16, 16), 16);
-          check_.that(have == expect.front(), "%s: %" PRId64 ", not %d", avg ? "average" : "max", have, expect.front());
+          check_.that(have == expect.front(), "%s: %" PRId64 ", not %d", avg ? "average" : "max",
+                      have, expect.front());
           expect.pop_front();
         }
         waited = 0;
@@ -109,7 +120,8 @@ class Bench {
     }
     check_.that(room == P_ROOM, "a result has not left");
     if (fast) {
-      check_.that(now_ - begin <= groups + 12, "%" PRIu64 " cycles for %" PRIu64 " groups", now_ - begin, groups);
+      check_.that(now_ - begin <= groups + 12, "%" PRIu64 " cycles for %" PRIu64 " groups",
+                  now_ - begin, groups);
     }
     for (int i = 0; i < 6; i++) {
       dut_.valid_i = 0;

@@ -9,7 +9,7 @@
 namespace {
 
 constexpr unsigned kNB = P_NB, kRoom = 4;
-constexpr unsigned kLB = unit::clog2(kNB), kEW = unit::clog2(kNB* P_ABUF_WORDS);
+constexpr unsigned kLB = unit::clog2(kNB), kEW = unit::clog2(kNB * P_ABUF_WORDS);
 
 struct Tap {
   unsigned half, place, channels, tile, inside;
@@ -41,7 +41,8 @@ class Bench {
     limit.max_in_c = 2 * kNB + 3;
     act_speed_ = static_cast<unsigned>(random_.percent(30) ? 100 : random_.range(5, 100));
     pool_slow_ = static_cast<unsigned>(random_.percent(40) ? 0 : random_.below(40));
-    for (unsigned i = 0; i < n; i++) layer(unit::random_layer(random_, limit, unit::random_op(random_, 25), b_act));
+    for (unsigned i = 0; i < n; i++)
+      layer(unit::random_layer(random_, limit, unit::random_op(random_, 25), b_act));
   }
   int finish() { return check_.passed(); }
 
@@ -68,7 +69,8 @@ class Bench {
                     t.place = i * l.n_ih(nr) + r * l.s_h + kh;
                     t.channels = std::min(kNB, l.in_c - c0);
                     t.in = ih >= 0 && ih < l.in_h && iw >= 0 && iw < l.in_w;
-                    t.elem = int64_t{i} * l.samp() + int64_t{r * l.s_h + kh} * l.in_row() + iw * l.in_c + c0;
+                    t.elem = int64_t{i} * l.samp() + int64_t{r * l.s_h + kh} * l.in_row() +
+                             iw * l.in_c + c0;
                     t.first = kh == 0 && kw == 0;
                     t.inside = inside += t.in;
                     t.last = kh + 1 == l.k_h && kw + 1 == l.k_w;
@@ -136,7 +138,9 @@ class Bench {
     check_.that(dut_.avg_o == (layer_.op == sluice_abi::OP_AVG_POOL), "avg_o");
     check_.that(dut_.table_o == (layer_.table != 0) && dut_.table_half_o == (written_ & 1), "table");
     check_.that(dut_.avg_mul_o == layer_.avg_mul && dut_.avg_shift_o == layer_.avg_shift, "factor");
-    check_.that(dut_.clamp_lo_o == static_cast<uint16_t>(layer_.clamp_lo) && dut_.clamp_hi_o == static_cast<uint16_t>(layer_.clamp_hi), "bounds");
+    check_.that(dut_.clamp_lo_o == static_cast<uint16_t>(layer_.clamp_lo) &&
+                    dut_.clamp_hi_o == static_cast<uint16_t>(layer_.clamp_hi),
+                "bounds");
   }
 
   void settle() {
@@ -156,7 +160,8 @@ class Bench {
       const Tile& t = tiles_[loading_];
       if (owner_[t.half] == kNobody || owner_[t.half] == loading_) {
         owner_[t.half] = loading_;
-        avail_[t.half] = static_cast<unsigned>(std::min<uint64_t>(t.places, avail_[t.half] + random_.range(1, 3)));
+        avail_[t.half] = static_cast<unsigned>(
+            std::min<uint64_t>(t.places, avail_[t.half] + random_.range(1, 3)));
         if (avail_[t.half] == t.places) loading_++;
       }
     }
@@ -168,7 +173,8 @@ class Bench {
       const Tap& t = last_;
       check_.that(dut_.rd_hi_o == (t.in ? t.channels : 0), "lanes");
       if (t.in) {
-        check_.that(dut_.rd_elem_o == static_cast<uint64_t>(t.elem) % (1u << kEW), "reads %u, not %" PRId64, dut_.rd_elem_o, t.elem);
+        check_.that(dut_.rd_elem_o == static_cast<uint64_t>(t.elem) % (1u << kEW),
+                    "reads %u, not %" PRId64, dut_.rd_elem_o, t.elem);
         check_.that(dut_.rd_half_o == t.half, "half");
       }
       check_.that(dut_.rd_max_o == (layer_.op == sluice_abi::OP_MAX_POOL), "rd_max_o");

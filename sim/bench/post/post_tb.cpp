@@ -1,5 +1,5 @@
-// post_tb: random and extreme operands, shifts and bounds against 64-bit arithmetic, with the enable
-// held low at random; latency 3 enabled cycles.
+// post_tb: random and extreme operands, shifts and bounds against 64-bit arithmetic, with the
+// enable held low at random; latency 3 enabled cycles.
 #include "Vpost.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"
@@ -14,10 +14,14 @@ int main(int argc, char** argv) {
   const auto pick = [&](unsigned bits) -> int64_t {  // often at the ends or small
     const int64_t top = (int64_t{1} << (bits - 1)) - 1;
     switch (random.below(5)) {
-      case 0: return top - static_cast<int64_t>(random.below(3));
-      case 1: return -top - 1 + static_cast<int64_t>(random.below(3));
-      case 2: return unit::sign(random.next(), bits) >> random.below(bits);
-      default: return unit::sign(random.next(), bits);
+      case 0:
+        return top - static_cast<int64_t>(random.below(3));
+      case 1:
+        return -top - 1 + static_cast<int64_t>(random.below(3));
+      case 2:
+        return unit::sign(random.next(), bits) >> random.below(bits);
+      default:
+        return unit::sign(random.next(), bits);
     }
   };
   const uint64_t layers = args.n ? args.n : 600;
@@ -39,7 +43,8 @@ int main(int argc, char** argv) {
       for (unsigned i = 0; i < kLanes; i++) {
         int64_t acc = pick(36), bias = pick(32), res = random.percent(30) ? 0 : pick(16);
         if (sh < 20 && random.percent(20)) {  // just where saturation begins
-          const int64_t y = (random.percent(50) ? 32767 : -32768) + static_cast<int64_t>(random.below(5)) - 2;
+          const int64_t y =
+              (random.percent(50) ? 32767 : -32768) + static_cast<int64_t>(random.below(5)) - 2;
           acc = y * (int64_t{1} << sh) + static_cast<int64_t>(random.below(3)) - 1;
           bias = res = 0;
         }
@@ -57,7 +62,8 @@ int main(int argc, char** argv) {
       if (expect.size() == 3) {
         for (unsigned i = 0; i < kLanes; i++) {
           const int64_t have = unit::sign(unit::get(dut.y_o, i * 16, 16), 16);
-          check.that(have == expect.front()[i], "rs %u sh %u: %" PRId64 ", not %d", rs, sh, have, expect.front()[i]);
+          check.that(have == expect.front()[i], "rs %u sh %u: %" PRId64 ", not %d", rs, sh, have,
+                     expect.front()[i]);
         }
       }
     }

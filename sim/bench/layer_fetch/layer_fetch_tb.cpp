@@ -1,0 +1,412 @@
+// layer_fetch_tb: starts of random layers that units take at random times: each unit must see every
+// layer once, in order, with its descriptor, FBCB entry and sample size; and slots must be where
+// the table says. Then every way in which a start, a descriptor or an FBCB entry can be illegal:
+// the code and the layer must be the promised ones, and nothing of that layer may be offered.
+#include "Vlayer_fetch.h"
+#include "bench/unit.hpp"
+#include "verilated.h"
+
+namespace {
+
+using namespace sluice_abi;
+constexpr unsigned kUnits = P_UNITS, kElems = P_NB * P_ABUF_WORDS;
+
+class Bench {
+ public:
+  explicit Bench(const tb::Args& args)
+      : random_(args.seed), check_("layer_fetch", args.seed), dram_(random_, check_, P_AXI_BYTES) {
+    dram_.word = [this](uint64_t a) -> uint16_t {
+      const uint64_t k = (a - desc_base_) / 2;
+      return a >= desc_base_ && k < 64 * 256 ? reinterpret_cast<const uint16_t*>(desc_)[k] : 0xDEAD;
+    };
+  }
+
+  void setup(unsigned n) {
+    n_ = n;
+    first_ = static_cast<unsigned>(random_.below(256 - n + 1));
+    b_act_ = static_cast<unsigned>(random_.range(1, 8));
+    n_slot_ = static_cast<unsigned>(random_.range(8, 64));
+    stride_ = 64 * random_.range(1, 1 << 20);
+    slot_base_ = 64 * random_.below(1 << 28);
+    desc_base_ = 64 * random_.below(1 << 28);
+    slots_.clear();
+    while (slots_.size() < 8) {
+      const unsigned s = static_cast<unsigned>(random_.below(n_slot_));
+      if (std::find(slots_.begin(), slots_.end(), s) == slots_.end()) slots_.push_back(s);
+    }
+    for (unsigned i = b_act_; i < 8; i++) {
+      if (random_.percent(50))
+        slots_[i] = static_cast<unsigned>(random_.below(64));  // not looked at
+    }
+    for (auto& w : desc_) {
+      for (auto& x : w) x = static_cast<uint32_t>(random_.next());
+    }
+    for (auto& f : fbcb_) f = static_cast<uint32_t>(random_.next());
+    layers_.clear();
+    for (unsigned i = 0; i < n; i++) {
+      unit::Limits limit;
+      limit.t_r = P_T_R;
+      limit.abuf = kElems;
+      limit.max_out_c = P_C_MAX;
+      unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 60), b_act_);
+      if (l.gemm()) {
+        l.w_offset = 16 * random_.below(1 << 27);
+        l.w_bytes = 16 * random_.range(1, 1 << 20);
+        l.bias_offset = 16 * random_.below(1 << 27);
+      }
+      put(i, l);
+    }
+  }
+  void put(unsigned i, const unit::Layer& l) {
+    if (layers_.size() <= i) layers_.resize(i + 1);
+    layers_[i] = l;
+    l.words(desc_[first_ + i]);
+    fbcb_[8 * (first_ + i) + b_act_ - 1] = l.fbcb();
+  }
+
+  // Runs the start; code: the error expected, at layer first + bad.
+  void run(unsigned code = ERR_NONE, unsigned bad = 0) {
+    dut_.rst_ni = 0;
+    dut_.start_i = 0;
+    taken_.assign(kUnits, 0);
+    dram_.ready = static_cast<unsigned>(random_.range(20, 100));
+    dram_.valid = static_cast<unsigned>(random_.range(20, 100));
+    dram_.latency = static_cast<unsigned>(random_.range(1, 40));
+    for (int i = 0; i < 3; i++) cycle();
+    dut_.rst_ni = 1;
+    dut_.start_i = 1;
+    take_ = static_cast<unsigned>(random_.percent(30) ? 100 : random_.range(2, 100));
+    expect_ = code == ERR_NONE ? n_ : bad;
+    cycle();
+    dut_.start_i = 0;
+    unsigned waited = 0;
+    const auto all = [&] {
+      for (const unsigned t : taken_) {
+        if (t < expect_) return false;
+      }
+      return true;
+    };
+    const uint64_t asked = dram_.beats_asked;
+    while (code == ERR_NONE ? !all() : !dut_.err_valid_o) {
+      if (code == ERR_NONE)
+        check_.that(!dut_.err_valid_o, "error %u in layer %u of a good start", dut_.err_code_o,
+                    dut_.err_layer_o);
+      cycle();
+      check_.that(++waited < 50000, "stands still (error %u expected)", code);
+    }
+    for (int i = 0; i < 5; i++) cycle();
+    if (code != ERR_NONE) {
+      check_.that(dut_.err_valid_o && dut_.err_code_o == code, "error %s, not %s",
+                  ERR_NAMES[dut_.err_code_o], ERR_NAMES[code]);
+      if (code != ERR_LAYER_RANGE)
+        check_.that(dut_.err_layer_o == first_ + bad, "layer of the error: %u", dut_.err_layer_o);
+      check_.that(all(), "an error before the layers ahead of it are taken");
+      if (code < ERR_DESC_MAGIC)
+        check_.that(dram_.beats_asked == asked, "reads although the start is illegal");
+    } else {
+      check_.that(dut_.layer_valid_o == 0 && !dut_.req_valid_o, "goes on after the last layer");
+      for (unsigned i = 0; i < b_act_; i++) {
+        const uint64_t want = (slot_base_ + stride_ * slots_[i]) & ((uint64_t{1} << 40) - 1);
+        check_.that(unit::get(dut_.slot_addr_o, 40 * i, 40) == want, "address of slot %u", i);
+      }
+    }
+  }
+
+  // Every kind of illegal; change breaks a good layer (or cannot: false).
+  void illegal() {
+    struct Case {
+      const char* name;
+      unsigned code;
+      std::function<bool(unit::Layer&, uint32_t*, uint32_t&)> change;
+    };
+    const auto field = [](const Field& f, int64_t v) {
+      return [f, v](unit::Layer&, uint32_t* w, uint32_t&) { return set(w, f, v), true; };
+    };
+    const auto plus = [](const Field& f) {  // one more than it must be
+      return [f](unit::Layer&, uint32_t* w, uint32_t&) { return set(w, f, get(w, f) + 1), true; };
+    };
+    const auto entry = [](const Field& f, int64_t v) {
+      return [f, v](unit::Layer&, uint32_t*, uint32_t& e) { return set(&e, f, v), true; };
+    };
+    const auto gemm = [](const Field& f, int64_t v) {
+      return [f, v](unit::Layer& l, uint32_t* w, uint32_t&) { return set(w, f, v), l.gemm(); };
+    };
+    std::vector<Case> cases = {
+        {"magic", ERR_DESC_MAGIC, field(DESC_F_MAGIC, 0xD4)},
+        {"reserved bit", ERR_DESC_MAGIC,
+         [&](unit::Layer&, uint32_t* w, uint32_t&) {
+           for (;;) {
+             const unsigned bit = static_cast<unsigned>(random_.below(1024));
+             if (!((DESC_RSVD_MASK[bit / 32] >> (bit % 32)) & 1)) continue;
+             w[bit / 32] |= 1u << (bit % 32);
+             return true;
+           }
+         }},
+        {"op 3", ERR_DESC_OP, field(DESC_F_OP, 3)},
+        {"op 15", ERR_DESC_OP, field(DESC_F_OP, 15)},
+        {"in_h", ERR_DESC_SHAPE, field(DESC_F_IN_H, 0)},
+        {"in_w", ERR_DESC_SHAPE, field(DESC_F_IN_W, 0)},
+        {"in_c", ERR_DESC_SHAPE, field(DESC_F_IN_C, 0)},
+        {"out_h", ERR_DESC_SHAPE, field(DESC_F_OUT_H, 0)},
+        {"out_w", ERR_DESC_SHAPE, field(DESC_F_OUT_W, 0)},
+        {"out_c", ERR_DESC_SHAPE, field(DESC_F_OUT_C, 0)},
+        {"k_h", ERR_DESC_SHAPE, field(DESC_F_K_H, 0)},
+        {"k_w", ERR_DESC_SHAPE, field(DESC_F_K_W, 0)},
+        {"s_h", ERR_DESC_SHAPE, field(DESC_F_S_H, 0)},
+        {"s_w", ERR_DESC_SHAPE, field(DESC_F_S_W, 0)},
+        {"s_h 16", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return l.s_h = 16, l.words(w), l.tile_rows == 1;
+         }},
+        {"s_w 16", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) { return l.s_w = 16, l.words(w), true; }},
+        {"in_pix", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_IN_PIX, l.in_c - 1), true;
+         }},
+        {"out_pix", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_OUT_PIX, l.out_c - 1), true;
+         }},
+        {"res_pix", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_RES_PIX, l.out_c - 1), l.residual != 0;
+         }},
+        {"residual of a pool", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           set(w, DESC_F_RESIDUAL, 1);
+           set(w, DESC_F_RES_PIX, l.out_c);
+           set(w, DESC_F_RES_ROW_BYTES, int64_t{2} * l.out_c * l.out_w);
+           return !l.gemm();
+         }},
+        {"bias_count", ERR_DESC_SHAPE, plus(DESC_F_BIAS_COUNT)},
+        {"w_bytes", ERR_DESC_SHAPE, gemm(DESC_F_W_BYTES_1, 0)},
+        {"avg_table", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_AVG_TABLE, 1), !l.gemm();
+         }},
+        {"out_c beyond the build", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           l.out_c = P_C_MAX + 1;
+           l.out_pix = l.res_pix = P_C_MAX + 1;
+           l.words(w);
+           return l.gemm();
+         }},
+        {"out_c of a pool", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           l.out_c++;
+           l.out_pix = l.out_c;
+           l.words(w);
+           return !l.gemm();
+         }},
+        {"in_row", ERR_DESC_SHAPE, plus(DESC_F_IN_ROW)},
+        {"kwc", ERR_DESC_SHAPE, plus(DESC_F_KWC)},
+        {"step_row", ERR_DESC_SHAPE, plus(DESC_F_STEP_ROW)},
+        {"step_col", ERR_DESC_SHAPE, plus(DESC_F_STEP_COL)},
+        {"pad_col", ERR_DESC_SHAPE, plus(DESC_F_PAD_COL)},
+        {"in_row_bytes", ERR_DESC_SHAPE, plus(DESC_F_IN_ROW_BYTES)},
+        {"out_row_bytes", ERR_DESC_SHAPE, plus(DESC_F_OUT_ROW_BYTES)},
+        {"res_row_bytes", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_RES_ROW_BYTES, get(w, DESC_F_RES_ROW_BYTES) + 2), l.residual != 0;
+         }},
+        {"shift", ERR_DESC_SHIFT, field(DESC_F_SHIFT, 48)},
+        {"avg_shift 0", ERR_DESC_SHIFT,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_AVG_SHIFT, 0), l.op == OP_AVG_POOL;
+         }},
+        {"avg_shift 48", ERR_DESC_SHIFT,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_AVG_SHIFT, 48), l.op == OP_AVG_POOL;
+         }},
+        {"in_offset", ERR_DESC_ADDRESS, plus(DESC_F_IN_OFFSET)},
+        {"out_offset", ERR_DESC_ADDRESS, plus(DESC_F_OUT_OFFSET)},
+        {"res_offset", ERR_DESC_ADDRESS, plus(DESC_F_RES_OFFSET)},
+        {"w_offset", ERR_DESC_ADDRESS, gemm(DESC_F_W_OFFSET_1, 8)},
+        {"w_bytes 24", ERR_DESC_ADDRESS, gemm(DESC_F_W_BYTES_1, 24)},
+        {"bias_offset", ERR_DESC_ADDRESS, gemm(DESC_F_BIAS_OFFSET, 4)},
+        {"b_r", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+           return set(&e, FBCB_B_R, l.b_act - 1), true;
+         }},
+        {"k", ERR_FBCB_RANGE, entry(FBCB_K, 1)},
+        {"k 2", ERR_FBCB_RANGE, entry(FBCB_K, 2)},
+        {"order", ERR_FBCB_RANGE, entry(FBCB_ORDER, 1)},
+        {"keep_in", ERR_FBCB_RANGE, entry(FBCB_KEEP_IN, 1)},
+        {"keep_out", ERR_FBCB_RANGE, entry(FBCB_KEEP_OUT, 1)},
+        {"tile_b 0", ERR_FBCB_RANGE, entry(FBCB_TILE_B, 0)},
+        {"tile_b", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+           return set(&e, FBCB_TILE_B, l.b_act + 1), true;
+         }},
+        {"tile_rows 0", ERR_FBCB_RANGE, entry(FBCB_TILE_ROWS, 0)},
+        {"tile_rows", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+           return set(&e, FBCB_TILE_ROWS, l.out_h + 1), true;
+         }},
+        {"reserved bit of the entry", ERR_FBCB_RANGE,
+         [&](unit::Layer&, uint32_t*, uint32_t& e) {
+           return e |= 1u << (random_.percent(50) ? 9 : 31), true;
+         }},
+        {"rows of a tile", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           l.out_w = P_T_R / (l.tile_b * l.tile_rows) + 1;
+           l.words(w);
+           e = l.fbcb();
+           return l.gemm();
+         }},
+        {"elements of a tile", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           l.in_w = kElems / (l.in_c * l.n_ih(l.tile_rows) * l.tile_b) + 1;
+           l.words(w);
+           e = l.fbcb();
+           return true;
+         }},
+        {"elements of a sample, by far", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           l.in_c = l.in_pix = 250;
+           l.in_w = 65535;
+           l.k_w = l.s_w = l.s_h = 1;
+           l.pad_l = 0;
+           l.k_h = 255;
+           if (!l.gemm()) return false;
+           l.words(w);
+           return true;
+         }},
+        {"elements of a sample, 2^32", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           if (l.gemm()) return false;
+           l.in_c = l.in_pix = l.out_c = l.out_pix = 256;
+           l.in_w = 1 << 15;
+           l.k_w = l.s_w = l.s_h = l.out_w = 1;
+           l.pad_l = 0;
+           l.k_h = 255;
+           l.out_h = l.tile_rows = 258;
+           l.words(w);
+           e = l.fbcb();
+           return true;
+         }},
+    };
+    for (const Case& c : cases) {
+      for (int found = 0, tries = 0; found < 2; tries++) {
+        setup(3);
+        const unsigned bad = static_cast<unsigned>(random_.below(3));
+        unit::Layer l = layers_[bad];
+        if (!c.change(l, desc_[first_ + bad], fbcb_[8 * (first_ + bad) + b_act_ - 1])) {
+          check_.that(tries < 500, "no layer for %s", c.name);
+          continue;
+        }
+        name_ = c.name;
+        found++;
+        run(c.code, bad);
+      }
+    }
+    setup(1);
+    n_ = 0;
+    first_ = 9;  // last = 8
+    run(ERR_LAYER_RANGE);
+    setup(1);
+    b_act_ = 0;
+    run(ERR_BATCH_RANGE);
+    b_act_ = 9;
+    run(ERR_BATCH_RANGE);
+    do setup(1);
+    while (b_act_ < 2);
+    slots_[b_act_ - 1] = slots_[0];
+    run(ERR_SLOT_RANGE);
+    do setup(1);
+    while (n_slot_ == 64);
+    slots_[b_act_ - 1] = n_slot_;
+    run(ERR_SLOT_RANGE);
+  }
+
+  // The largest that fit: limits are inclusive.
+  void largest() {
+    for (int i = 0; i < 20; i++) {
+      setup(1);
+      unit::Layer l = layers_[0];
+      l.op = OP_GEMM;
+      l.residual = 0;
+      l.shift = 47;
+      l.k_h = l.k_w = 1;
+      l.pad_t = l.pad_l = 0;
+      l.s_h = l.s_w = 15;
+      l.tile_b = 1;
+      l.tile_rows = l.out_h = 1;
+      l.out_w = P_T_R;
+      l.in_c = l.in_pix = 1;
+      l.in_w = kElems;
+      l.out_c = l.out_pix = P_C_MAX;
+      put(0, l);
+      run();
+    }
+  }
+  int finish() { return check_.passed(); }
+
+ private:
+  void cycle() {
+    dut_.first_layer_i = static_cast<unsigned char>(first_);
+    dut_.last_layer_i = static_cast<unsigned char>(first_ + n_ - 1);
+    dut_.b_act_i = static_cast<unsigned char>(b_act_);
+    dut_.desc_base_i = desc_base_;
+    dut_.slot_base_i = slot_base_;
+    dut_.slot_stride_i = static_cast<uint32_t>(stride_);
+    dut_.n_slot_i = static_cast<unsigned char>(n_slot_);
+    for (unsigned i = 0; i < 8; i++) unit::put(dut_.slot_table_i, 6 * i, 6, slots_[i]);
+    dut_.fbcb_rdata_i = fbcb_data_;
+    dram_.drive(dut_);
+    unsigned ready = 0;
+    for (unsigned u = 0; u < kUnits; u++) ready |= random_.percent(take_) ? 1u << u : 0;
+    dut_.layer_ready_i = static_cast<unsigned char>(ready);
+    dut_.clk_i = 0;
+    dut_.eval();
+    dram_.take(dut_);
+    if (dut_.req_valid_o && dut_.rst_ni) {
+      check_.that(dut_.req_beats_o == 128 / P_AXI_BYTES, "%u beats", dut_.req_beats_o);
+    }
+    for (unsigned u = 0; dut_.rst_ni && u < kUnits; u++) {
+      if (!((dut_.layer_valid_o >> u) & 1)) continue;
+      check_.that(taken_[u] < expect_, "%s: unit %u is offered layer %u", name_, u, taken_[u]);
+      const unsigned i = taken_[u];
+      check_.that(std::memcmp(&dut_.layer_desc_o, desc_[first_ + i], 128) == 0,
+                  "descriptor of layer %u", i);
+      check_.that(dut_.layer_fbcb_o == fbcb_[8 * (first_ + i) + b_act_ - 1],
+                  "FBCB entry of layer %u", i);
+      check_.that(dut_.layer_samp_o == layers_[i].samp(), "sample of %u elements, not %u",
+                  dut_.layer_samp_o, layers_[i].samp());
+      check_.that(dut_.layer_index_o == first_ + i && dut_.layer_last_o == (i + 1 == n_), "index");
+      if ((ready >> u) & 1) taken_[u]++;
+    }
+    const unsigned address = dut_.fbcb_raddr_o;
+    dut_.clk_i = 1;
+    dut_.eval();
+    fbcb_data_ = fbcb_[address];
+  }
+
+  tb::Random random_;
+  tb::Checks check_;
+  unit::ReadPort dram_;
+  Vlayer_fetch dut_;
+  uint32_t desc_[256][32] = {};
+  uint32_t fbcb_[2048] = {};
+  uint32_t fbcb_data_ = 0;
+  std::vector<unit::Layer> layers_;
+  std::vector<unsigned> slots_, taken_;
+  unsigned n_ = 1, first_ = 0, b_act_ = 1, n_slot_ = 64, take_ = 100, expect_ = 0;
+  uint64_t stride_ = 64, slot_base_ = 0, desc_base_ = 0;
+  const char* name_ = "";
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tb::Args args = tb::parse(argc, argv);
+  Bench bench(args);
+  for (uint64_t i = 0; i < (args.n ? args.n : 40); i++) {
+    bench.setup(6);
+    bench.run();
+  }
+  bench.largest();
+  bench.illegal();
+  return bench.finish();
+}

@@ -35,7 +35,6 @@ var (
 	ErrNetwork = errors.New("the quantised network is inconsistent")
 	ErrTooMany = errors.New("the network has too many layers")
 	ErrTooBig  = errors.New("the network is too large")
-	ErrFeature = errors.New("the hardware lacks a feature")
 )
 
 // Options choose what the compiler may use.

@@ -181,10 +181,7 @@ func TestAvgTable(t *testing.T) {
 		Window: graph.Window{KH: 2, KW: 2, SH: 2, SW: 2, PT: 1, PL: 1, PB: 1, PR: 1},
 	}, quant.Layer{AvgShift: 16, AvgTable: []int32{0, 1 << 16, 1 << 15, 21845, 1 << 14}})
 	n.exit(x)
-	if _, err := Compile(n.q, design(t, "run"), Options{}); !errors.Is(err, ErrFeature) {
-		t.Errorf("%v, want ErrFeature", err)
-	}
-	b, err := Compile(n.q, design(t, "run"), Options{AvgTable: true})
+	b, err := Compile(n.q, design(t, "run"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,6 +159,7 @@ struct Layer {
 struct Limits {
   unsigned t_r = 32;           // accumulator rows
   unsigned t_c = 0;            // PEs; 0: k and s are not at issue, they are 1
+  bool stack = true, fluid = true;  // what is built of k and s
   unsigned abuf = 2048;        // elements of a half
   unsigned max_in_c = 10, max_out_c = 12, max_size = 7, max_k = 3;
   uint64_t stride = 1 << 16;   // bytes of a slot
@@ -174,8 +175,8 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     const auto edge = [&](unsigned max) { return static_cast<unsigned>(r.percent(25) ? 1 : r.range(1, max)); };
     l.in_c = edge(fc ? 3 * limit.max_in_c : limit.max_in_c);
     if (op == sluice_abi::OP_GEMM && limit.t_c) {
-      l.k = static_cast<unsigned>(r.below(3));
-      l.groups = b_act > 1 && !l.pair() && r.percent(45) ? 2 : 1;
+      l.k = static_cast<unsigned>(limit.stack ? r.below(3) : 0);
+      l.groups = limit.fluid && b_act > 1 && !l.pair() && r.percent(45) ? 2 : 1;
     }
     unsigned max_out_c = limit.max_out_c;
     if (l.two()) max_out_c = std::min(max_out_c, l.tc(limit.t_c));  // one C tile

@@ -221,7 +221,11 @@ func (c *campaign) on(e *env, r *rig) error {
 		if c.sure {
 			k = order[i]
 		}
-		if err := c.one(e.ctx, k, i%faultsPerNet == 0); err != nil {
+		err := c.one(e.ctx, k, i%faultsPerNet == 0)
+		for errors.Is(err, errNoPlace) && !c.sure { // large memories leave little room for some
+			err = c.one(e.ctx, all[c.rng.IntN(len(all))], false)
+		}
+		if err != nil {
 			if !errors.Is(err, errCheck) {
 				return coded(codeDevice, fmt.Errorf("%s, fault %d (%s), seed %d: %w", c.design.Name, i, k.name, c.seed, err))
 			}
@@ -239,6 +243,9 @@ func (c *campaign) on(e *env, r *rig) error {
 	}
 	return nil
 }
+
+// errNoPlace is a kind of fault that no network drawn has a place for.
+var errNoPlace = errors.New("no place for the fault")
 
 // reset puts the hardware back to power-on.
 func (c *campaign) reset(ctx context.Context) error {
@@ -275,7 +282,7 @@ func (c *campaign) one(ctx context.Context, k *kind, fresh bool) error {
 		fresh = true
 	}
 	if p == nil {
-		return fmt.Errorf("no network of %d has a place for it", attempts)
+		return fmt.Errorf("%w in %d networks", errNoPlace, attempts)
 	}
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s; %s: %s", errCheck, r.where(), p.what, fmt.Sprintf(format, args...))
@@ -998,7 +1005,8 @@ func randomEntry(c *campaign) *plan {
 		return nil
 	}
 	if c.rng.IntN(2) == 0 {
-		v ^= 1<<c.rng.IntN(32) | 1<<c.rng.IntN(32)
+		v ^= 1 << c.rng.IntN(32)
+		v ^= 1 << c.rng.IntN(32)
 	} else {
 		v = c.rng.Uint32()
 	}

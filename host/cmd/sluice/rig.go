@@ -104,20 +104,23 @@ func newRig(bus machine, d configs.Design) *rig {
 	return r
 }
 
-// small are networks whose starts take some 10,000 cycles.
-func small() randnet.Options {
+// small are networks whose starts take some 10,000 cycles, and which fill the accumulators now and then.
+func small(d configs.Design) randnet.Options {
 	o := randnet.Built()
 	o.MaxMACs, o.MaxSide = 200_000, 16
+	if d.TR >= 256 {
+		o.MaxMACs, o.MaxSide = 400_000, 24
+	}
 	return o
 }
 
 // attempts bounds what is drawn again because it does not fit.
-const attempts = 50
+const attempts = 200
 
 // draw loads a random network that fits the memory and draws a start of some of its layers.
 func (r *rig) draw(ctx context.Context, rng *rand.Rand) error {
 	for range attempts {
-		net, err := randnet.New(rng.Uint64()>>1, r.design, small())
+		net, err := randnet.New(rng.Uint64()>>1, r.design, small(r.design))
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ type verifyCmd struct {
 
 	RequireCoverage bool `help:"Fail where a bin of the coverage table was not hit; adds a fault of each directed kind."`
 
-	Segments int `help:"Instead of all other checks: the first so many segments of the network, weights drawn where it has none, one image; a network's all where negative."`
+	Segments int `help:"Instead of all other checks: the first so many segments of the network, weights drawn where it has none, one image; all of them where negative (--segments=-1)."`
 	Input    int `help:"With --segments: height and width of the input in place of the network's own."`
 
 	Theta string `default:"0.8" help:"Exit threshold for the oracle and the orders."`

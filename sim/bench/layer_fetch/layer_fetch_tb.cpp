@@ -1,4 +1,4 @@
-// layer_fetch_tb: starts of random layers that units take at random times: each unit must see every
+// layer_fetch_tb: starts of random layers, every k and s that is built, that units take at random times: each unit must see every
 // layer once, in order, with its descriptor, FBCB entry and sample size; and slots must be where
 // the table says. Then every way in which a start, a descriptor or an FBCB entry can be illegal:
 // the code and the layer must be the promised ones, and nothing of that layer may be offered.
@@ -10,6 +10,19 @@ namespace {
 
 using namespace sluice_abi;
 constexpr unsigned kUnits = P_UNITS, kElems = P_NB * P_ABUF_WORDS;
+#ifndef P_STACK
+#define P_STACK 1
+#endif
+#ifndef P_FLUID
+#define P_FLUID 1
+#endif
+
+const Field& w_bytes_field(unsigned k) {
+  return k == 1 ? DESC_F_W_BYTES_H : k == 2 ? DESC_F_W_BYTES_2 : DESC_F_W_BYTES_1;
+}
+const Field& w_offset_field(unsigned k) {
+  return k == 1 ? DESC_F_W_OFFSET_H : k == 2 ? DESC_F_W_OFFSET_2 : DESC_F_W_OFFSET_1;
+}
 
 class Bench {
  public:
@@ -48,12 +61,15 @@ class Bench {
       limit.t_r = P_T_R;
       limit.abuf = kElems;
       limit.max_out_c = P_C_MAX;
+      limit.t_c = P_T_C;
+      limit.stack = P_STACK;
+      limit.fluid = P_FLUID;
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 60), b_act_);
       if (l.gemm()) {
         l.w_offset = 16 * random_.below(1 << 27);
         l.w_bytes = 16 * random_.range(1, 1 << 20);
-        l.bias_offset = 16 * random_.below(1 << 27);
       }
+      l.bias_offset = 16 * random_.below(1 << 27);
       put(i, l);
     }
   }
@@ -179,11 +195,35 @@ class Bench {
            set(w, DESC_F_RES_ROW_BYTES, int64_t{2} * l.out_c * l.out_w);
            return !l.gemm();
          }},
-        {"bias_count", ERR_DESC_SHAPE, plus(DESC_F_BIAS_COUNT)},
-        {"w_bytes", ERR_DESC_SHAPE, gemm(DESC_F_W_BYTES_1, 0)},
+        {"bias_count", ERR_DESC_SHAPE, 
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_BIAS_COUNT, get(w, DESC_F_BIAS_COUNT) + 1), l.table == 0;
+         }},
+        {"w_bytes", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, w_bytes_field(l.k), 0), l.gemm();
+         }},
         {"avg_table", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
-           return set(w, DESC_F_AVG_TABLE, 1), !l.gemm();
+           return set(w, DESC_F_AVG_TABLE, 1), l.table == 0;
+         }},
+        {"a table without the last count", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_BIAS_COUNT, l.k_h * l.k_w), l.table != 0;
+         }},
+        {"a table of 257", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, DESC_F_BIAS_COUNT, 257), l.table != 0;
+         }},
+        {"taps of an average", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           l.k_h = l.k_w = 65;
+           l.in_w = l.in_c = l.in_pix = l.out_c = l.out_pix = 1;
+           l.s_h = l.s_w = l.tile_b = l.tile_rows = 1;
+           l.table = 0;
+           l.words(w);
+           e = l.fbcb();
+           return l.op == OP_AVG_POOL;
          }},
         {"out_c beyond the build", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
@@ -222,22 +262,51 @@ class Bench {
         {"in_offset", ERR_DESC_ADDRESS, plus(DESC_F_IN_OFFSET)},
         {"out_offset", ERR_DESC_ADDRESS, plus(DESC_F_OUT_OFFSET)},
         {"res_offset", ERR_DESC_ADDRESS, plus(DESC_F_RES_OFFSET)},
-        {"w_offset", ERR_DESC_ADDRESS, gemm(DESC_F_W_OFFSET_1, 8)},
-        {"w_bytes 24", ERR_DESC_ADDRESS, gemm(DESC_F_W_BYTES_1, 24)},
+        {"w_offset", ERR_DESC_ADDRESS, 
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, w_offset_field(l.k), 8), l.gemm();
+         }},
+        {"w_bytes 24", ERR_DESC_ADDRESS, 
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, w_bytes_field(l.k), 24), l.gemm();
+         }},
         {"bias_offset", ERR_DESC_ADDRESS, gemm(DESC_F_BIAS_OFFSET, 4)},
         {"b_r", ERR_FBCB_RANGE,
-         [](unit::Layer& l, uint32_t*, uint32_t& e) {
-           return set(&e, FBCB_B_R, l.b_act - 1), true;
+         [&](unit::Layer& l, uint32_t*, uint32_t& e) {
+           const unsigned b_r = static_cast<unsigned>(random_.below(16));
+           return set(&e, FBCB_B_R, b_r), b_r != l.b_act && b_r != (l.b_act + 1) / 2;
          }},
-        {"k", ERR_FBCB_RANGE, entry(FBCB_K, 1)},
-        {"k 2", ERR_FBCB_RANGE, entry(FBCB_K, 2)},
+        {"s = 2 with k = 2", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+           set(&e, FBCB_B_R, (l.b_act + 1) / 2);
+           set(&e, FBCB_TILE_B, 1);
+           set(&e, FBCB_K, 2);
+           return l.gemm() && l.b_act > 1;
+         }},
+        {"s = 2 of a pool", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+           set(&e, FBCB_TILE_B, 1);
+           return set(&e, FBCB_B_R, (l.b_act + 1) / 2), !l.gemm() && l.b_act > 1;
+         }},
+        {"s = 2 of more than a C tile", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+           set(&e, FBCB_TILE_B, 1);
+           set(&e, FBCB_B_R, (l.b_act + 1) / 2);
+           return l.gemm() && l.b_act > 1 && !l.pair() && !l.two() &&
+                  l.out_c > (l.half() ? P_T_C : P_T_C / 2);
+         }},
+        {"k = 1/2 of a pool", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) { return set(&e, FBCB_K, 1), !l.gemm(); }},
+        {"k = 2 of a pool", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) { return set(&e, FBCB_K, 2), !l.gemm(); }},
+        {"k 3", ERR_FBCB_RANGE, entry(FBCB_K, 3)},
         {"order", ERR_FBCB_RANGE, entry(FBCB_ORDER, 1)},
         {"keep_in", ERR_FBCB_RANGE, entry(FBCB_KEEP_IN, 1)},
         {"keep_out", ERR_FBCB_RANGE, entry(FBCB_KEEP_OUT, 1)},
         {"tile_b 0", ERR_FBCB_RANGE, entry(FBCB_TILE_B, 0)},
         {"tile_b", ERR_FBCB_RANGE,
          [](unit::Layer& l, uint32_t*, uint32_t& e) {
-           return set(&e, FBCB_TILE_B, l.b_act + 1), true;
+           return set(&e, FBCB_TILE_B, l.b_r() + 1), true;
          }},
         {"tile_rows 0", ERR_FBCB_RANGE, entry(FBCB_TILE_ROWS, 0)},
         {"tile_rows", ERR_FBCB_RANGE,
@@ -250,14 +319,14 @@ class Bench {
          }},
         {"rows of a tile", ERR_TILE_RANGE,
          [](unit::Layer& l, uint32_t* w, uint32_t& e) {
-           l.out_w = P_T_R / (l.tile_b * l.tile_rows) + 1;
+           l.out_w = (l.half() ? P_T_R / 2 : P_T_R) / (l.tile_b * l.tile_rows) + 1;
            l.words(w);
            e = l.fbcb();
            return l.gemm();
          }},
         {"elements of a tile", ERR_TILE_RANGE,
          [](unit::Layer& l, uint32_t* w, uint32_t& e) {
-           l.in_w = kElems / (l.in_c * l.n_ih(l.tile_rows) * l.tile_b) + 1;
+           l.in_w = (l.two() ? kElems / 2 : kElems) / (l.in_c * l.n_ih(l.tile_rows) * l.tile_b) + 1;
            l.words(w);
            e = l.fbcb();
            return true;
@@ -287,6 +356,21 @@ class Bench {
            return true;
          }},
     };
+    // what this build leaves out
+    if (!P_STACK) {
+      for (const int k : {1, 2}) {
+        cases.push_back({"k", ERR_FBCB_RANGE, [k](unit::Layer& l, uint32_t*, uint32_t& e) {
+                           return set(&e, FBCB_K, k), l.gemm();
+                         }});
+      }
+    }
+    if (!P_FLUID) {
+      cases.push_back({"s", ERR_FBCB_RANGE, [](unit::Layer& l, uint32_t*, uint32_t& e) {
+                         set(&e, FBCB_TILE_B, 1);
+                         set(&e, FBCB_B_R, (l.b_act + 1) / 2);
+                         return l.gemm() && l.b_act > 1 && l.out_c <= P_T_C / 2;
+                       }});
+    }
     for (const Case& c : cases) {
       for (int found = 0, tries = 0; found < 2; tries++) {
         setup(3);
@@ -326,6 +410,9 @@ class Bench {
       setup(1);
       unit::Layer l = layers_[0];
       l.op = OP_GEMM;
+      l.table = 0;
+      l.k = P_STACK ? static_cast<unsigned>(i % 3) : 0;
+      l.groups = P_FLUID && l.k != 2 && l.b_act > 1 && random_.percent(50) ? 2 : 1;
       l.residual = 0;
       l.shift = 47;
       l.k_h = l.k_w = 1;
@@ -333,10 +420,23 @@ class Bench {
       l.s_h = l.s_w = 15;
       l.tile_b = 1;
       l.tile_rows = l.out_h = 1;
-      l.out_w = P_T_R;
+      l.out_w = l.half() ? P_T_R / 2 : P_T_R;
       l.in_c = l.in_pix = 1;
-      l.in_w = kElems;
-      l.out_c = l.out_pix = P_C_MAX;
+      l.in_w = l.two() ? kElems / 2 : kElems;
+      l.out_c = l.out_pix = l.two() ? l.tc(P_T_C) : P_C_MAX;
+      put(0, l);
+      run();
+      l = unit::Layer();  // taps of a table, of an average
+      l.op = OP_AVG_POOL;
+      l.b_act = b_act_;
+      l.avg_shift = 47;
+      l.k_h = 15;
+      l.k_w = 17;
+      l.table = 256;
+      put(0, l);
+      run();
+      l.k_h = l.k_w = 64;
+      l.table = 0;
       put(0, l);
       run();
     }

@@ -1,16 +1,16 @@
-// acc_bank_tb: head reads and tail writes in one bank, drain reads in the other, banks changing at
+// acc_half_tb: head reads and tail writes in one bank, drain reads in the other, banks changing at
 // random; data one cycle later, the drain's hold until its bank computes.
-#include "Vacc_bank.h"
+#include "Vacc_half.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
 
 int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   tb::Random random(args.seed);
-  tb::Checks check("acc_bank", args.seed);
-  Vacc_bank dut;
+  tb::Checks check("acc_half", args.seed);
+  Vacc_half dut;
   constexpr uint64_t kMask = (uint64_t{1} << P_ACC) - 1;
-  uint64_t mem[2][P_T_R] = {};
+  uint64_t mem[2][P_DEPTH] = {};
   uint64_t head = 0, drain = 0;
   bool head_known = false, drain_known = false;
   const auto edge = [&] {
@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     dut.eval();
   };
   for (unsigned b = 0; b < 2; b++) {
-    for (unsigned r = 0; r < P_T_R; r++) {
+    for (unsigned r = 0; r < P_DEPTH; r++) {
       dut.wr_en_i = 1;
       dut.wr_bank_i = static_cast<unsigned char>(b);
       dut.wr_row_i = static_cast<unsigned char>(r);
@@ -35,9 +35,9 @@ int main(int argc, char** argv) {
       bank = !bank;
       drain_known = false;
     }
-    const unsigned row = static_cast<unsigned>(random.below(P_T_R)),
-                   drow = static_cast<unsigned>(random.below(P_T_R));
-    const unsigned wrow = static_cast<unsigned>(random.below(P_T_R));
+    const unsigned row = static_cast<unsigned>(random.below(P_DEPTH)),
+                   drow = static_cast<unsigned>(random.below(P_DEPTH));
+    const unsigned wrow = static_cast<unsigned>(random.below(P_DEPTH));
     dut.rd_en_i = random.percent(70);
     dut.rd_bank_i = static_cast<unsigned char>(bank);
     dut.rd_row_i = static_cast<unsigned char>(row);

@@ -148,7 +148,8 @@ func TestRound(t *testing.T) {
 func TestOverflowIsReported(t *testing.T) {
 	d := load(t, "run")
 	for seed := uint64(1); ; seed++ {
-		n, err := randnet.New(seed, d, randnet.Options{})
+		// k = 1 only: the weights are taken and put back in that packing
+		n, err := randnet.New(seed, d, randnet.Options{Compile: compile.Options{Mapping: mapping.Basic()}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -214,8 +214,8 @@ module npu_core #(
   // Which port serves which client: with one port all of them; with more, weights have one of their
   // own, then the residual, then the descriptors. Results are written on the last port.
   localparam int unsigned WRITER = N_AXI - 1;
-  localparam int unsigned PORT_OF[4] = '{
-    (N_AXI == 4) ? 3 : 0, 0, (N_AXI > 1) ? 1 : 0, (N_AXI > 2) ? 2 : 0
+  localparam logic [7:0] PORT_OF = {
+    2'((N_AXI > 2) ? 2 : 0), 2'((N_AXI > 1) ? 1 : 0), 2'd0, 2'((N_AXI == 4) ? 3 : 0)
   };
 
   logic [N_AXI-1:0]    p_rd_idle, p_rd_err, p_rd_dec, p_rd_progress, p_rd_stall, p_rd_beat;
@@ -226,7 +226,7 @@ module npu_core #(
 
   for (genvar p = 0; p < N_AXI; p++) begin : gen_port
     for (genvar c = 0; c < 4; c++) begin : gen_client
-      assign p_req_valid[p*4+c] = req_valid[c] && PORT_OF[c] == p;
+      assign p_req_valid[p*4+c] = req_valid[c] && PORT_OF[c*2+:2] == 2'(p);
     end
     axi_read #(.N(4), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_read (
       .clk_i,
@@ -275,10 +275,11 @@ module npu_core #(
   end
 
   for (genvar c = 0; c < 4; c++) begin : gen_answer
-    assign req_ready[c] = p_req_ready[PORT_OF[c]*4+c];
-    assign rsp_valid[c] = p_rsp_valid[PORT_OF[c]*4+c];
-    assign rsp_last[c] = p_rsp_last[PORT_OF[c]];
-    assign rsp_data[c*DW+:DW] = p_rsp_data[PORT_OF[c]*DW+:DW];
+    localparam int unsigned P = 32'(PORT_OF[c*2+:2]);
+    assign req_ready[c] = p_req_ready[P*4+c];
+    assign rsp_valid[c] = p_rsp_valid[P*4+c];
+    assign rsp_last[c] = p_rsp_last[P];
+    assign rsp_data[c*DW+:DW] = p_rsp_data[P*DW+:DW];
   end
   assign rd_idle = &p_rd_idle;
   assign rd_progress = |p_rd_progress;

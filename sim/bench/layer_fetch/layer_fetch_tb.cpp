@@ -289,11 +289,12 @@ class Bench {
            return set(&e, FBCB_B_R, (l.b_act + 1) / 2), !l.gemm() && l.b_act > 1;
          }},
         {"s = 2 of more than a C tile", ERR_FBCB_RANGE,
-         [](unit::Layer& l, uint32_t*, uint32_t& e) {
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           l.out_c = l.out_pix = l.res_pix = (l.half() ? P_T_C : P_T_C / 2) + 1;
+           l.words(w);
            set(&e, FBCB_TILE_B, 1);
            set(&e, FBCB_B_R, (l.b_act + 1) / 2);
-           return l.gemm() && l.b_act > 1 && !l.pair() && !l.two() &&
-                  l.out_c > (l.half() ? P_T_C : P_T_C / 2);
+           return l.gemm() && l.b_act > 1 && !l.pair();
          }},
         {"k = 1/2 of a pool", ERR_FBCB_RANGE,
          [](unit::Layer& l, uint32_t*, uint32_t& e) { return set(&e, FBCB_K, 1), !l.gemm(); }},

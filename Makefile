@@ -77,8 +77,7 @@ lint: $(BUILD)/.apt $(BUILD)/.go ## Verilator -Wall, gofumpt, go vet, staticchec
 # The parts of `make test` run two at a time; each says what it found when it has ended.
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 6 minutes on 2 cores)
-	@$(MAKE) --no-print-directory cosim CONFIG=tiny
-	@$(MAKE) --no-print-directory cosim CONFIG=run
+	@for c in tiny run v5 v7 v8 v13; do sim/build.sh $$c; done
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go test-verify
 
 test-go: check-gen
@@ -99,9 +98,12 @@ test-netlist: build
 	for v in $(BUILD)/vectors/small/*.vec; do $$cosim --dram $(BUILD)/vectors/dram --base 0x10000000 --play $$v; done
 
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
-# golden against onnxruntime on 2,000 images
+# golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port and error code
+# on four odd arrays, and faults
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
+	@bin/sluice verify --config v5,v7,v8,v13 --n 200 --seed $(SEED) --require-coverage --out out/coverage
+	@bin/sluice faults --config tiny,v7,v13 --n 150 --seed $(SEED) --out out/faults
 
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
@@ -113,6 +115,11 @@ bench: setup build cosim ## goodput over the arrival rate on the soft device and
 nightly: test bench ## the long checks: fuzzing, other configurations, the benches' deliberate breaks
 	@for c in tiny small; do sim/build.sh $$c && bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done
 	@sim/mutants.sh
+	@sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2
+	@bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
+	@bin/sluice verify --config mid --network inceptionv3 --input 271 --segments=-1 --out out/nightly/inceptionv3
+	@bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults
+	@sim/build.sh tiny --stub; bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --out out/nightly/stub
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
 

@@ -102,7 +102,7 @@ test-netlist: build
 # on four odd arrays, and faults
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
-	@bin/sluice verify --config v5,v7,v8,v13 --n 200 --seed $(SEED) --require-coverage --out out/coverage
+	@bin/sluice verify --config v5,v7,v8,v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
 	@bin/sluice faults --config tiny,v7,v13 --n 150 --seed $(SEED) --out out/faults
 
 .PHONY: bench

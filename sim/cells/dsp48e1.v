@@ -10,6 +10,7 @@ module DSP48E1 #(
   parameter USE_SIMD = "ONE48", AUTORESET_PATDET = "NO_RESET", USE_PATTERN_DETECT = "NO_PATDET"
 ) (
   output [47:0] P, PCOUT,
+  output [17:0] BCOUT,
   input  [29:0] A, ACIN,
   input  [17:0] B, BCIN,
   input  [47:0] C, PCIN,
@@ -22,9 +23,9 @@ module DSP48E1 #(
   input         CEA1, CEA2, CEB1, CEB2, CEC, CEM, CEP,
   input         RSTA, RSTB, RSTC, RSTM, RSTP
 );
-  if (A_INPUT != "DIRECT" || B_INPUT != "DIRECT" || USE_DPORT != "FALSE" || USE_MULT != "MULTIPLY"
+  if (A_INPUT != "DIRECT" || USE_DPORT != "FALSE" || USE_MULT != "MULTIPLY"
       || USE_SIMD != "ONE48" || USE_PATTERN_DETECT != "NO_PATDET") begin
-    $fatal(1, "DSP48E1: cascaded inputs, pre-adder, SIMD or pattern detection");
+    $fatal(1, "DSP48E1: cascaded A, pre-adder, SIMD or pattern detection");
   end
   if (ALUMODEREG != 0 || CARRYINREG != 0 || CARRYINSELREG != 0 || INMODEREG != 0 || OPMODEREG != 0)
   begin
@@ -41,7 +42,9 @@ module DSP48E1 #(
   reg [42:0] m1;
   // one register is the second one: the first stays out
   wire [24:0] av = (AREG == 0) ? A[24:0] : a2;
-  wire [17:0] bv = (BREG == 0) ? B : b2;
+  wire [17:0] bi = (B_INPUT == "CASCADE") ? BCIN : B;
+  wire [17:0] bv = (BREG == 0) ? bi : b2;
+  assign BCOUT = (BREG == 2 && BCASCREG == 1) ? b1 : bv;
   wire [47:0] cv = (CREG == 0) ? C : c1;
   wire signed [42:0] product = $signed(av) * $signed(bv);
   wire [42:0] mv = (MREG == 0) ? product : m1;
@@ -68,10 +71,10 @@ module DSP48E1 #(
     always @(posedge CLK) if (RSTA) a2 <= 0; else if (CEA2) a2 <= (AREG == 2) ? a1 : A[24:0];
   end
   if (BREG == 2) begin : gen_b1
-    always @(posedge CLK) if (RSTB) b1 <= 0; else if (CEB1) b1 <= B;
+    always @(posedge CLK) if (RSTB) b1 <= 0; else if (CEB1) b1 <= bi;
   end
   if (BREG != 0) begin : gen_b2
-    always @(posedge CLK) if (RSTB) b2 <= 0; else if (CEB2) b2 <= (BREG == 2) ? b1 : B;
+    always @(posedge CLK) if (RSTB) b2 <= 0; else if (CEB2) b2 <= (BREG == 2) ? b1 : bi;
   end
   if (CREG != 0) begin : gen_c
     always @(posedge CLK) if (RSTC) c1 <= 0; else if (CEC) c1 <= C;

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/hw/syn"
+)
+
+// folder writes the files of a small run, with changes.
+func folder(t *testing.T, change map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files := map[string]string{
+		"stat.txt":   "=== npu_top ===\n   Number of cells:      38\n     DSP48E1    36\n     FDRE     2\n",
+		"mem.txt":    "  cell $mem_v2 \\u.mem\n    parameter \\SIZE 512\n    parameter \\WIDTH 16\n",
+		"words.txt":  "npu_top/u.q[0]\nnpu_top/u.q[1]\n",
+		"packed.txt": "32\n",
+		"log":        "mapping memory npu_top.u.mem via $__XILINX_BLOCKRAM_TDP_\nCPU: user 1.50s system 0.25s\n",
+	}
+	for name, text := range change {
+		files[name] = text
+	}
+	for name, text := range files {
+		if text == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestRun(t *testing.T) {
+	for name, c := range map[string]struct {
+		change map[string]string
+		args   []string
+		code   int
+		want   string
+	}{
+		"good":        {code: 0, want: "DSP 36 (accumulating 32)"},
+		"latch":       {change: map[string]string{"log": "mapping memory npu_top.u.mem via $__XILINX_BLOCKRAM_TDP_\nLatch inferred for signal `\\x'\n"}, code: 1, want: "a latch"},
+		"unpacked":    {change: map[string]string{"packed.txt": "0\n"}, code: 1, want: "adders went to LUTs"},
+		"large in FF": {change: map[string]string{"log": "using FF mapping for memory npu_top.u.mem\n"}, code: 1, want: "512 words"},
+		"no stat":     {change: map[string]string{"stat.txt": ""}, code: 3, want: "stat.txt"},
+		"cut stat":    {change: map[string]string{"stat.txt": "=== npu_top ===\n"}, code: 3, want: "no statistics"},
+		"bad count":   {change: map[string]string{"packed.txt": "many\n"}, code: 3, want: "packed.txt"},
+		"config":      {args: []string{"-config", "nosuch"}, code: 3, want: "nosuch"},
+		"extra":       {args: []string{"more"}, code: 2, want: "Usage"},
+		"help":        {args: []string{"-help"}, code: 0, want: "-family"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t, c.change)
+			args := append([]string{"-config", "small", "-tool", "Yosys 0.23 (x)", "-sources", "s", "-dir", dir}, c.args...)
+			var out bytes.Buffer
+			if code := run(args, &out, &out); code != c.code || !strings.Contains(out.String(), c.want) {
+				t.Errorf("code %d, expected %d and %q:\n%s", code, c.code, c.want, &out)
+			}
+			raw, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+			if (err == nil) != (name == "good") {
+				t.Fatalf("summary.json: %v", err)
+			}
+			if err != nil {
+				return
+			}
+			var r syn.Run
+			if err := json.Unmarshal(raw, &r); err != nil {
+				t.Fatal(err)
+			}
+			if r.Config != "small" || r.Tool != "Yosys 0.23 (x)" || r.Sources != "s" || r.CPUSeconds != 1.75 || len(r.Memories) != 2 || r.DesignHash == "" {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}

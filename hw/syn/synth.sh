@@ -119,7 +119,9 @@ synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf -run"
     echo "read_verilog -sv $defer -noautowire $f"
   done
   if [[ -n $chparams ]]; then echo "chparam$chparams $top"; fi
+  # which may leave the top under a name with its parameters' hash
   echo "hierarchy -check -top $top"
+  echo "rename -top $top"
   echo "$synth begin:map_memory"
   # what the checks need of the memories, before they are gone
   echo "tee -q -o $dir/mem.txt dump t:\$mem_v2"

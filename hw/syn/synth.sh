@@ -78,7 +78,7 @@ chparams=
 for p in $flags; do
   p=${p#-G}
   # word by word: a parameter the top does not have is not an error of the configuration
-  if grep -Eq "^ *parameter .*\b${p%%=*} *=" "$top_file"; then chparams+=" -set ${p%%=*} ${p#*=}"; fi
+  if grep -Eq "^ *parameter .*\b${p%%=*} *=" "$top_file"; then chparams+=" -chparam ${p%%=*} ${p#*=}"; fi
 done
 
 name=$(basename "$config" .yaml)
@@ -87,7 +87,7 @@ if [[ $top != npu_top ]]; then dir+=-$top; fi
 mkdir -p "$dir"
 sources=$(for f in "${ordered[@]}"; do printf '%s %s\n' "$(basename "$f")" "$(sha256sum <"$f" | cut -d' ' -f1)"; done | sha256sum | cut -d' ' -f1)
 hash=$( (printf '%s\n' "$tool" "$family" "$top" "$flags" "$sources"
-  cat "$datadir/$bram_map" hw/syn/synth.sh hw/syn/syn.go hw/syn/cmd/synreport/main.go) | sha256sum | cut -d' ' -f1)
+  cat "$datadir/$bram_map" hw/syn/synth.sh hw/syn/*.go hw/syn/cmd/synreport/*.go) | sha256sum | cut -d' ' -f1)
 fresh() { [[ -f $dir/netlist.v && -f $dir/summary.json && -f $dir/hash && $(cat "$dir/hash") == "$hash" ]]; }
 if fresh; then
   echo "$dir"
@@ -114,14 +114,9 @@ synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf -run"
 {
   # -noautowire: a name that is not declared is an error, not a wire of one bit
   for f in "${ordered[@]}"; do
-    # the top is read at once: `hierarchy -chparam` on a deferred one ends in an assertion at times
-    if [[ $f == *_pkg.sv || $f == "$top_file" ]]; then defer=; else defer=-defer; fi
-    echo "read_verilog -sv $defer -noautowire $f"
+    if [[ $f == *_pkg.sv ]]; then echo "read_verilog -sv -noautowire $f"; else echo "read_verilog -sv -defer -noautowire $f"; fi
   done
-  if [[ -n $chparams ]]; then echo "chparam$chparams $top"; fi
-  # which may leave the top under a name with its parameters' hash
-  echo "hierarchy -check -top $top"
-  echo "rename -top $top"
+  echo "hierarchy -check -top $top$chparams"
   echo "$synth begin:map_memory"
   # what the checks need of the memories, before they are gone
   echo "tee -q -o $dir/mem.txt dump t:\$mem_v2"

@@ -91,8 +91,7 @@ module DSP48E1 #(
   assign PCOUT = P;
 
   always @(posedge CLK) begin
-    if (ALUMODE != 0 || INMODE != 0 || CARRYIN || CARRYINSEL != 0
-        || !(multiplies || OPMODE[3:0] == 0)
+    if (ALUMODE != 0 || INMODE != 0 || CARRYIN || CARRYINSEL != 0 || !(multiplies || OPMODE[3:0] == 0)
         || OPMODE[6:4] == 3'b100 || OPMODE[6:4] == 3'b111
         || (PREG == 0 && (OPMODE[6:4] == 3'b010 || OPMODE[6:4] == 3'b110))) begin
       $fatal(1, "DSP48E1: an operation that this model does not know");

@@ -1,7 +1,7 @@
 // Distributed memories and shift registers of series 7 (UG474): written at the clock's edge, read
-// without a clock. yosys gives a memory whose contents are undefined the INIT 0; here it begins
-// with whatever --x-initial says, so that a design that reads what it never wrote shows. A true INIT
-// is therefore an elaboration error, and so is an inverted clock.
+// without a clock. yosys gives a memory whose contents are undefined the INIT 0; here it begins with
+// whatever --x-initial says, so that a design that reads what it never wrote shows. A true INIT is
+// therefore an elaboration error, and so is an inverted clock.
 
 // Four memories of 32 words by 2 bits with one write address (D's).
 module RAM32M #(

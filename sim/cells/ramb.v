@@ -48,8 +48,8 @@ module ramb_e1 #(
   localparam integer A_WRITES = (WRITE_WIDTH_A != 0) ? 1 : 0;
   localparam integer W = A_WRITES ? WRITE_WIDTH_A : WRITE_WIDTH_B;
   localparam integer PORT_MAX = HALF + HALF / 8;
-  localparam integer SHIFT = (W == 1) ? 0 : (W == 2) ? 1 : (W == 4) ? 2 : (W == 9) ? 3
-                           : (W == 18) ? 4 : (W == 36) ? 5 : 6;
+  localparam integer SHIFT = (W == 1) ? 0 : (W == 2) ? 1 : (W == 4) ? 2 : (W == 9) ? 3 : (W == 18) ? 4
+                           : (W == 36) ? 5 : 6;
   localparam integer LANES = (W < 9) ? 1 : W / 9;
   localparam integer ABITS = PORT_A - SHIFT;
 
@@ -122,24 +122,15 @@ module RAMB18E1 #(
   parameter RAM_MODE = "TDP", WRITE_MODE_A = "WRITE_FIRST", WRITE_MODE_B = "WRITE_FIRST",
   parameter [17:0] INIT_A = 0, INIT_B = 0, SRVAL_A = 0, SRVAL_B = 0,
   parameter [255:0]
-    INIT_00 = 256'hx, INIT_01 = 256'hx, INIT_02 = 256'hx, INIT_03 = 256'hx,
-    INIT_04 = 256'hx, INIT_05 = 256'hx, INIT_06 = 256'hx, INIT_07 = 256'hx,
-    INIT_08 = 256'hx, INIT_09 = 256'hx, INIT_0A = 256'hx, INIT_0B = 256'hx,
-    INIT_0C = 256'hx, INIT_0D = 256'hx, INIT_0E = 256'hx, INIT_0F = 256'hx,
-    INIT_10 = 256'hx, INIT_11 = 256'hx, INIT_12 = 256'hx, INIT_13 = 256'hx,
-    INIT_14 = 256'hx, INIT_15 = 256'hx, INIT_16 = 256'hx, INIT_17 = 256'hx,
-    INIT_18 = 256'hx, INIT_19 = 256'hx, INIT_1A = 256'hx, INIT_1B = 256'hx,
-    INIT_1C = 256'hx, INIT_1D = 256'hx, INIT_1E = 256'hx, INIT_1F = 256'hx,
-    INIT_20 = 256'hx, INIT_21 = 256'hx, INIT_22 = 256'hx, INIT_23 = 256'hx,
-    INIT_24 = 256'hx, INIT_25 = 256'hx, INIT_26 = 256'hx, INIT_27 = 256'hx,
-    INIT_28 = 256'hx, INIT_29 = 256'hx, INIT_2A = 256'hx, INIT_2B = 256'hx,
-    INIT_2C = 256'hx, INIT_2D = 256'hx, INIT_2E = 256'hx, INIT_2F = 256'hx,
-    INIT_30 = 256'hx, INIT_31 = 256'hx, INIT_32 = 256'hx, INIT_33 = 256'hx,
-    INIT_34 = 256'hx, INIT_35 = 256'hx, INIT_36 = 256'hx, INIT_37 = 256'hx,
-    INIT_38 = 256'hx, INIT_39 = 256'hx, INIT_3A = 256'hx, INIT_3B = 256'hx,
-    INIT_3C = 256'hx, INIT_3D = 256'hx, INIT_3E = 256'hx, INIT_3F = 256'hx,
-    INITP_00 = 256'hx, INITP_01 = 256'hx, INITP_02 = 256'hx, INITP_03 = 256'hx,
-    INITP_04 = 256'hx, INITP_05 = 256'hx, INITP_06 = 256'hx, INITP_07 = 256'hx
+    INIT_00 = 'bx, INIT_01 = 'bx, INIT_02 = 'bx, INIT_03 = 'bx, INIT_04 = 'bx, INIT_05 = 'bx, INIT_06 = 'bx, INIT_07 = 'bx,
+    INIT_08 = 'bx, INIT_09 = 'bx, INIT_0A = 'bx, INIT_0B = 'bx, INIT_0C = 'bx, INIT_0D = 'bx, INIT_0E = 'bx, INIT_0F = 'bx,
+    INIT_10 = 'bx, INIT_11 = 'bx, INIT_12 = 'bx, INIT_13 = 'bx, INIT_14 = 'bx, INIT_15 = 'bx, INIT_16 = 'bx, INIT_17 = 'bx,
+    INIT_18 = 'bx, INIT_19 = 'bx, INIT_1A = 'bx, INIT_1B = 'bx, INIT_1C = 'bx, INIT_1D = 'bx, INIT_1E = 'bx, INIT_1F = 'bx,
+    INIT_20 = 'bx, INIT_21 = 'bx, INIT_22 = 'bx, INIT_23 = 'bx, INIT_24 = 'bx, INIT_25 = 'bx, INIT_26 = 'bx, INIT_27 = 'bx,
+    INIT_28 = 'bx, INIT_29 = 'bx, INIT_2A = 'bx, INIT_2B = 'bx, INIT_2C = 'bx, INIT_2D = 'bx, INIT_2E = 'bx, INIT_2F = 'bx,
+    INIT_30 = 'bx, INIT_31 = 'bx, INIT_32 = 'bx, INIT_33 = 'bx, INIT_34 = 'bx, INIT_35 = 'bx, INIT_36 = 'bx, INIT_37 = 'bx,
+    INIT_38 = 'bx, INIT_39 = 'bx, INIT_3A = 'bx, INIT_3B = 'bx, INIT_3C = 'bx, INIT_3D = 'bx, INIT_3E = 'bx, INIT_3F = 'bx,
+    INITP_00 = 'bx, INITP_01 = 'bx, INITP_02 = 'bx, INITP_03 = 'bx, INITP_04 = 'bx, INITP_05 = 'bx, INITP_06 = 'bx, INITP_07 = 'bx
 ) (
   output [15:0] DOADO, DOBDO,
   output [1:0] DOPADOP, DOPBDOP,
@@ -169,8 +160,7 @@ module RAMB18E1 #(
     .RAM_MODE(RAM_MODE), .WRITE_MODE_A(WRITE_MODE_A), .WRITE_MODE_B(WRITE_MODE_B)
   ) u_ramb (
     .addr_a(ADDRARDADDR[13:0]), .addr_b(ADDRBWRADDR[13:0]), .clk_a(CLKARDCLK), .clk_b(CLKBWRCLK),
-    .en_a(ENARDEN), .en_b(ENBWREN), .rst_a(RSTRAMARSTRAM), .rst_b(RSTRAMB),
-    .we_a(WEA), .we_b(WEBWE),
+    .en_a(ENARDEN), .en_b(ENBWREN), .rst_a(RSTRAMARSTRAM), .rst_b(RSTRAMB), .we_a(WEA), .we_b(WEBWE),
     .di_a(DIADI), .di_b(DIBDI), .dip_a(DIPADIP), .dip_b(DIPBDIP),
     .do_a(DOADO), .do_b(DOBDO), .dop_a(DOPADOP), .dop_b(DOPBDOP)
   );
@@ -183,42 +173,24 @@ module RAMB36E1 #(
   parameter RAM_EXTENSION_A = "NONE", RAM_EXTENSION_B = "NONE",
   parameter [35:0] INIT_A = 0, INIT_B = 0, SRVAL_A = 0, SRVAL_B = 0,
   parameter [255:0]
-    INIT_00 = 256'hx, INIT_01 = 256'hx, INIT_02 = 256'hx, INIT_03 = 256'hx,
-    INIT_04 = 256'hx, INIT_05 = 256'hx, INIT_06 = 256'hx, INIT_07 = 256'hx,
-    INIT_08 = 256'hx, INIT_09 = 256'hx, INIT_0A = 256'hx, INIT_0B = 256'hx,
-    INIT_0C = 256'hx, INIT_0D = 256'hx, INIT_0E = 256'hx, INIT_0F = 256'hx,
-    INIT_10 = 256'hx, INIT_11 = 256'hx, INIT_12 = 256'hx, INIT_13 = 256'hx,
-    INIT_14 = 256'hx, INIT_15 = 256'hx, INIT_16 = 256'hx, INIT_17 = 256'hx,
-    INIT_18 = 256'hx, INIT_19 = 256'hx, INIT_1A = 256'hx, INIT_1B = 256'hx,
-    INIT_1C = 256'hx, INIT_1D = 256'hx, INIT_1E = 256'hx, INIT_1F = 256'hx,
-    INIT_20 = 256'hx, INIT_21 = 256'hx, INIT_22 = 256'hx, INIT_23 = 256'hx,
-    INIT_24 = 256'hx, INIT_25 = 256'hx, INIT_26 = 256'hx, INIT_27 = 256'hx,
-    INIT_28 = 256'hx, INIT_29 = 256'hx, INIT_2A = 256'hx, INIT_2B = 256'hx,
-    INIT_2C = 256'hx, INIT_2D = 256'hx, INIT_2E = 256'hx, INIT_2F = 256'hx,
-    INIT_30 = 256'hx, INIT_31 = 256'hx, INIT_32 = 256'hx, INIT_33 = 256'hx,
-    INIT_34 = 256'hx, INIT_35 = 256'hx, INIT_36 = 256'hx, INIT_37 = 256'hx,
-    INIT_38 = 256'hx, INIT_39 = 256'hx, INIT_3A = 256'hx, INIT_3B = 256'hx,
-    INIT_3C = 256'hx, INIT_3D = 256'hx, INIT_3E = 256'hx, INIT_3F = 256'hx,
-    INIT_40 = 256'hx, INIT_41 = 256'hx, INIT_42 = 256'hx, INIT_43 = 256'hx,
-    INIT_44 = 256'hx, INIT_45 = 256'hx, INIT_46 = 256'hx, INIT_47 = 256'hx,
-    INIT_48 = 256'hx, INIT_49 = 256'hx, INIT_4A = 256'hx, INIT_4B = 256'hx,
-    INIT_4C = 256'hx, INIT_4D = 256'hx, INIT_4E = 256'hx, INIT_4F = 256'hx,
-    INIT_50 = 256'hx, INIT_51 = 256'hx, INIT_52 = 256'hx, INIT_53 = 256'hx,
-    INIT_54 = 256'hx, INIT_55 = 256'hx, INIT_56 = 256'hx, INIT_57 = 256'hx,
-    INIT_58 = 256'hx, INIT_59 = 256'hx, INIT_5A = 256'hx, INIT_5B = 256'hx,
-    INIT_5C = 256'hx, INIT_5D = 256'hx, INIT_5E = 256'hx, INIT_5F = 256'hx,
-    INIT_60 = 256'hx, INIT_61 = 256'hx, INIT_62 = 256'hx, INIT_63 = 256'hx,
-    INIT_64 = 256'hx, INIT_65 = 256'hx, INIT_66 = 256'hx, INIT_67 = 256'hx,
-    INIT_68 = 256'hx, INIT_69 = 256'hx, INIT_6A = 256'hx, INIT_6B = 256'hx,
-    INIT_6C = 256'hx, INIT_6D = 256'hx, INIT_6E = 256'hx, INIT_6F = 256'hx,
-    INIT_70 = 256'hx, INIT_71 = 256'hx, INIT_72 = 256'hx, INIT_73 = 256'hx,
-    INIT_74 = 256'hx, INIT_75 = 256'hx, INIT_76 = 256'hx, INIT_77 = 256'hx,
-    INIT_78 = 256'hx, INIT_79 = 256'hx, INIT_7A = 256'hx, INIT_7B = 256'hx,
-    INIT_7C = 256'hx, INIT_7D = 256'hx, INIT_7E = 256'hx, INIT_7F = 256'hx,
-    INITP_00 = 256'hx, INITP_01 = 256'hx, INITP_02 = 256'hx, INITP_03 = 256'hx,
-    INITP_04 = 256'hx, INITP_05 = 256'hx, INITP_06 = 256'hx, INITP_07 = 256'hx,
-    INITP_08 = 256'hx, INITP_09 = 256'hx, INITP_0A = 256'hx, INITP_0B = 256'hx,
-    INITP_0C = 256'hx, INITP_0D = 256'hx, INITP_0E = 256'hx, INITP_0F = 256'hx
+    INIT_00 = 'bx, INIT_01 = 'bx, INIT_02 = 'bx, INIT_03 = 'bx, INIT_04 = 'bx, INIT_05 = 'bx, INIT_06 = 'bx, INIT_07 = 'bx,
+    INIT_08 = 'bx, INIT_09 = 'bx, INIT_0A = 'bx, INIT_0B = 'bx, INIT_0C = 'bx, INIT_0D = 'bx, INIT_0E = 'bx, INIT_0F = 'bx,
+    INIT_10 = 'bx, INIT_11 = 'bx, INIT_12 = 'bx, INIT_13 = 'bx, INIT_14 = 'bx, INIT_15 = 'bx, INIT_16 = 'bx, INIT_17 = 'bx,
+    INIT_18 = 'bx, INIT_19 = 'bx, INIT_1A = 'bx, INIT_1B = 'bx, INIT_1C = 'bx, INIT_1D = 'bx, INIT_1E = 'bx, INIT_1F = 'bx,
+    INIT_20 = 'bx, INIT_21 = 'bx, INIT_22 = 'bx, INIT_23 = 'bx, INIT_24 = 'bx, INIT_25 = 'bx, INIT_26 = 'bx, INIT_27 = 'bx,
+    INIT_28 = 'bx, INIT_29 = 'bx, INIT_2A = 'bx, INIT_2B = 'bx, INIT_2C = 'bx, INIT_2D = 'bx, INIT_2E = 'bx, INIT_2F = 'bx,
+    INIT_30 = 'bx, INIT_31 = 'bx, INIT_32 = 'bx, INIT_33 = 'bx, INIT_34 = 'bx, INIT_35 = 'bx, INIT_36 = 'bx, INIT_37 = 'bx,
+    INIT_38 = 'bx, INIT_39 = 'bx, INIT_3A = 'bx, INIT_3B = 'bx, INIT_3C = 'bx, INIT_3D = 'bx, INIT_3E = 'bx, INIT_3F = 'bx,
+    INIT_40 = 'bx, INIT_41 = 'bx, INIT_42 = 'bx, INIT_43 = 'bx, INIT_44 = 'bx, INIT_45 = 'bx, INIT_46 = 'bx, INIT_47 = 'bx,
+    INIT_48 = 'bx, INIT_49 = 'bx, INIT_4A = 'bx, INIT_4B = 'bx, INIT_4C = 'bx, INIT_4D = 'bx, INIT_4E = 'bx, INIT_4F = 'bx,
+    INIT_50 = 'bx, INIT_51 = 'bx, INIT_52 = 'bx, INIT_53 = 'bx, INIT_54 = 'bx, INIT_55 = 'bx, INIT_56 = 'bx, INIT_57 = 'bx,
+    INIT_58 = 'bx, INIT_59 = 'bx, INIT_5A = 'bx, INIT_5B = 'bx, INIT_5C = 'bx, INIT_5D = 'bx, INIT_5E = 'bx, INIT_5F = 'bx,
+    INIT_60 = 'bx, INIT_61 = 'bx, INIT_62 = 'bx, INIT_63 = 'bx, INIT_64 = 'bx, INIT_65 = 'bx, INIT_66 = 'bx, INIT_67 = 'bx,
+    INIT_68 = 'bx, INIT_69 = 'bx, INIT_6A = 'bx, INIT_6B = 'bx, INIT_6C = 'bx, INIT_6D = 'bx, INIT_6E = 'bx, INIT_6F = 'bx,
+    INIT_70 = 'bx, INIT_71 = 'bx, INIT_72 = 'bx, INIT_73 = 'bx, INIT_74 = 'bx, INIT_75 = 'bx, INIT_76 = 'bx, INIT_77 = 'bx,
+    INIT_78 = 'bx, INIT_79 = 'bx, INIT_7A = 'bx, INIT_7B = 'bx, INIT_7C = 'bx, INIT_7D = 'bx, INIT_7E = 'bx, INIT_7F = 'bx,
+    INITP_00 = 'bx, INITP_01 = 'bx, INITP_02 = 'bx, INITP_03 = 'bx, INITP_04 = 'bx, INITP_05 = 'bx, INITP_06 = 'bx, INITP_07 = 'bx,
+    INITP_08 = 'bx, INITP_09 = 'bx, INITP_0A = 'bx, INITP_0B = 'bx, INITP_0C = 'bx, INITP_0D = 'bx, INITP_0E = 'bx, INITP_0F = 'bx
 ) (
   output [31:0] DOADO, DOBDO,
   output [3:0] DOPADOP, DOPBDOP,
@@ -259,8 +231,7 @@ module RAMB36E1 #(
     .RAM_MODE(RAM_MODE), .WRITE_MODE_A(WRITE_MODE_A), .WRITE_MODE_B(WRITE_MODE_B)
   ) u_ramb (
     .addr_a(ADDRARDADDR[14:0]), .addr_b(ADDRBWRADDR[14:0]), .clk_a(CLKARDCLK), .clk_b(CLKBWRCLK),
-    .en_a(ENARDEN), .en_b(ENBWREN), .rst_a(RSTRAMARSTRAM), .rst_b(RSTRAMB),
-    .we_a(WEA), .we_b(WEBWE),
+    .en_a(ENARDEN), .en_b(ENBWREN), .rst_a(RSTRAMARSTRAM), .rst_b(RSTRAMB), .we_a(WEA), .we_b(WEBWE),
     .di_a(DIADI), .di_b(DIBDI), .dip_a(DIPADIP), .dip_b(DIPBDIP),
     .do_a(DOADO), .do_b(DOBDO), .dop_a(DOPADOP), .dop_b(DOPBDOP)
   );

@@ -275,7 +275,6 @@ class Pair {
 // What this build can hold, read from its registers.
 struct Build {
   uint32_t t_r, t_p, t_c, abuf, c_max;
-  bool stack, fluid;
 };
 
 class Traffic {
@@ -302,11 +301,9 @@ class Traffic {
       separator = ", ";
     }
     if (hung_) std::printf("%s%" PRIu64 " ended by a hard reset", separator, hung_);
-    std::printf("; layers of starts that were done: %" PRIu64 " GEMM (k = 1: %" PRIu64 " + %" PRIu64
-                " with s = 2; k = 1/2: %" PRIu64 " + %" PRIu64 "; k = 2: %" PRIu64 "), %" PRIu64
-                " max, %" PRIu64 " average; %" PRIu64 " MACs, %" PRIu64 " bytes written\n",
-                layers_[0], shapes_[0][0], shapes_[0][1], shapes_[1][0], shapes_[1][1],
-                shapes_[2][0], layers_[1], layers_[2], macs_, written_);
+    std::printf("; layers of starts that were done: %" PRIu64 " GEMM, %" PRIu64 " max, %" PRIu64
+                " average; %" PRIu64 " MACs, %" PRIu64 " bytes written\n",
+                layers_[0], layers_[1], layers_[2], macs_, written_);
     return 0;
   }
 
@@ -368,14 +365,9 @@ class Traffic {
 
   void identify() {
     pair_.what = "build registers";
-    build_.t_r = read(abi::REG_BUILD_TR).value;
-    build_.t_p = read(abi::REG_BUILD_TP).value;
-    build_.t_c = read(abi::REG_BUILD_TC).value;
-    build_.abuf = read(abi::REG_BUILD_ABUF).value;
-    build_.c_max = read(abi::REG_BUILD_CMAX).value;
-    const uint32_t features = read(abi::REG_BUILD_AXI).value;
-    build_.stack = features & abi::REG_BUILD_AXI_STACK_MASK;
-    build_.fluid = features & abi::REG_BUILD_AXI_FLUID_MASK;
+    build_ = {read(abi::REG_BUILD_TR).value, read(abi::REG_BUILD_TP).value,
+              read(abi::REG_BUILD_TC).value, read(abi::REG_BUILD_ABUF).value,
+              read(abi::REG_BUILD_CMAX).value};
     const uint64_t hash = read(abi::REG_ABI_HASH0).value | uint64_t{read(abi::REG_ABI_HASH1).value}
                                                                << 32;
     if (read(abi::REG_ID).value != abi::ID || hash != abi::ABI_HASH) {
@@ -427,7 +419,7 @@ class Traffic {
   struct Layer {
     uint32_t desc[abi::DESC_WORDS] = {};
     uint32_t fbcb = 0;
-    uint32_t op = 0, k = 0, groups = 1;
+    uint32_t op = 0;
   };
 
   uint32_t pick(uint32_t lo, uint32_t hi) { return static_cast<uint32_t>(random_.range(lo, hi)); }
@@ -451,18 +443,10 @@ class Traffic {
         2 * out_h * out_w * res_pix > kTensor)
       return false;
 
-    // the array's shape: FBCB's k (0: 1, 1: 1/2, 2: 2), and two groups of samples where they fit
-    l.k = gemm && build_.stack ? pick(0, 2) : 0;
-    const uint32_t t_p = l.k == 1 ? build_.t_p / 2 : build_.t_p << (l.k / 2);
-    const uint32_t t_c = l.k == 1 ? build_.t_c * 2 : build_.t_c >> (l.k / 2);
-    const uint32_t t_r = l.k == 1 ? build_.t_r / 2 : build_.t_r;
-    l.groups = gemm && build_.fluid && l.k != 2 && batch > 1 && out_c <= t_c / 2 ? pick(1, 2) : 1;
-
-    const uint32_t b_r = (batch + l.groups - 1) / l.groups;
-    const uint32_t tile_b = pick(1, b_r), tile_rows = pick(1, out_h);
+    const uint32_t tile_b = pick(1, batch), tile_rows = pick(1, out_h);
     const uint32_t n_ih = (tile_rows - 1) * sh + kh;
-    if (tile_b * n_ih * in_row > build_.abuf / l.groups) return false;
-    if (gemm && tile_b * tile_rows * out_w > t_r) return false;
+    if (tile_b * n_ih * in_row > build_.abuf) return false;
+    if (gemm && tile_b * tile_rows * out_w > build_.t_r) return false;
 
     uint32_t* d = l.desc;
     const auto put = [d](const abi::Field& f, int64_t v) { abi::set(d, f, v); };
@@ -505,22 +489,16 @@ class Traffic {
         put(abi::DESC_F_RES_SHIFT, pick(0, 16));
         put(abi::DESC_F_RES_ROW_BYTES, 2 * res_pix * out_w);
       }
-      const uint32_t vectors = kh * ((kw * in_c + t_p - 1) / t_p);
+      const uint32_t vectors = kh * ((kw * in_c + build_.t_p - 1) / build_.t_p);
       const auto bytes = [&](uint32_t channels) {
-        return (vectors * channels * t_p * 2 + 15) / 16 * 16;
+        return (vectors * channels * build_.t_p * 2 + 15) / 16 * 16;
       };
-      const uint32_t full = out_c / t_c, rest = out_c % t_c;
-      const uint32_t total = full * bytes(t_c) + (rest ? bytes(rest) : 0);
+      const uint32_t full = out_c / build_.t_c, rest = out_c % build_.t_c;
+      const uint32_t total = full * bytes(build_.t_c) + (rest ? bytes(rest) : 0);
       if (total > kSlots - kWeights - 0x2000) return false;
-      constexpr abi::Field offset[] = {abi::DESC_F_W_OFFSET_1, abi::DESC_F_W_OFFSET_H,
-                                       abi::DESC_F_W_OFFSET_2};
-      constexpr abi::Field size[] = {abi::DESC_F_W_BYTES_1, abi::DESC_F_W_BYTES_H,
-                                     abi::DESC_F_W_BYTES_2};
-      constexpr abi::Field tile[] = {abi::DESC_F_W_TILE_1, abi::DESC_F_W_TILE_H,
-                                     abi::DESC_F_W_TILE_2};
-      put(offset[l.k], 16 * pick(0, 64));
-      put(size[l.k], total);
-      put(tile[l.k], bytes(t_c));
+      put(abi::DESC_F_W_OFFSET_1, 16 * pick(0, 64));
+      put(abi::DESC_F_W_BYTES_1, total);
+      put(abi::DESC_F_W_TILE_1, bytes(build_.t_c));
       put(abi::DESC_F_BIAS_OFFSET, 16 * pick(0, 64));
       put(abi::DESC_F_BIAS_COUNT, out_c);
     }
@@ -528,14 +506,8 @@ class Traffic {
       const uint32_t shift = pick(10, 20);
       put(abi::DESC_F_AVG_SHIFT, shift);
       put(abi::DESC_F_AVG_MUL, ((int64_t{1} << shift) + kh * kw / 2) / (kh * kw) & 0x1FFFF);
-      if (random_.percent(40)) {  // M from a table, one for every count of taps
-        put(abi::DESC_F_AVG_TABLE, 1);
-        put(abi::DESC_F_BIAS_OFFSET, 16 * pick(0, 64));
-        put(abi::DESC_F_BIAS_COUNT, kh * kw + 1);
-      }
     }
-    abi::set(&l.fbcb, abi::FBCB_B_R, b_r);
-    abi::set(&l.fbcb, abi::FBCB_K, l.k);
+    abi::set(&l.fbcb, abi::FBCB_B_R, batch);
     abi::set(&l.fbcb, abi::FBCB_TILE_B, tile_b);
     abi::set(&l.fbcb, abi::FBCB_TILE_ROWS, tile_rows);
     out = l;
@@ -648,10 +620,7 @@ class Traffic {
     counters();
     ended_[std::min<size_t>(error, std::size(ended_) - 1)]++;
     if (error == 0) {
-      for (const Layer& l : layers) {
-        layers_[std::min<uint32_t>(l.op, 2)]++;
-        if (l.op == abi::OP_GEMM) shapes_[l.k][l.groups - 1]++;
-      }
+      for (const Layer& l : layers) layers_[std::min<uint32_t>(l.op, 2)]++;
       macs_ += counter(abi::CNT_MACS) - macs;
       written_ += counter(abi::CNT_BYTES_WRITTEN) - written;
     }
@@ -664,7 +633,7 @@ class Traffic {
   Pair pair_;
   Build build_ = {};
   uint64_t accesses_ = 0, slverr_ = 0, hung_ = 0, macs_ = 0, written_ = 0;
-  uint64_t ended_[std::size(abi::ERR_NAMES)] = {}, layers_[3] = {}, shapes_[3][2] = {};
+  uint64_t ended_[std::size(abi::ERR_NAMES)] = {}, layers_[3] = {};
 };
 
 }  // namespace

@@ -117,7 +117,7 @@ nightly: test bench ## the long checks: fuzzing, other configurations, the bench
 	@sim/mutants.sh
 	@sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2
 	@bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
-	@bin/sluice verify --config mid --network inceptionv3 --input 271 --segments=-1 --out out/nightly/inceptionv3
+	@bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3
 	@bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults
 	@sim/build.sh tiny --stub; bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --out out/nightly/stub
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x

@@ -103,7 +103,6 @@ var ErrGeom = errors.New("impossible layer geometry")
 const (
 	maxField16 = 65535
 	maxStride  = 15
-	maxAvgTaps = 4096 // what an average pool's sums hold
 )
 
 // Check refuses geometry that no descriptor can hold or no build can run.
@@ -151,8 +150,10 @@ func (g Geom) Check() error {
 		return fmt.Errorf("%w: a pixel stride (%d, %d) is below its channels (%d, %d)", ErrGeom, g.InPix, g.OutPix, g.InC, g.OutC)
 	case g.Residual && (g.ResPix < g.OutC || g.ResPix > maxField16):
 		return fmt.Errorf("%w: RES_PIX is %d, must be OUT_C = %d..%d", ErrGeom, g.ResPix, g.OutC, maxField16)
-	case g.Op == abi.OpAvgPool && g.KH*g.KW > maxAvgTaps:
-		return fmt.Errorf("%w: an average of %d x %d, at most %d elements", ErrGeom, g.KH, g.KW, maxAvgTaps)
+	case g.Op == abi.OpAvgPool && g.KH*g.KW > abi.AvgTaps:
+		return fmt.Errorf("%w: an average of %d x %d, at most %d elements", ErrGeom, g.KH, g.KW, abi.AvgTaps)
+	case g.Op == abi.OpAvgPool && g.BiasCount > abi.AvgTable:
+		return fmt.Errorf("%w: an average with a table of %d entries, at most %d", ErrGeom, g.BiasCount, abi.AvgTable)
 	case !g.GEMM() && g.InC != g.OutC:
 		return fmt.Errorf("%w: a pool from %d to %d channels", ErrGeom, g.InC, g.OutC)
 	case (g.OutH-1)*g.SH >= g.InH+g.PadT || (g.OutW-1)*g.SW >= g.InW+g.PadL:

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -412,7 +413,7 @@ func (b *builder) poolOf(t graph.TensorID, op graph.Op, w window) graph.TensorID
 		n := w.KH * w.KW
 		l.AvgShift = 16 + b.rng.IntN(bits.Len(uint(n)))
 		l.AvgMul = min(1<<17-1, (1<<l.AvgShift+n/2)/n)
-		if b.o.AvgTable && b.rng.IntN(2) == 0 && n < b.d.CMax {
+		if b.o.AvgTable && b.rng.IntN(2) == 0 && n < abi.AvgTable {
 			l.AvgTable = make([]int32, n+1)
 			for i := 1; i <= n; i++ {
 				l.AvgTable[i] = int32(min(1<<17-1, (1<<l.AvgShift+i/2)/i))

@@ -9,7 +9,7 @@ import (
 
 // Hash is the first 64 bits of SHA-256 of the description's canonical form, as the hardware
 // answers in ABI_HASH0 and ABI_HASH1.
-const Hash uint64 = 0xb64f554200328bf9
+const Hash uint64 = 0x822f72c2eb1131d3
 
 // SchemaVersion is the version of the register map, as the hardware answers in VERSION.
 const SchemaVersion = 1
@@ -23,6 +23,8 @@ const (
 	DataBits  = 16         // width of activations and weights
 	AccBits   = 36         // width of an accumulator
 	AddrBits  = 40         // width of a DRAM byte address
+	AvgTaps   = 0x2000     // most elements of a window that an average pool's sums hold
+	AvgTable  = 256        // most entries of an average pool's table, that of no element included
 	ID        = 0x534C5549 // "SLUI"
 )
 

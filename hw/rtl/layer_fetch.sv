@@ -200,7 +200,7 @@ module layer_fetch #(
       fits = !mul_over_q && (mul_p_q <= room);
     end
     if (step_q == 4'd13) begin
-      fits = !is_avg || (mul_p_q <= 32'd4096 && (!d.avg_table || mul_p_q < 32'(d.bias_count)));
+      fits = !is_avg || (mul_p_q <= abi_pkg::AVG_TAPS && (!d.avg_table || mul_p_q < 32'(d.bias_count)));
     end
     if (step_q == 4'd12) begin
       step_err = abi_pkg::ERR_TILE_RANGE;
@@ -208,8 +208,8 @@ module layer_fetch #(
     end
   end
 
-  // ---- checks that need no product. An average sums up to 4,096 taps; its table has up to 256
-  // entries, one for every count of taps that can be.
+  // ---- checks that need no product. An average's table has one entry for every count of taps
+  // that can be.
   logic [7:0] static_err;
   always_comb begin
     static_err = abi_pkg::ERR_NONE;
@@ -225,7 +225,7 @@ module layer_fetch #(
                  || (is_gemm && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c
                                  || w_bytes == '0))
                  || (!is_gemm && d.out_c != d.in_c)
-                 || (d.avg_table ? (!is_avg || d.bias_count > 16'd256)
+                 || (d.avg_table ? (!is_avg || d.bias_count > 16'(abi_pkg::AVG_TABLE))
                                  : (!is_gemm && d.bias_count != '0))) begin
       static_err = abi_pkg::ERR_DESC_SHAPE;
     end else if (d.shift > 6'd47

@@ -8,7 +8,7 @@ module pool #(
   parameter int unsigned AVG_MUL = 2,
   parameter int unsigned ROOM    = 4,
   localparam int unsigned LB = $clog2(NB),
-  localparam int unsigned SUM = 28,               // 16 bits and up to 4096 taps
+  localparam int unsigned SUM = abi_pkg::DATA_BITS + $clog2(abi_pkg::AVG_TAPS),
   localparam int unsigned CW = $clog2(OUT + 1)
 ) (
   input  logic              clk_i,

@@ -10,7 +10,7 @@
 
 namespace sluice_abi {
 
-constexpr std::uint64_t ABI_HASH = 0xb64f554200328bf9ULL;
+constexpr std::uint64_t ABI_HASH = 0x822f72c2eb1131d3ULL;
 constexpr std::uint32_t ABI_VERSION = 1;
 
 constexpr std::uint32_t B_MAX = 0x8;  // largest batch (samples of one start)
@@ -20,6 +20,8 @@ constexpr std::uint32_t DESC_MAGIC = 0xD5;  // first byte that marks a descripto
 constexpr std::uint32_t DATA_BITS = 0x10;  // width of activations and weights
 constexpr std::uint32_t ACC_BITS = 0x24;  // width of an accumulator
 constexpr std::uint32_t ADDR_BITS = 0x28;  // width of a DRAM byte address
+constexpr std::uint32_t AVG_TAPS = 0x2000;  // most elements of a window that an average pool's sums hold
+constexpr std::uint32_t AVG_TABLE = 0x100;  // most entries of an average pool's table, that of no element included
 constexpr std::uint32_t ID = 0x534C5549;  // "SLUI"
 constexpr std::uint32_t DESC_WORDS = 32;
 

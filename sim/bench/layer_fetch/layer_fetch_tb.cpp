@@ -217,7 +217,7 @@ class Bench {
          }},
         {"taps of an average", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t& e) {
-           l.k_h = l.k_w = 65;
+           l.k_h = l.k_w = 91;  // 8,281 of at most AVG_TAPS
            l.in_w = l.in_c = l.in_pix = l.out_c = l.out_pix = 1;
            l.s_h = l.s_w = l.tile_b = l.tile_rows = 1;
            l.table = 0;
@@ -436,7 +436,8 @@ class Bench {
       l.table = 256;
       put(0, l);
       run();
-      l.k_h = l.k_w = 64;
+      l.k_h = 64;  // AVG_TAPS of them
+      l.k_w = 128;
       l.table = 0;
       put(0, l);
       run();

@@ -1,6 +1,7 @@
 // pool_tb: random windows, max and average, of 1 to 70 taps and any number of channels, against
 // 64-bit arithmetic, the average's factor the layer's or from the table by the count of taps, while
 // the other half of the table is being written; results are held up at random; a window begins only where there is room.
+#include "sluice_abi.hpp"
 #include "Vpool.h"
 #include "bench/post_model.hpp"
 #include "bench/unit.hpp"
@@ -59,7 +60,7 @@ class Bench {
       for (unsigned i = 0; i < kNB; i++) unit::put(dut_.data_i, i * 16, 16, random_.next());
       if (can && random_.percent(valid)) {
         if (tap == 0) {
-          taps = static_cast<unsigned>(widest ? 4096 : fast ? 1 : random_.range(1, most_taps));
+          taps = static_cast<unsigned>(widest ? sluice_abi::AVG_TAPS : fast ? 1 : random_.range(1, most_taps));
           channels =
               static_cast<unsigned>(fast || random_.percent(40) ? kNB : random_.range(1, kNB));
           room--;

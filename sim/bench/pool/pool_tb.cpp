@@ -116,7 +116,7 @@ class Bench {
         }
         waited = 0;
       }
-      check_.that(++waited < 30000, "no result");
+      check_.that(++waited < 200000, "no result");
       edge();
     }
     check_.that(room == P_ROOM, "a result has not left");

@@ -19,11 +19,10 @@ func invalid(format string, args ...any) error {
 
 // Ranges of descriptor fields that their bits do not enforce.
 const (
-	maxShift    = 47
-	maxFrac     = 255
-	maxAvgMul   = 1<<17 - 1
-	slotAlign   = 64
-	weightAlign = 16
+	maxShift  = 47
+	maxFrac   = 255
+	maxAvgMul = 1<<17 - 1
+	slotAlign = 64
 )
 
 // Validate checks that everything in a bundle refers to something in it and that the design can
@@ -172,7 +171,9 @@ func (r region) overlaps(o region) bool {
 }
 
 func inRegion(l *abi.Desc) region {
-	return view(int(l.InH), int(l.InW), int(l.InC), int(l.InPix), int64(l.InOffset))
+	r := view(int(l.InH), int(l.InW), int(l.InC), int(l.InPix), int64(l.InOffset))
+	r.row = int64(l.InRowBytes)
+	return r
 }
 
 func outRegion(l *abi.Desc) region {
@@ -228,7 +229,6 @@ func checkProducts(l *abi.Desc) error {
 		got, want uint32
 	}{
 		{"IN_ROW", l.InRow, uint32(l.InW) * uint32(l.InC)},
-		{"IN_ROW_BYTES", l.InRowBytes, uint32(l.InW) * uint32(l.InPix) * 2},
 		{"OUT_ROW_BYTES", l.OutRowBytes, uint32(l.OutW) * uint32(l.OutPix) * 2},
 		{"RES_ROW_BYTES", l.ResRowBytes, res},
 		{"STEP_ROW", l.StepRow, uint32(l.SH) * l.InRow},
@@ -239,6 +239,10 @@ func checkProducts(l *abi.Desc) error {
 		if f.got != f.want {
 			return fmt.Errorf("%s is %d, the other fields make it %d", f.name, f.got, f.want)
 		}
+	}
+	// Rows may lie further apart than they are long: a view of every second row.
+	if row := uint64(l.InW) * uint64(l.InPix) * 2; uint64(l.InRowBytes) < row {
+		return fmt.Errorf("IN_ROW_BYTES is %d, a row has %d", l.InRowBytes, row)
 	}
 	return nil
 }
@@ -290,7 +294,7 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 		if int64(p.Bytes) != all || int64(p.Tile) != tile {
 			return fmt.Errorf("W_BYTES, W_TILE are %d, %d for k = %v, must be %d, %d", p.Bytes, p.Tile, k, all, tile)
 		}
-		if p.Offset%weightAlign != 0 || int64(p.Offset)+int64(p.Bytes) > int64(len(b.Weights)) {
+		if p.Offset%abi.WeightAlign != 0 || int64(p.Offset)+int64(p.Bytes) > int64(len(b.Weights)) {
 			return fmt.Errorf("weights for k = %v at %d..%d: misaligned or beyond %d", k, p.Offset, int64(p.Offset)+int64(p.Bytes), len(b.Weights))
 		}
 	}
@@ -298,8 +302,8 @@ func (b *Bundle) checkStored(i int, g cost.Geom) error {
 	if err != nil {
 		return err
 	}
-	if l.BiasOffset%weightAlign != 0 {
-		return fmt.Errorf("BIAS_OFFSET is %d, no multiple of %d", l.BiasOffset, weightAlign)
+	if l.BiasOffset%abi.WeightAlign != 0 {
+		return fmt.Errorf("BIAS_OFFSET is %d, no multiple of %d", l.BiasOffset, abi.WeightAlign)
 	}
 	if l.AvgTable {
 		for n, m := range bias {

@@ -64,7 +64,7 @@ func TestOptionsAndCoverage(t *testing.T) {
 				l := &net.Bundle.Layers[i]
 				kinds[l.Op.String()] = true
 				for name, has := range map[string]bool{
-					"residual": l.Residual, "table": l.AvgTable, "in window": l.InPix != l.InC, "out window": l.OutPix != l.OutC,
+					"residual": l.Residual, "table": l.AvgTable, "in window": l.InPix%l.InC != 0 || l.InPix != l.InC && l.KW > 1, "out window": l.OutPix != l.OutC,
 					"stride": l.SH > 1 || l.SW > 1, "padding": l.PadT > 0 || l.PadL > 0, "one pixel": l.OutH == 1 && l.OutW == 1,
 					"oblong kernel": l.KH != l.KW, "C tiles": l.Op == abi.OpGEMM && int(l.OutC) > net.Bundle.Design.TC,
 					"row tiles": net.Bundle.FBCB[i][0].TileRows < l.OutH, "samples tiled": net.Bundle.FBCB[i][7].TileB < 8,

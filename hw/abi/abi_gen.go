@@ -9,23 +9,24 @@ import (
 
 // Hash is the first 64 bits of SHA-256 of the description's canonical form, as the hardware
 // answers in ABI_HASH0 and ABI_HASH1.
-const Hash uint64 = 0x822f72c2eb1131d3
+const Hash uint64 = 0xaae785fbb9cbcb9b
 
 // SchemaVersion is the version of the register map, as the hardware answers in VERSION.
 const SchemaVersion = 1
 
 // Constants of the description.
 const (
-	BMax      = 8          // largest batch (samples of one start)
-	LMax      = 256        // most layers of a bundle
-	DescBytes = 128        // size of one layer descriptor in DRAM
-	DescMagic = 0xD5       // first byte that marks a descriptor
-	DataBits  = 16         // width of activations and weights
-	AccBits   = 36         // width of an accumulator
-	AddrBits  = 40         // width of a DRAM byte address
-	AvgTaps   = 0x2000     // most elements of a window that an average pool's sums hold
-	AvgTable  = 256        // most entries of an average pool's table, that of no element included
-	ID        = 0x534C5549 // "SLUI"
+	BMax        = 8          // largest batch (samples of one start)
+	LMax        = 256        // most layers of a bundle
+	DescBytes   = 128        // size of one layer descriptor in DRAM
+	DescMagic   = 0xD5       // first byte that marks a descriptor
+	DataBits    = 16         // width of activations and weights
+	AccBits     = 36         // width of an accumulator
+	AddrBits    = 40         // width of a DRAM byte address
+	WeightAlign = 64         // what the weights and the bias of a layer are aligned to (bytes); more than the ports bring in a cycle
+	AvgTaps     = 0x2000     // most elements of a window that an average pool's sums hold
+	AvgTable    = 256        // most entries of an average pool's table, that of no element included
+	ID          = 0x534C5549 // "SLUI"
 )
 
 // Registers: byte offsets. A Mask has ones where the register, or one of its fields, has bits.
@@ -365,10 +366,10 @@ type Desc struct {
 	WTile1      uint32 // 32 bits: bytes of one full C tile, k = 1
 	WTileH      uint32 // 32 bits: bytes of one full C tile, k = 1/2
 	WTile2      uint32 // 32 bits: bytes of one full C tile, k = 2
-	BiasOffset  uint32 // 32 bits: int32 bias per output channel (or the table of M), bytes from WEIGHT_BASE, 16-byte aligned
+	BiasOffset  uint32 // 32 bits: int32 bias per output channel (or the table of M), bytes from WEIGHT_BASE, WEIGHT_ALIGN aligned
 	BiasCount   uint16 // 16 bits: int32 words of the bias (OUT_C for GEMM; 0 for pools without AVG_TABLE)
 	InRow       uint32 // 24 bits: IN_W * IN_C: elements of an input row on chip
-	InRowBytes  uint32 // 32 bits: bytes from one input row to the next in DRAM
+	InRowBytes  uint32 // 32 bits: bytes from one input row to the next in DRAM, IN_W * IN_PIX * 2 or more
 	OutRowBytes uint32 // 32 bits: bytes from one output row to the next
 	ResRowBytes uint32 // 32 bits: bytes from one residual row to the next
 	StepRow     uint32 // 24 bits: S_H * IN_ROW

@@ -7,7 +7,7 @@
 /* verilator lint_off UNUSEDPARAM */  // a user reads a few of these, never all
 package abi_pkg;
 
-  localparam logic [63:0] ABI_HASH = 64'h822f72c2eb1131d3;
+  localparam logic [63:0] ABI_HASH = 64'haae785fbb9cbcb9b;
   localparam logic [31:0] ABI_VERSION = 32'd1;
 
   // largest batch (samples of one start)
@@ -24,6 +24,9 @@ package abi_pkg;
   localparam int unsigned ACC_BITS = 32'h24;
   // width of a DRAM byte address
   localparam int unsigned ADDR_BITS = 32'h28;
+  // what the weights and the bias of a layer are aligned to (bytes); more than the ports bring in a
+  //   cycle
+  localparam int unsigned WEIGHT_ALIGN = 32'h40;
   // most elements of a window that an average pool's sums hold
   localparam int unsigned AVG_TAPS = 32'h2000;
   // most entries of an average pool's table, that of no element included

@@ -132,7 +132,7 @@ module act_loader #(
   assign last_pix = whole_row || (pix_q + 16'd1 == d.in_w);
   assign meta_ready = run_meta_ready && place_ready;
   assign run_push = run_go && req_ready_i;
-  fifo #(.WIDTH(MW), .DEPTH(16)) u_meta (
+  fifo #(.WIDTH(MW), .DEPTH(32)) u_meta (
     .clk_i,
     .rst_ni,
     .valid_i(run_push),
@@ -146,10 +146,10 @@ module act_loader #(
   // ---- row places in order, each with data to wait for or without. A queue of its own: an answer
   // cannot be held up, and must find its run while places without data are still being counted.
   logic       place_valid, place_pop, place_group, place_half, place_null;
-  logic [4:0] rows_q;            // rows with data that have come and are not counted yet
+  logic [5:0] rows_q;            // rows with data that have come and are not counted yet
   assign place_push = (null_row && meta_ready) || (run_push && last_pix);
   assign place_pop = place_valid && (place_null || rows_q != '0);
-  fifo #(.WIDTH(3), .DEPTH(16)) u_place (
+  fifo #(.WIDTH(3), .DEPTH(32)) u_place (
     .clk_i,
     .rst_ni,
     .valid_i(place_push),
@@ -195,7 +195,7 @@ module act_loader #(
       for (int unsigned h = 0; h < 4; h++) avail_q[h] <= '0;
     end else begin
       if (rsp_valid_i) begun_q <= !rsp_last_i;
-      rows_q <= rows_q + 5'(meta_pop && m_done) - 5'(place_pop && !place_null);
+      rows_q <= rows_q + 6'(meta_pop && m_done) - 6'(place_pop && !place_null);
       for (int unsigned h = 0; h < 4; h++) begin
         if (free_i[h%2]) avail_q[h] <= '0;
         else if (place_pop && {place_group, place_half} == 2'(h)) avail_q[h] <= avail_q[h] + 16'd1;

@@ -104,13 +104,14 @@ module layer_fetch #(
 
   logic        half, two;
   logic [31:0] room;        // elements a tile may take of the activation buffer
-  logic [3:0]  w_align;
+  logic [$clog2(abi_pkg::WEIGHT_ALIGN)-1:0] w_align;
   logic [31:0] w_bytes;
   assign half = f.k == 2'd1;
   assign two = f.b_r != b_act_i;
   assign room = two ? ABUF / 2 : ABUF;
-  assign w_align = half ? d.w_offset_h[3:0]
-                        : ((f.k == 2'd2) ? d.w_offset_2[3:0] : d.w_offset_1[3:0]);
+  localparam int unsigned WA = $clog2(abi_pkg::WEIGHT_ALIGN);
+  assign w_align = half ? d.w_offset_h[WA-1:0]
+                        : ((f.k == 2'd2) ? d.w_offset_2[WA-1:0] : d.w_offset_1[WA-1:0]);
   assign w_bytes = half ? d.w_bytes_h : ((f.k == 2'd2) ? d.w_bytes_2 : d.w_bytes_1);
 
   always_comb begin
@@ -187,6 +188,7 @@ module layer_fetch #(
       default: ;
     endcase
     if (step_q <= 4'd7) fits = !mul_over_q && (mul_p_q == want);
+    if (step_q == 4'd5) fits = !mul_over_q && (mul_p_q <= want);  // a view may leave rows out
     if (step_q == 4'd8) begin
       step_err = abi_pkg::ERR_TILE_RANGE;
       fits = !mul_over_q && (mul_p_q < 32'd32768);
@@ -233,7 +235,7 @@ module layer_fetch #(
       static_err = abi_pkg::ERR_DESC_SHIFT;
     end else if (d.in_offset[0] || d.out_offset[0] || d.res_offset[0]
                  || w_align != '0 || w_bytes[3:0] != '0
-                 || d.bias_offset[3:0] != '0) begin
+                 || d.bias_offset[WA-1:0] != '0) begin
       static_err = abi_pkg::ERR_DESC_ADDRESS;
     end else if ((fbcb_rdata_i & abi_pkg::FBCB_RSVD_MASK) != '0
                  || f.k == 2'd3 || (f.k != 2'd0 && (STACK == 0 || !is_gemm))

@@ -79,7 +79,16 @@ module npu_core #(
   localparam int unsigned LB = $clog2(NB);
   localparam int unsigned EW = $clog2(NB * ABUF_WORDS);
   localparam int unsigned RW = $clog2(T_R);
-  localparam int unsigned WPB = AXI_BYTES / 2;
+  // What clients of memory see is a wide beat, LANES beats of a port: as many as there are ports, but
+  // no more than the activation buffer takes in a cycle or a burst holds.
+  localparam int unsigned STRIPE = (MAX_BURST >= 16) ? 16 : ((MAX_BURST >= 8) ? 8
+                                 : ((MAX_BURST >= 4) ? 4 : ((MAX_BURST >= 2) ? 2 : 1)));
+  localparam int unsigned WANTED = (N_AXI == 1) ? 1 : ((N_AXI == 2) ? 2 : 4);
+  localparam int unsigned FIT = (NB * 2 / AXI_BYTES < STRIPE) ? NB * 2 / AXI_BYTES : STRIPE;
+  localparam int unsigned LANES = (WANTED < FIT) ? WANTED : FIT;
+  localparam int unsigned WIDE = LANES * AXI_BYTES;      // bytes
+  localparam int unsigned WW = WIDE * 8;
+  localparam int unsigned WPB = WIDE / 2;
   localparam int unsigned ACC = abi_pkg::ACC_BITS;
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD;
   localparam int unsigned GW = (GROUPS > 1) ? $clog2(GROUPS) : 1;
@@ -200,109 +209,50 @@ module npu_core #(
   logic [3:0]      req_valid, req_ready, rsp_valid;
   logic [4*AW-1:0] req_addr;
   logic [63:0]     req_beats;
-  logic [3:0]      rsp_last;
-  logic [4*DW-1:0] rsp_data;
+  logic            rsp_last;
+  logic [WW-1:0]   rsp_data;
   logic [2:0]      rd_stalls, rd_beats;      // how many ports
-  logic            wr_stall;
-  logic [$clog2(AXI_BYTES+1)-1:0] wr_bytes;
+  logic [2:0]      wr_stalls;
+  logic [15:0]     wr_bytes;
   logic            cmd_valid, cmd_ready, wb_valid, wb_ready;
   logic [AW-1:0]   cmd_addr;
   logic [15:0]     cmd_beats;
-  logic [DW-1:0]   wb_data;
-  logic [AXI_BYTES-1:0] wb_strb;
+  logic [WW-1:0]   wb_data;
+  logic [WIDE-1:0] wb_strb;
 
-  // Which port serves which client: with one port all of them; with more, weights have one of their
-  // own, then the residual, then the descriptors. Results are written on the last port.
-  localparam int unsigned WRITER = N_AXI - 1;
-  localparam logic [7:0] PORT_OF = {
-    2'((N_AXI > 2) ? 2 : 0), 2'((N_AXI > 1) ? 1 : 0), 2'd0, 2'((N_AXI == 4) ? 3 : 0)
-  };
+  logic [N_AXI-1:0]    p_rd_err, p_rd_dec, p_rd_progress, p_rd_stall, p_rd_beat;
+  logic [N_AXI-1:0]    p_wr_err, p_wr_dec, p_wr_progress, p_wr_stall;
+  logic [N_AXI*32-1:0] p_rd_err_addr, p_wr_err_addr;
+  localparam int unsigned NW = $clog2(AXI_BYTES + 1);
+  logic [N_AXI*NW-1:0] p_wr_bytes;
 
-  logic [N_AXI-1:0]    p_rd_idle, p_rd_err, p_rd_dec, p_rd_progress, p_rd_stall, p_rd_beat;
-  logic [N_AXI*32-1:0] p_rd_err_addr;
-  logic [N_AXI*4-1:0]  p_req_valid, p_req_ready, p_rsp_valid;
-  logic [N_AXI*DW-1:0] p_rsp_data;
-  logic [N_AXI-1:0]    p_rsp_last;
+  read_ports #(
+    .N(4), .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .LANES(LANES), .MAX_BURST(MAX_BURST), .STRIPE(STRIPE)
+  ) u_read (
+    .clk_i,
+    .rst_ni,
+    .flush_i     (flush),
+    .idle_o      (rd_idle),
+    .req_valid_i (req_valid),
+    .req_ready_o (req_ready),
+    .req_addr_i  (req_addr),
+    .req_beats_i (req_beats),
+    .rsp_valid_o (rsp_valid),
+    .rsp_data_o  (rsp_data),
+    .rsp_last_o  (rsp_last),
+    .err_valid_o (p_rd_err),
+    .err_decerr_o(p_rd_dec),
+    .err_addr_o  (p_rd_err_addr),
+    .progress_o  (p_rd_progress),
+    .stall_o     (p_rd_stall),
+    .beat_o      (p_rd_beat),
+    .m_arvalid_o, .m_arready_i, .m_araddr_o, .m_arlen_o, .m_arid_o,
+    .m_rvalid_i, .m_rready_o, .m_rdata_i, .m_rid_i, .m_rresp_i, .m_rlast_i
+  );
 
-  for (genvar p = 0; p < N_AXI; p++) begin : gen_port
-    for (genvar c = 0; c < 4; c++) begin : gen_client
-      assign p_req_valid[p*4+c] = req_valid[c] && PORT_OF[c*2+:2] == 2'(p);
-    end
-    axi_read #(.N(4), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_read (
-      .clk_i,
-      .rst_ni,
-      .flush_i     (flush),
-      .idle_o      (p_rd_idle[p]),
-      .req_valid_i (p_req_valid[p*4+:4]),
-      .req_ready_o (p_req_ready[p*4+:4]),
-      .req_addr_i  (req_addr),
-      .req_beats_i (req_beats),
-      .rsp_valid_o (p_rsp_valid[p*4+:4]),
-      .rsp_data_o  (p_rsp_data[p*DW+:DW]),
-      .rsp_last_o  (p_rsp_last[p]),
-      .err_valid_o (p_rd_err[p]),
-      .err_decerr_o(p_rd_dec[p]),
-      .err_addr_o  (p_rd_err_addr[p*32+:32]),
-      .progress_o  (p_rd_progress[p]),
-      .stall_o     (p_rd_stall[p]),
-      .beat_o      (p_rd_beat[p]),
-      .m_arvalid_o (m_arvalid_o[p]),
-      .m_arready_i (m_arready_i[p]),
-      .m_araddr_o  (m_araddr_o[p*AW+:AW]),
-      .m_arlen_o   (m_arlen_o[p*8+:8]),
-      .m_arid_o    (m_arid_o[p*2+:2]),
-      .m_rvalid_i  (m_rvalid_i[p]),
-      .m_rready_o  (m_rready_o[p]),
-      .m_rdata_i   (m_rdata_i[p*DW+:DW]),
-      .m_rid_i     (m_rid_i[p*2+:2]),
-      .m_rresp_i   (m_rresp_i[p*2+:2]),
-      .m_rlast_i   (m_rlast_i[p])
-    );
-    if (p != WRITER) begin : gen_no_writer
-      assign m_awvalid_o[p] = 1'b0;
-      assign m_awaddr_o[p*AW+:AW] = '0;
-      assign m_awlen_o[p*8+:8] = '0;
-      assign m_awid_o[p*2+:2] = '0;
-      assign m_wvalid_o[p] = 1'b0;
-      assign m_wdata_o[p*DW+:DW] = '0;
-      assign m_wstrb_o[p*AXI_BYTES+:AXI_BYTES] = '0;
-      assign m_wlast_o[p] = 1'b0;
-      assign m_bready_o[p] = 1'b1;
-      logic unused;
-      assign unused = ^{m_awready_i[p], m_wready_i[p], m_bvalid_i[p], m_bid_i[p*2+:2],
-                        m_bresp_i[p*2+:2]};
-    end
-  end
-
-  for (genvar c = 0; c < 4; c++) begin : gen_answer
-    localparam int unsigned P = 32'(PORT_OF[c*2+:2]);
-    assign req_ready[c] = p_req_ready[P*4+c];
-    assign rsp_valid[c] = p_rsp_valid[P*4+c];
-    assign rsp_last[c] = p_rsp_last[P];
-    assign rsp_data[c*DW+:DW] = p_rsp_data[P*DW+:DW];
-  end
-  assign rd_idle = &p_rd_idle;
-  assign rd_progress = |p_rd_progress;
-  assign rd_err = |p_rd_err;
-  assign wr_err_port = 4'(WRITER);
-  always_comb begin
-    rd_dec = 1'b0;
-    rd_err_addr = '0;
-    rd_err_port = '0;
-    rd_stalls = '0;
-    rd_beats = '0;
-    for (int unsigned p = 0; p < N_AXI; p++) begin
-      if (p_rd_err[p]) begin
-        rd_dec = p_rd_dec[p];
-        rd_err_addr = p_rd_err_addr[p*32+:32];
-        rd_err_port = 4'(p);
-      end
-      rd_stalls = rd_stalls + 3'(p_rd_stall[p]);
-      rd_beats = rd_beats + 3'(p_rd_beat[p]);
-    end
-  end
-
-  axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_write (
+  write_ports #(
+    .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .LANES(LANES), .MAX_BURST(MAX_BURST), .STRIPE(STRIPE)
+  ) u_write (
     .clk_i,
     .rst_ni,
     .flush_i     (flush),
@@ -315,27 +265,49 @@ module npu_core #(
     .wb_ready_o  (wb_ready),
     .wb_data_i   (wb_data),
     .wb_strb_i   (wb_strb),
-    .err_valid_o (wr_err),
-    .err_decerr_o(wr_dec),
-    .err_addr_o  (wr_err_addr),
-    .progress_o  (wr_progress),
-    .stall_o     (wr_stall),
-    .bytes_o     (wr_bytes),
-    .m_awvalid_o (m_awvalid_o[WRITER]),
-    .m_awready_i (m_awready_i[WRITER]),
-    .m_awaddr_o  (m_awaddr_o[WRITER*AW+:AW]),
-    .m_awlen_o   (m_awlen_o[WRITER*8+:8]),
-    .m_awid_o    (m_awid_o[WRITER*2+:2]),
-    .m_wvalid_o  (m_wvalid_o[WRITER]),
-    .m_wready_i  (m_wready_i[WRITER]),
-    .m_wdata_o   (m_wdata_o[WRITER*DW+:DW]),
-    .m_wstrb_o   (m_wstrb_o[WRITER*AXI_BYTES+:AXI_BYTES]),
-    .m_wlast_o   (m_wlast_o[WRITER]),
-    .m_bvalid_i  (m_bvalid_i[WRITER]),
-    .m_bready_o  (m_bready_o[WRITER]),
-    .m_bid_i     (m_bid_i[WRITER*2+:2]),
-    .m_bresp_i   (m_bresp_i[WRITER*2+:2])
+    .err_valid_o (p_wr_err),
+    .err_decerr_o(p_wr_dec),
+    .err_addr_o  (p_wr_err_addr),
+    .progress_o  (p_wr_progress),
+    .stall_o     (p_wr_stall),
+    .bytes_o     (p_wr_bytes),
+    .m_awvalid_o, .m_awready_i, .m_awaddr_o, .m_awlen_o, .m_awid_o,
+    .m_wvalid_o, .m_wready_i, .m_wdata_o, .m_wstrb_o, .m_wlast_o,
+    .m_bvalid_i, .m_bready_o, .m_bid_i, .m_bresp_i
   );
+
+  assign rd_progress = |p_rd_progress;
+  assign wr_progress = |p_wr_progress;
+  assign rd_err = |p_rd_err;
+  assign wr_err = |p_wr_err;
+  always_comb begin
+    rd_dec = 1'b0;
+    rd_err_addr = '0;
+    rd_err_port = '0;
+    wr_dec = 1'b0;
+    wr_err_addr = '0;
+    wr_err_port = '0;
+    rd_stalls = '0;
+    rd_beats = '0;
+    wr_stalls = '0;
+    wr_bytes = '0;
+    for (int unsigned p = 0; p < N_AXI; p++) begin
+      if (p_rd_err[p]) begin
+        rd_dec = p_rd_dec[p];
+        rd_err_addr = p_rd_err_addr[p*32+:32];
+        rd_err_port = 4'(p);
+      end
+      if (p_wr_err[p]) begin
+        wr_dec = p_wr_dec[p];
+        wr_err_addr = p_wr_err_addr[p*32+:32];
+        wr_err_port = 4'(p);
+      end
+      rd_stalls = rd_stalls + 3'(p_rd_stall[p]);
+      rd_beats = rd_beats + 3'(p_rd_beat[p]);
+      wr_stalls = wr_stalls + 3'(p_wr_stall[p]);
+      wr_bytes = wr_bytes + 16'(p_wr_bytes[p*NW+:NW]);
+    end
+  end
 
   // ------------------------------------------------------------------ layers
   // takers: 0 act_loader, 1 weight_fetch, 2 weight_feed, 3 gemm_seq, 4 pool_seq, 5 drain,
@@ -350,7 +322,8 @@ module npu_core #(
   logic             l_last_unused;
 
   layer_fetch #(
-    .T_R(T_R), .T_C(T_C), .STACK(STACK), .FLUID(FLUID), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(AXI_BYTES), .C_MAX(C_MAX),
+    .T_R(T_R), .T_C(T_C), .STACK(STACK), .FLUID(FLUID), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(WIDE),
+    .C_MAX(C_MAX),
     .UNITS(UNITS)
   ) u_fetch (
     .clk_i,
@@ -372,8 +345,8 @@ module npu_core #(
     .req_addr_o   (req_addr[0+:AW]),
     .req_beats_o  (req_beats[0+:16]),
     .rsp_valid_i     (rsp_valid[0]),
-    .rsp_last_i   (rsp_last[0]),
-    .rsp_data_i   (rsp_data[0*DW+:DW]),
+    .rsp_last_i   (rsp_last),
+    .rsp_data_i   (rsp_data),
     .layer_valid_o(l_valid),
     .layer_ready_i(l_ready),
     .layer_desc_o (l_desc),
@@ -390,11 +363,11 @@ module npu_core #(
   logic            wr_half;
   logic [EW-1:0]   wr_elem;
   logic [WPB-1:0]  wr_mask;
-  logic [DW-1:0]   wr_data;
+  logic [WW-1:0]   wr_data;
   logic [63:0]     avail;
   logic [1:0]      g_free, p_free;
 
-  act_loader #(.NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(AXI_BYTES)) u_act (
+  act_loader #(.NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(WIDE)) u_act (
     .clk_i,
     .rst_ni          (unit_rst_n),
     .b_act_i,
@@ -411,8 +384,8 @@ module npu_core #(
     .req_addr_o      (req_addr[AW+:AW]),
     .req_beats_o     (req_beats[16+:16]),
     .rsp_valid_i     (rsp_valid[1]),
-    .rsp_last_i      (rsp_last[1]),
-    .rsp_data_i      (rsp_data[1*DW+:DW]),
+    .rsp_last_i      (rsp_last),
+    .rsp_data_i      (rsp_data),
     .wr_half_o       (wr_half),
     .wr_elem_o       (wr_elem),
     .wr_mask_o       (wr_mask),
@@ -464,7 +437,7 @@ module npu_core #(
 
   // ------------------------------------------------------------------ weights
   logic            ring_valid, ring_ready, ring_last, bias_we, table_we, full, swap, load;
-  logic [DW-1:0]   ring_data;
+  logic [WW-1:0]   ring_data;
   logic [DL-1:0]   bias_lane;
   logic [BW-1:0]   bias_addr;
   logic [31:0]     bias_data;
@@ -474,7 +447,7 @@ module npu_core #(
   logic [W_LOAD*T_P*16-1:0] weights;
 
   weight_fetch #(
-    .AXI_BYTES(AXI_BYTES), .WRING_BEATS(WRING_BEATS), .C_MAX(C_MAX), .DRAIN(DRAIN)
+    .AXI_BYTES(WIDE), .WRING_BEATS(WRING_BEATS / LANES), .C_MAX(C_MAX), .DRAIN(DRAIN)
   ) u_wfetch (
     .clk_i,
     .rst_ni          (unit_rst_n),
@@ -488,8 +461,8 @@ module npu_core #(
     .req_addr_o      (req_addr[2*AW+:AW]),
     .req_beats_o     (req_beats[32+:16]),
     .rsp_valid_i     (rsp_valid[2]),
-    .rsp_last_i      (rsp_last[2]),
-    .rsp_data_i      (rsp_data[2*DW+:DW]),
+    .rsp_last_i      (rsp_last),
+    .rsp_data_i      (rsp_data),
     .ring_valid_o    (ring_valid),
     .ring_ready_i    (ring_ready),
     .ring_data_o     (ring_data),
@@ -504,7 +477,7 @@ module npu_core #(
     .layers_drained_i(layers_drained)
   );
 
-  weight_feed #(.T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .AXI_BYTES(AXI_BYTES)) u_wfeed (
+  weight_feed #(.T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .AXI_BYTES(WIDE)) u_wfeed (
     .clk_i,
     .rst_ni       (unit_rst_n),
     .b_act_i,
@@ -662,7 +635,7 @@ module npu_core #(
   logic [DRAIN*16-1:0] res_data, d_data;
   logic [CW-1:0]      d_cnt;
 
-  res_loader #(.T_C(T_C), .AXI_BYTES(AXI_BYTES), .LANES(DRAIN)) u_res (
+  res_loader #(.T_C(T_C), .AXI_BYTES(WIDE), .LANES(DRAIN)) u_res (
     .clk_i,
     .rst_ni          (unit_rst_n),
     .b_act_i,
@@ -678,8 +651,8 @@ module npu_core #(
     .req_addr_o      (req_addr[3*AW+:AW]),
     .req_beats_o     (req_beats[48+:16]),
     .rsp_valid_i     (rsp_valid[3]),
-    .rsp_last_i      (rsp_last[3]),
-    .rsp_data_i      (rsp_data[3*DW+:DW]),
+    .rsp_last_i      (rsp_last),
+    .rsp_data_i      (rsp_data),
     .fill_o          (res_fill),
     .data_o          (res_data),
     .pop_i           (res_pop),
@@ -756,7 +729,7 @@ module npu_core #(
   assign d_ready = out_ready && !out_pool_q;
   assign pool_ready = out_ready && out_pool_q;
 
-  out_writer #(.IN_WORDS(DRAIN), .AXI_BYTES(AXI_BYTES)) u_out (
+  out_writer #(.IN_WORDS(DRAIN), .AXI_BYTES(WIDE)) u_out (
     .clk_i,
     .rst_ni     (unit_rst_n),
     .run_valid_i(run_valid && !closing_q),
@@ -802,7 +775,7 @@ module npu_core #(
     cnt_inc_o[abi_pkg::CNT_STALL_DRAIN*16+:16] = 16'(st_drain);
     cnt_inc_o[abi_pkg::CNT_STALL_DEPTH*16+:16] = 16'(st_depth);
     cnt_inc_o[abi_pkg::CNT_STALL_READ*16+:16] = 16'(rd_stalls);
-    cnt_inc_o[abi_pkg::CNT_STALL_WRITE*16+:16] = 16'(wr_stall);
+    cnt_inc_o[abi_pkg::CNT_STALL_WRITE*16+:16] = 16'(wr_stalls);
     cnt_inc_o[abi_pkg::CNT_BYTES_READ*16+:16] = {13'b0, rd_beats} << $clog2(AXI_BYTES);
     cnt_inc_o[abi_pkg::CNT_BYTES_WRITTEN*16+:16] = 16'(wr_bytes);
   end

@@ -14,7 +14,8 @@ module weight_feed #(
   parameter int unsigned SWAP_LATENCY = 3,
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD,
   localparam int unsigned GW = (GROUPS > 1) ? $clog2(GROUPS) : 1,
-  localparam int unsigned WPB = AXI_BYTES / 2
+  localparam int unsigned WPB = AXI_BYTES / 2,
+  localparam int unsigned OW = $clog2(WPB)
 ) (
   input  logic                     clk_i,
   input  logic                     rst_ni,
@@ -67,7 +68,11 @@ module weight_feed #(
   logic [WW-1:0] wait_q;                 // cycles until the last swap has passed
 
   logic [15:0] nch, pe_left;
-  logic [CW-1:0] fill, need, pad, pop_cnt;
+  logic [CW-1:0] fill, need, pad, pop_cnt, push_cnt;
+  /* verilator lint_off UNUSEDSIGNAL */
+  logic [31:0] w_bytes;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic [OW-1:0] tail;
   logic        gear_ready, push, pop, last_chunk, last_kh, last_c, last_rows, last_b;
   logic        short_stream;
   logic [OUT*16-1:0] words;
@@ -106,8 +111,13 @@ module weight_feed #(
   assign last_rows = oh0_q + 16'(f.tile_rows) >= d.out_h;
   assign last_b = {1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, f.b_r};
 
+  // the last beat of a row tile's stream may be partly beyond it
+  assign w_bytes = half ? d.w_bytes_h : (pair ? d.w_bytes_2 : d.w_bytes_1);
+  assign tail = w_bytes[OW:1];
+  assign push_cnt = (ring_last_i && tail != '0) ? CW'(tail) : CW'(WPB);
   assign push = ring_valid_i && ring_ready_o;
-  assign ring_ready_o = gear_ready && !saw_last_q;
+  // how much of a last beat counts is known once the layer is
+  assign ring_ready_o = gear_ready && !saw_last_q && state_q != StIdle && state_q != StPass;
   assign pop = (state_q == StLoad && wait_q == '0 && fill >= need)
                || (state_q == StPad && fill >= pad);
   assign pop_cnt = (state_q == StPad) ? pad : need;
@@ -118,7 +128,7 @@ module weight_feed #(
     .clk_i,
     .rst_ni,
     .push_i    (push),
-    .push_cnt_i(CW'(WPB)),
+    .push_cnt_i(push_cnt),
     .data_i    (ring_data_i),
     .ready_o   (gear_ready),
     .pop_i     (pop),

@@ -13,7 +13,8 @@ module weight_fetch #(
   parameter int unsigned DRAIN       = 8,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BPB = AXI_BYTES / 4,            // biases of a beat
-  localparam int unsigned CHUNK = 16,                     // beats asked for at a time
+  // beats asked for at a time: a burst's bytes, however wide a beat is
+  localparam int unsigned CHUNK = (AXI_BYTES <= 16) ? 16 : 256 / AXI_BYTES,
   localparam int unsigned BW = $clog2(2 * (C_MAX / DRAIN)),
   localparam int unsigned DL = (DRAIN > 1) ? $clog2(DRAIN) : 1
 ) (
@@ -50,7 +51,7 @@ module weight_fetch #(
   localparam int unsigned BFIFO = 32;
 
   if (WRING_BEATS < 2 * CHUNK) begin : gen_bad_ring
-    $fatal(1, "weight_fetch: WRING_BEATS must be at least 32");
+    $fatal(1, "weight_fetch: WRING_BEATS must hold two requests");
   end
 
   typedef enum logic [2:0] {StIdle, StRoom, StBias, StTile, StWeights, StNextTile} state_e;
@@ -93,7 +94,7 @@ module weight_fetch #(
   assign req_addr_o = addr_q;
   assign req_beats_o = 16'(chunk);
   assign layer_ready_o = state_q == StIdle;
-  fifo #(.WIDTH(2), .DEPTH(16)) u_kind (
+  fifo #(.WIDTH(2), .DEPTH(32)) u_kind (
     .clk_i,
     .rst_ni,
     .valid_i(go && req_ready_i),
@@ -173,7 +174,7 @@ module weight_fetch #(
         end
         StTile: begin
           addr_q <= weight_base_i + AW'(w_offset);
-          left_q <= 28'(w_bytes >> $clog2(AXI_BYTES));
+      left_q <= 28'((w_bytes + 32'(AXI_BYTES - 1)) >> $clog2(AXI_BYTES));
           state_q <= StWeights;
         end
         StWeights: begin

@@ -127,7 +127,7 @@ struct Layer {
     set(w, DESC_F_CLAMP_HI, clamp_hi);
     if (gemm()) {
       // each k has its own; those of the others are rubbish
-      const auto of = [&](unsigned n, uint64_t value) { return static_cast<int64_t>(n == k ? value : 16 * (77 + n)); };
+      const auto of = [&](unsigned n, uint64_t value) { return static_cast<int64_t>(n == k ? value : 64 * (77 + n)); };
       set(w, DESC_F_W_OFFSET_1, of(0, w_offset));
       set(w, DESC_F_W_OFFSET_H, of(1, w_offset));
       set(w, DESC_F_W_OFFSET_2, of(2, w_offset));

@@ -10,7 +10,7 @@
 
 namespace sluice_abi {
 
-constexpr std::uint64_t ABI_HASH = 0x822f72c2eb1131d3ULL;
+constexpr std::uint64_t ABI_HASH = 0xaae785fbb9cbcb9bULL;
 constexpr std::uint32_t ABI_VERSION = 1;
 
 constexpr std::uint32_t B_MAX = 0x8;  // largest batch (samples of one start)
@@ -20,6 +20,7 @@ constexpr std::uint32_t DESC_MAGIC = 0xD5;  // first byte that marks a descripto
 constexpr std::uint32_t DATA_BITS = 0x10;  // width of activations and weights
 constexpr std::uint32_t ACC_BITS = 0x24;  // width of an accumulator
 constexpr std::uint32_t ADDR_BITS = 0x28;  // width of a DRAM byte address
+constexpr std::uint32_t WEIGHT_ALIGN = 0x40;  // what the weights and the bias of a layer are aligned to (bytes); more than the ports bring in a cycle
 constexpr std::uint32_t AVG_TAPS = 0x2000;  // most elements of a window that an average pool's sums hold
 constexpr std::uint32_t AVG_TABLE = 0x100;  // most entries of an average pool's table, that of no element included
 constexpr std::uint32_t ID = 0x534C5549;  // "SLUI"
@@ -313,10 +314,10 @@ constexpr Field DESC_F_W_BYTES_2 = {17, 0, 32, false};  // bytes of all C tiles,
 constexpr Field DESC_F_W_TILE_1 = {18, 0, 32, false};  // bytes of one full C tile, k = 1
 constexpr Field DESC_F_W_TILE_H = {19, 0, 32, false};  // bytes of one full C tile, k = 1/2
 constexpr Field DESC_F_W_TILE_2 = {20, 0, 32, false};  // bytes of one full C tile, k = 2
-constexpr Field DESC_F_BIAS_OFFSET = {21, 0, 32, false};  // int32 bias per output channel (or the table of M), bytes from WEIGHT_BASE, 16-byte aligned
+constexpr Field DESC_F_BIAS_OFFSET = {21, 0, 32, false};  // int32 bias per output channel (or the table of M), bytes from WEIGHT_BASE, WEIGHT_ALIGN aligned
 constexpr Field DESC_F_BIAS_COUNT = {22, 0, 16, false};  // int32 words of the bias (OUT_C for GEMM; 0 for pools without AVG_TABLE)
 constexpr Field DESC_F_IN_ROW = {23, 0, 24, false};  // IN_W * IN_C: elements of an input row on chip
-constexpr Field DESC_F_IN_ROW_BYTES = {24, 0, 32, false};  // bytes from one input row to the next in DRAM
+constexpr Field DESC_F_IN_ROW_BYTES = {24, 0, 32, false};  // bytes from one input row to the next in DRAM, IN_W * IN_PIX * 2 or more
 constexpr Field DESC_F_OUT_ROW_BYTES = {25, 0, 32, false};  // bytes from one output row to the next
 constexpr Field DESC_F_RES_ROW_BYTES = {26, 0, 32, false};  // bytes from one residual row to the next
 constexpr Field DESC_F_STEP_ROW = {27, 0, 24, false};  // S_H * IN_ROW

@@ -66,9 +66,8 @@ func newCoverage(designs []configs.Design) *coverage {
 	for _, d := range designs {
 		for p := range d.NAXI {
 			c.bin(covReads, portName(d, p))
+			c.bin(covWrites, portName(d, p))
 		}
-		// results have one port, the last one
-		c.bin(covWrites, portName(d, d.NAXI-1))
 	}
 	return c
 }

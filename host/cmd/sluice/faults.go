@@ -683,7 +683,7 @@ func badProduct(c *campaign, _ []byte, d *abi.Desc) string {
 		{"STEP_ROW", func() { d.StepRow ^= 1 << c.rng.IntN(24) }},
 		{"STEP_COL", func() { d.StepCol ^= 1 << c.rng.IntN(24) }},
 		{"PAD_COL", func() { d.PadCol ^= 1 << c.rng.IntN(24) }},
-		{"IN_ROW_BYTES", func() { d.InRowBytes ^= 1 << c.rng.IntN(32) }},
+		{"IN_ROW_BYTES", func() { d.InRowBytes = uint32(c.rng.IntN(2 * int(d.InW) * int(d.InPix))) }},
 		{"OUT_ROW_BYTES", func() { d.OutRowBytes ^= 1 << c.rng.IntN(32) }},
 	}
 	if d.Residual {

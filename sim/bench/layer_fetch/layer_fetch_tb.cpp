@@ -66,10 +66,10 @@ class Bench {
       limit.fluid = P_FLUID;
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 60), b_act_);
       if (l.gemm()) {
-        l.w_offset = 16 * random_.below(1 << 27);
+        l.w_offset = WEIGHT_ALIGN * random_.below(1 << 25);
         l.w_bytes = 16 * random_.range(1, 1 << 20);
       }
-      l.bias_offset = 16 * random_.below(1 << 27);
+      l.bias_offset = WEIGHT_ALIGN * random_.below(1 << 25);
       put(i, l);
     }
   }
@@ -244,7 +244,10 @@ class Bench {
         {"step_row", ERR_DESC_SHAPE, plus(DESC_F_STEP_ROW)},
         {"step_col", ERR_DESC_SHAPE, plus(DESC_F_STEP_COL)},
         {"pad_col", ERR_DESC_SHAPE, plus(DESC_F_PAD_COL)},
-        {"in_row_bytes", ERR_DESC_SHAPE, plus(DESC_F_IN_ROW_BYTES)},
+        {"in_row_bytes", ERR_DESC_SHAPE,
+         [](unit::Layer&, uint32_t* w, uint32_t&) {  // may be more, not less
+           return set(w, DESC_F_IN_ROW_BYTES, get(w, DESC_F_IN_ROW_BYTES) - 1), true;
+         }},
         {"out_row_bytes", ERR_DESC_SHAPE, plus(DESC_F_OUT_ROW_BYTES)},
         {"res_row_bytes", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
@@ -264,13 +267,13 @@ class Bench {
         {"res_offset", ERR_DESC_ADDRESS, plus(DESC_F_RES_OFFSET)},
         {"w_offset", ERR_DESC_ADDRESS, 
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
-           return set(w, w_offset_field(l.k), 8), l.gemm();
+           return set(w, w_offset_field(l.k), WEIGHT_ALIGN / 2), l.gemm();
          }},
         {"w_bytes 24", ERR_DESC_ADDRESS, 
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return set(w, w_bytes_field(l.k), 24), l.gemm();
          }},
-        {"bias_offset", ERR_DESC_ADDRESS, gemm(DESC_F_BIAS_OFFSET, 4)},
+        {"bias_offset", ERR_DESC_ADDRESS, gemm(DESC_F_BIAS_OFFSET, WEIGHT_ALIGN / 2)},
         {"b_r", ERR_FBCB_RANGE,
          [&](unit::Layer& l, uint32_t*, uint32_t& e) {
            const unsigned b_r = static_cast<unsigned>(random_.below(16));

@@ -190,7 +190,7 @@ const (
 	RegNSlot     = 0x07C // rw: slots there are (at most 64)
 	RegNSlotMask = 0x0000007F
 
-	RegWatchdog     = 0x080 // rw: cycles after which a start that makes no progress on its memory ports is given up; 0 = never
+	RegWatchdog     = 0x080 // rw: cycles after which a start is given up that neither moves anything on its memory ports nor computes; 0 = never
 	RegWatchdogMask = 0xFFFFFFFF
 
 	RegFBCBAddr          = 0x084 // rw: where FBCB_DATA writes; advances by one entry a write
@@ -285,7 +285,7 @@ const (
 	ErrReadDECERR  ErrCode = 12 // a read was answered DECERR
 	ErrWriteSLVERR ErrCode = 13 // a write was answered SLVERR
 	ErrWriteDECERR ErrCode = 14 // a write was answered DECERR
-	ErrWatchdog    ErrCode = 15 // no progress on the memory ports for WATCHDOG cycles
+	ErrWatchdog    ErrCode = 15 // for WATCHDOG cycles nothing moved on the memory ports and nothing was computed
 	ErrSoftReset   ErrCode = 16 // the driver abandoned the start
 )
 
@@ -325,7 +325,7 @@ var errDocs = [...]string{
 	"a read was answered DECERR",
 	"a write was answered SLVERR",
 	"a write was answered DECERR",
-	"no progress on the memory ports for WATCHDOG cycles",
+	"for WATCHDOG cycles nothing moved on the memory ports and nothing was computed",
 	"the driver abandoned the start",
 }
 

@@ -188,8 +188,8 @@ package abi_pkg;
   localparam logic [11:0] REG_N_SLOT = 12'h07C;
   localparam logic [31:0] REG_N_SLOT_MASK = 32'h0000007F;
   localparam bit REG_N_SLOT_BUSY_OK = 1'b0;
-  // rw: cycles after which a start that makes no progress on its memory ports is given up; 0 =
-  //   never
+  // rw: cycles after which a start is given up that neither moves anything on its memory ports nor
+  //   computes; 0 = never
   localparam logic [11:0] REG_WATCHDOG = 12'h080;
   localparam logic [31:0] REG_WATCHDOG_MASK = 32'hFFFFFFFF;
   localparam bit REG_WATCHDOG_BUSY_OK = 1'b0;
@@ -278,7 +278,7 @@ package abi_pkg;
   localparam logic [7:0] ERR_WRITE_SLVERR = 8'd13;
   // a write was answered DECERR
   localparam logic [7:0] ERR_WRITE_DECERR = 8'd14;
-  // no progress on the memory ports for WATCHDOG cycles
+  // for WATCHDOG cycles nothing moved on the memory ports and nothing was computed
   localparam logic [7:0] ERR_WATCHDOG = 8'd15;
   // the driver abandoned the start
   localparam logic [7:0] ERR_SOFT_RESET = 8'd16;

@@ -123,7 +123,7 @@ module npu_core #(
   logic [31:0] a_err_addr, o_err_addr, x_err_addr;
   logic        rd_err, rd_dec, wr_err, wr_dec;
   logic [31:0] rd_err_addr, wr_err_addr;
-  logic        rd_progress, wr_progress, dog;
+  logic        rd_progress, wr_progress, computing, dog;
   logic [3:0]  rd_err_port, wr_err_port, port_q;
   logic [31:0] quiet_q;
 
@@ -159,7 +159,7 @@ module npu_core #(
           end
         end
         StRun: begin
-          quiet_q <= (rd_progress || wr_progress) ? '0 : quiet_q + 32'd1;
+          quiet_q <= (rd_progress || wr_progress || computing) ? '0 : quiet_q + 32'd1;
           layer_q <= first_layer_i + 8'(layers_written_q);
           // no layer at all (FIRST = LAST + 1) is layer_fetch's to refuse
           if (layers_written_q == layers && layers != '0 && rd_idle) begin
@@ -207,6 +207,7 @@ module npu_core #(
   // ------------------------------------------------------------------ memory ports
   // clients: 0 descriptors, 1 activations, 2 weights, 3 residual
   logic [3:0]      req_valid, req_ready, rsp_valid;
+  logic            w_low, x_low;             // little of it is on chip
   logic [4*AW-1:0] req_addr;
   logic [63:0]     req_beats;
   logic            rsp_last;
@@ -237,6 +238,9 @@ module npu_core #(
     .req_ready_o (req_ready),
     .req_addr_i  (req_addr),
     .req_beats_i (req_beats),
+    // what the array or the drain is about to wait for comes first, then activations, of which
+    // there is an end; the weights and residuals of later fill what is left
+    .level_i     ({x_low ? 2'd2 : 2'd0, w_low ? 2'd2 : 2'd0, 2'd1, 2'd3}),
     .rsp_valid_o (rsp_valid),
     .rsp_data_o  (rsp_data),
     .rsp_last_o  (rsp_last),
@@ -411,6 +415,7 @@ module npu_core #(
   logic [T_P*16-1:0] w_two;
   logic [1:0]      k;
   logic [TAG-1:0]  w_tag;
+  assign computing = g_rd_valid || p_rd_valid;  // long without memory traffic: a tile on chip
 
   act_buffer #(
     .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(WPB), .TAG(TAG), .Y_LANES(T_P)
@@ -467,6 +472,7 @@ module npu_core #(
     .ring_ready_i    (ring_ready),
     .ring_data_o     (ring_data),
     .ring_last_o     (ring_last),
+    .low_o           (w_low),
     .bias_we_o       (bias_we),
     .bias_lane_o     (bias_lane),
     .bias_addr_o     (bias_addr),
@@ -653,6 +659,7 @@ module npu_core #(
     .rsp_valid_i     (rsp_valid[3]),
     .rsp_last_i      (rsp_last),
     .rsp_data_i      (rsp_data),
+    .low_o           (x_low),
     .fill_o          (res_fill),
     .data_o          (res_data),
     .pop_i           (res_pop),

@@ -4,7 +4,8 @@
 // in turn, each port collects its own into wide beats, and the oldest stripe's leave first. So one
 // client alone gets the bandwidth of all ports.
 //
-// The order over all clients is that of the requests' stripes, round robin; whenever everything is
+// The order over all clients is that of the requests' stripes: the highest level first, round robin
+// among equals; whenever everything is
 // idle the turns begin anew, so that a run does not depend on the one before. With one port clients
 // share it directly.
 //
@@ -29,6 +30,7 @@ module read_ports #(
   output logic [N-1:0]        req_ready_o,
   input  logic [N*AW-1:0]     req_addr_i,    // aligned to a wide beat
   input  logic [N*16-1:0]     req_beats_i,   // wide beats, > 0
+  input  logic [N*2-1:0]      level_i,       // which client goes first: the highest, in turns among equals
   output logic [N-1:0]        rsp_valid_o,
   output logic [WW-1:0]       rsp_data_o,
   output logic                rsp_last_o,    // last wide beat of the request
@@ -62,6 +64,8 @@ module read_ports #(
       .m_arvalid_o, .m_arready_i, .m_araddr_o, .m_arlen_o, .m_arid_o,
       .m_rvalid_i, .m_rready_o, .m_rdata_i, .m_rid_i, .m_rresp_i, .m_rlast_i
     );
+    logic unused;
+    assign unused = ^level_i;
   end else begin : gen_striped
     localparam int unsigned LB = $clog2(LANES * AXI_BYTES);
     localparam int unsigned WORDS = STRIPE / LANES;  // of a stripe
@@ -79,6 +83,7 @@ module read_ports #(
     logic [AW-LB-1:0] addr_q[N];
     logic [15:0]     words_q[N];
     logic [CB-1:0]   ptr_q, sel;
+    logic [1:0]      top;
     logic            any, grant, last;
     logic [AW-LB-1:0] cur_addr;
     logic [15:0]     cur_words;
@@ -90,9 +95,17 @@ module read_ports #(
 
     assign any = |pend_q;
     always_comb begin
+      top = '0;
+      for (int unsigned i = 0; i < N; i++) begin
+        if (pend_q[i] && level_i[i*2+:2] > top) top = level_i[i*2+:2];
+      end
       sel = '0;
-      for (int i = int'(N) - 1; i >= 0; i--) if (pend_q[i]) sel = CB'(i);
-      for (int i = int'(N) - 1; i >= 0; i--) if (pend_q[i] && CB'(i) >= ptr_q) sel = CB'(i);
+      for (int i = int'(N) - 1; i >= 0; i--) begin
+        if (pend_q[i] && level_i[i*2+:2] == top) sel = CB'(i);
+      end
+      for (int i = int'(N) - 1; i >= 0; i--) begin
+        if (pend_q[i] && level_i[i*2+:2] == top && CB'(i) >= ptr_q) sel = CB'(i);
+      end
     end
     always_comb begin
       cur_addr = addr_q[sel];

@@ -28,6 +28,7 @@ module res_loader #(
   input  logic                   rsp_valid_i,
   input  logic                   rsp_last_i,
   input  logic [AXI_BYTES*8-1:0] rsp_data_i,
+  output logic                   low_o,         // less than half of the queue is there or asked for
   output logic [CW-1:0]          fill_o,
   output logic [LANES*16-1:0]    data_o,
   input  logic                   pop_i,
@@ -36,7 +37,7 @@ module res_loader #(
   output logic [31:0]            err_addr_o
 );
   localparam int unsigned RW = $clog2(BEATS) + 1;
-  localparam int unsigned CHUNK = 16;
+  localparam int unsigned CHUNK = (AXI_BYTES <= 16) ? 16 : 256 / AXI_BYTES;  // at most 128 words
 
   logic            run_valid, run_ready, run_done, pool_unused;
   logic [AW-1:0]   run_addr;
@@ -81,6 +82,7 @@ module res_loader #(
   assign chunk = last_chunk ? beats_left[4:0] : 5'(CHUNK);
   assign chunk_words = last_chunk ? words_q[7:0] : 8'(CHUNK * WPB);
   assign go = busy_q && free_q >= RW'(chunk) && meta_ready;
+  assign low_o = free_q > RW'(BEATS / 2);
   assign req_valid_o = go;
   assign req_addr_o = addr_q;
   assign req_beats_o = 16'(chunk);

@@ -37,6 +37,7 @@ module weight_fetch #(
   input  logic                   ring_ready_i,
   output logic [AXI_BYTES*8-1:0] ring_data_o,
   output logic                   ring_last_o,
+  output logic                   low_o,            // less than an eighth of the ring is there or asked for
   // bias memory: half = layer parity
   output logic                   bias_we_o,
   output logic [DL-1:0]          bias_lane_o,
@@ -106,6 +107,7 @@ module weight_fetch #(
   );
 
   assign ring_pop = ring_valid_o && ring_ready_i;
+  assign low_o = free_q > RW'(WRING_BEATS - WRING_BEATS / 8);
   beat_fifo #(.WIDTH(AXI_BYTES * 8 + 1), .DEPTH(WRING_BEATS)) u_ring (
     .clk_i,
     .rst_ni,

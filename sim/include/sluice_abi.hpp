@@ -155,7 +155,7 @@ constexpr std::uint32_t REG_SLOT_STRIDE = 0x078;  // bytes from one slot to the 
 constexpr std::uint32_t REG_SLOT_STRIDE_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_N_SLOT = 0x07C;  // slots there are (at most 64) (rw)
 constexpr std::uint32_t REG_N_SLOT_MASK = 0x0000007F;
-constexpr std::uint32_t REG_WATCHDOG = 0x080;  // cycles after which a start that makes no progress on its memory ports is given up; 0 = never (rw)
+constexpr std::uint32_t REG_WATCHDOG = 0x080;  // cycles after which a start is given up that neither moves anything on its memory ports nor computes; 0 = never (rw)
 constexpr std::uint32_t REG_WATCHDOG_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_FBCB_ADDR = 0x084;  // where FBCB_DATA writes; advances by one entry a write (rw)
 constexpr std::uint32_t REG_FBCB_ADDR_MASK = 0x000007FF;
@@ -251,7 +251,7 @@ constexpr std::uint32_t ERR_READ_SLVERR = 11;  // a read was answered SLVERR
 constexpr std::uint32_t ERR_READ_DECERR = 12;  // a read was answered DECERR
 constexpr std::uint32_t ERR_WRITE_SLVERR = 13;  // a write was answered SLVERR
 constexpr std::uint32_t ERR_WRITE_DECERR = 14;  // a write was answered DECERR
-constexpr std::uint32_t ERR_WATCHDOG = 15;  // no progress on the memory ports for WATCHDOG cycles
+constexpr std::uint32_t ERR_WATCHDOG = 15;  // for WATCHDOG cycles nothing moved on the memory ports and nothing was computed
 constexpr std::uint32_t ERR_SOFT_RESET = 16;  // the driver abandoned the start
 
 // Field is a run of bits in an array of 32-bit words.

@@ -9,13 +9,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Alignment of C tiles and biases, in bytes.
-const packAlign = 16
-
 // PackWeights puts the weights of one layer, [C][K_H][K_W*IN_C], in the order in which the hardware
 // reads them for stacking factor k: C tiles of T_C' channels; in each, K_H; in each, chunks of T_P'
 // elements of the kernel row, the last zero-filled; in each, the tile's channels. Every C tile is
-// padded to 16 bytes.
+// padded to WEIGHT_ALIGN bytes.
 func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte, error) {
 	tp, tc, err := tree(d, k)
 	if err != nil {
@@ -25,7 +22,7 @@ func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte,
 		return nil, fmt.Errorf("pack weights: %d for %d channels of %d x %d", len(w), c, kh, kwc)
 	}
 	chunks := (kwc + tp - 1) / tp
-	out := make([]byte, 0, c*kh*chunks*tp*2+(c/tc+1)*packAlign)
+	out := make([]byte, 0, c*kh*chunks*tp*2+(c/tc+1)*abi.WeightAlign)
 	for c0 := 0; c0 < c; c0 += tc {
 		for y := range kh {
 			for x := 0; x < kwc; x += tp {
@@ -39,8 +36,8 @@ func PackWeights(d configs.Design, k cost.K, w []int16, c, kh, kwc int) ([]byte,
 				}
 			}
 		}
-		if r := len(out) % packAlign; r != 0 {
-			out = append(out, make([]byte, packAlign-r)...)
+		if r := len(out) % abi.WeightAlign; r != 0 {
+			out = append(out, make([]byte, abi.WeightAlign-r)...)
 		}
 	}
 	return out, nil
@@ -57,7 +54,7 @@ func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([
 	perChannel := int64(kh) * int64(chunks) * int64(tp) * 2
 	need := int64(0)
 	for c0 := 0; c0 < c; c0 += tc {
-		need += roundUp(perChannel*int64(min(tc, c-c0)), packAlign)
+		need += roundUp(perChannel*int64(min(tc, c-c0)), abi.WeightAlign)
 	}
 	if need != int64(len(packed)) {
 		return nil, fmt.Errorf("unpack weights: %d bytes, expected %d for %d channels of %d x %d", len(packed), need, c, kh, kwc)
@@ -82,7 +79,7 @@ func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([
 				}
 			}
 		}
-		for ; at%packAlign != 0; at++ {
+		for ; at%abi.WeightAlign != 0; at++ {
 			if packed[at] != 0 {
 				return nil, fmt.Errorf("unpack weights: byte %d between C tiles is not zero", at)
 			}

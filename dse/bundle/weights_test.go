@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -31,28 +32,32 @@ func TestPackingOrder(t *testing.T) {
 	}
 	for _, c := range []struct {
 		k    cost.K
-		want []int16
+		want [][]int16 // C tiles, without their padding
 	}{
-		{cost.K1, []int16{
-			0, 1, 100, 101, 2, 0, 102, 0, 10, 11, 110, 111, 12, 0, 112, 0, // channels 0 and 1
-			200, 201, 202, 0, 210, 211, 212, 0, // channel 2
+		{cost.K1, [][]int16{
+			{0, 1, 100, 101, 2, 0, 102, 0, 10, 11, 110, 111, 12, 0, 112, 0}, // channels 0 and 1
+			{200, 201, 202, 0, 210, 211, 212, 0},                            // channel 2
 		}},
-		{cost.KHalf, []int16{ // T_P' = 1, T_C' = 4
-			0, 100, 200, 1, 101, 201, 2, 102, 202, 10, 110, 210, 11, 111, 211, 12, 112, 212,
-			0, 0, 0, 0, 0, 0, // to 16 bytes
+		{cost.KHalf, [][]int16{ // T_P' = 1, T_C' = 4
+			{0, 100, 200, 1, 101, 201, 2, 102, 202, 10, 110, 210, 11, 111, 211, 12, 112, 212},
 		}},
-		{cost.K2, []int16{ // T_P' = 4, T_C' = 1
-			0, 1, 2, 0, 10, 11, 12, 0,
-			100, 101, 102, 0, 110, 111, 112, 0,
-			200, 201, 202, 0, 210, 211, 212, 0,
+		{cost.K2, [][]int16{ // T_P' = 4, T_C' = 1
+			{0, 1, 2, 0, 10, 11, 12, 0},
+			{100, 101, 102, 0, 110, 111, 112, 0},
+			{200, 201, 202, 0, 210, 211, 212, 0},
 		}},
 	} {
 		got, err := PackWeights(d, c.k, w, 3, 2, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(words(got), c.want) {
-			t.Errorf("k = %v: %v\nwant %v", c.k, words(got), c.want)
+		var want []int16
+		for _, tile := range c.want { // to 64 bytes each
+			want = append(want, tile...)
+			want = append(want, make([]int16, abi.WeightAlign/2-len(tile))...)
+		}
+		if !slices.Equal(words(got), want) {
+			t.Errorf("k = %v: %v\nwant %v", c.k, words(got), want)
 		}
 	}
 }

@@ -53,9 +53,6 @@ func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, err
 	if err := check(q); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	if o.Mapping.Points == nil && o.Mapping.Orders == nil {
-		o.Mapping = mapping.RTL()
-	}
 	if o.Device == "" {
 		o.Device = d.Name
 	}

@@ -202,19 +202,22 @@ type weightTraffic struct {
 	bytes int64 // bytes read, row tiles considered
 }
 
+// RingKeeps is the bytes that the weights ring can keep for replay.
+func RingKeeps(d configs.Design) int64 { return int64(d.WRingBeats*d.AXIBytes) - abi.RingSpare }
+
 func weights(d configs.Design, g Geom, k K, t tiling, order bool) weightTraffic {
 	tp, _ := Tree(d, k)
 	_, tc := Tree(d, k)
 	perChannel := int64(Passes(d, g, k)) * int64(tp) * wordBytes
 	var w weightTraffic
-	full := round(perChannel*int64(min(tc, g.OutC)), abi16)
+	full := round(perChannel*int64(min(tc, g.OutC)), abi.WeightAlign)
 	w.once = int64(g.OutC/tc) * full
 	if rest := g.OutC % tc; rest != 0 {
-		w.once += round(perChannel*int64(rest), abi16)
+		w.once += round(perChannel*int64(rest), abi.WeightAlign)
 	}
 	w.bytes = w.once * t.tiles()
-	// C tile outermost: the ring replays a C tile that it can hold.
-	if order && full <= int64(d.WRingBeats*d.AXIBytes) {
+	// The ring replays what it can keep: a C tile, if those are outermost, or the layer.
+	if order || w.once <= RingKeeps(d) {
 		w.bytes = w.once
 	}
 	bias := int64(g.OutC) * biasBytes
@@ -222,8 +225,6 @@ func weights(d configs.Design, g Geom, k K, t tiling, order bool) weightTraffic 
 	w.bytes += bias
 	return w
 }
-
-const abi16 = 16 // bytes that C tiles and biases are aligned to
 
 // Passes is the passes of one C tile: P in chunks of T_P', none across kernel rows.
 func Passes(d configs.Design, g Geom, k K) int {
@@ -235,10 +236,10 @@ func Passes(d configs.Design, g Geom, k K) int {
 func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	tp, tc := Tree(d, k)
 	perChannel := int64(Passes(d, g, k)) * int64(tp) * wordBytes
-	tile = round(perChannel*int64(tc), abi16)
+	tile = round(perChannel*int64(tc), abi.WeightAlign)
 	all = int64(g.OutC/tc) * tile
 	if rest := g.OutC % tc; rest != 0 {
-		all += round(perChannel*int64(rest), abi16)
+		all += round(perChannel*int64(rest), abi.WeightAlign)
 	}
 	return all, tile
 }

@@ -38,10 +38,8 @@ func Basic() Options {
 	return Options{Points: []Point{{cost.K1, 1}}, Orders: []bool{false}}
 }
 
-// RTL is what the hardware has today: every <k, s> that the design has, row tile outermost (no RTL has the other order).
-func RTL() Options {
-	return Options{Orders: []bool{false}}
-}
+// RTL is what the hardware has: every <k, s> that the design has, either loop order.
+func RTL() Options { return Options{} }
 
 // ErrIllegal is wrapped by Check's errors.
 var ErrIllegal = errors.New("illegal FBCB entry")
@@ -104,6 +102,12 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	}
 	if s == 2 && g.OutC > cost.CTile(d, k, s) {
 		return fail("two sample groups have %d PEs each, the layer has %d channels", cost.CTile(d, k, s), g.OutC)
+	}
+	if e.Order {
+		all, tile := cost.WeightBytes(d, g, k)
+		if need := min(all, tile); need > cost.RingKeeps(d) {
+			return fail("loop order 1 keeps a C tile of %d bytes in the weights ring, which can keep %d", need, cost.RingKeeps(d))
+		}
 	}
 	if e.KeepIn || e.KeepOut {
 		return fail("KEEP_IN and KEEP_OUT are not in this build")

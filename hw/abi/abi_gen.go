@@ -9,7 +9,7 @@ import (
 
 // Hash is the first 64 bits of SHA-256 of the description's canonical form, as the hardware
 // answers in ABI_HASH0 and ABI_HASH1.
-const Hash uint64 = 0xaae785fbb9cbcb9b
+const Hash uint64 = 0xeb92d8871b1cb64c
 
 // SchemaVersion is the version of the register map, as the hardware answers in VERSION.
 const SchemaVersion = 1
@@ -24,6 +24,7 @@ const (
 	AccBits     = 36         // width of an accumulator
 	AddrBits    = 40         // width of a DRAM byte address
 	WeightAlign = 64         // what the weights and the bias of a layer are aligned to (bytes); more than the ports bring in a cycle
+	RingSpare   = 256        // bytes of the weights ring that replay cannot use (a request)
 	AvgTaps     = 0x2000     // most elements of a window that an average pool's sums hold
 	AvgTable    = 256        // most entries of an average pool's table, that of no element included
 	ID          = 0x534C5549 // "SLUI"

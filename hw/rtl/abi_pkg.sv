@@ -7,7 +7,7 @@
 /* verilator lint_off UNUSEDPARAM */  // a user reads a few of these, never all
 package abi_pkg;
 
-  localparam logic [63:0] ABI_HASH = 64'haae785fbb9cbcb9b;
+  localparam logic [63:0] ABI_HASH = 64'heb92d8871b1cb64c;
   localparam logic [31:0] ABI_VERSION = 32'd1;
 
   // largest batch (samples of one start)
@@ -27,6 +27,8 @@ package abi_pkg;
   // what the weights and the bias of a layer are aligned to (bytes); more than the ports bring in a
   //   cycle
   localparam int unsigned WEIGHT_ALIGN = 32'h40;
+  // bytes of the weights ring that replay cannot use (a request)
+  localparam int unsigned RING_SPARE = 32'h100;
   // most elements of a window that an average pool's sums hold
   localparam int unsigned AVG_TAPS = 32'h2000;
   // most entries of an average pool's table, that of no element included

@@ -2,12 +2,16 @@
 // begins when the layer before it is in DRAM (layers_written_i), a tile when its half is free. Rows
 // outside the image take no memory traffic but keep their place.
 //
+// Loop order 1 (C tiles outermost) loads all row tiles again for every C tile, unless both halves
+// together hold them.
+//
 // With one sample group a tile fills a half. With two (s = 2) group g's samples go to half g, and the
 // two tiles in flight share each half, the odd one beginning in its middle.
 //
 // avail_o counts, for each group and tile in flight, the row places that hold their data, in order,
 // so that computing starts long before a tile is complete; free_i gives a tile's places back.
 module act_loader #(
+  parameter int unsigned T_C        = 32,
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
   parameter int unsigned AXI_BYTES  = 8,
@@ -81,7 +85,8 @@ module act_loader #(
 
   logic [3:0]  nb;
   logic [15:0] nr, step_rows;
-  logic        last_i, last_j, last_tile_rows, last_b;
+  logic        last_i, last_j, last_tile_rows, last_b, few, last_c;
+  logic [15:0] tc, c0_q;
   logic        row_in, whole_row;
   logic [31:0] run_off;
   logic [AW-1:0] run_addr;
@@ -101,6 +106,11 @@ module act_loader #(
   assign last_j = j_q + 16'd1 == n_j_q;
   assign last_tile_rows = oh0_q + nr == d.out_h;
   assign last_b = b0_q + nb == f.b_r;
+  assign few = (f.tile_b >= f.b_r && {4'b0, f.tile_rows, 1'b0} >= {1'b0, d.out_h})
+               || (16'(f.tile_rows) >= d.out_h && {f.tile_b, 1'b0} >= {1'b0, f.b_r});
+  assign tc = (f.k == 2'd1) ? (two ? 16'(T_C) : 16'(2 * T_C))
+                            : ((f.k == 2'd2 || two) ? 16'(T_C / 2) : 16'(T_C));
+  assign last_c = !f.order || few || c0_q + tc >= d.out_c;
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
   assign whole_row = d.in_pix == d.in_c;
 
@@ -230,6 +240,7 @@ module act_loader #(
           end
           b0_q <= '0;
           oh0_q <= '0;
+          c0_q <= '0;
         end
         StBarrier: begin
           tile_off_q <= init_off_q;
@@ -307,9 +318,10 @@ module act_loader #(
           if (last_tile_rows) begin
             half_q <= !half_q;
             oh0_q <= '0;
-            b0_q <= b0_q + nb;
-            state_q <= last_b ? StIdle : StBarrier;
-            if (last_b) layer_no_q <= layer_no_q + 9'd1;
+            b0_q <= last_b ? '0 : b0_q + nb;
+            if (last_b) c0_q <= c0_q + tc;
+            state_q <= (last_b && last_c) ? StIdle : StBarrier;
+            if (last_b && last_c) layer_no_q <= layer_no_q + 9'd1;
           end else if (next_known_q || j_q == step_rows) begin
             half_q <= !half_q;
             oh0_q <= oh0_q + nr;

@@ -304,16 +304,20 @@ module drain #(
           if (b_go) begin
             bank_q <= !bank_q;
             state_q <= StWait;
-            c0_q <= c0_q + tc;
-            word0_q <= word0_q + (half ? BW'(2 * GROUPS) : (pair ? BW'(GROUPS / 2) : BW'(GROUPS)));
-            if (last_c) begin
-              c0_q <= '0;
-              word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;
+            if (!f.order || (last_t && last_b)) begin  // the next C tile
+              c0_q <= c0_q + tc;
+              word0_q <= word0_q + (half ? BW'(2 * GROUPS) : (pair ? BW'(GROUPS / 2) : BW'(GROUPS)));
+              if (last_c) begin
+                c0_q <= '0;
+                word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;
+              end
+            end
+            if (f.order || last_c) begin               // the next row tile
               oh0_q <= oh0_q + nr;
               if (last_t) begin
                 oh0_q <= '0;
-                b0_q <= b0_q + nb;
-                if (last_b) begin
+                b0_q <= last_b ? '0 : b0_q + nb;
+                if (last_b && last_c) begin
                   layers_q <= layers_q + 9'd1;
                   state_q <= StIdle;
                 end

@@ -1,6 +1,6 @@
 // Walks a GEMM layer and issues one row of the Toeplitz matrix a cycle:
-// row tiles, in them C tiles, in them passes (kernel row, chunk of T_P elements), in them rows
-// (sample, output row, output column). A row waits for its input row, the first row of a pass for
+// row tiles, in them C tiles (loop order 1: the other way round), in them passes (kernel row, chunk of
+// T_P elements), in them rows (sample, output row, output column). A row waits for its input row, the first row of a pass for
 // its weights and for the chain (D_k = chain + 2 cycles after the pass before), the first row of a C tile for
 // a free accumulator bank. Every waiting cycle is counted under its cause.
 module gemm_seq #(
@@ -139,7 +139,16 @@ module gemm_seq #(
   assign stall_depth_o = run && act_ok && weight_ok && bank_ok && !depth_ok;
   assign mac_cycle_o = go;
   assign layer_ready_o = state_q == StIdle;
-  assign free_o = {2{go && last_row && last_pass && last_c}} & {half_q, !half_q};
+  // Loop order: what ends with an item, the visit of a row tile or of a C tile (or both). With
+  // order 1 a row tile is left and loaded again for the next C tile, unless all fit on chip.
+  logic tile_end, c_end, one_tile, few, item_end;
+  assign tile_end = f.order || last_c;
+  assign c_end = !f.order || (last_t && last_b);
+  assign one_tile = f.tile_b >= f.b_r && 16'(f.tile_rows) >= d.out_h;
+  assign few = (f.tile_b >= f.b_r && {4'b0, f.tile_rows, 1'b0} >= {1'b0, d.out_h})
+               || (16'(f.tile_rows) >= d.out_h && {f.tile_b, 1'b0} >= {1'b0, f.b_r});
+  assign item_end = go && last_row && last_pass;
+  assign free_o = {2{item_end && (last_c || (f.order && !few))}} & {half_q, !half_q};
 
   // ---- lanes that carry data
   logic signed [25:0] right;            // elements from the window's start to the row's end
@@ -224,6 +233,7 @@ module gemm_seq #(
           samp_q <= layer_samp_i;
           b0_q <= '0;
           oh0_q <= '0;
+          c0_q <= '0;
           half_q <= 1'b0;
           if (layer_valid_i) state_q <= StBarrier;
         end
@@ -234,7 +244,6 @@ module gemm_seq #(
           end
         end
         StTile: begin
-          c0_q <= '0;
           kh_q <= '0;
           p0_q <= '0;
           kh_elem_q <= '0;
@@ -291,16 +300,16 @@ module gemm_seq #(
                   kh_elem_q <= kh_elem_d;
                   if (last_pass) begin
                     bank_q <= !bank_q;
-                    c0_q <= c0_q + tc;
-                    if (last_c) begin
-                      half_q <= !half_q;
+                    if (c_end) c0_q <= last_c ? '0 : c0_q + tc;
+                    if (tile_end) begin
+                      if (!(f.order && one_tile)) half_q <= !half_q;
                       oh0_q <= oh0_q + nr;
                       ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows});
                       state_q <= StTile;
                       if (last_t) begin
                         oh0_q <= '0;
-                        b0_q <= b0_q + nb;
-                        if (last_b) state_q <= StIdle;
+                        b0_q <= last_b ? '0 : b0_q + nb;
+                        if (last_b && last_c) state_q <= StIdle;
                       end
                     end
                   end

@@ -15,6 +15,7 @@ module layer_fetch #(
   parameter int unsigned ABUF_WORDS = 1024,
   parameter int unsigned AXI_BYTES  = 8,
   parameter int unsigned C_MAX      = 512,
+  parameter int unsigned KEEP       = 256,   // bytes that the weights ring can keep
   parameter int unsigned UNITS      = 6,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX
@@ -105,10 +106,12 @@ module layer_fetch #(
   logic        half, two;
   logic [31:0] room;        // elements a tile may take of the activation buffer
   logic [$clog2(abi_pkg::WEIGHT_ALIGN)-1:0] w_align;
-  logic [31:0] w_bytes;
+  logic [31:0] w_bytes, w_tile, w_kept;
   assign half = f.k == 2'd1;
   assign two = f.b_r != b_act_i;
   assign room = two ? ABUF / 2 : ABUF;
+  assign w_tile = half ? d.w_tile_h : ((f.k == 2'd2) ? d.w_tile_2 : d.w_tile_1);
+  assign w_kept = (w_tile < w_bytes) ? w_tile : w_bytes;  // what loop order 1 keeps in the ring
   localparam int unsigned WA = $clog2(abi_pkg::WEIGHT_ALIGN);
   assign w_align = half ? d.w_offset_h[WA-1:0]
                         : ((f.k == 2'd2) ? d.w_offset_2[WA-1:0] : d.w_offset_1[WA-1:0]);
@@ -225,7 +228,7 @@ module layer_fetch #(
                  || d.k_h == '0 || d.k_w == '0 || d.s_h == '0 || d.s_w == '0
                  || d.s_h > 8'd15 || d.s_w > 8'd15
                  || (is_gemm && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c
-                                 || w_bytes == '0))
+                                 || w_bytes == '0 || w_tile == '0))
                  || (!is_gemm && d.out_c != d.in_c)
                  || (d.avg_table ? (!is_avg || d.bias_count > 16'(abi_pkg::AVG_TABLE))
                                  : (!is_gemm && d.bias_count != '0))) begin
@@ -234,7 +237,7 @@ module layer_fetch #(
                  || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47))) begin
       static_err = abi_pkg::ERR_DESC_SHIFT;
     end else if (d.in_offset[0] || d.out_offset[0] || d.res_offset[0]
-                 || w_align != '0 || w_bytes[3:0] != '0
+                 || w_align != '0 || w_bytes[WA-1:0] != '0 || w_tile[WA-1:0] != '0
                  || d.bias_offset[WA-1:0] != '0) begin
       static_err = abi_pkg::ERR_DESC_ADDRESS;
     end else if ((fbcb_rdata_i & abi_pkg::FBCB_RSVD_MASK) != '0
@@ -242,7 +245,7 @@ module layer_fetch #(
                  || (two && (FLUID == 0 || !is_gemm || f.k == 2'd2 || b_act_i == 4'd1
                              || f.b_r != (b_act_i + 4'd1) >> 1
                              || 32'(d.out_c) > (half ? T_C : T_C / 2)))
-                 || f.order || f.keep_in || f.keep_out
+                 || (f.order && (!is_gemm || w_kept > 32'(KEEP))) || f.keep_in || f.keep_out
                  || f.tile_b == '0 || f.tile_b > f.b_r
                  || f.tile_rows == '0 || 16'(f.tile_rows) > d.out_h) begin
       static_err = abi_pkg::ERR_FBCB_RANGE;

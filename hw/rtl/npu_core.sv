@@ -89,6 +89,7 @@ module npu_core #(
   localparam int unsigned WIDE = LANES * AXI_BYTES;      // bytes
   localparam int unsigned WW = WIDE * 8;
   localparam int unsigned WPB = WIDE / 2;
+  localparam int unsigned KEEP = WRING_BEATS * AXI_BYTES - abi_pkg::RING_SPARE;
   localparam int unsigned ACC = abi_pkg::ACC_BITS;
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD;
   localparam int unsigned GW = (GROUPS > 1) ? $clog2(GROUPS) : 1;
@@ -117,7 +118,7 @@ module npu_core #(
   logic [31:0] addr_q;
 
   logic        f_err;
-  logic [7:0]  f_err_code, f_err_layer;
+  logic [7:0]  f_err_code, f_err_layer, w_err_layer;
   logic        a_err, o_err, x_err, w_err;     // activations, output, residual, weights
   logic        o_ahead_err;
   logic [31:0] a_err_addr, o_err_addr, x_err_addr;
@@ -186,6 +187,7 @@ module npu_core #(
               addr_q <= a_err ? a_err_addr : (o_err ? o_err_addr : x_err_addr);
             end else if (w_err) begin
               code_q <= abi_pkg::ERR_DESC_SHAPE;
+              layer_q <= first_layer_i + w_err_layer;
             end else if (soft_reset_i) begin
               code_q <= abi_pkg::ERR_SOFT_RESET;
             end else begin
@@ -327,7 +329,7 @@ module npu_core #(
 
   layer_fetch #(
     .T_R(T_R), .T_C(T_C), .STACK(STACK), .FLUID(FLUID), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(WIDE),
-    .C_MAX(C_MAX),
+    .C_MAX(C_MAX), .KEEP(KEEP),
     .UNITS(UNITS)
   ) u_fetch (
     .clk_i,
@@ -371,7 +373,7 @@ module npu_core #(
   logic [63:0]     avail;
   logic [1:0]      g_free, p_free;
 
-  act_loader #(.NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(WIDE)) u_act (
+  act_loader #(.T_C(T_C), .NB(NB), .ABUF_WORDS(ABUF_WORDS), .AXI_BYTES(WIDE)) u_act (
     .clk_i,
     .rst_ni          (unit_rst_n),
     .b_act_i,
@@ -441,7 +443,7 @@ module npu_core #(
   );
 
   // ------------------------------------------------------------------ weights
-  logic            ring_valid, ring_ready, ring_last, bias_we, table_we, full, swap, load;
+  logic            ring_valid, ring_ready, ring_commit, ring_rewind, bias_we, table_we, full, swap, load;
   logic [WW-1:0]   ring_data;
   logic [DL-1:0]   bias_lane;
   logic [BW-1:0]   bias_addr;
@@ -471,7 +473,8 @@ module npu_core #(
     .ring_valid_o    (ring_valid),
     .ring_ready_i    (ring_ready),
     .ring_data_o     (ring_data),
-    .ring_last_o     (ring_last),
+    .ring_commit_i   (ring_commit),
+    .ring_rewind_i   (ring_rewind),
     .low_o           (w_low),
     .bias_we_o       (bias_we),
     .bias_lane_o     (bias_lane),
@@ -483,7 +486,7 @@ module npu_core #(
     .layers_drained_i(layers_drained)
   );
 
-  weight_feed #(.T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .AXI_BYTES(WIDE)) u_wfeed (
+  weight_feed #(.T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .AXI_BYTES(WIDE), .KEEP(KEEP)) u_wfeed (
     .clk_i,
     .rst_ni       (unit_rst_n),
     .b_act_i,
@@ -494,13 +497,15 @@ module npu_core #(
     .ring_valid_i (ring_valid),
     .ring_ready_o (ring_ready),
     .ring_data_i  (ring_data),
-    .ring_last_i  (ring_last),
+    .ring_commit_o(ring_commit),
+    .ring_rewind_o(ring_rewind),
     .load_o       (load),
     .group_o      (group),
     .w_o          (weights),
     .full_o       (full),
     .swap_i       (swap),
-    .err_valid_o  (w_err)
+    .err_valid_o  (w_err),
+    .err_layer_o  (w_err_layer)
   );
 
   // ------------------------------------------------------------------ sequencers

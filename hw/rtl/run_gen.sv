@@ -1,5 +1,5 @@
 // Generates the DRAM runs (address, elements) of a layer's output, or of its residual, in the order
-// in which the drain produces words: row tiles, C tiles, sample groups, samples, output rows, and pixels where the
+// in which the drain produces words: row tiles and C tiles in the layer's loop order, sample groups, samples, output rows, and pixels where the
 // channels of a C tile are not all there is in DRAM (otherwise a whole output row is one run).
 // One run a cycle; done_o pulses when the last run of the layer has been taken.
 module run_gen #(
@@ -135,9 +135,8 @@ module run_gen #(
                 if (last_i) begin
                   i_q <= '0;
                   group_q <= !last_g;
-                  if (last_g) c0_q <= c0_q + tc;
-                  if (last_g && last_c) begin
-                    c0_q <= '0;
+                  if (last_g && (!f.order || (last_t && last_b))) c0_q <= last_c ? '0 : c0_q + tc;
+                  if (last_g && (f.order || last_c)) begin
                     oh0_q <= oh0_q + nr;
                     tile_off_q <= row_off_q + row_bytes;
                     row_off_q <= row_off_q + row_bytes;
@@ -145,8 +144,8 @@ module run_gen #(
                       oh0_q <= '0;
                       tile_off_q <= '0;
                       row_off_q <= '0;
-                      b0_q <= b0_q + nb;
-                      if (last_b) state_q <= StIdle;
+                      b0_q <= last_b ? '0 : b0_q + nb;
+                      if (last_b && last_c) state_q <= StIdle;
                     end
                   end
                 end

@@ -2,7 +2,9 @@
 // A pass is one chunk of k T_P elements of one kernel row for the channels of one C tile. In the
 // ring a PE's words follow each other (for k = 1/2 its first half's, then its second's, floor(T_P/2)
 // each; for k = 2 the even PE's, then the odd one's); with s = 2 the PEs of a pair take the same
-// words, so that W_LOAD / 2 are read and W_LOAD loaded. full_o says
+// words, so that W_LOAD / 2 are read and W_LOAD loaded. A C tile's words end with padding up to
+// WEIGHT_ALIGN bytes. What replays stays in the ring until its last row tile (weight_fetch says when):
+// with loop order 1 a C tile, with order 0 the layer. full_o says
 // that the shadow weights of the next pass are complete; swap_i takes them, and loading goes on when
 // the swap has passed the last lane: it reaches the array SWAP_LATENCY cycles after swap_i (read
 // address register, activation buffer) and the last lane of a chain one cycle a lane later.
@@ -12,10 +14,10 @@ module weight_feed #(
   parameter int unsigned W_LOAD    = 2,
   parameter int unsigned AXI_BYTES = 8,
   parameter int unsigned SWAP_LATENCY = 3,
+  parameter int unsigned KEEP      = 256,   // bytes that the ring can keep
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD,
   localparam int unsigned GW = (GROUPS > 1) ? $clog2(GROUPS) : 1,
-  localparam int unsigned WPB = AXI_BYTES / 2,
-  localparam int unsigned OW = $clog2(WPB)
+  localparam int unsigned WPB = AXI_BYTES / 2
 ) (
   input  logic                     clk_i,
   input  logic                     rst_ni,
@@ -27,15 +29,19 @@ module weight_feed #(
   input  logic                     ring_valid_i,
   output logic                     ring_ready_o,
   input  logic [AXI_BYTES*8-1:0]   ring_data_i,
-  input  logic                     ring_last_i,
+  output logic                     ring_commit_o,  // what was taken will not be needed again
+  output logic                     ring_rewind_o,  // once more from the last commit on
   output logic                     load_o,
   output logic [GW-1:0]            group_o,
   output logic [W_LOAD*T_P*16-1:0] w_o,
   output logic                     full_o,
   input  logic                     swap_i,
-  output logic                     err_valid_o    // the stream does not match the layer
+  output logic                     err_valid_o,   // the stream does not match the layer
+  output logic [7:0]               err_layer_o    // which, counted from the start's first
 );
-  localparam int unsigned OUT = (W_LOAD * T_P > 8) ? W_LOAD * T_P : 8;  // pads are up to 7 words
+  localparam int unsigned OUT = (W_LOAD * T_P > 8) ? W_LOAD * T_P : 8;
+  localparam int unsigned PAD = abi_pkg::WEIGHT_ALIGN / 2;
+  localparam int unsigned LB = $clog2(AXI_BYTES);
   localparam int unsigned CW = $clog2(2 * WPB + OUT + 1);
   // the first load stands at the earliest in the cycle in which the last lane swaps
   localparam int unsigned FH = T_P / 2;
@@ -46,7 +52,7 @@ module weight_feed #(
     $fatal(1, "weight_feed: W_LOAD must be even, both PEs of a pair load together");
   end
 
-  typedef enum logic [2:0] {StIdle, StPass, StLoad, StFull, StPad, StEnd, StError} state_e;
+  typedef enum logic [2:0] {StIdle, StPass, StTile, StLoad, StFull, StPad, StError} state_e;
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
@@ -58,23 +64,24 @@ module weight_feed #(
   assign d = desc_q;
   assign f = fbcb_q;
 
+  logic [7:0]  layer_no_q;
   logic [3:0]  b0_q;
   logic [15:0] oh0_q, c0_q, pe_q;
   logic [7:0]  kh_q;
   logic [23:0] p0_q;
-  logic [2:0]  phase_q;                  // words of the tile so far, modulo 8
   logic [GW-1:0] group_q;
-  logic        saw_last_q;
+  logic [27:0] rest_q, len_q, left_q;    // beats: behind the C tile, of it, of it not taken yet
+  logic [27:0] all, tile, len;
+  logic [7:0]  pads_q;                   // words of padding
   logic [WW-1:0] wait_q;                 // cycles until the last swap has passed
 
   logic [15:0] nch, pe_left;
-  logic [CW-1:0] fill, need, pad, pop_cnt, push_cnt;
+  logic [CW-1:0] fill, need, pop_cnt;
   /* verilator lint_off UNUSEDSIGNAL */
-  logic [31:0] w_bytes;
+  logic [31:0] w_bytes, w_tile;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [OW-1:0] tail;
   logic        gear_ready, push, pop, last_chunk, last_kh, last_c, last_rows, last_b;
-  logic        short_stream;
+  logic        short_stream, tile_done, replay, last_visit;
   logic [OUT*16-1:0] words;
 
   // what k and s make of it: vectors (a PE's words) of a pass, how many are read at a time
@@ -102,33 +109,33 @@ module weight_feed #(
     end
     if (odd && pe_left <= at_once) need = need - CW'(FH);
   end
-  logic [2:0] pad3;
-  assign pad3 = 3'd0 - phase_q;
-  assign pad = CW'(pad3);
   assign last_chunk = p0_q + 24'(lanes) >= d.kwc;
   assign last_kh = kh_q + 8'd1 == d.k_h;
   assign last_c = c0_q + tc >= d.out_c;
   assign last_rows = oh0_q + 16'(f.tile_rows) >= d.out_h;
   assign last_b = {1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, f.b_r};
 
-  // the last beat of a row tile's stream may be partly beyond it
   assign w_bytes = half ? d.w_bytes_h : (pair ? d.w_bytes_2 : d.w_bytes_1);
-  assign tail = w_bytes[OW:1];
-  assign push_cnt = (ring_last_i && tail != '0) ? CW'(tail) : CW'(WPB);
+  assign w_tile = half ? d.w_tile_h : (pair ? d.w_tile_2 : d.w_tile_1);
+  assign replay = f.order || w_bytes <= 32'(KEEP);
+  assign all = 28'(w_bytes >> LB);
+  assign tile = 28'(w_tile >> LB);
+  assign len = (rest_q < tile) ? rest_q : tile;
   assign push = ring_valid_i && ring_ready_o;
-  // how much of a last beat counts is known once the layer is
-  assign ring_ready_o = gear_ready && !saw_last_q && state_q != StIdle && state_q != StPass;
-  assign pop = (state_q == StLoad && wait_q == '0 && fill >= need)
-               || (state_q == StPad && fill >= pad);
-  assign pop_cnt = (state_q == StPad) ? pad : need;
-  assign short_stream = saw_last_q && ((state_q == StLoad && fill < need)
-                                       || (state_q == StPad && fill < pad));
+  assign ring_ready_o = gear_ready && left_q != '0;
+  assign pop = (state_q == StLoad && wait_q == '0 && fill >= need) || (state_q == StPad && fill != '0);
+  assign pop_cnt = (state_q != StPad) ? need : ((fill > CW'(OUT)) ? CW'(OUT) : fill);
+  assign short_stream = state_q == StLoad && left_q == '0 && fill < need;
+  assign tile_done = state_q == StPad && left_q == '0 && fill == '0;
+  assign last_visit = last_rows && last_b;
+  assign ring_commit_o = !replay || last_visit;
+  assign ring_rewind_o = tile_done && replay && !last_visit && (f.order || last_c);
 
   gearbox #(.IN_WORDS(WPB), .OUT_WORDS(OUT)) u_gear (
     .clk_i,
     .rst_ni,
     .push_i    (push),
-    .push_cnt_i(push_cnt),
+    .push_cnt_i(CW'(WPB)),
     .data_i    (ring_data_i),
     .ready_o   (gear_ready),
     .pop_i     (pop),
@@ -149,14 +156,16 @@ module weight_feed #(
   assign full_o = state_q == StFull;
   assign layer_ready_o = state_q == StIdle;
   assign err_valid_o = state_q == StError;
+  assign err_layer_o = layer_no_q;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q <= StIdle;
-      saw_last_q <= 1'b0;
       wait_q <= '0;
+      left_q <= '0;
+      layer_no_q <= '1;
     end else begin
-      if (push && ring_last_i) saw_last_q <= 1'b1;
+      if (push) left_q <= left_q - 28'd1;
       if (wait_q != '0) wait_q <= wait_q - 1'b1;
       unique case (state_q)
         StIdle: begin
@@ -167,19 +176,28 @@ module weight_feed #(
           c0_q <= '0;
           kh_q <= '0;
           p0_q <= '0;
-          phase_q <= '0;
-          if (layer_valid_i) state_q <= StPass;
+          if (layer_valid_i) begin
+            state_q <= StPass;
+            layer_no_q <= layer_no_q + 8'd1;
+          end
         end
         StPass: begin
+          rest_q <= all;
+          state_q <= (d.op == abi_pkg::OP_GEMM) ? StTile : StIdle;
+        end
+        StTile: begin
           pe_q <= '0;
           group_q <= '0;
-          state_q <= (d.op == abi_pkg::OP_GEMM) ? StLoad : StIdle;
+          pads_q <= '0;
+          len_q <= len;
+          left_q <= len;
+          rest_q <= rest_q - len;
+          state_q <= StLoad;
         end
         StLoad: begin
           if (pop) begin
             pe_q <= pe_q + at_once;
             group_q <= group_q + 1'b1;
-            phase_q <= phase_q + 3'(need);
             if (pe_left <= at_once) state_q <= StFull;
           end
           if (short_stream) state_q <= StError;
@@ -201,32 +219,22 @@ module weight_feed #(
             end
           end
         end
-        StPad: begin  // a C tile ends on 16 bytes
-          if (pop) begin
-            phase_q <= '0;
-            c0_q <= c0_q + tc;
-            state_q <= StLoad;
-            if (last_c) begin
-              c0_q <= '0;
-              state_q <= StEnd;
+        StPad: begin  // the padding goes, and with it the stream must be used up
+          if (pop) pads_q <= (pads_q >= 8'(PAD)) ? pads_q : pads_q + 8'(pop_cnt);
+          if (tile_done) begin
+            if (f.order ? last_visit : 1'b1) begin
+              c0_q <= last_c ? '0 : c0_q + tc;
             end
-          end
-          if (short_stream) state_q <= StError;
-        end
-        StEnd: begin  // of a row tile: its stream must be used up
-          if (fill != '0) begin
-            state_q <= StError;
-          end else if (saw_last_q) begin
-            saw_last_q <= 1'b0;
-            state_q <= StPass;
-            oh0_q <= oh0_q + 16'(f.tile_rows);
-            if (last_rows) begin
-              oh0_q <= '0;
-              b0_q <= b0_q + f.tile_b;
-              if (last_b) state_q <= StIdle;
+            if (f.order || last_c) begin
+              oh0_q <= oh0_q + 16'(f.tile_rows);
+              if (last_rows) begin
+                oh0_q <= '0;
+                b0_q <= last_b ? '0 : b0_q + f.tile_b;
+              end
             end
-          end else if (ring_valid_i) begin
-            state_q <= StError;
+            if (f.order && !last_visit) rest_q <= rest_q + len_q;
+            state_q <= (last_c && last_visit) ? StIdle : ((!f.order && last_c) ? StPass : StTile);
+            if (pads_q >= 8'(PAD) || (last_c && rest_q != '0)) state_q <= StError;
           end
         end
         StError: ;

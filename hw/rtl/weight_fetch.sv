@@ -4,8 +4,9 @@
 //
 // An average pool's table of M comes like biases and goes to the pool unit instead.
 //
-// Ring words are beats plus one flag that marks the last beat of a row tile's weights, so that the
-// feeding side notices a stream that is too long or too short. Biases are written one a cycle.
+// A layer's weights come once for every row tile, or once at all where the ring can keep what is
+// needed again: with loop order 1 a C tile, else all of them if they fit (replay: weight_feed goes
+// back in the ring). Biases are written one a cycle.
 module weight_fetch #(
   parameter int unsigned AXI_BYTES   = 8,
   parameter int unsigned WRING_BEATS = 512,
@@ -36,7 +37,8 @@ module weight_fetch #(
   output logic                   ring_valid_o,
   input  logic                   ring_ready_i,
   output logic [AXI_BYTES*8-1:0] ring_data_o,
-  output logic                   ring_last_o,
+  input  logic                   ring_commit_i,
+  input  logic                   ring_rewind_i,
   output logic                   low_o,            // less than an eighth of the ring is there or asked for
   // bias memory: half = layer parity
   output logic                   bias_we_o,
@@ -50,6 +52,8 @@ module weight_fetch #(
 );
   localparam int unsigned RW = $clog2(WRING_BEATS) + 1;
   localparam int unsigned BFIFO = 32;
+  // bytes that can be kept for replay: the ring but for what a request may be short of
+  localparam int unsigned KEEP = WRING_BEATS * AXI_BYTES - abi_pkg::RING_SPARE;
 
   if (WRING_BEATS < 2 * CHUNK) begin : gen_bad_ring
     $fatal(1, "weight_fetch: WRING_BEATS must hold two requests");
@@ -75,47 +79,51 @@ module weight_fetch #(
   logic [RW-1:0] free_q;                // beats of the ring not promised
   logic [5:0]    bfree_q;               // beats of the bias queue not promised
   logic [4:0]    chunk;
-  logic          is_bias, go, room, ring_pop, bias_pop, last_chunk;
-  logic          is_gemm, has_bias, lq_ready;
+  logic          is_bias, go, room, bias_pop, last_chunk;
+  logic [RW-1:0] freed;
+  logic          is_gemm, has_bias, lq_ready, replay;
   logic [31:0]   w_offset, w_bytes;
 
   assign is_gemm = d.op == abi_pkg::OP_GEMM;
   assign has_bias = is_gemm || d.avg_table;
   assign w_offset = (f.k == 2'd1) ? d.w_offset_h : ((f.k == 2'd2) ? d.w_offset_2 : d.w_offset_1);
   assign w_bytes = (f.k == 2'd1) ? d.w_bytes_h : ((f.k == 2'd2) ? d.w_bytes_2 : d.w_bytes_1);
+  assign replay = f.order || w_bytes <= 32'(KEEP);
   assign is_bias = state_q == StBias;
   assign last_chunk = left_q <= 28'(CHUNK);
   assign chunk = last_chunk ? left_q[4:0] : 5'(CHUNK);
   assign room = is_bias ? (bfree_q >= 6'(chunk)) : (free_q >= RW'(chunk));
 
-  // kinds of the requests in flight: bias, and last chunk of a row tile
-  logic kind_ready, k_bias, k_last, kind_valid;
+  // kinds of the requests in flight: bias or weights
+  logic kind_ready, k_bias, kind_valid;
   assign go = (is_bias || state_q == StWeights) && left_q != '0 && room && kind_ready;
   assign req_valid_o = go;
   assign req_addr_o = addr_q;
   assign req_beats_o = 16'(chunk);
   assign layer_ready_o = state_q == StIdle;
-  fifo #(.WIDTH(2), .DEPTH(32)) u_kind (
+  fifo #(.WIDTH(1), .DEPTH(32)) u_kind (
     .clk_i,
     .rst_ni,
     .valid_i(go && req_ready_i),
     .ready_o(kind_ready),
-    .wdata_i({is_bias, last_chunk && !is_bias}),
+    .wdata_i(is_bias),
     .valid_o(kind_valid),
     .ready_i(rsp_valid_i && rsp_last_i),
-    .rdata_o({k_bias, k_last})
+    .rdata_o(k_bias)
   );
 
-  assign ring_pop = ring_valid_o && ring_ready_i;
   assign low_o = free_q > RW'(WRING_BEATS - WRING_BEATS / 8);
-  beat_fifo #(.WIDTH(AXI_BYTES * 8 + 1), .DEPTH(WRING_BEATS)) u_ring (
+  weight_ring #(.WIDTH(AXI_BYTES * 8), .DEPTH(WRING_BEATS)) u_ring (
     .clk_i,
     .rst_ni,
     .valid_i(rsp_valid_i && !k_bias),
-    .wdata_i({k_last && rsp_last_i, rsp_data_i}),
+    .wdata_i(rsp_data_i),
     .valid_o(ring_valid_o),
     .ready_i(ring_ready_i),
-    .rdata_o({ring_last_o, ring_data_o})
+    .rdata_o(ring_data_o),
+    .commit_i(ring_commit_i),
+    .rewind_i(ring_rewind_i),
+    .freed_o(freed)
   );
 
   logic                   b_valid;
@@ -142,7 +150,7 @@ module weight_fetch #(
       free_q <= RW'(WRING_BEATS);
       bfree_q <= 6'(BFIFO);
     end else begin
-      free_q <= free_q + RW'(ring_pop) - ((go && req_ready_i && !is_bias) ? RW'(chunk) : '0);
+      free_q <= free_q + freed - ((go && req_ready_i && !is_bias) ? RW'(chunk) : '0);
       bfree_q <= bfree_q + 6'(bias_pop) - ((go && req_ready_i && is_bias) ? 6'(chunk) : '0);
       unique case (state_q)
         StIdle: begin
@@ -176,7 +184,7 @@ module weight_fetch #(
         end
         StTile: begin
           addr_q <= weight_base_i + AW'(w_offset);
-      left_q <= 28'((w_bytes + 32'(AXI_BYTES - 1)) >> $clog2(AXI_BYTES));
+      left_q <= 28'(w_bytes >> $clog2(AXI_BYTES));
           state_q <= StWeights;
         end
         StWeights: begin
@@ -186,7 +194,7 @@ module weight_fetch #(
             if (last_chunk) state_q <= StNextTile;
           end
         end
-        StNextTile: begin  // the weights again for each row tile
+        StNextTile: begin  // the weights again for each row tile, if the ring does not keep them
           state_q <= StTile;
           oh0_q <= oh0_q + 16'(f.tile_rows);
           if (oh0_q + 16'(f.tile_rows) >= d.out_h) begin
@@ -196,6 +204,10 @@ module weight_fetch #(
               layer_no_q <= layer_no_q + 9'd1;
               state_q <= StIdle;
             end
+          end
+          if (replay) begin
+            layer_no_q <= layer_no_q + 9'd1;
+            state_q <= StIdle;
           end
         end
         default: state_q <= StIdle;

@@ -10,7 +10,7 @@
 
 namespace sluice_abi {
 
-constexpr std::uint64_t ABI_HASH = 0xaae785fbb9cbcb9bULL;
+constexpr std::uint64_t ABI_HASH = 0xeb92d8871b1cb64cULL;
 constexpr std::uint32_t ABI_VERSION = 1;
 
 constexpr std::uint32_t B_MAX = 0x8;  // largest batch (samples of one start)
@@ -21,6 +21,7 @@ constexpr std::uint32_t DATA_BITS = 0x10;  // width of activations and weights
 constexpr std::uint32_t ACC_BITS = 0x24;  // width of an accumulator
 constexpr std::uint32_t ADDR_BITS = 0x28;  // width of a DRAM byte address
 constexpr std::uint32_t WEIGHT_ALIGN = 0x40;  // what the weights and the bias of a layer are aligned to (bytes); more than the ports bring in a cycle
+constexpr std::uint32_t RING_SPARE = 0x100;  // bytes of the weights ring that replay cannot use (a request)
 constexpr std::uint32_t AVG_TAPS = 0x2000;  // most elements of a window that an average pool's sums hold
 constexpr std::uint32_t AVG_TABLE = 0x100;  // most entries of an average pool's table, that of no element included
 constexpr std::uint32_t ID = 0x534C5549;  // "SLUI"

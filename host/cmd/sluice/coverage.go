@@ -24,6 +24,7 @@ const (
 	covFlags   = "flag"
 	covPoints  = "k_s"
 	covBatches = "batch"
+	covOrders  = "loop_order"
 	covShapes  = "shape"
 	covErrors  = "error"
 	covReads   = "read_port"
@@ -56,6 +57,9 @@ func newCoverage(designs []configs.Design) *coverage {
 	}
 	for b := 1; b <= abi.BMax; b++ {
 		c.bin(covBatches, strconv.Itoa(b))
+	}
+	for _, o := range []bool{false, true} {
+		c.bin(covOrders, orderName(o))
 	}
 	for _, s := range shapes {
 		c.bin(covShapes, s.name)
@@ -162,9 +166,28 @@ var shapes = []shape{
 	{"sample_tiles_short_last", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, _ int) bool {
 		return e.TileB > 0 && e.BR%e.TileB != 0
 	}},
+	{"c_outermost_replayed", func(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) bool {
+		return e.Order && tilesOfC(d, l, e, batch) > 1 && e.TileRows < l.OutH
+	}},
+	{"c_outermost_tiles_stay", func(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) bool {
+		return e.Order && tilesOfC(d, l, e, batch) > 1 && e.TileB == e.BR && e.TileRows < l.OutH && 2*e.TileRows >= l.OutH
+	}},
 	{"sample_tiles_s_2", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, batch int) bool {
 		return e.TileB < e.BR && groupsOf(e, batch) == 2
 	}},
+}
+
+// tilesOfC is the C tiles of a layer.
+func tilesOfC(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) int {
+	tile := cost.CTile(d, cost.K(e.K), groupsOf(e, batch))
+	return (int(l.OutC) + tile - 1) / tile
+}
+
+func orderName(order bool) string {
+	if order {
+		return "c_outermost"
+	}
+	return "rows_outermost"
 }
 
 // layer counts one layer of a start.
@@ -180,11 +203,26 @@ func (c *coverage) layer(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) {
 		c.hit(covPoints, pointName(mapping.Point{K: cost.K(e.K), S: groupsOf(e, batch)}), 1)
 	}
 	c.hit(covBatches, strconv.Itoa(batch), 1)
+	if gemm(l) {
+		c.hit(covOrders, orderName(e.Order), 1)
+	}
 	for _, s := range shapes {
 		if s.is(d, l, e, batch) {
 			c.hit(covShapes, s.name, 1)
 		}
 	}
+}
+
+// layersMissing tells whether there is a kind of layer that was not seen.
+func (c *coverage) layersMissing() bool {
+	for _, g := range []string{covOps, covFlags, covPoints, covBatches, covOrders, covShapes} {
+		for _, b := range c.bins[g] {
+			if c.hits[g][b] == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // missing are the bins without a hit, as group/bin, in the order of the table.

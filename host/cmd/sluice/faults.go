@@ -763,19 +763,22 @@ func weights(sign int) func(*campaign) *plan {
 			return nil
 		}
 		_, size := packed(&d, cost.K(c.entry(l).K))
-		most := 64
+		most := 16
 		if sign < 0 {
-			most = int(*size / 16)
+			most = int(*size / abi.WeightAlign)
 		}
-		by := sign * 16 * (1 + c.rng.IntN(most))
+		by := sign * abi.WeightAlign * (1 + c.rng.IntN(most))
 		*size += uint32(by)
 		enc, err := d.Encode()
 		if err != nil {
 			return nil
 		}
+		codes := []abi.ErrCode{abi.ErrDescShape}
+		if c.entry(l).Order { // the ring may not keep so much
+			codes = append(codes, abi.ErrFBCBRange)
+		}
 		return &plan{
-			// weights are fetched ahead, so the layer named may be the one before
-			what: fmt.Sprintf("layer %d, W_BYTES %+d", l, by), codes: []abi.ErrCode{abi.ErrDescShape}, layer: -1, port: -1,
+			what: fmt.Sprintf("layer %d, W_BYTES %+d", l, by), codes: codes, layer: l, port: -1,
 			before: func(*regs) (string, error) {
 				copy(c.raw(l), enc[:])
 				return "", nil
@@ -808,7 +811,6 @@ func badEntry(c *campaign) *plan {
 	l := c.layer()
 	e, d, batch := c.entry(l), &c.rig.net.Bundle.Layers[l], len(c.rig.trial.table)
 	all := []change{
-		{"", func() { e.Order = true }},
 		{"", func() { e.KeepIn = true }},
 		{"", func() { e.KeepOut = true }},
 		{"", func() { e.TileB = 0 }},
@@ -821,8 +823,8 @@ func badEntry(c *campaign) *plan {
 		all = append(all, change{"", func() { e.TileRows = d.OutH + 1 }})
 	}
 	if d.Op != abi.OpGEMM {
-		all = append(all, change{"", func() { e.K = 1 + uint8(c.rng.IntN(3)) }})
-	} else if d.WBytes1 > 0 && d.WBytes1%16 == 0 {
+		all = append(all, change{"", func() { e.K = 1 + uint8(c.rng.IntN(3)) }}, change{"", func() { e.Order = true }})
+	} else if d.WBytes1 > 0 && d.WBytes1%abi.WeightAlign == 0 {
 		all = append(all, change{"", func() { e.K = 3 }})
 	}
 	if (batch+1)/2 > 2 {

@@ -411,7 +411,11 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) err
 	defer done()
 	rng := rand.New(rand.NewPCG(c.Seed, 0x736c756963650003))
 	next := device.RequestID(0)
-	for seed := c.Seed << 20; doc.Layers < c.N; seed++ {
+	// with --require-coverage on until every kind of layer has been, four times as long at most
+	more := func() bool {
+		return doc.Layers < c.N || c.RequireCoverage && doc.Layers < 4*c.N && cov.layersMissing()
+	}
+	for seed := c.Seed << 20; more(); seed++ {
 		if err := e.ctx.Err(); err != nil {
 			return err
 		}

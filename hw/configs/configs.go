@@ -203,8 +203,7 @@ func (d Design) Validate() error {
 
 	want(nameRE.MatchString(d.Name), "name", d.Name, "up to 64 of a-z 0-9 - _")
 	want(slices.Contains([]string{"", "zc706", "zcu104"}, d.Board), "board", d.Board, `"", zc706 or zcu104`)
-	want(d.TR >= 16 && d.TR <= 1<<16 && (pow2(d.TR) || d.TR%1024 == 0), "TR", d.TR,
-		"a power of two or a multiple of 1024, in 16..65536")
+	want(d.TR >= 16 && d.TR <= 1<<16 && pow2(d.TR), "TR", d.TR, "a power of two in 16..65536")
 	in("TP", d.TP, 2, 64)
 	in("TC", d.TC, 2, 512)
 	in("n_axi", d.NAXI, 1, 4)
@@ -233,6 +232,16 @@ func (d Design) NB() int {
 
 // ABufElems is what one half of the activation buffer holds, in elements of 16 bits.
 func (d Design) ABufElems() int { return d.NB() * d.ABufWords }
+
+// WideBytes is what the clients of memory take in a cycle: a beat of every port, as npu_core.sv
+// works it out (no more than the activation buffer takes in a cycle, or a burst holds).
+func (d Design) WideBytes() int {
+	lanes := 1
+	for lanes < d.NAXI && 2*lanes <= min(d.MaxBurst, 16) && 2*lanes*d.AXIBytes <= 2*d.NB() {
+		lanes *= 2
+	}
+	return lanes * d.AXIBytes
+}
 
 // MACs is what the array multiplies in a cycle.
 func (d Design) MACs() int { return d.TP * d.TC }

@@ -138,7 +138,7 @@ func TestValidate(t *testing.T) {
 		{"board", func(d *Design) { d.Board = "other" }, false},
 		{"TR", func(d *Design) { d.TR = 8 }, false},
 		{"TR", func(d *Design) { d.TR = 48 }, false},
-		{"TR", func(d *Design) { d.TR = 3072 }, true},
+		{"TR", func(d *Design) { d.TR = 3072 }, false},
 		{"TR", func(d *Design) { d.TR = 16 }, true},
 		{"TR", func(d *Design) { d.TR = -1024 }, false},
 		{"TP", func(d *Design) { d.TP = 1 }, false},

@@ -1,7 +1,7 @@
 // axi_read: the read half of one AXI4 master port, shared by N clients.
 //
 // Promises: requests are split into bursts of at most MAX_BURST beats that never cross 4 KiB;
-// bursts of different clients alternate (round robin; the pointer returns to client 0 whenever the
+// bursts of different clients of one level alternate (round robin; the pointer returns to client 0 whenever the
 // port falls idle, so that a run does not depend on the one before). Answers come in order per
 // client, with no back pressure (m_rready_o is constant one): a client asks only for what it can
 // take. Every response is checked.
@@ -31,6 +31,7 @@ module axi_read #(
     output logic [N-1:0]           req_ready_o,
     input  logic [N*40-1:0]        req_addr_i,    // bytes; the bits below a beat are ignored
     input  logic [N*16-1:0]        req_beats_i,   // > 0
+    input  logic [N*2-1:0]         level_i,       // which client goes first: the highest
     output logic [N-1:0]           rsp_valid_o,
     output logic [8*AXI_BYTES-1:0] rsp_data_o,
     output logic                   rsp_last_o,    // last beat of the request
@@ -75,11 +76,15 @@ module axi_read #(
 
   // Round robin: the first pending client at or after the pointer, else the first of all.
   logic [CW-1:0] ptr_q, sel;
+  logic [1:0]    top;
   logic          sel_any;
   always_comb begin
+    top = '0;
+    for (int i = 0; i < N; i++) if (pend_q[i] && level_i[i*2+:2] > top) top = level_i[i*2+:2];
     sel = '0;
-    for (int i = N - 1; i >= 0; i--) if (pend_q[i]) sel = CW'(i);
-    for (int i = N - 1; i >= 0; i--) if (pend_q[i] && CW'(i) >= ptr_q) sel = CW'(i);
+    for (int i = N - 1; i >= 0; i--) if (pend_q[i] && level_i[i*2+:2] == top) sel = CW'(i);
+    for (int i = N - 1; i >= 0; i--)
+      if (pend_q[i] && level_i[i*2+:2] == top && CW'(i) >= ptr_q) sel = CW'(i);
   end
   assign sel_any = |pend_q;
 

@@ -58,14 +58,12 @@ module read_ports #(
     if (LANES != 1) $error("read_ports: one port has one lane");
     axi_read #(.N(N), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_port (
       .clk_i, .rst_ni, .flush_i, .idle_o,
-      .req_valid_i, .req_ready_o, .req_addr_i, .req_beats_i,
+      .req_valid_i, .req_ready_o, .req_addr_i, .req_beats_i, .level_i,
       .rsp_valid_o, .rsp_data_o, .rsp_last_o,
       .err_valid_o, .err_decerr_o, .err_addr_o, .progress_o, .stall_o, .beat_o,
       .m_arvalid_o, .m_arready_i, .m_araddr_o, .m_arlen_o, .m_arid_o,
       .m_rvalid_i, .m_rready_o, .m_rdata_i, .m_rid_i, .m_rresp_i, .m_rlast_i
     );
-    logic unused;
-    assign unused = ^level_i;
   end else begin : gen_striped
     localparam int unsigned LB = $clog2(LANES * AXI_BYTES);
     localparam int unsigned WORDS = STRIPE / LANES;  // of a stripe
@@ -180,6 +178,7 @@ module read_ports #(
         .req_ready_o (p_ready[p]),
         .req_addr_i  ({cur_addr, LB'(0)}),
         .req_beats_i (16'(len) << $clog2(LANES)),
+        .level_i     ('0),
         .rsp_valid_o (valid),
         .rsp_data_o  (data),
         .rsp_last_o  (rsp_last_unused),

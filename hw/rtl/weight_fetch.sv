@@ -39,7 +39,7 @@ module weight_fetch #(
   output logic [AXI_BYTES*8-1:0] ring_data_o,
   input  logic                   ring_commit_i,
   input  logic                   ring_rewind_i,
-  output logic                   low_o,            // less than an eighth of the ring is there or asked for
+  output logic                   low_o,            // little of the ring is there or asked for (LOW)
   // bias memory: half = layer parity
   output logic                   bias_we_o,
   output logic [DL-1:0]          bias_lane_o,
@@ -52,6 +52,9 @@ module weight_fetch #(
 );
   localparam int unsigned RW = $clog2(WRING_BEATS) + 1;
   localparam int unsigned BFIFO = 32;
+  // a 16th of the ring, but no less than a latency's worth, where half of the ring is that much
+  localparam int unsigned LATENT = (2048 / AXI_BYTES < WRING_BEATS / 2) ? 2048 / AXI_BYTES : WRING_BEATS / 2;
+  localparam int unsigned LOW = (WRING_BEATS / 16 > LATENT) ? WRING_BEATS / 16 : LATENT;
   // bytes that can be kept for replay: the ring but for what a request may be short of
   localparam int unsigned KEEP = WRING_BEATS * AXI_BYTES - abi_pkg::RING_SPARE;
 
@@ -112,7 +115,7 @@ module weight_fetch #(
     .rdata_o(k_bias)
   );
 
-  assign low_o = free_q > RW'(WRING_BEATS - WRING_BEATS / 8);
+  assign low_o = free_q > RW'(WRING_BEATS - LOW);
   weight_ring #(.WIDTH(AXI_BYTES * 8), .DEPTH(WRING_BEATS)) u_ring (
     .clk_i,
     .rst_ni,

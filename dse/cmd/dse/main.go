@@ -31,9 +31,10 @@ const (
 type cli struct {
 	JSON bool `name:"json" help:"One JSON document on stdout instead of text."`
 
-	Compile compileCmd `cmd:"" help:"Compile a network to a bundle. Example: dse compile --network fashion --config run --out fashion.bundle"`
-	Vectors vectorsCmd `cmd:"" help:"Write random networks as test vectors. Example: dse vectors --config small --n 4 --out out/vectors"`
-	Explain explainCmd `cmd:"" help:"Say where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
+	Compile  compileCmd  `cmd:"" help:"Compile a network to a bundle. Example: dse compile --network fashion --config run --out fashion.bundle"`
+	Vectors  vectorsCmd  `cmd:"" help:"Write random networks as test vectors. Example: dse vectors --config small --n 4 --out out/vectors"`
+	Validate validateCmd `cmd:"" help:"Compare the law of cycles with the Verilated NPU's counters. Example: dse validate --config run --network mobilenetv2 --share 0.2"`
+	Explain  explainCmd  `cmd:"" help:"Say where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
 }
 
 // env is what a command works with.

@@ -70,6 +70,11 @@ func (s *source) compile() (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.compileFor(d)
+}
+
+// compileFor does so for a design that is not just a configuration as it stands.
+func (s *source) compileFor(d configs.Design) (*bundle.Bundle, error) {
 	g, err := s.graph()
 	if err != nil {
 		return nil, err

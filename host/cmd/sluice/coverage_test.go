@@ -34,7 +34,7 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if got, want := c.bins[covReads], []string{"tiny.0", "v13.0", "v13.1", "v13.2", "v13.3"}; !slices.Equal(got, want) {
 		t.Errorf("read ports %v, want %v", got, want)
 	}
-	if got, want := c.bins[covWrites], []string{"tiny.0", "v13.3"}; !slices.Equal(got, want) {
+	if got, want := c.bins[covWrites], []string{"tiny.0", "v13.0", "v13.1", "v13.2", "v13.3"}; !slices.Equal(got, want) {
 		t.Errorf("write ports %v, want %v", got, want)
 	}
 	hit, all := c.share()
@@ -65,7 +65,7 @@ func TestCoverageCounts(t *testing.T) {
 	}
 	c.layer(designs[0], &conv, abi.FBCB{BR: 3, K: uint8(cost.KHalf), TileB: 2, TileRows: 3}, 5)
 	want := []string{
-		"operator/GEMM", "flag/Residual", "k_s/1/2,2", "batch/5", "shape/conv_padded", "shape/residual_rs_0", "shape/concat_window", "shape/group_window",
+		"operator/GEMM", "flag/Residual", "k_s/1/2,2", "batch/5", "loop_order/rows_outermost", "shape/conv_padded", "shape/residual_rs_0", "shape/concat_window", "shape/group_window",
 		"shape/odd_channels_k_half", "shape/groups_unequal", "shape/row_tiles", "shape/row_tiles_short_last", "shape/sample_tiles",
 		"shape/sample_tiles_short_last", "shape/sample_tiles_s_2",
 	}
@@ -86,7 +86,7 @@ func TestCoverageCounts(t *testing.T) {
 	c = newCoverage(designs)
 	fc := abi.Desc{Op: abi.OpGEMM, Residual: true, ResShift: 1, InH: 1, InW: 1, InC: 9, InPix: 9, OutH: 1, OutW: 1, OutC: 5, OutPix: 5, KH: 1, KW: 1, SH: 1, SW: 1}
 	c.layer(designs[0], &fc, abi.FBCB{BR: 1, TileB: 1, TileRows: 1}, 1)
-	want = []string{"operator/GEMM", "flag/Residual", "k_s/1,1", "batch/1", "shape/residual_rs", "shape/fully_connected", "shape/r_1", "shape/c_tiles"}
+	want = []string{"operator/GEMM", "flag/Residual", "k_s/1,1", "batch/1", "loop_order/rows_outermost", "shape/residual_rs", "shape/fully_connected", "shape/r_1", "shape/c_tiles"}
 	if got := seen(); !slices.Equal(got, want) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/compile"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// The law may be off by this share or by so many cycles, whichever is more, and on average by less.
+const (
+	worstShare  = 0.03
+	worstCycles = 100
+	meanShare   = 0.01
+)
+
+type validateCmd struct {
+	Network   []string  `default:"resnet50,inceptionv3,mobilenetv2" placeholder:"NAME" help:"Networks whose distinct layers are timed."`
+	Config    []string  `default:"run,mid,zc706" placeholder:"NAME" help:"Configurations; their stub build must exist (sim/build.sh NAME --stub)."`
+	Batch     []int     `default:"1,2,4,8" help:"Batch sizes."`
+	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes a cycle of the DRAM (default: the configuration's, and twice that)."`
+	N         int       `name:"n" default:"300" help:"Random layers, over all configurations, each under any legal FBCB entry."`
+	Share     float64   `default:"1" help:"Share of the distinct layers to time, drawn by the seed."`
+	Longest   int64     `default:"0" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
+	Seed      uint64    `default:"1" help:"Seed of the random layers and of the sample."`
+	Require   bool      `help:"Fail where the law is beyond its bounds."`
+	Out       string    `placeholder:"FILE.json" help:"Also write the figures to a file."`
+}
+
+func (validateCmd) Help() string {
+	return `Time layers alone on the Verilated NPU without MACs (same cycles, no numbers) and compare the law of
+cycles. For each configuration and bandwidth the networks are compiled anew, so the entries are those
+that the law itself would choose; the random layers have any legal one.
+
+Example: dse validate --config run --network mobilenetv2 --n 60 --share 0.2 --longest 200000`
+}
+
+// deviation is one layer, law against counter.
+type deviation struct {
+	Config    string  `json:"config"`
+	Bandwidth float64 `json:"bytes_per_cycle"`
+	Network   string  `json:"network"`
+	Layer     string  `json:"layer"`
+	Batch     int     `json:"batch"`
+	Entry     string  `json:"entry"`
+	Law       int64   `json:"law_cycles"`
+	Cycles    int64   `json:"cycles"`
+	Stalls    stalls  `json:"stalls"`
+}
+
+type stalls struct {
+	Weights     uint64 `json:"weights"`
+	Activations uint64 `json:"activations"`
+	Drain       uint64 `json:"drain"`
+	Depth       uint64 `json:"depth"`
+}
+
+func (v deviation) share() float64 { return float64(v.Law-v.Cycles) / float64(v.Cycles) }
+
+// beyond tells whether the law is off by more than it may.
+func (v deviation) beyond() bool {
+	off := math.Abs(float64(v.Law - v.Cycles))
+	return off > worstCycles && off > worstShare*float64(v.Cycles)
+}
+
+type cycleSummary struct {
+	Mean   float64 `json:"mean"`  // of |law - counter| / counter
+	Worst  float64 `json:"worst"` // largest share among those off by more than 100 cycles
+	N      int     `json:"n"`
+	Beyond int     `json:"beyond"` // off by more than 3 % and 100 cycles
+}
+
+type validateDoc struct {
+	header
+	Cycles cycleSummary            `json:"cycles"`
+	By     map[string]cycleSummary `json:"by"` // configuration and bandwidth
+	Worst  []deviation             `json:"worst"`
+}
+
+func summarise(all []deviation) cycleSummary {
+	s := cycleSummary{N: len(all)}
+	for _, v := range all {
+		share := math.Abs(v.share())
+		s.Mean += share / float64(len(all))
+		if off := v.Law - v.Cycles; off > worstCycles || off < -worstCycles {
+			s.Worst = max(s.Worst, share)
+		}
+		if v.beyond() {
+			s.Beyond++
+		}
+	}
+	return s
+}
+
+func (c *validateCmd) Run(e *env) error {
+	if c.N < 0 || c.Share <= 0 || c.Share > 1 || slices.Min(append(c.Batch, 1)) < 1 || slices.Max(append(c.Batch, 1)) > abi.BMax {
+		return fmt.Errorf("--n, --share or --batch is out of range")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	doc := validateDoc{header: newHeader("validate", c.Seed), By: map[string]cycleSummary{}}
+	doc.Label = "simulated"
+	var all []deviation
+	for _, name := range c.Config {
+		d, err := configs.Load(name)
+		if err != nil {
+			return err
+		}
+		bands := c.Bandwidth
+		if len(bands) == 0 {
+			bands = []float64{d.DRAM.BytesPerCycle, 2 * d.DRAM.BytesPerCycle}
+		}
+		for _, bw := range bands {
+			d.DRAM.BytesPerCycle = bw
+			got, err := c.design(ctx, e, d)
+			if err != nil {
+				return err
+			}
+			doc.By[fmt.Sprintf("%s/%g", name, bw)] = summarise(got)
+			all = append(all, got...)
+		}
+	}
+	doc.Cycles = summarise(all)
+	slices.SortStableFunc(all, func(a, b deviation) int {
+		x, y := math.Abs(a.share()), math.Abs(b.share())
+		if a.beyond() != b.beyond() {
+			x, y = 0, 1
+			if a.beyond() {
+				x, y = 1, 0
+			}
+		}
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	doc.Worst = all[:min(len(all), 20)]
+	if err := e.write(doc, c.Out); err != nil {
+		return err
+	}
+	if !e.json {
+		doc.print(e)
+	}
+	if s := doc.Cycles; c.Require && (s.Beyond > 0 || s.Mean > meanShare) {
+		return errShown
+	}
+	return nil
+}
+
+// design times layers on one configuration and bandwidth.
+func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all []deviation, err error) {
+	bin, err := npu.FindCosim(d.Name + "-stub")
+	if err != nil {
+		return nil, err
+	}
+	bus, err := npu.OpenCosim(ctx, npu.CosimOpts{Binary: bin, DRAMBytes: 1 << 30})
+	if err != nil {
+		return nil, err
+	}
+	drv, err := npu.New(bus, npu.Opts{ClockHz: int64(d.ClockMHz * 1e6), CycleLimit: 1 << 32})
+	if err != nil {
+		return nil, errors.Join(err, bus.Close())
+	}
+	defer func() { err = errors.Join(err, drv.Close()) }()
+	if err := bus.SetMemory(d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles); err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(c.Seed, 0x6473650001))
+	t := timer{ctx: ctx, drv: drv, design: d, longest: c.Longest, seen: map[string]bool{}}
+	for _, network := range c.Network {
+		s := source{Network: network, Config: d.Name, Seed: 1, Images: 1}
+		b, err := s.compileFor(d)
+		if errors.Is(err, compile.ErrTooBig) || errors.Is(err, mapping.ErrNoFit) {
+			fmt.Fprintf(e.stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for l := range b.Layers {
+			if rng.Float64() >= c.Share {
+				continue
+			}
+			if err := t.layer(b, network, l, c.Batch); err != nil {
+				return nil, err
+			}
+		}
+		fmt.Fprintf(e.stderr, "dse: %s at %g bytes/cycle: %s, %d layers so far\n", d.Name, d.DRAM.BytesPerCycle, network, len(t.all))
+	}
+	clear(t.seen)
+	share := (c.N + len(c.Config) - 1) / len(c.Config)
+	for seed, n := c.Seed<<20, len(t.all)+share; len(t.all) < n; seed++ {
+		net, err := randnet.New(seed, d, randnet.Built())
+		if err != nil {
+			return nil, err
+		}
+		net.Bundle.Network.Name = "random"
+		for l := range net.Bundle.Layers {
+			if err := t.layer(net.Bundle, fmt.Sprintf("random %d", seed), l, []int{1 + rng.IntN(abi.BMax)}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return t.all, nil
+}
+
+// timer times distinct layers.
+type timer struct {
+	ctx     context.Context
+	drv     *npu.Driver
+	design  configs.Design
+	longest int64
+	loaded  *bundle.Bundle
+	seen    map[string]bool
+	all     []deviation
+}
+
+func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) error {
+	for _, batch := range batches {
+		g, entry := cost.GeomOf(&b.Layers[l]), b.FBCB[l][batch-1]
+		law := cost.Alone(t.design, g, batch, entry).Total + cost.Start(t.design)
+		if t.longest > 0 && law > t.longest {
+			continue
+		}
+		key := g // what time depends on: offsets only as far as beats go
+		key.InOffset, key.OutOffset, key.ResOffset = key.InOffset%64, key.OutOffset%64, key.ResOffset%64
+		if id := fmt.Sprint(key, entry, batch); t.seen[id] {
+			continue
+		} else {
+			t.seen[id] = true
+		}
+		if t.loaded != b {
+			if err := t.drv.Load(t.ctx, b); err != nil {
+				return err
+			}
+			t.loaded = b
+		}
+		n, err := t.drv.Measure(t.ctx, b.Network.Name, l, l, batch)
+		if err != nil {
+			return fmt.Errorf("%s: %w", network, err)
+		}
+		t.all = append(t.all, deviation{
+			Config: t.design.Name, Bandwidth: t.design.DRAM.BytesPerCycle, Network: network, Batch: batch,
+			Layer: fmt.Sprintf("%s %dx%dx%d k%dx%d/%d -> %dx%dx%d", g.Op, g.InH, g.InW, g.InC, g.KH, g.KW, g.SH, g.OutH, g.OutW, g.OutC),
+			Entry: entryText(entry, batch), Law: law, Cycles: int64(n[abi.CntCyclesBusy]),
+			Stalls: stalls{
+				Weights: n[abi.CntStallWeights], Activations: n[abi.CntStallActivations],
+				Drain: n[abi.CntStallDrain], Depth: n[abi.CntStallDepth],
+			},
+		})
+	}
+	return nil
+}
+
+// entryText is an FBCB entry for people.
+func entryText(e abi.FBCB, batch int) string {
+	order := "rows outermost"
+	if e.Order {
+		order = "C outermost"
+	}
+	return fmt.Sprintf("k = %v, s = %d, tile %d x %d, %s", cost.K(e.K), cost.Groups(e, batch), e.TileB, e.TileRows, order)
+}
+
+func (d *validateDoc) print(e *env) {
+	fmt.Fprintf(e.stdout, "law of cycles against the counters (simulated, Verilator, no MACs), layers alone\n")
+	var names []string
+	for n := range d.By {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range append(names, "") {
+		s, label := d.By[n], n
+		if n == "" {
+			s, label = d.Cycles, "all"
+		}
+		fmt.Fprintf(e.stdout, "  %-14s %5d layers  mean %5.2f %%  worst %6.2f %%  beyond 3 %% and 100 cycles: %d\n",
+			label, s.N, 100*s.Mean, 100*s.Worst, s.Beyond)
+	}
+	for _, v := range d.Worst {
+		fmt.Fprintf(e.stdout, "  %+6.2f %%  law %d, counted %d  %s/%g %s %s  B = %d  %s  (stalls: weights %d, activations %d, drain %d, depth %d)\n",
+			100*v.share(), v.Law, v.Cycles, v.Config, v.Bandwidth, v.Network, strings.ToLower(v.Layer), v.Batch, v.Entry,
+			v.Stalls.Weights, v.Stalls.Activations, v.Stalls.Drain, v.Stalls.Depth)
+	}
+}

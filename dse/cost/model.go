@@ -1,0 +1,286 @@
+package cost
+
+import (
+	"math"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// model walks the visits of one layer (see the package's comment).
+type model struct {
+	d configs.Design
+	g Geom
+	b Breakdown
+
+	bact, br, groups int
+	k                K
+	order            bool
+	tileB, tileRows  int
+	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
+
+	tc          int   // channels of a C tile
+	passes      int64 // of an item
+	depth       int64
+	step        int // words drained a cycle
+	row         int64
+	weightsOnce int64 // bytes of weights and biases
+	replay      bool  // the ring keeps what is needed again
+	stay        bool  // both halves hold all row tiles: loaded once
+
+	prefetched                       int64 // weights that are there when the layer begins
+	acts, residual, weights, results int64 // bytes so far
+
+	// time, in cycles since the barrier
+	end     int64 // E of the visit before
+	loaded  int64 // S of the visit before
+	drained [2]int64
+	before  int64   // E of the visit before that: when a half of the buffer became free
+	owed    traffic // W + R + O of the visit before
+	first   bool
+	bias    bool
+}
+
+func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
+	m := &model{
+		d: d, g: g, bact: bact, br: int(e.BR), groups: Groups(e, bact), k: K(e.K), order: e.Order,
+		tileB: int(e.TileB), tileRows: int(e.TileRows), bpc: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes),
+		first: true,
+	}
+	m.rate = math.Min(m.bpc, m.port)
+	m.b.MACs = int64(bact) * g.MACs()
+	m.tc = CTile(d, m.k, m.groups)
+	m.row = int64(g.InRow()) * wordBytes
+	if g.InPix != g.InC {
+		m.row = int64(g.InW) * pixelBytes(d, g.InC, g.InPix, g.InOffset)
+	}
+	if !g.GEMM() {
+		m.tc = g.OutC
+		m.weightsOnce = int64(g.BiasCount) * biasBytes
+		return m
+	}
+	m.passes = int64(Passes(d, g, m.k))
+	m.depth = int64(Depth(d, m.k))
+	m.step = d.Drain
+	if m.k == K2 || m.groups == 2 && m.k == K1 {
+		m.step = d.Drain / 2 // every second PE holds channels of a group
+	}
+	all, _ := WeightBytes(d, g, m.k)
+	m.weightsOnce = all + int64(g.OutC)*biasBytes
+	m.replay = m.order || all <= RingKeeps(d)
+	m.stay = m.order && (m.tileB >= m.br && 2*m.tileRows >= g.OutH || m.tileRows >= g.OutH && 2*m.tileB >= m.br)
+	return m
+}
+
+// load is the cycles from one swap to the next that loading the weights of nch channels takes: W_LOAD
+// PEs a cycle after the swap has run down the chain, from a ring that gives a beat of every port a
+// cycle.
+func (m *model) load(nch int) int64 {
+	tp, _ := Tree(m.d, m.k)
+	vectors, at := nch, m.d.WLoad
+	switch m.k {
+	case K2:
+		vectors = 2 * nch
+	case KHalf:
+		vectors, tp = ceil(nch, 2), m.d.TP-m.d.TP/2
+	}
+	if m.groups == 2 {
+		at /= 2
+	}
+	// While the swap runs down, no more than the gearbox in front of the array is filled.
+	words, _ := Tree(m.d, m.k)
+	wide := m.d.WideBytes() / wordBytes
+	ahead := min(tp, 2+max(8, m.d.WLoad*m.d.TP)/wide)
+	return int64(tp + swapTail + max(ceil(vectors, at), ceil(nch*words, wide)-ahead))
+}
+
+// run walks all visits and fills in the times of m.b.
+func (m *model) run() {
+	m.end = m.b.Fill
+	tiles := m.order
+	if tiles && m.g.GEMM() {
+		for c0 := 0; c0 < m.g.OutC; c0 += m.tc {
+			m.rowTiles(c0, min(m.g.OutC, c0+m.tc), c0 == 0 || !m.stay, true)
+		}
+	} else {
+		m.rowTiles(0, m.g.OutC, true, !m.replay)
+	}
+	// the last drain, and what the DRAM still owes
+	total := max(m.drained[0], m.drained[1], m.loaded+m.time(m.owed))
+	m.b.Tail = total - m.end
+	m.b.Total = total + m.b.Answer
+}
+
+// traffic is bytes on the DRAM and the bursts that bring them.
+type traffic struct{ read, written, reads, writes int64 }
+
+func (t *traffic) add(o traffic) {
+	t.read += o.read
+	t.written += o.written
+	t.reads += o.reads
+	t.writes += o.writes
+}
+
+// time is how long the DRAM takes for it: what it moves in a cycle, what the ports do in either
+// direction, and the bursts that may be under way at a time, each for a latency.
+func (m *model) time(t traffic) int64 {
+	under := float64(maxBursts * m.d.NAXI)
+	each := float64(m.d.DRAM.LatencyCycles + burstCycles)
+	return max(cycles(t.read+t.written, m.bpc), cycles(t.read, m.port), cycles(t.written, m.port),
+		int64(float64(t.reads)*each/under), int64(float64(t.writes)*each/under))
+}
+
+// bursts is how many bursts n runs of so many bytes take.
+func (m *model) bursts(n, bytes int64) int64 {
+	beats := int64(min(stripeBeats, m.d.MaxBurst) * m.d.AXIBytes)
+	return n * ((bytes + beats - 1) / beats)
+}
+
+// rowTiles visits every row tile with channels c0..c1. load tells whether the tiles come from DRAM,
+// again whether the weights come for every tile (else for the first).
+func (m *model) rowTiles(c0, c1 int, load, again bool) {
+	firstTile := true
+	for b0 := 0; b0 < m.br; b0 += m.tileB {
+		nb := min(m.tileB, m.br-b0)
+		both := nb
+		if m.groups == 2 {
+			both += max(0, min(nb, m.bact-m.br-b0))
+		}
+		for oh0 := 0; oh0 < m.g.OutH; oh0 += m.tileRows {
+			nr := min(m.tileRows, m.g.OutH-oh0)
+			var in traffic
+			if load {
+				in = m.input(m.g.inRows(oh0, nr), both)
+			}
+			weights := m.order && firstTile || !m.order && (firstTile || again)
+			m.visit(nb, both, nr, c0, c1, in, weights)
+			firstTile = false
+		}
+	}
+}
+
+// input is what so many rows of n samples take.
+func (m *model) input(rows, n int) traffic {
+	total := int64(rows) * int64(n)
+	if m.g.InPix == m.g.InC {
+		return traffic{read: total * m.row, reads: m.bursts(total, m.row)}
+	}
+	return traffic{read: total * m.row, reads: m.bursts(total*int64(m.g.InW), int64(m.g.InC)*wordBytes)}
+}
+
+// runs is results or residuals of pixels, of which a C tile touches size channels.
+func (m *model) runs(pixels int64, size, pix int, offset int64) (bytes, bursts int64) {
+	bytes = pixels * runBytes(m.d, size, m.g.OutC, pix, offset)
+	if size == m.g.OutC && pix == size { // whole rows
+		return bytes, m.bursts(pixels/int64(m.g.OutW), int64(m.g.OutW)*int64(size)*wordBytes)
+	}
+	return bytes, m.bursts(pixels, int64(size)*wordBytes)
+}
+
+// visit is one row tile of nb samples (both: of both groups) and nr output rows with channels c0..c1.
+func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
+	g := &m.g
+	m.acts += in.read
+	rows := int64(nb) * int64(nr) * int64(g.OutW)
+	pixels := int64(both) * int64(nr) * int64(g.OutW)
+
+	// its first pass: all rows are there, and the array is free
+	pass := rows
+	if g.GEMM() {
+		pass = max(rows, m.depth, m.load(min(m.tc, c1-c0)))
+	}
+	begin := m.end + visitCycles
+	if m.first {
+		lead := min(in.read, m.row)
+		m.b.Fill += m.time(traffic{read: lead})
+		m.loaded = m.end + m.time(in)
+		begin = m.b.Fill
+		m.first = false
+	} else {
+		own := m.time(in)
+		m.owed.add(in)
+		m.loaded += m.time(m.owed)
+		if own > 0 { // its half of the buffer is free when the visit before the last one has ended
+			m.loaded = max(m.loaded, m.before+int64(m.d.DRAM.LatencyCycles)+readLatency+own)
+		}
+	}
+	m.owed = traffic{}
+	m.before = m.end
+	if !g.GEMM() {
+		m.pool(rows, pixels, nr, begin)
+		return
+	}
+	started := begin
+	at := begin
+	for c := c0; c < c1; c += m.tc {
+		size := min(m.tc, c1-c)
+		one := max(rows, m.depth, m.load(size))
+		work := m.passes * one
+		m.b.Compute += m.passes * rows
+		var moved traffic
+		moved.written, moved.writes = m.runs(pixels, size, g.OutPix, g.OutOffset)
+		if g.Residual {
+			moved.read, moved.reads = m.runs(pixels, size, g.ResPix, g.ResOffset)
+		}
+		m.results += moved.written
+		m.residual += moved.read
+		m.owed.add(moved)
+		drain := max(pixels*int64(ceil(size, m.step)), m.time(moved))
+		m.b.Drain += drain
+		start := max(at, m.drained[0]) // of the bank used two items before
+		if c == c0 {
+			at = max(start+pass, m.loaded) + work - pass
+			m.loaded = max(m.loaded, start+pass)
+		} else {
+			at = start + work
+		}
+		m.drained[0], m.drained[1] = m.drained[1], max(at+drainDelay+m.depth, m.drained[1])+drain
+		if weights {
+			words, _ := Tree(m.d, m.k)
+			bytes := round(m.passes*int64(words)*wordBytes*int64(size), abi.WeightAlign)
+			if !m.bias {
+				bytes += int64(g.OutC) * biasBytes
+				m.bias = true
+			}
+			m.weights += bytes
+			there := min(bytes, m.prefetched)
+			m.prefetched -= there
+			m.owed.add(traffic{read: bytes - there, reads: m.bursts(1, bytes-there)})
+		}
+	}
+	m.b.Array += at - started
+	m.end = at
+}
+
+// pool is a visit of the pool unit: output rows follow the input rows.
+func (m *model) pool(rows, pixels int64, nr int, begin int64) {
+	g := &m.g
+	taps := int64(g.KH) * int64(g.KW)
+	words := m.d.Drain
+	if g.Op == abi.OpAvgPool {
+		words = avgWords
+	}
+	full, nb := g.OutC/m.d.NB(), m.d.NB()
+	pixel := int64(full) * max(taps, int64(ceil(nb, words)))
+	if rest := g.OutC % nb; rest != 0 {
+		pixel += max(taps, int64(ceil(rest, words)))
+	}
+	work := rows * pixel
+	// what is left when the last input row has come: the last output row but for its first taps
+	last := int64(g.OutW)*pixel - int64(g.KH-1)*int64(g.KW)
+	m.b.Compute += rows * taps * int64(ceil(g.OutC, nb))
+	m.b.Drain += rows * int64(ceil(g.OutC, words))
+	at := max(begin+work, m.loaded+last)
+	m.b.Array += work
+	m.end = at
+	out, bursts := m.runs(pixels, g.OutC, g.OutPix, g.OutOffset)
+	m.results += out
+	m.owed.add(traffic{written: out, writes: bursts})
+	if !m.bias {
+		m.weights += m.weightsOnce
+		m.owed.add(traffic{read: m.weightsOnce - m.prefetched})
+		m.prefetched, m.bias = 0, true
+	}
+	tail := m.time(traffic{written: out / int64(nr), writes: bursts / int64(nr)})
+	m.drained[1] = at + drainDelay + tail
+}

@@ -58,22 +58,26 @@ func newTestNet(tb testing.TB, d configs.Design) *testNet {
 		for j := range f.w {
 			f.w[j] = int16(rng.IntN(513) - 256)
 		}
+		align := func() {
+			b.Weights = append(b.Weights, make([]byte, -len(b.Weights)&(abi.WeightAlign-1))...)
+		}
 		f.bias = make([]int32, f.out)
 		for j := range f.bias {
 			f.bias[j] = int32(rng.IntN(20001) - 10000)
 		}
+		align()
 		bias := uint32(len(b.Weights))
 		for _, v := range f.bias {
 			b.Weights = binary.LittleEndian.AppendUint32(b.Weights, uint32(v))
 		}
-		b.Weights = append(b.Weights, make([]byte, (16-len(b.Weights)%16)%16)...)
+		align()
 		packed, err := bundle.PackWeights(d, 0, f.w, f.out, 1, f.in)
 		if err != nil {
 			tb.Fatal(err)
 		}
 		tile := func(channels int) int {
 			chunks := (f.in + d.TP - 1) / d.TP
-			return (chunks*d.TP*channels*2 + 15) / 16 * 16
+			return (chunks*d.TP*channels*2 + abi.WeightAlign - 1) / abi.WeightAlign * abi.WeightAlign
 		}
 		b.Layers = append(b.Layers, abi.Desc{
 			Op: abi.OpGEMM, Magic: abi.DescMagic,

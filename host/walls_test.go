@@ -35,6 +35,7 @@ var rules = map[string][]string{
 	"dse/golden":       {"dse/bundle"},
 	"host/device":      {"dse/bundle", "dse/graph"},
 	"host/sched":       {"host/device", "dse/bundle", "dse/graph"},
+	"host/sched/bound": {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/engine":      {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":        {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":         {"host/device", "dse/bundle", "dse/graph"},

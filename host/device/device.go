@@ -35,6 +35,7 @@ type Info struct {
 	Partitions int // 0 where it cannot be partitioned
 	Preempt    Granularity
 	ClockHz    int64
+	Instant    bool // Run answers at once, whatever happens: nobody need watch it for a hang
 }
 
 // Launch is segments First..Last for a batch. Theta is per request: at an exit whose confidence
@@ -80,7 +81,8 @@ type Report struct {
 }
 
 // Device runs launches. Run blocks until the launch has ended; where Info.Launches is above one it
-// may be called concurrently. A failed Run leaves every sample admitted and its input intact, so it
+// may be called concurrently. The launch's slices are the caller's again when Run returns, and the
+// report's are the device's again at its next Run. A failed Run leaves every sample admitted and its input intact, so it
 // can be retried after Reset.
 type Device interface {
 	Info() Info

@@ -22,7 +22,7 @@ const maxSamples = 1 << 20
 // driver is what Run and Serve do differently.
 type driver interface {
 	// begin runs one segment; its end comes back through core.segmentDone.
-	begin(l *launch, job device.Launch)
+	begin(l *launch)
 	// reset resets a device; its end comes back through core.deviceUp.
 	reset(dev int)
 	// schedule asks for the item (or, where it.Task is nil and it.Cancel is 0, a Timer) at it.At.
@@ -36,23 +36,28 @@ type request struct {
 	dev      int // where it has a slot, or -1
 	retried  bool
 	ended    bool
-	inFlight bool // cancelled while its segment runs: its slot is freed afterwards
+	inFlight bool   // cancelled while its segment runs: its slot is freed afterwards
+	rec      Record // where records are not kept
 }
 
 type task struct {
 	sched.Task
-	left  int
-	worst Ending
-	reqs  []*request
+	left   int
+	flying int // requests that have ended in a running segment
+	worst  Ending
+	reqs   []*request
 }
 
 type launch struct {
 	sched.LaunchView
-	reqs     []*request
-	began    Time
-	doomed   bool // its device failed while it ran; its requests are elsewhere
-	part     uint64
-	priority int
+	reqs   []*request
+	table  *sched.Table
+	began  Time
+	doomed bool // its device failed while it ran; its requests are elsewhere
+
+	job device.Launch // what the device is given; its slices are used again
+	rep device.Report // of the segment that runs, in virtual time
+	err error
 }
 
 type dev struct {
@@ -60,6 +65,7 @@ type dev struct {
 	info  device.Info
 	slots int
 	dead  bool
+	reset error // how the last reset ended, in virtual time
 }
 
 type core struct {
@@ -69,23 +75,29 @@ type core struct {
 	now   Time
 	st    sched.State
 	devs  []dev
-	reqs  map[device.RequestID]*request // not ended, or still in a running segment
-	tasks map[uint64]*task
-	live  map[device.LaunchID]*launch
+	reqs  index[request] // not ended, or still in a running segment
+	tasks index[task]
+	live  []*launch // a few at most
+	last  device.RequestID
 	next  device.LaunchID
 	buf   []sched.Action
-	again bool // something ended outside an event: ask the policy once more
+	waits []Time // timers that a policy has asked for and that have not come
+	again bool   // something ended outside an event: ask the policy once more
 	ended int
 	res   Result
+
+	spareReqs     pool[request]
+	spareTasks    pool[task]
+	spareLaunches pool[launch]
 }
 
 func newCore(ctx context.Context, cfg *Config) (*core, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	c := &core{
-		ctx: ctx, cfg: cfg,
-		reqs: map[device.RequestID]*request{}, tasks: map[uint64]*task{}, live: map[device.LaunchID]*launch{},
+	c := &core{ctx: ctx, cfg: cfg}
+	if cfg.Stream {
+		c.res.Stream = new(Stream)
 	}
 	c.res.Policy = cfg.Policy.Name()
 	c.res.Busy = make([]Time, len(cfg.Devices))
@@ -103,6 +115,14 @@ func newCore(ctx context.Context, cfg *Config) (*core, error) {
 		c.st.Devices = append(c.st.Devices, v)
 	}
 	c.res.Samples = make([]int64, segments)
+	if c.res.Stream != nil {
+		c.res.Stream.Exits = make([]int, segments)
+	}
+	for _, n := range cfg.Networks {
+		c.st.Traffic = append(c.st.Traffic, sched.Traffic{
+			Network: n.Name, Passed: make([]int64, segments), Left: make([]int64, segments),
+		})
+	}
 	return c, nil
 }
 
@@ -114,61 +134,82 @@ func (c *core) item(it Item) error {
 	case it.Cancel != 0:
 		return c.cancel(it.Cancel)
 	}
+	c.waits = slices.DeleteFunc(c.waits, func(t Time) bool { return t <= c.now })
 	return c.tell(sched.Event{Kind: sched.Timer})
 }
 
 func (c *core) arrive(in *sched.Task) error {
-	t := &task{Task: *in}
-	t.Arrived = c.now
-	if t.Samples == 0 {
-		t.Samples = 1
-	}
+	samples := max(1, in.Samples)
 	switch {
-	case t.ID == 0 || c.tasks[t.ID] != nil:
-		return fmt.Errorf("%w: task id %d is zero or taken", ErrSource, t.ID)
-	case t.Samples < 0 || t.Samples > maxSamples:
-		return fmt.Errorf("%w: task %d has %d samples", ErrSource, t.ID, t.Samples)
-	case !slices.ContainsFunc(c.cfg.Networks, func(n Network) bool { return n.Name == t.Network }):
-		return fmt.Errorf("%w: task %d is for network %q, which is not served", ErrSource, t.ID, t.Network)
+	case in.ID == 0 || c.tasks.get(in.ID) != nil:
+		return fmt.Errorf("%w: task id %d is zero or taken", ErrSource, in.ID)
+	case in.Samples < 0 || in.Samples > maxSamples:
+		return fmt.Errorf("%w: task %d has %d samples", ErrSource, in.ID, in.Samples)
 	}
-	t.left = t.Samples
-	c.tasks[t.ID] = t
+	seen := c.traffic(in.Network)
+	if seen == nil {
+		return fmt.Errorf("%w: task %d is for network %q, which is not served", ErrSource, in.ID, in.Network)
+	}
+	seen.Arrive(c.now, samples)
+	t := c.spareTasks.take()
+	*t = task{Task: *in, left: samples, reqs: t.reqs[:0]}
+	t.Arrived, t.Samples = c.now, samples
+	c.tasks.put(t.ID, t)
 	admitted := c.cfg.Admission == nil || c.cfg.Admission(c.now, &c.st, &t.Task)
-	for s := range t.Samples {
-		r := &request{task: t, dev: -1, Request: sched.Request{
-			ID: device.RequestID(len(c.res.Records) + 1), Task: t.ID, Sample: s, Network: t.Network,
+	for s := range samples {
+		c.last++
+		r := c.spareReqs.take()
+		r.task, r.launch, r.dev, r.retried, r.ended, r.inFlight = t, nil, -1, false, false, false
+		r.Request = sched.Request{
+			ID: c.last, Task: t.ID, Sample: s, Network: t.Network,
 			Arrived: c.now, Deadline: t.Deadline, Priority: t.Priority, Theta: t.Theta, Thetas: t.Thetas,
-		}}
-		c.res.Records = append(c.res.Records, Record{
+		}
+		rec := &r.rec
+		if c.res.Stream == nil {
+			c.res.Records = append(c.res.Records, Record{})
+			rec = &c.res.Records[len(c.res.Records)-1]
+		}
+		*rec = Record{
 			ID: r.ID, Task: t.ID, Sample: s, Arrived: c.now, Deadline: t.Deadline, Started: -1, Exit: -1, Class: -1,
-		})
-		c.reqs[r.ID] = r
+		}
+		c.reqs.put(uint64(r.ID), r)
 		t.reqs = append(t.reqs, r)
 	}
 	reqs := t.reqs // the last ending forgets the task
+	queued := admitted && !c.allDead()
 	for _, r := range reqs {
 		switch {
 		case !admitted:
 			c.end(r, Refused, "")
-		case c.allDead():
+		case !queued:
 			c.end(r, Errored, "no device is left")
 		default:
-			c.st.Queue.Push(r.Request)
+			c.st.Queue.Push(&r.Request)
 		}
 	}
-	if !admitted || c.allDead() {
+	if !queued {
 		return nil
 	}
 	return c.tell(sched.Event{Kind: sched.Arrival, Request: reqs[len(reqs)-1].ID})
 }
 
+func (c *core) traffic(network string) *sched.Traffic {
+	for i := range c.st.Traffic {
+		if c.st.Traffic[i].Network == network {
+			return &c.st.Traffic[i]
+		}
+	}
+	return nil
+}
+
 func (c *core) cancel(id uint64) error {
-	t := c.tasks[id]
+	t := c.tasks.get(id)
 	if t == nil {
 		return nil // it has ended: too late to take back
 	}
 	var last device.RequestID
-	for _, r := range t.reqs {
+	reqs := t.reqs // the last ending forgets the task
+	for _, r := range reqs {
 		if r.ended {
 			continue
 		}
@@ -179,6 +220,7 @@ func (c *core) cancel(id uint64) error {
 			c.end(r, Cancelled, "")
 		case l.Phase == sched.Running:
 			r.inFlight = true
+			t.flying++
 			c.end(r, Cancelled, "")
 		default:
 			c.leave(l, r)
@@ -204,7 +246,7 @@ func (c *core) tell(ev sched.Event) error {
 			// begin may not touch the list of launches, so ranging over it is safe.
 			for _, v := range c.st.Devices[d].Launches {
 				if v.Phase == sched.AtExit && v.Reached < v.Last {
-					c.begin(c.live[v.ID])
+					c.begin(c.find(v.ID))
 				}
 			}
 		}
@@ -218,15 +260,44 @@ func (c *core) tell(ev sched.Event) error {
 
 // retire forgets launches that nobody is in any more.
 func (c *core) retire() {
-	for d := range c.st.Devices {
-		v := &c.st.Devices[d]
-		v.Launches = slices.DeleteFunc(v.Launches, func(l *sched.LaunchView) bool {
-			gone := len(l.Requests) == 0 && l.Phase != sched.Running
-			if gone {
-				delete(c.live, l.ID)
-			}
-			return gone
-		})
+	for _, l := range c.live {
+		if len(l.Requests) == 0 && l.Phase != sched.Running {
+			c.live = slices.DeleteFunc(c.live, func(l *launch) bool {
+				gone := len(l.Requests) == 0 && l.Phase != sched.Running
+				if gone {
+					c.unlist(l)
+					c.spareLaunches.give(l)
+				}
+				return gone
+			})
+			return
+		}
+	}
+}
+
+// find is the launch with this id, nil where there is none.
+func (c *core) find(id device.LaunchID) *launch {
+	for _, l := range c.live {
+		if l.ID == id {
+			return l
+		}
+	}
+	return nil
+}
+
+// unlist takes a launch from its device's view.
+func (c *core) unlist(l *launch) {
+	v := &c.st.Devices[l.Device]
+	if i := slices.Index(v.Launches, &l.LaunchView); i >= 0 {
+		v.Launches = slices.Delete(v.Launches, i, i+1)
+	}
+}
+
+// forget ends a launch that no segment runs for.
+func (c *core) forget(l *launch) {
+	c.unlist(l)
+	if i := slices.Index(c.live, l); i >= 0 {
+		c.live = slices.Delete(c.live, i, i+1)
 	}
 }
 
@@ -235,7 +306,7 @@ func (c *core) do(a *sched.Action) error {
 	case sched.Launch:
 		return c.launch(a)
 	case sched.Preempt:
-		l := c.live[a.Launch]
+		l := c.find(a.Launch)
 		if l == nil || l.Phase != sched.AtExit || l.Reached < 0 {
 			return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 		}
@@ -251,19 +322,24 @@ func (c *core) do(a *sched.Action) error {
 	case sched.Resume:
 		return c.resume(a)
 	case sched.Drop:
-		r := c.reqs[a.Request]
+		r := c.reqs.get(uint64(a.Request))
 		if r == nil || r.launch != nil || r.ended {
 			return fmt.Errorf("%w: request %d is not in the queue", ErrPolicy, a.Request)
 		}
 		c.st.Queue.Remove(r.ID)
-		c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
+		if !c.cfg.silent() {
+			c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
+		}
 		c.end(r, Dropped, "")
 		return nil
 	case sched.Wait:
 		if a.Until <= c.now {
 			return fmt.Errorf("%w: the time to wait for, %d ns, has passed", ErrPolicy, a.Until)
 		}
-		c.drv.schedule(Item{At: a.Until})
+		if !slices.Contains(c.waits, a.Until) { // a policy may say the same at every call
+			c.waits = append(c.waits, a.Until)
+			c.drv.schedule(Item{At: a.Until})
+		}
 		return nil
 	case sched.LoadNetwork, sched.Unload:
 		return c.host(a)
@@ -311,15 +387,18 @@ func (c *core) launch(a *sched.Action) error {
 		return fmt.Errorf("%w: %d more samples, %d of %d slots of device %d being taken", ErrPolicy, n, d.slots, d.info.Slots, a.Device)
 	}
 	c.next++
-	l := &launch{
-		LaunchView: sched.LaunchView{
-			ID: c.next, Device: a.Device, Network: a.Network, Last: a.Last, Reached: -1, Phase: sched.AtExit,
-		},
-		part: a.Partition, priority: a.Priority,
+	l := c.spareLaunches.take()
+	// Every field but rep and err, which the next segment writes: a whole new launch costs more.
+	l.LaunchView = sched.LaunchView{
+		ID: c.next, Device: a.Device, Network: a.Network, Last: a.Last, Reached: -1, Phase: sched.AtExit,
+		Requests: l.Requests[:0],
 	}
+	l.table, l.reqs, l.doomed = t, l.reqs[:0], false
+	j := &l.job
+	j.ID, j.Device, j.Network, j.Partition, j.Priority = c.next, a.Device, a.Network, a.Partition, a.Priority
 	for i := range n {
 		var q sched.Request
-		ok := true
+		var ok bool
 		if a.Requests != nil {
 			q, ok = c.st.Queue.Remove(a.Requests[i])
 		} else {
@@ -328,7 +407,7 @@ func (c *core) launch(a *sched.Action) error {
 		if !ok || q.Network != a.Network {
 			return fmt.Errorf("%w: request %d of the launch is not waiting for %q", ErrPolicy, i, a.Network)
 		}
-		r := c.reqs[q.ID]
+		r := c.reqs.get(uint64(q.ID))
 		if err := c.admit(a.Device, r); err != nil {
 			c.end(r, Errored, err.Error())
 			continue
@@ -344,10 +423,13 @@ func (c *core) launch(a *sched.Action) error {
 		c.again = true
 		return nil
 	}
-	c.live[l.ID] = l
+	l.Began = len(l.reqs)
+	c.live = append(c.live, l)
 	v.Launches = append(v.Launches, &l.LaunchView)
 	c.res.Launches++
-	c.step(Step{Kind: a.Kind.String(), Device: a.Device, Launch: l.ID, First: a.First, Last: a.Last}, l.reqs)
+	if !c.cfg.silent() {
+		c.step(Step{Kind: a.Kind.String(), Device: a.Device, Launch: l.ID, First: a.First, Last: a.Last}, l.reqs)
+	}
 	c.begin(l)
 	return nil
 }
@@ -366,7 +448,7 @@ func (c *core) admit(i int, r *request) error {
 }
 
 func (c *core) merge(a *sched.Action) error {
-	from, into := c.live[a.Launch], c.live[a.Into]
+	from, into := c.find(a.Launch), c.find(a.Into)
 	switch {
 	case from == nil || into == nil || from == into:
 		return fmt.Errorf("%w: launches %d and %d", ErrPolicy, a.Launch, a.Into)
@@ -382,14 +464,16 @@ func (c *core) merge(a *sched.Action) error {
 	}
 	into.reqs = append(into.reqs, from.reqs...)
 	into.Requests = append(into.Requests, from.Requests...)
+	into.Began += from.Began
 	c.forget(from)
+	c.spareLaunches.give(from) // its fields stay until the next launch
 	c.res.Merges++
 	c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
 	return nil
 }
 
 func (c *core) resume(a *sched.Action) error {
-	l := c.live[a.Launch]
+	l := c.find(a.Launch)
 	if l == nil || l.Phase == sched.Running {
 		return fmt.Errorf("%w: launch %d is not halted", ErrPolicy, a.Launch)
 	}
@@ -401,7 +485,7 @@ func (c *core) resume(a *sched.Action) error {
 		return fmt.Errorf("%w: resume launch %d from exit %d to %d", ErrPolicy, l.ID, l.Reached, a.Last)
 	}
 	l.Last = a.Last
-	v.Launches = slices.DeleteFunc(v.Launches, func(o *sched.LaunchView) bool { return o == &l.LaunchView })
+	c.unlist(l)
 	v.Launches = append(v.Launches, &l.LaunchView)
 	c.step(Step{Kind: a.Kind.String(), Device: l.Device, Launch: l.ID, First: l.Reached + 1, Last: l.Last}, l.reqs)
 	c.begin(l)
@@ -442,64 +526,75 @@ func (c *core) host(a *sched.Action) error {
 func (c *core) begin(l *launch) {
 	s := l.Reached + 1
 	l.Phase, l.began = sched.Running, c.now
-	job := device.Launch{
-		ID: l.ID, Device: l.Device, Network: l.Network, First: s, Last: s, Partition: l.part, Priority: l.priority,
-		Requests: make([]device.RequestID, len(l.reqs)), Theta: make([]float32, len(l.reqs)),
+	j := &l.job
+	j.First, j.Last = s, s
+	j.Requests, j.Theta = j.Requests[:0], j.Theta[:0]
+	for _, r := range l.reqs {
+		j.Requests, j.Theta = append(j.Requests, r.ID), append(j.Theta, r.ThetaAt(s))
 	}
-	for i, r := range l.reqs {
-		job.Requests[i], job.Theta[i] = r.ID, r.ThetaAt(s)
-	}
-	c.drv.begin(l, job)
+	c.drv.begin(l)
 }
 
 // segmentDone takes in the end of the segment that a launch ran.
-func (c *core) segmentDone(l *launch, rep device.Report, err error) error {
+func (c *core) segmentDone(l *launch, rep *device.Report, err error) error {
 	s := l.Reached + 1
 	took := c.now - l.began
 	c.res.Busy[l.Device] += took
 	if err == nil {
 		err = c.contract(l, s, rep)
 	}
-	c.span(Span{Device: l.Device, Launch: l.ID, Segment: s, Start: l.began, End: c.now, Failed: err != nil}, l.reqs)
+	if !c.cfg.silent() {
+		c.span(Span{Device: l.Device, Launch: l.ID, Segment: s, Start: l.began, End: c.now, Failed: err != nil}, l.reqs)
+	}
 	c.res.Segments++
 	c.res.Samples[s] += int64(len(l.reqs))
 	if l.doomed {
+		c.spareLaunches.give(l)
 		return nil
 	}
 	if err != nil {
 		return c.fault(l, err)
 	}
 	c.res.Cycles += rep.Cycles
-	c.res.Stats = add(c.res.Stats, rep.Stats)
+	add(&c.res.Stats, &rep.Stats)
 
 	l.Reached, l.Phase = s, sched.AtExit
-	before := len(l.reqs)
-	for i, r := range slices.Clone(l.reqs) {
+	before, kept := len(l.reqs), 0
+	seen := c.traffic(l.Network)
+	for i, r := range l.reqs {
 		taken := rep.Results[i].Taken
-		if !r.inFlight && taken < 0 {
-			continue
+		if !r.inFlight {
+			seen.Pass(s, taken >= 0)
+			if taken < 0 {
+				l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
+				kept++
+				continue
+			}
 		}
-		c.leave(l, r)
+		r.launch = nil
 		c.release(r)
 		if r.inFlight {
-			delete(c.reqs, r.ID)
+			c.landed(r)
 			continue
 		}
 		c.finish(r, taken, rep.Results[i].Exits)
 	}
+	clear(l.reqs[kept:])
+	l.reqs, l.Requests = l.reqs[:kept], l.Requests[:kept]
 	return c.tell(sched.Event{
 		Kind: sched.SegmentDone, Device: l.Device, Launch: l.ID, Segment: s, Exited: before - len(l.reqs),
 	})
 }
 
 // contract checks a report against what was asked for.
-func (c *core) contract(l *launch, s int, rep device.Report) error {
+func (c *core) contract(l *launch, s int, rep *device.Report) error {
 	name := c.devs[l.Device].info.Name
 	if len(rep.Results) != len(l.reqs) {
 		return fmt.Errorf("%w: %s reports %d results for a batch of %d", ErrDevice, name, len(rep.Results), len(l.reqs))
 	}
-	last := s == c.st.Devices[l.Device].Table(l.Network).Segments()-1
-	for i, res := range rep.Results {
+	last := s == l.table.Segments()-1
+	for i := range rep.Results {
+		res := &rep.Results[i]
 		switch {
 		case res.Request != l.reqs[i].ID:
 			return fmt.Errorf("%w: %s reports request %d in place of %d", ErrDevice, name, res.Request, l.reqs[i].ID)
@@ -523,11 +618,15 @@ func exitResult(exits []device.ExitResult, exit int) *device.ExitResult {
 
 func (c *core) finish(r *request, exit int, exits []device.ExitResult) {
 	e, rec := exitResult(exits, exit), c.record(r)
-	rec.Exit, rec.Class, rec.Confidence, rec.Logits = exit, e.Class, e.Confidence, HashLogits(e.Raw)
+	rec.Exit, rec.Class, rec.Confidence = exit, e.Class, e.Confidence
+	if c.res.Stream == nil {
+		rec.Logits = HashLogits(e.Raw)
+	}
 	how := OnTime
 	if c.now > r.Deadline {
 		how = Late
 	}
+	c.traffic(r.Network).End(how == Late)
 	c.end(r, how, "")
 }
 
@@ -553,24 +652,27 @@ func (c *core) fault(l *launch, cause error) error {
 	v.Down = true
 	ready := c.now + c.cfg.resetCost()
 	for _, view := range slices.Clone(v.Launches) {
-		o := c.live[view.ID]
+		o := c.find(view.ID)
 		for _, r := range o.reqs {
 			r.launch = nil
 			c.release(r)
 			switch {
 			case r.inFlight:
-				delete(c.reqs, r.ID)
+				c.landed(r)
 			case !r.retried && ready+v.Table(r.Network).Alone() <= r.Deadline:
 				r.retried = true
 				c.record(r).Retried = true
 				c.res.Retries++
-				c.st.Queue.Insert(r.Request)
+				c.st.Queue.Insert(&r.Request)
 			default:
 				c.end(r, Errored, cause.Error())
 			}
 		}
-		o.reqs, o.doomed = nil, o != l && o.Phase == sched.Running
+		o.reqs, o.doomed = o.reqs[:0], o != l && o.Phase == sched.Running
 		c.forget(o)
+		if !o.doomed { // else its segment's end comes first
+			c.spareLaunches.give(o)
+		}
 	}
 	c.res.Resets++
 	c.drv.reset(d)
@@ -600,7 +702,7 @@ func (c *core) drain(why string) {
 		if !ok {
 			return
 		}
-		c.end(c.reqs[q.ID], Errored, why)
+		c.end(c.reqs.get(uint64(q.ID)), Errored, why)
 	}
 }
 
@@ -609,8 +711,8 @@ func (c *core) close() error {
 	if c.st.Queue.Len() > 0 && slices.ContainsFunc(c.devs, func(d dev) bool { return d.dead }) {
 		c.drain("no device is left that serves the network")
 	}
-	if n := len(c.reqs); n > 0 {
-		return fmt.Errorf("%w: %s, %d of %d", ErrStuck, c.res.Policy, n, len(c.res.Records))
+	if n := c.reqs.n; n > 0 {
+		return fmt.Errorf("%w: %s, %d of %d", ErrStuck, c.res.Policy, n, c.last)
 	}
 	return nil
 }
@@ -621,8 +723,11 @@ func (c *core) end(r *request, how Ending, why string) {
 	rec.Ending, rec.Ended, rec.Why = how, c.now, why
 	c.res.End = max(c.res.End, c.now)
 	r.ended = true
+	if c.res.Stream != nil {
+		c.res.Stream.take(rec)
+	}
 	if !r.inFlight {
-		delete(c.reqs, r.ID)
+		c.reqs.drop(uint64(r.ID))
 	}
 	c.ended++
 	if c.cfg.Progress != nil {
@@ -633,14 +738,39 @@ func (c *core) end(r *request, how Ending, why string) {
 	if t.left--; t.left > 0 {
 		return
 	}
-	delete(c.tasks, t.ID)
+	c.tasks.drop(t.ID)
 	for _, it := range c.cfg.Source.Ended(c.now, &t.Task, t.worst) {
 		it.At = max(it.At, c.now)
 		c.drv.schedule(it)
 	}
+	c.recycle(t)
 }
 
-func (c *core) record(r *request) *Record { return &c.res.Records[r.ID-1] }
+// landed forgets a request that ended while its segment ran, now that the segment has ended.
+func (c *core) landed(r *request) {
+	c.reqs.drop(uint64(r.ID))
+	r.task.flying--
+	c.recycle(r.task)
+}
+
+// recycle keeps a task and its requests for later ones when nobody can see them any more: the
+// fields stay as they are until the next arrival, which is another event.
+func (c *core) recycle(t *task) {
+	if t.left > 0 || t.flying > 0 {
+		return
+	}
+	for _, r := range t.reqs {
+		c.spareReqs.give(r)
+	}
+	c.spareTasks.give(t)
+}
+
+func (c *core) record(r *request) *Record {
+	if c.res.Stream != nil {
+		return &r.rec
+	}
+	return &c.res.Records[r.ID-1]
+}
 
 func (c *core) leave(l *launch, r *request) {
 	i := slices.Index(l.reqs, r)
@@ -657,12 +787,6 @@ func (c *core) release(r *request) {
 	}
 }
 
-func (c *core) forget(l *launch) {
-	v := &c.st.Devices[l.Device]
-	v.Launches = slices.DeleteFunc(v.Launches, func(o *sched.LaunchView) bool { return o == &l.LaunchView })
-	delete(c.live, l.ID)
-}
-
 func ids(reqs []*request) []device.RequestID {
 	out := make([]device.RequestID, len(reqs))
 	for i, r := range reqs {
@@ -672,7 +796,7 @@ func ids(reqs []*request) []device.RequestID {
 }
 
 func (c *core) step(s Step, reqs []*request) {
-	if c.cfg.NoTrace {
+	if c.cfg.silent() {
 		return
 	}
 	s.At, s.Requests = c.now, ids(reqs)
@@ -680,16 +804,14 @@ func (c *core) step(s Step, reqs []*request) {
 }
 
 func (c *core) span(s Span, reqs []*request) {
-	if c.cfg.NoTrace {
+	if c.cfg.silent() {
 		return
 	}
 	s.Requests = ids(reqs)
 	c.res.Spans = append(c.res.Spans, s)
 }
 
-func add(a, b device.Stats) device.Stats {
-	return device.Stats{
-		Cycles: a.Cycles + b.Cycles, MACCycles: a.MACCycles + b.MACCycles, MACs: a.MACs + b.MACs,
-		BytesRead: a.BytesRead + b.BytesRead, BytesWritten: a.BytesWritten + b.BytesWritten, Starts: a.Starts + b.Starts,
-	}
+func add(a, b *device.Stats) {
+	a.Cycles, a.MACCycles, a.MACs = a.Cycles+b.Cycles, a.MACCycles+b.MACCycles, a.MACs+b.MACs
+	a.BytesRead, a.BytesWritten, a.Starts = a.BytesRead+b.BytesRead, a.BytesWritten+b.BytesWritten, a.Starts+b.Starts
 }

@@ -85,9 +85,14 @@ type Config struct {
 
 	// Progress, where set, is told after every ending how many requests have ended.
 	Progress func(ended int)
-	// NoTrace leaves out Actions and Spans, for long sweeps.
+	// NoTrace leaves out Steps and Spans, for long sweeps.
 	NoTrace bool
+	// Stream keeps no record of any request, but counts and a histogram (Result.Stream): memory
+	// does not grow with the run's length. It implies NoTrace.
+	Stream bool
 }
+
+func (c *Config) silent() bool { return c.NoTrace || c.Stream }
 
 // Item and Source are sched's: load sources need not know the engine.
 type (

@@ -19,12 +19,19 @@ type job struct {
 	dev    int
 }
 
+// done is the end of a job.
+type done struct {
+	job
+	rep device.Report
+	err error
+}
+
 type real struct {
 	c     *core
 	start time.Time
 	items events
 	work  []chan job
-	done  chan event
+	done  chan done
 	fly   int // jobs under way
 }
 
@@ -44,7 +51,7 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 	for i := range c.devs {
 		places += c.devs[i].info.Launches
 	}
-	r.done = make(chan event, places+len(c.devs))
+	r.done = make(chan done, places+len(c.devs))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
@@ -69,27 +76,26 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 		} else if r.fly == 0 {
 			break
 		}
-		var e event
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))
-		case e = <-r.done:
+		case e := <-r.done:
 			r.fly--
 			c.now = max(c.now, time.Since(r.start).Nanoseconds())
-			if e.up {
+			if e.reset {
 				err = c.deviceUp(e.dev, e.err)
 			} else {
-				err = c.segmentDone(e.launch, e.rep, e.err)
+				err = c.segmentDone(e.launch, &e.rep, e.err)
 			}
 		case <-due:
-			e, _ = r.items.pop()
+			e, _ := r.items.pop()
 			c.now = max(c.now, time.Since(r.start).Nanoseconds())
 			if e.fresh {
 				if err := r.pull(); err != nil {
 					return nil, err
 				}
 			}
-			err = c.item(e.item)
+			err = c.item(e.item())
 		}
 		if err != nil {
 			return nil, err
@@ -109,7 +115,7 @@ func (r *real) worker(ctx context.Context, in <-chan job) {
 			return
 		case j = <-in:
 		}
-		e := event{launch: j.launch, up: j.reset, dev: j.dev}
+		e := done{job: j}
 		d := r.c.cfg.Devices[j.dev]
 		run, cancel := context.WithTimeout(ctx, r.c.cfg.hangAfter())
 		if j.reset {
@@ -127,16 +133,20 @@ func (r *real) pull() error {
 	if !ok {
 		return nil
 	}
-	if it.At < 0 || it.Task == nil && it.Cancel == 0 {
-		return fmt.Errorf("%w: an item at %d ns, or an empty one", ErrSource, it.At)
+	if err := checkItem(it, 0); err != nil {
+		return err
 	}
-	r.items.push(event{at: it.At, item: it, fresh: true})
+	if it.Task != nil { // copied, so that a source may use one task again and again
+		t := *it.Task
+		it.Task = &t
+	}
+	r.items.push(event{at: it.At, task: it.Task, cancel: it.Cancel, fresh: true})
 	return nil
 }
 
-func (r *real) begin(l *launch, j device.Launch) {
+func (r *real) begin(l *launch) {
 	r.fly++
-	r.work[l.Device] <- job{launch: l, job: j, dev: l.Device}
+	r.work[l.Device] <- job{launch: l, job: l.job, dev: l.Device}
 }
 
 func (r *real) reset(dev int) {
@@ -144,4 +154,4 @@ func (r *real) reset(dev int) {
 	r.work[dev] <- job{reset: true, dev: dev}
 }
 
-func (r *real) schedule(it Item) { r.items.push(event{at: it.At, item: it}) }
+func (r *real) schedule(it Item) { r.items.push(event{at: it.At, task: it.Task, cancel: it.Cancel}) }

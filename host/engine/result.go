@@ -106,7 +106,8 @@ type Span struct {
 // Result is a whole run.
 type Result struct {
 	Policy  string   `json:"policy"`
-	Records []Record `json:"records"` // by request id
+	Records []Record `json:"records"` // by request id; none where Stream is set
+	Stream  *Stream  `json:"stream,omitempty"`
 	Steps   []Step   `json:"steps,omitempty"`
 	Spans   []Span   `json:"spans,omitempty"`
 
@@ -164,7 +165,7 @@ type Summary struct {
 	MeanBatch   float64   `json:"mean_batch"` // samples per segment run
 }
 
-// Summary counts.
+// Summary counts. Of a run with Stream, p50 and p99 are exact to 0.1 % (Histogram).
 func (r *Result) Summary() Summary {
 	s := Summary{
 		Policy: r.Policy, Requests: len(r.Records), Calls: r.Calls, Launches: r.Launches,
@@ -173,27 +174,23 @@ func (r *Result) Summary() Summary {
 		Exits:   make([]int, len(r.Samples)),
 		Latency: Latencies{-1, -1, -1},
 	}
+	var ends [Errored + 1]int
+	if r.Stream != nil {
+		s.Requests, ends = r.Stream.Requests, r.Stream.Endings
+		copy(s.Exits, r.Stream.Exits)
+		if n := r.Stream.Hist.n; n > 0 {
+			s.Latency = Latencies{int64(math.Round(r.Stream.Sum / float64(n))), r.Stream.Hist.Quantile(0.5), r.Stream.Hist.Quantile(0.99)}
+		}
+	}
 	for i := range r.Records {
 		rec := &r.Records[i]
-		switch rec.Ending {
-		case OnTime:
-			s.OnTime++
-		case Late:
-			s.Late++
-		case Dropped:
-			s.Dropped++
-		case Refused:
-			s.Refused++
-		case Cancelled:
-			s.Cancelled++
-		case Errored:
-			s.Errors++
-		case Pending:
-		}
+		ends[rec.Ending]++
 		if (rec.Ending == OnTime || rec.Ending == Late) && rec.Exit >= 0 && rec.Exit < len(s.Exits) {
 			s.Exits[rec.Exit]++
 		}
 	}
+	s.OnTime, s.Late, s.Dropped, s.Refused = ends[OnTime], ends[Late], ends[Dropped], ends[Refused]
+	s.Cancelled, s.Errors = ends[Cancelled], ends[Errored]
 	s.Violations = s.Late + s.Dropped + s.Refused + s.Errors
 	if l := r.Latencies(); len(l) > 0 {
 		slices.Sort(l)
@@ -232,9 +229,11 @@ func (r *Result) Latencies() []int64 {
 
 // Quantile is the smallest value that at least the share q of the sorted values do not exceed.
 func Quantile(sorted []int64, q float64) int64 {
-	i := int(math.Ceil(q*float64(len(sorted)))) - 1
-	return sorted[min(max(i, 0), len(sorted)-1)]
+	return sorted[rank(q, int64(len(sorted)))-1]
 }
+
+// rank is how many of n values the quantile q does not leave out: 1..n.
+func rank(q float64, n int64) int64 { return min(max(int64(math.Ceil(q*float64(n))), 1), n) }
 
 // Check tells what is wrong with the books: every request has ended once, the endings add up, and
 // no time runs backwards.

@@ -7,21 +7,23 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// event is an item, the end of a segment (launch set) or the end of a reset (up).
+// event is the end of a segment (launch set) or of a reset (up), or what an Item says. It is small,
+// since a heap moves it about.
 type event struct {
 	at     Time
 	seq    uint64
-	item   Item
+	launch *launch // what came of its segment stands in it
+	task   *sched.Task
+	cancel uint64
+	dev    int32
 	fresh  bool // the item came from Source.Next: the next one is due
-	launch *launch
-	rep    device.Report
 	up     bool
-	dev    int
-	err    error
 }
+
+func (e *event) item() Item { return Item{At: e.at, Task: e.task, Cancel: e.cancel} }
 
 // events is a binary heap by (time, sequence): what is asked for first happens first at equal times.
 type events struct {
@@ -29,10 +31,9 @@ type events struct {
 	seq  uint64
 }
 
-func (h *events) less(i, j int) bool {
-	a, b := &h.heap[i], &h.heap[j]
-	return a.at < b.at || a.at == b.at && a.seq < b.seq
-}
+func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
+
+func (h *events) less(i, j int) bool { return h.heap[i].before(&h.heap[j]) }
 
 func (h *events) push(e event) {
 	h.seq++
@@ -75,6 +76,21 @@ func (h *events) pop() (event, bool) {
 type virtual struct {
 	c *core
 	events
+	// What the source brings next stands beside the heap: one in three events or so need not go
+	// through it.
+	fresh event
+	due   bool
+	ahead [2]sched.Task // tasks that came from the source: the one taken in now, and the next
+	turn  int
+}
+
+// next takes the first event, the heap's or the source's.
+func (v *virtual) next() (event, bool) {
+	if v.due && (len(v.heap) == 0 || v.fresh.before(&v.heap[0])) {
+		v.due = false
+		return v.fresh, true
+	}
+	return v.pop()
 }
 
 // Run serves until the source has no task left and every request has ended. Its result depends on
@@ -89,31 +105,42 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := v.pull(); err != nil {
 		return nil, err
 	}
-	for {
+	stopped := func() error {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, err)
+			return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, err)
 		}
-		e, ok := v.pop()
+		return nil
+	}
+	for n := 0; ; n++ {
+		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
+			if err := stopped(); err != nil {
+				return nil, err
+			}
+		}
+		e, ok := v.next()
 		if !ok {
 			break
 		}
 		c.now = e.at
 		switch {
 		case e.launch != nil:
-			err = c.segmentDone(e.launch, e.rep, e.err)
+			err = c.segmentDone(e.launch, &e.launch.rep, e.launch.err)
 		case e.up:
-			err = c.deviceUp(e.dev, e.err)
+			err = c.deviceUp(int(e.dev), c.devs[e.dev].reset)
 		default:
 			if e.fresh {
 				if err := v.pull(); err != nil {
 					return nil, err
 				}
 			}
-			err = c.item(e.item)
+			err = c.item(e.item())
 		}
 		if err != nil {
 			return nil, err
 		}
+	}
+	if err := stopped(); err != nil {
+		return nil, err
 	}
 	if err := c.close(); err != nil {
 		return nil, err
@@ -126,38 +153,62 @@ func (v *virtual) pull() error {
 	if !ok {
 		return nil
 	}
-	if it.At < v.c.now || it.Task == nil && it.Cancel == 0 {
-		return fmt.Errorf("%w: an item at %d ns, after %d ns, or an empty one", ErrSource, it.At, v.c.now)
+	if err := checkItem(it, v.c.now); err != nil {
+		return err
 	}
-	v.push(event{at: it.At, item: it, fresh: true})
+	if it.Task != nil { // copied, so that a source may use one task again and again
+		v.turn ^= 1
+		v.ahead[v.turn] = *it.Task
+		it.Task = &v.ahead[v.turn]
+	}
+	v.seq++
+	v.fresh, v.due = event{at: it.At, seq: v.seq, task: it.Task, cancel: it.Cancel, fresh: true}, true
 	return nil
 }
 
-func (v *virtual) begin(l *launch, job device.Launch) {
-	c := v.c
-	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.hangAfter())
-	rep, err := c.devs[l.Device].Run(ctx, job)
-	cancel()
-	took := c.st.Devices[l.Device].Table(l.Network).At(job.First, job.Last, len(job.Requests))
+// checkItem refuses what no load can bring after a time.
+func checkItem(it Item, after Time) error {
 	switch {
-	case errors.Is(err, context.DeadlineExceeded):
+	case it.At < after || it.Task == nil && it.Cancel == 0:
+		return fmt.Errorf("%w: an item at %d ns, after %d ns, or an empty one", ErrSource, it.At, after)
+	case it.Task != nil && it.Task.Deadline <= it.At:
+		return fmt.Errorf("%w: task %d comes at %d ns and is due at %d ns", ErrSource, it.Task.ID, it.At, it.Task.Deadline)
+	}
+	return nil
+}
+
+func (v *virtual) begin(l *launch) {
+	c := v.c
+	d := &c.devs[l.Device]
+	if d.info.Instant {
+		l.rep, l.err = d.Run(c.ctx, l.job)
+	} else {
+		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.hangAfter())
+		l.rep, l.err = d.Run(ctx, l.job)
+		cancel()
+	}
+	took := l.table.At(l.job.First, l.job.Last, len(l.job.Requests))
+	switch {
+	case l.err == nil && c.cfg.Clock == Table:
+	case errors.Is(l.err, context.DeadlineExceeded):
 		took = c.cfg.hangCost()
-	case err == nil && c.cfg.Clock == Measured:
-		took = rep.Ns
-		if hz := c.devs[l.Device].info.ClockHz; took <= 0 && hz > 0 {
-			took = int64(float64(rep.Cycles) * 1e9 / float64(hz))
+	case l.err == nil:
+		took = l.rep.Ns
+		if hz := d.info.ClockHz; took <= 0 && hz > 0 {
+			took = int64(float64(l.rep.Cycles) * 1e9 / float64(hz))
 		}
 		if took <= 0 {
-			took, err = 1, fmt.Errorf("%w: %s reports a segment of %d ns, %d cycles", ErrDevice, c.devs[l.Device].info.Name, rep.Ns, rep.Cycles)
+			took, l.err = 1, fmt.Errorf("%w: %s reports a segment of %d ns, %d cycles", ErrDevice, d.info.Name, l.rep.Ns, l.rep.Cycles)
 		}
 	}
-	v.push(event{at: c.now + took, launch: l, rep: rep, err: err})
+	v.push(event{at: c.now + took, launch: l})
 }
 
 func (v *virtual) reset(dev int) {
 	err := v.c.devs[dev].Reset(v.c.ctx)
-	v.push(event{at: v.c.now + v.c.cfg.resetCost(), up: true, dev: dev, err: err})
+	v.c.devs[dev].reset = err
+	v.push(event{at: v.c.now + v.c.cfg.resetCost(), up: true, dev: int32(dev)})
 	v.c.span(Span{Device: dev, Segment: -1, Start: v.c.now, End: v.c.now + v.c.cfg.resetCost(), Failed: err != nil}, nil)
 }
 
-func (v *virtual) schedule(it Item) { v.push(event{at: it.At, item: it}) }
+func (v *virtual) schedule(it Item) { v.push(event{at: it.At, task: it.Task, cancel: it.Cancel}) }

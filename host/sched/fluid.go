@@ -29,6 +29,9 @@ type Fluid struct {
 // Name is the policy's name on the command line.
 func (Fluid) Name() string { return "fluid" }
 
+// Mapping is the hardware's own: the best entry by layer and batch.
+func (Fluid) Mapping() string { return MappingFluid }
+
 // Decide looks at every device; it costs O(devices * B_max).
 func (f Fluid) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 	taken := 0 // requests at the queue's head that this answer has already given away
@@ -56,8 +59,8 @@ func (f Fluid) dispatch(s *State, dev, taken int, buf []Action) ([]Action, int) 
 	if t == nil {
 		return buf, taken
 	}
-	n := f.head(s, network, taken, f.bMax(d, t))
-	return append(buf, Action{Kind: Launch, Device: dev, Network: network, Last: t.Segments() - 1, Count: n}), taken + n
+	n := head(&s.Queue, network, taken, bMax(f.BMax, d, t))
+	return append(buf, whole(dev, network, t, n)), taken + n
 }
 
 func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Action, int) {
@@ -97,11 +100,11 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 
 // incr is B_incr, or 0 where the batch is to go on as it is.
 func (f Fluid) incr(s *State, d *DeviceView, t *Table, base *LaunchView, rem int, slack Time, taken int) int {
-	i, last, bMax := base.Reached, t.Segments()-1, f.bMax(d, t)
-	if rem == 0 || rem >= bMax || i < 0 || i >= last {
+	i, last, limit := base.Reached, t.Segments()-1, bMax(f.BMax, d, t)
+	if rem == 0 || rem >= limit || i < 0 || i >= last {
 		return 0
 	}
-	n := f.head(s, base.Network, taken, bMax-rem)
+	n := head(&s.Queue, base.Network, taken, limit-rem)
 	if n == 0 {
 		return 0
 	}
@@ -110,21 +113,4 @@ func (f Fluid) incr(s *State, d *DeviceView, t *Table, base *LaunchView, rem int
 		return 0
 	}
 	return n
-}
-
-// head is min(N_Q, limit), counting the oldest waiting requests up to the first for another network.
-func (f Fluid) head(s *State, network string, taken, limit int) int {
-	n := 0
-	for n < limit && taken+n < s.Queue.Len() && s.Queue.At(taken+n).Network == network {
-		n++
-	}
-	return n
-}
-
-func (f Fluid) bMax(d *DeviceView, t *Table) int {
-	b := min(d.MaxBatch, t.MaxBatch())
-	if f.BMax > 0 {
-		b = min(b, f.BMax)
-	}
-	return b
 }

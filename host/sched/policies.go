@@ -1,39 +1,142 @@
-// The names under which policies are asked for.
+// The names under which policies are asked for, and the mapping each wants.
 
 package sched
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
 
-// ErrUnknownPolicy is the error of a name that no policy has.
-var ErrUnknownPolicy = errors.New("unknown policy")
+// Errors of New.
+var (
+	ErrUnknownPolicy = errors.New("unknown policy")
+	ErrOptions       = errors.New("policy options")
+	ErrRates         = errors.New("exit rates")
+)
+
+// Mappings: how the hardware runs a batch, each with a latency table of its own. A policy only
+// names the one it was published with; the table comes from outside.
+const (
+	MappingFluid = "fluid" // the best of all entries by layer and batch (Fluid Batching, III-A)
+	MappingR     = "r"     // every layer batched along the rows
+	MappingFC    = "fc"    // only fully connected layers batched; a convolution runs sample by sample
+)
+
+// Mapped is a policy that names the mapping it wants. All that New makes are.
+type Mapped interface {
+	Policy
+	Mapping() string
+}
 
 // Options are the parameters that policies share.
 type Options struct {
-	BMax int // largest batch; 0: whatever the device allows
+	BMax int // largest batch; 0: whatever the device and its table allow
+	// SLO is what the adaptive batchers take their timeout's share of; 0: the time that each
+	// request itself was given, from its arrival to its deadline.
+	SLO Time
+	// Rates are the shares of requests that leave at each exit, where they are known beforehand;
+	// nil: what the engine has seen so far. They must add up to one.
+	Rates []float64
+}
+
+func (o *Options) check() error {
+	switch {
+	case o.BMax < 0:
+		return fmt.Errorf("%w: B_max is %d, it must not be negative", ErrOptions, o.BMax)
+	case o.SLO < 0:
+		return fmt.Errorf("%w: an SLO of %d ns", ErrOptions, o.SLO)
+	case o.Rates != nil:
+		return CheckRates(o.Rates)
+	}
+	return nil
+}
+
+// CheckRates refuses shares that are no distribution over the exits.
+func CheckRates(rates []float64) error {
+	if len(rates) == 0 || len(rates) > MaxSegments {
+		return fmt.Errorf("%w: %d of them, expected 1..%d", ErrRates, len(rates), MaxSegments)
+	}
+	sum := 0.0
+	for i, r := range rates {
+		if !(r >= 0 && r <= 1) {
+			return fmt.Errorf("%w: the share of exit %d is %g", ErrRates, i, r)
+		}
+		sum += r
+	}
+	if math.Abs(sum-1) > 1e-6 {
+		return fmt.Errorf("%w: they add up to %g, expected 1", ErrRates, sum)
+	}
+	return nil
+}
+
+// entry is one name.
+type entry struct {
+	name string
+	make func(Options) Mapped
+}
+
+// entries in the order in which tables are printed. A function, so that nothing is global state.
+func entries() []entry {
+	adapt := func(name, mapping string, percent int64) entry {
+		return entry{name, func(o Options) Mapped {
+			return AdaptB{BMax: o.BMax, SLO: o.SLO, Percent: percent, Label: name, On: mapping}
+		}}
+	}
+	return []entry{
+		{"serial", func(Options) Mapped { return Serial{} }},
+		adapt("fc-adaptb-s", MappingFC, 5),
+		adapt("fc-adaptb-m", MappingFC, 45),
+		adapt("fc-adaptb-l", MappingFC, 95),
+		adapt("r-adaptb-s", MappingR, 5),
+		adapt("r-adaptb-m", MappingR, 45),
+		adapt("r-adaptb-l", MappingR, 95),
+		{"lazy", func(o Options) Mapped { return Lazy{BMax: o.BMax} }},
+		{"edf", func(o Options) Mapped { return &EDF{BMax: o.BMax} }},
+		{"clockwork", func(o Options) Mapped { return &Clockwork{BMax: o.BMax} }},
+		{"fluid", func(o Options) Mapped { return Fluid{BMax: o.BMax} }},
+		{"fluid+", func(o Options) Mapped { return &Plus{BMax: o.BMax, Rates: o.Rates} }},
+		{"fluid+refuse", func(o Options) Mapped { return &Plus{BMax: o.BMax, Rates: o.Rates, Refuse: true} }},
+	}
 }
 
 // Names lists the policies New knows.
-func Names() []string { return []string{"fluid", "serial"} }
+func Names() []string {
+	var out []string
+	for _, e := range entries() {
+		out = append(out, e.name)
+	}
+	return out
+}
 
 // New makes the policy with this name.
 func New(name string, o Options) (Policy, error) {
-	switch name {
-	case "serial":
-		return Serial{}, nil
-	case "fluid":
-		if o.BMax < 0 {
-			return nil, fmt.Errorf("policy fluid: B_max is %d, it must not be negative", o.BMax)
+	for _, e := range entries() {
+		if e.name != name {
+			continue
 		}
-		var f Fluid
-		f.BMax = o.BMax
-		return f, nil
+		if err := o.check(); err != nil {
+			return nil, fmt.Errorf("policy %s: %w", name, err)
+		}
+		return e.make(o), nil
 	}
+	return nil, unknown(name)
+}
+
+// Mapping is the mapping that the policy with this name wants its tables made for.
+func Mapping(name string) (string, error) {
+	for _, e := range entries() {
+		if e.name == name {
+			return e.make(Options{}).Mapping(), nil
+		}
+	}
+	return "", unknown(name)
+}
+
+func unknown(name string) error {
 	names := Names()
 	slices.Sort(names)
-	return nil, fmt.Errorf("%w %q; there are %s", ErrUnknownPolicy, name, strings.Join(names, ", "))
+	return fmt.Errorf("%w %q; there are %s", ErrUnknownPolicy, name, strings.Join(names, ", "))
 }

@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -20,8 +21,8 @@ func TestQueueIsASlice(t *testing.T) {
 			switch rapid.IntRange(0, 4).Draw(t, "op") {
 			case 0, 1:
 				next++
-				r := sched.Request{ID: device.RequestID(next), Arrived: int64(next / 2)}
-				q.Push(r)
+				r := sched.Request{ID: device.RequestID(next), Arrived: int64(next / 2), Deadline: rapid.Int64Range(0, 5).Draw(t, "deadline")}
+				q.Push(&r)
 				want = append(want, r)
 			case 2:
 				r, ok := q.Pop()
@@ -41,7 +42,7 @@ func TestQueueIsASlice(t *testing.T) {
 					t.Fatalf("remove %d gave %v, %v", want[i].ID, r, ok)
 				}
 				if rapid.Bool().Draw(t, "back") {
-					q.Insert(r)
+					q.Insert(&r)
 				} else {
 					want = slices.Delete(slices.Clone(want), i, i+1)
 				}
@@ -52,6 +53,9 @@ func TestQueueIsASlice(t *testing.T) {
 			}
 			if q.Len() != len(want) {
 				t.Fatalf("length %d, want %d", q.Len(), len(want))
+			}
+			if got, want := q.Ordered(), slices.IsSortedFunc(want, func(a, b sched.Request) int { return cmp.Compare(a.Deadline, b.Deadline) }); got != want {
+				t.Fatalf("ordered by deadline: %v, want %v", got, want)
 			}
 			for i := range want {
 				if q.At(i).ID != want[i].ID {

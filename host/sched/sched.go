@@ -142,6 +142,7 @@ type LaunchView struct {
 	Last     int
 	Reached  int // the last exit passed; First-1 before any
 	Phase    Phase
+	Began    int       // places taken: requests it was launched with or that were merged into it, those that left included
 	Requests []Request // still in the batch, in the order they were put there
 }
 
@@ -186,6 +187,7 @@ func (d *DeviceView) Table(network string) *Table {
 type State struct {
 	Queue   Queue
 	Devices []DeviceView
+	Traffic []Traffic // by network: what has been seen of its requests so far
 }
 
 // Policy decides. Decide appends its actions to buf and returns it; it keeps no reference to s or

@@ -2,6 +2,9 @@ package sched_test
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,20 +14,24 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// linear is T[first][last][batch] = segments * (fixed + batch*each).
-func linear(t testing.TB, segments, batch int, fixed, each int64) *sched.Table {
-	t.Helper()
-	var entries []bundle.LatencyEntry
+// entries are T[first][last][batch] = segments * (fixed + batch*each).
+func entries(segments, batch int, fixed, each int64) []bundle.LatencyEntry {
+	var out []bundle.LatencyEntry
 	for first := range segments {
 		for last := first; last < segments; last++ {
 			for b := 1; b <= batch; b++ {
-				entries = append(entries, bundle.LatencyEntry{
+				out = append(out, bundle.LatencyEntry{
 					Network: "n", First: first, Last: last, Batch: b, P50: int64(last-first+1) * (fixed + int64(b)*each),
 				})
 			}
 		}
 	}
-	table, err := sched.NewTable(entries, "n")
+	return out
+}
+
+func linear(t testing.TB, segments, batch int, fixed, each int64) *sched.Table {
+	t.Helper()
+	table, err := sched.NewTable(entries(segments, batch, fixed, each), "n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +51,7 @@ func state(table *sched.Table, launches []*sched.LaunchView, queued ...sched.Req
 		MaxBatch: 8, Places: 1, Hosted: []sched.Hosted{{Network: "n", Table: table}}, Launches: launches,
 	}}}
 	for _, r := range queued {
-		s.Queue.Push(r)
+		s.Queue.Push(&r)
 	}
 	return s
 }
@@ -210,13 +217,23 @@ func TestSerial(t *testing.T) {
 // A policy must not allocate, nor change what it is shown.
 func TestDecideDoesNotAllocate(t *testing.T) {
 	for name, s := range states(t) {
-		for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
+		for _, policy := range sched.Names() {
+			p := make1(t, policy)
 			buf := make([]sched.Action, 0, 16)
 			if n := testing.AllocsPerRun(100, func() { buf = p.Decide(0, s, sched.Event{}, buf[:0]) }); n != 0 {
-				t.Errorf("%s allocates %g times a decision in state %q", p.Name(), n, name)
+				t.Errorf("%s allocates %g times a decision in state %q", policy, n, name)
 			}
 		}
 	}
+}
+
+func make1(t testing.TB, name string) sched.Policy {
+	t.Helper()
+	p, err := sched.New(name, sched.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func states(t testing.TB) map[string]*sched.State {
@@ -224,17 +241,25 @@ func states(t testing.TB) map[string]*sched.State {
 	base := &sched.LaunchView{ID: 1, Network: "n", Last: 3, Reached: 1, Phase: sched.Halted, Requests: requests(1, 3, 1000)}
 	fill := &sched.LaunchView{ID: 2, Network: "n", Last: 1, Reached: 1, Phase: sched.AtExit, Requests: requests(4, 5, 1000)}
 	exit := &sched.LaunchView{ID: 1, Network: "n", Last: 3, Reached: 1, Phase: sched.AtExit, Requests: requests(1, 3, 1000)}
-	return map[string]*sched.State{
+	all := map[string]*sched.State{
 		"idle":    state(table, nil, requests(1, 5, 1000)...),
 		"at exit": state(table, []*sched.LaunchView{exit}, requests(6, 9, 1000)...),
 		"merging": state(table, []*sched.LaunchView{base, fill}, requests(6, 9, 1000)...),
 	}
+	for _, s := range all {
+		s.Traffic = []sched.Traffic{{
+			Network: "n", Arrived: 5000, Gap: 30, Ended: 4990, Late: 0.02,
+			Passed: []int64{4990, 4000, 3000, 2000}, Left: []int64{990, 1000, 1000, 2000},
+		}}
+	}
+	return all
 }
 
 func BenchmarkDecide(b *testing.B) {
 	for name, s := range states(b) {
-		for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
-			b.Run(p.Name()+"/"+name, func(b *testing.B) {
+		for _, policy := range sched.Names() {
+			b.Run(policy+"/"+name, func(b *testing.B) {
+				p := make1(b, policy)
 				buf := make([]sched.Action, 0, 16)
 				b.ReportAllocs()
 				for b.Loop() {
@@ -242,6 +267,23 @@ func BenchmarkDecide(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// What fluid+ does with every 64th arrival, on top of a decision.
+func BenchmarkFollow(b *testing.B) {
+	for _, segments := range []int{4, 64} {
+		b.Run(fmt.Sprint(segments, " segments"), func(b *testing.B) {
+			p := make1(b, "fluid+")
+			s := state(linear(b, segments, 8, 10, 2), nil, requests(1, 5, 1e6)...)
+			s.Traffic = []sched.Traffic{{Network: "n", Arrived: 10_000, Gap: 30, Passed: make([]int64, segments), Left: make([]int64, segments)}}
+			buf := make([]sched.Action, 0, 16)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Traffic[0].Arrived += 100
+				buf = p.Decide(0, s, sched.Event{}, buf[:0])
+			}
+		})
 	}
 }
 
@@ -276,13 +318,52 @@ func TestTableRefusals(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
+	want := "serial fc-adaptb-s fc-adaptb-m fc-adaptb-l r-adaptb-s r-adaptb-m r-adaptb-l lazy edf clockwork fluid fluid+ fluid+refuse"
+	if got := strings.Join(sched.Names(), " "); got != want {
+		t.Errorf("the policies are %s", got)
+	}
+	mappings := map[string]string{
+		"serial": "fluid", "fluid": "fluid", "fluid+": "fluid", "fluid+refuse": "fluid",
+		"fc-adaptb-s": "fc", "fc-adaptb-m": "fc", "fc-adaptb-l": "fc",
+	}
 	for _, n := range sched.Names() {
-		p, err := sched.New(n, sched.Options{BMax: 4})
+		p, err := sched.New(n, sched.Options{BMax: 4, SLO: 5, Rates: []float64{0.5, 0.5}})
 		if err != nil || p.Name() != n {
 			t.Errorf("New(%q) = %v, %v", n, p, err)
+			continue
+		}
+		m, err := sched.Mapping(n)
+		want := mappings[n]
+		if want == "" {
+			want = "r"
+		}
+		if err != nil || m != want || p.(sched.Mapped).Mapping() != m {
+			t.Errorf("the mapping of %s is %q, %v; want %q", n, m, err, want)
 		}
 	}
-	if _, err := sched.New("nonsense", sched.Options{}); !errors.Is(err, sched.ErrUnknownPolicy) {
+	if _, err := sched.New("nonsense", sched.Options{}); !errors.Is(err, sched.ErrUnknownPolicy) || !strings.Contains(err.Error(), "clockwork, edf") {
 		t.Errorf("unknown policy: %v", err)
+	}
+	if _, err := sched.Mapping("nonsense"); !errors.Is(err, sched.ErrUnknownPolicy) {
+		t.Errorf("unknown policy: %v", err)
+	}
+	for _, c := range []struct {
+		o    sched.Options
+		want error
+	}{
+		{sched.Options{BMax: -1}, sched.ErrOptions},
+		{sched.Options{SLO: -1}, sched.ErrOptions},
+		{sched.Options{Rates: []float64{}}, sched.ErrRates},
+		{sched.Options{Rates: []float64{0.5, 0.4}}, sched.ErrRates},
+		{sched.Options{Rates: []float64{0.7, 0.7}}, sched.ErrRates},
+		{sched.Options{Rates: []float64{-0.5, 1.5}}, sched.ErrRates},
+		{sched.Options{Rates: []float64{math.NaN(), 1}}, sched.ErrRates},
+		{sched.Options{Rates: make([]float64, sched.MaxSegments+1)}, sched.ErrRates},
+	} {
+		for _, n := range sched.Names() {
+			if _, err := sched.New(n, c.o); !errors.Is(err, c.want) {
+				t.Errorf("%s with %+v: %v, want %v", n, c.o, err, c.want)
+			}
+		}
 	}
 }

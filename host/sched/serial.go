@@ -10,6 +10,9 @@ type Serial struct{}
 // Name is the policy's name on the command line.
 func (Serial) Name() string { return "serial" }
 
+// Mapping is the hardware's own: at B = 1 that is each layer's best entry.
+func (Serial) Mapping() string { return MappingFluid }
+
 // Decide gives every idle device the oldest waiting request.
 func (Serial) Decide(_ Time, s *State, _ Event, buf []Action) []Action {
 	taken := 0
@@ -27,7 +30,7 @@ func (Serial) Decide(_ Time, s *State, _ Event, buf []Action) []Action {
 		if t == nil {
 			continue
 		}
-		buf = append(buf, Action{Kind: Launch, Device: i, Network: r.Network, Last: t.Segments() - 1, Count: 1})
+		buf = append(buf, whole(i, r.Network, t, 1))
 		taken++
 	}
 	return buf

@@ -49,8 +49,9 @@ type Item struct {
 // Source is where tasks come from.
 type Source interface {
 	// Next is the next item that comes by itself, in order of time; false: there is none (left).
+	// The task is copied, so a source may hand out the same one again.
 	Next() (Item, bool)
 	// Ended tells that a task has ended, with the worst of its samples' endings, and returns what
-	// follows from that (closed loops).
+	// follows from that (closed loops). The task is the source's to read only until it returns.
 	Ended(now Time, t *Task, how Ending) []Item
 }

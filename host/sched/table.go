@@ -12,8 +12,8 @@ import (
 // ErrTable is the error of a latency table that lacks a cell or holds an impossible one.
 var ErrTable = errors.New("latency table")
 
-// MaxSegments bounds the segments of a network that a table is made for.
-const MaxSegments = 64
+// MaxSegments bounds the segments of a network that a table is made for: enough for one a layer.
+const MaxSegments = 256
 
 // Table is T[first][last][batch] in ns: the time of segments first..last, both included, at a batch
 // that stays the same throughout.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -61,7 +62,9 @@ func (f *Fake) Admit(_ context.Context, _ string, id device.RequestID, in []int1
 // Run implements device.Device.
 func (f *Fake) Run(ctx context.Context, l device.Launch) (device.Report, error) {
 	f.mu.Lock()
-	f.Runs = append(f.Runs, l)
+	kept := l
+	kept.Requests, kept.Theta = slices.Clone(l.Requests), slices.Clone(l.Theta)
+	f.Runs = append(f.Runs, kept)
 	var rep device.Report
 	for i, id := range l.Requests {
 		in, ok := f.slots[id]

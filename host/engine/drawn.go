@@ -1,0 +1,119 @@
+// A device without a network: exits are drawn from rates, times come from the table.
+
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Drawn is a device whose requests leave at exits drawn from rates. Where a request leaves depends
+// on the seed and its id alone, so every policy sees the same requests. Inputs are not looked at,
+// nor are thresholds (the rates say what they do) but for one above 1, with which nobody leaves
+// before the last exit.
+type Drawn struct {
+	table *sched.Table
+	info  device.Info
+	upTo  []uint64 // by exit: a request whose draw is below it has left by then
+	seed  uint64
+	rep   []device.Result
+	exits []device.ExitResult // by exit
+}
+
+// NewDrawn makes a device of the table's B_max (or bMax, where that is positive and smaller). The
+// rates are the shares of requests that leave at each exit; they must add up to one
+// (sched.ErrRates).
+func NewDrawn(table *sched.Table, rates []float64, seed uint64, bMax int) (*Drawn, error) {
+	if err := sched.CheckRates(rates); err != nil {
+		return nil, fmt.Errorf("device of drawn exits: %w", err)
+	}
+	if len(rates) != table.Segments() {
+		return nil, fmt.Errorf("device of drawn exits: %w: %d of them for %d segments", sched.ErrRates, len(rates), table.Segments())
+	}
+	b := table.MaxBatch()
+	if bMax > 0 {
+		b = min(b, bMax)
+	}
+	d := &Drawn{
+		table: table, seed: seed,
+		info: device.Info{
+			Name: "drawn", Label: "estimated", MaxBatch: b, Slots: 4 * b, Launches: 1,
+			Preempt: device.PreemptExit, ClockHz: 1e9, Instant: true,
+		},
+		upTo: make([]uint64, len(rates)), exits: make([]device.ExitResult, len(rates)),
+	}
+	sum := 0.0
+	for i, r := range rates {
+		sum += r
+		d.upTo[i] = uint64(min(sum, 1) * (1 << 53))
+		d.exits[i] = device.ExitResult{Exit: i, Confidence: 1}
+	}
+	d.upTo[len(rates)-1] = 1 << 53
+	return d, nil
+}
+
+// Exit is where a request leaves.
+func (d *Drawn) Exit(id device.RequestID) int {
+	u := d.draw(id)
+	for i, t := range d.upTo {
+		if u < t {
+			return i
+		}
+	}
+	return len(d.upTo) - 1
+}
+
+// draw is a number below 2^53: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) at seed and id.
+func (d *Drawn) draw(id device.RequestID) uint64 {
+	z := d.seed*0xd1342543de82ef95 + uint64(id)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return (z ^ z>>31) >> 11
+}
+
+// Info implements device.Device.
+func (d *Drawn) Info() device.Info { return d.info }
+
+// Load implements device.Device.
+func (*Drawn) Load(context.Context, *bundle.Bundle) error { return nil }
+
+// Admit implements device.Device.
+func (*Drawn) Admit(context.Context, string, device.RequestID, []int16) error { return nil }
+
+// Run implements device.Device. Its report is valid until the next call.
+func (d *Drawn) Run(_ context.Context, l device.Launch) (device.Report, error) {
+	if l.First < 0 || l.Last < l.First || l.Last >= len(d.upTo) || len(l.Requests) < 1 || len(l.Requests) > d.info.MaxBatch {
+		return device.Report{}, fmt.Errorf("drawn: segments %d..%d for a batch of %d", l.First, l.Last, len(l.Requests))
+	}
+	d.rep = d.rep[:0]
+	last := len(d.upTo) - 1
+	for i, id := range l.Requests {
+		taken := -1
+		u := d.draw(id)
+		for s := l.First; s <= l.Last && taken < 0; s++ {
+			if s == last || u < d.upTo[s] && l.Theta[i] <= 1 {
+				taken = s
+			}
+		}
+		end := taken
+		if taken < 0 {
+			end = l.Last
+		}
+		d.rep = append(d.rep, device.Result{Request: id, Exits: d.exits[l.First : end+1], Taken: taken})
+	}
+	ns := d.table.At(l.First, l.Last, len(l.Requests))
+	return device.Report{Results: d.rep, Ns: ns, Cycles: uint64(ns)}, nil
+}
+
+// Release implements device.Device.
+func (*Drawn) Release(device.RequestID) {}
+
+// Reset implements device.Device.
+func (*Drawn) Reset(context.Context) error { return nil }
+
+// Close implements device.Device.
+func (*Drawn) Close() error { return nil }

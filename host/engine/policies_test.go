@@ -1,0 +1,439 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// watched passes a policy's answers on and looks at what it saw when it gave them.
+type watched struct {
+	sched.Policy
+	look func(now int64, s *sched.State, a []sched.Action)
+}
+
+func (w watched) Decide(now int64, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	buf = w.Policy.Decide(now, s, ev, buf)
+	w.look(now, s, buf)
+	return buf
+}
+
+// randomTable has any positive times: neither sums nor monotony can be relied on.
+func randomTable(t *rapid.T) *sched.Table {
+	segments, batch := rapid.IntRange(1, 6).Draw(t, "segments"), rapid.IntRange(1, 10).Draw(t, "batch")
+	var out []bundle.LatencyEntry
+	for first := range segments {
+		for last := first; last < segments; last++ {
+			for b := 1; b <= batch; b++ {
+				out = append(out, bundle.LatencyEntry{
+					Network: enginetest.Network, First: first, Last: last, Batch: b, P50: rapid.Int64Range(1, 1000).Draw(t, "ns"),
+				})
+			}
+		}
+	}
+	return table(t, out)
+}
+
+// For every policy, over any table, exit rates and arrivals: requests are conserved, nobody waits for
+// ever (a run ends, ErrStuck otherwise), no batch exceeds B_max, and who is let in is served but for
+// the policies that drop; fluid preempts only where equation 4 allows it.
+func TestPoliciesKeepTheRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tab := randomTable(t)
+		name := rapid.SampledFrom(sched.Names()).Draw(t, "policy")
+		bMax := rapid.IntRange(0, 10).Draw(t, "B_max")
+		limit := tab.MaxBatch()
+		if bMax > 0 {
+			limit = min(limit, bMax)
+		}
+		n := rapid.IntRange(1, 200).Draw(t, "n")
+		slo := rapid.Int64Range(1, 20_000).Draw(t, "slo")
+		times := make([]int64, n)
+		at := int64(0)
+		for i := range times {
+			at += rapid.SampledFrom([]int64{0, 1, 50, 300, 1000, 20_000}).Draw(t, "gap")
+			times[i] = at
+		}
+		p, err := sched.New(name, sched.Options{BMax: bMax})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rates := make([]float64, tab.Segments())
+		sum := 0.0
+		for i := range rates {
+			rates[i] = rapid.Float64Range(0, 1).Draw(t, "rate")
+			sum += rates[i]
+		}
+		if sum == 0 {
+			rates[len(rates)-1], sum = 1, 1
+		}
+		for i := range rates {
+			rates[i] /= sum
+		}
+		d, err := engine.NewDrawn(tab, rates, rapid.Uint64().Draw(t, "seed"), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deadlines := rapid.SampledFrom([]string{"one SLO", "any"}).Draw(t, "deadlines")
+		cfg := engine.Config{
+			Devices: []device.Device{d}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+			Source: &load.Open{Times: times, Task: func(i int, at int64) sched.Task {
+				given := slo
+				if deadlines == "any" {
+					given = 1 + (slo*int64(i*i+7))%(3*slo)
+				}
+				return sched.Task{Network: enginetest.Network, Deadline: at + given}
+			}},
+			Inputs: func(*sched.Request) ([]int16, error) { return nil, nil },
+		}
+		cfg.Policy = watched{p, func(now int64, s *sched.State, actions []sched.Action) {
+			if name == "fluid" {
+				equation4(t, tab, now, s, actions)
+			}
+		}}
+		res, err := engine.Run(context.Background(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Check(); err != nil {
+			t.Fatal(err)
+		}
+		s := res.Summary()
+		if s.Requests != n || s.OnTime+s.Late+s.Dropped != n {
+			t.Fatalf("%d requests came: %+v", n, s)
+		}
+		if s.Dropped > 0 && name != "clockwork" && name != "fluid+refuse" {
+			t.Fatalf("%s dropped %d", name, s.Dropped)
+		}
+		for _, step := range res.Steps {
+			if len(step.Requests) > limit && step.Kind != "drop" {
+				t.Fatalf("a batch of %d, B_max being %d: %+v", len(step.Requests), limit, step)
+			}
+		}
+		for _, span := range res.Spans {
+			if len(span.Requests) > limit {
+				t.Fatalf("a segment of a batch of %d, B_max being %d", len(span.Requests), limit)
+			}
+		}
+		for i := range res.Records {
+			if r := &res.Records[i]; r.Exit >= 0 && r.Exit != d.Exit(r.ID) {
+				t.Fatalf("request %d left at exit %d, drawn was %d", r.ID, r.Exit, d.Exit(r.ID))
+			}
+		}
+	})
+}
+
+// equation4 checks every launch that fills up a halted batch: T[0..i][B_incr] + T[i+1..last][B_rem +
+// B_incr] is below the slack of the batch's oldest member.
+func equation4(t *rapid.T, tab *sched.Table, now int64, s *sched.State, actions []sched.Action) {
+	launches := s.Devices[0].Launches
+	if len(launches) == 0 {
+		return
+	}
+	for _, a := range actions {
+		if a.Kind != sched.Launch {
+			continue
+		}
+		rem, earliest := 0, int64(math.MaxInt64)
+		for _, l := range launches {
+			rem += len(l.Requests)
+			for i := range l.Requests {
+				earliest = min(earliest, l.Requests[i].Deadline)
+			}
+		}
+		i, last := a.Last, tab.Segments()-1
+		if overhead := tab.At(0, i, a.Count) + tab.At(i+1, last, rem+a.Count); overhead >= earliest-now {
+			t.Fatalf("preempted at exit %d for %d beside %d: overhead %d, slack %d", i, a.Count, rem, overhead, earliest-now)
+		}
+	}
+}
+
+// serial agrees with Pollaczek-Khinchine: with arrivals at rate lambda and service times S, the mean
+// wait is lambda E[S^2] / (2 (1 - rho)). Exits make S vary.
+func TestSerialAgreesWithPollaczekKhinchineWithin1Percent(t *testing.T) {
+	const alone = 1_000_000 // ns a segment
+	tab := table(t, enginetest.Linear(4, 8, alone/2, alone/2))
+	rates := []float64{0.4, 0.1, 0.1, 0.4}
+	var first, second float64 // moments of S
+	for i, r := range rates {
+		s := float64(i+1) * alone
+		first, second = first+r*s, second+r*s*s
+	}
+	for _, rho := range []float64{0.1, 0.3, 0.5, 0.7, 0.8} {
+		var got float64
+		const seeds = 4
+		n := int(rho * 600_000) // the fuller, the longer busy periods last
+		for seed := range uint64(seeds) {
+			cfg := drawn(t, tab, policy(t, "serial"), rates, rho, 1e12, n, 10+seed)
+			got += float64(run(t, cfg).Summary().Latency.Avg) / seeds
+		}
+		want := first + rho/first*second/(2*(1-rho))
+		if math.Abs(got/want-1) > 0.01 {
+			t.Errorf("rho %g: mean latency %.0f ns, want %.0f (%+.2f %%)", rho, got, want, 100*(got/want-1))
+		}
+	}
+}
+
+// What is counted on the way is what records would have said.
+func TestStreamAgreesWithRecords(t *testing.T) {
+	tab := table(t, enginetest.Linear(4, 8, 5_000_000, 10_000_000))
+	for _, name := range sched.Names() {
+		var s [2]engine.Summary
+		for i := range s {
+			cfg := drawn(t, tab, policy(t, name), resnetRates, 0.9, 400_000_000, 5000, 3)
+			cfg.Stream = i == 1
+			res := run(t, cfg)
+			if (len(res.Records) == 0) != cfg.Stream || (res.Stream != nil) != cfg.Stream || cfg.Stream && len(res.Steps)+len(res.Spans) > 0 {
+				t.Fatalf("stream %v: %d records, %d steps", cfg.Stream, len(res.Records), len(res.Steps))
+			}
+			s[i] = res.Summary()
+		}
+		for _, q := range []struct{ exact, bound int64 }{{s[0].Latency.P50, s[1].Latency.P50}, {s[0].Latency.P99, s[1].Latency.P99}} {
+			if q.bound < q.exact || float64(q.bound) > 1.001*float64(q.exact) {
+				t.Errorf("%s: a quantile of %d ns by records, %d by the histogram", name, q.exact, q.bound)
+			}
+		}
+		s[1].Latency.P50, s[1].Latency.P99 = s[0].Latency.P50, s[0].Latency.P99
+		if fmt.Sprintf("%+v", s[0]) != fmt.Sprintf("%+v", s[1]) {
+			t.Errorf("%s:\nrecords %+v\nstream  %+v", name, s[0], s[1])
+		}
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	var h engine.Histogram
+	if h.Quantile(0.5) != -1 {
+		t.Error("nothing has no median")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var h engine.Histogram
+		values := rapid.SliceOfN(rapid.Int64Range(-1, 1<<62), 1, 100).Draw(t, "values")
+		for i := range values {
+			values[i] = max(0, values[i]>>rapid.IntRange(0, 62).Draw(t, "shift"))
+			h.Add(values[i])
+		}
+		slices.Sort(values)
+		for _, q := range []float64{0, 0.01, 0.5, 0.99, 1} {
+			exact, got := engine.Quantile(values, q), h.Quantile(q)
+			if got < exact || float64(got) > 1.001*float64(exact) {
+				t.Fatalf("quantile %g of %v is %d, got %d", q, values, exact, got)
+			}
+		}
+	})
+}
+
+// Memory does not grow with the run, and nothing is allocated once a run has warmed up.
+func TestMemoryIsFlat(t *testing.T) {
+	tab := table(t, enginetest.Linear(4, 8, 5_000_000, 10_000_000))
+	for _, name := range sched.Names() {
+		allocated := func(n int) uint64 {
+			cfg := drawn(t, tab, policy(t, name), resnetRates, 0.7, 400_000_000, n, 1)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := engine.Run(context.Background(), cfg); err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&after)
+			return after.Mallocs - before.Mallocs
+		}
+		short, long := allocated(20_000), allocated(200_000)
+		if long > short+500 { // the longest queue seen may grow a little
+			t.Errorf("%s: %d allocations in 20,000 requests, %d in 200,000", name, short, long)
+		}
+	}
+}
+
+func TestDrawnExits(t *testing.T) {
+	tab := table(t, enginetest.Linear(4, 8, 10, 1))
+	d, err := engine.NewDrawn(tab, resnetRates, 7, 3)
+	if err != nil || d.Info().MaxBatch != 3 || !d.Info().Instant {
+		t.Fatalf("%+v, %v", d.Info(), err)
+	}
+	count := make([]float64, 4)
+	for id := range 200_000 {
+		count[d.Exit(device.RequestID(id+1))]++
+	}
+	for i, r := range resnetRates {
+		if math.Abs(count[i]/200_000-r) > 0.004 {
+			t.Errorf("exit %d: %g of the requests, want %g", i, count[i]/200_000, r)
+		}
+	}
+	// Theta above 1: nobody leaves before the end.
+	rep, err := d.Run(context.Background(), device.Launch{First: 0, Last: 3, Requests: []device.RequestID{1, 2}, Theta: []float32{0.8, 2}})
+	if err != nil || rep.Results[0].Taken != d.Exit(1) || rep.Results[1].Taken != 3 || rep.Ns != tab.At(0, 3, 2) {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	for name, l := range map[string]device.Launch{
+		"no request": {Last: 3}, "too many": {Last: 3, Requests: make([]device.RequestID, 4), Theta: make([]float32, 4)},
+		"a fifth segment": {Last: 4, Requests: []device.RequestID{1}, Theta: []float32{0}}, "backwards": {First: 2, Last: 1, Requests: []device.RequestID{1}, Theta: []float32{0}},
+	} {
+		if _, err := d.Run(context.Background(), l); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	for name, rates := range map[string][]float64{
+		"none": nil, "three": {0.5, 0.25, 0.25}, "too much": {0.5, 0.5, 0.5, 0}, "too little": {0.1, 0.1, 0.1, 0.1}, "negative": {-0.5, 0.5, 0.5, 0.5}, "nan": {math.NaN(), 0, 0, 1},
+	} {
+		if _, err := engine.NewDrawn(tab, rates, 7, 0); !errors.Is(err, sched.ErrRates) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A billion requests a second, all at once and no time at all are loads like any other, or errors
+// with a name.
+func TestAbsurdLoads(t *testing.T) {
+	tab := table(t, enginetest.Linear(4, 8, 5_000, 10_000))
+	for _, name := range sched.Names() {
+		for _, perSecond := range []float64{1e9, 1e15} {
+			cfg := drawn(t, tab, policy(t, name), resnetRates, 1, 400_000, 3000, 1)
+			cfg.Source = newStream(perSecond, 400_000, 3000, 1)
+			if s := run(t, cfg).Summary(); s.OnTime+s.Late+s.Dropped != 3000 || s.OnTime == 0 {
+				t.Errorf("%s at %g/s: %+v", name, perSecond, s)
+			}
+		}
+	}
+	for name, task := range map[string]sched.Item{
+		"no time":              {At: 5, Task: &sched.Task{ID: 1, Network: enginetest.Network, Deadline: 5}},
+		"a deadline before it": {At: 5, Task: &sched.Task{ID: 1, Network: enginetest.Network, Deadline: 4}},
+		"before the start":     {At: -1, Task: &sched.Task{ID: 1, Network: enginetest.Network, Deadline: 4}},
+		"no task, no cancel":   {At: 5},
+	} {
+		for how, serve := range map[string]func(context.Context, engine.Config) (*engine.Result, error){"run": engine.Run, "serve": engine.Serve} {
+			cfg := config(tab, sched.Serial{}, nil, 0, func(int) int { return 1 })
+			cfg.Source = &once{item: task}
+			if _, err := serve(context.Background(), cfg); !errors.Is(err, engine.ErrSource) {
+				t.Errorf("%s, %s: %v", how, name, err)
+			}
+		}
+	}
+}
+
+type once struct {
+	item sched.Item
+	sent bool
+}
+
+func (o *once) Next() (sched.Item, bool) {
+	if o.sent {
+		return sched.Item{}, false
+	}
+	o.sent = true
+	return o.item, true
+}
+
+func (*once) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
+
+// A policy that says at every call until when it waits is called once then.
+func TestWaitsAreNotRepeated(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	p := policy(t, "r-adaptb-m")
+	res := run(t, config(tab, p, []int64{0, 1, 2, 3, 4, 5}, 1000, func(int) int { return 1 }))
+	// Six arrivals, one timer at 450, two segments.
+	if res.Calls != 9 || res.Records[0].Started != 450 {
+		t.Errorf("%d calls, the first started at %d", res.Calls, res.Records[0].Started)
+	}
+}
+
+// The state tells how many places a batch has taken, also after merging and leaving.
+func TestBeganCountsPlaces(t *testing.T) {
+	tab := table(t, enginetest.Linear(3, 8, 20, 5))
+	var most int
+	exits := []int{2, 0, 2, 0, 2}
+	p := watched{sched.Fluid{}, func(_ int64, s *sched.State, _ []sched.Action) {
+		for _, l := range s.Devices[0].Launches {
+			if l.Began < len(l.Requests) {
+				t.Errorf("%d began, %d are left", l.Began, len(l.Requests))
+			}
+			most = max(most, l.Began)
+		}
+	}}
+	// Two start; one leaves at exit 0, three fill up, one of those leaves there: five have had places.
+	cfg := config(tab, p, nil, 1000, func(i int) int { return exits[i] })
+	cfg.Source = &load.Open{Times: []int64{0, 1}, Task: func(i int, at int64) sched.Task {
+		return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8, Samples: 2 + i}
+	}}
+	run(t, cfg)
+	if most != 5 {
+		t.Errorf("at most %d places were taken, want 5", most)
+	}
+}
+
+// Every policy does the same in the same order on devices that have nothing in common but their
+// exits, by the table's clock, and by the measured one where the device takes what the table says.
+func TestSchedulesAgreeAcrossDevices(t *testing.T) {
+	tab := table(t, enginetest.Linear(4, 8, 5_000_000, 10_000_000))
+	for _, name := range sched.Names() {
+		times, err := load.Poisson(14, 2000, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := engine.NewDrawn(tab, resnetRates, 4, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps := func(dev device.Device, clock engine.Clock) *engine.Result {
+			cfg := config(tab, policy(t, name), times, 300_000_000, func(i int) int { return d.Exit(device.RequestID(i + 1)) })
+			cfg.Devices, cfg.Clock = []device.Device{dev}, clock
+			return run(t, cfg)
+		}
+		want := steps(&enginetest.Fake{T: tab}, engine.Table)
+		if want.Summary().OnTime < 1000 && name[len(name)-1] != 'l' {
+			t.Fatalf("%s: %+v", name, want.Summary())
+		}
+		for _, clock := range []engine.Clock{engine.Table, engine.Measured} {
+			if n := engine.DiffSteps(want.Steps, steps(d, clock).Steps); n != 0 {
+				t.Errorf("%s, clock %s: %d actions differ", name, clock, n)
+			}
+		}
+	}
+}
+
+// Every policy serves in real time.
+func TestEveryPolicyServes(t *testing.T) {
+	tab := table(t, enginetest.Linear(3, 8, 20_000, 2_000))
+	for _, name := range sched.Names() {
+		times, err := load.Poisson(20_000, 100, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := config(tab, policy(t, name), times, 10e9, func(i int) int { return i % 3 })
+		if p, err := sched.New(name, sched.Options{SLO: 20_000_000}); err != nil { // 1 to 19 ms to fill a batch
+			t.Fatal(err)
+		} else {
+			cfg.Policy = p
+		}
+		cfg.Devices = []device.Device{&enginetest.Fake{T: tab, Delay: func(ctx context.Context, ns int64) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Duration(ns)):
+				return nil
+			}
+		}}}
+		res, err := engine.Serve(context.Background(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Check(); err != nil {
+			t.Fatal(err)
+		}
+		if s := res.Summary(); s.OnTime+s.Late+s.Dropped != 100 || s.Errors > 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}

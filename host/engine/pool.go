@@ -1,0 +1,85 @@
+// Storage that a run uses again and again: a long run allocates what its busiest moment needs, and
+// nothing after it.
+
+package engine
+
+// index finds values by a number that is never 0: open addressing, linear probing. Requests and
+// tasks are numbered in sequence, so nearly every look-up hits at once.
+type index[T any] struct {
+	keys []uint64 // 0: free; a power of two of them
+	vals []*T
+	n    int
+}
+
+func (x *index[T]) slot(key uint64) int {
+	// Fibonacci hashing keeps neighbours apart whatever the stride of the numbers.
+	return int((key * 0x9e3779b97f4a7c15) >> 32 & uint64(len(x.keys)-1))
+}
+
+func (x *index[T]) get(key uint64) *T {
+	if x.n == 0 {
+		return nil
+	}
+	for i := x.slot(key); x.keys[i] != 0; i = (i + 1) & (len(x.keys) - 1) {
+		if x.keys[i] == key {
+			return x.vals[i]
+		}
+	}
+	return nil
+}
+
+// put stores a value under a number that is not there yet.
+func (x *index[T]) put(key uint64, v *T) {
+	if 2*x.n >= len(x.keys) {
+		old := *x
+		*x = index[T]{keys: make([]uint64, max(64, 2*len(old.keys))), vals: make([]*T, max(64, 2*len(old.keys)))}
+		for i, k := range old.keys {
+			if k != 0 {
+				x.put(k, old.vals[i])
+			}
+		}
+	}
+	i := x.slot(key)
+	for x.keys[i] != 0 {
+		i = (i + 1) & (len(x.keys) - 1)
+	}
+	x.keys[i], x.vals[i] = key, v
+	x.n++
+}
+
+func (x *index[T]) drop(key uint64) {
+	if x.n == 0 {
+		return
+	}
+	mask := len(x.keys) - 1
+	i := x.slot(key)
+	for x.keys[i] != key {
+		if x.keys[i] == 0 {
+			return
+		}
+		i = (i + 1) & mask
+	}
+	x.n--
+	// Close the gap: what stands behind it and could not stand further in front moves up.
+	for j := (i + 1) & mask; x.keys[j] != 0; j = (j + 1) & mask {
+		if home := x.slot(x.keys[j]); (j-home)&mask >= (j-i)&mask {
+			x.keys[i], x.vals[i] = x.keys[j], x.vals[j]
+			i = j
+		}
+	}
+	x.keys[i], x.vals[i] = 0, nil
+}
+
+// pool hands out values that were given back, or new ones.
+type pool[T any] struct{ free []*T }
+
+func (p *pool[T]) take() *T {
+	if n := len(p.free); n > 0 {
+		v := p.free[n-1]
+		p.free = p.free[:n-1]
+		return v
+	}
+	return new(T)
+}
+
+func (p *pool[T]) give(v *T) { p.free = append(p.free, v) }

@@ -1,0 +1,84 @@
+// Statistics of a run whose records are not kept.
+
+package engine
+
+import (
+	"math/bits"
+
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// fine is how many buckets of the histogram stand between a power of two and the next.
+const fine = 1 << 10
+
+// Stream is what is kept of the requests where Config.Stream is set. It has a fixed size.
+type Stream struct {
+	Requests int                    `json:"requests"`
+	Endings  [sched.Errored + 1]int `json:"endings"` // by Ending
+	Exits    []int                  `json:"exits"`   // results by exit
+	Sum      float64                `json:"sum_ns"`  // of latencies
+	Hist     Histogram              `json:"-"`       // of latencies
+}
+
+func (s *Stream) take(r *Record) {
+	s.Requests++
+	s.Endings[r.Ending]++
+	if r.Ending != OnTime && r.Ending != Late {
+		return
+	}
+	if r.Exit < len(s.Exits) {
+		s.Exits[r.Exit]++
+	}
+	s.Sum += float64(r.Latency())
+	s.Hist.Add(r.Latency())
+}
+
+// Histogram counts times in ns. Up to 2048 ns a bucket holds one value, further up those that
+// share their first 11 bits: a quantile is exact to 0.1 %.
+type Histogram struct {
+	counts []int64
+	n      int64
+}
+
+// Add counts a time; a negative one counts as 0.
+func (h *Histogram) Add(ns int64) {
+	i := bucket(max(0, ns))
+	if i >= len(h.counts) {
+		h.counts = append(h.counts, make([]int64, i+1-len(h.counts))...)
+	}
+	h.counts[i]++
+	h.n++
+}
+
+func bucket(ns int64) int {
+	v := uint64(ns)
+	if v < 2*fine {
+		return int(v)
+	}
+	shift := bits.Len64(v) - 11
+	return shift*fine + int(v>>shift)
+}
+
+// highest is the largest value of a bucket.
+func highest(i int) int64 {
+	if i < 2*fine {
+		return int64(i)
+	}
+	shift := i/fine - 1
+	return int64((uint64(i%fine+fine)+1)<<shift - 1)
+}
+
+// Quantile is a bound, at most 0.1 % too large, of the smallest value that at least the share q of
+// the values do not exceed; -1 where there is none.
+func (h *Histogram) Quantile(q float64) int64 {
+	if h.n == 0 {
+		return -1
+	}
+	left := rank(q, h.n)
+	for i, c := range h.counts {
+		if left -= c; left <= 0 {
+			return highest(i)
+		}
+	}
+	return highest(len(h.counts) - 1)
+}

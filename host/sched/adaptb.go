@@ -1,0 +1,58 @@
+// Adaptive batching (AdaptB): Crankshaw et al., "Clipper: A Low-Latency Online Prediction Serving
+// System", NSDI 2017, section 4.3, in the form <B_max, T_timeout> that Kouris et al., "Fluid
+// Batching", II-A give it: a full batch is dispatched at once, an incomplete one when its oldest
+// request has waited for T_timeout. The whole network, no preemption, no refilling of places that
+// early exits free. The variants S, M, L wait for 5, 45 and 95 % of the SLO (section IV,
+// "Baselines"); FC and R differ in the mapping, hence in the table, only.
+
+package sched
+
+// AdaptB has the parameters <B_max, T_timeout>.
+type AdaptB struct {
+	BMax    int    // largest batch; 0: whatever the device and its table allow
+	SLO     Time   // 0: each request's own, from arrival to deadline
+	Percent int64  // T_timeout as a share of the SLO
+	Label   string // its name
+	On      string // its mapping
+}
+
+// Name is the policy's name on the command line.
+func (a AdaptB) Name() string { return a.Label }
+
+// Mapping is FC or R.
+func (a AdaptB) Mapping() string { return a.On }
+
+// Decide dispatches to every idle device, or says when to ask again.
+func (a AdaptB) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+	taken := 0
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if taken == s.Queue.Len() {
+			break
+		}
+		if !d.idle() {
+			continue
+		}
+		oldest := s.Queue.At(taken)
+		t := d.Table(oldest.Network)
+		if t == nil {
+			continue
+		}
+		limit := bMax(a.BMax, d, t)
+		n := head(&s.Queue, oldest.Network, taken, limit)
+		if due := oldest.Arrived + a.timeout(oldest); n < limit && now < due {
+			return append(buf, Action{Kind: Wait, Until: due}) // further devices would wait for the same request
+		}
+		buf = append(buf, whole(i, oldest.Network, t, n))
+		taken += n
+	}
+	return buf
+}
+
+func (a AdaptB) timeout(r *Request) Time {
+	slo := a.SLO
+	if slo == 0 {
+		slo = max(0, r.Deadline-r.Arrived)
+	}
+	return slo/100*a.Percent + slo%100*a.Percent/100 // no overflow, whatever the SLO
+}

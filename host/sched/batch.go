@@ -1,0 +1,31 @@
+// What the batching policies share: how large a batch may be, and how many requests at the queue's
+// head could form one.
+
+package sched
+
+// bMax is the largest batch that a policy's parameter (0: none), the device and its table allow.
+func bMax(param int, d *DeviceView, t *Table) int {
+	b := min(d.MaxBatch, t.MaxBatch())
+	if param > 0 {
+		b = min(b, param)
+	}
+	return b
+}
+
+// head is min(N_Q, limit), counting from the skip-th oldest waiting request up to the first for
+// another network: requests leave from the head, so nobody is overtaken.
+func head(q *Queue, network string, skip, limit int) int {
+	n := 0
+	for n < limit && skip+n < q.Len() && q.At(skip+n).Network == network {
+		n++
+	}
+	return n
+}
+
+// idle tells whether a device could start a batch.
+func (d *DeviceView) idle() bool { return !d.Down && len(d.Launches) == 0 }
+
+// whole launches n requests from the head for the whole network.
+func whole(dev int, network string, t *Table, n int) Action {
+	return Action{Kind: Launch, Device: dev, Network: network, Last: t.Segments() - 1, Count: n}
+}

@@ -1,0 +1,298 @@
+package sched_test
+
+import (
+	"context"
+	"encoding/csv"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+var (
+	compare         = flag.String("compare", "", "settings to compare fluid+ with fluid on: published, tuned or held-out")
+	compareSeed     = flag.Uint64("compare.seed", 101, "first of five seeds; 1 to 3 were used in the search")
+	compareN        = flag.Int("compare.n", 20_000, "requests a run")
+	comparePolicies = flag.String("compare.policies", "fluid,fluid+,fluid+refuse", "the first is what the others are compared with")
+)
+
+// setting is where policies meet.
+type setting struct {
+	table string
+	rate  float64 // requests per second
+	slo   int64   // ms
+	load  string  // poisson where empty
+	rates []float64
+}
+
+func (s setting) String() string {
+	name := fmt.Sprintf("%s/%g/%dms", s.table, s.rate, s.slo)
+	if s.load != "" {
+		name += "/" + s.load
+	}
+	return name
+}
+
+// Exit rates: Kouris et al., section IV, "Benchmarks"; lin's are made up.
+var exits = map[string][]float64{
+	"resnet50": {0.051, 0.169, 0.090, 0.690}, "inceptionv3": {0.145, 0.186, 0.222, 0.447}, "lin": {0.2, 0.2, 0.2, 0.4},
+}
+
+// settings: "published" are those of Kouris et al., figures 7 and 8 and the stringent ones of table
+// II; "tuned" are further ones that the search has looked at; "held-out" were written down before it
+// and not run until it had ended.
+var settings = map[string][]setting{
+	"published": {
+		{table: "resnet50/zc706", rate: 5, slo: 400},
+		{table: "resnet50/zc706", rate: 10, slo: 400},
+		{table: "resnet50/zc706", rate: 15, slo: 400},
+		{table: "resnet50/zc706", rate: 20, slo: 400},
+		{table: "resnet50/zc706", rate: 25, slo: 400},
+		{table: "inceptionv3/zcu104", rate: 20, slo: 200},
+		{table: "inceptionv3/zcu104", rate: 30, slo: 200},
+		{table: "inceptionv3/zcu104", rate: 40, slo: 200},
+		{table: "inceptionv3/zcu104", rate: 50, slo: 200},
+		{table: "inceptionv3/zcu104", rate: 60, slo: 200},
+		{table: "resnet50/zc706", rate: 15, slo: 200},
+		{table: "resnet50/zcu104", rate: 40, slo: 100},
+		{table: "inceptionv3/zc706", rate: 15, slo: 400},
+	},
+	"tuned": {
+		{table: "resnet50/zc706", rate: 18, slo: 400},
+		{table: "inceptionv3/zcu104", rate: 35, slo: 200},
+		{table: "resnet50/zc706", rate: 15, slo: 150},
+		{table: "inceptionv3/zcu104", rate: 35, slo: 100},
+		{table: "resnet50/zc706", rate: 15, slo: 400, load: "bursts"},
+	},
+	"held-out": {
+		{table: "resnet50/zcu104", rate: 30, slo: 100},
+		{table: "resnet50/zcu104", rate: 50, slo: 150},
+		{table: "resnet50/zcu104", rate: 60, slo: 200},
+		{table: "inceptionv3/zc706", rate: 10, slo: 250},
+		{table: "inceptionv3/zc706", rate: 18, slo: 400},
+		{table: "inceptionv3/zc706", rate: 22, slo: 500},
+		{table: "resnet50/zc706", rate: 30, slo: 400},
+		{table: "resnet50/zc706", rate: 17, slo: 300, load: "gamma"},
+		{table: "inceptionv3/zcu104", rate: 35, slo: 200, load: "bursts"},
+		{table: "inceptionv3/zcu104", rate: 38, slo: 150, load: "gamma"},
+		{table: "lin/half", rate: 30, slo: 200},
+		{table: "lin/half", rate: 45, slo: 200},
+		{table: "lin/steep", rate: 50, slo: 200},
+		{table: "lin/steep", rate: 120, slo: 200},
+		{table: "lin/flat", rate: 30, slo: 200},
+		{table: "lin/half", rate: 40, slo: 200, load: "exits-early", rates: []float64{0.5, 0.2, 0.1, 0.2}},
+		{table: "lin/half", rate: 30, slo: 200, load: "exits-never", rates: []float64{0, 0, 0, 1}},
+	},
+}
+
+// tables are those of the zoo's structure-only networks on the boards, and linear ones: segments of
+// fixed + batch * each ms.
+func tables(t testing.TB) map[string]*sched.Table {
+	t.Helper()
+	f, err := os.Open("testdata/tables.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	r.Comment = '#'
+	rows, err := r.ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cells := map[string][]bundle.LatencyEntry{}
+	for _, row := range rows[1:] {
+		var v [4]int64
+		for i := range v {
+			if v[i], err = strconv.ParseInt(row[2+i], 10, 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name := row[0] + "/" + row[1]
+		cells[name] = append(cells[name], bundle.LatencyEntry{Network: "n", First: int(v[0]), Last: int(v[1]), Batch: int(v[2]), P50: v[3]})
+	}
+	out := map[string]*sched.Table{
+		"lin/half": linear(t, 4, 8, 5e6, 5e6), "lin/steep": linear(t, 4, 8, 9e6, 1e6), "lin/flat": linear(t, 4, 8, 1e6, 9e6),
+	}
+	for name, e := range cells {
+		if out[name], err = sched.NewTable(e, "n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// arrivals is a source of n requests that hands out one task again and again.
+type arrivals struct {
+	setting
+	rng  *rand.Rand
+	n    int
+	sent int
+	at   float64
+	left float64 // of the phase, in ns
+	busy bool
+	task sched.Task
+}
+
+func (a *arrivals) gap() float64 {
+	mean := 1e9 / a.rate
+	switch a.load {
+	case "gamma": // shape 1/4, so that the gaps' deviation is twice their mean (Joehnk's method)
+		for {
+			u, v := math.Pow(a.rng.Float64(), 4), math.Pow(a.rng.Float64(), 4.0/3)
+			if u+v > 0 && u+v <= 1 {
+				return a.rng.ExpFloat64() * u / (u + v) * 4 * mean
+			}
+		}
+	case "bursts": // two phases, of 40 gaps at 0.4 of the rate and of 20 gaps at 2.2 times it
+		for g := 0.0; ; {
+			if a.left <= 0 {
+				a.busy = !a.busy
+				a.left = a.rng.ExpFloat64() * mean * 40
+				if a.busy {
+					a.left /= 2
+				}
+			}
+			share := 0.4
+			if a.busy {
+				share = 2.2
+			}
+			e := a.rng.ExpFloat64() * mean / share
+			if e <= a.left {
+				a.left -= e
+				return g + e
+			}
+			g += a.left
+			a.left = 0
+		}
+	}
+	return a.rng.ExpFloat64() * mean
+}
+
+func (a *arrivals) Next() (sched.Item, bool) {
+	if a.sent == a.n {
+		return sched.Item{}, false
+	}
+	a.sent++
+	a.at += a.gap()
+	at := int64(a.at)
+	a.task = sched.Task{ID: uint64(a.sent), Network: "n", Deadline: at + a.slo*1e6, Theta: 0.8, Samples: 1}
+	return sched.Item{At: at, Task: &a.task}, true
+}
+
+func (*arrivals) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
+
+// serve runs one policy at one setting.
+func serve(t testing.TB, tab *sched.Table, s setting, name string, seed uint64, n int) engine.Summary {
+	t.Helper()
+	p, err := sched.New(name, sched.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rates := s.rates
+	if rates == nil {
+		network, _, _ := strings.Cut(s.table, "/")
+		rates = exits[network]
+	}
+	d, err := engine.NewDrawn(tab, rates, seed, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := engine.Run(context.Background(), engine.Config{
+		Devices: []device.Device{d}, Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{tab}}},
+		Policy: p, Source: &arrivals{setting: s, rng: rand.New(rand.NewPCG(seed, 5)), n: n},
+		Inputs: func(*sched.Request) ([]int16, error) { return nil, nil }, Stream: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.Summary()
+}
+
+// Where there is room to be better, fluid+ is: in average, 99th percentile and violations. Seeds of
+// their own; the figures over all settings come from -compare.
+func TestPlusBeatsFluid(t *testing.T) {
+	tabs := tables(t)
+	for _, s := range []setting{
+		{table: "resnet50/zc706", rate: 18, slo: 400},
+		{table: "inceptionv3/zcu104", rate: 30, slo: 200},
+		{table: "resnet50/zcu104", rate: 40, slo: 100},
+	} {
+		var avg, p99, late [2]float64
+		for seed := range uint64(3) {
+			for i, name := range []string{"fluid", "fluid+"} {
+				m := serve(t, tabs[s.table], s, name, 201+seed, 20_000)
+				avg[i] += float64(m.Latency.Avg)
+				p99[i] += float64(m.Latency.P99)
+				late[i] += float64(m.Violations)
+			}
+		}
+		if avg[1] > 0.95*avg[0] || p99[1] > 0.97*p99[0] || late[1] > 0.8*late[0] {
+			t.Errorf("%s: fluid+ to fluid: average %.3f, p99 %.3f, violations %.3f", s, avg[1]/avg[0], p99[1]/p99[0], late[1]/late[0])
+		}
+	}
+}
+
+// TestCompare prints the table of host/sched/README.md:
+//
+//	go test ./host/sched -run TestCompare -compare held-out -v
+func TestCompare(t *testing.T) {
+	list, ok := settings[*compare]
+	if !ok {
+		if *compare != "" {
+			t.Fatalf("no settings are called %q", *compare)
+		}
+		t.Log("nothing asked for: see -compare")
+		return
+	}
+	const seeds = 5
+	tabs, names := tables(t), strings.Split(*comparePolicies, ",")
+	mean := make([][][3]float64, len(list)) // by setting and policy: average, p99 (ms), violations (%)
+	var wg sync.WaitGroup
+	for i, s := range list {
+		mean[i] = make([][3]float64, len(names))
+		wg.Go(func() {
+			for j, name := range names {
+				for seed := range uint64(seeds) {
+					m := serve(t, tabs[s.table], s, name, *compareSeed+seed, *compareN)
+					for k, v := range []float64{float64(m.Latency.Avg) / 1e6, float64(m.Latency.P99) / 1e6, 100 * float64(m.Violations) / float64(m.Requests)} {
+						mean[i][j][k] += v / seeds
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%-34s %-13s %20s %22s %21s\n", *compare, "", "average ms", "p99 ms", "violations %")
+	sum := make([][3]float64, len(names))
+	for i, s := range list {
+		for j, name := range names {
+			v, base := mean[i][j], mean[i][0]
+			fmt.Fprintf(&b, "%-34s %-13s", s, name)
+			for k := range v {
+				change := 0.0
+				if base[k] > 0.05 { // violations below 0.05 % are too few to compare
+					change = 100 * (v[k]/base[k] - 1)
+				}
+				sum[j][k] += change / float64(len(list))
+				fmt.Fprintf(&b, " %10.2f (%+6.1f %%)", v[k], change)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	for j, name := range names {
+		fmt.Fprintf(&b, "mean change, %-13s average %+.1f %%, p99 %+.1f %%, violations %+.1f %%\n", name, sum[j][0], sum[j][1], sum[j][2])
+	}
+	t.Log(b.String())
+}

@@ -1,0 +1,64 @@
+// Picking requests from the queue in the order of their deadlines.
+
+package sched
+
+import (
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+// place is a request's place in the order of (deadline, place in the queue).
+type place struct {
+	deadline Time
+	at       int
+}
+
+// none stands before every request.
+var none = place{-1 << 63, -1}
+
+// picks are the requests that one answer gives away. The buffer is kept between answers.
+type picks struct{ ids []device.RequestID }
+
+func (p *picks) reset() { p.ids = p.ids[:0] }
+
+// next is the first request behind prev, in the order of deadlines, that has not been given away.
+func (p *picks) next(q *Queue, prev place) (place, bool) {
+	for {
+		c, ok := q.after(prev)
+		if !ok || len(p.ids) == 0 || !slices.Contains(p.ids, q.At(c.at).ID) {
+			return c, ok
+		}
+		prev = c
+	}
+}
+
+func (p *picks) take(q *Queue, c place) { p.ids = append(p.ids, q.At(c.at).ID) }
+
+// after is the request behind prev in the order of (deadline, place).
+func (q *Queue) after(prev place) (place, bool) {
+	if q.Ordered() {
+		i := prev.at + 1
+		if i >= q.n {
+			return none, false
+		}
+		return place{q.At(i).Deadline, i}, true
+	}
+	best, found := none, false
+	for i := range q.n {
+		c := place{q.At(i).Deadline, i}
+		if c.behind(prev) && (!found || best.behind(c)) {
+			best, found = c, true
+		}
+	}
+	return best, found
+}
+
+func (c place) behind(o place) bool {
+	return c.deadline > o.deadline || c.deadline == o.deadline && c.at > o.at
+}
+
+// chosen launches these requests for the whole network.
+func chosen(dev int, network string, t *Table, ids []device.RequestID) Action {
+	return Action{Kind: Launch, Device: dev, Network: network, Last: t.Segments() - 1, Requests: ids}
+}

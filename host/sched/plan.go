@@ -1,0 +1,286 @@
+// What fluid+ knows about one network on one device: times with expected exits, and what it costs to
+// leave requests waiting.
+//
+// The queue is a semi-Markov decision process: in state j (requests waiting, the device free) a batch
+// of k <= min(j, B_max) runs for rest(k) without being filled up, which costs the time that all
+// requests spend in the system; meanwhile a Poisson number of requests arrives. V is its relative
+// value function and g its average cost:
+//
+//	V(j) = min over k of  held(k) + (j - k) rest(k) + lambda rest(k)^2 / 2 - g rest(k) + E V(j - k + A)
+//	V(0) = 0 = V(1) - g / lambda
+//
+// (Puterman, "Markov Decision Processes", chapter 11). It begins with the birth-death chain that
+// serves the best batch at every level, and every decision improves it by two of its states; so it
+// follows rates that drift, and no decision waits for it. The results must be equal on any machine:
+// products are rounded before they are added (no fused operations), and the exponential is our own.
+
+package sched
+
+import "math"
+
+const (
+	states      = 48  // of the process; above, V goes on as a parabola
+	warmUp      = 40  // rounds of value iteration over all states at the start
+	stepG       = 0.2 // of the average cost towards lambda V(1), a round
+	fullLoad    = 0.97
+	ratesWeight = 100 // requests that rates known beforehand count as
+	unseen      = 4   // requests that did not leave, before any was seen
+)
+
+// mul is a product that is rounded.
+func mul(a, b float64) float64 { return float64(a * b) }
+
+type plan struct {
+	network string
+	table   *Table
+	b       int // B_max
+
+	arrived            int64   // requests so far
+	letGo              float64 // share that may be let go
+	weight             float64 // W in ns
+	nextRates, restart int64   // arrivals at which to look at the rates again, and to begin V anew
+
+	// By cell(segments run before, batch):
+	rest, held     []float64 // from there to the end: time, and members x time
+	fill, fillHeld []float64 // from the start to there
+	stay           []float64 // by segments run before: share of requests that are left
+
+	pace       float64 // ns a request at the highest rate of unfilled batches
+	lambda     float64 // requests/ns, at most fullLoad of that rate
+	p0, lo, hi []float64
+	v          [states + 1]float64
+	g          float64
+	state      int // whose turn it is to be improved
+}
+
+func newPlan(network string, t *Table, b int) *plan {
+	n := t.Segments() + 1
+	cells := func() []float64 { return make([]float64, n*(b+1)) }
+	return &plan{
+		network: network, table: t, b: b, rest: cells(), held: cells(), fill: cells(), fillHeld: cells(), stay: make([]float64, n),
+		p0: make([]float64, b+1), lo: make([]float64, b+1), hi: make([]float64, b+1),
+	}
+}
+
+func (q *plan) cell(segment, batch int) int { return segment*(q.b+1) + batch }
+
+// follow takes in what has been seen.
+func (q *plan) follow(seen *Traffic, prior []float64) {
+	q.arrived = seen.Arrived
+	rare := min(1, max(0, (oftenLate-seen.Late)/(oftenLate-rareLate)))
+	q.letGo = mul(letGo, rare)
+	if seen.Arrived >= q.nextRates {
+		q.nextRates = seen.Arrived + 1 + min(seen.Arrived/8, 64)
+		q.learn(seen, prior)
+		if seen.Arrived >= q.restart || q.g == 0 {
+			q.restart = 2 + 4*seen.Arrived
+			if seen.Arrived > 1000 {
+				q.restart = math.MaxInt64 // from here on it only follows
+			}
+			q.begin()
+		}
+	}
+	q.weight = mul(weightOften+mul(weightRare, rare), q.rest[q.cell(0, 1)])
+	q.improve()
+	q.improve()
+}
+
+// at is the time of a segment for a batch that is expected, not counted.
+func (q *plan) at(s int, b float64) float64 {
+	i := min(int(b), q.b-1)
+	if i < 1 {
+		return mul(float64(q.table.At(s, s, 1)), b)
+	}
+	lo := float64(q.table.At(s, s, i))
+	return lo + mul(b-float64(i), float64(q.table.At(s, s, i+1))-lo)
+}
+
+// learn takes exit rates and the arrival rate over.
+func (q *plan) learn(seen *Traffic, prior []float64) {
+	n := q.table.Segments()
+	q.stay[0] = 1
+	left := 1.0 // of the prior
+	for i := range n {
+		passed, leave := float64(seen.Passed[i]+unseen), float64(seen.Left[i])
+		if len(prior) == n && left > 0 {
+			passed, leave = passed-unseen+ratesWeight, leave+mul(ratesWeight, min(1, prior[i]/left))
+			left -= prior[i]
+		}
+		q.stay[i+1] = mul(q.stay[i], 1-leave/passed)
+	}
+	for s := range n {
+		for b := 0; b <= q.b; b++ {
+			q.ahead(s, b)
+			q.before(s+1, b)
+		}
+	}
+	best := 0.0
+	for k := 1; k <= q.b; k++ {
+		best = max(best, float64(k)/q.rest[q.cell(0, k)])
+	}
+	q.pace = 1 / best
+	q.lambda = 0
+	if seen.Gap > 0 {
+		q.lambda = min(1/seen.Gap, mul(fullLoad, best))
+	}
+	q.arrivals()
+}
+
+// ahead fills rest and held: a batch of b with s segments behind it.
+func (q *plan) ahead(s, b int) {
+	time, held := 0.0, 0.0
+	for i := s; i < q.table.Segments() && b > 0; i++ {
+		share := 0.0
+		if q.stay[s] > 0 {
+			share = q.stay[i] / q.stay[s]
+		}
+		alive := mul(float64(b), share)
+		t := q.at(i, alive)
+		if alive < 1 { // it is only run if anybody is left
+			none := 1.0
+			for range b {
+				none = mul(none, 1-share)
+			}
+			t = mul(float64(q.table.At(i, i, 1)), 1-none)
+		}
+		time += t
+		held += mul(t, alive)
+	}
+	q.rest[q.cell(s, b)], q.held[q.cell(s, b)] = time, held
+}
+
+// before fills fill and fillHeld: a batch of b that runs its first s segments.
+func (q *plan) before(s, b int) {
+	time, held := 0.0, 0.0
+	for i := range s {
+		alive := mul(float64(b), q.stay[i])
+		t := q.at(i, alive)
+		time += t
+		held += mul(t, alive)
+	}
+	q.fill[q.cell(s, b)], q.fillHeld[q.cell(s, b)] = time, held
+}
+
+// between is rest and held for an expected batch.
+func (q *plan) between(s int, b float64) (rest, held float64) {
+	i := min(int(b), q.b-1)
+	f, c := b-float64(i), q.cell(s, i)
+	return q.rest[c] + mul(f, q.rest[c+1]-q.rest[c]), q.held[c] + mul(f, q.held[c+1]-q.held[c])
+}
+
+// begin sets V and g to those of the birth-death chain and lets them settle.
+func (q *plan) begin() {
+	var rate [states + 1]float64
+	for j := 1; j <= states; j++ {
+		k := min(j, q.b)
+		rate[j] = max(rate[j-1], float64(k)/q.rest[q.cell(0, k)])
+	}
+	p, sum, mean := 1.0, 1.0, 0.0
+	for j := 1; j <= states; j++ {
+		p = mul(p, q.lambda/rate[j])
+		sum += p
+		mean += mul(p, float64(j))
+	}
+	tail := q.lambda / rate[states] // above, the chain is geometric
+	sum += mul(p, tail/(1-tail))
+	mean += mul(p, mul(states, tail/(1-tail))+tail/mul(1-tail, 1-tail))
+	q.g = mean / sum
+
+	drain := rate[states] - q.lambda
+	step := (states-q.g)/drain + q.lambda/mul(drain, drain)
+	var steps [states + 1]float64 // V(j) - V(j-1)
+	for j := states; j >= 1; j-- {
+		if j < states {
+			step = (float64(j) - q.g + mul(q.lambda, step)) / rate[j]
+		}
+		steps[j] = step
+	}
+	q.v[0] = 0
+	for j := 1; j <= states; j++ {
+		q.v[j] = q.v[j-1] + steps[j]
+	}
+	for range warmUp * states {
+		q.improve()
+	}
+}
+
+// arrivals prepares what comes while a batch of k runs: nobody with probability p0, else one of two
+// numbers that have the mean and variance of a Poisson number which is not 0.
+func (q *plan) arrivals() {
+	for k := 1; k <= q.b; k++ {
+		a := mul(q.lambda, q.rest[q.cell(0, k)])
+		q.p0[k] = expNeg(a)
+		q.lo[k], q.hi[k] = 1, 1
+		if some := 1 - q.p0[k]; some > 1e-9 {
+			mean := a / some
+			sd := math.Sqrt(max(0, (a+mul(a, a))/some-mul(mean, mean)))
+			q.lo[k], q.hi[k] = mean-sd, mean+sd
+		}
+	}
+}
+
+// improve does value iteration for one state.
+func (q *plan) improve() {
+	if q.lambda == 0 {
+		return
+	}
+	if q.state--; q.state < 1 {
+		q.v[states] = 2*q.v[states-1] - q.v[states-2] + q.bend()
+		q.g += mul(stepG, mul(q.lambda, q.v[1])-q.g)
+		q.state = states - 1
+	}
+	j := q.state
+	best := math.Inf(1)
+	for k := 1; k <= min(j, q.b); k++ {
+		c, left := q.cell(0, k), float64(j-k)
+		time := q.rest[c]
+		cost := q.held[c] + mul(left+mul(q.lambda, time)/2-q.g, time) + mul(q.p0[k], q.v[j-k]) +
+			mul((1-q.p0[k])/2, q.value(left+q.lo[k])+q.value(left+q.hi[k]))
+		best = min(best, cost)
+	}
+	q.v[j] = best
+}
+
+// bend is V's second difference where every batch is full.
+func (q *plan) bend() float64 { return 1 / (1/q.pace - q.lambda) }
+
+// value is V at an expected number of requests.
+func (q *plan) value(m float64) float64 {
+	i := int(m)
+	if i >= states {
+		x := m - states
+		return q.v[states] + mul(x, q.v[states]-q.v[states-1]) + mul(mul(x, x)/2, q.bend())
+	}
+	return q.v[i] + mul(m-float64(i), q.v[i+1]-q.v[i])
+}
+
+// behind is what it costs that so many requests are left behind for that time: their waiting and
+// that of those who come meanwhile, and the value of the state in which the device is free again.
+func (q *plan) behind(left, time float64) float64 {
+	come := mul(q.lambda, time)
+	m := left + come
+	cost := mul(left+come/2-q.g, time) + q.value(m)
+	if i := int(m); i+2 <= states { // V is convex and come is only expected
+		cost += mul(come/2, max(0, q.v[i+2]-2*q.v[i+1]+q.v[i]))
+	}
+	return cost
+}
+
+// expNeg is e^-x for x >= 0 to about 1e-14: halved until the series is short, then squared back.
+func expNeg(x float64) float64 {
+	if x > 700 {
+		return 0
+	}
+	n := 0
+	for ; x > 0.5; n++ {
+		x /= 2
+	}
+	sum := 1.0
+	for i := 14; i >= 1; i-- {
+		sum = 1 - mul(x, sum)/float64(i)
+	}
+	for ; n > 0; n-- {
+		sum = mul(sum, sum)
+	}
+	return sum
+}

@@ -1,0 +1,247 @@
+// Fluid+ (ours): Fluid Batching's mechanism (fluid.go) with another criterion. At every dispatch and
+// every exit it weighs each number of requests it could take against the others:
+//
+//	cost(c) = requests in the system x time until the batch is through    (their latencies)
+//	        + V(requests that are then expected to wait) - g x time       (what is left behind)
+//	        + W x requests expected to miss their deadline by it          (violations)
+//
+// and takes the c of least cost. V and g come from the queue as a semi-Markov decision process
+// (plan.go), solved on the way by value iteration; exit rates, arrival rate and the share of late
+// results are what the engine has seen so far (Traffic). Beyond that:
+//
+//   - Guard: with more than 2 B_max requests waiting the process is not trusted any more (unguarded it
+//     is unstable under overload); then c is what serves most requests per time.
+//   - Patience (patience.go): a request that can no longer meet its deadline may be let go, which means
+//     that it is served when nobody else waits. At most 0.7 % of all are, which the 99th
+//     percentile does not see, and none stands back for longer than ten times the time it was given.
+//   - Patience and the weight of violations fade where so many results are late (4 to 7 %) that one
+//     would only be exchanged for another, and the 99th percentile lies among them.
+//
+// A decision prices at most B_max + 1 numbers. With every 64th arrival (sooner at first) the plan
+// takes the rates over, in O(segments^2 B_max), and a few times in a run V begins anew; neither
+// allocates.
+//
+// Nothing of it knows a network, a board or an SLO; the constants below are the same everywhere.
+
+package sched
+
+import (
+	"math"
+
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+const (
+	guardBatches = 2     // the guard's bound on N_Q, in B_max
+	letGo        = 0.007 // share of requests that may be let go
+	endurance    = 10    // a request let go stands back for this many times the time it was given
+	rareLate     = 0.04  // up to this share of late results, violations count in full
+	oftenLate    = 0.07  // from this share on, they count least
+	weightOften  = 1.0   // W in units of one request's time, from oftenLate on
+	weightRare   = 2.0   // and so much more up to rareLate
+)
+
+// Plus has the parameters <B_max, T_SLO>; T_SLO reaches it as each request's deadline. It keeps
+// plans, buffers and whom it has let go, so each run needs one of its own.
+type Plus struct {
+	BMax  int       // largest batch; 0: whatever the device and its table allow
+	Rates []float64 // exit rates to begin with; nil: nobody leaves until seen
+	// Refuse gives up requests that cannot meet their deadline any more in place of serving them
+	// late: another admission rule, so another name.
+	Refuse bool
+
+	plans []*plan
+	wait  patience
+	given []device.RequestID // by this answer, to all devices
+	due   []Time             // deadline of each given or considered request; never where it is missed anyway
+	// soonest is the first of the deadlines that were considered last.
+	soonest Time
+}
+
+// Name is the policy's name on the command line.
+func (p *Plus) Name() string {
+	if p.Refuse {
+		return "fluid+refuse"
+	}
+	return "fluid+"
+}
+
+// Mapping is the hardware's own.
+func (*Plus) Mapping() string { return MappingFluid }
+
+// Decide looks at every device.
+func (p *Plus) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+	p.given, p.due = p.given[:0], p.due[:0]
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		switch {
+		case d.Down:
+		case len(d.Launches) == 0:
+			buf = p.dispatch(now, s, i, buf)
+		default:
+			buf = p.atExit(now, s, i, buf)
+		}
+	}
+	return buf
+}
+
+func (p *Plus) dispatch(now Time, s *State, dev int, buf []Action) []Action {
+	d := &s.Devices[dev]
+	network, ok := p.next(s)
+	if !ok {
+		return buf
+	}
+	t := d.Table(network)
+	if t == nil {
+		return buf
+	}
+	q := p.plan(s, d, network, t)
+	buf, from := p.pick(now, s, q, 2*q.b, buf)
+	m := len(p.given) - from
+	if m == 0 {
+		return buf // all were given up
+	}
+	wait := float64(s.Queue.Len() - from)
+	guard := wait > float64(guardBatches*q.b)
+	best, n := math.Inf(1), 1
+	for c := min(m, q.b); c >= 1; c-- { // from the largest: it wins a tie
+		time, left := q.rest[q.cell(0, c)], wait-float64(c)
+		cost := time - mul(float64(c), q.pace)
+		if !guard {
+			cost = q.held[q.cell(0, c)] + q.behind(left, time) + mul(q.weight, p.late(now, q, from, c, time))
+		}
+		if cost < best {
+			best, n = cost, c
+		}
+	}
+	p.keep(from + n)
+	return append(buf, chosen(dev, network, t, p.given[from:]))
+}
+
+func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
+	d := &s.Devices[dev]
+	top := d.Launches[len(d.Launches)-1]
+	if top.Phase == Running {
+		return buf
+	}
+	base, rem := top, len(top.Requests)
+	if len(d.Launches) > 1 { // top fills up the batch below it
+		if top.Reached < top.Last {
+			return buf // no nested preemption
+		}
+		base = d.Launches[len(d.Launches)-2]
+		rem += len(base.Requests)
+		buf = append(buf, Action{Kind: Merge, Launch: top.ID, Into: base.ID})
+	}
+	t := d.Table(base.Network)
+	if t == nil {
+		return buf
+	}
+	last := t.Segments() - 1
+	from := len(p.given)
+	if base.Reached >= 0 && base.Reached < last && rem > 0 {
+		q := p.plan(s, d, base.Network, t)
+		if rem < q.b {
+			buf, from = p.pick(now, s, q, 2*q.b, buf)
+			p.keep(from + p.incr(now, s, q, base, top, rem, from))
+		}
+	}
+	switch {
+	case len(p.given) > from:
+		if base.Phase != Halted {
+			buf = append(buf, Action{Kind: Preempt, Launch: base.ID})
+		}
+		a := chosen(dev, base.Network, t, p.given[from:])
+		a.Last = base.Reached
+		buf = append(buf, a)
+	case base.Phase == Halted || base.Reached == base.Last:
+		buf = append(buf, Action{Kind: Resume, Launch: base.ID, Last: last})
+	}
+	return buf
+}
+
+// incr is B_incr: how many of the requests given from there on are to run to the exit that base has
+// reached, 0 where the batch is to go on as it is.
+func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, from int) int {
+	i := base.Reached + 1
+	wait := float64(s.Queue.Len() - from)
+	guard := wait > float64(guardBatches*q.b)
+	best, n := math.Inf(1), 0
+	for c := 0; c <= min(len(p.given)-from, q.b-rem); c++ {
+		fill := q.fill[q.cell(i, c)]
+		merged := float64(rem) + mul(float64(c), q.stay[i])
+		rest, held := q.between(i, merged)
+		time := fill + rest
+		cost := time - mul(float64(c), q.pace)
+		if !guard {
+			late := p.late(now, q, from, c, time) + missed(base, now, time)
+			if top != base {
+				late += missed(top, now, time)
+			}
+			cost = q.fillHeld[q.cell(i, c)] + mul(float64(rem), fill) + held + q.behind(wait-float64(c), time) + mul(q.weight, late)
+		}
+		if cost < best {
+			best, n = cost, c
+		}
+	}
+	return n
+}
+
+// late is how many of the requests given from there on are expected to miss their deadline when the
+// first c take that time and the others follow as one batch would.
+func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
+	n := 0
+	end := now + Time(time)
+	others := p.due[from+c:]
+	b := min(q.b, max(len(others), 1))
+	step := q.rest[q.cell(0, b)] / float64(b)
+	if p.soonest >= end+Time(q.rest[q.cell(0, 1)]+mul(step, float64(len(others)))) {
+		return 0 // the usual case: no deadline is near
+	}
+	for _, due := range p.due[from : from+c] {
+		if due < end {
+			n++
+		}
+	}
+	for j, due := range others {
+		if due < end+Time(q.rest[q.cell(0, 1)]+mul(step, float64(j))) {
+			n++
+		}
+	}
+	return float64(n)
+}
+
+// missed is how many members of a batch miss a deadline within that time.
+func missed(l *LaunchView, now Time, time float64) float64 {
+	n := 0
+	for j := range l.Requests {
+		if due := l.Requests[j].Deadline; due >= now && due < now+Time(time) {
+			n++
+		}
+	}
+	return float64(n)
+}
+
+// keep takes back what was considered and not taken.
+func (p *Plus) keep(n int) { p.given, p.due = p.given[:n], p.due[:n] }
+
+// plan finds or makes the plan for a network on a device.
+func (p *Plus) plan(s *State, d *DeviceView, network string, t *Table) *plan {
+	var q *plan
+	for _, o := range p.plans {
+		if o.table == t && o.network == network {
+			q = o
+			break
+		}
+	}
+	if q == nil {
+		q = newPlan(network, t, bMax(p.BMax, d, t))
+		p.plans = append(p.plans, q)
+	}
+	for i := range s.Traffic {
+		if s.Traffic[i].Network == network {
+			q.follow(&s.Traffic[i], p.Rates)
+		}
+	}
+	return q
+}

@@ -1,0 +1,347 @@
+package sched_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// example is one state and what a policy makes of it. Segments take 10 + 2 B, so a batch of B takes
+// 30 + 6 B through all three: 36, 42, 48 ... 78.
+type example struct {
+	name     string
+	now      int64
+	launches []*sched.LaunchView
+	queue    []sched.Request
+	change   func(*sched.State)
+	want     []sched.Action
+}
+
+func check(t *testing.T, p func() sched.Policy, examples []example) {
+	t.Helper()
+	for _, c := range examples {
+		t.Run(c.name, func(t *testing.T) {
+			s := state(linear(t, 3, 8, 10, 2), c.launches, c.queue...)
+			if c.change != nil {
+				c.change(s)
+			}
+			if d := cmp.Diff(c.want, p().Decide(c.now, s, sched.Event{}, nil)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// due are requests 1, 2, ... with these deadlines, arrived at 1, 2, ...
+func due(deadlines ...int64) []sched.Request {
+	var out []sched.Request
+	for i, d := range deadlines {
+		out = append(out, requests(i+1, i+1, d)...)
+	}
+	return out
+}
+
+func head(n int) []sched.Action {
+	return []sched.Action{{Kind: sched.Launch, Network: "n", Last: 2, Count: n}}
+}
+
+func these(ids ...device.RequestID) sched.Action {
+	return sched.Action{Kind: sched.Launch, Network: "n", Last: 2, Requests: ids}
+}
+
+// view is a launch that was begun with as many as are left in it.
+func view(id device.LaunchID, phase sched.Phase, last, reached int, reqs []sched.Request) *sched.LaunchView {
+	return &sched.LaunchView{ID: id, Network: "n", Last: last, Reached: reached, Phase: phase, Requests: reqs, Began: len(reqs)}
+}
+
+func down(s *sched.State)     { s.Devices[0].Down = true }
+func homeless(s *sched.State) { s.Devices[0].Hosted = nil }
+
+func another(s *sched.State) { s.Devices = append(s.Devices, s.Devices[0]) }
+
+// elsewhere gives a waiting request to another network.
+func elsewhere(i int) func(*sched.State) { return func(s *sched.State) { s.Queue.At(i).Network = "m" } }
+
+func TestAdaptB(t *testing.T) {
+	wait := func(until int64) []sched.Action { return []sched.Action{{Kind: sched.Wait, Until: until}} }
+	three := requests(1, 3, 1001) // the oldest was given 1000 ns, from 1 on
+	running := []*sched.LaunchView{view(9, sched.AtExit, 2, 0, requests(20, 20, 9))}
+	for _, v := range []struct {
+		name string
+		due  int64
+	}{{"r-adaptb-s", 51}, {"fc-adaptb-m", 451}, {"r-adaptb-l", 951}} {
+		check(t, func() sched.Policy { return make1(t, v.name) }, []example{
+			{name: v.name + " has nobody"},
+			{name: v.name + " waits", now: v.due - 1, queue: three, want: wait(v.due)},
+			{name: v.name + " has waited", now: v.due, queue: three, want: head(3)},
+			{name: v.name + " is full", queue: requests(1, 8, 1001), want: head(8)},
+			{name: v.name + " is more than full", queue: requests(1, 11, 1001), want: head(8)},
+		})
+	}
+	s := func(o sched.Options) func() sched.Policy {
+		return func() sched.Policy {
+			p, err := sched.New("r-adaptb-s", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+	}
+	check(t, s(sched.Options{}), []example{
+		{name: "busy", now: 60, launches: running, queue: three},
+		{name: "down", now: 60, queue: three, change: down},
+		{name: "not servable", now: 60, queue: three, change: homeless},
+		{name: "another network behind", now: 60, queue: three, change: elsewhere(2), want: head(2)},
+		{name: "a deadline before the arrival", now: 1, queue: requests(1, 1, 0), want: head(1)},
+		{name: "no deadline to speak of", now: 60, queue: requests(1, 1, 1<<62), want: wait(1 + (1<<62-1)/100*5 + (1<<62-1)%100*5/100)},
+		{
+			name: "two devices", now: 60, queue: append(requests(1, 8, 1001), requests(100, 101, 9999)...), change: another,
+			want: append(head(8), wait(100+(9999-100)/100*5+(9999-100)%100*5/100)...),
+		},
+		{
+			name: "two batches", now: 60, queue: requests(1, 16, 1001), change: another,
+			want: append(head(8), sched.Action{Kind: sched.Launch, Device: 1, Network: "n", Last: 2, Count: 8}),
+		},
+	})
+	check(t, s(sched.Options{SLO: 200}), []example{
+		{name: "an SLO for all: wait", now: 10, queue: three, want: wait(11)},
+		{name: "an SLO for all", now: 11, queue: three, want: head(3)},
+	})
+	check(t, s(sched.Options{BMax: 2}), []example{{name: "a smaller B_max", queue: three, want: head(2)}})
+}
+
+func TestEDF(t *testing.T) {
+	check(t, func() sched.Policy { return make1(t, "edf") }, []example{
+		{name: "nobody"},
+		{name: "in order", queue: due(300, 500, 900), want: []sched.Action{these(1, 2, 3)}},
+		{name: "out of order", queue: due(900, 300, 500), want: []sched.Action{these(2, 3, 1)}},
+		{name: "equal deadlines: the older first", queue: due(900, 300, 300), want: []sched.Action{these(2, 3, 1)}},
+		{name: "the eight earliest", queue: due(9, 8, 7, 6, 5, 4, 3, 2, 1), want: []sched.Action{these(9, 8, 7, 6, 5, 4, 3, 2)}},
+		{name: "hopeless ones too", now: 1000, queue: due(300, 200), want: []sched.Action{these(2, 1)}},
+		{name: "up to another network", queue: due(900, 300, 500), change: elsewhere(2), want: []sched.Action{these(2)}},
+		{name: "busy", launches: []*sched.LaunchView{view(9, sched.AtExit, 2, 0, requests(20, 20, 9))}, queue: due(5)},
+		{name: "down", queue: due(5), change: down},
+		{name: "not servable", queue: due(5), change: homeless},
+		{
+			name: "two devices", queue: due(9, 8, 7, 6, 5, 4, 3, 2, 1), change: another,
+			want: []sched.Action{these(9, 8, 7, 6, 5, 4, 3, 2), {Kind: sched.Launch, Device: 1, Network: "n", Last: 2, Requests: []device.RequestID{1}}},
+		},
+		{name: "two devices, one batch", queue: due(5), change: another, want: []sched.Action{these(1)}},
+	})
+}
+
+func TestClockwork(t *testing.T) {
+	drop := func(id device.RequestID) sched.Action { return sched.Action{Kind: sched.Drop, Request: id} }
+	check(t, func() sched.Policy { return make1(t, "clockwork") }, []example{
+		{name: "nobody"},
+		// 1 has missed its latest start alone (36). Size 3 (48) has 3 and 4 in its queue only, size 2
+		// (42) has enough: 2 has missed it there, and is to be served alone if it lasts so long.
+		{name: "large to small", queue: due(35, 40, 50, 60), want: []sched.Action{drop(1), these(3, 4)}},
+		{name: "the latest start is now", queue: due(36), want: []sched.Action{these(1)}},
+		{name: "all are too late", now: 1000, queue: due(300, 200), want: []sched.Action{drop(2), drop(1)}},
+		{name: "a full batch", queue: due(78, 78, 78, 78, 78, 78, 78, 78, 79), want: []sched.Action{these(1, 2, 3, 4, 5, 6, 7, 8)}},
+		{name: "just not a full one", queue: due(77, 77, 77, 77, 77, 77, 77, 77), want: []sched.Action{these(1, 2, 3, 4, 5, 6, 7)}},
+		{name: "out of order", queue: due(60, 50, 40, 35), want: []sched.Action{drop(4), these(2, 1)}},
+		{name: "passes another network over", queue: due(100, 101, 102), change: elsewhere(1), want: []sched.Action{these(1, 3)}},
+		{name: "busy: nothing is dropped", now: 99, launches: []*sched.LaunchView{view(9, sched.Running, 2, 0, requests(20, 20, 9))}, queue: due(5)},
+		{name: "down", queue: due(99), change: down},
+		{name: "not servable", queue: due(99), change: homeless},
+		{
+			name: "two devices", queue: due(1, 78, 78, 78, 78, 78, 78, 78, 78, 78), change: another,
+			want: []sched.Action{drop(1), these(2, 3, 4, 5, 6, 7, 8, 9), {Kind: sched.Launch, Device: 1, Network: "n", Last: 2, Requests: []device.RequestID{10}}},
+		},
+	})
+}
+
+// One request alone takes 12 a segment, 36 in all; batches are taken to take so much times their size.
+func TestLazyBatching(t *testing.T) {
+	two := func(deadline int64) []sched.Request { return requests(1, 2, deadline) }
+	list := func(l ...*sched.LaunchView) []*sched.LaunchView { return l }
+	preempt := func(id device.LaunchID, last, n int) []sched.Action {
+		return []sched.Action{{Kind: sched.Preempt, Launch: id}, {Kind: sched.Launch, Network: "n", Last: last, Count: n}}
+	}
+	once := view(1, sched.AtExit, 2, 0, two(1000))
+	once.Began = 8
+	seven := view(1, sched.AtExit, 2, 0, two(1000))
+	seven.Began = 7
+	check(t, func() sched.Policy { return make1(t, "lazy") }, []example{
+		{name: "nobody"},
+		{name: "starts with all whose slack allows it: 3 x 36", queue: requests(1, 3, 108), want: head(3)},
+		{name: "one ns less", queue: requests(1, 3, 107), want: head(2)},
+		{name: "somebody must start", queue: requests(1, 3, 10), want: head(1)},
+		{name: "B_max", queue: requests(1, 9, 1000), want: head(8)},
+		{name: "inside a segment", launches: list(view(1, sched.Running, 2, 0, two(1000))), queue: requests(3, 3, 1000)},
+		// Both have 2 x 12 before them, the new one 36: 84 in all.
+		{name: "every slack stays 0", launches: list(view(1, sched.AtExit, 2, 0, two(84))), queue: requests(3, 3, 84), want: preempt(1, 0, 1)},
+		{name: "an old one's would not", launches: list(view(1, sched.AtExit, 2, 0, two(83))), queue: requests(3, 3, 84)},
+		{name: "the new one's would not", launches: list(view(1, sched.AtExit, 2, 0, two(84))), queue: requests(3, 3, 83)},
+		{name: "as many as keep it", launches: list(view(1, sched.AtExit, 2, 0, two(120))), queue: requests(3, 9, 500), want: preempt(1, 0, 2)},
+		{name: "later the old ones need less: 2 x 12 + 36", launches: list(view(1, sched.AtExit, 2, 1, two(60))), queue: requests(3, 3, 60), want: preempt(1, 1, 1)},
+		{name: "full once: never again, though six have left", launches: list(once), queue: requests(9, 9, 1000)},
+		{name: "freed places stay empty", launches: list(seven), queue: requests(8, 12, 1000), want: preempt(1, 0, 1)},
+		// Below, 2 with one segment to go; on top, 1 with two; the new one: 24 + 24 + 36.
+		{
+			name:     "newer ones preempt those that catch up",
+			launches: list(view(1, sched.Halted, 2, 1, two(84)), view(2, sched.AtExit, 1, 0, requests(3, 3, 84))), queue: requests(4, 4, 84),
+			want: preempt(2, 0, 1),
+		},
+		{
+			name:     "not if one below would miss its deadline",
+			launches: list(view(1, sched.Halted, 2, 1, two(83)), view(2, sched.AtExit, 1, 0, requests(3, 3, 84))), queue: requests(4, 4, 84),
+		},
+		{
+			name:     "caught up: merge and go on",
+			launches: list(view(1, sched.Halted, 2, 1, two(99)), view(2, sched.AtExit, 1, 1, requests(3, 3, 99))),
+			want:     []sched.Action{{Kind: sched.Merge, Launch: 2, Into: 1}, {Kind: sched.Resume, Launch: 1, Last: 2}},
+		},
+		{
+			name:     "merge and go on to the next sub-batch below",
+			launches: list(view(1, sched.Halted, 2, 1, two(99)), view(2, sched.Halted, 1, 0, requests(3, 3, 99)), view(3, sched.AtExit, 0, 0, requests(4, 4, 99))),
+			want:     []sched.Action{{Kind: sched.Merge, Launch: 3, Into: 2}, {Kind: sched.Resume, Launch: 2, Last: 1}},
+		},
+		{
+			name:     "merge all the way down",
+			launches: list(view(1, sched.Halted, 2, 1, two(99)), view(2, sched.Halted, 1, 1, requests(3, 3, 99)), view(3, sched.AtExit, 1, 1, requests(4, 4, 99))),
+			want:     []sched.Action{{Kind: sched.Merge, Launch: 3, Into: 2}, {Kind: sched.Merge, Launch: 2, Into: 1}, {Kind: sched.Resume, Launch: 1, Last: 2}},
+		},
+		{
+			name:     "the new ones have all left",
+			launches: list(view(1, sched.Halted, 2, 0, two(99))),
+			want:     []sched.Action{{Kind: sched.Resume, Launch: 1, Last: 2}},
+		},
+		{
+			name:     "merged, and newer ones at once",
+			launches: list(view(1, sched.Halted, 2, 0, two(1000)), view(2, sched.AtExit, 0, 0, requests(3, 3, 1000))), queue: requests(4, 4, 1000),
+			want: []sched.Action{{Kind: sched.Merge, Launch: 2, Into: 1}, {Kind: sched.Launch, Network: "n", Count: 1}},
+		},
+		{name: "down", queue: requests(1, 1, 99), change: down},
+		{name: "not servable", queue: requests(1, 1, 99), change: homeless},
+		{
+			name: "two devices", queue: requests(1, 3, 108), change: func(s *sched.State) { another(s); s.Queue.At(1).Deadline = 71 },
+			want: []sched.Action{head(1)[0], {Kind: sched.Launch, Device: 1, Network: "n", Last: 2, Count: 1}},
+		},
+	})
+}
+
+// seen makes fluid+ know a load: many requests so far, nobody leaving early, one every gap ns.
+func seen(gap float64, late float64) func(*sched.State) {
+	return func(s *sched.State) {
+		s.Traffic = []sched.Traffic{{
+			Network: "n", Arrived: 1000, Gap: gap, Late: late, Ended: 990, Passed: []int64{1e6, 1e6, 1e6}, Left: []int64{0, 0, 1e6},
+		}}
+	}
+}
+
+func TestPlusExamples(t *testing.T) {
+	plus := func() sched.Policy { return make1(t, "fluid+") }
+	calm, rush := seen(1000, 0), seen(10, 0)
+	list := func(l ...*sched.LaunchView) []*sched.LaunchView { return l }
+	two := requests(1, 2, 100_000)
+	check(t, plus, []example{
+		{name: "nobody"},
+		{name: "starts with the first request", queue: due(1000), change: calm, want: []sched.Action{these(1)}},
+		{name: "without having seen anything", queue: due(1000), want: []sched.Action{these(1)}},
+		{name: "batching pays: 42 for two, 36 for one", queue: due(1000, 1000), change: calm, want: []sched.Action{these(1, 2)}},
+		{name: "under the guard: what serves most per time", queue: requests(1, 17, 100_000), change: rush, want: []sched.Action{these(1, 2, 3, 4, 5, 6, 7, 8)}},
+		// Overload: with five more the batch is through after 20 + 2 x 26 = 72 in place of 2 x 16 = 32, and
+		// at the highest pace five take 5 x 9.75 = 48.75. V knows no such load and would go on.
+		{
+			name: "under the guard, at an exit", launches: list(view(1, sched.AtExit, 2, 0, requests(1, 3, 1e6))), queue: requests(10, 26, 1e6), change: seen(8, 0),
+			want: []sched.Action{{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Last: 0, Requests: []device.RequestID{10, 11, 12, 13, 14}}},
+		},
+		// The first would miss its deadline in a batch of two (42).
+		{name: "as many as the SLO allows", queue: due(41, 1000), change: calm, want: []sched.Action{these(1)}},
+		{name: "inside a segment", launches: list(view(1, sched.Running, 2, 0, two)), queue: requests(3, 5, 1e5), change: calm},
+		{name: "no nested preemption", launches: list(view(1, sched.Halted, 2, 1, two), view(2, sched.AtExit, 1, 0, requests(3, 4, 1e5))), queue: requests(5, 6, 1e5), change: calm},
+		{name: "nobody waits: go on", launches: list(view(1, sched.AtExit, 2, 0, two)), change: calm},
+		{name: "full: go on", launches: list(view(1, sched.AtExit, 2, 0, requests(1, 8, 1e5))), queue: requests(9, 9, 1e5), change: calm},
+		// Six would take 8 x (22 + 52) = 592 in all; five take 8 x (20 + 48) and 36 for the one left: 580.
+		{
+			name: "fills up", launches: list(view(1, sched.AtExit, 2, 0, two)), queue: requests(3, 8, 1e5), change: calm,
+			want: []sched.Action{{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Last: 0, Requests: []device.RequestID{3, 4, 5, 6, 7}}},
+		},
+		// One more costs the two 12 + 2 x 2 each, and saves it less than that while nobody else comes.
+		{name: "not for one alone", launches: list(view(1, sched.AtExit, 2, 0, two)), queue: requests(3, 3, 1e5), change: calm},
+		// Going on takes 2 x 14 = 28, filling up first 22 + 2 x 26 = 74: both would be late.
+		{name: "not at a deadline's cost", launches: list(view(1, sched.AtExit, 2, 0, requests(1, 2, 40))), queue: requests(3, 8, 1e5), change: calm},
+		{
+			name: "merges and goes on", launches: list(view(1, sched.Halted, 2, 0, two), view(2, sched.AtExit, 0, 0, requests(3, 4, 1e5))), change: calm,
+			want: []sched.Action{{Kind: sched.Merge, Launch: 2, Into: 1}, {Kind: sched.Resume, Launch: 1, Last: 2}},
+		},
+		{
+			name: "the new ones have left", launches: list(view(1, sched.Halted, 2, 0, two)), change: calm,
+			want: []sched.Action{{Kind: sched.Resume, Launch: 1, Last: 2}},
+		},
+		{name: "up to another network", queue: due(1000, 1000, 1000), change: func(s *sched.State) { calm(s); s.Queue.At(1).Network = "m" }, want: []sched.Action{these(1)}},
+		{name: "down", queue: due(5), change: down},
+		{name: "not servable", queue: due(5), change: homeless},
+		// At 100, the first two cannot meet their deadline: they are let go until nobody else waits.
+		{name: "lets the hopeless go", now: 100, queue: due(99, 120, 1000), change: calm, want: []sched.Action{these(3)}},
+		{name: "but serves them when nobody else waits", now: 100, queue: due(99, 120), change: calm, want: []sched.Action{these(1, 2)}},
+		{name: "not for more than ten times what they were given", now: 1000, queue: due(99, 2000), change: calm, want: []sched.Action{these(1, 2)}},
+		{name: "not where most are late", now: 100, queue: due(99, 1000), change: seen(1000, 0.5), want: []sched.Action{these(1, 2)}},
+		{
+			name: "two devices take different ones", queue: due(41, 1000), change: func(s *sched.State) { calm(s); another(s) },
+			want: []sched.Action{these(1), {Kind: sched.Launch, Device: 1, Network: "n", Last: 2, Requests: []device.RequestID{2}}},
+		},
+	})
+	check(t, func() sched.Policy { return make1(t, "fluid+refuse") }, []example{
+		{
+			name: "gives the hopeless up", now: 100, queue: due(99, 120, 1000), change: calm,
+			want: []sched.Action{{Kind: sched.Drop, Request: 1}, {Kind: sched.Drop, Request: 2}, these(3)},
+		},
+		{
+			name: "all of them", now: 100, queue: due(99, 120), change: calm,
+			want: []sched.Action{{Kind: sched.Drop, Request: 1}, {Kind: sched.Drop, Request: 2}},
+		},
+		{
+			name: "at an exit, too", now: 100, launches: list(view(1, sched.AtExit, 2, 0, requests(11, 12, 1e5))), queue: due(99), change: calm,
+			want: []sched.Action{{Kind: sched.Drop, Request: 1}},
+		},
+	})
+}
+
+// Patience ends: no more than 0.7 % of all requests are let go.
+func TestPlusLetsFewGo(t *testing.T) {
+	p := make1(t, "fluid+")
+	s := state(linear(t, 3, 8, 10, 2), nil, requests(1, 30, 99)...)
+	for _, r := range requests(31, 31, 1e6) {
+		s.Queue.Push(&r)
+	}
+	seen(1000, 0)(s)
+	got := p.Decide(100, s, sched.Event{}, nil)
+	// Of 1000, 7 were let go; the eighth is served.
+	if len(got) != 1 || len(got[0].Requests) == 0 || got[0].Requests[0] != 8 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTraffic(t *testing.T) {
+	tr := sched.Traffic{Passed: make([]int64, 2), Left: make([]int64, 2)}
+	for i := range 50_000 {
+		tr.Arrive(int64(i)*100, 1)
+		tr.Pass(0, i%4 == 0)
+		tr.End(i%10 == 0)
+	}
+	if tr.Gap < 99.9 || tr.Gap > 100.1 || tr.Arrived != 50_000 || tr.Left[0] != 12_500 || tr.Passed[0] != 50_000 || tr.Passed[1] != 0 {
+		t.Errorf("%+v", tr)
+	}
+	if tr.Late < 0.095 || tr.Late > 0.105 {
+		t.Errorf("a tenth is late: %g", tr.Late)
+	}
+	for range 20_000 { // samples of one task count as that many requests
+		tr.Arrive(tr.Latest+400, 4)
+	}
+	if tr.Arrived != 130_000 || tr.Gap < 95 || tr.Gap > 105 {
+		t.Errorf("four every 400 ns: %g", tr.Gap)
+	}
+	for range 20_000 {
+		tr.Arrive(tr.Latest+200, 1)
+	}
+	if tr.Gap < 199 || tr.Gap > 201 {
+		t.Errorf("the rate has halved: %g", tr.Gap)
+	}
+}

@@ -42,7 +42,7 @@ var rules = map[string][]string{
 	"host/gpu":         {"host/device", "dse/bundle", "dse/graph"},
 	"host/soft":        {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":      {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/experiments": {"host/engine", "host/sched", "host/load", "host/device", "dse/bundle", "dse/graph"},
+	"host/experiments": {"host/report", "host/engine", "host/sched", "host/load", "host/device", "dse/bundle", "dse/graph"},
 }
 
 // commands wire everything together.

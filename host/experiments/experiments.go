@@ -99,6 +99,9 @@ func (s *Setup) Run(ctx context.Context, dev device.Device, p Point, progress fu
 	}
 	times := p.Times
 	if times == nil {
+		if err := load.CheckRate(p.Rate); err != nil {
+			return nil, err
+		}
 		if times, err = load.Poisson(p.Rate, p.N, p.Seed); err != nil {
 			return nil, err
 		}

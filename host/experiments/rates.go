@@ -17,6 +17,7 @@ import (
 
 // Row is one number of a bench (keys as design/commands pins them).
 type Row struct {
+	Bench     string   `json:"bench,omitempty"`
 	Setting   string   `json:"setting"`
 	Policy    string   `json:"policy"`
 	Metric    string   `json:"metric"`

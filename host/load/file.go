@@ -61,7 +61,7 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 		size int64
 	)
 	fail := func(format string, a ...any) ([]Time, error) {
-		return nil, fmt.Errorf("%w: %s:%d: %s", ErrLoad, name, line, fmt.Sprintf(format, a...))
+		return nil, fmt.Errorf("%w: %s:%d: %w", ErrLoad, name, line, fmt.Errorf(format, a...))
 	}
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, maxLine), maxLine)
@@ -85,10 +85,12 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 		}
 		at, err := parse(text, unit)
 		if err != nil {
-			return fail("%v", err)
+			return fail("%w", err)
 		}
-		if n := len(out); n > 0 && at < out[n-1] {
-			return fail("%d ns comes before the arrival in front of it, at %d ns", at, out[n-1])
+		if n := len(out); n > 0 {
+			if err := next(out[n-1], at); err != nil {
+				return fail("%w", err)
+			}
 		}
 		if len(out) == MaxArrivals {
 			return fail("more than %d arrivals", MaxArrivals)
@@ -97,10 +99,13 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 	}
 	if err := s.Err(); err != nil {
 		line++
-		return fail("%v", err)
+		return fail("%w", err)
 	}
 	if len(out) == 0 {
 		return fail("there is no arrival")
+	}
+	if err := Check(out); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return out, nil
 }
@@ -115,7 +120,7 @@ func JSON(name string, r io.Reader) ([]Time, error) {
 	d.UseNumber()
 	fail := func(format string, a ...any) ([]Time, error) {
 		line := 1 + bytes.Count(text[:min(int(d.InputOffset()), len(text))], []byte("\n"))
-		return nil, fmt.Errorf("%w: %s:%d: %s", ErrLoad, name, line, fmt.Sprintf(format, a...))
+		return nil, fmt.Errorf("%w: %s:%d: %w", ErrLoad, name, line, fmt.Errorf(format, a...))
 	}
 	if len(text) > maxFile {
 		return fail("the file is longer than %d bytes", maxFile)
@@ -139,12 +144,12 @@ func JSON(name string, r io.Reader) ([]Time, error) {
 		seen = map[string]bool{}
 	)
 	if err := expect('{'); err != nil {
-		return fail("%v", err)
+		return fail("%w", err)
 	}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return fail("%v", err)
+			return fail("%w", err)
 		}
 		k, _ := key.(string)
 		if seen[k] {
@@ -155,7 +160,7 @@ func JSON(name string, r io.Reader) ([]Time, error) {
 		case "unit":
 			t, err := d.Token()
 			if err != nil {
-				return fail("unit: %v", err)
+				return fail("unit: %w", err)
 			}
 			if u, ok := t.(string); ok {
 				unit = u
@@ -165,12 +170,12 @@ func JSON(name string, r io.Reader) ([]Time, error) {
 			}
 		case "arrivals":
 			if err := expect('['); err != nil {
-				return fail("arrivals: %v", err)
+				return fail("arrivals: %w", err)
 			}
 			for d.More() {
 				t, err := d.Token()
 				if err != nil {
-					return fail("arrival %d: %v", len(raw), err)
+					return fail("arrival %d: %w", len(raw), err)
 				}
 				n, ok := t.(json.Number)
 				if !ok {
@@ -182,14 +187,14 @@ func JSON(name string, r io.Reader) ([]Time, error) {
 				raw, line = append(raw, n.String()), append(line, d.InputOffset())
 			}
 			if err := expect(']'); err != nil {
-				return fail("arrivals: %v", err)
+				return fail("arrivals: %w", err)
 			}
 		default:
 			return fail("expected the keys unit and arrivals, found %q", k)
 		}
 	}
 	if err := expect('}'); err != nil {
-		return fail("%v", err)
+		return fail("%w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return fail("something stands behind the object")
@@ -199,14 +204,17 @@ func JSON(name string, r io.Reader) ([]Time, error) {
 	}
 	for i, s := range raw {
 		at, err := parse(s, unit)
-		if err == nil && i > 0 && at < out[i-1] {
-			err = fmt.Errorf("%d ns comes before the arrival in front of it, at %d ns", at, out[i-1])
+		if err == nil && i > 0 {
+			err = next(out[i-1], at)
 		}
 		if err != nil {
 			n := 1 + bytes.Count(text[:line[i]], []byte("\n"))
 			return nil, fmt.Errorf("%w: %s:%d: arrival %d: %w", ErrLoad, name, n, i, err)
 		}
 		out = append(out, at)
+	}
+	if err := Check(out); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return out, nil
 }
@@ -217,16 +225,16 @@ func parse(text, unit string) (Time, error) {
 		if err != nil {
 			return 0, fmt.Errorf("expected a whole number of ns, found %q", text)
 		}
-		if n < 0 || n > MaxTime {
-			return 0, fmt.Errorf("%s ns is out of range, 0..%d", text, MaxTime)
-		}
-		return n, nil
+		return n, next(0, n)
 	}
 	s, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(s) || math.IsInf(s, 0) {
 		return 0, fmt.Errorf("expected a number of seconds, found %q", text)
 	}
-	if ns := s * 1e9; ns >= 0 && ns <= float64(MaxTime) {
+	switch ns := s * 1e9; {
+	case ns < 0:
+		return 0, fmt.Errorf("%s s is out of range, 0..%g: %w", text, float64(MaxTime)/1e9, ErrNegative)
+	case ns <= float64(MaxTime):
 		return Time(math.Round(ns)), nil
 	}
 	return 0, fmt.Errorf("%s s is out of range, 0..%g", text, float64(MaxTime)/1e9)

@@ -1,5 +1,5 @@
-// Package load says when requests arrive: at random (Poisson), from a file, or when an earlier one
-// has ended (closed loop). Everything random comes from a PCG of math/rand/v2 with the seed given,
+// Package load says when requests arrive: at random (Process), from a file of arrivals, from a
+// published trace, or when an earlier one has ended (closed loop). Everything random comes from a PCG of math/rand/v2 with the seed given,
 // so equal seeds give equal arrivals on any machine.
 package load
 
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -19,42 +18,86 @@ type Time = sched.Time
 const (
 	MaxArrivals = 10_000_000
 	MaxTime     = Time(400 * 24 * 3600 * 1e9) // 400 days, in ns
+	MaxRate     = 1e8                         // arrivals per second
 )
 
-// ErrLoad is wrapped by every error about impossible arrivals.
-var ErrLoad = errors.New("arrivals")
+// What is wrong with arrivals. Every error about them wraps ErrLoad; the others say more.
+var (
+	ErrLoad     = errors.New("arrivals")
+	ErrUnsorted = errors.New("not in order of time")
+	ErrNegative = errors.New("a time before 0")
+	ErrRate     = errors.New("an absurd rate")
+	ErrSLO      = errors.New("impossible SLO")
+)
+
+// burst is how many arrivals Check looks at together: a few at one instant are a burst, a thousand
+// in less than burst/MaxRate are a mistake in the unit of time.
+const burst = 1000
+
+// CheckRate refuses rates, in arrivals per second, that are not positive or beyond MaxRate.
+func CheckRate(rate float64) error {
+	if !(rate > 0 && rate <= MaxRate) {
+		return fmt.Errorf("%w: %w: %g arrivals per second, expected more than 0 and at most %g", ErrLoad, ErrRate, rate, MaxRate)
+	}
+	return nil
+}
+
+// CheckSLO refuses an SLO, in ns, that nothing can meet: zero, negative, or beyond MaxTime.
+func CheckSLO(slo Time) error {
+	if slo <= 0 || slo > MaxTime {
+		return fmt.Errorf("%w: %d ns, expected 1..%d", ErrSLO, slo, MaxTime)
+	}
+	return nil
+}
 
 // stream tells the sequences of one seed apart: arrivals here, other uses take other numbers.
 const stream = 0x736c756963650001
 
 // Poisson gives n arrival times of a Poisson process of rate arrivals per second: the gaps are
-// exponential with mean 1/rate, drawn from rand.New(rand.NewPCG(seed, 0x736c756963650001)).
+// exponential with mean 1/rate, drawn from rand.New(rand.NewPCG(seed, 0x736c756963650001)). Models in
+// other units than ns may well have rates beyond MaxRate: whoever takes a rate from outside asks
+// CheckRate, as Process.Times does.
 func Poisson(rate float64, n int, seed uint64) ([]Time, error) {
-	if !(rate > 0) || math.IsInf(rate, 0) || n < 0 || n > MaxArrivals {
-		return nil, fmt.Errorf("%w: %d arrivals at %g per second", ErrLoad, n, rate)
+	if !(rate > 0) || math.IsInf(rate, 0) {
+		return nil, fmt.Errorf("%w: %w: %g arrivals per second", ErrLoad, ErrRate, rate)
 	}
-	rng := rand.New(rand.NewPCG(seed, stream))
-	out := make([]Time, n)
-	at := 0.0
-	for i := range out {
-		at += float64(rng.ExpFloat64() / rate * 1e9) // the conversion forbids a fused multiply-add: equal on every machine
-		if at > float64(MaxTime) {
-			return nil, fmt.Errorf("%w: arrival %d of %d at %g per second lies beyond %d ns", ErrLoad, i, n, rate, MaxTime)
-		}
-		out[i] = Time(at)
-	}
-	return out, nil
+	return Process{Kind: KindPoisson}.draw(rate, n, seed)
 }
 
 // Check refuses times that are negative, absurd or not in order.
 func Check(times []Time) error {
-	for i, t := range times {
-		switch {
-		case t < 0 || t > MaxTime:
-			return fmt.Errorf("%w: arrival %d at %d ns; expected 0..%d", ErrLoad, i, t, MaxTime)
-		case i > 0 && t < times[i-1]:
-			return fmt.Errorf("%w: arrival %d at %d ns comes before arrival %d at %d ns", ErrLoad, i, t, i-1, times[i-1])
+	if err := order(times); err != nil {
+		return fmt.Errorf("%w: %w", ErrLoad, err)
+	}
+	for i := burst; i < len(times); i++ {
+		if d := times[i] - times[i-burst]; float64(d) < burst/MaxRate*1e9 {
+			return fmt.Errorf("%w: %w: %d arrivals in %d ns, up to arrival %d; expected at most %g per second", ErrLoad, ErrRate, burst, d, i, MaxRate)
 		}
+	}
+	return nil
+}
+
+// order refuses times that are negative, beyond MaxTime or not in order.
+func order(times []Time) error {
+	last := Time(0)
+	for i, t := range times {
+		if err := next(last, t); err != nil {
+			return fmt.Errorf("arrival %d: %w", i, err)
+		}
+		last = t
+	}
+	return nil
+}
+
+// next refuses a time that cannot follow the one before.
+func next(last, t Time) error {
+	switch {
+	case t < 0:
+		return fmt.Errorf("%d ns is out of range, 0..%d: %w", t, MaxTime, ErrNegative)
+	case t > MaxTime:
+		return fmt.Errorf("%d ns is out of range, 0..%d", t, MaxTime)
+	case t < last:
+		return fmt.Errorf("%d ns comes before the arrival in front of it, at %d ns: %w", t, last, ErrUnsorted)
 	}
 	return nil
 }

@@ -1,183 +1,240 @@
-// sluice bench: policies over many settings.
+// sluice bench: policies over many settings, beside what was published.
 
 package main
 
 import (
-	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
-	"math"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/sluice-npu/sluice/host/device"
-	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/report"
+	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
-	"github.com/sluice-npu/sluice/host/soft"
 )
 
 type benchCmd struct {
 	Rates benchRatesCmd `cmd:"" help:"Goodput over the arrival rate: 0.5 to 1.3 of serial's capacity."`
+	Suite benchSuiteCmd `cmd:"" default:"withargs" help:"Benches by name: fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, all."`
 }
 
-type benchRatesCmd struct {
-	what
-	Device  string   `default:"soft" enum:"cosim,soft" help:"Where it runs."`
-	Policy  []string `default:"serial,fluid" help:"Policies; differences are to the first."`
-	Rates   string   `default:"0.5,0.6,0.7,0.8,0.9,1.0,1.1,1.2,1.3" help:"Multiples of serial's capacity."`
-	Seeds   string   `default:"1,2,3" help:"Seeds."`
-	N       int      `default:"20000" short:"n" help:"Requests a run."`
-	Images  int      `default:"2000" help:"Test images; requests go round them."`
-	SLO     string   `default:"5x" name:"slo" help:"As for sluice run."`
-	Theta   string   `default:"0.8" help:"As for sluice run."`
-	Clock   string   `default:"table" enum:"table,measured" help:"As for sluice run."`
-	Workers int      `default:"2" help:"Runs at the same time (on cosim: one)."`
-	Out     string   `default:"out/bench-rates" help:"Folder for summary.json."`
-	JSON    bool     `name:"json" help:"Print JSON."`
-}
-
-func (*benchRatesCmd) Help() string {
-	return `Every rate is run with every seed and policy; equal seeds bring equal arrivals to every policy.
-
-Example:
-  sluice bench rates --n 20000 --seeds 1,2,3
+func (*benchCmd) Help() string {
+	return `Example:
+  sluice bench table2 fig7 fig8 fig9 --json
+  sluice bench all --workers 2
   sluice bench rates --device cosim --rates 0.9,1.1 --n 256`
 }
 
-type benchDoc struct {
-	header
-	Seeds    []uint64                `json:"seeds"`
-	Capacity float64                 `json:"serial_capacity"` // requests per second
-	SLO      int64                   `json:"slo_ns"`
-	Theta    experiments.Theta       `json:"theta"`
-	Rows     []experiments.Row       `json:"rows"`
-	Points   []experiments.RatePoint `json:"points"`
+type benchSuiteCmd struct {
+	Names   []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
+	Seeds   string   `default:"1,2,3" help:"Seeds; intervals are over them."`
+	N       int      `default:"20000" short:"n" help:"Requests a run."`
+	Workers int      `default:"2" help:"Runs at the same time; the results do not depend on it."`
+	Data    string   `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (exits)."`
+	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
+	Trace   []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba or disb, a colon, the file."`
+	Out     string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
+	Fresh   bool     `help:"Forget the runs that an interrupted bench left in the folder."`
+	Check   bool     `help:"Exit with 1 where a statement of the publication does not hold."`
+	JSON    bool     `name:"json" help:"Print JSON."`
 }
 
-func parseList[T any](flag, text string, parse func(string) (T, error)) ([]T, error) {
-	var out []T
-	for f := range strings.SplitSeq(text, ",") {
-		v, err := parse(strings.TrimSpace(f))
-		if err != nil || len(out) == 1000 {
-			return nil, coded(codeUsage, fmt.Errorf("%s %s: expected at most 1000 numbers, found %q", flag, text, f))
-		}
-		out = append(out, v)
-	}
-	return out, nil
+func (*benchSuiteCmd) Help() string {
+	return `Runs every policy of the registry at the published settings and at others, in virtual time,
+over latency tables from the compiler and the law of cycles, and prints the numbers beside the
+published ones. An interrupted bench goes on where it was when it is called again.
+
+Example:
+  sluice bench table2 fig7 fig8 fig9
+  sluice bench all --seeds 1,2,3,4,5 --workers 2 --out out/all
+  sluice bench table2 --json
+  sluice bench --trace azure-llm:AzureLLMInferenceTrace_conv.csv`
+}
+
+type suiteDoc struct {
+	header
+	Benches    []string                      `json:"benches"`
+	Seeds      []uint64                      `json:"seeds"`
+	N          int                           `json:"n"`
+	Bandwidth  map[string]map[string]float64 `json:"bandwidth_gb_s"` // by use and board
+	Policies   []string                      `json:"policies"`
+	Missing    []string                      `json:"missing_policies"` // published, and not in the registry
+	Rows       []experiments.Row             `json:"rows"`
+	Statements []experiments.Statement       `json:"statements"`
+	Gaps       []experiments.Gap             `json:"not_reproduced"`
 }
 
 // Run implements the command.
-func (c *benchRatesCmd) Run(e *env) error {
-	rates, err := parseList("--rates", c.Rates, func(s string) (float64, error) {
-		v, err := strconv.ParseFloat(s, 64)
-		if err == nil && !(v > 0 && v <= 100) {
-			err = strconv.ErrRange
-		}
-		return v, err
-	})
-	if err != nil {
-		return err
-	}
+func (c *benchSuiteCmd) Run(e *env) error {
 	seeds, err := parseList("--seeds", c.Seeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
 	if err != nil {
 		return err
 	}
-	for _, name := range c.Policy {
-		if _, err := sched.New(name, sched.Options{}); err != nil {
+	for i, seed := range seeds {
+		if slices.Contains(seeds[:i], seed) { // an interval over one run twice would be none
+			return coded(codeUsage, fmt.Errorf("--seeds %s: seed %d stands there twice", c.Seeds, seed))
+		}
+	}
+	traces, names, err := c.traces(seeds[0])
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	var benches []experiments.Bench
+	if len(c.Names) > 0 || len(names) == 0 {
+		if benches, err = experiments.Select(c.Names); err != nil {
 			return coded(codeUsage, err)
 		}
 	}
-	if c.N < 1 || c.Images < 1 || c.Workers < 1 {
-		return coded(codeUsage, fmt.Errorf("--n %d, --images %d, --workers %d: expected at least 1", c.N, c.Images, c.Workers))
+	if len(names) > 0 {
+		benches = append(benches, experiments.TraceBench(names))
 	}
-	p, err := c.prepare(e)
+	if c.N < 1 || c.Workers < 1 || c.Out == "" {
+		return coded(codeUsage, fmt.Errorf("--n %d, --workers %d, --out %q: expected at least 1, and a folder", c.N, c.Workers, c.Out))
+	}
+	program, err := programHash()
 	if err != nil {
 		return err
 	}
-	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	path := filepath.Join(c.Out, "runs.jsonl")
+	// What an earlier call wrote is not the result of this one until this one has ended.
+	for _, name := range []string{"summary.json", "report.html"} {
+		if err := os.Remove(filepath.Join(c.Out, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove an old result: %w", err)
+		}
+	}
+	if c.Fresh {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove old runs: %w", err)
+		}
+	}
+	store, err := experiments.OpenStore(path, program)
 	if err != nil {
 		return err
 	}
-	memo := &soft.Memo{}
-	s, _, err := p.setup(e, &c.what, memo, min(c.Images, c.N))
-	if err != nil {
-		return err
+	defer store.Close()
+	cfg := experiments.SuiteConfig{
+		Benches: benches, Seeds: seeds, N: c.N, Workers: c.Workers, Models: newModelStore(e, c.Build, c.Data), Store: store,
+		Traces: traces,
 	}
-	slo, err := parseSLO(c.SLO, s.Table.Alone())
-	if err != nil {
-		return err
+	runs := cfg.Runs()
+	if store.Loaded() > 0 {
+		e.log.Info("going on", "runs_kept", store.Loaded(), "path", path)
 	}
-	clock := engine.Table
-	if c.Clock == "measured" {
-		clock = engine.Measured
+	set, done := e.progress("bench "+strings.Join(c.Names, " "), runs)
+	began := time.Now()
+	said := began
+	cfg.Progress = func(n, of int) {
+		set(n)
+		if !e.tty && time.Since(said) > logEvery {
+			said = time.Now()
+			left := time.Duration(float64(said.Sub(began)) / float64(n) * float64(of-n))
+			e.log.Info("bench", "runs", n, "of", of, "eta", left.Round(time.Second))
+		}
 	}
-	if c.Device != "soft" {
-		c.Workers = 1
-	}
-	set, done := e.progress("bench rates", len(rates)*len(seeds)*len(c.Policy))
-	points, err := experiments.Rates(e.ctx, s, experiments.RatesConfig{
-		Rates: rates, Policies: c.Policy, Seeds: seeds, N: c.N, SLO: slo, Theta: theta, Clock: clock, Workers: c.Workers,
-		Open:     func(ctx context.Context) (device.Device, error) { return c.openDevice(ctx, c.Device, p, memo) },
-		Progress: func(n, _ int) { set(n) },
-	})
+	suite, err := experiments.RunSuite(e.ctx, cfg)
 	done()
 	if err != nil {
-		return coded(runCode(err), err)
+		if e.ctx.Err() != nil {
+			e.log.Warn("interrupted; the runs so far are kept, the same command goes on with them", "path", path)
+		}
+		return coded(suiteCode(err), err)
 	}
-	prefix := fmt.Sprintf("%s/%s/slo=%s", p.bundle.Network.Name, p.design.Name, c.SLO)
-	doc := benchDoc{
-		header: header{"sluice-bench/1", version, seeds[0], "simulated"}, Seeds: seeds,
-		Capacity: 1e9 / s.Service(theta), SLO: slo, Theta: theta, Rows: experiments.Rows(prefix, points), Points: points,
+	doc := &suiteDoc{
+		header: header{"sluice-bench-suite/1", version, seeds[0], "simulated"}, Seeds: seeds, N: c.N,
+		Bandwidth: map[string]map[string]float64{
+			"serving": experiments.ServingBandwidth, "nominal": experiments.NominalBandwidth, "throughput": experiments.ThroughputBandwidth,
+		},
+		Policies: experiments.Policies(), Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
 	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+	for i := range benches {
+		doc.Benches = append(doc.Benches, benches[i].Name)
+	}
+	if doc.Statements, err = suite.Statements(e.ctx); err != nil {
+		return coded(suiteCode(err), err)
+	}
+	if err := c.page(doc, suite, benches); err != nil {
 		return err
 	}
-	return c.print(e, &doc)
+	if err := e.output(doc, c.Out, c.JSON); err != nil {
+		return err
+	}
+	if !c.JSON {
+		if err := c.print(e, doc, benches); err != nil {
+			return err
+		}
+	}
+	if failed := failing(doc.Statements); c.Check && failed > 0 {
+		return coded(codeCheck, fmt.Errorf("%d of %d statements do not hold", failed, len(doc.Statements)))
+	}
+	return nil
 }
 
-func (c *benchRatesCmd) print(e *env, doc *benchDoc) error {
-	fmt.Fprintf(e.stdout, "%s on %s (%s), %d requests a run, serial's capacity %.0f/s, SLO %s; goodput in on_time requests per second\n\n",
-		c.Network, c.Device, c.Config, c.N, doc.Capacity, report.Ns(doc.SLO))
-	t := report.Table{Head: append([]string{"rate", "seed"}, c.Policy...)}
-	for _, p := range c.Policy[1:] {
-		t.Head = append(t.Head, p+" - "+c.Policy[0], "")
-	}
-	for _, p := range c.Policy {
-		t.Head = append(t.Head, p+" late", "p99")
-	}
-	at := map[string]*experiments.RatePoint{}
-	key := func(rate float64, policy string, seed uint64) string { return fmt.Sprint(rate, policy, seed) }
-	for i := range doc.Points {
-		p := &doc.Points[i]
-		at[key(p.Rate, p.Policy, p.Seed)] = p
-	}
-	for i := range doc.Points {
-		base := &doc.Points[i]
-		if base.Policy != c.Policy[0] {
-			continue
+// traces reads what --trace names. A name has the file's and a hash of its arrivals: runs that were
+// kept of another file's are not taken for this one's.
+func (c *benchSuiteCmd) traces(seed uint64) (map[string][]int64, []string, error) {
+	var names []string
+	traces := map[string][]int64{}
+	for _, t := range c.Trace {
+		format, path, _ := strings.Cut(t, ":")
+		tr, err := load.TraceFile(format, path, seed)
+		if err != nil {
+			return nil, nil, err
 		}
-		row := []string{fmt.Sprintf("%.2f", base.Rate), strconv.FormatUint(base.Seed, 10)}
-		for _, p := range c.Policy {
-			row = append(row, fmt.Sprintf("%.1f", at[key(base.Rate, p, base.Seed)].Summary.Goodput))
+		times := tr.Times()
+		h := sha256.New()
+		for _, at := range times {
+			fmt.Fprintln(h, at)
 		}
-		for _, p := range c.Policy[1:] {
-			d := at[key(base.Rate, p, base.Seed)].Summary.Goodput - base.Summary.Goodput
-			rel := math.Inf(1)
-			if base.Summary.Goodput > 0 {
-				rel = 100 * d / base.Summary.Goodput
-			}
-			row = append(row, fmt.Sprintf("%+.1f", d), fmt.Sprintf("%+.1f %%", rel))
-		}
-		for _, p := range c.Policy {
-			x := at[key(base.Rate, p, base.Seed)].Summary
-			row = append(row, report.Percent(float64(x.Violations)/float64(x.Requests)), report.Ns(x.Latency.P99))
-		}
-		t.Add(row...)
+		name := fmt.Sprintf("%s-%x", strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), h.Sum(nil)[:4])
+		names, traces[name] = append(names, name), times
 	}
-	if err := t.Write(e.stdout); err != nil {
-		return err
+	return traces, names, nil
+}
+
+// logEvery is how often a bench says how far it is where there is no terminal.
+const logEvery = 15 * time.Second
+
+// suiteCode is the exit code for a failed suite.
+func suiteCode(err error) int {
+	for _, input := range []error{experiments.ErrSetup, sched.ErrRates, sched.ErrTable, load.ErrLoad, load.ErrSLO} {
+		if errors.Is(err, input) {
+			return codeInput
+		}
 	}
-	fmt.Fprintf(e.stdout, "\nwrote %s/summary.json\n", c.Out)
-	return nil
+	return runCode(err)
+}
+
+func failing(s []experiments.Statement) int {
+	n := 0
+	for i := range s {
+		if !s[i].Holds {
+			n++
+		}
+	}
+	return n
+}
+
+// programHash names this program: runs of another one are not taken over.
+func programHash() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("hash this program: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("hash this program: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("hash this program: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -1,0 +1,370 @@
+// Latency tables of the published settings: from the compiler's descriptors and the law of cycles,
+// for a board, a bandwidth of its DRAM and a way of mapping batches.
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/compile"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/onnx"
+	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/host/soft"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// modelStore makes models and keeps them; safe for concurrent use.
+type modelStore struct {
+	e     *env
+	build string // folder of what is built once
+	data  string // folder of the images
+
+	mu     sync.Mutex
+	shapes map[string]*netShape
+	models map[experiments.ModelKey]*experiments.Model
+}
+
+func newModelStore(e *env, build, data string) *modelStore {
+	return &modelStore{e: e, build: build, data: data, shapes: map[string]*netShape{}, models: map[experiments.ModelKey]*experiments.Model{}}
+}
+
+// netShape is what a table needs of a compiled network; it does not depend on weights, DRAM or mapping.
+type netShape struct {
+	Key    string
+	Layers []abi.Desc
+	Nodes  []string // by layer: the node that it is a piece of
+	Exits  []bundle.Exit
+
+	images []experiments.Image // of a trained network
+}
+
+// Real images that a trained network is served with.
+const (
+	realImages = 2000
+	realTheta  = 0.8
+)
+
+func newNetShape(key string, b *bundle.Bundle) *netShape {
+	sh := &netShape{Key: key, Layers: b.Layers, Exits: b.Network.Exits}
+	for _, name := range b.Names {
+		node, _, _ := strings.Cut(name, "[")
+		sh.Nodes = append(sh.Nodes, node)
+	}
+	return sh
+}
+
+// trained compiles a network that has weights, and has the golden executor look at test images.
+func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*netShape, error) {
+	if sh := s.shapes[network]; sh != nil {
+		return sh, nil
+	}
+	if backbone {
+		return nil, coded(codeInput, fmt.Errorf("%w: %s without its exits", experiments.ErrSetup, network))
+	}
+	w := what{Config: d.Name, Network: network, Data: s.data, Build: s.build}
+	p, err := w.prepare(s.e)
+	if err != nil {
+		return nil, err
+	}
+	quiet := *s.e
+	quiet.tty = false // one bar at a time
+	set, im, err := p.setup(&quiet, &w, &soft.Memo{}, realImages)
+	if err != nil {
+		return nil, err
+	}
+	sh := newNetShape("", p.bundle)
+	for i, exits := range set.Exits {
+		var x experiments.Image
+		for _, e := range exits {
+			x.Confidence, x.Right = append(x.Confidence, e.Confidence), append(x.Right, e.Class == im.Labels[i])
+		}
+		sh.images = append(sh.images, x)
+	}
+	s.shapes[network] = sh
+	return sh, nil
+}
+
+// Model implements experiments.Models.
+func (s *modelStore) Model(ctx context.Context, k experiments.ModelKey) (*experiments.Model, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.models[k]; m != nil {
+		return m, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	d, err := configs.Load(k.Board)
+	if err != nil {
+		return nil, coded(codeInput, err)
+	}
+	if !(k.Bandwidth >= 0 && k.Bandwidth <= 1000) {
+		return nil, coded(codeInput, fmt.Errorf("%w: a DRAM of %g GB/s", experiments.ErrSetup, k.Bandwidth))
+	}
+	shape := s.shape
+	if k.Network == experiments.RealNetwork {
+		shape = s.trained
+	}
+	sh, err := shape(k.Network, k.Backbone, d)
+	if err != nil {
+		return nil, err
+	}
+	if k.Bandwidth > 0 { // else what the configuration says
+		d.DRAM.BytesPerCycle = k.Bandwidth * 1e3 / d.ClockMHz // GB/s over MHz are kilobytes a cycle
+	}
+	m, err := tabulate(d, sh, k)
+	if err != nil {
+		return nil, coded(codeInput, fmt.Errorf("table of %s: %w", k, err))
+	}
+	m.Images, m.Theta = sh.images, realTheta
+	s.models[k] = m
+	return m, nil
+}
+
+// shape compiles a network for a design, or reads what was compiled before from the same content.
+func (s *modelStore) shape(network string, backbone bool, d configs.Design) (*netShape, error) {
+	name := network
+	if backbone {
+		name += "-backbone"
+	}
+	id := name + "-" + d.Name
+	if sh := s.shapes[id]; sh != nil {
+		return sh, nil
+	}
+	g, err := zoo.Load(network, weightSeed)
+	if err == nil && backbone {
+		last := g.Tensors[g.Exits[len(g.Exits)-1].Tensor].Name
+		g, err = zoo.LoadWith(network, onnx.Options{Exits: []string{last}, WeightSeed: weightSeed})
+	}
+	if err != nil {
+		return nil, coded(codeInput, err)
+	}
+	key, err := contentKey(g, d)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(s.build, "tables", fmt.Sprintf("%s-%s.json", id, key[:16]))
+	sh := &netShape{}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, sh)
+	}
+	if err == nil && sh.Key == key && len(sh.Nodes) == len(sh.Layers) {
+		s.shapes[id] = sh
+		return sh, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.e.log.Warn("the cached shapes are not usable; making them again", "path", path, "err", err)
+	}
+	began := time.Now()
+	b, err := compileShape(g, d)
+	if err != nil {
+		return nil, coded(codeInput, fmt.Errorf("compile %s for %s: %w", name, d.Name, err))
+	}
+	sh = newNetShape(key, b)
+	text, err = json.Marshal(sh)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := writeFile(path, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+		return nil, err
+	}
+	s.e.log.Info("compiled", "network", name, "config", d.Name, "layers", len(b.Layers), "took", time.Since(began).Round(time.Millisecond))
+	s.shapes[id] = sh
+	return sh, nil
+}
+
+// compileShape compiles with one random image: geometry does not depend on the numbers.
+func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
+	rng := rand.New(rand.NewPCG(weightSeed, 2))
+	image := make([]float32, g.Tensors[g.Input].Elems())
+	for i := range image {
+		image[i] = 2*rng.Float32() - 1
+	}
+	q, err := quant.Quantise(g, [][]float32{image}, quant.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return compile.Compile(q, d, compile.Options{})
+}
+
+// strategies are the ways of mapping a batch (experiments.Mapping...), as what the FBCB may name.
+var strategies = map[string]mapping.Options{
+	experiments.MappingFluid:   mapping.RTL(),
+	experiments.MappingR:       mapping.Basic(),
+	experiments.MappingFC:      mapping.Basic(),
+	experiments.MappingP:       {Points: []mapping.Point{{K: cost.K1, S: 2}}, Orders: []bool{false}},
+	experiments.MappingNoStack: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.K1, S: 2}}, Orders: []bool{false}},
+	experiments.MappingNoFluid: {Points: []mapping.Point{{K: cost.K1, S: 1}, {K: cost.KHalf, S: 1}, {K: cost.K2, S: 1}}, Orders: []bool{false}},
+}
+
+// fullyConnected tells whether a layer is one: its weights are used once a sample.
+func fullyConnected(g cost.Geom) bool {
+	return g.GEMM() && g.InH == 1 && g.InW == 1 && g.OutH == 1 && g.OutW == 1
+}
+
+// layerTime is the cycles of one layer at a batch under a strategy.
+func layerTime(d configs.Design, g cost.Geom, batch int, strategy string, o mapping.Options) (int64, error) {
+	choose := func(b int, o mapping.Options) (int64, error) {
+		if b > abi.BMax {
+			return beyond(d, g, b, o)
+		}
+		_, t, err := mapping.Choose(d, g, b, o)
+		return t.Total, err
+	}
+	switch {
+	case strategy == experiments.MappingFC && !fullyConnected(g):
+		one, err := choose(1, o) // sample by sample
+		return int64(batch) * one, err
+	case strategy == experiments.MappingP:
+		t, err := choose(batch, o)
+		if errors.Is(err, mapping.ErrNoFit) { // two groups are not legal for every layer and batch
+			return choose(batch, mapping.Basic())
+		}
+		return t, err
+	}
+	return choose(batch, o)
+}
+
+// beyond is the law at a batch that no FBCB has room for: the tiles that are legal at B_max stay
+// legal, there are only more of them.
+func beyond(d configs.Design, g cost.Geom, batch int, o mapping.Options) (int64, error) {
+	best := int64(0)
+	mapping.Enumerate(d, g, abi.BMax, o, func(e abi.FBCB) {
+		e.BR = uint8((batch + cost.Groups(e, abi.BMax) - 1) / cost.Groups(e, abi.BMax))
+		if t := cost.Layer(d, g, batch, e).Total; best == 0 || t < best {
+			best = t
+		}
+	})
+	if best == 0 {
+		return 0, fmt.Errorf("%w: at a batch of %d", mapping.ErrNoFit, batch)
+	}
+	return best, nil
+}
+
+// part is the layers of one start.
+type part struct{ first, last, exit int } // exit -1: none at its end
+
+// parts cuts a network into starts: behind every exit, or behind every layer too. Pieces of one node
+// (windows of channels) stay together, and where a table cannot hold so many boundaries neighbours do.
+func (sh *netShape) parts(layerwise bool) []part {
+	var out []part
+	size := 1
+	for {
+		out = out[:0]
+		for i, e := range sh.Exits {
+			if !layerwise {
+				out = append(out, part{e.First, e.Last, i})
+				continue
+			}
+			at, n := e.First, 0
+			for l := e.First; l <= e.Last; l++ {
+				if l < e.Last && sh.Nodes[l] == sh.Nodes[l+1] {
+					continue
+				}
+				if n++; n == size || l == e.Last {
+					exit := -1
+					if l == e.Last {
+						exit = i
+					}
+					out = append(out, part{at, l, exit})
+					at, n = l+1, 0
+				}
+			}
+		}
+		if len(out) <= sched.MaxSegments {
+			return out
+		}
+		size++
+	}
+}
+
+// tabulate makes the latency table: one start a part, as the driver does it.
+func tabulate(d configs.Design, sh *netShape, k experiments.ModelKey) (*experiments.Model, error) {
+	o, ok := strategies[k.Mapping]
+	if !ok {
+		return nil, fmt.Errorf("%w: no mapping %q", experiments.ErrSetup, k.Mapping)
+	}
+	parts := sh.parts(k.Layerwise)
+	m := &experiments.Model{
+		Key: k, PeakMACs: float64(d.MACs()) * d.ClockMHz * 1e6, ClockHz: int64(d.ClockMHz * 1e6), TR: d.TR, TP: d.TP, TC: d.TC,
+	}
+	for _, p := range parts {
+		macs := int64(0)
+		for l := p.first; l <= p.last; l++ {
+			macs += cost.GeomOf(&sh.Layers[l]).MACs()
+		}
+		m.MACs, m.Layers, m.Exit = append(m.MACs, macs), append(m.Layers, p.last-p.first+1), append(m.Exit, p.exit)
+	}
+	var entries []bundle.LatencyEntry
+	for batch := 1; batch <= abi.BMax; batch++ {
+		cycles, pools, err := partCycles(d, sh, parts, batch, k.Mapping, o)
+		if err != nil {
+			return nil, err
+		}
+		if batch == abi.BMax {
+			for _, c := range pools {
+				m.Pools = append(m.Pools, cost.Nanoseconds(d, c))
+			}
+		}
+		for first := range cycles {
+			sum := int64(0)
+			for last := first; last < len(cycles); last++ {
+				sum += cycles[last]
+				ns := cost.Nanoseconds(d, sum)
+				entries = append(entries, bundle.LatencyEntry{
+					Network: k.Network, Device: d.Name, First: first, Last: last, Batch: batch, P50: ns, P99: ns,
+				})
+			}
+		}
+	}
+	double, _, err := partCycles(d, sh, parts, 2*abi.BMax, k.Mapping, o)
+	if err != nil {
+		return nil, err
+	}
+	total := int64(0)
+	for _, c := range double {
+		total += c
+	}
+	m.Double = cost.Nanoseconds(d, total)
+	m.Table, err = sched.NewTable(entries, k.Network)
+	return m, err
+}
+
+// partCycles are the cycles of each part at a batch, and those of its pools.
+func partCycles(d configs.Design, sh *netShape, parts []part, batch int, strategy string, o mapping.Options) (all, pools []int64, err error) {
+	all, pools = make([]int64, len(parts)), make([]int64, len(parts))
+	for i, p := range parts {
+		all[i] = cost.Start(d)
+		for l := p.first; l <= p.last; l++ {
+			g := cost.GeomOf(&sh.Layers[l])
+			c, err := layerTime(d, g, batch, strategy, o)
+			if err != nil {
+				return nil, nil, fmt.Errorf("layer %d at batch %d: %w", l, batch, err)
+			}
+			all[i] += c
+			if !g.GEMM() {
+				pools[i] += c
+			}
+		}
+	}
+	return all, pools, nil
+}

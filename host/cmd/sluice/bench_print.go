@@ -1,0 +1,264 @@
+// What a bench shows people: tables, statements, pictures, one page.
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/report"
+)
+
+// column is a metric as tables show it: times in ms, or in s where they are long; shares in percent.
+type column struct {
+	metric, head string
+	show         func(value float64, half *float64) string
+}
+
+func scaled(format, unit string, scale, value float64, half *float64) string {
+	text := fmt.Sprintf(format, value*scale)
+	if half != nil && *half > 0 {
+		text += " ± " + fmt.Sprintf(format, *half*scale)
+	}
+	return strings.TrimSpace(text + " " + unit)
+}
+
+func showNs(value float64, half *float64) string {
+	switch {
+	case value < 0: // nobody had a result
+		return "-"
+	case value >= 10e9:
+		return scaled("%.1f", "s", 1e-9, value, half)
+	case value < 10e6:
+		return scaled("%.3f", "ms", 1e-6, value, half)
+	}
+	return scaled("%.1f", "ms", 1e-6, value, half)
+}
+
+func showShare(value float64, half *float64) string { return scaled("%.1f", "%", 100, value, half) }
+
+func showNumber(value float64, half *float64) string { return scaled("%.2f", "", 1, value, half) }
+
+var columns = []column{
+	{"avg_ns", "average", showNs},
+	{"p50_ns", "p50", showNs},
+	{"p99_ns", "p99", showNs},
+	{"violation_rate", "violations", showShare},
+	{"dropped_rate", "dropped", showShare},
+	{"goodput", "goodput/s", showNumber},
+	{"rate", "rate/s", showNumber},
+	{"busy", "busy", showShare},
+	{"mac_util", "MAC util.", showShare},
+	{"calls", "calls/request", showNumber},
+}
+
+// judged is beside the columns where there is room: the share of the seeds that MLPerf's rules for
+// the server scenario call valid, the SLO being the target.
+var judged = column{"loadgen_valid", "LoadGen valid", showShare}
+
+// cell is a row's number as a column shows it.
+func cell(r *experiments.Row, c *column) string {
+	if r == nil {
+		return ""
+	}
+	return c.show(r.Ours, r.CI95)
+}
+
+// rowIndex finds rows by bench, setting, policy and metric.
+type rowIndex map[[4]string]*experiments.Row
+
+func indexRows(rows []experiments.Row) rowIndex {
+	at := rowIndex{}
+	for i := range rows {
+		r := &rows[i]
+		at[[4]string{r.Bench, r.Setting, r.Policy, r.Metric}] = r
+	}
+	return at
+}
+
+// runTables has a table a setting.
+func runTables(at rowIndex, b *experiments.Bench, columns []column) []report.PageTable {
+	var out []report.PageTable
+	for _, s := range b.Settings {
+		t := report.PageTable{Caption: s.String(), Strong: map[int]bool{}, Table: report.Table{Head: []string{"policy"}}}
+		for _, c := range columns {
+			t.Table.Head = append(t.Table.Head, c.head)
+		}
+		accuracy := at[[4]string{b.Name, s.String(), b.Variants[0].String(), "accuracy"}] != nil
+		if accuracy {
+			t.Table.Head = append(t.Table.Head, "accuracy")
+		}
+		t.Table.Head = append(t.Table.Head, "published average", "violations")
+		for _, v := range b.Variants {
+			first := at[[4]string{b.Name, s.String(), v.String(), columns[0].metric}]
+			if first == nil {
+				continue
+			}
+			row := []string{v.String()}
+			for _, c := range columns {
+				row = append(row, cell(at[[4]string{b.Name, s.String(), v.String(), c.metric}], &c))
+			}
+			if accuracy {
+				row = append(row, cell(at[[4]string{b.Name, s.String(), v.String(), "accuracy"}], &column{show: showShare}))
+			}
+			for _, c := range columns {
+				if c.metric != "avg_ns" && c.metric != "violation_rate" {
+					continue
+				}
+				p := "null"
+				if r := at[[4]string{b.Name, s.String(), v.String(), c.metric}]; r.Published != nil {
+					p = c.show(*r.Published, nil)
+				}
+				row = append(row, p)
+			}
+			if strings.HasPrefix(v.Policy, "fluid") {
+				t.Strong[len(t.Table.Rows)] = true
+			}
+			t.Table.Add(row...)
+		}
+		if s.Bandwidth == 0 && !experiments.HeldOut(s, "fluid") {
+			t.Caption += " (the bandwidth was fitted to fluid's average here)"
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// lawTables has the rows that come from tables alone: settings down, policies across, a table a
+// metric.
+func lawTables(rows []experiments.Row, b *experiments.Bench) []report.PageTable {
+	settings := map[string]bool{}
+	for _, s := range b.Settings {
+		settings[s.String()] = true
+	}
+	var metrics []string
+	perMetric := map[string][]experiments.Row{}
+	for _, r := range rows {
+		if r.Bench != b.Name || settings[r.Setting] {
+			continue
+		}
+		if perMetric[r.Metric] == nil {
+			metrics = append(metrics, r.Metric)
+		}
+		perMetric[r.Metric] = append(perMetric[r.Metric], r)
+	}
+	var out []report.PageTable
+	for _, m := range metrics {
+		t := report.PageTable{Caption: m, Table: report.Table{Head: []string{"setting"}}}
+		var policies, down []string
+		cells := map[[2]string]string{}
+		for _, r := range perMetric[m] {
+			if !slices.Contains(policies, r.Policy) {
+				policies = append(policies, r.Policy)
+			}
+			if !slices.Contains(down, r.Setting) {
+				down = append(down, r.Setting)
+			}
+			text := fmt.Sprintf("%.4g", r.Ours)
+			if r.Published != nil {
+				text += fmt.Sprintf(" (published %.4g)", *r.Published)
+			}
+			cells[[2]string{r.Setting, r.Policy}] = text
+		}
+		t.Table.Head = append(t.Table.Head, policies...)
+		for _, s := range down {
+			row := []string{s}
+			for _, p := range policies {
+				row = append(row, cells[[2]string{s, p}])
+			}
+			t.Table.Add(row...)
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+func statementTable(s []experiments.Statement) report.PageTable {
+	t := report.PageTable{Caption: "What the publication says", Strong: map[int]bool{}, Table: report.Table{
+		Head: []string{"statement", "verdict", "rule", "evidence"},
+	}}
+	for i := range s {
+		t.Strong[len(t.Table.Rows)] = s[i].Holds
+		t.Table.Add(s[i].Text, s[i].Verdict(), s[i].Rule, s[i].Evidence)
+	}
+	return t
+}
+
+func (c *benchSuiteCmd) print(e *env, doc *suiteDoc, benches []experiments.Bench) error {
+	at := indexRows(doc.Rows)
+	fmt.Fprintf(e.stdout, "%d requests a run, %d seeds; %s; DRAM in GB/s: %s\n", doc.N, len(doc.Seeds), doc.Label, bandwidthText())
+	for i := range benches {
+		b := &benches[i]
+		fmt.Fprintf(e.stdout, "\n%s: %s\n", b.Name, b.Title)
+		for _, t := range slices.Concat(runTables(at, b, columns), lawTables(doc.Rows, b)) {
+			fmt.Fprintf(e.stdout, "\n%s\n", t.Caption)
+			if err := t.Table.Write(e.stdout); err != nil {
+				return err
+			}
+		}
+	}
+	if len(doc.Statements) > 0 {
+		fmt.Fprintf(e.stdout, "\nwhat the publication says (%d of %d hold)\n", len(doc.Statements)-failing(doc.Statements), len(doc.Statements))
+	}
+	for i := range doc.Statements {
+		s := &doc.Statements[i]
+		fmt.Fprintf(e.stdout, "  %s: %s\n    %s\n    rule: %s\n", s.Verdict(), s.Text, s.Evidence, s.Rule)
+	}
+	fmt.Fprintln(e.stdout, "\nnot reproduced")
+	for _, g := range doc.Gaps {
+		fmt.Fprintf(e.stdout, "  %s: %s\n", g.What, g.Why)
+	}
+	if len(doc.Missing) > 0 {
+		fmt.Fprintf(e.stdout, "\npolicies that the registry lacks: %s\n", strings.Join(doc.Missing, ", "))
+	}
+	fmt.Fprintf(e.stdout, "\nwrote %s/summary.json, report.html and pictures\n", c.Out)
+	return nil
+}
+
+func bandwidthText() string {
+	return fmt.Sprintf("ZC706 %g, ZCU104 %g, fitted to fluid's two published averages (the configurations' %g and %g beside them in table2; throughput at %g and %g)",
+		experiments.ServingBandwidth["zc706"], experiments.ServingBandwidth["zcu104"],
+		experiments.NominalBandwidth["zc706"], experiments.NominalBandwidth["zcu104"],
+		experiments.ThroughputBandwidth["zc706"], experiments.ThroughputBandwidth["zcu104"])
+}
+
+// page writes the pictures and the page that holds them.
+func (c *benchSuiteCmd) page(doc *suiteDoc, suite *experiments.Suite, benches []experiments.Bench) error {
+	at := indexRows(doc.Rows)
+	page := report.Page{
+		Title: "sluice bench " + strings.Join(doc.Benches, " "),
+		Lead: []string{
+			fmt.Sprintf("%d requests a run, seeds %s; intervals are 95 %% over seeds. Virtual time over latency tables from the compiler and the law of cycles: %s.", doc.N, c.Seeds, doc.Label),
+			"DRAM bandwidth in GB/s: " + bandwidthText() + ".",
+		},
+	}
+	if len(doc.Statements) > 0 {
+		page.Sections = append(page.Sections, report.Section{ID: "statements", Title: "Statements", Tables: []report.PageTable{statementTable(doc.Statements)}})
+	}
+	for i := range benches {
+		b := &benches[i]
+		sec := report.Section{ID: b.Name, Title: b.Title, Tables: slices.Concat(runTables(at, b, append(slices.Clone(columns), judged)), lawTables(doc.Rows, b))}
+		for _, p := range suite.Pictures(b) {
+			var svg bytes.Buffer
+			if err := report.LinesSVG(&svg, p.Picture); err != nil {
+				return err
+			}
+			if err := writeFile(filepath.Join(c.Out, p.Name+".svg"), func(w io.Writer) error { _, err := w.Write(svg.Bytes()); return err }); err != nil {
+				return err
+			}
+			sec.Pictures = append(sec.Pictures, svg.String())
+		}
+		page.Sections = append(page.Sections, sec)
+	}
+	gaps := report.Section{ID: "gaps", Title: "Not reproduced"}
+	for _, g := range doc.Gaps {
+		gaps.Text = append(gaps.Text, g.What+": "+g.Why+".")
+	}
+	page.Sections = append(page.Sections, gaps)
+	return writeFile(filepath.Join(c.Out, "report.html"), page.Write)
+}

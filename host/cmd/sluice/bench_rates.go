@@ -1,0 +1,179 @@
+// sluice bench rates: goodput over the arrival rate on a device.
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/report"
+	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/host/soft"
+)
+
+type benchRatesCmd struct {
+	what
+	Device  string   `default:"soft" enum:"cosim,soft" help:"Where it runs."`
+	Policy  []string `default:"serial,fluid" help:"Policies; differences are to the first."`
+	Rates   string   `default:"0.5,0.6,0.7,0.8,0.9,1.0,1.1,1.2,1.3" help:"Multiples of serial's capacity."`
+	Seeds   string   `default:"1,2,3" help:"Seeds."`
+	N       int      `default:"20000" short:"n" help:"Requests a run."`
+	Images  int      `default:"2000" help:"Test images; requests go round them."`
+	SLO     string   `default:"5x" name:"slo" help:"As for sluice run."`
+	Theta   string   `default:"0.8" help:"As for sluice run."`
+	Clock   string   `default:"table" enum:"table,measured" help:"As for sluice run."`
+	Workers int      `default:"2" help:"Runs at the same time (on cosim: one)."`
+	Out     string   `default:"out/bench-rates" help:"Folder for summary.json."`
+	JSON    bool     `name:"json" help:"Print JSON."`
+}
+
+func (*benchRatesCmd) Help() string {
+	return `Every rate is run with every seed and policy; equal seeds bring equal arrivals to every policy.
+
+Example:
+  sluice bench rates --n 20000 --seeds 1,2,3
+  sluice bench rates --device cosim --rates 0.9,1.1 --n 256`
+}
+
+type benchDoc struct {
+	header
+	Seeds    []uint64                `json:"seeds"`
+	Capacity float64                 `json:"serial_capacity"` // requests per second
+	SLO      int64                   `json:"slo_ns"`
+	Theta    experiments.Theta       `json:"theta"`
+	Rows     []experiments.Row       `json:"rows"`
+	Points   []experiments.RatePoint `json:"points"`
+}
+
+func parseList[T any](flag, text string, parse func(string) (T, error)) ([]T, error) {
+	var out []T
+	for f := range strings.SplitSeq(text, ",") {
+		v, err := parse(strings.TrimSpace(f))
+		if err != nil || len(out) == 1000 {
+			return nil, coded(codeUsage, fmt.Errorf("%s %s: expected at most 1000 numbers, found %q", flag, text, f))
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// Run implements the command.
+func (c *benchRatesCmd) Run(e *env) error {
+	rates, err := parseList("--rates", c.Rates, func(s string) (float64, error) {
+		v, err := strconv.ParseFloat(s, 64)
+		if err == nil && !(v > 0 && v <= 100) {
+			err = strconv.ErrRange
+		}
+		return v, err
+	})
+	if err != nil {
+		return err
+	}
+	seeds, err := parseList("--seeds", c.Seeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
+	if err != nil {
+		return err
+	}
+	for _, name := range c.Policy {
+		if _, err := sched.New(name, sched.Options{}); err != nil {
+			return coded(codeUsage, err)
+		}
+	}
+	if c.N < 1 || c.Images < 1 || c.Workers < 1 {
+		return coded(codeUsage, fmt.Errorf("--n %d, --images %d, --workers %d: expected at least 1", c.N, c.Images, c.Workers))
+	}
+	p, err := c.prepare(e)
+	if err != nil {
+		return err
+	}
+	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	if err != nil {
+		return err
+	}
+	memo := &soft.Memo{}
+	s, _, err := p.setup(e, &c.what, memo, min(c.Images, c.N))
+	if err != nil {
+		return err
+	}
+	slo, err := parseSLO(c.SLO, s.Table.Alone())
+	if err != nil {
+		return err
+	}
+	clock := engine.Table
+	if c.Clock == "measured" {
+		clock = engine.Measured
+	}
+	if c.Device != "soft" {
+		c.Workers = 1
+	}
+	set, done := e.progress("bench rates", len(rates)*len(seeds)*len(c.Policy))
+	points, err := experiments.Rates(e.ctx, s, experiments.RatesConfig{
+		Rates: rates, Policies: c.Policy, Seeds: seeds, N: c.N, SLO: slo, Theta: theta, Clock: clock, Workers: c.Workers,
+		Open:     func(ctx context.Context) (device.Device, error) { return c.openDevice(ctx, c.Device, p, memo) },
+		Progress: func(n, _ int) { set(n) },
+	})
+	done()
+	if err != nil {
+		return coded(runCode(err), err)
+	}
+	prefix := fmt.Sprintf("%s/%s/slo=%s", p.bundle.Network.Name, p.design.Name, c.SLO)
+	doc := benchDoc{
+		header: header{"sluice-bench/1", version, seeds[0], "simulated"}, Seeds: seeds,
+		Capacity: 1e9 / s.Service(theta), SLO: slo, Theta: theta, Rows: experiments.Rows(prefix, points), Points: points,
+	}
+	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+		return err
+	}
+	return c.print(e, &doc)
+}
+
+func (c *benchRatesCmd) print(e *env, doc *benchDoc) error {
+	fmt.Fprintf(e.stdout, "%s on %s (%s), %d requests a run, serial's capacity %.0f/s, SLO %s; goodput in on_time requests per second\n\n",
+		c.Network, c.Device, c.Config, c.N, doc.Capacity, report.Ns(doc.SLO))
+	t := report.Table{Head: append([]string{"rate", "seed"}, c.Policy...)}
+	for _, p := range c.Policy[1:] {
+		t.Head = append(t.Head, p+" - "+c.Policy[0], "")
+	}
+	for _, p := range c.Policy {
+		t.Head = append(t.Head, p+" late", "p99")
+	}
+	at := map[string]*experiments.RatePoint{}
+	key := func(rate float64, policy string, seed uint64) string { return fmt.Sprint(rate, policy, seed) }
+	for i := range doc.Points {
+		p := &doc.Points[i]
+		at[key(p.Rate, p.Policy, p.Seed)] = p
+	}
+	for i := range doc.Points {
+		base := &doc.Points[i]
+		if base.Policy != c.Policy[0] {
+			continue
+		}
+		row := []string{fmt.Sprintf("%.2f", base.Rate), strconv.FormatUint(base.Seed, 10)}
+		for _, p := range c.Policy {
+			row = append(row, fmt.Sprintf("%.1f", at[key(base.Rate, p, base.Seed)].Summary.Goodput))
+		}
+		for _, p := range c.Policy[1:] {
+			d := at[key(base.Rate, p, base.Seed)].Summary.Goodput - base.Summary.Goodput
+			rel := math.Inf(1)
+			if base.Summary.Goodput > 0 {
+				rel = 100 * d / base.Summary.Goodput
+			}
+			row = append(row, fmt.Sprintf("%+.1f", d), fmt.Sprintf("%+.1f %%", rel))
+		}
+		for _, p := range c.Policy {
+			x := at[key(base.Rate, p, base.Seed)].Summary
+			row = append(row, report.Percent(float64(x.Violations)/float64(x.Requests)), report.Ns(x.Latency.P99))
+		}
+		t.Add(row...)
+	}
+	if err := t.Write(e.stdout); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "\nwrote %s/summary.json\n", c.Out)
+	return nil
+}

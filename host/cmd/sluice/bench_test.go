@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+func testModels(t *testing.T) (*modelStore, func(experiments.ModelKey) *experiments.Model) {
+	t.Helper()
+	e := &env{ctx: context.Background(), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, log: quiet()}
+	s := newModelStore(e, t.TempDir(), "")
+	return s, func(k experiments.ModelKey) *experiments.Model {
+		t.Helper()
+		m, err := s.Model(e.ctx, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+}
+
+// The table under the hardware's own mapping and memory is the compiler's; the others follow from it.
+func TestModels(t *testing.T) {
+	_, get := testModels(t)
+	d, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := zoo.Load("tiny", weightSeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := compileShape(g, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := sched.NewTable(b.Latency, b.Network.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := experiments.ModelKey{Network: "tiny", Board: "zc706", Mapping: experiments.MappingFluid}
+	m := get(key)
+	last := want.Segments() - 1
+	if m.Table.Segments() != last+1 || m.Table.MaxBatch() != abi.BMax || m.PeakMACs != 896*150e6 {
+		t.Fatalf("%d segments, batches to %d, %g MACs a second", m.Table.Segments(), m.Table.MaxBatch(), m.PeakMACs)
+	}
+	for i := range last + 1 {
+		for j := i; j <= last; j++ {
+			for n := 1; n <= abi.BMax; n++ {
+				if m.Table.At(i, j, n) != want.At(i, j, n) {
+					t.Fatalf("segments %d..%d at %d: %d ns, the compiler says %d", i, j, n, m.Table.At(i, j, n), want.At(i, j, n))
+				}
+			}
+		}
+		if m.MACs[i] != b.Network.Exits[i].MACs {
+			t.Errorf("segment %d: %d MACs, the compiler says %d", i, m.MACs[i], b.Network.Exits[i].MACs)
+		}
+		pools := int64(0)
+		for l := b.Network.Exits[i].First; l <= b.Network.Exits[i].Last; l++ {
+			if g := cost.GeomOf(&b.Layers[l]); !g.GEMM() {
+				pools += cost.Layer(d, g, abi.BMax, b.FBCB[l][abi.BMax-1]).Total
+			}
+		}
+		if m.Pools[i] != cost.Nanoseconds(d, pools) || pools == 0 {
+			t.Errorf("segment %d: pools take %d ns, expected %d", i, m.Pools[i], cost.Nanoseconds(d, pools))
+		}
+	}
+	if one := m.Table.At(0, last, abi.BMax); m.Double <= one || m.Double > 2*one {
+		t.Errorf("twice the batch takes %d ns, the batch %d", m.Double, one)
+	}
+
+	// Beyond the hardware's batch: all samples in one group, the tiles as they were.
+	for i := range b.Layers {
+		g := cost.GeomOf(&b.Layers[i])
+		least := int64(math.MaxInt64)
+		mapping.Enumerate(d, g, abi.BMax, mapping.Basic(), func(e abi.FBCB) {
+			e.BR = 20
+			least = min(least, cost.Layer(d, g, 20, e).Total)
+		})
+		if got, err := beyond(d, g, 20, mapping.Basic()); err != nil || got != least {
+			t.Errorf("layer %d at a batch of 20: %d cycles, %v, expected %d", i, got, err, least)
+		}
+	}
+
+	at := func(how string, n int) int64 {
+		k := key
+		k.Mapping = how
+		return get(k).Table.At(0, last, n)
+	}
+	for n := 1; n <= abi.BMax; n++ {
+		fluid := at(experiments.MappingFluid, n)
+		for _, how := range []string{experiments.MappingR, experiments.MappingFC, experiments.MappingP, experiments.MappingNoStack, experiments.MappingNoFluid} {
+			if x := at(how, n); x < fluid {
+				t.Errorf("%s at %d: %d ns, less than what may choose everything, %d", how, n, x, fluid)
+			}
+		}
+	}
+	// Convolutions sample by sample: two more samples cost the same wherever no layer is fully
+	// connected, and the batched layers cost less than that.
+	fc := func(n int) int64 { return at(experiments.MappingFC, n) }
+	if a, b := fc(4)-fc(2), fc(8)-fc(6); math.Abs(float64(a)/float64(b)-1) > 0.05 || fc(8) <= 6*fc(1) || fc(8) >= 8*fc(1) {
+		t.Errorf("FC alone batched: %d, %d, %d ns at 1, 4, 8", fc(1), fc(4), fc(8))
+	}
+
+	wide := key
+	wide.Bandwidth = 100
+	if get(wide).Table.Alone() >= m.Table.Alone() {
+		t.Error("a faster DRAM is not faster")
+	}
+	nominal := key
+	nominal.Bandwidth = d.DRAM.BytesPerCycle * d.ClockMHz / 1e3
+	if get(nominal).Table.Alone() != m.Table.Alone() {
+		t.Error("the configuration's bandwidth, in GB/s, gives another table")
+	}
+
+	layers := key
+	layers.Layerwise = true
+	l := get(layers)
+	starts := cost.Nanoseconds(d, cost.Start(d)) * int64(len(l.MACs)-last-1)
+	if x := l.Table.Alone() - m.Table.Alone() - starts; x < -10 || x > 10 {
+		t.Errorf("layer by layer takes %d ns, by exits %d; the starts between are %d", l.Table.Alone(), m.Table.Alone(), starts)
+	}
+	exits := 0
+	for i, e := range l.Exit {
+		if e >= 0 {
+			if exits++; e != exits-1 {
+				t.Errorf("exit %d stands behind boundary %d", e, i)
+			}
+		}
+	}
+	if exits != last+1 || len(l.Exit) != len(b.Layers) {
+		t.Errorf("%d exits at %d boundaries; %d layers", exits, len(l.Exit), len(b.Layers))
+	}
+
+	k := key
+	k.Backbone = true
+	if back := get(k); back.Table.Segments() != 1 || back.Table.Alone() >= m.Table.Alone() {
+		t.Errorf("without early exits: %d segments, %d ns", back.Table.Segments(), back.Table.Alone())
+	}
+}
+
+// More boundaries than a table holds: neighbours stay together, no layer is lost.
+func TestPartsFitTheTable(t *testing.T) {
+	sh := &netShape{Layers: make([]abi.Desc, 150), Nodes: make([]string, 150)}
+	for i := range sh.Nodes {
+		sh.Nodes[i] = strings.Repeat("n", 1+i/2) // pieces of two
+	}
+	sh.Exits = []bundle.Exit{{First: 0, Last: 60}, {First: 61, Last: 149}}
+	parts := sh.parts(true)
+	if len(parts) > sched.MaxSegments || len(parts) < sched.MaxSegments/2 {
+		t.Errorf("%d parts", len(parts))
+	}
+	next := 0
+	for _, p := range parts {
+		if p.first != next || p.last < p.first {
+			t.Fatalf("layers %d..%d after %d", p.first, p.last, next-1)
+		}
+		if next = p.last + 1; (p.exit >= 0) != (p.last == 60 || p.last == 149) {
+			t.Errorf("layers %d..%d end at exit %d", p.first, p.last, p.exit)
+		}
+		if p.last < 149 && p.last != 60 && sh.Nodes[p.last] == sh.Nodes[p.last+1] {
+			t.Errorf("a node is cut behind layer %d", p.last)
+		}
+	}
+	if next != 150 {
+		t.Errorf("%d of 150 layers", next)
+	}
+	if n := len(sh.parts(false)); n != 2 {
+		t.Errorf("%d parts by exits", n)
+	}
+}
+
+func TestBadModels(t *testing.T) {
+	s, _ := testModels(t)
+	good := experiments.ModelKey{Network: "tiny", Board: "zc706", Mapping: experiments.MappingR}
+	for name, f := range map[string]func(*experiments.ModelKey){
+		"board":     func(k *experiments.ModelKey) { k.Board = "z80" },
+		"network":   func(k *experiments.ModelKey) { k.Network = "lenet" },
+		"mapping":   func(k *experiments.ModelKey) { k.Mapping = "x" },
+		"bandwidth": func(k *experiments.ModelKey) { k.Bandwidth = -1 },
+		"no number": func(k *experiments.ModelKey) { k.Bandwidth = math.NaN() },
+		"too fast":  func(k *experiments.ModelKey) { k.Bandwidth = 1e9 },
+		"trained":   func(k *experiments.ModelKey) { k.Network, k.Backbone = experiments.RealNetwork, true },
+	} {
+		k := good
+		f(&k)
+		m, err := s.Model(context.Background(), k)
+		var c *codeError
+		if m != nil || !errors.As(err, &c) || c.code != codeInput {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := s.Model(ctx, good); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,122 @@
+// Pictures of a suite: a metric along a bench's axis, a line a policy.
+
+package experiments
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/report"
+)
+
+// NamedPicture has the name of its file, without an ending.
+type NamedPicture struct {
+	Name string
+	report.Picture
+}
+
+// units are how pictures scale and name metrics.
+var units = map[string]struct {
+	label string
+	scale float64
+	log   bool
+}{
+	"avg_ns":         {"average latency in ms", 1e-6, true},
+	"p99_ns":         {"p99 latency in ms", 1e-6, true},
+	"violation_rate": {"violations in %", 100, false},
+	"busy":           {"device busy in %", 100, false},
+	"mac_util":       {"MAC utilisation while busy in %", 100, false},
+	"rate":           {"results per second", 1, false},
+	"goodput":        {"results in time per second", 1, false},
+}
+
+// style gives families of policies a colour each, and the paper's and our own weight.
+func style(v Variant) (hue, dash int, bold bool) {
+	switch {
+	case strings.HasPrefix(v.Policy, "fc-"):
+		hue = 1
+	case strings.HasPrefix(v.Policy, "r-"):
+		hue = 2
+	case v.Policy == "lazy":
+		hue = 3
+	case v.Policy == "edf":
+		hue, dash = 4, 1
+	case v.Policy == "clockwork":
+		hue = 4
+	case v.Policy == "fluid":
+		hue, bold = 5, true
+	case strings.HasPrefix(v.Policy, "fluid+"):
+		hue, bold = 6, v.Policy == "fluid+"
+		dash = map[bool]int{true: 0, false: 1}[bold]
+	}
+	switch {
+	case strings.HasSuffix(v.Policy, "-m"):
+		dash = 1
+	case strings.HasSuffix(v.Policy, "-l"), v.Mapping != "":
+		dash = 2
+	}
+	return hue, dash, bold
+}
+
+// Pictures draws a bench: one picture a metric and a group of settings that differ along the axis
+// alone.
+func (s *Suite) Pictures(b *Bench) []NamedPicture {
+	type group struct {
+		key      Setting
+		settings []Setting
+	}
+	var groups []group
+	for _, set := range b.Settings {
+		k := set
+		switch b.Axis {
+		case AxisRate:
+			k.Rate = 0
+		case AxisSLO:
+			k.SLO = 0
+		default:
+			return nil
+		}
+		i := slices.IndexFunc(groups, func(g group) bool { return g.key == k })
+		if i < 0 {
+			groups, i = append(groups, group{key: k}), len(groups)
+		}
+		groups[i].settings = append(groups[i].settings, set)
+	}
+	var out []NamedPicture
+	for _, g := range groups {
+		for _, metric := range b.Pictures {
+			u := units[metric]
+			at := slices.IndexFunc(numbers, func(n number) bool { return n.Name == metric })
+			if at < 0 {
+				continue
+			}
+			p := NamedPicture{
+				Name: fmt.Sprintf("%s-%s-%s-%s", b.Name, g.key.Network, g.key.Board, strings.TrimSuffix(metric, "_ns")),
+				Picture: report.Picture{
+					Title: fmt.Sprintf("%s on %s", g.key.Network, strings.ToUpper(g.key.Board)), X: string(b.Axis), Y: u.label, Log: u.log,
+				},
+			}
+			for _, v := range b.Variants {
+				line := report.Series{Name: v.String()}
+				line.Hue, line.Dash, line.Bold = style(v)
+				for _, set := range g.settings {
+					mean, half, ok := s.Mean(set, v, numbers[at].Of)
+					if !ok {
+						continue
+					}
+					ci := 0.0
+					if half != nil {
+						ci = *half * u.scale
+					}
+					line.X, line.Y, line.CI = append(line.X, b.Axis.At(set)), append(line.Y, mean*u.scale), append(line.CI, ci)
+				}
+				if len(line.X) > 0 {
+					p.Series = append(p.Series, line)
+				}
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}

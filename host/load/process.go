@@ -1,0 +1,251 @@
+// Random arrival processes with a given mean rate, and their names on the command line.
+
+package load
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind is a family of arrival processes.
+type Kind string
+
+// Kinds.
+const (
+	KindPoisson  Kind = "poisson"  // independent arrivals: exponential gaps
+	KindGamma    Kind = "gamma"    // renewal process with gamma gaps of coefficient of variation CV
+	KindMarkov   Kind = "markov"   // two Poisson rates, a Markov chain between them
+	KindPeriodic Kind = "periodic" // equal gaps, each arrival displaced by up to Jitter/2 of a gap
+	KindDay      Kind = "day"      // Poisson with a rate that follows a sine over Day
+)
+
+// Process is an arrival process but for its rate. Fields that its kind does not use are zero.
+type Process struct {
+	Kind Kind
+
+	CV float64 // gamma: standard deviation of the gaps over their mean; 1 is Poisson
+
+	High  float64 // markov: the high rate as a multiple of the mean rate, more than 1
+	Share float64 // markov: share of the time at the high rate, High * Share < 1
+	Dwell float64 // markov: mean seconds in one visit to the high rate
+
+	Jitter float64 // periodic: 0..1
+
+	Depth float64 // day: the rate runs from (1-Depth) to (1+Depth) of its mean, 0..1
+	Day   float64 // day: seconds of a period
+}
+
+// parameters are the fields that a kind has, by their names on the command line, with defaults.
+func (p *Process) parameters() map[string]*float64 {
+	switch p.Kind {
+	case KindPoisson:
+		return map[string]*float64{}
+	case KindGamma:
+		return map[string]*float64{"cv": &p.CV}
+	case KindMarkov:
+		return map[string]*float64{"high": &p.High, "share": &p.Share, "dwell": &p.Dwell}
+	case KindPeriodic:
+		return map[string]*float64{"jitter": &p.Jitter}
+	case KindDay:
+		return map[string]*float64{"depth": &p.Depth, "day": &p.Day}
+	}
+	return nil
+}
+
+// ParseProcess reads a kind and, behind colons, its parameters: poisson, gamma:cv=2,
+// markov:high=4:share=0.1:dwell=2, periodic:jitter=0.2, day:depth=0.8:day=600. What is left out has
+// a default: cv=2, high=4, share=0.1, dwell=2, jitter=0, depth=0.8, day=600.
+func ParseProcess(text string) (Process, error) {
+	kind, rest, more := strings.Cut(text, ":")
+	p := Process{Kind: Kind(kind)}
+	params := p.parameters()
+	if params == nil {
+		return Process{}, fmt.Errorf("%w: process %q: expected poisson, gamma, markov, periodic or day", ErrLoad, text)
+	}
+	for name, v := range map[string]float64{"cv": 2, "high": 4, "share": 0.1, "dwell": 2, "depth": 0.8, "day": 600} {
+		if f := params[name]; f != nil {
+			*f = v
+		}
+	}
+	seen := map[string]bool{}
+	for more {
+		var one string
+		one, rest, more = strings.Cut(rest, ":")
+		name, value, _ := strings.Cut(one, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if params[name] == nil || err != nil || seen[name] {
+			return Process{}, fmt.Errorf("%w: process %q: %q is not one of its parameters with a number, each once", ErrLoad, text, one)
+		}
+		seen[name] = true
+		*params[name] = v
+	}
+	return p, p.Check()
+}
+
+// String is what ParseProcess reads.
+func (p Process) String() string {
+	params := p.parameters()
+	names := make([]string, 0, len(params))
+	for name := range params {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	s := string(p.Kind)
+	for _, name := range names {
+		s += fmt.Sprintf(":%s=%g", name, *params[name])
+	}
+	return s
+}
+
+// Check refuses parameters that describe no process.
+func (p Process) Check() error {
+	fail := func(format string, a ...any) error {
+		return fmt.Errorf("%w: process %s: %s", ErrLoad, p.Kind, fmt.Sprintf(format, a...))
+	}
+	switch p.Kind {
+	case KindPoisson:
+	case KindGamma:
+		if !(p.CV >= 0.05 && p.CV <= 20) {
+			return fail("cv is %g, expected 0.05..20", p.CV)
+		}
+	case KindMarkov:
+		switch {
+		case !(p.High > 1 && p.High <= 1000):
+			return fail("high is %g, expected more than 1, at most 1000", p.High)
+		case !(p.Share > 0 && p.Share*p.High < 1):
+			return fail("share is %g, expected more than 0 and less than 1/high: the low rate must be positive", p.Share)
+		case !(p.Dwell >= 1e-6 && p.Dwell <= 1e6):
+			return fail("dwell is %g s, expected 1e-6..1e6", p.Dwell)
+		}
+	case KindPeriodic:
+		if !(p.Jitter >= 0 && p.Jitter <= 1) {
+			return fail("jitter is %g, expected 0..1", p.Jitter)
+		}
+	case KindDay:
+		switch {
+		case !(p.Depth >= 0 && p.Depth <= 1):
+			return fail("depth is %g, expected 0..1", p.Depth)
+		case !(p.Day >= 1e-3 && p.Day <= 1e7):
+			return fail("day is %g s, expected 1e-3..1e7", p.Day)
+		}
+	default:
+		return fail("expected poisson, gamma, markov, periodic or day")
+	}
+	return nil
+}
+
+// Times gives n arrival times, in ns and in order, of the process at a mean rate per second. All
+// kinds draw from rand.NewPCG(seed, 0x736c756963650001).
+func (p Process) Times(rate float64, n int, seed uint64) ([]Time, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if err := CheckRate(rate); err != nil {
+		return nil, err
+	}
+	return p.draw(rate, n, seed)
+}
+
+// draw is Times without a look at the rate, which must be positive and finite.
+func (p Process) draw(rate float64, n int, seed uint64) ([]Time, error) {
+	if n < 0 || n > MaxArrivals {
+		return nil, fmt.Errorf("%w: %d arrivals, expected 0..%d", ErrLoad, n, MaxArrivals)
+	}
+	step := p.source(rate, rand.New(rand.NewPCG(seed, stream)))
+	out := make([]Time, n)
+	at := 0.0
+	for i := range out {
+		at = step(at)
+		if at > float64(MaxTime) {
+			return nil, fmt.Errorf("%w: arrival %d of %d at %g per second lies beyond %d ns", ErrLoad, i, n, rate, MaxTime)
+		}
+		out[i] = Time(at)
+	}
+	if p.Kind == KindPeriodic {
+		slices.Sort(out) // neighbours displaced against each other may have changed places
+	}
+	return out, nil
+}
+
+// source gives the function from one arrival's time, in ns, to the next one's. Conversions of
+// products forbid fused multiply-adds, so that arrivals are equal on every machine.
+func (p Process) source(rate float64, rng *rand.Rand) func(float64) float64 {
+	mean := 1e9 / rate
+	switch p.Kind {
+	case KindGamma:
+		shape := 1 / float64(p.CV*p.CV)
+		return func(at float64) float64 { return at + float64(gamma(rng, shape)/shape*mean) }
+	case KindMarkov:
+		high := p.High * rate
+		low := rate * (1 - float64(p.Share*p.High)) / (1 - p.Share)
+		up := p.Dwell * 1e9 // mean visit to high, ns
+		down := up * (1 - p.Share) / p.Share
+		isHigh := rng.Float64() < p.Share
+		visit := func() float64 {
+			if isHigh {
+				return float64(rng.ExpFloat64() * up)
+			}
+			return float64(rng.ExpFloat64() * down)
+		}
+		until := visit()
+		return func(at float64) float64 {
+			for {
+				r := low
+				if isHigh {
+					r = high
+				}
+				// What is left of a gap when the rate changes is drawn again: gaps have no memory.
+				if t := at + float64(rng.ExpFloat64()/r*1e9); t <= until {
+					return t
+				}
+				at, isHigh = until, !isHigh
+				until += visit()
+			}
+		}
+	case KindPeriodic:
+		i := -1.0
+		return func(float64) float64 {
+			i++
+			return max(0, float64(mean*i)+float64((rng.Float64()-0.5)*float64(p.Jitter*mean)))
+		}
+	case KindDay:
+		top := rate * (1 + p.Depth)
+		day := p.Day * 1e9
+		return func(at float64) float64 {
+			for { // thinning: candidates at the top rate, each kept with the share that its time has
+				at += float64(rng.ExpFloat64() / top * 1e9)
+				if float64(rng.Float64()*(1+p.Depth)) <= 1+float64(p.Depth*math.Sin(2*math.Pi*math.Mod(at/day, 1))) {
+					return at
+				}
+			}
+		}
+	}
+	return func(at float64) float64 { return at + float64(rng.ExpFloat64()/rate*1e9) }
+}
+
+// gamma draws from the gamma distribution of this shape and scale 1 (Marsaglia and Tsang, "A simple
+// method for generating gamma variables", 2000).
+func gamma(rng *rand.Rand, shape float64) float64 {
+	boost := 1.0
+	if shape < 1 {
+		boost = math.Pow(1-rng.Float64(), 1/shape)
+		shape++
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(float64(9*d))
+	for {
+		x := rng.NormFloat64()
+		v := 1 + float64(c*x)
+		if v <= 0 {
+			continue
+		}
+		v = float64(v*v) * v
+		if u := 1 - rng.Float64(); math.Log(u) < float64(x*x)/2+float64(d*(1-v+math.Log(v))) {
+			return float64(d * v * boost)
+		}
+	}
+}

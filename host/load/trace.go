@@ -1,0 +1,527 @@
+// Published traces and workload files, as their owners publish them. What a reader takes from a file
+// is when requests arrive, and of which stream; a replay may give them another mean rate (Rescale).
+//
+//	disb             SJTU-IPADS/disb and reef: JSON, tasks with a load (periodic, poisson,
+//	                 continuous, trace in ms) and a client
+//	azure-llm        AzurePublicDataset, LLM inference 2023: TIMESTAMP,ContextTokens,GeneratedTokens
+//	azure-functions  AzurePublicDataset, Functions 2021: app,func,end_timestamp,duration (s)
+//	azure-minutes    AzurePublicDataset, Functions 2019: HashOwner,HashApp,HashFunction,Trigger and
+//	                 one column of invocations a minute
+//	alibaba          clusterdata: PAI job and task tables of gpu-v2020 (no header, 6 and 10 columns,
+//	                 start times in s), and the pod list of openb (with a header)
+
+package load
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Stream is one client of a trace.
+type Stream struct {
+	Name     string
+	Network  string // the model it asks for; empty where the trace does not say
+	Priority int
+	Batch    int     // samples a request; 0: the trace does not say
+	Closed   bool    // sends its next request when the last one has ended: no times
+	Rate     float64 // per second, of a stream that is drawn (DISB's periodic and poisson)
+	Times    []Time  // in order
+}
+
+// Trace is what a reader found. Times count from the first moment of the trace.
+type Trace struct {
+	Format   string
+	Duration Time // as the file states it, or up to the last arrival
+	Streams  []Stream
+	Skipped  int // lines without a usable time: still waiting, or begun before the trace
+}
+
+// Arrival is a request of a trace.
+type Arrival struct {
+	At     Time
+	Stream int // index in Trace.Streams
+}
+
+// Arrivals are the arrivals of all streams that have times, in order; equal times in the order of
+// the streams.
+func (t *Trace) Arrivals() []Arrival {
+	var out []Arrival
+	for i := range t.Streams {
+		for _, at := range t.Streams[i].Times {
+			out = append(out, Arrival{at, i})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Arrival) int {
+		switch {
+		case a.At < b.At:
+			return -1
+		case a.At > b.At:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// Times are the times of Arrivals.
+func (t *Trace) Times() []Time {
+	var out []Time
+	for i := range t.Streams {
+		out = append(out, t.Streams[i].Times...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Rescale stretches times so that their mean rate, in arrivals per second, becomes rate; the first
+// one moves to 0. The shape, bursts and lulls, stays.
+func Rescale(times []Time, rate float64) ([]Time, error) {
+	if err := CheckRate(rate); err != nil {
+		return nil, err
+	}
+	if err := order(times); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrLoad, err)
+	}
+	if len(times) < 2 || times[len(times)-1] == times[0] {
+		return nil, fmt.Errorf("%w: %d arrivals at one time have no rate to change", ErrLoad, len(times))
+	}
+	first, span := times[0], float64(times[len(times)-1]-times[0])
+	want := float64(len(times)-1) / rate * 1e9
+	if want > float64(MaxTime) {
+		return nil, fmt.Errorf("%w: %d arrivals at %g per second lie beyond %d ns", ErrLoad, len(times), rate, MaxTime)
+	}
+	out := make([]Time, len(times))
+	for i, t := range times {
+		out[i] = Time(float64(float64(t-first) / span * want))
+	}
+	return out, nil
+}
+
+// formats are the readers by name.
+var formats = map[string]func(name string, r io.Reader, seed uint64) (*Trace, error){
+	"disb":            DISB,
+	"azure-llm":       func(name string, r io.Reader, _ uint64) (*Trace, error) { return AzureLLM(name, r) },
+	"azure-functions": func(name string, r io.Reader, _ uint64) (*Trace, error) { return AzureFunctions(name, r) },
+	"azure-minutes":   AzureMinutes,
+	"alibaba":         func(name string, r io.Reader, _ uint64) (*Trace, error) { return Alibaba(name, r) },
+}
+
+// Formats lists the names of the readers.
+func Formats() []string {
+	var out []string
+	for f := range formats {
+		out = append(out, f)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TraceFile reads a file in a format. The seed places what the format leaves open: arrivals inside
+// a minute, and DISB's drawn loads.
+func TraceFile(format, path string, seed uint64) (*Trace, error) {
+	read := formats[format]
+	if read == nil {
+		return nil, fmt.Errorf("%w: format %q: expected %s", ErrLoad, format, strings.Join(Formats(), ", "))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	defer f.Close()
+	return read(path, f, seed)
+}
+
+// DISB reads a workload file of DISB or REEF. Periodic and poisson loads get times up to the
+// workload's duration; continuous ones are closed loops.
+func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
+	text, err := readAll(name, r)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(format string, a ...any) (*Trace, error) {
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, name, fmt.Errorf(format, a...))
+	}
+	var doc struct {
+		Time  *float64
+		Tasks []struct {
+			ID   string
+			Load *struct {
+				Type      string
+				Priority  int
+				Frequency *float64
+				Trace     []float64 // ms
+			}
+			Client struct {
+				Name      string
+				ModelName string `json:"model_name"`
+				BatchSize int    `json:"batch_size"`
+				Priority  int
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return fail("%w", place(text, err))
+	}
+	if doc.Time == nil || !(*doc.Time > 0) || *doc.Time*1e9 > float64(MaxTime) {
+		return fail("time: expected seconds, more than 0 and at most %g", float64(MaxTime)/1e9)
+	}
+	if len(doc.Tasks) == 0 || len(doc.Tasks) > 10_000 {
+		return fail("tasks: expected 1..10000, found %d", len(doc.Tasks))
+	}
+	t := &Trace{Format: "disb", Duration: Time(*doc.Time * 1e9)}
+	total := 0
+	for i, task := range doc.Tasks {
+		if task.Load == nil {
+			return fail("task %d has no load", i)
+		}
+		s := Stream{
+			Name: task.ID, Network: task.Client.ModelName, Batch: task.Client.BatchSize,
+			Priority: max(task.Load.Priority, task.Client.Priority),
+		}
+		if s.Name == "" {
+			s.Name = fmt.Sprintf("task%d", i)
+		}
+		if s.Batch < 0 {
+			return fail("task %d: a batch_size of %d", i, s.Batch)
+		}
+		l := task.Load
+		switch l.Type {
+		case "continuous":
+			s.Closed = true
+		case "periodic", "poisson":
+			if l.Frequency == nil {
+				return fail("task %d: a %s load without a frequency", i, l.Type)
+			}
+			s.Rate = *l.Frequency
+			if err := CheckRate(s.Rate); err != nil {
+				return fail("task %d: %w", i, err)
+			}
+			if s.Times, err = until(Process{Kind: Kind(l.Type)}, s.Rate, t.Duration, seed+uint64(i), MaxArrivals-total); err != nil {
+				return fail("task %d: %w", i, err)
+			}
+		case "trace":
+			if len(l.Trace) == 0 {
+				return fail("task %d: a trace without a time", i)
+			}
+			for j, at := range l.Trace {
+				if !(at*1e6 <= float64(MaxTime)) {
+					return fail("task %d: time %d is %g ms, expected 0..%g", i, j, at, float64(MaxTime)/1e6)
+				}
+				s.Times = append(s.Times, Time(math.Round(at*1e6)))
+			}
+			if err := order(s.Times); err != nil {
+				return fail("task %d: %w", i, err)
+			}
+			t.Duration = max(t.Duration, s.Times[len(s.Times)-1])
+		default:
+			return fail("task %d: load type %q, expected periodic, poisson, continuous or trace", i, l.Type)
+		}
+		if total += len(s.Times); total > MaxArrivals {
+			return fail("more than %d arrivals", MaxArrivals)
+		}
+		t.Streams = append(t.Streams, s)
+	}
+	return t, nil
+}
+
+// until draws the arrivals of a process before a time.
+func until(p Process, rate float64, end Time, seed uint64, most int) ([]Time, error) {
+	n := rate * float64(end) / 1e9
+	if n > float64(most) {
+		return nil, fmt.Errorf("%w: %w: about %.0f arrivals at %g per second, at most %d", ErrLoad, ErrRate, n, rate, most)
+	}
+	// Ten standard deviations more than the mean: what is beyond the end is cut.
+	times, err := p.Times(rate, min(int(n+10*math.Sqrt(n))+10, MaxArrivals), seed)
+	if err != nil {
+		return nil, err
+	}
+	i, _ := slices.BinarySearch(times, end)
+	return times[:i], nil
+}
+
+// AzureLLM reads a trace of LLM requests of 2023. Tokens are not kept: a request here has a fixed
+// size.
+func AzureLLM(name string, r io.Reader) (*Trace, error) {
+	var first time.Time
+	t := &Trace{Format: "azure-llm", Streams: []Stream{{Name: "llm"}}}
+	s := &t.Streams[0]
+	err := table(name, r, []string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}, func(row []string) error {
+		at, err := time.Parse("2006-01-02 15:04:05", row[0]) // a fraction may follow the seconds
+		if err != nil {
+			return fmt.Errorf("TIMESTAMP: expected 2006-01-02 15:04:05.0000000, found %q", row[0])
+		}
+		for i, column := range []string{"ContextTokens", "GeneratedTokens"} {
+			if n, err := strconv.ParseInt(row[1+i], 10, 64); err != nil || n < 0 {
+				return fmt.Errorf("%s: expected a whole number, found %q", column, row[1+i])
+			}
+		}
+		if len(s.Times) == 0 {
+			first = at
+		}
+		return s.add(at.Sub(first).Nanoseconds())
+	})
+	return finish(t, name, err)
+}
+
+// AzureFunctions reads a trace of function invocations of 2021, one stream a function. A request
+// arrives its duration before it ends; what began before the trace is skipped.
+func AzureFunctions(name string, r io.Reader) (*Trace, error) {
+	t := &Trace{Format: "azure-functions"}
+	streams := map[string]int{}
+	n := 0
+	err := table(name, r, []string{"app", "func", "end_timestamp", "duration"}, func(row []string) error {
+		end, err1 := strconv.ParseFloat(row[2], 64)
+		took, err2 := strconv.ParseFloat(row[3], 64)
+		if err1 != nil || err2 != nil || !(took >= 0) || math.IsInf(took, 0) || math.IsNaN(end) || math.IsInf(end, 0) {
+			return fmt.Errorf("expected an end and a duration in seconds, found %q, %q", row[2], row[3])
+		}
+		if (end-took)*1e9 > float64(MaxTime) {
+			return fmt.Errorf("an arrival at %g s, at most %g", end-took, float64(MaxTime)/1e9)
+		}
+		if end < took {
+			t.Skipped++
+			return nil
+		}
+		i, ok := streams[row[1]]
+		if !ok {
+			i = len(t.Streams)
+			streams[row[1]] = i
+			t.Streams = append(t.Streams, Stream{Name: row[1]})
+		}
+		if n++; n > MaxArrivals {
+			return fmt.Errorf("more than %d arrivals", MaxArrivals)
+		}
+		t.Streams[i].Times = append(t.Streams[i].Times, Time(math.Round((end-took)*1e9)))
+		return nil
+	})
+	// The file is ordered by end.
+	for i := range t.Streams {
+		slices.Sort(t.Streams[i].Times)
+	}
+	return finish(t, name, err)
+}
+
+// AzureMinutes reads invocations a minute of 2019, one stream a function. The invocations of a
+// minute are spread over it at random: the file does not say more.
+func AzureMinutes(name string, r io.Reader, seed uint64) (*Trace, error) {
+	t := &Trace{Format: "azure-minutes"}
+	rng := rand.New(rand.NewPCG(seed, stream))
+	n, columns := 0, 0
+	fixed := []string{"HashOwner", "HashApp", "HashFunction", "Trigger"}
+	err := rows(name, r, func(line int, row []string) error {
+		if line == 0 {
+			if len(row) <= len(fixed) || len(row) > len(fixed)+1440 || !slices.Equal(row[:len(fixed)], fixed) {
+				return fmt.Errorf("expected the header %s and one column a minute, found %d columns", strings.Join(fixed, ","), len(row))
+			}
+			for i, c := range row[len(fixed):] {
+				if c != strconv.Itoa(i+1) {
+					return fmt.Errorf("column %d: expected minute %d, found %q", len(fixed)+i, i+1, c)
+				}
+			}
+			columns = len(row)
+			return nil
+		}
+		if len(row) != columns {
+			return fmt.Errorf("expected %d columns, found %d", columns, len(row))
+		}
+		s := Stream{Name: row[2]}
+		for minute, text := range row[len(fixed):] {
+			count, err := strconv.Atoi(text)
+			if err != nil || count < 0 {
+				return fmt.Errorf("minute %d: expected a number of invocations, found %q", minute+1, text)
+			}
+			if n += count; n > MaxArrivals || count > MaxArrivals {
+				return fmt.Errorf("%w: more than %d arrivals, up to minute %d", ErrRate, MaxArrivals, minute+1)
+			}
+			for range count {
+				s.Times = append(s.Times, Time(minute)*60e9+rng.Int64N(60e9))
+			}
+		}
+		slices.Sort(s.Times)
+		t.Streams = append(t.Streams, s)
+		return nil
+	})
+	t.Duration = Time(max(0, columns-len(fixed))) * 60e9
+	return finish(t, name, err)
+}
+
+// Alibaba reads a PAI job or task table of the GPU trace of 2020, or the pod list of openb. Jobs and
+// tasks arrive at their start time, pods at their creation. The tables are not in order of time; the
+// first arrival is time 0.
+func Alibaba(name string, r io.Reader) (*Trace, error) {
+	t := &Trace{Format: "alibaba", Streams: []Stream{{Name: "cluster"}}}
+	s := &t.Streams[0]
+	column, columns := -1, 0
+	err := rows(name, r, func(line int, row []string) error {
+		if line == 0 {
+			columns = len(row)
+			if column = slices.Index(row, "creation_time"); column < 0 {
+				column = slices.Index(row, "start_time")
+			}
+			if column >= 0 {
+				return nil
+			}
+			switch len(row) { // as published: without a header
+			case 6: // job_name,inst_id,user,status,start_time,end_time
+			case 10: // job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type
+			default:
+				return fmt.Errorf("expected a job table (6 columns), a task table (10) or a header with creation_time, found %d columns", len(row))
+			}
+			column = 4
+		}
+		if len(row) != columns {
+			return fmt.Errorf("expected %d columns, found %d", columns, len(row))
+		}
+		if row[column] == "" { // never started
+			t.Skipped++
+			return nil
+		}
+		at, err := strconv.ParseFloat(row[column], 64)
+		if err != nil || math.IsNaN(at) {
+			return fmt.Errorf("expected a time in seconds, found %q", row[column])
+		}
+		if at < 0 {
+			return fmt.Errorf("%q s: %w", row[column], ErrNegative)
+		}
+		if at*1e9 > float64(MaxTime) {
+			return fmt.Errorf("%q s is out of range, 0..%g", row[column], float64(MaxTime)/1e9)
+		}
+		if len(s.Times) == MaxArrivals {
+			return fmt.Errorf("more than %d arrivals", MaxArrivals)
+		}
+		s.Times = append(s.Times, Time(math.Round(at*1e9)))
+		return nil
+	})
+	if err == nil && len(s.Times) > 0 {
+		slices.Sort(s.Times)
+		first := s.Times[0]
+		for i := range s.Times {
+			s.Times[i] -= first
+		}
+	}
+	return finish(t, name, err)
+}
+
+// add appends a time that must be in order.
+func (s *Stream) add(at Time) error {
+	last := Time(0)
+	if n := len(s.Times); n > 0 {
+		if at < 0 { // counted from the first
+			return fmt.Errorf("%d ns before the first arrival: %w", -at, ErrUnsorted)
+		}
+		last = s.Times[n-1]
+	}
+	if err := next(last, at); err != nil {
+		return err
+	}
+	if len(s.Times) == MaxArrivals {
+		return fmt.Errorf("more than %d arrivals", MaxArrivals)
+	}
+	s.Times = append(s.Times, at)
+	return nil
+}
+
+// finish refuses a trace without an arrival and sets its duration.
+func finish(t *Trace, name string, err error) (*Trace, error) {
+	if err != nil {
+		return nil, err
+	}
+	n := 0
+	for i := range t.Streams {
+		s := &t.Streams[i]
+		if n += len(s.Times); len(s.Times) > 0 {
+			t.Duration = max(t.Duration, s.Times[len(s.Times)-1])
+		}
+	}
+	if n == 0 {
+		return nil, fmt.Errorf("%w: %s: there is no arrival", ErrLoad, name)
+	}
+	return t, nil
+}
+
+// rows calls f with every line of a CSV file; line 0 is the first. Errors get the line's number.
+func rows(name string, r io.Reader, f func(line int, row []string) error) error {
+	c := csv.NewReader(&bounded{r: r, left: maxFile})
+	c.ReuseRecord, c.FieldsPerRecord = true, -1
+	for i := 0; ; i++ {
+		row, err := c.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrLoad, name, err)
+		}
+		if err := f(i, row); err != nil {
+			line, _ := c.FieldPos(0)
+			return fmt.Errorf("%w: %s:%d: %w", ErrLoad, name, line, err)
+		}
+	}
+}
+
+// table calls f with every line behind a header.
+func table(name string, r io.Reader, header []string, f func(row []string) error) error {
+	return rows(name, r, func(line int, row []string) error {
+		if line == 0 {
+			if !slices.Equal(row, header) {
+				return fmt.Errorf("expected the header %s, found %q", strings.Join(header, ","), strings.Join(row[:min(len(row), 8)], ","))
+			}
+			return nil
+		}
+		if len(row) != len(header) {
+			return fmt.Errorf("expected %d columns, found %d", len(header), len(row))
+		}
+		return f(row)
+	})
+}
+
+// bounded reads at most so many bytes, and then says so.
+type bounded struct {
+	r    io.Reader
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("the file is longer than %d bytes", maxFile)
+	}
+	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+func readAll(name string, r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(&bounded{r: r, left: maxFile})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, name, err)
+	}
+	return text, nil
+}
+
+// place says in which line a JSON error stands.
+func place(text []byte, err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	at := int64(-1)
+	switch {
+	case errors.As(err, &syntax):
+		at = syntax.Offset
+	case errors.As(err, &kind):
+		at = kind.Offset
+	}
+	if at < 0 || at > int64(len(text)) {
+		return err
+	}
+	return fmt.Errorf("line %d: %w", 1+bytes.Count(text[:at], []byte("\n")), err)
+}

@@ -1,0 +1,92 @@
+// MLPerf LoadGen's rules for the server scenario, as a verdict on a run.
+
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mathext"
+)
+
+// ServerRules are the rules of LoadGen's server scenario (mlcommons/inference, mlperf.conf and the
+// rules' section on early stopping). Zero fields take MLPerf's values: percentile 0.99, 600 s,
+// confidence 0.99.
+type ServerRules struct {
+	Target      int64   // latency bound in ns
+	Percentile  float64 // share of the queries that must meet it
+	MinDuration int64   // ns from the first arrival to the last end
+	Confidence  float64 // of early stopping
+}
+
+// LoadGen is the verdict.
+type LoadGen struct {
+	Valid        bool   `json:"valid"`
+	Queries      int    `json:"queries"`
+	Overlatency  int    `json:"overlatency"`   // later than the target, or without a result
+	MinQueries   int    `json:"min_queries"`   // that early stopping asks for with so many over the target; 0: no number helps
+	LatencyMet   bool   `json:"latency_met"`   // the percentile itself meets the target
+	DurationMet  bool   `json:"duration_met"`  // the run was long enough
+	EarlyStopMet bool   `json:"early_stop_ok"` // there were enough queries for the confidence
+	Why          string `json:"why,omitempty"` // of what is not met
+}
+
+// MinPassing is how many queries of n in all early stopping asks for with t of them over the
+// target: the smallest n at which a system that misses the target with probability 1-p shows at most
+// t misses with probability 1-c or less. MLPerf's own minima for t = 1 are 662 (p = 0.99) and 64
+// (p = 0.9).
+func MinPassing(t int, p, c float64) int {
+	ok := func(n int) bool {
+		// P(Binomial(n, 1-p) <= t) = I_p(n-t, t+1)
+		return mathext.RegIncBeta(float64(n-t), float64(t+1), p) <= 1-c
+	}
+	lo, hi := t, t+1
+	for !ok(hi) {
+		lo, hi = hi, 2*hi
+		if hi > math.MaxInt32 {
+			return 0
+		}
+	}
+	for hi-lo > 1 {
+		if mid := lo + (hi-lo)/2; ok(mid) {
+			hi = mid
+		} else {
+			lo = mid
+		}
+	}
+	return hi
+}
+
+// Server judges a run by the latencies, in ns, of the queries that had a result, the number of all
+// queries, and how long it took.
+func Server(r ServerRules, latencies []int64, queries int, duration int64) LoadGen {
+	if r.Percentile == 0 {
+		r.Percentile = 0.99
+	}
+	if r.Confidence == 0 {
+		r.Confidence = 0.99
+	}
+	if r.MinDuration == 0 {
+		r.MinDuration = 600e9
+	}
+	over := queries - len(latencies)
+	for _, l := range latencies {
+		if l > r.Target {
+			over++
+		}
+	}
+	v := LoadGen{Queries: queries, Overlatency: over, DurationMet: duration >= r.MinDuration}
+	v.LatencyMet = queries > 0 && float64(queries-over) >= r.Percentile*float64(queries)
+	v.MinQueries = MinPassing(over, r.Percentile, r.Confidence)
+	v.EarlyStopMet = v.MinQueries > 0 && queries >= v.MinQueries
+	v.Valid = v.LatencyMet && v.DurationMet && v.EarlyStopMet
+	switch {
+	case !v.LatencyMet:
+		v.Why = fmt.Sprintf("%d of %d queries miss the target", over, queries)
+	case !v.EarlyStopMet:
+		v.Why = fmt.Sprintf("%d misses ask for %d queries, there are %d", over, v.MinQueries, queries)
+	case !v.DurationMet:
+		v.Why = fmt.Sprintf("%s, expected %s", Ns(duration), Ns(r.MinDuration))
+	}
+	return v
+}

@@ -72,7 +72,7 @@ module weight_feed #(
   logic [GW-1:0] group_q;
   logic [27:0] rest_q, len_q, left_q;    // beats: behind the C tile, of it, of it not taken yet
   logic [27:0] all, tile, len;
-  logic [7:0]  pads_q;                   // words of padding
+  logic [7:0]  pads_q;                   // words of padding, at most PAD
   logic [WW-1:0] wait_q;                 // cycles until the last swap has passed
 
   logic [15:0] nch, pe_left;
@@ -220,7 +220,7 @@ module weight_feed #(
           end
         end
         StPad: begin  // the padding goes, and with it the stream must be used up
-          if (pop) pads_q <= (pads_q >= 8'(PAD)) ? pads_q : pads_q + 8'(pop_cnt);
+          if (pop) pads_q <= (pads_q >= 8'(PAD) || 32'(pop_cnt) >= PAD) ? 8'(PAD) : pads_q + 8'(pop_cnt);
           if (tile_done) begin
             if (f.order ? last_visit : 1'b1) begin
               c0_q <= last_c ? '0 : c0_q + tc;

@@ -187,7 +187,7 @@ module weight_fetch #(
         end
         StTile: begin
           addr_q <= weight_base_i + AW'(w_offset);
-      left_q <= 28'(w_bytes >> $clog2(AXI_BYTES));
+          left_q <= 28'(w_bytes >> $clog2(AXI_BYTES));
           state_q <= StWeights;
         end
         StWeights: begin

@@ -58,11 +58,12 @@ struct Layer {
   unsigned res_pix = 0, res_shift = 0, shift = 0, avg_mul = 0, avg_shift = 0;
   int clamp_lo = -32768, clamp_hi = 32767;
   uint64_t in_offset = 0, out_offset = 0, res_offset = 0;
-  uint64_t w_offset = 0, w_bytes = 16, w_tile = 16, bias_offset = 0;
+  uint64_t w_offset = 0, w_bytes = 64, w_tile = 64, bias_offset = 0;  // w_*: of the layer's k
   unsigned tile_b = 1, tile_rows = 1;
   unsigned b_act = 1;
   unsigned k = 0;               // as in an FBCB entry: 0: 1, 1: 1/2, 2: 2
   unsigned groups = 1;          // s
+  unsigned order = 0;           // loop order: 1: C tiles outermost
   unsigned table = 0;           // entries of an average's table; 0: none
 
   bool gemm() const { return op == sluice_abi::OP_GEMM; }
@@ -89,10 +90,24 @@ struct Layer {
   unsigned row_tiles() const {
     return ((b_r() + tile_b - 1) / tile_b) * ((out_h + tile_rows - 1) / tile_rows);
   }
+  // Bytes of the weights, C tile after C tile, each padded as it stands in DRAM.
+  void pack(unsigned t_p, unsigned t_c) {
+    const auto bytes = [&](unsigned channels) {
+      const uint64_t b = 2ull * channels * k_h * ((kwc() + lanes(t_p) - 1) / lanes(t_p)) * lanes(t_p);
+      return (b + sluice_abi::WEIGHT_ALIGN - 1) / sluice_abi::WEIGHT_ALIGN * sluice_abi::WEIGHT_ALIGN;
+    };
+    w_tile = bytes(tc(t_c));
+    w_bytes = out_c / tc(t_c) * w_tile + (out_c % tc(t_c) ? bytes(out_c % tc(t_c)) : 0);
+  }
+  // What loop order 1 needs of the weights ring.
+  uint64_t kept() const { return std::min(w_bytes, w_tile); }
+  // Are the weights read once and replayed from the ring, or once for each row tile?
+  bool replay(uint64_t keep) const { return order || w_bytes <= keep; }
   uint32_t fbcb() const {
     uint32_t w = 0;
     sluice_abi::set(&w, sluice_abi::FBCB_B_R, b_r());
     sluice_abi::set(&w, sluice_abi::FBCB_K, k);
+    sluice_abi::set(&w, sluice_abi::FBCB_ORDER, order);
     sluice_abi::set(&w, sluice_abi::FBCB_TILE_B, tile_b);
     sluice_abi::set(&w, sluice_abi::FBCB_TILE_ROWS, tile_rows);
     return w;
@@ -163,6 +178,8 @@ struct Limits {
   unsigned abuf = 2048;        // elements of a half
   unsigned max_in_c = 10, max_out_c = 12, max_size = 7, max_k = 3;
   uint64_t stride = 1 << 16;   // bytes of a slot
+  unsigned t_p = 0;            // lanes; 0: the weights' sizes are not at issue
+  uint64_t keep = 0;           // with t_p: bytes that the weights ring can keep
 };
 
 // A layer of the operator that fits the limits; 1 in 4 a fully connected one.
@@ -201,9 +218,19 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     l.in_pix = pix(l.in_c);
     l.out_pix = pix(l.out_c);
     l.residual = op == sluice_abi::OP_GEMM && r.percent(40);
+    l.order = op == sluice_abi::OP_GEMM && r.percent(50);
+    if (op == sluice_abi::OP_GEMM && limit.t_p) {
+      l.pack(limit.t_p, limit.t_c);
+      if (l.kept() > limit.keep) l.order = 0;
+    }
     if (l.residual) l.res_pix = pix(l.out_c);
     l.tile_b = static_cast<unsigned>(r.range(1, l.b_r()));
     l.tile_rows = static_cast<unsigned>(r.range(1, l.out_h));
+    if (r.percent(30)) {  // about two row tiles: the most that stay in the buffer
+      const bool rows = r.percent(50);
+      l.tile_b = rows ? l.b_r() : (l.b_r() + 1) / 2;
+      l.tile_rows = rows ? (l.out_h + 1) / 2 : l.out_h;
+    }
     if (op == sluice_abi::OP_GEMM && l.tile_b * l.tile_rows * l.out_w > (l.half() ? limit.t_r / 2 : limit.t_r)) continue;
     if (uint64_t{l.tile_b} * l.samp() > (l.two() ? limit.abuf / 2 : limit.abuf)) continue;
     const auto offset = [&](uint64_t bytes) {
@@ -322,24 +349,47 @@ class ReadPort {
   unsigned held_beats_ = 0;
 };
 
-// Addresses of a layer's output (or residual) words in the order of the drain: row tiles, C tiles of
-// tc channels, sample groups, samples, rows, pixels, channels.
+// What is computed at a time, the C tile at c0 for the row tile at b0, oh0, in the layer's loop order;
+// loads: its activations come (again) for this; frees: and are not kept for the next C tile. With
+// order 1 row tiles stay where there are no more than the buffer's two halves.
+struct Visit {
+  unsigned b0, oh0, c0;
+  bool loads, frees, last;  // last: of its C tile
+};
+
+inline std::vector<Visit> visits(const Layer& l, unsigned tc) {
+  std::vector<Visit> tiles, all;
+  for (unsigned b0 = 0; b0 < l.b_r(); b0 += l.tile_b) {
+    for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) tiles.push_back({b0, oh0, 0, false, false, false});
+  }
+  const size_t c_tiles = (l.out_c + tc - 1) / tc, count = tiles.size() * c_tiles;
+  const bool again = l.order && tiles.size() > 2;
+  for (size_t n = 0; n < count; n++) {
+    const size_t c = l.order ? n / tiles.size() : n % c_tiles, t = l.order ? n % tiles.size() : n / c_tiles;
+    Visit v = tiles[t];
+    v.c0 = static_cast<unsigned>(c) * tc;
+    v.loads = again || c == 0;
+    v.frees = again || c + 1 == c_tiles;
+    v.last = t + 1 == tiles.size();
+    all.push_back(v);
+  }
+  return all;
+}
+
+// Addresses of a layer's output (or residual) words in the order of the drain: row tiles and C tiles
+// of tc channels in loop order, sample groups, samples, rows, pixels, channels.
 inline std::vector<uint64_t> drain_words(const Layer& l, const std::vector<uint64_t>& slots, uint64_t base,
                                          unsigned pix, unsigned tc) {
   std::vector<uint64_t> words;
-  for (unsigned b0 = 0; b0 < l.b_r(); b0 += l.tile_b) {
-    for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
-      for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
-        for (unsigned gi = 0; gi < l.groups * l.nb(b0); gi++) {
-          const unsigned g = gi / l.nb(b0), i = gi % l.nb(b0);
-          if (i >= l.nb(b0, g)) continue;
-          const uint64_t slot = slots[g * l.b_r() + b0 + i];
-          for (unsigned oh = oh0; oh < oh0 + l.nr(oh0); oh++) {
-            for (unsigned ow = 0; ow < l.out_w; ow++) {
-              for (unsigned c = c0; c < std::min(c0 + tc, l.out_c); c++) {
-                words.push_back(slot + base + 2 * ((uint64_t{oh} * l.out_w + ow) * pix + c));
-              }
-            }
+  for (const Visit& v : visits(l, tc)) {
+    for (unsigned gi = 0; gi < l.groups * l.nb(v.b0); gi++) {
+      const unsigned g = gi / l.nb(v.b0), i = gi % l.nb(v.b0);
+      if (i >= l.nb(v.b0, g)) continue;
+      const uint64_t slot = slots[g * l.b_r() + v.b0 + i];
+      for (unsigned oh = v.oh0; oh < v.oh0 + l.nr(v.oh0); oh++) {
+        for (unsigned ow = 0; ow < l.out_w; ow++) {
+          for (unsigned c = v.c0; c < std::min(v.c0 + tc, l.out_c); c++) {
+            words.push_back(slot + base + 2 * ((uint64_t{oh} * l.out_w + ow) * pix + c));
           }
         }
       }

@@ -1,5 +1,6 @@
-// act_loader_tb: random layers, tilings and slots against a DRAM that answers late, unevenly and
-// back to back, with one and with two sample groups. Every word written must be the input word that
+// act_loader_tb: random layers, tilings, loop orders and slots against a DRAM that answers late, unevenly and
+// back to back, with one and with two sample groups; with loop order 1 row tiles come again for every C
+// tile, unless both halves hold them all. Every word written must be the input word that
 // belongs there; a place may count as available only when all its words have been written; runs are
 // read in order, with two groups a sample of group 0 and then its neighbour of group 1; nothing may be
 // read before the layer before is written, or beyond what the tiles need. A tensor that leaves its slot must end in an error.
@@ -9,6 +10,9 @@
 
 namespace {
 
+#ifndef P_T_C
+#define P_T_C 32  // the module's
+#endif
 constexpr unsigned kElems = P_NB * P_ABUF_WORDS, kWPB = P_AXI_BYTES / 2;
 constexpr uint64_t kStride = 1 << 14;
 
@@ -49,7 +53,8 @@ class Bench {
     unit::Limits limit;
     limit.abuf = kElems;
     limit.stride = kStride;
-    limit.t_c = 8;
+    limit.t_c = P_T_C;
+    limit.max_out_c = random_.percent(50) ? 12 : 4 * P_T_C;
     for (unsigned i = 0; i < n; i++) {
       layer(unit::random_layer(random_, limit, unit::random_op(random_, 70), b_act_));
     }
@@ -93,34 +98,32 @@ class Bench {
     tiles_.clear();
     runs_.clear();
     beats_ = 0;
-    unsigned half = 0;
-    for (unsigned b0 = 0; b0 < l.b_r(); b0 += l.tile_b) {
-      for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
-        Tile t{half, {}};
-        for (unsigned n = 0; n < l.nb(b0) * l.groups; n++) {
-          const unsigned g = n % l.groups, i = n / l.groups, sample = g * l.b_r() + b0 + i;
-          if (i >= l.nb(b0, g)) continue;
-          for (unsigned j = 0; j < l.n_ih(l.nr(oh0)); j++) {
-            const int64_t ih = int64_t{oh0} * l.s_h - l.pad_t + j;
-            Place p{ih >= 0 && ih < l.in_h, (l.two() && half ? kElems / 2 : 0) + i * l.samp() + j * l.in_row(), 0};
-            if (p.data) {
-              p.address = slots_[sample] + l.in_offset + 2ull * static_cast<uint64_t>(ih) * l.in_w * l.in_pix;
-              for (unsigned x = 0; x < l.in_w; x++) {
-                const bool one = l.in_pix == l.in_c;  // a row is one run
-                const uint64_t begin = p.address + 2ull * x * l.in_pix;
-                const uint64_t end = begin + 2ull * (one ? l.in_row() : l.in_c);
-                const uint64_t beats = (end + P_AXI_BYTES - 1) / P_AXI_BYTES - begin / P_AXI_BYTES;
-                runs_.push_back({begin / P_AXI_BYTES * P_AXI_BYTES, beats});
-                beats_ += beats;
-                if (one) break;
-              }
+    for (const unit::Visit& v : unit::visits(l, l.gemm() ? l.tc(P_T_C) : l.out_c)) {
+      if (!v.loads) continue;
+      const unsigned half = tiles_.size() % 2;
+      Tile t{half, {}};
+      for (unsigned n = 0; n < l.nb(v.b0) * l.groups; n++) {
+        const unsigned g = n % l.groups, i = n / l.groups, sample = g * l.b_r() + v.b0 + i;
+        if (i >= l.nb(v.b0, g)) continue;
+        for (unsigned j = 0; j < l.n_ih(l.nr(v.oh0)); j++) {
+          const int64_t ih = int64_t{v.oh0} * l.s_h - l.pad_t + j;
+          Place p{ih >= 0 && ih < l.in_h, (l.two() && half ? kElems / 2 : 0) + i * l.samp() + j * l.in_row(), 0};
+          if (p.data) {
+            p.address = slots_[sample] + l.in_offset + 2ull * static_cast<uint64_t>(ih) * l.in_w * l.in_pix;
+            for (unsigned x = 0; x < l.in_w; x++) {
+              const bool one = l.in_pix == l.in_c;  // a row is one run
+              const uint64_t begin = p.address + 2ull * x * l.in_pix;
+              const uint64_t end = begin + 2ull * (one ? l.in_row() : l.in_c);
+              const uint64_t beats = (end + P_AXI_BYTES - 1) / P_AXI_BYTES - begin / P_AXI_BYTES;
+              runs_.push_back({begin / P_AXI_BYTES * P_AXI_BYTES, beats});
+              beats_ += beats;
+              if (one) break;
             }
-            t.places[g].push_back(p);
           }
+          t.places[g].push_back(p);
         }
-        tiles_.push_back(t);
-        half = !half;
       }
+      tiles_.push_back(t);
     }
     layer_ = l;
     freed_ = 0;

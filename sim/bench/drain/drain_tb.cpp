@@ -1,4 +1,4 @@
-// drain_tb: a start of random layers of every k and s; banks are completed, biases written, residual words brought and
+// drain_tb: a start of random layers of every k, s and loop order; banks are completed, biases written, residual words brought and
 // output words taken at random. What leaves must be every word of every row in order, by the
 // formula; a bank that has been given back holds something else from the next cycle on. A pool counts
 // as drained when it is written, not sooner.
@@ -99,31 +99,27 @@ class Bench {
     for (auto& b : bias_[n]) b = static_cast<int32_t>(random_.next()) >> random_.below(24);
     if (!l.gemm()) return;
     const unsigned tc = l.tc(kTC);
-    for (unsigned b0 = 0; b0 < l.b_r(); b0 += l.tile_b) {
-      for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
-        for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
-          const unsigned rows0 = l.nb(b0) * l.nr(oh0) * l.out_w;
-          const unsigned rows1 = l.two() ? l.nb(b0, 1) * l.nr(oh0) * l.out_w : 0;
-          std::vector<int64_t> bank(kTR * kTC);
-          for (auto& a : bank) a = unit::sign(random_.next(), 36) >> random_.below(30);
-          for (unsigned row = 0; row < rows0 + rows1; row++) {
-            const unsigned gi = row >= rows0, r = gi ? row - rows0 : row;
-            for (unsigned c = c0; c < std::min(c0 + tc, l.out_c); c += step(l)) {
-              Group g;
-              for (unsigned k = c; k < std::min({c + step(l), c0 + tc, l.out_c}); k++) {
-                int64_t res = 0;
-                if (l.residual) {
-                  res = unit::sign(random_.next(), 16);
-                  residual_.push_back(static_cast<uint16_t>(res));
-                }
-                g.y.push_back(model::post(bank[place(l, k - c0, gi, r)], bias_[n][k], res, l.res_shift, l.shift, l.clamp_lo, l.clamp_hi));
-              }
-              expect_.push_back(g);
+    for (const unit::Visit& v : unit::visits(l, tc)) {
+      const unsigned rows0 = l.nb(v.b0) * l.nr(v.oh0) * l.out_w;
+      const unsigned rows1 = l.two() ? l.nb(v.b0, 1) * l.nr(v.oh0) * l.out_w : 0;
+      std::vector<int64_t> bank(kTR * kTC);
+      for (auto& a : bank) a = unit::sign(random_.next(), 36) >> random_.below(30);
+      for (unsigned row = 0; row < rows0 + rows1; row++) {
+        const unsigned gi = row >= rows0, r = gi ? row - rows0 : row;
+        for (unsigned c = v.c0; c < std::min(v.c0 + tc, l.out_c); c += step(l)) {
+          Group g;
+          for (unsigned k = c; k < std::min({c + step(l), v.c0 + tc, l.out_c}); k++) {
+            int64_t res = 0;
+            if (l.residual) {
+              res = unit::sign(random_.next(), 16);
+              residual_.push_back(static_cast<uint16_t>(res));
             }
+            g.y.push_back(model::post(bank[place(l, k - v.c0, gi, r)], bias_[n][k], res, l.res_shift, l.shift, l.clamp_lo, l.clamp_hi));
           }
-          banks_.push_back(bank);
+          expect_.push_back(g);
         }
       }
+      banks_.push_back(bank);
     }
   }
 

@@ -1,5 +1,5 @@
-// gemm_seq_tb: random layers, batches and tilings, every k and s, against a loop nest that says for each row which
-// element each lane must read. The surroundings (loader, weights, drain) answer at random; the bench
+// gemm_seq_tb: random layers, batches, tilings and loop orders, every k and s, against a loop nest that
+// says for each row which element each lane must read and which half of the buffer is done with. The surroundings (loader, weights, drain) answer at random; the bench
 // knows their state and so predicts for every cycle whether a row goes, and if not, what it waits
 // for.
 #include <map>
@@ -22,8 +22,7 @@ struct Row {
   unsigned row, bank, nch;
   bool first, begin, last;        // first pass, first row of a pass, last row of a C tile
   bool frees;                     // last row that reads its half
-  bool opens;                     // first row of a row tile
-  unsigned tile;
+  unsigned tile;                  // which of those that are loaded
 };
 
 struct Tile {
@@ -32,58 +31,56 @@ struct Tile {
 
 struct Plan {
   std::vector<Row> rows;
-  std::vector<Tile> tiles;
-  unsigned banks = 0;
+  std::vector<Tile> tiles;         // in the order in which they are loaded
 };
 
 Plan plan(const unit::Layer& l, unsigned& bank) {
   Plan p;
-  unsigned half = 0;
   const unsigned lanes = l.lanes(kTP), tc = l.tc(kTC);
-  for (unsigned b0 = 0; b0 < l.b_r(); b0 += l.tile_b) {
-    for (unsigned oh0 = 0; oh0 < l.out_h; oh0 += l.tile_rows) {
-      const unsigned nb = l.nb(b0), nr = l.nr(oh0);
-      const size_t tile_begin = p.rows.size();
-      for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
-        for (unsigned kh = 0; kh < l.k_h; kh++) {
-          for (unsigned p0 = 0; p0 < l.kwc(); p0 += lanes) {
-            unsigned row = 0;
-            for (unsigned i = 0; i < nb; i++) {
-              for (unsigned r = 0; r < nr; r++) {
-                for (unsigned ow = 0; ow < l.out_w; ow++) {
-                  Row x{};
-                  x.half = half;
-                  x.place = i * l.n_ih(nr) + r * l.s_h + kh;
-                  const int64_t ih = int64_t{oh0 + r} * l.s_h - l.pad_t + kh;
-                  const int64_t in_tile = int64_t{r} * l.s_h + kh;
-                  for (unsigned j = 0; j < lanes && p0 + j < l.kwc(); j++) {
-                    const int64_t iw = int64_t{ow} * l.s_w - l.pad_l + (p0 + j) / l.in_c;
-                    if (ih < 0 || ih >= l.in_h || iw < 0 || iw >= l.in_w) continue;
-                    x.lanes |= uint64_t{1} << j;
-                    x.elem[j] = (l.two() && half ? kElems / 2 : 0) + int64_t{i} * l.samp() + in_tile * l.in_row() + iw * l.in_c + (p0 + j) % l.in_c;
-                  }
-                  x.other = l.two() && i < l.nb(b0, 1);
-                  x.row = row++;
-                  x.bank = bank;
-                  x.nch = std::min(tc, l.out_c - c0);
-                  x.first = kh == 0 && p0 == 0;
-                  x.begin = x.row == 0;
-                  x.tile = static_cast<unsigned>(p.tiles.size());
-                  p.rows.push_back(x);
-                }
+  size_t visited = 0;  // row tiles that stay are visited in turn
+  for (const unit::Visit& v : unit::visits(l, tc)) {
+    const unsigned nb = l.nb(v.b0), nr = l.nr(v.oh0);
+    size_t tile = visited++ % l.row_tiles();
+    if (v.loads) {
+      tile = p.tiles.size();
+      p.tiles.push_back({static_cast<unsigned>(tile % 2), {nb * l.n_ih(nr), l.two() ? l.nb(v.b0, 1) * l.n_ih(nr) : 0}});
+    } else if (!l.order) {
+      tile = p.tiles.size() - 1;
+    }
+    const unsigned half = p.tiles[tile].half;
+    for (unsigned kh = 0; kh < l.k_h; kh++) {
+      for (unsigned p0 = 0; p0 < l.kwc(); p0 += lanes) {
+        unsigned row = 0;
+        for (unsigned i = 0; i < nb; i++) {
+          for (unsigned r = 0; r < nr; r++) {
+            for (unsigned ow = 0; ow < l.out_w; ow++) {
+              Row x{};
+              x.half = half;
+              x.place = i * l.n_ih(nr) + r * l.s_h + kh;
+              const int64_t ih = int64_t{v.oh0 + r} * l.s_h - l.pad_t + kh;
+              const int64_t in_tile = int64_t{r} * l.s_h + kh;
+              for (unsigned j = 0; j < lanes && p0 + j < l.kwc(); j++) {
+                const int64_t iw = int64_t{ow} * l.s_w - l.pad_l + (p0 + j) / l.in_c;
+                if (ih < 0 || ih >= l.in_h || iw < 0 || iw >= l.in_w) continue;
+                x.lanes |= uint64_t{1} << j;
+                x.elem[j] = (l.two() && half ? kElems / 2 : 0) + int64_t{i} * l.samp() + in_tile * l.in_row() + iw * l.in_c + (p0 + j) % l.in_c;
               }
+              x.other = l.two() && i < l.nb(v.b0, 1);
+              x.row = row++;
+              x.bank = bank;
+              x.nch = std::min(tc, l.out_c - v.c0);
+              x.first = kh == 0 && p0 == 0;
+              x.begin = x.row == 0;
+              x.tile = static_cast<unsigned>(tile);
+              p.rows.push_back(x);
             }
           }
         }
-        p.rows.back().last = true;
-        bank = !bank;
-        p.banks++;
       }
-      p.rows[tile_begin].opens = true;
-      p.rows.back().frees = true;
-      p.tiles.push_back({half, {nb * l.n_ih(nr), l.two() ? l.nb(b0, 1) * l.n_ih(nr) : 0}});
-      half = !half;
     }
+    p.rows.back().last = true;
+    p.rows.back().frees = v.frees;
+    bank = !bank;
   }
   return p;
 }

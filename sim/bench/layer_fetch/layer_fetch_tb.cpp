@@ -1,4 +1,4 @@
-// layer_fetch_tb: starts of random layers, every k and s that is built, that units take at random times: each unit must see every
+// layer_fetch_tb: starts of random layers, every k and s that is built and either loop order, that units take at random times: each unit must see every
 // layer once, in order, with its descriptor, FBCB entry and sample size; and slots must be where
 // the table says. Then every way in which a start, a descriptor or an FBCB entry can be illegal:
 // the code and the layer must be the promised ones, and nothing of that layer may be offered.
@@ -16,12 +16,19 @@ constexpr unsigned kUnits = P_UNITS, kElems = P_NB * P_ABUF_WORDS;
 #ifndef P_FLUID
 #define P_FLUID 1
 #endif
+#ifndef P_KEEP
+#define P_KEEP 256
+#endif
 
 const Field& w_bytes_field(unsigned k) {
   return k == 1 ? DESC_F_W_BYTES_H : k == 2 ? DESC_F_W_BYTES_2 : DESC_F_W_BYTES_1;
 }
 const Field& w_offset_field(unsigned k) {
   return k == 1 ? DESC_F_W_OFFSET_H : k == 2 ? DESC_F_W_OFFSET_2 : DESC_F_W_OFFSET_1;
+}
+
+const Field& w_tile_field(unsigned k) {
+  return k == 1 ? DESC_F_W_TILE_H : k == 2 ? DESC_F_W_TILE_2 : DESC_F_W_TILE_1;
 }
 
 class Bench {
@@ -67,7 +74,9 @@ class Bench {
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 60), b_act_);
       if (l.gemm()) {
         l.w_offset = WEIGHT_ALIGN * random_.below(1 << 25);
-        l.w_bytes = 16 * random_.range(1, 1 << 20);
+        l.w_bytes = WEIGHT_ALIGN * random_.range(1, random_.percent(50) ? 1 << 20 : P_KEEP / WEIGHT_ALIGN + 1);
+        l.w_tile = WEIGHT_ALIGN * random_.range(1, random_.percent(50) ? 1 << 20 : P_KEEP / WEIGHT_ALIGN + 1);
+        if (l.kept() > P_KEEP) l.order = 0;
       }
       l.bias_offset = WEIGHT_ALIGN * random_.below(1 << 25);
       put(i, l);
@@ -203,6 +212,10 @@ class Bench {
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return set(w, w_bytes_field(l.k), 0), l.gemm();
          }},
+        {"w_tile", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, w_tile_field(l.k), 0), l.gemm();
+         }},
         {"avg_table", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return set(w, DESC_F_AVG_TABLE, 1), l.table == 0;
@@ -273,6 +286,18 @@ class Bench {
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return set(w, w_bytes_field(l.k), 24), l.gemm();
          }},
+        {"w_bytes, half of what it is aligned to", ERR_DESC_ADDRESS,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, w_bytes_field(l.k), static_cast<int64_t>(l.w_bytes + WEIGHT_ALIGN / 2)), l.gemm();
+         }},
+        {"w_tile 24", ERR_DESC_ADDRESS,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, w_tile_field(l.k), 24), l.gemm();
+         }},
+        {"w_tile, half of what it is aligned to", ERR_DESC_ADDRESS,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return set(w, w_tile_field(l.k), static_cast<int64_t>(l.w_tile + WEIGHT_ALIGN / 2)), l.gemm();
+         }},
         {"bias_offset", ERR_DESC_ADDRESS, gemm(DESC_F_BIAS_OFFSET, WEIGHT_ALIGN / 2)},
         {"b_r", ERR_FBCB_RANGE,
          [&](unit::Layer& l, uint32_t*, uint32_t& e) {
@@ -304,7 +329,22 @@ class Bench {
         {"k = 2 of a pool", ERR_FBCB_RANGE,
          [](unit::Layer& l, uint32_t*, uint32_t& e) { return set(&e, FBCB_K, 2), !l.gemm(); }},
         {"k 3", ERR_FBCB_RANGE, entry(FBCB_K, 3)},
-        {"order", ERR_FBCB_RANGE, entry(FBCB_ORDER, 1)},
+        {"order of a pool", ERR_FBCB_RANGE,
+         [](unit::Layer& l, uint32_t*, uint32_t& e) { return set(&e, FBCB_ORDER, 1), !l.gemm(); }},
+        {"order, the C tile one line too large for the ring", ERR_FBCB_RANGE,
+         [&](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           l.w_tile = P_KEEP / WEIGHT_ALIGN * WEIGHT_ALIGN + WEIGHT_ALIGN;
+           l.w_bytes = l.w_tile + WEIGHT_ALIGN * random_.below(100);
+           l.words(w);
+           return set(&e, FBCB_ORDER, 1), l.gemm();
+         }},
+        {"order, all weights one line too large for the ring", ERR_FBCB_RANGE,
+         [&](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           l.w_bytes = P_KEEP / WEIGHT_ALIGN * WEIGHT_ALIGN + WEIGHT_ALIGN;
+           l.w_tile = l.w_bytes + WEIGHT_ALIGN * random_.below(100);
+           l.words(w);
+           return set(&e, FBCB_ORDER, 1), l.gemm();
+         }},
         {"keep_in", ERR_FBCB_RANGE, entry(FBCB_KEEP_IN, 1)},
         {"keep_out", ERR_FBCB_RANGE, entry(FBCB_KEEP_OUT, 1)},
         {"tile_b 0", ERR_FBCB_RANGE, entry(FBCB_TILE_B, 0)},
@@ -428,6 +468,10 @@ class Bench {
       l.in_c = l.in_pix = 1;
       l.in_w = l.two() ? kElems / 2 : kElems;
       l.out_c = l.out_pix = l.two() ? l.tc(P_T_C) : P_C_MAX;
+      // as much as loop order 1 can keep, of a C tile or of all of them
+      l.order = 1;
+      l.w_bytes = l.w_tile = P_KEEP / WEIGHT_ALIGN * WEIGHT_ALIGN;
+      (i % 2 ? l.w_bytes : l.w_tile) += WEIGHT_ALIGN * random_.below(1 << 20);
       put(0, l);
       run();
       l = unit::Layer();  // taps of a table, of an average

@@ -1,5 +1,5 @@
 // run_gen_tb: random layers and slots; the runs must cover, in the drain's order, exactly the words
-// that a loop nest over row tiles, C tiles, sample groups, samples, rows, pixels and channels says,
+// that a loop nest over row tiles and C tiles (in either order), sample groups, samples, rows, pixels and channels says,
 // for every k and s. Also: one run a cycle, done with the last one, an error before a run that leaves its slot.
 #include "Vrun_gen.h"
 #include "bench/unit.hpp"

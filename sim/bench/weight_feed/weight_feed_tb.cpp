@@ -1,7 +1,9 @@
-// weight_feed_tb: random layers of every k and s, their weights packed as hw/README.md says, through a ring with
-// gaps. A model of the array's shadow weights takes what is loaded; at every full_o it must hold the
-// pass, and it must not change while a swap is still on its way. Streams that are too short or too
-// long must end in an error.
+// weight_feed_tb: random layers of every k, s and loop order, their weights packed as hw/README.md says,
+// through a ring with gaps that can go back: what replays is there once, everything else once for each
+// row tile. A model of the array's shadow weights takes what is loaded; at every full_o it must hold the
+// pass, and it must not change while a swap is still on its way. A ring that has gone round keeps no more
+// than KEEP bytes and a request. Descriptors that promise too many or too few bytes must end in an
+// error of their layer.
 #include "Vweight_feed.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -10,6 +12,10 @@ namespace {
 
 constexpr unsigned kTP = P_T_P, kTC = P_T_C, kLoad = P_W_LOAD, kWPB = P_AXI_BYTES / 2;
 constexpr unsigned kSwapLatency = 3;
+#ifndef P_KEEP
+#define P_KEEP 256
+#endif
+constexpr size_t kAlign = sluice_abi::WEIGHT_ALIGN / 2, kRing = (P_KEEP + sluice_abi::RING_SPARE) / P_AXI_BYTES;
 
 struct Pass {
   unsigned nch, k, groups;
@@ -17,7 +23,6 @@ struct Pass {
 };
 struct Beat {
   uint16_t word[kWPB];
-  bool last;
 };
 
 class Bench {
@@ -27,6 +32,8 @@ class Bench {
   void reset() {
     dut_.rst_ni = 0;
     ring_.clear();
+    taken_beats_ = kept_ = 0;
+    layers_ = 0;
     for (int i = 0; i < 2; i++) cycle(nullptr, 0);
     dut_.rst_ni = 1;
     now_ += 1000;  // no swap is on its way
@@ -45,6 +52,8 @@ class Bench {
     limit.max_in_c = kTP + 5;
     limit.max_out_c = 5 * kTC;
     limit.t_c = kTC;
+    limit.t_p = kTP;
+    limit.keep = P_KEEP;
     for (unsigned i = 0; i < n; i++) {
       const unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, kind == kRight ? 80 : 100), b_act);
       layer(l, i + 1 == n ? kind : kRight);
@@ -62,7 +71,8 @@ class Bench {
     l.out_c = l.tc(kTC);
     l.b_act = s;
     dut_.b_act_i = static_cast<unsigned char>(s);
-    std::vector<Pass> passes = pack(l, kRight);
+    l.pack(kTP, kTC);
+    const std::vector<Pass> passes = pack(l);
     offer(l);
     const unsigned groups = (kTC + kLoad - 1) / kLoad, chain = depth(l);
     const unsigned words = kLoad / s * (l.half() ? kTP / 2 * 2 : kTP);
@@ -82,19 +92,24 @@ class Bench {
       cycle(nullptr, 1);
     }
   }
-  int finish() { return check_.passed(); }
+  int finish(bool all) {
+    // each way in which weights are read must have been, where it differs
+    for (unsigned i = 0; all && i < 3; i++) check_.that(seen_[i] > 0, "no layer of kind %u", i);
+    return check_.passed();
+  }
 
  private:
   // Lanes of the longest chain: a swap takes a cycle for each.
   static unsigned depth(const unit::Layer& l) { return l.half() ? kTP - kTP / 2 : l.lanes(kTP); }
 
-  // The stream of every row tile into the ring; the passes of all of them.
-  std::vector<Pass> pack(const unit::Layer& l, Kind kind) {
-    std::vector<Pass> passes;
+  // The stream into the ring, as often as it comes; the passes of the whole layer.
+  std::vector<Pass> pack(const unit::Layer& l) {
+    std::vector<std::vector<Pass>> tiles;
     std::vector<uint16_t> stream;
     const unsigned tc = l.tc(kTC), lanes = l.lanes(kTP);
     for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
       const unsigned nch = std::min(tc, l.out_c - c0);
+      tiles.push_back({});
       for (unsigned kh = 0; kh < l.k_h; kh++) {
         for (unsigned p0 = 0; p0 < l.kwc(); p0 += lanes) {
           Pass pass{nch, l.k, l.groups, {}};
@@ -104,26 +119,44 @@ class Bench {
             }
           }
           stream.insert(stream.end(), pass.w.begin(), pass.w.end());
-          passes.push_back(pass);
+          tiles.back().push_back(pass);
         }
       }
-      while (stream.size() % 8) stream.push_back(0);
+      while (stream.size() % kAlign) stream.push_back(0);
     }
-    const std::vector<Pass> one = passes;
-    const unsigned bad = static_cast<unsigned>(random_.below(l.row_tiles()));
-    for (unsigned t = 0; t < l.row_tiles(); t++) {
-      std::vector<uint16_t> s = stream;
-      if (kind == kShort && t == bad) s.resize(s.size() - kWPB * random_.range(1, std::min<uint64_t>(4, s.size() / kWPB - 1)));
-      if (kind == kLong && t == bad) s.resize(s.size() + kWPB * random_.range(1, 40), 0x1234);
-      for (size_t i = 0; i < s.size(); i += kWPB) {
+    check_.that(stream.size() * 2 == l.w_bytes || broken_, "the bench packs %zu bytes, not %" PRIu64, stream.size() * 2, l.w_bytes);
+    stream.resize(l.w_bytes / 2, 0x1234);
+    for (unsigned t = 0; t < (l.replay(P_KEEP) ? 1 : l.row_tiles()); t++) {
+      for (size_t i = 0; i < stream.size(); i += kWPB) {
         Beat b{};
-        for (unsigned k = 0; k < kWPB; k++) b.word[k] = s[i + k];
-        b.last = i + kWPB == s.size();
+        for (unsigned k = 0; k < kWPB; k++) b.word[k] = stream[i + k];
         ring_.push_back(b);
       }
-      if (t > 0) passes.insert(passes.end(), one.begin(), one.end());
+    }
+    std::vector<Pass> passes;
+    for (const unit::Visit& v : unit::visits(l, tc)) {
+      const std::vector<Pass>& tile = tiles[v.c0 / tc];
+      passes.insert(passes.end(), tile.begin(), tile.end());
     }
     return passes;
+  }
+
+  // Makes the descriptor promise too little or too much; false: this layer has nothing to take away.
+  bool spoil(unit::Layer& l, Kind kind) {
+    // a few lines; sometimes as many words as an 8-bit counter turns over in
+    const uint64_t by = sluice_abi::WEIGHT_ALIGN * (kind == kLong && random_.percent(40) ? 8 : random_.range(1, 3));
+    const bool several = l.w_bytes > l.w_tile;
+    const unsigned what = static_cast<unsigned>(random_.below(3));
+    if (kind == kShort) {
+      uint64_t& bytes = several && what ? l.w_tile : l.w_bytes;
+      if (bytes <= by) return false;
+      bytes -= by;
+    } else {
+      // one C tile: behind it, or inside it; several: behind them, or inside each
+      if (several ? what != 0 : what == 1) l.w_tile += by;
+      if (several ? what != 1 : true) l.w_bytes += by;
+    }
+    return l.kept() <= P_KEEP || !l.order;
   }
 
   void offer(const unit::Layer& l) {
@@ -133,13 +166,18 @@ class Bench {
       cycle(nullptr, 0);
     }
     cycle(&l, 0);
+    layers_++;
   }
 
-  void layer(const unit::Layer& l, Kind kind) {
+  void layer(unit::Layer l, Kind kind) {
     std::vector<Pass> passes;
     if (l.gemm()) {
-      if (kind == kShort && l.out_c * l.kwc() * l.k_h < 4 * kWPB) kind = kRight;  // nothing to take away
-      passes = pack(l, kind);
+      const unit::Layer right = l;
+      if (kind != kRight && !spoil(l, kind)) l = right, kind = kRight;
+      broken_ = kind != kRight;
+      // once for each of several row tiles; replayed, all; replayed, C tile by C tile
+      if (!broken_ && l.row_tiles() > 1) seen_[l.order ? (l.out_c > l.tc(kTC) ? 2 : 1) : l.replay(P_KEEP)]++;
+      passes = pack(l);
     }
     offer(l);
     size_t next = 0;
@@ -162,7 +200,11 @@ class Bench {
         cycle(nullptr, 0);
         check_.that(++waited < 3000, "the layer does not end");
       }
-      check_.that(ring_.empty(), "beats left over");
+      check_.that(taken_beats_ == ring_.size(), "beats left over");
+      cycle(nullptr, 0);  // what was taken last may be committed now
+      check_.that(kept_ == ring_.size(), "%zu beats are not given back", ring_.size() - kept_);
+      ring_.clear();
+      taken_beats_ = kept_ = 0;
       return;
     }
     waited = 0;
@@ -172,6 +214,7 @@ class Bench {
     }
     for (int i = 0; i < 5; i++) cycle(nullptr, 0);
     check_.that(dut_.err_valid_o && !dut_.full_o && !dut_.load_o, "goes on after the error");
+    check_.that(dut_.err_layer_o == layers_ - 1, "an error of layer %u, not %u", dut_.err_layer_o, layers_ - 1);
   }
 
   void settle() {
@@ -207,10 +250,11 @@ class Bench {
   void cycle(const unit::Layer* offered, unsigned swap) {
     unit::drive_layer(dut_, random_, offered);
     dut_.swap_i = static_cast<unsigned char>(swap);
-    const bool valid = dut_.rst_ni && !ring_.empty() && (held_ || !(gap_ && random_.percent(gap_)));
+    // the ring brings no more than it holds besides what is kept
+    const bool there = taken_beats_ < ring_.size() && taken_beats_ - kept_ < kRing;
+    const bool valid = dut_.rst_ni && there && (held_ || !(gap_ && random_.percent(gap_)));
     dut_.ring_valid_i = valid;
-    dut_.ring_last_i = valid ? ring_.front().last : random_.percent(50);
-    for (unsigned i = 0; i < kWPB; i++) unit::put(dut_.ring_data_i, i * 16, 16, valid ? ring_.front().word[i] : random_.next());
+    for (unsigned i = 0; i < kWPB; i++) unit::put(dut_.ring_data_i, i * 16, 16, valid ? ring_[taken_beats_].word[i] : random_.next());
     settle();
     if (dut_.rst_ni && dut_.load_o) {
       check_.that(now_ >= swap_at_ + kSwapLatency + chain_ - 1, "loads %" PRIu64 " cycles after the swap", now_ - swap_at_);
@@ -223,7 +267,13 @@ class Bench {
     }
     if (swap) swap_at_ = now_, chain_ = taken_;
     held_ = valid && !dut_.ring_ready_o;
-    if (valid && dut_.ring_ready_o) ring_.pop_front();
+    if (dut_.rst_ni) {
+      check_.that(!(dut_.ring_commit_o && dut_.ring_rewind_o), "a commit and a way back in one");
+      check_.that(!(dut_.ring_ready_o && dut_.ring_rewind_o), "takes a beat on the way back");
+      if (dut_.ring_commit_o) kept_ = taken_beats_;
+      if (dut_.ring_rewind_o) taken_beats_ = kept_;
+    }
+    if (valid && dut_.ring_ready_o) taken_beats_++;
     dut_.clk_i = 1;
     dut_.eval();
     now_++;
@@ -232,7 +282,11 @@ class Bench {
   tb::Random random_;
   tb::Checks check_;
   Vweight_feed dut_;
-  std::deque<Beat> ring_;
+  std::vector<Beat> ring_;          // all of a layer's
+  size_t taken_beats_ = 0, kept_ = 0;  // how many are taken, and not needed again
+  unsigned seen_[3] = {};
+  unsigned layers_ = 0;             // since the reset
+  bool broken_ = false;             // the layer contradicts itself
   uint16_t shadow_[kTC][kTP] = {};
   uint64_t now_ = 1000, swap_at_ = 0;
   unsigned gap_ = 0, slow_ = 0, taken_ = kTP, chain_ = kTP;  // of the layer, of the last swap
@@ -252,5 +306,5 @@ int main(int argc, char** argv) {
     bench.start(2, Bench::kShort);
     bench.start(2, Bench::kLong);
   }
-  return bench.finish();
+  return bench.finish(n >= 30);
 }

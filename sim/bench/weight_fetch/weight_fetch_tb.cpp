@@ -1,8 +1,10 @@
 // weight_fetch_tb: a start of random layers, GEMM and pools mixed, offered as fast as they are taken,
-// from a DRAM that answers late and unevenly, into a ring that is emptied unevenly. Ring words must
-// be the layers' weights for the layer's k, again for each row tile and marked at its end; the biases
-// of a layer must stand in their half of the bias memory, or an average's factors in that of the
-// table, from the moment that they count until the layer has drained.
+// from a DRAM that answers late and unevenly, into a ring that is emptied unevenly. Beats are asked for
+// in order and each once: the biases of a layer, then its weights for its k, again for each row tile
+// unless the ring keeps them (loop order 1, or all of them fit). The reader goes over what is kept once
+// for each row tile and commits in the last one; no more than the ring holds may be asked for before.
+// The biases of a layer must stand in their half of the bias memory, or an average's factors in that
+// of the table, from the moment that they count until the layer has drained.
 #include "Vweight_fetch.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -11,9 +13,16 @@ namespace {
 
 constexpr unsigned kHalf = P_C_MAX / P_DRAIN;
 
+constexpr uint64_t kRing = uint64_t{P_WRING_BEATS} * P_AXI_BYTES, kKeep = kRing - sluice_abi::RING_SPARE;
+
 struct Beat {
   uint64_t address;
-  bool last;
+  bool bias;
+};
+// Beats that the reader takes in one go, of those of the layer's stream.
+struct Visit {
+  uint64_t address, beats;
+  bool last;    // not again
 };
 
 class Bench {
@@ -26,6 +35,9 @@ class Bench {
     next_ = 0;
     dut_.rst_ni = 0;
     drained_ = ready_layers_ = streamed_ = 0;
+    held_ = uncommitted_ = done_ = pause_ = 0;
+    expect_.clear();
+    visits_.clear();
     for (int i = 0; i < 3; i++) cycle();
     dut_.rst_ni = 1;
     const unsigned b_act = static_cast<unsigned>(random_.range(1, 8));
@@ -39,25 +51,32 @@ class Bench {
     unit::Limits limit;
     limit.max_out_c = P_C_MAX;
     limit.t_c = 8;
-    uint64_t beats = 0;
     for (unsigned i = 0; i < n; i++) {
       unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, gemm_percent), b_act);
       if (l.gemm() && !l.two() && random_.percent(10)) l.out_c = P_C_MAX;
-      l.w_offset = 16 * random_.below(1 << 20);
-      l.w_bytes = 16 * random_.range(1, random_.percent(20) ? 60 : 8);
-      l.bias_offset = 16 * random_.below(1 << 20);
-      beats += (4ull * l.bias_words() + P_AXI_BYTES - 1) / P_AXI_BYTES;
-      if (l.gemm()) beats += l.row_tiles() * l.w_bytes / P_AXI_BYTES;
+      l.w_offset = 64 * random_.below(1 << 18);
+      // little, around what the ring can keep, more than it holds
+      l.w_bytes = 64 * random_.range(1, random_.percent(20) ? 3 * kRing / 64 : (random_.percent(30) ? kKeep / 64 + 1 : 8));
+      l.w_tile = 64 * random_.range(1, l.w_bytes / 64 + 1);
+      if (random_.percent(20)) (random_.percent(50) ? l.w_bytes : l.w_tile) = kKeep ? kKeep : 64;
+      if (l.order && l.kept() > kKeep) l.w_tile = kKeep;
+      if (!kKeep) l.order = 0;
+      l.bias_offset = 64 * random_.below(1 << 18);
       layers_.push_back(l);
-      std::vector<Beat> s;
-      for (unsigned t = 0; l.gemm() && t < l.row_tiles(); t++) {
-        for (uint64_t k = 0; k < l.w_bytes; k += P_AXI_BYTES) {
-          s.push_back({base_ + l.w_offset + k, k + P_AXI_BYTES == l.w_bytes});
+      for (uint64_t k = 0; k < 4ull * l.bias_words(); k += P_AXI_BYTES) expect_.push_back({base_ + l.bias_offset + k, true});
+      visits_.push_back({});
+      if (!l.gemm()) continue;
+      const bool replay = l.replay(kKeep);
+      for (unsigned t = 0; t < (replay ? 1 : l.row_tiles()); t++) {
+        for (uint64_t k = 0; k < l.w_bytes; k += P_AXI_BYTES) expect_.push_back({base_ + l.w_offset + k, false});
+      }
+      const uint64_t part = l.order ? l.kept() : l.w_bytes;
+      for (uint64_t at = 0; at < l.w_bytes; at += part) {
+        for (unsigned t = 0; t < l.row_tiles(); t++) {
+          visits_[i].push_back({base_ + l.w_offset + at, std::min(part, l.w_bytes - at) / P_AXI_BYTES, !replay || t + 1 == l.row_tiles()});
         }
       }
-      ring_.push_back({s.begin(), s.end()});
     }
-    const uint64_t asked = dram_.beats_asked;
     unsigned waited = 0;
     while (drained_ < n) {
       cycle();
@@ -65,8 +84,8 @@ class Bench {
     }
     for (int i = 0; i < 5; i++) cycle();
     check_.that(!dut_.ring_valid_o && dram_.idle(), "beats left over");
-    check_.that(dram_.beats_asked - asked == beats, "reads more than once");
-    ring_.clear();
+    check_.that(expect_.empty(), "beats never asked for");
+    check_.that(held_ == 0 && uncommitted_ == 0, "the bench did not commit everything");
   }
   int finish() { return check_.passed(); }
 
@@ -85,21 +104,51 @@ class Bench {
     unit::drive_layer(dut_, random_, offer ? &layers_[next_] : nullptr);
     dut_.layers_drained_i = static_cast<unsigned short>(drained_);
     dram_.drive(dut_);
-    dut_.ring_ready_i = random_.percent(take_);
+    // The reader: pauses of a cycle at least behind what it takes in one go; it commits all through the
+    // last of them (what is taken in a cycle counts in the next), or now and then and at its end, and
+    // where there is nothing to commit, at will.
+    while (streamed_ < visits_.size() && visits_[streamed_].empty()) streamed_++;
+    Visit* visit = streamed_ < next_ ? &visits_[streamed_].front() : nullptr;
+    const bool pause = pause_ > 0, rewind = pause_ == 1 && visit && !visit->last;
+    dut_.ring_ready_i = visit && !pause && random_.percent(take_);
+    dut_.ring_rewind_i = dut_.rst_ni && rewind;
+    if (visit && visit->last) dut_.ring_commit_i = pause_ == 1 || random_.percent(visit->beats * P_AXI_BYTES > kKeep ? std::max(commit_, 20u) : commit_);
+    else dut_.ring_commit_i = uncommitted_ == 0 && !rewind && random_.percent(50);
     dut_.clk_i = 0;
     dut_.eval();
     dram_.take(dut_);
     if (dut_.rst_ni) {
       if (offer && dut_.layer_ready_o) next_++;
-      if (dut_.ring_valid_o && dut_.ring_ready_i) {
-        while (streamed_ < ring_.size() && ring_[streamed_].empty()) streamed_++;
-        check_.that(streamed_ < next_, "a beat too many");
-        const Beat b = ring_[streamed_].front();
-        ring_[streamed_].pop_front();
-        for (unsigned i = 0; i < P_AXI_BYTES / 2; i++) {
-          check_.that(unit::get(dut_.ring_data_o, i * 16, 16) == unit::word_at(b.address + 2 * i), "beat of %" PRIx64, b.address);
+      if (dut_.req_valid_o && dut_.req_ready_i) {
+        for (unsigned i = 0; i < dut_.req_beats_o; i++) {
+          check_.that(!expect_.empty(), "a beat too many is asked for");
+          const Beat b = expect_.front();
+          expect_.pop_front();
+          check_.that(dut_.req_addr_o + uint64_t{i} * P_AXI_BYTES == b.address, "asks for %" PRIx64 ", not %" PRIx64,
+                      static_cast<uint64_t>(dut_.req_addr_o + i * P_AXI_BYTES), b.address);
+          held_ += !b.bias;
         }
-        check_.that(dut_.ring_last_o == b.last, "ring_last_o is %d", dut_.ring_last_o);
+        check_.that(held_ <= P_WRING_BEATS, "%" PRIu64 " beats for a ring of %u", held_, P_WRING_BEATS);
+      }
+      if (dut_.ring_commit_i) {
+        held_ -= uncommitted_;
+        uncommitted_ = 0;
+      }
+      if (rewind) uncommitted_ = 0;
+      if (dut_.ring_valid_o && dut_.ring_ready_i) {
+        const uint64_t a = visit->address + done_ * P_AXI_BYTES;
+        for (unsigned i = 0; i < P_AXI_BYTES / 2; i++) {
+          check_.that(unit::get(dut_.ring_data_o, i * 16, 16) == unit::word_at(a + 2 * i), "beat of %" PRIx64, a);
+        }
+        uncommitted_++;
+        if (++done_ == visit->beats) pause_ = 1 + static_cast<unsigned>(random_.percent(70) ? 1 : random_.range(1, 5));
+      }
+      if (pause_ > 0 && pause) {
+        if (--pause_ == 0) {
+          visits_[streamed_].pop_front();
+          done_ = 0;
+          commit_ = random_.percent(50) ? 100 : static_cast<unsigned>(random_.percent(50) ? 0 : random_.range(0, 50));
+        }
       }
       const unsigned count = dut_.bias_layers_o;
       if (count != ready_layers_) {
@@ -113,7 +162,7 @@ class Bench {
       }
       // the drain: when its biases are there and its weights have gone, in order
       if (drained_ < ready_layers_) {
-        while (streamed_ < drained_ || (streamed_ == drained_ && ring_[streamed_].empty())) streamed_++;
+        while (streamed_ <= drained_ && visits_[streamed_].empty()) streamed_++;
         if (streamed_ > drained_ && random_.percent(slow_)) {
           biases(drained_);
           drained_++;
@@ -136,11 +185,13 @@ class Bench {
   unit::ReadPort dram_;
   Vweight_fetch dut_;
   std::vector<unit::Layer> layers_;
-  std::vector<std::deque<Beat>> ring_;
+  std::deque<Beat> expect_;                // to be asked for
+  std::vector<std::deque<Visit>> visits_;  // of each layer
   uint32_t memory_[2 * kHalf][P_DRAIN] = {}, table_[512] = {};
-  uint64_t base_ = 0;
+  // beats asked for and not committed, taken and not committed, taken of the visit
+  uint64_t base_ = 0, held_ = 0, uncommitted_ = 0, done_ = 0;
   size_t next_ = 0, streamed_ = 0;
-  unsigned drained_ = 0, ready_layers_ = 0, take_ = 100, slow_ = 100;
+  unsigned drained_ = 0, ready_layers_ = 0, take_ = 100, slow_ = 100, commit_ = 100, pause_ = 0;
 };
 
 }  // namespace

@@ -298,34 +298,11 @@ func (c *compiler) concat(n int) error {
 	return nil
 }
 
-// inputView is the input as the hardware is told of it: height, width, elements from pixel to
-// pixel and bytes from row to row. Rows and columns that a window of one with a stride steps over
-// are left out (the stride moves into the view), so they are never fetched.
-func (c *compiler) inputView(p piece) (in graph.Tensor, pix, rowBytes int) {
-	in, pix = c.g.Tensors[p.in], c.l.pix(p.in)
-	rowBytes = in.W * pix * elemBytes
-	out, w := c.g.Tensors[p.out], p.window
-	if w.KH == 1 && w.SH > 1 && w.PT == 0 && (out.H-1)*w.SH < in.H {
-		in.H, rowBytes = out.H, rowBytes*w.SH
-	}
-	if w.KW == 1 && w.SW > 1 && w.PL == 0 && (out.W-1)*w.SW < in.W && out.W*w.SW*pix*elemBytes <= rowBytes && w.SW*pix < 1<<16 {
-		in.W, pix = out.W, pix*w.SW
-	}
-	return in, pix, rowBytes
-}
-
 // descriptor fills in everything of a piece but its weights and biases.
 func (c *compiler) descriptor(p piece) (abi.Desc, error) {
-	out, w := c.g.Tensors[p.out], p.window
-	in, pix, rowBytes := c.inputView(p)
-	if pix != c.l.pix(p.in) {
-		w.SW = 1
-	}
-	if in.H != c.g.Tensors[p.in].H {
-		w.SH = 1
-	}
+	in, out, w := c.g.Tensors[p.in], c.g.Tensors[p.out], p.window
 	g := cost.Geom{
-		Op: p.op, InH: in.H, InW: in.W, InC: p.inC, InPix: pix,
+		Op: p.op, InH: in.H, InW: in.W, InC: p.inC, InPix: c.l.pix(p.in),
 		OutH: out.H, OutW: out.W, OutC: p.outC, OutPix: c.l.pix(p.out),
 		KH: w.KH, KW: w.KW, SH: w.SH, SW: w.SW, PadT: w.PT, PadL: w.PL,
 	}
@@ -335,16 +312,17 @@ func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 	if err := g.Check(); err != nil {
 		return abi.Desc{}, err
 	}
+	g, rowBytes := g.View()
 	d := abi.Desc{
 		Op: p.op, Magic: abi.DescMagic, AvgTable: p.avgTable,
 		InOffset: uint32(c.l.at(p.in, p.in0)), OutOffset: uint32(c.l.at(p.out, p.out0)),
-		InH: uint16(in.H), InW: uint16(in.W), InC: uint16(p.inC), InPix: uint16(g.InPix),
+		InH: uint16(g.InH), InW: uint16(g.InW), InC: uint16(p.inC), InPix: uint16(g.InPix),
 		OutH: uint16(out.H), OutW: uint16(out.W), OutC: uint16(p.outC), OutPix: uint16(g.OutPix),
-		KH: uint8(w.KH), KW: uint8(w.KW), SH: uint8(w.SH), SW: uint8(w.SW), PadT: uint8(w.PT), PadL: uint8(w.PL),
+		KH: uint8(w.KH), KW: uint8(w.KW), SH: uint8(g.SH), SW: uint8(g.SW), PadT: uint8(w.PT), PadL: uint8(w.PL),
 		ClampLo: p.layer.ClampLo, ClampHi: p.layer.ClampHi, BiasCount: uint16(len(p.bias)),
-		InRow: uint32(in.W * p.inC), InRowBytes: uint32(rowBytes),
+		InRow: uint32(g.InRow()), InRowBytes: uint32(rowBytes),
 		OutRowBytes: uint32(out.W * g.OutPix * elemBytes),
-		StepRow:     uint32(w.SH * in.W * p.inC), StepCol: uint32(w.SW * p.inC),
+		StepRow:     uint32(g.SH * g.InRow()), StepCol: uint32(g.SW * p.inC),
 		PadCol: uint32(w.PL * p.inC), KWC: uint32(w.KW * p.inC),
 	}
 	switch p.op {

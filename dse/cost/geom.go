@@ -69,6 +69,22 @@ func GeomOf(l *abi.Desc) Geom {
 	}
 }
 
+// View is the geometry as the hardware is told of it, and the bytes from one input row to the next:
+// rows and columns that a window of one with a stride steps over are left out (the stride moves into
+// the view of the input), so they are never fetched.
+func (g Geom) View() (view Geom, rowBytes int) {
+	rowBytes = g.InW * g.InPix * wordBytes
+	view = g
+	if g.KH == 1 && g.SH > 1 && g.PadT == 0 && (g.OutH-1)*g.SH < g.InH {
+		view.InH, view.SH, rowBytes = g.OutH, 1, rowBytes*g.SH
+	}
+	pix := g.SW * g.InPix
+	if g.KW == 1 && g.SW > 1 && g.PadL == 0 && (g.OutW-1)*g.SW < g.InW && g.OutW*pix*wordBytes <= rowBytes && pix <= maxField16 {
+		view.InW, view.SW, view.InPix = g.OutW, 1, pix
+	}
+	return view, rowBytes
+}
+
 // GEMM tells whether the layer runs on the array (pools do not).
 func (g Geom) GEMM() bool { return g.Op == abi.OpGEMM }
 

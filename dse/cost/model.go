@@ -72,25 +72,28 @@ func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	return m
 }
 
-// load is the cycles from one swap to the next that loading the weights of nch channels takes: W_LOAD
-// PEs a cycle after the swap has run down the chain, from a ring that gives a beat of every port a
-// cycle.
-func (m *model) load(nch int) int64 {
-	tp, _ := Tree(m.d, m.k)
-	vectors, at := nch, m.d.WLoad
-	switch m.k {
+// load is Load for a C tile of nch channels.
+func (m *model) load(nch int) int64 { return Load(m.d, m.k, m.groups, nch) }
+
+// Load is the cycles from one swap to the next that loading the weights of nch channels takes for s
+// sample groups: W_LOAD PEs a cycle after the swap has run down the chain, from a ring that gives a
+// wide beat a cycle.
+func Load(d configs.Design, k K, s, nch int) int64 {
+	tp, _ := Tree(d, k)
+	vectors, at := nch, d.WLoad
+	switch k {
 	case K2:
 		vectors = 2 * nch
 	case KHalf:
-		vectors, tp = ceil(nch, 2), m.d.TP-m.d.TP/2
+		vectors, tp = ceil(nch, 2), d.TP-d.TP/2
 	}
-	if m.groups == 2 {
+	if s == 2 {
 		at /= 2
 	}
 	// While the swap runs down, no more than the gearbox in front of the array is filled.
-	words, _ := Tree(m.d, m.k)
-	wide := m.d.WideBytes() / wordBytes
-	ahead := min(tp, 2+max(8, m.d.WLoad*m.d.TP)/wide)
+	words, _ := Tree(d, k)
+	wide := d.WideBytes() / wordBytes
+	ahead := min(tp, 2+max(8, d.WLoad*d.TP)/wide)
 	return int64(tp + swapTail + max(ceil(vectors, at), ceil(nch*words, wide)-ahead))
 }
 

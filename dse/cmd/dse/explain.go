@@ -3,11 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 type explainCmd struct {
@@ -56,6 +61,47 @@ var advice = map[cost.Bound]string{
 	cost.BoundPool:        "the pool unit is busy",
 }
 
+// advise is the cheapest change that the law says helps; where none of those it knows does, what
+// binds says what would.
+func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cost.Breakdown) string {
+	if a := search.Advise(board, d, g, batch, mapping.RTL()); a != "" {
+		return a
+	}
+	if 2*(t.Fill+t.Tail+t.Answer) > t.Total {
+		return "mostly waiting for the layer before: fuse it"
+	}
+	a := advice[t.Bound]
+	switch t.Bound {
+	case cost.BoundDepth, cost.BoundLoad, cost.BoundWeights:
+		if batch < abi.BMax {
+			a += ", or a larger batch"
+		}
+	}
+	return a
+}
+
+// feasible says why a design cannot be built: for its RTL, or on its board.
+func feasible(d configs.Design) (*boards.Board, []string, error) {
+	var why []string
+	note := func(err error) {
+		if err != nil {
+			for _, line := range strings.Split(err.Error(), "\n") {
+				why = append(why, d.Name+": infeasible because "+line)
+			}
+		}
+	}
+	note(search.Elaborates(d))
+	if d.Board == "" {
+		return nil, why, nil
+	}
+	b, err := boards.Load(d.Board)
+	if err != nil {
+		return nil, nil, err
+	}
+	note(resource.Of(b, d).Check(b))
+	return &b, why, nil
+}
+
 // Run prints one line a layer.
 func (c *explainCmd) Run(e *env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
@@ -78,6 +124,11 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	doc.Network, doc.Design = b.Network.Name, b.Design.Name
+	board, why, err := feasible(b.Design)
+	if err != nil {
+		return err
+	}
+	doc.Infeasible = append(doc.Infeasible, why...)
 	var macs int64
 	for i := range b.Layers {
 		g, entry := cost.GeomOf(&b.Layers[i]), b.FBCB[i][c.Batch-1]
@@ -86,16 +137,7 @@ func (c *explainCmd) Run(e *env) error {
 			Name: b.Names[i], Op: g.Op.String(), R: g.OutH * g.OutW, P: g.KH * g.KWC(), C: g.OutC,
 			K: cost.K(entry.K).String(), S: cost.Groups(entry, c.Batch), BR: int(entry.BR),
 			TileB: int(entry.TileB), TileRows: int(entry.TileRows),
-			Bound: t.Bound, Util: t.Utilisation(b.Design), Advice: advice[t.Bound], Time: t,
-		}
-		if 2*(t.Fill+t.Tail+t.Answer) > t.Total {
-			l.Advice = "mostly waiting for the layer before: fuse it"
-		}
-		switch t.Bound {
-		case cost.BoundDepth, cost.BoundLoad, cost.BoundWeights:
-			if c.Batch < abi.BMax {
-				l.Advice += ", or a larger batch"
-			}
+			Bound: t.Bound, Util: t.Utilisation(b.Design), Advice: advise(board, b.Design, g, c.Batch, t), Time: t,
 		}
 		doc.Layers = append(doc.Layers, l)
 		macs += t.MACs
@@ -122,6 +164,9 @@ func (c *explainCmd) Run(e *env) error {
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, line := range doc.Infeasible {
+		fmt.Fprintln(e.stdout, line)
 	}
 	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak (estimated by the law)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Util)
 	return nil

@@ -1,7 +1,8 @@
 // Command dse maps early-exit networks to the NPU: it compiles an ONNX network to a bundle for one
 // design and explains where each layer's time goes.
 //
-// Exit codes: 0 done, 1 a check failed (a layer fits no tile), 2 usage, 3 bad input, 5 a data set
+// Exit codes: 0 done, 1 a check failed (a layer fits no tile, no design fits a board, a sweep was
+// interrupted), 2 usage, 3 bad input, 5 a data set
 // or tool is missing.
 package main
 
@@ -16,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/dse/zoo"
 )
 
@@ -33,8 +35,13 @@ type cli struct {
 
 	Compile  compileCmd  `cmd:"" help:"Compile a network to a bundle. Example: dse compile --network fashion --config run --out fashion.bundle"`
 	Vectors  vectorsCmd  `cmd:"" help:"Write random networks as test vectors. Example: dse vectors --config small --n 4 --out out/vectors"`
-	Validate validateCmd `cmd:"" help:"Compare the law of cycles with the Verilated NPU's counters. Example: dse validate --config run --network mobilenetv2 --share 0.2"`
+	Sweep    sweepCmd    `cmd:"" help:"Search the whole design space of a board for a network. Example: dse sweep --network resnet50 --board zc706"`
+	Ablate   ablateCmd   `cmd:"" help:"GOP/s of every way to batch, by batch size and subnet. Example: dse ablate --network resnet50 --board zc706"`
+	Compare  compareCmd  `cmd:"" help:"Two designs or mappings side by side. Example: dse compare --network resnet50 --a zc706 --b mid --batch 4"`
+	Export   exportCmd   `cmd:"" help:"Write a design as what simulation and bitstream are built from. Example: dse export --board zc706 --point 1024,14,64 --out out/export"`
+	Report   reportCmd   `cmd:"" help:"Draw the design space as one HTML page and SVG files. Example: dse report --network resnet50 --board zc706 --out out/report"`
 	Explain  explainCmd  `cmd:"" help:"Say where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
+	Validate validateCmd `cmd:"" help:"Compare the law of cycles with the Verilated NPU's counters. Example: dse validate --config run --network mobilenetv2 --share 0.2"`
 }
 
 // env is what a command works with.
@@ -95,7 +102,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, zoo.ErrDataMissing):
 		return exitMissing
-	case errors.Is(err, mapping.ErrNoFit):
+	case errors.Is(err, mapping.ErrNoFit), errors.Is(err, search.ErrEmpty), errors.Is(err, search.ErrInterrupted), errors.Is(err, search.ErrDrift):
 		return exitCheck
 	}
 	return exitInput

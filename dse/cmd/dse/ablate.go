@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+type ablateCmd struct {
+	target
+	Config string `placeholder:"NAME|FILE.yaml" help:"Design (default: the board's reference)."`
+	Formed bool   `help:"Paper's law: windows formed on the way from the DRAM."`
+	Own    bool   `help:"Paper's law: each scheme on its own best design at B = 8, as in the paper's figure 10, in place of the published one."`
+	Out    string `placeholder:"FILE.json" help:"Also write the figures to a file."`
+}
+
+type ablateDoc struct {
+	header
+	Network  string               `json:"network"`
+	Board    string               `json:"board"`
+	Design   configs.Design       `json:"design"`
+	MACs     []int64              `json:"macs_by_segment"`
+	Rows     []search.AblationRow `json:"rows"`
+	PaperLaw string               `json:"paper_law"`
+}
+
+// Run prints GOP/s by scheme, batch and segment under both laws.
+func (c *ablateCmd) Run(e *env) error {
+	in, err := c.load()
+	if err != nil {
+		return err
+	}
+	d := in.grid.Template
+	if c.Config != "" {
+		if d, err = configs.Load(c.Config); err != nil {
+			return err
+		}
+		if c.BytesPerCycle != 0 {
+			d.DRAM.BytesPerCycle = c.BytesPerCycle
+		}
+	}
+	doc := ablateDoc{
+		header: newHeader("ablate", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Design: d, MACs: in.w.SegMACs,
+		PaperLaw: "analytical, without the hardware's memories, fills and drains",
+	}
+	if doc.Rows, err = search.Ablate(in.w, d, in.grid.Mapping); err != nil {
+		return err
+	}
+	if pub := in.grid.Board.Published; len(pub) > 0 {
+		p, err := search.NewPaperSpace(in.w, in.grid.Board, in.grid.Template, search.PaperOptions{BytesPerCycle: d.DRAM.BytesPerCycle, Formed: c.Formed})
+		if err != nil {
+			return err
+		}
+		x := pub[0]
+		for _, k := range pub {
+			if k.Network == in.w.Name {
+				x = k
+			}
+		}
+		rows, err := []search.AblationRow(nil), error(nil)
+		if c.Own {
+			rows, err = p.AblateOwn()
+		} else {
+			rows, err = p.Ablate(cost.PaperPoint{TR: x.TR, TP: x.TP, TC: x.TC})
+		}
+		if err != nil {
+			return err
+		}
+		doc.Rows = append(doc.Rows, rows...)
+	}
+	if err := e.write(doc, c.Out); err != nil || e.json {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "%s on %s at %g bytes/cycle, GOP/s by batch (estimated)\n\n", doc.Network, doc.Board, d.DRAM.BytesPerCycle)
+	segments := in.w.Segments
+	if segments == 1 {
+		segments = 0
+	}
+	for s := -1; s < segments; s++ {
+		title := "whole network"
+		if s >= 0 {
+			title = fmt.Sprintf("subnet %d, %.2f G MACs", s+1, float64(doc.MACs[s])/1e9)
+		}
+		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintf(w, "%s\tdesign\tB=1\t2\t3\t4\t5\t6\t7\t8\t%% of peak at 8\t\n", title)
+		for _, r := range doc.Rows {
+			v := r.GOPS
+			if s >= 0 {
+				v = r.Segments[s]
+			}
+			fmt.Fprintf(w, "%s, %s law\t<%d, %d, %d>\t", r.Scheme, r.Law, r.Design[0], r.Design[1], r.Design[2])
+			for _, x := range v {
+				fmt.Fprintf(w, "%.1f\t", x)
+			}
+			fmt.Fprintf(w, "%.1f\t\n", 100*v[7]/r.Peak)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(e.stdout)
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+type compareCmd struct {
+	Network  string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
+	A        string `name:"a" required:"" placeholder:"NAME|FILE.yaml" help:"One design."`
+	B        string `name:"b" required:"" placeholder:"NAME|FILE.yaml" help:"The other; the same one where only the mappings differ."`
+	MapA     string `name:"mapping-a" default:"rtl" enum:"rtl,all,basic" help:"Mappings of the first."`
+	MapB     string `name:"mapping-b" default:"rtl" enum:"rtl,all,basic" help:"Mappings of the other."`
+	Batch    int    `default:"1" help:"Samples of a start, 1 to 8."`
+	Backbone bool   `help:"Leave the early exits out."`
+	Seed     uint64 `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
+	Out      string `placeholder:"FILE.json" help:"Also write the figures to a file."`
+}
+
+type compareSide struct {
+	K        string     `json:"k"`
+	S        int        `json:"s"`
+	BR       int        `json:"B_R"`
+	Order    bool       `json:"order"`
+	TileB    int        `json:"tile_b"`
+	TileRows int        `json:"tile_rows"`
+	Cycles   int64      `json:"cycles"`
+	Util     float64    `json:"util"`
+	Bound    cost.Bound `json:"bound"`
+}
+
+type compareLayer struct {
+	Name   string       `json:"name"`
+	Bound  cost.Bound   `json:"bound"`  // of A
+	Util   float64      `json:"util"`   // of A
+	Advice string       `json:"advice"` // which is faster, and by how much
+	A      *compareSide `json:"a"`      // nil where the design has no such layer
+	B      *compareSide `json:"b"`
+}
+
+type compareDesign struct {
+	Design    configs.Design     `json:"design"`
+	Mapping   string             `json:"mapping"`
+	Cycles    int64              `json:"cycles"`
+	NS        int64              `json:"ns"`
+	GOPS      float64            `json:"gops"`
+	Util      float64            `json:"util"`
+	Resources *resource.Estimate `json:"resources,omitempty"` // where the design names a board
+}
+
+type compareDoc struct {
+	header
+	Network    string         `json:"network"`
+	Batch      int            `json:"batch"`
+	A          compareDesign  `json:"a"`
+	B          compareDesign  `json:"b"`
+	Layers     []compareLayer `json:"layers"`
+	Infeasible []string       `json:"infeasible"`
+}
+
+// Run sets two designs, or two sets of mappings, side by side.
+func (c *compareCmd) Run(e *env) error {
+	if c.Batch < 1 || c.Batch > abi.BMax {
+		return fmt.Errorf("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
+	}
+	t := target{Network: c.Network, Backbone: c.Backbone, Seed: c.Seed}
+	w, err := t.workload()
+	if err != nil {
+		return err
+	}
+	doc := compareDoc{header: newHeader("compare", c.Seed), Network: w.Name, Batch: c.Batch, Layers: []compareLayer{}, Infeasible: []string{}}
+	at := map[string]int{}
+	for i, side := range []struct {
+		config, mapping string
+		to              *compareDesign
+	}{{c.A, c.MapA, &doc.A}, {c.B, c.MapB, &doc.B}} {
+		d, err := configs.Load(side.config)
+		if err != nil {
+			return err
+		}
+		*side.to = compareDesign{Design: d, Mapping: side.mapping}
+		layers, err := c.side(w, side.to)
+		if errors.Is(err, mapping.ErrNoFit) || errors.Is(err, search.ErrTooMany) {
+			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible because %v", d.Name, err))
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, l := range layers {
+			n, ok := at[l.Name]
+			if !ok {
+				n = len(doc.Layers)
+				at[l.Name] = n
+				doc.Layers = append(doc.Layers, compareLayer{Name: l.Name})
+			}
+			if i == 0 {
+				doc.Layers[n].A = l.A
+			} else {
+				doc.Layers[n].B = l.A
+			}
+		}
+	}
+	for i := range doc.Layers {
+		doc.Layers[i].judge()
+	}
+	if err := e.write(doc, c.Out); err != nil {
+		return err
+	}
+	if !e.json {
+		if err := c.print(e, &doc); err != nil {
+			return err
+		}
+	}
+	if len(doc.Infeasible) > 0 {
+		for _, why := range doc.Infeasible {
+			fmt.Fprintln(e.stderr, "dse:", why)
+		}
+		return errShown
+	}
+	return nil
+}
+
+// side evaluates a design; its layers come back as A.
+func (c *compareCmd) side(w *search.Workload, to *compareDesign) ([]compareLayer, error) {
+	d := to.Design
+	layers, err := w.Lower(d)
+	if err != nil {
+		return nil, err
+	}
+	to.Cycles = int64(w.Segments) * cost.Start(d)
+	var out []compareLayer
+	for _, l := range layers {
+		x, t, err := mapping.Choose(d, l.Geom, c.Batch, mappings(to.Mapping))
+		if err != nil {
+			return nil, fmt.Errorf("layer %q: %w", l.Name, err)
+		}
+		to.Cycles += t.Total
+		out = append(out, compareLayer{Name: l.Name, A: &compareSide{
+			K: cost.K(x.K).String(), S: cost.Groups(x, c.Batch), BR: int(x.BR), Order: x.Order, TileB: int(x.TileB), TileRows: int(x.TileRows),
+			Cycles: t.Total, Util: t.Utilisation(d), Bound: t.Bound,
+		}})
+	}
+	to.NS = cost.Nanoseconds(d, to.Cycles)
+	to.GOPS = search.GOPSOf(d, w.MACs, c.Batch, to.Cycles)
+	to.Util = float64(w.MACs) * float64(c.Batch) / (float64(to.Cycles) * float64(d.MACs()))
+	if d.Board != "" {
+		b, err := boards.Load(d.Board)
+		if err != nil {
+			return nil, err
+		}
+		r := resource.Of(b, d)
+		to.Resources = &r
+	}
+	return out, nil
+}
+
+func (l *compareLayer) judge() {
+	switch {
+	case l.A == nil:
+		l.Bound, l.Util, l.Advice = l.B.Bound, l.B.Util, "only in B"
+		return
+	case l.B == nil:
+		l.Bound, l.Util, l.Advice = l.A.Bound, l.A.Util, "only in A"
+		return
+	}
+	l.Bound, l.Util = l.A.Bound, l.A.Util
+	switch a, b := float64(l.A.Cycles), float64(l.B.Cycles); {
+	case a == b:
+		l.Advice = "equal"
+	case a > b:
+		l.Advice = fmt.Sprintf("B takes %.1f %% fewer cycles", 100*(1-b/a))
+	default:
+		l.Advice = fmt.Sprintf("A takes %.1f %% fewer cycles", 100*(1-a/b))
+	}
+}
+
+func (c *compareCmd) print(e *env, doc *compareDoc) error {
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "layer\tA: k\ts\ttile\tcycles\tutil\tbound\tB: k\ts\ttile\tcycles\tutil\tbound\t")
+	text := func(s *compareSide) string {
+		if s == nil {
+			return "-\t-\t-\t-\t-\t-"
+		}
+		return fmt.Sprintf("%s\t%d\t%dx%d\t%d\t%.3f\t%s", s.K, s.S, s.TileB, s.TileRows, s.Cycles, s.Util, s.Bound)
+	}
+	for _, l := range doc.Layers {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.Name, text(l.A), text(l.B), l.Advice)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		name string
+		d    *compareDesign
+	}{{"A", &doc.A}, {"B", &doc.B}} {
+		d := s.d.Design
+		fmt.Fprintf(e.stdout, "%s: %s <%d, %d, %d>, mappings %s, batch %d: %d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n",
+			s.name, d.Name, d.TR, d.TP, d.TC, s.d.Mapping, doc.Batch, s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util)
+		if r := s.d.Resources; r != nil {
+			fmt.Fprintf(e.stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+type exportCmd struct {
+	Board         string  `required:"" placeholder:"NAME|FILE.yaml" help:"Board: zc706, zcu104, or a file."`
+	Point         string  `xor:"what" required:"" placeholder:"TR,TP,TC" help:"The grid's design at <T_R, T_P, T_C>."`
+	Sweep         string  `xor:"what" required:"" placeholder:"FILE.json" help:"The best design of a sweep, as dse sweep --out wrote it."`
+	BytesPerCycle float64 `placeholder:"N" help:"Bandwidth of the DRAM (default: the board's first)."`
+	Name          string  `placeholder:"NAME" help:"Name of the configuration (default: from the point)."`
+	Out           string  `required:"" placeholder:"DIR" help:"Folder for NAME.yaml, NAME.board.yaml and NAME.json."`
+}
+
+type exportDoc struct {
+	header
+	Config     string             `json:"config"` // file: what sim/build.sh and hw/syn/synth.sh take
+	BoardFile  string             `json:"board_file"`
+	Design     configs.Design     `json:"design"`
+	DesignHash string             `json:"design_hash"`
+	Verilator  []string           `json:"verilator"` // parameters of npu_top
+	Macros     []string           `json:"macros"`    // the same for C++
+	Resources  resource.Estimate  `json:"resources"`
+	Used       map[string]float64 `json:"used"` // shares of the board
+	// Calibration says what LUT and FF rest on, and whether it is of the RTL that lies here.
+	Calibration string   `json:"calibration"`
+	Commands    []string `json:"commands"`
+	Layers      []any    `json:"layers"` // a design alone has none
+	Infeasible  []string `json:"infeasible"`
+}
+
+// errExport says what cannot be exported.
+var errExport = errors.New("nothing to export")
+
+// maxSweepFile bounds what is read of a sweep's figures.
+const maxSweepFile = 256 << 20
+
+// Run writes a design as what simulation, synthesis and bitstream are built from.
+func (c *exportCmd) Run(e *env) error {
+	t := target{Board: c.Board, BytesPerCycle: c.BytesPerCycle}
+	grid, err := t.gridOnly()
+	if err != nil {
+		return err
+	}
+	d, err := c.design(grid)
+	if err != nil {
+		return err
+	}
+	if c.Name != "" {
+		d.Name = c.Name
+	}
+	d.Reason = fmt.Sprintf("<%d, %d, %d> of a design space search for the %s", d.TR, d.TP, d.TC, grid.Board.Name)
+	est := resource.Of(grid.Board, d)
+	doc := exportDoc{
+		header: newHeader("export", 0), Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()), Verilator: d.VerilatorParams(),
+		Macros: macros(d), Resources: est, Used: est.Utilisation(grid.Board), Layers: []any{}, Infeasible: []string{},
+	}
+	doc.Calibration = calibration(grid.Board.Family)
+	if err := errors.Join(search.Elaborates(d), est.Check(grid.Board)); err != nil {
+		doc.Infeasible = append(doc.Infeasible, strings.Split(err.Error(), "\n")...)
+		if err := e.write(doc, ""); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stderr, "dse: <%d, %d, %d> is infeasible because %v\n", d.TR, d.TP, d.TC, err)
+		return errShown
+	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return err
+	}
+	doc.Config = filepath.Join(c.Out, d.Name+".yaml")
+	doc.BoardFile = filepath.Join(c.Out, d.Name+".board.yaml")
+	doc.Commands = []string{
+		"sim/build.sh " + doc.Config, "sim/build.sh " + doc.Config + " --stub",
+		fmt.Sprintf("hw/syn/synth.sh %s --family %s", doc.Config, grid.Board.Family),
+		"bin/dse compile --network NAME --config " + doc.Config + " --out NAME.sluice",
+	}
+	if err := writeConfig(doc.Config, d); err != nil {
+		return err
+	}
+	if err := writeBoard(doc.BoardFile, grid.Board); err != nil {
+		return err
+	}
+	if err := e.write(doc, filepath.Join(c.Out, d.Name+".json")); err != nil || e.json {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "%s: <%d, %d, %d>, design hash %s\n", doc.Config, d.TR, d.TP, d.TC, doc.DesignHash)
+	fmt.Fprintf(e.stdout, "%d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated; %s)\n", est.DSP, est.BRAM36, est.URAM, est.LUT, est.FF, doc.Calibration)
+	for _, s := range doc.Commands {
+		fmt.Fprintln(e.stdout, " ", s)
+	}
+	return nil
+}
+
+// gridOnly is the grid of a board, without a network.
+func (t *target) gridOnly() (search.Grid, error) {
+	b, err := boards.Load(t.Board)
+	if err != nil {
+		return search.Grid{}, err
+	}
+	template := t.Template
+	if template == "" {
+		template = b.Name
+	}
+	d, err := configs.Load(template)
+	if err != nil {
+		return search.Grid{}, fmt.Errorf("template of board %s: %w", b.Name, err)
+	}
+	d.Board, d.ClockMHz = b.Name, b.ClockMHz
+	d.NAXI, d.AXIBytes, d.MaxBurst = b.Ports.NAXI, b.Ports.AXIBytes, b.Ports.MaxBurst
+	d.DRAM = configs.DRAM{BytesPerCycle: b.DRAM.BytesPerCycle[0], LatencyCycles: b.DRAM.LatencyCycles}
+	if t.BytesPerCycle != 0 {
+		d.DRAM.BytesPerCycle = t.BytesPerCycle
+	}
+	return search.NewGrid(b, d)
+}
+
+func (c *exportCmd) design(grid search.Grid) (configs.Design, error) {
+	if c.Sweep == "" {
+		var v [3]int
+		parts := strings.Split(c.Point, ",")
+		if len(parts) != 3 {
+			return configs.Design{}, fmt.Errorf("--point %q: %w: expected TR,TP,TC", c.Point, errExport)
+		}
+		for i, p := range parts {
+			n, err := strconv.Atoi(strings.TrimSpace(p))
+			if err != nil || n < 1 || n > 1<<16 {
+				return configs.Design{}, fmt.Errorf("--point %q: %w: %q is no positive number", c.Point, errExport, p)
+			}
+			v[i] = n
+		}
+		d, _ := grid.At(v[0], v[1], v[2]) // why it is not feasible is said by Run
+		return d, nil
+	}
+	f, err := os.Open(c.Sweep)
+	if err != nil {
+		return configs.Design{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSweepFile))
+	if err != nil {
+		return configs.Design{}, err
+	}
+	var doc struct {
+		Schema string `json:"schema"`
+		Law    string `json:"law"`
+		Best   struct {
+			Point *struct {
+				Design configs.Design `json:"design"`
+			} `json:"point"`
+		} `json:"best"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return configs.Design{}, fmt.Errorf("%s: %w: %w", c.Sweep, errExport, err)
+	}
+	switch {
+	case doc.Schema != newHeader("sweep", 0).Schema:
+		return configs.Design{}, fmt.Errorf("%s: %w: schema %q is no finished sweep's", c.Sweep, errExport, doc.Schema)
+	case doc.Law != "rtl" || doc.Best.Point == nil:
+		return configs.Design{}, fmt.Errorf("%s: %w: a sweep by the law %q has no design that can be built", c.Sweep, errExport, doc.Law)
+	}
+	if err := doc.Best.Point.Design.Validate(); err != nil {
+		return configs.Design{}, fmt.Errorf("%s: %w: %w", c.Sweep, errExport, err)
+	}
+	return doc.Best.Point.Design, nil
+}
+
+// calibration says what estimates of LUTs and registers rest on. Where the command runs in the
+// repository, runs of other RTL than lies there are called stale.
+func calibration(family string) string {
+	root := ""
+	if info, err := os.Stat("hw/rtl"); err == nil && info.IsDir() {
+		root = "."
+	}
+	l, err := resource.Calibration(family, root)
+	switch {
+	case errors.Is(err, resource.ErrStale):
+		return "LUT and FF fitted on other RTL than hw/rtl: their bands do not hold"
+	case err != nil:
+		return fmt.Sprintf("LUT and FF not calibrated for %s", family)
+	}
+	return fmt.Sprintf("LUT and FF fitted on %d runs of yosys", l.Wholes+l.Arrays)
+}
+
+// macros are the parameters as -D flags.
+func macros(d configs.Design) []string {
+	var out []string
+	for _, p := range d.VerilatorParams() {
+		name, value, _ := strings.Cut(strings.TrimPrefix(p, "-G"), "=")
+		if hex, ok := strings.CutPrefix(value, "64'h"); ok {
+			value = "0x" + hex + "ull"
+		}
+		out = append(out, fmt.Sprintf("-DSLUICE_%s=%s", name, value))
+	}
+	return out
+}
+
+// writeConfig writes a configuration, and reads it back to see that it says the same.
+func writeConfig(path string, d configs.Design) error {
+	text, err := yaml.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	back, err := configs.Parse(path, text)
+	if err != nil {
+		return err
+	}
+	if back != d {
+		return fmt.Errorf("write %s: it reads back as another design", path)
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+func writeBoard(path string, b boards.Board) error {
+	text, err := yaml.Marshal(b)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if _, err := boards.Parse(path, text); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}

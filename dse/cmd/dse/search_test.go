@@ -1,0 +1,218 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// small is a part of the space that takes no time.
+var small = []string{"--network", "tiny", "--board", "zc706", "--tp", "3..6", "--tc", "4..32"}
+
+func TestSweepCommand(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "sweep.json")
+	code, stdout, stderr := call(append([]string{"sweep", "--json", "--out", out}, small...)...)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	doc := checkDoc(t, stdout, "seed", "label", "schema", "version", "space", "evaluated", "cpu_s", "best", "pareto", "published_rank")
+	best, _ := doc["best"].(map[string]any)
+	for _, key := range []string{"TR", "TP", "TC", "mapping"} {
+		if best[key] == nil {
+			t.Errorf("best.%s is missing", key)
+		}
+	}
+	if m, _ := best["mapping"].([]any); len(m) == 0 {
+		t.Error("best.mapping is empty")
+	}
+	if space, evaluated := doc["space"].(float64), doc["evaluated"].(float64); space < evaluated || evaluated < 1 {
+		t.Errorf("%g mappings, %g evaluated", space, evaluated)
+	}
+	code, text, _ := call(append([]string{"sweep"}, small...)...)
+	if code != exitOK || !strings.Contains(text, "optimal in this space") || !strings.Contains(text, "estimated") {
+		t.Errorf("exit code %d, %q", code, text)
+	}
+
+	// what was found is exported as what simulation and bitstream are built from
+	dir := filepath.Join(t.TempDir(), "export")
+	code, stdout, stderr = call("export", "--board", "zc706", "--sweep", out, "--name", "found", "--out", dir, "--json")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	exported := checkDoc(t, stdout, "seed", "label", "schema", "version", "layers", "infeasible", "design_hash", "verilator", "resources")
+	d, err := configs.Load(filepath.Join(dir, "found.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if float64(d.TR) != best["TR"] || float64(d.TP) != best["TP"] || float64(d.TC) != best["TC"] || d.Name != "found" {
+		t.Errorf("exported <%d, %d, %d> %q, found %v", d.TR, d.TP, d.TC, d.Name, best)
+	}
+	var design configs.Design
+	text2, err := json.Marshal(exported["design"])
+	if err != nil || json.Unmarshal(text2, &design) != nil || design != d {
+		t.Errorf("the document has another design: %s", text2)
+	}
+	if _, err := boards.Load(filepath.Join(dir, "found.board.yaml")); err != nil {
+		t.Error(err)
+	}
+	code, stdout, stderr = call("explain", "--network", "tiny", "--config", filepath.Join(dir, "found.yaml"), "--images", "2", "--json")
+	if code != exitOK {
+		t.Errorf("explain of what was exported: exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+func TestSweepGoodput(t *testing.T) {
+	args := append([]string{"sweep", "--json", "--objective", "goodput", "--rate", "2000", "--slo", "2", "--n", "60", "--tr", "64..128"}, small...)
+	code, stdout, stderr := call(append(args, "--exit-rate", "0.5", "--exit-rate", "0.5")...)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	doc := checkDoc(t, stdout, "best")
+	if v := doc["best"].(map[string]any)["value"].(float64); !(v > 0 && v < 4000) {
+		t.Errorf("%g requests in time a second of 2000", v)
+	}
+}
+
+func TestPaperCommand(t *testing.T) {
+	code, stdout, stderr := call("sweep", "--json", "--law", "paper", "--network", "resnet50", "--backbone", "--board", "zc706")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	doc := checkDoc(t, stdout, "space", "evaluated", "cpu_s", "best", "pareto", "published_rank")
+	best := doc["best"].(map[string]any)
+	if best["TR"] != 4652.0 || best["TP"] != 7.0 || best["TC"] != 128.0 {
+		t.Errorf("best %v %v %v", best["TR"], best["TP"], best["TC"])
+	}
+	if ranks, _ := doc["published_rank"].([]any); len(ranks) != 2 {
+		t.Errorf("ranks at %d bandwidths", len(ranks))
+	}
+	code, stdout, _ = call("sweep", "--law", "paper", "--network", "tiny", "--board", "zcu104")
+	if code != exitOK || !strings.Contains(stdout, "contradicts its own design point") {
+		t.Errorf("exit code %d, %q", code, stdout)
+	}
+}
+
+func TestAblateCompareReport(t *testing.T) {
+	code, stdout, stderr := call("ablate", "--json", "--network", "tiny", "--board", "zc706", "--config", "run")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if rows, _ := checkDoc(t, stdout, "rows", "label")["rows"].([]any); len(rows) != 13 {
+		t.Errorf("%d rows", len(rows))
+	}
+	if code, stdout, _ = call("ablate", "--network", "tiny", "--board", "zc706", "--config", "run"); code != exitOK || !strings.Contains(stdout, "Fluid+Stackable, paper law") {
+		t.Errorf("exit code %d, %q", code, stdout)
+	}
+	code, stdout, stderr = call("compare", "--json", "--network", "tiny", "--a", "run", "--b", "mid", "--batch", "4")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	layers, _ := checkDoc(t, stdout, "layers", "infeasible", "a", "b")["layers"].([]any)
+	if len(layers) == 0 {
+		t.Fatal("no layers")
+	}
+	for _, key := range []string{"name", "bound", "util", "advice", "a", "b"} {
+		if l, _ := layers[0].(map[string]any); l[key] == nil {
+			t.Errorf("layers[].%s is missing", key)
+		}
+	}
+	code, stdout, _ = call("compare", "--json", "--network", "tiny", "--a", "run", "--b", "run", "--mapping-b", "basic")
+	doc := checkDoc(t, stdout, "a", "b")
+	if a, b := doc["a"].(map[string]any)["cycles"].(float64), doc["b"].(map[string]any)["cycles"].(float64); code != exitOK || a > b {
+		t.Errorf("all mappings take %g cycles, the plainest %g", a, b)
+	}
+	// a design on which the network does not fit
+	code, stdout, _ = call("compare", "--json", "--network", "resnet50", "--a", "zc706", "--b", "tiny")
+	if why, _ := checkDoc(t, stdout)["infeasible"].([]any); code != exitCheck || len(why) != 1 || !strings.Contains(why[0].(string), "infeasible because") {
+		t.Errorf("exit code %d, infeasible %v", code, why)
+	}
+
+	dir := t.TempDir()
+	code, stdout, stderr = call("report", "--json", "--network", "tiny", "--board", "zc706", "--out", dir)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	files, _ := checkDoc(t, stdout, "layers", "infeasible", "files")["files"].([]any)
+	for _, f := range files {
+		if info, err := os.Stat(f.(string)); err != nil || info.Size() < 1000 {
+			t.Errorf("%v: %v", f, err)
+		}
+	}
+	if len(files) != 6 {
+		t.Errorf("files %v", files)
+	}
+}
+
+// Bad input ends with the exit code that is its kind, and says what is wrong.
+func TestSearchRefuses(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	board, err := os.ReadFile("../../../boards/zc706/board.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	swap := func(name, from, to string) string {
+		return file(name, strings.Replace(string(board), from, to, 1))
+	}
+	const nan = "NaN"
+	sweep := func(more ...string) []string { return append(append([]string{"sweep"}, small...), more...) }
+	on := func(board string, more ...string) []string {
+		return append([]string{"sweep", "--network", "tiny", "--tp", "3..6", "--tc", "4..32", "--board", board}, more...)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{sweep("--weights", "1,1,1,1,1,1,1,"+nan), exitInput, "bad objective weights"},
+		{sweep("--weights", "1,1"), exitInput, "bad objective weights"},
+		{sweep("--weights=-1,1,1,1,1,1,1,1"), exitInput, "bad objective weights"},
+		{sweep("--weights", "0,0,0,0,0,0,0,0"), exitInput, "bad objective weights"},
+		{sweep("--tp", "0..4"), exitInput, "bad grid"},
+		{sweep("--tp", "x"), exitInput, "bad grid"},
+		{sweep("--tr=-4..64"), exitInput, "bad grid"},
+		{sweep("--bytes-per-cycle=-1"), exitInput, "bytes_per_cycle"},
+		{sweep("--bytes-per-cycle", nan), exitInput, "bytes_per_cycle"},
+		{sweep("--workers=-1"), exitInput, "workers"},
+		{sweep("--objective", "fame"), exitUsage, ""},
+		{sweep("--objective", "goodput", "--rate", "0"), exitInput, "bad arrival process"},
+		{sweep("--objective", "goodput", "--slo", nan), exitInput, "bad arrival process"},
+		{sweep("--objective", "goodput", "--exit-rate", "0.5"), exitInput, "bad arrival process"},
+		{sweep("--objective", "goodput", "--exit-rate", "0.5", "--exit-rate", "0.4"), exitInput, "not 1"},
+		{sweep("--objective", "goodput", "--policy", "hope"), exitInput, "hope"},
+		{sweep("--resume", file("state.json", "{")), exitInput, "cannot resume"},
+		{sweep("--law", "paper", "--objective", "latency"), exitInput, "--law paper"},
+		{on("vc707"), exitInput, "bad board"},
+		{on(swap("dsp.yaml", "dsp: 900", "dsp: 0")), exitInput, "bad board"},
+		{on(swap("neg.yaml", "bram36: 545", "bram36: -5")), exitInput, "bad board"},
+		{on(swap("key.yaml", "lut: 218600\n", "")), exitInput, `key "lut" is missing`},
+		{on(swap("poor.yaml", "bram36: 545", "bram36: 2")), exitCheck, "no design fits the board"},
+		{on(swap("few.yaml", "dsp: 900", "dsp: 12")), exitCheck, "no design fits the board"},
+		{[]string{"sweep", "--network", "nothing", "--board", "zc706"}, exitInput, "no network"},
+		{[]string{"export", "--board", "zc706", "--point", "1024,7", "--out", dir}, exitInput, "nothing to export"},
+		{[]string{"export", "--board", "zc706", "--point", "1024,0,7", "--out", dir}, exitInput, "nothing to export"},
+		{[]string{"export", "--board", "zc706", "--point", "4652,7,128", "--out", dir}, exitCheck, "infeasible because"},
+		{[]string{"export", "--board", "zc706", "--point", "65536,16,512", "--out", dir}, exitCheck, "infeasible because"},
+		{[]string{"export", "--board", "zc706", "--sweep", file("half.json", `{"schema":"sluice-dse-state/1","complete":false}`), "--out", dir}, exitInput, "no finished sweep"},
+		{[]string{"export", "--board", "zc706", "--out", dir}, exitUsage, ""},
+		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "nothing"}, exitInput, "nothing"},
+		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--batch", "9"}, exitInput, "--batch"},
+		{[]string{"ablate", "--network", "tiny", "--board", "zc706", "--bytes-per-cycle", "-2"}, exitUsage, ""},
+	} {
+		code, out, errs := call(c.args...)
+		if code != c.code || !strings.Contains(errs, c.says) {
+			t.Errorf("dse %s: exit code %d, want %d; it says %s%s", strings.Join(c.args, " "), code, c.code, errs, out)
+		}
+	}
+}

@@ -1,0 +1,422 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// target are the flags that name what is searched, and on what.
+type target struct {
+	Network       string  `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
+	Board         string  `required:"" placeholder:"NAME|FILE.yaml" help:"Board: zc706, zcu104, or a file."`
+	Template      string  `placeholder:"NAME|FILE.yaml" help:"Configuration whose loader, drain and ring the grid takes over (default: the board's reference design)."`
+	BytesPerCycle float64 `placeholder:"N" help:"Bandwidth of the DRAM (default: the board's first)."`
+	Backbone      bool    `help:"Leave the early exits out: the whole network as one start."`
+	Seed          uint64  `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
+	Mapping       string  `default:"rtl" enum:"rtl,all,basic" help:"Mappings: what the RTL runs, all of the FBCB (both loop orders), or k = 1, s = 1 only."`
+}
+
+// given is what the flags name.
+type given struct {
+	w    *search.Workload
+	grid search.Grid
+}
+
+func (t *target) load() (*given, error) {
+	grid, err := t.gridOnly()
+	if err != nil {
+		return nil, err
+	}
+	grid.Mapping = mappings(t.Mapping)
+	w, err := t.workload()
+	if err != nil {
+		return nil, err
+	}
+	return &given{w, grid}, nil
+}
+
+func mappings(name string) mapping.Options {
+	switch name {
+	case "all":
+		return mapping.Options{}
+	case "basic":
+		return mapping.Basic()
+	}
+	return mapping.RTL()
+}
+
+func (t *target) workload() (*search.Workload, error) {
+	s := source{Network: t.Network, Seed: t.Seed}
+	g, err := s.graph()
+	if err != nil {
+		return nil, err
+	}
+	if t.Backbone {
+		if g, err = search.Backbone(g); err != nil {
+			return nil, err
+		}
+	}
+	return search.NewWorkload(g)
+}
+
+type sweepCmd struct {
+	target
+	Law        string    `default:"rtl" enum:"rtl,paper" help:"Law of cycles and memory: that of the hardware, or the paper's."`
+	Objective  string    `default:"gops" enum:"gops,latency,gops-per-dsp,goodput" help:"What is best: GOP/s weighted over batch sizes, latency at B = 1, GOP/s a DSP, or requests in time a second."`
+	Weights    []float64 `placeholder:"W" help:"w_b of B = 1..8, eight numbers (default: all 1)."`
+	Workers    int       `default:"0" help:"Workers; 0: one a processor. The result does not depend on it."`
+	TP         string    `name:"tp" placeholder:"LO..HI" help:"T_P (default: all that the RTL builds)."`
+	TC         string    `name:"tc" placeholder:"LO..HI" help:"T_C."`
+	TR         string    `name:"tr" placeholder:"LO..HI" help:"T_R."`
+	Exhaustive bool      `help:"Leave nothing out, not even what cannot be better."`
+	Formed     bool      `help:"Paper's law: windows formed on the way from the DRAM, in place of Toeplitz matrices read from it."`
+	Resume     string    `placeholder:"FILE" help:"Keep the state of the sweep here, and go on from it."`
+	Out        string    `placeholder:"FILE.json" help:"Also write the figures to a file."`
+	goodputFlags
+}
+
+type sweepSpace struct {
+	Grid     string         `json:"grid"`
+	Designs  int            `json:"designs"`
+	Refused  map[string]int `json:"refused"`
+	Unmapped int            `json:"unmapped"`
+	Searched int            `json:"searched"`
+}
+
+type sweepBest struct {
+	TR      int                 `json:"TR"`
+	TP      int                 `json:"TP"`
+	TC      int                 `json:"TC"`
+	Mapping any                 `json:"mapping"`
+	Value   float64             `json:"value"`
+	Point   *search.Point       `json:"point,omitempty"`
+	Paper   *search.PaperResult `json:"paper,omitempty"`
+	ByB     [abi.BMax]float64   `json:"gops_by_batch"`
+}
+
+type sweepDoc struct {
+	header
+	Network   string     `json:"network"`
+	Board     string     `json:"board"`
+	Law       string     `json:"law"`
+	Objective string     `json:"objective"`
+	Optimal   string     `json:"optimal"`
+	Space     int64      `json:"space"` // legal mappings, over designs, layers and batches
+	Grid      sweepSpace `json:"grid"`
+	Evaluated int64      `json:"evaluated"` // of them by the law; the others cannot be better
+	CPUS      float64    `json:"cpu_s"`     // user and system time of the whole command
+	Rate      float64    `json:"evaluations_per_s"`
+	Best      sweepBest  `json:"best"`
+	Pareto    any        `json:"pareto"`
+	Ranks     any        `json:"published_rank"`
+}
+
+// Run searches, and prints what is best.
+func (c *sweepCmd) Run(e *env) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	weights, err := weightsOf(c.Weights)
+	if err != nil {
+		return err
+	}
+	in, err := c.load()
+	if err != nil {
+		return err
+	}
+	doc := sweepDoc{
+		header: newHeader("sweep", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Law: c.Law, Objective: c.Objective,
+		Optimal: "optimal in this space",
+	}
+	if c.Law == "paper" {
+		if c.Objective != string(search.GOPS) {
+			return fmt.Errorf("--law paper knows the objective gops only, not %s", c.Objective)
+		}
+		return c.paper(ctx, e, in, weights, doc)
+	}
+	return c.rtl(ctx, e, in, weights, doc)
+}
+
+func weightsOf(v []float64) (search.Weights, error) {
+	w := search.Uniform()
+	if len(v) == 0 {
+		return w, nil
+	}
+	if len(v) != abi.BMax {
+		return w, fmt.Errorf("--weights: %w: %d numbers, expected %d", search.ErrWeights, len(v), abi.BMax)
+	}
+	copy(w[:], v)
+	return w, w.Check()
+}
+
+func (c *sweepCmd) ranges(g *search.Grid) error {
+	for _, r := range []struct {
+		flag, text string
+		to         *search.Range
+	}{{"tp", c.TP, &g.TP}, {"tc", c.TC, &g.TC}, {"tr", c.TR, &g.TR}} {
+		if r.text == "" {
+			continue
+		}
+		lo, hi, ok := strings.Cut(r.text, "..")
+		if !ok {
+			hi = lo
+		}
+		var err error
+		if r.to.Lo, err = strconv.Atoi(lo); err == nil {
+			r.to.Hi, err = strconv.Atoi(hi)
+		}
+		if err != nil {
+			return fmt.Errorf("--%s: %w: %q, expected LO..HI", r.flag, search.ErrGrid, r.text)
+		}
+	}
+	return g.Check()
+}
+
+func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.Weights, doc sweepDoc) error {
+	if err := c.ranges(&in.grid); err != nil {
+		return err
+	}
+	o := search.Options{
+		Objective: search.Objective(c.Objective), Weights: weights, Workers: c.Workers, Exhaustive: c.Exhaustive, State: c.Resume,
+		References: references(in),
+	}
+	if o.Objective == search.Goodput {
+		var err error
+		if o.Goodput, err = c.goodput(in.w); err != nil {
+			return err
+		}
+	}
+	progress, finish := bar(e, "sweep")
+	o.Progress = progress
+	r, err := search.Sweep(ctx, in.w, in.grid, o)
+	finish(err == nil)
+	if err != nil {
+		if _, missing := os.Stat(c.Resume); c.Resume != "" && missing == nil && errors.Is(err, search.ErrInterrupted) {
+			err = fmt.Errorf("%w (go on with --resume %s)", err, c.Resume)
+		}
+		return err
+	}
+	doc.Space, doc.Evaluated = r.Space, r.Evaluated
+	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.Unmapped, r.Searched}
+	doc.Best = sweepBest{TR: r.Best.TR, TP: r.Best.TP, TC: r.Best.TC, Mapping: r.Mapping, Value: r.Best.Value, Point: &r.Best, ByB: r.Best.ByB}
+	doc.Pareto, doc.Ranks = r.Pareto, r.Ranks
+	doc.cpu()
+	if err := e.write(doc, c.Out); err != nil || e.json {
+		return err
+	}
+	c.print(e.stdout, in, r, doc)
+	return nil
+}
+
+// references are the board's reference design, as it stands and with the activation buffer that the
+// grid would give it, and the published points, which real memories refuse.
+func references(in *given) []configs.Design {
+	ref := in.grid.Template
+	out := []configs.Design{ref}
+	for _, p := range in.grid.Board.Published {
+		if !strings.HasPrefix(in.w.Name, p.Network) {
+			continue
+		}
+		d, _ := in.grid.At(p.TR, p.TP, p.TC) // why not is said by the sweep
+		d.Name = "published"
+		out = append(out, d)
+	}
+	return out
+}
+
+func (d *sweepDoc) cpu() {
+	d.CPUS = cpuSeconds()
+	if d.CPUS > 0 {
+		d.Rate = float64(d.Evaluated) / d.CPUS
+	}
+}
+
+// cpuSeconds is the user and system time of this process.
+func cpuSeconds() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+}
+
+// bar shows progress and the time left, on a terminal only.
+func bar(e *env, name string) (progress func(done, total int), finish func(ok bool)) {
+	f, ok := e.stderr.(*os.File)
+	if !ok {
+		return nil, func(bool) {}
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil, func(bool) {}
+	}
+	p := mpb.New(mpb.WithOutput(f), mpb.WithWidth(48))
+	var b *mpb.Bar
+	return func(done, total int) {
+			if b == nil {
+				b = p.AddBar(int64(total), mpb.PrependDecorators(decor.Name(name+" "), decor.CountersNoUnit("%d/%d <T_P, T_C>")),
+					mpb.AppendDecorators(decor.Percentage(), decor.Name(" "), decor.AverageETA(decor.ET_STYLE_GO)))
+			}
+			b.SetCurrent(int64(done))
+		}, func(ok bool) {
+			if b != nil && !ok {
+				b.Abort(false)
+			}
+			p.Wait()
+		}
+}
+
+func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc) {
+	fmt.Fprintf(w, "%s on %s: %s\n\n", in.w.Name, in.grid.Board.Name, r.Grid)
+	fmt.Fprintf(w, "%d designs (%d more of the grid refused: %s; on %d a layer does not fit), %d mappings of layers and batches\n",
+		r.Designs, total(r.Refused), reasons(r.Refused), r.Unmapped, r.Space)
+	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n\n",
+		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
+	b := r.Best
+	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated)\n", c.Objective, b.TR, b.TP, b.TC, valueText(c.Objective, b.Value))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "B\t1\t2\t3\t4\t5\t6\t7\t8\t")
+	row := "GOP/s"
+	peak := "% of peak"
+	for _, v := range b.ByB {
+		row += fmt.Sprintf("\t%.1f", v)
+		peak += fmt.Sprintf("\t%.1f", 100*v/peakGOPS(b.Design))
+	}
+	fmt.Fprintf(t, "%s\t\n%s\t\n", row, peak)
+	_ = t.Flush()
+	fmt.Fprintf(w, "\nPareto front, %d points (GOP/s up, latency at B = 1 and DSPs down); every 8th:\n", len(r.Pareto))
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "T_R\tT_P\tT_C\tDSP\tBRAM36\tGOP/s\tms at B=1\t")
+	for i, p := range r.Pareto {
+		if i%8 == 0 || i == len(r.Pareto)-1 {
+			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.1f\t%.1f\t%.2f\t\n", p.TR, p.TP, p.TC, p.DSP, p.BRAM36, p.GOPS, float64(p.B1NS)/1e6)
+		}
+	}
+	_ = t.Flush()
+	for _, k := range r.Ranks {
+		if k.Rank == 0 {
+			fmt.Fprintf(w, "\n%s: infeasible because %s", k.Design.Name, strings.ReplaceAll(k.Infeasible, "\n", "; "))
+			continue
+		}
+		fmt.Fprintf(w, "\n%s <%d, %d, %d>: rank %d of %d, %s", k.Design.Name, k.Design.TR, k.Design.TP, k.Design.TC, k.Rank, k.Of, valueText(c.Objective, k.Value))
+	}
+	fmt.Fprintln(w)
+}
+
+func peakGOPS(d configs.Design) float64 { return 2 * float64(d.MACs()) * d.ClockMHz / 1000 }
+
+func valueText(objective string, v float64) string {
+	switch search.Objective(objective) {
+	case search.Latency:
+		return fmt.Sprintf("%.3f ms at B = 1", -v/1e6)
+	case search.GOPSPerDSP:
+		return fmt.Sprintf("%.4f GOP/s a DSP", v)
+	case search.Goodput:
+		return fmt.Sprintf("%.2f requests in time a second", v)
+	}
+	return fmt.Sprintf("%.1f GOP/s weighted over B", v)
+}
+
+func workers(n int) int {
+	if n == 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return n
+}
+
+func total(m map[string]int) int {
+	n := 0
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+
+func reasons(m map[string]int) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	var out []string
+	for _, k := range []string{"RTL", "resources"} {
+		if m[k] > 0 {
+			out = append(out, fmt.Sprintf("%s %d", k, m[k]))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func (c *sweepCmd) paper(ctx context.Context, e *env, in *given, weights search.Weights, doc sweepDoc) error {
+	bandwidths := in.grid.Board.DRAM.BytesPerCycle
+	if c.BytesPerCycle != 0 {
+		bandwidths = []float64{c.BytesPerCycle}
+	}
+	type at struct {
+		BytesPerCycle float64              `json:"bytes_per_cycle"`
+		Best          cost.PaperPoint      `json:"best"`
+		Value         float64              `json:"value"`
+		Front         []search.PaperResult `json:"front"`
+		Ranks         []search.PaperRank   `json:"ranks"`
+	}
+	var all []at
+	for i, bpc := range bandwidths {
+		p, err := search.NewPaperSpace(in.w, in.grid.Board, in.grid.Template, search.PaperOptions{Weights: weights, BytesPerCycle: bpc, Formed: c.Formed})
+		if err != nil {
+			return err
+		}
+		r, err := p.Sweep(ctx)
+		if err != nil {
+			return err
+		}
+		doc.Space += r.Space
+		doc.Evaluated += r.Evaluated
+		all = append(all, at{bpc, r.Best.PaperPoint, r.Best.Value, r.Front, r.Ranks})
+		if i == 0 {
+			doc.Grid = sweepSpace{Grid: r.Grid, Designs: r.Designs, Searched: r.Designs}
+			doc.Best = sweepBest{TR: r.Best.TR, TP: r.Best.TP, TC: r.Best.TC, Mapping: r.Best.Mapping, Value: r.Best.Value, ByB: r.Best.ByB}
+			doc.Pareto = r.Front
+		}
+	}
+	doc.Ranks = all
+	doc.cpu()
+	if err := e.write(doc, c.Out); err != nil || e.json {
+		return err
+	}
+	w := e.stdout
+	fmt.Fprintf(w, "%s on %s by the paper's law (analytical, without the hardware's memories): %s\n\n", in.w.Name, doc.Board, doc.Grid.Grid)
+	fmt.Fprintf(w, "%d designs, %d mappings evaluated, %.2f s of user and system time\n", doc.Grid.Designs, doc.Evaluated, doc.CPUS)
+	for _, a := range all {
+		fmt.Fprintf(w, "\n%g bytes/cycle: optimal in this space <%d, %d, %d>, %.1f GOP/s weighted over B (estimated)\n", a.BytesPerCycle, a.Best.TR, a.Best.TP, a.Best.TC, a.Value)
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "published for\tpoint\tT_R by the law\tDSP % (printed)\tBRAM % (printed)\trank\tGOP/s\treproduced")
+		for _, k := range a.Ranks {
+			why := "yes"
+			if !k.Reproduced {
+				why = "no: " + k.Why
+			}
+			p := k.Published
+			fmt.Fprintf(t, "%s\t<%d, %d, %d>\t%d\t%.2f (%.2f)\t%.2f (%.2f)\t%d of %d\t%.1f\t%s\n", p.Network, p.TR, p.TP, p.TC, k.TR,
+				k.DSPPercent, p.DSPPercent, k.BRAMPercent, p.BRAMPercent, k.Rank, k.Of, k.Value, why)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

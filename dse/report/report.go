@@ -1,0 +1,175 @@
+// Package report draws what a search of the design space found: one HTML page that needs nothing but
+// itself (data, style and script are inline; it works offline), and the same pictures as SVG files.
+package report
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+//go:embed page.html page.css page.js
+var files embed.FS
+
+// ErrData says that there is nothing to draw.
+var ErrData = errors.New("nothing to draw")
+
+// Data is all that the page shows.
+type Data struct {
+	Title     string `json:"title"`
+	Label     string `json:"label"` // estimated
+	Version   string `json:"version"`
+	Network   string `json:"network"`
+	Board     string `json:"board"`
+	Objective string `json:"objective"`
+	Grid      string `json:"grid"`
+	Designs   int    `json:"designs"`
+	Refused   int    `json:"refused"`
+	Unmapped  int    `json:"unmapped"`
+	Space     int64  `json:"space"`
+	Evaluated int64  `json:"evaluated"`
+	Searched  int    `json:"searched"`
+
+	Points    []Dot                `json:"points"`
+	Best      Dot                  `json:"best"`
+	Ranks     []RankRow            `json:"ranks"`
+	Design    configs.Design       `json:"design"` // that the layers below are of
+	Resources resource.Estimate    `json:"resources"`
+	Used      map[string]float64   `json:"used"`
+	Peak      float64              `json:"peak_gops"`
+	Bandwidth float64              `json:"gb_per_s"`
+	Layers    []Layer              `json:"layers"`
+	Ablation  []search.AblationRow `json:"ablation"`
+}
+
+// Dot is a design in the picture of the space.
+type Dot struct {
+	TR     int               `json:"TR"`
+	TP     int               `json:"TP"`
+	TC     int               `json:"TC"`
+	DSP    int               `json:"dsp"`
+	BRAM36 float64           `json:"bram36"`
+	GOPS   float64           `json:"gops"`
+	B1MS   float64           `json:"b1_ms"`
+	Value  float64           `json:"value"`
+	ByB    [abi.BMax]float64 `json:"gops_by_batch"`
+	Front  bool              `json:"front"`
+}
+
+// RankRow is a reference or published design.
+type RankRow struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// Layer is a layer at every batch size.
+type Layer struct {
+	Name    string         `json:"name"`
+	Segment int            `json:"segment"`
+	Op      string         `json:"op"`
+	R       int            `json:"R"`
+	P       int            `json:"P"`
+	C       int            `json:"C"`
+	At      [abi.BMax]Cell `json:"at"`
+}
+
+// Cell is a layer at one batch size: its FBCB entry and its time.
+type Cell struct {
+	K        string         `json:"k"`
+	S        int            `json:"s"`
+	BR       int            `json:"B_R"`
+	Order    bool           `json:"order"`
+	TileB    int            `json:"tile_b"`
+	TileRows int            `json:"tile_rows"`
+	Util     float64        `json:"util"`
+	Time     cost.Breakdown `json:"time"`
+}
+
+// Dots are the designs of a sweep, those of its front marked.
+func Dots(r *search.Result) (all []Dot, best Dot) {
+	key := func(p search.Point) [3]int { return [3]int{p.TR, p.TP, p.TC} }
+	front := map[[3]int]bool{}
+	for _, p := range r.Pareto {
+		front[key(p)] = true
+	}
+	dot := func(p search.Point) Dot {
+		return Dot{
+			TR: p.TR, TP: p.TP, TC: p.TC, DSP: p.DSP, BRAM36: p.BRAM36, GOPS: p.GOPS, B1MS: float64(p.B1NS) / 1e6,
+			Value: p.Value, ByB: p.ByB, Front: front[key(p)],
+		}
+	}
+	for _, p := range r.Points {
+		all = append(all, dot(p))
+	}
+	return all, dot(r.Best)
+}
+
+// Layers maps every layer of a network on a design at every batch size.
+func Layers(w *search.Workload, d configs.Design, o mapping.Options) ([]Layer, error) {
+	list, err := w.Lower(d)
+	if err != nil {
+		return nil, err
+	}
+	var out []Layer
+	for _, l := range list {
+		g := l.Geom
+		x := Layer{Name: l.Name, Segment: l.Segment, Op: g.Op.String(), R: g.OutH * g.OutW, P: g.KH * g.KWC(), C: g.OutC}
+		for b := 1; b <= abi.BMax; b++ {
+			e, t, err := mapping.Choose(d, g, b, o)
+			if err != nil {
+				return nil, fmt.Errorf("layer %q at batch %d: %w", l.Name, b, err)
+			}
+			x.At[b-1] = Cell{
+				K: cost.K(e.K).String(), S: cost.Groups(e, b), BR: int(e.BR), Order: e.Order, TileB: int(e.TileB),
+				TileRows: int(e.TileRows), Util: t.Utilisation(d), Time: t,
+			}
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// check refuses data that a page could not show.
+func (d *Data) check() error {
+	if len(d.Points) == 0 || len(d.Layers) == 0 {
+		return fmt.Errorf("%w: %d designs, %d layers", ErrData, len(d.Points), len(d.Layers))
+	}
+	return nil
+}
+
+// HTML writes the page.
+func HTML(w io.Writer, d *Data) error {
+	if err := d.check(); err != nil {
+		return err
+	}
+	text := map[string]string{}
+	for _, name := range []string{"page.css", "page.js"} {
+		b, err := files.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+		text[name] = string(b)
+	}
+	// json.Marshal escapes <, > and &, so that no string can end the script element
+	data, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	t, err := template.ParseFS(files, "page.html")
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return t.Execute(w, map[string]any{
+		"Title": d.Title, "CSS": template.CSS(text["page.css"]), "JS": template.JS(text["page.js"]), "Data": template.JS(data), "D": d,
+	})
+}

@@ -1,0 +1,143 @@
+// Package resource is the law of resources: what a design takes of a device. DSPs and memories follow
+// from the structure of the RTL and from how yosys builds memories, and are exact where yosys is the
+// judge. LUTs and registers are a linear law over the sizes of the parts, fitted on stored runs of
+// yosys, with the error it had on runs it was not fitted on beside every estimate.
+package resource
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// ErrBudget says that a design does not fit its board.
+var ErrBudget = errors.New("does not fit the board")
+
+// OtherDSP is what a design takes beside the array: the pool's two multipliers of 28 x 17 bits.
+const OtherDSP = 4
+
+// Estimate is what a design takes. Label says what the numbers are.
+type Estimate struct {
+	DSP    int     `json:"dsp"`
+	BRAM36 float64 `json:"bram36"` // blocks of 36 Kibit; two of 18 Kibit count one
+	URAM   int     `json:"uram"`
+	LUT    Banded  `json:"lut"` // logic, memory and shift registers
+	FF     Banded  `json:"ff"`
+	Label  string  `json:"label"` // estimated
+}
+
+// Banded is an estimate and the largest relative error that its law had on runs it was not fitted on.
+type Banded struct {
+	Value int     `json:"value"`
+	Band  float64 `json:"band"` // 0.05: five percent to either side; 1: no runs to calibrate on
+}
+
+func (b Banded) String() string {
+	if b.Band >= 1 {
+		return fmt.Sprintf("%d (not calibrated)", b.Value)
+	}
+	return fmt.Sprintf("%d +-%.1f%%", b.Value, 100*b.Band)
+}
+
+// Of is the law: what design d takes on board b.
+func Of(b boards.Board, d configs.Design) Estimate {
+	e := memories(b.Family, d)
+	e.LUT, e.FF = calibrated(b.Family).logic(d)
+	return e
+}
+
+// memories is the exact part of the law.
+func memories(family string, d configs.Design) Estimate {
+	e := Estimate{DSP: d.MACs() + OtherDSP, Label: "estimated"}
+	if d.Stub {
+		e.DSP = OtherDSP
+	}
+	half := 0
+	for _, m := range Memories(d) {
+		p := Place(family, m.Words, m.Width)
+		half += m.Count * p.half()
+		e.URAM += m.Count * p.URAM
+	}
+	e.BRAM36 = float64(half) / 2
+	return e
+}
+
+// Check refuses a design that the board cannot hold; the error names every resource that is short.
+// LUTs and registers are judged by the estimate itself, not by the edge of its band.
+func (e Estimate) Check(b boards.Board) error {
+	var errs []error
+	over := func(what string, need, have float64) {
+		if need > have {
+			errs = append(errs, fmt.Errorf("%w: it needs %g %s, %s has %g", ErrBudget, need, what, b.Device, have))
+		}
+	}
+	over("DSPs", float64(e.DSP), float64(b.DSP))
+	over("BRAM36", e.BRAM36, float64(b.BRAM36))
+	over("URAMs", float64(e.URAM), float64(b.URAM))
+	over("LUTs", float64(e.LUT.Value), float64(b.LUT))
+	over("registers", float64(e.FF.Value), float64(b.FF))
+	return errors.Join(errs...)
+}
+
+const (
+	// unit is the step of the activation buffer's banks: the words of 16 bits in a block of 18 Kibit.
+	unit = 1024
+	// maxWords is the deepest bank that a configuration may name.
+	maxWords = 1 << 16
+)
+
+// FillABuf is d with the deepest activation buffer, in steps of 1,024 words, that fits beside all
+// other memories; the error says what is short where not even the smallest does.
+func FillABuf(b boards.Board, d configs.Design) (configs.Design, error) {
+	half, uram := 0, 0
+	for _, m := range Memories(d) {
+		if m.Name != activations {
+			p := Place(b.Family, m.Words, m.Width)
+			half += m.Count * p.half()
+			uram += m.Count * p.URAM
+		}
+	}
+	banks := 2 * d.NB()
+	for words := maxWords; words >= unit; words -= unit {
+		p := bankOf(b.Family, words)
+		if half+banks*p.half() <= 2*b.BRAM36 && uram+banks*p.URAM <= b.URAM {
+			d.ABufWords = words
+			return d, nil
+		}
+	}
+	d.ABufWords = unit
+	p := bankOf(b.Family, unit)
+	return d, fmt.Errorf("%w: the smallest activation buffer, %d banks of %d words, makes %g BRAM36 and %d URAMs; %s has %d and %d",
+		ErrBudget, banks, unit, float64(half+banks*p.half())/2, uram+banks*p.URAM, b.Device, b.BRAM36, b.URAM)
+}
+
+// bankOf is Place for a bank of the activation buffer.
+func bankOf(family string, words int) Blocks { return banksOf[family][words/unit] }
+
+var banksOf = func() map[string][]Blocks {
+	out := map[string][]Blocks{}
+	for family := range shapes {
+		for words := 0; words <= maxWords; words += unit {
+			out[family] = append(out[family], Place(family, words, bankBits))
+		}
+	}
+	return out
+}()
+
+// Utilisation is the share of the board's resources that an estimate takes: 0..1, by name.
+func (e Estimate) Utilisation(b boards.Board) map[string]float64 {
+	share := func(n, of float64) float64 {
+		if of == 0 {
+			return 0
+		}
+		return math.Round(1e4*n/of) / 1e4
+	}
+	return map[string]float64{
+		"dsp": share(float64(e.DSP), float64(b.DSP)), "bram36": share(e.BRAM36, float64(b.BRAM36)),
+		"uram": share(float64(e.URAM), float64(b.URAM)), "lut": share(float64(e.LUT.Value), float64(b.LUT)),
+		"ff": share(float64(e.FF.Value), float64(b.FF)),
+	}
+}

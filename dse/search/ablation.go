@@ -1,0 +1,245 @@
+package search
+
+import (
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Ablation compares what a design gains from each freedom of its mapping (the paper's figure 10 and
+// figure 1b): batching one sample after the other, fully connected layers only, along R only, along P
+// as far as it goes, chosen layer by layer (Fluid), with Stackable PEs, and with tiles chosen too.
+
+// Scheme is a way to map batches.
+type Scheme string
+
+// Schemes, from the least freedom to the most.
+const (
+	Serial    Scheme = "serial"          // a sample at a time
+	FC        Scheme = "FC"              // only fully connected layers take the batch
+	RBatch    Scheme = "R"               // all samples along R
+	PBatch    Scheme = "P"               // the largest legal number of sample groups
+	Fluid     Scheme = "Fluid"           // the best number of groups for every layer and batch
+	Stackable Scheme = "Fluid+Stackable" // and the best k
+	Ours      Scheme = "ours"            // and the best tile and loop order
+)
+
+// Schemes lists them for the law of the hardware; the paper's has no tiles to choose.
+var Schemes = []Scheme{Serial, FC, RBatch, PBatch, Fluid, Stackable, Ours}
+
+// AblationRow is a scheme's GOP/s at B = 1..8, of the whole network and of each segment (subnets of
+// equal work where the exits stand so).
+type AblationRow struct {
+	Law      string              `json:"law"` // rtl or paper
+	Scheme   Scheme              `json:"scheme"`
+	Design   [3]int              `json:"design"` // <T_R, T_P, T_C>
+	GOPS     [abi.BMax]float64   `json:"gops"`
+	Segments [][abi.BMax]float64 `json:"gops_by_segment"`
+	Peak     float64             `json:"peak_gops"`
+}
+
+// layerTime answers the cycles of a layer at a batch.
+type layerTime func(l Layer, batch int) (int64, error)
+
+func (w *Workload) row(law string, s Scheme, clock float64, start int64, layers []Layer, at layerTime) (AblationRow, error) {
+	r := AblationRow{Law: law, Scheme: s, Segments: make([][abi.BMax]float64, w.Segments)}
+	for b := 1; b <= abi.BMax; b++ {
+		seg := make([]int64, w.Segments)
+		for i := range seg {
+			seg[i] = start
+			if s == Serial || s == FC {
+				seg[i] *= int64(b)
+			}
+		}
+		for _, l := range layers {
+			n, times := b, int64(1)
+			if s == Serial || s == FC && !fullyConnected(l.Geom) {
+				n, times = 1, int64(b)
+			}
+			c, err := at(l, n)
+			if err != nil {
+				return r, fmt.Errorf("%s, %s: layer %q at batch %d: %w", law, s, l.Name, n, err)
+			}
+			seg[l.Segment] += times * c
+		}
+		total := int64(0)
+		for i, c := range seg {
+			total += c
+			r.Segments[i][b-1] = GOPSOf(configs.Design{ClockMHz: clock}, w.SegMACs[i], b, c)
+		}
+		r.GOPS[b-1] = GOPSOf(configs.Design{ClockMHz: clock}, w.MACs, b, total)
+	}
+	return r, nil
+}
+
+func fullyConnected(g cost.Geom) bool {
+	return g.GEMM() && g.InH == 1 && g.InW == 1 && g.OutH == 1 && g.OutW == 1
+}
+
+// Ablate answers all schemes on one design under the law of the hardware. All but the last take the
+// largest tile that fits, as the paper does; o is what the last may choose from.
+func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, error) {
+	layers, err := w.Lower(d)
+	if err != nil {
+		return nil, err
+	}
+	plain := []mapping.Point{{K: cost.K1, S: 1}}
+	groups := []mapping.Point{{K: cost.K1, S: 1}, {K: cost.K1, S: 2}}
+	var rows []AblationRow
+	for _, s := range Schemes {
+		memo := map[cost.Geom]*[abi.BMax + 1]int64{}
+		at := func(l Layer, b int) (int64, error) {
+			m := memo[l.Geom]
+			if m == nil {
+				m = new([abi.BMax + 1]int64)
+				memo[l.Geom] = m
+			}
+			if m[b] != 0 {
+				return m[b], nil
+			}
+			var err error
+			switch s {
+			case Ours:
+				var t cost.Breakdown
+				_, t, err = mapping.Choose(d, l.Geom, b, o)
+				m[b] = t.Total
+			case Fluid:
+				m[b], err = largest(d, l.Geom, b, groups, false)
+			case Stackable:
+				m[b], err = largest(d, l.Geom, b, mapping.Points, false)
+			case PBatch:
+				m[b], err = largest(d, l.Geom, b, groups, true)
+			default:
+				m[b], err = largest(d, l.Geom, b, plain, false)
+			}
+			return m[b], err
+		}
+		r, err := w.row("rtl", s, d.ClockMHz, cost.Start(d), layers, at)
+		if err != nil {
+			return nil, err
+		}
+		r.Design, r.Peak = [3]int{d.TR, d.TP, d.TC}, 2*float64(d.MACs())*d.ClockMHz/1000
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// largest is the cycles of a layer with the largest tile of each point, row tile outermost: the best
+// point's, or with most the last point's that is legal.
+func largest(d configs.Design, g cost.Geom, batch int, points []mapping.Point, most bool) (int64, error) {
+	best := int64(none)
+	for _, p := range points {
+		var tile abi.FBCB
+		size := 0
+		mapping.Enumerate(d, g, batch, mapping.Options{Points: []mapping.Point{p}, Orders: []bool{false}}, func(e abi.FBCB) {
+			if n := int(e.TileB) * int(e.TileRows); n > size {
+				tile, size = e, n
+			}
+		})
+		if size == 0 {
+			continue
+		}
+		if c := cost.Layer(d, g, batch, tile).Total; most || c < best {
+			best = c
+		}
+	}
+	if best == none {
+		return 0, fmt.Errorf("%w: no tile", mapping.ErrNoFit)
+	}
+	return best, nil
+}
+
+// Ablate answers the schemes under the paper's law on one design.
+func (p *PaperSpace) Ablate(x cost.PaperPoint) ([]AblationRow, error) {
+	var rows []AblationRow
+	for _, s := range Schemes {
+		if s == Ours {
+			continue
+		}
+		r, err := p.scheme(s, x)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// AblateOwn answers them each on its own best design at B_max, as the paper's figure 10 does.
+func (p *PaperSpace) AblateOwn() ([]AblationRow, error) {
+	var rows []AblationRow
+	for _, s := range Schemes {
+		if s == Ours {
+			continue
+		}
+		var best cost.PaperPoint
+		least := int64(none)
+		for tp := 1; tp <= p.b.DSP; tp++ {
+			x, err := cost.PaperAt(tp, p.b.DSP, p.b.PaperMibit)
+			if err != nil {
+				continue
+			}
+			allow, sum := p.allow(s, x), int64(0)
+			for _, c := range p.classes {
+				b, times := abi.BMax, int64(1)
+				if s == Serial || s == FC && !fullyConnected(c.Geom) {
+					b, times = 1, abi.BMax
+				}
+				_, t, _, err := p.layer(x, c.Geom, b, allow)
+				if err != nil {
+					sum = none
+					break
+				}
+				sum += times * t.Total * int64(c.total())
+			}
+			if sum < least {
+				best, least = x, sum
+			}
+		}
+		if least == none {
+			return nil, fmt.Errorf("%w: %s maps no layer on any", cost.ErrPaper, s)
+		}
+		r, err := p.scheme(s, best)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// allow is what a scheme lets the paper's law choose from on a design.
+func (p *PaperSpace) allow(s Scheme, x cost.PaperPoint) scheme {
+	k1 := func(m cost.PaperMapping) bool { return m.K == cost.K1 }
+	switch s {
+	case Stackable:
+		return nil
+	case Fluid:
+		return func(m cost.PaperMapping, _ int, _ cost.Geom) bool { return k1(m) }
+	case PBatch:
+		return func(m cost.PaperMapping, batch int, _ cost.Geom) bool {
+			// the largest number of groups that leaves each a PE
+			br := batch
+			for _, n := range cost.PaperMappings(batch) {
+				if k1(n) && (batch+n.BR-1)/n.BR <= x.TC {
+					br = min(br, n.BR)
+				}
+			}
+			return k1(m) && m.BR == br
+		}
+	}
+	return func(m cost.PaperMapping, b int, _ cost.Geom) bool { return k1(m) && m.BR == b }
+}
+
+func (p *PaperSpace) scheme(s Scheme, x cost.PaperPoint) (AblationRow, error) {
+	allow := p.allow(s, x)
+	r, err := p.w.row("paper", s, p.b.ClockMHz, 0, p.layers, func(l Layer, b int) (int64, error) {
+		_, t, _, err := p.layer(x, l.Geom, b, allow)
+		return t.Total, err
+	})
+	r.Design, r.Peak = [3]int{x.TR, x.TP, x.TC}, 2*float64(x.DSPs())*p.b.ClockMHz/1000
+	return r, err
+}

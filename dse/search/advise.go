@@ -1,0 +1,116 @@
+package search
+
+import (
+	"fmt"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// change is something that could be done about a layer.
+type change struct {
+	name string
+	do   func(d *configs.Design, o *mapping.Options) bool // false: it cannot be done
+}
+
+// changes stand in order of what they cost: nothing, LUTs, memory, a faster memory.
+var changes = []change{
+	{"C tile outermost (loop order 1)", func(_ *configs.Design, o *mapping.Options) bool {
+		had := len(o.Orders) == 1
+		o.Orders = nil
+		return had
+	}},
+	{"", func(d *configs.Design, _ *mapping.Options) bool { // DRAIN
+		for n := d.Drain + 2; n <= min(d.NB(), d.TC/2); n += 2 {
+			if (d.TC/2)%n == 0 {
+				d.Drain = n
+				d.CMax = ceil(d.CMax, n) * n
+				return true
+			}
+		}
+		return false
+	}},
+	{"", func(d *configs.Design, _ *mapping.Options) bool { // W_LOAD
+		d.WLoad *= 2
+		return d.WLoad <= d.TC
+	}},
+	{"", func(d *configs.Design, _ *mapping.Options) bool { // the ring
+		d.WRingBeats *= 2
+		return d.WRingBeats <= 1<<16
+	}},
+	{"", func(d *configs.Design, _ *mapping.Options) bool { // T_R
+		d.TR *= 2
+		return d.TR <= 1<<16
+	}},
+	{"", func(d *configs.Design, _ *mapping.Options) bool { // activations
+		d.ABufWords *= 2
+		return d.ABufWords <= 1<<16
+	}},
+	{"", func(d *configs.Design, _ *mapping.Options) bool { // DRAM
+		d.DRAM.BytesPerCycle *= 1.5
+		return true
+	}},
+}
+
+// worth is the share of a layer's cycles that a change must save to be named.
+const worth = 0.02
+
+// Advise names the cheapest change to a design that makes a layer at least 2 % faster, by the law:
+// changes are tried in order of what they cost. Where the design names a board that the changed one
+// does not fit, it says so; "" where no change of the list helps.
+func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping.Options) string {
+	_, now, err := mapping.Choose(d, g, batch, o)
+	if err != nil {
+		return "infeasible because " + err.Error()
+	}
+	for _, c := range changes {
+		x, p := d, o
+		if !c.do(&x, &p) {
+			continue
+		}
+		_, then, err := mapping.Choose(x, g, batch, p)
+		if err != nil || float64(then.Total) > (1-worth)*float64(now.Total) {
+			continue
+		}
+		text := fmt.Sprintf("%s: %.0f %% fewer cycles", c.say(d, x), 100*(1-float64(then.Total)/float64(now.Total)))
+		if b != nil {
+			if err := resource.Of(*b, x).Check(*b); err != nil && resource.Of(*b, d).Check(*b) == nil {
+				text += ", but " + firstLine(err)
+			}
+		}
+		return text
+	}
+	return ""
+}
+
+// say names what differs.
+func (c change) say(d, x configs.Design) string {
+	switch {
+	case c.name != "":
+		return c.name
+	case x.Drain != d.Drain:
+		return fmt.Sprintf("DRAIN %d", x.Drain)
+	case x.WLoad != d.WLoad:
+		return fmt.Sprintf("W_LOAD %d", x.WLoad)
+	case x.WRingBeats != d.WRingBeats:
+		return fmt.Sprintf("a ring of %d beats", x.WRingBeats)
+	case x.TR != d.TR:
+		return fmt.Sprintf("T_R %d", x.TR)
+	case x.ABufWords != d.ABufWords:
+		return fmt.Sprintf("activation banks of %d words", x.ABufWords)
+	}
+	return fmt.Sprintf("a DRAM of %.1f bytes/cycle", x.DRAM.BytesPerCycle)
+}
+
+func firstLine(err error) string {
+	text := err.Error()
+	for i, c := range text {
+		if c == '\n' {
+			return text[:i]
+		}
+	}
+	return text
+}

@@ -1,0 +1,191 @@
+package search
+
+import (
+	"math"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Bounds from below on what the law can say, from facts of the hardware that no calibration changes:
+// a row takes a cycle a pass, a pass is no shorter than its chain nor than loading its weights, and
+// the DRAM moves every weight once (a ring full of them perhaps before the layer begins), every input
+// row and every result; a layer begins when its first row is there, its first pass ends when its first
+// row tile is, and after its last pass it drains. TestBoundIsBelowTheLaw holds them against cost.Layer.
+
+// layer is what does not depend on the mapping, for one geometry.
+type layer struct {
+	g       cost.Geom
+	inRows  int64 // input rows that are read at all
+	row     int64 // bytes of one
+	out     int64 // bytes of one sample's results, at least
+	res     int64
+	heights []int // TILE_ROWS to try, largest first
+}
+
+func newLayer(g cost.Geom) layer {
+	l := layer{g: g, heights: heights(g.OutH), row: int64(g.InRow()) * elemBytes}
+	next := 0
+	for oh := range g.OutH {
+		lo, hi := max(0, oh*g.SH-g.PadT, next), min(g.InH, oh*g.SH-g.PadT+g.KH)
+		if hi > lo {
+			l.inRows += int64(hi - lo)
+			next = hi
+		}
+	}
+	l.out = int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * elemBytes
+	if g.Residual {
+		l.res = l.out
+	}
+	return l
+}
+
+// allRows is mapping's: up to this height every TILE_ROWS is tried.
+const allRows = 64
+
+// heights lists the TILE_ROWS that mapping.Enumerate tries, largest first (TestSameSpace).
+func heights(n int) []int {
+	var list []int
+	if n <= allRows {
+		for r := n; r >= 1; r-- {
+			list = append(list, r)
+		}
+		return list
+	}
+	for pieces := 1; pieces <= n; {
+		size := ceil(n, pieces)
+		list = append(list, size)
+		if size == 1 {
+			break
+		}
+		pieces = ceil(n, size-1)
+	}
+	return list
+}
+
+// spread is a layer on one <k, s> of a design at one batch.
+type spread struct {
+	l      *layer
+	p      mapping.Point
+	br     int
+	passes int64
+	c      [2]struct{ n, floor int64 } // C tiles: how many, and what a pass of one takes at least
+	drain  int64                       // cycles to drain everything, or to pool it
+	once   int64                       // bytes of weights
+	ringed bool                        // a C tile fits the ring, which can replay it
+	kept   bool                        // the whole layer does
+	both   func(int) int               // samples of a tile, of both groups
+	fixed  int64                       // bytes beside the weights, less what may come before the layer begins
+	wait   int64                       // first read and last write
+	rate   float64                     // of the DRAM, bytes a cycle
+	fill   float64                     // of the ports and the DRAM
+	last   int64                       // cycles to drain a row of the last C tile
+}
+
+// latencies of the DRAM that a layer waits for: its first row and the answer to its last write.
+const latencies = 2
+
+func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
+	g := &l.g
+	s := spread{l: l, p: p, br: ceil(batch, p.S), rate: d.DRAM.BytesPerCycle, wait: latencies * int64(d.DRAM.LatencyCycles)}
+	s.fill = min(s.rate, float64(d.NAXI*d.AXIBytes))
+	s.wait += int64(float64(l.row) / s.rate)
+	s.both = func(tb int) int { return tb + min(tb, batch-s.br) }
+	if p.S == 1 {
+		s.both = func(tb int) int { return tb }
+	}
+	ring := int64(d.WRingBeats * d.AXIBytes)
+	s.fixed = int64(batch)*(l.inRows*l.row+l.res+l.out) - l.row
+	pixels := int64(s.br) * int64(g.OutH) * int64(g.OutW)
+	if !g.GEMM() {
+		s.drain = pixels * max(int64(ceil(g.OutC, d.NB())*g.KH*g.KW), int64(ceil(g.OutC, d.Drain)))
+		return s
+	}
+	_, tc := cost.Tree(d, p.K)
+	s.passes = int64(cost.Passes(d, *g, p.K))
+	c := min(tc, g.OutC)
+	for i, x := range [2]struct{ n, size int }{{g.OutC / c, c}, {1, g.OutC % c}} {
+		if x.size > 0 {
+			s.c[i].n = int64(x.n)
+			s.c[i].floor = max(int64(cost.Depth(d, p.K)), cost.Load(d, p.K, p.S, x.size))
+			s.last = int64(ceil(x.size, d.Drain))
+			s.drain += pixels * int64(x.n) * int64(ceil(x.size, d.Drain))
+		}
+	}
+	var tile int64
+	s.once, tile = cost.WeightBytes(d, *g, p.K)
+	s.ringed = min(tile, s.once) <= cost.RingKeeps(d)
+	s.kept = s.once <= cost.RingKeeps(d)
+	s.fixed -= min(s.once, ring)
+	return s
+}
+
+// all is a bound over every tile and loop order.
+func (s *spread) all() int64 {
+	rows := int64(s.br) * int64(s.l.g.OutH) * int64(s.l.g.OutW)
+	return s.wait + max(s.passes*s.pass(rows), s.drain, s.dram(s.once))
+}
+
+// tile is a bound for row tiles of tb samples and tr output rows.
+func (s *spread) tile(tb, tr int, order bool) int64 {
+	g := &s.l.g
+	ns, rs := int64(s.br/tb), int64(s.br%tb)
+	nr, rr := int64(g.OutH/tr), int64(g.OutH%tr)
+	w := int64(g.OutW)
+	tiles := ns * nr
+	array := ns * nr * s.pass(int64(tb)*int64(tr)*w)
+	if rr > 0 {
+		array += ns * s.pass(int64(tb)*rr*w)
+		tiles += ns
+	}
+	if rs > 0 {
+		array += nr * s.pass(rs*int64(tr)*w)
+		tiles += nr
+		if rr > 0 {
+			array += s.pass(rs * rr * w)
+			tiles++
+		}
+	}
+	weights := s.once
+	if !s.kept && (!order || !s.ringed) {
+		weights *= tiles
+	}
+	array *= s.passes
+	if s.passes > 0 {
+		// the first tile's other rows, behind its first pass
+		in := int64(min(g.InH, (tr-1)*g.SH-g.PadT+g.KH))
+		bytes := (in*int64(s.both(tb)) - 1) * s.l.row
+		r := int64(tb) * int64(tr) * w
+		array += max(0, int64(float64(bytes)/s.fill)-max(r, s.c[0].floor))
+		// the last tile's drain, behind its passes
+		if rs > 0 {
+			tb = int(rs)
+		}
+		if rr > 0 {
+			tr = int(rr)
+		}
+		r = int64(tb) * int64(tr) * w
+		c := &s.c[0]
+		if s.c[1].n > 0 {
+			c = &s.c[1]
+		}
+		array += min(s.passes*max(r, c.floor), r*s.last)
+	}
+	return s.wait + max(array, s.drain, s.dram(weights))
+}
+
+// pass of all C tiles over a row tile of r rows.
+func (s *spread) pass(r int64) int64 {
+	return s.c[0].n*max(r, s.c[0].floor) + s.c[1].n*max(r, s.c[1].floor)
+}
+
+func (s *spread) dram(weights int64) int64 {
+	bytes := s.fixed + weights
+	if bytes <= 0 {
+		return 0
+	}
+	return int64(math.Floor(float64(bytes) / s.rate))
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }

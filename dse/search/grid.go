@@ -1,0 +1,233 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Errors.
+var (
+	ErrGrid    = errors.New("bad grid")
+	ErrWeights = errors.New("bad objective weights")
+	ErrEmpty   = errors.New("no design fits the board")
+	ErrRTL     = errors.New("the RTL does not elaborate")
+)
+
+// Grid says which designs and mappings are searched. Every field is part of what a result is called
+// optimal in; String states it.
+type Grid struct {
+	Board    boards.Board
+	Template configs.Design // what the grid does not vary: ports, loader, drain, ring, clock, DRAM
+
+	TP, TC, TR Range // all values that the RTL elaborates: T_P; T_C; T_R in powers of two
+	Mapping    mapping.Options
+}
+
+// Range is an inclusive range.
+type Range struct {
+	Lo int `json:"lo"`
+	Hi int `json:"hi"`
+}
+
+// MaxTP is the widest chain that the RTL builds.
+const MaxTP = 16
+
+// NewGrid is the whole space of a board around a template, the reference design of that board.
+func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
+	if err := b.Validate(); err != nil {
+		return Grid{}, err
+	}
+	if err := template.Validate(); err != nil {
+		return Grid{}, fmt.Errorf("template: %w", err)
+	}
+	g := Grid{
+		Board: b, Template: template,
+		TP: Range{2, MaxTP}, TC: Range{4, 512}, TR: Range{16, 1 << 16},
+		Mapping: mapping.RTL(),
+	}
+	return g, nil
+}
+
+// Check refuses ranges that hold nothing.
+func (g Grid) Check() error {
+	for _, r := range []struct {
+		name   string
+		r      Range
+		lo, hi int
+	}{
+		{"T_P", g.TP, 2, MaxTP}, {"T_C", g.TC, 2, 512}, {"T_R", g.TR, 16, 1 << 16},
+	} {
+		if r.r.Lo < r.lo || r.r.Hi > r.hi || r.r.Lo > r.r.Hi {
+			return fmt.Errorf("%w: %s is %d..%d, must lie in %d..%d", ErrGrid, r.name, r.r.Lo, r.r.Hi, r.lo, r.hi)
+		}
+	}
+	return nil
+}
+
+// String states the grid.
+func (g Grid) String() string {
+	orders := "row tile outermost"
+	if g.Mapping.Orders == nil || len(g.Mapping.Orders) > 1 {
+		orders = "both loop orders"
+	}
+	points := "all <k, s>"
+	if g.Mapping.Points != nil {
+		var names []string
+		for _, p := range g.Mapping.Points {
+			names = append(names, fmt.Sprintf("<%v, %d>", p.K, p.S))
+		}
+		points = "<k, s> in " + strings.Join(names, " ")
+	}
+	where := "block RAM"
+	if g.Board.URAM > 0 {
+		where = "block RAM and URAM"
+	}
+	return fmt.Sprintf("T_P %d..%d, T_C %d..%d in steps of 4 with T_P T_C <= %d, T_R powers of two in %d..%d; "+
+		"DRAIN the largest even divisor of T_C/2 up to %d, C_MAX the smallest multiple of it from %d, W_LOAD %d, ring %d beats, "+
+		"%d ports of %d bytes, %g MHz, DRAM %g bytes/cycle and %d cycles; "+
+		"activations take what remains of the %s; a layer and batch: %s, %s, B_R = ceil(B/s), TILE_B 1..B_R, "+
+		"TILE_ROWS all up to a height of 64, above that the smallest for each number of row tiles",
+		g.TP.Lo, g.TP.Hi, g.TC.Lo, g.TC.Hi, g.Board.DSP-resource.OtherDSP, g.TR.Lo, g.TR.Hi,
+		g.Template.Drain, cMaxFrom, g.Template.WLoad, g.Template.WRingBeats,
+		g.Template.NAXI, g.Template.AXIBytes, g.Template.ClockMHz, g.Template.DRAM.BytesPerCycle, g.Template.DRAM.LatencyCycles,
+		where, points, orders)
+}
+
+// cMaxFrom is the output channels that every design of a grid holds at least, the zoo's most.
+const cMaxFrom = 2048
+
+// Elaborates tells whether the RTL accepts a design's parameters; the error names what it would stop
+// at.
+func Elaborates(d configs.Design) error {
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrRTL, err)
+	}
+	var errs []error
+	fail := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("%w: %s", ErrRTL, fmt.Sprintf(format, args...)))
+		}
+	}
+	fail(d.TP > MaxTP, "npu_core: T_P is %d, must be 2..%d", d.TP, MaxTP)
+	fail(d.TC%2 != 0, "pe_array: T_C is %d, must be even", d.TC)
+	fail(d.TR&(d.TR-1) != 0, "pe_array: T_R is %d, must be a power of two", d.TR)
+	fail(d.Drain%2 != 0 || (d.TC/2)%d.Drain != 0, "drain: DRAIN is %d, must be even and divide T_C / 2 = %d", d.Drain, d.TC/2)
+	fail(d.CMax%d.Drain != 0, "npu_core: C_MAX is %d, must be a multiple of DRAIN = %d", d.CMax, d.Drain)
+	fail(d.WLoad%2 != 0, "weight_feed: W_LOAD is %d, must be even", d.WLoad)
+	fail(d.NB() < d.AXIBytes/2 || d.Drain > d.NB(), "npu_core: a beat of %d words and DRAIN = %d must fit %d lanes", d.AXIBytes/2, d.Drain, d.NB())
+	fail(d.WRingBeats < 32, "weight_fetch: WRING_BEATS is %d, must be at least 32", d.WRingBeats)
+	return errors.Join(errs...)
+}
+
+// At is the grid's design at <T_R, T_P, T_C>, with the largest activation buffer that fits; the error
+// says why there is none.
+func (g Grid) At(tr, tp, tc int) (configs.Design, error) {
+	d := g.Template
+	d.Name = fmt.Sprintf("%s-r%d-p%d-c%d", g.Board.Name, tr, tp, tc)
+	d.Reason = "a point of a design space search"
+	d.TR, d.TP, d.TC = tr, tp, tc
+	if d.Drain = drainFor(tc, min(g.Template.Drain, d.NB())); d.Drain == 0 {
+		return d, fmt.Errorf("%w: drain: T_C / 2 = %g has no even divisor", ErrRTL, float64(tc)/2)
+	}
+	d.CMax = (cMaxFrom + d.Drain - 1) / d.Drain * d.Drain
+	d, err := resource.FillABuf(g.Board, d)
+	if err != nil {
+		return d, err
+	}
+	if err := Elaborates(d); err != nil {
+		return d, err
+	}
+	return d, resource.Of(g.Board, d).Check(g.Board)
+}
+
+// drainFor is the largest even divisor of T_C / 2 that is at most most; 0 where there is none.
+func drainFor(tc, most int) int {
+	if tc%2 != 0 {
+		return 0
+	}
+	for n := most &^ 1; n >= 2; n -= 2 {
+		if (tc/2)%n == 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// pair is the designs of one <T_P, T_C>, T_R ascending.
+type pair struct {
+	tp, tc  int
+	designs []configs.Design
+	bram    []float64
+	lut, ff []int
+}
+
+// pairs lists the legal designs, and counts those refused by the first word of why.
+func (g Grid) pairs() (all []pair, refused map[string]int) {
+	refused = map[string]int{}
+	for tp := g.TP.Lo; tp <= g.TP.Hi; tp++ {
+		for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
+			if tp*tc+resource.OtherDSP > g.Board.DSP {
+				break
+			}
+			p := pair{tp: tp, tc: tc}
+			for tr := g.TR.Lo; tr <= g.TR.Hi; tr++ {
+				if tr&(tr-1) != 0 {
+					continue
+				}
+				d, err := g.At(tr, tp, tc)
+				if err != nil {
+					switch {
+					case errors.Is(err, ErrRTL):
+						refused["RTL"]++
+					default:
+						refused["resources"]++
+					}
+					continue
+				}
+				e := resource.Of(g.Board, d)
+				p.designs = append(p.designs, d)
+				p.bram = append(p.bram, e.BRAM36)
+				p.lut, p.ff = append(p.lut, e.LUT.Value), append(p.ff, e.FF.Value)
+			}
+			if len(p.designs) > 0 {
+				all = append(all, p)
+			}
+		}
+	}
+	return all, refused
+}
+
+// Weights are w_b of the paper's equation 2, for B = 1..8.
+type Weights [abi.BMax]float64
+
+// Uniform is the paper's choice, w_b = 1.
+func Uniform() Weights {
+	var w Weights
+	for i := range w {
+		w[i] = 1
+	}
+	return w
+}
+
+// Check refuses what gives no order: a weight that is negative or no number, or all zero.
+func (w Weights) Check() error {
+	sum := 0.0
+	for i, v := range w {
+		if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			return fmt.Errorf("%w: w_%d is %v, must be a number of at least 0", ErrWeights, i+1, v)
+		}
+		sum += v
+	}
+	if sum == 0 || math.IsInf(sum, 0) {
+		return fmt.Errorf("%w: their sum is %v", ErrWeights, sum)
+	}
+	return nil
+}

@@ -1,0 +1,543 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/compile"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/onnx"
+	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// drawDesign draws a design that elaborates.
+func drawDesign(t *rapid.T) configs.Design {
+	d := configs.Design{
+		Name: "drawn", TP: rapid.IntRange(3, MaxTP).Draw(t, "TP"), TC: 4 * rapid.IntRange(1, 48).Draw(t, "TC"),
+		TR: 1 << rapid.IntRange(4, 12).Draw(t, "TR"), NAXI: rapid.IntRange(1, 4).Draw(t, "n_axi"),
+		AXIBytes: rapid.SampledFrom([]int{8, 16}).Draw(t, "axi_bytes"), MaxBurst: 16, WLoad: 2,
+		ABufWords: rapid.IntRange(16, 20000).Draw(t, "abuf"), WRingBeats: 1 << rapid.IntRange(5, 14).Draw(t, "ring"),
+		Stack: rapid.Bool().Draw(t, "stack"), Fluid: rapid.Bool().Draw(t, "fluid"), ClockMHz: 150,
+		DRAM: configs.DRAM{BytesPerCycle: rapid.Float64Range(1, 64).Draw(t, "bpc"), LatencyCycles: rapid.IntRange(0, 300).Draw(t, "latency")},
+	}
+	d.Drain = drainFor(d.TC, min(d.NB(), 2*rapid.IntRange(1, 11).Draw(t, "drain")))
+	d.CMax = (2048 + d.Drain - 1) / d.Drain * d.Drain
+	if err := Elaborates(d); err != nil {
+		t.Fatalf("drawn design: %v", err)
+	}
+	return d
+}
+
+func drawGeom(t *rapid.T) cost.Geom {
+	g := cost.Geom{
+		Op:  rapid.SampledFrom([]abi.Op{abi.OpGEMM, abi.OpGEMM, abi.OpGEMM, abi.OpMaxPool, abi.OpAvgPool}).Draw(t, "op"),
+		InH: rapid.IntRange(1, 150).Draw(t, "in_h"), InW: rapid.IntRange(1, 150).Draw(t, "in_w"), InC: rapid.IntRange(1, 600).Draw(t, "in_c"),
+		KH: rapid.IntRange(1, 7).Draw(t, "kh"), KW: rapid.IntRange(1, 7).Draw(t, "kw"),
+		SH: rapid.IntRange(1, 3).Draw(t, "sh"), SW: rapid.IntRange(1, 3).Draw(t, "sw"),
+	}
+	g.PadT, g.PadL = rapid.IntRange(0, g.KH/2).Draw(t, "pad_t"), rapid.IntRange(0, g.KW/2).Draw(t, "pad_l")
+	g.OutH, g.OutW = max(1, (g.InH+2*g.PadT-g.KH)/g.SH+1), max(1, (g.InW+2*g.PadL-g.KW)/g.SW+1)
+	g.OutC = rapid.IntRange(1, 700).Draw(t, "out_c")
+	if !g.GEMM() {
+		g.OutC = g.InC
+	} else {
+		g.BiasCount = g.OutC
+		g.Residual = rapid.Bool().Draw(t, "residual")
+	}
+	gap := func(name string, c int) (int, int64) {
+		if rapid.Bool().Draw(t, name) {
+			return c, 0
+		}
+		return c + rapid.IntRange(0, 40).Draw(t, name+"_pix"), 2 * rapid.Int64Range(0, 31).Draw(t, name+"_at")
+	}
+	g.InPix, g.InOffset = gap("in", g.InC)
+	g.OutPix, g.OutOffset = gap("out", g.OutC)
+	if g.Residual {
+		g.ResPix, g.ResOffset = gap("res", g.OutC)
+	}
+	return g
+}
+
+func drawOptions(t *rapid.T) mapping.Options {
+	return rapid.SampledFrom([]mapping.Options{{}, mapping.RTL(), mapping.Basic()}).Draw(t, "options")
+}
+
+// The entries of the search are those of dse/mapping, in their order, and counted right.
+func TestSameSpace(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, g, o := drawDesign(t), drawGeom(t), drawOptions(t)
+		batch := rapid.IntRange(1, abi.BMax).Draw(t, "batch")
+		smaller := d
+		smaller.TR /= 2
+		smaller.ABufWords += rapid.IntRange(0, 4096).Draw(t, "more")
+		designs := []configs.Design{smaller, d}
+		l := newLayer(g)
+		found := make([][]abi.FBCB, 2)
+		entries(d, &l, batch, o, rooms(designs), func(e abi.FBCB, first, last int) {
+			for i := first; i <= last; i++ {
+				found[i] = append(found[i], e)
+			}
+		})
+		counts := count(d, &l, batch, o, rooms(designs))
+		for i, x := range designs {
+			var want []abi.FBCB
+			mapping.Enumerate(x, g, batch, o, func(e abi.FBCB) { want = append(want, e) })
+			if diff := cmp.Diff(want, found[i]); diff != "" {
+				t.Fatalf("T_R %d: entries differ (-mapping +search):\n%s", x.TR, diff)
+			}
+			if counts[i] != int64(len(want)) {
+				t.Fatalf("T_R %d: counted %d entries of %d", x.TR, counts[i], len(want))
+			}
+		}
+	})
+}
+
+// No bound is above what the law says; the law reads neither T_R nor the size of the activation
+// buffer, so that designs that differ in nothing else share times; and the fastest that pruning finds
+// is the fastest of all, as mapping.Choose finds it.
+func TestBoundIsBelowTheLaw(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, g, o := drawDesign(t), drawGeom(t), drawOptions(t)
+		batch := rapid.IntRange(1, abi.BMax).Draw(t, "batch")
+		l := newLayer(g)
+		other := d
+		other.TR, other.ABufWords = 64, 77
+		entries(d, &l, batch, o, rooms([]configs.Design{d}), func(e abi.FBCB, _, _ int) {
+			law := cost.Layer(d, g, batch, e).Total
+			if got := cost.Layer(other, g, batch, e).Total; got != law {
+				t.Fatalf("%+v: %d cycles, %d with other memories", e, law, got)
+			}
+			s := newSpread(d, &l, mapping.Point{K: cost.K(e.K), S: cost.Groups(e, batch)}, batch)
+			if b := s.tile(int(e.TileB), int(e.TileRows), e.Order); b > law {
+				t.Fatalf("%+v: the bound is %d, the law says %d (%+v)", e, b, law, cost.Layer(d, g, batch, e))
+			}
+			if b := s.all(); b > law {
+				t.Fatalf("%+v: the bound over all tiles is %d, the law says %d", e, b, law)
+			}
+		})
+		best, _ := fastest(d, &l, batch, o, rooms([]configs.Design{d}), true)
+		full, _ := fastest(d, &l, batch, o, rooms([]configs.Design{d}), false)
+		_, want, err := mapping.Choose(d, g, batch, o)
+		if err != nil {
+			if best[0] != none {
+				t.Fatalf("found %d where mapping finds nothing: %v", best[0], err)
+			}
+			return
+		}
+		if best[0] != want.Total || full[0] != want.Total {
+			t.Fatalf("%d cycles with pruning, %d without, mapping finds %d", best[0], full[0], want.Total)
+		}
+	})
+}
+
+// geoms are what a layer's time depends on, of compiled descriptors.
+func geoms(layers []abi.Desc) []cost.Geom {
+	var out []cost.Geom
+	for i := range layers {
+		g := cost.GeomOf(&layers[i])
+		g.InOffset, g.OutOffset, g.ResOffset = g.InOffset%alignment, g.OutOffset%alignment, g.ResOffset%alignment
+		out = append(out, g)
+	}
+	return out
+}
+
+func lowered1(t *testing.T, g *graph.Graph, d configs.Design) []cost.Geom {
+	t.Helper()
+	w, err := NewWorkload(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := w.Lower(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []cost.Geom
+	for _, l := range layers {
+		out = append(out, l.Geom)
+	}
+	return out
+}
+
+// What the search maps is what the compiler makes.
+func TestLowerIsTheCompilers(t *testing.T) {
+	for _, name := range []string{"tiny", "v7", "small"} {
+		d, err := configs.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range uint64(60) {
+			net, err := randnet.New(seed, d, randnet.All())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := NewWorkload(net.Quant.Graph); errors.Is(err, ErrNothing) {
+				continue
+			}
+			want, got := geoms(net.Bundle.Layers), lowered1(t, net.Quant.Graph, d)
+			for i := range want {
+				if i < len(got) && want[i].Op == abi.OpAvgPool {
+					want[i].BiasCount, got[i].BiasCount = 0, 0 // randnet draws tables where no pool needs one
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s, seed %d (-compile +search):\n%s", name, seed, diff)
+			}
+		}
+	}
+	// whole networks on small inputs: concatenations in place, depthwise windows, pools
+	for name, side := range map[string]int{"inceptionv3": 107, "mobilenetv2": 64, "resnet50": 64} {
+		g, err := zoo.LoadWith(name, onnx.Options{WeightSeed: 1, InputSide: side})
+		if err != nil {
+			t.Fatal(err)
+		}
+		image := make([]float32, g.Tensors[g.Input].Elems())
+		q, err := quant.Quantise(g, [][]float32{image}, quant.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, config := range []string{"mid", "zcu104"} {
+			d, err := configs.Load(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := compile.Compile(q, d, compile.Options{Mapping: mapping.Basic()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(geoms(b.Layers), lowered1(t, g, d)); diff != "" {
+				t.Errorf("%s on %s (-compile +search):\n%s", name, config, diff)
+			}
+			if testing.Short() {
+				break
+			}
+		}
+	}
+}
+
+func load(t testing.TB, network string) *Workload {
+	t.Helper()
+	g, err := zoo.Load(network, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWorkload(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func grid(t testing.TB, board string) Grid {
+	t.Helper()
+	b, err := boards.Load(board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := configs.Load(board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGrid(b, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func sweepOf(t *testing.T, w *Workload, g Grid, o Options) *Result {
+	t.Helper()
+	r, err := Sweep(context.Background(), w, g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Pruning changes nothing but the number of evaluations: best point, its mapping, front and ranks.
+func TestPruningIsSafe(t *testing.T) {
+	for _, c := range []struct {
+		network, board string
+		tp, tc         Range
+		o              Options
+		m              mapping.Options
+	}{
+		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: GOPS}, mapping.Options{}},
+		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: Latency}, mapping.RTL()},
+		{"fashion", "zcu104", Range{3, 9}, Range{4, 48}, Options{Objective: GOPSPerDSP}, mapping.Options{}},
+		{"resnet50", "zc706", Range{6, 8}, Range{100, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL()},
+		{"mobilenetv2", "zc706", Range{7, 8}, Range{96, 112}, Options{Objective: Latency}, mapping.RTL()},
+	} {
+		w, g := load(t, c.network), grid(t, c.board)
+		g.TP, g.TC, g.Mapping = c.tp, c.tc, c.m
+		ref, err := g.At(1024, c.tp.Lo, c.tc.Lo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.o.References = []configs.Design{ref}
+		pruned := sweepOf(t, w, g, c.o)
+		c.o.Exhaustive = true
+		full := sweepOf(t, w, g, c.o)
+		if pruned.Evaluated >= full.Evaluated || full.Searched != full.Designs-full.Unmapped {
+			t.Errorf("%s on %s: %d evaluations of %d, %d designs of %d searched", c.network, c.board, pruned.Evaluated, full.Evaluated, full.Searched, full.Designs-full.Unmapped)
+		}
+		pruned.Evaluated, pruned.Searched, pruned.Points, full.Points = full.Evaluated, full.Searched, nil, nil
+		if diff := cmp.Diff(full, pruned); diff != "" {
+			t.Errorf("%s on %s, %s (-exhaustive +pruned):\n%s", c.network, c.board, c.o.Objective, diff)
+		}
+		if r := pruned.Ranks[0]; r.Rank < 1 || r.Rank > r.Of {
+			t.Errorf("%s: rank %d of %d", c.network, r.Rank, r.Of)
+		}
+	}
+}
+
+func text(t *testing.T, r *Result) string {
+	t.Helper()
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// The result, evaluations included, is the same with any number of workers.
+func TestWorkers(t *testing.T) {
+	w, g := load(t, "tiny"), grid(t, "zc706")
+	first := ""
+	for _, workers := range []int{1, 2, 7} {
+		r := text(t, sweepOf(t, w, g, Options{Objective: GOPS, Workers: workers}))
+		if first == "" {
+			first = r
+		}
+		if r != first {
+			t.Errorf("%d workers find something else", workers)
+		}
+	}
+}
+
+// An interrupted sweep gives no result; resumed, it gives the one of a sweep that was never
+// interrupted. A file of another sweep, or one that was tampered with, is refused.
+func TestResume(t *testing.T) {
+	w, g := load(t, "tiny"), grid(t, "zc706")
+	g.TC.Hi = 64
+	want := text(t, sweepOf(t, w, g, Options{Objective: GOPS}))
+	file := filepath.Join(t.TempDir(), "state.json")
+	for stop := 1; ; stop++ {
+		ctx, cancel := context.WithCancel(context.Background())
+		calls := 0
+		r, err := Sweep(ctx, w, g, Options{Objective: GOPS, State: file, Progress: func(done, total int) {
+			if calls++; calls > 1 && done < total {
+				cancel()
+			}
+		}})
+		cancel()
+		if err == nil {
+			if got := text(t, r); got != want {
+				t.Fatalf("resumed %d times, the result is another", stop-1)
+			}
+			if stop < 3 {
+				t.Errorf("the sweep was over after %d runs: nothing was interrupted", stop)
+			}
+			break
+		}
+		if !errors.Is(err, ErrInterrupted) || r != nil {
+			t.Fatalf("interrupted: %v, result %v", err, r)
+		}
+		state, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(state, []byte(`"complete":false`)) {
+			t.Fatalf("the state of an interrupted sweep (%v) says %.200s", err, state)
+		}
+	}
+	state, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ from, to string }{
+		{`"schema":"sluice-dse-state/1"`, `"schema":"other"`},
+		{`"complete":true`, `"complete":false`},
+		{`"next":`, `"next":1`},
+		{`{"schema"`, `{{`},
+	} {
+		bad := filepath.Join(t.TempDir(), "bad.json")
+		if err := os.WriteFile(bad, []byte(strings.Replace(string(state), c.from, c.to, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Sweep(context.Background(), w, g, Options{Objective: GOPS, State: bad}); !errors.Is(err, ErrState) {
+			t.Errorf("%s: %v", c.to, err)
+		}
+	}
+	if _, err := Sweep(context.Background(), w, g, Options{Objective: Latency, State: file}); !errors.Is(err, ErrState) {
+		t.Errorf("another objective: %v", err)
+	}
+}
+
+// Goodput is asked of every design; its best is the best.
+func TestGoodput(t *testing.T) {
+	w, g := load(t, "tiny"), grid(t, "zc706")
+	g.TP, g.TC, g.TR = Range{4, 6}, Range{8, 64}, Range{64, 512}
+	var best configs.Design
+	asked := 0
+	r := sweepOf(t, w, g, Options{Objective: Goodput, Workers: 1, Goodput: func(_ context.Context, d configs.Design, ns Cycles) (float64, error) {
+		asked++
+		if len(ns[7]) != w.Segments {
+			t.Fatalf("%d segments", len(ns[7]))
+		}
+		if d.TP == 5 && d.TC == 20 && d.TR == 128 {
+			best = d
+			return 2, nil
+		}
+		return 1, nil
+	}})
+	if asked != r.Designs-r.Unmapped || r.Best.Design != best || r.Best.Value != 2 {
+		t.Errorf("asked %d times of %d designs, best %+v", asked, r.Designs-r.Unmapped, r.Best)
+	}
+	// nothing is left out on the ground of its speed
+	if v := (&sweep{o: Options{Objective: Goodput}}).optimistic(Point{GOPS: 5}); !math.IsInf(v, 1) {
+		t.Errorf("a bound of %g on goodput", v)
+	}
+	for _, f := range []func(context.Context, configs.Design, Cycles) (float64, error){
+		func(context.Context, configs.Design, Cycles) (float64, error) { return math.NaN(), nil },
+		func(context.Context, configs.Design, Cycles) (float64, error) { return 0, errors.New("no") },
+		nil,
+	} {
+		if _, err := Sweep(context.Background(), w, g, Options{Objective: Goodput, Goodput: f}); err == nil {
+			t.Error("a failing simulation is no error")
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	w, g := load(t, "tiny"), grid(t, "zc706")
+	nan, inf, neg := Uniform(), Uniform(), Uniform()
+	nan[3], inf[0], neg[7] = math.NaN(), math.Inf(1), -1
+	var zero Weights
+	for _, weights := range []Weights{nan, inf, neg} {
+		if _, err := Sweep(context.Background(), w, g, Options{Objective: GOPS, Weights: weights}); !errors.Is(err, ErrWeights) {
+			t.Errorf("weights %v: %v", weights, err)
+		}
+	}
+	if err := zero.Check(); !errors.Is(err, ErrWeights) {
+		t.Errorf("all weights zero: %v", err)
+	}
+	for _, change := range []func(*Grid){
+		func(g *Grid) { g.TP = Range{0, 8} },
+		func(g *Grid) { g.TP = Range{8, 4} },
+		func(g *Grid) { g.TC = Range{-4, 8} },
+		func(g *Grid) { g.TR = Range{16, 1 << 20} },
+	} {
+		bad := g
+		change(&bad)
+		if _, err := Sweep(context.Background(), w, bad, Options{Objective: GOPS}); !errors.Is(err, ErrGrid) {
+			t.Errorf("%v %v %v: %v", bad.TP, bad.TC, bad.TR, err)
+		}
+	}
+	for _, change := range []func(*boards.Board){
+		func(b *boards.Board) { b.DSP = 5 },
+		func(b *boards.Board) { b.BRAM36 = 1 },
+		func(b *boards.Board) { b.LUT = 10 },
+	} {
+		poor := g
+		change(&poor.Board)
+		if _, err := Sweep(context.Background(), w, poor, Options{Objective: GOPS}); !errors.Is(err, ErrEmpty) {
+			t.Errorf("%+v: %v", poor.Board, err)
+		}
+	}
+	if _, err := Sweep(context.Background(), w, g, Options{Objective: "fame"}); err == nil {
+		t.Error("an unknown objective is no error")
+	}
+	if _, err := NewGrid(boards.Board{}, g.Template); !errors.Is(err, boards.ErrBoard) {
+		t.Errorf("an empty board: %v", err)
+	}
+	pool := &graph.Graph{
+		Name: "pool", Tensors: []graph.Tensor{{H: 4, W: 4, C: 2}, {H: 1, W: 1, C: 2}},
+		Nodes: []graph.Node{{Op: graph.MaxPool, Inputs: []graph.TensorID{0}, Output: 1, Window: graph.Window{KH: 4, KW: 4, SH: 1, SW: 1}}},
+		Exits: []graph.Exit{{Tensor: 1}}, Segment: []int{0},
+	}
+	if _, err := NewWorkload(pool); !errors.Is(err, ErrNothing) {
+		t.Errorf("a network of pools: %v", err)
+	}
+	if _, err := NewWorkload(nil); !errors.Is(err, ErrNothing) {
+		t.Errorf("no network: %v", err)
+	}
+}
+
+// The front holds exactly what no other point dominates.
+func TestFront(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		points := rapid.SliceOf(rapid.Custom(func(t *rapid.T) Point {
+			return Point{GOPS: float64(rapid.IntRange(1, 6).Draw(t, "gops")), B1NS: rapid.Int64Range(1, 6).Draw(t, "ns"), DSP: rapid.IntRange(1, 6).Draw(t, "dsp")}
+		})).Draw(t, "points")
+		front := Front(points)
+		same := func(a, b Point) bool { return a.GOPS == b.GOPS && a.B1NS == b.B1NS && a.DSP == b.DSP }
+		for i := range points {
+			beaten := slices.ContainsFunc(points, func(q Point) bool { return dominates(&q, &points[i]) })
+			n := 0
+			for j := range front {
+				if same(front[j], points[i]) {
+					n++
+				}
+			}
+			if want := map[bool]int{true: 0, false: 1}[beaten]; n != want {
+				t.Fatalf("%+v stands %d times on the front, want %d", points[i], n, want)
+			}
+		}
+	})
+}
+
+// The reference designs elaborate, and the grids of their boards hold designs of their <T_P, T_C>.
+func TestReferences(t *testing.T) {
+	for name, want := range map[string][3]int{"zc706": {1024, 7, 128}, "zcu104": {1024, 13, 132}} {
+		g := grid(t, name)
+		if err := Elaborates(g.Template); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		d, err := g.At(want[0], want[1], want[2])
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		// 64 URAMs hold 16,384 words of each of the ZCU104's 64 banks; the 20,480 of its configuration would be 128
+		if want := map[string]int{"zc706": 15360, "zcu104": 16384}[name]; d.Drain != g.Template.Drain || d.ABufWords != want {
+			t.Errorf("%s: the grid's design has DRAIN %d and %d words, expected %d and %d", name, d.Drain, d.ABufWords, g.Template.Drain, want)
+		}
+	}
+	d, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.TR = 3072
+	if err := Elaborates(d); !errors.Is(err, ErrRTL) || !strings.Contains(err.Error(), "power of two") {
+		t.Errorf("T_R 3072: %v", err)
+	}
+}
+
+// BenchmarkSweep is the whole ResNet-50 space of the ZC706, B = 1..8.
+func BenchmarkSweep(b *testing.B) {
+	w, g := load(b, "resnet50"), grid(b, "zc706")
+	var asked, space int64
+	for b.Loop() {
+		r, err := Sweep(context.Background(), w, g, Options{Objective: GOPS})
+		if err != nil {
+			b.Fatal(err)
+		}
+		asked, space = asked+r.Evaluated, r.Space
+	}
+	b.ReportMetric(float64(asked)/b.Elapsed().Seconds(), "mappings/s")
+	b.ReportMetric(float64(space), "space")
+}

@@ -1,0 +1,167 @@
+package search
+
+import (
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Limits of mapping.Check that no design changes.
+const (
+	maxTileRows = 1<<12 - 1
+	maxTileStep = 1<<15 - 1
+	maxPlaces   = 1<<16 - 1
+)
+
+// room is what a design offers the tiles of a layer: the law does not read T_R and the size of the
+// activation buffer, so designs that differ in nothing else share the times of their entries.
+type room struct {
+	tr    int
+	elems int
+}
+
+func rooms(designs []configs.Design) []room {
+	out := make([]room, len(designs))
+	for i, d := range designs {
+		out[i] = room{tr: d.TR, elems: d.ABufElems()}
+	}
+	return out
+}
+
+// limits is a point's limits in a room: accumulator rows and elements of the activation buffer.
+func (r room) limits(p mapping.Point) (rows, elems int) {
+	rows, elems = r.tr, r.elems
+	if p.K == cost.KHalf {
+		rows /= 2
+	}
+	if p.S == 2 {
+		elems /= 2
+	}
+	return rows, elems
+}
+
+// placed tells whether a layer may take point p with a loop order at all on d.
+func placed(d configs.Design, g *cost.Geom, p mapping.Point, order bool, batch int) bool {
+	if p.S > batch || !mapping.Built(d, p) {
+		return false
+	}
+	if !g.GEMM() && (p != mapping.Point{K: cost.K1, S: 1} || order) {
+		return false
+	}
+	if order {
+		if all, tile := cost.WeightBytes(d, *g, p.K); min(all, tile) > cost.RingKeeps(d) {
+			return false
+		}
+	}
+	return p.S != 2 || g.OutC <= cost.CTile(d, p.K, p.S)
+}
+
+// field tells whether a tile's numbers fit the fields that hold them.
+func field(g *cost.Geom, tb, tr int) bool {
+	return tr <= maxTileRows && (tr-1)*g.SH <= maxTileStep && tb*g.InRowsOnChip(tr) <= maxPlaces
+}
+
+func pointsOf(o mapping.Options) []mapping.Point {
+	if o.Points == nil {
+		return mapping.Points
+	}
+	return o.Points
+}
+
+func ordersOf(o mapping.Options) []bool {
+	if o.Orders == nil {
+		return []bool{false, true}
+	}
+	return o.Orders
+}
+
+// entries calls f with every legal entry of a layer in one of the rooms, and which rooms first..last
+// allow it (rooms ascend in T_R and descend in elements, so they are neighbours).
+func entries(d configs.Design, l *layer, batch int, o mapping.Options, rs []room, f func(e abi.FBCB, first, last int)) {
+	for _, p := range pointsOf(o) {
+		for _, order := range ordersOf(o) {
+			if !placed(d, &l.g, p, order, batch) {
+				continue
+			}
+			br := ceil(batch, p.S)
+			for tb := br; tb >= 1; tb-- {
+				for _, tr := range l.heights {
+					if first, last := span(&l.g, p, tb, tr, rs); first <= last {
+						f(abi.FBCB{BR: uint8(br), K: uint8(p.K), Order: order, TileB: uint8(tb), TileRows: uint16(tr)}, first, last)
+					}
+				}
+			}
+		}
+	}
+}
+
+// span is the rooms that allow a tile; first > last where none does.
+func span(g *cost.Geom, p mapping.Point, tb, tr int, rs []room) (first, last int) {
+	if !field(g, tb, tr) {
+		return 0, -1
+	}
+	needRows, needElems := 0, tb*g.InRowsOnChip(tr)*g.InRow()
+	if g.GEMM() {
+		needRows = tb * tr * g.OutW
+	}
+	if p.K == cost.KHalf {
+		needRows *= 2 // as mapping: T_R is even
+	}
+	if p.S == 2 {
+		needElems *= 2
+	}
+	first, last = 0, len(rs)-1
+	for first <= last && rs[first].tr < needRows {
+		first++
+	}
+	for first <= last && rs[last].elems < needElems {
+		last--
+	}
+	return first, last
+}
+
+// count is how many entries each room allows: what an exhaustive search would evaluate. A tile that
+// fits fits with fewer rows too, so the tallest decides.
+func count(d configs.Design, l *layer, batch int, o mapping.Options, rs []room) []int64 {
+	n := make([]int64, len(rs))
+	g := &l.g
+	for _, p := range pointsOf(o) {
+		orders := int64(0)
+		for _, order := range ordersOf(o) {
+			if placed(d, g, p, order, batch) {
+				orders++
+			}
+		}
+		if orders == 0 {
+			continue
+		}
+		for i, r := range rs {
+			rows, elems := r.limits(p)
+			for tb := ceil(batch, p.S); tb >= 1; tb-- {
+				// the most rows by activations, by the fields of the descriptor, by the accumulators
+				places := min(elems/(tb*g.InRow()), maxPlaces/tb)
+				if places < g.KH {
+					continue
+				}
+				most := min((places-g.KH)/g.SH+1, maxTileRows, maxTileStep/g.SH+1)
+				if g.GEMM() {
+					most = min(most, rows/(tb*g.OutW))
+				}
+				n[i] += orders * l.upTo(most)
+			}
+		}
+	}
+	return n
+}
+
+// upTo is how many of the heights are at most h.
+func (l *layer) upTo(h int) int64 {
+	if l.g.OutH <= allRows {
+		return int64(max(0, min(h, l.g.OutH)))
+	}
+	at, _ := slices.BinarySearchFunc(l.heights, h, func(a, h int) int { return h - a })
+	return int64(len(l.heights) - at)
+}

@@ -1,0 +1,141 @@
+package search
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// ErrState is wrapped when a file cannot resume this sweep.
+var ErrState = errors.New("the file cannot resume this sweep")
+
+const (
+	stateSchema = "sluice-dse-state/1"
+	maxState    = 256 << 20
+	// saveEvery is how often the state goes to disk at most; an interrupt always writes it.
+	saveEvery = 500 * time.Millisecond
+)
+
+// state is a sweep on disk. It holds no result: that comes from a sweep that has ended.
+type state struct {
+	Schema    string  `json:"schema"`
+	Key       string  `json:"key"` // what is searched, and the law it is judged by
+	Complete  bool    `json:"complete"`
+	Next      int     `json:"next"`
+	Of        int     `json:"of"`
+	Evaluated int64   `json:"evaluated"`
+	Searched  int     `json:"searched"`
+	Found     []Point `json:"found"`
+}
+
+// key names all that a result depends on. The law is named by what it says of the reference designs'
+// and the bounds' points.
+func (s *sweep) key() string {
+	h := sha256.New()
+	enc := json.NewEncoder(h)
+	_ = enc.Encode([]any{s.g.String(), s.g.Board, s.w.Name, s.w.MACs, s.o.Objective, s.o.Weights, s.o.Exhaustive, chunk})
+	for i := range s.jobs {
+		j := &s.jobs[i]
+		_ = enc.Encode([]any{j.p.tp, j.p.tc, j.space, j.bound.Cycles, len(j.p.designs)})
+		for _, cl := range j.groups[0].classes {
+			d := j.p.designs[j.groups[0].designs[0]]
+			_ = enc.Encode(cost.Layer(d, cl.Geom, 1, abi.FBCB{BR: 1, TileB: 1, TileRows: 1}).Total)
+		}
+	}
+	for _, r := range s.refs {
+		_ = enc.Encode([]any{r.Design, r.Point, r.Infeasible})
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// load takes over what an interrupted sweep has done.
+func (s *sweep) load() error {
+	if s.o.State == "" {
+		return nil
+	}
+	f, err := os.Open(s.o.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxState+1))
+	if err != nil {
+		return fmt.Errorf("resume %s: %w", s.o.State, err)
+	}
+	var st state
+	if len(text) > maxState {
+		return fmt.Errorf("resume %s: %w: longer than %d bytes", s.o.State, ErrState, maxState)
+	}
+	if err := json.Unmarshal(text, &st); err != nil {
+		return fmt.Errorf("resume %s: %w: %w", s.o.State, ErrState, err)
+	}
+	switch {
+	case st.Schema != stateSchema:
+		return fmt.Errorf("resume %s: %w: schema %q, expected %q", s.o.State, ErrState, st.Schema, stateSchema)
+	case st.Key != s.key():
+		return fmt.Errorf("resume %s: %w: it searched another space, or by another law; remove it to begin anew", s.o.State, ErrState)
+	case st.Of != len(s.jobs) || st.Next < 0 || st.Next > st.Of || (st.Next%chunk != 0 && st.Next != st.Of) || st.Complete != (st.Next == st.Of):
+		return fmt.Errorf("resume %s: %w: %d of %d <T_P, T_C> are done, complete %v", s.o.State, ErrState, st.Next, st.Of, st.Complete)
+	}
+	for i := range st.Found {
+		for b := range st.Found[i].Cycles {
+			if len(st.Found[i].Cycles[b]) != s.w.Segments {
+				return fmt.Errorf("resume %s: %w: point %d has times of %d segments", s.o.State, ErrState, i, len(st.Found[i].Cycles[b]))
+			}
+		}
+	}
+	s.next, s.found = st.Next, st.Found
+	s.res.Evaluated, s.res.Searched = st.Evaluated, st.Searched
+	s.front = Front(s.found)
+	if s.o.Progress != nil {
+		s.o.Progress(s.next, len(s.jobs))
+	}
+	return nil
+}
+
+// save writes the state in one piece: whoever reads the file finds the old one or the new one.
+func (s *sweep) save(now bool) error {
+	if s.o.State == "" || (!now && time.Since(s.saved) < saveEvery) {
+		return nil
+	}
+	st := state{
+		Schema: stateSchema, Key: s.key(), Complete: s.next == len(s.jobs), Next: s.next, Of: len(s.jobs),
+		Evaluated: s.res.Evaluated, Searched: s.res.Searched, Found: s.found,
+	}
+	text, err := json.Marshal(st)
+	if err != nil {
+		return fmt.Errorf("save %s: %w", s.o.State, err)
+	}
+	if err := writeAtomic(s.o.State, text); err != nil {
+		return fmt.Errorf("save %s: %w", s.o.State, err)
+	}
+	s.saved = time.Now()
+	return nil
+}
+
+func writeAtomic(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // gone after the rename
+	if _, err := f.Write(text); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

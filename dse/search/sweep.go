@@ -1,0 +1,564 @@
+// Package search explores the design space exhaustively: every <T_R, T_P, T_C> of a grid, and on each
+// every legal <k, B_R, loop order, tile> of every layer and batch size, judged by the law of cycles
+// (dse/cost) and the law of resources (dse/resource). What it leaves out is proved to be no better by
+// bounds from below (bound.go); tests compare it with a search that leaves nothing out.
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// ErrInterrupted is wrapped when a sweep ends before it has seen the whole space: there is no result.
+var ErrInterrupted = errors.New("the sweep was interrupted before it had seen the whole space")
+
+// ErrDrift says that the cycles a sweep found are not what the law says of the same entries.
+var ErrDrift = errors.New("the search and the law disagree")
+
+// Objective names what is best.
+type Objective string
+
+// Objectives. The higher value is better; a latency counts negative.
+const (
+	GOPS       Objective = "gops"         // GOP/s weighted over batch sizes (equation 2)
+	Latency    Objective = "latency"      // at B = 1
+	GOPSPerDSP Objective = "gops-per-dsp" // weighted GOP/s a DSP
+	Goodput    Objective = "goodput"      // requests in time a second, as Options.Goodput finds
+)
+
+// Objectives lists them.
+var Objectives = []Objective{GOPS, Latency, GOPSPerDSP, Goodput}
+
+// Options of a sweep.
+type Options struct {
+	Objective Objective
+	Weights   Weights // zero value: Uniform
+	Workers   int     // 0: one a processor
+	// Goodput answers the requests in time a second that a device with these latencies serves (ns by
+	// segment and batch). It must be a pure function of its arguments. Only Goodput needs it.
+	Goodput func(ctx context.Context, d configs.Design, ns Cycles) (float64, error)
+	// Exhaustive evaluates everything: for tests, and to see what the bounds save.
+	Exhaustive bool
+	// References are designs whose rank among all is wanted.
+	References []configs.Design
+	// Progress, where set, is told how many <T_P, T_C> are done.
+	Progress func(done, total int)
+	// State, where set, is a file that the sweep can be resumed from.
+	State string
+}
+
+// Point is a design and what it does.
+type Point struct {
+	Design configs.Design    `json:"design"`
+	TR     int               `json:"TR"`
+	TP     int               `json:"TP"`
+	TC     int               `json:"TC"`
+	Value  float64           `json:"value"`         // of the objective
+	GOPS   float64           `json:"gops"`          // weighted
+	ByB    [abi.BMax]float64 `json:"gops_by_batch"` // B = 1..8
+	B1NS   int64             `json:"latency_b1_ns"`
+	DSP    int               `json:"dsp"`
+	BRAM36 float64           `json:"bram36"`
+	LUT    int               `json:"lut"`
+	FF     int               `json:"ff"`
+	Cycles Cycles            `json:"cycles"` // by batch and segment
+}
+
+// Mapping is the entry of a layer at one batch.
+type Mapping struct {
+	Layer    string     `json:"layer"`
+	Batch    int        `json:"batch"`
+	K        string     `json:"k"`
+	S        int        `json:"s"`
+	BR       int        `json:"B_R"`
+	Order    bool       `json:"order"`
+	TileB    int        `json:"tile_b"`
+	TileRows int        `json:"tile_rows"`
+	Cycles   int64      `json:"cycles"`
+	Bound    cost.Bound `json:"bound"`
+}
+
+// Rank is where a reference stands among all designs of the space.
+type Rank struct {
+	Design     configs.Design `json:"design"`
+	Rank       int            `json:"rank"` // 1: none is better; 0: infeasible
+	Of         int            `json:"of"`
+	Value      float64        `json:"value"`
+	Point      *Point         `json:"point,omitempty"`
+	Infeasible string         `json:"infeasible,omitempty"`
+}
+
+// Result of a whole sweep.
+type Result struct {
+	Grid     string         `json:"grid"`
+	Designs  int            `json:"designs"`  // legal <T_R, T_P, T_C>
+	Refused  map[string]int `json:"refused"`  // points of the grid that are not, by reason
+	Unmapped int            `json:"unmapped"` // designs on which a layer does not fit
+	Space    int64          `json:"space"`    // legal mappings: over designs, layers and batches
+	// Evaluated is how often the law was asked; Searched the designs it was asked about.
+	Evaluated int64 `json:"evaluated"`
+	Searched  int   `json:"searched"`
+
+	Best    Point     `json:"best"`
+	Mapping []Mapping `json:"mapping"`
+	Pareto  []Point   `json:"pareto"` // GOP/s up; latency at B = 1 and DSPs down
+	Ranks   []Rank    `json:"ranks"`
+
+	// Points are all designs evaluated, in the order of the search: for pictures. What pruning left out
+	// is missing.
+	Points []Point `json:"-"`
+}
+
+// chunk is how many <T_P, T_C> are evaluated against one state of knowledge: fixed, so that what is
+// pruned does not depend on the number of workers.
+const chunk = 16
+
+// Sweep searches the whole grid. It answers a result only when every legal point has been evaluated
+// or proved to be no better.
+func Sweep(ctx context.Context, w *Workload, g Grid, o Options) (*Result, error) {
+	if o.Weights == (Weights{}) {
+		o.Weights = Uniform()
+	}
+	if err := errors.Join(g.Check(), o.Weights.Check()); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(Objectives, o.Objective) {
+		return nil, fmt.Errorf("there is no objective %q", o.Objective)
+	}
+	if o.Objective == Goodput && o.Goodput == nil {
+		return nil, errors.New("the objective goodput needs a function that simulates it")
+	}
+	if o.Workers < 0 {
+		return nil, fmt.Errorf("%d workers", o.Workers)
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	s := &sweep{ctx: ctx, w: w, g: g, o: o}
+	return s.run()
+}
+
+type sweep struct {
+	ctx context.Context
+	w   *Workload
+	g   Grid
+	o   Options
+
+	jobs  []job
+	res   Result
+	found []Point // every design evaluated
+	next  int     // first job of the next chunk
+	front []Point
+	refs  []Rank
+	floor float64 // value below which nothing is asked for
+	saved time.Time
+}
+
+// job is one <T_P, T_C>.
+type job struct {
+	p      pair
+	groups []lowered
+	space  int64
+	bound  Point // what no design of it can beat
+}
+
+func (s *sweep) run() (*Result, error) {
+	pairs, refused := s.g.pairs()
+	s.res.Grid, s.res.Refused = s.g.String(), refused
+	for _, p := range pairs {
+		s.res.Designs += len(p.designs)
+	}
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("%w: %s with %d DSPs, %d BRAM36, %d URAM (refused: %v)", ErrEmpty,
+			s.g.Board.Device, s.g.Board.DSP, s.g.Board.BRAM36, s.g.Board.URAM, refused)
+	}
+	if err := s.prepare(pairs); err != nil {
+		return nil, err
+	}
+	if err := s.references(); err != nil {
+		return nil, err
+	}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	for s.next < len(s.jobs) {
+		if err := s.step(); err != nil {
+			return nil, errors.Join(err, s.save(true))
+		}
+		if err := s.save(false); err != nil {
+			return nil, err
+		}
+	}
+	return s.finish()
+}
+
+// each runs f over n indices on the workers; f is told which worker it runs on.
+func (s *sweep) each(n int, f func(worker, i int)) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	at := 0
+	for k := range min(s.o.Workers, n) {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				i := at
+				at++
+				mu.Unlock()
+				if i >= n || s.ctx.Err() != nil {
+					return
+				}
+				f(k, i)
+			}
+		})
+	}
+	wg.Wait()
+	if err := s.ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %d of %d <T_P, T_C> done: %w", ErrInterrupted, s.next, len(s.jobs), err)
+	}
+	return nil
+}
+
+// prepare lowers the network on every design, counts the space and bounds every <T_P, T_C>.
+func (s *sweep) prepare(pairs []pair) error {
+	jobs := make([]job, len(pairs))
+	solvers := s.solvers()
+	err := s.each(len(pairs), func(worker, i int) {
+		v, j := solvers[worker], &jobs[i]
+		j.p = pairs[i]
+		if j.space, j.groups = v.space(&j.p, v.lower(&j.p)); len(j.groups) > 0 {
+			j.bound = s.point(j.p.designs[0], v.bound(&j.p, j.groups))
+			j.bound.Value = s.optimistic(j.bound)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i := range jobs {
+		s.res.Unmapped += len(jobs[i].p.designs) - jobs[i].mapped()
+		s.res.Space += jobs[i].space
+		if len(jobs[i].groups) > 0 {
+			s.jobs = append(s.jobs, jobs[i])
+		}
+	}
+	if len(s.jobs) == 0 {
+		d := pairs[len(pairs)-1].designs[0]
+		_, err := s.w.Lower(d)
+		if err == nil {
+			err = errors.New("no entry of the FBCB fits some layer")
+		}
+		return fmt.Errorf("%w: the network maps to none of %d designs, e.g. <%d, %d, %d>: %w", ErrEmpty, s.res.Designs, d.TR, d.TP, d.TC, err)
+	}
+	// the most promising first
+	slices.SortStableFunc(s.jobs, func(a, b job) int { return compare(b.bound.Value, a.bound.Value) })
+	return nil
+}
+
+func (s *sweep) solvers() []*solver {
+	out := make([]*solver, s.o.Workers)
+	for i := range out {
+		out[i] = newSolver(s.w, s.g.Mapping, !s.o.Exhaustive)
+	}
+	return out
+}
+
+// point fills in all but the value.
+func (s *sweep) point(d configs.Design, c Cycles) Point {
+	e := resource.Of(s.g.Board, d)
+	p := Point{
+		Design: d, TR: d.TR, TP: d.TP, TC: d.TC, DSP: e.DSP, BRAM36: e.BRAM36, LUT: e.LUT.Value, FF: e.FF.Value,
+		Cycles: c, B1NS: cost.Nanoseconds(d, c.Sum(1)),
+	}
+	sum := 0.0
+	for b := 1; b <= abi.BMax; b++ {
+		p.ByB[b-1] = GOPSOf(d, s.w.MACs, b, c.Sum(b))
+		p.GOPS += s.o.Weights[b-1] * p.ByB[b-1]
+		sum += s.o.Weights[b-1]
+	}
+	p.GOPS /= sum
+	return p
+}
+
+// GOPSOf is giga-operations a second: two a MAC.
+func GOPSOf(d configs.Design, macs int64, batch int, cycles int64) float64 {
+	return 2 * float64(macs) * float64(batch) * d.ClockMHz / (float64(cycles) * 1000)
+}
+
+// value of an evaluated point.
+func (s *sweep) value(p Point) (float64, error) {
+	switch s.o.Objective {
+	case Latency:
+		return -float64(p.B1NS), nil
+	case GOPSPerDSP:
+		return p.GOPS / float64(p.DSP), nil
+	case Goodput:
+		var ns Cycles
+		for b := range ns {
+			for _, c := range p.Cycles[b] {
+				ns[b] = append(ns[b], cost.Nanoseconds(p.Design, c))
+			}
+		}
+		v, err := s.o.Goodput(s.ctx, p.Design, ns)
+		if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
+			err = fmt.Errorf("the simulation of <%d, %d, %d> answers %v", p.TR, p.TP, p.TC, v)
+		}
+		return v, err
+	}
+	return p.GOPS, nil
+}
+
+// optimistic is a value that no design of a bound's pair exceeds. Nothing is known about goodput: a
+// faster device may serve worse under some policy.
+func (s *sweep) optimistic(p Point) float64 {
+	if s.o.Objective == Goodput {
+		return math.Inf(1)
+	}
+	v, _ := s.value(p)
+	return v
+}
+
+func (s *sweep) references() error {
+	s.floor = math.Inf(1)
+	for _, d := range s.o.References {
+		r := Rank{Design: d}
+		p, err := s.judge(d)
+		switch {
+		case errors.Is(err, ErrInterrupted), errors.Is(err, context.Canceled):
+			return err
+		case err != nil:
+			r.Infeasible = err.Error()
+		default:
+			r.Point, r.Value = p, p.Value
+			s.floor = min(s.floor, p.Value)
+		}
+		s.refs = append(s.refs, r)
+	}
+	return nil
+}
+
+// judge evaluates one design that need not be of the grid.
+func (s *sweep) judge(d configs.Design) (*Point, error) {
+	// every reason at once
+	if err := errors.Join(Elaborates(d), resource.Of(s.g.Board, d).Check(s.g.Board)); err != nil {
+		return nil, err
+	}
+	if _, err := s.w.Lower(d); err != nil {
+		return nil, err
+	}
+	v := newSolver(s.w, s.g.Mapping, !s.o.Exhaustive)
+	p := pair{tp: d.TP, tc: d.TC, designs: []configs.Design{d}}
+	_, groups := v.space(&p, v.lower(&p))
+	if len(groups) == 0 {
+		return nil, fmt.Errorf("%w: no entry of the FBCB fits some layer", mapping.ErrNoFit)
+	}
+	_, cs, err := v.solve(&p, groups)
+	if err != nil {
+		return nil, err
+	}
+	pt := s.point(d, cs[0])
+	pt.Value, err = s.value(pt)
+	return &pt, err
+}
+
+// hopeless tells whether nothing that is asked for can come from a job: neither a best value, nor a
+// place on the front, nor one before a reference.
+func (s *sweep) hopeless(j *job) bool {
+	if s.o.Exhaustive || len(s.found) == 0 {
+		return false
+	}
+	best := s.found[s.best()].Value
+	if j.bound.Value >= best || j.bound.Value >= s.floor {
+		return false
+	}
+	for i := range s.front {
+		if dominates(&s.front[i], &j.bound) {
+			return true
+		}
+	}
+	return false
+}
+
+// dominates tells whether a is no worse than b in anything and better in something.
+func dominates(a, b *Point) bool {
+	return a.GOPS >= b.GOPS && a.B1NS <= b.B1NS && a.DSP <= b.DSP &&
+		(a.GOPS > b.GOPS || a.B1NS < b.B1NS || a.DSP < b.DSP)
+}
+
+// step evaluates the next chunk.
+func (s *sweep) step() error {
+	end := min(s.next+chunk, len(s.jobs))
+	var todo []*job
+	for i := s.next; i < end; i++ {
+		if !s.hopeless(&s.jobs[i]) {
+			todo = append(todo, &s.jobs[i])
+		}
+	}
+	solvers := s.solvers()
+	points := make([][]Point, len(todo))
+	errs := make([]error, len(todo))
+	err := s.each(len(todo), func(worker, i int) {
+		j := todo[i]
+		at, cs, err := solvers[worker].solve(&j.p, j.groups)
+		if errs[i] = err; err != nil {
+			return
+		}
+		for k, c := range cs {
+			p := s.point(j.p.designs[at[k]], c)
+			if p.Value, errs[i] = s.value(p); errs[i] != nil {
+				return
+			}
+			points[i] = append(points[i], p)
+		}
+	})
+	if err := errors.Join(err, errors.Join(errs...)); err != nil {
+		return err
+	}
+	for _, list := range points {
+		s.found = append(s.found, list...)
+		s.res.Searched += len(list)
+	}
+	for _, v := range solvers {
+		s.res.Evaluated += v.asked
+	}
+	s.front = Front(append(s.front, slices.Concat(points...)...))
+	s.next = end
+	if s.o.Progress != nil {
+		s.o.Progress(s.next, len(s.jobs))
+	}
+	return nil
+}
+
+// mapped is how many designs of a job the network maps to.
+func (j *job) mapped() int {
+	n := 0
+	for _, gr := range j.groups {
+		n += len(gr.designs)
+	}
+	return n
+}
+
+// best is the index of the best point found: the highest value; among equals fewer DSPs, less block
+// RAM, then the smaller T_P, T_C, T_R.
+func (s *sweep) best() int {
+	b := 0
+	for i := range s.found {
+		if better(&s.found[i], &s.found[b]) {
+			b = i
+		}
+	}
+	return b
+}
+
+func better(a, b *Point) bool {
+	if a.Value != b.Value {
+		return a.Value > b.Value
+	}
+	return cheaper(a, b) < 0
+}
+
+func cheaper(a, b *Point) int {
+	for _, c := range []int{
+		compare(a.DSP, b.DSP), compare(a.BRAM36, b.BRAM36), compare(a.TP, b.TP), compare(a.TC, b.TC), compare(a.TR, b.TR),
+	} {
+		if c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// Front is the points that no other beats in GOP/s, latency at B = 1 and DSPs together, by DSPs; of
+// equals one.
+func Front(points []Point) []Point {
+	sorted := slices.Clone(points)
+	slices.SortStableFunc(sorted, func(a, b Point) int {
+		for _, c := range []int{compare(b.GOPS, a.GOPS), compare(a.B1NS, b.B1NS), cheaper(&a, &b)} {
+			if c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	var out []Point
+	for _, p := range sorted {
+		beaten := false
+		for i := range out { // all of them have at least the GOP/s
+			if out[i].B1NS <= p.B1NS && out[i].DSP <= p.DSP {
+				beaten = true
+				break
+			}
+		}
+		if !beaten {
+			out = append(out, p)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Point) int { return compare(a.DSP, b.DSP) })
+	return out
+}
+
+func (s *sweep) finish() (*Result, error) {
+	if len(s.found) == 0 {
+		return nil, fmt.Errorf("%w: the network maps to none of %d designs", ErrEmpty, s.res.Designs)
+	}
+	r := &s.res
+	r.Best = s.found[s.best()]
+	r.Pareto, r.Points = Front(s.found), s.found
+	for _, ref := range s.refs {
+		if ref.Point != nil {
+			ref.Rank = 1
+			for i := range s.found {
+				if s.found[i].Value > ref.Value {
+					ref.Rank++
+				}
+			}
+		}
+		ref.Of = r.Designs - r.Unmapped
+		r.Ranks = append(r.Ranks, ref)
+	}
+	var err error
+	if r.Mapping, err = s.w.Map(r.Best.Design, s.g.Mapping, r.Best.Cycles); err != nil {
+		return nil, err
+	}
+	return r, s.save(true)
+}
+
+// Map chooses the entries of every layer and batch on a design, and holds their sums to want.
+func (w *Workload) Map(d configs.Design, o mapping.Options, want Cycles) ([]Mapping, error) {
+	layers, err := w.Lower(d)
+	if err != nil {
+		return nil, err
+	}
+	var out []Mapping
+	for b := 1; b <= abi.BMax; b++ {
+		seg := make([]int64, w.Segments)
+		for i := range seg {
+			seg[i] = cost.Start(d)
+		}
+		for _, l := range layers {
+			e, t, err := mapping.Choose(d, l.Geom, b, o)
+			if err != nil {
+				return nil, fmt.Errorf("layer %q: %w", l.Name, err)
+			}
+			seg[l.Segment] += t.Total
+			out = append(out, Mapping{
+				Layer: l.Name, Batch: b, K: cost.K(e.K).String(), S: cost.Groups(e, b), BR: int(e.BR), Order: e.Order,
+				TileB: int(e.TileB), TileRows: int(e.TileRows), Cycles: t.Total, Bound: t.Bound,
+			})
+		}
+		if !slices.Equal(seg, want[b-1]) {
+			return nil, fmt.Errorf("%w: <%d, %d, %d> at batch %d: the search says %v cycles, the law %v", ErrDrift, d.TR, d.TP, d.TC, b, want[b-1], seg)
+		}
+	}
+	return out, nil
+}

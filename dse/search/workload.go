@@ -1,0 +1,330 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// ErrNothing says that a network has nothing that an array could do.
+var ErrNothing = errors.New("the network has no multiplications: there is nothing to map")
+
+// ErrTooMany says that a network becomes more descriptors than the hardware's table holds.
+var ErrTooMany = errors.New("the network has too many layers")
+
+// Layer is a descriptor to be: what dse/compile would make of a node, without its numbers.
+type Layer struct {
+	Name    string
+	Segment int
+	Geom    cost.Geom // offsets count from an aligned address
+}
+
+// Class is a geometry and how often each segment has it.
+type Class struct {
+	Geom  cost.Geom
+	Count []int  // by segment
+	Name  string // of the first layer that has it
+}
+
+// Workload is a network as the search sees it.
+type Workload struct {
+	Name     string
+	Segments int
+	MACs     int64   // of one sample, all segments
+	SegMACs  []int64 // by segment
+
+	graph  *graph.Graph
+	views  []view
+	copied map[[2]int]bool // inputs of concatenations that need a copy
+	tabled []bool          // average pools that divide by different numbers at different places
+}
+
+// view is where a tensor lies: in the memory of another one, at a channel offset.
+type view struct {
+	root    graph.TensorID
+	channel int
+}
+
+// NewWorkload prepares a graph. It needs shapes only; weights may be absent.
+func NewWorkload(g *graph.Graph) (*Workload, error) {
+	if g == nil {
+		return nil, ErrNothing
+	}
+	w := &Workload{Name: g.Name, Segments: len(g.Exits), graph: g, SegMACs: g.SegmentMACs()}
+	for _, m := range w.SegMACs {
+		w.MACs += m
+	}
+	if w.MACs == 0 || w.Segments == 0 {
+		return nil, fmt.Errorf("network %q: %w", g.Name, ErrNothing)
+	}
+	w.place()
+	w.tabled = make([]bool, len(g.Nodes))
+	for n := range g.Nodes {
+		w.tabled[n] = g.Nodes[n].Op == graph.AvgPool && tabled(g, n)
+	}
+	return w, nil
+}
+
+// Backbone is the network without its early exits, as one start: what the last exit needs.
+func Backbone(g *graph.Graph) (*graph.Graph, error) {
+	if g == nil || len(g.Exits) == 0 {
+		return nil, ErrNothing
+	}
+	last := g.Exits[len(g.Exits)-1]
+	need := map[graph.TensorID]bool{last.Tensor: true}
+	keep := make([]bool, len(g.Nodes))
+	for n := len(g.Nodes) - 1; n >= 0; n-- {
+		if need[g.Nodes[n].Output] {
+			keep[n] = true
+			for _, t := range g.Nodes[n].Reads() {
+				need[t] = true
+			}
+		}
+	}
+	out := &graph.Graph{Name: g.Name, Input: g.Input, Tensors: g.Tensors, Exits: []graph.Exit{last}}
+	for n := range g.Nodes {
+		if keep[n] {
+			out.Nodes = append(out.Nodes, g.Nodes[n])
+			out.Segment = append(out.Segment, 0)
+		}
+	}
+	return out, nil
+}
+
+// place finds which inputs of concatenations lie inside the output, as dse/compile does: those
+// written by one node only, where the concatenation does not clamp.
+func (w *Workload) place() {
+	g := w.graph
+	parent := make([]view, len(g.Tensors))
+	for i := range parent {
+		parent[i].root = graph.None
+	}
+	w.copied = map[[2]int]bool{}
+	for n := range g.Nodes {
+		node := &g.Nodes[n]
+		if node.Op != graph.Concat {
+			continue
+		}
+		clamps := !math.IsInf(float64(node.ClampLo), -1) || !math.IsInf(float64(node.ClampHi), 1)
+		channel := 0
+		for i, t := range node.Inputs {
+			if t == g.Input || parent[t].root != graph.None || clamps {
+				w.copied[[2]int{n, i}] = true
+			} else {
+				parent[t] = view{node.Output, channel}
+			}
+			channel += g.Tensors[t].C
+		}
+	}
+	w.views = make([]view, len(g.Tensors))
+	for t := range g.Tensors {
+		v := view{root: graph.TensorID(t)}
+		for parent[v.root].root != graph.None {
+			v = view{parent[v.root].root, v.channel + parent[v.root].channel}
+		}
+		w.views[t] = v
+	}
+}
+
+func (w *Workload) pix(t graph.TensorID) int { return w.graph.Tensors[w.views[t].root].C }
+
+const elemBytes = 2
+
+// offset of a channel from the aligned address of the memory it lies in.
+func (w *Workload) offset(t graph.TensorID, channel int) int64 {
+	return int64(w.views[t].channel+channel) * elemBytes
+}
+
+// Lower makes the layers that a design runs. It follows dse/compile (a test compares the two): one
+// layer a convolution, windows of channels where it is grouped or has more than C_MAX, pools in as few
+// windows as the activation buffer allows.
+func (w *Workload) Lower(d configs.Design) ([]Layer, error) {
+	l := lowering{w: w, d: d}
+	for n := range w.graph.Nodes {
+		if err := l.node(n); err != nil {
+			return nil, fmt.Errorf("node %q: %w", w.graph.Nodes[n].Name, err)
+		}
+	}
+	if len(l.out) > abi.LMax {
+		return nil, fmt.Errorf("network %q: %w: %d descriptors, L_MAX is %d", w.Name, ErrTooMany, len(l.out), abi.LMax)
+	}
+	return l.out, nil
+}
+
+type lowering struct {
+	w   *Workload
+	d   configs.Design
+	out []Layer
+}
+
+func (l *lowering) node(n int) error {
+	g, d := l.w.graph, l.d
+	node := &g.Nodes[n]
+	switch node.Op {
+	case graph.Conv:
+		inC, outC := g.Tensors[node.Inputs[0]].C, g.Tensors[node.Output].C
+		if node.Groups > 1 {
+			return l.grouped(n, node.Inputs[0], node.Residual, node.Groups, node.Window)
+		}
+		parts := windows(outC, d.CMax, 1)
+		for _, p := range parts {
+			if err := l.add(n, abi.OpGEMM, node.Inputs[0], 0, inC, p[0], p[1]-p[0], node.Residual, node.Window, p, parts); err != nil {
+				return err
+			}
+		}
+		return nil
+	case graph.Add:
+		return l.grouped(n, node.Inputs[0], node.Inputs[1], g.Tensors[node.Output].C, graph.Window{KH: 1, KW: 1, SH: 1, SW: 1})
+	case graph.MaxPool:
+		return l.pool(n, abi.OpMaxPool, node.Inputs[0], node.Window, 0)
+	case graph.AvgPool:
+		return l.pool(n, abi.OpAvgPool, node.Inputs[0], node.Window, 0)
+	case graph.Concat:
+		channel := 0
+		for i, t := range node.Inputs {
+			if l.w.copied[[2]int{n, i}] {
+				if err := l.pool(n, abi.OpMaxPool, t, graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, channel); err != nil {
+					return err
+				}
+			}
+			channel += g.Tensors[t].C
+		}
+		return nil
+	}
+	return fmt.Errorf("operator %v has no lowering", node.Op)
+}
+
+func (l *lowering) grouped(n int, in, res graph.TensorID, groups int, win graph.Window) error {
+	g := l.w.graph
+	inG, outG := g.Tensors[in].C/groups, g.Tensors[g.Nodes[n].Output].C/groups
+	if outG > l.d.CMax {
+		return fmt.Errorf("%w: a group of %d output channels, the build holds C_MAX = %d", mapping.ErrNoFit, outG, l.d.CMax)
+	}
+	parts := windows(groups*outG, min(max(l.d.TC, outG), l.d.CMax), outG)
+	for _, p := range parts {
+		g0, g1 := p[0]/outG, p[1]/outG
+		if err := l.add(n, abi.OpGEMM, in, g0*inG, (g1-g0)*inG, p[0], p[1]-p[0], res, win, p, parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lowering) pool(n int, op abi.Op, in graph.TensorID, win graph.Window, out0 int) error {
+	channels := l.w.graph.Tensors[in].C
+	size := min(channels, l.d.CMax)
+	for {
+		g := l.geom(n, op, in, 0, size, out0, size, graph.None, win)
+		if err := mapping.Limits(l.d, g); err == nil {
+			// one output row of one sample is the smallest tile
+			if g.InRowsOnChip(1)*g.InRow() <= l.d.ABufElems() {
+				break
+			}
+		} else if !errors.Is(err, mapping.ErrNoFit) {
+			return err
+		}
+		if size == 1 {
+			return fmt.Errorf("%w: one output row of one channel is more than half the activation buffer", mapping.ErrNoFit)
+		}
+		size = (size + 1) / 2
+	}
+	parts := windows(channels, size, 1)
+	for _, p := range parts {
+		if err := l.add(n, op, in, p[0], p[1]-p[0], out0+p[0], p[1]-p[0], graph.None, win, p, parts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lowering) geom(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC int, res graph.TensorID, win graph.Window) cost.Geom {
+	w, node := l.w, &l.w.graph.Nodes[n]
+	ti, to := w.graph.Tensors[in], w.graph.Tensors[node.Output]
+	g := cost.Geom{
+		Op: op, InH: ti.H, InW: ti.W, InC: inC, InPix: w.pix(in), OutH: to.H, OutW: to.W, OutC: outC,
+		OutPix: w.pix(node.Output), KH: win.KH, KW: win.KW, SH: win.SH, SW: win.SW, PadT: win.PT, PadL: win.PL,
+		InOffset: w.offset(in, in0) % alignment, OutOffset: w.offset(node.Output, out0) % alignment,
+	}
+	switch {
+	case op == abi.OpGEMM:
+		g.BiasCount = outC
+	case op == abi.OpAvgPool && l.w.tabled[n]:
+		g.BiasCount = win.KH*win.KW + 1
+	}
+	if res != graph.None {
+		g.Residual, g.ResPix, g.ResOffset = true, w.pix(res), w.offset(res, out0)%alignment
+	}
+	view, _ := g.View()
+	return view
+}
+
+// alignment of tensors in a slot; of offsets, the law sees no more than what is left of it.
+const alignment = 64
+
+func tabled(g *graph.Graph, n int) bool {
+	out := g.Tensors[g.Nodes[n].Output]
+	first := g.Divisor(n, 0, 0)
+	for y := range out.H {
+		for x := range out.W {
+			if g.Divisor(n, y, x) != first {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (l *lowering) add(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC int, res graph.TensorID, win graph.Window, part [2]int, parts [][2]int) error {
+	name := l.w.graph.Nodes[n].Name
+	if len(parts) > 1 {
+		name = fmt.Sprintf("%s[%d:%d]", name, part[0], part[1])
+	}
+	g := l.geom(n, op, in, in0, inC, out0, outC, res, win)
+	if err := mapping.Limits(l.d, g); err != nil {
+		return fmt.Errorf("layer %q: %w", name, err)
+	}
+	l.out = append(l.out, Layer{Name: name, Segment: l.w.graph.Segment[n], Geom: g})
+	return nil
+}
+
+// windows cuts n into equal parts of at most size, in units of unit (dse/compile has the same).
+func windows(n, size, unit int) [][2]int {
+	units := n / unit
+	parts := max(1, (units+max(1, size/unit)-1)/max(1, size/unit))
+	out := make([][2]int, 0, parts)
+	for i := range parts {
+		out = append(out, [2]int{units * i / parts * unit, units * (i + 1) / parts * unit})
+	}
+	return out
+}
+
+// classes groups layers of one geometry, in order of first occurrence.
+func classes(layers []Layer, segments int) []Class {
+	index := map[cost.Geom]int{}
+	var out []Class
+	for _, l := range layers {
+		i, ok := index[l.Geom]
+		if !ok {
+			i = len(out)
+			index[l.Geom] = i
+			out = append(out, Class{Geom: l.Geom, Count: make([]int, segments), Name: l.Name})
+		}
+		out[i].Count[l.Segment]++
+	}
+	return out
+}
+
+// total is how often a network has the class.
+func (c Class) total() int {
+	n := 0
+	for _, v := range c.Count {
+		n += v
+	}
+	return n
+}

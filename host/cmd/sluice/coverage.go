@@ -170,7 +170,9 @@ var shapes = []shape{
 		return e.Order && tilesOfC(d, l, e, batch) > 1 && e.TileRows < l.OutH
 	}},
 	{"c_outermost_tiles_stay", func(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) bool {
-		return e.Order && tilesOfC(d, l, e, batch) > 1 && e.TileB == e.BR && e.TileRows < l.OutH && 2*e.TileRows >= l.OutH
+		two := e.TileB == e.BR && e.TileRows < l.OutH && 2*e.TileRows >= l.OutH ||
+			e.TileRows == l.OutH && e.TileB < e.BR && 2*e.TileB >= e.BR
+		return e.Order && two && tilesOfC(d, l, e, batch) > 1
 	}},
 	{"sample_tiles_s_2", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, batch int) bool {
 		return e.TileB < e.BR && groupsOf(e, batch) == 2

@@ -76,8 +76,8 @@ lint: $(BUILD)/.apt $(BUILD)/.go ## Verilator -Wall, gofumpt, go vet, staticchec
 
 # The parts of `make test` run two at a time; each says what it found when it has ended.
 .PHONY: test test-go test-rtl test-netlist test-verify
-test: setup build ## everything CI checks (about 6 minutes on 2 cores)
-	@for c in tiny run v5 v7 v8 v13; do sim/build.sh $$c; done
+test: setup build ## everything CI checks (about 10 minutes on 2 cores)
+	@printf '%s\n' mid run v13 tiny 'tiny --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go test-verify
 
 test-go: check-gen
@@ -99,17 +99,25 @@ test-netlist: build
 
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
 # golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port and error code
-# on four odd arrays, and faults
+# on four odd arrays, faults, the build without MACs, and the beginning of three large networks
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
 	@bin/sluice verify --config v5,v7,v8,v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
 	@bin/sluice faults --config tiny,v7,v13 --n 150 --seed $(SEED) --out out/faults
+	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
+	@for n in resnet50 inceptionv3 mobilenetv2; do bin/sluice verify --config mid --network $$n --segments 2 --input 64 --out out/$$n || exit; done
 
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
 	@bin/sluice bench rates --seeds 1,2,3 --n 20000 --out out/bench
+	@bin/sluice bench all --out out/bench
 	@bin/sluice bench rates --device cosim --rates 0.7,1.0,1.2 --seeds 1,2,3 --n 256 --out out/bench-cosim
 	@go test -run '^$$' -bench . -benchmem ./... | grep -E '^(Benchmark|pkg:|ok)' || true
+
+.PHONY: bench-npu
+bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays without MACs, beside roofline and goal
+	@for c in zc706 zcu104; do sim/build.sh $$c --stub; done
+	@bin/dse bench-npu --out out/bench-npu
 
 .PHONY: nightly
 nightly: test bench ## the long checks: fuzzing, other configurations, the benches' deliberate breaks
@@ -119,9 +127,10 @@ nightly: test bench ## the long checks: fuzzing, other configurations, the bench
 	@bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
 	@bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3
 	@bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults
-	@sim/build.sh tiny --stub; bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --out out/nightly/stub
+	@for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
+	@for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
 
 .PHONY: clean
 clean: ## removes what was built and measured (not the set-up)

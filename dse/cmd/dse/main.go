@@ -40,6 +40,7 @@ type cli struct {
 	Compare  compareCmd  `cmd:"" help:"Two designs or mappings side by side. Example: dse compare --network resnet50 --a zc706 --b mid --batch 4"`
 	Export   exportCmd   `cmd:"" help:"Write a design as what simulation and bitstream are built from. Example: dse export --board zc706 --point 1024,14,64 --out out/export"`
 	Report   reportCmd   `cmd:"" help:"Draw the design space as one HTML page and SVG files. Example: dse report --network resnet50 --board zc706 --out out/report"`
+	BenchNPU benchNPUCmd `cmd:"" name:"bench-npu" help:"Count a network's cycles on the reference arrays beside roofline and goal. Example: dse bench-npu --config zc706 --batch 1"`
 	Explain  explainCmd  `cmd:"" help:"Say where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
 	Validate validateCmd `cmd:"" help:"Compare the law of cycles with the Verilated NPU's counters. Example: dse validate --config run --network mobilenetv2 --share 0.2"`
 }

@@ -92,6 +92,10 @@ test-rtl: $(BUILD)/.apt
 # yosys for xc7, and the netlist on the vectors that the RTL passes
 test-netlist: build
 	@hw/syn/synth.sh small
+	@hw/syn/check.sh
+	@sim/cells/check.sh
+	@hw/syn/synth.sh small --family xcup --top pe_array
+	@go run ./hw/syn/cmd/synfigures
 	@cosim=$$(sim/netlist/build.sh small); rm -rf $(BUILD)/vectors/small; \
 	bin/dse vectors --config small --n 12 --seed $(SEED) --out $(BUILD)/vectors/small >/dev/null; \
 	truncate -s 64M $(BUILD)/vectors/dram; \
@@ -123,6 +127,8 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 nightly: test bench ## the long checks: fuzzing, other configurations, the benches' deliberate breaks
 	@for c in tiny small; do sim/build.sh $$c && bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done
 	@sim/mutants.sh
+	@hw/syn/overheads.sh
+	@seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200
 	@sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2
 	@bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
 	@bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3

@@ -11,6 +11,7 @@ module acc_half #(
   input  logic           rd_en_i,
   input  logic [AW-1:0]  rd_row_i,
   output logic [ACC-1:0] rd_acc_o,    // one cycle later
+  output logic [2*ACC-1:0] rd_both_o, // the same before the choice: bank 1, bank 0
   input  logic           wr_bank_i,   // bank that the tail writes
   input  logic           wr_en_i,
   input  logic [AW-1:0]  wr_row_i,
@@ -44,5 +45,6 @@ module acc_half #(
   end
 
   assign rd_acc_o = rdata[rd_bank_q];
+  assign rd_both_o = {rdata[1], rdata[0]};
   assign dr_acc_o = rdata[dr_bank_q];
 endmodule

@@ -17,6 +17,7 @@ module npu_core #(
   parameter int unsigned STUB        = 0,
   parameter int unsigned STACK       = 1,
   parameter int unsigned FLUID       = 1,
+  parameter int unsigned DSP48E2     = 0,        // the array's chains in UltraScale+ cells
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX,
   localparam int unsigned CN = abi_pkg::CNT_COUNT,
@@ -590,7 +591,7 @@ module npu_core #(
 
   pe_array #(
     .T_R(T_R), .T_P(T_P), .T_C(T_C), .W_LOAD(W_LOAD), .STUB(STUB != 0), .STACK(STACK != 0),
-    .FLUID(FLUID != 0)
+    .FLUID(FLUID != 0), .DSP48E2(DSP48E2 != 0)
   ) u_array (
     .clk_i,
     .rst_ni   (unit_rst_n),

@@ -15,6 +15,7 @@ module npu_top #(
   parameter int unsigned STUB        = 0,
   parameter int unsigned STACK       = 0,
   parameter int unsigned FLUID       = 0,
+  parameter int unsigned DSP48E2     = 0,        // the array's chains in UltraScale+ cells
   parameter logic [63:0] DESIGN_HASH = 64'h0,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned DW = AXI_BYTES * 8
@@ -145,7 +146,7 @@ module npu_top #(
   npu_core #(
     .T_R(T_R), .T_P(T_P), .T_C(T_C), .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .W_LOAD(W_LOAD),
     .DRAIN(DRAIN), .ABUF_WORDS(ABUF_WORDS), .WRING_BEATS(WRING_BEATS), .C_MAX(C_MAX), .STUB(STUB),
-    .STACK(STACK), .FLUID(FLUID)
+    .STACK(STACK), .FLUID(FLUID), .DSP48E2(DSP48E2)
   ) u_core (
     .clk_i,
     .rst_ni,

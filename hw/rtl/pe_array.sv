@@ -27,6 +27,7 @@ module pe_array #(
   parameter bit          STUB   = 1'b0,
   parameter bit          STACK  = 1'b1,     // k = 1/2 and 2 are built
   parameter bit          FLUID  = 1'b1,     // s = 2 is built
+  parameter bit          DSP48E2 = 1'b0,    // chains of UltraScale+ cells, as mac_chain has it
   localparam int unsigned ACC = abi_pkg::ACC_BITS,
   localparam int unsigned RW = $clog2(T_R),
   localparam int unsigned GROUPS = (T_C + W_LOAD - 1) / W_LOAD,
@@ -180,33 +181,57 @@ module pe_array #(
   assign r1 = half ? row_q[TH] : (pair ? row_q[T2] : row_q[T1]);
   assign done_o = half ? last_q[TH] : (pair ? last_q[T2] : last_q[T1]);
 
-  logic upper_q;     // which half of the accumulators the row read at the head stands in
-  always_ff @(posedge clk_i) upper_q <= row_q[0][RW-1];
+  // What a PE's head takes, as two bits that all PEs share, so that a LUT of six inputs a bit does
+  // it: the lower rows' word of either bank; the upper rows' (or half PE's) word, which is zero for
+  // a first row; what comes from the pair's other PE. row_sel_q: in which of four words a row is.
+  localparam logic [1:0] PICK_UPPER = 2'd2;
+  localparam logic [1:0] PICK_OTHER = 2'd3;
+  logic [1:0] pick_own, pick_even_q, pick_odd_q, row_sel_q;
+  assign pick_own = (first_q[0] || (row_q[0][RW-1] && !half)) ? PICK_UPPER : {1'b0, bank_q[0]};
+  always_ff @(posedge clk_i) begin
+    pick_even_q <= (pair && !first_q[0]) ? PICK_OTHER : pick_own;
+    pick_odd_q <= pair ? PICK_OTHER : pick_own;
+    row_sel_q <= {row_q[0][RW-1], bank_q[0]};
+  end
 
   for (genvar c = 0; c < T_C; c += 2) begin : gen_pair
     logic [ACC-1:0] odd_acc, even_tail;
+    logic           unused_pair;
+    assign unused_pair = ^{odd_acc, even_tail};
 
     for (genvar o = 0; o < 2; o++) begin : gen_pe
       localparam int unsigned P = c + o;
-      logic [ACC-1:0] acc_a, acc_b, acc, head0, head1, tail0, tail1;
-      logic           load, wr_a, wr_b;
+      logic [ACC-1:0]   acc_a, acc_b, head0, head1, tail0, tail1;
+      logic [2*ACC-1:0] both_a, both_b;
+      logic             load, wr_a, wr_b, unused;
+      assign unused = ^{acc_a, both_a, both_b};
       logic [FH*16-1:0] w0;
       logic [CH*16-1:0] w1;
 
       assign load = load_i && (group_i == GW'(P / W_LOAD));
       assign {w1, w0} = w_i[(P%W_LOAD)*T_P*16+:T_P*16];
-      assign acc = (!half && upper_q) ? acc_b : acc_a;
 
       if (o == 0) begin : gen_even
-        assign head0 = first_q[1] ? '0 : (pair ? odd_acc : acc);
         assign even_tail = tail1;
       end else begin : gen_odd
-        assign head0 = pair ? even_tail : (first_q[1] ? '0 : acc);
-        assign odd_acc = acc;
+        // from the four words, not from a choice made already: a level less before the even head
+        assign odd_acc = row_sel_q[1] ? both_b[(row_sel_q[0] ? ACC : 0)+:ACC]
+                                      : both_a[(row_sel_q[0] ? ACC : 0)+:ACC];
       end
-      assign head1 = half ? (first_q[1] ? '0 : acc_b) : tail0;
+      if (STACK) begin : gen_stack
+        logic [1:0]     pick;
+        logic [ACC-1:0] upper, other;
+        assign pick = (o == 0) ? pick_even_q : pick_odd_q;
+        assign upper = first_q[1] ? '0 : acc_b;
+        assign other = (o == 0) ? odd_acc : even_tail;
+        assign head0 = pick[1] ? (pick[0] ? other : upper) : both_a[(pick[0] ? ACC : 0)+:ACC];
+        assign head1 = half ? upper : tail0;
+      end else begin : gen_whole
+        assign head0 = first_q[1] ? '0 : (row_sel_q[1] ? acc_b : acc_a);
+        assign head1 = tail0;
+      end
 
-      mac_chain #(.LEN(FH), .ACC(ACC), .STUB(STUB)) u_first (
+      mac_chain #(.LEN(FH), .ACC(ACC), .STUB(STUB), .DSP48E2(DSP48E2)) u_first (
         .clk_i,
         .a_i   (o == 0 ? a_even0 : a_odd0),
         .swap_i(o == 0 ? s_even0 : s_odd0),
@@ -215,7 +240,7 @@ module pe_array #(
         .c_i   (head0),
         .p_o   (tail0)
       );
-      mac_chain #(.LEN(CH), .ACC(ACC), .STUB(STUB)) u_second (
+      mac_chain #(.LEN(CH), .ACC(ACC), .STUB(STUB), .DSP48E2(DSP48E2)) u_second (
         .clk_i,
         .a_i   (o == 0 ? a_even1 : a_odd1),
         .swap_i(o == 0 ? s_even1 : s_odd1),
@@ -234,6 +259,7 @@ module pe_array #(
         .rd_en_i  (valid_q[0]),
         .rd_row_i (row_q[0][AW-1:0]),
         .rd_acc_o (acc_a),
+        .rd_both_o(both_a),
         .wr_bank_i(half ? b0 : b1),
         .wr_en_i  (wr_a),
         .wr_row_i (half ? r0[AW-1:0] : r1[AW-1:0]),
@@ -249,6 +275,7 @@ module pe_array #(
         .rd_en_i  (valid_q[0]),
         .rd_row_i (row_q[0][AW-1:0]),
         .rd_acc_o (acc_b),
+        .rd_both_o(both_b),
         .wr_bank_i(b1),
         .wr_en_i  (wr_b),
         .wr_row_i (r1[AW-1:0]),
@@ -262,5 +289,5 @@ module pe_array #(
   end
 
   logic unused;
-  assign unused = ^{swap_skew, r0[RW-1]};
+  assign unused = ^{swap_skew, r0[RW-1], pick_even_q, pick_odd_q};
 endmodule

@@ -131,6 +131,22 @@ func Parse(text string) (Resources, error) {
 	return r, nil
 }
 
+var statLC = regexp.MustCompile(`(?m)^ {3}Estimated number of LCs: +(\d+)\s*$`)
+
+// LogicCells is yosys' own estimate of LUTs after packing, in which two small LUTs share one; memories
+// and shift registers are not in it. 0 where the text has none.
+func LogicCells(text string) int {
+	m := statLC.FindStringSubmatch(text)
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0 // more digits than an int: no estimate
+	}
+	return n
+}
+
 // Where a memory went.
 const (
 	InBRAM   = "bram"
@@ -300,9 +316,11 @@ type Run struct {
 	Tool       string         `json:"tool"`
 	Sources    string         `json:"sources_sha256"`
 	Resources  Resources      `json:"resources"`
+	LC         int            `json:"lc"`         // LogicCells
 	PackedDSP  int            `json:"packed_dsp"` // DSPs that hold their sum's register too
-	Memories   []Memory       `json:"memories"`
+	Memories   []Memory       `json:"memories,omitempty"`
 	CPUSeconds float64        `json:"cpu_seconds"` // of yosys
+	PeakMB     float64        `json:"peak_mb"`     // of yosys
 }
 
 // Check holds a run to what the design demands and gives every reason against it.
@@ -321,29 +339,36 @@ func (r Run) Check() error {
 		if want := e.Array + e.Other; r.Resources.DSP != want {
 			errs = append(errs, fmt.Errorf("%d DSPs, expected %d (%d of the array, %d others)", r.Resources.DSP, want, e.Array, e.Other))
 		}
-		// yosys packs the adder and its register for series 7 only
-		if r.Family == "xc7" && r.PackedDSP != e.Array {
+		// for UltraScale+ yosys packs neither adder nor register: there the array is made of cells
+		// (the parameter DSP48E2), where the top has it
+		if (r.Family == "xc7" || r.Top == "pe_array" || r.PackedDSP != 0) && r.PackedDSP != e.Array {
 			errs = append(errs, fmt.Errorf("%d DSPs hold their accumulation, expected the array's %d: adders went to LUTs", r.PackedDSP, e.Array))
 		}
+	}
+	if d, ok := DeviceOf(r.Design.Board); ok && d.Family == r.Family {
+		errs = append(errs, d.Fits(r.Resources))
 	}
 	return errors.Join(errs...)
 }
 
-var cpuLine = regexp.MustCompile(`CPU: user ([0-9.]+)s system ([0-9.]+)s`)
+var cpuLine = regexp.MustCompile(`CPU: user ([0-9.]+)s system ([0-9.]+)s(?:, MEM: ([0-9.]+) MB peak)?`)
 
-// CPUSeconds reads user and system time from the end of a log; 0 where it is not there.
-func CPUSeconds(log string) float64 {
+// Cost reads user and system time and the memory at most from the end of a log; 0 where they are
+// not there.
+func Cost(log string) (cpuSeconds, peakMB float64) {
 	all := cpuLine.FindAllStringSubmatch(log, -1)
 	if len(all) == 0 {
-		return 0
+		return 0, 0
 	}
-	var sum float64
-	for _, s := range all[len(all)-1][1:] {
-		v, err := strconv.ParseFloat(s, 64)
-		if err != nil {
-			return 0
+	var v [3]float64
+	for i, s := range all[len(all)-1][1:] {
+		if s == "" {
+			continue
 		}
-		sum += v
+		var err error
+		if v[i], err = strconv.ParseFloat(s, 64); err != nil {
+			return 0, 0
+		}
 	}
-	return sum
+	return v[0] + v[1], v[2]
 }

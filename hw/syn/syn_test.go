@@ -55,6 +55,15 @@ func TestParseCells(t *testing.T) {
 	}
 }
 
+func TestLogicCells(t *testing.T) {
+	if got := LogicCells(stat); got != 1 {
+		t.Error(got)
+	}
+	if got := LogicCells("Estimated"); got != 0 {
+		t.Error(got)
+	}
+}
+
 func TestParseRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"empty":         {"", "no statistics"},
@@ -181,13 +190,13 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestCPUSeconds(t *testing.T) {
+func TestCost(t *testing.T) {
 	log := "CPU: user 1.00s system 0.00s\nEnd of script. Logfile hash: 6, CPU: user 108.38s system 1.80s, MEM: 1067.58 MB peak\n"
-	if got := CPUSeconds(log); got < 110.17 || got > 110.19 {
-		t.Errorf("%g", got)
+	if cpu, mb := Cost(log); cpu < 110.17 || cpu > 110.19 || mb != 1067.58 {
+		t.Errorf("%g s, %g MB", cpu, mb)
 	}
-	if got := CPUSeconds("none"); got != 0 {
-		t.Errorf("%g", got)
+	if cpu, mb := Cost("none"); cpu != 0 || mb != 0 {
+		t.Errorf("%g s, %g MB of nothing", cpu, mb)
 	}
 }
 

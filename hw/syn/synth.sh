@@ -1,33 +1,37 @@
 #!/usr/bin/env bash
 # Synthesises a configuration with yosys 0.23 for Xilinx parts:
 #
-#   hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE]
+#   hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE] [--store]
 #
 # CONFIG is a name or a YAML file of hw/configs; --top takes another module than npu_top (it gets
 # those of the configuration's parameters that it has). The result is
 # build/syn/<config>-<family>[-<module>]/ with summary.json, netlist.v, stat.txt and yosys' log; its
-# path is printed. Nothing is done where a hash over the RTL, the parameters, this flow and the
-# version of yosys says that nothing has changed.
+# path is printed. yosys does not run where a hash over the module's RTL, the parameters, this flow
+# and the version of yosys says that nothing has changed. --store puts the summary, without its
+# memories, into hw/syn/results too. For xcup the array is made of DSP48E2 cells (hw/xilinx) where the
+# module has the parameter DSP48E2; elsewhere yosys infers DSPs.
 #
 # Fails (status 1, each reason named) where yosys accepted what it does not understand, inferred a
 # latch, put a memory of more than 64 words into LUTs or registers, or used other DSPs than the
 # array's T_P * T_C and the pool's: see hw/syn/README.md. 2: usage, 5: a tool is missing.
-# SLUICE_RTL names other RTL than hw/rtl/*.sv, SLUICE_SYN another folder than build/syn (for tests).
+# SLUICE_RTL names other RTL than that of hw/rtl and hw/xilinx, SLUICE_SYN another folder than build/syn (for tests).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 
 usage() {
-  echo "usage: hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE]" >&2
+  echo "usage: hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE] [--store]" >&2
   exit 2
 }
 config=
 family=xc7
 top=npu_top
+store=
 while (($#)); do
   case $1 in
     --family) (($# >= 2)) || usage; family=$2; shift 2 ;;
     --top) (($# >= 2)) || usage; top=$2; shift 2 ;;
+    --store) store=hw/syn/results; shift ;;
     -*) usage ;;
     *) [[ -z $config ]] || usage; config=$1; shift ;;
   esac
@@ -63,7 +67,7 @@ datadir=$(dirname "$(dirname "$(command -v yosys)")")/share/yosys/xilinx
 if [[ -n ${SLUICE_RTL:-} ]]; then
   read -ra rtl <<<"$SLUICE_RTL"
 else
-  rtl=(hw/rtl/*.sv)
+  rtl=(hw/rtl/*.sv hw/xilinx/*.sv)
 fi
 # Packages first; the modules are elaborated once their parameters are known.
 ordered=()
@@ -74,31 +78,34 @@ for f in "${rtl[@]}"; do if [[ $(basename "$f") == "$top.sv" ]]; then top_file=$
 [[ -n $top_file ]] || { echo "hw/syn/synth.sh: there is no module $top" >&2; exit 2; }
 
 flags=$(go run ./hw/configs/cmd/hwconfig -verilator "$config")
-chparams=
+# yosys finds the whole cell for series 7, for UltraScale+ its multiplier alone
+if [[ $family == xcup ]]; then flags+=" -GDSP48E2=1"; fi
+params=
 for p in $flags; do
   p=${p#-G}
   # word by word: a parameter the top does not have is not an error of the configuration
-  if grep -Eq "^ *parameter .*\b${p%%=*} *=" "$top_file"; then chparams+=" -chparam ${p%%=*} ${p#*=}"; fi
+  if grep -Eq "^ *parameter .*\b${p%%=*} *=" "$top_file"; then params+=" $p"; fi
 done
 
 name=$(basename "$config" .yaml)
 dir=${SLUICE_SYN:-build/syn}/$name-$family
 if [[ $top != npu_top ]]; then dir+=-$top; fi
 mkdir -p "$dir"
-sources=$(for f in "${ordered[@]}"; do printf '%s %s\n' "$(basename "$f")" "$(sha256sum <"$f" | cut -d' ' -f1)"; done | sha256sum | cut -d' ' -f1)
-hash=$( (printf '%s\n' "$tool" "$family" "$top" "$flags" "$sources"
-  cat "$datadir/$bram_map" hw/syn/synth.sh hw/syn/*.go hw/syn/cmd/synreport/*.go) | sha256sum | cut -d' ' -f1)
-fresh() { [[ -f $dir/netlist.v && -f $dir/summary.json && -f $dir/hash && $(cat "$dir/hash") == "$hash" ]]; }
-if fresh; then
+sources=$(go run ./hw/syn/cmd/synreport -hash -top "$top" "${ordered[@]}")
+hash=$( (printf '%s\n' "$tool" "$family" "$top" "$params" "$sources"
+  cat "$datadir/$bram_map" hw/syn/synth.sh) | sha256sum | cut -d' ' -f1)
+report() {
+  rm -f "$dir/summary.json"
+  go run ./hw/syn/cmd/synreport -config "$config" -family "$family" -top "$top" -tool "$tool" \
+    -sources "$sources" -dir "$dir" ${store:+-store "$store"} >&2
   echo "$dir"
-  exit 0
-fi
+}
 # One build of a folder at a time; whoever waited finds it done.
 exec 9>"$dir/lock"
 flock 9
-if fresh; then
-  echo "$dir"
-  exit 0
+if [[ -f $dir/netlist.v && -f $dir/hash && $(cat "$dir/hash") == "$hash" ]]; then
+  report
+  exit
 fi
 rm -f "$dir"/{hash,summary.json,netlist.v,stat.txt,mem.txt,words.txt,packed.txt}
 
@@ -110,13 +117,27 @@ if cmp -s "$datadir/$bram_map" "$dir/map/$bram_map"; then
   echo "hw/syn/synth.sh: $datadir/$bram_map is not the one of Yosys 0.23" >&2
   exit 5
 fi
+# The top's own defaults are set, in a copy: with -chparam yosys stops at an assertion of its own
+# where it has to elaborate the top twice (pe_array).
+edit=(-e '')
+for p in $params; do edit+=(-e "s/^( *parameter .*\\b${p%%=*} *= *)[^ ,]+/\\1${p#*=}/"); done
+sed -E "${edit[@]}" "$top_file" >"$dir/$top.sv"
+for p in $params; do
+  if ! grep -Eq "^ *parameter .*\\b${p%%=*} *= *${p#*=}( |,|\$)" "$dir/$top.sv"; then
+    echo "hw/syn/synth.sh: $top_file: cannot set $p" >&2
+    exit 1
+  fi
+done
 synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf -run"
 {
+  # what the chains of cells need to be elaborated; synth_xilinx reads it once more
+  if [[ $family == xcup ]]; then echo "read_verilog -lib +/xilinx/cells_xtra.v"; fi
   # -noautowire: a name that is not declared is an error, not a wire of one bit
   for f in "${ordered[@]}"; do
+    if [[ $f == "$top_file" ]]; then f=$dir/$top.sv; fi
     if [[ $f == *_pkg.sv ]]; then echo "read_verilog -sv -noautowire $f"; else echo "read_verilog -sv -defer -noautowire $f"; fi
   done
-  echo "hierarchy -check -top $top$chparams"
+  echo "hierarchy -check -top $top"
   echo "$synth begin:map_memory"
   # what the checks need of the memories, before they are gone
   echo "tee -q -o $dir/mem.txt dump t:\$mem_v2"
@@ -152,7 +173,5 @@ if ! yosys -q -l "$dir/log" -s "$dir/run.ys" >"$dir/messages" 2>&1; then
 fi
 # DSPs that hold the register of their sum, as the array's chains do
 { grep -cE "\\.PREG\\((1'h1|32'd1|32'sd1)\\)" "$dir/netlist.v" || true; } >"$dir/packed.txt"
-go run ./hw/syn/cmd/synreport -config "$config" -family "$family" -top "$top" -tool "$tool" \
-  -sources "$sources" -dir "$dir" >&2
 echo "$hash" >"$dir/hash"
-echo "$dir"
+report

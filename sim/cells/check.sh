@@ -30,6 +30,11 @@ cases=(
   "ok|DSP48E1|$dsp" "no|DSP48E1|$dsp, .AREG(3)" "no|DSP48E1|$dsp, .USE_DPORT(\"TRUE\")"
   "no|DSP48E1|$dsp, .USE_SIMD(\"TWO24\")" "no|DSP48E1|$dsp, .A_INPUT(\"CASCADE\")"
   "no|DSP48E1|$dsp, .USE_MULT(\"NONE\")" "no|DSP48E1|ALUMODEREG(1)"
+  "ok|DSP48E2|$dsp" "ok|DSP48E2|$dsp, .AREG(0), .ACASCREG(0), .BREG(2), .BCASCREG(2)"
+  "no|DSP48E2|$dsp, .AREG(3)" "no|DSP48E2|$dsp, .BREG(0)" "no|DSP48E2|$dsp, .AMULTSEL(\"AD\")"
+  "no|DSP48E2|$dsp, .B_INPUT(\"CASCADE\")" "no|DSP48E2|$dsp, .USE_SIMD(\"FOUR12\")"
+  "no|DSP48E2|$dsp, .USE_WIDEXOR(\"TRUE\")" "no|DSP48E2|$dsp, .IS_CLK_INVERTED(1'b1)"
+  "no|DSP48E2|ALUMODEREG(0)"
 )
 failed=0
 for i in "${!cases[@]}"; do

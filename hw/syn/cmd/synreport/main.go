@@ -1,7 +1,9 @@
 // Command synreport reads the files of one yosys run (hw/syn/synth.sh), checks them and writes
-// summary.json beside them.
+// summary.json beside them; with -store also into a folder of results, without the memories. -hash
+// prints the hash over those of the files that the top is made of.
 //
 //	synreport -config small -family xc7 -top npu_top -tool "$(yosys -V)" -sources HASH -dir build/syn/small-xc7
+//	synreport -hash -top pe_array hw/rtl/*.sv hw/xilinx/*.sv
 //
 // Exit codes: 0 ok, 1 the netlist is refused, 2 usage, 3 a file is missing or not understood.
 package main
@@ -35,11 +37,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&r.Tool, "tool", "", "version of yosys")
 	fs.StringVar(&r.Sources, "sources", "", "hash of the RTL")
 	dir := fs.String("dir", "", "folder with stat.txt, mem.txt, words.txt, packed.txt and log")
+	store := fs.String("store", "", "`folder` of results to store the summary in")
+	hash := fs.Bool("hash", false, "print the hash of the sources of -top among the files given")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
 		}
 		return 2
+	}
+	if *hash {
+		_, sum, err := syn.Sources(fs.Args(), r.Top)
+		if err != nil {
+			fmt.Fprintln(stderr, "synreport:", err)
+			return 3
+		}
+		fmt.Fprintln(stdout, sum)
+		return 0
 	}
 	if fs.NArg() != 0 || r.Config == "" || r.Tool == "" || r.Sources == "" || *dir == "" {
 		fs.Usage()
@@ -63,6 +76,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "synreport: write summary:", err)
 		return 3
 	}
+	if *store != "" {
+		path, err := syn.Store(*store, r)
+		if err != nil {
+			fmt.Fprintln(stderr, "synreport:", err)
+			return 3
+		}
+		fmt.Fprintln(stdout, "  stored in", path)
+	}
 	return 0
 }
 
@@ -84,6 +105,7 @@ func read(dir string, r *syn.Run) (string, error) {
 	if r.Resources, err = syn.Parse(text["stat.txt"]); err != nil {
 		return "", err
 	}
+	r.LC = syn.LogicCells(text["stat.txt"])
 	if r.Memories, err = syn.ParseMemories(r.Top, text["mem.txt"], text["log"]); err != nil {
 		return "", err
 	}
@@ -92,7 +114,7 @@ func read(dir string, r *syn.Run) (string, error) {
 	if r.PackedDSP, err = strconv.Atoi(packed); err != nil {
 		return "", fmt.Errorf("read the run: packed.txt: %w", err)
 	}
-	r.CPUSeconds = syn.CPUSeconds(text["log"])
+	r.CPUSeconds, r.PeakMB = syn.Cost(text["log"])
 	return text["log"], nil
 }
 
@@ -100,6 +122,6 @@ func print(w io.Writer, r syn.Run) {
 	u := r.Resources
 	fmt.Fprintf(w, "%s %s %s: synthesised, %s\n", r.Config, r.Family, r.Top, strings.Join(strings.Fields(r.Tool)[:min(2, len(strings.Fields(r.Tool)))], " "))
 	fmt.Fprintf(w, "  DSP %d (accumulating %d), BRAM36 %g (%d x 36K, %d x 18K), URAM %d\n", u.DSP, r.PackedDSP, u.BRAM(), u.BRAM36, u.BRAM18, u.URAM)
-	fmt.Fprintf(w, "  LUT %d (logic %d, memory %d, shift registers %d), FF %d, carry %d, mux %d\n", u.LUTs(), u.LUT, u.LUTRAM, u.SRL, u.FF, u.Carry, u.MuxF)
-	fmt.Fprintf(w, "  yosys took %.0f s of CPU\n", r.CPUSeconds)
+	fmt.Fprintf(w, "  LUT %d (estimated LCs %d; logic %d, memory %d, shift registers %d), FF %d, carry %d, mux %d\n", u.LUTs(), r.LC, u.LUT, u.LUTRAM, u.SRL, u.FF, u.Carry, u.MuxF)
+	fmt.Fprintf(w, "  yosys took %.0f s of CPU, %.0f MB\n", r.CPUSeconds, r.PeakMB)
 }

@@ -78,3 +78,27 @@ func TestRun(t *testing.T) {
 		})
 	}
 }
+
+func TestStoreAndHash(t *testing.T) {
+	dir, results := folder(t, nil), t.TempDir()
+	var out bytes.Buffer
+	args := []string{"-config", "small", "-tool", "Yosys 0.23 (x)", "-sources", strings.Repeat("a", 64), "-dir", dir, "-store", results}
+	if code := run(args, &out, &out); code != 0 || !strings.Contains(out.String(), "stored in") {
+		t.Fatalf("code %d: %s", code, &out)
+	}
+	runs, err := syn.Results(results)
+	if err != nil || len(runs) != 1 || runs[0].Name() != "small-xc7" || runs[0].Memories != nil {
+		t.Errorf("%+v, %v", runs, err)
+	}
+	f := filepath.Join(dir, "top.sv")
+	if err := os.WriteFile(f, []byte("module top; endmodule\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	if code := run([]string{"-hash", "-top", "top", f}, &out, &out); code != 0 || len(strings.TrimSpace(out.String())) != 64 {
+		t.Errorf("code %d: %s", code, &out)
+	}
+	if code := run([]string{"-hash", "-top", "nosuch", f}, &out, &out); code != 3 {
+		t.Errorf("code %d for a module that does not exist", code)
+	}
+}

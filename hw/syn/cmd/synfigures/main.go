@@ -1,0 +1,147 @@
+// Command synfigures prints the stored results of synthesis (hw/syn/results), whether they are of
+// the sources as they are, and what Stackable PEs and sample groups cost.
+//
+// Exit codes: 0 ok, 1 -current was given and a result is stale, 2 usage, 3 a result is refused.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/sluice-npu/sluice/hw/syn"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+const usage = `synfigures prints the stored results of synthesis.
+
+Example: go run ./hw/syn/cmd/synfigures -json
+
+`
+
+func run(args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("synfigures", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	root := fs.String("root", ".", "root of the repository")
+	dir := fs.String("dir", "", "folder of results (default hw/syn/results of the root)")
+	asJSON := fs.Bool("json", false, "one JSON document")
+	current := fs.Bool("current", false, "fail where a result is stale")
+	fs.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if fs.NArg() != 0 {
+		fs.Usage()
+		return 2
+	}
+	if *dir == "" {
+		*dir = filepath.Join(*root, "hw", "syn", "results")
+	}
+	runs, err := syn.Results(*dir)
+	if err != nil {
+		fmt.Fprintln(stderr, "synfigures:", err)
+		return 3
+	}
+	if len(runs) == 0 {
+		fmt.Fprintln(stderr, "synfigures: no results in", *dir)
+		return 3
+	}
+	state := make([]bool, len(runs))
+	stale := 0
+	for i, r := range runs {
+		if state[i], err = r.Current(*root); err != nil {
+			fmt.Fprintln(stderr, "synfigures:", err)
+			return 3
+		}
+		if !state[i] {
+			stale++
+		}
+	}
+	if *asJSON {
+		err = printJSON(stdout, runs, state)
+	} else {
+		err = printTables(stdout, runs, state)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "synfigures: write:", err)
+		return 3
+	}
+	if *current && stale > 0 {
+		fmt.Fprintf(stderr, "synfigures: %d of %d results are stale: hw/syn/overheads.sh --store renews them\n", stale, len(runs))
+		return 1
+	}
+	return 0
+}
+
+func printJSON(w io.Writer, runs []syn.Run, state []bool) error {
+	type row struct {
+		syn.Run
+		Current bool `json:"current"`
+	}
+	doc := struct {
+		Schema    int            `json:"schema"`
+		Label     string         `json:"label"`
+		Resources []row          `json:"resources"`
+		Overheads []syn.Overhead `json:"overheads"`
+	}{Schema: 1, Label: "synthesised", Overheads: syn.Overheads(runs)}
+	for i, r := range runs {
+		doc.Resources = append(doc.Resources, row{r, state[i]})
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(doc)
+}
+
+func printTables(w io.Writer, runs []syn.Run, state []bool) error {
+	fmt.Fprintln(w, "synthesised, yosys 0.23 (before placement)")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "configuration\tfamily\tmodule\tDSP\tBRAM36\tURAM\tLUT\tLC\tFF\tCPU s\tMB\tsources\t")
+	for i, r := range runs {
+		of := "stale"
+		if state[i] {
+			of = "current"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%g\t%d\t%d\t%d\t%d\t%.0f\t%.0f\t%s\t\n", r.Config, r.Family, r.Top, r.Resources.DSP,
+			r.Resources.BRAM(), r.Resources.URAM, r.Resources.LUTs(), r.LC, r.Resources.FF, r.CPUSeconds, r.PeakMB, of)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	list := syn.Overheads(runs)
+	if len(list) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nLUTs of sample groups (fluid) and Stackable PEs (stack): what leaving one out of both saves")
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "configuration\tfamily\tmodule\tneither\tfluid\tstack\tboth\tof fluid\tof the part\tof neither\tof stack\tof the part\tof neither\t")
+	for _, o := range list {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t\n", o.Config, o.Family, o.Top, o.Plain, o.Fluid,
+			o.Stack, o.Both, o.FluidLUTs, share(o.FluidOfPart), share(o.FluidOfPlain), o.StackLUTs, share(o.StackOfPart), share(o.StackOfPlain))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "published (section IV): Fluid Batching Engine < 0.5 %, Stackable PEs < 6 % of the part's LUTs")
+	return nil
+}
+
+func share(v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f %%", 100*v)
+}

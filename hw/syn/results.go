@@ -1,0 +1,161 @@
+package syn
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Name is the file name of a run's result, without its ending, and of its folder in build/syn.
+func (r Run) Name() string {
+	if r.Top == "npu_top" {
+		return r.Config + "-" + r.Family
+	}
+	return r.Config + "-" + r.Family + "-" + r.Top
+}
+
+// Store writes a run into a folder of results, without its memories, and gives the file's path.
+func Store(dir string, r Run) (string, error) {
+	r.Memories = nil
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("store a result: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("store a result: %w", err)
+	}
+	path := filepath.Join(dir, r.Name()+".json")
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return "", fmt.Errorf("store a result: %w", err)
+	}
+	return path, nil
+}
+
+// LoadRun reads a summary or a result; keys it does not know are refused.
+func LoadRun(path string) (Run, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Run{}, fmt.Errorf("load a run: %w", err)
+	}
+	defer f.Close()
+	dec := json.NewDecoder(f)
+	dec.DisallowUnknownFields()
+	var r Run
+	if err := dec.Decode(&r); err != nil {
+		return Run{}, fmt.Errorf("load a run: %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// Results reads all results of a folder, sorted by name. One that contradicts itself, or that would
+// not have been accepted, is an error; how old one is is not looked at.
+func Results(dir string) ([]Run, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("read results: %w", err)
+	}
+	var runs []Run
+	var errs []error
+	for _, f := range files {
+		r, err := LoadRun(f)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if r.Name() != strings.TrimSuffix(filepath.Base(f), ".json") {
+			err = fmt.Errorf("it is of %s", r.Name())
+		} else if want := fmt.Sprintf("%016x", r.Design.Hash()); r.DesignHash != want {
+			err = fmt.Errorf("design_hash: expected %s, found %s", want, r.DesignHash)
+		} else if r.Design.Name != r.Config || r.Tool == "" || len(r.Sources) != 64 {
+			err = errors.New("name of the design, tool or hash of the sources is missing")
+		} else {
+			err = r.Check()
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f, err))
+		}
+		runs = append(runs, r)
+	}
+	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.Name(), b.Name()) })
+	return runs, errors.Join(errs...)
+}
+
+// Current says whether a result is of the RTL at root, and of its configuration as it is there.
+func (r Run) Current(root string) (bool, error) {
+	hash, err := SourcesIn(root, r.Top)
+	if err != nil {
+		return false, err
+	}
+	base, _, _ := strings.Cut(r.Config, "-")
+	d, err := configs.Load(base)
+	if err != nil {
+		return false, err
+	}
+	d.Stack, d.Fluid = r.Design.Stack, r.Design.Fluid // variants of it, made by overheads.sh
+	return hash == r.Sources && d.Hash() == r.Design.Hash(), nil
+}
+
+// Overhead is what sample groups (fluid) and Stackable PEs (stack) cost in LUTs.
+type Overhead struct {
+	Config       string  `json:"config"`
+	Family       string  `json:"family"`
+	Top          string  `json:"top"`
+	Plain        int     `json:"lut_plain"` // LUTs with neither
+	Fluid        int     `json:"lut_fluid"`
+	Stack        int     `json:"lut_stack"`
+	Both         int     `json:"lut_both"`
+	FluidLUTs    int     `json:"fluid"` // what leaving it out of both saves
+	StackLUTs    int     `json:"stack"`
+	FluidOfPlain float64 `json:"fluid_of_plain"` // shares of the LUTs with neither
+	StackOfPlain float64 `json:"stack_of_plain"`
+	FluidOfPart  float64 `json:"fluid_of_part"` // shares of the device's LUTs; 0 without a board
+	StackOfPart  float64 `json:"stack_of_part"`
+}
+
+// Overheads finds designs that were synthesised with and without Stackable PEs and sample groups.
+func Overheads(runs []Run) []Overhead {
+	type key struct {
+		design      configs.Design
+		family, top string
+	}
+	type four [2][2]*Run // stack, fluid
+	groups := map[key]*four{}
+	bit := map[bool]int{true: 1}
+	var order []key
+	for i := range runs {
+		r := &runs[i]
+		k := key{r.Design, r.Family, r.Top}
+		k.design.Name, k.design.Reason, k.design.Stack, k.design.Fluid = "", "", false, false
+		if groups[k] == nil {
+			groups[k] = new(four)
+			order = append(order, k)
+		}
+		groups[k][bit[r.Design.Stack]][bit[r.Design.Fluid]] = r
+	}
+	var list []Overhead
+	for _, k := range order {
+		g := groups[k]
+		if g[0][0] == nil || g[0][1] == nil || g[1][0] == nil || g[1][1] == nil {
+			continue
+		}
+		lut := func(stack, fluid int) int { return g[stack][fluid].Resources.LUTs() }
+		o := Overhead{
+			Config: g[1][1].Config, Family: k.family, Top: k.top,
+			Plain: lut(0, 0), Fluid: lut(0, 1), Stack: lut(1, 0), Both: lut(1, 1),
+		}
+		o.FluidLUTs, o.StackLUTs = o.Both-o.Stack, o.Both-o.Fluid
+		o.FluidOfPlain, o.StackOfPlain = float64(o.FluidLUTs)/float64(o.Plain), float64(o.StackLUTs)/float64(o.Plain)
+		if d, ok := DeviceOf(k.design.Board); ok && d.Family == k.family {
+			o.FluidOfPart, o.StackOfPart = float64(o.FluidLUTs)/float64(d.LUT), float64(o.StackLUTs)/float64(d.LUT)
+		}
+		list = append(list, o)
+	}
+	return list
+}

@@ -1,0 +1,205 @@
+package syn
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+func TestDevice(t *testing.T) {
+	d, ok := DeviceOf("zc706")
+	if !ok {
+		t.Fatal("no zc706")
+	}
+	if err := d.Fits(Resources{DSP: 900, BRAM36: 544, BRAM18: 2, LUT: 200000, LUTRAM: 18600, FF: 437200}); err != nil {
+		t.Error(err)
+	}
+	err := d.Fits(Resources{DSP: 901, BRAM36: 545, BRAM18: 1, URAM: 1, LUT: 218600, SRL: 1, FF: 437201})
+	for _, want := range []string{"901 DSPs", "545.5 block RAMs", "1 URAMs", "218601 LUTs", "437201 flip-flops"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+	if _, ok := DeviceOf(""); ok {
+		t.Error("a device without a board")
+	}
+	c, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Run{Design: c, Family: "xc7", Top: "pe_array", Resources: Resources{DSP: 896, LUT: 218601}, PackedDSP: 896}
+	if err := r.Check(); err == nil || !strings.Contains(err.Error(), "the Z7045 has 218600") {
+		t.Errorf("%v", err)
+	}
+	r.Family = "xcup" // another part than the board's
+	if err := r.Check(); err != nil {
+		t.Error(err)
+	}
+	r.PackedDSP = 0
+	if err := r.Check(); err == nil || !strings.Contains(err.Error(), "adders went to LUTs") {
+		t.Errorf("an array of multipliers alone: %v", err)
+	}
+}
+
+func TestSources(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		f := filepath.Join(dir, name)
+		if err := os.WriteFile(f, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	top := write("top.sv", "// not: other\nmodule top; /* other */ mid #(.N(my_pkg::N)) u (); endmodule\n")
+	mid := write("mid.sv", "module mid; top_like x; endmodule\n")
+	pkg := write("my_pkg.sv", "package my_pkg; endpackage\n")
+	other := write("other.sv", "module other; top u (); endmodule\n")
+	files := []string{other, top, mid, pkg}
+	used, hash, err := Sources(files, "top")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{mid, pkg, top}, used); diff != "" {
+		t.Error(diff)
+	}
+	same := func(want bool, what string) {
+		t.Helper()
+		_, h, err := Sources(files, "top")
+		if err != nil || (h == hash) != want {
+			t.Errorf("%s: same hash: %v, expected %v (%v)", what, h == hash, want, err)
+		}
+	}
+	write("other.sv", "module other; endmodule\n")
+	same(true, "a file that is not part of it")
+	write("mid.sv", "// a comment\nmodule mid;  top_like\n x; endmodule\n")
+	same(true, "comments and spacing")
+	write("my_pkg.sv", "package my_pkg; localparam N = 1; endpackage\n")
+	same(false, "a package")
+	if _, _, err := Sources(files, "nosuch"); err == nil {
+		t.Error("a module that does not exist")
+	}
+}
+
+func run(t *testing.T, config, family, top string, stack, fluid bool, lut int) Run {
+	t.Helper()
+	d, err := configs.Load(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Stack, d.Fluid = stack, fluid
+	if !stack || !fluid {
+		d.Name += "-variant"
+	}
+	return Run{
+		Config: d.Name, Design: d, DesignHash: hex16(d.Hash()), Family: family, Top: top, Tool: "Yosys 0.23",
+		Sources: strings.Repeat("0", 64), Resources: Resources{DSP: d.MACs(), LUT: lut}, PackedDSP: d.MACs(),
+		Memories: []Memory{{Name: "m", Words: 512, Width: 9, In: InBRAM}},
+	}
+}
+
+func hex16(v uint64) string {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := range b {
+		b[15-i] = digits[v>>(4*i)&15]
+	}
+	return string(b[:])
+}
+
+func TestStore(t *testing.T) {
+	dir := t.TempDir()
+	want := run(t, "zc706", "xc7", "pe_array", true, true, 1000)
+	path, err := Store(dir, want)
+	if err != nil || filepath.Base(path) != "zc706-xc7-pe_array.json" {
+		t.Fatal(path, err)
+	}
+	got, err := Results(dir)
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	want.Memories = nil
+	if diff := cmp.Diff(want, got[0]); diff != "" {
+		t.Error(diff)
+	}
+	if now, err := got[0].Current(filepath.Join("..", "..")); err != nil || now {
+		t.Errorf("a hash of zeros is current: %v, %v", now, err)
+	}
+	got[0].Sources, err = SourcesIn(filepath.Join("..", ".."), "pe_array")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := got[0].Current(filepath.Join("..", "..")); err != nil || !now {
+		t.Errorf("the hash of the sources is not current: %v, %v", now, err)
+	}
+	for name, change := range map[string]func(*Run){
+		"it is of":    func(r *Run) { r.Family = "xcup" },
+		"design_hash": func(r *Run) { r.Design.TC = 126 },
+		"tool":        func(r *Run) { r.Tool = "" },
+		"895 DSPs":    func(r *Run) { r.Resources.DSP = 895 },
+	} {
+		r := want
+		change(&r)
+		if name == "it is of" {
+			if _, err := Store(dir, r); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Rename(filepath.Join(dir, "zc706-xcup-pe_array.json"), path); err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := Store(dir, r); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Results(dir); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, expected %q", err, name)
+		}
+	}
+	if err := os.WriteFile(path, []byte(`{"config": "zc706", "more": 1}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Results(dir); err == nil || !strings.Contains(err.Error(), "more") {
+		t.Errorf("an unknown key: %v", err)
+	}
+}
+
+func TestOverheads(t *testing.T) {
+	runs := []Run{
+		run(t, "zc706", "xc7", "pe_array", true, true, 3500),
+		run(t, "zc706", "xc7", "pe_array", true, false, 3400),
+		run(t, "zc706", "xc7", "pe_array", false, true, 2100),
+		run(t, "zc706", "xc7", "pe_array", false, false, 2000),
+		run(t, "zc706", "xcup", "pe_array", true, true, 9), // alone
+	}
+	want := []Overhead{{
+		Config: "zc706", Family: "xc7", Top: "pe_array", Plain: 2000, Fluid: 2100, Stack: 3400, Both: 3500,
+		FluidLUTs: 100, StackLUTs: 1400, FluidOfPlain: 0.05, StackOfPlain: 0.7,
+		FluidOfPart: 100. / 218600, StackOfPart: 1400. / 218600,
+	}}
+	if diff := cmp.Diff(want, Overheads(runs)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What is stored must be consistent in itself. How old it is is said, and is no failure: renewing it
+// takes half an hour of yosys.
+func TestStoredResults(t *testing.T) {
+	runs, err := Results("results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(runs) == 0 {
+		t.Fatal("there are no results: hw/syn/overheads.sh --store makes them")
+	}
+	for _, r := range runs {
+		now, err := r.Current(filepath.Join("..", ".."))
+		if err != nil {
+			t.Error(err)
+		} else if !now {
+			t.Logf("stale: %s is of other sources: hw/syn/overheads.sh --store renews it", r.Name())
+		}
+	}
+}

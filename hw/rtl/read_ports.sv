@@ -88,21 +88,23 @@ module read_ports #(
     logic [SB:0]     to_stripe, len;
     logic [PB-1:0]   ask_q;                 // the port whose turn it is
     logic [N_AXI-1:0] p_ready, p_idle;
-    logic [DB:0]     room_q[N_AXI];         // wide beats that a port's queue has unpromised
+    logic [N_AXI*(DB+1)-1:0] room_q;        // wide beats that a port's queue has unpromised
+    logic [DB:0]     room;                  // of the port whose turn it is
     logic            order_ready, order_valid, order_pop;
 
     assign any = |pend_q;
+    assign room = room_q[ask_q*(DB+1)+:DB+1];
     always_comb begin
       top = '0;
       for (int unsigned i = 0; i < N; i++) begin
         if (pend_q[i] && level_i[i*2+:2] > top) top = level_i[i*2+:2];
       end
       sel = '0;
-      for (int i = int'(N) - 1; i >= 0; i--) begin
-        if (pend_q[i] && level_i[i*2+:2] == top) sel = CB'(i);
+      for (int unsigned i = 0; i < N; i++) begin  // the first at or after the pointer, else of all
+        if (pend_q[N-1-i] && level_i[(N-1-i)*2+:2] == top) sel = CB'(N - 1 - i);
       end
-      for (int i = int'(N) - 1; i >= 0; i--) begin
-        if (pend_q[i] && level_i[i*2+:2] == top && CB'(i) >= ptr_q) sel = CB'(i);
+      for (int unsigned i = 0; i < N; i++) begin
+        if (pend_q[N-1-i] && level_i[(N-1-i)*2+:2] == top && CB'(N - 1 - i) >= ptr_q) sel = CB'(N - 1 - i);
       end
     end
     always_comb begin
@@ -113,7 +115,7 @@ module read_ports #(
       last = cur_words <= 16'(to_stripe);
       len = last ? (SB + 1)'(cur_words) : to_stripe;
     end
-    assign grant = any && !flush_i && order_ready && p_ready[ask_q] && room_q[ask_q] >= (DB + 1)'(len);
+    assign grant = any && !flush_i && order_ready && p_ready[ask_q] && room >= (DB + 1)'(len);
 
     always_comb begin
       for (int unsigned c = 0; c < N; c++) begin
@@ -215,12 +217,12 @@ module read_ports #(
           lane_q <= '0;
           wptr_q <= '0;
           rptr_q <= '0;
-          room_q[p] <= (DB + 1)'(DEPTH);
+          room_q[p*(DB+1)+:DB+1] <= (DB + 1)'(DEPTH);
         end else begin
           if (valid) lane_q <= whole ? '0 : lane_q + 1'b1;
           if (whole) wptr_q <= wptr_q + 1'b1;
           if (p_take[p]) rptr_q <= rptr_q + 1'b1;
-          room_q[p] <= room_q[p] + (DB + 1)'(p_take[p])
+          room_q[p*(DB+1)+:DB+1] <= room_q[p*(DB+1)+:DB+1] + (DB + 1)'(p_take[p])
                        - ((grant && ask_q == PB'(p)) ? (DB + 1)'(len) : '0);
         end
       end

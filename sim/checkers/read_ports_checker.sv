@@ -62,7 +62,7 @@ module read_ports_checker #(
     for (genvar p = 0; p < N_AXI; p++) begin : gen_port
       // pointers wrap at twice the depth
       int unsigned fill, room;
-      assign room = 32'(gen_striped.room_q[p]);
+      assign room = 32'(gen_striped.room_q[p*(gen_striped.DB+1)+:gen_striped.DB+1]);
       assign fill = (32'(gen_striped.gen_port[p].wptr_q) - 32'(gen_striped.gen_port[p].rptr_q))
                     % (2 * gen_striped.DEPTH);
       always_ff @(posedge clk_i) begin

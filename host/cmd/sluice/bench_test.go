@@ -154,11 +154,11 @@ func TestModels(t *testing.T) {
 
 // More boundaries than a table holds: neighbours stay together, no layer is lost.
 func TestPartsFitTheTable(t *testing.T) {
-	sh := &netShape{Layers: make([]abi.Desc, 150), Nodes: make([]string, 150)}
+	sh := &netShape{Layers: make([]abi.Desc, 600), Nodes: make([]string, 600)}
 	for i := range sh.Nodes {
 		sh.Nodes[i] = strings.Repeat("n", 1+i/2) // pieces of two
 	}
-	sh.Exits = []bundle.Exit{{First: 0, Last: 60}, {First: 61, Last: 149}}
+	sh.Exits = []bundle.Exit{{First: 0, Last: 240}, {First: 241, Last: 599}}
 	parts := sh.parts(true)
 	if len(parts) > sched.MaxSegments || len(parts) < sched.MaxSegments/2 {
 		t.Errorf("%d parts", len(parts))
@@ -168,15 +168,15 @@ func TestPartsFitTheTable(t *testing.T) {
 		if p.first != next || p.last < p.first {
 			t.Fatalf("layers %d..%d after %d", p.first, p.last, next-1)
 		}
-		if next = p.last + 1; (p.exit >= 0) != (p.last == 60 || p.last == 149) {
+		if next = p.last + 1; (p.exit >= 0) != (p.last == 240 || p.last == 599) {
 			t.Errorf("layers %d..%d end at exit %d", p.first, p.last, p.exit)
 		}
-		if p.last < 149 && p.last != 60 && sh.Nodes[p.last] == sh.Nodes[p.last+1] {
+		if p.last < 599 && p.last != 240 && sh.Nodes[p.last] == sh.Nodes[p.last+1] {
 			t.Errorf("a node is cut behind layer %d", p.last)
 		}
 	}
-	if next != 150 {
-		t.Errorf("%d of 150 layers", next)
+	if next != 600 {
+		t.Errorf("%d of 600 layers", next)
 	}
 	if n := len(sh.parts(false)); n != 2 {
 		t.Errorf("%d parts by exits", n)

@@ -100,8 +100,7 @@ func Load(d configs.Design, k K, s, nch int) int64 {
 // run walks all visits and fills in the times of m.b.
 func (m *model) run() {
 	m.end = m.b.Fill
-	tiles := m.order
-	if tiles && m.g.GEMM() {
+	if m.order {
 		for c0 := 0; c0 < m.g.OutC; c0 += m.tc {
 			m.rowTiles(c0, min(m.g.OutC, c0+m.tc), c0 == 0 || !m.stay, true)
 		}

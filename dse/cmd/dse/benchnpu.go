@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
-	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -98,22 +97,11 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 	if err != nil {
 		return nil, err
 	}
-	bin, err := npu.FindCosim(d.Name + "-stub")
+	drv, err := openStub(ctx, d)
 	if err != nil {
 		return nil, err
-	}
-	bus, err := npu.OpenCosim(ctx, npu.CosimOpts{Binary: bin, DRAMBytes: 1 << 30})
-	if err != nil {
-		return nil, err
-	}
-	drv, err := npu.New(bus, npu.Opts{ClockHz: int64(d.ClockMHz * 1e6), CycleLimit: 1 << 32})
-	if err != nil {
-		return nil, errors.Join(err, bus.Close())
 	}
 	defer func() { err = errors.Join(err, drv.Close()) }()
-	if err := bus.SetMemory(d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles); err != nil {
-		return nil, err
-	}
 	if err := drv.Load(ctx, b); err != nil {
 		return nil, err
 	}

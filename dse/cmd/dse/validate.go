@@ -164,8 +164,8 @@ func (c *validateCmd) Run(e *env) error {
 	return nil
 }
 
-// design times layers on one configuration and bandwidth.
-func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all []deviation, err error) {
+// openStub starts the Verilated NPU without MACs of a configuration, on a memory as the design says.
+func openStub(ctx context.Context, d configs.Design) (*npu.Driver, error) {
 	bin, err := npu.FindCosim(d.Name + "-stub")
 	if err != nil {
 		return nil, err
@@ -174,14 +174,23 @@ func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all
 	if err != nil {
 		return nil, err
 	}
+	if err := bus.SetMemory(d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles); err != nil {
+		return nil, errors.Join(err, bus.Close())
+	}
 	drv, err := npu.New(bus, npu.Opts{ClockHz: int64(d.ClockMHz * 1e6), CycleLimit: 1 << 32})
 	if err != nil {
 		return nil, errors.Join(err, bus.Close())
 	}
-	defer func() { err = errors.Join(err, drv.Close()) }()
-	if err := bus.SetMemory(d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles); err != nil {
+	return drv, nil
+}
+
+// design times layers on one configuration and bandwidth.
+func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all []deviation, err error) {
+	drv, err := openStub(ctx, d)
+	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, drv.Close()) }()
 	rng := rand.New(rand.NewPCG(c.Seed, 0x6473650001))
 	t := timer{ctx: ctx, drv: drv, design: d, longest: c.Longest, seen: map[string]bool{}}
 	for _, network := range c.Network {

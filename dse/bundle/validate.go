@@ -61,6 +61,9 @@ func (b *Bundle) Validate() error {
 	if err := b.checkLifetimes(); err != nil {
 		return err
 	}
+	if err := b.checkKept(); err != nil {
+		return err
+	}
 	return b.checkLatency()
 }
 
@@ -339,6 +342,63 @@ func (b *Bundle) checkLifetimes() error {
 			if i > e.Last && out.overlaps(view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
 				return invalid("layer %d (%s) writes the logits of exit %d", i, b.Names[i], j)
 			}
+		}
+	}
+	return nil
+}
+
+// checkKept: what stays on chip is what the next layer of the segment reads, and what stays on chip
+// only is read by nobody else.
+func (b *Bundle) checkKept() error {
+	for x, exit := range b.Network.Exits {
+		layers := make([]cost.Geom, 0, exit.Last+1-exit.First)
+		for i := exit.First; i <= exit.Last; i++ {
+			layers = append(layers, cost.GeomOf(&b.Layers[i]))
+		}
+		for batch := 1; batch <= abi.BMax; batch++ {
+			entries := make([]abi.FBCB, len(layers))
+			for i := range entries {
+				entries[i] = b.FBCB[exit.First+i][batch-1]
+			}
+			if err := mapping.CheckLinks(layers, entries); err != nil {
+				return invalid("exit %d, batch %d: %w", x, batch, err)
+			}
+			for i, e := range entries {
+				if err := b.checkLink(exit.First+i, e); err != nil {
+					return invalid("layer %d (%s), batch %d: %w", exit.First+i, b.Names[exit.First+i], batch, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (b *Bundle) checkLink(i int, e abi.FBCB) error {
+	if !e.KeepOut {
+		return nil
+	}
+	l, next := &b.Layers[i], &b.Layers[i+1] // CheckLinks: the last layer keeps nothing
+	if next.InOffset != l.OutOffset || next.InPix != l.OutPix || next.InRowBytes != l.OutRowBytes {
+		return errors.New("KEEP_OUT, but the next layer reads something else")
+	}
+	if !e.OnChip {
+		return nil
+	}
+	out := outRegion(l)
+	for _, x := range b.Network.Exits {
+		if out.overlaps(view(1, 1, x.Classes, x.Classes, int64(x.Offset))) {
+			return errors.New("ON_CHIP, but the host reads it")
+		}
+	}
+	if out.overlaps(resRegion(next)) {
+		return errors.New("ON_CHIP, but it is the next layer's residual too")
+	}
+	for j := i + 2; j < len(b.Layers); j++ {
+		if out.overlaps(inRegion(&b.Layers[j])) || out.overlaps(resRegion(&b.Layers[j])) {
+			return fmt.Errorf("ON_CHIP, but layer %d reads it too", j)
+		}
+		if out.overlaps(outRegion(&b.Layers[j])) {
+			break
 		}
 	}
 	return nil

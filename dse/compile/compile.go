@@ -70,6 +70,9 @@ func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, err
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	c.describe()
+	if err := c.place(); err != nil {
+		return nil, fmt.Errorf("compile: %w", err)
+	}
 	if err := c.latency(); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
@@ -107,6 +110,7 @@ type compiler struct {
 	l      *layout
 	b      *bundle.Bundle
 	node   []int               // by layer
+	pieces []piece             // by layer
 	stored map[[32]byte]uint32 // what lies where in b.Weights
 }
 
@@ -341,7 +345,7 @@ func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 	return d, nil
 }
 
-// emit maps a piece for every batch, stores its weights and appends its descriptor.
+// emit appends a piece's descriptor.
 func (c *compiler) emit(n int, p piece) error {
 	if len(c.b.Layers) == abi.LMax {
 		return fmt.Errorf("%w: more than L_MAX = %d descriptors", ErrTooMany, abi.LMax)
@@ -350,23 +354,94 @@ func (c *compiler) emit(n int, p piece) error {
 	if err != nil {
 		return fmt.Errorf("layer %q: %w", p.name, err)
 	}
-	g := cost.GeomOf(&d)
-	row := make([]abi.FBCB, abi.BMax)
-	used := map[cost.K]bool{}
-	for b := range row {
-		if row[b], _, err = mapping.Choose(c.d, g, b+1, c.o.Mapping); err != nil {
-			return fmt.Errorf("layer %q: %w", p.name, err)
+	c.b.Layers = append(c.b.Layers, d)
+	c.b.Names = append(c.b.Names, p.name)
+	c.node = append(c.node, n)
+	c.pieces = append(c.pieces, p)
+	return nil
+}
+
+// place maps every layer for every batch, decides what stays on chip, and stores the weights as the
+// entries want them.
+func (c *compiler) place() error {
+	layers := make([]cost.Geom, len(c.b.Layers))
+	c.b.FBCB = make([][]abi.FBCB, len(layers))
+	for l := range layers {
+		layers[l] = cost.GeomOf(&c.b.Layers[l])
+		c.b.FBCB[l] = make([]abi.FBCB, abi.BMax)
+		for b := range abi.BMax {
+			var err error
+			if c.b.FBCB[l][b], _, err = mapping.Choose(c.d, layers[l], b+1, c.o.Mapping); err != nil {
+				return fmt.Errorf("layer %q: %w", c.b.Names[l], err)
+			}
 		}
-		used[cost.K(row[b].K)] = true
 	}
+	links := c.links()
+	for _, x := range c.b.Network.Exits {
+		for b := range abi.BMax {
+			row := make([]abi.FBCB, x.Last+1-x.First)
+			for i := range row {
+				row[i] = c.b.FBCB[x.First+i][b]
+			}
+			mapping.Keep(c.d, layers[x.First:x.Last+1], links[x.First:x.Last], b+1, row, c.o.Mapping)
+			for i := range row {
+				c.b.FBCB[x.First+i][b] = row[i]
+			}
+		}
+	}
+	for l := range layers {
+		if err := c.pack(l, layers[l]); err != nil {
+			return fmt.Errorf("layer %q: %w", c.b.Names[l], err)
+		}
+	}
+	return nil
+}
+
+// links tells of every layer's output what it is to the next layer.
+func (c *compiler) links() []mapping.Link {
+	root := func(t graph.TensorID) graph.TensorID { return c.l.views[t].root }
+	reads := map[graph.TensorID]int{}
+	for _, p := range c.pieces {
+		reads[root(p.in)]++
+		if p.res != graph.None {
+			reads[root(p.res)]++
+		}
+	}
+	for _, e := range c.g.Exits { // the host reads it
+		reads[root(e.Tensor)]++
+	}
+	links := make([]mapping.Link, max(0, len(c.pieces)-1))
+	for i := range links {
+		p, q := &c.pieces[i], &c.pieces[i+1]
+		a, b := &c.b.Layers[i], &c.b.Layers[i+1]
+		whole := root(p.out) == root(q.in) && a.OutOffset == b.InOffset && a.OutPix == a.OutC &&
+			b.InH == a.OutH && b.InW == a.OutW && b.InC == a.OutC && b.InPix == a.OutPix && b.InRowBytes == a.OutRowBytes
+		switch {
+		case whole && reads[root(p.out)] == 1:
+			links[i] = mapping.Only
+		case whole:
+			links[i] = mapping.Shared
+		}
+	}
+	return links
+}
+
+// pack stores a layer's weights and biases.
+func (c *compiler) pack(l int, g cost.Geom) error {
+	p, d := &c.pieces[l], &c.b.Layers[l]
+	var err error
 	if len(p.bias) > 0 {
 		bytes := make([]byte, 0, 4*len(p.bias))
 		for _, v := range p.bias {
 			bytes = binary.LittleEndian.AppendUint32(bytes, uint32(v))
 		}
 		if d.BiasOffset, err = c.store(bytes); err != nil {
-			return fmt.Errorf("layer %q: %w", p.name, err)
+			return err
 		}
+	}
+	used := map[cost.K]bool{}
+	for _, e := range c.b.FBCB[l] {
+		used[cost.K(e.K)] = true
 	}
 	for _, k := range bundle.Ks {
 		if !used[k] || p.op != abi.OpGEMM {
@@ -374,22 +449,18 @@ func (c *compiler) emit(n int, p piece) error {
 		}
 		packed, err := bundle.PackWeights(c.d, k, p.weights, p.outC, p.window.KH, p.window.KW*p.inC)
 		if err != nil {
-			return fmt.Errorf("layer %q: %w", p.name, err)
+			return err
 		}
 		_, tile := cost.WeightBytes(c.d, g, k)
 		if tile > math.MaxUint32 {
-			return fmt.Errorf("layer %q: %w: a C tile of %d bytes", p.name, ErrTooBig, tile)
+			return fmt.Errorf("%w: a C tile of %d bytes", ErrTooBig, tile)
 		}
 		at, err := c.store(packed)
 		if err != nil {
-			return fmt.Errorf("layer %q: %w", p.name, err)
+			return err
 		}
-		bundle.SetPacking(&d, k, bundle.Packing{Offset: at, Bytes: uint32(len(packed)), Tile: uint32(tile)})
+		bundle.SetPacking(d, k, bundle.Packing{Offset: at, Bytes: uint32(len(packed)), Tile: uint32(tile)})
 	}
-	c.b.Layers = append(c.b.Layers, d)
-	c.b.FBCB = append(c.b.FBCB, row)
-	c.b.Names = append(c.b.Names, p.name)
-	c.node = append(c.node, n)
 	return nil
 }
 

@@ -17,7 +17,9 @@
 //	E_v  = S_v + the other passes of its items, each item waiting for one of two banks to drain
 //	total = max(drained, S_V + (W_V + R_V + O_V) / r) + answer
 //
-// A layer begins when the last write of the layer before is answered (the layer barrier). A pool
+// A layer begins when the last write of the layer before is answered (the layer barrier). A tensor
+// that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
+// only (ON_CHIP) no O and no answer. A pool
 // takes one vector of NB lanes and one tap a cycle.
 package cost
 
@@ -38,6 +40,8 @@ const (
 	layerStart   = 16   // barrier to the first read address of a layer
 	readLatency  = 6    // read path beside the DRAM: splitting, queue, buffer
 	writeLatency = 8    // post-processing and write path beside the DRAM
+	keptStart    = 4    // barrier to the first row where the input is on chip
+	keptEnd      = 4    // last word to the barrier where the output stays on chip only
 	startCycles  = 65   // start register to the first descriptor read, last answer to the interrupt
 	avgWords     = 2    // words an average pool gives out a cycle
 	maxBursts    = 8    // under way on a port
@@ -125,11 +129,22 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 	b.Answer = latency + writeLatency
 	first := min(m.weightsOnce, max(ring/16, min(ring/2, latentBytes))) // comes before the activations
 	if warm {
-		idle := int64(float64(b.Answer+drainDelay) * m.rate)
+		// the layer before ends with an answer, or with a word on chip
+		before := b.Answer
+		if m.keepIn {
+			before = keptEnd
+		}
+		idle := int64(float64(before+drainDelay) * m.rate)
 		m.prefetched = min(m.weightsOnce, ring, max(first, idle))
 	} else {
 		b.Fill += cycles(first, m.rate)
 		m.prefetched = first
+	}
+	if m.keepIn {
+		b.Fill = keptStart
+	}
+	if m.onChip {
+		b.Answer = keptEnd
 	}
 	m.run()
 

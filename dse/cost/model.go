@@ -16,6 +16,7 @@ type model struct {
 	bact, br, groups int
 	k                K
 	order            bool
+	keepIn, onChip   bool // what the layer reads is there; what it writes stays
 	tileB, tileRows  int
 	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
 
@@ -43,7 +44,7 @@ type model struct {
 
 func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	m := &model{
-		d: d, g: g, bact: bact, br: int(e.BR), groups: Groups(e, bact), k: K(e.K), order: e.Order,
+		d: d, g: g, bact: bact, br: int(e.BR), groups: Groups(e, bact), k: K(e.K), order: e.Order, keepIn: e.KeepIn, onChip: e.OnChip,
 		tileB: int(e.TileB), tileRows: int(e.TileRows), bpc: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes),
 		first: true,
 	}
@@ -151,7 +152,7 @@ func (m *model) rowTiles(c0, c1 int, load, again bool) {
 		for oh0 := 0; oh0 < m.g.OutH; oh0 += m.tileRows {
 			nr := min(m.tileRows, m.g.OutH-oh0)
 			var in traffic
-			if load {
+			if load && !m.keepIn {
 				in = m.input(m.g.inRows(oh0, nr), both)
 			}
 			weights := m.order && firstTile || !m.order && (firstTile || again)
@@ -220,7 +221,9 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 		work := m.passes * one
 		m.b.Compute += m.passes * rows
 		var moved traffic
-		moved.written, moved.writes = m.runs(pixels, size, g.OutPix, g.OutOffset)
+		if !m.onChip {
+			moved.written, moved.writes = m.runs(pixels, size, g.OutPix, g.OutOffset)
+		}
 		if g.Residual {
 			moved.read, moved.reads = m.runs(pixels, size, g.ResPix, g.ResOffset)
 		}

@@ -125,31 +125,47 @@ func (p *Program) checkSlot(slot []byte) error {
 	return nil
 }
 
-// Layers executes layers first..last on a slot.
-func (p *Program) Layers(first, last int, slot []byte) error {
+// Layers executes layers first..last on a slot, as one start does for a sample of a batch: what the
+// batch's FBCB entries keep on chip only (ON_CHIP) leaves the slot as it was. With a batch of zero
+// every tensor lies in the slot.
+func (p *Program) Layers(first, last, batch int, slot []byte) error {
 	if first < 0 || last < first || last >= len(p.layers) {
 		return fmt.Errorf("golden: layers %d..%d of %d", first, last, len(p.layers))
+	}
+	if batch < 0 || batch > abi.BMax {
+		return fmt.Errorf("golden: a batch of %d", batch)
 	}
 	if err := p.checkSlot(slot); err != nil {
 		return err
 	}
 	s := p.scratch.Get().(*buffers)
 	defer p.scratch.Put(s)
+	var under, next []byte // what lies where a tensor is that is on chip in truth
+	var at, nextAt int
 	for i := first; i <= last; i++ {
+		if batch > 0 && i < last && p.b.FBCB[i][batch-1].OnChip {
+			d := &p.layers[i].d
+			nextAt = int(d.OutOffset)
+			next = append(next[:0], slot[nextAt:][:int(d.OutH)*int(d.OutRowBytes)]...)
+		} else {
+			next = next[:0]
+		}
 		if err := p.layers[i].run(s, slot); err != nil {
 			return fmt.Errorf("golden: layer %d (%s): %w", i, p.b.Names[i], err)
 		}
+		copy(slot[at:], under) // the layer has read it
+		under, next, at = next, under, nextAt
 	}
 	return nil
 }
 
-// Segment executes the layers of one segment on a slot.
-func (p *Program) Segment(segment int, slot []byte) error {
+// Segment executes the layers of one segment on a slot, for a sample of a batch (see Layers).
+func (p *Program) Segment(segment, batch int, slot []byte) error {
 	if segment < 0 || segment >= len(p.b.Network.Exits) {
 		return fmt.Errorf("golden: segment %d of %d", segment, len(p.b.Network.Exits))
 	}
 	e := &p.b.Network.Exits[segment]
-	return p.Layers(e.First, e.Last, slot)
+	return p.Layers(e.First, e.Last, batch, slot)
 }
 
 // Run executes the whole network on a fresh slot and answers the logits of every exit.
@@ -160,7 +176,7 @@ func (p *Program) Run(image []int16) ([][]int16, error) {
 	}
 	var out [][]int16
 	for i := range p.b.Network.Exits {
-		if err := p.Segment(i, slot); err != nil {
+		if err := p.Segment(i, 0, slot); err != nil {
 			return nil, err
 		}
 		logits, err := p.Logits(slot, i)
@@ -178,7 +194,7 @@ func Exec(b *bundle.Bundle, l int, slot []byte) error {
 	if err != nil {
 		return err
 	}
-	return p.Layers(l, l, slot)
+	return p.Layers(l, l, 0, slot)
 }
 
 // Round is rnd(x, n) = (x + 2^(n-1)) >> n, arithmetic; n = 0 gives x.

@@ -77,7 +77,7 @@ func compare(seed uint64, d configs.Design, o randnet.Options) error {
 		return err
 	}
 	for l, name := range n.Bundle.Names {
-		if err := p.Layers(l, l, slot); err != nil {
+		if err := p.Layers(l, l, 0, slot); err != nil {
 			return err
 		}
 		node, _, _ := strings.Cut(name, "[")
@@ -181,7 +181,7 @@ func TestOverflowIsReported(t *testing.T) {
 		if err := p.SetInput(slot, image); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Layers(0, 0, slot); !errors.Is(err, ErrOverflow) {
+		if err := p.Layers(0, 0, 0, slot); !errors.Is(err, ErrOverflow) {
 			t.Fatalf("got %v, want ErrOverflow", err)
 		}
 		return
@@ -199,11 +199,11 @@ func TestRefusesWrongArguments(t *testing.T) {
 	}
 	slot := p.NewSlot()
 	for name, err := range map[string]error{
-		"layers":   p.Layers(0, len(n.Bundle.Layers), slot),
-		"segment":  p.Segment(len(n.Bundle.Network.Exits), slot),
-		"slot":     p.Layers(0, 0, slot[:len(slot)-1]),
+		"layers":   p.Layers(0, len(n.Bundle.Layers), 0, slot),
+		"segment":  p.Segment(len(n.Bundle.Network.Exits), 0, slot),
+		"slot":     p.Layers(0, 0, 0, slot[:len(slot)-1]),
 		"input":    p.SetInput(slot, make([]int16, 1<<20)),
-		"negative": p.Segment(-1, slot),
+		"negative": p.Segment(-1, 0, slot),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)

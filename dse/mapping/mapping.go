@@ -28,6 +28,7 @@ var Points = []Point{{cost.K1, 1}, {cost.KHalf, 1}, {cost.K2, 1}, {cost.K1, 2}, 
 type Options struct {
 	Points []Point // nil: all that the design builds
 	Orders []bool  // nil: both; false is order 0 (row tile outermost)
+	Spill  bool    // every tensor goes through DRAM: Keep keeps none
 
 	// Pick chooses among n legal entries instead of the law, for tests that must see all of them.
 	Pick func(n int) int
@@ -35,7 +36,19 @@ type Options struct {
 
 // Basic is what the plainest hardware has: k = 1, s = 1, row tile outermost.
 func Basic() Options {
-	return Options{Points: []Point{{cost.K1, 1}}, Orders: []bool{false}}
+	return Options{Points: []Point{{cost.K1, 1}}, Orders: []bool{false}, Spill: true}
+}
+
+// lists are the points and orders with the defaults filled in.
+func (o Options) lists() ([]Point, []bool) {
+	points, orders := o.Points, o.Orders
+	if points == nil {
+		points = Points
+	}
+	if orders == nil {
+		orders = []bool{false, true}
+	}
+	return points, orders
 }
 
 // RTL is what the hardware has: every <k, s> that the design has, either loop order.
@@ -77,7 +90,7 @@ func Built(d configs.Design, p Point) bool {
 // Check tells whether entry e is legal for a layer of geometry g at batch bact on design d.
 func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s", ErrIllegal, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%w: %w", ErrIllegal, fmt.Errorf(format, args...))
 	}
 	if bact < 1 || bact > abi.BMax {
 		return fail("batch %d, must be 1..%d", bact, abi.BMax)
@@ -109,8 +122,8 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 			return fail("loop order 1 keeps a C tile of %d bytes in the weights ring, which can keep %d", need, cost.RingKeeps(d))
 		}
 	}
-	if e.KeepIn || e.KeepOut {
-		return fail("KEEP_IN and KEEP_OUT are not in this build")
+	if err := checkKept(d, g, bact, e); err != nil {
+		return fail("%w", err)
 	}
 	switch {
 	case tb < 1 || tb > br:
@@ -134,9 +147,12 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	if s == 2 {
 		room, what = room/2, "a quarter of the activation buffer"
 	}
-	if elems := tb * g.InRowsOnChip(tr) * g.InRow(); elems > room {
-		return fail("a tile of %d x %d x %d = %d elements, %s holds %d",
-			tb, g.InRowsOnChip(tr), g.InRow(), elems, what, room)
+	rows := g.InRowsOnChip(tr)
+	if e.KeepIn { // a kept tensor lies there without padding
+		rows = g.InH
+	}
+	if elems := tb * rows * g.InRow(); elems > room {
+		return fail("a tile of %d x %d x %d = %d elements, %s holds %d", tb, rows, g.InRow(), elems, what, room)
 	}
 	return nil
 }
@@ -170,13 +186,7 @@ const allRows = 64
 // Enumerate calls f with every legal entry of a layer; on maps higher than allRows, of all
 // TILE_ROWS that cut the output into the same number of row tiles, only the smallest.
 func Enumerate(d configs.Design, g cost.Geom, bact int, o Options, f func(abi.FBCB)) {
-	points, orders := o.Points, o.Orders
-	if points == nil {
-		points = Points
-	}
-	if orders == nil {
-		orders = []bool{false, true}
-	}
+	points, orders := o.lists()
 	rows := parts(g.OutH)
 	if g.OutH <= allRows {
 		rows = rows[:0]

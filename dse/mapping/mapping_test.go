@@ -118,7 +118,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"accumulators", d, g, 2, abi.FBCB{BR: 2, TileB: 2, TileRows: 16}},
 		{"accumulators of k = 1/2", d, g, 2, abi.FBCB{BR: 2, K: 1, TileB: 1, TileRows: 9}},
 		{"activation buffer", d, conv(16, 16, 100, 16, 3, 1), 1, abi.FBCB{BR: 1, TileB: 1, TileRows: 16}},
-		{"keep", d, g, 2, abi.FBCB{BR: 2, TileB: 1, TileRows: 16, KeepIn: true}},
+		{"kept in two tiles", d, g, 2, abi.FBCB{BR: 2, TileB: 1, TileRows: 16, KeepIn: true}},
+		{"on chip and not kept", d, g, 1, abi.FBCB{BR: 1, TileB: 1, TileRows: 16, OnChip: true}},
 	} {
 		if err := Check(c.d, c.g, c.bact, c.e); !errors.Is(err, ErrIllegal) {
 			t.Errorf("%s: %v, want ErrIllegal", c.name, err)

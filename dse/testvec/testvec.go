@@ -124,7 +124,7 @@ func FromBundle(b *bundle.Bundle, rng *rand.Rand, batch int, at Layout) ([]vecto
 	for i, e := range b.Network.Exits {
 		records = append(records, Start(e.First, e.Last, table, at.Limit)...)
 		for _, s := range table {
-			if err := prog.Segment(i, memory[s]); err != nil {
+			if err := prog.Segment(i, batch, memory[s]); err != nil {
 				return nil, fmt.Errorf("segment %d: %w", i, err)
 			}
 		}

@@ -36,7 +36,7 @@ var (
 type Executor interface {
 	NewSlot() []byte
 	SetInput(slot []byte, image []int16) error
-	Segment(segment int, slot []byte) error
+	Segment(segment, batch int, slot []byte) error
 	Logits(slot []byte, exit int) ([]int16, error)
 }
 
@@ -226,7 +226,7 @@ func (d *Dev) Run(ctx context.Context, l device.Launch) (device.Report, error) {
 		rep.Stats = add(rep.Stats, n.stats[seg][batch-1])
 		rest := active[:0]
 		for _, i := range active {
-			e, err := d.segment(d.slots[l.Requests[i]], seg)
+			e, err := d.segment(d.slots[l.Requests[i]], seg, batch)
 			if err != nil {
 				return fail(fmt.Errorf("request %d: %w", l.Requests[i], err))
 			}
@@ -248,8 +248,8 @@ func (d *Dev) Run(ctx context.Context, l device.Launch) (device.Report, error) {
 	return rep, nil
 }
 
-// segment is what a sample shows at the exit of seg.
-func (d *Dev) segment(s *sample, seg int) (device.ExitResult, error) {
+// segment is what a sample of a batch shows at the exit of seg.
+func (d *Dev) segment(s *sample, seg, batch int) (device.ExitResult, error) {
 	if d.opts.Memo != nil {
 		exits, err := d.opts.Memo.get(s.key, func() ([]device.ExitResult, error) { return all(s.net.b, s.net.exec, s.in) })
 		if err != nil {
@@ -264,7 +264,7 @@ func (d *Dev) segment(s *sample, seg int) (device.ExitResult, error) {
 	if seg != s.done {
 		return device.ExitResult{}, fmt.Errorf("%w: segment %d where segment %d is next", ErrRequest, seg, s.done)
 	}
-	if err := s.net.exec.Segment(seg, s.mem); err != nil {
+	if err := s.net.exec.Segment(seg, batch, s.mem); err != nil {
 		return device.ExitResult{}, err
 	}
 	s.done = seg + 1
@@ -314,7 +314,7 @@ func all(b *bundle.Bundle, x Executor, in []int16) ([]device.ExitResult, error) 
 	}
 	out := make([]device.ExitResult, len(b.Network.Exits))
 	for i := range out {
-		if err := x.Segment(i, mem); err != nil {
+		if err := x.Segment(i, 0, mem); err != nil {
 			return nil, fmt.Errorf("segment %d: %w", i, err)
 		}
 		var err error

@@ -9,7 +9,7 @@ import (
 
 // Hash is the first 64 bits of SHA-256 of the description's canonical form, as the hardware
 // answers in ABI_HASH0 and ABI_HASH1.
-const Hash uint64 = 0xeb92d8871b1cb64c
+const Hash uint64 = 0x3289cffcb8a9fb43
 
 // SchemaVersion is the version of the register map, as the hardware answers in VERSION.
 const SchemaVersion = 1
@@ -584,14 +584,15 @@ type FBCB struct {
 	BR       uint8  // 4 bits: samples along the rows, 1..B_MAX; s = ceil(B_act / B_R)
 	K        uint8  // 2 bits: 0: k = 1, 1: k = 1/2, 2: k = 2
 	Order    bool   // 1 bits: loop order; 0: row tile outermost, 1: C tile outermost
-	KeepIn   bool   // 1 bits: the input tensor is already on chip
-	KeepOut  bool   // 1 bits: the output tensor stays on chip
+	KeepIn   bool   // 1 bits: the input tensor is on chip: the layer before has KEEP_OUT
+	KeepOut  bool   // 1 bits: the output tensor stays on chip for the next layer, which has KEEP_IN; a GEMM of one row tile with s = 1 whose output pixels follow each other without a gap
+	OnChip   bool   // 1 bits: with KEEP_OUT: and is not written to DRAM
 	TileB    uint8  // 4 bits: samples of one row tile (per group), 1..B_R
 	TileRows uint16 // 12 bits: output image rows of one row tile, 1..OUT_H; TILE_B * TILE_ROWS * OUT_W <= T_R for GEMM
 }
 
 // FBCBReserved has ones where an entry must be zero.
-const FBCBReserved = 0xF0000E00
+const FBCBReserved = 0xF0000C00
 
 // Encode packs an entry; it refuses a value beyond its field's bits.
 func (d FBCB) Encode() (uint32, error) {
@@ -612,6 +613,9 @@ func (d FBCB) Encode() (uint32, error) {
 	}
 	if d.KeepOut {
 		w[0] |= 1 << 8
+	}
+	if d.OnChip {
+		w[0] |= 1 << 9
 	}
 	if uint32(d.TileB)>>4 != 0 {
 		return 0, fmt.Errorf("abi: encode FBCB entry: TileB is %d, beyond 4 bits", d.TileB)
@@ -635,6 +639,7 @@ func DecodeFBCB(v uint32) (FBCB, error) {
 	d.Order = v>>6&1 != 0
 	d.KeepIn = v>>7&1 != 0
 	d.KeepOut = v>>8&1 != 0
+	d.OnChip = v>>9&1 != 0
 	d.TileB = uint8(v >> 12 & 0xF)
 	d.TileRows = uint16(v >> 16 & 0xFFF)
 	return d, nil

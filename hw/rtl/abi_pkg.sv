@@ -7,7 +7,7 @@
 /* verilator lint_off UNUSEDPARAM */  // a user reads a few of these, never all
 package abi_pkg;
 
-  localparam logic [63:0] ABI_HASH = 64'heb92d8871b1cb64c;
+  localparam logic [63:0] ABI_HASH = 64'h3289cffcb8a9fb43;
   localparam logic [31:0] ABI_VERSION = 32'd1;
 
   // largest batch (samples of one start)
@@ -389,7 +389,8 @@ package abi_pkg;
     logic [3:0] rsvd_0_28;
     logic [11:0] tile_rows;
     logic [3:0] tile_b;
-    logic [2:0] rsvd_0_9;
+    logic [1:0] rsvd_0_10;
+    logic on_chip;
     logic keep_out;
     logic keep_in;
     logic order;
@@ -397,7 +398,7 @@ package abi_pkg;
     logic [3:0] b_r;
   } fbcb_t;
 
-  localparam logic [31:0] FBCB_RSVD_MASK = 32'hF0000E00;
+  localparam logic [31:0] FBCB_RSVD_MASK = 32'hF0000C00;
 
 endpackage
 /* verilator lint_on UNUSEDPARAM */

@@ -8,6 +8,9 @@
 // With one sample group a tile fills a half. With two (s = 2) group g's samples go to half g, and the
 // two tiles in flight share each half, the odd one beginning in its middle.
 //
+// A tensor that the layer before has kept (KEEP_IN) is there when that layer has ended: in the half
+// that it did not read, which is where the layer begins.
+//
 // avail_o counts, for each group and tile in flight, the row places that hold their data, in order,
 // so that computing starts long before a tile is complete; free_i gives a tile's places back.
 module act_loader #(
@@ -62,13 +65,18 @@ module act_loader #(
   // a unit reads its part of the descriptor only
   /* verilator lint_off UNUSEDSIGNAL */
   abi_pkg::desc_t d;
-  abi_pkg::fbcb_t f;
+  abi_pkg::fbcb_t f, next_f;
   logic [23:0]    samp_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [1023:0]  desc_q;
   logic [31:0]    fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
+
+  logic               start_q, start_d, kept_go;  // half in which the layer begins
+  assign next_f = layer_fbcb_i;
+  assign start_d = next_f.keep_in && !start_q;
+  assign kept_go = state_q == StBarrier && f.keep_in && layers_written_i == layer_no_q;
 
   logic [1:0]         busy_q;     // tiles in flight
   logic               half_q;     // which of them
@@ -207,7 +215,8 @@ module act_loader #(
       if (rsp_valid_i) begun_q <= !rsp_last_i;
       rows_q <= rows_q + 6'(meta_pop && m_done) - 6'(place_pop && !place_null);
       for (int unsigned h = 0; h < 4; h++) begin
-        if (free_i[h%2]) avail_q[h] <= '0;
+        if (kept_go && {1'b0, half_q} == 2'(h)) avail_q[h] <= '1;
+        else if (free_i[h%2]) avail_q[h] <= '0;
         else if (place_pop && {place_group, place_half} == 2'(h)) avail_q[h] <= avail_q[h] + 16'd1;
       end
     end
@@ -218,6 +227,7 @@ module act_loader #(
       state_q <= StIdle;
       layer_no_q <= '0;
       busy_q <= '0;
+      start_q <= 1'b0;
     end else begin
       if (free_i[0]) busy_q[0] <= 1'b0;
       if (free_i[1]) busy_q[1] <= 1'b0;
@@ -228,8 +238,11 @@ module act_loader #(
           samp_q <= layer_samp_i;
           init_off_q <= '0;
           pad_q <= '0;
-          half_q <= 1'b0;
-          if (layer_valid_i) state_q <= StPad;
+          half_q <= start_d;
+          if (layer_valid_i) begin
+            start_q <= start_d;
+            state_q <= StPad;
+          end
         end
         StPad: begin  // offset of the first row place: PAD_T rows above the image
           pad_q <= pad_q + 8'd1;
@@ -245,7 +258,13 @@ module act_loader #(
         StBarrier: begin
           tile_off_q <= init_off_q;
           ih0_q <= -$signed({10'b0, d.pad_t});
-          if (layers_written_i == layer_no_q) state_q <= StHalf;
+          if (kept_go) begin
+            busy_q[half_q] <= 1'b1;
+            layer_no_q <= layer_no_q + 9'd1;
+            state_q <= StIdle;
+          end else if (layers_written_i == layer_no_q) begin
+            state_q <= StHalf;
+          end
         end
         StHalf: begin
           i_q <= '0;

@@ -50,8 +50,8 @@ module gemm_seq #(
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
-  abi_pkg::desc_t d;
-  abi_pkg::fbcb_t f;
+  abi_pkg::desc_t d, next_d;
+  abi_pkg::fbcb_t f, next_f;
   logic [23:0]    samp_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [8:0]    layer_no_q;     // layers taken since the start
@@ -59,6 +59,15 @@ module gemm_seq #(
   logic [31:0]   fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
+
+  // A kept tensor (KEEP_IN) lies in the half that the layer before did not read, without padding:
+  // elements count from PAD_T rows above it.
+  assign next_d = layer_desc_i;
+  logic           start_q, start_d;
+  logic [EW-1:0]  base_q;
+  logic [7:0]     above_q;       // rows that base_q has still to go up
+  assign next_f = layer_fbcb_i;
+  assign start_d = next_f.keep_in && !start_q;
 
   // tile
   logic [3:0]         b0_q, nb;
@@ -178,7 +187,7 @@ module gemm_seq #(
       k_o <= f.k;
       rd_two_o <= two;
     end
-    rd_elem_o <= EW'(line_q) + EW'(col_q) + ((two && half_q) ? EW'(NB * ABUF_WORDS / 2) : '0);
+    rd_elem_o <= EW'(line_q) + EW'(col_q) + ((two && half_q) ? EW'(NB * ABUF_WORDS / 2) : base_q);
     rd_lo_o <= lo;
     rd_hi_o <= hi;
     rd_tag_o <= {row_q, bank_q, first_q, begin_q, last_row && last_pass};
@@ -222,6 +231,7 @@ module gemm_seq #(
       layer_no_q <= '0;
       banks_q <= '0;
       bank_q <= 1'b0;
+      start_q <= 1'b0;
     end else begin
       if (age_q < depth && (go || begin_q)) age_q <= age_q + 6'd1;
       // banks are filled and drained in turn, so a count says which one is free
@@ -234,11 +244,20 @@ module gemm_seq #(
           b0_q <= '0;
           oh0_q <= '0;
           c0_q <= '0;
-          half_q <= 1'b0;
-          if (layer_valid_i) state_q <= StBarrier;
+          half_q <= start_d;
+          base_q <= '0;
+          above_q <= '0;
+          if (layer_valid_i) begin
+            start_q <= start_d;
+            if (next_f.keep_in) above_q <= next_d.pad_t;
+            state_q <= StBarrier;
+          end
         end
         StBarrier: begin  // what is in the buffer before that belongs to the layer before
-          if (layers_written_i == layer_no_q) begin
+          if (above_q != '0) begin
+            above_q <= above_q - 8'd1;
+            base_q <= base_q - EW'(d.in_row);
+          end else if (layers_written_i == layer_no_q) begin
             layer_no_q <= layer_no_q + 9'd1;
             state_q <= (d.op == abi_pkg::OP_GEMM) ? StTile : StIdle;
           end

@@ -101,6 +101,17 @@ module layer_fetch #(
   logic [AW-1:0] step_addr_q, addr_q;
   logic [7:0]  err_q;
 
+  // what the layer before, in this start, leaves on chip
+  logic        kept_q;
+  logic [15:0] kept_h_q, kept_w_q, kept_c_q;
+  logic        one_tile, keep_bad;
+  assign one_tile = !two && f.tile_b == b_act_i && 16'(f.tile_rows) == d.out_h;
+  assign keep_bad = f.keep_in != kept_q || (f.on_chip && !f.keep_out)
+                    || (f.keep_in && (!one_tile || d.in_h != kept_h_q || d.in_w != kept_w_q
+                                      || d.in_c != kept_c_q))
+                    || (f.keep_out && (!one_tile || !is_gemm || layer_last_o
+                                       || d.out_pix != d.out_c));
+
   assign tile_rows_m1 = f.tile_rows - 12'd1;
 
   logic        half, two;
@@ -170,7 +181,7 @@ module layer_fetch #(
       end
       4'd9: begin  // elements of a sample
         mul_a = 32'(d.in_row);
-        mul_b = n_ih_q;
+        mul_b = f.keep_in ? d.in_h : n_ih_q;  // a kept tensor lies there without padding
       end
       4'd10: begin  // elements of a tile
         mul_a = 32'(samp_q);
@@ -245,7 +256,7 @@ module layer_fetch #(
                  || (two && (FLUID == 0 || !is_gemm || f.k == 2'd2 || b_act_i == 4'd1
                              || f.b_r != (b_act_i + 4'd1) >> 1
                              || 32'(d.out_c) > (half ? T_C : T_C / 2)))
-                 || (f.order && (!is_gemm || w_kept > 32'(KEEP))) || f.keep_in || f.keep_out
+                 || (f.order && (!is_gemm || w_kept > 32'(KEEP))) || keep_bad
                  || f.tile_b == '0 || f.tile_b > f.b_r
                  || f.tile_rows == '0 || 16'(f.tile_rows) > d.out_h) begin
       static_err = abi_pkg::ERR_FBCB_RANGE;
@@ -299,6 +310,7 @@ module layer_fetch #(
         end
 
         StRange: begin
+          kept_q <= 1'b0;
           state_q <= StSlots;
           if (first_layer_i > last_layer_i) begin
             err_q <= abi_pkg::ERR_LAYER_RANGE;
@@ -383,6 +395,10 @@ module layer_fetch #(
           taken_q <= taken_d;
           if (taken_d == '1) begin
             taken_q <= '0;
+            kept_q <= f.keep_out;
+            kept_h_q <= d.out_h;
+            kept_w_q <= d.out_w;
+            kept_c_q <= d.out_c;
             layer_q <= layer_q + 8'd1;
             state_q <= layer_last_o ? StIdle : StRequest;
           end

@@ -99,6 +99,7 @@ module npu_core #(
   localparam int unsigned CW = $clog2(DRAIN + 1);
   localparam int unsigned RESCW = $clog2(2 * WPB + DRAIN + 1);
   localparam int unsigned POOL_ROOM = 4;
+  localparam int unsigned BUF_IN = (WPB > DRAIN) ? WPB : DRAIN;   // words written at a time
 
   if (T_P < 2 || T_P > 16) begin : gen_bad_tp
     $fatal(1, "npu_core: T_P must be 2..16");
@@ -367,10 +368,13 @@ module npu_core #(
   );
 
   // ------------------------------------------------------------------ activations
-  logic            wr_half;
-  logic [EW-1:0]   wr_elem;
+  logic            wr_half, kw_half;
+  logic [EW-1:0]   wr_elem, kw_elem;
   logic [WPB-1:0]  wr_mask;
   logic [WW-1:0]   wr_data;
+  logic [DRAIN-1:0]    kw_mask;       // a kept tensor's
+  logic [DRAIN*16-1:0] kw_data;
+  logic                kw;
   logic [63:0]     avail;
   logic [1:0]      g_free, p_free;
 
@@ -418,17 +422,21 @@ module npu_core #(
   logic [T_P*16-1:0] w_two;
   logic [1:0]      k;
   logic [TAG-1:0]  w_tag;
-  assign computing = g_rd_valid || p_rd_valid;  // long without memory traffic: a tile on chip
+  // long without memory traffic: a tile on chip, the drain of a tensor that stays there
+  assign computing = g_rd_valid || p_rd_valid || kw;
 
+  // A layer whose output is kept has loaded its one tile before its first word is drained: the two
+  // writers never meet.
+  assign kw = |kw_mask;
   act_buffer #(
-    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(WPB), .TAG(TAG), .Y_LANES(T_P)
+    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(BUF_IN), .TAG(TAG), .Y_LANES(T_P)
   ) u_abuf (
     .clk_i,
     .rst_ni     (unit_rst_n),
-    .wr_half_i  (wr_half),
-    .wr_elem_i  (wr_elem),
-    .wr_mask_i  (wr_mask),
-    .wr_data_i  (wr_data),
+    .wr_half_i  (kw ? kw_half : wr_half),
+    .wr_elem_i  (kw ? kw_elem : wr_elem),
+    .wr_mask_i  (kw ? BUF_IN'(kw_mask) : BUF_IN'(wr_mask)),
+    .wr_data_i  (kw ? (BUF_IN * 16)'(kw_data) : (BUF_IN * 16)'(wr_data)),
     .rd_valid_i (g_rd_valid || p_rd_valid),
     .rd_half_i  (g_rd_valid ? g_rd_half : p_rd_half),
     .rd_two_i   (g_rd_valid && g_rd_two),
@@ -710,7 +718,8 @@ module npu_core #(
   logic          closing_q;
   logic          run_valid, run_ready, run_done, run_pool, out_ready, out_idle;
   logic [AW-1:0] run_addr;
-  logic [23:0]   run_elems;
+  logic [23:0]   run_elems, run_elem;
+  logic          run_keep, run_half, run_local, run_take, keep_free, keep_busy;
 
   run_gen #(.T_C(T_C), .RESIDUAL(1'b0)) u_runs (
     .clk_i,
@@ -723,10 +732,14 @@ module npu_core #(
     .layer_desc_i (l_desc),
     .layer_fbcb_i (l_fbcb),
     .run_valid_o  (run_valid),
-    .run_ready_i  (run_ready && !closing_q),
+    .run_ready_i  (run_take),
     .run_addr_o   (run_addr),
     .run_elems_o  (run_elems),
     .pool_o       (run_pool),
+    .keep_o       (run_keep),
+    .keep_half_o  (run_half),
+    .local_o      (run_local),
+    .run_elem_o   (run_elem),
     .done_o       (run_done),
     .err_valid_o  (o_ahead_err),
     .err_addr_o   (o_err_addr)
@@ -735,21 +748,45 @@ module npu_core #(
   // its own layer
   assign o_err = o_ahead_err && !closing_q;
   // the run that is being written, not the one that run_gen has in hand, says whose words it takes
-  logic out_pool_q;
+  logic out_pool_q, out_local_q, words_valid, words_ready;
   always_ff @(posedge clk_i) begin
-    if (run_valid && run_ready && !closing_q) out_pool_q <= run_pool;
+    if (run_valid && run_take) begin
+      out_pool_q <= run_pool;
+      out_local_q <= run_local;
+    end
   end
-  assign d_ready = out_ready && !out_pool_q;
-  assign pool_ready = out_ready && out_pool_q;
+  assign run_take = (run_local ? keep_free : run_ready) && !closing_q;
+  assign words_valid = out_pool_q ? pool_valid : d_valid;
+  assign words_ready = out_local_q ? keep_busy : out_ready;
+  assign d_ready = words_ready && !out_pool_q;
+  assign pool_ready = words_ready && out_pool_q;
+
+  keep_writer #(.IN_WORDS(DRAIN), .EW(EW)) u_keep (
+    .clk_i,
+    .rst_ni     (unit_rst_n),
+    .run_i      (run_valid && run_take && run_keep),
+    .run_half_i (run_half),
+    .run_elem_i (run_elem[EW-1:0]),
+    .run_elems_i(run_elems),
+    .free_o     (keep_free),
+    .word_i     (words_valid && words_ready),
+    .data_i     (d_data),
+    .cnt_i      (d_cnt),
+    .busy_o     (keep_busy),
+    .wr_half_o  (kw_half),
+    .wr_elem_o  (kw_elem),
+    .wr_mask_o  (kw_mask),
+    .wr_data_o  (kw_data)
+  );
 
   out_writer #(.IN_WORDS(DRAIN), .AXI_BYTES(WIDE)) u_out (
     .clk_i,
     .rst_ni     (unit_rst_n),
-    .run_valid_i(run_valid && !closing_q),
+    .run_valid_i(run_valid && !closing_q && !run_local),
     .run_ready_o(run_ready),
     .run_addr_i (run_addr),
     .run_elems_i(run_elems),
-    .valid_i    (out_pool_q ? pool_valid : d_valid),
+    .valid_i    (words_valid && !out_local_q),
     .ready_o    (out_ready),
     .data_i     (out_pool_q ? pool_data : d_data),
     .cnt_i      (out_pool_q ? pool_cnt : d_cnt),
@@ -764,14 +801,15 @@ module npu_core #(
     .idle_o     (out_idle)
   );
 
-  // A layer is written when its last run has been answered; runs of the next one wait for that.
+  // A layer is written when its last run has been answered, or its last word is on chip; runs of
+  // the next one wait for that.
   always_ff @(posedge clk_i) begin
     if (!unit_rst_n) begin
       layers_written_q <= '0;
       closing_q <= 1'b0;
     end else if (run_done) begin
       closing_q <= 1'b1;
-    end else if (closing_q && out_idle && wr_idle) begin
+    end else if (closing_q && out_idle && wr_idle && !keep_busy) begin
       closing_q <= 1'b0;
       layers_written_q <= layers_written_q + 9'd1;
     end
@@ -794,5 +832,5 @@ module npu_core #(
   end
 
   logic unused;
-  assign unused = ^{l_index_unused, l_last_unused, layers[8]};
+  assign unused = ^{l_index_unused, l_last_unused, layers[8], run_elem[23:EW]};
 endmodule

@@ -41,8 +41,8 @@ module pool_seq #(
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
-  abi_pkg::desc_t d;
-  abi_pkg::fbcb_t f;
+  abi_pkg::desc_t d, next_d;
+  abi_pkg::fbcb_t f, next_f;
   logic [23:0]    samp_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [8:0]    layer_no_q;     // layers taken since the start
@@ -50,6 +50,14 @@ module pool_seq #(
   logic [31:0]   fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
+
+  // a kept tensor (KEEP_IN): as in gemm_seq
+  logic           start_q, start_d;
+  logic [EW-1:0]  base_q;
+  logic [7:0]     above_q;
+  assign next_d = layer_desc_i;
+  assign next_f = layer_fbcb_i;
+  assign start_d = next_f.keep_in && !start_q;
 
   logic [3:0]         b0_q, nb, i_q;
   logic [15:0]        oh0_q, nr, step_rows, n_j, r_q, ow_q, c0_q, rest_c;
@@ -111,7 +119,7 @@ module pool_seq #(
 
   always_ff @(posedge clk_i) begin
     rd_half_o <= half_q;
-    rd_elem_o <= EW'(line_q) + EW'(tap_q) + EW'(c0_q);
+    rd_elem_o <= EW'(line_q) + EW'(tap_q) + EW'(c0_q) + base_q;
     rd_hi_o <= tap_in ? channels : '0;
     rd_max_o <= !avg_o;
     if (go) taps_q <= taps;
@@ -125,6 +133,7 @@ module pool_seq #(
       state_q <= StIdle;
       layer_no_q <= '0;
       room_q <= 3'(ROOM);
+      start_q <= 1'b0;
     end else begin
       room_q <= room_q + 3'(result_taken_i) - 3'(go && first_tap);
       unique case (state_q)
@@ -134,11 +143,20 @@ module pool_seq #(
           samp_q <= layer_samp_i;
           b0_q <= '0;
           oh0_q <= '0;
-          half_q <= 1'b0;
-          if (layer_valid_i) state_q <= StBarrier;
+          half_q <= start_d;
+          base_q <= '0;
+          above_q <= '0;
+          if (layer_valid_i) begin
+            start_q <= start_d;
+            if (next_f.keep_in) above_q <= next_d.pad_t;
+            state_q <= StBarrier;
+          end
         end
         StBarrier: begin  // what is in the buffer before that belongs to the layer before
-          if (layers_written_i == layer_no_q && (!d.avg_table || bias_layers_i != layer_no_q)) begin
+          if (above_q != '0) begin
+            above_q <= above_q - 8'd1;
+            base_q <= base_q - EW'(d.in_row);
+          end else if (layers_written_i == layer_no_q && (!d.avg_table || bias_layers_i != layer_no_q)) begin
             layer_no_q <= layer_no_q + 9'd1;
             state_q <= (d.op == abi_pkg::OP_GEMM) ? StIdle : StTile;
           end

@@ -40,6 +40,8 @@ module res_loader #(
   localparam int unsigned CHUNK = (AXI_BYTES <= 16) ? 16 : 256 / AXI_BYTES;  // at most 128 words
 
   logic            run_valid, run_ready, run_done, pool_unused;
+  logic [2:0]      keep_unused;
+  logic [23:0]     elem_unused;
   logic [AW-1:0]   run_addr;
   logic [23:0]     run_elems;
   logic [8:0]      layer_no_q;
@@ -59,6 +61,10 @@ module res_loader #(
     .run_addr_o (run_addr),
     .run_elems_o(run_elems),
     .pool_o     (pool_unused),
+    .keep_o     (keep_unused[0]),
+    .keep_half_o(keep_unused[1]),
+    .local_o    (keep_unused[2]),
+    .run_elem_o (elem_unused),
     .done_o     (run_done),
     .err_valid_o,
     .err_addr_o
@@ -169,5 +175,5 @@ module res_loader #(
   );
 
   logic unused;
-  assign unused = ^{pool_unused, rsp_last_i, run_addr[0]};
+  assign unused = ^{pool_unused, keep_unused, elem_unused, rsp_last_i, run_addr[0]};
 endmodule

@@ -22,6 +22,10 @@ module run_gen #(
   output logic [AW-1:0]    run_addr_o,
   output logic [23:0]      run_elems_o,
   output logic             pool_o,        // the layer's words come from the pool unit
+  output logic             keep_o,        // the layer's words go to half keep_half_o on chip
+  output logic             keep_half_o,
+  output logic             local_o,       // and only there
+  output logic [23:0]      run_elem_o,    // where on chip: samples without a gap
   output logic             done_o,
   output logic             err_valid_o,   // the tensor leaves its slot
   output logic [31:0]      err_addr_o
@@ -31,12 +35,17 @@ module run_gen #(
 
   /* verilator lint_off UNUSEDSIGNAL */
   abi_pkg::desc_t d;
-  abi_pkg::fbcb_t f;
+  abi_pkg::fbcb_t f, next_f;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [1023:0] desc_q;
   logic [31:0]   fbcb_q;
   assign d = desc_q;
   assign f = fbcb_q;
+
+  logic           start_q, start_d;      // half in which the layer's input lies
+  logic [31:0]    samp_off_q, kept_off;
+  assign next_f = layer_fbcb_i;
+  assign start_d = next_f.keep_in && !start_q;
 
   logic [31:0] base, row_bytes;
   logic [15:0] pix;
@@ -83,6 +92,11 @@ module run_gen #(
   assign last_b = b0_q + nb == f.b_r;
 
   assign off = base + row_off_q + pix_off_q + {15'b0, c0_q, 1'b0};
+  assign kept_off = samp_off_q + row_off_q + pix_off_q + {15'b0, c0_q, 1'b0};
+  assign run_elem_o = kept_off[24:1];
+  assign keep_o = f.keep_out;
+  assign keep_half_o = !start_q;
+  assign local_o = f.on_chip;
   assign slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
   assign run_addr_o = slot_addr_i[slot*AW+:AW] + AW'(off);
   assign run_elems_o = whole_row ? row_bytes[24:1] : 24'(nch);
@@ -100,6 +114,7 @@ module run_gen #(
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       state_q <= StIdle;
+      start_q <= 1'b0;
     end else begin
       unique case (state_q)
         StIdle: begin
@@ -115,7 +130,11 @@ module run_gen #(
           tile_off_q <= '0;
           row_off_q <= '0;
           pix_off_q <= '0;
-          if (layer_valid_i) state_q <= StTest;
+          samp_off_q <= '0;
+          if (layer_valid_i) begin
+            start_q <= start_d;
+            state_q <= StTest;
+          end
         end
         StTest: state_q <= skip ? StIdle : StRun;
         StRun: begin
@@ -131,6 +150,7 @@ module run_gen #(
               if (last_r) begin
                 r_q <= '0;
                 row_off_q <= tile_off_q;
+                samp_off_q <= last_i ? '0 : samp_off_q + row_off_q + row_bytes;
                 i_q <= i_q + 4'd1;
                 if (last_i) begin
                   i_q <= '0;
@@ -160,5 +180,5 @@ module run_gen #(
   end
 
   logic unused;
-  assign unused = ^row_bytes;
+  assign unused = ^{row_bytes, kept_off[31:25], kept_off[0]};
 endmodule

@@ -10,7 +10,7 @@
 
 namespace sluice_abi {
 
-constexpr std::uint64_t ABI_HASH = 0xeb92d8871b1cb64cULL;
+constexpr std::uint64_t ABI_HASH = 0x3289cffcb8a9fb43ULL;
 constexpr std::uint32_t ABI_VERSION = 1;
 
 constexpr std::uint32_t B_MAX = 0x8;  // largest batch (samples of one start)
@@ -367,11 +367,12 @@ constexpr std::uint32_t DESC_RSVD_MASK[DESC_WORDS] = {
 constexpr Field FBCB_B_R = {0, 0, 4, false};  // samples along the rows, 1..B_MAX; s = ceil(B_act / B_R)
 constexpr Field FBCB_K = {0, 4, 2, false};  // 0: k = 1, 1: k = 1/2, 2: k = 2
 constexpr Field FBCB_ORDER = {0, 6, 1, false};  // loop order; 0: row tile outermost, 1: C tile outermost
-constexpr Field FBCB_KEEP_IN = {0, 7, 1, false};  // the input tensor is already on chip
-constexpr Field FBCB_KEEP_OUT = {0, 8, 1, false};  // the output tensor stays on chip
+constexpr Field FBCB_KEEP_IN = {0, 7, 1, false};  // the input tensor is on chip: the layer before has KEEP_OUT
+constexpr Field FBCB_KEEP_OUT = {0, 8, 1, false};  // the output tensor stays on chip for the next layer, which has KEEP_IN; a GEMM of one row tile with s = 1 whose output pixels follow each other without a gap
+constexpr Field FBCB_ON_CHIP = {0, 9, 1, false};  // with KEEP_OUT: and is not written to DRAM
 constexpr Field FBCB_TILE_B = {0, 12, 4, false};  // samples of one row tile (per group), 1..B_R
 constexpr Field FBCB_TILE_ROWS = {0, 16, 12, false};  // output image rows of one row tile, 1..OUT_H; TILE_B * TILE_ROWS * OUT_W <= T_R for GEMM
-constexpr std::uint32_t FBCB_RSVD_MASK = 0xF0000E00;
+constexpr std::uint32_t FBCB_RSVD_MASK = 0xF0000C00;
 
 constexpr const char *OP_NAMES[] = {
     "GEMM",

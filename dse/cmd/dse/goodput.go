@@ -160,7 +160,7 @@ func (exiter) SetInput(slot []byte, image []int16) error {
 	return nil
 }
 
-func (exiter) Segment(int, []byte) error { return nil }
+func (exiter) Segment(int, int, []byte) error { return nil }
 
 func (exiter) Logits(slot []byte, exit int) ([]int16, error) {
 	if exit >= int(binary.LittleEndian.Uint16(slot)) {

@@ -174,6 +174,13 @@ var shapes = []shape{
 			e.TileRows == l.OutH && e.TileB < e.BR && 2*e.TileB >= e.BR
 		return e.Order && two && tilesOfC(d, l, e, batch) > 1
 	}},
+	{"kept_in", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepIn && gemm(l) }},
+	{"kept_in_padded", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepIn && gemm(l) && l.PadT > 0 }},
+	{"kept_in_pool", func(_ configs.Design, l *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepIn && !gemm(l) }},
+	{"kept_out", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepOut && !e.OnChip }},
+	{"kept_out_on_chip", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, _ int) bool { return e.OnChip }},
+	{"kept_through", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, _ int) bool { return e.KeepIn && e.KeepOut }},
+	{"kept_batch", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, batch int) bool { return e.KeepOut && batch > 1 }},
 	{"sample_tiles_s_2", func(_ configs.Design, _ *abi.Desc, e abi.FBCB, batch int) bool {
 		return e.TileB < e.BR && groupsOf(e, batch) == 2
 	}},

@@ -811,8 +811,8 @@ func badEntry(c *campaign) *plan {
 	l := c.layer()
 	e, d, batch := c.entry(l), &c.rig.net.Bundle.Layers[l], len(c.rig.trial.table)
 	all := []change{
-		{"", func() { e.KeepIn = true }},
-		{"", func() { e.KeepOut = true }},
+		{"", func() { e.KeepIn = !e.KeepIn }},
+		{"", func() { e.OnChip, e.KeepOut = true, false }},
 		{"", func() { e.TileB = 0 }},
 		{"", func() { e.TileB = e.BR + 1 }},
 		{"", func() { e.TileRows = 0 }},

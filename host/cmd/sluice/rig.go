@@ -165,13 +165,21 @@ func (r *rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	t := trial{table: rng.Perm(testvec.Slots)[:1+rng.IntN(abi.BMax)]}
 	t.first = rng.IntN(len(b.Layers))
 	t.last = t.first + rng.IntN(len(b.Layers)-t.first)
+	// a start does not cut what stays on chip
+	batch := len(t.table) - 1
+	for b.FBCB[t.first][batch].KeepIn {
+		t.first--
+	}
+	for b.FBCB[t.last][batch].KeepOut {
+		t.last++
+	}
 	t.before = make([]byte, testvec.Slots*r.stride())
 	for i := range t.before {
 		t.before[i] = byte(rng.Uint32())
 	}
 	t.after = slices.Clone(t.before)
 	for _, s := range t.table {
-		if err := prog.Layers(t.first, t.last, t.after[s*r.stride():][:r.stride()]); err != nil {
+		if err := prog.Layers(t.first, t.last, len(t.table), t.after[s*r.stride():][:r.stride()]); err != nil {
 			return fmt.Errorf("random network of seed %d: %w", r.net.Seed, err)
 		}
 	}

@@ -1,0 +1,168 @@
+package mapping
+
+import (
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Link tells what a layer's output is to the next layer of its segment.
+type Link int
+
+// What a tensor between two layers allows.
+const (
+	Apart  Link = iota // not the next layer's input, or not all of it
+	Shared             // the next layer's input; others read it too
+	Only               // the next layer's input and nobody else's
+)
+
+// Stay puts the flags of a kept tensor on entries: keepIn, what the layer reads is on chip; out,
+// what becomes of what it writes (Apart: DRAM, Shared: both, Only: stays on chip).
+func Stay(e abi.FBCB, keepIn bool, out Link) abi.FBCB {
+	e.KeepIn, e.KeepOut, e.OnChip = keepIn, out != Apart, out == Only
+	return e
+}
+
+// checkKept is what KEEP_IN and KEEP_OUT ask of a layer's own entry; e is legal else.
+func checkKept(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
+	one := int(e.BR) == bact && int(e.TileB) == bact && int(e.TileRows) == g.OutH
+	switch {
+	case e.OnChip && !e.KeepOut:
+		return fmt.Errorf("ON_CHIP without KEEP_OUT")
+	case (e.KeepIn || e.KeepOut) && !one:
+		return fmt.Errorf("a kept tensor needs one row tile and one sample group, not B_R %d, TILE_B %d, TILE_ROWS %d", e.BR, e.TileB, e.TileRows)
+	case e.KeepOut && !g.GEMM():
+		return fmt.Errorf("a pool does not keep its output")
+	case e.KeepOut && g.OutPix != g.OutC:
+		return fmt.Errorf("an output of %d channels in pixels of %d is not kept", g.OutC, g.OutPix)
+	case e.KeepOut && bact*g.OutH*g.OutW*g.OutC > d.ABufElems():
+		return fmt.Errorf("an output of %d x %d x %d x %d elements, half the activation buffer holds %d", bact, g.OutH, g.OutW, g.OutC, d.ABufElems())
+	}
+	return nil
+}
+
+// CheckLinks tells whether entries of the layers of one start, each legal (Check), agree about what
+// stays on chip.
+func CheckLinks(layers []cost.Geom, entries []abi.FBCB) error {
+	kept := false
+	for i, e := range entries {
+		g := layers[i]
+		switch {
+		case e.KeepIn != kept:
+			return fmt.Errorf("%w: layer %d: KEEP_IN is %t after a layer with KEEP_OUT %t", ErrIllegal, i, e.KeepIn, kept)
+		case kept && (g.InH != layers[i-1].OutH || g.InW != layers[i-1].OutW || g.InC != layers[i-1].OutC):
+			return fmt.Errorf("%w: layer %d reads %d x %d x %d, %d x %d x %d was kept",
+				ErrIllegal, i, g.InH, g.InW, g.InC, layers[i-1].OutH, layers[i-1].OutW, layers[i-1].OutC)
+		}
+		kept = e.KeepOut
+	}
+	if kept {
+		return fmt.Errorf("%w: the last layer of a start has KEEP_OUT", ErrIllegal)
+	}
+	return nil
+}
+
+// Keep changes the entries of a segment's layers to the ones with the fewest cycles in sum where
+// tensors may stay on chip: links[i] tells of the tensor between layers i and i+1. Exact for the
+// law, by dynamic programming over what is kept behind each layer; where nothing is gained, entries
+// stay as they are. With Pick, links are kept at random instead.
+func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries []abi.FBCB, o Options) {
+	if o.Spill || len(layers) < 2 {
+		return
+	}
+	if o.Pick != nil {
+		pickLinks(d, layers, links, bact, entries, o)
+		return
+	}
+	outs := []Link{Apart, Shared, Only}
+	type choice struct {
+		cycles int64
+		entry  abi.FBCB
+		from   Link
+	}
+	n := len(layers)
+	best := make([][3]choice, n)
+	for i, g := range layers {
+		allowed := Apart
+		if i < n-1 {
+			allowed = links[i]
+		}
+		for _, out := range outs[:allowed+1] {
+			for _, from := range outs {
+				before := int64(0)
+				if i > 0 {
+					if before = best[i-1][from].cycles; before == 0 {
+						continue
+					}
+				} else if from != Apart {
+					continue
+				}
+				e, cycles := kept(d, g, bact, entries[i], from != Apart, out, o)
+				if cycles == 0 {
+					continue
+				}
+				if c := &best[i][out]; c.cycles == 0 || before+cycles < c.cycles {
+					*c = choice{before + cycles, e, from}
+				}
+			}
+		}
+	}
+	state := Apart
+	for i := n - 1; i >= 0; i-- {
+		entries[i] = best[i][state].entry
+		state = best[i][state].from
+	}
+}
+
+// kept is the fastest entry of a layer with the given flags and its cycles, zero where there is none.
+// plain is its entry without.
+func kept(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, out Link, o Options) (best abi.FBCB, cycles int64) {
+	if !in && out == Apart {
+		return plain, cost.Layer(d, g, bact, plain).Total
+	}
+	var legal []abi.FBCB
+	points, orders := o.lists()
+	for _, p := range points {
+		for _, order := range orders {
+			if p.S != 1 || g.OutH > maxTileRows {
+				continue
+			}
+			e := Stay(abi.FBCB{BR: uint8(bact), K: uint8(p.K), Order: order, TileB: uint8(bact), TileRows: uint16(g.OutH)}, in, out)
+			if Check(d, g, bact, e) != nil {
+				continue
+			}
+			legal = append(legal, e)
+			if t := cost.Layer(d, g, bact, e).Total; cycles == 0 || t < cycles {
+				best, cycles = e, t
+			}
+		}
+	}
+	if o.Pick != nil && len(legal) > 0 {
+		best = legal[o.Pick(len(legal))]
+	}
+	return best, cycles
+}
+
+// pickLinks keeps each tensor that can be kept, or not.
+func pickLinks(d configs.Design, layers []cost.Geom, links []Link, bact int, entries []abi.FBCB, o Options) {
+	from := Apart
+	for i, g := range layers {
+		out := Apart
+		if i < len(layers)-1 && links[i] != Apart {
+			out = Link(o.Pick(int(links[i]) + 1))
+			if _, c := kept(d, g, bact, entries[i], from != Apart, out, o); c == 0 {
+				out = Apart
+			}
+			if out != Apart {
+				// the next layer must be able to take it and to give what it makes to DRAM
+				if _, c := kept(d, layers[i+1], bact, entries[i+1], true, Apart, o); c == 0 {
+					out = Apart
+				}
+			}
+		}
+		entries[i], _ = kept(d, g, bact, entries[i], from != Apart, out, o)
+		from = out
+	}
+}

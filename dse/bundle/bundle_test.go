@@ -244,6 +244,52 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
+// TestKeptTensors: what stays on chip only must have no reader but the next layer, and what is kept
+// is what the next layer reads.
+func TestKeptTensors(t *testing.T) {
+	kept := func(is func(b *bundle.Bundle, l, batch int) bool) (*bundle.Bundle, int, int) {
+		for seed := uint64(1); seed < 2000; seed++ {
+			b := random(t, seed, "run")
+			for l := range b.Layers {
+				for batch, e := range b.FBCB[l] {
+					if e.KeepOut && is(b, l, batch) {
+						return b, l, batch
+					}
+				}
+			}
+		}
+		t.Fatal("no network keeps such a tensor")
+		return nil, 0, 0
+	}
+	refused := func(name string, b *bundle.Bundle) {
+		t.Helper()
+		if err := b.Validate(); !errors.Is(err, bundle.ErrInvalid) {
+			t.Errorf("%s: %v, want ErrInvalid", name, err)
+		}
+	}
+	b, l, batch := kept(func(b *bundle.Bundle, l, batch int) bool {
+		// somebody else reads it: the compiler would have made it ON_CHIP now and then else
+		next := &b.Layers[l+1]
+		for j := l + 1; j < len(b.Layers); j++ {
+			if b.Layers[j].Residual && b.Layers[j].ResOffset == b.Layers[l].OutOffset {
+				return true
+			}
+		}
+		return next.Residual && next.ResOffset == b.Layers[l].OutOffset
+	})
+	b.FBCB[l][batch].OnChip = true
+	refused("another reader", b)
+
+	b, l, batch = kept(func(*bundle.Bundle, int, int) bool { return true })
+	b.FBCB[l+1][batch].KeepIn = false
+	refused("kept and not taken up", b)
+
+	b, l, _ = kept(func(b *bundle.Bundle, l, _ int) bool { return l+2 < len(b.Layers) })
+	b.Layers[l+1].InOffset += 64
+	b.Slot.Stride += 4096
+	refused("kept, but another tensor is read", b)
+}
+
 func residual(b *bundle.Bundle) int {
 	for i := range b.Layers {
 		if b.Layers[i].Residual {

@@ -1,6 +1,7 @@
 package golden
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -185,6 +187,71 @@ func TestOverflowIsReported(t *testing.T) {
 			t.Fatalf("got %v, want ErrOverflow", err)
 		}
 		return
+	}
+}
+
+// TestOnChipLeavesTheSlot: a tensor that stays on chip is computed with, and what lay in its place
+// stays; all else is as without.
+func TestOnChipLeavesTheSlot(t *testing.T) {
+	seen := 0
+	for seed := uint64(1); seed < 400 && seen < 10; seed++ {
+		n, err := randnet.New(seed, load(t, "run"), randnet.Built())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := n.Bundle
+		p, err := New(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for batch := 1; batch <= abi.BMax; batch++ {
+			var places [][2]int
+			for l := range b.Layers {
+				if d := &b.Layers[l]; b.FBCB[l][batch-1].OnChip {
+					places = append(places, [2]int{int(d.OutOffset), int(d.OutOffset) + int(d.OutH)*int(d.OutRowBytes)})
+				}
+			}
+			if len(places) == 0 {
+				continue
+			}
+			seen++
+			rng := rand.New(rand.NewPCG(seed, uint64(batch)))
+			before := p.NewSlot()
+			for i := range before {
+				before[i] = byte(rng.Uint32())
+			}
+			if err := p.SetInput(before, randnet.Input(rng, b)); err != nil {
+				t.Fatal(err)
+			}
+			plain, kept := bytes.Clone(before), bytes.Clone(before)
+			for i := range b.Network.Exits {
+				if err := errors.Join(p.Segment(i, 0, plain), p.Segment(i, batch, kept)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			written := make([]bool, len(before)) // by a layer whose tensor is in the slot
+			for l := range b.Layers {
+				d := &b.Layers[l]
+				for at := int(d.OutOffset); at < int(d.OutOffset)+int(d.OutH)*int(d.OutRowBytes); at++ {
+					written[at] = written[at] || !b.FBCB[l][batch-1].OnChip
+				}
+			}
+			for at := range kept {
+				inside := false
+				for _, x := range places {
+					inside = inside || at >= x[0] && at < x[1]
+				}
+				switch {
+				case inside && !written[at] && kept[at] != before[at]:
+					t.Fatalf("seed %d, batch %d: byte %d of a tensor on chip has changed", seed, batch, at)
+				case !inside && kept[at] != plain[at]:
+					t.Fatalf("seed %d, batch %d: byte %d differs", seed, batch, at)
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Fatal("no network keeps a tensor on chip")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -96,6 +97,14 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 	b, err := s.compileFor(d)
 	if err != nil {
 		return nil, err
+	}
+	for _, span := range backbone(b) { // a head does not take over what the backbone keeps
+		for i, entry := range b.FBCB[span[1]] {
+			b.FBCB[span[1]][i] = mapping.Stay(entry, entry.KeepIn, mapping.Apart)
+			if entry.KeepOut {
+				b.FBCB[span[1]+1][i].KeepIn = false
+			}
+		}
 	}
 	drv, err := openStub(ctx, d)
 	if err != nil {

@@ -89,6 +89,7 @@ type validateDoc struct {
 	Cycles cycleSummary            `json:"cycles"`
 	By     map[string]cycleSummary `json:"by"` // configuration and bandwidth
 	Worst  []deviation             `json:"worst"`
+	Layers []deviation             `json:"layers,omitempty"` // all of them, with --out
 }
 
 func summarise(all []deviation) cycleSummary {
@@ -152,6 +153,9 @@ func (c *validateCmd) Run(e *env) error {
 		return 0
 	})
 	doc.Worst = all[:min(len(all), 20)]
+	if c.Out != "" {
+		doc.Layers = all
+	}
 	if err := e.write(doc, c.Out); err != nil {
 		return err
 	}
@@ -230,7 +234,7 @@ func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all
 	return t.all, nil
 }
 
-// timer times distinct layers.
+// timer times distinct layers, and runs of layers that keep what lies between them on chip.
 type timer struct {
 	ctx     context.Context
 	drv     *npu.Driver
@@ -244,31 +248,41 @@ type timer struct {
 func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) error {
 	for _, batch := range batches {
 		g, entry := cost.GeomOf(&b.Layers[l]), b.FBCB[l][batch-1]
+		if entry.KeepIn {
+			continue // timed with the layer that keeps it
+		}
 		law := cost.Alone(t.design, g, batch, entry).Total + cost.Start(t.design)
+		last, id, text := l, "", entryText(entry, batch)
+		for b.FBCB[last][batch-1].KeepOut {
+			last++
+			next, e := cost.GeomOf(&b.Layers[last]), b.FBCB[last][batch-1]
+			law += cost.Layer(t.design, next, batch, e).Total
+			id += fmt.Sprint(next, e)
+			text += ", kept; " + entryText(e, batch)
+		}
 		if t.longest > 0 && law > t.longest {
 			continue
 		}
 		key := g // what time depends on: offsets only as far as beats go
 		key.InOffset, key.OutOffset, key.ResOffset = key.InOffset%64, key.OutOffset%64, key.ResOffset%64
-		if id := fmt.Sprint(key, entry, batch); t.seen[id] {
+		if id += fmt.Sprint(key, entry, batch); t.seen[id] {
 			continue
-		} else {
-			t.seen[id] = true
 		}
+		t.seen[id] = true
 		if t.loaded != b {
 			if err := t.drv.Load(t.ctx, b); err != nil {
 				return err
 			}
 			t.loaded = b
 		}
-		n, err := t.drv.Measure(t.ctx, b.Network.Name, l, l, batch)
+		n, err := t.drv.Measure(t.ctx, b.Network.Name, l, last, batch)
 		if err != nil {
 			return fmt.Errorf("%s: %w", network, err)
 		}
 		t.all = append(t.all, deviation{
 			Config: t.design.Name, Bandwidth: t.design.DRAM.BytesPerCycle, Network: network, Batch: batch,
 			Layer: fmt.Sprintf("%s %dx%dx%d k%dx%d/%d -> %dx%dx%d", g.Op, g.InH, g.InW, g.InC, g.KH, g.KW, g.SH, g.OutH, g.OutW, g.OutC),
-			Entry: entryText(entry, batch), Law: law, Cycles: int64(n[abi.CntCyclesBusy]),
+			Entry: text, Law: law, Cycles: int64(n[abi.CntCyclesBusy]),
 			Stalls: stalls{
 				Weights: n[abi.CntStallWeights], Activations: n[abi.CntStallActivations],
 				Drain: n[abi.CntStallDrain], Depth: n[abi.CntStallDepth],

@@ -1,0 +1,178 @@
+package mapping
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"pgregory.net/rapid"
+)
+
+// chain draws layers that read each other.
+func chain(t *rapid.T) ([]cost.Geom, []Link) {
+	side := rapid.SampledFrom([]int{1, 2, 4, 7, 14}).Draw(t, "side")
+	n := rapid.IntRange(2, 4).Draw(t, "layers")
+	c := rapid.IntRange(1, 48).Draw(t, "channels")
+	var layers []cost.Geom
+	var links []Link
+	for i := range n {
+		next := rapid.IntRange(1, 48).Draw(t, "channels")
+		g := conv(side, side, c, next, rapid.SampledFrom([]int{1, 3}).Draw(t, "k"), 1)
+		if i > 0 && rapid.IntRange(0, 5).Draw(t, "pool") == 0 {
+			g = pool(side, c)
+			next = c
+		}
+		layers, c = append(layers, g), next
+		if i > 0 {
+			links = append(links, Link(rapid.IntRange(0, 2).Draw(t, "link")))
+		}
+	}
+	return layers, links
+}
+
+func pool(side, c int) cost.Geom {
+	g := conv(side, side, c, c, 3, 1)
+	g.Op, g.BiasCount = abi.OpMaxPool, 0
+	return g
+}
+
+// every legal way to keep tensors, and every one-tile entry with it.
+func bruteKeep(t *rapid.T, layers []cost.Geom, links []Link, bact int, plain []abi.FBCB) int64 {
+	d := design()
+	best := int64(0)
+	n := len(links)
+	ways := 1
+	for range n {
+		ways *= 3
+	}
+	for way := range ways {
+		outs := make([]Link, len(layers))
+		ok := true
+		for i, w := 0, way; i < n; i, w = i+1, w/3 {
+			outs[i] = Link(w % 3)
+			ok = ok && outs[i] <= links[i]
+		}
+		sum := int64(0)
+		for i, g := range layers {
+			in := i > 0 && outs[i-1] != Apart
+			least := int64(0)
+			if !in && outs[i] == Apart {
+				least = cost.Layer(d, g, bact, plain[i]).Total
+			} else {
+				for _, p := range Points {
+					for _, order := range []bool{false, true} {
+						e := abi.FBCB{BR: uint8((bact + p.S - 1) / p.S), K: uint8(p.K), Order: order, TileB: uint8(bact), TileRows: uint16(g.OutH)}
+						e = Stay(e, in, outs[i])
+						if Check(d, g, bact, e) != nil {
+							continue
+						}
+						if c := cost.Layer(d, g, bact, e).Total; least == 0 || c < least {
+							least = c
+						}
+					}
+				}
+			}
+			ok = ok && least > 0
+			sum += least
+		}
+		if ok && (best == 0 || sum < best) {
+			best = sum
+		}
+	}
+	return best
+}
+
+// Keep finds what trying every way finds, and what it answers is legal.
+func TestKeepAgainstFullSearch(t *testing.T) {
+	d := design()
+	rapid.Check(t, func(t *rapid.T) {
+		layers, links := chain(t)
+		bact := rapid.IntRange(1, abi.BMax).Draw(t, "batch")
+		plain := make([]abi.FBCB, len(layers))
+		for i, g := range layers {
+			var err error
+			if plain[i], _, err = Choose(d, g, bact, Options{}); err != nil {
+				t.Skip(err)
+			}
+		}
+		want := bruteKeep(t, layers, links, bact, plain)
+		entries := append([]abi.FBCB(nil), plain...)
+		Keep(d, layers, links, bact, entries, Options{})
+		sum := int64(0)
+		for i, e := range entries {
+			if err := Check(d, layers[i], bact, e); err != nil {
+				t.Fatalf("layer %d: %v", i, err)
+			}
+			if i < len(links) && (e.KeepOut && links[i] == Apart || e.OnChip && links[i] != Only) {
+				t.Fatalf("layer %d keeps what it must not: %+v, link %v", i, e, links[i])
+			}
+			sum += cost.Layer(d, layers[i], bact, e).Total
+		}
+		if err := CheckLinks(layers, entries); err != nil {
+			t.Fatal(err)
+		}
+		if sum != want {
+			t.Fatalf("%d cycles, %d are possible", sum, want)
+		}
+		spilled := append([]abi.FBCB(nil), plain...)
+		Keep(d, layers, links, bact, spilled, Options{Spill: true})
+		for i := range spilled {
+			if spilled[i] != plain[i] {
+				t.Fatalf("layer %d is kept under Spill", i)
+			}
+		}
+	})
+}
+
+func TestCheckLinksRefuses(t *testing.T) {
+	layers := []cost.Geom{conv(8, 8, 4, 8, 3, 1), conv(8, 8, 8, 4, 3, 1), conv(8, 8, 4, 4, 1, 1)}
+	e := abi.FBCB{BR: 1, TileB: 1, TileRows: 8}
+	for name, c := range map[string][]abi.FBCB{
+		"not taken up":     {Stay(e, false, Shared), e, e},
+		"nothing was kept": {e, Stay(e, true, Apart), e},
+		"first of a start": {Stay(e, true, Apart), e, e},
+		"last of a start":  {e, e, Stay(e, false, Only)},
+	} {
+		if err := CheckLinks(layers, c); !errors.Is(err, ErrIllegal) {
+			t.Errorf("%s: %v, want ErrIllegal", name, err)
+		}
+	}
+	good := []abi.FBCB{Stay(e, false, Only), Stay(e, true, Shared), Stay(e, true, Apart)}
+	if err := CheckLinks(layers, good); err != nil {
+		t.Error(err)
+	}
+	layers[1].InC = 4
+	if err := CheckLinks(layers, good); !errors.Is(err, ErrIllegal) {
+		t.Errorf("another shape: %v, want ErrIllegal", err)
+	}
+}
+
+func TestCheckKeptRefuses(t *testing.T) {
+	d := design()
+	g := conv(8, 8, 4, 8, 3, 1)
+	one := abi.FBCB{BR: 2, TileB: 2, TileRows: 8}
+	wide := g
+	wide.OutPix = 16
+	for _, c := range []struct {
+		name string
+		g    cost.Geom
+		e    abi.FBCB
+	}{
+		{"tiles of rows", g, Stay(abi.FBCB{BR: 2, TileB: 2, TileRows: 4}, false, Shared)},
+		{"tiles of samples", g, Stay(abi.FBCB{BR: 2, TileB: 1, TileRows: 8}, true, Apart)},
+		{"two groups", g, Stay(abi.FBCB{BR: 1, TileB: 1, TileRows: 8}, true, Apart)},
+		{"a part of a concatenation", wide, Stay(one, false, Shared)},
+		{"a pool that keeps", pool(8, 8), Stay(one, false, Shared)},
+		{"too large", conv(16, 16, 4, 48, 1, 1), Stay(abi.FBCB{BR: 2, TileB: 2, TileRows: 16}, false, Only)},
+	} {
+		if err := Check(d, c.g, 2, c.e); !errors.Is(err, ErrIllegal) {
+			t.Errorf("%s: %v, want ErrIllegal", c.name, err)
+		}
+	}
+	for _, e := range []abi.FBCB{Stay(one, false, Shared), Stay(one, true, Only), Stay(one, true, Apart)} {
+		if err := Check(d, g, 2, e); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -36,8 +36,10 @@ type model struct {
 	end     int64 // E of the visit before
 	loaded  int64 // S of the visit before
 	drained [2]int64
-	before  int64   // E of the visit before that: when a half of the buffer became free
+	before  int64   // E of the visit before that: when a half of the buffer became free; 0: it was free
 	owed    traffic // W + R + O of the visit before
+	ahead   traffic // residuals that are there when the first item drains
+	spared  int64   // latency that the last item's bursts do not add
 	first   bool
 	bias    bool
 }
@@ -108,8 +110,8 @@ func (m *model) run() {
 	} else {
 		m.rowTiles(0, m.g.OutC, true, !m.replay)
 	}
-	// the last drain, and what the DRAM still owes
-	total := max(m.drained[0], m.drained[1], m.loaded+m.time(m.owed))
+	// the last drain, and what the DRAM still owes; the latency of a last burst is the answer's
+	total := max(m.drained[0], m.drained[1], m.loaded+m.time(m.owed)) - m.spared
 	m.b.Tail = total - m.end
 	m.b.Total = total + m.b.Answer
 }
@@ -131,6 +133,14 @@ func (m *model) time(t traffic) int64 {
 	each := float64(m.d.DRAM.LatencyCycles + burstCycles)
 	return max(cycles(t.read+t.written, m.bpc), cycles(t.read, m.port), cycles(t.written, m.port),
 		int64(float64(t.reads)*each/under), int64(float64(t.writes)*each/under))
+}
+
+// last is the cycles by which traffic with nothing behind it ends earlier than time says: bursts
+// that are all under way at once take their latency once.
+func (m *model) last(t traffic, atLeast int64) int64 {
+	rest := t
+	rest.reads, rest.writes = 0, 0
+	return max(0, min(m.time(t)-max(atLeast, m.time(rest)), int64(m.d.DRAM.LatencyCycles+burstCycles)))
 }
 
 // bursts is how many bursts n runs of so many bytes take.
@@ -180,6 +190,22 @@ func (m *model) runs(pixels int64, size, pix int, offset int64) (bytes, bursts i
 	return bytes, m.bursts(pixels, int64(size)*wordBytes)
 }
 
+// beside is what comes with the first row tile: the residuals of its first item too, as many as the
+// queue holds.
+func (m *model) beside(in traffic, both, nr, size int) traffic {
+	if !m.g.Residual {
+		return in
+	}
+	bytes, bursts := m.runs(int64(both)*int64(nr)*int64(m.g.OutW), size, m.g.ResPix, m.g.ResOffset)
+	if queue := int64(resBeats * m.d.WideBytes()); bytes > queue {
+		bursts = (bursts*queue + bytes - 1) / bytes
+		bytes = queue
+	}
+	m.ahead = traffic{read: bytes, reads: bursts}
+	in.add(m.ahead)
+	return in
+}
+
 // visit is one row tile of nb samples (both: of both groups) and nr output rows with channels c0..c1.
 func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 	g := &m.g
@@ -196,19 +222,19 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 	if m.first {
 		lead := min(in.read, m.row)
 		m.b.Fill += m.time(traffic{read: lead})
-		m.loaded = m.end + m.time(in)
+		m.loaded = m.end + m.time(m.beside(in, both, nr, min(m.tc, c1-c0)))
 		begin = m.b.Fill
 		m.first = false
 	} else {
 		own := m.time(in)
 		m.owed.add(in)
 		m.loaded += m.time(m.owed)
-		if own > 0 { // its half of the buffer is free when the visit before the last one has ended
+		if own > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 			m.loaded = max(m.loaded, m.before+int64(m.d.DRAM.LatencyCycles)+readLatency+own)
 		}
+		m.before = m.end
 	}
 	m.owed = traffic{}
-	m.before = m.end
 	if !g.GEMM() {
 		m.pool(rows, pixels, nr, begin)
 		return
@@ -229,8 +255,12 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 		}
 		m.results += moved.written
 		m.residual += moved.read
+		moved.read, moved.reads = moved.read-m.ahead.read, moved.reads-m.ahead.reads
+		m.ahead = traffic{}
 		m.owed.add(moved)
-		drain := max(pixels*int64(ceil(size, m.step)), m.time(moved))
+		words := pixels * int64(ceil(size, m.step))
+		drain := max(words, m.time(moved))
+		m.spared = m.last(moved, words)
 		m.b.Drain += drain
 		start := max(at, m.drained[0]) // of the bank used two items before
 		if c == c0 {

@@ -19,7 +19,7 @@
 module axi_write #(
     parameter int AXI_BYTES = 8,   // bytes of a beat, a power of two 4..128
     parameter int MAX_BURST = 16,  // beats of the longest burst, 1..256
-    parameter int MAX_OUT   = 8    // outstanding bursts, a power of two 2..64
+    parameter int MAX_OUT   = 16   // outstanding bursts, a power of two 2..64
 ) (
     input  logic                         clk_i,
     input  logic                         rst_ni,

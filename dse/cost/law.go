@@ -17,6 +17,10 @@
 //	E_v  = S_v + the other passes of its items, each item waiting for one of two banks to drain
 //	total = max(drained, S_V + (W_V + R_V + O_V) / r) + answer
 //
+// Bytes / r stands for the longest of three: bytes over the DRAM, over the ports in one direction, and
+// bursts at maxBursts a port under way, each for a latency (what short rows wait for). Residuals of the
+// first item come beside its activations, as many as their queue holds.
+//
 // A layer begins when the last write of the layer before is answered (the layer barrier). A tensor
 // that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
 // only (ON_CHIP) no O and no answer. A pool

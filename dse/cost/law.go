@@ -44,6 +44,7 @@ const (
 	layerStart   = 20   // barrier to the first read address of a layer
 	readLatency  = 6    // read path beside the DRAM: splitting, queue, buffer
 	writeLatency = 8    // post-processing and write path beside the DRAM
+	stripeCycles = 5    // more of either where stripes are dealt to several ports
 	keptStart    = 4    // barrier to the first row where the input is on chip
 	keptEnd      = 4    // last word to the barrier where the output stays on chip only
 	startCycles  = 72   // start register to the first descriptor read, last answer to the interrupt
@@ -130,8 +131,8 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 	b := &m.b
 	ring := int64(d.WRingBeats * d.AXIBytes)
 	latency := int64(d.DRAM.LatencyCycles)
-	b.Fill = layerStart + latency + readLatency
-	b.Answer = latency + writeLatency
+	b.Fill = layerStart + latency + readPath(d)
+	b.Answer = latency + writePath(d)
 	first := min(m.weightsOnce, max(ring/16, min(ring/2, latentBytes))) // comes before the activations
 	if warm {
 		// the layer before ends with an answer, or with a word on chip
@@ -164,10 +165,25 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 	return *b
 }
 
+// readPath and writePath are the cycles of a read and a write beside the DRAM.
+func readPath(d configs.Design) int64 {
+	if d.NAXI > 1 {
+		return readLatency + stripeCycles
+	}
+	return readLatency
+}
+
+func writePath(d configs.Design) int64 {
+	if d.NAXI > 1 {
+		return writeLatency + stripeCycles
+	}
+	return writeLatency
+}
+
 // Start is what a start costs beside its layers: registers to the first descriptor, and the
 // interrupt.
 func Start(d configs.Design) int64 {
-	return startCycles + int64(d.DRAM.LatencyCycles) + readLatency
+	return startCycles + int64(d.DRAM.LatencyCycles) + readPath(d)
 }
 
 // RingKeeps is the bytes that the weights ring can keep for replay.

@@ -143,10 +143,13 @@ func (m *model) last(t traffic, atLeast int64) int64 {
 	return max(0, min(m.time(t)-max(atLeast, m.time(rest)), int64(m.d.DRAM.LatencyCycles+burstCycles)))
 }
 
-// bursts is how many bursts n runs of so many bytes take.
-func (m *model) bursts(n, bytes int64) int64 {
-	beats := int64(min(stripeBeats, m.d.MaxBurst) * m.d.AXIBytes)
-	return n * ((bytes + beats - 1) / beats)
+// bursts is how many bursts n runs of so many bytes take. Stripes go to the ports in turn by address:
+// a tensor of few stripes (span: its bytes) has fewer ports, and its bursts count as many more.
+func (m *model) bursts(n, bytes, span int64) int64 {
+	stripe := int64(min(stripeBeats, m.d.MaxBurst) * m.d.AXIBytes)
+	all := int64(m.d.NAXI)
+	ports := min(all, max(1, (span+stripe-1)/stripe))
+	return n * ((bytes + stripe - 1) / stripe) * all / ports
 }
 
 // rowTiles visits every row tile with channels c0..c1. load tells whether the tiles come from DRAM,
@@ -175,19 +178,21 @@ func (m *model) rowTiles(c0, c1 int, load, again bool) {
 // input is what so many rows of n samples take.
 func (m *model) input(rows, n int) traffic {
 	total := int64(rows) * int64(n)
+	span := int64(m.g.InH) * int64(m.g.InW) * int64(m.g.InPix) * wordBytes
 	if m.g.InPix == m.g.InC {
-		return traffic{read: total * m.row, reads: m.bursts(total, m.row)}
+		return traffic{read: total * m.row, reads: m.bursts(total, m.row, span)}
 	}
-	return traffic{read: total * m.row, reads: m.bursts(total*int64(m.g.InW), int64(m.g.InC)*wordBytes)}
+	return traffic{read: total * m.row, reads: m.bursts(total*int64(m.g.InW), int64(m.g.InC)*wordBytes, span)}
 }
 
 // runs is results or residuals of pixels, of which a C tile touches size channels.
 func (m *model) runs(pixels int64, size, pix int, offset int64) (bytes, bursts int64) {
 	bytes = pixels * runBytes(m.d, size, m.g.OutC, pix, offset)
+	span := int64(m.g.OutH) * int64(m.g.OutW) * int64(pix) * wordBytes
 	if size == m.g.OutC && pix == size { // whole rows
-		return bytes, m.bursts(pixels/int64(m.g.OutW), int64(m.g.OutW)*int64(size)*wordBytes)
+		return bytes, m.bursts(pixels/int64(m.g.OutW), int64(m.g.OutW)*int64(size)*wordBytes, span)
 	}
-	return bytes, m.bursts(pixels, int64(size)*wordBytes)
+	return bytes, m.bursts(pixels, int64(size)*wordBytes, span)
 }
 
 // beside is what comes with the first row tile: the residuals of its first item too, as many as the
@@ -230,7 +235,7 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 		m.owed.add(in)
 		m.loaded += m.time(m.owed)
 		if own > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
-			m.loaded = max(m.loaded, m.before+int64(m.d.DRAM.LatencyCycles)+readLatency+own)
+			m.loaded = max(m.loaded, m.before+int64(m.d.DRAM.LatencyCycles)+readPath(m.d)+own)
 		}
 		m.before = m.end
 	}
@@ -280,7 +285,7 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 			m.weights += bytes
 			there := min(bytes, m.prefetched)
 			m.prefetched -= there
-			m.owed.add(traffic{read: bytes - there, reads: m.bursts(1, bytes-there)})
+			m.owed.add(traffic{read: bytes - there, reads: m.bursts(1, bytes-there, bytes)})
 		}
 	}
 	m.b.Array += at - started

@@ -88,6 +88,21 @@ func (g Geom) View() (view Geom, rowBytes int) {
 // GEMM tells whether the layer runs on the array (pools do not).
 func (g Geom) GEMM() bool { return g.Op == abi.OpGEMM }
 
+// ByColumns tells whether the pool unit walks the columns of the input, each read once an output row,
+// instead of whole windows (by_columns in hw/rtl/pool_seq.sv).
+func (g Geom) ByColumns(d configs.Design) bool {
+	return !g.GEMM() && g.KW >= 2 && g.KW <= 3 && g.SW < g.KW && g.KH >= 2 && g.KH <= 4 && g.InC <= poolGroups*d.NB()
+}
+
+// PoolTaps is the taps of NB lanes in an output row of a pool, which takes at least as many cycles.
+func (g Geom) PoolTaps(d configs.Design) int64 {
+	columns := int64(g.OutW) * int64(g.KW)
+	if g.ByColumns(d) {
+		columns = int64(g.OutW-1)*int64(g.SW) + int64(g.KW)
+	}
+	return columns * int64(g.KH) * int64(ceil(g.InC, d.NB()))
+}
+
 // InRow is the elements of an input row on chip.
 func (g Geom) InRow() int { return g.InW * g.InC }
 

@@ -24,7 +24,8 @@
 // A layer begins when the last write of the layer before is answered (the layer barrier). A tensor
 // that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
 // only (ON_CHIP) no O and no answer. A pool
-// takes one vector of NB lanes and one tap a cycle.
+// takes one vector of NB lanes and one tap a cycle: of each window, or of each column of the input
+// (Geom.ByColumns).
 package cost
 
 import (
@@ -49,6 +50,9 @@ const (
 	keptEnd      = 4    // last word to the barrier where the output stays on chip only
 	startCycles  = 72   // start register to the first descriptor read, last answer to the interrupt
 	avgWords     = 2    // words an average pool gives out a cycle
+	poolGroups   = 64   // channel groups of which the pool unit remembers columns
+	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
+	poolDelay    = 5    // last tap of a window to its result, beside giving it out
 	maxBursts    = 16   // under way on a port
 	burstCycles  = 8    // of a burst beside the DRAM's latency
 	stripeBeats  = 16   // of a burst at most

@@ -241,7 +241,7 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 	}
 	m.owed = traffic{}
 	if !g.GEMM() {
-		m.pool(rows, pixels, nr, begin)
+		m.pool(rows, pixels, begin)
 		return
 	}
 	started := begin
@@ -292,23 +292,48 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 	m.end = at
 }
 
-// pool is a visit of the pool unit: output rows follow the input rows.
-func (m *model) pool(rows, pixels int64, nr int, begin int64) {
+// poolRow is the cycles of an output row in the pool unit, words of its results leaving in a cycle,
+// and its taps before the first one in the last input row. A pixel's windows are as long as their taps,
+// or as giving out their results where that takes longer; so are the columns that complete them. Where
+// it does, columns that complete none pass while the results that there is room for leave.
+func (m *model) poolRow(words int) (row, first int64) {
 	g := &m.g
-	taps := int64(g.KH) * int64(g.KW)
+	nb := m.d.NB()
+	groups := int64(ceil(g.OutC, nb))
+	results := int64(g.OutC/nb)*int64(ceil(nb, words)) + int64(ceil(g.OutC%nb, words)) // of a pixel
+	if !g.ByColumns(m.d) {
+		taps := int64(g.KH) * int64(g.KW)
+		return int64(g.OutW) * max(taps*groups, results), taps - int64(g.KW)
+	}
+	taps := int64(g.KH)
+	column := taps * groups // that completes no window
+	giving := max(column, results)
+	late := giving - column // results leave meanwhile, then
+	room := max(0, int64(poolRoom*ceil(min(nb, g.OutC), words))-taps-poolDelay)
+	// a run of columns that complete none, after n that do
+	run := func(columns, n int) int64 {
+		gap := int64(columns) * column
+		return gap - min(gap, room, int64(n)*late)
+	}
+	row = int64(g.OutW) * giving
+	if g.SW == 1 {
+		return row + run(g.KW-1, g.OutW), taps - 1
+	}
+	return row + run(g.KW-1, 1) + int64(g.OutW-1)*run(g.SW-1, 1), taps - 1
+}
+
+// pool is a visit of the pool unit: output rows follow the input rows.
+func (m *model) pool(rows, pixels, begin int64) {
+	g := &m.g
 	words := m.d.Drain
 	if g.Op == abi.OpAvgPool {
 		words = avgWords
 	}
-	full, nb := g.OutC/m.d.NB(), m.d.NB()
-	pixel := int64(full) * max(taps, int64(ceil(nb, words)))
-	if rest := g.OutC % nb; rest != 0 {
-		pixel += max(taps, int64(ceil(rest, words)))
-	}
-	work := rows * pixel
+	row, first := m.poolRow(words)
+	work := rows / int64(g.OutW) * row
 	// what is left when the last input row has come: the last output row but for its first taps
-	last := int64(g.OutW)*pixel - int64(g.KH-1)*int64(g.KW)
-	m.b.Compute += rows * taps * int64(ceil(g.OutC, nb))
+	last := row - first
+	m.b.Compute += rows / int64(g.OutW) * g.PoolTaps(m.d)
 	m.b.Drain += rows * int64(ceil(g.OutC, words))
 	at := max(begin+work, m.loaded+last)
 	m.b.Array += work
@@ -321,6 +346,10 @@ func (m *model) pool(rows, pixels int64, nr int, begin int64) {
 		m.owed.add(traffic{read: m.weightsOnce - m.prefetched})
 		m.prefetched, m.bias = 0, true
 	}
-	tail := m.time(traffic{written: out / int64(nr), writes: bursts / int64(nr)})
+	// the last row leaves while it is made, but for its last burst
+	n := rows / int64(g.OutW)
+	burst := int64(min(stripeBeats, m.d.MaxBurst) * m.d.AXIBytes)
+	tail := m.time(traffic{written: out / n, writes: bursts / n})
+	tail = max(tail-row, min(tail, m.time(traffic{written: burst, writes: 1})))
 	m.drained[1] = at + drainDelay + tail
 }

@@ -229,6 +229,12 @@ func (b *builder) axis(n int) (k, s, before, after, out int) {
 	if b.rng.IntN(2) == 0 {
 		s = 1
 	}
+	return b.place(n, k, s)
+}
+
+// place draws the padding of a kernel and a stride over n pixels.
+func (b *builder) place(n, kernel, stride int) (k, s, before, after, out int) {
+	k, s = kernel, stride
 	before, after = b.rng.IntN(k), b.rng.IntN(k)
 	if n+before+after < k {
 		k, before, after = min(k, n), 0, 0
@@ -394,6 +400,11 @@ func (b *builder) add(t graph.TensorID) (graph.TensorID, error) {
 func (b *builder) pool(t graph.TensorID, op graph.Op) (graph.TensorID, error) {
 	w := b.window(t, true)
 	in := b.g.Tensors[t]
+	if b.rng.IntN(3) == 0 { // one that is walked by columns, where it fits
+		w.KH, w.SH, w.PT, w.PB, w.h = b.place(in.H, 2+b.rng.IntN(3), 1+b.rng.IntN(3))
+		k := 2 + b.rng.IntN(2)
+		w.KW, w.SW, w.PL, w.PR, w.w = b.place(in.W, k, 1+b.rng.IntN(k-1))
+	}
 	// ceil_mode: one more window where it still touches the image.
 	if b.rng.IntN(3) == 0 {
 		if (in.H+w.PT+w.PB-w.KH)%w.SH != 0 && w.h*w.SH-w.PT < in.H {

@@ -99,7 +99,7 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
 	s.fixed = int64(batch)*(l.inRows*l.row+l.res+l.out) - l.row
 	pixels := int64(s.br) * int64(g.OutH) * int64(g.OutW)
 	if !g.GEMM() {
-		s.drain = pixels * max(int64(ceil(g.OutC, d.NB())*g.KH*g.KW), int64(ceil(g.OutC, d.Drain)))
+		s.drain = int64(s.br) * int64(g.OutH) * max(g.PoolTaps(d), int64(g.OutW)*int64(ceil(g.OutC, d.Drain)))
 		return s
 	}
 	_, tc := cost.Tree(d, p.K)

@@ -98,7 +98,9 @@ module npu_core #(
   localparam int unsigned DL = (DRAIN > 1) ? $clog2(DRAIN) : 1;
   localparam int unsigned CW = $clog2(DRAIN + 1);
   localparam int unsigned RESCW = $clog2(2 * WPB + DRAIN + 1);
-  localparam int unsigned POOL_ROOM = 4;
+  localparam int unsigned POOL_ROOM = 8;     // results, from the first tap until they leave
+  localparam int unsigned POOL_GROUPS = 64;  // whose columns the pool unit remembers
+  localparam int unsigned POOL_GW = $clog2(POOL_GROUPS);
   localparam int unsigned BUF_IN = (WPB > DRAIN) ? WPB : DRAIN;   // words written at a time
 
   if (T_P < 2 || T_P > 16) begin : gen_bad_tp
@@ -410,7 +412,7 @@ module npu_core #(
   // gemm_seq and pool_seq are never active together: activations of a layer are loaded only when
   // the layer before has been written
   localparam int unsigned GTAG = RW + 4;
-  localparam int unsigned PTAG = LB + 11;
+  localparam int unsigned PTAG = POOL_GW + LB + 12;
   localparam int unsigned TAG = ((GTAG > PTAG) ? GTAG : PTAG) + 1;
   logic            g_rd_valid, g_rd_two, g_rd_half, p_rd_valid, p_rd_half, p_rd_max;
   logic [EW-1:0]   g_rd_elem, p_rd_elem;
@@ -553,6 +555,7 @@ module npu_core #(
   );
 
   logic            pool_table, pool_table_half;
+  logic [1:0]      pool_cols;
   logic            pool_taken, pool_avg, pool_valid, pool_ready;
   logic [16:0]     pool_mul;
   logic [5:0]      pool_shift;
@@ -560,7 +563,9 @@ module npu_core #(
   logic [DRAIN*16-1:0] pool_data;
   logic [CW-1:0]   pool_cnt;
 
-  pool_seq #(.NB(NB), .ABUF_WORDS(ABUF_WORDS), .ROOM(POOL_ROOM)) u_pseq (
+  pool_seq #(
+    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .ROOM(POOL_ROOM), .GROUPS(POOL_GROUPS)
+  ) u_pseq (
     .clk_i,
     .rst_ni        (unit_rst_n),
     .b_act_i,
@@ -582,6 +587,7 @@ module npu_core #(
     .result_taken_i(pool_taken),
     .stall_acts_o  (st_pool),
     .avg_o         (pool_avg),
+    .cols_o        (pool_cols),
     .table_o       (pool_table),
     .table_half_o  (pool_table_half),
     .avg_mul_o     (pool_mul),
@@ -623,10 +629,11 @@ module npu_core #(
     .dr_acc_o (dr_acc)
   );
 
-  pool #(.NB(NB), .OUT(DRAIN), .AVG_MUL(2), .ROOM(POOL_ROOM)) u_pool (
+  pool #(.NB(NB), .OUT(DRAIN), .AVG_MUL(2), .ROOM(POOL_ROOM), .GROUPS(POOL_GROUPS)) u_pool (
     .clk_i,
     .rst_ni    (unit_rst_n),
     .avg_i     (pool_avg),
+    .cols_i    (pool_cols),
     .mul_i     (pool_mul),
     .table_i   (pool_table),
     .table_half_i(pool_table_half),
@@ -640,6 +647,8 @@ module npu_core #(
     .data_i    (w_data),
     .first_i   (w_tag[LB+2]),
     .last_i    (w_tag[LB+1]),
+    .result_i  (w_tag[LB+11]),
+    .group_i   (w_tag[LB+12+:POOL_GW]),
     .channels_i(w_tag[LB:0]),
     .taps_i    (w_tag[LB+3+:8]),
     .taken_o   (pool_taken),

@@ -1,19 +1,24 @@
-// Pooling: NB channels side by side, one window tap a cycle. Max keeps the largest, average the sum;
-// the average is then (sum * M + 2^(S-1)) >> S on AVG_MUL multipliers, M the layer's or, where the
-// count of taps varies at the borders, a table's. Results leave as up to OUT
+// Pooling: NB channels side by side, one tap a cycle. Max keeps the largest, average the sum of the
+// taps from a first to a last one: a window, or (cols_i) a column of at most four. Columns are combined
+// with the one or two before them of the same channel group, which a memory keeps; some complete a
+// window. The average is then (sum * M + 2^(S-1)) >> S on AVG_MUL multipliers, M the layer's or, where
+// the count of taps varies at the borders, a table's. Results leave as up to OUT
 // words a cycle (max) or AVG_MUL (average), channels in order, saturated and clamped.
 module pool #(
   parameter int unsigned NB      = 16,
   parameter int unsigned OUT     = 8,
   parameter int unsigned AVG_MUL = 2,
   parameter int unsigned ROOM    = 4,
+  parameter int unsigned GROUPS  = 64,
   localparam int unsigned LB = $clog2(NB),
+  localparam int unsigned GW = $clog2(GROUPS),
   localparam int unsigned SUM = abi_pkg::DATA_BITS + $clog2(abi_pkg::AVG_TAPS),
   localparam int unsigned CW = $clog2(OUT + 1)
 ) (
   input  logic              clk_i,
   input  logic              rst_ni,
   input  logic              avg_i,
+  input  logic [1:0]        cols_i,               // by columns, of windows three wide
   input  logic [16:0]       mul_i,
   input  logic              table_i,              // M is table word {half, taps}
   input  logic              table_half_i,
@@ -27,6 +32,8 @@ module pool #(
   input  logic [NB*16-1:0]  data_i,
   input  logic              first_i,
   input  logic              last_i,
+  input  logic              result_i,             // a window ends with the last tap
+  input  logic [GW-1:0]     group_i,
   input  logic [LB:0]       channels_i,
   input  logic [7:0]        taps_i,
   output logic              taken_o,              // a result has left
@@ -39,25 +46,56 @@ module pool #(
     $fatal(1, "pool: AVG_MUL <= OUT <= NB");
   end
 
-  // ---- windows
-  logic [NB*SUM-1:0] acc_q, acc_d;
-  logic              full_q;
-  logic [LB:0]       chan_q;
-  logic [7:0]        taps_q;
+  // ---- windows, columns
+  // Kept of a group, a lane: the last column, and the last one (windows two wide) or two combined. What
+  // is left of the row before is replaced before the first window of a row ends.
+  localparam int unsigned COL = abi_pkg::DATA_BITS + 2;
+  localparam int unsigned KEPT = 2 * COL + 1;
+  logic [NB*SUM-1:0]  acc_q, acc_d, win;
+  logic [NB*KEPT-1:0] kept_q, kept_d, kept;
+  logic               full_q, done_q;
+  logic [LB:0]        chan_q;
+  logic [7:0]         taps_q;
+  logic [GW-1:0]      group_q;
   for (genvar i = 0; i < NB; i++) begin : gen_lane
-    logic signed [SUM-1:0] x, a;
+    logic signed [SUM-1:0] x, a, two;
+    logic signed [COL:0]   col, one, both;
     assign x = SUM'($signed(data_i[i*16+:16]));
     assign a = $signed(acc_q[i*SUM+:SUM]);
     assign acc_d[i*SUM+:SUM] = first_i ? x : (avg_i ? a + x : ((x > a) ? x : a));
+    assign two = SUM'($signed(kept_q[i*KEPT+:COL+1]));
+    assign win[i*SUM+:SUM] = avg_i ? a + two : ((two > a) ? two : a);
+    assign col = (COL + 1)'($signed(acc_q[i*SUM+:COL]));
+    assign one = (COL + 1)'($signed(kept_q[i*KEPT+COL+1+:COL]));
+    assign both = avg_i ? col + one : ((one > col) ? one : col);
+    assign kept_d[i*KEPT+:KEPT] = {col[COL-1:0], both};
   end
+
+  (* ram_style = "distributed" *) logic [NB*KEPT-1:0] kept_mem[GROUPS];
+  assign kept = kept_mem[group_i];
+  always_ff @(posedge clk_i) begin
+    if (done_q) kept_mem[group_q] <= kept_d;
+  end
+
   always_ff @(posedge clk_i) begin
     if (valid_i) begin
       acc_q <= acc_d;
       chan_q <= channels_i;
       taps_q <= taps_i;
+      group_q <= group_i;
+      // where there is nothing to combine with: zero, or less than anything
+      for (int unsigned i = 0; i < NB; i++) begin
+        kept_q[i*KEPT+:COL+1] <= cols_i[0] ? kept[i*KEPT+:COL+1] : {!avg_i, {COL{1'b0}}};
+        kept_q[i*KEPT+COL+1+:COL] <= cols_i[1] ? kept[i*KEPT+COL+1+:COL] : {!avg_i, {(COL - 1) {1'b0}}};
+      end
     end
-    if (!rst_ni) full_q <= 1'b0;
-    else full_q <= valid_i && last_i;
+    if (!rst_ni) begin
+      full_q <= 1'b0;
+      done_q <= 1'b0;
+    end else begin
+      full_q <= valid_i && last_i && result_i;
+      done_q <= valid_i && last_i;
+    end
   end
 
   logic              res_valid, res_pop, room_unused;
@@ -68,8 +106,8 @@ module pool #(
     .clk_i,
     .rst_ni,
     .valid_i(full_q),
-    .ready_o(room_unused),           // pool_seq begins no window without room
-    .wdata_i({taps_q, chan_q, acc_q}),
+    .ready_o(room_unused),           // pool_seq begins no window or column without room
+    .wdata_i({taps_q, chan_q, win}),
     .valid_o(res_valid),
     .ready_i(res_pop),
     .rdata_o({res_taps, res_chan, res_data})

@@ -1,11 +1,17 @@
-// Walks a pooling layer and issues one window tap of up to NB channels a cycle: row tiles, in them
-// (sample, output row, output column, channel group), in each the taps of the window. A tap waits
-// for its input row; a window begins only when the pool unit has room for its result.
+// Walks a pooling layer and issues one tap of up to NB channels a cycle: row tiles, in them
+// (sample, output row, output column, channel group), in each the taps of the window. Where windows
+// overlap along the width and are small, the walk is by columns: (sample, output row, input column,
+// channel group), in each the taps of the column, of which the pool unit makes windows, so that every
+// column is read once a row. A tap waits for its input row; a window, or a column that completes
+// one, begins only when the pool unit has room for its result.
 module pool_seq #(
   parameter int unsigned NB         = 16,
   parameter int unsigned ABUF_WORDS = 1024,
   parameter int unsigned ROOM       = 4,     // results the pool unit can hold
+  parameter int unsigned GROUPS     = 64,    // channel groups whose columns it remembers
   localparam int unsigned LB = $clog2(NB),
+  localparam int unsigned GW = $clog2(GROUPS),
+  localparam int unsigned RW = $clog2(ROOM + 1),
   localparam int unsigned EW = $clog2(NB * ABUF_WORDS)
 ) (
   input  logic           clk_i,
@@ -25,11 +31,12 @@ module pool_seq #(
   output logic [EW-1:0]  rd_elem_o,
   output logic [LB:0]    rd_hi_o,        // lanes 0 .. hi-1
   output logic           rd_max_o,       // max pool: masked lanes read as -32768
-  output logic [LB+10:0] rd_tag_o,       // {taps inside the image, first tap, last tap, channels}
+  output logic [GW+LB+11:0] rd_tag_o,    // {channel group, gives a result, taps inside the image, first tap, last tap, channels}
   input  logic           result_taken_i,
   output logic           stall_acts_o,
   // layer parameters for the pool unit
   output logic           avg_o,
+  output logic [1:0]     cols_o,         // by columns, of windows three wide
   output logic           table_o,        // M by the count of taps
   output logic           table_half_o,
   output logic [16:0]    avg_mul_o,
@@ -67,7 +74,15 @@ module pool_seq #(
   logic [EW:0]        samp_elem_q, row_elem_q, line_q;
   logic [15:0]        samp_place_q, row_place_q, place_q;
   logic signed [25:0] col_q, tap_q;
-  logic [2:0]         room_q;
+  logic [RW-1:0]      room_q;
+
+  // The predicate of the walk by columns (in the law: Geom.ByColumns). Two taps a column at least: the
+  // pool unit reads what it remembers of a group before the group's next column ends.
+  logic by_columns, cols_q;
+  assign by_columns = (d.k_w == 8'd2 || d.k_w == 8'd3) && d.s_w < d.k_w && d.k_h >= 8'd2
+                      && d.k_h <= 8'd4 && d.in_c <= 16'(GROUPS * NB);
+  // columns that give no result: before the first that does, between two that do, from here on
+  logic [1:0] lead_q, gap_q, skip_q;
 
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, b_act_i}) ? b_act_i - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
@@ -75,30 +90,40 @@ module pool_seq #(
                    + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
   assign n_j = step_rows - 16'(d.s_h) + 16'(d.k_h);
   assign rest_c = d.in_c - c0_q;
+  logic signed [17:0] iw_step;
+  logic signed [25:0] col_step;
+  assign iw_step = cols_q ? 18'sd1 : $signed({10'b0, d.s_w});
+  assign col_step = cols_q ? $signed({10'b0, d.in_c}) : $signed({2'b0, d.step_col});
 
   logic last_kw, last_kh, last_cg, last_ow, last_r, last_i, last_t, last_b;
-  assign last_kw = kw_q + 8'd1 == d.k_w;
+  assign last_kw = cols_q || kw_q + 8'd1 == d.k_w;
   assign last_kh = kh_q + 8'd1 == d.k_h;
   assign last_cg = rest_c <= 16'(NB);
-  assign last_ow = ow_q + 16'd1 == d.out_w;
+  assign last_ow = emit && ow_q + 16'd1 == d.out_w;
   assign last_r = r_q + 16'd1 == nr;
   assign last_i = i_q + 4'd1 == nb;
   assign last_t = oh0_q + nr == d.out_h;
   assign last_b = b0_q + nb == b_act_i;
 
-  logic first_tap, last_tap, tap_in, act_ok, go, end_tile;
+  logic first_tap, last_tap, row_in, col_in, tap_in, emit, act_ok, go, end_tile;
   logic [15:0] avail;
   logic [LB:0] channels;
-  logic [7:0]  taps_q, taps;        // of the window so far, this one included
-  assign taps = (first_tap ? 8'd0 : taps_q) + 8'(tap_in);
+  logic [7:0]  taps_q, taps;        // of the window so far, this one included; by columns: its rows
+  logic [1:0]  beside_q, columns;   // the two columns before lie inside the image; columns of the window that do
+  logic [3:0]  in_window;
+  assign taps = (first_tap ? 8'd0 : taps_q) + 8'(row_in && (cols_q || col_in));
+  assign columns = 2'(col_in) + 2'(beside_q[0]) + 2'(beside_q[1] && lead_q[1]);
+  assign in_window = (columns[0] ? taps[3:0] : 4'd0) + (columns[1] ? {taps[2:0], 1'b0} : 4'd0);
+  assign emit = skip_q == '0;
   assign avail = half_q ? avail_i[31:16] : avail_i[15:0];
   assign first_tap = kh_q == '0 && kw_q == '0;
   assign last_tap = last_kh && last_kw;
-  assign tap_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}))
-                  && (iw_q >= 0) && (iw_q < $signed({2'b0, d.in_w}));
+  assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
+  assign col_in = (iw_q >= 0) && (iw_q < $signed({2'b0, d.in_w}));
+  assign tap_in = row_in && col_in;
   assign act_ok = place_q < avail;
   assign channels = (rest_c >= 16'(NB)) ? (LB + 1)'(NB) : (LB + 1)'(rest_c);
-  assign go = state_q == StRun && act_ok && !(first_tap && room_q == '0);
+  assign go = state_q == StRun && act_ok && !(first_tap && emit && room_q == '0);
   assign end_tile = last_tap && last_cg && last_ow && last_r && last_i;
 
   assign layer_ready_o = state_q == StIdle;
@@ -108,6 +133,7 @@ module pool_seq #(
   always_ff @(posedge clk_i) begin
     if (state_q == StTile) begin
       avg_o <= d.op == abi_pkg::OP_AVG_POOL;
+      cols_o <= {lead_q[1], cols_q};
       table_o <= d.avg_table;
       table_half_o <= !layer_no_q[0];   // counted already
       avg_mul_o <= d.avg_mul;
@@ -123,7 +149,7 @@ module pool_seq #(
     rd_hi_o <= tap_in ? channels : '0;
     rd_max_o <= !avg_o;
     if (go) taps_q <= taps;
-    rd_tag_o <= {taps, first_tap, last_tap, channels};
+    rd_tag_o <= {c0_q[LB+:GW], emit, cols_q ? {4'b0, in_window} : taps, first_tap, last_tap, channels};
     if (!rst_ni) rd_valid_o <= 1'b0;
     else rd_valid_o <= go;
   end
@@ -132,10 +158,10 @@ module pool_seq #(
     if (!rst_ni) begin
       state_q <= StIdle;
       layer_no_q <= '0;
-      room_q <= 3'(ROOM);
+      room_q <= RW'(ROOM);
       start_q <= 1'b0;
     end else begin
-      room_q <= room_q + 3'(result_taken_i) - 3'(go && first_tap);
+      room_q <= room_q + RW'(result_taken_i) - RW'(go && first_tap && emit);
       unique case (state_q)
         StIdle: begin
           desc_q <= layer_desc_i;
@@ -153,6 +179,9 @@ module pool_seq #(
           end
         end
         StBarrier: begin  // what is in the buffer before that belongs to the layer before
+          cols_q <= by_columns;
+          lead_q <= by_columns ? 2'(d.k_w - 8'd1) : 2'd0;
+          gap_q <= by_columns ? 2'(d.s_w - 8'd1) : 2'd0;
           if (above_q != '0) begin
             above_q <= above_q - 8'd1;
             base_q <= base_q - EW'(d.in_row);
@@ -162,6 +191,7 @@ module pool_seq #(
           end
         end
         StTile: begin
+          skip_q <= lead_q;
           i_q <= '0;
           r_q <= '0;
           ow_q <= '0;
@@ -206,13 +236,16 @@ module pool_seq #(
                 c0_q <= c0_q + 16'(NB);
                 if (last_cg) begin
                   c0_q <= '0;
-                  ow_q <= ow_q + 16'd1;
-                  iw_col_q <= iw_col_q + $signed({10'b0, d.s_w});
-                  iw_q <= iw_col_q + $signed({10'b0, d.s_w});
-                  col_q <= col_q + $signed({2'b0, d.step_col});
-                  tap_q <= col_q + $signed({2'b0, d.step_col});
+                  ow_q <= ow_q + 16'(emit);
+                  skip_q <= emit ? gap_q : skip_q - 2'd1;
+                  beside_q <= {beside_q[0], col_in};
+                  iw_col_q <= iw_col_q + iw_step;
+                  iw_q <= iw_col_q + iw_step;
+                  col_q <= col_q + col_step;
+                  tap_q <= col_q + col_step;
                   if (last_ow) begin
                     ow_q <= '0;
+                    skip_q <= lead_q;
                     iw_col_q <= -$signed({10'b0, d.pad_l});
                     iw_q <= -$signed({10'b0, d.pad_l});
                     col_q <= -$signed({2'b0, d.pad_col});

@@ -1,6 +1,7 @@
 // pool_seq_checker: bound to every pool_seq where this file is compiled with --assert. A tap reads
-// only places that are available, no window begins without room for its result, room is never more
-// than there is, no average by table begins without its table, and a half is freed only where it holds data.
+// only places that are available, no window, or column that completes one, begins without room for its
+// result, room is never more than there is, no average by table begins without its table, and a half is
+// freed only where it holds data.
 module pool_seq_checker #(
     parameter int unsigned ROOM = 4
 ) (
@@ -8,7 +9,8 @@ module pool_seq_checker #(
     input logic        rst_ni,
     input logic        go_i,
     input logic        first_tap_i,
-    input logic [2:0]  room_i,
+    input logic        emit_i,
+    input logic [$clog2(ROOM+1)-1:0] room_i,
     input logic        taken_i,
     input logic [31:0] avail_i,
     input logic        half_i,
@@ -24,7 +26,7 @@ module pool_seq_checker #(
     if (rst_ni) begin
       assert (32'(room_i) <= ROOM) else $error("pool_seq: more room than there is");
       assert (!(taken_i && 32'(room_i) == ROOM)) else $error("pool_seq: a result leaves that never came");
-      assert (!(go_i && first_tap_i && room_i == '0)) else $error("pool_seq: a window without room");
+      assert (!(go_i && first_tap_i && emit_i && room_i == '0)) else $error("pool_seq: a window without room");
       assert (!go_i || place_i < avail) else $error("pool_seq: a tap reads a place not yet available");
       assert (!(go_i && first_tap_i && table_i) || 9'(bias_layers_i - layer_no_i) < 9'd2)
       else $error("pool_seq: a window without its table");
@@ -41,6 +43,7 @@ bind pool_seq pool_seq_checker #(
     .rst_ni,
     .go_i       (go),
     .first_tap_i(first_tap),
+    .emit_i     (emit),
     .room_i     (room_q),
     .taken_i    (result_taken_i),
     .avail_i,

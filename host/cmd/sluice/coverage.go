@@ -135,6 +135,10 @@ var shapes = []shape{
 	{"avg_table_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
 		return l.Op == abi.OpAvgPool && padded(l) && l.AvgTable
 	}},
+	{"pool_by_columns", func(d configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return cost.GeomOf(l).ByColumns(d) }},
+	{"pool_by_windows", func(d configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
+		return !gemm(l) && !cost.GeomOf(l).ByColumns(d)
+	}},
 	{"strided", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && (l.SH > 1 || l.SW > 1) }},
 	{"kernel_1xn_nx1", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
 		return gemm(l) && (l.KH == 1) != (l.KW == 1)

@@ -1,6 +1,8 @@
 // pool_tb: random windows, max and average, of 1 to 70 taps and any number of channels, against
 // 64-bit arithmetic, the average's factor the layer's or from the table by the count of taps, while
-// the other half of the table is being written; results are held up at random; a window begins only where there is room.
+// the other half of the table is being written; results are held up at random; a window begins only where
+// there is room. Half of the layers are by columns: rows of columns of 2 to 4 taps of some channel groups,
+// windows two or three wide at every stride, each against all taps of its columns.
 #include "sluice_abi.hpp"
 #include "Vpool.h"
 #include "bench/post_model.hpp"
@@ -46,6 +48,16 @@ class Bench {
         static_cast<unsigned>(fast || random_.percent(40) ? 100 : random_.range(10, 100));
     const unsigned valid =
         static_cast<unsigned>(fast || random_.percent(40) ? 100 : random_.range(20, 100));
+    const bool cols = !fast && !widest && random_.percent(50);
+    const unsigned k_w = static_cast<unsigned>(random_.range(2, 3)), s_w = static_cast<unsigned>(random_.range(1, k_w - 1)),
+                   k_h = static_cast<unsigned>(random_.range(2, 4)), out_w = static_cast<unsigned>(random_.range(1, 5)),
+                   groups_of = static_cast<unsigned>(random_.percent(50) ? random_.range(1, 2) : random_.range(1, random_.percent(80) ? std::min(5, P_GROUPS) : P_GROUPS));
+    const unsigned last_channels = static_cast<unsigned>(random_.range(1, kNB));
+    dut_.cols_i = static_cast<unsigned char>(cols ? 1 + 2 * (k_w == 3) : 0);
+    unsigned column = 0, group = 0;
+    std::vector<std::deque<std::vector<int64_t>>> before(groups_of);  // columns of the row, of each group
+    if (cols) windows = groups_of > 5 ? 2 : std::min(windows, 6u);    // rows
+    const auto gives = [&] { return !cols || (column + 1 >= k_w && (column + 1 - k_w) % s_w == 0); };
     const unsigned most_taps = random_.percent(30) ? 1 : (random_.percent(30) ? 70 : 9);
     std::deque<int16_t> expect;
     std::vector<int64_t> acc(kNB);
@@ -56,19 +68,22 @@ class Bench {
     while (windows > 0 || tap > 0 || !expect.empty()) {
       dut_.valid_i = 0;
       other_half();
-      const bool can = tap > 0 || (windows > 0 && room > 0);
+      const bool can = tap > 0 || (windows > 0 && (room > 0 || !gives()));
       for (unsigned i = 0; i < kNB; i++) unit::put(dut_.data_i, i * 16, 16, random_.next());
       if (can && random_.percent(valid)) {
         if (tap == 0) {
-          taps = static_cast<unsigned>(widest ? sluice_abi::AVG_TAPS : fast ? 1 : random_.range(1, most_taps));
+          taps = cols ? k_h : static_cast<unsigned>(widest ? sluice_abi::AVG_TAPS : fast ? 1 : random_.range(1, most_taps));
           channels =
-              static_cast<unsigned>(fast || random_.percent(40) ? kNB : random_.range(1, kNB));
-          room--;
-          windows--;
+              cols ? (group + 1 == groups_of ? last_channels : kNB)
+                   : static_cast<unsigned>(fast || random_.percent(40) ? kNB : random_.range(1, kNB));
+          if (gives()) room--;
+          if (!cols) windows--;
         }
         dut_.valid_i = 1;
         dut_.first_i = tap == 0;
         dut_.last_i = tap + 1 == taps;
+        dut_.result_i = gives();
+        dut_.group_i = static_cast<unsigned char>(cols ? group : random_.below(P_GROUPS));
         // taps inside the image so far; what counts is the last one's
         const unsigned inside = static_cast<unsigned>(random_.percent(20) ? random_.below(2) * 255 : random_.below(256));
         dut_.taps_i = static_cast<unsigned char>(inside);
@@ -82,15 +97,35 @@ class Bench {
         }
         if (++tap == taps) {
           tap = 0;
-          for (unsigned i = 0; i < channels; i++) {
+          const bool result = gives();
+          if (cols) {
+            std::deque<std::vector<int64_t>>& line = before[group];
+            line.push_back(acc);
+            if (line.size() > k_w) line.pop_front();
+            for (unsigned i = 0; i < kNB && result; i++) {
+              acc[i] = line[0][i];
+              for (unsigned x = 1; x < k_w; x++) acc[i] = avg ? acc[i] + line[x][i] : std::max(acc[i], line[x][i]);
+            }
+            if (++group == groups_of) {
+              group = 0;
+              if (++column == (out_w - 1) * s_w + k_w) {
+                column = 0;
+                windows--;
+                for (auto& l : before) l.clear();
+              }
+            }
+          }
+          for (unsigned i = 0; i < channels && result; i++) {
             const int64_t v = avg ? model::rnd(acc[i] * static_cast<int64_t>(table ? table_[table_half_ * 256 + inside] : mul), shift) : acc[i];
             expect.push_back(static_cast<int16_t>(model::clamp(model::sat16(v), lo, hi)));
           }
-          sizes.push_back(channels);
+          if (result) sizes.push_back(channels);
         }
       } else {
         dut_.first_i = random_.percent(50);
         dut_.last_i = random_.percent(50);
+        dut_.result_i = random_.percent(50);
+        dut_.group_i = static_cast<unsigned char>(random_.below(P_GROUPS));
       }
       dut_.ready_i = random_.percent(ready);
       dut_.clk_i = 0;

@@ -1,6 +1,7 @@
-// pool_seq_tb: random layers, batches and tilings against a loop nest that says for each tap which
-// elements must be read. Loader and pool unit answer at random; the bench predicts for every cycle
-// whether a tap goes. A tap says how many of its window so far lie inside the image; a layer with a
+// pool_seq_tb: random layers, batches and tilings against a loop nest of each walk, by windows and by
+// columns, that says for each tap which elements must be read. Loader and pool unit answer at random; the bench predicts for every cycle
+// whether a tap goes. A tap says how many of its window so far lie inside the image (by columns the
+// last tap does, of the whole window); a layer with a
 // table waits for it. The parameters for the pool unit must hold until the layer has been written.
 #include "Vpool_seq.h"
 #include "bench/unit.hpp"
@@ -9,12 +10,13 @@
 namespace {
 
 constexpr unsigned kNB = P_NB, kRoom = 4;
+constexpr unsigned kGroups = P_GROUPS;
 constexpr unsigned kLB = unit::clog2(kNB), kEW = unit::clog2(kNB * P_ABUF_WORDS);
 
 struct Tap {
-  unsigned half, place, channels, tile, inside;
+  unsigned half, place, channels, tile, inside, group;
   int64_t elem;
-  bool in, first, last, frees;
+  bool in, first, last, frees, result;
 };
 struct Tile {
   unsigned half, places;
@@ -38,7 +40,9 @@ class Bench {
     dut_.b_act_i = static_cast<unsigned char>(b_act);
     unit::Limits limit;
     limit.abuf = kNB * P_ABUF_WORDS;
-    limit.max_in_c = 2 * kNB + 3;
+    limit.max_in_c = random_.percent(60) ? 2 * kNB + 3 : 5 * kNB;
+    limit.max_k = 5;
+    limit.max_size = 9;
     act_speed_ = static_cast<unsigned>(random_.percent(30) ? 100 : random_.range(5, 100));
     pool_slow_ = static_cast<unsigned>(random_.percent(40) ? 0 : random_.below(40));
     for (unsigned i = 0; i < n; i++)
@@ -47,6 +51,50 @@ class Bench {
   int finish() { return check_.passed(); }
 
  private:
+  static bool by_columns(const unit::Layer& l) {
+    return l.k_w >= 2 && l.k_w <= 3 && l.s_w < l.k_w && l.k_h >= 2 && l.k_h <= 4 && l.in_c <= kGroups * kNB;
+  }
+  // A tap of row r of sample i, of channels from c0 on.
+  Tap tap(const unit::Layer& l, unsigned half, unsigned i, unsigned oh0, unsigned r, unsigned nr, unsigned kh,
+          int64_t iw, unsigned c0) {
+    const int64_t ih = int64_t{oh0 + r} * l.s_h - l.pad_t + kh;
+    Tap t{};
+    t.half = half;
+    t.tile = static_cast<unsigned>(tiles_.size());
+    t.place = i * l.n_ih(nr) + r * l.s_h + kh;
+    t.channels = std::min(kNB, l.in_c - c0);
+    t.group = c0 / kNB % kGroups;
+    t.in = ih >= 0 && ih < l.in_h && iw >= 0 && iw < l.in_w;
+    t.elem = int64_t{i} * l.samp() + int64_t{r * l.s_h + kh} * l.in_row() + iw * l.in_c + c0;
+    return t;
+  }
+  void windows(const unit::Layer& l, unsigned half, unsigned i, unsigned oh0, unsigned r, unsigned nr) {
+    for (unsigned ow = 0; ow < l.out_w; ow++)
+      for (unsigned c0 = 0, inside = 0; c0 < l.in_c; c0 += kNB, inside = 0)
+        for (unsigned kh = 0; kh < l.k_h; kh++)
+          for (unsigned kw = 0; kw < l.k_w; kw++) {
+            Tap t = tap(l, half, i, oh0, r, nr, kh, int64_t{ow} * l.s_w - l.pad_l + kw, c0);
+            t.first = kh == 0 && kw == 0;
+            t.inside = inside += t.in;
+            t.last = kh + 1 == l.k_h && kw + 1 == l.k_w;
+            t.result = true;
+            taps_.push_back(t);
+          }
+  }
+  void columns(const unit::Layer& l, unsigned half, unsigned i, unsigned oh0, unsigned r, unsigned nr) {
+    for (unsigned column = 0; column < (l.out_w - 1) * l.s_w + l.k_w; column++)
+      for (unsigned c0 = 0; c0 < l.in_c; c0 += kNB)
+        for (unsigned kh = 0; kh < l.k_h; kh++) {
+          Tap t = tap(l, half, i, oh0, r, nr, kh, int64_t{column} - l.pad_l, c0);
+          t.first = kh == 0;
+          t.last = kh + 1 == l.k_h;
+          t.result = column + 1 >= l.k_w && (column + 1 - l.k_w) % l.s_w == 0;
+          for (unsigned y = 0; y < l.k_h; y++)
+            for (unsigned x = 0; x < l.k_w && t.result; x++)
+              t.inside += tap(l, half, i, oh0, r, nr, y, int64_t{column} - l.pad_l - x, c0).in;
+          taps_.push_back(t);
+        }
+  }
   void plan(const unit::Layer& l) {
     taps_.clear();
     tiles_.clear();
@@ -57,25 +105,7 @@ class Bench {
         const unsigned nb = l.nb(b0), nr = l.nr(oh0);
         for (unsigned i = 0; i < nb; i++)
           for (unsigned r = 0; r < nr; r++)
-            for (unsigned ow = 0; ow < l.out_w; ow++)
-              for (unsigned c0 = 0, inside = 0; c0 < l.in_c; c0 += kNB, inside = 0)
-                for (unsigned kh = 0; kh < l.k_h; kh++)
-                  for (unsigned kw = 0; kw < l.k_w; kw++) {
-                    const int64_t ih = int64_t{oh0 + r} * l.s_h - l.pad_t + kh;
-                    const int64_t iw = int64_t{ow} * l.s_w - l.pad_l + kw;
-                    Tap t{};
-                    t.half = half;
-                    t.tile = static_cast<unsigned>(tiles_.size());
-                    t.place = i * l.n_ih(nr) + r * l.s_h + kh;
-                    t.channels = std::min(kNB, l.in_c - c0);
-                    t.in = ih >= 0 && ih < l.in_h && iw >= 0 && iw < l.in_w;
-                    t.elem = int64_t{i} * l.samp() + int64_t{r * l.s_h + kh} * l.in_row() +
-                             iw * l.in_c + c0;
-                    t.first = kh == 0 && kw == 0;
-                    t.inside = inside += t.in;
-                    t.last = kh + 1 == l.k_h && kw + 1 == l.k_w;
-                    taps_.push_back(t);
-                  }
+            by_columns(l) ? columns(l, half, i, oh0, r, nr) : windows(l, half, i, oh0, r, nr);
         taps_.back().frees = true;
         tiles_.push_back({half, nb * l.n_ih(nr)});
         half = !half;
@@ -135,6 +165,7 @@ class Bench {
   }
 
   void parameters() {
+    check_.that(dut_.cols_o == (by_columns(layer_) ? 1 + 2 * (layer_.k_w == 3) : 0), "by columns");
     check_.that(dut_.avg_o == (layer_.op == sluice_abi::OP_AVG_POOL), "avg_o");
     check_.that(dut_.table_o == (layer_.table != 0) && dut_.table_half_o == (written_ & 1), "table");
     check_.that(dut_.avg_mul_o == layer_.avg_mul && dut_.avg_shift_o == layer_.avg_shift, "factor");
@@ -178,8 +209,12 @@ class Bench {
         check_.that(dut_.rd_half_o == t.half, "half");
       }
       check_.that(dut_.rd_max_o == (layer_.op == sluice_abi::OP_MAX_POOL), "rd_max_o");
-      const unsigned tag = (t.inside << (kLB + 3)) | (t.first << (kLB + 2)) | (t.last << (kLB + 1)) | t.channels;
-      check_.that(dut_.rd_tag_o == tag, "tag %x, not %x", dut_.rd_tag_o, tag);
+      // by columns the count of taps belongs to the window that ends
+      const unsigned counts = by_columns(layer_) && !(t.last && t.result) ? 0 : 255u << (kLB + 3);
+      const unsigned tag = (t.group << (kLB + 12)) | (t.result << (kLB + 11)) | ((t.inside << (kLB + 3)) & counts) |
+                           (t.first << (kLB + 2)) | (t.last << (kLB + 1)) | t.channels;
+      const unsigned have = dut_.rd_tag_o & (counts | ~(255u << (kLB + 3)));
+      check_.that(have == tag, "tag %x, not %x", have, tag);
       parameters();
     } else if (dut_.rst_ni) {
       check_.that(!dut_.rd_valid_o, "a read without a tap");
@@ -188,7 +223,7 @@ class Bench {
     expected_wait_ = false;
     if (tap) {
       const bool act = owner_[tap->half] == tap->tile && tap->place < avail_[tap->half];
-      const bool room = !tap->first || room_ > 0;
+      const bool room = !(tap->first && tap->result) || room_ > 0;
       const bool ready = table || layer_.table == 0;
       expected_wait_ = !act || !room || !ready;
       // a tap goes exactly when it may: seen by its read one cycle later
@@ -213,8 +248,8 @@ class Bench {
         pending_ = true;
         last_ = *tap;
         check_.that(free == (tap->frees ? 1u << tap->half : 0u), "free at the last tap of a tile");
-        if (tap->first) room_--;
-        if (tap->last) {
+        if (tap->first && tap->result) room_--;
+        if (tap->last && tap->result) {
           const uint64_t at = now_ + 3 + (pool_slow_ ? random_.below(pool_slow_) : 0);
           results_.push_back(results_.empty() ? at : std::max(at, results_.back() + 1));
         }

@@ -249,7 +249,8 @@ module gemm_seq #(
           above_q <= '0;
           if (layer_valid_i) begin
             start_q <= start_d;
-            if (next_f.keep_in) above_q <= next_d.pad_t;
+            // not for a pool: it may be written before that many cycles have gone by
+            if (next_f.keep_in && next_d.op == abi_pkg::OP_GEMM) above_q <= next_d.pad_t;
             state_q <= StBarrier;
           end
         end

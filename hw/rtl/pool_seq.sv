@@ -121,7 +121,7 @@ module pool_seq #(
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
   assign col_in = (iw_q >= 0) && (iw_q < $signed({2'b0, d.in_w}));
   assign tap_in = row_in && col_in;
-  assign act_ok = place_q < avail;
+  assign act_ok = place_q < avail || avail == '1;   // a kept tensor is all there
   assign channels = (rest_c >= 16'(NB)) ? (LB + 1)'(NB) : (LB + 1)'(rest_c);
   assign go = state_q == StRun && act_ok && !(first_tap && emit && room_q == '0);
   assign end_tile = last_tap && last_cg && last_ow && last_r && last_i;

@@ -65,12 +65,15 @@ struct Layer {
   unsigned groups = 1;          // s
   unsigned order = 0;           // loop order: 1: C tiles outermost
   unsigned table = 0;           // entries of an average's table; 0: none
+  unsigned keep_in = 0;         // the input is on chip, where the layer before has left it
+  unsigned keep_out = 0, on_chip = 0;  // the output stays there for the next layer; only there
 
   bool gemm() const { return op == sluice_abi::OP_GEMM; }
   unsigned in_row() const { return in_w * in_c; }
   unsigned kwc() const { return k_w * in_c; }
   unsigned n_ih(unsigned rows) const { return (rows - 1) * s_h + k_h; }
-  unsigned samp() const { return n_ih(tile_rows) * in_row(); }
+  // Elements from a sample to the next on chip: the rows of a tile, or what is kept, without padding.
+  unsigned samp() const { return (keep_in ? in_h : n_ih(tile_rows)) * in_row(); }
   bool half() const { return k == 1; }
   bool pair() const { return k == 2; }
   bool two() const { return groups == 2; }
@@ -108,6 +111,9 @@ struct Layer {
     sluice_abi::set(&w, sluice_abi::FBCB_B_R, b_r());
     sluice_abi::set(&w, sluice_abi::FBCB_K, k);
     sluice_abi::set(&w, sluice_abi::FBCB_ORDER, order);
+    sluice_abi::set(&w, sluice_abi::FBCB_KEEP_IN, keep_in);
+    sluice_abi::set(&w, sluice_abi::FBCB_KEEP_OUT, keep_out);
+    sluice_abi::set(&w, sluice_abi::FBCB_ON_CHIP, on_chip);
     sluice_abi::set(&w, sluice_abi::FBCB_TILE_B, tile_b);
     sluice_abi::set(&w, sluice_abi::FBCB_TILE_ROWS, tile_rows);
     return w;
@@ -182,41 +188,49 @@ struct Limits {
   uint64_t keep = 0;           // with t_p: bytes that the weights ring can keep
 };
 
-// A layer of the operator that fits the limits; 1 in 4 a fully connected one.
-inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsigned b_act) {
+// A layer of the operator that fits the limits; 1 in 4 a fully connected one. before: the layer whose
+// output this one finds on chip, or null; keep: its own output (of a GEMM) stays there.
+inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsigned b_act,
+                          const Layer* before = nullptr, bool keep = false) {
+  const bool one = before || keep;  // row tile, and sample group
   for (;;) {
     Layer l;
     l.op = op;
     l.b_act = b_act;
-    const bool fc = op == sluice_abi::OP_GEMM && r.percent(25);
+    l.keep_in = before != nullptr;
+    l.keep_out = keep;
+    const bool fc = op == sluice_abi::OP_GEMM && !before && r.percent(25);
+    const bool whole = before && r.percent(25);  // a window as large as what is kept
     const auto edge = [&](unsigned max) { return static_cast<unsigned>(r.percent(25) ? 1 : r.range(1, max)); };
-    l.in_c = edge(fc ? 3 * limit.max_in_c : limit.max_in_c);
+    l.in_c = before ? before->out_c : edge(fc ? 3 * limit.max_in_c : limit.max_in_c);
     if (op == sluice_abi::OP_GEMM && limit.t_c) {
       l.k = static_cast<unsigned>(limit.stack ? r.below(3) : 0);
-      l.groups = limit.fluid && b_act > 1 && !l.pair() && r.percent(45) ? 2 : 1;
+      l.groups = limit.fluid && b_act > 1 && !l.pair() && !one && r.percent(45) ? 2 : 1;
     }
     unsigned max_out_c = limit.max_out_c;
     if (l.two()) max_out_c = std::min(max_out_c, l.tc(limit.t_c));  // one C tile
     l.out_c = op == sluice_abi::OP_GEMM ? edge(max_out_c) : l.in_c;
     if (!fc) {
-      l.in_h = edge(limit.max_size);
-      l.in_w = edge(limit.max_size);
-      l.k_h = edge(limit.max_k);
-      l.k_w = edge(limit.max_k);
+      l.in_h = before ? before->out_h : edge(limit.max_size);
+      l.in_w = before ? before->out_w : edge(limit.max_size);
+      l.k_h = whole ? l.in_h : edge(limit.max_k);
+      l.k_w = whole ? l.in_w : edge(limit.max_k);
       l.s_h = edge(3);
       l.s_w = edge(3);
       // mostly less than the kernel, as layers have it; sometimes whole rows of nothing
-      l.pad_t = static_cast<unsigned>(r.below(r.percent(15) ? l.k_h + 3 : l.k_h));
-      l.pad_l = static_cast<unsigned>(r.below(r.percent(15) ? l.k_w + 2 : l.k_w));
-      const unsigned pad_b = static_cast<unsigned>(r.below(l.k_h + 1));
-      const unsigned pad_r = static_cast<unsigned>(r.below(l.k_w + 1));
+      if (!whole) {
+        l.pad_t = static_cast<unsigned>(r.below(r.percent(15) ? l.k_h + 3 : l.k_h));
+        l.pad_l = static_cast<unsigned>(r.below(r.percent(15) ? l.k_w + 2 : l.k_w));
+      }
+      const unsigned pad_b = whole ? 0 : static_cast<unsigned>(r.below(l.k_h + 1));
+      const unsigned pad_r = whole ? 0 : static_cast<unsigned>(r.below(l.k_w + 1));
       if (l.in_h + l.pad_t + pad_b < l.k_h || l.in_w + l.pad_l + pad_r < l.k_w) continue;
       l.out_h = (l.in_h + l.pad_t + pad_b - l.k_h) / l.s_h + 1;
       l.out_w = (l.in_w + l.pad_l + pad_r - l.k_w) / l.s_w + 1;
     }
     const auto pix = [&](unsigned c) { return r.percent(50) ? c : c + static_cast<unsigned>(r.below(6)); };
     l.in_pix = pix(l.in_c);
-    l.out_pix = pix(l.out_c);
+    l.out_pix = keep ? l.out_c : pix(l.out_c);
     l.residual = op == sluice_abi::OP_GEMM && r.percent(40);
     l.order = op == sluice_abi::OP_GEMM && r.percent(50);
     if (op == sluice_abi::OP_GEMM && limit.t_p) {
@@ -231,6 +245,12 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
       l.tile_b = rows ? l.b_r() : (l.b_r() + 1) / 2;
       l.tile_rows = rows ? (l.out_h + 1) / 2 : l.out_h;
     }
+    if (one) {
+      l.tile_b = l.b_r();
+      l.tile_rows = l.out_h;
+    }
+    if (keep && b_act * l.out_h * l.out_w * l.out_c > limit.abuf) continue;
+    l.on_chip = keep && r.percent(50);
     if (op == sluice_abi::OP_GEMM && l.tile_b * l.tile_rows * l.out_w > (l.half() ? limit.t_r / 2 : limit.t_r)) continue;
     if (uint64_t{l.tile_b} * l.samp() > (l.two() ? limit.abuf / 2 : limit.abuf)) continue;
     const auto offset = [&](uint64_t bytes) {
@@ -261,6 +281,18 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
 inline unsigned random_op(tb::Random& r, unsigned gemm_percent) {
   if (r.percent(gemm_percent)) return sluice_abi::OP_GEMM;
   return r.percent(50) ? sluice_abi::OP_MAX_POOL : sluice_abi::OP_AVG_POOL;
+}
+
+// The layers of a start: keep_percent of the GEMMs keep their output on chip for the next layer.
+inline std::vector<Layer> random_start(tb::Random& r, const Limits& limit, unsigned n, unsigned gemm_percent,
+                                       unsigned keep_percent, unsigned b_act) {
+  std::vector<Layer> layers;
+  for (unsigned i = 0; i < n; i++) {
+    const unsigned op = random_op(r, gemm_percent);
+    const bool keep = op == sluice_abi::OP_GEMM && i + 1 < n && r.percent(keep_percent);
+    layers.push_back(random_layer(r, limit, op, b_act, i && layers[i - 1].keep_out ? &layers[i - 1] : nullptr, keep));
+  }
+  return layers;
 }
 
 // The ports on which a layer is offered. What stands there while nothing is offered is rubbish: in

@@ -3,7 +3,9 @@
 // tile, unless both halves hold them all. Every word written must be the input word that
 // belongs there; a place may count as available only when all its words have been written; runs are
 // read in order, with two groups a sample of group 0 and then its neighbour of group 1; nothing may be
-// read before the layer before is written, or beyond what the tiles need. A tensor that leaves its slot must end in an error.
+// read before the layer before is written, or beyond what the tiles need. A kept tensor takes no reads:
+// all its places count at once, in the half that the layer before did not read, when that layer is
+// written. A tensor that leaves its slot must end in an error.
 #include "Vact_loader.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -23,7 +25,9 @@ struct Place {
 };
 struct Tile {
   unsigned half;     // which of the two in flight
+  bool kept;         // there from the layer before
   std::vector<Place> places[2];
+  size_t count(unsigned g) const { return !kept ? places[g].size() : g == 0 ? 0xFFFF : 0; }
 };
 struct Run {
   uint64_t address, beats;
@@ -46,6 +50,7 @@ class Bench {
     for (unsigned i = 0; i < 8; i++) unit::put(dut_.slot_addr_i, i * 40, 40, slots_[i]);
     dut_.slot_stride_i = kStride;
     written_ = 0;
+    start_ = 0;
     dram_.ready = static_cast<unsigned>(random_.range(20, 100));
     dram_.valid = static_cast<unsigned>(random_.percent(40) ? 100 : random_.range(20, 100));
     dram_.latency = static_cast<unsigned>(random_.percent(30) ? 1 : random_.range(1, 200));
@@ -55,9 +60,7 @@ class Bench {
     limit.stride = kStride;
     limit.t_c = P_T_C;
     limit.max_out_c = random_.percent(50) ? 12 : 4 * P_T_C;
-    for (unsigned i = 0; i < n; i++) {
-      layer(unit::random_layer(random_, limit, unit::random_op(random_, 70), b_act_));
-    }
+    for (const unit::Layer& l : unit::random_start(random_, limit, n, 70, 40, b_act_)) layer(l);
   }
 
   void out_of_slot() {
@@ -98,11 +101,12 @@ class Bench {
     tiles_.clear();
     runs_.clear();
     beats_ = 0;
+    start_ = l.keep_in && !start_;
     for (const unit::Visit& v : unit::visits(l, l.gemm() ? l.tc(P_T_C) : l.out_c)) {
       if (!v.loads) continue;
-      const unsigned half = tiles_.size() % 2;
-      Tile t{half, {}};
-      for (unsigned n = 0; n < l.nb(v.b0) * l.groups; n++) {
+      const unsigned half = (start_ + tiles_.size()) % 2;
+      Tile t{half, l.keep_in != 0, {}};
+      for (unsigned n = 0; !t.kept && n < l.nb(v.b0) * l.groups; n++) {
         const unsigned g = n % l.groups, i = n / l.groups, sample = g * l.b_r() + v.b0 + i;
         if (i >= l.nb(v.b0, g)) continue;
         for (unsigned j = 0; j < l.n_ih(l.nr(v.oh0)); j++) {
@@ -127,9 +131,9 @@ class Bench {
     }
     layer_ = l;
     freed_ = 0;
-    for (unsigned h = 0; h < 2; h++) begin_tile(h, h);
+    for (unsigned h = 0; h < 2; h++) begin_tile(h, h ^ start_);
   }
-  // Tile k is the next one that is even (h = 0) or odd. With two groups it has that part of both
+  // Tile k is the next one for h: every other of the layer's. With two groups it has that part of both
   // halves of the buffer, otherwise half h.
   void begin_tile(unsigned h, size_t k) {
     tile_[h] = k;
@@ -174,7 +178,7 @@ class Bench {
       written_ = goal ? goal - 1 : 511;
       offer(l);
       for (unsigned i = 0; i < 10 + l.pad_t; i++) cycle(nullptr);
-      check_.that(dram_.beats_asked == asked, "reads before the layer before is written");
+      check_.that(dram_.beats_asked == asked && dut_.avail_o == 0, "reads before the layer before is written");
       written_ = goal;
     } else {
       offer(l);
@@ -182,6 +186,7 @@ class Bench {
     unsigned waited = 0;
     while (freed_ < tiles_.size()) {
       cycle(nullptr);
+      check_.that(!l.keep_in || freed_ || seen_[0][start_] || waited < l.pad_t + 5, "what is kept does not count");
       check_.that(waited++ < 200000, "tile %zu of %zu does not come", freed_, tiles_.size());
     }
     for (int i = 0; i < 5; i++) cycle(nullptr);
@@ -200,7 +205,7 @@ class Bench {
     unsigned frees = 0;
     if (dut_.rst_ni && freed_ < tiles_.size()) {
       const unsigned h = tiles_[freed_].half;
-      if (tile_[h] == freed_ && seen_[0][h] == tiles_[freed_].places[0].size() && seen_[1][h] == tiles_[freed_].places[1].size() && random_.percent(hold_ ? 100 / hold_ + 1 : 100)) frees = 1u << h;
+      if (tile_[h] == freed_ && seen_[0][h] == tiles_[freed_].count(0) && seen_[1][h] == tiles_[freed_].count(1) && random_.percent(hold_ ? 100 / hold_ + 1 : 100)) frees = 1u << h;
     }
     dut_.free_i = static_cast<unsigned char>(frees);
     dut_.clk_i = 0;
@@ -232,7 +237,11 @@ class Bench {
       unsigned& seen = seen_[g][h];
       check_.that(avail >= seen, "places are taken back");
       if (avail > seen) {
-        check_.that(tile_[h] < tiles_.size() && avail <= tiles_[tile_[h]].places[g].size(), "more places than the tile has");
+        check_.that(tile_[h] < tiles_.size() && avail <= tiles_[tile_[h]].count(g), "more places than the tile has");
+      }
+      if (tile_[h] < tiles_.size() && tiles_[tile_[h]].kept) {
+        check_.that(avail == 0 || avail == tiles_[tile_[h]].count(g), "%u places of what is kept", avail);
+        seen = avail;
       }
       for (; seen < avail; seen++) {
         const Place& p = tiles_[tile_[h]].places[g][seen];
@@ -266,7 +275,7 @@ class Bench {
   size_t tile_[2] = {0, 0}, freed_ = 0;
   unsigned seen_[2][2] = {};
   uint64_t beats_ = 0;
-  unsigned written_ = 0, b_act_ = 1, hold_ = 0;
+  unsigned written_ = 0, start_ = 0, b_act_ = 1, hold_ = 0;
   bool expect_error_ = false;
 };
 

@@ -1,7 +1,8 @@
 // layer_fetch_tb: starts of random layers, every k and s that is built and either loop order, that units take at random times: each unit must see every
 // layer once, in order, with its descriptor, FBCB entry and sample size; and slots must be where
 // the table says. Then every way in which a start, a descriptor or an FBCB entry can be illegal:
-// the code and the layer must be the promised ones, and nothing of that layer may be offered.
+// the code and the layer must be the promised ones, and nothing of that layer may be offered. Some
+// layers keep their output on chip for the next one; every rule of that is broken too.
 #include "Vlayer_fetch.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -41,7 +42,7 @@ class Bench {
     };
   }
 
-  void setup(unsigned n) {
+  void setup(unsigned n, unsigned keep_percent = 0) {
     n_ = n;
     first_ = static_cast<unsigned>(random_.below(256 - n + 1));
     b_act_ = static_cast<unsigned>(random_.range(1, 8));
@@ -63,15 +64,16 @@ class Bench {
     }
     for (auto& f : fbcb_) f = static_cast<uint32_t>(random_.next());
     layers_.clear();
+    unit::Limits limit;
+    limit.t_r = P_T_R;
+    limit.abuf = kElems;
+    limit.max_out_c = P_C_MAX;
+    limit.t_c = P_T_C;
+    limit.stack = P_STACK;
+    limit.fluid = P_FLUID;
+    const std::vector<unit::Layer> layers = unit::random_start(random_, limit, n, 60, keep_percent, b_act_);
     for (unsigned i = 0; i < n; i++) {
-      unit::Limits limit;
-      limit.t_r = P_T_R;
-      limit.abuf = kElems;
-      limit.max_out_c = P_C_MAX;
-      limit.t_c = P_T_C;
-      limit.stack = P_STACK;
-      limit.fluid = P_FLUID;
-      unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 60), b_act_);
+      unit::Layer l = layers[i];
       if (l.gemm()) {
         l.w_offset = WEIGHT_ALIGN * random_.below(1 << 25);
         l.w_bytes = WEIGHT_ALIGN * random_.range(1, random_.percent(50) ? 1 << 20 : P_KEEP / WEIGHT_ALIGN + 1);
@@ -346,7 +348,7 @@ class Bench {
            return set(&e, FBCB_ORDER, 1), l.gemm();
          }},
         {"keep_in", ERR_FBCB_RANGE, entry(FBCB_KEEP_IN, 1)},
-        {"keep_out", ERR_FBCB_RANGE, entry(FBCB_KEEP_OUT, 1)},
+        {"on_chip", ERR_FBCB_RANGE, entry(FBCB_ON_CHIP, 1)},
         {"tile_b 0", ERR_FBCB_RANGE, entry(FBCB_TILE_B, 0)},
         {"tile_b", ERR_FBCB_RANGE,
          [](unit::Layer& l, uint32_t*, uint32_t& e) {
@@ -359,7 +361,7 @@ class Bench {
          }},
         {"reserved bit of the entry", ERR_FBCB_RANGE,
          [&](unit::Layer&, uint32_t*, uint32_t& e) {
-           return e |= 1u << (random_.percent(50) ? 9 : 31), true;
+           return e |= 1u << (random_.percent(50) ? 10 : 31), true;
          }},
         {"rows of a tile", ERR_TILE_RANGE,
          [](unit::Layer& l, uint32_t* w, uint32_t& e) {
@@ -446,6 +448,112 @@ class Bench {
     while (n_slot_ == 64);
     slots_[b_act_ - 1] = n_slot_;
     run(ERR_SLOT_RANGE);
+  }
+
+  // Every rule for a tensor that is kept, broken at the layer that keeps it (0) or at the one that
+  // reads it (1).
+  void kept() {
+    using L = unit::Layer;
+    struct Case {
+      const char* name;
+      unsigned at;
+      std::function<bool(L&, L&)> change;
+    };
+    const auto tile_rows = [](L& l) { return --l.tile_rows > 0; };
+    const auto tile_b = [](L& l) { return --l.tile_b > 0; };
+    const auto groups = [](L& l) {
+      l.groups = 2;
+      l.tile_b = l.b_r();
+      return P_FLUID && l.gemm() && l.b_act > 1 && !l.pair() && l.out_c <= l.tc(P_T_C);
+    };
+    const auto channels = [](L& l, unsigned n) {  // and still a layer
+      l.in_c = l.in_pix = n;
+      if (!l.gemm()) l.out_c = l.out_pix = n;
+      return n > 0;
+    };
+    const Case cases[] = {
+        {"kept, and not read", 1, [](L&, L& c) { return c.keep_in = 0, true; }},
+        {"read, and not kept", 1, [](L& p, L&) { return p.keep_out = p.on_chip = 0, true; }},
+        {"another in_h", 1, [](L&, L& c) { return c.in_h++, true; }},
+        {"another in_w", 1, [](L&, L& c) { return c.in_w++, true; }},
+        {"another in_c", 1, [&](L&, L& c) { return channels(c, c.in_c + 1); }},
+        {"less in_h", 1, [](L&, L& c) { return --c.in_h > 0; }},
+        {"less in_w", 1, [](L&, L& c) { return --c.in_w > 0; }},
+        {"less in_c", 1, [&](L&, L& c) { return channels(c, c.in_c - 1); }},
+        {"read in tiles of rows", 1, [&](L&, L& c) { return tile_rows(c); }},
+        {"read in tiles of samples", 1, [&](L&, L& c) { return tile_b(c); }},
+        {"on chip only, and not kept", 1, [](L&, L& c) { return c.on_chip = 1, true; }},
+        {"kept in tiles of rows", 0, [&](L& p, L&) { return tile_rows(p); }},
+        {"kept in tiles of samples", 0, [&](L& p, L&) { return tile_b(p); }},
+        {"kept with a gap", 0, [](L& p, L&) { return p.out_pix++, true; }},
+        {"a pool that keeps", 0,
+         [](L& p, L&) {
+           p.op = OP_MAX_POOL;
+           p.in_c = p.in_pix = p.out_c;
+           p.residual = p.res_pix = p.order = p.k = 0;
+           return true;
+         }},
+        {"read with s = 2", 1, [&](L&, L& c) { return groups(c); }},
+        {"kept with s = 2", 0, [&](L& p, L&) { return groups(p); }},
+    };
+    for (const Case& c : cases) {
+      for (int found = 0, tries = 0; found < 3; tries++) {
+        check_.that(tries < 1000, "no layers for %s", c.name);
+        const unsigned at = pair();
+        L p = layers_[at], q = layers_[at + 1];
+        // the layer that is refused has this to do with what is kept, and no more
+        if ((c.at ? q.keep_out : p.keep_in) || !c.change(p, q)) {
+          if (!P_FLUID && std::strstr(c.name, "s = 2")) break;
+          continue;
+        }
+        put(at, p);
+        put(at + 1, q);
+        name_ = c.name;
+        found++;
+        run(ERR_FBCB_RANGE, at + c.at);
+      }
+    }
+    for (int i = 0; i < 6; i++) {
+      unsigned at = pair();
+      name_ = "kept by the last layer";
+      n_ = at + 1;
+      run(ERR_FBCB_RANGE, at);
+      at = pair();
+      name_ = "kept before the start";
+      first_ += at + 1;
+      n_ -= at + 1;
+      run(ERR_FBCB_RANGE, 0);
+    }
+  }
+  // A start in which a layer keeps what the next one reads: which.
+  unsigned pair() {
+    for (;;) {
+      setup(5, 60);
+      const unsigned at = static_cast<unsigned>(random_.below(4));
+      if (layers_[at].keep_out) return at;
+    }
+  }
+  // A kept tensor that fills the buffer is legal, whatever its padding would take; a larger one is not.
+  void kept_largest() {
+    for (int i = 0; i < 10; i++) {
+      for (const unsigned more : {0u, 1u}) {
+        do setup(2);
+        while (P_T_R % b_act_ != 0);
+        unit::Layer p, c;
+        p.b_act = p.tile_b = c.b_act = c.tile_b = b_act_;
+        p.in_h = p.out_h = p.tile_rows = c.in_h = c.out_h = c.tile_rows = P_T_R / b_act_;
+        p.out_c = p.out_pix = c.in_c = c.in_pix = kElems / P_T_R + more;
+        c.k_h = 3;
+        c.pad_t = 1;
+        p.keep_out = c.keep_in = 1;
+        p.on_chip = random_.percent(50);
+        if (p.out_c > P_C_MAX) continue;
+        put(0, p);
+        put(1, c);
+        name_ = "a kept tensor too large";
+        run(more ? ERR_TILE_RANGE : ERR_NONE, 1);
+      }
+    }
   }
 
   // The largest that fit: limits are inclusive.
@@ -552,10 +660,12 @@ int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench bench(args);
   for (uint64_t i = 0; i < (args.n ? args.n : 40); i++) {
-    bench.setup(6);
+    bench.setup(6, 50);
     bench.run();
   }
   bench.largest();
   bench.illegal();
+  bench.kept();
+  bench.kept_largest();
   return bench.finish();
 }

@@ -1,6 +1,8 @@
 // run_gen_tb: random layers and slots; the runs must cover, in the drain's order, exactly the words
 // that a loop nest over row tiles and C tiles (in either order), sample groups, samples, rows, pixels and channels says,
-// for every k and s. Also: one run a cycle, done with the last one, an error before a run that leaves its slot.
+// for every k and s. What is kept on chip lies there sample after sample without a gap, in the half that
+// its layer does not read. Also: one run a cycle, done with the last one, an error before a run that
+// leaves its slot.
 #include "Vrun_gen.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -22,6 +24,7 @@ class Bench {
     dut_.rst_ni = 1;
     b_act_ = static_cast<unsigned>(random_.range(1, 8));
     dut_.b_act_i = static_cast<unsigned char>(b_act_);
+    start_ = 0;
     slots_ = unit::random_slots(random_, kStride);
     for (unsigned i = 0; i < 8; i++) unit::put(dut_.slot_addr_i, i * 40, 40, slots_[i]);
     dut_.slot_stride_i = kStride;
@@ -29,8 +32,9 @@ class Bench {
     limit.max_out_c = 5 * kTC;
     limit.t_c = kTC;
     limit.stride = kStride;
+    const std::vector<unit::Layer> layers = unit::random_start(random_, limit, n, 75, 40, b_act_);
     for (unsigned i = 0; i < n; i++) {
-      unit::Layer l = unit::random_layer(random_, limit, unit::random_op(random_, 75), b_act_);
+      unit::Layer l = layers[i];
       const bool last = leaves && i + 1 == n;
       if (last && kRes && !l.residual) return;
       if (last) {  // the tensor ends one word behind the slot
@@ -44,11 +48,25 @@ class Bench {
   int finish() { return check_.passed(); }
 
  private:
+  // Where on chip the words of a layer's output lie, in the order of the drain.
+  static std::vector<unsigned> kept_elems(const unit::Layer& l, unsigned tc) {
+    std::vector<unsigned> elems;
+    for (unsigned c0 = 0; c0 < l.out_c; c0 += tc) {
+      for (unsigned pixel = 0; pixel < l.b_act * l.out_h * l.out_w; pixel++) {
+        for (unsigned c = c0; c < std::min(c0 + tc, l.out_c); c++) elems.push_back(pixel * l.out_c + c);
+      }
+    }
+    return elems;
+  }
+
   void layer(const unit::Layer& l, bool leaves) {
     std::vector<uint64_t> words;
     const unsigned pix = kRes ? l.res_pix : l.out_pix;
     const uint64_t base = kRes ? l.res_offset : l.out_offset;
     const unsigned tc = l.gemm() ? l.tc(kTC) : l.out_c;
+    std::vector<unsigned> elems;
+    if (!kRes && l.keep_out) elems = kept_elems(l, tc);
+    start_ = l.keep_in && !start_;
     uint64_t runs = 0;
     if (!kRes || l.residual) {
       words = unit::drain_words(l, slots_, base, pix, tc);
@@ -70,7 +88,11 @@ class Bench {
         return;
       }
       check_.that(++waited < 20000, "runs do not come");
-      if (dut_.run_valid_o) busy++;
+      if (dut_.run_valid_o) {
+        busy++;
+        check_.that(dut_.keep_o == l.keep_out && dut_.local_o == l.on_chip, "keep_o, local_o");
+        check_.that(!l.keep_out || dut_.keep_half_o == !start_, "keep_half_o");
+      }
       if (dut_.run_valid_o && dut_.run_ready_i) {
         waited = 0;
         taken++;
@@ -79,6 +101,8 @@ class Bench {
           check_.that(next < words.size(), "more words than the layer has");
           check_.that(dut_.run_addr_o + 2 * k == words[next], "word %zu at %" PRIx64 ", not %" PRIx64, next,
                       static_cast<uint64_t>(dut_.run_addr_o + 2 * k), words[next]);
+          check_.that(elems.empty() || dut_.run_elem_o + k == elems[next], "word %zu is element %u on chip, not %u",
+                      next, dut_.run_elem_o + k, elems.empty() ? 0 : elems[next]);
           bool slot = false;
           for (const uint64_t s : slots_) slot = slot || (words[next] >= s && words[next] + 2 <= s + kStride);
           check_.that(slot, "a word outside its slot");
@@ -132,7 +156,7 @@ class Bench {
   tb::Checks check_;
   Vrun_gen dut_;
   std::vector<uint64_t> slots_;
-  unsigned b_act_ = 1, dones_ = 0;
+  unsigned b_act_ = 1, start_ = 0, dones_ = 0;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@ package cost
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -108,6 +109,32 @@ func (g Geom) InRow() int { return g.InW * g.InC }
 
 // KWC is the elements of one kernel row.
 func (g Geom) KWC() int { return g.KW * g.InC }
+
+// WideAverage tells whether the hardware takes a window's sum for one of more than 512 taps: two
+// multipliers make a word then.
+func (g Geom) WideAverage() bool {
+	return bits.Len(uint(g.KH-1))+bits.Len(uint(g.KW-1)) > avgBits
+}
+
+// LeastPoolMuls is the multipliers of the pool unit where fewer than 20 words leave the drain a cycle.
+const LeastPoolMuls = 4
+
+// PoolMuls is the multipliers of a design's pool unit.
+func PoolMuls(d configs.Design) int {
+	if d.Drain >= 20 {
+		return 2 * LeastPoolMuls
+	}
+	return LeastPoolMuls
+}
+
+// AverageWords is the words that an average pool gives out in a cycle.
+func (g Geom) AverageWords(d configs.Design) int {
+	muls := PoolMuls(d)
+	if g.WideAverage() {
+		return muls / 2
+	}
+	return min(muls, d.Drain)
+}
 
 // MACs of one sample; zero for pools.
 func (g Geom) MACs() int64 {

@@ -49,10 +49,10 @@ const (
 	keptStart    = 4    // barrier to the first row where the input is on chip
 	keptEnd      = 4    // last word to the barrier where the output stays on chip only
 	startCycles  = 72   // start register to the first descriptor read, last answer to the interrupt
-	avgWords     = 2    // words an average pool gives out a cycle
+	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
 	poolGroups   = 64   // channel groups of which the pool unit remembers columns
 	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
-	poolDelay    = 5    // last tap of a window to its result, beside giving it out
+	poolDelay    = 6    // last tap of a window to its result, beside giving it out
 	maxBursts    = 16   // under way on a port
 	burstCycles  = 8    // of a burst beside the DRAM's latency
 	stripeBeats  = 16   // of a burst at most

@@ -327,7 +327,7 @@ func (m *model) pool(rows, pixels, begin int64) {
 	g := &m.g
 	words := m.d.Drain
 	if g.Op == abi.OpAvgPool {
-		words = avgWords
+		words = g.AverageWords(m.d)
 	}
 	row, first := m.poolRow(words)
 	work := rows / int64(g.OutW) * row

@@ -100,6 +100,7 @@ module npu_core #(
   localparam int unsigned RESCW = $clog2(2 * WPB + DRAIN + 1);
   localparam int unsigned POOL_ROOM = 8;     // results, from the first tap until they leave
   localparam int unsigned POOL_GROUPS = 64;  // whose columns the pool unit remembers
+  localparam int unsigned POOL_MULS = (DRAIN >= 20) ? 8 : 4;  // DSPs beside the array's
   localparam int unsigned POOL_GW = $clog2(POOL_GROUPS);
   localparam int unsigned BUF_IN = (WPB > DRAIN) ? WPB : DRAIN;   // words written at a time
 
@@ -556,6 +557,7 @@ module npu_core #(
 
   logic            pool_table, pool_table_half;
   logic [1:0]      pool_cols;
+  logic            pool_wide;
   logic            pool_taken, pool_avg, pool_valid, pool_ready;
   logic [16:0]     pool_mul;
   logic [5:0]      pool_shift;
@@ -587,6 +589,7 @@ module npu_core #(
     .result_taken_i(pool_taken),
     .stall_acts_o  (st_pool),
     .avg_o         (pool_avg),
+    .wide_o        (pool_wide),
     .cols_o        (pool_cols),
     .table_o       (pool_table),
     .table_half_o  (pool_table_half),
@@ -629,10 +632,11 @@ module npu_core #(
     .dr_acc_o (dr_acc)
   );
 
-  pool #(.NB(NB), .OUT(DRAIN), .AVG_MUL(2), .ROOM(POOL_ROOM), .GROUPS(POOL_GROUPS)) u_pool (
+  pool #(.NB(NB), .OUT(DRAIN), .MULS(POOL_MULS), .ROOM(POOL_ROOM), .GROUPS(POOL_GROUPS)) u_pool (
     .clk_i,
     .rst_ni    (unit_rst_n),
     .avg_i     (pool_avg),
+    .wide_i    (pool_wide),
     .cols_i    (pool_cols),
     .mul_i     (pool_mul),
     .table_i   (pool_table),

@@ -1,13 +1,14 @@
 // Pooling: NB channels side by side, one tap a cycle. Max keeps the largest, average the sum of the
 // taps from a first to a last one: a window, or (cols_i) a column of at most four. Columns are combined
 // with the one or two before them of the same channel group, which a memory keeps; some complete a
-// window. The average is then (sum * M + 2^(S-1)) >> S on AVG_MUL multipliers, M the layer's or, where
-// the count of taps varies at the borders, a table's. Results leave as up to OUT
-// words a cycle (max) or AVG_MUL (average), channels in order, saturated and clamped.
+// window. The average is then (sum * M + 2^(S-1)) >> S, M the layer's or, where the count of taps varies
+// at the borders, a table's. There are MULS multipliers of 25 x 18 bit, a DSP each: one makes a word
+// where a sum has 25 bits (512 taps), two (wide_i) where it has more. Results leave as up to OUT
+// words a cycle (max), MULS or MULS / 2 (average), channels in order, saturated and clamped.
 module pool #(
   parameter int unsigned NB      = 16,
   parameter int unsigned OUT     = 8,
-  parameter int unsigned AVG_MUL = 2,
+  parameter int unsigned MULS    = 4,
   parameter int unsigned ROOM    = 4,
   parameter int unsigned GROUPS  = 64,
   localparam int unsigned LB = $clog2(NB),
@@ -18,6 +19,7 @@ module pool #(
   input  logic              clk_i,
   input  logic              rst_ni,
   input  logic              avg_i,
+  input  logic              wide_i,               // a window may have more than 512 taps
   input  logic [1:0]        cols_i,               // by columns, of windows three wide
   input  logic [16:0]       mul_i,
   input  logic              table_i,              // M is table word {half, taps}
@@ -42,8 +44,11 @@ module pool #(
   output logic [OUT*16-1:0] data_o,
   output logic [CW-1:0]     cnt_o
 );
-  if (OUT > NB || OUT < AVG_MUL) begin : gen_bad
-    $fatal(1, "pool: AVG_MUL <= OUT <= NB");
+  localparam int unsigned NARROW = (MULS < OUT) ? MULS : OUT;   // words an average gives in a cycle
+  localparam int unsigned WIDE = MULS / 2;
+  localparam int unsigned LOW = 17;                             // bits of a sum in the lower of two products
+  if (OUT > NB || OUT < WIDE || MULS % 2 != 0 || OUT % 2 != 0) begin : gen_bad
+    $fatal(1, "pool: MULS / 2 <= OUT <= NB, both even");
   end
 
   // ---- windows, columns
@@ -115,19 +120,19 @@ module pool #(
 
   // ---- serialise
   localparam int unsigned PAD = NB + OUT;
-  logic [LB:0]        pos_q, left, count;
+  logic [LB:0]        pos_q, left, count, most;
   logic [PAD*SUM-1:0] view;
   logic               step, en;
   assign left = res_chan - pos_q;
-  assign count = avg_i ? ((left > (LB + 1)'(AVG_MUL)) ? (LB + 1)'(AVG_MUL) : left)
-                       : ((left > (LB + 1)'(OUT)) ? (LB + 1)'(OUT) : left);
+  assign most = !avg_i ? (LB + 1)'(OUT) : (wide_i ? (LB + 1)'(WIDE) : (LB + 1)'(NARROW));
+  assign count = (left > most) ? most : left;
   assign step = res_valid && en;
   assign res_pop = step && count == left;
   assign taken_o = res_pop;
-  // groups start at multiples of the group's size: a mux, not a shifter
+  // groups start at multiples of the group's size, which is even: a mux, not a shifter
   always_comb begin
     view = '0;
-    for (int unsigned g = 0; g < NB; g += AVG_MUL) begin
+    for (int unsigned g = 0; g < NB; g += 2) begin
       if (pos_q == (LB + 1)'(g)) begin
         view = {{OUT * SUM{1'b0}}, res_data} >> (g * SUM);
       end
@@ -152,30 +157,57 @@ module pool #(
   );
   assign mul = table_i ? table_mul : mul_i;
 
-  // ---- multiply, round, saturate, clamp: three stages under one enable
-  logic [OUT*SUM-1:0] s0_q;
-  logic [OUT*48-1:0]  s1_q;
-  logic [OUT*16-1:0]  s2_q;
-  logic [CW-1:0]      c0_q, c1_q, c2_q;
-  logic               v0_q, v1_q, v2_q;
+  // ---- multiply, round, saturate, clamp: four stages under one enable
+  logic [OUT*SUM-1:0] s0_q, s1_q;
+  logic [MULS*43-1:0] p1_q;
+  logic [OUT*48-1:0]  s2_q;
+  logic [OUT*16-1:0]  s3_q;
+  logic [CW-1:0]      c0_q, c1_q, c2_q, c3_q;
+  logic               v0_q, v1_q, v2_q, v3_q;
   logic signed [47:0] half;
   assign half = 48'sd1 <<< (shift_i - 6'd1);
-  assign en = ready_i || !v2_q;
+  assign en = ready_i || !v3_q;
+
+  for (genvar m = 0; m < MULS; m++) begin : gen_mul
+    // word m, or the lower or upper part of word m / 2
+    logic signed [24:0] narrow, part, x;
+    logic signed [17:0] factor;
+    logic signed [42:0] product;
+    if (m < NARROW) begin : gen_word
+      assign narrow = s0_q[m*SUM+:25];
+    end else begin : gen_none
+      assign narrow = '0;
+    end
+    if (m % 2 == 0) begin : gen_lower
+      assign part = {8'b0, s0_q[(m/2)*SUM+:LOW]};
+    end else begin : gen_upper
+      assign part = 25'($signed(s0_q[(m/2)*SUM+LOW+:SUM-LOW]));
+    end
+    assign x = wide_i ? part : narrow;
+    assign factor = {1'b0, mul};
+    assign product = 43'(x) * 43'(factor);
+    always_ff @(posedge clk_i) begin
+      if (en) p1_q[m*43+:43] <= product;
+    end
+  end
 
   for (genvar i = 0; i < OUT; i++) begin : gen_post
-    logic signed [47:0] full, shifted;
+    logic signed [47:0] word, full, shifted;
     logic signed [15:0] sat;
-    if (i < AVG_MUL) begin : gen_mul
-      // widened first: a product takes its operands' width
-      logic signed [47:0] sum, factor, product;
-      assign sum = 48'($signed(s0_q[i*SUM+:SUM]));
-      assign factor = 48'($signed({1'b0, mul}));
-      assign product = sum * factor;
-      assign full = avg_i ? product + half : 48'($signed(s0_q[i*SUM+:SUM]));
+    assign word = 48'($signed(s1_q[i*SUM+:SUM]));
+    if (i < NARROW) begin : gen_avg
+      logic signed [47:0] one, two;
+      assign one = 48'($signed(p1_q[i*43+:43]));
+      if (i < WIDE) begin : gen_two
+        assign two = 48'($signed(p1_q[(2*i)*43+:43])) + (48'($signed(p1_q[(2*i+1)*43+:43])) <<< LOW);
+      end else begin : gen_one
+        assign two = '0;
+      end
+      assign full = !avg_i ? word : (wide_i ? two : one) + half;
     end else begin : gen_pass
-      assign full = 48'($signed(s0_q[i*SUM+:SUM]));
+      assign full = word;
     end
-    assign shifted = avg_i ? $signed(s1_q[i*48+:48]) >>> shift_i : $signed(s1_q[i*48+:48]);
+    assign shifted = avg_i ? $signed(s2_q[i*48+:48]) >>> shift_i : $signed(s2_q[i*48+:48]);
     always_comb begin
       if (shifted > 48'sd32767) sat = 16'sh7FFF;
       else if (shifted < -48'sd32768) sat = 16'sh8000;
@@ -183,10 +215,10 @@ module pool #(
     end
     always_ff @(posedge clk_i) begin
       if (en) begin
-        s1_q[i*48+:48] <= full;
-        if (sat < $signed(lo_i)) s2_q[i*16+:16] <= lo_i;
-        else if (sat > $signed(hi_i)) s2_q[i*16+:16] <= hi_i;
-        else s2_q[i*16+:16] <= sat;
+        s2_q[i*48+:48] <= full;
+        if (sat < $signed(lo_i)) s3_q[i*16+:16] <= lo_i;
+        else if (sat > $signed(hi_i)) s3_q[i*16+:16] <= hi_i;
+        else s3_q[i*16+:16] <= sat;
       end
     end
   end
@@ -196,21 +228,25 @@ module pool #(
       v0_q <= 1'b0;
       v1_q <= 1'b0;
       v2_q <= 1'b0;
+      v3_q <= 1'b0;
     end else if (en) begin
       v0_q <= res_valid;
       v1_q <= v0_q;
       v2_q <= v1_q;
+      v3_q <= v2_q;
     end
     if (en) begin
       s0_q <= view[OUT*SUM-1:0];
+      s1_q <= s0_q;
       c0_q <= CW'(count);
       c1_q <= c0_q;
       c2_q <= c1_q;
+      c3_q <= c2_q;
     end
   end
-  assign valid_o = v2_q;
-  assign data_o = s2_q;
-  assign cnt_o = c2_q;
+  assign valid_o = v3_q;
+  assign data_o = s3_q;
+  assign cnt_o = c3_q;
 
   logic unused;
   assign unused = ^{room_unused, view[PAD*SUM-1:OUT*SUM]};

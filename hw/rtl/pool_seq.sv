@@ -36,6 +36,7 @@ module pool_seq #(
   output logic           stall_acts_o,
   // layer parameters for the pool unit
   output logic           avg_o,
+  output logic           wide_o,         // a window may have more than 512 taps (in the law: Geom.WideAverage)
   output logic [1:0]     cols_o,         // by columns, of windows three wide
   output logic           table_o,        // M by the count of taps
   output logic           table_half_o,
@@ -81,6 +82,15 @@ module pool_seq #(
   logic by_columns, cols_q;
   assign by_columns = (d.k_w == 8'd2 || d.k_w == 8'd3) && d.s_w < d.k_w && d.k_h >= 8'd2
                       && d.k_h <= 8'd4 && d.in_c <= 16'(GROUPS * NB);
+  // a window's taps are at most 2 to the bits of its sides: no product
+  logic [4:0] side_bits;
+  function automatic logic [3:0] bits(logic [7:0] k);
+    bits = '0;
+    for (int unsigned i = 0; i < 8; i++) begin
+      if (9'(k) > 9'd1 << i) bits = 4'(i + 1);
+    end
+  endfunction
+  assign side_bits = 5'(bits(d.k_h)) + 5'(bits(d.k_w));
   // columns that give no result: before the first that does, between two that do, from here on
   logic [1:0] lead_q, gap_q, skip_q;
 
@@ -134,6 +144,7 @@ module pool_seq #(
     if (state_q == StTile) begin
       avg_o <= d.op == abi_pkg::OP_AVG_POOL;
       cols_o <= {lead_q[1], cols_q};
+      wide_o <= side_bits > 5'd9;
       table_o <= d.avg_table;
       table_half_o <= !layer_no_q[0];   // counted already
       avg_mul_o <= d.avg_mul;

@@ -17,9 +17,13 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// PoolDSP is what the pool's two multipliers of 28 by 17 bits take, two DSPs each (25 by 18 bits on
-// series 7, 27 by 18 on UltraScale+).
-const PoolDSP = 4
+// PoolDSP is the pool's multipliers of 25 by 18 bits, a DSP each.
+func PoolDSP(d configs.Design) int {
+	if d.Drain >= 20 {
+		return 8
+	}
+	return 4
+}
 
 // MaxLUTWords is the deepest memory that may lie in LUTs or registers.
 const MaxLUTWords = 64
@@ -298,7 +302,7 @@ func ExpectFor(d configs.Design, top string) Expect {
 	}
 	switch top {
 	case "npu_top", "npu_core":
-		e.Other = PoolDSP
+		e.Other = PoolDSP(d)
 	case "pe_array":
 	default:
 		return Expect{}

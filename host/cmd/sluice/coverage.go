@@ -139,6 +139,12 @@ var shapes = []shape{
 	{"pool_by_windows", func(d configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
 		return !gemm(l) && !cost.GeomOf(l).ByColumns(d)
 	}},
+	{"avg_narrow", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
+		return l.Op == abi.OpAvgPool && !cost.GeomOf(l).WideAverage()
+	}},
+	{"avg_wide", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
+		return l.Op == abi.OpAvgPool && cost.GeomOf(l).WideAverage()
+	}},
 	{"strided", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && (l.SH > 1 || l.SW > 1) }},
 	{"kernel_1xn_nx1", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
 		return gemm(l) && (l.KH == 1) != (l.KW == 1)

@@ -1,4 +1,4 @@
-// pool_tb: random windows, max and average, of 1 to 70 taps and any number of channels, against
+// pool_tb: random windows, max and average, of 1 to 70 taps (some of as many as there can be) and any number of channels, against
 // 64-bit arithmetic, the average's factor the layer's or from the table by the count of taps, while
 // the other half of the table is being written; results are held up at random; a window begins only where
 // there is room. Half of the layers are by columns: rows of columns of 2 to 4 taps of some channel groups,
@@ -21,7 +21,9 @@ class Bench {
     dut_.rst_ni = 1;
   }
 
-  void layer(unsigned windows, bool fast, bool widest = false) {
+  // taps: of every window, all of them the lowest value; 0: random
+  void layer(unsigned windows, bool fast, unsigned lowest = 0) {
+    const bool widest = lowest > 0;
     const bool avg = (random_.percent(50) && !fast) || widest;
     const unsigned mul = static_cast<unsigned>(widest ? (1 << 17) - 1 : random_.below(1 << 17)),
                    shift =
@@ -59,6 +61,9 @@ class Bench {
     if (cols) windows = groups_of > 5 ? 2 : std::min(windows, 6u);    // rows
     const auto gives = [&] { return !cols || (column + 1 >= k_w && (column + 1 - k_w) % s_w == 0); };
     const unsigned most_taps = random_.percent(30) ? 1 : (random_.percent(30) ? 70 : 9);
+    const bool wide = random_.percent(30) ? true : lowest > 512;  // with no more taps than one product has room for, both will do
+    dut_.wide_i = wide;
+    const unsigned out = avg ? (wide ? P_MULS / 2 : std::min<unsigned>(P_MULS, kOut)) : kOut;
     std::deque<int16_t> expect;
     std::vector<int64_t> acc(kNB);
     unsigned room = P_ROOM, taps = 0, tap = 0, channels = 0, waited = 0, rest = 0;
@@ -72,7 +77,7 @@ class Bench {
       for (unsigned i = 0; i < kNB; i++) unit::put(dut_.data_i, i * 16, 16, random_.next());
       if (can && random_.percent(valid)) {
         if (tap == 0) {
-          taps = cols ? k_h : static_cast<unsigned>(widest ? sluice_abi::AVG_TAPS : fast ? 1 : random_.range(1, most_taps));
+          taps = cols ? k_h : static_cast<unsigned>(widest ? lowest : fast ? 1 : random_.range(1, most_taps));
           channels =
               cols ? (group + 1 == groups_of ? last_channels : kNB)
                    : static_cast<unsigned>(fast || random_.percent(40) ? kNB : random_.range(1, kNB));
@@ -139,7 +144,7 @@ class Bench {
           rest = sizes.front();
           sizes.pop_front();
         }
-        check_.that(cnt == std::min<unsigned>(avg ? P_AVG_MUL : kOut, rest), "%u words of %u", cnt,
+        check_.that(cnt == std::min(out, rest), "%u words of %u", cnt,
                     rest);
         rest -= cnt;
         groups++;
@@ -206,6 +211,7 @@ int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench bench(args);
   for (uint64_t i = 0; i < (args.n ? args.n : 120); i++) bench.layer(20, i % 10 == 9);
-  bench.layer(1, false, true);
+  bench.layer(1, false, sluice_abi::AVG_TAPS);
+  for (int i = 0; i < 4; i++) bench.layer(1, false, 512);
   return bench.finish();
 }

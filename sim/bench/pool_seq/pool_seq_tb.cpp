@@ -167,6 +167,10 @@ class Bench {
   }
 
   void parameters() {
+    unsigned sides = 0;
+    while (1u << sides < layer_.k_h) sides++;
+    for (unsigned i = 0; 1u << i < layer_.k_w; i++) sides++;
+    check_.that(dut_.wide_o == (sides > 9), "wide");
     check_.that(dut_.cols_o == (by_columns(layer_) ? 1 + 2 * (layer_.k_w == 3) : 0), "by columns");
     check_.that(dut_.avg_o == (layer_.op == sluice_abi::OP_AVG_POOL), "avg_o");
     check_.that(dut_.table_o == (layer_.table != 0) && dut_.table_half_o == (written_ & 1), "table");

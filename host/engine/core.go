@@ -52,6 +52,7 @@ type launch struct {
 	sched.LaunchView
 	reqs   []*request
 	table  *sched.Table
+	seen   *sched.Traffic // of its network
 	began  Time
 	doomed bool // its device failed while it ran; its requests are elsewhere
 
@@ -315,7 +316,9 @@ func (c *core) do(a *sched.Action) error {
 		}
 		l.Phase = sched.Halted
 		c.res.Preemptions++
-		c.step(Step{Kind: a.Kind.String(), Device: l.Device, Launch: l.ID, First: l.Reached, Last: l.Reached}, l.reqs)
+		if !c.cfg.silent() {
+			c.step(Step{Kind: a.Kind.String(), Device: l.Device, Launch: l.ID, First: l.Reached, Last: l.Reached}, l.reqs)
+		}
 		return nil
 	case sched.Merge:
 		return c.merge(a)
@@ -343,6 +346,14 @@ func (c *core) do(a *sched.Action) error {
 		return nil
 	case sched.LoadNetwork, sched.Unload:
 		return c.host(a)
+	case sched.SetTheta:
+		t := c.traffic(a.Network)
+		if t == nil || a.Thetas != nil && len(a.Thetas) < len(t.Passed) {
+			return fmt.Errorf("%w: %d thresholds for network %q", ErrPolicy, len(a.Thetas), a.Network)
+		}
+		t.Thetas = a.Thetas
+		c.step(Step{Kind: a.Kind.String(), Device: -1}, nil)
+		return nil
 	}
 	return fmt.Errorf("%w: action %d is unknown", ErrPolicy, a.Kind)
 }
@@ -393,21 +404,27 @@ func (c *core) launch(a *sched.Action) error {
 		ID: c.next, Device: a.Device, Network: a.Network, Last: a.Last, Reached: -1, Phase: sched.AtExit,
 		Requests: l.Requests[:0],
 	}
-	l.table, l.reqs, l.doomed = t, l.reqs[:0], false
+	l.table, l.seen, l.reqs, l.doomed = t, c.traffic(a.Network), l.reqs[:0], false
 	j := &l.job
 	j.ID, j.Device, j.Network, j.Partition, j.Priority = c.next, a.Device, a.Network, a.Partition, a.Priority
+	var r *request
 	for i := range n {
-		var q sched.Request
-		var ok bool
-		if a.Requests != nil {
-			q, ok = c.st.Queue.Remove(a.Requests[i])
-		} else {
-			q, ok = c.st.Queue.Pop()
+		head := c.st.Queue.Len() > 0 // else somebody was named twice
+		if head {
+			r = c.reqs.get(uint64(c.st.Queue.At(0).ID))
 		}
-		if !ok || q.Network != a.Network {
+		switch {
+		case head && (a.Requests == nil || a.Requests[i] == r.ID):
+			c.st.Queue.Skip()
+		case head:
+			var q sched.Request
+			if q, head = c.st.Queue.Remove(a.Requests[i]); head {
+				r = c.reqs.get(uint64(q.ID))
+			}
+		}
+		if !head || r.Network != a.Network {
 			return fmt.Errorf("%w: request %d of the launch is not waiting for %q", ErrPolicy, i, a.Network)
 		}
-		r := c.reqs.get(uint64(q.ID))
 		if err := c.admit(a.Device, r); err != nil {
 			c.end(r, Errored, err.Error())
 			continue
@@ -468,7 +485,9 @@ func (c *core) merge(a *sched.Action) error {
 	c.forget(from)
 	c.spareLaunches.give(from) // its fields stay until the next launch
 	c.res.Merges++
-	c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
+	if !c.cfg.silent() {
+		c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
+	}
 	return nil
 }
 
@@ -487,7 +506,9 @@ func (c *core) resume(a *sched.Action) error {
 	l.Last = a.Last
 	c.unlist(l)
 	v.Launches = append(v.Launches, &l.LaunchView)
-	c.step(Step{Kind: a.Kind.String(), Device: l.Device, Launch: l.ID, First: l.Reached + 1, Last: l.Last}, l.reqs)
+	if !c.cfg.silent() {
+		c.step(Step{Kind: a.Kind.String(), Device: l.Device, Launch: l.ID, First: l.Reached + 1, Last: l.Last}, l.reqs)
+	}
 	c.begin(l)
 	return nil
 }
@@ -532,6 +553,11 @@ func (c *core) begin(l *launch) {
 	for _, r := range l.reqs {
 		j.Requests, j.Theta = append(j.Requests, r.ID), append(j.Theta, r.ThetaAt(s))
 	}
+	if most := l.seen.Thetas; most != nil {
+		for i := range j.Theta {
+			j.Theta[i] = min(j.Theta[i], most[s])
+		}
+	}
 	c.drv.begin(l)
 }
 
@@ -560,13 +586,14 @@ func (c *core) segmentDone(l *launch, rep *device.Report, err error) error {
 
 	l.Reached, l.Phase = s, sched.AtExit
 	before, kept := len(l.reqs), 0
-	seen := c.traffic(l.Network)
 	for i, r := range l.reqs {
 		taken := rep.Results[i].Taken
 		if !r.inFlight {
-			seen.Pass(s, taken >= 0)
+			l.seen.Pass(s, taken >= 0)
 			if taken < 0 {
-				l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
+				if kept < i { // a request is large, and mostly nobody in front of it has left
+					l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
+				}
 				kept++
 				continue
 			}
@@ -577,7 +604,7 @@ func (c *core) segmentDone(l *launch, rep *device.Report, err error) error {
 			c.landed(r)
 			continue
 		}
-		c.finish(r, taken, rep.Results[i].Exits)
+		c.finish(l, r, taken, rep.Results[i].Exits)
 	}
 	clear(l.reqs[kept:])
 	l.reqs, l.Requests = l.reqs[:kept], l.Requests[:kept]
@@ -616,7 +643,7 @@ func exitResult(exits []device.ExitResult, exit int) *device.ExitResult {
 	return nil
 }
 
-func (c *core) finish(r *request, exit int, exits []device.ExitResult) {
+func (c *core) finish(l *launch, r *request, exit int, exits []device.ExitResult) {
 	e, rec := exitResult(exits, exit), c.record(r)
 	rec.Exit, rec.Class, rec.Confidence = exit, e.Class, e.Confidence
 	if c.res.Stream == nil {
@@ -626,7 +653,7 @@ func (c *core) finish(r *request, exit int, exits []device.ExitResult) {
 	if c.now > r.Deadline {
 		how = Late
 	}
-	c.traffic(r.Network).End(how == Late)
+	l.seen.End(how == Late)
 	c.end(r, how, "")
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -686,6 +687,59 @@ func TestDiffSteps(t *testing.T) {
 	} {
 		if got := engine.DiffSteps(a, c.b); got != c.want {
 			t.Errorf("%s: %d differ, want %d", name, got, c.want)
+		}
+	}
+}
+
+// easy serves one by one, and asks for less confidence from the second request on.
+type easy struct {
+	sched.Serial
+	thetas []float32
+	on     string
+}
+
+func (e easy) Decide(now int64, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	if ev.Kind == sched.Arrival && ev.Request == 2 {
+		buf = append(buf, sched.Action{Kind: sched.SetTheta, Network: e.on, Thetas: e.thetas})
+	}
+	return e.Serial.Decide(now, s, ev, buf)
+}
+
+// SetTheta holds from the next segment on, for everybody, and never asks for more than was brought.
+func TestSetTheta(t *testing.T) {
+	tab := table(t, enginetest.Linear(3, 8, 5, 5)) // 30 alone; shown confidences are 0.1 and 0.99
+	serve := func(p sched.Policy, theta float32) []int {
+		cfg := config(tab, p, []int64{0, 5, 100}, 1000, func(int) int { return 1 })
+		cfg.Source = &load.Open{Times: []int64{0, 5, 100}, Task: func(_ int, at int64) sched.Task {
+			return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: theta}
+		}}
+		var exits []int
+		for _, r := range run(t, cfg).Records {
+			exits = append(exits, r.Exit)
+		}
+		return exits
+	}
+	on := enginetest.Network
+	for _, c := range []struct {
+		name   string
+		thetas []float32
+		theta  float32
+		want   []int
+	}{
+		{"as they brought", nil, 0.8, []int{1, 1, 1}},
+		// The first is in segment 0 when the thresholds fall.
+		{"lower", []float32{0.1, 0.1, 0.1}, 2, []int{1, 0, 0}},
+		{"by exit", []float32{2, 0.05, 0.05}, 2, []int{1, 1, 1}},
+		{"never higher", []float32{2, 2, 2}, 0.8, []int{1, 1, 1}},
+	} {
+		if got := serve(easy{thetas: c.thetas, on: on}, c.theta); !slices.Equal(got, c.want) {
+			t.Errorf("%s: exits %v, want %v", c.name, got, c.want)
+		}
+	}
+	for name, p := range map[string]easy{"another network": {on: "x"}, "fewer than exits": {on: on, thetas: []float32{0.1}}} {
+		cfg := config(tab, p, []int64{0, 5}, 1000, func(int) int { return 1 })
+		if _, err := engine.Run(context.Background(), cfg); !errors.Is(err, engine.ErrPolicy) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

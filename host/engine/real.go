@@ -88,7 +88,7 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 				err = c.segmentDone(e.launch, &e.rep, e.err)
 			}
 		case <-due:
-			e, _ := r.items.pop()
+			e := *r.items.pop()
 			c.now = max(c.now, time.Since(r.start).Nanoseconds())
 			if e.fresh {
 				if err := r.pull(); err != nil {

@@ -29,6 +29,7 @@ func (e *event) item() Item { return Item{At: e.at, Task: e.task, Cancel: e.canc
 type events struct {
 	heap []event
 	seq  uint64
+	top  event // taken out last
 }
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
@@ -49,14 +50,16 @@ func (h *events) push(e event) {
 	}
 }
 
-func (h *events) pop() (event, bool) {
-	if len(h.heap) == 0 {
-		return event{}, false
+// pop takes the first event out; it is the caller's until the next pop.
+func (h *events) pop() *event {
+	last := len(h.heap) - 1
+	if last < 0 {
+		return nil
 	}
-	top, last := h.heap[0], len(h.heap)-1
-	h.heap[0], h.heap[last] = h.heap[last], event{}
-	h.heap = h.heap[:last]
-	for i := 0; ; {
+	h.top = h.heap[0]
+	h.heap[0] = h.heap[last]
+	h.heap = h.heap[:last] // what stands behind it keeps little alive: launches and tasks are used again
+	for i := 0; last > 1; {
 		down := 2*i + 1
 		if down >= last {
 			break
@@ -70,7 +73,7 @@ func (h *events) pop() (event, bool) {
 		h.heap[i], h.heap[down] = h.heap[down], h.heap[i]
 		i = down
 	}
-	return top, true
+	return &h.top
 }
 
 type virtual struct {
@@ -84,11 +87,12 @@ type virtual struct {
 	turn  int
 }
 
-// next takes the first event, the heap's or the source's.
-func (v *virtual) next() (event, bool) {
+// next takes the first event, the heap's or the source's; nil where there is none left. It is the
+// caller's until the next one, or until the source is asked.
+func (v *virtual) next() *event {
 	if v.due && (len(v.heap) == 0 || v.fresh.before(&v.heap[0])) {
 		v.due = false
-		return v.fresh, true
+		return &v.fresh
 	}
 	return v.pop()
 }
@@ -117,8 +121,8 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 				return nil, err
 			}
 		}
-		e, ok := v.next()
-		if !ok {
+		e := v.next()
+		if e == nil {
 			break
 		}
 		c.now = e.at
@@ -128,12 +132,13 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		case e.up:
 			err = c.deviceUp(int(e.dev), c.devs[e.dev].reset)
 		default:
+			it := e.item()
 			if e.fresh {
 				if err := v.pull(); err != nil {
 					return nil, err
 				}
 			}
-			err = c.item(e.item())
+			err = c.item(it)
 		}
 		if err != nil {
 			return nil, err

@@ -232,6 +232,9 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 	if c.N < 1 || c.N > maxRequests {
 		return fail(fmt.Errorf("%w: %d requests, expected 1..%d", ErrSetup, c.N, maxRequests))
 	}
+	if b := m.Table.MaxBatch(); c.Setting.BMax > b { // else its row would tell of another batch than was run
+		return fail(fmt.Errorf("%w: a largest batch of %d, the latency table ends at %d", ErrSetup, c.Setting.BMax, b))
+	}
 	rates, err := c.Setting.ExitRates(m)
 	if err != nil {
 		return fail(err)
@@ -242,7 +245,11 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 		exits = DrawExits(rates, c.N, c.Seed)
 		theta = drawnTheta
 	}
-	policy, err := sched.New(c.Policy, sched.Options{BMax: c.Setting.BMax})
+	options := sched.Options{BMax: c.Setting.BMax}
+	if changesTheta(c.Policy) && exits == nil {
+		options.Levels, options.Loss = Levels(m.Calibration, theta), thetaLoss
+	}
+	policy, err := sched.New(c.Policy, options)
 	if err != nil {
 		return fail(err)
 	}

@@ -68,6 +68,8 @@ type Model struct {
 	// them; empty where exits are drawn from rates. Theta is the threshold they are served with.
 	Images []Image
 	Theta  float32
+	// Calibration are other images, from which policies may know what thresholds cost.
+	Calibration []Image
 }
 
 // Image is what one image shows at every exit.
@@ -90,7 +92,7 @@ func (m *Model) check() error {
 		return fmt.Errorf("%w: %s: MACs of %d segments, the latency table has %d", ErrSetup, m.Key, len(m.MACs), m.Table.Segments())
 	case m.Exit != nil && (len(m.Exit) != len(m.MACs) || m.Exit[len(m.Exit)-1] < 0):
 		return fmt.Errorf("%w: %s: the exits of %d segments are not known, or the last has none", ErrSetup, m.Key, len(m.MACs))
-	case slices.ContainsFunc(m.Images, func(i Image) bool {
+	case slices.ContainsFunc(slices.Concat(m.Images, m.Calibration), func(i Image) bool {
 		return len(i.Confidence) != m.exits() || len(i.Right) != m.exits()
 	}):
 		return fmt.Errorf("%w: %s: an image lacks an exit", ErrSetup, m.Key)
@@ -144,7 +146,7 @@ func (m *Model) digest() string {
 		put(int64(v))
 	}
 	put(int64(math.Float32bits(m.Theta)))
-	for _, i := range m.Images {
+	for _, i := range slices.Concat(m.Images, m.Calibration) {
 		for e, c := range i.Confidence {
 			put(int64(math.Float32bits(c))<<1 | map[bool]int64{true: 1}[i.Right[e]])
 		}

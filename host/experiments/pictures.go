@@ -48,7 +48,7 @@ func style(v Variant) (hue, dash int, bold bool) {
 		hue, bold = 5, true
 	case strings.HasPrefix(v.Policy, "fluid+"):
 		hue, bold = 6, v.Policy == "fluid+"
-		dash = map[bool]int{true: 0, false: 1}[bold]
+		dash = map[string]int{"fluid+refuse": 1, "fluid+last": 2}[v.Policy]
 	}
 	switch {
 	case strings.HasSuffix(v.Policy, "-m"):

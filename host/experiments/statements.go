@@ -106,7 +106,8 @@ func (s *Suite) Statements(ctx context.Context) ([]Statement, error) {
 	if c.has("fig10") {
 		c.ablation()
 	}
-	c.plus()
+	c.plus("fluid+")
+	c.plus("fluid+last")
 	return c.out, c.err
 }
 
@@ -527,8 +528,8 @@ func (s *Suite) paired(set Setting, a, b Variant, of func(*Metrics) float64) (fl
 	return mean, half, true
 }
 
-// plus compares fluid+ with fluid over every setting the suite ran both at.
-func (c *checker) plus() {
+// plus compares one of our policies with fluid over every setting the suite ran both at.
+func (c *checker) plus(policy string) {
 	type tally struct {
 		n, better, worse             int
 		avg, p99, before, violations float64
@@ -545,20 +546,20 @@ func (c *checker) plus() {
 		{"p99", func(m *Metrics) float64 { return m.P99 }},
 		{"violations", func(m *Metrics) float64 { return m.Violations }},
 	}
-	fluid, plus := Variant{Policy: "fluid"}, Variant{Policy: "fluid+"}
+	fluid, plus := Variant{Policy: "fluid"}, Variant{Policy: policy}
 	for i := range c.s.Benches {
 		for _, set := range c.s.Benches[i].Settings {
 			a, ok1 := c.mean(set, "fluid", "avg_ns")
-			b, ok2 := c.mean(set, "fluid+", "avg_ns")
+			b, ok2 := c.mean(set, policy, "avg_ns")
 			if !ok1 || !ok2 || seen[set] || a <= 0 || b <= 0 {
 				continue
 			}
 			seen[set] = true
 			p, _ := c.mean(set, "fluid", "p99_ns")
-			q, _ := c.mean(set, "fluid+", "p99_ns")
+			q, _ := c.mean(set, policy, "p99_ns")
 			v, _ := c.mean(set, "fluid", "violation_rate")
-			w, _ := c.mean(set, "fluid+", "violation_rate")
-			t := totals[HeldOut(set, "fluid+")]
+			w, _ := c.mean(set, policy, "violation_rate")
+			t := totals[HeldOut(set, policy)]
 			t.n++
 			t.avg += math.Log(b / a)
 			t.p99 += math.Log(q / p)
@@ -601,11 +602,11 @@ func (c *checker) plus() {
 			evidence += ": " + strings.Join(t.where, "; ")
 		}
 		c.say(Statement{
-			ID: fmt.Sprintf("fluid+/worse/held_out=%v", held), Text: "ours: fluid+ is nowhere worse than fluid in average, p99 or violations; " + which,
+			ID: fmt.Sprintf("%s/worse/held_out=%v", policy, held), Text: "ours: " + policy + " is nowhere worse than fluid in average, p99 or violations; " + which,
 			Ours: f64(float64(t.worse)), Holds: t.worse == 0, Rule: "at no setting, by the 95 % interval of paired differences", Evidence: evidence,
 		})
 		c.say(Statement{
-			ID: fmt.Sprintf("fluid+/target/held_out=%v", held), Text: "ours: fluid+ takes 10 % off the average and 40 % off the violations of fluid, p99 no worse; " + which,
+			ID: fmt.Sprintf("%s/target/held_out=%v", policy, held), Text: "ours: " + policy + " takes 10 % off the average and 40 % off the violations of fluid, p99 no worse; " + which,
 			Holds: avg <= -0.1 && violations <= -0.4 && p99 <= 0, Rule: "geometric means of average and p99; mean relative change of the violation rate where fluid's is at least 0.5 %",
 			Evidence: fmt.Sprintf("average %+.1f %%, p99 %+.1f %%, violations %+.1f %% over %d settings (%.0f with violations; their sum %+.1f %%, which those beyond capacity dominate)",
 				100*avg, 100*p99, 100*violations, t.n, t.counted, 100*sum),

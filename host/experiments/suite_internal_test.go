@@ -163,6 +163,7 @@ func TestBadCases(t *testing.T) {
 		{"unknown arrivals", with(func(s *Setting) { s.Arrivals = "x" }), 10, m, load.ErrLoad},
 		{"no clients", with(func(s *Setting) { s.Arrivals = "closed:0" }), 10, m, load.ErrLoad},
 		{"unknown trace", with(func(s *Setting) { s.Arrivals = "trace:x" }), 10, m, load.ErrLoad},
+		{"a batch beyond the table", with(func(s *Setting) { s.BMax = 16 }), 10, m, ErrSetup},
 		{"no requests", base, 0, m, ErrSetup},
 		{"no model", base, 10, nil, ErrSetup},
 		{"no table", base, 10, &Model{MACs: []int64{1}, PeakMACs: 1}, ErrSetup},

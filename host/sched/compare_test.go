@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,13 +18,14 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/host/sched/bound"
 )
 
 var (
 	compare         = flag.String("compare", "", "settings to compare fluid+ with fluid on: published, tuned or held-out")
 	compareSeed     = flag.Uint64("compare.seed", 101, "first of five seeds; 1 to 3 were used in the search")
 	compareN        = flag.Int("compare.n", 20_000, "requests a run")
-	comparePolicies = flag.String("compare.policies", "fluid,fluid+,fluid+refuse", "the first is what the others are compared with")
+	comparePolicies = flag.String("compare.policies", "fluid,fluid+,fluid+last,fluid+refuse", "the first is what the others are compared with")
 )
 
 // setting is where policies meet.
@@ -41,6 +43,14 @@ func (s setting) String() string {
 		name += "/" + s.load
 	}
 	return name
+}
+
+func (s setting) exits() []float64 {
+	if s.rates != nil {
+		return s.rates
+	}
+	network, _, _ := strings.Cut(s.table, "/")
+	return exits[network]
 }
 
 // Exit rates: Kouris et al., section IV, "Benchmarks"; lin's are made up.
@@ -194,29 +204,28 @@ func (*arrivals) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return n
 
 // serve runs one policy at one setting.
 func serve(t testing.TB, tab *sched.Table, s setting, name string, seed uint64, n int) engine.Summary {
+	return run(t, tab, s, name, seed, n, true).Summary()
+}
+
+func run(t testing.TB, tab *sched.Table, s setting, name string, seed uint64, n int, stream bool) *engine.Result {
 	t.Helper()
 	p, err := sched.New(name, sched.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rates := s.rates
-	if rates == nil {
-		network, _, _ := strings.Cut(s.table, "/")
-		rates = exits[network]
-	}
-	d, err := engine.NewDrawn(tab, rates, seed, 0)
+	d, err := engine.NewDrawn(tab, s.exits(), seed, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	res, err := engine.Run(context.Background(), engine.Config{
 		Devices: []device.Device{d}, Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{tab}}},
 		Policy: p, Source: &arrivals{setting: s, rng: rand.New(rand.NewPCG(seed, 5)), n: n},
-		Inputs: func(*sched.Request) ([]int16, error) { return nil, nil }, Stream: true,
+		Inputs: func(*sched.Request) ([]int16, error) { return nil, nil }, Stream: stream, NoTrace: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.Summary()
+	return res
 }
 
 // Where there is room to be better, fluid+ is: in average, 99th percentile and violations. Seeds of
@@ -257,42 +266,93 @@ func TestCompare(t *testing.T) {
 	}
 	const seeds = 5
 	tabs, names := tables(t), strings.Split(*comparePolicies, ",")
-	mean := make([][][3]float64, len(list)) // by setting and policy: average, p99 (ms), violations (%)
+	type figures [3]float64                     // average, p99 (ms), violations (%)
+	runs := make([][][seeds]figures, len(list)) // by setting and policy
 	var wg sync.WaitGroup
 	for i, s := range list {
-		mean[i] = make([][3]float64, len(names))
+		runs[i] = make([][seeds]figures, len(names))
 		wg.Go(func() {
 			for j, name := range names {
 				for seed := range uint64(seeds) {
 					m := serve(t, tabs[s.table], s, name, *compareSeed+seed, *compareN)
-					for k, v := range []float64{float64(m.Latency.Avg) / 1e6, float64(m.Latency.P99) / 1e6, 100 * float64(m.Violations) / float64(m.Requests)} {
-						mean[i][j][k] += v / seeds
-					}
+					runs[i][j][seed] = figures{float64(m.Latency.Avg) / 1e6, float64(m.Latency.P99) / 1e6, 100 * float64(m.Violations) / float64(m.Requests)}
 				}
 			}
 		})
 	}
 	wg.Wait()
+	mean := func(r *[seeds]figures, k int) (sum float64) {
+		for i := range r {
+			sum += r[i][k] / seeds
+		}
+		return sum
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-34s %-13s %20s %22s %21s\n", *compare, "", "average ms", "p99 ms", "violations %")
-	sum := make([][3]float64, len(names))
+	fmt.Fprintf(&b, "\nmeans of %d seeds; changes to %s with the 95 %% interval of paired differences\n%-34s %-13s %25s %27s %26s\n", seeds, names[0], *compare, "", "average ms", "p99 ms", "violations %")
+	sum := make([]figures, len(names))
 	for i, s := range list {
 		for j, name := range names {
-			v, base := mean[i][j], mean[i][0]
 			fmt.Fprintf(&b, "%-34s %-13s", s, name)
-			for k := range v {
-				change := 0.0
-				if base[k] > 0.05 { // violations below 0.05 % are too few to compare
-					change = 100 * (v[k]/base[k] - 1)
+			for k := range sum[j] {
+				v, base := mean(&runs[i][j], k), mean(&runs[i][0], k)
+				change, half := 0.0, 0.0
+				if base > 0.05 { // violations below 0.05 % are too few to compare
+					change = 100 * (v/base - 1)
+					for seed := range seeds {
+						d := runs[i][j][seed][k] - runs[i][0][seed][k] - (v - base)
+						half += d * d
+					}
+					half = 2.776 * math.Sqrt(half/(seeds-1)/seeds) / base * 100 // Student's t, 4 degrees of freedom
 				}
 				sum[j][k] += change / float64(len(list))
-				fmt.Fprintf(&b, " %10.2f (%+6.1f %%)", v[k], change)
+				fmt.Fprintf(&b, " %10.2f (%+6.1f ± %4.1f %%)", v, change, half)
 			}
 			b.WriteByte('\n')
 		}
+		capacity := 1e9 * bound.Capacity(tabs[s.table], 0, s.exits())
+		fmt.Fprintf(&b, "%-34s %-13s %.2f/s can be served", s, "bound", capacity)
+		if average, late := bound.Overload(capacity/1e9, s.rate/1e9, *compareN, s.slo*1e6); average > 0 {
+			fmt.Fprintf(&b, "; average at least %.0f ms (%+.1f %%), violations at least %.1f %%", average/1e6, 100*(average/1e6/mean(&runs[i][0], 0)-1), 100*late)
+		}
+		b.WriteByte('\n')
 	}
 	for j, name := range names {
 		fmt.Fprintf(&b, "mean change, %-13s average %+.1f %%, p99 %+.1f %%, violations %+.1f %%\n", name, sum[j][0], sum[j][1], sum[j][2])
 	}
 	t.Log(b.String())
+}
+
+// TestCompareOrder prints, for the settings of -compare, what is late under fluid and fluid+, and
+// what would be at least if results came when fluid+'s do, and a clairvoyant chose to whom: with 1 %
+// of the requests exempt and no other later than fluid's 99th percentile, and without that limit.
+func TestCompareOrder(t *testing.T) {
+	list := settings[*compare]
+	if list == nil {
+		t.Log("nothing asked for: see -compare")
+	}
+	tabs := tables(t)
+	for _, s := range list {
+		tab := tabs[s.table]
+		var ran [2]*engine.Result
+		for i, name := range []string{"fluid", "fluid+"} {
+			ran[i] = run(t, tab, s, name, *compareSeed, *compareN, false)
+		}
+		var arrivals, results []int64
+		for i := range ran[1].Records {
+			arrivals = append(arrivals, ran[1].Records[i].Arrived)
+			results = append(results, ran[1].Records[i].Ended)
+		}
+		slices.Sort(results)
+		n := float64(len(arrivals))
+		a, b := ran[0].Summary(), ran[1].Summary()
+		order := func(tail int64) string {
+			late := bound.Order(arrivals, results, tab.At(0, 0, 1), s.slo*1e6, tail, len(arrivals)/100)
+			if late < 0 {
+				return "    -"
+			}
+			return fmt.Sprintf("%5.2f", 100*float64(late)/n)
+		}
+		t.Logf("%-34s late: fluid %5.2f %%, fluid+ %5.2f %%; least in any order %s %% within fluid's p99, %s %% without", s,
+			100*float64(a.Violations)/n, 100*float64(b.Violations)/n, order(a.Latency.P99), order(1<<60))
+	}
 }

@@ -67,8 +67,7 @@ func (q *plan) cell(segment, batch int) int { return segment*(q.b+1) + batch }
 // follow takes in what has been seen.
 func (q *plan) follow(seen *Traffic, prior []float64) {
 	q.arrived = seen.Arrived
-	rare := min(1, max(0, (oftenLate-seen.Late)/(oftenLate-rareLate)))
-	q.letGo = mul(letGo, rare)
+	q.letGo = mul(letGo, min(1, max(0, (oftenLate-seen.Late)/(oftenLate-rareLate))))
 	if seen.Arrived >= q.nextRates {
 		q.nextRates = seen.Arrived + 1 + min(seen.Arrived/8, 64)
 		q.learn(seen, prior)
@@ -80,7 +79,7 @@ func (q *plan) follow(seen *Traffic, prior []float64) {
 			q.begin()
 		}
 	}
-	q.weight = mul(weightOften+mul(weightRare, rare), q.rest[q.cell(0, 1)])
+	q.weight = mul(missWeight, q.rest[q.cell(0, 1)])
 	q.improve()
 	q.improve()
 }

@@ -12,10 +12,11 @@
 //   - Guard: with more than 2 B_max requests waiting the process is not trusted any more (unguarded it
 //     is unstable under overload); then c is what serves most requests per time.
 //   - Patience (patience.go): a request that can no longer meet its deadline may be let go, which means
-//     that it is served when nobody else waits. At most 0.7 % of all are, which the 99th
-//     percentile does not see, and none stands back for longer than ten times the time it was given.
-//   - Patience and the weight of violations fade where so many results are late (4 to 7 %) that one
-//     would only be exchanged for another, and the 99th percentile lies among them.
+//     that it is served when nobody else waits. At most 0.5 % of all are, which the 99th
+//     percentile hardly sees, and none stands back for longer than ten times the time it was given.
+//     Patience fades where so many results are late (4 to 7 %) that one would only be exchanged for
+//     another, and the 99th percentile lies among them. fluid+last lets all of them go: fewer are
+//     late, but those later.
 //
 // A decision prices at most B_max + 1 numbers. With every 64th arrival (sooner at first) the plan
 // takes the rates over, in O(segments^2 B_max), and a few times in a run V begins anew; neither
@@ -33,12 +34,13 @@ import (
 
 const (
 	guardBatches = 2     // the guard's bound on N_Q, in B_max
-	letGo        = 0.007 // share of requests that may be let go
+	letGo        = 0.005 // share of requests that may be let go
 	endurance    = 10    // a request let go stands back for this many times the time it was given
-	rareLate     = 0.04  // up to this share of late results, violations count in full
-	oftenLate    = 0.07  // from this share on, they count least
-	weightOften  = 1.0   // W in units of one request's time, from oftenLate on
-	weightRare   = 2.0   // and so much more up to rareLate
+	rareLate     = 0.04  // up to this share of late results, letGo counts in full
+	oftenLate    = 0.07  // from this share on, nobody is let go
+	missWeight   = 3.0   // W in units of one request's time
+	lateUpTo     = 0.9   // a deadline that is nearer than this share of an expected time is missed
+	lateFrom     = 1.2   // one that is further away than this share is met, and between them it may be
 )
 
 // Plus has the parameters <B_max, T_SLO>; T_SLO reaches it as each request's deadline. It keeps
@@ -49,7 +51,16 @@ type Plus struct {
 	// Refuse gives up requests that cannot meet their deadline any more in place of serving them
 	// late: another admission rule, so another name.
 	Refuse bool
+	// Last serves whoever cannot meet the deadline any more after all others, up to the age at which
+	// patience ends: violations fall at the cost of the tail.
+	Last bool
+	// Theta makes it fluid+theta (theta.go): Levels are exit thresholds to go down to while many wait,
+	// and Loss the accuracy that this may cost in the mean of all results. Without levels it is fluid+.
+	Theta  bool
+	Levels []Level
+	Loss   float64
 
+	eased []easing
 	plans []*plan
 	wait  patience
 	given []device.RequestID // by this answer, to all devices
@@ -60,8 +71,13 @@ type Plus struct {
 
 // Name is the policy's name on the command line.
 func (p *Plus) Name() string {
-	if p.Refuse {
+	switch {
+	case p.Refuse:
 		return "fluid+refuse"
+	case p.Last:
+		return "fluid+last"
+	case p.Theta:
+		return "fluid+theta"
 	}
 	return "fluid+"
 }
@@ -72,6 +88,7 @@ func (*Plus) Mapping() string { return MappingFluid }
 // Decide looks at every device.
 func (p *Plus) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 	p.given, p.due = p.given[:0], p.due[:0]
+	buf = p.ease(s, buf)
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		switch {
@@ -87,7 +104,7 @@ func (p *Plus) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 
 func (p *Plus) dispatch(now Time, s *State, dev int, buf []Action) []Action {
 	d := &s.Devices[dev]
-	network, ok := p.next(s)
+	network, ok := p.next(now, s)
 	if !ok {
 		return buf
 	}
@@ -190,36 +207,45 @@ func (p *Plus) incr(now Time, s *State, q *plan, base, top *LaunchView, rem, fro
 // late is how many of the requests given from there on are expected to miss their deadline when the
 // first c take that time and the others follow as one batch would.
 func (p *Plus) late(now Time, q *plan, from, c int, time float64) float64 {
-	n := 0
-	end := now + Time(time)
+	n := 0.0
 	others := p.due[from+c:]
 	b := min(q.b, max(len(others), 1))
 	step := q.rest[q.cell(0, b)] / float64(b)
-	if p.soonest >= end+Time(q.rest[q.cell(0, 1)]+mul(step, float64(len(others)))) {
+	one := q.rest[q.cell(0, 1)]
+	if p.soonest-now >= Time(mul(lateFrom, time+one+mul(step, float64(len(others))))) {
 		return 0 // the usual case: no deadline is near
 	}
 	for _, due := range p.due[from : from+c] {
-		if due < end {
-			n++
-		}
+		n += misses(due-now, time)
 	}
 	for j, due := range others {
-		if due < end+Time(q.rest[q.cell(0, 1)]+mul(step, float64(j))) {
-			n++
-		}
+		n += misses(due-now, time+one+mul(step, float64(j)))
 	}
-	return float64(n)
+	return n
+}
+
+// misses is the probability that a time which is only expected, since nobody knows who leaves where,
+// is longer than that slack: a ramp.
+func misses(slack Time, time float64) float64 {
+	x := float64(slack)
+	switch {
+	case x >= mul(lateFrom, time):
+		return 0
+	case x <= mul(lateUpTo, time):
+		return 1
+	}
+	return (mul(lateFrom, time) - x) / mul(lateFrom-lateUpTo, time)
 }
 
 // missed is how many members of a batch miss a deadline within that time.
 func missed(l *LaunchView, now Time, time float64) float64 {
-	n := 0
+	n := 0.0
 	for j := range l.Requests {
-		if due := l.Requests[j].Deadline; due >= now && due < now+Time(time) {
-			n++
+		if due := l.Requests[j].Deadline; due >= now {
+			n += misses(due-now, time)
 		}
 	}
-	return float64(n)
+	return n
 }
 
 // keep takes back what was considered and not taken.

@@ -40,6 +40,10 @@ type Options struct {
 	// Rates are the shares of requests that leave at each exit, where they are known beforehand;
 	// nil: what the engine has seen so far. They must add up to one.
 	Rates []float64
+	// Levels and Loss are what fluid+theta may do to the exit thresholds, in order of falling
+	// thresholds, and the accuracy that it may cost in the mean; without levels it is fluid+.
+	Levels []Level
+	Loss   float64
 }
 
 func (o *Options) check() error {
@@ -48,7 +52,15 @@ func (o *Options) check() error {
 		return fmt.Errorf("%w: B_max is %d, it must not be negative", ErrOptions, o.BMax)
 	case o.SLO < 0:
 		return fmt.Errorf("%w: an SLO of %d ns", ErrOptions, o.SLO)
-	case o.Rates != nil:
+	case !(o.Loss >= 0 && o.Loss <= 1):
+		return fmt.Errorf("%w: a loss of accuracy of %g, expected 0..1", ErrOptions, o.Loss)
+	}
+	for i, l := range o.Levels {
+		if len(l.Loss) != len(l.Thetas) || len(l.Thetas) != len(o.Levels[0].Thetas) || slices.ContainsFunc(l.Loss, func(v float64) bool { return !(v >= 0 && v <= 1) }) {
+			return fmt.Errorf("%w: level %d has the thresholds %g and the losses %g, expected one an exit, 0..1", ErrOptions, i, l.Thetas, l.Loss)
+		}
+	}
+	if o.Rates != nil {
 		return CheckRates(o.Rates)
 	}
 	return nil
@@ -98,6 +110,10 @@ func entries() []entry {
 		{"clockwork", func(o Options) Mapped { return &Clockwork{BMax: o.BMax} }},
 		{"fluid", func(o Options) Mapped { return Fluid{BMax: o.BMax} }},
 		{"fluid+", func(o Options) Mapped { return &Plus{BMax: o.BMax, Rates: o.Rates} }},
+		{"fluid+last", func(o Options) Mapped { return &Plus{BMax: o.BMax, Rates: o.Rates, Last: true} }},
+		{"fluid+theta", func(o Options) Mapped {
+			return &Plus{BMax: o.BMax, Rates: o.Rates, Theta: true, Levels: o.Levels, Loss: o.Loss}
+		}},
 		{"fluid+refuse", func(o Options) Mapped { return &Plus{BMax: o.BMax, Rates: o.Rates, Refuse: true} }},
 	}
 }

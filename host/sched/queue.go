@@ -65,12 +65,18 @@ func (q *Queue) Pop() (Request, bool) {
 	if q.n == 0 {
 		return Request{}, false
 	}
-	q.turn -= q.turns(0)
 	r := q.ring[q.head]
-	q.ring[q.head] = Request{}
+	q.Skip()
+	return r, true
+}
+
+// Skip takes the oldest request of a queue that is not empty, for those who know it: a request is
+// large, and to hand it over takes as long as all else here.
+func (q *Queue) Skip() {
+	q.turn -= q.turns(0)
+	q.ring[q.head].Thetas = nil // all else is overwritten by the next to stand there
 	q.head = (q.head + 1) & (len(q.ring) - 1)
 	q.n--
-	return r, true
 }
 
 // Remove takes the request with this id.

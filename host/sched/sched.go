@@ -89,11 +89,12 @@ const (
 	Unload                        // free what Network takes on Device
 	Drop                          // give Request up
 	Wait                          // call again at Until
+	SetTheta                      // segments of Network that begin from now on ask for no more confidence than Thetas
 )
 
 // String names an action kind.
 func (k ActionKind) String() string {
-	return name(int(k), "launch", "preempt", "resume", "merge", "load", "unload", "drop", "wait")
+	return name(int(k), "launch", "preempt", "resume", "merge", "load", "unload", "drop", "wait", "theta")
 }
 
 func name(k int, names ...string) string {
@@ -107,7 +108,7 @@ func name(k int, names ...string) string {
 type Action struct {
 	Kind        ActionKind
 	Device      int                // Launch, LoadNetwork, Unload
-	Network     string             // Launch, LoadNetwork, Unload
+	Network     string             // Launch, LoadNetwork, Unload, SetTheta
 	Launch      device.LaunchID    // Preempt, Resume, Merge
 	Into        device.LaunchID    // Merge
 	First, Last int                // Launch: segments; Resume: Last
@@ -117,6 +118,7 @@ type Action struct {
 	Until       Time               // Wait
 	Partition   uint64             // Launch
 	Priority    int                // Launch
+	Thetas      []float32          // SetTheta: by exit; nil: what the requests brought
 }
 
 // Phase is where a launch stands.

@@ -270,6 +270,27 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// A decision does not depend on how many wait.
+func BenchmarkBacklog(b *testing.B) {
+	for _, policy := range []string{"fluid", "fluid+", "fluid+last"} {
+		for _, n := range []int{100, 10_000} {
+			b.Run(fmt.Sprintf("%s/%d", policy, n), func(b *testing.B) {
+				p := make1(b, policy)
+				s := state(linear(b, 4, 8, 10, 2), nil, requests(1, n, 200_000)...)
+				for _, r := range requests(n+1, n+5, 1e6) {
+					s.Queue.Push(&r)
+				}
+				s.Traffic = []sched.Traffic{{Network: "n", Arrived: 100_000, Gap: 30, Ended: 80_000, Late: 0.5, Passed: make([]int64, 4), Left: make([]int64, 4)}}
+				buf := make([]sched.Action, 0, 16)
+				b.ReportAllocs()
+				for b.Loop() {
+					buf = p.Decide(210_000, s, sched.Event{}, buf[:0])
+				}
+			})
+		}
+	}
+}
+
 // What fluid+ does with every 64th arrival, on top of a decision.
 func BenchmarkFollow(b *testing.B) {
 	for _, segments := range []int{4, 64} {
@@ -318,12 +339,12 @@ func TestTableRefusals(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	want := "serial fc-adaptb-s fc-adaptb-m fc-adaptb-l r-adaptb-s r-adaptb-m r-adaptb-l lazy edf clockwork fluid fluid+ fluid+refuse"
+	want := "serial fc-adaptb-s fc-adaptb-m fc-adaptb-l r-adaptb-s r-adaptb-m r-adaptb-l lazy edf clockwork fluid fluid+ fluid+last fluid+theta fluid+refuse"
 	if got := strings.Join(sched.Names(), " "); got != want {
 		t.Errorf("the policies are %s", got)
 	}
 	mappings := map[string]string{
-		"serial": "fluid", "fluid": "fluid", "fluid+": "fluid", "fluid+refuse": "fluid",
+		"serial": "fluid", "fluid": "fluid", "fluid+": "fluid", "fluid+last": "fluid", "fluid+theta": "fluid", "fluid+refuse": "fluid",
 		"fc-adaptb-s": "fc", "fc-adaptb-m": "fc", "fc-adaptb-l": "fc",
 	}
 	for _, n := range sched.Names() {

@@ -13,6 +13,9 @@ type Traffic struct {
 	Left    []int64 // by exit: requests that left there
 	Late    float64 // share of results that came late, lately: a moving average over about lateMemory of them
 	Ended   int64   // results
+	// Thetas are what segments that begin now ask for at most, by exit; nil: what the requests
+	// brought (SetTheta).
+	Thetas []float32
 }
 
 // lateMemory is over how many results lateness is averaged: shares of a few percent must show.

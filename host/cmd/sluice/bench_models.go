@@ -53,12 +53,12 @@ type netShape struct {
 	Nodes  []string // by layer: the node that it is a piece of
 	Exits  []bundle.Exit
 
-	images []experiments.Image // of a trained network
+	images, calibration []experiments.Image // of a trained network
 }
 
 // Real images that a trained network is served with.
 const (
-	realImages = 2000
+	realImages = 2000 // and as many others, from which thresholds are known
 	realTheta  = 0.8
 )
 
@@ -86,7 +86,7 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 	}
 	quiet := *s.e
 	quiet.tty = false // one bar at a time
-	set, im, err := p.setup(&quiet, &w, &soft.Memo{}, realImages)
+	set, im, err := p.setup(&quiet, &w, &soft.Memo{}, 2*realImages)
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +98,8 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 		}
 		sh.images = append(sh.images, x)
 	}
+	n := min(realImages, len(sh.images))
+	sh.images, sh.calibration = sh.images[:n], sh.images[n:]
 	s.shapes[network] = sh
 	return sh, nil
 }
@@ -134,7 +136,7 @@ func (s *modelStore) Model(ctx context.Context, k experiments.ModelKey) (*experi
 	if err != nil {
 		return nil, coded(codeInput, fmt.Errorf("table of %s: %w", k, err))
 	}
-	m.Images, m.Theta = sh.images, realTheta
+	m.Images, m.Calibration, m.Theta = sh.images, sh.calibration, realTheta
 	s.models[k] = m
 	return m, nil
 }

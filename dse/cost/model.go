@@ -39,6 +39,7 @@ type model struct {
 	before  int64   // E of the visit before that: when a half of the buffer became free; 0: it was free
 	owed    traffic // W + R + O of the visit before
 	ahead   traffic // residuals that are there when the first item drains
+	crowded bool    // weights come while results go
 	spared  int64   // latency that the last item's bursts do not add
 	first   bool
 	bias    bool
@@ -73,6 +74,12 @@ func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	m.replay = m.order || all <= RingKeeps(d)
 	m.stay = m.order && (m.tileB >= m.br && 2*m.tileRows >= g.OutH || m.tileRows >= g.OutH && 2*m.tileB >= m.br)
 	return m
+}
+
+// treeWords is T_P'.
+func (m *model) treeWords() int {
+	words, _ := Tree(m.d, m.k)
+	return words
 }
 
 // load is Load for a C tile of nch channels.
@@ -156,6 +163,7 @@ func (m *model) bursts(n, bytes, span int64) int64 {
 // again whether the weights come for every tile (else for the first).
 func (m *model) rowTiles(c0, c1 int, load, again bool) {
 	firstTile := true
+	left := ceil(m.br, m.tileB) * ceil(m.g.OutH, m.tileRows) // row tiles from here on
 	for b0 := 0; b0 < m.br; b0 += m.tileB {
 		nb := min(m.tileB, m.br-b0)
 		both := nb
@@ -169,6 +177,10 @@ func (m *model) rowTiles(c0, c1 int, load, again bool) {
 				in = m.input(m.g.inRows(oh0, nr), both)
 			}
 			weights := m.order && firstTile || !m.order && (firstTile || again)
+			left--
+			// The ring gives up a C tile while the last row tile uses it, and the next one comes then:
+			// beside the results of the row tile before.
+			m.crowded = m.order && left <= 1 && c1 < m.g.OutC && 2*m.weightsOnce*int64(c1-c0) > int64(m.g.OutC)*RingKeeps(m.d)
 			m.visit(nb, both, nr, c0, c1, in, weights)
 			firstTile = false
 		}
@@ -266,6 +278,9 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 		words := pixels * int64(ceil(size, m.step))
 		drain := max(words, m.time(moved))
 		m.spared = m.last(moved, words)
+		if m.crowded {
+			drain += min(drain, cycles(m.passes*int64(m.treeWords())*wordBytes*int64(size), m.bpc))
+		}
 		m.b.Drain += drain
 		start := max(at, m.drained[0]) // of the bank used two items before
 		if c == c0 {
@@ -276,8 +291,7 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 		}
 		m.drained[0], m.drained[1] = m.drained[1], max(at+drainDelay+m.depth, m.drained[1])+drain
 		if weights {
-			words, _ := Tree(m.d, m.k)
-			bytes := round(m.passes*int64(words)*wordBytes*int64(size), abi.WeightAlign)
+			bytes := round(m.passes*int64(m.treeWords())*wordBytes*int64(size), abi.WeightAlign)
 			if !m.bias {
 				bytes += int64(g.OutC) * biasBytes
 				m.bias = true

@@ -9,7 +9,7 @@ N       ?= 256
 CONFIG  ?= run
 BUILD   := build
 VENV    := $(BUILD)/venv
-APT     := verilator yosys g++ zlib1g-dev python3-venv dataset-fashion-mnist ca-certificates
+APT     := verilator yosys g++ zlib1g-dev python3-venv dataset-fashion-mnist ca-certificates chromium
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 RTL     := hw/rtl/abi_pkg.sv $(filter-out hw/rtl/abi_pkg.sv,$(sort $(wildcard hw/rtl/*.sv)))
@@ -82,7 +82,7 @@ test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 
 test-go: check-gen
 	@go vet ./...
-	@go test ./...
+	@SLUICE_SETUP=done go test ./...
 
 test-rtl: $(BUILD)/.apt
 	@verilator --lint-only -Wall --top-module npu_top $(RTL)
@@ -134,9 +134,11 @@ nightly: test bench ## the long checks: fuzzing, other configurations, the bench
 	@bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3
 	@bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults
 	@for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json
+	@go test ./dse/zoo -count 1 -run '^TestExports$$' -timeout 60m -args -full
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
 	@for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
+	@bin/dse export --board zc706 --point 128,7,32 --out out/nightly/export >/dev/null; bin/dse check out/nightly/export --seed $$(date +%s) --out out/nightly/export-check.json
 
 .PHONY: clean
 clean: ## removes what was built and measured (not the set-up)

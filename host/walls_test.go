@@ -32,7 +32,8 @@ var rules = map[string][]string{
 	"dse/cost":         {},
 	"dse/mapping":      {"dse/cost"},
 	"dse/resource":     {"boards"},
-	"dse/search":       {"dse/cost", "dse/mapping", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
+	"dse/window":       {"dse/cost", "dse/mapping"},
+	"dse/search":       {"dse/cost", "dse/mapping", "dse/window", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
 	"dse/report":       {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
 	"dse/bundle":       {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
 	"dse/golden":       {"dse/bundle"},

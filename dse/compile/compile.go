@@ -5,7 +5,8 @@
 //
 //   - a convolution: one GEMM; one a window of groups where it is grouped, the window's groups side
 //     by side on the diagonal of a dense matrix (depthwise: T_C channels wide); one a window of
-//     output channels where it has more than C_MAX of them;
+//     output channels where it has more than C_MAX of them. Windows of groups are wider where the
+//     network has more descriptors than L_MAX otherwise;
 //   - a pool: one pool, or one a window of channels where it has more than C_MAX or its rows do not
 //     fit the activation buffer;
 //   - an Add: a depthwise 1x1 GEMM with the identity of its first input, and its second as residual;
@@ -26,6 +27,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/dse/window"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -62,11 +64,8 @@ func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, err
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w: %w", ErrTooBig, err)
 	}
-	c := &compiler{
-		q: q, g: q.Graph, d: d, o: o, l: l, stored: map[[32]byte]uint32{},
-		b: &bundle.Bundle{Design: d, ABIHash: abi.Hash, Meta: maps.Clone(o.Meta)},
-	}
-	if err := c.nodes(); err != nil {
+	c := &compiler{q: q, g: q.Graph, d: d, o: o, l: l}
+	if err := c.lower(); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	c.describe()
@@ -112,6 +111,9 @@ type compiler struct {
 	node   []int               // by layer
 	pieces []piece             // by layer
 	stored map[[32]byte]uint32 // what lies where in b.Weights
+	over   int                 // descriptors beyond L_MAX
+	wide   []window.Grouped    // grouped layers, in the order of nodes
+	parts  []int               // of them, where they are not as many as T_C asks for
 }
 
 // piece is one descriptor to be: a node on windows of channels.
@@ -130,7 +132,26 @@ type piece struct {
 	layer    *quant.Layer
 }
 
+// lower makes the descriptors; where there are too many, once more with wider windows.
+func (c *compiler) lower() error {
+	if err := c.nodes(); err != nil || c.over == 0 {
+		return err
+	}
+	have := abi.LMax + c.over
+	c.parts = window.Widen(c.d, c.wide, c.over)
+	if err := c.nodes(); err != nil {
+		return err
+	}
+	if c.over > 0 {
+		return fmt.Errorf("%w: %d descriptors, with grouped layers as wide as they may be %d, more than L_MAX = %d",
+			ErrTooMany, have, abi.LMax+c.over, abi.LMax)
+	}
+	return nil
+}
+
 func (c *compiler) nodes() error {
+	c.b = &bundle.Bundle{Design: c.d, ABIHash: abi.Hash, Meta: maps.Clone(c.o.Meta)}
+	c.stored, c.node, c.pieces, c.wide, c.over = map[[32]byte]uint32{}, nil, nil, nil, 0
 	for n := range c.g.Nodes {
 		node := &c.g.Nodes[n]
 		var err error
@@ -153,18 +174,6 @@ func (c *compiler) nodes() error {
 	return nil
 }
 
-// windows cuts n into equal parts of at most size, in units of unit.
-func windows(n, size, unit int) [][2]int {
-	units := n / unit
-	parts := max(1, (units+max(1, size/unit)-1)/max(1, size/unit))
-	var out [][2]int
-	for i := range parts {
-		lo, hi := units*i/parts*unit, units*(i+1)/parts*unit
-		out = append(out, [2]int{lo, hi})
-	}
-	return out
-}
-
 // suffix names a piece where there are several.
 func suffix(name string, w [2]int, parts int) string {
 	if parts == 1 {
@@ -181,7 +190,7 @@ func (c *compiler) conv(n int) error {
 	}
 	if node.Groups == 1 {
 		kernel := node.Window.KH * node.Window.KW * inC
-		parts := windows(outC, c.d.CMax, 1)
+		parts := window.Of(outC, c.d.CMax, 1)
 		for _, w := range parts {
 			p.name = suffix(node.Name, w, len(parts))
 			p.inC, p.out0, p.outC = inC, w[0], w[1]-w[0]
@@ -205,7 +214,24 @@ func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap
 	if outG > c.d.CMax {
 		return fmt.Errorf("%w: a group of %d output channels, the build holds C_MAX = %d", mapping.ErrNoFit, outG, c.d.CMax)
 	}
-	parts := windows(groups*outG, min(max(c.d.TC, outG), c.d.CMax), outG)
+	parts := window.Of(groups*outG, min(max(c.d.TC, outG), c.d.CMax), outG)
+	whole := p
+	c.wide = append(c.wide, window.Grouped{Parts: len(parts), Geoms: func(parts int) (out []cost.Geom) {
+		for _, w := range window.Cut(groups*outG, parts, outG) {
+			p := whole
+			p.in0, p.inC = w[0]/outG*inG, (w[1]-w[0])/outG*inG
+			p.out0, p.outC = w[0], w[1]-w[0]
+			d, err := c.descriptor(p)
+			if err != nil {
+				return nil
+			}
+			out = append(out, cost.GeomOf(&d))
+		}
+		return out
+	}})
+	if i := len(c.wide) - 1; i < len(c.parts) {
+		parts = window.Cut(groups*outG, c.parts[i], outG)
+	}
 	taps := p.window.KH * p.window.KW
 	for _, w := range parts {
 		g0, g1 := w[0]/outG, w[1]/outG
@@ -213,6 +239,9 @@ func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap
 		p.in0, p.inC = g0*inG, (g1-g0)*inG
 		p.out0, p.outC = w[0], w[1]-w[0]
 		p.bias = bias[w[0]:w[1]]
+		if c.full() {
+			continue // before its weights are made
+		}
 		p.weights = make([]int16, p.outC*taps*p.inC)
 		for g := g0; g < g1; g++ {
 			for o := range outG {
@@ -272,7 +301,7 @@ func (c *compiler) poolPieces(n int, p piece, name string, out0 int) error {
 		}
 		size = (size + 1) / 2
 	}
-	parts := windows(channels, size, 1)
+	parts := window.Of(channels, size, 1)
 	for _, w := range parts {
 		p.name = suffix(name, w, len(parts))
 		p.in0, p.inC = w[0], w[1]-w[0]
@@ -347,8 +376,8 @@ func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 
 // emit appends a piece's descriptor.
 func (c *compiler) emit(n int, p piece) error {
-	if len(c.b.Layers) == abi.LMax {
-		return fmt.Errorf("%w: more than L_MAX = %d descriptors", ErrTooMany, abi.LMax)
+	if c.full() {
+		return nil
 	}
 	d, err := c.descriptor(p)
 	if err != nil {
@@ -462,6 +491,15 @@ func (c *compiler) pack(l int, g cost.Geom) error {
 		bundle.SetPacking(d, k, bundle.Packing{Offset: at, Bytes: uint32(len(packed)), Tile: uint32(tile)})
 	}
 	return nil
+}
+
+// full counts a descriptor for which there is no room.
+func (c *compiler) full() bool {
+	if len(c.b.Layers) < abi.LMax {
+		return false
+	}
+	c.over++
+	return true
 }
 
 // store appends bytes to the weights, or finds them there.

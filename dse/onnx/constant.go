@@ -30,8 +30,9 @@ type constant struct {
 	float []float32
 }
 
-// newConstant checks a tensor's type, size and amount of data. Seeded says that data may be absent.
-func newConstant(name string, t *onnxpb.TensorProto, seeded bool) (*constant, error) {
+// newConstant checks a tensor's type, size and amount of data, which may lie outside the file. Seeded
+// says that data may be absent.
+func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*constant, error) {
 	c := &constant{name: name, elems: 1, kind: t.GetDataType(), proto: t}
 	for i, d := range t.GetDims() {
 		if d < 0 {
@@ -43,9 +44,6 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool) (*constant, er
 		}
 		c.dims = append(c.dims, int(d))
 		c.elems *= int(d)
-	}
-	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || len(t.GetExternalData()) > 0 {
-		return nil, fmt.Errorf("tensor %q: %w", name, ErrExternal)
 	}
 	width, listed := 0, 0
 	switch c.kind {
@@ -60,6 +58,17 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool) (*constant, er
 	default:
 		return nil, fmt.Errorf("tensor %q: %w %d; supported are 1 (float), 7 (int64), 10 (float16), 11 (double)",
 			name, ErrType, c.kind)
+	}
+	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || len(t.GetExternalData()) > 0 {
+		if listed > 0 || len(t.GetRawData()) > 0 {
+			return nil, fmt.Errorf("tensor %q: %w: given twice, in the file and outside it", name, ErrData)
+		}
+		data, err := o.read(t, int64(c.elems)*int64(width))
+		if err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		t = &onnxpb.TensorProto{DataType: t.DataType, Dims: t.Dims, RawData: data}
+		c.proto = t
 	}
 	raw := len(t.GetRawData())
 	absent := raw == 0 && listed == 0 && c.elems > 0

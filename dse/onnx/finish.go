@@ -17,6 +17,9 @@ func (im *importer) finish() (*graph.Graph, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: %q is not a feature map", ErrExits, name)
 		}
+		if v.slice != nil {
+			return nil, fmt.Errorf("%w: %q is a channel taken out of a map", ErrExits, name)
+		}
 		if v.pad != nil {
 			return nil, fmt.Errorf("%w: %q is the output of a Pad", ErrExits, name)
 		}

@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/graph"
 )
@@ -89,6 +90,7 @@ func (f *fused) add(l layer, name string, h, w, c int) (int, error) {
 
 // fuse folds what can be folded and makes convolutions of the rest.
 func (f *fused) fuse(exits []int) {
+	f.nest()
 	f.producer = make([]*layer, len(f.tensors))
 	f.readers = make([]int, len(f.tensors))
 	f.exits = make([]bool, len(f.tensors))
@@ -111,6 +113,26 @@ func (f *fused) fuse(exits []int) {
 		case add:
 			f.foldAdd(l)
 		}
+	}
+}
+
+// nest lets a concatenation that begins with all the inputs of the one before it read that instead.
+// DenseNet joins the same maps once more for every layer; nested, each lies in one place.
+func (f *fused) nest() {
+	type joined struct {
+		out int
+		in  []int // as they were
+	}
+	last := map[int]joined{} // by first input
+	for _, l := range f.layers {
+		if l.kind != concat {
+			continue
+		}
+		was := joined{l.out, l.in}
+		if p, ok := last[l.in[0]]; ok && len(p.in) < len(l.in) && slices.Equal(p.in, l.in[:len(p.in)]) {
+			l.in = append([]int{p.out}, l.in[len(p.in):]...)
+		}
+		last[was.in[0]] = was
 	}
 }
 

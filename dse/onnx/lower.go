@@ -30,6 +30,7 @@ func init() {
 		"Concat":             (*call).concat,
 		"Constant":           (*call).constant,
 		"Conv":               (*call).conv,
+		"Div":                (*call).div,
 		"Dropout":            (*call).alias,
 		"Flatten":            (*call).flatten,
 		"Gather":             (*call).gather,
@@ -39,6 +40,7 @@ func init() {
 		"Identity":           (*call).alias,
 		"MatMul":             (*call).matMul,
 		"MaxPool":            (*call).maxPool,
+		"Mul":                (*call).mul,
 		"Pad":                (*call).padding,
 		"ReduceMean":         (*call).reduceMean,
 		"Relu":               (*call).relu,
@@ -46,6 +48,7 @@ func init() {
 		"Shape":              (*call).shape,
 		"Softmax":            (*call).softmax,
 		"Squeeze":            (*call).squeeze,
+		"Sub":                (*call).sub,
 		"Unsqueeze":          (*call).unsqueeze,
 	}
 }
@@ -93,6 +96,8 @@ func (c *call) padded(i int) (value, error) {
 		return v, fmt.Errorf("tensor %q: %w: an output of its node that is not computed", name, ErrUnsupported)
 	case v.softmax:
 		return v, fmt.Errorf("tensor %q: %w: Softmax is supported only right before an output", name, ErrUnsupported)
+	case v.slice != nil:
+		return v, fmt.Errorf("tensor %q: %w: a channel taken out of a map; one may be scaled, shifted and joined with the map's others", name, ErrUnsupported)
 	}
 	return v, nil
 }
@@ -298,6 +303,10 @@ func (c *call) pool(k kind) error {
 	}
 	if err := c.attr.done(); err != nil {
 		return err
+	}
+	if w == (graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}) {
+		c.view(v, v.rank) // what AdaptiveAvgPool2d(7) becomes over a map of 7 x 7
+		return nil
 	}
 	t := c.shapeOf(v)
 	if v.pad != nil {
@@ -512,7 +521,7 @@ func (c *call) add() error {
 	}
 	for i := range 2 {
 		if c.constants[c.input(i)] != nil {
-			return c.addConstant(1-i, i)
+			return c.byConstant(1-i, i, offset, func(k float64) (float64, float64) { return 1, k })
 		}
 	}
 	a, err := c.value(0)
@@ -531,25 +540,98 @@ func (c *call) add() error {
 	return c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, s.nonNegative && t.nonNegative)
 }
 
-// addConstant adds a number a channel, or one number.
-func (c *call) addConstant(x, k int) error {
+func (c *call) sub() error {
+	return c.arithmetic(offset, func(k float64) (float64, float64) { return 1, -k },
+		func(k float64) (float64, float64) { return -1, k })
+}
+
+func (c *call) mul() error {
+	times := func(k float64) (float64, float64) { return k, 0 }
+	return c.arithmetic(gain, times, times)
+}
+
+func (c *call) div() error {
+	return c.arithmetic(gain, func(k float64) (float64, float64) { return 1 / k, 0 }, nil)
+}
+
+// arithmetic of a map and a constant: behind gives factor and shift where the constant comes second,
+// before where it comes first (nil: not supported).
+func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift float64)) error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	switch {
+	case c.constants[c.input(1)] != nil:
+		return c.byConstant(0, 1, r, behind)
+	case c.constants[c.input(0)] != nil && before != nil:
+		return c.byConstant(1, 0, r, before)
+	}
+	return fmt.Errorf("%w: only with a constant%s", ErrUnsupported, map[bool]string{true: " as the second input"}[before == nil])
+}
+
+// byConstant computes with a number a channel, or one number.
+func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift float64)) error {
+	if v, ok := c.values[c.input(x)]; ok && v.slice != nil {
+		numbers, err := c.perChannel(c.input(k), r, v.rank, 1)
+		if err != nil {
+			return err
+		}
+		scale, shift := of(numbers[0])
+		v.slice = &slice{channel: v.slice.channel, scale: v.slice.scale * scale, shift: v.slice.shift*scale + shift}
+		c.values[c.output()] = v
+		return v.slice.check()
+	}
 	v, err := c.value(x)
 	if err != nil {
 		return err
 	}
 	t := c.shapeOf(v)
 	if v.rank == 2 && t.h*t.w != 1 {
-		return fmt.Errorf("tensor %q: %w: a constant added to a flattened map", c.input(x), ErrUnsupported)
+		return fmt.Errorf("tensor %q: %w: a flattened map and a constant", c.input(x), ErrUnsupported)
 	}
-	shift, err := c.perChannel(c.input(k), v.rank, t.c)
+	numbers, err := c.perChannel(c.input(k), r, v.rank, t.c)
 	if err != nil {
 		return err
 	}
-	return c.emit(layer{kind: affine, shift: shift}, v, t.h, t.w, t.c, false)
+	l := layer{kind: affine, scale: make([]float64, t.c), shift: make([]float64, t.c)}
+	for i, n := range numbers {
+		s := slice{channel: i}
+		s.scale, s.shift = of(n)
+		if err := s.check(); err != nil {
+			return fmt.Errorf("tensor %q: %w", c.input(k), err)
+		}
+		l.scale[i], l.shift[i] = s.scale, s.shift
+	}
+	return c.emit(l, v, t.h, t.w, t.c, false)
+}
+
+func (s *slice) check() error {
+	if x := s.scale + s.shift; math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Errorf("%w: channel %d is scaled by %v and shifted by %v", ErrValue, s.channel, s.scale, s.shift)
+	}
+	return nil
+}
+
+// join puts the channels of a map together that were taken out of it.
+func (c *call) join(axis int64) error {
+	whole := c.values[c.input(0)]
+	t := c.shapeOf(whole)
+	l := layer{kind: affine, scale: make([]float64, t.c), shift: make([]float64, t.c)}
+	for i := range c.node.GetInput() {
+		v := c.values[c.input(i)]
+		if axis != 1 && axis != -3 || v.slice == nil || v.rank != 4 || v.tensor != whole.tensor || v.slice.channel != i || len(c.node.GetInput()) != t.c {
+			return fmt.Errorf("tensor %q: %w: channels taken out of a map are joined only all of them, in their order and along axis 1", c.input(i), ErrUnsupported)
+		}
+		l.scale[i], l.shift[i] = v.slice.scale, v.slice.shift
+	}
+	return c.emit(l, value{tensor: whole.tensor, rank: 4}, t.h, t.w, t.c, false)
 }
 
 // perChannel reads a constant that broadcasts along everything but the channels.
-func (c *call) perChannel(name string, rank, channels int) ([]float64, error) {
+func (c *call) perChannel(name string, r role, rank, channels int) ([]float64, error) {
 	k := c.constants[name]
 	if k == nil {
 		return nil, fmt.Errorf("tensor %q: %w: expected a constant", name, ErrUnsupported)
@@ -564,7 +646,7 @@ func (c *call) perChannel(name string, rank, channels int) ([]float64, error) {
 	if len(k.dims) > rank {
 		return nil, fmt.Errorf("tensor %q: %w: %v, expected rank %d at most", name, ErrShape, k.dims, rank)
 	}
-	_, values, err := c.weights(name, offset, nil, k.dims...)
+	_, values, err := c.weights(name, r, nil, k.dims...)
 	if err != nil {
 		return nil, err
 	}
@@ -601,7 +683,7 @@ func (c *call) gemm() error {
 		}
 	}
 	if name := c.input(2); name != "" {
-		if l.shift, err = c.perChannel(name, 2, n); err != nil {
+		if l.shift, err = c.perChannel(name, offset, 2, n); err != nil {
 			return err
 		}
 		for i := range l.shift {
@@ -674,6 +756,9 @@ func (c *call) concat() error {
 	}
 	if k := c.constants[c.input(0)]; k != nil && k.kind == typeInt64 {
 		return c.concatIntegers(axis)
+	}
+	if v, ok := c.values[c.input(0)]; ok && v.slice != nil {
+		return c.join(axis)
 	}
 	var first value
 	var size shape
@@ -818,7 +903,7 @@ func (c *call) reshape() error {
 	if err := c.inputs(2, 2); err != nil {
 		return err
 	}
-	c.attr.only("allowzero", 0)
+	allowZero := c.attr.int("allowzero", 0)
 	if err := c.attr.done(); err != nil {
 		return err
 	}
@@ -845,7 +930,7 @@ func (c *call) reshape() error {
 		case d == -1 && open < 0:
 			open = i
 			continue
-		case d == 0 && i < len(have):
+		case d == 0 && allowZero == 0 && i < len(have): // otherwise it is a size of nothing
 			size[i] = have[i]
 		case d > 0 && d <= maxElems:
 			size[i] = d

@@ -3,6 +3,7 @@ package onnx
 import (
 	"container/heap"
 	"fmt"
+	"io/fs"
 	"math"
 
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
@@ -15,6 +16,13 @@ type value struct {
 	rank    int  // 4: N x C x H x W; 2: N x (C*H*W)
 	pad     *pad // not yet applied
 	softmax bool // an output may be this, nothing may read it
+	slice   *slice
+}
+
+// slice is one channel taken out of a map (rank 3: N x H x W), and what was done to it since.
+type slice struct {
+	channel      int
+	scale, shift float64
 }
 
 // pad is a Pad that waits for the convolution or pool behind it.
@@ -30,6 +38,7 @@ type importer struct {
 	batch     int64 // as Shape reports it
 	seeded    bool
 	budget    int64 // weights that may still be made
+	outside   outside
 	constants map[string]*constant
 	values    map[string]value
 	exits     []string
@@ -41,6 +50,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		options:   o,
 		graph:     model.GetGraph(),
 		budget:    max(o.MaxBytes/2, 1),
+		outside:   outside{dir: o.External, files: map[string]fs.File{}, left: o.MaxBytes},
 		constants: map[string]*constant{},
 		values:    map[string]value{},
 	}
@@ -221,7 +231,7 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 			if t == nil || im.constants[in] != nil {
 				continue
 			}
-			c, err := newConstant(in, t, im.seeded)
+			c, err := newConstant(in, t, im.seeded, &im.outside)
 			if err != nil {
 				return nil, fmt.Errorf("node %s: %w", describe(n), err)
 			}

@@ -10,6 +10,10 @@
 //     way of reading a map: a fully connected layer over a map is a convolution as large as the map.
 //   - An Add goes to the convolution before it that has no other reader, the later one of two, as
 //     its residual.
+//   - Constants added to, subtracted from, multiplied with or dividing a map, one a channel, are such a
+//     normalisation too. Channels taken apart one by one are only put together again (torchvision's
+//     transform_input).
+//   - A Concat that begins with all that an earlier one has joined reads that one.
 //   - Softmax before an output is left to the host. Nodes that reach no exit are dropped.
 //
 // A file is untrusted input: whatever is wrong with it is an error that wraps one of the sentinels
@@ -20,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +45,7 @@ var (
 	ErrShape       = errors.New("wrong shape")
 	ErrType        = errors.New("unsupported element type")
 	ErrData        = errors.New("wrong amount of data")
-	ErrExternal    = errors.New("data outside the file is not supported")
+	ErrExternal    = errors.New("data outside the file cannot be read")
 	ErrValue       = errors.New("not a finite number")
 	ErrSubgraph    = errors.New("sub-graphs are not supported")
 	ErrAttribute   = errors.New("wrong or unsupported attribute")
@@ -50,7 +55,7 @@ var (
 
 // Limits that are not options: far above what the NPU can run, far below what overflows.
 const (
-	defaultMaxBytes = 512 << 20
+	defaultMaxBytes = 1 << 30 // VGG-19 has 575 MB of weights
 	maxNodes        = 20000
 	maxExits        = 64
 	maxDim          = 1<<16 - 1
@@ -63,7 +68,8 @@ type Options struct {
 	Exits      []string // tensors that are exits; all outputs of the graph if empty
 	WeightSeed uint64   // for models whose metadata says sluice.weights = seeded
 	InputSide  int      // height and width of the input in place of the model's own; 0: those
-	MaxBytes   int64    // largest file; half as many weights; 512 MiB if 0
+	MaxBytes   int64    // largest file, and most data outside it; half as many weights; 1 GiB if 0
+	External   fs.FS    // folder of data outside the file; nil: such data is refused
 }
 
 // Import reads a model. Exits are ordered by depth, whatever order they are named in.
@@ -79,7 +85,8 @@ func Import(r io.Reader, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// ImportFile reads the model in a file, which gives the network its name unless the options do.
+// ImportFile reads the model in a file, which gives the network its name unless the options do. Data
+// outside the file may lie in its folder.
 func ImportFile(path string, o Options) (*graph.Graph, error) {
 	if o.Name == "" {
 		o.Name = strings.TrimSuffix(filepath.Base(path), ".onnx")
@@ -89,6 +96,14 @@ func ImportFile(path string, o Options) (*graph.Graph, error) {
 		return nil, fmt.Errorf("network %s: %w", o.Name, err)
 	}
 	defer f.Close()
+	if o.External == nil {
+		dir, err := os.OpenRoot(filepath.Dir(path))
+		if err != nil {
+			return nil, fmt.Errorf("network %s: %w", o.Name, err)
+		}
+		defer dir.Close()
+		o.External = dir.FS()
+	}
 	g, err := importModel(f, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -115,6 +130,7 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer im.outside.close()
 	nodes, err := im.live()
 	if err != nil {
 		return nil, err

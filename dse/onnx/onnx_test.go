@@ -100,9 +100,13 @@ func TestBad(t *testing.T) {
 		{"bytes and values", ErrData, nil, func(b *builder) { weight(b).RawData = make([]byte, 216) }},
 		{"no data", ErrData, []string{`"w"`}, func(b *builder) { weight(b).FloatData = nil }},
 		{"external data", ErrExternal, []string{`"w"`}, func(b *builder) {
+			weight(b).DataLocation, weight(b).FloatData = onnxpb.TensorProto_EXTERNAL.Enum(), nil
+		}},
+		{"external and inside", ErrData, []string{`"w"`}, func(b *builder) {
 			weight(b).DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
 		}},
-		{"external file", ErrExternal, []string{`"w"`}, func(b *builder) {
+		{"external file", ErrExternal, []string{`"w"`, `"f"`}, func(b *builder) {
+			weight(b).FloatData = nil
 			weight(b).ExternalData = []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String("f")}}
 		}},
 		{"unknown type", ErrType, []string{`"w"`, " 16;"}, func(b *builder) { weight(b).DataType = proto.Int32(16) }},

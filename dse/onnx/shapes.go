@@ -2,6 +2,7 @@ package onnx
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
@@ -59,7 +60,7 @@ func (c *call) constant() error {
 	if t == nil {
 		return fmt.Errorf("%w: a Constant without a value", ErrMissing)
 	}
-	k, err := newConstant(c.output(), t, false)
+	k, err := newConstant(c.output(), t, false, &c.outside)
 	if err != nil {
 		return err
 	}
@@ -89,9 +90,15 @@ func (c *call) gather() error {
 	if err := c.inputs(2, 2); err != nil {
 		return err
 	}
-	c.attr.only("axis", 0)
+	axis := c.attr.int("axis", 0)
 	if err := c.attr.done(); err != nil {
 		return err
+	}
+	if _, ok := c.values[c.input(0)]; ok {
+		return c.gatherChannel(axis)
+	}
+	if axis != 0 {
+		return fmt.Errorf("attribute \"axis\": %w: %d, vectors have only 0", ErrAttribute, axis)
 	}
 	from, err := c.integers(c.input(0))
 	if err != nil {
@@ -114,6 +121,27 @@ func (c *call) gather() error {
 		picked[i] = from[(p+n)%n]
 	}
 	return c.define(indices.dims, picked)
+}
+
+// gatherChannel takes one channel out of a map.
+func (c *call) gatherChannel(axis int64) error {
+	v, err := c.value(0)
+	if err != nil {
+		return err
+	}
+	at, err := c.integers(c.input(1))
+	if err != nil {
+		return err
+	}
+	channels := int64(c.shapeOf(v).c)
+	if v.rank != 4 || axis != 1 && axis != -3 || len(c.constants[c.input(1)].dims) != 0 {
+		return fmt.Errorf("%w: only one channel of N x C x H x W is gathered", ErrUnsupported)
+	}
+	if at[0] < -channels || at[0] >= channels {
+		return fmt.Errorf("tensor %q: %w: channel %d of %d", c.input(1), ErrShape, at[0], channels)
+	}
+	c.values[c.output()] = value{tensor: v.tensor, rank: 3, slice: &slice{channel: int((at[0] + channels) % channels), scale: 1}}
+	return nil
 }
 
 func (c *call) cast() error {
@@ -214,6 +242,20 @@ func (c *call) unsqueeze() error {
 			return fmt.Errorf("tensor %q: %w: %v, expected a number", c.input(0), ErrShape, k.dims)
 		}
 		return c.define([]int{1}, ints)
+	}
+	if v, ok := c.values[c.input(0)]; ok && v.slice != nil {
+		axes, err := c.axes(1, 4)
+		if err != nil {
+			return err
+		}
+		if err := c.attr.done(); err != nil {
+			return err
+		}
+		if v.rank != 3 || !slices.Equal(axes, []bool{false, true, false, false}) {
+			return fmt.Errorf("tensor %q: %w: a channel taken out of a map gets only axis 1 back", c.input(0), ErrUnsupported)
+		}
+		c.view(v, 4)
+		return nil
 	}
 	v, err := c.value(0)
 	if err != nil {

@@ -192,6 +192,9 @@ func TestInChromium(t *testing.T) {
 			break
 		}
 	}
+	if browser == "" && os.Getenv("SLUICE_SETUP") != "" {
+		t.Fatal("there is no browser though the set-up ran: install the package chromium")
+	}
 	if browser == "" {
 		t.Skip("the page was NOT looked at: there is no browser; install the package chromium")
 	}

@@ -202,6 +202,12 @@ func TestLowerIsTheCompilers(t *testing.T) {
 			}
 		}
 	}
+	// more depthwise windows than the table holds: the widened ones are the same
+	narrow, err := configs.Load("mid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	narrow.TC = 16
 	// whole networks on small inputs: concatenations in place, depthwise windows, pools
 	for name, side := range map[string]int{"inceptionv3": 107, "mobilenetv2": 64, "resnet50": 64} {
 		g, err := zoo.LoadWith(name, onnx.Options{WeightSeed: 1, InputSide: side})
@@ -227,6 +233,18 @@ func TestLowerIsTheCompilers(t *testing.T) {
 			}
 			if testing.Short() {
 				break
+			}
+		}
+		if name == "mobilenetv2" {
+			b, err := compile.Compile(q, narrow, compile.Options{Mapping: mapping.Basic()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(geoms(b.Layers), lowered1(t, g, narrow)); diff != "" {
+				t.Errorf("%s at T_C = 16 (-compile +search):\n%s", name, diff)
+			}
+			if !slices.ContainsFunc(b.Layers, func(l abi.Desc) bool { return l.KH == 3 && l.OutC > 32 }) {
+				t.Errorf("%d layers, none of a depthwise convolution is wider than T_C", len(b.Layers))
 			}
 		}
 	}

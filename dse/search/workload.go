@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/window"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -146,9 +147,13 @@ func (w *Workload) offset(t graph.TensorID, channel int) int64 {
 // windows as the activation buffer allows.
 func (w *Workload) Lower(d configs.Design) ([]Layer, error) {
 	l := lowering{w: w, d: d}
-	for n := range w.graph.Nodes {
-		if err := l.node(n); err != nil {
-			return nil, fmt.Errorf("node %q: %w", w.graph.Nodes[n].Name, err)
+	if err := l.nodes(); err != nil {
+		return nil, err
+	}
+	if over := len(l.out) - abi.LMax; over > 0 {
+		l = lowering{w: w, d: d, parts: window.Widen(d, l.wide, over)}
+		if err := l.nodes(); err != nil {
+			return nil, err
 		}
 	}
 	if len(l.out) > abi.LMax {
@@ -158,9 +163,20 @@ func (w *Workload) Lower(d configs.Design) ([]Layer, error) {
 }
 
 type lowering struct {
-	w   *Workload
-	d   configs.Design
-	out []Layer
+	w     *Workload
+	d     configs.Design
+	out   []Layer
+	wide  []window.Grouped // grouped layers, in the order of nodes
+	parts []int            // of them, where they are not as many as T_C asks for
+}
+
+func (l *lowering) nodes() error {
+	for n := range l.w.graph.Nodes {
+		if err := l.node(n); err != nil {
+			return fmt.Errorf("node %q: %w", l.w.graph.Nodes[n].Name, err)
+		}
+	}
+	return nil
 }
 
 func (l *lowering) node(n int) error {
@@ -172,7 +188,7 @@ func (l *lowering) node(n int) error {
 		if node.Groups > 1 {
 			return l.grouped(n, node.Inputs[0], node.Residual, node.Groups, node.Window)
 		}
-		parts := windows(outC, d.CMax, 1)
+		parts := window.Of(outC, d.CMax, 1)
 		for _, p := range parts {
 			if err := l.add(n, abi.OpGEMM, node.Inputs[0], 0, inC, p[0], p[1]-p[0], node.Residual, node.Window, p, parts); err != nil {
 				return err
@@ -206,7 +222,16 @@ func (l *lowering) grouped(n int, in, res graph.TensorID, groups int, win graph.
 	if outG > l.d.CMax {
 		return fmt.Errorf("%w: a group of %d output channels, the build holds C_MAX = %d", mapping.ErrNoFit, outG, l.d.CMax)
 	}
-	parts := windows(groups*outG, min(max(l.d.TC, outG), l.d.CMax), outG)
+	parts := window.Of(groups*outG, min(max(l.d.TC, outG), l.d.CMax), outG)
+	l.wide = append(l.wide, window.Grouped{Parts: len(parts), Geoms: func(parts int) (out []cost.Geom) {
+		for _, p := range window.Cut(groups*outG, parts, outG) {
+			out = append(out, l.geom(n, abi.OpGEMM, in, p[0]/outG*inG, (p[1]-p[0])/outG*inG, p[0], p[1]-p[0], res, win))
+		}
+		return out
+	}})
+	if i := len(l.wide) - 1; i < len(l.parts) {
+		parts = window.Cut(groups*outG, l.parts[i], outG)
+	}
 	for _, p := range parts {
 		g0, g1 := p[0]/outG, p[1]/outG
 		if err := l.add(n, abi.OpGEMM, in, g0*inG, (g1-g0)*inG, p[0], p[1]-p[0], res, win, p, parts); err != nil {
@@ -234,7 +259,7 @@ func (l *lowering) pool(n int, op abi.Op, in graph.TensorID, win graph.Window, o
 		}
 		size = (size + 1) / 2
 	}
-	parts := windows(channels, size, 1)
+	parts := window.Of(channels, size, 1)
 	for _, p := range parts {
 		if err := l.add(n, op, in, p[0], p[1]-p[0], out0+p[0], p[1]-p[0], graph.None, win, p, parts); err != nil {
 			return err
@@ -291,17 +316,6 @@ func (l *lowering) add(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC
 	}
 	l.out = append(l.out, Layer{Name: name, Segment: l.w.graph.Segment[n], Geom: g})
 	return nil
-}
-
-// windows cuts n into equal parts of at most size, in units of unit (dse/compile has the same).
-func windows(n, size, unit int) [][2]int {
-	units := n / unit
-	parts := max(1, (units+max(1, size/unit)-1)/max(1, size/unit))
-	out := make([][2]int, 0, parts)
-	for i := range parts {
-		out = append(out, [2]int{units * i / parts * unit, units * (i + 1) / parts * unit})
-	}
-	return out
 }
 
 // classes groups layers of one geometry, in order of first occurrence.

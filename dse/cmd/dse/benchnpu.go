@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -27,7 +32,9 @@ type benchNPUCmd struct {
 func (benchNPUCmd) Help() string {
 	return `Count the cycles of a network's backbone (exit heads left out) on the Verilated NPU without MACs,
 beside the law, and the roofline: each layer the larger of its MACs at a full array and its tensors once
-over the DRAM, a pool behind a convolution fused. The goal is roofline / 0.9.
+over the DRAM, a pool behind a convolution fused. The goal is roofline / 0.9. Beside them stands what the
+paper's ways to batch would take (estimated): batches along R, and Fluid Batching with Stackable PEs, by
+our law of cycles with the largest tiles; the latter also by the paper's law on the design it prints.
 
 Example: dse bench-npu --config zc706 --batch 1,2 --out out/bench-npu`
 }
@@ -45,6 +52,19 @@ type npuRow struct {
 	Stalls    stalls  `json:"stalls"`
 	BytesRead uint64  `json:"bytes_read"`
 	Written   uint64  `json:"bytes_written"`
+
+	Published []published `json:"published"` // the paper's ways to batch, estimated
+}
+
+// published is what a way to batch that the paper describes would take, as dse ablate has it: by the law
+// of the hardware on the same array, with the largest tiles that fit, or by the paper's law on the design
+// that it prints for the board.
+type published struct {
+	Law    string  `json:"law"`
+	Scheme string  `json:"scheme"`
+	Design [3]int  `json:"design"`
+	Cycles int64   `json:"cycles"`
+	Util   float64 `json:"mac_util"`
 }
 
 type benchNPUDoc struct {
@@ -89,7 +109,75 @@ func (c *benchNPUCmd) Run(e *env) error {
 		}
 		out = filepath.Join(c.Out, "summary.json")
 	}
-	return e.write(doc, out)
+	if err := e.write(doc, out); err != nil || e.json {
+		return err
+	}
+	return doc.print(e.stdout)
+}
+
+// print gives one row a batch size: the array's time and where it goes, then the others' times.
+func (d *benchNPUDoc) print(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\n%s\n", "backbone, % of peak (simulated); stalls in % of the cycles; the paper's schemes in % of peak (estimated)")
+	fmt.Fprintf(w, "board\tbytes/cycle\tB\tMcycles\t%% of peak\tweights\tactivations\tdrain\tdepth\troofline\t")
+	if len(d.Rows) > 0 {
+		for _, p := range d.Rows[0].Published {
+			fmt.Fprintf(w, "%s, %s law\t", p.Scheme, p.Law)
+		}
+	}
+	fmt.Fprintln(w)
+	for _, r := range d.Rows {
+		share := func(n uint64) float64 { return 100 * float64(n) / float64(r.Cycles) }
+		fmt.Fprintf(w, "%s\t%g\t%d\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t", r.Board, r.Bandwidth, r.Batch, float64(r.Cycles)/1e6, 100*r.Util,
+			share(r.Stalls.Weights), share(r.Stalls.Activations), share(r.Stalls.Drain), share(r.Stalls.Depth),
+			100*r.Util*float64(r.Cycles)/float64(r.Roofline))
+		for _, p := range r.Published {
+			fmt.Fprintf(w, "%.1f\t", 100*p.Util)
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}
+
+// schemes answers the paper's ways to batch, by batch size, on design d; none where that is of no board.
+func schemes(network string, d configs.Design) (map[int][]published, error) {
+	if d.Board == "" {
+		return nil, nil
+	}
+	t := target{Network: network, Board: d.Board, Backbone: true, Seed: 1, Mapping: "rtl", BytesPerCycle: d.DRAM.BytesPerCycle}
+	in, err := t.load()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := search.Ablate(in.w, d, in.grid.Mapping)
+	if err != nil {
+		return nil, err
+	}
+	rows = slices.DeleteFunc(rows, func(r search.AblationRow) bool { return r.Scheme != search.RBatch && r.Scheme != search.Stackable })
+	for _, x := range in.grid.Board.Published {
+		if x.Network != in.w.Name {
+			continue
+		}
+		p, err := search.NewPaperSpace(in.w, in.grid.Board, in.grid.Template, search.PaperOptions{BytesPerCycle: d.DRAM.BytesPerCycle})
+		if err != nil {
+			return nil, err
+		}
+		paper, err := p.Ablate(cost.PaperPoint{TR: x.TR, TP: x.TP, TC: x.TC})
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, slices.DeleteFunc(paper, func(r search.AblationRow) bool { return r.Scheme != search.Stackable })...)
+	}
+	out := map[int][]published{}
+	for _, r := range rows {
+		for b := 1; b <= abi.BMax; b++ {
+			out[b] = append(out[b], published{
+				Law: r.Law, Scheme: string(r.Scheme), Design: r.Design, Util: r.GOPS[b-1] / r.Peak,
+				Cycles: int64(math.Round(2e-3 * float64(in.w.MACs) * float64(b) * d.ClockMHz / r.GOPS[b-1])),
+			})
+		}
+	}
+	return out, nil
 }
 
 func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (rows []npuRow, err error) {
@@ -114,9 +202,13 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 	if err := drv.Load(ctx, b); err != nil {
 		return nil, err
 	}
+	paper, err := schemes(c.Network, d)
+	if err != nil {
+		return nil, err
+	}
 	for _, batch := range c.Batch {
 		r := npuRow{Network: c.Network, Board: d.Board, Bandwidth: d.DRAM.BytesPerCycle, Batch: batch, Roofline: roofline(d, b, batch)}
-		r.Goal = r.Roofline * 10 / 9
+		r.Goal, r.Published = r.Roofline*10/9, paper[batch]
 		var macs uint64
 		for _, span := range backbone(b) {
 			n, err := drv.Measure(ctx, b.Network.Name, span[0], span[1], batch)
@@ -134,6 +226,8 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 			r.Stalls.Activations += n[abi.CntStallActivations]
 			r.Stalls.Drain += n[abi.CntStallDrain]
 			r.Stalls.Depth += n[abi.CntStallDepth]
+			r.Stalls.Read += n[abi.CntStallRead]
+			r.Stalls.Write += n[abi.CntStallWrite]
 			r.BytesRead += n[abi.CntBytesRead]
 			r.Written += n[abi.CntBytesWritten]
 		}

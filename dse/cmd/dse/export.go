@@ -88,6 +88,7 @@ func (c *exportCmd) Run(e *env) error {
 		"sim/build.sh " + doc.Config, "sim/build.sh " + doc.Config + " --stub",
 		fmt.Sprintf("hw/syn/synth.sh %s --family %s", doc.Config, grid.Board.Family),
 		"bin/dse compile --network NAME --config " + doc.Config + " --out NAME.sluice",
+		"bin/dse check " + filepath.Clean(c.Out),
 	}
 	if err := writeConfig(doc.Config, d); err != nil {
 		return err

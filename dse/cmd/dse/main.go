@@ -39,6 +39,7 @@ type cli struct {
 	Ablate   ablateCmd   `cmd:"" help:"GOP/s of every way to batch, by batch size and subnet. Example: dse ablate --network resnet50 --board zc706"`
 	Compare  compareCmd  `cmd:"" help:"Two designs or mappings side by side. Example: dse compare --network resnet50 --a zc706 --b mid --batch 4"`
 	Export   exportCmd   `cmd:"" help:"Write a design as what simulation and bitstream are built from. Example: dse export --board zc706 --point 1024,14,64 --out out/export"`
+	Check    checkCmd    `cmd:"" help:"Build an exported design with Verilator and yosys, and hold the estimates to what they say. Example: dse check out/export"`
 	Report   reportCmd   `cmd:"" help:"Draw the design space as one HTML page and SVG files. Example: dse report --network resnet50 --board zc706 --out out/report"`
 	BenchNPU benchNPUCmd `cmd:"" name:"bench-npu" help:"Count a network's cycles on the reference arrays beside roofline and goal. Example: dse bench-npu --config zc706 --batch 1"`
 	Explain  explainCmd  `cmd:"" help:"Say where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
@@ -101,7 +102,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "dse:", err)
 	switch {
-	case errors.Is(err, zoo.ErrDataMissing):
+	case errors.Is(err, zoo.ErrDataMissing), errors.Is(err, errTool):
 		return exitMissing
 	case errors.Is(err, mapping.ErrNoFit), errors.Is(err, search.ErrEmpty), errors.Is(err, search.ErrInterrupted), errors.Is(err, search.ErrDrift):
 		return exitCheck

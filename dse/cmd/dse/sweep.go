@@ -32,7 +32,7 @@ type target struct {
 	BytesPerCycle float64 `placeholder:"N" help:"Bandwidth of the DRAM (default: the board's first)."`
 	Backbone      bool    `help:"Leave the early exits out: the whole network as one start."`
 	Seed          uint64  `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
-	Mapping       string  `default:"rtl" enum:"rtl,all,basic" help:"Mappings: what the RTL runs, all of the FBCB (both loop orders), or k = 1, s = 1 only."`
+	Mapping       string  `default:"rtl" enum:"rtl,all,basic" help:"Mappings: every <k, s>, tile and loop order that the design has (rtl; all is the same, since the RTL runs all of the FBCB), or k = 1, s = 1, rows outermost only (basic)."`
 }
 
 // given is what the flags name.

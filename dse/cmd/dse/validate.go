@@ -67,6 +67,8 @@ type stalls struct {
 	Activations uint64 `json:"activations"`
 	Drain       uint64 `json:"drain"`
 	Depth       uint64 `json:"depth"`
+	Read        uint64 `json:"read,omitempty"`  // not of the array: a read address waited for its port
+	Write       uint64 `json:"write,omitempty"` // write data did
 }
 
 func (v deviation) share() float64 { return float64(v.Law-v.Cycles) / float64(v.Cycles) }
@@ -107,9 +109,37 @@ func summarise(all []deviation) cycleSummary {
 	return s
 }
 
-func (c *validateCmd) Run(e *env) error {
-	if c.N < 0 || c.Share <= 0 || c.Share > 1 || slices.Min(append(c.Batch, 1)) < 1 || slices.Max(append(c.Batch, 1)) > abi.BMax {
+// checkSample refuses what cannot be timed.
+func checkSample(n int, share float64, batches []int) error {
+	if n < 0 || share <= 0 || share > 1 || slices.Min(append(batches, 1)) < 1 || slices.Max(append(batches, 1)) > abi.BMax {
 		return fmt.Errorf("--n, --share or --batch is out of range")
+	}
+	return nil
+}
+
+// sortDeviations puts those beyond their bounds first, then the largest.
+func sortDeviations(all []deviation) {
+	slices.SortStableFunc(all, func(a, b deviation) int {
+		x, y := math.Abs(a.share()), math.Abs(b.share())
+		if a.beyond() != b.beyond() {
+			x, y = 0, 1
+			if a.beyond() {
+				x, y = 1, 0
+			}
+		}
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+}
+
+func (c *validateCmd) Run(e *env) error {
+	if err := checkSample(c.N, c.Share, c.Batch); err != nil {
+		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -136,22 +166,7 @@ func (c *validateCmd) Run(e *env) error {
 		}
 	}
 	doc.Cycles = summarise(all)
-	slices.SortStableFunc(all, func(a, b deviation) int {
-		x, y := math.Abs(a.share()), math.Abs(b.share())
-		if a.beyond() != b.beyond() {
-			x, y = 0, 1
-			if a.beyond() {
-				x, y = 1, 0
-			}
-		}
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
+	sortDeviations(all)
 	doc.Worst = all[:min(len(all), 20)]
 	if c.Out != "" {
 		doc.Layers = all

@@ -218,7 +218,40 @@ def additions() -> None:
     m.write()
 
 
+    m = Model("arithmetic", [1, 3, 5, 5])
+    y = m.op("Div", m.op("Sub", "input", m.random(1, 3, 1, 1)), m.array([[[0.3]], [[-0.7]], [[2]]]))
+    y = m.op("Relu", m.conv(y, 3, 4, 3, 3))  # both go into it
+    y = m.op("Sub", m.array(0.5), m.op("Mul", m.random(4, 1, 1), m.op("Mul", y, m.array(1.5))))
+    y = m.conv(y, 4, 4, 3, 3, pads=[1] * 4)  # behind padding: none does
+    m.head(y, 4 * 3 * 3)
+    m.write()
+
+    m = Model("channels", [1, 3, 6, 6])
+    parts = []
+    for i, at in enumerate([0, 1, -1]):
+        x = m.op("Unsqueeze", m.op("Gather", "input", m.array(at, np.int64), axis=1), m.array([1], np.int64))
+        x = m.op("Add", m.op("Mul", x, m.array(0.5 + i)), m.array(-0.25 * i))
+        parts.append(m.op("Mul", x, m.random(1, 1, 1)))
+    y = m.op("Concat", *parts, axis=1)
+    y = m.op("MaxPool", m.conv(y, 3, 4, 3, 3, pads=[1] * 4), kernel_shape=[2, 2], strides=[2, 2])
+    y = m.op("AveragePool", y, kernel_shape=[1, 1], strides=[1, 1], count_include_pad=1)
+    m.head(y, 4 * 3 * 3)
+    m.write()
+
+
 def joins() -> None:
+    m = Model("dense", [1, 3, 6, 6])
+    maps = [m.op("Relu", m.conv("input", 3, 4, 1, 1)), m.op("MaxPool", "input", kernel_shape=[1, 3], pads=[0, 1, 0, 1])]
+    maps[1] = m.op("Relu", m.conv(maps[1], 3, 2, 1, 1))
+    for i in range(3):
+        y = m.op("Relu", m.norm(m.op("Concat", *maps, axis=1), 6 + 3 * i))
+        maps.append(m.conv(y, 6 + 3 * i, 3, 3, 3, pads=[1] * 4))
+    y = m.op("Concat", *maps, axis=1)
+    z = m.op("Concat", maps[0], maps[2], axis=1)  # begins alike, but is none of them
+    x = m.op("Concat", maps[0], maps[1], maps[3], axis=1)  # nor is this
+    m.head(m.op("Concat", y, z, x, axis=1), (15 + 7 + 9) * 6 * 6)
+    m.write()
+
     m = Model("concat", [1, 3, 6, 6])
     a, b = m.conv("input", 3, 4, 1, 1), m.conv("input", 3, 2, 3, 3, pads=[1] * 4)
     y = m.op("Relu", m.op("Concat", a, b, axis=1))  # goes into both
@@ -253,6 +286,10 @@ def connected() -> None:
     y = m.op("Reshape", y, m.array([-1, 4], np.int64))
     y = m.op("Gemm", y, m.random(5, 4), transB=1)
     m.write([y], [m.op("Softmax", y)])
+
+    m = Model("reshape_allowzero", [1, 3, 4, 2], opset=18)
+    y = m.op("Reshape", m.op("Relu", "input"), m.array([1, 24], np.int64), allowzero=1)
+    m.write([m.op("Gemm", y, m.random(5, 24), transB=1)])
 
     m = Model("reshape_shape", ["batch", 3, 4, 2])
     n = m.op("Gather", m.op("Shape", "input"), m.array(0, np.int64), axis=0)

@@ -1,0 +1,345 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
+)
+
+type checkCmd struct {
+	What    string   `arg:"" placeholder:"DIR|NAME|FILE.yaml" help:"Folder that dse export wrote, or a configuration."`
+	Board   string   `placeholder:"NAME|FILE.yaml" help:"Board of a configuration that names none (default: zc706)."`
+	Network []string `default:"resnet50,mobilenetv2" placeholder:"NAME" help:"Networks whose layers are timed, where they fit."`
+	Batch   []int    `default:"1,8" help:"Batch sizes of their layers."`
+	N       int      `name:"n" default:"60" help:"Random layers to time."`
+	Share   float64  `default:"0.1" help:"Share of the networks' layers to time, drawn by the seed."`
+	Longest int64    `default:"200000" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
+	Seed    uint64   `default:"1" help:"Seed of the random layers and of the sample."`
+	NoSynth bool     `name:"no-synth" help:"Leave yosys out: cycles only."`
+	Out     string   `placeholder:"FILE.json" help:"Also write the figures to a file."`
+}
+
+func (checkCmd) Help() string {
+	return `Build a design with Verilator (without MACs: same cycles) and yosys, time layers and count cells, and hold
+the estimates to their bands: DSPs and memories are exact, LUTs and registers have the band of their
+law, cycles 3 % or 100 cycles a layer and 1 % on average. A band that was found on other RTL than
+hw/rtl is called stale and judges nothing. Run it in the repository.
+
+Exit codes: 1 where a number is outside its band, 5 where Verilator or yosys is missing.
+
+Example: dse export --board zc706 --point 64,4,8 --out out/export && dse check out/export`
+}
+
+// Verdicts on a figure.
+const (
+	inside       = "inside"
+	outside      = "outside"
+	stale        = "stale"          // the band was found on other RTL
+	uncalibrated = "not calibrated" // there is no band
+	unmeasured   = "not measured"
+)
+
+// figure is one estimate beside what was measured.
+type figure struct {
+	Name     string  `json:"name"`
+	Estimate float64 `json:"estimate"`
+	Measured float64 `json:"measured"`
+	Error    float64 `json:"error"` // of the estimate, as a share of what was measured
+	Band     float64 `json:"band"`  // what Error may be, to either side
+	Verdict  string  `json:"verdict"`
+	How      string  `json:"how"` // simulated, synthesised
+}
+
+type checkedDoc struct {
+	header
+	Config      string         `json:"config"`
+	Design      configs.Design `json:"design"`
+	DesignHash  string         `json:"design_hash"`
+	Family      string         `json:"family"`
+	Calibration string         `json:"calibration"`
+	Figures     []figure       `json:"figures"`
+	Cycles      cycleSummary   `json:"cycles"`
+	Worst       []deviation    `json:"worst"`
+	Met         bool           `json:"met"`   // nothing is outside its band
+	Stale       []string       `json:"stale"` // figures that have no band to be judged by
+}
+
+// Run builds, measures and judges.
+func (c *checkCmd) Run(e *env) error {
+	if err := checkSample(c.N, c.Share, c.Batch); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if info, err := os.Stat("hw/rtl"); err != nil || !info.IsDir() {
+		return fmt.Errorf("check: hw/rtl is not here: run it in the repository's root")
+	}
+	config, board, err := c.find()
+	if err != nil {
+		return err
+	}
+	d, err := configs.Load(config)
+	if err != nil {
+		return err
+	}
+	doc := checkedDoc{
+		header: newHeader("check", c.Seed), Config: config, Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()),
+		Family: board.Family, Calibration: calibration(board.Family), Stale: []string{},
+	}
+	doc.Label = "simulated"
+	if err := c.cycles(ctx, e, d, &doc); err != nil {
+		return err
+	}
+	if !c.NoSynth {
+		doc.Label = "simulated, synthesised"
+		if err := c.resources(ctx, e, board, d, &doc); err != nil {
+			return err
+		}
+	}
+	doc.judge()
+	if err := e.write(doc, c.Out); err != nil {
+		return err
+	}
+	if !e.json {
+		if err := doc.print(e.stdout); err != nil {
+			return err
+		}
+	}
+	if !doc.Met {
+		return errShown
+	}
+	return nil
+}
+
+// find answers the configuration's name or file, and its board.
+func (c *checkCmd) find() (string, boards.Board, error) {
+	info, err := os.Stat(c.What)
+	if err != nil || !info.IsDir() {
+		d, err := configs.Load(c.What)
+		if err != nil {
+			return "", boards.Board{}, err
+		}
+		name := "zc706"
+		switch {
+		case c.Board != "":
+			name = c.Board
+		case d.Board != "":
+			name = d.Board
+		}
+		b, err := boards.Load(name)
+		return c.What, b, err
+	}
+	files, err := filepath.Glob(filepath.Join(c.What, "*.json"))
+	if err != nil {
+		return "", boards.Board{}, err
+	}
+	config := ""
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return "", boards.Board{}, err
+		}
+		var doc struct {
+			Schema string         `json:"schema"`
+			Design configs.Design `json:"design"`
+		}
+		if json.Unmarshal(text, &doc) != nil || doc.Schema != newHeader("export", 0).Schema {
+			continue
+		}
+		if config != "" {
+			return "", boards.Board{}, fmt.Errorf("%s: %w: more than one design was exported there; name one's file NAME.yaml", c.What, errExport)
+		}
+		// beside it, wherever the folder has been moved to
+		config = strings.TrimSuffix(f, ".json") + ".yaml"
+		d, err := configs.Load(config)
+		if err != nil {
+			return "", boards.Board{}, err
+		}
+		if d != doc.Design {
+			return "", boards.Board{}, fmt.Errorf("%s: %w: it is not the design of %s", config, errExport, f)
+		}
+	}
+	if config == "" {
+		return "", boards.Board{}, fmt.Errorf("%s: %w: no NAME.json of dse export", c.What, errExport)
+	}
+	board := c.Board
+	if board == "" {
+		board = strings.TrimSuffix(config, ".yaml") + ".board.yaml"
+	}
+	b, err := boards.Load(board)
+	return config, b, err
+}
+
+// cycles builds the RTL without MACs and times layers on it.
+func (c *checkCmd) cycles(ctx context.Context, e *env, d configs.Design, doc *checkedDoc) error {
+	if _, err := script(ctx, e.stderr, "sim/build.sh", doc.Config, "--stub"); err != nil {
+		return err
+	}
+	v := validateCmd{
+		Network: c.Network, Config: []string{doc.Config}, Batch: c.Batch, N: c.N, Share: c.Share, Longest: c.Longest, Seed: c.Seed,
+	}
+	all, err := v.design(ctx, e, d)
+	if err != nil {
+		return err
+	}
+	doc.Cycles = summarise(all)
+	sortDeviations(all)
+	doc.Worst = all[:min(len(all), 5)]
+	law, counted := 0., 0.
+	for _, x := range all {
+		law += float64(x.Law)
+		counted += float64(x.Cycles)
+	}
+	f := figure{Name: "cycles, mean of layers", Estimate: law, Measured: counted, Error: doc.Cycles.Mean, Band: meanShare, How: "simulated", Verdict: unmeasured}
+	w := f
+	w.Name, w.Error, w.Band = "cycles, worst layer", doc.Cycles.Worst, worstShare
+	if len(all) > 0 {
+		f.Verdict, w.Verdict = verdict(doc.Cycles.Mean <= meanShare), verdict(doc.Cycles.Beyond == 0)
+		w.Estimate, w.Measured = float64(all[0].Law), float64(all[0].Cycles)
+	}
+	doc.Figures = append(doc.Figures, f, w)
+	return nil
+}
+
+func verdict(in bool) string {
+	if in {
+		return inside
+	}
+	return outside
+}
+
+// resources synthesises the design and counts what it takes.
+func (c *checkCmd) resources(ctx context.Context, e *env, b boards.Board, d configs.Design, doc *checkedDoc) error {
+	_, refused := script(ctx, e.stderr, "hw/syn/synth.sh", doc.Config, "--family", b.Family)
+	if errors.Is(refused, errTool) || ctx.Err() != nil {
+		return refused
+	}
+	folder := os.Getenv("SLUICE_SYN")
+	if folder == "" {
+		folder = filepath.Join("build", "syn")
+	}
+	used, err := cells(filepath.Join(folder, d.Name+"-"+b.Family))
+	if err != nil {
+		return errors.Join(refused, err)
+	}
+	if refused != nil {
+		// what it took is known all the same: a device that it does not fit, a memory in LUTs
+		doc.Figures = append(doc.Figures, figure{Name: "netlist", Verdict: outside, How: "refused by hw/syn, which said why"})
+	}
+	est := resource.Of(b, d)
+	_, err = resource.Calibration(b.Family, ".")
+	doc.Figures = append(doc.Figures,
+		counted("DSP", float64(est.DSP), float64(used.DSP), 0, nil),
+		counted("BRAM36", est.BRAM36, used.BRAM(), 0, nil),
+		counted("URAM", float64(est.URAM), float64(used.URAM), 0, nil),
+		counted("LUT", float64(est.LUT.Value), float64(used.LUTs()), est.LUT.Band, err),
+		counted("FF", float64(est.FF.Value), float64(used.FF), est.FF.Band, err),
+	)
+	return nil
+}
+
+// cells counts those of the netlist in a folder of hw/syn/synth.sh, which leaves a hash where yosys has
+// come to its end.
+func cells(dir string) (syn.Resources, error) {
+	if _, err := os.Stat(filepath.Join(dir, "hash")); err != nil {
+		return syn.Resources{}, fmt.Errorf("hw/syn/synth.sh made no netlist: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "stat.txt"))
+	if err != nil {
+		return syn.Resources{}, err
+	}
+	return syn.Parse(string(text))
+}
+
+// counted holds an estimate to its band; calibration says what is wrong with that.
+func counted(name string, estimate, measured, band float64, calibration error) figure {
+	f := figure{Name: name, Estimate: estimate, Measured: measured, Band: band, How: "synthesised"}
+	switch {
+	case measured != 0:
+		f.Error = estimate/measured - 1
+	case estimate != 0:
+		f.Error = 1
+	}
+	switch {
+	case errors.Is(calibration, resource.ErrStale):
+		f.Verdict = stale
+	case calibration != nil || band >= 1:
+		f.Verdict = uncalibrated
+	default:
+		f.Verdict = verdict(math.Abs(f.Error) <= band+1e-12)
+	}
+	return f
+}
+
+func (d *checkedDoc) judge() {
+	d.Met = true
+	for _, f := range d.Figures {
+		switch f.Verdict {
+		case outside, unmeasured:
+			d.Met = false
+		case stale, uncalibrated:
+			d.Stale = append(d.Stale, f.Name)
+		}
+	}
+}
+
+func (d *checkedDoc) print(out io.Writer) error {
+	fmt.Fprintf(out, "%s: <%d, %d, %d>, design hash %s, %d layers timed; %s\n", d.Config, d.Design.TR, d.Design.TP, d.Design.TC, d.DesignHash, d.Cycles.N, d.Calibration)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "\testimate\tmeasured\terror\tband\t\t\n")
+	for _, f := range d.Figures {
+		band := fmt.Sprintf("%.1f %%", 100*f.Band)
+		switch {
+		case f.Band == 0:
+			band = "exact"
+		case f.Verdict == stale || f.Verdict == uncalibrated:
+			band = "-"
+		}
+		fmt.Fprintf(w, "%s\t%.10g\t%.10g\t%.2f %%\t%s\t%s\t%s\n", f.Name, f.Estimate, f.Measured, 100*f.Error, band, f.Verdict, f.How)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	text := "every number that has a band is inside it"
+	if !d.Met {
+		text = "NOT every number is inside its band"
+	}
+	if len(d.Stale) > 0 {
+		text += "; no band holds for " + strings.Join(d.Stale, ", ")
+	}
+	_, err := fmt.Fprintln(out, text)
+	return err
+}
+
+// errTool is a program that is not there.
+var errTool = errors.New("a tool is missing")
+
+// script runs one of the repository's, and answers what it prints.
+func script(ctx context.Context, stderr io.Writer, name string, args ...string) (string, error) {
+	fmt.Fprintf(stderr, "dse: %s %s\n", name, strings.Join(args, " "))
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Stderr = stderr
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() == exitMissing:
+		return "", fmt.Errorf("%s: %w", name, errTool)
+	case err != nil:
+		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return string(out), nil
+}

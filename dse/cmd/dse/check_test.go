@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/resource"
+)
+
+func TestCounted(t *testing.T) {
+	for _, c := range []struct {
+		name                     string
+		estimate, measured, band float64
+		calibration              error
+		want                     string
+	}{
+		{"exact", 36, 36, 0, nil, inside},
+		{"one beside an exact number", 36, 37, 0, nil, outside},
+		{"none of it", 0, 0, 0, nil, inside},
+		{"some where none is", 1, 0, 0, nil, outside},
+		{"on the edge", 95, 100, 0.05, nil, inside},
+		{"beyond it", 94, 100, 0.05, nil, outside},
+		{"above", 106, 100, 0.05, nil, outside},
+		{"stale", 100, 100, 0.05, resource.ErrStale, stale},
+		{"no runs", 100, 100, 1, nil, uncalibrated},
+	} {
+		if f := counted(c.name, c.estimate, c.measured, c.band, c.calibration); f.Verdict != c.want {
+			t.Errorf("%s: %s, want %s", c.name, f.Verdict, c.want)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	d := checkedDoc{Figures: []figure{{Name: "DSP", Verdict: inside}, {Name: "LUT", Verdict: stale}}}
+	d.judge()
+	var out bytes.Buffer
+	if err := d.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !d.Met || len(d.Stale) != 1 || !strings.Contains(out.String(), "no band holds for LUT") {
+		t.Errorf("met %v, stale %v: %s", d.Met, d.Stale, &out)
+	}
+	for _, v := range []string{outside, unmeasured} {
+		d.Figures = append(d.Figures[:2:2], figure{Verdict: v})
+		if d.judge(); d.Met {
+			t.Errorf("%s meets the bands", v)
+		}
+	}
+}
+
+// A folder is what dse export wrote, wherever it lies; one whose files contradict each other is refused.
+func TestCheckFinds(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "export")
+	if code, _, stderr := call("export", "--board", "zc706", "--point", "64,4,8", "--name", "some", "--out", dir); code != exitOK {
+		t.Fatal(stderr)
+	}
+	config, b, err := (&checkCmd{What: dir}).find()
+	if err != nil || config != filepath.Join(dir, "some.yaml") || b.Name != "zc706" {
+		t.Errorf("%s, %s, %v", config, b.Name, err)
+	}
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, bytes.Replace(text, []byte("TR: 64"), []byte("TR: 32"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := (&checkCmd{What: dir}).find(); err == nil {
+		t.Error("a configuration that is not the exported one is taken")
+	}
+	if _, _, err := (&checkCmd{What: t.TempDir()}).find(); err == nil {
+		t.Error("an empty folder is taken")
+	}
+}

@@ -1,0 +1,104 @@
+package onnx
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// apart takes the two channels of the good network's input apart; join says which are put together.
+func apart(join ...string) *builder {
+	b := good()
+	b.m.Graph.Node[0].Input[0] = "together"
+	b.number("zero", 0).number("one", 1).ints("first", 1)
+	for _, c := range []string{"zero", "one"} {
+		b.op("Gather", c+"_taken", in("x", c), intAttr("axis", 1)).op("Unsqueeze", c+"_map", in(c+"_taken", "first"))
+	}
+	return b.op("Concat", "together", in(join...), intAttr("axis", 1))
+}
+
+// number is an integer without dimensions.
+func (b *builder) number(name string, v int64) *builder {
+	return b.tensor(&onnxpb.TensorProto{Name: &name, DataType: proto.Int32(typeInt64), Int64Data: []int64{v}})
+}
+
+// float adds a number, or one a channel.
+func (b *builder) float(name string, values ...float32) *builder {
+	t := &onnxpb.TensorProto{Name: &name, DataType: proto.Int32(typeFloat), FloatData: values}
+	if len(values) > 1 {
+		t.Dims = []int64{int64(len(values)), 1, 1}
+	}
+	return b.tensor(t)
+}
+
+func TestChannelsApart(t *testing.T) {
+	if _, err := apart("zero_map", "one_map").load(t, Options{}); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		name string
+		want error
+		b    *builder
+	}{
+		{"in another order", ErrUnsupported, apart("one_map", "zero_map")},
+		{"one alone", ErrUnsupported, apart("zero_map")},
+		{"one twice", ErrUnsupported, apart("zero_map", "zero_map")},
+		{"with a map", ErrUnsupported, apart("zero_map", "x")},
+		{"a map first", ErrUnsupported, apart("x", "zero_map")},
+		{"without the axis back", ErrUnsupported, apart("zero_taken", "one_taken")},
+		{"rectified", ErrUnsupported, apart("zero_map", "rectified").op("Relu", "rectified", in("one_map"))},
+		{"an exit", ErrExits, apart("zero_map", "one_map").outputs("zero_map")},
+		{"no such channel", ErrShape, apart("zero_map", "one_map").number("two", 2).op("Gather", "z", in("x", "two"), intAttr("axis", 1)).outputs("z")},
+		{"a row", ErrUnsupported, apart("zero_map", "one_map").op("Gather", "z", in("x", "zero"), intAttr("axis", 2)).outputs("z")},
+		{"scaled to infinity", ErrValue, apart("zero_map", "far").float("k", 0).op("Div", "far", in("one_map", "k"))},
+	} {
+		if _, err := c.b.load(t, Options{}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+func TestArithmeticRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		want error
+		add  func(b *builder) *builder // makes y of r, a map of 3 channels
+	}{
+		{"two maps multiplied", ErrUnsupported, func(b *builder) *builder { return b.op("Mul", "y", in("r", "r")) }},
+		{"two maps subtracted", ErrUnsupported, func(b *builder) *builder { return b.op("Sub", "y", in("r", "c")) }},
+		{"a constant divided", ErrUnsupported, func(b *builder) *builder { return b.float("k", 1).op("Div", "y", in("k", "r")) }},
+		{"divided by nothing", ErrValue, func(b *builder) *builder { return b.float("k", 1, 0, 1).op("Div", "y", in("r", "k")) }},
+		{"numbers for other channels", ErrShape, func(b *builder) *builder { return b.float("k", 1, 2, 3, 4).op("Mul", "y", in("r", "k")) }},
+		{"a size of zero", ErrShape, func(b *builder) *builder {
+			return b.ints("s", 0, 3, 4, 4).op("Reshape", "y", in("r", "s"), intAttr("allowzero", 1))
+		}},
+	} {
+		b := c.add(good()).op("GlobalAveragePool", "q", in("y")).outputs("q")
+		if _, err := b.load(t, Options{}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+}
+
+// Maps that are joined again and again lie in one place: every Concat reads the one before.
+func TestDenseIsNested(t *testing.T) {
+	g, err := ImportFile("testdata/ops/dense.onnx", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inputs []int
+	for _, n := range g.Nodes {
+		if n.Op == graph.Concat {
+			inputs = append(inputs, len(n.Inputs))
+		}
+	}
+	// two that begin like another but do not go on like it stay what they are
+	if diff := cmp.Diff([]int{2, 2, 2, 2, 2, 3, 3}, inputs); diff != "" {
+		t.Errorf("inputs of the concatenations: %s", diff)
+	}
+}

@@ -1,0 +1,83 @@
+package onnx
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// PyTorch's exporter keeps the weights in a file of its own beside the model (NAME.onnx.data). What a
+// tensor says of its place there is as untrusted as the rest: the file must lie in the model's folder,
+// links out of it included, and the bytes read count against the limit of the model's own.
+
+// outside opens files that hold data of tensors, each once.
+type outside struct {
+	dir   fs.FS // nil: there are none
+	files map[string]fs.File
+	left  int64 // bytes that may still be read
+}
+
+func (o *outside) close() {
+	for _, f := range o.files {
+		f.Close() // only read
+	}
+}
+
+// read gives the size bytes of a tensor.
+func (o *outside) read(t *onnxpb.TensorProto, size int64) ([]byte, error) {
+	var location string
+	offset, length := int64(0), size
+	for _, p := range t.GetExternalData() {
+		var err error
+		switch p.GetKey() {
+		case "location":
+			location = p.GetValue()
+		case "offset":
+			offset, err = strconv.ParseInt(p.GetValue(), 10, 64)
+		case "length":
+			length, err = strconv.ParseInt(p.GetValue(), 10, 64)
+		}
+		if err != nil || offset < 0 {
+			return nil, fmt.Errorf("%w: external_data has %s = %q, expected a number", ErrFormat, p.GetKey(), p.GetValue())
+		}
+	}
+	switch {
+	case o.dir == nil:
+		return nil, fmt.Errorf("%w: in %q", ErrExternal, location)
+	case length != size:
+		return nil, fmt.Errorf("%w: %d bytes of %q, its dimensions need %d", ErrData, length, location, size)
+	}
+	name := path.Clean(location)
+	if o.left -= size; o.left < 0 {
+		return nil, fmt.Errorf("%w: data outside the file goes beyond the bytes allowed", ErrTooLarge)
+	}
+	f := o.files[name]
+	if f == nil {
+		var err error
+		if f, err = o.dir.Open(name); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrExternal, err)
+		}
+		o.files[name] = f
+	}
+	// Before memory is set aside for it.
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrExternal, err)
+	}
+	at, ok := f.(io.ReaderAt)
+	if !info.Mode().IsRegular() || !ok {
+		return nil, fmt.Errorf("%w: %q is no plain file", ErrExternal, location)
+	}
+	if offset > info.Size()-size {
+		return nil, fmt.Errorf("%w: bytes %d to %d of %q, which has %d", ErrData, offset, offset+size, location, info.Size())
+	}
+	data := make([]byte, size)
+	if _, err := at.ReadAt(data, offset); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrExternal, err)
+	}
+	return data, nil
+}

@@ -1,0 +1,370 @@
+package zoo_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/compile"
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/onnx"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// full takes every network at its own size, and all to onnxruntime (make nightly: minutes, and memory
+// for VGG-19's weights several times over).
+var full = flag.Bool("full", false, "every exported network at its own size, and against onnxruntime")
+
+// exported is one of torchvision's networks as exports.py has it.
+type exported struct {
+	name   string
+	side   int  // of the input in the short test
+	large  bool // without -full, only its shapes and one exporter
+	oracle bool // against onnxruntime in the short test too
+}
+
+var networks = []exported{
+	{name: "densenet121", side: 64, oracle: true},
+	{name: "googlenet", side: 64, oracle: true},
+	{name: "inception_v3", side: 107},
+	{name: "inception_v3_exit", large: true},
+	{name: "mnasnet1_0", side: 64, oracle: true},
+	{name: "mobilenet_v2", side: 64, oracle: true},
+	{name: "resnet18", side: 64, oracle: true},
+	{name: "resnet34", side: 64},
+	{name: "resnet50", side: 64},
+	{name: "resnet101", large: true},
+	{name: "resnet152", large: true},
+	{name: "squeezenet1_0", side: 64},
+	{name: "squeezenet1_1", side: 64, oracle: true},
+	{name: "squeezenet1_1_normalised", side: 64, oracle: true},
+	{name: "vgg11", large: true},
+	{name: "vgg11_bn", large: true},
+	{name: "vgg16", large: true},
+	{name: "vgg19", large: true},
+}
+
+var exporters = []string{"script", "dynamo"}
+
+// TestExports takes torchvision's networks, as both of PyTorch's exporters write them, to a bundle for
+// the ZC706, and the smaller ones to logits: in float32 and by the golden executor, against
+// onnxruntime's. Their weights lie in a file beside the model, where PyTorch puts them.
+func TestExports(t *testing.T) {
+	files, err := filepath.Glob("testdata/exports/*.onnx.gz")
+	if err != nil || len(files) != len(networks)*len(exporters) {
+		t.Fatalf("%d models, expected %d networks of %d exporters: %v", len(files), len(networks), len(exporters), err)
+	}
+	d, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range networks {
+		t.Run(n.name, func(t *testing.T) {
+			if n.large && !*full {
+				n.lower(t, exporters[1], d)
+				return
+			}
+			var shapes [][]string
+			for _, exporter := range exporters {
+				shapes = append(shapes, n.check(t, exporter, d))
+			}
+			if t.Failed() {
+				return
+			}
+			if diff := cmp.Diff(shapes[0], shapes[1]); diff != "" {
+				t.Errorf("the exporters' networks differ (-%s +%s):\n%s", exporters[0], exporters[1], diff)
+			}
+		})
+	}
+}
+
+// check answers the layers that were made.
+func (n exported) check(t *testing.T, exporter string, d configs.Design) (layers []string) {
+	side := n.side
+	if *full {
+		side = 0
+	}
+	model := load(t, n.name, exporter)
+	if side != 0 {
+		shrink(model, side)
+	}
+	file := filepath.Join(t.TempDir(), n.name+".onnx")
+	fill(t, model, file)
+	g, err := onnx.ImportFile(file, onnx.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := g.Tensors[g.Input]
+	rng := rand.New(rand.NewPCG(1, 2))
+	image := make([]float32, in.Elems())
+	for i := range image {
+		image[i] = 2*rng.Float32() - 1
+	}
+	tensors, err := graph.Run(g, image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := quant.Quantise(g, [][]float32{image}, quant.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := compile.Compile(q, d, compile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range b.Layers {
+		l := &b.Layers[i]
+		layers = append(layers, fmt.Sprintf("%v %dx%dx%d k%dx%d/%d -> %dx%dx%d", l.Op, l.InH, l.InW, l.InC, l.KH, l.KW, l.SH, l.OutH, l.OutW, l.OutC))
+	}
+	if !n.oracle && !*full {
+		return layers
+	}
+	p, err := golden.New(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input := make([]int16, len(image))
+	q.Input(input, image)
+	exits, err := p.Run(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := oracle(t, file, in, image)
+	if len(want) != len(g.Exits) {
+		t.Fatalf("%d exits, onnxruntime has %d", len(g.Exits), len(want))
+	}
+	for i, e := range g.Exits {
+		fixed := make([]float32, len(exits[i]))
+		for k, v := range exits[i] {
+			fixed[k] = float32(math.Ldexp(float64(v), -b.Network.Exits[i].Frac))
+		}
+		float := slices.Clone(tensors[e.Tensor])
+		if softmaxed(model, e.Name) {
+			softmax(float)
+			softmax(fixed)
+		}
+		k := slices.IndexFunc(model.Graph.Output, func(v *onnxpb.ValueInfoProto) bool { return v.GetName() == e.Name })
+		// Rounding to 16 bit in each of up to 256 layers against a float32 that rounds elsewhere.
+		f, x := apart(float, want[k]), apart(fixed, want[k])
+		t.Logf("%s, exit %s: float32 %.1e, golden %.1e of the largest logit from onnxruntime", exporter, e.Name, f, x)
+		if !(f < 1e-4) || !(x < 0.02) {
+			t.Errorf("%s, exit %s: float32 is %.2g, golden %.2g of the largest logit away from onnxruntime", exporter, e.Name, f, x)
+		}
+	}
+	return layers
+}
+
+// lower takes a network at its own size as far as its numbers do not matter: to layers, each with an
+// entry for a batch of 1 and of 8.
+func (n exported) lower(t *testing.T, exporter string, d configs.Design) {
+	g, err := onnx.Import(bytes.NewReader(read(t, n.name, exporter)), onnx.Options{Name: n.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := search.NewWorkload(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := w.Lower(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range layers {
+		for _, batch := range []int{1, 8} {
+			if _, _, err := mapping.Choose(d, l.Geom, batch, mapping.RTL()); err != nil {
+				t.Errorf("layer %s, batch %d: %v", l.Name, batch, err)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, name, exporter string) []byte {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", "exports", name+"."+exporter+".onnx.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func load(t *testing.T, name, exporter string) *onnxpb.ModelProto {
+	t.Helper()
+	model := &onnxpb.ModelProto{}
+	if err := proto.Unmarshal(read(t, name, exporter), model); err != nil {
+		t.Fatal(err)
+	}
+	return model
+}
+
+// shrink gives the network another input; shapes of what follows are left to the reader.
+func shrink(model *onnxpb.ModelProto, side int) {
+	dims := model.Graph.Input[0].GetType().GetTensorType().GetShape().Dim
+	for _, d := range dims[2:] {
+		d.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(side)}
+	}
+}
+
+// fill draws the weights that the fixture has not, and writes the model as PyTorch does: weights
+// beside it, one after the other.
+func fill(t *testing.T, model *onnxpb.ModelProto, file string) {
+	t.Helper()
+	type use struct {
+		op    string
+		input int
+	}
+	uses := map[string]use{}
+	for _, n := range slices.Backward(model.Graph.Node) {
+		for i, in := range n.Input {
+			uses[in] = use{n.GetOpType(), i}
+			if n.GetOpType() == "Identity" {
+				uses[in] = uses[n.Output[0]]
+			}
+		}
+	}
+	data, err := os.Create(file + ".data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer data.Close()
+	at := 0
+	for _, w := range model.Graph.Initializer {
+		if w.GetDataType() != 1 || len(w.Dims) == 0 || len(w.RawData) > 0 {
+			continue
+		}
+		elems := 1
+		for _, d := range w.Dims {
+			elems *= int(d)
+		}
+		mean, deviation := 0., 0.05
+		switch u := uses[w.GetName()]; {
+		case (u.op == "Conv" || u.op == "Gemm") && u.input == 1:
+			deviation = math.Sqrt(2 / (float64(elems) / float64(w.Dims[0])))
+		case u.op == "BatchNormalization" && (u.input == 1 || u.input == 4), u.op == "Div", u.op == "Mul":
+			mean, deviation = 1, 0.1
+		}
+		h := fnv.New64a()
+		h.Write([]byte(w.GetName()))
+		rng := rand.New(rand.NewPCG(1, h.Sum64()))
+		raw := make([]byte, 0, 4*elems)
+		for range elems {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(mean+deviation*rng.NormFloat64())))
+		}
+		if _, err := data.Write(raw); err != nil {
+			t.Fatal(err)
+		}
+		w.DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
+		for _, p := range [][2]string{{"location", filepath.Base(file) + ".data"}, {"offset", fmt.Sprint(at)}, {"length", fmt.Sprint(len(raw))}} {
+			w.ExternalData = append(w.ExternalData, &onnxpb.StringStringEntryProto{Key: &p[0], Value: &p[1]})
+		}
+		at += len(raw)
+	}
+	model.MetadataProps = nil
+	content, err := proto.Marshal(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// oracle answers onnxruntime's logits of one image, which is H x W x C.
+func oracle(t *testing.T, file string, in graph.Tensor, image []float32) (exits [][]float32) {
+	t.Helper()
+	python := "../../build/venv/bin/python"
+	if _, err := os.Stat(python); err != nil {
+		t.Fatalf("python with onnxruntime: %v; make setup builds it", err)
+	}
+	var raw []byte
+	for c := range in.C {
+		for p := range in.H * in.W {
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(image[p*in.C+c]))
+		}
+	}
+	if err := os.WriteFile(file+".image", raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(python, "oracle.py", "--model", file, "--raw", file+".image",
+		"--shape", fmt.Sprintf("1,%d,%d,%d", in.C, in.H, in.W), "--out", file+".logits")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("oracle.py: %v: %s", err, text)
+	}
+	text, err := os.ReadFile(file + ".logits")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := bytes.NewReader(text)
+	head := make([]uint32, 4) // magic, version, images, exits: host/cmd/sluice looks at them
+	if err := binary.Read(r, binary.LittleEndian, head); err != nil {
+		t.Fatal(err)
+	}
+	classes := make([]uint32, head[3])
+	if err := binary.Read(r, binary.LittleEndian, classes); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range classes {
+		logits := make([]float32, n)
+		if err := binary.Read(r, binary.LittleEndian, logits); err != nil {
+			t.Fatal(err)
+		}
+		exits = append(exits, logits)
+	}
+	return exits
+}
+
+// softmaxed tells whether an output is a Softmax's, which Sluice leaves to the host.
+func softmaxed(model *onnxpb.ModelProto, output string) bool {
+	return slices.ContainsFunc(model.Graph.Node, func(n *onnxpb.NodeProto) bool {
+		return n.GetOpType() == "Softmax" && n.Output[0] == output
+	})
+}
+
+func softmax(x []float32) {
+	sum, most := 0., slices.Max(x)
+	for _, v := range x {
+		sum += math.Exp(float64(v - most))
+	}
+	for i, v := range x {
+		x[i] = float32(math.Exp(float64(v-most)) / sum)
+	}
+}
+
+// apart is the largest distance, as a share of the largest value of want.
+func apart(got, want []float32) float64 {
+	if len(got) != len(want) {
+		return math.Inf(1)
+	}
+	distance, most := 0., 0.
+	for i := range want {
+		distance, most = max(distance, math.Abs(float64(got[i]-want[i]))), max(most, math.Abs(float64(want[i])))
+	}
+	return distance / most
+}

@@ -116,20 +116,9 @@ func (g Geom) WideAverage() bool {
 	return bits.Len(uint(g.KH-1))+bits.Len(uint(g.KW-1)) > avgBits
 }
 
-// LeastPoolMuls is the multipliers of the pool unit where fewer than 20 words leave the drain a cycle.
-const LeastPoolMuls = 4
-
-// PoolMuls is the multipliers of a design's pool unit.
-func PoolMuls(d configs.Design) int {
-	if d.Drain >= 20 {
-		return 2 * LeastPoolMuls
-	}
-	return LeastPoolMuls
-}
-
 // AverageWords is the words that an average pool gives out in a cycle.
 func (g Geom) AverageWords(d configs.Design) int {
-	muls := PoolMuls(d)
+	muls := d.PoolMuls()
 	if g.WideAverage() {
 		return muls / 2
 	}

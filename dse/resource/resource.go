@@ -10,18 +10,11 @@ import (
 	"math"
 
 	"github.com/sluice-npu/sluice/boards"
-	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // ErrBudget says that a design does not fit its board.
 var ErrBudget = errors.New("does not fit the board")
-
-// OtherDSP is what a design takes beside the array: the pool's multipliers, of 25 x 18 bits.
-func OtherDSP(d configs.Design) int { return cost.PoolMuls(d) }
-
-// LeastOtherDSP is OtherDSP of the designs that have the fewest.
-const LeastOtherDSP = cost.LeastPoolMuls
 
 // Estimate is what a design takes. Label says what the numbers are.
 type Estimate struct {
@@ -55,9 +48,9 @@ func Of(b boards.Board, d configs.Design) Estimate {
 
 // memories is the exact part of the law.
 func memories(family string, d configs.Design) Estimate {
-	e := Estimate{DSP: d.MACs() + OtherDSP(d), Label: "estimated"}
+	e := Estimate{DSP: d.MACs() + d.PoolMuls(), Label: "estimated"}
 	if d.Stub {
-		e.DSP = OtherDSP(d)
+		e.DSP = d.PoolMuls()
 	}
 	half := 0
 	for _, m := range Memories(d) {

@@ -95,7 +95,7 @@ func (g Grid) String() string {
 		"%d ports of %d bytes, %g MHz, DRAM %g bytes/cycle and %d cycles; "+
 		"activations take what remains of the %s; a layer and batch: %s, %s, B_R = ceil(B/s), TILE_B 1..B_R, "+
 		"TILE_ROWS all up to a height of 64, above that the smallest for each number of row tiles",
-		g.TP.Lo, g.TP.Hi, g.TC.Lo, g.TC.Hi, g.Board.DSP-resource.LeastOtherDSP, g.TR.Lo, g.TR.Hi,
+		g.TP.Lo, g.TP.Hi, g.TC.Lo, g.TC.Hi, g.Board.DSP-configs.LeastPoolMuls, g.TR.Lo, g.TR.Hi,
 		g.Template.Drain, cMaxFrom, g.Template.WLoad, g.Template.WRingBeats,
 		g.Template.NAXI, g.Template.AXIBytes, g.Template.ClockMHz, g.Template.DRAM.BytesPerCycle, g.Template.DRAM.LatencyCycles,
 		where, points, orders)
@@ -174,7 +174,7 @@ func (g Grid) pairs() (all []pair, refused map[string]int) {
 	refused = map[string]int{}
 	for tp := g.TP.Lo; tp <= g.TP.Hi; tp++ {
 		for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
-			if tp*tc+resource.LeastOtherDSP > g.Board.DSP {
+			if tp*tc+configs.LeastPoolMuls > g.Board.DSP {
 				break
 			}
 			p := pair{tp: tp, tc: tc}

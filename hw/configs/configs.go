@@ -233,6 +233,17 @@ func (d Design) NB() int {
 // ABufElems is what one half of the activation buffer holds, in elements of 16 bits.
 func (d Design) ABufElems() int { return d.NB() * d.ABufWords }
 
+// LeastPoolMuls is the multipliers of the pool unit where fewer than 20 words leave the drain a cycle.
+const LeastPoolMuls = 4
+
+// PoolMuls is the multipliers of the pool unit, of 25 x 18 bits: a DSP each, beside the array's.
+func (d Design) PoolMuls() int {
+	if d.Drain >= 20 {
+		return 2 * LeastPoolMuls
+	}
+	return LeastPoolMuls
+}
+
 // WideBytes is what the clients of memory take in a cycle: a beat of every port, as npu_core.sv
 // works it out (no more than the activation buffer takes in a cycle, or a burst holds).
 func (d Design) WideBytes() int {

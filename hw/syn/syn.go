@@ -17,14 +17,6 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// PoolDSP is the pool's multipliers of 25 by 18 bits, a DSP each.
-func PoolDSP(d configs.Design) int {
-	if d.Drain >= 20 {
-		return 8
-	}
-	return 4
-}
-
 // MaxLUTWords is the deepest memory that may lie in LUTs or registers.
 const MaxLUTWords = 64
 
@@ -302,7 +294,7 @@ func ExpectFor(d configs.Design, top string) Expect {
 	}
 	switch top {
 	case "npu_top", "npu_core":
-		e.Other = PoolDSP(d)
+		e.Other = d.PoolMuls()
 	case "pe_array":
 	default:
 		return Expect{}

@@ -205,12 +205,12 @@ func compileShape(g *graph.Graph, d configs.Design) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile.Compile(q, d, compile.Options{})
+	return compile.Compile(q, d, compile.Options{Mapping: strategies[experiments.MappingFluid]})
 }
 
 // strategies are the ways of mapping a batch (experiments.Mapping...), as what the FBCB may name.
 var strategies = map[string]mapping.Options{
-	experiments.MappingFluid:   mapping.RTL(),
+	experiments.MappingFluid:   {Spill: true}, // the published hardware keeps no tensor on chip
 	experiments.MappingR:       mapping.Basic(),
 	experiments.MappingFC:      mapping.Basic(),
 	experiments.MappingP:       {Points: []mapping.Point{{K: cost.K1, S: 2}}, Orders: []bool{false}},

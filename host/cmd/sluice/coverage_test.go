@@ -94,7 +94,7 @@ func TestCoverageCounts(t *testing.T) {
 	c = newCoverage(designs)
 	pool := abi.Desc{Op: abi.OpAvgPool, AvgTable: true, InH: 4, InW: 4, InC: 1, InPix: 1, OutH: 4, OutW: 4, OutC: 1, OutPix: 1, KH: 2, KW: 2, SH: 1, SW: 1, PadL: 1}
 	c.layer(designs[0], &pool, abi.FBCB{BR: 1, TileB: 1, TileRows: 4}, 1)
-	want = []string{"operator/AVG_POOL", "flag/AvgTable", "batch/1", "shape/avg_table_padded"}
+	want = []string{"operator/AVG_POOL", "flag/AvgTable", "batch/1", "shape/avg_table_padded", "shape/pool_by_columns", "shape/avg_narrow"}
 	if got := seen(); !slices.Equal(got, want) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}

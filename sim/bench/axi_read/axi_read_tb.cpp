@@ -13,7 +13,7 @@
 namespace {
 
 constexpr unsigned kClients = 4;
-constexpr unsigned kOut = 8;
+constexpr unsigned kOut = 16;
 
 uint64_t word_at(uint64_t addr) { return tb::Random(addr).next(); }
 

@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr unsigned kOut = 8;
+constexpr unsigned kOut = 16;
 
 struct Command {
   uint64_t addr;

@@ -20,7 +20,7 @@ constexpr unsigned kClients = P_N, kPorts = P_N_AXI, kLanes = P_LANES, kBeat = P
 constexpr unsigned kWide = kLanes * kBeat;                           // bytes of a wide beat
 constexpr unsigned kBurst = kPorts == 1 ? P_MAX_BURST : P_STRIPE;    // beats of the longest burst
 constexpr unsigned kStripe = kPorts == 1 ? 4096 : P_STRIPE * kBeat;  // bytes no burst leaves
-constexpr unsigned kOut = 8;                                         // bursts outstanding of a port
+constexpr unsigned kOut = 16;                                         // bursts outstanding of a port
 constexpr unsigned kOwner = 38;                                      // address bits that say whose
 
 uint64_t word_at(uint64_t addr) { return tb::Random(addr).next(); }

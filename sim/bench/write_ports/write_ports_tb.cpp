@@ -20,7 +20,7 @@ constexpr unsigned kPorts = P_N_AXI, kLanes = P_LANES, kBeat = P_AXI_BYTES;
 constexpr unsigned kWide = kLanes * kBeat;                           // bytes of a wide beat
 constexpr unsigned kBurst = kPorts == 1 ? P_MAX_BURST : P_STRIPE;    // beats of the longest burst
 constexpr unsigned kStripe = kPorts == 1 ? 4096 : P_STRIPE * kBeat;  // bytes no burst leaves
-constexpr unsigned kOut = 8;                                         // bursts outstanding of a port
+constexpr unsigned kOut = 16;                                         // bursts outstanding of a port
 constexpr unsigned kCountBits = kBeat == 8 ? 4 : 5;                  // of bytes_o, a port
 constexpr unsigned kAll = (1u << kBeat) - 1;
 

@@ -115,6 +115,8 @@ module npu_core #(
   end
 
   // ------------------------------------------------------------------ start, end, errors
+  localparam int unsigned UNITS = 8;
+  logic [UNITS-1:0] l_ready;
   typedef enum logic [1:0] {StIdle, StBegin, StRun, StFlush} state_e;
   state_e state_q;
   logic        unit_rst_n, flush, rd_idle, wr_idle, go_q;
@@ -168,7 +170,8 @@ module npu_core #(
           quiet_q <= (rd_progress || wr_progress || computing) ? '0 : quiet_q + 32'd1;
           layer_q <= first_layer_i + 8'(layers_written_q);
           // no layer at all (FIRST = LAST + 1) is layer_fetch's to refuse
-          if (layers_written_q == layers && layers != '0 && rd_idle) begin
+          // and weights that nobody needs are still to be noticed
+          if (layers_written_q == layers && layers != '0 && rd_idle && l_ready[2]) begin
             done_o <= 1'b1;
             state_q <= StIdle;
           end
@@ -323,8 +326,7 @@ module npu_core #(
   // ------------------------------------------------------------------ layers
   // takers: 0 act_loader, 1 weight_fetch, 2 weight_feed, 3 gemm_seq, 4 pool_seq, 5 drain,
   // 6 output runs, 7 residual
-  localparam int unsigned UNITS = 8;
-  logic [UNITS-1:0] l_valid, l_ready;
+  logic [UNITS-1:0] l_valid;
   logic [1023:0]    l_desc;
   logic [31:0]      l_fbcb;
   logic [23:0]      l_samp;

@@ -153,10 +153,11 @@ type campaign struct {
 	done, networks, starts, hardResets int
 	violations                         []string
 
-	rig  *rig
-	rng  *rand.Rand
-	sure bool      // the fault must strike
-	lost [4][2]int // answers that never come, by port and direction, since the last hard reset
+	rig    *rig
+	rng    *rand.Rand
+	sure   bool      // the fault must strike
+	lost   [4][2]int // answers that never come, by port and direction, since the last hard reset
+	target int       // layer of the descriptor fault that is being drawn
 }
 
 // faultsPerNet is how many faults a network sees.
@@ -573,6 +574,7 @@ func (c *campaign) raw(l int) []byte { return c.rig.mem[l*abi.DescBytes:][:abi.D
 func descriptor(code abi.ErrCode, change func(c *campaign, raw []byte, d *abi.Desc) string) func(*campaign) *plan {
 	return func(c *campaign) *plan {
 		l := c.layer()
+		c.target = l
 		before := slices.Clone(c.rig.image[l*abi.DescBytes:][:abi.DescBytes])
 		d := c.rig.net.Bundle.Layers[l]
 		raw := slices.Clone(before)
@@ -742,11 +744,14 @@ func (c *campaign) layerOf(raw []byte) int {
 func leaves(c *campaign, _ []byte, d *abi.Desc) string {
 	stride := uint32(c.rig.stride())
 	all := []change{
-		{"IN_OFFSET", func() { d.InOffset = stride - 2*uint32(c.rng.IntN(int(d.InC))) }},
 		{"OUT_OFFSET", func() { d.OutOffset = stride - 2*uint32(c.rng.IntN(int(d.OutC))) }},
-		{"IN_OFFSET, far", func() { d.InOffset = 1<<31 + 2*c.rng.Uint32N(1<<29) }},
 		{"OUT_OFFSET, far", func() { d.OutOffset = 1<<31 + 2*c.rng.Uint32N(1<<29) }},
 		{"OUT_OFFSET, -2", func() { d.OutOffset = ^uint32(1) }},
+	}
+	if !c.entry(c.target).KeepIn { // else it is not looked at
+		all = append(all,
+			change{"IN_OFFSET", func() { d.InOffset = stride - 2*uint32(c.rng.IntN(int(d.InC))) }},
+			change{"IN_OFFSET, far", func() { d.InOffset = 1<<31 + 2*c.rng.Uint32N(1<<29) }})
 	}
 	if d.Residual {
 		all = append(all, change{"RES_OFFSET", func() { d.ResOffset = stride - 2*uint32(c.rng.IntN(int(d.OutC))) }})

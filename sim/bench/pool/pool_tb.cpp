@@ -27,7 +27,7 @@ class Bench {
     const bool avg = (random_.percent(50) && !fast) || widest;
     const unsigned mul = static_cast<unsigned>(widest ? (1 << 17) - 1 : random_.below(1 << 17)),
                    shift =
-                       static_cast<unsigned>(widest ? 44
+                       static_cast<unsigned>(widest ? 31 + unit::clog2(lowest)
                                              : avg ? random_.range(1, random_.percent(80) ? 20 : 47)
                                                    : random_.below(64));
     int64_t lo = -32768, hi = 32767;

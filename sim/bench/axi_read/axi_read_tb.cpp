@@ -13,7 +13,7 @@
 namespace {
 
 constexpr unsigned kClients = 4;
-constexpr unsigned kOut = 16;
+constexpr unsigned kOut = P_MAX_OUT;
 
 uint64_t word_at(uint64_t addr) { return tb::Random(addr).next(); }
 
@@ -278,7 +278,7 @@ void random_knobs(Bench& b) {
 int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench b(args);
-  const unsigned rounds = args.n ? static_cast<unsigned>(args.n) : 60;
+  const unsigned rounds = args.n ? static_cast<unsigned>(args.n) : 400;
 
   // Random traffic; every third round with errors, every second with a flush in its middle.
   uint64_t flushes = 0;

@@ -69,7 +69,7 @@ func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, err
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	c.describe()
-	if err := c.place(); err != nil {
+	if err := c.mapLayers(); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
 	if err := c.latency(); err != nil {
@@ -390,9 +390,9 @@ func (c *compiler) emit(n int, p piece) error {
 	return nil
 }
 
-// place maps every layer for every batch, decides what stays on chip, and stores the weights as the
+// mapLayers maps every layer for every batch, decides what stays on chip, and stores the weights as the
 // entries want them.
-func (c *compiler) place() error {
+func (c *compiler) mapLayers() error {
 	layers := make([]cost.Geom, len(c.b.Layers))
 	c.b.FBCB = make([][]abi.FBCB, len(layers))
 	for l := range layers {

@@ -170,18 +170,15 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 }
 
 // readPath and writePath are the cycles of a read and a write beside the DRAM.
-func readPath(d configs.Design) int64 {
-	if d.NAXI > 1 {
-		return readLatency + stripeCycles
-	}
-	return readLatency
-}
+func readPath(d configs.Design) int64  { return readLatency + dealing(d) }
+func writePath(d configs.Design) int64 { return writeLatency + dealing(d) }
 
-func writePath(d configs.Design) int64 {
+// dealing is what dealing stripes to several ports adds to either.
+func dealing(d configs.Design) int64 {
 	if d.NAXI > 1 {
-		return writeLatency + stripeCycles
+		return stripeCycles
 	}
-	return writeLatency
+	return 0
 }
 
 // Start is what a start costs beside its layers: registers to the first descriptor, and the

@@ -76,10 +76,10 @@ func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	return m
 }
 
-// treeWords is T_P'.
-func (m *model) treeWords() int {
+// tileWeights is the bytes of weights of a C tile of nch channels, beside its padding.
+func (m *model) tileWeights(nch int) int64 {
 	words, _ := Tree(m.d, m.k)
-	return words
+	return m.passes * int64(words) * wordBytes * int64(nch)
 }
 
 // load is Load for a C tile of nch channels.
@@ -150,11 +150,13 @@ func (m *model) last(t traffic, atLeast int64) int64 {
 	return max(0, min(m.time(t)-max(atLeast, m.time(rest)), int64(m.d.DRAM.LatencyCycles+burstCycles)))
 }
 
+// stripe is the bytes of the longest burst.
+func (m *model) stripe() int64 { return int64(min(stripeBeats, m.d.MaxBurst) * m.d.AXIBytes) }
+
 // bursts is how many bursts n runs of so many bytes take. Stripes go to the ports in turn by address:
 // a tensor of few stripes (span: its bytes) has fewer ports, and its bursts count as many more.
 func (m *model) bursts(n, bytes, span int64) int64 {
-	stripe := int64(min(stripeBeats, m.d.MaxBurst) * m.d.AXIBytes)
-	all := int64(m.d.NAXI)
+	stripe, all := m.stripe(), int64(m.d.NAXI)
 	ports := min(all, max(1, (span+stripe-1)/stripe))
 	return n * ((bytes + stripe - 1) / stripe) * all / ports
 }
@@ -279,7 +281,7 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 		drain := max(words, m.time(moved))
 		m.spared = m.last(moved, words)
 		if m.crowded {
-			drain += min(drain, cycles(m.passes*int64(m.treeWords())*wordBytes*int64(size), m.bpc))
+			drain += min(drain, cycles(m.tileWeights(size), m.bpc))
 		}
 		m.b.Drain += drain
 		start := max(at, m.drained[0]) // of the bank used two items before
@@ -291,7 +293,7 @@ func (m *model) visit(nb, both, nr, c0, c1 int, in traffic, weights bool) {
 		}
 		m.drained[0], m.drained[1] = m.drained[1], max(at+drainDelay+m.depth, m.drained[1])+drain
 		if weights {
-			bytes := round(m.passes*int64(m.treeWords())*wordBytes*int64(size), abi.WeightAlign)
+			bytes := round(m.tileWeights(size), abi.WeightAlign)
 			if !m.bias {
 				bytes += int64(g.OutC) * biasBytes
 				m.bias = true
@@ -362,8 +364,7 @@ func (m *model) pool(rows, pixels, begin int64) {
 	}
 	// the last row leaves while it is made, but for its last burst
 	n := rows / int64(g.OutW)
-	burst := int64(min(stripeBeats, m.d.MaxBurst) * m.d.AXIBytes)
 	tail := m.time(traffic{written: out / n, writes: bursts / n})
-	tail = max(tail-row, min(tail, m.time(traffic{written: burst, writes: 1})))
+	tail = max(tail-row, min(tail, m.time(traffic{written: m.stripe(), writes: 1})))
 	m.drained[1] = at + drainDelay + tail
 }

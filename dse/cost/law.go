@@ -12,12 +12,15 @@
 // P_pass = K_H * ceil(K_W IN_C / T_P') passes:
 //
 //	pass = max(rows, D_k, load)                       D_k = T_P' + chainDepth
-//	S_1  = fill + max(A_1 / r, a row / r + pass)      S: its first pass ends, all rows are there
-//	S_v  = max(E_v-1 + pass, S_v-1 + (A_v + W_v-1 + R_v-1 + O_v-1) / r)
+//	L_1  = A_1 / r                                    L: all rows are there
+//	L_v  = max(L_v-1 + (A_v + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + (A_v + O') / r)
+//	S_v  = max(E_v-1 + pass, L_v + OUT_W)             S: the first pass ends, which no row misses
 //	E_v  = S_v + the other passes of its items, each item waiting for one of two banks to drain
-//	total = max(drained, S_V + (W_V + R_V + O_V) / r) + answer
+//	total = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
-// Bytes / r stands for the longest of three: bytes over the DRAM, over the ports in one direction, and
+// A half of the buffer is free when the visit before the last one has ended; O' are its results that
+// still go when the first row comes. Bytes are those of all wide beats that a run touches. Bytes / r
+// stands for the longest of three: bytes over the DRAM, over the ports in one direction, and
 // bursts at maxBursts a port under way, each for a latency (what short rows wait for). Residuals of the
 // first item come beside its activations, as many as their queue holds.
 //
@@ -54,10 +57,13 @@ const (
 	poolRoom     = 8    // results of the pool unit, from the first tap until they leave
 	poolDelay    = 6    // last tap of a window to its result, beside giving it out
 	maxBursts    = 16   // under way on a port
-	burstCycles  = 8    // of a burst beside the DRAM's latency
+	burstCycles  = 1    // of a burst beside the DRAM's latency and its beats
+	queueCycles  = 48   // that a write waits for its data in the queue of one of several ports
 	stripeBeats  = 16   // of a burst at most
+	pageBytes    = 4096 // that no burst leaves
 	resBeats     = 256  // wide beats of residuals that lie ready
 	latentBytes  = 2048 // of weights on chip below which they come before activations, at least a 16th of the ring
+	biasQueue    = 32   // wide beats of biases that wait for their memory
 	descBytes    = 128
 	wordBytes    = 2
 	biasBytes    = 4
@@ -149,6 +155,13 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 	} else {
 		b.Fill += cycles(first, m.rate)
 		m.prefetched = first
+		// weights are asked for behind the biases, of which a queue holds so many and their memory takes
+		// one a cycle
+		queue := biasQueue * int64(d.WideBytes()) / biasBytes
+		if wait := int64(g.BiasCount) - queue; wait > 0 {
+			there := latency + readPath(d)
+			m.weightsFrom = 2*there + wait*max(queue, there+stripeBeats/2)/queue
+		}
 	}
 	if m.keepIn {
 		b.Fill = keptStart
@@ -158,6 +171,7 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 	}
 	m.run()
 
+	b.Array, b.Compute, b.Drain = m.array, m.compute, m.drain
 	b.BytesRead = m.acts + m.residual + m.weights + descBytes
 	b.BytesWritten = m.results
 	b.Weights = cycles(m.weights, m.bpc)
@@ -208,25 +222,6 @@ func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	return all, tile
 }
 
-// runBytes is the cost of the n channels that a C tile touches of one pixel: exact where pixels
-// follow each other without a gap, else in beats.
-func runBytes(d configs.Design, n, c, pix int, offset int64) int64 {
-	if n == c && pix == c {
-		return int64(n) * wordBytes
-	}
-	return pixelBytes(d, n, pix, offset)
-}
-
-// pixelBytes is the beats, in bytes, of n channels of one pixel.
-func pixelBytes(d configs.Design, n, pix int, offset int64) int64 {
-	beat := int64(d.AXIBytes)
-	bytes := round(int64(n)*wordBytes, beat)
-	if int64(pix)*wordBytes%beat != 0 || offset%beat != 0 {
-		bytes += beat / 2 // some pixels touch one beat more
-	}
-	return bytes
-}
-
 func (b *Breakdown) bound(d configs.Design, g Geom, m *model) Bound {
 	if max(b.DRAM, b.Ports) > b.Array {
 		switch max(b.Weights, b.Activations, b.Write) {
@@ -244,7 +239,7 @@ func (b *Breakdown) bound(d configs.Design, g Geom, m *model) Bound {
 		return BoundDrain
 	}
 	r := int64(m.tileB) * int64(m.tileRows) * int64(g.OutW)
-	switch l := m.load(min(g.OutC, m.tc)); {
+	switch l := m.full.load; {
 	case l > r && l > m.depth:
 		return BoundLoad
 	case m.depth > r:

@@ -39,8 +39,8 @@ func TestLayerByHand(t *testing.T) {
 		s1    = start + tile/8 // the first pass ends with its last row
 		e1    = s1 + (passes-1)*rows
 		s2    = s1 + (tile+weights+bias-there+out)/8 // the DRAM is later than the array
-		e2    = s2 + (passes-1)*rows
-		drain = out / 8 // 4 cycles a row by itself, 8 by the port
+		e2    = s2 + 16 + (passes-1)*rows            // the last output row's pixels follow the last input row
+		drain = out / 8                              // 4 cycles a row by itself, 8 by the port
 		total = e2 + drainDelay + 8 + chainDepth + drain + 100 + writeLatency
 	)
 	if s2 < e1+rows {
@@ -120,4 +120,22 @@ func TestSegmentSums(t *testing.T) {
 	if ns := Nanoseconds(d, 150); ns != 1000 {
 		t.Errorf("150 cycles at 150 MHz are %d ns", ns)
 	}
+}
+
+// Against counting: runs at every place that a pitch brings about.
+func TestTouched(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		unit := int64(1) << rapid.IntRange(1, 8).Draw(t, "unit")
+		n := rapid.Int64Range(1, 1000).Draw(t, "n")
+		pitch := rapid.Int64Range(1, 2000).Draw(t, "pitch")
+		offset := rapid.Int64Range(0, 10000).Draw(t, "offset")
+		blocks, runs := int64(0), unit // a period of places, or several
+		for i := range runs {
+			at := offset + i*pitch
+			blocks += (at+n-1)/unit - at/unit + 1
+		}
+		if got, want := touched(unit, n, pitch, offset), float64(blocks)/float64(runs); got != want {
+			t.Fatalf("%v blocks of %d bytes, want %v", got, unit, want)
+		}
+	})
 }

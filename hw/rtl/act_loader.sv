@@ -150,7 +150,7 @@ module act_loader #(
   assign last_pix = whole_row || (pix_q + 16'd1 == d.in_w);
   assign meta_ready = run_meta_ready && place_ready;
   assign run_push = run_go && req_ready_i;
-  fifo #(.WIDTH(MW), .DEPTH(32)) u_meta (
+  fifo #(.WIDTH(MW), .DEPTH(64)) u_meta (
     .clk_i,
     .rst_ni,
     .valid_i(run_push),
@@ -164,10 +164,10 @@ module act_loader #(
   // ---- row places in order, each with data to wait for or without. A queue of its own: an answer
   // cannot be held up, and must find its run while places without data are still being counted.
   logic       place_valid, place_pop, place_group, place_half, place_null;
-  logic [5:0] rows_q;            // rows with data that have come and are not counted yet
+  logic [6:0] rows_q;            // rows with data that have come and are not counted yet
   assign place_push = (null_row && meta_ready) || (run_push && last_pix);
   assign place_pop = place_valid && (place_null || rows_q != '0);
-  fifo #(.WIDTH(3), .DEPTH(32)) u_place (
+  fifo #(.WIDTH(3), .DEPTH(64)) u_place (
     .clk_i,
     .rst_ni,
     .valid_i(place_push),
@@ -213,7 +213,7 @@ module act_loader #(
       for (int unsigned h = 0; h < 4; h++) avail_q[h] <= '0;
     end else begin
       if (rsp_valid_i) begun_q <= !rsp_last_i;
-      rows_q <= rows_q + 6'(meta_pop && m_done) - 6'(place_pop && !place_null);
+      rows_q <= rows_q + 7'(meta_pop && m_done) - 7'(place_pop && !place_null);
       for (int unsigned h = 0; h < 4; h++) begin
         if (kept_go && {1'b0, half_q} == 2'(h)) avail_q[h] <= '1;
         else if (free_i[h%2]) avail_q[h] <= '0;

@@ -1,7 +1,8 @@
 // All read ports as one: N clients ask for wide beats (LANES beats of a port, aligned), in order and
 // without back pressure, and neither know nor care which port brings them. A request is cut at
-// multiples of a stripe (at most 16 beats, so that 4 KiB is never crossed); stripes go to the ports
-// in turn, each port collects its own into wide beats, and the oldest stripe's leave first. So one
+// multiples of a stripe (at most 16 beats, so that 4 KiB is never crossed); each stripe goes to the
+// port whose queue has most room (in turn among equals), so that stripes of unequal length load all
+// ports alike; each port collects its own into wide beats, and the oldest stripe's leave first. So one
 // client alone gets the bandwidth of all ports.
 //
 // The order over all clients is that of the requests' stripes: the highest level first, round robin
@@ -86,14 +87,30 @@ module read_ports #(
     logic [AW-LB-1:0] cur_addr;
     logic [15:0]     cur_words;
     logic [SB:0]     to_stripe, len;
-    logic [PB-1:0]   ask_q;                 // the port whose turn it is
+    logic [PB-1:0]   turn_q, ask;           // the port that goes first among equals, and the next one's
     logic [N_AXI-1:0] p_ready, p_idle;
     logic [N_AXI*(DB+1)-1:0] room_q;        // wide beats that a port's queue has unpromised
-    logic [DB:0]     room;                  // of the port whose turn it is
+    logic [DB:0]     room;                  // the most of all
     logic            order_ready, order_valid, order_pop;
 
     assign any = |pend_q;
-    assign room = room_q[ask_q*(DB+1)+:DB+1];
+    // From the port whose turn it is to the last, then from the first.
+    always_comb begin
+      room = room_q[turn_q*(DB+1)+:DB+1];
+      ask = turn_q;
+      for (int unsigned i = 0; i < N_AXI; i++) begin
+        if (PB'(i) > turn_q && room_q[i*(DB+1)+:DB+1] > room) begin
+          room = room_q[i*(DB+1)+:DB+1];
+          ask = PB'(i);
+        end
+      end
+      for (int unsigned i = 0; i < N_AXI; i++) begin
+        if (PB'(i) < turn_q && room_q[i*(DB+1)+:DB+1] > room) begin
+          room = room_q[i*(DB+1)+:DB+1];
+          ask = PB'(i);
+        end
+      end
+    end
     always_comb begin
       top = '0;
       for (int unsigned i = 0; i < N; i++) begin
@@ -115,7 +132,7 @@ module read_ports #(
       last = cur_words <= 16'(to_stripe);
       len = last ? (SB + 1)'(cur_words) : to_stripe;
     end
-    assign grant = any && !flush_i && order_ready && p_ready[ask_q] && room >= (DB + 1)'(len);
+    assign grant = any && !flush_i && order_ready && p_ready[ask] && room >= (DB + 1)'(len);
 
     always_comb begin
       for (int unsigned c = 0; c < N; c++) begin
@@ -142,26 +159,27 @@ module read_ports #(
       end
       if (!rst_ni || flush_i || idle_o) begin
         ptr_q <= '0;
-        ask_q <= '0;
+        turn_q <= '0;
       end else if (grant) begin
         ptr_q <= (sel == CB'(N - 1)) ? '0 : sel + 1'b1;
-        ask_q <= (ask_q == PB'(N_AXI - 1)) ? '0 : ask_q + 1'b1;
+        turn_q <= (ask == PB'(N_AXI - 1)) ? '0 : ask + 1'b1;
       end
     end
 
-    // ---- stripes in order: whose, how long, whether the request's last
+    // ---- stripes in order: whose, from which port, how long, whether the request's last
     logic [CB-1:0] o_client;
+    logic [PB-1:0] o_port;
     logic [SB:0]   o_len;
     logic          o_last;
-    fifo #(.WIDTH(CB + SB + 2), .DEPTH(32)) u_order (
+    fifo #(.WIDTH(CB + PB + SB + 2), .DEPTH(64)) u_order (
       .clk_i,
       .rst_ni (rst_ni && !flush_i),
       .valid_i(grant),
       .ready_o(order_ready),
-      .wdata_i({sel, len, last}),
+      .wdata_i({sel, ask, len, last}),
       .valid_o(order_valid),
       .ready_i(order_pop),
-      .rdata_o({o_client, o_len, o_last})
+      .rdata_o({o_client, o_port, o_len, o_last})
     );
 
     // ---- ports: each collects its beats into wide ones
@@ -176,7 +194,7 @@ module read_ports #(
         .rst_ni,
         .flush_i,
         .idle_o      (p_idle[p]),
-        .req_valid_i (grant && ask_q == PB'(p)),
+        .req_valid_i (grant && ask == PB'(p)),
         .req_ready_o (p_ready[p]),
         .req_addr_i  ({cur_addr, LB'(0)}),
         .req_beats_i (16'(len) << $clog2(LANES)),
@@ -223,7 +241,7 @@ module read_ports #(
           if (whole) wptr_q <= wptr_q + 1'b1;
           if (p_take[p]) rptr_q <= rptr_q + 1'b1;
           room_q[p*(DB+1)+:DB+1] <= room_q[p*(DB+1)+:DB+1] + (DB + 1)'(p_take[p])
-                       - ((grant && ask_q == PB'(p)) ? (DB + 1)'(len) : '0);
+                       - ((grant && ask == PB'(p)) ? (DB + 1)'(len) : '0);
         end
       end
       logic unused;
@@ -231,27 +249,24 @@ module read_ports #(
     end
 
     // ---- the oldest stripe's wide beats to its client
-    logic [PB-1:0] from_q;
     logic [SB:0]   done_q;
     logic          take, stripe_end;
-    assign take = order_valid && p_any[from_q];
+    assign take = order_valid && p_any[o_port];
     assign stripe_end = done_q + 1'b1 == o_len;
     assign order_pop = take && stripe_end;
     always_comb begin
-      for (int unsigned p = 0; p < N_AXI; p++) p_take[p] = take && from_q == PB'(p);
+      for (int unsigned p = 0; p < N_AXI; p++) p_take[p] = take && o_port == PB'(p);
     end
     always_ff @(posedge clk_i) begin
       if (!rst_ni || flush_i || idle_o) begin
-        from_q <= '0;
         done_q <= '0;
       end else if (take) begin
         done_q <= stripe_end ? '0 : done_q + 1'b1;
-        if (stripe_end) from_q <= (from_q == PB'(N_AXI - 1)) ? '0 : from_q + 1'b1;
       end
       for (int unsigned c = 0; c < N; c++) begin
         rsp_valid_o[c] <= rst_ni && !flush_i && take && o_client == CB'(c);
       end
-      rsp_data_o <= p_word[from_q*WW+:WW];
+      rsp_data_o <= p_word[o_port*WW+:WW];
       rsp_last_o <= stripe_end && o_last;
     end
     assign idle_o = pend_q == '0 && !order_valid && (&p_idle);

@@ -39,7 +39,7 @@ module weight_fetch #(
   output logic [AXI_BYTES*8-1:0] ring_data_o,
   input  logic                   ring_commit_i,
   input  logic                   ring_rewind_i,
-  output logic                   low_o,            // little of the ring is there or asked for (LOW)
+  output logic                   low_o,            // little that was not taken is there or asked for (LOW)
   // bias memory: half = layer parity
   output logic                   bias_we_o,
   output logic [DL-1:0]          bias_lane_o,
@@ -83,7 +83,7 @@ module weight_fetch #(
   logic [5:0]    bfree_q;               // beats of the bias queue not promised
   logic [4:0]    chunk;
   logic          is_bias, go, room, bias_pop, last_chunk;
-  logic [RW-1:0] freed;
+  logic [RW-1:0] freed, again;
   logic          is_gemm, has_bias, lq_ready, replay;
   logic [31:0]   w_offset, w_bytes;
 
@@ -115,7 +115,8 @@ module weight_fetch #(
     .rdata_o(k_bias)
   );
 
-  assign low_o = free_q > RW'(WRING_BEATS - LOW);
+  // what the ring keeps for replay is of no use before the rewind
+  assign low_o = free_q + again > RW'(WRING_BEATS - LOW);
   weight_ring #(.WIDTH(AXI_BYTES * 8), .DEPTH(WRING_BEATS)) u_ring (
     .clk_i,
     .rst_ni,
@@ -126,7 +127,8 @@ module weight_fetch #(
     .rdata_o(ring_data_o),
     .commit_i(ring_commit_i),
     .rewind_i(ring_rewind_i),
-    .freed_o(freed)
+    .freed_o(freed),
+    .again_o(again)
   );
 
   logic                   b_valid;

@@ -1,7 +1,8 @@
 // All write ports as one: takes commands and wide beats (LANES beats of a port, aligned) in order,
-// cuts the commands at multiples of a stripe as read_ports does, and hands stripes to the ports in
-// turn; each port has a queue of wide beats that it sends beat by beat. With one port commands and
-// beats go straight to it.
+// cuts the commands at multiples of a stripe as read_ports does, and hands each stripe to the port
+// that owes the fewest wide beats (in turn among equals), so that stripes of unequal length load all
+// ports alike; each port has a queue of wide beats that it sends beat by beat. With one port commands
+// and beats go straight to it.
 //
 // Flush: hold flush_i until idle_o (axi_write says what becomes of announced bursts).
 module write_ports #(
@@ -67,24 +68,46 @@ module write_ports #(
     localparam int unsigned SB = $clog2(WORDS);
     localparam int unsigned PB = $clog2(N_AXI);
     localparam int unsigned LW = (LANES > 1) ? $clog2(LANES) : 1;
+    localparam int unsigned MAX_OUT = 16;                        // bursts of a port under way
+    localparam int unsigned OWE = $clog2((MAX_OUT + 2) * WORDS + 1);
 
     // ---- the command being cut; addresses count wide beats
     logic            pend_q, grant, last;
     logic [AW-LB-1:0] addr_q;
     logic [15:0]     words_q;
     logic [SB:0]     to_stripe, len;
-    logic [PB-1:0]   ask_q;
+    logic [PB-1:0]   turn_q, ask;           // the port that goes first among equals, and the next one's
     logic [N_AXI-1:0] p_ready, p_idle;
+    logic [N_AXI*OWE-1:0] owed_q;           // wide beats of a port's stripes not yet sent
+    logic [OWE-1:0]  least;
     logic            order_ready, order_valid, order_pop;
     logic [SB:0]     o_len;
+    logic [PB-1:0]   o_port;
 
+    // The port that owes least: from the one whose turn it is to the last, then from the first.
+    always_comb begin
+      least = owed_q[turn_q*OWE+:OWE];
+      ask = turn_q;
+      for (int unsigned i = 0; i < N_AXI; i++) begin
+        if (PB'(i) > turn_q && owed_q[i*OWE+:OWE] < least) begin
+          least = owed_q[i*OWE+:OWE];
+          ask = PB'(i);
+        end
+      end
+      for (int unsigned i = 0; i < N_AXI; i++) begin
+        if (PB'(i) < turn_q && owed_q[i*OWE+:OWE] < least) begin
+          least = owed_q[i*OWE+:OWE];
+          ask = PB'(i);
+        end
+      end
+    end
     always_comb begin
       to_stripe = (SB + 1)'(WORDS);
       if (WORDS > 1) to_stripe = (SB + 1)'(WORDS) - ((SB + 1)'(addr_q) & (SB + 1)'(WORDS - 1));
       last = words_q <= 16'(to_stripe);
       len = last ? (SB + 1)'(words_q) : to_stripe;
     end
-    assign grant = pend_q && !flush_i && order_ready && p_ready[ask_q];
+    assign grant = pend_q && !flush_i && order_ready && p_ready[ask];
     assign cmd_ready_o = !flush_i && (!pend_q || (grant && last));
     always_ff @(posedge clk_i) begin
       if (cmd_valid_i && cmd_ready_o) begin
@@ -97,38 +120,32 @@ module write_ports #(
       if (!rst_ni || flush_i) pend_q <= 1'b0;
       else if (cmd_valid_i && cmd_ready_o) pend_q <= 1'b1;
       else if (grant && last) pend_q <= 1'b0;
-      if (!rst_ni || flush_i || idle_o) ask_q <= '0;
-      else if (grant) ask_q <= (ask_q == PB'(N_AXI - 1)) ? '0 : ask_q + 1'b1;
+      if (!rst_ni || flush_i || idle_o) turn_q <= '0;
+      else if (grant) turn_q <= (ask == PB'(N_AXI - 1)) ? '0 : ask + 1'b1;
     end
 
-    fifo #(.WIDTH(SB + 1), .DEPTH(32)) u_order (
+    fifo #(.WIDTH(PB + SB + 1), .DEPTH(32)) u_order (
       .clk_i,
       .rst_ni (rst_ni && !flush_i),
       .valid_i(grant),
       .ready_o(order_ready),
-      .wdata_i(len),
+      .wdata_i({ask, len}),
       .valid_o(order_valid),
       .ready_i(order_pop),
-      .rdata_o(o_len)
+      .rdata_o({o_port, o_len})
     );
 
     // ---- wide beats to the port of the oldest stripe that still lacks some
-    logic [PB-1:0]    to_q;
     logic [SB:0]      done_q;
     logic [N_AXI-1:0] q_ready, q_valid;
     logic             put, stripe_end;
-    assign put = order_valid && wb_valid_i && q_ready[to_q];
-    assign wb_ready_o = order_valid && q_ready[to_q] && !flush_i;
+    assign put = order_valid && wb_valid_i && q_ready[o_port];
+    assign wb_ready_o = order_valid && q_ready[o_port] && !flush_i;
     assign stripe_end = done_q + 1'b1 == o_len;
     assign order_pop = put && stripe_end;
     always_ff @(posedge clk_i) begin
-      if (!rst_ni || flush_i || idle_o) begin
-        to_q <= '0;
-        done_q <= '0;
-      end else if (put) begin
-        done_q <= stripe_end ? '0 : done_q + 1'b1;
-        if (stripe_end) to_q <= (to_q == PB'(N_AXI - 1)) ? '0 : to_q + 1'b1;
-      end
+      if (!rst_ni || flush_i || idle_o) done_q <= '0;
+      else if (put) done_q <= stripe_end ? '0 : done_q + 1'b1;
     end
 
     for (genvar p = 0; p < N_AXI; p++) begin : gen_port
@@ -139,7 +156,7 @@ module write_ports #(
       fifo #(.WIDTH(WW + WW / 8), .DEPTH(16)) u_queue (
         .clk_i,
         .rst_ni (rst_ni && !flush_i),
-        .valid_i(put && to_q == PB'(p)),
+        .valid_i(put && o_port == PB'(p)),
         .ready_o(q_ready[p]),
         .wdata_i({wb_strb_i, wb_data_i}),
         .valid_o(q_valid[p]),
@@ -149,15 +166,21 @@ module write_ports #(
       assign sent = q_valid[p] && ready;
       assign word_end = lane_q == LW'(LANES - 1);
       always_ff @(posedge clk_i) begin
-        if (!rst_ni || flush_i) lane_q <= '0;
-        else if (sent) lane_q <= word_end ? '0 : lane_q + 1'b1;
+        if (!rst_ni || flush_i) begin
+          lane_q <= '0;
+          owed_q[p*OWE+:OWE] <= '0;
+        end else begin
+          if (sent) lane_q <= word_end ? '0 : lane_q + 1'b1;
+          owed_q[p*OWE+:OWE] <= owed_q[p*OWE+:OWE] - OWE'(sent && word_end)
+                       + ((grant && ask == PB'(p)) ? OWE'(len) : '0);
+        end
       end
-      axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_port (
+      axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .MAX_OUT(MAX_OUT)) u_port (
         .clk_i,
         .rst_ni,
         .flush_i,
         .idle_o      (p_idle[p]),
-        .cmd_valid_i (grant && ask_q == PB'(p)),
+        .cmd_valid_i (grant && ask == PB'(p)),
         .cmd_ready_o (p_ready[p]),
         .cmd_addr_i  ({addr_q, LB'(0)}),
         .cmd_beats_i (16'(len) << $clog2(LANES)),

@@ -1,15 +1,23 @@
 // weight_fetch_checker: bound to every weight_fetch where this file is compiled with --assert. The
-// credits of ring and bias queue stay within their sizes, an answer finds its kind, and biases are
-// at most two layers ahead of the drain.
+// credits of ring and bias queue stay within their sizes, an answer finds its kind, biases are at
+// most two layers ahead of the drain, and weights are low where few are there or asked for that were
+// not taken, or came back with a rewind.
 module weight_fetch_checker #(
     parameter int unsigned WRING_BEATS = 512,
     parameter int unsigned RW          = 10,
-    parameter int unsigned BFIFO       = 32
+    parameter int unsigned BFIFO       = 32,
+    parameter int unsigned LOW         = 32
 ) (
     input logic          clk_i,
     input logic          rst_ni,
     input logic [RW-1:0] free_i,
     input logic [5:0]    bfree_i,
+    input logic          asked_i,
+    input logic [15:0]   beats_i,
+    input logic          taken_i,
+    input logic          commit_i,
+    input logic          rewind_i,
+    input logic          low_i,
     input logic          rsp_valid_i,
     input logic          kind_known_i,
     input logic          bias_ready_i,
@@ -28,6 +36,17 @@ module weight_fetch_checker #(
       assert (!bias_push_i || bias_ready_i) else $error("weight_fetch: the bias queue runs over");
     end
   end
+  int unsigned ahead_q, again_q;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      ahead_q <= 0;
+      again_q <= 0;
+    end else begin
+      ahead_q <= ahead_q + (asked_i ? 32'(beats_i) : 0) + (rewind_i ? again_q : 0) - 32'(taken_i);
+      again_q <= ((commit_i || rewind_i) ? 0 : again_q) + 32'(taken_i);
+      assert (low_i == (ahead_q < LOW)) else $error("weight_fetch: low_o is wrong, %0d beats are ahead", ahead_q);
+    end
+  end
   // the write stands one cycle behind its step, so a layer may just have been counted
   always_ff @(posedge clk_i) begin
     if (rst_ni && bias_we_i) begin
@@ -39,12 +58,19 @@ endmodule
 bind weight_fetch weight_fetch_checker #(
     .WRING_BEATS(WRING_BEATS),
     .RW         (RW),
-    .BFIFO      (BFIFO)
+    .BFIFO      (BFIFO),
+    .LOW        (LOW)
 ) u_checker (
     .clk_i,
     .rst_ni,
     .free_i       (free_q),
     .bfree_i      (bfree_q),
+    .asked_i      (req_valid_o && req_ready_i && !is_bias),
+    .beats_i      (req_beats_o),
+    .taken_i      (ring_valid_o && ring_ready_i),
+    .commit_i     (ring_commit_i),
+    .rewind_i     (ring_rewind_i),
+    .low_i        (low_o),
     .rsp_valid_i,
     .kind_known_i (kind_valid),
     .bias_ready_i (b_ready_unused),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -38,7 +39,8 @@ type validateCmd struct {
 	Longest   int64     `default:"0" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
 	Seed      uint64    `default:"1" help:"Seed of the random layers and of the sample."`
 	Require   bool      `help:"Fail where the law is beyond its bounds."`
-	Out       string    `placeholder:"FILE.json" help:"Also write the figures to a file."`
+	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
+	Out       string    `placeholder:"FILE.json" help:"Also write the figures to a file, of every layer."`
 }
 
 func (validateCmd) Help() string {
@@ -60,6 +62,22 @@ type deviation struct {
 	Law       int64   `json:"law_cycles"`
 	Cycles    int64   `json:"cycles"`
 	Stalls    stalls  `json:"stalls"`
+	Chain     []step  `json:"chain"`
+}
+
+// step is a layer of the start that was timed: one, or several that keep tensors on chip.
+type step struct {
+	Geom  cost.Geom `json:"geometry"`
+	Entry abi.FBCB  `json:"entry"`
+}
+
+// law is the cycles of a start of these layers.
+func law(d configs.Design, chain []step, batch int) int64 {
+	total := cost.Start(d) + cost.Alone(d, chain[0].Geom, batch, chain[0].Entry).Total
+	for _, s := range chain[1:] {
+		total += cost.Layer(d, s.Geom, batch, s.Entry).Total
+	}
+	return total
 }
 
 type stalls struct {
@@ -146,6 +164,21 @@ func (c *validateCmd) Run(e *env) error {
 	doc := validateDoc{header: newHeader("validate", c.Seed), By: map[string]cycleSummary{}}
 	doc.Label = "simulated"
 	var all []deviation
+	if c.Again != "" {
+		var err error
+		if all, err = again(c.Again); err != nil {
+			return err
+		}
+		c.Config = nil
+		by := map[string][]deviation{}
+		for _, v := range all {
+			key := fmt.Sprintf("%s/%g", v.Config, v.Bandwidth)
+			by[key] = append(by[key], v)
+		}
+		for key, some := range by {
+			doc.By[key] = summarise(some)
+		}
+	}
 	for _, name := range c.Config {
 		d, err := configs.Load(name)
 		if err != nil {
@@ -181,6 +214,34 @@ func (c *validateCmd) Run(e *env) error {
 		return errShown
 	}
 	return nil
+}
+
+// again reads the layers of an earlier run and works out the law for them anew.
+func again(file string) ([]deviation, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var old validateDoc
+	if err := json.Unmarshal(data, &old); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(old.Layers) == 0 {
+		return nil, fmt.Errorf("%s: no layers: not a file of dse validate --out", file)
+	}
+	for i := range old.Layers {
+		v := &old.Layers[i]
+		d, err := configs.Load(v.Config)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if len(v.Chain) == 0 || v.Cycles < 1 || v.Bandwidth <= 0 || v.Batch < 1 || v.Batch > abi.BMax {
+			return nil, fmt.Errorf("%s: layer %d has no geometry, or no counters", file, i)
+		}
+		d.DRAM.BytesPerCycle = v.Bandwidth
+		v.Law = law(d, v.Chain, v.Batch)
+	}
+	return old.Layers, nil
 }
 
 // openStub starts the Verilated NPU without MACs of a configuration, on a memory as the design says.
@@ -266,16 +327,17 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		if entry.KeepIn {
 			continue // timed with the layer that keeps it
 		}
-		law := cost.Alone(t.design, g, batch, entry).Total + cost.Start(t.design)
+		chain := []step{{g, entry}}
 		last, id, text := l, "", entryText(entry, batch)
 		for b.FBCB[last][batch-1].KeepOut {
 			last++
-			next, e := cost.GeomOf(&b.Layers[last]), b.FBCB[last][batch-1]
-			law += cost.Layer(t.design, next, batch, e).Total
-			id += fmt.Sprint(next, e)
-			text += ", kept; " + entryText(e, batch)
+			next := step{cost.GeomOf(&b.Layers[last]), b.FBCB[last][batch-1]}
+			chain = append(chain, next)
+			id += fmt.Sprint(next)
+			text += ", kept; " + entryText(next.Entry, batch)
 		}
-		if t.longest > 0 && law > t.longest {
+		cycles := law(t.design, chain, batch)
+		if t.longest > 0 && cycles > t.longest {
 			continue
 		}
 		key := g // what time depends on: offsets only as far as beats go
@@ -297,7 +359,7 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		t.all = append(t.all, deviation{
 			Config: t.design.Name, Bandwidth: t.design.DRAM.BytesPerCycle, Network: network, Batch: batch,
 			Layer: fmt.Sprintf("%s %dx%dx%d k%dx%d/%d -> %dx%dx%d", g.Op, g.InH, g.InW, g.InC, g.KH, g.KW, g.SH, g.OutH, g.OutW, g.OutC),
-			Entry: text, Law: law, Cycles: int64(n[abi.CntCyclesBusy]),
+			Entry: text, Law: cycles, Cycles: int64(n[abi.CntCyclesBusy]), Chain: chain,
 			Stalls: stalls{
 				Weights: n[abi.CntStallWeights], Activations: n[abi.CntStallActivations],
 				Drain: n[abi.CntStallDrain], Depth: n[abi.CntStallDepth],

@@ -1,12 +1,13 @@
 // write_ports_tb: random commands and wide beats against memories that differ from port to port:
 // stalls on every channel, data before or after their address, a port that stands still, late
-// answers, errors, flushes in the middle, bursts that are never answered on one port. Every port
-// must get its stripes and their beats exactly, so the ports take turns. Then what comes to lie in
-// memory and what does not, the bandwidth of all ports, and the same cycles for the same traffic
-// after idle.
+// answers, errors, flushes in the middle, bursts that are never answered on one port. Every stripe
+// must come once, with its beats exactly, on any port, and no port's before an older one of its own.
+// Then what comes to lie in memory and what does not, the bandwidth of all ports for stripes of equal
+// and unequal length, and the same cycles for the same traffic after idle.
 #include <algorithm>
 #include <cinttypes>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "Vwrite_ports.h"
@@ -39,11 +40,14 @@ struct Wide {
 };
 
 struct Stripe {
-  unsigned port, left;  // wide beats still to be given
+  uint64_t serial, addr;
+  unsigned beats;
+  std::vector<Beat> given;
 };
 
 struct Burst {  // announced; waits for its data, then for its answer
   uint64_t addr;
+  std::shared_ptr<Stripe> stripe;
   unsigned beats, id = 0, got = 0;
   bool never = false;
   uint64_t ready_at = 0;
@@ -60,8 +64,7 @@ struct Memory {
   unsigned latency_lo = 1, latency_hi = 1;                // last beat to answer
   bool mute = false;                                      // answers nothing
   bool never = false;                                     // will never answer what is announced now
-  std::deque<Burst> want_aw;                              // what must be announced
-  std::deque<Beat> want_w;                                // and sent
+  uint64_t serial = 0;                                    // of the stripe announced last
   std::deque<Burst> announced;                            // lacks data
   std::deque<Beat> early;                                 // taken before their address
   std::deque<bool> early_last;
@@ -164,12 +167,10 @@ class Bench {
     if (idle()) end_flush();
   }
   void end_flush() {
-    stripes_.clear();
-    turn_ = 0;
+    filling_.clear();
+    open_.clear();
     for (auto& m : port) {
       check_.that(m.announced.empty() && m.early.empty(), "a burst announced was not completed");
-      m.want_aw.clear();
-      m.want_w.clear();
       m.cut_off = false;
       m.epoch_moved = true;
     }
@@ -246,21 +247,18 @@ class Bench {
     }
   }
 
-  // The client's side: a command becomes stripes, ports take them in turn from idle on.
+  // The client's side: a command becomes stripes.
   void take() {
     check_.that(!(dut_.flush_i && (dut_.cmd_ready_o || dut_.wb_ready_o)), "taken during a flush");
     if (dut_.idle_o && !flushing_) {
-      for (const auto& m : port) {
-        check_.that(m.want_aw.empty() && m.want_w.empty() && m.announced.empty(),
-                    "idle although data are owed");
-      }
-      turn_ = 0;
+      check_.that(open_.empty() && filling_.empty(), "idle although stripes are owed");
+      for (const auto& m : port) check_.that(m.announced.empty(), "idle although data are owed");
     }
     if (wb_held_ && dut_.wb_ready_o) {
-      check_.that(!stripes_.empty(), "a beat is taken without a command");
-      Stripe& s = stripes_.front();
-      for (const auto& b : to_give_.front().lane) port[s.port].want_w.push_back(b);
-      if (--s.left == 0) stripes_.pop_front();
+      check_.that(!filling_.empty(), "a beat is taken without a command");
+      Stripe& s = *filling_.front();
+      for (const auto& b : to_give_.front().lane) s.given.push_back(b);
+      if (s.given.size() == s.beats) filling_.pop_front();
       to_give_.pop_front();
       wb_held_ = false;
     }
@@ -271,14 +269,10 @@ class Bench {
       while (c.beats > 0) {
         unsigned bytes = kStripe - static_cast<unsigned>(c.addr % kStripe);
         bytes = std::min(std::min(bytes, kBurst * kBeat), c.beats * kWide);
-        Burst b;
-        b.addr = c.addr;
-        b.beats = bytes / kBeat;
-        port[turn_].want_aw.push_back(b);
-        stripes_.push_back({turn_, bytes / kWide});
+        open_.push_back(std::make_shared<Stripe>(Stripe{++serial_, c.addr, bytes / kBeat, {}}));
+        filling_.push_back(open_.back());
         c.addr += bytes;
         c.beats -= bytes / kWide;
-        turn_ = (turn_ + 1) % kPorts;
       }
     }
   }
@@ -303,12 +297,15 @@ class Bench {
       b.beats = static_cast<unsigned>(sluice::get_bytes<1>(dut_.m_awlen_o, p)) + 1;
       b.id = id;
       b.never = m.never;
-      check_.that(!m.want_aw.empty(), "port %u: a burst too many", p);
-      const Burst& want = m.want_aw.front();
-      check_.that(b.addr == want.addr && b.beats == want.beats,
-                  "port %u: %u beats at %" PRIx64 ", not %u at %" PRIx64, p, b.beats, b.addr,
-                  want.beats, want.addr);
-      m.want_aw.pop_front();
+      const auto want = std::find_if(open_.begin(), open_.end(), [&](const auto& s) {
+        return s->addr == b.addr && s->beats == b.beats;
+      });
+      check_.that(want != open_.end(), "port %u: %u beats at %" PRIx64 ", no stripe that is owed", p,
+                  b.beats, b.addr);
+      b.stripe = *want;
+      check_.that(b.stripe->serial > m.serial, "port %u: stripes out of order", p);
+      m.serial = b.stripe->serial;
+      open_.erase(want);
       const uint64_t end = b.addr + uint64_t{b.beats} * kBeat - 1;
       check_.that(b.addr / 4096 == end / 4096, "burst at %" PRIx64 " crosses 4 KiB", b.addr);
       unsigned same = 0;
@@ -330,25 +327,13 @@ class Bench {
       for (unsigned w = 0; w < kBeat / 8; w++)
         got.data[w] = sluice::get_bytes<8>(dut_.m_wdata_o, p * kBeat / 8 + w);
       m.bytes = static_cast<unsigned>(__builtin_popcount(got.strb));
-      const bool known = !m.want_w.empty() && m.want_w.front().strb == got.strb;
-      if (flushing_ && got.strb == 0 && !known) m.cut_off = true;
-      if (m.cut_off) {
-        check_.that(got.strb == 0, "port %u: strobes behind what a flush cut off", p);
-        zero_beats++;
-      } else {
-        check_.that(known, "port %u: %s beat with strobes %x", p,
-                    m.want_w.empty() ? "nobody gave the" : "another", got.strb);
-        for (unsigned w = 0; w < kBeat / 8; w++)
-          check_.that(got.data[w] == m.want_w.front().data[w] || (flushing_ && got.strb == 0),
-                      "port %u: data", p);
-        m.want_w.pop_front();
-      }
       m.early.push_back(got);
       m.early_last.push_back(dut_.m_wlast_o >> p & 1);
     }
     // Match data with addresses, whichever came first.
     while (!m.early.empty() && !m.announced.empty()) {
       Burst& b = m.announced.front();
+      same_beat(p, m.early.front(), *b.stripe, b.got);
       const uint64_t at = b.addr + uint64_t{b.got} * kBeat;
       for (unsigned i = 0; i < kBeat; i++) {
         if (!(m.early.front().strb >> i & 1) || at + i >= content.size()) continue;
@@ -366,14 +351,31 @@ class Bench {
     data_first += !m.early.empty();
   }
 
+  // A beat of a stripe is what was given for it, or without strobes from where a flush cut it off.
+  void same_beat(unsigned p, const Beat& got, const Stripe& s, unsigned i) {
+    Memory& m = port[p];
+    const bool known = i < s.given.size() && s.given[i].strb == got.strb;
+    if (flushing_ && got.strb == 0 && !known) m.cut_off = true;
+    if (m.cut_off) {
+      check_.that(got.strb == 0, "port %u: strobes behind what a flush cut off", p);
+      zero_beats++;
+      return;
+    }
+    check_.that(known, "port %u: %s beat with strobes %x", p,
+                i < s.given.size() ? "another" : "nobody gave the", got.strb);
+    for (unsigned w = 0; w < kBeat / 8; w++)
+      check_.that(got.data[w] == s.given[i].data[w] || (flushing_ && got.strb == 0),
+                  "port %u: data", p);
+  }
+
   Vwrite_ports dut_;
   tb::Random random_;
   tb::Checks check_;
   uint64_t now_ = 0;
   std::deque<Command> commands_;
   std::deque<Wide> to_give_;
-  std::deque<Stripe> stripes_;
-  unsigned turn_ = 0;
+  std::deque<std::shared_ptr<Stripe>> open_, filling_;  // not announced yet; not all given yet
+  uint64_t serial_ = 0;
   bool cmd_held_ = false, wb_held_ = false, flushing_ = false;
 };
 
@@ -388,7 +390,8 @@ void random_commands(Bench& b, unsigned count) {
     // one command, or a few at a stride as rows of a tensor have it
     const unsigned rows =
         std::min(count, static_cast<unsigned>(b.random().percent(70) ? 1 : b.random().range(2, 6)));
-    const uint64_t stride = kWide * b.random().range(1, 200);
+    // apart, so that a stripe is known by its address
+    const uint64_t stride = kWide * (beats + b.random().below(200));
     for (unsigned i = 0; i < rows; i++) b.write(addr / kWide * kWide + i * stride, beats);
     count -= rows;
   }
@@ -459,6 +462,23 @@ void bandwidth(Bench& b, unsigned latency, unsigned count, unsigned each) {
   b.check().that(span * 95 <= least * 100,
                  "%u wide beats in commands of %u, latency %u: %" PRIu64 " cycles, not %" PRIu64,
                  count, each, latency, span, least);
+}
+
+// Whole stripes and single wide beats by turns load all ports alike.
+void unequal(Bench& b) {
+  ideal(b, 1);
+  b.w_cycles.clear();
+  constexpr unsigned kWhole = P_STRIPE / kLanes;
+  for (unsigned i = 0; i < 200; i++) {
+    b.write(uint64_t{2 * i} * kStripe, kWhole, true);
+    b.write(uint64_t{2 * i + 1} * kStripe, 1, true);
+  }
+  b.drain();
+  const uint64_t span = b.w_cycles.back() - b.w_cycles.front() + 1;
+  const unsigned rate = std::min(kPorts, kLanes);
+  const uint64_t least = (200 * (kWhole + 1) * kLanes + rate - 1) / rate;
+  b.check().that(span * 90 <= least * 100, "stripes of unequal length: %" PRIu64 " cycles, not %" PRIu64,
+                 span, least);
 }
 
 // A fixed mixture of commands on ports that differ; when their beats were taken, from its start.
@@ -540,6 +560,8 @@ int main(int argc, char** argv) {
   bandwidth(b, 1, 1500, 15);
   // As far as a port's bursts reach they hide the way to memory.
   if (P_STRIPE == 16) bandwidth(b, 60, 3000, 3000);
+
+  unequal(b);
 
   b.check().that(fixed_traffic(b) == first, "the same traffic takes other cycles than before");
   return b.check().passed();

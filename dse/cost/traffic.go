@@ -1,0 +1,108 @@
+package cost
+
+import "github.com/sluice-npu/sluice/hw/configs"
+
+// traffic is bytes on the DRAM and the bursts that bring them.
+type traffic struct{ read, written, reads, writes int64 }
+
+func (t *traffic) add(o traffic) {
+	t.read += o.read
+	t.written += o.written
+	t.reads += o.reads
+	t.writes += o.writes
+}
+
+// late is results and how long they take to drain.
+type late struct {
+	out   traffic
+	drain int64
+}
+
+// after is what is left so many cycles after the drain began.
+func (l late) after(n int64) traffic {
+	if n >= l.drain || l.drain == 0 {
+		return traffic{}
+	}
+	left := float64(l.drain-max(0, n)) / float64(l.drain)
+	return traffic{written: int64(float64(l.out.written) * left), writes: int64(float64(l.out.writes) * left)}
+}
+
+// time is how long the DRAM takes for it: what it moves in a cycle, what the ports do in either
+// direction, and the bursts that may be under way at a time, each for a latency.
+func (m *model) time(t traffic) int64 {
+	queue := int64(0)
+	if m.d.NAXI > 1 {
+		queue = queueCycles
+	}
+	return max(cycles(t.read+t.written, m.bpc), cycles(t.read, m.port), cycles(t.written, m.port),
+		m.waiting(t.reads, t.read, 0), m.waiting(t.writes, t.written, queue))
+}
+
+// waiting is how long n bursts of so many bytes take where each waits for its latency and its own beats
+// (and for more), and no more than maxBursts a port are under way.
+func (m *model) waiting(n, bytes, more int64) int64 {
+	beats := (bytes + n*int64(m.d.AXIBytes) - 1) / int64(m.d.AXIBytes)
+	return (n*(int64(m.d.DRAM.LatencyCycles)+burstCycles+more) + beats) / int64(maxBursts*m.d.NAXI)
+}
+
+// sparing is the cycles by which traffic with nothing behind it ends earlier than time says: bursts
+// that are all under way at once take their latency once.
+func (m *model) sparing(t traffic, atLeast int64) int64 {
+	rest := t
+	rest.reads, rest.writes = 0, 0
+	return max(0, min(m.time(t)-max(atLeast, m.time(rest)), int64(m.d.DRAM.LatencyCycles+burstCycles)))
+}
+
+// stripe is the bytes of the longest burst.
+func (m *model) stripe() int64 { return int64(min(stripeBeats, m.d.MaxBurst) * m.d.AXIBytes) }
+
+// run is what one of a tensor's runs costs on average: bytes of the wide beats that it touches, and bursts.
+type run struct{ bytes, bursts float64 }
+
+// runOf is the cost of runs of n bytes, the first at offset, the others pitch bytes behind each other. Several
+// ports get stripes; one has bursts as long as they may be that stay in a page.
+func (m *model) runOf(n, pitch, offset int64) run {
+	stripe := m.stripe()
+	if m.d.NAXI > 1 {
+		return run{covered(m.d, n, pitch, offset), touched(stripe, n, pitch, offset)}
+	}
+	return run{covered(m.d, n, pitch, offset), float64((n+stripe-1)/stripe) + touched(pageBytes, n, pitch, offset) - 1}
+}
+
+// pixel is the cost of a pixel's results or residuals, of which a C tile touches size channels: a run a
+// pixel, or where that is all of them a run a row.
+func (m *model) pixel(size, pix int, offset int64) run {
+	pitch, w := int64(pix)*wordBytes, int64(m.g.OutW)
+	if size == m.g.OutC && pix == size {
+		r := m.runOf(w*pitch, w*pitch, offset)
+		return run{r.bytes / float64(w), r.bursts / float64(w)}
+	}
+	return m.runOf(int64(size)*wordBytes, pitch, offset)
+}
+
+func (r run) times(n int64) (bytes, bursts int64) {
+	return int64(float64(n) * r.bytes), int64(float64(n) * r.bursts)
+}
+
+// touched is how many aligned blocks of unit bytes (a power of two) a run of n bytes touches on average,
+// where the first run begins at offset and each of the others pitch bytes behind the one before.
+func touched(unit, n, pitch, offset int64) float64 {
+	step := gcd(pitch, unit) // between the places in a block where runs begin
+	whole, rest := (n-1)/unit, (n-1)%unit
+	places := unit / step
+	within := (unit - rest - offset%step + step - 1) / step // of them, a run ends in its last whole block
+	return float64(whole+1) + float64(max(0, places-within))/float64(places)
+}
+
+// covered is the bytes of the wide beats that runs of n bytes touch on average: what they cost.
+func covered(d configs.Design, n, pitch, offset int64) float64 {
+	wide := int64(d.WideBytes())
+	return float64(wide) * touched(wide, n, pitch, offset)
+}
+
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -431,6 +431,7 @@ func (c *core) launch(a *sched.Action) error {
 		}
 		if rec := c.record(r); rec.Started < 0 {
 			rec.Started = c.now
+			l.seen.Begin(c.now, r.Arrived)
 		}
 		r.launch = l
 		l.reqs = append(l.reqs, r)
@@ -653,7 +654,7 @@ func (c *core) finish(l *launch, r *request, exit int, exits []device.ExitResult
 	if c.now > r.Deadline {
 		how = Late
 	}
-	l.seen.End(how == Late)
+	l.seen.Ended++
 	c.end(r, how, "")
 }
 
@@ -750,6 +751,9 @@ func (c *core) end(r *request, how Ending, why string) {
 	rec.Ending, rec.Ended, rec.Why = how, c.now, why
 	c.res.End = max(c.res.End, c.now)
 	r.ended = true
+	if rec.Started < 0 {
+		c.traffic(r.Network).Gone(r.Arrived)
+	}
 	if c.res.Stream != nil {
 		c.res.Stream.take(rec)
 	}

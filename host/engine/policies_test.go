@@ -137,6 +137,49 @@ func TestPoliciesKeepTheRules(t *testing.T) {
 	})
 }
 
+// Patience ends: under fluid+, whoever has waited for longer than twenty times what it was given, and
+// than 99 of 100 would have in the order of arrival, is passed over by nobody who came later.
+// fluid+last knows the first alone.
+func TestNobodyStandsBackForEver(t *testing.T) {
+	tab := table(t, enginetest.Linear(4, 8, 5_000_000, 10_000_000))
+	for _, name := range []string{"fluid+", "fluid+last", "fluid+theta"} {
+		passed := 0
+		for _, slo := range []int64{70_000_000, 400_000_000} {
+			for _, load := range []float64{0.9, 1.15, 1.6} {
+				cfg := drawn(t, tab, nil, resnetRates, load, slo, 4000, 7)
+				cfg.Policy = watched{policy(t, name), func(now int64, s *sched.State, actions []sched.Action) {
+					taken, last := map[device.RequestID]bool{}, device.RequestID(0)
+					for i := range actions {
+						for _, id := range actions[i].Requests {
+							taken[id], last = true, max(last, id)
+						}
+					}
+					for i := range s.Queue.Len() {
+						r := s.Queue.At(i)
+						if r.ID > last {
+							return // those are younger
+						}
+						if taken[r.ID] {
+							continue
+						}
+						passed++
+						waited := now - r.Arrived
+						if waited/20 >= r.Deadline-r.Arrived && (name == "fluid+last" || float64(waited) > s.Traffic[0].Tail) {
+							t.Fatalf("%s: request %d, which was given %d ns, has waited for %d and is passed over", name, r.ID, r.Deadline-r.Arrived, waited)
+						}
+					}
+				}}
+				if s := run(t, cfg).Summary(); s.OnTime+s.Late != 4000 {
+					t.Fatalf("%s: %+v", name, s)
+				}
+			}
+		}
+		if passed < 300 {
+			t.Errorf("%s: only %d times was anybody passed over", name, passed)
+		}
+	}
+}
+
 // equation4 checks every launch that fills up a halted batch: T[0..i][B_incr] + T[i+1..last][B_rem +
 // B_incr] is below the slack of the batch's oldest member.
 func equation4(t *rapid.T, tab *sched.Table, now int64, s *sched.State, actions []sched.Action) {
@@ -337,6 +380,35 @@ func (o *once) Next() (sched.Item, bool) {
 }
 
 func (*once) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
+
+// The tail that policies see counts each request once, whoever is taken back, refused or tried again:
+// under serial, which begins in the order of arrival, as many are beyond it as would be in that order.
+func TestTailCountsEachRequestOnce(t *testing.T) {
+	tab := table(t, enginetest.Linear(3, 8, 10, 1))
+	times, err := load.Poisson(1e9/36, 3000, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var traffic sched.Traffic
+	cfg := config(tab, watched{sched.Serial{}, func(_ int64, s *sched.State, _ []sched.Action) { traffic = s.Traffic[0] }}, nil, 1e6, func(i int) int { return i % 3 })
+	cancel := map[int]int64{}
+	for i := 0; i < len(times); i += 5 {
+		cancel[i] = times[i] + int64(i%200) // some wait, some run, some have ended
+	}
+	cfg.Source = &load.Open{Times: times, Cancel: cancel, Task: func(i int, at int64) sched.Task {
+		return sched.Task{Network: enginetest.Network, Deadline: at + 1e6, Theta: 0.8}
+	}}
+	cfg.Admission = func(_ int64, s *sched.State, task *sched.Task) bool { return task.ID%11 > 0 }
+	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n%100 == 99 }}}
+	cfg.ResetCost = 100
+	s := run(t, cfg).Summary()
+	if s.Cancelled < 100 || s.Refused < 100 || s.Retries < 20 {
+		t.Fatalf("too few are cancelled, refused or tried again: %+v", s)
+	}
+	if traffic.Beyond < 20 || traffic.Beyond != traffic.InOrder {
+		t.Errorf("%d are beyond the tail, in order %d would be", traffic.Beyond, traffic.InOrder)
+	}
+}
 
 // A policy that says at every call until when it waits is called once then.
 func TestWaitsAreNotRepeated(t *testing.T) {

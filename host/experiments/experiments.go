@@ -80,9 +80,11 @@ func (s *Setup) Service(theta Theta) float64 {
 // Point is one run.
 type Point struct {
 	Policy  string
-	BMax    int     // of the policy; 0: the device's
-	Rate    float64 // requests per second; unused where Times are given
-	SLO     int64   // ns
+	BMax    int           // of the policy; 0: the device's
+	Levels  []sched.Level // of fluid+theta, which without them is fluid+
+	Loss    float64       // the accuracy that they may cost
+	Rate    float64       // requests per second; unused where Times are given
+	SLO     int64         // ns
 	Theta   Theta
 	Seed    uint64
 	N       int     // requests
@@ -93,7 +95,7 @@ type Point struct {
 
 // Run serves one point on a device that has the bundle loaded.
 func (s *Setup) Run(ctx context.Context, dev device.Device, p Point, progress func(ended int)) (*engine.Result, error) {
-	policy, err := sched.New(p.Policy, sched.Options{BMax: p.BMax})
+	policy, err := sched.New(p.Policy, sched.Options{BMax: p.BMax, Levels: p.Levels, Loss: p.Loss})
 	if err != nil {
 		return nil, err
 	}

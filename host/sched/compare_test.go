@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	compare         = flag.String("compare", "", "settings to compare fluid+ with fluid on: published, tuned or held-out")
-	compareSeed     = flag.Uint64("compare.seed", 101, "first of five seeds; 1 to 3 were used in the search")
+	compare         = flag.String("compare", "", "settings to compare fluid+ with fluid on: published, tuned, early or held-out")
+	compareSeed     = flag.Uint64("compare.seed", 101, "first of five seeds; 1 to 5 were used in the search")
 	compareN        = flag.Int("compare.n", 20_000, "requests a run")
 	comparePolicies = flag.String("compare.policies", "fluid,fluid+,fluid+last,fluid+refuse", "the first is what the others are compared with")
 )
@@ -58,9 +58,12 @@ var exits = map[string][]float64{
 	"resnet50": {0.051, 0.169, 0.090, 0.690}, "inceptionv3": {0.145, 0.186, 0.222, 0.447}, "lin": {0.2, 0.2, 0.2, 0.4},
 }
 
+// first is a network of which most leave at the first exit.
+var first = []float64{0.85, 0.05, 0.05, 0.05}
+
 // settings: "published" are those of Kouris et al., figures 7 and 8 and the stringent ones of table
-// II; "tuned" are further ones that the search has looked at; "held-out" were written down before it
-// and not run until it had ended.
+// II; "tuned" and "early" are further ones that the search has looked at; "held-out" were written down
+// before it and not run until it had ended.
 var settings = map[string][]setting{
 	"published": {
 		{table: "resnet50/zc706", rate: 5, slo: 400},
@@ -83,6 +86,15 @@ var settings = map[string][]setting{
 		{table: "resnet50/zc706", rate: 15, slo: 150},
 		{table: "inceptionv3/zcu104", rate: 35, slo: 100},
 		{table: "resnet50/zc706", rate: 15, slo: 400, load: "bursts"},
+	},
+	"early": {
+		{table: "lin/half", rate: 80, slo: 150, load: "first", rates: first},
+		{table: "lin/half", rate: 95, slo: 150, load: "first", rates: first},
+		{table: "lin/half", rate: 105, slo: 150, load: "first", rates: first},
+		{table: "lin/half", rate: 112, slo: 150, load: "first", rates: first},
+		{table: "lin/steep", rate: 120, slo: 100, load: "first", rates: first},
+		{table: "resnet50/zc706", rate: 35, slo: 300, load: "first", rates: first},
+		{table: "inceptionv3/zcu104", rate: 80, slo: 150, load: "first", rates: first},
 	},
 	"held-out": {
 		{table: "resnet50/zcu104", rate: 30, slo: 100},
@@ -209,6 +221,17 @@ func serve(t testing.TB, tab *sched.Table, s setting, name string, seed uint64, 
 
 func run(t testing.TB, tab *sched.Table, s setting, name string, seed uint64, n int, stream bool) *engine.Result {
 	t.Helper()
+	cfg := configure(t, tab, s, name, seed, n)
+	cfg.Stream = stream
+	res, err := engine.Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func configure(t testing.TB, tab *sched.Table, s setting, name string, seed uint64, n int) engine.Config {
+	t.Helper()
 	p, err := sched.New(name, sched.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -217,37 +240,39 @@ func run(t testing.TB, tab *sched.Table, s setting, name string, seed uint64, n 
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := engine.Run(context.Background(), engine.Config{
+	return engine.Config{
 		Devices: []device.Device{d}, Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{tab}}},
 		Policy: p, Source: &arrivals{setting: s, rng: rand.New(rand.NewPCG(seed, 5)), n: n},
-		Inputs: func(*sched.Request) ([]int16, error) { return nil, nil }, Stream: stream, NoTrace: true,
-	})
-	if err != nil {
-		t.Fatal(err)
+		Inputs: func(*sched.Request) ([]int16, error) { return nil, nil }, NoTrace: true,
 	}
-	return res
 }
 
-// Where there is room to be better, fluid+ is: in average, 99th percentile and violations. Seeds of
-// their own; the figures over all settings come from -compare.
+// Where there is room to be better, fluid+ is: in average, 99th percentile and violations; and where
+// many are late, in violations while the 99th percentile stays about what it was. Seeds of their own;
+// the figures over all settings come from -compare.
 func TestPlusBeatsFluid(t *testing.T) {
 	tabs := tables(t)
-	for _, s := range []setting{
-		{table: "resnet50/zc706", rate: 18, slo: 400},
-		{table: "inceptionv3/zcu104", rate: 30, slo: 200},
-		{table: "resnet50/zcu104", rate: 40, slo: 100},
+	for _, c := range []struct {
+		setting
+		avg, p99, late float64 // of fluid's, at most
+	}{
+		{setting{table: "resnet50/zc706", rate: 18, slo: 400}, 0.95, 0.97, 0.5},
+		{setting{table: "resnet50/zc706", rate: 20, slo: 400}, 0.95, 1.02, 0.6},
+		{setting{table: "inceptionv3/zcu104", rate: 30, slo: 200}, 0.95, 0.97, 0.5},
+		{setting{table: "resnet50/zcu104", rate: 40, slo: 100}, 0.95, 0.97, 0.6},
+		{setting{table: "inceptionv3/zcu104", rate: 40, slo: 200}, 1, 1.1, 0.78},
 	} {
 		var avg, p99, late [2]float64
 		for seed := range uint64(3) {
 			for i, name := range []string{"fluid", "fluid+"} {
-				m := serve(t, tabs[s.table], s, name, 201+seed, 20_000)
+				m := serve(t, tabs[c.table], c.setting, name, 201+seed, 20_000)
 				avg[i] += float64(m.Latency.Avg)
 				p99[i] += float64(m.Latency.P99)
 				late[i] += float64(m.Violations)
 			}
 		}
-		if avg[1] > 0.95*avg[0] || p99[1] > 0.97*p99[0] || late[1] > 0.8*late[0] {
-			t.Errorf("%s: fluid+ to fluid: average %.3f, p99 %.3f, violations %.3f", s, avg[1]/avg[0], p99[1]/p99[0], late[1]/late[0])
+		if avg[1] > c.avg*avg[0] || p99[1] > c.p99*p99[0] || late[1] > c.late*late[0] {
+			t.Errorf("%s: fluid+ to fluid: average %.3f, p99 %.3f, violations %.3f", c.setting, avg[1]/avg[0], p99[1]/p99[0], late[1]/late[0])
 		}
 	}
 }
@@ -354,5 +379,51 @@ func TestCompareOrder(t *testing.T) {
 		}
 		t.Logf("%-34s late: fluid %5.2f %%, fluid+ %5.2f %%; least in any order %s %% within fluid's p99, %s %% without", s,
 			100*float64(a.Violations)/n, 100*float64(b.Violations)/n, order(a.Latency.P99), order(1<<60))
+	}
+}
+
+// TestCompareLate prints where the late ones of the settings of -compare come from, by the last of
+// -compare.policies: begun behind their deadline; nearer to it than one alone takes; or in time, and in
+// a batch that was halted to be filled up, or in one that was not.
+func TestCompareLate(t *testing.T) {
+	list := settings[*compare]
+	if list == nil {
+		t.Log("nothing asked for: see -compare")
+	}
+	tabs, names := tables(t), strings.Split(*comparePolicies, ",")
+	for _, s := range list {
+		tab := tabs[s.table]
+		cfg := configure(t, tab, s, names[len(names)-1], *compareSeed, *compareN)
+		cfg.NoTrace = false
+		res, err := engine.Run(context.Background(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		halted := map[device.RequestID]bool{}
+		for i := range res.Steps {
+			if res.Steps[i].Kind == sched.Preempt.String() {
+				for _, id := range res.Steps[i].Requests {
+					halted[id] = true
+				}
+			}
+		}
+		var late [4]float64
+		for i := range res.Records {
+			r := &res.Records[i]
+			at := 3
+			switch {
+			case r.Ended <= r.Deadline:
+				continue
+			case r.Started > r.Deadline:
+				at = 0
+			case r.Started+tab.At(0, r.Exit, 1) > r.Deadline:
+				at = 1
+			case halted[r.ID]:
+				at = 2
+			}
+			late[at] += 100 / float64(len(res.Records))
+		}
+		t.Logf("%-34s %s: late %5.2f %%: begun too late %5.2f %%, nearly so %5.2f %%; in time %5.2f %% (halted), %5.2f %%", s, names[len(names)-1],
+			late[0]+late[1]+late[2]+late[3], late[0], late[1], late[2], late[3])
 	}
 }

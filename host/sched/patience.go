@@ -1,4 +1,16 @@
-// Whom fluid+ serves next: by arrival, but the hopeless last, as far as they may be let go.
+// Whom fluid+ serves next: by arrival, but for those that are late anyway. Serving them costs others
+// their deadlines, and leaving them costs the 99th percentile; so they are of two kinds.
+//
+//   - Few may be let go, which means that they are served when nobody else waits: those that have
+//     waited for longer than 99 of 100 would have to in the order of arrival (Traffic.Tail), so that
+//     they are beyond the 99th percentile in any case. Where hardly anybody is late this ends a jam as
+//     it begins; where many are, it shortens the worst.
+//   - All others stand back until they have waited for that long. When they are due they go first
+//     again, so in a jam that does not end everything comes in the order of arrival.
+//
+// What stands back adds up, and too many can be due at once. So it is counted who begins beyond the
+// tail, and who would have in the order of arrival (requests being begun when they are, which hardly
+// depends on their order): the more the first outnumber the others, the sooner is due who stands back.
 
 package sched
 
@@ -9,7 +21,7 @@ import (
 )
 
 const (
-	maxLetGo = 64 // requests that wait and were let go by fluid+, and with it what a decision costs
+	maxLetGo = 16 // requests that wait and were let go by fluid+, and with it what a decision costs
 	nearHead = 16 // requests at the queue's head that are looked at one by one
 )
 
@@ -27,6 +39,27 @@ func (q *plan) takes(waiting int) Time {
 	return Time(q.rest[q.cell(0, min(q.b, max(1, 2*waiting/5)))])
 }
 
+// hold takes in who began beyond the tail, and how long those who are late stand back from now on.
+func (q *plan) hold(seen *Traffic) {
+	q.tail = seen.Tail
+	q.over += float64(seen.Beyond-q.beyond) - mul(tailKept, float64(seen.InOrder-q.inOrder))
+	q.over = min(overSpan, max(0, q.over))
+	q.inOrder, q.beyond = seen.InOrder, seen.Beyond
+	q.back = mul(q.tail, 1-q.over/overSpan)
+}
+
+// stands tells whether a request that is late anyway lets the others pass. Without a plan nobody
+// does, but under fluid+last.
+func (p *Plus) stands(now Time, q *plan, r *Request) bool {
+	if p.Last {
+		return endures(now, r)
+	}
+	return q != nil && float64(now-r.Arrived) <= q.back
+}
+
+// endures tells whether a request can be let go a while longer.
+func endures(now Time, r *Request) bool { return (now-r.Arrived)/endurance < r.Deadline-r.Arrived }
+
 // next is the network of the request to be served next; false where nobody waits that this answer
 // has not given away.
 func (p *Plus) next(now Time, s *State) (string, bool) {
@@ -36,19 +69,13 @@ func (p *Plus) next(now Time, s *State) (string, bool) {
 		if slices.Contains(p.given, r.ID) {
 			continue
 		}
-		back := slices.Contains(p.wait.off, r.ID)
-		if p.Last {
-			back = r.Deadline < now && endures(now, r)
-		}
-		if !back {
+		if !slices.Contains(p.wait.off, r.ID) && (r.Deadline >= now || !p.stands(now, p.known(r.Network), r)) {
 			return r.Network, true
 		}
 		if !found {
 			network, found = r.Network, true
 		}
-		if p.Last {
-			i = s.Queue.skip(i, now)
-		}
+		i = s.Queue.skip(i, now)
 	}
 	return network, found
 }
@@ -74,57 +101,48 @@ func (q *Queue) skip(i int, before Time) int {
 // to be served, up to the first for another network, and tells where they begin. It lets requests
 // go, or gives them up (Refuse).
 func (p *Plus) pick(now Time, s *State, q *plan, limit int, buf []Action) ([]Action, int) {
-	from, n := len(p.given), s.Queue.Len()
+	n := s.Queue.Len()
 	p.soonest = never
 	begun := now + q.takes(n)
-	if p.Last {
-		p.savable(now, s, q, from+limit, begun)
-	} else if buf, from = p.patient(now, s, q, limit, begun, buf); len(p.given) > from {
-		return buf, from
+	buf, from, first := p.patient(now, s, q, limit, begun, buf)
+	for i := first; i >= 0 && i < n && len(p.given)-from < limit; i++ { // those who stand back, behind the others
+		r := s.Queue.At(i)
+		if r.Deadline >= begun || r.Network != q.network || !p.stands(now, q, r) || slices.Contains(p.wait.off, r.ID) || slices.Contains(p.given[:from], r.ID) {
+			continue
+		}
+		p.give(r, begun)
 	}
 	// Who was let go: when nobody else waits, and where so many wait that only full batches keep up.
 	if len(p.given) > from && n <= guardBatches*q.b {
 		return buf, from
 	}
-	for i := 0; i < n && len(p.given)-from < limit; i++ {
-		if r := s.Queue.At(i); r.Network == q.network && (p.Last || slices.Contains(p.wait.off, r.ID)) && !slices.Contains(p.given, r.ID) {
+	for i := 0; i < n && len(p.given)-from < limit && len(p.wait.off) > 0; i++ {
+		if r := s.Queue.At(i); r.Network == q.network && slices.Contains(p.wait.off, r.ID) && !slices.Contains(p.given, r.ID) {
 			p.give(r, begun)
 		}
 	}
 	return buf, from
 }
 
-// savable picks those that can meet their deadline, and those that have waited too long for others.
-func (p *Plus) savable(now Time, s *State, q *plan, limit int, begun Time) {
-	taken := p.given // by other devices
-	for i := 0; i < s.Queue.Len() && len(p.given) < limit; i++ {
-		r := s.Queue.At(i)
-		switch {
-		case r.Deadline < begun && endures(now, r):
-			i = s.Queue.skip(i, begun)
-		case slices.Contains(taken, r.ID):
-		case r.Network != q.network:
-			return
-		default:
-			p.give(r, begun)
-		}
-	}
-}
-
-// patient picks in the order of arrival but for those it lets go, or gives up.
-func (p *Plus) patient(now Time, s *State, q *plan, limit int, begun Time, buf []Action) ([]Action, int) {
-	from, at, i, n := len(p.given), 0, 0, s.Queue.Len()
+// patient picks in the order of arrival but for those that it lets go, gives up, or finds standing
+// back, of whom it tells the first one's place (-1: nobody stands back).
+func (p *Plus) patient(now Time, s *State, q *plan, limit int, begun Time, buf []Action) ([]Action, int, int) {
+	from, first, at, i, n := len(p.given), -1, 0, 0, s.Queue.Len()
 	for ; i < n && len(p.given)-from < limit; i++ {
 		r := s.Queue.At(i)
-		for at < len(p.wait.off) && p.wait.off[at] < r.ID { // served or gone
-			p.wait.off = slices.Delete(p.wait.off, at, at+1)
+		for at < len(p.wait.off) && p.wait.off[at] < r.ID {
+			if first >= 0 {
+				at++ // may be among those who were not looked at
+				continue
+			}
+			p.wait.off = slices.Delete(p.wait.off, at, at+1) // served or gone
 		}
 		off := at < len(p.wait.off) && p.wait.off[at] == r.ID
 		switch missed := r.Deadline < begun; {
 		case from > 0 && slices.Contains(p.given[:from], r.ID):
 			continue
 		case !off && r.Network != q.network:
-			return buf, from
+			return buf, from, first
 		case off && (r.Network != q.network || endures(now, r)):
 			at++
 			continue
@@ -135,7 +153,13 @@ func (p *Plus) patient(now Time, s *State, q *plan, limit int, begun Time, buf [
 			p.given, p.due = slices.Insert(p.given, from, r.ID), slices.Insert(p.due, from, never)
 			from++
 			continue
-		case missed && endures(now, r) && len(p.wait.off) < maxLetGo && float64(p.wait.total) < mul(q.letGo, float64(q.arrived)):
+		case missed && p.stands(now, q, r):
+			if first < 0 {
+				first = i
+			}
+			i = s.Queue.skip(i, begun)
+			continue
+		case missed && p.lets(now, q, r):
 			p.wait.off = slices.Insert(p.wait.off, at, r.ID)
 			p.wait.total++
 			at++
@@ -143,10 +167,16 @@ func (p *Plus) patient(now Time, s *State, q *plan, limit int, begun Time, buf [
 		}
 		p.give(r, begun)
 	}
-	if i == n {
+	if i == n && first < 0 {
 		p.wait.off = p.wait.off[:at]
 	}
-	return buf, from
+	return buf, from, first
+}
+
+// lets tells whether a request that is late anyway may be let go.
+func (p *Plus) lets(now Time, q *plan, r *Request) bool {
+	return !p.Last && float64(now-r.Arrived) > q.tail && endures(now, r) &&
+		len(p.wait.off) < maxLetGo && float64(p.wait.total) < mul(letGo, float64(q.arrived))
 }
 
 func (p *Plus) give(r *Request, begun Time) {
@@ -156,6 +186,3 @@ func (p *Plus) give(r *Request, begun Time) {
 	}
 	p.given, p.due, p.soonest = append(p.given, r.ID), append(p.due, due), min(p.soonest, due)
 }
-
-// endures tells whether a request can be let go a while longer.
-func endures(now Time, r *Request) bool { return (now-r.Arrived)/endurance < r.Deadline-r.Arrived }

@@ -36,7 +36,10 @@ type plan struct {
 	b       int // B_max
 
 	arrived            int64   // requests so far
-	letGo              float64 // share that may be let go
+	tail               float64 // Traffic.Tail
+	back               float64 // how long a request that is late anyway stands back, in ns
+	over               float64 // requests by which more have begun beyond the tail than may, 0 to overSpan
+	inOrder, beyond    int64   // of Traffic, as far as over knows them
 	weight             float64 // W in ns
 	nextRates, restart int64   // arrivals at which to look at the rates again, and to begin V anew
 
@@ -67,7 +70,7 @@ func (q *plan) cell(segment, batch int) int { return segment*(q.b+1) + batch }
 // follow takes in what has been seen.
 func (q *plan) follow(seen *Traffic, prior []float64) {
 	q.arrived = seen.Arrived
-	q.letGo = mul(letGo, min(1, max(0, (oftenLate-seen.Late)/(oftenLate-rareLate))))
+	q.hold(seen)
 	if seen.Arrived >= q.nextRates {
 		q.nextRates = seen.Arrived + 1 + min(seen.Arrived/8, 64)
 		q.learn(seen, prior)
@@ -79,7 +82,7 @@ func (q *plan) follow(seen *Traffic, prior []float64) {
 			q.begin()
 		}
 	}
-	q.weight = mul(missWeight, q.rest[q.cell(0, 1)])
+	q.weight = mul(missWeight, float64(q.table.Alone()))
 	q.improve()
 	q.improve()
 }

@@ -6,17 +6,14 @@
 //	        + W x requests expected to miss their deadline by it          (violations)
 //
 // and takes the c of least cost. V and g come from the queue as a semi-Markov decision process
-// (plan.go), solved on the way by value iteration; exit rates, arrival rate and the share of late
-// results are what the engine has seen so far (Traffic). Beyond that:
+// (plan.go), solved on the way by value iteration; exit rates, arrival rate and how long
+// requests wait are what the engine has seen so far (Traffic). Beyond that:
 //
 //   - Guard: with more than 2 B_max requests waiting the process is not trusted any more (unguarded it
 //     is unstable under overload); then c is what serves most requests per time.
-//   - Patience (patience.go): a request that can no longer meet its deadline may be let go, which means
-//     that it is served when nobody else waits. At most 0.5 % of all are, which the 99th
-//     percentile hardly sees, and none stands back for longer than ten times the time it was given.
-//     Patience fades where so many results are late (4 to 7 %) that one would only be exchanged for
-//     another, and the 99th percentile lies among them. fluid+last lets all of them go: fewer are
-//     late, but those later.
+//   - Patience (patience.go): a request that can no longer meet its deadline stands back, or is let go
+//     and served when nobody else waits, as far as the 99th percentile stays what the order of arrival
+//     would give. fluid+last lets all of them stand back: fewer are late, but those later.
 //
 // A decision prices at most B_max + 1 numbers. With every 64th arrival (sooner at first) the plan
 // takes the rates over, in O(segments^2 B_max), and a few times in a run V begins anew; neither
@@ -34,11 +31,11 @@ import (
 
 const (
 	guardBatches = 2     // the guard's bound on N_Q, in B_max
-	letGo        = 0.005 // share of requests that may be let go
-	endurance    = 10    // a request let go stands back for this many times the time it was given
-	rareLate     = 0.04  // up to this share of late results, letGo counts in full
-	oftenLate    = 0.07  // from this share on, nobody is let go
-	missWeight   = 3.0   // W in units of one request's time
+	letGo        = 0.008 // share of requests that may be let go
+	endurance    = 20    // a request let go stands back for this many times the time it was given
+	tailKept     = 0.7   // of those that would begin beyond the tail in the order of arrival, so many may
+	overSpan     = 30    // with so many more, nobody stands back
+	missWeight   = 3.0   // W in units of one request alone through the whole network
 	lateUpTo     = 0.9   // a deadline that is nearer than this share of an expected time is missed
 	lateFrom     = 1.2   // one that is further away than this share is met, and between them it may be
 )
@@ -270,4 +267,14 @@ func (p *Plus) plan(s *State, d *DeviceView, network string, t *Table) *plan {
 		}
 	}
 	return q
+}
+
+// known is a plan for a network, nil where there is none yet.
+func (p *Plus) known(network string) *plan {
+	for _, q := range p.plans {
+		if q.network == network {
+			return q
+		}
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package sched_test
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -226,11 +228,12 @@ func TestLazyBatching(t *testing.T) {
 	})
 }
 
-// seen makes fluid+ know a load: many requests so far, nobody leaving early, one every gap ns.
-func seen(gap float64, late float64) func(*sched.State) {
+// seen makes fluid+ know a load: many requests so far, nobody leaving early, one every gap ns, and
+// that one in a hundred waits for longer than the tail.
+func seen(gap, tail float64) func(*sched.State) {
 	return func(s *sched.State) {
 		s.Traffic = []sched.Traffic{{
-			Network: "n", Arrived: 1000, Gap: gap, Late: late, Ended: 990, Passed: []int64{1e6, 1e6, 1e6}, Left: []int64{0, 0, 1e6},
+			Network: "n", Arrived: 1000, Gap: gap, Tail: tail, Ended: 990, Passed: []int64{1e6, 1e6, 1e6}, Left: []int64{0, 0, 1e6},
 		}}
 	}
 }
@@ -281,8 +284,17 @@ func TestPlusExamples(t *testing.T) {
 		// At 100, the first two cannot meet their deadline: they are let go until nobody else waits.
 		{name: "lets the hopeless go", now: 100, queue: due(99, 120, 1000), change: calm, want: []sched.Action{these(3)}},
 		{name: "but serves them when nobody else waits", now: 100, queue: due(99, 120), change: calm, want: []sched.Action{these(1, 2)}},
-		{name: "not for more than ten times what they were given", now: 1000, queue: due(99, 2000), change: calm, want: []sched.Action{these(1, 2)}},
-		{name: "not where most are late", now: 100, queue: due(99, 1000), change: seen(1000, 0.5), want: []sched.Action{these(1, 2)}},
+		// The first was given 98.
+		{name: "for twenty times what they were given", now: 1960, queue: due(99, 3000), change: calm, want: []sched.Action{these(2)}},
+		{name: "but not for longer", now: 1961, queue: due(99, 3000), change: calm, want: []sched.Action{these(1, 2)}},
+		// They have waited for 99 and 98.
+		{name: "who has not waited for the tail stands back", now: 100, queue: due(99, 99, 1000), change: seen(1000, 99), want: []sched.Action{these(3, 1, 2)}},
+		{name: "but not behind the deadline of others", now: 100, queue: due(99, 99, 143), change: seen(1000, 99), want: []sched.Action{these(3)}},
+		{name: "who has waited for longer is let go", now: 100, queue: due(99, 99, 143), change: seen(1000, 98), want: []sched.Action{these(3)}},
+		{
+			name: "who has been let go comes last of all", now: 100, queue: due(99, 99), change: seen(1000, 98),
+			want: []sched.Action{these(2)},
+		},
 		{
 			name: "two devices take different ones", queue: due(41, 1000), change: func(s *sched.State) { calm(s); another(s) },
 			want: []sched.Action{these(1), {Kind: sched.Launch, Device: 1, Network: "n", Last: 2, Requests: []device.RequestID{2}}},
@@ -304,7 +316,7 @@ func TestPlusExamples(t *testing.T) {
 	})
 }
 
-// Patience ends: no more than 0.5 % of all requests are let go.
+// Patience ends: no more than 0.8 % of all requests are let go.
 func TestPlusLetsFewGo(t *testing.T) {
 	p := make1(t, "fluid+")
 	s := state(linear(t, 3, 8, 10, 2), nil, requests(1, 15, 99)...)
@@ -313,8 +325,8 @@ func TestPlusLetsFewGo(t *testing.T) {
 	}
 	seen(1000, 0)(s)
 	got := p.Decide(100, s, sched.Event{}, nil)
-	// Of 1000, 5 were let go; the sixth is served.
-	if len(got) != 1 || len(got[0].Requests) == 0 || got[0].Requests[0] != 6 {
+	// Of 1000, 8 were let go; the ninth is served.
+	if len(got) != 1 || len(got[0].Requests) == 0 || got[0].Requests[0] != 9 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -332,7 +344,7 @@ func TestPlusCountsOnABatch(t *testing.T) {
 }
 
 func TestPlusLast(t *testing.T) {
-	calm, crowd := seen(1000, 0), seen(1000, 0.5)
+	calm, crowd := seen(1000, 0), seen(1000, 1e6)
 	long := func(last ...int64) []sched.Request { // 300 that are too late, from request 1 on
 		out := requests(1, 300, 450)
 		for i, d := range last {
@@ -342,35 +354,71 @@ func TestPlusLast(t *testing.T) {
 	}
 	check(t, func() sched.Policy { return make1(t, "fluid+last") }, []example{
 		{name: "nobody"},
-		{name: "who can meet the deadline first", now: 100, queue: due(99, 120, 1000), change: calm, want: []sched.Action{these(3)}},
-		{name: "however many are late", now: 100, queue: due(99, 120, 1000), change: crowd, want: []sched.Action{these(3)}},
+		{name: "who can meet the deadline first", now: 100, queue: due(99, 120, 1000), change: calm, want: []sched.Action{these(3, 1, 2)}},
+		{name: "alone, if need be", now: 100, queue: due(99, 120, 143), change: calm, want: []sched.Action{these(3)}},
+		{name: "whatever the tail is", now: 100, queue: due(99, 120, 143), change: crowd, want: []sched.Action{these(3)}},
 		{name: "the others when nobody else waits", now: 100, queue: due(99, 120), change: calm, want: []sched.Action{these(1, 2)}},
-		// The first was given 98 and has waited for 999.
-		{name: "and after ten times what they were given", now: 1000, queue: due(99, 2000), change: calm, want: []sched.Action{these(1, 2)}},
-		{name: "but not before", now: 970, queue: due(99, 2000), change: calm, want: []sched.Action{these(2)}},
+		// The first was given 98.
+		{name: "and after twenty times what they were given", now: 1961, queue: due(99, 3000), change: calm, want: []sched.Action{these(1, 2)}},
+		{name: "but not before", now: 1960, queue: due(99, 3000), change: calm, want: []sched.Action{these(2, 1)}},
 		// Where full batches must keep up, the too late fill those that are not.
 		{name: "from behind a long queue", now: 500, queue: long(2000, 3000), change: calm, want: []sched.Action{these(301, 302, 1, 2, 3, 4, 5, 6)}},
 		{name: "in any order of deadlines", now: 500, queue: long(3000, 470, 2000), change: calm, want: []sched.Action{these(301, 303, 1, 2, 3, 4, 5, 6)}},
 		{
 			name: "two devices take different ones", now: 100, queue: due(99, 141, 1000), change: func(s *sched.State) { calm(s); another(s) },
-			want: []sched.Action{these(2), {Kind: sched.Launch, Device: 1, Network: "n", Last: 2, Requests: []device.RequestID{3}}},
+			want: []sched.Action{these(2), {Kind: sched.Launch, Device: 1, Network: "n", Last: 2, Requests: []device.RequestID{3, 1}}},
 		},
 		{name: "another network", now: 100, queue: due(99, 1000), change: func(s *sched.State) { calm(s); s.Queue.At(1).Network = "m" }, want: nil},
 	})
 }
 
+// The late are due the sooner, the more of them have begun beyond the tail.
+func TestPlusHoldsTheTail(t *testing.T) {
+	p := make1(t, "fluid+")
+	s := state(linear(t, 3, 8, 10, 2), nil, due(99, 99, 147)...)
+	seen(1000, 120)(s)
+	first := func(now int64) device.RequestID {
+		t.Helper()
+		got := p.Decide(now, s, sched.Event{}, nil)
+		if len(got) != 1 || len(got[0].Requests) == 0 {
+			t.Fatalf("%+v", got)
+		}
+		return got[0].Requests[0]
+	}
+	if got := first(100); got != 3 {
+		t.Errorf("request %d goes before the one that can be in time", got)
+	}
+	tr := &s.Traffic[0]
+	tr.Beyond, tr.InOrder = 14, 20 // as many as may
+	if got := first(100); got != 3 {
+		t.Errorf("with no more beyond the tail than may be: request %d", got)
+	}
+	tr.Beyond += 10 // a third of what ends it: the late stand back for 80
+	if got := first(100); got != 1 {
+		t.Errorf("with ten too many beyond the tail: request %d", got)
+	}
+	tr.InOrder += 15 // forgiven
+	if got := first(100); got != 3 {
+		t.Errorf("once as many would be in the order of arrival: request %d", got)
+	}
+}
+
 func TestTraffic(t *testing.T) {
 	tr := sched.Traffic{Passed: make([]int64, 2), Left: make([]int64, 2)}
 	for i := range 50_000 {
-		tr.Arrive(int64(i)*100, 1)
+		at := int64(i) * 100
+		tr.Arrive(at, 1)
 		tr.Pass(0, i%4 == 0)
-		tr.End(i%10 == 0)
+		tr.Begin(at+int64(i*617%1000), at) // waits for 0 to 999
+	}
+	if tr.Tail < 960 || tr.Tail > 1010 {
+		t.Errorf("one in a hundred waits for 990 or more: %g", tr.Tail)
+	}
+	if tr.Beyond < 500 || tr.Beyond > 800 || tr.Beyond != tr.InOrder {
+		t.Errorf("beyond the tail: %d, in order %d; a hundredth is 500, and some 200 until it is found", tr.Beyond, tr.InOrder)
 	}
 	if tr.Gap < 99.9 || tr.Gap > 100.1 || tr.Arrived != 50_000 || tr.Left[0] != 12_500 || tr.Passed[0] != 50_000 || tr.Passed[1] != 0 {
 		t.Errorf("%+v", tr)
-	}
-	if tr.Late < 0.095 || tr.Late > 0.105 {
-		t.Errorf("a tenth is late: %g", tr.Late)
 	}
 	for range 20_000 { // samples of one task count as that many requests
 		tr.Arrive(tr.Latest+400, 4)
@@ -383,5 +431,83 @@ func TestTraffic(t *testing.T) {
 	}
 	if tr.Gap < 199 || tr.Gap > 201 {
 		t.Errorf("the rate has halved: %g", tr.Gap)
+	}
+}
+
+// Whoever ends without being begun leaves its place, or the first where that has been given away.
+func TestTrafficGone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		gone []int64
+		want []int64 // waits in order, from 100 on
+	}{
+		{"nobody", nil, []int64{90, 80, 70, 60, 50}},
+		{"the first", []int64{10}, []int64{80, 70, 60, 50}},
+		{"the last", []int64{50}, []int64{90, 80, 70, 60}},
+		{"one between", []int64{20}, []int64{90, 70, 60, 50}},
+		{"and behind the middle", []int64{40}, []int64{90, 80, 70, 50}},
+		{"one whose place was given away", []int64{5}, []int64{80, 70, 60, 50}},
+		{"all, and one more", []int64{30, 10, 50, 20, 40, 30}, nil},
+	} {
+		tr := sched.Traffic{}
+		for at := int64(10); at <= 50; at += 10 {
+			tr.Arrive(at, 1)
+		}
+		for _, at := range c.gone {
+			tr.Gone(at)
+		}
+		for _, want := range c.want {
+			lower := tr // shares came, which only Begin moves on
+			lower.Tail, tr.Tail = float64(want-1), float64(want)
+			before := tr.InOrder
+			if lower.Begin(100, 100); lower.InOrder != before+1 {
+				t.Errorf("%s: a wait is less than %d", c.name, want)
+			}
+			if tr.Begin(100, 100); tr.InOrder != before {
+				t.Errorf("%s: a wait is more than %d", c.name, want)
+			}
+		}
+		if tr.Tail = 1; len(c.want) > 0 {
+			continue
+		}
+		if tr.Begin(100, 100); tr.InOrder != 0 || tr.Tail != 1 {
+			t.Errorf("%s: somebody is still there", c.name)
+		}
+	}
+}
+
+// The tail does not depend on the order in which requests are begun, or on those that never are.
+func TestTrafficTail(t *testing.T) {
+	var tail [4]float64
+	for order := range tail {
+		tr := sched.Traffic{}
+		rng := rand.New(rand.NewPCG(1, 1))
+		var waiting []int64
+		for now := range int64(20_000) {
+			if rng.IntN(2) == 0 {
+				tr.Arrive(now, 1)
+				waiting = append(waiting, now)
+			}
+			if order == 3 { // others come and go
+				tr.Arrive(now, 1)
+				tr.Gone(now)
+			}
+			if rng.IntN(9) < 4 || len(waiting) == 0 {
+				continue
+			}
+			i := []int{0, len(waiting) - 1, len(waiting) / 2, 0}[order]
+			tr.Begin(now, waiting[i])
+			waiting = slices.Delete(waiting, i, i+1)
+		}
+		tail[order] = tr.Tail
+		if order == 0 && tr.Beyond != tr.InOrder {
+			t.Errorf("in order %d are beyond the tail, not %d", tr.InOrder, tr.Beyond)
+		}
+		if order == 1 && tr.Beyond <= tr.InOrder {
+			t.Errorf("out of order %d are beyond the tail, in order %d", tr.Beyond, tr.InOrder)
+		}
+	}
+	if tail[1] != tail[0] || tail[2] != tail[0] || tail[3] != tail[0] {
+		t.Errorf("the tail by order: %g", tail)
 	}
 }

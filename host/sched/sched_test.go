@@ -245,10 +245,11 @@ func states(t testing.TB) map[string]*sched.State {
 		"idle":    state(table, nil, requests(1, 5, 1000)...),
 		"at exit": state(table, []*sched.LaunchView{exit}, requests(6, 9, 1000)...),
 		"merging": state(table, []*sched.LaunchView{base, fill}, requests(6, 9, 1000)...),
+		"late":    state(table, nil, append(requests(1, 40, 5), requests(41, 45, 1000)...)...),
 	}
 	for _, s := range all {
 		s.Traffic = []sched.Traffic{{
-			Network: "n", Arrived: 5000, Gap: 30, Ended: 4990, Late: 0.02,
+			Network: "n", Arrived: 5000, Gap: 30, Ended: 4990, Tail: 20,
 			Passed: []int64{4990, 4000, 3000, 2000}, Left: []int64{990, 1000, 1000, 2000},
 		}}
 	}
@@ -272,15 +273,19 @@ func BenchmarkDecide(b *testing.B) {
 
 // A decision does not depend on how many wait.
 func BenchmarkBacklog(b *testing.B) {
-	for _, policy := range []string{"fluid", "fluid+", "fluid+last"} {
+	for _, policy := range []string{"fluid", "fluid+", "fluid+/standing back", "fluid+last"} {
 		for _, n := range []int{100, 10_000} {
 			b.Run(fmt.Sprintf("%s/%d", policy, n), func(b *testing.B) {
-				p := make1(b, policy)
+				name, standing, _ := strings.Cut(policy, "/")
+				p, tail := make1(b, name), 0.0
+				if standing != "" {
+					tail = 1e6
+				}
 				s := state(linear(b, 4, 8, 10, 2), nil, requests(1, n, 200_000)...)
 				for _, r := range requests(n+1, n+5, 1e6) {
 					s.Queue.Push(&r)
 				}
-				s.Traffic = []sched.Traffic{{Network: "n", Arrived: 100_000, Gap: 30, Ended: 80_000, Late: 0.5, Passed: make([]int64, 4), Left: make([]int64, 4)}}
+				s.Traffic = []sched.Traffic{{Network: "n", Arrived: 100_000, Gap: 30, Ended: 80_000, Tail: tail, Passed: make([]int64, 4), Left: make([]int64, 4)}}
 				buf := make([]sched.Action, 0, 16)
 				b.ReportAllocs()
 				for b.Loop() {

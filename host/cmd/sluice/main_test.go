@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
 )
 
@@ -144,6 +146,58 @@ func TestSoftWithAndWithoutMemo(t *testing.T) {
 		}
 		if a, r := engine.DiffSteps(all[0].Steps, all[1].Steps), engine.DiffResults(all[0], all[1]); a+r != 0 {
 			t.Errorf("%s: %d actions and %d results differ", policy, a, r)
+		}
+	}
+}
+
+// By the table's clock every policy gives the same schedule and the same results on the RTL as on soft,
+// at a load at which it has something to decide.
+func TestSchedulesAgreeOnSoftAndCosim(t *testing.T) {
+	const n = 60
+	w := what{Config: "tiny", Network: "tiny", Data: "/usr/share/datasets/fashion-mnist", Build: t.TempDir()}
+	e := testEnv()
+	p, err := w.prepare(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := p.setup(e, &w, &soft.Memo{}, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exits := s.Table.Segments()
+	// An accuracy that costs nothing: the thresholds follow the queue alone.
+	levels := []sched.Level{{Thetas: slices.Repeat([]float32{0.3}, exits), Loss: make([]float64, exits)}}
+	for _, policy := range sched.Names() {
+		var all []*engine.Result
+		for _, name := range []string{"soft", "cosim"} {
+			dev, err := w.openDevice(e.ctx, name, p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			theta := experiments.Theta{0.8}
+			res, err := s.Run(e.ctx, dev, experiments.Point{
+				Policy: policy, Rate: 1.4e9 / s.Service(theta), SLO: 6 * s.Table.Alone(), Theta: theta, Seed: 3, N: n, Levels: levels, Loss: 0.01,
+			}, nil)
+			if err := errors.Join(err, dev.Close()); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, res)
+		}
+		if a, r := engine.DiffSteps(all[0].Steps, all[1].Steps), engine.DiffResults(all[0], all[1]); a+r != 0 {
+			t.Errorf("%s: of %d actions and %d results, %d and %d differ", policy, len(all[0].Steps), n, a, r)
+		}
+		seen := map[string]int{}
+		for _, step := range all[1].Steps {
+			seen[step.Kind]++
+		}
+		t.Logf("%-13s %v", policy, seen)
+		for kind, who := range map[string]string{
+			"preempt": "lazy fluid fluid+ fluid+last fluid+theta fluid+refuse", "merge": "lazy fluid fluid+ fluid+last fluid+theta fluid+refuse",
+			"drop": "clockwork fluid+refuse", "theta": "fluid+theta",
+		} {
+			if slices.Contains(strings.Fields(who), policy) != (seen[kind] > 0) {
+				t.Errorf("%s does %q %d times", policy, kind, seen[kind])
+			}
 		}
 	}
 }

@@ -1,169 +1,43 @@
 package resource
 
 import (
-	"crypto/sha256"
-	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
 )
 
-// Errors about stored runs.
-var (
-	ErrStale = errors.New("the stored run is of other RTL or another tool")
-	ErrRuns  = errors.New("the stored runs cannot be used")
-)
-
-//go:embed runs
-var stored embed.FS
-
-// What runs are of: everything, or the array alone.
-const (
-	topWhole = "npu_top"
-	topArray = "pe_array"
-)
-
-// Run is a synthesis as hw/syn writes it (summary.json), as far as the law needs it.
-type Run struct {
-	Config  string         `json:"config"`
-	Design  configs.Design `json:"design"`
-	Family  string         `json:"family"`
-	Top     string         `json:"top"`
-	Tool    string         `json:"tool"`
-	Sources string         `json:"sources_sha256"`
-	Used    Used           `json:"resources"`
-}
-
-// Used is what yosys counted.
-type Used struct {
-	DSP    int `json:"dsp"`
-	BRAM18 int `json:"bram18"`
-	BRAM36 int `json:"bram36"`
-	URAM   int `json:"uram"`
-	LUT    int `json:"lut"`
-	LUTRAM int `json:"lutram"`
-	SRL    int `json:"srl"`
-	FF     int `json:"ff"`
-}
-
-// LUTs is what a device's LUTs are counted against.
-func (u Used) LUTs() int { return u.LUT + u.LUTRAM + u.SRL }
-
-// Stored reads the runs that come with the package, sorted by name.
-func Stored() ([]Run, error) {
-	entries, err := stored.ReadDir("runs")
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRuns, err)
-	}
-	var runs []Run
-	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), ".json") {
-			continue
-		}
-		text, err := stored.ReadFile("runs/" + e.Name())
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrRuns, err)
-		}
-		var r Run
-		if err := json.Unmarshal(text, &r); err != nil {
-			return nil, fmt.Errorf("%w: runs/%s: %w", ErrRuns, e.Name(), err)
-		}
-		if (r.Top != topWhole && r.Top != topArray) || r.Tool == "" || len(r.Sources) != sha256.Size*2 || r.Used.LUT < 1 || r.Used.FF < 1 {
-			return nil, fmt.Errorf("%w: runs/%s is no whole run of npu_top or pe_array", ErrRuns, e.Name())
-		}
-		if err := r.Design.Validate(); err != nil {
-			return nil, fmt.Errorf("%w: runs/%s: %w", ErrRuns, e.Name(), err)
-		}
-		runs = append(runs, r)
-	}
-	return runs, nil
-}
-
-// Source is what a run was made of.
-type Source struct{ Tool, Sources string }
-
-// Sources says by module what runs must be of.
-type Sources map[string]Source
-
-// Fresh refuses runs of a module that are not all of one tool and one RTL: want's, or where it has none
-// the first run's.
-func Fresh(runs []Run, want Sources) error {
-	var errs []error
-	of := maps.Clone(want)
-	if of == nil {
-		of = Sources{}
-	}
-	for _, r := range runs {
-		got := Source{r.Tool, r.Sources}
-		if _, ok := of[r.Top]; !ok {
-			of[r.Top] = got
-		}
-		if w := of[r.Top]; got != w {
-			errs = append(errs, fmt.Errorf("%w: %s-%s-%s is of %s and sources %.12s, expected %s and %.12s", ErrStale,
-				r.Config, r.Family, r.Top, got.Tool, got.Sources, w.Tool, w.Sources))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// SourcesIn is the hash that hw/syn gives the RTL that a module is made of, in the repository at root:
-// today that of all files, names and contents, the packages first.
-func SourcesIn(root, _ string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(root, "hw", "rtl", "*.sv"))
-	if err != nil || len(files) == 0 {
-		return "", fmt.Errorf("%w: no RTL at %s (%v)", ErrRuns, root, err)
-	}
-	slices.SortStableFunc(files, func(a, b string) int {
-		pa, pb := strings.HasSuffix(a, "_pkg.sv"), strings.HasSuffix(b, "_pkg.sv")
-		switch {
-		case pa && !pb:
-			return -1
-		case pb && !pa:
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
-	var list strings.Builder
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			return "", fmt.Errorf("%w: %w", ErrRuns, err)
-		}
-		fmt.Fprintf(&list, "%s %x\n", filepath.Base(f), sha256.Sum256(text))
-	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(list.String()))), nil
-}
-
-// Law is a fitted law of LUTs and registers of one family: that of the array, fitted on runs of
-// pe_array of all sizes, and that of the rest, fitted on what whole runs take beyond it.
+// Law is the fitted law of LUTs and registers of one family.
 type Law struct {
-	Family      string
-	Source      Source
-	Arrays      int // runs of the array alone
-	Wholes      int // runs of npu_top
-	Array, Rest part
-	// Largest relative errors on whole runs, each estimated by the law fitted on all others.
+	Family string
+	Fitted int // runs that it was fitted on, of either family
+	Held   int // runs of its family that it was not fitted on
+	// Largest relative errors on those.
 	LUTBand, FFBand float64
+
+	coef [][2][]float64 // of parts, LUT and FF
 }
 
-// part is what one LUT or register more of a feature costs.
-type part struct{ LUT, FF []float64 }
+// calc says what one feature of a design is of a family.
+type calc func(family string, d configs.Design) float64
 
-type feature struct {
-	name string
-	of   func(d configs.Design) float64
+// part is what grows with sizes of its own: units of npu_core as the netlist's names tell them, and the
+// features that their LUTs and registers are linear in.
+type part struct {
+	name  string
+	alone string   // its module, where it is fitted on runs of that alone
+	units []string // of whole runs; less what parts of their modules alone say
+	lut   []calc
+	ff    []calc
+	regs  calc // registers that are counted off the RTL
 }
 
 func flag(b bool) float64 {
@@ -173,176 +47,356 @@ func flag(b bool) float64 {
 	return 0
 }
 
-// arrayFeatures are the sizes of the parts of pe_array that LUTs and registers grow with.
-var arrayFeatures = []feature{
-	{"control and skew", func(d configs.Design) float64 { return float64(d.TP) }},
-	{"PEs: choosing banks", func(d configs.Design) float64 { return float64(d.TC) }},
-	{"PEs: Stackable", func(d configs.Design) float64 { return float64(d.TC) * flag(d.Stack) }},
-	{"weights", func(d configs.Design) float64 { return float64(d.MACs()) }},
-	{"skew of inputs", func(d configs.Design) float64 { return float64(d.TP * d.TP) }},
+func one(string, configs.Design) float64 { return 1 }
+
+// of makes a feature of a size that is the same for every family.
+func of(f func(d configs.Design) int) calc {
+	return func(_ string, d configs.Design) float64 { return float64(f(d)) }
 }
 
-// restFeatures are those of everything else.
-var restFeatures = []feature{
-	{"control", func(configs.Design) float64 { return 1 }},
-	{"ports", func(d configs.Design) float64 { return float64(d.NAXI) }},
-	{"beats: to and from the lanes", func(d configs.Design) float64 { return float64(d.AXIBytes * d.NB()) }},
-	{"lanes: rotating and pooling", func(d configs.Design) float64 { return float64(d.NB()) * math.Log2(float64(d.NB())) }},
-	{"post-processing", func(d configs.Design) float64 { return float64(d.Drain) }},
-}
+// gear is a shifter of a gearbox: each bit that it holds has a multiplexer a bit of the count of words
+// that come, or go, in a cycle.
+func gear(held, words int) float64 { return float64(held) * math.Log2(float64(words)) }
 
-// known is what memories in LUTs take, of the array or of the rest: LUTs, and the registers behind their
-// read ports, which block RAM has inside.
-func known(family string, d configs.Design, array bool) (luts, ffs float64) {
-	for _, m := range Memories(d) {
-		if n := Place(family, m.Words, m.Width).LUTRAM; n > 0 && (m.Name == accumulators) == array {
-			luts += float64(m.Count * n)
-			ffs += float64(m.Count * m.Width)
+// ringBits are those of an address in the weights ring.
+func ringBits(d configs.Design) int { return log2(d.WRingBeats * d.AXIBytes / d.WideBytes()) }
+
+// averaged are the words of the pool unit that are ever multiplied.
+func averaged(d configs.Design) int { return min(d.Drain, d.PoolMuls()) }
+
+// The words that gearboxes hold.
+func residualWords(d configs.Design) int { return d.WideBytes() + d.Drain }
+func feedWords(d configs.Design) int     { return d.WideBytes() + max(8, d.WLoad*d.TP) }
+func outWords(d configs.Design) int      { return 2*max(d.Drain, d.WideBytes()/2) + d.WideBytes()/2 }
+
+func ports(d configs.Design) int                 { return d.NAXI }
+func portBytes(d configs.Design) int             { return d.NAXI * d.WideBytes() }
+func striped(_ string, d configs.Design) float64 { return flag(d.NAXI > 1) }
+
+// lanes are the bits of pe_array's inputs: each is delayed by a shift register, where it is that long, and
+// chosen among what k and s can make of it.
+func lanes(_ string, d configs.Design) float64 {
+	first, second := d.TP/2, d.TP-d.TP/2
+	n := d.TP - 2
+	if d.Stack {
+		n += d.TP + first + 2*second // windows of pairs; first and second halves of odd PEs, second of even ones
+	}
+	if d.Fluid {
+		n += d.TP - 2
+		if d.Stack {
+			n += first // a seventh input
+		} else {
+			n += d.TP
 		}
 	}
-	return luts, ffs
+	return float64(n * abi.DataBits)
 }
 
-// uncalibrated is what is said of a family without runs: the coefficients of series 7, rounded, and so
-// labelled.
-func uncalibrated(family string) Law {
-	return Law{
-		Family:  family,
-		Array:   part{LUT: []float64{40, 140, 130, 0, 0}, FF: []float64{40, 0, 0, 16, 16}},
-		Rest:    part{LUT: []float64{10000, 1500, 40, 60, 1100}, FF: []float64{6000, 1000, 10, 20, 300}},
-		LUTBand: 1, FFBand: 1,
+// parts are units that are fitted on runs of their modules alone, then the others, fitted on the units of
+// whole runs. Where two units meet, LUTs count with either: the drain's choice among accumulators is
+// what the array alone does not explain, and so is the core's with the ports.
+var parts = []part{
+	{
+		name: "array", alone: topArray,
+		lut: []calc{
+			one,
+			of(func(d configs.Design) int { return d.TC }),
+			func(_ string, d configs.Design) float64 { return float64(d.TC) * flag(d.Stack) },
+			lanes,
+		},
+		ff: []calc{
+			one,
+			func(_ string, d configs.Design) float64 { return flag(d.Fluid) }, // lanes that are no shift register yet
+			func(_ string, d configs.Design) float64 { return float64(d.TP) * (1 + flag(d.Stack)) },
+			func(_ string, d configs.Design) float64 { return float64(log2(d.TR)) * flag(d.Stack) },
+			// lanes that only some PEs take: series 7 has the others' last register in DSPs
+			func(family string, d configs.Design) float64 {
+				return float64(d.TP) * flag((d.Stack || d.Fluid) && family == boards.Series7)
+			},
+		},
+		// the shadow weights; UltraScale+ has them in DSPs
+		regs: func(family string, d configs.Design) float64 {
+			return float64(d.MACs()*abi.DataBits) * flag(family == boards.Series7)
+		},
+	},
+	{
+		name: "read ports", alone: "read_ports",
+		lut: []calc{one, striped, of(ports), of(portBytes)},
+		ff:  []calc{one, striped, of(ports), of(func(d configs.Design) int { return d.NAXI * d.AXIBytes }), of(configs.Design.WideBytes)},
+	},
+	{
+		name: "write ports", alone: "write_ports",
+		lut: []calc{one, striped, of(ports), of(portBytes)},
+		ff:  []calc{one, striped, of(ports), of(func(d configs.Design) int { return d.NAXI * d.AXIBytes })},
+	},
+	{
+		name: "activation loader", alone: "act_loader",
+		lut: []calc{one, of(elementBits), of(configs.Design.WideBytes)},
+		ff:  []calc{one, of(elementBits), of(configs.Design.WideBytes)},
+	},
+	{
+		name: "weight fetch", alone: "weight_fetch",
+		lut: []calc{one, of(configs.Design.WideBytes), of(ringBits)},
+		ff:  []calc{one, of(ringBits)},
+	},
+	{
+		name: "control", units: []string{"regs", "fetch", "gemm", "pseq", "runs", "keep"},
+		lut: []calc{one, of(elementBits), of(configs.Design.WideBytes)},
+		ff:  []calc{one, of(elementBits), of(configs.Design.WideBytes), of(func(d configs.Design) int { return d.Drain })},
+	},
+	{
+		// what is left of npu_core: its registers, and the choice among requests and writers
+		name: "core", units: []string{"core", "read", "write", "act"},
+		lut: []calc{one, of(func(d configs.Design) int { return max(d.Drain, d.WideBytes()/2) })},
+		ff:  []calc{one},
+	},
+	{
+		name: "residual", units: []string{"res"},
+		lut: []calc{
+			one,
+			func(_ string, d configs.Design) float64 { return gear(residualWords(d)*16, d.WideBytes()/2) },
+			func(_ string, d configs.Design) float64 { return gear(residualWords(d)*16, d.Drain) },
+		},
+		ff: []calc{one, of(residualWords)},
+	},
+	{
+		name: "weights", units: []string{"wfeed"},
+		lut: []calc{one, func(_ string, d configs.Design) float64 { return gear(feedWords(d)*16, feedWords(d)+1) }},
+		ff:  []calc{one, of(feedWords)},
+	},
+	{
+		name: "output", units: []string{"out"},
+		lut: []calc{one, func(_ string, d configs.Design) float64 { return gear(outWords(d)*17, d.Drain) }},
+		ff:  []calc{one, of(outWords)},
+	},
+	{
+		name: "activations", units: []string{"abuf"},
+		lut: []calc{
+			of(func(d configs.Design) int { return d.NB() * log2(d.NB()) }),
+			of(func(d configs.Design) int { return d.NB() * max(d.Drain, d.WideBytes()/2) }),
+			func(_ string, d configs.Design) float64 { return float64(d.TP*log2(d.NB())) * flag(d.Fluid) },
+		},
+		ff: []calc{one, of(configs.Design.NB), func(_ string, d configs.Design) float64 { return float64(d.TP) * flag(d.Fluid) }},
+	},
+	{
+		name: "pool", units: []string{"pool"},
+		lut: []calc{of(configs.Design.NB), of(averaged), of(func(d configs.Design) int { return d.Drain - averaged(d) })},
+		ff:  []calc{one},
+		regs: func(family string, d configs.Design) float64 {
+			const sum, kept, wide, product = 29, 37, 48, 43 // bits of the unit's words
+			lanes := d.NB() * (sum + kept)
+			words := d.Drain*(3*sum+abi.DataBits) + averaged(d)*(wide-sum)
+			if family == boards.UltraScalePlus { // series 7 has products in DSPs
+				words += d.PoolMuls() * product
+			}
+			return float64(lanes + words)
+		},
+	},
+	{
+		name: "drain", units: []string{"drain", "array"},
+		lut: []calc{one, of(func(d configs.Design) int { return d.Drain }), of(func(d configs.Design) int { return d.TC })},
+		ff:  []calc{one, of(func(d configs.Design) int { return d.Drain })},
+	},
+}
+
+// elementBits are those of an address in a half of the activation buffer.
+func elementBits(d configs.Design) int { return log2(d.NB()) + log2(d.ABufWords) }
+
+// cells is what a group of memories takes of LUTs and registers beside blocks: LUTs that are memory, with
+// the registers behind their read ports, which block RAM has inside, and multiplexers behind rows of blocks.
+func (m Memory) cells(family string) (memory, mux, regs float64) {
+	b, rows := place(family, m.Words, m.Width)
+	n := float64(m.Count)
+	if b.LUTRAM > 0 && !m.Queue {
+		regs = n * float64(m.Width)
 	}
+	return n * float64(b.LUTRAM), n * muxLUTs(rows, m.Width), regs
 }
 
-// Fit fits a law on runs of one family, which must be fresh.
+// muxLUTs is what the multiplexer behind rows of blocks takes, with the rows' write enables: yosys' count
+// for banks of 3 to 15 rows, a bit.
+func muxLUTs(rows, width int) float64 {
+	bit := 0.4 * float64(rows)
+	switch {
+	case rows < 2:
+		bit = 0
+	case rows <= 4:
+		bit = 1.1
+	case rows <= 10:
+		bit = 3.7
+	case rows <= 16:
+		bit = 6.2
+	}
+	return bit * float64(width)
+}
+
+// bound is what a law without runs is said to miss by.
+const bound = 1
+
+// Fit fits the law on those runs that are there for it and takes the bands of a family from the runs it
+// is held to. All must be of one RTL and tool.
 func Fit(family string, runs []Run, want Sources) (Law, error) {
-	var arrays, wholes []Run
+	l := Law{Family: family}
+	for i := range parts {
+		x, err := fitPart(l, i, runs)
+		if err != nil {
+			return Law{Family: family, LUTBand: bound, FFBand: bound}, err
+		}
+		l.coef = append(l.coef, x)
+	}
 	for _, r := range runs {
-		switch {
-		case r.Family != family:
-		case r.Top == topArray:
-			arrays = append(arrays, r)
-		default:
-			wholes = append(wholes, r)
+		if r.Role == roleFit {
+			l.Fitted++
+		} else if r.Family == family {
+			l.Held++
+			lut, ff := l.logic(r.Family, r.Top, r.Design)
+			l.LUTBand, l.FFBand = max(l.LUTBand, math.Abs(off(lut, r.Used.LUTs()))), max(l.FFBand, math.Abs(l.ffOff(r, ff)))
 		}
 	}
-	if err := Fresh(slices.Concat(wholes, arrays), want); err != nil {
-		return uncalibrated(family), err
+	err := Fresh(runs, want)
+	if l.Held == 0 {
+		err = errors.Join(err, fmt.Errorf("%w: none of %s that the law could be held to", ErrRuns, family))
 	}
-	l, err := fit(family, arrays, wholes)
 	if err != nil {
-		return uncalibrated(family), err
+		l.LUTBand, l.FFBand = bound, bound
 	}
-	l.Source = Source{wholes[0].Tool, wholes[0].Sources}
-	rows, err := leftOut(family, arrays, wholes)
-	if err != nil {
-		return uncalibrated(family), err
-	}
-	for _, r := range rows {
-		l.LUTBand = max(l.LUTBand, off(r.Estimate.LUT.Value, r.Run.Used.LUTs()))
-		l.FFBand = max(l.FFBand, off(r.Estimate.FF.Value, r.Run.Used.FF))
-	}
-	return l, nil
+	return l, err
 }
 
-// Row sets a whole run beside what the law says of it that was fitted on all other runs.
+// Row sets a run beside what the law says of it.
 type Row struct {
-	Run      Run      `json:"run"`
-	Estimate Estimate `json:"estimate"`
+	Run     Run
+	LUT, FF int
+	ffOff   float64
 }
 
-// Validate holds the law of a family to the stored runs, each left out of the fit it is held to.
-func Validate(family string) ([]Row, error) {
+// LUTOff and FFOff are the law's relative errors.
+func (r Row) LUTOff() float64 { return off(float64(r.LUT), r.Run.Used.LUTs()) }
+func (r Row) FFOff() float64  { return r.ffOff }
+
+// Rows holds the law to the stored runs of its family, those it was fitted on among them.
+func (l Law) Rows() ([]Row, error) {
 	runs, err := Stored()
 	if err != nil {
 		return nil, err
 	}
-	var arrays, wholes []Run
-	for _, r := range runs {
-		switch {
-		case r.Family != family:
-		case r.Top == topArray:
-			arrays = append(arrays, r)
-		default:
-			wholes = append(wholes, r)
-		}
-	}
-	if err := Fresh(slices.Concat(wholes, arrays), nil); err != nil {
-		return nil, err
-	}
-	return leftOut(family, arrays, wholes)
-}
-
-func leftOut(family string, arrays, wholes []Run) ([]Row, error) {
 	var rows []Row
-	for i, r := range wholes {
-		// neither the run nor its array alone
-		var others []Run
-		for _, a := range arrays {
-			if a.Design.Hash() != r.Design.Hash() {
-				others = append(others, a)
-			}
+	for _, r := range runs {
+		if r.Family == l.Family && r.complete() {
+			lut, ff := l.logic(r.Family, r.Top, r.Design)
+			rows = append(rows, Row{r, int(math.Round(lut)), int(math.Round(ff)), l.ffOff(r, ff)})
 		}
-		x, err := fit(family, others, slices.Concat(wholes[:i], wholes[i+1:]))
-		if err != nil {
-			return nil, err
-		}
-		e := memories(family, r.Design)
-		e.LUT, e.FF = x.logic(r.Design)
-		rows = append(rows, Row{r, e})
 	}
 	return rows, nil
 }
 
-// off is a relative error.
-func off(estimate, counted int) float64 { return math.Abs(float64(estimate)/float64(counted) - 1) }
-
-func fit(family string, arrays, wholes []Run) (Law, error) {
-	l := Law{Family: family, Arrays: len(arrays), Wholes: len(wholes)}
-	if len(arrays) < len(arrayFeatures) || len(wholes) < len(restFeatures) {
-		return l, fmt.Errorf("%w: %d runs of the array and %d whole ones for %s, the law needs %d and %d", ErrRuns,
-			len(arrays), len(wholes), family, len(arrayFeatures), len(restFeatures))
+// ffOff is the relative error of registers. An array of UltraScale+ has its own in DSPs but for a hundred or
+// two, so there the error counts against the registers of the whole design, as the law has them.
+func (l Law) ffOff(r Run, ff float64) float64 {
+	if r.Family == boards.UltraScalePlus && r.Top == topArray {
+		_, whole := l.logic(r.Family, topWhole, r.Design)
+		return (ff - float64(r.Used.FF)) / whole
 	}
-	beyond := func(r Run, array bool) (lut, ff float64) {
-		lut, ff = float64(r.Used.LUTs()), float64(r.Used.FF)
-		for _, a := range []bool{true, false} {
-			x, y := known(family, r.Design, a)
-			if a || !array {
-				lut, ff = lut-x, ff-y
+	return off(ff, r.Used.FF)
+}
+
+// off is a relative error.
+func off(estimate float64, counted int) float64 { return estimate/float64(counted) - 1 }
+
+// fitPart fits a part on what its units have in each run, without what is known of them.
+func fitPart(l Law, i int, runs []Run) (x [2][]float64, err error) {
+	p := parts[i]
+	var used []Run
+	var luts, ffs []float64
+	for _, r := range runs {
+		if r.Role != roleFit || (p.alone != "" && r.Top != p.alone) || (p.alone == "" && slices.ContainsFunc(p.units, func(u string) bool { return r.Units[u] == Cells{} })) {
+			continue
+		}
+		lut, ff := float64(r.Used.LUT+r.Used.SRL), float64(r.Used.FF)
+		if p.alone == "" {
+			lut, ff = 0, 0
+			for _, u := range p.units {
+				lut, ff = lut+float64(r.Units[u].LUT+r.Units[u].SRL), ff+float64(r.Units[u].FF)
+				for j, q := range parts[:i] {
+					if q.alone != "" && q.alone == Modules[u] {
+						a, b := dot(l.coef[j], q, r.Family, r.Design)
+						lut, ff = lut-a, ff-b
+					}
+				}
 			}
 		}
-		if !array {
-			lut, ff = lut-dot(l.Array.LUT, arrayFeatures, r.Design), ff-dot(l.Array.FF, arrayFeatures, r.Design)
+		if p.regs != nil {
+			ff -= p.regs(r.Family, r.Design)
 		}
-		return lut, ff
+		for _, m := range Memories(r.Design) {
+			if memoryOf(m.Name, p) {
+				_, mux, regs := m.cells(r.Family)
+				lut, ff = lut-mux, ff-regs
+			}
+		}
+		used, luts, ffs = append(used, r), append(luts, lut), append(ffs, ff)
 	}
-	var err error
-	if l.Array, err = fitPart(arrayFeatures, arrays, func(r Run) (float64, float64) { return beyond(r, true) }); err != nil {
-		return l, err
+	if x[0], err = leastSquares(p.lut, used, luts); err != nil {
+		return x, fmt.Errorf("LUTs of %s: %w", p.name, err)
 	}
-	l.Rest, err = fitPart(restFeatures, wholes, func(r Run) (float64, float64) { return beyond(r, false) })
-	return l, err
+	if x[1], err = leastSquares(p.ff, used, ffs); err != nil {
+		return x, fmt.Errorf("registers of %s: %w", p.name, err)
+	}
+	return x, nil
 }
 
-func fitPart(features []feature, runs []Run, of func(Run) (lut, ff float64)) (p part, err error) {
-	if p.LUT, err = leastSquares(features, runs, func(r Run) float64 { v, _ := of(r); return v }); err != nil {
-		return p, err
+// memoryOf says whether a memory's multiplexers and registers are among a part's cells.
+func memoryOf(name string, p part) bool {
+	switch name {
+	case accumulators:
+		return p.alone == topArray || slices.Contains(p.units, "array")
+	case activations:
+		return slices.Contains(p.units, "abuf")
+	case weightsRing:
+		return p.alone == "weight_fetch"
+	case "biases":
+		return slices.Contains(p.units, "drain")
 	}
-	p.FF, err = leastSquares(features, runs, func(r Run) float64 { _, v := of(r); return v })
-	return p, err
+	return false
 }
 
-func dot(x []float64, features []feature, d configs.Design) float64 {
-	sum := 0.0
-	for i, f := range features {
-		sum += x[i] * f.of(d)
+// dot is what the coefficients make of a design: LUTs and registers.
+func dot(x [2][]float64, p part, family string, d configs.Design) (lut, ff float64) {
+	for i, f := range p.lut {
+		lut += x[0][i] * f(family, d)
 	}
-	return sum
+	for i, f := range p.ff {
+		ff += x[1][i] * f(family, d)
+	}
+	if p.regs != nil {
+		ff += p.regs(family, d)
+	}
+	return lut, ff
+}
+
+// logic is the law: of npu_top or of the array alone.
+func (l Law) logic(family, top string, d configs.Design) (lut, ff float64) {
+	for i, x := range l.coef {
+		alone := parts[i].alone
+		if (top != topWhole && alone != top) || (alone == topArray && d.Stub) {
+			continue
+		}
+		a, b := dot(x, parts[i], family, d)
+		lut, ff = lut+a, ff+b
+	}
+	for _, m := range Memories(d) {
+		if top == topArray && m.Name != accumulators {
+			continue
+		}
+		memory, mux, regs := m.cells(family)
+		lut, ff = lut+memory+mux, ff+regs
+	}
+	return lut, ff
 }
 
 // leastSquares is that of relative errors, no feature costing less than nothing: the best of all sets of
 // features whose solution has no negative.
-func leastSquares(features []feature, runs []Run, of func(Run) float64) ([]float64, error) {
+func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 	var best []float64
 	bestErr := math.Inf(1)
 	for set := 1; set < 1<<len(features); set++ {
@@ -352,19 +406,18 @@ func leastSquares(features []feature, runs []Run, of func(Run) float64) ([]float
 				use = append(use, i)
 			}
 		}
+		if len(use) > len(runs) {
+			continue
+		}
 		a, b := mat.NewDense(len(runs), len(use), nil), mat.NewVecDense(len(runs), nil)
 		for i, r := range runs {
-			y := of(r)
-			if y <= 0 {
+			if y[i] <= 0 {
 				return nil, fmt.Errorf("%w: %s is smaller than its parts", ErrRuns, r.Config)
 			}
 			for k, j := range use {
-				a.Set(i, k, features[j].of(r.Design)/y)
+				a.Set(i, k, features[j](r.Family, r.Design)/y[i])
 			}
 			b.SetVec(i, 1)
-		}
-		if len(use) > len(runs) {
-			continue
 		}
 		var x, rest mat.VecDense
 		if err := x.SolveVec(a, b); err != nil {
@@ -375,7 +428,7 @@ func leastSquares(features []feature, runs []Run, of func(Run) float64) ([]float
 		}
 		rest.MulVec(a, &x)
 		rest.SubVec(&rest, b)
-		if e := mat.Norm(&rest, 2); e < bestErr {
+		if e := mat.Norm(&rest, 2); e < bestErr-1e-9 {
 			bestErr = e
 			best = make([]float64, len(features))
 			for k, j := range use {
@@ -387,20 +440,6 @@ func leastSquares(features []feature, runs []Run, of func(Run) float64) ([]float
 		return nil, fmt.Errorf("%w: no feature explains them", ErrRuns)
 	}
 	return best, nil
-}
-
-// logic is the law.
-func (l Law) logic(d configs.Design) (lut, ff Banded) {
-	x, y := dot(l.Rest.LUT, restFeatures, d), dot(l.Rest.FF, restFeatures, d)
-	if !d.Stub {
-		x += dot(l.Array.LUT, arrayFeatures, d)
-		y += dot(l.Array.FF, arrayFeatures, d)
-	}
-	for _, a := range []bool{true, false} {
-		lut, ff := known(l.Family, d, a)
-		x, y = x+lut, y+ff
-	}
-	return Banded{int(math.Round(x)), l.LUTBand}, Banded{int(math.Round(y)), l.FFBand}
 }
 
 // laws are fitted once, on the stored runs.
@@ -419,18 +458,26 @@ func calibrated(family string) Law { return laws()[family] }
 func Calibration(family, root string) (Law, error) {
 	runs, err := Stored()
 	if err != nil {
-		return uncalibrated(family), err
+		return Law{Family: family, LUTBand: bound, FFBand: bound}, err
 	}
 	want := Sources{}
-	for _, top := range []string{topWhole, topArray} {
-		if root == "" {
-			break
-		}
-		hash, err := SourcesIn(root, top)
+	var errs []error
+	know := func(module, hash string, err error) {
+		want[module] = Source{Tool, hash}
 		if err != nil {
-			return uncalibrated(family), err
+			errs = append(errs, fmt.Errorf("%w: %w", ErrRuns, err))
 		}
-		want[top] = Source{Tool, hash}
+	}
+	if root != "" {
+		hash, err := syn.SourcesIn(root, topWhole)
+		know(topWhole, hash, err)
+		for unit, module := range Modules {
+			hash, err := UnitSources(root, unit)
+			know(module, hash, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Law{Family: family, LUTBand: bound, FFBand: bound}, err
 	}
 	return Fit(family, runs, want)
 }

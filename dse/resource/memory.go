@@ -3,6 +3,7 @@ package resource
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/sluice-npu/sluice/boards"
@@ -16,32 +17,62 @@ type Memory struct {
 	Count int    `json:"count"`
 	Words int    `json:"words"`
 	Width int    `json:"width"` // bits
-	Queue bool   `json:"queue"` // read without a register: LUTs only
+	Queue bool   `json:"queue"` // read without a register
 }
 
-// Memories lists every memory of npu_top for a design, as the RTL names it. Small queues of a few
-// words are left to the law of LUTs.
+// Memories lists every memory of npu_top for a design, as the RTL names it.
 func Memories(d configs.Design) []Memory {
-	bits := d.AXIBytes * 8
-	return []Memory{
+	wide := d.WideBytes() // a beat of the clients of memory
+	wideBits, lanes := wide*8, wide/d.AXIBytes
+	nb := d.NB()
+	spot := log2(wide / 2) // a word of a wide beat
+	beat := 32 - log2(d.AXIBytes)
+	list := []Memory{
 		// pe_array: two halves a PE, two banks a half (acc_half)
-		{Name: accumulators, Count: 4 * d.TC, Words: d.TR / 2, Width: abi.AccBits},
+		{accumulators, 4 * d.TC, d.TR / 2, abi.AccBits, false},
 		// act_buffer: two halves of NB banks
-		{Name: activations, Count: 2 * d.NB(), Words: d.ABufWords, Width: bankBits},
-		{Name: "weights ring", Count: 1, Words: d.WRingBeats, Width: bits + 1},
-		{Name: "residual beats", Count: 1, Words: resBeats, Width: bits},
-		{Name: "biases", Count: d.Drain, Words: 2 * (d.CMax / max(d.Drain, 1)), Width: 32},
-		{Name: "averages", Count: 1, Words: 512, Width: 17},
-		{Name: "FBCB", Count: 1, Words: abi.LMax * abi.BMax, Width: 32},
+		{activations, 2 * nb, d.ABufWords, bankBits, false},
+		{weightsRing, 1, d.WRingBeats / lanes, wideBits, false},
+		{"residual beats", 1, resBeats, wideBits, false},
+		{"biases", d.Drain, 2 * (d.CMax / max(d.Drain, 1)), 32, false},
+		{"averages", 1, 512, 17, false},
+		{"FBCB", 1, abi.LMax * abi.BMax, 32, false},
+		// queues
+		{"activation runs", 1, 64, 26 + log2(nb) + log2(d.ABufWords) + spot, true},
+		{"activation rows", 1, 64, 3, true},
+		{"pool columns", 1, 64, nb * 37, true},
+		{"pool results", 1, 8, nb*29 + log2(nb) + 9, true},
+		{"residual runs", 1, 16, spot + 8, true},
+		{"bias beats", 1, 32, wideBits, true},
+		{"weight requests", 1, 32, 1, true},
+		{"bias layers", 1, 4, 18, true},
+		{"read bursts", d.NAXI, maxOut, beat, true},
+		{"written bursts", d.NAXI, maxOut, beat, true},
+		{"lengths of written bursts", d.NAXI, maxOut, 8, true},
 	}
+	if d.NAXI == 1 {
+		return append(list, Memory{"clients of bursts", 1, maxOut, 2, true}, Memory{"last bursts", 1, maxOut, 1, true})
+	}
+	words := min(1<<(log2(d.MaxBurst+1)-1), maxOut) / lanes // wide beats of a stripe
+	return append(list,
+		Memory{"clients of bursts", d.NAXI, maxOut, 1, true},
+		Memory{"read lanes", d.NAXI * lanes, min(8*words, 64), d.AXIBytes * 8, true},
+		Memory{"read stripes", 1, 64, log2(d.NAXI) + log2(words) + 4, true},
+		Memory{"write beats", d.NAXI, 16, wide * 9, true},
+		Memory{"write stripes", 1, 32, log2(d.NAXI) + log2(words) + 1, true})
 }
 
 const (
 	accumulators = "accumulators"
 	activations  = "activations"
+	weightsRing  = "weights ring"
 	bankBits     = 16
 	resBeats     = 256 // res_loader's BEATS
+	maxOut       = 16  // axi_read's and axi_write's bursts on their way, a stripe's most beats
 )
+
+// log2 is the bits of an index below n.
+func log2(n int) int { return bits.Len(uint(max(n-1, 0))) }
 
 // Blocks is what one memory takes.
 type Blocks struct {
@@ -54,82 +85,107 @@ type Blocks struct {
 // half is the block RAM in units of 18 Kibit.
 func (b Blocks) half() int { return b.BRAM18 + 2*b.BRAM36 }
 
-// shape is one way to build a memory: primitives of depth x width. Narrower words cost less of those
-// that scale; fold is how many words a primitive holds beside each other where its bytes can be written
-// alone.
-type shape struct {
-	words, bits int
-	cost        float64 // of a primitive, by which yosys weighs one kind against another
-	scales      bool    // the cost counts bits, not primitives
-	block       Blocks
-}
-
-// shapes are the ways of a family, as yosys' xilinx libraries list them, for one write and one read
-// port; of equal cost the first is taken.
-var shapes = map[string][]shape{
-	boards.Series7:        slices.Concat(bram, lutram(6, 3, 4, 8)),
-	boards.UltraScalePlus: slices.Concat(bram, lutram(14, 7, 8, 16)),
-}
-
-var bram = func() []shape {
-	var out []shape
-	for _, a := range [][2]int{{512, 72}, {1024, 36}, {2048, 18}, {4096, 9}, {8192, 4}, {16384, 2}, {32768, 1}} {
-		out = append(out, shape{words: a[0], bits: a[1], cost: 257, block: Blocks{BRAM36: 1}})
-	}
-	for _, a := range [][2]int{{512, 36}, {1024, 18}, {2048, 9}, {4096, 4}, {8192, 2}, {16384, 1}} {
-		out = append(out, shape{words: a[0], bits: a[1], cost: 129, block: Blocks{BRAM18: 1}})
-	}
-	return out
-}()
-
-// lutram of blocks of n LUTs: 32 words of b32 bits or 64 of b64.
-func lutram(b32, b64, n int, cost float64) []shape {
-	return []shape{
-		{words: 32, bits: b32, cost: cost, scales: true, block: Blocks{LUTRAM: n}},
-		{words: 64, bits: b64, cost: cost, scales: true, block: Blocks{LUTRAM: n}},
-	}
+// ram is one kind of memory block as yosys' libraries describe it (share/yosys/xilinx: lutrams_xc5v,
+// lutrams_xcu, brams_xc4v, urams), for one write and one read port.
+type ram struct {
+	kind   int     // yosys keeps the cheapest way of each kind
+	abits  int     // address bits where words are narrowest
+	widths []int   // of words, each twice as many bits as the one before and a bit of address less
+	bytes  int     // what a write enable covers; 0: a word
+	cost   float64 // of a block
+	scale  float64 // the share of cost that counts the bits in use, not blocks
+	block  Blocks
 }
 
 const (
-	uramWords, uramBits, uramByte = 4096, 72, 9
-	uramCost                      = 1024
-	// muxCost is what selecting among rows of primitives costs, a bit and row.
-	muxCost = 0.5
+	distributed = iota
+	blockRAM
+	huge
 )
 
-// Place says what yosys 0.23 makes of one memory of words x width bits with a registered read: the
-// cheapest of all ways (testdata has its answers).
+// rams are the blocks of a family, in the order of the libraries, by which ties are decided.
+var rams = map[string][]ram{
+	boards.Series7: slices.Concat([]ram{
+		{distributed, 7, []int{1}, 0, 8, 8, Blocks{LUTRAM: 4}}, // RAM128X1D
+		{distributed, 6, []int{2}, 0, 8, 8, Blocks{LUTRAM: 4}},
+		{distributed, 5, []int{4}, 0, 8, 8, Blocks{LUTRAM: 4}},
+		{distributed, 6, []int{3}, 0, 8, 7, Blocks{LUTRAM: 4}}, // RAM64M
+		{distributed, 5, []int{6}, 0, 8, 7, Blocks{LUTRAM: 4}}, // RAM32M
+	}, bram, []ram{
+		// two blocks as one of 64 Ki bits, which saves the multiplexer behind deep memories
+		{blockRAM, 16, []int{1}, 9, 513, 0, Blocks{BRAM36: 2}},
+	}),
+	boards.UltraScalePlus: slices.Concat([]ram{
+		{distributed, 6, []int{7}, 0, 16, 16, Blocks{LUTRAM: 8}},  // RAM64M8
+		{distributed, 5, []int{14}, 0, 16, 16, Blocks{LUTRAM: 8}}, // RAM32M16
+	}, bram, []ram{
+		{huge, 12, []int{72}, 8, 1024, 0, Blocks{URAM: 1}},
+		{huge, 12, []int{72}, 9, 1024, 0, Blocks{URAM: 1}},
+	}),
+}
+
+var bram = []ram{
+	{blockRAM, 15, []int{1, 2, 4, 9, 18, 36, 72}, 9, 257, 0, Blocks{BRAM36: 1}},
+	{blockRAM, 14, []int{1, 2, 4, 9, 18, 36}, 9, 129, 0, Blocks{BRAM18: 1}},
+}
+
+// What yosys counts beside blocks: a bit of a multiplexer behind rows of blocks, a row's write
+// enable, and a read port of its own.
+const muxCost, demuxCost, portCost = 0.5, 0.5, 2
+
+// place is memory_libmap's choice among the word widths of one kind of block: a word is padded to whole
+// bytes, rows of blocks cover the words, and blocks are filled across the ends of rows: in a block of 72
+// bits lie four rows of 16. The best cost so far is kept without its fraction, as there.
+func (r ram) place(words, width int) (b Blocks, inRows int, cost float64) {
+	best := -1
+	for i, unit := range r.widths {
+		padded := unit
+		if r.bytes != 0 && r.bytes < unit {
+			padded = r.bytes
+		}
+		padded *= ceil(width, padded)
+		rows := ceil(words, 1<<(r.abits-i))
+		n := ceil(rows*padded, unit)
+		c := (r.cost-r.scale)*float64(n) + r.scale*float64(rows*width)/float64(unit) + muxCost*float64((rows-1)*width) + portCost
+		if rows > 1 {
+			c += demuxCost * float64(rows)
+		}
+		if best < 0 || c < float64(best) {
+			best, cost, inRows = int(c), c, rows
+			b = Blocks{n * r.block.BRAM18, n * r.block.BRAM36, n * r.block.URAM, n * r.block.LUTRAM}
+		}
+	}
+	return b, inRows, cost
+}
+
+// Place says what yosys 0.23 makes of one memory of words x width bits with one write and one read port:
+// the cheapest way of each kind of block, then the cheapest of those and of registers, one a bit
+// (testdata has its answers).
 func Place(family string, words, width int) Blocks {
+	b, _ := place(family, words, width)
+	return b
+}
+
+// place is Place and how many rows of blocks the words are spread over.
+func place(family string, words, width int) (best Blocks, rows int) {
 	if words < 1 || width < 1 {
-		return Blocks{}
+		return Blocks{}, 0
 	}
-	var best Blocks
-	bestCost := math.Inf(1)
-	try := func(b Blocks, n, rows int, cost float64) {
-		if cost += muxCost * float64((rows-1)*width); cost < bestCost {
-			best, bestCost = Blocks{n * b.BRAM18, n * b.BRAM36, n * b.URAM, n * b.LUTRAM}, cost
+	var of [huge + 1]Blocks
+	var rowsOf [huge + 1]int
+	costs := [huge + 1]float64{math.Inf(1), math.Inf(1), math.Inf(1)}
+	for _, r := range rams[family] {
+		if b, n, c := r.place(words, width); c < costs[r.kind] {
+			of[r.kind], rowsOf[r.kind], costs[r.kind] = b, n, c
 		}
 	}
-	for _, s := range shapes[family] {
-		rows, cols := ceil(words, s.words), ceil(width, s.bits)
-		cost := s.cost * float64(rows*cols)
-		if s.scales {
-			cost = s.cost * float64(rows) * float64(width) / float64(s.bits)
+	least := words * width
+	for k, c := range costs {
+		if c < float64(least) {
+			best, rows, least = of[k], rowsOf[k], int(c)
 		}
-		try(s.block, rows*cols, rows, cost)
 	}
-	if family == boards.UltraScalePlus {
-		// words of a few bytes lie beside each other in one of 72 bits
-		fold, cols := 1, ceil(width, uramBits)
-		if cols == 1 {
-			for fold*2 <= uramBits/uramByte/ceil(width, uramByte) && words > uramWords*fold {
-				fold *= 2
-			}
-		}
-		rows := ceil(words, uramWords*fold)
-		try(Blocks{URAM: 1}, rows*cols, rows*fold, uramCost*float64(rows*cols))
-	}
-	return best
+	return best, rows
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

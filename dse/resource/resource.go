@@ -42,7 +42,10 @@ func (b Banded) String() string {
 // Of is the law: what design d takes on board b.
 func Of(b boards.Board, d configs.Design) Estimate {
 	e := memories(b.Family, d)
-	e.LUT, e.FF = calibrated(b.Family).logic(d)
+	l := calibrated(b.Family)
+	lut, ff := l.logic(b.Family, topWhole, d)
+	e.LUT = Banded{int(math.Round(lut)), l.LUTBand}
+	e.FF = Banded{int(math.Round(ff)), l.FFBand}
 	return e
 }
 
@@ -116,7 +119,7 @@ func bankOf(family string, words int) Blocks { return banksOf[family][words/unit
 
 var banksOf = func() map[string][]Blocks {
 	out := map[string][]Blocks{}
-	for family := range shapes {
+	for family := range rams {
 		for words := 0; words <= maxWords; words += unit {
 			out[family] = append(out[family], Place(family, words, bankBits))
 		}

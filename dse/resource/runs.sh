@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Synthesises the designs of the stored runs anew and stores what yosys says of them now:
 #
-#   dse/resource/runs.sh [NAME...]
+#   dse/resource/runs.sh [fit/NAME|held/NAME...]
 #
-# Without names: all of runs/*.json, two to five minutes each for a whole design, seconds for an array.
-# To add a design, name its configuration and module: dse/resource/runs.sh NAME-xc7[-pe_array].
+# Without names: all of runs/, four to seven minutes each for a whole design, seconds to two minutes for an
+# array or a unit alone. To add a design, name a configuration, with or without a folder (hw/configs or a
+# file), and what the run is for: dse/resource/runs.sh held/CONFIG-xc7[-MODULE].
 # 5: a tool is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,30 +15,32 @@ done
 runs=dse/resource/runs
 names=("$@")
 if ((${#names[@]} == 0)); then
-  for f in "$runs"/*.json; do names+=("$(basename "$f" .json)"); done
+  for f in "$runs"/{fit,held}/*.json; do
+    f=${f#"$runs"/}
+    names+=("${f%.json}")
+  done
 fi
 configs=build/syn/runs
 mkdir -p "$configs"
 for name in "${names[@]}"; do
+  role=${name%%/*}
+  name=${name#*/}
+  [[ $role == fit || $role == held ]] || { echo "dse/resource/runs.sh: $role/$name: neither fit nor held" >&2; exit 2; }
   top=npu_top
   base=$name
-  if [[ $name == *-pe_array ]]; then top=pe_array base=${name%-pe_array}; fi
+  if [[ $name =~ ^(.*-(xc7|xcup))-([a-z_]+)$ ]]; then base=${BASH_REMATCH[1]} top=${BASH_REMATCH[3]}; fi
   family=${base##*-}
   config=${base%-*}
-  if [[ -f $runs/$name.json ]]; then
+  name=$(basename "$name")
+  if [[ -f $runs/$role/$name.json ]]; then
     # JSON is YAML: the design as it was
-    python3 -c 'import json, sys; json.dump(json.load(open(sys.argv[1]))["design"], open(sys.argv[2], "w"))' "$runs/$name.json" "$configs/$config.yaml"
+    python3 -c 'import json, sys; json.dump(json.load(open(sys.argv[1]))["design"], open(sys.argv[2], "w"))' "$runs/$role/$name.json" "$configs/$config.yaml"
     config=$configs/$config.yaml
+  elif [[ $config == */* ]]; then
+    config+=.yaml
   fi
-  dir=$(hw/syn/synth.sh "$config" --family "$family" --top "$top" | tail -n 1)
-  python3 - "$dir/summary.json" "$runs/$name.json" <<'EOF'
-import json, sys
-run = json.load(open(sys.argv[1]))
-for key in ("memories", "cpu_seconds"):
-    run.pop(key, None)
-with open(sys.argv[2], "w") as f:
-    json.dump(run, f, indent=2)
-    f.write("\n")
-EOF
-  echo "$runs/$name.json"
+  read -ra set < <(go run ./dse/resource/cmd/storerun -params "$top" -config "$config")
+  dir=$(hw/syn/synth.sh "$config" --family "$family" --top "$top" ${set[@]+"${set[@]}"} | tail -n 1)
+  go run ./dse/resource/cmd/storerun -dir "$dir" -out "$runs/$role/$name.json"
+  echo "$runs/$role/$name.json"
 done

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Synthesises a configuration with yosys 0.23 for Xilinx parts:
 #
-#   hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE] [--store]
+#   hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE [--set NAME=VALUE]...] [--store]
 #
 # CONFIG is a name or a YAML file of hw/configs; --top takes another module than npu_top (it gets
-# those of the configuration's parameters that it has). The result is
+# those of the configuration's parameters that it has, and those of --set). The result is
 # build/syn/<config>-<family>[-<module>]/ with summary.json, netlist.v, stat.txt and yosys' log; its
 # path is printed. yosys does not run where a hash over the module's RTL, the parameters, this flow
 # and the version of yosys says that nothing has changed. --store puts the summary, without its
@@ -20,17 +20,19 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 
 usage() {
-  echo "usage: hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE] [--store]" >&2
+  echo "usage: hw/syn/synth.sh CONFIG [--family xc7|xcup] [--top MODULE [--set NAME=VALUE]...] [--store]" >&2
   exit 2
 }
 config=
 family=xc7
 top=npu_top
 store=
+set=()
 while (($#)); do
   case $1 in
     --family) (($# >= 2)) || usage; family=$2; shift 2 ;;
     --top) (($# >= 2)) || usage; top=$2; shift 2 ;;
+    --set) [[ ${2:-} =~ ^[A-Z][A-Z0-9_]*=[0-9]+$ ]] || usage; set+=("$2"); shift 2 ;;
     --store) store=hw/syn/results; shift ;;
     -*) usage ;;
     *) [[ -z $config ]] || usage; config=$1; shift ;;
@@ -86,6 +88,7 @@ for p in $flags; do
   # word by word: a parameter the top does not have is not an error of the configuration
   if grep -Eq "^ *parameter .*\b${p%%=*} *=" "$top_file"; then params+=" $p"; fi
 done
+for p in ${set[@]+"${set[@]}"}; do params="$(sed -E "s/ ${p%%=*}=[^ ]+//" <<<"$params") $p"; done
 
 name=$(basename "$config" .yaml)
 dir=${SLUICE_SYN:-build/syn}/$name-$family

@@ -194,7 +194,7 @@ func calibration(family string) string {
 	case err != nil:
 		return fmt.Sprintf("LUT and FF not calibrated for %s", family)
 	}
-	return fmt.Sprintf("LUT and FF fitted on %d runs of yosys", l.Wholes+l.Arrays)
+	return fmt.Sprintf("LUT and FF fitted on %d runs of yosys; their bands are those of %d other runs", l.Fitted, l.Held)
 }
 
 // macros are the parameters as -D flags.

@@ -195,6 +195,44 @@ func dealing(d configs.Design) int64 {
 	return 0
 }
 
+// Waits are cycles of a layer whose tensors are in DRAM that nothing gets ahead of.
+type Waits struct {
+	Ends   int64 // barrier to its first input row (whose way over the DRAM is not in it), and last write to answer
+	Drain  int64 // last pass of a GEMM under k to its last drain
+	Shared int64 // of a last burst, that DRAM and answer may share
+	Turn   int64 // end of a visit to the first row that takes its place (as Ends)
+}
+
+// WaitsOf says how long they are.
+func WaitsOf(d configs.Design, g Geom, k K) Waits {
+	latency := int64(d.DRAM.LatencyCycles)
+	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(d), Shared: latency + burstCycles, Turn: latency + readPath(d)}
+	if g.GEMM() {
+		w.Drain = drainDelay + int64(Depth(d, k))
+	}
+	return w
+}
+
+// Moved is the bytes of the beats that a sample's input rows, its results under k and s, and its
+// residuals touch: the first for a row, the others for a pixel.
+func Moved(d configs.Design, g Geom, k K, s int) (row, out, res float64) {
+	m := model{d: d, g: g, k: k, groups: s}
+	row = m.rowOf().bytes
+	tc := g.OutC
+	if g.GEMM() {
+		tc = min(tc, CTile(d, k, s))
+	}
+	for _, t := range [2]struct{ n, size int }{{g.OutC / tc, tc}, {1, g.OutC % tc}} {
+		if t.size > 0 {
+			out += float64(t.n) * m.pixel(t.size, g.OutPix, g.OutOffset).bytes
+			if g.Residual {
+				res += float64(t.n) * m.pixel(t.size, g.ResPix, g.ResOffset).bytes
+			}
+		}
+	}
+	return row, out, res
+}
+
 // Start is what a start costs beside its layers: registers to the first descriptor, and the
 // interrupt.
 func Start(d configs.Design) int64 {

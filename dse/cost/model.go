@@ -19,6 +19,8 @@ type model struct {
 	keepIn, onChip   bool // what the layer reads is there; what it writes stays
 	tileB, tileRows  int
 	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
+	perByte, perPort float64 // cycles a byte
+	queue            int64   // cycles that a write waits in its port's queue
 
 	tc          int   // channels of a C tile
 	passes      int64 // of an item
@@ -27,6 +29,7 @@ type model struct {
 	full, rest  channels // a C tile, and the last one where that has fewer channels
 	weightsOnce int64    // bytes of weights and biases
 	weightsFrom int64    // when weights that are not prefetched can come
+	pixels      int64    // for which full and rest have their item
 	replay      bool     // the ring keeps what is needed again
 	stay        bool     // both halves hold all row tiles: loaded once
 
@@ -41,6 +44,7 @@ type channels struct {
 	words    int64 // cycles to drain a pixel
 	load     int64 // cycles from swap to swap where nothing else binds
 	weights  int64 // bytes
+	item           // of m.pixels
 }
 
 // state is where a walk stands: times in cycles since the barrier, and what is still to be moved.
@@ -72,15 +76,12 @@ func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	}
 	m.first = true
 	m.rate = math.Min(m.bpc, m.port)
-	m.b.MACs = int64(bact) * g.MACs()
-	if g.InPix == g.InC {
-		row := int64(g.InRow()) * wordBytes
-		m.in = m.runOf(row, row, g.InOffset)
-	} else {
-		m.in = m.runOf(int64(g.InC)*wordBytes, int64(g.InPix)*wordBytes, g.InOffset)
-		m.in.bytes *= float64(g.InW)
-		m.in.bursts *= float64(g.InW)
+	m.perByte, m.perPort = 1/m.bpc, 1/m.port
+	if d.NAXI > 1 {
+		m.queue = queueCycles
 	}
+	m.b.MACs = int64(bact) * g.MACs()
+	m.in = m.rowOf()
 	if !g.GEMM() {
 		m.tc = g.OutC
 		m.full = channels{size: g.OutC, out: m.pixel(g.OutC, g.OutPix, g.OutOffset)}
@@ -100,6 +101,17 @@ func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	m.replay = m.order || all <= RingKeeps(d)
 	m.stay = m.order && (m.tileB >= m.br && 2*m.tileRows >= g.OutH || m.tileRows >= g.OutH && 2*m.tileB >= m.br)
 	return m
+}
+
+// rowOf is the cost of an input row: a run, or one a pixel where they are apart.
+func (m *model) rowOf() run {
+	g := &m.g
+	if g.InPix == g.InC {
+		row := int64(g.InRow()) * wordBytes
+		return m.runOf(row, row, g.InOffset)
+	}
+	r := m.runOf(int64(g.InC)*wordBytes, int64(g.InPix)*wordBytes, g.InOffset)
+	return run{r.bytes * float64(g.InW), r.bursts * float64(g.InW)}
 }
 
 // channels is the costs of a C tile of n.
@@ -152,6 +164,7 @@ func (m *model) run() {
 		m.steady(tiles-2, func() { m.rowTiles(1, !m.stay, true, true) })
 		if tiles > 1 {
 			m.full = m.rest
+			m.pixels = 0
 			m.rowTiles(1, !m.stay, true, false)
 		}
 	} else {
@@ -191,7 +204,7 @@ func (m *model) rowTiles(tiles int, load, again, more bool) {
 				// The ring gives up a C tile while the last row tile uses it, and the next one comes then:
 				// beside the results of the row tile before.
 				next.crowded = crowds && left-n <= 2
-				if n > 0 && next != v {
+				if n > 0 && (next.nr != v.nr || next.inRows != v.inRows || next.weights != v.weights || next.crowded != v.crowded) {
 					break
 				}
 				v = next
@@ -289,36 +302,61 @@ func (m *model) visit(v visit) {
 		return
 	}
 	m.end = begin
+	if m.pixels != pixels {
+		m.pixels = pixels
+		m.full.item = m.moves(&m.full, pixels, traffic{})
+		m.rest.item = m.moves(&m.rest, pixels, traffic{})
+	}
 	for c := range v.tiles {
 		tile := &m.full
 		if c == v.tiles-1 && c > 0 {
 			tile = &m.rest
 		}
-		m.item(tile, rows, pixels, c == 0, pass, v)
+		m.item(tile, rows, c == 0, pass, v)
 	}
 	m.array += m.end - begin
 }
 
-// item is a row tile times a C tile; the first of a visit waits for the rows of its first pass.
-func (m *model) item(tile *channels, rows, pixels int64, first bool, pass int64, v visit) {
-	work := m.passes * max(rows, m.depth, tile.load)
-	m.compute += m.passes * rows
-	var moved traffic
+// item is what a row tile times a C tile moves, and how long its drain takes.
+type item struct {
+	out, res      traffic
+	drain, spared int64
+}
+
+// moves is the item of so many pixels, of which some residuals are there.
+func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 	if !m.onChip {
-		moved.written, moved.writes = tile.out.times(pixels)
+		i.out.written, i.out.writes = tile.out.times(pixels)
 	}
 	if m.g.Residual {
-		moved.read, moved.reads = tile.res.times(pixels)
+		i.res.read, i.res.reads = tile.res.times(pixels)
 	}
-	m.results += moved.written
-	m.residual += moved.read
-	moved.read, moved.reads = moved.read-m.ahead.read, moved.reads-m.ahead.reads
-	m.ahead = traffic{}
-	m.owed.add(moved)
+	moved := i.out
+	moved.read, moved.reads = i.res.read-there.read, i.res.reads-there.reads
 	words := pixels * tile.words
-	drain := max(words, m.time(moved))
-	m.spared = m.sparing(moved, words)
-	m.last[1] = late{traffic{written: moved.written, writes: moved.writes}, drain}
+	i.drain = max(words, m.time(moved))
+	i.spared = m.sparing(moved, words)
+	return i
+}
+
+// item walks one; the first of a visit waits for the rows of its first pass.
+func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit) {
+	work := m.passes * max(rows, m.depth, tile.load)
+	m.compute += m.passes * rows
+	i := tile.item
+	if m.ahead != (traffic{}) {
+		i = m.moves(tile, m.pixels, m.ahead)
+	}
+	m.results += i.out.written
+	m.residual += i.res.read
+	m.owed.add(i.out)
+	m.owed.add(i.res)
+	m.owed.read -= m.ahead.read
+	m.owed.reads -= m.ahead.reads
+	m.ahead = traffic{}
+	m.spared = i.spared
+	m.last[1] = late{i.out, i.drain}
+	drain := i.drain
 	if v.crowded {
 		drain += min(drain, cycles(tile.weights, m.bpc))
 	}

@@ -30,18 +30,20 @@ func (l late) after(n int64) traffic {
 // time is how long the DRAM takes for it: what it moves in a cycle, what the ports do in either
 // direction, and the bursts that may be under way at a time, each for a latency.
 func (m *model) time(t traffic) int64 {
-	queue := int64(0)
-	if m.d.NAXI > 1 {
-		queue = queueCycles
-	}
-	return max(cycles(t.read+t.written, m.bpc), cycles(t.read, m.port), cycles(t.written, m.port),
-		m.waiting(t.reads, t.read, 0), m.waiting(t.writes, t.written, queue))
+	most := max(float64(t.read+t.written)*m.perByte, float64(max(t.read, t.written))*m.perPort)
+	return max(int64(most+almostOne), m.waiting(t.reads, t.read, 0), m.waiting(t.writes, t.written, m.queue))
 }
+
+// almostOne rounds cycles up that are not whole but for rounding.
+const almostOne = 1 - 1e-6
 
 // waiting is how long n bursts of so many bytes take where each waits for its latency and its own beats
 // (and for more), and no more than maxBursts a port are under way.
 func (m *model) waiting(n, bytes, more int64) int64 {
-	beats := (bytes + n*int64(m.d.AXIBytes) - 1) / int64(m.d.AXIBytes)
+	if n == 0 {
+		return 0
+	}
+	beats := bytes/int64(m.d.AXIBytes) + n
 	return (n*(int64(m.d.DRAM.LatencyCycles)+burstCycles+more) + beats) / int64(maxBursts*m.d.NAXI)
 }
 

@@ -1,8 +1,6 @@
 package search
 
 import (
-	"math"
-
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -18,14 +16,11 @@ import (
 type layer struct {
 	g       cost.Geom
 	inRows  int64 // input rows that are read at all
-	row     int64 // bytes of one
-	out     int64 // bytes of one sample's results, at least
-	res     int64
 	heights []int // TILE_ROWS to try, largest first
 }
 
 func newLayer(g cost.Geom) layer {
-	l := layer{g: g, heights: heights(g.OutH), row: int64(g.InRow()) * elemBytes}
+	l := layer{g: g, heights: heights(g.OutH)}
 	next := 0
 	for oh := range g.OutH {
 		lo, hi := max(0, oh*g.SH-g.PadT, next), min(g.InH, oh*g.SH-g.PadT+g.KH)
@@ -33,10 +28,6 @@ func newLayer(g cost.Geom) layer {
 			l.inRows += int64(hi - lo)
 			next = hi
 		}
-	}
-	l.out = int64(g.OutH) * int64(g.OutW) * int64(g.OutC) * elemBytes
-	if g.Residual {
-		l.res = l.out
 	}
 	return l
 }
@@ -77,27 +68,37 @@ type spread struct {
 	kept   bool                        // the whole layer does
 	both   func(int) int               // samples of a tile, of both groups
 	fixed  int64                       // bytes beside the weights, less what may come before the layer begins
-	wait   int64                       // first read and last write
-	rate   float64                     // of the DRAM, bytes a cycle
-	fill   float64                     // of the ports and the DRAM
-	last   int64                       // cycles to drain a row of the last C tile
+	read   int64                       // those that are read
+	row    int64                       // bytes of an input row
+	rows   int64                       // of all samples' rows
+	wait   cost.Waits
+	rate   float64 // of the DRAM, bytes a cycle
+	port   float64 // of the ports in one direction
+	fill   float64 // of the slower one
+	last   int64   // cycles to drain a row of the last C tile
 }
-
-// latencies of the DRAM that a layer waits for: its first row and the answer to its last write.
-const latencies = 2
 
 func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
 	g := &l.g
-	s := spread{l: l, p: p, br: ceil(batch, p.S), rate: d.DRAM.BytesPerCycle, wait: latencies * int64(d.DRAM.LatencyCycles)}
+	s := spread{l: l, p: p, br: ceil(batch, p.S), rate: d.DRAM.BytesPerCycle}
+	s.wait = cost.WaitsOf(d, *g, p.K)
 	s.fill = min(s.rate, float64(d.NAXI*d.AXIBytes))
-	s.wait += int64(float64(l.row) / s.rate)
+	row, out, res := cost.Moved(d, *g, p.K, p.S)
+	s.row = int64(row)
+	s.wait.Ends += int64(row / s.fill)
 	s.both = func(tb int) int { return tb + min(tb, batch-s.br) }
 	if p.S == 1 {
 		s.both = func(tb int) int { return tb }
 	}
 	ring := int64(d.WRingBeats * d.AXIBytes)
-	s.fixed = int64(batch)*(l.inRows*l.row+l.res+l.out) - l.row
-	pixels := int64(s.br) * int64(g.OutH) * int64(g.OutW)
+	// the law rounds down to bytes, at most once an output row and C tile in each direction
+	rows := float64(batch) * float64(l.inRows) * row
+	pixels := float64(batch) * float64(g.OutH) * float64(g.OutW)
+	lost := int64(batch*g.OutH) * int64(2+g.OutC)
+	s.read = int64(rows+pixels*res) - s.row - lost
+	s.fixed = int64(rows+pixels*(res+out)) - s.row - lost
+	s.port = float64(d.NAXI * d.AXIBytes)
+	s.rows = int64(rows) - lost
 	if !g.GEMM() {
 		s.drain = int64(s.br) * int64(g.OutH) * max(g.PoolTaps(d), int64(g.OutW)*int64(ceil(g.OutC, d.Drain)))
 		return s
@@ -110,7 +111,7 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
 			s.c[i].n = int64(x.n)
 			s.c[i].floor = max(int64(cost.Depth(d, p.K)), cost.Load(d, p.K, p.S, x.size))
 			s.last = int64(ceil(x.size, d.Drain))
-			s.drain += pixels * int64(x.n) * int64(ceil(x.size, d.Drain))
+			s.drain += int64(s.br) * int64(g.OutH) * int64(g.OutW) * int64(x.n) * int64(ceil(x.size, d.Drain))
 		}
 	}
 	var tile int64
@@ -118,18 +119,20 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
 	s.ringed = min(tile, s.once) <= cost.RingKeeps(d)
 	s.kept = s.once <= cost.RingKeeps(d)
 	s.fixed -= min(s.once, ring)
+	s.read -= min(s.once, ring)
 	return s
 }
 
 // all is a bound over every tile and loop order.
 func (s *spread) all() int64 {
 	rows := int64(s.br) * int64(s.l.g.OutH) * int64(s.l.g.OutW)
-	return s.wait + max(s.passes*s.pass(rows), s.drain, s.dram(s.once))
+	return s.wait.Ends + max(s.passes*s.pass(rows)+s.wait.Drain, s.drain+s.wait.Drain, s.dram(s.once)-s.wait.Shared)
 }
 
 // tile is a bound for row tiles of tb samples and tr output rows.
 func (s *spread) tile(tb, tr int, order bool) int64 {
 	g := &s.l.g
+	tb0, tr0 := tb, tr
 	ns, rs := int64(s.br/tb), int64(s.br%tb)
 	nr, rr := int64(g.OutH/tr), int64(g.OutH%tr)
 	w := int64(g.OutW)
@@ -151,11 +154,14 @@ func (s *spread) tile(tb, tr int, order bool) int64 {
 	if !s.kept && (!order || !s.ringed) {
 		weights *= tiles
 	}
+	if order && !s.stays(tb0, tr0) {
+		weights += (s.c[0].n + s.c[1].n - 1) * s.rows // rows again for every C tile
+	}
 	array *= s.passes
 	if s.passes > 0 {
 		// the first tile's other rows, behind its first pass
 		in := int64(min(g.InH, (tr-1)*g.SH-g.PadT+g.KH))
-		bytes := (in*int64(s.both(tb)) - 1) * s.l.row
+		bytes := (in*int64(s.both(tb)) - 1) * s.row
 		r := int64(tb) * int64(tr) * w
 		array += max(0, int64(float64(bytes)/s.fill)-max(r, s.c[0].floor))
 		// the last tile's drain, behind its passes
@@ -172,7 +178,35 @@ func (s *spread) tile(tb, tr int, order bool) int64 {
 		}
 		array += min(s.passes*max(r, c.floor), r*s.last)
 	}
-	return s.wait + max(array, s.drain, s.dram(weights))
+	return s.wait.Ends + max(array+s.wait.Drain, s.turns(tb0, tr0, order), s.drain+s.wait.Drain, s.dram(weights)-s.wait.Shared)
+}
+
+// stays tells whether both halves hold all row tiles, so that they are loaded once for all C tiles.
+func (s *spread) stays(tb, tr int) bool {
+	return tb >= s.br && 2*tr >= s.l.g.OutH || tr >= s.l.g.OutH && 2*tb >= s.br
+}
+
+// turns is a bound for row tiles as loading them by turns into two halves has it: a tile's rows begin to
+// come when the visit before the last one has ended, and but for one pass its own follow them. Whole
+// tiles are counted, from the third visit on; of the odd and the even ones one has half of them.
+func (s *spread) turns(tb, tr int, order bool) int64 {
+	g := &s.l.g
+	visits, c := int64(s.br/tb)*int64(g.OutH/tr), int64(1)
+	r := int64(tb) * int64(tr) * int64(g.OutW)
+	work := int64(0)
+	if s.passes > 0 {
+		first := max(r, s.c[0].floor)
+		work = s.passes*s.pass(r) - first
+		if order {
+			if s.stays(tb, tr) {
+				return 0
+			}
+			c, work = s.c[0].n, (s.passes-1)*first
+		}
+	}
+	rows := int64((tr-1)*g.SH + 1) // but for what lies in the padding
+	in := int64(float64(rows*int64(tb)*s.row-1) / s.fill)
+	return max(0, (visits*c-1)/2) * (s.wait.Turn + in + work)
 }
 
 // pass of all C tiles over a row tile of r rows.
@@ -181,11 +215,7 @@ func (s *spread) pass(r int64) int64 {
 }
 
 func (s *spread) dram(weights int64) int64 {
-	bytes := s.fixed + weights
-	if bytes <= 0 {
-		return 0
-	}
-	return int64(math.Floor(float64(bytes) / s.rate))
+	return int64(max(0, float64(s.fixed+weights)/s.rate, float64(s.read+weights)/s.port))
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -83,19 +83,8 @@ func fastest(d configs.Design, l *layer, batch int, o mapping.Options, rs []room
 				}
 			}
 		}
-		// each room's most promising tile first: what it gives cuts most of the others
-		for i := range rs {
-			at := -1
-			for j := range tiles {
-				if tiles[j].first <= i && i <= tiles[j].last && (at < 0 || tiles[j].bound < tiles[at].bound) {
-					at = j
-				}
-			}
-			if at >= 0 {
-				try(b, &tiles[at])
-				tiles[at].bound = none
-			}
-		}
+		// the most promising first: what they give cuts most of the others
+		slices.SortFunc(tiles, func(a, b tile) int { return compare(a.bound, b.bound) })
 		for j := range tiles {
 			try(b, &tiles[j])
 		}

@@ -114,15 +114,19 @@ func (m *model) rowOf() run {
 	return run{r.bytes * float64(g.InW), r.bursts * float64(g.InW)}
 }
 
+// DrainStep is the words drained a cycle for s sample groups.
+func DrainStep(d configs.Design, k K, s int) int {
+	if k == K2 || s == 2 && k == K1 {
+		return d.Drain / 2 // every second PE holds channels of a group
+	}
+	return d.Drain
+}
+
 // channels is the costs of a C tile of n.
 func (m *model) channels(n int) channels {
-	step := m.d.Drain // words drained a cycle
-	if m.k == K2 || m.groups == 2 && m.k == K1 {
-		step /= 2 // every second PE holds channels of a group
-	}
 	tp, _ := Tree(m.d, m.k)
 	c := channels{
-		size: n, out: m.pixel(n, m.g.OutPix, m.g.OutOffset), words: int64(ceil(n, step)),
+		size: n, out: m.pixel(n, m.g.OutPix, m.g.OutOffset), words: int64(ceil(n, DrainStep(m.d, m.k, m.groups))),
 		load: Load(m.d, m.k, m.groups, n), weights: m.passes * int64(tp) * wordBytes * int64(n),
 	}
 	if m.g.Residual {

@@ -106,12 +106,13 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
 	_, tc := cost.Tree(d, p.K)
 	s.passes = int64(cost.Passes(d, *g, p.K))
 	c := min(tc, g.OutC)
+	step := cost.DrainStep(d, p.K, p.S)
 	for i, x := range [2]struct{ n, size int }{{g.OutC / c, c}, {1, g.OutC % c}} {
 		if x.size > 0 {
 			s.c[i].n = int64(x.n)
 			s.c[i].floor = max(int64(cost.Depth(d, p.K)), cost.Load(d, p.K, p.S, x.size))
-			s.last = int64(ceil(x.size, d.Drain))
-			s.drain += int64(s.br) * int64(g.OutH) * int64(g.OutW) * int64(x.n) * int64(ceil(x.size, d.Drain))
+			s.last = int64(ceil(x.size, step))
+			s.drain += int64(s.br) * int64(g.OutH) * int64(g.OutW) * int64(x.n) * int64(ceil(x.size, step))
 		}
 	}
 	var tile int64

@@ -276,7 +276,7 @@ func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all
 	for _, network := range c.Network {
 		s := source{Network: network, Config: d.Name, Seed: 1, Images: 1}
 		b, err := s.compileFor(d)
-		if errors.Is(err, compile.ErrTooBig) || errors.Is(err, mapping.ErrNoFit) {
+		if errors.Is(err, compile.ErrTooBig) || errors.Is(err, compile.ErrTooMany) || errors.Is(err, mapping.ErrNoFit) {
 			fmt.Fprintf(e.stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)
 			continue
 		}

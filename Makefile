@@ -134,6 +134,7 @@ nightly: test bench ## the long checks: fuzzing, other configurations, the bench
 	@bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3
 	@bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults
 	@for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json
+	@sim/build.sh zc706; bin/dse bench-npu --config zc706 --batch 1 --full --out out/nightly/bench-npu-full
 	@go test ./dse/zoo -count 1 -run '^TestExports$$' -timeout 60m -args -full
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x

@@ -26,6 +26,7 @@ type benchNPUCmd struct {
 	Config    []string  `default:"zc706,zcu104" placeholder:"NAME" help:"Reference arrays; their stub build must exist (sim/build.sh NAME --stub)."`
 	Batch     []int     `default:"1,2,4,8" help:"Batch sizes."`
 	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes a cycle of the DRAM (default: the configuration's)."`
+	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), some ten times slower: the same cycles."`
 	Out       string    `placeholder:"DIR" help:"Folder for summary.json."`
 }
 
@@ -194,7 +195,11 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 			}
 		}
 	}
-	drv, err := openStub(ctx, d)
+	build := d.Name + "-stub"
+	if c.Full {
+		build = d.Name
+	}
+	drv, err := open(ctx, d, build)
 	if err != nil {
 		return nil, err
 	}

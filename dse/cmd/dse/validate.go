@@ -244,9 +244,14 @@ func again(file string) ([]deviation, error) {
 	return old.Layers, nil
 }
 
-// openStub starts the Verilated NPU without MACs of a configuration, on a memory as the design says.
+// openStub starts the Verilated NPU without MACs of a configuration.
 func openStub(ctx context.Context, d configs.Design) (*npu.Driver, error) {
-	bin, err := npu.FindCosim(d.Name + "-stub")
+	return open(ctx, d, d.Name+"-stub")
+}
+
+// open starts a build of the Verilated NPU on a memory as the design says.
+func open(ctx context.Context, d configs.Design, build string) (*npu.Driver, error) {
+	bin, err := npu.FindCosim(build)
 	if err != nil {
 		return nil, err
 	}

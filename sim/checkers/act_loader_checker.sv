@@ -6,14 +6,14 @@ module act_loader_checker (
     input logic       rst_ni,
     input logic       rsp_valid_i,
     input logic       run_known_i,
-    input logic [5:0] rows_i,
+    input logic [6:0] rows_i,
     input logic [1:0] busy_i,
     input logic [1:0] free_i
 );
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       assert (!rsp_valid_i || run_known_i) else $error("act_loader: an answer without its run");
-      assert (rows_i <= 6'd33) else $error("act_loader: more rows come than places wait");
+      assert (rows_i <= 7'd65) else $error("act_loader: more rows come than places wait");
       assert ((free_i & ~busy_i) == '0) else $error("act_loader: a half is freed that is not in use");
     end
   end

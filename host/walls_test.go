@@ -31,7 +31,7 @@ var rules = map[string][]string{
 	"dse/quant":        {"dse/graph"},
 	"dse/cost":         {},
 	"dse/mapping":      {"dse/cost"},
-	"dse/resource":     {"boards"},
+	"dse/resource":     {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
 	"dse/window":       {"dse/cost", "dse/mapping"},
 	"dse/search":       {"dse/cost", "dse/mapping", "dse/window", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
 	"dse/report":       {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},

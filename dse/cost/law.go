@@ -239,6 +239,12 @@ func Start(d configs.Design) int64 {
 	return startCycles + int64(d.DRAM.LatencyCycles) + readPath(d)
 }
 
+// Stays tells whether both halves of the activation buffer hold all row tiles of br samples and outH
+// output rows, so that with the C tiles outermost they are loaded once for all of them.
+func Stays(br, outH, tileB, tileRows int) bool {
+	return tileB >= br && 2*tileRows >= outH || tileRows >= outH && 2*tileB >= br
+}
+
 // RingKeeps is the bytes that the weights ring can keep for replay.
 func RingKeeps(d configs.Design) int64 { return int64(d.WRingBeats*d.AXIBytes) - abi.RingSpare }
 

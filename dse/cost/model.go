@@ -99,7 +99,7 @@ func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	all, _ := WeightBytes(d, g, m.k)
 	m.weightsOnce = all + int64(g.OutC)*biasBytes
 	m.replay = m.order || all <= RingKeeps(d)
-	m.stay = m.order && (m.tileB >= m.br && 2*m.tileRows >= g.OutH || m.tileRows >= g.OutH && 2*m.tileB >= m.br)
+	m.stay = m.order && Stays(m.br, g.OutH, m.tileB, m.tileRows)
 	return m
 }
 

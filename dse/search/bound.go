@@ -155,7 +155,7 @@ func (s *spread) tile(tb, tr int, order bool) int64 {
 	if !s.kept && (!order || !s.ringed) {
 		weights *= tiles
 	}
-	if order && !s.stays(tb0, tr0) {
+	if order && !cost.Stays(s.br, g.OutH, tb0, tr0) {
 		weights += (s.c[0].n + s.c[1].n - 1) * s.rows // rows again for every C tile
 	}
 	array *= s.passes
@@ -182,11 +182,6 @@ func (s *spread) tile(tb, tr int, order bool) int64 {
 	return s.wait.Ends + max(array+s.wait.Drain, s.turns(tb0, tr0, order), s.drain+s.wait.Drain, s.dram(weights)-s.wait.Shared)
 }
 
-// stays tells whether both halves hold all row tiles, so that they are loaded once for all C tiles.
-func (s *spread) stays(tb, tr int) bool {
-	return tb >= s.br && 2*tr >= s.l.g.OutH || tr >= s.l.g.OutH && 2*tb >= s.br
-}
-
 // turns is a bound for row tiles as loading them by turns into two halves has it: a tile's rows begin to
 // come when the visit before the last one has ended, and but for one pass its own follow them. Whole
 // tiles are counted, from the third visit on; of the odd and the even ones one has half of them.
@@ -199,7 +194,7 @@ func (s *spread) turns(tb, tr int, order bool) int64 {
 		first := max(r, s.c[0].floor)
 		work = s.passes*s.pass(r) - first
 		if order {
-			if s.stays(tb, tr) {
+			if cost.Stays(s.br, g.OutH, tb, tr) {
 				return 0
 			}
 			c, work = s.c[0].n, (s.passes-1)*first

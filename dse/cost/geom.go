@@ -143,6 +143,13 @@ func (g Geom) inRows(oh0, n int) int {
 	return max(0, hi-lo)
 }
 
+// lateRows counts those of them that only kernel rows behind the first one need.
+func (g Geom) lateRows(oh0, n int) int {
+	last := (oh0+n-1)*g.SH - g.PadT // the last one that the first kernel row needs
+	lo := max(0, oh0*g.SH-g.PadT)
+	return max(0, min(g.InH, last+g.KH)-max(lo, last+1))
+}
+
 // ErrGeom is wrapped by errors about impossible geometry.
 var ErrGeom = errors.New("impossible layer geometry")
 

@@ -143,7 +143,8 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 	latency := int64(d.DRAM.LatencyCycles)
 	b.Fill = layerStart + latency + readPath(d)
 	b.Answer = latency + writePath(d)
-	first := min(m.weightsOnce, max(ring/16, min(ring/2, latentBytes))) // comes before the activations
+	// before the activations come the biases, and weights until so many are there beside those of a pass
+	first := min(m.weightsOnce, int64(g.BiasCount)*biasBytes+max(ring/16, min(ring/2, latentBytes))+m.passBytes())
 	if warm {
 		// the layer before ends with an answer, or with a word on chip
 		before := b.Answer

@@ -157,6 +157,14 @@ func Load(d configs.Design, k K, s, nch int) int64 {
 	return int64(tp + swapTail + max(ceil(vectors, at), ceil(nch*words, wide)-ahead))
 }
 
+// passBytes is the weights of a pass.
+func (m *model) passBytes() int64 {
+	if !m.g.GEMM() {
+		return 0
+	}
+	return m.full.weights / m.passes
+}
+
 // run walks all visits and fills in the times of m.b.
 func (m *model) run() {
 	m.end = m.b.Fill
@@ -203,12 +211,13 @@ func (m *model) rowTiles(tiles int, load, again, more bool) {
 				next.nr = min(m.tileRows, m.g.OutH-at)
 				if load && !m.keepIn {
 					next.inRows = m.g.inRows(at, next.nr)
+					next.late = m.g.lateRows(at, next.nr)
 				}
 				next.weights = firstTile || !m.order && again
 				// The ring gives up a C tile while the last row tile uses it, and the next one comes then:
 				// beside the results of the row tile before.
 				next.crowded = crowds && left-n <= 2
-				if n > 0 && (next.nr != v.nr || next.inRows != v.inRows || next.weights != v.weights || next.crowded != v.crowded) {
+				if n > 0 && (next.nr != v.nr || next.inRows != v.inRows || next.late != v.late || next.weights != v.weights || next.crowded != v.crowded) {
 					break
 				}
 				v = next
@@ -261,6 +270,7 @@ type visit struct {
 	nb, both int // samples, those of both groups
 	nr       int // output rows
 	inRows   int // that come, of a sample
+	late     int // of them, those that the first kernel row does without
 	tiles    int
 	weights  bool // come for it
 	crowded  bool // its results beside the weights of another C tile
@@ -275,12 +285,19 @@ func (m *model) visit(v visit) {
 
 	// its first pass: all rows are there, and the array is free
 	pass := rows
+	row := min(in.read, int64(m.in.bytes))
+	var out traffic
 	if g.GEMM() {
 		pass = max(rows, m.depth, m.full.load)
+	} else { // results leave while rows come, but for the last row's
+		out.written, out.writes = m.full.out.times(pixels)
+		m.results += out.written
+		n := rows / int64(g.OutW)
+		in.written, in.writes = out.written-out.written/n, out.writes-out.writes/n
 	}
 	begin := m.end + visitCycles
 	if m.first {
-		m.b.Fill += m.time(traffic{read: min(in.read, int64(m.in.bytes))})
+		m.b.Fill += m.time(traffic{read: row})
 		m.loaded = m.end + m.time(m.beside(in, pixels))
 		begin = m.b.Fill
 		if g.GEMM() && m.weightsFrom > begin {
@@ -302,7 +319,9 @@ func (m *model) visit(v visit) {
 	}
 	m.owed = traffic{}
 	if !g.GEMM() {
-		m.pool(rows, pixels, begin)
+		out.written -= in.written
+		out.writes -= in.writes
+		m.pool(rows, out, begin)
 		return
 	}
 	m.end = begin
@@ -345,7 +364,8 @@ func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 
 // item walks one; the first of a visit waits for the rows of its first pass.
 func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit) {
-	work := m.passes * max(rows, m.depth, tile.load)
+	each := max(rows, m.depth, tile.load)
+	work := m.passes * each
 	m.compute += m.passes * rows
 	i := tile.item
 	if m.ahead != (traffic{}) {
@@ -367,13 +387,17 @@ func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit
 	m.drain += drain
 	start := max(m.end, m.drained[0]) // of the bank used two items before
 	if first {
-		// rows count when they are whole, so the pixels of the last output row come after the load
-		m.end = max(start+pass, m.loaded+int64(m.g.OutW)) + work - pass
+		// rows count when they are whole, so the pixels of the last output row come after the load; passes of
+		// the first kernel row do not wait for the rows of later ones
+		whole := m.loaded + int64(m.g.OutW)
+		early := whole - m.time(m.input(v.late, 1))
+		m.end = max(max(start+pass, early)+work-pass, whole+work/int64(m.g.KH)-pass)
 		m.loaded = max(m.loaded, start+pass)
 	} else {
 		m.end = start + work
 	}
-	m.drained[0], m.drained[1] = m.drained[1], max(m.end+drainDelay+m.depth, m.drained[1])+drain
+	last := m.end - each + max(rows, m.depth) // the next pass may wait longer for its weights
+	m.drained[0], m.drained[1] = m.drained[1], max(last+drainDelay+m.depth, m.drained[1])+drain
 	if v.weights {
 		bytes := round(tile.weights, abi.WeightAlign)
 		if !m.bias {

@@ -33,8 +33,9 @@ func (m *model) poolRow(words int) (row, first, out int64) {
 	return row + run(g.KW-1, 1) + int64(g.OutW-1)*run(g.SW-1, 1), taps - 1, min(column, results)
 }
 
-// pool is a visit of the pool unit: output rows follow the input rows.
-func (m *model) pool(rows, pixels, begin int64) {
+// pool is a visit of the pool unit: output rows follow the input rows, and the last one's results leave
+// behind them.
+func (m *model) pool(rows int64, result traffic, begin int64) {
 	g := &m.g
 	words := m.d.Drain
 	if g.Op == abi.OpAvgPool {
@@ -52,17 +53,14 @@ func (m *model) pool(rows, pixels, begin int64) {
 	at := max(begin+work, m.loaded+last)
 	m.array += work
 	m.end = at
-	written, bursts := m.full.out.times(pixels)
-	m.results += written
-	m.owed.add(traffic{written: written, writes: bursts})
+	m.owed.add(result)
 	if !m.bias {
 		m.weights += m.weightsOnce
 		m.owed.add(traffic{read: m.weightsOnce - m.prefetched})
 		m.prefetched, m.bias = 0, true
 	}
 	// the last row leaves while it is made, but for its last burst
-	n := rows / int64(g.OutW)
-	tail := m.time(traffic{written: written / n, writes: bursts / n})
+	tail := m.time(result)
 	tail = max(tail-row, min(tail, m.time(traffic{written: m.stripe(), writes: 1})))
 	m.drained[1] = at + out + drainDelay + tail
 }

@@ -111,7 +111,7 @@ func (m *model) rowOf() run {
 		return m.runOf(row, row, g.InOffset)
 	}
 	r := m.runOf(int64(g.InC)*wordBytes, int64(g.InPix)*wordBytes, g.InOffset)
-	return run{r.bytes * float64(g.InW), r.bursts * float64(g.InW)}
+	return run{bytes: r.bytes * float64(g.InW), bursts: r.bursts * float64(g.InW)}
 }
 
 // DrainStep is the words drained a cycle for s sample groups.
@@ -357,6 +357,9 @@ func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 	moved := i.out
 	moved.read, moved.reads = i.res.read-there.read, i.res.reads-there.reads
 	words := pixels * tile.words
+	if !m.onChip {
+		words += int64(float64(pixels) * tile.out.ragged)
+	}
 	i.drain = max(words, m.time(moved))
 	i.spared = m.sparing(moved, words)
 	return i

@@ -58,17 +58,21 @@ func (m *model) sparing(t traffic, atLeast int64) int64 {
 // stripe is the bytes of the longest burst.
 func (m *model) stripe() int64 { return int64(min(stripeBeats, m.d.MaxBurst) * m.d.AXIBytes) }
 
-// run is what one of a tensor's runs costs on average: bytes of the wide beats that it touches, and bursts.
-type run struct{ bytes, bursts float64 }
+// run is what one of a tensor's runs costs on average: bytes of the wide beats that it touches, bursts, and
+// ends that lie within a wide beat (of which packing results takes a cycle each).
+type run struct{ bytes, bursts, ragged float64 }
 
 // runOf is the cost of runs of n bytes, the first at offset, the others pitch bytes behind each other. Several
 // ports get stripes; one has bursts as long as they may be that stay in a page.
 func (m *model) runOf(n, pitch, offset int64) run {
 	stripe := m.stripe()
+	r := run{bytes: covered(m.d, n, pitch, offset), ragged: ragged(m.d, pitch, offset) + ragged(m.d, pitch, offset+n)}
 	if m.d.NAXI > 1 {
-		return run{covered(m.d, n, pitch, offset), touched(stripe, n, pitch, offset)}
+		r.bursts = touched(stripe, n, pitch, offset)
+	} else {
+		r.bursts = float64((n+stripe-1)/stripe) + touched(pageBytes, n, pitch, offset) - 1
 	}
-	return run{covered(m.d, n, pitch, offset), float64((n+stripe-1)/stripe) + touched(pageBytes, n, pitch, offset) - 1}
+	return r
 }
 
 // pixel is the cost of a pixel's results or residuals, of which a C tile touches size channels: a run a
@@ -77,7 +81,7 @@ func (m *model) pixel(size, pix int, offset int64) run {
 	pitch, w := int64(pix)*wordBytes, int64(m.g.OutW)
 	if size == m.g.OutC && pix == size {
 		r := m.runOf(w*pitch, w*pitch, offset)
-		return run{r.bytes / float64(w), r.bursts / float64(w)}
+		return run{r.bytes / float64(w), r.bursts / float64(w), r.ragged / float64(w)}
 	}
 	return m.runOf(int64(size)*wordBytes, pitch, offset)
 }
@@ -100,6 +104,16 @@ func touched(unit, n, pitch, offset int64) float64 {
 func covered(d configs.Design, n, pitch, offset int64) float64 {
 	wide := int64(d.WideBytes())
 	return float64(wide) * touched(wide, n, pitch, offset)
+}
+
+// ragged is the share of places pitch bytes apart, the first at offset, that lie within a wide beat.
+func ragged(d configs.Design, pitch, offset int64) float64 {
+	wide := int64(d.WideBytes())
+	step := gcd(pitch, wide)
+	if offset%step != 0 {
+		return 1
+	}
+	return 1 - float64(step)/float64(wide)
 }
 
 func gcd(a, b int64) int64 {

@@ -11,7 +11,7 @@ func (m *model) poolRow(words int) (row, first, out int64) {
 	g := &m.g
 	nb := m.d.NB()
 	groups := int64(ceil(g.OutC, nb))
-	results := int64(g.OutC/nb)*int64(ceil(nb, words)) + int64(ceil(g.OutC%nb, words)) // of a pixel
+	results := int64(g.OutC/nb)*int64(ceil(nb, words)) + int64(ceil(g.OutC%nb, words)) + int64(m.full.out.ragged) // of a pixel
 	if !g.ByColumns(m.d) {
 		taps := int64(g.KH) * int64(g.KW)
 		return int64(g.OutW) * max(taps*groups, results), taps - int64(g.KW), min(taps*groups, results)

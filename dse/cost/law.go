@@ -144,7 +144,8 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 	b.Fill = layerStart + latency + readPath(d)
 	b.Answer = latency + writePath(d)
 	// before the activations come the biases, and weights until so many are there beside those of a pass
-	first := min(m.weightsOnce, int64(g.BiasCount)*biasBytes+max(ring/16, min(ring/2, latentBytes))+m.passBytes())
+	m.low = max(ring/16, min(ring/2, latentBytes)) + m.passBytes()
+	first := min(m.weightsOnce, int64(g.BiasCount)*biasBytes+m.low)
 	if warm {
 		// the layer before ends with an answer, or with a word on chip
 		before := b.Answer

@@ -29,6 +29,7 @@ type model struct {
 	full, rest  channels // a C tile, and the last one where that has fewer channels
 	weightsOnce int64    // bytes of weights and biases
 	weightsFrom int64    // when weights that are not prefetched can come
+	low         int64    // bytes of weights that come before rows
 	pixels      int64    // for which full and rest have their item
 	replay      bool     // the ring keeps what is needed again
 	stay        bool     // both halves hold all row tiles: loaded once
@@ -308,6 +309,15 @@ func (m *model) visit(v visit) {
 		m.first = false
 	} else {
 		m.owed.add(in)
+		if v.weights && in.read > 0 {
+			next := m.full.weights
+			if v.tiles > 1 {
+				next = m.weightsOnce
+			}
+			next = min(next, m.low)
+			m.prefetched += next
+			m.owed.add(traffic{read: next, reads: next / m.stripe()})
+		}
 		m.loaded += m.time(m.owed)
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 			there := int64(m.d.DRAM.LatencyCycles) + readPath(m.d)

@@ -155,15 +155,17 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 		idle := int64(float64(before+drainDelay) * m.rate)
 		m.prefetched = min(m.weightsOnce, ring, max(first, idle))
 	} else {
-		b.Fill += cycles(first, m.rate)
 		m.prefetched = first
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes
 		// one a cycle
 		queue := biasQueue * int64(d.WideBytes()) / biasBytes
-		if wait := int64(g.BiasCount) - queue; wait > 0 {
+		if wait := int64(g.BiasCount) - queue; wait > 0 && g.GEMM() {
 			there := latency + readPath(d)
 			m.weightsFrom = 2*there + wait*max(queue, there+stripeBeats/2)/queue
+			first = queue * biasBytes // rows come meanwhile
+			m.prefetched = 0
 		}
+		b.Fill += cycles(first, m.rate)
 	}
 	if m.keepIn {
 		b.Fill = keptStart

@@ -301,10 +301,13 @@ func (m *model) visit(v visit) {
 		m.b.Fill += m.time(traffic{read: row})
 		m.loaded = m.end + m.time(m.beside(in, pixels))
 		begin = m.b.Fill
-		if g.GEMM() && m.weightsFrom > begin {
-			begin = m.weightsFrom
+		if m.weightsFrom > 0 {
+			if m.loaded > m.weightsFrom { // then they come before the other rows
+				m.prefetched = min(m.weightsOnce, m.low)
+				m.loaded += m.time(traffic{read: m.prefetched})
+			}
+			begin = max(begin, m.weightsFrom)
 			m.loaded = max(m.loaded, begin)
-			m.prefetched = 0
 		}
 		m.first = false
 	} else {

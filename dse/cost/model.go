@@ -325,7 +325,10 @@ func (m *model) visit(v visit) {
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 			there := int64(m.d.DRAM.LatencyCycles) + readPath(m.d)
 			in.add(m.last[0].after(there - drainDelay - m.depth))
-			m.loaded = max(m.loaded, m.before+there+m.time(in))
+			turn := m.before + there + m.time(in)
+			// the results of the visit before go in between, beside the rows that have not come by then
+			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(m.last[1].moved)))
+			m.loaded = max(m.loaded, turn)
 		}
 		m.before = m.end
 		m.last[0] = m.last[1]
@@ -395,7 +398,7 @@ func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit
 	m.owed.reads -= m.ahead.reads
 	m.ahead = traffic{}
 	m.spared = i.spared
-	m.last[1] = late{i.out, i.drain}
+	m.last[1] = m.lateOf(i)
 	drain := i.drain
 	if v.crowded {
 		drain += min(drain, cycles(tile.weights, m.bpc))

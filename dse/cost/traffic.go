@@ -12,10 +12,20 @@ func (t *traffic) add(o traffic) {
 	t.writes += o.writes
 }
 
-// late is results and how long they take to drain.
+// late is what an item's drain moves and how long it takes: results, and residuals but for those that come
+// before rows do.
 type late struct {
-	out   traffic
+	moved traffic
 	drain int64
+}
+
+func (m *model) lateOf(i item) late {
+	l := late{i.out, i.drain}
+	if ready := int64(resBeats*m.d.WideBytes()) / 2; i.res.read > ready {
+		l.moved.read = i.res.read - ready
+		l.moved.reads = i.res.reads * l.moved.read / i.res.read
+	}
+	return l
 }
 
 // after is what is left so many cycles after the drain began.
@@ -24,7 +34,8 @@ func (l late) after(n int64) traffic {
 		return traffic{}
 	}
 	left := float64(l.drain-max(0, n)) / float64(l.drain)
-	return traffic{written: int64(float64(l.out.written) * left), writes: int64(float64(l.out.writes) * left)}
+	part := func(n int64) int64 { return int64(float64(n) * left) }
+	return traffic{part(l.moved.read), part(l.moved.written), part(l.moved.reads), part(l.moved.writes)}
 }
 
 // time is how long the DRAM takes for it: what it moves in a cycle, what the ports do in either

@@ -60,6 +60,7 @@ type state struct {
 
 	prefetched int64 // weights that are there when the layer begins
 	spared     int64 // latency that the last item's bursts do not add
+	here       int64 // when the rows of the visit are there
 	first      bool
 	bias       bool
 }
@@ -250,9 +251,9 @@ func (m *model) input(rows, n int) traffic {
 	return traffic{read: bytes, reads: bursts}
 }
 
-// beside is what comes with the first row tile: the residuals of its first item too, as many as the
+// andResiduals is what comes with the first row tile: the residuals of its first item too, as many as the
 // queue holds.
-func (m *model) beside(in traffic, pixels int64) traffic {
+func (m *model) andResiduals(in traffic, pixels int64) traffic {
 	if !m.g.Residual {
 		return in
 	}
@@ -297,9 +298,10 @@ func (m *model) visit(v visit) {
 		in.written, in.writes = out.written-out.written/n, out.writes-out.writes/n
 	}
 	begin := m.end + visitCycles
+	var after int64 // the DRAM moves the last results of the visit before behind the rows
 	if m.first {
 		m.b.Fill += m.time(traffic{read: row})
-		m.loaded = m.end + m.time(m.beside(in, pixels))
+		m.loaded = m.end + m.time(m.andResiduals(in, pixels))
 		begin = m.b.Fill
 		if m.weightsFrom > 0 {
 			if m.loaded > m.weightsFrom { // then they come before the other rows
@@ -321,18 +323,24 @@ func (m *model) visit(v visit) {
 			m.prefetched += next
 			m.owed.add(traffic{read: next, reads: next / m.stripe()})
 		}
+		// the results of the visit before go in between, beside the rows that have not come by then
+		late := m.last[1].moved
 		m.loaded += m.time(m.owed)
+		m.owed.sub(late)
+		after = m.beside(m.owed, late)
+		after -= max(0, min(after, m.loaded-after-(m.drained[1]-m.last[1].drain)))
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 			there := int64(m.d.DRAM.LatencyCycles) + readPath(m.d)
 			in.add(m.last[0].after(there - drainDelay - m.depth))
 			turn := m.before + there + m.time(in)
-			// the results of the visit before go in between, beside the rows that have not come by then
 			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(m.last[1].moved)))
+			after = max(0, after-max(0, turn-m.loaded))
 			m.loaded = max(m.loaded, turn)
 		}
 		m.before = m.end
 		m.last[0] = m.last[1]
 	}
+	m.here = m.loaded - after
 	m.owed = traffic{}
 	if !g.GEMM() {
 		out.written -= in.written
@@ -408,7 +416,7 @@ func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit
 	if first {
 		// rows count when they are whole, so the pixels of the last output row come after the load; passes of
 		// the first kernel row do not wait for the rows of later ones
-		whole := m.loaded + int64(m.g.OutW)
+		whole := m.here + int64(m.g.OutW)
 		early := whole - m.time(m.input(v.late, 1))
 		m.end = max(max(start+pass, early)+work-pass, whole+work/int64(m.g.KH)-pass)
 		m.loaded = max(m.loaded, start+pass)

@@ -12,6 +12,10 @@ func (t *traffic) add(o traffic) {
 	t.writes += o.writes
 }
 
+func (t *traffic) sub(o traffic) {
+	t.add(traffic{-o.read, -o.written, -o.reads, -o.writes})
+}
+
 // late is what an item's drain moves and how long it takes: results, and residuals but for those that come
 // before rows do.
 type late struct {
@@ -47,6 +51,13 @@ func (m *model) time(t traffic) int64 {
 
 // almostOne rounds cycles up that are not whole but for rounding.
 const almostOne = 1 - 1e-6
+
+// beside is how much longer t takes where other moves as well.
+func (m *model) beside(t, other traffic) int64 {
+	alone := m.time(t)
+	t.add(other)
+	return m.time(t) - alone
+}
 
 // waiting is how long n bursts of so many bytes take where each waits for its latency and its own beats
 // (and for more), and no more than maxBursts a port are under way.

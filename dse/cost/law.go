@@ -58,7 +58,6 @@ const (
 	poolDelay    = 6    // last tap of a window to its result, beside giving it out
 	maxBursts    = 16   // under way on a port
 	burstCycles  = 1    // of a burst beside the DRAM's latency and its beats
-	queueCycles  = 12   // that a write waits for its data in the queue of one of several ports
 	stripeBeats  = 16   // of a burst at most
 	pageBytes    = 4096 // that no burst leaves
 	resBeats     = 256  // wide beats of residuals that lie ready

@@ -20,7 +20,6 @@ type model struct {
 	tileB, tileRows  int
 	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
 	perByte, perPort float64 // cycles a byte
-	queue            int64   // cycles that a write waits in its port's queue
 
 	tc          int   // channels of a C tile
 	passes      int64 // of an item
@@ -79,9 +78,6 @@ func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	m.first = true
 	m.rate = math.Min(m.bpc, m.port)
 	m.perByte, m.perPort = 1/m.bpc, 1/m.port
-	if d.NAXI > 1 {
-		m.queue = queueCycles
-	}
 	m.b.MACs = int64(bact) * g.MACs()
 	m.in = m.rowOf()
 	if !g.GEMM() {

@@ -46,7 +46,7 @@ func (l late) after(n int64) traffic {
 // direction, and the bursts that may be under way at a time, each for a latency.
 func (m *model) time(t traffic) int64 {
 	most := max(float64(t.read+t.written)*m.perByte, float64(max(t.read, t.written))*m.perPort)
-	return max(int64(most+almostOne), m.waiting(t.reads, t.read, 0), m.waiting(t.writes, t.written, m.queue))
+	return max(int64(most+almostOne), m.waiting(t.reads, t.read), m.waiting(t.writes, t.written))
 }
 
 // almostOne rounds cycles up that are not whole but for rounding.
@@ -60,21 +60,27 @@ func (m *model) beside(t, other traffic) int64 {
 }
 
 // waiting is how long n bursts of so many bytes take where each waits for its latency and its own beats
-// (and for more), and no more than maxBursts a port are under way.
-func (m *model) waiting(n, bytes, more int64) int64 {
+// and no more than maxBursts a port are under way.
+func (m *model) waiting(n, bytes int64) int64 {
 	if n == 0 {
 		return 0
 	}
 	beats := bytes/int64(m.d.AXIBytes) + n
-	return (n*(int64(m.d.DRAM.LatencyCycles)+burstCycles+more) + beats) / int64(maxBursts*m.d.NAXI)
+	return (n*(int64(m.d.DRAM.LatencyCycles)+burstCycles) + beats) / int64(maxBursts*m.d.NAXI)
 }
 
-// sparing is the cycles by which traffic with nothing behind it ends earlier than time says: bursts
-// that are all under way at once take their latency once.
+// sparing is the cycles by which writes with nothing behind them have left earlier than time says: the last
+// round of bursts under way does not wait for its answers.
 func (m *model) sparing(t traffic, atLeast int64) int64 {
+	if t.writes == 0 {
+		return 0
+	}
 	rest := t
 	rest.reads, rest.writes = 0, 0
-	return max(0, min(m.time(t)-max(atLeast, m.time(rest)), int64(m.d.DRAM.LatencyCycles+burstCycles)))
+	under := int64(maxBursts * m.d.NAXI)
+	beats := t.written/int64(m.d.AXIBytes)/t.writes + 1
+	left := (t.writes-1)/under*(int64(m.d.DRAM.LatencyCycles)+burstCycles+beats) + ((t.writes-1)%under+1)*beats/int64(m.d.NAXI)
+	return max(0, m.time(t)-max(atLeast, m.time(rest), left))
 }
 
 // stripe is the bytes of the longest burst.

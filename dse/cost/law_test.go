@@ -31,19 +31,22 @@ func TestLayerByHand(t *testing.T) {
 		tile    = 9 * row // 9 of 10 input rows are in the image
 		weights = 32 * passes * 8 * 2
 		bias    = 32 * 4
-		out     = 8 * 16 * 32 * 2 // of a tile
-		there   = 2048            // weights that come before the activations
+		out     = 8 * 16 * 32 * 2      // of a tile
+		there   = 2048 + 32*8*2 + bias // that come before the activations
 		start   = layerStart + 100 + readLatency
 
-		fill  = start + row/8
-		s1    = start + tile/8 // the first pass ends with its last row
-		e1    = s1 + (passes-1)*rows
-		s2    = s1 + (tile+weights+bias-there+out)/8 // the DRAM is later than the array
-		e2    = s2 + 16 + (passes-1)*rows            // the last output row's pixels follow the last input row
-		drain = out / 8                              // 4 cycles a row by itself, 8 by the port
-		total = e2 + drainDelay + 8 + chainDepth + drain + 100 + writeLatency
+		fill   = start + row/8
+		l1     = start + tile/8
+		s1     = l1 + 16 - 2*row/8 // the first kernel row does without two rows; an output row's pixels follow its input
+		e1     = s1 + (passes-1)*rows
+		l2     = l1 + (tile+weights+bias-there+2048+32*8*2)/8 // the first tile's results leave behind it
+		s2     = e1 + visitCycles + rows
+		e2     = s2 + (passes-1)*rows
+		drain  = out / 8 // 4 cycles a row by itself, 8 by the port
+		behind = drainDelay + 8 + chainDepth
+		total  = e2 + behind + drain + 100 + writeLatency
 	)
-	if s2 < e1+rows {
+	if l2+16-row/8 > s2 || l2 > e1+behind {
 		t.Fatal("the example is another case")
 	}
 	if got.Compute != 2*passes*rows || got.Drain != 2*drain || got.Fill != fill {

@@ -294,7 +294,6 @@ func (m *model) visit(v visit) {
 		in.written, in.writes = out.written-out.written/n, out.writes-out.writes/n
 	}
 	begin := m.end + visitCycles
-	var after int64 // the DRAM moves the last results of the visit before behind the rows
 	if m.first {
 		m.b.Fill += m.time(traffic{read: row})
 		m.loaded = m.end + m.time(m.andResiduals(in, pixels))
@@ -307,6 +306,7 @@ func (m *model) visit(v visit) {
 			begin = max(begin, m.weightsFrom)
 			m.loaded = max(m.loaded, begin)
 		}
+		m.here = m.loaded
 		m.first = false
 	} else {
 		m.owed.add(in)
@@ -323,20 +323,20 @@ func (m *model) visit(v visit) {
 		late := m.last[1].moved
 		m.loaded += m.time(m.owed)
 		m.owed.sub(late)
-		after = m.beside(m.owed, late)
-		after -= max(0, min(after, m.loaded-after-(m.drained[1]-m.last[1].drain)))
+		behind := m.beside(m.owed, late)
+		behind -= max(0, min(behind, m.loaded-behind-(m.drained[1]-m.last[1].drain)))
+		m.here = m.loaded - behind
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 			there := int64(m.d.DRAM.LatencyCycles) + readPath(m.d)
 			in.add(m.last[0].after(there - drainDelay - m.depth))
 			turn := m.before + there + m.time(in)
 			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(m.last[1].moved)))
-			after = max(0, after-max(0, turn-m.loaded))
+			m.here = max(m.here, turn)
 			m.loaded = max(m.loaded, turn)
 		}
 		m.before = m.end
 		m.last[0] = m.last[1]
 	}
-	m.here = m.loaded - after
 	m.owed = traffic{}
 	if !g.GEMM() {
 		out.written -= in.written

@@ -150,6 +150,12 @@ func (g Geom) lateRows(oh0, n int) int {
 	return max(0, min(g.InH, last+g.KH)-max(lo, last+1))
 }
 
+// RowsAhead is the input rows of a layer's first tile that its first kernel row needs.
+func (g Geom) RowsAhead(tileRows int) int {
+	tileRows = min(tileRows, g.OutH)
+	return g.inRows(0, tileRows) - g.lateRows(0, tileRows)
+}
+
 // ErrGeom is wrapped by errors about impossible geometry.
 var ErrGeom = errors.New("impossible layer geometry")
 

@@ -12,17 +12,24 @@
 // P_pass = K_H * ceil(K_W IN_C / T_P') passes:
 //
 //	pass = max(rows, D_k, load)                       D_k = T_P' + chainDepth
-//	L_1  = A_1 / r                                    L: all rows are there
-//	L_v  = max(L_v-1 + (A_v + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + (A_v + O') / r)
-//	S_v  = max(E_v-1 + pass, L_v + OUT_W)             S: the first pass ends, which no row misses
-//	E_v  = S_v + the other passes of its items, each item waiting for one of two banks to drain
+//	L_1  = (A_1 + W') / r                             L: all rows are there
+//	L_v  = max(L_v-1 + (A_v + W' + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + (A_v + O'_v-2 + O'_v-1) / r)
+//	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)      S: the first pass ends, which late rows do not hold up
+//	E_v  = S_v + the other passes of its items, each item waiting for one of two banks to drain,
+//	       and the last kernel row's for L_v + OUT_W
 //	total = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
-// A half of the buffer is free when the visit before the last one has ended; O' are its results that
-// still go when the first row comes. Bytes are those of all wide beats that a run touches. Bytes / r
-// stands for the longest of three: bytes over the DRAM, over the ports in one direction, and
-// bursts at maxBursts a port under way, each for a latency (what short rows wait for). Residuals of the
-// first item come beside its activations, as many as their queue holds.
+// Late rows are those that only kernel rows behind the first one need. W' are weights that come before
+// rows: until the ring has so many beside those of a pass. A half of the buffer is free when the visit
+// before the last one has ended; O' are results (and residuals that do not lie ready) that go meanwhile:
+// of the visit before the last one what is left when the first row comes, of the last one what leaves
+// before the last row has come. What leaves later does not hold rows up (L_v is earlier by it, L_v+1 is not).
+// A pool's results leave beside its rows.
+//
+// Bytes are those of all wide beats that a run touches. Bytes / r stands for the longest of three: bytes
+// over the DRAM, over the ports in one direction, and bursts at maxBursts a port under way, each for a
+// latency (what short rows wait for). A run of results whose ends lie within a wide beat takes a cycle more to
+// pack for each. Residuals of the first item come beside its activations, as many as their queue holds.
 //
 // A layer begins when the last write of the layer before is answered (the layer barrier). A tensor
 // that is kept on chip (KEEP_IN) costs no A and no latency before the first row, one that stays there
@@ -209,7 +216,7 @@ type Waits struct {
 // WaitsOf says how long they are.
 func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	latency := int64(d.DRAM.LatencyCycles)
-	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(d), Shared: latency + burstCycles, Turn: latency + readPath(d)}
+	w := Waits{Ends: layerStart + 2*latency + readPath(d) + writePath(d), Shared: latency + burstCycles + stripeBeats, Turn: latency + readPath(d)}
 	if g.GEMM() {
 		w.Drain = drainDelay + int64(Depth(d, k))
 	}

@@ -59,7 +59,6 @@ type state struct {
 
 	prefetched int64 // weights that are there when the layer begins
 	spared     int64 // latency that the last item's bursts do not add
-	here       int64 // when the rows of the visit are there
 	first      bool
 	bias       bool
 }
@@ -270,8 +269,9 @@ type visit struct {
 	inRows   int // that come, of a sample
 	late     int // of them, those that the first kernel row does without
 	tiles    int
-	weights  bool // come for it
-	crowded  bool // its results beside the weights of another C tile
+	weights  bool  // come for it
+	crowded  bool  // its results beside the weights of another C tile
+	here     int64 // when its rows are there, known once it is visited
 }
 
 func (m *model) visit(v visit) {
@@ -306,7 +306,7 @@ func (m *model) visit(v visit) {
 			begin = max(begin, m.weightsFrom)
 			m.loaded = max(m.loaded, begin)
 		}
-		m.here = m.loaded
+		v.here = m.loaded
 		m.first = false
 	} else {
 		m.owed.add(in)
@@ -325,13 +325,13 @@ func (m *model) visit(v visit) {
 		m.owed.sub(late)
 		behind := m.beside(m.owed, late)
 		behind -= max(0, min(behind, m.loaded-behind-(m.drained[1]-m.last[1].drain)))
-		m.here = m.loaded - behind
+		v.here = m.loaded - behind
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 			there := int64(m.d.DRAM.LatencyCycles) + readPath(m.d)
 			in.add(m.last[0].after(there - drainDelay - m.depth))
 			turn := m.before + there + m.time(in)
 			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(m.last[1].moved)))
-			m.here = max(m.here, turn)
+			v.here = max(v.here, turn)
 			m.loaded = max(m.loaded, turn)
 		}
 		m.before = m.end
@@ -412,7 +412,7 @@ func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit
 	if first {
 		// rows count when they are whole, so the pixels of the last output row come after the load; passes of
 		// the first kernel row do not wait for the rows of later ones
-		whole := m.here + int64(m.g.OutW)
+		whole := v.here + int64(m.g.OutW)
 		early := whole - m.time(m.input(v.late, 1))
 		m.end = max(max(start+pass, early)+work-pass, whole+work/int64(m.g.KH)-pass)
 		m.loaded = max(m.loaded, start+pass)

@@ -9,8 +9,8 @@ import (
 // Bounds from below on what the law can say, from facts of the hardware that no calibration changes:
 // a row takes a cycle a pass, a pass is no shorter than its chain nor than loading its weights, and
 // the DRAM moves every weight once (a ring full of them perhaps before the layer begins), every input
-// row and every result; a layer begins when its first row is there, its first pass ends when its first
-// row tile is, and after its last pass it drains. TestBoundIsBelowTheLaw holds them against cost.Layer.
+// row and every result; a layer begins when its first row is there, its first pass ends when those rows of
+// its first tile are that the first kernel row needs, and after its last pass it drains. TestBoundIsBelowTheLaw holds them against cost.Layer.
 
 // layer is what does not depend on the mapping, for one geometry.
 type layer struct {
@@ -55,22 +55,26 @@ func heights(n int) []int {
 	return list
 }
 
+// tiles is C tiles alike: how many, and what a pass of one takes at least.
+type tiles struct{ n, floor int64 }
+
 // spread is a layer on one <k, s> of a design at one batch.
 type spread struct {
 	l      *layer
 	p      mapping.Point
 	br     int
 	passes int64
-	c      [2]struct{ n, floor int64 } // C tiles: how many, and what a pass of one takes at least
-	drain  int64                       // cycles to drain everything, or to pool it
-	once   int64                       // bytes of weights
-	ringed bool                        // a C tile fits the ring, which can replay it
-	kept   bool                        // the whole layer does
-	both   func(int) int               // samples of a tile, of both groups
-	fixed  int64                       // bytes beside the weights, less what may come before the layer begins
-	read   int64                       // those that are read
-	row    int64                       // bytes of an input row
-	rows   int64                       // of all samples' rows
+	depth  int64 // of the array's chains: what a pass takes at least beside its rows and its weights
+	c      [2]tiles
+	drain  int64         // cycles to drain everything, or to pool it
+	once   int64         // bytes of weights
+	ringed bool          // a C tile fits the ring, which can replay it
+	kept   bool          // the whole layer does
+	both   func(int) int // samples of a tile, of both groups
+	fixed  int64         // bytes beside the weights, less what may come before the layer begins
+	read   int64         // those that are read
+	row    int64         // bytes of an input row
+	rows   int64         // of all samples' rows
 	wait   cost.Waits
 	rate   float64 // of the DRAM, bytes a cycle
 	port   float64 // of the ports in one direction
@@ -105,12 +109,13 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
 	}
 	_, tc := cost.Tree(d, p.K)
 	s.passes = int64(cost.Passes(d, *g, p.K))
+	s.depth = int64(cost.Depth(d, p.K))
 	c := min(tc, g.OutC)
 	step := cost.DrainStep(d, p.K, p.S)
 	for i, x := range [2]struct{ n, size int }{{g.OutC / c, c}, {1, g.OutC % c}} {
 		if x.size > 0 {
 			s.c[i].n = int64(x.n)
-			s.c[i].floor = max(int64(cost.Depth(d, p.K)), cost.Load(d, p.K, p.S, x.size))
+			s.c[i].floor = max(s.depth, cost.Load(d, p.K, p.S, x.size))
 			s.last = int64(ceil(x.size, step))
 			s.drain += int64(s.br) * int64(g.OutH) * int64(g.OutW) * int64(x.n) * int64(ceil(x.size, step))
 		}
@@ -127,7 +132,7 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
 // all is a bound over every tile and loop order.
 func (s *spread) all() int64 {
 	rows := int64(s.br) * int64(s.l.g.OutH) * int64(s.l.g.OutW)
-	return s.wait.Ends + max(s.passes*s.pass(rows)+s.wait.Drain, s.drain+s.wait.Drain, s.dram(s.once)-s.wait.Shared)
+	return s.wait.Ends + max(s.passes*s.pass(rows)-s.ahead(1)+s.wait.Drain, s.drain+s.wait.Drain, s.dram(s.once)-s.wait.Shared)
 }
 
 // tile is a bound for row tiles of tb samples and tr output rows.
@@ -160,8 +165,8 @@ func (s *spread) tile(tb, tr int, order bool) int64 {
 	}
 	array *= s.passes
 	if s.passes > 0 {
-		// the first tile's other rows, behind its first pass
-		in := int64(min(g.InH, (tr-1)*g.SH-g.PadT+g.KH))
+		// the first tile's other rows that its first kernel row needs, behind its first pass
+		in := int64(g.RowsAhead(tr))
 		bytes := (in*int64(s.both(tb)) - 1) * s.row
 		r := int64(tb) * int64(tr) * w
 		array += max(0, int64(float64(bytes)/s.fill)-max(r, s.c[0].floor))
@@ -173,11 +178,7 @@ func (s *spread) tile(tb, tr int, order bool) int64 {
 			tr = int(rr)
 		}
 		r = int64(tb) * int64(tr) * w
-		c := &s.c[0]
-		if s.c[1].n > 0 {
-			c = &s.c[1]
-		}
-		array += min(s.passes*max(r, c.floor), r*s.last)
+		array += min(s.passes*max(r, s.lastTile().floor), r*s.last) - s.ahead(r)
 	}
 	return s.wait.Ends + max(array+s.wait.Drain, s.turns(tb0, tr0, order), s.drain+s.wait.Drain, s.dram(weights)-s.wait.Shared)
 }
@@ -200,10 +201,21 @@ func (s *spread) turns(tb, tr int, order bool) int64 {
 			c, work = s.c[0].n, (s.passes-1)*first
 		}
 	}
-	rows := int64((tr-1)*g.SH + 1) // but for what lies in the padding
+	rows := int64(g.RowsAhead(tr)) // of the first one, which has most in the padding
 	in := int64(float64(rows*int64(tb)*s.row-1) / s.fill)
 	return max(0, (visits*c-1)/2) * (s.wait.Turn + in + work)
 }
+
+// lastTile is the last C tile.
+func (s *spread) lastTile() *tiles {
+	if s.c[1].n > 0 {
+		return &s.c[1]
+	}
+	return &s.c[0]
+}
+
+// ahead is the cycles of the last pass, over r rows, in which only weights would load for another one.
+func (s *spread) ahead(r int64) int64 { return max(0, s.lastTile().floor-max(r, s.depth)) }
 
 // pass of all C tiles over a row tile of r rows.
 func (s *spread) pass(r int64) int64 {

@@ -226,7 +226,7 @@ func WaitsOf(d configs.Design, g Geom, k K) Waits {
 // Moved is the bytes of the beats that a sample's input rows, its results under k and s, and its
 // residuals touch: the first for a row, the others for a pixel.
 func Moved(d configs.Design, g Geom, k K, s int) (row, out, res float64) {
-	m := model{d: d, g: g, k: k, groups: s}
+	m := model{d: d, g: g, k: k, groups: s, memory: memoryOf(&d)}
 	row = m.rowOf().bytes
 	tc := g.OutC
 	if g.GEMM() {

@@ -1,8 +1,6 @@
 package cost
 
 import (
-	"math"
-
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -18,8 +16,7 @@ type model struct {
 	order            bool
 	keepIn, onChip   bool // what the layer reads is there; what it writes stays
 	tileB, tileRows  int
-	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
-	perByte, perPort float64 // cycles a byte
+	memory
 
 	tc          int   // channels of a C tile
 	passes      int64 // of an item
@@ -72,11 +69,9 @@ type sums struct {
 func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	m := &model{
 		d: d, g: g, bact: bact, br: int(e.BR), groups: Groups(e, bact), k: K(e.K), order: e.Order, keepIn: e.KeepIn, onChip: e.OnChip,
-		tileB: int(e.TileB), tileRows: int(e.TileRows), bpc: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes),
+		tileB: int(e.TileB), tileRows: int(e.TileRows), memory: memoryOf(&d),
 	}
 	m.first = true
-	m.rate = math.Min(m.bpc, m.port)
-	m.perByte, m.perPort = 1/m.bpc, 1/m.port
 	m.b.MACs = int64(bact) * g.MACs()
 	m.in = m.rowOf()
 	if !g.GEMM() {
@@ -253,7 +248,7 @@ func (m *model) andResiduals(in traffic, pixels int64) traffic {
 		return in
 	}
 	bytes, bursts := m.full.res.times(pixels)
-	if queue := int64(resBeats * m.d.WideBytes()); bytes > queue {
+	if queue := resBeats * m.wide; bytes > queue {
 		bursts = (bursts*queue + bytes - 1) / bytes
 		bytes = queue
 	}
@@ -317,7 +312,7 @@ func (m *model) visit(v visit) {
 			}
 			next = min(next, m.low)
 			m.prefetched += next
-			m.owed.add(traffic{read: next, reads: next / m.stripe()})
+			m.owed.add(traffic{read: next, reads: next / m.stripe})
 		}
 		// the results of the visit before go in between, beside the rows that have not come by then
 		late := m.last[1].moved
@@ -327,9 +322,8 @@ func (m *model) visit(v visit) {
 		behind -= max(0, min(behind, m.loaded-behind-(m.drained[1]-m.last[1].drain)))
 		v.here = m.loaded - behind
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
-			there := int64(m.d.DRAM.LatencyCycles) + readPath(m.d)
-			in.add(m.last[0].after(there - drainDelay - m.depth))
-			turn := m.before + there + m.time(in)
+			in.add(m.last[0].after(m.there - drainDelay - m.depth))
+			turn := m.before + m.there + m.time(in)
 			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(m.last[1].moved)))
 			v.here = max(v.here, turn)
 			m.loaded = max(m.loaded, turn)
@@ -364,6 +358,7 @@ func (m *model) visit(v visit) {
 type item struct {
 	out, res      traffic
 	drain, spared int64
+	late          late
 }
 
 // moves is the item of so many pixels, of which some residuals are there.
@@ -382,6 +377,7 @@ func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 	}
 	i.drain = max(words, m.time(moved))
 	i.spared = m.sparing(moved, words)
+	i.late = lateOf(&i, resBeats*m.wide/2)
 	return i
 }
 
@@ -402,7 +398,7 @@ func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit
 	m.owed.reads -= m.ahead.reads
 	m.ahead = traffic{}
 	m.spared = i.spared
-	m.last[1] = m.lateOf(i)
+	m.last[1] = i.late
 	drain := i.drain
 	if v.crowded {
 		drain += min(drain, cycles(tile.weights, m.bpc))
@@ -430,7 +426,7 @@ func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit
 		m.weights += bytes
 		there := min(bytes, m.prefetched)
 		m.prefetched -= there
-		bursts := (bytes - there + m.stripe() - 1) / m.stripe()
+		bursts := (bytes - there + m.stripe - 1) / m.stripe
 		m.owed.add(traffic{read: bytes - there, reads: bursts})
 	}
 }

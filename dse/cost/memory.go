@@ -1,0 +1,81 @@
+package cost
+
+import "github.com/sluice-npu/sluice/hw/configs"
+
+// memory is the DRAM and the ports to it.
+type memory struct {
+	bpc, port, rate  float64 // bytes a cycle: DRAM, ports in one direction, the smaller
+	perByte, perPort float64 // cycles a byte
+
+	beat, wide, stripe int64 // bytes of a port's beat, of all ports', of the longest burst
+	ports, under       int64 // bursts under way on all of them at most
+	perUnder           float64
+	latency, there     int64 // of the DRAM; of a read on all its way
+}
+
+func memoryOf(d *configs.Design) memory {
+	m := memory{
+		bpc: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes),
+		beat: int64(d.AXIBytes), wide: int64(d.WideBytes()), stripe: int64(min(stripeBeats, d.MaxBurst) * d.AXIBytes),
+		ports: int64(d.NAXI), under: int64(maxBursts * d.NAXI), latency: int64(d.DRAM.LatencyCycles),
+	}
+	m.rate = min(m.bpc, m.port)
+	m.perByte, m.perPort, m.perUnder = 1/m.bpc, 1/m.port, 1/float64(m.under)
+	m.there = m.latency + readPath(*d)
+	return m
+}
+
+// almostOne rounds cycles up that are not whole but for rounding.
+const almostOne = 1 - 1e-6
+
+// time is how long it takes: what the DRAM moves in a cycle, what the ports do in either direction, and
+// the bursts that may be under way at a time, each for a latency.
+func (m *memory) time(t traffic) int64 {
+	most := max(float64(t.read+t.written)*m.perByte, float64(max(t.read, t.written))*m.perPort)
+	return max(int64(most+almostOne), m.waiting(t.reads, t.read), m.waiting(t.writes, t.written))
+}
+
+// beside is how much longer t takes where other moves as well.
+func (m *memory) beside(t, other traffic) int64 {
+	alone := m.time(t)
+	t.add(other)
+	return m.time(t) - alone
+}
+
+// waiting is how long n bursts of so many bytes take where each waits for its latency and its own beats
+// and no more than maxBursts a port are under way.
+func (m *memory) waiting(n, bytes int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	return int64(float64(n*(m.latency+burstCycles+1)+bytes/m.beat) * m.perUnder)
+}
+
+// sparing is the cycles by which writes with nothing behind them have left earlier than time says: the last
+// round of bursts under way does not wait for its answers.
+func (m *memory) sparing(t traffic, atLeast int64) int64 {
+	if t.writes == 0 {
+		return 0
+	}
+	rest := t
+	rest.reads, rest.writes = 0, 0
+	beats := t.written/m.beat/t.writes + 1
+	rounds, last := (t.writes-1)/m.under, (t.writes-1)%m.under+1
+	left := rounds*(m.latency+burstCycles+beats) + last*beats/m.ports
+	return max(0, m.time(t)-max(atLeast, m.time(rest), left))
+}
+
+// runOf is the cost of runs of n bytes, the first at offset, the others pitch bytes behind each other. Several
+// ports get stripes; one has bursts as long as they may be that stay in a page.
+func (m *memory) runOf(n, pitch, offset int64) run {
+	r := run{
+		bytes:  float64(m.wide) * touched(m.wide, n, pitch, offset),
+		ragged: ragged(m.wide, pitch, offset) + ragged(m.wide, pitch, offset+n),
+	}
+	if m.ports > 1 {
+		r.bursts = touched(m.stripe, n, pitch, offset)
+	} else {
+		r.bursts = float64((n+m.stripe-1)/m.stripe) + touched(pageBytes, n, pitch, offset) - 1
+	}
+	return r
+}

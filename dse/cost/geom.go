@@ -150,6 +150,16 @@ func (g Geom) lateRows(oh0, n int) int {
 	return max(0, min(g.InH, last+g.KH)-max(lo, last+1))
 }
 
+// alike is how many row tiles from output row at on have as many rows, none of them in the padding (one
+// where its own are not).
+func (g Geom) alike(at, rows int) int {
+	inside := (g.InH+g.PadT-g.KH)/g.SH + 1 // output rows below this one read no padding below
+	if at*g.SH < g.PadT {
+		return 1
+	}
+	return max(1, (min(g.OutH, inside)-at)/rows)
+}
+
 // RowsAhead is the input rows of a layer's first tile that its first kernel row needs.
 func (g Geom) RowsAhead(tileRows int) int {
 	tileRows = min(tileRows, g.OutH)

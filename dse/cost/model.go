@@ -193,30 +193,25 @@ func (m *model) rowTiles(tiles int, load, again, more bool) {
 		if m.groups == 2 {
 			v.both += max(0, min(v.nb, m.bact-m.br-b0))
 		}
-		for oh0 := 0; oh0 < m.g.OutH; {
-			n := 0 // row tiles alike
-			for next := v; ; n++ {
-				at := oh0 + n*m.tileRows
-				if at >= m.g.OutH {
-					break
+		for at := 0; at < m.g.OutH; {
+			n := 1 // row tiles alike
+			if !firstTile {
+				n = m.g.alike(at, m.tileRows)
+				if crowds {
+					n = max(1, min(n, left-2))
 				}
-				next.nr = min(m.tileRows, m.g.OutH-at)
-				if load && !m.keepIn {
-					next.inRows = m.g.inRows(at, next.nr)
-					next.late = m.g.lateRows(at, next.nr)
-				}
-				next.weights = firstTile || !m.order && again
-				// The ring gives up a C tile while the last row tile uses it, and the next one comes then:
-				// beside the results of the row tile before.
-				next.crowded = crowds && left-n <= 2
-				if n > 0 && (next.nr != v.nr || next.inRows != v.inRows || next.late != v.late || next.weights != v.weights || next.crowded != v.crowded) {
-					break
-				}
-				v = next
-				firstTile = false
 			}
+			v.nr = min(m.tileRows, m.g.OutH-at)
+			if load && !m.keepIn {
+				v.inRows, v.late = m.g.inRows(at, v.nr), m.g.lateRows(at, v.nr)
+			}
+			v.weights = firstTile || !m.order && again
+			// The ring gives up a C tile while the last row tile uses it, and the next one comes then:
+			// beside the results of the row tile before.
+			v.crowded = crowds && left <= 2
+			firstTile = false
 			m.steady(n, func() { m.visit(v) })
-			oh0 += n * m.tileRows
+			at += n * m.tileRows
 			left -= n
 		}
 	}

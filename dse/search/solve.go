@@ -242,13 +242,18 @@ func (s *solver) rooms(p *pair, gr lowered) []room {
 	return rooms(designs)
 }
 
-// solve answers the cycles of the designs in a pair's groups, in their order.
-func (s *solver) solve(p *pair, groups []lowered) (at []int, out []Cycles, err error) {
+// solve answers the cycles of the designs in a pair's groups, in their order. It leaves a design out when
+// drop says that it may, told after each batch what the design cannot beat: its fewest cycles for batches
+// that are solved, the pair's bound (least) for the others.
+func (s *solver) solve(p *pair, groups []lowered, least Cycles, drop func(Cycles) bool) (at []int, out []Cycles, err error) {
 	for _, gr := range groups {
-		rs := s.rooms(p, gr)
 		d := p.designs[gr.designs[0]]
+		designs, rs := slices.Clone(gr.designs), s.rooms(p, gr)
 		cs := make([]Cycles, len(rs))
-		for b := 1; b <= abi.BMax; b++ {
+		for i := range cs {
+			cs[i] = least
+		}
+		for b := 1; b <= abi.BMax && len(rs) > 0; b++ {
 			for i := range cs {
 				cs[i][b-1] = s.starts(d)
 			}
@@ -257,7 +262,7 @@ func (s *solver) solve(p *pair, groups []lowered) (at []int, out []Cycles, err e
 				s.asked += asked
 				for i, c := range best {
 					if c == none {
-						d := p.designs[gr.designs[i]]
+						d := p.designs[designs[i]]
 						return nil, nil, fmt.Errorf("<%d, %d, %d>: layer %q at batch %d has an entry that the search does not find", d.TR, d.TP, d.TC, cl.Name, b)
 					}
 					for j, n := range cl.Count {
@@ -265,8 +270,19 @@ func (s *solver) solve(p *pair, groups []lowered) (at []int, out []Cycles, err e
 					}
 				}
 			}
+			if drop == nil {
+				continue
+			}
+			left := 0
+			for i := range cs {
+				if !drop(cs[i]) {
+					designs[left], rs[left], cs[left] = designs[i], rs[i], cs[i]
+					left++
+				}
+			}
+			designs, rs, cs = designs[:left], rs[:left], cs[:left]
 		}
-		at, out = append(at, gr.designs...), append(out, cs...)
+		at, out = append(at, designs...), append(out, cs...)
 	}
 	return at, out, nil
 }

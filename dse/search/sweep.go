@@ -276,10 +276,15 @@ func (s *sweep) solvers() []*solver {
 // point fills in all but the value.
 func (s *sweep) point(d configs.Design, c Cycles) Point {
 	e := resource.Of(s.g.Board, d)
-	p := Point{
-		Design: d, TR: d.TR, TP: d.TP, TC: d.TC, DSP: e.DSP, BRAM36: e.BRAM36, LUT: e.LUT.Value, FF: e.FF.Value,
-		Cycles: c, B1NS: cost.Nanoseconds(d, c.Sum(1)),
-	}
+	p := Point{Design: d, TR: d.TR, TP: d.TP, TC: d.TC, DSP: e.DSP, BRAM36: e.BRAM36, LUT: e.LUT.Value, FF: e.FF.Value}
+	s.times(&p, c)
+	return p
+}
+
+// times fills in what the cycles make of a point.
+func (s *sweep) times(p *Point, c Cycles) {
+	d := p.Design
+	p.Cycles, p.B1NS, p.GOPS = c, cost.Nanoseconds(d, c.Sum(1)), 0
 	sum := 0.0
 	for b := 1; b <= abi.BMax; b++ {
 		p.ByB[b-1] = GOPSOf(d, s.w.MACs, b, c.Sum(b))
@@ -287,7 +292,6 @@ func (s *sweep) point(d configs.Design, c Cycles) Point {
 		sum += s.o.Weights[b-1]
 	}
 	p.GOPS /= sum
-	return p
 }
 
 // GOPSOf is giga-operations a second: two a MAC.
@@ -362,7 +366,7 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	if len(groups) == 0 {
 		return nil, fmt.Errorf("%w: no entry of the FBCB fits some layer", mapping.ErrNoFit)
 	}
-	_, cs, err := v.solve(&p, groups)
+	_, cs, err := v.solve(&p, groups, Cycles{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -371,18 +375,18 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	return &pt, err
 }
 
-// hopeless tells whether nothing that is asked for can come from a job: neither a best value, nor a
-// place on the front, nor one before a reference.
-func (s *sweep) hopeless(j *job) bool {
+// hopeless tells whether nothing that is asked for can come from designs that do not beat a bound: neither
+// a best value, nor a place on the front, nor one before a reference.
+func (s *sweep) hopeless(bound *Point) bool {
 	if s.o.Exhaustive || len(s.found) == 0 {
 		return false
 	}
 	best := s.found[s.best()].Value
-	if j.bound.Value >= best || j.bound.Value >= s.floor {
+	if bound.Value >= best || bound.Value >= s.floor {
 		return false
 	}
 	for i := range s.front {
-		if dominates(&s.front[i], &j.bound) {
+		if dominates(&s.front[i], bound) {
 			return true
 		}
 	}
@@ -400,7 +404,7 @@ func (s *sweep) step() error {
 	end := min(s.next+chunk, len(s.jobs))
 	var todo []*job
 	for i := s.next; i < end; i++ {
-		if !s.hopeless(&s.jobs[i]) {
+		if !s.hopeless(&s.jobs[i].bound) {
 			todo = append(todo, &s.jobs[i])
 		}
 	}
@@ -409,7 +413,12 @@ func (s *sweep) step() error {
 	errs := make([]error, len(todo))
 	err := s.each(len(todo), func(worker, i int) {
 		j := todo[i]
-		at, cs, err := solvers[worker].solve(&j.p, j.groups)
+		at, cs, err := solvers[worker].solve(&j.p, j.groups, j.bound.Cycles, func(c Cycles) bool {
+			b := j.bound
+			s.times(&b, c)
+			b.Value = s.optimistic(b)
+			return s.hopeless(&b)
+		})
 		if errs[i] = err; err != nil {
 			return
 		}

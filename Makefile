@@ -77,7 +77,7 @@ lint: $(BUILD)/.apt $(BUILD)/.go ## Verilator -Wall, gofumpt, go vet, staticchec
 # The parts of `make test` run two at a time; each says what it found when it has ended.
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
-	@printf '%s\n' mid run v13 tiny 'tiny --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
+	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go test-verify
 
 test-go: check-gen
@@ -103,12 +103,14 @@ test-netlist: build
 
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
 # golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port and error code
-# on four odd arrays, faults, the build without MACs, and the beginning of three large networks
+# on four odd arrays, faults, the build without MACs, the law of cycles on a sample of layers, and the
+# beginning of three large networks
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
 	@bin/sluice verify --config v5,v7,v8,v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
 	@bin/sluice faults --config tiny,v7,v13 --n 150 --seed $(SEED) --out out/faults
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
+	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
 	@for n in resnet50 inceptionv3 mobilenetv2; do bin/sluice verify --config mid --network $$n --segments 2 --input 64 --out out/$$n || exit; done
 
 .PHONY: bench
@@ -138,6 +140,7 @@ nightly: test bench ## the long checks: fuzzing, other configurations, the bench
 	@go test ./dse/zoo -count 1 -run '^TestExports$$' -timeout 60m -args -full
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
+	@go test ./dse/counted -run '^$$' -fuzz FuzzRead -fuzztime 1m
 	@for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
 
 # An exported design built and measured: its figures against the bands. Not part of nightly as long as it

@@ -65,6 +65,8 @@ const (
 	poolDelay    = 6    // last tap of a window to its result, beside giving it out
 	maxBursts    = 16   // under way on a port
 	burstCycles  = 1    // of a burst beside the DRAM's latency and its beats
+	queueCycles  = 48   // that a write waits for its data in the queue of one of several ports, at most
+	queueBeat    = 6    // that for each beat of a burst but two (fitted)
 	stripeBeats  = 16   // of a burst at most
 	pageBytes    = 4096 // that no burst leaves
 	resBeats     = 256  // wide beats of residuals that lie ready
@@ -170,6 +172,11 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 			m.weightsFrom = 2*there + wait*max(queue, there+stripeBeats/2)/queue
 			first = queue * biasBytes // rows come meanwhile
 			m.prefetched = 0
+		}
+		if m.ports > 1 && g.GEMM() && m.weightsFrom == 0 && m.oneStripe() {
+			// it comes between biases and weights, of which the first pass has to wait for its own
+			first = min(first, int64(g.BiasCount)*biasBytes+m.passBytes())
+			m.prefetched = first
 		}
 		b.Fill += cycles(first, m.rate)
 	}

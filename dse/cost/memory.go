@@ -32,7 +32,7 @@ const almostOne = 1 - 1e-6
 // the bursts that may be under way at a time, each for a latency.
 func (m *memory) time(t traffic) int64 {
 	most := max(float64(t.read+t.written)*m.perByte, float64(max(t.read, t.written))*m.perPort)
-	return max(int64(most+almostOne), m.waiting(t.reads, t.read), m.waiting(t.writes, t.written))
+	return max(int64(most+almostOne), m.waiting(t.reads, t.read, 0), m.waiting(t.writes, t.written, m.queued(t)))
 }
 
 // beside is how much longer t takes where other moves as well.
@@ -44,11 +44,20 @@ func (m *memory) beside(t, other traffic) int64 {
 
 // waiting is how long n bursts of so many bytes take where each waits for its latency and its own beats
 // and no more than maxBursts a port are under way.
-func (m *memory) waiting(n, bytes int64) int64 {
+func (m *memory) waiting(n, bytes, more int64) int64 {
 	if n == 0 {
 		return 0
 	}
-	return int64(float64(n*(m.latency+burstCycles+1)+bytes/m.beat) * m.perUnder)
+	return int64(float64(n*(m.latency+burstCycles+1+more)+bytes/m.beat) * m.perUnder)
+}
+
+// queued is how long a write waits for its data behind those of others where stripes are dealt to several
+// ports.
+func (m *memory) queued(t traffic) int64 {
+	if m.ports == 1 || t.writes == 0 {
+		return 0
+	}
+	return max(0, min(queueCycles, queueBeat*(t.written/m.beat/t.writes-2)))
 }
 
 // sparing is the cycles by which writes with nothing behind them have left earlier than time says: the last

@@ -230,6 +230,12 @@ func (m *model) rowTiles(tiles int, load, again, more bool) {
 	}
 }
 
+// oneStripe tells whether all the layer reads is a run of a stripe at most.
+func (m *model) oneStripe() bool {
+	g := &m.g
+	return m.br == 1 && m.groups == 1 && g.InH == 1 && (g.InPix == g.InC || g.InW == 1) && int64(g.InRow())*wordBytes <= m.stripe
+}
+
 // input is what so many rows of n samples take.
 func (m *model) input(rows, n int) traffic {
 	bytes, bursts := m.in.times(int64(rows) * int64(n))
@@ -313,7 +319,10 @@ func (m *model) visit(v visit) {
 		late := m.last[1].moved
 		m.loaded += m.time(m.owed)
 		m.owed.sub(late)
-		behind := m.beside(m.owed, late)
+		behind := int64(0) // where rows come at all
+		if in.read > 0 {
+			behind = m.beside(m.owed, late)
+		}
 		behind -= max(0, min(behind, m.loaded-behind-(m.drained[1]-m.last[1].drain)))
 		v.here = m.loaded - behind
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -41,18 +42,18 @@ Example: dse bench-npu --config zc706 --batch 1,2 --out out/bench-npu`
 }
 
 type npuRow struct {
-	Network   string  `json:"network"`
-	Board     string  `json:"board"`
-	Bandwidth float64 `json:"bytes_per_cycle"`
-	Batch     int     `json:"batch"`
-	Cycles    int64   `json:"cycles"`
-	Law       int64   `json:"law_cycles"`
-	Roofline  int64   `json:"roofline_cycles"`
-	Goal      int64   `json:"goal_cycles"` // roofline / 0.9
-	Util      float64 `json:"mac_util"`
-	Stalls    stalls  `json:"stalls"`
-	BytesRead uint64  `json:"bytes_read"`
-	Written   uint64  `json:"bytes_written"`
+	Network   string         `json:"network"`
+	Board     string         `json:"board"`
+	Bandwidth float64        `json:"bytes_per_cycle"`
+	Batch     int            `json:"batch"`
+	Cycles    int64          `json:"cycles"`
+	Law       int64          `json:"law_cycles"`
+	Roofline  int64          `json:"roofline_cycles"`
+	Goal      int64          `json:"goal_cycles"` // roofline / 0.9
+	Util      float64        `json:"mac_util"`
+	Stalls    counted.Stalls `json:"stalls"`
+	BytesRead uint64         `json:"bytes_read"`
+	Written   uint64         `json:"bytes_written"`
 
 	Published []published `json:"published"` // the paper's ways to batch, estimated
 }
@@ -119,7 +120,7 @@ func (c *benchNPUCmd) Run(e *env) error {
 // print gives one row a batch size: the array's time and where it goes, then the others' times.
 func (d *benchNPUDoc) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\n%s\n", "backbone, % of peak (simulated); stalls in % of the cycles; the paper's schemes in % of peak (estimated)")
+	fmt.Fprintf(w, "\n%s\n", "backbone, % of peak (simulated);  counted.Stalls in % of the cycles; the paper's schemes in % of peak (estimated)")
 	fmt.Fprintf(w, "board\tbytes/cycle\tB\tMcycles\t%% of peak\tweights\tactivations\tdrain\tdepth\troofline\t")
 	if len(d.Rows) > 0 {
 		for _, p := range d.Rows[0].Published {

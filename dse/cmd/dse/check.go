@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
@@ -36,7 +37,7 @@ type checkCmd struct {
 func (checkCmd) Help() string {
 	return `Build a design with Verilator (without MACs: same cycles) and yosys, time layers and count cells, and hold
 the estimates to their bands: DSPs and memories are exact, LUTs and registers have the band of their
-law, cycles 3 % or 100 cycles a layer and 1 % on average. A band that was found on other RTL than
+law, cycles that of the layers in dse/counted. A band that was found on other RTL than
 hw/rtl is called stale and judges nothing. Run it in the repository.
 
 Exit codes: 1 where a number is outside its band, 5 where Verilator or yosys is missing.
@@ -66,16 +67,16 @@ type figure struct {
 
 type checkedDoc struct {
 	header
-	Config      string         `json:"config"`
-	Design      configs.Design `json:"design"`
-	DesignHash  string         `json:"design_hash"`
-	Family      string         `json:"family"`
-	Calibration string         `json:"calibration"`
-	Figures     []figure       `json:"figures"`
-	Cycles      cycleSummary   `json:"cycles"`
-	Worst       []deviation    `json:"worst"`
-	Met         bool           `json:"met"`   // nothing is outside its band
-	Stale       []string       `json:"stale"` // figures that have no band to be judged by
+	Config      string          `json:"config"`
+	Design      configs.Design  `json:"design"`
+	DesignHash  string          `json:"design_hash"`
+	Family      string          `json:"family"`
+	Calibration string          `json:"calibration"`
+	Figures     []figure        `json:"figures"`
+	Cycles      counted.Summary `json:"cycles"`
+	Worst       []counted.Layer `json:"worst"`
+	Met         bool            `json:"met"`   // nothing is outside its band
+	Stale       []string        `json:"stale"` // figures that have no band to be judged by
 }
 
 // Run builds, measures and judges.
@@ -196,22 +197,29 @@ func (c *checkCmd) cycles(ctx context.Context, e *env, d configs.Design, doc *ch
 	if err != nil {
 		return err
 	}
-	doc.Cycles = summarise(all)
-	sortDeviations(all)
+	doc.Cycles = counted.Summarise(all)
+	counted.Sort(all)
 	doc.Worst = all[:min(len(all), 5)]
-	law, counted := 0., 0.
-	for _, x := range all {
-		law += float64(x.Law)
-		counted += float64(x.Cycles)
+	kinds, err := counted.Kinds(all)
+	if err != nil {
+		return err
 	}
-	f := figure{Name: "cycles, mean of layers", Estimate: law, Measured: counted, Error: doc.Cycles.Mean, Band: meanShare, How: "simulated", Verdict: unmeasured}
-	w := f
-	w.Name, w.Error, w.Band = "cycles, worst layer", doc.Cycles.Worst, worstShare
-	if len(all) > 0 {
-		f.Verdict, w.Verdict = verdict(doc.Cycles.Mean <= meanShare), verdict(doc.Cycles.Beyond == 0)
-		w.Estimate, w.Measured = float64(all[0].Law), float64(all[0].Cycles)
+	for i := range kinds {
+		k := &kinds[i]
+		mean := figure{Name: "cycles, mean of " + k.What, Band: k.Band.Mean, How: "simulated", Verdict: unmeasured}
+		worst := figure{Name: "cycles, worst of " + k.What, Band: k.Band.Worst, How: "simulated", Verdict: unmeasured}
+		if len(k.Layers) > 0 {
+			for _, l := range k.Layers {
+				mean.Estimate += float64(l.Law)
+				mean.Measured += float64(l.Cycles)
+			}
+			s, first := counted.Summarise(k.Layers), k.Layers[0]
+			mean.Error, worst.Error = s.Mean, s.Worst
+			worst.Estimate, worst.Measured = float64(first.Law), float64(first.Cycles)
+			mean.Verdict, worst.Verdict = verdict(s.Mean <= k.Band.Mean), verdict(s.Worst <= k.Band.Worst)
+		}
+		doc.Figures = append(doc.Figures, mean, worst)
 	}
-	doc.Figures = append(doc.Figures, f, w)
 	return nil
 }
 
@@ -243,11 +251,11 @@ func (c *checkCmd) resources(ctx context.Context, e *env, b boards.Board, d conf
 	est := resource.Of(b, d)
 	_, err = resource.Calibration(b.Family, ".")
 	doc.Figures = append(doc.Figures,
-		counted("DSP", float64(est.DSP), float64(used.DSP), 0, nil),
-		counted("BRAM36", est.BRAM36, used.BRAM(), 0, nil),
-		counted("URAM", float64(est.URAM), float64(used.URAM), 0, nil),
-		counted("LUT", float64(est.LUT.Value), float64(used.LUTs()), est.LUT.Band, err),
-		counted("FF", float64(est.FF.Value), float64(used.FF), est.FF.Band, err),
+		held("DSP", float64(est.DSP), float64(used.DSP), 0, nil),
+		held("BRAM36", est.BRAM36, used.BRAM(), 0, nil),
+		held("URAM", float64(est.URAM), float64(used.URAM), 0, nil),
+		held("LUT", float64(est.LUT.Value), float64(used.LUTs()), est.LUT.Band, err),
+		held("FF", float64(est.FF.Value), float64(used.FF), est.FF.Band, err),
 	)
 	return nil
 }
@@ -265,8 +273,8 @@ func cells(dir string) (syn.Resources, error) {
 	return syn.Parse(string(text))
 }
 
-// counted holds an estimate to its band; calibration says what is wrong with that.
-func counted(name string, estimate, measured, band float64, calibration error) figure {
+// held holds an estimate to its band; calibration says what is wrong with that.
+func held(name string, estimate, measured, band float64, calibration error) figure {
 	f := figure{Name: name, Estimate: estimate, Measured: measured, Band: band, How: "synthesised"}
 	switch {
 	case measured != 0:

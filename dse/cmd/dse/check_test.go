@@ -27,7 +27,7 @@ func TestCounted(t *testing.T) {
 		{"stale", 100, 100, 0.05, resource.ErrStale, stale},
 		{"no runs", 100, 100, 1, nil, uncalibrated},
 	} {
-		if f := counted(c.name, c.estimate, c.measured, c.band, c.calibration); f.Verdict != c.want {
+		if f := held(c.name, c.estimate, c.measured, c.band, c.calibration); f.Verdict != c.want {
 			t.Errorf("%s: %s, want %s", c.name, f.Verdict, c.want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
@@ -44,6 +45,7 @@ type explainDoc struct {
 	Design     string         `json:"design"`
 	Batch      int            `json:"batch"`
 	Cycles     int64          `json:"cycles"` // of all segments, one start each
+	Band       counted.Band   `json:"cycles_band"`
 	Util       float64        `json:"util"`
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
@@ -149,6 +151,11 @@ func (c *explainCmd) Run(e *env) error {
 		}
 		doc.Cycles += cycles
 	}
+	kinds, err := counted.Kinds(nil)
+	if err != nil {
+		return err
+	}
+	doc.Band = kinds[0].Band
 	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
 	if err := e.write(doc, c.Out); err != nil {
 		return err
@@ -168,6 +175,6 @@ func (c *explainCmd) Run(e *env) error {
 	for _, line := range doc.Infeasible {
 		fmt.Fprintln(e.stdout, line)
 	}
-	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak (estimated by the law)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Util)
+	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Util, doc.Band)
 	return nil
 }

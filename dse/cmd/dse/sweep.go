@@ -18,6 +18,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -290,7 +291,11 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n\n",
 		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
 	b := r.Best
-	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated)\n", c.Objective, b.TR, b.TP, b.TC, valueText(c.Objective, b.Value))
+	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated", c.Objective, b.TR, b.TP, b.TC, valueText(c.Objective, b.Value))
+	if kinds, err := counted.Kinds(nil); err == nil {
+		fmt.Fprintf(w, "; %s", kinds[0].Band)
+	}
+	fmt.Fprintln(w, ")")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "B\t1\t2\t3\t4\t5\t6\t7\t8\t")
 	row := "GOP/s"

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -15,18 +13,12 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
-)
-
-// The law may be off by this share or by so many cycles, whichever is more, and on average by less.
-const (
-	worstShare  = 0.03
-	worstCycles = 100
-	meanShare   = 0.01
 )
 
 type validateCmd struct {
@@ -38,7 +30,8 @@ type validateCmd struct {
 	Share     float64   `default:"1" help:"Share of the distinct layers to time, drawn by the seed."`
 	Longest   int64     `default:"0" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
 	Seed      uint64    `default:"1" help:"Seed of the random layers and of the sample."`
-	Require   bool      `help:"Fail where the law is beyond its bounds."`
+	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average)."`
+	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted."`
 	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
 	Out       string    `placeholder:"FILE.json" help:"Also write the figures to a file, of every layer."`
 }
@@ -51,80 +44,13 @@ that the law itself would choose; the random layers have any legal one.
 Example: dse validate --config run --network mobilenetv2 --n 60 --share 0.2 --longest 200000`
 }
 
-// deviation is one layer, law against counter.
-type deviation struct {
-	Config    string  `json:"config"`
-	Bandwidth float64 `json:"bytes_per_cycle"`
-	Network   string  `json:"network"`
-	Layer     string  `json:"layer"`
-	Batch     int     `json:"batch"`
-	Entry     string  `json:"entry"`
-	Law       int64   `json:"law_cycles"`
-	Cycles    int64   `json:"cycles"`
-	Stalls    stalls  `json:"stalls"`
-	Chain     []step  `json:"chain"`
-}
-
-// step is a layer of the start that was timed: one, or several that keep tensors on chip.
-type step struct {
-	Geom  cost.Geom `json:"geometry"`
-	Entry abi.FBCB  `json:"entry"`
-}
-
-// law is the cycles of a start of these layers.
-func law(d configs.Design, chain []step, batch int) int64 {
-	total := cost.Start(d) + cost.Alone(d, chain[0].Geom, batch, chain[0].Entry).Total
-	for _, s := range chain[1:] {
-		total += cost.Layer(d, s.Geom, batch, s.Entry).Total
-	}
-	return total
-}
-
-type stalls struct {
-	Weights     uint64 `json:"weights"`
-	Activations uint64 `json:"activations"`
-	Drain       uint64 `json:"drain"`
-	Depth       uint64 `json:"depth"`
-	Read        uint64 `json:"read,omitempty"`  // not of the array: a read address waited for its port
-	Write       uint64 `json:"write,omitempty"` // write data did
-}
-
-func (v deviation) share() float64 { return float64(v.Law-v.Cycles) / float64(v.Cycles) }
-
-// beyond tells whether the law is off by more than it may.
-func (v deviation) beyond() bool {
-	off := math.Abs(float64(v.Law - v.Cycles))
-	return off > worstCycles && off > worstShare*float64(v.Cycles)
-}
-
-type cycleSummary struct {
-	Mean   float64 `json:"mean"`  // of |law - counter| / counter
-	Worst  float64 `json:"worst"` // largest share among those off by more than 100 cycles
-	N      int     `json:"n"`
-	Beyond int     `json:"beyond"` // off by more than 3 % and 100 cycles
-}
-
 type validateDoc struct {
 	header
-	Cycles cycleSummary            `json:"cycles"`
-	By     map[string]cycleSummary `json:"by"` // configuration and bandwidth
-	Worst  []deviation             `json:"worst"`
-	Layers []deviation             `json:"layers,omitempty"` // all of them, with --out
-}
-
-func summarise(all []deviation) cycleSummary {
-	s := cycleSummary{N: len(all)}
-	for _, v := range all {
-		share := math.Abs(v.share())
-		s.Mean += share / float64(len(all))
-		if off := v.Law - v.Cycles; off > worstCycles || off < -worstCycles {
-			s.Worst = max(s.Worst, share)
-		}
-		if v.beyond() {
-			s.Beyond++
-		}
-	}
-	return s
+	RTL    string                     `json:"rtl,omitempty"` // counted.Sources
+	Cycles counted.Summary            `json:"cycles"`
+	By     map[string]counted.Summary `json:"by"` // configuration and bandwidth
+	Worst  []counted.Layer            `json:"worst"`
+	Layers []counted.Layer            `json:"layers,omitempty"` // all of them, with --out
 }
 
 // checkSample refuses what cannot be timed.
@@ -135,71 +61,27 @@ func checkSample(n int, share float64, batches []int) error {
 	return nil
 }
 
-// sortDeviations puts those beyond their bounds first, then the largest.
-func sortDeviations(all []deviation) {
-	slices.SortStableFunc(all, func(a, b deviation) int {
-		x, y := math.Abs(a.share()), math.Abs(b.share())
-		if a.beyond() != b.beyond() {
-			x, y = 0, 1
-			if a.beyond() {
-				x, y = 1, 0
-			}
-		}
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-}
-
 func (c *validateCmd) Run(e *env) error {
 	if err := checkSample(c.N, c.Share, c.Batch); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	doc := validateDoc{header: newHeader("validate", c.Seed), By: map[string]cycleSummary{}}
+	doc := validateDoc{header: newHeader("validate", c.Seed)}
 	doc.Label = "simulated"
-	var all []deviation
+	var all []counted.Layer
+	var err error
 	if c.Again != "" {
-		var err error
-		if all, err = again(c.Again); err != nil {
-			return err
-		}
-		c.Config = nil
-		by := map[string][]deviation{}
-		for _, v := range all {
-			key := fmt.Sprintf("%s/%g", v.Config, v.Bandwidth)
-			by[key] = append(by[key], v)
-		}
-		for key, some := range by {
-			doc.By[key] = summarise(some)
-		}
+		all, err = again(c.Again)
+	} else {
+		all, err = c.count(ctx, e)
+		doc.RTL, _ = counted.Sources(".") // none where this is not the repository
 	}
-	for _, name := range c.Config {
-		d, err := configs.Load(name)
-		if err != nil {
-			return err
-		}
-		bands := c.Bandwidth
-		if len(bands) == 0 {
-			bands = []float64{d.DRAM.BytesPerCycle, 2 * d.DRAM.BytesPerCycle}
-		}
-		for _, bw := range bands {
-			d.DRAM.BytesPerCycle = bw
-			got, err := c.design(ctx, e, d)
-			if err != nil {
-				return err
-			}
-			doc.By[fmt.Sprintf("%s/%g", name, bw)] = summarise(got)
-			all = append(all, got...)
-		}
+	if err != nil {
+		return err
 	}
-	doc.Cycles = summarise(all)
-	sortDeviations(all)
+	doc.By, doc.Cycles = counted.By(all), counted.Summarise(all)
+	counted.Sort(all)
 	doc.Worst = all[:min(len(all), 20)]
 	if c.Out != "" {
 		doc.Layers = all
@@ -210,38 +92,67 @@ func (c *validateCmd) Run(e *env) error {
 	if !e.json {
 		doc.print(e)
 	}
-	if s := doc.Cycles; c.Require && (s.Beyond > 0 || s.Mean > meanShare) {
+	if s := doc.Cycles; c.Require && (s.Beyond > 0 || s.Mean > counted.MeanShare) {
 		return errShown
+	}
+	if c.Bands {
+		return insideBands(e, all)
 	}
 	return nil
 }
 
-// again reads the layers of an earlier run and works out the law for them anew.
-func again(file string) ([]deviation, error) {
-	data, err := os.ReadFile(file)
+// again reads the layers of an earlier run; the law is worked out for them anew.
+func again(file string) ([]counted.Layer, error) {
+	in, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
-	var old validateDoc
-	if err := json.Unmarshal(data, &old); err != nil {
+	defer in.Close()
+	f, err := counted.Read(in)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if len(old.Layers) == 0 {
-		return nil, fmt.Errorf("%s: no layers: not a file of dse validate --out", file)
+	return f.Layers, nil
+}
+
+// insideBands fails where the law is beyond its bands.
+func insideBands(e *env, all []counted.Layer) error {
+	kinds, err := counted.Kinds(all)
+	if err != nil {
+		return err
 	}
-	for i := range old.Layers {
-		v := &old.Layers[i]
-		d, err := configs.Load(v.Config)
+	for i := range kinds {
+		k := &kinds[i]
+		s := counted.Summarise(k.Layers)
+		fmt.Fprintf(e.stderr, "dse: %d %s: mean %.2f %% (band %.2f), worst %.2f %% (band %.2f)\n", s.N, k.What, 100*s.Mean, 100*k.Band.Mean, 100*s.Worst, 100*k.Band.Worst)
+		if !k.Inside() {
+			err = errShown
+		}
+	}
+	return err
+}
+
+// count times layers on all configurations and bandwidths.
+func (c *validateCmd) count(ctx context.Context, e *env) (all []counted.Layer, err error) {
+	for _, name := range c.Config {
+		d, err := configs.Load(name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, err
 		}
-		if len(v.Chain) == 0 || v.Cycles < 1 || v.Bandwidth <= 0 || v.Batch < 1 || v.Batch > abi.BMax {
-			return nil, fmt.Errorf("%s: layer %d has no geometry, or no counters", file, i)
+		rates := c.Bandwidth
+		if len(rates) == 0 {
+			rates = []float64{d.DRAM.BytesPerCycle, 2 * d.DRAM.BytesPerCycle}
 		}
-		d.DRAM.BytesPerCycle = v.Bandwidth
-		v.Law = law(d, v.Chain, v.Batch)
+		for _, r := range rates {
+			d.DRAM.BytesPerCycle = r
+			got, err := c.design(ctx, e, d)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, got...)
+		}
 	}
-	return old.Layers, nil
+	return all, nil
 }
 
 // openStub starts the Verilated NPU without MACs of a configuration.
@@ -270,7 +181,7 @@ func open(ctx context.Context, d configs.Design, build string) (*npu.Driver, err
 }
 
 // design times layers on one configuration and bandwidth.
-func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all []deviation, err error) {
+func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all []counted.Layer, err error) {
 	drv, err := openStub(ctx, d)
 	if err != nil {
 		return nil, err
@@ -323,7 +234,7 @@ type timer struct {
 	longest int64
 	loaded  *bundle.Bundle
 	seen    map[string]bool
-	all     []deviation
+	all     []counted.Layer
 }
 
 func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) error {
@@ -332,16 +243,16 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		if entry.KeepIn {
 			continue // timed with the layer that keeps it
 		}
-		chain := []step{{g, entry}}
+		chain := []counted.Step{{Geom: g, Entry: entry}}
 		last, id, text := l, "", entryText(entry, batch)
 		for b.FBCB[last][batch-1].KeepOut {
 			last++
-			next := step{cost.GeomOf(&b.Layers[last]), b.FBCB[last][batch-1]}
+			next := counted.Step{Geom: cost.GeomOf(&b.Layers[last]), Entry: b.FBCB[last][batch-1]}
 			chain = append(chain, next)
 			id += fmt.Sprint(next)
 			text += ", kept; " + entryText(next.Entry, batch)
 		}
-		cycles := law(t.design, chain, batch)
+		cycles := counted.Law(t.design, chain, batch)
 		if t.longest > 0 && cycles > t.longest {
 			continue
 		}
@@ -361,11 +272,11 @@ func (t *timer) layer(b *bundle.Bundle, network string, l int, batches []int) er
 		if err != nil {
 			return fmt.Errorf("%s: %w", network, err)
 		}
-		t.all = append(t.all, deviation{
+		t.all = append(t.all, counted.Layer{
 			Config: t.design.Name, Bandwidth: t.design.DRAM.BytesPerCycle, Network: network, Batch: batch,
 			Layer: fmt.Sprintf("%s %dx%dx%d k%dx%d/%d -> %dx%dx%d", g.Op, g.InH, g.InW, g.InC, g.KH, g.KW, g.SH, g.OutH, g.OutW, g.OutC),
 			Entry: text, Law: cycles, Cycles: int64(n[abi.CntCyclesBusy]), Chain: chain,
-			Stalls: stalls{
+			Stalls: counted.Stalls{
 				Weights: n[abi.CntStallWeights], Activations: n[abi.CntStallActivations],
 				Drain: n[abi.CntStallDrain], Depth: n[abi.CntStallDepth],
 			},
@@ -400,7 +311,7 @@ func (d *validateDoc) print(e *env) {
 	}
 	for _, v := range d.Worst {
 		fmt.Fprintf(e.stdout, "  %+6.2f %%  law %d, counted %d  %s/%g %s %s  B = %d  %s  (stalls: weights %d, activations %d, drain %d, depth %d)\n",
-			100*v.share(), v.Law, v.Cycles, v.Config, v.Bandwidth, v.Network, strings.ToLower(v.Layer), v.Batch, v.Entry,
+			100*v.Share(), v.Law, v.Cycles, v.Config, v.Bandwidth, v.Network, strings.ToLower(v.Layer), v.Batch, v.Entry,
 			v.Stalls.Weights, v.Stalls.Activations, v.Stalls.Drain, v.Stalls.Depth)
 	}
 }

@@ -1,0 +1,269 @@
+// Package counted is what the law of cycles is held to: layers, alone on the NPU, and what its counters
+// said. held.json is a sample that the law was not tuned on; how far the law is from it are the bands of
+// its estimates.
+package counted
+
+import (
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// The law is meant to be off by no more than this share or so many cycles, whichever is more, and on
+// average by less. Where it is not, Bands says what it does reach.
+const (
+	WorstShare  = 0.03
+	WorstCycles = 100
+	MeanShare   = 0.01
+)
+
+// ErrFile is wrapped by errors about a file that does not hold counted layers.
+var ErrFile = errors.New("no counted layers")
+
+// Layer is one, law against counter.
+type Layer struct {
+	Config    string  `json:"config"`
+	Bandwidth float64 `json:"bytes_per_cycle"`
+	Network   string  `json:"network"` // "random SEED" for a random layer
+	Layer     string  `json:"layer"`
+	Batch     int     `json:"batch"`
+	Entry     string  `json:"entry"`
+	Law       int64   `json:"law_cycles"`
+	Cycles    int64   `json:"cycles"`
+	Stalls    Stalls  `json:"stalls"`
+	Chain     []Step  `json:"chain"`
+}
+
+// Step is a layer of the start that was timed: one, or several that keep tensors on chip.
+type Step struct {
+	Geom  cost.Geom `json:"geometry"`
+	Entry abi.FBCB  `json:"entry"`
+}
+
+// Stalls are cycles in which the array waited, by cause.
+type Stalls struct {
+	Weights     uint64 `json:"weights"`
+	Activations uint64 `json:"activations"`
+	Drain       uint64 `json:"drain"`
+	Depth       uint64 `json:"depth"`
+	Read        uint64 `json:"read,omitempty"`  // not of the array: a read address waited for its port
+	Write       uint64 `json:"write,omitempty"` // write data did
+}
+
+// Law is the cycles of a start of these layers.
+func Law(d configs.Design, chain []Step, batch int) int64 {
+	total := cost.Start(d) + cost.Alone(d, chain[0].Geom, batch, chain[0].Entry).Total
+	for _, s := range chain[1:] {
+		total += cost.Layer(d, s.Geom, batch, s.Entry).Total
+	}
+	return total
+}
+
+// Share is by how much the law is off, of what was counted.
+func (l *Layer) Share() float64 { return float64(l.Law-l.Cycles) / float64(l.Cycles) }
+
+// off tells whether the law is off by a share and by WorstCycles.
+func (l *Layer) off(share float64) bool {
+	n := math.Abs(float64(l.Law - l.Cycles))
+	return n > WorstCycles && n > share*float64(l.Cycles)
+}
+
+// Beyond tells whether the law is off by more than is meant.
+func (l *Layer) Beyond() bool { return l.off(WorstShare) }
+
+// Random tells whether the layer is of no network.
+func (l *Layer) Random() bool { return strings.HasPrefix(l.Network, "random ") }
+
+// Summary of layers.
+type Summary struct {
+	Mean   float64 `json:"mean"`  // of |law - counter| / counter
+	Worst  float64 `json:"worst"` // largest share among those off by more than 100 cycles
+	N      int     `json:"n"`
+	Beyond int     `json:"beyond"` // off by more than 3 % and 100 cycles
+}
+
+// Summarise sums layers up.
+func Summarise(all []Layer) Summary {
+	s := Summary{N: len(all)}
+	for i := range all {
+		l := &all[i]
+		share := math.Abs(l.Share())
+		s.Mean += share / float64(len(all))
+		if l.off(0) {
+			s.Worst = max(s.Worst, share)
+		}
+		if l.Beyond() {
+			s.Beyond++
+		}
+	}
+	return s
+}
+
+// By sums layers up by configuration and bandwidth ("zc706/15.3").
+func By(all []Layer) map[string]Summary {
+	groups := map[string][]Layer{}
+	for _, l := range all {
+		key := fmt.Sprintf("%s/%g", l.Config, l.Bandwidth)
+		groups[key] = append(groups[key], l)
+	}
+	by := make(map[string]Summary, len(groups))
+	for key, some := range groups {
+		by[key] = Summarise(some)
+	}
+	return by
+}
+
+// Sort puts layers beyond what is meant first, then those with the largest shares.
+func Sort(all []Layer) {
+	slices.SortStableFunc(all, func(a, b Layer) int {
+		if a.Beyond() != b.Beyond() {
+			if a.Beyond() {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(math.Abs(b.Share()), math.Abs(a.Share()))
+	})
+}
+
+// File is what `dse validate --out` writes, as far as it is read again.
+type File struct {
+	RTL    string  `json:"rtl"` // Sources of what counted
+	Seed   uint64  `json:"seed"`
+	Layers []Layer `json:"layers"`
+}
+
+// Read reads such a file; Law of each layer is what the law says now.
+func Read(r io.Reader) (File, error) {
+	var f File
+	if err := json.NewDecoder(r).Decode(&f); err != nil {
+		return File{}, fmt.Errorf("%w: %w", ErrFile, err)
+	}
+	if len(f.Layers) == 0 {
+		return File{}, fmt.Errorf("%w: not a file of dse validate --out", ErrFile)
+	}
+	for i := range f.Layers {
+		l := &f.Layers[i]
+		if len(l.Chain) == 0 || l.Cycles < 1 || !(l.Bandwidth > 0) || l.Batch < 1 || l.Batch > abi.BMax {
+			return File{}, fmt.Errorf("%w: layer %d has no geometry, or no counters", ErrFile, i)
+		}
+		d, err := configs.Load(l.Config)
+		if err != nil {
+			return File{}, fmt.Errorf("%w: layer %d: %w", ErrFile, i, err)
+		}
+		d.DRAM.BytesPerCycle = l.Bandwidth
+		for _, s := range l.Chain {
+			if err := s.check(d, l.Batch); err != nil {
+				return File{}, fmt.Errorf("%w: layer %d: %w", ErrFile, i, err)
+			}
+		}
+		l.Law = Law(d, l.Chain, l.Batch)
+	}
+	return f, nil
+}
+
+// check refuses what the law cannot be asked about.
+func (s *Step) check(d configs.Design, batch int) error {
+	if err := s.Geom.Check(); err != nil {
+		return err
+	}
+	e := s.Entry
+	if e.BR < 1 || int(e.BR) > batch || cost.Groups(e, batch) > 2 || e.TileB < 1 || e.TileRows < 1 || cost.K(e.K) > cost.K2 ||
+		cost.K(e.K) == cost.KHalf && d.TP < 2 {
+		return fmt.Errorf("the entry %+v is none", e)
+	}
+	return nil
+}
+
+//go:embed held.json
+var held string
+
+// Held is the sample that the law was not tuned on.
+var Held = sync.OnceValues(func() (File, error) { return Read(strings.NewReader(held)) })
+
+// Band is how far the law may be from the counters.
+type Band struct {
+	Mean  float64 `json:"mean"`  // of the layers of a design, of |law - counter| / counter
+	Worst float64 `json:"worst"` // of a layer that is off by more than WorstCycles
+}
+
+func (b Band) String() string {
+	return fmt.Sprintf("layers are off by %.1f %% on average, %.1f %% at most", 100*b.Mean, 100*b.Worst)
+}
+
+// Kind is layers that have a band of their own.
+type Kind struct {
+	What   string
+	Band   Band
+	Layers []Layer
+}
+
+// Kinds splits layers into those of networks and random ones, with the bands of each: the largest mean of a
+// configuration at a bandwidth, and the worst layer, in Held.
+func Kinds(all []Layer) ([2]Kind, error) {
+	f, err := Held()
+	if err != nil {
+		return [2]Kind{}, err
+	}
+	kinds := [2]Kind{{What: "layers of networks"}, {What: "random layers"}}
+	found := split(f.Layers)
+	for i, some := range split(all) {
+		k := &kinds[i]
+		k.Layers = some
+		for _, s := range By(found[i]) {
+			k.Band.Mean = max(k.Band.Mean, s.Mean)
+			k.Band.Worst = max(k.Band.Worst, s.Worst)
+		}
+	}
+	return kinds, nil
+}
+
+// Inside tells whether the law is within the band, of whatever layers there are.
+func (k *Kind) Inside() bool {
+	s := Summarise(k.Layers)
+	return s.Mean <= k.Band.Mean && s.Worst <= k.Band.Worst
+}
+
+func split(all []Layer) (kinds [2][]Layer) {
+	for _, l := range all {
+		i := 0
+		if l.Random() {
+			i = 1
+		}
+		kinds[i] = append(kinds[i], l)
+	}
+	return kinds
+}
+
+// Sources is a hash of what decides about cycles: the RTL, and the model of the DRAM, of the repository at root.
+func Sources(root string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(root, "hw", "rtl", "*.sv"))
+	if err != nil {
+		return "", err
+	}
+	slices.Sort(files)
+	h := sha256.New()
+	for _, f := range append(files, filepath.Join(root, "sim", "dram.hpp")) {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\n%s", filepath.Base(f), len(text), text)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

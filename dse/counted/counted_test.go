@@ -1,0 +1,70 @@
+package counted
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// What the law reaches on layers that it was not tuned on. A change of the law that makes it worse fails;
+// one that makes it better lowers these.
+func TestBands(t *testing.T) {
+	kinds, err := Kinds(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, most := range []Band{{Mean: 0, Worst: 0}, {Mean: 0, Worst: 0}} {
+		k := &kinds[i]
+		got := fmt.Sprintf("%s: mean %.2f %%, worst %.2f %%, here stand %.2f and %.2f",
+			k.What, 100*k.Band.Mean, 100*k.Band.Worst, 100*most.Mean, 100*most.Worst)
+		if k.Band.Mean > most.Mean || k.Band.Worst > most.Worst {
+			t.Error(got)
+		}
+		if k.Band.Mean < 0.95*most.Mean || k.Band.Worst < 0.95*most.Worst {
+			t.Errorf("%s: lower them", got)
+		}
+	}
+}
+
+// The stored counters are of the RTL as it is here.
+func TestSources(t *testing.T) {
+	f, err := Held()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Sources("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.RTL != want {
+		t.Errorf("held.json was counted on RTL %.12s, here is %.12s: count again with dse/counted/count.sh", f.RTL, want)
+	}
+	if _, err := Sources(t.TempDir()); err == nil {
+		t.Error("a folder without RTL has sources")
+	}
+}
+
+func TestRead(t *testing.T) {
+	for _, text := range []string{
+		``, `{}`, `{"layers": [{"config": "run"}]}`,
+		strings.Replace(held, `"config": "run"`, `"config": "none"`, 1),
+		strings.Replace(held, `"TileB": `, `"TileB": -`, 1),
+		strings.Replace(held, `"InH": `, `"InH": -`, 1),
+	} {
+		if _, err := Read(strings.NewReader(text)); !errors.Is(err, ErrFile) {
+			t.Errorf("%.40q: %v", text, err)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	i := strings.Index(held, `"layers"`)
+	f.Add(`{` + held[i:i+2000])
+	f.Add(`{"layers": [{"config": "run", "bytes_per_cycle": 8, "batch": 1, "cycles": 5, "chain": [{}]}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		if file, err := Read(strings.NewReader(text)); err == nil && len(file.Layers) == 0 {
+			t.Error("no layers and no error")
+		}
+	})
+}

@@ -326,9 +326,17 @@ func (m *model) visit(v visit) {
 		behind -= max(0, min(behind, m.loaded-behind-(m.drained[1]-m.last[1].drain)))
 		v.here = m.loaded - behind
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
+			rows := m.time(in)
 			in.add(m.last[0].after(m.there - drainDelay - m.depth))
 			turn := m.before + m.there + m.time(in)
 			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(m.last[1].moved)))
+			// where visits are an item each, no row comes while one drains that starves them
+			if v.tiles == 1 && m.last[1].starves {
+				come := max(m.before+m.there, m.drained[0])
+				if left := come + rows - (m.drained[1] - m.last[1].drain); left > 0 {
+					turn = max(turn, m.drained[1]+min(left, rows))
+				}
+			}
 			v.here = max(v.here, turn)
 			m.loaded = max(m.loaded, turn)
 		}
@@ -362,6 +370,7 @@ func (m *model) visit(v visit) {
 type item struct {
 	out, res      traffic
 	drain, spared int64
+	words         int64 // cycles of the drain where the DRAM does not hold it up
 	late          late
 }
 
@@ -379,6 +388,7 @@ func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 	if !m.onChip {
 		words += int64(float64(pixels) * tile.out.ragged)
 	}
+	i.words = words
 	i.drain = max(words, m.time(moved))
 	i.spared = m.sparing(moved, words)
 	i.late = lateOf(&i, resBeats*m.wide/2)

@@ -17,13 +17,14 @@ func (t *traffic) sub(o traffic) {
 // late is what an item's drain moves and how long it takes: results, and residuals but for those that come
 // before rows do.
 type late struct {
-	moved traffic
-	drain int64
+	moved   traffic
+	drain   int64
+	starves bool // as fast as the DRAM, with residuals, which come before rows do
 }
 
 // lateOf is an item's, of whose residuals so many bytes lie ready.
 func lateOf(i *item, ready int64) late {
-	l := late{i.out, i.drain}
+	l := late{moved: i.out, drain: i.drain, starves: i.res.read > 0 && i.drain > i.words}
 	if i.res.read > ready {
 		l.moved.read = i.res.read - ready
 		l.moved.reads = i.res.reads * l.moved.read / i.res.read

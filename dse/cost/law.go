@@ -24,7 +24,8 @@
 // before the last one has ended; O' are results (and residuals that do not lie ready) that go meanwhile:
 // of the visit before the last one what is left when the first row comes, of the last one what leaves
 // before the last row has come. What leaves later does not hold rows up (L_v is earlier by it, L_v+1 is not).
-// A pool's results leave beside its rows.
+// Residuals come before rows: where a drain is as fast as the DRAM and their runs are long, no row comes while
+// it, or the one before, drains. A pool's results leave beside its rows.
 //
 // Bytes are those of all wide beats that a run touches. Bytes / r stands for the longest of three: bytes
 // over the DRAM, over the ports in one direction, and bursts at maxBursts a port under way, each for a

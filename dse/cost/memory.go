@@ -81,6 +81,7 @@ func (m *memory) runOf(n, pitch, offset int64) run {
 		bytes:  float64(m.wide) * touched(m.wide, n, pitch, offset),
 		ragged: ragged(m.wide, pitch, offset) + ragged(m.wide, pitch, offset+n),
 	}
+	r.long = n >= 2*m.stripe
 	if m.ports > 1 {
 		r.bursts = touched(m.stripe, n, pitch, offset)
 	} else {

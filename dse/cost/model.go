@@ -330,8 +330,7 @@ func (m *model) visit(v visit) {
 			in.add(m.last[0].after(m.there - drainDelay - m.depth))
 			turn := m.before + m.there + m.time(in)
 			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(m.last[1].moved)))
-			// where visits are an item each, no row comes while one drains that starves them
-			if v.tiles == 1 && m.last[1].starves {
+			if m.last[1].starves { // no row comes while it drains, nor while the item before does
 				come := max(m.before+m.there, m.drained[0])
 				if left := come + rows - (m.drained[1] - m.last[1].drain); left > 0 {
 					turn = max(turn, m.drained[1]+min(left, rows))
@@ -371,6 +370,7 @@ type item struct {
 	out, res      traffic
 	drain, spared int64
 	words         int64 // cycles of the drain where the DRAM does not hold it up
+	long          bool  // runs of residuals
 	late          late
 }
 
@@ -381,6 +381,7 @@ func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 	}
 	if m.g.Residual {
 		i.res.read, i.res.reads = tile.res.times(pixels)
+		i.long = tile.res.long
 	}
 	moved := i.out
 	moved.read, moved.reads = i.res.read-there.read, i.res.reads-there.reads

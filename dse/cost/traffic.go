@@ -19,12 +19,12 @@ func (t *traffic) sub(o traffic) {
 type late struct {
 	moved   traffic
 	drain   int64
-	starves bool // as fast as the DRAM, with residuals, which come before rows do
+	starves bool // as fast as the DRAM, with long runs of residuals, which come before rows do
 }
 
 // lateOf is an item's, of whose residuals so many bytes lie ready.
 func lateOf(i *item, ready int64) late {
-	l := late{moved: i.out, drain: i.drain, starves: i.res.read > 0 && i.drain > i.words}
+	l := late{moved: i.out, drain: i.drain, starves: i.long && i.drain > i.words}
 	if i.res.read > ready {
 		l.moved.read = i.res.read - ready
 		l.moved.reads = i.res.reads * l.moved.read / i.res.read
@@ -43,8 +43,12 @@ func (l late) after(n int64) traffic {
 }
 
 // run is what one of a tensor's runs costs on average: bytes of the wide beats that it touches, bursts, and
-// ends that lie within a wide beat (of which packing results takes a cycle each).
-type run struct{ bytes, bursts, ragged float64 }
+// ends that lie within a wide beat (of which packing results takes a cycle each). long says that it has
+// several bursts.
+type run struct {
+	bytes, bursts, ragged float64
+	long                  bool
+}
 
 // pixel is the cost of a pixel's results or residuals, of which a C tile touches size channels: a run a
 // pixel, or where that is all of them a run a row.
@@ -52,7 +56,7 @@ func (m *model) pixel(size, pix int, offset int64) run {
 	pitch, w := int64(pix)*wordBytes, int64(m.g.OutW)
 	if size == m.g.OutC && pix == size {
 		r := m.runOf(w*pitch, w*pitch, offset)
-		return run{r.bytes / float64(w), r.bursts / float64(w), r.ragged / float64(w)}
+		return run{r.bytes / float64(w), r.bursts / float64(w), r.ragged / float64(w), r.long}
 	}
 	return m.runOf(int64(size)*wordBytes, pitch, offset)
 }

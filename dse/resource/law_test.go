@@ -53,7 +53,7 @@ func TestMemoriesAreExact(t *testing.T) {
 // are within these bands. The printed bands are those of these runs.
 func TestBands(t *testing.T) {
 	const lutBand, ffBand = 0.05, 0.05
-	const leastHeld, leastWhole, leastUltraScale = 16, 4, 9 // as many as there are: none goes unnoticed
+	const leastHeld, leastWhole, leastUltraScale = 17, 5, 9 // as many as there are: none goes unnoticed
 	// One misses that goal, by LUTs: 79,582 estimated, 75,062 synthesised.
 	missed := map[string]float64{"zc706-r128-p7-c32-xc7-npu_top": 0.061}
 	role := map[string]string{}

@@ -206,6 +206,9 @@ func (c *checkCmd) cycles(ctx context.Context, e *env, d configs.Design, doc *ch
 	}
 	for i := range kinds {
 		k := &kinds[i]
+		if len(k.Layers) == 0 && len(all) > 0 {
+			continue // no network fits, or no random layer was wanted
+		}
 		mean := figure{Name: "cycles, mean of " + k.What, Band: k.Band.Mean, How: "simulated", Verdict: unmeasured}
 		worst := figure{Name: "cycles, worst of " + k.What, Band: k.Band.Worst, How: "simulated", Verdict: unmeasured}
 		if len(k.Layers) > 0 {

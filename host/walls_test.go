@@ -30,7 +30,7 @@ var rules = map[string][]string{
 	"dse/zoo":          {"dse/graph", "dse/onnx"},
 	"dse/quant":        {"dse/graph"},
 	"dse/cost":         {},
-	"dse/counted":      {"dse/cost"},
+	"dse/counted":      {"dse/cost", "dse/mapping"},
 	"dse/mapping":      {"dse/cost"},
 	"dse/resource":     {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
 	"dse/window":       {"dse/cost", "dse/mapping"},

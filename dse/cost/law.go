@@ -150,7 +150,7 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 	b := &m.b
 	ring := int64(d.WRingBeats * d.AXIBytes)
 	latency := int64(d.DRAM.LatencyCycles)
-	b.Fill = layerStart + latency + readPath(d)
+	b.Fill = layerStart + m.there
 	b.Answer = latency + writePath(d)
 	// before the activations come the biases, and weights until so many are there beside those of a pass
 	m.low = max(ring/16, min(ring/2, latentBytes)) + m.passBytes()
@@ -167,14 +167,12 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 		m.prefetched = first
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes
 		// one a cycle
-		queue := biasQueue * int64(d.WideBytes()) / biasBytes
+		queue := biasQueue * m.wide / biasBytes
 		if wait := int64(g.BiasCount) - queue; wait > 0 && g.GEMM() {
-			there := latency + readPath(d)
-			m.weightsFrom = 2*there + wait*max(queue, there+stripeBeats/2)/queue
+			m.weightsFrom = 2*m.there + wait*max(queue, m.there+stripeBeats/2)/queue
 			first = queue * biasBytes // rows come meanwhile
 			m.prefetched = 0
-		}
-		if m.ports > 1 && g.GEMM() && m.weightsFrom == 0 && m.oneStripe() {
+		} else if m.ports > 1 && g.GEMM() && m.oneStripe() {
 			// it comes between biases and weights, of which the first pass has to wait for its own
 			first = min(first, int64(g.BiasCount)*biasBytes+m.passBytes())
 			m.prefetched = first

@@ -315,24 +315,23 @@ func (m *model) visit(v visit) {
 			m.prefetched += next
 			m.owed.add(traffic{read: next, reads: next / m.stripe})
 		}
-		// the results of the visit before go in between, beside the rows that have not come by then
-		late := m.last[1].moved
 		m.loaded += m.time(m.owed)
-		m.owed.sub(late)
-		behind := int64(0) // where rows come at all
+		v.here = m.loaded
+		late, leaves := m.last[1].moved, m.drained[1]-m.last[1].drain
 		if in.read > 0 {
-			behind = m.beside(m.owed, late)
+			// the results of the visit before go in between, beside the rows that have not come by then
+			m.owed.sub(late)
+			behind := m.beside(m.owed, late)
+			v.here -= behind - max(0, min(behind, m.loaded-behind-leaves))
 		}
-		behind -= max(0, min(behind, m.loaded-behind-(m.drained[1]-m.last[1].drain)))
-		v.here = m.loaded - behind
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 			rows := m.time(in)
 			in.add(m.last[0].after(m.there - drainDelay - m.depth))
 			turn := m.before + m.there + m.time(in)
-			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(m.last[1].moved)))
+			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(late)))
 			if m.last[1].starves { // no row comes while it drains, nor while the item before does
 				come := max(m.before+m.there, m.drained[0])
-				if left := come + rows - (m.drained[1] - m.last[1].drain); left > 0 {
+				if left := come + rows - leaves; left > 0 {
 					turn = max(turn, m.drained[1]+min(left, rows))
 				}
 			}
@@ -369,8 +368,6 @@ func (m *model) visit(v visit) {
 type item struct {
 	out, res      traffic
 	drain, spared int64
-	words         int64 // cycles of the drain where the DRAM does not hold it up
-	long          bool  // runs of residuals
 	late          late
 }
 
@@ -381,7 +378,6 @@ func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 	}
 	if m.g.Residual {
 		i.res.read, i.res.reads = tile.res.times(pixels)
-		i.long = tile.res.long
 	}
 	moved := i.out
 	moved.read, moved.reads = i.res.read-there.read, i.res.reads-there.reads
@@ -389,10 +385,10 @@ func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 	if !m.onChip {
 		words += int64(float64(pixels) * tile.out.ragged)
 	}
-	i.words = words
 	i.drain = max(words, m.time(moved))
 	i.spared = m.sparing(moved, words)
 	i.late = lateOf(&i, resBeats*m.wide/2)
+	i.late.starves = tile.res.long && i.drain > words
 	return i
 }
 

@@ -24,7 +24,7 @@ type late struct {
 
 // lateOf is an item's, of whose residuals so many bytes lie ready.
 func lateOf(i *item, ready int64) late {
-	l := late{moved: i.out, drain: i.drain, starves: i.long && i.drain > i.words}
+	l := late{moved: i.out, drain: i.drain}
 	if i.res.read > ready {
 		l.moved.read = i.res.read - ready
 		l.moved.reads = i.res.reads * l.moved.read / i.res.read

@@ -20,12 +20,13 @@ import (
 	"sync"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // The law is meant to be off by no more than this share or so many cycles, whichever is more, and on
-// average by less. Where it is not, Bands says what it does reach.
+// average by less. Where it is not, the bands (Kinds) say what it does reach.
 const (
 	WorstShare  = 0.03
 	WorstCycles = 100
@@ -167,10 +168,8 @@ func Read(r io.Reader) (File, error) {
 			return File{}, fmt.Errorf("%w: layer %d: %w", ErrFile, i, err)
 		}
 		d.DRAM.BytesPerCycle = l.Bandwidth
-		for _, s := range l.Chain {
-			if err := s.check(d, l.Batch); err != nil {
-				return File{}, fmt.Errorf("%w: layer %d: %w", ErrFile, i, err)
-			}
+		if err := check(d, l.Chain, l.Batch); err != nil {
+			return File{}, fmt.Errorf("%w: layer %d: %w", ErrFile, i, err)
 		}
 		l.Law = Law(d, l.Chain, l.Batch)
 	}
@@ -178,16 +177,19 @@ func Read(r io.Reader) (File, error) {
 }
 
 // check refuses what the law cannot be asked about.
-func (s *Step) check(d configs.Design, batch int) error {
-	if err := s.Geom.Check(); err != nil {
-		return err
+func check(d configs.Design, chain []Step, batch int) error {
+	var layers []cost.Geom
+	var entries []abi.FBCB
+	for _, s := range chain {
+		if err := s.Geom.Check(); err != nil {
+			return err
+		}
+		if err := mapping.Check(d, s.Geom, batch, s.Entry); err != nil {
+			return err
+		}
+		layers, entries = append(layers, s.Geom), append(entries, s.Entry)
 	}
-	e := s.Entry
-	if e.BR < 1 || int(e.BR) > batch || cost.Groups(e, batch) > 2 || e.TileB < 1 || e.TileRows < 1 || cost.K(e.K) > cost.K2 ||
-		cost.K(e.K) == cost.KHalf && d.TP < 2 {
-		return fmt.Errorf("the entry %+v is none", e)
-	}
-	return nil
+	return mapping.CheckLinks(layers, entries)
 }
 
 //go:embed held.json
@@ -231,6 +233,12 @@ func Kinds(all []Layer) ([2]Kind, error) {
 		}
 	}
 	return kinds, nil
+}
+
+// Networks is the band of layers of networks.
+func Networks() (Band, error) {
+	kinds, err := Kinds(nil)
+	return kinds[0].Band, err
 }
 
 // Inside tells whether the law is within the band, of whatever layers there are.

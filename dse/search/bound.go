@@ -10,7 +10,8 @@ import (
 // a row takes a cycle a pass, a pass is no shorter than its chain nor than loading its weights, and
 // the DRAM moves every weight once (a ring full of them perhaps before the layer begins), every input
 // row and every result; a layer begins when its first row is there, its first pass ends when those rows of
-// its first tile are that the first kernel row needs, and after its last pass it drains. TestBoundIsBelowTheLaw holds them against cost.Layer.
+// its first tile are that the first kernel row needs, and after its last pass it drains.
+// TestBoundIsBelowTheLaw holds them against cost.Layer.
 
 // layer is what does not depend on the mapping, for one geometry.
 type layer struct {

@@ -120,7 +120,7 @@ func (c *benchNPUCmd) Run(e *env) error {
 // print gives one row a batch size: the array's time and where it goes, then the others' times.
 func (d *benchNPUDoc) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\n%s\n", "backbone, % of peak (simulated);  counted.Stalls in % of the cycles; the paper's schemes in % of peak (estimated)")
+	fmt.Fprintf(w, "\n%s\n", "backbone, % of peak (simulated); stalls in % of the cycles; the paper's schemes in % of peak (estimated)")
 	fmt.Fprintf(w, "board\tbytes/cycle\tB\tMcycles\t%% of peak\tweights\tactivations\tdrain\tdepth\troofline\t")
 	if len(d.Rows) > 0 {
 		for _, p := range d.Rows[0].Published {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/resource"
 )
 
-func TestCounted(t *testing.T) {
+func TestHeld(t *testing.T) {
 	for _, c := range []struct {
 		name                     string
 		estimate, measured, band float64

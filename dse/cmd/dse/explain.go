@@ -151,11 +151,9 @@ func (c *explainCmd) Run(e *env) error {
 		}
 		doc.Cycles += cycles
 	}
-	kinds, err := counted.Kinds(nil)
-	if err != nil {
+	if doc.Band, err = counted.Networks(); err != nil {
 		return err
 	}
-	doc.Band = kinds[0].Band
 	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
 	if err := e.write(doc, c.Out); err != nil {
 		return err

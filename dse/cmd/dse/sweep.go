@@ -292,8 +292,8 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
 	b := r.Best
 	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated", c.Objective, b.TR, b.TP, b.TC, valueText(c.Objective, b.Value))
-	if kinds, err := counted.Kinds(nil); err == nil {
-		fmt.Fprintf(w, "; %s", kinds[0].Band)
+	if band, err := counted.Networks(); err == nil {
+		fmt.Fprintf(w, "; %s", band)
 	}
 	fmt.Fprintln(w, ")")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -138,20 +138,35 @@ func Depth(d configs.Design, k K) int {
 
 // Layer is the law: the cycles of one layer in the middle of a start at batch bact under the entry
 // e, which must be legal (mapping.Check). Its weights begin to come while the layer before ends.
-func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown { return law(d, g, bact, e, true) }
+func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
+	p := Place(d, g, K(e.K), Groups(e, bact))
+	return p.law(bact, e, true)
+}
 
 // Alone is the law for a layer that is a start of its own (beside Start): nothing is in the ring.
 func Alone(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
-	return law(d, g, bact, e, false)
+	p := Place(d, g, K(e.K), Groups(e, bact))
+	return p.law(bact, e, false)
 }
 
-func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
-	m := newModel(d, g, bact, e)
-	b := &m.b
+// Placed is a layer on <k, s>: what all its entries there have in common.
+type Placed struct{ model }
+
+// Place prepares the law for many of them.
+func Place(d configs.Design, g Geom, k K, s int) Placed { return Placed{newModel(d, g, k, s)} }
+
+// Layer is the law for an entry of that k and s.
+func (p *Placed) Layer(bact int, e abi.FBCB) Breakdown { return p.law(bact, e, true) }
+
+func (p *Placed) law(bact int, e abi.FBCB, warm bool) Breakdown {
+	walk := p.model
+	m := &walk
+	m.entry(bact, e)
+	d, g, b := &m.d, &m.g, &m.b
 	ring := int64(d.WRingBeats * d.AXIBytes)
 	latency := int64(d.DRAM.LatencyCycles)
 	b.Fill = layerStart + m.there
-	b.Answer = latency + writePath(d)
+	b.Answer = latency + writePath(*d)
 	// before the activations come the biases, and weights until so many are there beside those of a pass
 	m.low = max(ring/16, min(ring/2, latentBytes)) + m.passBytes()
 	first := min(m.weightsOnce, int64(g.BiasCount)*biasBytes+m.low)
@@ -195,7 +210,7 @@ func law(d configs.Design, g Geom, bact int, e abi.FBCB, warm bool) Breakdown {
 	b.Write = cycles(m.results, m.bpc)
 	b.DRAM = cycles(b.BytesRead+b.BytesWritten-m.prefetched, m.bpc)
 	b.Ports = max(cycles(b.BytesRead-m.prefetched, m.port), cycles(b.BytesWritten, m.port))
-	b.Bound = b.bound(d, g, m)
+	b.Bound = b.bound(m)
 	return *b
 }
 
@@ -229,24 +244,15 @@ func WaitsOf(d configs.Design, g Geom, k K) Waits {
 	return w
 }
 
-// Moved is the bytes of the beats that a sample's input rows, its results under k and s, and its
-// residuals touch: the first for a row, the others for a pixel.
-func Moved(d configs.Design, g Geom, k K, s int) (row, out, res float64) {
-	m := model{d: d, g: g, k: k, groups: s, memory: memoryOf(&d)}
-	row = m.rowOf().bytes
-	tc := g.OutC
-	if g.GEMM() {
-		tc = min(tc, CTile(d, k, s))
+// Moved is the bytes of the beats that a sample's input rows, its results and its residuals touch: the first
+// for a row, the others for a pixel.
+func (p *Placed) Moved() (row, out, res float64) {
+	n := float64(p.g.OutC / p.full.size)
+	out, res = n*p.full.out.bytes, n*p.full.res.bytes
+	if p.g.OutC%p.full.size != 0 {
+		out, res = out+p.rest.out.bytes, res+p.rest.res.bytes
 	}
-	for _, t := range [2]struct{ n, size int }{{g.OutC / tc, tc}, {1, g.OutC % tc}} {
-		if t.size > 0 {
-			out += float64(t.n) * m.pixel(t.size, g.OutPix, g.OutOffset).bytes
-			if g.Residual {
-				res += float64(t.n) * m.pixel(t.size, g.ResPix, g.ResOffset).bytes
-			}
-		}
-	}
-	return row, out, res
+	return p.in.bytes, out, res
 }
 
 // Start is what a start costs beside its layers: registers to the first descriptor, and the
@@ -282,7 +288,7 @@ func WeightBytes(d configs.Design, g Geom, k K) (all, tile int64) {
 	return all, tile
 }
 
-func (b *Breakdown) bound(d configs.Design, g Geom, m *model) Bound {
+func (b *Breakdown) bound(m *model) Bound {
 	if max(b.DRAM, b.Ports) > b.Array {
 		switch max(b.Weights, b.Activations, b.Write) {
 		case b.Weights:
@@ -292,13 +298,13 @@ func (b *Breakdown) bound(d configs.Design, g Geom, m *model) Bound {
 		}
 		return BoundWrite
 	}
-	if !g.GEMM() {
+	if !m.g.GEMM() {
 		return BoundPool
 	}
 	if b.Drain > b.Compute && b.Drain*2 > b.Array {
 		return BoundDrain
 	}
-	r := int64(m.tileB) * int64(m.tileRows) * int64(g.OutW)
+	r := int64(m.tileB) * int64(m.tileRows) * int64(m.g.OutW)
 	switch l := m.full.load; {
 	case l > r && l > m.depth:
 		return BoundLoad

@@ -1,6 +1,10 @@
 package cost
 
-import "github.com/sluice-npu/sluice/hw/configs"
+import (
+	"math/bits"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+)
 
 // memory is the DRAM and the ports to it.
 type memory struct {
@@ -10,6 +14,7 @@ type memory struct {
 	beat, wide, stripe int64 // bytes of a port's beat, of all ports', of the longest burst
 	ports, under       int64 // bursts under way on all of them at most
 	perUnder           float64
+	beatBits           int   // its logarithm: a beat is a power of two
 	latency, there     int64 // of the DRAM; of a read on all its way
 }
 
@@ -21,6 +26,7 @@ func memoryOf(d *configs.Design) memory {
 	}
 	m.rate = min(m.bpc, m.port)
 	m.perByte, m.perPort, m.perUnder = 1/m.bpc, 1/m.port, 1/float64(m.under)
+	m.beatBits = bits.Len64(uint64(m.beat)) - 1
 	m.there = m.latency + readPath(*d)
 	return m
 }
@@ -33,13 +39,6 @@ const almostOne = 1 - 1e-6
 func (m *memory) time(t traffic) int64 {
 	most := max(float64(t.read+t.written)*m.perByte, float64(max(t.read, t.written))*m.perPort)
 	return max(int64(most+almostOne), m.waiting(t.reads, t.read, 0), m.waiting(t.writes, t.written, m.queued(t)))
-}
-
-// beside is how much longer t takes where other moves as well.
-func (m *memory) beside(t, other traffic) int64 {
-	alone := m.time(t)
-	t.add(other)
-	return m.time(t) - alone
 }
 
 // waiting is how long n bursts of so many bytes take where each waits for its latency and its own beats
@@ -57,7 +56,7 @@ func (m *memory) queued(t traffic) int64 {
 	if m.ports == 1 || t.writes == 0 {
 		return 0
 	}
-	return max(0, min(queueCycles, queueBeat*(t.written/m.beat/t.writes-2)))
+	return max(0, min(queueCycles, queueBeat*((t.written>>m.beatBits)/t.writes-2)))
 }
 
 // sparing is the cycles by which writes with nothing behind them have left earlier than time says: the last
@@ -68,7 +67,7 @@ func (m *memory) sparing(t traffic, atLeast int64) int64 {
 	}
 	rest := t
 	rest.reads, rest.writes = 0, 0
-	beats := t.written/m.beat/t.writes + 1
+	beats := (t.written>>m.beatBits)/t.writes + 1
 	rounds, last := (t.writes-1)/m.under, (t.writes-1)%m.under+1
 	left := rounds*(m.latency+burstCycles+beats) + last*beats/m.ports
 	return max(0, m.time(t)-max(atLeast, m.time(rest), left))

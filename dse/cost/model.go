@@ -23,7 +23,8 @@ type model struct {
 	depth       int64
 	in          run      // a row of the input
 	full, rest  channels // a C tile, and the last one where that has fewer channels
-	weightsOnce int64    // bytes of weights and biases
+	weightBytes int64    // of all weights
+	weightsOnce int64    // with biases
 	weightsFrom int64    // when weights that are not prefetched can come
 	low         int64    // bytes of weights that come before rows
 	pixels      int64    // for which full and rest have their item
@@ -66,13 +67,10 @@ type sums struct {
 	array, compute, drain            int64
 }
 
-func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
-	m := &model{
-		d: d, g: g, bact: bact, br: int(e.BR), groups: Groups(e, bact), k: K(e.K), order: e.Order, keepIn: e.KeepIn, onChip: e.OnChip,
-		tileB: int(e.TileB), tileRows: int(e.TileRows), memory: memoryOf(&d),
-	}
+// newModel has all but what batch, loop order and row tile say.
+func newModel(d configs.Design, g Geom, k K, s int) model {
+	m := model{d: d, g: g, groups: s, k: k, memory: memoryOf(&d)}
 	m.first = true
-	m.b.MACs = int64(bact) * g.MACs()
 	m.in = m.rowOf()
 	if !g.GEMM() {
 		m.tc = g.OutC
@@ -88,11 +86,21 @@ func newModel(d configs.Design, g Geom, bact int, e abi.FBCB) *model {
 	if n := g.OutC % m.tc; n != 0 && g.OutC > m.tc {
 		m.rest = m.channels(n)
 	}
-	all, _ := WeightBytes(d, g, m.k)
-	m.weightsOnce = all + int64(g.OutC)*biasBytes
-	m.replay = m.order || all <= RingKeeps(d)
-	m.stay = m.order && Stays(m.br, g.OutH, m.tileB, m.tileRows)
+	m.weightBytes, _ = WeightBytes(d, g, m.k)
+	m.weightsOnce = m.weightBytes + int64(g.OutC)*biasBytes
 	return m
+}
+
+// entry fills in the rest.
+func (m *model) entry(bact int, e abi.FBCB) {
+	m.bact, m.br = bact, int(e.BR)
+	m.b.MACs = int64(bact) * m.g.MACs()
+	m.order, m.keepIn, m.onChip = e.Order, e.KeepIn, e.OnChip
+	m.tileB, m.tileRows = int(e.TileB), int(e.TileRows)
+	if m.g.GEMM() {
+		m.replay = m.order || m.weightBytes <= RingKeeps(m.d)
+		m.stay = m.order && Stays(m.br, m.g.OutH, m.tileB, m.tileRows)
+	}
 }
 
 // rowOf is the cost of an input row: a run, or one a pixel where they are apart.
@@ -315,22 +323,26 @@ func (m *model) visit(v visit) {
 			m.prefetched += next
 			m.owed.add(traffic{read: next, reads: next / m.stripe})
 		}
-		m.loaded += m.time(m.owed)
+		all := m.time(m.owed)
+		m.loaded += all
 		v.here = m.loaded
 		late, leaves := m.last[1].moved, m.drained[1]-m.last[1].drain
 		if in.read > 0 {
 			// the results of the visit before go in between, beside the rows that have not come by then
 			m.owed.sub(late)
-			behind := m.beside(m.owed, late)
+			behind := all - m.time(m.owed)
 			v.here -= behind - max(0, min(behind, m.loaded-behind-leaves))
 		}
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
-			rows := m.time(in)
+			own := in
 			in.add(m.last[0].after(m.there - drainDelay - m.depth))
 			turn := m.before + m.there + m.time(in)
-			turn += max(0, min(turn-m.end-drainDelay-m.depth, m.time(late)))
+			if behind := turn - m.end - drainDelay - m.depth; behind > 0 {
+				turn += min(behind, m.time(late))
+			}
 			if m.last[1].starves { // no row comes while it drains, nor while the item before does
 				come := max(m.before+m.there, m.drained[0])
+				rows := m.time(own)
 				if left := come + rows - leaves; left > 0 {
 					turn = max(turn, m.drained[1]+min(left, rows))
 				}
@@ -359,7 +371,7 @@ func (m *model) visit(v visit) {
 		if c == v.tiles-1 && c > 0 {
 			tile = &m.rest
 		}
-		m.item(tile, rows, c == 0, pass, v)
+		m.item(tile, rows, c == 0, pass, &v)
 	}
 	m.array += m.end - begin
 }
@@ -393,13 +405,14 @@ func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 }
 
 // item walks one; the first of a visit waits for the rows of its first pass.
-func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit) {
+func (m *model) item(tile *channels, rows int64, first bool, pass int64, v *visit) {
 	each := max(rows, m.depth, tile.load)
 	work := m.passes * each
 	m.compute += m.passes * rows
-	i := tile.item
+	i := &tile.item
 	if m.ahead != (traffic{}) {
-		i = m.moves(tile, m.pixels, m.ahead)
+		less := m.moves(tile, m.pixels, m.ahead)
+		i = &less
 	}
 	m.results += i.out.written
 	m.residual += i.res.read
@@ -420,7 +433,10 @@ func (m *model) item(tile *channels, rows int64, first bool, pass int64, v visit
 		// rows count when they are whole, so the pixels of the last output row come after the load; passes of
 		// the first kernel row do not wait for the rows of later ones
 		whole := v.here + int64(m.g.OutW)
-		early := whole - m.time(m.input(v.late, 1))
+		early := whole
+		if v.late > 0 {
+			early -= m.time(m.input(v.late, 1))
+		}
 		m.end = max(max(start+pass, early)+work-pass, whole+work/int64(m.g.KH)-pass)
 		m.loaded = max(m.loaded, start+pass)
 	} else {

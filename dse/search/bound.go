@@ -16,12 +16,16 @@ import (
 // layer is what does not depend on the mapping, for one geometry.
 type layer struct {
 	g       cost.Geom
-	inRows  int64 // input rows that are read at all
-	heights []int // TILE_ROWS to try, largest first
+	inRows  int64   // input rows that are read at all
+	heights []int   // TILE_ROWS to try, largest first
+	ahead   []int64 // by TILE_ROWS: input rows of the first tile that its first kernel row needs
 }
 
 func newLayer(g cost.Geom) layer {
-	l := layer{g: g, heights: heights(g.OutH)}
+	l := layer{g: g, heights: heights(g.OutH), ahead: make([]int64, g.OutH+1)}
+	for _, tr := range l.heights {
+		l.ahead[tr] = int64(g.RowsAhead(tr))
+	}
 	next := 0
 	for oh := range g.OutH {
 		lo, hi := max(0, oh*g.SH-g.PadT, next), min(g.InH, oh*g.SH-g.PadT+g.KH)
@@ -59,53 +63,55 @@ func heights(n int) []int {
 // tiles is C tiles alike: how many, and what a pass of one takes at least.
 type tiles struct{ n, floor int64 }
 
-// spread is a layer on one <k, s> of a design at one batch.
+// spread is a layer on one <k, s> of a design.
 type spread struct {
-	l      *layer
-	p      mapping.Point
-	br     int
-	passes int64
-	depth  int64 // of the array's chains: what a pass takes at least beside its rows and its weights
-	c      [2]tiles
-	drain  int64         // cycles to drain everything, or to pool it
-	once   int64         // bytes of weights
-	ringed bool          // a C tile fits the ring, which can replay it
-	kept   bool          // the whole layer does
-	both   func(int) int // samples of a tile, of both groups
-	fixed  int64         // bytes beside the weights, less what may come before the layer begins
-	read   int64         // those that are read
-	row    int64         // bytes of an input row
-	rows   int64         // of all samples' rows
-	wait   cost.Waits
-	rate   float64 // of the DRAM, bytes a cycle
-	port   float64 // of the ports in one direction
-	fill   float64 // of the slower one
-	last   int64   // cycles to drain a row of the last C tile
+	l       *layer
+	p       mapping.Point
+	orders  []bool // that the layer may take
+	law     cost.Placed
+	passes  int64
+	depth   int64 // of the array's chains: what a pass takes at least beside its rows and its weights
+	c       [2]tiles
+	row     float64    // bytes of an input row
+	pixel   [2]float64 // of a pixel's results, and of its residuals
+	drained int64      // cycles to drain or pool a sample
+	last    int64      // cycles to drain a row of the last C tile
+	once    int64      // bytes of weights
+	ring    int64      // of them that may come before the layer begins
+	ringed  bool       // a C tile fits the ring, which can replay it
+	kept    bool       // the whole layer does
+	wait    cost.Waits
+	rate    float64 // of the DRAM, bytes a cycle
+	port    float64 // of the ports in one direction
+	fill    float64 // of the slower one
 }
 
-func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
-	g := &l.g
-	s := spread{l: l, p: p, br: ceil(batch, p.S), rate: d.DRAM.BytesPerCycle}
-	s.wait = cost.WaitsOf(d, *g, p.K)
-	s.fill = min(s.rate, float64(d.NAXI*d.AXIBytes))
-	row, out, res := cost.Moved(d, *g, p.K, p.S)
-	s.row = int64(row)
-	s.wait.Ends += int64(row / s.fill)
-	s.both = func(tb int) int { return tb + min(tb, batch-s.br) }
-	if p.S == 1 {
-		s.both = func(tb int) int { return tb }
+// spreads of a layer that a design has and the options allow, in the order of mapping.Points.
+func spreads(d configs.Design, l *layer, o mapping.Options) []spread {
+	var out []spread
+	for _, p := range pointsOf(o) {
+		var orders []bool
+		for _, order := range ordersOf(o) {
+			if placed(d, &l.g, p, order) {
+				orders = append(orders, order)
+			}
+		}
+		if len(orders) > 0 {
+			out = append(out, newSpread(d, l, p, orders))
+		}
 	}
-	ring := int64(d.WRingBeats * d.AXIBytes)
-	// the law rounds down to bytes, at most once an output row and C tile in each direction
-	rows := float64(batch) * float64(l.inRows) * row
-	pixels := float64(batch) * float64(g.OutH) * float64(g.OutW)
-	lost := int64(batch*g.OutH) * int64(2+g.OutC)
-	s.read = int64(rows+pixels*res) - s.row - lost
-	s.fixed = int64(rows+pixels*(res+out)) - s.row - lost
-	s.port = float64(d.NAXI * d.AXIBytes)
-	s.rows = int64(rows) - lost
+	return out
+}
+
+func newSpread(d configs.Design, l *layer, p mapping.Point, orders []bool) spread {
+	g := &l.g
+	s := spread{l: l, p: p, orders: orders, law: cost.Place(d, *g, p.K, p.S), rate: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes)}
+	s.wait = cost.WaitsOf(d, *g, p.K)
+	s.fill = min(s.rate, s.port)
+	s.row, s.pixel[0], s.pixel[1] = s.law.Moved()
+	s.wait.Ends += int64(s.row / s.fill)
 	if !g.GEMM() {
-		s.drain = int64(s.br) * int64(g.OutH) * max(g.PoolTaps(d), int64(g.OutW)*int64(ceil(g.OutC, d.Drain)))
+		s.drained = int64(g.OutH) * max(g.PoolTaps(d), int64(g.OutW)*int64(ceil(g.OutC, d.Drain)))
 		return s
 	}
 	_, tc := cost.Tree(d, p.K)
@@ -118,26 +124,62 @@ func newSpread(d configs.Design, l *layer, p mapping.Point, batch int) spread {
 			s.c[i].n = int64(x.n)
 			s.c[i].floor = max(s.depth, cost.Load(d, p.K, p.S, x.size))
 			s.last = int64(ceil(x.size, step))
-			s.drain += int64(s.br) * int64(g.OutH) * int64(g.OutW) * int64(x.n) * int64(ceil(x.size, step))
+			s.drained += int64(g.OutH) * int64(g.OutW) * int64(x.n) * int64(ceil(x.size, step))
 		}
 	}
 	var tile int64
 	s.once, tile = cost.WeightBytes(d, *g, p.K)
+	s.ring = min(s.once, int64(d.WRingBeats*d.AXIBytes))
 	s.ringed = min(tile, s.once) <= cost.RingKeeps(d)
 	s.kept = s.once <= cost.RingKeeps(d)
-	s.fixed -= min(s.once, ring)
-	s.read -= min(s.once, ring)
 	return s
 }
 
+// branch is a spread at a batch in one loop order, and a bound over all tiles.
+type branch struct {
+	*spread
+	batch, br int
+	order     bool
+	drain     int64 // cycles to drain everything, or to pool it
+	fixed     int64 // bytes beside the weights, less what may come before the layer begins
+	read      int64 // those that are read
+	rows      int64 // of all samples' input rows
+	bound     int64
+}
+
+// at is the spread at a batch, in its first order.
+func (s *spread) at(batch int) branch {
+	g := &s.l.g
+	b := branch{spread: s, batch: batch, br: ceil(batch, s.p.S), order: s.orders[0]}
+	b.drain = int64(b.br) * s.drained
+	// the law rounds down to bytes, at most once an output row and C tile in each direction
+	rows := float64(batch) * float64(s.l.inRows) * s.row
+	pixels := float64(batch) * float64(g.OutH) * float64(g.OutW)
+	lost := int64(batch*g.OutH) * int64(2+g.OutC)
+	b.read = int64(rows+pixels*s.pixel[1]) - int64(s.row) - lost - s.ring
+	b.fixed = int64(rows+pixels*(s.pixel[0]+s.pixel[1])) - int64(s.row) - lost - s.ring
+	b.rows = int64(rows) - lost
+	b.bound = b.all()
+	return b
+}
+
+// both is the samples of a tile, of both groups.
+func (s *branch) both(tb int) int {
+	if s.p.S == 1 {
+		return tb
+	}
+	return tb + min(tb, s.batch-s.br)
+}
+
 // all is a bound over every tile and loop order.
-func (s *spread) all() int64 {
+func (s *branch) all() int64 {
 	rows := int64(s.br) * int64(s.l.g.OutH) * int64(s.l.g.OutW)
 	return s.wait.Ends + max(s.passes*s.pass(rows)-s.ahead(1)+s.wait.Drain, s.drain+s.wait.Drain, s.dram(s.once)-s.wait.Shared)
 }
 
-// tile is a bound for row tiles of tb samples and tr output rows.
-func (s *spread) tile(tb, tr int, order bool) int64 {
+// tile is a bound for row tiles of tb samples and tr output rows; where it is at least limit it may be any
+// that is.
+func (s *branch) tile(tb, tr int, limit int64) int64 {
 	g := &s.l.g
 	tb0, tr0 := tb, tr
 	ns, rs := int64(s.br/tb), int64(s.br%tb)
@@ -157,20 +199,8 @@ func (s *spread) tile(tb, tr int, order bool) int64 {
 			tiles++
 		}
 	}
-	weights := s.once
-	if !s.kept && (!order || !s.ringed) {
-		weights *= tiles
-	}
-	if order && !cost.Stays(s.br, g.OutH, tb0, tr0) {
-		weights += (s.c[0].n + s.c[1].n - 1) * s.rows // rows again for every C tile
-	}
 	array *= s.passes
 	if s.passes > 0 {
-		// the first tile's other rows that its first kernel row needs, behind its first pass
-		in := int64(g.RowsAhead(tr))
-		bytes := (in*int64(s.both(tb)) - 1) * s.row
-		r := int64(tb) * int64(tr) * w
-		array += max(0, int64(float64(bytes)/s.fill)-max(r, s.c[0].floor))
 		// the last tile's drain, behind its passes
 		if rs > 0 {
 			tb = int(rs)
@@ -178,16 +208,32 @@ func (s *spread) tile(tb, tr int, order bool) int64 {
 		if rr > 0 {
 			tr = int(rr)
 		}
-		r = int64(tb) * int64(tr) * w
+		r := int64(tb) * int64(tr) * w
 		array += min(s.passes*max(r, s.lastTile().floor), r*s.last) - s.ahead(r)
 	}
-	return s.wait.Ends + max(array+s.wait.Drain, s.turns(tb0, tr0, order), s.drain+s.wait.Drain, s.dram(weights)-s.wait.Shared)
+	if bound := s.wait.Ends + array + s.wait.Drain; bound >= limit {
+		return bound
+	}
+	if s.passes > 0 {
+		// the first tile's other rows that its first kernel row needs, behind its first pass
+		in := s.l.ahead[tr0]
+		bytes := (in*int64(s.both(tb0)) - 1) * int64(s.row)
+		array += max(0, int64(float64(bytes)/s.fill)-max(int64(tb0)*int64(tr0)*w, s.c[0].floor))
+	}
+	weights := s.once
+	if !s.kept && (!s.order || !s.ringed) {
+		weights *= tiles
+	}
+	if s.order && !cost.Stays(s.br, g.OutH, tb0, tr0) {
+		weights += (s.c[0].n + s.c[1].n - 1) * s.rows // rows again for every C tile
+	}
+	return s.wait.Ends + max(array+s.wait.Drain, s.turns(tb0, tr0), s.drain+s.wait.Drain, s.dram(weights)-s.wait.Shared)
 }
 
 // turns is a bound for row tiles as loading them by turns into two halves has it: a tile's rows begin to
 // come when the visit before the last one has ended, and but for one pass its own follow them. Whole
 // tiles are counted, from the third visit on; of the odd and the even ones one has half of them.
-func (s *spread) turns(tb, tr int, order bool) int64 {
+func (s *branch) turns(tb, tr int) int64 {
 	g := &s.l.g
 	visits, c := int64(s.br/tb)*int64(g.OutH/tr), int64(1)
 	r := int64(tb) * int64(tr) * int64(g.OutW)
@@ -195,15 +241,15 @@ func (s *spread) turns(tb, tr int, order bool) int64 {
 	if s.passes > 0 {
 		first := max(r, s.c[0].floor)
 		work = s.passes*s.pass(r) - first
-		if order {
+		if s.order {
 			if cost.Stays(s.br, g.OutH, tb, tr) {
 				return 0
 			}
 			c, work = s.c[0].n, (s.passes-1)*first
 		}
 	}
-	rows := int64(g.RowsAhead(tr)) // of the first one, which has most in the padding
-	in := int64(float64(rows*int64(tb)*s.row-1) / s.fill)
+	rows := s.l.ahead[tr] // of the first one, which has most in the padding
+	in := int64(float64(rows*int64(tb)*int64(s.row)-1) / s.fill)
 	return max(0, (visits*c-1)/2) * (s.wait.Turn + in + work)
 }
 
@@ -223,7 +269,7 @@ func (s *spread) pass(r int64) int64 {
 	return s.c[0].n*max(r, s.c[0].floor) + s.c[1].n*max(r, s.c[1].floor)
 }
 
-func (s *spread) dram(weights int64) int64 {
+func (s *branch) dram(weights int64) int64 {
 	return int64(max(0, float64(s.fixed+weights)/s.rate, float64(s.read+weights)/s.port))
 }
 

@@ -96,7 +96,22 @@ func TestSameSpace(t *testing.T) {
 				found[i] = append(found[i], e)
 			}
 		})
-		counts := count(d, &l, batch, o, rooms(designs))
+		rs := rooms(designs)
+		for _, p := range pointsOf(o) {
+			var want []fit
+			for tb := ceil(batch, p.S); tb >= 1; tb-- {
+				for _, tr := range l.heights {
+					if first, last := span(&l.g, p, tb, tr, rs); first <= last {
+						want = append(want, fit{tb, tr, first, last})
+					}
+				}
+			}
+			if got := l.fits(p, ceil(batch, p.S), rs, nil); !slices.Equal(got, want) {
+				t.Fatalf("%+v: tiles %v, one by one %v", p, got, want)
+			}
+		}
+		at := place(d, &l, o)
+		counts := at.count(batch, rs)
 		for i, x := range designs {
 			var want []abi.FBCB
 			mapping.Enumerate(x, g, batch, o, func(e abi.FBCB) { want = append(want, e) })
@@ -125,16 +140,18 @@ func TestBoundIsBelowTheLaw(t *testing.T) {
 			if got := cost.Layer(other, g, batch, e).Total; got != law {
 				t.Fatalf("%+v: %d cycles, %d with other memories", e, law, got)
 			}
-			s := newSpread(d, &l, mapping.Point{K: cost.K(e.K), S: cost.Groups(e, batch)}, batch)
-			if b := s.tile(int(e.TileB), int(e.TileRows), e.Order); b > law {
+			sp := newSpread(d, &l, mapping.Point{K: cost.K(e.K), S: cost.Groups(e, batch)}, []bool{e.Order})
+			s := sp.at(batch)
+			if b := s.tile(int(e.TileB), int(e.TileRows), none); b > law {
 				t.Fatalf("%+v: the bound is %d, the law says %d (%+v)", e, b, law, cost.Layer(d, g, batch, e))
 			}
 			if b := s.all(); b > law {
 				t.Fatalf("%+v: the bound over all tiles is %d, the law says %d", e, b, law)
 			}
 		})
-		best, _ := fastest(d, &l, batch, o, rooms([]configs.Design{d}), true)
-		full, _ := fastest(d, &l, batch, o, rooms([]configs.Design{d}), false)
+		rs, at, m := rooms([]configs.Design{d}), place(d, &l, o), scratch{}
+		best, _ := at.fastest(batch, rs, &m)
+		full, _ := exhaustive(d, &l, batch, o, rs)
 		_, want, err := mapping.Choose(d, g, batch, o)
 		if err != nil {
 			if best[0] != none {

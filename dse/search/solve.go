@@ -14,81 +14,141 @@ import (
 // none is the time of a layer that fits nowhere.
 const none = math.MaxInt64
 
-// fastest is the law's fewest cycles of a layer at one batch in each room, and how often the law was
-// asked. With prune, entries whose bound says that they can be no better are not evaluated.
-func fastest(d configs.Design, l *layer, batch int, o mapping.Options, rs []room, prune bool) (best []int64, asked int64) {
-	best = make([]int64, len(rs))
+// placement is a layer on a design: where it may go there.
+type placement struct {
+	l  *layer
+	on []spread
+}
+
+func place(d configs.Design, l *layer, o mapping.Options) placement {
+	return placement{l, spreads(d, l, o)}
+}
+
+// branches at a batch, the most promising first, so that the others are cut early.
+func (p *placement) branches(batch int, out []branch) []branch {
+	out = out[:0]
+	for i := range p.on {
+		if s := &p.on[i]; s.p.S <= batch {
+			b := s.at(batch)
+			for _, b.order = range s.orders {
+				out = append(out, b)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b branch) int { return compare(a.bound, b.bound) })
+	return out
+}
+
+// scratch is memory that searches of layers use one after the other.
+type scratch struct {
+	branches []branch
+	fits     []fit
+	tiles    []tile
+}
+
+// tile is one with a bound.
+type tile struct {
+	fit
+	bound int64
+}
+
+// nowhere is the times of a layer that fits no room.
+func nowhere(rs []room) []int64 {
+	best := make([]int64, len(rs))
 	for i := range best {
 		best[i] = none
 	}
-	if !prune {
-		entries(d, l, batch, o, rs, func(e abi.FBCB, first, last int) {
-			asked++
-			c := cost.Layer(d, l.g, batch, e).Total
-			for i := first; i <= last; i++ {
-				best[i] = min(best[i], c)
+	return best
+}
+
+// promise is a bound from below on the law's fewest cycles of a layer in each room, and the law's of the
+// entry that it is the bound of: as many are reached.
+func (p *placement) promise(batch int, rs []room, m *scratch) (least, reached []int64) {
+	least, reached = nowhere(rs), make([]int64, len(rs))
+	type entry struct {
+		branch int
+		fit
+	}
+	at := make([]entry, len(rs))
+	m.branches = p.branches(batch, m.branches)
+	for i := range m.branches {
+		b := &m.branches[i]
+		if b.bound >= slices.Max(least) {
+			break
+		}
+		m.fits = p.l.fits(b.p, b.br, rs, m.fits[:0])
+		for _, f := range m.fits {
+			limit := slices.Max(least[f.first : f.last+1])
+			if b.bound >= limit {
+				continue
 			}
-		})
-		return best, asked
-	}
-	type branch struct {
-		s     spread
-		order bool
-		bound int64
-	}
-	var room [2 * 5]branch
-	branches := room[:0]
-	for _, p := range pointsOf(o) {
-		for _, order := range ordersOf(o) {
-			if placed(d, &l.g, p, order, batch) {
-				s := newSpread(d, l, p, batch)
-				branches = append(branches, branch{s, order, s.all()})
+			bound := b.tile(f.tb, f.tr, limit)
+			for r := f.first; r <= f.last; r++ {
+				if bound < least[r] {
+					least[r], at[r] = bound, entry{i, f}
+				}
 			}
 		}
 	}
-	// the most promising first, so that the others are cut early
-	slices.SortStableFunc(branches, func(a, b branch) int { return compare(a.bound, b.bound) })
-	type tile struct {
-		tb, tr, first, last int
-		bound               int64
-	}
-	var tiles []tile
-	try := func(b *branch, t *tile) {
-		if t.bound >= slices.Max(best[t.first:t.last+1]) {
-			return
-		}
-		asked++
-		c := cost.Layer(d, l.g, batch, abi.FBCB{
-			BR: uint8(b.s.br), K: uint8(b.s.p.K), Order: b.order, TileB: uint8(t.tb), TileRows: uint16(t.tr),
-		}).Total
-		for i := t.first; i <= t.last; i++ {
-			best[i] = min(best[i], c)
+	for i, e := range at {
+		switch {
+		case i > 0 && e == at[i-1]:
+			reached[i] = reached[i-1]
+		case least[i] < none:
+			reached[i] = m.branches[e.branch].cycles(e.fit)
 		}
 	}
-	for bi := range branches {
-		b := &branches[bi]
+	return least, reached
+}
+
+// cycles by the law.
+func (b *branch) cycles(f fit) int64 {
+	return b.law.Layer(b.batch, abi.FBCB{BR: uint8(b.br), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}).Total
+}
+
+// fastest is the law's fewest cycles of a layer at one batch in each room, and how often the law was
+// asked: not of entries whose bound says that they can be no better.
+func (p *placement) fastest(batch int, rs []room, m *scratch) (best []int64, asked int64) {
+	best = nowhere(rs)
+	m.branches = p.branches(batch, m.branches)
+	for i := range m.branches {
+		b := &m.branches[i]
 		if b.bound >= slices.Max(best) {
 			break
 		}
-		tiles = tiles[:0]
-		for tb := b.s.br; tb >= 1; tb-- {
-			for _, tr := range l.heights {
-				first, last := span(&l.g, b.s.p, tb, tr, rs)
-				if first > last {
-					continue
-				}
-				t := tile{tb, tr, first, last, b.s.tile(tb, tr, b.order)}
-				if t.bound < slices.Max(best[first:last+1]) {
-					tiles = append(tiles, t)
-				}
+		m.fits, m.tiles = p.l.fits(b.p, b.br, rs, m.fits[:0]), m.tiles[:0]
+		for _, f := range m.fits {
+			limit := slices.Max(best[f.first : f.last+1])
+			if t := (tile{f, b.tile(f.tb, f.tr, limit)}); t.bound < limit {
+				m.tiles = append(m.tiles, t)
 			}
 		}
 		// the most promising first: what they give cuts most of the others
-		slices.SortFunc(tiles, func(a, b tile) int { return compare(a.bound, b.bound) })
-		for j := range tiles {
-			try(b, &tiles[j])
+		slices.SortFunc(m.tiles, func(a, b tile) int { return compare(a.bound, b.bound) })
+		for _, t := range m.tiles {
+			if t.bound >= slices.Max(best[t.first:t.last+1]) {
+				continue
+			}
+			asked++
+			c := b.cycles(t.fit)
+			for i := t.first; i <= t.last; i++ {
+				best[i] = min(best[i], c)
+			}
 		}
 	}
+	return best, asked
+}
+
+// exhaustive is the same from every entry.
+func exhaustive(d configs.Design, l *layer, batch int, o mapping.Options, rs []room) (best []int64, asked int64) {
+	best = nowhere(rs)
+	entries(d, l, batch, o, rs, func(e abi.FBCB, first, last int) {
+		asked++
+		c := cost.Layer(d, l.g, batch, e).Total
+		for i := first; i <= last; i++ {
+			best[i] = min(best[i], c)
+		}
+	})
 	return best, asked
 }
 
@@ -121,6 +181,7 @@ type solver struct {
 	prune  bool
 	layers map[cost.Geom]*layer // what does not depend on the design
 	asked  int64
+	scratch
 }
 
 func newSolver(w *Workload, o mapping.Options, prune bool) *solver {
@@ -139,7 +200,9 @@ func (s *solver) layer(g cost.Geom) *layer {
 
 // lowered is designs of one <T_P, T_C> whose layers are the same.
 type lowered struct {
-	designs []int // indices into pair.designs
+	designs []int    // indices into pair.designs
+	least   []Cycles // that mappings of each take at least
+	reached []Cycles // and those that one takes
 	classes []Class
 }
 
@@ -159,82 +222,71 @@ func (s *solver) lower(p *pair) []lowered {
 			continue
 		}
 		last = layers
-		out = append(out, lowered{[]int{i}, classes(layers, s.w.Segments)})
+		out = append(out, lowered{designs: []int{i}, classes: classes(layers, s.w.Segments)})
 	}
 	return out
 }
 
-// bound is cycles that no design of the pair can undercut, by batch and segment.
-func (s *solver) bound(p *pair, groups []lowered) (c Cycles) {
-	for b := 1; b <= abi.BMax; b++ {
-		for _, gr := range groups {
-			d := p.designs[gr.designs[0]]
-			seg := s.starts(d)
-			for _, cl := range gr.classes {
-				l, least := s.layer(cl.Geom), int64(none)
-				for _, pt := range pointsOf(s.o) {
-					for _, order := range ordersOf(s.o) {
-						if placed(d, &l.g, pt, order, b) {
-							sp := newSpread(d, l, pt, b)
-							least = min(least, sp.all())
-						}
-					}
-				}
-				for i, n := range cl.Count {
-					seg[i] += int64(n) * least
-				}
-			}
-			if c[b-1] == nil {
-				c[b-1] = seg
-				continue
-			}
-			for i := range seg {
-				c[b-1][i] = min(c[b-1][i], seg[i])
-			}
-		}
-	}
-	return c
-}
-
-func (s *solver) starts(d configs.Design) []int64 {
-	seg := make([]int64, s.w.Segments)
-	for i := range seg {
-		seg[i] = cost.Start(d)
-	}
-	return seg
-}
-
-// space counts the legal mappings of a pair's designs, over layers and batches, and takes designs out
-// of the groups on which some layer has none.
-func (s *solver) space(p *pair, groups []lowered) (total int64, left []lowered) {
+// survey counts the legal mappings of a pair's designs, over layers and batches, and fills in the cycles that
+// designs cannot undercut, and some that they reach. Designs on which some layer has no mapping are in no
+// group it answers.
+func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered) {
 	for _, gr := range groups {
-		rs := s.rooms(p, gr)
-		sums := make([]int64, len(rs))
-		dead := make([]bool, len(rs))
+		d, rs := p.designs[gr.designs[0]], s.rooms(p, &gr)
+		gr.least, gr.reached = make([]Cycles, len(rs)), make([]Cycles, len(rs))
+		for b := 1; b <= abi.BMax; b++ {
+			s.begin(d, gr.least, b)
+			s.begin(d, gr.reached, b)
+		}
+		sums, dead := make([]int64, len(rs)), make([]bool, len(rs))
 		for _, cl := range gr.classes {
-			l := s.layer(cl.Geom)
-			for b := 1; b <= abi.BMax; b++ {
-				for i, n := range count(p.designs[gr.designs[0]], l, b, s.o, rs) {
+			at := place(d, s.layer(cl.Geom), s.o)
+			for b := 1; b <= abi.BMax && slices.Contains(dead, false); b++ {
+				for i, n := range at.count(b, rs) {
 					sums[i] += n * int64(cl.total())
 					dead[i] = dead[i] || n == 0
 				}
+				least, reached := at.promise(b, rs, &s.scratch)
+				cl.add(gr.least, b, least)
+				cl.add(gr.reached, b, reached)
 			}
 		}
-		var keep []int
-		for i, j := range gr.designs {
+		n := 0
+		for i := range rs {
 			if !dead[i] {
-				keep = append(keep, j)
 				total += sums[i]
+				gr.designs[n], gr.least[n], gr.reached[n] = gr.designs[i], gr.least[i], gr.reached[i]
+				n++
 			}
 		}
-		if len(keep) > 0 {
-			left = append(left, lowered{keep, gr.classes})
+		if n > 0 {
+			gr.designs, gr.least, gr.reached = gr.designs[:n], gr.least[:n], gr.reached[:n]
+			left = append(left, gr)
 		}
 	}
 	return total, left
 }
 
-func (s *solver) rooms(p *pair, gr lowered) []room {
+// begin makes the cycles of designs at a batch those of no layers.
+func (s *solver) begin(d configs.Design, cs []Cycles, b int) {
+	for i := range cs {
+		cs[i][b-1] = make([]int64, s.w.Segments)
+		for j := range cs[i][b-1] {
+			cs[i][b-1][j] = cost.Start(d)
+		}
+	}
+}
+
+// add the class's layers to the cycles of designs at a batch.
+func (cl *Class) add(cs []Cycles, b int, cycles []int64) {
+	for i, c := range cycles {
+		for j, n := range cl.Count {
+			cs[i][b-1][j] += int64(n) * c
+		}
+	}
+}
+
+func (s *solver) rooms(p *pair, gr *lowered) []room {
 	designs := make([]configs.Design, len(gr.designs))
 	for i, j := range gr.designs {
 		designs[i] = p.designs[j]
@@ -243,46 +295,50 @@ func (s *solver) rooms(p *pair, gr lowered) []room {
 }
 
 // solve answers the cycles of the designs in a pair's groups, in their order. It leaves a design out when
-// drop says that it may, told after each batch what the design cannot beat: its fewest cycles for batches
-// that are solved, the pair's bound (least) for the others.
-func (s *solver) solve(p *pair, groups []lowered, least Cycles, drop func(Cycles) bool) (at []int, out []Cycles, err error) {
+// drop says that it may, told before and after each batch what the design cannot beat: its fewest cycles
+// for batches that are solved, the bound for the others.
+func (s *solver) solve(p *pair, groups []lowered, drop func(Cycles) bool) (at []int, out []Cycles, err error) {
 	for _, gr := range groups {
-		d := p.designs[gr.designs[0]]
-		designs, rs := slices.Clone(gr.designs), s.rooms(p, gr)
-		cs := make([]Cycles, len(rs))
-		for i := range cs {
-			cs[i] = least
-		}
-		for b := 1; b <= abi.BMax && len(rs) > 0; b++ {
-			for i := range cs {
-				cs[i][b-1] = s.starts(d)
-			}
-			for _, cl := range gr.classes {
-				best, asked := fastest(d, s.layer(cl.Geom), b, s.o, rs, s.prune)
-				s.asked += asked
-				for i, c := range best {
-					if c == none {
-						d := p.designs[designs[i]]
-						return nil, nil, fmt.Errorf("<%d, %d, %d>: layer %q at batch %d has an entry that the search does not find", d.TR, d.TP, d.TC, cl.Name, b)
-					}
-					for j, n := range cl.Count {
-						cs[i][b-1][j] += int64(n) * c
-					}
-				}
-			}
-			if drop == nil {
-				continue
-			}
+		gr.designs, gr.least = slices.Clone(gr.designs), slices.Clone(gr.least)
+		cut := func() {
 			left := 0
-			for i := range cs {
-				if !drop(cs[i]) {
-					designs[left], rs[left], cs[left] = designs[i], rs[i], cs[i]
+			for i := range gr.least {
+				if drop == nil || !drop(gr.least[i]) {
+					gr.designs[left], gr.least[left] = gr.designs[i], gr.least[i]
 					left++
 				}
 			}
-			designs, rs, cs = designs[:left], rs[:left], cs[:left]
+			gr.designs, gr.least = gr.designs[:left], gr.least[:left]
 		}
-		at, out = append(at, designs...), append(out, cs...)
+		cut()
+		if len(gr.designs) == 0 {
+			continue
+		}
+		d, placed := p.designs[gr.designs[0]], make([]placement, len(gr.classes))
+		for i, cl := range gr.classes {
+			placed[i] = place(d, s.layer(cl.Geom), s.o)
+		}
+		for b := 1; b <= abi.BMax && len(gr.designs) > 0; b++ {
+			rs := s.rooms(p, &gr)
+			s.begin(d, gr.least, b)
+			for i, cl := range gr.classes {
+				var best []int64
+				var asked int64
+				if s.prune {
+					best, asked = placed[i].fastest(b, rs, &s.scratch)
+				} else {
+					best, asked = exhaustive(d, s.layer(cl.Geom), b, s.o, rs)
+				}
+				s.asked += asked
+				if i := slices.Index(best, none); i >= 0 {
+					d := p.designs[gr.designs[i]]
+					return nil, nil, fmt.Errorf("<%d, %d, %d>: layer %q at batch %d has an entry that the search does not find", d.TR, d.TP, d.TC, cl.Name, b)
+				}
+				cl.add(gr.least, b, best)
+			}
+			cut()
+		}
+		at, out = append(at, gr.designs...), append(out, gr.least...)
 	}
 	return at, out, nil
 }

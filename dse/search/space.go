@@ -43,9 +43,9 @@ func (r room) limits(p mapping.Point) (rows, elems int) {
 	return rows, elems
 }
 
-// placed tells whether a layer may take point p with a loop order at all on d.
-func placed(d configs.Design, g *cost.Geom, p mapping.Point, order bool, batch int) bool {
-	if p.S > batch || !mapping.Built(d, p) {
+// placed tells whether a layer may take point p with a loop order at all on d, given samples for its groups.
+func placed(d configs.Design, g *cost.Geom, p mapping.Point, order bool) bool {
+	if !mapping.Built(d, p) {
 		return false
 	}
 	if !g.GEMM() && (p != mapping.Point{K: cost.K1, S: 1} || order) {
@@ -83,7 +83,7 @@ func ordersOf(o mapping.Options) []bool {
 func entries(d configs.Design, l *layer, batch int, o mapping.Options, rs []room, f func(e abi.FBCB, first, last int)) {
 	for _, p := range pointsOf(o) {
 		for _, order := range ordersOf(o) {
-			if !placed(d, &l.g, p, order, batch) {
+			if p.S > batch || !placed(d, &l.g, p, order) {
 				continue
 			}
 			br := ceil(batch, p.S)
@@ -123,34 +123,65 @@ func span(g *cost.Geom, p mapping.Point, tb, tr int, rs []room) (first, last int
 	return first, last
 }
 
-// count is how many entries each room allows: what an exhaustive search would evaluate. A tile that
-// fits fits with fewer rows too, so the tallest decides.
-func count(d configs.Design, l *layer, batch int, o mapping.Options, rs []room) []int64 {
-	n := make([]int64, len(rs))
-	g := &l.g
-	for _, p := range pointsOf(o) {
-		orders := int64(0)
-		for _, order := range ordersOf(o) {
-			if placed(d, g, p, order, batch) {
-				orders++
+// fit is a tile and the rooms first..last that allow it.
+type fit struct{ tb, tr, first, last int }
+
+// fits appends every tile that one of the rooms allows for br samples at point p: what span says, told by
+// how tall a tile may be in each room.
+func (l *layer) fits(p mapping.Point, br int, rs []room, out []fit) []fit {
+	for tb := br; tb >= 1; tb-- {
+		first, last := len(rs), -1
+		rows, elems := l.byRows(rs[len(rs)-1], p, tb), l.byElems(rs[0], p, tb) // of the next room on either side
+		for _, tr := range l.heights {
+			for first > 0 && tr <= rows {
+				if first--; first > 0 {
+					rows = l.byRows(rs[first-1], p, tb)
+				}
+			}
+			for last < len(rs)-1 && tr <= elems {
+				if last++; last < len(rs)-1 {
+					elems = l.byElems(rs[last+1], p, tb)
+				}
+			}
+			if first <= last {
+				out = append(out, fit{tb, tr, first, last})
 			}
 		}
-		if orders == 0 {
+	}
+	return out
+}
+
+// byRows is the most rows of a tile of tb samples that a room has accumulators for.
+func (l *layer) byRows(r room, p mapping.Point, tb int) int {
+	if !l.g.GEMM() {
+		return maxTileRows
+	}
+	rows, _ := r.limits(p)
+	return rows / (tb * l.g.OutW)
+}
+
+// byElems is the most rows of it whose input fits half of the buffer and the descriptor's fields.
+func (l *layer) byElems(r room, p mapping.Point, tb int) int {
+	_, elems := r.limits(p)
+	places := min(elems/(tb*l.g.InRow()), maxPlaces/tb)
+	if places < l.g.KH {
+		return 0
+	}
+	return min((places-l.g.KH)/l.g.SH+1, maxTileRows, maxTileStep/l.g.SH+1)
+}
+
+// count is how many entries each room allows: what an exhaustive search would evaluate. A tile that
+// fits fits with fewer rows too, so the tallest decides.
+func (p *placement) count(batch int, rs []room) []int64 {
+	n := make([]int64, len(rs))
+	for i := range p.on {
+		s := &p.on[i]
+		if s.p.S > batch {
 			continue
 		}
 		for i, r := range rs {
-			rows, elems := r.limits(p)
-			for tb := ceil(batch, p.S); tb >= 1; tb-- {
-				// the most rows by activations, by the fields of the descriptor, by the accumulators
-				places := min(elems/(tb*g.InRow()), maxPlaces/tb)
-				if places < g.KH {
-					continue
-				}
-				most := min((places-g.KH)/g.SH+1, maxTileRows, maxTileStep/g.SH+1)
-				if g.GEMM() {
-					most = min(most, rows/(tb*g.OutW))
-				}
-				n[i] += orders * l.upTo(most)
+			for tb := ceil(batch, s.p.S); tb >= 1; tb-- {
+				n[i] += int64(len(s.orders)) * p.l.upTo(min(p.l.byRows(r, s.p, tb), p.l.byElems(r, s.p, tb)))
 			}
 		}
 	}

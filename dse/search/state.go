@@ -45,7 +45,7 @@ func (s *sweep) key() string {
 	_ = enc.Encode([]any{s.g.String(), s.g.Board, s.w.Name, s.w.MACs, s.o.Objective, s.o.Weights, s.o.Exhaustive, chunk})
 	for i := range s.jobs {
 		j := &s.jobs[i]
-		_ = enc.Encode([]any{j.p.tp, j.p.tc, j.space, j.bound.Cycles, len(j.p.designs)})
+		_ = enc.Encode([]any{j.p.tp, j.p.tc, j.space, j.groups[0].least, len(j.p.designs)})
 		for _, cl := range j.groups[0].classes {
 			d := j.p.designs[j.groups[0].designs[0]]
 			_ = enc.Encode(cost.Layer(d, cl.Geom, 1, abi.FBCB{BR: 1, TileB: 1, TileRows: 1}).Total)
@@ -98,7 +98,10 @@ func (s *sweep) load() error {
 	}
 	s.next, s.found = st.Next, st.Found
 	s.res.Evaluated, s.res.Searched = st.Evaluated, st.Searched
-	s.front = Front(s.found)
+	for _, p := range s.found {
+		s.reach(p)
+	}
+	s.front = Front(s.front)
 	if s.o.Progress != nil {
 		s.o.Progress(s.next, len(s.jobs))
 	}

@@ -160,8 +160,9 @@ type sweep struct {
 	res   Result
 	found []Point // every design evaluated
 	next  int     // first job of the next chunk
-	front []Point
+	front []Point // of what designs reach, found or not
 	refs  []Rank
+	top   float64 // a value that some design reaches
 	floor float64 // value below which nothing is asked for
 	saved time.Time
 }
@@ -171,7 +172,9 @@ type job struct {
 	p      pair
 	groups []lowered
 	space  int64
-	bound  Point // what no design of it can beat
+	of     Point   // its first design, without times
+	value  float64 // that none of its designs exceeds
+	leads  bool    // what one of them reaches is beaten by none
 }
 
 func (s *sweep) run() (*Result, error) {
@@ -237,9 +240,13 @@ func (s *sweep) prepare(pairs []pair) error {
 	err := s.each(len(pairs), func(worker, i int) {
 		v, j := solvers[worker], &jobs[i]
 		j.p = pairs[i]
-		if j.space, j.groups = v.space(&j.p, v.lower(&j.p)); len(j.groups) > 0 {
-			j.bound = s.point(j.p.designs[0], v.bound(&j.p, j.groups))
-			j.bound.Value = s.optimistic(j.bound)
+		if j.space, j.groups = v.survey(&j.p, v.lower(&j.p)); len(j.groups) > 0 {
+			j.of, j.value = s.point(j.p.designs[0]), math.Inf(-1)
+			for _, gr := range j.groups {
+				for _, c := range gr.least {
+					j.value = max(j.value, s.bound(j, c).Value)
+				}
+			}
 		}
 	})
 	if err != nil {
@@ -260,8 +267,29 @@ func (s *sweep) prepare(pairs []pair) error {
 		}
 		return fmt.Errorf("%w: the network maps to none of %d designs, e.g. <%d, %d, %d>: %w", ErrEmpty, s.res.Designs, d.TR, d.TP, d.TC, err)
 	}
-	// the most promising first
-	slices.SortStableFunc(s.jobs, func(a, b job) int { return compare(b.bound.Value, a.bound.Value) })
+	s.top = math.Inf(-1)
+	for i := range s.jobs {
+		for _, gr := range s.jobs[i].groups {
+			for _, c := range gr.reached {
+				s.reach(*s.bound(&s.jobs[i], c))
+			}
+		}
+	}
+	s.front = Front(s.front)
+	for i := range s.jobs {
+		j := &s.jobs[i]
+		j.leads = slices.ContainsFunc(s.front, func(p Point) bool { return p.TP == j.p.tp && p.TC == j.p.tc })
+	}
+	// those that the others must beat first, the most promising of them before
+	slices.SortStableFunc(s.jobs, func(a, b job) int {
+		if a.leads != b.leads {
+			if a.leads {
+				return -1
+			}
+			return 1
+		}
+		return compare(b.value, a.value)
+	})
 	return nil
 }
 
@@ -273,12 +301,10 @@ func (s *sweep) solvers() []*solver {
 	return out
 }
 
-// point fills in all but the value.
-func (s *sweep) point(d configs.Design, c Cycles) Point {
+// point is a design and its resources.
+func (s *sweep) point(d configs.Design) Point {
 	e := resource.Of(s.g.Board, d)
-	p := Point{Design: d, TR: d.TR, TP: d.TP, TC: d.TC, DSP: e.DSP, BRAM36: e.BRAM36, LUT: e.LUT.Value, FF: e.FF.Value}
-	s.times(&p, c)
-	return p
+	return Point{Design: d, TR: d.TR, TP: d.TP, TC: d.TC, DSP: e.DSP, BRAM36: e.BRAM36, LUT: e.LUT.Value, FF: e.FF.Value}
 }
 
 // times fills in what the cycles make of a point.
@@ -322,7 +348,15 @@ func (s *sweep) value(p Point) (float64, error) {
 	return p.GOPS, nil
 }
 
-// optimistic is a value that no design of a bound's pair exceeds. Nothing is known about goodput: a
+// bound is what a design of the job cannot beat whose cycles are at least c.
+func (s *sweep) bound(j *job, c Cycles) *Point {
+	p := j.of // its designs differ in what a bound has no need of
+	s.times(&p, c)
+	p.Value = s.optimistic(p)
+	return &p
+}
+
+// optimistic is a value that no design exceeds that is no better than p. Nothing is known about goodput: a
 // faster device may serve worse under some policy.
 func (s *sweep) optimistic(p Point) float64 {
 	if s.o.Objective == Goodput {
@@ -362,27 +396,32 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	}
 	v := newSolver(s.w, s.g.Mapping, !s.o.Exhaustive)
 	p := pair{tp: d.TP, tc: d.TC, designs: []configs.Design{d}}
-	_, groups := v.space(&p, v.lower(&p))
+	_, groups := v.survey(&p, v.lower(&p))
 	if len(groups) == 0 {
 		return nil, fmt.Errorf("%w: no entry of the FBCB fits some layer", mapping.ErrNoFit)
 	}
-	_, cs, err := v.solve(&p, groups, Cycles{}, nil)
+	_, cs, err := v.solve(&p, groups, nil)
 	if err != nil {
 		return nil, err
 	}
-	pt := s.point(d, cs[0])
+	pt := s.point(d)
+	s.times(&pt, cs[0])
 	pt.Value, err = s.value(pt)
 	return &pt, err
+}
+
+// reach notes a point that some design is no worse than.
+func (s *sweep) reach(p Point) {
+	s.front = append(s.front, p)
+	if s.o.Objective != Goodput {
+		s.top = max(s.top, p.Value)
+	}
 }
 
 // hopeless tells whether nothing that is asked for can come from designs that do not beat a bound: neither
 // a best value, nor a place on the front, nor one before a reference.
 func (s *sweep) hopeless(bound *Point) bool {
-	if s.o.Exhaustive || len(s.found) == 0 {
-		return false
-	}
-	best := s.found[s.best()].Value
-	if bound.Value >= best || bound.Value >= s.floor {
+	if s.o.Exhaustive || bound.Value >= s.top || bound.Value >= s.floor {
 		return false
 	}
 	for i := range s.front {
@@ -402,28 +441,19 @@ func dominates(a, b *Point) bool {
 // step evaluates the next chunk.
 func (s *sweep) step() error {
 	end := min(s.next+chunk, len(s.jobs))
-	var todo []*job
-	for i := s.next; i < end; i++ {
-		if !s.hopeless(&s.jobs[i].bound) {
-			todo = append(todo, &s.jobs[i])
-		}
-	}
+	todo := s.jobs[s.next:end]
 	solvers := s.solvers()
 	points := make([][]Point, len(todo))
 	errs := make([]error, len(todo))
 	err := s.each(len(todo), func(worker, i int) {
-		j := todo[i]
-		at, cs, err := solvers[worker].solve(&j.p, j.groups, j.bound.Cycles, func(c Cycles) bool {
-			b := j.bound
-			s.times(&b, c)
-			b.Value = s.optimistic(b)
-			return s.hopeless(&b)
-		})
+		j := &todo[i]
+		at, cs, err := solvers[worker].solve(&j.p, j.groups, func(c Cycles) bool { return s.hopeless(s.bound(j, c)) })
 		if errs[i] = err; err != nil {
 			return
 		}
 		for k, c := range cs {
-			p := s.point(j.p.designs[at[k]], c)
+			p := s.point(j.p.designs[at[k]])
+			s.times(&p, c)
 			if p.Value, errs[i] = s.value(p); errs[i] != nil {
 				return
 			}
@@ -436,11 +466,14 @@ func (s *sweep) step() error {
 	for _, list := range points {
 		s.found = append(s.found, list...)
 		s.res.Searched += len(list)
+		for _, p := range list {
+			s.reach(p)
+		}
 	}
+	s.front = Front(s.front)
 	for _, v := range solvers {
 		s.res.Evaluated += v.asked
 	}
-	s.front = Front(append(s.front, slices.Concat(points...)...))
 	s.next = end
 	if s.o.Progress != nil {
 		s.o.Progress(s.next, len(s.jobs))
@@ -548,17 +581,26 @@ func (w *Workload) Map(d configs.Design, o mapping.Options, want Cycles) ([]Mapp
 	if err != nil {
 		return nil, err
 	}
+	type choice struct {
+		entry abi.FBCB
+		time  cost.Breakdown
+	}
 	var out []Mapping
 	for b := 1; b <= abi.BMax; b++ {
+		chosen := map[cost.Geom]choice{} // layers alike have one
 		seg := make([]int64, w.Segments)
 		for i := range seg {
 			seg[i] = cost.Start(d)
 		}
 		for _, l := range layers {
-			e, t, err := mapping.Choose(d, l.Geom, b, o)
-			if err != nil {
-				return nil, fmt.Errorf("layer %q: %w", l.Name, err)
+			c, ok := chosen[l.Geom]
+			if !ok {
+				if c.entry, c.time, err = mapping.Choose(d, l.Geom, b, o); err != nil {
+					return nil, fmt.Errorf("layer %q: %w", l.Name, err)
+				}
+				chosen[l.Geom] = c
 			}
+			e, t := c.entry, c.time
 			seg[l.Segment] += t.Total
 			out = append(out, Mapping{
 				Layer: l.Name, Batch: b, K: cost.K(e.K).String(), S: cost.Groups(e, b), BR: int(e.BR), Order: e.Order,

@@ -364,7 +364,11 @@ func (m *model) visit(v visit) {
 	if m.pixels != pixels {
 		m.pixels = pixels
 		m.full.item = m.moves(&m.full, pixels, traffic{})
-		m.rest.item = m.moves(&m.rest, pixels, traffic{})
+		if m.rest.size == m.full.size {
+			m.rest.item = m.full.item
+		} else {
+			m.rest.item = m.moves(&m.rest, pixels, traffic{})
+		}
 	}
 	for c := range v.tiles {
 		tile := &m.full

@@ -576,3 +576,46 @@ func BenchmarkSweep(b *testing.B) {
 	b.ReportMetric(float64(asked)/b.Elapsed().Seconds(), "mappings/s")
 	b.ReportMetric(float64(space), "space")
 }
+
+// The law on every 101st entry of ResNet-50's layers on the zc706.
+func BenchmarkLaw(b *testing.B) {
+	w := load(b, "resnet50")
+	d, err := configs.Load("zc706")
+	if err != nil {
+		b.Fatal(err)
+	}
+	layers, err := w.Lower(d)
+	if err != nil {
+		b.Fatal(err)
+	}
+	type evaluation struct {
+		law   *cost.Placed
+		batch int
+		entry abi.FBCB
+	}
+	var all []evaluation
+	n := 0
+	for _, cl := range classes(layers, w.Segments) {
+		l := newLayer(cl.Geom)
+		at := place(d, &l, mapping.Options{})
+		for batch := 1; batch <= abi.BMax; batch++ {
+			entries(d, &l, batch, mapping.Options{}, rooms([]configs.Design{d}), func(e abi.FBCB, _, _ int) {
+				if n++; n%101 != 0 {
+					return
+				}
+				for i := range at.on {
+					if s := &at.on[i]; s.p.K == cost.K(e.K) && s.p.S == cost.Groups(e, batch) {
+						all = append(all, evaluation{&s.law, batch, e})
+					}
+				}
+			})
+		}
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		for _, x := range all {
+			x.law.Layer(x.batch, x.entry)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(all)), "ns/mapping")
+}

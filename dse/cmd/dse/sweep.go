@@ -126,9 +126,11 @@ type sweepDoc struct {
 	Evaluated int64      `json:"evaluated"` // of them by the law; the others cannot be better
 	CPUS      float64    `json:"cpu_s"`     // user and system time of the whole command
 	Rate      float64    `json:"evaluations_per_s"`
-	Best      sweepBest  `json:"best"`
-	Pareto    any        `json:"pareto"`
-	Ranks     any        `json:"published_rank"`
+	// Band is that of the law of cycles; the paper's has none.
+	Band   *counted.Band `json:"cycles_band,omitempty"`
+	Best   sweepBest     `json:"best"`
+	Pareto any           `json:"pareto"`
+	Ranks  any           `json:"published_rank"`
 }
 
 // Run searches, and prints what is best.
@@ -219,6 +221,11 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.Unmapped, r.Searched}
 	doc.Best = sweepBest{TR: r.Best.TR, TP: r.Best.TP, TC: r.Best.TC, Mapping: r.Mapping, Value: r.Best.Value, Point: &r.Best, ByB: r.Best.ByB}
 	doc.Pareto, doc.Ranks = r.Pareto, r.Ranks
+	band, err := counted.Networks()
+	if err != nil {
+		return err
+	}
+	doc.Band = &band
 	doc.cpu()
 	if err := e.write(doc, c.Out); err != nil || e.json {
 		return err
@@ -291,11 +298,7 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n\n",
 		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
 	b := r.Best
-	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated", c.Objective, b.TR, b.TP, b.TC, valueText(c.Objective, b.Value))
-	if band, err := counted.Networks(); err == nil {
-		fmt.Fprintf(w, "; %s", band)
-	}
-	fmt.Fprintln(w, ")")
+	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated; %s)\n", c.Objective, b.TR, b.TP, b.TC, valueText(c.Objective, b.Value), doc.Band)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "B\t1\t2\t3\t4\t5\t6\t7\t8\t")
 	row := "GOP/s"

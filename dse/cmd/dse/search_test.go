@@ -20,7 +20,7 @@ func TestSweepCommand(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	doc := checkDoc(t, stdout, "seed", "label", "schema", "version", "space", "evaluated", "cpu_s", "best", "pareto", "published_rank")
+	doc := checkDoc(t, stdout, "seed", "label", "schema", "version", "space", "evaluated", "cpu_s", "best", "cycles_band", "pareto", "published_rank")
 	best, _ := doc["best"].(map[string]any)
 	for _, key := range []string{"TR", "TP", "TC", "mapping"} {
 		if best[key] == nil {
@@ -87,6 +87,9 @@ func TestPaperCommand(t *testing.T) {
 	best := doc["best"].(map[string]any)
 	if best["TR"] != 4652.0 || best["TP"] != 7.0 || best["TC"] != 128.0 {
 		t.Errorf("best %v %v %v", best["TR"], best["TP"], best["TC"])
+	}
+	if doc["cycles_band"] != nil {
+		t.Error("the paper's law has the band of ours")
 	}
 	if ranks, _ := doc["published_rank"].([]any); len(ranks) != 2 {
 		t.Errorf("ranks at %d bandwidths", len(ranks))

@@ -375,7 +375,7 @@ func (m *model) visit(v visit) {
 		if c == v.tiles-1 && c > 0 {
 			tile = &m.rest
 		}
-		m.item(tile, rows, c == 0, pass, &v)
+		m.item(tile, rows, c, pass, &v)
 	}
 	m.array += m.end - begin
 }
@@ -409,7 +409,8 @@ func (m *model) moves(tile *channels, pixels int64, there traffic) (i item) {
 }
 
 // item walks one; the first of a visit waits for the rows of its first pass.
-func (m *model) item(tile *channels, rows int64, first bool, pass int64, v *visit) {
+func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
+	first := c == 0
 	each := max(rows, m.depth, tile.load)
 	work := m.passes * each
 	m.compute += m.passes * rows
@@ -430,6 +431,12 @@ func (m *model) item(tile *channels, rows int64, first bool, pass int64, v *visi
 	drain := i.drain
 	if v.crowded {
 		drain += min(drain, cycles(tile.weights, m.bpc))
+	} else if v.weights && !m.order {
+		behind := int64(v.tiles-1-c) * m.full.weights
+		if come := min(behind-int64(m.d.WRingBeats*m.d.AXIBytes), tile.weights); come > 0 && !m.onChip {
+			moved := i.out.written + i.res.read
+			drain = max(drain, cycles(moved+min(moved, come), m.bpc))
+		}
 	}
 	m.drain += drain
 	start := max(m.end, m.drained[0]) // of the bank used two items before

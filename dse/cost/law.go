@@ -24,6 +24,8 @@
 // before the last one has ended; O' are results (and residuals that do not lie ready) that go meanwhile:
 // of the visit before the last one what is left when the first row comes, of the last one what leaves
 // before the last row has come. What leaves later does not hold rows up (L_v is earlier by it, L_v+1 is not).
+// The other way round, rows that begin to come while results drain, and weights of later C tiles that find
+// room in the ring meanwhile, take turns with these on the DRAM, and the banks are free later by as much.
 // Residuals come before rows: where a drain is as fast as the DRAM and their runs are long, no row comes while
 // it, or the one before, drains. A pool's results leave beside its rows.
 //
@@ -69,6 +71,8 @@ const (
 	queueCycles  = 48   // that a write waits for its data in the queue of one of several ports, at most
 	queueBeat    = 6    // that for each beat of a burst but two (fitted)
 	stripeBeats  = 16   // of a burst at most
+	queueBeats   = 16   // wide beats of results in the queue of one of several ports
+	memoryBeats  = 16   // of them that the memory takes from a port ahead of itself
 	pageBytes    = 4096 // that no burst leaves
 	resBeats     = 256  // wide beats of residuals that lie ready
 	latentBytes  = 2048 // of weights on chip below which they come before activations, at least a 16th of the ring

@@ -16,6 +16,7 @@ type memory struct {
 	perUnder           float64
 	beatBits           int   // its logarithm: a beat is a power of two
 	latency, there     int64 // of the DRAM; of a read on all its way
+	buffered           int64 // cycles that the DRAM takes for results that have left the accumulators
 }
 
 func memoryOf(d *configs.Design) memory {
@@ -28,6 +29,11 @@ func memoryOf(d *configs.Design) memory {
 	m.perByte, m.perPort, m.perUnder = 1/m.bpc, 1/m.port, 1/float64(m.under)
 	m.beatBits = bits.Len64(uint64(m.beat)) - 1
 	m.there = m.latency + readPath(*d)
+	queued := m.ports * memoryBeats * m.beat
+	if m.ports > 1 {
+		queued += m.ports * queueBeats * m.wide
+	}
+	m.buffered = cycles(queued, m.bpc)
 	return m
 }
 

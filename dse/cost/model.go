@@ -50,6 +50,7 @@ type state struct {
 	end     int64 // E of the visit before
 	loaded  int64 // L of the visit before
 	drained [2]int64
+	drains  [2]late // their items
 	before  int64   // E of the visit before that: when a half of the buffer became free; 0: it was free
 	last    [2]late // results of the last item of the visit before that, and of the visit before
 	owed    traffic // W + R + O of the visit before
@@ -195,7 +196,8 @@ func (m *model) rowTiles(tiles int, load, again, more bool) {
 	crowds := more && 2*m.weightsOnce*int64(m.full.size) > int64(m.g.OutC)*RingKeeps(m.d)
 	left := ceil(m.br, m.tileB) * ceil(m.g.OutH, m.tileRows) // row tiles from here on
 	firstTile := true
-	sample := func(b0 int) {
+	load = load && !m.keepIn
+	sample := func(b0 int, final bool) {
 		v := visit{nb: min(m.tileB, m.br-b0), tiles: tiles}
 		v.both = v.nb
 		if m.groups == 2 {
@@ -208,33 +210,37 @@ func (m *model) rowTiles(tiles int, load, again, more bool) {
 				if crowds {
 					n = max(1, min(n, left-2))
 				}
+				if final {
+					n = max(1, min(n, ceil(m.g.OutH-at, m.tileRows)-1))
+				}
 			}
 			v.nr = min(m.tileRows, m.g.OutH-at)
-			if load && !m.keepIn {
+			if load {
 				v.inRows, v.late = m.g.inRows(at, v.nr), m.g.lateRows(at, v.nr)
 			}
 			v.weights = firstTile || !m.order && again
 			// The ring gives up a C tile while the last row tile uses it, and the next one comes then:
 			// beside the results of the row tile before.
 			v.crowded = crowds && left <= 2
+			v.next = load && (!final || at+n*m.tileRows < m.g.OutH || more && !m.stay)
 			firstTile = false
 			m.steady(n, func() { m.visit(v) })
 			at += n * m.tileRows
 			left -= n
 		}
 	}
-	whole := m.br / m.tileB // samples of as many
+	whole := (m.br - 1) / m.tileB // samples of as many, but for the last
 	if m.groups == 2 || crowds {
 		whole = 0 // or not alike
 	}
 	b0 := 0
 	if whole > 1 {
-		sample(0) // with the first weights
-		m.steady(whole-1, func() { sample(m.tileB) })
+		sample(0, false) // with the first weights
+		m.steady(whole-1, func() { sample(m.tileB, false) })
 		b0 = whole * m.tileB
 	}
 	for ; b0 < m.br; b0 += m.tileB {
-		sample(b0)
+		sample(b0, b0+m.tileB >= m.br)
 	}
 }
 
@@ -274,6 +280,7 @@ type visit struct {
 	late     int // of them, those that the first kernel row does without
 	tiles    int
 	weights  bool  // come for it
+	next     bool  // rows come behind its own
 	crowded  bool  // its results beside the weights of another C tile
 	here     int64 // when its rows are there, known once it is visited
 }
@@ -298,6 +305,9 @@ func (m *model) visit(v visit) {
 		in.written, in.writes = out.written-out.written/n, out.writes-out.writes/n
 	}
 	begin := m.end + visitCycles
+	if v.next && !m.first {
+		m.share(m.input(v.inRows, v.both), m.end+m.there)
+	}
 	if m.first {
 		m.b.Fill += m.time(traffic{read: row})
 		m.loaded = m.end + m.time(m.andResiduals(in, pixels))
@@ -326,7 +336,7 @@ func (m *model) visit(v visit) {
 		all := m.time(m.owed)
 		m.loaded += all
 		v.here = m.loaded
-		late, leaves := m.last[1].moved, m.drained[1]-m.last[1].drain
+		late, leaves := m.last[1].moved, m.drained[1]-m.drains[1].drain
 		if in.read > 0 {
 			// the results of the visit before go in between, beside the rows that have not come by then
 			m.owed.sub(late)
@@ -378,6 +388,35 @@ func (m *model) visit(v visit) {
 		m.item(tile, rows, c, pass, &v)
 	}
 	m.array += m.end - begin
+}
+
+// share makes the drains that are left wait for rows, which come at a time and take turns with them on the
+// DRAM where it is too slow for both.
+func (m *model) share(rows traffic, come int64) {
+	left := float64(rows.read)
+	reads := left / float64(max(1, m.time(rows))) // bytes a cycle
+	free := int64(0)                              // when the drain before has ended
+	for i := range m.drained {
+		d := &m.drains[i]
+		begin := m.drained[i] - d.drain
+		if free > begin {
+			m.drained[i] += free - begin
+			begin = free
+		}
+		if rest := float64(m.drained[i] - max(come, begin) - m.buffered); rest > 0 && left > 0 && d.moved.read == 0 && !d.starves {
+			writes := float64(d.moved.written) / float64(d.drain)
+			if reads+writes > m.bpc {
+				turns := min(reads, max(m.bpc/2, m.bpc-writes))
+				slow := (m.bpc - turns) / writes // of a cycle of the drain
+				both := min(left/turns, rest/slow)
+				left -= both * turns
+				wait := int64(both * (1 - slow))
+				m.drained[i] += wait
+				d.drain += wait
+			}
+		}
+		free = m.drained[i]
+	}
 }
 
 // item is what a row tile times a C tile moves, and how long its drain takes.
@@ -455,6 +494,7 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 	}
 	last := m.end - each + max(rows, m.depth) // the next pass may wait longer for its weights
 	m.drained[0], m.drained[1] = m.drained[1], max(last+drainDelay+m.depth, m.drained[1])+drain
+	m.drains[0], m.drains[1] = m.drains[1], i.late
 	if v.weights {
 		bytes := round(tile.weights, abi.WeightAlign)
 		if !m.bias {

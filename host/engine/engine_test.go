@@ -216,7 +216,8 @@ func TestSameSeedSameBytes(t *testing.T) {
 }
 
 // Every request ends exactly once, whatever goes wrong: cancels, failing segments, hangs, a reset
-// that fails, refused tasks, tasks of several samples, several devices.
+// that fails, refused tasks, tasks of several samples, several devices, several networks. Nobody waits
+// for ever (a run ends, ErrStuck otherwise).
 func TestEndingsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		segments := rapid.IntRange(1, 4).Draw(t, "segments")
@@ -251,12 +252,16 @@ func TestEndingsAddUp(t *testing.T) {
 			})
 			cfg.Networks[0].Tables = append(cfg.Networks[0].Tables, tab)
 		}
+		networks := rapid.IntRange(1, 3).Draw(t, "networks")
+		for i := 1; i < networks; i++ {
+			cfg.Networks = append(cfg.Networks, engine.Network{Name: fmt.Sprint("other", i), Tables: cfg.Networks[0].Tables})
+		}
 		cancels := map[int]int64{}
 		samples := 0
 		src := &load.Open{Times: times, Cancel: cancels, Task: func(i int, at int64) sched.Task {
 			k := 1 + i%3
 			samples += k
-			return sched.Task{Network: enginetest.Network, Deadline: at + slo, Theta: 0.8, Samples: k}
+			return sched.Task{Network: cfg.Networks[i*7/3%networks].Name, Deadline: at + 1 + slo*int64(i*i%5)/2, Theta: 0.8, Samples: k}
 		}}
 		for i := range times {
 			if rng.IntN(10) == 0 {
@@ -653,10 +658,34 @@ type liar struct {
 	spoil func(device.Launch, *device.Report)
 }
 
-func (l *liar) Run(ctx context.Context, j device.Launch) (device.Report, error) {
+func (l *liar) Run(ctx context.Context, j *device.Launch) (*device.Report, error) {
 	r, err := l.Device.Run(ctx, j)
-	l.spoil(j, &r)
+	l.spoil(*j, r)
 	return r, err
+}
+
+// mute reports nothing, and no error.
+type mute struct{ device.Device }
+
+func (mute) Run(context.Context, *device.Launch) (*device.Report, error) { return nil, nil }
+
+func TestNoReport(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 10, 1))
+	serve := func(run func(context.Context, engine.Config) (*engine.Result, error), clock engine.Clock) {
+		t.Helper()
+		cfg := config(tab, sched.Serial{}, []int64{0}, 1e9, func(int) int { return 1 })
+		cfg.Devices, cfg.Clock = []device.Device{mute{cfg.Devices[0]}}, clock
+		res, err := run(context.Background(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := res.Records[0]; r.Ending != engine.Errored || !strings.Contains(r.Why, "broke its contract") || res.Faults != 2 {
+			t.Errorf("%+v, %d faults", r, res.Faults)
+		}
+	}
+	serve(engine.Run, engine.Table)
+	serve(engine.Run, engine.Measured)
+	serve(engine.Serve, engine.Table)
 }
 
 func TestQuantile(t *testing.T) {

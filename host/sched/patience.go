@@ -142,7 +142,14 @@ func (p *Plus) patient(now Time, s *State, q *plan, limit int, begun Time, buf [
 		case from > 0 && slices.Contains(p.given[:from], r.ID):
 			continue
 		case !off && r.Network != q.network:
-			return buf, from, first
+			if r.Deadline >= now || !p.stands(now, p.known(r.Network), r) {
+				return buf, from, first
+			}
+			if first < 0 { // it stands back, as next found
+				first = i
+			}
+			i = s.Queue.skip(i, now)
+			continue
 		case off && (r.Network != q.network || endures(now, r)):
 			at++
 			continue

@@ -110,10 +110,14 @@ func (p *Plus) dispatch(now Time, s *State, dev int, buf []Action) []Action {
 		return buf
 	}
 	q := p.plan(s, d, network, t)
+	before := len(p.given)
 	buf, from := p.pick(now, s, q, 2*q.b, buf)
 	m := len(p.given) - from
-	if m == 0 {
-		return buf // all were given up
+	switch {
+	case m == 0 && from > before: // all of them were given up, but others may wait
+		return p.dispatch(now, s, dev, buf)
+	case m == 0:
+		return buf
 	}
 	wait := float64(s.Queue.Len() - from)
 	guard := wait > float64(guardBatches*q.b)

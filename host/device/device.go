@@ -81,16 +81,17 @@ type Report struct {
 }
 
 // Device runs launches. Run blocks until the launch has ended; where Info.Launches is above one it
-// may be called concurrently. The launch's slices are the caller's again when Run returns, and the
-// report's are the device's again at its next Run. A failed Run leaves every sample admitted and its input intact, so it
-// can be retried after Reset.
+// may be called concurrently, and then each call has a report of its own. The launch is the caller's:
+// a device changes nothing in it, and knows nothing of it when Run has returned. The report is the
+// device's again at its next Run; there is one unless there is an error. A failed Run leaves every
+// sample admitted and its input intact, so it can be retried after Reset.
 type Device interface {
 	Info() Info
 	// Load makes a network servable; it refuses a bundle built for another design or ABI.
 	Load(ctx context.Context, b *bundle.Bundle) error
 	// Admit gives the request a slot and uploads its input (NHWC int16 at the network's InFrac).
 	Admit(ctx context.Context, network string, id RequestID, input []int16) error
-	Run(ctx context.Context, l Launch) (Report, error)
+	Run(ctx context.Context, l *Launch) (*Report, error)
 	// Release frees the request's slot.
 	Release(id RequestID)
 	// Reset recovers the device after a failed Run.

@@ -56,8 +56,8 @@ type launch struct {
 	began  Time
 	doomed bool // its device failed while it ran; its requests are elsewhere
 
-	job device.Launch // what the device is given; its slices are used again
-	rep device.Report // of the segment that runs, in virtual time
+	job device.Launch  // what the device is given; its slices are used again
+	rep *device.Report // of the segment that ran last, as is err
 	err error
 }
 
@@ -153,26 +153,27 @@ func (c *core) arrive(in *sched.Task) error {
 	}
 	seen.Arrive(c.now, samples)
 	t := c.spareTasks.take()
-	*t = task{Task: *in, left: samples, reqs: t.reqs[:0]}
+	// Field by field, here and below: a literal is put together on the stack and then copied, and a
+	// processor stalls where it copies what it has written a moment ago in other pieces.
+	t.Task = *in
 	t.Arrived, t.Samples = c.now, samples
+	t.left, t.flying, t.worst, t.reqs = samples, 0, Pending, t.reqs[:0]
 	c.tasks.put(t.ID, t)
 	admitted := c.cfg.Admission == nil || c.cfg.Admission(c.now, &c.st, &t.Task)
 	for s := range samples {
 		c.last++
 		r := c.spareReqs.take()
 		r.task, r.launch, r.dev, r.retried, r.ended, r.inFlight = t, nil, -1, false, false, false
-		r.Request = sched.Request{
-			ID: c.last, Task: t.ID, Sample: s, Network: t.Network,
-			Arrived: c.now, Deadline: t.Deadline, Priority: t.Priority, Theta: t.Theta, Thetas: t.Thetas,
-		}
+		r.ID, r.Task, r.Sample, r.Network = c.last, t.ID, s, t.Network
+		r.Arrived, r.Deadline, r.Priority, r.Theta, r.Thetas = c.now, t.Deadline, t.Priority, t.Theta, t.Thetas
 		rec := &r.rec
 		if c.res.Stream == nil {
 			c.res.Records = append(c.res.Records, Record{})
 			rec = &c.res.Records[len(c.res.Records)-1]
 		}
-		*rec = Record{
-			ID: r.ID, Task: t.ID, Sample: s, Arrived: c.now, Deadline: t.Deadline, Started: -1, Exit: -1, Class: -1,
-		}
+		*rec = Record{}
+		rec.ID, rec.Task, rec.Sample, rec.Arrived, rec.Deadline = r.ID, t.ID, s, c.now, t.Deadline
+		rec.Started, rec.Exit, rec.Class = -1, -1, -1
 		c.reqs.put(uint64(r.ID), r)
 		t.reqs = append(t.reqs, r)
 	}
@@ -261,18 +262,15 @@ func (c *core) tell(ev sched.Event) error {
 
 // retire forgets launches that nobody is in any more.
 func (c *core) retire() {
-	for _, l := range c.live {
-		if len(l.Requests) == 0 && l.Phase != sched.Running {
-			c.live = slices.DeleteFunc(c.live, func(l *launch) bool {
-				gone := len(l.Requests) == 0 && l.Phase != sched.Running
-				if gone {
-					c.unlist(l)
-					c.spareLaunches.give(l)
-				}
-				return gone
-			})
-			return
+	for i := 0; i < len(c.live); {
+		l := c.live[i]
+		if len(l.Requests) > 0 || l.Phase == sched.Running {
+			i++
+			continue
 		}
+		c.unlist(l)
+		c.live = without(c.live, i)
+		c.spareLaunches.give(l)
 	}
 }
 
@@ -290,7 +288,7 @@ func (c *core) find(id device.LaunchID) *launch {
 func (c *core) unlist(l *launch) {
 	v := &c.st.Devices[l.Device]
 	if i := slices.Index(v.Launches, &l.LaunchView); i >= 0 {
-		v.Launches = slices.Delete(v.Launches, i, i+1)
+		v.Launches = without(v.Launches, i)
 	}
 }
 
@@ -298,7 +296,7 @@ func (c *core) unlist(l *launch) {
 func (c *core) forget(l *launch) {
 	c.unlist(l)
 	if i := slices.Index(c.live, l); i >= 0 {
-		c.live = slices.Delete(c.live, i, i+1)
+		c.live = without(c.live, i)
 	}
 }
 
@@ -399,11 +397,9 @@ func (c *core) launch(a *sched.Action) error {
 	}
 	c.next++
 	l := c.spareLaunches.take()
-	// Every field but rep and err, which the next segment writes: a whole new launch costs more.
-	l.LaunchView = sched.LaunchView{
-		ID: c.next, Device: a.Device, Network: a.Network, Last: a.Last, Reached: -1, Phase: sched.AtExit,
-		Requests: l.Requests[:0],
-	}
+	// Every field but rep and err, which the next segment writes.
+	l.ID, l.Device, l.Network, l.First, l.Last = c.next, a.Device, a.Network, 0, a.Last
+	l.Reached, l.Phase, l.Requests = -1, sched.AtExit, l.Requests[:0]
 	l.table, l.seen, l.reqs, l.doomed = t, c.traffic(a.Network), l.reqs[:0], false
 	j := &l.job
 	j.ID, j.Device, j.Network, j.Partition, j.Priority = c.next, a.Device, a.Network, a.Partition, a.Priority
@@ -563,8 +559,8 @@ func (c *core) begin(l *launch) {
 }
 
 // segmentDone takes in the end of the segment that a launch ran.
-func (c *core) segmentDone(l *launch, rep *device.Report, err error) error {
-	s := l.Reached + 1
+func (c *core) segmentDone(l *launch) error {
+	s, rep, err := l.Reached+1, l.rep, l.err
 	took := c.now - l.began
 	c.res.Busy[l.Device] += took
 	if err == nil {
@@ -607,7 +603,6 @@ func (c *core) segmentDone(l *launch, rep *device.Report, err error) error {
 		}
 		c.finish(l, r, taken, rep.Results[i].Exits)
 	}
-	clear(l.reqs[kept:])
 	l.reqs, l.Requests = l.reqs[:kept], l.Requests[:kept]
 	return c.tell(sched.Event{
 		Kind: sched.SegmentDone, Device: l.Device, Launch: l.ID, Segment: s, Exited: before - len(l.reqs),
@@ -617,6 +612,9 @@ func (c *core) segmentDone(l *launch, rep *device.Report, err error) error {
 // contract checks a report against what was asked for.
 func (c *core) contract(l *launch, s int, rep *device.Report) error {
 	name := c.devs[l.Device].info.Name
+	if rep == nil {
+		return fmt.Errorf("%w: %s gives neither a report nor an error", ErrDevice, name)
+	}
 	if len(rep.Results) != len(l.reqs) {
 		return fmt.Errorf("%w: %s reports %d results for a batch of %d", ErrDevice, name, len(rep.Results), len(l.reqs))
 	}
@@ -721,7 +719,12 @@ func (c *core) deviceUp(d int, err error) error {
 }
 
 func (c *core) allDead() bool {
-	return !slices.ContainsFunc(c.devs, func(d dev) bool { return !d.dead })
+	for i := range c.devs {
+		if !c.devs[i].dead {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *core) drain(why string) {

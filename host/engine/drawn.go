@@ -20,7 +20,7 @@ type Drawn struct {
 	info  device.Info
 	upTo  []uint64 // by exit: a request whose draw is below it has left by then
 	seed  uint64
-	rep   []device.Result
+	rep   device.Report
 	exits []device.ExitResult // by exit
 }
 
@@ -45,6 +45,7 @@ func NewDrawn(table *sched.Table, rates []float64, seed uint64, bMax int) (*Draw
 			Preempt: device.PreemptExit, ClockHz: 1e9, Instant: true,
 		},
 		upTo: make([]uint64, len(rates)), exits: make([]device.ExitResult, len(rates)),
+		rep: device.Report{Results: make([]device.Result, b)},
 	}
 	sum := 0.0
 	for i, r := range rates {
@@ -85,11 +86,11 @@ func (*Drawn) Load(context.Context, *bundle.Bundle) error { return nil }
 func (*Drawn) Admit(context.Context, string, device.RequestID, []int16) error { return nil }
 
 // Run implements device.Device. Its report is valid until the next call.
-func (d *Drawn) Run(_ context.Context, l device.Launch) (device.Report, error) {
+func (d *Drawn) Run(_ context.Context, l *device.Launch) (*device.Report, error) {
 	if l.First < 0 || l.Last < l.First || l.Last >= len(d.upTo) || len(l.Requests) < 1 || len(l.Requests) > d.info.MaxBatch {
-		return device.Report{}, fmt.Errorf("drawn: segments %d..%d for a batch of %d", l.First, l.Last, len(l.Requests))
+		return nil, fmt.Errorf("drawn: segments %d..%d for a batch of %d", l.First, l.Last, len(l.Requests))
 	}
-	d.rep = d.rep[:0]
+	d.rep.Results = d.rep.Results[:len(l.Requests)]
 	last := len(d.upTo) - 1
 	for i, id := range l.Requests {
 		taken := -1
@@ -103,10 +104,12 @@ func (d *Drawn) Run(_ context.Context, l device.Launch) (device.Report, error) {
 		if taken < 0 {
 			end = l.Last
 		}
-		d.rep = append(d.rep, device.Result{Request: id, Exits: d.exits[l.First : end+1], Taken: taken})
+		r := &d.rep.Results[i] // field by field: a literal would be put together elsewhere and copied
+		r.Request, r.Exits, r.Taken = id, d.exits[l.First:end+1], taken
 	}
-	ns := d.table.At(l.First, l.Last, len(l.Requests))
-	return device.Report{Results: d.rep, Ns: ns, Cycles: uint64(ns)}, nil
+	d.rep.Ns = d.table.At(l.First, l.Last, len(l.Requests))
+	d.rep.Cycles = uint64(d.rep.Ns)
+	return &d.rep, nil
 }
 
 // Release implements device.Device.

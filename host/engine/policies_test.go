@@ -316,7 +316,7 @@ func TestDrawnExits(t *testing.T) {
 		}
 	}
 	// Theta above 1: nobody leaves before the end.
-	rep, err := d.Run(context.Background(), device.Launch{First: 0, Last: 3, Requests: []device.RequestID{1, 2}, Theta: []float32{0.8, 2}})
+	rep, err := d.Run(context.Background(), &device.Launch{First: 0, Last: 3, Requests: []device.RequestID{1, 2}, Theta: []float32{0.8, 2}})
 	if err != nil || rep.Results[0].Taken != d.Exit(1) || rep.Results[1].Taken != 3 || rep.Ns != tab.At(0, 3, 2) {
 		t.Errorf("%+v, %v", rep, err)
 	}
@@ -324,7 +324,7 @@ func TestDrawnExits(t *testing.T) {
 		"no request": {Last: 3}, "too many": {Last: 3, Requests: make([]device.RequestID, 4), Theta: make([]float32, 4)},
 		"a fifth segment": {Last: 4, Requests: []device.RequestID{1}, Theta: []float32{0}}, "backwards": {First: 2, Last: 1, Requests: []device.RequestID{1}, Theta: []float32{0}},
 	} {
-		if _, err := d.Run(context.Background(), l); err == nil {
+		if _, err := d.Run(context.Background(), &l); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -83,3 +83,7 @@ func (p *pool[T]) take() *T {
 }
 
 func (p *pool[T]) give(v *T) { p.free = append(p.free, v) }
+
+// without takes the i-th pointer out of a list, in place. What is left behind the end is not cleared:
+// it points to something that is used again anyway.
+func without[T any](list []*T, i int) []*T { return append(list[:i], list[i+1:]...) }

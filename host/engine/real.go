@@ -8,22 +8,18 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/sluice-npu/sluice/host/device"
 )
 
+// job is a launch's next segment, or a reset where there is no launch.
 type job struct {
-	launch *launch
-	job    device.Launch
-	reset  bool
+	launch *launch // the worker's until the job is done: its job, rep and err
 	dev    int
 }
 
 // done is the end of a job.
 type done struct {
 	job
-	rep device.Report
-	err error
+	err error // of a reset
 }
 
 type real struct {
@@ -82,10 +78,10 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 		case e := <-r.done:
 			r.fly--
 			c.now = max(c.now, time.Since(r.start).Nanoseconds())
-			if e.reset {
+			if e.launch == nil {
 				err = c.deviceUp(e.dev, e.err)
 			} else {
-				err = c.segmentDone(e.launch, &e.rep, e.err)
+				err = c.segmentDone(e.launch)
 			}
 		case <-due:
 			e := *r.items.pop()
@@ -118,10 +114,10 @@ func (r *real) worker(ctx context.Context, in <-chan job) {
 		e := done{job: j}
 		d := r.c.cfg.Devices[j.dev]
 		run, cancel := context.WithTimeout(ctx, r.c.cfg.hangAfter())
-		if j.reset {
+		if l := j.launch; l == nil {
 			e.err = d.Reset(run)
 		} else {
-			e.rep, e.err = d.Run(run, j.job)
+			l.rep, l.err = d.Run(run, &l.job)
 		}
 		cancel()
 		r.done <- e // buffered for every job there can be
@@ -140,18 +136,19 @@ func (r *real) pull() error {
 		t := *it.Task
 		it.Task = &t
 	}
-	r.items.push(event{at: it.At, task: it.Task, cancel: it.Cancel, fresh: true})
+	e := r.items.push(it.At)
+	e.task, e.cancel, e.fresh = it.Task, it.Cancel, true
 	return nil
 }
 
 func (r *real) begin(l *launch) {
 	r.fly++
-	r.work[l.Device] <- job{launch: l, job: l.job, dev: l.Device}
+	r.work[l.Device] <- job{launch: l, dev: l.Device}
 }
 
 func (r *real) reset(dev int) {
 	r.fly++
-	r.work[dev] <- job{reset: true, dev: dev}
+	r.work[dev] <- job{dev: dev}
 }
 
-func (r *real) schedule(it Item) { r.items.push(event{at: it.At, task: it.Task, cancel: it.Cancel}) }
+func (r *real) schedule(it Item) { r.items.schedule(it) }

@@ -29,35 +29,43 @@ func (e *event) item() Item { return Item{At: e.at, Task: e.task, Cancel: e.canc
 type events struct {
 	heap []event
 	seq  uint64
-	top  event // taken out last
 }
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
 func (h *events) less(i, j int) bool { return h.heap[i].before(&h.heap[j]) }
 
-func (h *events) push(e event) {
+// push makes an event at that time. What happens then is the caller's to fill in, before the next
+// push or pop: an event that is handed over whole is copied twice.
+func (h *events) push(at Time) *event {
 	h.seq++
-	e.seq = h.seq
-	h.heap = append(h.heap, e)
-	for i := len(h.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !h.less(i, up) {
-			break
-		}
-		h.heap[i], h.heap[up] = h.heap[up], h.heap[i]
-		i = up
+	i := len(h.heap)
+	h.heap = append(h.heap, event{})
+	for i > 0 && at < h.heap[(i-1)/2].at { // at equal times the older one goes first
+		h.heap[i] = h.heap[(i-1)/2]
+		i = (i - 1) / 2
 	}
+	e := &h.heap[i]
+	*e = event{}
+	e.at, e.seq = at, h.seq
+	return e
 }
 
-// pop takes the first event out; it is the caller's until the next pop.
+func (h *events) schedule(it Item) {
+	e := h.push(it.At)
+	e.task, e.cancel = it.Task, it.Cancel
+}
+
+// pop takes the first event out; it is the caller's until the next push.
 func (h *events) pop() *event {
 	last := len(h.heap) - 1
 	if last < 0 {
 		return nil
 	}
-	h.top = h.heap[0]
-	h.heap[0] = h.heap[last]
+	top := &h.heap[last]
+	if last > 0 {
+		*top, h.heap[0] = h.heap[0], *top
+	}
 	h.heap = h.heap[:last] // what stands behind it keeps little alive: launches and tasks are used again
 	for i := 0; last > 1; {
 		down := 2*i + 1
@@ -73,7 +81,7 @@ func (h *events) pop() *event {
 		h.heap[i], h.heap[down] = h.heap[down], h.heap[i]
 		i = down
 	}
-	return &h.top
+	return top
 }
 
 type virtual struct {
@@ -88,7 +96,7 @@ type virtual struct {
 }
 
 // next takes the first event, the heap's or the source's; nil where there is none left. It is the
-// caller's until the next one, or until the source is asked.
+// caller's until the next push, or until the source is asked.
 func (v *virtual) next() *event {
 	if v.due && (len(v.heap) == 0 || v.fresh.before(&v.heap[0])) {
 		v.due = false
@@ -128,7 +136,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		c.now = e.at
 		switch {
 		case e.launch != nil:
-			err = c.segmentDone(e.launch, &e.launch.rep, e.launch.err)
+			err = c.segmentDone(e.launch)
 		case e.up:
 			err = c.deviceUp(int(e.dev), c.devs[e.dev].reset)
 		default:
@@ -167,7 +175,9 @@ func (v *virtual) pull() error {
 		it.Task = &v.ahead[v.turn]
 	}
 	v.seq++
-	v.fresh, v.due = event{at: it.At, seq: v.seq, task: it.Task, cancel: it.Cancel, fresh: true}, true
+	e := &v.fresh
+	e.at, e.seq, e.task, e.cancel, e.fresh = it.At, v.seq, it.Task, it.Cancel, true
+	v.due = true
 	return nil
 }
 
@@ -186,15 +196,15 @@ func (v *virtual) begin(l *launch) {
 	c := v.c
 	d := &c.devs[l.Device]
 	if d.info.Instant {
-		l.rep, l.err = d.Run(c.ctx, l.job)
+		l.rep, l.err = d.Run(c.ctx, &l.job)
 	} else {
 		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.hangAfter())
-		l.rep, l.err = d.Run(ctx, l.job)
+		l.rep, l.err = d.Run(ctx, &l.job)
 		cancel()
 	}
 	took := l.table.At(l.job.First, l.job.Last, len(l.job.Requests))
 	switch {
-	case l.err == nil && c.cfg.Clock == Table:
+	case l.err == nil && (c.cfg.Clock == Table || l.rep == nil): // segmentDone refuses the latter
 	case errors.Is(l.err, context.DeadlineExceeded):
 		took = c.cfg.hangCost()
 	case l.err == nil:
@@ -206,14 +216,13 @@ func (v *virtual) begin(l *launch) {
 			took, l.err = 1, fmt.Errorf("%w: %s reports a segment of %d ns, %d cycles", ErrDevice, d.info.Name, l.rep.Ns, l.rep.Cycles)
 		}
 	}
-	v.push(event{at: c.now + took, launch: l})
+	v.push(c.now + took).launch = l
 }
 
 func (v *virtual) reset(dev int) {
 	err := v.c.devs[dev].Reset(v.c.ctx)
 	v.c.devs[dev].reset = err
-	v.push(event{at: v.c.now + v.c.cfg.resetCost(), up: true, dev: int32(dev)})
+	e := v.push(v.c.now + v.c.cfg.resetCost())
+	e.up, e.dev = true, int32(dev)
 	v.c.span(Span{Device: dev, Segment: -1, Start: v.c.now, End: v.c.now + v.c.cfg.resetCost(), Failed: err != nil}, nil)
 }
-
-func (v *virtual) schedule(it Item) { v.push(event{at: it.At, task: it.Task, cancel: it.Cancel}) }

@@ -99,10 +99,10 @@ func (d *drawn) Admit(_ context.Context, _ string, id device.RequestID, _ []int1
 }
 
 // Run implements device.Device: the segments of a launch, one by one, as the engine asks for them.
-func (d *drawn) Run(_ context.Context, l device.Launch) (device.Report, error) {
+func (d *drawn) Run(_ context.Context, l *device.Launch) (*device.Report, error) {
 	last := d.model.Table.Segments() - 1
 	if l.First != l.Last || l.First < 0 || l.Last > last || len(l.Requests) > len(d.shown) || len(l.Theta) != len(l.Requests) {
-		return device.Report{}, fmt.Errorf("%w: segments %d..%d of %d requests", ErrSetup, l.First, l.Last, len(l.Requests))
+		return nil, fmt.Errorf("%w: segments %d..%d of %d requests", ErrSetup, l.First, l.Last, len(l.Requests))
 	}
 	s := l.First
 	d.rep.Results = d.rep.Results[:0]
@@ -116,7 +116,7 @@ func (d *drawn) Run(_ context.Context, l device.Launch) (device.Report, error) {
 	}
 	d.rep.Ns = d.model.Table.At(s, s, len(l.Requests))
 	d.rep.Stats = device.Stats{MACs: uint64(d.model.MACs[s]) * uint64(len(l.Requests)), Starts: 1}
-	return d.rep, nil
+	return &d.rep, nil
 }
 
 // Release implements device.Device.

@@ -58,7 +58,7 @@ type spoiled struct {
 	run   int
 }
 
-func (s *spoiled) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+func (s *spoiled) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	rep, err := s.Dev.Run(ctx, l)
 	if s.run++; s.run == s.n {
 		if s.logit {

@@ -91,7 +91,7 @@ func (s *Shadow) Release(id device.RequestID) {
 }
 
 // Run implements device.Device.
-func (s *Shadow) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+func (s *Shadow) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	got, err := s.Slotted.Run(ctx, l)
 	if err != nil {
 		return got, err

@@ -76,7 +76,7 @@ type strict struct {
 	fail context.CancelCauseFunc
 }
 
-func (s *strict) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+func (s *strict) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	rep, err := s.Device.Run(ctx, l)
 	if err != nil {
 		s.fail(err)

@@ -396,31 +396,31 @@ func (d *Driver) Release(id device.RequestID) {
 }
 
 // Run implements device.Device: segment by segment, with the requests that have not left.
-func (d *Driver) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+func (d *Driver) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	rep, err := d.launch(ctx, l)
 	if err != nil {
-		return device.Report{}, fmt.Errorf("%s: launch %d of %s, segments %d..%d: %w", d.opts.Name, l.ID, l.Network, l.First, l.Last, err)
+		return nil, fmt.Errorf("%s: launch %d of %s, segments %d..%d: %w", d.opts.Name, l.ID, l.Network, l.First, l.Last, err)
 	}
 	return rep, nil
 }
 
-func (d *Driver) launch(ctx context.Context, l device.Launch) (device.Report, error) {
+func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	d.hw.Lock()
 	defer d.hw.Unlock()
 	if err := d.usable(); err != nil {
-		return device.Report{}, err
+		return nil, err
 	}
 	n, slots, err := d.batch(l)
 	if err != nil {
-		return device.Report{}, err
+		return nil, err
 	}
 	if d.active != n {
 		if err := d.activate(n); err != nil {
 			d.failed = err
-			return device.Report{}, err
+			return nil, err
 		}
 	}
-	rep := device.Report{Results: make([]device.Result, len(l.Requests))}
+	rep := &device.Report{Results: make([]device.Result, len(l.Requests))}
 	active := make([]int, len(l.Requests)) // positions in the launch of those still in the batch
 	for i, id := range l.Requests {
 		rep.Results[i] = device.Result{Request: id, Taken: -1}
@@ -431,14 +431,14 @@ func (d *Driver) launch(ctx context.Context, l device.Launch) (device.Report, er
 	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
 		e := &n.b.Network.Exits[seg]
 		if err := ctx.Err(); err != nil {
-			return device.Report{}, err
+			return nil, err
 		}
 		table := make([]int, len(active))
 		for i, p := range active {
 			table[i] = slots[p]
 		}
 		if err := d.start(ctx, e, table); err != nil {
-			return device.Report{}, fmt.Errorf("segment %d (%s) with a batch of %d: %w", seg, e.Name, len(active), err)
+			return nil, fmt.Errorf("segment %d (%s) with a batch of %d: %w", seg, e.Name, len(active), err)
 		}
 		rest := active[:0]
 		for _, p := range active {
@@ -458,7 +458,7 @@ func (d *Driver) launch(ctx context.Context, l device.Launch) (device.Report, er
 	}
 	if d.counters, err = d.readCounters(); err != nil {
 		d.failed = err
-		return device.Report{}, err
+		return nil, err
 	}
 	delta := func(i int) uint64 { return d.counters[i] - before[i] }
 	rep.Stats = device.Stats{
@@ -471,7 +471,7 @@ func (d *Driver) launch(ctx context.Context, l device.Launch) (device.Report, er
 }
 
 // batch checks a launch and looks its slots up.
-func (d *Driver) batch(l device.Launch) (*network, []int, error) {
+func (d *Driver) batch(l *device.Launch) (*network, []int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.nets[l.Network]

@@ -29,8 +29,8 @@ func admit(t *testing.T, d *Driver, rng *rand.Rand, ids ...device.RequestID) map
 	return in
 }
 
-func launch(first, last int, theta float32, ids ...device.RequestID) device.Launch {
-	l := device.Launch{ID: 1, Network: "two-exits", First: first, Last: last, Requests: ids}
+func launch(first, last int, theta float32, ids ...device.RequestID) *device.Launch {
+	l := &device.Launch{ID: 1, Network: "two-exits", First: first, Last: last, Requests: ids}
 	for range ids {
 		l.Theta = append(l.Theta, theta)
 	}
@@ -38,7 +38,7 @@ func launch(first, last int, theta float32, ids ...device.RequestID) device.Laun
 }
 
 // check compares a report with the network's own arithmetic.
-func check(t *testing.T, n *testNet, l device.Launch, rep device.Report, in map[device.RequestID][]int16) {
+func check(t *testing.T, n *testNet, l *device.Launch, rep *device.Report, in map[device.RequestID][]int16) {
 	t.Helper()
 	if len(rep.Results) != len(l.Requests) {
 		t.Fatalf("%d results for %d requests", len(rep.Results), len(l.Requests))
@@ -125,7 +125,7 @@ func TestRunRefused(t *testing.T) {
 	other.Network = "elsewhere"
 	thetas := launch(0, 1, 0, 1, 2)
 	thetas.Theta = thetas.Theta[:1]
-	for name, l := range map[string]device.Launch{
+	for name, l := range map[string]*device.Launch{
 		"no request":        launch(0, 1, 0),
 		"nine requests":     launch(0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9),
 		"twice the same":    launch(0, 1, 0, 1, 1),

@@ -39,7 +39,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer dev.Release(1)
-	rep, err := dev.Run(ctx, device.Launch{
+	rep, err := dev.Run(ctx, &device.Launch{
 		Network: b.Network.Name, Last: len(b.Network.Exits) - 1,
 		Requests: []device.RequestID{1}, Theta: []float32{0.9},
 	})

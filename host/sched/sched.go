@@ -73,7 +73,6 @@ type Event struct {
 	Launch  device.LaunchID  // SegmentDone, Fault
 	Segment int              // SegmentDone: the exit passed
 	Exited  int              // SegmentDone: B_exit, requests that left at it
-	Network string           // Loaded
 }
 
 // ActionKind is what the policy wants.

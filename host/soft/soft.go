@@ -189,11 +189,11 @@ func (d *Dev) Admit(_ context.Context, network string, id device.RequestID, inpu
 }
 
 // Run implements device.Device.
-func (d *Dev) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+func (d *Dev) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fail := func(err error) (device.Report, error) {
-		return device.Report{}, fmt.Errorf("soft: launch %d, segments %d..%d: %w", l.ID, l.First, l.Last, err)
+	fail := func(err error) (*device.Report, error) {
+		return nil, fmt.Errorf("soft: launch %d, segments %d..%d: %w", l.ID, l.First, l.Last, err)
 	}
 	n := d.nets[l.Network]
 	switch {
@@ -204,7 +204,7 @@ func (d *Dev) Run(ctx context.Context, l device.Launch) (device.Report, error) {
 	case len(l.Requests) < 1 || len(l.Requests) > abi.BMax || len(l.Theta) != len(l.Requests):
 		return fail(fmt.Errorf("%w: a batch of %d with %d thresholds", ErrRequest, len(l.Requests), len(l.Theta)))
 	}
-	rep := device.Report{Results: make([]device.Result, len(l.Requests))}
+	rep := &device.Report{Results: make([]device.Result, len(l.Requests))}
 	active := make([]int, len(l.Requests))
 	for i, id := range l.Requests {
 		if s := d.slots[id]; s == nil || s.net != n {

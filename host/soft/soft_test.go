@@ -55,8 +55,8 @@ func open(t *testing.T, o soft.Options) (*soft.Dev, *bundle.Bundle, [][]int16) {
 	return dev, b, in
 }
 
-func launch(b *bundle.Bundle, first, last int, theta float32, ids ...device.RequestID) device.Launch {
-	l := device.Launch{ID: 1, Network: b.Network.Name, First: first, Last: last, Requests: ids}
+func launch(b *bundle.Bundle, first, last int, theta float32, ids ...device.RequestID) *device.Launch {
+	l := &device.Launch{ID: 1, Network: b.Network.Name, First: first, Last: last, Requests: ids}
 	for range ids {
 		l.Theta = append(l.Theta, theta)
 	}

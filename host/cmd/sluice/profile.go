@@ -72,7 +72,7 @@ func (c *profileCmd) Run(e *env) error {
 			times := make([][]int64, segments) // by last
 			for range c.Runs {
 				for last := first; last < segments; last++ {
-					l := device.Launch{ID: device.LaunchID(ran + 1), Network: p.bundle.Network.Name, First: first, Last: last}
+					l := &device.Launch{ID: device.LaunchID(ran + 1), Network: p.bundle.Network.Name, First: first, Last: last}
 					for range b {
 						next++
 						l.Requests, l.Theta = append(l.Requests, next), append(l.Theta, 2)
@@ -136,11 +136,11 @@ func (c *profileCmd) Run(e *env) error {
 }
 
 // measure brings the batch to segment first and times the launch.
-func measure(e *env, dev device.Device, l device.Launch, first int) (int64, error) {
+func measure(e *env, dev device.Device, l *device.Launch, first int) (int64, error) {
 	if first > 0 {
-		pre := l
+		pre := *l
 		pre.First, pre.Last = 0, first-1
-		if _, err := dev.Run(e.ctx, pre); err != nil {
+		if _, err := dev.Run(e.ctx, &pre); err != nil {
 			return 0, err
 		}
 	}

@@ -90,7 +90,7 @@ func (c *verifyCmd) segments(e *env, designs []configs.Design, doc *verifyDoc) e
 	set, done := e.progress("segments", len(b.Network.Exits))
 	defer done()
 	for i, x := range b.Network.Exits {
-		rep, err := dev.Run(e.ctx, device.Launch{
+		rep, err := dev.Run(e.ctx, &device.Launch{
 			ID: device.LaunchID(i + 1), Network: b.Network.Name, First: i, Last: i, Requests: []device.RequestID{id}, Theta: []float32{experiments.Never},
 		})
 		if err != nil {

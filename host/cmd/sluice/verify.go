@@ -440,7 +440,7 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) err
 		for seg := 0; seg <= l.Last && err == nil; seg++ {
 			one := l
 			one.First, one.Last = seg, seg
-			_, err = dev.Run(e.ctx, one)
+			_, err = dev.Run(e.ctx, &one)
 		}
 		for _, id := range l.Requests {
 			dev.Release(id)

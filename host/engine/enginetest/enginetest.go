@@ -60,17 +60,17 @@ func (f *Fake) Admit(_ context.Context, _ string, id device.RequestID, in []int1
 }
 
 // Run implements device.Device.
-func (f *Fake) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+func (f *Fake) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	f.mu.Lock()
-	kept := l
+	kept := *l
 	kept.Requests, kept.Theta = slices.Clone(l.Requests), slices.Clone(l.Theta)
 	f.Runs = append(f.Runs, kept)
-	var rep device.Report
+	rep := new(device.Report)
 	for i, id := range l.Requests {
 		in, ok := f.slots[id]
 		if !ok {
 			f.mu.Unlock()
-			return rep, fmt.Errorf("request %d has no slot", id)
+			return nil, fmt.Errorf("request %d has no slot", id)
 		}
 		res := device.Result{Request: id, Taken: -1}
 		for s := l.First; s <= l.Last && res.Taken < 0; s++ {
@@ -90,7 +90,7 @@ func (f *Fake) Run(ctx context.Context, l device.Launch) (device.Report, error) 
 	rep.Cycles = uint64(rep.Ns)
 	if f.Delay != nil {
 		if err := f.Delay(ctx, rep.Ns); err != nil {
-			return device.Report{}, err
+			return nil, err
 		}
 	}
 	return rep, nil
@@ -136,17 +136,17 @@ type Faulty struct {
 }
 
 // Run implements device.Device.
-func (f *Faulty) Run(ctx context.Context, l device.Launch) (device.Report, error) {
+func (f *Faulty) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	f.mu.Lock()
 	n := f.runs
 	f.runs++
 	f.mu.Unlock()
 	if f.Hang != nil && f.Hang(n) {
 		<-ctx.Done()
-		return device.Report{}, fmt.Errorf("run %d: %w", n, ctx.Err())
+		return nil, fmt.Errorf("run %d: %w", n, ctx.Err())
 	}
 	if f.Fail != nil && f.Fail(n) {
-		return device.Report{}, fmt.Errorf("run %d: %w", n, ErrInjected)
+		return nil, fmt.Errorf("run %d: %w", n, ErrInjected)
 	}
 	return f.Device.Run(ctx, l)
 }

@@ -28,13 +28,14 @@ var rules = map[string][]string{
 	"dse/graph":        {},
 	"dse/onnx":         {"dse/graph"},
 	"dse/zoo":          {"dse/graph", "dse/onnx"},
-	"dse/quant":        {"dse/graph"},
+	"dse/place":        {"dse/graph"},
+	"dse/quant":        {"dse/graph", "dse/place"}, // convolutions that are one layer have one shift
 	"dse/cost":         {},
 	"dse/counted":      {"dse/cost", "dse/mapping"},
 	"dse/mapping":      {"dse/cost"},
 	"dse/resource":     {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
 	"dse/window":       {"dse/cost", "dse/mapping"},
-	"dse/search":       {"dse/cost", "dse/mapping", "dse/window", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
+	"dse/search":       {"dse/cost", "dse/mapping", "dse/window", "dse/place", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
 	"dse/report":       {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
 	"dse/bundle":       {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
 	"dse/golden":       {"dse/bundle"},

@@ -3,15 +3,16 @@
 //
 // What a node becomes:
 //
-//   - a convolution: one GEMM; one a window of groups where it is grouped, the window's groups side
-//     by side on the diagonal of a dense matrix (depthwise: T_C channels wide); one a window of
-//     output channels where it has more than C_MAX of them. Windows of groups are wider where the
-//     network has more descriptors than L_MAX otherwise;
+//   - a convolution: one GEMM, also for several that dse/place says are one layer, where their shifts
+//     agree; one a window of groups where it is grouped, the window's groups side by side on the diagonal
+//     of a dense matrix (depthwise: T_C channels wide); one a window of output channels where it has more
+//     than C_MAX of them. Windows of groups are wider where the network has more descriptors than L_MAX
+//     otherwise;
 //   - a pool: one pool, or one a window of channels where it has more than C_MAX or its rows do not
 //     fit the activation buffer;
 //   - an Add: a depthwise 1x1 GEMM with the identity of its first input, and its second as residual;
 //   - a Concat: nothing, its inputs are produced in place; a 1x1 max pool for an input that cannot
-//     lie there (the network's input, a tensor in two concatenations) or where it clamps.
+//     lie there (the network's input, a tensor in two concatenations).
 package compile
 
 import (
@@ -21,11 +22,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/window"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -58,9 +61,7 @@ func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, err
 	if o.Device == "" {
 		o.Device = d.Name
 	}
-	l, err := place(q.Graph, func(n int) bool {
-		return q.Layers[n].ClampLo != math.MinInt16 || q.Layers[n].ClampHi != math.MaxInt16
-	})
+	l, err := lay(q.Graph)
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w: %w", ErrTooBig, err)
 	}
@@ -189,21 +190,46 @@ func (c *compiler) conv(n int) error {
 		op: abi.OpGEMM, in: node.Inputs[0], out: node.Output, res: node.Residual, window: node.Window, layer: l,
 	}
 	if node.Groups == 1 {
-		kernel := node.Window.KH * node.Window.KW * inC
-		parts := window.Of(outC, c.d.CMax, 1)
-		for _, w := range parts {
-			p.name = suffix(node.Name, w, len(parts))
-			p.inC, p.out0, p.outC = inC, w[0], w[1]-w[0]
-			p.weights, p.bias = l.Weights[w[0]*kernel:w[1]*kernel], l.Bias[w[0]:w[1]]
-			if err := c.emit(n, p); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.dense(n, p)
 	}
 	return c.grouped(n, p, node.Groups, func(group, o, tap, i int) int16 {
 		return l.Weights[((group*(outC/node.Groups)+o)*node.Window.KH*node.Window.KW+tap)*(inC/node.Groups)+i]
 	}, l.Bias)
+}
+
+// dense emits a convolution that is not grouped. Those that are one layer with it stand in the place of
+// the first; neighbours among them with other shifts or clamps are layers of their own.
+func (c *compiler) dense(n int, p piece) error {
+	nodes, stands := c.l.Layer(n)
+	if !stands {
+		return nil
+	}
+	p.inC = c.g.Tensors[p.in].C
+	kernel := p.window.KH * p.window.KW * p.inC
+	for len(nodes) > 0 {
+		p.layer, p.out = &c.q.Layers[nodes[0]], c.g.Nodes[nodes[0]].Output
+		weights, bias, of := p.layer.Weights, p.layer.Bias, 1
+		for ; of < len(nodes) && alike(p.layer, &c.q.Layers[nodes[of]]); of++ {
+			l := &c.q.Layers[nodes[of]]
+			weights, bias = slices.Concat(weights, l.Weights), slices.Concat(bias, l.Bias)
+		}
+		parts := window.Of(len(bias), c.d.CMax, 1)
+		for _, w := range parts {
+			p.name = suffix(place.Name(c.g, nodes[:of]), w, len(parts))
+			p.out0, p.outC = w[0], w[1]-w[0]
+			p.weights, p.bias = weights[w[0]*kernel:w[1]*kernel], bias[w[0]:w[1]]
+			if err := c.emit(n, p); err != nil {
+				return err
+			}
+		}
+		nodes = nodes[of:]
+	}
+	return nil
+}
+
+// alike tells whether one descriptor can say what both layers do with their sums.
+func alike(a, b *quant.Layer) bool {
+	return a.Shift == b.Shift && a.ClampLo == b.ClampLo && a.ClampHi == b.ClampHi
 }
 
 // grouped emits a grouped convolution on windows of groups, each as wide as the array's T_C where
@@ -317,7 +343,7 @@ func (c *compiler) concat(n int) error {
 	node := &c.g.Nodes[n]
 	channel := 0
 	for i, t := range node.Inputs {
-		if c.l.copied[edge{n, i}] {
+		if c.l.Copied[place.Edge{N: n, I: i}] {
 			p := piece{
 				op: abi.OpMaxPool, in: t, out: node.Output, res: graph.None,
 				window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, layer: &c.q.Layers[n],
@@ -335,12 +361,12 @@ func (c *compiler) concat(n int) error {
 func (c *compiler) descriptor(p piece) (abi.Desc, error) {
 	in, out, w := c.g.Tensors[p.in], c.g.Tensors[p.out], p.window
 	g := cost.Geom{
-		Op: p.op, InH: in.H, InW: in.W, InC: p.inC, InPix: c.l.pix(p.in),
-		OutH: out.H, OutW: out.W, OutC: p.outC, OutPix: c.l.pix(p.out),
+		Op: p.op, InH: in.H, InW: in.W, InC: p.inC, InPix: c.l.Pix(p.in),
+		OutH: out.H, OutW: out.W, OutC: p.outC, OutPix: c.l.Pix(p.out),
 		KH: w.KH, KW: w.KW, SH: w.SH, SW: w.SW, PadT: w.PT, PadL: w.PL,
 	}
 	if p.res != graph.None {
-		g.Residual, g.ResPix = true, c.l.pix(p.res)
+		g.Residual, g.ResPix = true, c.l.Pix(p.res)
 	}
 	if err := g.Check(); err != nil {
 		return abi.Desc{}, err
@@ -428,7 +454,7 @@ func (c *compiler) mapLayers() error {
 
 // links tells of every layer's output what it is to the next layer.
 func (c *compiler) links() []mapping.Link {
-	root := func(t graph.TensorID) graph.TensorID { return c.l.views[t].root }
+	root := func(t graph.TensorID) graph.TensorID { return c.l.Views[t].Root }
 	reads := map[graph.TensorID]int{}
 	for _, p := range c.pieces {
 		reads[root(p.in)]++
@@ -525,13 +551,13 @@ func (c *compiler) describe() {
 	in := g.Tensors[g.Input]
 	b.Network = bundle.Network{
 		Name: g.Name, InH: in.H, InW: in.W, InC: in.C, InFrac: c.q.Frac[g.Input],
-		InOffset: int(c.l.at(g.Input, 0)), InPix: c.l.pix(g.Input),
+		InOffset: int(c.l.at(g.Input, 0)), InPix: c.l.Pix(g.Input),
 	}
 	b.Slot.Stride = c.l.stride
 	for t, x := range g.Tensors {
 		id := graph.TensorID(t)
 		b.Slot.Tensors = append(b.Slot.Tensors, bundle.Tensor{
-			Name: x.Name, H: x.H, W: x.W, C: x.C, Pix: c.l.pix(id), Offset: int(c.l.at(id, 0)), Frac: c.q.Frac[t],
+			Name: x.Name, H: x.H, W: x.W, C: x.C, Pix: c.l.Pix(id), Offset: int(c.l.at(id, 0)), Frac: c.q.Frac[t],
 		})
 	}
 	macs := g.SegmentMACs()

@@ -125,6 +125,58 @@ func TestConcat(t *testing.T) {
 	}
 }
 
+// Convolutions of one tensor are one layer, whose output lies in one piece in the pixels of the
+// concatenation; where shifts or clamps differ, neighbours that have them in common are.
+func TestSiblings(t *testing.T) {
+	d := design(t, "run") // C_MAX = 512
+	for _, c := range []struct {
+		name string
+		edit func(q *quant.Network)
+		want string
+	}{
+		{"alike", func(*quant.Network) {}, "in one+2 a3 b3 exit"},
+		{"another shift", func(q *quant.Network) { q.Layers[2].Shift, q.Layers[2].WFrac = 1, 1 }, "in one a b a3 b3 exit"},
+		{"neighbours", func(q *quant.Network) { q.Layers[4].ClampLo = 0 }, "in one+1 b a3 b3 exit"},
+	} {
+		n := newNet(4, 4, 6)
+		in := n.conv("in", n.q.Graph.Input, 8, 3, 1, graph.None)
+		one := n.conv("one", in, 10, 1, 1, graph.None)
+		a := n.conv("a", in, 3, 1, 1, graph.None)
+		a3 := n.conv("a3", a, 7, 3, 1, graph.None)
+		b := n.conv("b", in, 5, 1, 1, graph.None)
+		b3 := n.conv("b3", b, 9, 3, 1, graph.None)
+		joined := n.concat("joined", a3, b3, one)
+		n.exit(joined)
+		c.edit(n.q)
+		got := n.compile(t, d)
+		if names(got) != c.want {
+			t.Errorf("%s: layers %q, want %q", c.name, names(got), c.want)
+			continue
+		}
+		// a3 b3 one | a b
+		whole := got.Slot.Tensors[joined]
+		for _, x := range []struct {
+			t       graph.TensorID
+			channel int
+		}{{a3, 0}, {b3, 7}, {one, 16}, {a, 26}, {b, 29}} {
+			if p := got.Slot.Tensors[x.t]; p.Pix != 34 || p.Offset != whole.Offset+2*x.channel {
+				t.Errorf("%s: tensor %d lies at %d with %d to a pixel, want %d with 34", c.name, x.t, p.Offset, p.Pix, whole.Offset+2*x.channel)
+			}
+		}
+		if l := got.Layers[1]; c.name == "alike" && (l.OutC != 18 || l.BiasCount != 18 || l.OutPix != 34 || int(l.OutOffset) != whole.Offset+32) {
+			t.Errorf("the layer of three is %+v", l)
+		}
+		if got.Network.Exits[0].MACs != n.q.Graph.TotalMACs() {
+			t.Errorf("%s: the exit has %d MACs, the network %d", c.name, got.Network.Exits[0].MACs, n.q.Graph.TotalMACs())
+		}
+	}
+	n := newNet(2, 2, 4)
+	n.exit(n.concat("joined", n.conv("a", n.q.Graph.Input, 300, 1, 1, graph.None), n.conv("b", n.q.Graph.Input, 300, 1, 1, graph.None)))
+	if b := n.compile(t, d); names(b) != "a+1[0:300] a+1[300:600] exit" {
+		t.Errorf("more channels than C_MAX: layers %q", names(b))
+	}
+}
+
 func TestChannelWindows(t *testing.T) {
 	d := design(t, "run") // T_C = 32, C_MAX = 512
 	n := newNet(2, 2, 80)

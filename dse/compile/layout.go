@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/place"
 )
 
 const (
@@ -17,55 +18,17 @@ const (
 	slotAlign   = 4096
 )
 
-// view is where a tensor lies: in the memory of tensor root, at a channel offset.
-type view struct {
-	root    graph.TensorID
-	channel int
-}
-
 // layout is the memory of one slot.
 type layout struct {
+	*place.Plan
 	g      *graph.Graph
-	views  []view
-	copied map[edge]bool // inputs of concatenations that need a copy
-	offset []int64       // by root, bytes
+	offset []int64 // by root, bytes
 	stride int64
 }
 
-// edge names input i of node n.
-type edge struct{ n, i int }
-
-// place decides where every tensor lies. The inputs of a concatenation lie inside its output where
-// they can: producers then write them to their place. clamped tells which concatenations clamp and
-// so have to copy.
-func place(g *graph.Graph, clamped func(n int) bool) (*layout, error) {
-	l := &layout{g: g, views: make([]view, len(g.Tensors)), copied: map[edge]bool{}, offset: make([]int64, len(g.Tensors))}
-	parent := make([]view, len(g.Tensors))
-	for i := range parent {
-		parent[i] = view{root: graph.None}
-	}
-	for n := range g.Nodes {
-		node := &g.Nodes[n]
-		if node.Op != graph.Concat {
-			continue
-		}
-		channel := 0
-		for i, t := range node.Inputs {
-			if t == g.Input || parent[t].root != graph.None || clamped(n) {
-				l.copied[edge{n, i}] = true
-			} else {
-				parent[t] = view{root: node.Output, channel: channel}
-			}
-			channel += g.Tensors[t].C
-		}
-	}
-	for t := range g.Tensors {
-		v := view{root: graph.TensorID(t)}
-		for parent[v.root].root != graph.None {
-			v = view{root: parent[v.root].root, channel: v.channel + parent[v.root].channel}
-		}
-		l.views[t] = v
-	}
+// lay gives every tensor its place in a slot.
+func lay(g *graph.Graph) (*layout, error) {
+	l := &layout{Plan: place.Of(g), g: g, offset: make([]int64, len(g.Tensors))}
 	blocks, roots := l.blocks()
 	l.stride = allocate(blocks)
 	for i, b := range blocks {
@@ -88,11 +51,11 @@ func (l *layout) blocks() ([]block, []graph.TensorID) {
 		first[t], last[t] = forever, -1
 	}
 	touch := func(t graph.TensorID, n int) {
-		r := l.views[t].root
+		r := l.Views[t].Root
 		first[r], last[r] = min(first[r], n), max(last[r], n)
 	}
 	for n := range g.Nodes {
-		touch(g.Nodes[n].Output, n)
+		touch(g.Nodes[n].Output, n) // those of nodes that are one layer have one root, which lives from the first on
 		for _, t := range g.Nodes[n].Reads() {
 			touch(t, n)
 		}
@@ -109,22 +72,20 @@ func (l *layout) blocks() ([]block, []graph.TensorID) {
 	var blocks []block
 	var roots []graph.TensorID
 	for t := range g.Tensors {
-		if l.views[t].root != graph.TensorID(t) || last[t] < first[t] {
-			continue
+		if last[t] < first[t] {
+			continue // it lies in another
 		}
-		blocks = append(blocks, block{size: int64(g.Tensors[t].Elems()) * elemBytes, first: first[t], last: last[t]})
+		size := int64(g.Tensors[t].H) * int64(g.Tensors[t].W) * int64(l.Width[t]) * elemBytes
+		blocks = append(blocks, block{size: size, first: first[t], last: last[t]})
 		roots = append(roots, graph.TensorID(t))
 	}
 	return blocks, roots
 }
 
-// pix is the elements from one pixel of t to the next.
-func (l *layout) pix(t graph.TensorID) int { return l.g.Tensors[l.views[t].root].C }
-
 // at is the byte offset of a channel of t in the slot.
 func (l *layout) at(t graph.TensorID, channel int) int64 {
-	v := l.views[t]
-	return l.offset[v.root] + int64(v.channel+channel)*elemBytes
+	v := l.Views[t]
+	return l.offset[v.Root] + int64(v.Channel+channel)*elemBytes
 }
 
 // block is memory that is needed from node first to node last, both included.

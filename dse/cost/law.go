@@ -143,26 +143,26 @@ func Depth(d configs.Design, k K) int {
 // Layer is the law: the cycles of one layer in the middle of a start at batch bact under the entry
 // e, which must be legal (mapping.Check). Its weights begin to come while the layer before ends.
 func Layer(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
-	p := Place(d, g, K(e.K), Groups(e, bact))
+	p := Prepare(d, g, K(e.K), Groups(e, bact))
 	return p.law(bact, e, true)
 }
 
 // Alone is the law for a layer that is a start of its own (beside Start): nothing is in the ring.
 func Alone(d configs.Design, g Geom, bact int, e abi.FBCB) Breakdown {
-	p := Place(d, g, K(e.K), Groups(e, bact))
+	p := Prepare(d, g, K(e.K), Groups(e, bact))
 	return p.law(bact, e, false)
 }
 
-// Placed is a layer on <k, s>: what all its entries there have in common.
-type Placed struct{ model }
+// Prepared is a layer on <k, s>: what all its entries there have in common.
+type Prepared struct{ model }
 
-// Place prepares the law for many of them.
-func Place(d configs.Design, g Geom, k K, s int) Placed { return Placed{newModel(d, g, k, s)} }
+// Prepare prepares the law for many of them.
+func Prepare(d configs.Design, g Geom, k K, s int) Prepared { return Prepared{newModel(d, g, k, s)} }
 
 // Layer is the law for an entry of that k and s.
-func (p *Placed) Layer(bact int, e abi.FBCB) Breakdown { return p.law(bact, e, true) }
+func (p *Prepared) Layer(bact int, e abi.FBCB) Breakdown { return p.law(bact, e, true) }
 
-func (p *Placed) law(bact int, e abi.FBCB, warm bool) Breakdown {
+func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
 	walk := p.model
 	m := &walk
 	m.entry(bact, e)
@@ -250,7 +250,7 @@ func WaitsOf(d configs.Design, g Geom, k K) Waits {
 
 // Moved is the bytes of the beats that a sample's input rows, its results and its residuals touch: the first
 // for a row, the others for a pixel.
-func (p *Placed) Moved() (row, out, res float64) {
+func (p *Prepared) Moved() (row, out, res float64) {
 	n := float64(p.g.OutC / p.full.size)
 	out, res = n*p.full.out.bytes, n*p.full.res.bytes
 	if p.g.OutC%p.full.size != 0 {

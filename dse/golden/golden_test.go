@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/zoo"
@@ -63,6 +64,26 @@ func TestAgainstDefinition(t *testing.T) {
 	}
 }
 
+// Convolutions that are one layer compute what they would compute apart: every network here has some.
+func TestMergedLayers(t *testing.T) {
+	first := firstSeed(t)
+	designs := configs.Names()
+	for seed, left := first, *nFlag/6; left > 0; seed++ {
+		d := load(t, designs[seed%uint64(len(designs))])
+		n, err := randnet.New(seed, d, randnet.Built())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(n.Bundle.Names, func(name string) bool { return strings.Contains(name, "+") }) {
+			continue
+		}
+		left--
+		if err := compare(seed, d, randnet.Built()); err != nil {
+			t.Fatalf("seed %d on %s, layers %v: %v", seed, d.Name, n.Bundle.Names, err)
+		}
+	}
+}
+
 func compare(seed uint64, d configs.Design, o randnet.Options) error {
 	n, err := randnet.New(seed, d, o)
 	if err != nil {
@@ -78,21 +99,30 @@ func compare(seed uint64, d configs.Design, o randnet.Options) error {
 	if err := p.SetInput(slot, image); err != nil {
 		return err
 	}
+	// the node that stands for the one, or those, that a layer is of
+	plan, byName := place.Of(n.Quant.Graph), map[string]int{}
+	for i := range n.Quant.Graph.Nodes {
+		nodes, _ := plan.Layer(i)
+		byName[n.Quant.Graph.Nodes[i].Name] = slices.Min(nodes)
+	}
+	node := func(l int) int {
+		name, _, _ := strings.Cut(n.Bundle.Names[l], "[")
+		name, _, _ = strings.Cut(name, "+")
+		name, _, _ = strings.Cut(name, ".copy")
+		return byName[name]
+	}
 	for l, name := range n.Bundle.Names {
 		if err := p.Layers(l, l, 0, slot); err != nil {
 			return err
 		}
-		node, _, _ := strings.Cut(name, "[")
-		if l+1 < len(n.Bundle.Names) {
-			if next, _, _ := strings.Cut(n.Bundle.Names[l+1], "["); next == node {
-				continue // more windows of this node
-			}
+		if l+1 < len(n.Bundle.Names) && node(l+1) == node(l) {
+			continue // more of these nodes
 		}
-		for i := range n.Quant.Graph.Nodes {
-			if g := &n.Quant.Graph.Nodes[i]; g.Name == node {
-				if got := tensorIn(n.Bundle, slot, int(g.Output)); !slices.Equal(got, want[g.Output]) {
-					return fmt.Errorf("layer %d (%s, %v) differs: got %v, want %v", l, name, g.Op, clip(got), clip(want[g.Output]))
-				}
+		nodes, _ := plan.Layer(node(l))
+		for _, i := range nodes {
+			g := &n.Quant.Graph.Nodes[i]
+			if got := tensorIn(n.Bundle, slot, int(g.Output)); !slices.Equal(got, want[g.Output]) {
+				return fmt.Errorf("layer %d (%s): %s (%v) differs: got %v, want %v", l, name, g.Name, g.Op, clip(got), clip(want[g.Output]))
 			}
 		}
 	}

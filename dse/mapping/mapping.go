@@ -238,10 +238,10 @@ func Choose(d configs.Design, g cost.Geom, bact int, o Options) (abi.FBCB, cost.
 	var best abi.FBCB
 	var bestTime cost.Breakdown
 	var on Point // of law
-	var law cost.Placed
+	var law cost.Prepared
 	Enumerate(d, g, bact, o, func(e abi.FBCB) {
 		if p := (Point{cost.K(e.K), cost.Groups(e, bact)}); p != on {
-			on, law = p, cost.Place(d, g, p.K, p.S)
+			on, law = p, cost.Prepare(d, g, p.K, p.S)
 		}
 		if t := law.Layer(bact, e); bestTime.Total == 0 || t.Total < bestTime.Total {
 			best, bestTime = e, t

@@ -122,6 +122,9 @@ func (n *Network) checkLayer(i int) error {
 				return fmt.Errorf("%w: %d fraction bits in, %d out, expected the same", ErrRange, n.Frac[t], out)
 			}
 		}
+		if node.Op == graph.Concat && (l.ClampLo != math.MinInt16 || l.ClampHi != math.MaxInt16) {
+			return fmt.Errorf("%w: a concatenation computes nothing and cannot clamp to %d .. %d", ErrRange, l.ClampLo, l.ClampHi)
+		}
 		return nil
 	case graph.AvgPool:
 		if err := l.checkAvg(node.Window); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/zoo"
 )
 
@@ -482,9 +483,9 @@ func TestCheck(t *testing.T) {
 	z := b.join(graph.Add, x, y)
 	p := b.pool(graph.AvgPool, z, graph.Window{KH: 3, KW: 3, SH: 1, SW: 1, PT: 1, PL: 1, PB: 1, PR: 1}, 4, 4, false)
 	m := b.pool(graph.MaxPool, p, graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, 4, 4, false)
-	b.exit(m)
+	b.exit(b.join(graph.Concat, m, y))
 	g, images := b.done(t), b.images(2)
-	const conv, residual, add, avg, maxp = 0, 1, 2, 3, 4
+	const conv, residual, add, avg, maxp, concat = 0, 1, 2, 3, 4, 5
 	for name, change := range map[string]func(*Network){
 		"shift":          func(n *Network) { n.Layers[conv].Shift++ },
 		"residual shift": func(n *Network) { n.Layers[residual].ResShift++ },
@@ -493,6 +494,7 @@ func TestCheck(t *testing.T) {
 		"clamp":          func(n *Network) { n.Layers[conv].ClampLo, n.Layers[conv].ClampHi = 1, 0 },
 		"fraction":       func(n *Network) { n.Frac[g.Nodes[conv].Output]-- },
 		"max pool":       func(n *Network) { n.Frac[g.Nodes[maxp].Output]++ },
+		"concatenation":  func(n *Network) { n.Layers[concat].ClampLo = 0 },
 		"layers":         func(n *Network) { n.Layers = n.Layers[1:] },
 		"fractions":      func(n *Network) { n.Frac = n.Frac[1:] },
 		"average shift":  func(n *Network) { n.Layers[avg].AvgShift = 48 },
@@ -588,6 +590,67 @@ func TestTrained(t *testing.T) {
 		t.Logf("%s: %d images, largest difference of a logit %.4f, other classes %d", name, count, worst, differ)
 		if worst > 0.1 || differ > count/50 {
 			t.Errorf("%s: largest difference of a logit %.4f, other classes %d of %d images", name, worst, differ, count)
+		}
+	}
+}
+
+// Convolutions that may be one layer come to one shift by coarser weights alone, as long as these lose
+// at most three bits; else each stays as it would be by itself.
+func TestSiblings(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		gain  float64 // of the second one's range over the first one's, a power of two
+		bits  int     // that the largest weight must keep
+		lost  [2]int  // bits of each one's weights
+		apart bool
+	}{
+		{"alike", 1, 6, [2]int{0, 0}, false},
+		{"a larger range", 4, 6, [2]int{0, 2}, false},
+		{"a smaller range", 0.125, 6, [2]int{3, 0}, false},
+		{"as many bits as must stay", 4, 13, [2]int{0, 2}, false},
+		{"more bits must stay", 4, 14, [2]int{0, 0}, true},
+		{"far apart", 16, 6, [2]int{0, 0}, true},
+		{"far apart the other way", 1. / 16, 6, [2]int{0, 0}, true},
+	} {
+		quantise := func(hi float32) *Network {
+			b := newNet(1, 4, 4, 3)
+			point := func(n *graph.Node) {
+				relu(n)
+				n.Weights, n.Bias = make([]float32, 6), make([]float32, 2)
+				for i := range n.Weights {
+					n.Weights[i] = 0.75 - 0.25*float32(i)
+				}
+			}
+			first := b.conv(0, 2, 1, 1, point)
+			second := b.conv(0, 2, 1, 1, func(n *graph.Node) { point(n); n.ClampHi = hi })
+			b.exit(b.join(graph.Concat, b.conv(first, 3, 3, 1, relu), b.conv(second, 4, 3, 1, relu)))
+			g := b.done(t)
+			ranges := make([]float64, len(g.Tensors))
+			for i := range ranges {
+				ranges[i] = 1
+			}
+			ranges[g.Nodes[1].Output] = c.gain
+			q, err := QuantiseRanges(g, ranges, Options{MinWeightBits: c.bits})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q
+		}
+		// a bound far beyond the range is the same integer as none, but makes another layer of it
+		got, alone := quantise(float32(math.Inf(1))), quantise(1e30)
+		if len(place.Of(got.Graph).Merged) != 1 || len(place.Of(alone.Graph).Merged) != 0 {
+			t.Fatalf("%s: one layer %v, alone %v", c.name, place.Of(got.Graph).Merged, place.Of(alone.Graph).Merged)
+		}
+		if diff := cmp.Diff(alone.Frac, got.Frac); diff != "" {
+			t.Errorf("%s: fractions of tensors (-alone +as one layer):\n%s", c.name, diff)
+		}
+		for i, lost := range c.lost {
+			if n := alone.Layers[i].WFrac - got.Layers[i].WFrac; n != lost {
+				t.Errorf("%s: weights of convolution %d lose %d bits, want %d", c.name, i, n, lost)
+			}
+		}
+		if apart := got.Layers[0].Shift != got.Layers[1].Shift; apart != c.apart {
+			t.Errorf("%s: shifts %d and %d", c.name, got.Layers[0].Shift, got.Layers[1].Shift)
 		}
 	}
 }

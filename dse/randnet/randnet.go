@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -165,6 +166,7 @@ func draw(rng *rand.Rand, d configs.Design, o Options) (*quant.Network, error) {
 	if err := b.exit(t); err != nil {
 		return nil, err
 	}
+	b.agree()
 	if b.g.TotalMACs() > o.MaxMACs {
 		return nil, fmt.Errorf("%w: %d MACs", errDraw, b.g.TotalMACs())
 	}
@@ -440,13 +442,54 @@ func (b *builder) poolOf(t graph.TensorID, op graph.Op, w window) graph.TensorID
 	return out
 }
 
+// branch appends a branch of a concatenation: a convolution of any size, one of 1 x 1, or one behind
+// another of 1 x 1. Those of 1 x 1 may be one layer.
+func (b *builder) branch(t graph.TensorID, frac int) (graph.TensorID, error) {
+	point := b.window(t, false)
+	point.Window = graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}
+	switch b.rng.IntN(3) {
+	case 0:
+		return b.conv(t, point, b.channels(), &frac, graph.None)
+	case 1:
+		reduced, err := b.conv(t, point, b.channels(), nil, graph.None)
+		if err != nil {
+			return 0, err
+		}
+		t = reduced
+	}
+	return b.conv(t, b.window(t, false), b.channels(), &frac, graph.None)
+}
+
+// agree gives convolutions that can be one layer the same shift and clamp, or all but one of the three:
+// then they are not one.
+func (b *builder) agree() {
+	for _, nodes := range place.Of(b.g).Merged {
+		first := b.q.Layers[nodes[0]]
+		differ := b.rng.IntN(8)
+		for _, n := range nodes[1:] {
+			l := &b.q.Layers[n]
+			if differ != 0 {
+				l.WFrac += first.Shift - l.Shift
+				l.Shift = first.Shift
+			}
+			if differ != 1 {
+				l.ClampLo = first.ClampLo
+			}
+			if differ != 2 {
+				l.ClampHi = first.ClampHi
+			}
+			l.ClampLo = min(l.ClampLo, l.ClampHi)
+		}
+	}
+}
+
 // concat appends two or three branches of one size and their concatenation; sometimes one is the
 // tensor itself, which has to be copied.
 func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
 	frac := b.q.Frac[t]
 	var parts []graph.TensorID
 	for range 1 + b.rng.IntN(2) {
-		p, err := b.conv(t, b.window(t, false), b.channels(), &frac, graph.None)
+		p, err := b.branch(t, frac)
 		if err != nil {
 			return 0, err
 		}
@@ -458,7 +501,7 @@ func (b *builder) concat(t graph.TensorID) (graph.TensorID, error) {
 	case b.o.MaxPool && b.rng.IntN(2) == 0:
 		parts = append(parts, t)
 	default:
-		p, err := b.conv(t, b.window(t, false), b.channels(), &frac, graph.None)
+		p, err := b.branch(t, frac)
 		if err != nil {
 			return 0, err
 		}

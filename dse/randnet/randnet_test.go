@@ -3,6 +3,7 @@ package randnet
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -59,7 +60,8 @@ func TestOptionsAndCoverage(t *testing.T) {
 			if net.Quant.Graph.TotalMACs() > 2_000_000 {
 				t.Errorf("seed %d: %d MACs", seed, net.Quant.Graph.TotalMACs())
 			}
-			kinds := map[string]bool{"exits": len(net.Bundle.Network.Exits) > 1}
+			merged := strings.Contains(strings.Join(net.Bundle.Names, ""), "+")
+			kinds := map[string]bool{"exits": len(net.Bundle.Network.Exits) > 1, "one layer of several": merged}
 			for i := range net.Bundle.Layers {
 				l := &net.Bundle.Layers[i]
 				kinds[l.Op.String()] = true
@@ -81,7 +83,7 @@ func TestOptionsAndCoverage(t *testing.T) {
 			}
 		}
 		t.Logf("%s on %s: of %d networks %v", c.name, c.config, n, seen)
-		special := []string{"residual", "table", "in window", "out window", "exits", "MAX_POOL", "AVG_POOL"}
+		special := []string{"residual", "table", "in window", "out window", "exits", "MAX_POOL", "AVG_POOL", "one layer of several"}
 		always := []string{
 			"GEMM", "stride", "padding", "one pixel", "oblong kernel", "C tiles", "row tiles", "samples tiled", "clamp",
 			"one channel", "1x7", "7x1",

@@ -68,7 +68,7 @@ type spread struct {
 	l       *layer
 	p       mapping.Point
 	orders  []bool // that the layer may take
-	law     cost.Placed
+	law     cost.Prepared
 	passes  int64
 	depth   int64 // of the array's chains: what a pass takes at least beside its rows and its weights
 	c       [2]tiles
@@ -105,7 +105,7 @@ func spreads(d configs.Design, l *layer, o mapping.Options) []spread {
 
 func newSpread(d configs.Design, l *layer, p mapping.Point, orders []bool) spread {
 	g := &l.g
-	s := spread{l: l, p: p, orders: orders, law: cost.Place(d, *g, p.K, p.S), rate: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes)}
+	s := spread{l: l, p: p, orders: orders, law: cost.Prepare(d, *g, p.K, p.S), rate: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes)}
 	s.wait = cost.WaitsOf(d, *g, p.K)
 	s.fill = min(s.rate, s.port)
 	s.row, s.pixel[0], s.pixel[1] = s.law.Moved()

@@ -73,8 +73,8 @@ type PaperSpace struct {
 	layers  []Layer
 }
 
-// NewPaperSpace prepares a network for a board. Layers are those of the design template: grouped
-// convolutions are dense on windows of its T_C.
+// NewPaperSpace prepares a network for a board. Layers are the network's own, as the paper maps them, on
+// the design template: grouped convolutions are dense on windows of its T_C.
 func NewPaperSpace(w *Workload, b boards.Board, template configs.Design, o PaperOptions) (*PaperSpace, error) {
 	if o.Weights == (Weights{}) {
 		o.Weights = Uniform()
@@ -86,7 +86,7 @@ func NewPaperSpace(w *Workload, b boards.Board, template configs.Design, o Paper
 		return nil, fmt.Errorf("%w: %v bytes/cycle", ErrGrid, o.BytesPerCycle)
 	}
 	template.CMax = 1<<16 - 1
-	layers, err := w.Lower(template)
+	layers, err := w.lower(template, true)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/onnx"
+	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/zoo"
@@ -110,7 +111,7 @@ func TestSameSpace(t *testing.T) {
 				t.Fatalf("%+v: tiles %v, one by one %v", p, got, want)
 			}
 		}
-		at := place(d, &l, o)
+		at := candidatesOf(d, &l, o)
 		counts := at.count(batch, rs)
 		for i, x := range designs {
 			var want []abi.FBCB
@@ -149,7 +150,7 @@ func TestBoundIsBelowTheLaw(t *testing.T) {
 				t.Fatalf("%+v: the bound over all tiles is %d, the law says %d", e, b, law)
 			}
 		})
-		rs, at, m := rooms([]configs.Design{d}), place(d, &l, o), scratch{}
+		rs, at, m := rooms([]configs.Design{d}), candidatesOf(d, &l, o), scratch{}
 		best, _ := at.fastest(batch, rs, &m)
 		full, _ := exhaustive(d, &l, batch, o, rs)
 		_, want, err := mapping.Choose(d, g, batch, o)
@@ -193,6 +194,20 @@ func lowered1(t *testing.T, g *graph.Graph, d configs.Design) []cost.Geom {
 	return out
 }
 
+// agree tells whether convolutions that may be one layer can be: the search supposes it, and knows no scales.
+func agree(q *quant.Network) (layers int, ok bool) {
+	merged := place.Of(q.Graph).Merged
+	for _, nodes := range merged {
+		a := &q.Layers[nodes[0]]
+		for _, n := range nodes {
+			if l := &q.Layers[n]; l.Shift != a.Shift || l.ClampLo != a.ClampLo || l.ClampHi != a.ClampHi {
+				return 0, false
+			}
+		}
+	}
+	return len(merged), true
+}
+
 // What the search maps is what the compiler makes.
 func TestLowerIsTheCompilers(t *testing.T) {
 	for _, name := range []string{"tiny", "v7", "small"} {
@@ -200,10 +215,15 @@ func TestLowerIsTheCompilers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		merged := 0
 		for seed := range uint64(60) {
 			net, err := randnet.New(seed, d, randnet.All())
 			if err != nil {
 				t.Fatal(err)
+			}
+			layers, ok := agree(net.Quant)
+			if merged += layers; !ok {
+				continue
 			}
 			if _, err := NewWorkload(net.Quant.Graph); errors.Is(err, ErrNothing) {
 				continue
@@ -217,6 +237,9 @@ func TestLowerIsTheCompilers(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("%s, seed %d (-compile +search):\n%s", name, seed, diff)
 			}
+		}
+		if merged == 0 {
+			t.Errorf("%s: no layer is of several convolutions", name)
 		}
 	}
 	// more depthwise windows than the table holds: the widened ones are the same
@@ -235,6 +258,9 @@ func TestLowerIsTheCompilers(t *testing.T) {
 		q, err := quant.Quantise(g, [][]float32{image}, quant.Options{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if _, ok := agree(q); !ok {
+			t.Errorf("%s: convolutions that should be one layer do not agree", name)
 		}
 		for _, config := range []string{"mid", "zcu104"} {
 			d, err := configs.Load(config)
@@ -264,6 +290,26 @@ func TestLowerIsTheCompilers(t *testing.T) {
 				t.Errorf("%d layers, none of a depthwise convolution is wider than T_C", len(b.Layers))
 			}
 		}
+	}
+}
+
+// The paper's law is asked about the network's own layers, which no convolution shares with others.
+func TestPaperHasTheNetworksLayers(t *testing.T) {
+	w, g := load(t, "inceptionv3"), grid(t, "zc706")
+	p, err := NewPaperSpace(w, g.Board, g.Template, PaperOptions{BytesPerCycle: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := w.Lower(g.Template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := 0
+	for _, nodes := range w.plan.Merged {
+		shared += len(nodes) - 1
+	}
+	if shared != 19 || len(p.layers) != len(ours)+shared {
+		t.Errorf("%d layers, ours are %d, of which %d could be more", len(p.layers), len(ours), shared)
 	}
 }
 
@@ -589,7 +635,7 @@ func BenchmarkLaw(b *testing.B) {
 		b.Fatal(err)
 	}
 	type evaluation struct {
-		law   *cost.Placed
+		law   *cost.Prepared
 		batch int
 		entry abi.FBCB
 	}
@@ -597,7 +643,7 @@ func BenchmarkLaw(b *testing.B) {
 	n := 0
 	for _, cl := range classes(layers, w.Segments) {
 		l := newLayer(cl.Geom)
-		at := place(d, &l, mapping.Options{})
+		at := candidatesOf(d, &l, mapping.Options{})
 		for batch := 1; batch <= abi.BMax; batch++ {
 			entries(d, &l, batch, mapping.Options{}, rooms([]configs.Design{d}), func(e abi.FBCB, _, _ int) {
 				if n++; n%101 != 0 {

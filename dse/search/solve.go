@@ -14,18 +14,18 @@ import (
 // none is the time of a layer that fits nowhere.
 const none = math.MaxInt64
 
-// placement is a layer on a design: where it may go there.
-type placement struct {
+// candidates is a layer on a design: where it may go there.
+type candidates struct {
 	l  *layer
 	on []spread
 }
 
-func place(d configs.Design, l *layer, o mapping.Options) placement {
-	return placement{l, spreads(d, l, o)}
+func candidatesOf(d configs.Design, l *layer, o mapping.Options) candidates {
+	return candidates{l, spreads(d, l, o)}
 }
 
 // branches at a batch, the most promising first, so that the others are cut early.
-func (p *placement) branches(batch int, out []branch) []branch {
+func (p *candidates) branches(batch int, out []branch) []branch {
 	out = out[:0]
 	for i := range p.on {
 		if s := &p.on[i]; s.p.S <= batch {
@@ -63,7 +63,7 @@ func nowhere(rs []room) []int64 {
 
 // promise is a bound from below on the law's fewest cycles of a layer in each room, and the law's of the
 // entry that it is the bound of: as many are reached.
-func (p *placement) promise(batch int, rs []room, m *scratch) (least, reached []int64) {
+func (p *candidates) promise(batch int, rs []room, m *scratch) (least, reached []int64) {
 	least, reached = nowhere(rs), make([]int64, len(rs))
 	type entry struct {
 		branch int
@@ -108,7 +108,7 @@ func (b *branch) cycles(f fit) int64 {
 
 // fastest is the law's fewest cycles of a layer at one batch in each room, and how often the law was
 // asked: not of entries whose bound says that they can be no better.
-func (p *placement) fastest(batch int, rs []room, m *scratch) (best []int64, asked int64) {
+func (p *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, asked int64) {
 	best = nowhere(rs)
 	m.branches = p.branches(batch, m.branches)
 	for i := range m.branches {
@@ -240,7 +240,7 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 		}
 		sums, dead := make([]int64, len(rs)), make([]bool, len(rs))
 		for _, cl := range gr.classes {
-			at := place(d, s.layer(cl.Geom), s.o)
+			at := candidatesOf(d, s.layer(cl.Geom), s.o)
 			for b := 1; b <= abi.BMax && slices.Contains(dead, false); b++ {
 				for i, n := range at.count(b, rs) {
 					sums[i] += n * int64(cl.total())
@@ -314,9 +314,9 @@ func (s *solver) solve(p *pair, groups []lowered, drop func(Cycles) bool) (at []
 		if len(gr.designs) == 0 {
 			continue
 		}
-		d, placed := p.designs[gr.designs[0]], make([]placement, len(gr.classes))
+		d, layers := p.designs[gr.designs[0]], make([]candidates, len(gr.classes))
 		for i, cl := range gr.classes {
-			placed[i] = place(d, s.layer(cl.Geom), s.o)
+			layers[i] = candidatesOf(d, s.layer(cl.Geom), s.o)
 		}
 		for b := 1; b <= abi.BMax && len(gr.designs) > 0; b++ {
 			rs := s.rooms(p, &gr)
@@ -325,7 +325,7 @@ func (s *solver) solve(p *pair, groups []lowered, drop func(Cycles) bool) (at []
 				var best []int64
 				var asked int64
 				if s.prune {
-					best, asked = placed[i].fastest(b, rs, &s.scratch)
+					best, asked = layers[i].fastest(b, rs, &s.scratch)
 				} else {
 					best, asked = exhaustive(d, s.layer(cl.Geom), b, s.o, rs)
 				}

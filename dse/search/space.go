@@ -172,7 +172,7 @@ func (l *layer) byElems(r room, p mapping.Point, tb int) int {
 
 // count is how many entries each room allows: what an exhaustive search would evaluate. A tile that
 // fits fits with fewer rows too, so the tallest decides.
-func (p *placement) count(batch int, rs []room) []int64 {
+func (p *candidates) count(batch int, rs []room) []int64 {
 	n := make([]int64, len(rs))
 	for i := range p.on {
 		s := &p.on[i]

@@ -3,11 +3,11 @@ package search
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/window"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -41,15 +41,8 @@ type Workload struct {
 	SegMACs  []int64 // by segment
 
 	graph  *graph.Graph
-	views  []view
-	copied map[[2]int]bool // inputs of concatenations that need a copy
-	tabled []bool          // average pools that divide by different numbers at different places
-}
-
-// view is where a tensor lies: in the memory of another one, at a channel offset.
-type view struct {
-	root    graph.TensorID
-	channel int
+	plan   *place.Plan
+	tabled []bool // average pools that divide by different numbers at different places
 }
 
 // NewWorkload prepares a graph. It needs shapes only; weights may be absent.
@@ -64,7 +57,7 @@ func NewWorkload(g *graph.Graph) (*Workload, error) {
 	if w.MACs == 0 || w.Segments == 0 {
 		return nil, fmt.Errorf("network %q: %w", g.Name, ErrNothing)
 	}
-	w.place()
+	w.plan = place.Of(g)
 	w.tabled = make([]bool, len(g.Nodes))
 	for n := range g.Nodes {
 		w.tabled[n] = g.Nodes[n].Op == graph.AvgPool && tabled(g, n)
@@ -98,60 +91,27 @@ func Backbone(g *graph.Graph) (*graph.Graph, error) {
 	return out, nil
 }
 
-// place finds which inputs of concatenations lie inside the output, as dse/compile does: those
-// written by one node only, where the concatenation does not clamp.
-func (w *Workload) place() {
-	g := w.graph
-	parent := make([]view, len(g.Tensors))
-	for i := range parent {
-		parent[i].root = graph.None
-	}
-	w.copied = map[[2]int]bool{}
-	for n := range g.Nodes {
-		node := &g.Nodes[n]
-		if node.Op != graph.Concat {
-			continue
-		}
-		clamps := !math.IsInf(float64(node.ClampLo), -1) || !math.IsInf(float64(node.ClampHi), 1)
-		channel := 0
-		for i, t := range node.Inputs {
-			if t == g.Input || parent[t].root != graph.None || clamps {
-				w.copied[[2]int{n, i}] = true
-			} else {
-				parent[t] = view{node.Output, channel}
-			}
-			channel += g.Tensors[t].C
-		}
-	}
-	w.views = make([]view, len(g.Tensors))
-	for t := range g.Tensors {
-		v := view{root: graph.TensorID(t)}
-		for parent[v.root].root != graph.None {
-			v = view{parent[v.root].root, v.channel + parent[v.root].channel}
-		}
-		w.views[t] = v
-	}
-}
-
-func (w *Workload) pix(t graph.TensorID) int { return w.graph.Tensors[w.views[t].root].C }
-
 const elemBytes = 2
 
 // offset of a channel from the aligned address of the memory it lies in.
 func (w *Workload) offset(t graph.TensorID, channel int) int64 {
-	return int64(w.views[t].channel+channel) * elemBytes
+	return int64(w.plan.Views[t].Channel+channel) * elemBytes
 }
 
 // Lower makes the layers that a design runs. It follows dse/compile (a test compares the two): one
-// layer a convolution, windows of channels where it is grouped or has more than C_MAX, pools in as few
-// windows as the activation buffer allows.
-func (w *Workload) Lower(d configs.Design) ([]Layer, error) {
-	l := lowering{w: w, d: d}
+// layer a convolution, or for all that dse/place says are one (their scales, which only the compiler
+// knows, are supposed to allow it), windows of channels where it is grouped or has more than C_MAX, pools
+// in as few windows as the activation buffer allows.
+func (w *Workload) Lower(d configs.Design) ([]Layer, error) { return w.lower(d, false) }
+
+// lower is Lower; with apart, every convolution is a layer of its own.
+func (w *Workload) lower(d configs.Design, apart bool) ([]Layer, error) {
+	l := lowering{w: w, d: d, apart: apart}
 	if err := l.nodes(); err != nil {
 		return nil, err
 	}
 	if over := len(l.out) - abi.LMax; over > 0 {
-		l = lowering{w: w, d: d, parts: window.Widen(d, l.wide, over)}
+		l = lowering{w: w, d: d, apart: apart, parts: window.Widen(d, l.wide, over)}
 		if err := l.nodes(); err != nil {
 			return nil, err
 		}
@@ -165,9 +125,18 @@ func (w *Workload) Lower(d configs.Design) ([]Layer, error) {
 type lowering struct {
 	w     *Workload
 	d     configs.Design
+	apart bool
 	out   []Layer
 	wide  []window.Grouped // grouped layers, in the order of nodes
 	parts []int            // of them, where they are not as many as T_C asks for
+}
+
+// layer is place.Plan.Layer.
+func (l *lowering) layer(n int) (nodes []int, stands bool) {
+	if l.apart {
+		return []int{n}, true
+	}
+	return l.w.plan.Layer(n)
 }
 
 func (l *lowering) nodes() error {
@@ -184,13 +153,20 @@ func (l *lowering) node(n int) error {
 	node := &g.Nodes[n]
 	switch node.Op {
 	case graph.Conv:
-		inC, outC := g.Tensors[node.Inputs[0]].C, g.Tensors[node.Output].C
 		if node.Groups > 1 {
 			return l.grouped(n, node.Inputs[0], node.Residual, node.Groups, node.Window)
 		}
+		nodes, stands := l.layer(n)
+		if !stands {
+			return nil
+		}
+		inC, outC := g.Tensors[node.Inputs[0]].C, 0
+		for _, m := range nodes {
+			outC += g.Tensors[g.Nodes[m].Output].C
+		}
 		parts := window.Of(outC, d.CMax, 1)
 		for _, p := range parts {
-			if err := l.add(n, abi.OpGEMM, node.Inputs[0], 0, inC, p[0], p[1]-p[0], node.Residual, node.Window, p, parts); err != nil {
+			if err := l.add(nodes[0], abi.OpGEMM, node.Inputs[0], 0, inC, p[0], p[1]-p[0], node.Residual, node.Window, p, parts); err != nil {
 				return err
 			}
 		}
@@ -204,7 +180,7 @@ func (l *lowering) node(n int) error {
 	case graph.Concat:
 		channel := 0
 		for i, t := range node.Inputs {
-			if l.w.copied[[2]int{n, i}] {
+			if l.w.plan.Copied[place.Edge{N: n, I: i}] {
 				if err := l.pool(n, abi.OpMaxPool, t, graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, channel); err != nil {
 					return err
 				}
@@ -272,8 +248,8 @@ func (l *lowering) geom(n int, op abi.Op, in graph.TensorID, in0, inC, out0, out
 	w, node := l.w, &l.w.graph.Nodes[n]
 	ti, to := w.graph.Tensors[in], w.graph.Tensors[node.Output]
 	g := cost.Geom{
-		Op: op, InH: ti.H, InW: ti.W, InC: inC, InPix: w.pix(in), OutH: to.H, OutW: to.W, OutC: outC,
-		OutPix: w.pix(node.Output), KH: win.KH, KW: win.KW, SH: win.SH, SW: win.SW, PadT: win.PT, PadL: win.PL,
+		Op: op, InH: ti.H, InW: ti.W, InC: inC, InPix: w.plan.Pix(in), OutH: to.H, OutW: to.W, OutC: outC,
+		OutPix: w.plan.Pix(node.Output), KH: win.KH, KW: win.KW, SH: win.SH, SW: win.SW, PadT: win.PT, PadL: win.PL,
 		InOffset: w.offset(in, in0) % alignment, OutOffset: w.offset(node.Output, out0) % alignment,
 	}
 	switch {
@@ -283,7 +259,7 @@ func (l *lowering) geom(n int, op abi.Op, in graph.TensorID, in0, inC, out0, out
 		g.BiasCount = win.KH*win.KW + 1
 	}
 	if res != graph.None {
-		g.Residual, g.ResPix, g.ResOffset = true, w.pix(res), w.offset(res, out0)%alignment
+		g.Residual, g.ResPix, g.ResOffset = true, w.plan.Pix(res), w.offset(res, out0)%alignment
 	}
 	view, _ := g.View()
 	return view
@@ -306,7 +282,8 @@ func tabled(g *graph.Graph, n int) bool {
 }
 
 func (l *lowering) add(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC int, res graph.TensorID, win graph.Window, part [2]int, parts [][2]int) error {
-	name := l.w.graph.Nodes[n].Name
+	nodes, _ := l.layer(n)
+	name := place.Name(l.w.graph, nodes)
 	if len(parts) > 1 {
 		name = fmt.Sprintf("%s[%d:%d]", name, part[0], part[1])
 	}

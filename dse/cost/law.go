@@ -16,7 +16,7 @@
 //	L_v  = max(L_v-1 + (A_v + W' + W_v-1 + R_v-1 + O_v-1) / r, E_v-2 + latency + (A_v + O'_v-2 + O'_v-1) / r)
 //	S_v  = max(E_v-1 + pass, L_v - late + OUT_W)      S: the first pass ends, which late rows do not hold up
 //	E_v  = S_v + the other passes of its items, each item waiting for one of two banks to drain,
-//	       and the last kernel row's for L_v + OUT_W
+//	       the last kernel row's for L_v + OUT_W, and the last pass of each for its weights
 //	total = max(drained, L_V + (W_V + R_V + O_V) / r) + answer
 //
 // Late rows are those that only kernel rows behind the first one need. W' are weights that come before
@@ -167,12 +167,11 @@ func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
 	m := &walk
 	m.entry(bact, e)
 	d, g, b := &m.d, &m.g, &m.b
-	ring := int64(d.WRingBeats * d.AXIBytes)
 	latency := int64(d.DRAM.LatencyCycles)
 	b.Fill = layerStart + m.there
 	b.Answer = latency + writePath(*d)
 	// before the activations come the biases, and weights until so many are there beside those of a pass
-	m.low = max(ring/16, min(ring/2, latentBytes)) + m.passBytes()
+	m.low = max(m.ring/16, min(m.ring/2, latentBytes)) + m.passBytes()
 	first := min(m.weightsOnce, int64(g.BiasCount)*biasBytes+m.low)
 	if warm {
 		// the layer before ends with an answer, or with a word on chip
@@ -181,7 +180,7 @@ func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
 			before = keptEnd
 		}
 		idle := int64(float64(before+drainDelay) * m.rate)
-		m.prefetched = min(m.weightsOnce, ring, max(first, idle))
+		m.prefetched = min(m.weightsOnce, m.ring, max(first, idle))
 	} else {
 		m.prefetched = first
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes

@@ -23,6 +23,7 @@ type model struct {
 	depth       int64
 	in          run      // a row of the input
 	full, rest  channels // a C tile, and the last one where that has fewer channels
+	ring        int64    // bytes of the weights ring
 	weightBytes int64    // of all weights
 	weightsOnce int64    // with biases
 	weightsFrom int64    // when weights that are not prefetched can come
@@ -72,6 +73,7 @@ type sums struct {
 func newModel(d configs.Design, g Geom, k K, s int) model {
 	m := model{d: d, g: g, groups: s, k: k, memory: memoryOf(&d)}
 	m.first = true
+	m.ring = int64(d.WRingBeats * d.AXIBytes)
 	m.in = m.rowOf()
 	if !g.GEMM() {
 		m.tc = g.OutC
@@ -283,6 +285,7 @@ type visit struct {
 	next     bool  // rows come behind its own
 	crowded  bool  // its results beside the weights of another C tile
 	here     int64 // when its rows are there, known once it is visited
+	stream   int64 // when its weights begin to come, known then too
 }
 
 func (m *model) visit(v visit) {
@@ -458,6 +461,7 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 		less := m.moves(tile, m.pixels, m.ahead)
 		i = &less
 	}
+	before := m.owed // of the visit, on the DRAM before its weights
 	m.results += i.out.written
 	m.residual += i.res.read
 	m.owed.add(i.out)
@@ -472,7 +476,7 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 		drain += min(drain, cycles(tile.weights, m.bpc))
 	} else if v.weights && !m.order {
 		behind := int64(v.tiles-1-c) * m.full.weights
-		if come := min(behind-int64(m.d.WRingBeats*m.d.AXIBytes), tile.weights); come > 0 && !m.onChip {
+		if come := min(behind-m.ring, tile.weights); come > 0 && !m.onChip {
 			moved := i.out.written + i.res.read
 			drain = max(drain, cycles(moved+min(moved, come), m.bpc))
 		}
@@ -488,13 +492,11 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 			early -= m.time(m.input(v.late, 1))
 		}
 		m.end = max(max(start+pass, early)+work-pass, whole+work/int64(m.g.KH)-pass)
+		v.stream = max(m.loaded, start+pass-m.time(traffic{read: min(m.ring, int64(v.tiles)*m.full.weights)}))
 		m.loaded = max(m.loaded, start+pass)
 	} else {
 		m.end = start + work
 	}
-	last := m.end - each + max(rows, m.depth) // the next pass may wait longer for its weights
-	m.drained[0], m.drained[1] = m.drained[1], max(last+drainDelay+m.depth, m.drained[1])+drain
-	m.drains[0], m.drains[1] = m.drains[1], i.late
 	if v.weights {
 		bytes := round(tile.weights, abi.WeightAlign)
 		if !m.bias {
@@ -505,6 +507,13 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 		there := min(bytes, m.prefetched)
 		m.prefetched -= there
 		bursts := (bytes - there + m.stripe - 1) / m.stripe
-		m.owed.add(traffic{read: bytes - there, reads: bursts})
+		if w := (traffic{read: bytes - there, reads: bursts}); w.read > 0 {
+			before.add(w)
+			m.end = max(m.end, v.stream+m.time(before)+each) // the last pass has its weights
+			m.owed.add(w)
+		}
 	}
+	last := m.end - each + max(rows, m.depth) // the next pass may wait longer for its weights
+	m.drained[0], m.drained[1] = m.drained[1], max(last+drainDelay+m.depth, m.drained[1])+drain
+	m.drains[0], m.drains[1] = m.drains[1], i.late
 }

@@ -189,7 +189,7 @@ func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
 		if wait := int64(g.BiasCount) - queue; wait > 0 && g.GEMM() {
 			m.weightsFrom = 2*m.there + wait*max(queue, m.there+stripeBeats/2)/queue
 			first = queue * biasBytes // rows come meanwhile
-			m.prefetched = 0
+			m.prefetched = int64(g.BiasCount) * biasBytes
 		} else if m.ports > 1 && g.GEMM() && m.oneStripe() {
 			// it comes between biases and weights, of which the first pass has to wait for its own
 			first = min(first, int64(g.BiasCount)*biasBytes+m.passBytes())

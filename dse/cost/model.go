@@ -317,8 +317,9 @@ func (m *model) visit(v visit) {
 		begin = m.b.Fill
 		if m.weightsFrom > 0 {
 			if m.loaded > m.weightsFrom { // then they come before the other rows
-				m.prefetched = min(m.weightsOnce, m.low)
-				m.loaded += m.time(traffic{read: m.prefetched})
+				low := min(m.weightsOnce-m.prefetched, m.low)
+				m.prefetched += low
+				m.loaded += m.time(traffic{read: low})
 			}
 			begin = max(begin, m.weightsFrom)
 			m.loaded = max(m.loaded, begin)
@@ -509,7 +510,7 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 		bursts := (bytes - there + m.stripe - 1) / m.stripe
 		if w := (traffic{read: bytes - there, reads: bursts}); w.read > 0 {
 			before.add(w)
-			m.end = max(m.end, v.stream+m.time(before)+each) // the last pass has its weights
+			m.end = max(m.end, v.stream+m.time(before)+each-max(rows, m.depth)+rows) // the last pass has its weights
 			m.owed.add(w)
 		}
 	}

@@ -384,14 +384,52 @@ func (m *model) visit(v visit) {
 			m.rest.item = m.moves(&m.rest, pixels, traffic{})
 		}
 	}
-	for c := range v.tiles {
-		tile := &m.full
-		if c == v.tiles-1 && c > 0 {
-			tile = &m.rest
-		}
-		m.item(tile, rows, c, pass, &v)
-	}
+	m.items(&v, rows, pass)
 	m.array += m.end - begin
+}
+
+// items walks a visit's. Where one has moved all times alike, so do those like it: they are counted.
+func (m *model) items(v *visit, rows, pass int64) {
+	last := v.tiles - 1
+	for c := 0; c < last; c++ {
+		end, drained, owed, before, n := m.end, m.drained, m.owed, m.sums, int64(m.like(v, c)-c)
+		m.item(&m.full, rows, c, pass, v)
+		d := m.end - end
+		if n <= 0 || c < 2 || everyStep || m.drained[0]-drained[0] != d || m.drained[1]-drained[1] != d {
+			continue
+		}
+		m.end += n * d
+		m.drained[0] += n * d
+		m.drained[1] += n * d
+		m.owed.add(traffic{n * (m.owed.read - owed.read), n * (m.owed.written - owed.written), n * (m.owed.reads - owed.reads), n * (m.owed.writes - owed.writes)})
+		m.sums.more(&before, n)
+		c += int(n)
+	}
+	tile := &m.rest
+	if last == 0 {
+		tile = &m.full
+	}
+	m.item(tile, rows, last, pass, v)
+}
+
+// like is the last item of a visit, but for the very last, up to which all bring what item c does; before
+// c where that is only c.
+func (m *model) like(v *visit, c int) int {
+	switch most := v.tiles - 2; {
+	case !v.weights:
+		return most
+	case m.prefetched > 0:
+		return c
+	case m.order || m.come(v, c) <= 0:
+		return most
+	}
+	return v.tiles - 1 - int((m.ring+2*m.full.weights-1)/m.full.weights) // as much comes beside a drain
+}
+
+// come is the weights that come while an item drains, those of later ones that the ring has no room for
+// before, as far as they are not more than its own.
+func (m *model) come(v *visit, c int) int64 {
+	return min(int64(v.tiles-1-c)*m.full.weights-m.ring, m.full.weights)
 }
 
 // share makes the drains that are left wait for rows, which come at a time and take turns with them on the
@@ -476,8 +514,7 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 	if v.crowded {
 		drain += min(drain, cycles(tile.weights, m.bpc))
 	} else if v.weights && !m.order {
-		behind := int64(v.tiles-1-c) * m.full.weights
-		if come := min(behind-m.ring, tile.weights); come > 0 && !m.onChip {
+		if come := m.come(v, c); come > 0 && !m.onChip {
 			moved := i.out.written + i.res.read
 			drain = max(drain, cycles(moved+min(moved, come), m.bpc))
 		}
@@ -509,8 +546,10 @@ func (m *model) item(tile *channels, rows int64, c int, pass int64, v *visit) {
 		m.prefetched -= there
 		bursts := (bytes - there + m.stripe - 1) / m.stripe
 		if w := (traffic{read: bytes - there, reads: bursts}); w.read > 0 {
-			before.add(w)
-			m.end = max(m.end, v.stream+m.time(before)+each-max(rows, m.depth)+rows) // the last pass has its weights
+			if first || c == v.tiles-1 { // its last pass has its weights; so have, nearly, those in between
+				before.add(w)
+				m.end = max(m.end, v.stream+m.time(before)+each-max(rows, m.depth)+rows)
+			}
 			m.owed.add(w)
 		}
 	}

@@ -64,18 +64,16 @@ func (m *model) skip(then *moment, n int64) {
 	if m.before != 0 {
 		m.before += d
 	}
-	for _, sum := range [...]struct {
-		now  *int64
-		then int64
-	}{
-		{&m.acts, then.acts},
-		{&m.residual, then.residual},
-		{&m.weights, then.weights},
-		{&m.results, then.results},
-		{&m.array, then.array},
-		{&m.compute, then.compute},
-		{&m.drain, then.drain},
-	} {
-		*sum.now += n * (*sum.now - sum.then)
-	}
+	m.sums.more(&then.sums, n)
+}
+
+// more counts what has come since then n times more.
+func (s *sums) more(then *sums, n int64) {
+	s.acts += n * (s.acts - then.acts)
+	s.residual += n * (s.residual - then.residual)
+	s.weights += n * (s.weights - then.weights)
+	s.results += n * (s.results - then.results)
+	s.array += n * (s.array - then.array)
+	s.compute += n * (s.compute - then.compute)
+	s.drain += n * (s.drain - then.drain)
 }

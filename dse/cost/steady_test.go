@@ -14,6 +14,7 @@ func TestSteady(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := design()
 		d.NAXI = rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "ports")
+		d.WRingBeats = 1 << rapid.IntRange(7, 14).Draw(t, "ring")
 		d.DRAM.BytesPerCycle = rapid.SampledFrom([]float64{4, 15.3, 60}).Draw(t, "bytes a cycle")
 		k := rapid.IntRange(1, 5).Draw(t, "kernel")
 		stride := rapid.IntRange(1, 2).Draw(t, "stride")

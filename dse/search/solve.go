@@ -101,9 +101,19 @@ func (p *candidates) promise(batch int, rs []room, m *scratch) (least, reached [
 	return least, reached
 }
 
-// cycles by the law.
+// cycles by the law. A pool's are remembered: of a sweep's designs, it reads two numbers.
 func (b *branch) cycles(f fit) int64 {
-	return b.law.Layer(b.batch, abi.FBCB{BR: uint8(b.br), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}).Total
+	e := abi.FBCB{BR: uint8(b.br), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}
+	if b.l.g.GEMM() {
+		return b.law.Layer(b.batch, e).Total
+	}
+	at := poolEntry{b.lanes, b.words, b.batch, f.tb, f.tr}
+	c, ok := b.l.pools[at]
+	if !ok {
+		c = b.law.Layer(b.batch, e).Total
+		b.l.pools[at] = c
+	}
+	return c
 }
 
 // fastest is the law's fewest cycles of a layer at one batch in each room, and how often the law was

@@ -345,7 +345,11 @@ func (m *model) visit(v visit) {
 			// the results of the visit before go in between, beside the rows that have not come by then
 			m.owed.sub(late)
 			behind := all - m.time(m.owed)
-			v.here -= behind - max(0, min(behind, m.loaded-behind-leaves))
+			if over := m.loaded - behind - leaves; over > 0 && m.last[1].starves && m.before == 0 {
+				v.here = max(v.here, m.drained[1]+min(over, m.time(in))) // no row comes while that drains
+			} else {
+				v.here -= behind - max(0, min(behind, over))
+			}
 		}
 		if in.read > 0 && m.before > 0 { // its half of the buffer is free when the visit before the last one has ended
 			own := in

@@ -5,4 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 make --no-print-directory build
 for config in run zc706 zcu104; do sim/build.sh "$config" --stub >/dev/null; done
-bin/dse validate --config run,zc706,zcu104 --share 0.1 --longest 60000 --n 180 --seed 8888 --out dse/counted/held.json
+bin/dse validate --config run,zc706,zcu104 --share 0.1 --longest 60000 --n 180 --seed 9999 --out dse/counted/held.json

@@ -25,8 +25,9 @@ func candidatesOf(d configs.Design, l *layer, o mapping.Options) candidates {
 }
 
 // branches at a batch, the most promising first, so that the others are cut early.
-func (p *candidates) branches(batch int, out []branch) []branch {
-	out = out[:0]
+func (p *candidates) branches(batch int, m *scratch) []branch {
+	out := m.branches[:0]
+	m.fitted = [4]bool{}
 	for i := range p.on {
 		if s := &p.on[i]; s.p.S <= batch {
 			b := s.at(batch)
@@ -36,14 +37,28 @@ func (p *candidates) branches(batch int, out []branch) []branch {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b branch) int { return compare(a.bound, b.bound) })
+	m.branches = out
 	return out
 }
 
 // scratch is memory that searches of layers use one after the other.
 type scratch struct {
 	branches []branch
-	fits     []fit
+	fits     [4][]fit // by what limits a point's tiles: whole or half the accumulators, the buffer
+	fitted   [4]bool  // for the branches
 	tiles    []tile
+}
+
+// fit answers the tiles of a branch, the same for all points that have the same limits.
+func (m *scratch) fit(b *branch, rs []room) []fit {
+	i := 2*b.p.S - 2
+	if b.p.K == cost.KHalf {
+		i++
+	}
+	if !m.fitted[i] {
+		m.fits[i], m.fitted[i] = b.l.fits(b.p, b.br, rs, m.fits[i][:0]), true
+	}
+	return m.fits[i]
 }
 
 // tile is one with a bound.
@@ -70,14 +85,13 @@ func (p *candidates) promise(batch int, rs []room, m *scratch) (least, reached [
 		fit
 	}
 	at := make([]entry, len(rs))
-	m.branches = p.branches(batch, m.branches)
-	for i := range m.branches {
-		b := &m.branches[i]
+	branches := p.branches(batch, m)
+	for i := range branches {
+		b := &branches[i]
 		if b.bound >= slices.Max(least) {
 			break
 		}
-		m.fits = p.l.fits(b.p, b.br, rs, m.fits[:0])
-		for _, f := range m.fits {
+		for _, f := range m.fit(b, rs) {
 			limit := slices.Max(least[f.first : f.last+1])
 			if b.bound >= limit {
 				continue
@@ -95,7 +109,7 @@ func (p *candidates) promise(batch int, rs []room, m *scratch) (least, reached [
 		case i > 0 && e == at[i-1]:
 			reached[i] = reached[i-1]
 		case least[i] < none:
-			reached[i] = m.branches[e.branch].cycles(e.fit)
+			reached[i] = branches[e.branch].cycles(e.fit)
 		}
 	}
 	return least, reached
@@ -120,14 +134,14 @@ func (b *branch) cycles(f fit) int64 {
 // asked: not of entries whose bound says that they can be no better.
 func (p *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, asked int64) {
 	best = nowhere(rs)
-	m.branches = p.branches(batch, m.branches)
-	for i := range m.branches {
-		b := &m.branches[i]
+	branches := p.branches(batch, m)
+	for i := range branches {
+		b := &branches[i]
 		if b.bound >= slices.Max(best) {
 			break
 		}
-		m.fits, m.tiles = p.l.fits(b.p, b.br, rs, m.fits[:0]), m.tiles[:0]
-		for _, f := range m.fits {
+		m.tiles = m.tiles[:0]
+		for _, f := range m.fit(b, rs) {
 			limit := slices.Max(best[f.first : f.last+1])
 			if t := (tile{f, b.tile(f.tb, f.tr, limit)}); t.bound < limit {
 				m.tiles = append(m.tiles, t)

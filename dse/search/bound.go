@@ -69,26 +69,25 @@ type tiles struct{ n, floor int64 }
 
 // spread is a layer on one <k, s> of a design.
 type spread struct {
-	l            *layer
-	p            mapping.Point
-	orders       []bool // that the layer may take
-	law          cost.Prepared
-	lanes, words int // NB and DRAIN
-	passes       int64
-	depth        int64 // of the array's chains: what a pass takes at least beside its rows and its weights
-	c            [2]tiles
-	row          float64    // bytes of an input row
-	pixel        [2]float64 // of a pixel's results, and of its residuals
-	drained      int64      // cycles to drain or pool a sample
-	last         int64      // cycles to drain a row of the last C tile
-	once         int64      // bytes of weights
-	ring         int64      // of them that may come before the layer begins
-	ringed       bool       // a C tile fits the ring, which can replay it
-	kept         bool       // the whole layer does
-	wait         cost.Waits
-	rate         float64 // of the DRAM, bytes a cycle
-	port         float64 // of the ports in one direction
-	fill         float64 // of the slower one
+	l       *layer
+	p       mapping.Point
+	orders  []bool // that the layer may take
+	law     cost.Prepared
+	passes  int64
+	depth   int64 // of the array's chains: what a pass takes at least beside its rows and its weights
+	c       [2]tiles
+	row     float64    // bytes of an input row
+	pixel   [2]float64 // of a pixel's results, and of its residuals
+	drained int64      // cycles to drain or pool a sample
+	last    int64      // cycles to drain a row of the last C tile
+	once    int64      // bytes of weights
+	ring    int64      // of them that may come before the layer begins
+	ringed  bool       // a C tile fits the ring, which can replay it
+	kept    bool       // the whole layer does
+	wait    cost.Waits
+	rate    float64 // of the DRAM, bytes a cycle
+	port    float64 // of the ports in one direction
+	fill    float64 // of the slower one
 }
 
 // spreads of a layer that a design has and the options allow, in the order of mapping.Points.
@@ -110,7 +109,7 @@ func spreads(d configs.Design, l *layer, o mapping.Options) []spread {
 
 func newSpread(d configs.Design, l *layer, p mapping.Point, orders []bool) spread {
 	g := &l.g
-	s := spread{l: l, p: p, orders: orders, law: cost.Prepare(d, *g, p.K, p.S), lanes: d.NB(), words: d.Drain, rate: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes)}
+	s := spread{l: l, p: p, orders: orders, law: cost.Prepare(d, *g, p.K, p.S), rate: d.DRAM.BytesPerCycle, port: float64(d.NAXI * d.AXIBytes)}
 	s.wait = cost.WaitsOf(d, *g, p.K)
 	s.fill = min(s.rate, s.port)
 	s.row, s.pixel[0], s.pixel[1] = s.law.Moved()

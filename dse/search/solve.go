@@ -16,12 +16,13 @@ const none = math.MaxInt64
 
 // candidates is a layer on a design: where it may go there.
 type candidates struct {
+	d  configs.Design
 	l  *layer
 	on []spread
 }
 
 func candidatesOf(d configs.Design, l *layer, o mapping.Options) candidates {
-	return candidates{l, spreads(d, l, o)}
+	return candidates{d, l, spreads(d, l, o)}
 }
 
 // branches at a batch, the most promising first, so that the others are cut early.
@@ -76,15 +77,10 @@ func nowhere(rs []room) []int64 {
 	return best
 }
 
-// promise is a bound from below on the law's fewest cycles of a layer in each room, and the law's of the
-// entry that it is the bound of: as many are reached.
-func (p *candidates) promise(batch int, rs []room, m *scratch) (least, reached []int64) {
-	least, reached = nowhere(rs), make([]int64, len(rs))
-	type entry struct {
-		branch int
-		fit
-	}
-	at := make([]entry, len(rs))
+// promise is a bound from below on the law's fewest cycles of a layer in each room, and the entry that it is
+// the bound of.
+func (p *candidates) promise(batch int, rs []room, m *scratch) (least []int64, at []abi.FBCB) {
+	least, at = nowhere(rs), make([]abi.FBCB, len(rs))
 	branches := p.branches(batch, m)
 	for i := range branches {
 		b := &branches[i]
@@ -99,33 +95,29 @@ func (p *candidates) promise(batch int, rs []room, m *scratch) (least, reached [
 			bound := b.tile(f.tb, f.tr, limit)
 			for r := f.first; r <= f.last; r++ {
 				if bound < least[r] {
-					least[r], at[r] = bound, entry{i, f}
+					least[r], at[r] = bound, b.entry(f)
 				}
 			}
 		}
 	}
-	for i, e := range at {
-		switch {
-		case i > 0 && e == at[i-1]:
-			reached[i] = reached[i-1]
-		case least[i] < none:
-			reached[i] = branches[e.branch].cycles(e.fit)
-		}
-	}
-	return least, reached
+	return least, at
 }
 
-// cycles by the law. A pool's are remembered: of a sweep's designs, it reads two numbers.
-func (b *branch) cycles(f fit) int64 {
-	e := abi.FBCB{BR: uint8(b.br), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}
-	if b.l.g.GEMM() {
-		return b.law.Layer(b.batch, e).Total
+func (b *branch) entry(f fit) abi.FBCB {
+	return abi.FBCB{BR: uint8(b.br), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}
+}
+
+// cycles by the law, which is prepared for the entry's point on d. A pool's are remembered: of a sweep's
+// designs, it reads two numbers.
+func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.FBCB) int64 {
+	if l.g.GEMM() {
+		return law.Layer(batch, e).Total
 	}
-	at := poolEntry{b.lanes, b.words, b.batch, f.tb, f.tr}
-	c, ok := b.l.pools[at]
+	at := poolEntry{d.NB(), d.Drain, batch, int(e.TileB), int(e.TileRows)}
+	c, ok := l.pools[at]
 	if !ok {
-		c = b.law.Layer(b.batch, e).Total
-		b.l.pools[at] = c
+		c = law.Layer(batch, e).Total
+		l.pools[at] = c
 	}
 	return c
 }
@@ -154,7 +146,7 @@ func (p *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, as
 				continue
 			}
 			asked++
-			c := b.cycles(t.fit)
+			c := p.l.cycles(&p.d, &b.law, batch, b.entry(t.fit))
 			for i := t.first; i <= t.last; i++ {
 				best[i] = min(best[i], c)
 			}
@@ -224,9 +216,9 @@ func (s *solver) layer(g cost.Geom) *layer {
 
 // lowered is designs of one <T_P, T_C> whose layers are the same.
 type lowered struct {
-	designs []int    // indices into pair.designs
-	least   []Cycles // that mappings of each take at least
-	reached []Cycles // and those that one takes
+	designs []int        // indices into pair.designs
+	least   []Cycles     // that mappings of each take at least
+	at      [][]abi.FBCB // whose bounds these are: of each, by class and batch
 	classes []Class
 }
 
@@ -252,43 +244,73 @@ func (s *solver) lower(p *pair) []lowered {
 }
 
 // survey counts the legal mappings of a pair's designs, over layers and batches, and fills in the cycles that
-// designs cannot undercut, and some that they reach. Designs on which some layer has no mapping are in no
-// group it answers.
+// designs cannot undercut. Designs on which some layer has no mapping are in no group it answers.
 func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered) {
 	for _, gr := range groups {
 		d, rs := p.designs[gr.designs[0]], s.rooms(p, &gr)
-		gr.least, gr.reached = make([]Cycles, len(rs)), make([]Cycles, len(rs))
+		gr.least, gr.at = make([]Cycles, len(rs)), make([][]abi.FBCB, len(rs))
 		for b := 1; b <= abi.BMax; b++ {
 			s.begin(d, gr.least, b)
-			s.begin(d, gr.reached, b)
 		}
 		sums, dead := make([]int64, len(rs)), make([]bool, len(rs))
 		for _, cl := range gr.classes {
-			at := candidatesOf(d, s.layer(cl.Geom), s.o)
+			on := candidatesOf(d, s.layer(cl.Geom), s.o)
 			for b := 1; b <= abi.BMax && slices.Contains(dead, false); b++ {
-				for i, n := range at.count(b, rs) {
+				for i, n := range on.count(b, rs) {
 					sums[i] += n * int64(cl.total())
 					dead[i] = dead[i] || n == 0
 				}
-				least, reached := at.promise(b, rs, &s.scratch)
+				least, at := on.promise(b, rs, &s.scratch)
 				cl.add(gr.least, b, least)
-				cl.add(gr.reached, b, reached)
+				for i := range at {
+					gr.at[i] = append(gr.at[i], at[i])
+				}
 			}
 		}
 		n := 0
 		for i := range rs {
 			if !dead[i] {
 				total += sums[i]
-				gr.designs[n], gr.least[n], gr.reached[n] = gr.designs[i], gr.least[i], gr.reached[i]
+				gr.designs[n], gr.least[n], gr.at[n] = gr.designs[i], gr.least[i], gr.at[i]
 				n++
 			}
 		}
 		if n > 0 {
-			gr.designs, gr.least, gr.reached = gr.designs[:n], gr.least[:n], gr.reached[:n]
+			gr.designs, gr.least, gr.at = gr.designs[:n], gr.least[:n], gr.at[:n]
 			left = append(left, gr)
 		}
 	}
 	return total, left
+}
+
+// reach answers cycles that a group's designs reach: the law's of the entries that the bounds are of. It
+// leaves out those that drop says it may.
+func (s *solver) reach(p *pair, gr *lowered, drop func(Cycles) bool) []Cycles {
+	d := p.designs[gr.designs[0]]
+	out := make([]Cycles, len(gr.designs))
+	for b := 1; b <= abi.BMax; b++ {
+		s.begin(d, out, b)
+	}
+	left := 0
+	var before []abi.FBCB // of the design before, and its cycles: neighbours have most in common
+	cycles := make([]int64, len(gr.classes)*abi.BMax)
+	for i, at := range gr.at {
+		if drop(gr.least[i]) {
+			continue
+		}
+		for k, e := range at {
+			cl, b := &gr.classes[k/abi.BMax], 1+k%abi.BMax
+			if before == nil || e != before[k] {
+				l := s.layer(cl.Geom)
+				law := cost.Prepare(d, l.g, cost.K(e.K), cost.Groups(e, b))
+				cycles[k] = l.cycles(&d, &law, b, e)
+			}
+			cl.add(out[left:left+1], b, cycles[k:k+1])
+		}
+		before = at
+		left++
+	}
+	return out[:left]
 }
 
 // begin makes the cycles of designs at a batch those of no layers.

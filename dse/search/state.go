@@ -99,7 +99,7 @@ func (s *sweep) load() error {
 	s.next, s.found = st.Next, st.Found
 	s.res.Evaluated, s.res.Searched = st.Evaluated, st.Searched
 	for _, p := range s.found {
-		s.reach(p)
+		s.note(p)
 	}
 	s.front = Front(s.front)
 	if s.o.Progress != nil {

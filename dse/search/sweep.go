@@ -267,15 +267,10 @@ func (s *sweep) prepare(pairs []pair) error {
 		}
 		return fmt.Errorf("%w: the network maps to none of %d designs, e.g. <%d, %d, %d>: %w", ErrEmpty, s.res.Designs, d.TR, d.TP, d.TC, err)
 	}
-	s.top = math.Inf(-1)
-	for i := range s.jobs {
-		for _, gr := range s.jobs[i].groups {
-			for _, c := range gr.reached {
-				s.reach(*s.bound(&s.jobs[i], c))
-			}
-		}
+	slices.SortStableFunc(s.jobs, func(a, b job) int { return compare(b.value, a.value) })
+	if err := s.reach(solvers); err != nil {
+		return err
 	}
-	s.front = Front(s.front)
 	for i := range s.jobs {
 		j := &s.jobs[i]
 		j.leads = slices.ContainsFunc(s.front, func(p Point) bool { return p.TP == j.p.tp && p.TC == j.p.tc })
@@ -410,8 +405,34 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	return &pt, err
 }
 
-// reach notes a point that some design is no worse than.
-func (s *sweep) reach(p Point) {
+// reach finds out what designs reach, but for those that cannot beat what others do. It goes by chunks as
+// the search does.
+func (s *sweep) reach(solvers []*solver) error {
+	s.top = math.Inf(-1)
+	for at := 0; at < len(s.jobs); at += chunk {
+		some := s.jobs[at:min(at+chunk, len(s.jobs))]
+		reached := make([][]Cycles, len(some))
+		err := s.each(len(some), func(worker, i int) {
+			j := &some[i]
+			for k := range j.groups {
+				reached[i] = append(reached[i], solvers[worker].reach(&j.p, &j.groups[k], func(c Cycles) bool { return s.hopeless(s.bound(j, c)) })...)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for i, cs := range reached {
+			for _, c := range cs {
+				s.note(*s.bound(&some[i], c))
+			}
+		}
+		s.front = Front(s.front)
+	}
+	return nil
+}
+
+// note takes in a point that some design is no worse than.
+func (s *sweep) note(p Point) {
 	s.front = append(s.front, p)
 	if s.o.Objective != Goodput {
 		s.top = max(s.top, p.Value)
@@ -467,7 +488,7 @@ func (s *sweep) step() error {
 		s.found = append(s.found, list...)
 		s.res.Searched += len(list)
 		for _, p := range list {
-			s.reach(p)
+			s.note(p)
 		}
 	}
 	s.front = Front(s.front)

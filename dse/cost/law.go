@@ -181,6 +181,7 @@ func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
 		}
 		idle := int64(float64(before+drainDelay) * m.rate)
 		m.prefetched = min(m.weightsOnce, m.ring, max(first, idle))
+		b.Fill += cycles(first-idle, m.rate) // the rest comes before rows, as it is short of time in the layer before
 	} else {
 		m.prefetched = first
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes

@@ -31,9 +31,10 @@ func TestLayerByHand(t *testing.T) {
 		tile    = 9 * row // 9 of 10 input rows are in the image
 		weights = 32 * passes * 8 * 2
 		bias    = 32 * 4
-		out     = 8 * 16 * 32 * 2      // of a tile
-		there   = 2048 + 32*8*2 + bias // that come before the activations
-		start   = layerStart + 100 + readLatency
+		out     = 8 * 16 * 32 * 2                       // of a tile
+		there   = 2048 + 32*8*2 + bias                  // that come before the activations
+		idle    = (100 + writeLatency + drainDelay) * 8 // of them at the end of the layer before
+		start   = layerStart + 100 + readLatency + (there-idle)/8
 
 		fill   = start + row/8
 		l1     = start + tile/8

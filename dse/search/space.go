@@ -172,16 +172,16 @@ func (l *layer) byElems(r room, p mapping.Point, tb int) int {
 
 // count is how many entries each room allows: what an exhaustive search would evaluate. A tile that
 // fits fits with fewer rows too, so the tallest decides.
-func (p *candidates) count(batch int, rs []room) []int64 {
+func (c *candidates) count(batch int, rs []room) []int64 {
 	n := make([]int64, len(rs))
-	for i := range p.on {
-		s := &p.on[i]
+	for i := range c.on {
+		s := &c.on[i]
 		if s.p.S > batch {
 			continue
 		}
 		for i, r := range rs {
 			for tb := ceil(batch, s.p.S); tb >= 1; tb-- {
-				n[i] += int64(len(s.orders)) * p.l.upTo(min(p.l.byRows(r, s.p, tb), p.l.byElems(r, s.p, tb)))
+				n[i] += int64(len(s.orders)) * c.l.upTo(min(c.l.byRows(r, s.p, tb), c.l.byElems(r, s.p, tb)))
 			}
 		}
 	}

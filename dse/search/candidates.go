@@ -1,0 +1,168 @@
+package search
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// none is the time of a layer that fits nowhere.
+const none = math.MaxInt64
+
+// candidates are the places where a layer may go on a design, by <k, s>.
+type candidates struct {
+	d  configs.Design
+	l  *layer
+	on []spread
+}
+
+func candidatesOf(d configs.Design, l *layer, o mapping.Options) candidates {
+	return candidates{d, l, spreads(d, l, o)}
+}
+
+// branches at a batch, the most promising first, so that the others are cut early.
+func (c *candidates) branches(batch int, m *scratch) []branch {
+	out := m.branches[:0]
+	m.fitted = [4]bool{}
+	for i := range c.on {
+		if s := &c.on[i]; s.p.S <= batch {
+			b := s.at(batch)
+			for _, b.order = range s.orders {
+				out = append(out, b)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b branch) int { return compare(a.bound, b.bound) })
+	m.branches = out
+	return out
+}
+
+// scratch is memory that searches of layers use one after the other.
+type scratch struct {
+	branches []branch
+	fits     [4][]fit // by what limits a point's tiles: whole or half the accumulators, the buffer
+	fitted   [4]bool  // for the branches
+	tiles    []tile
+}
+
+// fit answers the tiles of a branch, the same for all points that have the same limits.
+func (m *scratch) fit(b *branch, rs []room) []fit {
+	i := 2*b.p.S - 2
+	if b.p.K == cost.KHalf {
+		i++
+	}
+	if !m.fitted[i] {
+		m.fits[i], m.fitted[i] = b.l.fits(b.p, b.br, rs, m.fits[i][:0]), true
+	}
+	return m.fits[i]
+}
+
+// tile is one with a bound.
+type tile struct {
+	fit
+	bound int64
+}
+
+// nowhere is the times of a layer that fits no room.
+func nowhere(rs []room) []int64 {
+	best := make([]int64, len(rs))
+	for i := range best {
+		best[i] = none
+	}
+	return best
+}
+
+// promise is a bound from below on the law's fewest cycles of a layer in each room, and the entry that it is
+// the bound of.
+func (c *candidates) promise(batch int, rs []room, m *scratch) (least []int64, at []abi.FBCB) {
+	least, at = nowhere(rs), make([]abi.FBCB, len(rs))
+	branches := c.branches(batch, m)
+	for i := range branches {
+		b := &branches[i]
+		if b.bound >= slices.Max(least) {
+			break
+		}
+		for _, f := range m.fit(b, rs) {
+			limit := slices.Max(least[f.first : f.last+1])
+			if b.bound >= limit {
+				continue
+			}
+			bound := b.tile(f.tb, f.tr, limit)
+			for r := f.first; r <= f.last; r++ {
+				if bound < least[r] {
+					least[r], at[r] = bound, b.entry(f)
+				}
+			}
+		}
+	}
+	return least, at
+}
+
+func (b *branch) entry(f fit) abi.FBCB {
+	return abi.FBCB{BR: uint8(b.br), K: uint8(b.p.K), Order: b.order, TileB: uint8(f.tb), TileRows: uint16(f.tr)}
+}
+
+// cycles by the law, which is prepared for the entry's point on d. A pool's are remembered: of a sweep's
+// designs, it reads two numbers.
+func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.FBCB) int64 {
+	if l.g.GEMM() {
+		return law.Layer(batch, e).Total
+	}
+	at := poolEntry{d.NB(), d.Drain, batch, int(e.TileB), int(e.TileRows)}
+	c, ok := l.pools[at]
+	if !ok {
+		c = law.Layer(batch, e).Total
+		l.pools[at] = c
+	}
+	return c
+}
+
+// fastest is the law's fewest cycles of a layer at one batch in each room, and how often the law was
+// asked: not of entries whose bound says that they can be no better.
+func (c *candidates) fastest(batch int, rs []room, m *scratch) (best []int64, asked int64) {
+	best = nowhere(rs)
+	branches := c.branches(batch, m)
+	for i := range branches {
+		b := &branches[i]
+		if b.bound >= slices.Max(best) {
+			break
+		}
+		m.tiles = m.tiles[:0]
+		for _, f := range m.fit(b, rs) {
+			limit := slices.Max(best[f.first : f.last+1])
+			if t := (tile{f, b.tile(f.tb, f.tr, limit)}); t.bound < limit {
+				m.tiles = append(m.tiles, t)
+			}
+		}
+		// the most promising first: what they give cuts most of the others
+		slices.SortFunc(m.tiles, func(a, b tile) int { return compare(a.bound, b.bound) })
+		for _, t := range m.tiles {
+			if t.bound >= slices.Max(best[t.first:t.last+1]) {
+				continue
+			}
+			asked++
+			cycles := c.l.cycles(&c.d, &b.law, batch, b.entry(t.fit))
+			for i := t.first; i <= t.last; i++ {
+				best[i] = min(best[i], cycles)
+			}
+		}
+	}
+	return best, asked
+}
+
+// exhaustive is the same from every entry.
+func exhaustive(d configs.Design, l *layer, batch int, o mapping.Options, rs []room) (best []int64, asked int64) {
+	best = nowhere(rs)
+	entries(d, l, batch, o, rs, func(e abi.FBCB, first, last int) {
+		asked++
+		c := cost.Layer(d, l.g, batch, e).Total
+		for i := first; i <= last; i++ {
+			best[i] = min(best[i], c)
+		}
+	})
+	return best, asked
+}

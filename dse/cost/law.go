@@ -170,18 +170,16 @@ func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
 	latency := int64(d.DRAM.LatencyCycles)
 	b.Fill = layerStart + m.there
 	b.Answer = latency + writePath(*d)
-	// before the activations come the biases, and weights until so many are there beside those of a pass
-	m.low = max(m.ring/16, min(m.ring/2, latentBytes)) + m.passBytes()
-	first := min(m.weightsOnce, int64(g.BiasCount)*biasBytes+m.low)
+	first := m.early()
 	if warm {
 		// the layer before ends with an answer, or with a word on chip
 		before := b.Answer
 		if m.keepIn {
 			before = keptEnd
 		}
-		idle := int64(float64(before+drainDelay) * m.rate)
+		idle := m.idle(before)
 		m.prefetched = min(m.weightsOnce, m.ring, max(first, idle))
-		b.Fill += cycles(first-idle, m.rate) // the rest comes before rows, as it is short of time in the layer before
+		b.Fill += cycles(first-idle, m.rate)
 	} else {
 		m.prefetched = first
 		// weights are asked for behind the biases, of which a queue holds so many and their memory takes
@@ -216,6 +214,21 @@ func (p *Prepared) law(bact int, e abi.FBCB, warm bool) Breakdown {
 	b.Ports = max(cycles(b.BytesRead-m.prefetched, m.port), cycles(b.BytesWritten, m.port))
 	b.Bound = b.bound(m)
 	return *b
+}
+
+// early is the bytes that come before the activations: the biases, and weights until so many are there
+// beside those of a pass.
+func (m *model) early() int64 {
+	return min(m.weightsOnce, int64(m.g.BiasCount)*biasBytes+m.low)
+}
+
+// idle is how many of them come for nothing at the end of the layer before, where its last answer takes so
+// long; the others are short of time there, and rows wait for them.
+func (m *model) idle(answer int64) int64 { return int64(float64(answer+drainDelay) * m.rate) }
+
+// Short is the cycles that rows wait for them, where the layer before has written to DRAM.
+func (p *Prepared) Short() int64 {
+	return cycles(p.early()-p.idle(p.latency+writePath(p.d)), p.rate)
 }
 
 // readPath and writePath are the cycles of a read and a write beside the DRAM.

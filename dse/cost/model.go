@@ -75,6 +75,7 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 	m.first = true
 	m.ring = int64(d.WRingBeats * d.AXIBytes)
 	m.in = m.rowOf()
+	m.low = max(m.ring/16, min(m.ring/2, latentBytes))
 	if !g.GEMM() {
 		m.tc = g.OutC
 		m.full = channels{size: g.OutC, out: m.pixel(g.OutC, g.OutPix, g.OutOffset)}
@@ -91,6 +92,7 @@ func newModel(d configs.Design, g Geom, k K, s int) model {
 	}
 	m.weightBytes, _ = WeightBytes(d, g, m.k)
 	m.weightsOnce = m.weightBytes + int64(g.OutC)*biasBytes
+	m.low += m.passBytes()
 	return m
 }
 

@@ -103,16 +103,25 @@ func Summarise(all []Layer) Summary {
 	s := Summary{N: len(all)}
 	for i := range all {
 		l := &all[i]
-		share := math.Abs(l.Share())
-		s.Mean += share / float64(len(all))
-		if l.off(0) {
-			s.Worst = max(s.Worst, share)
-		}
+		s.Mean += math.Abs(l.Share()) / float64(len(all))
 		if l.Beyond() {
 			s.Beyond++
 		}
 	}
+	if l := Worst(all); l != nil {
+		s.Worst = math.Abs(l.Share())
+	}
 	return s
+}
+
+// Worst is the layer with the largest share of those off by more than WorstCycles, nil where there is none.
+func Worst(all []Layer) (worst *Layer) {
+	for i := range all {
+		if l := &all[i]; l.off(0) && (worst == nil || math.Abs(l.Share()) > math.Abs(worst.Share())) {
+			worst = l
+		}
+	}
+	return worst
 }
 
 // By sums layers up by configuration and bandwidth ("zc706/15.3").

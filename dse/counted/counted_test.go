@@ -68,3 +68,17 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// The worst layer is off by cycles that matter, and the summary is of that one.
+func TestWorst(t *testing.T) {
+	all := []Layer{{Law: 3327, Cycles: 3373}, {Law: 791494, Cycles: 793900}, {Law: 400000, Cycles: 401000}}
+	if l := Worst(all); l != &all[1] {
+		t.Errorf("worst %+v", l)
+	}
+	if s := Summarise(all); s.Worst != -all[1].Share() || s.Beyond != 0 {
+		t.Errorf("%+v", s)
+	}
+	if l := Worst(all[:1]); l != nil || Summarise(all[:1]).Worst != 0 {
+		t.Errorf("%d cycles are no worst", l.Law-l.Cycles)
+	}
+}

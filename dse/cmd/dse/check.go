@@ -216,9 +216,11 @@ func (c *checkCmd) cycles(ctx context.Context, e *env, d configs.Design, doc *ch
 				mean.Estimate += float64(l.Law)
 				mean.Measured += float64(l.Cycles)
 			}
-			s, first := counted.Summarise(k.Layers), k.Layers[0]
+			s := counted.Summarise(k.Layers)
 			mean.Error, worst.Error = s.Mean, s.Worst
-			worst.Estimate, worst.Measured = float64(first.Law), float64(first.Cycles)
+			if l := counted.Worst(k.Layers); l != nil {
+				worst.Estimate, worst.Measured = float64(l.Law), float64(l.Cycles)
+			}
 			mean.Verdict, worst.Verdict = verdict(s.Mean <= k.Band.Mean), verdict(s.Worst <= k.Band.Worst)
 		}
 		doc.Figures = append(doc.Figures, mean, worst)

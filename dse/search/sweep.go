@@ -146,7 +146,7 @@ func Sweep(ctx context.Context, w *Workload, g Grid, o Options) (*Result, error)
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &sweep{ctx: ctx, w: w, g: g, o: o}
+	s := &sweep{ctx: ctx, w: w, g: g, o: o, top: math.Inf(-1), floor: math.Inf(1)}
 	return s.run()
 }
 
@@ -174,7 +174,6 @@ type job struct {
 	space  int64
 	of     Point   // its first design, without times
 	value  float64 // that none of its designs exceeds
-	leads  bool    // what one of them reaches is beaten by none
 }
 
 func (s *sweep) run() (*Result, error) {
@@ -267,24 +266,21 @@ func (s *sweep) prepare(pairs []pair) error {
 		}
 		return fmt.Errorf("%w: the network maps to none of %d designs, e.g. <%d, %d, %d>: %w", ErrEmpty, s.res.Designs, d.TR, d.TP, d.TC, err)
 	}
+	// the most promising first
 	slices.SortStableFunc(s.jobs, func(a, b job) int { return compare(b.value, a.value) })
 	if err := s.reach(solvers); err != nil {
 		return err
 	}
-	for i := range s.jobs {
-		j := &s.jobs[i]
-		j.leads = slices.ContainsFunc(s.front, func(p Point) bool { return p.TP == j.p.tp && p.TC == j.p.tc })
-	}
-	// those that the others must beat first, the most promising of them before
-	slices.SortStableFunc(s.jobs, func(a, b job) int {
-		if a.leads != b.leads {
-			if a.leads {
-				return -1
-			}
-			return 1
+	// and before them those that the others must beat
+	var lead, rest []job
+	for _, j := range s.jobs {
+		if slices.ContainsFunc(s.front, func(p Point) bool { return p.TP == j.p.tp && p.TC == j.p.tc }) {
+			lead = append(lead, j)
+		} else {
+			rest = append(rest, j)
 		}
-		return compare(b.value, a.value)
-	})
+	}
+	s.jobs = slices.Concat(lead, rest)
 	return nil
 }
 
@@ -362,7 +358,6 @@ func (s *sweep) optimistic(p Point) float64 {
 }
 
 func (s *sweep) references() error {
-	s.floor = math.Inf(1)
 	for _, d := range s.o.References {
 		r := Rank{Design: d}
 		p, err := s.judge(d)
@@ -408,7 +403,6 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 // reach finds out what designs reach, but for those that cannot beat what others do. It goes by chunks as
 // the search does.
 func (s *sweep) reach(solvers []*solver) error {
-	s.top = math.Inf(-1)
 	for at := 0; at < len(s.jobs); at += chunk {
 		some := s.jobs[at:min(at+chunk, len(s.jobs))]
 		reached := make([][]Cycles, len(some))

@@ -609,9 +609,9 @@ func (g *GPU) merge() {
 func (c *class) drop(gone func(*resident) bool) {
 	keep := c.residents[:0]
 	for i := range c.residents {
-		re := c.residents[i]
-		if !gone(&re) {
-			keep = append(keep, re)
+		re := &c.residents[i]
+		if !gone(re) {
+			keep = append(keep, *re)
 			continue
 		}
 		r := re.p.run

@@ -132,7 +132,7 @@ func storedRuns(t testing.TB) []storedRun {
 						t.Fatal(err)
 					}
 					return engine.Config{
-						Devices:  []device.Device{d},
+						Devices:  []device.Blocking{d},
 						Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 						Policy:   policy(t, name),
 						Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
@@ -182,9 +182,9 @@ func storedTrouble(t testing.TB, tabs map[string]*sched.Table, name string, devi
 	rng := rand.New(rand.NewPCG(11, 7))
 	for i := range devices {
 		cfg.Devices = append(cfg.Devices, &enginetest.Faulty{
-			Device: &enginetest.Fake{T: tab},
-			Fail:   func(int) bool { return rng.Float64() < 0.02 },
-			Hang:   func(run int) bool { return run == 60+i },
+			Blocking: &enginetest.Fake{T: tab},
+			Fail:     func(int) bool { return rng.Float64() < 0.02 },
+			Hang:     func(run int) bool { return run == 60+i },
 		})
 		cfg.Networks[0].Tables = append(cfg.Networks[0].Tables, tab)
 	}

@@ -234,7 +234,7 @@ func TestEndingsAddUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := config(tab, p, times, slo, func(i int) int { return (i*2654435761 + int(seed%1000)) % segments })
+		cfg := config(tab, p, times, slo, func(i int) int { return int((uint64(i)*2654435761 + seed%1000) % uint64(segments)) })
 		cfg.HangAfter, cfg.ResetCost = time.Microsecond, 77
 		failing := rapid.SampledFrom([]float64{0, 0.05, 0.5, 1}).Draw(t, "failing")
 		hangAt := rapid.IntRange(-1, 50).Draw(t, "hang")

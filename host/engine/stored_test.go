@@ -83,7 +83,9 @@ func storedText(t testing.TB, res *engine.Result) string {
 	}
 	// By their beginning: when each is reported is no part of a schedule.
 	spans := slices.Clone(res.Spans)
-	slices.SortStableFunc(spans, func(a, b engine.Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Device, b.Device)) })
+	slices.SortStableFunc(spans, func(a, b engine.Span) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Device, b.Device))
+	})
 	for i := range spans {
 		s := &spans[i]
 		fmt.Fprintf(&b, "span %d..%d device %d launch %d segment %d failed %t %v\n", s.Start, s.End, s.Device, s.Launch, s.Segment, s.Failed, s.Requests)

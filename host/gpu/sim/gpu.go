@@ -23,7 +23,8 @@ type Part struct {
 	Program *Program
 	Kernel  int
 	Memory  *Memory
-	On      Set // SMs that its blocks may go to, within the stream's mask; none: all of them
+	As      *kernel.Kernel // another version of it, or the same for another batch; nil: the program's
+	On      Set            // SMs that its blocks may go to, within the stream's mask; none: all of them
 }
 
 // Item is one launch into a stream: a kernel, a copy, or a padded kernel, whose parts begin and end as
@@ -35,6 +36,14 @@ type Item struct {
 
 	epoch uint64
 	ready Time
+}
+
+// kernel is what the part takes on the GPU.
+func (p *Part) kernel() *kernel.Kernel {
+	if p.As != nil {
+		return p.As
+	}
+	return &p.Program.Kernels[p.Kernel]
 }
 
 // EventKind is what happened to an item or a stream.
@@ -94,6 +103,7 @@ type stream struct {
 	at       Time // fetched: when it begins
 	run      *run
 	killAt   Time // when the running head is stopped; Never
+	paused   bool // nothing moves from host to device
 	evicting bool // until what was there is gone
 	quietAt  Time // evicting: not told before this
 	stale    int  // how many the command processor has ended in a row
@@ -179,6 +189,9 @@ func (g *GPU) Stream(priority int) int {
 // Mask confines kernels of the stream that begin from now on to these SMs.
 func (g *GPU) Mask(s int, sms Set) { g.streams[s].mask = sms.and(All(g.p.SMs)) }
 
+// Prioritise changes a stream's priority for kernels that begin from now on.
+func (g *GPU) Prioritise(s, priority int) { g.streams[s].priority = priority }
+
 // Capacity changes how many kernels a device queue holds.
 func (g *GPU) Capacity(n int) { g.p.Queue = max(1, n) }
 
@@ -195,6 +208,20 @@ func (g *GPU) Launch(s int, it *Item) {
 func (g *GPU) Idle(s int) bool {
 	st := &g.streams[s]
 	return st.state == idle && st.host.len() == 0 && st.device.len() == 0
+}
+
+// Pause keeps what is in the stream's host queue there, or lets it go on; what is on its way to the
+// device queue arrives.
+func (g *GPU) Pause(s int, on bool) {
+	st := &g.streams[s]
+	st.paused = on
+	g.move(st)
+}
+
+// Drained is whether nothing of the stream is on the device, or on its way there.
+func (g *GPU) Drained(s int) bool {
+	st := &g.streams[s]
+	return st.state == idle && st.device.len() == 0 && st.moving == Never
 }
 
 // Queued is how many items wait in the stream's host queue and in its device queue, the one that runs
@@ -359,7 +386,7 @@ func (g *GPU) move(st *stream) {
 	if st.state == running {
 		taken++
 	}
-	if st.moving == Never && st.host.len() > 0 && taken < g.p.Queue {
+	if st.moving == Never && !st.paused && st.host.len() > 0 && taken < g.p.Queue {
 		st.moving = max(g.now, st.host.head().ready) + g.p.TransferNs
 	}
 }
@@ -391,8 +418,7 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	}
 	st.state, it.Began = running, g.now
 	g.move(st)
-	first := &it.Parts[0]
-	k := &first.Program.Kernels[first.Kernel]
+	k := it.Parts[0].kernel()
 	if k.Kind != kernel.Compute {
 		g.copy(s, it, k)
 		return buf, false
@@ -406,7 +432,7 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	}
 	for i := range it.Parts {
 		p := &it.Parts[i]
-		k := &p.Program.Kernels[p.Kernel]
+		k := p.kernel()
 		on := st.mask
 		if p.On != (Set{}) {
 			on = on.and(p.On)
@@ -512,7 +538,7 @@ func (g *GPU) place() {
 	for _, r := range g.active {
 		for i := range r.parts {
 			p := &r.parts[i]
-			on := p.on.without(held)
+			on := p.on.Without(held)
 			for p.left > 0 && g.layer(r, p, on) {
 			}
 		}
@@ -581,7 +607,7 @@ func (g *GPU) split(c *class, sms Set) *class {
 	*d = *c
 	d.residents = residents
 	d.sms, d.n = sms, sms.Len()
-	c.sms = c.sms.without(sms)
+	c.sms = c.sms.Without(sms)
 	c.n -= d.n
 	g.classes = append(g.classes, d)
 	return d

@@ -101,7 +101,7 @@ func TestMasks(t *testing.T) {
 		at := ended(g.until(1e6))
 		return at[x], at[y]
 	}
-	if a, b := run(All(8).without(All(4))); a != 1060 || b != 1060 {
+	if a, b := run(All(8).Without(All(4))); a != 1060 || b != 1060 {
 		t.Errorf("apart: ended at %d and %d, expected 1060", a, b)
 	}
 	if a, b := run(All(4)); a != 2060 || b != 2060 {
@@ -203,7 +203,7 @@ func TestClasses(t *testing.T) {
 			if g.apart = apart; apart {
 				g.classes = nil
 				for i := range g.p.SMs {
-					g.classes = append(g.classes, &class{sms: All(i + 1).without(All(i)), n: 1})
+					g.classes = append(g.classes, &class{sms: All(i + 1).Without(All(i)), n: 1})
 				}
 			}
 			launched, finished := 0, 0
@@ -211,7 +211,7 @@ func TestClasses(t *testing.T) {
 			for range 3 {
 				s := g.Stream(rng.IntN(2))
 				if rng.IntN(2) == 0 {
-					g.Mask(s, All(1+rng.IntN(8)).without(All(rng.IntN(4))).or(All(1)))
+					g.Mask(s, All(1+rng.IntN(8)).Without(All(rng.IntN(4))).or(All(1)))
 				}
 				streams = append(streams, s)
 			}

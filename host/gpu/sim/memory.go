@@ -89,6 +89,15 @@ func (m *Memory) Sum() (sum uint64) {
 	return sum
 }
 
+// Undisturbed is the checksum of the memory after the first n kernels, each run once.
+func (p *Program) Undisturbed(input uint64, n int) uint64 {
+	m := p.Memory(input)
+	for k := range n {
+		m.write(k, m.read(k))
+	}
+	return m.Sum()
+}
+
 // read is the checksum of a kernel that begins now.
 func (m *Memory) read(k int) uint64 {
 	sum := uint64(k) + 1

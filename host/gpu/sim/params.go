@@ -89,7 +89,8 @@ func (s Set) or(o Set) Set {
 	return s
 }
 
-func (s Set) without(o Set) Set {
+// Without is the SMs that are not in o.
+func (s Set) Without(o Set) Set {
 	for i := range s {
 		s[i] &^= o[i]
 	}

@@ -116,8 +116,14 @@ func TestOwnBoard(t *testing.T) {
 func TestRefusesAllAtOnce(t *testing.T) {
 	text := own
 	for _, c := range [][2]string{
-		{"name: my-board_2", "name: My Board"}, {"family: xc7", "family: virtex"}, {"dsp: 80", "dsp: many"}, {"lut: 17600\n", ""},
-		{"clock_mhz: 100", "clock_mhz: 0"}, {"n_axi: 2", "n_axi: 9"}, {"[8]", "[]"}, {"uram: 0", "uram: 0\nspeed: 3"},
+		{"name: my-board_2", "name: My Board"},
+		{"family: xc7", "family: virtex"},
+		{"dsp: 80", "dsp: many"},
+		{"lut: 17600\n", ""},
+		{"clock_mhz: 100", "clock_mhz: 0"},
+		{"n_axi: 2", "n_axi: 9"},
+		{"[8]", "[]"},
+		{"uram: 0", "uram: 0\nspeed: 3"},
 	} {
 		text = strings.Replace(text, c[0], c[1], 1)
 	}

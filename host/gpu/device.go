@@ -74,7 +74,6 @@ type Device struct {
 
 type outcome struct {
 	at    sim.Time
-	seq   int
 	event device.Event
 }
 

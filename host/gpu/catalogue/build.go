@@ -78,7 +78,6 @@ func (t Tile) efficiency() float64 {
 type tensor struct {
 	span    kernel.Span
 	c, h, w int
-	uses    int // kernels that have still to read it
 }
 
 // op is a layer before it becomes kernels.

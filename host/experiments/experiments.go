@@ -94,7 +94,7 @@ type Point struct {
 }
 
 // Run serves one point on a device that has the bundle loaded.
-func (s *Setup) Run(ctx context.Context, dev device.Device, p Point, progress func(ended int)) (*engine.Result, error) {
+func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress func(ended int)) (*engine.Result, error) {
 	policy, err := sched.New(p.Policy, sched.Options{BMax: p.BMax, Levels: p.Levels, Loss: p.Loss})
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *Setup) Run(ctx context.Context, dev device.Device, p Point, progress fu
 	}
 	name := s.Bundle.Network.Name
 	res, err := engine.Run(ctx, engine.Config{
-		Devices:  []device.Device{dev},
+		Devices:  []device.Blocking{dev},
 		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{s.Table}}},
 		Policy:   policy,
 		Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {

@@ -156,7 +156,7 @@ func TestRatesDoNotDependOnWorkers(t *testing.T) {
 		points, err := experiments.Rates(context.Background(), s, experiments.RatesConfig{
 			Rates: []float64{0.5, 1.2}, Policies: []string{"serial", "fluid"}, Seeds: []uint64{1, 2}, N: 300,
 			SLO: 5 * s.Table.Alone(), Theta: experiments.Theta{0.8}, Workers: workers,
-			Open: func(ctx context.Context) (device.Device, error) {
+			Open: func(ctx context.Context) (device.Blocking, error) {
 				dev := soft.New(d, soft.Options{Memo: memo})
 				return dev, dev.Load(ctx, s.Bundle)
 			},

@@ -18,7 +18,7 @@ var ErrMismatch = errors.New("the device differs from its reference")
 
 // Slotted is a device that shows the memory of its slots.
 type Slotted interface {
-	device.Device
+	device.Blocking
 	Slot(device.RequestID) []byte
 }
 
@@ -45,7 +45,7 @@ type Coverage struct {
 	Halted   int    `json:"halted"` // samples compared while they were not in the launch
 }
 
-// Load implements device.Device.
+// Load implements device.Blocking.
 func (s *Shadow) Load(ctx context.Context, b *bundle.Bundle) error {
 	s.b = b
 	if err := s.Reference.Load(ctx, b); err != nil {
@@ -60,7 +60,7 @@ func (s *Shadow) Load(ctx context.Context, b *bundle.Bundle) error {
 	return s.Slotted.Load(ctx, b)
 }
 
-// Admit implements device.Device.
+// Admit implements device.Blocking.
 func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
 	if err := s.Slotted.Admit(ctx, network, id, input); err != nil {
 		return err
@@ -83,14 +83,14 @@ func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID,
 	return nil
 }
 
-// Release implements device.Device.
+// Release implements device.Blocking.
 func (s *Shadow) Release(id device.RequestID) {
 	s.Slotted.Release(id)
 	s.Reference.Release(id)
 	s.live = slices.DeleteFunc(s.live, func(o device.RequestID) bool { return o == id })
 }
 
-// Run implements device.Device.
+// Run implements device.Blocking.
 func (s *Shadow) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	got, err := s.Slotted.Run(ctx, l)
 	if err != nil {

@@ -244,9 +244,9 @@ func softmaxTop1(logits []float32) (int, float32) {
 }
 
 // openDevice opens a device by name and loads the bundle.
-func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *soft.Memo) (device.Device, error) {
+func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *soft.Memo) (device.Blocking, error) {
 	var (
-		dev device.Device
+		dev device.Blocking
 		err error
 	)
 	switch name {

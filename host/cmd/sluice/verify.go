@@ -496,7 +496,7 @@ func (c *verifyCmd) orders(e *env, p *prepared, s *experiments.Setup, memo *soft
 		pt := experiments.Point{
 			Policy: policy, Rate: 1e9 / s.Service(theta), SLO: 5 * s.Table.Alone(), Theta: theta, Seed: c.Seed, N: c.Orders,
 		}
-		run := func(d device.Device, clock engine.Clock) (*engine.Result, error) {
+		run := func(d device.Blocking, clock engine.Clock) (*engine.Result, error) {
 			q := pt
 			q.Clock = clock
 			r, err := s.Run(e.ctx, d, q, nil)

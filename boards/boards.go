@@ -46,11 +46,11 @@ const (
 type Board struct {
 	Name       string `yaml:"name" json:"name"`
 	Device     string `yaml:"device" json:"device"`
-	Family     string `yaml:"family" json:"family"`                             // Series7 or UltraScalePlus
-	Part       string `yaml:"part" json:"part"`                                 // as Vivado names it, package and speed grade included
-	SpeedGrade int    `yaml:"speed_grade" json:"speed_grade"`                   // -1, -2, -3
-	BoardPart  string `yaml:"board_part,omitempty" json:"board_part,omitempty"` // Vivado's board file, where there is one
-	IDCode     uint32 `yaml:"idcode" json:"idcode"`                             // JTAG's, the version's four bits zero
+	Family     string `yaml:"family" json:"family"`                               // Series7 or UltraScalePlus
+	Part       string `yaml:"part,omitempty" json:"part,omitempty"`               // as Vivado names it, package and speed grade included
+	SpeedGrade int    `yaml:"speed_grade,omitempty" json:"speed_grade,omitempty"` // -1, -2, -3
+	BoardPart  string `yaml:"board_part,omitempty" json:"board_part,omitempty"`   // Vivado's board file, where there is one
+	IDCode     uint32 `yaml:"idcode,omitempty" json:"idcode,omitempty"`           // JTAG's, the version's four bits zero
 
 	DSP    int `yaml:"dsp" json:"dsp"`
 	BRAM36 int `yaml:"bram36" json:"bram36"` // blocks of 36 Kibit
@@ -59,12 +59,12 @@ type Board struct {
 	FF     int `yaml:"ff" json:"ff"`
 
 	ClockMHz  float64   `yaml:"clock_mhz" json:"clock_mhz"` // of the design
-	Clocks    Clocks    `yaml:"clocks" json:"clocks"`
+	Clocks    Clocks    `yaml:"clocks,omitempty" json:"clocks,omitzero"`
 	Ports     Ports     `yaml:"ports" json:"ports"`
-	Registers Registers `yaml:"registers" json:"registers"`
-	Interrupt Interrupt `yaml:"interrupt" json:"interrupt"`
-	UIO       string    `yaml:"uio" json:"uio"` // name of the device under /sys/class/uio
-	DDR       DDR       `yaml:"ddr" json:"ddr"`
+	Registers Registers `yaml:"registers,omitempty" json:"registers,omitzero"`
+	Interrupt Interrupt `yaml:"interrupt,omitempty" json:"interrupt,omitzero"`
+	UIO       string    `yaml:"uio,omitempty" json:"uio,omitempty"` // name of the device under /sys/class/uio
+	DDR       DDR       `yaml:"ddr,omitempty" json:"ddr,omitzero"`
 	DRAM      DRAM      `yaml:"dram" json:"dram"`
 
 	Published  []Published `yaml:"published,omitempty" json:"published,omitempty"`
@@ -83,9 +83,9 @@ type Ports struct {
 	NAXI     int      `yaml:"n_axi" json:"n_axi"`
 	AXIBytes int      `yaml:"axi_bytes" json:"axi_bytes"`
 	MaxBurst int      `yaml:"max_burst" json:"max_burst"`
-	AXI      string   `yaml:"axi" json:"axi"`             // AXI3 or AXI4
-	AddrBits int      `yaml:"addr_bits" json:"addr_bits"` // of an address
-	Names    []string `yaml:"names" json:"names"`         // of the processing system's ports, master 0 first
+	AXI      string   `yaml:"axi,omitempty" json:"axi,omitempty"`             // AXI3 or AXI4
+	AddrBits int      `yaml:"addr_bits,omitempty" json:"addr_bits,omitempty"` // of an address
+	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // of the processing system's ports, master 0 first
 }
 
 // Registers are where the processing system's master sees the register window.
@@ -160,12 +160,16 @@ type Published struct {
 
 // keys that a file must have.
 var keys = []string{
-	"name", "device", "family", "part", "speed_grade", "idcode", "dsp", "bram36", "uram", "lut", "ff",
-	"clock_mhz", "clocks", "clocks.ps_ref_mhz", "clocks.pl_mhz",
-	"ports", "ports.n_axi", "ports.axi_bytes", "ports.max_burst", "ports.axi", "ports.addr_bits", "ports.names",
+	"name", "device", "family", "dsp", "bram36", "uram", "lut", "ff", "clock_mhz",
+	"ports", "ports.n_axi", "ports.axi_bytes", "ports.max_burst", "dram", "dram.bytes_per_cycle", "dram.latency_cycles",
+}
+
+// buildKeys are what a block design, a driver and an image need: all or none of them, since designs can be
+// searched without.
+var buildKeys = []string{
+	"part", "speed_grade", "idcode", "clocks", "clocks.ps_ref_mhz", "clocks.pl_mhz", "ports.axi", "ports.addr_bits", "ports.names",
 	"registers", "registers.port", "registers.base", "registers.bytes", "interrupt", "interrupt.line", "interrupt.spi",
 	"uio", "ddr", "ddr.base", "ddr.bytes", "ddr.npu_base", "ddr.npu_bytes",
-	"dram", "dram.bytes_per_cycle", "dram.latency_cycles",
 }
 
 // Names lists the embedded boards, sorted.
@@ -206,47 +210,57 @@ func Load(nameOrPath string) (Board, error) {
 	return Parse(path.Join("boards", nameOrPath, "board.yaml"), text)
 }
 
-// Parse reads and validates a board; file is for messages. The error joins all that is wrong: unknown,
-// missing and impossible keys.
+// Parse reads and validates a board; file is for messages. The error joins every key that is unknown, missing,
+// of a wrong type or out of range.
 func Parse(file string, text []byte) (Board, error) {
 	var b Board
 	var errs []error
-	refuse := func(err error) { errs = append(errs, fmt.Errorf("%s: %w: %w", file, ErrBoard, err)) }
+	refuse := func(err error) { errs = append(errs, fmt.Errorf("%s: %w", file, err)) }
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
-	if err := dec.Decode(&b); err != nil {
-		refuse(err)
-		if !errors.As(err, new(*yaml.TypeError)) {
-			return Board{}, errors.Join(errs...) // no YAML
+	var types *yaml.TypeError
+	switch err := dec.Decode(&b); {
+	case errors.As(err, &types):
+		for _, e := range types.Errors { // what they are about has been left out, the rest read
+			refuse(fmt.Errorf("%w: %s", ErrBoard, e))
 		}
-	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		refuse(errors.New("expected one YAML document"))
+	case err != nil:
+		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, err)
+	case !errors.Is(dec.Decode(new(yaml.Node)), io.EOF):
+		return Board{}, fmt.Errorf("%s: %w: expected one YAML document", file, ErrBoard)
 	}
 	var found map[string]any
 	if err := yaml.Unmarshal(text, &found); err != nil {
-		refuse(err)
-		return Board{}, errors.Join(errs...)
+		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, errors.Join(append(errs, err)...))
 	}
-	missing := map[string]bool{} // and groups that lack something
-	for _, k := range keys {
+	has := func(key string) (ok, group bool) {
 		in := found
-		group, key, nested := strings.Cut(k, ".")
-		if nested {
-			in, _ = found[group].(map[string]any)
-		} else {
+		if g, k, nested := strings.Cut(key, "."); nested {
+			if _, ok := found[g]; !ok {
+				return false, false
+			}
+			in, _ = found[g].(map[string]any)
 			key = k
 		}
-		if _, whole := found[group]; nested && !whole {
-			continue // said of the group
-		}
-		if _, ok := in[key]; !ok {
-			missing[group] = true
-			refuse(fmt.Errorf("key %q is missing", k))
+		_, ok = in[key]
+		return ok, true
+	}
+	need := keys
+	if slices.ContainsFunc(buildKeys, func(k string) bool { ok, _ := has(k); return ok }) {
+		need = slices.Concat(keys, buildKeys)
+	}
+	lacking := map[string]bool{} // groups
+	for _, k := range need {
+		if ok, group := has(k); !ok && group {
+			g, _, _ := strings.Cut(k, ".")
+			lacking[g] = true
+			refuse(fmt.Errorf("%w: key %q is missing", ErrBoard, k))
 		}
 	}
-	if err := b.validate(missing); err != nil {
-		errs = append(errs, fmt.Errorf("%s: %w", file, err))
+	for _, f := range b.findings() {
+		if g, _, _ := strings.Cut(f.key, "."); !lacking[g] {
+			refuse(fmt.Errorf("%w: %s", ErrBoard, f.text()))
+		}
 	}
 	if len(errs) > 0 {
 		return Board{}, errors.Join(errs...)
@@ -255,26 +269,44 @@ func Parse(file string, text []byte) (Board, error) {
 }
 
 var (
+	// nameRE is what may name a board: it becomes a part of file names and of a configuration.
 	nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	partRE = regexp.MustCompile(`^x[a-z0-9]+(-[a-zA-Z0-9]+)+$`)
 )
 
-// Validate checks every number; the error joins all findings.
-func (b Board) Validate() error { return b.validate(nil) }
+// finding is a value that is out of range.
+type finding struct {
+	key  string
+	v    any
+	what string // that was expected
+}
 
-// validate says nothing of what lacks keys.
-func (b Board) validate(missing map[string]bool) error {
+func (f finding) text() string { return fmt.Sprintf("%s: expected %s, found %v", f.key, f.what, f.v) }
+
+// Validate checks every number; the error joins all findings.
+func (b Board) Validate() error {
 	var errs []error
+	for _, f := range b.findings() {
+		errs = append(errs, fmt.Errorf("%w: %s", ErrBoard, f.text()))
+	}
+	return errors.Join(errs...)
+}
+
+// Buildable says whether the board's file tells what a block design, a driver and an image need.
+func (b Board) Buildable() bool {
+	return b.Part != "" || b.SpeedGrade != 0 || b.IDCode != 0 || b.Clocks != Clocks{} || b.Ports.AXI != "" || b.Ports.AddrBits != 0 ||
+		len(b.Ports.Names) > 0 || b.Registers != Registers{} || b.Interrupt != Interrupt{} || b.UIO != "" || b.DDR != DDR{}
+}
+
+func (b Board) findings() (all []finding) {
 	want := func(ok bool, key string, v any, what string, args ...any) {
-		group, _, _ := strings.Cut(key, ".")
-		if !ok && !missing[group] {
-			errs = append(errs, fmt.Errorf("%w: %s: expected %s, found %v", ErrBoard, key, fmt.Sprintf(what, args...), v))
+		if !ok {
+			all = append(all, finding{key, v, fmt.Sprintf(what, args...)})
 		}
 	}
 	positive := func(key string, v int) { want(v > 0 && v < 1<<30, key, v, "more than 0") }
-	finite := func(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
 
-	want(nameRE.MatchString(b.Name), "name", b.Name, "small letters, digits, - and _")
+	want(nameRE.MatchString(b.Name), "name", fmt.Sprintf("%q", b.Name), "up to 64 of a-z 0-9 - _")
 	want(b.Family == Series7 || b.Family == UltraScalePlus, "family", b.Family, Series7+" or "+UltraScalePlus)
 	positive("dsp", b.DSP)
 	positive("bram36", b.BRAM36)
@@ -285,6 +317,25 @@ func (b Board) validate(missing map[string]bool) error {
 	want(b.Ports.NAXI >= 1 && b.Ports.NAXI <= 4, "ports.n_axi", b.Ports.NAXI, "1..4")
 	want(b.Ports.AXIBytes == 8 || b.Ports.AXIBytes == 16, "ports.axi_bytes", b.Ports.AXIBytes, "8 or 16")
 	want(b.Ports.MaxBurst >= 1 && b.Ports.MaxBurst <= 256, "ports.max_burst", b.Ports.MaxBurst, "1..256")
+	if b.Buildable() {
+		b.build(want)
+	}
+	want(len(b.DRAM.BytesPerCycle) > 0, "dram.bytes_per_cycle", b.DRAM.BytesPerCycle, "at least one")
+	for _, v := range b.DRAM.BytesPerCycle {
+		want(finite(v) && v <= 1024, "dram.bytes_per_cycle", v, "more than 0, at most 1024")
+	}
+	want(b.DRAM.LatencyCycles >= 0 && b.DRAM.LatencyCycles <= 1<<20, "dram.latency_cycles", b.DRAM.LatencyCycles, "0..1048576")
+	want(b.PaperMibit == 0 && len(b.Published) == 0 || finite(b.PaperMibit), "paper_mibit", b.PaperMibit, "more than 0 (it goes with published)")
+	for _, p := range b.Published {
+		want(p.TR > 0 && p.TP > 0 && p.TC > 0, "published", p, "positive <T_R, T_P, T_C>")
+	}
+	return all
+}
+
+func finite(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
+
+// build checks what buildKeys tell.
+func (b Board) build(want func(ok bool, key string, v any, what string, args ...any)) {
 	if ps, ok := processors[b.Family]; ok {
 		b.processor(&ps, want)
 	}
@@ -292,21 +343,11 @@ func (b Board) validate(missing map[string]bool) error {
 	want(b.IDCode != 0 && b.IDCode>>28 == 0, "idcode", fmt.Sprintf("%#x", b.IDCode), "28 bits, not 0")
 	want(finite(b.Clocks.PSRefMHz) && b.Clocks.PSRefMHz <= 200, "clocks.ps_ref_mhz", b.Clocks.PSRefMHz, "more than 0, at most 200")
 	want(finite(b.Clocks.PLMHz) && b.Clocks.PLMHz <= 1000, "clocks.pl_mhz", b.Clocks.PLMHz, "more than 0, at most 1000")
-	want(nameRE.MatchString(b.UIO), "uio", b.UIO, "small letters, digits, - and _")
-	want(b.DDR.Bytes > 0 && b.DDR.Bytes <= 1<<40 && b.DDR.Base <= 1<<40, "ddr", b.DDR, "a range of at most 2^40 bytes")
-	want(b.DDR.NPUBytes > 0 && b.DDR.NPUBase >= b.DDR.Base && b.DDR.NPUBytes <= b.DDR.Bytes &&
-		b.DDR.NPUBase-b.DDR.Base <= b.DDR.Bytes-b.DDR.NPUBytes && b.DDR.NPUBase%4096 == 0 && b.DDR.NPUBytes%4096 == 0,
-		"ddr.npu_base", b.DDR, "pages inside of the memory")
-	want(len(b.DRAM.BytesPerCycle) > 0, "dram.bytes_per_cycle", b.DRAM.BytesPerCycle, "at least one")
-	for _, v := range b.DRAM.BytesPerCycle {
-		want(finite(v) && v <= 1024, "dram.bytes_per_cycle", v, "more than 0, at most 1024")
-	}
-	want(b.DRAM.LatencyCycles >= 0 && b.DRAM.LatencyCycles <= 1<<20, "dram.latency_cycles", b.DRAM.LatencyCycles, "0..1048576")
-	want(b.PaperMibit == 0 || finite(b.PaperMibit), "paper_mibit", b.PaperMibit, "more than 0, or no such key")
-	for _, p := range b.Published {
-		want(p.TR > 0 && p.TP > 0 && p.TC > 0, "published", p, "positive <T_R, T_P, T_C>")
-	}
-	return errors.Join(errs...)
+	want(nameRE.MatchString(b.UIO), "uio", fmt.Sprintf("%q", b.UIO), "up to 64 of a-z 0-9 - _")
+	d := b.DDR
+	want(d.Bytes > 0 && d.Bytes <= 1<<40 && d.Base <= 1<<40, "ddr", d, "a range of at most 2^40 bytes")
+	want(d.NPUBytes > 0 && d.NPUBase >= d.Base && d.NPUBytes <= d.Bytes && d.NPUBase-d.Base <= d.Bytes-d.NPUBytes &&
+		d.NPUBase%4096 == 0 && d.NPUBytes%4096 == 0, "ddr.npu_base", d, "pages inside of the memory")
 }
 
 // processor checks what the family's processing system decides.

@@ -3,6 +3,7 @@ package boards
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,10 @@ func TestLoad(t *testing.T) {
 	for name, want := range map[string]Board{
 		"zc706":  {Device: "Z7045", DSP: 900, BRAM36: 545, URAM: 0, LUT: 218600, FF: 437200, ClockMHz: 150},
 		"zcu104": {Device: "ZU7EV", DSP: 1728, BRAM36: 312, URAM: 96, LUT: 230400, FF: 460800, ClockMHz: 200},
+		// DS987, DS190, DS891
+		"kv260":      {Device: "XCK26", DSP: 1248, BRAM36: 144, URAM: 64, LUT: 117120, FF: 234240, ClockMHz: 200},
+		"pynq-z2":    {Device: "Z7020", DSP: 220, BRAM36: 140, LUT: 53200, FF: 106400, ClockMHz: 100},
+		"ultra96-v2": {Device: "ZU3EG", DSP: 360, BRAM36: 216, LUT: 70560, FF: 141120, ClockMHz: 150},
 	} {
 		b, err := Load(name)
 		if err != nil {
@@ -23,11 +28,15 @@ func TestLoad(t *testing.T) {
 			got.URAM != want.URAM || got.LUT != want.LUT || got.FF != want.FF || got.ClockMHz != want.ClockMHz {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
-		if len(b.Published) != 2 {
+		published := 0
+		if strings.HasPrefix(name, "zc") {
+			published = 2
+		}
+		if len(b.Published) != published {
 			t.Errorf("%s: %d published rows", name, len(b.Published))
 		}
 	}
-	if got := strings.Join(Names(), " "); got != "zc706 zcu104" {
+	if got := strings.Join(Names(), " "); got != "kv260 pynq-z2 ultra96-v2 zc706 zcu104" {
 		t.Errorf("Names: %s", got)
 	}
 }
@@ -65,16 +74,21 @@ func TestRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		good[name] = string(text)
-		for _, key := range keys {
+		for _, key := range slices.Concat(keys, buildKeys) {
 			_, err := Parse("x", without(t, text, key))
 			if !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), `key "`+key+`" is missing`) || strings.Count(err.Error(), "\n") != 0 {
 				t.Errorf("%s without %s: %v", name, key, err)
 			}
 		}
-		for _, key := range []string{"published", "paper_mibit", "board_part"} {
-			if _, err := Parse("x", without(t, text, key)); err != nil {
-				t.Errorf("%s without %s: %v", name, key, err)
+		// nothing of what is only for building: a board to search on
+		for _, key := range append([]string{"board_part"}, buildKeys...) {
+			if key == "board_part" && !strings.Contains(string(text), key) || strings.HasPrefix(key, "ports.") == false && strings.Contains(key, ".") {
+				continue
 			}
+			text = without(t, text, key)
+		}
+		if b, err := Parse("x", text); err != nil || b.Buildable() {
+			t.Errorf("%s without what is for building: %v", name, err)
 		}
 	}
 	for _, c := range []struct{ board, old, new, want string }{
@@ -91,6 +105,8 @@ func TestRefuses(t *testing.T) {
 		{"zc706", "name: zc706", "name: ../zc706", "name"},
 		{"zc706", "TR: 4652", "TR: 0", "published"},
 		{"zc706", "paper_mibit: 19.2", "paper_mibit: -1", "paper_mibit"},
+		{"zc706", "paper_mibit: 19.2", "# published rows alone", "paper_mibit"},
+		{"zc706", "paper_mibit: 19.2", "---\npaper_mibit: 19.2", "one YAML document"},
 		{"zc706", "part: xc7z045", "part: xczu9", "part"},
 		{"zc706", "speed_grade: -2", "speed_grade: 2", "speed_grade"},
 		{"zc706", "idcode: 0x03731093", "idcode: 0x13731093", "idcode"},
@@ -140,8 +156,68 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// own is a board of a name of its own, as small as a file may be.
+const own = `name: my-board_2
+device: Z7010
+family: xc7
+dsp: 80
+bram36: 60
+uram: 0
+lut: 17600
+ff: 35200
+clock_mhz: 100
+ports: {n_axi: 2, axi_bytes: 8, max_burst: 16}
+dram: {bytes_per_cycle: [8], latency_cycles: 60}
+`
+
+// A board that no publication knows needs no publication's rows.
+func TestOwnBoard(t *testing.T) {
+	b, err := Parse("x", []byte(own))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Name != "my-board_2" || b.DSP != 80 || b.Published != nil || b.PaperMibit != 0 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// Whatever is wrong with a file is said at once.
+func TestRefusesAllAtOnce(t *testing.T) {
+	text := own
+	for _, c := range [][2]string{
+		{"name: my-board_2", "name: My Board"},
+		{"family: xc7", "family: virtex"},
+		{"dsp: 80", "dsp: many"},
+		{"lut: 17600\n", ""},
+		{"clock_mhz: 100", "clock_mhz: 0"},
+		{"n_axi: 2", "n_axi: 9"},
+		{"[8]", "[]"},
+		{"uram: 0", "uram: 0\nspeed: 3"},
+	} {
+		text = strings.Replace(text, c[0], c[1], 1)
+	}
+	_, err := Parse("my.yaml", []byte(text))
+	if !errors.Is(err, ErrBoard) {
+		t.Fatal(err)
+	}
+	for _, says := range []string{
+		`name: expected`, "family: expected xc7 or xcup, found virtex", "many", `key "lut" is missing`, "clock_mhz: expected more than 0",
+		"ports.n_axi: expected 1..4, found 9", "dram.bytes_per_cycle: expected at least one", "speed",
+	} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%q is not said of\n%s\n%v", says, text, err)
+		}
+	}
+	for line := range strings.Lines(err.Error()) {
+		if !strings.HasPrefix(line, "my.yaml: ") {
+			t.Errorf("%q names no file", line)
+		}
+	}
+}
+
 // A file is a board that can be written and read again, or refused.
 func FuzzParse(f *testing.F) {
+	f.Add([]byte(own))
 	for _, name := range Names() {
 		text, err := files.ReadFile(name + "/board.yaml")
 		if err != nil {

@@ -27,6 +27,7 @@ var rules = map[string][]string{
 	"hw/":              {},
 	"sim/":             {},
 	"boards":           {},
+	"boards/ip":        {"boards"},
 	"bitstreams":       {"boards"},
 	"dse/":             {"dse/", "boards"},
 	"dse/graph":        {},

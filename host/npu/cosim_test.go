@@ -317,6 +317,53 @@ func TestCosimRegisters(t *testing.T) {
 	}
 }
 
+// TIME counts every cycle since the reset, whatever is commanded, over 32 bits of a model and on the RTL.
+func TestReadTime(t *testing.T) {
+	c, _ := openTestCosim(t, CosimOpts{})
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	now := func() uint64 {
+		t.Helper()
+		at := c.Cycles()
+		v, err := ReadTime(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v - at // the cycles of the reset itself do not count there
+	}
+	zero := now()
+	if _, err := c.WaitIRQ(t.Context(), 1000); !errors.Is(err, ErrNoIRQ) {
+		t.Fatal(err)
+	}
+	for _, ctrl := range []uint32{abi.RegCtrlSoftResetMask, abi.RegCtrlClearCountersMask, abi.RegCtrlStartMask} {
+		if err := c.WriteReg(abi.RegCtrl, ctrl); err != nil {
+			t.Fatal(err)
+		}
+		if got := now(); got != zero {
+			t.Errorf("behind CTRL = %d TIME is %d off the clock, at first %d", ctrl, got, zero)
+		}
+	}
+	if err := c.HardReset(); err != nil {
+		t.Fatal(err)
+	}
+	if got := now(); got != zero {
+		t.Errorf("behind a reset TIME is %d off the clock, at first %d", got, zero)
+	}
+
+	f := newFakeBus(t, 1, 64)
+	f.time = 1<<40 - accessCycles - 1
+	if v, err := ReadTime(f); v != 1<<40-1 || err != nil {
+		t.Errorf("%#x, %v", v, err)
+	}
+	f.broken = errors.New("unplugged")
+	if _, err := ReadTime(f); !errors.Is(err, f.broken) {
+		t.Errorf("broken bus: %v", err)
+	}
+}
+
 // What is no message is answered as an error, and the process lives on.
 func TestCosimBadMessages(t *testing.T) {
 	c, _ := openTestCosim(t, CosimOpts{})

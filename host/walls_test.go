@@ -27,6 +27,7 @@ var rules = map[string][]string{
 	"hw/":              {},
 	"sim/":             {},
 	"boards":           {},
+	"boards/ip":        {"boards"},
 	"bitstreams":       {"boards"},
 	"dse/":             {"dse/", "boards"},
 	"dse/graph":        {},
@@ -35,7 +36,7 @@ var rules = map[string][]string{
 	"dse/place":        {"dse/graph"},
 	"dse/quant":        {"dse/graph", "dse/place"}, // convolutions that are one layer have one shift
 	"dse/cost":         {},
-	"dse/counted":      {"dse/cost", "dse/mapping"},
+	"dse/counted":      {"dse/cost", "dse/mapping", "hw/syn"}, // which RTL it was counted on
 	"dse/mapping":      {"dse/cost"},
 	"dse/resource":     {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
 	"dse/window":       {"dse/cost", "dse/mapping"},

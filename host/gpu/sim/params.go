@@ -48,10 +48,13 @@ func (p *Params) Check() error {
 		name string
 		bad  bool
 	}{
-		{"SMs", p.SMs < 1 || p.SMs > MaxUnits}, {"unit", p.Unit < 1 || p.Unit > p.SMs},
+		{"SMs", p.SMs < 1 || p.SMs > MaxUnits},
+		{"unit", p.Unit < 1 || p.Unit > p.SMs},
 		{"SM", p.SM.Threads < 1 || p.SM.Blocks < 1 || p.SM.Regs < 1 || p.SM.Shared < 0},
-		{"bandwidth", !(p.Bandwidth > 0)}, {"link", !(p.Up > 0 && p.Down > 0)},
-		{"queue", p.Queue < 1}, {"pad_share", !(p.PadShare >= 0 && p.PadShare < 1)},
+		{"bandwidth", !(p.Bandwidth > 0)},
+		{"link", !(p.Up > 0 && p.Down > 0)},
+		{"queue", p.Queue < 1},
+		{"pad_share", !(p.PadShare >= 0 && p.PadShare < 1)},
 		{"a time", min(p.LinkNs, p.LaunchNs, p.TransferNs, p.DispatchNs, p.ResetNs, p.ReclaimNs, p.EvictNs, p.EvictEach, p.KillNs, p.RestartNs) < 0},
 	} {
 		if c.bad {

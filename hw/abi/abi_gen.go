@@ -254,6 +254,8 @@ var registers = [...]Register{
 	{"FBCB_ADDR", 0x084, 1, 0x000007FF, true, true, false},
 	{"FBCB_DATA", 0x088, 1, 0xFFFFFFFF, false, true, false},
 	{"SLOT_TABLE", 0x0A0, 8, 0x0000003F, true, true, false},
+	{"TIME_LO", 0x0C0, 1, 0xFFFFFFFF, true, false, false},
+	{"TIME_HI", 0x0C4, 1, 0xFFFFFFFF, true, false, false},
 }
 
 // Counters: LO of counter i is the register CntBase + 8*i, HI the next one.

@@ -13,8 +13,9 @@ import (
 )
 
 type doctorCmd struct {
-	UIO string `name:"uio" default:"sluice-npu" help:"Name of the UIO device."`
-	Kit string `default:"/kit" help:"Folder of the kit that is to be served."`
+	UIO   string `name:"uio" default:"sluice-npu" help:"Name of the UIO device."`
+	Kit   string `default:"/kit" help:"Folder of the kit that is to be served."`
+	Label string `default:"measured" enum:"simulated,measured" help:"simulated: the NPU is a co-simulation's, so the PL's state says nothing."`
 }
 
 func (*doctorCmd) Help() string {
@@ -46,7 +47,9 @@ func (c *doctorCmd) Run(e *env) error {
 	model, err := os.ReadFile("/proc/device-tree/model")
 	say("machine", err, strings.TrimRight(string(model), "\x00"))
 	state, name, err := fpga()
-	if errors.Is(err, os.ErrNotExist) {
+	if c.Label == "simulated" {
+		fmt.Fprintf(e.out, "-       %-12s the NPU is simulated: it does not need the PL\n", "fpga")
+	} else if errors.Is(err, os.ErrNotExist) {
 		fmt.Fprintf(e.out, "-       %-12s no FPGA manager: whether the PL is configured cannot be seen from here\n", "fpga")
 	} else if err == nil && state != "operating" {
 		say("fpga", fmt.Errorf("%s is %q, expected \"operating\": load the bitstream (boards/README.md); not looking further, since a read from an empty PL hangs the processor", name, state), "")

@@ -23,7 +23,7 @@ func (*startCmd) Help() string {
   sluice.clock_mhz=150      the NPU's clock
   sluice.run=ARGS           one run of this program, arguments by commas, any number of times in order
                             (default: serve)
-  sluice.off                power off (reset, where there is no power-off) after the last
+  sluice.reset              reset the machine after the last (qemu -no-reboot ends then)
 
 Example:
   sluice-board start`
@@ -41,7 +41,7 @@ func (c *startCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	label, clock, off := "", "", false
+	label, clock, end := "", "", false
 	var runs [][]string
 	for _, f := range strings.Fields(string(text)) {
 		key, v, _ := strings.Cut(f, "=")
@@ -50,14 +50,14 @@ func (c *startCmd) Run(e *env) error {
 			label = v
 		case "sluice.clock_mhz":
 			clock = v
-		case "sluice.off":
-			off = true
+		case "sluice.reset":
+			end = true
 		case "sluice.run":
 			runs = append(runs, strings.Split(v, ","))
 		}
 	}
-	if off {
-		defer powerOff(e)
+	if end {
+		defer reset(e)
 	}
 	modules, err := filepath.Glob(c.Modules)
 	if err != nil {
@@ -76,8 +76,13 @@ func (c *startCmd) Run(e *env) error {
 	}
 	failed := 0
 	for _, args := range runs {
-		if args[0] == "serve" || args[0] == "kill" {
+		switch args[0] {
+		case "serve", "kill":
 			args = append(args, "--label", label, "--clock-mhz", clock)
+		case "doctor":
+			if label != "" {
+				args = append(args, "--label", label)
+			}
 		}
 		code := c.child(e, args)
 		fmt.Fprintf(e.out, "%s %s %d\n", markEnd, args[0], code)
@@ -141,12 +146,11 @@ func insert(path string) error {
 	return nil
 }
 
-// powerOff ends the machine, after the console has been written.
-func powerOff(e *env) {
+// reset ends the machine's run, after the console has been written.
+func reset(e *env) {
 	if f, ok := e.out.(*os.File); ok {
 		unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1) // tcdrain
 	}
 	unix.Sync()
-	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }

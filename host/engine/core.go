@@ -62,7 +62,7 @@ type launch struct {
 }
 
 type dev struct {
-	device.Device
+	device.Blocking
 	info  device.Info
 	slots int
 	dead  bool
@@ -105,8 +105,8 @@ func newCore(ctx context.Context, cfg *Config) (*core, error) {
 	segments := 0
 	for i, d := range cfg.Devices {
 		info := d.Info()
-		c.devs = append(c.devs, dev{Device: d, info: info})
-		v := sched.DeviceView{MaxBatch: info.MaxBatch, Places: info.Launches}
+		c.devs = append(c.devs, dev{Blocking: d, info: info})
+		v := sched.DeviceView{MaxBatch: info.MaxBatch, Places: info.Places}
 		for _, n := range cfg.Networks {
 			if t := n.Tables[i]; t != nil {
 				v.Hosted = append(v.Hosted, sched.Hosted{Network: n.Name, Table: t})
@@ -369,7 +369,7 @@ func (c *core) place(i int) error {
 			running++
 		}
 	}
-	if running >= c.devs[i].info.Launches {
+	if running >= c.devs[i].info.Places {
 		return fmt.Errorf("%w: device %d runs %d launches already", ErrPolicy, i, running)
 	}
 	return nil
@@ -402,7 +402,7 @@ func (c *core) launch(a *sched.Action) error {
 	l.Reached, l.Phase, l.Requests = -1, sched.AtExit, l.Requests[:0]
 	l.table, l.seen, l.reqs, l.doomed = t, c.traffic(a.Network), l.reqs[:0], false
 	j := &l.job
-	j.ID, j.Device, j.Network, j.Partition, j.Priority = c.next, a.Device, a.Network, a.Partition, a.Priority
+	j.ID, j.Device, j.Network, j.Units, j.Exclusive, j.Priority = c.next, a.Device, a.Network, a.Units, a.Exclusive, a.Priority
 	var r *request
 	for i := range n {
 		head := c.st.Queue.Len() > 0 // else somebody was named twice
@@ -667,7 +667,7 @@ func HashLogits(raw []int16) string {
 }
 
 // fault takes a device out of service for a reset. All its launches end: only the inputs are known
-// to survive a reset (device.Device), so halted requests start again too.
+// to survive a reset (device.Blocking), so halted requests start again too.
 func (c *core) fault(l *launch, cause error) error {
 	d := l.Device
 	c.res.Faults++

@@ -62,7 +62,7 @@ type Loader interface {
 
 // Config is a run.
 type Config struct {
-	Devices  []device.Device // every network of Networks that has a table there is loaded already
+	Devices  []device.Blocking // every network of Networks that has a table there is loaded already
 	Networks []Network
 	Policy   sched.Policy
 	Source   Source
@@ -120,8 +120,8 @@ func (c *Config) check() error {
 	}
 	for i, d := range c.Devices {
 		info := d.Info()
-		if info.MaxBatch < 1 || info.Launches < 1 || info.Slots < info.MaxBatch {
-			return fail("device %d (%s) has B_max %d, %d launches, %d slots", i, info.Name, info.MaxBatch, info.Launches, info.Slots)
+		if info.MaxBatch < 1 || info.Places < 1 || info.Slots < info.MaxBatch {
+			return fail("device %d (%s) has B_max %d, %d launches, %d slots", i, info.Name, info.MaxBatch, info.Places, info.Slots)
 		}
 	}
 	seen := map[string]bool{}

@@ -37,7 +37,7 @@ func table(t interface{ Fatal(...any) }, entries []bundle.LatencyEntry) *sched.T
 // config serves the arrivals on one fake device; exit(i) is the exit that request i (from 0) takes.
 func config(tab *sched.Table, p sched.Policy, times []int64, slo int64, exit func(i int) int) engine.Config {
 	return engine.Config{
-		Devices:  []device.Device{&enginetest.Fake{T: tab}},
+		Devices:  []device.Blocking{&enginetest.Fake{T: tab}},
 		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 		Policy:   p,
 		Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
@@ -201,7 +201,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := config(tab, p, times, 1500, func(i int) int { return i * 7 % 4 })
-			cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n%97 == 13 }}}
+			cfg.Devices = []device.Blocking{&enginetest.Faulty{Blocking: cfg.Devices[0], Fail: func(n int) bool { return n%97 == 13 }}}
 			text, err := json.Marshal(run(t, cfg))
 			if err != nil {
 				t.Fatal(err)
@@ -234,7 +234,7 @@ func TestEndingsAddUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := config(tab, p, times, slo, func(i int) int { return (i*2654435761 + int(seed%1000)) % segments })
+		cfg := config(tab, p, times, slo, func(i int) int { return int((uint64(i)*2654435761 + seed%1000) % uint64(segments)) })
 		cfg.HangAfter, cfg.ResetCost = time.Microsecond, 77
 		failing := rapid.SampledFrom([]float64{0, 0.05, 0.5, 1}).Draw(t, "failing")
 		hangAt := rapid.IntRange(-1, 50).Draw(t, "hang")
@@ -245,7 +245,7 @@ func TestEndingsAddUp(t *testing.T) {
 		for i := range devices {
 			fakes[i] = &enginetest.Fake{T: tab}
 			cfg.Devices = append(cfg.Devices, &enginetest.Faulty{
-				Device:    fakes[i],
+				Blocking:  fakes[i],
 				Fail:      func(int) bool { return rng.Float64() < failing },
 				Hang:      func(run int) bool { return run == hangAt },
 				FailReset: func(reset int) bool { return reset == deadAt },
@@ -304,10 +304,10 @@ func TestFaultsAreRetriedOnce(t *testing.T) {
 	for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
 		rng := rand.New(rand.NewPCG(7, 7))
 		cfg := config(tab, p, times, 100_000, func(i int) int { return i % 4 })
-		cfg.Devices = []device.Device{&enginetest.Faulty{
-			Device: cfg.Devices[0],
-			Fail:   func(int) bool { return rng.Float64() < 0.05 },
-			Hang:   func(n int) bool { return n == 100 },
+		cfg.Devices = []device.Blocking{&enginetest.Faulty{
+			Blocking: cfg.Devices[0],
+			Fail:     func(int) bool { return rng.Float64() < 0.05 },
+			Hang:     func(n int) bool { return n == 100 },
 		}}
 		cfg.HangAfter, cfg.ResetCost = time.Millisecond, 5000
 		s := run(t, cfg).Summary()
@@ -320,7 +320,7 @@ func TestFaultsAreRetriedOnce(t *testing.T) {
 func TestARequestFailsTwice(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Fluid{}, []int64{0, 500}, 400, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n < 2 }}}
+	cfg.Devices = []device.Blocking{&enginetest.Faulty{Blocking: cfg.Devices[0], Fail: func(n int) bool { return n < 2 }}}
 	cfg.ResetCost = 100
 	res := run(t, cfg)
 	r := res.Records[0]
@@ -336,7 +336,7 @@ func TestARequestFailsTwice(t *testing.T) {
 func TestNoRetryPastTheDeadline(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0}, 132, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n == 0 }}}
+	cfg.Devices = []device.Blocking{&enginetest.Faulty{Blocking: cfg.Devices[0], Fail: func(n int) bool { return n == 0 }}}
 	cfg.ResetCost = 100 // 11 + 100 + 22 = 133
 	if r := run(t, cfg).Records[0]; r.Ending != engine.Errored || r.Retried || r.Ended != 11 {
 		t.Errorf("%+v", r)
@@ -346,8 +346,8 @@ func TestNoRetryPastTheDeadline(t *testing.T) {
 func TestDeadDevice(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0, 1, 5000}, 4000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{
-		Device: cfg.Devices[0], Fail: func(int) bool { return true }, FailReset: func(int) bool { return true },
+	cfg.Devices = []device.Blocking{&enginetest.Faulty{
+		Blocking: cfg.Devices[0], Fail: func(int) bool { return true }, FailReset: func(int) bool { return true },
 	}}
 	cfg.ResetCost = 100
 	res := run(t, cfg)
@@ -384,12 +384,12 @@ func TestMeasuredClock(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	slow := table(t, enginetest.Linear(2, 8, 30, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Fake{T: slow}}
+	cfg.Devices = []device.Blocking{&enginetest.Fake{T: slow}}
 	if r := run(t, cfg).Records[0]; r.Ended != 22 {
 		t.Errorf("by the table it ends at %d, want 22", r.Ended)
 	}
 	cfg = config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices, cfg.Clock = []device.Device{&enginetest.Fake{T: slow}}, engine.Measured
+	cfg.Devices, cfg.Clock = []device.Blocking{&enginetest.Fake{T: slow}}, engine.Measured
 	if r := run(t, cfg).Records[0]; r.Ended != 62 {
 		t.Errorf("measured it ends at %d, want 62", r.Ended)
 	}
@@ -508,8 +508,8 @@ func TestServe(t *testing.T) {
 	}
 	cfg := config(tab, sched.Fluid{}, times, 60e9, func(i int) int { return i % 3 })
 	fakes := []*enginetest.Fake{{T: tab, Delay: delay}, {T: tab, Delay: delay}}
-	cfg.Devices = []device.Device{fakes[0], &enginetest.Faulty{
-		Device: fakes[1], Fail: func(n int) bool { return n%10 == 4 }, Hang: func(n int) bool { return n == 7 },
+	cfg.Devices = []device.Blocking{fakes[0], &enginetest.Faulty{
+		Blocking: fakes[1], Fail: func(n int) bool { return n%10 == 4 }, Hang: func(n int) bool { return n == 7 },
 	}}
 	cfg.Networks[0].Tables = []*sched.Table{tab, tab}
 	cfg.HangAfter = 20 * time.Millisecond
@@ -537,7 +537,7 @@ func TestServe(t *testing.T) {
 func TestServeStopsWithItsContext(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Hang: func(int) bool { return true }}}
+	cfg.Devices = []device.Blocking{&enginetest.Faulty{Blocking: cfg.Devices[0], Hang: func(int) bool { return true }}}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := engine.Serve(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
@@ -566,7 +566,7 @@ func TestATasksEndingIsItsWorstSamples(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	var ended []string
 	cfg := config(tab, sched.Serial{}, nil, 1000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n < 2 }}}
+	cfg.Devices = []device.Blocking{&enginetest.Faulty{Blocking: cfg.Devices[0], Fail: func(n int) bool { return n < 2 }}}
 	cfg.ResetCost = 10
 	cfg.Source = &spy{Source: &load.Open{Times: []int64{0}, Task: func(_ int, at int64) sched.Task {
 		return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8, Samples: 2}
@@ -592,7 +592,7 @@ func TestEqualTimesKeepTheirOrder(t *testing.T) {
 func TestAHangTakesItsCost(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Hang: func(n int) bool { return n == 0 }}}
+	cfg.Devices = []device.Blocking{&enginetest.Faulty{Blocking: cfg.Devices[0], Hang: func(n int) bool { return n == 0 }}}
 	cfg.HangAfter, cfg.HangCost, cfg.ResetCost = time.Millisecond, 500, 100
 	res := run(t, cfg)
 	if r := res.Records[0]; r.Ending != engine.OnTime || r.Ended != 622 || !r.Retried || res.Hangs != 1 || res.Busy[0] != 522 {
@@ -645,7 +645,7 @@ func TestContract(t *testing.T) {
 		"exit without result":     func(l device.Launch, r *device.Report) { r.Results[0].Taken, r.Results[0].Exits = l.First, nil },
 	} {
 		cfg := config(tab, sched.Serial{}, []int64{0}, 1e9, func(int) int { return 1 })
-		cfg.Devices = []device.Device{&liar{Device: cfg.Devices[0], spoil: spoil}}
+		cfg.Devices = []device.Blocking{&liar{Blocking: cfg.Devices[0], spoil: spoil}}
 		res := run(t, cfg)
 		if r := res.Records[0]; r.Ending != engine.Errored || !strings.Contains(r.Why, "broke its contract") || res.Faults != 2 {
 			t.Errorf("%s: %+v, %d faults", name, r, res.Faults)
@@ -654,18 +654,18 @@ func TestContract(t *testing.T) {
 }
 
 type liar struct {
-	device.Device
+	device.Blocking
 	spoil func(device.Launch, *device.Report)
 }
 
 func (l *liar) Run(ctx context.Context, j *device.Launch) (*device.Report, error) {
-	r, err := l.Device.Run(ctx, j)
+	r, err := l.Blocking.Run(ctx, j)
 	l.spoil(*j, r)
 	return r, err
 }
 
 // mute reports nothing, and no error.
-type mute struct{ device.Device }
+type mute struct{ device.Blocking }
 
 func (mute) Run(context.Context, *device.Launch) (*device.Report, error) { return nil, nil }
 
@@ -674,7 +674,7 @@ func TestNoReport(t *testing.T) {
 	serve := func(run func(context.Context, engine.Config) (*engine.Result, error), clock engine.Clock) {
 		t.Helper()
 		cfg := config(tab, sched.Serial{}, []int64{0}, 1e9, func(int) int { return 1 })
-		cfg.Devices, cfg.Clock = []device.Device{mute{cfg.Devices[0]}}, clock
+		cfg.Devices, cfg.Clock = []device.Blocking{mute{cfg.Devices[0]}}, clock
 		res, err := run(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)

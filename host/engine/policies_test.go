@@ -90,7 +90,7 @@ func TestPoliciesKeepTheRules(t *testing.T) {
 		}
 		deadlines := rapid.SampledFrom([]string{"one SLO", "any"}).Draw(t, "deadlines")
 		cfg := engine.Config{
-			Devices: []device.Device{d}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+			Devices: []device.Blocking{d}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 			Source: &load.Open{Times: times, Task: func(i int, at int64) sched.Task {
 				given := slo
 				if deadlines == "any" {
@@ -399,7 +399,7 @@ func TestTailCountsEachRequestOnce(t *testing.T) {
 		return sched.Task{Network: enginetest.Network, Deadline: at + 1e6, Theta: 0.8}
 	}}
 	cfg.Admission = func(_ int64, s *sched.State, task *sched.Task) bool { return task.ID%11 > 0 }
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n%100 == 99 }}}
+	cfg.Devices = []device.Blocking{&enginetest.Faulty{Blocking: cfg.Devices[0], Fail: func(n int) bool { return n%100 == 99 }}}
 	cfg.ResetCost = 100
 	s := run(t, cfg).Summary()
 	if s.Cancelled < 100 || s.Refused < 100 || s.Retries < 20 {
@@ -458,9 +458,9 @@ func TestSchedulesAgreeAcrossDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps := func(dev device.Device, clock engine.Clock) *engine.Result {
+		steps := func(dev device.Blocking, clock engine.Clock) *engine.Result {
 			cfg := config(tab, policy(t, name), times, 300_000_000, func(i int) int { return d.Exit(device.RequestID(i + 1)) })
-			cfg.Devices, cfg.Clock = []device.Device{dev}, clock
+			cfg.Devices, cfg.Clock = []device.Blocking{dev}, clock
 			return run(t, cfg)
 		}
 		want := steps(&enginetest.Fake{T: tab}, engine.Table)
@@ -489,7 +489,7 @@ func TestEveryPolicyServes(t *testing.T) {
 		} else {
 			cfg.Policy = p
 		}
-		cfg.Devices = []device.Device{&enginetest.Fake{T: tab, Delay: func(ctx context.Context, ns int64) error {
+		cfg.Devices = []device.Blocking{&enginetest.Fake{T: tab, Delay: func(ctx context.Context, ns int64) error {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()

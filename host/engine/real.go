@@ -45,14 +45,14 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 	c.drv = r
 	places := 0
 	for i := range c.devs {
-		places += c.devs[i].info.Launches
+		places += c.devs[i].info.Places
 	}
 	r.done = make(chan done, places+len(c.devs))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
 	for i := range c.devs {
-		n := c.devs[i].info.Launches
+		n := c.devs[i].info.Places
 		ch := make(chan job, n+1)
 		r.work = append(r.work, ch)
 		for range n {

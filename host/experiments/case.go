@@ -259,7 +259,7 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 		return fail(err)
 	}
 	res, err := engine.Run(ctx, engine.Config{
-		Devices:  []device.Device{newDrawn(m, exits, c.N)},
+		Devices:  []device.Blocking{newDrawn(m, exits, c.N)},
 		Networks: []engine.Network{{Name: network, Tables: []*sched.Table{m.Table}}},
 		Policy:   policy,
 		Source:   source,

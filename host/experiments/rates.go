@@ -38,7 +38,7 @@ type RatesConfig struct {
 	Clock    engine.Clock
 	Workers  int
 	// Open gives a device with the bundle loaded; each worker asks for one and closes it.
-	Open     func(context.Context) (device.Device, error)
+	Open     func(context.Context) (device.Blocking, error)
 	Progress func(done, of int)
 }
 

@@ -45,7 +45,7 @@ type Build struct {
 	Stack, Fluid        bool
 }
 
-// Driver is an NPU as a device.Device.
+// Driver is an NPU as a device.Blocking.
 type Driver struct {
 	bus   Bus
 	opts  Opts
@@ -171,10 +171,10 @@ func (d *Driver) identify() error {
 // Build is what the hardware says of itself.
 func (d *Driver) Build() Build { return d.build }
 
-// Info implements device.Device.
+// Info implements device.Blocking.
 func (d *Driver) Info() device.Info {
 	return device.Info{
-		Name: d.opts.Name, Label: d.opts.Label, MaxBatch: abi.BMax, Slots: d.opts.Slots, Launches: 1,
+		Name: d.opts.Name, Label: d.opts.Label, MaxBatch: abi.BMax, Slots: d.opts.Slots, Places: 1,
 		Preempt: device.PreemptExit, ClockHz: d.opts.ClockHz,
 	}
 }
@@ -232,7 +232,7 @@ func (d *Driver) activate(n *network) error {
 	return nil
 }
 
-// Load implements device.Device: descriptors and weights go to memory, the FBCB into the hardware.
+// Load implements device.Blocking: descriptors and weights go to memory, the FBCB into the hardware.
 // Several networks may be loaded; one that is there already under the same name is replaced,
 // unless it holds samples.
 func (d *Driver) Load(ctx context.Context, b *bundle.Bundle) error {
@@ -331,7 +331,7 @@ func (d *Driver) remove(n *network) {
 	d.free.give(n.at)
 }
 
-// Admit implements device.Device. It may be called while a launch runs.
+// Admit implements device.Blocking. It may be called while a launch runs.
 func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
 	fail := func(err error) error { return fmt.Errorf("admit request %d on %s: %w", id, d.opts.Name, err) }
 	if err := ctx.Err(); err != nil {
@@ -382,7 +382,7 @@ func (d *Driver) Slot(id device.RequestID) []byte {
 	return nil
 }
 
-// Release implements device.Device. A request must not be released while a launch holds it.
+// Release implements device.Blocking. A request must not be released while a launch holds it.
 func (d *Driver) Release(id device.RequestID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -395,7 +395,7 @@ func (d *Driver) Release(id device.RequestID) {
 	s.net.live--
 }
 
-// Run implements device.Device: segment by segment, with the requests that have not left.
+// Run implements device.Blocking: segment by segment, with the requests that have not left.
 func (d *Driver) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	rep, err := d.launch(ctx, l)
 	if err != nil {
@@ -616,7 +616,7 @@ func (d *Driver) ns(cycles uint64) int64 {
 	return int64(min(q, 1<<63-1))
 }
 
-// Reset implements device.Device: a soft reset and, where that does not help, a hard one, after
+// Reset implements device.Blocking: a soft reset and, where that does not help, a hard one, after
 // which every register is written again. Samples and networks stay.
 func (d *Driver) Reset(ctx context.Context) error {
 	d.hw.Lock()
@@ -690,7 +690,7 @@ func (d *Driver) hardReset(h HardResetter) error {
 	return nil
 }
 
-// Close implements device.Device.
+// Close implements device.Blocking.
 func (d *Driver) Close() error {
 	d.hw.Lock()
 	defer d.hw.Unlock()

@@ -241,7 +241,7 @@ func configure(t testing.TB, tab *sched.Table, s setting, name string, seed uint
 		t.Fatal(err)
 	}
 	return engine.Config{
-		Devices: []device.Device{d}, Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{tab}}},
+		Devices: []device.Blocking{d}, Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{tab}}},
 		Policy: p, Source: &arrivals{setting: s, rng: rand.New(rand.NewPCG(seed, 5)), n: n},
 		Inputs: func(*sched.Request) ([]int16, error) { return nil, nil }, NoTrace: true,
 	}

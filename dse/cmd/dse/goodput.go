@@ -126,7 +126,7 @@ func (f *goodputFlags) serve(ctx context.Context, stand *bundle.Bundle, exits []
 	slo := int64(f.SLO * 1e6)
 	input := make([]int16, 1)
 	res, err := engine.Run(ctx, engine.Config{
-		Devices:  []device.Device{dev},
+		Devices:  []device.Blocking{dev},
 		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{table}}},
 		Policy:   policy,
 		Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {

@@ -81,7 +81,7 @@ func serve(t testing.TB, tab *sched.Table, name string, before, reqs []bound.Req
 		times[i] = r.Arrived
 	}
 	res, err := engine.Run(context.Background(), engine.Config{
-		Devices:  []device.Device{&enginetest.Fake{T: tab}},
+		Devices:  []device.Blocking{&enginetest.Fake{T: tab}},
 		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 		Policy:   p,
 		Source: &load.Open{Times: times, Task: func(i int, _ int64) sched.Task {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Builds the co-simulation process with the HLS kernel behind the protocol:
 #
-#   hls/build.sh CONFIG [--sanitize] [--cxx CXX] [--xilinx]
+#   hls/build.sh CONFIG [--sanitize | --tsan] [--cxx CXX] [--xilinx]
 #
-# The result is build/cosim/<config>-hls[-CXX][-xilinx][-sanitize]/npu_cosim; its path is printed. Nothing is
+# The result is build/cosim/<config>-hls[-CXX][-xilinx][-sanitize|-tsan]/npu_cosim; its path is printed. Nothing is
 # done where a hash over everything that goes in has not changed. --sanitize compiles with
-# -fsanitize=address,undefined; --xilinx takes the vendor's own ap_int.h and hls_stream.h (hls/xilinx.sh
+# -fsanitize=address,undefined, --tsan with -fsanitize=thread; --xilinx takes the vendor's own ap_int.h and hls_stream.h (hls/xilinx.sh
 # fetches them) in place of hls/standin. SLUICE_HLS names another source folder than hls/src (for tests;
 # the result is then in <config>-hls-other...).
 set -euo pipefail
@@ -13,7 +13,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 
 usage() {
-  echo "usage: hls/build.sh CONFIG [--sanitize] [--cxx CXX] [--xilinx]" >&2
+  echo "usage: hls/build.sh CONFIG [--sanitize | --tsan] [--cxx CXX] [--xilinx]" >&2
   exit 2
 }
 config=
@@ -22,7 +22,8 @@ cxx=g++
 xilinx=
 while (($#)); do
   case $1 in
-    --sanitize) sanitize=1 ;;
+    --sanitize) sanitize=-sanitize ;;
+    --tsan) sanitize=-tsan ;;
     --xilinx) xilinx=1 ;;
     --cxx) (($# > 1)) || usage; cxx=$2; shift ;;
     -*) usage ;;
@@ -41,14 +42,17 @@ name=$(basename "$config" .yaml)-hls
 if [[ -n ${SLUICE_HLS:-} ]]; then name+=-other; fi
 if [[ $cxx != g++ ]]; then name+=-$cxx; fi
 if [[ -n $xilinx ]]; then name+=-xilinx; fi
-if [[ -n $sanitize ]]; then name+=-sanitize; fi
+name+=$sanitize
 out=${SLUICE_HLS_OUT:-build/cosim/$name}
 mkdir -p "$out"
 exec 9>"$out/lock"
 flock 9
 
 flags=(-Wall -Wextra -Wno-unknown-pragmas -Wno-unused-label -O2 -pthread)
-if [[ -n $sanitize ]]; then flags+=(-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all); fi
+case $sanitize in
+  -sanitize) flags+=(-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all) ;;
+  -tsan) flags+=(-O1 -g1 -fsanitize=thread) ;;
+esac
 include=(-I"$src" -Ihls/csim -I"$out" -Isim -Isim/include)
 if [[ -n $xilinx ]]; then
   vendor=$(hls/xilinx.sh)
@@ -80,7 +84,7 @@ fi
     first=$!
   fi
   "$cxx" -std=c++17 "${flags[@]}" "${include[@]}" -Dmake_rtl_kernel=make_hls_kernel -c hls/csim/hls_kernel.cpp -o "$out/kernel.o"
-  shared=build/cosim/hls-process-$cxx${sanitize:+-sanitize}
+  shared=build/cosim/hls-process-$cxx$sanitize
   mkdir -p "$shared"
   exec 8>"$shared/lock"
   flock 8
@@ -91,7 +95,7 @@ fi
     done
     echo "$process" >"$shared/hash"
   fi
-  if [[ -n ${first:-} ]]; then wait "$first"; echo "$kernel" >"$out/npu.hash"; fi
+  if [[ -n ${first:-} ]]; then wait "$first" && echo "$kernel" >"$out/npu.hash"; fi
   "$cxx" "${flags[@]}" "$out/npu.o" "$out/kernel.o" "$shared/main.o" "$shared/server.o" -o "$out/npu_cosim"
 } >"$out/build.log" 2>&1 || {
   tail -n 40 "$out/build.log" >&2

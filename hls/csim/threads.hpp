@@ -81,15 +81,18 @@ class Fifo {
     }
     Monitor &m = monitor();
     std::unique_lock<std::mutex> hold(m.lock);
-    side.waits = true;
-    if (ready()) {
-      side.waits = false;
-      return;
+    // Again after a wake: it may be of a step that had been seen already.
+    for (;;) {
+      side.waits = true;
+      if (ready()) {
+        side.waits = false;
+        return;
+      }
+      m.waiting++;
+      m.waits.push_back({stage_name(), what, name_});
+      m.check();
+      side.go.wait(hold, [&side] { return !side.waits.load(); });
     }
-    m.waiting++;
-    m.waits.push_back({stage_name(), what, name_});
-    m.check();
-    side.go.wait(hold, [&side] { return !side.waits.load(); });
   }
   void wake(Side &side) {
     if (!side.waits.load()) return;

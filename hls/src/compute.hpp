@@ -64,8 +64,9 @@ trees:
 accumulators:
   for (int pe = 0; pe < T_C; pe++) {
 #pragma HLS unroll
-    const s64 both = static_cast<s64>(low[pe]) + high[pe];
-    const s64 stacked = l.pair && (pe & 1) == 0 ? both + low[pe + 1] + high[pe + 1] : both;
+    const s64 both = static_cast<s64>(low[pe]) + static_cast<s64>(high[pe]);
+    s64 stacked = both;
+    if (l.pair && (pe & 1) == 0) stacked += static_cast<s64>(low[pe + 1]) + static_cast<s64>(high[pe + 1]);
   halves:
     for (int h = 0; h < 2; h++) {
 #pragma HLS unroll
@@ -95,7 +96,7 @@ windows:
     for (int t = 0; t < taps; t++) {
 // a tap a cycle, as they are formed
 #pragma HLS pipeline II=1
-#pragma HLS loop_tripcount max=abi::AVG_TAPS
+#pragma HLS loop_tripcount max=hw::AVG_TAPS
       const row_t row = rows.read();
       inside += row.inside != 0 ? 1 : 0;
     lanes:

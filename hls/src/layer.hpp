@@ -29,7 +29,7 @@ struct layer_t {
   int bias_count;
   int b_act, b_r, tile_b, tile_rows;
   int sample;  // elements of one sample of a row tile on chip
-  u64 slot[abi::B_MAX];
+  u64 slot[hw::B_MAX];
 };
 
 // What the layer before, in this start, leaves on chip.
@@ -86,7 +86,7 @@ inline bool next_item(const layer_t &l, item_t &at) {
 constexpr int MAX_TRIPS = 1 << 20;
 
 inline u64 align_weights(u64 bytes) {
-  return (bytes + (abi::WEIGHT_ALIGN - 1)) & ~static_cast<u64>(abi::WEIGHT_ALIGN - 1);
+  return (bytes + (hw::WEIGHT_ALIGN - 1)) & ~static_cast<u64>(hw::WEIGHT_ALIGN - 1);
 }
 
 // A tensor's rows lie in the slot. Offsets have 32 bits, as in hw/rtl/run_gen.sv.
@@ -108,70 +108,70 @@ rows:
 }
 
 inline u32 check_static(const u32 *d, u32 entry, const layer_t &l, const kept_state_t &kept, bool last) {
-  using abi::get;
-  u32 reserved = static_cast<u32>(get(d, abi::DESC_F_MAGIC)) ^ abi::DESC_MAGIC;
+  using hw::get;
+  u32 reserved = static_cast<u32>(get(d, hw::DESC_F_MAGIC)) ^ hw::DESC_MAGIC;
 reserved_words:
-  for (u32 i = 0; i < abi::DESC_WORDS; i++) {
+  for (u32 i = 0; i < hw::DESC_WORDS; i++) {
 #pragma HLS unroll
-    reserved |= d[i] & abi::DESC_RSVD_MASK[i];
+    reserved |= d[i] & hw::DESC_RSVD_MASK[i];
   }
-  if (reserved != 0) return abi::ERR_DESC_MAGIC;
-  const u32 op = static_cast<u32>(get(d, abi::DESC_F_OP));
-  if (!l.gemm && !l.avg && op != abi::OP_MAX_POOL) return abi::ERR_DESC_OP;
+  if (reserved != 0) return hw::ERR_DESC_MAGIC;
+  const u32 op = static_cast<u32>(get(d, hw::DESC_F_OP));
+  if (!l.gemm && !l.avg && op != hw::OP_MAX_POOL) return hw::ERR_DESC_OP;
   const bool sizes = l.in_h && l.in_w && l.in_c && l.out_h && l.out_w && l.out_c && l.k_h && l.k_w && l.s_h && l.s_w;
   if (!sizes || l.in_pix < l.in_c || l.out_pix < l.out_c || (l.residual && (!l.gemm || l.res_pix < l.out_c)) ||
       l.s_h > 15 || l.s_w > 15 ||
       (l.gemm && (l.out_c > C_MAX || l.bias_count != l.out_c || l.w_bytes == 0 || l.w_tile == 0)) ||
       (!l.gemm && l.out_c != l.in_c))
-    return abi::ERR_DESC_SHAPE;
-  if (l.table ? (!l.avg || l.bias_count > static_cast<int>(abi::AVG_TABLE)) : (!l.gemm && l.bias_count != 0))
-    return abi::ERR_DESC_SHAPE;
-  if (l.shift > 47 || (l.avg && (l.avg_shift == 0 || l.avg_shift > 47))) return abi::ERR_DESC_SHIFT;
-  const int k = static_cast<int>(get(&entry, abi::FBCB_K));
+    return hw::ERR_DESC_SHAPE;
+  if (l.table ? (!l.avg || l.bias_count > static_cast<int>(hw::AVG_TABLE)) : (!l.gemm && l.bias_count != 0))
+    return hw::ERR_DESC_SHAPE;
+  if (l.shift > 47 || (l.avg && (l.avg_shift == 0 || l.avg_shift > 47))) return hw::ERR_DESC_SHIFT;
+  const int k = static_cast<int>(get(&entry, hw::FBCB_K));
   const u32 w_offset = static_cast<u32>(
-      k == K_HALF ? get(d, abi::DESC_F_W_OFFSET_H)
-                  : (k == K_TWO ? get(d, abi::DESC_F_W_OFFSET_2) : get(d, abi::DESC_F_W_OFFSET_1)));
+      k == K_HALF ? get(d, hw::DESC_F_W_OFFSET_H)
+                  : (k == K_TWO ? get(d, hw::DESC_F_W_OFFSET_2) : get(d, hw::DESC_F_W_OFFSET_1)));
   if (((l.in_offset | l.out_offset | l.res_offset) & 1) != 0 ||
-      ((w_offset | l.w_bytes | l.w_tile | static_cast<u32>(get(d, abi::DESC_F_BIAS_OFFSET))) & (abi::WEIGHT_ALIGN - 1)) != 0)
-    return abi::ERR_DESC_ADDRESS;
-  const bool order = get(&entry, abi::FBCB_ORDER) != 0;
+      ((w_offset | l.w_bytes | l.w_tile | static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET))) & (hw::WEIGHT_ALIGN - 1)) != 0)
+    return hw::ERR_DESC_ADDRESS;
+  const bool order = get(&entry, hw::FBCB_ORDER) != 0;
   const u32 again = l.w_tile < l.w_bytes ? l.w_tile : l.w_bytes;  // what loop order 1 replays
   const bool one_tile = !l.two && l.tile_b == l.b_act && l.tile_rows == l.out_h;
-  if ((entry & abi::FBCB_RSVD_MASK) != 0 || k > K_TWO || (k != K_ONE && (!STACK || !l.gemm)) ||
+  if ((entry & hw::FBCB_RSVD_MASK) != 0 || k > K_TWO || (k != K_ONE && (!STACK || !l.gemm)) ||
       (l.two && (!FLUID || !l.gemm || l.pair || l.b_act == 1 || l.b_r != (l.b_act + 1) / 2 ||
                  l.out_c > (l.half ? T_C : T_C / 2))) ||
       (order && (!l.gemm || again > static_cast<u32>(RING_KEEP))) || l.tile_b == 0 || l.tile_b > l.b_r ||
       l.tile_rows == 0 || l.tile_rows > l.out_h)
-    return abi::ERR_FBCB_RANGE;
+    return hw::ERR_FBCB_RANGE;
   if (l.keep_in != kept.there || (l.on_chip && !l.keep_out) ||
       (l.keep_in && (!one_tile || l.in_h != kept.h || l.in_w != kept.w || l.in_c != kept.c)) ||
       (l.keep_out && (!one_tile || !l.gemm || last || l.out_pix != l.out_c)))
-    return abi::ERR_FBCB_RANGE;
-  return abi::ERR_NONE;
+    return hw::ERR_FBCB_RANGE;
+  return hw::ERR_NONE;
 }
 
 // Products of the descriptor, and what a tile takes. Sets sample.
 inline u32 check_products(const u32 *d, layer_t &l) {
-  using abi::get;
+  using hw::get;
   const u64 c = static_cast<u64>(l.in_c), row = static_cast<u64>(l.in_row);
   if (c * l.in_w != row || c * l.k_w != static_cast<u64>(l.kwc) || row * l.s_h != static_cast<u64>(l.step_row) ||
-      c * l.s_w != static_cast<u64>(l.step_col) || c * static_cast<u64>(get(d, abi::DESC_F_PAD_L)) != static_cast<u64>(l.pad_col) ||
+      c * l.s_w != static_cast<u64>(l.step_col) || c * static_cast<u64>(get(d, hw::DESC_F_PAD_L)) != static_cast<u64>(l.pad_col) ||
       static_cast<u64>(WORD_BYTES) * l.in_pix * l.in_w > l.in_row_bytes ||
       static_cast<u64>(WORD_BYTES) * l.out_pix * l.out_w != l.out_row_bytes ||
       (l.residual && static_cast<u64>(WORD_BYTES) * l.res_pix * l.out_w != l.res_row_bytes))
-    return abi::ERR_DESC_SHAPE;
+    return hw::ERR_DESC_SHAPE;
   const u64 room = l.two ? ABUF / 2 : ABUF;
   const u64 steps = static_cast<u64>(l.tile_rows - 1) * l.s_h;
-  if (steps >= 32768) return abi::ERR_TILE_RANGE;
+  if (steps >= 32768) return hw::ERR_TILE_RANGE;
   const u64 rows = l.keep_in ? static_cast<u64>(l.in_h) : steps + l.k_h;
   const u64 sample = row * rows;
-  if (sample > room || sample * l.tile_b > room) return abi::ERR_TILE_RANGE;
+  if (sample > room || sample * l.tile_b > room) return hw::ERR_TILE_RANGE;
   l.sample = static_cast<int>(sample);
   const u64 tile = static_cast<u64>(l.out_w) * l.tile_rows * l.tile_b;
-  if (l.gemm && tile > static_cast<u64>(l.half ? T_R / 2 : T_R)) return abi::ERR_TILE_RANGE;
+  if (l.gemm && tile > static_cast<u64>(l.half ? T_R / 2 : T_R)) return hw::ERR_TILE_RANGE;
   const u64 taps = static_cast<u64>(l.k_h) * l.k_w;
-  if (l.avg && (taps > abi::AVG_TAPS || (l.table && taps >= static_cast<u64>(l.bias_count)))) return abi::ERR_DESC_SHAPE;
-  return abi::ERR_NONE;
+  if (l.avg && (taps > hw::AVG_TAPS || (l.table && taps >= static_cast<u64>(l.bias_count)))) return hw::ERR_DESC_SHAPE;
+  return hw::ERR_NONE;
 }
 
 // The stream of weights is as long as the layer asks for.
@@ -192,88 +192,88 @@ tiles:
 // decode makes a layer of a descriptor and an FBCB entry; where they are refused, it says why.
 inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 slot_stride, const kept_state_t &kept,
                       bool last, layer_t &l) {
-  using abi::get;
-  fault_t fault = {abi::ERR_NONE, 0};
-  const u32 op = static_cast<u32>(get(d, abi::DESC_F_OP));
-  const int k = static_cast<int>(get(&entry, abi::FBCB_K));
-  l.gemm = op == abi::OP_GEMM;
-  l.avg = op == abi::OP_AVG_POOL;
-  l.table = get(d, abi::DESC_F_AVG_TABLE) != 0;
-  l.residual = get(d, abi::DESC_F_RESIDUAL) != 0;
+  using hw::get;
+  fault_t fault = {hw::ERR_NONE, 0};
+  const u32 op = static_cast<u32>(get(d, hw::DESC_F_OP));
+  const int k = static_cast<int>(get(&entry, hw::FBCB_K));
+  l.gemm = op == hw::OP_GEMM;
+  l.avg = op == hw::OP_AVG_POOL;
+  l.table = get(d, hw::DESC_F_AVG_TABLE) != 0;
+  l.residual = get(d, hw::DESC_F_RESIDUAL) != 0;
   l.b_act = b_act;
-  l.b_r = static_cast<int>(get(&entry, abi::FBCB_B_R));
-  l.tile_b = static_cast<int>(get(&entry, abi::FBCB_TILE_B));
-  l.tile_rows = static_cast<int>(get(&entry, abi::FBCB_TILE_ROWS));
-  l.keep_in = get(&entry, abi::FBCB_KEEP_IN) != 0;
-  l.keep_out = get(&entry, abi::FBCB_KEEP_OUT) != 0;
-  l.on_chip = get(&entry, abi::FBCB_ON_CHIP) != 0;
+  l.b_r = static_cast<int>(get(&entry, hw::FBCB_B_R));
+  l.tile_b = static_cast<int>(get(&entry, hw::FBCB_TILE_B));
+  l.tile_rows = static_cast<int>(get(&entry, hw::FBCB_TILE_ROWS));
+  l.keep_in = get(&entry, hw::FBCB_KEEP_IN) != 0;
+  l.keep_out = get(&entry, hw::FBCB_KEEP_OUT) != 0;
+  l.on_chip = get(&entry, hw::FBCB_ON_CHIP) != 0;
   l.half = k == K_HALF;
   l.pair = k == K_TWO;
   l.two = l.b_r != b_act;
-  l.in_h = static_cast<int>(get(d, abi::DESC_F_IN_H));
-  l.in_w = static_cast<int>(get(d, abi::DESC_F_IN_W));
-  l.in_c = static_cast<int>(get(d, abi::DESC_F_IN_C));
-  l.in_pix = static_cast<int>(get(d, abi::DESC_F_IN_PIX));
-  l.out_h = static_cast<int>(get(d, abi::DESC_F_OUT_H));
-  l.out_w = static_cast<int>(get(d, abi::DESC_F_OUT_W));
-  l.out_c = static_cast<int>(get(d, abi::DESC_F_OUT_C));
-  l.out_pix = static_cast<int>(get(d, abi::DESC_F_OUT_PIX));
-  l.res_pix = static_cast<int>(get(d, abi::DESC_F_RES_PIX));
-  l.res_shift = static_cast<int>(get(d, abi::DESC_F_RES_SHIFT));
-  l.shift = static_cast<int>(get(d, abi::DESC_F_SHIFT));
-  l.k_h = static_cast<int>(get(d, abi::DESC_F_K_H));
-  l.k_w = static_cast<int>(get(d, abi::DESC_F_K_W));
-  l.s_h = static_cast<int>(get(d, abi::DESC_F_S_H));
-  l.s_w = static_cast<int>(get(d, abi::DESC_F_S_W));
-  l.pad_t = static_cast<int>(get(d, abi::DESC_F_PAD_T));
-  l.clamp_lo = static_cast<int>(get(d, abi::DESC_F_CLAMP_LO));
-  l.clamp_hi = static_cast<int>(get(d, abi::DESC_F_CLAMP_HI));
-  l.bias_count = static_cast<int>(get(d, abi::DESC_F_BIAS_COUNT));
-  l.in_row = static_cast<int>(get(d, abi::DESC_F_IN_ROW));
-  l.in_row_bytes = static_cast<u32>(get(d, abi::DESC_F_IN_ROW_BYTES));
-  l.out_row_bytes = static_cast<u32>(get(d, abi::DESC_F_OUT_ROW_BYTES));
-  l.res_row_bytes = static_cast<u32>(get(d, abi::DESC_F_RES_ROW_BYTES));
-  l.step_row = static_cast<int>(get(d, abi::DESC_F_STEP_ROW));
-  l.step_col = static_cast<int>(get(d, abi::DESC_F_STEP_COL));
-  l.pad_col = static_cast<int>(get(d, abi::DESC_F_PAD_COL));
-  l.kwc = static_cast<int>(get(d, abi::DESC_F_KWC));
-  l.avg_mul = static_cast<int>(get(d, abi::DESC_F_AVG_MUL));
-  l.avg_shift = static_cast<int>(get(d, abi::DESC_F_AVG_SHIFT));
-  l.in_offset = static_cast<u32>(get(d, abi::DESC_F_IN_OFFSET));
-  l.out_offset = static_cast<u32>(get(d, abi::DESC_F_OUT_OFFSET));
-  l.res_offset = static_cast<u32>(get(d, abi::DESC_F_RES_OFFSET));
-  u32 w_offset = static_cast<u32>(get(d, abi::DESC_F_W_OFFSET_1));
-  l.w_bytes = static_cast<u32>(get(d, abi::DESC_F_W_BYTES_1));
-  l.w_tile = static_cast<u32>(get(d, abi::DESC_F_W_TILE_1));
+  l.in_h = static_cast<int>(get(d, hw::DESC_F_IN_H));
+  l.in_w = static_cast<int>(get(d, hw::DESC_F_IN_W));
+  l.in_c = static_cast<int>(get(d, hw::DESC_F_IN_C));
+  l.in_pix = static_cast<int>(get(d, hw::DESC_F_IN_PIX));
+  l.out_h = static_cast<int>(get(d, hw::DESC_F_OUT_H));
+  l.out_w = static_cast<int>(get(d, hw::DESC_F_OUT_W));
+  l.out_c = static_cast<int>(get(d, hw::DESC_F_OUT_C));
+  l.out_pix = static_cast<int>(get(d, hw::DESC_F_OUT_PIX));
+  l.res_pix = static_cast<int>(get(d, hw::DESC_F_RES_PIX));
+  l.res_shift = static_cast<int>(get(d, hw::DESC_F_RES_SHIFT));
+  l.shift = static_cast<int>(get(d, hw::DESC_F_SHIFT));
+  l.k_h = static_cast<int>(get(d, hw::DESC_F_K_H));
+  l.k_w = static_cast<int>(get(d, hw::DESC_F_K_W));
+  l.s_h = static_cast<int>(get(d, hw::DESC_F_S_H));
+  l.s_w = static_cast<int>(get(d, hw::DESC_F_S_W));
+  l.pad_t = static_cast<int>(get(d, hw::DESC_F_PAD_T));
+  l.clamp_lo = static_cast<int>(get(d, hw::DESC_F_CLAMP_LO));
+  l.clamp_hi = static_cast<int>(get(d, hw::DESC_F_CLAMP_HI));
+  l.bias_count = static_cast<int>(get(d, hw::DESC_F_BIAS_COUNT));
+  l.in_row = static_cast<int>(get(d, hw::DESC_F_IN_ROW));
+  l.in_row_bytes = static_cast<u32>(get(d, hw::DESC_F_IN_ROW_BYTES));
+  l.out_row_bytes = static_cast<u32>(get(d, hw::DESC_F_OUT_ROW_BYTES));
+  l.res_row_bytes = static_cast<u32>(get(d, hw::DESC_F_RES_ROW_BYTES));
+  l.step_row = static_cast<int>(get(d, hw::DESC_F_STEP_ROW));
+  l.step_col = static_cast<int>(get(d, hw::DESC_F_STEP_COL));
+  l.pad_col = static_cast<int>(get(d, hw::DESC_F_PAD_COL));
+  l.kwc = static_cast<int>(get(d, hw::DESC_F_KWC));
+  l.avg_mul = static_cast<int>(get(d, hw::DESC_F_AVG_MUL));
+  l.avg_shift = static_cast<int>(get(d, hw::DESC_F_AVG_SHIFT));
+  l.in_offset = static_cast<u32>(get(d, hw::DESC_F_IN_OFFSET));
+  l.out_offset = static_cast<u32>(get(d, hw::DESC_F_OUT_OFFSET));
+  l.res_offset = static_cast<u32>(get(d, hw::DESC_F_RES_OFFSET));
+  u32 w_offset = static_cast<u32>(get(d, hw::DESC_F_W_OFFSET_1));
+  l.w_bytes = static_cast<u32>(get(d, hw::DESC_F_W_BYTES_1));
+  l.w_tile = static_cast<u32>(get(d, hw::DESC_F_W_TILE_1));
   l.lanes = T_P;
   l.tc = T_C;
   if (l.half) {
-    w_offset = static_cast<u32>(get(d, abi::DESC_F_W_OFFSET_H));
-    l.w_bytes = static_cast<u32>(get(d, abi::DESC_F_W_BYTES_H));
-    l.w_tile = static_cast<u32>(get(d, abi::DESC_F_W_TILE_H));
+    w_offset = static_cast<u32>(get(d, hw::DESC_F_W_OFFSET_H));
+    l.w_bytes = static_cast<u32>(get(d, hw::DESC_F_W_BYTES_H));
+    l.w_tile = static_cast<u32>(get(d, hw::DESC_F_W_TILE_H));
     l.lanes = FH;
     l.tc = 2 * T_C;
   } else if (l.pair) {
-    w_offset = static_cast<u32>(get(d, abi::DESC_F_W_OFFSET_2));
-    l.w_bytes = static_cast<u32>(get(d, abi::DESC_F_W_BYTES_2));
-    l.w_tile = static_cast<u32>(get(d, abi::DESC_F_W_TILE_2));
+    w_offset = static_cast<u32>(get(d, hw::DESC_F_W_OFFSET_2));
+    l.w_bytes = static_cast<u32>(get(d, hw::DESC_F_W_BYTES_2));
+    l.w_tile = static_cast<u32>(get(d, hw::DESC_F_W_TILE_2));
     l.lanes = LANES;
     l.tc = T_C / 2;
   }
   if (l.two) l.tc /= 2;
   l.w_address = weight_base + w_offset;
-  l.bias_address = weight_base + static_cast<u32>(get(d, abi::DESC_F_BIAS_OFFSET));
-  l.replay = get(&entry, abi::FBCB_ORDER) != 0 || l.w_bytes <= static_cast<u32>(RING_KEEP);
+  l.bias_address = weight_base + static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET));
+  l.replay = get(&entry, hw::FBCB_ORDER) != 0 || l.w_bytes <= static_cast<u32>(RING_KEEP);
 
   fault.code = check_static(d, entry, l, kept, last);
-  if (fault.code != abi::ERR_NONE) return fault;
+  if (fault.code != hw::ERR_NONE) return fault;
   fault.code = check_products(d, l);
-  if (fault.code != abi::ERR_NONE) return fault;
+  if (fault.code != hw::ERR_NONE) return fault;
 
   l.chunks = l.half ? (l.kwc + FH - 1) / FH : (l.pair ? (l.kwc + LANES - 1) / LANES : (l.kwc + T_P - 1) / T_P);
   l.passes = l.k_h * l.chunks;
   // with one row tile both orders are the same, and its rows need not come again
-  l.c_outer = get(&entry, abi::FBCB_ORDER) != 0 && !(l.tile_b >= l.b_r && l.tile_rows >= l.out_h);
+  l.c_outer = get(&entry, hw::FBCB_ORDER) != 0 && !(l.tile_b >= l.b_r && l.tile_rows >= l.out_h);
   l.in_whole = l.in_pix == l.in_c;
   const bool one_c = !l.gemm || l.out_c <= l.tc;
   l.out_whole = one_c && l.out_pix == l.out_c;
@@ -289,10 +289,10 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
       (l.residual && rows_leave(l.res_offset, l.res_row_bytes, 0, l.out_h, l.res_whole, l.res_row_bytes, l.out_w,
                                 l.res_pix, l.out_c, slot_stride, fault.address));
   if (leaves) {
-    fault.code = abi::ERR_DESC_ADDRESS;
+    fault.code = hw::ERR_DESC_ADDRESS;
     return fault;
   }
-  if (l.gemm && !weights_fit(l)) fault.code = abi::ERR_DESC_SHAPE;
+  if (l.gemm && !weights_fit(l)) fault.code = hw::ERR_DESC_SHAPE;
   return fault;
 }
 

@@ -98,26 +98,26 @@ void sluice_npu(ap_uint<8> first, ap_uint<8> last, ap_uint<4> b_act, npu::addr_t
 #pragma HLS array_partition variable=kept_in complete dim=2
 #pragma HLS array_partition variable=kept_out complete dim=2
 
-  fault_t fault = {abi::ERR_NONE, 0};
-  u64 slots[abi::B_MAX];
+  fault_t fault = {hw::ERR_NONE, 0};
+  u64 slots[hw::B_MAX];
   const int batch = static_cast<int>(b_act);
   if (first > last) {
-    fault.code = abi::ERR_LAYER_RANGE;
-  } else if (batch == 0 || batch > static_cast<int>(abi::B_MAX)) {
-    fault.code = abi::ERR_BATCH_RANGE;
+    fault.code = hw::ERR_LAYER_RANGE;
+  } else if (batch == 0 || batch > static_cast<int>(hw::B_MAX)) {
+    fault.code = hw::ERR_BATCH_RANGE;
   }
 slots:
-  for (int i = 0; i < static_cast<int>(abi::B_MAX); i++) {
+  for (int i = 0; i < static_cast<int>(hw::B_MAX); i++) {
 #pragma HLS pipeline II=1
     const u32 slot = slot_table.range(SLOT_BITS * i + SLOT_BITS - 1, SLOT_BITS * i).to_uint();
     slots[i] = static_cast<u64>(slot_base) + static_cast<u64>(slot_stride) * slot;
-    if (i < batch && fault.code == abi::ERR_NONE) {
-      if (slot >= static_cast<u32>(n_slot)) fault.code = abi::ERR_SLOT_RANGE;
+    if (i < batch && fault.code == hw::ERR_NONE) {
+      if (slot >= static_cast<u32>(n_slot)) fault.code = hw::ERR_SLOT_RANGE;
     others:
-      for (int j = 0; j < static_cast<int>(abi::B_MAX); j++) {
+      for (int j = 0; j < static_cast<int>(hw::B_MAX); j++) {
 #pragma HLS unroll
         if (j < i && slot_table.range(SLOT_BITS * j + SLOT_BITS - 1, SLOT_BITS * j).to_uint() == slot)
-          fault.code = abi::ERR_SLOT_RANGE;
+          fault.code = hw::ERR_SLOT_RANGE;
       }
     }
   }
@@ -125,12 +125,12 @@ slots:
   kept_state_t kept = {false, 0, 0, 0};
   int layer = static_cast<int>(first);
 layers:
-  for (int n = 0; n < static_cast<int>(abi::L_MAX); n++) {
-    if (fault.code != abi::ERR_NONE) break;
-    u32 desc[abi::DESC_WORDS];
+  for (int n = 0; n < static_cast<int>(hw::L_MAX); n++) {
+    if (fault.code != hw::ERR_NONE) break;
+    u32 desc[hw::DESC_WORDS];
 // decoded in one step
 #pragma HLS array_partition variable=desc complete dim=0
-    const u64 at = beat_of(static_cast<u64>(desc_base) + static_cast<u64>(layer) * abi::DESC_BYTES);
+    const u64 at = beat_of(static_cast<u64>(desc_base) + static_cast<u64>(layer) * hw::DESC_BYTES);
   descriptor:
     for (int b = 0; b < DESC_BEATS; b++) {
 // one burst
@@ -142,13 +142,13 @@ layers:
         desc[b * DPB + i] = beat.range(32 * i + 31, 32 * i).to_uint();
       }
     }
-    const u32 entry = fbcb[layer * static_cast<int>(abi::B_MAX) + batch - 1].to_uint();
+    const u32 entry = fbcb[layer * static_cast<int>(hw::B_MAX) + batch - 1].to_uint();
     layer_t l = layer_t();
     fault = decode(desc, entry, batch, static_cast<u64>(weight_base), static_cast<u32>(slot_stride), kept,
                    layer == static_cast<int>(last), l);
-    if (fault.code != abi::ERR_NONE) break;
+    if (fault.code != hw::ERR_NONE) break;
   positions:
-    for (int i = 0; i < static_cast<int>(abi::B_MAX); i++) {
+    for (int i = 0; i < static_cast<int>(hw::B_MAX); i++) {
 #pragma HLS unroll
       l.slot[i] = slots[i];
     }
@@ -173,6 +173,6 @@ layers:
     layer++;
   }
   err_code = fault.code;
-  err_layer = fault.code == abi::ERR_NONE ? 0 : layer;
+  err_layer = fault.code == hw::ERR_NONE ? 0 : layer;
   err_addr = fault.address;
 }

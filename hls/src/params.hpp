@@ -13,30 +13,30 @@
 namespace npu {
 
 using namespace sluice_design;  // T_R, T_P, T_C, N_AXI, AXI_BYTES ... as in hw/configs
-namespace abi = sluice_abi;
+namespace hw = sluice_abi;  // not `abi`: the vendor's simulation headers bring a namespace of that name
 
 constexpr int log2_of(int n) { return n <= 1 ? 0 : 1 + log2_of((n + 1) / 2); }
 constexpr bool power_of_two(int n) { return n > 0 && (n & (n - 1)) == 0; }
 
-constexpr int WORD_BYTES = abi::DATA_BITS / 8;
+constexpr int WORD_BYTES = hw::DATA_BITS / 8;
 constexpr int BIAS_BYTES = 4;                     // the bias is int32
 constexpr int WPB = AXI_BYTES / WORD_BYTES;       // words of a beat
 constexpr int BPB = AXI_BYTES / BIAS_BYTES;       // biases of a beat
 constexpr int DPB = AXI_BYTES / 4;                // descriptor words of a beat
-constexpr int DESC_BEATS = abi::DESC_BYTES / AXI_BYTES;
+constexpr int DESC_BEATS = hw::DESC_BYTES / AXI_BYTES;
 constexpr int LB = log2_of(NB);                   // NB: lanes of the activation buffer
 constexpr int HALF_WORDS = ABUF_WORDS / 2;        // of a bank, for one of two sample groups
 constexpr int ABUF = NB * ABUF_WORDS;             // elements of a row tile, at most
 constexpr int FH = T_P / 2;                       // lanes of half a PE
 constexpr int LANES = 2 * T_P;                    // of a stacked PE, and of two sample groups
-constexpr int RING_KEEP = WRING_BEATS * AXI_BYTES - static_cast<int>(abi::RING_SPARE);
-constexpr int BIAS_MEM = C_MAX > static_cast<int>(abi::AVG_TABLE) ? C_MAX : static_cast<int>(abi::AVG_TABLE);
-constexpr int SLOT_BITS = log2_of(static_cast<int>(abi::REG_SLOT_TABLE_MASK) + 1);
+constexpr int RING_KEEP = WRING_BEATS * AXI_BYTES - static_cast<int>(hw::RING_SPARE);
+constexpr int BIAS_MEM = C_MAX > static_cast<int>(hw::AVG_TABLE) ? C_MAX : static_cast<int>(hw::AVG_TABLE);
+constexpr int SLOT_BITS = log2_of(static_cast<int>(hw::REG_SLOT_TABLE_MASK) + 1);
 
 // Codes of a descriptor's and an FBCB entry's k.
 constexpr int K_ONE = 0, K_HALF = 1, K_TWO = 2;
 
-static_assert(abi::DATA_BITS == 16, "a DSP multiplies 16 by 16 bits here: other words need another array");
+static_assert(hw::DATA_BITS == 16, "a DSP multiplies 16 by 16 bits here: other words need another array");
 static_assert(T_P >= 2, "T_P: a PE has two halves, so at least two lanes");
 static_assert(T_C >= 2 && T_C % 2 == 0, "T_C: PEs are stacked in pairs, so their number must be even");
 static_assert(T_R >= 16 && T_R % 2 == 0, "T_R: k = 1/2 halves the rows of an accumulator bank, so it must be even");
@@ -47,16 +47,16 @@ static_assert(NB >= DRAIN, "NB: DRAIN kept words must go to different lanes in o
 static_assert(ABUF_WORDS % 2 == 0, "ABUF_WORDS: two sample groups share a half equally");
 static_assert(DRAIN % 2 == 0 && (T_C / 2) % DRAIN == 0, "DRAIN must be even and divide T_C / 2, so that a C tile begins with a whole group");
 static_assert(C_MAX % DRAIN == 0, "C_MAX: biases lie in DRAIN banks");
-static_assert(abi::DESC_BYTES % AXI_BYTES == 0, "a descriptor must be whole beats");
-static_assert(abi::WEIGHT_ALIGN % AXI_BYTES == 0, "weights must begin on a beat");
+static_assert(hw::DESC_BYTES % AXI_BYTES == 0, "a descriptor must be whole beats");
+static_assert(hw::WEIGHT_ALIGN % AXI_BYTES == 0, "weights must begin on a beat");
 static_assert(RING_KEEP > 0, "WRING_BEATS: the ring is smaller than what replay cannot use");
-static_assert(abi::REG_SLOT_TABLE_COUNT == abi::B_MAX, "the slot table has one entry a batch position");
+static_assert(hw::REG_SLOT_TABLE_COUNT == hw::B_MAX, "the slot table has one entry a batch position");
 
-using word_t = ap_int<abi::DATA_BITS>;
-using acc_t = ap_int<abi::ACC_BITS>;
+using word_t = ap_int<hw::DATA_BITS>;
+using acc_t = ap_int<hw::ACC_BITS>;
 using beat_t = ap_uint<8 * AXI_BYTES>;
-using addr_t = ap_uint<abi::ADDR_BITS>;
-using table_t = ap_uint<SLOT_BITS * abi::B_MAX>;
+using addr_t = ap_uint<hw::ADDR_BITS>;
+using table_t = ap_uint<SLOT_BITS * hw::B_MAX>;
 
 // What goes through the streams.
 struct row_t {  // one row of the Toeplitz matrix: group 1's (s = 2) from lane T_P on; or one tap of a pool

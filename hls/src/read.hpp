@@ -9,11 +9,11 @@
 namespace npu {
 
 inline u64 beat_of(u64 address) {
-  return (address & ((static_cast<u64>(1) << abi::ADDR_BITS) - 1)) / AXI_BYTES;
+  return (address & ((static_cast<u64>(1) << hw::ADDR_BITS) - 1)) / AXI_BYTES;
 }
 inline int word_of(u64 address) { return static_cast<int>(address % AXI_BYTES) / WORD_BYTES; }
 inline word_t word_at(const beat_t &beat, int i) {
-  return word_t(beat.range(abi::DATA_BITS * i + abi::DATA_BITS - 1, abi::DATA_BITS * i).to_int());
+  return word_t(beat.range(hw::DATA_BITS * i + hw::DATA_BITS - 1, hw::DATA_BITS * i).to_int());
 }
 
 // One run of input words into the tile, from element `to` on: rotated to its banks, a beat a cycle.
@@ -72,7 +72,7 @@ tiles:
       samples:
         for (int i = 0; i < n; i++) {
 #pragma HLS loop_tripcount max=8
-          const u64 base = l.slot[(at.b0 + i + (g == 0 ? 0 : l.b_r)) & (abi::B_MAX - 1)];
+          const u64 base = l.slot[(at.b0 + i + (g == 0 ? 0 : l.b_r)) & (hw::B_MAX - 1)];
         rows:
           for (int j = 0; j < n_rows; j++) {
 #pragma HLS loop_tripcount max=ABUF
@@ -387,7 +387,7 @@ items:
     samples:
       for (int i = 0; i < n; i++) {
 #pragma HLS loop_tripcount max=8
-        const u64 base = l.slot[(at.b0 + i + (g == 0 ? 0 : l.b_r)) & (abi::B_MAX - 1)];
+        const u64 base = l.slot[(at.b0 + i + (g == 0 ? 0 : l.b_r)) & (hw::B_MAX - 1)];
       rows:
         for (int r = 0; r < nr; r++) {
 #pragma HLS loop_tripcount max=T_R

@@ -12,7 +12,7 @@ inline word_t requantise(s64 x, int shift, const layer_t &l) {
 #pragma HLS inline
   const s64 half = shift == 0 ? s64(0) : static_cast<s64>(1) << (shift - 1);
   const s64 y = (x + half) >> shift;
-  const s64 top = (1 << (abi::DATA_BITS - 1)) - 1, bottom = -top - 1;
+  const s64 top = (1 << (hw::DATA_BITS - 1)) - 1, bottom = -top - 1;
   const s64 sat = y > top ? top : (y < bottom ? bottom : y);
   return word_t(sat < l.clamp_lo ? s64(l.clamp_lo) : (sat > l.clamp_hi ? s64(l.clamp_hi) : sat));
 }
@@ -107,7 +107,7 @@ run:
       for (int i = 0; i < WPB; i++) {
 #pragma HLS unroll
         const word_t w = i < fill ? words[i] : word_at(tail, i);
-        beat.range(abi::DATA_BITS * i + abi::DATA_BITS - 1, abi::DATA_BITS * i) = w;
+        beat.range(hw::DATA_BITS * i + hw::DATA_BITS - 1, hw::DATA_BITS * i) = w;
       }
       gmem[first + b] = beat;
       b++;
@@ -205,7 +205,7 @@ items:
     samples:
       for (int i = 0; i < n; i++) {
 #pragma HLS loop_tripcount max=8
-        const u64 base = l.slot[(at.b0 + i + (g == 0 ? 0 : l.b_r)) & (abi::B_MAX - 1)];
+        const u64 base = l.slot[(at.b0 + i + (g == 0 ? 0 : l.b_r)) & (hw::B_MAX - 1)];
       rows:
         for (int r = 0; r < nr; r++) {
 #pragma HLS loop_tripcount max=MAX_TRIPS

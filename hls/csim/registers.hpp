@@ -60,6 +60,10 @@ class Registers {
     const Register *r = find(offset);
     if (r == nullptr) return false;
     if (!r->readable) return true;
+    if (offset == REG_TIME_LO) {
+      set(REG_TIME_LO, static_cast<std::uint32_t>(cycles_));
+      set(REG_TIME_HI, static_cast<std::uint32_t>(cycles_ >> 32));
+    }
     value = values_[offset / 4];
     if (offset == REG_STATUS)
       value = (busy_ ? REG_STATUS_BUSY_MASK : 0) | (done_ ? REG_STATUS_DONE_MASK : 0) | (error_ ? REG_STATUS_ERROR_MASK : 0);

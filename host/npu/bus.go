@@ -63,6 +63,12 @@ type Bus interface {
 	Close() error
 }
 
+// Waiter is a bus whose register accesses may wait, and have to end with a context.
+type Waiter interface {
+	// Until makes them end with ctx too until done is called. Accesses are not concurrent with it.
+	Until(ctx context.Context) (done func())
+}
+
 // HardResetter is a bus that can put the hardware back to power-on; all registers are lost, memory
 // is not.
 type HardResetter interface {

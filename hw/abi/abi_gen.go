@@ -9,7 +9,7 @@ import (
 
 // Hash is the first 64 bits of SHA-256 of the description's canonical form, as the hardware
 // answers in ABI_HASH0 and ABI_HASH1.
-const Hash uint64 = 0x3289cffcb8a9fb43
+const Hash uint64 = 0x21d30383ceb9aba4
 
 // SchemaVersion is the version of the register map, as the hardware answers in VERSION.
 const SchemaVersion = 1
@@ -210,6 +210,11 @@ const (
 	RegSlotTableMask  = 0x0000003F
 	RegSlotTableCount = 8 // registers, 4 bytes apart
 
+	RegTimeLo     = 0x0C0 // ro: cycles since reset, bits 31:0; reading it latches TIME_HI. Neither starts nor a soft reset nor CLEAR_COUNTERS touch it
+	RegTimeLoMask = 0xFFFFFFFF
+
+	RegTimeHi     = 0x0C4 // ro: cycles since reset, bits 63:32, as they were when TIME_LO was last read
+	RegTimeHiMask = 0xFFFFFFFF
 )
 
 // Counters: LO of counter i is the register CntBase + 8*i, HI the next one.

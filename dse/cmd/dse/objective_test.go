@@ -85,18 +85,21 @@ func TestObjectivesByBruteForce(t *testing.T) {
 		axes  func(g *search.Grid) []search.Grid
 	}{
 		{
-			"latency by exits", []string{"--objective", "latency", "--exit-rate", "0.6,0.4"},
+			"latency by exits",
+			[]string{"--objective", "latency", "--exit-rate", "0.6,0.4"},
 			func(f *found, _ *service) float64 { return -math.Ceil(ns(f.d, math.Ceil(mean(f, 1)))) }, nil,
 		},
 		{
-			"throughput by exits", []string{"--objective", "throughput", "--exit-rate", "0.6,0.4", "--weights", "1,0,0,2,0,0,0,1"},
+			"throughput by exits",
+			[]string{"--objective", "throughput", "--exit-rate", "0.6,0.4", "--weights", "1,0,0,2,0,0,0,1"},
 			func(f *found, _ *service) float64 {
 				at := func(b int) float64 { return float64(b) / ns(f.d, mean(f, b)) * 1e9 }
 				return (at(1) + 2*at(4) + at(8)) / 4
 			}, nil,
 		},
 		{
-			"latency within limits", []string{"--objective", "latency", "--max-dsp", "70", "--max-lut", "41000", "--margin", "0.1"},
+			"latency within limits",
+			[]string{"--objective", "latency", "--max-dsp", "70", "--max-lut", "41000", "--margin", "0.1"},
 			func(f *found, _ *service) float64 {
 				if f.est.DSP > 70 || f.est.LUT.Value > 41000 || f.est.BRAM36 > 490 {
 					return math.NaN()
@@ -110,7 +113,8 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			},
 		},
 		{
-			"throughput with a latency of at most 0.048 ms", []string{"--objective", "throughput", "--max-latency", "0.048"},
+			"throughput with a latency of at most 0.048 ms",
+			[]string{"--objective", "throughput", "--max-latency", "0.048"},
 			func(f *found, _ *service) float64 {
 				if alone(f) > 0.048e6 {
 					return math.NaN()
@@ -123,7 +127,8 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			}, nil,
 		},
 		{
-			"latency over loaders, rings, ports and clocks", []string{"--objective", "latency", "--w-load", "2,4", "--ring", "512,2048", "--ports", "1,4", "--clock", "100,150"},
+			"latency over loaders, rings, ports and clocks",
+			[]string{"--objective", "latency", "--w-load", "2,4", "--ring", "512,2048", "--ports", "1,4", "--clock", "100,150"},
 			func(f *found, _ *service) float64 { return -math.Ceil(alone(f)) },
 			func(g *search.Grid) (all []search.Grid) {
 				for _, load := range []int{2, 4} {

@@ -312,17 +312,17 @@ func (s *service) run(ctx context.Context, rate float64, d draw, ns search.Cycle
 	}
 	input := make([]int16, 1)
 	res, err := engine.Run(ctx, engine.Config{
-		Devices:  []device.Blocking{dev},
+		Devices:  []device.Device{device.Adapt(dev)},
 		Networks: networks,
 		Policy:   policy,
 		Source: &load.Open{Times: times, Task: func(i int, at int64) sched.Task {
 			return sched.Task{Network: networks[d.part[i]].Name, Created: at, Deadline: at + s.slo, Theta: exitTheta, Samples: 1}
 		}},
-		Inputs: func(r *sched.Request) ([]int16, error) {
+		Inputs: engine.WordInputs(func(r *sched.Request) ([]int16, error) {
 			input[0] = int16(d.exit[int(r.ID-1)%len(d.exit)])
 			return input, nil
-		},
-		NoTrace: true,
+		}),
+		Keep: engine.Counts,
 	})
 	if err != nil {
 		return late, err

@@ -9,7 +9,7 @@ N       ?= 256
 CONFIG  ?= run
 BUILD   := build
 VENV    := $(BUILD)/venv
-APT     := verilator yosys g++ zlib1g-dev python3-venv tcl dataset-fashion-mnist ca-certificates chromium
+APT     := verilator yosys g++ zlib1g-dev python3-venv tcl dataset-fashion-mnist ca-certificates chromium xilinx-bootgen
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 RTL     := hw/rtl/abi_pkg.sv $(filter-out hw/rtl/abi_pkg.sv,$(sort $(wildcard hw/rtl/*.sv)))
@@ -148,6 +148,7 @@ nightly: test bench check-export ## the long checks: fuzzing, other configuratio
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/counted -run '^$$' -fuzz FuzzRead -fuzztime 1m
+	@for f in ParseBit ParseManifest; do go test ./bitstreams -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
 	@for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
 
 # An exported design built and measured: its figures against the bands.

@@ -163,6 +163,8 @@ nightly: test bench check-export ## the long checks: fuzzing, other configuratio
 	@go test ./dse/zoo -count 1 -run '^TestExports$$' -timeout 60m -args -full
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
+	@go test ./dse/bundle -run '^$$' -fuzz FuzzFields -fuzztime 5m -fuzzminimizetime 20x
+	@go test ./host/npu -run '^$$' -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 20x
 	@go test ./dse/counted -run '^$$' -fuzz FuzzRead -fuzztime 1m
 	@go test ./hw/syn/timing -run '^$$' -fuzz FuzzRead -fuzztime 1m
 	@for f in ParseBit ParseManifest; do go test ./bitstreams -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done

@@ -158,7 +158,7 @@ func preempt(style, system, workload string) func(*lab) (float64, error) {
 			return 0, err
 		}
 		if o.Preemptions == 0 {
-			return 0, fmt.Errorf("DISB %s under %s: nothing was preempted", workload, system)
+			return math.NaN(), nil
 		}
 		return o.Preempt, nil
 	}
@@ -178,6 +178,13 @@ func over(a, b func(*lab) (float64, error)) func(*lab) (float64, error) {
 // near is a claim of a number, which holds within a quarter of it.
 func near(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
 	return claim{id: id, text: text, gpu: gpu, of: of, published: published, least: 0.75 * published, most: 1.25 * published}
+}
+
+// gain is a claim of a multiple of one, which holds where what it is beyond (or below) one is within a
+// half of what is published: a quarter of the number would take no gain for a gain.
+func gain(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
+	a, b := 1+0.5*(published-1), 1+1.5*(published-1)
+	return claim{id: id, text: text, gpu: gpu, of: of, published: published, least: min(a, b), most: max(a, b)}
 }
 
 // atMost and atLeast are claims of a bound.
@@ -211,13 +218,13 @@ func reefClaims() []claim {
 		for i, w := range []string{"A", "B", "C"} {
 			id := fmt.Sprintf("fig15-16/%s/%s/", g.gpu, w)
 			if g.seq[i] > 0 {
-				out = append(out, near(id+"seq-rt", "SEQ: latency of real-time tasks, of RT-Only's", g.gpu, g.seq[i], rt("tvm", "seq", w)))
+				out = append(out, gain(id+"seq-rt", "SEQ: latency of real-time tasks, of RT-Only's", g.gpu, g.seq[i], rt("tvm", "seq", w)))
 			}
 			out = append(out,
-				because(near(id+"streams-rt", "GPUStreams: latency of real-time tasks, of RT-Only's", g.gpu, g.streams[i], rt("tvm", "streams", w)), memory),
+				because(gain(id+"streams-rt", "GPUStreams: latency of real-time tasks, of RT-Only's", g.gpu, g.streams[i], rt("tvm", "streams", w)), memory),
 				atMost(id+"reef-rt", "REEF: latency of real-time tasks, of RT-Only's, less than 5 % more", g.gpu, 1.05, rt("tvm", "reef", w)),
-				near(id+"streams-throughput", "GPUStreams: throughput, of running alone", g.gpu, g.tStreams[i], throughput("tvm", "streams", w)),
-				because(near(id+"reef-throughput", "REEF: throughput, of running alone", g.gpu, g.tREEF[i], throughput("tvm", "reef", w)), spread))
+				gain(id+"streams-throughput", "GPUStreams: throughput, of running alone", g.gpu, g.tStreams[i], throughput("tvm", "streams", w)),
+				because(gain(id+"reef-throughput", "REEF: throughput, of running alone", g.gpu, g.tREEF[i], throughput("tvm", "reef", w)), spread))
 		}
 	}
 	for _, w := range []string{"D", "E"} {
@@ -233,15 +240,15 @@ func reefClaims() []claim {
 		near("fig17/mi50/A", "wait-based over reset-based preemption, one client: an order of magnitude", "mi50", 20, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
 		near("fig17/gv100/A", "wait-based over reset-based preemption, GV100, one client", "gv100", 6.1, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
 		near("fig17/gv100/C", "wait-based over reset-based preemption, GV100, five clients", "gv100", 15, over(preempt("tvm", "wait", "C"), preempt("tvm", "reset", "C"))),
-		fitted(near("fig21/queue", "ResNet-152 with a device queue of one, of four: 14.3 / 12.3 ms", "mi50", 14.3/12.3, queues(1, 4))),
+		fitted(gain("fig21/queue", "ResNet-152 with a device queue of one, of four: 14.3 / 12.3 ms", "mi50", 14.3/12.3, queues(1, 4))),
 		atMost("fig21/long", "and no further gain beyond four: less than 0.3 %", "mi50", 1.003, queues(4, 256)),
 		atMost("fig22/tensorrt", "restoring costs less than 5 % of the execution, TensorRT's kernels", "gv100", 0.05, restore("tensorrt")),
 		atMost("fig22/pytorch", "restoring costs less than 5 % of the execution, PyTorch's kernels", "gv100", 0.05, restore("pytorch")),
-		because(near("fig28/C/triton", "Triton (stream priorities, TensorRT's kernels): latency of real-time tasks", "gv100", 2.8, rt("tensorrt", "priority", "C")), memory),
+		because(gain("fig28/C/triton", "Triton (stream priorities, TensorRT's kernels): latency of real-time tasks", "gv100", 2.8, rt("tensorrt", "priority", "C")), memory),
 		atMost("fig28/C/reef", "REEF without padding there: 9 % more at most", "gv100", 1.09, rt("tensorrt", "reset", "C")),
-		near("fig29/C/orion", "Orion (PyTorch's kernels): latency of real-time tasks", "gv100", 1.17, rt("pytorch", "orion", "C")),
+		gain("fig29/C/orion", "Orion (PyTorch's kernels): latency of real-time tasks", "gv100", 1.17, rt("pytorch", "orion", "C")),
 		near("fig29/C/orion-throughput", "Orion: throughput", "gv100", 0.97, throughput("pytorch", "orion", "C")),
-		near("fig29/C/reef-throughput", "REEF without padding there: throughput", "gv100", 1.14, throughput("pytorch", "reset", "C")))
+		gain("fig29/C/reef-throughput", "REEF without padding there: throughput", "gv100", 1.14, throughput("pytorch", "reset", "C")))
 	for _, p := range []struct {
 		rt, be string
 		dkp    float64
@@ -249,7 +256,7 @@ func reefClaims() []claim {
 	}{{"resnet152", "vgg19", 1.198, "throughput"}, {"yolov3", "vgg19", 1.081, "throughput"}} {
 		pair := p.rt + "/" + p.be
 		out = append(out,
-			because(near("fig23/"+pair+"/dkp", "padding alone, one real-time and one best-effort client: throughput", "mi50", p.dkp, throughput("tvm", "reef-dkp", pair)), spread),
+			because(gain("fig23/"+pair+"/dkp", "padding alone, one real-time and one best-effort client: throughput", "mi50", p.dkp, throughput("tvm", "reef-dkp", pair)), spread),
 			atMost("fig23/"+pair+"/rt", "and the latency of real-time tasks, 2.9 % more at most", "mi50", 1.029, rt("tvm", "reef-dkp", pair)))
 	}
 	return out
@@ -349,6 +356,9 @@ func (k *claim) state(labs []*lab) (*Statement, error) {
 		half = *ci
 	}
 	switch {
+	case math.IsNaN(mean) || math.IsInf(mean, 0):
+		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = 0, nil, 0, Undecided, "nothing of it happened in the time that was simulated"
+		return s.finite(), nil
 	case mean-half >= k.least && mean+half <= k.most:
 		s.Verdict = Holds
 	case mean+half < k.least || mean-half > k.most:
@@ -359,9 +369,13 @@ func (k *claim) state(labs []*lab) (*Statement, error) {
 	if s.Verdict != Holds {
 		s.Why = k.why
 	}
-	// JSON knows no infinities
+	return s.finite(), nil
+}
+
+// finite: JSON knows no infinities.
+func (s *Statement) finite() *Statement {
 	s.Least, s.Most = math.Max(s.Least, -math.MaxFloat64), math.Min(s.Most, math.MaxFloat64)
-	return s, nil
+	return s
 }
 
 // rows are every system on every workload of DISB.

@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Calibrate runs images (H x W x C each) through the graph in float32 and gives the largest |x| of
-// each tensor, which does not depend on the number of workers.
-func Calibrate(g *graph.Graph, images [][]float32, o Options) ([]float64, error) {
+// Calibrate runs n images (H x W x C each) through the graph in float32 and gives the largest |x| of
+// each tensor, which does not depend on the number of workers. Those ask for one image at a time.
+func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([]float64, error) {
 	o = o.defaults()
-	if len(images) == 0 {
+	if n < 1 {
 		return nil, fmt.Errorf("network %s: %w: there are no images", g.Name, ErrCalibration)
 	}
 	first, err := graph.NewRunner(g)
@@ -25,7 +25,7 @@ func Calibrate(g *graph.Graph, images [][]float32, o Options) ([]float64, error)
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	workers = min(workers, len(images))
+	workers = min(workers, n)
 	var (
 		next  atomic.Int64
 		wait  sync.WaitGroup
@@ -39,8 +39,11 @@ func Calibrate(g *graph.Graph, images [][]float32, o Options) ([]float64, error)
 			runner = first.Clone()
 		}
 		wait.Go(func() {
-			for i := next.Add(1) - 1; int(i) < len(images) && errs[w] == nil; i = next.Add(1) - 1 {
-				errs[w] = observe(runner, images[i], found[w], o.InputRange, int(i))
+			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				var x []float32
+				if x, errs[w] = image(i); errs[w] == nil {
+					errs[w] = observe(runner, x, found[w], o.InputRange, i)
+				}
 			}
 		})
 	}

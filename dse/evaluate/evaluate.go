@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/golden"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/quant"
 )
 
 // ErrEvaluate is wrapped by what Run refuses.
@@ -81,7 +81,7 @@ func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, set *images.Set,
 	}
 	e := &evaluator{b: b, g: g, p: p, set: set, sums: make([]sums, len(g.Exits))}
 	runners := []*graph.Runner{first}
-	for range min(runtime.GOMAXPROCS(0), set.Len()) - 1 {
+	for range quant.Workers(g, 0, set.Len()) - 1 {
 		runners = append(runners, first.Clone())
 	}
 	for from := 0; from < set.Len(); from += chunk {

@@ -78,8 +78,11 @@ func (p Preprocess) InputRange(channels int) float64 {
 	}
 	largest := 0.0
 	for c := range channels {
-		mean, std := p.channel(c)
-		largest = max(largest, math.Abs(0-mean)/std, math.Abs(1-mean)/std)
+		ends := []float32{0, 1}
+		for i := range ends {
+			ends[i] = p.one(ends[i], c) // rounded as pixels are
+		}
+		largest = max(largest, math.Abs(float64(ends[0])), math.Abs(float64(ends[1])))
 	}
 	return largest
 }
@@ -90,11 +93,15 @@ func (p Preprocess) normalise(x []float32, channels int) {
 		return
 	}
 	for c := range channels {
-		mean, std := p.channel(c)
 		for i := c; i < len(x); i += channels {
-			x[i] = float32((float64(x[i]) - mean) / std)
+			x[i] = p.one(x[i], c)
 		}
 	}
+}
+
+func (p Preprocess) one(x float32, c int) float32 {
+	mean, std := p.channel(c)
+	return float32((float64(x) - mean) / std)
 }
 
 // Text is the form that ParsePreprocess reads.

@@ -21,11 +21,7 @@ func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	if err != nil {
 		return nil, fmt.Errorf("network %s: %w", g.Name, err)
 	}
-	workers := o.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	workers = min(workers, n)
+	workers := Workers(g, o.Workers, n)
 	var (
 		next  atomic.Int64
 		wait  sync.WaitGroup
@@ -58,6 +54,22 @@ func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 		}
 	}
 	return ranges, nil
+}
+
+// workersBytes bounds the maps that all workers hold: each has a network's of its own.
+const workersBytes = 4 << 30
+
+// Workers is how many goroutines run a graph on n images at once: want, one a processor where that is 0,
+// fewer where their maps together would be large.
+func Workers(g *graph.Graph, want, n int) int {
+	if want <= 0 {
+		want = runtime.GOMAXPROCS(0)
+	}
+	bytes := 1
+	for _, t := range g.Tensors {
+		bytes += 4 * t.Elems()
+	}
+	return max(1, min(want, n, workersBytes/bytes))
 }
 
 func observe(r *graph.Runner, image []float32, ranges []float64, inputRange float64, i int) error {

@@ -140,8 +140,13 @@ def infer(session: onnxruntime.InferenceSession, images: np.ndarray, exits: list
     name = session.get_inputs()[0].name
     wanted = exits or [output.name for output in session.get_outputs()]
     parts: list[list[np.ndarray]] = [[] for _ in wanted]
-    for begin in range(0, len(images), BATCH):
-        batch = np.ascontiguousarray(images[begin : begin + BATCH])
+    fixed = session.get_inputs()[0].shape[0]  # a name where it is open
+    size = fixed if isinstance(fixed, int) and fixed > 0 else BATCH
+    for begin in range(0, len(images), size):
+        batch = np.ascontiguousarray(images[begin : begin + size])
+        real = len(batch)
+        if isinstance(fixed, int) and real < size:
+            batch = np.concatenate([batch, np.repeat(batch[-1:], size - real, axis=0)])
         # Bytes are scaled in float32, as they were for training.
         x = batch.astype(np.float32) / np.float32(255) if batch.dtype == np.uint8 else batch
         try:
@@ -149,7 +154,7 @@ def infer(session: onnxruntime.InferenceSession, images: np.ndarray, exits: list
         except Exception as error:  # as above
             raise OracleError(f"onnxruntime failed on images of shape {x.shape[1:]}: {one_line(error)}") from error
         for part, output in zip(parts, outputs):
-            part.append(output)
+            part.append(output[:real])
     found = [np.concatenate(part) for part in parts]
     for i, (output, logits) in enumerate(zip(wanted, found)):
         if logits.ndim == 4 and logits.shape[2:] == (1, 1):

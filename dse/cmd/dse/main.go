@@ -36,18 +36,19 @@ const (
 type commands struct {
 	JSON bool `name:"json" help:"One JSON document on stdout instead of text."`
 
-	Compile  compileCmd  `cmd:"" help:"Compile a network to a bundle. Example: dse compile --network fashion --config run --out fashion.bundle"`
-	Vectors  vectorsCmd  `cmd:"" help:"Write random networks as test vectors. Example: dse vectors --config small --n 4 --out out/vectors"`
-	Sweep    sweepCmd    `cmd:"" help:"Search the whole design space of a board for a network. Example: dse sweep --network resnet50 --board zc706"`
-	Ablate   ablateCmd   `cmd:"" help:"GOP/s of every way to batch, by batch size and subnet. Example: dse ablate --network resnet50 --board zc706"`
-	Compare  compareCmd  `cmd:"" help:"Two designs or mappings side by side. Example: dse compare --network resnet50 --a zc706 --b mid --batch 4"`
-	Export   exportCmd   `cmd:"" help:"Write a design as what simulation and bitstream are built from. Example: dse export --board zc706 --point 1024,14,64 --out out/export"`
-	Check    checkCmd    `cmd:"" help:"Build an exported design with Verilator and yosys, and hold the estimates to what they say. Example: dse check out/export"`
-	Report   reportCmd   `cmd:"" help:"Draw the design space as one HTML page and SVG files. Example: dse report --network resnet50 --board zc706 --out out/report"`
-	BenchNPU benchNPUCmd `cmd:"" name:"bench-npu" help:"Count a network's cycles on the reference arrays beside roofline and goal. Example: dse bench-npu --config zc706 --batch 1"`
-	Explain  explainCmd  `cmd:"" help:"Say where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
-	Validate validateCmd `cmd:"" help:"Compare the law of cycles with the Verilated NPU's counters. Example: dse validate --config run --network mobilenetv2 --share 0.2"`
-	Version  versionCmd  `cmd:"" help:"Say what this program is."`
+	Compile  compileCmd   `cmd:"" help:"Compile a network to a bundle. Example: dse compile --network fashion --config run --out fashion.bundle"`
+	Vectors  vectorsCmd   `cmd:"" help:"Write random networks as test vectors. Example: dse vectors --config small --n 4 --out out/vectors"`
+	Sweep    sweepCmd     `cmd:"" help:"Search the whole design space of a board for a network. Example: dse sweep --network resnet50 --board zc706"`
+	Ablate   ablateCmd    `cmd:"" help:"GOP/s of every way to batch, by batch size and subnet. Example: dse ablate --network resnet50 --board zc706"`
+	Compare  compareCmd   `cmd:"" help:"Two designs or mappings side by side. Example: dse compare --network resnet50 --a zc706 --b mid --batch 4"`
+	Export   exportCmd    `cmd:"" help:"Write a design as what simulation and bitstream are built from. Example: dse export --board zc706 --point 1024,14,64 --out out/export"`
+	Check    checkCmd     `cmd:"" help:"Build an exported design with Verilator and yosys, and hold the estimates to what they say. Example: dse check out/export"`
+	Report   reportCmd    `cmd:"" help:"Draw the design space as one HTML page and SVG files. Example: dse report --network resnet50 --board zc706 --out out/report"`
+	BenchNPU benchNPUCmd  `cmd:"" name:"bench-npu" help:"Count a network's cycles on the reference arrays beside roofline and goal. Example: dse bench-npu --config zc706 --batch 1"`
+	Explain  explainCmd   `cmd:"" help:"Say where each layer's time goes. Example: dse explain --network fashion --config run --batch 8"`
+	Validate validateCmd  `cmd:"" help:"Compare the law of cycles with the Verilated NPU's counters. Example: dse validate --config run --network mobilenetv2 --share 0.2"`
+	Ops      operatorsCmd `cmd:"" name:"operators" help:"Say which operators of a network are supported. Example: dse operators my.onnx"`
+	Version  versionCmd   `cmd:"" help:"Say what this program is."`
 
 	Completion cli.Completion `cmd:"" help:"Teach a shell to complete commands and flags."`
 }

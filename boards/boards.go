@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -49,8 +50,9 @@ type Board struct {
 	Ports    Ports   `yaml:"ports" json:"ports"`
 	DRAM     DRAM    `yaml:"dram" json:"dram"`
 
-	Published  []Published `yaml:"published" json:"published"`
-	PaperMibit float64     `yaml:"paper_mibit" json:"paper_mibit"` // 2^20 bits that the paper's memory law may fill
+	// What the paper printed for the board, and only for such boards.
+	Published  []Published `yaml:"published,omitempty" json:"published,omitempty"`
+	PaperMibit float64     `yaml:"paper_mibit,omitempty" json:"paper_mibit,omitempty"` // 2^20 bits that the paper's memory law may fill
 }
 
 // Ports are the AXI masters into the DRAM.
@@ -77,10 +79,10 @@ type Published struct {
 }
 
 // keys that a file must have.
-var keys = []string{
-	"name", "device", "family", "dsp", "bram36", "uram", "lut", "ff", "clock_mhz",
-	"ports", "dram", "published", "paper_mibit",
-}
+var keys = []string{"name", "device", "family", "dsp", "bram36", "uram", "lut", "ff", "clock_mhz", "ports", "dram"}
+
+// nameRE is what may name a board: it becomes a part of file names and of a configuration.
+var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // Names lists the embedded boards, sorted.
 func Names() []string {
@@ -120,41 +122,76 @@ func Load(nameOrPath string) (Board, error) {
 	return Parse(path.Join("boards", nameOrPath, "board.yaml"), text)
 }
 
-// Parse reads and validates a board; file is for messages. Unknown and missing keys are refused.
+// Parse reads and validates a board; file is for messages. The error joins every key that is unknown, missing,
+// of a wrong type or out of range.
 func Parse(file string, text []byte) (Board, error) {
 	var b Board
+	var errs []error
+	refuse := func(err error) { errs = append(errs, fmt.Errorf("%s: %w", file, err)) }
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
-	if err := dec.Decode(&b); err != nil {
+	var types *yaml.TypeError
+	switch err := dec.Decode(&b); {
+	case errors.As(err, &types):
+		for _, e := range types.Errors { // what they are about has been left out, the rest read
+			refuse(fmt.Errorf("%w: %s", ErrBoard, e))
+		}
+	case err != nil:
 		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, err)
+	case !errors.Is(dec.Decode(new(yaml.Node)), io.EOF):
+		return Board{}, fmt.Errorf("%s: %w: expected one YAML document", file, ErrBoard)
 	}
 	var found map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &found); err != nil {
-		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, err)
+		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, errors.Join(append(errs, err)...))
 	}
+	missing := map[string]bool{}
 	for _, k := range keys {
 		if _, ok := found[k]; !ok {
-			return Board{}, fmt.Errorf("%s: %w: key %q is missing", file, ErrBoard, k)
+			missing[k] = true
+			refuse(fmt.Errorf("%w: key %q is missing", ErrBoard, k))
 		}
 	}
-	if err := b.Validate(); err != nil {
-		return Board{}, fmt.Errorf("%s: %w", file, err)
+	for _, f := range b.findings() {
+		if key, _, _ := strings.Cut(f.key, "."); missing[key] {
+			continue
+		}
+		refuse(fmt.Errorf("%w: %s", ErrBoard, f.text()))
+	}
+	if len(errs) > 0 {
+		return Board{}, errors.Join(errs...)
 	}
 	return b, nil
 }
 
+// finding is a value that is out of range.
+type finding struct {
+	key  string
+	v    any
+	what string // that was expected
+}
+
+func (f finding) text() string { return fmt.Sprintf("%s: expected %s, found %v", f.key, f.what, f.v) }
+
 // Validate checks every number; the error joins all findings.
 func (b Board) Validate() error {
 	var errs []error
+	for _, f := range b.findings() {
+		errs = append(errs, fmt.Errorf("%w: %s", ErrBoard, f.text()))
+	}
+	return errors.Join(errs...)
+}
+
+func (b Board) findings() (all []finding) {
 	want := func(ok bool, key string, v any, what string) {
 		if !ok {
-			errs = append(errs, fmt.Errorf("%w: %s: expected %s, found %v", ErrBoard, key, what, v))
+			all = append(all, finding{key, v, what})
 		}
 	}
 	positive := func(key string, v int) { want(v > 0 && v < 1<<30, key, v, "more than 0") }
 	finite := func(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
 
-	want(b.Name != "", "name", b.Name, "a name")
+	want(nameRE.MatchString(b.Name), "name", fmt.Sprintf("%q", b.Name), "up to 64 of a-z 0-9 - _")
 	want(b.Family == Series7 || b.Family == UltraScalePlus, "family", b.Family, Series7+" or "+UltraScalePlus)
 	positive("dsp", b.DSP)
 	positive("bram36", b.BRAM36)
@@ -170,9 +207,9 @@ func (b Board) Validate() error {
 		want(finite(v) && v <= 1024, "dram.bytes_per_cycle", v, "more than 0, at most 1024")
 	}
 	want(b.DRAM.LatencyCycles >= 0 && b.DRAM.LatencyCycles <= 1<<20, "dram.latency_cycles", b.DRAM.LatencyCycles, "0..1048576")
-	want(finite(b.PaperMibit), "paper_mibit", b.PaperMibit, "more than 0")
+	want(b.PaperMibit == 0 && len(b.Published) == 0 || finite(b.PaperMibit), "paper_mibit", b.PaperMibit, "more than 0 (it goes with published)")
 	for _, p := range b.Published {
 		want(p.TR > 0 && p.TP > 0 && p.TC > 0, "published", p, "positive <T_R, T_P, T_C>")
 	}
-	return errors.Join(errs...)
+	return all
 }

@@ -59,8 +59,9 @@ type Device interface {
 	// Begin begins work. An error refuses it (see Failure for what is lost): then nothing has begun
 	// and no event follows. done: it took no time and is over, no event follows either; only a Copy,
 	// Load or Unload may end so. Else the work's events follow, the last of them with Over set.
-	// The work is the device's to read until then.
-	Begin(now Time, w *Work) (done bool, err error)
+	// The work is the device's to read until then. What a device computes inside Begin (in virtual time
+	// a simulator may) it gives up when ctx ends, which is the run's.
+	Begin(ctx context.Context, now Time, w *Work) (done bool, err error)
 	// Abort asks for the end of a launch's work that runs, at the next place where the device lets
 	// go; with kill, at once, where what ran since the last such place is lost. It ends with Aborted,
 	// or, where it was faster, with what it ends with otherwise. Other work, and work that is over, is

@@ -3,6 +3,7 @@
 package device
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -135,4 +136,9 @@ func ScopeOf(err error) Scope {
 		return f.Scope
 	}
 	return LoseDevice
+}
+
+// IsHang tells whether an error says that a device hangs.
+func IsHang(err error) bool {
+	return errors.Is(err, ErrHang) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -5,6 +5,7 @@ package engine_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -17,6 +18,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,8 +81,13 @@ func storedText(t testing.TB, res *engine.Result) string {
 		s := &res.Steps[i]
 		fmt.Fprintf(&b, "step %d %s device %d launch %d into %d segments %d..%d %v\n", s.At, s.Kind, s.Device, s.Launch, s.Into, s.First, s.Last, s.Requests)
 	}
-	for i := range res.Spans {
-		s := &res.Spans[i]
+	// By their beginning: when each is reported is no part of a schedule.
+	spans := slices.Clone(res.Spans)
+	slices.SortStableFunc(spans, func(a, b engine.Span) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Device, b.Device))
+	})
+	for i := range spans {
+		s := &spans[i]
 		fmt.Fprintf(&b, "span %d..%d device %d launch %d segment %d failed %t %v\n", s.Start, s.End, s.Device, s.Launch, s.Segment, s.Failed, s.Requests)
 	}
 	text, err := json.Marshal(res.Summary())

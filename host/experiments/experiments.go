@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
@@ -63,6 +64,21 @@ func Taken(exits []device.ExitResult, theta Theta) int {
 		}
 	}
 	return len(exits) - 1
+}
+
+// SoftmaxTop1 is the class of the largest logit and its softmax probability.
+func SoftmaxTop1(logits []float32) (int, float32) {
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	sum := 0.0
+	for _, v := range logits {
+		sum += math.Exp(float64(v) - float64(logits[best]))
+	}
+	return best, float32(1 / sum)
 }
 
 // Service is serial's mean service time in ns for the images at theta, by the table: its capacity is
@@ -133,4 +149,14 @@ func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress 
 		return nil, fmt.Errorf("the books of %s, seed %d, are wrong: %w", p.Policy, p.Seed, err)
 	}
 	return res, nil
+}
+
+// FirstWhy is the first reason that stands in a run's records.
+func FirstWhy(r *engine.Result) string {
+	for i := range r.Records {
+		if r.Records[i].Why != "" {
+			return r.Records[i].Why
+		}
+	}
+	return "all were retried"
 }

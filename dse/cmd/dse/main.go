@@ -17,6 +17,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/search"
@@ -88,6 +89,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	out := cli.New("dse", args, stdout, stderr)
 	exited, code := false, exitOK
 	parser, err := kong.New(&c, kong.Name("dse"), kong.Writers(out.Stdout, stderr), kong.WithHyphenPrefixedParameters(true),
+		kong.Vars{"boards": strings.Join(boards.Names(), ", ")},
 		kong.Description("Design space exploration and compilation for the Sluice NPU."),
 		kong.Exit(func(n int) {
 			if !exited {

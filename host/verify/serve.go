@@ -1,6 +1,6 @@
-// Differential tests of a device against its reference.
+// Serving on a device and its reference: under a random schedule, and the orders of actions.
 
-package experiments
+package verify
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -95,12 +96,12 @@ func (s *strict) Admit(ctx context.Context, network string, id device.RequestID,
 // Serve puts every image of a setup through a device under a random schedule: batches of 1..B_max,
 // halting, filling up, merging, and an exit threshold of its own for every request. A device that
 // is a Shadow is compared on the way.
-func Serve(ctx context.Context, s *Setup, dev device.Blocking, seed uint64, progress func(int)) (*engine.Result, error) {
+func Serve(ctx context.Context, s *experiments.Setup, dev device.Blocking, seed uint64, progress func(int)) (*engine.Result, error) {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	rng := rand.New(rand.NewPCG(seed, randomStream))
 	name := s.Bundle.Network.Name
-	thetas := []float32{0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, Never}
+	thetas := []float32{0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, experiments.Never}
 	res, err := engine.Run(run, engine.Config{
 		Devices:  []device.Blocking{&strict{dev, fail}},
 		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{s.Table}}},

@@ -110,7 +110,15 @@ func opaque(m image.Image) image.Image {
 	flat := image.NewNRGBA64(b)
 	for y := b.Min.Y; y < b.Max.Y; y++ {
 		for x := b.Min.X; x < b.Max.X; x++ {
-			c := color.NRGBA64Model.Convert(m.At(x, y)).(color.NRGBA64)
+			var c color.NRGBA64
+			switch at := m.At(x, y).(type) {
+			case color.NRGBA: // the model would multiply with alpha, and lose the colour where that is 0
+				c = color.NRGBA64{R: 0x101 * uint16(at.R), G: 0x101 * uint16(at.G), B: 0x101 * uint16(at.B)}
+			case color.NRGBA64:
+				c = at
+			default:
+				c = color.NRGBA64Model.Convert(at).(color.NRGBA64)
+			}
 			c.A = math.MaxUint16
 			flat.SetNRGBA64(x, y, c)
 		}

@@ -9,7 +9,7 @@ N       ?= 256
 CONFIG  ?= run
 BUILD   := build
 VENV    := $(BUILD)/venv
-APT     := verilator yosys g++ zlib1g-dev python3-venv dataset-fashion-mnist ca-certificates chromium
+APT     := verilator yosys g++ zlib1g-dev python3-venv tcl dataset-fashion-mnist ca-certificates chromium xilinx-bootgen
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 RTL     := hw/rtl/abi_pkg.sv $(filter-out hw/rtl/abi_pkg.sv,$(sort $(wildcard hw/rtl/*.sv)))
@@ -135,6 +135,7 @@ nightly: test bench check-export ## the long checks: fuzzing, other configuratio
 	@for c in tiny small; do sim/build.sh $$c && bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done
 	@sim/mutants.sh
 	@hw/syn/overheads.sh
+	@go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 	@seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200
 	@sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2
 	@bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
@@ -147,6 +148,7 @@ nightly: test bench check-export ## the long checks: fuzzing, other configuratio
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/counted -run '^$$' -fuzz FuzzRead -fuzztime 1m
+	@for f in ParseBit ParseManifest; do go test ./bitstreams -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
 	@for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
 
 # An exported design built and measured: its figures against the bands.

@@ -2,8 +2,12 @@ package boards
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	yaml "go.yaml.in/yaml/v3"
 )
 
 func TestLoad(t *testing.T) {
@@ -37,49 +41,114 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestRefuses(t *testing.T) {
-	good, err := files.ReadFile("zc706/board.yaml")
+// without is a file that lacks a key ("group.key" within a group).
+func without(t *testing.T, text []byte, path string) []byte {
+	t.Helper()
+	var doc map[string]any
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	in := doc
+	group, key, nested := strings.Cut(path, ".")
+	if nested {
+		in = doc[group].(map[string]any)
+	} else {
+		key = path
+	}
+	if _, ok := in[key]; !ok {
+		t.Fatalf("there is no key %s", path)
+	}
+	delete(in, key)
+	out, err := yaml.Marshal(doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range keys {
-		var lines []string
-		skip := false
-		for line := range strings.Lines(string(good)) {
-			if strings.HasPrefix(line, key+":") {
-				skip = true
-				continue
-			}
-			if skip && strings.HasPrefix(line, " ") {
-				continue
-			}
-			skip = false
-			lines = append(lines, line)
+	return out
+}
+
+func TestRefuses(t *testing.T) {
+	good := map[string]string{}
+	for _, name := range Names() {
+		text, err := files.ReadFile(name + "/board.yaml")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if _, err := Parse("x", []byte(strings.Join(lines, ""))); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), key) {
-			t.Errorf("without %s: %v", key, err)
+		good[name] = string(text)
+		for _, key := range slices.Concat(keys, buildKeys) {
+			_, err := Parse("x", without(t, text, key))
+			if !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), `key "`+key+`" is missing`) || strings.Count(err.Error(), "\n") != 0 {
+				t.Errorf("%s without %s: %v", name, key, err)
+			}
+		}
+		// nothing of what is only for building: a board to search on
+		for _, key := range append([]string{"board_part"}, buildKeys...) {
+			if key == "board_part" && !strings.Contains(string(text), key) || strings.HasPrefix(key, "ports.") == false && strings.Contains(key, ".") {
+				continue
+			}
+			text = without(t, text, key)
+		}
+		if b, err := Parse("x", text); err != nil || b.Buildable() {
+			t.Errorf("%s without what is for building: %v", name, err)
 		}
 	}
-	for _, c := range [][2]string{
-		{"dsp: 900", "dsp: 0"},
-		{"dsp: 900", "dsp: -900"},
-		{"lut: 218600", "lut: 0"},
-		{"bram36: 545", "bram36: many"},
-		{"family: xc7", "family: ecp5"},
-		{"clock_mhz: 150", "clock_mhz: .nan"},
-		{"[15.3, 28]", "[]"},
-		{"[15.3, 28]", "[15.3, -.inf]"},
-		{"n_axi: 4", "n_axi: 5"},
-		{"name: zc706", "name: zc706\nspeed: 3"},
-		{"TR: 4652", "TR: 0"},
-		{"name: zc706", "name: ../zc706"},
-		{"paper_mibit: 19.2", "paper_mibit: -1"},
-		{"paper_mibit: 19.2", "# published rows alone"},
-		{"paper_mibit: 19.2", "---\npaper_mibit: 19.2"},
+	for _, c := range []struct{ board, old, new, want string }{
+		{"zc706", "dsp: 900", "dsp: 0", "dsp"},
+		{"zc706", "dsp: 900", "dsp: -900", "dsp"},
+		{"zc706", "lut: 218600", "lut: 0", "lut"},
+		{"zc706", "bram36: 545", "bram36: many", "line"},
+		{"zc706", "family: xc7", "family: ecp5", "family"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: .nan", "clock_mhz"},
+		{"zc706", "[15.3, 28]", "[]", "bytes_per_cycle"},
+		{"zc706", "[15.3, 28]", "[15.3, -.inf]", "bytes_per_cycle"},
+		{"zc706", "n_axi: 4", "n_axi: 5", "n_axi"},
+		{"zc706", "name: zc706", "name: zc706\nspeed: 3", "speed"},
+		{"zc706", "name: zc706", "name: ../zc706", "name"},
+		{"zc706", "TR: 4652", "TR: 0", "published"},
+		{"zc706", "paper_mibit: 19.2", "paper_mibit: -1", "paper_mibit"},
+		{"zc706", "paper_mibit: 19.2", "# published rows alone", "paper_mibit"},
+		{"zc706", "paper_mibit: 19.2", "---\npaper_mibit: 19.2", "one YAML document"},
+		{"zc706", "part: xc7z045", "part: xczu9", "part"},
+		{"zc706", "speed_grade: -2", "speed_grade: 2", "speed_grade"},
+		{"zc706", "idcode: 0x03731093", "idcode: 0x13731093", "idcode"},
+		{"zc706", "ps_ref_mhz: 33.333333", "ps_ref_mhz: 0", "ps_ref_mhz"},
+		{"zc706", "pl_mhz: 100", "pl_mhz: .inf", "pl_mhz"},
+		{"zc706", "axi: axi3", "axi: axi4", "ports.axi"},
+		{"zc706", "addr_bits: 32", "addr_bits: 40", "addr_bits"},
+		{"zc706", "max_burst: 16", "max_burst: 32", "max_burst"},
+		{"zc706", "axi_bytes: 8", "axi_bytes: 16", "axi_bytes"},
+		{"zc706", "HP2, HP3]", "HP2, HP2]", "each once"},
+		{"zc706", "HP2, HP3]", "HP2, HP4]", "HP4"},
+		{"zc706", "HP2, HP3]", "HP2]", "4 names"},
+		{"zc706", "port: GP0", "port: HPM0", "registers.port"},
+		{"zc706", "base: 0x43C00000", "base: 0x43C01000", "registers.base"},
+		{"zc706", "base: 0x43C00000", "base: 0x80000000", "registers.base"},
+		{"zc706", "bytes: 0x10000}", "bytes: 0x800}", "registers.base"},
+		{"zc706", "line: 0", "line: 8", "interrupt.line"},
+		{"zc706", "spi: 29", "spi: 30", "interrupt.spi"},
+		{"zc706", "uio: sluice-npu", "uio: a/b", "uio"},
+		{"zc706", "npu_base: 0x30000000", "npu_base: 0x30000001", "npu_base"},
+		{"zc706", "npu_base: 0x30000000", "npu_base: 0x3F000000", "npu_base"},
+		{"zc706", "base: 0x0, bytes: 0x40000000", "base: 0x40000000, bytes: 0x100000000", "ddr"},
+		{"zcu104", "[HP0, HP3]", "[HP1, HP2]", "shares with HP1"},
+		{"zcu104", "max_burst: 16", "max_burst: 64", "max_burst"},
 	} {
-		text := strings.Replace(string(good), c[0], c[1], 1)
-		if _, err := Parse("x", []byte(text)); !errors.Is(err, ErrBoard) {
-			t.Errorf("%q: %v", c[1], err)
+		text := strings.Replace(good[c.board], c.old, c.new, 1)
+		if text == good[c.board] {
+			t.Fatalf("%s has no %q", c.board, c.old)
+		}
+		if _, err := Parse("x", []byte(text)); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %q: %v", c.board, c.new, err)
+		}
+	}
+	// all at once
+	text := strings.NewReplacer("dsp: 900", "dsp: 0", "uio: sluice-npu\n", "", "axi: axi3", "axi: axi5", "name: zc706", "nmae: zc706").Replace(good["zc706"])
+	_, err := Parse("x", []byte(text))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"dsp:", `"uio"`, "ports.axi:", "nmae", `"name"`} {
+		if strings.Count(err.Error(), want) != 1 {
+			t.Errorf("not said once of all that is wrong: %s in %v", want, err)
 		}
 	}
 	if _, err := Load("vc707"); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), "zc706") {
@@ -146,10 +215,11 @@ func TestRefusesAllAtOnce(t *testing.T) {
 	}
 }
 
+// A file is a board that can be written and read again, or refused.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(own))
-	for _, n := range Names() {
-		text, err := files.ReadFile(n + "/board.yaml")
+	for _, name := range Names() {
+		text, err := files.ReadFile(name + "/board.yaml")
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -157,11 +227,19 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		b, err := Parse("x", text)
-		if err == nil {
-			err = b.Validate()
+		if err != nil {
+			if !errors.Is(err, ErrBoard) {
+				t.Error(err)
+			}
+			return
 		}
-		if err != nil && !errors.Is(err, ErrBoard) {
-			t.Errorf("%v is no ErrBoard", err)
+		again, err := yaml.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := Parse("again", again)
+		if err != nil || !reflect.DeepEqual(back, b) {
+			t.Errorf("%+v is read again as %+v, %v", b, back, err)
 		}
 	})
 }

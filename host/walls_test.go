@@ -28,6 +28,7 @@ var rules = map[string][]string{
 	"internal/":        {}, // what commands share
 	"sim/":             {},
 	"boards":           {},
+	"boards/ip":        {"boards"},
 	"bitstreams":       {"boards"},
 	"dse/":             {"dse/", "boards"},
 	"dse/graph":        {},
@@ -37,7 +38,7 @@ var rules = map[string][]string{
 	"dse/place":        {"dse/graph"},
 	"dse/quant":        {"dse/graph", "dse/place"}, // convolutions that are one layer have one shift
 	"dse/cost":         {},
-	"dse/counted":      {"dse/cost", "dse/mapping"},
+	"dse/counted":      {"dse/cost", "dse/mapping", "hw/syn"}, // which RTL it was counted on
 	"dse/mapping":      {"dse/cost"},
 	"dse/resource":     {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
 	"dse/window":       {"dse/cost", "dse/mapping"},
@@ -51,7 +52,9 @@ var rules = map[string][]string{
 	"host/engine":      {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":        {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":         {"host/device", "dse/bundle", "dse/graph"},
-	"host/gpu":         {"host/device", "dse/bundle", "dse/graph"},
+	"host/npu/uio":     {"host/npu"},
+	"host/kit":         {"host/device", "dse/bundle", "dse/graph"},
+	"host/gpu":         {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
 	"host/soft":        {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":      {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/verify":      {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver

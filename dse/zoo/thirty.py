@@ -10,8 +10,8 @@ Two parts, each with the `dse` command alone and photographs that nothing here w
    logits of the 16-bit network within 2 % of the largest logit. A network that cannot be compiled is
    written down with its reason; it does not count.
 
-Writes thirty.json and thirty.md beside itself; with --check it writes nothing and ends with 1 where fewer than
-thirty networks agree. Needs Debian's python3-torch and python3-torchvision and requirements-thirty.txt
+Writes thirty.json and thirty.md beside itself, after every network, and goes on from there with --resume; with --check
+it writes nothing. It ends with 1 where fewer than thirty networks agree. Needs Debian's python3-torch and python3-torchvision and requirements-thirty.txt
 (`make zoo30` sets that up). The photographs are those that the packages scikit-image and scikit-learn
 carry; they are taken out of the packages' files, and nothing of them is kept.
 """
@@ -37,7 +37,7 @@ SEED = 1
 HELD = 4  # photographs that a network is held to: the 16-bit executor takes a second for each GMAC
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 BOUND = 0.02  # of the largest logit; zoo/exports_test.go holds others to the same
-MOST = 90e6  # parameters of a network that is exported
+MOST = 60e6  # parameters of a network that is looked at only for its operators
 
 PHOTOS = (
     "astronaut.png chelsea.png coffee.png rocket.jpg motorcycle_left.png hubble_deep_field.jpg grass.png brick.png "
@@ -217,6 +217,11 @@ def markdown(result: dict) -> str:
     return "\n".join(out) + "\n"
 
 
+def write(result: dict) -> None:
+    (HERE / "thirty.json").write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+    (HERE / "thirty.md").write_text(markdown(result))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dse", type=Path, default=HERE.parents[1] / "bin" / "dse")
@@ -225,6 +230,7 @@ def main() -> int:
     parser.add_argument("--config", default="zc706")
     parser.add_argument("--only", nargs="*", help="these networks alone; writes nothing")
     parser.add_argument("--check", action="store_true", help="write nothing, fail where fewer than thirty agree")
+    parser.add_argument("--resume", action="store_true", help="go on from thirty.json")
     parser.add_argument("--no-survey", action="store_true")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -232,9 +238,13 @@ def main() -> int:
     calibrate, held = unpack(args.wheels, args.work / "photos")
     photos = sorted(calibrate.iterdir())
     result: dict = {"config": args.config, "seed": SEED, "torch": torch.__version__, "torchvision": torchvision.__version__, "agree": {}, "survey": {}}
-    names = args.only or sorted(set(AGREE) | (set() if args.no_survey else set(SURVEY)))
+    if args.resume:
+        result |= json.loads((HERE / "thirty.json").read_text())
+    names = args.only or AGREE + ([] if args.no_survey else sorted(set(SURVEY) - set(AGREE)))
     model = args.work / "network.onnx"
     for n, name in enumerate(names):
+        if name in result["agree"] if name in AGREE else name in result["survey"]:
+            continue
         try:
             net, side = build(name)
             if sum(p.numel() for p in net.parameters()) > MOST and name not in AGREE:
@@ -260,11 +270,10 @@ def main() -> int:
         print(f"{n + 1}/{len(names)} {name}: {said}", flush=True)
         for path in args.work.glob(model.stem + "*"):
             path.unlink()
+        if not args.only and not args.check:
+            write(result)
     good = sum(r["agrees"] for r in result["agree"].values())
     print(f"{good} of {len(result['agree'])} agree with onnxruntime")
-    if not args.only and not args.check:
-        (HERE / "thirty.json").write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
-        (HERE / "thirty.md").write_text(markdown(result))
     return 0 if args.only or good >= 30 else 1
 
 

@@ -102,7 +102,7 @@ func TestSVGs(t *testing.T) {
 	}
 	// what each must say: its axes, and the entries of its legend or the ends of its scale
 	for name, says := range map[string][]string{
-		"pareto": {"DSPs", "GOP/s, weighted over batch sizes 1 to 8", "Pareto front", "best"},
+		"pareto":   {"DSPs", "GOP/s, weighted over batch sizes 1 to 8", "Pareto front", "best"},
 		"roofline": {"operations a byte of DRAM traffic", "GOP/s", "B = 1", "B = 8", "peak 100 GOP/s", "DRAM 2.3 GB/s"}, "layers": {"cycles", "/conv1/Conv"},
 		"fbcb": {"batch size", "% of multipliers at work", ">100<"}, "ablation": {"batch size", "GOP/s", "serial", "ours"},
 	} {

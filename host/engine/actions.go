@@ -60,11 +60,14 @@ func (c *core) do(a *sched.Action) error {
 		c.plan(a.Plan)
 		return nil
 	case sched.Advise:
+		if a.Advice == nil {
+			return fmt.Errorf("%w: there is no advice", ErrPolicy)
+		}
 		if c.cfg.Observer != nil {
-			c.cfg.Observer.Advised(c.now, a.Client, &a.Advice)
+			c.cfg.Observer.Advised(c.now, a.Advice)
 		}
 		if s, ok := c.cfg.Source.(sched.Advisee); ok {
-			s.Advised(c.now, a.Client, &a.Advice)
+			s.Advised(c.now, a.Advice)
 		}
 		return nil
 	}
@@ -72,7 +75,7 @@ func (c *core) do(a *sched.Action) error {
 }
 
 // place refuses a launch for which a device has no place, or whose units others hold.
-func (c *core) place(i int, u device.Units, exclusive bool) error {
+func (c *core) place(i int, units *device.Units, exclusive bool) error {
 	if i < 0 || i >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, i)
 	}
@@ -82,8 +85,11 @@ func (c *core) place(i int, u device.Units, exclusive bool) error {
 		return fmt.Errorf("%w: device %d is down", ErrPolicy, i)
 	case d.held >= d.info.Places:
 		return fmt.Errorf("%w: device %d runs %d launches already, of %d", ErrPolicy, i, d.held, d.info.Places)
-	case d.info.Units == 0 && u.Empty() && !exclusive:
+	case d.info.Units == 0 && len(d.outs) == 0 && !exclusive && units.Empty():
 		return nil
+	}
+	u := *units
+	switch {
 	case !d.info.Legal(u):
 		return fmt.Errorf("%w: device %d has %d units in groups of %d, no set %s", ErrPolicy, i, d.info.Units, max(1, d.info.UnitAlign), u)
 	}
@@ -117,7 +123,7 @@ func member(v *sched.DeviceView, network string) *sched.Hosted {
 }
 
 func (c *core) launch(a *sched.Action) error {
-	if err := c.place(a.Device, a.Units, a.Exclusive); err != nil {
+	if err := c.place(a.Device, &a.Units, a.Exclusive); err != nil {
 		return err
 	}
 	v, d := &c.st.Devices[a.Device], &c.devs[a.Device]
@@ -291,7 +297,7 @@ func (c *core) resume(a *sched.Action) error {
 		j := &l.work.Launch
 		j.Units, j.Exclusive, j.Priority = a.Units, a.Exclusive, a.Priority
 	}
-	if err := c.place(l.Device, l.Units, l.Exclusive); err != nil {
+	if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
 		return err
 	}
 	if a.Last <= l.Reached || a.Last >= l.table.Segments() {

@@ -64,6 +64,7 @@ type dev struct {
 	device.Device
 	v       device.Virtual // in virtual time
 	info    device.Info
+	plain   bool // launches have all of it or nothing
 	slots   int
 	held    int    // places
 	running int    // pieces of work of launches
@@ -109,9 +110,11 @@ type core struct {
 	works device.WorkID
 	last  device.RequestID
 	next  device.LaunchID
+	ev    sched.Event // that the policy is told
 	buf   []sched.Action
 	ids   []device.RequestID
 	waits []Time // timers that a policy has asked for and that have not come
+	left  bool   // a launch may have nobody left in it
 	again bool   // something ended outside an event: ask the policy once more
 	fails []failed
 	shut  bool // nobody is asked any more
@@ -144,7 +147,7 @@ func newCore(cfg *Config) (*core, error) {
 	segments := 0
 	for i, d := range cfg.Devices {
 		info := d.Info()
-		c.devs = append(c.devs, dev{Device: d, info: info, watch: never})
+		c.devs = append(c.devs, dev{Device: d, info: info, plain: info.Units == 0 && info.Places == 1, watch: never})
 		v := sched.DeviceView{
 			MaxBatch: info.MaxBatch, Places: info.Places, Slots: info.Slots,
 			Units: info.Units, UnitAlign: max(1, info.UnitAlign), Priorities: info.Priorities,
@@ -201,9 +204,15 @@ func (c *core) traffic(network string) *sched.Traffic {
 
 // tell asks the policy and carries out its answer.
 func (c *core) tell(ev sched.Event) error {
+	c.ev = ev
+	return c.ask()
+}
+
+// ask is tell with the event in c.ev.
+func (c *core) ask() error {
 	for !c.shut {
 		c.retire()
-		c.buf = c.cfg.Policy.Decide(c.now, &c.st, ev, c.buf[:0])
+		c.buf = c.cfg.Policy.Decide(c.now, &c.st, c.ev, c.buf[:0])
 		c.res.Calls++
 		for i := range c.buf {
 			if err := c.do(&c.buf[i]); err != nil {
@@ -217,7 +226,11 @@ func (c *core) tell(ev sched.Event) error {
 					continue
 				}
 				l := c.find(v.ID)
-				if err := c.place(d, l.Units, l.Exclusive); err != nil {
+				if dev := &c.devs[d]; dev.plain && dev.held < dev.info.Places && !c.st.Devices[d].Down {
+					c.begin(l)
+					continue
+				}
+				if err := c.place(d, &l.Units, l.Exclusive); err != nil {
 					return fmt.Errorf("policy %s, at %d ns: launch %d goes on: %w", c.res.Policy, c.now, v.ID, err)
 				}
 				c.begin(l)
@@ -232,13 +245,25 @@ func (c *core) tell(ev sched.Event) error {
 			return nil
 		}
 		c.again = false
-		ev = sched.Event{Kind: sched.Fault}
+		c.ev = sched.Event{Kind: sched.Fault}
 	}
 	return nil
 }
 
+// planned hands over what a plan has found.
+func (c *core) planned(found any) error {
+	c.st.Found = found
+	err := c.tell(sched.Event{Kind: sched.Planned})
+	c.st.Found = nil
+	return err
+}
+
 // retire forgets launches that nobody is in any more.
 func (c *core) retire() {
+	if !c.left {
+		return
+	}
+	c.left = false
 	for i := 0; i < len(c.live); {
 		l := c.live[i]
 		if len(l.Requests) > 0 || l.Phase == sched.Running || l.Phase == sched.Stopping {
@@ -280,6 +305,7 @@ func (c *core) forget(l *launch) {
 // leave takes a request out of a launch.
 func (c *core) leave(l *launch, r *request) {
 	i := slices.Index(l.reqs, r)
+	c.left = c.left || len(l.reqs) == 1
 	l.reqs = slices.Delete(l.reqs, i, i+1)
 	l.Requests = slices.Delete(l.Requests, i, i+1)
 	r.launch = nil

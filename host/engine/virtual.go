@@ -235,7 +235,7 @@ func (c *core) own(e *event) error {
 	x := e.x
 	switch {
 	case x.is:
-		return c.tell(sched.Event{Kind: sched.Planned, Plan: x.plan})
+		return c.planned(x.plan)
 	case x.again != nil:
 		x.again.resetting = false
 		c.recover(int(e.dev))

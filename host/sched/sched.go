@@ -65,7 +65,7 @@ const (
 	Fault                        // Launch failed; its requests are back in the queue or have ended
 	Copied                       // Request lies on Device, to which it was assigned; Took
 	Aborted                      // Launch has been stopped and is Halted; Took
-	Planned                      // what a Plan has found: Plan
+	Planned                      // a Plan has found something: State.Found
 )
 
 // String names an event kind.
@@ -82,7 +82,6 @@ type Event struct {
 	Segment int              // SegmentDone: the exit passed
 	Exited  int              // SegmentDone: B_exit, requests that left at it
 	Took    Time             // SegmentDone, Copied, Aborted: how long it took, as measured
-	Plan    any              // Planned: Plan.Find's answer
 }
 
 // ActionKind is what the policy wants.
@@ -102,7 +101,7 @@ const (
 	Assign                        // Requests go to Device and the member Network of their family: begins their copies
 	Abort                         // stop the running Launch at once: what ran since its resume point is lost
 	MakePlan                      // begin Plan beside the engine; Planned follows
-	Advise                        // tell Client what its next inputs had better be
+	Advise                        // tell a client what its next inputs had better be
 )
 
 // String names an action kind.
@@ -138,6 +137,7 @@ type Keeper interface {
 
 // Advice is what an engine tells a client about its next inputs.
 type Advice struct {
+	Client  int
 	Network string  // the member of the family that will answer
 	Shape   []int   // of an input; nil: as it was
 	Rate    float64 // tasks a second that can be served; 0: no advice
@@ -161,8 +161,7 @@ type Action struct {
 	Priority    int                // Launch
 	Thetas      []float32          // SetTheta: by exit; nil: what the requests brought
 	Plan        Plan               // MakePlan
-	Client      int                // Advise
-	Advice      Advice             // Advise
+	Advice      *Advice            // Advise
 }
 
 // Phase is where a launch stands.
@@ -261,6 +260,7 @@ type State struct {
 	Queue   Queue
 	Devices []DeviceView
 	Traffic []Traffic // by network: what has been seen of its requests so far
+	Found   any       // at Planned: Plan.Find's answer
 }
 
 // Policy decides. Decide takes in one event, appends its actions to buf and returns it; it keeps no

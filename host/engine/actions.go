@@ -57,6 +57,7 @@ func (c *core) do(a *sched.Action) error {
 		if a.Plan == nil {
 			return fmt.Errorf("%w: there is no plan to make", ErrPolicy)
 		}
+		c.planning++
 		c.plan(a.Plan)
 		return nil
 	case sched.Advise:
@@ -98,9 +99,11 @@ func (c *core) place(i int, units *device.Units, exclusive bool) error {
 			return fmt.Errorf("%w: units %s of device %d are being reset", ErrPolicy, o.units, i)
 		}
 	}
-	for _, l := range c.live {
-		if l.holds && l.Device == i && (exclusive || l.Exclusive) && u.Meets(l.Units) {
-			return fmt.Errorf("%w: units %s of device %d, launch %d holds %s", ErrPolicy, u, i, l.ID, l.Units)
+	for _, list := range [2][]*launch{c.live, c.doom} {
+		for _, l := range list {
+			if l.holds && l.Device == i && (exclusive || l.Exclusive) && u.Meets(l.Units) {
+				return fmt.Errorf("%w: units %s of device %d, launch %d holds %s", ErrPolicy, u, i, l.ID, l.Units)
+			}
 		}
 	}
 	return nil

@@ -72,6 +72,7 @@ type dev struct {
 	seq     uint64 // of what was begun last
 	watch   Time   // when the first of them may hang
 	dead    bool
+	idle    int // times in a row that something was due and nothing came
 	outs    []*outage
 }
 
@@ -95,32 +96,33 @@ type job struct {
 }
 
 type core struct {
-	ctx   context.Context // of the devices' work
-	cfg   *Config
-	plan  func(p sched.Plan) // begins a plan; its answer comes back through planned
-	now   Time
-	real  bool
-	st    sched.State
-	devs  []dev
-	reqs  index[request] // not ended, or still in a running segment
-	tasks index[task]
-	live  []*launch // a few at most
-	doom  []*launch // that run on and are in nobody's view
-	jobs  []*job
-	works device.WorkID
-	last  device.RequestID
-	next  device.LaunchID
-	ev    sched.Event // that the policy is told
-	buf   []sched.Action
-	ids   []device.RequestID
-	waits []Time // timers that a policy has asked for and that have not come
-	left  bool   // a launch may have nobody left in it
-	again bool   // something ended outside an event: ask the policy once more
-	fails []failed
-	shut  bool // nobody is asked any more
-	ended int
-	res   Result
-	keep  recorder
+	ctx      context.Context // of the devices' work
+	cfg      *Config
+	plan     func(p sched.Plan) // begins a plan; its answer comes back through planned
+	now      Time
+	real     bool
+	st       sched.State
+	devs     []dev
+	reqs     index[request] // not ended, or still in a running segment
+	tasks    index[task]
+	live     []*launch // a few at most
+	doom     []*launch // that run on and are in nobody's view
+	jobs     []*job
+	works    device.WorkID
+	last     device.RequestID
+	next     device.LaunchID
+	ev       sched.Event // that the policy is told
+	buf      []sched.Action
+	ids      []device.RequestID
+	waits    []Time // timers that a policy has asked for and that have not come
+	left     bool   // a launch may have nobody left in it
+	again    bool   // something ended outside an event: ask the policy once more
+	fails    []failed
+	planning int  // plans that are being made
+	shut     bool // nobody is asked any more
+	ended    int
+	res      Result
+	keep     recorder
 	events
 
 	families      map[string]*queued
@@ -252,6 +254,7 @@ func (c *core) ask() error {
 
 // planned hands over what a plan has found.
 func (c *core) planned(found any) error {
+	c.planning--
 	c.st.Found = found
 	err := c.tell(sched.Event{Kind: sched.Planned})
 	c.st.Found = nil
@@ -332,7 +335,7 @@ func (c *core) allDead() bool {
 
 // idle tells whether no device works and nothing is to come by itself.
 func (c *core) idle() bool {
-	if len(c.heap) > 0 || len(c.jobs) > 0 || len(c.doom) > 0 {
+	if len(c.heap) > 0 || c.planning > 0 || len(c.jobs) > 0 || len(c.doom) > 0 {
 		return false
 	}
 	for i := range c.devs {

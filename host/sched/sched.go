@@ -229,6 +229,7 @@ type DeviceView struct {
 	Priorities       int
 
 	Down     bool
+	Lost     device.Units // partitions that are being reset
 	Hosted   []Hosted
 	Launches []*LaunchView // in order of their start; the last is the one that runs or ran last
 	Queue    Queue         // requests that were assigned to it and wait, copied or not
@@ -236,7 +237,7 @@ type DeviceView struct {
 
 // Free is what of the device's units no launch holds.
 func (d *DeviceView) Free() device.Units {
-	u := device.UnitRange(0, d.Units)
+	u := device.UnitRange(0, d.Units).Without(d.Lost)
 	for _, l := range d.Launches {
 		if l.Phase == Running || l.Phase == Stopping {
 			u = u.Without(l.Units)

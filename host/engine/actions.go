@@ -109,28 +109,12 @@ func (c *core) place(i int, units *device.Units, exclusive bool) error {
 	return nil
 }
 
-// member is the network that a launch or an assignment on a device means: its name, or that of the
-// first of a family.
-func member(v *sched.DeviceView, network string) *sched.Hosted {
-	for i := range v.Hosted {
-		if h := &v.Hosted[i]; h.Network == network {
-			return h
-		}
-	}
-	for i := range v.Hosted {
-		if h := &v.Hosted[i]; h.Family == network {
-			return h
-		}
-	}
-	return nil
-}
-
 func (c *core) launch(a *sched.Action) error {
 	if err := c.place(a.Device, &a.Units, a.Exclusive); err != nil {
 		return err
 	}
 	v, d := &c.st.Devices[a.Device], &c.devs[a.Device]
-	h := member(v, a.Network)
+	h := v.Member(a.Network)
 	q := &c.st.Queue
 	if a.Assigned {
 		q = &v.Queue
@@ -323,7 +307,7 @@ func (c *core) assign(a *sched.Action) error {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
 	}
 	d, v := &c.devs[a.Device], &c.st.Devices[a.Device]
-	h := member(v, a.Network)
+	h := v.Member(a.Network)
 	switch {
 	case h == nil || d.dead:
 		return fmt.Errorf("%w: device %d does not serve %q", ErrPolicy, a.Device, a.Network)

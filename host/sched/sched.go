@@ -246,11 +246,25 @@ func (d *DeviceView) Free() device.Units {
 	return u
 }
 
-// Table is the latency table of a network on this device, nil where it is not servable.
+// Table is the latency table of a network on this device, nil where it is not servable. Of a family it
+// is that of the first member: what a launch that names the family runs.
 func (d *DeviceView) Table(network string) *Table {
+	if h := d.Member(network); h != nil {
+		return h.Table
+	}
+	return nil
+}
+
+// Member is the network with this name on this device, or the first of the family with it.
+func (d *DeviceView) Member(network string) *Hosted {
 	for i := range d.Hosted {
 		if d.Hosted[i].Network == network {
-			return d.Hosted[i].Table
+			return &d.Hosted[i]
+		}
+	}
+	for i := range d.Hosted {
+		if d.Hosted[i].Family == network {
+			return &d.Hosted[i]
 		}
 	}
 	return nil

@@ -283,6 +283,10 @@ func (d *Driver) Load(ctx context.Context, b *bundle.Bundle) error {
 	}
 	copy(d.mem[n.at.start:], descs)
 	copy(d.mem[n.weight:], b.Weights)
+	if err := d.sync(n.at.start, n.slots-n.at.start, ToDevice); err != nil {
+		d.remove(n)
+		return fail(err)
+	}
 	if err := d.activate(n); err != nil {
 		d.remove(n)
 		return fail(err)
@@ -376,6 +380,19 @@ func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID,
 			binary.LittleEndian.PutUint16(to[2*(pix*net.InPix+c):], uint16(v))
 		}
 	}
+	at := n.slots + int64(slot)*n.b.Slot.Stride + int64(net.InOffset)
+	if err := d.sync(at, 2*int64(net.InH)*int64(net.InW)*int64(net.InPix), ToDevice); err != nil {
+		d.drop(id)
+		return fail(err)
+	}
+	return nil
+}
+
+// sync makes memory agree between CPU and NPU where the bus is not coherent.
+func (d *Driver) sync(off, n int64, dir Direction) error {
+	if s, ok := d.bus.(Syncer); ok {
+		return s.Sync(off, n, dir)
+	}
 	return nil
 }
 
@@ -399,6 +416,11 @@ func (d *Driver) Slot(id device.RequestID) []byte {
 func (d *Driver) Release(id device.RequestID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.drop(id)
+}
+
+// drop frees a request's slot; d.mu is held.
+func (d *Driver) drop(id device.RequestID) {
 	s := d.live[id]
 	if s == nil {
 		return
@@ -462,7 +484,11 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 		left -= min(spent, left)
 		rest := active[:0]
 		for _, p := range active {
-			raw := d.logits(n, slots[p], e)
+			raw, err := d.logits(n, slots[p], e)
+			if err != nil {
+				d.failed = err
+				return nil, err
+			}
 			class, conf := device.Confidence(raw, e.Frac)
 			r := &rep.Results[p]
 			r.Exits = append(r.Exits, device.ExitResult{
@@ -596,13 +622,16 @@ func (d *Driver) hwError() (*HWError, error) {
 }
 
 // logits copies an exit's logits from a slot.
-func (d *Driver) logits(n *network, slot int, e *bundle.Exit) []int16 {
+func (d *Driver) logits(n *network, slot int, e *bundle.Exit) ([]int16, error) {
+	if err := d.sync(n.slots+int64(slot)*n.b.Slot.Stride+int64(e.Offset), 2*int64(e.Classes), FromDevice); err != nil {
+		return nil, err
+	}
 	from := d.slot(n, slot)[e.Offset:]
 	raw := make([]int16, e.Classes)
 	for i := range raw {
 		raw[i] = int16(binary.LittleEndian.Uint16(from[2*i:]))
 	}
-	return raw
+	return raw, nil
 }
 
 func (d *Driver) readCounters() (c [abi.CntCount]uint64, err error) {

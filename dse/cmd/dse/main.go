@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/dse/zoo"
-	"github.com/sluice-npu/sluice/internal/cli"
+	"github.com/sluice-npu/sluice/dse/cli"
 )
 
 // Exit codes.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/sluice-npu/sluice/internal/cli"
+	"github.com/sluice-npu/sluice/dse/cli"
 )
 
 // version of the program and of its documents.

@@ -33,17 +33,18 @@ func (*benchCmd) Help() string {
 }
 
 type benchSuiteCmd struct {
-	Names   []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
-	Seeds   string   `default:"1,2,3" help:"Seeds; intervals are over them."`
-	N       int      `default:"20000" short:"n" help:"Requests a run."`
-	Workers int      `default:"2" help:"Runs at the same time; the results do not depend on it."`
-	Data    string   `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (exits)."`
-	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
-	Trace   []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba or disb, a colon, the file."`
-	Out     string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
-	Fresh   bool     `help:"Forget the runs that an interrupted bench left in the folder."`
-	Check   bool     `help:"Exit with 1 where a statement of the publication does not hold."`
-	JSON    bool     `name:"json" help:"Print JSON."`
+	Names    []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
+	Policies []string `placeholder:"A,B" help:"Only these policies (default: all); statements about others are left out."`
+	Seeds    string   `default:"1,2,3" help:"Seeds; intervals are over them."`
+	N        int      `default:"20000" short:"n" help:"Requests a run."`
+	Workers  int      `default:"2" help:"Runs at the same time; the results do not depend on it."`
+	Data     string   `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (exits)."`
+	Build    string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
+	Trace    []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba or disb, a colon, the file."`
+	Out      string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
+	Fresh    bool     `help:"Forget the runs that an interrupted bench left in the folder."`
+	Check    bool     `help:"Exit with 1 where a statement of the publication does not hold."`
+	JSON     bool     `name:"json" help:"Print JSON."`
 }
 
 func (*benchSuiteCmd) Help() string {
@@ -54,7 +55,7 @@ published ones. An interrupted bench goes on where it was when it is called agai
 Example:
   sluice bench table2 fig7 fig8 fig9
   sluice bench all --seeds 1,2,3,4,5 --workers 2 --out out/all
-  sluice bench table2 --json
+  sluice bench table2 --policies lazy,lazy-idle,fluid --json
   sluice bench --trace azure-llm:AzureLLMInferenceTrace_conv.csv`
 }
 
@@ -94,6 +95,13 @@ func (c *benchSuiteCmd) Run(e *env) error {
 	}
 	if len(names) > 0 {
 		benches = append(benches, experiments.TraceBench(names))
+	}
+	policies := experiments.Policies()
+	if len(c.Policies) > 0 {
+		policies = c.Policies
+		if benches, err = experiments.Only(benches, policies); err != nil {
+			return coded(codeUsage, err)
+		}
 	}
 	if c.N < 1 || c.Workers < 1 || c.Out == "" {
 		return coded(codeUsage, fmt.Errorf("--n %d, --workers %d, --out %q: expected at least 1, and a folder", c.N, c.Workers, c.Out))
@@ -148,10 +156,8 @@ func (c *benchSuiteCmd) Run(e *env) error {
 	}
 	doc := &suiteDoc{
 		header: header{"sluice-bench-suite/1", version, seeds[0], "simulated"}, Seeds: seeds, N: c.N,
-		Bandwidth: map[string]map[string]float64{
-			"serving": experiments.ServingBandwidth, "nominal": experiments.NominalBandwidth, "throughput": experiments.ThroughputBandwidth,
-		},
-		Policies: experiments.Policies(), Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
+		Bandwidth: experiments.Bandwidths(),
+		Policies:  policies, Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
 	}
 	for i := range benches {
 		doc.Benches = append(doc.Benches, benches[i].Name)

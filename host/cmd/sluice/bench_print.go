@@ -222,9 +222,9 @@ func (c *benchSuiteCmd) print(e *env, doc *suiteDoc, benches []experiments.Bench
 
 func bandwidthText() string {
 	return fmt.Sprintf("ZC706 %g, ZCU104 %g, fitted to fluid's two published averages (the configurations' %g and %g beside them in table2; throughput at %g and %g)",
-		experiments.ServingBandwidth["zc706"], experiments.ServingBandwidth["zcu104"],
-		experiments.NominalBandwidth["zc706"], experiments.NominalBandwidth["zcu104"],
-		experiments.ThroughputBandwidth["zc706"], experiments.ThroughputBandwidth["zcu104"])
+		experiments.ServingBandwidth("zc706"), experiments.ServingBandwidth("zcu104"),
+		experiments.NominalBandwidth("zc706"), experiments.NominalBandwidth("zcu104"),
+		experiments.ThroughputBandwidth("zc706"), experiments.ThroughputBandwidth("zcu104"))
 }
 
 // page writes the pictures and the page that holds them.

@@ -192,7 +192,7 @@ func TestSchedulesAgreeOnSoftAndCosim(t *testing.T) {
 		}
 		t.Logf("%-13s %v", policy, seen)
 		for kind, who := range map[string]string{
-			"preempt": "lazy fluid fluid+ fluid+last fluid+theta fluid+refuse", "merge": "lazy fluid fluid+ fluid+last fluid+theta fluid+refuse",
+			"preempt": "lazy lazy-idle fluid fluid+ fluid+last fluid+theta fluid+refuse", "merge": "lazy lazy-idle fluid fluid+ fluid+last fluid+theta fluid+refuse",
 			"drop": "clockwork fluid+refuse", "theta": "fluid+theta",
 		} {
 			if slices.Contains(strings.Fields(who), policy) != (seen[kind] > 0) {

@@ -10,14 +10,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
-	"github.com/sluice-npu/sluice/host/sched"
 )
 
 type benchCmd struct {
@@ -35,7 +32,7 @@ func (*benchCmd) Help() string {
 type benchSuiteCmd struct {
 	Names    []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
 	Policies []string `placeholder:"A,B" help:"Only these policies (default: all); statements about others are left out."`
-	Seeds    string   `default:"1,2,3" help:"Seeds; intervals are over them."`
+	Seeds    []uint64 `default:"1,2,3" help:"Seeds; intervals are over them."`
 	N        int      `default:"20000" short:"n" help:"Requests a run."`
 	Workers  int      `default:"2" help:"Runs at the same time; the results do not depend on it."`
 	Data     string   `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (exits)."`
@@ -74,14 +71,9 @@ type suiteDoc struct {
 
 // Run implements the command.
 func (c *benchSuiteCmd) Run(e *env) error {
-	seeds, err := parseList("--seeds", c.Seeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
-	if err != nil {
+	seeds := c.Seeds
+	if err := checkSeeds(seeds); err != nil {
 		return err
-	}
-	for i, seed := range seeds {
-		if slices.Contains(seeds[:i], seed) { // an interval over one run twice would be none
-			return coded(codeUsage, fmt.Errorf("--seeds %s: seed %d stands there twice", c.Seeds, seed))
-		}
 	}
 	traces, names, err := c.traces(seeds[0])
 	if err != nil {
@@ -152,7 +144,7 @@ func (c *benchSuiteCmd) Run(e *env) error {
 		if e.ctx.Err() != nil {
 			e.log.Warn("interrupted; the runs so far are kept, the same command goes on with them", "path", path)
 		}
-		return coded(suiteCode(err), err)
+		return coded(runCode(err), err)
 	}
 	doc := &suiteDoc{
 		header: header{"sluice-bench-suite/1", version, seeds[0], "simulated"}, Seeds: seeds, N: c.N,
@@ -163,7 +155,7 @@ func (c *benchSuiteCmd) Run(e *env) error {
 		doc.Benches = append(doc.Benches, benches[i].Name)
 	}
 	if doc.Statements, err = suite.Statements(e.ctx); err != nil {
-		return coded(suiteCode(err), err)
+		return coded(runCode(err), err)
 	}
 	if err := c.page(doc, suite, benches); err != nil {
 		return err
@@ -206,16 +198,6 @@ func (c *benchSuiteCmd) traces(seed uint64) (map[string][]int64, []string, error
 
 // logEvery is how often a bench says how far it is where there is no terminal.
 const logEvery = 15 * time.Second
-
-// suiteCode is the exit code for a failed suite.
-func suiteCode(err error) int {
-	for _, input := range []error{experiments.ErrSetup, sched.ErrRates, sched.ErrTable, load.ErrLoad, load.ErrSLO} {
-		if errors.Is(err, input) {
-			return codeInput
-		}
-	}
-	return runCode(err)
-}
 
 func failing(s []experiments.Statement) int {
 	n := 0

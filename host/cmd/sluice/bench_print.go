@@ -233,7 +233,7 @@ func (c *benchSuiteCmd) page(doc *suiteDoc, suite *experiments.Suite, benches []
 	page := report.Page{
 		Title: "sluice bench " + strings.Join(doc.Benches, " "),
 		Lead: []string{
-			fmt.Sprintf("%d requests a run, seeds %s; intervals are 95 %% over seeds. Virtual time over latency tables from the compiler and the law of cycles: %s.", doc.N, c.Seeds, doc.Label),
+			fmt.Sprintf("%d requests a run, seeds %s; intervals are 95 %% over seeds. Virtual time over latency tables from the compiler and the law of cycles: %s.", doc.N, strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Seeds), " ", ","), "[]"), doc.Label),
 			"DRAM bandwidth in GB/s: " + bandwidthText() + ".",
 		},
 	}

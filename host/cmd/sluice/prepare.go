@@ -17,8 +17,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/compile"
@@ -59,8 +60,8 @@ type prepared struct {
 }
 
 // prepare imports, quantises and compiles a network, or takes the bundle that was made from the
-// same content before.
-func (w *what) prepare(e *env) (*prepared, error) {
+// same content before. What asks for a number of exits is asked before that.
+func (w *what) prepare(e *env, fits ...func(exits int) error) (*prepared, error) {
 	d, err := configs.Load(w.Config)
 	if err != nil {
 		return nil, coded(codeInput, err)
@@ -68,6 +69,11 @@ func (w *what) prepare(e *env) (*prepared, error) {
 	g, err := w.load()
 	if err != nil {
 		return nil, coded(codeInput, err)
+	}
+	for _, fit := range fits {
+		if err := fit(len(g.Exits)); err != nil {
+			return nil, err
+		}
 	}
 	p := &prepared{design: d, graph: g}
 	key, err := contentKey(g, d)
@@ -204,28 +210,27 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 	}
 	out := make([][]device.ExitResult, len(im.Pixels))
 	workers := runtime.GOMAXPROCS(0)
-	errs := make([]error, workers)
-	var wg sync.WaitGroup
+	all, ctx := errgroup.WithContext(ctx)
 	for k := range workers {
-		wg.Go(func() {
+		all.Go(func() error {
 			r := first.Clone()
-			for i := k; i < len(out) && errs[k] == nil; i += workers {
-				if errs[k] = ctx.Err(); errs[k] != nil {
-					return
+			for i := k; i < len(out); i += workers {
+				if err := ctx.Err(); err != nil {
+					return err
 				}
-				var all [][]float32
-				if all, errs[k] = r.Run(im.Pixels[i]); errs[k] != nil {
-					return
+				logits, err := r.Run(im.Pixels[i])
+				if err != nil {
+					return err
 				}
 				for j, x := range g.Exits {
-					class, conf := experiments.SoftmaxTop1(all[x.Tensor])
+					class, conf := experiments.SoftmaxTop1(logits[x.Tensor])
 					out[i] = append(out[i], device.ExitResult{Exit: j, Class: class, Confidence: conf})
 				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	return out, errors.Join(errs...)
+	return out, all.Wait()
 }
 
 // openDevice opens a device by name and loads the bundle.

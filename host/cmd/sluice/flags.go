@@ -93,10 +93,10 @@ func (t *thetaFlag) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// fits refuses more thresholds than a network has exits.
+// fits refuses thresholds that are neither one nor one an exit.
 func (t thetaFlag) fits(exits int) error {
-	if len(t.theta) > exits {
-		return coded(codeUsage, fmt.Errorf("--theta %s: %d thresholds for %d exits", t.text, len(t.theta), exits))
+	if len(t.theta) != 1 && len(t.theta) != exits {
+		return coded(codeUsage, fmt.Errorf("--theta %s: %d thresholds for %d exits, expected 1 or %d", t.text, len(t.theta), exits, exits))
 	}
 	return nil
 }

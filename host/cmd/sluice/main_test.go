@@ -235,7 +235,7 @@ func TestFlags(t *testing.T) {
 			t.Errorf("theta %q is accepted", text)
 		}
 	}
-	if err := th.UnmarshalText([]byte("0.1, 0.2,0.3")); err != nil || !slices.Equal(th.theta, []float32{0.1, 0.2, 0.3}) || th.fits(3) != nil || th.fits(2) == nil {
+	if err := th.UnmarshalText([]byte("0.1, 0.2,0.3")); err != nil || !slices.Equal(th.theta, []float32{0.1, 0.2, 0.3}) || th.fits(3) != nil || th.fits(2) == nil || th.fits(4) == nil {
 		t.Errorf("%v, %v", th.theta, err)
 	}
 }
@@ -349,8 +349,9 @@ func TestExitCodes(t *testing.T) {
 		{codeInput, append([]string{"run", "--slo", "1ns"}, soft...)},
 		{codeInput, append([]string{"run", "--network", empty}, soft[:4]...)},
 		{codeInput, []string{"inspect", empty}},
-		{codeTool, append([]string{"run", "--data", build}, soft...)},
-		{codeTool, []string{"doctor", "--data", build}},
+		{codeTool, append([]string{"run", "--data", "nowhere"}, soft...)},
+		{codeInput, append([]string{"run", "--data", t.TempDir()}, soft...)},
+		{codeTool, []string{"doctor", "--data", "nowhere"}},
 	} {
 		var out, log bytes.Buffer
 		if got := realMain(c.args, &out, &log); got != c.want {

@@ -259,7 +259,7 @@ func TestFlagsComeFirst(t *testing.T) {
 	}
 	// An SLO below one request alone is seen once there is a table: no image has been looked at.
 	var log bytes.Buffer
-	code := realMain([]string{"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", t.TempDir(), "--slo", "1ns", "-n", "1000000", "--out", t.TempDir()}, &bytes.Buffer{}, &log)
+	code := realMain([]string{"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", t.TempDir(), "--slo", "1ns", "-n", "400000", "--out", t.TempDir()}, &bytes.Buffer{}, &log)
 	if code != codeInput || !strings.Contains(log.String(), "shorter than one request alone") {
 		t.Errorf("exit code %d: %s", code, log.String())
 	}

@@ -46,8 +46,8 @@ PHOTOS = (
 
 # Networks that are compiled and held to onnxruntime, "timm:" those of timm.
 AGREE = """
-    timm:mnasnet_small timm:mobilenetv2_050 mnasnet0_5 timm:regnetx_002 mobilenet_v2 mnasnet1_0 timm:spnasnet_100
-    timm:hardcorenas_a timm:fbnetc_100 squeezenet1_1 timm:efficientnet_lite0 regnet_x_400mf timm:mobilenetv2_110d
+    timm:mobilenetv2_035 timm:mobilenetv2_050 timm:mnasnet_050 mnasnet0_5 mnasnet0_75 timm:regnetx_002 mobilenet_v2 mnasnet1_0 timm:spnasnet_100
+    timm:mobilenetv2_100 timm:regnetx_004 timm:fbnetc_100 squeezenet1_1 timm:efficientnet_lite0 regnet_x_400mf timm:mobilenetv2_110d
     timm:dla46x_c timm:dla46_c timm:gernet_s alexnet squeezenet1_0 regnet_x_800mf timm:resnet10t timm:mobileone_s0
     timm:repvgg_a0 googlenet timm:resnet14t regnet_x_1_6gf resnet18 timm:resnet18d timm:efficientnet_es timm:resnet26
     timm:resnet26d densenet121 timm:selecsls42b timm:dla34 resnet34 timm:resnetv2_50 resnet50 resnext50_32x4d

@@ -73,6 +73,11 @@ func TestObjectivesByBruteForce(t *testing.T) {
 		p := search.Point{Design: f.d, Cycles: f.c}
 		return p.Nanoseconds()
 	}
+	w, err := (&target{Network: "tiny", Seed: 1}).workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tinyMACs := w.MACs
 	exits := []float64{1, 0.4} // shares that run each segment
 	mean := func(f *found, b int) float64 {
 		return exits[0]*float64(f.c[b-1][0]) + exits[1]*float64(f.c[b-1][1])
@@ -114,17 +119,16 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			},
 		},
 		{
-			"throughput with a latency of at most 0.048 ms",
-			[]string{"--objective", "throughput", "--max-latency", "0.048"},
-			func(f *found, _ *service) float64 {
+			"GOP/s a DSP with a latency of at most 0.048 ms", []string{"--objective", "gops-per-dsp", "--max-latency", "0.048"},
+			func(f *found, s *service) float64 {
 				if alone(f) > 0.048e6 {
 					return math.NaN()
 				}
 				sum := 0.0
 				for b := 1; b <= abi.BMax; b++ {
-					sum += float64(b) / ns(f.d, float64(f.c.Sum(b))) * 1e9 / abi.BMax
+					sum += 2 * float64(b) * float64(tinyMACs) / ns(f.d, float64(f.c.Sum(b))) / abi.BMax
 				}
-				return sum
+				return sum / float64(f.est.DSP)
 			}, nil,
 		},
 		{
@@ -210,10 +214,6 @@ func TestObjectivesByBruteForce(t *testing.T) {
 				t.Fatal(err)
 			}
 			b, err := boards.Load("zc706")
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := (&target{Network: "tiny", Seed: 1}).workload()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -78,6 +78,7 @@ type Bus struct {
 
 	mu      sync.Mutex // registers
 	running bool       // a start may run: nothing has shown its end yet
+	found   bool       // Open found a start of an earlier process
 	closed  bool
 }
 
@@ -300,6 +301,9 @@ func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 // raised.
 func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
 
+// Abandoned tells whether Open found a start that an earlier process had left running.
+func (b *Bus) Abandoned() bool { return b.found }
+
 // Time is the NPU's free-running count of cycles.
 func (b *Bus) Time() (uint64, error) {
 	b.mu.Lock()
@@ -408,6 +412,7 @@ func (b *Bus) rest(ctx context.Context) error {
 	if b.read(abi.RegStatus)&abi.RegStatusBusyMask == 0 {
 		return nil
 	}
+	b.found = true
 	b.store(abi.RegCtrl, abi.RegCtrlSoftResetMask)
 	began := time.Now()
 	for b.read(abi.RegStatus)&abi.RegStatusBusyMask != 0 {

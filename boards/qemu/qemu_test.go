@@ -148,7 +148,7 @@ func TestBoards(t *testing.T) {
 				t.Errorf("the run that kills itself: exit code %d\n%s", runs[2].code, runs[2].text)
 			}
 			golden(t, runs[3], 24)
-			if r := runs[4]; r.code != 4 || !strings.Contains(r.text, "the bundle is for another design or ABI: design hash") {
+			if r := runs[4]; r.code != 4 || !strings.Contains(r.text, "is for another design or ABI: design hash") {
 				t.Errorf("another design's bundle: exit code %d\n%s", r.code, r.text)
 			}
 			t.Logf("%s: %+v", board, runs[1].doc)
@@ -205,7 +205,7 @@ func TestNoInterrupt(t *testing.T) {
 	if r.code != 4 || r.doc.Errors != 2 || r.doc.Hangs < 2 || r.doc.Resets < 2 || r.doc.Retries == 0 || r.doc.Interrupts != 0 {
 		t.Errorf("exit code %d: %+v\n%s", r.code, r.doc, r.text)
 	}
-	if !strings.Contains(r.text, "its interrupt does not arrive") {
+	if !strings.Contains(r.text, "the NPU has ended, and its interrupt does not arrive") {
 		t.Errorf("no word of the interrupt\n%s", r.text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -133,6 +134,7 @@ func reset(e *env) {
 	if f, ok := e.out.(*os.File); ok {
 		unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1) // tcdrain
 	}
+	time.Sleep(time.Second / 2) // what the UART's own FIFO holds
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }

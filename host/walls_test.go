@@ -25,6 +25,7 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
 	"hw/":                   {},
+	"internal/":             {}, // what commands share
 	"sim/":                  {},
 	"boards":                {},
 	"boards/ip":             {"boards"},
@@ -32,7 +33,8 @@ var rules = map[string][]string{
 	"dse/":                  {"dse/", "boards"},
 	"dse/graph":             {},
 	"dse/onnx":              {"dse/graph"},
-	"dse/zoo":               {"dse/graph", "dse/onnx"},
+	"dse/images":            {},
+	"dse/zoo":               {"dse/graph", "dse/onnx", "dse/images"},
 	"dse/place":             {"dse/graph"},
 	"dse/quant":             {"dse/graph", "dse/place"}, // convolutions that are one layer have one shift
 	"dse/cost":              {},

@@ -155,8 +155,10 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 		if err := await(ctx, socket); err != nil {
 			return "", fmt.Errorf("co-simulation %s: %w: %s", o.Cosim, err, npuSays.String())
 		}
-		plugin := []string{o.Plugin, "socket=" + socket, fmt.Sprintf("base=%#x", o.Board.Registers.Base),
-			fmt.Sprintf("size=%#x", o.Board.Registers.Bytes), fmt.Sprintf("spi=%d", o.Board.Interrupt.SPI)}
+		plugin := []string{
+			o.Plugin, "socket=" + socket, fmt.Sprintf("base=%#x", o.Board.Registers.Base),
+			fmt.Sprintf("size=%#x", o.Board.Registers.Bytes), fmt.Sprintf("spi=%d", o.Board.Interrupt.SPI),
+		}
 		args = append(args, "-plugin", strings.Join(append(plugin, o.Device...), ","))
 	}
 

@@ -34,9 +34,16 @@ func main() {
 		name  string
 		value any
 	}{
-		{"arch", arch}, {"goarch", goarch}, {"machine", machine}, {"clock_mhz", b.ClockMHz}, {"uio", b.UIO},
-		{"reg_base", fmt.Sprintf("%#x", b.Registers.Base)}, {"reg_bytes", fmt.Sprintf("%#x", b.Registers.Bytes)},
-		{"spi", b.Interrupt.SPI}, {"ddr_bytes", b.DDR.Bytes}, {"npu_base", fmt.Sprintf("%#x", b.DDR.NPUBase)},
+		{"arch", arch},
+		{"goarch", goarch},
+		{"machine", machine},
+		{"clock_mhz", b.ClockMHz},
+		{"uio", b.UIO},
+		{"reg_base", fmt.Sprintf("%#x", b.Registers.Base)},
+		{"reg_bytes", fmt.Sprintf("%#x", b.Registers.Bytes)},
+		{"spi", b.Interrupt.SPI},
+		{"ddr_bytes", b.DDR.Bytes},
+		{"npu_base", fmt.Sprintf("%#x", b.DDR.NPUBase)},
 		{"npu_bytes", fmt.Sprintf("%#x", b.DDR.NPUBytes)},
 	} {
 		fmt.Printf("%s=%v\n", v.name, v.value)

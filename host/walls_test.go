@@ -32,7 +32,8 @@ var rules = map[string][]string{
 	"dse/":                  {"dse/", "boards"},
 	"dse/graph":             {},
 	"dse/onnx":              {"dse/graph"},
-	"dse/zoo":               {"dse/graph", "dse/onnx"},
+	"dse/images":            {},
+	"dse/zoo":               {"dse/graph", "dse/onnx", "dse/images"},
 	"dse/place":             {"dse/graph"},
 	"dse/quant":             {"dse/graph", "dse/place"}, // convolutions that are one layer have one shift
 	"dse/cost":              {},

@@ -159,7 +159,7 @@ func WriteFile(path string, b *Bundle) error {
 	if err != nil {
 		return fmt.Errorf("write bundle: %w", err)
 	}
-	defer f.Cleanup() // nothing is left of it after the rename
+	defer f.Cleanup() // nothing where it has been renamed
 	if err := Write(f, b); err != nil {
 		return err
 	}

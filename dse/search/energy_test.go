@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -65,5 +66,22 @@ func TestEnergy(t *testing.T) {
 				t.Errorf("%s on %s: %v pJ with early exits, %v without", name, config, a, b)
 			}
 		}
+	}
+}
+
+// By hand: 16 pixels, 3 x ceil(9 / 4) passes, in each T_P words into the array, and eight accumulators of 36 bits read
+// and written; a pool reads its windows.
+func TestOnChip(t *testing.T) {
+	d := configs.Design{TP: 4, TC: 8}
+	g := cost.Geom{Op: abi.OpGEMM, InH: 4, InW: 4, InC: 3, OutH: 4, OutW: 4, OutC: 8, KH: 3, KW: 3, SH: 1, SW: 1}
+	if v := onChip(d, g, cost.K1, 1); v != 16*9*(4+2*2.25*8) {
+		t.Errorf("%v words, by hand %v", v, 16*9*(4+2*2.25*8))
+	}
+	if v := onChip(d, g, cost.K1, 2); v != 16*9*(2*4+2*2.25*8) {
+		t.Errorf("in two groups %v words", v)
+	}
+	g.Op = abi.OpMaxPool
+	if v := onChip(d, g, cost.K1, 1); v != 16*9*8 {
+		t.Errorf("of a pool %v words", v)
 	}
 }

@@ -415,16 +415,16 @@ func TestIntervals(t *testing.T) {
 func TestResumeNamesWhatChanged(t *testing.T) {
 	dir := t.TempDir()
 	ask := func(file string, more ...string) (int, string, string) {
-		args := append([]string{"sweep", "--json", "--network", "tiny", "--board", "zc706", "--tp", "3..4", "--tc", "8..16", "--tr", "64"}, more...)
+		args := append([]string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "3..4", "--tc", "8..16", "--tr", "64"}, more...)
 		return call(append(args, "--resume", filepath.Join(dir, file))...)
 	}
 	served := []string{"--objective", "cheapest", "--rate", "1000", "--slo", "4", "--n", "40", "--max-violations", "0.5"}
 	for file, base := range map[string][]string{"plain.json": nil, "served.json": served} {
-		code, first, stderr := ask(file, base...)
+		code, first, stderr := ask(file, append(slices.Clone(base), "--json")...)
 		if code != exitOK {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		_, again, _ := ask(file, base...)
+		_, again, _ := ask(file, append(slices.Clone(base), "--json")...)
 		one, two := checkDoc(t, first, "best"), checkDoc(t, again, "best")
 		if a, b := fmt.Sprint(one["best"]), fmt.Sprint(two["best"]); a != b {
 			t.Errorf("%s: resumed, the answer is another", file)

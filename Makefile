@@ -125,6 +125,7 @@ test-verify: setup build cosim
 .PHONY: hls-test
 hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
 	@hls/test.sh --seed $(SEED)
+
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v

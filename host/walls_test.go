@@ -50,7 +50,9 @@ var rules = map[string][]string{
 	"host/engine":      {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":        {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":         {"host/device", "dse/bundle", "dse/graph"},
-	"host/gpu":         {"host/device", "dse/bundle", "dse/graph"},
+	"host/npu/uio":     {"host/npu"},
+	"host/kit":         {"host/device", "dse/bundle", "dse/graph"},
+	"host/gpu":         {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
 	"host/soft":        {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":      {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/verify":      {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver

@@ -10,7 +10,7 @@ import (
 
 // Adapter is a Blocking as a Device. In virtual time the call computes when work begins, and its end
 // is an event: after what the work says (Fixed), or after what the device reports. In real time each
-// call has a goroutine of its own. It lets go at exits alone: a launch is a segment, so Abort ends
+// call has a goroutine of its own, but for copies and releases, which one goroutine does in order. It lets go at exits alone: a launch is a segment, so Abort ends
 // nothing, but with kill the call's context.
 type Adapter struct {
 	b    Blocking
@@ -27,6 +27,14 @@ type Adapter struct {
 	runs  sync.WaitGroup // of those that run launches
 	mu    sync.Mutex
 	kills map[WorkID]context.CancelFunc
+	slots []slotWork // copies and releases, in order
+	turn  chan struct{}
+}
+
+// slotWork is a copy, or a release where there is none.
+type slotWork struct {
+	copy    *Work
+	release RequestID
 }
 
 type end struct {
@@ -49,14 +57,24 @@ func (a *Adapter) Blocking() Blocking { return a.b }
 func (a *Adapter) Info() Info { return a.info }
 
 // Release implements Device.
-func (a *Adapter) Release(id RequestID) { a.b.Release(id) }
+func (a *Adapter) Release(id RequestID) {
+	if a.post == nil {
+		a.b.Release(id)
+		return
+	}
+	a.queue(slotWork{release: id})
+}
 
 // Close implements Device.
 func (a *Adapter) Close() error { return a.b.Close() }
 
 // Begin implements Device.
 func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
-	if a.post != nil {
+	switch {
+	case a.post != nil && w.Kind == Copy:
+		a.queue(slotWork{copy: w})
+		return false, nil
+	case a.post != nil:
 		a.start(w)
 		return false, nil
 	}
@@ -194,13 +212,55 @@ func (a *Adapter) Abort(_ Time, id WorkID, kill bool) {
 // Attach implements Real.
 func (a *Adapter) Attach(ctx context.Context, post func(Event)) <-chan struct{} {
 	a.ctx, a.post = ctx, post
+	a.turn = make(chan struct{}, 1)
 	gone := make(chan struct{})
+	a.all.Go(a.memory)
 	go func() {
 		<-ctx.Done()
 		a.all.Wait()
 		close(gone)
 	}()
 	return gone
+}
+
+// queue has a copy or a release done, after those before it.
+func (a *Adapter) queue(s slotWork) {
+	a.mu.Lock()
+	a.slots = append(a.slots, s)
+	a.mu.Unlock()
+	select {
+	case a.turn <- struct{}{}:
+	default:
+	}
+}
+
+// memory does copies and releases until the context ends; then the releases that are left.
+func (a *Adapter) memory() {
+	var list []slotWork
+	for over := false; !over; {
+		select {
+		case <-a.turn:
+		case <-a.ctx.Done():
+			over = true
+		}
+		a.mu.Lock()
+		list, a.slots = a.slots, list[:0]
+		a.mu.Unlock()
+		for _, s := range list {
+			if s.copy == nil {
+				a.b.Release(s.release)
+				continue
+			}
+			ev := Event{Kind: Done, Work: s.copy.ID, Over: true}
+			if ev.Err = a.ctx.Err(); ev.Err == nil {
+				ev.Err = a.do(a.ctx, s.copy)
+			}
+			if ev.Err != nil {
+				ev.Kind = Failed
+			}
+			a.post(ev)
+		}
+	}
 }
 
 // start does work on a goroutine of its own.

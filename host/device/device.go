@@ -45,8 +45,6 @@ type Info struct {
 	// begun segment by segment, so that the policy is asked in between.
 	Through bool
 	ClockHz int64
-	// Instant: a Blocking's Run answers at once, whatever happens: nobody need watch it for a hang.
-	Instant bool
 	Loads   string // the kind of artefact it loads (Artefact.Kind); "": nothing needs loading
 }
 

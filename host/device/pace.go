@@ -11,11 +11,13 @@ import (
 
 // Paced runs a virtual device by the clock: its events come when they are due.
 type Paced struct {
-	v Virtual
+	v    Virtual
+	post func(Event)
+	wake chan struct{}
 
 	mu    sync.Mutex
 	start time.Time // when the run's clock stood at 0
-	wake  chan struct{}
+	at    Time      // the latest that the device was told
 }
 
 // Pace makes a real device of a virtual one.
@@ -29,8 +31,7 @@ func (p *Paced) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.set(now)
-	return p.v.Begin(ctx, now, w)
+	return p.v.Begin(ctx, p.catchUp(now), w)
 }
 
 // Abort implements Device.
@@ -38,8 +39,7 @@ func (p *Paced) Abort(now Time, id WorkID, kill bool) {
 	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.set(now)
-	p.v.Abort(now, id, kill)
+	p.v.Abort(p.catchUp(now), id, kill)
 }
 
 // Release implements Device.
@@ -62,10 +62,27 @@ func (p *Paced) Progress(id WorkID) uint64 {
 // Close implements Device.
 func (p *Paced) Close() error { return p.v.Close() }
 
-// set learns the run's clock.
-func (p *Paced) set(now Time) {
+// catchUp posts what was due before now, and is the time at which the device stands then.
+func (p *Paced) catchUp(now Time) Time {
 	if p.start.IsZero() {
 		p.start = time.Now().Add(-time.Duration(now))
+	}
+	p.drain(now)
+	p.at = max(p.at, now)
+	return p.at
+}
+
+// drain posts what is due by now.
+func (p *Paced) drain(now Time) {
+	for {
+		due, ok := p.v.Next()
+		if !ok || due > now {
+			return
+		}
+		p.at = max(p.at, due) // by its own clock: one that is asked late must not take that for time it had
+		for e := p.v.Take(p.at); e != nil; e = p.v.Take(p.at) {
+			p.post(e.clone())
+		}
 	}
 }
 
@@ -79,14 +96,14 @@ func (p *Paced) changed() {
 
 // Attach implements Real.
 func (p *Paced) Attach(ctx context.Context, post func(Event)) <-chan struct{} {
+	p.post = post
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		for {
-			wait := p.turn(post)
-			timer.Reset(wait)
+			timer.Reset(p.turn())
 			select {
 			case <-ctx.Done():
 				return
@@ -99,22 +116,18 @@ func (p *Paced) Attach(ctx context.Context, post func(Event)) <-chan struct{} {
 }
 
 // turn posts what is due and says how long to wait for more.
-func (p *Paced) turn(post func(Event)) time.Duration {
+func (p *Paced) turn() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for {
-		due, ok := p.v.Next()
-		if !ok {
-			return time.Hour
-		}
-		if wait := time.Duration(due) - time.Since(p.start); wait > 0 {
-			return wait
-		}
-		// By its own clock: a device that is asked late must not take that for time it had.
-		for e := p.v.Take(due); e != nil; e = p.v.Take(due) {
-			post(e.clone())
-		}
+	if p.start.IsZero() {
+		return time.Hour
 	}
+	p.drain(time.Since(p.start).Nanoseconds())
+	due, ok := p.v.Next()
+	if !ok {
+		return time.Hour
+	}
+	return time.Duration(due) - time.Since(p.start)
 }
 
 // clone is an event that shares nothing with the device.

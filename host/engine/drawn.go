@@ -42,7 +42,7 @@ func NewDrawn(table *sched.Table, rates []float64, seed uint64, bMax int) (*Draw
 		table: table, seed: seed,
 		info: device.Info{
 			Name: "drawn", Label: "estimated", MaxBatch: b, Slots: 4 * b, Places: 1,
-			Preempt: device.PreemptExit, ClockHz: 1e9, Instant: true,
+			Preempt: device.PreemptExit, ClockHz: 1e9,
 		},
 		upTo: make([]uint64, len(rates)), exits: make([]device.ExitResult, len(rates)),
 		rep: device.Report{Results: make([]device.Result, b)},

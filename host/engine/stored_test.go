@@ -18,11 +18,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
@@ -68,14 +68,18 @@ func storedTables(t testing.TB) map[string]*sched.Table {
 	return out
 }
 
+// hangText is how hangs were told, and how they are.
+var hangText = regexp.MustCompile(`^(run \d+): (context deadline exceeded|the device hangs)$`)
+
 // storedText is a run in words: every record, step and span, then the counts.
 func storedText(t testing.TB, res *engine.Result) string {
 	t.Helper()
 	var b strings.Builder
 	for i := range res.Records {
 		r := &res.Records[i]
+		why := hangText.ReplaceAllString(r.Why, "$1")
 		fmt.Fprintf(&b, "request %d task %d.%d arrived %d deadline %d started %d ended %d %s exit %d class %d confidence %g logits %.16s retried %t why %q\n",
-			r.ID, r.Task, r.Sample, r.Arrived, r.Deadline, r.Started, r.Ended, r.Ending, r.Exit, r.Class, r.Confidence, r.Logits, r.Retried, r.Why)
+			r.ID, r.Task, r.Sample, r.Arrived, r.Deadline, r.Started, r.Ended, r.Ending, r.Exit, r.Class, r.Confidence, r.Logits, r.Retried, why)
 	}
 	for i := range res.Steps {
 		s := &res.Steps[i]
@@ -139,13 +143,13 @@ func storedRuns(t testing.TB) []storedRun {
 						t.Fatal(err)
 					}
 					return engine.Config{
-						Devices:  []device.Blocking{d},
+						Devices:  adapt(d),
 						Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 						Policy:   policy(t, name),
 						Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
 							return sched.Task{Network: enginetest.Network, Deadline: at + s.slo*1e6, Theta: 0.8}
 						}},
-						Inputs: func(*sched.Request) ([]int16, error) { return nil, nil },
+						Inputs: engine.NoInputs,
 					}
 				},
 			})
@@ -179,7 +183,7 @@ func storedTrouble(t testing.TB, tabs map[string]*sched.Table, name string, devi
 	}
 	cfg := config(tab, policy(t, name), times, 150_000_000, func(i int) int { return i * 2654435761 % 4 })
 	inputs := cfg.Inputs
-	cfg.Inputs = func(r *sched.Request) ([]int16, error) {
+	cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
 		if r.ID%91 == 5 {
 			return nil, fmt.Errorf("input %d cannot be read", r.ID)
 		}
@@ -188,11 +192,11 @@ func storedTrouble(t testing.TB, tabs map[string]*sched.Table, name string, devi
 	cfg.Devices, cfg.Networks[0].Tables = nil, nil
 	rng := rand.New(rand.NewPCG(11, 7))
 	for i := range devices {
-		cfg.Devices = append(cfg.Devices, &enginetest.Faulty{
+		cfg.Devices = append(cfg.Devices, device.Adapt(&enginetest.Faulty{
 			Blocking: &enginetest.Fake{T: tab},
 			Fail:     func(int) bool { return rng.Float64() < 0.02 },
 			Hang:     func(run int) bool { return run == 60+i },
-		})
+		}))
 		cfg.Networks[0].Tables = append(cfg.Networks[0].Tables, tab)
 	}
 	cfg.Networks = append(cfg.Networks, engine.Network{Name: "other", Tables: cfg.Networks[0].Tables})
@@ -210,7 +214,7 @@ func storedTrouble(t testing.TB, tabs map[string]*sched.Table, name string, devi
 		return sched.Task{Network: n, Deadline: at + 60_000_000*int64(1+i%4), Theta: 0.8, Samples: 1 + i%3}
 	}}
 	cfg.Admission = func(_ int64, s *sched.State, _ *sched.Task) bool { return s.Queue.Len() < 40 }
-	cfg.HangAfter, cfg.HangCost, cfg.ResetCost = time.Millisecond, 250_000_000, 5_000_000
+	cfg.Watchdog.Fixed, cfg.ResetCost = 250_000_000, 5_000_000
 	return cfg
 }
 

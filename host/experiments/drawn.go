@@ -83,7 +83,7 @@ func (d *drawn) Info() device.Info {
 	b := d.model.Table.MaxBatch()
 	return device.Info{
 		Name: "drawn", Label: "simulated", MaxBatch: b, Slots: 64 * b, Places: 1, Preempt: device.PreemptExit,
-		ClockHz: d.model.ClockHz, Instant: true,
+		ClockHz: d.model.ClockHz,
 	}
 }
 

@@ -95,18 +95,18 @@ func (s *Setup) Service(theta Theta) float64 {
 
 // Point is one run.
 type Point struct {
-	Policy  string
-	BMax    int           // of the policy; 0: the device's
-	Levels  []sched.Level // of fluid+theta, which without them is fluid+
-	Loss    float64       // the accuracy that they may cost
-	Rate    float64       // requests per second; unused where Times are given
-	SLO     int64         // ns
-	Theta   Theta
-	Seed    uint64
-	N       int     // requests
-	Times   []int64 // arrivals in ns, in place of Rate, Seed and N
-	Clock   engine.Clock
-	NoTrace bool
+	Policy string
+	BMax   int           // of the policy; 0: the device's
+	Levels []sched.Level // of fluid+theta, which without them is fluid+
+	Loss   float64       // the accuracy that they may cost
+	Rate   float64       // requests per second; unused where Times are given
+	SLO    int64         // ns
+	Theta  Theta
+	Seed   uint64
+	N      int     // requests
+	Times  []int64 // arrivals in ns, in place of Rate, Seed and N
+	Clock  engine.Clock
+	Keep   engine.Keep
 }
 
 // Run serves one point on a device that has the bundle loaded.
@@ -126,7 +126,7 @@ func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress 
 	}
 	name := s.Bundle.Network.Name
 	res, err := engine.Run(ctx, engine.Config{
-		Devices:  []device.Blocking{dev},
+		Devices:  []device.Device{device.Adapt(dev)},
 		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{s.Table}}},
 		Policy:   policy,
 		Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
@@ -136,11 +136,11 @@ func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress 
 			}
 			return t
 		}},
-		Inputs:   func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil },
+		Inputs:   engine.WordInputs(func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil }),
 		Clock:    p.Clock,
 		SLO:      p.SLO,
-		Progress: progress,
-		NoTrace:  p.NoTrace,
+		Observer: engine.Tell(progress),
+		Keep:     p.Keep,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s at %.3g requests per second, seed %d: %w", p.Policy, p.Rate, p.Seed, err)

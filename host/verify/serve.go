@@ -103,15 +103,15 @@ func Serve(ctx context.Context, s *experiments.Setup, dev device.Blocking, seed 
 	name := s.Bundle.Network.Name
 	thetas := []float32{0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, experiments.Never}
 	res, err := engine.Run(run, engine.Config{
-		Devices:  []device.Blocking{&strict{dev, fail}},
+		Devices:  []device.Device{device.Adapt(&strict{dev, fail})},
 		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{s.Table}}},
 		Policy:   &random{rng},
 		Source: &load.Open{Times: make([]int64, len(s.Inputs)), Task: func(int, int64) sched.Task {
 			return sched.Task{Network: name, Deadline: 1 << 62, Theta: thetas[rng.IntN(len(thetas))]}
 		}},
-		Inputs:   func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil },
+		Inputs:   engine.WordInputs(func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil }),
 		Clock:    engine.Measured,
-		Progress: progress,
+		Observer: engine.Tell(progress),
 	})
 	if cause := context.Cause(run); cause != nil {
 		err = cause

@@ -5,7 +5,7 @@
 #
 # CONFIG is a name or a YAML file of hw/configs; --top takes another module than npu_top (it gets
 # those of the configuration's parameters that it has, and those of --set). The result is
-# build/syn/<config>-<family>[-<module>]/ with summary.json, netlist.v, stat.txt and yosys' log; its
+# build/syn/<config>-<family>[-<module>]/ with summary.json, netlist.v, netlist.json, stat.txt and yosys' log; its
 # path is printed. yosys does not run where a hash over the module's RTL, the parameters, this flow
 # and the version of yosys says that nothing has changed. --store puts the summary, without its
 # memories, into hw/syn/results too. For xcup the array is made of DSP48E2 cells (hw/xilinx) where the
@@ -106,11 +106,11 @@ report() {
 # One build of a folder at a time; whoever waited finds it done.
 exec 9>"$dir/lock"
 flock 9
-if [[ -f $dir/netlist.v && -f $dir/hash && $(cat "$dir/hash") == "$hash" ]]; then
+if [[ -f $dir/netlist.v && -f $dir/netlist.json && -f $dir/hash && $(cat "$dir/hash") == "$hash" ]]; then
   report
   exit
 fi
-rm -f "$dir"/{hash,summary.json,netlist.v,stat.txt,mem.txt,words.txt,packed.txt}
+rm -f "$dir"/{hash,summary.json,netlist.v,netlist.json,stat.txt,mem.txt,words.txt,packed.txt}
 
 # The map writes a memory's upper parity bits (four of a 72-bit word) from the lower ones.
 mkdir -p "$dir/map"
@@ -164,6 +164,10 @@ synth="synth_xilinx -family $family -top $top -flatten -noiopad -noclkbuf -run"
   echo "hierarchy -check"
   echo "check -noinit -assert"
   echo "tee -q -o $dir/stat.txt stat -tech xilinx"
+  # for the timing estimate (hw/syn/timing): with the lines of the RTL that registers come from
+  echo "select $top"
+  echo "json -o $dir/netlist.json"
+  echo "select -clear"
   # one net a bit: a simulator then sees no loops through the parts of a vector
   echo "splitnets"
   echo "clean"

@@ -125,11 +125,14 @@ func (*Fake) Close() error { return nil }
 var ErrInjected = errors.New("injected failure")
 
 // Faulty wraps a device and breaks what it is told to. Both functions are given the number of the
-// call of Run, from 0; nil means never. A hanging Run answers when its context ends.
+// call of Run, from 0; nil means never.
 type Faulty struct {
 	device.Blocking
 	Fail, Hang func(run int) bool
 	FailReset  func(reset int) bool
+	// Real: a hanging Run answers when its context ends, and not before. Else it says at once that it
+	// has hung, as a driver does that counts its own cycles.
+	Real bool
 
 	mu           sync.Mutex
 	runs, resets int
@@ -142,6 +145,9 @@ func (f *Faulty) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	f.runs++
 	f.mu.Unlock()
 	if f.Hang != nil && f.Hang(n) {
+		if !f.Real {
+			return nil, fmt.Errorf("run %d: %w", n, device.ErrHang)
+		}
 		<-ctx.Done()
 		return nil, fmt.Errorf("run %d: %w", n, ctx.Err())
 	}

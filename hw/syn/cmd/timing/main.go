@@ -1,0 +1,395 @@
+// Command timing estimates the clock that the RTL reaches (package hw/syn/timing): it has hw/syn/synth.sh
+// synthesise units and tops, finds their longest paths by the table of the part, writes
+// out/timing/summary.json, and fails where a path has become longer or deeper than what is stored in
+// hw/syn/results/timing/figures.json. What is stored of the same RTL, parameters and flow is taken as it is.
+//
+// Exit codes: 0 ok, 1 a path is too long or a figure too low, 2 usage, 3 a file is missing or not
+// understood, 5 a tool is missing.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
+	"github.com/sluice-npu/sluice/hw/syn/timing"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+const usage = `timing estimates the clock that the RTL reaches: the longest paths of netlists, by a stated table.
+
+  go run ./hw/syn/cmd/timing                             what has changed, units and small
+  go run ./hw/syn/cmd/timing -only zc706/weight_feed -paths 3
+  go run ./hw/syn/cmd/timing -tops -all                  everything anew, whole NPUs too (an hour of CPU)
+  go run ./hw/syn/cmd/timing -netlist FILE.json -top MODULE -grade k7-2
+
+`
+
+type options struct {
+	root, out, only, netlist, top, grade, core string
+	all, tops, store, inside                   bool
+	paths                                      int
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var o options
+	fs := flag.NewFlagSet("timing", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.root, "root", ".", "root of the repository")
+	fs.StringVar(&o.out, "out", "out/timing", "`folder` for summary.json, from the root; empty: none is written")
+	fs.StringVar(&o.only, "only", "", "`config/module,...`: nothing else; a configuration alone means all of it")
+	fs.BoolVar(&o.all, "all", false, "synthesise what is stored too")
+	fs.BoolVar(&o.tops, "tops", false, "zcu104's units and whole npu_top of zc706 and zcu104 too")
+	fs.BoolVar(&o.store, "store", false, "store the figures")
+	fs.IntVar(&o.paths, "paths", 0, "print so many `paths` of each, cell by cell")
+	fs.StringVar(&o.core, "core", "", "`picorv32.v` that the tables are held against")
+	fs.StringVar(&o.netlist, "netlist", "", "a netlist of yosys' json `file`, alone")
+	fs.StringVar(&o.top, "top", "npu_top", "its module")
+	fs.BoolVar(&o.inside, "inside", false, "between its registers only, without its ports")
+	fs.StringVar(&o.grade, "grade", "k7-2", "its table")
+	fs.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if fs.NArg() != 0 || o.paths < 0 {
+		fs.Usage()
+		return 2
+	}
+	if o.netlist != "" {
+		if err := one(o, stdout); err != nil {
+			fmt.Fprintln(stderr, "timing:", err)
+			return 3
+		}
+		return 0
+	}
+	for _, tool := range []string{"yosys", "bash"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			fmt.Fprintf(stderr, "timing: %s is missing: install the package %s\n", tool, tool)
+			return 5
+		}
+	}
+	bad, err := all(ctx, o, stdout, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "timing:", err)
+		return 3
+	}
+	if bad != nil {
+		fmt.Fprintf(stderr, "timing: the clock is lost:\n%v\n", bad)
+		return 1
+	}
+	return 0
+}
+
+// one prints the paths of a netlist by itself.
+func one(o options, w io.Writer) error {
+	i := slices.IndexFunc(timing.Tables, func(t *timing.Table) bool { return t.Name == o.grade })
+	if i < 0 {
+		return fmt.Errorf("there is no table %s", o.grade)
+	}
+	a, err := analyse(o.netlist, o.top, timing.Tables[i], max(o.paths, 20), !o.inside)
+	if err != nil {
+		return err
+	}
+	printPaths(w, a, max(o.paths, 1))
+	return nil
+}
+
+func analyse(file, top string, t *timing.Table, keep int, ports bool) (*timing.Analysis, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	n, err := timing.Read(f, top)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return n.Analyse(t, keep, ports)
+}
+
+// job is one synthesis.
+type job struct {
+	config, family, module string
+	set                    []string
+	limit                  float64 // ns; 0: the table's clock
+	sources, flow          string
+	always                 bool // whatever is stored: its netlist is there for other checks too
+}
+
+func (j *job) name() string { return j.config + "/" + j.module }
+
+func (o *options) wants(j *job) bool {
+	if o.only == "" {
+		return true
+	}
+	for s := range strings.SplitSeq(o.only, ",") {
+		if s == j.config || s == j.name() {
+			return true
+		}
+	}
+	return false
+}
+
+// references are the configurations whose units are looked at, nightly those that are not every time.
+var references = []struct {
+	config, family string
+	nightly        bool
+}{{"zc706", "xc7", false}, {"zcu104", "xcup", true}}
+
+func jobs(o *options) ([]*job, error) {
+	flow, err := os.ReadFile(filepath.Join(o.root, "hw", "syn", "synth.sh"))
+	if err != nil {
+		return nil, err
+	}
+	list := []*job{{config: "small", family: "xc7", module: "npu_top", always: true}}
+	for _, r := range references {
+		d, err := configs.Load(r.config)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range timing.Units(d) {
+			if r.nightly && !o.tops && o.only == "" {
+				break
+			}
+			list = append(list, &job{config: r.config, family: r.family, module: u.Module, set: u.Set})
+		}
+		if o.tops {
+			list = append(list, &job{config: r.config, family: r.family, module: "npu_top"})
+		}
+	}
+	list = slices.DeleteFunc(list, func(j *job) bool { return !o.wants(j) })
+	for _, j := range list {
+		d, err := configs.Load(j.config)
+		if err != nil {
+			return nil, err
+		}
+		if j.sources, err = syn.SourcesIn(o.root, j.module); err != nil {
+			return nil, err
+		}
+		j.limit = 1000 / d.ClockMHz
+		h := sha256.New()
+		fmt.Fprintln(h, j.family, j.module, d.VerilatorParams(), j.set)
+		h.Write(flow)
+		j.flow = hex.EncodeToString(h.Sum(nil))
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("nothing is %s", o.only)
+	}
+	return list, nil
+}
+
+// all runs every job that needs it; bad says which figures may not be.
+func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err error) {
+	list, err := jobs(&o)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(o.root, "hw", "syn", "results", "timing", "figures.json")
+	stored, err := timing.LoadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var now timing.Summary
+	var errs []error
+	if o.core != "" {
+		if err := core(ctx, o, stdout, stderr); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, j := range list {
+		if rows := j.stored(stored); rows != nil && !o.all && !j.always {
+			for _, r := range rows {
+				now.Put(*r)
+			}
+			continue
+		}
+		dir, err := synth(ctx, o.root, nil, stderr, append([]string{j.config, "--family", j.family, "--top", j.module}, sets(j.set)...)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range timing.ByFamily(j.family) {
+			a, err := analyse(filepath.Join(dir, "netlist.json"), j.module, t, max(o.paths, 1), true)
+			if err != nil {
+				return nil, err
+			}
+			limit := j.limit
+			if t != timing.ByFamily(j.family)[0] {
+				limit = 1000 / t.Clock // a smaller part of the family, by itself
+			}
+			r := timing.RowOf(j.config, j.module, a, limit)
+			r.Sources, r.Flow = j.sources, j.flow
+			if err := timing.Gate(stored.Find(r.Key()), r); err != nil {
+				errs = append(errs, err)
+			}
+			now.Put(r)
+			if o.paths > 0 {
+				fmt.Fprintf(stdout, "%s\n", r.Key())
+				printPaths(stdout, a, o.paths)
+			}
+		}
+	}
+	if err := printRows(stdout, now.Rows); err != nil {
+		return nil, err
+	}
+	if o.out != "" {
+		dir := filepath.Join(o.root, o.out)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+		if err := now.Write(filepath.Join(dir, "summary.json")); err != nil {
+			return nil, err
+		}
+	}
+	if o.store {
+		for _, r := range now.Rows {
+			stored.Put(r)
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return nil, err
+		}
+		if err := stored.Write(path); err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(stdout, "stored in", path)
+		return nil, nil
+	}
+	return errors.Join(errs...), nil
+}
+
+// stored are the rows of a job, where all are of the same RTL, parameters and flow.
+func (j *job) stored(s *timing.Summary) []*timing.Row {
+	var rows []*timing.Row
+	for _, t := range timing.ByFamily(j.family) {
+		r := s.Find((&timing.Row{Config: j.config, Grade: t.Name, Module: j.module}).Key())
+		if r == nil || r.Sources != j.sources || r.Flow != j.flow {
+			return nil
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func sets(list []string) []string {
+	var args []string
+	for _, s := range list {
+		args = append(args, "--set", s)
+	}
+	return args
+}
+
+// synth runs hw/syn/synth.sh and gives its folder.
+func synth(ctx context.Context, root string, env []string, stderr io.Writer, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "hw/syn/synth.sh", args...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), env...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		fmt.Fprint(stderr, said.String())
+		return "", fmt.Errorf("hw/syn/synth.sh %s: %w", strings.Join(args, " "), err)
+	}
+	dir := strings.TrimSpace(string(out))
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(root, dir)
+	}
+	return dir, nil
+}
+
+// published is what Vivado reaches with picorv32_axi (TWO_CYCLE_ALU), by the README of picorv32.
+var published = map[string]float64{"k7-2": 2.4, "usp-2": 1.4}
+
+// core holds the tables against a core whose clock is published: none may be more hopeful than Vivado was.
+func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
+	text, err := os.ReadFile(o.core)
+	if err != nil {
+		return err
+	}
+	const off, on = "TWO_CYCLE_ALU = 0", "TWO_CYCLE_ALU = 1"
+	if !bytes.Contains(text, []byte(off)) || !bytes.Contains(text, []byte("module picorv32_axi ")) {
+		return fmt.Errorf("%s is not the picorv32 that the tables are held against", o.core)
+	}
+	dir := filepath.Join(o.root, "build", "syn", "core")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	rtl := filepath.Join("build", "syn", "core", "picorv32_axi.sv")
+	if err := os.WriteFile(filepath.Join(o.root, rtl), bytes.ReplaceAll(text, []byte(off), []byte(on)), 0o644); err != nil {
+		return err
+	}
+	var errs []error
+	for _, family := range []string{"xc7", "xcup"} {
+		dir, err := synth(ctx, o.root, []string{"SLUICE_RTL=" + rtl}, stderr, "small", "--family", family, "--top", "picorv32_axi")
+		if err != nil {
+			return err
+		}
+		for _, t := range timing.ByFamily(family) {
+			want, ok := published[t.Name]
+			if !ok {
+				continue
+			}
+			a, err := analyse(filepath.Join(dir, "netlist.json"), "picorv32_axi", t, max(o.paths, 1), false)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(stdout, "picorv32_axi %s: %.2f ns, %d levels (Vivado, published: %.1f ns)\n", t.Name, a.MaxNS, a.MaxLevels, want)
+			printPaths(stdout, a, o.paths)
+			if a.MaxNS < want {
+				errs = append(errs, fmt.Errorf("table %s reads picorv32_axi at %.2f ns; Vivado reaches no less than %.1f", t.Name, a.MaxNS, want))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func printRows(w io.Writer, rows []timing.Row) error {
+	fmt.Fprintln(w, "estimated, by the tables of hw/syn/timing, nothing placed; slow, deep: ends of paths beyond the limit, beyond", timing.MostLevels, "levels")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "configuration\tgrade\tmodule\tns\tlimit\tlevels\tslow\tdeep\tof\tfrom\tto\tRTL")
+	for _, r := range rows {
+		mark := ""
+		if !r.Meets() {
+			mark = " *"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f%s\t%.2f\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", r.Config, r.Grade, r.Module, r.NS, mark, r.LimitNS, r.Levels, r.Slow, r.Deep, r.Ends, r.From, r.To, r.RTL)
+	}
+	return t.Flush()
+}
+
+func printPaths(w io.Writer, a *timing.Analysis, n int) {
+	for i, p := range a.Worst {
+		fmt.Fprintf(w, "  %6.2f ns  %d levels, %d carry chains  %s (%s) -> %s (%s)\n", p.NS, p.Levels, p.Carries, p.From, p.FromRTL, p.To, p.ToRTL)
+		if i >= n {
+			continue
+		}
+		for _, s := range p.Stages {
+			fmt.Fprintf(w, "    %6.2f  %-8s fan-out %-5d %s  %s\n", s.NS, s.Cell, s.Fanout, s.Net, s.RTL)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package timing
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+)
+
+// MostLevels is the deepest path that is meant to be: LUTs and their wide multiplexers in a row.
+const MostLevels = 12
+
+// Slack is by how much a path may be longer than its stored figure: what the mapper's choices move a
+// path that nobody touched by.
+const Slack = 0.03
+
+// Row is what is known of one module: a figure of `make timing`.
+type Row struct {
+	Config  string  `json:"config"`
+	Family  string  `json:"family"`
+	Grade   string  `json:"grade"`
+	Module  string  `json:"module"`
+	Levels  int     `json:"levels"` // most of any path
+	NS      float64 `json:"ns"`     // longest of any path
+	LimitNS float64 `json:"limit_ns"`
+	Slow    int     `json:"slow"` // ends beyond the limit
+	Deep    int     `json:"deep"` // ends beyond MostLevels
+	Ends    int     `json:"ends"`
+	From    string  `json:"from"`
+	To      string  `json:"to"`
+	RTL     string  `json:"rtl"`     // where the path begins, and ends
+	Sources string  `json:"sources"` // hash of the RTL it is made of, as hw/syn has it
+	Flow    string  `json:"flow"`    // hash of parameters, flow and yosys
+}
+
+// Key names what a row is of.
+func (r *Row) Key() string { return r.Config + " " + r.Grade + " " + r.Module }
+
+// Meets tells whether the clock and the depth are kept.
+func (r *Row) Meets() bool { return r.NS <= r.LimitNS && r.Levels <= MostLevels }
+
+// RowOf is the row of an analysis.
+func RowOf(config, module string, a *Analysis, limit float64) Row {
+	w := a.Worst[0]
+	r := Row{
+		Config: config, Family: a.Table.Family, Grade: a.Table.Name, Module: module,
+		Levels: a.MaxLevels, NS: round(a.MaxNS), LimitNS: round(limit), Ends: a.Ends,
+		From: w.From, To: w.To, RTL: w.FromRTL + " -> " + w.ToRTL,
+	}
+	r.Slow, r.Deep = a.Count(limit, MostLevels)
+	return r
+}
+
+func round(ns float64) float64 { return math.Round(ns*1000) / 1000 }
+
+// Summary is out/timing/summary.json, and what is stored.
+type Summary struct {
+	Schema int    `json:"schema"`
+	Label  string `json:"label"`
+	Rows   []Row  `json:"rows"`
+}
+
+// Label says what these figures are: by a table, on a netlist that nobody has placed.
+const Label = "estimated"
+
+// Load reads a summary; keys it does not know, rows twice, and figures that cannot be are refused.
+func Load(r io.Reader) (*Summary, error) {
+	dec := json.NewDecoder(r)
+	dec.DisallowUnknownFields()
+	var s Summary
+	if err := dec.Decode(&s); err != nil {
+		return nil, fmt.Errorf("timing figures: %w", err)
+	}
+	if s.Schema != 1 || s.Label != Label {
+		return nil, fmt.Errorf("timing figures: schema %d, label %q: expected 1 and %q", s.Schema, s.Label, Label)
+	}
+	seen := map[string]bool{}
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		switch {
+		case r.Config == "" || r.Family == "" || r.Grade == "" || r.Module == "" || len(r.Sources) != 64 || len(r.Flow) != 64:
+			return nil, fmt.Errorf("timing figures: row %d: a name or a hash is missing", i)
+		case !(r.NS > 0) || !(r.LimitNS > 0) || r.Levels < 0 || r.Ends <= 0:
+			return nil, fmt.Errorf("timing figures: row %d (%s): ns %g, limit %g, levels %d, ends %d", i, r.Key(), r.NS, r.LimitNS, r.Levels, r.Ends)
+		case seen[r.Key()]:
+			return nil, fmt.Errorf("timing figures: row %d: %s stands there twice", i, r.Key())
+		}
+		seen[r.Key()] = true
+	}
+	return &s, nil
+}
+
+// LoadFile is Load; a file that is not there has no rows.
+func LoadFile(path string) (*Summary, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return &Summary{Schema: 1, Label: Label}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("timing figures: %w", err)
+	}
+	defer f.Close()
+	s, err := Load(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Find is the row of a key, nil where there is none.
+func (s *Summary) Find(key string) *Row {
+	for i := range s.Rows {
+		if s.Rows[i].Key() == key {
+			return &s.Rows[i]
+		}
+	}
+	return nil
+}
+
+// Put adds a row, or takes the place of the one before.
+func (s *Summary) Put(r Row) {
+	if old := s.Find(r.Key()); old != nil {
+		*old = r
+		return
+	}
+	s.Rows = append(s.Rows, r)
+	slices.SortFunc(s.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Config, b.Config), cmp.Compare(a.Family, b.Family), cmp.Compare(a.Module, b.Module), cmp.Compare(a.Grade, b.Grade))
+	})
+}
+
+// Write writes a summary into a file.
+func (s *Summary) Write(path string) error {
+	s.Schema, s.Label = 1, Label
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return fmt.Errorf("timing figures: %w", err)
+	}
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("timing figures: %w", err)
+	}
+	return nil
+}
+
+// Gate says why a row may not be: it is longer or deeper than what is stored, or it leaves the limit or
+// MostLevels that the stored one kept. What has never been stored must keep both.
+func Gate(stored *Row, now Row) error {
+	var errs []error
+	bad := func(format string, a ...any) {
+		errs = append(errs, fmt.Errorf("%s: "+format+" (%s to %s, %s)", append(append([]any{now.Key()}, a...), now.From, now.To, now.RTL)...))
+	}
+	if stored == nil {
+		if now.NS > now.LimitNS {
+			bad("%.2f ns, the limit is %.2f, and no figure is stored", now.NS, now.LimitNS)
+		}
+		if now.Levels > MostLevels {
+			bad("%d levels, the limit is %d, and no figure is stored", now.Levels, MostLevels)
+		}
+		return errors.Join(errs...)
+	}
+	if now.NS > stored.NS*(1+Slack) {
+		bad("%.2f ns, stored are %.2f", now.NS, stored.NS)
+	} else if now.NS > now.LimitNS && stored.NS <= stored.LimitNS {
+		bad("%.2f ns, the limit is %.2f", now.NS, now.LimitNS)
+	}
+	if now.Levels > max(stored.Levels, MostLevels) {
+		bad("%d levels, stored are %d", now.Levels, stored.Levels)
+	}
+	return errors.Join(errs...)
+}

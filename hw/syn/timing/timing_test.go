@@ -1,0 +1,291 @@
+package timing
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
+)
+
+// netlist writes yosys' json of a module t: ports and cells as fields, each cell "type name port=net,...".
+// Ports whose name begins with O, Q, P or D of a RAM are outputs, as the list says with a star.
+func netlist(cells ...string) string {
+	var b strings.Builder
+	b.WriteString(`{"modules": {"t": {"ports": {"i": {"direction": "input", "bits": [2]}, "o": {"direction": "output", "bits": [3]}}, "cells": {`)
+	for i, c := range cells {
+		f := strings.Fields(c)
+		if i > 0 {
+			b.WriteString(",")
+		}
+		fmt.Fprintf(&b, `%q: {"type": %q, "parameters": {`, f[1], f[0])
+		var conns, dirs, pars []string
+		for _, p := range f[2:] {
+			name, net, _ := strings.Cut(p, "=")
+			if v, ok := strings.CutPrefix(name, "#"); ok {
+				pars = append(pars, fmt.Sprintf(`%q: %q`, v, net))
+				continue
+			}
+			dir := "input"
+			if strings.HasPrefix(name, "*") {
+				name, dir = name[1:], "output"
+			}
+			dirs = append(dirs, fmt.Sprintf(`%q: %q`, name, dir))
+			conns = append(conns, fmt.Sprintf(`%q: [%s]`, name, net))
+		}
+		fmt.Fprintf(&b, `%s}, "port_directions": {%s}, "connections": {%s}}`, strings.Join(pars, ","), strings.Join(dirs, ","), strings.Join(conns, ","))
+	}
+	b.WriteString(`}, "netnames": {"a_q": {"hide_name": 0, "bits": [10], "attributes": {"src": "x/t.sv:7.3-7.9"}}, "b_q": {"hide_name": 0, "bits": [11], "attributes": {"src": "x/t.sv:9.3-9.9|/usr/share/yosys/ff.v:1.1"}}}}}}`)
+	return b.String()
+}
+
+func read(t *testing.T, text string) *Netlist {
+	t.Helper()
+	n, err := Read(strings.NewReader(text), "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Paths whose delays are added up by hand from the table.
+func TestPaths(t *testing.T) {
+	const a, b = "FDRE a *Q=10 D=20 C=1 CE=21 R=22", "FDRE b *Q=11 D=12 C=1"
+	for _, tc := range []struct {
+		name   string
+		cells  []string
+		ns     func(t *Table) float64
+		levels int
+		to     string
+	}{
+		{"two LUTs", []string{a, b, "LUT2 l *O=13 I0=10 I1=20", "LUT1 m *O=12 I0=13"}, func(t *Table) float64 {
+			return t.FFOut + t.net(1) + t.LUT + t.net(1) + t.LUT + t.NetLocal + t.FFIn
+		}, 2, "b_q"},
+		{"an enable", []string{a, "FDRE b *Q=11 D=20 C=1 CE=12", "LUT2 l *O=12 I0=10 I1=20"}, func(t *Table) float64 {
+			return t.FFOut + t.net(1) + t.LUT + t.net(1) + t.FFEnable
+		}, 1, "b_q.CE"},
+		{"a wide multiplexer takes no net", []string{a, b, "LUT2 l *O=13 I0=10 I1=20", "MUXF7 m *O=12 I0=13 I1=14 S=15"}, func(t *Table) float64 {
+			return t.FFOut + t.net(1) + t.LUT + t.Mux + t.NetLocal + t.FFIn
+		}, 2, "b_q"},
+		{"a carry chain", []string{
+			a, b, "LUT2 l *O=13 I0=10 I1=20", "CARRY4 c *CO=30,31,32,33 *O=34,35,36,37 S=13,21,22,23 DI=24,25,26,27",
+			"CARRY4 e *CO=40,41,42,43 *O=44,45,46,12 CI=33 S=51,52,53,54",
+		}, func(t *Table) float64 {
+			return t.FFOut + t.net(1) + t.LUT + t.NetLocal + t.CarryIn + t.CarryOut + t.NetLocal + t.FFIn
+		}, 1, "b_q"},
+		{"block RAM, its output in the latch", []string{"RAMB18E1 r *DOADO=10 CLKARDCLK=1 #DOA_REG=00000000000000000000000000000000", b, "LUT1 l *O=12 I0=10"}, func(t *Table) float64 {
+			return t.RAMOut + t.net(1) + t.LUT + t.NetLocal + t.FFIn
+		}, 1, "b_q"},
+		{"block RAM, its output in the register", []string{"RAMB18E1 r *DOADO=10 CLKARDCLK=1 #DOA_REG=00000000000000000000000000000001", b, "LUT1 l *O=12 I0=10"}, func(t *Table) float64 {
+			return t.RAMOutReg + t.net(1) + t.LUT + t.NetLocal + t.FFIn
+		}, 1, "b_q"},
+		{"into a DSP without its input registers", []string{a, "DSP48E1 d *P=11 A=10 CLK=1 #AREG=0 #MREG=1 #PREG=1"}, func(t *Table) float64 {
+			return t.FFOut + t.net(1) + t.DSPToM
+		}, 0, "DSP48E1(b_q).A"},
+		{"into a DSP's input register", []string{a, "DSP48E1 d *P=11 A=10 CLK=1 #AREG=1 #MREG=1 #PREG=1"}, func(t *Table) float64 {
+			return t.FFOut + t.net(1) + t.DSPIn
+		}, 0, "DSP48E1(b_q).A"},
+		{"LUT RAM, its address", []string{
+			a, b, "LUT1 l *O=30 I0=10", "LUT1 m *O=31 I0=30", "LUT1 n *O=32 I0=31", "LUT1 o *O=33 I0=32", "LUT1 p *O=34 I0=33",
+			"RAM32M r *DOA=12 ADDRA=34 ADDRB=50 WCLK=1",
+		}, func(t *Table) float64 {
+			return t.FFOut + 6*t.net(1) + 5*t.LUT + t.LUTRAM + t.NetLocal + t.FFIn
+		}, 6, "b_q"},
+	} {
+		for _, table := range Tables {
+			r, err := read(t, netlist(tc.cells...)).Analyse(table, 5, false)
+			if err != nil {
+				t.Errorf("%s: %v", tc.name, err)
+				continue
+			}
+			if want := tc.ns(table); math.Abs(r.MaxNS-want) > 1e-9 || r.MaxLevels != tc.levels || r.Worst[0].Levels != tc.levels || r.Worst[0].To != tc.to {
+				t.Errorf("%s, %s: %.4f ns, %d (%d) levels, to %s; expected %.4f, %d, %s", tc.name, table.Name, r.MaxNS, r.MaxLevels, r.Worst[0].Levels, r.Worst[0].To, want, tc.levels, tc.to)
+			}
+		}
+	}
+	// with ports: the register outside begins a path and ends one
+	r, err := read(t, netlist("LUT1 l *O=13 I0=2", "LUT1 m *O=3 I0=13")).Analyse(Tables[0], 5, true)
+	if k := Tables[0]; err != nil || r.Worst[0].From != "port net 2" || r.Worst[0].To != "port o" || math.Abs(r.MaxNS-(k.FFOut+3*k.net(1)+2*k.LUT+k.FFIn)) > 1e-9 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	// where a path begins and ends in the RTL
+	r, err = read(t, netlist(a, b, "LUT1 l *O=12 I0=10")).Analyse(Tables[0], 5, false)
+	if err != nil || r.Worst[0].FromRTL != "t.sv:7" || r.Worst[0].ToRTL != "t.sv:9" || r.Worst[0].From != "a_q" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if slow, deep := r.Count(r.MaxNS-0.01, 0); slow != 1 || deep != 1 {
+		t.Errorf("%d slow, %d deep", slow, deep)
+	}
+}
+
+// More loads, a longer net; never more than the table's longest.
+func TestNet(t *testing.T) {
+	for _, table := range Tables {
+		last := 0.0
+		for f := int32(1); f < 1<<20; f *= 2 {
+			d := table.net(f)
+			if d < last || d > table.NetMost || f <= 64 && d == last && f > 1 {
+				t.Errorf("%s: fan-out %d: %.3f after %.3f", table.Name, f, d, last)
+			}
+			last = d
+		}
+		if last != table.NetMost {
+			t.Errorf("%s: %.3f at most, expected %.3f", table.Name, last, table.NetMost)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for _, tc := range []struct{ text, why string }{
+		{``, "EOF"},
+		{`{"modules": {}}`, "no module t"},
+		{netlist("FROB a *Q=10 D=20"), "FROB"},
+		{netlist("FDRE a *Q=10 D=20 C=1", "FDRE b *Q=10 D=20 C=1"), "two drivers"},
+		{netlist("LUT1 a *O=2 I0=10"), "two drivers"},
+		{strings.ReplaceAll(netlist("FDRE a *Q=10 D=20 C=1"), `"output"`, `"inout"`), "inout"},
+		{netlist("FDRE a *Q=99999999999 D=20 C=1"), "neither a net nor a constant"},
+		{netlist(`FDRE a *Q="q" D=20 C=1`), "neither a net nor a constant"},
+	} {
+		if _, err := Read(strings.NewReader(tc.text), "t"); !errors.Is(err, ErrNetlist) || !strings.Contains(err.Error(), tc.why) {
+			t.Errorf("expected %q, got %v", tc.why, err)
+		}
+	}
+	n := read(t, netlist("LUT1 a *O=10 I0=11", "LUT1 b *O=11 I0=10", "FDRE f *Q=12 D=10 C=1"))
+	if _, err := n.Analyse(Tables[0], 1, true); !errors.Is(err, ErrNetlist) || !strings.Contains(err.Error(), "loop") {
+		t.Error(err)
+	}
+	if _, err := read(t, netlist("FDRE f *Q=12 D=\"1\" C=1")).Analyse(Tables[0], 1, false); !errors.Is(err, ErrNetlist) {
+		t.Error(err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(netlist("LUT1 a *O=10 I0=11", "FDRE f *Q=11 D=10 C=1", "RAMB18E1 r *DOADO=20 ADDRARDADDR=10", "DSP48E1 d *P=21 A=10 #PREG=1"))
+	f.Add(netlist("CARRY4 c *CO=30,31 *O=34,35 S=13,21 DI=24,25"))
+	f.Fuzz(func(t *testing.T, text string) {
+		n, err := Read(strings.NewReader(text), "t")
+		if err != nil {
+			if !errors.Is(err, ErrNetlist) {
+				t.Error(err)
+			}
+			return
+		}
+		for _, table := range Tables {
+			if a, err := n.Analyse(table, 2, true); err == nil && (len(a.Worst) == 0 || math.IsNaN(a.MaxNS) || math.IsInf(a.MaxNS, 0)) {
+				t.Errorf("%s: %+v", table.Name, a)
+			}
+		}
+	})
+}
+
+func TestGate(t *testing.T) {
+	stored := Row{Config: "c", Grade: "g", Module: "m", NS: 6, LimitNS: 6.67, Levels: 10}
+	over := stored
+	over.NS, over.Levels = 9, 20
+	for _, tc := range []struct {
+		name   string
+		stored *Row
+		ns     float64
+		levels int
+		bad    bool
+	}{
+		{"as stored", &stored, 6, 10, false},
+		{"the mapper's choice", &stored, 6 * (1 + Slack), 11, false},
+		{"longer", &stored, 6.3, 10, true},
+		{"deeper than it may be", &stored, 6, 13, true},
+		{"shorter", &stored, 3, 3, false},
+		{"still over the limit, no worse", &over, 9, 20, false},
+		{"over the limit, deeper", &over, 9, 21, true},
+		{"over the limit, longer", &over, 9.5, 20, true},
+		{"new and within", nil, 6.6, 12, false},
+		{"new and over", nil, 6.7, 12, true},
+		{"new and deep", nil, 6.6, 13, true},
+	} {
+		now := stored
+		now.NS, now.Levels = tc.ns, tc.levels
+		if err := Gate(tc.stored, now); (err != nil) != tc.bad {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+	near := Row{Config: "c", Grade: "g", Module: "m", NS: 6.6, LimitNS: 6.67, Levels: 10}
+	if now := near; true {
+		now.NS = 6.7 // inside the slack, outside the limit
+		if Gate(&near, now) == nil {
+			t.Error("a path that leaves the limit passes")
+		}
+	}
+}
+
+// What is stored reads, is of units that there are, and comes back as it was.
+func TestStored(t *testing.T) {
+	path := filepath.Join("..", "results", "timing", "figures.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	have := map[string]bool{}
+	for _, r := range s.Rows {
+		have[r.Key()] = true
+	}
+	for config, grades := range map[string][]string{"zc706": {"k7-2", "a7-1"}} {
+		d, err := configs.Load(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range Units(d) {
+			for _, g := range grades {
+				if key := config + " " + g + " " + u.Module; !have[key] {
+					t.Errorf("%s is not stored", key)
+				}
+			}
+			if _, err := syn.SourcesIn("../../..", u.Module); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	again := filepath.Join(t.TempDir(), "f.json")
+	if err := s.Write(again); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.ReadFile(again); err != nil || !bytes.Equal(now, text) {
+		t.Errorf("what is stored is written otherwise (%v)", err)
+	}
+	for _, bad := range []string{
+		``, `{}`, `{"schema": 1, "label": "measured"}`, strings.Replace(string(text), `"ns": `, `"ns": -`, 1),
+		strings.Replace(string(text), `"rtl"`, `"line"`, 1), strings.Replace(string(text), `"sources": "`, `"sources": "0`, 1),
+	} {
+		if _, err := Load(strings.NewReader(bad)); err == nil {
+			t.Errorf("accepted: %.60q", bad)
+		}
+	}
+}
+
+// The parameters of units are those that npu_core.sv works out for the instance.
+func TestUnits(t *testing.T) {
+	d, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range Units(d) {
+		text, err := os.ReadFile(filepath.Join("..", "..", "rtl", u.Module+".sv"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, s := range u.Set {
+			if name, _, _ := strings.Cut(s, "="); !strings.Contains(string(text), " "+name+" ") {
+				t.Errorf("%s has no parameter %s", u.Module, name)
+			}
+		}
+	}
+}

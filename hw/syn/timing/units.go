@@ -1,0 +1,50 @@
+package timing
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Unit is a module as a configuration builds it: what hw/syn/synth.sh is told.
+type Unit struct {
+	Module string
+	Set    []string // NAME=VALUE, beside the parameters that npu_top has under the same name
+}
+
+// Units are the modules looked at one by one: all in which serial arithmetic or fan-out may decide about
+// the clock. Their parameters are worked out as npu_core.sv does.
+func Units(d configs.Design) []Unit {
+	wide := d.WideBytes()
+	lanes := wide / d.AXIBytes
+	words := wide / 2
+	nb := d.NB()
+	stripe := 1
+	for stripe < 16 && 2*stripe <= d.MaxBurst {
+		stripe *= 2
+	}
+	keep := d.WRingBeats*d.AXIBytes - abi.RingSpare
+	set := func(kv ...any) []string {
+		var list []string
+		for i := 0; i < len(kv); i += 2 {
+			list = append(list, fmt.Sprintf("%s=%d", kv[i], kv[i+1]))
+		}
+		return list
+	}
+	return []Unit{
+		{"read_ports", set("N", 4, "LANES", lanes, "STRIPE", stripe)},
+		{"write_ports", set("LANES", lanes, "STRIPE", stripe)},
+		{"layer_fetch", set("NB", nb, "AXI_BYTES", wide, "KEEP", keep, "UNITS", 8)},
+		{"act_loader", set("NB", nb, "AXI_BYTES", wide)},
+		{"weight_fetch", set("AXI_BYTES", wide, "WRING_BEATS", d.WRingBeats/lanes)},
+		{"weight_feed", set("AXI_BYTES", wide, "KEEP", keep)},
+		{"gemm_seq", set("NB", nb)},
+		{"pool_seq", set("NB", nb, "ROOM", 8)},
+		{"pool", set("NB", nb, "OUT", d.Drain, "MULS", d.PoolMuls(), "ROOM", 8)},
+		{"drain", set("LANES", d.Drain, "RES_CW", bits.Len(uint(2*words+d.Drain)))},
+		{"run_gen", nil},
+		{"out_writer", set("IN_WORDS", d.Drain, "AXI_BYTES", wide)},
+	}
+}

@@ -10,9 +10,12 @@ CONFIG  ?= run
 BUILD   := build
 VENV    := $(BUILD)/venv
 APT     := verilator yosys g++ zlib1g-dev python3-venv tcl dataset-fashion-mnist ca-certificates chromium xilinx-bootgen
+# the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
+APT     += clang-14 llvm-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-RTL     := hw/rtl/abi_pkg.sv $(filter-out hw/rtl/abi_pkg.sv,$(sort $(wildcard hw/rtl/*.sv)))
+# in the order of the list, packages first
+RTL     := $(shell grep '^hw/' hw/rtl/files.f)
 
 .PHONY: help
 help: ## this list
@@ -32,10 +35,10 @@ $(BUILD)/.go: go.mod go.sum
 	@echo "set-up: Go modules"; go mod download
 	@touch $@
 
-$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt $(BUILD)/.apt
-	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables)"
+$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt sim/requirements.txt $(BUILD)/.apt
+	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables, cocotb, pyslang)"
 	@/usr/bin/python3 -m venv $(VENV)
-	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt
+	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt -r sim/requirements.txt
 	@touch $@
 
 .PHONY: setup
@@ -65,10 +68,16 @@ run: setup build cosim ## serves the zoo network on the Verilated NPU, serial an
 	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/run
 
 # ---------------------------------------------------------------- checks
-.PHONY: lint
-lint: $(BUILD)/.apt $(BUILD)/.go ## Verilator -Wall, gofumpt, go vet, staticcheck
+.PHONY: lint lint-rtl
+lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
+	@diff <(grep '^hw/' hw/rtl/files.f | sort) <(ls hw/rtl/*.sv | sort) || { echo "hw/rtl/files.f is not the list of hw/rtl/*.sv"; exit 1; }
 	@verilator --lint-only -Wall --top-module npu_top $(RTL)
 	@echo "verilator --lint-only -Wall: clean"
+	@$(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top >/dev/null
+	@for c in tiny zc706 zcu104; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top $$(go run ./hw/configs/cmd/hwconfig -verilator $$c | sed 's/-G//g'); done >/dev/null
+	@echo "slang, on tiny, zc706 and zcu104 too: clean"
+
+lint: $(BUILD)/.apt $(BUILD)/.go lint-rtl ## Verilator -Wall, slang, gofumpt, go vet, staticcheck
 	@out=$$(go tool gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "gofumpt: $$out"; exit 1; }
 	@go vet ./...
 	@go tool staticcheck ./...
@@ -83,15 +92,13 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test
 
 test-go: check-gen
 	@go vet ./...
 	@SLUICE_SETUP=done go test ./...
 
-test-rtl: $(BUILD)/.apt
-	@verilator --lint-only -Wall --top-module npu_top $(RTL)
-	@echo "verilator --lint-only -Wall: clean"
+test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
 	@sim/bench.sh --seed $(SEED)
 
@@ -120,6 +127,10 @@ test-verify: setup build cosim
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
 	@for n in resnet50 inceptionv3 mobilenetv2; do bin/sluice verify --config mid --network $$n --segments 2 --input 64 --out out/$$n || exit; done
 
+# The HLS kernel's C-simulation under sanitizers, bit for bit against golden (hls/README.md)
+.PHONY: hls-test
+hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
+	@hls/test.sh --seed $(SEED)
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
@@ -148,6 +159,7 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once check-export make --no-print-directory check-export
 	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
 	@.ci/once mutants sim/mutants.sh
+	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
@@ -162,6 +174,8 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once exports bash -euc 'go test ./dse/zoo -count 1 -run ^TestExports$$ -timeout 60m -args -full'
 	@.ci/once fuzz-onnx bash -euc 'go test ./dse/onnx -run ^$$ -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x'
 	@.ci/once fuzz-bundle bash -euc 'go test ./dse/bundle -run ^$$ -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x'
+	@.ci/once fuzz-fields bash -euc 'go test ./dse/bundle -run ^$$ -fuzz FuzzFields -fuzztime 5m -fuzzminimizetime 20x'
+	@.ci/once fuzz-npu bash -euc 'go test ./host/npu -run ^$$ -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 20x'
 	@.ci/once fuzz-counted bash -euc 'go test ./dse/counted -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -45,6 +46,7 @@ type explainDoc struct {
 	Network    string         `json:"network"`
 	Design     string         `json:"design"`
 	Batch      int            `json:"batch"`
+	Calibrated bool           `json:"calibrated"`
 	Cycles     int64          `json:"cycles"` // of all segments, one start each
 	Band       counted.Band   `json:"cycles_band"`
 	Util       float64        `json:"util"`
@@ -106,7 +108,7 @@ func feasible(config string, d configs.Design, board string) (*boards.Board, []s
 // Run prints one line a layer.
 func (c *explainCmd) Run(e *env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
-		return fmt.Errorf("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
+		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
 	}
 	doc := explainDoc{
 		header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
@@ -125,6 +127,11 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	doc.Network, doc.Design = b.Network.Name, b.Design.Name
+	from, err := recipe.Of(b)
+	if err != nil {
+		return err
+	}
+	doc.Calibrated = !from.Missing
 	board, why, err := feasible(c.Config, b.Design, c.Board)
 	if err != nil {
 		return err
@@ -173,5 +180,8 @@ func (c *explainCmd) Run(e *env) error {
 		fmt.Fprintln(e.stdout, line)
 	}
 	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Util, doc.Band)
+	if from.Missing {
+		fmt.Fprintf(e.stdout, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
+	}
 	return nil
 }

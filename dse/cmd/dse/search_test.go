@@ -146,7 +146,7 @@ func TestAblateCompareReport(t *testing.T) {
 			t.Errorf("%v: %v", f, err)
 		}
 	}
-	if len(files) != 6 {
+	if len(files) != 11 { // five pictures, light and dark, and the page
 		t.Errorf("files %v", files)
 	}
 }

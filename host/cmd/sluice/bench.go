@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
@@ -128,15 +127,8 @@ func (c *benchSuiteCmd) Run(e *env) error {
 		e.log.Info("going on", "runs_kept", store.Loaded(), "path", path)
 	}
 	set, done := e.progress("bench "+strings.Join(c.Names, " "), runs)
-	began := time.Now()
-	said := began
 	cfg.Progress = func(n, of int) {
 		set(n)
-		if !e.tty && time.Since(said) > logEvery {
-			said = time.Now()
-			left := time.Duration(float64(said.Sub(began)) / float64(n) * float64(of-n))
-			e.log.Info("bench", "runs", n, "of", of, "eta", left.Round(time.Second))
-		}
 	}
 	suite, err := experiments.RunSuite(e.ctx, cfg)
 	done()
@@ -197,9 +189,6 @@ func (c *benchSuiteCmd) traces(seed uint64) (map[string][]int64, []string, error
 	}
 	return traces, names, nil
 }
-
-// logEvery is how often a bench says how far it is where there is no terminal.
-const logEvery = 15 * time.Second
 
 // suiteCode is the exit code for a failed suite.
 func suiteCode(err error) int {

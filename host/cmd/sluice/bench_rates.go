@@ -91,7 +91,7 @@ func (c *benchRatesCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	theta, err := parseTheta(c.Theta, p.exits())
 	if err != nil {
 		return err
 	}

@@ -264,8 +264,9 @@ func TestExitCodes(t *testing.T) {
 		{codeInput, append([]string{"run", "--slo", "1ns"}, soft...)},
 		{codeInput, append([]string{"run", "--network", empty}, soft[:4]...)},
 		{codeInput, []string{"inspect", empty}},
-		{codeTool, append([]string{"run", "--data", build}, soft...)},
-		{codeTool, []string{"doctor", "--data", build}},
+		{codeTool, append([]string{"run", "--data", "nowhere"}, soft...)},
+		{codeInput, append([]string{"run", "--data", t.TempDir()}, soft...)},
+		{codeTool, []string{"doctor", "--data", "nowhere"}},
 	} {
 		var out, log bytes.Buffer
 		if got := realMain(c.args, &out, &log); got != c.want {

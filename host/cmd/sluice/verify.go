@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ import (
 
 type verifyCmd struct {
 	what
-	Device string `default:"cosim" enum:"cosim,soft" help:"What is held against the golden executor (soft: the golden executor itself, which tests this command)."`
+	Device string `default:"cosim" enum:"cosim,hls,soft" help:"What is held against the golden executor: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation: no cycles, no bus faults) or soft (the golden executor itself, which tests this command)."`
 	N      int    `default:"200" short:"n" help:"Random layers of at most 2 MMAC; 0 leaves them out."`
 	Images int    `default:"256" help:"Test images under a random schedule; 0 leaves them out."`
 	Oracle int    `default:"2000" help:"Test images for onnxruntime; 0 leaves it out."`
@@ -140,6 +141,9 @@ func (c *verifyCmd) Run(e *env) error {
 	if min(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults, c.Input) < 0 || max(c.N, c.Stub, c.Faults) > 1e6 {
 		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub, --faults and --input must not be negative"))
 	}
+	if c.Segments == 0 && max(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults) == 0 && !c.RequireCoverage {
+		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub and --faults are all 0: nothing would be checked"))
+	}
 	if c.Input > 0 && c.Segments == 0 {
 		return coded(codeUsage, errors.New("--input needs --segments"))
 	}
@@ -152,6 +156,9 @@ func (c *verifyCmd) Run(e *env) error {
 		Network: c.Network, Problems: []string{}, Segments: []verify.Segment{},
 	}
 	cov := verify.NewCoverage(designs)
+	if c.Device == "hls" {
+		cov.LayersOnly()
+	}
 	doc.Coverage.Bins = cov
 	if c.Segments != 0 {
 		err = c.segments(e, designs, doc)
@@ -249,7 +256,7 @@ func (c *verifyCmd) serve(e *env, doc *verifyDoc) error {
 	if err != nil {
 		return err
 	}
-	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	theta, err := parseTheta(c.Theta, p.exits())
 	if err != nil {
 		return err
 	}
@@ -294,7 +301,7 @@ func (c *verifyCmd) shadow(ctx context.Context, p *prepared) (*verify.Shadow, er
 		s.Slotted = soft.New(p.design, soft.Options{})
 		return s, nil
 	}
-	d, err := c.openCosim(ctx, p)
+	d, err := c.openCosim(ctx, c.Device, p)
 	if err != nil {
 		return nil, err
 	}
@@ -338,12 +345,14 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) err
 		if c.Device == "soft" {
 			b.Dev.Slotted = soft.New(d, soft.Options{})
 		} else {
-			bus, err := openBus(e.ctx, d, d.Name, npu.CosimOpts{})
+			bus, err := openBus(e.ctx, d, cosimOf(c.Device, d), npu.CosimOpts{})
 			if err != nil {
 				return err
 			}
-			b.Ports = bus.Stats
-			if b.Dev.Slotted, err = openDriver(bus, d, verify.LayerSlots); err != nil {
+			if c.Device == "cosim" {
+				b.Ports = bus.Stats
+			}
+			if b.Dev.Slotted, err = openDriver(bus, c.Device, d, verify.LayerSlots); err != nil {
 				return err
 			}
 		}
@@ -375,7 +384,7 @@ func (c *verifyCmd) orders(e *env, p *prepared, s *experiments.Setup, memo *soft
 	for _, policy := range []string{"serial", "fluid"} {
 		o, err := verify.CompareOrders(e.ctx, s, dev, ref, experiments.Point{
 			Policy: policy, Rate: 1e9 / s.Service(theta), SLO: 5 * s.Table.Alone(), Theta: theta, Seed: c.Seed, N: c.Orders,
-		})
+		}, c.Device != "hls")
 		if err != nil {
 			return coded(codeDevice, err)
 		}
@@ -413,7 +422,7 @@ func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Im
 	out := filepath.Join(dir, "logits")
 	n := min(c.Oracle, len(s.Exits))
 	cmd := exec.CommandContext(e.ctx, python, filepath.Join(c.Root, "dse", "zoo", "oracle.py"), "--model", model,
-		"--images", filepath.Join(c.Data, "t10k-images-idx3-ubyte.gz"), "--n", strconv.Itoa(n), "--out", out)
+		"--images", filepath.Join(cmp.Or(c.Data, zoo.DefaultData), "t10k-images-idx3-ubyte.gz"), "--n", strconv.Itoa(n), "--out", out)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return coded(codeTool, fmt.Errorf("run %s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(text))))
 	}
@@ -422,7 +431,7 @@ func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Im
 		return fmt.Errorf("oracle: %w", err)
 	}
 	defer f.Close()
-	want, err := verify.ReadOracle(f, n, len(p.graph.Exits))
+	want, err := verify.ReadOracle(f, n, p.exits())
 	if err != nil {
 		return coded(codeInput, fmt.Errorf("oracle's logits: %w", err))
 	}

@@ -9,9 +9,13 @@ N       ?= 256
 CONFIG  ?= run
 BUILD   := build
 VENV    := $(BUILD)/venv
-APT     := verilator yosys g++ zlib1g-dev python3-venv tcl dataset-fashion-mnist ca-certificates chromium xilinx-bootgen
+# What `make run` needs, what boards' images and QEMU need, and what the tests need beside both.
+APT_RUN   := verilator g++ make zlib1g-dev dataset-fashion-mnist ca-certificates
+APT_IMAGE := g++ make linux-source-6.1 xz-utils flex bison bc gcc-arm-linux-gnueabihf gcc-aarch64-linux-gnu device-tree-compiler cpio \
+             u-boot-tools qemu-system-arm verilator dataset-fashion-mnist ca-certificates
+APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
-APT     += clang-14 llvm-14 libclang-rt-14-dev
+APT_TEST  += clang-14 llvm-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # in the order of the list, packages first
@@ -22,9 +26,12 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
 
 # ---------------------------------------------------------------- set-up
-$(BUILD)/.apt: Makefile
+$(BUILD)/.apt-run: PACKAGES = $(APT_RUN)
+$(BUILD)/.apt-image: PACKAGES = $(APT_IMAGE)
+$(BUILD)/.apt: PACKAGES = $(APT_RUN) $(APT_IMAGE) $(APT_TEST)
+$(BUILD)/.apt $(BUILD)/.apt-run $(BUILD)/.apt-image: Makefile
 	@mkdir -p $(BUILD)
-	@missing=; for p in $(APT); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	@missing=; for p in $(sort $(PACKAGES)); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then echo "set-up: Debian packages:$$missing"; \
 	  $(SUDO) apt-get -q -o DPkg::Lock::Timeout=600 update; \
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends $$missing; fi
@@ -51,7 +58,7 @@ build: $(BUILD)/.go ## bin/sluice and bin/dse
 	@go build -o bin/ ./host/cmd/sluice ./dse/cmd/dse
 
 .PHONY: cosim
-cosim: $(BUILD)/.apt $(BUILD)/.go ## the Verilated NPU of CONFIG (default run)
+cosim: $(BUILD)/.apt-run $(BUILD)/.go ## the Verilated NPU of CONFIG (default run)
 	@sim/build.sh $(CONFIG)
 
 .PHONY: gen
@@ -64,7 +71,7 @@ check-gen: $(BUILD)/.go ## fails where generated files differ from hw/abi/abi.ya
 
 # ---------------------------------------------------------------- the main job
 .PHONY: run
-run: setup build cosim ## serves the zoo network on the Verilated NPU, serial and fluid, and prints the table
+run: build cosim ## serves the zoo network on the Verilated NPU, serial and fluid, and prints the table
 	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/run
 
 # ---------------------------------------------------------------- checks
@@ -92,7 +99,7 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test test-arm
 
 test-go: check-gen
 	@go vet ./...
@@ -137,6 +144,26 @@ PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/p
 .PHONY: timing
 timing: setup ## the clock that the RTL reaches, by a stated table (estimated); fails where a path got longer
 	@go run ./hw/syn/cmd/timing -core "$$(ls $(PICORV32))" $(TIMING)
+
+# ---------------------------------------------------------------- boards
+BOARD   ?= zc706
+.PHONY: image qemu test-arm test-qemu
+image: $(BUILD)/.apt-image $(BUILD)/.go ## what BOARD boots: kernel, device tree, initramfs (build/image/BOARD)
+	@boards/image/build.sh $(BOARD) $(IMAGE_CONFIG)
+
+IMAGE_CONFIG ?= tiny
+qemu: image ## boots BOARD's image in QEMU with the Verilated NPU of IMAGE_CONFIG behind its UIO device
+	@cosim=$$(sim/build.sh $(IMAGE_CONFIG)); go run ./boards/cmd/qemu --board $(BOARD) --cosim $$cosim
+
+# What runs on a board, on its processors: emulated, user mode.
+ON_BOARD := ./hw/abi ./bitstreams ./dse/bundle ./host/device ./host/sched ./host/npu/uio ./host/kit
+test-arm: $(BUILD)/.apt $(BUILD)/.go
+	@GOARCH=arm GOARM=7 CGO_ENABLED=0 go test -exec qemu-arm-static $(ON_BOARD)
+	@GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64-static $(ON_BOARD)
+
+# Both boards' images in QEMU; kernels and images are built where they are not there (5 CPU-minutes each).
+test-qemu: $(BUILD)/.apt $(BUILD)/.go
+	@go test -tags qemu -timeout 60m ./boards/qemu
 
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks

@@ -72,9 +72,9 @@ type Network struct {
 
 // Watchdog says when work counts as hung, on the device's own clock.
 type Watchdog struct {
-	Times float64 // a launch may take so many times what its table says; 0: 10
-	Least Time    // and this beside it, in ns; 0: 50 ms
-	Fixed Time    // in place of both, where positive
+	Times int64 // a launch may take so many times what its table says; 0: 10
+	Least Time  // and this beside it, in ns; 0: 50 ms
+	Fixed Time  // in place of both, where positive
 	// Other is what a copy, a load or a reset may take beside its Expect, in real time; 0: 10 s.
 	Other Time
 }
@@ -91,10 +91,10 @@ func (w *Watchdog) Limit(expect Time) Time {
 	if least == 0 {
 		least = 50_000_000
 	}
-	if limit := times*float64(expect) + float64(least); limit < 1<<62 {
-		return Time(limit)
+	if expect > (1<<62-least)/times {
+		return 1 << 62
 	}
-	return 1 << 62
+	return times*expect + least
 }
 
 // Config is a run.

@@ -72,7 +72,10 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	}
 	ready := c.now + c.cfg.resetCost()
 	for _, view := range slices.Clone(v.Launches) {
-		o := c.find(view.ID)
+		o := c.find(view.ID) // nil: it is doomed already
+		if o == nil {
+			continue
+		}
 		if !units.Empty() && o != first && !units.Meets(o.Units) {
 			continue
 		}
@@ -80,8 +83,8 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 			c.end1(o, v, ready, cause)
 			continue
 		}
-		o.doomed = cause
-		c.forget(o)
+		o.doomed, o.Phase = cause, sched.Stopping // it stays in its device's view until it has ended
+		c.live = without(c.live, slices.Index(c.live, o))
 		c.doom = append(c.doom, o)
 		if o.busy {
 			c.devs[d].Abort(c.now, o.work.ID, true)
@@ -90,6 +93,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	dev := &c.devs[d]
 	dev.outs = slices.DeleteFunc(dev.outs, func(o *outage) bool { return units.Empty() && !o.resetting }) // one for all
 	dev.outs = append(dev.outs, &outage{units: units})
+	v.Lost = v.Lost.Union(units)
 	c.recover(d)
 }
 
@@ -145,6 +149,10 @@ func (c *core) recovered(d int, o *outage, err error) error {
 		dev.outs = slices.DeleteFunc(dev.outs, func(x *outage) bool { return x == o })
 		if o.units.Empty() {
 			v.Down = false
+		}
+		v.Lost = device.Units{}
+		for _, x := range dev.outs {
+			v.Lost = v.Lost.Union(x.units)
 		}
 		c.recover(d) // another part may have waited for this one
 		return c.tell(sched.Event{Kind: sched.Loaded, Device: d})

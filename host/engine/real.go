@@ -274,7 +274,7 @@ func (s *Server) message(m *message) error {
 	case fromDevice:
 		return c.answer(m.dev, &m.event)
 	case fromPlan:
-		return c.tell(sched.Event{Kind: sched.Planned, Plan: m.plan})
+		return c.planned(m.plan)
 	case drainNow:
 		s.draining = true
 		return nil

@@ -18,7 +18,8 @@ APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
 APT_TEST  += clang-14 llvm-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-RTL     := hw/rtl/abi_pkg.sv $(filter-out hw/rtl/abi_pkg.sv,$(sort $(wildcard hw/rtl/*.sv)))
+# in the order of the list, packages first
+RTL     := $(shell grep '^hw/' hw/rtl/files.f)
 
 .PHONY: help
 help: ## this list
@@ -41,10 +42,10 @@ $(BUILD)/.go: go.mod go.sum
 	@echo "set-up: Go modules"; go mod download
 	@touch $@
 
-$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt $(BUILD)/.apt
-	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables)"
+$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt sim/requirements.txt $(BUILD)/.apt
+	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables, cocotb, pyslang)"
 	@/usr/bin/python3 -m venv $(VENV)
-	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt
+	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt -r sim/requirements.txt
 	@touch $@
 
 .PHONY: setup
@@ -74,10 +75,16 @@ run: build cosim ## serves the zoo network on the Verilated NPU, serial and flui
 	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/run
 
 # ---------------------------------------------------------------- checks
-.PHONY: lint
-lint: $(BUILD)/.apt $(BUILD)/.go ## Verilator -Wall, gofumpt, go vet, staticcheck
+.PHONY: lint lint-rtl
+lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
+	@diff <(grep '^hw/' hw/rtl/files.f | sort) <(ls hw/rtl/*.sv | sort) || { echo "hw/rtl/files.f is not the list of hw/rtl/*.sv"; exit 1; }
 	@verilator --lint-only -Wall --top-module npu_top $(RTL)
 	@echo "verilator --lint-only -Wall: clean"
+	@$(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top >/dev/null
+	@for c in tiny zc706 zcu104; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top $$(go run ./hw/configs/cmd/hwconfig -verilator $$c | sed "s/-G//g; s/DESIGN_HASH=[^ ]*//"); done >/dev/null
+	@echo "slang, on tiny, zc706 and zcu104 too: clean"
+
+lint: $(BUILD)/.apt $(BUILD)/.go lint-rtl ## Verilator -Wall, slang, gofumpt, go vet, staticcheck
 	@out=$$(go tool gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "gofumpt: $$out"; exit 1; }
 	@go vet ./...
 	@go tool staticcheck ./...
@@ -98,9 +105,8 @@ test-go: check-gen
 	@go vet ./...
 	@SLUICE_SETUP=done go test ./...
 
-test-rtl: $(BUILD)/.apt
-	@verilator --lint-only -Wall --top-module npu_top $(RTL)
-	@echo "verilator --lint-only -Wall: clean"
+test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
+	@sim/mutants.sh --check
 	@sim/bench.sh --seed $(SEED)
 
 # yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
@@ -136,6 +142,7 @@ test-verify: setup build cosim
 .PHONY: hls-test
 hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
 	@hls/test.sh --seed $(SEED)
+
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
@@ -175,31 +182,36 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 	@for c in zc706 zcu104; do sim/build.sh $$c --stub; done
 	@bin/dse bench-npu --out out/bench-npu
 
+# Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
+# one stopped.
 .PHONY: nightly
-nightly: test bench check-export ## the long checks: fuzzing, other configurations, the benches' deliberate breaks
-	@for c in tiny small; do sim/build.sh $$c && bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done
-	@sim/mutants.sh
-	@hls/test.sh --full --seed $$(date +%s)
-	@hw/syn/overheads.sh
-	@go run ./hw/syn/cmd/timing -all
-	@go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
-	@seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200
-	@sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2
-	@bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
-	@bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3
-	@bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults
-	@for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json
-	@sim/build.sh zc706; bin/dse bench-npu --config zc706 --batch 1 --full --out out/nightly/bench-npu-full
-	@GOARCH=386 CGO_ENABLED=0 go test ./dse/bundle ./dse/graph ./dse/golden ./host/sched ./host/engine ./host/soft
-	@go test ./dse/zoo -count 1 -run '^TestExports$$' -timeout 60m -args -full
-	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
-	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
-	@go test ./dse/bundle -run '^$$' -fuzz FuzzFields -fuzztime 5m -fuzzminimizetime 20x
-	@go test ./host/npu -run '^$$' -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 20x
-	@go test ./dse/counted -run '^$$' -fuzz FuzzRead -fuzztime 1m
-	@go test ./hw/syn/timing -run '^$$' -fuzz FuzzRead -fuzztime 1m
-	@for f in ParseBit ParseManifest; do go test ./bitstreams -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
-	@for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
+nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
+	@.ci/once test make --no-print-directory test
+	@.ci/once bench make --no-print-directory bench
+	@.ci/once check-export make --no-print-directory check-export
+	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
+	@.ci/once mutants sim/mutants.sh
+	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
+	@.ci/once overheads hw/syn/overheads.sh
+	@.ci/once timing go run ./hw/syn/cmd/timing -all
+	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
+	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
+	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'
+	@.ci/once resnet50 bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
+	@.ci/once inceptionv3 bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3
+	@.ci/once faults bash -euc 'bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults'
+	@.ci/once validate bash -euc 'for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json'
+	@.ci/once bench-npu-full bash -euc 'sim/build.sh zc706; bin/dse bench-npu --config zc706 --batch 1 --full --out out/nightly/bench-npu-full'
+	@.ci/once 386 env GOARCH=386 CGO_ENABLED=0 go test ./dse/bundle ./dse/graph ./dse/golden ./host/sched ./host/engine ./host/soft
+	@.ci/once exports bash -euc 'go test ./dse/zoo -count 1 -run ^TestExports$$ -timeout 60m -args -full'
+	@.ci/once fuzz-onnx bash -euc 'go test ./dse/onnx -run ^$$ -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x'
+	@.ci/once fuzz-bundle bash -euc 'go test ./dse/bundle -run ^$$ -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x'
+	@.ci/once fuzz-fields bash -euc 'go test ./dse/bundle -run ^$$ -fuzz FuzzFields -fuzztime 5m -fuzzminimizetime 20x'
+	@.ci/once fuzz-npu bash -euc 'go test ./host/npu -run ^$$ -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 20x'
+	@.ci/once fuzz-counted bash -euc 'go test ./dse/counted -run ^$$ -fuzz FuzzRead -fuzztime 1m'
+	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
+	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
+	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # An exported design built and measured: its figures against the bands.
 .PHONY: check-export

@@ -2,6 +2,7 @@ package readme
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -92,7 +93,7 @@ func sameHash(ts *testscript.TestScript, neg bool, files []string) {
 // How a command of a README is run.
 const (
 	classRun     = "run"     // in make test
-	classNightly = "nightly" // in make nightly
+	classNightly = "nightly" // in make nightly: what commands.txt does not name
 	classMake    = "make"    // by name, as make test and make nightly themselves are
 	classGiven   = "given"   // needs what only a reader has: only its flags are looked at
 )
@@ -113,13 +114,13 @@ func plan(t *testing.T) map[string]string {
 		}
 		class, rest, ok := strings.Cut(line, " ")
 		switch class {
-		case classRun, classNightly, classMake, classGiven:
+		case classRun, classMake, classGiven:
 		default:
 			ok = false
 		}
 		rest = strings.TrimSpace(rest)
 		if _, twice := out[rest]; !ok || twice {
-			t.Errorf("commands.txt: %q: expected run, nightly, make or given, and a file: command that is there once", line)
+			t.Errorf("commands.txt: %q: expected run, make or given, and a file: command that is there once", line)
 		}
 		out[rest] = class
 	}
@@ -150,16 +151,13 @@ func all(t *testing.T) []Command {
 	return out
 }
 
-// Every command of every README is one that is run, here or nightly, or whose flags at least are known; and the
-// list of them names no other.
-func TestEveryCommandIsRun(t *testing.T) {
+// Every command of the two programs in any README has flags that they know.
+func TestFlagsAreKnown(t *testing.T) {
 	known := plan(t)
 	seen := map[string]bool{}
 	for _, c := range all(t) {
 		key := c.File + ": " + c.Text
-		if seen[key] = true; known[key] == "" {
-			t.Errorf("%s:%d: commands.txt does not say how this is run: %s", c.File, c.Line, c.Text)
-		}
+		seen[key] = true
 		for part := range strings.SplitSeq(c.Text, "; ") {
 			program, rest, _ := strings.Cut(part, " ")
 			if name := strings.TrimPrefix(program, "bin/"); name == "sluice" || name == "dse" {
@@ -168,7 +166,8 @@ func TestEveryCommandIsRun(t *testing.T) {
 		}
 	}
 	for key := range known {
-		if !seen[key] {
+		// A README that has changed since is no fault of its author's: the list is put right by whoever sees this.
+		if !seen[key] && *nightly {
 			t.Errorf("commands.txt: no README has %q", key)
 		}
 	}
@@ -207,7 +206,7 @@ func TestCommandsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range all(t) {
-		class := known[c.File+": "+c.Text]
+		class := cmp.Or(known[c.File+": "+c.Text], classNightly)
 		if class != classRun && !(class == classNightly && *nightly) {
 			continue
 		}

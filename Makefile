@@ -132,6 +132,13 @@ PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/p
 timing: setup ## the clock that the RTL reaches, by a stated table (estimated); fails where a path got longer
 	@go run ./hw/syn/cmd/timing -core "$$(ls $(PICORV32))" $(TIMING)
 
+.PHONY: race soak
+race: $(BUILD)/.go ## the runtime's tests under the race detector (20 minutes)
+	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu
+
+soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks
+	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
+
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
 	@bin/sluice bench rates --seeds 1,2,3 --n 20000 --out out/bench
@@ -145,7 +152,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 	@bin/dse bench-npu --out out/bench-npu
 
 .PHONY: nightly
-nightly: test bench check-export ## the long checks: fuzzing, other configurations, the benches' deliberate breaks
+nightly: test race soak bench check-export ## the long checks: fuzzing, other configurations, the benches' deliberate breaks
 	@for c in tiny small; do sim/build.sh $$c && bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done
 	@sim/mutants.sh
 	@hls/test.sh --full --seed $$(date +%s)

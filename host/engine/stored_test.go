@@ -143,7 +143,7 @@ func storedRuns(t testing.TB) []storedRun {
 						t.Fatal(err)
 					}
 					return engine.Config{
-						Devices:  adapt(d),
+						Devices:  []device.Device{d},
 						Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 						Policy:   policy(t, name),
 						Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {

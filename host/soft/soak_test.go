@@ -76,7 +76,7 @@ func TestSoak(t *testing.T) {
 		Networks: []engine.Network{{Name: b.Network.Name}},
 		Inputs:   engine.WordInputs(func(r *sched.Request) ([]int16, error) { return in[int(r.ID)%len(in)], nil }),
 		Keep:     engine.Counts, ResetCost: 100_000, Resets: 1 << 20,
-		Watchdog:  engine.Watchdog{Fixed: 20_000_000},
+		Watchdog:  engine.Watchdog{Fixed: 100_000_000},
 		Admission: func(_ sched.Time, _ *sched.State, task *sched.Task) bool { return task.ID%53 != 0 },
 	}
 	if cfg.Policy, err = sched.New("fluid", sched.Options{}); err != nil {

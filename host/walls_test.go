@@ -25,7 +25,6 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
 	"hw/":                   {},
-	"internal/":             {}, // what commands share
 	"sim/":                  {},
 	"boards":                {},
 	"boards/ip":             {"boards"},

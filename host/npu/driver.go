@@ -591,7 +591,7 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit u
 	}
 	if cycles, err = d.bus.WaitIRQ(ctx, limit); err != nil {
 		if errors.Is(err, ErrNoIRQ) {
-			err = fmt.Errorf("%w: no interrupt within %d cycles", ErrHang, limit)
+			err = fmt.Errorf("%w: no interrupt within %d cycles: %w", ErrHang, limit, err)
 		}
 		d.failed = err
 		return cycles, err

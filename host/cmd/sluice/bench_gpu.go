@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 
 type benchGPUCmd struct {
 	More  []string      `arg:"" optional:"" name:"bench" help:"More benches of GPUs."`
-	Seeds string        `default:"1,2,3" help:"Seeds; intervals are over them."`
+	Seeds []uint64      `default:"1,2,3" help:"Seeds; intervals are over them."`
 	Time  time.Duration `default:"1s" help:"Virtual time of a run."`
 	Vary  bool          `help:"Halve and double every assumed parameter (long)."`
 	Out   string        `default:"out/bench-gpu" help:"Folder for summary.json."`
@@ -57,8 +56,8 @@ func (c *benchGPUCmd) run(e *env) error {
 			return coded(codeUsage, fmt.Errorf("no bench %q of GPUs; there are %v", n, gpus.Names()))
 		}
 	}
-	seeds, err := parseList("--seeds", c.Seeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
-	if err != nil {
+	seeds := c.Seeds
+	if err := checkSeeds(seeds); err != nil {
 		return err
 	}
 	if c.Time < time.Millisecond || c.Time > time.Hour {

@@ -21,13 +21,13 @@ import (
 )
 
 type classifyCmd struct {
-	Bundle string   `arg:"" help:"Bundle, as dse compile writes it."`
-	Images []string `arg:"" placeholder:"IMAGE" help:"JPEG or PNG files; or one folder, .npy or IDX file of images."`
-	Device string   `default:"soft" help:"Where it runs: soft, or what sluice run has."`
-	Theta  string   `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
-	Top    int      `default:"3" help:"Classes to show of each image."`
-	N      int      `default:"100" short:"n" help:"Of a folder or an array, at most so many images."`
-	JSON   bool     `name:"json" help:"Print JSON."`
+	Bundle string    `arg:"" help:"Bundle, as dse compile writes it."`
+	Images []string  `arg:"" placeholder:"IMAGE" help:"JPEG or PNG files; or one folder, .npy or IDX file of images."`
+	Device string    `default:"soft" help:"Where it runs: soft, or what sluice run has."`
+	Theta  thetaFlag `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
+	Top    int       `default:"3" help:"Classes to show of each image."`
+	N      int       `default:"100" short:"n" help:"Of a folder or an array, at most so many images."`
+	JSON   bool      `name:"json" help:"Print JSON."`
 }
 
 func (*classifyCmd) Help() string {
@@ -91,11 +91,8 @@ func (c *classifyCmd) Run(e *env) error {
 		return coded(codeUsage, fmt.Errorf("--top %d, --n %d: expected at least 1", c.Top, c.N))
 	}
 	w := what{file: c.Bundle}
-	p, err := w.prepare(e)
-	if err != nil {
-		return err
-	}
-	theta, err := parseTheta(c.Theta, p.exits())
+	theta := c.Theta.theta
+	p, err := w.prepare(e, c.Theta.fits)
 	if err != nil {
 		return err
 	}

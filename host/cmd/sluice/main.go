@@ -2,7 +2,8 @@
 // its references, measures, and inspects. Every command has --help with an example; with --json it
 // prints one JSON document on stdout and logs on stderr.
 //
-// Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device, 5 missing tool.
+// Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device, 5 missing tool, 6 a fault of the
+// program itself (a policy that asks for the impossible), 130 interrupted.
 package main
 
 import (
@@ -18,8 +19,9 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/renameio/v2"
 
-	"github.com/sluice-npu/sluice/internal/cli"
+	"github.com/sluice-npu/sluice/dse/cli"
 )
 
 // version of the program and of its documents.
@@ -33,6 +35,9 @@ const (
 	codeInput
 	codeDevice
 	codeTool
+	codeFault
+
+	codeInterrupted = 130 // as shells say it
 )
 
 // codeError is an error that says with which exit code the program ends.
@@ -89,7 +94,7 @@ func (c *versionCmd) Run(e *env) error { return cli.About("sluice").Print(e.stdo
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func realMain(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	var c commands
 	if len(args) == 0 {
@@ -131,10 +136,19 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return codeOK
+	case ctx.Err() != nil:
+		return out.Fail(codeInterrupted, fmt.Errorf("interrupted: %w", err), "")
 	case errors.As(err, &coded):
 		return out.Fail(coded.code, err, "")
 	}
 	return out.Fail(codeInput, err, "")
+}
+
+// interruptible is a context that ends with the first SIGINT or SIGTERM; the second ends the program.
+func interruptible() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // header are the keys that every JSON document has.
@@ -171,30 +185,22 @@ func (e *env) output(doc any, out string, toStdout bool) error {
 	return err
 }
 
-// writeFile writes a file, and its folder, under a temporary name first.
-func writeFile(path string, write func(io.Writer) error) (err error) {
+// writeFile writes a file, and its folder, so that no reader sees half of it.
+func writeFile(path string, write func(io.Writer) error) error {
+	fail := func(err error) error { return fmt.Errorf("write %s: %w", path, err) }
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fail(err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fail(err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", path, err)
-		}
-	}()
+	defer f.Cleanup() // nothing where it has been renamed
 	if err := write(f); err != nil {
-		return err
+		return fail(err)
 	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return fail(err)
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }

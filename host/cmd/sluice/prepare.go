@@ -16,8 +16,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/evaluate"
@@ -68,9 +69,10 @@ type prepared struct {
 func (p *prepared) exits() int { return len(p.bundle.Network.Exits) }
 
 // prepare reads the bundle that was named; else it imports, quantises and compiles a network, or takes the
-// bundle that was made from the same content before.
-func (w *what) prepare(e *env) (*prepared, error) {
-	p, err := w.open(e)
+// bundle that was made from the same content before. What asks for a number of exits is asked before
+// it compiles.
+func (w *what) prepare(e *env, fits ...func(exits int) error) (*prepared, error) {
+	p, err := w.open(e, fits)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +85,24 @@ func (w *what) prepare(e *env) (*prepared, error) {
 	return p, nil
 }
 
-func (w *what) open(e *env) (*prepared, error) {
+// checkExits asks what wants to know of a number of exits.
+func checkExits(fits []func(int) error, exits int) error {
+	for _, fit := range fits {
+		if err := fit(exits); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
 	if w.file != "" {
 		b, err := bundle.ReadFile(w.file)
 		if err != nil {
 			return nil, coded(codeInput, fmt.Errorf("%s: %w", w.file, err))
+		}
+		if err := checkExits(fits, len(b.Network.Exits)); err != nil {
+			return nil, err
 		}
 		return &prepared{design: b.Design, bundle: b, path: w.file, cached: true}, nil
 	}
@@ -99,6 +114,9 @@ func (w *what) open(e *env) (*prepared, error) {
 	g, err := r.Graph()
 	if err != nil {
 		return nil, coded(codeInput, err)
+	}
+	if err := checkExits(fits, len(g.Exits)); err != nil {
+		return nil, err
 	}
 	from, err := r.Calibration(g)
 	if err != nil {
@@ -261,28 +279,27 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 	}
 	out := make([][]device.ExitResult, len(im.Pixels))
 	workers := quant.Workers(g, 0, len(out))
-	errs := make([]error, workers)
-	var wg sync.WaitGroup
+	all, ctx := errgroup.WithContext(ctx)
 	for k := range workers {
-		wg.Go(func() {
+		all.Go(func() error {
 			r := first.Clone()
-			for i := k; i < len(out) && errs[k] == nil; i += workers {
-				if errs[k] = ctx.Err(); errs[k] != nil {
-					return
+			for i := k; i < len(out); i += workers {
+				if err := ctx.Err(); err != nil {
+					return err
 				}
-				var all [][]float32
-				if all, errs[k] = r.Run(im.Pixels[i]); errs[k] != nil {
-					return
+				logits, err := r.Run(im.Pixels[i])
+				if err != nil {
+					return err
 				}
 				for j, x := range g.Exits {
-					class, conf := experiments.SoftmaxTop1(all[x.Tensor])
+					class, conf := experiments.SoftmaxTop1(logits[x.Tensor])
 					out[i] = append(out[i], device.ExitResult{Exit: j, Class: class, Confidence: conf})
 				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	return out, errors.Join(errs...)
+	return out, all.Wait()
 }
 
 // openDevice opens a device by name and loads the bundle.

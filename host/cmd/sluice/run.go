@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/device"
@@ -24,19 +24,19 @@ import (
 type runCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, as dse compile writes it, in place of --network and --config."`
 	what
-	Device   string   `default:"cosim" enum:"cosim,hls,soft" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock) or soft (golden numerics, the bundle's latency table)."`
-	Policy   []string `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
-	Rate     string   `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
-	SLO      string   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
-	Theta    string   `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas."`
-	Seed     uint64   `default:"1" help:"Seed of the arrivals."`
-	N        int      `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
-	Arrivals string   `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
-	Clock    string   `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: measured for cosim, table for all others."`
-	Out      string   `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
-	Waves    string   `placeholder:"FILE" help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
-	WavesGiB float64  `name:"waves-gib" default:"1" help:"Largest wave file that a run may be expected to write; beyond, it does not begin."`
-	JSON     bool     `name:"json" help:"Print the summary as JSON."`
+	Device   string    `default:"cosim" enum:"cosim,hls,soft" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock) or soft (golden numerics, the bundle's latency table)."`
+	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
+	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
+	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
+	Theta    thetaFlag `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas."`
+	Seed     uint64    `default:"1" help:"Seed of the arrivals."`
+	N        int       `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
+	Arrivals string    `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
+	Clock    string    `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: measured for cosim, table for all others."`
+	Out      string    `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
+	Waves    string    `placeholder:"FILE" help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
+	WavesGiB float64   `name:"waves-gib" default:"1" help:"Largest wave file that a run may be expected to write; beyond, it does not begin."`
+	JSON     bool      `name:"json" help:"Print the summary as JSON."`
 }
 
 func (*runCmd) Help() string {
@@ -48,48 +48,6 @@ Example:
   sluice run my.sluice --device soft --data held-out
   sluice run --config tiny --network tiny --n 4 --policy fluid --waves out/tiny.fst
   sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0`
-}
-
-// parseTheta reads one threshold or one an exit.
-func parseTheta(text string, exits int) (experiments.Theta, error) {
-	var t experiments.Theta
-	for f := range strings.SplitSeq(text, ",") {
-		v, err := strconv.ParseFloat(strings.TrimSpace(f), 32)
-		if err != nil || !(v >= 0) || v > 2 {
-			return nil, coded(codeUsage, fmt.Errorf("--theta %s: expected numbers of 0..2 (above 1: that exit is never taken), found %q", text, f))
-		}
-		t = append(t, float32(v))
-	}
-	if len(t) != 1 && len(t) != exits {
-		return nil, coded(codeUsage, fmt.Errorf("--theta %s: %d thresholds for %d exits, expected 1 or %d", text, len(t), exits, exits))
-	}
-	return t, nil
-}
-
-// parseRate gives requests per second.
-func parseRate(text string, capacity float64) (float64, error) {
-	number, absolute := strings.CutSuffix(text, "/s")
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(v > 0) || v > 1e9 {
-		return 0, coded(codeUsage, fmt.Errorf("--rate %s: expected a multiple of serial's capacity (0.9) or requests per second (250/s)", text))
-	}
-	if absolute {
-		return v, nil
-	}
-	return v * capacity, nil
-}
-
-// parseSLO gives ns.
-func parseSLO(text string, alone int64) (int64, error) {
-	if number, ok := strings.CutSuffix(text, "x"); ok {
-		v, err := strconv.ParseFloat(number, 64)
-		if err == nil && v > 0 && v < 1e6 {
-			return int64(v * float64(alone)), nil
-		}
-	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return d.Nanoseconds(), nil
-	}
-	return 0, coded(codeUsage, fmt.Errorf("--slo %s: expected a multiple of one request alone (5x) or a time (20ms)", text))
 }
 
 // maxRequests bounds what a run keeps: each request's record, result and place in the schedule, 2 kB or so.
@@ -168,13 +126,19 @@ func (c *runCmd) Run(e *env) error {
 			return coded(codeInput, fmt.Errorf("%s: %d arrivals, at most %d are served, as every request is kept", c.Arrivals, c.N, maxRequests))
 		}
 	}
-	p, err := c.prepare(e)
+	theta := c.Theta.theta
+	p, err := c.prepare(e, c.Theta.fits)
 	if err != nil {
 		return err
 	}
-	theta, err := parseTheta(c.Theta, p.exits())
+	table, err := sched.NewTable(p.bundle.Latency, p.bundle.Network.Name)
 	if err != nil {
-		return err
+		return coded(codeInput, err)
+	}
+	alone := table.Alone()
+	slo := c.SLO.at(alone)
+	if slo < alone {
+		return coded(codeInput, fmt.Errorf("--slo %s: %w: %d ns, and %s alone takes %d ns", c.SLO.text, engine.ErrSLO, slo, p.bundle.Network.Name, alone))
 	}
 	memo := &soft.Memo{}
 	s, im, err := p.setup(e, &c.what, memo, c.N)
@@ -188,18 +152,7 @@ func (c *runCmd) Run(e *env) error {
 		}
 	}
 	service := s.Service(theta)
-	rate, err := parseRate(c.Rate, 1e9/service)
-	if err != nil {
-		return err
-	}
-	alone := s.Table.Alone()
-	slo, err := parseSLO(c.SLO, alone)
-	if err != nil {
-		return err
-	}
-	if slo < alone {
-		return coded(codeInput, fmt.Errorf("--slo %s: %w: %d ns, and %s alone takes %d ns", c.SLO, engine.ErrSLO, slo, p.bundle.Network.Name, alone))
-	}
+	rate := c.Rate.at(1e9 / service)
 	if times != nil {
 		rate = float64(len(times)) / (float64(max(times[len(times)-1], 1)) / 1e9)
 	}
@@ -306,9 +259,14 @@ func (c *runCmd) checkWaves(p *prepared, service float64) error {
 
 // runCode is the exit code of a failed run.
 func runCode(err error) int {
+	is := func(of ...error) bool {
+		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
+	}
 	switch {
-	case errors.Is(err, engine.ErrSLO), errors.Is(err, load.ErrLoad), errors.Is(err, engine.ErrConfig), errors.Is(err, sched.ErrTable):
+	case is(engine.ErrSLO, load.ErrLoad, load.ErrSLO, engine.ErrConfig, engine.ErrSource, sched.ErrTable, sched.ErrRates, experiments.ErrSetup):
 		return codeInput
+	case is(engine.ErrPolicy, engine.ErrStuck):
+		return codeFault
 	}
 	return codeDevice
 }

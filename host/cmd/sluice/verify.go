@@ -41,10 +41,10 @@ type verifyCmd struct {
 	Segments int `help:"Instead of all other checks: the first so many segments of the network, weights drawn where it has none, one image; all of them where negative (--segments=-1)."`
 	Input    int `help:"With --segments: height and width of the input in place of the network's own."`
 
-	Theta string `default:"0.8" help:"Exit threshold for the oracle and the orders."`
-	Seed  uint64 `default:"1" help:"Seed of everything drawn."`
-	Out   string `default:"out/verify" help:"Folder for summary.json."`
-	JSON  bool   `name:"json" help:"Print JSON."`
+	Theta thetaFlag `default:"0.8" help:"Exit threshold for the oracle and the orders."`
+	Seed  uint64    `default:"1" help:"Seed of everything drawn."`
+	Out   string    `default:"out/verify" help:"Folder for summary.json."`
+	JSON  bool      `name:"json" help:"Print JSON."`
 }
 
 func (*verifyCmd) Help() string {
@@ -252,11 +252,8 @@ func (c *verifyCmd) stub(e *env, d configs.Design, doc *verifyDoc) error {
 
 // serve runs the checks that need the network: oracle, images, orders.
 func (c *verifyCmd) serve(e *env, doc *verifyDoc) error {
-	p, err := c.prepare(e)
-	if err != nil {
-		return err
-	}
-	theta, err := parseTheta(c.Theta, p.exits())
+	theta := c.Theta.theta
+	p, err := c.prepare(e, c.Theta.fits)
 	if err != nil {
 		return err
 	}

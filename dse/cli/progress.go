@@ -10,7 +10,7 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // Where there is no terminal, a line says how far something is: the first once it has taken a while, so
@@ -26,8 +26,7 @@ func Terminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
+	return term.IsTerminal(int(f.Fd()))
 }
 
 // Progress shows how far something of total steps is: a bar on a terminal, elsewhere a line now and then,

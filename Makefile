@@ -125,19 +125,24 @@ test-netlist: build $(BUILD)/.venv
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
 # golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port and error code
 # on four odd arrays, faults, the build without MACs, the law of cycles on a sample of layers, and the
-# beginning of three large networks
+# beginning of three large networks, and a board of another name from its file to simulated layers
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
 	@bin/sluice verify --config v5,v7,v8,v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
 	@bin/sluice faults --config tiny,v7,v13 --n 150 --seed $(SEED) --out out/faults
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
+	@mkdir -p out/own && sed 's/^name: .*/name: bench-7/' boards/pynq-z2/board.yaml > out/own/bench-7.yaml
+	@bin/dse sweep --network mobilenetv2 --board out/own/bench-7.yaml --max-dsp 80 --tr 64..128 --margin 0.1 --out out/own/sweep.json >/dev/null
+	@bin/dse export --sweep out/own/sweep.json --name bench-7-best --out out/own >/dev/null && sim/build.sh out/own/bench-7-best.yaml --stub
+	@bin/dse validate --config out/own/bench-7-best.yaml --network mobilenetv2 --share 0.1 --longest 20000 --n 8 --seed $(SEED) --out out/own/validate.json
 	@for n in resnet50 inceptionv3 mobilenetv2; do bin/sluice verify --config mid --network $$n --segments 2 --input 64 --out out/$$n || exit; done
 
 # The HLS kernel's C-simulation under sanitizers, bit for bit against golden (hls/README.md)
 .PHONY: hls-test
 hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
 	@hls/test.sh --seed $(SEED)
+
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v

@@ -25,11 +25,12 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
 	"hw/":                   {},
-	"internal/":             {}, // what commands share
 	"sim/":                  {},
 	"boards":                {},
 	"boards/ip":             {"boards"},
 	"bitstreams":            {"boards"},
+	"hls/":                  {"hls"},
+	"hls":                   {},
 	"dse/":                  {"dse/", "boards"},
 	"dse/graph":             {},
 	"dse/onnx":              {"dse/graph"},

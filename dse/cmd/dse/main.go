@@ -18,11 +18,11 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/cli"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/dse/zoo"
-	"github.com/sluice-npu/sluice/internal/cli"
 )
 
 // Exit codes.

@@ -21,7 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/google/renameio/v2"
 
-	"github.com/sluice-npu/sluice/internal/cli"
+	"github.com/sluice-npu/sluice/dse/cli"
 )
 
 // version of the program and of its documents.

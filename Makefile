@@ -170,6 +170,13 @@ test-arm: $(BUILD)/.apt $(BUILD)/.go
 test-qemu: $(BUILD)/.apt $(BUILD)/.go
 	@go test -tags qemu -timeout 60m ./boards/qemu
 
+.PHONY: race soak
+race: $(BUILD)/.go ## the runtime's tests under the race detector (20 minutes)
+	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu
+
+soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks
+	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
+
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
 	@bin/sluice bench rates --seeds 1,2,3 --n 20000 --out out/bench
@@ -188,6 +195,8 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
 	@.ci/once test make --no-print-directory test
 	@.ci/once bench make --no-print-directory bench
+	@.ci/once race make --no-print-directory race
+	@.ci/once soak make --no-print-directory soak
 	@.ci/once check-export make --no-print-directory check-export
 	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
 	@.ci/once mutants sim/mutants.sh

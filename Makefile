@@ -152,7 +152,10 @@ timing: setup ## the clock that the RTL reaches, by a stated table (estimated); 
 
 # ---------------------------------------------------------------- boards
 BOARD   ?= zc706
-.PHONY: image qemu test-arm test-qemu
+.PHONY: image qemu bitstream test-arm test-qemu
+bitstream: $(BUILD)/.go ## a bitstream of CONFIG for BOARD, where Vivado is (never run here)
+	@boards/vivado/bitstream.sh $(BOARD) $(if $(filter file,$(origin CONFIG)),small,$(CONFIG))
+
 image: $(BUILD)/.apt-image $(BUILD)/.go ## what BOARD boots: kernel, device tree, initramfs (build/image/BOARD)
 	@boards/image/build.sh $(BOARD) $(IMAGE_CONFIG)
 

@@ -66,7 +66,7 @@ proc standin::read {path} {
         set cores([lindex $fields 1]) 1
         lappend pins([lindex $fields 1]) [lindex $fields 2]
       }
-      default { error "$path:$n: expected command, property, ip or pin and their fields, found: $line" }
+      default { error "$path:$n: expected command, property or ip (or pin) and their fields, found: $line" }
     }
   }
   close $f

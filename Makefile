@@ -99,7 +99,7 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test test-arm
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test test-arm test-qemu
 
 test-go: check-gen
 	@go vet ./...

@@ -109,7 +109,8 @@ func boot(t *testing.T, o Opts) []run {
 	return runs
 }
 
-const serve = "serve,--json,-n,24,--rate,1.5,--watchdog,10s"
+// Few leave early, so that batches are filled up and merged.
+const serve = "serve,--json,-n,24,--rate,2,--theta,0.95,--watchdog,10s"
 
 // golden fails unless a run served all of n as golden does, one interrupt a start.
 func golden(t *testing.T, r run, n int) {

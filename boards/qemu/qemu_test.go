@@ -134,7 +134,7 @@ func TestBoards(t *testing.T) {
 		t.Run(board, func(t *testing.T) {
 			o := opts(t, board)
 			o.Overlay = otherKit(t)
-			o.Run = []string{"doctor", serve, "serve,--die-at,3", serve, "serve,--kit,/kit-other"}
+			o.Run = []string{"doctor", serve, "serve,--die-at,3", serve + ",--real,--slo,1000", "serve,--kit,/kit-other"}
 			runs := boot(t, o)
 			for _, want := range []string{"ok      uio ", "ok      npu ", "ok      memory ", "ok      registers ", "ok      design ", "ok      interrupt "} {
 				if runs[0].code != 0 || !strings.Contains(runs[0].text, want) {

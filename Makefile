@@ -126,19 +126,24 @@ test-netlist: build $(BUILD)/.venv
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
 # golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port and error code
 # on four odd arrays, faults, the build without MACs, the law of cycles on a sample of layers, and the
-# beginning of three large networks
+# beginning of three large networks, and a board of another name from its file to simulated layers
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
 	@bin/sluice verify --config v5,v7,v8,v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
 	@bin/sluice faults --config tiny,v7,v13 --n 150 --seed $(SEED) --out out/faults
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
+	@mkdir -p out/own && sed 's/^name: .*/name: bench-7/' boards/pynq-z2/board.yaml > out/own/bench-7.yaml
+	@bin/dse sweep --network mobilenetv2 --board out/own/bench-7.yaml --max-dsp 80 --tr 64..128 --margin 0.1 --out out/own/sweep.json >/dev/null
+	@bin/dse export --sweep out/own/sweep.json --name bench-7-best --out out/own >/dev/null && sim/build.sh out/own/bench-7-best.yaml --stub
+	@bin/dse validate --config out/own/bench-7-best.yaml --network mobilenetv2 --share 0.1 --longest 20000 --n 8 --seed $(SEED) --out out/own/validate.json
 	@for n in resnet50 inceptionv3 mobilenetv2; do bin/sluice verify --config mid --network $$n --segments 2 --input 64 --out out/$$n || exit; done
 
 # The HLS kernel's C-simulation under sanitizers, bit for bit against golden (hls/README.md)
 .PHONY: hls-test
 hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
 	@hls/test.sh --seed $(SEED)
+
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
@@ -166,6 +171,13 @@ test-arm: $(BUILD)/.apt $(BUILD)/.go
 test-qemu: $(BUILD)/.apt $(BUILD)/.go
 	@go test -tags qemu -timeout 60m ./boards/qemu
 
+.PHONY: race soak
+race: $(BUILD)/.go ## the runtime's tests under the race detector (20 minutes)
+	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu
+
+soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks
+	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
+
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
 	@bin/sluice bench rates --seeds 1,2,3 --n 20000 --out out/bench
@@ -184,6 +196,8 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
 	@.ci/once test make --no-print-directory test
 	@.ci/once bench make --no-print-directory bench
+	@.ci/once race make --no-print-directory race
+	@.ci/once soak make --no-print-directory soak
 	@.ci/once check-export make --no-print-directory check-export
 	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
 	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 2'

@@ -29,6 +29,8 @@ var rules = map[string][]string{
 	"boards":                {},
 	"boards/ip":             {"boards"},
 	"bitstreams":            {"boards"},
+	"hls/":                  {"hls"},
+	"hls":                   {},
 	"dse/":                  {"dse/", "boards"},
 	"dse/graph":             {},
 	"dse/onnx":              {"dse/graph"},

@@ -550,7 +550,11 @@ func Front(points []Point) []Point {
 
 func (s *sweep) finish() (*Result, error) {
 	if len(s.found) == 0 {
-		return nil, fmt.Errorf("%w: of %d designs, none is as fast as it must be", ErrEmpty, s.res.Designs)
+		what := "is as fast as it must be"
+		if s.o.Objective.Simulated() {
+			what = "holds what is asked"
+		}
+		return nil, fmt.Errorf("%w: none of %d designs %s", ErrEmpty, s.res.Designs, what)
 	}
 	r := &s.res
 	r.Best, r.Points = s.found[s.best()], s.found

@@ -41,7 +41,7 @@ func (c *core) begin(l *launch) {
 	w.Limit = c.cfg.Watchdog.Limit(w.Expect)
 	j.Limit = w.Limit
 	c.hold(l)
-	if _, err := d.Begin(c.ctx, c.now, w); err != nil {
+	if _, err := d.begin(c.ctx, c.now, w); err != nil {
 		c.fails = append(c.fails, failed{l, err})
 		return
 	}
@@ -135,7 +135,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		return nil // its results are lost anyway
 	case err != nil:
 		if !over && ev.Kind == device.Passed { // it runs on, for nobody
-			c.devs[l.Device].Abort(c.now, l.work.ID, true)
+			c.devs[l.Device].abort(c.now, l.work.ID, true)
 		}
 		return c.fault(l, err)
 	case ev.Kind == device.Aborted:

@@ -10,6 +10,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -91,8 +92,10 @@ func (w *Watchdog) Limit(expect Time) Time {
 	if least == 0 {
 		least = 50_000_000
 	}
-	if expect > (1<<62-least)/times {
-		return 1 << 62
+	if expect|times|least >= 1<<30 { // the product may be beyond an int64; a division at every segment is slow
+		if hi, lo := bits.Mul64(uint64(times), uint64(expect)); hi != 0 || lo > 1<<61 || least > 1<<61 {
+			return 1 << 62
+		}
 	}
 	return times*expect + least
 }

@@ -37,7 +37,11 @@ func (c *core) begin(l *launch) {
 			j.Theta = append(j.Theta, theta)
 		}
 	}
-	w.Expect, w.Fixed = l.table.At(s, j.Last, len(l.reqs)), c.cfg.Clock == Table
+	t := l.table
+	if !l.Units.Empty() {
+		t = t.On(l.Units.Count())
+	}
+	w.Expect, w.Fixed = t.At(s, j.Last, len(l.reqs)), c.cfg.Clock == Table
 	w.Limit = c.cfg.Watchdog.Limit(w.Expect)
 	j.Limit = w.Limit
 	c.hold(l)

@@ -48,7 +48,6 @@ type Server struct {
 	in     []message
 	closed error // why no more tasks are taken
 
-	fresh    bool // the source has something in the heap
 	draining bool
 	replies  sync.Pool
 }

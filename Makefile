@@ -99,7 +99,7 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test test-arm
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test test-arm test-qemu
 
 test-go: check-gen
 	@go vet ./...
@@ -152,7 +152,10 @@ timing: setup ## the clock that the RTL reaches, by a stated table (estimated); 
 
 # ---------------------------------------------------------------- boards
 BOARD   ?= zc706
-.PHONY: image qemu test-arm test-qemu
+.PHONY: image qemu bitstream test-arm test-qemu
+bitstream: $(BUILD)/.go ## a bitstream of CONFIG for BOARD, where Vivado is (never run here)
+	@boards/vivado/bitstream.sh $(BOARD) $(if $(filter file,$(origin CONFIG)),small,$(CONFIG))
+
 image: $(BUILD)/.apt-image $(BUILD)/.go ## what BOARD boots: kernel, device tree, initramfs (build/image/BOARD)
 	@boards/image/build.sh $(BOARD) $(IMAGE_CONFIG)
 

@@ -116,6 +116,10 @@ type Config struct {
 	// Admission, where set, is asked for every arriving task; a task it turns away is refused.
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
 
+	// Now, where set, is what a Server takes for time in place of this machine's: ns on a clock that does
+	// not go back, an NPU's count of cycles for one. Any goroutine calls it.
+	Now func() Time
+
 	Watchdog Watchdog
 	// ResetCost is what a reset takes in virtual time, in ns; zero: 1 ms. Resets is how many in a row
 	// may fail, each next one after twice the time, before a device is given up; zero: 6.

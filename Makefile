@@ -107,6 +107,7 @@ test-go: check-gen
 
 test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
+	@sim/formal/run.sh
 	@sim/bench.sh --seed $(SEED)
 
 # yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
@@ -204,6 +205,7 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once soak make --no-print-directory soak
 	@.ci/once check-export make --no-print-directory check-export
 	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
+	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 2'
 	@.ci/once mutants sim/mutants.sh
 	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
 	@.ci/once overheads hw/syn/overheads.sh

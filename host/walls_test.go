@@ -25,10 +25,13 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
 	"hw/":                   {},
+	"internal/":             {}, // tests of the repository as a whole
 	"sim/":                  {},
 	"boards":                {},
 	"boards/ip":             {"boards"},
 	"bitstreams":            {"boards"},
+	"hls/":                  {"hls"},
+	"hls":                   {},
 	"dse/":                  {"dse/", "boards"},
 	"dse/graph":             {},
 	"dse/onnx":              {"dse/graph"},

@@ -236,7 +236,7 @@ func (c *core) preempt(a *sched.Action) error {
 	case (l.Phase == sched.Running || l.Phase == sched.Stopping && a.Kind == sched.Abort) && l.busy &&
 		c.devs[l.Device].info.Preempt >= device.PreemptKernel:
 		l.Phase = sched.Stopping
-		c.devs[l.Device].Abort(c.now, l.work.ID, a.Kind == sched.Abort)
+		c.devs[l.Device].abort(c.now, l.work.ID, a.Kind == sched.Abort)
 	default:
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}
@@ -348,7 +348,7 @@ func (c *core) copy(i int, r *request, network string) (done bool, err error) {
 	c.works++
 	w := &j.work
 	w.ID, w.Kind, w.Request, w.Network, w.Input, w.Expect, w.Limit = c.works, device.Copy, r.ID, network, r.input, 0, 0
-	done, err = d.Begin(c.ctx, c.now, w)
+	done, err = d.begin(c.ctx, c.now, w)
 	if err != nil {
 		c.spareJobs.give(j)
 		return false, err
@@ -423,7 +423,7 @@ func (c *core) host(a *sched.Action) error {
 	}
 	c.step(Step{Kind: a.Kind.String(), Device: a.Device}, nil)
 	d := &c.devs[a.Device]
-	done, err := d.Begin(c.ctx, c.now, w)
+	done, err := d.begin(c.ctx, c.now, w)
 	c.enter(j, a.Device)
 	if done || err != nil { // its end is told after this answer has been carried out
 		e := c.push(c.now)

@@ -37,11 +37,15 @@ func (c *core) begin(l *launch) {
 			j.Theta = append(j.Theta, theta)
 		}
 	}
-	w.Expect, w.Fixed = l.table.At(s, j.Last, len(l.reqs)), c.cfg.Clock == Table
+	t := l.table
+	if !l.Units.Empty() {
+		t = t.On(l.Units.Count())
+	}
+	w.Expect, w.Fixed = t.At(s, j.Last, len(l.reqs)), c.cfg.Clock == Table
 	w.Limit = c.cfg.Watchdog.Limit(w.Expect)
 	j.Limit = w.Limit
 	c.hold(l)
-	if _, err := d.Begin(c.ctx, c.now, w); err != nil {
+	if _, err := d.begin(c.ctx, c.now, w); err != nil {
 		c.fails = append(c.fails, failed{l, err})
 		return
 	}
@@ -135,7 +139,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		return nil // its results are lost anyway
 	case err != nil:
 		if !over && ev.Kind == device.Passed { // it runs on, for nobody
-			c.devs[l.Device].Abort(c.now, l.work.ID, true)
+			c.devs[l.Device].abort(c.now, l.work.ID, true)
 		}
 		return c.fault(l, err)
 	case ev.Kind == device.Aborted:

@@ -71,9 +71,23 @@ type dev struct {
 	since   Time   // when the first of them began
 	seq     uint64 // of what was begun last
 	watch   Time   // when the first of them may hang
+	stale   bool   // its next event is to be asked for anew
+	has     bool
+	due     Time // of its next event, where it has one
 	dead    bool
 	idle    int // times in a row that something was due and nothing came
 	outs    []*outage
+}
+
+// begin begins work on a device, which may change when its next event is due.
+func (d *dev) begin(ctx context.Context, now Time, w *device.Work) (bool, error) {
+	d.stale = true
+	return d.Begin(ctx, now, w)
+}
+
+func (d *dev) abort(now Time, id device.WorkID, kill bool) {
+	d.stale = true
+	d.Abort(now, id, kill)
 }
 
 // outage is a part of a device that has failed: all of it, where no units are named.
@@ -213,8 +227,9 @@ func (c *core) tell(ev sched.Event) error {
 // ask is tell with the event in c.ev.
 func (c *core) ask() error {
 	for !c.shut {
+		ev := c.ev
 		c.retire()
-		c.buf = c.cfg.Policy.Decide(c.now, &c.st, c.ev, c.buf[:0])
+		c.buf = c.cfg.Policy.Decide(c.now, &c.st, ev, c.buf[:0])
 		c.res.Calls++
 		for i := range c.buf {
 			if err := c.do(&c.buf[i]); err != nil {
@@ -378,11 +393,11 @@ func (c *core) stop(why error) {
 	}
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if l.busy {
-			c.devs[l.Device].Abort(c.now, l.work.ID, true)
+			c.devs[l.Device].abort(c.now, l.work.ID, true)
 		}
 	}
 	for _, j := range c.jobs {
-		c.devs[j.dev].Abort(c.now, j.work.ID, true)
+		c.devs[j.dev].abort(c.now, j.work.ID, true)
 	}
 }
 

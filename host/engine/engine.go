@@ -10,6 +10,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -91,8 +92,10 @@ func (w *Watchdog) Limit(expect Time) Time {
 	if least == 0 {
 		least = 50_000_000
 	}
-	if expect > (1<<62-least)/times {
-		return 1 << 62
+	if expect|times|least >= 1<<30 { // the product may be beyond an int64; a division at every segment is slow
+		if hi, lo := bits.Mul64(uint64(times), uint64(expect)); hi != 0 || lo > 1<<61 || least > 1<<61 {
+			return 1 << 62
+		}
 	}
 	return times*expect + least
 }
@@ -112,6 +115,10 @@ type Config struct {
 	SLO Time
 	// Admission, where set, is asked for every arriving task; a task it turns away is refused.
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
+
+	// Now, where set, is what a Server takes for time in place of this machine's: ns on a clock that does
+	// not go back, an NPU's count of cycles for one. Any goroutine calls it.
+	Now func() Time
 
 	Watchdog Watchdog
 	// ResetCost is what a reset takes in virtual time, in ns; zero: 1 ms. Resets is how many in a row

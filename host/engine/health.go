@@ -87,7 +87,7 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 		c.live = without(c.live, slices.Index(c.live, o))
 		c.doom = append(c.doom, o)
 		if o.busy {
-			c.devs[d].Abort(c.now, o.work.ID, true)
+			c.devs[d].abort(c.now, o.work.ID, true)
 		}
 	}
 	dev := &c.devs[d]
@@ -125,7 +125,7 @@ func (c *core) recover(d int) {
 		j := &job{out: o}
 		c.works++
 		j.work.ID, j.work.Kind, j.work.Units, j.work.Expect = c.works, device.Reset, o.units, c.cfg.resetCost()
-		done, err := dev.Begin(c.ctx, c.now, &j.work)
+		done, err := dev.begin(c.ctx, c.now, &j.work)
 		c.enter(j, d)
 		if done && err == nil {
 			err = fmt.Errorf("%w: a reset of %s took no time", ErrDevice, dev.info.Name)
@@ -219,10 +219,10 @@ func (c *core) watch() error {
 			l.killed, l.limit = true, c.now+l.work.Limit
 			l.Phase = sched.Stopping
 			c.rewatch(l.Device)
-			d.Abort(c.now, l.work.ID, true)
+			d.abort(c.now, l.work.ID, true)
 			continue
 		}
-		d.Abort(c.now, l.work.ID, true)
+		d.abort(c.now, l.work.ID, true)
 		return c.hung(l, cause)
 	}
 	for i, j := range c.jobs {
@@ -230,7 +230,7 @@ func (c *core) watch() error {
 			continue
 		}
 		d := &c.devs[j.dev]
-		d.Abort(c.now, j.work.ID, true)
+		d.abort(c.now, j.work.ID, true)
 		c.jobs = slices.Delete(c.jobs, i, i+1)
 		err := fmt.Errorf("%w: %s, a %s for %d ns", device.ErrHang, d.info.Name, j.work.Kind, c.now-j.began)
 		if j.work.Kind == device.Copy {

@@ -39,6 +39,7 @@ const (
 type Server struct {
 	c     *core
 	start time.Time
+	other func() Time // Config.Now, from 0 on; nil: this machine's
 	wake  chan struct{}
 	plans sync.WaitGroup
 	again []message // read by the loop; its storage is used in turns with in's
@@ -47,7 +48,6 @@ type Server struct {
 	in     []message
 	closed error // why no more tasks are taken
 
-	fresh    bool // the source has something in the heap
 	draining bool
 	replies  sync.Pool
 }
@@ -63,6 +63,10 @@ func NewServer(cfg Config) (*Server, error) {
 	}
 	c.real = true
 	s := &Server{c: c, wake: make(chan struct{}, 1), start: time.Now()}
+	if now := cfg.Now; now != nil {
+		start := now()
+		s.other = func() Time { return now() - start }
+	}
 	s.replies.New = func() any { return make(chan error, 1) }
 	for i := range c.devs {
 		if _, ok := c.devs[i].Device.(device.Real); !ok {
@@ -92,8 +96,17 @@ func (s *Server) post(m *message) error {
 	return nil
 }
 
-// Now is the time on the run's clock, in which deadlines are.
-func (s *Server) Now() Time { return time.Since(s.start).Nanoseconds() }
+// Now is the time on the server's clock, which starts with NewServer; deadlines are on it.
+func (s *Server) Now() Time {
+	if s.other != nil {
+		return s.other()
+	}
+	return time.Since(s.start).Nanoseconds()
+}
+
+// look is how often a clock that is not this machine's is looked at while nothing comes: nobody knows how
+// fast it runs.
+const look = 10 * time.Millisecond
 
 // Submit hands a task in, from any goroutine, and tells why it is refused where it is (ErrNetwork,
 // ErrTaken, ErrExpired, ErrSamples, ErrAdmitted, ErrClosed). Its latency counts from Arrived, when it
@@ -159,7 +172,6 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	c.ctx = work
-	s.start = time.Now()
 	var gone []<-chan struct{}
 	for i := range c.devs {
 		gone = append(gone, c.devs[i].Device.(device.Real).Attach(work, func(ev device.Event) {
@@ -197,7 +209,7 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 }
 
 // clock brings the books' time up to date.
-func (s *Server) clock() { s.c.now = max(s.c.now, time.Since(s.start).Nanoseconds()) }
+func (s *Server) clock() { s.c.now = max(s.c.now, s.Now()) }
 
 func (s *Server) loop(ctx context.Context) error {
 	c := s.c
@@ -225,7 +237,11 @@ func (s *Server) loop(ctx context.Context) error {
 		if len(c.heap) > 0 {
 			next = min(next, c.heap[0].at)
 		}
-		timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
+		if s.other != nil {
+			timer.Reset(look)
+		} else {
+			timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))

@@ -164,6 +164,7 @@ func (v *virtual) run(ctx context.Context) error {
 		default:
 			c.now = max(c.now, at)
 			d := &c.devs[dev]
+			d.stale = true
 			if ev := d.v.Take(c.now); ev != nil {
 				d.idle = 0
 				err = c.answer(dev, ev)
@@ -199,7 +200,11 @@ func (v *virtual) first() (from int, at Time) {
 	}
 	for i := range c.devs {
 		d := &c.devs[i]
-		due, ok := d.v.Next()
+		if d.stale {
+			d.due, d.has = d.v.Next()
+			d.stale = false
+		}
+		due, ok := d.due, d.has
 		if !ok || due > d.watch {
 			if d.watch < at {
 				from, at, seq = watchdog, d.watch, math.MaxUint64

@@ -599,6 +599,13 @@ func TestFindCosim(t *testing.T) {
 		t.Errorf("SLUICE_COSIM: %q, %v", p, err)
 	}
 	t.Setenv("SLUICE_COSIM", "")
+	for build, want := range map[string]string{
+		"no-such-stub": "build it with sim/build.sh no-such --stub (", "no-such-trace": "sim/build.sh no-such --trace (", "no-such-hls": "hls/build.sh no-such (",
+	} {
+		if _, err := FindCosim(build); !errors.Is(err, ErrNoCosim) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected the hint %q", build, err, want)
+		}
+	}
 	if _, err := FindCosim("no-such-configuration"); err == nil || !strings.Contains(err.Error(), "sim/build.sh no-such-configuration") {
 		t.Errorf("not built: %v", err)
 	}
@@ -668,5 +675,35 @@ func BenchmarkCosimIdle(b *testing.B) {
 	defer c.Close()
 	if _, err := c.WaitIRQ(context.Background(), uint64(b.N)); !errors.Is(err, ErrNoIRQ) {
 		b.Fatal(err)
+	}
+}
+
+// TestRefusedIsTheHardwares: abi.Refused, which keeps a board's bus from accesses that would abort the
+// process, says of every address and of random values what the RTL answers.
+func TestRefusedIsTheHardwares(t *testing.T) {
+	c, _ := openTestCosim(t, CosimOpts{})
+	defer c.Close()
+	rng := rand.New(rand.NewPCG(7, 8))
+	answered := func(err error) bool {
+		bus := (*BusError)(nil)
+		if err != nil && !errors.As(err, &bus) {
+			t.Fatal(err)
+		}
+		return err != nil
+	}
+	for off := uint32(0); off < 0x1000; off += 4 {
+		_, err := c.ReadReg(off)
+		if got, want := answered(err), abi.Refused(off, false, 0, false); got != want {
+			t.Errorf("read %#03x: refused is %v, by the map %v", off, got, want)
+		}
+		for range 20 {
+			v := rng.Uint32() & rng.Uint32() & rng.Uint32()
+			if off == abi.RegCtrl {
+				v &^= abi.RegCtrlStartMask
+			}
+			if got, want := answered(c.WriteReg(off, v)), abi.Refused(off, true, v, false); got != want {
+				t.Errorf("write %#08x to %#03x: refused is %v, by the map %v", v, off, got, want)
+			}
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -80,7 +79,7 @@ func TestDevicesOfDifferentBMax(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Devices = append(cfg.Devices, device.Adapt(d))
+			cfg.Devices = append(cfg.Devices, d)
 			cfg.Networks[0].Tables = append(cfg.Networks[0].Tables, tab)
 		}
 		res, err := engine.Run(context.Background(), cfg)

@@ -20,6 +20,15 @@ const MaxSegments = 256
 type Table struct {
 	segments, maxBatch int
 	ns                 []Time
+
+	// Of tables made of cells (NewTableOf).
+	units    int      // 0: the whole device
+	parts    []*Table // by units, the fewest first
+	p95, p99 []Time
+
+	// CopyBytes is what a sample's input takes; 0: not known. Use is by segment; nil: not known.
+	CopyBytes int64
+	Use       []Throughput
 }
 
 // NewTable takes the p50 of a network's entries. Every cell of first <= last and batch
@@ -82,3 +91,17 @@ func (t *Table) At(first, last, batch int) Time { return t.ns[t.index(first, las
 // Alone is the time of one request alone through the whole network: serial's service time when no
 // exit is taken.
 func (t *Table) Alone() Time { return t.At(0, t.segments-1, 1) }
+
+// Uniform is a table in which every segment takes ns, whatever the batch, and a span the sum.
+func Uniform(network string, segments, batch int, ns Time) (*Table, error) {
+	var e []bundle.LatencyEntry
+	for first := range segments {
+		for last := first; last < segments; last++ {
+			for b := 1; b <= batch; b++ {
+				t := ns * Time(last-first+1)
+				e = append(e, bundle.LatencyEntry{Network: network, First: first, Last: last, Batch: b, P50: t, P99: t})
+			}
+		}
+	}
+	return NewTable(e, network)
+}

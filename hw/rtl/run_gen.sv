@@ -63,7 +63,10 @@ module run_gen #(
   logic [15:0] tc;
   logic        two, group_q, last_g;
   logic [15:0] oh0_q, nr, r_q, ow_q, c0_q, nch;
-  logic [31:0] tile_off_q, row_off_q, pix_off_q, off;
+  // A run that leaves the slot is found before the next is counted, so offsets go no further than a row
+  // beyond 2^32; their sum is not cut.
+  logic [32:0] tile_off_q, row_off_q, pix_off_q;
+  logic [34:0] off;
   logic        is_pool, one_c, whole_row;
   logic        last_ow, last_r, last_i, last_c, last_t, last_b, go, out_of_slot, skip;
   logic [2:0]  slot;
@@ -91,8 +94,8 @@ module run_gen #(
   assign last_t = oh0_q + nr == d.out_h;
   assign last_b = b0_q + nb == f.b_r;
 
-  assign off = base + row_off_q + pix_off_q + {15'b0, c0_q, 1'b0};
-  assign kept_off = samp_off_q + row_off_q + pix_off_q + {15'b0, c0_q, 1'b0};
+  assign off = 35'(base) + 35'(row_off_q) + 35'(pix_off_q) + 35'({c0_q, 1'b0});
+  assign kept_off = samp_off_q + row_off_q[31:0] + pix_off_q[31:0] + {15'b0, c0_q, 1'b0};
   assign run_elem_o = kept_off[24:1];
   assign keep_o = f.keep_out;
   assign keep_half_o = !start_q;
@@ -100,13 +103,13 @@ module run_gen #(
   assign slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
   assign run_addr_o = slot_addr_i[slot*AW+:AW] + AW'(off);
   assign run_elems_o = whole_row ? row_bytes[24:1] : 24'(nch);
-  assign out_of_slot = {1'b0, off} + {8'b0, run_elems_o, 1'b0} > {1'b0, slot_stride_i};
+  assign out_of_slot = off + 35'({run_elems_o, 1'b0}) > 35'(slot_stride_i);
   assign run_valid_o = state_q == StRun && !out_of_slot;
   assign go = run_valid_o && run_ready_i;
   assign layer_ready_o = state_q == StIdle;
   assign pool_o = is_pool;
   assign err_valid_o = state_q == StError;
-  assign err_addr_o = off;
+  assign err_addr_o = off[31:0];
   assign skip = RESIDUAL && !d.residual;
   assign done_o = (state_q == StTest && skip)
                   || (go && last_ow && last_r && last_i && last_g && last_c && last_t && last_b);
@@ -141,16 +144,16 @@ module run_gen #(
           if (out_of_slot) state_q <= StError;
           if (go) begin
             ow_q <= ow_q + 16'd1;
-            pix_off_q <= pix_off_q + {15'b0, pix, 1'b0};
+            pix_off_q <= pix_off_q + 33'({pix, 1'b0});
             if (last_ow) begin
               ow_q <= '0;
               pix_off_q <= '0;
               r_q <= r_q + 16'd1;
-              row_off_q <= row_off_q + row_bytes;
+              row_off_q <= row_off_q + 33'(row_bytes);
               if (last_r) begin
                 r_q <= '0;
                 row_off_q <= tile_off_q;
-                samp_off_q <= last_i ? '0 : samp_off_q + row_off_q + row_bytes;
+                samp_off_q <= last_i ? '0 : samp_off_q + row_off_q[31:0] + row_bytes;
                 i_q <= i_q + 4'd1;
                 if (last_i) begin
                   i_q <= '0;
@@ -158,8 +161,8 @@ module run_gen #(
                   if (last_g && (!f.order || (last_t && last_b))) c0_q <= last_c ? '0 : c0_q + tc;
                   if (last_g && (f.order || last_c)) begin
                     oh0_q <= oh0_q + nr;
-                    tile_off_q <= row_off_q + row_bytes;
-                    row_off_q <= row_off_q + row_bytes;
+                    tile_off_q <= row_off_q + 33'(row_bytes);
+                    row_off_q <= row_off_q + 33'(row_bytes);
                     if (last_t) begin
                       oh0_q <= '0;
                       tile_off_q <= '0;

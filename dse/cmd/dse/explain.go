@@ -19,9 +19,11 @@ import (
 
 type explainCmd struct {
 	source
-	Batch int    `default:"1" help:"Samples of a start, 1 to 8."`
-	Board string `placeholder:"NAME|FILE.yaml" help:"Board that the configuration is for (default: what dse export wrote beside it, or the board of its name)."`
-	Out   string `placeholder:"FILE.json" help:"Also write the figures to a file."`
+	Batch  int      `default:"1" help:"Samples of a start, 1 to 8."`
+	HLS    bool     `name:"hls" help:"Also estimate the HLS kernel's cycles, stage by stage, beside the RTL's law."`
+	Csynth []string `name:"csynth" placeholder:"FILE.xml" help:"Reports of the vendor's synthesis (csynth.xml) whose II and depths take the place of the estimate's."`
+	Board  string   `placeholder:"NAME|FILE.yaml" help:"Board that the configuration is for (default: what dse export wrote beside it, or the board of its name)."`
+	Out    string   `placeholder:"FILE.json" help:"Also write the figures to a file."`
 }
 
 type explainLayer struct {
@@ -52,6 +54,7 @@ type explainDoc struct {
 	Util       float64        `json:"util"`
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
+	HLS        *hlsDoc        `json:"hls,omitempty"`
 }
 
 // advice says what would help a layer, by what binds it.
@@ -161,6 +164,11 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
+	if c.HLS || len(c.Csynth) > 0 {
+		if doc.HLS, err = c.estimate(b); err != nil {
+			return err
+		}
+	}
 	if err := e.write(doc, c.Out); err != nil {
 		return err
 	}
@@ -182,6 +190,9 @@ func (c *explainCmd) Run(e *env) error {
 	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Util, doc.Band)
 	if from.Missing {
 		fmt.Fprintf(e.stdout, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
+	}
+	if doc.HLS != nil {
+		return doc.HLS.print(e.stdout, doc.Layers)
 	}
 	return nil
 }

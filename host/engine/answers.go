@@ -329,7 +329,7 @@ func (c *core) copied(r *request, err error, took Time) error {
 	}
 	c.begin(l)
 	if len(c.fails) > 0 {
-		return c.tell(sched.Event{Kind: sched.Fault, Device: l.Device})
+		return c.refused()
 	}
 	return nil
 }

@@ -254,9 +254,7 @@ func (c *core) ask() error {
 			}
 		}
 		if len(c.fails) > 0 {
-			f := c.fails[0]
-			c.fails = c.fails[1:]
-			return c.fault(f.l, f.err)
+			return c.refused()
 		}
 		if !c.again {
 			return nil
@@ -265,6 +263,13 @@ func (c *core) ask() error {
 		c.ev = sched.Event{Kind: sched.Fault}
 	}
 	return nil
+}
+
+// refused takes in that a launch's work was refused.
+func (c *core) refused() error {
+	f := c.fails[0]
+	c.fails = slices.Delete(c.fails, 0, 1)
+	return c.fault(f.l, f.err)
 }
 
 // planned hands over what a plan has found.

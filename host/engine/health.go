@@ -59,6 +59,7 @@ func (c *core) end1(l *launch, v *sched.DeviceView, ready Time, cause error) {
 	l.reqs, l.Requests = l.reqs[:0], l.Requests[:0]
 	c.unhold(l)
 	c.forget(l)
+	c.fails = slices.DeleteFunc(c.fails, func(f failed) bool { return f.l == l }) // it is somebody else's soon
 	if !l.lost {
 		c.spareLaunches.give(l)
 	}
@@ -147,9 +148,7 @@ func (c *core) recovered(d int, o *outage, err error) error {
 	o.resetting = false
 	if err == nil {
 		dev.outs = slices.DeleteFunc(dev.outs, func(x *outage) bool { return x == o })
-		if o.units.Empty() {
-			v.Down = false
-		}
+		v.Down = dev.dead || slices.ContainsFunc(dev.outs, func(x *outage) bool { return x.units.Empty() })
 		v.Lost = device.Units{}
 		for _, x := range dev.outs {
 			v.Lost = v.Lost.Union(x.units)

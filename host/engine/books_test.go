@@ -1,0 +1,173 @@
+// What goes wrong at the same time as something else: the books stay right.
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// multi is a virtual device of two places: a launch takes 1000 ns, a copy no time. It refuses, hangs
+// and stops as it is told to.
+type multi struct {
+	name    string
+	preempt device.Granularity
+	refuse  int                                // so many launches
+	hang    func(w *device.Work) bool          // a launch
+	takes   func(w *device.Work) int64         // a launch, in place of 1000 ns
+	copy    func(w *device.Work) (bool, error) // in place of what copies do
+	aborted []device.WorkID
+	works   []*device.Work
+	due     []device.Time
+}
+
+const nothing = device.Time(1 << 60)
+
+func (m *multi) Info() device.Info {
+	return device.Info{Name: m.name, Label: "simulated", MaxBatch: 2, Slots: 16, Places: 2, Preempt: m.preempt}
+}
+
+func (m *multi) Begin(_ context.Context, now device.Time, w *device.Work) (bool, error) {
+	at := now + max(1000, w.Expect)
+	switch {
+	case w.Kind == device.Copy && m.copy != nil:
+		if done, err := m.copy(w); done || err != nil {
+			return done, err
+		}
+		at = nothing
+	case w.Kind == device.Copy, w.Kind == device.Load, w.Kind == device.Unload:
+		return true, nil
+	case w.Kind == device.Reset:
+	case m.refuse > 0:
+		m.refuse--
+		return false, errors.New("refused")
+	case m.hang != nil && m.hang(w):
+		at = nothing
+	case m.takes != nil:
+		at = now + m.takes(w)
+	}
+	m.works, m.due = append(m.works, w), append(m.due, at)
+	return false, nil
+}
+
+func (m *multi) first() int {
+	if len(m.due) == 0 {
+		return -1
+	}
+	return slices.Index(m.due, slices.Min(m.due))
+}
+
+func (m *multi) Next() (device.Time, bool) {
+	i := m.first()
+	if i < 0 || m.due[i] == nothing {
+		return 0, false
+	}
+	return m.due[i], true
+}
+
+func (m *multi) Take(now device.Time) *device.Event {
+	i := m.first()
+	if i < 0 || m.due[i] > now {
+		return nil
+	}
+	w := m.works[i]
+	m.works, m.due = slices.Delete(m.works, i, i+1), slices.Delete(m.due, i, i+1)
+	switch {
+	case w.Kind != device.Run:
+		return &device.Event{Kind: device.Done, Work: w.ID, Over: true}
+	case slices.Contains(m.aborted, w.ID):
+		return &device.Event{Kind: device.Aborted, Work: w.ID, Over: true, Resume: device.ResumePoint{Segment: w.Launch.First}}
+	}
+	ev := &device.Event{Kind: device.Passed, Work: w.ID, Over: true, Report: &device.Report{}, Segment: w.Launch.Last}
+	for _, id := range w.Launch.Requests {
+		ev.Report.Results = append(ev.Report.Results, device.Result{
+			Request: id, Taken: w.Launch.Last, Exits: []device.ExitResult{{Exit: w.Launch.Last, Confidence: 1}},
+		})
+	}
+	return ev
+}
+
+func (m *multi) Abort(now device.Time, id device.WorkID, _ bool) {
+	for i, w := range m.works {
+		if w.ID == id && w.Kind == device.Run {
+			m.due[i] = now + 1
+			m.aborted = append(m.aborted, id)
+		}
+	}
+}
+
+func (*multi) Release(device.RequestID) {}
+func (*multi) Close() error             { return nil }
+
+// eager launches single requests wherever a place is free, and goes on with what is halted.
+type eager struct{}
+
+func (eager) Name() string { return "eager" }
+
+func (eager) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	n := s.Queue.Len()
+	for d := range s.Devices {
+		v := &s.Devices[d]
+		if v.Down {
+			continue
+		}
+		for _, l := range v.Launches {
+			if l.Phase == sched.Halted {
+				buf = append(buf, sched.Action{Kind: sched.Resume, Launch: l.ID, Last: l.Last})
+			}
+		}
+		for free := v.Places - len(v.Launches); free > 0 && n > 0; free-- {
+			buf = append(buf, sched.Action{Kind: sched.Launch, Device: d, Network: enginetest.Network, Count: 1})
+			n--
+		}
+	}
+	return buf
+}
+
+// multis serves tasks that come at these times on devices as good as each other.
+func multis(t *testing.T, times []int64, ms ...device.Device) engine.Config {
+	t.Helper()
+	tab := table(t, enginetest.Linear(1, 4, 900, 100))
+	cfg := config(tab, eager{}, times, 60e9, func(int) int { return 0 })
+	cfg.Devices, cfg.Networks[0].Tables, cfg.Inputs = ms, nil, engine.NoInputs
+	for range ms {
+		cfg.Networks[0].Tables = append(cfg.Networks[0].Tables, tab)
+	}
+	return cfg
+}
+
+// tally is what a run is to come to.
+type tally struct {
+	onTime, errors        int
+	faults, hangs, resets int64
+}
+
+func expect(t *testing.T, res *engine.Result, err error, want tally) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Check(); err != nil {
+		t.Error(err)
+	}
+	s := res.Summary()
+	if got := (tally{int(s.OnTime), int(s.Errors), int64(res.Faults), int64(res.Hangs), int64(res.Resets)}); got != want {
+		t.Errorf("%+v, expected %+v", got, want)
+	}
+}
+
+// Two launches are refused in one answer, and the device is lost with the first: what the policy
+// launches elsewhere meanwhile is none of the second refusal's business.
+func TestTwoRefusedAtOnce(t *testing.T) {
+	cfg := multis(t, nil, &multi{name: "a", refuse: 2}, &multi{name: "b"})
+	cfg.Source = &items{list: []sched.Item{{At: 5, Task: &sched.Task{ID: 1, Network: enginetest.Network, Samples: 2}}}}
+	res, err := engine.Run(context.Background(), cfg)
+	expect(t, res, err, tally{onTime: 2, faults: 1, resets: 1})
+}

@@ -162,13 +162,14 @@ func (c *core) launch(a *sched.Action) error {
 		}
 		if a.Assigned {
 			r.waits = false
+			if !r.copying { // else it is when it has been copied
+				r.Network = h.Network
+			}
 		} else {
-			done, err := c.copy(a.Device, r, h.Network)
-			if err != nil {
+			if err := c.copy(a.Device, r, h.Network); err != nil {
 				c.end(r, Errored, err.Error(), nil)
 				continue
 			}
-			r.copying = !done
 		}
 		if r.copying {
 			l.copies++
@@ -182,10 +183,12 @@ func (c *core) launch(a *sched.Action) error {
 				c.traffic(r.home.name).Begin(c.now, r.Arrived)
 			}
 		}
-		r.Network = h.Network
 		r.launch = l
 		l.reqs = append(l.reqs, r)
 		l.Requests = append(l.Requests, r.Request)
+		if r.copying {
+			l.Requests[len(l.Requests)-1].Network = h.Network
+		}
 	}
 	if len(l.reqs) == 0 {
 		c.again = true
@@ -320,18 +323,16 @@ func (c *core) assign(a *sched.Action) error {
 			return fmt.Errorf("%w: request %d is not waiting for %q", ErrPolicy, id, a.Network)
 		}
 		c.st.Queue.Remove(id)
-		done, err := c.copy(a.Device, r, h.Network)
-		if err != nil {
+		if err := c.copy(a.Device, r, h.Network); err != nil {
 			c.end(r, Errored, err.Error(), nil)
 			c.again = true
 			continue
 		}
-		r.Network = h.Network
 		if r.home != nil {
 			t := c.traffic(h.Network)
 			t.Arrive(max(r.Arrived, t.Latest), 1)
 		}
-		r.copying, r.waits = !done, true
+		r.waits = true
 		v.Queue.Push(&r.Request)
 		if c.traces() {
 			c.step(Step{Kind: a.Kind.String(), Device: a.Device}, []*request{r})
@@ -341,30 +342,34 @@ func (c *core) assign(a *sched.Action) error {
 	return nil
 }
 
-// copy begins to put a request's input on a device.
-func (c *core) copy(i int, r *request, network string) (done bool, err error) {
+// copy begins to put a request's input on a device, for a network there: from then on the request is
+// read by whoever makes its input, on the device's goroutine.
+func (c *core) copy(i int, r *request, network string) error {
 	d := &c.devs[i]
 	j := c.spareJobs.take()
 	c.works++
 	w := &j.work
 	w.ID, w.Kind, w.Request, w.Network, w.Input, w.Expect, w.Limit = c.works, device.Copy, r.ID, network, r.input, 0, 0
-	done, err = d.begin(c.ctx, c.now, w)
+	was := r.Network
+	r.Network = network
+	done, err := d.begin(c.ctx, c.now, w)
 	if err != nil {
 		c.spareJobs.give(j)
-		return false, err
+		r.Network = was
+		return err
 	}
-	r.dev = i
+	r.dev, r.copying = i, !done
 	d.slots++
 	c.st.Devices[i].Used++
 	if done {
 		c.spareJobs.give(j)
-		return true, nil
+		return nil
 	}
 	c.seq++
 	d.seq = c.seq
 	j.req = r
 	c.enter(j, i)
-	return false, nil
+	return nil
 }
 
 // enter takes a job into the books.

@@ -295,6 +295,9 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 func (c *core) copied(r *request, err error, took Time) error {
 	l := r.launch
 	r.copying = false
+	if l != nil {
+		r.Network = l.Network
+	}
 	switch {
 	case r.inFlight:
 		if l != nil {

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
@@ -170,4 +172,45 @@ func TestTwoRefusedAtOnce(t *testing.T) {
 	cfg.Source = &items{list: []sched.Item{{At: 5, Task: &sched.Task{ID: 1, Network: enginetest.Network, Samples: 2}}}}
 	res, err := engine.Run(context.Background(), cfg)
 	expect(t, res, err, tally{onTime: 2, faults: 1, resets: 1})
+}
+
+// Whoever makes the input of a request that was named for a family sees the member that serves it, and
+// nobody writes the request meanwhile (make race).
+func TestInputsSeeTheMember(t *testing.T) {
+	for _, p := range []sched.Policy{sched.Serial{}, &sched.Nested{Outer: assignAll{}, Inner: []sched.Policy{sched.Serial{}}}} {
+		for how, serve := range both() {
+			tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
+			times := make([]int64, 200)
+			for i := range times {
+				times[i] = int64(i) * 10_000
+			}
+			cfg := config(tab, p, nil, 0, func(int) int { return 1 })
+			cfg.Watchdog.Least = 60e9
+			cfg.Networks[0].Family = "family"
+			cfg.Source = &load.Open{Times: times, Task: func(int, int64) sched.Task { return sched.Task{Network: "family", Theta: 0.8} }}
+			var other atomic.Int64
+			cfg.Inputs = engine.WordInputs(func(r *sched.Request) ([]int16, error) {
+				if r.Network != enginetest.Network {
+					other.Add(1)
+				}
+				return []int16{1, 1}, nil
+			})
+			res, err := serve(context.Background(), cfg)
+			if err != nil || res.Summary().OnTime != len(times) || other.Load() != 0 {
+				t.Errorf("%s, %s: %v, %+v, %d inputs for another network", how, p.Name(), err, res.Summary(), other.Load())
+			}
+		}
+	}
+}
+
+// assignAll gives every request to the first device.
+type assignAll struct{}
+
+func (assignAll) Name() string { return "all" }
+
+func (assignAll) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	for i := range min(s.Queue.Len(), s.Devices[0].Slots-s.Devices[0].Used) {
+		buf = append(buf, sched.Action{Kind: sched.Assign, Network: enginetest.Network, Requests: []device.RequestID{s.Queue.At(i).ID}})
+	}
+	return buf
 }

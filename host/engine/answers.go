@@ -122,6 +122,9 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		}
 	}
 	began := l.began
+	if l.killed && ev.Kind != device.Passed { // by the watchdog alone
+		err = c.killed(l, err)
+	}
 	l.began = c.now
 	if over || err != nil {
 		c.halt(l)

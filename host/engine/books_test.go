@@ -214,3 +214,22 @@ func (assignAll) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched
 	}
 	return buf
 }
+
+// A launch that hangs and that the watchdog can stop is a hang like any other: counted, and its
+// requests start again once.
+func TestAKilledLaunchHangs(t *testing.T) {
+	for _, x := range []struct {
+		hangs int
+		want  tally
+	}{
+		{1, tally{onTime: 1, faults: 1, hangs: 1}},
+		{5, tally{errors: 1, faults: 2, hangs: 2}},
+	} {
+		m := &multi{name: "gpu", preempt: device.PreemptKernel}
+		m.hang = func(*device.Work) bool { x.hangs--; return x.hangs >= 0 }
+		cfg := multis(t, []int64{5}, m)
+		cfg.Watchdog = engine.Watchdog{Fixed: 5000}
+		res, err := engine.Run(context.Background(), cfg)
+		expect(t, res, err, x.want)
+	}
+}

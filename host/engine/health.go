@@ -212,8 +212,6 @@ func (c *core) watch() error {
 				continue
 			}
 		}
-		cause := fmt.Errorf("%w: %s, launch %d of %s, segments %d..%d, for %d ns, where the table says %d", device.ErrHang,
-			d.info.Name, l.ID, l.Network, l.work.Launch.First, l.work.Launch.Last, c.now-l.began, l.work.Expect)
 		if l.doomed == nil && !l.killed && d.info.Preempt >= device.PreemptKernel {
 			l.killed, l.limit = true, c.now+l.work.Limit
 			l.Phase = sched.Stopping
@@ -222,7 +220,7 @@ func (c *core) watch() error {
 			continue
 		}
 		d.abort(c.now, l.work.ID, true)
-		return c.hung(l, cause)
+		return c.hung(l, c.late(l))
 	}
 	for i, j := range c.jobs {
 		if j.limit > c.now {
@@ -241,6 +239,21 @@ func (c *core) watch() error {
 		c.rewatch(i)
 	}
 	return nil
+}
+
+// late is the hang of a launch.
+func (c *core) late(l *launch) error {
+	return fmt.Errorf("%w: %s, launch %d of %s, segments %d..%d, for %d ns, where the table says %d", device.ErrHang,
+		c.devs[l.Device].info.Name, l.ID, l.Network, l.work.Launch.First, l.work.Launch.Last, c.now-l.began, l.work.Expect)
+}
+
+// killed is the hang of a launch that the watchdog has stopped: it is lost alone where its device let
+// go as it should, and what err says where it did not.
+func (c *core) killed(l *launch, err error) error {
+	if err == nil {
+		return &device.Failure{Scope: device.LoseLaunch, Err: c.late(l)}
+	}
+	return fmt.Errorf("%w: %w", c.late(l), err)
 }
 
 // lostCopy gives a copy up that does not end, and the device with it. The job and the request are not

@@ -24,11 +24,16 @@ func (c *core) do(a *sched.Action) error {
 		return c.assign(a)
 	case sched.Drop:
 		r := c.reqs.get(uint64(a.Request))
-		if r == nil || r.launch != nil || r.ended || r.copying {
+		if r == nil || r.launch != nil || r.ended {
 			return fmt.Errorf("%w: request %d is not in the queue", ErrPolicy, a.Request)
 		}
 		c.unqueue(r)
-		c.release(r)
+		if r.copying { // its slot is freed when the copy has ended
+			r.inFlight = true
+			r.task.flying++
+		} else {
+			c.release(r)
+		}
 		if c.traces() {
 			c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
 		}
@@ -240,6 +245,11 @@ func (c *core) preempt(a *sched.Action) error {
 		c.devs[l.Device].info.Preempt >= device.PreemptKernel:
 		l.Phase = sched.Stopping
 		c.devs[l.Device].abort(c.now, l.work.ID, a.Kind == sched.Abort)
+	case (l.Phase == sched.Running || l.Phase == sched.Stopping && a.Kind == sched.Abort) && l.copies > 0 &&
+		c.devs[l.Device].info.Preempt >= device.PreemptKernel:
+		l.Phase = sched.Stopping // it is halted when its inputs are there
+	case l.Phase == sched.Running && !l.busy && l.copies == 0:
+		return nil // its work was refused, which the policy is about to hear
 	default:
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}

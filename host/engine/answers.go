@@ -332,6 +332,10 @@ func (c *core) copied(r *request, err error, took Time) error {
 		c.unhold(l)
 		l.Phase, c.left = sched.AtExit, true
 		return c.tell(sched.Event{Kind: sched.Fault, Device: l.Device})
+	case l.Phase == sched.Stopping: // before anything of it ran
+		c.unhold(l)
+		l.Phase, l.Since = sched.Halted, c.now
+		return c.tell(sched.Event{Kind: sched.Aborted, Device: l.Device, Launch: l.ID})
 	}
 	c.begin(l)
 	if len(c.fails) > 0 {

@@ -233,3 +233,59 @@ func TestAKilledLaunchHangs(t *testing.T) {
 		expect(t, res, err, x.want)
 	}
 }
+
+// hasty drops the first request when the second comes, wherever it is.
+type hasty struct{ sched.Serial }
+
+func (hasty) Decide(_ sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	if ev.Kind == sched.Arrival && ev.Request == 2 {
+		buf = append(buf, sched.Action{Kind: sched.Drop, Request: 1})
+	}
+	buf = assignAll{}.Decide(0, s, ev, buf)
+	if v := &s.Devices[0]; ev.Kind == sched.Copied && ev.Request == 2 {
+		buf = append(buf, sched.Action{Kind: sched.Launch, Network: v.Queue.At(0).Network, Count: 1, Assigned: true})
+	}
+	return buf
+}
+
+// A request whose input is under way may be dropped: its slot is freed when the copy has ended.
+func TestDropWhileCopying(t *testing.T) {
+	c := newChip("a", 1, false)
+	c.exit = func(device.RequestID) int { return 0 }
+	cfg := config(table(t, enginetest.Linear(1, 4, 20_000, 1000)), hasty{}, []int64{0, 300}, 60e9, func(int) int { return 0 })
+	cfg.Devices = []device.Device{c}
+	res, err := engine.Run(context.Background(), cfg)
+	expect(t, res, err, tally{onTime: 1})
+	if d := res.Summary().Dropped; d != 1 || len(c.there) != 0 || len(c.wrong) != 0 {
+		t.Errorf("%d dropped, slots taken %v, %v", d, c.there, c.wrong)
+	}
+}
+
+// fickle stops a launch when somebody else comes, and lets it go on.
+type fickle struct{ how sched.ActionKind }
+
+func (fickle) Name() string { return "fickle" }
+
+func (p fickle) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	for _, l := range s.Devices[0].Launches {
+		if l.Phase == sched.Running && ev.Kind == sched.Arrival {
+			buf = append(buf, sched.Action{Kind: p.how, Launch: l.ID})
+		}
+	}
+	return eager{}.Decide(now, s, ev, buf)
+}
+
+// A launch that waits for its inputs may be stopped: it is halted when they are there.
+func TestStopWhileCopying(t *testing.T) {
+	for _, how := range []sched.ActionKind{sched.Preempt, sched.Abort} {
+		c := newChip("a", 1, false)
+		c.exit = func(device.RequestID) int { return 0 }
+		cfg := config(table(t, enginetest.Linear(1, 4, 20_000, 1000)), fickle{how}, []int64{0, 300}, 60e9, func(int) int { return 0 })
+		cfg.Devices = []device.Device{c}
+		res, err := engine.Run(context.Background(), cfg)
+		expect(t, res, err, tally{onTime: 2})
+		if s := res.Summary(); s.Preemptions != 1 || len(c.there) != 0 || len(c.wrong) != 0 {
+			t.Errorf("%d stopped, slots taken %v, %v", s.Preemptions, c.there, c.wrong)
+		}
+	}
+}

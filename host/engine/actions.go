@@ -363,7 +363,8 @@ func (c *core) copy(i int, r *request, network string) error {
 	was := r.Network
 	r.Network = network
 	done, err := d.begin(c.ctx, c.now, w)
-	if err != nil {
+	ill := err != nil && c.ill(err)
+	if err != nil && !ill {
 		c.spareJobs.give(j)
 		r.Network = was
 		return err
@@ -375,10 +376,14 @@ func (c *core) copy(i int, r *request, network string) error {
 		c.spareJobs.give(j)
 		return nil
 	}
-	c.seq++
-	d.seq = c.seq
 	j.req = r
 	c.enter(j, i)
+	if ill { // what is lost with it is told after this answer has been carried out
+		c.push(c.now).x = &extra{job: j, err: err}
+		return nil
+	}
+	c.seq++
+	d.seq = c.seq
 	return nil
 }
 

@@ -302,6 +302,8 @@ func (c *core) copied(r *request, err error, took Time) error {
 		r.Network = l.Network
 	}
 	switch {
+	case err != nil && c.ill(err):
+		return c.illCopy(r, err)
 	case r.inFlight:
 		if l != nil {
 			c.leave(l, r)
@@ -325,9 +327,15 @@ func (c *core) copied(r *request, err error, took Time) error {
 	if l.copies--; l.copies > 0 {
 		return nil
 	}
-	switch {
-	case l.doomed != nil:
+	if l.doomed != nil {
 		return c.landLaunch(l)
+	}
+	return c.ready(l)
+}
+
+// ready begins a launch whose inputs are there.
+func (c *core) ready(l *launch) error {
+	switch {
 	case len(l.reqs) == 0:
 		c.unhold(l)
 		l.Phase, c.left = sched.AtExit, true

@@ -5,6 +5,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -288,4 +289,73 @@ func TestStopWhileCopying(t *testing.T) {
 			t.Errorf("%d stopped, slots taken %v, %v", s.Preemptions, c.there, c.wrong)
 		}
 	}
+}
+
+// clumsy is a driver whose first copies fail.
+type clumsy struct {
+	device.Blocking
+	n   int
+	err error
+}
+
+func (c *clumsy) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
+	if c.n--; c.n >= 0 {
+		return c.err
+	}
+	return c.Blocking.Admit(ctx, network, id, in)
+}
+
+// A copy that fails as its device does counts as that: the device is reset and the request starts again,
+// once. Any other failed copy, and an input that cannot be had, ends its request alone.
+func TestCopiesFail(t *testing.T) {
+	for how, serve := range both() {
+		for name, x := range map[string]struct {
+			n    int
+			err  error
+			in   error
+			want tally
+		}{
+			"hang":      {n: 1, err: fmt.Errorf("dma: %w", device.ErrHang), want: tally{onTime: 3, faults: 1, hangs: 1, resets: 1}},
+			"reset":     {n: 1, err: device.ErrReset, want: tally{onTime: 3, faults: 1, resets: 1}},
+			"launch":    {n: 1, err: &device.Failure{Scope: device.LoseLaunch, Err: errors.New("parity")}, want: tally{onTime: 3, faults: 1}},
+			"partition": {n: 1, err: &device.Failure{Scope: device.LosePartition, Err: errors.New("bank")}, want: tally{onTime: 3, faults: 1, resets: 1}},
+			"refused":   {n: 1, err: device.ErrMemory, want: tally{onTime: 2, errors: 1}},
+			"input":     {in: context.DeadlineExceeded, want: tally{onTime: 2, errors: 1}},
+			"twice":     {n: 2, err: device.ErrHang, want: tally{onTime: 2, errors: 1, faults: 2, hangs: 2, resets: 2}},
+		} {
+			if name == "twice" && how != "run" { // who fails the second time is not certain there
+				continue
+			}
+			tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
+			for _, p := range []sched.Policy{sched.Serial{}, &sched.Nested{Outer: assignUp{}, Inner: []sched.Policy{sched.Serial{}}}} {
+				cfg := config(tab, p, []int64{0, 5e6, 10e6}, 60e9, func(int) int { return 1 })
+				f := &clumsy{&enginetest.Fake{T: tab}, x.n, x.err}
+				cfg.Devices = adapt(f)
+				cfg.Watchdog.Least = 60e9
+				inputs := cfg.Inputs
+				cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
+					if x.in != nil && r.ID == 2 {
+						return nil, x.in
+					}
+					return inputs(r)
+				}
+				res, err := serve(context.Background(), cfg)
+				t.Log(how, p.Name(), name)
+				expect(t, res, err, x.want)
+				if k := f.Blocking.(*enginetest.Fake).Used(); k != 0 {
+					t.Errorf("%d slots taken", k)
+				}
+			}
+		}
+	}
+}
+
+// assignUp is assignAll where the device is up.
+type assignUp struct{ assignAll }
+
+func (a assignUp) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	if s.Devices[0].Down {
+		return buf
+	}
+	return a.assignAll.Decide(now, s, ev, buf)
 }

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -254,6 +255,55 @@ func (c *core) killed(l *launch, err error) error {
 		return &device.Failure{Scope: device.LoseLaunch, Err: c.late(l)}
 	}
 	return fmt.Errorf("%w: %w", c.late(l), err)
+}
+
+// ill tells whether a copy's error is its device's, which loses more than the request: one that says so,
+// not what whoever makes the input has to complain of.
+func (c *core) ill(err error) bool {
+	if _, bad := errors.AsType[*inputError](err); bad || c.shut || c.cut(err) {
+		return false
+	}
+	_, says := errors.AsType[*device.Failure](err)
+	return says || device.IsHang(err) || errors.Is(err, device.ErrReset)
+}
+
+// cut tells whether an error is the end of the run's context, and of nothing else.
+func (c *core) cut(err error) bool {
+	return c.ctx.Err() != nil && errors.Is(err, c.ctx.Err()) && !errors.Is(err, device.ErrHang)
+}
+
+// illCopy takes in that a copy failed and its device with it. The request starts again once.
+func (c *core) illCopy(r *request, cause error) error {
+	l, d, scope := r.launch, r.dev, device.ScopeOf(cause)
+	v, ready := &c.st.Devices[d], c.now
+	f := Fault{At: c.now, Device: d, Scope: scope, Err: cause}
+	var units device.Units // a partition is lost with the launch that has it
+	switch {
+	case l != nil:
+		f.Launch = l.ID
+		if scope == device.LosePartition {
+			units = l.Units
+		}
+		c.leave(l, r)
+		l.copies--
+	case r.waits:
+		c.unqueue(r)
+	}
+	if scope != device.LoseLaunch {
+		ready += c.cfg.resetCost()
+	}
+	c.heard(&f)
+	c.giveBack(r, v, ready, cause)
+	if l != nil && l.copies == 0 && l.doomed != nil {
+		return c.landLaunch(l)
+	}
+	if scope == device.LoseLaunch && l != nil && l.doomed == nil && l.copies == 0 {
+		return c.ready(l)
+	}
+	if scope != device.LoseLaunch && !v.Down && (l == nil || l.doomed == nil) {
+		c.lose(d, units, l, cause)
+	}
+	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: f.Launch})
 }
 
 // lostCopy gives a copy up that does not end, and the device with it. The job and the request are not

@@ -284,6 +284,9 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 	v := &c.st.Devices[j.dev]
 	c.span(Span{Device: j.dev, Segment: -1, What: j.work.Kind.String(), Start: j.began, End: c.now, Failed: err != nil}, nil)
 	if err != nil {
+		if j.work.Kind == device.Unload { // it is where it was
+			v.Hosted = append(v.Hosted, j.net.hosted(j.dev))
+		}
 		c.heard(&Fault{At: c.now, Device: j.dev, Scope: device.LoseLaunch, Err: err})
 		return c.tell(sched.Event{Kind: sched.Fault, Device: j.dev})
 	}

@@ -359,3 +359,51 @@ func (a assignUp) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []s
 	}
 	return a.assignAll.Decide(now, s, ev, buf)
 }
+
+// sticky fails to unload once.
+type sticky struct {
+	enginetest.Fake
+	n int
+}
+
+func (s *sticky) Unload(context.Context, string) error {
+	if s.n++; s.n == 1 {
+		return errors.New("in use")
+	}
+	return nil
+}
+
+// tidy unloads when the first request comes, again when that has failed, and serves what comes then.
+type tidy struct {
+	sched.Serial
+	hosted []int
+}
+
+func (p *tidy) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	p.hosted = append(p.hosted, len(s.Devices[0].Hosted))
+	if ev.Kind == sched.Arrival && ev.Request == 1 {
+		return append(buf, sched.Action{Kind: sched.Unload, Network: "b"})
+	}
+	if ev.Kind == sched.Fault && s.Devices[0].Member("b") != nil {
+		buf = append(buf, sched.Action{Kind: sched.Unload, Network: "b"})
+	}
+	return p.Serial.Decide(now, s, ev, buf)
+}
+
+// A network that could not be unloaded is on its device as before.
+func TestUnloadFails(t *testing.T) {
+	for how, serve := range both() {
+		tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+		p := &tidy{}
+		cfg := config(tab, p, []int64{0}, 60e9, func(int) int { return 0 })
+		cfg.Devices = adapt(&sticky{Fake: enginetest.Fake{T: tab}})
+		cfg.Watchdog.Least = 60e9
+		cfg.Networks = append(cfg.Networks, engine.Network{Name: "b", Tables: []*sched.Table{tab}})
+		res, err := serve(context.Background(), cfg)
+		expect(t, res, err, tally{onTime: 1, faults: 1})
+		// at the arrival, at the fault, and without it from then on
+		if len(p.hosted) < 3 || p.hosted[0] != 2 || p.hosted[1] != 2 || p.hosted[len(p.hosted)-1] != 1 {
+			t.Errorf("%s: networks on the device: %d", how, p.hosted)
+		}
+	}
+}

@@ -407,3 +407,39 @@ func TestUnloadFails(t *testing.T) {
 		}
 	}
 }
+
+// sharer tells how far launches have come: all of them come on, but those that never end.
+type sharer struct {
+	*multi
+	now uint64
+}
+
+func (s *sharer) Progress(id device.WorkID) uint64 {
+	if i := slices.IndexFunc(s.works, func(w *device.Work) bool { return w.ID == id }); i < 0 || s.due[i] == nothing {
+		return 0
+	}
+	s.now++
+	return s.now
+}
+
+// A launch that comes on is not hung because whoever slowed it down has just ended; one that does not
+// come on is.
+func TestSharersAreJudgedByProgress(t *testing.T) {
+	m := &multi{name: "m", takes: func(w *device.Work) int64 {
+		if w.Launch.Requests[0] == 1 {
+			return 8000
+		}
+		return 4500
+	}}
+	cfg := multis(t, []int64{0, 0}, &sharer{multi: m})
+	cfg.Watchdog = engine.Watchdog{Fixed: 5000}
+	res, err := engine.Run(context.Background(), cfg)
+	expect(t, res, err, tally{onTime: 2})
+
+	hung := false
+	m = &multi{name: "m", hang: func(*device.Work) bool { defer func() { hung = true }(); return !hung }}
+	cfg = multis(t, []int64{0, 0}, &sharer{multi: m})
+	cfg.Watchdog = engine.Watchdog{Fixed: 5000}
+	res, err = engine.Run(context.Background(), cfg)
+	expect(t, res, err, tally{onTime: 2, faults: 1, hangs: 1, resets: 1})
+}

@@ -197,8 +197,8 @@ func (c *core) nextWatch() Time {
 	return t
 }
 
-// watch looks for work that takes longer than it may. Where launches share units, one that has come
-// further since the last time gets as much again. One that can be stopped is; what does not answer
+// watch looks for work that takes longer than it may. Where launches may share units, one that has come
+// further since the last time gets as much again, though it be alone by now. One that can be stopped is; what does not answer
 // that either has lost its device.
 func (c *core) watch() error {
 	for _, l := range slices.Concat(c.live, c.doom) {
@@ -206,7 +206,7 @@ func (c *core) watch() error {
 			continue
 		}
 		d := &c.devs[l.Device]
-		if p, ok := d.Device.(device.Progressive); ok && c.shares(l) {
+		if p, ok := d.Device.(device.Progressive); ok && !l.Exclusive {
 			if at := p.Progress(l.work.ID); at > l.seenAt {
 				l.seenAt, l.limit = at, c.now+l.work.Limit
 				c.rewatch(l.Device)
@@ -362,14 +362,4 @@ func (c *core) rewatch(dev int) {
 			}
 		}
 	}
-}
-
-// shares tells whether others run on a launch's units.
-func (c *core) shares(l *launch) bool {
-	if l.Exclusive {
-		return false
-	}
-	return slices.ContainsFunc(c.live, func(o *launch) bool {
-		return o != l && o.busy && o.Device == l.Device && o.Units.Meets(l.Units)
-	})
 }

@@ -389,11 +389,9 @@ func (c *core) copy(i int, r *request, network string) error {
 
 // enter takes a job into the books.
 func (c *core) enter(j *job, dev int) {
-	j.dev, j.began, j.limit = dev, c.now, never
-	if c.real {
-		j.limit = c.now + c.cfg.other() + j.work.Expect
-	}
+	j.dev, j.began, j.limit = dev, c.now, c.now+c.cfg.other()+j.work.Expect
 	c.jobs = append(c.jobs, j)
+	c.devs[dev].watch = min(c.devs[dev].watch, j.limit)
 }
 
 func (c *core) host(a *sched.Action) error {

@@ -71,6 +71,9 @@ func (c *core) halt(l *launch) {
 	c.unhold(l)
 	if d.running--; d.running == 0 {
 		d.watch = never
+		if len(c.jobs) > 0 {
+			c.rewatch(l.Device)
+		}
 		c.res.Busy[l.Device] += c.now - d.since
 		return
 	}

@@ -443,3 +443,29 @@ func TestSharersAreJudgedByProgress(t *testing.T) {
 	res, err = engine.Run(context.Background(), cfg)
 	expect(t, res, err, tally{onTime: 2, faults: 1, hangs: 1, resets: 1})
 }
+
+// A copy that never ends is a hang in virtual time too, and its device is reset; so is it beside launches
+// that come and go.
+func TestACopyHangs(t *testing.T) {
+	for _, times := range [][]int64{{5}, {5, 500, 40_000, 90_000}} {
+		n := 0
+		m := &multi{name: "m", copy: func(*device.Work) (bool, error) { n++; return n > 1, nil }}
+		cfg := multis(t, times, m)
+		cfg.Watchdog.Other = 50_000
+		s := &spyFault{}
+		cfg.Observer = s
+		res, err := engine.Run(context.Background(), cfg)
+		expect(t, res, err, tally{onTime: len(times) - 1, errors: 1, faults: 1, hangs: 1, resets: 1})
+		if s.at != 50_005 {
+			t.Errorf("noticed at %d ns", s.at)
+		}
+	}
+}
+
+// spyFault hears when something failed last.
+type spyFault struct {
+	engine.Deaf
+	at engine.Time
+}
+
+func (s *spyFault) Fault(f *engine.Fault) { s.at = f.At }

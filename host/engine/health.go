@@ -191,9 +191,6 @@ func (c *core) nextWatch() Time {
 	for i := range c.devs {
 		t = min(t, c.devs[i].watch)
 	}
-	for _, j := range c.jobs {
-		t = min(t, j.limit)
-	}
 	return t
 }
 
@@ -360,6 +357,11 @@ func (c *core) rewatch(dev int) {
 			if o.busy && o.Device == dev {
 				d.watch = min(d.watch, o.limit)
 			}
+		}
+	}
+	for _, j := range c.jobs {
+		if j.dev == dev {
+			d.watch = min(d.watch, j.limit)
 		}
 	}
 }

@@ -367,6 +367,7 @@ func (c *core) copy(i int, r *request, network string) error {
 	if err != nil && !ill {
 		c.spareJobs.give(j)
 		r.Network = was
+		c.torn = c.torn || c.cut(err)
 		return err
 	}
 	r.dev, r.copying = i, !done

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
@@ -469,3 +470,38 @@ type spyFault struct {
 }
 
 func (s *spyFault) Fault(f *engine.Fault) { s.at = f.At }
+
+// patient is a driver whose calls last until their context ends.
+type patient struct {
+	enginetest.Fake
+	copies bool
+}
+
+func (p *patient) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
+	if p.copies {
+		<-ctx.Done()
+		return fmt.Errorf("admit: %w", ctx.Err())
+	}
+	return p.Fake.Admit(ctx, network, id, in)
+}
+
+func (*patient) Run(ctx context.Context, _ *device.Launch) (*device.Report, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("run: %w", ctx.Err())
+}
+
+// The time that a caller has is no device's fault, let alone a hang.
+func TestATimeOutIsNoHang(t *testing.T) {
+	for _, copies := range []bool{false, true} {
+		tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+		cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
+		cfg.Devices = adapt(&patient{enginetest.Fake{T: tab}, copies})
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		defer cancel()
+		res, err := engine.Run(ctx, cfg)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the run ends with %v", err)
+		}
+		expect(t, res, nil, tally{errors: 1})
+	}
+}

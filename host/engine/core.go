@@ -133,6 +133,7 @@ type core struct {
 	again    bool   // something ended outside an event: ask the policy once more
 	fails    []failed
 	planning int  // plans that are being made
+	torn     bool // the run's context ended under a copy
 	shut     bool // nobody is asked any more
 	ended    int
 	res      Result

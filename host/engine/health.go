@@ -27,6 +27,10 @@ func (c *core) heard(f *Fault) {
 // these beside it is stopped; its requests start again when it has ended, and the reset begins then.
 // Only inputs are known to survive a reset, so halted requests start again too.
 func (c *core) fault(l *launch, cause error) error {
+	if c.cut(cause) && !c.shut { // no device's failure
+		c.halt(l)
+		return c.over()
+	}
 	d, v := l.Device, &c.st.Devices[l.Device]
 	scope := device.ScopeOf(cause)
 	c.heard(&Fault{At: c.now, Device: d, Launch: l.ID, Scope: scope, Err: cause})

@@ -76,7 +76,7 @@ type Watchdog struct {
 	Times int64 // a launch may take so many times what its table says; 0: 10
 	Least Time  // and this beside it, in ns; 0: 50 ms
 	Fixed Time  // in place of both, where positive
-	// Other is what a copy, a load or a reset may take beside its Expect, in real time; 0: 10 s.
+	// Other is what a copy, a load or a reset may take beside its Expect; 0: 10 s.
 	Other Time
 }
 
@@ -221,7 +221,7 @@ func (c *Config) grace() time.Duration {
 	return c.Grace
 }
 
-// other is what work without a table may take; 0: anything, in virtual time.
+// other is what work without a table may take.
 func (c *Config) other() Time {
 	if c.Watchdog.Other == 0 {
 		return 10_000_000_000

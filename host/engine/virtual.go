@@ -147,13 +147,15 @@ func (v *virtual) run(ctx context.Context) error {
 	c := v.c
 	for n := 0; ; n++ {
 		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
-			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, err)
+			if ctx.Err() != nil {
+				return c.over()
 			}
 		}
 		dev, at := v.first()
 		var err error
 		switch {
+		case dev == nobody && c.torn:
+			return c.over()
 		case dev == nobody:
 			return c.close()
 		case dev == outside:
@@ -176,6 +178,11 @@ func (v *virtual) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// over is the end of a run by its context.
+func (c *core) over() error {
+	return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, c.ctx.Err())
 }
 
 // maxIdle is how often in a row a device may say that something is due and then have nothing.

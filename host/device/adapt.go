@@ -10,8 +10,10 @@ import (
 
 // Adapter is a Blocking as a Device. In virtual time the call computes when work begins, and its end
 // is an event: after what the work says (Fixed), or after what the device reports. In real time each
-// call has a goroutine of its own, but for copies and releases, which one goroutine does in order. It lets go at exits alone: a launch is a segment, so Abort ends
-// nothing, but with kill the call's context.
+// call has a goroutine of its own, but for copies and releases, which one goroutine does in order. It
+// lets go at exits alone: a launch is a segment, so Abort ends nothing, but with kill the call's
+// context. A driver's reset knows no units and runs beside no launch: what loses a partition loses the
+// device.
 type Adapter struct {
 	b    Blocking
 	info Info
@@ -24,8 +26,9 @@ type Adapter struct {
 	ctx   context.Context
 	post  func(Event)
 	all   sync.WaitGroup // of goroutines
-	runs  sync.WaitGroup // of those that run launches
 	mu    sync.Mutex
+	runs  int        // launches under way
+	calm  *sync.Cond // of mu: a launch has come back, or a context has ended
 	kills map[WorkID]context.CancelFunc
 	slots []slotWork // copies and releases, in order
 	turn  chan struct{}
@@ -47,7 +50,9 @@ type end struct {
 
 // Adapt makes a device. It owns the driver from here on.
 func Adapt(b Blocking) *Adapter {
-	return &Adapter{b: b, info: b.Info(), kills: map[WorkID]context.CancelFunc{}}
+	a := &Adapter{b: b, info: b.Info(), kills: map[WorkID]context.CancelFunc{}}
+	a.calm = sync.NewCond(&a.mu)
+	return a
 }
 
 // Blocking is the driver.
@@ -80,7 +85,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	}
 	switch w.Kind {
 	case Run:
-		rep, err := a.b.Run(ctx, &w.Launch)
+		rep, err := a.run(ctx, w)
 		took := w.Expect
 		if err == nil {
 			took, err = a.took(w, rep)
@@ -110,6 +115,15 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	}
 	a.push(now+w.Expect, Done, w, nil, nil)
 	return false, nil
+}
+
+// run runs a launch.
+func (a *Adapter) run(ctx context.Context, w *Work) (*Report, error) {
+	rep, err := a.b.Run(ctx, &w.Launch)
+	if err != nil && ScopeOf(err) == LosePartition {
+		err = &Failure{Scope: LoseDevice, Err: err}
+	}
+	return rep, err
 }
 
 // took is how long a launch took, which has run without an error.
@@ -279,22 +293,24 @@ func (a *Adapter) start(w *Work) {
 	ev := Event{Kind: Done, Work: w.ID, Over: true}
 	a.mu.Lock()
 	a.kills[w.ID] = cancel
-	a.mu.Unlock()
 	if w.Kind == Run {
-		a.runs.Add(1)
+		a.runs++
 	}
+	a.mu.Unlock()
 	a.all.Go(func() {
 		switch w.Kind {
 		case Run:
 			ev.Kind, ev.Segment = Passed, w.Launch.Last
-			ev.Report, ev.Err = a.b.Run(ctx, &w.Launch)
+			ev.Report, ev.Err = a.run(ctx, w)
 			if ev.Err == nil && ev.Report == nil {
 				_, ev.Err = a.took(w, nil)
 			}
-			a.runs.Done()
+			a.mu.Lock()
+			a.runs--
+			a.mu.Unlock()
+			a.calm.Broadcast()
 		case Reset:
-			a.runs.Wait() // those that are given up come back first
-			ev.Err = a.b.Reset(ctx)
+			ev.Err = a.reset(ctx)
 		default:
 			ev.Err = a.do(ctx, w)
 		}
@@ -307,4 +323,22 @@ func (a *Adapter) start(w *Work) {
 		cancel()
 		a.post(ev)
 	})
+}
+
+// reset resets the driver when the launches that are given up have come back.
+func (a *Adapter) reset(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.calm.Broadcast()
+	})()
+	a.mu.Lock()
+	for a.runs > 0 && ctx.Err() == nil {
+		a.calm.Wait()
+	}
+	a.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("reset %s: %w", a.info.Name, err)
+	}
+	return a.b.Reset(ctx)
 }

@@ -1,0 +1,102 @@
+// Faults that were found in real time, a test each.
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// parts is a driver of two partitions, of which one is lost at its third launch.
+type parts struct {
+	enginetest.Fake
+	mu     sync.Mutex
+	runs   int
+	n      int
+	beside int // resets under launches
+}
+
+func (p *parts) Info() device.Info {
+	i := p.Fake.Info()
+	i.Places, i.Units = 2, 2
+	return i
+}
+
+func (p *parts) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
+	p.mu.Lock()
+	p.runs++
+	p.n++
+	n := p.n
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.runs--
+	}()
+	if n%9 == 3 {
+		return nil, &device.Failure{Scope: device.LosePartition, Err: errors.New("a partition")}
+	}
+	time.Sleep(time.Millisecond)
+	return p.Fake.Run(ctx, l)
+}
+
+func (p *parts) Reset(ctx context.Context) error {
+	for range 4 { // launches that begin meanwhile are seen too
+		p.mu.Lock()
+		if p.runs > 0 {
+			p.beside++
+		}
+		p.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	return p.Fake.Reset(ctx)
+}
+
+// halves launches on either unit of a device of two.
+type halves struct{}
+
+func (halves) Name() string { return "halves" }
+
+func (halves) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	d := &s.Devices[0]
+	n, free := s.Queue.Len(), d.Free()
+	for i := range 2 {
+		u := device.UnitRange(i, 1)
+		held := d.Down || !free.Has(i)
+		for _, l := range d.Launches {
+			held = held || l.Units.Meets(u)
+		}
+		if !held && n > 0 {
+			buf = append(buf, sched.Action{Kind: sched.Launch, Network: enginetest.Network, Last: 1, Count: 1, Units: u, Exclusive: true})
+			n--
+		}
+	}
+	return buf
+}
+
+// A driver of one blocking call has no reset of a part: a lost partition is a lost device, and its reset
+// runs beside no launch.
+func TestAResetRunsAlone(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
+	for how, serve := range both() {
+		p := &parts{}
+		p.T = tab
+		cfg := config(tab, halves{}, make([]int64, 40), 60e9, func(int) int { return 1 })
+		cfg.Devices = adapt(p)
+		cfg.Watchdog.Least = 60e9
+		res, err := serve(context.Background(), cfg)
+		if err != nil {
+			t.Fatalf("%s: %v", how, err)
+		}
+		if s := res.Summary(); p.beside > 0 || s.Faults < 4 || p.Resets != s.Resets || s.Resets == 0 || p.Used() != 0 || s.OnTime+s.Errors != 40 {
+			t.Errorf("%s: %d resets beside launches; %+v, %d resets, %d slots", how, p.beside, s, p.Resets, p.Used())
+		}
+	}
+}

@@ -271,11 +271,9 @@ func (s *Server) turn() error {
 	for msgs := s.take(); len(msgs) > 0; msgs = s.take() {
 		for i := range msgs {
 			if err := s.message(&msgs[i]); err != nil {
-				for k := i + 1; k < len(msgs); k++ { // whoever waits for an answer gets one
-					if msgs[k].reply != nil {
-						msgs[k].reply <- fmt.Errorf("task %d: %w", msgs[k].task.ID, ErrClosed)
-					}
-				}
+				s.mu.Lock() // refuseAll and land look at the rest
+				defer s.mu.Unlock()
+				s.in = append(slices.Clone(msgs[i+1:]), s.in...)
 				return err
 			}
 		}

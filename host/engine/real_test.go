@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -98,5 +99,76 @@ func TestAResetRunsAlone(t *testing.T) {
 		if s := res.Summary(); p.beside > 0 || s.Faults < 4 || p.Resets != s.Resets || s.Resets == 0 || p.Used() != 0 || s.OnTime+s.Errors != 40 {
 			t.Errorf("%s: %d resets beside launches; %+v, %d resets, %d slots", how, p.beside, s, p.Resets, p.Used())
 		}
+	}
+}
+
+// tapped tells of the launches whose end has been posted.
+type tapped struct {
+	*device.Adapter
+	posted chan struct{}
+}
+
+func (d *tapped) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
+	return d.Adapter.Attach(ctx, func(ev device.Event) {
+		post(ev)
+		if ev.Kind == device.Passed {
+			d.posted <- struct{}{}
+		}
+	})
+}
+
+// spoiler errs at a cancel, behind which the end of a launch has been posted.
+type spoiler struct {
+	sched.Serial
+	second func()
+}
+
+func (*spoiler) Name() string { return "spoiler" }
+
+func (p *spoiler) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	switch {
+	case ev.Kind == sched.Arrival && ev.Request == 2:
+		p.second()
+		return buf
+	case ev.Kind == sched.Cancel:
+		return append(buf, sched.Action{Kind: sched.Merge})
+	}
+	return p.Serial.Decide(now, s, ev, buf)
+}
+
+// What a device has answered behind the message at which a policy errs is taken in: no slot is left, and
+// the device is not blamed.
+func TestAPolicysErrorLosesNoAnswer(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	p := &spoiler{}
+	cfg := config(tab, p, nil, 0, func(int) int { return 0 })
+	f := driver(cfg).(*enginetest.Fake)
+	running, end := make(chan struct{}), make(chan struct{})
+	f.Delay = func(context.Context, int64) error {
+		close(running)
+		<-end
+		return nil
+	}
+	dev := &tapped{device.Adapt(f), make(chan struct{}, 1)}
+	cfg.Devices, cfg.Source, cfg.Watchdog.Least, cfg.Grace = []device.Device{dev}, nil, 60e9, 300*time.Millisecond
+	srv, err := engine.NewServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.second = func() {
+		_ = srv.Cancel(2)
+		close(end)
+		<-dev.posted
+	}
+	var clients sync.WaitGroup
+	clients.Go(func() {
+		_ = srv.Submit(context.Background(), &sched.Task{ID: 1, Network: enginetest.Network})
+		<-running
+		_ = srv.Submit(context.Background(), &sched.Task{ID: 2, Network: enginetest.Network})
+	})
+	_, err = srv.Run(context.Background())
+	clients.Wait()
+	if !errors.Is(err, engine.ErrPolicy) || errors.Is(err, engine.ErrDevice) || f.Used() != 0 {
+		t.Errorf("%v, %d slots are taken", err, f.Used())
 	}
 }

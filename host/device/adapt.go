@@ -34,8 +34,9 @@ type Adapter struct {
 	turn  chan struct{}
 }
 
-// slotWork is a copy, or a release where there is none.
+// slotWork is a copy, which ctx may end, or a release where there is none.
 type slotWork struct {
+	ctx     context.Context
 	copy    *Work
 	release RequestID
 }
@@ -77,7 +78,7 @@ func (a *Adapter) Close() error { return a.b.Close() }
 func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	switch {
 	case a.post != nil && w.Kind == Copy:
-		a.queue(slotWork{copy: w})
+		a.queue(slotWork{ctx: a.killable(w.ID), copy: w})
 		return false, nil
 	case a.post != nil:
 		a.start(w)
@@ -276,27 +277,23 @@ func (a *Adapter) memory() {
 				continue
 			}
 			ev := Event{Kind: Done, Work: s.copy.ID, Over: true}
-			if ev.Err = a.ctx.Err(); ev.Err == nil {
-				ev.Err = a.do(a.ctx, s.copy)
+			if ev.Err = s.ctx.Err(); ev.Err == nil {
+				ev.Err = a.do(s.ctx, s.copy)
 			}
-			if ev.Err != nil {
-				ev.Kind = Failed
-			}
-			a.post(ev)
+			a.tell(ev)
 		}
 	}
 }
 
 // start does work on a goroutine of its own.
 func (a *Adapter) start(w *Work) {
-	ctx, cancel := context.WithCancel(a.ctx)
+	ctx := a.killable(w.ID)
 	ev := Event{Kind: Done, Work: w.ID, Over: true}
-	a.mu.Lock()
-	a.kills[w.ID] = cancel
 	if w.Kind == Run {
+		a.mu.Lock()
 		a.runs++
+		a.mu.Unlock()
 	}
-	a.mu.Unlock()
 	a.all.Go(func() {
 		switch w.Kind {
 		case Run:
@@ -314,15 +311,30 @@ func (a *Adapter) start(w *Work) {
 		default:
 			ev.Err = a.do(ctx, w)
 		}
-		if ev.Err != nil {
-			ev.Kind = Failed
-		}
-		a.mu.Lock()
-		delete(a.kills, ev.Work)
-		a.mu.Unlock()
-		cancel()
-		a.post(ev)
+		a.tell(ev)
 	})
+}
+
+// killable is the context of work, which Abort may end.
+func (a *Adapter) killable(id WorkID) context.Context {
+	ctx, cancel := context.WithCancel(a.ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kills[id] = cancel
+	return ctx
+}
+
+// tell posts the end of work. Nothing is read of the work itself any more.
+func (a *Adapter) tell(ev Event) {
+	if ev.Err != nil {
+		ev.Kind = Failed
+	}
+	a.mu.Lock()
+	cancel := a.kills[ev.Work]
+	delete(a.kills, ev.Work)
+	a.mu.Unlock()
+	cancel()
+	a.post(ev)
 }
 
 // reset resets the driver when the launches that are given up have come back.

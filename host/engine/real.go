@@ -192,21 +192,27 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		c.stop(err)
 	}
-	late := time.NewTimer(c.cfg.grace())
+	grace := c.cfg.grace()
+	until := time.Now().Add(grace)
+	late := time.NewTimer(grace)
 	defer late.Stop()
 	s.land(late)
 	stop()
+	late.Reset(max(letGo, time.Until(until))) // one that took the time to answer may still let go at once
 	for i, ch := range gone {
 		select {
 		case <-ch:
 		case <-late.C:
 			late.Reset(0)
-			err = errors.Join(err, fmt.Errorf("%w: %s does not let go, %v after its context has ended", ErrDevice, c.devs[i].info.Name, c.cfg.grace()))
+			err = errors.Join(err, fmt.Errorf("%w: %s does not let go, %v after it was told to", ErrDevice, c.devs[i].info.Name, grace))
 		}
 	}
 	s.plans.Wait()
 	return &c.res, err
 }
+
+// letGo is what a device's goroutines have at least, to end when their context has.
+const letGo = 100 * time.Millisecond
 
 // clock brings the books' time up to date.
 func (s *Server) clock() { s.c.now = max(s.c.now, s.Now()) }
@@ -341,7 +347,13 @@ func (s *Server) refuseAll() {
 // land takes in what devices still answer, so that slots are freed.
 func (s *Server) land(late *time.Timer) {
 	c := s.c
-	for c.shut = true; ; {
+	c.shut = true
+	for i := range c.heap { // what has ended as it began, and would be told later
+		if x := c.heap[i].x; x != nil && x.job != nil {
+			c.jobs = slices.DeleteFunc(c.jobs, func(j *job) bool { return j == x.job })
+		}
+	}
+	for {
 		s.clock()
 		msgs := s.take()
 		for i := range msgs {
@@ -355,7 +367,6 @@ func (s *Server) land(late *time.Timer) {
 		select {
 		case <-s.wake:
 		case <-late.C:
-			late.Reset(0)
 			return
 		}
 	}

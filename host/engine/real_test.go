@@ -172,3 +172,129 @@ func TestAPolicysErrorLosesNoAnswer(t *testing.T) {
 		t.Errorf("%v, %d slots are taken", err, f.Used())
 	}
 }
+
+// slowCopy holds an input until its context ends.
+type slowCopy struct {
+	device.Blocking
+	began chan struct{}
+}
+
+func (s *slowCopy) Admit(ctx context.Context, _ string, _ device.RequestID, _ []int16) error {
+	close(s.began)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// unresettable refuses its first launch and every reset.
+type unresettable struct {
+	*chip
+	refused chan struct{}
+}
+
+func (u *unresettable) Begin(ctx context.Context, now device.Time, w *device.Work) (bool, error) {
+	switch w.Kind {
+	case device.Run:
+		return false, errors.New("refused")
+	case device.Reset:
+		close(u.refused)
+		return false, errors.New("no reset")
+	}
+	return u.chip.Begin(ctx, now, w)
+}
+
+// instant is a chip that loads and unloads in no time.
+type instant struct{ *chip }
+
+func (d instant) Begin(ctx context.Context, now device.Time, w *device.Work) (bool, error) {
+	if w.Kind == device.Unload {
+		return true, nil
+	}
+	return d.chip.Begin(ctx, now, w)
+}
+
+// unloadAndErr unloads a network and errs in the same answer.
+type unloadAndErr struct{ sched.Serial }
+
+func (unloadAndErr) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	return append(buf, sched.Action{Kind: sched.Unload, Network: s.Devices[0].Hosted[0].Network}, sched.Action{Kind: sched.Merge})
+}
+
+// A run that ends early waits for devices alone that hold on to work. The grace here is an hour: none of
+// it is used for a copy that heeds its context, nor for what has ended but has not been told.
+func TestAnEarlyEndWaitsForNothing(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
+	end := func(name string, cfg engine.Config, when <-chan struct{}, want error) {
+		t.Helper()
+		cfg.Grace, cfg.Watchdog.Least = time.Hour, 60e9
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if when != nil {
+			go func() {
+				<-when
+				cancel()
+			}()
+		}
+		res, err := engine.Serve(ctx, cfg)
+		if !errors.Is(err, want) || errors.Is(err, engine.ErrDevice) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := res.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 1 })
+	slow := &slowCopy{driver(cfg), make(chan struct{})}
+	cfg.Devices = adapt(slow)
+	end("a copy that heeds its context", cfg, slow.began, context.Canceled)
+
+	c := newChip("chip", 1, false)
+	cfg = family(t, []*chip{c}, []int64{0}, sched.Serial{})
+	cfg.Networks = cfg.Networks[:1]
+	refusing := &unresettable{c, make(chan struct{})}
+	cfg.Devices, cfg.ResetCost = []device.Device{refusing}, int64(time.Hour)
+	end("a reset that was refused", cfg, refusing.refused, context.Canceled)
+
+	c = newChip("chip", 1, false)
+	cfg = family(t, []*chip{c}, []int64{0}, unloadAndErr{})
+	cfg.Networks = cfg.Networks[:1]
+	cfg.Devices = []device.Device{instant{c}}
+	end("an unload that took no time", cfg, nil, engine.ErrPolicy)
+}
+
+// stiff heeds its context and nothing else.
+type stiff struct {
+	device.Virtual
+	ctx  context.Context
+	post func(device.Event)
+}
+
+func (s *stiff) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
+	s.ctx, s.post = ctx, post
+	gone := make(chan struct{})
+	go func() {
+		<-ctx.Done()
+		time.Sleep(time.Millisecond)
+		close(gone)
+	}()
+	return gone
+}
+
+func (s *stiff) Begin(_ context.Context, _ device.Time, w *device.Work) (bool, error) {
+	return w.Kind == device.Copy, nil
+}
+
+func (*stiff) Abort(device.Time, device.WorkID, bool) {}
+func (*stiff) Release(device.RequestID)               {}
+
+// A device that does not answer an abort, but lets go when its context ends, is not blamed.
+func TestADeviceThatLetsGoIsNotBlamed(t *testing.T) {
+	c := newChip("chip", 1, false)
+	cfg := family(t, []*chip{c}, []int64{0}, sched.Serial{})
+	cfg.Networks = cfg.Networks[:1]
+	cfg.Devices, cfg.Grace, cfg.Watchdog.Least = []device.Device{&stiff{Virtual: c}}, 20*time.Millisecond, 60e9
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := engine.Serve(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, engine.ErrDevice) {
+		t.Error(err)
+	}
+}

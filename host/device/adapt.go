@@ -118,11 +118,15 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	return false, nil
 }
 
-// run runs a launch.
+// run runs a launch. The report of a driver of several places is cloned: its next Run may begin before
+// anybody has read it.
 func (a *Adapter) run(ctx context.Context, w *Work) (*Report, error) {
 	rep, err := a.b.Run(ctx, &w.Launch)
 	if err != nil && ScopeOf(err) == LosePartition {
 		err = &Failure{Scope: LoseDevice, Err: err}
+	}
+	if rep != nil && a.info.Places > 1 {
+		rep = rep.clone()
 	}
 	return rep, err
 }

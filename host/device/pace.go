@@ -134,12 +134,22 @@ func (p *Paced) turn() time.Duration {
 func (e *Event) clone() Event {
 	c := *e
 	if e.Report != nil {
-		r := *e.Report
-		r.Results = slices.Clone(r.Results)
-		for i := range r.Results {
-			r.Results[i].Exits = slices.Clone(r.Results[i].Exits)
-		}
-		c.Report = &r
+		c.Report = e.Report.clone()
 	}
 	return c
+}
+
+// clone is a report that shares nothing with the device but tensors, which nobody changes.
+func (r *Report) clone() *Report {
+	c := *r
+	c.Results = slices.Clone(r.Results)
+	for i := range c.Results {
+		exits := slices.Clone(c.Results[i].Exits)
+		for k := range exits {
+			e := &exits[k]
+			e.Logits, e.Raw, e.Tensors = slices.Clone(e.Logits), slices.Clone(e.Raw), slices.Clone(e.Tensors)
+		}
+		c.Results[i].Exits = exits
+	}
+	return &c
 }

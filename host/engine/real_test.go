@@ -298,3 +298,49 @@ func TestADeviceThatLetsGoIsNotBlamed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// reuser gives one report again and again, as the contract lets it, at two places.
+type reuser struct {
+	enginetest.Fake
+	mu  sync.Mutex
+	rep device.Report
+}
+
+func (r *reuser) Info() device.Info {
+	i := r.Fake.Info()
+	i.Places = 2
+	return i
+}
+
+func (r *reuser) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
+	rep, err := r.Fake.Run(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.rep.Results { // whoever still reads it reads nonsense
+		r.rep.Results[i].Request = 0
+		clear(r.rep.Results[i].Exits[0].Raw)
+	}
+	r.rep.Results = append(r.rep.Results[:0], rep.Results...)
+	r.rep.Ns, r.rep.Cycles = rep.Ns, rep.Cycles
+	return &r.rep, nil
+}
+
+// A report is the driver's again at its next launch, which at two places begins before the report of the
+// one before is read.
+func TestReportsAreCloned(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	cfg := config(tab, several{}, []int64{0, 500, 700, 1500, 1600}, 60e9, func(int) int { return 0 })
+	r := &reuser{}
+	r.T = tab
+	cfg.Devices = adapt(r)
+	res := run(t, cfg)
+	if s := res.Summary(); s.Faults != 0 || s.OnTime != 5 || len(r.Runs) != 5 {
+		t.Errorf("%+v", s)
+	}
+	for i := range res.Records {
+		if r := &res.Records[i]; r.Logits != engine.HashLogits([]int16{int16(r.Class), int16(r.Exit)}) {
+			t.Errorf("request %d: the logits are another's", r.ID)
+		}
+	}
+}

@@ -344,3 +344,46 @@ func TestReportsAreCloned(t *testing.T) {
 		}
 	}
 }
+
+// The inputs of a device that knows virtual time alone are not read where the books are kept: while one
+// is, tasks are taken and another device's requests are served.
+func TestPacedInputsStallNobody(t *testing.T) {
+	chips := []*chip{newChip("a", 1, false), newChip("b", 1, false)}
+	cfg := family(t, chips, []int64{0, 1}, sched.Serial{})
+	cfg.Networks, cfg.Watchdog = cfg.Networks[:1], engine.Watchdog{Least: 60e9, Other: 60e9}
+	cfg.Source = &items{list: []sched.Item{
+		{At: 1, Task: &sched.Task{ID: 1, Network: "large@1"}}, {At: 2, Task: &sched.Task{ID: 2, Network: "large@1"}},
+	}}
+	other := make(chan struct{})
+	cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
+		if r.ID == 1 {
+			<-other // nobody but the second device lets it go
+		}
+		return []device.Tensor{device.Words("x", []int16{1}, 1)}, nil
+	}
+	cfg.Observer = &onEnd{f: func(*engine.Record) {
+		select {
+		case <-other:
+		default:
+			close(other)
+		}
+	}}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	res, err := engine.Serve(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := res.Summary(); s.OnTime != 2 || res.Records[0].Ended < res.Records[1].Ended {
+		t.Errorf("%+v", res.Records)
+	}
+	checkChips(t, chips, res)
+}
+
+// onEnd hears of requests' endings.
+type onEnd struct {
+	engine.Deaf
+	f func(*engine.Record)
+}
+
+func (o *onEnd) Ended(r *engine.Record, _ *device.ExitResult) { o.f(r) }

@@ -28,7 +28,8 @@ type Adapter struct {
 	all   sync.WaitGroup // of goroutines
 	mu    sync.Mutex
 	runs  int        // launches under way
-	calm  *sync.Cond // of mu: a launch has come back, or a context has ended
+	reset bool       // a reset is
+	calm  *sync.Cond // of mu: a launch or a reset has come back, or a context has ended
 	kills map[WorkID]context.CancelFunc
 	slots []slotWork // copies and releases, in order
 	turn  chan struct{}
@@ -311,7 +312,7 @@ func (a *Adapter) start(w *Work) {
 			a.mu.Unlock()
 			a.calm.Broadcast()
 		case Reset:
-			ev.Err = a.reset(ctx)
+			ev.Err = a.recover(ctx)
 		default:
 			ev.Err = a.do(ctx, w)
 		}
@@ -341,20 +342,26 @@ func (a *Adapter) tell(ev Event) {
 	a.post(ev)
 }
 
-// reset resets the driver when the launches that are given up have come back.
-func (a *Adapter) reset(ctx context.Context) error {
+// recover resets the driver when the launches, or the reset, that are given up have come back.
+func (a *Adapter) recover(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.calm.Broadcast()
 	})()
 	a.mu.Lock()
-	for a.runs > 0 && ctx.Err() == nil {
+	defer a.mu.Unlock()
+	for (a.runs > 0 || a.reset) && ctx.Err() == nil {
 		a.calm.Wait()
 	}
-	a.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("reset %s: %w", a.info.Name, err)
 	}
-	return a.b.Reset(ctx)
+	a.reset = true
+	a.mu.Unlock()
+	err := a.b.Reset(ctx)
+	a.mu.Lock()
+	a.reset = false
+	a.calm.Broadcast()
+	return err
 }

@@ -387,3 +387,39 @@ type onEnd struct {
 }
 
 func (o *onEnd) Ended(r *engine.Record, _ *device.ExitResult) { o.f(r) }
+
+// sticky counts resets at the same time; they take longer than they may and heed no context.
+type sticky struct {
+	enginetest.Fake
+	mu       sync.Mutex
+	in, most int
+}
+
+func (s *sticky) Reset(ctx context.Context) error {
+	s.mu.Lock()
+	s.in++
+	s.most = max(s.most, s.in)
+	s.mu.Unlock()
+	time.Sleep(40 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.in--
+	return s.Fake.Reset(ctx)
+}
+
+// A reset that takes too long is tried again, but not beside itself.
+func TestResetsFollowEachOther(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	s := &sticky{}
+	s.T = tab
+	cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
+	cfg.Devices = adapt(&enginetest.Faulty{Blocking: s, Fail: func(n int) bool { return n == 0 }})
+	cfg.Watchdog.Least, cfg.Watchdog.Other, cfg.Resets = 60e9, 10e6, 4
+	res, err := engine.Serve(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.most != 1 || res.Resets < 2 {
+		t.Errorf("%d resets, %d of them at the same time", res.Resets, s.most)
+	}
+}

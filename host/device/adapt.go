@@ -10,8 +10,8 @@ import (
 
 // Adapter is a Blocking as a Device. In virtual time the call computes when work begins, and its end
 // is an event: after what the work says (Fixed), or after what the device reports. In real time each
-// call has a goroutine of its own, but for copies and releases, which one goroutine does in order. It
-// lets go at exits alone: a launch is a segment, so Abort ends nothing, but with kill the call's
+// call has a goroutine of its own, but for copies, unloads and releases, which one goroutine does in
+// order. It lets go at exits alone: a launch is a segment, so Abort ends nothing, but with kill the call's
 // context. A driver's reset knows no units and runs beside no launch: what loses a partition loses the
 // device.
 type Adapter struct {
@@ -31,14 +31,14 @@ type Adapter struct {
 	reset bool       // a reset is
 	calm  *sync.Cond // of mu: a launch or a reset has come back, or a context has ended
 	kills map[WorkID]context.CancelFunc
-	slots []slotWork // copies and releases, in order
+	slots []slotWork // copies, unloads and releases, in order
 	turn  chan struct{}
 }
 
-// slotWork is a copy, which ctx may end, or a release where there is none.
+// slotWork is a copy or an unload, which ctx may end, or a release where there is none.
 type slotWork struct {
 	ctx     context.Context
-	copy    *Work
+	work    *Work
 	release RequestID
 }
 
@@ -78,8 +78,8 @@ func (a *Adapter) Close() error { return a.b.Close() }
 // Begin implements Device.
 func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	switch {
-	case a.post != nil && w.Kind == Copy:
-		a.queue(slotWork{ctx: a.killable(w.ID), copy: w})
+	case a.post != nil && (w.Kind == Copy || w.Kind == Unload):
+		a.queue(slotWork{ctx: a.killable(w.ID), work: w})
 		return false, nil
 	case a.post != nil:
 		a.start(w)
@@ -253,7 +253,7 @@ func (a *Adapter) Attach(ctx context.Context, post func(Event)) <-chan struct{} 
 	return gone
 }
 
-// queue has a copy or a release done, after those before it.
+// queue has a copy, an unload or a release done, after those before it.
 func (a *Adapter) queue(s slotWork) {
 	a.mu.Lock()
 	a.slots = append(a.slots, s)
@@ -264,7 +264,7 @@ func (a *Adapter) queue(s slotWork) {
 	}
 }
 
-// memory does copies and releases until the context ends; then the releases that are left.
+// memory does copies, unloads and releases until the context ends; then the releases that are left.
 func (a *Adapter) memory() {
 	var list []slotWork
 	for over := false; !over; {
@@ -277,13 +277,13 @@ func (a *Adapter) memory() {
 		list, a.slots = a.slots, list[:0]
 		a.mu.Unlock()
 		for _, s := range list {
-			if s.copy == nil {
+			if s.work == nil {
 				a.b.Release(s.release)
 				continue
 			}
-			ev := Event{Kind: Done, Work: s.copy.ID, Over: true}
+			ev := Event{Kind: Done, Work: s.work.ID, Over: true}
 			if ev.Err = s.ctx.Err(); ev.Err == nil {
-				ev.Err = a.do(s.ctx, s.copy)
+				ev.Err = a.do(s.ctx, s.work)
 			}
 			a.tell(ev)
 		}

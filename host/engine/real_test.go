@@ -423,3 +423,87 @@ func TestResetsFollowEachOther(t *testing.T) {
 		t.Errorf("%d resets, %d of them at the same time", res.Resets, s.most)
 	}
 }
+
+// full is a driver that refuses to unload a while a sample of it is admitted. A copy for b waits until
+// it is let go.
+type full struct {
+	enginetest.Fake
+	held    chan struct{} // a copy for b holds the queue
+	let     chan struct{}
+	mu      sync.Mutex
+	there   map[string]int // samples
+	unloads []error
+}
+
+func (u *full) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
+	if network == "b" {
+		close(u.held)
+		<-u.let
+	}
+	u.mu.Lock()
+	u.there[network]++
+	u.mu.Unlock()
+	return u.Fake.Admit(ctx, network, id, in)
+}
+
+func (u *full) Unload(context.Context, string) error {
+	var err error
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.there["a"] > 0 {
+		err = errors.New("samples are admitted")
+	}
+	u.unloads = append(u.unloads, err)
+	return err
+}
+
+func (u *full) Release(id device.RequestID) {
+	u.Fake.Release(id)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if id == 1 {
+		u.there["a"]--
+	}
+}
+
+// swapper serves a, has b copied meanwhile, and unloads a when its request has left.
+type swapper struct{ let chan struct{} }
+
+func (*swapper) Name() string { return "swapper" }
+
+func (p *swapper) Decide(_ sched.Time, _ *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	switch {
+	case ev.Kind == sched.Arrival && ev.Request == 1:
+		return append(buf, sched.Action{Kind: sched.Launch, Network: "a", Last: 0, Count: 1})
+	case ev.Kind == sched.Arrival && ev.Request == 2:
+		return append(buf, sched.Action{Kind: sched.Assign, Network: "b", Requests: []device.RequestID{2}})
+	case ev.Kind == sched.SegmentDone && ev.Launch == 1:
+		time.AfterFunc(20*time.Millisecond, func() { close(p.let) }) // an unload that overtakes has done so by then
+		return append(buf, sched.Action{Kind: sched.Unload, Network: "a"})
+	case ev.Kind == sched.Copied && ev.Request == 2:
+		return append(buf, sched.Action{Kind: sched.Launch, Network: "b", Last: 0, Count: 1, Assigned: true})
+	}
+	return buf
+}
+
+// An unload comes after the releases that were asked for before it, though these wait behind a copy.
+func TestUnloadsKeepTheirPlace(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	u := &full{held: make(chan struct{}), let: make(chan struct{}), there: map[string]int{}}
+	u.T = tab
+	u.Delay = func(_ context.Context, _ int64) error {
+		<-u.held // the first launch ends behind the second copy
+		return nil
+	}
+	cfg := config(tab, &swapper{let: u.let}, nil, 0, func(int) int { return 0 })
+	cfg.Devices, cfg.Watchdog.Least = adapt(u), 60e9
+	cfg.Networks = []engine.Network{{Name: "a", Tables: []*sched.Table{tab}}, {Name: "b", Tables: []*sched.Table{tab}}}
+	cfg.Source = &items{list: []sched.Item{{At: 1, Task: &sched.Task{ID: 1, Network: "a"}}, {At: 2, Task: &sched.Task{ID: 2, Network: "b"}}}}
+	res, err := engine.Serve(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := res.Summary(); s.OnTime != 2 || s.Faults != 0 || len(u.unloads) != 1 || u.unloads[0] != nil {
+		t.Errorf("%+v, unloads %v", s, u.unloads)
+	}
+}

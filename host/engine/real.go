@@ -166,7 +166,7 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 
 // Run serves until Drain has been called and every request has ended. When ctx ends before, it ends
 // all requests that are left as errors, gives up what the devices do, and its error wraps ctx's. A
-// device that does not let go is waited for as long as Config.Grace says, and named.
+// device or a plan that does not let go is waited for as long as Config.Grace says, and named.
 func (s *Server) Run(ctx context.Context) (*Result, error) {
 	c := s.c
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -199,19 +199,37 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	s.land(late)
 	stop()
 	late.Reset(max(letGo, time.Until(until))) // one that took the time to answer may still let go at once
-	for i, ch := range gone {
+	found := make(chan struct{})
+	go func() {
+		defer close(found)
+		s.plans.Wait()
+	}()
+	ends := func(ch <-chan struct{}) bool {
 		select {
 		case <-ch:
+			return true
 		case <-late.C:
-			late.Reset(0)
+			late.Reset(0) // for the next one
+		}
+		select {
+		case <-ch: // in time, though it is the second to be looked at
+			return true
+		default:
+			return false
+		}
+	}
+	for i, ch := range gone {
+		if !ends(ch) {
 			err = errors.Join(err, fmt.Errorf("%w: %s does not let go, %v after it was told to", ErrDevice, c.devs[i].info.Name, grace))
 		}
 	}
-	s.plans.Wait()
+	if !ends(found) {
+		err = errors.Join(err, fmt.Errorf("%w: %s has a plan that does not let go, %v after it was told to", ErrPolicy, c.res.Policy, grace))
+	}
 	return &c.res, err
 }
 
-// letGo is what a device's goroutines have at least, to end when their context has.
+// letGo is what the goroutines of devices and plans have at least, to end when their context has.
 const letGo = 100 * time.Millisecond
 
 // clock brings the books' time up to date.

@@ -507,3 +507,48 @@ func TestUnloadsKeepTheirPlace(t *testing.T) {
 		t.Errorf("%+v, unloads %v", s, u.unloads)
 	}
 }
+
+// deaf is a plan that heeds no context.
+type deaf struct{ until chan struct{} }
+
+func (p deaf) Find(context.Context) any {
+	<-p.until
+	return nil
+}
+
+func (deaf) Cost() sched.Time { return 1 }
+
+// planning asks for a plan at its first call, and says so at the next.
+type planning struct {
+	sched.Serial
+	plan  deaf
+	asked chan struct{}
+	once  sync.Once
+}
+
+func (p *planning) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	buf = p.Serial.Decide(now, s, ev, buf)
+	p.once.Do(func() {
+		buf = append(buf, sched.Action{Kind: sched.MakePlan, Plan: p.plan})
+		close(p.asked)
+	})
+	return buf
+}
+
+// A plan that does not heed its context does not block the return, and its policy is named.
+func TestADeafPlanIsLeft(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	p := &planning{plan: deaf{make(chan struct{})}, asked: make(chan struct{})}
+	cfg := config(tab, p, []int64{0}, 60e9, func(int) int { return 0 })
+	cfg.Grace = 20 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-p.asked
+		cancel()
+	}()
+	_, err := engine.Serve(ctx, cfg)
+	close(p.plan.until)
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, engine.ErrPolicy) || errors.Is(err, engine.ErrDevice) {
+		t.Error(err)
+	}
+}

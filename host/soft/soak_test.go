@@ -221,7 +221,7 @@ func TestSoak(t *testing.T) {
 	sum := res.Summary()
 	// A machine that stands still for a moment makes a hang of a launch: a few are let pass. Each of
 	// them loses a batch that its driver does not count.
-	const spare = 5
+	spare := 5 + hangs.Load()/10
 	stray := int64(sum.Hangs) - hangs.Load()
 	if stray < 0 || stray > spare {
 		t.Errorf("%d hangs, %d injected", sum.Hangs, hangs.Load())

@@ -388,14 +388,14 @@ type onEnd struct {
 
 func (o *onEnd) Ended(r *engine.Record, _ *device.ExitResult) { o.f(r) }
 
-// sticky counts resets at the same time; they take longer than they may and heed no context.
-type sticky struct {
+// deafDriver counts resets at the same time; they take longer than they may and heed no context.
+type deafDriver struct {
 	enginetest.Fake
 	mu       sync.Mutex
 	in, most int
 }
 
-func (s *sticky) Reset(ctx context.Context) error {
+func (s *deafDriver) Reset(ctx context.Context) error {
 	s.mu.Lock()
 	s.in++
 	s.most = max(s.most, s.in)
@@ -410,7 +410,7 @@ func (s *sticky) Reset(ctx context.Context) error {
 // A reset that takes too long is tried again, but not beside itself.
 func TestResetsFollowEachOther(t *testing.T) {
 	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
-	s := &sticky{}
+	s := &deafDriver{}
 	s.T = tab
 	cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
 	cfg.Devices = adapt(&enginetest.Faulty{Blocking: s, Fail: func(n int) bool { return n == 0 }})

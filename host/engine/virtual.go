@@ -170,6 +170,8 @@ func (v *virtual) run(ctx context.Context) error {
 			if ev := d.v.Take(c.now); ev != nil {
 				d.idle = 0
 				err = c.answer(dev, ev)
+			} else if next, ok := d.v.Next(); !ok || next > c.now {
+				d.idle = 0 // something has happened inside it that is nobody's business
 			} else if d.idle++; d.idle > maxIdle {
 				err = fmt.Errorf("%w: %s has something due at %d ns, but nothing to tell", ErrDevice, d.info.Name, at)
 			}
@@ -185,7 +187,7 @@ func (c *core) over() error {
 	return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, c.ctx.Err())
 }
 
-// maxIdle is how often in a row a device may say that something is due and then have nothing.
+// maxIdle is how often in a row a device may say that something is due now and then have nothing.
 const maxIdle = 1000
 
 // Where the next event comes from, where it is no device.

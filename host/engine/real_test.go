@@ -302,7 +302,6 @@ func TestADeviceThatLetsGoIsNotBlamed(t *testing.T) {
 // reuser gives one report again and again, as the contract lets it, at two places.
 type reuser struct {
 	enginetest.Fake
-	mu  sync.Mutex
 	rep device.Report
 }
 

@@ -30,7 +30,7 @@ const ArtefactModule = "module"
 type loaded struct {
 	*Network
 	max     int
-	pads    bool      // kernels are profiled: somebody will ask what runs beside what
+	pads    bool       // kernels are profiled: somebody will ask what runs beside what
 	batches []*batched // by batch - 1, made when first asked for
 	entries []int      // idem.Entries
 }

@@ -25,7 +25,7 @@ type Statement struct {
 	Published float64  `json:"published"`
 	Ours      float64  `json:"ours"`  // mean over the seeds
 	CI95      *float64 `json:"ci95"`  // half width
-	Ratio     float64  `json:"ratio"` // ours / published
+	Ratio     *float64 `json:"ratio"` // ours / published; null where that is nothing
 	Least     float64  `json:"least"` // it holds from here
 	Most      float64  `json:"most"`  // to here
 	Verdict   string   `json:"verdict"`
@@ -40,15 +40,17 @@ type Statement struct {
 type Bench struct {
 	Rows       []experiments.Row
 	Statements []Statement
+	Fits       map[string]*Fit // SEEB's latency models, by network
+	Open       Open            // what the publication leaves open, as it was set
 }
 
 // Config is how much is run.
 type Config struct {
-	Seeds   []uint64
-	Ns      int64 // virtual time of a run
-	Vary    bool  // halve and double every assumed parameter
-	Tell    func(what string)
-	Systems []string // those of the rows; nil: all
+	Seeds []uint64
+	Ns    int64 // virtual time of a run
+	Vary  bool  // halve and double every assumed parameter
+	Tell  func(what string)
+	PAI   []int64 // arrivals of a trace in place of the bursts that SEEB's bench draws; nil: none
 }
 
 // claim is a statement before it is looked at.
@@ -64,17 +66,24 @@ type claim struct {
 
 // lab runs what is asked for, once.
 type lab struct {
-	ctx   context.Context
-	file  *params.File
-	ns    int64
-	seed  uint64
-	beds  map[string]*Bed
-	runs  map[string]*Outcome
-	other map[string]float64
+	ctx  context.Context
+	file *params.File
+	ns   int64
+	seed uint64
+	beds map[string]*Bed
+	runs map[string]*Outcome
+	edge *Edge // SEEB's
+	pai  []int64
 }
 
 func newLab(ctx context.Context, f *params.File, ns int64, seed uint64) *lab {
-	return &lab{ctx: ctx, file: f, ns: ns, seed: seed, beds: map[string]*Bed{}, runs: map[string]*Outcome{}, other: map[string]float64{}}
+	return &lab{ctx: ctx, file: f, ns: ns, seed: seed, beds: map[string]*Bed{}, runs: map[string]*Outcome{}}
+}
+
+// metric is a column of a bench's rows.
+type metric[O any] struct {
+	name string
+	of   func(*O) float64
 }
 
 func (l *lab) bed(style string) *Bed {
@@ -291,41 +300,84 @@ func restore(style string) func(*lab) (float64, error) {
 }
 
 // Names lists the benches.
-func Names() []string { return []string{"reef"} }
+func Names() []string { return []string{"reef", "seeb"} }
+
+// bench is a publication's.
+type bench struct {
+	gpus   []string
+	ns     int64 // virtual time of a run, where nobody says another
+	claims []claim
+	rows   func(*Config, *Bench, map[string][]*lab) error
+	// ready makes what the labs of one GPU share, with what the publication leaves open; nil: nothing.
+	ready func(*params.File, Open) (*Edge, error)
+}
+
+func benches(name string) (bench, error) {
+	switch name {
+	case "reef":
+		return bench{[]string{"mi50", "gv100"}, 1e9, reefClaims(), (*Config).rows, nil}, nil
+	case "seeb":
+		rows := func(c *Config, b *Bench, labs map[string][]*lab) error { return c.edgeRows(b, labs[edgeGPU]) }
+		return bench{[]string{edgeGPU}, 30e9, seebClaims(), rows, NewEdge}, nil
+	}
+	return bench{}, fmt.Errorf("no bench %q of GPUs; there are %v", name, Names())
+}
+
+// labs are those of one GPU.
+func (c *Config) labs(ctx context.Context, k *bench, f *params.File, o Open, seeds []uint64) (out []*lab, err error) {
+	var e *Edge
+	if k.ready != nil {
+		if e, err = k.ready(f, o); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range seeds {
+		l := newLab(ctx, f, c.Ns, s)
+		l.edge, l.pai = e, c.PAI
+		out = append(out, l)
+	}
+	return out, nil
+}
 
 // Run is a bench by name.
 func Run(ctx context.Context, name string, c Config) (*Bench, error) {
-	switch {
-	case name != "reef":
-		return nil, fmt.Errorf("no bench %q of GPUs; there are %v", name, Names())
-	case len(c.Seeds) == 0 || c.Ns < 1:
+	k, err := benches(name)
+	if err != nil {
+		return nil, err
+	}
+	if c.Ns == 0 {
+		c.Ns = k.ns
+	}
+	if len(c.Seeds) == 0 || c.Ns < 1 {
 		return nil, errors.New("a bench needs seeds and a length")
 	}
 	b := &Bench{}
 	labs := map[string][]*lab{}
-	for _, g := range []string{"mi50", "gv100"} {
+	for _, g := range k.gpus {
 		f, err := params.Of(g)
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range c.Seeds {
-			labs[g] = append(labs[g], newLab(ctx, f, c.Ns, s))
+		if labs[g], err = c.labs(ctx, &k, f, DefaultOpen(), c.Seeds); err != nil {
+			return nil, err
+		}
+		if e := labs[g][0].edge; e != nil {
+			b.Fits, b.Open = e.Fits, e.open
 		}
 	}
-	claims := reefClaims()
-	for _, k := range claims {
-		c.tell(k.id)
-		s, err := k.state(labs[k.gpu])
+	for i := range k.claims {
+		c.tell(k.claims[i].id)
+		s, err := k.claims[i].state(labs[k.claims[i].gpu])
 		if err != nil {
 			return nil, err
 		}
 		b.Statements = append(b.Statements, *s)
 	}
-	if err := c.rows(b, labs); err != nil {
+	if err := k.rows(&c, b, labs); err != nil {
 		return nil, err
 	}
 	if c.Vary {
-		return b, c.vary(ctx, b, claims)
+		return b, c.vary(ctx, &k, b)
 	}
 	return b, nil
 }
@@ -348,8 +400,12 @@ func (k *claim) state(labs []*lab) (*Statement, error) {
 	}
 	mean, ci := experiments.Interval(v)
 	s := &Statement{
-		ID: k.id, Text: k.text, Published: k.published, Ours: mean, CI95: ci, Ratio: mean / k.published,
+		ID: k.id, Text: k.text, Published: k.published, Ours: mean, CI95: ci,
 		Least: k.least, Most: k.most, Fitted: k.fitted,
+	}
+	if k.published != 0 {
+		ratio := mean / k.published
+		s.Ratio = &ratio
 	}
 	half := 0.0
 	if ci != nil {
@@ -357,7 +413,7 @@ func (k *claim) state(labs []*lab) (*Statement, error) {
 	}
 	switch {
 	case math.IsNaN(mean) || math.IsInf(mean, 0):
-		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = 0, nil, 0, Undecided, "nothing of it happened in the time that was simulated"
+		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = 0, nil, nil, Undecided, "nothing of it happened in the time that was simulated"
 		return s.finite(), nil
 	case mean-half >= k.least && mean+half <= k.most:
 		s.Verdict = Holds
@@ -380,18 +436,11 @@ func (s *Statement) finite() *Statement {
 
 // rows are every system on every workload of DISB.
 func (c *Config) rows(b *Bench, labs map[string][]*lab) error {
-	systems := c.Systems
-	if systems == nil {
-		systems = Systems()
-	}
 	for _, g := range []string{"mi50", "gv100"} {
 		for _, w := range DISB() {
-			for _, s := range systems {
+			for _, s := range Systems() {
 				c.tell(g + " " + w.Name + " " + s)
-				for _, m := range []struct {
-					name string
-					of   func(*Outcome) float64
-				}{
+				for _, m := range []metric[Outcome]{
 					{"rt_latency", func(o *Outcome) float64 { return o.RT }},
 					{"rt_p99", func(o *Outcome) float64 { return o.RTP99 }},
 					{"throughput", func(o *Outcome) float64 { return o.Throughput }},
@@ -414,37 +463,60 @@ func (c *Config) rows(b *Bench, labs map[string][]*lab) error {
 	return nil
 }
 
-// vary halves and doubles each assumed parameter, one at a time, with the first seed.
-func (c *Config) vary(ctx context.Context, b *Bench, claims []claim) error {
-	for _, g := range []string{"mi50", "gv100"} {
+// vary halves and doubles each assumed parameter of a GPU and each value of what the publication leaves
+// open, one at a time, with the first seed.
+func (c *Config) vary(ctx context.Context, k *bench, b *Bench) error {
+	for _, g := range k.gpus {
 		f, err := params.Of(g)
 		if err != nil {
 			return err
 		}
-		base := newLab(ctx, f, c.Ns, c.Seeds[0])
-		for _, key := range f.Assumed() {
-			for _, factor := range []float64{0.5, 2} {
-				c.tell(fmt.Sprintf("%s with %s x %v", g, key, factor))
-				l := newLab(ctx, f.With(key, factor), c.Ns, c.Seeds[0])
-				for i := range claims {
-					if claims[i].gpu != g {
-						continue
+		seed := c.Seeds[:1]
+		base, err := c.labs(ctx, k, f, DefaultOpen(), seed)
+		if err != nil {
+			return err
+		}
+		type variant struct {
+			name string
+			file *params.File
+			open Open
+		}
+		var all []variant
+		for _, factor := range []float64{0.5, 2} {
+			for _, key := range f.Assumed() {
+				all = append(all, variant{fmt.Sprintf("%s x %v", key, factor), f.With(key, factor), DefaultOpen()})
+			}
+			if k.ready == nil {
+				continue
+			}
+			for _, key := range DefaultOpen().keys() {
+				all = append(all, variant{fmt.Sprintf("%s x %v", key, factor), f, DefaultOpen().with(key, factor)})
+			}
+		}
+		for _, v := range all {
+			c.tell(g + " with " + v.name)
+			labs, err := c.labs(ctx, k, v.file, v.open, seed)
+			if err != nil {
+				return err
+			}
+			for i := range k.claims {
+				if k.claims[i].gpu != g {
+					continue
+				}
+				was, err := k.claims[i].state(base)
+				if err != nil {
+					return err
+				}
+				s, err := k.claims[i].state(labs)
+				if err != nil {
+					return err
+				}
+				if s.Verdict != was.Verdict {
+					st := &b.Statements[i]
+					if st.Changed == nil {
+						st.Changed = map[string]string{}
 					}
-					was, err := claims[i].state([]*lab{base})
-					if err != nil {
-						return err
-					}
-					s, err := claims[i].state([]*lab{l})
-					if err != nil {
-						return err
-					}
-					if s.Verdict != was.Verdict {
-						st := &b.Statements[i]
-						if st.Changed == nil {
-							st.Changed = map[string]string{}
-						}
-						st.Changed[fmt.Sprintf("%s x %v", key, factor)] = s.Verdict
-					}
+					st.Changed[v.name] = s.Verdict
 				}
 			}
 		}

@@ -218,29 +218,47 @@ type profiler struct {
 
 // run is how long a batch takes alone.
 func (p *profiler) run(network string, batch int, theta float32, units device.Units) (int64, error) {
-	l := device.Launch{ID: device.LaunchID(p.work + 1), Network: network, Units: units}
-	for range batch {
-		p.id++
-		p.work++
-		if _, err := p.d.Begin(context.Background(), p.now, &device.Work{ID: p.work, Kind: device.Copy, Network: network, Request: p.id}); err != nil {
-			return 0, err
-		}
-		l.Requests = append(l.Requests, p.id)
-	}
+	ns, err := p.together(network, batch, theta, units)
+	return int64(ns), err
+}
+
+// pair is how long two batches of one take in the mean that begin at the same time.
+func (p *profiler) pair(network string, a, b device.Units) (float64, error) {
+	return p.together(network, 1, 2, a, b)
+}
+
+// together begins a launch on each set of units and says how long they take in the mean.
+func (p *profiler) together(network string, batch int, theta float32, sets ...device.Units) (float64, error) {
 	segments, err := p.d.Segments(network)
 	if err != nil {
 		return 0, err
 	}
-	l.Last = segments - 1
-	for range batch * segments {
-		l.Theta = append(l.Theta, theta)
+	began, sum := p.now, 0.0
+	first := p.id + 1
+	under := map[device.WorkID]bool{}
+	var works []*device.Work
+	for _, units := range sets {
+		l := device.Launch{ID: device.LaunchID(p.work + 1), Network: network, Units: units, Last: segments - 1}
+		for range batch {
+			p.id++
+			p.work++
+			if _, err := p.d.Begin(context.Background(), p.now, &device.Work{ID: p.work, Kind: device.Copy, Network: network, Request: p.id}); err != nil {
+				return 0, err
+			}
+			l.Requests = append(l.Requests, p.id)
+		}
+		for range batch * segments {
+			l.Theta = append(l.Theta, theta)
+		}
+		p.work++
+		works, under[p.work] = append(works, &device.Work{ID: p.work, Kind: device.Run, Launch: l}), true
 	}
-	p.work++
-	began := p.now
-	if _, err := p.d.Begin(context.Background(), p.now, &device.Work{ID: p.work, Kind: device.Run, Launch: l}); err != nil {
-		return 0, err
+	for _, w := range works {
+		if _, err := p.d.Begin(context.Background(), p.now, w); err != nil {
+			return 0, err
+		}
 	}
-	for over := false; !over; {
+	for len(under) > 0 {
 		at, ok := p.d.Next()
 		if !ok {
 			return 0, fmt.Errorf("a batch of %d of %s does not end", batch, network)
@@ -250,13 +268,16 @@ func (p *profiler) run(network string, batch int, theta float32, units device.Un
 			if ev.Kind == device.Failed {
 				return 0, fmt.Errorf("profile of %s: %w", network, ev.Err)
 			}
-			over = over || ev.Work == p.work && ev.Over
+			if ev.Over && under[ev.Work] {
+				delete(under, ev.Work)
+				sum += float64(p.now - began)
+			}
 		}
 	}
-	for _, id := range l.Requests {
+	for id := first; id <= p.id; id++ {
 		p.d.Release(id)
 	}
-	return p.now - began, nil
+	return sum / float64(len(sets)), nil
 }
 
 // alone is the time of so many images at full depth, with the GPU for themselves.

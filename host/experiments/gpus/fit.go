@@ -3,6 +3,7 @@
 package gpus
 
 import (
+	"errors"
 	"math"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -12,14 +13,14 @@ import (
 
 // Fit is a latency model and how far it is from what it was fitted to.
 type Fit struct {
-	Model    sched.LatencyModel
-	Profiles int
-	Mean     float64 // relative error, mean of the absolute values
-	Worst    float64
-	R2       float64 // share of the relative variance that is explained
+	Model    sched.LatencyModel `json:"model"` // ns
+	Profiles int                `json:"profiles"`
+	Mean     float64            `json:"error_mean"` // relative, of the absolute values
+	Worst    float64            `json:"error_worst"`
+	R2       float64            `json:"r2"` // share of the latencies' variance that is explained
 }
 
-// fit profiles a network over batches, thresholds and units, and fits L = alpha + beta1 s + beta2 theta +
+// fit profiles a network of the device over batches, thresholds and units, and fits L = alpha + beta1 s + beta2 theta +
 // beta3 / units. Errors count by their share of the latency: the model must be right for batches of one
 // and of a hundred alike, and the profiles span three decades.
 func (p *profiler) fit(network string) (*Fit, error) {
@@ -44,20 +45,44 @@ func (p *profiler) fit(network string) (*Fit, error) {
 	return solve(x, y)
 }
 
-// solve is the least squares of relative errors.
+// solve is the least squares of relative errors with no coefficient below zero: a batch, a threshold and
+// few units cost time, and a negative one would promise some batches for nothing. There are four, so the
+// best of all sets of them that come out positive is the solution.
 func solve(x [][4]float64, y []float64) (*Fit, error) {
-	a, one := mat.NewDense(len(x), 4, nil), mat.NewVecDense(len(x), nil)
-	for i := range x {
-		for j, v := range x[i] {
-			a.Set(i, j, v/y[i])
+	f := &Fit{Profiles: len(x)}
+	var c [4]float64
+	least := math.Inf(1)
+	for set := 1; set < 16; set++ {
+		var columns []int
+		for j := range 4 {
+			if set>>j&1 != 0 {
+				columns = append(columns, j)
+			}
 		}
-		one.SetVec(i, 1)
+		a, one := mat.NewDense(len(x), len(columns), nil), mat.NewVecDense(len(x), nil)
+		for i := range x {
+			for k, j := range columns {
+				a.Set(i, k, x[i][j]/y[i])
+			}
+			one.SetVec(i, 1)
+		}
+		var v, rest mat.VecDense
+		if v.SolveVec(a, one) != nil || mat.Min(&v) < 0 {
+			continue
+		}
+		rest.MulVec(a, &v)
+		rest.SubVec(&rest, one)
+		if off := mat.Norm(&rest, 2); off < least {
+			least, c = off, [4]float64{}
+			for k, j := range columns {
+				c[j] = v.AtVec(k)
+			}
+		}
 	}
-	var c mat.VecDense
-	if err := c.SolveVec(a, one); err != nil {
-		return nil, err
+	if math.IsInf(least, 1) {
+		return nil, errors.New("no latency model fits the profiles")
 	}
-	f := &Fit{Model: sched.LatencyModel{Alpha: c.AtVec(0), Beta1: c.AtVec(1), Beta2: c.AtVec(2), Beta3: c.AtVec(3)}, Profiles: len(x)}
+	f.Model = sched.LatencyModel{Alpha: c[0], Beta1: c[1], Beta2: c[2], Beta3: c[3]}
 	var rest, all, mean float64
 	for i := range y {
 		mean += y[i] / float64(len(y))
@@ -65,7 +90,7 @@ func solve(x [][4]float64, y []float64) (*Fit, error) {
 	for i := range x {
 		l := 0.0
 		for j, v := range x[i] {
-			l += v * c.AtVec(j)
+			l += v * c[j]
 		}
 		off := math.Abs(l/y[i] - 1)
 		f.Mean += off / float64(len(x))

@@ -129,7 +129,7 @@ func workloadOf(name string) (Workload, error) {
 	if _, err := fmt.Sscan(count, &n); !ok || err != nil {
 		return Workload{}, fmt.Errorf("no workload %q", name)
 	}
-	w := Workload{name, []Client{{"vgg19", 0.1, true}}}
+	w := Workload{name, []Client{{Network: "vgg19", Share: 0.1, Poisson: true}}}
 	for range n {
 		w.Clients = append(w.Clients, Client{Network: net})
 	}

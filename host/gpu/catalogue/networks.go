@@ -98,6 +98,7 @@ var networks = map[string]network{
 	"shufflenet":  {3, 224, 0, 16, shufflenet},
 	"yolov3":      {3, 416, 0, 23, yolo},
 	"bert-base":   {768, 0, 128, 12, encoder(12, 768, 12, 3072, 0)},
+	"distilbert":  {768, 0, 128, 6, encoder(6, 768, 6, 3072, 0)},
 	"roberta":     {768, 0, 128, 12, encoder(12, 768, 12, 3072, 0)},
 	"gpt2":        {768, 0, 128, 12, encoder(12, 768, 12, 3072, 50257)},
 	"vit-b":       {768, 0, 197, 12, encoder(12, 768, 12, 3072, 1000)},

@@ -20,11 +20,15 @@ import (
 )
 
 // LatencyModel is the model of algorithm 2, line 13: ns of one batch, fitted to profiles.
-type LatencyModel struct{ Alpha, Beta1, Beta2, Beta3 float64 }
+type LatencyModel struct {
+	Alpha, Beta1, Beta2, Beta3 float64
+
+	Least float64 // no batch takes less, whatever the model says
+}
 
 // At is the model's latency in ns.
 func (m LatencyModel) At(batch int, theta float64, units int) float64 {
-	return m.Alpha + m.Beta1*float64(batch) + m.Beta2*theta + m.Beta3/float64(max(1, units))
+	return max(m.Least, m.Alpha+mul(m.Beta1, float64(batch))+mul(m.Beta2, theta)+m.Beta3/float64(max(1, units)))
 }
 
 // Split is algorithm 1, lines 1 to 11: how many of the units each group of images gets, one at least

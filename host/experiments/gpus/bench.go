@@ -33,6 +33,7 @@ type Statement struct {
 	Fitted bool `json:"fitted"`
 	// Changed: the verdict, where it is another when an assumed parameter is halved or doubled.
 	Changed map[string]string `json:"changed,omitempty"`
+	Varied  bool              `json:"varied"`        // that was looked at
 	Why     string            `json:"why,omitempty"` // why ours differs
 }
 
@@ -61,6 +62,7 @@ type claim struct {
 	published   float64
 	least, most float64
 	fitted      bool
+	long        bool // not looked at again when parameters are varied
 	why         string
 }
 
@@ -113,8 +115,8 @@ func (l *lab) run(style, system, workload string) (*Outcome, error) {
 	return o, nil
 }
 
-// workloadOf is a workload of DISB, or NETWORK+n: one real-time client of vgg19 at a tenth of its
-// throughput over n best-effort clients of the network; or RT/BE: both send all they can.
+// workloadOf is a workload of DISB, or NETWORK+n: one real-time client of mobilenetv2, which is short, at
+// a tenth of its throughput over n best-effort clients of the network; or RT/BE: both send all they can.
 func workloadOf(name string) (Workload, error) {
 	for _, w := range DISB() {
 		if w.Name == name {
@@ -129,7 +131,7 @@ func workloadOf(name string) (Workload, error) {
 	if _, err := fmt.Sscan(count, &n); !ok || err != nil {
 		return Workload{}, fmt.Errorf("no workload %q", name)
 	}
-	w := Workload{name, []Client{{Network: "vgg19", Share: 0.1, Poisson: true}}}
+	w := Workload{name, []Client{{Network: "mobilenetv2", Share: 0.1, Poisson: true}}}
 	for range n {
 		w.Clients = append(w.Clients, Client{Network: net})
 	}
@@ -208,96 +210,6 @@ func atLeast(id, text, gpu string, published float64, of func(*lab) (float64, er
 func fitted(c claim) claim { c.fitted = true; return c }
 
 func because(c claim, why string) claim { c.why = why; return c }
-
-// reefClaims are REEF's statements.
-func reefClaims() []claim {
-	const (
-		spread  = "our programs spread over all compute units where the frameworks' leave some idle, so there is less to gain beside them"
-		memory  = "no caches are simulated, so five clients do not spoil each other's"
-		evicted = "the command processor's cost of a kernel that ends itself is fitted to a device queue of four, at one client"
-	)
-	var out []claim
-	for _, g := range []struct {
-		gpu                           string
-		seq, streams, tStreams, tREEF [3]float64
-	}{
-		{"mi50", [3]float64{2.87, 3.66, 0}, [3]float64{1.10, 1.21, 8.1}, [3]float64{1.34, 1.72, 1.91}, [3]float64{1.12, 1.28, 1.53}},
-		{"gv100", [3]float64{2.16, 2.19, 0}, [3]float64{1.46, 1.51, 4.2}, [3]float64{1.15, 1.28, 1.42}, [3]float64{1.08, 1.12, 1.20}},
-	} {
-		for i, w := range []string{"A", "B", "C"} {
-			id := fmt.Sprintf("fig15-16/%s/%s/", g.gpu, w)
-			if g.seq[i] > 0 {
-				out = append(out, gain(id+"seq-rt", "SEQ: latency of real-time tasks, of RT-Only's", g.gpu, g.seq[i], rt("tvm", "seq", w)))
-			}
-			out = append(out,
-				because(gain(id+"streams-rt", "GPUStreams: latency of real-time tasks, of RT-Only's", g.gpu, g.streams[i], rt("tvm", "streams", w)), memory),
-				atMost(id+"reef-rt", "REEF: latency of real-time tasks, of RT-Only's, less than 5 % more", g.gpu, 1.05, rt("tvm", "reef", w)),
-				gain(id+"streams-throughput", "GPUStreams: throughput, of running alone", g.gpu, g.tStreams[i], throughput("tvm", "streams", w)),
-				because(gain(id+"reef-throughput", "REEF: throughput, of running alone", g.gpu, g.tREEF[i], throughput("tvm", "reef", w)), spread))
-		}
-	}
-	for _, w := range []string{"D", "E"} {
-		out = append(out, atMost("fig15/mi50/"+w+"/reef-rt", "REEF: latency of real-time tasks with five of them, of RT-Only's, 4.2 % more at most", "mi50", 1.042, rt("tvm", "reef", w)))
-	}
-	out = append(out,
-		atLeast("fig1/streams-5", "five best-effort clients hurt GPUStreams severalfold", "mi50", 2, rt("tvm", "streams", "C")),
-		fitted(near("fig20b/31us", "one preemption of ResNet-152, device queue of four: 3 + 31 + 3 us", "mi50", 37, preempt("tvm", "reset", "resnet152+1"))),
-		near("fig20b/424us", "without either optimisation: 17 + 424 + 3 us", "mi50", 444, preempt("tvm", "reset-plain", "resnet152+1")),
-		near("fig18/vgg", "wait-based preemption of VGG-19, us", "mi50", 310, preempt("tvm", "wait", "vgg19+1")),
-		near("fig18/rnet", "wait-based preemption of ResNet-152, us", "mi50", 882, preempt("tvm", "wait", "resnet152+1")),
-		because(near("fig17/mi50/C", "wait-based over reset-based preemption, five clients", "mi50", 21.8, over(preempt("tvm", "wait", "C"), preempt("tvm", "reset", "C"))), evicted),
-		near("fig17/mi50/A", "wait-based over reset-based preemption, one client: an order of magnitude", "mi50", 20, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
-		near("fig17/gv100/A", "wait-based over reset-based preemption, GV100, one client", "gv100", 6.1, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
-		near("fig17/gv100/C", "wait-based over reset-based preemption, GV100, five clients", "gv100", 15, over(preempt("tvm", "wait", "C"), preempt("tvm", "reset", "C"))),
-		fitted(gain("fig21/queue", "ResNet-152 with a device queue of one, of four: 14.3 / 12.3 ms", "mi50", 14.3/12.3, queues(1, 4))),
-		atMost("fig21/long", "and no further gain beyond four: less than 0.3 %", "mi50", 1.003, queues(4, 256)),
-		atMost("fig22/tensorrt", "restoring costs less than 5 % of the execution, TensorRT's kernels", "gv100", 0.05, restore("tensorrt")),
-		atMost("fig22/pytorch", "restoring costs less than 5 % of the execution, PyTorch's kernels", "gv100", 0.05, restore("pytorch")),
-		because(gain("fig28/C/triton", "Triton (stream priorities, TensorRT's kernels): latency of real-time tasks", "gv100", 2.8, rt("tensorrt", "priority", "C")), memory),
-		atMost("fig28/C/reef", "REEF without padding there: 9 % more at most", "gv100", 1.09, rt("tensorrt", "reset", "C")),
-		gain("fig29/C/orion", "Orion (PyTorch's kernels): latency of real-time tasks", "gv100", 1.17, rt("pytorch", "orion", "C")),
-		near("fig29/C/orion-throughput", "Orion: throughput", "gv100", 0.97, throughput("pytorch", "orion", "C")),
-		gain("fig29/C/reef-throughput", "REEF without padding there: throughput", "gv100", 1.14, throughput("pytorch", "reset", "C")))
-	for _, p := range []struct {
-		rt, be string
-		dkp    float64
-		metric string
-	}{{"resnet152", "vgg19", 1.198, "throughput"}, {"yolov3", "vgg19", 1.081, "throughput"}} {
-		pair := p.rt + "/" + p.be
-		out = append(out,
-			because(gain("fig23/"+pair+"/dkp", "padding alone, one real-time and one best-effort client: throughput", "mi50", p.dkp, throughput("tvm", "reef-dkp", pair)), spread),
-			atMost("fig23/"+pair+"/rt", "and the latency of real-time tasks, 2.9 % more at most", "mi50", 1.029, rt("tvm", "reef-dkp", pair)))
-	}
-	return out
-}
-
-// queues is ResNet-152's time alone with a device queue of a kernels, of that with b.
-func queues(a, b int) func(*lab) (float64, error) {
-	return func(l *lab) (float64, error) {
-		at := func(n int) (float64, error) {
-			f := l.file.With("device_queue", float64(n)/l.file.Values["device_queue"].Value)
-			ns, err := NewBed(f, "tvm").Alone("resnet152")
-			return float64(ns), err
-		}
-		x, err := at(a)
-		if err != nil {
-			return 0, err
-		}
-		y, err := at(b)
-		return x / y, err
-	}
-}
-
-// restore is the share of kernels that are run again, with ResNet-152 as the best-effort client.
-func restore(style string) func(*lab) (float64, error) {
-	return func(l *lab) (float64, error) {
-		o, err := l.run(style, "reset", "resnet152+1")
-		if err != nil {
-			return 0, err
-		}
-		return o.Again, nil
-	}
-}
 
 // Names lists the benches.
 func Names() []string { return []string{"reef", "seeb"} }
@@ -500,9 +412,10 @@ func (c *Config) vary(ctx context.Context, k *bench, b *Bench) error {
 				return err
 			}
 			for i := range k.claims {
-				if k.claims[i].gpu != g {
+				if k.claims[i].gpu != g || k.claims[i].long {
 					continue
 				}
+				b.Statements[i].Varied = true
 				was, err := k.claims[i].state(base)
 				if err != nil {
 					return err

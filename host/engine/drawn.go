@@ -85,7 +85,7 @@ func (d *Drawn) Info() device.Info { return d.info }
 // Begin implements device.Device: copies and loads take no time.
 func (d *Drawn) Begin(_ context.Context, now Time, w *device.Work) (bool, error) {
 	switch {
-	case w.Kind == device.Copy || w.Kind == device.Load || w.Kind == device.Unload:
+	case w.Kind != device.Run && w.Kind != device.Reset:
 		return true, nil
 	case d.work != nil:
 		return false, fmt.Errorf("%w: drawn: work %d begins while work %d is under way", device.ErrRequest, w.ID, d.work.ID)

@@ -204,27 +204,35 @@ func (v *virtual) first() (from int, at Time) {
 	if len(c.heap) > 0 {
 		from, at, seq = outside, c.heap[0].at, c.heap[0].seq
 	}
-	if v.due && (from == nobody || v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
+	if v.due && (v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
 		from, at, seq = outside, v.fresh.at, v.fresh.seq
 	}
 	for i := range c.devs {
 		d := &c.devs[i]
 		if d.stale {
-			d.due, d.has = d.v.Next()
-			d.stale = false
+			d.look()
 		}
-		due, ok := d.due, d.has
-		if !ok || due > d.watch {
-			if d.watch < at {
-				from, at, seq = watchdog, d.watch, math.MaxUint64
+		switch {
+		case d.next > at:
+		case d.hangs:
+			if d.next < at {
+				from, at, seq = watchdog, d.next, math.MaxUint64
 			}
-			continue
-		}
-		if due < at || due == at && d.seq < seq {
-			from, at, seq = i, due, d.seq
+		case d.next < at || d.seq < seq:
+			from, at, seq = i, d.next, d.seq
 		}
 	}
 	return from, at
+}
+
+// look finds when a device is to be looked at next.
+func (d *dev) look() {
+	d.stale = false
+	due, ok := d.v.Next()
+	if d.hangs = !ok || due > d.watch; d.hangs {
+		due = d.watch
+	}
+	d.next = due
 }
 
 // outside takes in what came from the source or is the engine's own.

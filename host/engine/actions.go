@@ -116,12 +116,7 @@ func (c *core) place(i int, units *device.Units, exclusive bool) error {
 
 // some tells whether a set of units is not empty, without a copy of it.
 func some(u *device.Units) bool {
-	for i := range u {
-		if u[i] != 0 {
-			return true
-		}
-	}
-	return false
+	return u[0]|u[1]|u[2]|u[3]|u[4] != 0
 }
 
 // confine takes over what a launch is confined to.

@@ -126,19 +126,17 @@ func (d *Drawn) run(l *device.Launch) (Time, error) {
 	d.rep.Results = d.rep.Results[:len(l.Requests)]
 	last := len(d.upTo) - 1
 	for i, id := range l.Requests {
-		taken := -1
-		u := d.draw(id)
-		for s := l.First; s <= l.Last && taken < 0; s++ {
-			if s == last || u < d.upTo[s] && l.ThetaAt(i, s) <= 1 {
-				taken = s
-			}
-		}
-		end := taken
-		if taken < 0 {
-			end = l.Last
+		u, s := d.draw(id), l.First
+		leaves := s == last || u < d.upTo[s] && l.ThetaAt(i, s) <= 1
+		for s < l.Last && !leaves {
+			s++
+			leaves = s == last || u < d.upTo[s] && l.ThetaAt(i, s) <= 1
 		}
 		r := &d.rep.Results[i] // field by field: a literal would be put together elsewhere and copied
-		r.Request, r.Exits, r.Taken = id, d.exits[l.First:end+1], taken
+		r.Request, r.Exits, r.Taken = id, d.exits[l.First:s+1], -1
+		if leaves {
+			r.Taken = s
+		}
 	}
 	d.rep.Ns = d.table.At(l.First, l.Last, len(l.Requests))
 	d.rep.Cycles = uint64(d.rep.Ns)

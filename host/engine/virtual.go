@@ -207,19 +207,17 @@ func (v *virtual) first() (from int, at Time) {
 	if v.due && (v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
 		from, at, seq = outside, v.fresh.at, v.fresh.seq
 	}
-	for i := range c.devs {
-		d := &c.devs[i]
+	devs := c.devs
+	for i := range devs {
+		d := &devs[i]
 		if d.stale {
 			d.look()
 		}
-		switch {
-		case d.next > at:
-		case d.hangs:
-			if d.next < at {
-				from, at, seq = watchdog, d.next, math.MaxUint64
-			}
-		case d.next < at || d.seq < seq:
+		if d.next < at || d.next == at && d.seq < seq && !d.hangs {
 			from, at, seq = i, d.next, d.seq
+			if d.hangs {
+				from, seq = watchdog, math.MaxUint64
+			}
 		}
 	}
 	return from, at

@@ -48,7 +48,8 @@ var rules = map[string][]string{
 	"dse/bundle":            {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
 	"dse/golden":            {"dse/bundle"},
 	"host/device":           {"dse/bundle", "dse/graph"},
-	"host/sched":            {"host/device", "dse/bundle", "dse/graph"},
+	"host/predict":          {},
+	"host/sched":            {"host/predict", "host/device", "dse/bundle", "dse/graph"},
 	"host/sched/bound":      {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/engine":           {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":             {"host/sched", "host/device", "dse/bundle", "dse/graph"},

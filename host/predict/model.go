@@ -11,14 +11,14 @@ import (
 
 // Parameters of the model, by place in Params.
 const (
-	pK     = iota // scaling factor k
-	pLogB         // natural logarithm of the base b
-	pC            // additive constant C
-	pOther        // weight of each resource of the others, Resources of them
-	pCompute      = pOther + Resources // weight of the batch's own compute
-	pMemory       = pCompute + 1       // and memory
-	pCoeff        = pMemory + 1        // coefficient by priority, Priorities of them
-	nParams       = pCoeff + Priorities
+	pK       = iota               // scaling factor k
+	pLogB                         // natural logarithm of the base b
+	pC                            // additive constant C
+	pOther                        // weight of each resource of the others, Resources of them
+	pCompute = pOther + Resources // weight of the batch's own compute
+	pMemory  = pCompute + 1       // and memory
+	pCoeff   = pMemory + 1        // coefficient by priority, Priorities of them
+	nParams  = pCoeff + Priorities
 )
 
 // Priorities are how many the model tells apart: low and high.
@@ -42,7 +42,7 @@ const maxExponent = 6
 // Model is equations 4 and 5 with Adam. NewModel makes one; equal updates make equal models.
 type Model struct {
 	P     Params
-	m, v  Params  // Adam's moments
+	m, v  Params // Adam's moments
 	steps int64
 }
 

@@ -25,9 +25,9 @@ const (
 	CapPeriod = Time(100_000_000)
 )
 
-// Cap is C_low so long after high priority was late last.
+// Cap is C_low so long after high priority was late last; where it begins beyond CapHigh there is none.
 func Cap(since Time, low float64) float64 {
-	return min(CapHigh, low+CapStep*float64(since/CapPeriod))
+	return min(max(CapHigh, low), low+CapStep*float64(since/CapPeriod))
 }
 
 // Finished is a batch that has ended, as Strait saw it.

@@ -17,7 +17,7 @@ struct layer_t {
   bool half, pair, two, c_outer;  // k = 1/2, k = 2, s = 2; C tiles outermost
   bool keep_in, keep_out, on_chip, replay;
   bool in_whole, out_whole, res_whole;  // a row is one run in DRAM
-  int lanes, tc;                        // T_P' and the channels of a C tile
+  int lanes, tc, tc_groups;             // T_P'; the channels of a C tile, and the groups of DRAIN in which they leave
   int chunks, passes;                   // of a kernel row; of an item
   int in_h, in_w, in_c, in_pix, out_h, out_w, out_c, out_pix, res_pix;
   int k_h, k_w, s_h, s_w, pad_t;
@@ -45,9 +45,9 @@ struct fault_t {
   u32 code, address;
 };
 
-// An item: first sample, first output row, first channel.
+// An item: first sample, first output row, first channel and its group.
 struct item_t {
-  int b0, oh0, c0;
+  int b0, oh0, c0, group;
 };
 
 inline int least(int a, int b) { return a < b ? a : b; }
@@ -87,14 +87,50 @@ inline bool next_tile(const layer_t &l, item_t &at) {
 // To the next C tile; false behind the last one, at the first again.
 inline bool next_channels(const layer_t &l, item_t &at) {
   at.c0 += l.tc;
+  at.group += l.tc_groups;
   if (l.gemm && at.c0 < l.out_c) return true;
   at.c0 = 0;
+  at.group = 0;
   return false;
 }
 // To the next item in the layer's loop order; false behind the last one.
 inline bool next_item(const layer_t &l, item_t &at) {
   if (l.c_outer) return next_tile(l, at) || next_channels(l, at);
   return next_channels(l, at) || next_tile(l, at);
+}
+
+// A run of words in DRAM as results leave and residuals come: of an item's sample group and sample an output row, or
+// one pixel of it where a row is not one run (whole).
+struct run_t {
+  item_t at;
+  int g, i, r, x;
+};
+// To the next run; false behind the last one of the layer.
+inline bool next_run(const layer_t &l, bool whole, run_t &run) {
+  if (++run.x < (whole ? 1 : l.out_w)) return true;
+  run.x = 0;
+  if (++run.r < rows_of(l, run.at)) return true;
+  run.r = 0;
+  if (++run.i < samples_of(l, run.at, run.g)) return true;
+  run.i = 0;
+  if (run.g == 0 && l.two && samples_of(l, run.at, 1) > 0) {
+    run.g = 1;
+    return true;
+  }
+  run.g = 0;
+  return next_item(l, run.at);
+}
+// Its first byte in a tensor of the slot.
+inline u64 address_of(const layer_t &l, const run_t &run, u32 offset, u32 row_bytes, int pix) {
+  const u64 base = slot_of(l, run.at.b0 + run.i + (run.g == 0 ? 0 : l.b_r));
+  const u32 row = offset + static_cast<u32>(run.at.oh0 + run.r) * row_bytes;
+  return base + row + static_cast<u32>(WORD_BYTES) * (static_cast<u32>(run.x) * pix + run.at.c0);
+}
+// In how many groups of DRAIN words the channels of one pixel leave.
+inline int groups_of(const layer_t &l, int channels) {
+  // a pool's words are grouped by its lanes
+  return l.gemm ? (channels + DRAIN - 1) / DRAIN
+                : (channels / NB) * ((NB + DRAIN - 1) / DRAIN) + (channels % NB + DRAIN - 1) / DRAIN;
 }
 
 // The most trips of the loops over items, tiles, runs: what a bundle can ask for (loops that have no
@@ -274,20 +310,26 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
   l.w_tile = static_cast<u32>(get(d, hw::DESC_F_W_TILE_1));
   l.lanes = T_P;
   l.tc = T_C;
+  l.tc_groups = T_C / DRAIN;
   if (l.half) {
     w_offset = static_cast<u32>(get(d, hw::DESC_F_W_OFFSET_H));
     l.w_bytes = static_cast<u32>(get(d, hw::DESC_F_W_BYTES_H));
     l.w_tile = static_cast<u32>(get(d, hw::DESC_F_W_TILE_H));
     l.lanes = FH;
     l.tc = 2 * T_C;
+    l.tc_groups = 2 * T_C / DRAIN;
   } else if (l.pair) {
     w_offset = static_cast<u32>(get(d, hw::DESC_F_W_OFFSET_2));
     l.w_bytes = static_cast<u32>(get(d, hw::DESC_F_W_BYTES_2));
     l.w_tile = static_cast<u32>(get(d, hw::DESC_F_W_TILE_2));
     l.lanes = LANES;
     l.tc = T_C / 2;
+    l.tc_groups = T_C / 2 / DRAIN;
   }
-  if (l.two) l.tc /= 2;
+  if (l.two) {
+    l.tc /= 2;
+    l.tc_groups /= 2;
+  }
   l.w_address = weight_base + w_offset;
   l.bias_address = weight_base + static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET));
   l.replay = get(&entry, hw::FBCB_ORDER) != 0 || l.w_bytes <= static_cast<u32>(RING_KEEP);

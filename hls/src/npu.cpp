@@ -29,18 +29,22 @@ static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem
   fifo<vec_t, VECS_DEPTH> vecs("vecs");
   fifo<sums_t, SUMS_DEPTH> pooled("pooled");
   fifo<sums_t, SUMS_DEPTH> sums("sums");
+  fifo<beat_t, BEATS_DEPTH> fetched("fetched");
   fifo<out_t, OUT_DEPTH> residuals("residuals");
   fifo<out_t, OUT_DEPTH> outs("outs");
   fifo<out_t, OUT_DEPTH> local("local");
+  fifo<beat_t, BEATS_DEPTH> packed("packed");
 #pragma HLS stream variable=rows depth=ROWS_DEPTH
 #pragma HLS stream variable=biases depth=BIAS_DEPTH
 #pragma HLS stream variable=weights depth=BEATS_DEPTH
 #pragma HLS stream variable=vecs depth=VECS_DEPTH
 #pragma HLS stream variable=pooled depth=SUMS_DEPTH
 #pragma HLS stream variable=sums depth=SUMS_DEPTH
+#pragma HLS stream variable=fetched depth=BEATS_DEPTH
 #pragma HLS stream variable=residuals depth=OUT_DEPTH
 #pragma HLS stream variable=outs depth=OUT_DEPTH
 #pragma HLS stream variable=local depth=OUT_DEPTH
+#pragma HLS stream variable=packed depth=BEATS_DEPTH
   SLUICE_REGION;
   SLUICE_STAGE(load_rows(l, gmem_a, kept_in, tiles));
   SLUICE_STAGE(form_rows(l, tiles, rows));
@@ -48,10 +52,12 @@ static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem
   SLUICE_STAGE(feed_weights(l, weights, vecs));
   SLUICE_STAGE(multiply(l, rows, vecs, banks, pooled));
   SLUICE_STAGE(drain(l, banks, pooled, sums));
-  SLUICE_STAGE(read_residual(l, gmem_r, residuals));
+  SLUICE_STAGE(fetch_residual(l, gmem_r, fetched));
+  SLUICE_STAGE(cut_residual(l, fetched, residuals));
   SLUICE_STAGE(finish(l, biases, sums, residuals, outs));
   SLUICE_STAGE(keep_out(l, kept_out, outs, local));
-  SLUICE_STAGE(write_out(l, gmem_o, local));
+  SLUICE_STAGE(pack_out(l, local, packed));
+  SLUICE_STAGE(write_out(l, gmem_o, packed));
 }
 
 }  // namespace npu

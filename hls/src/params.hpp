@@ -30,8 +30,9 @@ constexpr int ABUF = NB * ABUF_WORDS;             // elements of a row tile, at 
 constexpr int FH = T_P / 2;                       // lanes of half a PE
 constexpr int LANES = 2 * T_P;                    // of a stacked PE, and of two sample groups
 constexpr int RING_KEEP = WRING_BEATS * AXI_BYTES - static_cast<int>(hw::RING_SPARE);
-constexpr int BIAS_MEM = C_MAX > static_cast<int>(hw::AVG_TABLE) ? C_MAX : static_cast<int>(hw::AVG_TABLE);
-constexpr int CHANNEL_BITS = 16, COUNT_BITS = 8, TAPS_BITS = 8;  // of what goes with sums through streams
+constexpr int BIAS_LANES = DRAIN > BPB ? DRAIN : BPB;  // what is read or written in a cycle
+constexpr int BIAS_LINES = (C_MAX + BIAS_LANES - 1) / BIAS_LANES + 1;  // a beat may begin in a line and end in the next
+constexpr int GROUP_BITS = 16, COUNT_BITS = 8, TAPS_BITS = 8;  // of what goes with sums through streams
 constexpr int SLOT_BITS = log2_of(static_cast<int>(hw::REG_SLOT_TABLE_MASK) + 1);
 
 // Codes of a descriptor's and an FBCB entry's k.
@@ -47,7 +48,8 @@ static_assert(NB >= WPB, "NB: a beat's words must go to different lanes in one c
 static_assert(NB >= DRAIN, "NB: DRAIN kept words must go to different lanes in one cycle");
 static_assert(ABUF_WORDS % 2 == 0, "ABUF_WORDS: two sample groups share a half equally");
 static_assert(DRAIN % 2 == 0 && (T_C / 2) % DRAIN == 0, "DRAIN must be even and divide T_C / 2, so that a C tile begins with a whole group");
-static_assert(C_MAX % DRAIN == 0, "C_MAX: biases lie in DRAIN banks");
+static_assert(C_MAX % DRAIN == 0, "C_MAX: biases are read in groups of DRAIN");
+static_assert(BIAS_LANES % DRAIN == 0, "DRAIN must divide the biases of a beat where it is below them, so that a group lies in one line");
 static_assert(hw::DESC_BYTES % AXI_BYTES == 0, "a descriptor must be whole beats");
 static_assert(hw::WEIGHT_ALIGN % AXI_BYTES == 0, "weights must begin on a beat");
 static_assert(RING_KEEP > 0, "WRING_BEATS: the ring is smaller than what replay cannot use");
@@ -57,7 +59,7 @@ static_assert(power_of_two(WRING_BEATS), "WRING_BEATS: a place in the ring is a 
 static_assert(power_of_two(static_cast<int>(hw::B_MAX)), "B_MAX: a position is masked by B_MAX - 1");
 static_assert(static_cast<int>(hw::AVG_TABLE) - 1 < 1 << TAPS_BITS, "AVG_TABLE: the taps of an average do not fit sums_t::taps");
 static_assert(DRAIN < 1 << COUNT_BITS, "DRAIN: the words of a group do not fit count");
-static_assert(C_MAX <= 1 << CHANNEL_BITS, "C_MAX: a channel does not fit sums_t::channel");
+static_assert(C_MAX / DRAIN <= 1 << GROUP_BITS, "C_MAX: a group of channels does not fit sums_t::group");
 
 using word_t = ap_int<hw::DATA_BITS>;
 using acc_t = ap_int<hw::ACC_BITS>;
@@ -75,7 +77,7 @@ struct vec_t {  // what one channel's PEs hold in a pass
 };
 struct sums_t {  // up to DRAIN neighbouring channels of one output pixel
   acc_t a[DRAIN];
-  ap_uint<CHANNEL_BITS> channel;  // of a[0]
+  ap_uint<GROUP_BITS> group;  // of DRAIN channels, in the layer
   ap_uint<COUNT_BITS> count;
   ap_uint<TAPS_BITS> taps;  // of an average: how many lay in the image
 };
@@ -95,7 +97,7 @@ typedef word_t kept_t[ABUF_WORDS][NB];
 // stages are uneven by.
 constexpr int ROWS_DEPTH = 16;       // a pass begins again while weights are loaded
 constexpr int VECS_DEPTH = 2 * T_C;  // the next pass's weights come while this one's rows go
-constexpr int BEATS_DEPTH = 64;      // a read burst of weights or residuals
+constexpr int BEATS_DEPTH = 64;      // some bursts of weights, residuals or results
 constexpr int BIAS_DEPTH = 16;
 constexpr int SUMS_DEPTH = 16;
 constexpr int OUT_DEPTH = 2 * (WPB > DRAIN ? WPB : DRAIN);

@@ -57,7 +57,7 @@ mkdir -p "$out/include/cosim"
 cp sim/include/sluice_abi.hpp hls/csim/registers.hpp sim/vectors.hpp sim/dram.hpp "$out/include/"
 cp sim/cosim/kernel.hpp "$out/include/cosim/"
 cp hls/csim/tb.cpp hls/vitis/npu.tcl "$out/"
-go run ./dse/cmd/dse vectors --config "$config" --n 1 --seed "$seed" --max-macs 20000 --base 0 --out "$out" >/dev/null
+go run ./dse/cmd/dse vectors --config "$config" --n 1 --seed "$seed" --max-macs 20000 --apart --base 0 --out "$out" >/dev/null
 mv "$out"/*-"$seed".vec "$out/a.vec"
 cat >"$out/npu.cfg" <<CFG
 part=$part

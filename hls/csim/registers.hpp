@@ -78,8 +78,9 @@ class Registers {
     npu::table_t table = 0;
     for (std::uint32_t i = 0; i < REG_SLOT_TABLE_COUNT; i++)
       table.range(npu::SLOT_BITS * (i + 1) - 1, npu::SLOT_BITS * i) = get(REG_SLOT_TABLE + 4 * i);
-    ap_uint<8> code = 0, layer = 0;
-    ap_uint<32> address = 0;
+    npu::err_code_t code = 0;
+    npu::err_layer_t layer = 0;
+    npu::err_addr_t address = 0;
     sluice_npu(field(REG_LAYERS, REG_LAYERS_FIRST_MASK, REG_LAYERS_FIRST_LSB),
                field(REG_LAYERS, REG_LAYERS_LAST_MASK, REG_LAYERS_LAST_LSB),
                field(REG_BATCH, REG_BATCH_B_ACT_MASK, REG_BATCH_B_ACT_LSB), pair(REG_DESC_BASE_LO, REG_DESC_BASE_HI),
@@ -187,7 +188,7 @@ class Registers {
 
   std::array<std::uint32_t, 1024> values_;
   std::array<std::uint64_t, sluice_abi::CNT_COUNT> counters_;
-  std::array<ap_uint<32>, sluice_abi::L_MAX * sluice_abi::B_MAX> fbcb_{};  // survives a reset
+  std::array<npu::entry_t, sluice_abi::L_MAX * sluice_abi::B_MAX> fbcb_{};  // survives a reset
   bool busy_, done_, error_;
   std::uint32_t latch_;
   std::uint64_t cycles_, began_ = 0;

@@ -62,11 +62,11 @@ static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem
 
 }  // namespace npu
 
-void sluice_npu(ap_uint<8> first, ap_uint<8> last, ap_uint<4> b_act, npu::addr_t desc_base, npu::addr_t weight_base,
-                npu::addr_t slot_base, ap_uint<32> slot_stride, ap_uint<7> n_slot, npu::table_t slot_table,
-                const ap_uint<32> fbcb[sluice_abi::L_MAX * sluice_abi::B_MAX], const npu::beat_t *gmem_a,
-                const npu::beat_t *gmem_w, const npu::beat_t *gmem_r, npu::beat_t *gmem_o, ap_uint<8> &err_code,
-                ap_uint<8> &err_layer, ap_uint<32> &err_addr) {
+void sluice_npu(npu::layer_index_t first, npu::layer_index_t last, npu::batch_t b_act, npu::addr_t desc_base,
+                npu::addr_t weight_base, npu::addr_t slot_base, npu::stride_t slot_stride, npu::slots_t n_slot,
+                npu::table_t slot_table, const npu::entry_t fbcb[sluice_abi::L_MAX * sluice_abi::B_MAX], const npu::beat_t *gmem_a,
+                const npu::beat_t *gmem_w, const npu::beat_t *gmem_r, npu::beat_t *gmem_o, npu::err_code_t &err_code,
+                npu::err_layer_t &err_layer, npu::err_addr_t &err_addr) {
   using namespace npu;
 // started and ended by hw's register block
 #pragma HLS interface mode=ap_ctrl_hs port=return
@@ -108,17 +108,17 @@ void sluice_npu(ap_uint<8> first, ap_uint<8> last, ap_uint<4> b_act, npu::addr_t
   const int batch = static_cast<int>(b_act);
   if (first > last) {
     fault.code = hw::ERR_LAYER_RANGE;
-  } else if (batch == 0 || batch > static_cast<int>(hw::B_MAX)) {
+  } else if (batch == 0 || batch > MAX_BATCH) {
     fault.code = hw::ERR_BATCH_RANGE;
   }
 slots:
-  for (int i = 0; i < static_cast<int>(hw::B_MAX); i++) {
+  for (int i = 0; i < MAX_BATCH; i++) {
 #pragma HLS pipeline II=1
     const u32 slot = slot_at(slot_table, i);
     if (i < batch && fault.code == hw::ERR_NONE) {
       if (slot >= static_cast<u32>(n_slot)) fault.code = hw::ERR_SLOT_RANGE;
     others:
-      for (int j = 0; j < static_cast<int>(hw::B_MAX); j++) {
+      for (int j = 0; j < MAX_BATCH; j++) {
 #pragma HLS unroll
         if (j < i && slot_at(slot_table, j) == slot) fault.code = hw::ERR_SLOT_RANGE;
       }
@@ -145,7 +145,7 @@ layers:
         desc[b * DPB + i] = beat.range(32 * i + 31, 32 * i).to_uint();
       }
     }
-    const u32 entry = fbcb[layer * static_cast<int>(hw::B_MAX) + batch - 1].to_uint();
+    const u32 entry = fbcb[layer * MAX_BATCH + batch - 1].to_uint();
     layer_t l = layer_t();
     fault = decode(desc, entry, batch, static_cast<u64>(weight_base), static_cast<u32>(slot_stride), kept,
                    layer == static_cast<int>(last), l);

@@ -74,7 +74,7 @@ tiles:
         const int n = g == 0 || l.two ? samples_of(l, at, g) : 0;
       samples:
         for (int i = 0; i < n; i++) {
-#pragma HLS loop_tripcount max=8
+#pragma HLS loop_tripcount max=MAX_BATCH
           const u64 base = slot_of(l, at.b0 + i + (g == 0 ? 0 : l.b_r));
         rows:
           for (int j = 0; j < n_rows; j++) {
@@ -192,7 +192,7 @@ tap:
   lanes:
     for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-      row.x[i] = in && c0 + i < l.in_c ? x[0][i] : (l.avg ? word_t(0) : word_t(-32768));
+      row.x[i] = in && c0 + i < l.in_c ? x[0][i] : (l.avg ? word_t(0) : word_t(LOWEST));
     }
     rows.write(row);
     tap += l.in_c;
@@ -250,7 +250,7 @@ tiles:
 #pragma HLS loop_tripcount max=C_MAX
       kernel_rows:
         for (int kh = 0; kh < l.k_h; kh++) {
-#pragma HLS loop_tripcount max=255
+#pragma HLS loop_tripcount max=MAX_KERNEL
         chunks:
           for (int p0 = 0; p0 < l.kwc; p0 += l.lanes) {
 #pragma HLS loop_tripcount max=ABUF

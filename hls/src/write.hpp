@@ -12,7 +12,7 @@ inline word_t requantise(s64 x, int shift, const layer_t &l) {
 #pragma HLS inline
   const s64 half = shift == 0 ? s64(0) : static_cast<s64>(1) << (shift - 1);
   const s64 y = (x + half) >> shift;
-  const s64 top = (1 << (hw::DATA_BITS - 1)) - 1, bottom = -top - 1;
+  const s64 bottom = LOWEST, top = -bottom - 1;
   const s64 sat = y > top ? top : (y < bottom ? bottom : y);
   return word_t(sat < l.clamp_lo ? s64(l.clamp_lo) : (sat > l.clamp_hi ? s64(l.clamp_hi) : sat));
 }

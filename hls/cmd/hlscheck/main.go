@@ -90,7 +90,7 @@ func one(root, src, name string, deps bool) (*check.Report, error) {
 	r, err := check.Run(context.Background(), check.Options{
 		Source: src, Dependences: deps,
 		Include: []string{
-			dir, filepath.Join(root, "sim", "include"), filepath.Join(root, "hls", "standin"),
+			dir, filepath.Join(root, "sim", "include"), filepath.Join(root, "hls", "include"), filepath.Join(root, "hls", "standin"),
 			filepath.Join(root, "hls", "standin", "blocks"),
 		},
 	})

@@ -17,12 +17,18 @@ static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem
 // every lane of a window in one cycle, of both sample groups
 #pragma HLS array_partition variable=tiles complete dim=1
 #pragma HLS array_partition variable=tiles complete dim=3
+// written and read at the same time, but another block
+#pragma HLS bind_storage variable=tiles type=ram_s2p impl=bram
   hls::stream_of_blocks<bank_t> banks;
 // every PE adds to both its halves in one cycle
 #pragma HLS array_partition variable=banks complete dim=1
 #pragma HLS array_partition variable=banks complete dim=2
-// accumulators read and write in the same cycle
+// accumulators are read and written in the same cycle
+#ifdef SLUICE_LUTRAM_BANKS
+#pragma HLS bind_storage variable=banks type=ram_s2p impl=lutram
+#else
 #pragma HLS bind_storage variable=banks type=ram_s2p impl=bram
+#endif
   fifo<row_t, ROWS_DEPTH> rows("rows");
   fifo<beat_t, BIAS_DEPTH> biases("biases");
   fifo<beat_t, BEATS_DEPTH> weights("weights");
@@ -45,6 +51,18 @@ static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem
 #pragma HLS stream variable=outs depth=OUT_DEPTH
 #pragma HLS stream variable=local depth=OUT_DEPTH
 #pragma HLS stream variable=packed depth=BEATS_DEPTH
+// shift registers: block RAM is what the part has too little of
+#pragma HLS bind_storage variable=rows type=fifo impl=srl
+#pragma HLS bind_storage variable=biases type=fifo impl=srl
+#pragma HLS bind_storage variable=weights type=fifo impl=srl
+#pragma HLS bind_storage variable=vecs type=fifo impl=srl
+#pragma HLS bind_storage variable=pooled type=fifo impl=srl
+#pragma HLS bind_storage variable=sums type=fifo impl=srl
+#pragma HLS bind_storage variable=fetched type=fifo impl=srl
+#pragma HLS bind_storage variable=residuals type=fifo impl=srl
+#pragma HLS bind_storage variable=outs type=fifo impl=srl
+#pragma HLS bind_storage variable=local type=fifo impl=srl
+#pragma HLS bind_storage variable=packed type=fifo impl=srl
   SLUICE_REGION;
   SLUICE_STAGE(load_rows(l, gmem_a, kept_in, tiles));
   SLUICE_STAGE(form_rows(l, tiles, rows));
@@ -103,6 +121,8 @@ void sluice_npu(npu::layer_index_t first, npu::layer_index_t last, npu::batch_t 
 // NB lanes in one cycle
 #pragma HLS array_partition variable=kept_in complete dim=2
 #pragma HLS array_partition variable=kept_out complete dim=2
+#pragma HLS bind_storage variable=kept_in type=ram_s2p impl=bram
+#pragma HLS bind_storage variable=kept_out type=ram_s2p impl=bram
 
   fault_t fault = {hw::ERR_NONE, 0};
   const int batch = static_cast<int>(b_act);

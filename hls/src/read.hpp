@@ -103,8 +103,8 @@ tiles:
 // the tile are anything: their caller masks them.
 inline void gather(const word_t (&tile)[2][HALF_WORDS][NB], int e, bool two, word_t (&out)[2][NB]) {
 #pragma HLS inline
-  word_t banks[2][NB];
-#pragma HLS array_partition variable=banks complete dim=0
+  word_t read[2][NB];
+#pragma HLS array_partition variable=read complete dim=0
 banks:
   for (int b = 0; b < NB; b++) {
 #pragma HLS unroll
@@ -115,14 +115,14 @@ banks:
     const int place = index >= 0 && index < HALF_WORDS ? index : 0;
     const word_t x0 = tile[0][place][b];
     const word_t x1 = tile[1][place][b];
-    banks[0][b] = two || !upper ? x0 : x1;
-    banks[1][b] = x1;
+    read[0][b] = two || !upper ? x0 : x1;
+    read[1][b] = x1;
   }
 lanes:
   for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-    out[0][i] = banks[0][(e + i) & (NB - 1)];
-    out[1][i] = banks[1][(e + i) & (NB - 1)];
+    out[0][i] = read[0][(e + i) & (NB - 1)];
+    out[1][i] = read[1][(e + i) & (NB - 1)];
   }
 }
 
@@ -271,6 +271,8 @@ tiles:
 inline void fetch_weights(const layer_t &l, const beat_t *gmem, hls::stream<beat_t> &biases,
                           hls::stream<beat_t> &weights) {
   beat_t ring[WRING_BEATS];
+// a beat goes in or comes out
+#pragma HLS bind_storage variable=ring type=ram_s2p impl=bram
   const int bias_beats = (l.bias_count + BPB - 1) / BPB;
   const u64 bias_first = beat_of(l.bias_address);
 biases:

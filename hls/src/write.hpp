@@ -26,6 +26,7 @@ inline void finish(const layer_t &l, hls::stream<beat_t> &biases, hls::stream<su
 #pragma HLS array_partition variable=bias complete dim=2
 #pragma HLS bind_storage variable=bias type=ram_s2p impl=lutram
   ap_uint<hw::DESC_F_AVG_MUL.bits> table[hw::AVG_TABLE];
+#pragma HLS bind_storage variable=table type=ram_s2p impl=lutram
   if (l.table) {
     beat_t beat = 0;
   entries:

@@ -51,6 +51,8 @@ var rules = map[string][]string{
 	"host/sched":            {"host/device", "dse/bundle", "dse/graph"},
 	"host/sched/bound":      {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/engine":           {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/jellyfish":        {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
+	"host/jellyfish/exact":  {"host/jellyfish"},
 	"host/load":             {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":              {"host/device", "dse/bundle", "dse/graph"},
 	"host/npu/uio":          {"host/npu"},

@@ -230,6 +230,8 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 	@.ci/once fuzz-capture bash -euc 'go test ./host/bandwidth/capture -run ^$$ -fuzz FuzzRead -fuzztime 2m -fuzzminimizetime 20x'
+	@.ci/once gpu bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills 10000; go test ./host/experiments/gpus -count 1 -v -run Units -timeout 60m -args -seed $$seed -n 100; go test ./host/gpu/kernel -run ^$$ -fuzz FuzzReadCSV -fuzztime 1m'
+	@.ci/once bench-gpu bin/sluice bench seeb reef --vary --out out/nightly/bench-gpu
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).

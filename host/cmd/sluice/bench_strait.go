@@ -67,9 +67,6 @@ func (c *benchStraitCmd) Run(e *env) error {
 		if err != nil {
 			return coded(codeInput, err)
 		}
-		if err := strait.CheckTrace(t); err != nil {
-			return coded(codeInput, fmt.Errorf("%s: %w", file, err))
-		}
 		cfg.Trace, doc.Trace = t, t.Format
 	}
 	b, err := strait.RunBench(e.ctx, cfg)

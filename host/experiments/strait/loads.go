@@ -12,7 +12,7 @@ import (
 // Intense is the load of the comparisons (Load.Work). The publication says that violations are induced
 // on purpose, and not by how much: this was chosen, once, so that static sharing makes about a tenth of
 // all requests late.
-const Intense = 0.75
+const Intense = 0.85
 
 // Loads are those of section 5.2, and two whose rates change: bursts, and a published trace or what
 // stands for one.
@@ -76,16 +76,10 @@ func OfTrace(t *load.Trace) func(int, float64) float64 {
 	}
 }
 
-// CheckTrace refuses a trace that gives no rates.
-func CheckTrace(t *load.Trace) error {
-	n := 0
-	for _, s := range t.Streams {
-		if len(s.Times) > 0 {
-			n++
-		}
-	}
-	if n == 0 {
-		return fmt.Errorf("trace: no function of %d has an arrival", len(t.Streams))
+// checkTrace refuses a trace that gives no rates.
+func checkTrace(t *load.Trace) error {
+	if !slices.ContainsFunc(t.Streams, func(s load.Stream) bool { return len(s.Times) > 0 }) {
+		return fmt.Errorf("trace: no stream of %d has an arrival", len(t.Streams))
 	}
 	return nil
 }

@@ -244,34 +244,57 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// killed launches a batch segment by segment, aborts at random, goes on where the device says, and counts
-// the results that are not golden's.
-func killed(t *testing.T, cfg cuda.Config, launches int) (differ, aborts, again int) {
-	r := start(t, cfg)
-	r.h.Slow(2000)
-	rng := rand.New(rand.NewPCG(*seed, 77))
-	t.Logf("seed %d", *seed)
-	b, p := network(t, *seed, 2)
-	r.load(b)
-	in := randnet.Input(rng, b)
-	want, err := p.Run(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for k := range launches {
-		id := device.RequestID(k + 1)
-		if e := r.copy(b, id, in); e.Kind != device.Done {
-			t.Fatalf("copy: %v", e.Err)
+// long is a random network of two exits with many kernels and blocks.
+func long(t testing.TB) (*bundle.Bundle, *golden.Program) {
+	t.Helper()
+	var best *bundle.Bundle
+	var prog *golden.Program
+	for k := range uint64(12) {
+		b, p := network(t, *seed+k, 2)
+		if best == nil || len(b.Layers) > len(best.Layers) {
+			best, prog = b, p
 		}
-		wrong := false
+	}
+	return best, prog
+}
+
+// killed launches a batch segment by segment, aborts at random, goes on where the device says, and counts
+// the requests whose results are not golden's.
+func killed(t *testing.T, cfg cuda.Config, launches int) (differ, aborts, inside int) {
+	r := start(t, cfg)
+	rng := rand.New(rand.NewPCG(*seed, 77))
+	b, p := long(t)
+	t.Logf("seed %d: %d layers", *seed, len(b.Layers))
+	r.load(b)
+	const batch = 4
+	var in [batch][]int16
+	var want [batch][][]int16
+	for i := range in {
+		in[i] = randnet.Input(rng, b)
+		var err error
+		if want[i], err = p.Run(in[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.h.Slow(1)
+	took := make([]time.Duration, len(b.Network.Exits))
+	for k := range launches {
+		var ids []device.RequestID
+		for i := range in {
+			ids = append(ids, device.RequestID(batch*k+i+1))
+			if e := r.copy(b, ids[i], in[i]); e.Kind != device.Done {
+				t.Fatalf("copy: %v", e.Err)
+			}
+		}
+		var wrong [batch]bool
 		for seg := range b.Network.Exits {
-			from := 0
-			for {
-				w := launch(b, seg, seg, 2, id)
+			for from, over := 0, false; !over; {
+				w := launch(b, seg, seg, 2, ids...)
 				w.Launch.Kernel = from
+				began, full := time.Now(), from == 0
 				work := r.begin(w)
-				if rng.IntN(4) != 0 {
-					time.Sleep(time.Duration(rng.IntN(400)) * time.Microsecond)
+				if took[seg] > 0 && rng.IntN(4) != 0 {
+					time.Sleep(time.Duration(rng.Int64N(int64(took[seg]))))
 					r.d.Abort(0, work, rng.IntN(4) != 0)
 				}
 				e := r.event()
@@ -283,29 +306,35 @@ func killed(t *testing.T, cfg cuda.Config, launches int) (differ, aborts, again 
 					if e.Resume.Segment != seg || e.Resume.Kernel < 0 {
 						t.Fatalf("launch %d: goes on at %+v", k, e.Resume)
 					}
-					if e.Resume.Kernel < from {
-						again++
+					if e.Resume.Kernel > 0 {
+						inside++
 					}
 					from = e.Resume.Kernel
 					continue
 				}
-				wrong = wrong || !slices.Equal(e.Report.Results[0].Exits[0].Raw, want[seg])
-				break
+				if over = true; full {
+					took[seg] = time.Since(began)
+				}
+				for i := range ids {
+					wrong[i] = wrong[i] || !slices.Equal(e.Report.Results[i].Exits[0].Raw, want[i][seg])
+				}
 			}
 		}
-		if wrong {
-			differ++
+		for i, id := range ids {
+			if wrong[i] {
+				differ++
+			}
+			r.d.Release(id)
 		}
-		r.d.Release(id)
 	}
-	return differ, aborts, again
+	return differ, aborts, inside
 }
 
 // Launches that are killed at random, in the middle of kernels, and taken up again where the device says
 // end as undisturbed ones.
 func TestKilled(t *testing.T) {
-	differ, aborts, again := killed(t, cuda.Config{}, *kills)
-	t.Logf("%d launches, %d aborts, %d of them went back: %d differ", *kills, aborts, again, differ)
+	differ, aborts, inside := killed(t, cuda.Config{}, *kills)
+	t.Logf("%d launches, %d aborts, %d of them behind the first kernel: %d differ", *kills, aborts, inside, differ)
 	if differ != 0 || aborts < *kills/4 {
 		t.Errorf("%d of %d differ, %d aborts", differ, *kills, aborts)
 	}
@@ -313,7 +342,7 @@ func TestKilled(t *testing.T) {
 
 // With a mark that is taken back, kernels that were queued run on half a result.
 func TestBoolean(t *testing.T) {
-	differ, aborts, _ := killed(t, cuda.Config{Boolean: true}, max(100, *kills/3))
+	differ, aborts, _ := killed(t, cuda.Config{Boolean: true}, *kills)
 	t.Logf("%d aborts, %d differ", aborts, differ)
 	if differ == 0 {
 		t.Error("a boolean in place of the epoch changes nothing: the test sees no half results")
@@ -397,7 +426,7 @@ func TestEveryCallFails(t *testing.T) {
 	}
 	// Which calls there are is what a good run makes.
 	var calls []string
-	{
+	t.Run("good", func(t *testing.T) {
 		r := start(t, cuda.Config{})
 		r.load(b)
 		r.h.Log(1)
@@ -411,8 +440,7 @@ func TestEveryCallFails(t *testing.T) {
 			}
 		}
 		r.h.Log(0)
-		r.end()
-	}
+	})
 	if len(calls) < 12 {
 		t.Fatalf("a run makes %v only", calls)
 	}

@@ -283,7 +283,7 @@ func (l *launcher) quiet() {
 		if l.lost == nil {
 			_ = l.lib.Wait(l.copies)
 		}
-		l.unstage(&s)
+		_ = l.unstage(&s)
 	}
 	l.staged = nil
 }
@@ -472,7 +472,7 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	c := staged{work: w, sample: s}
 	defer func() {
 		if err != nil {
-			l.unstage(&c)
+			_ = l.unstage(&c)
 		}
 	}()
 	if c.host, err = l.lib.AllocHost(len(s.input)); err != nil {
@@ -493,13 +493,17 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	return nil
 }
 
-func (l *launcher) unstage(c *staged) {
+// unstage gives back what a copy took.
+func (l *launcher) unstage(c *staged) (err error) {
 	if c.event != 0 && l.lost == nil {
-		_ = l.lib.FreeEvent(c.event)
+		err = l.lib.FreeEvent(c.event)
 	}
 	if c.host != nil {
-		_ = l.lib.FreeHost(c.host)
+		if e := l.lib.FreeHost(c.host); err == nil {
+			err = e
+		}
 	}
+	return err
 }
 
 // lane is a free one on units.
@@ -629,19 +633,22 @@ func (l *launcher) begin(w *device.Work) error {
 
 // leave has a launch leave: at once, where its kernels may be killed.
 func (l *launcher) leave(f *flow, kill bool) {
-	if f.state == collecting || f.state == asking || f.killed {
-		return
+	if f.state == asking || f.killed || f.state == collecting && (!kill || f.oldest == f.next) {
+		return // it ends as soon by itself
 	}
-	f.state = leaving
 	if !kill {
+		f.state = leaving
 		return
 	}
 	for i := f.oldest; i < f.next; i++ {
 		if f.net.entries[i] == idem.Never {
-			return // nothing leads back from there
+			if f.state == running {
+				f.state = leaving // nothing leads back from there: it is awaited
+			}
+			return
 		}
 	}
-	f.killed = true
+	f.state, f.killed = leaving, true
 	f.lane.epoch++
 	if err := l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals); err != nil {
 		l.fail(f, err)
@@ -698,12 +705,11 @@ func (l *launcher) step() (moved bool) {
 			break // in order
 		}
 		c.sample.in = true
-		w := c.work
-		l.unstage(c)
+		w, err := c.work, l.unstage(c)
 		l.staged = slices.Delete(l.staged, i, i+1)
 		i--
 		if w != nil {
-			l.answer(w, nil)
+			l.answer(w, l.check(err))
 		}
 		moved = true
 	}

@@ -63,7 +63,7 @@ func prepare(b *bundle.Bundle) (*network, error) {
 	for _, e := range b.Network.Exits {
 		p := &kernel.Program{Name: b.Network.Name, Memory: b.Slot.Stride}
 		for i := e.First; i <= e.Last; i++ {
-			p.Kernels = append(p.Kernels, spans(&b.Layers[i], b.Names[i]))
+			p.Kernels = append(p.Kernels, n.layers[i].Kernel(b.Names[i]))
 		}
 		for _, at := range idem.Entries(p) {
 			if at != idem.Never {
@@ -120,37 +120,6 @@ func layerOf(d *abi.Desc) (kernels.Layer, error) {
 		return l, fmt.Errorf("operator %v has no kernel", d.Op)
 	}
 	return l, nil
-}
-
-// spans are the bytes of a slot that a layer reads and writes. What it writes is exact, what it reads
-// may be too much: that makes a group that can be run again larger, never smaller.
-func spans(d *abi.Desc, name string) kernel.Kernel {
-	k := kernel.Kernel{Name: name, Blocks: 1, Threads: kernels.Threads, Issue: 1, BlockNs: 1}
-	c := int64(d.OutC)
-	if d.Op != abi.OpGEMM {
-		c = int64(d.InC)
-	}
-	k.Reads = tensor(k.Reads, int64(d.InOffset), int64(d.InH), int64(d.InW), int64(d.InC), int64(d.InPix), int64(d.InRowBytes))
-	if d.Op == abi.OpGEMM && d.Residual {
-		k.Reads = tensor(k.Reads, int64(d.ResOffset), int64(d.OutH), int64(d.OutW), c, int64(d.ResPix), int64(d.ResRowBytes))
-	}
-	k.Writes = tensor(k.Writes, int64(d.OutOffset), int64(d.OutH), int64(d.OutW), c, int64(d.OutPix), int64(d.OutRowBytes))
-	return k
-}
-
-// tensor adds the bytes of h x w pixels of c elements.
-func tensor(to []kernel.Span, at, h, w, c, pix, row int64) []kernel.Span {
-	for y := range h {
-		from := at + y*row
-		if c == pix {
-			to = append(to, kernel.Span{From: from, To: from + 2*w*c})
-			continue
-		}
-		for x := range w {
-			to = append(to, kernel.Span{From: from + 2*x*pix, To: from + 2*(x*pix+c)})
-		}
-	}
-	return to
 }
 
 // image lays an input out as it lies in a slot: rows of pixels with what stands between them zero.

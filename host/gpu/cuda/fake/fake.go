@@ -21,7 +21,7 @@ func Build(dir string) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	at := filepath.Dir(here)
 	sum := sha256.New()
-	for _, name := range []string{"src/fake.cpp", "../kernels/entries_cpu.hpp", "../kernels/kernels.hpp", "../kernels/cpu.hpp"} {
+	for _, name := range []string{"src/fake.cpp", "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp"} {
 		data, err := os.ReadFile(filepath.Join(at, name))
 		if err != nil {
 			return "", err

@@ -14,13 +14,13 @@ import (
 //go:embed kernels.ptx
 var PTX string
 
-//go:embed cuda.hpp
+//go:embed src/cuda.hpp
 var cuda string
 
-//go:embed kernels.hpp
+//go:embed src/kernels.hpp
 var bodies string
 
-//go:embed entries.cu
+//go:embed src/entries.cu
 var entries string
 
 // Sources is the hash of the sources, and Made the one that PTX was made from.

@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 here = pathlib.Path(__file__).parent
-source = b"".join((here / n).read_bytes() for n in ("cuda.hpp", "kernels.hpp", "entries.cu"))
+source = b"".join((here / "src" / n).read_bytes() for n in ("cuda.hpp", "kernels.hpp", "entries.cu"))
 arch = sys.argv[2] if len(sys.argv) > 2 else "compute_70"
 rtc = ctypes.CDLL(sys.argv[1])
 

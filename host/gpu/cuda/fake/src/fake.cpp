@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../kernels/entries_cpu.hpp"
+#include "../../kernels/src/entries_cpu.hpp"
 
 #define API extern "C" __attribute__((visibility("default"))) int
 
@@ -316,6 +316,8 @@ static void reset_all() {
   for (Module *m : modules) delete m;
   for (Green *g : greens) delete g;
   for (auto &m : device_memory) free((void *)m.first);
+  for (auto &m : host_memory) free((void *)m.first); // pinned pages are the context's
+  host_memory.clear();
   events.clear(), modules.clear(), functions.clear(), greens.clear(), device_memory.clear();
   memory_left = MEMORY, sticky = 0;
   generation += 2;
@@ -390,6 +392,7 @@ API cuMemHostAlloc(void **at, size_t n, unsigned flags) {
 }
 API cuMemFreeHost(void *at) {
   ENTER();
+  CONTEXT;
   std::lock_guard<std::mutex> l(mu);
   NEED(host_memory.erase((u64)at) == 1, INVALID_VALUE);
   free(at);

@@ -352,7 +352,7 @@ func (d *Device) launch(now sim.Time) {
 		ahead = ahead || f.rt
 		switch {
 		case f.evicting || f.stopping || f.syncAt > 0 || f.aside || f.ready > now:
-		case f.rt && m.Hold && (d.since >= 0 || !first):
+		case f.rt && m.Hold && !m.Together && (d.since >= 0 || !first):
 			// the device is not free of the others yet, or one of its own kind is there: one at a time
 		case f.rt && m.Pad:
 			for f.next < f.end() && f.inGPU < max(1, d.p.Queue) {
@@ -546,6 +546,7 @@ func (d *Device) stopped(now sim.Time, f *flow) {
 // remove forgets a flow and gives its stream back.
 func (d *Device) remove(f *flow) {
 	d.flows = slices.DeleteFunc(d.flows, func(g *flow) bool { return g == f })
+	d.gpu.Pause(f.stream, false) // it may have ended while it was put aside
 	d.streams = append(d.streams, f.stream)
 	d.launch(d.gpu.Now())
 }

@@ -548,3 +548,91 @@ func TestNoDriver(t *testing.T) {
 		t.Errorf("a GPU that is not there: %v", err)
 	}
 }
+
+// Partitions of any size are made of their own SMs, all of them, and of no others.
+func TestPartitions(t *testing.T) {
+	r := start(t, cuda.Config{})
+	units := r.d.Info().Units
+	if units != 16 {
+		t.Fatalf("%d units of the fake's 132 SMs, expected 16", units)
+	}
+	seen := map[int]int{}
+	for first := 0; first < units; {
+		n := min(1+first/3, units-first)
+		w, err := r.d.Probe(device.UnitRange(first, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(w.SMs) != w.Want {
+			t.Errorf("units %v ran on %d SMs, expected %d", w.Units, len(w.SMs), w.Want)
+		}
+		for _, sm := range w.SMs {
+			seen[sm]++
+		}
+		first += n
+	}
+	for sm := range 132 {
+		if seen[sm] != 1 {
+			t.Errorf("SM %d is in %d partitions", sm, seen[sm])
+		}
+	}
+	whole, err := r.d.Probe(device.Units{})
+	if err != nil || len(whole.SMs) != 132 || whole.Want != 132 {
+		t.Errorf("the whole GPU: %d SMs of %d, %v", len(whole.SMs), whole.Want, err)
+	}
+	var apart device.Units
+	apart[0] = 0b101
+	if _, err := r.d.Probe(apart); !errors.Is(err, device.ErrRequest) {
+		t.Errorf("units apart: %v", err)
+	}
+	c, err := r.d.Costs(50)
+	if err != nil || c.Launch <= 0 || c.Query <= 0 || c.Signal <= 0 || c.Partition <= 0 || c.Switch <= 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// Behind one blocking call it is what the NPU's driver is: the same policy gives the same results.
+func TestSync(t *testing.T) {
+	path, h := library(t)
+	s, err := cuda.NewSync(cuda.Config{Library: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, p := network(t, *seed, 2)
+	ctx := t.Context()
+	if err := s.Load(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	in := randnet.Input(rand.New(rand.NewPCG(*seed, 8)), b)
+	want, err := p.Run(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Admit(ctx, b.Network.Name, 1, in); err != nil {
+		t.Fatal(err)
+	}
+	l := launch(b, 0, len(b.Network.Exits)-1, 2, 1).Launch
+	rep, err := s.Run(ctx, &l)
+	if err != nil || rep.Ns <= 0 {
+		t.Fatal(rep, err)
+	}
+	for i, x := range rep.Results[0].Exits {
+		if !slices.Equal(x.Raw, want[i]) {
+			t.Errorf("exit %d: %v, golden says %v", i, x.Raw, want[i])
+		}
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	h.Hold(1)
+	go func() { time.Sleep(10 * time.Millisecond); h.Hold(0) }()
+	if _, err := s.Run(over, &l); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("a run whose context has ended: %v", err)
+	}
+	s.Release(1)
+	if err := s.Unload(ctx, b.Network.Name); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil || h.Open() != 0 {
+		t.Errorf("close: %v, %d things stay open", err, h.Open())
+	}
+}

@@ -69,6 +69,7 @@ type order struct {
 	kill    bool
 	release device.RequestID
 	attach  bool
+	ask     func(*launcher)
 }
 
 // New opens a GPU: its driver, its context, the kernels. An error that wraps driver.ErrMissing says that

@@ -134,6 +134,8 @@ func (d *Device) launcher(opened chan<- error) {
 			switch {
 			case o.attach:
 				attached = true
+			case o.ask != nil:
+				o.ask(l)
 			case o.work == nil && o.abort == 0 && o.release == 0: // the run is over
 				l.quiet()
 				if !ending {

@@ -657,6 +657,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 		return
 	}
 	if l.cfg.Boolean {
+		time.Sleep(10 * nap) // the kernel that runs sees it
 		f.lane.epoch--
 		if err := l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals); err != nil {
 			l.fail(f, err)

@@ -100,7 +100,7 @@ func (c *checkCmd) Run(e *env) error {
 	}
 	doc := checkedDoc{
 		header: newHeader("check", c.Seed), Config: config, Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()),
-		Family: board.Family, Calibration: calibration(board.Family), Stale: []string{},
+		Family: board.Family, Calibration: calibration(board.Family, d), Stale: []string{},
 	}
 	doc.Label = "simulated"
 	if err := c.cycles(ctx, e, d, &doc); err != nil {
@@ -258,7 +258,7 @@ func (c *checkCmd) resources(ctx context.Context, e *env, b boards.Board, d conf
 		doc.Figures = append(doc.Figures, figure{Name: "netlist", Verdict: outside, How: "more than the board has: " + strings.ReplaceAll(err.Error(), "\n", "; ")})
 	}
 	est := resource.Of(b, d)
-	_, err = resource.Calibration(b.Family, ".")
+	_, err = resource.Calibration(b.Family, ".", d)
 	doc.Figures = append(doc.Figures,
 		held("DSP", float64(est.DSP), float64(used.DSP), 0, nil),
 		held("BRAM36", est.BRAM36, used.BRAM(), 0, nil),

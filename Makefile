@@ -14,6 +14,8 @@ APT_RUN   := verilator g++ make zlib1g-dev dataset-fashion-mnist ca-certificates
 APT_IMAGE := g++ make linux-source-6.1 xz-utils flex bison bc gcc-arm-linux-gnueabihf gcc-aarch64-linux-gnu device-tree-compiler cpio \
              u-boot-tools qemu-system-arm verilator dataset-fashion-mnist ca-certificates
 APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
+# a shaped link in a network namespace
+APT_TEST  += iproute2
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
 APT_TEST  += clang-14 llvm-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -227,6 +229,7 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once fuzz-counted bash -euc 'go test ./dse/counted -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
+	@.ci/once fuzz-capture bash -euc 'go test ./host/bandwidth/capture -run ^$$ -fuzz FuzzRead -fuzztime 2m -fuzzminimizetime 20x'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).

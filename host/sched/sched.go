@@ -86,6 +86,10 @@ type Event struct {
 	Segment int              // SegmentDone: the exit passed
 	Exited  int              // SegmentDone: B_exit, requests that left at it
 	Took    Time             // SegmentDone, Copied, Aborted: how long it took, as measured
+
+	// An even number of words: of an odd one the last two moves of a copy overlap, and a processor
+	// waits where the next copy reads what they wrote. Every call of a policy copies an event.
+	_ uint64
 }
 
 // ActionKind is what the policy wants.

@@ -56,6 +56,8 @@ else
   bin/sluice verify --device hls --config v5,v7,v8,v13 --n 500 --images 0 --oracle 0 --orders 0 --seed "$seed" \
     --require-coverage --out "$out/coverage"
 fi
+# an open HLS tool, where somebody has it
+if command -v bambu >/dev/null; then hls/bambu.sh tiny; fi
 # what the RTL refuses, this kernel refuses, with the same error in the same layer
 tiny=$(hls/build.sh tiny)
 for kind in descriptor 'FBCB' 'slot' 'batch range' 'layer' 'weights too' 'register' 'soft reset' 'while busy'; do

@@ -85,7 +85,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, "hlscheck:", err)
 			return 3
 		}
-		fmt.Fprintf(stdout, "%s: %d functions; %d loops, %d bounded by ScalarEvolution, %d by a stated trip count, %d pipelined; %d bursts, %d single beats", name, r.Functions, r.Loops, r.ByLLVM, r.Stated, r.Pipelined, r.Bursts, r.Single)
+		fmt.Fprintf(stdout, "%s: %d functions; %d loops, %d bounded by ScalarEvolution, %d by a stated trip count, %d pipelined; %d bursts, %d single beats; %d memory ports", name, r.Functions, r.Loops, r.ByLLVM, r.Stated, r.Pipelined, r.Bursts, r.Single, r.Ports)
 		if *deps {
 			fmt.Fprintf(stdout, "; %d dependences carried through memory, %d of them declared false", r.Carried, r.Declared)
 		}

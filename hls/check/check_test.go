@@ -218,6 +218,22 @@ beats:
     gmem[from + i] ^= on_chip[i];
   }
 }`, "reached twice a trip"},
+	{"two halves of a beat", strings.ReplaceAll(port, "long *gmem, unsigned long *on_chip", "__int128 *gmem, unsigned __int128 *on_chip") + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    gmem[from + i] = on_chip[i] >> 3;
+  }
+}`, ""},
+	{"half of every beat", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = ((unsigned *)gmem)[2 * (from + i)];
+  }
+}`, "are not consecutive: "},
 	{"as long as it says", port + `
 beats:
   for (int i = 0; gmem[from + i] != 0; i++) {
@@ -225,7 +241,7 @@ beats:
 #pragma HLS loop_tripcount max=64
     on_chip[i] = n;
   }
-}`, "how often the loop runs is not known"},
+}`, "is not known when it begins how often"},
 	{"a counter of its own", port + `
   int b = 0;
 steps:

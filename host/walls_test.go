@@ -51,11 +51,12 @@ var rules = map[string][]string{
 	"host/predict":            {},
 	"host/sched":              {"host/predict", "host/device", "dse/bundle", "dse/graph"},
 	"host/sched/bound":        {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/drawn":              {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/bandwidth":          {},
 	"host/links":              {},
 	"host/jellyfish":          {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":    {"host/jellyfish"},
-	"host/experiments/edge":   {"host/experiments", "host/jellyfish", "host/jellyfish/exact", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},
+	"host/experiments/edge":   {"host/experiments", "host/experiments/gpus", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"}, // of gpus what a statement is
 	"host/engine":             {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":               {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":                {"host/device", "dse/bundle", "dse/graph"},
@@ -65,10 +66,10 @@ var rules = map[string][]string{
 	"host/gpu":                {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
 	"host/soft":               {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":             {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/verify":             {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
-	"host/experiments/gpus":   {"host/experiments", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/load", "host/device", "dse/bundle"},
-	"host/experiments/strait": {"host/experiments", "host/experiments/gpus", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/predict", "host/load", "host/device", "dse/bundle"},
-	"host/experiments":        {"host/report", "host/engine", "host/sched", "host/load", "host/device", "dse/bundle", "dse/graph"},
+	"host/verify":             {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
+	"host/experiments/gpus":   {"host/experiments", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments/strait": {"host/experiments", "host/experiments/gpus", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/predict", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments":        {"host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},
 }
 
 // commands wire everything together.

@@ -183,7 +183,7 @@ func TestSoak(t *testing.T) {
 				taken[id] = true
 				accepted.Add(1)
 				if rng.IntN(10) == 0 {
-					if err := s.Cancel(id - uint64(rng.IntN(40))%id); err != nil {
+					if err := s.Cancel(context.Background(), id-uint64(rng.IntN(40))%id); err != nil {
 						t.Errorf("cancel: %v", err)
 					}
 				}

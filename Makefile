@@ -180,7 +180,7 @@ test-qemu: $(BUILD)/.apt $(BUILD)/.go
 
 .PHONY: race soak
 race: $(BUILD)/.go ## the runtime's tests under the race detector (20 minutes)
-	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu
+	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu ./host/gpu/cuda
 
 soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks
 	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
@@ -210,6 +210,8 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 2'
 	@.ci/once mutants sim/mutants.sh
 	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
+	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.sanitized 100000 -kills.seed 7
+	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
@@ -249,7 +251,7 @@ zoo30: setup build $(ZOO30)/.set ## CNNs of torchvision and timm against onnxrun
 # An exported design built and measured: its figures against the bands.
 .PHONY: check-export
 check-export: setup build ## builds what dse export writes (Verilator, yosys) and holds estimates to their bands
-	@bin/dse export --board zc706 --point 128,7,32 --out out/export >/dev/null
+	@bin/dse export --board zc706 --point 128,6,40 --out out/export >/dev/null
 	@bin/dse check out/export --seed $(SEED) --out out/export-check.json
 
 .PHONY: clean

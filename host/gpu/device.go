@@ -175,7 +175,7 @@ func (d *Device) Begin(_ context.Context, now sim.Time, w *device.Work) (done bo
 		if !ok || w.Artefact.Kind != ArtefactModule {
 			return false, fmt.Errorf("load %s on %s: %w: it is a %q, expected a %s", w.Artefact.Network, d.info.Name, device.ErrMismatch, w.Artefact.Kind, ArtefactModule)
 		}
-		l, err := load(n, d.info.MaxBatch, &d.p)
+		l, err := load(n, d.info.MaxBatch, &d.cfg.Mode, &d.p)
 		if err != nil {
 			return false, err
 		}
@@ -726,4 +726,13 @@ func (d *Device) passed(now sim.Time, f *flow) {
 	f.prog, f.seg, f.ready, f.began = prog, f.seg+1, now, now
 	f.next = f.done
 	d.stopped(now, f)
+}
+
+// Segments is how many segments a network that is loaded has.
+func (d *Device) Segments(network string) (int, error) {
+	net := d.networks[network]
+	if net == nil {
+		return 0, refuse("%s is not loaded on %s", network, d.info.Name)
+	}
+	return len(net.batches[0].Exits), nil
 }

@@ -99,6 +99,7 @@ var networks = map[string]network{
 	"yolov3":      {3, 416, 0, 23, yolo},
 	"yolov8n":     {3, 640, 0, 8, yoloV8(16, 1)},
 	"bert-base":   {768, 0, 128, 12, encoder(12, 768, 12, 3072, 0)},
+	"distilbert":  {768, 0, 128, 6, encoder(6, 768, 6, 3072, 0)},
 	"roberta":     {768, 0, 128, 12, encoder(12, 768, 12, 3072, 0)},
 	"gpt2":        {768, 0, 128, 12, encoder(12, 768, 12, 3072, 50257)},
 	"vit-b":       {768, 0, 197, 12, encoder(12, 768, 12, 3072, 1000)},

@@ -146,6 +146,11 @@ test-verify: setup build cosim
 hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
 	@hls/test.sh --seed $(SEED)
 
+# Vitis' own synthesis and co-simulation: make hls-vitis CONFIG=hls/configs/zc706-hls.yaml STEPS="csim csynth"
+.PHONY: hls-vitis
+hls-vitis: setup ## the vendor's flow for the HLS kernel (needs vitis_hls or vitis-run): CONFIG, STEPS
+	@hls/vitis/flow.sh $(or $(CONFIG),hls/configs/zc706-hls.yaml) $(STEPS)
+
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 # CI looks at TIMED: the others' stored figures are of older RTL, until make timing TIMING=-store renews them.

@@ -56,7 +56,7 @@ var rules = map[string][]string{
 	"host/links":              {},
 	"host/jellyfish":          {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":    {"host/jellyfish"},
-	"host/experiments/edge":   {"host/experiments", "host/jellyfish", "host/jellyfish/exact", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},
+	"host/experiments/edge":   {"host/experiments", "host/experiments/gpus", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"}, // of gpus what a statement is
 	"host/engine":             {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":               {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":                {"host/device", "dse/bundle", "dse/graph"},

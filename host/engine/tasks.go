@@ -96,7 +96,7 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 		}
 		r.task, r.launch, r.dev, r.home, r.waits, r.copying = t, nil, -1, home, false, false
 		r.retried, r.ended, r.inFlight = false, false, false
-		r.ID, r.Task, r.Sample, r.Network = c.last, t.ID, s, t.Network
+		r.ID, r.Task, r.Sample, r.Client, r.Network, r.Link = c.last, t.ID, s, t.Client, t.Network, t.Link
 		r.Arrived, r.Deadline, r.Priority, r.Theta, r.Thetas = due, deadline, t.Priority, t.Theta, t.Thetas
 		rec := &r.rec
 		*rec = Record{}

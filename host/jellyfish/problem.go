@@ -42,8 +42,12 @@ func (c *Client) carry(bytes int64) Time {
 	return Time(min(float64(c.SLO), float64(bytes)*8e9/c.Bandwidth))
 }
 
+// Headroom is the share of what its link carries that a client plans to use (assumed): with all of it, a
+// queue that has once come about, when a link became slower, would never go away.
+const Headroom = 0.9
+
 // sustained is how many bytes a frame may have so that one is through when the next comes.
-func (c *Client) sustained() int64 { return int64(c.Bandwidth / 8 / float64(c.Rate)) }
+func (c *Client) sustained() int64 { return int64(Headroom * c.Bandwidth / 8 / float64(c.Rate)) }
 
 // Problem is one decision (P1 of section IV-A): a network for each of Workers, a worker for each client.
 type Problem struct {

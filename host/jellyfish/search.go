@@ -119,15 +119,18 @@ func (c *climb) try() bool {
 	return won
 }
 
-// keep keeps what now is, where it is no worse than the best.
+// keep keeps what now is, where it is better than the best, and tells whether it is no worse: of sets of
+// the same worth the first found stays, which is the previous one where that is among them.
 func (c *climb) keep() bool {
 	if c.best.Mapping.better(&c.value) {
 		return false
 	}
-	c.best.Mapping.copy(&c.value)
-	c.best.Nets = c.best.Nets[:0]
-	for _, k := range c.now {
-		c.best.Nets = append(c.best.Nets, k.Net)
+	if c.value.better(&c.best.Mapping) {
+		c.best.Mapping.copy(&c.value)
+		c.best.Nets = c.best.Nets[:0]
+		for _, k := range c.now {
+			c.best.Nets = append(c.best.Nets, k.Net)
+		}
 	}
 	return true
 }

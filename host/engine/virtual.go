@@ -269,7 +269,7 @@ func (c *core) own(e *event) error {
 		return nil
 	}
 	if i := slices.Index(c.jobs, x.job); i >= 0 {
-		c.jobs = slices.Delete(c.jobs, i, i+1)
+		c.leaveJob(i, false)
 	}
 	return c.jobDone(x.job, x.err, 0)
 }

@@ -36,14 +36,14 @@ var rules = map[string][]string{
 	"dse/onnx":                 {"dse/graph"},
 	"dse/images":               {},
 	"dse/zoo":                  {"dse/graph", "dse/onnx", "dse/images"},
-	"dse/place":                {"dse/graph"},
-	"dse/quant":                {"dse/graph", "dse/place"}, // convolutions that are one layer have one shift
+	"dse/alias":                {"dse/graph"},
+	"dse/quant":                {"dse/graph", "dse/alias"}, // convolutions that are one layer have one shift
 	"dse/cost":                 {},
 	"dse/counted":              {"dse/cost", "dse/mapping", "hw/syn"}, // which RTL it was counted on
 	"dse/mapping":              {"dse/cost"},
 	"dse/resource":             {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
-	"dse/window":               {"dse/cost", "dse/mapping"},
-	"dse/search":               {"dse/cost", "dse/mapping", "dse/window", "dse/place", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
+	"dse/split":                {"dse/cost", "dse/mapping"},
+	"dse/search":               {"dse/cost", "dse/mapping", "dse/split", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
 	"dse/report":               {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
 	"dse/bundle":               {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
 	"dse/golden":               {"dse/bundle"},

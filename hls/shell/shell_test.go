@@ -103,7 +103,11 @@ func TestShell(t *testing.T) {
 	if said != "" {
 		t.Fatal(said)
 	}
-	for _, after := range []uint64{100, 2500, 2600, 50_000, whole - 2000, whole - 1000, whole - 600} {
+	moments := []uint64{100, 2500, 2600, 50_000}
+	for at := whole - 520; at < whole-400; at += 4 { // a burst of results and its answer, by less than its data takes
+		moments = append(moments, at)
+	}
+	for _, after := range moments {
 		r := slices.Clone(records[:start+1])
 		r = append(r, vectors.Run{MaxCycles: after}, vectors.RegExpect{Off: abi.RegStatus, Mask: abi.RegStatusBusyMask, Val: abi.RegStatusBusyMask},
 			vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlSoftResetMask})
@@ -116,9 +120,8 @@ func TestShell(t *testing.T) {
 	// an error of the kernel, with its layer
 	r := slices.Clone(records[:start])
 	r = append(r, vectors.RegWrite{Off: abi.RegBatch, Val: 0}, records[start])
-	last := records[start-1]
 	if _, said := play(t, binary, memory, write("batch.vec", ends500(ends, r, abi.ErrBatchRange))); said != "" {
-		t.Errorf("no samples, after %v: %s", last, said)
+		t.Errorf("no samples: %s", said)
 	}
 	// memory that ends where the stand-in still reads: a bus error ends the start, though the kernel takes no notice
 	r = slices.Clone(records[:start+1])

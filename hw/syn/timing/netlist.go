@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -287,19 +288,26 @@ func (n *Netlist) name(m *jsonModule) {
 	}
 }
 
-var srcLine = regexp.MustCompile(`([^/|]+\.(?:sv|v)):(\d+)\.`)
+var srcLine = regexp.MustCompile(`([^/|]+\.(?:sv|v)):(\d+)\.(\d+)-(\d+)\.(\d+)$`)
 
-// line makes `dir/run_gen.sv:24.3-24.9` of an attribute `run_gen.sv:24`; lines of yosys' own maps are none.
+// line makes `run_gen.sv:24` of an attribute `dir/run_gen.sv:24.3-24.9`. Flattening joins the lines of the
+// instances that a net lies in with that of its declaration, which is the shortest; yosys' own maps are none.
 func line(src string) string {
+	at, least := "", math.MaxInt
 	for part := range strings.SplitSeq(src, "|") {
-		if strings.Contains(part, "/share/yosys/") {
+		m := srcLine.FindStringSubmatch(part)
+		if m == nil || strings.Contains(part, "/share/yosys/") {
 			continue
 		}
-		if m := srcLine.FindStringSubmatch(part); m != nil {
-			return m[1] + ":" + m[2]
+		var v [4]int
+		for i, s := range m[2:] {
+			v[i], _ = strconv.Atoi(s) // digits: too many of them are no line of any file
+		}
+		if long := (v[2]-v[0])*1000 + v[3] - v[1]; long < least {
+			at, least = m[1]+":"+m[2], long
 		}
 	}
-	return ""
+	return at
 }
 
 // Register strips the indices of a name: the register that a bit belongs to.

@@ -9,7 +9,7 @@ N       ?= 256
 CONFIG  ?= run
 BUILD   := build
 VENV    := $(BUILD)/venv
-APT     := verilator yosys g++ zlib1g-dev python3-venv dataset-fashion-mnist ca-certificates chromium
+APT     := verilator yosys g++ zlib1g-dev python3-venv tcl dataset-fashion-mnist ca-certificates chromium xilinx-bootgen
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 RTL     := hw/rtl/abi_pkg.sv $(filter-out hw/rtl/abi_pkg.sv,$(sort $(wildcard hw/rtl/*.sv)))
@@ -32,10 +32,10 @@ $(BUILD)/.go: go.mod go.sum
 	@echo "set-up: Go modules"; go mod download
 	@touch $@
 
-$(BUILD)/.venv: dse/zoo/requirements.txt $(BUILD)/.apt
-	@echo "set-up: Python environment (the onnxruntime oracle)"
+$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt $(BUILD)/.apt
+	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables)"
 	@/usr/bin/python3 -m venv $(VENV)
-	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt
+	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt
 	@touch $@
 
 .PHONY: setup
@@ -75,10 +75,15 @@ lint: $(BUILD)/.apt $(BUILD)/.go ## Verilator -Wall, gofumpt, go vet, staticchec
 	@echo "gofumpt, go vet, staticcheck: clean"
 
 # The parts of `make test` run two at a time; each says what it found when it has ended.
+.PHONY: cross
+cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and arm64
+	@for a in arm arm64; do GOARCH=$$a CGO_ENABLED=0 go build ./... && GOARCH=$$a CGO_ENABLED=0 go vet ./... || exit; done
+	@echo "arm, arm64: clean"
+
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go test-verify
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify
 
 test-go: check-gen
 	@go vet ./...
@@ -89,13 +94,14 @@ test-rtl: $(BUILD)/.apt
 	@echo "verilator --lint-only -Wall: clean"
 	@sim/bench.sh --seed $(SEED)
 
-# yosys for xc7, and the netlist on the vectors that the RTL passes
-test-netlist: build
+# yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
+test-netlist: build $(BUILD)/.venv
 	@hw/syn/synth.sh small
 	@hw/syn/check.sh
 	@sim/cells/check.sh
 	@hw/syn/synth.sh small --family xcup --top pe_array
 	@go run ./hw/syn/cmd/synfigures
+	@go run ./hw/syn/cmd/timing -core "$$(ls $(PICORV32))"
 	@cosim=$$(sim/netlist/build.sh small); rm -rf $(BUILD)/vectors/small; \
 	bin/dse vectors --config small --n 12 --seed $(SEED) --out $(BUILD)/vectors/small >/dev/null; \
 	truncate -s 64M $(BUILD)/vectors/dram; \
@@ -112,6 +118,13 @@ test-verify: setup build cosim
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
 	@for n in resnet50 inceptionv3 mobilenetv2; do bin/sluice verify --config mid --network $$n --segments 2 --input 64 --out out/$$n || exit; done
+
+# Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
+# TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
+PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
+.PHONY: timing
+timing: setup ## the clock that the RTL reaches, by a stated table (estimated); fails where a path got longer
+	@go run ./hw/syn/cmd/timing -core "$$(ls $(PICORV32))" $(TIMING)
 
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
@@ -130,6 +143,8 @@ nightly: test bench check-export ## the long checks: fuzzing, other configuratio
 	@for c in tiny small; do sim/build.sh $$c && bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done
 	@sim/mutants.sh
 	@hw/syn/overheads.sh
+	@go run ./hw/syn/cmd/timing -all
+	@go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 	@seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200
 	@sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2
 	@bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
@@ -137,10 +152,13 @@ nightly: test bench check-export ## the long checks: fuzzing, other configuratio
 	@bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults
 	@for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json
 	@sim/build.sh zc706; bin/dse bench-npu --config zc706 --batch 1 --full --out out/nightly/bench-npu-full
+	@GOARCH=386 CGO_ENABLED=0 go test ./dse/bundle ./dse/graph ./dse/golden ./host/sched ./host/engine ./host/soft
 	@go test ./dse/zoo -count 1 -run '^TestExports$$' -timeout 60m -args -full
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/counted -run '^$$' -fuzz FuzzRead -fuzztime 1m
+	@go test ./hw/syn/timing -run '^$$' -fuzz FuzzRead -fuzztime 1m
+	@for f in ParseBit ParseManifest; do go test ./bitstreams -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
 	@for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
 
 # An exported design built and measured: its figures against the bands.

@@ -1,6 +1,7 @@
-// Package boards holds what each board offers a design: the device's resources, its clock, its ports
-// and the DRAM that designs are judged with; one embedded YAML file a board. Beside it stands what
-// the paper's table I prints for the board.
+// Package boards holds what each board offers a design: the part and its resources, its clocks, how its
+// processing system reaches the design and the design reaches the DRAM, and the DRAM that designs are
+// judged with; one embedded YAML file a board. Where the paper's table I prints rows for the board, they
+// stand beside it.
 package boards
 
 import (
@@ -9,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -33,11 +36,21 @@ const (
 	UltraScalePlus = "xcup"
 )
 
+// Kinds of memory ports. AXI3 has bursts of at most 16 beats and an ID beside write data.
+const (
+	AXI3 = "axi3"
+	AXI4 = "axi4"
+)
+
 // Board is a board and its device.
 type Board struct {
-	Name   string `yaml:"name" json:"name"`
-	Device string `yaml:"device" json:"device"`
-	Family string `yaml:"family" json:"family"` // Series7 or UltraScalePlus
+	Name       string `yaml:"name" json:"name"`
+	Device     string `yaml:"device" json:"device"`
+	Family     string `yaml:"family" json:"family"`                               // Series7 or UltraScalePlus
+	Part       string `yaml:"part,omitempty" json:"part,omitempty"`               // as Vivado names it, package and speed grade included
+	SpeedGrade int    `yaml:"speed_grade,omitempty" json:"speed_grade,omitempty"` // -1, -2, -3
+	BoardPart  string `yaml:"board_part,omitempty" json:"board_part,omitempty"`   // Vivado's board file, where there is one
+	IDCode     uint32 `yaml:"idcode,omitempty" json:"idcode,omitempty"`           // JTAG's, the version's four bits zero
 
 	DSP    int `yaml:"dsp" json:"dsp"`
 	BRAM36 int `yaml:"bram36" json:"bram36"` // blocks of 36 Kibit
@@ -45,19 +58,88 @@ type Board struct {
 	LUT    int `yaml:"lut" json:"lut"`
 	FF     int `yaml:"ff" json:"ff"`
 
-	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"`
-	Ports    Ports   `yaml:"ports" json:"ports"`
-	DRAM     DRAM    `yaml:"dram" json:"dram"`
+	ClockMHz  float64   `yaml:"clock_mhz" json:"clock_mhz"` // of the design
+	Clocks    Clocks    `yaml:"clocks,omitempty" json:"clocks,omitzero"`
+	Ports     Ports     `yaml:"ports" json:"ports"`
+	Registers Registers `yaml:"registers,omitempty" json:"registers,omitzero"`
+	Interrupt Interrupt `yaml:"interrupt,omitempty" json:"interrupt,omitzero"`
+	UIO       string    `yaml:"uio,omitempty" json:"uio,omitempty"` // name of the device under /sys/class/uio
+	DDR       DDR       `yaml:"ddr,omitempty" json:"ddr,omitzero"`
+	DRAM      DRAM      `yaml:"dram" json:"dram"`
 
-	Published  []Published `yaml:"published" json:"published"`
-	PaperMibit float64     `yaml:"paper_mibit" json:"paper_mibit"` // 2^20 bits that the paper's memory law may fill
+	Published  []Published `yaml:"published,omitempty" json:"published,omitempty"`
+	PaperMibit float64     `yaml:"paper_mibit,omitempty" json:"paper_mibit,omitempty"` // 2^20 bits that the paper's memory law may fill; 0: it says nothing of this board
+}
+
+// Clocks are what the design's clock is made of: a reference at the processing system, and the clock that
+// this is asked to give the fabric, from which an MMCM makes ClockMHz.
+type Clocks struct {
+	PSRefMHz float64 `yaml:"ps_ref_mhz" json:"ps_ref_mhz"`
+	PLMHz    float64 `yaml:"pl_mhz" json:"pl_mhz"`
 }
 
 // Ports are the AXI masters into the DRAM.
 type Ports struct {
-	NAXI     int `yaml:"n_axi" json:"n_axi"`
-	AXIBytes int `yaml:"axi_bytes" json:"axi_bytes"`
-	MaxBurst int `yaml:"max_burst" json:"max_burst"`
+	NAXI     int      `yaml:"n_axi" json:"n_axi"`
+	AXIBytes int      `yaml:"axi_bytes" json:"axi_bytes"`
+	MaxBurst int      `yaml:"max_burst" json:"max_burst"`
+	AXI      string   `yaml:"axi,omitempty" json:"axi,omitempty"`             // AXI3 or AXI4
+	AddrBits int      `yaml:"addr_bits,omitempty" json:"addr_bits,omitempty"` // of an address
+	Names    []string `yaml:"names,omitempty" json:"names,omitempty"`         // of the processing system's ports, master 0 first
+}
+
+// Registers are where the processing system's master sees the register window.
+type Registers struct {
+	Port  string `yaml:"port" json:"port"`
+	Base  uint64 `yaml:"base" json:"base"`
+	Bytes uint64 `yaml:"bytes" json:"bytes"`
+}
+
+// Interrupt is the line from the fabric that the design raises, and the number that the interrupt
+// controller's shared peripheral interrupts have for it (a device tree's).
+type Interrupt struct {
+	Line int `yaml:"line" json:"line"`
+	SPI  int `yaml:"spi" json:"spi"`
+}
+
+// DDR is the memory behind the ports, and the part of it that is the NPU's alone.
+type DDR struct {
+	Base     uint64 `yaml:"base" json:"base"`
+	Bytes    uint64 `yaml:"bytes" json:"bytes"`
+	NPUBase  uint64 `yaml:"npu_base" json:"npu_base"`
+	NPUBytes uint64 `yaml:"npu_bytes" json:"npu_bytes"`
+}
+
+// processor is what the processing system of a family has.
+type processor struct {
+	axi        string
+	addrBits   int
+	burst      int                  // beats it does not cut
+	lines, spi int                  // interrupt lines from the fabric in a row, SPI of the first
+	parts      []string             // how names of parts begin
+	memory     map[string]int       // ports into the DRAM, and the DRAM controller's port behind each
+	oneEach    bool                 // masters must not share a port of the DRAM controller
+	control    map[string][2]uint64 // masters into the fabric: first and last byte below 4 GiB
+	widths     []int                // bytes that a memory port can have
+}
+
+// UG585 (Zynq-7000): 5.1, 10.1 (HP ports), 4.1 (addresses), 7.2 (interrupts). UG1085 (UltraScale+): 35 (ports
+// of the DRAM controller), 10 (addresses), 13 (interrupts). DS190 and DS891 for names of parts.
+var processors = map[string]processor{
+	Series7: {
+		axi: AXI3, addrBits: 32, burst: 16, lines: 8, spi: 29, parts: []string{"xc7z", "xq7z", "xa7z"},
+		memory:  map[string]int{"HP0": 3, "HP1": 3, "HP2": 2, "HP3": 2},
+		control: map[string][2]uint64{"GP0": {0x40000000, 0x7FFFFFFF}, "GP1": {0x80000000, 0xBFFFFFFF}},
+		widths:  []int{4, 8},
+	},
+	UltraScalePlus: {
+		axi: AXI4, addrBits: 40, burst: 16, lines: 8, spi: 89, parts: []string{"xczu", "xqzu", "xazu", "xck26", "xck24"},
+		memory: map[string]int{"HP0": 3, "HP1": 4, "HP2": 4, "HP3": 5}, oneEach: true,
+		control: map[string][2]uint64{
+			"HPM0": {0xA0000000, 0xAFFFFFFF}, "HPM1": {0xB0000000, 0xBFFFFFFF}, "HPM0_LPD": {0x80000000, 0x9FFFFFFF},
+		},
+		widths: []int{4, 8, 16},
+	},
 }
 
 // DRAM lists the bandwidths a board is judged at; the first is the default.
@@ -79,7 +161,15 @@ type Published struct {
 // keys that a file must have.
 var keys = []string{
 	"name", "device", "family", "dsp", "bram36", "uram", "lut", "ff", "clock_mhz",
-	"ports", "dram", "published", "paper_mibit",
+	"ports", "ports.n_axi", "ports.axi_bytes", "ports.max_burst", "dram", "dram.bytes_per_cycle", "dram.latency_cycles",
+}
+
+// buildKeys are what a block design, a driver and an image need: all or none of them, since designs can be
+// searched without.
+var buildKeys = []string{
+	"part", "speed_grade", "idcode", "clocks", "clocks.ps_ref_mhz", "clocks.pl_mhz", "ports.axi", "ports.addr_bits", "ports.names",
+	"registers", "registers.port", "registers.base", "registers.bytes", "interrupt", "interrupt.line", "interrupt.spi",
+	"uio", "ddr", "ddr.base", "ddr.bytes", "ddr.npu_base", "ddr.npu_bytes",
 }
 
 // Names lists the embedded boards, sorted.
@@ -120,41 +210,103 @@ func Load(nameOrPath string) (Board, error) {
 	return Parse(path.Join("boards", nameOrPath, "board.yaml"), text)
 }
 
-// Parse reads and validates a board; file is for messages. Unknown and missing keys are refused.
+// Parse reads and validates a board; file is for messages. The error joins every key that is unknown, missing,
+// of a wrong type or out of range.
 func Parse(file string, text []byte) (Board, error) {
 	var b Board
+	var errs []error
+	refuse := func(err error) { errs = append(errs, fmt.Errorf("%s: %w", file, err)) }
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
-	if err := dec.Decode(&b); err != nil {
+	var types *yaml.TypeError
+	switch err := dec.Decode(&b); {
+	case errors.As(err, &types):
+		for _, e := range types.Errors { // what they are about has been left out, the rest read
+			refuse(fmt.Errorf("%w: %s", ErrBoard, e))
+		}
+	case err != nil:
 		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, err)
+	case !errors.Is(dec.Decode(new(yaml.Node)), io.EOF):
+		return Board{}, fmt.Errorf("%s: %w: expected one YAML document", file, ErrBoard)
 	}
-	var found map[string]yaml.Node
+	var found map[string]any
 	if err := yaml.Unmarshal(text, &found); err != nil {
-		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, err)
+		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, errors.Join(append(errs, err)...))
 	}
-	for _, k := range keys {
-		if _, ok := found[k]; !ok {
-			return Board{}, fmt.Errorf("%s: %w: key %q is missing", file, ErrBoard, k)
+	has := func(key string) (ok, group bool) {
+		in := found
+		if g, k, nested := strings.Cut(key, "."); nested {
+			if _, ok := found[g]; !ok {
+				return false, false
+			}
+			in, _ = found[g].(map[string]any)
+			key = k
+		}
+		_, ok = in[key]
+		return ok, true
+	}
+	need := keys
+	if slices.ContainsFunc(buildKeys, func(k string) bool { ok, _ := has(k); return ok }) {
+		need = slices.Concat(keys, buildKeys)
+	}
+	lacking := map[string]bool{} // groups
+	for _, k := range need {
+		if ok, group := has(k); !ok && group {
+			g, _, _ := strings.Cut(k, ".")
+			lacking[g] = true
+			refuse(fmt.Errorf("%w: key %q is missing", ErrBoard, k))
 		}
 	}
-	if err := b.Validate(); err != nil {
-		return Board{}, fmt.Errorf("%s: %w", file, err)
+	for _, f := range b.findings() {
+		if g, _, _ := strings.Cut(f.key, "."); !lacking[g] {
+			refuse(fmt.Errorf("%w: %s", ErrBoard, f.text()))
+		}
+	}
+	if len(errs) > 0 {
+		return Board{}, errors.Join(errs...)
 	}
 	return b, nil
 }
 
+var (
+	// nameRE is what may name a board: it becomes a part of file names and of a configuration.
+	nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	partRE = regexp.MustCompile(`^x[a-z0-9]+(-[a-zA-Z0-9]+)+$`)
+)
+
+// finding is a value that is out of range.
+type finding struct {
+	key  string
+	v    any
+	what string // that was expected
+}
+
+func (f finding) text() string { return fmt.Sprintf("%s: expected %s, found %v", f.key, f.what, f.v) }
+
 // Validate checks every number; the error joins all findings.
 func (b Board) Validate() error {
 	var errs []error
-	want := func(ok bool, key string, v any, what string) {
+	for _, f := range b.findings() {
+		errs = append(errs, fmt.Errorf("%w: %s", ErrBoard, f.text()))
+	}
+	return errors.Join(errs...)
+}
+
+// Buildable says whether the board's file tells what a block design, a driver and an image need.
+func (b Board) Buildable() bool {
+	return b.Part != "" || b.SpeedGrade != 0 || b.IDCode != 0 || b.Clocks != Clocks{} || b.Ports.AXI != "" || b.Ports.AddrBits != 0 ||
+		len(b.Ports.Names) > 0 || b.Registers != Registers{} || b.Interrupt != Interrupt{} || b.UIO != "" || b.DDR != DDR{}
+}
+
+func (b Board) findings() (all []finding) {
+	want := func(ok bool, key string, v any, what string, args ...any) {
 		if !ok {
-			errs = append(errs, fmt.Errorf("%w: %s: expected %s, found %v", ErrBoard, key, what, v))
+			all = append(all, finding{key, v, fmt.Sprintf(what, args...)})
 		}
 	}
 	positive := func(key string, v int) { want(v > 0 && v < 1<<30, key, v, "more than 0") }
-	finite := func(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
 
-	want(b.Name != "", "name", b.Name, "a name")
+	want(nameRE.MatchString(b.Name), "name", fmt.Sprintf("%q", b.Name), "up to 64 of a-z 0-9 - _")
 	want(b.Family == Series7 || b.Family == UltraScalePlus, "family", b.Family, Series7+" or "+UltraScalePlus)
 	positive("dsp", b.DSP)
 	positive("bram36", b.BRAM36)
@@ -165,14 +317,68 @@ func (b Board) Validate() error {
 	want(b.Ports.NAXI >= 1 && b.Ports.NAXI <= 4, "ports.n_axi", b.Ports.NAXI, "1..4")
 	want(b.Ports.AXIBytes == 8 || b.Ports.AXIBytes == 16, "ports.axi_bytes", b.Ports.AXIBytes, "8 or 16")
 	want(b.Ports.MaxBurst >= 1 && b.Ports.MaxBurst <= 256, "ports.max_burst", b.Ports.MaxBurst, "1..256")
+	if b.Buildable() {
+		b.build(want)
+	}
 	want(len(b.DRAM.BytesPerCycle) > 0, "dram.bytes_per_cycle", b.DRAM.BytesPerCycle, "at least one")
 	for _, v := range b.DRAM.BytesPerCycle {
 		want(finite(v) && v <= 1024, "dram.bytes_per_cycle", v, "more than 0, at most 1024")
 	}
 	want(b.DRAM.LatencyCycles >= 0 && b.DRAM.LatencyCycles <= 1<<20, "dram.latency_cycles", b.DRAM.LatencyCycles, "0..1048576")
-	want(finite(b.PaperMibit), "paper_mibit", b.PaperMibit, "more than 0")
+	want(b.PaperMibit == 0 && len(b.Published) == 0 || finite(b.PaperMibit), "paper_mibit", b.PaperMibit, "more than 0 (it goes with published)")
 	for _, p := range b.Published {
 		want(p.TR > 0 && p.TP > 0 && p.TC > 0, "published", p, "positive <T_R, T_P, T_C>")
 	}
-	return errors.Join(errs...)
+	return all
+}
+
+func finite(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
+
+// build checks what buildKeys tell.
+func (b Board) build(want func(ok bool, key string, v any, what string, args ...any)) {
+	if ps, ok := processors[b.Family]; ok {
+		b.processor(&ps, want)
+	}
+	want(b.SpeedGrade >= -3 && b.SpeedGrade <= -1, "speed_grade", b.SpeedGrade, "-1, -2 or -3")
+	want(b.IDCode != 0 && b.IDCode>>28 == 0, "idcode", fmt.Sprintf("%#x", b.IDCode), "28 bits, not 0")
+	want(finite(b.Clocks.PSRefMHz) && b.Clocks.PSRefMHz <= 200, "clocks.ps_ref_mhz", b.Clocks.PSRefMHz, "more than 0, at most 200")
+	want(finite(b.Clocks.PLMHz) && b.Clocks.PLMHz <= 1000, "clocks.pl_mhz", b.Clocks.PLMHz, "more than 0, at most 1000")
+	want(nameRE.MatchString(b.UIO), "uio", fmt.Sprintf("%q", b.UIO), "up to 64 of a-z 0-9 - _")
+	d := b.DDR
+	want(d.Bytes > 0 && d.Bytes <= 1<<40 && d.Base <= 1<<40, "ddr", d, "a range of at most 2^40 bytes")
+	want(d.NPUBytes > 0 && d.NPUBase >= d.Base && d.NPUBytes <= d.Bytes && d.NPUBase-d.Base <= d.Bytes-d.NPUBytes &&
+		d.NPUBase%4096 == 0 && d.NPUBytes%4096 == 0, "ddr.npu_base", d, "pages inside of the memory")
+}
+
+// processor checks what the family's processing system decides.
+func (b Board) processor(ps *processor, want func(ok bool, key string, v any, what string, args ...any)) {
+	p := b.Ports
+	want(partRE.MatchString(b.Part) && slices.ContainsFunc(ps.parts, func(s string) bool { return strings.HasPrefix(b.Part, s) }),
+		"part", b.Part, "one of Vivado's names of parts, %s...", strings.Join(ps.parts, "..., "))
+	want(p.AXI == ps.axi, "ports.axi", p.AXI, "%s, as the ports of %s are", ps.axi, b.Family)
+	want(p.MaxBurst <= ps.burst, "ports.max_burst", p.MaxBurst, "at most %d: longer ones are cut or illegal", ps.burst)
+	want(p.AddrBits == ps.addrBits, "ports.addr_bits", p.AddrBits, "%d", ps.addrBits)
+	want(slices.Contains(ps.widths, p.AXIBytes), "ports.axi_bytes", p.AXIBytes, "one of %v", ps.widths)
+	want(len(p.Names) == p.NAXI, "ports.names", p.Names, "%d names", p.NAXI)
+	at := map[int]string{}
+	seen := map[string]bool{}
+	for _, n := range p.Names {
+		ddr, ok := ps.memory[n]
+		want(ok, "ports.names", n, "of %s", strings.Join(slices.Sorted(maps.Keys(ps.memory)), ", "))
+		want(!seen[n], "ports.names", n, "each once")
+		want(!ps.oneEach || !ok || at[ddr] == "", "ports.names", n, "one name a port of the DRAM controller, which it shares with %s", at[ddr])
+		at[ddr], seen[n] = n, true
+	}
+	r := b.Registers
+	window, ok := ps.control[r.Port]
+	want(ok, "registers.port", r.Port, "one of %s", strings.Join(slices.Sorted(maps.Keys(ps.control)), ", "))
+	if ok {
+		want(r.Bytes >= 4096 && r.Bytes&(r.Bytes-1) == 0 && r.Base%max(r.Bytes, 1) == 0 &&
+			r.Base >= window[0] && r.Base <= window[1] && r.Bytes-1 <= window[1]-r.Base,
+			"registers.base", fmt.Sprintf("%#x, %#x bytes", r.Base, r.Bytes),
+			"a power of two of at least 4096 bytes, on a multiple of it, within %#x..%#x", window[0], window[1])
+	}
+	want(b.Interrupt.Line >= 0 && b.Interrupt.Line < ps.lines, "interrupt.line", b.Interrupt.Line, "0..%d", ps.lines-1)
+	want(b.Interrupt.SPI == ps.spi+b.Interrupt.Line, "interrupt.spi", b.Interrupt.SPI, "%d for that line", ps.spi+b.Interrupt.Line)
+	want(b.DDR.Base <= 1<<ps.addrBits && b.DDR.Bytes <= 1<<ps.addrBits-min(b.DDR.Base, 1<<ps.addrBits), "ddr.bytes", b.DDR, "memory that %d bits address", ps.addrBits)
 }

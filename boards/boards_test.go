@@ -2,14 +2,22 @@ package boards
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	yaml "go.yaml.in/yaml/v3"
 )
 
 func TestLoad(t *testing.T) {
 	for name, want := range map[string]Board{
 		"zc706":  {Device: "Z7045", DSP: 900, BRAM36: 545, URAM: 0, LUT: 218600, FF: 437200, ClockMHz: 150},
 		"zcu104": {Device: "ZU7EV", DSP: 1728, BRAM36: 312, URAM: 96, LUT: 230400, FF: 460800, ClockMHz: 200},
+		// DS987, DS190, DS891
+		"kv260":      {Device: "XCK26", DSP: 1248, BRAM36: 144, URAM: 64, LUT: 117120, FF: 234240, ClockMHz: 200},
+		"pynq-z2":    {Device: "Z7020", DSP: 220, BRAM36: 140, LUT: 53200, FF: 106400, ClockMHz: 100},
+		"ultra96-v2": {Device: "ZU3EG", DSP: 360, BRAM36: 216, LUT: 70560, FF: 141120, ClockMHz: 150},
 	} {
 		b, err := Load(name)
 		if err != nil {
@@ -20,57 +28,218 @@ func TestLoad(t *testing.T) {
 			got.URAM != want.URAM || got.LUT != want.LUT || got.FF != want.FF || got.ClockMHz != want.ClockMHz {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
-		if len(b.Published) != 2 {
+		published := 0
+		if strings.HasPrefix(name, "zc") {
+			published = 2
+		}
+		if len(b.Published) != published {
 			t.Errorf("%s: %d published rows", name, len(b.Published))
 		}
 	}
-	if got := strings.Join(Names(), " "); got != "zc706 zcu104" {
+	if got := strings.Join(Names(), " "); got != "kv260 pynq-z2 ultra96-v2 zc706 zcu104" {
 		t.Errorf("Names: %s", got)
 	}
 }
 
-func TestRefuses(t *testing.T) {
-	good, err := files.ReadFile("zc706/board.yaml")
+// without is a file that lacks a key ("group.key" within a group).
+func without(t *testing.T, text []byte, path string) []byte {
+	t.Helper()
+	var doc map[string]any
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	in := doc
+	group, key, nested := strings.Cut(path, ".")
+	if nested {
+		in = doc[group].(map[string]any)
+	} else {
+		key = path
+	}
+	if _, ok := in[key]; !ok {
+		t.Fatalf("there is no key %s", path)
+	}
+	delete(in, key)
+	out, err := yaml.Marshal(doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range keys {
-		var lines []string
-		skip := false
-		for line := range strings.Lines(string(good)) {
-			if strings.HasPrefix(line, key+":") {
-				skip = true
-				continue
-			}
-			if skip && strings.HasPrefix(line, " ") {
-				continue
-			}
-			skip = false
-			lines = append(lines, line)
+	return out
+}
+
+func TestRefuses(t *testing.T) {
+	good := map[string]string{}
+	for _, name := range Names() {
+		text, err := files.ReadFile(name + "/board.yaml")
+		if err != nil {
+			t.Fatal(err)
 		}
-		if _, err := Parse("x", []byte(strings.Join(lines, ""))); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), key) {
-			t.Errorf("without %s: %v", key, err)
+		good[name] = string(text)
+		for _, key := range slices.Concat(keys, buildKeys) {
+			_, err := Parse("x", without(t, text, key))
+			if !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), `key "`+key+`" is missing`) || strings.Count(err.Error(), "\n") != 0 {
+				t.Errorf("%s without %s: %v", name, key, err)
+			}
+		}
+		// nothing of what is only for building: a board to search on
+		for _, key := range append([]string{"board_part"}, buildKeys...) {
+			if key == "board_part" && !strings.Contains(string(text), key) || strings.HasPrefix(key, "ports.") == false && strings.Contains(key, ".") {
+				continue
+			}
+			text = without(t, text, key)
+		}
+		if b, err := Parse("x", text); err != nil || b.Buildable() {
+			t.Errorf("%s without what is for building: %v", name, err)
 		}
 	}
-	for _, c := range [][2]string{
-		{"dsp: 900", "dsp: 0"},
-		{"dsp: 900", "dsp: -900"},
-		{"lut: 218600", "lut: 0"},
-		{"bram36: 545", "bram36: many"},
-		{"family: xc7", "family: ecp5"},
-		{"clock_mhz: 150", "clock_mhz: .nan"},
-		{"[15.3, 28]", "[]"},
-		{"[15.3, 28]", "[15.3, -.inf]"},
-		{"n_axi: 4", "n_axi: 5"},
-		{"name: zc706", "name: zc706\nspeed: 3"},
-		{"TR: 4652", "TR: 0"},
+	for _, c := range []struct{ board, old, new, want string }{
+		{"zc706", "dsp: 900", "dsp: 0", "dsp"},
+		{"zc706", "dsp: 900", "dsp: -900", "dsp"},
+		{"zc706", "lut: 218600", "lut: 0", "lut"},
+		{"zc706", "bram36: 545", "bram36: many", "line"},
+		{"zc706", "family: xc7", "family: ecp5", "family"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: .nan", "clock_mhz"},
+		{"zc706", "[15.3, 28]", "[]", "bytes_per_cycle"},
+		{"zc706", "[15.3, 28]", "[15.3, -.inf]", "bytes_per_cycle"},
+		{"zc706", "n_axi: 4", "n_axi: 5", "n_axi"},
+		{"zc706", "name: zc706", "name: zc706\nspeed: 3", "speed"},
+		{"zc706", "name: zc706", "name: ../zc706", "name"},
+		{"zc706", "TR: 4652", "TR: 0", "published"},
+		{"zc706", "paper_mibit: 19.2", "paper_mibit: -1", "paper_mibit"},
+		{"zc706", "paper_mibit: 19.2", "# published rows alone", "paper_mibit"},
+		{"zc706", "paper_mibit: 19.2", "---\npaper_mibit: 19.2", "one YAML document"},
+		{"zc706", "part: xc7z045", "part: xczu9", "part"},
+		{"zc706", "speed_grade: -2", "speed_grade: 2", "speed_grade"},
+		{"zc706", "idcode: 0x03731093", "idcode: 0x13731093", "idcode"},
+		{"zc706", "ps_ref_mhz: 33.333333", "ps_ref_mhz: 0", "ps_ref_mhz"},
+		{"zc706", "pl_mhz: 100", "pl_mhz: .inf", "pl_mhz"},
+		{"zc706", "axi: axi3", "axi: axi4", "ports.axi"},
+		{"zc706", "addr_bits: 32", "addr_bits: 40", "addr_bits"},
+		{"zc706", "max_burst: 16", "max_burst: 32", "max_burst"},
+		{"zc706", "axi_bytes: 8", "axi_bytes: 16", "axi_bytes"},
+		{"zc706", "HP2, HP3]", "HP2, HP2]", "each once"},
+		{"zc706", "HP2, HP3]", "HP2, HP4]", "HP4"},
+		{"zc706", "HP2, HP3]", "HP2]", "4 names"},
+		{"zc706", "port: GP0", "port: HPM0", "registers.port"},
+		{"zc706", "base: 0x43C00000", "base: 0x43C01000", "registers.base"},
+		{"zc706", "base: 0x43C00000", "base: 0x80000000", "registers.base"},
+		{"zc706", "bytes: 0x10000}", "bytes: 0x800}", "registers.base"},
+		{"zc706", "line: 0", "line: 8", "interrupt.line"},
+		{"zc706", "spi: 29", "spi: 30", "interrupt.spi"},
+		{"zc706", "uio: sluice-npu", "uio: a/b", "uio"},
+		{"zc706", "npu_base: 0x30000000", "npu_base: 0x30000001", "npu_base"},
+		{"zc706", "npu_base: 0x30000000", "npu_base: 0x3F000000", "npu_base"},
+		{"zc706", "base: 0x0, bytes: 0x40000000", "base: 0x40000000, bytes: 0x100000000", "ddr"},
+		{"zcu104", "[HP0, HP3]", "[HP1, HP2]", "shares with HP1"},
+		{"zcu104", "max_burst: 16", "max_burst: 64", "max_burst"},
 	} {
-		text := strings.Replace(string(good), c[0], c[1], 1)
-		if _, err := Parse("x", []byte(text)); !errors.Is(err, ErrBoard) {
-			t.Errorf("%q: %v", c[1], err)
+		text := strings.Replace(good[c.board], c.old, c.new, 1)
+		if text == good[c.board] {
+			t.Fatalf("%s has no %q", c.board, c.old)
+		}
+		if _, err := Parse("x", []byte(text)); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s with %q: %v", c.board, c.new, err)
+		}
+	}
+	// all at once
+	text := strings.NewReplacer("dsp: 900", "dsp: 0", "uio: sluice-npu\n", "", "axi: axi3", "axi: axi5", "name: zc706", "nmae: zc706").Replace(good["zc706"])
+	_, err := Parse("x", []byte(text))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"dsp:", `"uio"`, "ports.axi:", "nmae", `"name"`} {
+		if strings.Count(err.Error(), want) != 1 {
+			t.Errorf("not said once of all that is wrong: %s in %v", want, err)
 		}
 	}
 	if _, err := Load("vc707"); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), "zc706") {
 		t.Errorf("Load of an unknown board: %v", err)
 	}
+}
+
+// own is a board of a name of its own, as small as a file may be.
+const own = `name: my-board_2
+device: Z7010
+family: xc7
+dsp: 80
+bram36: 60
+uram: 0
+lut: 17600
+ff: 35200
+clock_mhz: 100
+ports: {n_axi: 2, axi_bytes: 8, max_burst: 16}
+dram: {bytes_per_cycle: [8], latency_cycles: 60}
+`
+
+// A board that no publication knows needs no publication's rows.
+func TestOwnBoard(t *testing.T) {
+	b, err := Parse("x", []byte(own))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Name != "my-board_2" || b.DSP != 80 || b.Published != nil || b.PaperMibit != 0 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// Whatever is wrong with a file is said at once.
+func TestRefusesAllAtOnce(t *testing.T) {
+	text := own
+	for _, c := range [][2]string{
+		{"name: my-board_2", "name: My Board"},
+		{"family: xc7", "family: virtex"},
+		{"dsp: 80", "dsp: many"},
+		{"lut: 17600\n", ""},
+		{"clock_mhz: 100", "clock_mhz: 0"},
+		{"n_axi: 2", "n_axi: 9"},
+		{"[8]", "[]"},
+		{"uram: 0", "uram: 0\nspeed: 3"},
+	} {
+		text = strings.Replace(text, c[0], c[1], 1)
+	}
+	_, err := Parse("my.yaml", []byte(text))
+	if !errors.Is(err, ErrBoard) {
+		t.Fatal(err)
+	}
+	for _, says := range []string{
+		`name: expected`, "family: expected xc7 or xcup, found virtex", "many", `key "lut" is missing`, "clock_mhz: expected more than 0",
+		"ports.n_axi: expected 1..4, found 9", "dram.bytes_per_cycle: expected at least one", "speed",
+	} {
+		if !strings.Contains(err.Error(), says) {
+			t.Errorf("%q is not said of\n%s\n%v", says, text, err)
+		}
+	}
+	for line := range strings.Lines(err.Error()) {
+		if !strings.HasPrefix(line, "my.yaml: ") {
+			t.Errorf("%q names no file", line)
+		}
+	}
+}
+
+// A file is a board that can be written and read again, or refused.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(own))
+	for _, name := range Names() {
+		text, err := files.ReadFile(name + "/board.yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b, err := Parse("x", text)
+		if err != nil {
+			if !errors.Is(err, ErrBoard) {
+				t.Error(err)
+			}
+			return
+		}
+		again, err := yaml.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := Parse("again", again)
+		if err != nil || !reflect.DeepEqual(back, b) {
+			t.Errorf("%+v is read again as %+v, %v", b, back, err)
+		}
+	})
 }

@@ -5,8 +5,12 @@ package host_test
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +27,7 @@ var rules = map[string][]string{
 	"hw/":              {},
 	"sim/":             {},
 	"boards":           {},
+	"boards/ip":        {"boards"},
 	"bitstreams":       {"boards"},
 	"dse/":             {"dse/", "boards"},
 	"dse/graph":        {},
@@ -31,7 +36,7 @@ var rules = map[string][]string{
 	"dse/place":        {"dse/graph"},
 	"dse/quant":        {"dse/graph", "dse/place"}, // convolutions that are one layer have one shift
 	"dse/cost":         {},
-	"dse/counted":      {"dse/cost", "dse/mapping"},
+	"dse/counted":      {"dse/cost", "dse/mapping", "hw/syn"}, // which RTL it was counted on
 	"dse/mapping":      {"dse/cost"},
 	"dse/resource":     {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
 	"dse/window":       {"dse/cost", "dse/mapping"},
@@ -45,9 +50,12 @@ var rules = map[string][]string{
 	"host/engine":      {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":        {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":         {"host/device", "dse/bundle", "dse/graph"},
-	"host/gpu":         {"host/device", "dse/bundle", "dse/graph"},
+	"host/npu/uio":     {"host/npu"},
+	"host/kit":         {"host/device", "dse/bundle", "dse/graph"},
+	"host/gpu":         {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
 	"host/soft":        {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":      {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/verify":      {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
 	"host/experiments": {"host/report", "host/engine", "host/sched", "host/load", "host/device", "dse/bundle", "dse/graph"},
 }
 
@@ -131,5 +139,32 @@ func TestWalls(t *testing.T) {
 				t.Errorf("%s imports %s, which the wall %q forbids", pkg, rest, rule)
 			}
 		}
+	}
+}
+
+// TestVerifyHasNoDriver: what holds the hardware to account works on the bus, so that no driver hides
+// a fault.
+func TestVerifyHasNoDriver(t *testing.T) {
+	files, err := filepath.Glob("verify/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	bus := []string{
+		"BusError", "Cosim", "CosimOpts", "Bus", "ErrNoIRQ", "FindCosim", "HardResetter", "OpenCosim", "Play", "PortStats", "RespSLVERR",
+		"Fault", "FaultDir", "FaultKind", "FaultRead", "FaultWrite", "FaultNever", "FaultDelay", "FaultSLVERR", "FaultDECERR",
+	}
+	for _, name := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "npu" && !slices.Contains(bus, s.Sel.Name) {
+					t.Errorf("%s uses npu.%s, which is not of the bus", name, s.Sel.Name)
+				}
+			}
+			return true
+		})
 	}
 }

@@ -199,8 +199,8 @@ func Read(r io.Reader) (*Bundle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read bundle: %w", err)
 	}
-	if len(data) > MaxFile {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, MaxFile)
+	if int64(len(data)) > MaxFile {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, int64(MaxFile))
 	}
 	return decode(data)
 }

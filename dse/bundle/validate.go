@@ -28,7 +28,7 @@ const (
 // Validate checks that everything in a bundle refers to something in it and that the design can
 // run every layer at every batch. What it accepts, drivers and simulators may rely on.
 func (b *Bundle) Validate() error {
-	if err := b.Design.Validate(); err != nil {
+	if err := b.Design.Elaborates(); err != nil {
 		return invalid("design: %w", err)
 	}
 	if b.ABIHash != abi.Hash {

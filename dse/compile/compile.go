@@ -52,8 +52,8 @@ type Options struct {
 // Compile lowers q to a bundle for design d. Errors name the layer, and what it needs against what
 // there is.
 func Compile(q *quant.Network, d configs.Design, o Options) (*bundle.Bundle, error) {
-	if err := d.Validate(); err != nil {
-		return nil, fmt.Errorf("compile: design: %w", err)
+	if err := d.Elaborates(); err != nil {
+		return nil, fmt.Errorf("compile: the design %q cannot be built: %w", d.Name, err)
 	}
 	if err := check(q); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)

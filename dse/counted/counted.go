@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
 )
 
 // The law is meant to be off by no more than this share or so many cycles, whichever is more, and on
@@ -267,20 +268,18 @@ func split(all []Layer) (kinds [2][]Layer) {
 	return kinds
 }
 
-// Sources is a hash of what decides about cycles: the RTL, and the model of the DRAM, of the repository at root.
+// Sources is a hash of what decides about cycles: the RTL that npu_top is made of, comments and spacing aside,
+// and the model of the DRAM, of the repository at root.
 func Sources(root string) (string, error) {
-	files, err := filepath.Glob(filepath.Join(root, "hw", "rtl", "*.sv"))
+	rtl, err := syn.SourcesIn(root, "npu_top")
 	if err != nil {
 		return "", err
 	}
-	slices.Sort(files)
-	h := sha256.New()
-	for _, f := range append(files, filepath.Join(root, "sim", "dram.hpp")) {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(h, "%s %d\n%s", filepath.Base(f), len(text), text)
+	dram, err := os.ReadFile(filepath.Join(root, "sim", "dram.hpp"))
+	if err != nil {
+		return "", err
 	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s", rtl, dram)
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -302,7 +302,7 @@ func (l *layer) gemm(s *buffers, slot []byte) error {
 				sum := acc + int64(l.bias[o])
 				if acc > accMax || acc < accMin || sum > accMax || sum < accMin {
 					return fmt.Errorf("%w: output %d, %d, channel %d: sum %d, with its bias %d, %d bits hold %d..%d",
-						ErrOverflow, oh, ow, o, acc, sum, abi.AccBits, accMin, accMax)
+						ErrOverflow, oh, ow, o, acc, sum, abi.AccBits, int64(accMin), int64(accMax))
 				}
 				s.acc[o] = sum
 			}

@@ -17,8 +17,8 @@ var (
 )
 
 // maxElems bounds one tensor, one weight array and one window, so that no product in this package
-// overflows an int.
-const maxElems = 1 << 31
+// overflows an int, on machines of 32 bits too.
+const maxElems = math.MaxInt32
 
 // String names the operator as reports print it.
 func (o Op) String() string {
@@ -229,14 +229,14 @@ func checkWindow(node *Node, in, out Tensor) error {
 // fits tells whether out positions along one axis are what the window gives: rounded down, and for
 // pools also rounded up (ceil_mode), where the last window may hang over the padding.
 func fits(in, before, after, k, s, out int, pool bool) bool {
-	span := in + before + after - k
+	span, stride := int64(in)+int64(before)+int64(after)-int64(k), int64(s)
 	if span < 0 {
 		return pool && out == 1
 	}
-	if out == span/s+1 {
+	if int64(out) == span/stride+1 {
 		return true
 	}
-	return pool && out == (span+s-1)/s+1
+	return pool && int64(out) == (span+stride-1)/stride+1
 }
 
 // touches tells whether every window along one axis covers at least one pixel.

@@ -65,13 +65,25 @@ func memories(family string, d configs.Design) Estimate {
 	return e
 }
 
+// Short is a resource of which a design needs more than there is. It wraps ErrBudget.
+type Short struct {
+	What, Device string
+	Need, Have   float64
+}
+
+func (s *Short) Error() string {
+	return fmt.Sprintf("%v: it needs %g %s, %s has %g", ErrBudget, s.Need, s.What, s.Device, s.Have)
+}
+
+func (*Short) Unwrap() error { return ErrBudget }
+
 // Check refuses a design that the board cannot hold; the error names every resource that is short.
 // LUTs and registers are judged by the estimate itself, not by the edge of its band.
 func (e Estimate) Check(b boards.Board) error {
 	var errs []error
 	over := func(what string, need, have float64) {
 		if need > have {
-			errs = append(errs, fmt.Errorf("%w: it needs %g %s, %s has %g", ErrBudget, need, what, b.Device, have))
+			errs = append(errs, &Short{what, b.Device, need, have})
 		}
 	}
 	over("DSPs", float64(e.DSP), float64(b.DSP))
@@ -112,6 +124,23 @@ func FillABuf(b boards.Board, d configs.Design) (configs.Design, error) {
 	p := bankOf(b.Family, unit)
 	return d, fmt.Errorf("%w: the smallest activation buffer, %d banks of %d words, makes %g BRAM36 and %d URAMs; %s has %d and %d",
 		ErrBudget, banks, unit, float64(half+banks*p.half())/2, uram+banks*p.URAM, b.Device, b.BRAM36, b.URAM)
+}
+
+// Ring is the beats of d's weights ring, halved until it takes no more URAM than the board has: where the
+// device has none, yosys builds large memories of it all the same.
+func Ring(b boards.Board, d configs.Design) int {
+	for ; d.WRingBeats > 32; d.WRingBeats /= 2 {
+		uram := 0
+		for _, m := range Memories(d) {
+			if m.Name == weightsRing {
+				uram += m.Count * Place(b.Family, m.Words, m.Width).URAM
+			}
+		}
+		if uram <= b.URAM {
+			break
+		}
+	}
+	return d.WRingBeats
 }
 
 // bankOf is Place for a bank of the activation buffer.

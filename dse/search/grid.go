@@ -37,20 +37,17 @@ type Range struct {
 	Hi int `json:"hi"`
 }
 
-// MaxTP is the widest chain that the RTL builds.
-const MaxTP = 16
-
 // NewGrid is the whole space of a board around a template, the reference design of that board.
 func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
 	if err := b.Validate(); err != nil {
 		return Grid{}, err
 	}
-	if err := template.Validate(); err != nil {
+	if err := template.Elaborates(); err != nil {
 		return Grid{}, fmt.Errorf("template: %w", err)
 	}
 	g := Grid{
 		Board: b, Template: template,
-		TP: Range{2, MaxTP}, TC: Range{4, 512}, TR: Range{16, 1 << 16},
+		TP: Range{2, configs.MaxTP}, TC: Range{4, 512}, TR: Range{16, 1 << 16},
 		Mapping: mapping.RTL(),
 	}
 	return g, nil
@@ -63,7 +60,7 @@ func (g Grid) Check() error {
 		r      Range
 		lo, hi int
 	}{
-		{"T_P", g.TP, 2, MaxTP}, {"T_C", g.TC, 2, 512}, {"T_R", g.TR, 16, 1 << 16},
+		{"T_P", g.TP, 2, configs.MaxTP}, {"T_C", g.TC, 2, 512}, {"T_R", g.TR, 16, 1 << 16},
 	} {
 		if r.r.Lo < r.lo || r.r.Hi > r.hi || r.r.Lo > r.r.Hi {
 			return fmt.Errorf("%w: %s is %d..%d, must lie in %d..%d", ErrGrid, r.name, r.r.Lo, r.r.Hi, r.lo, r.hi)
@@ -104,29 +101,6 @@ func (g Grid) String() string {
 // cMaxFrom is the output channels that every design of a grid holds at least, the zoo's most.
 const cMaxFrom = 2048
 
-// Elaborates tells whether the RTL accepts a design's parameters; the error names what it would stop
-// at.
-func Elaborates(d configs.Design) error {
-	if err := d.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrRTL, err)
-	}
-	var errs []error
-	fail := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf("%w: %s", ErrRTL, fmt.Sprintf(format, args...)))
-		}
-	}
-	fail(d.TP > MaxTP, "npu_core: T_P is %d, must be 2..%d", d.TP, MaxTP)
-	fail(d.TC%2 != 0, "pe_array: T_C is %d, must be even", d.TC)
-	fail(d.TR&(d.TR-1) != 0, "pe_array: T_R is %d, must be a power of two", d.TR)
-	fail(d.Drain%2 != 0 || (d.TC/2)%d.Drain != 0, "drain: DRAIN is %d, must be even and divide T_C / 2 = %d", d.Drain, d.TC/2)
-	fail(d.CMax%d.Drain != 0, "npu_core: C_MAX is %d, must be a multiple of DRAIN = %d", d.CMax, d.Drain)
-	fail(d.WLoad%2 != 0, "weight_feed: W_LOAD is %d, must be even", d.WLoad)
-	fail(d.NB() < d.AXIBytes/2 || d.Drain > d.NB(), "npu_core: a beat of %d words and DRAIN = %d must fit %d lanes", d.AXIBytes/2, d.Drain, d.NB())
-	fail(d.WRingBeats < 32, "weight_fetch: WRING_BEATS is %d, must be at least 32", d.WRingBeats)
-	return errors.Join(errs...)
-}
-
 // At is the grid's design at <T_R, T_P, T_C>, with the largest activation buffer that fits; the error
 // says why there is none.
 func (g Grid) At(tr, tp, tc int) (configs.Design, error) {
@@ -142,8 +116,8 @@ func (g Grid) At(tr, tp, tc int) (configs.Design, error) {
 	if err != nil {
 		return d, err
 	}
-	if err := Elaborates(d); err != nil {
-		return d, err
+	if err := d.Elaborates(); err != nil {
+		return d, fmt.Errorf("%w: %w", ErrRTL, err)
 	}
 	return d, resource.Of(g.Board, d).Check(g.Board)
 }
@@ -169,7 +143,7 @@ type pair struct {
 	lut, ff []int
 }
 
-// pairs lists the legal designs, and counts those refused by the first word of why.
+// pairs lists the legal designs, and counts those refused by why: the RTL, or the first resource that is short.
 func (g Grid) pairs() (all []pair, refused map[string]int) {
 	refused = map[string]int{}
 	for tp := g.TP.Lo; tp <= g.TP.Hi; tp++ {
@@ -184,11 +158,14 @@ func (g Grid) pairs() (all []pair, refused map[string]int) {
 				}
 				d, err := g.At(tr, tp, tc)
 				if err != nil {
+					var short *resource.Short
 					switch {
 					case errors.Is(err, ErrRTL):
 						refused["RTL"]++
+					case errors.As(err, &short):
+						refused[short.What]++
 					default:
-						refused["resources"]++
+						refused["memory"]++
 					}
 					continue
 				}

@@ -32,16 +32,16 @@ import (
 // drawDesign draws a design that elaborates.
 func drawDesign(t *rapid.T) configs.Design {
 	d := configs.Design{
-		Name: "drawn", TP: rapid.IntRange(3, MaxTP).Draw(t, "TP"), TC: 4 * rapid.IntRange(1, 48).Draw(t, "TC"),
+		Name: "drawn", TP: rapid.IntRange(3, configs.MaxTP).Draw(t, "TP"), TC: 4 * rapid.IntRange(1, 48).Draw(t, "TC"),
 		TR: 1 << rapid.IntRange(4, 12).Draw(t, "TR"), NAXI: rapid.IntRange(1, 4).Draw(t, "n_axi"),
 		AXIBytes: rapid.SampledFrom([]int{8, 16}).Draw(t, "axi_bytes"), MaxBurst: 16, WLoad: 2,
-		ABufWords: rapid.IntRange(16, 20000).Draw(t, "abuf"), WRingBeats: 1 << rapid.IntRange(5, 14).Draw(t, "ring"),
+		ABufWords: rapid.IntRange(16, 20000).Draw(t, "abuf"), WRingBeats: 1 << rapid.IntRange(6, 14).Draw(t, "ring"),
 		Stack: rapid.Bool().Draw(t, "stack"), Fluid: rapid.Bool().Draw(t, "fluid"), ClockMHz: 150,
 		DRAM: configs.DRAM{BytesPerCycle: rapid.Float64Range(1, 64).Draw(t, "bpc"), LatencyCycles: rapid.IntRange(0, 300).Draw(t, "latency")},
 	}
 	d.Drain = drainFor(d.TC, min(d.NB(), 2*rapid.IntRange(1, 11).Draw(t, "drain")))
 	d.CMax = (2048 + d.Drain - 1) / d.Drain * d.Drain
-	if err := Elaborates(d); err != nil {
+	if err := d.Elaborates(); err != nil {
 		t.Fatalf("drawn design: %v", err)
 	}
 	return d
@@ -589,7 +589,7 @@ func TestFront(t *testing.T) {
 func TestReferences(t *testing.T) {
 	for name, want := range map[string][3]int{"zc706": {1024, 7, 128}, "zcu104": {1024, 13, 132}} {
 		g := grid(t, name)
-		if err := Elaborates(g.Template); err != nil {
+		if err := g.Template.Elaborates(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		d, err := g.At(want[0], want[1], want[2])
@@ -606,7 +606,7 @@ func TestReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.TR = 3072
-	if err := Elaborates(d); !errors.Is(err, ErrRTL) || !strings.Contains(err.Error(), "power of two") {
+	if err := d.Elaborates(); err == nil || !strings.Contains(err.Error(), "power of two") {
 		t.Errorf("T_R 3072: %v", err)
 	}
 }

@@ -378,7 +378,7 @@ func (s *sweep) references() error {
 // judge evaluates one design that need not be of the grid.
 func (s *sweep) judge(d configs.Design) (*Point, error) {
 	// every reason at once
-	if err := errors.Join(Elaborates(d), resource.Of(s.g.Board, d).Check(s.g.Board)); err != nil {
+	if err := errors.Join(d.Elaborates(), resource.Of(s.g.Board, d).Check(s.g.Board)); err != nil {
 		return nil, err
 	}
 	if _, err := s.w.Lower(d); err != nil {

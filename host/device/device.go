@@ -1,100 +1,104 @@
-// Package device says what a device is to the runtime: it holds samples, runs launches of segments
-// for a batch, and tells what became of each request. It knows no backend, no clock, no I/O;
-// backends (soft, npu, gpu) implement Device, the engine drives it.
+// Package device says what a device is to the runtime. Work begins on it (a launch, a copy, a load,
+// a reset), and events come back: an exit passed, with its results; copied; loaded; aborted; failed.
+// The package knows no backend and no clock; backends implement Device, or the one blocking call of
+// Blocking and let Adapt make a device of it; the engine drives them.
 package device
 
-import (
-	"context"
+import "context"
 
-	"github.com/sluice-npu/sluice/dse/bundle"
-)
+// Time is ns since the run began, on the engine's clock.
+type Time = int64
 
 // RequestID names a request for its whole life.
 type RequestID uint64
 
-// LaunchID names a launch.
+// LaunchID names a launch for its whole life: all the work that is begun for it.
 type LaunchID uint64
 
-// Granularity is where a running launch can be preempted.
+// WorkID names one piece of work, from Begin to its last event. It is never used again.
+type WorkID uint64
+
+// Granularity is where a running launch lets go when it is aborted.
 type Granularity int
 
 // Where a device lets go.
 const (
 	PreemptNever  Granularity = iota
-	PreemptExit               // between segments: NPU
-	PreemptKernel             // inside a segment: GPU
+	PreemptExit               // between segments: NPU. Nothing running can be aborted
+	PreemptKernel             // between kernels, inside a segment: GPU
+	PreemptBlock              // between the thread blocks of a kernel
 )
 
-// Info describes a device. Capabilities are data, not type switches.
+// Info describes a device. Capabilities are data, not type switches, and do not change.
 type Info struct {
-	Name       string // "soft", "cosim:run" ...
-	Label      string // simulated | synthesised | measured | estimated
-	MaxBatch   int
-	Slots      int // samples it can hold at the same time
-	Launches   int // launches it can hold at the same time (an NPU: 1)
-	Partitions int // 0 where it cannot be partitioned
-	Preempt    Granularity
-	ClockHz    int64
-	Instant    bool // Run answers at once, whatever happens: nobody need watch it for a hang
+	Name     string // "soft", "cosim:run" ...
+	Label    string // simulated | synthesised | measured | estimated
+	MaxBatch int
+	Slots    int // samples it can hold at the same time
+	Places   int // launches it runs at the same time (an NPU: 1)
+	// Units is what a launch can be confined to (TPCs, CUs), 0: launches have the whole device.
+	// A set of units is legal where it is made of whole groups of UnitAlign (0: 1) neighbours.
+	Units, UnitAlign int
+	Priorities       int // levels of priority, the highest number first; 0: none
+	Preempt          Granularity
+	// Through: a launch runs on through its exits by itself, each of them an event. Else a launch is
+	// begun segment by segment, so that the policy is asked in between.
+	Through bool
+	ClockHz int64
+	Loads   string // the kind of artefact it loads (Artefact.Kind); "": nothing needs loading
 }
 
-// Launch is segments First..Last for a batch. Theta is per request: at an exit whose confidence
-// reaches it, the request leaves the batch.
-type Launch struct {
-	ID          LaunchID
-	Device      int
-	Network     string
-	First, Last int
-	Requests    []RequestID
-	Theta       []float32 // by request
-	Partition   uint64
-	Priority    int
-}
-
-// ExitResult is what one request showed at one exit.
-type ExitResult struct {
-	Exit       int
-	Class      int
-	Confidence float32 // softmax top-1
-	Logits     []float32
-	Raw        []int16 // logits as the hardware left them
-}
-
-// Result is what became of one request of a launch.
-type Result struct {
-	Request RequestID
-	Exits   []ExitResult // the exits passed, in order
-	Taken   int          // exit taken, or -1: still in the batch after Last
-}
-
-// Stats are hardware counts of one launch; zero where a device has none.
-type Stats struct {
-	Cycles, MACCycles, MACs, BytesRead, BytesWritten, Starts uint64
-}
-
-// Report is the answer to a launch.
-type Report struct {
-	Results []Result // in the order of Launch.Requests
-	Cycles  uint64   // on the device's clock
-	Ns      int64    // the same as time
-	Stats   Stats
-}
-
-// Device runs launches. Run blocks until the launch has ended; where Info.Launches is above one it
-// may be called concurrently, and then each call has a report of its own. The launch is the caller's:
-// a device changes nothing in it, and knows nothing of it when Run has returned. The report is the
-// device's again at its next Run; there is one unless there is an error. A failed Run leaves every
-// sample admitted and its input intact, so it can be retried after Reset.
+// Device does work. Its calls come from one goroutine, return at once and do not wait: not for the
+// hardware, not for a lock that is held while waiting.
+//
+// A device is Virtual, Real or both, and is driven in one of the two ways for its whole life.
 type Device interface {
 	Info() Info
-	// Load makes a network servable; it refuses a bundle built for another design or ABI.
-	Load(ctx context.Context, b *bundle.Bundle) error
-	// Admit gives the request a slot and uploads its input (NHWC int16 at the network's InFrac).
-	Admit(ctx context.Context, network string, id RequestID, input []int16) error
-	Run(ctx context.Context, l *Launch) (*Report, error)
-	// Release frees the request's slot.
+	// Begin begins work. An error refuses it (see Failure for what is lost): then nothing has begun
+	// and no event follows. done: it took no time and is over, no event follows either; only a Copy,
+	// Load or Unload may end so. Else the work's events follow, the last of them with Over set.
+	// The work is the device's to read until then. What a device computes inside Begin (in virtual time
+	// a simulator may) it gives up when ctx ends, which is the run's.
+	Begin(ctx context.Context, now Time, w *Work) (done bool, err error)
+	// Abort asks for the end of a launch's work that runs, at the next place where the device lets
+	// go; with kill, at once, where what ran since the last such place is lost. It ends with Aborted,
+	// or, where it was faster, with what it ends with otherwise. Other work, and work that is over, is
+	// left alone.
+	Abort(now Time, id WorkID, kill bool)
+	// Release frees a request's slot, which no work uses any more. A request without one is left alone.
 	Release(id RequestID)
-	// Reset recovers the device after a failed Run.
-	Reset(ctx context.Context) error
 	Close() error
+}
+
+// Virtual is a device in virtual time.
+type Virtual interface {
+	Device
+	// Next is when the next event is due if nothing is begun or aborted on the device until then: a
+	// device may answer otherwise after each Begin and Abort (interference, preemption inside a
+	// segment, a bus that is shared). false: none is due, ever; where work is under way it hangs.
+	Next() (Time, bool)
+	// Take is the next event that is due by now, in the order of their times, nil where there is none.
+	// It and all it points to are the device's again at the next call of any of its methods.
+	Take(now Time) *Event
+}
+
+// Real is a device in real time.
+type Real interface {
+	Device
+	// Attach is called once, before any work. The device posts its events from goroutines of its own
+	// until ctx ends; then it gives up what is under way, and closes the channel when its goroutines
+	// have ended. post never waits. What an event points to is the engine's.
+	Attach(ctx context.Context, post func(Event)) <-chan struct{}
+}
+
+// Progressive is a device that can tell how far work has come. Where launches share units a table
+// says little of when one ends, so a watchdog asks whether this number grows.
+type Progressive interface {
+	Progress(id WorkID) uint64
+}
+
+// Advised is a device that wants to be told what the engine makes of its clients (Advise), for
+// instance to prepare for another input shape.
+type Advised interface {
+	Advise(network string, batch int)
 }

@@ -41,8 +41,8 @@ func NewDrawn(table *sched.Table, rates []float64, seed uint64, bMax int) (*Draw
 	d := &Drawn{
 		table: table, seed: seed,
 		info: device.Info{
-			Name: "drawn", Label: "estimated", MaxBatch: b, Slots: 4 * b, Launches: 1,
-			Preempt: device.PreemptExit, ClockHz: 1e9, Instant: true,
+			Name: "drawn", Label: "estimated", MaxBatch: b, Slots: 4 * b, Places: 1,
+			Preempt: device.PreemptExit, ClockHz: 1e9,
 		},
 		upTo: make([]uint64, len(rates)), exits: make([]device.ExitResult, len(rates)),
 		rep: device.Report{Results: make([]device.Result, b)},
@@ -76,16 +76,16 @@ func (d *Drawn) draw(id device.RequestID) uint64 {
 	return (z ^ z>>31) >> 11
 }
 
-// Info implements device.Device.
+// Info implements device.Blocking.
 func (d *Drawn) Info() device.Info { return d.info }
 
-// Load implements device.Device.
+// Load implements device.Blocking.
 func (*Drawn) Load(context.Context, *bundle.Bundle) error { return nil }
 
-// Admit implements device.Device.
+// Admit implements device.Blocking.
 func (*Drawn) Admit(context.Context, string, device.RequestID, []int16) error { return nil }
 
-// Run implements device.Device. Its report is valid until the next call.
+// Run implements device.Blocking. Its report is valid until the next call.
 func (d *Drawn) Run(_ context.Context, l *device.Launch) (*device.Report, error) {
 	if l.First < 0 || l.Last < l.First || l.Last >= len(d.upTo) || len(l.Requests) < 1 || len(l.Requests) > d.info.MaxBatch {
 		return nil, fmt.Errorf("drawn: segments %d..%d for a batch of %d", l.First, l.Last, len(l.Requests))
@@ -112,11 +112,11 @@ func (d *Drawn) Run(_ context.Context, l *device.Launch) (*device.Report, error)
 	return &d.rep, nil
 }
 
-// Release implements device.Device.
+// Release implements device.Blocking.
 func (*Drawn) Release(device.RequestID) {}
 
-// Reset implements device.Device.
+// Reset implements device.Blocking.
 func (*Drawn) Reset(context.Context) error { return nil }
 
-// Close implements device.Device.
+// Close implements device.Blocking.
 func (*Drawn) Close() error { return nil }

@@ -1,14 +1,13 @@
-// Package engine carries out what a policy decides: it queues requests, runs launches segment by
-// segment on devices, takes exits, endings, faults and cancels into account, and records all of it.
+// Package engine carries out what a policy decides: it queues requests, begins launches, copies and
+// loads on devices, takes in what they answer, and records all of it. The books move on events alone
+// (what a device answers, what a client asks for, what a timer says), by one code in both kinds of time.
 //
 // Run is a discrete-event run in virtual time: events are taken in the order of (time, sequence),
-// so equal configurations give byte-identical results on any machine. Serve runs the same books and
-// the same policy code in real time, a goroutine a device. Devices compute in both; only where the
-// durations come from differs.
+// so equal configurations give byte-identical results on any machine. Server takes tasks from any
+// goroutine in real time; Serve is a Server fed by a load source.
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -44,55 +43,87 @@ var (
 	ErrPolicy = errors.New("the policy asked for something impossible")
 	ErrStuck  = errors.New("the policy left requests waiting for ever")
 	ErrSource = errors.New("load source")
-	ErrDevice = errors.New("device broke its contract")
+	ErrDevice = device.ErrContract
 )
 
-// Network is something to serve: its name and its latency table on each device, nil where a device
-// cannot serve it.
+// Why a task is refused. Nothing else is: the task ends alone, and so does the error.
+var (
+	ErrNetwork  = errors.New("the network is not served")
+	ErrTaken    = errors.New("the task's id is zero or taken")
+	ErrExpired  = errors.New("the deadline has passed")
+	ErrSamples  = errors.New("impossible number of samples")
+	ErrAdmitted = errors.New("not admitted")
+	ErrClosed   = errors.New("no more tasks are taken")
+)
+
+// Network is something to serve.
 type Network struct {
-	Name   string
-	Tables []*sched.Table
+	Name string // name, or name@version
+	// Family, where set, is what tasks may name in place of the network: the same question answered by
+	// larger and smaller members, of which a launch or an assignment says one.
+	Family string
+	Tables []*sched.Table // by device; nil where a device cannot serve it
+	// Artefacts, by device, are what LoadNetwork loads; Load is how long that takes in virtual time.
+	// Cold: it is on no device at the start, and must be loaded.
+	Artefacts []device.Artefact
+	Load      []Time
+	Cold      bool
 }
 
-// Loader makes a network servable on a device, or frees it, and says how long that took.
-type Loader interface {
-	Load(ctx context.Context, dev int, network string) (Time, error)
-	Unload(ctx context.Context, dev int, network string) error
+// Watchdog says when work counts as hung, on the device's own clock.
+type Watchdog struct {
+	Times float64 // a launch may take so many times what its table says; 0: 10
+	Least Time    // and this beside it, in ns; 0: 50 ms
+	Fixed Time    // in place of both, where positive
+	// Other is what a copy, a load or a reset may take beside its Expect, in real time; 0: 10 s.
+	Other Time
+}
+
+// Limit is how long work may take that is expected to take that long.
+func (w *Watchdog) Limit(expect Time) Time {
+	if w.Fixed > 0 {
+		return w.Fixed
+	}
+	times, least := w.Times, w.Least
+	if times == 0 {
+		times = 10
+	}
+	if least == 0 {
+		least = 50_000_000
+	}
+	if limit := times*float64(expect) + float64(least); limit < 1<<62 {
+		return Time(limit)
+	}
+	return 1 << 62
 }
 
 // Config is a run.
 type Config struct {
-	Devices  []device.Device // every network of Networks that has a table there is loaded already
+	Devices  []device.Device // every network that is not Cold is loaded already where it has a table
 	Networks []Network
 	Policy   sched.Policy
-	Source   Source
-	// Inputs gives a request's input as device.Admit takes it. It may return the same slice again.
-	Inputs func(r *sched.Request) ([]int16, error)
+	Source   Source // may be nil for a Server
+	// Inputs gives a request's input. It is called when the input is copied: in real time on a goroutine
+	// of the device, so it may take its time. It may return the same tensors again.
+	Inputs func(r *sched.Request) ([]device.Tensor, error)
 
 	Clock Clock // of Run; Serve always takes the time that passes
 	// SLO, where positive, is checked at the start against one request alone (ErrSLO).
 	SLO Time
 	// Admission, where set, is asked for every arriving task; a task it turns away is refused.
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
-	Loader    Loader // for LoadNetwork and Unload; nil: those are errors
 
-	// HangAfter is the wall time after which a device's Run is given up. Zero: 60 s.
-	HangAfter time.Duration
-	// HangCost is what a hang takes in virtual time; zero: four times the longest segment.
-	HangCost Time
-	// ResetCost is what a reset takes in virtual time, in ns; zero: 1 ms.
+	Watchdog Watchdog
+	// ResetCost is what a reset takes in virtual time, in ns; zero: 1 ms. Resets is how many in a row
+	// may fail, each next one after twice the time, before a device is given up; zero: 6.
 	ResetCost Time
+	Resets    int
+	// Grace is how long Serve waits, at its end, for devices that do not let go; zero: 5 s.
+	Grace time.Duration
 
-	// Progress, where set, is told after every ending how many requests have ended.
-	Progress func(ended int)
-	// NoTrace leaves out Steps and Spans, for long sweeps.
-	NoTrace bool
-	// Stream keeps no record of any request, but counts and a histogram (Result.Stream): memory
-	// does not grow with the run's length. It implies NoTrace.
-	Stream bool
+	Observer Observer // hears of everything, where set
+	Keep     Keep     // what Result keeps
 }
-
-func (c *Config) silent() bool { return c.NoTrace || c.Stream }
 
 // Item and Source are sched's: load sources need not know the engine.
 type (
@@ -111,56 +142,55 @@ func (c *Config) check() error {
 		return fail("no network")
 	case c.Policy == nil:
 		return fail("no policy")
-	case c.Source == nil:
-		return fail("no load source")
 	case c.Inputs == nil:
 		return fail("no inputs")
-	case c.SLO < 0 || c.HangCost < 0 || c.ResetCost < 0 || c.HangAfter < 0:
+	case c.SLO < 0 || c.ResetCost < 0 || c.Resets < 0 || c.Grace < 0 || c.Watchdog.Times < 0 || c.Watchdog.Least < 0 ||
+		c.Watchdog.Fixed < 0 || c.Watchdog.Other < 0:
 		return fail("a negative time")
 	}
 	for i, d := range c.Devices {
 		info := d.Info()
-		if info.MaxBatch < 1 || info.Launches < 1 || info.Slots < info.MaxBatch {
-			return fail("device %d (%s) has B_max %d, %d launches, %d slots", i, info.Name, info.MaxBatch, info.Launches, info.Slots)
+		if info.MaxBatch < 1 || info.Places < 1 || info.Slots < info.MaxBatch || info.Units < 0 || info.Units > device.MaxUnits {
+			return fail("device %d (%s) has B_max %d, %d places, %d slots, %d units", i, info.Name, info.MaxBatch, info.Places, info.Slots, info.Units)
 		}
 	}
-	seen := map[string]bool{}
-	for _, n := range c.Networks {
-		if seen[n.Name] {
+	return c.checkNetworks()
+}
+
+// checkNetworks refuses names that are not unique, and networks that nobody can serve.
+func (c *Config) checkNetworks() error {
+	fail := func(format string, a ...any) error {
+		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, a...))
+	}
+	members := map[string]bool{}
+	for i := range c.Networks {
+		n := &c.Networks[i]
+		if members[n.Name] {
 			return fail("network %q stands there twice", n.Name)
 		}
-		seen[n.Name] = true
-		if len(n.Tables) != len(c.Devices) {
-			return fail("network %q has %d latency tables for %d devices", n.Name, len(n.Tables), len(c.Devices))
+		members[n.Name] = true
+		if len(n.Tables) != len(c.Devices) || n.Load != nil && len(n.Load) != len(c.Devices) || n.Artefacts != nil && len(n.Artefacts) != len(c.Devices) {
+			return fail("network %q has %d latency tables, %d artefacts, %d loading times for %d devices", n.Name, len(n.Tables), len(n.Artefacts), len(n.Load), len(c.Devices))
 		}
-		segments, alone := 0, Time(0)
-		for i, t := range n.Tables {
-			if t == nil {
-				continue
-			}
-			if segments != 0 && t.Segments() != segments {
-				return fail("network %q has %d segments on one device and %d on device %d", n.Name, segments, t.Segments(), i)
-			}
-			if segments == 0 || t.Alone() < alone {
+		alone := Time(-1)
+		for _, t := range n.Tables {
+			if t != nil && (alone < 0 || t.Alone() < alone) {
 				alone = t.Alone()
 			}
-			segments = t.Segments()
 		}
-		if segments == 0 {
+		if alone < 0 {
 			return fail("network %q is servable on no device", n.Name)
 		}
 		if c.SLO > 0 && c.SLO < alone {
 			return fmt.Errorf("%w: %d ns, and %s alone takes %d ns", ErrSLO, c.SLO, n.Name, alone)
 		}
 	}
-	return nil
-}
-
-func (c *Config) hangAfter() time.Duration {
-	if c.HangAfter == 0 {
-		return time.Minute
+	for i := range c.Networks {
+		if f := c.Networks[i].Family; f != "" && members[f] {
+			return fail("%q is a family and a network", f)
+		}
 	}
-	return c.HangAfter
+	return nil
 }
 
 func (c *Config) resetCost() Time {
@@ -170,20 +200,38 @@ func (c *Config) resetCost() Time {
 	return c.ResetCost
 }
 
-func (c *Config) hangCost() Time {
-	if c.HangCost != 0 {
-		return c.HangCost
+func (c *Config) resets() int {
+	if c.Resets == 0 {
+		return 6
 	}
-	var longest Time
-	for _, n := range c.Networks {
-		for _, t := range n.Tables {
-			if t == nil {
-				continue
-			}
-			for s := range t.Segments() {
-				longest = max(longest, t.At(s, s, t.MaxBatch()))
-			}
-		}
-	}
-	return 4 * longest
+	return c.Resets
 }
+
+func (c *Config) grace() time.Duration {
+	if c.Grace == 0 {
+		return 5 * time.Second
+	}
+	return c.Grace
+}
+
+// other is what work without a table may take; 0: anything, in virtual time.
+func (c *Config) other() Time {
+	if c.Watchdog.Other == 0 {
+		return 10_000_000_000
+	}
+	return c.Watchdog.Other
+}
+
+// WordInputs are inputs of one tensor of int16 each.
+func WordInputs(of func(r *sched.Request) ([]int16, error)) func(*sched.Request) ([]device.Tensor, error) {
+	return func(r *sched.Request) ([]device.Tensor, error) {
+		v, err := of(r)
+		if err != nil {
+			return nil, err
+		}
+		return []device.Tensor{device.Words("input", v, len(v))}, nil
+	}
+}
+
+// NoInputs is for devices that do not look at inputs.
+func NoInputs(*sched.Request) ([]device.Tensor, error) { return nil, nil }

@@ -34,19 +34,30 @@ func table(t interface{ Fatal(...any) }, entries []bundle.LatencyEntry) *sched.T
 	return tab
 }
 
+func adapt(drivers ...device.Blocking) []device.Device {
+	var out []device.Device
+	for _, d := range drivers {
+		out = append(out, device.Adapt(d))
+	}
+	return out
+}
+
+// driver is what the first device of a configuration adapts.
+func driver(cfg engine.Config) device.Blocking { return cfg.Devices[0].(*device.Adapter).Blocking() }
+
 // config serves the arrivals on one fake device; exit(i) is the exit that request i (from 0) takes.
 func config(tab *sched.Table, p sched.Policy, times []int64, slo int64, exit func(i int) int) engine.Config {
 	return engine.Config{
-		Devices:  []device.Device{&enginetest.Fake{T: tab}},
+		Devices:  adapt(&enginetest.Fake{T: tab}),
 		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 		Policy:   p,
 		Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
 			return sched.Task{Network: enginetest.Network, Deadline: at + slo, Theta: 0.8}
 		}},
-		Inputs: func(r *sched.Request) ([]int16, error) {
+		Inputs: engine.WordInputs(func(r *sched.Request) ([]int16, error) {
 			i := int(r.ID) - 1
 			return []int16{int16(exit(i)), int16(i % 10)}, nil
-		},
+		}),
 		SLO: slo,
 	}
 }
@@ -65,7 +76,7 @@ func run(t interface {
 		t.Fatal(err)
 	}
 	for _, d := range cfg.Devices {
-		if f, ok := d.(*enginetest.Fake); ok && f.Used() != 0 {
+		if f, ok := d.(*device.Adapter).Blocking().(*enginetest.Fake); ok && f.Used() != 0 {
 			t.Fatal(f.Used(), "slots are still taken after the run")
 		}
 	}
@@ -201,7 +212,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := config(tab, p, times, 1500, func(i int) int { return i * 7 % 4 })
-			cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n%97 == 13 }}}
+			cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Fail: func(n int) bool { return n%97 == 13 }})
 			text, err := json.Marshal(run(t, cfg))
 			if err != nil {
 				t.Fatal(err)
@@ -234,8 +245,8 @@ func TestEndingsAddUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := config(tab, p, times, slo, func(i int) int { return (i*2654435761 + int(seed%1000)) % segments })
-		cfg.HangAfter, cfg.ResetCost = time.Microsecond, 77
+		cfg := config(tab, p, times, slo, func(i int) int { return int((uint64(i)*2654435761 + seed%1000) % uint64(segments)) })
+		cfg.ResetCost = 77
 		failing := rapid.SampledFrom([]float64{0, 0.05, 0.5, 1}).Draw(t, "failing")
 		hangAt := rapid.IntRange(-1, 50).Draw(t, "hang")
 		deadAt := rapid.SampledFrom([]int{-1, 0, 3}).Draw(t, "dead")
@@ -244,12 +255,12 @@ func TestEndingsAddUp(t *testing.T) {
 		cfg.Devices, cfg.Networks[0].Tables = nil, nil
 		for i := range devices {
 			fakes[i] = &enginetest.Fake{T: tab}
-			cfg.Devices = append(cfg.Devices, &enginetest.Faulty{
-				Device:    fakes[i],
+			cfg.Devices = append(cfg.Devices, device.Adapt(&enginetest.Faulty{
+				Blocking:  fakes[i],
 				Fail:      func(int) bool { return rng.Float64() < failing },
 				Hang:      func(run int) bool { return run == hangAt },
 				FailReset: func(reset int) bool { return reset == deadAt },
-			})
+			}))
 			cfg.Networks[0].Tables = append(cfg.Networks[0].Tables, tab)
 		}
 		networks := rapid.IntRange(1, 3).Draw(t, "networks")
@@ -304,12 +315,12 @@ func TestFaultsAreRetriedOnce(t *testing.T) {
 	for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
 		rng := rand.New(rand.NewPCG(7, 7))
 		cfg := config(tab, p, times, 100_000, func(i int) int { return i % 4 })
-		cfg.Devices = []device.Device{&enginetest.Faulty{
-			Device: cfg.Devices[0],
-			Fail:   func(int) bool { return rng.Float64() < 0.05 },
-			Hang:   func(n int) bool { return n == 100 },
-		}}
-		cfg.HangAfter, cfg.ResetCost = time.Millisecond, 5000
+		cfg.Devices = adapt(&enginetest.Faulty{
+			Blocking: driver(cfg),
+			Fail:     func(int) bool { return rng.Float64() < 0.05 },
+			Hang:     func(n int) bool { return n == 100 },
+		})
+		cfg.Watchdog, cfg.ResetCost = engine.Watchdog{Times: 4, Least: 1}, 5000
 		s := run(t, cfg).Summary()
 		if s.Hangs != 1 || s.Resets != s.Faults || s.Faults < 50 || s.Retries == 0 || s.Errors == 0 || s.OnTime < s.Requests*3/4 {
 			t.Errorf("%s: %+v", p.Name(), s)
@@ -320,7 +331,7 @@ func TestFaultsAreRetriedOnce(t *testing.T) {
 func TestARequestFailsTwice(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Fluid{}, []int64{0, 500}, 400, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n < 2 }}}
+	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Fail: func(n int) bool { return n < 2 }})
 	cfg.ResetCost = 100
 	res := run(t, cfg)
 	r := res.Records[0]
@@ -336,7 +347,7 @@ func TestARequestFailsTwice(t *testing.T) {
 func TestNoRetryPastTheDeadline(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0}, 132, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n == 0 }}}
+	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Fail: func(n int) bool { return n == 0 }})
 	cfg.ResetCost = 100 // 11 + 100 + 22 = 133
 	if r := run(t, cfg).Records[0]; r.Ending != engine.Errored || r.Retried || r.Ended != 11 {
 		t.Errorf("%+v", r)
@@ -346,10 +357,10 @@ func TestNoRetryPastTheDeadline(t *testing.T) {
 func TestDeadDevice(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0, 1, 5000}, 4000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{
-		Device: cfg.Devices[0], Fail: func(int) bool { return true }, FailReset: func(int) bool { return true },
-	}}
-	cfg.ResetCost = 100
+	cfg.Devices = adapt(&enginetest.Faulty{
+		Blocking: driver(cfg), Fail: func(int) bool { return true }, FailReset: func(int) bool { return true },
+	})
+	cfg.ResetCost, cfg.Resets = 100, 1
 	res := run(t, cfg)
 	// The first fails at 11 and is to be retried; at 111 the reset has failed and nobody is left.
 	for i, want := range []int64{111, 111, 5000} {
@@ -384,12 +395,12 @@ func TestMeasuredClock(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	slow := table(t, enginetest.Linear(2, 8, 30, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Fake{T: slow}}
+	cfg.Devices = adapt(&enginetest.Fake{T: slow})
 	if r := run(t, cfg).Records[0]; r.Ended != 22 {
 		t.Errorf("by the table it ends at %d, want 22", r.Ended)
 	}
 	cfg = config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices, cfg.Clock = []device.Device{&enginetest.Fake{T: slow}}, engine.Measured
+	cfg.Devices, cfg.Clock = adapt(&enginetest.Fake{T: slow}), engine.Measured
 	if r := run(t, cfg).Records[0]; r.Ended != 62 {
 		t.Errorf("measured it ends at %d, want 62", r.Ended)
 	}
@@ -413,9 +424,6 @@ func TestRefusals(t *testing.T) {
 		"twice":       {func(c *engine.Config) { c.Networks = append(c.Networks, c.Networks[0]) }, engine.ErrConfig},
 		"bad policy":  {func(c *engine.Config) { c.Policy = greedy{} }, engine.ErrPolicy},
 		"lazy policy": {func(c *engine.Config) { c.Policy = idle{} }, engine.ErrStuck},
-		"no such net": {func(c *engine.Config) {
-			c.Source = &load.Open{Times: []int64{0}, Task: func(int, int64) sched.Task { return sched.Task{Network: "x"} }}
-		}, engine.ErrSource},
 		"back in time": {func(c *engine.Config) {
 			c.Source = &load.Open{Times: []int64{5, 3}, Task: func(int, int64) sched.Task { return sched.Task{Network: enginetest.Network} }}
 		}, engine.ErrSource},
@@ -481,7 +489,7 @@ func TestSerialAgreesWithPollaczekKhinchine(t *testing.T) {
 				t.Fatal(err)
 			}
 			cfg := config(tab, sched.Serial{}, times, 1e12, func(int) int { return 1 })
-			cfg.NoTrace = true
+			cfg.Keep = engine.Records
 			got := float64(run(t, cfg).Summary().Latency.Avg)
 			want := 1e6 * (1 + rho/(2*(1-rho)))
 			if math.Abs(got/want-1) > 0.08 {
@@ -508,11 +516,10 @@ func TestServe(t *testing.T) {
 	}
 	cfg := config(tab, sched.Fluid{}, times, 60e9, func(i int) int { return i % 3 })
 	fakes := []*enginetest.Fake{{T: tab, Delay: delay}, {T: tab, Delay: delay}}
-	cfg.Devices = []device.Device{fakes[0], &enginetest.Faulty{
-		Device: fakes[1], Fail: func(n int) bool { return n%10 == 4 }, Hang: func(n int) bool { return n == 7 },
-	}}
+	cfg.Devices = adapt(fakes[0], &enginetest.Faulty{
+		Blocking: fakes[1], Fail: func(n int) bool { return n%10 == 4 }, Hang: func(n int) bool { return n == 7 }, Real: true,
+	})
 	cfg.Networks[0].Tables = []*sched.Table{tab, tab}
-	cfg.HangAfter = 20 * time.Millisecond
 	res, err := engine.Serve(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -537,7 +544,7 @@ func TestServe(t *testing.T) {
 func TestServeStopsWithItsContext(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Hang: func(int) bool { return true }}}
+	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Hang: func(int) bool { return true }, Real: true})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := engine.Serve(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
@@ -555,7 +562,7 @@ func BenchmarkRun(b *testing.B) {
 		b.Run(p.Name(), func(b *testing.B) {
 			for b.Loop() {
 				cfg := config(tab, p, times, 1_200_000, func(i int) int { return i % 4 })
-				cfg.NoTrace = true
+				cfg.Keep = engine.Records
 				run(b, cfg)
 			}
 		})
@@ -566,7 +573,7 @@ func TestATasksEndingIsItsWorstSamples(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	var ended []string
 	cfg := config(tab, sched.Serial{}, nil, 1000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n < 2 }}}
+	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Fail: func(n int) bool { return n < 2 }})
 	cfg.ResetCost = 10
 	cfg.Source = &spy{Source: &load.Open{Times: []int64{0}, Task: func(_ int, at int64) sched.Task {
 		return sched.Task{Network: enginetest.Network, Deadline: at + 1000, Theta: 0.8, Samples: 2}
@@ -592,8 +599,8 @@ func TestEqualTimesKeepTheirOrder(t *testing.T) {
 func TestAHangTakesItsCost(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Hang: func(n int) bool { return n == 0 }}}
-	cfg.HangAfter, cfg.HangCost, cfg.ResetCost = time.Millisecond, 500, 100
+	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Hang: func(n int) bool { return n == 0 }})
+	cfg.Watchdog.Fixed, cfg.ResetCost = 500, 100
 	res := run(t, cfg)
 	if r := res.Records[0]; r.Ending != engine.OnTime || r.Ended != 622 || !r.Retried || res.Hangs != 1 || res.Busy[0] != 522 {
 		t.Errorf("%+v, busy %v", r, res.Busy)
@@ -605,12 +612,12 @@ func TestBadInputsEndOneRequestOnly(t *testing.T) {
 	for _, p := range []sched.Policy{sched.Serial{}, sched.Fluid{}} {
 		cfg := config(tab, p, []int64{0, 0, 0, 500}, 1000, func(int) int { return 1 })
 		good := cfg.Inputs
-		cfg.Inputs = func(r *sched.Request) ([]int16, error) {
+		cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
 			switch r.ID {
 			case 2: // with 3 behind it, and no event for long but what the engine makes of this
 				return nil, errors.New("unreadable")
 			case 4:
-				return []int16{1, 2, 3}, nil // the device refuses it
+				return []device.Tensor{device.Words("input", []int16{1, 2, 3}, 3)}, nil // the device refuses it
 			}
 			return good(r)
 		}
@@ -645,7 +652,7 @@ func TestContract(t *testing.T) {
 		"exit without result":     func(l device.Launch, r *device.Report) { r.Results[0].Taken, r.Results[0].Exits = l.First, nil },
 	} {
 		cfg := config(tab, sched.Serial{}, []int64{0}, 1e9, func(int) int { return 1 })
-		cfg.Devices = []device.Device{&liar{Device: cfg.Devices[0], spoil: spoil}}
+		cfg.Devices = adapt(&liar{Blocking: driver(cfg), spoil: spoil})
 		res := run(t, cfg)
 		if r := res.Records[0]; r.Ending != engine.Errored || !strings.Contains(r.Why, "broke its contract") || res.Faults != 2 {
 			t.Errorf("%s: %+v, %d faults", name, r, res.Faults)
@@ -654,18 +661,18 @@ func TestContract(t *testing.T) {
 }
 
 type liar struct {
-	device.Device
+	device.Blocking
 	spoil func(device.Launch, *device.Report)
 }
 
 func (l *liar) Run(ctx context.Context, j *device.Launch) (*device.Report, error) {
-	r, err := l.Device.Run(ctx, j)
+	r, err := l.Blocking.Run(ctx, j)
 	l.spoil(*j, r)
 	return r, err
 }
 
 // mute reports nothing, and no error.
-type mute struct{ device.Device }
+type mute struct{ device.Blocking }
 
 func (mute) Run(context.Context, *device.Launch) (*device.Report, error) { return nil, nil }
 
@@ -674,7 +681,7 @@ func TestNoReport(t *testing.T) {
 	serve := func(run func(context.Context, engine.Config) (*engine.Result, error), clock engine.Clock) {
 		t.Helper()
 		cfg := config(tab, sched.Serial{}, []int64{0}, 1e9, func(int) int { return 1 })
-		cfg.Devices, cfg.Clock = []device.Device{mute{cfg.Devices[0]}}, clock
+		cfg.Devices, cfg.Clock = adapt(mute{driver(cfg)}), clock
 		res, err := run(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -90,7 +90,7 @@ func TestPoliciesKeepTheRules(t *testing.T) {
 		}
 		deadlines := rapid.SampledFrom([]string{"one SLO", "any"}).Draw(t, "deadlines")
 		cfg := engine.Config{
-			Devices: []device.Device{d}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+			Devices: adapt(d), Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 			Source: &load.Open{Times: times, Task: func(i int, at int64) sched.Task {
 				given := slo
 				if deadlines == "any" {
@@ -98,7 +98,7 @@ func TestPoliciesKeepTheRules(t *testing.T) {
 				}
 				return sched.Task{Network: enginetest.Network, Deadline: at + given}
 			}},
-			Inputs: func(*sched.Request) ([]int16, error) { return nil, nil },
+			Inputs: engine.NoInputs,
 		}
 		cfg.Policy = watched{p, func(now int64, s *sched.State, actions []sched.Action) {
 			if name == "fluid" {
@@ -238,10 +238,14 @@ func TestStreamAgreesWithRecords(t *testing.T) {
 		var s [2]engine.Summary
 		for i := range s {
 			cfg := drawn(t, tab, policy(t, name), resnetRates, 0.9, 400_000_000, 5000, 3)
-			cfg.Stream = i == 1
+			if i == 1 {
+				cfg.Keep = engine.Counts
+			} else {
+				cfg.Keep = engine.Everything
+			}
 			res := run(t, cfg)
-			if (len(res.Records) == 0) != cfg.Stream || (res.Stream != nil) != cfg.Stream || cfg.Stream && len(res.Steps)+len(res.Spans) > 0 {
-				t.Fatalf("stream %v: %d records, %d steps", cfg.Stream, len(res.Records), len(res.Steps))
+			if (len(res.Records) == 0) != (i == 1) || i == 1 && len(res.Steps)+len(res.Spans) > 0 {
+				t.Fatalf("keep %d: %d records, %d steps", cfg.Keep, len(res.Records), len(res.Steps))
 			}
 			s[i] = res.Summary()
 		}
@@ -303,7 +307,7 @@ func TestMemoryIsFlat(t *testing.T) {
 func TestDrawnExits(t *testing.T) {
 	tab := table(t, enginetest.Linear(4, 8, 10, 1))
 	d, err := engine.NewDrawn(tab, resnetRates, 7, 3)
-	if err != nil || d.Info().MaxBatch != 3 || !d.Info().Instant {
+	if err != nil || d.Info().MaxBatch != 3 {
 		t.Fatalf("%+v, %v", d.Info(), err)
 	}
 	count := make([]float64, 4)
@@ -351,10 +355,8 @@ func TestAbsurdLoads(t *testing.T) {
 		}
 	}
 	for name, task := range map[string]sched.Item{
-		"no time":              {At: 5, Task: &sched.Task{ID: 1, Network: enginetest.Network, Deadline: 5}},
-		"a deadline before it": {At: 5, Task: &sched.Task{ID: 1, Network: enginetest.Network, Deadline: 4}},
-		"before the start":     {At: -1, Task: &sched.Task{ID: 1, Network: enginetest.Network, Deadline: 4}},
-		"no task, no cancel":   {At: 5},
+		"before the start":   {At: -1, Task: &sched.Task{ID: 1, Network: enginetest.Network, Deadline: 4}},
+		"no task, no cancel": {At: 5},
 	} {
 		for how, serve := range map[string]func(context.Context, engine.Config) (*engine.Result, error){"run": engine.Run, "serve": engine.Serve} {
 			cfg := config(tab, sched.Serial{}, nil, 0, func(int) int { return 1 })
@@ -399,7 +401,7 @@ func TestTailCountsEachRequestOnce(t *testing.T) {
 		return sched.Task{Network: enginetest.Network, Deadline: at + 1e6, Theta: 0.8}
 	}}
 	cfg.Admission = func(_ int64, s *sched.State, task *sched.Task) bool { return task.ID%11 > 0 }
-	cfg.Devices = []device.Device{&enginetest.Faulty{Device: cfg.Devices[0], Fail: func(n int) bool { return n%100 == 99 }}}
+	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Fail: func(n int) bool { return n%100 == 99 }})
 	cfg.ResetCost = 100
 	s := run(t, cfg).Summary()
 	if s.Cancelled < 100 || s.Refused < 100 || s.Retries < 20 {
@@ -458,9 +460,9 @@ func TestSchedulesAgreeAcrossDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps := func(dev device.Device, clock engine.Clock) *engine.Result {
+		steps := func(dev device.Blocking, clock engine.Clock) *engine.Result {
 			cfg := config(tab, policy(t, name), times, 300_000_000, func(i int) int { return d.Exit(device.RequestID(i + 1)) })
-			cfg.Devices, cfg.Clock = []device.Device{dev}, clock
+			cfg.Devices, cfg.Clock = adapt(dev), clock
 			return run(t, cfg)
 		}
 		want := steps(&enginetest.Fake{T: tab}, engine.Table)
@@ -489,14 +491,14 @@ func TestEveryPolicyServes(t *testing.T) {
 		} else {
 			cfg.Policy = p
 		}
-		cfg.Devices = []device.Device{&enginetest.Fake{T: tab, Delay: func(ctx context.Context, ns int64) error {
+		cfg.Devices = adapt(&enginetest.Fake{T: tab, Delay: func(ctx context.Context, ns int64) error {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
 			case <-time.After(time.Duration(ns)):
 				return nil
 			}
-		}}}
+		}})
 		res, err := engine.Serve(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -1,131 +1,357 @@
-// Serve: real time. One goroutine keeps the books and asks the policy; one goroutine a launch place
-// of a device runs segments and resets.
+// Server and Serve: real time. One goroutine keeps the books and asks the policy; it waits for
+// nothing but the next message. Devices, clients and plans post theirs from goroutines of their own.
 
 package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// job is a launch's next segment, or a reset where there is no launch.
-type job struct {
-	launch *launch // the worker's until the job is done: its job, rep and err
-	dev    int
+// message is something posted to the books.
+type message struct {
+	kind  messageKind
+	dev   int
+	event device.Event
+	item  Item
+	task  sched.Task
+	plan  any
+	reply chan error
 }
 
-// done is the end of a job.
-type done struct {
-	job
-	err error // of a reset
-}
+type messageKind uint8
 
-type real struct {
+const (
+	fromDevice messageKind = iota
+	fromClient
+	fromPlan
+	drainNow
+)
+
+// Server serves in real time. Tasks come from any goroutine.
+type Server struct {
 	c     *core
 	start time.Time
-	items events
-	work  []chan job
-	done  chan done
-	fly   int // jobs under way
+	wake  chan struct{}
+	plans sync.WaitGroup
+	again []message // read by the loop; its storage is used in turns with in's
+
+	mu     sync.Mutex
+	in     []message
+	closed error // why no more tasks are taken
+
+	fresh    bool // the source has something in the heap
+	draining bool
+	replies  sync.Pool
 }
 
-// Serve serves in real time until the source has no task left and every request has ended. When ctx
-// ends, the segments under way are given up, all goroutines end, and the error wraps ctx's.
-// Durations are those that pass; Config.Clock has no say.
-func Serve(ctx context.Context, cfg Config) (*Result, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	c, err := newCore(ctx, &cfg)
+// NewServer makes a server. It does nothing until Run.
+func NewServer(cfg Config) (*Server, error) {
+	c, err := newCore(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	r := &real{c: c, start: time.Now()}
-	c.drv = r
-	places := 0
-	for i := range c.devs {
-		places += c.devs[i].info.Launches
+	if cfg.Inputs == nil {
+		return nil, fmt.Errorf("%w: no inputs", ErrConfig)
 	}
-	r.done = make(chan done, places+len(c.devs))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stop()
+	c.real = true
+	s := &Server{c: c, wake: make(chan struct{}, 1), start: time.Now()}
+	s.replies.New = func() any { return make(chan error, 1) }
 	for i := range c.devs {
-		n := c.devs[i].info.Launches
-		ch := make(chan job, n+1)
-		r.work = append(r.work, ch)
-		for range n {
-			wg.Go(func() { r.worker(ctx, ch) })
+		if _, ok := c.devs[i].Device.(device.Real); !ok {
+			if v, ok := c.devs[i].Device.(device.Virtual); ok {
+				c.devs[i].Device = device.Pace(v)
+				continue
+			}
+			return nil, fmt.Errorf("%w: device %d (%s) knows no real time", ErrConfig, i, c.devs[i].info.Name)
 		}
 	}
-	if err := r.pull(); err != nil {
+	return s, nil
+}
+
+// post puts a message in; it never waits.
+func (s *Server) post(m *message) error {
+	s.mu.Lock()
+	if m.kind == fromClient && s.closed != nil {
+		defer s.mu.Unlock()
+		return s.closed
+	}
+	s.in = append(s.in, *m)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Now is the time on the run's clock, in which deadlines are.
+func (s *Server) Now() Time { return time.Since(s.start).Nanoseconds() }
+
+// Submit hands a task in, from any goroutine, and tells why it is refused where it is (ErrNetwork,
+// ErrTaken, ErrExpired, ErrSamples, ErrAdmitted, ErrClosed). Its latency counts from Arrived, when it
+// was due, where that is set and has passed, else from now. Deadlines are on the server's clock (Now);
+// 0: none. How it ends the observer is told.
+func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
+	m := message{kind: fromClient, task: *t, reply: s.replies.Get().(chan error)}
+	m.item.At = s.Now()
+	if t.Arrived > 0 {
+		m.item.At = min(t.Arrived, m.item.At)
+	}
+	if err := s.post(&m); err != nil {
+		return fmt.Errorf("task %d: %w", t.ID, err)
+	}
+	select {
+	case err := <-m.reply:
+		s.replies.Put(m.reply)
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("task %d was handed in: %w", t.ID, context.Cause(ctx))
+	}
+}
+
+// Cancel takes a task back. One that has ended, or is not known, is left alone.
+func (s *Server) Cancel(id uint64) error {
+	m := message{kind: fromClient, item: Item{At: s.Now(), Cancel: id}}
+	return s.post(&m)
+}
+
+// Drain takes no more tasks; Run returns when those that are there have ended.
+func (s *Server) Drain() {
+	s.close(ErrClosed)
+	_ = s.post(&message{kind: drainNow}) // refuses clients alone
+}
+
+func (s *Server) close(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed == nil {
+		s.closed = why
+	}
+}
+
+// Serve serves a source in real time until it has no task left and every request has ended.
+// Durations are those that pass; Config.Clock has no say.
+func Serve(ctx context.Context, cfg Config) (*Result, error) {
+	if cfg.Source == nil {
+		return nil, fmt.Errorf("%w: no load source", ErrConfig)
+	}
+	s, err := NewServer(cfg)
+	if err != nil {
 		return nil, err
 	}
+	s.draining = true // clients are the source alone
+	return s.Run(ctx)
+}
+
+// Run serves until Drain has been called and every request has ended. When ctx ends before, it ends
+// all requests that are left as errors, gives up what the devices do, and its error wraps ctx's. A
+// device that does not let go is waited for as long as Config.Grace says, and named.
+func (s *Server) Run(ctx context.Context) (*Result, error) {
+	c := s.c
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	c.ctx = work
+	s.start = time.Now()
+	var gone []<-chan struct{}
+	for i := range c.devs {
+		gone = append(gone, c.devs[i].Device.(device.Real).Attach(work, func(ev device.Event) {
+			_ = s.post(&message{kind: fromDevice, dev: i, event: ev}) // refuses clients alone
+		}))
+	}
+	c.plan = func(p sched.Plan) {
+		s.plans.Go(func() {
+			_ = s.post(&message{kind: fromPlan, plan: p.Find(work)}) // refuses clients alone
+		})
+	}
+	err := s.pull()
+	if err == nil {
+		err = s.loop(ctx)
+	}
+	s.close(ErrClosed)
+	s.refuseAll()
+	if err != nil {
+		c.stop(err)
+	}
+	late := time.NewTimer(c.cfg.grace())
+	defer late.Stop()
+	s.land(late)
+	stop()
+	for i, ch := range gone {
+		select {
+		case <-ch:
+		case <-late.C:
+			late.Reset(0)
+			err = errors.Join(err, fmt.Errorf("%w: %s does not let go, %v after its context has ended", ErrDevice, c.devs[i].info.Name, c.cfg.grace()))
+		}
+	}
+	s.plans.Wait()
+	return &c.res, err
+}
+
+// clock brings the books' time up to date.
+func (s *Server) clock() { s.c.now = max(s.c.now, time.Since(s.start).Nanoseconds()) }
+
+func (s *Server) loop(ctx context.Context) error {
+	c := s.c
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		var due <-chan time.Time
-		if len(r.items.heap) > 0 {
-			timer.Reset(time.Duration(r.items.heap[0].at) - time.Since(r.start))
-			due = timer.C
-		} else if r.fly == 0 {
-			break
+		s.clock()
+		if err := s.turn(); err != nil {
+			return err
 		}
+		for len(c.heap) > 0 && c.heap[0].at <= c.now {
+			if err := s.outside(); err != nil {
+				return err
+			}
+		}
+		for c.nextWatch() <= c.now {
+			if err := c.watch(); err != nil {
+				return err
+			}
+		}
+		if c.idle() && s.draining && s.empty() {
+			return c.close()
+		}
+		next := c.nextWatch()
+		if len(c.heap) > 0 {
+			next = min(next, c.heap[0].at)
+		}
+		timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))
-		case e := <-r.done:
-			r.fly--
-			c.now = max(c.now, time.Since(r.start).Nanoseconds())
-			if e.launch == nil {
-				err = c.deviceUp(e.dev, e.err)
-			} else {
-				err = c.segmentDone(e.launch)
-			}
-		case <-due:
-			e := *r.items.pop()
-			c.now = max(c.now, time.Since(r.start).Nanoseconds())
-			if e.fresh {
-				if err := r.pull(); err != nil {
-					return nil, err
+			return fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))
+		case <-s.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+func (s *Server) empty() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.in) == 0
+}
+
+// take takes all messages out; they are the caller's until the next call.
+func (s *Server) take() []message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.again)
+	s.again, s.in = s.in, s.again[:0]
+	return s.again
+}
+
+// turn takes in what has been posted.
+func (s *Server) turn() error {
+	for msgs := s.take(); len(msgs) > 0; msgs = s.take() {
+		for i := range msgs {
+			if err := s.message(&msgs[i]); err != nil {
+				for k := i + 1; k < len(msgs); k++ { // whoever waits for an answer gets one
+					if msgs[k].reply != nil {
+						msgs[k].reply <- fmt.Errorf("task %d: %w", msgs[k].task.ID, ErrClosed)
+					}
 				}
+				return err
 			}
-			err = c.item(e.item())
 		}
-		if err != nil {
-			return nil, err
-		}
+		s.clock()
 	}
-	if err := c.close(); err != nil {
-		return nil, err
-	}
-	return &c.res, nil
+	return nil
 }
 
-func (r *real) worker(ctx context.Context, in <-chan job) {
-	for {
-		var j job
-		select {
-		case <-ctx.Done():
+func (s *Server) message(m *message) error {
+	c := s.c
+	switch m.kind {
+	case fromDevice:
+		return c.answer(m.dev, &m.event)
+	case fromPlan:
+		return c.tell(sched.Event{Kind: sched.Planned, Plan: m.plan})
+	case drainNow:
+		s.draining = true
+		return nil
+	}
+	if m.reply == nil {
+		_, err := c.item(m.item)
+		return err
+	}
+	m.item.Task = &m.task
+	refused, err := c.item(m.item)
+	if err != nil && refused == nil {
+		refused = fmt.Errorf("task %d: %w", m.task.ID, ErrClosed)
+	}
+	m.reply <- refused
+	return err
+}
+
+// outside takes in what is due in the heap.
+func (s *Server) outside() error {
+	c := s.c
+	e := *c.pop()
+	if e.x != nil {
+		return c.own(&e)
+	}
+	if e.fresh {
+		if err := s.pull(); err != nil {
+			return err
+		}
+	}
+	_, err := c.item(e.item())
+	return err
+}
+
+// refuseAll answers those who handed tasks in that nobody looks at any more.
+func (s *Server) refuseAll() {
+	msgs := s.take()
+	kept := msgs[:0]
+	for i := range msgs {
+		if m := &msgs[i]; m.reply != nil {
+			m.reply <- fmt.Errorf("task %d: %w", m.task.ID, ErrClosed)
+		} else if m.kind == fromDevice {
+			kept = append(kept, *m)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.in = append(slices.Clone(kept), s.in...)
+}
+
+// land takes in what devices still answer, so that slots are freed.
+func (s *Server) land(late *time.Timer) {
+	c := s.c
+	for c.shut = true; ; {
+		s.clock()
+		msgs := s.take()
+		for i := range msgs {
+			if msgs[i].kind == fromDevice {
+				_ = c.answer(msgs[i].dev, &msgs[i].event) // the policy is not asked any more
+			}
+		}
+		if !c.flying() && s.empty() {
 			return
-		case j = <-in:
 		}
-		e := done{job: j}
-		d := r.c.cfg.Devices[j.dev]
-		run, cancel := context.WithTimeout(ctx, r.c.cfg.hangAfter())
-		if l := j.launch; l == nil {
-			e.err = d.Reset(run)
-		} else {
-			l.rep, l.err = d.Run(run, &l.job)
+		select {
+		case <-s.wake:
+		case <-late.C:
+			late.Reset(0)
+			return
 		}
-		cancel()
-		r.done <- e // buffered for every job there can be
 	}
 }
 
-func (r *real) pull() error {
-	it, ok := r.c.cfg.Source.Next()
+func (s *Server) pull() error {
+	if s.c.cfg.Source == nil {
+		return nil
+	}
+	it, ok := s.c.cfg.Source.Next()
 	if !ok {
 		return nil
 	}
@@ -136,19 +362,7 @@ func (r *real) pull() error {
 		t := *it.Task
 		it.Task = &t
 	}
-	e := r.items.push(it.At)
+	e := s.c.push(it.At)
 	e.task, e.cancel, e.fresh = it.Task, it.Cancel, true
 	return nil
 }
-
-func (r *real) begin(l *launch) {
-	r.fly++
-	r.work[l.Device] <- job{launch: l, dev: l.Device}
-}
-
-func (r *real) reset(dev int) {
-	r.fly++
-	r.work[dev] <- job{dev: dev}
-}
-
-func (r *real) schedule(it Item) { r.items.schedule(it) }

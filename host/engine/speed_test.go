@@ -54,12 +54,12 @@ func drawn(t testing.TB, tab *sched.Table, p sched.Policy, rates []float64, load
 		stay -= r
 	}
 	return engine.Config{
-		Devices:  []device.Device{d},
+		Devices:  []device.Device{device.Adapt(d)},
 		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 		Policy:   p,
 		Source:   newStream(load*1e9/service, slo, n, seed),
-		Inputs:   func(*sched.Request) ([]int16, error) { return nil, nil },
-		Stream:   true,
+		Inputs:   engine.NoInputs,
+		Keep:     engine.Counts,
 	}
 }
 

@@ -1,4 +1,4 @@
-// Statistics of a run whose records are not kept.
+// Statistics of a run in a fixed size.
 
 package engine
 
@@ -11,7 +11,7 @@ import (
 // fine is how many buckets of the histogram stand between a power of two and the next.
 const fine = 1 << 10
 
-// Stream is what is kept of the requests where Config.Stream is set. It has a fixed size.
+// Stream is what is kept of the requests in any run. It has a fixed size.
 type Stream struct {
 	Requests int                    `json:"requests"`
 	Endings  [sched.Errored + 1]int `json:"endings"` // by Ending
@@ -26,7 +26,7 @@ func (s *Stream) take(r *Record) {
 	if r.Ending != OnTime && r.Ending != Late {
 		return
 	}
-	if r.Exit < len(s.Exits) {
+	if r.Exit >= 0 && r.Exit < len(s.Exits) {
 		s.Exits[r.Exit]++
 	}
 	s.Sum += float64(r.Latency())

@@ -1,26 +1,36 @@
-// Run: virtual time. Devices compute at the instant their segment begins; its end is an event.
+// Run: virtual time. Devices say when their next event is due; whatever is first happens first.
 
 package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
+	"slices"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// event is the end of a segment (launch set) or of a reset (up), or what an Item says. It is small,
-// since a heap moves it about.
+// event is what an Item says, or something of the engine's own. It is small, since a heap moves it
+// about.
 type event struct {
 	at     Time
 	seq    uint64
-	launch *launch // what came of its segment stands in it
 	task   *sched.Task
 	cancel uint64
+	x      *extra
 	dev    int32
 	fresh  bool // the item came from Source.Next: the next one is due
-	up     bool
+}
+
+// extra is what else there is to come.
+type extra struct {
+	job   *job // that ended as it began, with err
+	err   error
+	again *outage // a reset that is due again
+	plan  any
+	is    bool // plan is what a plan has found
 }
 
 func (e *event) item() Item { return Item{At: e.at, Task: e.task, Cancel: e.cancel} }
@@ -86,7 +96,6 @@ func (h *events) pop() *event {
 
 type virtual struct {
 	c *core
-	events
 	// What the source brings next stands beside the heap: one in three events or so need not go
 	// through it.
 	fresh event
@@ -95,70 +104,168 @@ type virtual struct {
 	turn  int
 }
 
-// next takes the first event, the heap's or the source's; nil where there is none left. It is the
-// caller's until the next push, or until the source is asked.
-func (v *virtual) next() *event {
-	if v.due && (len(v.heap) == 0 || v.fresh.before(&v.heap[0])) {
-		v.due = false
-		return &v.fresh
-	}
-	return v.pop()
-}
-
 // Run serves until the source has no task left and every request has ended. Its result depends on
-// the configuration alone. It ends early, with an error that wraps ctx's, when ctx does.
+// the configuration alone. It ends early, with an error that wraps ctx's, when ctx does: then what
+// has not ended by itself has ended as an error too, and the result says so.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	c, err := newCore(ctx, &cfg)
+	c, err := newCore(&cfg)
 	if err != nil {
 		return nil, err
 	}
+	c.ctx = ctx
+	if cfg.Source == nil {
+		return nil, fmt.Errorf("%w: no load source", ErrConfig)
+	}
+	if cfg.Inputs == nil {
+		return nil, fmt.Errorf("%w: no inputs", ErrConfig)
+	}
+	for i := range c.devs {
+		d := &c.devs[i]
+		v, ok := d.Device.(device.Virtual)
+		if !ok {
+			return nil, fmt.Errorf("%w: device %d (%s) knows no virtual time", ErrConfig, i, d.info.Name)
+		}
+		d.v = v
+	}
 	v := &virtual{c: c}
-	c.drv = v
+	c.plan = func(p sched.Plan) {
+		found := p.Find(ctx)
+		c.push(c.now + max(0, p.Cost())).x = &extra{plan: found, is: true}
+	}
 	if err := v.pull(); err != nil {
 		return nil, err
 	}
-	stopped := func() error {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, err)
-		}
-		return nil
-	}
-	for n := 0; ; n++ {
-		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
-			if err := stopped(); err != nil {
-				return nil, err
-			}
-		}
-		e := v.next()
-		if e == nil {
-			break
-		}
-		c.now = e.at
-		switch {
-		case e.launch != nil:
-			err = c.segmentDone(e.launch)
-		case e.up:
-			err = c.deviceUp(int(e.dev), c.devs[e.dev].reset)
-		default:
-			it := e.item()
-			if e.fresh {
-				if err := v.pull(); err != nil {
-					return nil, err
-				}
-			}
-			err = c.item(it)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if err := stopped(); err != nil {
-		return nil, err
-	}
-	if err := c.close(); err != nil {
-		return nil, err
+	if err := v.run(ctx); err != nil {
+		c.stop(err)
+		v.land()
+		return &c.res, err
 	}
 	return &c.res, nil
+}
+
+func (v *virtual) run(ctx context.Context) error {
+	c := v.c
+	for n := 0; ; n++ {
+		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, err)
+			}
+		}
+		dev, at := v.first()
+		var err error
+		switch {
+		case dev == nobody:
+			return c.close()
+		case dev == outside:
+			err = v.outside(at)
+		case dev == watchdog:
+			c.now = at
+			err = c.watch()
+		default:
+			c.now = max(c.now, at)
+			if ev := c.devs[dev].v.Take(c.now); ev != nil {
+				err = c.answer(dev, ev)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Where the next event comes from, where it is no device.
+const (
+	nobody   = -1
+	outside  = -2
+	watchdog = -3
+)
+
+// first is where the next event comes from, and when.
+func (v *virtual) first() (from int, at Time) {
+	c := v.c
+	from, at, seq := nobody, never, uint64(math.MaxUint64)
+	if len(c.heap) > 0 {
+		from, at, seq = outside, c.heap[0].at, c.heap[0].seq
+	}
+	if v.due && (from == nobody || v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
+		from, at, seq = outside, v.fresh.at, v.fresh.seq
+	}
+	for i := range c.devs {
+		d := &c.devs[i]
+		due, ok := d.v.Next()
+		if !ok || due > d.watch {
+			if d.watch < at {
+				from, at, seq = watchdog, d.watch, math.MaxUint64
+			}
+			continue
+		}
+		if due < at || due == at && d.seq < seq {
+			from, at, seq = i, due, d.seq
+		}
+	}
+	return from, at
+}
+
+// outside takes in what came from the source or is the engine's own.
+func (v *virtual) outside(at Time) error {
+	c := v.c
+	c.now = at
+	var e *event
+	if v.due && (len(c.heap) == 0 || v.fresh.before(&c.heap[0])) {
+		v.due = false
+		e = &v.fresh
+	} else {
+		e = c.pop()
+	}
+	if e.x != nil {
+		return c.own(e)
+	}
+	it := e.item()
+	if e.fresh {
+		if err := v.pull(); err != nil {
+			return err
+		}
+	}
+	_, err := c.item(it)
+	return err
+}
+
+// own takes in an event of the engine's own.
+func (c *core) own(e *event) error {
+	x := e.x
+	switch {
+	case x.is:
+		return c.tell(sched.Event{Kind: sched.Planned, Plan: x.plan})
+	case x.again != nil:
+		x.again.resetting = false
+		c.recover(int(e.dev))
+		return nil
+	}
+	if i := slices.Index(c.jobs, x.job); i >= 0 {
+		c.jobs = slices.Delete(c.jobs, i, i+1)
+	}
+	return c.jobDone(x.job, x.err, 0)
+}
+
+// land lets devices end what they do, so that slots are freed.
+func (v *virtual) land() {
+	c := v.c
+	for c.flying() {
+		dev, at := -1, never
+		for i := range c.devs {
+			if due, ok := c.devs[i].v.Next(); ok && due < at {
+				dev, at = i, due
+			}
+		}
+		if dev < 0 {
+			return
+		}
+		c.now = max(c.now, at)
+		ev := c.devs[dev].v.Take(c.now)
+		if ev == nil || c.answer(dev, ev) != nil {
+			return
+		}
+	}
 }
 
 func (v *virtual) pull() error {
@@ -174,55 +281,17 @@ func (v *virtual) pull() error {
 		v.ahead[v.turn] = *it.Task
 		it.Task = &v.ahead[v.turn]
 	}
-	v.seq++
+	v.c.seq++
 	e := &v.fresh
-	e.at, e.seq, e.task, e.cancel, e.fresh = it.At, v.seq, it.Task, it.Cancel, true
+	e.at, e.seq, e.task, e.cancel, e.fresh = it.At, v.c.seq, it.Task, it.Cancel, true
 	v.due = true
 	return nil
 }
 
-// checkItem refuses what no load can bring after a time.
+// checkItem refuses what no source can bring after a time.
 func checkItem(it Item, after Time) error {
-	switch {
-	case it.At < after || it.Task == nil && it.Cancel == 0:
+	if it.At < after || it.Task == nil && it.Cancel == 0 {
 		return fmt.Errorf("%w: an item at %d ns, after %d ns, or an empty one", ErrSource, it.At, after)
-	case it.Task != nil && it.Task.Deadline <= it.At:
-		return fmt.Errorf("%w: task %d comes at %d ns and is due at %d ns", ErrSource, it.Task.ID, it.At, it.Task.Deadline)
 	}
 	return nil
-}
-
-func (v *virtual) begin(l *launch) {
-	c := v.c
-	d := &c.devs[l.Device]
-	if d.info.Instant {
-		l.rep, l.err = d.Run(c.ctx, &l.job)
-	} else {
-		ctx, cancel := context.WithTimeout(c.ctx, c.cfg.hangAfter())
-		l.rep, l.err = d.Run(ctx, &l.job)
-		cancel()
-	}
-	took := l.table.At(l.job.First, l.job.Last, len(l.job.Requests))
-	switch {
-	case l.err == nil && (c.cfg.Clock == Table || l.rep == nil): // segmentDone refuses the latter
-	case errors.Is(l.err, context.DeadlineExceeded):
-		took = c.cfg.hangCost()
-	case l.err == nil:
-		took = l.rep.Ns
-		if hz := d.info.ClockHz; took <= 0 && hz > 0 {
-			took = int64(float64(l.rep.Cycles) * 1e9 / float64(hz))
-		}
-		if took <= 0 {
-			took, l.err = 1, fmt.Errorf("%w: %s reports a segment of %d ns, %d cycles", ErrDevice, d.info.Name, l.rep.Ns, l.rep.Cycles)
-		}
-	}
-	v.push(c.now + took).launch = l
-}
-
-func (v *virtual) reset(dev int) {
-	err := v.c.devs[dev].Reset(v.c.ctx)
-	v.c.devs[dev].reset = err
-	e := v.push(v.c.now + v.c.cfg.resetCost())
-	e.up, e.dev = true, int32(dev)
-	v.c.span(Span{Device: dev, Segment: -1, Start: v.c.now, End: v.c.now + v.c.cfg.resetCost(), Failed: err != nil}, nil)
 }

@@ -259,13 +259,13 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 		return fail(err)
 	}
 	res, err := engine.Run(ctx, engine.Config{
-		Devices:  []device.Device{newDrawn(m, exits, c.N)},
+		Devices:  []device.Device{device.Adapt(newDrawn(m, exits, c.N))},
 		Networks: []engine.Network{{Name: network, Tables: []*sched.Table{m.Table}}},
 		Policy:   policy,
 		Source:   source,
-		Inputs:   func(*sched.Request) ([]int16, error) { return nil, nil },
+		Inputs:   engine.NoInputs,
 		Clock:    engine.Table,
-		NoTrace:  true,
+		Keep:     engine.Records,
 	})
 	if err != nil {
 		return fail(err)

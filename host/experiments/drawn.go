@@ -78,19 +78,19 @@ func (d *drawn) confidence(id device.RequestID, segment int) float32 {
 	return 0
 }
 
-// Info implements device.Device.
+// Info implements device.Blocking.
 func (d *drawn) Info() device.Info {
 	b := d.model.Table.MaxBatch()
 	return device.Info{
-		Name: "drawn", Label: "simulated", MaxBatch: b, Slots: 64 * b, Launches: 1, Preempt: device.PreemptExit,
-		ClockHz: d.model.ClockHz, Instant: true,
+		Name: "drawn", Label: "simulated", MaxBatch: b, Slots: 64 * b, Places: 1, Preempt: device.PreemptExit,
+		ClockHz: d.model.ClockHz,
 	}
 }
 
-// Load implements device.Device; the model is what it serves.
+// Load implements device.Blocking; the model is what it serves.
 func (*drawn) Load(context.Context, *bundle.Bundle) error { return nil }
 
-// Admit implements device.Device.
+// Admit implements device.Blocking.
 func (d *drawn) Admit(_ context.Context, _ string, id device.RequestID, _ []int16) error {
 	if id == 0 || int(id) > d.n {
 		return fmt.Errorf("%w: no exit is known for request %d", ErrSetup, id)
@@ -98,7 +98,7 @@ func (d *drawn) Admit(_ context.Context, _ string, id device.RequestID, _ []int1
 	return nil
 }
 
-// Run implements device.Device: the segments of a launch, one by one, as the engine asks for them.
+// Run implements device.Blocking: the segments of a launch, one by one, as the engine asks for them.
 func (d *drawn) Run(_ context.Context, l *device.Launch) (*device.Report, error) {
 	last := d.model.Table.Segments() - 1
 	if l.First != l.Last || l.First < 0 || l.Last > last || len(l.Requests) > len(d.shown) || len(l.Theta) != len(l.Requests) {
@@ -119,11 +119,11 @@ func (d *drawn) Run(_ context.Context, l *device.Launch) (*device.Report, error)
 	return &d.rep, nil
 }
 
-// Release implements device.Device.
+// Release implements device.Blocking.
 func (*drawn) Release(device.RequestID) {}
 
-// Reset implements device.Device.
+// Reset implements device.Blocking.
 func (*drawn) Reset(context.Context) error { return nil }
 
-// Close implements device.Device.
+// Close implements device.Blocking.
 func (*drawn) Close() error { return nil }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
@@ -65,6 +66,21 @@ func Taken(exits []device.ExitResult, theta Theta) int {
 	return len(exits) - 1
 }
 
+// SoftmaxTop1 is the class of the largest logit and its softmax probability.
+func SoftmaxTop1(logits []float32) (int, float32) {
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	sum := 0.0
+	for _, v := range logits {
+		sum += math.Exp(float64(v) - float64(logits[best]))
+	}
+	return best, float32(1 / sum)
+}
+
 // Service is serial's mean service time in ns for the images at theta, by the table: its capacity is
 // one request per Service.
 func (s *Setup) Service(theta Theta) float64 {
@@ -79,22 +95,22 @@ func (s *Setup) Service(theta Theta) float64 {
 
 // Point is one run.
 type Point struct {
-	Policy  string
-	BMax    int           // of the policy; 0: the device's
-	Levels  []sched.Level // of fluid+theta, which without them is fluid+
-	Loss    float64       // the accuracy that they may cost
-	Rate    float64       // requests per second; unused where Times are given
-	SLO     int64         // ns
-	Theta   Theta
-	Seed    uint64
-	N       int     // requests
-	Times   []int64 // arrivals in ns, in place of Rate, Seed and N
-	Clock   engine.Clock
-	NoTrace bool
+	Policy string
+	BMax   int           // of the policy; 0: the device's
+	Levels []sched.Level // of fluid+theta, which without them is fluid+
+	Loss   float64       // the accuracy that they may cost
+	Rate   float64       // requests per second; unused where Times are given
+	SLO    int64         // ns
+	Theta  Theta
+	Seed   uint64
+	N      int     // requests
+	Times  []int64 // arrivals in ns, in place of Rate, Seed and N
+	Clock  engine.Clock
+	Keep   engine.Keep
 }
 
 // Run serves one point on a device that has the bundle loaded.
-func (s *Setup) Run(ctx context.Context, dev device.Device, p Point, progress func(ended int)) (*engine.Result, error) {
+func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress func(ended int)) (*engine.Result, error) {
 	policy, err := sched.New(p.Policy, sched.Options{BMax: p.BMax, Levels: p.Levels, Loss: p.Loss})
 	if err != nil {
 		return nil, err
@@ -110,7 +126,7 @@ func (s *Setup) Run(ctx context.Context, dev device.Device, p Point, progress fu
 	}
 	name := s.Bundle.Network.Name
 	res, err := engine.Run(ctx, engine.Config{
-		Devices:  []device.Device{dev},
+		Devices:  []device.Device{device.Adapt(dev)},
 		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{s.Table}}},
 		Policy:   policy,
 		Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
@@ -120,11 +136,11 @@ func (s *Setup) Run(ctx context.Context, dev device.Device, p Point, progress fu
 			}
 			return t
 		}},
-		Inputs:   func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil },
+		Inputs:   engine.WordInputs(func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil }),
 		Clock:    p.Clock,
 		SLO:      p.SLO,
-		Progress: progress,
-		NoTrace:  p.NoTrace,
+		Observer: engine.Tell(progress),
+		Keep:     p.Keep,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s at %.3g requests per second, seed %d: %w", p.Policy, p.Rate, p.Seed, err)
@@ -133,4 +149,14 @@ func (s *Setup) Run(ctx context.Context, dev device.Device, p Point, progress fu
 		return nil, fmt.Errorf("the books of %s, seed %d, are wrong: %w", p.Policy, p.Seed, err)
 	}
 	return res, nil
+}
+
+// FirstWhy is the first reason that stands in a run's records.
+func FirstWhy(r *engine.Result) string {
+	for i := range r.Records {
+		if r.Records[i].Why != "" {
+			return r.Records[i].Why
+		}
+	}
+	return "all were retried"
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,82 +49,6 @@ func setup(t *testing.T, n int) (configs.Design, *experiments.Setup) {
 	return d, s
 }
 
-// spoiled is a device that changes one bit, or one logit, in its n-th launch.
-type spoiled struct {
-	*soft.Dev
-	n     int
-	logit bool
-	run   int
-}
-
-func (s *spoiled) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
-	rep, err := s.Dev.Run(ctx, l)
-	if s.run++; s.run == s.n {
-		if s.logit {
-			raw := append([]int16(nil), rep.Results[0].Exits[0].Raw...)
-			raw[0] ^= 1
-			rep.Results[0].Exits[0].Raw = raw
-		} else {
-			slot := s.Slot(l.Requests[len(l.Requests)-1])
-			slot[len(slot)-1] ^= 0x10
-		}
-	}
-	return rep, err
-}
-
-func TestShadow(t *testing.T) {
-	d, s := setup(t, 60)
-	ctx := context.Background()
-	run := func(dev experiments.Slotted) (*experiments.Shadow, error) {
-		sh := &experiments.Shadow{Slotted: dev, Reference: soft.New(d, soft.Options{})}
-		if err := sh.Load(ctx, s.Bundle); err != nil {
-			t.Fatal(err)
-		}
-		res, err := experiments.Serve(ctx, s, sh, 5, nil)
-		if err == nil {
-			if err := res.Check(); err != nil {
-				t.Error(err)
-			}
-			if res.Preemptions == 0 || res.Merges == 0 || res.Summary().Errors != 0 {
-				t.Errorf("the random schedule shows little: %+v", res.Summary())
-			}
-		}
-		return sh, err
-	}
-	sh, err := run(soft.New(d, soft.Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for b, n := range sh.Coverage.Batches {
-		if n == 0 {
-			t.Errorf("no start with a batch of %d", b+1)
-		}
-	}
-	if sh.Coverage.Halted == 0 || sh.Coverage.Bytes == 0 || sh.Coverage.Logits == 0 {
-		t.Errorf("coverage %+v", sh.Coverage)
-	}
-	for _, logit := range []bool{false, true} {
-		_, err := run(&spoiled{Dev: soft.New(d, soft.Options{}), n: 17, logit: logit})
-		if !errors.Is(err, experiments.ErrMismatch) || !strings.Contains(err.Error(), "seed 5") {
-			t.Errorf("a changed bit (logit: %v) gives %v", logit, err)
-		}
-	}
-}
-
-func TestExplainNamesTheElement(t *testing.T) {
-	_, s := setup(t, 1)
-	want := make([]byte, s.Bundle.Slot.Stride)
-	got := append([]byte(nil), want...)
-	l := s.Bundle.Network.Exits[0].Last
-	got[s.Bundle.Layers[l].OutOffset] = 1
-	text := experiments.Explain(s.Bundle, 0, 0, got, want)
-	for _, part := range []string{"output element y 0, x 0, channel 0", "1, expected 0", "OutC:"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("%q lacks %q", text, part)
-		}
-	}
-}
-
 func TestServiceIsWhatSerialTakes(t *testing.T) {
 	d, s := setup(t, 40)
 	dev := soft.New(d, soft.Options{Memo: &soft.Memo{}})
@@ -156,7 +79,7 @@ func TestRatesDoNotDependOnWorkers(t *testing.T) {
 		points, err := experiments.Rates(context.Background(), s, experiments.RatesConfig{
 			Rates: []float64{0.5, 1.2}, Policies: []string{"serial", "fluid"}, Seeds: []uint64{1, 2}, N: 300,
 			SLO: 5 * s.Table.Alone(), Theta: experiments.Theta{0.8}, Workers: workers,
-			Open: func(ctx context.Context) (device.Device, error) {
+			Open: func(ctx context.Context) (device.Blocking, error) {
 				dev := soft.New(d, soft.Options{Memo: memo})
 				return dev, dev.Load(ctx, s.Bundle)
 			},

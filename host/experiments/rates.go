@@ -38,7 +38,7 @@ type RatesConfig struct {
 	Clock    engine.Clock
 	Workers  int
 	// Open gives a device with the bundle loaded; each worker asks for one and closes it.
-	Open     func(context.Context) (device.Device, error)
+	Open     func(context.Context) (device.Blocking, error)
 	Progress func(done, of int)
 }
 
@@ -94,7 +94,7 @@ func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 				}
 				p := &points[i]
 				res, err := s.Run(ctx, dev, Point{
-					Policy: p.Policy, Rate: p.PerSec, SLO: c.SLO, Theta: c.Theta, Seed: p.Seed, N: c.N, Clock: c.Clock, NoTrace: true,
+					Policy: p.Policy, Rate: p.PerSec, SLO: c.SLO, Theta: c.Theta, Seed: p.Seed, N: c.N, Clock: c.Clock, Keep: engine.Records,
 				}, nil)
 				if err != nil {
 					cancel(err)

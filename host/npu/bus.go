@@ -63,8 +63,31 @@ type Bus interface {
 	Close() error
 }
 
+// Waiter is a bus whose register accesses may wait, and have to end with a context.
+type Waiter interface {
+	// Until makes them end with ctx too until done is called. Accesses are not concurrent with it.
+	Until(ctx context.Context) (done func())
+}
+
 // HardResetter is a bus that can put the hardware back to power-on; all registers are lost, memory
 // is not.
 type HardResetter interface {
 	HardReset() error
+}
+
+// Direction is who has written memory that the other will read.
+type Direction uint8
+
+// Directions of a Sync.
+const (
+	ToDevice   Direction = 1 // the CPU has written, the NPU will read
+	FromDevice Direction = 2 // the NPU has written, the CPU will read
+)
+
+// Syncer is a bus whose memory is not coherent: between the CPU's write and the start that reads it,
+// and between the end of a start and the CPU's read, the stretch must be synchronised. A bus without
+// it is coherent.
+type Syncer interface {
+	// Sync takes an offset into the window and a length.
+	Sync(off, n int64, dir Direction) error
 }

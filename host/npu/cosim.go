@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -84,23 +85,29 @@ type Cosim struct {
 	mem  []byte
 	base uint64
 
-	mu     sync.Mutex
-	conn   net.Conn
-	cmd    *exec.Cmd
-	errs   *tail
-	tag    uint32
-	slice  uint64 // cycles of one RUN message
-	cycles uint64 // of the last answer
-	irq    bool
-	closed bool
+	life  context.Context // of the process
+	until context.Context // of register accesses; nil: life alone
+	conn  net.Conn
+	cmd   *exec.Cmd
+	errs  *tail
+
+	link  chan struct{} // holds one token: whoever took it may write and read
+	tag   uint32
+	slice uint64 // cycles of one RUN message
+
+	closed atomic.Bool
+	cycles atomic.Uint64 // of the last answer
 }
 
 const (
-	answerTimeout = 2 * time.Minute // for one answer: far beyond any slice of a run
-	quitTimeout   = 5 * time.Second
-	sliceTarget   = 20 * time.Millisecond
-	minSlice      = 1 << 12
-	maxSlice      = 1 << 24
+	// answerTime is the processor time that one answer may take, far beyond any slice of a run. Wall
+	// time says nothing: a machine may be busy, a process halted.
+	answerTime  = 2 * time.Minute
+	pollTime    = time.Second // how often a silent process is looked at
+	quitTimeout = 5 * time.Second
+	sliceTarget = 20 * time.Millisecond
+	minSlice    = 1 << 12
+	maxSlice    = 1 << 24
 )
 
 // FindCosim is the co-simulation process of a configuration: SLUICE_COSIM names it, or sim/build.sh
@@ -133,6 +140,7 @@ func FindCosim(config string) (string, error) {
 }
 
 // OpenCosim starts a process and shakes hands with it. The DRAM is anonymous memory that both map.
+// When the context ends, so does whatever is asked of the process; Close is still due.
 func OpenCosim(ctx context.Context, o CosimOpts) (*Cosim, error) {
 	c, err := openCosim(ctx, o)
 	if err != nil {
@@ -177,7 +185,8 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 	}
 	defer theirs.Close()
 
-	c = &Cosim{mem: mem, base: o.Base, conn: conn, slice: minSlice, errs: &tail{}}
+	c = &Cosim{life: ctx, mem: mem, base: o.Base, conn: conn, slice: minSlice, errs: &tail{}, link: make(chan struct{}, 1)}
+	c.link <- struct{}{}
 	// The process sees the socket as 3 and the memory as 4.
 	args := []string{"--dram", "/proc/self/fd/4", "--fd", "3", "--base", fmt.Sprint(o.Base)}
 	if o.Trace != "" {
@@ -211,7 +220,7 @@ func socketpair() (net.Conn, *os.File, error) {
 }
 
 func (c *Cosim) greet(o CosimOpts) error {
-	a, err := c.call(opHello, cosimMagic, cosimVersion)
+	a, err := c.call(c.life, opHello, cosimMagic, cosimVersion)
 	if err != nil {
 		return err
 	}
@@ -229,48 +238,130 @@ func (c *Cosim) greet(o CosimOpts) error {
 func (c *Cosim) Info() CosimInfo { return c.info }
 
 // Cycles is the clock's count since the last hard reset, as of the last call.
-func (c *Cosim) Cycles() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cycles
+func (c *Cosim) Cycles() uint64 { return c.cycles.Load() }
+
+// Until makes register accesses, and what else takes no context, end with ctx too until done is called. The accesses
+// and these calls must not be concurrent.
+func (c *Cosim) Until(ctx context.Context) (done func()) {
+	before := c.until
+	c.until = ctx
+	return func() { c.until = before }
 }
 
-// call sends a request and reads its answer; an error answer becomes a *CosimError.
-func (c *Cosim) call(op cosimOp, payload ...uint32) (answer, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+// short is the context of a call that takes none.
+func (c *Cosim) short() context.Context {
+	if c.until != nil {
+		return c.until
+	}
+	return c.life
+}
+
+// call sends a request and reads its answer; an error answer becomes a *CosimError. It ends with the
+// context, and the link goes on: an answer that comes later belongs to nobody and is thrown away.
+func (c *Cosim) call(ctx context.Context, op cosimOp, payload ...uint32) (answer, error) {
+	select {
+	case <-c.link:
+		defer func() { c.link <- struct{}{} }()
+	case <-ctx.Done():
+		return answer{}, ctx.Err()
+	case <-c.life.Done():
+		return answer{}, c.life.Err()
+	}
+	if c.closed.Load() {
 		return answer{}, ErrClosed
 	}
-	c.tag++
-	if err := c.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(pollTime)); err != nil {
 		return answer{}, fmt.Errorf("co-simulation: %w", err)
 	}
-	if _, err := c.conn.Write(request(op, c.tag, payload...)); err != nil {
-		return answer{}, c.gone(err)
+	for _, x := range []context.Context{ctx, c.life} {
+		defer context.AfterFunc(x, func() { c.conn.SetDeadline(time.Now()) })()
+	}
+	w := waiting{c: c, ctx: ctx}
+	c.tag++
+	m := request(op, c.tag, payload...)
+	for { // a packet is sent as a whole or not at all
+		_, err := c.conn.Write(m)
+		if err == nil {
+			break
+		}
+		if err := w.on(err); err != nil {
+			return answer{}, err
+		}
 	}
 	for {
 		var b [messageBytes + 1]byte
 		n, err := c.conn.Read(b[:])
-		if err != nil || n == 0 {
-			return answer{}, c.gone(err)
+		if err != nil {
+			if err := w.on(err); err != nil {
+				return answer{}, err
+			}
+			continue
+		}
+		if n == 0 {
+			return answer{}, c.gone(nil)
 		}
 		a, err := decodeAnswer(b[:n])
 		if err != nil {
 			return answer{}, fmt.Errorf("co-simulation: %w", err)
 		}
-		c.cycles, c.irq = a.cycles, a.irq
-		if a.op == opEvent {
+		c.cycles.Store(a.cycles)
+		if a.op == opEvent || int32(a.tag-c.tag) < 0 { // nobody's, or to a request that was given up
 			continue
-		}
-		if a.status != 0 && op != opHello {
-			return answer{}, &CosimError{a.status, a.text(0, len(a.payload))}
 		}
 		if a.op != op || a.tag != c.tag {
 			return answer{}, fmt.Errorf("co-simulation: answer %d/%d to request %d/%d", a.op, a.tag, op, c.tag)
 		}
+		if a.status != 0 && op != opHello {
+			return answer{}, &CosimError{a.status, a.text(0, len(a.payload))}
+		}
 		return a, nil
 	}
+}
+
+// waiting is a call that has no answer yet.
+type waiting struct {
+	c     *Cosim
+	ctx   context.Context
+	asked bool
+	began time.Duration // processor time of the process when the call was first looked at
+}
+
+// on tells whether to wait on after an error of the connection, with another deadline; nil: yes.
+func (w *waiting) on(err error) error {
+	c := w.c
+	switch {
+	case w.ctx.Err() != nil:
+		return w.ctx.Err()
+	case c.life.Err() != nil:
+		return c.life.Err()
+	case c.closed.Load():
+		return ErrClosed
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		return c.gone(err)
+	}
+	used, err := processTime(c.cmd.Process.Pid)
+	if err != nil {
+		return c.gone(err)
+	}
+	if !w.asked {
+		w.asked, w.began = true, used
+	}
+	if used-w.began > answerTime {
+		return fmt.Errorf("%w: the co-simulation has computed for %v without an answer", ErrHang, used-w.began)
+	}
+	if err := c.conn.SetDeadline(time.Now().Add(pollTime)); err != nil {
+		return fmt.Errorf("co-simulation: %w", err)
+	}
+	return errors.Join(w.ctx.Err(), c.life.Err()) // one that has just ended may have set its deadline before
+}
+
+// processTime is the processor time that a process has used.
+func processTime(pid int) (time.Duration, error) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil { // the clock of a process: clock_getcpuclockid(3)
+		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
 }
 
 // gone says why the process does not answer, in its own words where it left some.
@@ -286,7 +377,7 @@ func (c *Cosim) gone(err error) error {
 
 // ReadReg implements Bus.
 func (c *Cosim) ReadReg(off uint32) (uint32, error) {
-	a, err := c.call(opReadReg, off)
+	a, err := c.call(c.short(), opReadReg, off)
 	if err != nil {
 		return 0, fmt.Errorf("read register %#03x: %w", off, err)
 	}
@@ -298,7 +389,7 @@ func (c *Cosim) ReadReg(off uint32) (uint32, error) {
 
 // WriteReg implements Bus.
 func (c *Cosim) WriteReg(off, v uint32) error {
-	a, err := c.call(opWriteReg, off, v)
+	a, err := c.call(c.short(), opWriteReg, off, v)
 	if err != nil {
 		return fmt.Errorf("write register %#03x: %w", off, err)
 	}
@@ -316,42 +407,58 @@ func (c *Cosim) DRAM() ([]byte, uint64) { return c.mem, c.base }
 func (c *Cosim) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	done := uint64(0)
 	for {
-		if err := ctx.Err(); err != nil {
+		n, irq, err := c.run(ctx, limit-done, false)
+		done += n
+		switch {
+		case err != nil:
 			return done, fmt.Errorf("wait for the interrupt: %w", err)
-		}
-		n := min(c.slice, limit-done)
-		began := time.Now()
-		a, err := c.call(opRun, uint32(n), uint32(n>>32), 0)
-		if err != nil {
-			return done, fmt.Errorf("wait for the interrupt: %w", err)
-		}
-		done += a.u64(0)
-		if a.irq {
+		case irq:
 			return done, nil
-		}
-		if done >= limit {
+		case done >= limit:
 			return done, ErrNoIRQ
-		}
-		switch took := time.Since(began); {
-		case took < sliceTarget/2:
-			c.slice = min(2*c.slice, maxSlice)
-		case took > 2*sliceTarget:
-			c.slice = max(c.slice/2, minSlice)
 		}
 	}
 }
 
 // Step advances the clock by exactly n cycles, whatever the interrupt line does.
 func (c *Cosim) Step(n uint64) error {
-	if _, err := c.call(opRun, uint32(n), uint32(n>>32), 1); err != nil {
-		return fmt.Errorf("step: %w", err)
+	for n > 0 {
+		done, _, err := c.run(c.short(), n, true)
+		if err != nil {
+			return fmt.Errorf("step: %w", err)
+		}
+		n -= done
 	}
 	return nil
 }
 
+// run advances the clock by up to limit cycles, for about sliceTarget.
+func (c *Cosim) run(ctx context.Context, limit uint64, ignoreIRQ bool) (done uint64, irq bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, false, err
+	}
+	flag := uint32(0)
+	if ignoreIRQ {
+		flag = 1
+	}
+	n := min(c.slice, limit)
+	began := time.Now()
+	a, err := c.call(ctx, opRun, uint32(n), uint32(n>>32), flag)
+	if err != nil {
+		return 0, false, err
+	}
+	switch took := time.Since(began); {
+	case took < sliceTarget/2:
+		c.slice = min(2*c.slice, maxSlice)
+	case took > 2*sliceTarget:
+		c.slice = max(c.slice/2, minSlice)
+	}
+	return a.u64(0), a.irq, nil
+}
+
 // HardReset implements HardResetter.
 func (c *Cosim) HardReset() error {
-	if _, err := c.call(opReset); err != nil {
+	if _, err := c.call(c.short(), opReset); err != nil {
 		return fmt.Errorf("hard reset: %w", err)
 	}
 	return nil
@@ -363,7 +470,7 @@ func (c *Cosim) AddFault(f Fault) error {
 		f.High = math.MaxUint64
 	}
 	head := uint32(f.Port) | uint32(f.Dir)<<8 | uint32(f.Kind)<<16 | uint32(f.Beat)<<24
-	_, err := c.call(opAddFault, head, max(f.First, 1), f.Count, f.Delay,
+	_, err := c.call(c.short(), opAddFault, head, max(f.First, 1), f.Count, f.Delay,
 		uint32(f.Low), uint32(f.Low>>32), uint32(f.High), uint32(f.High>>32))
 	if err != nil {
 		return fmt.Errorf("add fault: %w", err)
@@ -373,7 +480,7 @@ func (c *Cosim) AddFault(f Fault) error {
 
 // ClearFaults removes all rules; bursts already lost stay lost until a hard reset.
 func (c *Cosim) ClearFaults() error {
-	if _, err := c.call(opClearFaults); err != nil {
+	if _, err := c.call(c.short(), opClearFaults); err != nil {
 		return fmt.Errorf("clear faults: %w", err)
 	}
 	return nil
@@ -385,7 +492,7 @@ func (c *Cosim) SetMemory(bytesPerCycle float64, latency int) error {
 	if !(q16 >= 1 && q16 <= math.MaxUint32) || latency < 0 || latency > math.MaxInt32 {
 		return fmt.Errorf("%w: memory of %v bytes per cycle, %d cycles of latency", ErrRequest, bytesPerCycle, latency)
 	}
-	if _, err := c.call(opSetMemory, uint32(q16), uint32(latency), uint32(latency), 16, 16); err != nil {
+	if _, err := c.call(c.short(), opSetMemory, uint32(q16), uint32(latency), uint32(latency), 16, 16); err != nil {
 		return fmt.Errorf("set memory: %w", err)
 	}
 	return nil
@@ -393,7 +500,7 @@ func (c *Cosim) SetMemory(bytesPerCycle float64, latency int) error {
 
 // Stats are the counts of one memory port.
 func (c *Cosim) Stats(port int) (PortStats, error) {
-	a, err := c.call(opStats, uint32(port))
+	a, err := c.call(c.short(), opStats, uint32(port))
 	if err != nil {
 		return PortStats{}, fmt.Errorf("statistics of port %d: %w", port, err)
 	}
@@ -406,20 +513,20 @@ func (c *Cosim) Trace(on bool) error {
 	if on {
 		v = 1
 	}
-	if _, err := c.call(opTrace, v); err != nil {
+	if _, err := c.call(c.short(), opTrace, v); err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}
 	return nil
 }
 
-// Close ends the process and unmaps the memory.
+// Close ends the process and unmaps the memory; what waits for an answer ends with ErrClosed.
 func (c *Cosim) Close() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed.Swap(true) {
 		return nil
 	}
-	c.closed = true
+	c.conn.SetDeadline(time.Now()) // what waits lets go of the link
+	<-c.link                       // for good: closed is looked at before
+	defer func() { c.link <- struct{}{} }()
 	errClose := c.conn.Close() // the process ends when its socket closes
 	timer := time.AfterFunc(quitTimeout, func() { c.cmd.Process.Kill() })
 	errWait := c.cmd.Wait()
@@ -427,7 +534,9 @@ func (c *Cosim) Close() error {
 	if errWait != nil {
 		errWait = fmt.Errorf("co-simulation: %w: %s", errWait, c.errs.String())
 	}
-	return errors.Join(errClose, errWait, unix.Munmap(c.mem))
+	mem := c.mem
+	c.mem = nil
+	return errors.Join(errClose, errWait, unix.Munmap(mem))
 }
 
 // tail keeps the end of what a process prints.

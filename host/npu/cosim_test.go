@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -176,6 +178,9 @@ func TestCosimFaults(t *testing.T) {
 		if !errors.Is(err, &HWError{Code: f.code}) {
 			t.Errorf("%s: %v, expected %v", name, err, f.code)
 		}
+		if device.IsHang(err) != (f.code == abi.ErrWatchdog) {
+			t.Errorf("%s: counts as a hang: %v", name, device.IsHang(err))
+		}
 		if err := c.ClearFaults(); err != nil {
 			t.Fatal(err)
 		}
@@ -214,6 +219,29 @@ func TestCosimFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	good("after a hang")
+}
+
+// A launch's limit is time on the device's own clock, of all its segments together.
+func TestCosimLimit(t *testing.T) {
+	d, _, _ := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{})
+	admit(t, d, rand.New(rand.NewPCG(5, 5)), 1, 2)
+	l := launch(0, 1, never, 1, 2)
+	rep, err := d.Run(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		tenths int64
+		hangs  bool
+	}{{9, true}, {1, true}, {11, false}} {
+		l.Limit = rep.Ns * c.tenths / 10
+		if _, err := d.Run(t.Context(), l); device.IsHang(err) != c.hangs || err != nil != c.hangs {
+			t.Errorf("a limit of %d ns for %d: %v", l.Limit, rep.Ns, err)
+		}
+		if err := d.Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Registers: what is refused, how long an access takes, what a reset leaves.
@@ -289,6 +317,53 @@ func TestCosimRegisters(t *testing.T) {
 	}
 }
 
+// TIME counts every cycle since the reset, whatever is commanded, over 32 bits of a model and on the RTL.
+func TestReadTime(t *testing.T) {
+	c, _ := openTestCosim(t, CosimOpts{})
+	defer func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	now := func() uint64 {
+		t.Helper()
+		at := c.Cycles()
+		v, err := ReadTime(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v - at // the cycles of the reset itself do not count there
+	}
+	zero := now()
+	if _, err := c.WaitIRQ(t.Context(), 1000); !errors.Is(err, ErrNoIRQ) {
+		t.Fatal(err)
+	}
+	for _, ctrl := range []uint32{abi.RegCtrlSoftResetMask, abi.RegCtrlClearCountersMask, abi.RegCtrlStartMask} {
+		if err := c.WriteReg(abi.RegCtrl, ctrl); err != nil {
+			t.Fatal(err)
+		}
+		if got := now(); got != zero {
+			t.Errorf("behind CTRL = %d TIME is %d off the clock, at first %d", ctrl, got, zero)
+		}
+	}
+	if err := c.HardReset(); err != nil {
+		t.Fatal(err)
+	}
+	if got := now(); got != zero {
+		t.Errorf("behind a reset TIME is %d off the clock, at first %d", got, zero)
+	}
+
+	f := newFakeBus(t, 1, 64)
+	f.time = 1<<40 - accessCycles - 1
+	if v, err := ReadTime(f); v != 1<<40-1 || err != nil {
+		t.Errorf("%#x, %v", v, err)
+	}
+	f.broken = errors.New("unplugged")
+	if _, err := ReadTime(f); !errors.Is(err, f.broken) {
+		t.Errorf("broken bus: %v", err)
+	}
+}
+
 // What is no message is answered as an error, and the process lives on.
 func TestCosimBadMessages(t *testing.T) {
 	c, _ := openTestCosim(t, CosimOpts{})
@@ -300,7 +375,7 @@ func TestCosimBadMessages(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	send := func(b []byte) answer {
 		t.Helper()
-		if err := c.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		if err := c.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.conn.Write(b); err != nil {
@@ -382,6 +457,134 @@ func TestCosimEnds(t *testing.T) {
 	} {
 		if _, err := OpenCosim(t.Context(), o); err == nil {
 			t.Errorf("%+v was opened", o)
+		}
+	}
+}
+
+// A call ends with its context while the process is silent, and leaves the link and the lock as they
+// were: what the process answers later belongs to nobody.
+func TestCosimSilent(t *testing.T) {
+	d, c, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{})
+	in := admit(t, d, rand.New(rand.NewPCG(5, 5)), 1, 2)
+	l := launch(0, 1, never, 1, 2)
+	soon := func() context.Context {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		t.Cleanup(cancel)
+		return ctx
+	}
+	signal := func(s os.Signal) {
+		if err := c.cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(unix.SIGSTOP)
+	if n, err := c.WaitIRQ(soon(), 1000); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waited %d cycles, %v", n, err)
+	}
+	held := c.Until(soon())
+	if v, err := c.ReadReg(abi.RegWatchdog); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("read %d, %v", v, err)
+	}
+	held()
+	if _, err := d.Run(soon(), l); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("run: %v", err)
+	}
+	cycles := c.Cycles() // of the last answer: the lock is free
+	signal(unix.SIGCONT)
+	for range 3 {
+		if v, err := c.ReadReg(abi.RegID); v != abi.ID || err != nil {
+			t.Fatalf("ID is %#x, %v: answers are mistaken for others", v, err)
+		}
+	}
+	// What was given up has been done: 1,000 cycles, a read, a write, three reads.
+	if got := c.Cycles() - cycles; got != 1000+5*3 {
+		t.Errorf("the clock moved by %d cycles, expected %d", got, 1000+5*3)
+	}
+	if err := d.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := d.Run(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Build().Stub {
+		check(t, n, l, rep, in)
+	}
+
+	// Close ends what waits, and a process that does not end by itself.
+	signal(unix.SIGSTOP)
+	waits := make(chan error)
+	go func() {
+		_, err := c.WaitIRQ(context.Background(), 1<<40)
+		waits <- err
+	}()
+	for len(c.link) > 0 { // it has begun
+		time.Sleep(time.Millisecond)
+	}
+	if err := c.Close(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("close of a process that is halted: %v", err)
+	}
+	if err := <-waits; !errors.Is(err, ErrClosed) {
+		t.Errorf("what waited ended with %v", err)
+	}
+}
+
+// The context of OpenCosim is the process's.
+func TestCosimLife(t *testing.T) {
+	path, err := FindCosim("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := OpenCosim(ctx, CosimOpts{Binary: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- c.Step(1 << 50) }()
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("step: %v", err)
+	}
+	if _, err := c.ReadReg(abi.RegID); !errors.Is(err, context.Canceled) {
+		t.Errorf("read: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Close unmaps the memory: nobody touches it afterwards, and who is at it is waited for.
+func TestAdmitBesideClose(t *testing.T) {
+	for range 20 {
+		d, _, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{})
+		input := make([]int16, n.b.Network.InH*n.b.Network.InW*n.b.Network.InC)
+		closed, began := make(chan error), make(chan bool)
+		go func() {
+			for id := device.RequestID(1); ; id++ {
+				if err := d.Admit(t.Context(), n.b.Network.Name, id, input); err != nil {
+					closed <- err
+					return
+				}
+				if id == 1 {
+					close(began)
+				}
+				d.Release(id)
+			}
+		}()
+		<-began
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-closed; !errors.Is(err, device.ErrGone) {
+			t.Errorf("admit after Close: %v", err)
+		}
+		if d.Slot(1) != nil {
+			t.Error("a slot after Close")
+		}
+		d.Release(1)
+		if _, err := d.Run(t.Context(), launch(0, 1, never, 1)); !errors.Is(err, device.ErrGone) {
+			t.Errorf("run after Close: %v", err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package npu drives the NPU: Driver implements device.Device over a Bus of registers, memory and
+// Package npu drives the NPU: Driver implements device.Blocking over a Bus of registers, memory and
 // one interrupt. Cosim is the bus of the co-simulation process (sim/PROTOCOL.md); a recorder and
 // its playback turn register traffic into golden tests.
 //

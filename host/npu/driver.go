@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -45,7 +46,7 @@ type Build struct {
 	Stack, Fluid        bool
 }
 
-// Driver is an NPU as a device.Device.
+// Driver is an NPU as a device.Blocking.
 type Driver struct {
 	bus   Bus
 	opts  Opts
@@ -57,12 +58,12 @@ type Driver struct {
 	active   *network   // whose FBCB and base addresses the hardware holds
 	counters [abi.CntCount]uint64
 	failed   error // why the device must be reset
-	closed   bool
 
-	mu   sync.Mutex // what follows; never held while waiting
-	nets map[string]*network
-	live map[device.RequestID]*sample
-	free regions
+	mu     sync.Mutex // what follows, and mem where hw is not held; never held while waiting
+	closed bool       // changed with both locks held
+	nets   map[string]*network
+	live   map[device.RequestID]*sample
+	free   regions
 }
 
 type network struct {
@@ -171,12 +172,20 @@ func (d *Driver) identify() error {
 // Build is what the hardware says of itself.
 func (d *Driver) Build() Build { return d.build }
 
-// Info implements device.Device.
+// Info implements device.Blocking.
 func (d *Driver) Info() device.Info {
 	return device.Info{
-		Name: d.opts.Name, Label: d.opts.Label, MaxBatch: abi.BMax, Slots: d.opts.Slots, Launches: 1,
+		Name: d.opts.Name, Label: d.opts.Label, MaxBatch: abi.BMax, Slots: d.opts.Slots, Places: 1,
 		Preempt: device.PreemptExit, ClockHz: d.opts.ClockHz,
 	}
+}
+
+// until binds register accesses to a context, on a bus where they may wait.
+func (d *Driver) until(ctx context.Context) (done func()) {
+	if w, ok := d.bus.(Waiter); ok {
+		return w.Until(ctx)
+	}
+	return func() {}
 }
 
 // regs writes registers in order.
@@ -232,7 +241,7 @@ func (d *Driver) activate(n *network) error {
 	return nil
 }
 
-// Load implements device.Device: descriptors and weights go to memory, the FBCB into the hardware.
+// Load implements device.Blocking: descriptors and weights go to memory, the FBCB into the hardware.
 // Several networks may be loaded; one that is there already under the same name is replaced,
 // unless it holds samples.
 func (d *Driver) Load(ctx context.Context, b *bundle.Bundle) error {
@@ -264,6 +273,7 @@ func (d *Driver) Load(ctx context.Context, b *bundle.Bundle) error {
 
 	d.hw.Lock()
 	defer d.hw.Unlock()
+	defer d.until(ctx)()
 	if err := d.usable(); err != nil {
 		return fail(err)
 	}
@@ -273,6 +283,10 @@ func (d *Driver) Load(ctx context.Context, b *bundle.Bundle) error {
 	}
 	copy(d.mem[n.at.start:], descs)
 	copy(d.mem[n.weight:], b.Weights)
+	if err := d.sync(n.at.start, n.slots-n.at.start, ToDevice); err != nil {
+		d.remove(n)
+		return fail(err)
+	}
 	if err := d.activate(n); err != nil {
 		d.remove(n)
 		return fail(err)
@@ -331,7 +345,7 @@ func (d *Driver) remove(n *network) {
 	d.free.give(n.at)
 }
 
-// Admit implements device.Device. It may be called while a launch runs.
+// Admit implements device.Blocking. It may be called while a launch runs.
 func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
 	fail := func(err error) error { return fmt.Errorf("admit request %d on %s: %w", id, d.opts.Name, err) }
 	if err := ctx.Err(); err != nil {
@@ -339,6 +353,9 @@ func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID,
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.closed {
+		return fail(ErrClosed)
+	}
 	n := d.nets[network]
 	if n == nil {
 		return fail(fmt.Errorf("%w: network %q is not loaded", ErrRequest, network))
@@ -363,6 +380,19 @@ func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID,
 			binary.LittleEndian.PutUint16(to[2*(pix*net.InPix+c):], uint16(v))
 		}
 	}
+	at := n.slots + int64(slot)*n.b.Slot.Stride + int64(net.InOffset)
+	if err := d.sync(at, 2*int64(net.InH)*int64(net.InW)*int64(net.InPix), ToDevice); err != nil {
+		d.drop(id)
+		return fail(err)
+	}
+	return nil
+}
+
+// sync makes memory agree between CPU and NPU where the bus is not coherent.
+func (d *Driver) sync(off, n int64, dir Direction) error {
+	if s, ok := d.bus.(Syncer); ok {
+		return s.Sync(off, n, dir)
+	}
 	return nil
 }
 
@@ -372,20 +402,25 @@ func (d *Driver) slot(n *network, i int) []byte {
 	return d.mem[at : at+n.b.Slot.Stride]
 }
 
-// Slot is the memory of a request's slot, nil where it has none; for comparing.
+// Slot is the memory of a request's slot, nil where it has none, up to Close; for comparing.
 func (d *Driver) Slot(id device.RequestID) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s := d.live[id]; s != nil {
+	if s := d.live[id]; s != nil && !d.closed {
 		return d.slot(s.net, s.slot)
 	}
 	return nil
 }
 
-// Release implements device.Device. A request must not be released while a launch holds it.
+// Release implements device.Blocking. A request must not be released while a launch holds it.
 func (d *Driver) Release(id device.RequestID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.drop(id)
+}
+
+// drop frees a request's slot; d.mu is held.
+func (d *Driver) drop(id device.RequestID) {
 	s := d.live[id]
 	if s == nil {
 		return
@@ -395,7 +430,7 @@ func (d *Driver) Release(id device.RequestID) {
 	s.net.live--
 }
 
-// Run implements device.Device: segment by segment, with the requests that have not left.
+// Run implements device.Blocking: segment by segment, with the requests that have not left.
 func (d *Driver) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	rep, err := d.launch(ctx, l)
 	if err != nil {
@@ -407,6 +442,7 @@ func (d *Driver) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	d.hw.Lock()
 	defer d.hw.Unlock()
+	defer d.until(ctx)()
 	if err := d.usable(); err != nil {
 		return nil, err
 	}
@@ -427,6 +463,10 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 		active[i] = i
 	}
 	before := d.counters
+	left := d.opts.CycleLimit
+	if l.Limit > 0 {
+		left = min(left, d.cycles(l.Limit))
+	}
 	final := len(n.b.Network.Exits) - 1
 	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
 		e := &n.b.Network.Exits[seg]
@@ -437,12 +477,18 @@ func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, 
 		for i, p := range active {
 			table[i] = slots[p]
 		}
-		if err := d.start(ctx, e, table); err != nil {
+		spent, err := d.start(ctx, e, table, left)
+		if err != nil {
 			return nil, fmt.Errorf("segment %d (%s) with a batch of %d: %w", seg, e.Name, len(active), err)
 		}
+		left -= min(spent, left)
 		rest := active[:0]
 		for _, p := range active {
-			raw := d.logits(n, slots[p], e)
+			raw, err := d.logits(n, slots[p], e)
+			if err != nil {
+				d.failed = err
+				return nil, err
+			}
 			class, conf := device.Confidence(raw, e.Frac)
 			r := &rep.Results[p]
 			r.Exits = append(r.Exits, device.ExitResult{
@@ -498,8 +544,9 @@ func (d *Driver) batch(l *device.Launch) (*network, []int, error) {
 	return n, slots, nil
 }
 
-// start runs one segment to its interrupt. What leaves the hardware in doubt is kept in d.failed.
-func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int) error {
+// start runs one segment to its interrupt, for limit cycles at most. What leaves the hardware in doubt
+// is kept in d.failed.
+func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit uint64) (cycles uint64, err error) {
 	w := [][2]uint32{
 		{abi.RegLayers, uint32(e.First)<<abi.RegLayersFirstLSB | uint32(e.Last)<<abi.RegLayersLastLSB},
 		{abi.RegBatch, uint32(len(slots)) << abi.RegBatchBActLSB},
@@ -515,37 +562,37 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int) error {
 	w = append(w, [2]uint32{abi.RegCtrl, abi.RegCtrlStartMask})
 	if err := d.regs(w...); err != nil {
 		d.failed = err
-		return err
+		return 0, err
 	}
-	if _, err := d.bus.WaitIRQ(ctx, d.opts.CycleLimit); err != nil {
+	if cycles, err = d.bus.WaitIRQ(ctx, limit); err != nil {
 		if errors.Is(err, ErrNoIRQ) {
-			err = fmt.Errorf("%w: no interrupt within %d cycles", ErrHang, d.opts.CycleLimit)
+			err = fmt.Errorf("%w: no interrupt within %d cycles", ErrHang, limit)
 		}
 		d.failed = err
-		return err
+		return cycles, err
 	}
 	status, err := d.finish()
 	if err != nil {
 		d.failed = err
-		return err
+		return cycles, err
 	}
 	switch {
 	case status&abi.RegStatusErrorMask != 0:
 		hw, err := d.hwError()
 		if err != nil {
 			d.failed = err
-			return err
+			return cycles, err
 		}
 		d.counters, err = d.readCounters() // they belong to nobody
 		if err != nil {
 			d.failed = err
 		}
-		return hw
+		return cycles, hw
 	case status&abi.RegStatusDoneMask == 0 || status&abi.RegStatusBusyMask != 0:
 		d.failed = fmt.Errorf("%w: STATUS is %#x at the interrupt", ErrHang, status)
-		return d.failed
+		return cycles, d.failed
 	}
-	return nil
+	return cycles, nil
 }
 
 // finish reads the status after an interrupt and lowers the line.
@@ -575,13 +622,16 @@ func (d *Driver) hwError() (*HWError, error) {
 }
 
 // logits copies an exit's logits from a slot.
-func (d *Driver) logits(n *network, slot int, e *bundle.Exit) []int16 {
+func (d *Driver) logits(n *network, slot int, e *bundle.Exit) ([]int16, error) {
+	if err := d.sync(n.slots+int64(slot)*n.b.Slot.Stride+int64(e.Offset), 2*int64(e.Classes), FromDevice); err != nil {
+		return nil, err
+	}
 	from := d.slot(n, slot)[e.Offset:]
 	raw := make([]int16, e.Classes)
 	for i := range raw {
 		raw[i] = int16(binary.LittleEndian.Uint16(from[2*i:]))
 	}
-	return raw
+	return raw, nil
 }
 
 func (d *Driver) readCounters() (c [abi.CntCount]uint64, err error) {
@@ -616,11 +666,25 @@ func (d *Driver) ns(cycles uint64) int64 {
 	return int64(min(q, 1<<63-1))
 }
 
-// Reset implements device.Device: a soft reset and, where that does not help, a hard one, after
+// cycles is time as cycles, rounded up.
+func (d *Driver) cycles(ns int64) uint64 {
+	hi, lo := bits.Mul64(uint64(ns), uint64(d.opts.ClockHz))
+	if hi >= 1e9 {
+		return math.MaxUint64
+	}
+	q, r := bits.Div64(hi, lo, 1e9)
+	if r > 0 {
+		q++
+	}
+	return q
+}
+
+// Reset implements device.Blocking: a soft reset and, where that does not help, a hard one, after
 // which every register is written again. Samples and networks stay.
 func (d *Driver) Reset(ctx context.Context) error {
 	d.hw.Lock()
 	defer d.hw.Unlock()
+	defer d.until(ctx)()
 	if d.closed {
 		return fmt.Errorf("reset %s: %w", d.opts.Name, ErrClosed)
 	}
@@ -690,14 +754,17 @@ func (d *Driver) hardReset(h HardResetter) error {
 	return nil
 }
 
-// Close implements device.Device.
+// Close implements device.Blocking: it waits for a launch that runs.
 func (d *Driver) Close() error {
 	d.hw.Lock()
 	defer d.hw.Unlock()
-	if d.closed {
+	d.mu.Lock()
+	was := d.closed
+	d.closed = true // from here on nobody touches the memory
+	d.mu.Unlock()
+	if was {
 		return nil
 	}
-	d.closed = true
 	if err := d.bus.Close(); err != nil {
 		return fmt.Errorf("close %s: %w", d.opts.Name, err)
 	}

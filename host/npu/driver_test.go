@@ -135,7 +135,7 @@ func TestRunRefused(t *testing.T) {
 		"backwards":         launch(1, 0, 0, 1),
 		"other network":     other,
 		"too few thetas":    thetas,
-		"beyond everything": launch(1<<40, 1<<41, 0, 1),
+		"beyond everything": launch(1<<30, 1<<30+1, 0, 1),
 	} {
 		if _, err := d.Run(t.Context(), l); !errors.Is(err, ErrRequest) {
 			t.Errorf("%s: %v", name, err)

@@ -4,19 +4,20 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Errors of the driver. What the hardware itself reports is an *HWError, what its register bus
-// refuses a *BusError.
+// Errors of the driver; those that an engine acts on are the contract's. What the hardware itself
+// reports is an *HWError, what its register bus refuses a *BusError.
 var (
 	ErrHardware = errors.New("not an NPU that this driver knows")
-	ErrMismatch = errors.New("the bundle is for another design or ABI")
-	ErrRequest  = errors.New("impossible request")
-	ErrMemory   = errors.New("not enough device memory")
-	ErrHang     = errors.New("the hardware hangs")
-	ErrReset    = errors.New("the device must be reset first")
-	ErrClosed   = errors.New("the device is closed")
+	ErrMismatch = device.ErrMismatch
+	ErrRequest  = device.ErrRequest
+	ErrMemory   = device.ErrMemory
+	ErrHang     = device.ErrHang
+	ErrReset    = device.ErrReset
+	ErrClosed   = fmt.Errorf("%w: closed", device.ErrGone)
 )
 
 // HWError is a start that ended with an error, as the registers ERROR and ERROR_ADDR tell it.
@@ -44,8 +45,12 @@ func (e *HWError) bus() bool {
 	return false
 }
 
-// Is matches a code, wherever it happened: errors.Is(err, &HWError{Code: abi.ErrWatchdog}).
+// Is matches a code, wherever it happened: errors.Is(err, &HWError{Code: abi.ErrWatchdog}). What the
+// hardware's own watchdog ends is a hang, ErrHang.
 func (e *HWError) Is(target error) bool {
+	if target == ErrHang {
+		return e.Code == abi.ErrWatchdog
+	}
 	t, ok := target.(*HWError)
 	return ok && *t == HWError{Code: e.Code}
 }

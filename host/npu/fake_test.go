@@ -9,6 +9,9 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
+// accessCycles are what an access takes.
+const accessCycles = 3
+
 // fakeBus models the register block of hw/rtl/npu_regs.sv; what a start does is the test's. Every
 // access takes three cycles, a start busyCycles.
 type fakeBus struct {
@@ -17,6 +20,8 @@ type fakeBus struct {
 	fbcb [abi.LMax * abi.BMax]uint32
 	cnt  [abi.CntCount]uint64
 	hi   uint32
+	time uint64 // cycles since power-on
+	thi  uint32
 	mem  []byte
 	base uint64
 
@@ -48,7 +53,7 @@ func (f *fakeBus) power(designHash uint64) {
 	}
 	f.fbcb = [abi.LMax * abi.BMax]uint32{}
 	f.cnt = [abi.CntCount]uint64{}
-	f.busy = false
+	f.busy, f.time, f.thi = false, 0, 0
 }
 
 var writable = map[uint32]bool{
@@ -59,6 +64,7 @@ func (f *fakeBus) WriteReg(off, v uint32) error {
 	if f.broken != nil {
 		return f.broken
 	}
+	f.time += accessCycles
 	refuse := &BusError{Write: true, Off: off, Val: v, Resp: RespSLVERR}
 	if f.busy && !writable[off] {
 		return refuse
@@ -113,6 +119,14 @@ func (f *fakeBus) ReadReg(off uint32) (uint32, error) {
 	if f.broken != nil {
 		return 0, f.broken
 	}
+	f.time += accessCycles
+	switch off {
+	case abi.RegTimeLo:
+		f.thi = uint32(f.time >> 32)
+		return uint32(f.time), nil
+	case abi.RegTimeHi:
+		return f.thi, nil
+	}
 	if i := (off - abi.CntBase) / 8; off >= abi.CntBase && i < abi.CntCount {
 		if off%8 == 0 {
 			f.hi = uint32(f.cnt[i] >> 32)
@@ -137,11 +151,13 @@ func (f *fakeBus) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 		if err := f.run(f); err != hang {
 			f.end(err)
 			spent = f.busyCycles
+			f.time += spent
 		}
 	}
 	if f.regs[abi.RegIRQStatus]&f.regs[abi.RegIRQEnable] != 0 {
 		return spent, nil
 	}
+	f.time += limit - spent
 	return limit, ErrNoIRQ
 }
 

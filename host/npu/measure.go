@@ -14,6 +14,7 @@ import (
 func (d *Driver) Measure(ctx context.Context, network string, first, last, batch int) (c [abi.CntCount]uint64, err error) {
 	d.hw.Lock()
 	defer d.hw.Unlock()
+	defer d.until(ctx)()
 	fail := func(err error) error {
 		return fmt.Errorf("%s: measure layers %d..%d of %s: %w", d.opts.Name, first, last, network, err)
 	}
@@ -45,7 +46,7 @@ func (d *Driver) Measure(ctx context.Context, network string, first, last, batch
 	if err != nil {
 		return c, fail(err)
 	}
-	if err := d.start(ctx, &bundle.Exit{First: first, Last: last}, slots); err != nil {
+	if _, err := d.start(ctx, &bundle.Exit{First: first, Last: last}, slots, d.opts.CycleLimit); err != nil {
 		return c, fail(err)
 	}
 	if d.counters, err = d.readCounters(); err != nil {

@@ -73,6 +73,14 @@ func (r *Recorder) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	return n, err
 }
 
+// Until implements Waiter where the bus below does.
+func (r *Recorder) Until(ctx context.Context) (done func()) {
+	if w, ok := r.Bus.(Waiter); ok {
+		return w.Until(ctx)
+	}
+	return func() {}
+}
+
 // HardReset implements HardResetter where the bus below does.
 func (r *Recorder) HardReset() error {
 	h, ok := r.Bus.(HardResetter)

@@ -222,7 +222,9 @@ func serve(t testing.TB, tab *sched.Table, s setting, name string, seed uint64, 
 func run(t testing.TB, tab *sched.Table, s setting, name string, seed uint64, n int, stream bool) *engine.Result {
 	t.Helper()
 	cfg := configure(t, tab, s, name, seed, n)
-	cfg.Stream = stream
+	if stream {
+		cfg.Keep = engine.Counts
+	}
 	res, err := engine.Run(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -241,9 +243,9 @@ func configure(t testing.TB, tab *sched.Table, s setting, name string, seed uint
 		t.Fatal(err)
 	}
 	return engine.Config{
-		Devices: []device.Device{d}, Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{tab}}},
+		Devices: []device.Device{device.Adapt(d)}, Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{tab}}},
 		Policy: p, Source: &arrivals{setting: s, rng: rand.New(rand.NewPCG(seed, 5)), n: n},
-		Inputs: func(*sched.Request) ([]int16, error) { return nil, nil }, NoTrace: true,
+		Inputs: engine.NoInputs, Keep: engine.Records,
 	}
 }
 
@@ -394,7 +396,7 @@ func TestCompareLate(t *testing.T) {
 	for _, s := range list {
 		tab := tabs[s.table]
 		cfg := configure(t, tab, s, names[len(names)-1], *compareSeed, *compareN)
-		cfg.NoTrace = false
+		cfg.Keep = engine.Everything
 		res, err := engine.Run(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)

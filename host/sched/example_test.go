@@ -56,13 +56,13 @@ func Example() {
 		panic(err)
 	}
 	res, err := engine.Run(context.Background(), engine.Config{
-		Devices:  []device.Device{dev},
+		Devices:  []device.Device{device.Adapt(dev)},
 		Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{table}}},
 		Policy:   Halves{},
 		Source: &load.Open{Times: []int64{0, 10, 20, 30, 200}, Task: func(_ int, at int64) sched.Task {
 			return sched.Task{Network: "n", Deadline: at + 100}
 		}},
-		Inputs: func(*sched.Request) ([]int16, error) { return nil, nil }, // drawn exits need none
+		Inputs: engine.NoInputs, // drawn exits need none
 	})
 	if err != nil {
 		panic(err)

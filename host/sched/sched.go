@@ -1,13 +1,18 @@
-// Package sched holds the policies. A policy is a pure function of state: it is told the time, it
-// never reads a clock, blocks, logs or allocates in steady state, and it answers with actions. The
-// engine carries them out, in virtual or in real time.
+// Package sched holds the policies. A policy is a deterministic state machine that events advance: it
+// is told the time and what has happened, and answers with actions. It never reads a clock, blocks,
+// logs or allocates in steady state. The engine carries its answers out, in virtual or in real time.
 //
-// The engine tells a policy every event after it has brought State up to date. A policy looks at
-// State, not at its own memory of earlier events, so that cancels, faults and retries need no code
-// of their own in it.
+// The engine tells a policy every event once, after it has brought State up to date. Most policies
+// keep nothing and answer from State alone; one that learns does so at events, and is a Keeper: equal
+// answers follow from equal states, what it has learned included. Who waits, runs or has gone stands
+// in State, so that cancels, faults and retries need no code of their own in a policy.
 package sched
 
-import "github.com/sluice-npu/sluice/host/device"
+import (
+	"context"
+
+	"github.com/sluice-npu/sluice/host/device"
+)
 
 // Time is ns since the run began.
 type Time = int64
@@ -58,11 +63,14 @@ const (
 	Timer                        // the time a Wait asked for has come
 	Loaded                       // a network has become servable, or a device is so again after a reset
 	Fault                        // Launch failed; its requests are back in the queue or have ended
+	Copied                       // Request lies on Device, to which it was assigned; Took
+	Aborted                      // Launch has been stopped and is Halted; Took
+	Planned                      // what a Plan has found: Plan
 )
 
 // String names an event kind.
 func (k EventKind) String() string {
-	return name(int(k), "arrival", "segment_done", "cancel", "timer", "loaded", "fault")
+	return name(int(k), "arrival", "segment_done", "cancel", "timer", "loaded", "fault", "copied", "aborted", "planned")
 }
 
 // Event is what a policy is told, after State has taken it in.
@@ -73,6 +81,8 @@ type Event struct {
 	Launch  device.LaunchID  // SegmentDone, Fault
 	Segment int              // SegmentDone: the exit passed
 	Exited  int              // SegmentDone: B_exit, requests that left at it
+	Took    Time             // SegmentDone, Copied, Aborted: how long it took, as measured
+	Plan    any              // Planned: Plan.Find's answer
 }
 
 // ActionKind is what the policy wants.
@@ -89,11 +99,16 @@ const (
 	Drop                          // give Request up
 	Wait                          // call again at Until
 	SetTheta                      // segments of Network that begin from now on ask for no more confidence than Thetas
+	Assign                        // Requests go to Device and the member Network of their family: begins their copies
+	Abort                         // stop the running Launch at once: what ran since its resume point is lost
+	MakePlan                      // begin Plan beside the engine; Planned follows
+	Advise                        // tell Client what its next inputs had better be
 )
 
 // String names an action kind.
 func (k ActionKind) String() string {
-	return name(int(k), "launch", "preempt", "resume", "merge", "load", "unload", "drop", "wait", "theta")
+	return name(int(k), "launch", "preempt", "resume", "merge", "load", "unload", "drop", "wait", "theta",
+		"assign", "abort", "plan", "advise")
 }
 
 func name(k int, names ...string) string {
@@ -103,21 +118,51 @@ func name(k int, names ...string) string {
 	return names[k]
 }
 
+// Plan is work that is too long for a decision (annealing, fitting): it is made from a snapshot and
+// computed beside the engine.
+type Plan interface {
+	// Find computes, on any goroutine, and gives up when ctx ends. What it finds comes back with the
+	// event Planned, also in part or nil.
+	Find(ctx context.Context) any
+	// Cost is how long that takes in virtual time, in ns.
+	Cost() Time
+}
+
+// Keeper is a policy that learns. Snapshot is a copy of what it has learned; after Restore of it the
+// policy answers as it did then. Neither keeps hold of the other's memory.
+type Keeper interface {
+	Policy
+	Snapshot() any
+	Restore(snapshot any)
+}
+
+// Advice is what an engine tells a client about its next inputs.
+type Advice struct {
+	Network string  // the member of the family that will answer
+	Shape   []int   // of an input; nil: as it was
+	Rate    float64 // tasks a second that can be served; 0: no advice
+}
+
 // Action is one thing the engine is to do. Actions of one answer are carried out in order.
 type Action struct {
 	Kind        ActionKind
-	Device      int                // Launch, LoadNetwork, Unload
-	Network     string             // Launch, LoadNetwork, Unload, SetTheta
-	Launch      device.LaunchID    // Preempt, Resume, Merge
+	Device      int                // Launch, Assign, LoadNetwork, Unload
+	Network     string             // Launch, Assign, LoadNetwork, Unload: the member; SetTheta
+	Launch      device.LaunchID    // Preempt, Resume, Merge, Abort
 	Into        device.LaunchID    // Merge
 	First, Last int                // Launch: segments; Resume: Last
 	Count       int                // Launch: requests from the queue's head, where Requests is nil
-	Requests    []device.RequestID // Launch: these queued requests
+	Requests    []device.RequestID // Launch, Assign: these waiting requests
+	Assigned    bool               // Launch: from the queue of Device, not from State.Queue
 	Request     device.RequestID   // Drop
 	Until       Time               // Wait
-	Partition   uint64             // Launch
+	Units       device.Units       // Launch: what it is confined to; zero: the whole device
+	Exclusive   bool               // Launch: nobody else runs on these units
 	Priority    int                // Launch
 	Thetas      []float32          // SetTheta: by exit; nil: what the requests brought
+	Plan        Plan               // MakePlan
+	Client      int                // Advise
+	Advice      Advice             // Advise
 }
 
 // Phase is where a launch stands.
@@ -125,9 +170,10 @@ type Phase uint8
 
 // Phases.
 const (
-	Running Phase = iota // a segment is being computed
-	AtExit               // an exit has just been passed and the policy is asked what to do
-	Halted               // preempted; its samples lie in their slots
+	Running  Phase = iota // a segment is being computed
+	AtExit                // an exit has just been passed and the policy is asked what to do
+	Halted                // preempted; its samples lie in their slots
+	Stopping              // running, and to be halted at the next place where the device lets go
 )
 
 // LaunchView is a launch as a policy sees it.
@@ -136,13 +182,20 @@ const (
 // that has reached its Last with requests left in it stays there for a Merge or a Resume with a
 // further Last. Launches without requests are gone before a policy is told of anything.
 type LaunchView struct {
-	ID       device.LaunchID
-	Device   int
-	Network  string
-	First    int
-	Last     int
-	Reached  int // the last exit passed; First-1 before any
-	Phase    Phase
+	ID      device.LaunchID
+	Device  int
+	Network string
+	First   int
+	Last    int
+	Reached int // the last exit passed; First-1 before any
+	Kernel  int // the first kernel of the next segment that has to run, where it was stopped inside
+	Phase   Phase
+	Since   Time // when it began to run, or to stand where it stands
+
+	Units     device.Units // what it is confined to; zero: the whole device
+	Exclusive bool
+	Priority  int
+
 	Began    int       // places taken: requests it was launched with or that were merged into it, those that left included
 	Requests []Request // still in the batch, in the order they were put there
 }
@@ -161,7 +214,8 @@ func (l *LaunchView) Slack(now Time) Time {
 
 // Hosted is a network that a device can serve, with its times on it.
 type Hosted struct {
-	Network string
+	Network string // the member's own name
+	Family  string // the family it answers for; its own name where it has none
 	Table   *Table
 }
 
@@ -169,9 +223,27 @@ type Hosted struct {
 type DeviceView struct {
 	MaxBatch int // B_max of the hardware
 	Places   int // launches it can run at the same time
+	Slots    int // samples it can hold at the same time
+	Used     int // slots that are taken
+
+	Units, UnitAlign int // what launches can be confined to (device.Info)
+	Priorities       int
+
 	Down     bool
 	Hosted   []Hosted
 	Launches []*LaunchView // in order of their start; the last is the one that runs or ran last
+	Queue    Queue         // requests that were assigned to it and wait, copied or not
+}
+
+// Free is what of the device's units no launch holds.
+func (d *DeviceView) Free() device.Units {
+	u := device.UnitRange(0, d.Units)
+	for _, l := range d.Launches {
+		if l.Phase == Running || l.Phase == Stopping {
+			u = u.Without(l.Units)
+		}
+	}
+	return u
 }
 
 // Table is the latency table of a network on this device, nil where it is not servable.
@@ -191,8 +263,8 @@ type State struct {
 	Traffic []Traffic // by network: what has been seen of its requests so far
 }
 
-// Policy decides. Decide appends its actions to buf and returns it; it keeps no reference to s or
-// buf. Two calls with equal arguments give equal answers.
+// Policy decides. Decide takes in one event, appends its actions to buf and returns it; it keeps no
+// reference to s or buf. The answer depends on the arguments and on what a Keeper has learned alone.
 type Policy interface {
 	Name() string
 	Decide(now Time, s *State, ev Event, buf []Action) []Action

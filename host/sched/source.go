@@ -49,9 +49,15 @@ type Item struct {
 // Source is where tasks come from.
 type Source interface {
 	// Next is the next item that comes by itself, in order of time; false: there is none (left).
-	// The task is copied, so a source may hand out the same one again.
+	// The task is copied, so a source may hand out the same one again. It is asked for the next one
+	// when it is time for the one before.
 	Next() (Item, bool)
 	// Ended tells that a task has ended, with the worst of its samples' endings, and returns what
 	// follows from that (closed loops). The task is the source's to read only until it returns.
 	Ended(now Time, t *Task, how Ending) []Item
+}
+
+// Advisee is a Source that listens to advice (Advise).
+type Advisee interface {
+	Advised(now Time, client int, a *Advice)
 }

@@ -93,15 +93,15 @@ func New(d configs.Design, o Options) *Dev {
 	return &Dev{design: d, opts: o, nets: map[string]*net{}, slots: map[device.RequestID]*sample{}}
 }
 
-// Info implements device.Device.
+// Info implements device.Blocking.
 func (d *Dev) Info() device.Info {
 	return device.Info{
-		Name: "soft", Label: "simulated", MaxBatch: abi.BMax, Slots: d.opts.Slots, Launches: 1,
+		Name: "soft", Label: "simulated", MaxBatch: abi.BMax, Slots: d.opts.Slots, Places: 1,
 		Preempt: device.PreemptExit, ClockHz: int64(d.design.ClockMHz * 1e6),
 	}
 }
 
-// Load implements device.Device.
+// Load implements device.Blocking.
 func (d *Dev) Load(_ context.Context, b *bundle.Bundle) error {
 	if b.ABIHash != abi.Hash || b.Design.Hash() != d.design.Hash() {
 		return fmt.Errorf("load %s on soft: %w: ABI %016x, design %016x; expected %016x, %016x",
@@ -159,7 +159,7 @@ func law(b *bundle.Bundle, first, last, batch int) device.Stats {
 	return s
 }
 
-// Admit implements device.Device.
+// Admit implements device.Blocking.
 func (d *Dev) Admit(_ context.Context, network string, id device.RequestID, input []int16) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,7 +188,7 @@ func (d *Dev) Admit(_ context.Context, network string, id device.RequestID, inpu
 	return nil
 }
 
-// Run implements device.Device.
+// Run implements device.Blocking.
 func (d *Dev) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -271,7 +271,7 @@ func (d *Dev) segment(s *sample, seg, batch int) (device.ExitResult, error) {
 	return show(s.net.b, s.net.exec, s.mem, seg)
 }
 
-// Release implements device.Device.
+// Release implements device.Blocking.
 func (d *Dev) Release(id device.RequestID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -289,10 +289,10 @@ func (d *Dev) Slot(id device.RequestID) []byte {
 	return nil
 }
 
-// Reset implements device.Device; there is nothing to recover.
+// Reset implements device.Blocking; there is nothing to recover.
 func (*Dev) Reset(context.Context) error { return nil }
 
-// Close implements device.Device.
+// Close implements device.Blocking.
 func (*Dev) Close() error { return nil }
 
 // show reads the logits of an exit from a slot.

@@ -63,3 +63,43 @@ func ErrCodes() []ErrCode {
 	}
 	return all
 }
+
+// Register is a register, or an array of them 4 bytes apart, as the register map describes it.
+type Register struct {
+	Name               string
+	Offset, Count      uint32
+	Mask               uint32 // bits there are
+	Readable, Writable bool
+	BusyOK             bool // may be written while a start runs
+}
+
+// RegisterAt is the register at a byte offset, a word of a counter too; false where there is none.
+func RegisterAt(off uint32) (Register, bool) {
+	if off%4 != 0 {
+		return Register{}, false
+	}
+	if off >= CntBase && off < CntBase+8*CntCount {
+		return Register{Name: "counter", Offset: off, Count: 1, Mask: 0xFFFFFFFF, Readable: true}, true
+	}
+	for _, r := range registers {
+		if off >= r.Offset && off < r.Offset+4*r.Count {
+			return r, true
+		}
+	}
+	return Register{}, false
+}
+
+// Refused tells, from the register map alone, whether the hardware answers an access with SLVERR;
+// busy is whether a start runs. What a value means is the hardware's to judge.
+func Refused(off uint32, write bool, value uint32, busy bool) bool {
+	r, ok := RegisterAt(off)
+	switch {
+	case !ok:
+		return true
+	case !write:
+		return false // a write-only register reads as zero
+	case !r.Writable || value&^r.Mask != 0:
+		return true
+	}
+	return busy && !r.BusyOK || busy && off == RegCtrl && value&(RegCtrlStartMask|RegCtrlClearCountersMask) != 0
+}

@@ -9,7 +9,7 @@ import (
 
 // Hash is the first 64 bits of SHA-256 of the description's canonical form, as the hardware
 // answers in ABI_HASH0 and ABI_HASH1.
-const Hash uint64 = 0x3289cffcb8a9fb43
+const Hash uint64 = 0x21d30383ceb9aba4
 
 // SchemaVersion is the version of the register map, as the hardware answers in VERSION.
 const SchemaVersion = 1
@@ -210,7 +210,53 @@ const (
 	RegSlotTableMask  = 0x0000003F
 	RegSlotTableCount = 8 // registers, 4 bytes apart
 
+	RegTimeLo     = 0x0C0 // ro: cycles since reset, bits 31:0; reading it latches TIME_HI. Neither starts nor a soft reset nor CLEAR_COUNTERS touch it
+	RegTimeLoMask = 0xFFFFFFFF
+
+	RegTimeHi     = 0x0C4 // ro: cycles since reset, bits 63:32, as they were when TIME_LO was last read
+	RegTimeHiMask = 0xFFFFFFFF
 )
+
+// registers is the register map as a table, by offset.
+var registers = [...]Register{
+	{"ID", 0x000, 1, 0xFFFFFFFF, true, false, false},
+	{"VERSION", 0x004, 1, 0xFFFFFFFF, true, false, false},
+	{"ABI_HASH0", 0x008, 1, 0xFFFFFFFF, true, false, false},
+	{"ABI_HASH1", 0x00C, 1, 0xFFFFFFFF, true, false, false},
+	{"DESIGN_HASH0", 0x010, 1, 0xFFFFFFFF, true, false, false},
+	{"DESIGN_HASH1", 0x014, 1, 0xFFFFFFFF, true, false, false},
+	{"BUILD_TR", 0x018, 1, 0xFFFFFFFF, true, false, false},
+	{"BUILD_TP", 0x01C, 1, 0xFFFFFFFF, true, false, false},
+	{"BUILD_TC", 0x020, 1, 0xFFFFFFFF, true, false, false},
+	{"BUILD_AXI", 0x024, 1, 0x07FFFFFF, true, false, false},
+	{"BUILD_ABUF", 0x028, 1, 0xFFFFFFFF, true, false, false},
+	{"BUILD_WRING", 0x02C, 1, 0xFFFFFFFF, true, false, false},
+	{"BUILD_CMAX", 0x030, 1, 0xFFFFFFFF, true, false, false},
+	{"SCRATCH0", 0x038, 1, 0xFFFFFFFF, true, true, true},
+	{"SCRATCH1", 0x03C, 1, 0xFFFFFFFF, true, true, true},
+	{"CTRL", 0x040, 1, 0x00000007, false, true, true},
+	{"STATUS", 0x044, 1, 0x00000007, true, false, false},
+	{"IRQ_STATUS", 0x048, 1, 0x00000003, true, true, true},
+	{"IRQ_ENABLE", 0x04C, 1, 0x00000003, true, true, true},
+	{"ERROR", 0x050, 1, 0x000FFFFF, true, false, false},
+	{"ERROR_ADDR", 0x054, 1, 0xFFFFFFFF, true, false, false},
+	{"LAYERS", 0x058, 1, 0x0000FFFF, true, true, false},
+	{"BATCH", 0x05C, 1, 0x0000000F, true, true, false},
+	{"DESC_BASE_LO", 0x060, 1, 0xFFFFFFFF, true, true, false},
+	{"DESC_BASE_HI", 0x064, 1, 0x000000FF, true, true, false},
+	{"WEIGHT_BASE_LO", 0x068, 1, 0xFFFFFFFF, true, true, false},
+	{"WEIGHT_BASE_HI", 0x06C, 1, 0x000000FF, true, true, false},
+	{"SLOT_BASE_LO", 0x070, 1, 0xFFFFFFFF, true, true, false},
+	{"SLOT_BASE_HI", 0x074, 1, 0x000000FF, true, true, false},
+	{"SLOT_STRIDE", 0x078, 1, 0xFFFFFFFF, true, true, false},
+	{"N_SLOT", 0x07C, 1, 0x0000007F, true, true, false},
+	{"WATCHDOG", 0x080, 1, 0xFFFFFFFF, true, true, false},
+	{"FBCB_ADDR", 0x084, 1, 0x000007FF, true, true, false},
+	{"FBCB_DATA", 0x088, 1, 0xFFFFFFFF, false, true, false},
+	{"SLOT_TABLE", 0x0A0, 8, 0x0000003F, true, true, false},
+	{"TIME_LO", 0x0C0, 1, 0xFFFFFFFF, true, false, false},
+	{"TIME_HI", 0x0C4, 1, 0xFFFFFFFF, true, false, false},
+}
 
 // Counters: LO of counter i is the register CntBase + 8*i, HI the next one.
 const (

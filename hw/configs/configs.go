@@ -32,7 +32,7 @@ const maxFile = 64 << 10
 type Design struct {
 	Name   string `yaml:"name" json:"name"`
 	Reason string `yaml:"reason" json:"reason"` // why this configuration exists
-	Board  string `yaml:"board" json:"board"`   // zc706, zcu104 or empty: simulated only
+	Board  string `yaml:"board" json:"board"`   // its name, or empty: simulated only
 
 	TR int `yaml:"TR" json:"TR"` // rows of an accumulator bank
 	TP int `yaml:"TP" json:"TP"` // width of a PE's MAC tree
@@ -188,21 +188,47 @@ func (e *FieldError) Error() string {
 
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
+// MaxTP is the widest chain that the RTL builds.
+const MaxTP = 16
+
+// findings are *FieldErrors.
+type findings []error
+
+func (f *findings) want(ok bool, field string, value any, want string) {
+	if !ok {
+		*f = append(*f, &FieldError{field, value, want})
+	}
+}
+
+// Elaborates checks that the RTL of the whole NPU does with these parameters: Validate, and the conditions
+// between them at which npu_top would stop. Parts of it may be synthesised alone with others.
+func (d Design) Elaborates() error {
+	if err := d.Validate(); err != nil {
+		return err
+	}
+	var f findings
+	f.want(d.TP <= MaxTP, "TP", d.TP, fmt.Sprintf("2..%d", MaxTP))
+	f.want(d.TC%2 == 0, "TC", d.TC, "an even number")
+	f.want(d.AXIBytes <= 2*d.NB(), "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", 2*d.NB()))
+	f.want(d.WLoad%2 == 0, "w_load", d.WLoad, "an even number: both PEs of a pair load together")
+	f.want(d.Drain%2 == 0 && d.TC/2%d.Drain == 0, "drain", d.Drain, fmt.Sprintf("an even number that divides TC / 2 = %g", float64(d.TC)/2))
+	f.want(d.Drain <= d.NB(), "drain", d.Drain, fmt.Sprintf("at most the %d lanes of the activation buffer", d.NB()))
+	f.want(d.CMax%d.Drain == 0, "c_max", d.CMax, fmt.Sprintf("a multiple of drain = %d", d.Drain))
+	f.want(d.WRingBeats >= d.leastRing(), "wring_beats", d.WRingBeats, fmt.Sprintf("at least %d", d.leastRing()))
+	return errors.Join(f...)
+}
+
 // Validate checks every parameter. The error joins one *FieldError a parameter that is wrong.
 func (d Design) Validate() error {
-	var errs []error
-	want := func(ok bool, field string, value any, want string) {
-		if !ok {
-			errs = append(errs, &FieldError{field, value, want})
-		}
-	}
+	var errs findings
+	want := errs.want
 	in := func(field string, v, lo, hi int) {
 		want(v >= lo && v <= hi, field, v, fmt.Sprintf("%d..%d", lo, hi))
 	}
 	pow2 := func(v int) bool { return v > 0 && v&(v-1) == 0 }
 
 	want(nameRE.MatchString(d.Name), "name", d.Name, "up to 64 of a-z 0-9 - _")
-	want(slices.Contains([]string{"", "zc706", "zcu104"}, d.Board), "board", d.Board, `"", zc706 or zcu104`)
+	want(d.Board == "" || nameRE.MatchString(d.Board), "board", d.Board, `"" or up to 64 of a-z 0-9 - _`)
 	want(d.TR >= 16 && d.TR <= 1<<16 && pow2(d.TR), "TR", d.TR, "a power of two in 16..65536")
 	in("TP", d.TP, 2, 64)
 	in("TC", d.TC, 2, 512)
@@ -252,6 +278,13 @@ func (d Design) WideBytes() int {
 		lanes *= 2
 	}
 	return lanes * d.AXIBytes
+}
+
+// leastRing is the beats of a ring that holds two requests for weights, as weight_fetch.sv asks for: of 16
+// wide beats, or of 256 bytes where those are wider than 16.
+func (d Design) leastRing() int {
+	wide := d.WideBytes()
+	return 2 * min(16, 256/wide) * (wide / d.AXIBytes)
 }
 
 // MACs is what the array multiplies in a cycle.

@@ -135,7 +135,8 @@ func TestValidate(t *testing.T) {
 	}{
 		{"name", func(d *Design) { d.Name = "" }, false},
 		{"name", func(d *Design) { d.Name = "../x" }, false},
-		{"board", func(d *Design) { d.Board = "other" }, false},
+		{"board", func(d *Design) { d.Board = "../other" }, false},
+		{"board", func(d *Design) { d.Board = "other" }, true},
 		{"TR", func(d *Design) { d.TR = 8 }, false},
 		{"TR", func(d *Design) { d.TR = 48 }, false},
 		{"TR", func(d *Design) { d.TR = 3072 }, false},
@@ -176,6 +177,44 @@ func TestValidate(t *testing.T) {
 	}
 	if err := (Design{}).Validate(); err == nil {
 		t.Error("the zero design is accepted")
+	}
+}
+
+// What the RTL would stop at is said before anything is built.
+func TestElaborates(t *testing.T) {
+	for _, name := range Names() {
+		if d, err := Load(name); err != nil || d.Elaborates() != nil {
+			t.Errorf("%s: %v, %v", name, err, d.Elaborates())
+		}
+	}
+	for _, c := range []struct {
+		field  string // "": it does
+		change func(*Design)
+	}{
+		{"", func(*Design) {}},
+		{"name", func(d *Design) { d.Name = "" }},
+		{"TP", func(d *Design) { d.TP = 17 }},
+		{"TC", func(d *Design) { d.TC = 33 }},
+		{"TC", func(d *Design) { d.TC = 31 }},
+		{"w_load", func(d *Design) { d.WLoad = 3 }},
+		{"drain", func(d *Design) { d.Drain = 5 }},
+		{"drain", func(d *Design) { d.Drain = 12 }},
+		{"drain", func(d *Design) { d.Drain = 32 }},
+		{"drain", func(d *Design) { d.TP, d.TC, d.Drain = 2, 128, 16 }},
+		{"c_max", func(d *Design) { d.CMax = 500 }},
+		{"wring_beats", func(d *Design) { d.WRingBeats = 16 }},
+		{"", func(d *Design) { d.WRingBeats = 32 }},
+		{"wring_beats", func(d *Design) { d.NAXI, d.WRingBeats = 2, 32 }}, // wide beats of 16 bytes
+		{"", func(d *Design) { d.NAXI, d.WRingBeats = 4, 64 }},            // of 32: requests of 8
+		{"axi_bytes", func(d *Design) { d.TP, d.AXIBytes, d.Drain = 2, 16, 2 }},
+	} {
+		d := sample()
+		c.change(&d)
+		err := d.Elaborates()
+		var fe *FieldError
+		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &fe) || fe.Field != c.field) {
+			t.Errorf("expected %q to be refused of %+v, got %v", c.field, d, err)
+		}
 	}
 }
 

@@ -7,7 +7,7 @@
 /* verilator lint_off UNUSEDPARAM */  // a user reads a few of these, never all
 package abi_pkg;
 
-  localparam logic [63:0] ABI_HASH = 64'h3289cffcb8a9fb43;
+  localparam logic [63:0] ABI_HASH = 64'h21d30383ceb9aba4;
   localparam logic [31:0] ABI_VERSION = 32'd1;
 
   // largest batch (samples of one start)
@@ -212,6 +212,13 @@ package abi_pkg;
   localparam logic [31:0] REG_SLOT_TABLE_MASK = 32'h0000003F;
   localparam bit REG_SLOT_TABLE_BUSY_OK = 1'b0;
   localparam int unsigned REG_SLOT_TABLE_COUNT = 8;
+  // ro: cycles since reset, bits 31:0; reading it latches TIME_HI. Neither starts nor a soft reset
+  //   nor CLEAR_COUNTERS touch it
+  localparam logic [11:0] REG_TIME_LO = 12'h0C0;
+  localparam logic [31:0] REG_TIME_LO_MASK = 32'hFFFFFFFF;
+  // ro: cycles since reset, bits 63:32, as they were when TIME_LO was last read
+  localparam logic [11:0] REG_TIME_HI = 12'h0C4;
+  localparam logic [31:0] REG_TIME_HI_MASK = 32'hFFFFFFFF;
 
   // Counters: LO of counter i at CNT_BASE + 8*i, HI 4 bytes on.
   localparam logic [11:0] CNT_BASE = 12'h100;

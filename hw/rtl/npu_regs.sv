@@ -18,7 +18,8 @@
 // (or at once with done_i or error_i) and ends every start with one pulse of done_i or error_i; it
 // ignores soft_reset_o while idle. Between start_o and the core's answer the block counts as busy.
 // cnt_inc_i holds one increment of 16 bits a counter, added in every cycle with busy_i; STARTS and
-// INTERRUPTS are counted here and their increments ignored.
+// INTERRUPTS are counted here and their increments ignored. TIME counts every cycle since the reset,
+// and has a latch for its high word of its own, so that a clock and counters may be read by two.
 module npu_regs #(
   parameter int unsigned T_R         = 256,
   parameter int unsigned T_P         = 8,
@@ -166,6 +167,8 @@ module npu_regs #(
   logic [abi_pkg::B_MAX*SW-1:0] slot_table_q;
   logic [CN*64-1:0] cnt_q;
   logic [31:0] cnt_hi_q;
+  logic [63:0] time_q;
+  logic [31:0] time_hi_q;
 
   logic busy;
   assign busy = busy_i || pending_q;
@@ -331,6 +334,8 @@ module npu_regs #(
         busy_ok = abi_pkg::REG_FBCB_DATA_BUSY_OK;
         mask = abi_pkg::REG_FBCB_DATA_MASK & ~abi_pkg::FBCB_RSVD_MASK;
       end
+      abi_pkg::REG_TIME_LO: value = time_q[31:0];
+      abi_pkg::REG_TIME_HI: value = time_hi_q;
       default: begin
         hit = is_cnt_lo;
         value = cnt_sel[31:0];
@@ -504,6 +509,15 @@ module npu_regs #(
   always_ff @(posedge clk_i) begin
     if (!rst_ni) cnt_hi_q <= '0;
     else if (do_read && is_cnt_lo) cnt_hi_q <= cnt_sel[63:32];
+  end
+
+  always_ff @(posedge clk_i) begin
+    time_q <= time_q + 1'b1;
+    if (do_read && addr == abi_pkg::REG_TIME_LO) time_hi_q <= time_q[63:32];
+    if (!rst_ni) begin
+      time_q <= '0;
+      time_hi_q <= '0;
+    end
   end
 
   assign bvalid_o = bvalid_q;

@@ -3,6 +3,9 @@ package syn
 import (
 	"errors"
 	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/boards"
 )
 
 // Device is what a part offers.
@@ -16,15 +19,19 @@ type Device struct {
 	FF     int
 }
 
-// DeviceOf says which part a board carries; ok is false where the configuration names no board.
+// DeviceOf says which part a board carries; ok is false where the configuration names no board, or one that
+// is not among boards: whoever has its file asks Part.
 func DeviceOf(board string) (d Device, ok bool) {
-	switch board {
-	case "zc706": // DS190
-		return Device{Part: "Z7045", Family: "xc7", DSP: 900, BRAM: 545, LUT: 218600, FF: 437200}, true
-	case "zcu104": // DS891
-		return Device{Part: "ZU7EV", Family: "xcup", DSP: 1728, BRAM: 312, URAM: 96, LUT: 230400, FF: 460800}, true
+	if !slices.Contains(boards.Names(), board) {
+		return Device{}, false
 	}
-	return Device{}, false
+	b, err := boards.Load(board)
+	return Part(b), err == nil
+}
+
+// Part is a board's.
+func Part(b boards.Board) Device {
+	return Device{Part: b.Device, Family: b.Family, DSP: b.DSP, BRAM: b.BRAM36, URAM: b.URAM, LUT: b.LUT, FF: b.FF}
 }
 
 // Fits gives every reason why resources are more than the device's.

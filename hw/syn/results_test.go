@@ -80,6 +80,24 @@ func TestSources(t *testing.T) {
 	same(true, "comments and spacing")
 	write("my_pkg.sv", "package my_pkg; localparam N = 1; endpackage\n")
 	same(false, "a package")
+	_, hash, err = Sources(files, "top")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("my_pkg.sv", "package my_pkg; localparam int M = 7; localparam N = 1; typedef struct packed {logic a; logic b;} t; endpackage\n")
+	same(true, "what nobody asks a package for")
+	write("my_pkg.sv", "package my_pkg; localparam M = 7; localparam N = M; endpackage\n")
+	same(false, "what a parameter is made of")
+	_, hash, err = Sources(files, "top")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("my_pkg.sv", "package my_pkg; localparam M = 8; localparam N = M; endpackage\n")
+	same(false, "what a parameter is made of, changed")
+	write("my_pkg.sv", "package my_pkg; localparam M = 7; localparam N = M; localparam L = 1; endpackage\n")
+	same(true, "another beside it")
+	write("my_pkg.sv", "package my_pkg; localparam M = 7; localparam N = M; function automatic int f(); f = 1; endfunction endpackage\n")
+	same(false, "a package that is left whole")
 	if _, _, err := Sources(files, "nosuch"); err == nil {
 		t.Error("a module that does not exist")
 	}

@@ -16,11 +16,14 @@ var RTL = []string{"hw/rtl/*.sv", "hw/xilinx/*.sv"}
 
 var (
 	svComment = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/`)
-	svWord    = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+	// a parameter, or a type: the last word
+	svDeclared = regexp.MustCompile(`(?s)^(?:localparam\b[^=]*\b(\w+) ?=.*|typedef\b.*\b(\w+))$`)
+	svWord     = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 )
 
 // Sources are those of the files that module top is made of (one module or package a file, which
-// carries its name) and a hash over them. Comments and spacing do not count.
+// carries its name) and a hash over them. Comments and spacing do not count, nor does what a package declares
+// and no module of top's names: an address that is new, or the hash of the whole description, is nothing to an array.
 func Sources(files []string, top string) (used []string, hash string, err error) {
 	byName := map[string]string{}
 	for _, f := range files {
@@ -48,6 +51,11 @@ func Sources(files []string, top string) (used []string, hash string, err error)
 			}
 		}
 	}
+	for name, t := range text {
+		if strings.HasSuffix(name, "_pkg") {
+			text[name] = usedOf(name, t, text)
+		}
+	}
 	sum := sha256.New()
 	for name, t := range text {
 		used = append(used, byName[name])
@@ -72,4 +80,73 @@ func SourcesIn(root, top string) (string, error) {
 	}
 	_, hash, err := Sources(files, top)
 	return hash, err
+}
+
+// usedOf is a package without the declarations that no module asks for, by name or for another of its
+// declarations. Where it holds more than parameters and types it is left whole.
+func usedOf(pkg, text string, modules map[string]string) string {
+	head, body, found := strings.Cut(text, "package "+pkg+";")
+	body, rest, ended := strings.Cut(body, "endpackage")
+	if !found || !ended {
+		return text
+	}
+	byName := map[string]int{}
+	var decls []string
+	depth, from := 0, 0
+	for i, r := range body {
+		switch r {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		case ';':
+			if depth > 0 {
+				continue
+			}
+			d := strings.TrimSpace(body[from:i])
+			from = i + 1
+			m := svDeclared.FindStringSubmatch(d)
+			if m == nil {
+				return text
+			}
+			byName[m[1]+m[2]] = len(decls)
+			decls = append(decls, d)
+		}
+	}
+	var todo []string
+	for name, t := range modules {
+		if name == pkg {
+			continue
+		}
+		if strings.Contains(t, "import "+pkg) {
+			return text
+		}
+		for _, m := range regexp.MustCompile(pkg+`::([A-Za-z_][A-Za-z0-9_]*)`).FindAllStringSubmatch(t, -1) {
+			if _, ok := byName[m[1]]; !ok {
+				return text // a member of an enumeration, or nothing that is read here
+			}
+			todo = append(todo, m[1])
+		}
+	}
+	kept := make([]bool, len(decls))
+	for len(todo) > 0 {
+		i := byName[todo[len(todo)-1]]
+		todo = todo[:len(todo)-1]
+		if kept[i] {
+			continue
+		}
+		kept[i] = true
+		for _, word := range svWord.FindAllString(decls[i], -1) {
+			if _, ok := byName[word]; ok {
+				todo = append(todo, word)
+			}
+		}
+	}
+	out := []string{head + "package " + pkg + ";"}
+	for i, d := range decls {
+		if kept[i] {
+			out = append(out, d+";")
+		}
+	}
+	return strings.Join(append(out, "endpackage"+rest), " ")
 }

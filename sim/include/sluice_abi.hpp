@@ -10,7 +10,7 @@
 
 namespace sluice_abi {
 
-constexpr std::uint64_t ABI_HASH = 0x3289cffcb8a9fb43ULL;
+constexpr std::uint64_t ABI_HASH = 0x21d30383ceb9aba4ULL;
 constexpr std::uint32_t ABI_VERSION = 1;
 
 constexpr std::uint32_t B_MAX = 0x8;  // largest batch (samples of one start)
@@ -171,6 +171,10 @@ constexpr std::uint32_t REG_FBCB_DATA_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_SLOT_TABLE = 0x0A0;  // slot of batch position i (rw)
 constexpr std::uint32_t REG_SLOT_TABLE_MASK = 0x0000003F;
 constexpr std::uint32_t REG_SLOT_TABLE_COUNT = 8;
+constexpr std::uint32_t REG_TIME_LO = 0x0C0;  // cycles since reset, bits 31:0; reading it latches TIME_HI. Neither starts nor a soft reset nor CLEAR_COUNTERS touch it (ro)
+constexpr std::uint32_t REG_TIME_LO_MASK = 0xFFFFFFFF;
+constexpr std::uint32_t REG_TIME_HI = 0x0C4;  // cycles since reset, bits 63:32, as they were when TIME_LO was last read (ro)
+constexpr std::uint32_t REG_TIME_HI_MASK = 0xFFFFFFFF;
 
 // The same as a table, for what walks the register map.
 struct Register {
@@ -214,6 +218,8 @@ constexpr Register REGISTERS[] = {
     {"FBCB_ADDR", 0x084, 0x000007FF, 1, true, true, false, false},
     {"FBCB_DATA", 0x088, 0xFFFFFFFF, 1, false, true, false, false},
     {"SLOT_TABLE", 0x0A0, 0x0000003F, 8, true, true, false, false},
+    {"TIME_LO", 0x0C0, 0xFFFFFFFF, 1, true, false, false, false},
+    {"TIME_HI", 0x0C4, 0xFFFFFFFF, 1, true, false, false, false},
 };
 
 // Counters: LO of counter i at CNT_BASE + 8*i, HI 4 bytes on.

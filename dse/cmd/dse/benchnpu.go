@@ -146,7 +146,7 @@ func schemes(network string, d configs.Design) (map[int][]published, error) {
 	if d.Board == "" {
 		return nil, nil
 	}
-	t := target{Network: network, Board: d.Board, Backbone: true, Seed: 1, Mapping: "rtl", BytesPerCycle: d.DRAM.BytesPerCycle}
+	t := target{Network: network, Board: d.Board, Backbone: true, Seed: 1, Mapping: "rtl", place: place{BytesPerCycle: d.DRAM.BytesPerCycle}}
 	in, err := t.load()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,7 @@ import (
 
 type checkCmd struct {
 	What    string   `arg:"" placeholder:"DIR|NAME|FILE.yaml" help:"Folder that dse export wrote, or a configuration."`
-	Board   string   `placeholder:"NAME|FILE.yaml" help:"Board of a configuration that names none (default: zc706)."`
+	Board   string   `placeholder:"NAME|FILE.yaml" help:"Board of a configuration (default: what dse export wrote beside it, or the board of its name, or zc706)."`
 	Network []string `default:"resnet50,mobilenetv2" placeholder:"NAME" help:"Networks whose layers are timed, where they fit."`
 	Batch   []int    `default:"1,8" help:"Batch sizes of their layers."`
 	N       int      `name:"n" default:"60" help:"Random layers to time."`
@@ -134,15 +135,12 @@ func (c *checkCmd) find() (string, boards.Board, error) {
 		if err != nil {
 			return "", boards.Board{}, err
 		}
-		name := "zc706"
-		switch {
-		case c.Board != "":
-			name = c.Board
-		case d.Board != "":
-			name = d.Board
+		b, err := boardOf(c.What, d, c.Board)
+		if b != nil || err != nil {
+			return c.What, *cmp.Or(b, new(boards.Board)), err
 		}
-		b, err := boards.Load(name)
-		return c.What, b, err
+		own, err := boards.Load("zc706")
+		return c.What, own, err
 	}
 	files, err := filepath.Glob(filepath.Join(c.What, "*.json"))
 	if err != nil {
@@ -177,12 +175,15 @@ func (c *checkCmd) find() (string, boards.Board, error) {
 	if config == "" {
 		return "", boards.Board{}, fmt.Errorf("%s: %w: no NAME.json of dse export", c.What, errExport)
 	}
-	board := c.Board
-	if board == "" {
-		board = strings.TrimSuffix(config, ".yaml") + ".board.yaml"
+	d, err := configs.Load(config)
+	if err != nil {
+		return "", boards.Board{}, err
 	}
-	b, err := boards.Load(board)
-	return config, b, err
+	b, err := boardOf(config, d, c.Board)
+	if b == nil && err == nil {
+		err = fmt.Errorf("%s: %w: the design names no board", config, errExport)
+	}
+	return config, *cmp.Or(b, new(boards.Board)), err
 }
 
 // cycles builds the RTL without MACs and times layers on it.
@@ -252,6 +253,9 @@ func (c *checkCmd) resources(ctx context.Context, e *env, b boards.Board, d conf
 	if refused != nil {
 		// what it took is known all the same: a device that it does not fit, a memory in LUTs
 		doc.Figures = append(doc.Figures, figure{Name: "netlist", Verdict: outside, How: "refused by hw/syn, which said why"})
+	}
+	if err := syn.Part(b).Fits(used); err != nil && refused == nil {
+		doc.Figures = append(doc.Figures, figure{Name: "netlist", Verdict: outside, How: "more than the board has: " + strings.ReplaceAll(err.Error(), "\n", "; ")})
 	}
 	est := resource.Of(b, d)
 	_, err = resource.Calibration(b.Family, ".")

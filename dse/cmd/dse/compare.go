@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"text/tabwriter"
 
-	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/resource"
@@ -20,6 +19,8 @@ type compareCmd struct {
 	B        string `name:"b" required:"" placeholder:"NAME|FILE.yaml" help:"The other; the same one where only the mappings differ."`
 	MapA     string `name:"mapping-a" default:"rtl" enum:"rtl,all,basic" help:"Mappings of the first."`
 	MapB     string `name:"mapping-b" default:"rtl" enum:"rtl,all,basic" help:"Mappings of the other."`
+	BoardA   string `name:"board-a" placeholder:"NAME|FILE.yaml" help:"Board of the first (default: what dse export wrote beside it, or the board of its name)."`
+	BoardB   string `name:"board-b" placeholder:"NAME|FILE.yaml" help:"Board of the other."`
 	Batch    int    `default:"1" help:"Samples of a start, 1 to 8."`
 	Backbone bool   `help:"Leave the early exits out."`
 	Seed     uint64 `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
@@ -80,14 +81,25 @@ func (c *compareCmd) Run(e *env) error {
 	doc := compareDoc{header: newHeader("compare", c.Seed), Network: w.Name, Batch: c.Batch, Layers: []compareLayer{}, Infeasible: []string{}}
 	at := map[string]int{}
 	for i, side := range []struct {
-		config, mapping string
-		to              *compareDesign
-	}{{c.A, c.MapA, &doc.A}, {c.B, c.MapB, &doc.B}} {
+		config, mapping, board string
+		to                     *compareDesign
+	}{{c.A, c.MapA, c.BoardA, &doc.A}, {c.B, c.MapB, c.BoardB, &doc.B}} {
 		d, err := configs.Load(side.config)
 		if err != nil {
 			return err
 		}
+		if err := d.Elaborates(); err != nil {
+			return fmt.Errorf("%s cannot be built: %w", side.config, err)
+		}
 		*side.to = compareDesign{Design: d, Mapping: side.mapping}
+		board, err := boardOf(side.config, d, side.board)
+		if err != nil {
+			return err
+		}
+		if board != nil {
+			r := resource.Of(*board, d)
+			side.to.Resources = &r
+		}
 		layers, err := c.side(w, side.to)
 		if errors.Is(err, mapping.ErrNoFit) || errors.Is(err, search.ErrTooMany) {
 			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible because %v", d.Name, err))
@@ -153,14 +165,6 @@ func (c *compareCmd) side(w *search.Workload, to *compareDesign) ([]compareLayer
 	to.NS = cost.Nanoseconds(d, to.Cycles)
 	to.GOPS = search.GOPSOf(d, w.MACs, c.Batch, to.Cycles)
 	to.Util = float64(w.MACs) * float64(c.Batch) / (float64(to.Cycles) * float64(d.MACs()))
-	if d.Board != "" {
-		b, err := boards.Load(d.Board)
-		if err != nil {
-			return nil, err
-		}
-		r := resource.Of(b, d)
-		to.Resources = &r
-	}
 	return out, nil
 }
 

@@ -19,6 +19,7 @@ import (
 type explainCmd struct {
 	source
 	Batch int    `default:"1" help:"Samples of a start, 1 to 8."`
+	Board string `placeholder:"NAME|FILE.yaml" help:"Board that the configuration is for (default: what dse export wrote beside it, or the board of its name)."`
 	Out   string `placeholder:"FILE.json" help:"Also write the figures to a file."`
 }
 
@@ -83,8 +84,12 @@ func advise(board *boards.Board, d configs.Design, g cost.Geom, batch int, t cos
 }
 
 // feasible says why a design cannot be built: for its RTL, or on its board.
-func feasible(d configs.Design) (*boards.Board, []string, error) {
-	var why []string
+func feasible(config string, d configs.Design, board string) (*boards.Board, []string, error) {
+	b, err := boardOf(config, d, board)
+	if err != nil {
+		return nil, nil, err
+	}
+	why := []string{}
 	note := func(err error) {
 		if err != nil {
 			for _, line := range strings.Split(err.Error(), "\n") {
@@ -92,16 +97,10 @@ func feasible(d configs.Design) (*boards.Board, []string, error) {
 			}
 		}
 	}
-	note(search.Elaborates(d))
-	if d.Board == "" {
-		return nil, why, nil
+	if b != nil {
+		note(resource.Of(*b, d).Check(*b))
 	}
-	b, err := boards.Load(d.Board)
-	if err != nil {
-		return nil, nil, err
-	}
-	note(resource.Of(b, d).Check(b))
-	return &b, why, nil
+	return b, why, nil
 }
 
 // Run prints one line a layer.
@@ -126,7 +125,7 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	doc.Network, doc.Design = b.Network.Name, b.Design.Name
-	board, why, err := feasible(b.Design)
+	board, why, err := feasible(c.Config, b.Design, c.Board)
 	if err != nil {
 		return err
 	}

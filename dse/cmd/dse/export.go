@@ -14,17 +14,16 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/resource"
-	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 type exportCmd struct {
-	Board         string  `required:"" placeholder:"NAME|FILE.yaml" help:"Board: zc706, zcu104, or a file."`
-	Point         string  `xor:"what" required:"" placeholder:"TR,TP,TC" help:"The grid's design at <T_R, T_P, T_C>."`
-	Sweep         string  `xor:"what" required:"" placeholder:"FILE.json" help:"The best design of a sweep, as dse sweep --out wrote it."`
-	BytesPerCycle float64 `placeholder:"N" help:"Bandwidth of the DRAM (default: the board's first)."`
-	Name          string  `placeholder:"NAME" help:"Name of the configuration (default: from the point)."`
-	Out           string  `required:"" placeholder:"DIR" help:"Folder for NAME.yaml, NAME.board.yaml and NAME.json."`
+	Board string `placeholder:"NAME|FILE.yaml" help:"Board: ${boards}, or a file (default: that of the sweep)."`
+	Point string `xor:"what" required:"" placeholder:"TR,TP,TC" help:"The grid's design at <T_R, T_P, T_C>."`
+	Sweep string `xor:"what" required:"" placeholder:"FILE.json" help:"The best design of a sweep, as dse sweep --out wrote it."`
+	Name  string `placeholder:"NAME" help:"Name of the configuration (default: from the point)."`
+	Out   string `required:"" placeholder:"DIR" help:"Folder for NAME.yaml, NAME.board.yaml and NAME.json."`
+	place
 }
 
 type exportDoc struct {
@@ -52,26 +51,21 @@ const maxSweepFile = 256 << 20
 
 // Run writes a design as what simulation, synthesis and bitstream are built from.
 func (c *exportCmd) Run(e *env) error {
-	t := target{Board: c.Board, BytesPerCycle: c.BytesPerCycle}
-	grid, err := t.gridOnly()
-	if err != nil {
-		return err
-	}
-	d, err := c.design(grid)
+	d, b, err := c.design()
 	if err != nil {
 		return err
 	}
 	if c.Name != "" {
 		d.Name = c.Name
 	}
-	d.Reason = fmt.Sprintf("<%d, %d, %d> of a design space search for the %s", d.TR, d.TP, d.TC, grid.Board.Name)
-	est := resource.Of(grid.Board, d)
+	d.Reason = fmt.Sprintf("<%d, %d, %d> of a design space search for the %s", d.TR, d.TP, d.TC, b.Name)
+	est := resource.Of(b, d)
 	doc := exportDoc{
 		header: newHeader("export", 0), Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()), Verilator: d.VerilatorParams(),
-		Macros: macros(d), Resources: est, Used: est.Utilisation(grid.Board), Layers: []any{}, Infeasible: []string{},
+		Macros: macros(d), Resources: est, Used: est.Utilisation(b), Layers: []any{}, Infeasible: []string{},
 	}
-	doc.Calibration = calibration(grid.Board.Family)
-	if err := errors.Join(search.Elaborates(d), est.Check(grid.Board)); err != nil {
+	doc.Calibration = calibration(b.Family)
+	if err := errors.Join(d.Elaborates(), est.Check(b)); err != nil {
 		doc.Infeasible = append(doc.Infeasible, strings.Split(err.Error(), "\n")...)
 		if err := e.write(doc, ""); err != nil {
 			return err
@@ -86,14 +80,14 @@ func (c *exportCmd) Run(e *env) error {
 	doc.BoardFile = filepath.Join(c.Out, d.Name+".board.yaml")
 	doc.Commands = []string{
 		"sim/build.sh " + doc.Config, "sim/build.sh " + doc.Config + " --stub",
-		fmt.Sprintf("hw/syn/synth.sh %s --family %s", doc.Config, grid.Board.Family),
+		fmt.Sprintf("hw/syn/synth.sh %s --family %s", doc.Config, b.Family),
 		"bin/dse compile --network NAME --config " + doc.Config + " --out NAME.sluice",
 		"bin/dse check " + filepath.Clean(c.Out),
 	}
 	if err := writeConfig(doc.Config, d); err != nil {
 		return err
 	}
-	if err := writeBoard(doc.BoardFile, grid.Board); err != nil {
+	if err := writeBoard(doc.BoardFile, b); err != nil {
 		return err
 	}
 	if err := e.write(doc, filepath.Join(c.Out, d.Name+".json")); err != nil || e.json {
@@ -107,77 +101,94 @@ func (c *exportCmd) Run(e *env) error {
 	return nil
 }
 
-// gridOnly is the grid of a board, without a network.
-func (t *target) gridOnly() (search.Grid, error) {
-	b, err := boards.Load(t.Board)
+// design is what is to be exported, and the board that it is for.
+func (c *exportCmd) design() (configs.Design, boards.Board, error) {
+	if c.Sweep != "" {
+		return c.swept()
+	}
+	if c.Board == "" {
+		return configs.Design{}, boards.Board{}, fmt.Errorf("--point: %w: --board says on which board", errExport)
+	}
+	b, err := boards.Load(c.Board)
 	if err != nil {
-		return search.Grid{}, err
+		return configs.Design{}, b, err
 	}
-	template := t.Template
-	if template == "" {
-		template = b.Name
-	}
-	d, err := configs.Load(template)
+	grid, err := c.grid(b)
 	if err != nil {
-		return search.Grid{}, fmt.Errorf("template of board %s: %w", b.Name, err)
+		return configs.Design{}, b, err
 	}
-	d.Board, d.ClockMHz = b.Name, b.ClockMHz
-	d.NAXI, d.AXIBytes, d.MaxBurst = b.Ports.NAXI, b.Ports.AXIBytes, b.Ports.MaxBurst
-	d.DRAM = configs.DRAM{BytesPerCycle: b.DRAM.BytesPerCycle[0], LatencyCycles: b.DRAM.LatencyCycles}
-	if t.BytesPerCycle != 0 {
-		d.DRAM.BytesPerCycle = t.BytesPerCycle
+	var v [3]int
+	parts := strings.Split(c.Point, ",")
+	if len(parts) != 3 {
+		return configs.Design{}, b, fmt.Errorf("--point %q: %w: expected TR,TP,TC", c.Point, errExport)
 	}
-	return search.NewGrid(b, d)
+	for i, p := range parts {
+		n, err := strconv.Atoi(strings.TrimSpace(p))
+		if err != nil || n < 1 || n > 1<<16 {
+			return configs.Design{}, b, fmt.Errorf("--point %q: %w: %q is no positive number", c.Point, errExport, p)
+		}
+		v[i] = n
+	}
+	d, _ := grid.At(v[0], v[1], v[2]) // why it is not feasible is said by Run
+	return d, b, nil
 }
 
-func (c *exportCmd) design(grid search.Grid) (configs.Design, error) {
-	if c.Sweep == "" {
-		var v [3]int
-		parts := strings.Split(c.Point, ",")
-		if len(parts) != 3 {
-			return configs.Design{}, fmt.Errorf("--point %q: %w: expected TR,TP,TC", c.Point, errExport)
-		}
-		for i, p := range parts {
-			n, err := strconv.Atoi(strings.TrimSpace(p))
-			if err != nil || n < 1 || n > 1<<16 {
-				return configs.Design{}, fmt.Errorf("--point %q: %w: %q is no positive number", c.Point, errExport, p)
-			}
-			v[i] = n
-		}
-		d, _ := grid.At(v[0], v[1], v[2]) // why it is not feasible is said by Run
-		return d, nil
-	}
-	f, err := os.Open(c.Sweep)
-	if err != nil {
-		return configs.Design{}, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSweepFile))
-	if err != nil {
-		return configs.Design{}, err
-	}
+// swept is the best design of a sweep, on the board that was searched and no other.
+func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 	var doc struct {
-		Schema string `json:"schema"`
-		Law    string `json:"law"`
+		Schema string       `json:"schema"`
+		Law    string       `json:"law"`
+		Device boards.Board `json:"device"`
 		Best   struct {
 			Point *struct {
 				Design configs.Design `json:"design"`
 			} `json:"point"`
 		} `json:"best"`
 	}
+	refuse := func(format string, args ...any) (configs.Design, boards.Board, error) {
+		return configs.Design{}, boards.Board{}, fmt.Errorf("%s: %w: %w", c.Sweep, errExport, fmt.Errorf(format, args...))
+	}
+	if c.Template != "" || c.BytesPerCycle != 0 {
+		return refuse("the design stands as it was found: --template and --bytes-per-cycle go with --point")
+	}
+	f, err := os.Open(c.Sweep)
+	if err != nil {
+		return configs.Design{}, boards.Board{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSweepFile))
+	if err != nil {
+		return configs.Design{}, boards.Board{}, err
+	}
 	if err := json.Unmarshal(text, &doc); err != nil {
-		return configs.Design{}, fmt.Errorf("%s: %w: %w", c.Sweep, errExport, err)
+		return refuse("%w", err)
 	}
 	switch {
 	case doc.Schema != newHeader("sweep", 0).Schema:
-		return configs.Design{}, fmt.Errorf("%s: %w: schema %q is no finished sweep's", c.Sweep, errExport, doc.Schema)
+		return refuse("schema %q is no finished sweep's", doc.Schema)
 	case doc.Law != "rtl" || doc.Best.Point == nil:
-		return configs.Design{}, fmt.Errorf("%s: %w: a sweep by the law %q has no design that can be built", c.Sweep, errExport, doc.Law)
+		return refuse("a sweep by the law %q has no design that can be built", doc.Law)
 	}
-	if err := doc.Best.Point.Design.Validate(); err != nil {
-		return configs.Design{}, fmt.Errorf("%s: %w: %w", c.Sweep, errExport, err)
+	d := doc.Best.Point.Design
+	if err := errors.Join(d.Elaborates(), doc.Device.Validate()); err != nil {
+		return refuse("%w", err)
 	}
-	return doc.Best.Point.Design, nil
+	if d.Board != doc.Device.Name {
+		return refuse("the design is for the board %q, the sweep for %q", d.Board, doc.Device.Name)
+	}
+	if c.Board != "" {
+		b, err := boards.Load(c.Board)
+		if err != nil {
+			return configs.Design{}, b, err
+		}
+		if b.Name != doc.Device.Name {
+			return refuse("the sweep was for the board %s, --board is %s", doc.Device.Name, b.Name)
+		}
+		if diff := differences(doc.Device, b); len(diff) > 0 {
+			return refuse("the board %s of the sweep and that of --board differ in %s", b.Name, strings.Join(diff, "; "))
+		}
+	}
+	return d, doc.Device, nil
 }
 
 // calibration says what estimates of LUTs and registers rest on. Where the command runs in the

@@ -126,17 +126,17 @@ func (f *goodputFlags) serve(ctx context.Context, stand *bundle.Bundle, exits []
 	slo := int64(f.SLO * 1e6)
 	input := make([]int16, 1)
 	res, err := engine.Run(ctx, engine.Config{
-		Devices:  []device.Device{dev},
+		Devices:  []device.Device{device.Adapt(dev)},
 		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{table}}},
 		Policy:   policy,
 		Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
 			return sched.Task{Network: name, Created: at, Deadline: at + slo, Theta: exitTheta, Samples: 1}
 		}},
-		Inputs: func(r *sched.Request) ([]int16, error) {
+		Inputs: engine.WordInputs(func(r *sched.Request) ([]int16, error) {
 			input[0] = exits[int(r.ID-1)%len(exits)]
 			return input, nil
-		},
-		SLO: slo, NoTrace: true,
+		}),
+		SLO: slo, Keep: engine.Counts,
 	})
 	if errors.Is(err, engine.ErrSLO) {
 		return 0, nil // one request alone is late already

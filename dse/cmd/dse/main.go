@@ -13,9 +13,11 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/dse/zoo"
@@ -75,6 +77,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	var c cli
 	exited, code := false, exitOK
 	parser, err := kong.New(&c, kong.Name("dse"), kong.Writers(stdout, stderr), kong.UsageOnError(),
+		kong.Vars{"boards": strings.Join(boards.Names(), ", ")},
 		kong.Description("Design space exploration and compilation for the Sluice NPU."),
 		kong.Exit(func(n int) {
 			if !exited {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +19,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
@@ -27,13 +30,12 @@ import (
 
 // target are the flags that name what is searched, and on what.
 type target struct {
-	Network       string  `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
-	Board         string  `required:"" placeholder:"NAME|FILE.yaml" help:"Board: zc706, zcu104, or a file."`
-	Template      string  `placeholder:"NAME|FILE.yaml" help:"Configuration whose loader, drain and ring the grid takes over (default: the board's reference design)."`
-	BytesPerCycle float64 `placeholder:"N" help:"Bandwidth of the DRAM (default: the board's first)."`
-	Backbone      bool    `help:"Leave the early exits out: the whole network as one start."`
-	Seed          uint64  `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
-	Mapping       string  `default:"rtl" enum:"rtl,all,basic" help:"Mappings: every <k, s>, tile and loop order that the design has (rtl; all is the same, since the RTL runs all of the FBCB), or k = 1, s = 1, rows outermost only (basic)."`
+	Network  string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
+	Board    string `required:"" placeholder:"NAME|FILE.yaml" help:"Board: ${boards}, or a file (boards/README.md)."`
+	Backbone bool   `help:"Leave the early exits out: the whole network as one start."`
+	Seed     uint64 `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
+	Mapping  string `default:"rtl" enum:"rtl,all,basic" help:"Mappings: every <k, s>, tile and loop order that the design has (rtl; all is the same, since the RTL runs all of the FBCB), or k = 1, s = 1, rows outermost only (basic)."`
+	place
 }
 
 // given is what the flags name.
@@ -43,7 +45,11 @@ type given struct {
 }
 
 func (t *target) load() (*given, error) {
-	grid, err := t.gridOnly()
+	b, err := boards.Load(t.Board)
+	if err != nil {
+		return nil, err
+	}
+	grid, err := t.grid(b)
 	if err != nil {
 		return nil, err
 	}
@@ -116,16 +122,18 @@ type sweepBest struct {
 
 type sweepDoc struct {
 	header
-	Network   string     `json:"network"`
-	Board     string     `json:"board"`
-	Law       string     `json:"law"`
-	Objective string     `json:"objective"`
-	Optimal   string     `json:"optimal"`
-	Space     int64      `json:"space"` // legal mappings, over designs, layers and batches
-	Grid      sweepSpace `json:"grid"`
-	Evaluated int64      `json:"evaluated"` // of them by the law; the others cannot be better
-	CPUS      float64    `json:"cpu_s"`     // user and system time of the whole command
-	Rate      float64    `json:"evaluations_per_s"`
+	Network string `json:"network"`
+	Board   string `json:"board"`
+	// Device is the board as its file had it: what the designs were fitted to.
+	Device    boards.Board `json:"device"`
+	Law       string       `json:"law"`
+	Objective string       `json:"objective"`
+	Optimal   string       `json:"optimal"`
+	Space     int64        `json:"space"` // legal mappings, over designs, layers and batches
+	Grid      sweepSpace   `json:"grid"`
+	Evaluated int64        `json:"evaluated"` // of them by the law; the others cannot be better
+	CPUS      float64      `json:"cpu_s"`     // user and system time of the whole command
+	Rate      float64      `json:"evaluations_per_s"`
 	// Band is that of the law of cycles; the paper's has none.
 	Band   *counted.Band `json:"cycles_band,omitempty"`
 	Best   sweepBest     `json:"best"`
@@ -146,7 +154,7 @@ func (c *sweepCmd) Run(e *env) error {
 		return err
 	}
 	doc := sweepDoc{
-		header: newHeader("sweep", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Law: c.Law, Objective: c.Objective,
+		header: newHeader("sweep", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Device: in.grid.Board, Law: c.Law, Objective: c.Objective,
 		Optimal: "optimal in this space",
 	}
 	if c.Law == "paper" {
@@ -234,11 +242,13 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 	return nil
 }
 
-// references are the board's reference design, as it stands and with the activation buffer that the
-// grid would give it, and the published points, which real memories refuse.
+// references are the board's reference design, where it has one, as it stands and with the activation buffer
+// that the grid would give it, and the published points, which real memories refuse.
 func references(in *given) []configs.Design {
-	ref := in.grid.Template
-	out := []configs.Design{ref}
+	var out []configs.Design
+	if ref := in.grid.Template; ref.Name == in.grid.Board.Name {
+		out = append(out, ref)
+	}
 	for _, p := range in.grid.Board.Published {
 		if !strings.HasPrefix(in.w.Name, p.Network) {
 			continue
@@ -362,10 +372,8 @@ func reasons(m map[string]int) string {
 		return "none"
 	}
 	var out []string
-	for _, k := range []string{"RTL", "resources"} {
-		if m[k] > 0 {
-			out = append(out, fmt.Sprintf("%s %d", k, m[k]))
-		}
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, fmt.Sprintf("%s %d", k, m[k]))
 	}
 	return strings.Join(out, ", ")
 }

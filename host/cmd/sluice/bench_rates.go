@@ -114,7 +114,7 @@ func (c *benchRatesCmd) Run(e *env) error {
 	set, done := e.progress("bench rates", len(rates)*len(seeds)*len(c.Policy))
 	points, err := experiments.Rates(e.ctx, s, experiments.RatesConfig{
 		Rates: rates, Policies: c.Policy, Seeds: seeds, N: c.N, SLO: slo, Theta: theta, Clock: clock, Workers: c.Workers,
-		Open:     func(ctx context.Context) (device.Device, error) { return c.openDevice(ctx, c.Device, p, memo) },
+		Open:     func(ctx context.Context) (device.Blocking, error) { return c.openDevice(ctx, c.Device, p, memo) },
 		Progress: func(n, _ int) { set(n) },
 	})
 	done()

@@ -68,6 +68,7 @@ type cli struct {
 	TuneTheta thetaCmd   `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
 	Bench     benchCmd   `cmd:"" help:"Compare policies over many settings."`
 	Inspect   inspectCmd `cmd:"" help:"Say what is in a bundle."`
+	Kit       kitCmd     `cmd:"" help:"Write a bundle, images and golden results for a board."`
 	Doctor    doctorCmd  `cmd:"" help:"Check that tools and data are there."`
 
 	Verbose bool             `short:"v" help:"Log more."`

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
+	"github.com/sluice-npu/sluice/host/verify"
 )
 
 func TestMain(m *testing.M) {
@@ -228,41 +228,19 @@ func TestParsing(t *testing.T) {
 	}
 }
 
-func TestReadOracle(t *testing.T) {
-	file := func(images, exits uint32) *bytes.Buffer {
-		b := bytes.NewBufferString("SLOR")
-		for _, v := range []any{uint32(1), images, exits, []uint32{2, 3}, []float32{0, 1, 5, 2}, []float32{0, 0, 9, 7, 0, 0}} {
-			if err := binary.Write(b, binary.LittleEndian, v); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return b
-	}
-	got, err := readOracle(file(2, 2), 2, 2)
-	if err != nil || got[0][0].Class != 1 || got[1][0].Class != 0 || got[0][1].Class != 2 || got[1][1].Class != 0 {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got[1][1].Confidence < 0.99 || got[0][0].Confidence > 0.74 {
-		t.Errorf("confidences %v, %v", got[1][1].Confidence, got[0][0].Confidence)
-	}
-	cut := file(2, 2)
-	cut.Truncate(cut.Len() - 1)
-	for name, b := range map[string]*bytes.Buffer{"cut": cut, "images": file(3, 2), "exits": file(2, 1), "empty": {}} {
-		if _, err := readOracle(b, 2, 2); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-}
-
 // verify must see a device that is wrong; what it says names the seed and the place.
 func TestVerifyDocProblems(t *testing.T) {
 	d := &verifyDoc{}
-	if err := d.problem("layers", fmt.Errorf("seed 7: %w", experiments.ErrMismatch)); err != nil || d.Mismatches != 1 || !strings.Contains(d.Problems[0], "seed 7") {
+	if err := d.problem("layers", fmt.Errorf("seed 7: %w", verify.ErrMismatch)); err != nil || d.Mismatches != 1 || !strings.Contains(d.Problems[0], "seed 7") {
 		t.Errorf("%v, %+v", err, d)
 	}
 	if err := d.problem("layers", os.ErrInvalid); err == nil || d.Mismatches != 1 {
 		t.Errorf("an error of the device counts as a mismatch: %v", err)
 	}
+}
+
+func testEnv() *env {
+	return &env{ctx: context.Background(), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, log: quiet()}
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -218,7 +218,7 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 					return
 				}
 				for j, x := range g.Exits {
-					class, conf := softmaxTop1(all[x.Tensor])
+					class, conf := experiments.SoftmaxTop1(all[x.Tensor])
 					out[i] = append(out[i], device.ExitResult{Exit: j, Class: class, Confidence: conf})
 				}
 			}
@@ -228,25 +228,10 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 	return out, errors.Join(errs...)
 }
 
-// softmaxTop1 is the class of the largest logit and its softmax probability.
-func softmaxTop1(logits []float32) (int, float32) {
-	best := 0
-	for i, v := range logits {
-		if v > logits[best] {
-			best = i
-		}
-	}
-	sum := 0.0
-	for _, v := range logits {
-		sum += math.Exp(float64(v) - float64(logits[best]))
-	}
-	return best, float32(1 / sum)
-}
-
 // openDevice opens a device by name and loads the bundle.
-func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *soft.Memo) (device.Device, error) {
+func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *soft.Memo) (device.Blocking, error) {
 	var (
-		dev device.Device
+		dev device.Blocking
 		err error
 	)
 	switch name {

@@ -136,7 +136,7 @@ func (c *profileCmd) Run(e *env) error {
 }
 
 // measure brings the batch to segment first and times the launch.
-func measure(e *env, dev device.Device, l *device.Launch, first int) (int64, error) {
+func measure(e *env, dev device.Blocking, l *device.Launch, first int) (int64, error) {
 	if first > 0 {
 		pre := *l
 		pre.First, pre.Last = 0, first-1

@@ -252,7 +252,7 @@ func (c *runCmd) Run(e *env) error {
 	for i, d := range doc.Runs {
 		if d.Errors > 0 {
 			return coded(codeDevice, fmt.Errorf("%s on %s: %d of %d requests ended in an error; the first: %s",
-				d.Policy, c.Device, d.Errors, d.Requests, firstWhy(results[i])))
+				d.Policy, c.Device, d.Errors, d.Requests, experiments.FirstWhy(results[i])))
 		}
 		if d.Reference != nil && d.Reference.Results > 0 {
 			return coded(codeCheck, fmt.Errorf("%s on %s: %d of %d results are not those of the golden executor", d.Policy, c.Device, d.Reference.Results, d.Requests))

@@ -15,20 +15,10 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/zoo"
-	"github.com/sluice-npu/sluice/host/device"
-	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/soft"
+	"github.com/sluice-npu/sluice/host/verify"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
-
-type segmentDoc struct {
-	Segment int     `json:"segment"`
-	Layers  int     `json:"layers"`
-	Cycles  uint64  `json:"cycles"`
-	MACs    uint64  `json:"macs"`
-	Util    float64 `json:"mac_util"`
-	Bytes   int64   `json:"slot_bytes"`
-}
 
 // large imports the first segments of a network, at a side of its own where input is not 0. The
 // exits of the zoo's networks are exit1, exit2 ... by depth.
@@ -69,42 +59,25 @@ func (c *verifyCmd) segments(e *env, designs []configs.Design, doc *verifyDoc) e
 	if err != nil {
 		return coded(codeInput, fmt.Errorf("compile %s for %s: %w", g.Name, d.Name, err))
 	}
-	dev := &experiments.Shadow{Reference: soft.New(d, soft.Options{Slots: 1})}
+	dev := &verify.Shadow{Reference: soft.New(d, soft.Options{Slots: 1})}
 	if c.Device == "soft" {
 		dev.Slotted = soft.New(d, soft.Options{})
 	} else if dev.Slotted, err = c.openCosim(e.ctx, &prepared{design: d, bundle: b}); err != nil {
 		return err
 	}
 	defer dev.Close()
-	if err := dev.Load(e.ctx, b); err != nil {
-		return coded(codeDevice, err)
-	}
-	const id = device.RequestID(1)
 	in := inputs(b, &zoo.Images{Pixels: [][]float32{image}})[0]
 	if c.Seed%2 == 0 { // the extremes that no image has
 		in = randnet.Input(rng, b)
 	}
-	if err := dev.Admit(e.ctx, b.Network.Name, id, in); err != nil {
-		return doc.problem("segments", err)
-	}
 	set, done := e.progress("segments", len(b.Network.Exits))
 	defer done()
-	for i, x := range b.Network.Exits {
-		rep, err := dev.Run(e.ctx, &device.Launch{
-			ID: device.LaunchID(i + 1), Network: b.Network.Name, First: i, Last: i, Requests: []device.RequestID{id}, Theta: []float32{experiments.Never},
-		})
-		if err != nil {
-			return doc.problem(fmt.Sprintf("%s, segment %d", b.Network.Name, i), err)
-		}
-		doc.Segments = append(doc.Segments, segmentDoc{
-			Segment: i, Layers: x.Last - x.First + 1, Cycles: rep.Stats.Cycles, MACs: rep.Stats.MACs, Bytes: b.Slot.Stride,
-			Util: float64(rep.Stats.MACs) / float64(max(rep.Stats.Cycles, 1)) / float64(d.MACs()),
-		})
-		doc.Layers += x.Last - x.First + 1
-		for l := x.First; l <= x.Last; l++ {
-			doc.Coverage.Bins.layer(d, &b.Layers[l], b.FBCB[l][0], 1)
-		}
-		set(i + 1)
+	doc.Segments, err = verify.Segments(e.ctx, dev, b, in, doc.Coverage.Bins, set)
+	for _, s := range doc.Segments {
+		doc.Layers += s.Layers
+	}
+	if err != nil {
+		return doc.problem("segments", err)
 	}
 	doc.Images = 1
 	return nil

@@ -5,28 +5,21 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"github.com/sluice-npu/sluice/dse/bundle"
-	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/zoo"
-	"github.com/sluice-npu/sluice/host/device"
-	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/report"
 	"github.com/sluice-npu/sluice/host/soft"
-	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/host/verify"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -80,40 +73,6 @@ Example:
   sluice verify --config mid --network resnet50 --segments 2 --input 64`
 }
 
-type ordersDoc struct {
-	Requests        int `json:"requests"`
-	Actions         int `json:"actions"`
-	TableActions    int `json:"table_actions_differ"`
-	TableResults    int `json:"table_results_differ"`
-	MeasuredActions int `json:"measured_actions_differ"`
-	MeasuredResults int `json:"measured_results_differ"`
-}
-
-type layersDoc struct {
-	experiments.Coverage
-	Networks int            `json:"networks"`
-	Ops      map[string]int `json:"ops"`
-	MACs     int64          `json:"macs"`
-}
-
-// add adds what one configuration has exercised.
-func (l *layersDoc) add(c *experiments.Coverage) {
-	sum := func(a, b []int) []int {
-		if len(a) < len(b) {
-			a = append(a, make([]int, len(b)-len(a))...)
-		}
-		for i, v := range b {
-			a[i] += v
-		}
-		return a
-	}
-	l.Launches += c.Launches
-	l.Batches, l.Exits = sum(l.Batches, c.Batches), sum(l.Exits, c.Exits)
-	l.Bytes += c.Bytes
-	l.Logits += c.Logits
-	l.Halted += c.Halted
-}
-
 type verifyDoc struct {
 	header
 	Device        string   `json:"device"`
@@ -126,27 +85,21 @@ type verifyDoc struct {
 	OracleImages  int      `json:"oracle_images"`
 	Coverage      struct {
 		Images struct {
-			experiments.Coverage
+			verify.Exercised
 			Preemptions int `json:"preemptions"`
 			Merges      int `json:"merges"`
 		} `json:"images"`
-		Layers  layersDoc            `json:"layers"`
-		Orders  map[string]ordersDoc `json:"orders"` // by policy
-		Stub    int                  `json:"stub_layers"`
-		Faults  int                  `json:"faults"`
-		Bins    *coverage            `json:"bins"`
-		Missing []string             `json:"missing"`
+		Layers  verify.Layers            `json:"layers"`
+		Orders  map[string]verify.Orders `json:"orders"` // by policy
+		Stub    int                      `json:"stub_layers"`
+		Faults  int                      `json:"faults"`
+		Bins    *verify.Coverage         `json:"bins"`
+		Missing []string                 `json:"missing"`
 	} `json:"coverage"`
-	Network  string       `json:"network"`
-	Segments []segmentDoc `json:"segments"`
-	Problems []string     `json:"problems"`
+	Network  string           `json:"network"`
+	Segments []verify.Segment `json:"segments"`
+	Problems []string         `json:"problems"`
 }
-
-// The bounds of the oracle check.
-const (
-	minAgreement = 0.998
-	maxDelta     = 0.001
-)
 
 // designs are the configurations under test.
 func (c *verifyCmd) designs() ([]configs.Design, error) { return loadDesigns(c.Config) }
@@ -196,9 +149,9 @@ func (c *verifyCmd) Run(e *env) error {
 	}
 	doc := &verifyDoc{
 		header: header{"sluice-verify/2", version, c.Seed, "simulated"}, Device: c.Device, Config: c.Config,
-		Network: c.Network, Problems: []string{}, Segments: []segmentDoc{},
+		Network: c.Network, Problems: []string{}, Segments: []verify.Segment{},
 	}
-	cov := newCoverage(designs)
+	cov := verify.NewCoverage(designs)
 	doc.Coverage.Bins = cov
 	if c.Segments != 0 {
 		err = c.segments(e, designs, doc)
@@ -208,7 +161,7 @@ func (c *verifyCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	doc.Coverage.Missing = cov.missing()
+	doc.Coverage.Missing = cov.Missing()
 	if c.RequireCoverage && len(doc.Coverage.Missing) > 0 {
 		doc.Problems = append(doc.Problems, "not covered: "+strings.Join(doc.Coverage.Missing, ", "))
 	}
@@ -252,21 +205,42 @@ func (c *verifyCmd) checks(e *env, designs []configs.Design, doc *verifyDoc) err
 		}
 		n := c.Faults
 		if c.RequireCoverage {
-			n = max(n, directedKinds())
+			n = max(n, verify.DirectedKinds())
 		}
 		if n > 0 {
-			f := campaign{design: d, n: n, seed: c.Seed + uint64(i)<<32, cov: doc.Coverage.Bins}
-			if err := f.run(e); err != nil {
+			f := verify.Campaign{N: n, Seed: c.Seed + uint64(i)<<32, Coverage: doc.Coverage.Bins}
+			if err := runCampaign(e, &f, d); err != nil {
 				return err
 			}
-			doc.Coverage.Faults += f.done
-			for _, v := range f.violations {
-				doc.Mismatches++
-				doc.Problems = append(doc.Problems, v)
-			}
+			doc.Coverage.Faults += f.Done
+			doc.Mismatches += len(f.Violations)
+			doc.Problems = append(doc.Problems, f.Violations...)
 		}
 	}
 	return nil
+}
+
+// stub compares both builds of a design.
+func (c *verifyCmd) stub(e *env, d configs.Design, doc *verifyDoc) error {
+	full, err := openRig(e.ctx, d, d.Name)
+	if err != nil {
+		return err
+	}
+	defer full.Close()
+	stub, err := openRig(e.ctx, d, d.Name+"-stub")
+	if err != nil {
+		return err
+	}
+	defer stub.Close()
+	set, done := e.progress("stub of "+d.Name, c.Stub)
+	defer done()
+	n, wrong, err := verify.CompareStub(e.ctx, full, stub, c.Stub, c.Seed, set)
+	doc.Coverage.Stub += n
+	if wrong != "" {
+		doc.Mismatches++
+		doc.Problems = append(doc.Problems, wrong)
+	}
+	return coded(codeDevice, err)
 }
 
 // serve runs the checks that need the network: oracle, images, orders.
@@ -302,7 +276,10 @@ func (c *verifyCmd) serve(e *env, doc *verifyDoc) error {
 
 // problem notes what a check found; what is no mismatch is an error of the device and ends it all.
 func (d *verifyDoc) problem(name string, err error) error {
-	if !errors.Is(err, experiments.ErrMismatch) {
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, verify.ErrMismatch) {
 		return coded(codeDevice, fmt.Errorf("%s: %w", name, err))
 	}
 	d.Mismatches++
@@ -311,8 +288,8 @@ func (d *verifyDoc) problem(name string, err error) error {
 }
 
 // shadow opens the device beside a full golden executor.
-func (c *verifyCmd) shadow(ctx context.Context, p *prepared) (*experiments.Shadow, error) {
-	s := &experiments.Shadow{Reference: soft.New(p.design, soft.Options{})}
+func (c *verifyCmd) shadow(ctx context.Context, p *prepared) (*verify.Shadow, error) {
+	s := &verify.Shadow{Reference: soft.New(p.design, soft.Options{})}
 	if c.Device == "soft" {
 		s.Slotted = soft.New(p.design, soft.Options{})
 		return s, nil
@@ -337,9 +314,9 @@ func (c *verifyCmd) images(e *env, p *prepared, s *experiments.Setup, doc *verif
 	few := *s
 	few.Inputs, few.Exits = s.Inputs[:min(c.Images, len(s.Inputs))], s.Exits[:min(c.Images, len(s.Inputs))]
 	set, done := e.progress("images", len(few.Inputs))
-	res, err := experiments.Serve(e.ctx, &few, dev, c.Seed, set)
+	res, err := verify.Serve(e.ctx, &few, dev, c.Seed, set)
 	done()
-	doc.Coverage.Images.Coverage = dev.Coverage
+	doc.Coverage.Images.Exercised = dev.Exercised
 	if err != nil {
 		return doc.problem("images", err)
 	}
@@ -348,140 +325,43 @@ func (c *verifyCmd) images(e *env, p *prepared, s *experiments.Setup, doc *verif
 	return nil
 }
 
-// bench is one configuration under random layers.
-type bench struct {
-	design configs.Design
-	dev    *experiments.Shadow
-	bus    *npu.Cosim // nil on soft
-}
-
-const layerSlots = 4 * abi.BMax
-
-// bench opens a configuration with room for random networks.
-func (c *verifyCmd) bench(ctx context.Context, d configs.Design) (*bench, error) {
-	b := &bench{design: d, dev: &experiments.Shadow{Reference: soft.New(d, soft.Options{})}}
-	if c.Device == "soft" {
-		b.dev.Slotted = soft.New(d, soft.Options{})
-		return b, nil
-	}
-	var err error
-	if b.bus, err = openBus(ctx, d, d.Name, npu.CosimOpts{}); err != nil {
-		return nil, err
-	}
-	if b.dev.Slotted, err = openDriver(b.bus, d, layerSlots); err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// ports counts the bursts of each port.
-func (b *bench) ports(cov *coverage) error {
-	if b.bus == nil {
-		return nil
-	}
-	for p := range b.design.NAXI {
-		s, err := b.bus.Stats(p)
-		if err != nil {
-			return coded(codeDevice, err)
-		}
-		cov.hit(covReads, portName(b.design, p), s.ReadBursts)
-		cov.hit(covWrites, portName(b.design, p), s.WriteBursts)
-	}
-	return nil
-}
-
+// layers opens each configuration with room for random networks.
 func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) error {
-	cov := doc.Coverage.Bins
-	var all []*bench
+	var all []*verify.Bench
 	defer func() {
 		for _, b := range all {
-			b.dev.Close()
+			b.Dev.Close()
 		}
 	}()
 	for _, d := range designs {
-		b, err := c.bench(e.ctx, d)
-		if err != nil {
-			return err
+		b := &verify.Bench{Design: d, Dev: &verify.Shadow{Reference: soft.New(d, soft.Options{})}}
+		if c.Device == "soft" {
+			b.Dev.Slotted = soft.New(d, soft.Options{})
+		} else {
+			bus, err := openBus(e.ctx, d, d.Name, npu.CosimOpts{})
+			if err != nil {
+				return err
+			}
+			b.Ports = bus.Stats
+			if b.Dev.Slotted, err = openDriver(bus, d, verify.LayerSlots); err != nil {
+				return err
+			}
 		}
 		all = append(all, b)
 	}
-	total := &doc.Coverage.Layers
-	total.Ops = map[string]int{}
 	set, done := e.progress("layers", c.N)
-	defer done()
-	rng := rand.New(rand.NewPCG(c.Seed, 0x736c756963650003))
-	next := device.RequestID(0)
-	// with --require-coverage on until every kind of layer has been, four times as long at most
-	more := func() bool {
-		return doc.Layers < c.N || c.RequireCoverage && doc.Layers < 4*c.N && cov.layersMissing()
-	}
-	for seed := c.Seed << 20; more(); seed++ {
-		if err := e.ctx.Err(); err != nil {
-			return err
-		}
-		on := all[total.Networks%len(all)]
-		dev := on.dev
-		net, err := randnet.New(seed, on.design, randnet.Built())
-		if err != nil {
-			return err
-		}
-		b := rename(net.Bundle, "random") // one name: the device replaces the one before
-		if err := dev.Load(e.ctx, b); err != nil {
-			return coded(codeDevice, fmt.Errorf("random network of seed %d on %s: %w", seed, on.design.Name, err))
-		}
-		l := device.Launch{ID: device.LaunchID(total.Networks + 1), Network: b.Network.Name, Last: len(b.Network.Exits) - 1}
-		for range 1 + rng.IntN(dev.Info().MaxBatch) {
-			next++
-			l.Requests, l.Theta = append(l.Requests, next), append(l.Theta, experiments.Never)
-			if err = dev.Admit(e.ctx, l.Network, next, randnet.Input(rng, b)); err != nil {
-				break
-			}
-		}
-		for seg := 0; seg <= l.Last && err == nil; seg++ {
-			one := l
-			one.First, one.Last = seg, seg
-			_, err = dev.Run(e.ctx, &one)
-		}
-		for _, id := range l.Requests {
-			dev.Release(id)
-		}
-		if err != nil {
-			return doc.problem(fmt.Sprintf("random network of seed %d on %s", seed, on.design.Name), err)
-		}
-		for i := range b.Layers {
-			total.Ops[b.Layers[i].Op.String()]++
-			cov.layer(on.design, &b.Layers[i], b.FBCB[i][len(l.Requests)-1], len(l.Requests))
-		}
-		cov.hit(covErrors, abi.ErrNone.String(), uint64(l.Last+1))
-		for _, x := range b.Network.Exits {
-			total.MACs += x.MACs * int64(len(l.Requests))
-		}
-		total.Networks++
-		doc.Layers += len(b.Layers)
-		set(min(doc.Layers, c.N))
-	}
-	for _, b := range all {
-		total.add(&b.dev.Coverage)
-		if err := b.ports(cov); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func rename(b *bundle.Bundle, name string) *bundle.Bundle {
-	c := *b
-	c.Network.Name = name
-	c.Latency = append([]bundle.LatencyEntry(nil), b.Latency...)
-	for i := range c.Latency {
-		c.Latency[i].Network = name
-	}
-	return &c
+	l, err := verify.RandomLayers(e.ctx, all, verify.LayersConfig{
+		N: c.N, Seed: c.Seed, All: c.RequireCoverage, Coverage: doc.Coverage.Bins, Progress: set,
+	})
+	done()
+	doc.Coverage.Layers = *l
+	doc.Layers += l.N
+	return doc.problem("layers", err)
 }
 
 // orders serves the same arrivals on soft by the table, and on the device by the table and measured.
 func (c *verifyCmd) orders(e *env, p *prepared, s *experiments.Setup, memo *soft.Memo, theta experiments.Theta, doc *verifyDoc) error {
-	doc.Coverage.Orders = map[string]ordersDoc{}
+	doc.Coverage.Orders = map[string]verify.Orders{}
 	dev, err := c.openDevice(e.ctx, c.Device, p, memo)
 	if err != nil {
 		return err
@@ -493,51 +373,19 @@ func (c *verifyCmd) orders(e *env, p *prepared, s *experiments.Setup, memo *soft
 	}
 	defer ref.Close()
 	for _, policy := range []string{"serial", "fluid"} {
-		pt := experiments.Point{
+		o, err := verify.CompareOrders(e.ctx, s, dev, ref, experiments.Point{
 			Policy: policy, Rate: 1e9 / s.Service(theta), SLO: 5 * s.Table.Alone(), Theta: theta, Seed: c.Seed, N: c.Orders,
-		}
-		run := func(d device.Device, clock engine.Clock) (*engine.Result, error) {
-			q := pt
-			q.Clock = clock
-			r, err := s.Run(e.ctx, d, q, nil)
-			if err == nil && r.Faults > 0 {
-				err = fmt.Errorf("%d segments failed on %s: %s", r.Faults, d.Info().Name, firstWhy(r))
-			}
-			return r, coded(codeDevice, err)
-		}
-		want, err := run(ref, engine.Table)
+		})
 		if err != nil {
-			return err
-		}
-		table, err := run(dev, engine.Table)
-		if err != nil {
-			return err
-		}
-		measured, err := run(dev, engine.Measured)
-		if err != nil {
-			return err
-		}
-		o := ordersDoc{
-			Requests: c.Orders, Actions: len(want.Steps),
-			TableActions: engine.DiffSteps(want.Steps, table.Steps), TableResults: engine.DiffResults(want, table),
-			MeasuredActions: engine.DiffSteps(want.Steps, measured.Steps), MeasuredResults: engine.DiffResults(want, measured),
+			return coded(codeDevice, err)
 		}
 		doc.Coverage.Orders[policy] = o
-		if o.TableActions+o.TableResults+o.MeasuredResults > 0 {
+		if what := o.Problem(); what != "" {
 			doc.Mismatches++
-			doc.Problems = append(doc.Problems, fmt.Sprintf("orders of %s: by the table %d actions and %d results differ, measured %d results", policy, o.TableActions, o.TableResults, o.MeasuredResults))
+			doc.Problems = append(doc.Problems, "orders of "+policy+": "+what)
 		}
 	}
 	return nil
-}
-
-func firstWhy(r *engine.Result) string {
-	for i := range r.Records {
-		if r.Records[i].Why != "" {
-			return r.Records[i].Why
-		}
-	}
-	return "all were retried"
 }
 
 // oracle compares the golden executor with onnxruntime.
@@ -574,65 +422,16 @@ func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Im
 		return fmt.Errorf("oracle: %w", err)
 	}
 	defer f.Close()
-	want, err := readOracle(f, n, len(p.graph.Exits))
+	want, err := verify.ReadOracle(f, n, len(p.graph.Exits))
 	if err != nil {
 		return coded(codeInput, fmt.Errorf("oracle's logits: %w", err))
 	}
-	same, right, rightWant := 0, 0, 0
-	for i := range n {
-		a, b := experiments.Taken(s.Exits[i], theta), experiments.Taken(want[i], theta)
-		if a == b {
-			same++
-		}
-		if s.Exits[i][a].Class == im.Labels[i] {
-			right++
-		}
-		if want[i][b].Class == im.Labels[i] {
-			rightWant++
-		}
-	}
-	agreement, delta := float64(same)/float64(n), float64(right-rightWant)/float64(n)
-	doc.ExitAgreement, doc.AccuracyDelta, doc.OracleImages = &agreement, &delta, n
-	if agreement < minAgreement || math.Abs(delta) > maxDelta+1e-12 {
-		doc.Problems = append(doc.Problems, fmt.Sprintf(
-			"oracle: same exit on %.2f %% of %d images, accuracy %+.2f points; expected at least %.1f %% and at most %.1f points",
-			100*agreement, n, 100*delta, 100*minAgreement, 100*maxDelta))
+	o := verify.CompareOracle(s.Exits, want, im.Labels, theta)
+	doc.ExitAgreement, doc.AccuracyDelta, doc.OracleImages = &o.Agreement, &o.Delta, o.Images
+	if what := o.Problem(); what != "" {
+		doc.Problems = append(doc.Problems, what)
 	}
 	return nil
-}
-
-// readOracle reads what dse/zoo/oracle.py writes, by image.
-func readOracle(r io.Reader, images, exits int) ([][]device.ExitResult, error) {
-	var head struct {
-		Magic                  [4]byte
-		Version, Images, Exits uint32
-	}
-	if err := binary.Read(r, binary.LittleEndian, &head); err != nil {
-		return nil, err
-	}
-	if string(head.Magic[:]) != "SLOR" || head.Version != 1 || int(head.Images) != images || int(head.Exits) != exits {
-		return nil, fmt.Errorf("header %q, version %d, %d images, %d exits; expected \"SLOR\", 1, %d, %d",
-			head.Magic[:], head.Version, head.Images, head.Exits, images, exits)
-	}
-	classes := make([]uint32, exits)
-	if err := binary.Read(r, binary.LittleEndian, classes); err != nil {
-		return nil, err
-	}
-	out := make([][]device.ExitResult, images)
-	for x, n := range classes {
-		if n < 1 || n > 1<<16 {
-			return nil, fmt.Errorf("exit %d has %d classes", x, n)
-		}
-		logits := make([]float32, n)
-		for i := range out {
-			if err := binary.Read(r, binary.LittleEndian, logits); err != nil {
-				return nil, fmt.Errorf("exit %d, image %d: %w", x, i, err)
-			}
-			class, conf := softmaxTop1(logits)
-			out[i] = append(out[i], device.ExitResult{Exit: x, Class: class, Confidence: conf})
-		}
-	}
-	return out, nil
 }
 
 func (d *verifyDoc) print(w io.Writer) error {
@@ -666,7 +465,7 @@ func (d *verifyDoc) print(w io.Writer) error {
 			s.Cycles, float64(s.MACs)/1e6, 100*s.Util))
 	}
 	if len(d.Segments) == 0 {
-		if err := d.Coverage.Bins.print(w); err != nil {
+		if err := d.Coverage.Bins.Print(w); err != nil {
 			return err
 		}
 	}

@@ -30,22 +30,22 @@ type Fake struct {
 	Resets int
 }
 
-// Info implements device.Device.
+// Info implements device.Blocking.
 func (f *Fake) Info() device.Info {
 	b := f.B
 	if b == 0 {
 		b = 8
 	}
 	return device.Info{
-		Name: "fake", Label: "simulated", MaxBatch: b, Slots: 2 * b, Launches: 1,
+		Name: "fake", Label: "simulated", MaxBatch: b, Slots: 2 * b, Places: 1,
 		Preempt: device.PreemptExit, ClockHz: 1e9,
 	}
 }
 
-// Load implements device.Device.
+// Load implements device.Blocking.
 func (*Fake) Load(context.Context, *bundle.Bundle) error { return nil }
 
-// Admit implements device.Device.
+// Admit implements device.Blocking.
 func (f *Fake) Admit(_ context.Context, _ string, id device.RequestID, in []int16) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +59,7 @@ func (f *Fake) Admit(_ context.Context, _ string, id device.RequestID, in []int1
 	return nil
 }
 
-// Run implements device.Device.
+// Run implements device.Blocking.
 func (f *Fake) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	f.mu.Lock()
 	kept := *l
@@ -96,7 +96,7 @@ func (f *Fake) Run(ctx context.Context, l *device.Launch) (*device.Report, error
 	return rep, nil
 }
 
-// Release implements device.Device.
+// Release implements device.Blocking.
 func (f *Fake) Release(id device.RequestID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (f *Fake) Used() int {
 	return len(f.slots)
 }
 
-// Reset implements device.Device.
+// Reset implements device.Blocking.
 func (f *Fake) Reset(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,40 +118,46 @@ func (f *Fake) Reset(context.Context) error {
 	return nil
 }
 
-// Close implements device.Device.
+// Close implements device.Blocking.
 func (*Fake) Close() error { return nil }
 
 // ErrInjected is what an injected failure answers.
 var ErrInjected = errors.New("injected failure")
 
 // Faulty wraps a device and breaks what it is told to. Both functions are given the number of the
-// call of Run, from 0; nil means never. A hanging Run answers when its context ends.
+// call of Run, from 0; nil means never.
 type Faulty struct {
-	device.Device
+	device.Blocking
 	Fail, Hang func(run int) bool
 	FailReset  func(reset int) bool
+	// Real: a hanging Run answers when its context ends, and not before. Else it says at once that it
+	// has hung, as a driver does that counts its own cycles.
+	Real bool
 
 	mu           sync.Mutex
 	runs, resets int
 }
 
-// Run implements device.Device.
+// Run implements device.Blocking.
 func (f *Faulty) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	f.mu.Lock()
 	n := f.runs
 	f.runs++
 	f.mu.Unlock()
 	if f.Hang != nil && f.Hang(n) {
+		if !f.Real {
+			return nil, fmt.Errorf("run %d: %w", n, device.ErrHang)
+		}
 		<-ctx.Done()
 		return nil, fmt.Errorf("run %d: %w", n, ctx.Err())
 	}
 	if f.Fail != nil && f.Fail(n) {
 		return nil, fmt.Errorf("run %d: %w", n, ErrInjected)
 	}
-	return f.Device.Run(ctx, l)
+	return f.Blocking.Run(ctx, l)
 }
 
-// Reset implements device.Device.
+// Reset implements device.Blocking.
 func (f *Faulty) Reset(ctx context.Context) error {
 	f.mu.Lock()
 	n := f.resets
@@ -160,7 +166,7 @@ func (f *Faulty) Reset(ctx context.Context) error {
 	if f.FailReset != nil && f.FailReset(n) {
 		return fmt.Errorf("reset %d: %w", n, ErrInjected)
 	}
-	return f.Device.Reset(ctx)
+	return f.Blocking.Reset(ctx)
 }
 
 // Linear is a latency table in which every segment takes fixed + batch * each ns, and a span the sum.

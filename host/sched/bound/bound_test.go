@@ -81,14 +81,14 @@ func serve(t testing.TB, tab *sched.Table, name string, before, reqs []bound.Req
 		times[i] = r.Arrived
 	}
 	res, err := engine.Run(context.Background(), engine.Config{
-		Devices:  []device.Device{&enginetest.Fake{T: tab}},
+		Devices:  []device.Device{device.Adapt(&enginetest.Fake{T: tab})},
 		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 		Policy:   p,
 		Source: &load.Open{Times: times, Task: func(i int, _ int64) sched.Task {
 			return sched.Task{Network: enginetest.Network, Deadline: all[i].Deadline, Theta: 0.8}
 		}},
-		Inputs:  func(r *sched.Request) ([]int16, error) { return []int16{int16(all[r.ID-1].Exit), 0}, nil },
-		NoTrace: true,
+		Inputs: engine.WordInputs(func(r *sched.Request) ([]int16, error) { return []int16{int16(all[r.ID-1].Exit), 0}, nil }),
+		Keep:   engine.Records,
 	})
 	if err != nil {
 		t.Fatal(err)

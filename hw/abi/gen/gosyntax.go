@@ -131,6 +131,12 @@ func emitGo(s *spec) ([]byte, error) {
 		w("")
 	}
 	w(")\n")
+	w("// registers is the register map as a table, by offset.\nvar registers = [...]Register{")
+	for _, r := range s.registers {
+		w("{%q, 0x%03X, %d, 0x%08X, %t, %t, %t},", r.name, r.offset, max(r.count, 1), r.mask(),
+			r.access != "wo", r.access != "ro", r.busyOK)
+	}
+	w("}\n")
 
 	w("// Counters: LO of counter i is the register CntBase + 8*i, HI the next one.\nconst (")
 	w("CntBase = 0x%03X\n", s.counters.base)

@@ -33,7 +33,7 @@ func Units(d configs.Design) []Unit {
 		}
 		return list
 	}
-	units := []Unit{
+	return []Unit{
 		{"read_ports", set("N", 4, "LANES", lanes, "STRIPE", stripe)},
 		{"write_ports", set("LANES", lanes, "STRIPE", stripe)},
 		{"layer_fetch", set("NB", nb, "AXI_BYTES", wide, "KEEP", keep, "UNITS", 8)},
@@ -43,11 +43,8 @@ func Units(d configs.Design) []Unit {
 		{"gemm_seq", set("NB", nb)},
 		{"pool_seq", set("NB", nb, "ROOM", 8)},
 		{"pool", set("NB", nb, "OUT", d.Drain, "MULS", d.PoolMuls(), "ROOM", 8)},
-		{"res_loader", set("AXI_BYTES", wide, "LANES", d.Drain)},
 		{"drain", set("LANES", d.Drain, "RES_CW", bits.Len(uint(2*words+d.Drain)))},
 		{"run_gen", nil},
 		{"out_writer", set("IN_WORDS", d.Drain, "AXI_BYTES", wide)},
-		{"npu_regs", nil},
 	}
-	return units
 }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "Vnpu_regs.h"
+#include "Vnpu_regs___024root.h"
 #include "bench/tb.hpp"
 #include "sluice_abi.hpp"
 #include "verilated.h"
@@ -77,6 +78,8 @@ struct Model {
   std::array<uint64_t, abi::CNT_COUNT> counters{};
   std::array<uint32_t, abi::CNT_COUNT> late{};  // increments that count one cycle later
   uint32_t high = 0;
+  uint64_t time = 0;  // cycles since reset
+  uint32_t time_high = 0;
   // what has happened, to prove that the traffic reaches it
   uint64_t starts = 0, refused_busy = 0, refused_bits = 0, refused_start = 0, races = 0,
            unmapped = 0;
@@ -120,6 +123,10 @@ struct Model {
           rdata = error;
         else if (ar == abi::REG_ERROR_ADDR)
           rdata = error_addr;
+        else if (ar == abi::REG_TIME_LO)
+          rdata = static_cast<uint32_t>(time), time_high = static_cast<uint32_t>(time >> 32);
+        else if (ar == abi::REG_TIME_HI)
+          rdata = time_high;
         else if (r->readable)
           rdata = reg(ar);
       } else {
@@ -127,6 +134,8 @@ struct Model {
         unmapped++;
       }
     }
+
+    time++;
 
     // counters: what was registered before counts now
     for (uint32_t i = 0; i < abi::CNT_COUNT; i++) counters[i] += late[i];
@@ -349,6 +358,40 @@ class Bench {
     in.inc.fill(0);
   }
 
+  // TIME goes on through starts, soft resets and cleared counters, its high word comes with the low one,
+  // and a counter read between the two does not disturb it.
+  void time() {
+    // near the end of 32 bits: traffic that long would take minutes
+    model.time = top_.rootp->npu_regs__DOT__time_q = 0xFFFFFFF0;
+    uint32_t lo = 0, hi = 0, count = 0;
+    const auto now = [&] {
+      read(abi::REG_TIME_LO, &lo);
+      read(abi::CNT_BASE, &count);
+      for (int i = 0; i < 32; i++) cycle();
+      read(abi::REG_TIME_HI, &hi);
+      return static_cast<uint64_t>(hi) << 32 | lo;
+    };
+    const uint64_t first = now();
+    check_.that(first == 0xFFFFFFF1, "TIME reads %" PRIx64 " a cycle behind fffffff0", first);
+    const uint64_t begin = time_;
+    const uint64_t second = now();
+    write(abi::REG_CTRL, abi::REG_CTRL_START_MASK);
+    in.busy = true;
+    cycle();
+    write(abi::REG_CTRL, abi::REG_CTRL_SOFT_RESET_MASK);
+    in.busy = false;
+    in.error = true;
+    cycle();
+    in.error = false;
+    cycle();
+    write(abi::REG_CTRL, abi::REG_CTRL_CLEAR_COUNTERS_MASK);
+    const uint64_t middle = time_;
+    const uint64_t third = now();
+    check_.that(second >> 32 == 1 && third - second == middle - begin,
+                "TIME went from %" PRIx64 " to %" PRIx64 " in %" PRIu64 " cycles", second, third,
+                middle - begin);
+  }
+
   void traffic(uint64_t cycles) {
     // the core: waits for start, runs, ends
     uint64_t begin = 0, end = 0;
@@ -516,6 +559,7 @@ int main(int argc, char** argv) {
   bench.sweep(false);
   bench.sweep(true);
   bench.wide();
+  bench.time();
   bench.reset();
   bench.traffic(args.n ? args.n : 300000);
   return bench.finish();

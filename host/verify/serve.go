@@ -1,6 +1,6 @@
-// Differential tests of a device against its reference.
+// Serving on a device and its reference: under a random schedule, and the orders of actions.
 
-package experiments
+package verify
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -72,12 +73,12 @@ func (r *random) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched
 
 // strict ends a run at its first failure: nothing is to be retried where devices are compared.
 type strict struct {
-	device.Device
+	device.Blocking
 	fail context.CancelCauseFunc
 }
 
 func (s *strict) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
-	rep, err := s.Device.Run(ctx, l)
+	rep, err := s.Blocking.Run(ctx, l)
 	if err != nil {
 		s.fail(err)
 	}
@@ -85,7 +86,7 @@ func (s *strict) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 }
 
 func (s *strict) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
-	err := s.Device.Admit(ctx, network, id, input)
+	err := s.Blocking.Admit(ctx, network, id, input)
 	if err != nil {
 		s.fail(err)
 	}
@@ -95,22 +96,22 @@ func (s *strict) Admit(ctx context.Context, network string, id device.RequestID,
 // Serve puts every image of a setup through a device under a random schedule: batches of 1..B_max,
 // halting, filling up, merging, and an exit threshold of its own for every request. A device that
 // is a Shadow is compared on the way.
-func Serve(ctx context.Context, s *Setup, dev device.Device, seed uint64, progress func(int)) (*engine.Result, error) {
+func Serve(ctx context.Context, s *experiments.Setup, dev device.Blocking, seed uint64, progress func(int)) (*engine.Result, error) {
 	run, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	rng := rand.New(rand.NewPCG(seed, randomStream))
 	name := s.Bundle.Network.Name
-	thetas := []float32{0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, Never}
+	thetas := []float32{0, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, experiments.Never}
 	res, err := engine.Run(run, engine.Config{
-		Devices:  []device.Device{&strict{dev, fail}},
+		Devices:  []device.Device{device.Adapt(&strict{dev, fail})},
 		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{s.Table}}},
 		Policy:   &random{rng},
 		Source: &load.Open{Times: make([]int64, len(s.Inputs)), Task: func(int, int64) sched.Task {
 			return sched.Task{Network: name, Deadline: 1 << 62, Theta: thetas[rng.IntN(len(thetas))]}
 		}},
-		Inputs:   func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil },
+		Inputs:   engine.WordInputs(func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil }),
 		Clock:    engine.Measured,
-		Progress: progress,
+		Observer: engine.Tell(progress),
 	})
 	if cause := context.Cause(run); cause != nil {
 		err = cause

@@ -1,7 +1,6 @@
-package main
+package verify
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -14,30 +13,31 @@ import (
 )
 
 // tinyRig is the tiny configuration in simulation, seen through spoil where that is set.
-func tinyRig(t *testing.T, spoil func(machine) machine) *rig {
+func tinyRig(t *testing.T, spoil func(Machine) Machine) *Rig {
 	t.Helper()
 	d, err := configs.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bus, err := openBus(context.Background(), d, "tiny", npu.CosimOpts{DRAMBytes: rigMemory, Base: rigBase})
+	o := RigMemory()
+	if o.Binary, err = npu.FindCosim("tiny"); err != nil {
+		t.Fatal(err)
+	}
+	o.BytesPerCycle, o.Latency = d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles
+	bus, err := npu.OpenCosim(t.Context(), o)
 	if err != nil {
-		t.Fatalf("%v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { bus.Close() })
-	var m machine = bus
+	var m Machine = bus
 	if spoil != nil {
 		m = spoil(bus)
 	}
-	return newRig(m, d)
+	return NewRig(m, d)
 }
 
-func testEnv() *env {
-	return &env{ctx: context.Background(), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, log: quiet()}
-}
-
-func campaignOf(r *rig, n int, seed uint64, only string) *campaign {
-	return &campaign{design: r.design, n: n, seed: seed, only: only, cov: newCoverage([]configs.Design{r.design})}
+func campaignOf(r *Rig, n int, seed uint64, only string) *Campaign {
+	return &Campaign{N: n, Seed: seed, Only: only, Coverage: NewCoverage([]configs.Design{r.design})}
 }
 
 // Every error code is reached, nothing is violated, and the same seed gives the same endings.
@@ -45,23 +45,23 @@ func TestFaultsReachEveryCode(t *testing.T) {
 	var first map[string]map[string]int
 	for range 2 {
 		r := tinyRig(t, nil)
-		c := campaignOf(r, directedKinds(), 11, "")
-		if err := c.on(testEnv(), r); err != nil {
+		c := campaignOf(r, DirectedKinds(), 11, "")
+		if err := c.Run(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		if len(c.violations) > 0 {
-			t.Fatalf("%s", strings.Join(c.violations, "\n"))
+		if len(c.Violations) > 0 {
+			t.Fatalf("%s", strings.Join(c.Violations, "\n"))
 		}
 		for _, e := range abi.ErrCodes() {
-			if c.cov.hits[covErrors][e.String()] == 0 {
+			if c.Coverage.hits[covErrors][e.String()] == 0 {
 				t.Errorf("no fault ends in %v", e)
 			}
 		}
 		if first == nil {
-			first = c.tally
+			first = c.Tally
 			continue
 		}
-		for k, endings := range c.tally {
+		for k, endings := range c.Tally {
 			for name, n := range endings {
 				if first[k][name] != n {
 					t.Errorf("%s: %s %d times, then %d times", k, name, first[k][name], n)
@@ -73,7 +73,7 @@ func TestFaultsReachEveryCode(t *testing.T) {
 
 // spoiled is a bus on which something is wrong.
 type spoiled struct {
-	machine
+	Machine
 	write  func(s *spoiled, off, v uint32) error
 	read   func(s *spoiled, off uint32) (uint32, error)
 	ended  func(s *spoiled, n int) // after the n-th interrupt
@@ -85,19 +85,19 @@ func (s *spoiled) WriteReg(off, v uint32) error {
 	if s.write != nil {
 		return s.write(s, off, v)
 	}
-	return s.machine.WriteReg(off, v)
+	return s.Machine.WriteReg(off, v)
 }
 
 func (s *spoiled) ReadReg(off uint32) (uint32, error) {
 	if s.read != nil {
 		return s.read(s, off)
 	}
-	return s.machine.ReadReg(off)
+	return s.Machine.ReadReg(off)
 }
 
 func (s *spoiled) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	s.starts++
-	n, err := s.machine.WaitIRQ(ctx, limit)
+	n, err := s.Machine.WaitIRQ(ctx, limit)
 	if s.starts == s.never {
 		return limit, npu.ErrNoIRQ
 	}
@@ -118,21 +118,21 @@ func TestFaultsNotice(t *testing.T) {
 		spoil            spoiled
 	}{
 		{"a wrong code", "slot out of range", "expected [SLOT_RANGE]", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
-			v, err := s.machine.ReadReg(off)
+			v, err := s.Machine.ReadReg(off)
 			if off == abi.RegError && v == uint32(abi.ErrSlotRange) {
 				v = uint32(abi.ErrBatchRange)
 			}
 			return v, err
 		}}},
 		{"a wrong layer", "descriptor magic", "expected", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
-			v, err := s.machine.ReadReg(off)
+			v, err := s.Machine.ReadReg(off)
 			if off == abi.RegError && v != 0 {
 				v ^= 1 << abi.RegErrorLayerLSB
 			}
 			return v, err
 		}}},
 		{"a wrong port", "read SLVERR", "names port 1, expected 0", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
-			v, err := s.machine.ReadReg(off)
+			v, err := s.Machine.ReadReg(off)
 			if off == abi.RegError && v != 0 {
 				v |= 1 << abi.RegErrorPortLSB
 			}
@@ -140,14 +140,14 @@ func TestFaultsNotice(t *testing.T) {
 		}}},
 		{"no end", "read never answered", "no end after", spoiled{never: 2}},
 		{"the status", "batch range", "STATUS", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
-			v, err := s.machine.ReadReg(off)
+			v, err := s.Machine.ReadReg(off)
 			if off == abi.RegStatus && v == abi.RegStatusErrorMask {
 				v |= abi.RegStatusDoneMask
 			}
 			return v, err
 		}}},
 		{"a register that can be written while busy", "registers while busy", "expected SLVERR", spoiled{write: func(s *spoiled, off, v uint32) error {
-			err := s.machine.WriteReg(off, v)
+			err := s.Machine.WriteReg(off, v)
 			if refused := (*npu.BusError)(nil); errors.As(err, &refused) {
 				return nil
 			}
@@ -175,16 +175,16 @@ func TestFaultsNotice(t *testing.T) {
 		}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := tinyRig(t, func(m machine) machine {
-				c.spoil.machine = m
+			r := tinyRig(t, func(m Machine) Machine {
+				c.spoil.Machine = m
 				return &c.spoil
 			})
 			f := campaignOf(r, 1, 3, c.kind)
-			if err := f.on(testEnv(), r); err != nil {
+			if err := f.Run(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
-			if len(f.violations) != 1 || !strings.Contains(f.violations[0], c.want) {
-				t.Errorf("violations %q, want one with %q", f.violations, c.want)
+			if len(f.Violations) != 1 || !strings.Contains(f.Violations[0], c.want) {
+				t.Errorf("violations %q, want one with %q", f.Violations, c.want)
 			}
 		})
 	}
@@ -204,28 +204,28 @@ func lastUsed(m []byte) int {
 func TestStubNoticesACounter(t *testing.T) {
 	for _, off := range []int{-1, abi.CntStallDepth} {
 		full := tinyRig(t, nil)
-		other := tinyRig(t, func(m machine) machine {
+		other := tinyRig(t, func(m Machine) Machine {
 			starts := 0
-			return &spoiled{machine: m, ended: func(*spoiled, int) { starts++ }, read: func(s *spoiled, at uint32) (uint32, error) {
-				v, err := s.machine.ReadReg(at)
+			return &spoiled{Machine: m, ended: func(*spoiled, int) { starts++ }, read: func(s *spoiled, at uint32) (uint32, error) {
+				v, err := s.Machine.ReadReg(at)
 				if off >= 0 && at == abi.CounterLo(off) && starts > 2 {
 					v++
 				}
 				return v, err
 			}}
 		})
-		c, doc := &verifyCmd{Stub: 20, Seed: 4}, &verifyDoc{}
-		if err := c.compare(testEnv(), full, other, doc); err != nil {
+		n, wrong, err := compareCounters(t.Context(), full, other, 20, 4, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if off < 0 {
-			if doc.Mismatches != 0 || doc.Coverage.Stub < 20 {
-				t.Errorf("%d layers, problems %q", doc.Coverage.Stub, doc.Problems)
+			if wrong != "" || n < 20 {
+				t.Errorf("%d layers, wrong: %q", n, wrong)
 			}
 			continue
 		}
-		if doc.Mismatches != 1 || !strings.Contains(doc.Problems[0], abi.CounterNames[off]) {
-			t.Errorf("problems %q, want one of %s", doc.Problems, abi.CounterNames[off])
+		if !strings.Contains(wrong, abi.CounterNames[off]) {
+			t.Errorf("wrong is %q, want %s", wrong, abi.CounterNames[off])
 		}
 	}
 }
@@ -237,21 +237,5 @@ func TestKindsHaveNames(t *testing.T) {
 			t.Errorf("kind %q is there twice, or empty", k.name)
 		}
 		names = append(names, k.name)
-	}
-}
-
-func TestFaultsCommand(t *testing.T) {
-	var out, log bytes.Buffer
-	dir := t.TempDir()
-	if code := realMain([]string{"faults", "--config", "tiny", "--n", "3", "--kind", "batch", "--seed", "8", "--out", dir}, &out, &log); code != codeOK {
-		t.Fatalf("exit code %d: %s", code, log.String())
-	}
-	if !strings.Contains(out.String(), "BATCH_RANGE 3") || !strings.Contains(out.String(), "0 violations, seed 8") {
-		t.Errorf("%s", out.String())
-	}
-	for _, args := range [][]string{{"--n", "0"}, {"--kind", "nonsense"}, {"--config", "tiny,tiny"}} {
-		if code := realMain(append([]string{"faults", "--out", dir}, args...), &out, &log); code != codeUsage {
-			t.Errorf("%v: exit code %d, want %d", args, code, codeUsage)
-		}
 	}
 }

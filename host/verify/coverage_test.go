@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"bytes"
@@ -10,15 +10,16 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // Everything that the sources name is a bin, and nothing is hit before it is seen.
 func TestCoverageBinsComeFromTheSources(t *testing.T) {
-	designs, err := loadDesigns("tiny,v13")
+	designs, err := loadDesigns("tiny", "v13")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCoverage(designs)
+	c := NewCoverage(designs)
 	if got, want := c.bins[covOps], []string{"GEMM", "MAX_POOL", "AVG_POOL"}; !slices.Equal(got, want) {
 		t.Errorf("operators %v, want %v", got, want)
 	}
@@ -38,16 +39,16 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 		t.Errorf("write ports %v, want %v", got, want)
 	}
 	hit, all := c.share()
-	if hit != 0 || all != len(c.missing()) || len(c.bins[covBatches]) != abi.BMax {
-		t.Errorf("%d of %d bins are hit, %d missing", hit, all, len(c.missing()))
+	if hit != 0 || all != len(c.Missing()) || len(c.bins[covBatches]) != abi.BMax {
+		t.Errorf("%d of %d bins are hit, %d missing", hit, all, len(c.Missing()))
 	}
 	// no stacking, no groups: those points are no bins
 	plain := designs[0]
 	plain.Stack, plain.Fluid = false, false
-	if got := newCoverage(designs[:0:0]).bins[covPoints]; len(got) != 0 {
+	if got := NewCoverage(designs[:0:0]).bins[covPoints]; len(got) != 0 {
 		t.Errorf("without designs: points %v", got)
 	}
-	if got, want := newCoverage(append(designs[:0:0], plain)).bins[covPoints], []string{"1,1"}; !slices.Equal(got, want) {
+	if got, want := NewCoverage(append(designs[:0:0], plain)).bins[covPoints], []string{"1,1"}; !slices.Equal(got, want) {
 		t.Errorf("without stacking: points %v, want %v", got, want)
 	}
 }
@@ -57,7 +58,7 @@ func TestCoverageCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCoverage(designs)
+	c := NewCoverage(designs)
 	// a convolution of 3 x 3 with padding at the right and below only, a residual, in a concatenation
 	conv := abi.Desc{
 		Op: abi.OpGEMM, Residual: true, InH: 8, InW: 8, InC: 2, InPix: 6, OutH: 8, OutW: 8, OutC: 3, OutPix: 7,
@@ -83,7 +84,7 @@ func TestCoverageCounts(t *testing.T) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}
 	// a fully connected layer with more channels than PEs, alone
-	c = newCoverage(designs)
+	c = NewCoverage(designs)
 	fc := abi.Desc{Op: abi.OpGEMM, Residual: true, ResShift: 1, InH: 1, InW: 1, InC: 9, InPix: 9, OutH: 1, OutW: 1, OutC: 5, OutPix: 5, KH: 1, KW: 1, SH: 1, SW: 1}
 	c.layer(designs[0], &fc, abi.FBCB{BR: 1, TileB: 1, TileRows: 1}, 1)
 	want = []string{"operator/GEMM", "flag/Residual", "k_s/1,1", "batch/1", "loop_order/rows_outermost", "shape/residual_rs", "shape/fully_connected", "shape/r_1", "shape/c_tiles"}
@@ -91,7 +92,7 @@ func TestCoverageCounts(t *testing.T) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}
 	// pools count for no <k, s>
-	c = newCoverage(designs)
+	c = NewCoverage(designs)
 	pool := abi.Desc{Op: abi.OpAvgPool, AvgTable: true, InH: 4, InW: 4, InC: 1, InPix: 1, OutH: 4, OutW: 4, OutC: 1, OutPix: 1, KH: 2, KW: 2, SH: 1, SW: 1, PadL: 1}
 	c.layer(designs[0], &pool, abi.FBCB{BR: 1, TileB: 1, TileRows: 4}, 1)
 	want = []string{"operator/AVG_POOL", "flag/AvgTable", "batch/1", "shape/avg_table_padded", "shape/pool_by_columns", "shape/avg_narrow"}
@@ -100,14 +101,14 @@ func TestCoverageCounts(t *testing.T) {
 	}
 
 	// two equal groups, and more than one hit at once
-	c = newCoverage(designs)
+	c = NewCoverage(designs)
 	c.layer(designs[0], &conv, abi.FBCB{BR: 2, TileB: 2, TileRows: 8}, 4)
 	c.hit(covReads, "tiny.0", 7)
 	c.hit(covReads, "tiny.0", 2)
 	if c.hits[covShapes]["groups_unequal"] != 0 || c.hits[covPoints]["1,2"] != 1 || c.hits[covReads]["tiny.0"] != 9 {
 		t.Errorf("%v", c.hits)
 	}
-	c = newCoverage(designs)
+	c = NewCoverage(designs)
 	c.hit(covOps, "AVG_POOL", 1)
 
 	c.hit(covErrors, "NO_SUCH_CODE", 1)
@@ -124,56 +125,19 @@ func TestCoverageCounts(t *testing.T) {
 		t.Errorf("what is no bin is counted: %s", text)
 	}
 	var out bytes.Buffer
-	if err := c.print(&out); err != nil || !strings.Contains(out.String(), "missing: operator/GEMM, operator/MAX_POOL, flag/Residual") {
+	if err := c.Print(&out); err != nil || !strings.Contains(out.String(), "missing: operator/GEMM, operator/MAX_POOL, flag/Residual") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
 
-func TestServedConfiguration(t *testing.T) {
-	for list, want := range map[string]string{"tiny": "tiny", "v5,run": "run", "v5,v7": ""} {
-		designs, err := loadDesigns(list)
+func loadDesigns(names ...string) ([]configs.Design, error) {
+	var all []configs.Design
+	for _, n := range names {
+		d, err := configs.Load(n)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		if got, ok := served(designs); got != want || ok != (want != "") {
-			t.Errorf("%s: %q, %v; want %q", list, got, ok, want)
-		}
+		all = append(all, d)
 	}
-	for _, list := range []string{"", "tiny,", "tiny,nonsense", "tiny,tiny"} {
-		if _, err := loadDesigns(list); err == nil {
-			t.Errorf("%q is accepted", list)
-		}
-	}
-}
-
-// On a device that cannot fail no error code can be covered, and that is said.
-func TestRequireCoverage(t *testing.T) {
-	var out, log bytes.Buffer
-	args := []string{"verify", "--device", "soft", "--config", "tiny,v5", "-n", "30", "--seed", "5", "--out", t.TempDir()}
-	if code := realMain(args, &out, &log); code != codeOK {
-		t.Fatalf("exit code %d: %s", code, log.String())
-	}
-	if !strings.Contains(out.String(), "0 mismatches, seed 5") {
-		t.Errorf("%s", out.String())
-	}
-	if code := realMain(append(args, "--require-coverage"), &out, &log); code != codeCheck || !strings.Contains(log.String(), "not covered: ") ||
-		!strings.Contains(log.String(), "error/WATCHDOG") {
-		t.Errorf("exit code %d, want %d: %s", code, codeCheck, log.String())
-	}
-}
-
-func TestSegmentsOnSoft(t *testing.T) {
-	var out, log bytes.Buffer
-	args := []string{"verify", "--device", "soft", "--config", "mid", "--network", "mobilenetv2", "--segments", "1", "--input", "32", "--out", t.TempDir()}
-	if code := realMain(args, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") {
-		t.Fatalf("exit code %d: %s%s", code, out.String(), log.String())
-	}
-	for want, bad := range map[int][]string{
-		codeUsage: {"verify", "--input", "32"},
-		codeInput: {"verify", "--config", "mid", "--network", "mobilenetv2", "--segments", "9"},
-	} {
-		if code := realMain(bad, &out, &log); code != want {
-			t.Errorf("%v: exit code %d, want %d", bad, code, want)
-		}
-	}
+	return all, nil
 }

@@ -1,11 +1,10 @@
-// Shadow: a device beside its reference, compared byte for byte.
+// A device beside its reference, compared byte for byte.
 
-package experiments
+package verify
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -13,12 +12,9 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// ErrMismatch is the error of a device whose results or memory are not its reference's.
-var ErrMismatch = errors.New("the device differs from its reference")
-
 // Slotted is a device that shows the memory of its slots.
 type Slotted interface {
-	device.Device
+	device.Blocking
 	Slot(device.RequestID) []byte
 }
 
@@ -32,11 +28,11 @@ type Shadow struct {
 	b    *bundle.Bundle
 	live []device.RequestID
 
-	Coverage Coverage
+	Exercised Exercised
 }
 
-// Coverage counts what was exercised.
-type Coverage struct {
+// Exercised counts what was exercised.
+type Exercised struct {
 	Launches int    `json:"launches"` // segments started
 	Batches  []int  `json:"batches"`  // starts by B_act - 1
 	Exits    []int  `json:"exits"`    // requests by exit taken
@@ -45,22 +41,22 @@ type Coverage struct {
 	Halted   int    `json:"halted"` // samples compared while they were not in the launch
 }
 
-// Load implements device.Device.
+// Load implements device.Blocking.
 func (s *Shadow) Load(ctx context.Context, b *bundle.Bundle) error {
 	s.b = b
 	if err := s.Reference.Load(ctx, b); err != nil {
 		return err
 	}
-	if n := s.Slotted.Info().MaxBatch; len(s.Coverage.Batches) < n {
-		s.Coverage.Batches = append(s.Coverage.Batches, make([]int, n-len(s.Coverage.Batches))...)
+	if n := s.Slotted.Info().MaxBatch; len(s.Exercised.Batches) < n {
+		s.Exercised.Batches = append(s.Exercised.Batches, make([]int, n-len(s.Exercised.Batches))...)
 	}
-	if n := len(b.Network.Exits); len(s.Coverage.Exits) < n {
-		s.Coverage.Exits = append(s.Coverage.Exits, make([]int, n-len(s.Coverage.Exits))...)
+	if n := len(b.Network.Exits); len(s.Exercised.Exits) < n {
+		s.Exercised.Exits = append(s.Exercised.Exits, make([]int, n-len(s.Exercised.Exits))...)
 	}
 	return s.Slotted.Load(ctx, b)
 }
 
-// Admit implements device.Device.
+// Admit implements device.Blocking.
 func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
 	if err := s.Slotted.Admit(ctx, network, id, input); err != nil {
 		return err
@@ -83,14 +79,14 @@ func (s *Shadow) Admit(ctx context.Context, network string, id device.RequestID,
 	return nil
 }
 
-// Release implements device.Device.
+// Release implements device.Blocking.
 func (s *Shadow) Release(id device.RequestID) {
 	s.Slotted.Release(id)
 	s.Reference.Release(id)
 	s.live = slices.DeleteFunc(s.live, func(o device.RequestID) bool { return o == id })
 }
 
-// Run implements device.Device.
+// Run implements device.Blocking.
 func (s *Shadow) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
 	got, err := s.Slotted.Run(ctx, l)
 	if err != nil {
@@ -100,8 +96,8 @@ func (s *Shadow) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	if err != nil {
 		return got, fmt.Errorf("reference: %w", err)
 	}
-	s.Coverage.Launches++
-	s.Coverage.Batches[len(l.Requests)-1]++
+	s.Exercised.Launches++
+	s.Exercised.Batches[len(l.Requests)-1]++
 	if len(got.Results) != len(want.Results) {
 		return got, fmt.Errorf("%w: %d results, expected %d", ErrMismatch, len(got.Results), len(want.Results))
 	}
@@ -112,10 +108,10 @@ func (s *Shadow) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	}
 	for _, id := range s.live {
 		if !slices.Contains(l.Requests, id) {
-			s.Coverage.Halted++
+			s.Exercised.Halted++
 		}
 		a, b := s.Slotted.Slot(id), s.Reference.Slot(id)
-		s.Coverage.Bytes += uint64(len(b))
+		s.Exercised.Bytes += uint64(len(b))
 		if !bytes.Equal(a, b) {
 			return got, fmt.Errorf("launch %d, segments %d..%d, B = %d, request %d: %w: %s",
 				l.ID, l.First, l.Last, len(l.Requests), id, ErrMismatch, Explain(s.b, l.First, l.Last, a, b))
@@ -131,14 +127,14 @@ func (s *Shadow) result(got, want *device.Result) error {
 	}
 	for i := range want.Exits {
 		g, w := &got.Exits[i], &want.Exits[i]
-		s.Coverage.Logits += len(w.Raw)
+		s.Exercised.Logits += len(w.Raw)
 		if g.Exit != w.Exit || g.Class != w.Class || g.Confidence != w.Confidence || !slices.Equal(g.Raw, w.Raw) {
 			return fmt.Errorf("%w: request %d at exit %d: class %d, confidence %v, logits %v; expected exit %d, class %d, confidence %v, logits %v",
 				ErrMismatch, got.Request, g.Exit, g.Class, g.Confidence, g.Raw, w.Exit, w.Class, w.Confidence, w.Raw)
 		}
 	}
-	if want.Taken >= 0 && want.Taken < len(s.Coverage.Exits) {
-		s.Coverage.Exits[want.Taken]++
+	if want.Taken >= 0 && want.Taken < len(s.Exercised.Exits) {
+		s.Exercised.Exits[want.Taken]++
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-// The coverage table of sluice verify and sluice faults. What can be covered comes from where it is
+// The coverage table of a run of checks. What can be covered comes from where it is
 // defined: operators, flags and error codes from hw/abi, <k, s> from dse/mapping, ports from the
 // designs under test. Only the shapes of layers that matter are listed here.
 
-package main
+package verify
 
 import (
 	"encoding/json"
@@ -31,16 +31,16 @@ const (
 	covWrites  = "write_port"
 )
 
-// coverage counts what was seen, by group and bin.
-type coverage struct {
+// Coverage counts what was seen, by group and bin.
+type Coverage struct {
 	groups []string
 	bins   map[string][]string
 	hits   map[string]map[string]uint64
 }
 
-// newCoverage lists the bins for designs under test.
-func newCoverage(designs []configs.Design) *coverage {
-	c := &coverage{bins: map[string][]string{}, hits: map[string]map[string]uint64{}}
+// NewCoverage lists the bins for designs under test.
+func NewCoverage(designs []configs.Design) *Coverage {
+	c := &Coverage{bins: map[string][]string{}, hits: map[string]map[string]uint64{}}
 	for _, op := range abi.Ops() {
 		c.bin(covOps, op.String())
 	}
@@ -92,7 +92,7 @@ func pointName(p mapping.Point) string { return fmt.Sprintf("%v,%d", p.K, p.S) }
 
 func portName(d configs.Design, port int) string { return fmt.Sprintf("%s.%d", d.Name, port) }
 
-func (c *coverage) bin(group, name string) {
+func (c *Coverage) bin(group, name string) {
 	if c.hits[group] == nil {
 		c.groups = append(c.groups, group)
 		c.hits[group] = map[string]uint64{}
@@ -104,7 +104,7 @@ func (c *coverage) bin(group, name string) {
 }
 
 // hit counts n for a bin; what is no bin is not counted.
-func (c *coverage) hit(group, name string, n uint64) {
+func (c *Coverage) hit(group, name string, n uint64) {
 	if _, ok := c.hits[group][name]; ok {
 		c.hits[group][name] += n
 	}
@@ -210,7 +210,7 @@ func orderName(order bool) string {
 }
 
 // layer counts one layer of a start.
-func (c *coverage) layer(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) {
+func (c *Coverage) layer(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) {
 	c.hit(covOps, l.Op.String(), 1)
 	v := reflect.ValueOf(*l)
 	for _, f := range c.bins[covFlags] {
@@ -233,7 +233,7 @@ func (c *coverage) layer(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) {
 }
 
 // layersMissing tells whether there is a kind of layer that was not seen.
-func (c *coverage) layersMissing() bool {
+func (c *Coverage) layersMissing() bool {
 	for _, g := range []string{covOps, covFlags, covPoints, covBatches, covOrders, covShapes} {
 		for _, b := range c.bins[g] {
 			if c.hits[g][b] == 0 {
@@ -244,8 +244,8 @@ func (c *coverage) layersMissing() bool {
 	return false
 }
 
-// missing are the bins without a hit, as group/bin, in the order of the table.
-func (c *coverage) missing() []string {
+// Missing are the bins without a hit, as group/bin, in the order of the table.
+func (c *Coverage) Missing() []string {
 	out := []string{}
 	for _, g := range c.groups {
 		for _, b := range c.bins[g] {
@@ -258,18 +258,18 @@ func (c *coverage) missing() []string {
 }
 
 // share is how many bins were hit, of how many.
-func (c *coverage) share() (hit, all int) {
+func (c *Coverage) share() (hit, all int) {
 	for _, g := range c.groups {
 		all += len(c.bins[g])
 	}
-	return all - len(c.missing()), all
+	return all - len(c.Missing()), all
 }
 
 // MarshalJSON gives {group: {bin: hits}}.
-func (c *coverage) MarshalJSON() ([]byte, error) { return json.Marshal(c.hits) }
+func (c *Coverage) MarshalJSON() ([]byte, error) { return json.Marshal(c.hits) }
 
-// print writes the table: a line a group, and at last what is missing.
-func (c *coverage) print(w io.Writer) error {
+// Print writes the table: a line a group, and at last what is missing.
+func (c *Coverage) Print(w io.Writer) error {
 	var s strings.Builder
 	hit, all := c.share()
 	fmt.Fprintf(&s, "\ncoverage: %d of %d bins\n", hit, all)
@@ -287,7 +287,7 @@ func (c *coverage) print(w io.Writer) error {
 		}
 		s.WriteByte('\n')
 	}
-	if m := c.missing(); len(m) > 0 {
+	if m := c.Missing(); len(m) > 0 {
 		fmt.Fprintf(&s, "  missing: %s\n", strings.Join(m, ", "))
 	}
 	_, err := io.WriteString(w, s.String())

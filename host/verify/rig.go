@@ -1,7 +1,6 @@
-// A rig: an NPU at the level of its registers, under a random network. It does what a driver would
-// and nothing to hide a fault behind: the checks of faults and of the stub work on it.
+// A rig: an NPU at the level of its registers, under a random network.
 
-package main
+package verify
 
 import (
 	"bytes"
@@ -27,8 +26,8 @@ const (
 	rigWatchdog = 20_000         // far above what a start of a rig's network is ever quiet
 )
 
-// machine is the bus of a rig: what a co-simulation offers.
-type machine interface {
+// Machine is the bus of a rig: what a co-simulation offers.
+type Machine interface {
 	npu.Bus
 	npu.HardResetter
 	Step(n uint64) error
@@ -38,9 +37,11 @@ type machine interface {
 	Stats(port int) (npu.PortStats, error)
 }
 
-type rig struct {
+// Rig does what a driver would, and nothing to hide a fault behind: the checks of faults and of the
+// stub work on it.
+type Rig struct {
 	design configs.Design
-	bus    machine
+	bus    Machine
 	mem    []byte
 
 	net     *randnet.Net
@@ -89,17 +90,12 @@ func (e ending) String() string {
 	return e.code.String()
 }
 
-// openRig opens a build of a design.
-func openRig(ctx context.Context, d configs.Design, kind string) (*rig, error) {
-	bus, err := openBus(ctx, d, kind, npu.CosimOpts{DRAMBytes: rigMemory, Base: rigBase})
-	if err != nil {
-		return nil, err
-	}
-	return newRig(bus, d), nil
-}
+// RigMemory is the memory that a rig needs, as options of its bus.
+func RigMemory() npu.CosimOpts { return npu.CosimOpts{DRAMBytes: rigMemory, Base: rigBase} }
 
-func newRig(bus machine, d configs.Design) *rig {
-	r := &rig{design: d, bus: bus}
+// NewRig makes a rig of a bus with the memory of RigMemory.
+func NewRig(bus Machine, d configs.Design) *Rig {
+	r := &Rig{design: d, bus: bus}
 	r.mem, _ = bus.DRAM()
 	return r
 }
@@ -118,7 +114,7 @@ func small(d configs.Design) randnet.Options {
 const attempts = 200
 
 // draw loads a random network that fits the memory and draws a start of some of its layers.
-func (r *rig) draw(ctx context.Context, rng *rand.Rand) error {
+func (r *Rig) draw(ctx context.Context, rng *rand.Rand) error {
 	for range attempts {
 		net, err := randnet.New(rng.Uint64()>>1, r.design, small(r.design))
 		if err != nil {
@@ -144,7 +140,7 @@ func (r *rig) draw(ctx context.Context, rng *rand.Rand) error {
 }
 
 // load does what a driver does between power-on and the first start.
-func (r *rig) load(ctx context.Context) error {
+func (r *Rig) load(ctx context.Context) error {
 	if _, err := npu.Play(ctx, r.bus, r.records); err != nil {
 		return fmt.Errorf("load random network of seed %d: %w", r.net.Seed, err)
 	}
@@ -152,11 +148,11 @@ func (r *rig) load(ctx context.Context) error {
 }
 
 // stride of the slots, in bytes.
-func (r *rig) stride() int { return int(r.net.Bundle.Slot.Stride) }
+func (r *Rig) stride() int { return int(r.net.Bundle.Slot.Stride) }
 
 // drawTrial draws layers, batch, slots and what lies in them, lets golden compute the ending, and
 // runs it once: bursts and cycles are what faults aim at.
-func (r *rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
+func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	b := r.net.Bundle
 	prog, err := golden.New(b)
 	if err != nil {
@@ -233,12 +229,12 @@ func (r *rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 var errCheck = errors.New("the hardware differs from its reference")
 
 // where names the trial, so that it can be repeated.
-func (r *rig) where() string {
+func (r *Rig) where() string {
 	t := &r.trial
 	return fmt.Sprintf("%s, random network of seed %d, layers %d..%d of %d, slots %v", r.design.Name, r.net.Seed, t.first, t.last, len(r.net.Bundle.Layers), t.table)
 }
 
-func (r *rig) traffic() ([]npu.PortStats, error) {
+func (r *Rig) traffic() ([]npu.PortStats, error) {
 	all := make([]npu.PortStats, r.design.NAXI)
 	for p := range all {
 		var err error
@@ -249,7 +245,7 @@ func (r *rig) traffic() ([]npu.PortStats, error) {
 	return all, nil
 }
 
-func (r *rig) readCounters() (c [abi.CntCount]uint64, err error) {
+func (r *Rig) readCounters() (c [abi.CntCount]uint64, err error) {
 	for i := range c {
 		lo, err := r.bus.ReadReg(abi.CounterLo(i)) // latches the upper half
 		if err != nil {
@@ -265,7 +261,7 @@ func (r *rig) readCounters() (c [abi.CntCount]uint64, err error) {
 }
 
 // good is what the trial's start is told.
-func (r *rig) good() regs {
+func (r *Rig) good() regs {
 	t := &r.trial
 	g := regs{
 		layers: uint32(t.first)<<abi.RegLayersFirstLSB | uint32(t.last)<<abi.RegLayersLastLSB,
@@ -278,13 +274,13 @@ func (r *rig) good() regs {
 }
 
 // restore puts memory back to what the trial begins with.
-func (r *rig) restore() {
+func (r *Rig) restore() {
 	copy(r.mem, r.image)
 	copy(r.mem[r.slots:], r.trial.before)
 }
 
 // run restores memory, starts and waits for the end.
-func (r *rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
+func (r *Rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
 	r.restore()
 	began, err := r.start(g)
 	if err != nil {
@@ -294,7 +290,7 @@ func (r *rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
 }
 
 // start writes the registers of a start; it answers the cycle in which it began.
-func (r *rig) start(g regs) (uint64, error) {
+func (r *Rig) start(g regs) (uint64, error) {
 	writes := [][2]uint32{{abi.RegLayers, g.layers}, {abi.RegBatch, g.batch}}
 	for i, s := range g.table {
 		writes = append(writes, [2]uint32{abi.RegSlotTable + 4*uint32(i), s})
@@ -308,7 +304,7 @@ func (r *rig) start(g regs) (uint64, error) {
 }
 
 // finish waits for the interrupt of a start and reads how it ended.
-func (r *rig) finish(ctx context.Context, began, limit uint64) (ending, error) {
+func (r *Rig) finish(ctx context.Context, began, limit uint64) (ending, error) {
 	_, err := r.bus.WaitIRQ(ctx, limit)
 	e := ending{cycles: r.bus.Cycles() - began}
 	if errors.Is(err, npu.ErrNoIRQ) {
@@ -338,7 +334,7 @@ func (r *rig) finish(ctx context.Context, began, limit uint64) (ending, error) {
 }
 
 // wrong says what is wrong with a start that should have gone well, memory included; "" is nothing.
-func (r *rig) wrong(e ending) string {
+func (r *Rig) wrong(e ending) string {
 	if e.hangs || e.code != abi.ErrNone {
 		return fmt.Sprintf("%v in layer %d, port %d after %d cycles", e, e.layer, e.port, e.cycles)
 	}
@@ -352,7 +348,7 @@ func (r *rig) wrong(e ending) string {
 
 // strayed says where a start that failed wrote what is not its own: with outputs, anything but
 // bytes that its layers write; else anything but slots of the batch.
-func (r *rig) strayed(begin []byte, outputs bool) string {
+func (r *Rig) strayed(begin []byte, outputs bool) string {
 	now := slices.Clone(r.mem[:r.used])
 	for _, s := range r.trial.table {
 		at := r.slots + s*r.stride()
@@ -368,7 +364,7 @@ func (r *rig) strayed(begin []byte, outputs bool) string {
 	return ""
 }
 
-func (r *rig) explain(i int, want []byte) string {
+func (r *Rig) explain(i int, want []byte) string {
 	place := fmt.Sprintf("offset %#x", i)
 	if i >= r.slots {
 		place = fmt.Sprintf("slot %d, byte %d", (i-r.slots)/r.stride(), (i-r.slots)%r.stride())
@@ -389,4 +385,5 @@ func differ(a, b []byte) int {
 	return -1
 }
 
-func (r *rig) close() error { return r.bus.Close() }
+// Close closes the bus.
+func (r *Rig) Close() error { return r.bus.Close() }

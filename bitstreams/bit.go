@@ -1,0 +1,271 @@
+// Package bitstreams reads what Vivado writes for a board and makes what the board's FPGA manager
+// takes: .bit files are parsed with bounds and checked against the board and the manifest that was
+// written beside them; the .bin is the configuration data in the byte order of the device's family.
+// It holds manifests, never binaries.
+package bitstreams
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sluice-npu/sluice/boards"
+)
+
+// ErrBit is wrapped by every refusal of a .bit file.
+var ErrBit = errors.New("bad .bit file")
+
+// maxBit bounds what is read: the largest device of the two families takes 39 MB.
+const maxBit = 64 << 20
+
+// Header is the text in front of the configuration data.
+type Header struct {
+	Design string `json:"design"`  // name of the top module
+	UserID string `json:"user_id"` // hexadecimal, "" where it is not there
+	Tool   string `json:"tool"`    // Vivado's version, "" where it is not there
+	Part   string `json:"part"`    // as the file spells it: 7z045ffg900, xczu7ev-ffvc1156-2-e
+	Date   string `json:"date"`
+	Time   string `json:"time"`
+}
+
+// Bit is a parsed .bit file.
+type Bit struct {
+	Header
+	Device Device `json:"device"` // by the IDCODE that the configuration data is written for
+	Data   []byte `json:"-"`      // configuration words, big-endian
+	Sync   int    `json:"sync"`   // where the synchronisation word stands in Data
+	Frames int    `json:"frames"` // words written to the frame data register
+}
+
+// Device is what an IDCODE stands for.
+type Device struct {
+	Name   string `json:"name"`   // xc7z045
+	Family string `json:"family"` // boards.Series7 or boards.UltraScalePlus
+	IDCode uint32 `json:"idcode"` // without the revision in bits 31:28
+}
+
+// devices by IDCODE: UG585 table 6-... (Zynq-7000: PSS_IDCODE) and UG1085 table 1-... (IDCODE values);
+// the same values stand in U-Boot's tables of these families.
+var devices = []Device{
+	{"xc7z010", boards.Series7, 0x03722093},
+	{"xc7z015", boards.Series7, 0x0373B093},
+	{"xc7z020", boards.Series7, 0x03727093},
+	{"xc7z030", boards.Series7, 0x0372C093},
+	{"xc7z035", boards.Series7, 0x03732093},
+	{"xc7z045", boards.Series7, 0x03731093},
+	{"xc7z100", boards.Series7, 0x03736093},
+	{"xczu2", boards.UltraScalePlus, 0x04711093},
+	{"xczu3", boards.UltraScalePlus, 0x04710093},
+	{"xczu4", boards.UltraScalePlus, 0x04721093},
+	{"xczu5", boards.UltraScalePlus, 0x04720093},
+	{"xck26", boards.UltraScalePlus, 0x04724093},
+	{"xczu6", boards.UltraScalePlus, 0x04739093},
+	{"xczu7", boards.UltraScalePlus, 0x04730093},
+	{"xczu9", boards.UltraScalePlus, 0x04738093},
+	{"xczu11", boards.UltraScalePlus, 0x04740093},
+	{"xczu15", boards.UltraScalePlus, 0x04750093},
+	{"xczu17", boards.UltraScalePlus, 0x04759093},
+	{"xczu19", boards.UltraScalePlus, 0x04758093},
+}
+
+// revisionMask leaves out the silicon revision, which bitstreams are not written for.
+const revisionMask = 0x0FFFFFFF
+
+// ReadBit reads and parses a file.
+func ReadBit(path string) (*Bit, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read bitstream: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxBit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read bitstream %s: %w", path, err)
+	}
+	b, err := ParseBit(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b, nil
+}
+
+// preamble is the first field: nine bytes that no version of the tools has ever changed, then the
+// length of a key.
+var preamble = []byte{0, 9, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0x0F, 0xF0, 0, 0, 1}
+
+// ParseBit parses a .bit file. Nothing may follow its data.
+func ParseBit(file []byte) (*Bit, error) {
+	if len(file) > maxBit {
+		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBit, maxBit)
+	}
+	if !bytes.HasPrefix(file, preamble) {
+		return nil, fmt.Errorf("%w: offset 0: expected the preamble % x, found % x", ErrBit, preamble, file[:min(len(file), len(preamble))])
+	}
+	at := len(preamble)
+	var b Bit
+	for _, f := range []struct {
+		key  byte
+		what string
+		to   *string
+	}{{'a', "design", &b.Design}, {'b', "part", &b.Part}, {'c', "date", &b.Date}, {'d', "time", &b.Time}} {
+		if len(file)-at < 3 {
+			return nil, fmt.Errorf("%w: offset %d: it ends before the %s", ErrBit, at, f.what)
+		}
+		if file[at] != f.key {
+			return nil, fmt.Errorf("%w: offset %d: expected key %q (%s), found %q", ErrBit, at, f.key, f.what, file[at])
+		}
+		n := int(binary.BigEndian.Uint16(file[at+1:]))
+		at += 3
+		if n < 1 || n > len(file)-at {
+			return nil, fmt.Errorf("%w: offset %d: a %s of %d bytes, of %d that are left", ErrBit, at, f.what, n, len(file)-at)
+		}
+		text := file[at : at+n]
+		if end := bytes.IndexByte(text, 0); end != n-1 {
+			return nil, fmt.Errorf("%w: offset %d: the %s does not end with its first zero byte", ErrBit, at, f.what)
+		}
+		*f.to = string(text[:n-1])
+		if bad := strings.IndexFunc(*f.to, func(r rune) bool { return r < ' ' || r > '~' }); bad >= 0 {
+			return nil, fmt.Errorf("%w: offset %d: the %s holds a byte that is not printable", ErrBit, at+bad, f.what)
+		}
+		at += n
+	}
+	if len(file)-at < 5 || file[at] != 'e' {
+		return nil, fmt.Errorf("%w: offset %d: expected key 'e' and the length of the data", ErrBit, at)
+	}
+	n := int64(binary.BigEndian.Uint32(file[at+1:]))
+	at += 5
+	if n != int64(len(file)-at) {
+		return nil, fmt.Errorf("%w: offset %d: %d bytes of data are announced, %d follow", ErrBit, at, n, len(file)-at)
+	}
+	if n%4 != 0 {
+		return nil, fmt.Errorf("%w: offset %d: %d bytes of data, expected whole words of 4", ErrBit, at, n)
+	}
+	b.Data = file[at:]
+	parts := strings.Split(b.Design, ";")
+	b.Design = parts[0]
+	for _, p := range parts[1:] {
+		if v, ok := strings.CutPrefix(p, "UserID="); ok {
+			b.UserID = v
+		}
+		if v, ok := strings.CutPrefix(p, "Version="); ok {
+			b.Tool = v
+		}
+	}
+	if err := b.walk(); err != nil {
+		return nil, err
+	}
+	return &b, nil
+}
+
+// Words and registers of the configuration packets (UG470, UG570: Configuration Packets).
+const (
+	syncWord  = 0xAA995566
+	nopWord   = 0x20000000
+	regFDRI   = 2
+	regIDCODE = 12
+)
+
+// walk follows the configuration packets as far as the first frame data: they must name a device.
+func (b *Bit) walk() error {
+	word := func(at int) uint32 { return binary.BigEndian.Uint32(b.Data[at:]) }
+	fail := func(at int, format string, args ...any) error {
+		return fmt.Errorf("%w: word %d of the data: %s", ErrBit, at/4, fmt.Sprintf(format, args...))
+	}
+	for b.Sync = 0; ; b.Sync += 4 {
+		if b.Sync >= len(b.Data) {
+			return fmt.Errorf("%w: no synchronisation word %08x at a multiple of 4 bytes", ErrBit, uint32(syncWord))
+		}
+		if word(b.Sync) == syncWord {
+			break
+		}
+	}
+	reg := -1
+	for at := b.Sync + 4; at < len(b.Data); {
+		w := word(at)
+		n := 0
+		switch w >> 29 {
+		case 1:
+			n, reg = int(w&0x7FF), int(w>>13&0x1F)
+		case 2:
+			n = int(w & 0x7FFFFFF)
+			if reg < 0 {
+				return fail(at, "%08x: a packet of type 2 with no register before it", w)
+			}
+		default:
+			return fail(at, "%08x: expected a packet of type 1 or 2", w)
+		}
+		at += 4
+		switch op := w >> 27 & 3; {
+		case op == 0: // no operation
+			continue
+		case op != 2:
+			return fail(at-4, "%08x: expected a write, a bitstream has nobody to read for", w)
+		case n > (len(b.Data)-at)/4:
+			return fail(at-4, "%08x: %d words of payload, %d are left", w, n, (len(b.Data)-at)/4)
+		}
+		switch {
+		case reg == regIDCODE && n == 1:
+			id := word(at) & revisionMask
+			for _, d := range devices {
+				if d.IDCode == id {
+					b.Device = d
+				}
+			}
+			if b.Device.Name == "" {
+				return fail(at, "IDCODE %08x is no device that is known here", id)
+			}
+		case reg == regFDRI && n > 0:
+			if b.Device.Name == "" {
+				return fail(at, "frame data before an IDCODE")
+			}
+			b.Frames = n
+			return nil
+		}
+		at += 4 * n
+	}
+	return fmt.Errorf("%w: it writes no frame data", ErrBit)
+}
+
+// normal is a part as board files spell it, without what .bit files leave out: 7z045ffg900 of
+// xc7z045-ffg900-2.
+func normal(part string) string {
+	return strings.TrimPrefix(strings.ReplaceAll(strings.ToLower(part), "-", ""), "xc")
+}
+
+// CheckPart compares a file with a board's part (xc7z045ffg900-2): the name in the header, and the
+// device that the data is written for.
+func (b *Bit) CheckPart(part string) error {
+	want := normal(part)
+	if got := normal(b.Part); got == "" || !strings.HasPrefix(want, got) {
+		return fmt.Errorf("%w: it is for the part %s, the board's is %s", ErrMismatch, b.Part, part)
+	}
+	// What follows a device's name is a letter: xczu7 is not xczu71, nor xczu1 of xczu19.
+	rest, ok := strings.CutPrefix(want, normal(b.Device.Name))
+	if !ok || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+		return fmt.Errorf("%w: its data is for the device %s, the board's part is %s", ErrMismatch, b.Device.Name, part)
+	}
+	return nil
+}
+
+// Bin is what the kernel's FPGA manager takes: every word in little-endian order, so that the
+// synchronisation word reads 66 55 99 aa; for Zynq-7000, whose DMA takes bursts of 32 bytes, filled up
+// with no-operation words. It is what `bootgen -process_bitstream bin` writes, byte for byte.
+func (b *Bit) Bin() []byte {
+	size := len(b.Data)
+	if b.Device.Family == boards.Series7 {
+		size = (size + 31) / 32 * 32
+	}
+	out := make([]byte, size)
+	for at := 0; at < size; at += 4 {
+		w := uint32(nopWord)
+		if at < len(b.Data) {
+			w = binary.BigEndian.Uint32(b.Data[at:])
+		}
+		binary.LittleEndian.PutUint32(out[at:], w)
+	}
+	return out
+}

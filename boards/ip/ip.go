@@ -1,0 +1,140 @@
+// Package ip makes of a board and a design what a block design takes: a plain-Verilog top with one named AXI
+// interface a port, the Tcl that packages it, and its constraints out of context. Nothing of it has been run in
+// Vivado: the Tcl is held to vivado/allowed.txt, which cites the guides it was read from.
+package ip
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"text/template"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// ErrFit is wrapped where a design cannot stand on a board.
+var ErrFit = errors.New("the design does not fit the board's ports")
+
+// Files are what is written, by name.
+type Files map[string][]byte
+
+// Module is the name of a design's top on a board.
+func Module(b boards.Board, d configs.Design) string {
+	if d.Name == b.Name {
+		return identifier("sluice_" + b.Name)
+	}
+	return identifier("sluice_" + b.Name + "_" + d.Name)
+}
+
+// TopFile, TclFile and XDCFile are the names of what is made.
+func TopFile(b boards.Board, d configs.Design) string { return Module(b, d) + ".v" }
+
+// Names of the other two.
+const (
+	TclFile = "package_ip.tcl"
+	XDCFile = "ooc.xdc"
+)
+
+func identifier(s string) string { return strings.ReplaceAll(s, "-", "_") }
+
+// Check says whether the board's processing system can take the design's masters as they are: each to a port
+// of its own, of its width, with bursts that are legal there.
+func Check(b boards.Board, d configs.Design) error {
+	var errs []error
+	want := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrFit}, args...)...))
+		}
+	}
+	want(!d.Stub, "%s has no MACs (stub)", d.Name)
+	want(d.NAXI <= len(b.Ports.Names), "%s has %d masters, %s %d ports", d.Name, d.NAXI, b.Name, len(b.Ports.Names))
+	want(d.AXIBytes <= b.Ports.AXIBytes, "a beat of %s has %d bytes, a port of %s takes %d at most", d.Name, d.AXIBytes, b.Name, b.Ports.AXIBytes)
+	want(d.MaxBurst <= b.Ports.MaxBurst, "bursts of %s have up to %d beats, those of %s %d", d.Name, d.MaxBurst, b.Name, b.Ports.MaxBurst)
+	return errors.Join(errs...)
+}
+
+//go:embed top.v.tmpl
+var topText string
+
+//go:embed package_ip.tcl.tmpl
+var tclText string
+
+//go:embed ooc.xdc.tmpl
+var xdcText string
+
+var templates = map[string]*template.Template{
+	"top": template.Must(template.New("top").Parse(topText)),
+	"tcl": template.Must(template.New("tcl").Parse(tclText)),
+	"xdc": template.Must(template.New("xdc").Parse(xdcText)),
+}
+
+// port is a master as the templates see it.
+type port struct {
+	Bus string // M00_AXI
+	To  string // the processing system's port
+	P   int
+}
+
+type view struct {
+	Module, Config, Board, Part, Vendor string
+	DesignHash                          string
+	Ports                               []port
+	N, Bytes, Bits, Size                int
+	AddrBits, LenBits, LockBits         int
+	LenMSB, DataMSB, StrbMSB            int
+	AXI3                                bool
+	Protocol                            string
+	Parameters                          [][2]string // of npu_top
+	Associated                          string
+	ClockMHz                            float64
+	PeriodNs                            string
+	Taxonomy, Families                  string
+	Cells                               bool // hw/xilinx is needed
+}
+
+// Generate makes the files. RTL is named relative to the repository's root, which the Tcl takes as its
+// first argument.
+func Generate(b boards.Board, d configs.Design) (Files, error) {
+	if err := errors.Join(b.Validate(), d.Validate(), Check(b, d)); err != nil {
+		return nil, err
+	}
+	v := view{
+		Module: Module(b, d), Config: d.Name, Board: b.Name, Part: b.Part, Vendor: "sluice-npu",
+		DesignHash: fmt.Sprintf("%016x", d.Hash()),
+		N:          d.NAXI, Bytes: d.AXIBytes, Bits: 8 * d.AXIBytes, Size: int(math.Log2(float64(d.AXIBytes))),
+		AddrBits: b.Ports.AddrBits, LenBits: 8, LockBits: 1, Protocol: "AXI4",
+		ClockMHz: d.ClockMHz, PeriodNs: fmt.Sprintf("%.3f", math.Floor(1e6/d.ClockMHz)/1000),
+		Cells: b.Family == boards.UltraScalePlus,
+	}
+	if b.Ports.AXI == boards.AXI3 {
+		v.AXI3, v.LenBits, v.LockBits, v.Protocol = true, 4, 2, "AXI3"
+	}
+	v.LenMSB, v.DataMSB, v.StrbMSB = v.LenBits-1, v.Bits-1, v.Bytes-1
+	v.Families = map[string]string{boards.Series7: "zynq", boards.UltraScalePlus: "zynquplus"}[b.Family]
+	bus := []string{"S_AXI"}
+	for p, to := range b.Ports.Names[:d.NAXI] {
+		v.Ports = append(v.Ports, port{fmt.Sprintf("M%02d_AXI", p), to, p})
+		bus = append(bus, v.Ports[p].Bus)
+	}
+	v.Associated = strings.Join(bus, ":")
+	for _, p := range d.VerilatorParams() {
+		name, value, _ := strings.Cut(strings.TrimPrefix(p, "-G"), "=")
+		v.Parameters = append(v.Parameters, [2]string{name, value})
+	}
+	if v.Cells {
+		v.Parameters = append(v.Parameters, [2]string{"DSP48E2", "1"})
+	}
+	files := Files{}
+	for name, t := range map[string]string{TopFile(b, d): "top", TclFile: "tcl", XDCFile: "xdc"} {
+		var out bytes.Buffer
+		if err := templates[t].Execute(&out, v); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		files[name] = out.Bytes()
+	}
+	return files, nil
+}

@@ -1,0 +1,226 @@
+package ip_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/boards/ip"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+const root = "../.."
+
+func generate(t *testing.T, board, config string) (boards.Board, configs.Design, string) {
+	t.Helper()
+	b, err := boards.Load(board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := configs.Load(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := ip.Generate(b, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b, d, dir
+}
+
+// standIn runs a script against the recording stand-in and answers what it wrote down.
+func standIn(t *testing.T, allowed, script string, env []string, args ...string) (record string, err error) {
+	t.Helper()
+	if _, err := exec.LookPath("tclsh"); err != nil {
+		t.Fatal("tclsh is missing: install the package tcl")
+	}
+	out := filepath.Join(t.TempDir(), "record")
+	cmd := exec.Command("tclsh", append([]string{filepath.Join(root, "boards/vivado/standin.tcl"), allowed, out, script}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, said)
+	}
+	if len(said) > 0 {
+		t.Errorf("said: %s", said)
+	}
+	text, err := os.ReadFile(out)
+	return string(text), err
+}
+
+func abs(t *testing.T, path string) string {
+	t.Helper()
+	p, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+var (
+	designHash = regexp.MustCompile(`[0-9a-f]{16}`)
+	rtlFiles   = regexp.MustCompile(`\{((?:file:)?ROOT/hw/rtl/\w+\.sv ?)+`) // those of files.f
+)
+
+// What the packaging Tcl does, call by call, as the stand-in lets it; and the constraints.
+func TestPackaging(t *testing.T) {
+	allowed := abs(t, filepath.Join(root, "boards/vivado/allowed.txt"))
+	for _, board := range boards.Names() {
+		config := "tiny" // a board without a design of its own takes any that fits
+		if _, err := configs.Load(board); err == nil {
+			config = board
+		}
+		b, d, dir := generate(t, board, config)
+		out := filepath.Join(t.TempDir(), "ip")
+		env := []string{"SLUICE_STANDIN_MAP=" + strings.Join([]string{abs(t, root), "ROOT", out, "OUT", dir, "HERE"}, " ")}
+		record, err := standIn(t, allowed, filepath.Join(dir, ip.TclFile), env, abs(t, root), out)
+		if err != nil {
+			t.Errorf("%s: %v", board, err)
+			continue
+		}
+		xdc, err := standIn(t, allowed, filepath.Join(dir, ip.XDCFile), []string{"SLUICE_STANDIN_TOP=" + filepath.Join(dir, ip.TopFile(b, d))})
+		if err != nil {
+			t.Errorf("%s: %v", board, err)
+		}
+		record = designHash.ReplaceAllString(rtlFiles.ReplaceAllString(record, "{RTL "), "HASH")
+		golden(t, board+".record", record+xdc)
+		if _, err := standIn(t, allowed, filepath.Join(dir, ip.TclFile), env, abs(t, root), out); err == nil || !strings.Contains(err.Error(), "is there already") {
+			t.Errorf("%s: packaged into a folder that is there: %v", board, err)
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is no longer what is recorded (go test -update):\n%s", path, got)
+	}
+}
+
+// The stand-in refuses what its table does not list, each in its own words.
+func TestStandIn(t *testing.T) {
+	allowed := abs(t, filepath.Join(root, "boards/vivado/allowed.txt"))
+	b, d, dir := generate(t, "zcu104", "tiny")
+	script, err := os.ReadFile(filepath.Join(dir, ip.TclFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(script)
+	for _, c := range []struct{ name, old, new, want string }{
+		{"unknown command", "update_compile_order", "update_compile_orders", "there is no command update_compile_orders"},
+		{"unknown option", "-import_files", "-import", "there is no option -import"},
+		{"option without a value", "-taxonomy /UserIP", "-taxonomy", "-taxonomy lacks its value"},
+		{"option twice", "-library user", "-library user -library user", "stands twice"},
+		{"operands", "ipx::save_core $core", "ipx::save_core", "expected 1..1 operands"},
+		{"unknown property", "set_property version", "set_property Version", "a core has no property Version"},
+		{"property of another class", "set_property used_in", "set_property top", "a file has no property top"},
+		{"value", "zynquplus Production", "zynqmp Production", "supported_families of a core cannot be"},
+		{"no objects", "set_property version 1.0 $core", "set_property version 1.0 {}", "no objects"},
+		{"no object", "set_property version 1.0 $core", "set_property version 1.0 core", "no object: core"},
+		{"file that is not there", ip.TopFile(b, d) + "]", "none.v]", "there is no file"},
+		{"file that was not added", "[get_files ooc.xdc]", "[get_files none.xdc]", "nothing that was added"},
+		{"interface that is not there", "-busif M01_AXI", "-busif M07_AXI", "no interface M07_AXI"},
+		{"file set", "get_filesets sources_1", "get_filesets sources_2", "there is no set"},
+		{"no project", "create_project ", "set unused [list -x] ;# ", "no project is open"},
+		{"the machine", "close_project", "exec true", "there is no command exec"},
+		{"Tcl's own errors", "close_project", "close_project $nothing", `can't read "nothing"`},
+	} {
+		if c.name == "interface that is not there" {
+			c.old = "-busif M00_AXI"
+		}
+		broken := strings.Replace(text, c.old, c.new, 1)
+		if broken == text {
+			t.Fatalf("%s: the script has no %q", c.name, c.old)
+		}
+		path := filepath.Join(dir, "broken.tcl")
+		if err := os.WriteFile(path, []byte(broken), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := standIn(t, allowed, path, nil, abs(t, root), filepath.Join(t.TempDir(), "ip"))
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "broken.tcl:") {
+			t.Errorf("%s: %v, expected %q and a line", c.name, err, c.want)
+		}
+	}
+	// constraints on a port that the top does not have
+	path := filepath.Join(dir, "broken.xdc")
+	if err := os.WriteFile(path, []byte("create_clock -name c -period 5 [get_ports clock]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := standIn(t, allowed, path, []string{"SLUICE_STANDIN_TOP=" + filepath.Join(dir, ip.TopFile(b, d))}); err == nil || !strings.Contains(err.Error(), "no port clock") {
+		t.Errorf("no such port: %v", err)
+	}
+	// parameters of IP, from a table of the test's own
+	table := filepath.Join(dir, "allowed.txt")
+	cells := "command | create_bd_cell | -type= -vlnv= 1 -> cell | UG835 create_bd_cell\ncommand | set_property | -dict= 1..3 | UG835 set_property\n" +
+		"ip | xilinx.com:ip:clk_wiz | CLKOUT1_REQUESTED_OUT_FREQ | [0-9.]+ | PG065\n"
+	for _, c := range []struct{ table, script, want string }{
+		{cells, "set_property -dict {CONFIG.CLKOUT1_REQUESTED_OUT_FREQ 150} [create_bd_cell -type ip -vlnv xilinx.com:ip:clk_wiz:6.0 clock]", ""},
+		{cells, "set_property -dict {CONFIG.CLKOUT1_REQUESTED_OUT_FREQ fast} [create_bd_cell -type ip -vlnv xilinx.com:ip:clk_wiz:6.0 clock]", "cannot be: fast"},
+		{cells, "set_property CONFIG.CLKOUT2_USED true [create_bd_cell -type ip -vlnv xilinx.com:ip:clk_wiz:6.0 clock]", "has no parameter CONFIG.CLKOUT2_USED"},
+		{cells, "create_bd_cell -type ip -vlnv xilinx.com:ip:clk_wizard:1.0 clock", "there is no core"},
+		{"command | close_project | 0\n", "", "allowed.txt:1: expected a guide"},
+		{"command | close_project | 0 | hearsay\n", "", "allowed.txt:1: expected a guide"},
+		{"tool | close_project | 0 | UG835\n", "", "allowed.txt:1: expected command, property or ip"},
+		{"command | close_project | none | UG835\n", "", "allowed.txt:1: expected an option"},
+	} {
+		if err := errors.Join(os.WriteFile(table, []byte(c.table), 0o644), os.WriteFile(path, []byte(c.script), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := standIn(t, table, path, nil); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v, expected %q", c.table, c.script, err, c.want)
+		}
+	}
+}
+
+// A design that the board's ports cannot take is refused, and everything that is in the way is named.
+func TestRefuses(t *testing.T) {
+	b, err := boards.Load("zcu104")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.MaxBurst, d.Stub = 64, true
+	_, err = ip.Generate(b, d)
+	for _, want := range []string{"4 masters, zcu104 2 ports", "up to 64 beats", "stub"} {
+		if !errors.Is(err, ip.ErrFit) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, expected %q", err, want)
+		}
+	}
+	if b, err = boards.Load("zc706"); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = configs.Load("zcu104"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ip.Generate(b, d); !errors.Is(err, ip.ErrFit) || !strings.Contains(err.Error(), "16 bytes") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,287 @@
+# A stand-in for Vivado that records and refuses: it lets through what allowed.txt lists, no other command, option,
+# property or parameter of IP, keeps as much state as it takes to refuse what could not be there (a file that was
+# not added, a port or an interface that the top does not have), and writes each call down. It knows nothing of
+# hardware: a script that passes has the form that the guides describe, and has never run in Vivado.
+#
+#   tclsh standin.tcl ALLOWED RECORD SCRIPT [ARG...]
+#
+# SLUICE_STANDIN_MAP, pairs of a path and a name, is applied to what is recorded. SLUICE_STANDIN_TOP names the
+# Verilog file whose ports an XDC may speak of. Status 1 where something is refused, with its place.
+
+namespace eval standin {
+  variable commands  ;# name -> {options least most class guide}
+  variable properties ;# class,name -> pattern
+  variable cores     ;# vlnv without version -> 1
+  variable parameters ;# vlnv without version,parameter -> pattern
+  variable record
+  variable map [list]
+  variable state     ;# project, files, filesets, ports, busifs, cells
+  array set commands {}
+  array set properties {}
+  array set cores {}
+  array set parameters {}
+  array set state {project {} files {} ports {} busifs {} core {}}
+}
+
+proc standin::refuse {what} { return -code error -errorcode {STANDIN} "stand-in: $what" }
+
+# The table. Fields are cut at " | ", since patterns hold bars.
+proc standin::read {path} {
+  variable commands; variable properties; variable cores; variable parameters
+  set n 0
+  set f [open $path r]
+  foreach line [split [::read $f] "\n"] {
+    incr n
+    set line [string trim $line]
+    if {$line eq "" || [string index $line 0] eq "#"} { continue }
+    set fields [list]
+    foreach field [split [string map [list " | " "\x01"] $line] "\x01"] { lappend fields [string trim $field] }
+    set guide [lindex $fields end]
+    if {![regexp {^(UG|PG|DS)[0-9]+} $guide]} { error "$path:$n: expected a guide (UG..., PG...) at the end, found: $guide" }
+    switch -- [lindex $fields 0],[llength $fields] {
+      command,4 {
+        set options [dict create]
+        set least 0; set most 0; set class {}
+        set words [split [lindex $fields 2]]
+        for {set i 0} {$i < [llength $words]} {incr i} {
+          set w [lindex $words $i]
+          if {[regexp {^(-[a-z_]+)(=?)$} $w -> name value]} {
+            dict set options $name [expr {$value ne ""}]
+          } elseif {[regexp {^([0-9]+)(\.\.([0-9]*))?$} $w -> least range most]} {
+            if {$range eq ""} { set most $least } elseif {$most eq ""} { set most 1000000 }
+          } elseif {$w eq "->"} {
+            set class [lindex $words [incr i]]
+          } else { error "$path:$n: expected an option, a number of operands or a class, found: $w" }
+        }
+        set commands([lindex $fields 1]) [list $options $least $most $class]
+      }
+      property,5 { set properties([lindex $fields 1],[lindex $fields 2]) [lindex $fields 3] }
+      ip,5 {
+        set cores([lindex $fields 1]) 1
+        set parameters([lindex $fields 1],[lindex $fields 2]) [lindex $fields 3]
+      }
+      default { error "$path:$n: expected command, property or ip and their fields, found: $line" }
+    }
+  }
+  close $f
+}
+
+# One call: options and operands against the table, then what the command does, if anything.
+proc standin::call {name words} {
+  variable commands; variable record; variable map
+  lassign $commands($name) options least most class
+  set given [dict create]
+  set operands [list]
+  for {set i 0} {$i < [llength $words]} {incr i} {
+    set w [lindex $words $i]
+    if {[string match {-[a-zA-Z]*} $w]} {
+      if {![dict exists $options $w]} { refuse "$name: there is no option $w" }
+      if {[dict exists $given $w]} { refuse "$name: $w stands twice" }
+      if {[dict get $options $w]} {
+        if {[incr i] >= [llength $words]} { refuse "$name: $w lacks its value" }
+        set value [lindex $words $i]
+        if {$value eq "" || [string match {-[a-zA-Z]*} $value]} { refuse "$name: $w lacks its value, found: $value" }
+        dict set given $w $value
+      } else { dict set given $w 1 }
+    } else { lappend operands $w }
+  }
+  set n [llength $operands]
+  if {$n < $least || $n > $most} { refuse "$name: expected $least..$most operands, found $n: $operands" }
+  set handler ::standin::do_[string map {:: _} $name]
+  if {[llength [info procs $handler]]} {
+    set answer [$handler $given $operands $class]
+  } elseif {$class ne ""} {
+    set answer $class:[lindex $operands 0]
+  } else { set answer "" }
+  puts $record [string map $map [list $name {*}$words]]
+  return $answer
+}
+
+proc standin::class {object} {
+  if {![regexp {^([a-z_]+):} $object -> class]} { refuse "no object: $object" }
+  return $class
+}
+
+proc standin::project {name} {
+  variable state
+  if {$state(project) eq ""} { refuse "$name: no project is open" }
+}
+
+proc standin::do_create_project {given operands class} {
+  variable state
+  if {$state(project) ne ""} { refuse "create_project: $state(project) is open" }
+  if {![dict exists $given -part]} { refuse "create_project: which part?" }
+  set state(project) [lindex $operands 0]
+  return $class:$state(project)
+}
+
+proc standin::do_close_project {given operands class} {
+  variable state
+  project close_project
+  set state(project) {}
+}
+
+proc standin::do_add_files {given operands class} {
+  variable state
+  project add_files
+  set added [list]
+  foreach f [concat {*}$operands] {
+    if {![file isfile $f]} { refuse "add_files: there is no file $f" }
+    if {$f in $state(files)} { refuse "add_files: $f is there already" }
+    lappend state(files) $f
+    lappend added $class:$f
+    if {[file extension $f] eq ".v"} { standin::top $f }
+  }
+  return $added
+}
+
+# The ports and interfaces of a plain-Verilog top.
+proc standin::top {path} {
+  variable state
+  set f [open $path r]
+  set text [::read $f]
+  close $f
+  foreach {- name} [regexp -all -inline -line {^\s*(?:input|output)\s+wire\s+(?:\[[^\]]*\]\s*)?([A-Za-z0-9_]+)} $text] { lappend state(ports) $name }
+  foreach {- name} [regexp -all -inline {XIL_INTERFACENAME ([A-Za-z0-9_]+),} $text] { lappend state(busifs) $name }
+}
+
+proc standin::do_get_filesets {given operands class} {
+  project get_filesets
+  set name [lindex $operands 0]
+  if {$name ni {sources_1 constrs_1 sim_1}} { refuse "get_filesets: there is no set $name" }
+  return $class:$name
+}
+
+proc standin::do_get_files {given operands class} {
+  variable state
+  project get_files
+  set found [list]
+  foreach f $state(files) {
+    foreach p [concat {*}$operands] {
+      if {[string match $p $f] || [string match $p [file tail $f]]} { lappend found $class:$f }
+    }
+  }
+  if {![llength $found]} { refuse "get_files: nothing that was added is called $operands" }
+  return $found
+}
+
+proc standin::do_get_ports {given operands class} {
+  variable state
+  set found [list]
+  foreach p [lindex $operands 0] {
+    if {$p ni $state(ports)} { refuse "get_ports: the top has no port $p" }
+    lappend found $class:$p
+  }
+  return $found
+}
+
+proc standin::do_set_property {given operands class} {
+  if {[dict exists $given -dict]} {
+    if {[llength $operands] != 1} { refuse "set_property -dict: expected objects, found: $operands" }
+    set pairs [dict get $given -dict]
+  } else {
+    if {[llength $operands] != 3} { refuse "set_property: expected a name, a value and objects, found: $operands" }
+    set pairs [lrange $operands 0 1]
+  }
+  set objects [lindex $operands end]
+  if {![llength $objects]} { refuse "set_property [lindex $pairs 0]: no objects" }
+  foreach object $objects {
+    foreach {name value} $pairs { property $object $name $value }
+  }
+}
+
+proc standin::property {object name value} {
+  variable properties; variable parameters; variable state
+  set class [class $object]
+  if {$class eq "cell" && [string match CONFIG.* $name]} {
+    set vlnv $state($object)
+    set key $vlnv,[string range $name 7 end]
+    if {![info exists parameters($key)]} { refuse "set_property: $vlnv has no parameter $name" }
+    set pattern $parameters($key)
+  } else {
+    if {![info exists properties($class,$name)]} { refuse "set_property: a $class has no property $name" }
+    set pattern $properties($class,$name)
+  }
+  if {![regexp "^(?:$pattern)\$" $value]} { refuse "set_property: $name of a $class cannot be: $value" }
+}
+
+proc standin::do_create_clock {given operands class} {
+  if {![dict exists $given -period] || ![string is double -strict [dict get $given -period]] || [dict get $given -period] <= 0} {
+    refuse "create_clock: no period"
+  }
+  foreach p [lindex $operands 0] { if {[class $p] ne "port"} { refuse "create_clock: no port: $p" } }
+  return $class:[dict get $given -name]
+}
+
+proc standin::do_ipx_package_project {given operands class} {
+  variable state
+  project ipx::package_project
+  foreach o {-root_dir -vendor -library -taxonomy} {
+    if {![dict exists $given $o]} { refuse "ipx::package_project: $o is missing" }
+  }
+  if {![llength $state(busifs)]} { refuse "ipx::package_project: no top with interfaces was added" }
+  set state(core) $class:packaged
+  return $state(core)
+}
+
+proc standin::do_ipx_current_core {given operands class} {
+  variable state
+  if {$state(core) eq ""} { refuse "ipx::current_core: nothing is packaged" }
+  return $state(core)
+}
+
+proc standin::do_ipx_associate_bus_interfaces {given operands class} {
+  variable state
+  foreach o {-busif -clock -reset} {
+    if {[dict exists $given $o] && [dict get $given $o] ni $state(busifs)} {
+      refuse "ipx::associate_bus_interfaces: the top has no interface [dict get $given $o]"
+    }
+  }
+  if {![dict exists $given -clock]} { refuse "ipx::associate_bus_interfaces: which clock?" }
+}
+
+proc standin::do_ipx_check_integrity {given operands class} { return 1 }
+
+# Cells of a block design. What vlnv a cell has decides about its parameters.
+proc standin::do_create_bd_cell {given operands class} {
+  variable cores; variable state
+  set name $class:[lindex $operands 0]
+  if {[info exists state($name)]} { refuse "create_bd_cell: $name is there already" }
+  if {[dict exists $given -vlnv]} {
+    set vlnv [join [lrange [split [dict get $given -vlnv] :] 0 2] :]
+    if {![info exists cores($vlnv)]} { refuse "create_bd_cell: there is no core $vlnv" }
+    set state($name) $vlnv
+  } else { set state($name) {} }
+  return $name
+}
+
+proc standin::main {args} {
+  variable record; variable commands; variable map
+  if {[llength $args] < 3} {
+    puts stderr "usage: tclsh standin.tcl ALLOWED RECORD SCRIPT \[ARG...\]"
+    exit 2
+  }
+  lassign $args allowed out script
+  read $allowed
+  if {[info exists ::env(SLUICE_STANDIN_MAP)]} { set map $::env(SLUICE_STANDIN_MAP) }
+  if {[info exists ::env(SLUICE_STANDIN_TOP)]} { standin::top $::env(SLUICE_STANDIN_TOP) }
+  set record [open $out w]
+  foreach name [array names commands] {
+    if {[set space [namespace qualifiers $name]] ne ""} { namespace eval ::$space {} }
+    proc ::$name args "::standin::call $name \$args"
+  }
+  # what is neither Tcl's nor in the table; and nothing of the machine but files
+  proc ::unknown {name args} { ::standin::refuse "there is no command $name" }
+  foreach name {exec socket load} { rename ::$name {} }
+  set ::argv0 $script
+  set ::argv [lrange $args 3 end]
+  set ::argc [llength $::argv]
+  set status [catch {uplevel #0 [list source $script]} message options]
+  close $record
+  if {$status} {
+    puts stderr [string map $map "$script:[dict get $options -errorline]: $message"]
+    exit 1
+  }
+}
+
+standin::main {*}$argv

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/boards"
+)
+
+// ownBoard is a board of a stranger: another name than ours, no publication's rows.
+const ownBoard = `name: bench-7
+device: Z7015
+family: xc7
+dsp: 160
+bram36: 95
+uram: 0
+lut: 46200
+ff: 92400
+clock_mhz: 100
+ports: {n_axi: 2, axi_bytes: 8, max_burst: 16}
+dram: {bytes_per_cycle: [8], latency_cycles: 60}
+`
+
+// A stranger's board goes all the way: swept, exported, explained, compared; the template is its family's, or
+// the one that a flag names.
+func TestOwnBoard(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	board, swept, export := file("mine.yaml", ownBoard), filepath.Join(dir, "sweep.json"), filepath.Join(dir, "export")
+	ok := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := call(args...)
+		if code != exitOK {
+			t.Fatalf("dse %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
+		}
+		return stdout
+	}
+	sweep := []string{"sweep", "--network", "tiny", "--tp", "3..4", "--tc", "8..16", "--tr", "64..128"}
+	ok(append(sweep, "--board", board, "--out", swept)...)
+	var doc struct {
+		Board  string       `json:"board"`
+		Device boards.Board `json:"device"`
+		Ranks  []any        `json:"published_rank"`
+	}
+	text, err := os.ReadFile(swept)
+	if err != nil || json.Unmarshal(text, &doc) != nil || doc.Board != "bench-7" || doc.Device.DSP != 160 {
+		t.Fatalf("the sweep is of %+v (%v)", doc, err)
+	}
+	if len(doc.Ranks) != 0 {
+		t.Errorf("another board's reference design is ranked: %v", doc.Ranks)
+	}
+	// the board comes from the sweep, or is named again
+	ok("export", "--sweep", swept, "--name", "found", "--out", export)
+	ok("export", "--sweep", swept, "--board", board, "--name", "found", "--out", filepath.Join(dir, "again"))
+	config := filepath.Join(export, "found.yaml")
+	ok("explain", "--network", "tiny", "--config", config, "--images", "2")
+	ok("compare", "--network", "tiny", "--a", config, "--b", "run")
+	if _, b, err := (&checkCmd{What: export}).find(); err != nil || b.Name != "bench-7" {
+		t.Errorf("check finds the board %q, %v", b.Name, err)
+	}
+	// the template is zc706 by its family; tiny drains 2 words
+	if text := ok("export", "--board", board, "--point", "64,3,16", "--out", export, "--json"); !strings.Contains(text, `"drain": 8,`) {
+		t.Error("the family's template drains", text)
+	}
+	if text := ok("export", "--board", board, "--point", "64,3,16", "--template", "tiny", "--out", export, "--json"); !strings.Contains(text, `"drain": 2,`) {
+		t.Error("--template tiny has no effect", text)
+	}
+
+	other := file("other.yaml", strings.Replace(ownBoard, "dsp: 160", "dsp: 90", 1))
+	away := filepath.Join(t.TempDir(), "away.yaml")
+	if text, err = os.ReadFile(config); err != nil || os.WriteFile(away, text, 0o600) != nil {
+		t.Fatal(err)
+	}
+	bad := strings.NewReplacer("name: bench-7", "name: Bench 7", "dsp: 160", "dsp: 0", "family: xc7", "family: ecp5", "lut: 46200\n", "").Replace(ownBoard)
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{"export", "--board", "zcu104", "--sweep", swept, "--out", export}, []string{"bench-7", "zcu104"}},
+		{[]string{"export", "--board", other, "--sweep", swept, "--out", export}, []string{"dsp: 160 and 90"}},
+		{[]string{"export", "--sweep", swept, "--template", "run", "--out", export}, []string{"--template"}},
+		{[]string{"export", "--point", "64,3,16", "--out", export}, []string{"--board"}},
+		{[]string{"explain", "--network", "tiny", "--config", away, "--images", "2"}, []string{"bench-7", "--board"}},
+		{[]string{"explain", "--network", "tiny", "--config", config, "--board", "zc706", "--images", "2"}, []string{"bench-7", "zc706"}},
+		{append(sweep, "--board", board, "--law", "paper"), []string{"paper_mibit", "bench-7"}},
+		{append(sweep, "--board", file("bad.yaml", bad)), []string{"name: expected", "dsp: expected", "family: expected", `key "lut" is missing`}},
+	} {
+		code, _, errs := call(c.args...)
+		for _, s := range c.says {
+			if code != exitInput || !strings.Contains(errs, s) {
+				t.Errorf("dse %s: exit code %d, want %d and %q; it says %s", strings.Join(c.args, " "), code, exitInput, s, errs)
+			}
+		}
+	}
+}
+
+// Every board here is swept and exported.
+func TestBoards(t *testing.T) {
+	for _, name := range boards.Names() {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "sweep.json")
+		code, _, stderr := call("sweep", "--network", "tiny", "--board", name, "--tp", "4..5", "--tc", "16..32", "--tr", "64..128", "--out", out)
+		if code != exitOK {
+			t.Errorf("%s: exit code %d: %s", name, code, stderr)
+			continue
+		}
+		if code, _, stderr = call("export", "--sweep", out, "--out", filepath.Join(dir, "export")); code != exitOK {
+			t.Errorf("%s: exit code %d: %s", name, code, stderr)
+		}
+	}
+}
+
+// A design at which the RTL would stop is compiled, explained and compared by nobody; what is wrong is said.
+func TestUnbuildable(t *testing.T) {
+	text, err := os.ReadFile("../../../hw/configs/run.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	for i, l := range lines {
+		switch key, _, _ := strings.Cut(l, ":"); key {
+		case "TC":
+			lines[i] = "TC: 31"
+		case "drain":
+			lines[i] = "drain: 5"
+		}
+	}
+	dir := t.TempDir()
+	config, out := filepath.Join(dir, "odd.yaml"), filepath.Join(dir, "odd.sluice")
+	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"compile", "--network", "tiny", "--config", config, "--images", "2", "--out", out},
+		{"explain", "--network", "tiny", "--config", config, "--images", "2"},
+		{"compare", "--network", "tiny", "--a", "run", "--b", config},
+		{"sweep", "--network", "tiny", "--board", "zc706", "--template", config, "--tp", "3", "--tc", "8"},
+	} {
+		code, _, errs := call(args...)
+		if code != exitInput || !strings.Contains(errs, "TC: expected an even number, found 31") || !strings.Contains(errs, "drain: expected an even number") {
+			t.Errorf("dse %s: exit code %d: %s", strings.Join(args, " "), code, errs)
+		}
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a bundle was written")
+	}
+}

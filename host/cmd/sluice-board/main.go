@@ -1,0 +1,84 @@
+// Command sluice-board is the runtime on a board: it serves a kit (host/kit) on the NPU behind UIO,
+// compares every result with golden, and says what is wrong with the machine. As the image's first
+// program (`sluice-board start`) it loads the module, looks, serves and says how it went.
+//
+// Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+const version = "0.1.0"
+
+// Exit codes (design/commands).
+const (
+	codeOK = iota
+	codeCheck
+	codeUsage
+	codeInput
+	codeDevice
+)
+
+type coded struct {
+	code int
+	err  error
+}
+
+func (e *coded) Error() string { return e.err.Error() }
+func (e *coded) Unwrap() error { return e.err }
+
+type env struct {
+	ctx context.Context
+	out io.Writer
+}
+
+type cli struct {
+	Serve  serveCmd  `cmd:"" help:"Serve a kit and compare every result with golden."`
+	Doctor doctorCmd `cmd:"" help:"Look at the machine: what is there, what is wrong, what to do."`
+	Start  startCmd  `cmd:"" help:"What the image runs first: loads the module, doctor, serve; options from the kernel's command line."`
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func realMain(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var c cli
+	exited := -1
+	p, err := kong.New(&c,
+		kong.Name("sluice-board"), kong.Description("Serves early-exit networks on the NPU of this board."),
+		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exited = code }),
+		kong.Vars{"version": "sluice-board " + version})
+	if err != nil {
+		fmt.Fprintln(stderr, "sluice-board:", err)
+		return codeUsage
+	}
+	k, err := p.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "sluice-board: %v\n(sluice-board --help tells more)\n", err)
+		return codeUsage
+	}
+	err = k.Run(&env{ctx, stdout})
+	if err == nil {
+		return codeOK
+	}
+	fmt.Fprintln(stderr, "sluice-board:", err)
+	if c := (*coded)(nil); errors.As(err, &c) {
+		return c.code
+	}
+	return codeInput
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/kit"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/host/npu/uio"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// target says which NPU, and what figures of it are called.
+type target struct {
+	UIO      string  `name:"uio" default:"sluice-npu" help:"Name of the UIO device; its memory is NAME-memory."`
+	Label    string  `required:"" enum:"simulated,measured" help:"What figures are: measured (a board) or simulated (QEMU)."`
+	ClockMHz float64 `name:"clock-mhz" required:"" help:"The NPU's clock, as it is: an MMCM's, read back, not what was asked for."`
+	Kit      string  `default:"/kit" help:"Folder of the kit (sluice kit)."`
+}
+
+type serveCmd struct {
+	target
+	Policy   string        `default:"fluid" help:"Policy."`
+	N        int           `default:"32" short:"n" help:"Requests; request i brings image i modulo their number."`
+	Rate     float64       `default:"1.2" help:"Arrival rate, as a multiple of serial's capacity by the table."`
+	SLO      float64       `default:"20" name:"slo" help:"Latency objective, as a multiple of one request alone."`
+	Theta    float32       `default:"0.8" help:"Exit threshold on the softmax top-1."`
+	Seed     uint64        `default:"1" help:"Seed of the arrivals."`
+	Watchdog time.Duration `default:"20s" help:"After so long without an end (in the NPU's own time, and of wall time where its clock stands still) a start counts as hung."`
+	JSON     bool          `name:"json" help:"Print one line of JSON."`
+}
+
+func (*serveCmd) Help() string {
+	return `Serves images that arrive at random on the NPU, by the policy, and compares exit, class and logits of
+every result with the golden executor's (exit code 1 where one differs).
+
+Example:
+  sluice-board serve --label measured --clock-mhz 150 --policy fluid -n 64`
+}
+
+// open finds the NPU, holds it to the kit's bundle and loads it.
+func (t *target) open(ctx context.Context, k *kit.Kit, opts npu.Opts) (*npu.Driver, *uio.Bus, error) {
+	if !(t.ClockMHz > 0 && t.ClockMHz < 10_000) {
+		return nil, nil, &coded{codeUsage, fmt.Errorf("--clock-mhz %v: expected more than 0", t.ClockMHz)}
+	}
+	opts.Name, opts.Label, opts.ClockHz = t.UIO, t.Label, int64(t.ClockMHz*1e6)
+	bus, err := uio.Open(ctx, uio.Opts{Name: t.UIO, Bytes: needs(k)})
+	if err != nil {
+		return nil, nil, &coded{codeDevice, err}
+	}
+	d, err := npu.New(bus, opts)
+	if err != nil {
+		return nil, nil, &coded{codeDevice, err}
+	}
+	if err := d.Load(ctx, k.Bundle); err != nil {
+		return nil, nil, &coded{codeDevice, errors.Join(err, d.Close())}
+	}
+	return d, bus, nil
+}
+
+// needs is the memory that a bundle takes with the driver's usual number of slots.
+func needs(k *kit.Kit) int64 {
+	b := k.Bundle
+	const page = 4096
+	up := func(n int64) int64 { return (n + page - 1) / page * page }
+	return up(int64(len(b.Layers))*abi.DescBytes) + up(int64(len(b.Weights))) + up(4*abi.BMax*b.Slot.Stride)
+}
+
+type serveDoc struct {
+	Schema  string  `json:"schema"`
+	Version string  `json:"version"`
+	Seed    uint64  `json:"seed"`
+	Label   string  `json:"label"`
+	Network string  `json:"network"`
+	Bundle  string  `json:"bundle_hash"`
+	Design  string  `json:"design_hash"`
+	Clock   float64 `json:"clock_mhz"`
+	Rate    float64 `json:"rate"`
+	SLO     int64   `json:"slo_ns"`
+	engine.Summary
+	Differ     int         `json:"results_differ"` // from golden, of those with a result
+	Results    int         `json:"results"`
+	Interrupts uint64      `json:"interrupts"` // the kernel told of
+	Stale      uint64      `json:"stale"`      // of them, without a cause
+	Starts     uint64      `json:"starts"`     // as the NPU counts
+	Ended      uint64      `json:"ended"`      // starts ended, as the NPU counts
+	Ticks      uint64      `json:"ticks"`      // cycles of the NPU's TIME over the run
+	Wall       int64       `json:"wall_ns"`
+	Differing  []differing `json:"differing,omitempty"`
+}
+
+type differing struct {
+	ID    device.RequestID `json:"id"`
+	Exit  int              `json:"exit"`
+	Class int              `json:"class"`
+	Want  [2]int           `json:"want"` // exit and class
+}
+
+// Run implements the command.
+func (c *serveCmd) Run(e *env) error {
+	k, err := kit.Read(c.Kit)
+	if err != nil {
+		return &coded{codeInput, err}
+	}
+	doc, err := c.serve(e.ctx, k)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		text, err := json.Marshal(doc)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(e.out, "%s\n", text)
+	} else {
+		fmt.Fprintf(e.out, "%s (%s, %g MHz), %s: %d requests, %d on time, %d late, %d errors; %d results, %d unlike golden\n",
+			doc.Network, doc.Label, doc.Clock, doc.Policy, doc.Requests, doc.OnTime, doc.Late, doc.Errors, doc.Results, doc.Differ)
+		fmt.Fprintf(e.out, "%d launches, %d preemptions, %d merges; %d starts, %d interrupts (%d without a cause); average latency %v\n",
+			doc.Launches, doc.Preemptions, doc.Merges, doc.Starts, doc.Interrupts, doc.Stale, time.Duration(doc.Latency.Avg))
+	}
+	switch {
+	case doc.Differ > 0:
+		return &coded{codeCheck, fmt.Errorf("%d of %d results are not golden's", doc.Differ, doc.Results)}
+	case doc.Errors > 0:
+		return &coded{codeDevice, fmt.Errorf("%d of %d requests ended in an error", doc.Errors, doc.Requests)}
+	}
+	return nil
+}
+
+func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err error) {
+	s, err := experiments.NewSetup(k.Bundle, k.Inputs, k.Exits)
+	if err != nil {
+		return nil, &coded{codeInput, err}
+	}
+	d, bus, err := c.open(ctx, k, npu.Opts{CycleLimit: uint64(c.Watchdog.Seconds() * c.ClockMHz * 1e6)})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	theta := experiments.Theta{c.Theta}
+	service := s.Service(theta)
+	before := d.Counters()
+	ticks, err := bus.Time()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	p := experiments.Point{
+		Policy: c.Policy, Rate: c.Rate * 1e9 / service, SLO: int64(c.SLO * float64(s.Table.Alone())), Theta: theta,
+		Seed: c.Seed, N: c.N, Clock: engine.Measured,
+	}
+	res, err := s.Run(ctx, d, p, nil)
+	if err != nil {
+		return nil, &coded{codeDevice, err}
+	}
+	wall := time.Since(began)
+	after := d.Counters()
+	now, err := bus.Time()
+	if err != nil {
+		return nil, err
+	}
+	hash, err := k.Bundle.Hash()
+	if err != nil {
+		return nil, err
+	}
+	doc := &serveDoc{
+		Schema: "sluice-board-serve/1", Version: version, Seed: c.Seed, Label: c.Label,
+		Network: k.Bundle.Network.Name, Bundle: fmt.Sprintf("%016x", hash), Design: fmt.Sprintf("%016x", d.Build().DesignHash),
+		Clock: c.ClockMHz, Rate: p.Rate, SLO: p.SLO, Summary: res.Summary(), Ticks: now - ticks, Wall: wall.Nanoseconds(),
+		Starts: after[abi.CntStarts] - before[abi.CntStarts], Ended: after[abi.CntInterrupts] - before[abi.CntInterrupts],
+	}
+	doc.Interrupts, doc.Stale = bus.Interrupts()
+	for i := range res.Records {
+		r := &res.Records[i]
+		if r.Exit < 0 {
+			continue
+		}
+		doc.Results++
+		exits := k.Exits[s.Image(r.ID)]
+		want := exits[experiments.Taken(exits, theta)]
+		if r.Exit != want.Exit || r.Class != want.Class || r.Logits != engine.HashLogits(want.Raw) {
+			doc.Differ++
+			doc.Differing = append(doc.Differing, differing{r.ID, r.Exit, r.Class, [2]int{want.Exit, want.Class}})
+		}
+	}
+	return doc, nil
+}

@@ -1,0 +1,51 @@
+// sluice kit: what a board's image serves and tests itself with.
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/sluice-npu/sluice/host/kit"
+	"github.com/sluice-npu/sluice/host/soft"
+)
+
+type kitCmd struct {
+	what
+	N   int    `default:"32" short:"n" help:"Test images, from the first on."`
+	Out string `default:"out/kit" help:"Folder for the kit."`
+}
+
+func (*kitCmd) Help() string {
+	return `Compiles a network, computes what the golden executor says of the first test images at every exit, and
+writes both for a board: sluice-board serves them there and compares.
+
+Example:
+  sluice kit --config small --network fashion --n 32 --out out/kit`
+}
+
+// Run implements the command.
+func (c *kitCmd) Run(e *env) error {
+	if c.N < 1 || c.N > 10000 {
+		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..10000", c.N))
+	}
+	p, err := c.prepare(e)
+	if err != nil {
+		return err
+	}
+	im, err := c.images(p.graph, false, c.N)
+	if err != nil {
+		return err
+	}
+	in := inputs(p.bundle, im)
+	exits, err := (&soft.Memo{}).Fill(e.ctx, p.bundle, in, runtime.GOMAXPROCS(0), nil, nil)
+	if err != nil {
+		return err
+	}
+	if err := kit.Write(c.Out, &kit.Kit{Bundle: p.bundle, Inputs: in, Exits: exits, Labels: im.Labels}); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "wrote %s: %s for %s, %d images with golden results at %d exits\n",
+		c.Out, p.bundle.Network.Name, p.design.Name, len(in), len(p.bundle.Network.Exits))
+	return nil
+}

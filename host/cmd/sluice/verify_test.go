@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestServedConfiguration(t *testing.T) {
+	for list, want := range map[string]string{"tiny": "tiny", "v5,run": "run", "v5,v7": ""} {
+		designs, err := loadDesigns(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := served(designs); got != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", list, got, ok, want)
+		}
+	}
+	for _, list := range []string{"", "tiny,", "tiny,nonsense", "tiny,tiny"} {
+		if _, err := loadDesigns(list); err == nil {
+			t.Errorf("%q is accepted", list)
+		}
+	}
+}
+
+// On a device that cannot fail no error code can be covered, and that is said.
+func TestRequireCoverage(t *testing.T) {
+	var out, log bytes.Buffer
+	args := []string{"verify", "--device", "soft", "--config", "tiny,v5", "-n", "30", "--seed", "5", "--out", t.TempDir()}
+	if code := realMain(args, &out, &log); code != codeOK {
+		t.Fatalf("exit code %d: %s", code, log.String())
+	}
+	if !strings.Contains(out.String(), "0 mismatches, seed 5") {
+		t.Errorf("%s", out.String())
+	}
+	if code := realMain(append(args, "--require-coverage"), &out, &log); code != codeCheck || !strings.Contains(log.String(), "not covered: ") ||
+		!strings.Contains(log.String(), "error/WATCHDOG") {
+		t.Errorf("exit code %d, want %d: %s", code, codeCheck, log.String())
+	}
+}
+
+func TestSegmentsOnSoft(t *testing.T) {
+	var out, log bytes.Buffer
+	args := []string{"verify", "--device", "soft", "--config", "mid", "--network", "mobilenetv2", "--segments", "1", "--input", "32", "--out", t.TempDir()}
+	if code := realMain(args, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") {
+		t.Fatalf("exit code %d: %s%s", code, out.String(), log.String())
+	}
+	for want, bad := range map[int][]string{
+		codeUsage: {"verify", "--input", "32"},
+		codeInput: {"verify", "--config", "mid", "--network", "mobilenetv2", "--segments", "9"},
+	} {
+		if code := realMain(bad, &out, &log); code != want {
+			t.Errorf("%v: exit code %d, want %d", bad, code, want)
+		}
+	}
+}
+
+func TestFaultsCommand(t *testing.T) {
+	var out, log bytes.Buffer
+	dir := t.TempDir()
+	if code := realMain([]string{"faults", "--config", "tiny", "--n", "3", "--kind", "batch", "--seed", "8", "--out", dir}, &out, &log); code != codeOK {
+		t.Fatalf("exit code %d: %s", code, log.String())
+	}
+	if !strings.Contains(out.String(), "BATCH_RANGE 3") || !strings.Contains(out.String(), "0 violations, seed 8") {
+		t.Errorf("%s", out.String())
+	}
+	for _, args := range [][]string{{"--n", "0"}, {"--kind", "nonsense"}, {"--config", "tiny,tiny"}} {
+		if code := realMain(append([]string{"faults", "--out", dir}, args...), &out, &log); code != codeUsage {
+			t.Errorf("%v: exit code %d, want %d", args, code, codeUsage)
+		}
+	}
+}

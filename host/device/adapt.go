@@ -1,0 +1,300 @@
+// Adapt: a device of a driver that has one blocking call.
+
+package device
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Adapter is a Blocking as a Device. In virtual time the call computes when work begins, and its end
+// is an event: after what the work says (Fixed), or after what the device reports. In real time each
+// call has a goroutine of its own, but for copies and releases, which one goroutine does in order. It lets go at exits alone: a launch is a segment, so Abort ends
+// nothing, but with kill the call's context.
+type Adapter struct {
+	b    Blocking
+	info Info
+
+	// Virtual time: what has been computed, by the time at which it ends.
+	ends []end
+	ev   Event
+
+	// Real time.
+	ctx   context.Context
+	post  func(Event)
+	all   sync.WaitGroup // of goroutines
+	runs  sync.WaitGroup // of those that run launches
+	mu    sync.Mutex
+	kills map[WorkID]context.CancelFunc
+	slots []slotWork // copies and releases, in order
+	turn  chan struct{}
+}
+
+// slotWork is a copy, or a release where there is none.
+type slotWork struct {
+	copy    *Work
+	release RequestID
+}
+
+type end struct {
+	due  Time
+	kind EventKind
+	work *Work
+	rep  *Report
+	err  error
+}
+
+// Adapt makes a device. It owns the driver from here on.
+func Adapt(b Blocking) *Adapter {
+	return &Adapter{b: b, info: b.Info(), kills: map[WorkID]context.CancelFunc{}}
+}
+
+// Blocking is the driver.
+func (a *Adapter) Blocking() Blocking { return a.b }
+
+// Info implements Device.
+func (a *Adapter) Info() Info { return a.info }
+
+// Release implements Device.
+func (a *Adapter) Release(id RequestID) {
+	if a.post == nil {
+		a.b.Release(id)
+		return
+	}
+	a.queue(slotWork{release: id})
+}
+
+// Close implements Device.
+func (a *Adapter) Close() error { return a.b.Close() }
+
+// Begin implements Device.
+func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
+	switch {
+	case a.post != nil && w.Kind == Copy:
+		a.queue(slotWork{copy: w})
+		return false, nil
+	case a.post != nil:
+		a.start(w)
+		return false, nil
+	}
+	switch w.Kind {
+	case Run:
+		rep, err := a.b.Run(ctx, &w.Launch)
+		took := w.Expect
+		if err == nil {
+			took, err = a.took(w, rep)
+		} else if w.Limit > 0 && IsHang(err) {
+			took = w.Limit
+		}
+		kind := Passed
+		if err != nil {
+			kind = Failed
+		}
+		a.push(end{now + max(1, took), kind, w, rep, err})
+		return false, nil
+	case Reset:
+		err := a.b.Reset(ctx)
+		kind := Done
+		if err != nil {
+			kind = Failed
+		}
+		a.push(end{now + max(1, w.Expect), kind, w, nil, err})
+		return false, nil
+	}
+	if err := a.do(ctx, w); err != nil {
+		return false, err
+	}
+	if w.Expect == 0 {
+		return true, nil
+	}
+	a.push(end{now + w.Expect, Done, w, nil, nil})
+	return false, nil
+}
+
+// took is how long a launch took, which has run without an error.
+func (a *Adapter) took(w *Work, rep *Report) (Time, error) {
+	if rep == nil {
+		return w.Expect, fmt.Errorf("%w: %s gives neither a report nor an error", ErrContract, a.info.Name)
+	}
+	if w.Fixed {
+		return w.Expect, nil
+	}
+	ns := rep.Ns
+	if ns <= 0 && a.info.ClockHz > 0 {
+		ns = int64(float64(rep.Cycles) * 1e9 / float64(a.info.ClockHz))
+	}
+	if ns <= 0 {
+		return 1, fmt.Errorf("%w: %s reports a segment of %d ns, %d cycles", ErrContract, a.info.Name, rep.Ns, rep.Cycles)
+	}
+	return ns, nil
+}
+
+// do is work that is no launch and no reset.
+func (a *Adapter) do(ctx context.Context, w *Work) error {
+	switch w.Kind {
+	case Copy:
+		in, err := w.Input()
+		if err != nil {
+			return err
+		}
+		var words []int16
+		if len(in) > 1 {
+			err = fmt.Errorf("%w: %d input tensors, expected one", ErrRequest, len(in))
+		} else if len(in) == 1 {
+			words, err = in[0].Int16s()
+		}
+		if err == nil {
+			err = a.b.Admit(ctx, w.Network, w.Request, words)
+		}
+		if err != nil {
+			return fmt.Errorf("admit request %d on %s: %w", w.Request, a.info.Name, err)
+		}
+		return nil
+	case Load:
+		if w.Artefact.Bundle == nil {
+			return fmt.Errorf("load %s on %s: %w: it is a %q, expected a bundle", w.Artefact.Network, a.info.Name, ErrMismatch, w.Artefact.Kind)
+		}
+		return a.b.Load(ctx, w.Artefact.Bundle)
+	case Unload:
+		if u, ok := a.b.(Unloader); ok {
+			return u.Unload(ctx, w.Network)
+		}
+		return nil // it stays where it is, and nobody asks for it
+	}
+	return fmt.Errorf("%w: %s cannot %s", ErrRequest, a.info.Name, w.Kind)
+}
+
+// push puts an end in its place: what was begun first ends first at equal times.
+func (a *Adapter) push(e end) {
+	a.ends = append(a.ends, e)
+	for i := len(a.ends) - 1; i > 0 && a.ends[i].due < a.ends[i-1].due; i-- {
+		a.ends[i], a.ends[i-1] = a.ends[i-1], a.ends[i]
+	}
+}
+
+// Next implements Virtual.
+func (a *Adapter) Next() (Time, bool) {
+	if len(a.ends) == 0 {
+		return 0, false
+	}
+	return a.ends[0].due, true
+}
+
+// Take implements Virtual.
+func (a *Adapter) Take(now Time) *Event {
+	if len(a.ends) == 0 || a.ends[0].due > now {
+		return nil
+	}
+	e := &a.ends[0]
+	a.ev = Event{}
+	a.ev.Kind, a.ev.Work, a.ev.Over, a.ev.Report, a.ev.Err = e.kind, e.work.ID, true, e.rep, e.err
+	if e.work.Kind == Run {
+		a.ev.Segment = e.work.Launch.Last
+	}
+	a.ends = a.ends[:copy(a.ends, a.ends[1:])]
+	return &a.ev
+}
+
+// Abort implements Device.
+func (a *Adapter) Abort(_ Time, id WorkID, kill bool) {
+	if a.post == nil || !kill {
+		return
+	}
+	a.mu.Lock()
+	cancel := a.kills[id]
+	a.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// Attach implements Real.
+func (a *Adapter) Attach(ctx context.Context, post func(Event)) <-chan struct{} {
+	a.ctx, a.post = ctx, post
+	a.turn = make(chan struct{}, 1)
+	gone := make(chan struct{})
+	a.all.Go(a.memory)
+	go func() {
+		<-ctx.Done()
+		a.all.Wait()
+		close(gone)
+	}()
+	return gone
+}
+
+// queue has a copy or a release done, after those before it.
+func (a *Adapter) queue(s slotWork) {
+	a.mu.Lock()
+	a.slots = append(a.slots, s)
+	a.mu.Unlock()
+	select {
+	case a.turn <- struct{}{}:
+	default:
+	}
+}
+
+// memory does copies and releases until the context ends; then the releases that are left.
+func (a *Adapter) memory() {
+	var list []slotWork
+	for over := false; !over; {
+		select {
+		case <-a.turn:
+		case <-a.ctx.Done():
+			over = true
+		}
+		a.mu.Lock()
+		list, a.slots = a.slots, list[:0]
+		a.mu.Unlock()
+		for _, s := range list {
+			if s.copy == nil {
+				a.b.Release(s.release)
+				continue
+			}
+			ev := Event{Kind: Done, Work: s.copy.ID, Over: true}
+			if ev.Err = a.ctx.Err(); ev.Err == nil {
+				ev.Err = a.do(a.ctx, s.copy)
+			}
+			if ev.Err != nil {
+				ev.Kind = Failed
+			}
+			a.post(ev)
+		}
+	}
+}
+
+// start does work on a goroutine of its own.
+func (a *Adapter) start(w *Work) {
+	ctx, cancel := context.WithCancel(a.ctx)
+	ev := Event{Kind: Done, Work: w.ID, Over: true}
+	a.mu.Lock()
+	a.kills[w.ID] = cancel
+	a.mu.Unlock()
+	if w.Kind == Run {
+		a.runs.Add(1)
+	}
+	a.all.Go(func() {
+		switch w.Kind {
+		case Run:
+			ev.Kind, ev.Segment = Passed, w.Launch.Last
+			ev.Report, ev.Err = a.b.Run(ctx, &w.Launch)
+			if ev.Err == nil && ev.Report == nil {
+				_, ev.Err = a.took(w, nil)
+			}
+			a.runs.Done()
+		case Reset:
+			a.runs.Wait() // those that are given up come back first
+			ev.Err = a.b.Reset(ctx)
+		default:
+			ev.Err = a.do(ctx, w)
+		}
+		if ev.Err != nil {
+			ev.Kind = Failed
+		}
+		a.mu.Lock()
+		delete(a.kills, ev.Work)
+		a.mu.Unlock()
+		cancel()
+		a.post(ev)
+	})
+}

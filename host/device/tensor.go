@@ -1,0 +1,136 @@
+// Inputs and results.
+
+package device
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// DType is the type of a tensor's elements.
+type DType uint8
+
+// Types.
+const (
+	Int8 DType = iota
+	Uint8
+	Int16
+	Int32
+	Float16
+	BFloat16
+	Float32
+)
+
+// Size is the bytes of an element.
+func (d DType) Size() int {
+	if d > Float32 {
+		return 0
+	}
+	return [...]int{1, 1, 2, 4, 2, 2, 4}[d]
+}
+
+// String names a type.
+func (d DType) String() string {
+	if d > Float32 {
+		return "unknown"
+	}
+	return [...]string{"int8", "uint8", "int16", "int32", "float16", "bfloat16", "float32"}[d]
+}
+
+// Tensor is a named array. Nobody changes one that has been handed over.
+type Tensor struct {
+	Name  string // as the network names it
+	Type  DType
+	Shape []int  // row by row, the last index fastest
+	Data  []byte // little endian; nil where words or floats hold it
+
+	words  []int16
+	floats []float32
+}
+
+// Words is a tensor of int16, without a copy.
+func Words(name string, v []int16, shape ...int) Tensor {
+	return Tensor{Name: name, Type: Int16, Shape: shape, words: v}
+}
+
+// Floats is a tensor of float32, without a copy.
+func Floats(name string, v []float32, shape ...int) Tensor {
+	return Tensor{Name: name, Type: Float32, Shape: shape, floats: v}
+}
+
+// Len is the number of elements by the shape, or of those there are where it has no shape; -1 where
+// the shape is impossible.
+func (t *Tensor) Len() int {
+	if t.Shape == nil {
+		switch {
+		case t.words != nil:
+			return len(t.words)
+		case t.floats != nil:
+			return len(t.floats)
+		case t.Type.Size() > 0:
+			return len(t.Data) / t.Type.Size()
+		}
+		return 0
+	}
+	n := 1
+	for _, v := range t.Shape {
+		if v < 0 || v > 0 && n > math.MaxInt/v {
+			return -1
+		}
+		n *= v
+	}
+	return n
+}
+
+// Check refuses a tensor whose shape and bytes do not agree.
+func (t *Tensor) Check() error {
+	have, size := len(t.Data), t.Type.Size()
+	switch {
+	case t.words != nil:
+		have = 2 * len(t.words)
+	case t.floats != nil:
+		have = 4 * len(t.floats)
+	}
+	if n := t.Len(); size == 0 || n < 0 || n > math.MaxInt/size || n*size != have {
+		return fmt.Errorf("%w: tensor %q of %s has the shape %v and %d bytes", ErrRequest, t.Name, t.Type, t.Shape, have)
+	}
+	return nil
+}
+
+// Bytes are the elements, little endian.
+func (t *Tensor) Bytes() []byte {
+	switch {
+	case t.words != nil:
+		out := make([]byte, 0, 2*len(t.words))
+		for _, v := range t.words {
+			out = binary.LittleEndian.AppendUint16(out, uint16(v))
+		}
+		return out
+	case t.floats != nil:
+		out := make([]byte, 0, 4*len(t.floats))
+		for _, v := range t.floats {
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
+		}
+		return out
+	}
+	return t.Data
+}
+
+// Int16s are the elements of a tensor of int16.
+func (t *Tensor) Int16s() ([]int16, error) {
+	if t.words != nil {
+		return t.words, nil
+	}
+	if t.Type != Int16 {
+		return nil, fmt.Errorf("%w: tensor %q is of %s, expected int16", ErrRequest, t.Name, t.Type)
+	}
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	out := make([]int16, len(t.Data)/2)
+	for i := range out {
+		out[i] = int16(binary.LittleEndian.Uint16(t.Data[2*i:]))
+	}
+	return out, nil
+}

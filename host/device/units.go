@@ -1,0 +1,112 @@
+// Sets of units: the TPCs or CUs that a launch is confined to.
+
+package device
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// MaxUnits is how many units a device can have: enough for the 304 CUs of an MI300X.
+const MaxUnits = 320
+
+// Units is a set of units, comparable. The zero value is the empty set, which stands for the whole
+// device wherever a launch is to be confined.
+type Units [MaxUnits / 64]uint64
+
+// UnitRange is units first..first+n-1.
+func UnitRange(first, n int) Units {
+	var u Units
+	for i := max(first, 0); i < min(first+n, MaxUnits); i++ {
+		u[i/64] |= 1 << (i % 64)
+	}
+	return u
+}
+
+// Has tells whether a unit is in the set.
+func (u Units) Has(i int) bool { return i >= 0 && i < MaxUnits && u[i/64]>>(i%64)&1 != 0 }
+
+// Empty tells whether no unit is in the set.
+func (u Units) Empty() bool { return u == Units{} }
+
+// Count is how many units are in the set.
+func (u Units) Count() int {
+	n := 0
+	for _, w := range u {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// Union is the units of both sets.
+func (u Units) Union(o Units) Units {
+	for i := range u {
+		u[i] |= o[i]
+	}
+	return u
+}
+
+// Without is the units that are not in o.
+func (u Units) Without(o Units) Units {
+	for i := range u {
+		u[i] &^= o[i]
+	}
+	return u
+}
+
+// Meets tells whether a unit is in both sets, where the empty set is the whole device.
+func (u Units) Meets(o Units) bool {
+	if u.Empty() || o.Empty() {
+		return true
+	}
+	for i := range u {
+		if u[i]&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Legal tells whether a device has these units in whole groups; the empty set is.
+func (i *Info) Legal(u Units) bool {
+	if u.Empty() {
+		return true
+	}
+	align := max(1, i.UnitAlign)
+	for first := 0; first < MaxUnits; first += align {
+		in := 0
+		for k := first; k < min(first+align, MaxUnits); k++ {
+			if u.Has(k) {
+				if k >= i.Units {
+					return false
+				}
+				in++
+			}
+		}
+		if in != 0 && in != min(align, i.Units-first) {
+			return false
+		}
+	}
+	return true
+}
+
+// String lists the ranges of a set: 0-13,42.
+func (u Units) String() string {
+	var parts []string
+	for i := 0; i < MaxUnits; i++ {
+		if !u.Has(i) {
+			continue
+		}
+		first := i
+		for u.Has(i + 1) {
+			i++
+		}
+		if i == first {
+			parts = append(parts, fmt.Sprint(i))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", first, i))
+		}
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,119 @@
+// What a device is asked to do.
+
+package device
+
+import (
+	"context"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+)
+
+// Kind of work.
+type Kind uint8
+
+// Work.
+const (
+	Run    Kind = iota // Launch: its segments
+	Copy               // Request: a slot, and its input into it
+	Load               // Artefact: a network becomes servable
+	Unload             // Network: what it takes is free again
+	Reset              // the device, or the partition Units of it, is recovered; samples stay admitted, their inputs intact
+)
+
+// String names a kind.
+func (k Kind) String() string {
+	if k > Reset {
+		return "unknown"
+	}
+	return [...]string{"run", "copy", "load", "unload", "reset"}[k]
+}
+
+// Work is one thing to be done. The fields of its kind are set.
+type Work struct {
+	ID   WorkID
+	Kind Kind
+
+	Launch Launch // Run
+
+	Request RequestID                // Copy
+	Network string                   // Copy, Unload
+	Input   func() ([]Tensor, error) // Copy; called once at most, on any goroutine; it may take its time
+
+	Artefact Artefact // Load
+	Units    Units    // Reset: the partition that has failed; zero: the device
+
+	// Expect is what a table says it takes, in ns; 0: nothing is known. Fixed: a device that has no
+	// time of its own, or is asked to run by the table's clock, takes just that in virtual time.
+	Expect Time
+	Fixed  bool
+	// Limit is after how many ns on the device's own clock the work counts as hung (ErrHang), where a
+	// device can tell; 0: no limit. Real time passes while a simulator computes, and is no hang.
+	Limit Time
+}
+
+// Launch is segments First..Last for a batch. At an exit whose confidence reaches a request's
+// threshold, the request leaves the batch.
+type Launch struct {
+	ID          LaunchID
+	Device      int
+	Network     string // the member of a family that runs, name or name@version
+	First, Last int
+	Kernel      int // the first kernel of segment First that has not run (ResumePoint.Kernel)
+	Requests    []RequestID
+	// Theta is one threshold a request, or one a request and segment: request by request, First..Last.
+	Theta     []float32
+	Units     Units // to which it is confined; zero: the whole device
+	Exclusive bool  // nobody else runs on these units meanwhile
+	Priority  int
+	Limit     Time // of Work, for a device that is called with the launch alone
+}
+
+// ThetaAt is the threshold of the i-th request at the exit of segment s.
+func (l *Launch) ThetaAt(i, s int) float32 {
+	if len(l.Theta) == len(l.Requests) {
+		return l.Theta[i]
+	}
+	return l.Theta[i*(l.Last-l.First+1)+s-l.First]
+}
+
+// Artefact is what makes a network servable on a device.
+type Artefact struct {
+	Network string         // name, or name@version
+	Kind    string         // "bundle" (an NPU's), "module" (a GPU's), "table" (nothing but times) ...
+	Bundle  *bundle.Bundle // of kind "bundle"
+	Data    any            // of other kinds: what the backend says it takes
+}
+
+// ArtefactBundle is the kind of an NPU's bundle.
+const ArtefactBundle = "bundle"
+
+// OfBundle is a bundle as an artefact.
+func OfBundle(b *bundle.Bundle) Artefact {
+	return Artefact{Network: b.Network.Name, Kind: ArtefactBundle, Bundle: b}
+}
+
+// Blocking is the device of an author who has one blocking call (an NPU): Adapt makes a Device of it.
+// Where Info.Places is above one, Run may be called concurrently. Admit, Release and Load may be
+// called while launches run; Reset may not.
+type Blocking interface {
+	Info() Info
+	// Load makes a network servable; it refuses a bundle built for another design or ABI.
+	Load(ctx context.Context, b *bundle.Bundle) error
+	// Admit gives the request a slot and uploads its input (NHWC int16 at the network's InFrac).
+	Admit(ctx context.Context, network string, id RequestID, input []int16) error
+	// Run blocks until the launch has ended. The launch is the caller's: a device changes nothing in
+	// it, and knows nothing of it when Run has returned. The report is the device's again at its next
+	// Run; there is one unless there is an error. A failed Run leaves every sample admitted and its
+	// input intact, so it can be retried after Reset; an error that is a Failure says what is lost.
+	Run(ctx context.Context, l *Launch) (*Report, error)
+	// Release frees the request's slot.
+	Release(id RequestID)
+	// Reset recovers the device after a failed Run.
+	Reset(ctx context.Context) error
+	Close() error
+}
+
+// Unloader is a Blocking that can free what a network takes; it refuses while samples are admitted.
+type Unloader interface {
+	Unload(ctx context.Context, network string) error
+}

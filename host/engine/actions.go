@@ -1,0 +1,443 @@
+// What a policy asks for, carried out or refused.
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+func (c *core) do(a *sched.Action) error {
+	switch a.Kind {
+	case sched.Launch:
+		return c.launch(a)
+	case sched.Preempt, sched.Abort:
+		return c.preempt(a)
+	case sched.Merge:
+		return c.merge(a)
+	case sched.Resume:
+		return c.resume(a)
+	case sched.Assign:
+		return c.assign(a)
+	case sched.Drop:
+		r := c.reqs.get(uint64(a.Request))
+		if r == nil || r.launch != nil || r.ended || r.copying {
+			return fmt.Errorf("%w: request %d is not in the queue", ErrPolicy, a.Request)
+		}
+		c.unqueue(r)
+		c.release(r)
+		if c.traces() {
+			c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
+		}
+		c.end(r, Dropped, "", nil)
+		return nil
+	case sched.Wait:
+		if a.Until <= c.now {
+			return fmt.Errorf("%w: the time to wait for, %d ns, has passed", ErrPolicy, a.Until)
+		}
+		if !slices.Contains(c.waits, a.Until) { // a policy may say the same at every call
+			c.waits = append(c.waits, a.Until)
+			c.schedule(Item{At: a.Until})
+		}
+		return nil
+	case sched.LoadNetwork, sched.Unload:
+		return c.host(a)
+	case sched.SetTheta:
+		t := c.traffic(a.Network)
+		if t == nil || a.Thetas != nil && len(a.Thetas) < len(t.Passed) {
+			return fmt.Errorf("%w: %d thresholds for network %q", ErrPolicy, len(a.Thetas), a.Network)
+		}
+		t.Thetas = a.Thetas
+		c.step(Step{Kind: a.Kind.String(), Device: -1}, nil)
+		return nil
+	case sched.MakePlan:
+		if a.Plan == nil {
+			return fmt.Errorf("%w: there is no plan to make", ErrPolicy)
+		}
+		c.plan(a.Plan)
+		return nil
+	case sched.Advise:
+		if c.cfg.Observer != nil {
+			c.cfg.Observer.Advised(c.now, a.Client, &a.Advice)
+		}
+		if s, ok := c.cfg.Source.(sched.Advisee); ok {
+			s.Advised(c.now, a.Client, &a.Advice)
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: action %d is unknown", ErrPolicy, a.Kind)
+}
+
+// place refuses a launch for which a device has no place, or whose units others hold.
+func (c *core) place(i int, u device.Units, exclusive bool) error {
+	if i < 0 || i >= len(c.devs) {
+		return fmt.Errorf("%w: there is no device %d", ErrPolicy, i)
+	}
+	d, v := &c.devs[i], &c.st.Devices[i]
+	switch {
+	case v.Down:
+		return fmt.Errorf("%w: device %d is down", ErrPolicy, i)
+	case d.held >= d.info.Places:
+		return fmt.Errorf("%w: device %d runs %d launches already, of %d", ErrPolicy, i, d.held, d.info.Places)
+	case d.info.Units == 0 && u.Empty() && !exclusive:
+		return nil
+	case !d.info.Legal(u):
+		return fmt.Errorf("%w: device %d has %d units in groups of %d, no set %s", ErrPolicy, i, d.info.Units, max(1, d.info.UnitAlign), u)
+	}
+	for _, o := range d.outs {
+		if u.Meets(o.units) {
+			return fmt.Errorf("%w: units %s of device %d are being reset", ErrPolicy, o.units, i)
+		}
+	}
+	for _, l := range c.live {
+		if l.holds && l.Device == i && (exclusive || l.Exclusive) && u.Meets(l.Units) {
+			return fmt.Errorf("%w: units %s of device %d, launch %d holds %s", ErrPolicy, u, i, l.ID, l.Units)
+		}
+	}
+	return nil
+}
+
+// member is the network that a launch or an assignment on a device means: its name, or that of the
+// first of a family.
+func member(v *sched.DeviceView, network string) *sched.Hosted {
+	for i := range v.Hosted {
+		if h := &v.Hosted[i]; h.Network == network {
+			return h
+		}
+	}
+	for i := range v.Hosted {
+		if h := &v.Hosted[i]; h.Family == network {
+			return h
+		}
+	}
+	return nil
+}
+
+func (c *core) launch(a *sched.Action) error {
+	if err := c.place(a.Device, a.Units, a.Exclusive); err != nil {
+		return err
+	}
+	v, d := &c.st.Devices[a.Device], &c.devs[a.Device]
+	h := member(v, a.Network)
+	q := &c.st.Queue
+	if a.Assigned {
+		q = &v.Queue
+	}
+	n := a.Count
+	if a.Requests != nil {
+		n = len(a.Requests)
+	}
+	switch {
+	case h == nil:
+		return fmt.Errorf("%w: device %d does not serve %q", ErrPolicy, a.Device, a.Network)
+	case a.First != 0 || a.Last < 0 || a.Last >= h.Table.Segments():
+		return fmt.Errorf("%w: segments %d..%d for requests from the queue, of %d", ErrPolicy, a.First, a.Last, h.Table.Segments())
+	case n < 1 || n > min(d.info.MaxBatch, h.Table.MaxBatch()) || n > q.Len():
+		return fmt.Errorf("%w: a batch of %d, B_max being %d and %d requests waiting", ErrPolicy, n, d.info.MaxBatch, q.Len())
+	case !a.Assigned && d.slots+n > d.info.Slots:
+		return fmt.Errorf("%w: %d more samples, %d of %d slots of device %d being taken", ErrPolicy, n, d.slots, d.info.Slots, a.Device)
+	}
+	c.next++
+	l := c.spareLaunches.take()
+	l.ID, l.Device, l.Network, l.First, l.Last = c.next, a.Device, h.Network, 0, a.Last
+	l.Reached, l.Kernel, l.Phase, l.Since, l.Requests = -1, 0, sched.AtExit, c.now, l.Requests[:0]
+	l.Units, l.Exclusive, l.Priority = a.Units, a.Exclusive, a.Priority
+	l.table, l.seen, l.reqs = h.Table, c.traffic(h.Network), l.reqs[:0]
+	l.busy, l.holds, l.copies, l.doomed, l.killed, l.lost = false, false, 0, nil, false, false
+	j := &l.work.Launch
+	j.ID, j.Device, j.Network, j.Units, j.Exclusive, j.Priority = c.next, a.Device, h.Network, a.Units, a.Exclusive, a.Priority
+	var r *request
+	for i := range n {
+		head := q.Len() > 0 // else somebody was named twice
+		if head {
+			r = c.reqs.get(uint64(q.At(0).ID))
+		}
+		switch {
+		case head && (a.Requests == nil || a.Requests[i] == r.ID):
+			q.Skip()
+		case head:
+			var one sched.Request
+			if one, head = q.Remove(a.Requests[i]); head {
+				r = c.reqs.get(uint64(one.ID))
+			}
+		}
+		if !head || r.Network != h.Network && (r.home == nil || r.home.name != h.Family) {
+			return fmt.Errorf("%w: request %d of the launch is not waiting for %q", ErrPolicy, i, a.Network)
+		}
+		if a.Assigned {
+			r.waits = false
+		} else {
+			done, err := c.copy(a.Device, r, h.Network)
+			if err != nil {
+				c.end(r, Errored, err.Error(), nil)
+				continue
+			}
+			r.copying = !done
+		}
+		if r.copying {
+			l.copies++
+		}
+		if r.rec.Started < 0 {
+			r.rec.Started = c.now
+			if r.home == nil || a.Assigned {
+				l.seen.Begin(c.now, r.Arrived)
+			}
+			if r.home != nil {
+				c.traffic(r.home.name).Begin(c.now, r.Arrived)
+			}
+		}
+		r.Network = h.Network
+		r.launch = l
+		l.reqs = append(l.reqs, r)
+		l.Requests = append(l.Requests, r.Request)
+	}
+	if len(l.reqs) == 0 {
+		c.again = true
+		return nil
+	}
+	l.Began = len(l.reqs)
+	c.live = append(c.live, l)
+	v.Launches = append(v.Launches, &l.LaunchView)
+	c.res.Launches++
+	if c.traces() {
+		c.step(Step{Kind: a.Kind.String(), Device: a.Device, Launch: l.ID, First: a.First, Last: a.Last}, l.reqs)
+	}
+	if l.copies > 0 {
+		l.Phase = sched.Running
+		c.hold(l)
+		return nil
+	}
+	c.begin(l)
+	return nil
+}
+
+// hold takes a place for a launch.
+func (c *core) hold(l *launch) {
+	if !l.holds {
+		l.holds = true
+		c.devs[l.Device].held++
+	}
+}
+
+func (c *core) unhold(l *launch) {
+	if l.holds {
+		l.holds = false
+		c.devs[l.Device].held--
+	}
+}
+
+// preempt halts a launch at the exit at which it stands, or stops one that runs where its device can.
+func (c *core) preempt(a *sched.Action) error {
+	l := c.find(a.Launch)
+	switch {
+	case l == nil:
+		return fmt.Errorf("%w: there is no launch %d", ErrPolicy, a.Launch)
+	case l.Phase == sched.AtExit && l.Reached >= 0 && a.Kind == sched.Preempt:
+		if c.devs[l.Device].info.Preempt == device.PreemptNever {
+			return fmt.Errorf("%w: device %d cannot be preempted", ErrPolicy, l.Device)
+		}
+		l.Phase, l.Since = sched.Halted, c.now
+	case (l.Phase == sched.Running || l.Phase == sched.Stopping && a.Kind == sched.Abort) && l.busy &&
+		c.devs[l.Device].info.Preempt >= device.PreemptKernel:
+		l.Phase = sched.Stopping
+		c.devs[l.Device].Abort(c.now, l.work.ID, a.Kind == sched.Abort)
+	default:
+		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
+	}
+	c.res.Preemptions++
+	if c.traces() {
+		c.step(Step{Kind: a.Kind.String(), Device: l.Device, Launch: l.ID, First: l.Reached, Last: l.Reached}, l.reqs)
+	}
+	return nil
+}
+
+func (c *core) merge(a *sched.Action) error {
+	from, into := c.find(a.Launch), c.find(a.Into)
+	switch {
+	case from == nil || into == nil || from == into:
+		return fmt.Errorf("%w: launches %d and %d", ErrPolicy, a.Launch, a.Into)
+	case into.Phase != sched.Halted || from.Phase != sched.AtExit && from.Phase != sched.Halted:
+		return fmt.Errorf("%w: launch %d is not halted, or %d still runs", ErrPolicy, a.Into, a.Launch)
+	case from.Device != into.Device || from.Network != into.Network || from.Reached != into.Reached || from.Kernel != into.Kernel || from.Kernel > 0:
+		return fmt.Errorf("%w: launches %d and %d are not at the same exit", ErrPolicy, a.Launch, a.Into)
+	case len(from.reqs)+len(into.reqs) > min(c.devs[into.Device].info.MaxBatch, into.table.MaxBatch()):
+		return fmt.Errorf("%w: merging gives a batch of %d", ErrPolicy, len(from.reqs)+len(into.reqs))
+	}
+	for _, r := range from.reqs {
+		r.launch = into
+	}
+	into.reqs = append(into.reqs, from.reqs...)
+	into.Requests = append(into.Requests, from.Requests...)
+	into.Began += from.Began
+	c.forget(from)
+	c.spareLaunches.give(from) // its fields stay until the next launch
+	c.res.Merges++
+	if c.traces() {
+		c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
+	}
+	return nil
+}
+
+func (c *core) resume(a *sched.Action) error {
+	l := c.find(a.Launch)
+	if l == nil || l.Phase == sched.Running || l.Phase == sched.Stopping {
+		return fmt.Errorf("%w: launch %d is not halted", ErrPolicy, a.Launch)
+	}
+	if !a.Units.Empty() { // it may go on elsewhere on its device
+		l.Units, l.Exclusive, l.Priority = a.Units, a.Exclusive, a.Priority
+		j := &l.work.Launch
+		j.Units, j.Exclusive, j.Priority = a.Units, a.Exclusive, a.Priority
+	}
+	if err := c.place(l.Device, l.Units, l.Exclusive); err != nil {
+		return err
+	}
+	if a.Last <= l.Reached || a.Last >= l.table.Segments() {
+		return fmt.Errorf("%w: resume launch %d from exit %d to %d", ErrPolicy, l.ID, l.Reached, a.Last)
+	}
+	l.Last = a.Last
+	c.unlist(l)
+	v := &c.st.Devices[l.Device]
+	v.Launches = append(v.Launches, &l.LaunchView)
+	if c.traces() {
+		c.step(Step{Kind: a.Kind.String(), Device: l.Device, Launch: l.ID, First: l.Reached + 1, Last: l.Last}, l.reqs)
+	}
+	c.begin(l)
+	return nil
+}
+
+// assign gives waiting requests to a device and a member of their family.
+func (c *core) assign(a *sched.Action) error {
+	if a.Device < 0 || a.Device >= len(c.devs) {
+		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
+	}
+	d, v := &c.devs[a.Device], &c.st.Devices[a.Device]
+	h := member(v, a.Network)
+	switch {
+	case h == nil || d.dead:
+		return fmt.Errorf("%w: device %d does not serve %q", ErrPolicy, a.Device, a.Network)
+	case d.slots+len(a.Requests) > d.info.Slots:
+		return fmt.Errorf("%w: %d more samples, %d of %d slots of device %d being taken", ErrPolicy, len(a.Requests), d.slots, d.info.Slots, a.Device)
+	}
+	for _, id := range a.Requests {
+		r := c.reqs.get(uint64(id))
+		if r == nil || r.ended || r.launch != nil || r.waits || r.Network != h.Network && (r.home == nil || r.home.name != h.Family) {
+			return fmt.Errorf("%w: request %d is not waiting for %q", ErrPolicy, id, a.Network)
+		}
+		c.st.Queue.Remove(id)
+		done, err := c.copy(a.Device, r, h.Network)
+		if err != nil {
+			c.end(r, Errored, err.Error(), nil)
+			c.again = true
+			continue
+		}
+		r.Network = h.Network
+		if r.home != nil {
+			t := c.traffic(h.Network)
+			t.Arrive(max(r.Arrived, t.Latest), 1)
+		}
+		r.copying, r.waits = !done, true
+		v.Queue.Push(&r.Request)
+		if c.traces() {
+			c.step(Step{Kind: a.Kind.String(), Device: a.Device}, []*request{r})
+		}
+		c.again = true // whoever serves the device's own queue is to hear of it
+	}
+	return nil
+}
+
+// copy begins to put a request's input on a device.
+func (c *core) copy(i int, r *request, network string) (done bool, err error) {
+	d := &c.devs[i]
+	j := c.spareJobs.take()
+	c.works++
+	w := &j.work
+	w.ID, w.Kind, w.Request, w.Network, w.Input, w.Expect, w.Limit = c.works, device.Copy, r.ID, network, r.input, 0, 0
+	done, err = d.Begin(c.ctx, c.now, w)
+	if err != nil {
+		c.spareJobs.give(j)
+		return false, err
+	}
+	r.dev = i
+	d.slots++
+	c.st.Devices[i].Used++
+	if done {
+		c.spareJobs.give(j)
+		return true, nil
+	}
+	c.seq++
+	d.seq = c.seq
+	j.req = r
+	c.enter(j, i)
+	return false, nil
+}
+
+// enter takes a job into the books.
+func (c *core) enter(j *job, dev int) {
+	j.dev, j.began, j.limit = dev, c.now, never
+	if c.real {
+		j.limit = c.now + c.cfg.other() + j.work.Expect
+	}
+	c.jobs = append(c.jobs, j)
+}
+
+func (c *core) host(a *sched.Action) error {
+	if a.Device < 0 || a.Device >= len(c.devs) {
+		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
+	}
+	i := slices.IndexFunc(c.cfg.Networks, func(n Network) bool { return n.Name == a.Network })
+	if i < 0 || c.cfg.Networks[i].Tables[a.Device] == nil {
+		return fmt.Errorf("%w: network %q cannot be loaded or unloaded on device %d", ErrPolicy, a.Network, a.Device)
+	}
+	n, v := &c.cfg.Networks[i], &c.st.Devices[a.Device]
+	if v.Down {
+		return fmt.Errorf("%w: device %d is down", ErrPolicy, a.Device)
+	}
+	if slices.ContainsFunc(c.jobs, func(j *job) bool { return j.dev == a.Device && j.net == n }) {
+		return fmt.Errorf("%w: network %q is being loaded or unloaded on device %d", ErrPolicy, a.Network, a.Device)
+	}
+	j := &job{net: n}
+	w := &j.work
+	c.works++
+	w.ID, w.Network = c.works, n.Name
+	there := slices.ContainsFunc(v.Hosted, func(h sched.Hosted) bool { return h.Network == n.Name })
+	if a.Kind == sched.Unload {
+		if !there {
+			return fmt.Errorf("%w: network %q is not on device %d", ErrPolicy, a.Network, a.Device)
+		}
+		for _, l := range v.Launches {
+			if l.Network == n.Name {
+				return fmt.Errorf("%w: unload %q while launch %d uses it", ErrPolicy, a.Network, l.ID)
+			}
+		}
+		for i := range v.Queue.Len() {
+			if r := v.Queue.At(i); r.Network == n.Name {
+				return fmt.Errorf("%w: unload %q while request %d waits for it", ErrPolicy, a.Network, r.ID)
+			}
+		}
+		w.Kind = device.Unload
+		v.Hosted = slices.DeleteFunc(v.Hosted, func(h sched.Hosted) bool { return h.Network == n.Name })
+	} else {
+		w.Kind, w.Artefact = device.Load, device.Artefact{Network: n.Name}
+		if n.Artefacts != nil {
+			w.Artefact = n.Artefacts[a.Device]
+		}
+		if n.Load != nil {
+			w.Expect = n.Load[a.Device]
+		}
+	}
+	c.step(Step{Kind: a.Kind.String(), Device: a.Device}, nil)
+	d := &c.devs[a.Device]
+	done, err := d.Begin(c.ctx, c.now, w)
+	c.enter(j, a.Device)
+	if done || err != nil { // its end is told after this answer has been carried out
+		e := c.push(c.now)
+		e.x = &extra{job: j, err: err}
+		return nil
+	}
+	c.seq++
+	d.seq = c.seq
+	return nil
+}

@@ -1,0 +1,305 @@
+// Failures, hangs and resets: what is lost, who starts again, when a device is tried once more.
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// heard counts a fault and tells of it.
+func (c *core) heard(f *Fault) {
+	c.res.Faults++
+	if f.Hang = device.IsHang(f.Err); f.Hang {
+		c.res.Hangs++
+	}
+	if c.cfg.Observer != nil {
+		c.cfg.Observer.Fault(f)
+	}
+}
+
+// fault takes in that a launch has failed, and with it what the failure loses: the launch alone, or a
+// partition or the whole device, which are out of service until they have been reset. What runs on
+// these beside it is stopped; its requests start again when it has ended, and the reset begins then.
+// Only inputs are known to survive a reset, so halted requests start again too.
+func (c *core) fault(l *launch, cause error) error {
+	d, v := l.Device, &c.st.Devices[l.Device]
+	scope := device.ScopeOf(cause)
+	c.heard(&Fault{At: c.now, Device: d, Launch: l.ID, Scope: scope, Err: cause})
+	c.halt(l)
+	if scope == device.LoseLaunch {
+		c.end1(l, v, c.now, cause)
+		return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
+	}
+	var units device.Units
+	if scope == device.LosePartition {
+		units = l.Units
+	}
+	c.lose(d, units, l, cause)
+	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
+}
+
+// end1 ends one launch that nothing runs for.
+func (c *core) end1(l *launch, v *sched.DeviceView, ready Time, cause error) {
+	for _, r := range l.reqs {
+		if r.copying { // it lands later
+			r.launch = nil
+			if !r.inFlight {
+				r.inFlight = true
+				r.task.flying++
+				c.end(r, Errored, cause.Error(), nil)
+			}
+			continue
+		}
+		c.giveBack(r, v, ready, cause)
+	}
+	l.reqs, l.Requests = l.reqs[:0], l.Requests[:0]
+	c.unhold(l)
+	c.forget(l)
+	if !l.lost {
+		c.spareLaunches.give(l)
+	}
+}
+
+// lose takes units of a device out of service (none: all of it), for a reset.
+func (c *core) lose(d int, units device.Units, first *launch, cause error) {
+	v := &c.st.Devices[d]
+	if units.Empty() {
+		v.Down = true
+	}
+	ready := c.now + c.cfg.resetCost()
+	for _, view := range slices.Clone(v.Launches) {
+		o := c.find(view.ID)
+		if !units.Empty() && o != first && !units.Meets(o.Units) {
+			continue
+		}
+		if !o.busy && o.copies == 0 {
+			c.end1(o, v, ready, cause)
+			continue
+		}
+		o.doomed = cause
+		c.forget(o)
+		c.doom = append(c.doom, o)
+		if o.busy {
+			c.devs[d].Abort(c.now, o.work.ID, true)
+		}
+	}
+	dev := &c.devs[d]
+	dev.outs = slices.DeleteFunc(dev.outs, func(o *outage) bool { return units.Empty() && !o.resetting }) // one for all
+	dev.outs = append(dev.outs, &outage{units: units})
+	c.recover(d)
+}
+
+// landLaunch takes in that a launch has ended whose device had failed under it.
+func (c *core) landLaunch(l *launch) error {
+	d := l.Device
+	i := slices.Index(c.doom, l)
+	c.doom = slices.Delete(c.doom, i, i+1)
+	c.end1(l, &c.st.Devices[d], c.now+c.cfg.resetCost(), l.doomed)
+	c.recover(d)
+	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: l.ID})
+}
+
+// recover begins the resets of a device for which nothing runs on any more.
+func (c *core) recover(d int) {
+	dev := &c.devs[d]
+	for _, o := range dev.outs {
+		if o.resetting || dev.dead {
+			continue
+		}
+		if slices.ContainsFunc(c.doom, func(l *launch) bool { return l.Device == d && l.busy && o.units.Meets(l.Units) }) {
+			continue
+		}
+		if slices.ContainsFunc(dev.outs, func(x *outage) bool { return x != o && x.resetting && x.units.Meets(o.units) }) {
+			continue
+		}
+		o.resetting, o.began = true, c.now
+		c.res.Resets++
+		j := &job{out: o}
+		c.works++
+		j.work.ID, j.work.Kind, j.work.Units, j.work.Expect = c.works, device.Reset, o.units, c.cfg.resetCost()
+		done, err := dev.Begin(c.ctx, c.now, &j.work)
+		c.enter(j, d)
+		if done && err == nil {
+			err = fmt.Errorf("%w: a reset of %s took no time", ErrDevice, dev.info.Name)
+		}
+		if err != nil {
+			e := c.push(c.now + c.cfg.resetCost())
+			e.x = &extra{job: j, err: err}
+			continue
+		}
+		c.seq++
+		dev.seq = c.seq
+	}
+}
+
+// recovered takes in the end of a reset. One that fails is tried again, each time after twice the
+// time; a device that no reset helps is gone.
+func (c *core) recovered(d int, o *outage, err error) error {
+	dev, v := &c.devs[d], &c.st.Devices[d]
+	o.resetting = false
+	if err == nil {
+		dev.outs = slices.DeleteFunc(dev.outs, func(x *outage) bool { return x == o })
+		if o.units.Empty() {
+			v.Down = false
+		}
+		c.recover(d) // another part may have waited for this one
+		return c.tell(sched.Event{Kind: sched.Loaded, Device: d})
+	}
+	if o.tries++; o.tries < c.cfg.resets() && !c.shut {
+		o.resetting = true // nobody else begins it meanwhile
+		e := c.push(c.now + c.cfg.resetCost()<<o.tries)
+		e.x = &extra{again: o}
+		e.dev = int32(d)
+		return nil
+	}
+	dev.dead, v.Down = true, true
+	for v.Queue.Len() > 0 { // others may serve them
+		q, _ := v.Queue.Pop()
+		r := c.reqs.get(uint64(q.ID))
+		r.waits = false
+		if r.copying {
+			r.inFlight = true
+			r.task.flying++
+			c.end(r, Errored, err.Error(), nil)
+			continue
+		}
+		c.release(r)
+		c.requeue(r)
+	}
+	if c.allDead() {
+		c.drain(fmt.Sprintf("no device is left: reset %s: %v", dev.info.Name, err))
+		return nil
+	}
+	return c.tell(sched.Event{Kind: sched.Fault, Device: d})
+}
+
+// nextWatch is when the watchdog has to look.
+func (c *core) nextWatch() Time {
+	t := never
+	for i := range c.devs {
+		t = min(t, c.devs[i].watch)
+	}
+	for _, j := range c.jobs {
+		t = min(t, j.limit)
+	}
+	return t
+}
+
+// watch looks for work that takes longer than it may. Where launches share units, one that has come
+// further since the last time gets as much again. One that can be stopped is; what does not answer
+// that either has lost its device.
+func (c *core) watch() error {
+	for _, l := range slices.Concat(c.live, c.doom) {
+		if !l.busy || l.limit > c.now {
+			continue
+		}
+		d := &c.devs[l.Device]
+		if p, ok := d.Device.(device.Progressive); ok && c.shares(l) {
+			if at := p.Progress(l.work.ID); at > l.seenAt {
+				l.seenAt, l.limit = at, c.now+l.work.Limit
+				c.rewatch(l.Device)
+				continue
+			}
+		}
+		cause := fmt.Errorf("%w: %s, launch %d of %s, segments %d..%d, for %d ns, where the table says %d", device.ErrHang,
+			d.info.Name, l.ID, l.Network, l.work.Launch.First, l.work.Launch.Last, c.now-l.began, l.work.Expect)
+		if l.doomed == nil && !l.killed && d.info.Preempt >= device.PreemptKernel {
+			l.killed, l.limit = true, c.now+l.work.Limit
+			l.Phase = sched.Stopping
+			c.rewatch(l.Device)
+			d.Abort(c.now, l.work.ID, true)
+			continue
+		}
+		d.Abort(c.now, l.work.ID, true)
+		return c.hung(l, cause)
+	}
+	for i, j := range c.jobs {
+		if j.limit > c.now {
+			continue
+		}
+		d := &c.devs[j.dev]
+		d.Abort(c.now, j.work.ID, true)
+		c.jobs = slices.Delete(c.jobs, i, i+1)
+		err := fmt.Errorf("%w: %s, a %s for %d ns", device.ErrHang, d.info.Name, j.work.Kind, c.now-j.began)
+		if j.work.Kind == device.Copy {
+			return c.lostCopy(j, err)
+		}
+		return c.jobDone(j, err, 0)
+	}
+	for i := range c.devs {
+		c.rewatch(i)
+	}
+	return nil
+}
+
+// lostCopy gives a copy up that does not end, and the device with it. The job and the request are not
+// used again: the device may still read them.
+func (c *core) lostCopy(j *job, cause error) error {
+	r, d := j.req, j.dev
+	r.task.flying++ // for ever
+	if !r.inFlight {
+		r.inFlight = true
+		if r.waits {
+			c.unqueue(r)
+		}
+		c.end(r, Errored, cause.Error(), nil)
+	}
+	c.reqs.drop(uint64(r.ID))
+	r.copying = false
+	l := r.launch
+	if l != nil {
+		c.leave(l, r)
+		l.copies--
+	}
+	c.release(r)
+	c.heard(&Fault{At: c.now, Device: d, Scope: device.LoseDevice, Err: cause})
+	if l != nil && l.doomed != nil {
+		if l.copies == 0 {
+			return c.landLaunch(l)
+		}
+	} else if !c.st.Devices[d].Down {
+		c.lose(d, device.Units{}, nil, cause)
+	}
+	return c.tell(sched.Event{Kind: sched.Fault, Device: d})
+}
+
+// hung takes in that a launch's work will not end: it is given up where it is.
+func (c *core) hung(l *launch, cause error) error {
+	began := l.began
+	c.halt(l)
+	c.span(Span{Device: l.Device, Launch: l.ID, Segment: l.Reached + 1, Start: began, End: c.now, Failed: true}, l.reqs)
+	c.res.Segments++
+	c.res.Samples[l.Reached+1] += int64(len(l.reqs))
+	l.lost = true // the device may still read its work
+	if l.doomed != nil {
+		return c.landLaunch(l)
+	}
+	return c.fault(l, cause)
+}
+
+// rewatch finds a device's earliest limit anew.
+func (c *core) rewatch(dev int) {
+	d := &c.devs[dev]
+	d.watch = never
+	for _, list := range [2][]*launch{c.live, c.doom} {
+		for _, o := range list {
+			if o.busy && o.Device == dev {
+				d.watch = min(d.watch, o.limit)
+			}
+		}
+	}
+}
+
+// shares tells whether others run on a launch's units.
+func (c *core) shares(l *launch) bool {
+	if l.Exclusive {
+		return false
+	}
+	return slices.ContainsFunc(c.live, func(o *launch) bool {
+		return o != l && o.busy && o.Device == l.Device && o.Units.Meets(l.Units)
+	})
+}

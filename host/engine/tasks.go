@@ -1,0 +1,295 @@
+// Tasks: how they come, are refused, taken back, and end.
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// maxSamples bounds the samples of one task.
+const maxSamples = 1 << 20
+
+// item takes in what a source brought. due is when: it may have passed a while ago.
+func (c *core) item(it Item) (refused, err error) {
+	switch {
+	case it.Task != nil:
+		return c.arrive(it.Task, min(it.At, c.now))
+	case it.Cancel != 0:
+		return nil, c.cancel(it.Cancel)
+	}
+	c.waits = slices.DeleteFunc(c.waits, func(t Time) bool { return t <= c.now })
+	return nil, c.tell(sched.Event{Kind: sched.Timer})
+}
+
+// check says why a task is refused.
+func (c *core) check(in *sched.Task, due Time) error {
+	switch {
+	case c.shut:
+		return fmt.Errorf("task %d: %w", in.ID, ErrClosed)
+	case in.ID == 0 || c.tasks.get(in.ID) != nil:
+		return fmt.Errorf("task %d: %w", in.ID, ErrTaken)
+	case in.Samples < 0 || in.Samples > maxSamples:
+		return fmt.Errorf("task %d: %w: %d, expected 1..%d", in.ID, ErrSamples, in.Samples, maxSamples)
+	case c.traffic(in.Network) == nil:
+		return fmt.Errorf("task %d: %w: %q", in.ID, ErrNetwork, in.Network)
+	case in.Deadline != 0 && in.Deadline <= due:
+		return fmt.Errorf("task %d: %w: it comes at %d ns, its deadline is %d ns", in.ID, ErrExpired, due, in.Deadline)
+	}
+	return nil
+}
+
+// refuse ends a task that never was.
+func (c *core) refuse(in *sched.Task, due Time, why error) {
+	c.last++
+	rec := Record{
+		ID: c.last, Task: in.ID, Arrived: due, Deadline: in.Deadline, Started: -1, Ended: c.now, Exit: -1, Class: -1,
+		Ending: Refused, Why: why.Error(),
+	}
+	c.hear(&rec, nil)
+	t := *in
+	t.Arrived = due
+	c.taskEnded(&t, Refused)
+}
+
+func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
+	if err := c.check(in, due); err != nil {
+		c.refuse(in, due, err)
+		return err, nil
+	}
+	samples := max(1, in.Samples)
+	seen := c.traffic(in.Network)
+	seen.Arrive(max(due, seen.Latest), samples)
+	t := c.spareTasks.take()
+	// Field by field, here and below: a literal is put together on the stack and then copied, and a
+	// processor stalls where it copies what it has written a moment ago in other pieces.
+	t.Task = *in
+	t.Arrived, t.Samples = due, samples
+	t.left, t.flying, t.worst, t.reqs = samples, 0, Pending, t.reqs[:0]
+	c.tasks.put(t.ID, t)
+	admitted := c.cfg.Admission == nil || c.cfg.Admission(c.now, &c.st, &t.Task)
+	deadline := t.Deadline
+	if deadline == 0 {
+		deadline = never
+	}
+	home := c.families[t.Network]
+	for s := range samples {
+		c.last++
+		r := c.spareReqs.take()
+		if r.input == nil {
+			r.input = func() ([]device.Tensor, error) {
+				in, err := c.cfg.Inputs(&r.Request)
+				if err != nil {
+					return nil, fmt.Errorf("input of request %d: %w", r.ID, err)
+				}
+				return in, nil
+			}
+		}
+		r.task, r.launch, r.dev, r.home, r.waits, r.copying = t, nil, -1, home, false, false
+		r.retried, r.ended, r.inFlight = false, false, false
+		r.ID, r.Task, r.Sample, r.Network = c.last, t.ID, s, t.Network
+		r.Arrived, r.Deadline, r.Priority, r.Theta, r.Thetas = due, deadline, t.Priority, t.Theta, t.Thetas
+		rec := &r.rec
+		*rec = Record{}
+		rec.ID, rec.Task, rec.Sample, rec.Arrived, rec.Deadline = r.ID, t.ID, s, due, t.Deadline
+		rec.Started, rec.Exit, rec.Class = -1, -1, -1
+		c.reqs.put(uint64(r.ID), r)
+		t.reqs = append(t.reqs, r)
+	}
+	reqs := t.reqs // the last ending forgets the task
+	dead := c.allDead()
+	switch {
+	case !admitted:
+		refused = fmt.Errorf("task %d: %w", in.ID, ErrAdmitted)
+	case dead:
+		refused = fmt.Errorf("task %d: %w: no device is left", in.ID, device.ErrGone)
+	}
+	for _, r := range reqs {
+		switch {
+		case !admitted:
+			c.end(r, Refused, "", nil)
+		case dead:
+			c.end(r, Errored, "no device is left", nil)
+		default:
+			c.st.Queue.Push(&r.Request)
+		}
+	}
+	if refused != nil {
+		return refused, nil
+	}
+	return nil, c.tell(sched.Event{Kind: sched.Arrival, Request: reqs[len(reqs)-1].ID})
+}
+
+func (c *core) cancel(id uint64) error {
+	t := c.tasks.get(id)
+	if t == nil {
+		return nil // it has ended: too late to take back
+	}
+	last := c.takeBack(t, Cancelled, "")
+	return c.tell(sched.Event{Kind: sched.Cancel, Request: last})
+}
+
+// takeBack ends a task's requests wherever they are, and tells the last of them.
+func (c *core) takeBack(t *task, how Ending, why string) (last device.RequestID) {
+	reqs := t.reqs // the last ending forgets the task
+	for _, r := range reqs {
+		if r.ended {
+			continue
+		}
+		last = r.ID
+		l := r.launch
+		switch {
+		case r.copying || l != nil && (l.busy || l.doomed != nil):
+			if r.waits {
+				c.unqueue(r)
+			}
+			r.inFlight = true
+			t.flying++
+		case l != nil:
+			c.leave(l, r)
+			c.release(r)
+		default:
+			c.unqueue(r)
+			c.release(r)
+		}
+		c.end(r, how, why, nil)
+	}
+	return last
+}
+
+// unqueue takes a request from the queue in which it waits.
+func (c *core) unqueue(r *request) {
+	q := &c.st.Queue
+	if r.waits {
+		q, r.waits = &c.st.Devices[r.dev].Queue, false
+	}
+	q.Remove(r.ID)
+}
+
+// requeue puts a request back into the queue, as it came.
+func (c *core) requeue(r *request) {
+	if r.home != nil {
+		r.Network = r.home.name
+	}
+	c.st.Queue.Insert(&r.Request)
+}
+
+// giveBack ends the part of a request in a launch that has failed: it starts again once, if it can be
+// in time when its device is ready.
+func (c *core) giveBack(r *request, v *sched.DeviceView, ready Time, cause error) {
+	r.launch = nil
+	c.release(r)
+	t := v.Table(r.Network)
+	switch {
+	case r.inFlight:
+		c.landed(r)
+	case !r.retried && t != nil && (r.Deadline == never || ready+t.Alone() <= r.Deadline):
+		r.retried = true
+		r.rec.Retried = true
+		c.res.Retries++
+		c.requeue(r)
+	default:
+		c.end(r, Errored, cause.Error(), nil)
+	}
+}
+
+// drain ends all that wait.
+func (c *core) drain(why string) {
+	for {
+		q, ok := c.st.Queue.Pop()
+		if !ok {
+			return
+		}
+		c.end(c.reqs.get(uint64(q.ID)), Errored, why, nil)
+	}
+}
+
+func (c *core) finish(l *launch, r *request, exit int, exits []device.ExitResult) {
+	e := exitResult(exits, exit)
+	rec := &r.rec
+	rec.Exit, rec.Class, rec.Confidence = exit, e.Class, e.Confidence
+	how := OnTime
+	if c.now > r.Deadline {
+		how = Late
+	}
+	l.seen.Ended++
+	if r.home != nil {
+		c.traffic(r.home.name).Ended++
+	}
+	c.end(r, how, "", e)
+}
+
+// end gives a request its ending.
+func (c *core) end(r *request, how Ending, why string, result *device.ExitResult) {
+	rec := &r.rec
+	rec.Ending, rec.Ended, rec.Why = how, c.now, why
+	r.ended = true
+	if rec.Started < 0 {
+		c.traffic(r.task.Network).Gone(r.Arrived)
+		if r.home != nil && r.Network != r.home.name {
+			c.traffic(r.Network).Gone(r.Arrived)
+		}
+	}
+	c.hear(rec, result)
+	if !r.inFlight {
+		c.reqs.drop(uint64(r.ID))
+	}
+	t := r.task
+	t.worst = max(t.worst, how)
+	if t.left--; t.left > 0 {
+		return
+	}
+	c.tasks.drop(t.ID)
+	c.taskEnded(&t.Task, t.worst)
+	c.recycle(t)
+}
+
+// hear takes an ending down.
+func (c *core) hear(rec *Record, result *device.ExitResult) {
+	c.res.End = max(c.res.End, c.now)
+	c.res.Stream.take(rec)
+	c.ended++
+	if c.keep.keep != Counts {
+		c.keep.ended(rec, result)
+	}
+	if c.cfg.Observer != nil {
+		c.cfg.Observer.Ended(rec, result)
+	}
+}
+
+func (c *core) taskEnded(t *sched.Task, how Ending) {
+	if c.cfg.Observer != nil {
+		c.cfg.Observer.TaskEnded(c.now, t, how)
+	}
+	if c.cfg.Source == nil {
+		return
+	}
+	for _, it := range c.cfg.Source.Ended(c.now, t, how) {
+		if !c.shut {
+			it.At = max(it.At, c.now)
+			c.schedule(it)
+		}
+	}
+}
+
+// landed forgets a request that ended while its segment or its copy ran, now that this has ended.
+func (c *core) landed(r *request) {
+	c.reqs.drop(uint64(r.ID))
+	r.task.flying--
+	c.recycle(r.task)
+}
+
+// recycle keeps a task and its requests for later ones when nobody can see them any more: the
+// fields stay as they are until the next arrival, which is another event.
+func (c *core) recycle(t *task) {
+	if t.left > 0 || t.flying > 0 {
+		return
+	}
+	for _, r := range t.reqs {
+		c.spareReqs.give(r)
+	}
+	c.spareTasks.give(t)
+}

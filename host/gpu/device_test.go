@@ -1,0 +1,186 @@
+package gpu_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/sim"
+)
+
+func params() sim.Params {
+	return sim.Params{
+		SMs: 60, Unit: 1, SM: kernel.Occupancy{Threads: 2560, Blocks: 40, Regs: 65536, Shared: 65536},
+		Bandwidth: 1024, Up: 12, Down: 12, LinkNs: 5000,
+		LaunchNs: 2000, TransferNs: 8000, DispatchNs: 2000, Queue: 256,
+		ResetNs: 3000, ReclaimNs: 140, EvictNs: 20_000, EvictEach: 3_700, KillNs: 3_000, RestartNs: 5000, PadShare: 0.008,
+	}
+}
+
+var machine = catalogue.Machine{MACs: 110, Bandwidth: 1024, SMs: 60}
+
+func network(name, style string, exits int) *gpu.Network {
+	return &gpu.Network{
+		Name: name,
+		Program: func(batch int) (*kernel.Program, error) {
+			return catalogue.Program(catalogue.Spec{Network: name, Style: style, Batch: batch, Exits: exits}, machine)
+		},
+		Exit: func(id device.RequestID, segment int) device.ExitResult {
+			return device.ExitResult{Class: int(id), Confidence: float32((uint64(id)*2654435761+uint64(segment)*40503)%1000) / 1000}
+		},
+	}
+}
+
+// bed drives a device by hand in virtual time.
+type bed struct {
+	t    testing.TB
+	d    *gpu.Device
+	now  sim.Time
+	work device.WorkID
+	all  map[device.WorkID]*device.Work
+	log  []device.Event
+}
+
+func newBed(t testing.TB, mode gpu.Mode, nets ...*gpu.Network) *bed {
+	d, err := gpu.New(gpu.Config{Name: "test", Params: params(), Mode: mode, MaxBatch: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Sums = map[device.LaunchID]uint64{}
+	b := &bed{t: t, d: d, all: map[device.WorkID]*device.Work{}}
+	for _, n := range nets {
+		b.begin(device.Work{Kind: device.Load, Artefact: device.Artefact{Network: n.Name, Kind: gpu.ArtefactModule, Data: n}})
+	}
+	return b
+}
+
+func (b *bed) begin(w device.Work) device.WorkID {
+	b.t.Helper()
+	b.work++
+	w.ID = b.work
+	b.all[w.ID] = &w
+	if _, err := b.d.Begin(context.Background(), b.now, &w); err != nil {
+		b.t.Fatalf("%s: %v", w.Kind, err)
+	}
+	return w.ID
+}
+
+func (b *bed) launch(id device.LaunchID, network string, priority, batch, last int) device.WorkID {
+	b.t.Helper()
+	l := device.Launch{ID: id, Network: network, Last: last, Priority: priority}
+	for i := range batch {
+		r := device.RequestID(int(id)*100 + i)
+		b.begin(device.Work{Kind: device.Copy, Network: network, Request: r})
+		l.Requests = append(l.Requests, r)
+		l.Theta = append(l.Theta, 0.7)
+	}
+	return b.begin(device.Work{Kind: device.Run, Launch: l})
+}
+
+func (b *bed) until(t sim.Time) {
+	for {
+		at, ok := b.d.Next()
+		if !ok || at > t {
+			break
+		}
+		b.now = max(b.now, at)
+		for ev := b.d.Take(at); ev != nil; ev = b.d.Take(at) {
+			b.log = append(b.log, *ev)
+		}
+	}
+	b.now = max(b.now, t)
+}
+
+func mode(t testing.TB, name string) gpu.Mode {
+	m, err := gpu.ModeOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// kills runs best-effort launches under random real-time ones and says how many kernels were stopped,
+// and how many launches ended with a memory that no undisturbed run leaves.
+func kills(t testing.TB, m gpu.Mode, seed uint64, launches int) (killed, wrong int) {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	names := []string{"resnet34", "mobilenetv2", "vgg19"}
+	var nets []*gpu.Network
+	for i, n := range names {
+		nets = append(nets, network(n, []string{"pytorch", "tensorrt", "pytorch"}[i], 1))
+	}
+	b := newBed(t, m, nets...)
+	id := device.LaunchID(0)
+	of := map[device.LaunchID]string{}
+	live := 0
+	for done := 0; done < launches; {
+		for live < 3 {
+			id++
+			of[id] = names[rng.IntN(3)]
+			b.launch(id, of[id], 0, 1, 0)
+			live++
+		}
+		b.until(b.now + rng.Int64N(300_000))
+		id++
+		of[id] = "mobilenetv2"
+		b.launch(id, of[id], 1, 1, 0)
+		live++
+		b.until(b.now + rng.Int64N(6_000_000))
+		for _, ev := range b.log {
+			if ev.Over && ev.Kind == device.Passed {
+				live--
+				l := b.all[ev.Work].Launch
+				for _, r := range l.Requests {
+					b.d.Release(r)
+				}
+				if l.Priority == 0 {
+					done++
+				}
+				p, err := catalogue.Program(catalogue.Spec{Network: l.Network, Style: map[string]string{"mobilenetv2": "tensorrt"}[l.Network]}, machine)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if l.Network != "mobilenetv2" {
+					p, _ = catalogue.Program(catalogue.Spec{Network: l.Network, Style: "pytorch"}, machine)
+				}
+				q, err := sim.Load(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if q.Undisturbed(uint64(l.Requests[0]), len(p.Kernels)) != b.d.Sums[l.ID] {
+					wrong++
+				}
+			}
+		}
+		b.log = b.log[:0]
+	}
+	return b.d.Kills, wrong
+}
+
+// Whatever is killed and restored, the memory is that of an undisturbed run, to the last byte.
+func TestRestored(t *testing.T) {
+	for _, name := range []string{"reset", "reef", "reset-plain"} {
+		killed, wrong := kills(t, mode(t, name), 1, 200)
+		t.Logf("%s: %d kernels stopped", name, killed)
+		if killed < 50 || wrong != 0 {
+			t.Errorf("%s: %d kernels stopped, %d launches ended with another memory", name, killed, wrong)
+		}
+	}
+}
+
+// Without the checker, or with a boolean for the epoch, memories differ: the test sees it.
+func TestBroken(t *testing.T) {
+	for what, m := range map[string]gpu.Mode{
+		"kernels run again alone": func() gpu.Mode { m := mode(t, "reset"); m.Alone = true; return m }(),
+		"a boolean mark":          func() gpu.Mode { m := mode(t, "reset"); m.Boolean = true; return m }(),
+	} {
+		if _, wrong := kills(t, m, 1, 200); wrong == 0 {
+			t.Errorf("%s: no launch ended with another memory", what)
+		} else {
+			t.Logf("%s: %d of 200 launches wrong", what, wrong)
+		}
+	}
+}

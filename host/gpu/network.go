@@ -1,0 +1,154 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/idem"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/sim"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Network is what a simulated GPU serves: kernels by batch size, and where requests leave.
+type Network struct {
+	Name string
+	// Program for a batch: the same kernels whatever the batch, with other grids.
+	Program func(batch int) (*kernel.Program, error)
+	// Versions of a program's kernels to pad with, by kernel; nil: the program's own.
+	Versions func(batch int) ([][]kernel.Kernel, error)
+	// Exit is what a request shows at the end of a segment.
+	Exit  func(id device.RequestID, segment int) device.ExitResult
+	Input int64 // bytes
+}
+
+// ArtefactModule is the kind of artefact that a GPU loads; its Data is a *Network.
+const ArtefactModule = "module"
+
+// loaded is a network on the device.
+type loaded struct {
+	*Network
+	max     int
+	batches []*batched // by batch - 1, made when first asked for
+	entries []int      // idem.Entries
+}
+
+type batched struct {
+	*sim.Program
+	heads []sched.Version   // what padding is told of each kernel
+	all   [][]sched.Version // with all versions; the kernels themselves in kernels
+	as    [][]kernel.Kernel
+}
+
+func load(n *Network, most int, p *sim.Params) (*loaded, error) {
+	l := &loaded{Network: n, max: most, batches: make([]*batched, most)}
+	one, err := l.batch(1, p)
+	if err != nil {
+		return nil, err
+	}
+	l.entries = idem.Entries(one.Program.Program)
+	return l, nil
+}
+
+func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
+	if n < 1 || n > l.max {
+		return nil, fmt.Errorf("%w: %s: batch %d, at most %d", device.ErrRequest, l.Name, n, l.max)
+	}
+	if b := l.batches[n-1]; b != nil {
+		return b, nil
+	}
+	kp, err := l.Network.Program(n)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := sim.Load(kp)
+	if err != nil {
+		return nil, err
+	}
+	if l.batches[0] != nil && len(kp.Kernels) != len(l.batches[0].Kernels) {
+		return nil, fmt.Errorf("%w: %s has %d kernels at batch 1 and %d at %d", device.ErrRequest, l.Name, len(l.batches[0].Kernels), len(kp.Kernels), n)
+	}
+	b := &batched{Program: prog}
+	var versions [][]kernel.Kernel
+	if l.Versions != nil {
+		if versions, err = l.Versions(n); err != nil {
+			return nil, err
+		}
+	}
+	for i := range kp.Kernels {
+		k := kp.Kernels[i]
+		b.heads = append(b.heads, profile(&k, p))
+		as := []kernel.Kernel{k}
+		if i < len(versions) && k.Kind == kernel.Compute {
+			as = prune(append(as, versions[i]...), p)
+		}
+		var all []sched.Version
+		for j := range as {
+			all = append(all, profile(&as[j], p))
+		}
+		b.all, b.as = append(b.all, all), append(b.as, as)
+	}
+	l.batches[n-1] = b
+	return b, nil
+}
+
+// prune keeps the versions that none dominates.
+func prune(as []kernel.Kernel, p *sim.Params) []kernel.Kernel {
+	var all []sched.Version
+	for i := range as {
+		v := profile(&as[i], p)
+		all = append(all, v)
+	}
+	kept := sched.Prune(all)
+	out := as[:0:0]
+	for i := range as {
+		if slices.Contains(kept, all[i]) {
+			out = append(out, as[i])
+		}
+	}
+	return out
+}
+
+// profile is what a kernel takes alone on the GPU, as an offline profiler would find: it is run there.
+func profile(k *kernel.Kernel, p *sim.Params) sched.Version {
+	v := sched.Version{Name: k.Name, Blocks: k.Blocks, Threads: k.Threads, Regs: k.Regs, Shared: k.Shared}
+	if k.Kind != kernel.Compute {
+		return v
+	}
+	v.Occupancy = max(1, p.SM.Of(k))
+	v.BlockNs = int64(k.BlockNs * max(1, float64(min(v.Occupancy, (k.Blocks+p.SMs-1)/p.SMs))*k.Issue))
+	alone := *p
+	alone.LaunchNs, alone.TransferNs, alone.DispatchNs = 0, 0, 0
+	g, err := sim.New(alone)
+	if err != nil {
+		return v
+	}
+	one := *k
+	one.Reads, one.Writes = nil, nil
+	prog, err := sim.Load(&kernel.Program{Kernels: []kernel.Kernel{one}, Exits: []int{0}})
+	if err != nil {
+		return v
+	}
+	g.Launch(g.Stream(0), &sim.Item{Parts: []sim.Part{{Program: prog, Memory: prog.Memory(0)}}})
+	for g.Next() != sim.Never {
+		g.Advance(sim.Never-1, nil)
+	}
+	v.KernelNs = g.Now()
+	return v
+}
+
+// sms is the SMs of units.
+func (d *Device) sms(u device.Units) (s sim.Set) {
+	if u.Empty() {
+		return sim.All(d.p.SMs)
+	}
+	for i := range device.MaxUnits {
+		if u.Has(i) {
+			for j := i * d.p.Unit; j < min((i+1)*d.p.Unit, d.p.SMs); j++ {
+				s[j/64] |= 1 << (j % 64)
+			}
+		}
+	}
+	return s
+}

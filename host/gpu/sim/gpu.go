@@ -1,0 +1,762 @@
+// Package sim is a GPU in virtual time: streams with host and device queues, a command processor that
+// begins kernels in the order of their stream, a block scheduler that puts blocks on multiprocessors
+// under their occupancy, DRAM bandwidth and the link to the host as shared queues, eviction and kills.
+//
+// Contention is nothing but these: blocks on one SM share its issue slots, kernels share the DRAM by
+// max-min fairness, a block that finds no room waits. Every figure comes from Params or from the
+// kernel; there are no formulas of interference.
+//
+// SMs with equal contents are kept as one class, so that the cost of an event grows with how different
+// the SMs are, and not with how many. Equal calls give equal results on every machine.
+package sim
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+)
+
+// Part is a kernel in a launch.
+type Part struct {
+	Program *Program
+	Kernel  int
+	Memory  *Memory
+	As      *kernel.Kernel // another version of it, or the same for another batch; nil: the program's
+	On      Set            // SMs that its blocks may go to, within the stream's mask; none: all of them
+}
+
+// Item is one launch into a stream: a kernel, a copy, or a padded kernel, whose parts begin and end as
+// one. It is the caller's, and the GPU's between Launch and its event.
+type Item struct {
+	Parts []Part
+	Tag   uint64 // the caller's own
+	Began Time   // its first block; -1: none yet
+
+	epoch uint64
+	ready Time
+}
+
+// kernel is what the part takes on the GPU.
+func (p *Part) kernel() *kernel.Kernel {
+	if p.As != nil {
+		return p.As
+	}
+	return &p.Program.Kernels[p.Kernel]
+}
+
+// EventKind is what happened to an item or a stream.
+type EventKind uint8
+
+// Events.
+const (
+	Done    EventKind = iota // the item has ended, its writes are in memory
+	Killed                   // the item was stopped, its writes are spoilt where a block of it had begun
+	Dropped                  // the item had not begun and will not
+	Evicted                  // the stream is empty of all that was in it when Evict was called
+)
+
+// Event is what Advance tells.
+type Event struct {
+	At     Time
+	Kind   EventKind
+	Stream int
+	Item   *Item // nil with Evicted
+}
+
+// GPU is a simulated one. It is no use to several goroutines at once.
+type GPU struct {
+	p       Params
+	now     Time
+	streams []stream
+	active  []*run // with blocks to place or running, in the order of placing
+	classes []*class
+	links   [2]link
+	seq     uint64
+
+	spareRuns    []*run
+	spareClasses []*class
+	nextBlock    Time // when the next block ends; Never
+	parts        []*part
+	apart        bool // every SM a class of its own, for tests
+}
+
+type headState uint8
+
+const (
+	idle    headState = iota
+	fetched           // the command processor has the head; at `at` it begins
+	running           // the head is on the SMs or on a link
+)
+
+// stream is in order: its head is with the command processor or running, the rest waits.
+type stream struct {
+	priority int
+	mask     Set
+	epoch    uint64
+	host     fifo // launched
+	device   fifo // where the command processor sees it
+	moving   Time // when the head of host will be in device; Never
+	hostFree Time // when the launching thread has done what it was asked
+	state    headState
+	at       Time // fetched: when it begins
+	run      *run
+	killAt   Time // when the running head is stopped; Never
+	paused   bool // nothing moves from host to device
+	evicting bool // until what was there is gone
+	quietAt  Time // evicting: not told before this
+	stale    int  // how many the command processor has ended in a row
+}
+
+// run is an item on the SMs.
+type run struct {
+	item     *Item
+	stream   int
+	priority int
+	seq      uint64
+	parts    []part
+	live     int // blocks on SMs and to be placed
+	begun    bool
+	regs     int // of a block: the largest of the parts
+	shared   int
+	slow     float64 // BlockNs is longer by this
+}
+
+type part struct {
+	run    *run
+	k      *kernel.Kernel
+	on     Set
+	left   int     // blocks to be placed
+	sum    uint64  // what it read
+	stream float64 // bytes/ns of a block at full speed
+	demand float64
+	share  float64
+}
+
+// class is the SMs that hold the same.
+type class struct {
+	sms                   Set
+	n                     int
+	threads, regs, shared int // taken, of each SM
+	blocks                int
+	residents             []resident
+}
+
+// resident is per blocks of a part on each SM of a class, begun together.
+type resident struct {
+	p    *part
+	per  int
+	left float64 // ns of work
+	rate float64
+}
+
+// link is one direction of the link to the host, first come first served.
+type link struct {
+	items  []copying
+	freeAt Time
+}
+
+type copying struct {
+	item   *Item
+	stream int
+	end    Time
+	sum    uint64
+}
+
+// New is an idle GPU.
+func New(p Params) (*GPU, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	g := &GPU{p: p, nextBlock: Never}
+	g.classes = []*class{{sms: All(p.SMs), n: p.SMs}}
+	return g, nil
+}
+
+// Params are what it was made with.
+func (g *GPU) Params() Params { return g.p }
+
+// Now is the time that Advance has reached.
+func (g *GPU) Now() Time { return g.now }
+
+// Stream makes one more stream. Higher priorities have their blocks placed first.
+func (g *GPU) Stream(priority int) int {
+	g.streams = append(g.streams, stream{priority: priority, mask: All(g.p.SMs), moving: Never, killAt: Never})
+	return len(g.streams) - 1
+}
+
+// Mask confines kernels of the stream that begin from now on to these SMs.
+func (g *GPU) Mask(s int, sms Set) { g.streams[s].mask = sms.and(All(g.p.SMs)) }
+
+// Prioritise changes a stream's priority for kernels that begin from now on.
+func (g *GPU) Prioritise(s, priority int) { g.streams[s].priority = priority }
+
+// Capacity changes how many kernels a device queue holds.
+func (g *GPU) Capacity(n int) { g.p.Queue = max(1, n) }
+
+// Launch puts an item behind what is in the stream.
+func (g *GPU) Launch(s int, it *Item) {
+	st := &g.streams[s]
+	st.hostFree = max(st.hostFree, g.now) + g.p.LaunchNs
+	it.ready, it.epoch, it.Began = st.hostFree, st.epoch, -1
+	st.host.push(it)
+	g.move(st)
+}
+
+// Idle is whether nothing is in the stream.
+func (g *GPU) Idle(s int) bool {
+	st := &g.streams[s]
+	return st.state == idle && st.host.len() == 0 && st.device.len() == 0
+}
+
+// Pause keeps what is in the stream's host queue there, or lets it go on; what is on its way to the
+// device queue arrives.
+func (g *GPU) Pause(s int, on bool) {
+	st := &g.streams[s]
+	st.paused = on
+	g.move(st)
+}
+
+// Drained is whether nothing of the stream is on the device, or on its way there.
+func (g *GPU) Drained(s int) bool {
+	st := &g.streams[s]
+	return st.state == idle && st.device.len() == 0 && st.moving == Never
+}
+
+// Queued is how many items wait in the stream's host queue and in its device queue, the one that runs
+// left out.
+func (g *GPU) Queued(s int) (host, device int) {
+	st := &g.streams[s]
+	return st.host.len(), st.device.len()
+}
+
+// Eviction is how a stream is emptied.
+type Eviction struct {
+	Kill    bool // the running kernel is stopped, where the GPU can; else it ends by itself
+	Reclaim bool // the host waits until the memory of what it drops is given back
+	Forgive bool // the mark that kernels look at is a boolean, taken back at once: what is in the device queue runs
+}
+
+// Evict empties the stream of everything launched so far. What is in the host queue is dropped here and
+// appended to buf; the device queue's kernels end themselves as they are fetched, the running one is
+// killed or awaited; at last comes Evicted. What is launched from now on goes behind that.
+func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
+	st := &g.streams[s]
+	cost := g.p.ResetNs
+	for st.host.len() > 0 {
+		it := st.host.pop()
+		if how.Reclaim {
+			cost += g.p.ReclaimNs
+		}
+		buf = append(buf, Event{g.now, Dropped, s, it})
+	}
+	st.moving = Never
+	if !how.Forgive {
+		st.epoch++
+	}
+	st.evicting, st.quietAt, st.stale = true, g.now+cost, 0
+	st.hostFree = max(st.hostFree, g.now) + cost
+	if st.state == fetched && !how.Forgive {
+		// the command processor has it in hand, and it ends itself
+		st.at, st.stale = max(st.at, g.now+cost+g.p.EvictNs), 1
+	}
+	if st.state == running && how.Kill && g.p.KillNs > 0 && st.run != nil {
+		st.killAt = g.now + cost + g.p.KillNs
+	}
+	return g.settle(s, buf)
+}
+
+// Next is when something happens next; Never.
+func (g *GPU) Next() Time {
+	t := g.nextBlock
+	for i := range g.streams {
+		st := &g.streams[i]
+		t = min(t, st.moving, st.killAt)
+		if st.state == fetched {
+			t = min(t, st.at)
+		}
+		if st.evicting && st.empty() {
+			t = min(t, st.quietAt)
+		}
+	}
+	for i := range g.links {
+		if l := &g.links[i]; len(l.items) > 0 {
+			t = min(t, l.items[0].end)
+		}
+	}
+	return t
+}
+
+// empty is whether nothing of before the eviction is left.
+func (st *stream) empty() bool {
+	if st.state == running || st.state == fetched && st.device.head().epoch != st.epoch {
+		return false
+	}
+	return st.device.len() == 0 || st.device.head().epoch == st.epoch
+}
+
+// Advance goes on to a time and appends what has happened until then. It stops after the first instant
+// at which something did, so that the caller may answer before time goes on: call it until Now is to.
+func (g *GPU) Advance(to Time, buf []Event) []Event {
+	had := len(buf)
+	for len(buf) == had {
+		t := g.Next()
+		if t > to {
+			g.pass(to)
+			return buf
+		}
+		g.pass(t)
+		buf = g.step(buf)
+	}
+	return buf
+}
+
+// pass lets time go by in which nothing ends.
+func (g *GPU) pass(t Time) {
+	if dt := float64(t - g.now); dt > 0 {
+		for _, c := range g.classes {
+			for i := range c.residents {
+				c.residents[i].left -= c.residents[i].rate * dt
+			}
+		}
+		g.now = t
+	}
+}
+
+// step takes what is due now.
+func (g *GPU) step(buf []Event) []Event {
+	changed := false
+	if g.nextBlock <= g.now {
+		buf, changed = g.endBlocks(buf)
+	}
+	for i := range g.links {
+		l := &g.links[i]
+		for len(l.items) > 0 && l.items[0].end <= g.now {
+			c := l.items[0]
+			l.items = slices.Delete(l.items, 0, 1)
+			p := &c.item.Parts[0]
+			p.Memory.write(p.Kernel, c.sum)
+			buf = g.headDone(c.stream, c.item, Done, buf)
+		}
+	}
+	for s := range g.streams {
+		st := &g.streams[s]
+		if st.killAt <= g.now {
+			st.killAt = Never
+			if st.run != nil {
+				buf = g.kill(s, buf)
+				changed = true
+			}
+		}
+		if st.moving <= g.now {
+			st.moving = Never
+			st.device.push(st.host.pop())
+			g.move(st)
+			g.fetch(st)
+		}
+		if st.state == fetched && st.at <= g.now {
+			var began bool
+			buf, began = g.begin(s, buf)
+			changed = changed || began
+		}
+		buf = g.settle(s, buf)
+	}
+	if changed {
+		g.place()
+		g.rates()
+	}
+	return buf
+}
+
+// settle tells that an eviction has come to its end.
+func (g *GPU) settle(s int, buf []Event) []Event {
+	st := &g.streams[s]
+	if st.evicting && st.empty() && st.quietAt <= g.now {
+		st.evicting = false
+		buf = append(buf, Event{g.now, Evicted, s, nil})
+	}
+	return buf
+}
+
+// move begins to bring the host queue's head to the device queue, where there is room: the head that
+// runs keeps its place in the ring.
+func (g *GPU) move(st *stream) {
+	taken := st.device.len()
+	if st.state == running {
+		taken++
+	}
+	if st.moving == Never && !st.paused && st.host.len() > 0 && taken < g.p.Queue {
+		st.moving = max(g.now, st.host.head().ready) + g.p.TransferNs
+	}
+}
+
+// fetch gives the device queue's head to the command processor.
+func (g *GPU) fetch(st *stream) {
+	if st.state != idle || st.device.len() == 0 {
+		return
+	}
+	st.state = fetched
+	if st.device.head().epoch == st.epoch {
+		st.at, st.stale = g.now+g.p.DispatchNs, 0
+		return
+	}
+	cost := g.p.EvictEach
+	if st.stale == 0 {
+		cost = g.p.EvictNs
+	}
+	st.stale++
+	st.at = g.now + cost
+}
+
+// begin takes the fetched head from the device queue: it ends itself, or its blocks may be placed.
+func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
+	st := &g.streams[s]
+	it := st.device.pop()
+	if it.epoch != st.epoch {
+		return g.headDone(s, it, Dropped, buf), false
+	}
+	st.state, it.Began = running, g.now
+	g.move(st)
+	k := it.Parts[0].kernel()
+	if k.Kind != kernel.Compute {
+		g.copy(s, it, k)
+		return buf, false
+	}
+	r := g.newRun()
+	r.item, r.stream, r.priority, r.seq = it, s, st.priority, g.seq
+	g.seq++
+	r.slow = 1
+	if len(it.Parts) > 1 {
+		r.slow = 1 + g.p.PadShare
+	}
+	for i := range it.Parts {
+		p := &it.Parts[i]
+		k := p.kernel()
+		on := st.mask
+		if p.On != (Set{}) {
+			on = on.and(p.On)
+		}
+		r.parts = append(r.parts, part{
+			run: r, k: k, on: on, left: k.Blocks, sum: p.Memory.read(p.Kernel),
+			stream: float64(k.Bytes) / float64(k.Blocks) / (k.BlockNs * r.slow),
+		})
+		r.live += k.Blocks
+		r.regs = max(r.regs, g.p.SM.BlockRegs(k))
+		r.shared = max(r.shared, k.Shared)
+	}
+	st.run = r
+	at, _ := slices.BinarySearchFunc(g.active, r, func(a, b *run) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.seq, b.seq))
+	})
+	g.active = slices.Insert(g.active, at, r)
+	return buf, true
+}
+
+// copy puts a copy on its link, or a memset into the DRAM's queue of the copy engine.
+func (g *GPU) copy(s int, it *Item, k *kernel.Kernel) {
+	way, speed := 0, g.p.Up
+	if k.Kind == kernel.Fetch {
+		way, speed = 1, g.p.Down
+	} else if k.Kind == kernel.Memset {
+		speed = g.p.Bandwidth
+	}
+	l := &g.links[way]
+	l.freeAt = max(l.freeAt, g.now) + g.p.LinkNs + int64(math.Ceil(float64(k.Bytes)/speed))
+	p := &it.Parts[0]
+	l.items = append(l.items, copying{it, s, l.freeAt, p.Memory.read(p.Kernel)})
+}
+
+// headDone ends the stream's head and fetches the next.
+func (g *GPU) headDone(s int, it *Item, how EventKind, buf []Event) []Event {
+	st := &g.streams[s]
+	st.state, st.run, st.killAt = idle, nil, Never
+	buf = append(buf, Event{g.now, how, s, it})
+	g.move(st)
+	g.fetch(st)
+	return g.settle(s, buf)
+}
+
+// kill stops the running head.
+func (g *GPU) kill(s int, buf []Event) []Event {
+	r := g.streams[s].run
+	for _, c := range g.classes {
+		c.drop(func(re *resident) bool { return re.p.run == r })
+	}
+	g.merge()
+	for i := range r.parts {
+		p := &r.item.Parts[i]
+		if r.begun {
+			p.Memory.spoil(p.Kernel, r.parts[i].sum)
+		}
+	}
+	it := r.item
+	g.retire(r)
+	return g.headDone(s, it, Killed, buf)
+}
+
+// endBlocks takes blocks off whose work is done, and ends the runs that have none left.
+func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
+	const none = 1e-6 // ns of work that rounding leaves
+	ended := false
+	for _, c := range g.classes {
+		c.drop(func(re *resident) bool {
+			if re.left > none {
+				return false
+			}
+			re.p.run.live -= re.per * c.n
+			ended = true
+			return true
+		})
+	}
+	if !ended {
+		g.rates()
+		return buf, false
+	}
+	g.merge()
+	for i := 0; i < len(g.active); {
+		r := g.active[i]
+		if r.live > 0 {
+			i++
+			continue
+		}
+		for j := range r.parts {
+			p := &r.item.Parts[j]
+			p.Memory.write(p.Kernel, r.parts[j].sum)
+		}
+		s, it := r.stream, r.item
+		g.retire(r)
+		buf = g.headDone(s, it, Done, buf)
+	}
+	return buf, true
+}
+
+// place puts blocks on SMs: by priority, then in the order in which kernels began; one to each SM, the
+// least filled first. A kernel with blocks left over keeps later ones off the SMs it may use.
+func (g *GPU) place() {
+	var held Set
+	for _, r := range g.active {
+		for i := range r.parts {
+			p := &r.parts[i]
+			on := p.on.Without(held)
+			for p.left > 0 && g.layer(r, p, on) {
+			}
+		}
+		for i := range r.parts {
+			if r.parts[i].left > 0 {
+				held = held.or(r.parts[i].on)
+			}
+		}
+	}
+}
+
+// layer puts one block of p on each of the least filled SMs that have room for it; false: none has.
+func (g *GPU) layer(r *run, p *part, on Set) bool {
+	least := math.MaxInt
+	var to Set
+	for _, c := range g.classes {
+		if s := c.sms.and(on); s != (Set{}) && c.threads <= least && g.fits(c, r, p.k) {
+			if c.threads < least {
+				least, to = c.threads, Set{}
+			}
+			to = to.or(s)
+		}
+	}
+	if least == math.MaxInt {
+		return false
+	}
+	to = to.first(p.left)
+	for _, c := range g.classes {
+		switch s := c.sms.and(to); s {
+		case Set{}:
+		case c.sms:
+			g.put(c, p)
+		default:
+			g.put(g.split(c, s), p)
+		}
+	}
+	return true
+}
+
+func (g *GPU) fits(c *class, r *run, k *kernel.Kernel) bool {
+	o := &g.p.SM
+	return c.blocks < o.Blocks && c.threads+k.Threads <= o.Threads && c.regs+r.regs <= o.Regs && c.shared+r.shared <= o.Shared
+}
+
+// put gives every SM of the class one block.
+func (g *GPU) put(c *class, p *part) {
+	r := p.run
+	p.left -= c.n
+	r.begun = true
+	c.blocks++
+	c.threads += p.k.Threads
+	c.regs += r.regs
+	c.shared += r.shared
+	work := p.k.BlockNs * r.slow
+	if n := len(c.residents); n > 0 && c.residents[n-1].p == p && c.residents[n-1].left == work {
+		c.residents[n-1].per++
+		return
+	}
+	c.residents = append(c.residents, resident{p: p, per: 1, left: work})
+}
+
+// split makes a class of its own of some SMs of c.
+func (g *GPU) split(c *class, sms Set) *class {
+	d := g.newClass()
+	residents := append(d.residents[:0], c.residents...)
+	*d = *c
+	d.residents = residents
+	d.sms, d.n = sms, sms.Len()
+	c.sms = c.sms.Without(sms)
+	c.n -= d.n
+	g.classes = append(g.classes, d)
+	return d
+}
+
+// merge makes one class of those that hold the same.
+func (g *GPU) merge() {
+	if g.apart {
+		return
+	}
+	for i := 0; i < len(g.classes); i++ {
+		for j := len(g.classes) - 1; j > i; j-- {
+			a, b := g.classes[i], g.classes[j]
+			if a.threads != b.threads || !slices.Equal(a.residents, b.residents) {
+				continue
+			}
+			a.sms, a.n = a.sms.or(b.sms), a.n+b.n
+			g.classes = slices.Delete(g.classes, j, j+1)
+			g.spareClasses = append(g.spareClasses, b)
+		}
+	}
+}
+
+// drop takes residents off.
+func (c *class) drop(gone func(*resident) bool) {
+	keep := c.residents[:0]
+	for i := range c.residents {
+		re := &c.residents[i]
+		if !gone(re) {
+			keep = append(keep, *re)
+			continue
+		}
+		r := re.p.run
+		c.blocks -= re.per
+		c.threads -= re.per * re.p.k.Threads
+		c.regs -= re.per * r.regs
+		c.shared -= re.per * r.shared
+	}
+	c.residents = keep
+}
+
+// rates gives every block its speed: its SM's issue slots shared among the SM's blocks, and the DRAM
+// shared among kernels, each getting what it asks for or an equal share of what is left.
+func (g *GPU) rates() {
+	g.parts = g.parts[:0]
+	for _, r := range g.active {
+		for i := range r.parts {
+			r.parts[i].demand, r.parts[i].share = 0, 1
+			g.parts = append(g.parts, &r.parts[i])
+		}
+	}
+	for _, c := range g.classes {
+		issue := 0.0
+		for i := range c.residents {
+			issue += float64(c.residents[i].per) * c.residents[i].p.k.Issue
+		}
+		speed := 1 / max(1, issue)
+		for i := range c.residents {
+			re := &c.residents[i]
+			re.rate = speed
+			re.p.demand += float64(re.per*c.n) * speed * re.p.stream
+		}
+	}
+	total := 0.0
+	for _, p := range g.parts {
+		total += p.demand
+	}
+	if total > g.p.Bandwidth {
+		slices.SortStableFunc(g.parts, func(a, b *part) int { return cmp.Compare(a.demand, b.demand) })
+		left := g.p.Bandwidth
+		for i, p := range g.parts {
+			if fair := left / float64(len(g.parts)-i); p.demand > fair {
+				p.share = fair / p.demand
+			}
+			left -= p.demand * p.share
+		}
+	}
+	g.nextBlock = Never
+	for _, c := range g.classes {
+		for i := range c.residents {
+			re := &c.residents[i]
+			re.rate *= re.p.share
+			g.nextBlock = min(g.nextBlock, g.now+max(0, int64(math.Ceil(re.left/re.rate-1e-6))))
+		}
+	}
+}
+
+// Busy is the share of SMs with a block on them, and of threads with room taken.
+func (g *GPU) Busy() (sms, threads float64) {
+	for _, c := range g.classes {
+		if len(c.residents) > 0 {
+			sms += float64(c.n)
+		}
+		threads += float64(c.n * c.threads)
+	}
+	return sms / float64(g.p.SMs), threads / float64(g.p.SMs*g.p.SM.Threads)
+}
+
+func (g *GPU) newRun() *run {
+	if n := len(g.spareRuns); n > 0 {
+		r := g.spareRuns[n-1]
+		g.spareRuns = g.spareRuns[:n-1]
+		return r
+	}
+	return &run{}
+}
+
+// retire gives a run's memory back.
+func (g *GPU) retire(r *run) {
+	i := slices.Index(g.active, r)
+	g.active = slices.Delete(g.active, i, i+1)
+	*r = run{parts: r.parts[:0]}
+	g.spareRuns = append(g.spareRuns, r)
+}
+
+func (g *GPU) newClass() *class {
+	if n := len(g.spareClasses); n > 0 {
+		c := g.spareClasses[n-1]
+		g.spareClasses = g.spareClasses[:n-1]
+		return c
+	}
+	return &class{}
+}
+
+// fifo is a ring.
+type fifo struct {
+	items []*Item
+	from  int
+	n     int
+}
+
+func (f *fifo) len() int    { return f.n }
+func (f *fifo) head() *Item { return f.items[f.from] }
+func (f *fifo) push(it *Item) {
+	if f.n == len(f.items) {
+		grown := make([]*Item, max(8, 2*f.n))
+		for i := range f.n {
+			grown[i] = f.items[(f.from+i)%len(f.items)]
+		}
+		f.items, f.from = grown, 0
+	}
+	f.items[(f.from+f.n)%len(f.items)] = it
+	f.n++
+}
+
+func (f *fifo) pop() *Item {
+	it := f.items[f.from]
+	f.items[f.from] = nil
+	f.from = (f.from + 1) % len(f.items)
+	f.n--
+	return it
+}

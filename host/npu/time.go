@@ -1,0 +1,21 @@
+package npu
+
+import (
+	"fmt"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// ReadTime reads the hardware's clock: cycles since its reset, which go on outside of starts. Reading the
+// low word latches the high one, so the bus must be the caller's alone in between, as of any register access.
+func ReadTime(b Bus) (cycles uint64, err error) {
+	lo, err := b.ReadReg(abi.RegTimeLo)
+	if err != nil {
+		return 0, fmt.Errorf("read TIME: %w", err)
+	}
+	hi, err := b.ReadReg(abi.RegTimeHi)
+	if err != nil {
+		return 0, fmt.Errorf("read TIME: %w", err)
+	}
+	return uint64(hi)<<32 | uint64(lo), nil
+}

@@ -1,0 +1,7 @@
+//go:build arm || arm64
+
+package uio
+
+func storeBarrier()
+
+func loadBarrier()

@@ -1,0 +1,107 @@
+package uio
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-npu/sluice/host/npu"
+)
+
+var nativeEndian = binary.NativeEndian
+
+// memory is what the NPU and this process share.
+type memory struct {
+	path   string
+	addr   uint64
+	bytes  []byte
+	file   *os.File
+	cached bool
+}
+
+// openMemory maps the memory of our module (boards/kernel/sluice_dma.c) or, where that is not there, of
+// u-dma-buf under the same name.
+func openMemory(o Opts) (*memory, error) {
+	ours := filepath.Join(o.Sys, "class", "misc", o.Memory)
+	if _, err := os.Stat(ours); err == nil {
+		mode, err := line(filepath.Join(ours, "mode"))
+		if err != nil {
+			return nil, err
+		}
+		if mode != "cached" && mode != "write-combined" {
+			return nil, fmt.Errorf("%s: expected cached or write-combined, found %q", filepath.Join(ours, "mode"), mode)
+		}
+		return mapMemory(o, ours, mode == "cached", 0)
+	}
+	theirs := filepath.Join(o.Sys, "class", "u-dma-buf", o.Memory)
+	if _, err := os.Stat(theirs); err == nil {
+		// 2: what is opened with O_SYNC is mapped write-combined.
+		if err := os.WriteFile(filepath.Join(theirs, "sync_mode"), []byte("2"), 0); err != nil {
+			return nil, opening(err, "run as root")
+		}
+		return mapMemory(o, theirs, false, unix.O_SYNC)
+	}
+	return nil, fmt.Errorf("%w: neither sluice_dma nor u-dma-buf has memory called %s: load sluice_dma.ko; does the device tree have its node, and reserved-memory?", ErrNoDevice, o.Memory)
+}
+
+func mapMemory(o Opts, class string, cached bool, flags int) (*memory, error) {
+	m := &memory{path: filepath.Join(o.Dev, o.Memory), cached: cached}
+	var err error
+	if m.addr, err = number(filepath.Join(class, "phys_addr")); err != nil {
+		return nil, err
+	}
+	size, err := number(filepath.Join(class, "size"))
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 || size > 1<<40 || uint64(int(size)) != size || int(size) < 0 {
+		return nil, fmt.Errorf("%w: %s is %d bytes", ErrSize, class, size)
+	}
+	if m.file, err = os.OpenFile(m.path, os.O_RDWR|unix.O_CLOEXEC|flags, 0); err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return nil, opening(err, "add a udev rule, or run as root")
+		}
+		return nil, err
+	}
+	if m.bytes, err = unix.Mmap(int(m.file.Fd()), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return nil, errors.Join(fmt.Errorf("map %d bytes of %s: %w", size, m.path, err), m.file.Close())
+	}
+	return m, nil
+}
+
+// syncArgs is struct sluice_dma_sync of boards/kernel/sluice_dma.h.
+type syncArgs struct {
+	offset, size        uint64
+	direction, reserved uint32
+}
+
+// iocSync is SLUICE_DMA_SYNC: _IOW('S', 0x53, struct sluice_dma_sync), 24 bytes.
+const iocSync = 1<<30 | uint(unsafe.Sizeof(syncArgs{}))<<16 | 'S'<<8 | 0x53
+
+func (m *memory) sync(off, n int64, dir npu.Direction) error {
+	if !m.cached {
+		barrier(dir)
+		return nil
+	}
+	a := syncArgs{offset: uint64(off), size: uint64(n), direction: uint32(dir)}
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, m.file.Fd(), uintptr(iocSync), uintptr(unsafe.Pointer(&a))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func barrier(dir npu.Direction) {
+	if dir == npu.ToDevice {
+		storeBarrier()
+	} else {
+		loadBarrier()
+	}
+}
+
+func (m *memory) close() error { return errors.Join(unix.Munmap(m.bytes), m.file.Close()) }

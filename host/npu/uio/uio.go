@@ -1,0 +1,448 @@
+// Package uio is the bus of an NPU on a board: registers and interrupt by Linux' UIO, memory by a
+// small kernel module (boards/kernel) or u-dma-buf. Pure Go; no C, no /dev/mem.
+//
+// # Memory and order
+//
+// Neither board's HP ports are coherent with the ARM cores' caches, and nothing here depends on it:
+//
+//   - Registers are Device memory: accesses of 32 bits, aligned, in program order, never merged. The
+//     accesses are sync/atomic's, so that neither compiler nor CPU moves them.
+//   - Shared memory is mapped Normal and non-cacheable (write-combined): wide and unaligned accesses,
+//     and so copy, are legal there, as they are not on Device memory, where they end in SIGBUS on
+//     arm64. Writes wait in the CPU's write buffer and may be overtaken by a later register write. So
+//     Sync(ToDevice) is a barrier for stores that waits until they are complete (DSB ST, full
+//     system), and Sync(FromDevice) one that keeps later loads behind the register read that told of
+//     the end (DMB, full system).
+//   - Where the module maps it cached, Sync asks the kernel to clean (ToDevice) or invalidate
+//     (FromDevice) the stretch by address, to the point of coherency, with the same barriers.
+//
+// # Interrupts
+//
+// The line is a level; UIO turns it into edges: its handler counts one, masks the line, and a write
+// unmasks it. WaitIRQ takes no count's word for it: after each it looks whether the NPU has raised a
+// cause, and if not (stale, or spurious) unmasks and waits on. So a stale count is no hang, and a line
+// that never comes ends as npu.ErrNoIRQ, which says so where the NPU has ended all the same.
+//
+// # Errors of the register bus
+//
+// An AXI error that answers a store arrives as an imprecise abort and kills the process, on another
+// instruction than the store. So accesses that the register map refuses never reach the bus: they are
+// answered with the *npu.BusError that the hardware would have given.
+package uio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// Errors of opening; each message says what to do.
+var (
+	ErrNoDevice   = errors.New("no such device")
+	ErrPermission = errors.New("not permitted")
+	ErrSize       = errors.New("too small")
+	ErrStuck      = errors.New("the NPU does not come to rest")
+)
+
+// Opts say which NPU. What is zero takes its default.
+type Opts struct {
+	Name   string // of the UIO device, the device tree's node name (default "npu")
+	Memory string // of the memory's device (default Name + "-memory")
+	Bytes  int64  // of memory that are needed at least
+	// Sys and Dev are where sysfs and devtmpfs are mounted (default /sys, /dev).
+	Sys, Dev string
+}
+
+// Bus is an NPU behind UIO. It implements npu.Bus and npu.Syncer.
+type Bus struct {
+	regs   []byte
+	irq    *os.File
+	mem    *memory
+	events atomic.Uint64
+	stale  atomic.Uint64
+
+	mu      sync.Mutex // registers
+	running bool       // a start may run: nothing has shown its end yet
+	closed  bool
+}
+
+const regBytes = 0x1000
+
+// Open finds an NPU and brings it to rest: a start that an earlier process has left running is
+// abandoned, so that it cannot write into memory that is given to others now.
+func Open(ctx context.Context, o Opts) (*Bus, error) {
+	b, err := open(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("open NPU %s: %w", o.defaults().Name, err)
+	}
+	return b, nil
+}
+
+func (o Opts) defaults() Opts {
+	if o.Name == "" {
+		o.Name = "npu"
+	}
+	if o.Memory == "" {
+		o.Memory = o.Name + "-memory"
+	}
+	if o.Sys == "" {
+		o.Sys = "/sys"
+	}
+	if o.Dev == "" {
+		o.Dev = "/dev"
+	}
+	return o
+}
+
+func open(ctx context.Context, o Opts) (b *Bus, err error) {
+	o = o.defaults()
+	d, err := Find(o)
+	if err != nil {
+		return nil, err
+	}
+	if d.Bytes < regBytes {
+		return nil, fmt.Errorf("%w: the registers of %s are %d bytes, expected %d: correct reg in the device tree", ErrSize, d.Path, d.Bytes, regBytes)
+	}
+	b = &Bus{running: true}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+			b = nil
+		}
+	}()
+	if b.irq, err = os.OpenFile(d.Path, os.O_RDWR|unix.O_SYNC|unix.O_CLOEXEC, 0); err != nil {
+		return b, opening(err, "add a udev rule, or run as root")
+	}
+	conn, err := b.irq.SyscallConn()
+	if err != nil {
+		return b, err
+	}
+	var mapErr error
+	if err = conn.Control(func(fd uintptr) {
+		b.regs, mapErr = unix.Mmap(int(fd), 0, regBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}); err == nil {
+		err = mapErr
+	}
+	if err != nil {
+		return b, fmt.Errorf("map the registers of %s: %w", d.Path, err)
+	}
+	if b.mem, err = openMemory(o); err != nil {
+		return b, err
+	}
+	if int64(len(b.mem.bytes)) < o.Bytes {
+		return b, fmt.Errorf("%w: %d bytes of memory at %s, %d are needed: enlarge reserved-memory in the device tree",
+			ErrSize, len(b.mem.bytes), b.mem.path, o.Bytes)
+	}
+	return b, b.rest(ctx)
+}
+
+// opening names what a refused open means.
+func opening(err error, hint string) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: %w: %s", ErrPermission, err, hint)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w: is devtmpfs mounted?", ErrNoDevice, err)
+	}
+	return err
+}
+
+// Device is a UIO device as sysfs describes it.
+type Device struct {
+	Path  string // /dev/uio0
+	Name  string
+	Addr  uint64 // of the registers
+	Bytes int64
+}
+
+// Find looks a device up by name. More than one of the name is an error, so is none.
+func Find(o Opts) (Device, error) {
+	o = o.defaults()
+	class := filepath.Join(o.Sys, "class", "uio")
+	entries, err := os.ReadDir(class)
+	if err != nil {
+		return Device{}, fmt.Errorf("%w: %w: load uio and uio_pdrv_genirq (of_id=generic-uio)", ErrNoDevice, err)
+	}
+	var found []Device
+	var others []string
+	for _, e := range entries {
+		name, err := line(filepath.Join(class, e.Name(), "name"))
+		if err != nil {
+			return Device{}, err
+		}
+		if name != o.Name {
+			others = append(others, fmt.Sprintf("%s (%s)", e.Name(), name))
+			continue
+		}
+		d := Device{Path: filepath.Join(o.Dev, e.Name()), Name: name}
+		if d.Addr, err = number(filepath.Join(class, e.Name(), "maps", "map0", "addr")); err != nil {
+			return Device{}, err
+		}
+		size, err := number(filepath.Join(class, e.Name(), "maps", "map0", "size"))
+		if err != nil {
+			return Device{}, err
+		}
+		d.Bytes = int64(min(size, 1<<62))
+		found = append(found, d)
+	}
+	slices.Sort(others)
+	switch {
+	case len(found) > 1:
+		return Device{}, fmt.Errorf("%w: %d UIO devices are called %s", ErrNoDevice, len(found), o.Name)
+	case len(found) == 0 && len(others) == 0:
+		return Device{}, fmt.Errorf("%w: there is no UIO device: is the device tree's node there (status okay), and uio_pdrv_genirq given of_id=generic-uio?", ErrNoDevice)
+	case len(found) == 0:
+		return Device{}, fmt.Errorf("%w: no UIO device is called %s; there are %s", ErrNoDevice, o.Name, strings.Join(others, ", "))
+	}
+	return found[0], nil
+}
+
+// line is the one line of a small file.
+func line(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// number reads a decimal or 0x number.
+func number(path string) (uint64, error) {
+	text, err := line(path)
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseUint(text, 0, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: expected a number, found %q", path, text)
+	}
+	return v, nil
+}
+
+func (b *Bus) load(off uint32) uint32 {
+	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&b.regs[off])))
+}
+
+func (b *Bus) store(off, v uint32) {
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&b.regs[off])), v)
+}
+
+// ReadReg implements npu.Bus.
+func (b *Bus) ReadReg(off uint32) (uint32, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, npu.ErrClosed
+	}
+	if abi.Refused(off, false, 0, false) {
+		return 0, &npu.BusError{Off: off, Resp: npu.RespSLVERR}
+	}
+	return b.read(off), nil
+}
+
+func (b *Bus) read(off uint32) uint32 {
+	v := b.load(off)
+	if off == abi.RegStatus {
+		b.running = v&abi.RegStatusBusyMask != 0
+	}
+	return v
+}
+
+// WriteReg implements npu.Bus.
+func (b *Bus) WriteReg(off, v uint32) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return npu.ErrClosed
+	}
+	// Whether a start runs matters only where its end has not been seen; then STATUS knows.
+	busy := b.running && abi.Refused(off, true, v, true) && b.read(abi.RegStatus)&abi.RegStatusBusyMask != 0
+	if abi.Refused(off, true, v, busy) {
+		return &npu.BusError{Write: true, Off: off, Val: v, Resp: npu.RespSLVERR}
+	}
+	b.store(off, v)
+	if off == abi.RegCtrl && v&abi.RegCtrlStartMask != 0 {
+		b.running = true
+	}
+	return nil
+}
+
+// DRAM implements npu.Bus.
+func (b *Bus) DRAM() (window []byte, base uint64) { return b.mem.bytes, b.mem.addr }
+
+// Sync implements npu.Syncer.
+func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
+	if off < 0 || n < 0 || n > int64(len(b.mem.bytes)) || off > int64(len(b.mem.bytes))-n {
+		return fmt.Errorf("sync: %d bytes from %d, of %d: %w", n, off, len(b.mem.bytes), npu.ErrRequest)
+	}
+	if err := b.mem.sync(off, n, dir); err != nil {
+		return fmt.Errorf("sync %d bytes from %d: %w", n, off, err)
+	}
+	return nil
+}
+
+// Interrupts says how many interrupts the kernel has told of, and how many of them found no cause
+// raised.
+func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
+
+// Time is the NPU's free-running count of cycles.
+func (b *Bus) Time() (uint64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, npu.ErrClosed
+	}
+	return b.time(), nil
+}
+
+func (b *Bus) time() uint64 {
+	lo := b.load(abi.RegTimeLo) // latches the upper half
+	return uint64(b.load(abi.RegTimeHi))<<32 | uint64(lo)
+}
+
+const (
+	look     = 100 * time.Millisecond // between looks at the NPU's clock while no interrupt comes
+	standing = 2 * time.Second        // of a clock that counts at least thousands of cycles a second
+)
+
+// WaitIRQ implements npu.Bus. The limit counts in TIME; a clock that stands still is an error of its
+// own.
+func (b *Bus) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
+	began, err := b.Time()
+	if err != nil {
+		return 0, err
+	}
+	last, moved := began, time.Now()
+	for {
+		if err := ctx.Err(); err != nil {
+			return last - began, fmt.Errorf("wait for the interrupt: %w", err)
+		}
+		came, err := b.event(ctx, look)
+		if err != nil {
+			return last - began, fmt.Errorf("wait for the interrupt: %w", err)
+		}
+		now, raised, err := b.state()
+		if err != nil {
+			return last - began, err
+		}
+		if now != last {
+			last, moved = now, time.Now()
+		}
+		switch {
+		case came && raised:
+			return now - began, nil
+		case came:
+			b.stale.Add(1)
+		}
+		switch {
+		case now-began >= limit && raised:
+			return now - began, fmt.Errorf("%w: the NPU has ended, its interrupt does not arrive: compare the device tree's interrupt with the block design's", npu.ErrNoIRQ)
+		case now-began >= limit:
+			return now - began, npu.ErrNoIRQ
+		case time.Since(moved) > standing:
+			return now - began, fmt.Errorf("%w: its clock stands still", npu.ErrHang)
+		}
+	}
+}
+
+// state is TIME, and whether a cause is raised that the line is enabled for.
+func (b *Bus) state() (now uint64, raised bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return 0, false, npu.ErrClosed
+	}
+	return b.time(), b.load(abi.RegIRQStatus)&b.load(abi.RegIRQEnable) != 0, nil
+}
+
+// event unmasks the line and waits for an interrupt.
+func (b *Bus) event(ctx context.Context, limit time.Duration) (came bool, err error) {
+	one := [4]byte{}
+	nativeEndian.PutUint32(one[:], 1)
+	if _, err := b.irq.Write(one[:]); err != nil {
+		return false, fmt.Errorf("unmask: %w", closedErr(err))
+	}
+	if err := b.irq.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		return false, closedErr(err)
+	}
+	stop := context.AfterFunc(ctx, func() { b.irq.SetReadDeadline(time.Unix(0, 1)) })
+	defer stop()
+	var count [4]byte
+	switch _, err := b.irq.Read(count[:]); {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return false, nil
+	case err != nil:
+		return false, closedErr(err)
+	}
+	b.events.Add(1)
+	return true, nil
+}
+
+func closedErr(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return npu.ErrClosed
+	}
+	return err
+}
+
+// rest abandons what runs.
+func (b *Bus) rest(ctx context.Context) error {
+	if id := b.load(abi.RegID); id != abi.ID {
+		return fmt.Errorf("%w: ID is %#08x, expected %#08x: is the bitstream loaded, and the PL clock on?", npu.ErrHardware, id, uint32(abi.ID))
+	}
+	if b.read(abi.RegStatus)&abi.RegStatusBusyMask == 0 {
+		return nil
+	}
+	b.store(abi.RegCtrl, abi.RegCtrlSoftResetMask)
+	began := time.Now()
+	for b.read(abi.RegStatus)&abi.RegStatusBusyMask != 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if time.Since(began) > standing {
+			return fmt.Errorf("%w: an earlier start still runs %v after a soft reset: reset the PL", ErrStuck, standing)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// Close implements npu.Bus. A start that still runs is abandoned first: its memory is about to
+// belong to nobody.
+func (b *Bus) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil
+	}
+	var errs []error
+	if b.regs != nil && b.mem != nil && b.running {
+		errs = append(errs, b.rest(context.Background()))
+	}
+	b.closed = true
+	if b.irq != nil {
+		errs = append(errs, b.irq.Close())
+	}
+	if b.regs != nil {
+		errs = append(errs, unix.Munmap(b.regs))
+	}
+	if b.mem != nil {
+		errs = append(errs, b.mem.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,95 @@
+package sched_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+func TestPad(t *testing.T) {
+	rt := sched.Version{KernelNs: 100, BlockNs: 50, Blocks: 80, Occupancy: 2} // 40 of 60 units
+	fits := sched.Version{KernelNs: 60, BlockNs: 60, Blocks: 20, Occupancy: 4}
+	slow, dense, wide := fits, fits, fits
+	slow.BlockNs, slow.KernelNs = 100, 100
+	dense.Occupancy = 1
+	wide.Blocks = 41
+	quick := fits
+	quick.KernelNs, quick.Blocks = 40, 22
+	for _, c := range []struct {
+		name  string
+		heads [][]sched.Version
+		want  []sched.Padding
+	}{
+		{"nothing queued", [][]sched.Version{nil, nil}, nil},
+		{"one that fits", [][]sched.Version{{fits}}, []sched.Padding{{Queue: 0, Units: 10}}},
+		{"rule 1", [][]sched.Version{{slow}}, nil},
+		{"rule 2", [][]sched.Version{{dense}}, nil},
+		{"no room", [][]sched.Version{{wide}}, nil},
+		{"until the room is taken", [][]sched.Version{{fits}, nil, {fits}, {fits}}, []sched.Padding{{Queue: 0, Units: 10}, {Queue: 2, Units: 10}}},
+		{"the quickest version that may", [][]sched.Version{{slow, fits, quick, dense}}, []sched.Padding{{Queue: 0, Version: 2, Units: 11}}},
+		{"another where the quickest has no room", [][]sched.Version{{quick}, {quick, fits}}, []sched.Padding{{Queue: 0, Units: 11}}},
+	} {
+		if got := sched.Pad(&rt, 60, c.heads, nil); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
+		}
+	}
+	full := rt
+	full.Blocks = 121
+	if got := sched.Pad(&full, 60, [][]sched.Version{{fits}}, nil); got != nil {
+		t.Errorf("beside a kernel that fills the device: %v", got)
+	}
+}
+
+func versions(rng *rand.Rand, n int) (out []sched.Version) {
+	for range n {
+		block := 5_000 + rng.Int64N(100_000)
+		out = append(out, sched.Version{
+			KernelNs: block * (1 + rng.Int64N(3)), BlockNs: block, Blocks: 1 + rng.IntN(200),
+			Threads: 32 << rng.IntN(5), Regs: 16 + rng.IntN(200), Shared: rng.IntN(4) << 13, Occupancy: 1 + rng.IntN(10),
+		})
+	}
+	return out
+}
+
+// What is pruned is dominated by something kept, and what is kept by nothing at all.
+func TestPrune(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	atMost := func(a, b sched.Version) bool {
+		return a.KernelNs <= b.KernelNs && a.BlockNs <= b.BlockNs && a.Regs <= b.Regs &&
+			a.Shared <= b.Shared && a.Threads <= b.Threads && a.Blocks <= b.Blocks
+	}
+	for range 200 {
+		all := versions(rng, 1+rng.IntN(40))
+		all = append(all, all[0]) // twins dominate each other in nothing
+		kept := sched.Prune(all)
+		for _, v := range all {
+			if !slices.ContainsFunc(kept, func(k sched.Version) bool { return atMost(k, v) }) {
+				t.Fatalf("%+v is gone and nothing kept is as good", v)
+			}
+		}
+		for i, v := range kept {
+			for j, k := range kept {
+				if i != j && atMost(k, v) && !atMost(v, k) {
+					t.Fatalf("%+v is kept beside %+v", v, k)
+				}
+			}
+		}
+	}
+}
+
+// Section 6.5: 1.2 us with five clients; ten versions each.
+func BenchmarkPad(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	rts := versions(rng, 64)
+	var heads [][]sched.Version
+	for range 5 {
+		heads = append(heads, versions(rng, 10))
+	}
+	buf := make([]sched.Padding, 0, 8)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		buf = sched.Pad(&rts[i%64], 60, heads, buf[:0])
+	}
+}

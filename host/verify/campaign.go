@@ -1,0 +1,277 @@
+// A campaign of faults: whatever happens to an NPU, it says so, and serves the next start.
+
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// Campaign is a number of faults on one configuration.
+type Campaign struct {
+	N        int // faults, at least one of each kind whose ending is known
+	Seed     uint64
+	Only     string // kinds whose name contains this
+	Coverage *Coverage
+	Tally    Tally     // filled; may be nil
+	Progress func(int) // may be nil
+
+	Done, Networks, Starts, HardResets int
+	Violations                         []string
+
+	rig    *Rig
+	rng    *rand.Rand
+	sure   bool      // the fault must strike
+	lost   [4][2]int // answers that never come, by port and direction, since the last hard reset
+	target int       // layer of the descriptor fault that is being drawn
+}
+
+// Tally counts endings by kind of fault and name.
+type Tally map[string]map[string]int
+
+// KindCount is how faults of one kind ended.
+type KindCount struct {
+	Name     string         `json:"name"`
+	Directed bool           `json:"directed"` // the ending is known
+	N        int            `json:"n"`
+	Endings  map[string]int `json:"endings"`
+}
+
+// Kinds are the kinds that were seen, in the order of their table.
+func (t Tally) Kinds() []KindCount {
+	var out []KindCount
+	for _, k := range kinds {
+		endings := t[k.name]
+		if endings == nil {
+			continue
+		}
+		n := 0
+		for _, v := range endings {
+			n += v
+		}
+		out = append(out, KindCount{k.name, !k.wild, n, endings})
+	}
+	return out
+}
+
+// ErrKind is wrapped where no kind of fault has the name that is asked for.
+var ErrKind = errors.New("no such kind of fault")
+
+// faultsPerNet is how many faults a network sees.
+const faultsPerNet = 4
+
+// maxViolations ends a campaign early.
+const maxViolations = 10
+
+// DirectedKinds is how many kinds have a known ending.
+func DirectedKinds() int {
+	n := 0
+	for _, k := range kinds {
+		if !k.wild {
+			n++
+		}
+	}
+	return n
+}
+
+// Run runs the campaign on a rig. What the hardware does wrong stands in Violations; an error is of
+// the bus, of the context, or ErrKind.
+func (c *Campaign) Run(ctx context.Context, r *Rig) error {
+	c.rig, c.rng = r, rand.New(rand.NewPCG(c.Seed, 0x736c756963650004))
+	if c.Tally == nil {
+		c.Tally = Tally{}
+	}
+	var order []*kind // each directed kind once, then at random
+	var all []*kind
+	for i := range kinds {
+		k := &kinds[i]
+		if !strings.Contains(k.name, c.Only) {
+			continue
+		}
+		all = append(all, k)
+		if k.wild { // there is more to find
+			all = append(all, k, k, k)
+		} else {
+			order = append(order, k)
+		}
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("%w: none has %q in its name", ErrKind, c.Only)
+	}
+	c.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	c.N = max(c.N, len(order))
+	for i := range c.N {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		k := all[c.rng.IntN(len(all))]
+		c.sure = i < len(order)
+		if c.sure {
+			k = order[i]
+		}
+		err := c.one(ctx, k, i%faultsPerNet == 0)
+		for errors.Is(err, errNoPlace) && !c.sure { // large memories leave little room for some
+			err = c.one(ctx, all[c.rng.IntN(len(all))], false)
+		}
+		if err != nil {
+			if !errors.Is(err, errCheck) {
+				return fmt.Errorf("%s, fault %d (%s), seed %d: %w", c.rig.design.Name, i, k.name, c.Seed, err)
+			}
+			c.Violations = append(c.Violations, fmt.Sprintf("%s, fault %d of seed %d: %v", k.name, i, c.Seed, err))
+			if len(c.Violations) == maxViolations {
+				return nil
+			}
+			r.net = nil
+			if err := c.reset(ctx); err != nil {
+				return err
+			}
+		}
+		c.Done++
+		if c.Progress != nil {
+			c.Progress(c.Done)
+		}
+	}
+	return nil
+}
+
+// errNoPlace is a kind of fault that no network drawn has a place for.
+var errNoPlace = errors.New("no place for the fault")
+
+// reset puts the hardware back to power-on.
+func (c *Campaign) reset(ctx context.Context) error {
+	c.HardResets++
+	c.lost = [4][2]int{}
+	if err := c.rig.bus.ClearFaults(); err != nil {
+		return err
+	}
+	if err := c.rig.bus.HardReset(); err != nil {
+		return err
+	}
+	if c.rig.net == nil {
+		return nil
+	}
+	c.rig.restore() // descriptors and weights lie where loading writes them
+	return c.rig.load(ctx)
+}
+
+// one does one fault and the good start after it.
+func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
+	r := c.rig
+	var p *plan
+	for range attempts {
+		if fresh || r.net == nil {
+			if err := r.draw(ctx, c.rng); err != nil {
+				return err
+			}
+			c.Networks++
+			c.Starts++
+		}
+		if p = k.plan(c); p != nil {
+			break
+		}
+		fresh = true
+	}
+	if p == nil {
+		return fmt.Errorf("%w in %d networks", errNoPlace, attempts)
+	}
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s; %s: %s", errCheck, r.where(), p.what, fmt.Sprintf(format, args...))
+	}
+	e, what, err := c.suffer(ctx, k, p)
+	if err != nil {
+		return err
+	}
+	c.Starts++
+	count := c.Tally[k.name]
+	if count == nil {
+		count = map[string]int{}
+		c.Tally[k.name] = count
+	}
+	count[e.String()]++
+	switch {
+	case what != "":
+		return fail("%s", what)
+	case e.hangs:
+		return fail("no end after %d cycles", e.cycles)
+	case p.codes != nil && !slices.Contains(p.codes, e.code):
+		return fail("ended with %v in layer %d, port %d; expected %v", e.code, e.layer, e.port, p.codes)
+	case e.code != abi.ErrNone && p.layer >= 0 && e.layer != p.layer:
+		return fail("%v names layer %d, expected %d", e.code, e.layer, p.layer)
+	case e.code != abi.ErrNone && p.port >= 0 && e.port != p.port:
+		return fail("%v names port %d, expected %d", e.code, e.port, p.port)
+	}
+	c.Coverage.hit(covErrors, e.code.String(), 1)
+
+	// The next one, without any help.
+	next, err := r.run(ctx, r.good(), r.trial.cycles+2*rigWatchdog)
+	if err != nil {
+		return err
+	}
+	c.Starts++
+	if what := r.wrong(next); what != "" {
+		return fail("ended with %v, but the next start went wrong: %s", e.code, what)
+	}
+	c.Coverage.hit(covErrors, next.code.String(), 1)
+	for _, l := range c.lost {
+		if max(l[0], l[1]) >= 3 {
+			return c.reset(ctx)
+		}
+	}
+	return nil
+}
+
+// suffer runs the start that the fault strikes and puts everything back. what is a violation.
+func (c *Campaign) suffer(ctx context.Context, k *kind, p *plan) (e ending, what string, err error) {
+	r := c.rig
+	r.restore()
+	g := r.good()
+	if p.before != nil {
+		if what, err = p.before(&g); what != "" || err != nil {
+			return e, what, err
+		}
+	}
+	begin := slices.Clone(r.mem[:r.used])
+	began, err := r.start(g)
+	if err != nil {
+		return e, "", err
+	}
+	if p.during != nil {
+		if err := r.bus.Step(p.at); err != nil {
+			return e, "", err
+		}
+		if what, err = p.during(); err != nil {
+			return e, "", err
+		}
+	}
+	limit := r.trial.cycles + 2*rigWatchdog
+	if k.wild {
+		limit = 16 * (r.trial.cycles + rigWatchdog)
+	}
+	e, err = r.finish(ctx, began, limit)
+	if err != nil {
+		return e, "", err
+	}
+	switch {
+	case what != "" || e.hangs:
+	case k.wild || p.moved && e.code != abi.ErrNone:
+		what = r.strayed(begin, false)
+	case e.code == abi.ErrNone:
+		what = r.wrong(e)
+	default:
+		what = r.strayed(begin, true)
+	}
+	if err := r.bus.ClearFaults(); err != nil {
+		return e, what, err
+	}
+	r.restore()
+	if p.after != nil {
+		err = p.after()
+	}
+	return e, what, err
+}

@@ -1,0 +1,344 @@
+// Faults of what lies in memory or in the FBCB table: descriptors, weights, entries.
+
+package verify
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// descriptor is a fault of one descriptor: change does it, on the bytes or on the decoded fields,
+// and says what it did ("": there is no place for it here).
+func descriptor(code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.Desc) string) func(*Campaign) *plan {
+	return func(c *Campaign) *plan {
+		l := c.layer()
+		c.target = l
+		before := slices.Clone(c.rig.image[l*abi.DescBytes:][:abi.DescBytes])
+		d := c.rig.net.Bundle.Layers[l]
+		raw := slices.Clone(before)
+		what := change(c, raw, &d)
+		if what == "" {
+			return nil
+		}
+		if d != c.rig.net.Bundle.Layers[l] {
+			enc, err := d.Encode()
+			if err != nil {
+				return nil
+			}
+			copy(raw, enc[:])
+		}
+		return &plan{
+			what: fmt.Sprintf("layer %d, %s", l, what), codes: []abi.ErrCode{code}, layer: l, port: -1,
+			before: func(*regs) (string, error) {
+				copy(c.raw(l), raw)
+				return "", nil
+			},
+		}
+	}
+}
+
+// moved is a fault after which outputs may lie elsewhere in their slots: what fits is written.
+func moved(f func(*Campaign) *plan) func(*Campaign) *plan {
+	return func(c *Campaign) *plan {
+		p := f(c)
+		if p != nil {
+			p.moved = true
+		}
+		return p
+	}
+}
+
+func reservedBit(c *Campaign, raw []byte, _ *abi.Desc) string {
+	var at []int
+	for w, mask := range abi.DescReserved {
+		for bit := range 32 {
+			if mask>>bit&1 != 0 {
+				at = append(at, 32*w+bit)
+			}
+		}
+	}
+	i := at[c.rng.IntN(len(at))]
+	raw[i/8] |= 1 << (i % 8)
+	return fmt.Sprintf("bit %d of word %d", i%32, i/32)
+}
+
+// change is one way to spoil a descriptor.
+type change struct {
+	what string
+	do   func()
+}
+
+// pick does one of the changes.
+func (c *Campaign) pick(all []change) string {
+	if len(all) == 0 {
+		return ""
+	}
+	x := all[c.rng.IntN(len(all))]
+	x.do()
+	return x.what
+}
+
+func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
+	all := []change{
+		{"IN_H 0", func() { d.InH = 0 }},
+		{"IN_W 0", func() { d.InW = 0 }},
+		{"IN_C 0", func() { d.InC = 0 }},
+		{"OUT_H 0", func() { d.OutH = 0 }},
+		{"OUT_W 0", func() { d.OutW = 0 }},
+		{"OUT_C 0", func() { d.OutC = 0 }},
+		{"K_H 0", func() { d.KH = 0 }},
+		{"K_W 0", func() { d.KW = 0 }},
+		{"S_H 0", func() { d.SH = 0 }},
+		{"S_W 0", func() { d.SW = 0 }},
+		{"S_H 16", func() { d.SH = 16 }},
+		{"S_W 255", func() { d.SW = 255 }},
+		{"IN_PIX below IN_C", func() { d.InPix = d.InC - 1 }},
+		{"OUT_PIX below OUT_C", func() { d.OutPix = d.OutC - 1 }},
+		{"BIAS_COUNT", func() { d.BiasCount ^= 1 << 15 }},
+	}
+	if d.Op == abi.OpGEMM {
+		all = append(all,
+			change{"OUT_C beyond C_MAX", func() {
+				d.OutC = uint16(c.rig.design.CMax + 1)
+				d.OutPix, d.ResPix, d.BiasCount = d.OutC, d.OutC, d.OutC
+			}},
+			change{"AVG_TABLE of a GEMM", func() { d.AvgTable = true }},
+		)
+	} else {
+		all = append(all,
+			change{"a residual of a pool", func() { d.Residual = true }},
+			change{"OUT_C of a pool", func() { d.OutC++; d.OutPix++ }},
+		)
+	}
+	if d.Residual {
+		all = append(all, change{"RES_PIX below OUT_C", func() { d.ResPix = d.OutC - 1 }})
+	}
+	return c.pick(all)
+}
+
+func badProduct(c *Campaign, _ []byte, d *abi.Desc) string {
+	all := []change{
+		{"IN_ROW", func() { d.InRow ^= 1 << c.rng.IntN(24) }},
+		{"KWC", func() { d.KWC ^= 1 << c.rng.IntN(24) }},
+		{"STEP_ROW", func() { d.StepRow ^= 1 << c.rng.IntN(24) }},
+		{"STEP_COL", func() { d.StepCol ^= 1 << c.rng.IntN(24) }},
+		{"PAD_COL", func() { d.PadCol ^= 1 << c.rng.IntN(24) }},
+		{"IN_ROW_BYTES", func() { d.InRowBytes = uint32(c.rng.IntN(2 * int(d.InW) * int(d.InPix))) }},
+		{"OUT_ROW_BYTES", func() { d.OutRowBytes ^= 1 << c.rng.IntN(32) }},
+	}
+	if d.Residual {
+		all = append(all, change{"RES_ROW_BYTES", func() { d.ResRowBytes ^= 1 << c.rng.IntN(32) }})
+	}
+	return c.pick(all)
+}
+
+func badShift(c *Campaign, _ []byte, d *abi.Desc) string {
+	all := []change{{"SHIFT", func() { d.Shift = uint8(48 + c.rng.IntN(16)) }}}
+	if d.Op == abi.OpAvgPool {
+		all = append(all,
+			change{"AVG_SHIFT 0", func() { d.AvgShift = 0 }},
+			change{"AVG_SHIFT", func() { d.AvgShift = uint8(48 + c.rng.IntN(16)) }})
+	}
+	return c.pick(all)
+}
+
+// packed are the fields of the weights that a layer's entry reads.
+func packed(d *abi.Desc, k cost.K) (offset, size *uint32) {
+	switch k {
+	case cost.KHalf:
+		return &d.WOffsetH, &d.WBytesH
+	case cost.K2:
+		return &d.WOffset2, &d.WBytes2
+	}
+	return &d.WOffset1, &d.WBytes1
+}
+
+func badAlignment(c *Campaign, raw []byte, d *abi.Desc) string {
+	all := []change{
+		{"IN_OFFSET odd", func() { d.InOffset++ }},
+		{"OUT_OFFSET odd", func() { d.OutOffset++ }},
+		{"RES_OFFSET odd", func() { d.ResOffset++ }},
+		{"BIAS_OFFSET", func() { d.BiasOffset += 4 }},
+	}
+	if d.Op == abi.OpGEMM {
+		offset, size := packed(d, cost.K(c.entry(c.layerOf(raw)).K))
+		all = append(all,
+			change{"W_OFFSET", func() { *offset += 1 << c.rng.IntN(4) }},
+			change{"W_BYTES", func() { *size += 1 << c.rng.IntN(4) }})
+	}
+	return c.pick(all)
+}
+
+// layerOf finds the layer that a descriptor is of.
+func (c *Campaign) layerOf(raw []byte) int {
+	for l := c.rig.trial.first; l < c.rig.trial.last; l++ {
+		if string(c.rig.image[l*abi.DescBytes:][:abi.DescBytes]) == string(raw) {
+			return l
+		}
+	}
+	return c.rig.trial.last
+}
+
+func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
+	stride := uint32(c.rig.stride())
+	all := []change{
+		{"OUT_OFFSET", func() { d.OutOffset = stride - 2*uint32(c.rng.IntN(int(d.OutC))) }},
+		{"OUT_OFFSET, far", func() { d.OutOffset = 1<<31 + 2*c.rng.Uint32N(1<<29) }},
+		{"OUT_OFFSET, -2", func() { d.OutOffset = ^uint32(1) }},
+	}
+	if !c.entry(c.target).KeepIn { // else it is not looked at
+		all = append(all,
+			change{"IN_OFFSET", func() { d.InOffset = stride - 2*uint32(c.rng.IntN(int(d.InC))) }},
+			change{"IN_OFFSET, far", func() { d.InOffset = 1<<31 + 2*c.rng.Uint32N(1<<29) }})
+	}
+	if d.Residual {
+		all = append(all, change{"RES_OFFSET", func() { d.ResOffset = stride - 2*uint32(c.rng.IntN(int(d.OutC))) }})
+	}
+	return c.pick(all)
+}
+
+// weights is a stream of another length than the layer's, by whole beats.
+func weights(sign int) func(*Campaign) *plan {
+	return func(c *Campaign) *plan {
+		l := c.layer()
+		d := c.rig.net.Bundle.Layers[l]
+		if d.Op != abi.OpGEMM {
+			return nil
+		}
+		_, size := packed(&d, cost.K(c.entry(l).K))
+		most := 16
+		if sign < 0 {
+			most = int(*size / abi.WeightAlign)
+		}
+		by := sign * abi.WeightAlign * (1 + c.rng.IntN(most))
+		*size += uint32(by)
+		enc, err := d.Encode()
+		if err != nil {
+			return nil
+		}
+		codes := []abi.ErrCode{abi.ErrDescShape}
+		if c.entry(l).Order { // the ring may not keep so much
+			codes = append(codes, abi.ErrFBCBRange)
+		}
+		return &plan{
+			what: fmt.Sprintf("layer %d, W_BYTES %+d", l, by), codes: codes, layer: l, port: -1,
+			before: func(*regs) (string, error) {
+				copy(c.raw(l), enc[:])
+				return "", nil
+			},
+		}
+	}
+}
+
+// fbcb is a fault of one FBCB entry.
+func (c *Campaign) fbcb(l int, v uint32, codes []abi.ErrCode, layer int) *plan {
+	batch := len(c.rig.trial.table)
+	write := func(v uint32) error {
+		if err := c.rig.bus.WriteReg(abi.RegFBCBAddr, abi.FBCBAddr(l, batch)); err != nil {
+			return err
+		}
+		return c.rig.bus.WriteReg(abi.RegFBCBData, v)
+	}
+	right, err := c.entry(l).Encode()
+	if err != nil {
+		return nil
+	}
+	return &plan{
+		what: fmt.Sprintf("layer %d, FBCB entry %#08x instead of %#08x", l, v, right), codes: codes, layer: layer, port: -1,
+		before: func(*regs) (string, error) { return "", write(v) },
+		after:  func() error { return write(right) },
+	}
+}
+
+func badEntry(c *Campaign) *plan {
+	l := c.layer()
+	e, d, batch := c.entry(l), &c.rig.net.Bundle.Layers[l], len(c.rig.trial.table)
+	all := []change{
+		{"", func() { e.KeepIn = !e.KeepIn }},
+		{"", func() { e.OnChip, e.KeepOut = true, false }},
+		{"", func() { e.TileB = 0 }},
+		{"", func() { e.TileB = e.BR + 1 }},
+		{"", func() { e.TileRows = 0 }},
+		{"", func() { e.BR = 0 }},
+		{"", func() { e.BR = uint8(batch + 1) }},
+	}
+	if d.OutH < 1<<12-1 {
+		all = append(all, change{"", func() { e.TileRows = d.OutH + 1 }})
+	}
+	if d.Op != abi.OpGEMM {
+		all = append(all, change{"", func() { e.K = 1 + uint8(c.rng.IntN(3)) }}, change{"", func() { e.Order = true }})
+	} else if d.WBytes1 > 0 && d.WBytes1%abi.WeightAlign == 0 {
+		all = append(all, change{"", func() { e.K = 3 }})
+	}
+	if (batch+1)/2 > 2 {
+		all = append(all, change{"", func() { e.BR = 1 + uint8(c.rng.IntN((batch+1)/2-1)) }})
+	}
+	c.pick(all)
+	v, err := e.Encode()
+	if err != nil {
+		return nil
+	}
+	return c.fbcb(l, v, []abi.ErrCode{abi.ErrFBCBRange}, l)
+}
+
+// badTile asks for a tile that only memory is too small for.
+func badTile(c *Campaign) *plan {
+	l := c.layer()
+	d, batch := &c.rig.net.Bundle.Layers[l], len(c.rig.trial.table)
+	e := c.entry(l)
+	e.TileB, e.TileRows = e.BR, min(d.OutH, 1<<12-1)
+	if mapping.Check(c.rig.design, cost.GeomOf(d), batch, e) == nil {
+		return nil
+	}
+	v, err := e.Encode()
+	if err != nil {
+		return nil
+	}
+	return c.fbcb(l, v, []abi.ErrCode{abi.ErrTileRange}, l)
+}
+
+// randomDescriptor flips up to four bits, or puts anything into one word.
+func randomDescriptor(c *Campaign) *plan {
+	l := c.layer()
+	raw := slices.Clone(c.rig.image[l*abi.DescBytes:][:abi.DescBytes])
+	p := &plan{layer: -1, port: -1}
+	if c.rng.IntN(4) == 0 {
+		w := c.rng.IntN(abi.DescBytes / 4)
+		v := c.rng.Uint32() >> c.rng.IntN(32)
+		binary.LittleEndian.PutUint32(raw[4*w:], v)
+		p.what = fmt.Sprintf("layer %d, word %d of the descriptor %#x", l, w, v)
+	} else {
+		p.what = fmt.Sprintf("layer %d, bits of the descriptor flipped:", l)
+		for range 1 + c.rng.IntN(4) {
+			i := c.rng.IntN(8 * len(raw))
+			raw[i/8] ^= 1 << (i % 8)
+			p.what += fmt.Sprintf(" %d.%d", i/32, i%32)
+		}
+	}
+	p.before = func(*regs) (string, error) {
+		copy(c.raw(l), raw)
+		return "", nil
+	}
+	return p
+}
+
+// randomEntry flips bits of an entry, or draws all of it.
+func randomEntry(c *Campaign) *plan {
+	l := c.layer()
+	v, err := c.entry(l).Encode()
+	if err != nil {
+		return nil
+	}
+	if c.rng.IntN(2) == 0 {
+		v ^= 1 << c.rng.IntN(32)
+		v ^= 1 << c.rng.IntN(32)
+	} else {
+		v = c.rng.Uint32()
+	}
+	return c.fbcb(l, v&^abi.FBCBReserved, nil, -1)
+}

@@ -1,0 +1,61 @@
+// The same arrivals on two devices: the orders of actions.
+
+package verify
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments"
+)
+
+// Orders says how the actions and results of a device differ from a reference's by the table.
+type Orders struct {
+	Requests        int `json:"requests"`
+	Actions         int `json:"actions"`
+	TableActions    int `json:"table_actions_differ"`
+	TableResults    int `json:"table_results_differ"`
+	MeasuredActions int `json:"measured_actions_differ"`
+	MeasuredResults int `json:"measured_results_differ"`
+}
+
+// CompareOrders serves the same arrivals on a reference by the table, and on a device by the table
+// and measured. Where measured, actions may differ.
+func CompareOrders(ctx context.Context, s *experiments.Setup, dev, ref device.Blocking, pt experiments.Point) (Orders, error) {
+	run := func(d device.Blocking, clock engine.Clock) (*engine.Result, error) {
+		q := pt
+		q.Clock = clock
+		r, err := s.Run(ctx, d, q, nil)
+		if err == nil && r.Faults > 0 {
+			err = fmt.Errorf("%d segments failed on %s: %s", r.Faults, d.Info().Name, experiments.FirstWhy(r))
+		}
+		return r, err
+	}
+	want, err := run(ref, engine.Table)
+	if err != nil {
+		return Orders{}, err
+	}
+	table, err := run(dev, engine.Table)
+	if err != nil {
+		return Orders{}, err
+	}
+	measured, err := run(dev, engine.Measured)
+	if err != nil {
+		return Orders{}, err
+	}
+	return Orders{
+		Requests: pt.N, Actions: len(want.Steps),
+		TableActions: engine.DiffSteps(want.Steps, table.Steps), TableResults: engine.DiffResults(want, table),
+		MeasuredActions: engine.DiffSteps(want.Steps, measured.Steps), MeasuredResults: engine.DiffResults(want, measured),
+	}, nil
+}
+
+// Problem says what must not differ; "" is nothing.
+func (o Orders) Problem() string {
+	if o.TableActions+o.TableResults+o.MeasuredResults == 0 {
+		return ""
+	}
+	return fmt.Sprintf("by the table %d actions and %d results differ, measured %d results", o.TableActions, o.TableResults, o.MeasuredResults)
+}

@@ -71,7 +71,7 @@ module run_gen #(
   logic        last_c, last_t, last_b, last_c_q, last_t_q, last_b_q;
   logic [15:0] c0_q, c_rest_q, oh_rest_q;  // channel; channels and rows from the tile on
   logic [15:0] nr, nr_q, nch, nch_q;
-  logic [31:0] tile_base_q;                // of the tile's channels in the tensor
+  logic [33:0] tile_base_q;                // of the tile's channels in the tensor
 
   assign is_pool = d.op != abi_pkg::OP_GEMM;
   assign tc = (f.k == 2'd1) ? (two ? 16'(T_C) : 16'(2 * T_C))
@@ -92,7 +92,9 @@ module run_gen #(
   logic [3:0]  i_q, nb_g;
   logic        group_q, last_ow, last_r, last_i, last_g, tile_end, layer_end, go;
   logic [15:0] r_left_q, ow_left_q;
-  logic [31:0] tile_off_q, row_off_q, pix_off_q;
+  // Behind a run that leaves the slot a few more are counted, of less than 2^25 bytes each: offsets stay
+  // below 2^33, and their sum is not cut.
+  logic [32:0] tile_off_q, row_off_q, pix_off_q;
   assign nb_g = (group_q && rest_1_q < nb_q) ? rest_1_q : nb_q;
   assign last_g = group_q || !two_q || rest_1_q == '0;
   assign last_ow = whole_row_q || ow_left_q == 16'd1;
@@ -103,7 +105,7 @@ module run_gen #(
 
   // ---- a run: where it begins
   logic        a_valid_q, a_ready;
-  logic [31:0] a_off_q;
+  logic [34:0] a_off_q;
   logic [24:1] a_elem_q;
   logic [23:0] a_elems_q;
   logic [2:0]  a_slot_q;
@@ -111,11 +113,11 @@ module run_gen #(
   /* verilator lint_off UNUSEDSIGNAL */
   logic [31:0] kept_off;
   /* verilator lint_on UNUSEDSIGNAL */
-  assign kept_off = samp_off_q + row_off_q + pix_off_q + {15'b0, c0_q, 1'b0};
+  assign kept_off = samp_off_q + row_off_q[31:0] + pix_off_q[31:0] + {15'b0, c0_q, 1'b0};
   assign go = state_q == StRun && (!a_valid_q || a_ready);
   always_ff @(posedge clk_i) begin
     if (go) begin
-      a_off_q <= tile_base_q + row_off_q + pix_off_q;
+      a_off_q <= 35'(tile_base_q) + 35'(row_off_q) + 35'(pix_off_q);
       a_elem_q <= kept_off[24:1];
       a_elems_q <= whole_row_q ? row_bytes[24:1] : 24'(nch_q);
       a_slot_q <= 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
@@ -132,13 +134,13 @@ module run_gen #(
 
   // ---- its address, and whether it stays in its slot
   logic        s_valid, s_err, s_last, out_of_slot;
-  assign out_of_slot = {1'b0, a_off_q} + {8'b0, a_elems_q, 1'b0} > {1'b0, slot_stride_i};
+  assign out_of_slot = a_off_q + 35'({a_elems_q, 1'b0}) > 35'(slot_stride_i);
   spill #(.WIDTH(AW + 24 + 24 + 32 + 6)) u_run (
     .clk_i,
     .rst_ni,
     .valid_i(a_valid_q),
     .ready_o(a_ready),
-    .data_i ({slot_addr_i[a_slot_q*AW+:AW] + AW'(a_off_q), a_elems_q, a_elem_q, a_off_q,
+    .data_i ({slot_addr_i[a_slot_q*AW+:AW] + AW'(a_off_q), a_elems_q, a_elem_q, a_off_q[31:0],
               a_pool_q, a_keep_q, a_half_q, a_local_q, a_last_q, out_of_slot}),
     .valid_o(s_valid),
     .ready_i(run_ready_i && !s_err),
@@ -195,7 +197,7 @@ module run_gen #(
           last_c_q <= last_c;
           last_t_q <= last_t;
           last_b_q <= last_b;
-          tile_base_q <= base + {15'b0, c0_q, 1'b0};
+          tile_base_q <= 34'(base) + 34'({c0_q, 1'b0});
           r_left_q <= nr;
           ow_left_q <= d.out_w;
           state_q <= StRun;
@@ -203,16 +205,16 @@ module run_gen #(
         StRun: begin
           if (go) begin
             ow_left_q <= ow_left_q - 16'd1;
-            pix_off_q <= pix_off_q + {15'b0, pix, 1'b0};
+            pix_off_q <= pix_off_q + 33'({pix, 1'b0});
             if (last_ow) begin
               ow_left_q <= d.out_w;
               pix_off_q <= '0;
               r_left_q <= r_left_q - 16'd1;
-              row_off_q <= row_off_q + row_bytes;
+              row_off_q <= row_off_q + 33'(row_bytes);
               if (last_r) begin
                 r_left_q <= nr_q;
                 row_off_q <= tile_off_q;
-                samp_off_q <= last_i ? '0 : samp_off_q + row_off_q + row_bytes;
+                samp_off_q <= last_i ? '0 : samp_off_q + row_off_q[31:0] + row_bytes;
                 i_q <= i_q + 4'd1;
                 if (last_i) begin
                   i_q <= '0;
@@ -228,8 +230,8 @@ module run_gen #(
               end
               if (f.order || last_c_q) begin
                 oh_rest_q <= oh_rest_q - nr_q;
-                tile_off_q <= row_off_q + row_bytes;
-                row_off_q <= row_off_q + row_bytes;
+                tile_off_q <= row_off_q + 33'(row_bytes);
+                row_off_q <= row_off_q + 33'(row_bytes);
                 if (last_t_q) begin
                   oh_rest_q <= d.out_h;
                   tile_off_q <= '0;

@@ -31,7 +31,7 @@ module stripe_cut #(
     to_stripe = (SB + 1)'(WORDS);
     if (WORDS > 1) to_stripe = (SB + 1)'(WORDS) - ((SB + 1)'(addr_q) & (SB + 1)'(WORDS - 1));
   end
-  assign last_o = words_q <= 16'(to_stripe);
+  assign last_o = words_q[15:SB+1] == '0 && words_q[SB:0] <= to_stripe;
   assign len_o = last_o ? (SB + 1)'(words_q) : to_stripe;
   assign addr_o = addr_q;
   assign valid_o = pend_q;

@@ -10,6 +10,8 @@ CONFIG  ?= run
 BUILD   := build
 VENV    := $(BUILD)/venv
 APT     := verilator yosys g++ zlib1g-dev python3-venv tcl dataset-fashion-mnist ca-certificates chromium xilinx-bootgen
+# the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
+APT     += clang-14 llvm-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 RTL     := hw/rtl/abi_pkg.sv $(filter-out hw/rtl/abi_pkg.sv,$(sort $(wildcard hw/rtl/*.sv)))
@@ -83,7 +85,7 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test
 
 test-go: check-gen
 	@go vet ./...
@@ -119,6 +121,10 @@ test-verify: setup build cosim
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
 	@for n in resnet50 inceptionv3 mobilenetv2; do bin/sluice verify --config mid --network $$n --segments 2 --input 64 --out out/$$n || exit; done
 
+# The HLS kernel's C-simulation under sanitizers, bit for bit against golden (hls/README.md)
+.PHONY: hls-test
+hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
+	@hls/test.sh --seed $(SEED)
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
@@ -142,6 +148,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 nightly: test bench check-export ## the long checks: fuzzing, other configurations, the benches' deliberate breaks
 	@for c in tiny small; do sim/build.sh $$c && bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done
 	@sim/mutants.sh
+	@hls/test.sh --full --seed $$(date +%s)
 	@hw/syn/overheads.sh
 	@go run ./hw/syn/cmd/timing -all
 	@go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
@@ -156,6 +163,8 @@ nightly: test bench check-export ## the long checks: fuzzing, other configuratio
 	@go test ./dse/zoo -count 1 -run '^TestExports$$' -timeout 60m -args -full
 	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
 	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
+	@go test ./dse/bundle -run '^$$' -fuzz FuzzFields -fuzztime 5m -fuzzminimizetime 20x
+	@go test ./host/npu -run '^$$' -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 20x
 	@go test ./dse/counted -run '^$$' -fuzz FuzzRead -fuzztime 1m
 	@go test ./hw/syn/timing -run '^$$' -fuzz FuzzRead -fuzztime 1m
 	@for f in ParseBit ParseManifest; do go test ./bitstreams -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done

@@ -232,6 +232,8 @@ func TestValidateRefuses(t *testing.T) {
 		{"latency segment", func(b *bundle.Bundle) { b.Latency[0].Last = 2 }},
 		{"latency twice", func(b *bundle.Bundle) { b.Latency[1] = b.Latency[0] }},
 		{"latency zero", func(b *bundle.Bundle) { b.Latency[0].P50 = 0 }},
+		{"latency endless", func(b *bundle.Bundle) { b.Latency[0].P99 = bundle.MaxNs + 1 }},
+		{"MACs endless", func(b *bundle.Bundle) { b.Network.Exits[0].MACs = bundle.MaxMACs + 1 }},
 	} {
 		b := random(t, seed, "run")
 		if err := b.Validate(); err != nil {

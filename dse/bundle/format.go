@@ -45,6 +45,8 @@ const (
 	MaxLatency = 1 << 16 // entries
 	MaxMeta    = 1024    // entries
 	MaxString  = 4096    // bytes of a name or of a Meta value
+	MaxMACs    = 1 << 50 // of a segment
+	MaxNs      = 1 << 44 // of a latency, five hours: neither these nor MaxLatency of them together overflow
 
 	maxJSON = 16 << 20 // bytes of a JSON section
 )

@@ -108,7 +108,7 @@ func (b *Bundle) checkNetwork() error {
 		if !b.inSlot(view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
 			return invalid("logits of exit %d: %d at %d leave the slot of %d bytes", i, e.Classes, e.Offset, b.Slot.Stride)
 		}
-		if e.MACs < 0 || e.Frac < -maxFrac || e.Frac > maxFrac || len(e.Name) > MaxString || !utf8.ValidString(e.Name) {
+		if e.MACs < 0 || e.MACs > MaxMACs || e.Frac < -maxFrac || e.Frac > maxFrac || len(e.Name) > MaxString || !utf8.ValidString(e.Name) {
 			return invalid("exit %d: MACs %d, fraction %d, name %.40q", i, e.MACs, e.Frac, e.Name)
 		}
 	}
@@ -140,10 +140,11 @@ type region struct {
 	sound, empty bool
 }
 
+// view is sound where no sum of its numbers can overflow, and they can be a place.
 func view(h, w, c, pix int, off int64) region {
 	const limit = 1 << 20
 	r := region{h: h, w: w, c: c, pix: pix, off: off}
-	r.sound = h > 0 && w > 0 && c > 0 && h < limit && w < limit && pix < limit && c <= pix && off >= 0 && off%2 == 0
+	r.sound = h > 0 && w > 0 && c > 0 && h < limit && w < limit && pix < limit && c <= pix && off >= 0 && off < MaxSlot && off%2 == 0
 	r.row = int64(w) * int64(pix) * 2
 	return r
 }
@@ -418,8 +419,8 @@ func (b *Bundle) checkLatency() error {
 		switch {
 		case e.First < 0 || e.Last < e.First || e.Last >= len(b.Network.Exits) || e.Batch < 1 || e.Batch > abi.BMax:
 			return invalid("latency entry %d: segments %d..%d of %d, batch %d", i, e.First, e.Last, len(b.Network.Exits), e.Batch)
-		case e.P50 <= 0 || e.P99 < e.P50:
-			return invalid("latency entry %d: p50 %d ns, p99 %d ns", i, e.P50, e.P99)
+		case e.P50 <= 0 || e.P99 < e.P50 || e.P99 > MaxNs:
+			return invalid("latency entry %d: p50 %d ns, p99 %d ns; expected 1..%d", i, e.P50, e.P99, int64(MaxNs))
 		case len(e.Network) > MaxString || len(e.Device) > MaxString || !utf8.ValidString(e.Network) || !utf8.ValidString(e.Device):
 			return invalid("latency entry %d: a name is longer than %d bytes or no UTF-8", i, MaxString)
 		case seen[c]:

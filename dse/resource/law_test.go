@@ -161,7 +161,7 @@ func TestBudget(t *testing.T) {
 	if err := e.Check(z706); err != nil {
 		t.Error(err)
 	}
-	filled, err := FillABuf(z706, d)
+	filled, err := FillABuf(z706, d, 0)
 	if err != nil || filled.ABufWords != 15360 {
 		t.Errorf("%d words, %v", filled.ABufWords, err)
 	}
@@ -183,7 +183,7 @@ func TestBudget(t *testing.T) {
 	if err := Of(few, d).Check(few); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "LUTs") || !strings.Contains(err.Error(), "registers") {
 		t.Errorf("1,000 LUTs and registers: %v", err)
 	}
-	if _, err := FillABuf(z706, big); !errors.Is(err, ErrBudget) {
+	if _, err := FillABuf(z706, big, 0); !errors.Is(err, ErrBudget) {
 		t.Errorf("FillABuf of it: %v", err)
 	}
 	// yosys gives each bank of 20,480 words two URAMs; the ZU7EV has 96
@@ -198,7 +198,7 @@ func TestBudget(t *testing.T) {
 	if e := Of(z104, d); e.URAM != 2*64+4 {
 		t.Errorf("zcu104 with 20,480 words: %d URAM", e.URAM)
 	}
-	if d, err = FillABuf(z104, d); err != nil || d.ABufWords != 16384 || Of(z104, d).URAM != 64+4 {
+	if d, err = FillABuf(z104, d, 0); err != nil || d.ABufWords != 16384 || Of(z104, d).URAM != 64+4 {
 		t.Errorf("zcu104: %d words, %v", d.ABufWords, err)
 	}
 }

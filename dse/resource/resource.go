@@ -102,8 +102,12 @@ const (
 )
 
 // FillABuf is d with the deepest activation buffer, in steps of 1,024 words, that fits beside all
-// other memories; the error says what is short where not even the smallest does.
-func FillABuf(b boards.Board, d configs.Design) (configs.Design, error) {
+// other memories and has at most so many words a bank (0: any); the error says what is short where not even
+// the smallest does.
+func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error) {
+	if most == 0 || most > maxWords {
+		most = maxWords
+	}
 	half, uram := 0, 0
 	for _, m := range Memories(d) {
 		if m.Name != activations {
@@ -113,7 +117,7 @@ func FillABuf(b boards.Board, d configs.Design) (configs.Design, error) {
 		}
 	}
 	banks := 2 * d.NB()
-	for words := maxWords; words >= unit; words -= unit {
+	for words := most / unit * unit; words >= unit; words -= unit {
 		p := bankOf(b.Family, words)
 		if half+banks*p.half() <= 2*b.BRAM36 && uram+banks*p.URAM <= b.URAM {
 			d.ABufWords = words

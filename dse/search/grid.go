@@ -27,6 +27,9 @@ type Grid struct {
 	Board    boards.Board
 	Template configs.Design // what the grid does not vary: ports, loader, drain, ring, clock, DRAM
 
+	Axes   Axes
+	Budget Budget
+
 	TP, TC, TR Range // all values that the RTL elaborates: T_P; T_C; T_R in powers of two
 	Mapping    mapping.Options
 }
@@ -53,8 +56,11 @@ func NewGrid(b boards.Board, template configs.Design) (Grid, error) {
 	return g, nil
 }
 
-// Check refuses ranges that hold nothing.
+// Check refuses ranges and axes that hold nothing.
 func (g Grid) Check() error {
+	if err := errors.Join(g.Axes.check(), g.Budget.check()); err != nil {
+		return err
+	}
 	for _, r := range []struct {
 		name   string
 		r      Range
@@ -87,15 +93,23 @@ func (g Grid) String() string {
 	if g.Board.URAM > 0 {
 		where = "block RAM and URAM"
 	}
+	more := ""
+	if axes := g.Axes.String(); axes != "" {
+		more = "; in place of these every combination of " + axes
+	}
+	may := g.may()
+	if g.Budget != (Budget{}) {
+		more += fmt.Sprintf("; of the %s at most %d DSPs, %d BRAM36, %d URAMs, %d LUTs and %d registers", g.Board.Device, may.DSP, may.BRAM36, may.URAM, may.LUT, may.FF)
+	}
 	return fmt.Sprintf("T_P %d..%d, T_C %d..%d in steps of 4 with T_P T_C <= %d, T_R powers of two in %d..%d; "+
 		"DRAIN the largest even divisor of T_C/2 up to %d, C_MAX the smallest multiple of it from %d, W_LOAD %d, ring %d beats, "+
 		"%d ports of %d bytes, %g MHz, DRAM %g bytes/cycle and %d cycles; "+
 		"activations take what remains of the %s; a layer and batch: %s, %s, B_R = ceil(B/s), TILE_B 1..B_R, "+
-		"TILE_ROWS all up to a height of 64, above that the smallest for each number of row tiles",
-		g.TP.Lo, g.TP.Hi, g.TC.Lo, g.TC.Hi, g.Board.DSP-configs.LeastPoolMuls, g.TR.Lo, g.TR.Hi,
+		"TILE_ROWS all up to a height of 64, above that the smallest for each number of row tiles%s",
+		g.TP.Lo, g.TP.Hi, g.TC.Lo, g.TC.Hi, may.DSP-configs.LeastPoolMuls, g.TR.Lo, g.TR.Hi,
 		g.Template.Drain, cMaxFrom, g.Template.WLoad, g.Template.WRingBeats,
 		g.Template.NAXI, g.Template.AXIBytes, g.Template.ClockMHz, g.Template.DRAM.BytesPerCycle, g.Template.DRAM.LatencyCycles,
-		where, points, orders)
+		where, points, orders, more)
 }
 
 // cMaxFrom is the output channels that every design of a grid holds at least, the zoo's most.
@@ -104,22 +118,29 @@ const cMaxFrom = 2048
 // At is the grid's design at <T_R, T_P, T_C>, with the largest activation buffer that fits; the error
 // says why there is none.
 func (g Grid) At(tr, tp, tc int) (configs.Design, error) {
-	d := g.Template
-	d.Name = fmt.Sprintf("%s-r%d-p%d-c%d", g.Board.Name, tr, tp, tc)
+	v := variant{d: g.Template}
+	v.d.Name = g.Board.Name
+	return v.at(g.may(), tr, tp, tc)
+}
+
+// at is the same of one of the grid's templates.
+func (v variant) at(b boards.Board, tr, tp, tc int) (configs.Design, error) {
+	d, drain := v.d, v.d.Drain
+	d.Name = fmt.Sprintf("%s-r%d-p%d-c%d", d.Name, tr, tp, tc)
 	d.Reason = "a point of a design space search"
 	d.TR, d.TP, d.TC = tr, tp, tc
-	if d.Drain = drainFor(tc, min(g.Template.Drain, d.NB())); d.Drain == 0 {
+	if d.Drain = drainFor(tc, min(drain, d.NB())); d.Drain == 0 {
 		return d, fmt.Errorf("%w: drain: T_C / 2 = %g has no even divisor", ErrRTL, float64(tc)/2)
 	}
 	d.CMax = (cMaxFrom + d.Drain - 1) / d.Drain * d.Drain
-	d, err := resource.FillABuf(g.Board, d)
+	d, err := resource.FillABuf(b, d, v.abuf)
 	if err != nil {
 		return d, err
 	}
 	if err := d.Elaborates(); err != nil {
 		return d, fmt.Errorf("%w: %w", ErrRTL, err)
 	}
-	return d, resource.Of(g.Board, d).Check(g.Board)
+	return d, resource.Of(b, d).Check(b)
 }
 
 // drainFor is the largest even divisor of T_C / 2 that is at most most; 0 where there is none.
@@ -135,51 +156,66 @@ func drainFor(tc, most int) int {
 	return 0
 }
 
-// pair is the designs of one <T_P, T_C>, T_R ascending.
+// pair is the designs of one <T_P, T_C> and template, T_R ascending.
 type pair struct {
 	tp, tc  int
 	designs []configs.Design
-	bram    []float64
-	lut, ff []int
+	points  []Point // of each, without times
 }
 
 // pairs lists the legal designs, and counts those refused by why: the RTL, or the first resource that is short.
 func (g Grid) pairs() (all []pair, refused map[string]int) {
 	refused = map[string]int{}
-	for tp := g.TP.Lo; tp <= g.TP.Hi; tp++ {
-		for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
-			if tp*tc+configs.LeastPoolMuls > g.Board.DSP {
-				break
-			}
-			p := pair{tp: tp, tc: tc}
-			for tr := g.TR.Lo; tr <= g.TR.Hi; tr++ {
-				if tr&(tr-1) != 0 {
-					continue
+	b := g.may()
+	seen := map[configs.Design]bool{} // templates may differ in what some design does not have
+	for _, v := range g.variants() {
+		for tp := g.TP.Lo; tp <= g.TP.Hi; tp++ {
+			for tc := (g.TC.Lo + 3) / 4 * 4; tc <= g.TC.Hi; tc += 4 {
+				if tp*tc+configs.LeastPoolMuls > b.DSP {
+					break
 				}
-				d, err := g.At(tr, tp, tc)
-				if err != nil {
-					var short *resource.Short
-					switch {
-					case errors.Is(err, ErrRTL):
-						refused["RTL"]++
-					case errors.As(err, &short):
-						refused[short.What]++
-					default:
-						refused["memory"]++
+				p := pair{tp: tp, tc: tc}
+				for tr := g.TR.Lo; tr <= g.TR.Hi; tr++ {
+					if tr&(tr-1) != 0 {
+						continue
 					}
-					continue
+					d, err := v.at(b, tr, tp, tc)
+					if err != nil {
+						var short *resource.Short
+						switch {
+						case errors.Is(err, ErrRTL):
+							refused["RTL"]++
+						case errors.As(err, &short):
+							refused[short.What]++
+						default:
+							refused["memory"]++
+						}
+						continue
+					}
+					same := d
+					same.Name = ""
+					if seen[same] {
+						continue
+					}
+					seen[same] = true
+					p.designs = append(p.designs, d)
+					p.points = append(p.points, pointOf(g.Board, d))
 				}
-				e := resource.Of(g.Board, d)
-				p.designs = append(p.designs, d)
-				p.bram = append(p.bram, e.BRAM36)
-				p.lut, p.ff = append(p.lut, e.LUT.Value), append(p.ff, e.FF.Value)
-			}
-			if len(p.designs) > 0 {
-				all = append(all, p)
+				if len(p.designs) > 0 {
+					all = append(all, p)
+				}
 			}
 		}
 	}
 	return all, refused
+}
+
+// pointOf is a design and its resources.
+func pointOf(b boards.Board, d configs.Design) Point {
+	e := resource.Of(b, d)
+	return Point{
+		Design: d, TR: d.TR, TP: d.TP, TC: d.TC, DSP: e.DSP, BRAM36: e.BRAM36, URAM: e.URAM, LUT: e.LUT.Value, FF: e.FF.Value,
+	}
 }
 
 // Weights are w_b of the paper's equation 2, for B = 1..8.

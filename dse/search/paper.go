@@ -85,6 +85,9 @@ func NewPaperSpace(w *Workload, b boards.Board, template configs.Design, o Paper
 	if o.BytesPerCycle <= 0 || math.IsNaN(o.BytesPerCycle) || math.IsInf(o.BytesPerCycle, 0) {
 		return nil, fmt.Errorf("%w: %v bytes/cycle", ErrGrid, o.BytesPerCycle)
 	}
+	if w.mix != nil {
+		return nil, fmt.Errorf("%w: the paper's law knows one network at a time", ErrGrid)
+	}
 	if b.PaperMibit == 0 {
 		return nil, fmt.Errorf("%w: the paper's law needs paper_mibit, the memory that its T_R fill: the board %s has none", ErrGrid, b.Name)
 	}

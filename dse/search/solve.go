@@ -115,11 +115,11 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 	return total, left
 }
 
-// reach answers cycles that a group's designs reach: the law's of the entries that the bounds are of. It
-// leaves out those that drop says it may.
-func (s *solver) reach(p *pair, gr *lowered, drop func(Cycles) bool) []Cycles {
+// reach answers cycles that a group's designs reach, and which of the pair's they are: the law's of the entries
+// that the bounds are of. It leaves out those that drop says it may.
+func (s *solver) reach(p *pair, gr *lowered, drop func(design int, c Cycles) bool) (of []int, out []Cycles) {
 	d := p.designs[gr.designs[0]]
-	out := make([]Cycles, len(gr.designs))
+	out = make([]Cycles, len(gr.designs))
 	for b := 1; b <= abi.BMax; b++ {
 		s.begin(d, out, b)
 	}
@@ -127,9 +127,10 @@ func (s *solver) reach(p *pair, gr *lowered, drop func(Cycles) bool) []Cycles {
 	var before []abi.FBCB // of the design before, and its cycles: neighbours have most in common
 	cycles := make([]int64, len(gr.classes)*abi.BMax)
 	for i, at := range gr.at {
-		if drop(gr.least[i]) {
+		if drop(gr.designs[i], gr.least[i]) {
 			continue
 		}
+		of = append(of, gr.designs[i])
 		for k, e := range at {
 			cl, b := &gr.classes[k/abi.BMax], 1+k%abi.BMax
 			if before == nil || e != before[k] {
@@ -142,7 +143,7 @@ func (s *solver) reach(p *pair, gr *lowered, drop func(Cycles) bool) []Cycles {
 		before = at
 		left++
 	}
-	return out[:left]
+	return of, out[:left]
 }
 
 // begin makes the cycles of designs at a batch those of no layers.
@@ -175,13 +176,13 @@ func (s *solver) rooms(p *pair, gr *lowered) []room {
 // solve answers the cycles of the designs in a pair's groups, in their order. It leaves a design out when
 // drop says that it may, told before and after each batch what the design cannot beat: its fewest cycles
 // for batches that are solved, the bound for the others.
-func (s *solver) solve(p *pair, groups []lowered, drop func(Cycles) bool) (at []int, out []Cycles, err error) {
+func (s *solver) solve(p *pair, groups []lowered, drop func(design int, c Cycles) bool) (at []int, out []Cycles, err error) {
 	for _, gr := range groups {
 		gr.designs, gr.least = slices.Clone(gr.designs), slices.Clone(gr.least)
 		cut := func() {
 			left := 0
 			for i := range gr.least {
-				if drop == nil || !drop(gr.least[i]) {
+				if drop == nil || !drop(gr.designs[i], gr.least[i]) {
 					gr.designs[left], gr.least[left] = gr.designs[i], gr.least[i]
 					left++
 				}

@@ -19,7 +19,7 @@ import (
 var ErrState = errors.New("the file cannot resume this sweep")
 
 const (
-	stateSchema = "sluice-dse-state/1"
+	stateSchema = "sluice-dse-state/2"
 	maxState    = 256 << 20
 	// saveEvery is how often the state goes to disk at most; an interrupt always writes it.
 	saveEvery = 500 * time.Millisecond
@@ -28,7 +28,8 @@ const (
 // state is a sweep on disk. It holds no result: that comes from a sweep that has ended.
 type state struct {
 	Schema    string  `json:"schema"`
-	Key       string  `json:"key"` // what is searched, and the law it is judged by
+	Question  []Param `json:"question"`
+	Key       string  `json:"key"` // of the layers that are searched, and the law they are judged by
 	Complete  bool    `json:"complete"`
 	Next      int     `json:"next"`
 	Of        int     `json:"of"`
@@ -37,12 +38,11 @@ type state struct {
 	Found     []Point `json:"found"`
 }
 
-// key names all that a result depends on. The law is named by what it says of the reference designs'
+// key names what a result depends on beside the question: the law, by what it says of the reference designs'
 // and the bounds' points.
 func (s *sweep) key() string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	_ = enc.Encode([]any{s.g.String(), s.g.Board, s.w.Name, s.w.MACs, s.o.Objective, s.o.Weights, s.o.Exhaustive, chunk})
 	for i := range s.jobs {
 		j := &s.jobs[i]
 		_ = enc.Encode([]any{j.p.tp, j.p.tc, j.space, j.groups[0].least, len(j.p.designs)})
@@ -84,8 +84,13 @@ func (s *sweep) load() error {
 	switch {
 	case st.Schema != stateSchema:
 		return fmt.Errorf("resume %s: %w: schema %q, expected %q", s.o.State, ErrState, st.Schema, stateSchema)
+	}
+	if err := changed(st.Question, s.question()); err != nil {
+		return fmt.Errorf("resume %s: %w: %w", s.o.State, ErrState, err)
+	}
+	switch {
 	case st.Key != s.key():
-		return fmt.Errorf("resume %s: %w: it searched another space, or by another law; remove it to begin anew", s.o.State, ErrState)
+		return fmt.Errorf("resume %s: %w: it searched another network's layers, or by another law of cycles or resources; remove it to begin anew", s.o.State, ErrState)
 	case st.Of != len(s.jobs) || st.Next < 0 || st.Next > st.Of || (st.Next%chunk != 0 && st.Next != st.Of) || st.Complete != (st.Next == st.Of):
 		return fmt.Errorf("resume %s: %w: %d of %d <T_P, T_C> are done, complete %v", s.o.State, ErrState, st.Next, st.Of, st.Complete)
 	}
@@ -114,7 +119,7 @@ func (s *sweep) save(now bool) error {
 		return nil
 	}
 	st := state{
-		Schema: stateSchema, Key: s.key(), Complete: s.next == len(s.jobs), Next: s.next, Of: len(s.jobs),
+		Schema: stateSchema, Question: s.question(), Key: s.key(), Complete: s.next == len(s.jobs), Next: s.next, Of: len(s.jobs),
 		Evaluated: s.res.Evaluated, Searched: s.res.Searched, Found: s.found,
 	}
 	text, err := json.Marshal(st)

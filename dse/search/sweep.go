@@ -5,6 +5,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,31 +25,29 @@ import (
 // ErrInterrupted is wrapped when a sweep ends before it has seen the whole space: there is no result.
 var ErrInterrupted = errors.New("the sweep was interrupted before it had seen the whole space")
 
+// ErrSlow is wrapped by what is said of a design that is slower than it may be.
+var ErrSlow = errors.New("too slow")
+
 // ErrDrift says that the cycles a sweep found are not what the law says of the same entries.
 var ErrDrift = errors.New("the search and the law disagree")
-
-// Objective names what is best.
-type Objective string
-
-// Objectives. The higher value is better; a latency counts negative.
-const (
-	GOPS       Objective = "gops"         // GOP/s weighted over batch sizes (equation 2)
-	Latency    Objective = "latency"      // at B = 1
-	GOPSPerDSP Objective = "gops-per-dsp" // weighted GOP/s a DSP
-	Goodput    Objective = "goodput"      // requests in time a second, as Options.Goodput finds
-)
-
-// Objectives lists them.
-var Objectives = []Objective{GOPS, Latency, GOPSPerDSP, Goodput}
 
 // Options of a sweep.
 type Options struct {
 	Objective Objective
 	Weights   Weights // zero value: Uniform
 	Workers   int     // 0: one a processor
-	// Goodput answers the requests in time a second that a device with these latencies serves (ns by
-	// segment and batch). It must be a pure function of its arguments. Only Goodput needs it.
-	Goodput func(ctx context.Context, d configs.Design, ns Cycles) (float64, error)
+	// Exits are the shares of requests that leave at each exit, of each network (nil: all at the last), for Latency and
+	// Throughput.
+	Exits []float64
+	// MaxLatency leaves out designs on which a network takes more ns at B = 1; 0: none.
+	MaxLatency int64
+	// Service simulates how designs serve, where the objective asks that.
+	Service *Service
+	Cost    Cost    // of Cheapest
+	Energy  *Energy // of CostEnergy
+	// Band is by what share cycles may be off, and CostBand the cost: designs that only that tells from the best one are
+	// answered with it.
+	Band, CostBand float64
 	// Exhaustive evaluates everything: for tests, and to see what the bounds save.
 	Exhaustive bool
 	// References are designs whose rank among all is wanted.
@@ -61,19 +60,26 @@ type Options struct {
 
 // Point is a design and what it does.
 type Point struct {
-	Design configs.Design    `json:"design"`
-	TR     int               `json:"TR"`
-	TP     int               `json:"TP"`
-	TC     int               `json:"TC"`
-	Value  float64           `json:"value"`         // of the objective
-	GOPS   float64           `json:"gops"`          // weighted
-	ByB    [abi.BMax]float64 `json:"gops_by_batch"` // B = 1..8
-	B1NS   int64             `json:"latency_b1_ns"`
-	DSP    int               `json:"dsp"`
-	BRAM36 float64           `json:"bram36"`
-	LUT    int               `json:"lut"`
-	FF     int               `json:"ff"`
-	Cycles Cycles            `json:"cycles"` // by batch and segment
+	Design  configs.Design    `json:"design"`
+	TR      int               `json:"TR"`
+	TP      int               `json:"TP"`
+	TC      int               `json:"TC"`
+	Value   float64           `json:"value"`            // of the objective
+	GOPS    float64           `json:"gops"`             // weighted
+	ByB     [abi.BMax]float64 `json:"gops_by_batch"`    // B = 1..8
+	B1NS    int64             `json:"latency_b1_ns"`    // to the last exit
+	ExitNS  int64             `json:"latency_exits_ns"` // to the exits as requests leave at them
+	Samples float64           `json:"samples_per_s"`    // weighted, as requests leave at exits
+	DSP     int               `json:"dsp"`
+	BRAM36  float64           `json:"bram36"`
+	URAM    int               `json:"uram"`
+	LUT     int               `json:"lut"`
+	FF      int               `json:"ff"`
+	PJ      float64           `json:"energy_pj,omitempty"` // of a sample, where that is the cost
+	Cycles  Cycles            `json:"cycles"`              // by batch and segment
+	Fails   bool              `json:"fails,omitempty"`     // it does not hold what is asked of it
+	AtMost  bool              `json:"at_most,omitempty"`   // not simulated: no better than Value
+	Served  *Served           `json:"served,omitempty"`
 }
 
 // Mapping is the entry of a layer at one batch.
@@ -113,7 +119,8 @@ type Result struct {
 
 	Best    Point     `json:"best"`
 	Mapping []Mapping `json:"mapping"`
-	Pareto  []Point   `json:"pareto"` // GOP/s up; latency at B = 1 and DSPs down
+	Within  []Point   `json:"within"` // no worse than Best but for the band, Best first
+	Pareto  []Point   `json:"pareto"` // GOP/s up; latency at B = 1 and DSPs down; none where rates or costs were asked for
 	Ranks   []Rank    `json:"ranks"`
 
 	// Points are all designs evaluated, in the order of the search: for pictures. What pruning left out
@@ -131,22 +138,14 @@ func Sweep(ctx context.Context, w *Workload, g Grid, o Options) (*Result, error)
 	if o.Weights == (Weights{}) {
 		o.Weights = Uniform()
 	}
-	if err := errors.Join(g.Check(), o.Weights.Check()); err != nil {
+	exits, bad := Reach(w, o.Exits)
+	if err := errors.Join(g.Check(), o.Weights.Check(), o.check(), bad); err != nil {
 		return nil, err
-	}
-	if !slices.Contains(Objectives, o.Objective) {
-		return nil, fmt.Errorf("there is no objective %q", o.Objective)
-	}
-	if o.Objective == Goodput && o.Goodput == nil {
-		return nil, errors.New("the objective goodput needs a function that simulates it")
-	}
-	if o.Workers < 0 {
-		return nil, fmt.Errorf("%d workers", o.Workers)
 	}
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	s := &sweep{ctx: ctx, w: w, g: g, o: o, top: math.Inf(-1), floor: math.Inf(1)}
+	s := &sweep{ctx: ctx, w: w, g: g, o: o, reach: exits, top: math.Inf(-1), floor: math.Inf(1)}
 	return s.run()
 }
 
@@ -155,6 +154,8 @@ type sweep struct {
 	w   *Workload
 	g   Grid
 	o   Options
+
+	reach []float64 // by segment, of requests
 
 	jobs  []job
 	res   Result
@@ -172,7 +173,6 @@ type job struct {
 	p      pair
 	groups []lowered
 	space  int64
-	of     Point   // its first design, without times
 	value  float64 // that none of its designs exceeds
 }
 
@@ -240,10 +240,17 @@ func (s *sweep) prepare(pairs []pair) error {
 		v, j := solvers[worker], &jobs[i]
 		j.p = pairs[i]
 		if j.space, j.groups = v.survey(&j.p, v.lower(&j.p)); len(j.groups) > 0 {
-			j.of, j.value = s.point(j.p.designs[0]), math.Inf(-1)
+			j.value = math.Inf(-1)
 			for _, gr := range j.groups {
-				for _, c := range gr.least {
-					j.value = max(j.value, s.bound(j, c).Value)
+				if s.o.Cost == CostEnergy {
+					for _, i := range gr.designs {
+						j.p.points[i].PJ = s.o.Energy.Least(s.w, j.p.designs[i], gr.classes, s.reach)
+					}
+				}
+				for i, c := range gr.least {
+					if b := s.bound(j, gr.designs[i], c); !b.Fails {
+						j.value = max(j.value, b.Value)
+					}
 				}
 			}
 		}
@@ -268,7 +275,7 @@ func (s *sweep) prepare(pairs []pair) error {
 	}
 	// the most promising first
 	slices.SortStableFunc(s.jobs, func(a, b job) int { return compare(b.value, a.value) })
-	if err := s.reach(solvers); err != nil {
+	if err := s.reached(solvers); err != nil {
 		return err
 	}
 	// and before them those that the others must beat
@@ -292,69 +299,12 @@ func (s *sweep) solvers() []*solver {
 	return out
 }
 
-// point is a design and its resources.
-func (s *sweep) point(d configs.Design) Point {
-	e := resource.Of(s.g.Board, d)
-	return Point{Design: d, TR: d.TR, TP: d.TP, TC: d.TC, DSP: e.DSP, BRAM36: e.BRAM36, LUT: e.LUT.Value, FF: e.FF.Value}
-}
-
-// times fills in what the cycles make of a point.
-func (s *sweep) times(p *Point, c Cycles) {
-	d := p.Design
-	p.Cycles, p.B1NS, p.GOPS = c, cost.Nanoseconds(d, c.Sum(1)), 0
-	sum := 0.0
-	for b := 1; b <= abi.BMax; b++ {
-		p.ByB[b-1] = GOPSOf(d, s.w.MACs, b, c.Sum(b))
-		p.GOPS += s.o.Weights[b-1] * p.ByB[b-1]
-		sum += s.o.Weights[b-1]
-	}
-	p.GOPS /= sum
-}
-
-// GOPSOf is giga-operations a second: two a MAC.
-func GOPSOf(d configs.Design, macs int64, batch int, cycles int64) float64 {
-	return 2 * float64(macs) * float64(batch) * d.ClockMHz / (float64(cycles) * 1000)
-}
-
-// value of an evaluated point.
-func (s *sweep) value(p Point) (float64, error) {
-	switch s.o.Objective {
-	case Latency:
-		return -float64(p.B1NS), nil
-	case GOPSPerDSP:
-		return p.GOPS / float64(p.DSP), nil
-	case Goodput:
-		var ns Cycles
-		for b := range ns {
-			for _, c := range p.Cycles[b] {
-				ns[b] = append(ns[b], cost.Nanoseconds(p.Design, c))
-			}
-		}
-		v, err := s.o.Goodput(s.ctx, p.Design, ns)
-		if err == nil && (math.IsNaN(v) || math.IsInf(v, 0)) {
-			err = fmt.Errorf("the simulation of <%d, %d, %d> answers %v", p.TR, p.TP, p.TC, v)
-		}
-		return v, err
-	}
-	return p.GOPS, nil
-}
-
-// bound is what a design of the job cannot beat whose cycles are at least c.
-func (s *sweep) bound(j *job, c Cycles) *Point {
-	p := j.of // its designs differ in what a bound has no need of
+// bound is what the job's i-th design cannot beat where its cycles are at least c.
+func (s *sweep) bound(j *job, i int, c Cycles) *Point {
+	p := j.p.points[i]
 	s.times(&p, c)
-	p.Value = s.optimistic(p)
+	p.Value, p.Fails = s.optimistic(p)
 	return &p
-}
-
-// optimistic is a value that no design exceeds that is no better than p. Nothing is known about goodput: a
-// faster device may serve worse under some policy.
-func (s *sweep) optimistic(p Point) float64 {
-	if s.o.Objective == Goodput {
-		return math.Inf(1)
-	}
-	v, _ := s.value(p)
-	return v
 }
 
 func (s *sweep) references() error {
@@ -366,6 +316,8 @@ func (s *sweep) references() error {
 			return err
 		case err != nil:
 			r.Infeasible = err.Error()
+		case p.Fails:
+			r.Infeasible = "it does not hold what is asked"
 		default:
 			r.Point, r.Value = p, p.Value
 			s.floor = min(s.floor, p.Value)
@@ -394,30 +346,38 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	pt := s.point(d)
+	pt := pointOf(s.g.Board, d)
 	s.times(&pt, cs[0])
-	pt.Value, err = s.value(pt)
-	return &pt, err
+	if s.late(&pt) {
+		return nil, fmt.Errorf("%w: %.3f ms at B = 1, more than %.3f", ErrSlow, float64(pt.B1NS)/1e6, float64(s.o.MaxLatency)/1e6)
+	}
+	return &pt, s.judged(&pt)
 }
 
-// reach finds out what designs reach, but for those that cannot beat what others do. It goes by chunks as
-// the search does.
-func (s *sweep) reach(solvers []*solver) error {
+// reached finds out what designs reach, but for those that cannot beat what others do. It goes by chunks as
+// the search does. What only a simulation says is not reached by cycles.
+func (s *sweep) reached(solvers []*solver) error {
+	if s.o.Objective == Rate || s.o.Objective == Cheapest {
+		return nil
+	}
 	for at := 0; at < len(s.jobs); at += chunk {
 		some := s.jobs[at:min(at+chunk, len(s.jobs))]
-		reached := make([][]Cycles, len(some))
+		reached := make([][]Point, len(some))
 		err := s.each(len(some), func(worker, i int) {
 			j := &some[i]
 			for k := range j.groups {
-				reached[i] = append(reached[i], solvers[worker].reach(&j.p, &j.groups[k], func(c Cycles) bool { return s.hopeless(s.bound(j, c)) })...)
+				at, cs := solvers[worker].reach(&j.p, &j.groups[k], func(d int, c Cycles) bool { return s.hopeless(s.bound(j, d, c)) })
+				for n, c := range cs {
+					reached[i] = append(reached[i], *s.bound(j, at[n], c))
+				}
 			}
 		})
 		if err != nil {
 			return err
 		}
-		for i, cs := range reached {
-			for _, c := range cs {
-				s.note(*s.bound(&some[i], c))
+		for _, points := range reached {
+			for _, p := range points {
+				s.note(p)
 			}
 		}
 		s.front = Front(s.front)
@@ -427,8 +387,11 @@ func (s *sweep) reach(solvers []*solver) error {
 
 // note takes in a point that some design is no worse than.
 func (s *sweep) note(p Point) {
+	if s.late(&p) || p.Fails || p.AtMost {
+		return
+	}
 	s.front = append(s.front, p)
-	if s.o.Objective != Goodput {
+	if !s.o.Objective.Simulated() || p.Served != nil {
 		s.top = max(s.top, p.Value)
 	}
 }
@@ -436,8 +399,17 @@ func (s *sweep) note(p Point) {
 // hopeless tells whether nothing that is asked for can come from designs that do not beat a bound: neither
 // a best value, nor a place on the front, nor one before a reference.
 func (s *sweep) hopeless(bound *Point) bool {
-	if s.o.Exhaustive || bound.Value >= s.top || bound.Value >= s.floor {
+	switch {
+	case s.late(bound):
+		return true
+	case s.o.Exhaustive:
 		return false
+	case bound.Fails:
+		return true
+	case !s.unwanted(bound.Value):
+		return false
+	case s.o.Objective == Rate, s.o.Objective == Cheapest:
+		return true // no front is asked for
 	}
 	for i := range s.front {
 		if dominates(&s.front[i], bound) {
@@ -462,14 +434,17 @@ func (s *sweep) step() error {
 	errs := make([]error, len(todo))
 	err := s.each(len(todo), func(worker, i int) {
 		j := &todo[i]
-		at, cs, err := solvers[worker].solve(&j.p, j.groups, func(c Cycles) bool { return s.hopeless(s.bound(j, c)) })
+		at, cs, err := solvers[worker].solve(&j.p, j.groups, func(d int, c Cycles) bool { return s.hopeless(s.bound(j, d, c)) })
 		if errs[i] = err; err != nil {
 			return
 		}
 		for k, c := range cs {
-			p := s.point(j.p.designs[at[k]])
+			p := j.p.points[at[k]]
 			s.times(&p, c)
-			if p.Value, errs[i] = s.value(p); errs[i] != nil {
+			if s.late(&p) {
+				continue
+			}
+			if errs[i] = s.judged(&p); errs[i] != nil {
 				return
 			}
 			points[i] = append(points[i], p)
@@ -518,21 +493,30 @@ func (s *sweep) best() int {
 }
 
 func better(a, b *Point) bool {
-	if a.Value != b.Value {
-		return a.Value > b.Value
+	return byValue(a, b) < 0
+}
+
+// byValue orders points: the best first; of equals the one that misses fewer deadlines, then the cheaper.
+func byValue(a, b *Point) int {
+	ok := func(p *Point) int {
+		if p.Fails || p.AtMost {
+			return 1
+		}
+		return 0
 	}
-	return cheaper(a, b) < 0
+	missed := func(p *Point) float64 {
+		if p.Served == nil {
+			return 0
+		}
+		return p.Served.Violations + p.Served.CI95
+	}
+	return cmp.Or(compare(ok(a), ok(b)), compare(b.Value, a.Value), compare(missed(a), missed(b)), cheaper(a, b))
 }
 
 func cheaper(a, b *Point) int {
-	for _, c := range []int{
-		compare(a.DSP, b.DSP), compare(a.BRAM36, b.BRAM36), compare(a.TP, b.TP), compare(a.TC, b.TC), compare(a.TR, b.TR),
-	} {
-		if c != 0 {
-			return c
-		}
-	}
-	return 0
+	return cmp.Or(
+		compare(a.DSP, b.DSP), compare(a.BRAM36, b.BRAM36), compare(a.URAM, b.URAM), compare(a.TP, b.TP), compare(a.TC, b.TC), compare(a.TR, b.TR),
+		compare(a.LUT, b.LUT), cmp.Compare(a.Design.Name, b.Design.Name))
 }
 
 // Front is the points that no other beats in GOP/s, latency at B = 1 and DSPs together, by DSPs; of
@@ -566,16 +550,28 @@ func Front(points []Point) []Point {
 
 func (s *sweep) finish() (*Result, error) {
 	if len(s.found) == 0 {
-		return nil, fmt.Errorf("%w: the network maps to none of %d designs", ErrEmpty, s.res.Designs)
+		return nil, fmt.Errorf("%w: of %d designs, none is as fast as it must be", ErrEmpty, s.res.Designs)
 	}
 	r := &s.res
-	r.Best = s.found[s.best()]
-	r.Pareto, r.Points = Front(s.found), s.found
+	r.Best, r.Points = s.found[s.best()], s.found
+	if r.Best.Fails || r.Best.AtMost {
+		return nil, fmt.Errorf("%w: none of %d designs holds what is asked", ErrEmpty, s.res.Designs)
+	}
+	if s.o.Objective != Rate && s.o.Objective != Cheapest {
+		r.Pareto = Front(s.found)
+	}
+	least := s.loosened(r.Best.Value)
+	for i := range s.found {
+		if p := &s.found[i]; p.Value >= least && !p.Fails && !p.AtMost {
+			r.Within = append(r.Within, *p)
+		}
+	}
+	slices.SortStableFunc(r.Within, func(a, b Point) int { return byValue(&a, &b) })
 	for _, ref := range s.refs {
 		if ref.Point != nil {
 			ref.Rank = 1
 			for i := range s.found {
-				if s.found[i].Value > ref.Value {
+				if p := &s.found[i]; p.Value > ref.Value && !p.Fails && !p.AtMost {
 					ref.Rank++
 				}
 			}

@@ -39,10 +39,13 @@ type Workload struct {
 	Segments int
 	MACs     int64   // of one sample, all segments
 	SegMACs  []int64 // by segment
+	Parts    []Part  // its networks: one, or several (Mix)
 
-	graph  *graph.Graph
-	plan   *place.Plan
-	tabled []bool // average pools that divide by different numbers at different places
+	meanMACs float64
+	mix      []*Workload
+	graph    *graph.Graph
+	plan     *place.Plan
+	tabled   []bool // average pools that divide by different numbers at different places
 }
 
 // NewWorkload prepares a graph. It needs shapes only; weights may be absent.
@@ -57,6 +60,7 @@ func NewWorkload(g *graph.Graph) (*Workload, error) {
 	if w.MACs == 0 || w.Segments == 0 {
 		return nil, fmt.Errorf("network %q: %w", g.Name, ErrNothing)
 	}
+	w.meanMACs, w.Parts = float64(w.MACs), []Part{{Name: w.Name, Segments: w.Segments, Share: 1, MACs: w.MACs}}
 	w.plan = place.Of(g)
 	w.tabled = make([]bool, len(g.Nodes))
 	for n := range g.Nodes {
@@ -106,6 +110,20 @@ func (w *Workload) Lower(d configs.Design) ([]Layer, error) { return w.lower(d, 
 
 // lower is Lower; with apart, every convolution is a layer of its own.
 func (w *Workload) lower(d configs.Design, apart bool) ([]Layer, error) {
+	if w.mix != nil {
+		var all []Layer
+		for i, m := range w.mix {
+			layers, err := m.lower(d, apart)
+			if err != nil {
+				return nil, err
+			}
+			for _, l := range layers {
+				l.Name, l.Segment = m.Name+"/"+l.Name, w.Parts[i].First+l.Segment
+				all = append(all, l)
+			}
+		}
+		return all, nil
+	}
 	l := lowering{w: w, d: d, apart: apart}
 	if err := l.nodes(); err != nil {
 		return nil, err

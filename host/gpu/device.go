@@ -418,7 +418,7 @@ func (d *Device) pad(f *flow) {
 			}
 		}
 		d.pads = sched.Pad(rt, d.p.SMs, d.heads, d.pads[:0])
-		at := rt.Units(rt.Occupancy)
+		at := rt.Reserve(d.p.SMs)
 		if len(d.pads) > 0 {
 			j.Parts[0].On = sim.All(at)
 		}

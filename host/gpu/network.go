@@ -117,7 +117,7 @@ func profile(k *kernel.Kernel, p *sim.Params) sched.Version {
 		return v
 	}
 	v.Occupancy = max(1, p.SM.Of(k))
-	v.BlockNs = int64(k.BlockNs * max(1, float64(min(v.Occupancy, (k.Blocks+p.SMs-1)/p.SMs))*k.Issue))
+	v.BlockNs = int64(k.BlockNs * max(1, float64(min(v.Occupancy, k.Blocks))*k.Issue))
 	alone := *p
 	alone.LaunchNs, alone.TransferNs, alone.DispatchNs = 0, 0, 0
 	g, err := sim.New(alone)

@@ -7,7 +7,7 @@ import "slices"
 type Version struct {
 	Name      string
 	KernelNs  int64 // all blocks
-	BlockNs   int64 // one block
+	BlockNs   int64 // one block, its unit holding Occupancy of them
 	Blocks    int
 	Threads   int // of a block
 	Regs      int // of a thread
@@ -15,7 +15,8 @@ type Version struct {
 	Occupancy int // blocks that one unit holds at the same time
 }
 
-// Units is how many units the kernel fills when occupancy blocks go to each.
+// Units is how many units the kernel needs so that all its blocks run at the same time, where occupancy
+// of them go to each.
 func (v *Version) Units(occupancy int) int { return (v.Blocks + occupancy - 1) / occupancy }
 
 // Padding is one kernel put beside a real-time one.
@@ -24,6 +25,10 @@ type Padding struct {
 	Version int
 	Units   int
 }
+
+// Reserve is how many of n units a real-time kernel is left alone with: one a block, as a device spreads
+// the blocks of a kernel that runs alone.
+func (v *Version) Reserve(n int) int { return min(n, v.Blocks) }
 
 // Pad selects what runs beside a real-time kernel on the units it leaves free, of n. Heads are, by
 // best-effort queue in the order in which they are asked, the versions of the kernel at its head; none
@@ -37,7 +42,7 @@ type Padding struct {
 // Of the versions of one kernel that may be taken the one with the shortest kernel time is. The answer
 // is appended to buf; nothing is allocated where it has room.
 func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
-	free := n - rt.Units(rt.Occupancy)
+	free := n - rt.Reserve(n)
 	for q := range heads {
 		if free <= 0 {
 			break

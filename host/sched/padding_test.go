@@ -9,7 +9,7 @@ import (
 )
 
 func TestPad(t *testing.T) {
-	rt := sched.Version{KernelNs: 100, BlockNs: 50, Blocks: 80, Occupancy: 2} // 40 of 60 units
+	rt := sched.Version{KernelNs: 100, BlockNs: 50, Blocks: 40, Occupancy: 2} // 40 of 60 units
 	fits := sched.Version{KernelNs: 60, BlockNs: 60, Blocks: 20, Occupancy: 4}
 	slow, dense, wide := fits, fits, fits
 	slow.BlockNs, slow.KernelNs = 100, 100
@@ -36,7 +36,7 @@ func TestPad(t *testing.T) {
 		}
 	}
 	full := rt
-	full.Blocks = 121
+	full.Blocks = 60
 	if got := sched.Pad(&full, 60, [][]sched.Version{{fits}}, nil); got != nil {
 		t.Errorf("beside a kernel that fills the device: %v", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,6 +75,15 @@ func NewCoverage(designs []configs.Design) *Coverage {
 		}
 	}
 	return c
+}
+
+// LayersOnly leaves out what layers do not show: error codes and ports. For a device without bus faults.
+func (c *Coverage) LayersOnly() {
+	for _, g := range []string{covErrors, covReads, covWrites} {
+		delete(c.bins, g)
+		delete(c.hits, g)
+		c.groups = slices.DeleteFunc(c.groups, func(have string) bool { return have == g })
+	}
 }
 
 // descFlags are the one-bit fields of a descriptor.

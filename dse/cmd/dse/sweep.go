@@ -87,9 +87,13 @@ func (t *target) workload() (*search.Workload, error) {
 
 type sweepCmd struct {
 	target
+	With       []string  `placeholder:"NETWORK=SHARE" help:"Further networks on the same design, and how many requests ask for each beside 1 for --network."`
 	Law        string    `default:"rtl" enum:"rtl,paper" help:"Law of cycles and memory: that of the hardware, or the paper's."`
-	Objective  string    `default:"gops" enum:"gops,latency,gops-per-dsp,goodput" help:"What is best: GOP/s weighted over batch sizes, latency at B = 1, GOP/s a DSP, or requests in time a second."`
+	Objective  string    `default:"gops" enum:"gops,latency,throughput,gops-per-dsp,goodput,rate,cheapest" help:"What is best: GOP/s weighted over batch sizes; latency at B = 1, or samples a second weighted over batch sizes, both as --exit-rate has requests leave; GOP/s a DSP; requests in time a second; the highest rate of arrivals at which --max-violations holds; or the least --cost at which it holds."`
+	Cost       string    `default:"dsp" enum:"dsp,lut,bram,energy" help:"Cheapest: what is saved. bram counts a URAM as eight; energy is pJ a sample by published energies of accesses (estimated, 45 nm)."`
 	Weights    []float64 `placeholder:"W" help:"w_b of B = 1..8, eight numbers (default: all 1)."`
+	ExitRate   []float64 `placeholder:"P" help:"Share of requests that leaves at each exit, of each network in turn (default: all at the last; where service is simulated, the paper's 0.051,0.169,0.09,0.69 for four exits)."`
+	MaxLatency float64   `placeholder:"MS" help:"Leave out designs on which a network takes longer at B = 1."`
 	Workers    int       `default:"0" help:"Workers; 0: one a processor. The result does not depend on it."`
 	TP         string    `name:"tp" placeholder:"LO..HI" help:"T_P (default: all that the RTL builds)."`
 	TC         string    `name:"tc" placeholder:"LO..HI" help:"T_C."`
@@ -98,7 +102,96 @@ type sweepCmd struct {
 	Formed     bool      `help:"Paper's law: windows formed on the way from the DRAM, in place of Toeplitz matrices read from it."`
 	Resume     string    `placeholder:"FILE" help:"Keep the state of the sweep here, and go on from it."`
 	Out        string    `placeholder:"FILE.json" help:"Also write the figures to a file."`
-	goodputFlags
+	CSV        string    `name:"csv" placeholder:"FILE.csv" help:"Also write a line for every design that was evaluated."`
+	budgetFlags
+	axisFlags
+	serviceFlags
+}
+
+// budgetFlags are what designs may take of the board.
+type budgetFlags struct {
+	MaxDSP      int     `name:"max-dsp" placeholder:"N" help:"At most so many DSPs."`
+	MaxBRAM     int     `name:"max-bram" placeholder:"N" help:"BRAM36."`
+	MaxURAM     int     `name:"max-uram" placeholder:"N" help:"URAMs."`
+	MaxLUT      int     `name:"max-lut" placeholder:"N" help:"LUTs."`
+	MaxFF       int     `name:"max-ff" placeholder:"N" help:"Registers."`
+	Margin      float64 `placeholder:"SHARE" help:"Share of every resource that is left free, for placement and routing."`
+	ClockMargin float64 `placeholder:"SHARE" help:"By which the clock is slower than the board's (and than --clock)."`
+}
+
+// axisFlags are what the grid varies beside <T_R, T_P, T_C>.
+type axisFlags struct {
+	Clock     []float64 `placeholder:"MHZ" help:"Axis: clocks. The DRAM stays as fast in seconds."`
+	Bandwidth []float64 `placeholder:"BYTES" help:"Axis: bytes a cycle of the DRAM, at the board's clock."`
+	NPorts    []int     `name:"ports" placeholder:"N" help:"Axis: memory ports."`
+	PortBytes []int     `placeholder:"N" help:"Axis: bytes of a port, 8 or 16."`
+	WLoad     []int     `placeholder:"N" help:"Axis: W_LOAD, PEs whose weights are loaded a cycle."`
+	Drain     []int     `placeholder:"N" help:"Axis: DRAIN, words drained a cycle at most."`
+	Ring      []int     `placeholder:"BEATS" help:"Axis: beats of the ring of weights."`
+	ABuf      []int     `name:"abuf" placeholder:"WORDS" help:"Axis: words of a bank of the activation buffer at most; 0 is all that the memory has left (cheapest by bram looks at 1024, 2048, 4096 and so on)."`
+}
+
+// apply puts budget and axes into a grid.
+func (c *sweepCmd) apply(g *search.Grid) error {
+	g.Budget = search.Budget{DSP: c.MaxDSP, BRAM36: c.MaxBRAM, URAM: c.MaxURAM, LUT: c.MaxLUT, FF: c.MaxFF, Margin: c.Margin}
+	g.Axes = search.Axes{
+		ClockMHz: slices.Clone(c.Clock), BytesPerCycle: c.Bandwidth, NAXI: c.NPorts, AXIBytes: c.PortBytes, WLoad: c.WLoad, Drain: c.Drain,
+		WRingBeats: c.Ring, ABufWords: c.ABuf,
+	}
+	if !(c.ClockMargin >= 0) || c.ClockMargin >= 1 {
+		return fmt.Errorf("--clock-margin: %w: %v, must be at least 0 and less than 1", search.ErrGrid, c.ClockMargin)
+	}
+	if c.ClockMargin > 0 {
+		if len(g.Axes.ClockMHz) == 0 {
+			g.Axes.ClockMHz = []float64{g.Template.ClockMHz}
+		}
+		for i := range g.Axes.ClockMHz {
+			g.Axes.ClockMHz[i] *= 1 - c.ClockMargin
+		}
+	}
+	if search.Objective(c.Objective) == search.Cheapest && search.Cost(c.Cost) == search.CostBRAM && len(c.ABuf) == 0 {
+		g.Axes.ABufWords = []int{1024, 2048, 4096, 8192, 16384, 32768, 0}
+	}
+	for _, r := range []struct {
+		flag, text string
+		to         *search.Range
+	}{{"tp", c.TP, &g.TP}, {"tc", c.TC, &g.TC}, {"tr", c.TR, &g.TR}} {
+		if r.text == "" {
+			continue
+		}
+		lo, hi, ok := strings.Cut(r.text, "..")
+		if !ok {
+			hi = lo
+		}
+		var err error
+		if r.to.Lo, err = strconv.Atoi(lo); err == nil {
+			r.to.Hi, err = strconv.Atoi(hi)
+		}
+		if err != nil {
+			return fmt.Errorf("--%s: %w: %q, expected LO..HI", r.flag, search.ErrGrid, r.text)
+		}
+	}
+	return g.Check()
+}
+
+// mixed is the network, with the others that --with names.
+func (c *sweepCmd) mixed(first *search.Workload) (*search.Workload, error) {
+	ws, shares := []*search.Workload{first}, []float64{1}
+	for _, x := range c.With {
+		name, text, ok := strings.Cut(x, "=")
+		share, err := strconv.ParseFloat(text, 64)
+		if !ok || err != nil {
+			return nil, fmt.Errorf("--with: %w: %q, expected NETWORK=SHARE", search.ErrWeights, x)
+		}
+		t := c.target
+		t.Network = name
+		w, err := t.workload()
+		if err != nil {
+			return nil, err
+		}
+		ws, shares = append(ws, w), append(shares, share)
+	}
+	return search.Mix(ws, shares)
 }
 
 type sweepSpace struct {
@@ -139,6 +232,11 @@ type sweepDoc struct {
 	Best   sweepBest     `json:"best"`
 	Pareto any           `json:"pareto"`
 	Ranks  any           `json:"published_rank"`
+	// Within are the designs that only what the law or the cost may be off tells from the best one.
+	Within []search.Point `json:"within"`
+	// Slow is how the best one serves where its cycles are as much longer as the law may be off.
+	Slow   *search.Served `json:"served_if_slower,omitempty"`
+	Energy *energyDoc     `json:"energy,omitempty"`
 }
 
 // Run searches, and prints what is best.
@@ -178,42 +276,10 @@ func weightsOf(v []float64) (search.Weights, error) {
 	return w, w.Check()
 }
 
-func (c *sweepCmd) ranges(g *search.Grid) error {
-	for _, r := range []struct {
-		flag, text string
-		to         *search.Range
-	}{{"tp", c.TP, &g.TP}, {"tc", c.TC, &g.TC}, {"tr", c.TR, &g.TR}} {
-		if r.text == "" {
-			continue
-		}
-		lo, hi, ok := strings.Cut(r.text, "..")
-		if !ok {
-			hi = lo
-		}
-		var err error
-		if r.to.Lo, err = strconv.Atoi(lo); err == nil {
-			r.to.Hi, err = strconv.Atoi(hi)
-		}
-		if err != nil {
-			return fmt.Errorf("--%s: %w: %q, expected LO..HI", r.flag, search.ErrGrid, r.text)
-		}
-	}
-	return g.Check()
-}
-
 func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.Weights, doc sweepDoc) error {
-	if err := c.ranges(&in.grid); err != nil {
+	o, err := c.options(in, weights)
+	if err != nil {
 		return err
-	}
-	o := search.Options{
-		Objective: search.Objective(c.Objective), Weights: weights, Workers: c.Workers, Exhaustive: c.Exhaustive, State: c.Resume,
-		References: references(in),
-	}
-	if o.Objective == search.Goodput {
-		var err error
-		if o.Goodput, err = c.goodput(in.w); err != nil {
-			return err
-		}
 	}
 	progress, finish := bar(e, "sweep")
 	o.Progress = progress
@@ -228,13 +294,30 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 	doc.Space, doc.Evaluated = r.Space, r.Evaluated
 	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.Unmapped, r.Searched}
 	doc.Best = sweepBest{TR: r.Best.TR, TP: r.Best.TP, TC: r.Best.TC, Mapping: r.Mapping, Value: r.Best.Value, Point: &r.Best, ByB: r.Best.ByB}
-	doc.Pareto, doc.Ranks = r.Pareto, r.Ranks
+	doc.Pareto, doc.Ranks, doc.Within = r.Pareto, r.Ranks, r.Within
 	band, err := counted.Networks()
 	if err != nil {
 		return err
 	}
 	doc.Band = &band
+	exits := o.Exits
+	if o.Objective.Simulated() {
+		exits = exitRates(in.w, c.ExitRate)
+	}
+	if doc.Energy, err = energyOf(in, o, r.Best.Design, exits); err != nil {
+		return err
+	}
+	if o.Service != nil {
+		if doc.Slow, err = slower(ctx, o, r.Best, band.Mean); err != nil {
+			return err
+		}
+	}
 	doc.cpu()
+	if c.CSV != "" {
+		if err := writeCSV(c.CSV, r); err != nil {
+			return err
+		}
+	}
 	if err := e.write(doc, c.Out); err != nil || e.json {
 		return err
 	}
@@ -308,7 +391,7 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n\n",
 		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
 	b := r.Best
-	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated; %s)\n", c.Objective, b.TR, b.TP, b.TC, valueText(c.Objective, b.Value), doc.Band)
+	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated; %s)\n", c.Objective, b.TR, b.TP, b.TC, c.valueText(b.Value), doc.Band)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "B\t1\t2\t3\t4\t5\t6\t7\t8\t")
 	row := "GOP/s"
@@ -319,15 +402,10 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	}
 	fmt.Fprintf(t, "%s\t\n%s\t\n", row, peak)
 	_ = t.Flush()
-	fmt.Fprintf(w, "\nPareto front, %d points (GOP/s up, latency at B = 1 and DSPs down); every 8th:\n", len(r.Pareto))
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "T_R\tT_P\tT_C\tDSP\tBRAM36\tGOP/s\tms at B=1\t")
-	for i, p := range r.Pareto {
-		if i%8 == 0 || i == len(r.Pareto)-1 {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.1f\t%.1f\t%.2f\t\n", p.TR, p.TP, p.TC, p.DSP, p.BRAM36, p.GOPS, float64(p.B1NS)/1e6)
-		}
+	c.printWithin(w, r, doc)
+	if len(r.Pareto) > 0 {
+		c.printFront(w, r)
 	}
-	_ = t.Flush()
 	for _, k := range r.Ranks {
 		if k.Rank == 0 {
 			fmt.Fprintf(w, "\n%s: infeasible because %s", k.Design.Name, strings.ReplaceAll(k.Infeasible, "\n", "; "))
@@ -338,12 +416,28 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	fmt.Fprintln(w)
 }
 
+func (c *sweepCmd) printFront(w io.Writer, r *search.Result) {
+	fmt.Fprintf(w, "\nPareto front, %d points (GOP/s up, latency at B = 1 and DSPs down); every 8th:\n", len(r.Pareto))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "T_R\tT_P\tT_C\tDSP\tBRAM36\tGOP/s\tms at B=1\t")
+	for i, p := range r.Pareto {
+		if i%8 == 0 || i == len(r.Pareto)-1 {
+			fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%.1f\t%.1f\t%.2f\t\n", p.TR, p.TP, p.TC, p.DSP, p.BRAM36, p.GOPS, float64(p.B1NS)/1e6)
+		}
+	}
+	_ = t.Flush()
+}
+
 func peakGOPS(d configs.Design) float64 { return 2 * float64(d.MACs()) * d.ClockMHz / 1000 }
 
 func valueText(objective string, v float64) string {
 	switch search.Objective(objective) {
 	case search.Latency:
 		return fmt.Sprintf("%.3f ms at B = 1", -v/1e6)
+	case search.Throughput:
+		return fmt.Sprintf("%.2f samples/s weighted over B", v)
+	case search.Rate:
+		return fmt.Sprintf("%.2f requests a second", v)
 	case search.GOPSPerDSP:
 		return fmt.Sprintf("%.4f GOP/s a DSP", v)
 	case search.Goodput:

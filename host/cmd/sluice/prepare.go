@@ -237,13 +237,13 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 	switch name {
 	case "soft":
 		dev = soft.New(p.design, soft.Options{Memo: memo})
-	case "cosim":
+	case "cosim", "hls":
 		var d *npu.Driver
-		if d, err = w.openCosim(ctx, p); err == nil {
+		if d, err = w.openCosim(ctx, name, p); err == nil {
 			dev = d
 		}
 	default:
-		err = coded(codeUsage, fmt.Errorf("no device %q; there are cosim, soft", name))
+		err = coded(codeUsage, fmt.Errorf("no device %q; there are cosim, hls, soft", name))
 	}
 	if err != nil {
 		return nil, coded(codeDevice, err)
@@ -254,10 +254,14 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 	return dev, nil
 }
 
-// openCosim starts the Verilated RTL of the configuration with the memory its file names.
-func (w *what) openCosim(ctx context.Context, p *prepared) (*npu.Driver, error) {
-	kind := p.design.Name
+// openCosim starts the Verilated RTL of the configuration with the memory its file names, or the HLS
+// kernel (hls), which has no timing.
+func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Driver, error) {
+	kind := cosimOf(name, p.design)
 	if w.waves != "" {
+		if name != "cosim" {
+			return nil, coded(codeUsage, fmt.Errorf("--waves: %s writes none", name))
+		}
 		kind += "-trace"
 	}
 	const slots, spare = 4 * abi.BMax, 1 << 20
@@ -271,7 +275,15 @@ func (w *what) openCosim(ctx context.Context, p *prepared) (*npu.Driver, error) 
 			return nil, coded(codeDevice, errors.Join(err, bus.Close()))
 		}
 	}
-	return openDriver(bus, p.design, slots)
+	return openDriver(bus, name, p.design, slots)
+}
+
+// cosimOf is the folder in build/cosim of a device's process.
+func cosimOf(device string, d configs.Design) string {
+	if device == "hls" {
+		return d.Name + "-hls"
+	}
+	return d.Name
 }
 
 // openBus starts the simulator in build/cosim/kind with the memory that the design's file names.
@@ -288,9 +300,9 @@ func openBus(ctx context.Context, d configs.Design, kind string, o npu.CosimOpts
 	return bus, nil
 }
 
-func openDriver(bus *npu.Cosim, d configs.Design, slots int) (*npu.Driver, error) {
+func openDriver(bus *npu.Cosim, device string, d configs.Design, slots int) (*npu.Driver, error) {
 	dev, err := npu.New(bus, npu.Opts{
-		Name: "cosim:" + d.Name, Label: "simulated", ClockHz: int64(d.ClockMHz * 1e6), Slots: slots,
+		Name: device + ":" + d.Name, Label: "simulated", ClockHz: int64(d.ClockMHz * 1e6), Slots: slots,
 	})
 	if err != nil {
 		return nil, coded(codeDevice, err)

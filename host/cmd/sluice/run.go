@@ -23,7 +23,7 @@ import (
 
 type runCmd struct {
 	what
-	Device   string   `default:"cosim" enum:"cosim,soft" help:"Where it runs: cosim (the Verilated RTL) or soft (golden numerics, the bundle's latency table)."`
+	Device   string   `default:"cosim" enum:"cosim,hls,soft" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock) or soft (golden numerics, the bundle's latency table)."`
 	Policy   []string `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
 	Rate     string   `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
 	SLO      string   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
@@ -31,7 +31,7 @@ type runCmd struct {
 	Seed     uint64   `default:"1" help:"Seed of the arrivals."`
 	N        int      `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
 	Arrivals string   `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
-	Clock    string   `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: table for soft, measured for all others."`
+	Clock    string   `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: measured for cosim, table for all others."`
 	Out      string   `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
 	Waves    string   `help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
 	JSON     bool     `name:"json" help:"Print the summary as JSON."`
@@ -138,6 +138,9 @@ func (c *runCmd) Run(e *env) error {
 	if c.N < 1 || c.N > load.MaxArrivals {
 		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..%d", c.N, load.MaxArrivals))
 	}
+	if c.Device == "hls" && c.Clock == "measured" {
+		return coded(codeUsage, errors.New("--clock measured: the HLS kernel's C-simulation counts no cycles"))
+	}
 	for _, name := range c.Policy {
 		if _, err := sched.New(name, sched.Options{}); err != nil {
 			return coded(codeUsage, err)
@@ -185,7 +188,7 @@ func (c *runCmd) Run(e *env) error {
 		rate = float64(len(times)) / (float64(max(times[len(times)-1], 1)) / 1e9)
 	}
 	clock := engine.Table
-	if c.Clock == "measured" || c.Clock == "auto" && c.Device != "soft" {
+	if c.Clock == "measured" || c.Clock == "auto" && c.Device == "cosim" {
 		clock = engine.Measured
 	}
 	summary, err := p.bundle.Summarize()

@@ -62,7 +62,7 @@ func (c *verifyCmd) segments(e *env, designs []configs.Design, doc *verifyDoc) e
 	dev := &verify.Shadow{Reference: soft.New(d, soft.Options{Slots: 1})}
 	if c.Device == "soft" {
 		dev.Slotted = soft.New(d, soft.Options{})
-	} else if dev.Slotted, err = c.openCosim(e.ctx, &prepared{design: d, bundle: b}); err != nil {
+	} else if dev.Slotted, err = c.openCosim(e.ctx, c.Device, &prepared{design: d, bundle: b}); err != nil {
 		return err
 	}
 	defer dev.Close()

@@ -25,7 +25,7 @@ import (
 
 type verifyCmd struct {
 	what
-	Device string `default:"cosim" enum:"cosim,soft" help:"What is held against the golden executor (soft: the golden executor itself, which tests this command)."`
+	Device string `default:"cosim" enum:"cosim,hls,soft" help:"What is held against the golden executor: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation: no cycles, no bus faults) or soft (the golden executor itself, which tests this command)."`
 	N      int    `default:"200" short:"n" help:"Random layers of at most 2 MMAC; 0 leaves them out."`
 	Images int    `default:"256" help:"Test images under a random schedule; 0 leaves them out."`
 	Oracle int    `default:"2000" help:"Test images for onnxruntime; 0 leaves it out."`
@@ -152,6 +152,9 @@ func (c *verifyCmd) Run(e *env) error {
 		Network: c.Network, Problems: []string{}, Segments: []verify.Segment{},
 	}
 	cov := verify.NewCoverage(designs)
+	if c.Device == "hls" {
+		cov.LayersOnly()
+	}
 	doc.Coverage.Bins = cov
 	if c.Segments != 0 {
 		err = c.segments(e, designs, doc)
@@ -294,7 +297,7 @@ func (c *verifyCmd) shadow(ctx context.Context, p *prepared) (*verify.Shadow, er
 		s.Slotted = soft.New(p.design, soft.Options{})
 		return s, nil
 	}
-	d, err := c.openCosim(ctx, p)
+	d, err := c.openCosim(ctx, c.Device, p)
 	if err != nil {
 		return nil, err
 	}
@@ -338,12 +341,14 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) err
 		if c.Device == "soft" {
 			b.Dev.Slotted = soft.New(d, soft.Options{})
 		} else {
-			bus, err := openBus(e.ctx, d, d.Name, npu.CosimOpts{})
+			bus, err := openBus(e.ctx, d, cosimOf(c.Device, d), npu.CosimOpts{})
 			if err != nil {
 				return err
 			}
-			b.Ports = bus.Stats
-			if b.Dev.Slotted, err = openDriver(bus, d, verify.LayerSlots); err != nil {
+			if c.Device == "cosim" {
+				b.Ports = bus.Stats
+			}
+			if b.Dev.Slotted, err = openDriver(bus, c.Device, d, verify.LayerSlots); err != nil {
 				return err
 			}
 		}
@@ -375,7 +380,7 @@ func (c *verifyCmd) orders(e *env, p *prepared, s *experiments.Setup, memo *soft
 	for _, policy := range []string{"serial", "fluid"} {
 		o, err := verify.CompareOrders(e.ctx, s, dev, ref, experiments.Point{
 			Policy: policy, Rate: 1e9 / s.Service(theta), SLO: 5 * s.Table.Alone(), Theta: theta, Seed: c.Seed, N: c.Orders,
-		})
+		}, c.Device != "hls")
 		if err != nil {
 			return coded(codeDevice, err)
 		}

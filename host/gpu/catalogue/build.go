@@ -4,7 +4,8 @@
 //
 // The rule. A convolution, dense layer or matrix product of M x N x K is cut into tiles of T_M x T_N,
 // one block each, of 8 x 8 results a thread where tiles are 64 wide or more, else 4 x 4 or 2 x 4. A
-// block does T_M T_N K MACs at the share of an SM that its threads can keep busy (512 threads fill one)
+// block does T_M T_N K MACs at the share of an SM that its threads can keep busy (256 fill one: a wave of
+// 64 on each of its four schedulers)
 // times the tile's efficiency: what its operands' reuse leaves of the peak, tile / (tile + 16) with the
 // harmonic mean of both sides. Everything else (pools, sums, activations, norms, softmax) is bound by
 // memory: 1,024 elements a block of 256 threads, at an SM's share of the DRAM's bandwidth. A kernel
@@ -65,6 +66,11 @@ func (s Style) inPlace(network string) float64 {
 
 // Tile is one implementation of a matrix product.
 type Tile struct{ M, N, Threads, Regs int }
+
+// usual is how many of the tiles a framework's own choice is among. Compilers favour large tiles: REEF's
+// figures 3(b) and 24 show kernels that leave a good part of 60 compute units idle at batch 1, which no
+// choice among all tiles would. The smaller ones are there as versions to pad with.
+const usual = 4
 
 // Tiles from the one that reuses most to the one with the shortest blocks.
 var Tiles = []Tile{{128, 128, 256, 128}, {128, 64, 128, 128}, {64, 64, 64, 128}, {64, 32, 128, 64}, {32, 32, 64, 64}, {32, 16, 64, 40}, {16, 16, 32, 40}}
@@ -273,7 +279,7 @@ func (o *op) kernel(m Machine, tile *Tile) kernel.Kernel {
 	}
 	best := kernel.Kernel{}
 	least := 0.0
-	for _, t := range Tiles {
+	for _, t := range Tiles[:usual] {
 		k := o.product(m, t)
 		if at := waves(m, k); least == 0 || at < least {
 			best, least = k, at
@@ -289,7 +295,7 @@ const (
 
 func (o *op) product(m Machine, t Tile) kernel.Kernel {
 	blocks := ((o.m + t.M - 1) / t.M) * ((o.n + t.N - 1) / t.N) * max(1, o.heads)
-	issue := min(1, float64(t.Threads)/512)
+	issue := min(1, float64(t.Threads)/256)
 	work := float64(t.M) * float64(t.N) * float64(o.k)
 	return kernel.Kernel{
 		Name: o.name, Blocks: blocks, Threads: t.Threads, Regs: t.Regs, Shared: (t.M + t.N) * 8 * wordBytes * 2,

@@ -49,9 +49,15 @@ func TestShares(t *testing.T) {
 		network, style string
 		idem, all      float64
 	}{
-		{"resnet152", "pytorch", 145, 211}, {"vgg19", "pytorch", 45, 81}, {"yolov3", "pytorch", 569, 572},
-		{"bert-base", "pytorch", 165, 238}, {"gpt2", "pytorch", 258, 294},
-		{"vgg19", "tensorrt", 30, 30}, {"yolov3", "tensorrt", 153, 175}, {"bert-base", "tensorrt", 161, 173}, {"gpt2", "tensorrt", 136, 148},
+		{"resnet152", "pytorch", 145, 211},
+		{"vgg19", "pytorch", 45, 81},
+		{"yolov3", "pytorch", 569, 572},
+		{"bert-base", "pytorch", 165, 238},
+		{"gpt2", "pytorch", 258, 294},
+		{"vgg19", "tensorrt", 30, 30},
+		{"yolov3", "tensorrt", 153, 175},
+		{"bert-base", "tensorrt", 161, 173},
+		{"gpt2", "tensorrt", 136, 148},
 	} {
 		p, err := catalogue.Program(catalogue.Spec{Network: c.network, Style: c.style}, machine)
 		if err != nil {

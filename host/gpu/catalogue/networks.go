@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -329,4 +330,33 @@ func convnext(b *builder, x int) {
 		}
 	}
 	b.exit(x, 1000)
+}
+
+// Versions are other implementations of a program's kernels, by kernel: the matrix products cut into
+// every other tile; nothing where a kernel is bound by memory.
+func Versions(spec Spec, m Machine) ([][]kernel.Kernel, error) {
+	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))
+	if err != nil {
+		return nil, err
+	}
+	b, err := layers(spec)
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.program(m, style)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]kernel.Kernel, len(p.Kernels))
+	for i := range b.ops {
+		if b.ops[i].m == 0 {
+			continue
+		}
+		for _, t := range Tiles {
+			k := b.ops[i].product(m, t)
+			k.Bytes, k.Reads, k.Writes = p.Kernels[i].Bytes, p.Kernels[i].Reads, p.Kernels[i].Writes
+			out[i] = append(out[i], k)
+		}
+	}
+	return out, nil
 }

@@ -103,6 +103,7 @@ type stream struct {
 	at       Time // fetched: when it begins
 	run      *run
 	killAt   Time // when the running head is stopped; Never
+	asleep   bool // the thread that moves them: the device queue was full
 	paused   bool // nothing moves from host to device
 	evicting bool // until what was there is gone
 	quietAt  Time // evicting: not told before this
@@ -251,7 +252,7 @@ func (g *GPU) Evict(s int, how Eviction, buf []Event) []Event {
 		}
 		buf = append(buf, Event{g.now, Dropped, s, it})
 	}
-	st.moving = Never
+	st.moving, st.asleep = Never, false
 	if !how.Forgive {
 		st.epoch++
 	}
@@ -386,8 +387,17 @@ func (g *GPU) move(st *stream) {
 	if st.state == running {
 		taken++
 	}
-	if st.moving == Never && !st.paused && st.host.len() > 0 && taken < g.p.Queue {
-		st.moving = max(g.now, st.host.head().ready) + g.p.TransferNs
+	if st.moving != Never || st.paused || st.host.len() == 0 {
+		return
+	}
+	if taken >= g.p.Queue {
+		st.asleep = true
+		return
+	}
+	st.moving = max(g.now, st.host.head().ready) + g.p.TransferNs
+	if st.asleep {
+		st.asleep = false
+		st.moving += g.p.WakeNs
 	}
 }
 

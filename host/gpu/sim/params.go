@@ -30,6 +30,7 @@ type Params struct {
 
 	LaunchNs   int64 // host: from one launch of a stream to the next
 	TransferNs int64 // host queue to device queue, each kernel
+	WakeNs     int64 // host: the transferring thread, when a device queue that was full has room again
 	DispatchNs int64 // command processor: from the head of a device queue to its first block
 	Queue      int   // kernels that a device queue holds
 
@@ -48,11 +49,14 @@ func (p *Params) Check() error {
 		name string
 		bad  bool
 	}{
-		{"SMs", p.SMs < 1 || p.SMs > MaxUnits}, {"unit", p.Unit < 1 || p.Unit > p.SMs},
+		{"SMs", p.SMs < 1 || p.SMs > MaxUnits},
+		{"unit", p.Unit < 1 || p.Unit > p.SMs},
 		{"SM", p.SM.Threads < 1 || p.SM.Blocks < 1 || p.SM.Regs < 1 || p.SM.Shared < 0},
-		{"bandwidth", !(p.Bandwidth > 0)}, {"link", !(p.Up > 0 && p.Down > 0)},
-		{"queue", p.Queue < 1}, {"pad_share", !(p.PadShare >= 0 && p.PadShare < 1)},
-		{"a time", min(p.LinkNs, p.LaunchNs, p.TransferNs, p.DispatchNs, p.ResetNs, p.ReclaimNs, p.EvictNs, p.EvictEach, p.KillNs, p.RestartNs) < 0},
+		{"bandwidth", !(p.Bandwidth > 0)},
+		{"link", !(p.Up > 0 && p.Down > 0)},
+		{"queue", p.Queue < 1},
+		{"pad_share", !(p.PadShare >= 0 && p.PadShare < 1)},
+		{"a time", min(p.LinkNs, p.LaunchNs, p.TransferNs, p.WakeNs, p.DispatchNs, p.ResetNs, p.ReclaimNs, p.EvictNs, p.EvictEach, p.KillNs, p.RestartNs) < 0},
 	} {
 		if c.bad {
 			return fmt.Errorf("%w: %s out of range", ErrParams, c.name)

@@ -19,6 +19,7 @@ const usage = `hwconfig prints a configuration of the NPU as JSON.
 
   hwconfig NAME             JSON; NAME is embedded (see -list) or the path of a YAML file
   hwconfig -verilator NAME  the -G flags of npu_top, on one line
+  hwconfig -cpp NAME        a C++ header with its parameters, for hls
   hwconfig -list            the embedded names
 
 Example: verilator --cc $(go run ./hw/configs/cmd/hwconfig -verilator run) ...
@@ -33,6 +34,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("hwconfig", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	verilator := fs.Bool("verilator", false, "print the -G flags of npu_top")
+	cpp := fs.Bool("cpp", false, "print a C++ header with the parameters")
+	cosimBeats := fs.Int("cosim-beats", 1<<16, "with -cpp: beats of memory in the vendor's co-simulation")
 	list := fs.Bool("list", false, "list the embedded configurations")
 	fs.Usage = func() {
 		fmt.Fprint(stderr, usage)
@@ -44,13 +47,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return 2
 	}
-	if *list && fs.NArg() == 0 && !*verilator {
+	if *list && fs.NArg() == 0 && !*verilator && !*cpp {
 		for _, n := range configs.Names() {
 			fmt.Fprintln(stdout, n)
 		}
 		return 0
 	}
-	if fs.NArg() != 1 || *list {
+	if fs.NArg() != 1 || *list || (*verilator && *cpp) || *cosimBeats < 1 {
 		fs.Usage()
 		return 2
 	}
@@ -61,6 +64,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if *verilator {
 		fmt.Fprintln(stdout, strings.Join(d.VerilatorParams(), " "))
+		return 0
+	}
+	if *cpp {
+		stdout.Write(d.CPPHeader(*cosimBeats))
 		return 0
 	}
 	enc := json.NewEncoder(stdout)

@@ -1,0 +1,466 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// every <T_R, T_P, T_C> of the test's grid.
+var every = func() (out [][3]int) {
+	for _, tr := range []int{64, 128} {
+		for _, tp := range []int{3, 4, 5} {
+			for _, tc := range []int{8, 12, 16, 20, 24} {
+				out = append(out, [3]int{tr, tp, tc})
+			}
+		}
+	}
+	return out
+}()
+
+// cyclesOf is what the law says of a design, layer by layer, each at its fastest entry.
+func cyclesOf(t *testing.T, w *search.Workload, d configs.Design) search.Cycles {
+	t.Helper()
+	layers, err := w.Lower(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out search.Cycles
+	for b := range out {
+		out[b] = make([]int64, w.Segments)
+		for i := range out[b] {
+			out[b][i] = cost.Start(d)
+		}
+		for _, l := range layers {
+			_, time, err := mapping.Choose(d, l.Geom, b+1, mapping.RTL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[b][l.Segment] += time.Total
+		}
+	}
+	return out
+}
+
+// The best design under each objective is the one that trying them all finds; what may not be chosen is not.
+func TestObjectivesByBruteForce(t *testing.T) {
+	space := []string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "3..5", "--tc", "8..24", "--tr", "64..128"}
+	load := []string{"--slo", "0.3", "--n", "120", "--seeds", "3,4", "--exit-rate", "0.6,0.4", "--max-violations", "0.05"}
+	ns := func(d configs.Design, cycles float64) float64 { return cycles / d.ClockMHz * 1000 }
+	type found struct {
+		d      configs.Design
+		c      search.Cycles
+		est    resource.Estimate
+		served search.Served
+	}
+	nsOf := func(f *found) search.Cycles {
+		p := search.Point{Design: f.d, Cycles: f.c}
+		return p.Nanoseconds()
+	}
+	exits := []float64{1, 0.4} // shares that run each segment
+	mean := func(f *found, b int) float64 {
+		return exits[0]*float64(f.c[b-1][0]) + exits[1]*float64(f.c[b-1][1])
+	}
+	alone := func(f *found) float64 { return ns(f.d, float64(f.c[0][0]+f.c[0][1])) }
+	for _, c := range []struct {
+		name  string
+		flags []string
+		// value of a design, the higher the better; NaN: it must not be chosen
+		value func(f *found, s *service) float64
+		axes  func(g *search.Grid) []search.Grid
+	}{
+		{
+			"latency by exits",
+			[]string{"--objective", "latency", "--exit-rate", "0.6,0.4"},
+			func(f *found, _ *service) float64 { return -math.Ceil(ns(f.d, math.Ceil(mean(f, 1)))) }, nil,
+		},
+		{
+			"throughput by exits",
+			[]string{"--objective", "throughput", "--exit-rate", "0.6,0.4", "--weights", "1,0,0,2,0,0,0,1"},
+			func(f *found, _ *service) float64 {
+				at := func(b int) float64 { return float64(b) / ns(f.d, mean(f, b)) * 1e9 }
+				return (at(1) + 2*at(4) + at(8)) / 4
+			}, nil,
+		},
+		{
+			"latency within limits",
+			[]string{"--objective", "latency", "--max-dsp", "70", "--max-lut", "41000", "--margin", "0.1"},
+			func(f *found, _ *service) float64 {
+				if f.est.DSP > 70 || f.est.LUT.Value > 41000 || f.est.BRAM36 > 490 {
+					return math.NaN()
+				}
+				return -math.Ceil(alone(f))
+			},
+			func(g *search.Grid) []search.Grid {
+				within := *g
+				within.Budget = search.Budget{DSP: 70, LUT: 41000, Margin: 0.1}
+				return []search.Grid{within}
+			},
+		},
+		{
+			"throughput with a latency of at most 0.048 ms",
+			[]string{"--objective", "throughput", "--max-latency", "0.048"},
+			func(f *found, _ *service) float64 {
+				if alone(f) > 0.048e6 {
+					return math.NaN()
+				}
+				sum := 0.0
+				for b := 1; b <= abi.BMax; b++ {
+					sum += float64(b) / ns(f.d, float64(f.c.Sum(b))) * 1e9 / abi.BMax
+				}
+				return sum
+			}, nil,
+		},
+		{
+			"latency over loaders, rings, ports and clocks",
+			[]string{"--objective", "latency", "--w-load", "2,4", "--ring", "512,2048", "--ports", "1,4", "--clock", "100,150"},
+			func(f *found, _ *service) float64 { return -math.Ceil(alone(f)) },
+			func(g *search.Grid) (all []search.Grid) {
+				for _, load := range []int{2, 4} {
+					for _, ring := range []int{512, 2048} {
+						for _, ports := range []int{1, 4} {
+							for _, clock := range []float64{100, 150} {
+								x := *g
+								d := &x.Template
+								d.WLoad, d.WRingBeats, d.NAXI, d.ClockMHz = load, ring, ports, clock
+								d.DRAM = configs.DRAM{BytesPerCycle: 15.3 * (150 / clock), LatencyCycles: int(math.Ceil(100 * clock / 150))}
+								all = append(all, x)
+							}
+						}
+					}
+				}
+				return all
+			},
+		},
+		{
+			"rate", append([]string{"--objective", "rate", "--rate-step", "0.05"}, load...),
+			func(f *found, s *service) float64 {
+				for k := 300; k > 0; k-- { // 1.05^300: two millions
+					r := math.Pow(1.05, float64(k))
+					if r > 1e5 {
+						continue
+					}
+					v, err := s.at(context.Background(), r, nsOf(f))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if v.Holds {
+						f.served = v
+						return r
+					}
+				}
+				return math.NaN()
+			}, nil,
+		},
+		{"cheapest by dsp", append([]string{"--objective", "cheapest", "--cost", "dsp", "--rate", "20000"}, load...), func(f *found, s *service) float64 {
+			return holding(t, s, &f.served, nsOf(f), float64(f.est.DSP))
+		}, nil},
+		{"cheapest by lut", append([]string{"--objective", "cheapest", "--cost", "lut", "--rate", "20000"}, load...), func(f *found, s *service) float64 {
+			return holding(t, s, &f.served, nsOf(f), float64(f.est.LUT.Value))
+		}, nil},
+		{
+			"cheapest by bram", append([]string{"--objective", "cheapest", "--cost", "bram", "--rate", "20000", "--abuf", "1024,4096,0"}, load...),
+			func(f *found, s *service) float64 { return holding(t, s, &f.served, nsOf(f), f.est.BRAM36) },
+			func(g *search.Grid) (all []search.Grid) {
+				for _, words := range []int{1024, 4096, 0} {
+					x := *g
+					x.Axes.ABufWords = []int{words}
+					all = append(all, x)
+				}
+				return all
+			},
+		},
+		{"cheapest by energy", append([]string{"--objective", "cheapest", "--cost", "energy", "--rate", "20000"}, load...), func(f *found, s *service) float64 {
+			pj, err := search.Horowitz().Of(s.w, f.d, mapping.RTL(), search.Uniform(), exits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return holding(t, s, &f.served, nsOf(f), pj)
+		}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, stdout, stderr := call(append(append(slices.Clone(space), "--json"), c.flags...)...)
+			if code != exitOK {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			var doc struct {
+				Best struct {
+					Value float64       `json:"value"`
+					Point *search.Point `json:"point"`
+				} `json:"best"`
+				Within []search.Point `json:"within"`
+			}
+			if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
+				t.Fatal(err)
+			}
+			b, err := boards.Load("zc706")
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := (&target{Network: "tiny", Seed: 1}).workload()
+			if err != nil {
+				t.Fatal(err)
+			}
+			g, err := (&place{}).grid(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var f serviceFlags
+			var s *service
+			if slices.Contains(c.flags, "--slo") {
+				f = serviceFlags{Rate: 20000, SLO: 0.3, Policy: "fluid", N: 120, Seeds: []uint64{3, 4}, MaxViolations: 0.05, RateStep: 0.05}
+				s = testService(t, &f, w, []float64{0.6, 0.4})
+			}
+			grids := []search.Grid{g}
+			if c.axes != nil {
+				grids = c.axes(&g)
+			}
+			best, n, ties, refused := math.Inf(-1), 0, []configs.Design{}, 0
+			for _, g := range grids {
+				for _, at := range every {
+					d, err := g.At(at[0], at[1], at[2])
+					if len(g.Axes.ABufWords) > 0 && err == nil {
+						if words := g.Axes.ABufWords[0]; words > 0 {
+							d, err = resource.FillABuf(b, d, words)
+						}
+					}
+					if err != nil {
+						refused++
+						continue
+					}
+					x := &found{d: d, c: cyclesOf(t, w, d), est: resource.Of(b, d)}
+					v := c.value(x, s)
+					d.Name = ""
+					switch {
+					case math.IsNaN(v):
+						refused++
+					case v > best:
+						best, ties = v, []configs.Design{d}
+					case v == best:
+						ties = append(ties, d)
+					}
+					n++
+				}
+			}
+			got := doc.Best.Point.Design
+			got.Name = ""
+			if math.Abs(doc.Best.Value/best-1) > 1e-9 || !slices.Contains(ties, got) {
+				t.Errorf("of %d designs (%d refused) the best has %v, found %v of %+v; best are %+v", n, refused, best, doc.Best.Value, got, ties)
+			}
+			if len(doc.Within) == 0 || doc.Within[0].Design.Name != doc.Best.Point.Design.Name {
+				t.Errorf("%d designs within the band, the best not the first", len(doc.Within))
+			}
+			if (strings.Contains(c.name, "limits") || strings.Contains(c.name, "at most") || strings.HasPrefix(c.name, "cheapest")) && refused == 0 {
+				t.Error("every design was allowed: the test shows nothing")
+			}
+		})
+	}
+}
+
+// holding is the negative cost of what holds.
+func holding(t *testing.T, s *service, served *search.Served, ns search.Cycles, cost float64) float64 {
+	t.Helper()
+	v, err := s.at(context.Background(), s.flags.Rate, ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	*served = v
+	if !v.Holds {
+		return math.NaN()
+	}
+	return -cost
+}
+
+// testService is the service behind a search's functions.
+func testService(t *testing.T, f *serviceFlags, w *search.Workload, rates []float64) *service {
+	t.Helper()
+	s := &service{flags: f, objective: search.Rate, w: w, slo: int64(f.SLO * 1e6)}
+	for i, p := range w.Parts {
+		stand, err := standIn(fmt.Sprintf("stand-in-%d", i), p.Segments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.stands = append(s.stands, stand)
+	}
+	for _, seed := range f.Seeds {
+		s.draws = append(s.draws, s.draw(seed, rates))
+	}
+	return s
+}
+
+// What bounds a design's service from above is never below what it does.
+func TestServiceBound(t *testing.T) {
+	w, err := (&target{Network: "tiny", Seed: 1}).workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := configs.Load("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := search.Point{Design: d, Cycles: cyclesOf(t, w, d)}
+	held := 0
+	for _, policy := range []string{"serial", "lazy", "edf", "fluid", "fluid+", "clockwork"} {
+		for _, slo := range []float64{0.3, 1, 4} {
+			f := &serviceFlags{SLO: slo, Policy: policy, N: 60, Seeds: []uint64{5, 6}, MaxViolations: 0.05, RateStep: 0.1}
+			s := testService(t, f, w, []float64{0.5, 0.5})
+			for k := 40; k < 110; k += 5 {
+				v, err := s.at(context.Background(), s.rate(k), p.Nanoseconds())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if v.Violations <= f.MaxViolations {
+					held++
+					if !s.mayHold(s.rate(k), p.Nanoseconds()) {
+						t.Errorf("%s, %g ms: %g a second is impossible by the bound, and missed %g of the deadlines", policy, slo, s.rate(k), v.Violations)
+					}
+				}
+			}
+			if s.mayHold(1e5, p.Nanoseconds()) && slo < 1 {
+				t.Errorf("%s, %g ms: 100,000 a second are possible by the bound", policy, slo)
+			}
+		}
+	}
+	if held == 0 {
+		t.Error("nothing held")
+	}
+}
+
+// Each option that changes the question is named where a file of another question is to be resumed, and the
+// same question is answered alike.
+func TestResumeNamesWhatChanged(t *testing.T) {
+	dir := t.TempDir()
+	ask := func(file string, more ...string) (int, string, string) {
+		args := append([]string{"sweep", "--json", "--network", "tiny", "--board", "zc706", "--tp", "3..4", "--tc", "8..16", "--tr", "64"}, more...)
+		return call(append(args, "--resume", filepath.Join(dir, file))...)
+	}
+	served := []string{"--objective", "cheapest", "--rate", "1000", "--slo", "4", "--n", "40", "--max-violations", "0.5"}
+	for file, base := range map[string][]string{"plain.json": nil, "served.json": served} {
+		code, first, stderr := ask(file, base...)
+		if code != exitOK {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		_, again, _ := ask(file, base...)
+		one, two := checkDoc(t, first, "best"), checkDoc(t, again, "best")
+		if a, b := fmt.Sprint(one["best"]), fmt.Sprint(two["best"]); a != b {
+			t.Errorf("%s: resumed, the answer is another", file)
+		}
+	}
+	mine := filepath.Join(dir, "mine.yaml")
+	if err := os.WriteFile(mine, []byte(ownBoard), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file, flag string
+		args       []string
+	}{
+		{"served.json", "--rate", []string{"--rate", "1001"}},
+		{"served.json", "--slo", []string{"--slo", "5"}},
+		{"served.json", "--policy", []string{"--policy", "lazy"}},
+		{"served.json", "--n", []string{"--n", "41"}},
+		{"served.json", "--seeds", []string{"--seeds", "2"}},
+		{"served.json", "--exit-rate", []string{"--exit-rate", "0.5,0.5"}},
+		{"served.json", "--max-violations", []string{"--max-violations", "0.4"}},
+		{"served.json", "--cost", []string{"--cost", "lut"}},
+		{"served.json", "--objective", []string{"--objective", "goodput"}},
+		{"plain.json", "--objective", []string{"--objective", "latency"}},
+		{"plain.json", "--exit-rate", []string{"--exit-rate", "0.5,0.5"}},
+		{"plain.json", "--weights", []string{"--weights", "2,1,1,1,1,1,1,1"}},
+		{"plain.json", "--mapping", []string{"--mapping", "basic"}},
+		{"plain.json", "--bytes-per-cycle", []string{"--bytes-per-cycle", "16"}},
+		{"plain.json", "--template", []string{"--template", "run"}},
+		{"plain.json", "--max-latency", []string{"--max-latency", "3"}},
+		{"plain.json", "--max-dsp", []string{"--max-dsp", "100"}},
+		{"plain.json", "--max-bram", []string{"--max-bram", "400"}},
+		{"plain.json", "--max-lut", []string{"--max-lut", "150000"}},
+		{"plain.json", "--max-ff", []string{"--max-ff", "150000"}},
+		{"plain.json", "--margin", []string{"--margin", "0.1"}},
+		{"plain.json", "--clock", []string{"--clock-margin", "0.1"}},
+		{"plain.json", "--clock", []string{"--clock", "120"}},
+		{"plain.json", "--bandwidth", []string{"--bandwidth", "12"}},
+		{"plain.json", "--ports", []string{"--ports", "2"}},
+		{"plain.json", "--w-load", []string{"--w-load", "4"}},
+		{"plain.json", "--drain", []string{"--drain", "4"}},
+		{"plain.json", "--ring", []string{"--ring", "1024"}},
+		{"plain.json", "--abuf", []string{"--abuf", "2048"}},
+		{"plain.json", "--network", []string{"--with", "fashion=1"}},
+		{"plain.json", "--board", []string{"--board", mine}},
+		{"plain.json", "--tp", []string{"--tp", "3..5"}},
+		{"plain.json", "--tc", []string{"--tc", "8..20"}},
+		{"plain.json", "--tr", []string{"--tr", "128"}},
+		{"plain.json", "--exhaustive", []string{"--exhaustive"}},
+	} {
+		base := []string(nil)
+		if c.file == "served.json" {
+			base = served
+		}
+		code, _, stderr := ask(c.file, append(slices.Clone(base), c.args...)...)
+		if code != exitInput || !strings.Contains(stderr, "asked something else") || !strings.Contains(stderr, c.flag+" ") {
+			t.Errorf("%s with %v: exit code %d, expected %d and %s: %s", c.file, c.args, code, exitInput, c.flag, stderr)
+		}
+	}
+}
+
+// Several networks are weighted by their shares; lines of the CSV are the designs.
+func TestMixAndCSV(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sweep.csv")
+	code, stdout, stderr := call("sweep", "--json", "--network", "tiny", "--with", "fashion=3", "--board", "zc706", "--tp", "4", "--tc", "16..24", "--tr", "128",
+		"--objective", "latency", "--exhaustive", "--csv", file)
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	doc := checkDoc(t, stdout, "best", "within")
+	best := doc["best"].(map[string]any)["point"].(map[string]any)
+	var d configs.Design
+	text, err := json.Marshal(best["design"])
+	if err != nil || json.Unmarshal(text, &d) != nil {
+		t.Fatal(err)
+	}
+	want := 0.0
+	for name, share := range map[string]float64{"tiny": 0.25, "fashion": 0.75} {
+		w, err := (&target{Network: name, Seed: 1}).workload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cyclesOf(t, w, d)
+		want += share * float64(c.Sum(1))
+	}
+	if got := best["latency_b1_ns"].(float64); math.Abs(got-want/d.ClockMHz*1000) > 20 {
+		t.Errorf("the mean latency is %g ns, by hand %g", got, want/d.ClockMHz*1000)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) != 4 || rows[0][0] != "name" {
+		t.Fatalf("%d lines of three designs: %v", len(rows), err)
+	}
+	found := false
+	for _, r := range rows[1:] {
+		found = found || r[0] == d.Name && r[slices.Index(rows[0], "within")] == "true"
+	}
+	if !found {
+		t.Errorf("the best design %s is not within the band of itself: %v", d.Name, rows)
+	}
+	code, _, stderr = call("sweep", "--network", "tiny", "--with", "fashion", "--board", "zc706")
+	if code != exitInput || !strings.Contains(stderr, "NETWORK=SHARE") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}

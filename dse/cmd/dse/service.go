@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sort"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/host/soft"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// serviceFlags say what is served where that is what makes a design good.
+type serviceFlags struct {
+	Rate          float64  `default:"15" help:"Goodput, cheapest: Poisson arrivals a second."`
+	SLO           float64  `name:"slo" default:"400" help:"Goodput, rate, cheapest: milliseconds from arrival to deadline."`
+	Policy        string   `default:"fluid" help:"Goodput, rate, cheapest: policy of the scheduler."`
+	N             int      `default:"500" help:"Goodput, rate, cheapest: requests a design is judged on, a seed."`
+	Seeds         []uint64 `default:"1" help:"Goodput, rate, cheapest: seeds of the arrivals. Several give intervals, and what must hold holds at the upper end of the 95 % interval."`
+	MaxViolations float64  `default:"0.01" help:"Rate, cheapest: share of requests that may miss their deadline."`
+	RateStep      float64  `default:"0.02" help:"Rate: rates are powers of 1 + this."`
+}
+
+// paperExits are the published exit rates of ResNet-50.
+var paperExits = []float64{0.051, 0.169, 0.09, 0.69}
+
+// errService says which flag of an arrival process is impossible.
+var errService = errors.New("bad arrival process")
+
+// Rates that are looked at, requests a second.
+const (
+	leastRate = 0.01
+	mostRate  = 1e5
+)
+
+// service is a simulation by the engine and the soft device in virtual time. The device serves networks of the
+// same segments whose exits are drawn from the exit rates and whose latency tables are the design's; it
+// computes nothing else.
+type service struct {
+	flags     *serviceFlags
+	objective search.Objective
+	w         *search.Workload
+	stands    []*bundle.Bundle // by network
+	draws     []draw           // by seed
+	slo       int64
+}
+
+// draw is what a seed's requests are: of which network, and where they leave.
+type draw struct {
+	seed  uint64
+	part  []int
+	exit  []int
+	count [][]int // of requests, by network and exit
+}
+
+// exitRates are those given, or by network the paper's for four exits and else all at the last.
+func exitRates(w *search.Workload, given []float64) []float64 {
+	if len(given) > 0 {
+		return given
+	}
+	rates := make([]float64, w.Segments)
+	for _, p := range w.Parts {
+		rates[p.First+p.Segments-1] = 1
+		if p.Segments == len(paperExits) {
+			copy(rates[p.First:], paperExits)
+		}
+	}
+	return rates
+}
+
+// service makes what a sweep asks.
+func (f *serviceFlags) service(w *search.Workload, objective search.Objective, given []float64) (*search.Service, error) {
+	rates := exitRates(w, given)
+	switch {
+	case len(rates) != w.Segments:
+		return nil, fmt.Errorf("%w: --exit-rate has %d numbers, the network %d exits", errService, len(rates), w.Segments)
+	case !(f.Rate > 0) || math.IsInf(f.Rate, 0):
+		return nil, fmt.Errorf("%w: --rate is %v", errService, f.Rate)
+	case !(f.SLO > 0) || f.SLO > 1e9:
+		return nil, fmt.Errorf("%w: --slo is %v ms", errService, f.SLO)
+	case f.N < 1 || f.N > 1e6:
+		return nil, fmt.Errorf("%w: --n is %d", errService, f.N)
+	case !(f.MaxViolations >= 0) || f.MaxViolations >= 1:
+		return nil, fmt.Errorf("%w: --max-violations is %v, must be at least 0 and less than 1", errService, f.MaxViolations)
+	case !(f.RateStep >= 1e-4) || f.RateStep > 1:
+		return nil, fmt.Errorf("%w: --rate-step is %v, must be 0.0001..1", errService, f.RateStep)
+	case len(f.Seeds) == 0 || len(slices.Compact(slices.Sorted(slices.Values(f.Seeds)))) < len(f.Seeds):
+		return nil, fmt.Errorf("%w: --seeds are %v, must be one or several, all different", errService, f.Seeds)
+	}
+	for _, p := range w.Parts {
+		sum := 0.0
+		for _, r := range rates[p.First : p.First+p.Segments] {
+			if math.IsNaN(r) || r < 0 || r > 1 {
+				return nil, fmt.Errorf("%w: --exit-rate has %v, must be 0..1", errService, r)
+			}
+			sum += r
+		}
+		if math.Abs(sum-1) > 1e-6 {
+			return nil, fmt.Errorf("%w: the --exit-rate of %s add up to %v, not 1", errService, p.Name, sum)
+		}
+	}
+	if _, err := sched.New(f.Policy, sched.Options{}); err != nil {
+		return nil, err
+	}
+	s := &service{flags: f, objective: objective, w: w, slo: int64(f.SLO * 1e6)}
+	for i, p := range w.Parts {
+		stand, err := standIn(fmt.Sprintf("stand-in-%d", i), p.Segments)
+		if err != nil {
+			return nil, err
+		}
+		s.stands = append(s.stands, stand)
+	}
+	for _, seed := range f.Seeds {
+		s.draws = append(s.draws, s.draw(seed, rates))
+	}
+	asked := []search.Param{
+		search.Ask("--slo", f.SLO), search.Ask("--policy", f.Policy), search.Ask("--n", f.N), search.Ask("--seeds", f.Seeds), search.Ask("--exit-rate of requests", rates),
+	}
+	if objective == search.Rate {
+		asked = append(asked, search.Ask("--rate-step", f.RateStep))
+	} else {
+		asked = append(asked, search.Ask("--rate", f.Rate))
+	}
+	if objective != search.Goodput {
+		asked = append(asked, search.Ask("--max-violations", f.MaxViolations))
+	}
+	return &search.Service{Serve: s.serve, Most: s.most, Asked: asked}, nil
+}
+
+// draw takes a seed's requests.
+func (s *service) draw(seed uint64, rates []float64) draw {
+	d := draw{seed: seed}
+	for _, p := range s.w.Parts {
+		d.count = append(d.count, make([]int, p.Segments))
+	}
+	rng := rand.New(rand.NewPCG(seed, 3))
+	for range s.flags.N {
+		part := 0
+		if x := rng.Float64(); len(s.w.Parts) > 1 {
+			for part < len(s.w.Parts)-1 && x >= s.w.Parts[part].Share {
+				x -= s.w.Parts[part].Share
+				part++
+			}
+		}
+		p, exit := s.w.Parts[part], 0
+		for x := rng.Float64(); exit < p.Segments-1 && x >= rates[p.First+exit]; exit++ {
+			x -= rates[p.First+exit]
+		}
+		d.part, d.exit = append(d.part, part), append(d.exit, exit)
+		d.count[part][exit]++
+	}
+	return d
+}
+
+// rate is the k-th of those that are looked at.
+func (s *service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, float64(k)) }
+
+func (s *service) steps(rate float64) float64 { return math.Log(rate) / math.Log(1+s.flags.RateStep) }
+
+// most is a bound on what a device with these latencies, or with longer ones, can do: whatever the policy, a request
+// takes the time of its segments in the fullest batch, and all that are in time fit between the first arrival and
+// the last deadline.
+func (s *service) most(ns search.Cycles) (float64, bool) {
+	switch s.objective {
+	case search.Cheapest:
+		return 0, s.mayHold(s.flags.Rate, ns)
+	case search.Rate:
+		k, ok := s.top(ns)
+		return s.rate(k), ok
+	}
+	return math.Inf(1), true
+}
+
+// top is the highest rate that may hold.
+func (s *service) top(ns search.Cycles) (k int, ok bool) {
+	lo, hi := int(math.Ceil(s.steps(leastRate))), int(math.Floor(s.steps(mostRate)))
+	n := sort.Search(hi-lo+1, func(i int) bool { return !s.mayHold(s.rate(lo+i), ns) })
+	return lo + n - 1, n > 0
+}
+
+// mayHold tells whether so few requests could miss their deadlines at a rate.
+func (s *service) mayHold(rate float64, ns search.Cycles) bool {
+	type kind struct {
+		work  float64 // ns of the device
+		alone int64   // ns from start to end
+		at    [2]int
+	}
+	var kinds []kind
+	for i, p := range s.w.Parts {
+		k := kind{}
+		for e := range p.Segments {
+			work, alone := math.Inf(1), int64(math.MaxInt64)
+			for b := range abi.BMax {
+				t := ns[b][p.First+e]
+				work, alone = min(work, float64(t)/float64(b+1)), min(alone, t)
+			}
+			k.work, k.alone, k.at = k.work+work, k.alone+alone, [2]int{i, e}
+			kinds = append(kinds, k)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b kind) int { return int(math.Copysign(1, a.work-b.work)) })
+	missed := 0.0
+	for _, d := range s.draws {
+		times, err := load.Poisson(rate, s.flags.N, d.seed)
+		if err != nil {
+			return true // said where it is simulated
+		}
+		room, served := float64(times[len(times)-1]-times[0]+s.slo), 0
+		for _, k := range kinds {
+			if k.alone > s.slo {
+				continue
+			}
+			n := min(float64(d.count[k.at[0]][k.at[1]]), math.Floor(room/k.work*(1+1e-9)))
+			room, served = max(0, room-n*k.work), served+int(n)
+		}
+		missed += float64(s.flags.N-served) / float64(s.flags.N)
+	}
+	return missed/float64(len(s.draws)) <= s.flags.MaxViolations
+}
+
+// serve simulates a design.
+func (s *service) serve(ctx context.Context, _ configs.Design, ns search.Cycles, beat float64) (search.Served, error) {
+	if s.objective != search.Rate {
+		v, err := s.at(ctx, s.flags.Rate, ns)
+		v.Value = v.Goodput
+		return v, err
+	}
+	k, ok := s.top(ns)
+	for ; ok && s.rate(k) >= max(beat, leastRate); k-- {
+		if !s.mayHold(s.rate(k), ns) {
+			continue
+		}
+		v, err := s.at(ctx, s.rate(k), ns)
+		if v.Holds || err != nil {
+			v.Value = s.rate(k)
+			return v, err
+		}
+	}
+	return search.Served{}, nil
+}
+
+// at simulates a design at a rate, with every seed.
+func (s *service) at(ctx context.Context, rate float64, ns search.Cycles) (search.Served, error) {
+	var missed, good []float64
+	for _, d := range s.draws {
+		sum, err := s.run(ctx, rate, d, ns)
+		if err != nil {
+			return search.Served{}, err
+		}
+		missed, good = append(missed, float64(sum.Violations)/float64(s.flags.N)), append(good, sum.Goodput)
+	}
+	v := search.Served{Violations: stat.Mean(missed, nil), CI95: ci95(missed), Goodput: stat.Mean(good, nil), GCI95: ci95(good)}
+	v.Holds = v.Violations+v.CI95 <= s.flags.MaxViolations
+	return v, nil
+}
+
+// ci95 is half of the 95 % confidence interval of a mean; 0 of one value.
+func ci95(v []float64) float64 {
+	if len(v) < 2 {
+		return 0
+	}
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(0.975)
+	return t * stat.StdDev(v, nil) / math.Sqrt(float64(len(v)))
+}
+
+func (s *service) run(ctx context.Context, rate float64, d draw, ns search.Cycles) (engine.Summary, error) {
+	late := engine.Summary{Violations: s.flags.N}
+	times, err := load.Poisson(rate, s.flags.N, d.seed)
+	if err != nil {
+		return late, err
+	}
+	dev := soft.New(s.stands[0].Design, soft.Options{Executor: func(*bundle.Bundle) (soft.Executor, error) { return exiter{}, nil }})
+	defer dev.Close()
+	var networks []engine.Network
+	for i, p := range s.w.Parts {
+		b := *s.stands[i]
+		b.Latency = nil
+		for batch := 1; batch <= abi.BMax; batch++ {
+			for first := range p.Segments {
+				t := int64(0)
+				for last := first; last < p.Segments; last++ {
+					t += ns[batch-1][p.First+last]
+					b.Latency = append(b.Latency, bundle.LatencyEntry{Network: b.Network.Name, Device: "soft", First: first, Last: last, Batch: batch, P50: t, P99: t})
+				}
+			}
+		}
+		if err := dev.Load(ctx, &b); err != nil {
+			return late, err
+		}
+		table, err := sched.NewTable(b.Latency, b.Network.Name)
+		if err != nil {
+			return late, err
+		}
+		networks = append(networks, engine.Network{Name: b.Network.Name, Tables: []*sched.Table{table}})
+	}
+	policy, err := sched.New(s.flags.Policy, sched.Options{})
+	if err != nil {
+		return late, err
+	}
+	input := make([]int16, 1)
+	res, err := engine.Run(ctx, engine.Config{
+		Devices:  []device.Device{device.Adapt(dev)},
+		Networks: networks,
+		Policy:   policy,
+		Source: &load.Open{Times: times, Task: func(i int, at int64) sched.Task {
+			return sched.Task{Network: networks[d.part[i]].Name, Created: at, Deadline: at + s.slo, Theta: exitTheta, Samples: 1}
+		}},
+		Inputs: engine.WordInputs(func(r *sched.Request) ([]int16, error) {
+			input[0] = int16(d.exit[int(r.ID-1)%len(d.exit)])
+			return input, nil
+		}),
+		Keep: engine.Counts,
+	})
+	if err != nil {
+		return late, err
+	}
+	return res.Summary(), nil
+}

@@ -1,0 +1,179 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Axes are what a grid varies beside <T_R, T_P, T_C>: every combination of their values is a template of its
+// own. An axis without values stays at the template's.
+type Axes struct {
+	ClockMHz      []float64 `json:"clock_mhz,omitempty"`       // the DRAM is as fast in seconds: its bytes and latency a cycle follow
+	BytesPerCycle []float64 `json:"bytes_per_cycle,omitempty"` // at the template's clock
+	NAXI          []int     `json:"n_axi,omitempty"`
+	AXIBytes      []int     `json:"axi_bytes,omitempty"`
+	WLoad         []int     `json:"w_load,omitempty"`
+	Drain         []int     `json:"drain,omitempty"` // at most
+	WRingBeats    []int     `json:"wring_beats,omitempty"`
+	ABufWords     []int     `json:"abuf_words,omitempty"` // at most; 0: all that the memory has left
+}
+
+// axis is one of Axes: how it sets a template, and what it is called in names and messages.
+type axis struct {
+	name, mark string
+	n          int
+	set        func(v *variant, i int) string
+}
+
+// variant is a template and the most words of a bank of its activation buffer (0: any).
+type variant struct {
+	d    configs.Design
+	abuf int
+}
+
+func (a *Axes) list() []axis {
+	whole := func(name, mark string, values []int, at func(*variant) *int) axis {
+		return axis{name, mark, len(values), func(v *variant, i int) string {
+			*at(v) = values[i]
+			return fmt.Sprint(values[i])
+		}}
+	}
+	return []axis{
+		{"BYTES/CYCLE", "m", len(a.BytesPerCycle), func(v *variant, i int) string {
+			v.d.DRAM.BytesPerCycle = a.BytesPerCycle[i]
+			return fmt.Sprint(a.BytesPerCycle[i])
+		}},
+		{"clock", "f", len(a.ClockMHz), func(v *variant, i int) string {
+			slower := v.d.ClockMHz / a.ClockMHz[i]
+			v.d.ClockMHz = a.ClockMHz[i]
+			v.d.DRAM.BytesPerCycle *= slower
+			v.d.DRAM.LatencyCycles = int(math.Ceil(float64(v.d.DRAM.LatencyCycles)/slower - 1e-9))
+			return fmt.Sprint(a.ClockMHz[i])
+		}},
+		whole("ports", "n", a.NAXI, func(v *variant) *int { return &v.d.NAXI }),
+		whole("bytes of a port", "x", a.AXIBytes, func(v *variant) *int { return &v.d.AXIBytes }),
+		whole("W_LOAD", "w", a.WLoad, func(v *variant) *int { return &v.d.WLoad }),
+		whole("DRAIN", "d", a.Drain, func(v *variant) *int { return &v.d.Drain }),
+		whole("ring", "b", a.WRingBeats, func(v *variant) *int { return &v.d.WRingBeats }),
+		whole("ABUF_WORDS", "a", a.ABufWords, func(v *variant) *int { return &v.abuf }),
+	}
+}
+
+// maxVariants bounds the templates of a grid.
+const maxVariants = 4096
+
+// check refuses values that no design has.
+func (a *Axes) check() error {
+	n := 1
+	for _, x := range a.list() {
+		n *= max(1, x.n)
+	}
+	if n > maxVariants {
+		return fmt.Errorf("%w: the axes make %d templates, at most %d are searched", ErrGrid, n, maxVariants)
+	}
+	for _, v := range slices.Concat(a.ClockMHz, a.BytesPerCycle) {
+		if !(v > 0) || v > 10000 {
+			return fmt.Errorf("%w: an axis of clock or bandwidth has %v, must be more than 0, at most 10000", ErrGrid, v)
+		}
+	}
+	for _, v := range slices.Concat(a.NAXI, a.AXIBytes, a.WLoad, a.Drain, a.WRingBeats) {
+		if v < 1 || v > 1<<16 {
+			return fmt.Errorf("%w: an axis has %d, must be 1..65536", ErrGrid, v)
+		}
+	}
+	for _, v := range a.ABufWords {
+		if v != 0 && (v < 1024 || v > 1<<16) {
+			return fmt.Errorf("%w: an axis of ABUF_WORDS has %d, must be 0 (all there is) or 1024..65536", ErrGrid, v)
+		}
+	}
+	return nil
+}
+
+// variants are the templates; the names of their designs tell them apart.
+func (g *Grid) variants() []variant {
+	all := []variant{{d: g.Template}}
+	all[0].d.Name = g.Board.Name
+	for _, x := range g.Axes.list() {
+		if x.n == 0 {
+			continue
+		}
+		var next []variant
+		for _, v := range all {
+			for i := range x.n {
+				w := v
+				text := x.set(&w, i)
+				if x.n > 1 {
+					w.d.Name += "-" + x.mark + strings.ReplaceAll(text, ".", "_")
+				}
+				next = append(next, w)
+			}
+		}
+		all = next
+	}
+	return all
+}
+
+func (a *Axes) String() string {
+	var out []string
+	for _, x := range a.list() {
+		if x.n == 0 {
+			continue
+		}
+		var values []string
+		for i := range x.n {
+			values = append(values, x.set(&variant{}, i))
+		}
+		out = append(out, x.name+" "+strings.Join(values, ", "))
+	}
+	return strings.Join(out, "; ")
+}
+
+// Budget is what designs may take of the board: 0 is all of a resource that is left when Margin, a share of
+// every resource, is not touched.
+type Budget struct {
+	DSP    int     `json:"dsp,omitempty"`
+	BRAM36 int     `json:"bram36,omitempty"`
+	URAM   int     `json:"uram,omitempty"`
+	LUT    int     `json:"lut,omitempty"`
+	FF     int     `json:"ff,omitempty"`
+	Margin float64 `json:"margin,omitempty"`
+}
+
+// check refuses what is no budget.
+func (b Budget) check() error {
+	if b.Margin < 0 || b.Margin >= 1 || math.IsNaN(b.Margin) {
+		return fmt.Errorf("%w: the margin is %v, must be at least 0 and less than 1", ErrGrid, b.Margin)
+	}
+	for _, v := range []int{b.DSP, b.BRAM36, b.URAM, b.LUT, b.FF} {
+		if v < 0 {
+			return fmt.Errorf("%w: a limit of %d, must be at least 0 (0: none)", ErrGrid, v)
+		}
+	}
+	return nil
+}
+
+// of is the board as designs may fill it.
+func (b Budget) of(board boards.Board) boards.Board {
+	if b == (Budget{}) {
+		return board
+	}
+	board.Device += " within its budget"
+	for _, r := range []struct {
+		have *int
+		most int
+	}{{&board.DSP, b.DSP}, {&board.BRAM36, b.BRAM36}, {&board.URAM, b.URAM}, {&board.LUT, b.LUT}, {&board.FF, b.FF}} {
+		*r.have = int(float64(*r.have)*(1-b.Margin) + 1e-9)
+		if r.most > 0 {
+			*r.have = min(*r.have, r.most)
+		}
+	}
+	return board
+}
+
+// may is the board as the grid's designs may fill it.
+func (g *Grid) may() boards.Board { return g.Budget.of(g.Board) }

@@ -1,0 +1,126 @@
+package search
+
+import (
+	"math"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Energy is what accesses take, in pJ: counted multiplications, words of on-chip memory and bytes of DRAM times
+// published energies. It ranks designs; it is not what a board draws: the published figures are of 45 nm logic,
+// and clocks, leakage and routing are left out.
+type Energy struct {
+	MAC  float64 `json:"mac_pj"`       // 16 x 16 bits into 36
+	Word float64 `json:"word_pj"`      // 16 bits from or to a memory of a few KiB
+	Byte float64 `json:"dram_byte_pj"` // of DRAM
+
+	Sources []string `json:"sources"`
+}
+
+// Horowitz is the table of M. Horowitz, "Computing's energy problem (and what we can do about it)", ISSCC 2014.
+func Horowitz() *Energy {
+	return &Energy{
+		MAC: 0.9, Word: 2.5, Byte: 162.5,
+		Sources: []string{
+			"multiply-accumulate: Horowitz, ISSCC 2014, 45 nm: 8-bit product 0.2 pJ, taken four times for 16 bits (the table's 32-bit one is 3.1 pJ), and 0.1 pJ for a 32-bit sum",
+			"on-chip word: the same table, 64 bits of an 8 KB memory 10 pJ, a quarter for 16 bits (a block RAM has 4.5 KB)",
+			"DRAM byte: the same table, 64 bits 1.3 nJ, the lower of its figures",
+		},
+	}
+}
+
+// accWords is how many words of 16 bits an accumulator is.
+const accWords = float64(abi.AccBits) / 16
+
+// onChip is the words that a layer's passes move for B = 1, on k: activations into the array, once a C tile,
+// and accumulators, read and written once a pass.
+func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
+	rows := float64(g.OutH) * float64(g.OutW)
+	if !g.GEMM() {
+		return rows * float64(g.KH) * float64(g.KW) * float64(g.OutC)
+	}
+	tp, _ := cost.Tree(d, k)
+	passes := float64(cost.Passes(d, g, k))
+	return rows * passes * (float64(tp)*float64(ceil(g.OutC, cost.CTile(d, k, s))) + 2*accWords*float64(g.OutC))
+}
+
+// layer is the energy of a sample of a layer at a batch, of which the law says t of entry e.
+func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t cost.Breakdown) float64 {
+	b := float64(batch)
+	words := b*onChip(d, g, cost.K(e.K), cost.Groups(e, batch)) + float64(t.BytesRead+t.BytesWritten)/elemBytes
+	if g.GEMM() { // weights from the ring into the array, once a row tile
+		once, _ := cost.WeightBytes(d, g, cost.K(e.K))
+		words += float64(ceil(int(e.BR), int(e.TileB))*ceil(g.OutH, int(e.TileRows))) * float64(once) / elemBytes
+	}
+	return m.MAC*float64(g.MACs()) + (m.Word*words+m.Byte*float64(t.BytesRead+t.BytesWritten))/b
+}
+
+// least is no more than layer says of any entry at any batch: products, what every mapping moves on chip, results, and
+// weights that a full batch shares.
+func (m *Energy) least(d configs.Design, g cost.Geom) float64 {
+	words := onChip(d, g, cost.K1, 1)
+	bytes := float64(g.OutH) * float64(g.OutW) * float64(g.OutC) * elemBytes
+	if g.GEMM() {
+		for _, k := range []cost.K{cost.KHalf, cost.K2} {
+			if mapping.Built(d, mapping.Point{K: k, S: 1}) {
+				words = min(words, onChip(d, g, k, 1))
+			}
+		}
+		bytes += float64(g.KH*g.KWC()) * float64(g.OutC) * elemBytes / abi.BMax
+	}
+	return m.MAC*float64(g.MACs()) + m.Word*words + m.Byte*bytes
+}
+
+// share is what a class's layers count for in the mean request.
+func (w *Workload) share(cl *Class, reach []float64) float64 {
+	sum := 0.0
+	for _, p := range w.Parts {
+		for i := p.First; i < p.First+p.Segments; i++ {
+			r := 1.0
+			if reach != nil {
+				r = reach[i]
+			}
+			sum += p.Share * r * float64(cl.Count[i])
+		}
+	}
+	return sum
+}
+
+// Least is a bound from below on Of, for a network lowered for the design.
+func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float64) float64 {
+	sum := 0.0
+	for i := range all {
+		sum += w.share(&all[i], reach) * m.least(d, all[i].Geom)
+	}
+	return sum * (1 - 1e-9) // sums are rounded in other orders
+}
+
+// Of is the energy of the mean request on a design in pJ, weighted over batch sizes: of the entries that are fastest, with
+// segments by how many requests reach them (nil: all).
+func (m *Energy) Of(w *Workload, d configs.Design, o mapping.Options, weights Weights, reach []float64) (float64, error) {
+	if weights == (Weights{}) {
+		weights = Uniform()
+	}
+	layers, err := w.Lower(d)
+	if err != nil {
+		return math.NaN(), err
+	}
+	all, total, sum := classes(layers, w.Segments), 0.0, 0.0
+	for b := 1; b <= abi.BMax; b++ {
+		if weights[b-1] == 0 {
+			continue
+		}
+		sum += weights[b-1]
+		for i := range all {
+			e, t, err := mapping.Choose(d, all[i].Geom, b, o)
+			if err != nil {
+				return math.NaN(), err
+			}
+			total += weights[b-1] * w.share(&all[i], reach) * m.layer(d, all[i].Geom, b, e, t)
+		}
+	}
+	return total / sum, nil
+}

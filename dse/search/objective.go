@@ -1,0 +1,275 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Objective names what is best.
+type Objective string
+
+// Objectives. The higher value is better; a latency and a cost count negative.
+const (
+	GOPS       Objective = "gops"         // GOP/s weighted over batch sizes (equation 2)
+	Latency    Objective = "latency"      // at B = 1, to the exits as requests leave at them
+	Throughput Objective = "throughput"   // samples a second weighted over batch sizes, as requests leave at exits
+	GOPSPerDSP Objective = "gops-per-dsp" // weighted GOP/s a DSP
+	Goodput    Objective = "goodput"      // requests in time a second, as Options.Service finds
+	Rate       Objective = "rate"         // highest rate of arrivals that it holds
+	Cheapest   Objective = "cheapest"     // least Options.Cost of those that hold
+)
+
+// Objectives lists them.
+var Objectives = []Objective{GOPS, Latency, Throughput, GOPSPerDSP, Goodput, Rate, Cheapest}
+
+// Simulated tells whether a design's value takes a simulation of how it serves.
+func (o Objective) Simulated() bool { return o == Goodput || o == Rate || o == Cheapest }
+
+// Cost names what Cheapest saves.
+type Cost string
+
+// Costs.
+const (
+	CostLUT    Cost = "lut"
+	CostDSP    Cost = "dsp"
+	CostBRAM   Cost = "bram"   // BRAM36, a URAM counted as the eight that it holds
+	CostEnergy Cost = "energy" // pJ a sample, as Options.Energy finds
+)
+
+// Costs lists them.
+var Costs = []Cost{CostDSP, CostLUT, CostBRAM, CostEnergy}
+
+// uramBRAM is how many blocks of 36 Kibit a URAM holds.
+const uramBRAM = 8
+
+// Served is how a design serves.
+type Served struct {
+	// Value is requests in time a second (Goodput), or the highest rate that holds (Rate); 0: none.
+	Value float64 `json:"value"`
+	Holds bool    `json:"holds"` // Cheapest: violations are as few as they must be
+	// Violations is the share of requests that were not served in time, its mean over seeds, and CI95 half of
+	// its 95 % confidence interval; at Value for Rate.
+	Violations float64 `json:"violations"`
+	CI95       float64 `json:"ci95"`
+	// Goodput and its interval, over seeds.
+	Goodput float64 `json:"goodput"`
+	GCI95   float64 `json:"goodput_ci95"`
+}
+
+// Service simulates how designs serve. Both functions must be pure: sweeps are repeatable.
+type Service struct {
+	// Serve simulates; ns are latencies by batch and segment. For Rate it may answer 0 where Value would be
+	// less than beat.
+	Serve func(ctx context.Context, d configs.Design, ns Cycles, beat float64) (Served, error)
+	// Most is what no design serves better that is no faster: a bound on Value, and whether it may hold.
+	Most func(ns Cycles) (value float64, holds bool)
+	// Asked is all that Serve depends on beside its arguments, for Options.State.
+	Asked []Param
+}
+
+// check refuses options that name no objective.
+func (o *Options) check() error {
+	switch {
+	case !slices.Contains(Objectives, o.Objective):
+		return fmt.Errorf("there is no objective %q", o.Objective)
+	case o.Objective.Simulated() && (o.Service == nil || o.Service.Serve == nil || o.Service.Most == nil):
+		return fmt.Errorf("the objective %s needs a simulation", o.Objective)
+	case o.Objective == Cheapest && !slices.Contains(Costs, o.Cost):
+		return fmt.Errorf("there is no cost %q", o.Cost)
+	case o.Objective == Cheapest && o.Cost == CostEnergy && o.Energy == nil:
+		return errors.New("the cost energy needs a model of it")
+	case o.Workers < 0:
+		return fmt.Errorf("%d workers", o.Workers)
+	case o.MaxLatency < 0:
+		return fmt.Errorf("a latency of at most %d ns", o.MaxLatency)
+	case !(o.Band >= 0) || o.Band >= 1 || !(o.CostBand >= 0) || o.CostBand >= 1:
+		return fmt.Errorf("bands of %v and %v, must be at least 0 and less than 1", o.Band, o.CostBand)
+	}
+	return nil
+}
+
+// Reach is the share of requests that run each segment, of those of its network; nil is all.
+func Reach(w *Workload, exits []float64) ([]float64, error) {
+	if exits == nil {
+		return nil, nil
+	}
+	if len(exits) != w.Segments {
+		return nil, fmt.Errorf("%w: %d exit rates, %d exits", ErrWeights, len(exits), w.Segments)
+	}
+	out := make([]float64, w.Segments)
+	for _, p := range w.Parts {
+		left := 0.0
+		for i := p.First + p.Segments - 1; i >= p.First; i-- {
+			if v := exits[i]; !(v >= 0) || v > 1 {
+				return nil, fmt.Errorf("%w: an exit rate of %v, must be 0..1", ErrWeights, v)
+			}
+			left += exits[i]
+			out[i] = left
+		}
+		if math.Abs(left-1) > 1e-6 {
+			return nil, fmt.Errorf("%w: the exit rates of %s add up to %v, not 1", ErrWeights, p.Name, left)
+		}
+	}
+	return out, nil
+}
+
+// times fills in what the cycles make of a point.
+func (s *sweep) times(p *Point, c Cycles) {
+	d := p.Design
+	p.Cycles, p.GOPS, p.Samples = c, 0, 0
+	p.B1NS = nanoseconds(d, s.w.mean(c, 1, nil))
+	p.ExitNS = nanoseconds(d, s.w.mean(c, 1, s.reach))
+	sum := 0.0
+	for b := 1; b <= abi.BMax; b++ {
+		p.ByB[b-1] = gopsOf(d, s.w.meanMACs, b, s.w.mean(c, b, nil))
+		p.GOPS += s.o.Weights[b-1] * p.ByB[b-1]
+		p.Samples += s.o.Weights[b-1] * float64(b) * d.ClockMHz * 1e6 / s.w.mean(c, b, s.reach)
+		sum += s.o.Weights[b-1]
+	}
+	p.GOPS /= sum
+	p.Samples /= sum
+}
+
+func nanoseconds(d configs.Design, cycles float64) int64 {
+	return cost.Nanoseconds(d, int64(math.Ceil(cycles)))
+}
+
+func gopsOf(d configs.Design, macs float64, batch int, cycles float64) float64 {
+	return 2 * macs * float64(batch) * d.ClockMHz / (cycles * 1000)
+}
+
+// GOPSOf is giga-operations a second: two a MAC.
+func GOPSOf(d configs.Design, macs int64, batch int, cycles int64) float64 {
+	return gopsOf(d, float64(macs), batch, float64(cycles))
+}
+
+// late tells whether some network takes longer at B = 1 than it may.
+func (s *sweep) late(p *Point) bool {
+	if s.o.MaxLatency == 0 {
+		return false
+	}
+	for _, w := range s.w.Parts {
+		n := int64(0)
+		for _, c := range p.Cycles[0][w.First : w.First+w.Segments] {
+			n += c
+		}
+		if cost.Nanoseconds(p.Design, n) > s.o.MaxLatency {
+			return true
+		}
+	}
+	return false
+}
+
+// Nanoseconds are a point's latencies by batch and segment.
+func (p *Point) Nanoseconds() Cycles {
+	var out Cycles
+	for b := range out {
+		for _, c := range p.Cycles[b] {
+			out[b] = append(out[b], cost.Nanoseconds(p.Design, c))
+		}
+	}
+	return out
+}
+
+// costOf is what Cheapest saves, of a point; less is the least that a point with those cycles can cost.
+func (s *sweep) costOf(p *Point, least bool) (float64, error) {
+	switch s.o.Cost {
+	case CostLUT:
+		return float64(p.LUT), nil
+	case CostBRAM:
+		return p.BRAM36 + uramBRAM*float64(p.URAM), nil
+	case CostEnergy:
+		if !least {
+			var err error
+			if p.PJ, err = s.o.Energy.Of(s.w, p.Design, s.g.Mapping, s.o.Weights, s.reach); err != nil {
+				return 0, err
+			}
+		}
+		return p.PJ, nil
+	}
+	return float64(p.DSP), nil
+}
+
+// judged fills in the value of an evaluated point. One that cannot have a value that is asked for is not simulated: its
+// value is then no more than it has.
+func (s *sweep) judged(p *Point) error {
+	p.Value, p.Fails = s.optimistic(*p)
+	if !s.o.Objective.Simulated() {
+		return nil
+	}
+	if (p.Fails || s.unwanted(p.Value)) && !s.o.Exhaustive {
+		p.AtMost = true
+		return nil
+	}
+	beat := 0.0
+	if s.o.Objective == Rate && !s.o.Exhaustive {
+		beat = s.wanted()
+	}
+	v, err := s.o.Service.Serve(s.ctx, p.Design, p.Nanoseconds(), beat)
+	if err != nil {
+		return err
+	}
+	p.Served = &v
+	if s.o.Objective == Cheapest {
+		if p.Fails = !v.Holds; p.Fails {
+			return nil
+		}
+		c, err := s.costOf(p, false)
+		p.Value = -c
+		return err
+	}
+	p.Value = v.Value
+	p.Fails = s.o.Objective == Rate && v.Value == 0
+	if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+		return fmt.Errorf("the simulation of <%d, %d, %d> answers %v", p.TR, p.TP, p.TC, p.Value)
+	}
+	return nil
+}
+
+// optimistic is a value that no design exceeds that is no better than p, and whether all of them fail.
+func (s *sweep) optimistic(p Point) (value float64, fails bool) {
+	switch s.o.Objective {
+	case Latency:
+		return -float64(p.ExitNS), false
+	case Throughput:
+		return p.Samples, false
+	case GOPSPerDSP:
+		return p.GOPS / float64(p.DSP), false
+	case Goodput, Rate:
+		v, holds := s.o.Service.Most(p.Nanoseconds())
+		return v, !holds
+	case Cheapest:
+		c, err := s.costOf(&p, true)
+		if err != nil {
+			return math.Inf(1), false // its error comes where it is evaluated
+		}
+		_, holds := s.o.Service.Most(p.Nanoseconds())
+		return -c, !holds
+	}
+	return p.GOPS, false
+}
+
+// loosened is the value that is not told apart from a best one, by cycles that may be off to either side.
+func (s *sweep) loosened(v float64) float64 {
+	band := s.o.Band
+	if s.o.Objective == Cheapest {
+		band = s.o.CostBand
+	}
+	if v < 0 {
+		return v * (1 + band) / (1 - band)
+	}
+	return v * (1 - band) / (1 + band)
+}
+
+// wanted is the least value that is asked for: no worse than what some design reaches, but for the band, or
+// than a reference.
+func (s *sweep) wanted() float64 { return min(s.loosened(s.top), s.floor) }
+
+func (s *sweep) unwanted(v float64) bool { return v < s.wanted() }

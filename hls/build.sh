@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Builds the co-simulation process with the HLS kernel behind the protocol:
+#
+#   hls/build.sh CONFIG [--sanitize | --tsan] [--cxx CXX] [--xilinx]
+#
+# The result is build/cosim/<config>-hls[-CXX][-xilinx][-sanitize|-tsan]/npu_cosim; its path is printed. Nothing is
+# done where a hash over everything that goes in has not changed. --sanitize compiles with
+# -fsanitize=address,undefined, --tsan with -fsanitize=thread; --xilinx takes the vendor's own ap_int.h and hls_stream.h (hls/xilinx.sh
+# fetches them) in place of hls/standin. SLUICE_HLS names another source folder than hls/src (for tests;
+# the result is then in <config>-hls-other...).
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+
+usage() {
+  echo "usage: hls/build.sh CONFIG [--sanitize | --tsan] [--cxx CXX] [--xilinx]" >&2
+  exit 2
+}
+config=
+sanitize=
+cxx=g++
+xilinx=
+while (($#)); do
+  case $1 in
+    --sanitize) sanitize=-sanitize ;;
+    --tsan) sanitize=-tsan ;;
+    --xilinx) xilinx=1 ;;
+    --cxx) (($# > 1)) || usage; cxx=$2; shift ;;
+    -*) usage ;;
+    *) [[ -z $config ]] || usage; config=$1 ;;
+  esac
+  shift
+done
+[[ -n $config ]] || usage
+package() { case $1 in g++*) echo g++ ;; *) echo "${1/clang++/clang}" ;; esac; }
+for tool in go "$cxx"; do
+  command -v "$tool" >/dev/null || { echo "hls/build.sh: $tool is missing: install the package $(package "$tool")" >&2; exit 5; }
+done
+
+src=${SLUICE_HLS:-hls/src}
+name=$(basename "$config" .yaml)-hls
+if [[ -n ${SLUICE_HLS:-} ]]; then name+=-other; fi
+if [[ $cxx != g++ ]]; then name+=-$cxx; fi
+if [[ -n $xilinx ]]; then name+=-xilinx; fi
+name+=$sanitize
+out=${SLUICE_HLS_OUT:-build/cosim/$name}
+mkdir -p "$out"
+exec 9>"$out/lock"
+flock 9
+
+flags=(-Wall -Wextra -Wno-unknown-pragmas -Wno-unused-label -O2 -pthread)
+case $sanitize in
+  -sanitize) flags+=(-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all) ;;
+  -tsan) flags+=(-O1 -g1 -fsanitize=thread) ;;
+esac
+include=(-I"$src" -Ihls/csim -I"$out" -Isim -Isim/include)
+if [[ -n $xilinx ]]; then
+  vendor=$(hls/xilinx.sh)
+  # theirs is before 2020.2: no depth in the type; and not written for these warnings
+  include+=(-isystem "$vendor" -Ihls/standin/blocks)
+  flags+=(-DSLUICE_PLAIN_STREAMS -DHLS_STREAM_THREAD_SAFE -include deque)
+else
+  flags+=(-Werror)
+  include+=(-Ihls/standin -Ihls/standin/blocks)
+fi
+flags+=(-DSLUICE_THREADS)
+
+go run ./hw/configs/cmd/hwconfig -cpp "$config" >"$out/sluice_design.hpp.new"
+cmp -s "$out/sluice_design.hpp.new" "$out/sluice_design.hpp" || mv "$out/sluice_design.hpp.new" "$out/sluice_design.hpp"
+rm -f "$out/sluice_design.hpp.new"
+sum() { sha256sum | cut -d' ' -f1; }
+version=$("$cxx" --version | head -1)
+kernel=$( (echo "$version" "${flags[@]}" "${include[@]}"; cat "$out/sluice_design.hpp" "$src"/* hls/standin/*.h hls/standin/blocks/* \
+  hls/csim/threads.hpp sim/include/*.hpp hls/build.sh) | sum)
+host=$( (echo "$kernel"; cat hls/csim/* sim/*.hpp sim/cosim/*) | sum)
+if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$host" ]]; then
+  echo "$out/npu_cosim"
+  exit 0
+fi
+# two at a time: the kernel in the dialect's C++14, the process in C++17
+{
+  if [[ ! -f $out/npu.o || ! -f $out/npu.hash || $(cat "$out/npu.hash") != "$kernel" ]]; then
+    "$cxx" -std=c++14 "${flags[@]}" "${include[@]}" -c "$src/npu.cpp" -o "$out/npu.o" &
+    first=$!
+  fi
+  "$cxx" -std=c++17 "${flags[@]}" "${include[@]}" -Dmake_rtl_kernel=make_hls_kernel -c hls/csim/hls_kernel.cpp -o "$out/kernel.o"
+  shared=build/cosim/hls-process-$cxx$sanitize
+  mkdir -p "$shared"
+  exec 8>"$shared/lock"
+  flock 8
+  process=$( (echo "$version" "$sanitize"; cat sim/*.hpp sim/cosim/* sim/include/*.hpp hls/build.sh) | sum)
+  if [[ ! -f $shared/hash || $(cat "$shared/hash") != "$process" ]]; then
+    for f in main server; do
+      "$cxx" -std=c++17 "${flags[@]}" -Isim -Isim/include -Dmake_rtl_kernel=make_hls_kernel -c sim/cosim/$f.cpp -o "$shared/$f.o"
+    done
+    echo "$process" >"$shared/hash"
+  fi
+  if [[ -n ${first:-} ]]; then wait "$first" && echo "$kernel" >"$out/npu.hash"; fi
+  "$cxx" "${flags[@]}" "$out/npu.o" "$out/kernel.o" "$shared/main.o" "$shared/server.o" -o "$out/npu_cosim"
+} >"$out/build.log" 2>&1 || {
+  tail -n 40 "$out/build.log" >&2
+  echo "hls/build.sh: $config does not build; the whole log is $out/build.log" >&2
+  exit 1
+}
+echo "$host" >"$out/hash"
+echo "$out/npu_cosim"

@@ -1,0 +1,244 @@
+// compute.hpp: the stages that compute: the array <T_R, T_P, T_C> and the pool (multiply), and the way
+// out of the accumulators (drain).
+#ifndef SLUICE_HLS_COMPUTE_HPP
+#define SLUICE_HLS_COMPUTE_HPP
+
+#include "layer.hpp"
+
+namespace npu {
+
+typedef word_t pes_t[T_C][T_P];
+
+// The weights of channel c of a pass into its PEs: k = 1/2 has a channel in each half of a PE, k = 2 one in
+// two PEs; with s = 2 a pair of PEs holds the same twice, one for each group.
+inline void hold(const layer_t &l, const vec_t &v, int c, pes_t &pes) {
+#pragma HLS inline
+pes:
+  for (int pe = 0; pe < T_C; pe++) {
+#pragma HLS unroll
+    const int own = l.two || l.pair ? pe >> 1 : pe;  // of the channels (or pairs of channels) in order
+  lanes:
+    for (int p = 0; p < T_P; p++) {
+#pragma HLS unroll
+      if (l.half) {
+        if (p < FH ? c == 2 * own : (c == 2 * own + 1 && p < 2 * FH)) pes[pe][p] = v.w[p < FH ? p : p - FH];
+      } else if (c == own) {
+        pes[pe][p] = l.pair && (pe & 1) != 0 ? v.w[T_P + p] : v.w[p];
+      }
+    }
+  }
+}
+
+// One row through the array: every PE's sum, or its halves', onto accumulator row n.
+inline void step(const layer_t &l, const row_t &row, const pes_t &pes, int n, bool first, acc_t (&bank)[2][T_C][T_R / 2]) {
+#pragma HLS inline
+  acc_t low[T_C], high[T_C];
+#pragma HLS array_partition variable=low complete dim=0
+#pragma HLS array_partition variable=high complete dim=0
+trees:
+  for (int pe = 0; pe < T_C; pe++) {
+#pragma HLS unroll
+    // the odd PE of a pair sees the upper lanes: the other half of a window (k = 2), or group 1's
+    const int side = (l.pair || l.two) && (pe & 1) != 0 ? T_P : 0;
+    s64 lo = 0, hi = 0;
+  lanes:
+    for (int p = 0; p < T_P; p++) {
+#pragma HLS unroll
+      const bool upper = p >= FH;
+      // both halves of a PE see the same lanes where they work alone (k = 1/2)
+      const word_t x = l.half && upper ? (p < 2 * FH ? row.x[side + p - FH] : word_t(0)) : row.x[side + p];
+      const std::int32_t product = static_cast<std::int32_t>(pes[pe][p]) * static_cast<std::int32_t>(x);
+// the array is these multipliers, each one DSP with its register
+#pragma HLS bind_op variable=product op=mul impl=dsp latency=2
+      if (upper) {
+        hi += product;
+      } else {
+        lo += product;
+      }
+    }
+    low[pe] = lo;
+    high[pe] = hi;
+  }
+  // a half has T_R / 2 rows: with k = 1/2 each its own, else even and odd rows lie in them
+  const int index = l.half ? n : n >> 1;
+accumulators:
+  for (int pe = 0; pe < T_C; pe++) {
+#pragma HLS unroll
+    const s64 both = static_cast<s64>(low[pe]) + static_cast<s64>(high[pe]);
+    s64 stacked = both;
+    if (l.pair && (pe & 1) == 0) stacked += static_cast<s64>(low[pe + 1]) + static_cast<s64>(high[pe + 1]);
+  halves:
+    for (int h = 0; h < 2; h++) {
+#pragma HLS unroll
+      if (l.half || (n & 1) == h) {
+        const s64 sum = l.half ? (h == 0 ? s64(low[pe]) : s64(high[pe])) : stacked;
+        const s64 before = first ? s64(0) : static_cast<s64>(bank[h][pe][index]);
+        bank[h][pe][index] = before + sum;
+      }
+    }
+  }
+}
+
+// One layer of a pool: NB channels side by side, a tap a cycle; what a window has gathered leaves in groups
+// of DRAIN.
+inline void pool(const layer_t &l, hls::stream<row_t> &rows, hls::stream<sums_t> &pooled) {
+  const int groups = (l.in_c + NB - 1) / NB;
+  const int taps = l.k_h * l.k_w;
+  const s64 windows = static_cast<s64>(l.b_act) * l.out_h * l.out_w * groups;
+  int c0 = 0;
+windows:
+  for (s64 n = 0; n < windows; n++) {
+#pragma HLS loop_tripcount max=MAX_TRIPS
+    acc_t best[NB];
+#pragma HLS array_partition variable=best complete dim=0
+    int inside = 0;
+  taps:
+    for (int t = 0; t < taps; t++) {
+// a tap a cycle, as they are formed
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=hw::AVG_TAPS
+      const row_t row = rows.read();
+      inside += row.inside != 0 ? 1 : 0;
+    lanes:
+      for (int i = 0; i < NB; i++) {
+#pragma HLS unroll
+        const s64 x = row.x[i];
+        const s64 was = t == 0 ? (l.avg ? s64(0) : x) : static_cast<s64>(best[i]);
+        best[i] = l.avg ? was + x : (x > was ? x : was);
+      }
+    }
+    const int channels = least(NB, l.in_c - c0);
+  give:
+    for (int i = 0; i < channels; i += DRAIN) {
+// DRAIN words a cycle, as the array's
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=NB
+      sums_t sums;
+      sums.channel = c0 + i;
+      sums.count = least(DRAIN, channels - i);
+      sums.taps = inside;
+    words:
+      for (int j = 0; j < DRAIN; j++) {
+#pragma HLS unroll
+        sums.a[j] = i + j < NB ? best[i + j] : acc_t(0);
+      }
+      pooled.write(sums);
+    }
+    c0 = c0 + NB < l.in_c ? c0 + NB : 0;
+  }
+}
+
+// multiply is the array: item after item, in each pass after pass, a row a cycle. Two banks: drain empties
+// one while the other fills.
+inline void multiply(const layer_t &l, hls::stream<row_t> &rows, hls::stream<vec_t> &vecs,
+                     hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled) {
+  if (!l.gemm) {
+    pool(l, rows, pooled);
+    return;
+  }
+  pes_t pes;
+#pragma HLS array_partition variable=pes complete dim=0
+clear:
+  for (int pe = 0; pe < T_C; pe++) {
+#pragma HLS unroll
+  clear_lanes:
+    for (int p = 0; p < T_P; p++) {
+#pragma HLS unroll
+      pes[pe][p] = 0;
+    }
+  }
+  item_t at = {0, 0, 0};
+  bool more = true;
+items:
+  while (more) {
+#pragma HLS loop_tripcount max=MAX_TRIPS
+    hls::write_lock<bank_t> bank(banks);
+    const int n_rows = samples_of(l, at, 0) * rows_of(l, at) * l.out_w;
+    const int channels = channels_of(l, at);
+  passes:
+    for (int pass = 0; pass < l.passes; pass++) {
+#pragma HLS loop_tripcount max=ABUF
+    hold:
+      for (int c = 0; c < channels; c++) {
+// a channel a cycle; the registers are written by enable
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=C_MAX
+        const vec_t v = vecs.read();
+        hold(l, v, c, pes);
+      }
+    rows:
+      for (int n = 0; n < n_rows; n++) {
+// a row a cycle is what the array is built for
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=T_R
+// a pass meets every accumulator row once, and the next pass begins when this one has left the pipeline
+#pragma HLS dependence variable=bank type=inter false
+        step(l, rows.read(), pes, n, pass == 0, bank);
+      }
+    }
+    more = next_item(l, at);
+  }
+}
+
+// drain takes finished banks out: sample groups, in each rows, in each groups of DRAIN channels.
+inline void drain(const layer_t &l, hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled,
+                  hls::stream<sums_t> &sums) {
+  if (!l.gemm) {
+    const s64 groups = (l.in_c / NB) * ((NB + DRAIN - 1) / DRAIN) + (l.in_c % NB + DRAIN - 1) / DRAIN;
+    const s64 all = static_cast<s64>(l.b_act) * l.out_h * l.out_w * groups;
+  pass_on:
+    for (s64 n = 0; n < all; n++) {
+// a group a cycle
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=MAX_TRIPS
+      sums.write(pooled.read());
+    }
+    return;
+  }
+  item_t at = {0, 0, 0};
+  bool more = true;
+items:
+  while (more) {
+#pragma HLS loop_tripcount max=MAX_TRIPS
+    hls::read_lock<bank_t> bank(banks);
+    const int nch = channels_of(l, at);
+    const int groups = (nch + DRAIN - 1) / DRAIN;
+  sample_groups:
+    for (int g = 0; g < 2; g++) {
+      const int n_rows = g == 0 || l.two ? samples_of(l, at, g) * rows_of(l, at) * l.out_w : 0;
+      const int steps = n_rows * groups;
+      int row = 0, ch = 0;
+    steps:
+      for (int s = 0; s < steps; s++) {
+// a group a cycle
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=MAX_TRIPS
+        sums_t out;
+        out.channel = at.c0 + ch;
+        out.count = least(DRAIN, nch - ch);
+        out.taps = 0;
+      words:
+        for (int j = 0; j < DRAIN; j++) {
+#pragma HLS unroll
+          const int c = ch + j;
+          const int own = l.half ? c >> 1 : c;
+          const int pe = l.two ? 2 * own + g : (l.pair ? 2 * own : own);
+          const int h = l.half ? c & 1 : row & 1;
+          const int index = l.half ? row : row >> 1;
+          out.a[j] = j < out.count ? bank[h][pe < T_C ? pe : T_C - 1][index] : acc_t(0);
+        }
+        sums.write(out);
+        ch += DRAIN;
+        if (ch >= nch) {
+          ch = 0;
+          row++;
+        }
+      }
+    }
+    more = next_item(l, at);
+  }
+}
+
+}  // namespace npu
+
+#endif

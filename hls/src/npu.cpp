@@ -1,0 +1,178 @@
+// npu.cpp: the kernel. A start is a loop over its layers: the descriptor is fetched and checked, then the
+// stages read, compute and write run at the same time, joined by streams.
+#include "npu.hpp"
+
+#include "compute.hpp"
+#include "read.hpp"
+#include "stage.hpp"
+#include "write.hpp"
+
+namespace npu {
+
+// One layer. Every stage walks its items on its own; they meet at the streams only.
+static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem_w, const beat_t *gmem_r,
+                      beat_t *gmem_o, const kept_t &kept_in, kept_t &kept_out) {
+#pragma HLS dataflow
+  hls::stream_of_blocks<tile_t> tiles;
+// every lane of a window in one cycle, of both sample groups
+#pragma HLS array_partition variable=tiles complete dim=1
+#pragma HLS array_partition variable=tiles complete dim=3
+  hls::stream_of_blocks<bank_t> banks;
+// every PE adds to both its halves in one cycle
+#pragma HLS array_partition variable=banks complete dim=1
+#pragma HLS array_partition variable=banks complete dim=2
+// accumulators read and write in the same cycle
+#pragma HLS bind_storage variable=banks type=ram_s2p impl=bram
+  fifo<row_t, ROWS_DEPTH> rows("rows");
+  fifo<beat_t, BIAS_DEPTH> biases("biases");
+  fifo<beat_t, BEATS_DEPTH> weights("weights");
+  fifo<vec_t, VECS_DEPTH> vecs("vecs");
+  fifo<sums_t, SUMS_DEPTH> pooled("pooled");
+  fifo<sums_t, SUMS_DEPTH> sums("sums");
+  fifo<out_t, OUT_DEPTH> residuals("residuals");
+  fifo<out_t, OUT_DEPTH> outs("outs");
+  fifo<out_t, OUT_DEPTH> local("local");
+#pragma HLS stream variable=rows depth=ROWS_DEPTH
+#pragma HLS stream variable=biases depth=BIAS_DEPTH
+#pragma HLS stream variable=weights depth=BEATS_DEPTH
+#pragma HLS stream variable=vecs depth=VECS_DEPTH
+#pragma HLS stream variable=pooled depth=SUMS_DEPTH
+#pragma HLS stream variable=sums depth=SUMS_DEPTH
+#pragma HLS stream variable=residuals depth=OUT_DEPTH
+#pragma HLS stream variable=outs depth=OUT_DEPTH
+#pragma HLS stream variable=local depth=OUT_DEPTH
+  SLUICE_REGION;
+  SLUICE_STAGE(load_rows(l, gmem_a, kept_in, tiles));
+  SLUICE_STAGE(form_rows(l, tiles, rows));
+  SLUICE_STAGE(fetch_weights(l, gmem_w, biases, weights));
+  SLUICE_STAGE(feed_weights(l, weights, vecs));
+  SLUICE_STAGE(multiply(l, rows, vecs, banks, pooled));
+  SLUICE_STAGE(drain(l, banks, pooled, sums));
+  SLUICE_STAGE(read_residual(l, gmem_r, residuals));
+  SLUICE_STAGE(finish(l, biases, sums, residuals, outs));
+  SLUICE_STAGE(keep_out(l, kept_out, outs, local));
+  SLUICE_STAGE(write_out(l, gmem_o, local));
+}
+
+}  // namespace npu
+
+void sluice_npu(ap_uint<8> first, ap_uint<8> last, ap_uint<4> b_act, npu::addr_t desc_base, npu::addr_t weight_base,
+                npu::addr_t slot_base, ap_uint<32> slot_stride, ap_uint<7> n_slot, npu::table_t slot_table,
+                const ap_uint<32> fbcb[sluice_abi::L_MAX * sluice_abi::B_MAX], const npu::beat_t *gmem_a,
+                const npu::beat_t *gmem_w, const npu::beat_t *gmem_r, npu::beat_t *gmem_o, ap_uint<8> &err_code,
+                ap_uint<8> &err_layer, ap_uint<32> &err_addr) {
+  using namespace npu;
+// started and ended by hw's register block
+#pragma HLS interface mode=ap_ctrl_hs port=return
+// registers that stand still during a start
+#pragma HLS interface mode=ap_none port=first
+#pragma HLS interface mode=ap_none port=last
+#pragma HLS interface mode=ap_none port=b_act
+#pragma HLS interface mode=ap_none port=desc_base
+#pragma HLS interface mode=ap_none port=weight_base
+#pragma HLS interface mode=ap_none port=slot_base
+#pragma HLS interface mode=ap_none port=slot_stride
+#pragma HLS interface mode=ap_none port=n_slot
+#pragma HLS interface mode=ap_none port=slot_table
+#pragma HLS stable variable=first
+#pragma HLS stable variable=last
+#pragma HLS stable variable=b_act
+#pragma HLS stable variable=desc_base
+#pragma HLS stable variable=weight_base
+#pragma HLS stable variable=slot_base
+#pragma HLS stable variable=slot_stride
+#pragma HLS stable variable=n_slot
+#pragma HLS stable variable=slot_table
+// hw/rtl/fbcb.sv answers a cycle after the address
+#pragma HLS interface mode=ap_memory port=fbcb storage_type=ram_1p latency=1
+// addresses are absolute (offset=off); depth is what co-simulation puts behind the pointers, from address 0
+#pragma HLS interface mode=m_axi port=gmem_a bundle=a offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=100
+#pragma HLS interface mode=m_axi port=gmem_w bundle=w offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=100
+#pragma HLS interface mode=m_axi port=gmem_r bundle=r offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=100
+#pragma HLS interface mode=m_axi port=gmem_o bundle=o offset=off depth=COSIM_BEATS max_write_burst_length=MAX_BURST num_write_outstanding=16 latency=100
+#pragma HLS interface mode=ap_vld port=err_code
+#pragma HLS interface mode=ap_vld port=err_layer
+#pragma HLS interface mode=ap_vld port=err_addr
+  static kept_t kept_in, kept_out;
+// NB lanes in one cycle
+#pragma HLS array_partition variable=kept_in complete dim=2
+#pragma HLS array_partition variable=kept_out complete dim=2
+
+  fault_t fault = {hw::ERR_NONE, 0};
+  u64 slots[hw::B_MAX];
+  const int batch = static_cast<int>(b_act);
+  if (first > last) {
+    fault.code = hw::ERR_LAYER_RANGE;
+  } else if (batch == 0 || batch > static_cast<int>(hw::B_MAX)) {
+    fault.code = hw::ERR_BATCH_RANGE;
+  }
+slots:
+  for (int i = 0; i < static_cast<int>(hw::B_MAX); i++) {
+#pragma HLS pipeline II=1
+    const u32 slot = slot_table.range(SLOT_BITS * i + SLOT_BITS - 1, SLOT_BITS * i).to_uint();
+    slots[i] = static_cast<u64>(slot_base) + static_cast<u64>(slot_stride) * slot;
+    if (i < batch && fault.code == hw::ERR_NONE) {
+      if (slot >= static_cast<u32>(n_slot)) fault.code = hw::ERR_SLOT_RANGE;
+    others:
+      for (int j = 0; j < static_cast<int>(hw::B_MAX); j++) {
+#pragma HLS unroll
+        if (j < i && slot_table.range(SLOT_BITS * j + SLOT_BITS - 1, SLOT_BITS * j).to_uint() == slot)
+          fault.code = hw::ERR_SLOT_RANGE;
+      }
+    }
+  }
+
+  kept_state_t kept = {false, 0, 0, 0};
+  int layer = static_cast<int>(first);
+layers:
+  for (int n = 0; n < static_cast<int>(hw::L_MAX); n++) {
+    if (fault.code != hw::ERR_NONE) break;
+    u32 desc[hw::DESC_WORDS];
+// decoded in one step
+#pragma HLS array_partition variable=desc complete dim=0
+    const u64 at = beat_of(static_cast<u64>(desc_base) + static_cast<u64>(layer) * hw::DESC_BYTES);
+  descriptor:
+    for (int b = 0; b < DESC_BEATS; b++) {
+// one burst
+#pragma HLS pipeline II=1
+      const beat_t beat = gmem_w[at + b];
+    parts:
+      for (int i = 0; i < DPB; i++) {
+#pragma HLS unroll
+        desc[b * DPB + i] = beat.range(32 * i + 31, 32 * i).to_uint();
+      }
+    }
+    const u32 entry = fbcb[layer * static_cast<int>(hw::B_MAX) + batch - 1].to_uint();
+    layer_t l = layer_t();
+    fault = decode(desc, entry, batch, static_cast<u64>(weight_base), static_cast<u32>(slot_stride), kept,
+                   layer == static_cast<int>(last), l);
+    if (fault.code != hw::ERR_NONE) break;
+  positions:
+    for (int i = 0; i < static_cast<int>(hw::B_MAX); i++) {
+#pragma HLS unroll
+      l.slot[i] = slots[i];
+    }
+    run_layer(l, gmem_a, gmem_w, gmem_r, gmem_o, kept_in, kept_out);
+    kept.there = l.keep_out;
+    kept.h = l.out_h;
+    kept.w = l.out_w;
+    kept.c = l.out_c;
+    if (l.keep_out) {
+      // a stage of the next layer reads what one of this layer has written: a memory has one of each
+    carry:
+      for (int i = 0; i < ABUF_WORDS; i++) {
+#pragma HLS pipeline II=1
+      lanes:
+        for (int b = 0; b < NB; b++) {
+#pragma HLS unroll
+          kept_in[i][b] = kept_out[i][b];
+        }
+      }
+    }
+    if (layer == static_cast<int>(last)) break;
+    layer++;
+  }
+  err_code = fault.code;
+  err_layer = fault.code == hw::ERR_NONE ? 0 : layer;
+  err_addr = fault.address;
+}

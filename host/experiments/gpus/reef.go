@@ -1,0 +1,333 @@
+// Package gpus runs the publications' GPU experiments on simulated GPUs: REEF's benchmark DISB under the
+// launching modes of package gpu. All of it is simulated, in virtual time, from package params' files and
+// the synthetic programs of package catalogue.
+package gpus
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Client sends requests for one network.
+type Client struct {
+	Network string
+	// Share of the network's throughput alone at which a real-time client sends; 0: a best-effort one,
+	// which sends its next request when the last has ended.
+	Share   float64
+	Poisson bool // else evenly
+}
+
+// Workload is a set of clients.
+type Workload struct {
+	Name    string
+	Clients []Client
+}
+
+// five are REEF's networks (table 1).
+func five() []string { return []string{"resnet152", "vgg19", "yolov3", "bert-base", "gpt2"} }
+
+// DISB are the workloads of table 2.
+func DISB() []Workload {
+	var be []Client
+	for _, n := range five() {
+		be = append(be, Client{Network: n})
+	}
+	each := func(poisson bool) (out []Client) {
+		for _, n := range five() {
+			out = append(out, Client{n, 0.1, poisson})
+		}
+		return append(out, be...)
+	}
+	return []Workload{
+		{"A", []Client{{"vgg19", 0.5, false}, {Network: "resnet152"}}},
+		{"B", []Client{{"vgg19", 1, false}, {Network: "resnet152"}}},
+		{"C", append([]Client{{"vgg19", 0.5, false}}, be...)},
+		{"D", each(false)},
+		{"E", each(true)},
+	}
+}
+
+// Systems are the ways of serving that are compared: a policy and a launching mode.
+func Systems() []string {
+	return []string{"rt-only", "seq", "streams", "priority", "wait", "xsched1", "orion", "reset", "reef-dkp", "reef"}
+}
+
+// Outcome is what one run showed. Latencies are multiples of the network's time alone, throughputs sums
+// over clients of requests a second times that time.
+type Outcome struct {
+	RT, RTP99                float64
+	Throughput, RTThroughput float64
+	Preempt, PreemptP99      float64 // us, best-effort work off the device; 0: none
+	Preemptions              int
+	Padded                   float64 // share of best-effort kernels
+}
+
+// Bed is a GPU with networks measured alone on it.
+type Bed struct {
+	file  *params.File
+	style string
+	alone map[string]int64
+	nets  map[string]*gpu.Network
+}
+
+// NewBed makes one; style is the framework whose kernels run (catalogue.StyleOf).
+func NewBed(f *params.File, style string) *Bed {
+	return &Bed{file: f, style: style, alone: map[string]int64{}, nets: map[string]*gpu.Network{}}
+}
+
+// network is a network's kernels on the bed's GPU, made once.
+func (b *Bed) network(name string) *gpu.Network {
+	if n := b.nets[name]; n != nil {
+		return n
+	}
+	programs := map[int]*kernel.Program{}
+	n := &gpu.Network{
+		Name: name,
+		Program: func(batch int) (*kernel.Program, error) {
+			if p := programs[batch]; p != nil {
+				return p, nil
+			}
+			p, err := catalogue.Program(catalogue.Spec{Network: name, Style: b.style, Batch: batch}, b.file.Machine())
+			programs[batch] = p
+			return p, err
+		},
+		Versions: func(batch int) ([][]kernel.Kernel, error) {
+			return catalogue.Versions(catalogue.Spec{Network: name, Style: b.style, Batch: batch}, b.file.Machine())
+		},
+		Exit: func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} },
+	}
+	b.nets[name] = n
+	return n
+}
+
+// Alone is a network's time alone on the GPU, launch to result, in ns.
+func (b *Bed) Alone(name string) (int64, error) {
+	if ns := b.alone[name]; ns > 0 {
+		return ns, nil
+	}
+	b.alone[name] = 1
+	m, _ := gpu.ModeOf("streams")
+	d, err := b.device(m, []string{name})
+	if err != nil {
+		return 0, err
+	}
+	res, err := engine.Run(context.Background(), engine.Config{
+		Devices: []device.Device{d}, Networks: b.tables([]string{name}), Policy: &sched.Dispatch{}, Inputs: engine.NoInputs,
+		Source: &clients{all: []Client{{Network: name}}, end: 0}, Clock: engine.Measured, Keep: engine.Records,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s alone: %w", name, err)
+	}
+	b.alone[name] = res.Records[0].Latency()
+	return b.alone[name], nil
+}
+
+func (b *Bed) device(m gpu.Mode, networks []string) (*gpu.Device, error) {
+	d, err := gpu.New(gpu.Config{
+		Name: "gpu-sim:" + b.file.Name, Params: b.file.Params(), Mode: m, SyncNs: b.file.SyncNs(), MaxBatch: 1, Places: 64, Slots: 4096,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, n := range networks {
+		a := device.Artefact{Network: n, Kind: gpu.ArtefactModule, Data: b.network(n)}
+		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: device.WorkID(1<<60 + i), Kind: device.Load, Artefact: a}); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// tables are latency tables of the networks, from their times alone.
+func (b *Bed) tables(networks []string) (out []engine.Network) {
+	for _, n := range networks {
+		t, err := sched.NewTable([]bundle.LatencyEntry{{Network: n, Batch: 1, P50: b.alone[n]}}, n)
+		if err != nil {
+			panic(err) // one cell, positive
+		}
+		out = append(out, engine.Network{Name: n, Tables: []*sched.Table{t}})
+	}
+	return out
+}
+
+// Run serves a workload for so many ns of virtual time.
+func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, error) {
+	all, mode, policy := w.Clients, system, sched.Policy(&sched.Dispatch{})
+	switch system {
+	case "rt-only":
+		mode = "streams"
+		all = slices.DeleteFunc(slices.Clone(all), func(c Client) bool { return c.Share == 0 })
+		policy = &sched.Dispatch{One: true}
+	case "seq":
+		mode, policy = "streams", &sched.Dispatch{One: true}
+	}
+	m, err := gpu.ModeOf(mode)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, c := range all {
+		if !slices.Contains(names, c.Network) {
+			names = append(names, c.Network)
+		}
+	}
+	src := &clients{all: all, end: ns}
+	for i, c := range all {
+		alone, err := b.Alone(c.Network)
+		if err != nil {
+			return nil, err
+		}
+		if c.Share > 0 {
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			gap := float64(alone) / c.Share
+			at := rng.Float64() * gap
+			for at < float64(ns) {
+				src.due = append(src.due, due{int64(at), i})
+				if c.Poisson {
+					at += rng.ExpFloat64() * gap
+				} else {
+					at += gap
+				}
+			}
+		}
+	}
+	slices.SortFunc(src.due, func(a, b due) int {
+		if a.at != b.at {
+			return int(min(1, max(-1, a.at-b.at)))
+		}
+		return a.client - b.client
+	})
+	d, err := b.device(m, names)
+	if err != nil {
+		return nil, err
+	}
+	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all))}
+	if _, err = engine.Run(ctx, engine.Config{
+		Devices: []device.Device{d}, Networks: b.tables(names), Policy: policy, Inputs: engine.NoInputs, Source: src,
+		Clock: engine.Measured, Keep: engine.Counts, Observer: seen, Watchdog: engine.Watchdog{Fixed: 1 << 50},
+	}); err != nil {
+		return nil, err
+	}
+	o := &Outcome{Preemptions: len(d.Preemptions)}
+	var rt []float64
+	for i, c := range all {
+		share := float64(seen.done[i]) * float64(b.alone[c.Network]) / float64(ns)
+		o.Throughput += share
+		if c.Share > 0 {
+			o.RTThroughput += share
+			rt = append(rt, seen.rt[i]...)
+		}
+	}
+	o.RT, o.RTP99 = meanP99(rt)
+	var gone []float64
+	for _, p := range d.Preemptions {
+		gone = append(gone, float64(p.Gone-p.At)/1e3)
+	}
+	o.Preempt, o.PreemptP99 = meanP99(gone)
+	if d.Ran > 0 {
+		o.Padded = float64(d.Padded) / float64(d.Ran)
+	}
+	return o, nil
+}
+
+func meanP99(v []float64) (mean, p99 float64) {
+	if len(v) == 0 {
+		return 0, 0
+	}
+	slices.Sort(v)
+	for _, x := range v {
+		mean += x
+	}
+	return mean / float64(len(v)), v[min(len(v)-1, len(v)*99/100)]
+}
+
+// clients is the load source: real-time clients send when it is time, best-effort ones when the last
+// request has ended, until the end.
+type clients struct {
+	all  []Client
+	end  int64
+	due  []due
+	next int
+	id   uint64
+	be   int
+	of   map[uint64]int
+}
+
+type due struct {
+	at     int64
+	client int
+}
+
+func (c *clients) task(at int64, client int) *sched.Task {
+	c.id++
+	if c.of == nil {
+		c.of = map[uint64]int{}
+	}
+	c.of[c.id] = client
+	t := &sched.Task{ID: c.id, Client: client, Network: c.all[client].Network, Created: at, Arrived: at, Samples: 1, Theta: 2}
+	if c.all[client].Share > 0 {
+		t.Priority = 1
+	}
+	return t
+}
+
+// Next implements sched.Source.
+func (c *clients) Next() (sched.Item, bool) {
+	for ; c.be < len(c.all); c.be++ {
+		if c.all[c.be].Share == 0 {
+			t := c.task(0, c.be)
+			c.be++
+			return sched.Item{Task: t}, true
+		}
+	}
+	if c.next == len(c.due) {
+		return sched.Item{}, false
+	}
+	d := c.due[c.next]
+	c.next++
+	return sched.Item{At: d.at, Task: c.task(d.at, d.client)}, true
+}
+
+// Ended implements sched.Source.
+func (c *clients) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
+	i := t.Client
+	delete(c.of, t.ID)
+	if c.all[i].Share > 0 || now >= c.end {
+		return nil
+	}
+	return []sched.Item{{At: now, Task: c.task(now, i)}}
+}
+
+// latencies hears of endings.
+type latencies struct {
+	engine.Deaf
+	bed     *Bed
+	clients *clients
+	end     int64
+	rt      [][]float64
+	done    []int
+}
+
+func (l *latencies) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
+	if how != engine.OnTime && how != engine.Late {
+		return
+	}
+	c := &l.clients.all[t.Client]
+	if now <= l.end {
+		l.done[t.Client]++
+	}
+	if c.Share > 0 {
+		l.rt[t.Client] = append(l.rt[t.Client], float64(now-t.Arrived)/float64(l.bed.alone[c.Network]))
+	}
+}

@@ -1,0 +1,164 @@
+// Package params holds what is known of GPUs: a file each, every value with its source or the word
+// assumed (or measured, on that GPU, by stated means). What nobody publishes is assumed once, here,
+// before anything is compared with a publication; comparisons say which rows stand when such a value is
+// halved and doubled.
+package params
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/sim"
+	"go.yaml.in/yaml/v3"
+)
+
+// ErrFile is a parameter file that is refused.
+var ErrFile = errors.New("GPU parameter file")
+
+//go:embed *.yaml
+var files embed.FS
+
+// Value is a number with where it comes from.
+type Value struct {
+	Value  float64 `yaml:"value"`
+	Source string  `yaml:"source"`
+}
+
+// Assumed is whether nobody published or measured it.
+func (v Value) Assumed() bool { return strings.HasPrefix(v.Source, "assumed") }
+
+// File is a GPU.
+type File struct {
+	Name   string           `yaml:"name"`
+	Values map[string]Value `yaml:"values"`
+}
+
+// keys are all that a file says, and no other: what it is, its least and its largest value.
+var keys = map[string]struct{ least, most float64 }{
+	"sms": {1, sim.MaxUnits}, "sms_per_unit": {1, 16}, "clock_ghz": {0.1, 10}, "lanes_per_sm": {1, 1024},
+	"threads_per_sm": {32, 8192}, "blocks_per_sm": {1, 128}, "registers_per_sm": {1024, 1 << 20},
+	"register_unit": {1, 4096}, "shared_bytes_per_sm": {0, 1 << 24}, "dram_bytes_per_ns": {1, 1e5},
+	"link_up_bytes_per_ns": {0.1, 1e4}, "link_down_bytes_per_ns": {0.1, 1e4}, "link_setup_ns": {0, 1e9},
+	"launch_ns": {0, 1e9}, "transfer_ns": {0, 1e9}, "wake_ns": {0, 1e9}, "dispatch_ns": {0, 1e9}, "sync_ns": {0, 1e9},
+	"device_queue": {1, 1 << 20}, "reset_host_ns": {0, 1e9}, "reclaim_ns": {0, 1e9}, "evict_ns": {0, 1e9},
+	"evict_each_ns": {0, 1e9}, "kill_ns": {0, 1e9}, "restart_ns": {0, 1e9}, "pad_share": {0, 0.99},
+}
+
+// Names lists the GPUs.
+func Names() (names []string) {
+	entries, _ := files.ReadDir(".")
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return names
+}
+
+// Of is a GPU by name.
+func Of(name string) (*File, error) {
+	raw, err := files.ReadFile(name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("%w: no GPU %q; there are %s", ErrFile, name, strings.Join(Names(), ", "))
+	}
+	return Read(name+".yaml", raw)
+}
+
+// Read reads a file; from names it in errors.
+func Read(from string, raw []byte) (*File, error) {
+	fail := func(format string, a ...any) (*File, error) {
+		return nil, fmt.Errorf("%w %s: %s", ErrFile, from, fmt.Sprintf(format, a...))
+	}
+	if len(raw) > 1<<20 {
+		return fail("%d bytes, 1 MiB at most are expected", len(raw))
+	}
+	f := &File{}
+	d := yaml.NewDecoder(bytes.NewReader(raw))
+	d.KnownFields(true)
+	if err := d.Decode(f); err != nil {
+		return fail("%v", err)
+	}
+	if f.Name == "" {
+		return fail("no name")
+	}
+	var wrong []string
+	for k, b := range keys {
+		v, ok := f.Values[k]
+		switch {
+		case !ok:
+			wrong = append(wrong, k+" is missing")
+		case v.Source == "":
+			wrong = append(wrong, k+" has no source")
+		case math.IsNaN(v.Value) || v.Value < b.least || v.Value > b.most:
+			wrong = append(wrong, fmt.Sprintf("%s is %v, %v to %v are expected", k, v.Value, b.least, b.most))
+		}
+	}
+	for k := range f.Values {
+		if _, ok := keys[k]; !ok {
+			wrong = append(wrong, "nothing is called "+k)
+		}
+	}
+	if wrong != nil {
+		slices.Sort(wrong)
+		return fail("%s", strings.Join(wrong, "; "))
+	}
+	return f, nil
+}
+
+// Assumed lists the keys that nobody published or measured.
+func (f *File) Assumed() (out []string) {
+	for k, v := range f.Values {
+		if v.Assumed() {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// With is the file with one value another.
+func (f *File) With(key string, factor float64) *File {
+	g := &File{Name: f.Name, Values: map[string]Value{}}
+	for k, v := range f.Values {
+		if k == key {
+			v.Value *= factor
+			if b := keys[k]; k != "pad_share" {
+				v.Value = math.Max(b.least, math.Min(b.most, v.Value))
+			}
+		}
+		g.Values[k] = v
+	}
+	return g
+}
+
+// Params are the simulated GPU's.
+func (f *File) Params() sim.Params {
+	v := func(k string) float64 { return f.Values[k].Value }
+	n := func(k string) int { return int(math.Round(v(k))) }
+	ns := func(k string) int64 { return int64(math.Round(v(k))) }
+	return sim.Params{
+		SMs: n("sms"), Unit: n("sms_per_unit"),
+		SM: kernel.Occupancy{
+			Threads: n("threads_per_sm"), Blocks: n("blocks_per_sm"), Regs: n("registers_per_sm"),
+			Shared: n("shared_bytes_per_sm"), RegUnit: n("register_unit"),
+		},
+		Bandwidth: v("dram_bytes_per_ns"), Up: v("link_up_bytes_per_ns"), Down: v("link_down_bytes_per_ns"), LinkNs: ns("link_setup_ns"),
+		LaunchNs: ns("launch_ns"), TransferNs: ns("transfer_ns"), WakeNs: ns("wake_ns"), DispatchNs: ns("dispatch_ns"), Queue: n("device_queue"),
+		ResetNs: ns("reset_host_ns"), ReclaimNs: ns("reclaim_ns"), EvictNs: ns("evict_ns"), EvictEach: ns("evict_each_ns"),
+		KillNs: ns("kill_ns"), RestartNs: ns("restart_ns"), PadShare: v("pad_share"),
+	}
+}
+
+// SyncNs is how long the host takes to learn what a segment gave.
+func (f *File) SyncNs() int64 { return int64(math.Round(f.Values["sync_ns"].Value)) }
+
+// Machine is what the catalogue's rule asks for.
+func (f *File) Machine() catalogue.Machine {
+	v := func(k string) float64 { return f.Values[k].Value }
+	return catalogue.Machine{MACs: v("lanes_per_sm") * v("clock_ghz"), Bandwidth: v("dram_bytes_per_ns"), SMs: int(math.Round(v("sms")))}
+}

@@ -1,0 +1,318 @@
+// SEEB-GPU: Subramaniyan, Joshi, Wang, Brocanelli, "SEEB-GPU: Early-Exit Aware Scheduling and Batching
+// for Edge GPU Inference", SEC 2025. Every 100 ms the waiting requests are grouped by application,
+// every group gets units in proportion to its images (algorithm 1) and the batch size and threshold of
+// least cost that hold its tightest deadline (algorithm 2).
+//
+// The listings leave things open. `seeb-literal` takes them at their word: the cost knows nothing of how
+// many batches a group needs, so one image at a time costs least; units are given out again every time,
+// also those that somebody runs on; a group that gets none runs on all. `seeb` takes L for the time in
+// which the whole group has ended, gives out free units only, and lets a group without any wait.
+
+package sched
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+// LatencyModel is the model of algorithm 2, line 13: ns of one batch, fitted to profiles.
+type LatencyModel struct{ Alpha, Beta1, Beta2, Beta3 float64 }
+
+// At is the model's latency in ns.
+func (m LatencyModel) At(batch int, theta float64, units int) float64 {
+	return m.Alpha + m.Beta1*float64(batch) + m.Beta2*theta + m.Beta3/float64(max(1, units))
+}
+
+// Split is algorithm 1, lines 1 to 11: how many of the units each group of images gets, one at least
+// while there are any. Appended to buf.
+func Split(images []int, units int, buf []int) []int {
+	total, used := 0, 0
+	for _, n := range images {
+		total += n
+	}
+	for _, n := range images {
+		t := 0
+		if total > 0 {
+			t = min(max(1, int(int64(n)*int64(units)/int64(total))), units-used)
+		}
+		used += t
+		buf = append(buf, t)
+	}
+	return buf
+}
+
+// DisableMask is a set of units as libsmctrl wants it: one bit a unit, set where it is disabled. It is
+// the first word alone, for devices of up to 64 units.
+func DisableMask(u device.Units) uint64 { return ^u[0] }
+
+// SEEB is the policy.
+type SEEB struct {
+	Literal bool
+	Period  Time    // between two groupings; 0: 100 ms
+	Lambda1 float64 // of latency, per second; 0: 1
+	Lambda2 float64 // of confidence; 0: 1
+	Thetas  []float32
+	Slack   Time // tau
+	Models  map[string]LatencyModel
+
+	// For the ablation (table 5): what is not tuned.
+	FixedBatch int
+	FixedTheta float32
+	NoUnits    bool // groups run on all units
+
+	next    Time
+	groups  []group
+	grouped map[device.RequestID]bool
+	buckets []bucket
+	images  []int
+	units   []int
+}
+
+// group is images of one application that were given units.
+type group struct {
+	device  int
+	network string
+	units   device.Units
+	batch   int
+	theta   []float32
+	ids     []device.RequestID
+	next    int
+	running device.LaunchID
+}
+
+type bucket struct {
+	network string
+	ids     []device.RequestID
+	tight   Time
+}
+
+// Name is the policy's name on the command line.
+func (s *SEEB) Name() string {
+	if s.Literal {
+		return "seeb-literal"
+	}
+	return "seeb"
+}
+
+// Mapping is the mapping that it wants; a GPU has one.
+func (s *SEEB) Mapping() string { return MappingR }
+
+func (s *SEEB) period() Time {
+	if s.Period > 0 {
+		return s.Period
+	}
+	return 100_000_000
+}
+
+// Choose is algorithm 2 for one group: batch size and threshold of least cost that end in time, and
+// whether any does.
+func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, theta float32, ok bool) {
+	m := s.Models[network]
+	l1, l2 := s.Lambda1, s.Lambda2
+	if l1 == 0 && l2 == 0 {
+		l1, l2 = 1, 1
+	}
+	least := math.Inf(1)
+	for k := bits.Len(uint(images)) - 1; k >= 0; k-- {
+		b := 1 << k
+		if s.FixedBatch > 0 {
+			if k > 0 {
+				continue
+			}
+			b = s.FixedBatch
+		}
+		for _, th := range s.Thetas {
+			if s.FixedTheta > 0 && th != s.FixedTheta {
+				continue
+			}
+			l := m.At(b, float64(th), units)
+			if !s.Literal {
+				l *= math.Ceil(float64(images) / float64(b))
+			}
+			if l > float64(left-s.Slack) {
+				continue
+			}
+			if c := l1*l/1e9 - l2*float64(th); c < least {
+				least, batch, theta, ok = c, b, th, true
+			}
+		}
+	}
+	if ok {
+		return batch, theta, true
+	}
+	// The listing has no batch size here: the largest, which drains the group soonest.
+	theta = s.FixedTheta
+	if theta == 0 && len(s.Thetas) > 0 {
+		theta = s.Thetas[0]
+		for _, th := range s.Thetas {
+			theta = min(theta, th)
+		}
+	}
+	batch = s.FixedBatch
+	if batch == 0 {
+		batch = 1 << (bits.Len(uint(max(1, images))) - 1)
+	}
+	return batch, theta, false
+}
+
+// Decide groups at the period's end, and goes on with every group whose units are free.
+func (s *SEEB) Decide(now Time, st *State, _ Event, buf []Action) []Action {
+	if s.grouped == nil {
+		s.grouped = map[device.RequestID]bool{}
+	}
+	if now >= s.next {
+		s.next = now/s.period()*s.period() + s.period()
+		for i := range st.Devices {
+			s.group(now, st, i)
+		}
+	}
+	keep := s.groups[:0]
+	for i := range s.groups {
+		g := &s.groups[i]
+		d := &st.Devices[g.device]
+		if !running(d, g) {
+			buf = s.advance(st, g, buf)
+		}
+		if g.next < len(g.ids) || g.running != 0 {
+			keep = append(keep, *g)
+		}
+	}
+	s.groups = keep
+	if st.Queue.Len() > 0 {
+		buf = append(buf, Action{Kind: Wait, Until: s.next})
+	}
+	return buf
+}
+
+// running is whether the group's batch is still on the device.
+func running(d *DeviceView, g *group) bool {
+	for _, l := range d.Launches {
+		for i := range l.Requests {
+			if g.next > 0 && l.Network == g.network && l.Requests[i].ID >= g.ids[0] && contains(g.ids[:g.next], l.Requests[i].ID) {
+				return true
+			}
+		}
+	}
+	g.running = 0
+	return false
+}
+
+func contains(ids []device.RequestID, id device.RequestID) bool {
+	for _, x := range ids {
+		if x == id {
+			return true
+		}
+	}
+	return false
+}
+
+// group gives units to what waits and has none (algorithm 1).
+func (s *SEEB) group(now Time, st *State, dev int) {
+	d := &st.Devices[dev]
+	for i := range s.buckets {
+		s.buckets[i].ids = s.buckets[i].ids[:0]
+	}
+	n := 0
+	for i := range st.Queue.Len() {
+		r := st.Queue.At(i)
+		if s.grouped[r.ID] || d.Table(r.Network) == nil {
+			continue
+		}
+		j := 0
+		for j < n && s.buckets[j].network != r.Network {
+			j++
+		}
+		if j == n {
+			if n++; n > len(s.buckets) {
+				s.buckets = append(s.buckets, bucket{})
+			}
+			s.buckets[j].network, s.buckets[j].tight = r.Network, math.MaxInt64
+		}
+		b := &s.buckets[j]
+		b.ids = append(b.ids, r.ID)
+		if r.Deadline > 0 {
+			b.tight = min(b.tight, r.Deadline)
+		}
+	}
+	free := device.UnitRange(0, d.Units)
+	if !s.Literal && !s.NoUnits {
+		for i := range s.groups {
+			if s.groups[i].device == dev {
+				free = free.Without(s.groups[i].units)
+			}
+		}
+	}
+	s.images = s.images[:0]
+	for i := range n {
+		s.images = append(s.images, len(s.buckets[i].ids))
+	}
+	left := free.Count()
+	s.units = Split(s.images, left, s.units[:0])
+	for i := range n {
+		b := &s.buckets[i]
+		g := group{device: dev, network: b.network, ids: append([]device.RequestID(nil), b.ids...)}
+		on := s.units[i]
+		switch {
+		case s.NoUnits:
+			on = d.Units
+		case on == 0 && !s.Literal:
+			continue // until units are free
+		case on > 0:
+			g.units = lowest(free, on)
+			free = free.Without(g.units)
+		default:
+			on = d.Units
+		}
+		var theta float32
+		g.batch, theta, _ = s.Choose(b.network, len(b.ids), on, b.tight-now)
+		g.batch = min(g.batch, d.MaxBatch)
+		segments := d.Table(b.network).Segments()
+		for range segments {
+			g.theta = append(g.theta, theta)
+		}
+		for _, id := range b.ids {
+			s.grouped[id] = true
+		}
+		s.groups = append(s.groups, g)
+	}
+}
+
+// lowest is the first n units of a set.
+func lowest(u device.Units, n int) (out device.Units) {
+	for i := 0; i < device.MaxUnits && n > 0; i++ {
+		if u.Has(i) {
+			out[i/64] |= 1 << (i % 64)
+			n--
+		}
+	}
+	return out
+}
+
+// advance launches the group's next batch.
+func (s *SEEB) advance(st *State, g *group, buf []Action) []Action {
+	var ids []device.RequestID
+	for g.next < len(g.ids) && len(ids) < g.batch {
+		id := g.ids[g.next]
+		g.next++
+		delete(s.grouped, id)
+		for i := range st.Queue.Len() { // it may have been cancelled
+			if st.Queue.At(i).ID == id {
+				ids = append(ids, id)
+				break
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return buf
+	}
+	g.running = 1
+	t := st.Devices[g.device].Table(g.network)
+	return append(buf,
+		Action{Kind: SetTheta, Network: g.network, Thetas: g.theta},
+		Action{
+			Kind: Launch, Device: g.device, Network: g.network, Last: t.Segments() - 1, Requests: ids,
+			Units: g.units, Exclusive: !s.Literal && !g.units.Empty(),
+		})
+}

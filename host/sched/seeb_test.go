@@ -1,0 +1,94 @@
+package sched_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+	"pgregory.net/rapid"
+)
+
+// The example of section 3.3.1: 42 TPCs for 10 and 20 images. The masks are those that follow from
+// "disabled is 1" in 64 bits; the ones that the publication prints do not.
+func TestSplitExample(t *testing.T) {
+	got := sched.Split([]int{10, 20}, 42, nil)
+	if !slices.Equal(got, []int{14, 28}) {
+		t.Fatalf("%v TPCs, expected 14 and 28", got)
+	}
+	for _, c := range []struct {
+		first, n int
+		want     uint64
+	}{{0, 14, 0xFFFFFFFFFFFFC000}, {14, 28, 0xFFFFFC0000003FFF}, {0, 3, 0xFFFFFFFFFFFFFFF8}} {
+		if m := sched.DisableMask(device.UnitRange(c.first, c.n)); m != c.want {
+			t.Errorf("mask of %d from %d is %#x, expected %#x", c.n, c.first, m, c.want)
+		}
+	}
+}
+
+// No unit is given twice, everybody has one while there are any.
+func TestSplit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		images := rapid.SliceOfN(rapid.IntRange(1, 5000), 1, 60).Draw(t, "images")
+		units := rapid.IntRange(0, 304).Draw(t, "units")
+		got := sched.Split(images, units, nil)
+		sum := 0
+		for i, n := range got {
+			if n == 0 && sum < units {
+				t.Fatalf("group %d has no unit, %d of %d are given", i, sum, units)
+			}
+			sum += n
+		}
+		if sum > units || len(got) != len(images) {
+			t.Fatalf("%d of %d units given to %d of %d groups", sum, units, len(got), len(images))
+		}
+	})
+}
+
+// Algorithm 2 against all pairs; and what the literal reading comes to.
+func TestChoose(t *testing.T) {
+	thetas := []float32{0.3, 0.5, 0.7, 0.9}
+	rapid.Check(t, func(t *rapid.T) {
+		ms := func(name string, most float64) float64 { return rapid.Float64Range(0.01, most).Draw(t, name) * 1e6 }
+		s := &sched.SEEB{
+			Thetas: thetas, Lambda1: rapid.Float64Range(0.1, 10).Draw(t, "lambda1"), Lambda2: rapid.Float64Range(0.1, 2).Draw(t, "lambda2"),
+			Literal: rapid.Bool().Draw(t, "literal"),
+			Models:  map[string]sched.LatencyModel{"n": {Alpha: ms("alpha", 10), Beta1: ms("beta1", 5), Beta2: ms("beta2", 10), Beta3: ms("beta3", 50)}},
+		}
+		images, units := rapid.IntRange(1, 300).Draw(t, "images"), rapid.IntRange(1, 42).Draw(t, "units")
+		left := int64(ms("left", 500))
+		batch, theta, ok := s.Choose("n", images, units, left)
+		best, any := math.Inf(1), false
+		for b := 1; b <= images; b *= 2 {
+			for _, th := range thetas {
+				l := s.Models["n"].At(b, float64(th), units)
+				if !s.Literal {
+					l *= math.Ceil(float64(images) / float64(b))
+				}
+				if l <= float64(left) {
+					any = true
+					best = min(best, s.Lambda1*l/1e9-s.Lambda2*float64(th))
+				}
+			}
+		}
+		if ok != any {
+			t.Fatalf("found: %v, expected %v", ok, any)
+		}
+		if !ok {
+			if theta != 0.3 || batch > images || 2*batch <= images {
+				t.Fatalf("nothing holds the deadline: batch %d, theta %v", batch, theta)
+			}
+			return
+		}
+		l := s.Models["n"].At(batch, float64(theta), units)
+		if !s.Literal {
+			l *= math.Ceil(float64(images) / float64(batch))
+		} else if batch != 1 {
+			t.Fatalf("literal: batch %d", batch)
+		}
+		if c := s.Lambda1*l/1e9 - s.Lambda2*float64(theta); math.Abs(c-best) > 1e-12 {
+			t.Fatalf("cost %v, the least is %v", c, best)
+		}
+	})
+}

@@ -94,6 +94,7 @@ test-go: check-gen
 test-rtl: $(BUILD)/.apt
 	@verilator --lint-only -Wall --top-module npu_top $(RTL)
 	@echo "verilator --lint-only -Wall: clean"
+	@sim/mutants.sh --check
 	@sim/bench.sh --seed $(SEED)
 
 # yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
@@ -144,31 +145,36 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 	@for c in zc706 zcu104; do sim/build.sh $$c --stub; done
 	@bin/dse bench-npu --out out/bench-npu
 
+# Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
+# one stopped.
 .PHONY: nightly
-nightly: test bench check-export ## the long checks: fuzzing, other configurations, the benches' deliberate breaks
-	@for c in tiny small; do sim/build.sh $$c && bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done
-	@sim/mutants.sh
-	@hls/test.sh --full --seed $$(date +%s)
-	@hw/syn/overheads.sh
-	@go run ./hw/syn/cmd/timing -all
-	@go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
-	@seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200
-	@sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2
-	@bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
-	@bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3
-	@bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults
-	@for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json
-	@sim/build.sh zc706; bin/dse bench-npu --config zc706 --batch 1 --full --out out/nightly/bench-npu-full
-	@GOARCH=386 CGO_ENABLED=0 go test ./dse/bundle ./dse/graph ./dse/golden ./host/sched ./host/engine ./host/soft
-	@go test ./dse/zoo -count 1 -run '^TestExports$$' -timeout 60m -args -full
-	@go test ./dse/onnx -run '^$$' -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x
-	@go test ./dse/bundle -run '^$$' -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x
-	@go test ./dse/bundle -run '^$$' -fuzz FuzzFields -fuzztime 5m -fuzzminimizetime 20x
-	@go test ./host/npu -run '^$$' -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 20x
-	@go test ./dse/counted -run '^$$' -fuzz FuzzRead -fuzztime 1m
-	@go test ./hw/syn/timing -run '^$$' -fuzz FuzzRead -fuzztime 1m
-	@for f in ParseBit ParseManifest; do go test ./bitstreams -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
-	@for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run '^$$' -fuzz Fuzz$$f'$$' -fuzztime 1m || exit; done
+nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
+	@.ci/once test make --no-print-directory test
+	@.ci/once bench make --no-print-directory bench
+	@.ci/once check-export make --no-print-directory check-export
+	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
+	@.ci/once mutants sim/mutants.sh
+	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
+	@.ci/once overheads hw/syn/overheads.sh
+	@.ci/once timing go run ./hw/syn/cmd/timing -all
+	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
+	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
+	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'
+	@.ci/once resnet50 bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
+	@.ci/once inceptionv3 bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3
+	@.ci/once faults bash -euc 'bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults'
+	@.ci/once validate bash -euc 'for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json'
+	@.ci/once bench-npu-full bash -euc 'sim/build.sh zc706; bin/dse bench-npu --config zc706 --batch 1 --full --out out/nightly/bench-npu-full'
+	@.ci/once 386 env GOARCH=386 CGO_ENABLED=0 go test ./dse/bundle ./dse/graph ./dse/golden ./host/sched ./host/engine ./host/soft
+	@.ci/once exports bash -euc 'go test ./dse/zoo -count 1 -run ^TestExports$$ -timeout 60m -args -full'
+	@.ci/once fuzz-onnx bash -euc 'go test ./dse/onnx -run ^$$ -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x'
+	@.ci/once fuzz-bundle bash -euc 'go test ./dse/bundle -run ^$$ -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x'
+	@.ci/once fuzz-fields bash -euc 'go test ./dse/bundle -run ^$$ -fuzz FuzzFields -fuzztime 5m -fuzzminimizetime 20x'
+	@.ci/once fuzz-npu bash -euc 'go test ./host/npu -run ^$$ -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 20x'
+	@.ci/once fuzz-counted bash -euc 'go test ./dse/counted -run ^$$ -fuzz FuzzRead -fuzztime 1m'
+	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
+	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
+	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # An exported design built and measured: its figures against the bands.
 .PHONY: check-export

@@ -1,20 +1,51 @@
 #!/usr/bin/env bash
 # Breaks the RTL as sim/mutants.txt says, one break at a time in a copy, and expects the bench to
-# fail: sim/mutants.sh [BENCH...]. Two at a time. Status 1 where a break goes unnoticed, changes
-# nothing or does not build.
+# fail: sim/mutants.sh [--check] [BENCH...]. Two at a time. Status 1 where a break goes unnoticed,
+# changes nothing or does not build. --check only sees that every break changes its file and has its
+# bench: seconds. The bench "npu" is no module's: the whole NPU of `tiny`, under random faults.
+#
+# A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of are
+# the same (build/mutants/noticed), so a run that was stopped goes on where it was.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 export SLUICE_BENCH_RUNTIME=${SLUICE_BENCH_RUNTIME:-$root/build/bench/runtime}
 
-# one LINE: the break in that line of the table.
-one() {
-  local bench file expression work said
+# the fields of line $1
+break_of() {
   IFS='|' read -r bench file expression < <(sed -n "$1p" sim/mutants.txt)
   bench=${bench// /}
   file=${file// /}
   expression=${expression# }
-  mkdir -p build/mutants
+}
+
+# whole WORK FILE: builds the NPU of tiny with the break, and faults it
+whole() {
+  local work=$1 name log=$1/log
+  name=$(basename "$work")
+  cp hw/configs/tiny.yaml "$work/$name.yaml"
+  if ! SLUICE_RTL="$(grep '^hw/' hw/rtl/files.f | sed "s|^|$work/|" | tr '\n' ' ')" sim/build.sh "$work/$name.yaml" >"$log" 2>&1; then
+    echo "does not build" >>"$log"
+    return 1
+  fi
+  local cosim=build/cosim/$name-other status=0
+  SLUICE_COSIM=$root/$cosim/npu_cosim timeout 300 bin/sluice faults --config tiny --n 100 --seed 1 --out "$work/faults" >>"$log" 2>&1 || status=1
+  rm -rf "$cosim"
+  return $status
+}
+
+# one LINE: the break in that line of the table.
+one() {
+  local bench file expression work said stamp
+  break_of "$1"
+  stamp=build/mutants/noticed/$( (sed -n "$1p" sim/mutants.txt
+    cat hw/rtl/*.sv hw/xilinx/*.sv sim/checkers/*.sv sim/bench.sh sim/bench/*.hpp sim/*.hpp sim/include/*.hpp
+    cat "sim/bench/$bench"/* sim/cosim/* sim/cells/*.v 2>/dev/null || true) | sha256sum | cut -d' ' -f1)
+  if [[ -e $stamp ]]; then
+    echo "mutants: $bench: noticed before: $expression"
+    return 0
+  fi
+  mkdir -p build/mutants/noticed
   work=$(mktemp -d "build/mutants/$bench-XXXXXX")  # several of this script may run
   cp -r hw sim "$work/"
   sed -i "$expression" "$work/$file"
@@ -24,16 +55,22 @@ one() {
   fi
   # a break may leave a signal unused: that is not what is to be noticed
   export SLUICE_BENCH_FLAGS=-Wno-fatal
-  if (cd "$work" && timeout 300 sim/bench.sh -x -j 1 "$bench" >log 2>&1); then
+  if [[ $bench == npu ]]; then
+    if whole "$work"; then
+      echo "mutants: $bench: not noticed: $expression" >&2
+      return 1
+    fi
+  elif (cd "$work" && timeout 300 sim/bench.sh -x -j 1 "$bench" >log 2>&1); then
     echo "mutants: $bench: not noticed: $expression" >&2
     return 1
   fi
-  said=$(grep -m1 -E 'FAILED|%Error|Assertion' "$work/log" | cut -c1-110) || true
+  said=$(grep -m1 -E 'FAILED|%Error|Assertion|violation|VIOLATION|^sluice:' "$work/log" | cut -c1-110) || true
   if grep -q 'does not build' "$work/log" || [[ -z $said ]]; then
-    echo "mutants: $bench: does not build: $expression" >&2
+    echo "mutants: $bench: does not build, or says nothing: $expression" >&2
     return 1
   fi
   echo "mutants: $bench: noticed: $said"
+  touch "$stamp"
   rm -rf "$work"
 }
 if [[ ${1:-} == --one ]]; then
@@ -41,6 +78,11 @@ if [[ ${1:-} == --one ]]; then
   exit
 fi
 
+check=
+if [[ ${1:-} == --check ]]; then
+  check=1
+  shift
+fi
 lines=()
 n=0
 while IFS='|' read -r bench _; do
@@ -51,6 +93,24 @@ while IFS='|' read -r bench _; do
   lines+=("$n")
 done <sim/mutants.txt
 status=0
+if [[ -n $check ]]; then
+  for n in "${lines[@]}"; do
+    break_of "$n"
+    if [[ $bench != npu && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
+      echo "sim/mutants.txt:$n: there is no bench $bench" >&2
+      status=1
+    elif ! broken=$(sed "$expression" "$file" 2>&1); then
+      echo "sim/mutants.txt:$n: $broken" >&2
+      status=1
+    elif [[ $broken == "$(<"$file")" ]]; then
+      echo "sim/mutants.txt:$n: changes nothing: $expression" >&2
+      status=1
+    fi
+  done
+  if ((status == 0)); then echo "mutants: ${#lines[@]} breaks, each changes its file"; fi
+  exit $status
+fi
+if [[ " $* " == *" npu "* || $# -eq 0 ]]; then go build -o bin/ ./host/cmd/sluice; fi
 printf '%s\n' "${lines[@]}" | xargs -P 2 -L 1 "$root/sim/mutants.sh" --one || status=1
 echo "mutants: ${#lines[@]} breaks tried"
 exit $status

@@ -248,6 +248,9 @@ func checkProducts(l *abi.Desc) error {
 	if row := uint64(l.InW) * uint64(l.InPix) * 2; uint64(l.InRowBytes) < row {
 		return fmt.Errorf("IN_ROW_BYTES is %d, a row has %d", l.InRowBytes, row)
 	}
+	if l.InRowBytes >= cost.MaxRowBytes {
+		return fmt.Errorf("IN_ROW_BYTES is %d, must be below %d", l.InRowBytes, cost.MaxRowBytes)
+	}
 	return nil
 }
 

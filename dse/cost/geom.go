@@ -173,7 +173,11 @@ var ErrGeom = errors.New("impossible layer geometry")
 const (
 	maxField16 = 65535
 	maxStride  = 15
+	maxOutH    = 0xEFFF // with a tile more it is still counted in 16 bits
 )
+
+// MaxRowBytes is what the bytes from a row of a tensor in DRAM to the next stay below.
+const MaxRowBytes = 1 << 25
 
 // Check refuses geometry that no descriptor can hold or no build can run.
 func (g Geom) Check() error {
@@ -216,6 +220,10 @@ func (g Geom) Check() error {
 	switch {
 	case g.PadT < 0 || g.PadT > 255 || g.PadL < 0 || g.PadL > 255:
 		return fmt.Errorf("%w: padding %d, %d, must be 0..255", ErrGeom, g.PadT, g.PadL)
+	case g.OutH > maxOutH:
+		return fmt.Errorf("%w: OUT_H is %d, at most %d", ErrGeom, g.OutH, maxOutH)
+	case 2*g.InW*g.InPix >= MaxRowBytes || 2*g.OutW*g.OutPix >= MaxRowBytes || g.Residual && 2*g.OutW*g.ResPix >= MaxRowBytes:
+		return fmt.Errorf("%w: a row has %d, %d, %d bytes (input, output, residual), must be below 2^25", ErrGeom, 2*g.InW*g.InPix, 2*g.OutW*g.OutPix, 2*g.OutW*g.ResPix)
 	case g.InPix < g.InC || g.OutPix < g.OutC:
 		return fmt.Errorf("%w: a pixel stride (%d, %d) is below its channels (%d, %d)", ErrGeom, g.InPix, g.OutPix, g.InC, g.OutC)
 	case g.Residual && (g.ResPix < g.OutC || g.ResPix > maxField16):

@@ -65,6 +65,7 @@ const (
 	maxTileRows = 1<<12 - 1 // TILE_ROWS
 	maxTileStep = 1<<15 - 1 // (TILE_ROWS - 1) * S_H
 	maxPlaces   = 1<<16 - 1 // input rows of a tile, all samples
+	maxRunBeats = 1<<16 - 2 // wide beats of a command
 )
 
 // rowLimit is the accumulator rows of a GEMM tile.
@@ -112,6 +113,13 @@ func Check(d configs.Design, g cost.Geom, bact int, e abi.FBCB) error {
 	}
 	if !g.GEMM() && (p != Point{cost.K1, 1} || e.Order) {
 		return fail("a pool has k = 1, s = 1, order 0, not k = %v, s = %d", k, s)
+	}
+	// a row that is one run is one command; its first and last beat may be shared
+	if row := 2 * g.OutW * g.OutC; g.OutPix == g.OutC && row > maxRunBeats*d.WideBytes() {
+		return fail("an output row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
+	}
+	if row := 2 * g.InRow(); g.InPix == g.InC && row > maxRunBeats*d.WideBytes() {
+		return fail("an input row of %d bytes, a run has at most %d", row, maxRunBeats*d.WideBytes())
 	}
 	if s == 2 && g.OutC > cost.CTile(d, k, s) {
 		return fail("two sample groups have %d PEs each, the layer has %d channels", cost.CTile(d, k, s), g.OutC)

@@ -142,3 +142,31 @@ func TestPartsCoverEveryCount(t *testing.T) {
 		}
 	}
 }
+
+// A row that is one run has as many beats as a command counts, and no more.
+func TestRunBeats(t *testing.T) {
+	d := design()
+	c := d.WideBytes() / 2 // elements of a beat
+	g := cost.Geom{
+		Op: abi.OpMaxPool, InH: 1, InW: 1, InC: c, InPix: c, OutH: 1, OutW: maxRunBeats, OutC: c, OutPix: c, KH: 1, KW: 1, SH: 1, SW: 1,
+	}
+	e := abi.FBCB{BR: 1, TileB: 1, TileRows: 1}
+	if err := Check(d, g, 1, e); err != nil {
+		t.Errorf("%d beats: %v", maxRunBeats, err)
+	}
+	g.OutW++
+	if err := Check(d, g, 1, e); !errors.Is(err, ErrIllegal) {
+		t.Errorf("%d beats: %v", g.OutW, err)
+	}
+	g.OutPix++ // runs of a pixel each
+	if err := Check(d, g, 1, e); err != nil {
+		t.Errorf("pixels apart: %v", err)
+	}
+	d.ABufWords = 1 << 16
+	g = cost.Geom{
+		Op: abi.OpMaxPool, InH: 1, InW: maxRunBeats + 1, InC: c, InPix: c, OutH: 1, OutW: 1, OutC: c, OutPix: c, KH: 1, KW: 1, SH: 1, SW: 1,
+	}
+	if err := Check(d, g, 1, e); !errors.Is(err, ErrIllegal) {
+		t.Errorf("an input row of %d beats: %v", g.InW, err)
+	}
+}

@@ -52,6 +52,7 @@ var kinds = []kind{
 		return "OP"
 	})},
 	{"descriptor sizes", false, descriptor(abi.ErrDescShape, badSize)},
+	{"descriptor sizes too large", false, descriptor(abi.ErrDescShape, tooLarge)},
 	{"descriptor products", false, descriptor(abi.ErrDescShape, badProduct)},
 	{"descriptor shifts", false, descriptor(abi.ErrDescShift, badShift)},
 	{"descriptor alignment", false, descriptor(abi.ErrDescAddress, badAlignment)},

@@ -9,7 +9,7 @@ import (
 
 // Hash is the first 64 bits of SHA-256 of the description's canonical form, as the hardware
 // answers in ABI_HASH0 and ABI_HASH1.
-const Hash uint64 = 0x21d30383ceb9aba4
+const Hash uint64 = 0xb9a5c8dba2e3c885
 
 // SchemaVersion is the version of the register map, as the hardware answers in VERSION.
 const SchemaVersion = 1
@@ -60,7 +60,7 @@ const (
 	RegBuildTCMask = 0xFFFFFFFF
 
 	RegBuildAXI             = 0x024 // ro: memory ports of this build
-	RegBuildAXIMask         = 0x07FFFFFF
+	RegBuildAXIMask         = 0x0FFFFFFF
 	RegBuildAXINAXILSB      = 0 // number of AXI masters
 	RegBuildAXINAXIBits     = 4
 	RegBuildAXINAXIMask     = 0x0000000F
@@ -79,6 +79,9 @@ const (
 	RegBuildAXIFluidLSB     = 26 // 1 where sample groups are built
 	RegBuildAXIFluidBits    = 1
 	RegBuildAXIFluidMask    = 0x04000000
+	RegBuildAXIQuietLSB     = 27 // 1 where a refused access answers OKAY and shows in ACCESS alone
+	RegBuildAXIQuietBits    = 1
+	RegBuildAXIQuietMask    = 0x08000000
 
 	RegBuildABuf     = 0x028 // ro: activation buffer in elements per half
 	RegBuildABufMask = 0xFFFFFFFF
@@ -215,6 +218,12 @@ const (
 
 	RegTimeHi     = 0x0C4 // ro: cycles since reset, bits 63:32, as they were when TIME_LO was last read
 	RegTimeHiMask = 0xFFFFFFFF
+
+	RegAccess            = 0x0C8 // w1c, also while busy: what became of register accesses, held until written with one
+	RegAccessMask        = 0x00000001
+	RegAccessRefusedLSB  = 0 // an access was refused: it answered SLVERR, or OKAY where BUILD_AXI.QUIET
+	RegAccessRefusedBits = 1
+	RegAccessRefusedMask = 0x00000001
 )
 
 // registers is the register map as a table, by offset.

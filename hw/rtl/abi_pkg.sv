@@ -7,7 +7,7 @@
 /* verilator lint_off UNUSEDPARAM */  // a user reads a few of these, never all
 package abi_pkg;
 
-  localparam logic [63:0] ABI_HASH = 64'h21d30383ceb9aba4;
+  localparam logic [63:0] ABI_HASH = 64'hb9a5c8dba2e3c885;
   localparam logic [31:0] ABI_VERSION = 32'd1;
 
   // largest batch (samples of one start)
@@ -67,7 +67,7 @@ package abi_pkg;
   localparam logic [31:0] REG_BUILD_TC_MASK = 32'hFFFFFFFF;
   // ro: memory ports of this build
   localparam logic [11:0] REG_BUILD_AXI = 12'h024;
-  localparam logic [31:0] REG_BUILD_AXI_MASK = 32'h07FFFFFF;
+  localparam logic [31:0] REG_BUILD_AXI_MASK = 32'h0FFFFFFF;
   localparam int unsigned REG_BUILD_AXI_N_AXI_LSB = 0;
   localparam int unsigned REG_BUILD_AXI_N_AXI_W = 4;
   localparam int unsigned REG_BUILD_AXI_AXI_BYTES_LSB = 4;
@@ -80,6 +80,8 @@ package abi_pkg;
   localparam int unsigned REG_BUILD_AXI_STACK_W = 1;
   localparam int unsigned REG_BUILD_AXI_FLUID_LSB = 26;
   localparam int unsigned REG_BUILD_AXI_FLUID_W = 1;
+  localparam int unsigned REG_BUILD_AXI_QUIET_LSB = 27;
+  localparam int unsigned REG_BUILD_AXI_QUIET_W = 1;
   // ro: activation buffer in elements per half
   localparam logic [11:0] REG_BUILD_ABUF = 12'h028;
   localparam logic [31:0] REG_BUILD_ABUF_MASK = 32'hFFFFFFFF;
@@ -219,6 +221,12 @@ package abi_pkg;
   // ro: cycles since reset, bits 63:32, as they were when TIME_LO was last read
   localparam logic [11:0] REG_TIME_HI = 12'h0C4;
   localparam logic [31:0] REG_TIME_HI_MASK = 32'hFFFFFFFF;
+  // w1c, also while busy: what became of register accesses, held until written with one
+  localparam logic [11:0] REG_ACCESS = 12'h0C8;
+  localparam logic [31:0] REG_ACCESS_MASK = 32'h00000001;
+  localparam bit REG_ACCESS_BUSY_OK = 1'b1;
+  localparam int unsigned REG_ACCESS_REFUSED_LSB = 0;
+  localparam int unsigned REG_ACCESS_REFUSED_W = 1;
 
   // Counters: LO of counter i at CNT_BASE + 8*i, HI 4 bytes on.
   localparam logic [11:0] CNT_BASE = 12'h100;

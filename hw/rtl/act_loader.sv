@@ -96,7 +96,7 @@ module act_loader #(
   logic        last_i, last_j, last_tile_rows, last_b, few, last_c;
   logic [15:0] tc, c0_q;
   logic        row_in, whole_row;
-  logic [31:0] run_off;
+  logic [34:0] run_off;           // in the image no offset is negative, and the sum is not cut
   logic [AW-1:0] run_addr;
   logic [2:0]  i_slot;
   logic [23:0] run_elems, run_words;
@@ -124,13 +124,13 @@ module act_loader #(
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
   assign whole_row = d.in_pix == d.in_c;
 
-  assign run_off = d.in_offset + row_off_q[31:0] + pix_off_q;
+  assign run_off = 35'(d.in_offset) + {1'b0, row_off_q} + 35'(pix_off_q);
   assign run_elems = whole_row ? d.in_row : 24'(d.in_c);
   assign run_addr = slot_addr_i[i_slot*AW+:AW] + AW'(run_off);
   assign i_slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
   assign run_skip = run_addr[OW:1];
   assign run_words = run_elems + 24'(run_skip);
-  assign out_of_slot = {1'b0, run_off} + {8'b0, run_elems, 1'b0} > {1'b0, slot_stride_i};
+  assign out_of_slot = run_off + 35'({run_elems, 1'b0}) > 35'(slot_stride_i);
   assign run_go = state_q == StRun && meta_ready && !out_of_slot;
 
   assign req_valid_o = run_go;
@@ -138,7 +138,7 @@ module act_loader #(
   assign req_beats_o = 16'((run_words + 24'(WPB - 1)) >> OW);
   assign layer_ready_o = state_q == StIdle;
   assign err_valid_o = state_q == StError;
-  assign err_addr_o = run_off;
+  assign err_addr_o = run_off[31:0];
 
   // ---- runs expected back, in order
   localparam int unsigned MW = 1 + 1 + EW + 24 + OW;
@@ -361,5 +361,5 @@ module act_loader #(
   end
 
   logic unused;
-  assign unused = ^{meta_unused, dst_i_q[EW], dst_j_q[EW], dst_p_q[EW], row_off_q[33:32], run_addr[0]};
+  assign unused = ^{meta_unused, dst_i_q[EW], dst_j_q[EW], dst_p_q[EW], run_addr[0]};
 endmodule

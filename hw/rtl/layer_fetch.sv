@@ -104,7 +104,7 @@ module layer_fetch #(
   // what the layer before, in this start, leaves on chip
   logic        kept_q;
   logic [15:0] kept_h_q, kept_w_q, kept_c_q;
-  logic        one_tile, keep_bad;
+  logic        one_tile, keep_bad, two;
   assign one_tile = !two && f.tile_b == b_act_i && 16'(f.tile_rows) == d.out_h;
   assign keep_bad = f.keep_in != kept_q || (f.on_chip && !f.keep_out)
                     || (f.keep_in && (!one_tile || d.in_h != kept_h_q || d.in_w != kept_w_q
@@ -114,7 +114,7 @@ module layer_fetch #(
 
   assign tile_rows_m1 = f.tile_rows - 12'd1;
 
-  logic        half, two;
+  logic        half;
   logic [31:0] room;        // elements a tile may take of the activation buffer
   logic [$clog2(abi_pkg::WEIGHT_ALIGN)-1:0] w_align;
   logic [31:0] w_bytes, w_tile, w_kept;
@@ -224,6 +224,23 @@ module layer_fetch #(
     end
   end
 
+  // ---- sizes that fit the descriptor and not what counts them. How far windows reach is counted in 18
+  // bits with a sign, a row's bytes in 25, an output row with its last tile in 16; a run of a whole row
+  // is one command, whose beats have 16 bits, up to two of them shared with other runs.
+  localparam logic [19:0] REACH = 20'd130560;
+  localparam logic [31:0] RUN_BYTES = 32'(65534 * AXI_BYTES);
+  logic [19:0] reach_h, reach_w;
+  logic        too_large;
+  assign reach_h = (d.s_h[0] ? 20'(d.out_h) : '0) + (d.s_h[1] ? {3'b0, d.out_h, 1'b0} : '0)
+                 + (d.s_h[2] ? {2'b0, d.out_h, 2'b0} : '0) + (d.s_h[3] ? {1'b0, d.out_h, 3'b0} : '0);
+  assign reach_w = (d.s_w[0] ? 20'(d.out_w) : '0) + (d.s_w[1] ? {3'b0, d.out_w, 1'b0} : '0)
+                 + (d.s_w[2] ? {2'b0, d.out_w, 2'b0} : '0) + (d.s_w[3] ? {1'b0, d.out_w, 3'b0} : '0);
+  assign too_large = reach_h > REACH || reach_w > REACH || d.out_h > 16'hEFFF
+                     || {d.in_row_bytes[31:25], d.out_row_bytes[31:25]} != '0
+                     || (d.residual && d.res_row_bytes[31:25] != '0)
+                     || (d.out_pix == d.out_c && d.out_row_bytes > RUN_BYTES)
+                     || (d.in_pix == d.in_c && {7'b0, d.in_row, 1'b0} > RUN_BYTES);
+
   // ---- checks that need no product. An average's table has one entry for every count of taps
   // that can be.
   logic [7:0] static_err;
@@ -237,7 +254,7 @@ module layer_fetch #(
                  || d.out_c == '0 || d.in_pix < d.in_c || d.out_pix < d.out_c
                  || (d.residual && (!is_gemm || d.res_pix < d.out_c))
                  || d.k_h == '0 || d.k_w == '0 || d.s_h == '0 || d.s_w == '0
-                 || d.s_h > 8'd15 || d.s_w > 8'd15
+                 || d.s_h > 8'd15 || d.s_w > 8'd15 || too_large
                  || (is_gemm && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c
                                  || w_bytes == '0 || w_tile == '0))
                  || (!is_gemm && d.out_c != d.in_c)

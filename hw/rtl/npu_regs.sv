@@ -12,7 +12,9 @@
 //     start runs,
 //   - FBCB_DATA: a write without all four strobes, or with a reserved bit of fbcb_t set.
 // Byte strobes are honoured everywhere else; a write without strobes changes nothing and is OKAY.
-// Reads are always allowed; write-only registers read as zero.
+// Reads are always allowed; write-only registers read as zero. ACCESS.REFUSED remembers that something was
+// refused. With QUIET such an answer is OKAY (a read's data zero) and ACCESS alone shows it: an SLVERR can abort
+// the process that wrote. Bases have ADDR_BITS bits: more are bits that the register does not have.
 //
 // Core. start_o and soft_reset_o are pulses of one cycle. The core answers start_o with busy_i
 // (or at once with done_i or error_i) and ends every start with one pulse of done_i or error_i; it
@@ -33,6 +35,8 @@ module npu_regs #(
   parameter int unsigned STUB        = 0,
   parameter int unsigned STACK       = 1,
   parameter int unsigned FLUID       = 1,
+  parameter int unsigned ADDR_BITS   = abi_pkg::ADDR_BITS,
+  parameter int unsigned QUIET       = 0,
   parameter logic [63:0] DESIGN_HASH = 64'h0,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned CN = abi_pkg::CNT_COUNT,
@@ -87,21 +91,25 @@ module npu_regs #(
   input  logic [CN*16-1:0]          cnt_inc_i
 );
   localparam logic [1:0] RespOkay = 2'b00;
-  localparam logic [1:0] RespSlverr = 2'b10;
+  localparam logic [1:0] RespRefused = (QUIET != 0) ? RespOkay : 2'b10;  // SLVERR
+  localparam logic [31:0] HighMask = 32'((64'd1 << (ADDR_BITS - 32)) - 64'd1);
   localparam int unsigned NB = 1 << $clog2(2 * T_P);
 
   if (T_P < 2 || T_C < 2 || T_R < 16) $fatal(1, "npu_regs: T_R, T_P or T_C is too small");
   if (N_AXI < 1 || N_AXI > 4) $fatal(1, "npu_regs: N_AXI is not in 1..4");
   if (AXI_BYTES != 8 && AXI_BYTES != 16) $fatal(1, "npu_regs: AXI_BYTES is neither 8 nor 16");
   if (MAX_BURST < 1 || MAX_BURST > 256) $fatal(1, "npu_regs: MAX_BURST is not in 1..256");
-  if (STUB > 1 || STACK > 1 || FLUID > 1) $fatal(1, "npu_regs: STUB, STACK, FLUID are 0 or 1");
+  if (STUB > 1 || STACK > 1 || FLUID > 1 || QUIET > 1) begin
+    $fatal(1, "npu_regs: STUB, STACK, FLUID, QUIET are 0 or 1");
+  end
+  if (ADDR_BITS < 32 || ADDR_BITS > AW) $fatal(1, "npu_regs: ADDR_BITS is not in 32..%0d", AW);
   if (abi_pkg::REG_SLOT_TABLE_MASK != 32'((1 << SW) - 1)
       || abi_pkg::REG_SLOT_TABLE_COUNT != abi_pkg::B_MAX) begin
     $fatal(1, "npu_regs: SLOT_TABLE is not B_MAX registers of %0d bits", SW);
   end
   if (abi_pkg::REG_IRQ_STATUS_MASK != 32'h3 || abi_pkg::REG_IRQ_ENABLE_MASK != 32'h3
-      || abi_pkg::REG_N_SLOT_MASK != 32'h7F) begin
-    $fatal(1, "npu_regs: IRQ_STATUS, IRQ_ENABLE or N_SLOT has other bits than are kept here");
+      || abi_pkg::REG_N_SLOT_MASK != 32'h7F || abi_pkg::REG_ACCESS_MASK != 32'h1) begin
+    $fatal(1, "npu_regs: IRQ_STATUS, IRQ_ENABLE, N_SLOT or ACCESS has other bits than are kept here");
   end
   if (abi_pkg::REG_FBCB_ADDR_MASK != 32'((1 << FW) - 1)) begin
     $fatal(1, "npu_regs: FBCB_ADDR is not %0d bits", FW);
@@ -169,6 +177,7 @@ module npu_regs #(
   logic [31:0] cnt_hi_q;
   logic [63:0] time_q;
   logic [31:0] time_hi_q;
+  logic        refused_q;
 
   logic busy;
   assign busy = busy_i || pending_q;
@@ -215,7 +224,8 @@ module npu_regs #(
               | (MAX_BURST << abi_pkg::REG_BUILD_AXI_MAX_BURST_LSB)
               | (STUB << abi_pkg::REG_BUILD_AXI_STUB_LSB)
               | (STACK << abi_pkg::REG_BUILD_AXI_STACK_LSB)
-              | (FLUID << abi_pkg::REG_BUILD_AXI_FLUID_LSB);
+              | (FLUID << abi_pkg::REG_BUILD_AXI_FLUID_LSB)
+              | (QUIET << abi_pkg::REG_BUILD_AXI_QUIET_LSB);
       end
       abi_pkg::REG_BUILD_ABUF: value = NB * ABUF_WORDS;
       abi_pkg::REG_BUILD_WRING: value = WRING_BEATS;
@@ -278,7 +288,7 @@ module npu_regs #(
       abi_pkg::REG_DESC_BASE_HI: begin
         writable = 1'b1;
         busy_ok = abi_pkg::REG_DESC_BASE_HI_BUSY_OK;
-        mask = abi_pkg::REG_DESC_BASE_HI_MASK;
+        mask = abi_pkg::REG_DESC_BASE_HI_MASK & HighMask;
         value = 32'(desc_base_q[AW-1:32]);
       end
       abi_pkg::REG_WEIGHT_BASE_LO: begin
@@ -290,7 +300,7 @@ module npu_regs #(
       abi_pkg::REG_WEIGHT_BASE_HI: begin
         writable = 1'b1;
         busy_ok = abi_pkg::REG_WEIGHT_BASE_HI_BUSY_OK;
-        mask = abi_pkg::REG_WEIGHT_BASE_HI_MASK;
+        mask = abi_pkg::REG_WEIGHT_BASE_HI_MASK & HighMask;
         value = 32'(weight_base_q[AW-1:32]);
       end
       abi_pkg::REG_SLOT_BASE_LO: begin
@@ -302,7 +312,7 @@ module npu_regs #(
       abi_pkg::REG_SLOT_BASE_HI: begin
         writable = 1'b1;
         busy_ok = abi_pkg::REG_SLOT_BASE_HI_BUSY_OK;
-        mask = abi_pkg::REG_SLOT_BASE_HI_MASK;
+        mask = abi_pkg::REG_SLOT_BASE_HI_MASK & HighMask;
         value = 32'(slot_base_q[AW-1:32]);
       end
       abi_pkg::REG_SLOT_STRIDE: begin
@@ -336,6 +346,12 @@ module npu_regs #(
       end
       abi_pkg::REG_TIME_LO: value = time_q[31:0];
       abi_pkg::REG_TIME_HI: value = time_hi_q;
+      abi_pkg::REG_ACCESS: begin
+        writable = 1'b1;
+        busy_ok = abi_pkg::REG_ACCESS_BUSY_OK;
+        mask = abi_pkg::REG_ACCESS_MASK;
+        value[abi_pkg::REG_ACCESS_REFUSED_LSB] = refused_q;
+      end
       default: begin
         hit = is_cnt_lo;
         value = cnt_sel[31:0];
@@ -382,9 +398,9 @@ module npu_regs #(
   assign we = do_write && write_ok;
 
   always_ff @(posedge clk_i) begin
-    if (do_write) bresp_o <= write_ok ? RespOkay : RespSlverr;
+    if (do_write) bresp_o <= write_ok ? RespOkay : RespRefused;
     if (do_read) begin
-      rresp_o <= hit ? RespOkay : RespSlverr;
+      rresp_o <= hit ? RespOkay : RespRefused;
       rdata_o <= hit ? value : '0;
     end
   end
@@ -518,6 +534,12 @@ module npu_regs #(
       time_q <= '0;
       time_hi_q <= '0;
     end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) refused_q <= 1'b0;
+    else if ((do_write && !write_ok) || (do_read && !hit)) refused_q <= 1'b1;
+    else if (we && addr == abi_pkg::REG_ACCESS && set[abi_pkg::REG_ACCESS_REFUSED_LSB]) refused_q <= 1'b0;
   end
 
   assign bvalid_o = bvalid_q;

@@ -13,9 +13,11 @@ module npu_top #(
   parameter int unsigned WRING_BEATS = 512,
   parameter int unsigned C_MAX       = 512,
   parameter int unsigned STUB        = 0,
-  parameter int unsigned STACK       = 0,
-  parameter int unsigned FLUID       = 0,
+  parameter int unsigned STACK       = 1,
+  parameter int unsigned FLUID       = 1,
   parameter int unsigned DSP48E2     = 0,        // the array's chains in UltraScale+ cells
+  parameter int unsigned ADDR_BITS   = abi_pkg::ADDR_BITS,  // of an address that the driver may give, 32..40
+  parameter int unsigned QUIET       = 0,        // refused register accesses answer OKAY (ACCESS shows them)
   parameter logic [63:0] DESIGN_HASH = 64'h0,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned DW = AXI_BYTES * 8
@@ -86,7 +88,7 @@ module npu_top #(
   npu_regs #(
     .T_R(T_R), .T_P(T_P), .T_C(T_C), .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST),
     .ABUF_WORDS(ABUF_WORDS), .WRING_BEATS(WRING_BEATS), .C_MAX(C_MAX), .STUB(STUB), .STACK(STACK),
-    .FLUID(FLUID), .DESIGN_HASH(DESIGN_HASH)
+    .FLUID(FLUID), .ADDR_BITS(ADDR_BITS), .QUIET(QUIET), .DESIGN_HASH(DESIGN_HASH)
   ) u_regs (
     .clk_i,
     .rst_ni,

@@ -105,6 +105,7 @@ module pool_seq #(
   assign iw_step = cols_q ? 18'sd1 : $signed({10'b0, d.s_w});
   assign col_step = cols_q ? $signed({10'b0, d.in_c}) : $signed({2'b0, d.step_col});
 
+  logic emit;
   logic last_kw, last_kh, last_cg, last_ow, last_r, last_i, last_t, last_b;
   assign last_kw = cols_q || kw_q + 8'd1 == d.k_w;
   assign last_kh = kh_q + 8'd1 == d.k_h;
@@ -115,7 +116,7 @@ module pool_seq #(
   assign last_t = oh0_q + nr_q == d.out_h;
   assign last_b = b0_q + nb == b_act_i;
 
-  logic first_tap, last_tap, row_in, col_in, tap_in, emit, act_ok, go, end_tile;
+  logic first_tap, last_tap, row_in, col_in, tap_in, act_ok, go, end_tile;
   logic [15:0] avail;
   logic [LB:0] channels;
   logic [7:0]  taps_q, taps;        // of the window so far, this one included; by columns: its rows

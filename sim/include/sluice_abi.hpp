@@ -10,7 +10,7 @@
 
 namespace sluice_abi {
 
-constexpr std::uint64_t ABI_HASH = 0x21d30383ceb9aba4ULL;
+constexpr std::uint64_t ABI_HASH = 0xb9a5c8dba2e3c885ULL;
 constexpr std::uint32_t ABI_VERSION = 1;
 
 constexpr std::uint32_t B_MAX = 0x8;  // largest batch (samples of one start)
@@ -47,7 +47,7 @@ constexpr std::uint32_t REG_BUILD_TP_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_BUILD_TC = 0x020;  // T_C of this build (ro)
 constexpr std::uint32_t REG_BUILD_TC_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_BUILD_AXI = 0x024;  // memory ports of this build (ro)
-constexpr std::uint32_t REG_BUILD_AXI_MASK = 0x07FFFFFF;
+constexpr std::uint32_t REG_BUILD_AXI_MASK = 0x0FFFFFFF;
 constexpr std::uint32_t REG_BUILD_AXI_N_AXI_LSB = 0;
 constexpr std::uint32_t REG_BUILD_AXI_N_AXI_W = 4;
 constexpr std::uint32_t REG_BUILD_AXI_N_AXI_MASK = 0x0000000F;
@@ -66,6 +66,9 @@ constexpr std::uint32_t REG_BUILD_AXI_STACK_MASK = 0x02000000;
 constexpr std::uint32_t REG_BUILD_AXI_FLUID_LSB = 26;
 constexpr std::uint32_t REG_BUILD_AXI_FLUID_W = 1;
 constexpr std::uint32_t REG_BUILD_AXI_FLUID_MASK = 0x04000000;
+constexpr std::uint32_t REG_BUILD_AXI_QUIET_LSB = 27;
+constexpr std::uint32_t REG_BUILD_AXI_QUIET_W = 1;
+constexpr std::uint32_t REG_BUILD_AXI_QUIET_MASK = 0x08000000;
 constexpr std::uint32_t REG_BUILD_ABUF = 0x028;  // activation buffer in elements per half (ro)
 constexpr std::uint32_t REG_BUILD_ABUF_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_BUILD_WRING = 0x02C;  // weights ring in beats (ro)
@@ -175,6 +178,11 @@ constexpr std::uint32_t REG_TIME_LO = 0x0C0;  // cycles since reset, bits 31:0; 
 constexpr std::uint32_t REG_TIME_LO_MASK = 0xFFFFFFFF;
 constexpr std::uint32_t REG_TIME_HI = 0x0C4;  // cycles since reset, bits 63:32, as they were when TIME_LO was last read (ro)
 constexpr std::uint32_t REG_TIME_HI_MASK = 0xFFFFFFFF;
+constexpr std::uint32_t REG_ACCESS = 0x0C8;  // what became of register accesses, held until written with one (w1c, also while busy)
+constexpr std::uint32_t REG_ACCESS_MASK = 0x00000001;
+constexpr std::uint32_t REG_ACCESS_REFUSED_LSB = 0;
+constexpr std::uint32_t REG_ACCESS_REFUSED_W = 1;
+constexpr std::uint32_t REG_ACCESS_REFUSED_MASK = 0x00000001;
 
 // The same as a table, for what walks the register map.
 struct Register {
@@ -192,7 +200,7 @@ constexpr Register REGISTERS[] = {
     {"BUILD_TR", 0x018, 0xFFFFFFFF, 1, true, false, false, false},
     {"BUILD_TP", 0x01C, 0xFFFFFFFF, 1, true, false, false, false},
     {"BUILD_TC", 0x020, 0xFFFFFFFF, 1, true, false, false, false},
-    {"BUILD_AXI", 0x024, 0x07FFFFFF, 1, true, false, false, false},
+    {"BUILD_AXI", 0x024, 0x0FFFFFFF, 1, true, false, false, false},
     {"BUILD_ABUF", 0x028, 0xFFFFFFFF, 1, true, false, false, false},
     {"BUILD_WRING", 0x02C, 0xFFFFFFFF, 1, true, false, false, false},
     {"BUILD_CMAX", 0x030, 0xFFFFFFFF, 1, true, false, false, false},
@@ -220,6 +228,7 @@ constexpr Register REGISTERS[] = {
     {"SLOT_TABLE", 0x0A0, 0x0000003F, 8, true, true, false, false},
     {"TIME_LO", 0x0C0, 0xFFFFFFFF, 1, true, false, false, false},
     {"TIME_HI", 0x0C4, 0xFFFFFFFF, 1, true, false, false, false},
+    {"ACCESS", 0x0C8, 0x00000001, 1, true, true, true, true},
 };
 
 // Counters: LO of counter i at CNT_BASE + 8*i, HI 4 bytes on.

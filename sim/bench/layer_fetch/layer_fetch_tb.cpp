@@ -32,6 +32,13 @@ const Field& w_tile_field(unsigned k) {
   return k == 1 ? DESC_F_W_TILE_H : k == 2 ? DESC_F_W_TILE_2 : DESC_F_W_TILE_1;
 }
 
+// One channel, strides of one: what is then made large is all that is.
+void narrow(unit::Layer& l) {
+  l.in_c = l.in_pix = l.out_c = l.out_pix = l.res_pix = 1;
+  l.s_h = l.s_w = 1;
+  l.in_w = l.out_w = 1;
+}
+
 class Bench {
  public:
   explicit Bench(const tb::Args& args)
@@ -268,6 +275,48 @@ class Bench {
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            return set(w, DESC_F_RES_ROW_BYTES, get(w, DESC_F_RES_ROW_BYTES) + 2), l.residual != 0;
          }},
+        // sizes that what counts them would cut
+        {"columns that windows reach", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return narrow(l), l.s_w = 2, l.out_w = 65281, l.words(w), !l.gemm();
+         }},
+        {"rows that windows reach", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return narrow(l), l.s_h = 15, l.out_h = 8705, l.words(w), true;
+         }},
+        {"rows of an output", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           return narrow(l), l.out_h = 0xF000, l.words(w), true;
+         }},
+        {"in_row_bytes of 2^25", ERR_DESC_SHAPE, field(DESC_F_IN_ROW_BYTES, 1 << 25)},
+        {"out_row_bytes of 2^25", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           narrow(l);
+           l.out_w = 1 << 12;
+           l.out_pix = 1 << 12;
+           return l.words(w), true;
+         }},
+        {"res_row_bytes of 2^25", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           narrow(l);
+           l.out_w = 1 << 12;
+           l.res_pix = 1 << 12;
+           return l.words(w), l.residual != 0;
+         }},
+        {"beats of an output row", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           narrow(l);
+           l.in_c = l.in_pix = l.out_c = l.out_pix = P_AXI_BYTES / 2;
+           l.out_w = 65535;
+           return l.words(w), !l.gemm();
+         }},
+        {"beats of an input row", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) {
+           narrow(l);
+           l.in_c = l.in_pix = l.out_c = l.out_pix = P_AXI_BYTES / 2;
+           l.in_w = 65535;
+           return l.words(w), true;
+         }},
         {"shift", ERR_DESC_SHIFT, field(DESC_F_SHIFT, 48)},
         {"avg_shift 0", ERR_DESC_SHIFT,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
@@ -379,7 +428,8 @@ class Bench {
          }},
         {"elements of a sample, by far", ERR_TILE_RANGE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
-           l.in_c = l.in_pix = 250;
+           l.in_c = 250;
+           l.in_pix = 251;  // not one run a row, which is refused for its beats
            l.in_w = 65535;
            l.k_w = l.s_w = l.s_h = 1;
            l.pad_l = 0;
@@ -391,7 +441,8 @@ class Bench {
         {"elements of a sample, 2^32", ERR_TILE_RANGE,
          [](unit::Layer& l, uint32_t* w, uint32_t& e) {
            if (l.gemm()) return false;
-           l.in_c = l.in_pix = l.out_c = l.out_pix = 256;
+           l.in_c = l.out_c = l.out_pix = 256;
+           l.in_pix = 257;
            l.in_w = 1 << 15;
            l.k_w = l.s_w = l.s_h = l.out_w = 1;
            l.pad_l = 0;
@@ -594,6 +645,25 @@ class Bench {
       l.k_h = 64;  // AVG_TAPS of them
       l.k_w = 128;
       l.table = 0;
+      put(0, l);
+      run();
+      l = unit::Layer();  // an output row of as many beats as a command has, windows that reach as far as they may
+      l.op = OP_MAX_POOL;
+      l.b_act = b_act_;
+      narrow(l);
+      l.in_c = l.in_pix = l.out_c = l.out_pix = P_AXI_BYTES / 2;
+      l.out_w = 65534;
+      put(0, l);
+      run();
+      narrow(l);
+      l.s_w = 2;
+      l.out_w = 65280;
+      l.s_h = 15;
+      l.out_h = 8704;
+      put(0, l);
+      run();
+      l.s_h = 1;
+      l.out_h = 0xEFFF;
       put(0, l);
       run();
     }

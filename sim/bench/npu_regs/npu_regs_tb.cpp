@@ -21,6 +21,17 @@ namespace abi = sluice_abi;
 namespace {
 
 constexpr uint32_t kOkay = 0, kSlverr = 2;
+// Variant 1 is QUIET, with addresses of 32 bits.
+constexpr bool kQuiet = VARIANT == 1;
+constexpr uint32_t kRefused = kQuiet ? kOkay : kSlverr;
+constexpr uint32_t kHighMask = VARIANT == 1 ? 0 : 0xFF;
+
+// The bits that may be set in a register of this build.
+uint32_t mask_of(const abi::Register& r) {
+  const bool high = r.offset == abi::REG_DESC_BASE_HI || r.offset == abi::REG_WEIGHT_BASE_HI ||
+                    r.offset == abi::REG_SLOT_BASE_HI;
+  return high ? r.mask & kHighMask : r.mask;
+}
 
 // What the build registers must answer, from the flags of `args`.
 const std::map<uint32_t, uint32_t> kBuild = {
@@ -44,7 +55,7 @@ const std::map<uint32_t, uint32_t> kBuild = {
     {abi::REG_BUILD_TR, 1024},
     {abi::REG_BUILD_TP, 7},
     {abi::REG_BUILD_TC, 128},
-    {abi::REG_BUILD_AXI, 4 | 16 << 4 | 256 << 12 | 1 << 24 | 0 << 25 | 0 << 26},
+    {abi::REG_BUILD_AXI, 4 | 16 << 4 | 256 << 12 | 1 << 24 | 0 << 25 | 0 << 26 | 1 << 27},
     {abi::REG_BUILD_ABUF, 16 * 14336},
     {abi::REG_BUILD_WRING, 16384},
     {abi::REG_BUILD_CMAX, 2048},
@@ -80,6 +91,7 @@ struct Model {
   uint32_t high = 0;
   uint64_t time = 0;  // cycles since reset
   uint32_t time_high = 0;
+  bool refused = false;
   // what has happened, to prove that the traffic reaches it
   uint64_t starts = 0, refused_busy = 0, refused_bits = 0, refused_start = 0, races = 0,
            unmapped = 0;
@@ -99,6 +111,8 @@ struct Model {
     const bool busy = in.busy || pending;
     const bool took_aw = in.awvalid && !aw_full, took_w = in.wvalid && !w_full;
     const bool took_ar = in.arvalid && !ar_full;
+
+    bool refuse = false;
 
     // reading, from the state before this edge
     if (do_read) {
@@ -127,10 +141,13 @@ struct Model {
           rdata = static_cast<uint32_t>(time), time_high = static_cast<uint32_t>(time >> 32);
         else if (ar == abi::REG_TIME_HI)
           rdata = time_high;
+        else if (ar == abi::REG_ACCESS)
+          rdata = refused;
         else if (r->readable)
           rdata = reg(ar);
       } else {
-        rresp = kSlverr;
+        rresp = kRefused;
+        refuse = true;
         unmapped++;
       }
     }
@@ -153,7 +170,7 @@ struct Model {
       bool ok = r && r->writable;
       if (!ok) unmapped++;
       if (ok && busy && !r->busy_ok) ok = false, refused_busy++;
-      uint32_t mask = r ? r->mask : 0;
+      uint32_t mask = r ? mask_of(*r) : 0;
       if (aw == abi::REG_FBCB_DATA) mask = ~abi::FBCB_RSVD_MASK;
       if (ok && (set & ~mask)) ok = false, refused_bits++;
       if (ok && aw == abi::REG_FBCB_DATA && wstrb != 0xF) ok = false;
@@ -164,7 +181,8 @@ struct Model {
         }
         if ((set & abi::REG_CTRL_CLEAR_COUNTERS_MASK) && busy) ok = false;
       }
-      bresp = ok ? kOkay : kSlverr;
+      bresp = ok ? kOkay : kRefused;
+      refuse = !ok;
       if (ok) {
         if (aw == abi::REG_CTRL) {
           start = set & abi::REG_CTRL_START_MASK;
@@ -178,6 +196,8 @@ struct Model {
         } else if (aw == abi::REG_IRQ_STATUS) {
           irq_status &= ~set;
           clears_irq = set != 0;
+        } else if (aw == abi::REG_ACCESS) {
+          if (set & abi::REG_ACCESS_REFUSED_MASK) refused = false;
         } else if (aw == abi::REG_FBCB_DATA) {
           fbcb_we = true;
           fbcb_waddr = reg(abi::REG_FBCB_ADDR);
@@ -188,6 +208,8 @@ struct Model {
         }
       }
     }
+
+    if (refuse) refused = true;
 
     if (in.done || in.error) {
       if (clears_irq) races++;
@@ -297,6 +319,15 @@ class Bench {
     return response;
   }
 
+  // Whether the access just answered was refused, by its answer and by ACCESS, which this clears.
+  bool refused(uint32_t response) {
+    uint32_t data = 0;
+    read(abi::REG_ACCESS, &data);
+    check_.that(response == (data ? kRefused : kOkay), "an answer of %u, ACCESS %u", response, data);
+    if (data) write(abi::REG_ACCESS, abi::REG_ACCESS_REFUSED_MASK);
+    return data != 0;
+  }
+
   // Every word of the address space, and what a reader of abi.yaml expects of it.
   void sweep(bool busy) {
     in.busy = busy;
@@ -305,23 +336,24 @@ class Bench {
       const abi::Register* r = find(address);
       const bool counter = address >= abi::CNT_BASE && address < abi::CNT_BASE + 8 * abi::CNT_COUNT;
       const uint32_t got = read(address, &data);
-      check_.that(got == (r || counter ? kOkay : kSlverr), "read of %03x answers %u", address, got);
+      if (address == abi::REG_ACCESS) continue;
+      check_.that(refused(got) == !(r || counter), "read of %03x answers %u", address, got);
       if (r && !r->readable) check_.that(data == 0, "%s reads %08x", r->name, data);
       const bool writable = r && r->writable && (!busy || r->busy_ok);
       const uint32_t answer = write(address, 0);
-      check_.that(answer == (writable ? kOkay : kSlverr), "write to %03x answers %u", address,
-                  answer);
+      check_.that(refused(answer) == !writable, "write to %03x answers %u", address, answer);
       if (!r || !r->writable || r->one_to_clear || !r->readable) continue;
-      const uint32_t all = write(address, r->mask);
-      check_.that(all == (writable ? kOkay : kSlverr), "%s: all bits: %u", r->name, all);
+      const uint32_t mask = mask_of(*r);
+      const uint32_t all = write(address, mask);
+      check_.that(refused(all) == !writable, "%s: all bits: %u", r->name, all);
       const uint32_t before = data;
       read(address, &data);
-      check_.that(data == (writable ? r->mask : before), "%s reads back %08x", r->name, data);
+      check_.that(data == (writable ? mask : before), "%s reads back %08x", r->name, data);
       for (uint32_t bit = 0; bit < 32; bit++) {
-        if (r->mask >> bit & 1) continue;
-        check_.that(write(address, 1u << bit) == kSlverr, "%s takes bit %u", r->name, bit);
+        if (mask >> bit & 1) continue;
+        check_.that(refused(write(address, 1u << bit)), "%s takes bit %u", r->name, bit);
       }
-      write(address, 0);
+      refused(write(address, 0));
     }
     in.busy = false;
     cycle();

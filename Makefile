@@ -9,21 +9,29 @@ N       ?= 256
 CONFIG  ?= run
 BUILD   := build
 VENV    := $(BUILD)/venv
-APT     := verilator yosys g++ zlib1g-dev python3-venv tcl dataset-fashion-mnist ca-certificates chromium xilinx-bootgen
+# What `make run` needs, what boards' images and QEMU need, and what the tests need beside both.
+APT_RUN   := verilator g++ make zlib1g-dev dataset-fashion-mnist ca-certificates
+APT_IMAGE := g++ make linux-source-6.1 xz-utils flex bison bc gcc-arm-linux-gnueabihf gcc-aarch64-linux-gnu device-tree-compiler cpio \
+             u-boot-tools qemu-system-arm verilator dataset-fashion-mnist ca-certificates
+APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
-APT     += clang-14 llvm-14 libclang-rt-14-dev
+APT_TEST  += clang-14 llvm-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-RTL     := hw/rtl/abi_pkg.sv $(filter-out hw/rtl/abi_pkg.sv,$(sort $(wildcard hw/rtl/*.sv)))
+# in the order of the list, packages first
+RTL     := $(shell grep '^hw/' hw/rtl/files.f)
 
 .PHONY: help
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 16
 
 # ---------------------------------------------------------------- set-up
-$(BUILD)/.apt: Makefile
+$(BUILD)/.apt-run: PACKAGES = $(APT_RUN)
+$(BUILD)/.apt-image: PACKAGES = $(APT_IMAGE)
+$(BUILD)/.apt: PACKAGES = $(APT_RUN) $(APT_IMAGE) $(APT_TEST)
+$(BUILD)/.apt $(BUILD)/.apt-run $(BUILD)/.apt-image: Makefile
 	@mkdir -p $(BUILD)
-	@missing=; for p in $(APT); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	@missing=; for p in $(sort $(PACKAGES)); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then echo "set-up: Debian packages:$$missing"; \
 	  $(SUDO) apt-get -q -o DPkg::Lock::Timeout=600 update; \
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends $$missing; fi
@@ -34,10 +42,10 @@ $(BUILD)/.go: go.mod go.sum
 	@echo "set-up: Go modules"; go mod download
 	@touch $@
 
-$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt $(BUILD)/.apt
-	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables)"
+$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt sim/requirements.txt $(BUILD)/.apt
+	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables, cocotb, pyslang)"
 	@/usr/bin/python3 -m venv $(VENV)
-	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt
+	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt -r sim/requirements.txt
 	@touch $@
 
 .PHONY: setup
@@ -50,7 +58,7 @@ build: $(BUILD)/.go ## bin/sluice and bin/dse
 	@go build -o bin/ ./host/cmd/sluice ./dse/cmd/dse
 
 .PHONY: cosim
-cosim: $(BUILD)/.apt $(BUILD)/.go ## the Verilated NPU of CONFIG (default run)
+cosim: $(BUILD)/.apt-run $(BUILD)/.go ## the Verilated NPU of CONFIG (default run)
 	@sim/build.sh $(CONFIG)
 
 .PHONY: gen
@@ -63,14 +71,20 @@ check-gen: $(BUILD)/.go ## fails where generated files differ from hw/abi/abi.ya
 
 # ---------------------------------------------------------------- the main job
 .PHONY: run
-run: setup build cosim ## serves the zoo network on the Verilated NPU, serial and fluid, and prints the table
+run: build cosim ## serves the zoo network on the Verilated NPU, serial and fluid, and prints the table
 	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/run
 
 # ---------------------------------------------------------------- checks
-.PHONY: lint
-lint: $(BUILD)/.apt $(BUILD)/.go ## Verilator -Wall, gofumpt, go vet, staticcheck
+.PHONY: lint lint-rtl
+lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
+	@diff <(grep '^hw/' hw/rtl/files.f | sort) <(ls hw/rtl/*.sv | sort) || { echo "hw/rtl/files.f is not the list of hw/rtl/*.sv"; exit 1; }
 	@verilator --lint-only -Wall --top-module npu_top $(RTL)
 	@echo "verilator --lint-only -Wall: clean"
+	@$(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top >/dev/null
+	@for c in tiny zc706 zcu104; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top $$(go run ./hw/configs/cmd/hwconfig -verilator $$c | sed "s/-G//g; s/DESIGN_HASH=[^ ]*//"); done >/dev/null
+	@echo "slang, on tiny, zc706 and zcu104 too: clean"
+
+lint: $(BUILD)/.apt $(BUILD)/.go lint-rtl ## Verilator -Wall, slang, gofumpt, go vet, staticcheck
 	@out=$$(go tool gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "gofumpt: $$out"; exit 1; }
 	@go vet ./...
 	@go tool staticcheck ./...
@@ -85,15 +99,13 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test test-arm
 
 test-go: check-gen
 	@go vet ./...
 	@SLUICE_SETUP=done go test ./...
 
-test-rtl: $(BUILD)/.apt
-	@verilator --lint-only -Wall --top-module npu_top $(RTL)
-	@echo "verilator --lint-only -Wall: clean"
+test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
 	@sim/bench.sh --seed $(SEED)
 
@@ -113,25 +125,57 @@ test-netlist: build $(BUILD)/.venv
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
 # golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port and error code
 # on four odd arrays, faults, the build without MACs, the law of cycles on a sample of layers, and the
-# beginning of three large networks
+# beginning of three large networks, and a board of another name from its file to simulated layers
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
 	@bin/sluice verify --config v5,v7,v8,v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
 	@bin/sluice faults --config tiny,v7,v13 --n 150 --seed $(SEED) --out out/faults
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
+	@mkdir -p out/own && sed 's/^name: .*/name: bench-7/' boards/pynq-z2/board.yaml > out/own/bench-7.yaml
+	@bin/dse sweep --network mobilenetv2 --board out/own/bench-7.yaml --max-dsp 80 --tr 64..128 --margin 0.1 --out out/own/sweep.json >/dev/null
+	@bin/dse export --sweep out/own/sweep.json --name bench-7-best --out out/own >/dev/null && sim/build.sh out/own/bench-7-best.yaml --stub
+	@bin/dse validate --config out/own/bench-7-best.yaml --network mobilenetv2 --share 0.1 --longest 20000 --n 8 --seed $(SEED) --out out/own/validate.json
 	@for n in resnet50 inceptionv3 mobilenetv2; do bin/sluice verify --config mid --network $$n --segments 2 --input 64 --out out/$$n || exit; done
 
 # The HLS kernel's C-simulation under sanitizers, bit for bit against golden (hls/README.md)
 .PHONY: hls-test
 hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
 	@hls/test.sh --seed $(SEED)
+
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
 .PHONY: timing
 timing: setup ## the clock that the RTL reaches, by a stated table (estimated); fails where a path got longer
 	@go run ./hw/syn/cmd/timing -core "$$(ls $(PICORV32))" $(TIMING)
+
+# ---------------------------------------------------------------- boards
+BOARD   ?= zc706
+.PHONY: image qemu test-arm test-qemu
+image: $(BUILD)/.apt-image $(BUILD)/.go ## what BOARD boots: kernel, device tree, initramfs (build/image/BOARD)
+	@boards/image/build.sh $(BOARD) $(IMAGE_CONFIG)
+
+IMAGE_CONFIG ?= tiny
+qemu: image ## boots BOARD's image in QEMU with the Verilated NPU of IMAGE_CONFIG behind its UIO device
+	@cosim=$$(sim/build.sh $(IMAGE_CONFIG)); go run ./boards/cmd/qemu --board $(BOARD) --cosim $$cosim
+
+# What runs on a board, on its processors: emulated, user mode.
+ON_BOARD := ./hw/abi ./bitstreams ./dse/bundle ./host/device ./host/sched ./host/npu/uio ./host/kit
+test-arm: $(BUILD)/.apt $(BUILD)/.go
+	@GOARCH=arm GOARM=7 CGO_ENABLED=0 go test -exec qemu-arm-static $(ON_BOARD)
+	@GOARCH=arm64 CGO_ENABLED=0 go test -exec qemu-aarch64-static $(ON_BOARD)
+
+# Both boards' images in QEMU; kernels and images are built where they are not there (5 CPU-minutes each).
+test-qemu: $(BUILD)/.apt $(BUILD)/.go
+	@go test -tags qemu -timeout 60m ./boards/qemu
+
+.PHONY: race soak
+race: $(BUILD)/.go ## the runtime's tests under the race detector (20 minutes)
+	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu
+
+soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks
+	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
 
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
@@ -151,6 +195,8 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
 	@.ci/once test make --no-print-directory test
 	@.ci/once bench make --no-print-directory bench
+	@.ci/once race make --no-print-directory race
+	@.ci/once soak make --no-print-directory soak
 	@.ci/once check-export make --no-print-directory check-export
 	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
 	@.ci/once mutants sim/mutants.sh

@@ -3,7 +3,7 @@
 #
 #   hls/test.sh [--seed N] [--full]
 #
-# A sample for CI: random networks on two odd arrays, one built by g++ and one by clang++, both with
+# First the static check on LLVM's intermediate code (hls/check). Then a sample for CI: random networks on two odd arrays, one built by g++ and one by clang++, both with
 # -fsanitize=address,undefined, and 64 images end to end on `run`. --full is the RTL's suite: at least 500
 # random layers with every bin of the coverage table on four arrays, with both compilers, the same under
 # -fsanitize=thread, and on the vendor's own headers.
@@ -28,9 +28,11 @@ layers() {
   SLUICE_COSIM=$binary bin/sluice verify --device hls --config "$config" --n "$n" --images 0 --oracle 0 --orders 0 \
     --seed "$seed" --out "$out/$config-$(basename "$(dirname "$binary")")" "$@" | sed -n '/layers = golden/p;/mismatches/p'
 }
-run=$(hls/build.sh run) &
+hls/build.sh run >/dev/null &
 built=$!
 if [[ -z $full ]]; then
+  go run ./hls/cmd/hlscheck -dependences tiny
+  go run ./hls/cmd/hlscheck v5 v13 run
   gcc=$(hls/build.sh v5 --sanitize)
   clang=$(hls/build.sh v13 --sanitize --cxx clang++-14)
   wait "$built"
@@ -40,6 +42,8 @@ if [[ -z $full ]]; then
   layers "$clang" v13 60
 else
   wait "$built"
+  go run ./hls/cmd/hlscheck -dependences tiny v5 v7 v8 v13 run
+  go run ./hls/cmd/hlscheck small mid zc706 zcu104
   for config in v5 v7 v8 v13; do
     hls/build.sh "$config" >/dev/null
     for flags in '--sanitize' '--sanitize --cxx clang++-14' '--tsan --cxx clang++-14' '--xilinx'; do

@@ -1,6 +1,7 @@
 package ip_test
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,6 +20,18 @@ import (
 var update = flag.Bool("update", false, "write golden files")
 
 const root = "../.."
+
+// tool runs a program; one that is missing fails the test, with its package.
+func tool(t *testing.T, pkg, name string, args ...string) (string, error) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Fatalf("%s is missing: install the package %s", name, pkg)
+	}
+	cmd := exec.Command(name, args...)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
 
 func generate(t *testing.T, board, config string) (boards.Board, configs.Design, string) {
 	t.Helper()
@@ -193,6 +206,43 @@ func TestStandIn(t *testing.T) {
 		}
 		if _, err := standIn(t, table, path, nil); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v, expected %q", c.table, c.script, err, c.want)
+		}
+	}
+}
+
+// The top is plain Verilog, and with the RTL behind it nothing is left unsaid.
+func TestTop(t *testing.T) {
+	for _, c := range [][2]string{{"zc706", "tiny"}, {"zcu104", "tiny"}, {"zc706", "v5"}} {
+		b, d, dir := generate(t, c[0], c[1])
+		top := filepath.Join(dir, ip.TopFile(b, d))
+		if out, err := tool(t, "yosys", "yosys", "-q", "-p", "read_verilog "+top); err != nil || out != "" {
+			t.Errorf("%v as Verilog: %v: %s", c, err, out)
+		}
+		args := []string{"--lint-only", "-Wall", "--top-module", ip.Module(b, d), "-f", "hw/rtl/files.f", top}
+		if b.Family == boards.UltraScalePlus {
+			args = append(args, "hw/xilinx/mac_chain_dsp48e2.sv", "sim/cells/dsp48e2.v")
+		}
+		if out, err := tool(t, "verilator", "verilator", args...); err != nil || out != "" {
+			t.Errorf("%v: %v: %s", c, err, out)
+		}
+		text, err := os.ReadFile(top)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []struct {
+			has  bool
+			text string
+		}{
+			{b.Ports.AXI == boards.AXI3, "M00_AXI_wid"},
+			{b.Ports.AXI == boards.AXI3, "[3:0] M00_AXI_awlen"},
+			{b.Ports.AXI == boards.AXI4, "[7:0] M00_AXI_awlen"},
+			{true, fmt.Sprintf("parameter ADDR_WIDTH = %d", b.Ports.AddrBits)},
+			{true, fmt.Sprintf("M%02d_AXI_wdata", d.NAXI-1)},
+			{false, fmt.Sprintf("M%02d_AXI", d.NAXI)},
+		} {
+			if bytes.Contains(text, []byte(want.text)) != want.has {
+				t.Errorf("%v: %q: expected %v", c, want.text, want.has)
+			}
 		}
 	}
 }

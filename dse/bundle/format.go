@@ -9,7 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/google/renameio/v2"
 
 	"github.com/sluice-npu/sluice/hw/abi"
 )
@@ -153,28 +154,16 @@ func Write(w io.Writer, b *Bundle) error {
 }
 
 // WriteFile writes the bundle under a temporary name and renames it, so that no reader sees half.
-func WriteFile(path string, b *Bundle) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp*")
+func WriteFile(path string, b *Bundle) error {
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
 	if err != nil {
 		return fmt.Errorf("write bundle: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
+	defer f.Cleanup() // nothing where it has been renamed
 	if err := Write(f, b); err != nil {
-		f.Close()
 		return err
 	}
-	if err := f.Chmod(0o644); err != nil {
-		f.Close()
-		return fmt.Errorf("write bundle: %w", err)
-	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write bundle: %w", err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := f.CloseAtomicallyReplace(); err != nil {
 		return fmt.Errorf("write bundle: %w", err)
 	}
 	return nil

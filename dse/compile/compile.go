@@ -113,6 +113,7 @@ type compiler struct {
 	pieces []piece             // by layer
 	stored map[[32]byte]uint32 // what lies where in b.Weights
 	over   int                 // descriptors beyond L_MAX
+	spread int64               // bytes of grouped weights, zeros included
 	wide   []window.Grouped    // grouped layers, in the order of nodes
 	parts  []int               // of them, where they are not as many as T_C asks for
 }
@@ -152,7 +153,7 @@ func (c *compiler) lower() error {
 
 func (c *compiler) nodes() error {
 	c.b = &bundle.Bundle{Design: c.d, ABIHash: abi.Hash, Meta: maps.Clone(c.o.Meta)}
-	c.stored, c.node, c.pieces, c.wide, c.over = map[[32]byte]uint32{}, nil, nil, nil, 0
+	c.stored, c.node, c.pieces, c.wide, c.over, c.spread = map[[32]byte]uint32{}, nil, nil, nil, 0, 0
 	for n := range c.g.Nodes {
 		node := &c.g.Nodes[n]
 		var err error
@@ -267,6 +268,10 @@ func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap
 		p.bias = bias[w[0]:w[1]]
 		if c.full() {
 			continue // before its weights are made
+		}
+		// Zeros beside the diagonal included; a bundle's limit is the packed form's.
+		if c.spread += 2 * int64(p.outC) * int64(taps) * int64(p.inC); c.spread > bundle.MaxWeights {
+			return fmt.Errorf("%w: more than %d bytes of weights once groups lie side by side", ErrTooBig, bundle.MaxWeights)
 		}
 		p.weights = make([]int16, p.outC*taps*p.inC)
 		for g := g0; g < g1; g++ {

@@ -6,3 +6,4 @@ cd "$(dirname "$0")/../.."
 make --no-print-directory build
 for config in run zc706 zcu104; do sim/build.sh "$config" --stub >/dev/null; done
 bin/dse validate --config run,zc706,zcu104 --share 0.1 --longest 60000 --n 180 --seed 9999 --out dse/counted/held.json
+go test ./dse/counted -run TestBandsAreTheLayers -update

@@ -1,6 +1,6 @@
 // Package counted is what the law of cycles is held to: layers, alone on the NPU, and what its counters
 // said. held.json is a sample that the law was not tuned on; how far the law is from it are the bands of
-// its estimates.
+// its estimates, which bands.json keeps, so that nobody but the tests reads the layers.
 package counted
 
 import (
@@ -202,11 +202,17 @@ func check(d configs.Design, chain []Step, batch int) error {
 	return mapping.CheckLinks(layers, entries)
 }
 
-//go:embed held.json
-var held string
+//go:embed bands.json
+var bands []byte
 
-// Held is the sample that the law was not tuned on.
-var Held = sync.OnceValues(func() (File, error) { return Read(strings.NewReader(held)) })
+// kinds are those of bands.json: layers of networks, random ones.
+var kinds = sync.OnceValues(func() (k [2]Kind, err error) {
+	var of [2]Band
+	if err := json.Unmarshal(bands, &of); err != nil {
+		return k, fmt.Errorf("bands.json: %w", err)
+	}
+	return [2]Kind{{What: "layers of networks", Band: of[0]}, {What: "random layers", Band: of[1]}}, nil
+})
 
 // Band is how far the law may be from the counters.
 type Band struct {
@@ -225,24 +231,24 @@ type Kind struct {
 	Layers []Layer
 }
 
-// Kinds splits layers into those of networks and random ones, with the bands of each: the largest mean of a
-// configuration at a bandwidth, and the worst layer, in Held.
+// Kinds splits layers into those of networks and random ones, with the bands of each.
 func Kinds(all []Layer) ([2]Kind, error) {
-	f, err := Held()
-	if err != nil {
-		return [2]Kind{}, err
-	}
-	kinds := [2]Kind{{What: "layers of networks"}, {What: "random layers"}}
-	found := split(f.Layers)
+	k, err := kinds()
 	for i, some := range split(all) {
-		k := &kinds[i]
-		k.Layers = some
-		for _, s := range By(found[i]) {
-			k.Band.Mean = max(k.Band.Mean, s.Mean)
-			k.Band.Worst = max(k.Band.Worst, s.Worst)
+		k[i].Layers = some
+	}
+	return k, err
+}
+
+// BandsOf are the bands that layers make, of networks' and of random ones: the largest mean of a configuration at a
+// bandwidth, and the worst layer.
+func BandsOf(all []Layer) (out [2]Band) {
+	for i, some := range split(all) {
+		for _, s := range By(some) {
+			out[i].Mean, out[i].Worst = max(out[i].Mean, s.Mean), max(out[i].Worst, s.Worst)
 		}
 	}
-	return kinds, nil
+	return out
 }
 
 // Networks is the band of layers of networks.

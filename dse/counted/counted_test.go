@@ -1,8 +1,12 @@
 package counted
 
 import (
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"math"
+	"os"
 	"strings"
 	"testing"
 )
@@ -27,9 +31,46 @@ func TestBands(t *testing.T) {
 	}
 }
 
+var update = flag.Bool("update", false, "write bands.json")
+
+// held is the stored sample.
+func held(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("held.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The stored bands are those of the stored layers, by the law as it is.
+func TestBandsAreTheLayers(t *testing.T) {
+	f, err := Read(strings.NewReader(held(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := BandsOf(f.Layers)
+	if *update {
+		text, err := json.MarshalIndent(want, "", "  ")
+		if err != nil || os.WriteFile("bands.json", append(text, '\n'), 0o644) != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	kinds, err := Kinds(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range kinds {
+		if math.Abs(k.Band.Mean-want[i].Mean) > 1e-12 || math.Abs(k.Band.Worst-want[i].Worst) > 1e-12 {
+			t.Errorf("%s: bands.json has %v, the layers make %v: go test ./dse/counted -update", k.What, k.Band, want[i])
+		}
+	}
+}
+
 // The stored counters are of the RTL as it is here.
 func TestSources(t *testing.T) {
-	f, err := Held()
+	f, err := Read(strings.NewReader(held(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,9 +89,9 @@ func TestSources(t *testing.T) {
 func TestRead(t *testing.T) {
 	for _, text := range []string{
 		``, `{}`, `{"layers": [{"config": "run"}]}`,
-		strings.ReplaceAll(held, `"config": "run"`, `"config": "none"`),
-		strings.ReplaceAll(held, `"TileB": `, `"TileB": -`),
-		strings.ReplaceAll(held, `"InH": `, `"InH": -`),
+		strings.ReplaceAll(held(t), `"config": "run"`, `"config": "none"`),
+		strings.ReplaceAll(held(t), `"TileB": `, `"TileB": -`),
+		strings.ReplaceAll(held(t), `"InH": `, `"InH": -`),
 	} {
 		if _, err := Read(strings.NewReader(text)); !errors.Is(err, ErrFile) {
 			t.Errorf("%.40q: %v", text, err)
@@ -59,8 +100,9 @@ func TestRead(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	i := strings.Index(held, `"layers"`)
-	f.Add(`{` + held[i:i+2000])
+	text := held(f)
+	i := strings.Index(text, `"layers"`)
+	f.Add(`{` + text[i:i+2000])
 	f.Add(`{"layers": [{"config": "run", "bytes_per_cycle": 8, "batch": 1, "cycles": 5, "chain": [{}]}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if file, err := Read(strings.NewReader(text)); err == nil && len(file.Layers) == 0 {

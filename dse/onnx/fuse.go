@@ -56,6 +56,8 @@ type fused struct {
 	layers  []*layer
 	input   int
 
+	elems, channels int64 // of all tensors
+
 	producer []*layer
 	readers  []int // how many inputs a tensor is, exits included
 	exits    []bool
@@ -69,6 +71,14 @@ func (f *fused) tensor(name string, h, w, c int) (int, error) {
 	if int64(h)*int64(w)*int64(c) > maxElems {
 		return 0, fmt.Errorf("tensor %q: %w: %d x %d x %d (H x W x C) is more than %d elements",
 			name, ErrTooLarge, h, w, c, maxElems)
+	}
+	// A file of a few bytes can ask for many large maps, and for tables by channel: what whoever runs the
+	// network sets aside for all of them is bounded here, where nothing is set aside yet.
+	if f.elems += int64(h) * int64(w) * int64(c); f.elems > maxElems {
+		return 0, fmt.Errorf("tensor %q: %w: the maps up to it have more than %d elements", name, ErrTooLarge, maxElems)
+	}
+	if f.channels += int64(c); f.channels > maxChannels {
+		return 0, fmt.Errorf("tensor %q: %w: the maps up to it have more than %d channels", name, ErrTooLarge, maxChannels)
 	}
 	f.tensors = append(f.tensors, shape{name: name, h: h, w: w, c: c})
 	return len(f.tensors) - 1, nil

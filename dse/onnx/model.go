@@ -49,7 +49,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 	im := &importer{
 		options:   o,
 		graph:     model.GetGraph(),
-		budget:    max(o.MaxBytes/2, 1),
+		budget:    weightsOf(o),
 		outside:   outside{dir: o.External, files: map[string]fs.File{}, left: o.MaxBytes},
 		constants: map[string]*constant{},
 		values:    map[string]value{},
@@ -225,6 +225,9 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := im.afford(order, weights); err != nil {
+		return nil, err
+	}
 	for _, n := range order {
 		for _, in := range n.GetInput() {
 			t := weights[in]
@@ -239,6 +242,39 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 		}
 	}
 	return order, nil
+}
+
+// weightsOf is how many weights a network may have: as many float32 as a file may hold.
+func weightsOf(o Options) int64 { return max(o.MaxBytes/4, 1) }
+
+// afford adds up the weights that nodes will make copies of, before any is read or drawn: a small file may
+// name one initializer many times, or leave the numbers to a seed.
+func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb.TensorProto) error {
+	limit := weightsOf(im.options)
+	total := int64(0)
+	for _, n := range order {
+		for _, in := range n.GetInput() {
+			t := weights[in]
+			if t == nil || t.GetDataType() == typeInt64 {
+				continue
+			}
+			elems := int64(1)
+			for _, d := range t.GetDims() {
+				switch {
+				case d < 0: // refused, by name, where it is read
+					elems = 0
+				case d > 0 && elems > limit/d:
+					elems = limit + 1
+				case elems <= limit:
+					elems *= d
+				}
+			}
+			if total += elems; total > limit {
+				return fmt.Errorf("node %s: tensor %q: %w: the network has more than %d weights", describe(n), in, ErrTooLarge, limit)
+			}
+		}
+	}
+	return nil
 }
 
 // sortNodes orders the needed nodes topologically, and as they stand in the file where there is a
@@ -317,7 +353,7 @@ func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dim
 	// One initializer may serve many layers, each with a copy of its own.
 	if im.budget -= int64(c.elems); im.budget < 0 {
 		return nil, nil, fmt.Errorf("tensor %q: %w: the network has more than %d weights",
-			name, ErrTooLarge, max(im.options.MaxBytes/2, 1))
+			name, ErrTooLarge, weightsOf(im.options))
 	}
 	if im.seeded && c.kind != typeInt64 && c.absent() {
 		n := 1

@@ -59,7 +59,8 @@ const (
 	maxNodes        = 20000
 	maxExits        = 64
 	maxDim          = 1<<16 - 1
-	maxElems        = 1 << 28
+	maxElems        = 1 << 28 // of a tensor, and of all maps of a sample
+	maxChannels     = 1 << 22 // of all maps: DenseNet-201 has 0.1 million
 )
 
 // Options of an import; the zero value is useful.
@@ -68,7 +69,7 @@ type Options struct {
 	Exits      []string // tensors that are exits; all outputs of the graph if empty
 	WeightSeed uint64   // for models whose metadata says sluice.weights = seeded
 	InputSide  int      // height and width of the input in place of the model's own; 0: those
-	MaxBytes   int64    // largest file, and most data outside it; half as many weights; 1 GiB if 0
+	MaxBytes   int64    // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS    // folder of data outside the file; nil: such data is refused
 }
 
@@ -111,7 +112,8 @@ func ImportFile(path string, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-func importModel(r io.Reader, o Options) (*graph.Graph, error) {
+// read parses a model, within the bytes allowed.
+func read(r io.Reader, o *Options) (*onnxpb.ModelProto, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
@@ -125,6 +127,14 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	model := &onnxpb.ModelProto{}
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(content, model); err != nil {
 		return nil, fmt.Errorf("%w (%d bytes): %v", ErrFormat, len(content), err)
+	}
+	return model, nil
+}
+
+func importModel(r io.Reader, o Options) (*graph.Graph, error) {
+	model, err := read(r, &o)
+	if err != nil {
+		return nil, err
 	}
 	im, err := newImporter(model, o)
 	if err != nil {

@@ -10,22 +10,18 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 )
 
-// Calibrate runs images (H x W x C each) through the graph in float32 and gives the largest |x| of
-// each tensor, which does not depend on the number of workers.
-func Calibrate(g *graph.Graph, images [][]float32, o Options) ([]float64, error) {
+// Calibrate runs n images (H x W x C each) through the graph in float32 and gives the largest |x| of
+// each tensor, which does not depend on the number of workers. Those ask for one image at a time.
+func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([]float64, error) {
 	o = o.defaults()
-	if len(images) == 0 {
+	if n < 1 {
 		return nil, fmt.Errorf("network %s: %w: there are no images", g.Name, ErrCalibration)
 	}
 	first, err := graph.NewRunner(g)
 	if err != nil {
 		return nil, fmt.Errorf("network %s: %w", g.Name, err)
 	}
-	workers := o.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	workers = min(workers, len(images))
+	workers := Workers(g, o.Workers, n)
 	var (
 		next  atomic.Int64
 		wait  sync.WaitGroup
@@ -39,8 +35,11 @@ func Calibrate(g *graph.Graph, images [][]float32, o Options) ([]float64, error)
 			runner = first.Clone()
 		}
 		wait.Go(func() {
-			for i := next.Add(1) - 1; int(i) < len(images) && errs[w] == nil; i = next.Add(1) - 1 {
-				errs[w] = observe(runner, images[i], found[w], o.InputRange, int(i))
+			for i := int(next.Add(1)) - 1; i < n && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				var x []float32
+				if x, errs[w] = image(i); errs[w] == nil {
+					errs[w] = observe(runner, x, found[w], o.InputRange, i)
+				}
 			}
 		})
 	}
@@ -55,6 +54,22 @@ func Calibrate(g *graph.Graph, images [][]float32, o Options) ([]float64, error)
 		}
 	}
 	return ranges, nil
+}
+
+// workersBytes bounds the maps that all workers hold: each has a network's of its own.
+const workersBytes = 4 << 30
+
+// Workers is how many goroutines run a graph on n images at once: want, one a processor where that is 0,
+// fewer where their maps together would be large.
+func Workers(g *graph.Graph, want, n int) int {
+	if want <= 0 {
+		want = runtime.GOMAXPROCS(0)
+	}
+	bytes := 1
+	for _, t := range g.Tensors {
+		bytes += 4 * t.Elems()
+	}
+	return max(1, min(want, n, workersBytes/bytes))
 }
 
 func observe(r *graph.Runner, image []float32, ranges []float64, inputRange float64, i int) error {

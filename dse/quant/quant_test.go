@@ -410,11 +410,11 @@ func TestClamp(t *testing.T) {
 
 func TestCalibrate(t *testing.T) {
 	g, images := randomNet(t, 3)
-	one, err := Calibrate(g, images, Options{Workers: 1})
+	one, err := Calibrate(g, len(images), from(images), Options{Workers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	many, err := Calibrate(g, images, Options{Workers: 5})
+	many, err := Calibrate(g, len(images), from(images), Options{Workers: 5})
 	if err != nil || !cmp.Equal(one, many) {
 		t.Errorf("five workers see something else: %v", err)
 	}
@@ -436,12 +436,12 @@ func TestCalibrate(t *testing.T) {
 	}
 	// Infinite activations.
 	h := wide(t, 4, 3e38, nil)
-	if _, err := Calibrate(h, [][]float32{{1, 1, 1, 1}}, Options{}); !errors.Is(err, ErrCalibration) {
+	if _, err := Calibrate(h, 1, from([][]float32{{1, 1, 1, 1}}), Options{}); !errors.Is(err, ErrCalibration) {
 		t.Errorf("an infinite sum gives %v", err)
 	}
 	// Infinity less infinity, and no infinity to be seen.
 	h = wide(t, 2, 3e38, func(n *graph.Node) { n.Weights = []float32{3e38, -3e38, 1, 1} })
-	if _, err := Calibrate(h, [][]float32{{10, 10}}, Options{InputRange: 10}); !errors.Is(err, ErrCalibration) {
+	if _, err := Calibrate(h, 1, from([][]float32{{10, 10}}), Options{InputRange: 10}); !errors.Is(err, ErrCalibration) {
 		t.Errorf("a sum that is no number gives %v", err)
 	}
 }
@@ -653,4 +653,8 @@ func TestSiblings(t *testing.T) {
 			t.Errorf("%s: shifts %d and %d", c.name, got.Layers[0].Shift, got.Layers[1].Shift)
 		}
 	}
+}
+
+func from(images [][]float32) func(int) ([]float32, error) {
+	return func(i int) ([]float32, error) { return images[i], nil }
 }

@@ -61,7 +61,12 @@ func (o Options) defaults() Options {
 // Quantise chooses fractions from calibration images (H x W x C each) and turns every layer into
 // integers that Check accepts.
 func Quantise(g *graph.Graph, calibration [][]float32, o Options) (*Network, error) {
-	ranges, err := Calibrate(g, calibration, o)
+	return QuantiseFrom(g, len(calibration), func(i int) ([]float32, error) { return calibration[i], nil }, o)
+}
+
+// QuantiseFrom is Quantise with images that are not all in memory.
+func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Network, error) {
+	ranges, err := Calibrate(g, n, image, o)
 	if err != nil {
 		return nil, err
 	}

@@ -100,6 +100,29 @@ func TestSVGs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// what each must say: its axes, and the entries of its legend or the ends of its scale
+	for name, says := range map[string][]string{
+		"pareto":   {"DSPs", "GOP/s, weighted over batch sizes 1 to 8", "Pareto front", "best"},
+		"roofline": {"operations a byte of DRAM traffic", "GOP/s", "B = 1", "B = 8", "peak 100 GOP/s", "DRAM 2.3 GB/s"}, "layers": {"cycles", "/conv1/Conv"},
+		"fbcb": {"batch size", "% of multipliers at work", ">100<"}, "ablation": {"batch size", "GOP/s", "serial", "ours"},
+	} {
+		for suffix, paper := range map[string]string{"": "#FFFFFF", "-dark": "#14181D"} {
+			draw, ok := files[name+suffix+".svg"]
+			if !ok {
+				t.Errorf("there is no %s%s.svg", name, suffix)
+				continue
+			}
+			var b bytes.Buffer
+			if err := draw(&b); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range append(says, paper) {
+				if !strings.Contains(b.String(), s) {
+					t.Errorf("%s%s.svg does not say %q", name, suffix, s)
+				}
+			}
+		}
+	}
 	for name, draw := range files {
 		var b bytes.Buffer
 		if err := draw(&b); err != nil {
@@ -267,7 +290,7 @@ func TestBoundsAreNamed(t *testing.T) {
 			t.Errorf("bound %q", b)
 		}
 	}
-	if n := len(d.bounds()); n > len(colours) {
-		t.Errorf("%d bounds for %d colours", n, len(colours))
+	if n := len(d.bounds()); n > len(light.lines) {
+		t.Errorf("%d bounds for %d colours", n, len(light.lines))
 	}
 }

@@ -318,7 +318,7 @@ func fitPart(l Law, i int, runs []Run) (x [2][]float64, err error) {
 			for _, u := range p.units {
 				lut, ff = lut+float64(r.Units[u].LUT+r.Units[u].SRL), ff+float64(r.Units[u].FF)
 				for j, q := range parts[:i] {
-					if q.alone != "" && q.alone == Modules[u] {
+					if q.alone != "" && q.alone == modules[u] {
 						a, b := dot(l.coef[j], q, r.Family, r.Design)
 						lut, ff = lut-a, ff-b
 					}
@@ -471,7 +471,7 @@ func Calibration(family, root string) (Law, error) {
 	if root != "" {
 		hash, err := syn.SourcesIn(root, topWhole)
 		know(topWhole, hash, err)
-		for unit, module := range Modules {
+		for unit, module := range modules {
 			hash, err := UnitSources(root, unit)
 			know(module, hash, err)
 		}

@@ -59,8 +59,8 @@ type Cells struct {
 	Sources string `json:"sources_sha256,omitempty"`
 }
 
-// Modules are those of npu_core's units, as the netlist names them; what is in no unit counts with core.
-var Modules = map[string]string{
+// modules are those of npu_core's units, as the netlist names them; what is in no unit counts with core.
+var modules = map[string]string{
 	"abuf": "act_buffer", "act": "act_loader", "array": "pe_array", "drain": "drain", "fbcb": "fbcb", "fetch": "layer_fetch",
 	"gemm": "gemm_seq", "keep": "keep_writer", "out": "out_writer", "pool": "pool", "pseq": "pool_seq", "read": "read_ports",
 	"regs": "npu_regs", "res": "res_loader", "runs": "run_gen", "wfeed": "weight_feed", "wfetch": "weight_fetch", "write": "write_ports",
@@ -70,7 +70,7 @@ var Modules = map[string]string{
 // UnitSources is the hash over the RTL in the repository at root that a unit is made of. What is left of
 // npu_core is made of its own file alone.
 func UnitSources(root, unit string) (string, error) {
-	module := Modules[unit]
+	module := modules[unit]
 	if module == coreModule {
 		_, hash, err := syn.Sources([]string{filepath.Join(root, "hw", "rtl", module+".sv")}, module)
 		return hash, err
@@ -157,7 +157,7 @@ func Fresh(runs []Run, want Sources) error {
 	for _, r := range runs {
 		if r.Role == roleFit && r.Units != nil {
 			for name, u := range r.Units {
-				check(r, Modules[name], u.Sources)
+				check(r, modules[name], u.Sources)
 			}
 			continue
 		}

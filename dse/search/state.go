@@ -8,8 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/google/renameio/v2"
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -126,24 +127,9 @@ func (s *sweep) save(now bool) error {
 	if err != nil {
 		return fmt.Errorf("save %s: %w", s.o.State, err)
 	}
-	if err := writeAtomic(s.o.State, text); err != nil {
+	if err := renameio.WriteFile(s.o.State, text, 0o644); err != nil {
 		return fmt.Errorf("save %s: %w", s.o.State, err)
 	}
 	s.saved = time.Now()
 	return nil
-}
-
-func writeAtomic(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // gone after the rename
-	if _, err := f.Write(text); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -1,14 +1,13 @@
 package zoo
 
 import (
-	"compress/gzip"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/sluice-npu/sluice/dse/images"
 )
 
 // DefaultData is where Debian's package dataset-fashion-mnist puts the images.
@@ -16,16 +15,8 @@ const DefaultData = "/usr/share/datasets/fashion-mnist"
 
 // What ReadIDX and FashionMNIST refuse.
 var (
-	ErrIDX         = errors.New("not a complete IDX file")
+	ErrIDX         = images.ErrFormat
 	ErrDataMissing = errors.New("the data set is missing")
-)
-
-// Bounds of an IDX file: far above Fashion-MNIST's 60,000 images of 28 x 28.
-const (
-	maxItems  = 1 << 20
-	maxPixels = 1 << 20 // of one image
-	maxBytes  = 1 << 30 // of what is read
-	ubyte     = 0x08
 )
 
 // Images are grey images with their classes.
@@ -86,60 +77,9 @@ func readIDX(path string, rank, max int) ([]byte, []int, error) {
 		return nil, nil, fmt.Errorf("images: %w", err)
 	}
 	defer f.Close()
-	data, dims, err := parseIDX(f, rank, max)
+	data, dims, err := images.ParseIDX(f, rank, max)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return data, dims, nil
-}
-
-func parseIDX(r io.Reader, rank, max int) ([]byte, []int, error) {
-	z, err := gzip.NewReader(r)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: not gzip: %v", ErrIDX, err)
-	}
-	header := make([]byte, 4+4*rank)
-	if _, err := io.ReadFull(z, header); err != nil {
-		return nil, nil, fmt.Errorf("%w: the header: %v", ErrIDX, err)
-	}
-	if header[0]|header[1] != 0 || header[2] != ubyte || int(header[3]) != rank {
-		return nil, nil, fmt.Errorf("%w: it begins with % x, expected unsigned bytes of rank %d", ErrIDX, header[:4], rank)
-	}
-	dims, item := make([]int, rank), 1
-	for i := range dims {
-		v := binary.BigEndian.Uint32(header[4+4*i:])
-		limit := uint32(maxItems)
-		if i > 0 {
-			limit = uint32(maxPixels / item)
-		}
-		if v < 1 || v > limit {
-			return nil, nil, fmt.Errorf("%w: size %d is %d, expected 1 to %d", ErrIDX, i, v, limit)
-		}
-		dims[i] = int(v)
-		if i > 0 {
-			item *= int(v)
-		}
-	}
-	n := dims[0]
-	if max > 0 {
-		n = min(n, max)
-	}
-	if n > maxBytes/item {
-		return nil, nil, fmt.Errorf("%w: %d items of %d bytes, at most %d bytes are read", ErrIDX, n, item, maxBytes)
-	}
-	// Reading grows with what is there, so a header cannot ask for memory that the file does not fill.
-	data, err := io.ReadAll(io.LimitReader(z, int64(n)*int64(item)))
-	if err == nil && len(data) < n*item {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %d of %d bytes: %v", ErrIDX, len(data), n*item, err)
-	}
-	if n == dims[0] {
-		// Reading on to the end also verifies the checksum.
-		if extra, err := io.Copy(io.Discard, io.LimitReader(z, 1)); extra > 0 || err != nil {
-			return nil, nil, fmt.Errorf("%w: more data than the header's %v says, or a wrong checksum: %v", ErrIDX, dims, err)
-		}
 	}
 	return data, dims, nil
 }

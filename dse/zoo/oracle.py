@@ -12,7 +12,7 @@ it little-endian:
     uint32  classes[n_exits]
     float32 data[]             exit-major: for each exit, for each image, its logits
 
-The exits are the model's outputs in the model's order. The images of --images
+The exits are the model's outputs in the model's order, or the tensors named by --exit. The images of --images
 are unsigned bytes and are divided by 255; a .npy file of float32 is taken as it
 is. Layouts: [image][row][column], which gets one channel, or NCHW.
 """
@@ -99,15 +99,35 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def open_session(path: Path) -> onnxruntime.InferenceSession:
+def field(number: int, content: bytes) -> bytes:
+    """A protobuf field of bytes."""
+    size, varint = len(content), b""
+    while size > 127:
+        varint += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + varint + bytes([size]) + content
+
+
+def with_outputs(model: bytes, names: list[str]) -> bytes:
+    """The model with tensors as outputs too: protobuf messages merge when they are joined."""
+    return model + b"".join(field(7, field(12, field(1, name.encode()))) for name in names)
+
+
+def open_session(path: Path, exits: list[str]) -> onnxruntime.InferenceSession:
     if not path.is_file():
         raise OracleError(f"{path}: no such file")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised and reported here
+    model: str | bytes = str(path)
     try:
-        session = onnxruntime.InferenceSession(
-            str(path), options, providers=["CPUExecutionProvider"]
-        )
+        if exits:
+            # Weights beside the model are found by their folder once the model is bytes.
+            options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent.resolve()))
+            have = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).get_outputs()
+            missing = [name for name in exits if name not in {o.name for o in have}]
+            if missing:
+                model = with_outputs(path.read_bytes(), missing)
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common public base
         raise OracleError(f"{path}: onnxruntime cannot load it: {one_line(error)}") from error
     if len(session.get_inputs()) != 1:
@@ -115,25 +135,33 @@ def open_session(path: Path) -> onnxruntime.InferenceSession:
     return session
 
 
-def infer(session: onnxruntime.InferenceSession, images: np.ndarray) -> list[np.ndarray]:
+def infer(session: onnxruntime.InferenceSession, images: np.ndarray, exits: list[str]) -> list[np.ndarray]:
     """The logits of each exit, [image][class]."""
     name = session.get_inputs()[0].name
-    parts: list[list[np.ndarray]] = [[] for _ in session.get_outputs()]
-    for begin in range(0, len(images), BATCH):
-        batch = np.ascontiguousarray(images[begin : begin + BATCH])
+    wanted = exits or [output.name for output in session.get_outputs()]
+    parts: list[list[np.ndarray]] = [[] for _ in wanted]
+    fixed = session.get_inputs()[0].shape[0]  # a name where it is open
+    size = fixed if isinstance(fixed, int) and fixed > 0 else BATCH
+    for begin in range(0, len(images), size):
+        batch = np.ascontiguousarray(images[begin : begin + size])
+        real = len(batch)
+        if isinstance(fixed, int) and real < size:
+            batch = np.concatenate([batch, np.repeat(batch[-1:], size - real, axis=0)])
         # Bytes are scaled in float32, as they were for training.
         x = batch.astype(np.float32) / np.float32(255) if batch.dtype == np.uint8 else batch
         try:
-            outputs = session.run(None, {name: x})
+            outputs = session.run(wanted, {name: x})
         except Exception as error:  # as above
             raise OracleError(f"onnxruntime failed on images of shape {x.shape[1:]}: {one_line(error)}") from error
         for part, output in zip(parts, outputs):
-            part.append(output)
-    exits = [np.concatenate(part) for part in parts]
-    for output, logits in zip(session.get_outputs(), exits):
+            part.append(output[:real])
+    found = [np.concatenate(part) for part in parts]
+    for i, (output, logits) in enumerate(zip(wanted, found)):
+        if logits.ndim == 4 and logits.shape[2:] == (1, 1):
+            found[i] = logits = logits[:, :, 0, 0]
         if logits.ndim != 2 or logits.dtype != np.float32:
-            raise OracleError(f"output {output.name}: {logits.dtype} {logits.shape}, not float32 [image][class]")
-    return exits
+            raise OracleError(f"output {output}: {logits.dtype} {logits.shape}, not float32 [image][class]")
+    return found
 
 
 def write(path: Path, exits: list[np.ndarray]) -> None:
@@ -159,13 +187,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--shape", type=parse_shape, metavar="N,C,H,W", help="of the --raw file")
     parser.add_argument("--start", type=non_negative, default=0, help="first image (default 0)")
     parser.add_argument("--n", type=non_negative, help="number of images (default: all from --start on)")
+    parser.add_argument("--exit", action="append", default=[], metavar="TENSOR", help="an exit, in place of the model's outputs; once for each")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args(argv)
     if (args.raw is None) != (args.shape is None):
         parser.error("--raw and --shape go together")
     try:
         images = load_raw(args.raw, args.shape) if args.raw else load_images(args.images)
-        exits = infer(open_session(args.model), select(images, args.start, args.n))
+        exits = infer(open_session(args.model, args.exit), select(images, args.start, args.n), args.exit)
         write(args.out, exits)
     except OracleError as error:
         print(f"oracle.py: {error}", file=sys.stderr)

@@ -124,6 +124,8 @@ func TestFashionMNIST(t *testing.T) {
 	}
 }
 
+const ubyte = 0x08
+
 // idx builds a compressed file: type, sizes, data.
 func idx(t *testing.T, kind byte, sizes []uint32, data []byte) []byte {
 	t.Helper()

@@ -50,7 +50,19 @@ inline const char *&stage_name() {
 template <class T>
 class Fifo {
  public:
-  Fifo(const char *name, int depth) : name_(name), slots_(static_cast<std::size_t>(depth)) {}
+  // rests: elements may be left at the end.
+  Fifo(const char *name, int depth, bool rests = false)
+      : name_(name), rests_(rests), slots_(static_cast<std::size_t>(depth)) {}
+  // What went through, for the test of hls/estimate; where elements are left someone miscounted.
+  ~Fifo() {
+    if (head_.load() != tail_.load() && !rests_) {
+      std::fprintf(stderr, "stream %s: %zu elements are left\n", name_, tail_.load() - head_.load());
+      std::_Exit(kDeadlock);
+    }
+    if (std::getenv("SLUICE_HLS_COUNTS") != nullptr) std::fprintf(stderr, "count %s %zu\n", name_, tail_.load());
+  }
+  Fifo(const Fifo &) = delete;
+  Fifo &operator=(const Fifo &) = delete;
 
   T read() {
     if (head_.load() == tail_.load()) wait(reader_, "not empty", [this] { return head_.load() != tail_.load(); });
@@ -112,6 +124,7 @@ class Fifo {
 
   static constexpr int kSpins = 4;
   const char *name_;
+  bool rests_;
   std::vector<T> slots_;
   std::atomic<std::size_t> head_{0}, tail_{0};
   Side reader_, writer_;

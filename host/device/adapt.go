@@ -91,7 +91,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 		if err != nil {
 			kind = Failed
 		}
-		a.push(end{now + max(1, took), kind, w, rep, err})
+		a.push(now+max(1, took), kind, w, rep, err)
 		return false, nil
 	case Reset:
 		err := a.b.Reset(ctx)
@@ -99,7 +99,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 		if err != nil {
 			kind = Failed
 		}
-		a.push(end{now + max(1, w.Expect), kind, w, nil, err})
+		a.push(now+max(1, w.Expect), kind, w, nil, err)
 		return false, nil
 	}
 	if err := a.do(ctx, w); err != nil {
@@ -108,7 +108,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	if w.Expect == 0 {
 		return true, nil
 	}
-	a.push(end{now + w.Expect, Done, w, nil, nil})
+	a.push(now+w.Expect, Done, w, nil, nil)
 	return false, nil
 }
 
@@ -166,8 +166,15 @@ func (a *Adapter) do(ctx context.Context, w *Work) error {
 }
 
 // push puts an end in its place: what was begun first ends first at equal times.
-func (a *Adapter) push(e end) {
-	a.ends = append(a.ends, e)
+func (a *Adapter) push(due Time, kind EventKind, w *Work, rep *Report, err error) {
+	n := len(a.ends)
+	if n < cap(a.ends) {
+		a.ends = a.ends[:n+1]
+	} else {
+		a.ends = append(a.ends, end{})
+	}
+	e := &a.ends[n] // field by field: a literal is put together elsewhere and then copied
+	e.due, e.kind, e.work, e.rep, e.err = due, kind, w, rep, err
 	for i := len(a.ends) - 1; i > 0 && a.ends[i].due < a.ends[i-1].due; i-- {
 		a.ends[i], a.ends[i-1] = a.ends[i-1], a.ends[i]
 	}
@@ -187,12 +194,15 @@ func (a *Adapter) Take(now Time) *Event {
 		return nil
 	}
 	e := &a.ends[0]
-	a.ev = Event{}
 	a.ev.Kind, a.ev.Work, a.ev.Over, a.ev.Report, a.ev.Err = e.kind, e.work.ID, true, e.rep, e.err
 	if e.work.Kind == Run {
 		a.ev.Segment = e.work.Launch.Last
 	}
-	a.ends = a.ends[:copy(a.ends, a.ends[1:])]
+	if len(a.ends) == 1 {
+		a.ends = a.ends[:0]
+	} else {
+		a.ends = a.ends[:copy(a.ends, a.ends[1:])]
+	}
 	return &a.ev
 }
 

@@ -57,14 +57,18 @@ func (c *core) do(a *sched.Action) error {
 		if a.Plan == nil {
 			return fmt.Errorf("%w: there is no plan to make", ErrPolicy)
 		}
+		c.planning++
 		c.plan(a.Plan)
 		return nil
 	case sched.Advise:
+		if a.Advice == nil {
+			return fmt.Errorf("%w: there is no advice", ErrPolicy)
+		}
 		if c.cfg.Observer != nil {
-			c.cfg.Observer.Advised(c.now, a.Client, &a.Advice)
+			c.cfg.Observer.Advised(c.now, a.Advice)
 		}
 		if s, ok := c.cfg.Source.(sched.Advisee); ok {
-			s.Advised(c.now, a.Client, &a.Advice)
+			s.Advised(c.now, a.Advice)
 		}
 		return nil
 	}
@@ -72,7 +76,7 @@ func (c *core) do(a *sched.Action) error {
 }
 
 // place refuses a launch for which a device has no place, or whose units others hold.
-func (c *core) place(i int, u device.Units, exclusive bool) error {
+func (c *core) place(i int, units *device.Units, exclusive bool) error {
 	if i < 0 || i >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, i)
 	}
@@ -82,8 +86,11 @@ func (c *core) place(i int, u device.Units, exclusive bool) error {
 		return fmt.Errorf("%w: device %d is down", ErrPolicy, i)
 	case d.held >= d.info.Places:
 		return fmt.Errorf("%w: device %d runs %d launches already, of %d", ErrPolicy, i, d.held, d.info.Places)
-	case d.info.Units == 0 && u.Empty() && !exclusive:
+	case d.info.Units == 0 && len(d.outs) == 0 && !exclusive && units.Empty():
 		return nil
+	}
+	u := *units
+	switch {
 	case !d.info.Legal(u):
 		return fmt.Errorf("%w: device %d has %d units in groups of %d, no set %s", ErrPolicy, i, d.info.Units, max(1, d.info.UnitAlign), u)
 	}
@@ -92,36 +99,22 @@ func (c *core) place(i int, u device.Units, exclusive bool) error {
 			return fmt.Errorf("%w: units %s of device %d are being reset", ErrPolicy, o.units, i)
 		}
 	}
-	for _, l := range c.live {
-		if l.holds && l.Device == i && (exclusive || l.Exclusive) && u.Meets(l.Units) {
-			return fmt.Errorf("%w: units %s of device %d, launch %d holds %s", ErrPolicy, u, i, l.ID, l.Units)
-		}
-	}
-	return nil
-}
-
-// member is the network that a launch or an assignment on a device means: its name, or that of the
-// first of a family.
-func member(v *sched.DeviceView, network string) *sched.Hosted {
-	for i := range v.Hosted {
-		if h := &v.Hosted[i]; h.Network == network {
-			return h
-		}
-	}
-	for i := range v.Hosted {
-		if h := &v.Hosted[i]; h.Family == network {
-			return h
+	for _, list := range [2][]*launch{c.live, c.doom} {
+		for _, l := range list {
+			if l.holds && l.Device == i && (exclusive || l.Exclusive) && u.Meets(l.Units) {
+				return fmt.Errorf("%w: units %s of device %d, launch %d holds %s", ErrPolicy, u, i, l.ID, l.Units)
+			}
 		}
 	}
 	return nil
 }
 
 func (c *core) launch(a *sched.Action) error {
-	if err := c.place(a.Device, a.Units, a.Exclusive); err != nil {
+	if err := c.place(a.Device, &a.Units, a.Exclusive); err != nil {
 		return err
 	}
 	v, d := &c.st.Devices[a.Device], &c.devs[a.Device]
-	h := member(v, a.Network)
+	h := v.Member(a.Network)
 	q := &c.st.Queue
 	if a.Assigned {
 		q = &v.Queue
@@ -243,7 +236,7 @@ func (c *core) preempt(a *sched.Action) error {
 	case (l.Phase == sched.Running || l.Phase == sched.Stopping && a.Kind == sched.Abort) && l.busy &&
 		c.devs[l.Device].info.Preempt >= device.PreemptKernel:
 		l.Phase = sched.Stopping
-		c.devs[l.Device].Abort(c.now, l.work.ID, a.Kind == sched.Abort)
+		c.devs[l.Device].abort(c.now, l.work.ID, a.Kind == sched.Abort)
 	default:
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}
@@ -291,7 +284,7 @@ func (c *core) resume(a *sched.Action) error {
 		j := &l.work.Launch
 		j.Units, j.Exclusive, j.Priority = a.Units, a.Exclusive, a.Priority
 	}
-	if err := c.place(l.Device, l.Units, l.Exclusive); err != nil {
+	if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
 		return err
 	}
 	if a.Last <= l.Reached || a.Last >= l.table.Segments() {
@@ -314,7 +307,7 @@ func (c *core) assign(a *sched.Action) error {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
 	}
 	d, v := &c.devs[a.Device], &c.st.Devices[a.Device]
-	h := member(v, a.Network)
+	h := v.Member(a.Network)
 	switch {
 	case h == nil || d.dead:
 		return fmt.Errorf("%w: device %d does not serve %q", ErrPolicy, a.Device, a.Network)
@@ -355,7 +348,7 @@ func (c *core) copy(i int, r *request, network string) (done bool, err error) {
 	c.works++
 	w := &j.work
 	w.ID, w.Kind, w.Request, w.Network, w.Input, w.Expect, w.Limit = c.works, device.Copy, r.ID, network, r.input, 0, 0
-	done, err = d.Begin(c.ctx, c.now, w)
+	done, err = d.begin(c.ctx, c.now, w)
 	if err != nil {
 		c.spareJobs.give(j)
 		return false, err
@@ -430,7 +423,7 @@ func (c *core) host(a *sched.Action) error {
 	}
 	c.step(Step{Kind: a.Kind.String(), Device: a.Device}, nil)
 	d := &c.devs[a.Device]
-	done, err := d.Begin(c.ctx, c.now, w)
+	done, err := d.begin(c.ctx, c.now, w)
 	c.enter(j, a.Device)
 	if done || err != nil { // its end is told after this answer has been carried out
 		e := c.push(c.now)

@@ -41,7 +41,7 @@ func (c *core) begin(l *launch) {
 	w.Limit = c.cfg.Watchdog.Limit(w.Expect)
 	j.Limit = w.Limit
 	c.hold(l)
-	if _, err := d.Begin(c.ctx, c.now, w); err != nil {
+	if _, err := d.begin(c.ctx, c.now, w); err != nil {
 		c.fails = append(c.fails, failed{l, err})
 		return
 	}
@@ -135,7 +135,7 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		return nil // its results are lost anyway
 	case err != nil:
 		if !over && ev.Kind == device.Passed { // it runs on, for nobody
-			c.devs[l.Device].Abort(c.now, l.work.ID, true)
+			c.devs[l.Device].abort(c.now, l.work.ID, true)
 		}
 		return c.fault(l, err)
 	case ev.Kind == device.Aborted:
@@ -153,6 +153,8 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		l.Phase = sched.AtExit
 	}
 	before, kept := len(l.reqs), 0
+	e := &c.ev // filled in early: what is copied right after it was written is copied slowly
+	e.Kind, e.Device, e.Request, e.Launch, e.Segment, e.Took = sched.SegmentDone, l.Device, 0, l.ID, s, c.now-began
 	for i, r := range l.reqs {
 		taken := rep.Results[i].Taken
 		if !r.inFlight {
@@ -181,9 +183,9 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		c.finish(l, r, taken, rep.Results[i].Exits)
 	}
 	l.reqs, l.Requests = l.reqs[:kept], l.Requests[:kept]
-	return c.tell(sched.Event{
-		Kind: sched.SegmentDone, Device: l.Device, Launch: l.ID, Segment: s, Exited: before - len(l.reqs), Took: c.now - began,
-	})
+	c.left = c.left || kept == 0
+	e.Exited = before - kept
+	return c.ask()
 }
 
 // pass counts that a request has come to an exit.
@@ -215,6 +217,7 @@ func (c *core) freeFlown(l *launch) {
 		kept++
 	}
 	l.reqs, l.Requests = l.reqs[:kept], l.Requests[:kept]
+	c.left = c.left || kept == 0
 }
 
 // contract checks a report against what was asked for.
@@ -317,7 +320,7 @@ func (c *core) copied(r *request, err error, took Time) error {
 		return c.landLaunch(l)
 	case len(l.reqs) == 0:
 		c.unhold(l)
-		l.Phase = sched.AtExit // retired by the next
+		l.Phase, c.left = sched.AtExit, true
 		return c.tell(sched.Event{Kind: sched.Fault, Device: l.Device})
 	}
 	c.begin(l)

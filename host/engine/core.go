@@ -64,14 +64,30 @@ type dev struct {
 	device.Device
 	v       device.Virtual // in virtual time
 	info    device.Info
+	plain   bool // launches have all of it or nothing
 	slots   int
 	held    int    // places
 	running int    // pieces of work of launches
 	since   Time   // when the first of them began
 	seq     uint64 // of what was begun last
 	watch   Time   // when the first of them may hang
+	stale   bool   // its next event is to be asked for anew
+	has     bool
+	due     Time // of its next event, where it has one
 	dead    bool
+	idle    int // times in a row that something was due and nothing came
 	outs    []*outage
+}
+
+// begin begins work on a device, which may change when its next event is due.
+func (d *dev) begin(ctx context.Context, now Time, w *device.Work) (bool, error) {
+	d.stale = true
+	return d.Begin(ctx, now, w)
+}
+
+func (d *dev) abort(now Time, id device.WorkID, kill bool) {
+	d.stale = true
+	d.Abort(now, id, kill)
 }
 
 // outage is a part of a device that has failed: all of it, where no units are named.
@@ -94,30 +110,33 @@ type job struct {
 }
 
 type core struct {
-	ctx   context.Context // of the devices' work
-	cfg   *Config
-	plan  func(p sched.Plan) // begins a plan; its answer comes back through planned
-	now   Time
-	real  bool
-	st    sched.State
-	devs  []dev
-	reqs  index[request] // not ended, or still in a running segment
-	tasks index[task]
-	live  []*launch // a few at most
-	doom  []*launch // that run on and are in nobody's view
-	jobs  []*job
-	works device.WorkID
-	last  device.RequestID
-	next  device.LaunchID
-	buf   []sched.Action
-	ids   []device.RequestID
-	waits []Time // timers that a policy has asked for and that have not come
-	again bool   // something ended outside an event: ask the policy once more
-	fails []failed
-	shut  bool // nobody is asked any more
-	ended int
-	res   Result
-	keep  recorder
+	ctx      context.Context // of the devices' work
+	cfg      *Config
+	plan     func(p sched.Plan) // begins a plan; its answer comes back through planned
+	now      Time
+	real     bool
+	st       sched.State
+	devs     []dev
+	reqs     index[request] // not ended, or still in a running segment
+	tasks    index[task]
+	live     []*launch // a few at most
+	doom     []*launch // that run on and are in nobody's view
+	jobs     []*job
+	works    device.WorkID
+	last     device.RequestID
+	next     device.LaunchID
+	ev       sched.Event // that the policy is told
+	buf      []sched.Action
+	ids      []device.RequestID
+	waits    []Time // timers that a policy has asked for and that have not come
+	left     bool   // a launch may have nobody left in it
+	again    bool   // something ended outside an event: ask the policy once more
+	fails    []failed
+	planning int  // plans that are being made
+	shut     bool // nobody is asked any more
+	ended    int
+	res      Result
+	keep     recorder
 	events
 
 	families      map[string]*queued
@@ -144,7 +163,7 @@ func newCore(cfg *Config) (*core, error) {
 	segments := 0
 	for i, d := range cfg.Devices {
 		info := d.Info()
-		c.devs = append(c.devs, dev{Device: d, info: info, watch: never})
+		c.devs = append(c.devs, dev{Device: d, info: info, plain: info.Units == 0 && info.Places == 1, watch: never})
 		v := sched.DeviceView{
 			MaxBatch: info.MaxBatch, Places: info.Places, Slots: info.Slots,
 			Units: info.Units, UnitAlign: max(1, info.UnitAlign), Priorities: info.Priorities,
@@ -201,7 +220,14 @@ func (c *core) traffic(network string) *sched.Traffic {
 
 // tell asks the policy and carries out its answer.
 func (c *core) tell(ev sched.Event) error {
+	c.ev = ev
+	return c.ask()
+}
+
+// ask is tell with the event in c.ev.
+func (c *core) ask() error {
 	for !c.shut {
+		ev := c.ev
 		c.retire()
 		c.buf = c.cfg.Policy.Decide(c.now, &c.st, ev, c.buf[:0])
 		c.res.Calls++
@@ -217,7 +243,11 @@ func (c *core) tell(ev sched.Event) error {
 					continue
 				}
 				l := c.find(v.ID)
-				if err := c.place(d, l.Units, l.Exclusive); err != nil {
+				if dev := &c.devs[d]; dev.plain && dev.held < dev.info.Places && !c.st.Devices[d].Down {
+					c.begin(l)
+					continue
+				}
+				if err := c.place(d, &l.Units, l.Exclusive); err != nil {
 					return fmt.Errorf("policy %s, at %d ns: launch %d goes on: %w", c.res.Policy, c.now, v.ID, err)
 				}
 				c.begin(l)
@@ -232,13 +262,26 @@ func (c *core) tell(ev sched.Event) error {
 			return nil
 		}
 		c.again = false
-		ev = sched.Event{Kind: sched.Fault}
+		c.ev = sched.Event{Kind: sched.Fault}
 	}
 	return nil
 }
 
+// planned hands over what a plan has found.
+func (c *core) planned(found any) error {
+	c.planning--
+	c.st.Found = found
+	err := c.tell(sched.Event{Kind: sched.Planned})
+	c.st.Found = nil
+	return err
+}
+
 // retire forgets launches that nobody is in any more.
 func (c *core) retire() {
+	if !c.left {
+		return
+	}
+	c.left = false
 	for i := 0; i < len(c.live); {
 		l := c.live[i]
 		if len(l.Requests) > 0 || l.Phase == sched.Running || l.Phase == sched.Stopping {
@@ -280,6 +323,7 @@ func (c *core) forget(l *launch) {
 // leave takes a request out of a launch.
 func (c *core) leave(l *launch, r *request) {
 	i := slices.Index(l.reqs, r)
+	c.left = c.left || len(l.reqs) == 1
 	l.reqs = slices.Delete(l.reqs, i, i+1)
 	l.Requests = slices.Delete(l.Requests, i, i+1)
 	r.launch = nil
@@ -306,7 +350,7 @@ func (c *core) allDead() bool {
 
 // idle tells whether no device works and nothing is to come by itself.
 func (c *core) idle() bool {
-	if len(c.heap) > 0 || len(c.jobs) > 0 || len(c.doom) > 0 {
+	if len(c.heap) > 0 || c.planning > 0 || len(c.jobs) > 0 || len(c.doom) > 0 {
 		return false
 	}
 	for i := range c.devs {
@@ -349,11 +393,11 @@ func (c *core) stop(why error) {
 	}
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if l.busy {
-			c.devs[l.Device].Abort(c.now, l.work.ID, true)
+			c.devs[l.Device].abort(c.now, l.work.ID, true)
 		}
 	}
 	for _, j := range c.jobs {
-		c.devs[j.dev].Abort(c.now, j.work.ID, true)
+		c.devs[j.dev].abort(c.now, j.work.ID, true)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -22,6 +21,10 @@ type Drawn struct {
 	seed  uint64
 	rep   device.Report
 	exits []device.ExitResult // by exit
+
+	work *device.Work // under way
+	due  Time
+	ev   device.Event
 }
 
 // NewDrawn makes a device of the table's B_max (or bMax, where that is positive and smaller). The
@@ -76,19 +79,49 @@ func (d *Drawn) draw(id device.RequestID) uint64 {
 	return (z ^ z>>31) >> 11
 }
 
-// Info implements device.Blocking.
+// Info implements device.Device.
 func (d *Drawn) Info() device.Info { return d.info }
 
-// Load implements device.Blocking.
-func (*Drawn) Load(context.Context, *bundle.Bundle) error { return nil }
+// Begin implements device.Device: copies and loads take no time.
+func (d *Drawn) Begin(_ context.Context, now Time, w *device.Work) (bool, error) {
+	switch {
+	case w.Kind == device.Copy || w.Kind == device.Load || w.Kind == device.Unload:
+		return true, nil
+	case d.work != nil:
+		return false, fmt.Errorf("%w: drawn: work %d begins while work %d is under way", device.ErrRequest, w.ID, d.work.ID)
+	case w.Kind == device.Reset:
+		d.ev.Kind, d.ev.Report, d.due = device.Done, nil, now+max(1, w.Expect)
+	default:
+		took, err := d.run(&w.Launch)
+		if err != nil {
+			return false, err
+		}
+		if w.Fixed {
+			took = w.Expect
+		}
+		d.ev.Kind, d.ev.Segment, d.ev.Report, d.due = device.Passed, w.Launch.Last, &d.rep, now+took
+	}
+	d.work, d.ev.Work, d.ev.Over = w, w.ID, true
+	return false, nil
+}
 
-// Admit implements device.Blocking.
-func (*Drawn) Admit(context.Context, string, device.RequestID, []int16) error { return nil }
+// Next implements device.Virtual.
+func (d *Drawn) Next() (Time, bool) { return d.due, d.work != nil }
 
-// Run implements device.Blocking. Its report is valid until the next call.
-func (d *Drawn) Run(_ context.Context, l *device.Launch) (*device.Report, error) {
-	if l.First < 0 || l.Last < l.First || l.Last >= len(d.upTo) || len(l.Requests) < 1 || len(l.Requests) > d.info.MaxBatch {
-		return nil, fmt.Errorf("drawn: segments %d..%d for a batch of %d", l.First, l.Last, len(l.Requests))
+// Take implements device.Virtual.
+func (d *Drawn) Take(now Time) *device.Event {
+	if d.work == nil || d.due > now {
+		return nil
+	}
+	d.work = nil
+	return &d.ev
+}
+
+// run computes a launch.
+func (d *Drawn) run(l *device.Launch) (Time, error) {
+	if l.First < 0 || l.Last < l.First || l.Last >= len(d.upTo) || len(l.Requests) < 1 || len(l.Requests) > d.info.MaxBatch ||
+		len(l.Theta) != len(l.Requests) && len(l.Theta) != len(l.Requests)*(l.Last-l.First+1) {
+		return 0, fmt.Errorf("%w: drawn: segments %d..%d for a batch of %d with %d thresholds", device.ErrRequest, l.First, l.Last, len(l.Requests), len(l.Theta))
 	}
 	d.rep.Results = d.rep.Results[:len(l.Requests)]
 	last := len(d.upTo) - 1
@@ -96,7 +129,7 @@ func (d *Drawn) Run(_ context.Context, l *device.Launch) (*device.Report, error)
 		taken := -1
 		u := d.draw(id)
 		for s := l.First; s <= l.Last && taken < 0; s++ {
-			if s == last || u < d.upTo[s] && l.Theta[i] <= 1 {
+			if s == last || u < d.upTo[s] && l.ThetaAt(i, s) <= 1 {
 				taken = s
 			}
 		}
@@ -109,14 +142,14 @@ func (d *Drawn) Run(_ context.Context, l *device.Launch) (*device.Report, error)
 	}
 	d.rep.Ns = d.table.At(l.First, l.Last, len(l.Requests))
 	d.rep.Cycles = uint64(d.rep.Ns)
-	return &d.rep, nil
+	return d.rep.Ns, nil
 }
 
-// Release implements device.Blocking.
+// Abort implements device.Device: it lets go at exits alone.
+func (*Drawn) Abort(Time, device.WorkID, bool) {}
+
+// Release implements device.Device.
 func (*Drawn) Release(device.RequestID) {}
 
-// Reset implements device.Blocking.
-func (*Drawn) Reset(context.Context) error { return nil }
-
-// Close implements device.Blocking.
+// Close implements device.Device.
 func (*Drawn) Close() error { return nil }

@@ -10,6 +10,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -72,9 +73,9 @@ type Network struct {
 
 // Watchdog says when work counts as hung, on the device's own clock.
 type Watchdog struct {
-	Times float64 // a launch may take so many times what its table says; 0: 10
-	Least Time    // and this beside it, in ns; 0: 50 ms
-	Fixed Time    // in place of both, where positive
+	Times int64 // a launch may take so many times what its table says; 0: 10
+	Least Time  // and this beside it, in ns; 0: 50 ms
+	Fixed Time  // in place of both, where positive
 	// Other is what a copy, a load or a reset may take beside its Expect, in real time; 0: 10 s.
 	Other Time
 }
@@ -91,10 +92,12 @@ func (w *Watchdog) Limit(expect Time) Time {
 	if least == 0 {
 		least = 50_000_000
 	}
-	if limit := times*float64(expect) + float64(least); limit < 1<<62 {
-		return Time(limit)
+	if expect|times|least >= 1<<30 { // the product may be beyond an int64; a division at every segment is slow
+		if hi, lo := bits.Mul64(uint64(times), uint64(expect)); hi != 0 || lo > 1<<61 || least > 1<<61 {
+			return 1 << 62
+		}
 	}
-	return 1 << 62
+	return times*expect + least
 }
 
 // Config is a run.

@@ -76,7 +76,11 @@ func run(t interface {
 		t.Fatal(err)
 	}
 	for _, d := range cfg.Devices {
-		if f, ok := d.(*device.Adapter).Blocking().(*enginetest.Fake); ok && f.Used() != 0 {
+		a, ok := d.(*device.Adapter)
+		if !ok {
+			continue
+		}
+		if f, ok := a.Blocking().(*enginetest.Fake); ok && f.Used() != 0 {
 			t.Fatal(f.Used(), "slots are still taken after the run")
 		}
 	}

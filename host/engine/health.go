@@ -72,7 +72,10 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 	}
 	ready := c.now + c.cfg.resetCost()
 	for _, view := range slices.Clone(v.Launches) {
-		o := c.find(view.ID)
+		o := c.find(view.ID) // nil: it is doomed already
+		if o == nil {
+			continue
+		}
 		if !units.Empty() && o != first && !units.Meets(o.Units) {
 			continue
 		}
@@ -80,16 +83,17 @@ func (c *core) lose(d int, units device.Units, first *launch, cause error) {
 			c.end1(o, v, ready, cause)
 			continue
 		}
-		o.doomed = cause
-		c.forget(o)
+		o.doomed, o.Phase = cause, sched.Stopping // it stays in its device's view until it has ended
+		c.live = without(c.live, slices.Index(c.live, o))
 		c.doom = append(c.doom, o)
 		if o.busy {
-			c.devs[d].Abort(c.now, o.work.ID, true)
+			c.devs[d].abort(c.now, o.work.ID, true)
 		}
 	}
 	dev := &c.devs[d]
 	dev.outs = slices.DeleteFunc(dev.outs, func(o *outage) bool { return units.Empty() && !o.resetting }) // one for all
 	dev.outs = append(dev.outs, &outage{units: units})
+	v.Lost = v.Lost.Union(units)
 	c.recover(d)
 }
 
@@ -121,7 +125,7 @@ func (c *core) recover(d int) {
 		j := &job{out: o}
 		c.works++
 		j.work.ID, j.work.Kind, j.work.Units, j.work.Expect = c.works, device.Reset, o.units, c.cfg.resetCost()
-		done, err := dev.Begin(c.ctx, c.now, &j.work)
+		done, err := dev.begin(c.ctx, c.now, &j.work)
 		c.enter(j, d)
 		if done && err == nil {
 			err = fmt.Errorf("%w: a reset of %s took no time", ErrDevice, dev.info.Name)
@@ -145,6 +149,10 @@ func (c *core) recovered(d int, o *outage, err error) error {
 		dev.outs = slices.DeleteFunc(dev.outs, func(x *outage) bool { return x == o })
 		if o.units.Empty() {
 			v.Down = false
+		}
+		v.Lost = device.Units{}
+		for _, x := range dev.outs {
+			v.Lost = v.Lost.Union(x.units)
 		}
 		c.recover(d) // another part may have waited for this one
 		return c.tell(sched.Event{Kind: sched.Loaded, Device: d})
@@ -211,10 +219,10 @@ func (c *core) watch() error {
 			l.killed, l.limit = true, c.now+l.work.Limit
 			l.Phase = sched.Stopping
 			c.rewatch(l.Device)
-			d.Abort(c.now, l.work.ID, true)
+			d.abort(c.now, l.work.ID, true)
 			continue
 		}
-		d.Abort(c.now, l.work.ID, true)
+		d.abort(c.now, l.work.ID, true)
 		return c.hung(l, cause)
 	}
 	for i, j := range c.jobs {
@@ -222,7 +230,7 @@ func (c *core) watch() error {
 			continue
 		}
 		d := &c.devs[j.dev]
-		d.Abort(c.now, j.work.ID, true)
+		d.abort(c.now, j.work.ID, true)
 		c.jobs = slices.Delete(c.jobs, i, i+1)
 		err := fmt.Errorf("%w: %s, a %s for %d ns", device.ErrHang, d.info.Name, j.work.Kind, c.now-j.began)
 		if j.work.Kind == device.Copy {

@@ -22,7 +22,7 @@ type Observer interface {
 	Step(s *Step) // an action has been carried out
 	Span(s *Span) // a segment, a copy, a load or a reset has ended
 	Fault(f *Fault)
-	Advised(now Time, client int, a *sched.Advice)
+	Advised(now Time, a *sched.Advice)
 }
 
 // Deaf is an Observer that listens to nothing, to be embedded.
@@ -44,7 +44,7 @@ func (Deaf) Span(*Span) {}
 func (Deaf) Fault(*Fault) {}
 
 // Advised implements Observer.
-func (Deaf) Advised(Time, int, *sched.Advice) {}
+func (Deaf) Advised(Time, *sched.Advice) {}
 
 // Fault is a failure of a device.
 type Fault struct {

@@ -90,7 +90,7 @@ func TestPoliciesKeepTheRules(t *testing.T) {
 		}
 		deadlines := rapid.SampledFrom([]string{"one SLO", "any"}).Draw(t, "deadlines")
 		cfg := engine.Config{
-			Devices: adapt(d), Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+			Devices: []device.Device{d}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 			Source: &load.Open{Times: times, Task: func(i int, at int64) sched.Task {
 				given := slo
 				if deadlines == "any" {
@@ -320,16 +320,25 @@ func TestDrawnExits(t *testing.T) {
 		}
 	}
 	// Theta above 1: nobody leaves before the end.
-	rep, err := d.Run(context.Background(), &device.Launch{First: 0, Last: 3, Requests: []device.RequestID{1, 2}, Theta: []float32{0.8, 2}})
-	if err != nil || rep.Results[0].Taken != d.Exit(1) || rep.Results[1].Taken != 3 || rep.Ns != tab.At(0, 3, 2) {
-		t.Errorf("%+v, %v", rep, err)
+	w := device.Work{ID: 1, Launch: device.Launch{First: 0, Last: 3, Requests: []device.RequestID{1, 2}, Theta: []float32{0.8, 2}}}
+	if done, err := d.Begin(context.Background(), 5, &w); done || err != nil {
+		t.Fatal(done, err)
+	}
+	due, ok := d.Next()
+	if early := d.Take(due - 1); early != nil {
+		t.Errorf("before it is due: %+v", early)
+	}
+	ev := d.Take(due)
+	if !ok || due != 5+tab.At(0, 3, 2) || ev == nil || !ev.Over || ev.Work != 1 || ev.Report.Results[0].Taken != d.Exit(1) || ev.Report.Results[1].Taken != 3 {
+		t.Errorf("%d, %t, %+v", due, ok, ev)
 	}
 	for name, l := range map[string]device.Launch{
 		"no request": {Last: 3}, "too many": {Last: 3, Requests: make([]device.RequestID, 4), Theta: make([]float32, 4)},
 		"a fifth segment": {Last: 4, Requests: []device.RequestID{1}, Theta: []float32{0}}, "backwards": {First: 2, Last: 1, Requests: []device.RequestID{1}, Theta: []float32{0}},
+		"no threshold": {Last: 3, Requests: []device.RequestID{1}},
 	} {
-		if _, err := d.Run(context.Background(), &l); err == nil {
-			t.Errorf("%s: no error", name)
+		if _, err := d.Begin(context.Background(), due, &device.Work{ID: 2, Launch: l}); !errors.Is(err, device.ErrRequest) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, rates := range map[string][]float64{
@@ -460,12 +469,12 @@ func TestSchedulesAgreeAcrossDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		steps := func(dev device.Blocking, clock engine.Clock) *engine.Result {
+		steps := func(dev device.Device, clock engine.Clock) *engine.Result {
 			cfg := config(tab, policy(t, name), times, 300_000_000, func(i int) int { return d.Exit(device.RequestID(i + 1)) })
-			cfg.Devices, cfg.Clock = adapt(dev), clock
+			cfg.Devices, cfg.Clock = []device.Device{dev}, clock
 			return run(t, cfg)
 		}
-		want := steps(&enginetest.Fake{T: tab}, engine.Table)
+		want := steps(device.Adapt(&enginetest.Fake{T: tab}), engine.Table)
 		if want.Summary().OnTime < 1000 && name[len(name)-1] != 'l' {
 			t.Fatalf("%s: %+v", name, want.Summary())
 		}

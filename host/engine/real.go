@@ -92,7 +92,7 @@ func (s *Server) post(m *message) error {
 	return nil
 }
 
-// Now is the time on the run's clock, in which deadlines are.
+// Now is the time on the server's clock, which starts with NewServer; deadlines are on it.
 func (s *Server) Now() Time { return time.Since(s.start).Nanoseconds() }
 
 // Submit hands a task in, from any goroutine, and tells why it is refused where it is (ErrNetwork,
@@ -159,7 +159,6 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	c.ctx = work
-	s.start = time.Now()
 	var gone []<-chan struct{}
 	for i := range c.devs {
 		gone = append(gone, c.devs[i].Device.(device.Real).Attach(work, func(ev device.Event) {
@@ -274,7 +273,7 @@ func (s *Server) message(m *message) error {
 	case fromDevice:
 		return c.answer(m.dev, &m.event)
 	case fromPlan:
-		return c.tell(sched.Event{Kind: sched.Planned, Plan: m.plan})
+		return c.planned(m.plan)
 	case drainNow:
 		s.draining = true
 		return nil

@@ -54,7 +54,7 @@ func drawn(t testing.TB, tab *sched.Table, p sched.Policy, rates []float64, load
 		stay -= r
 	}
 	return engine.Config{
-		Devices:  []device.Device{device.Adapt(d)},
+		Devices:  []device.Device{d},
 		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 		Policy:   p,
 		Source:   newStream(load*1e9/service, slo, n, seed),

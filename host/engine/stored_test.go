@@ -143,7 +143,7 @@ func storedRuns(t testing.TB) []storedRun {
 						t.Fatal(err)
 					}
 					return engine.Config{
-						Devices:  adapt(d),
+						Devices:  []device.Device{d},
 						Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 						Policy:   policy(t, name),
 						Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
@@ -165,7 +165,7 @@ func storedRuns(t testing.TB) []storedRun {
 
 func storedClosed(t testing.TB, tabs map[string]*sched.Table, name string) engine.Config {
 	tab := tabs["inceptionv3/zcu104"]
-	cfg := config(tab, policy(t, name), nil, 1_000_000_000, func(i int) int { return i * 2654435761 % 4 })
+	cfg := config(tab, policy(t, name), nil, 1_000_000_000, func(i int) int { return int(uint64(i) * 2654435761 % 4) })
 	cfg.Source = &load.Closed{Clients: 11, Tasks: 400, Think: 3_000_000, Task: func(_, n int, at int64) sched.Task {
 		return sched.Task{Network: enginetest.Network, Deadline: at + 120_000_000, Theta: 0.8, Samples: 1 + n%2}
 	}}
@@ -181,7 +181,7 @@ func storedTrouble(t testing.TB, tabs map[string]*sched.Table, name string, devi
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := config(tab, policy(t, name), times, 150_000_000, func(i int) int { return i * 2654435761 % 4 })
+	cfg := config(tab, policy(t, name), times, 150_000_000, func(i int) int { return int(uint64(i) * 2654435761 % 4) })
 	inputs := cfg.Inputs
 	cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
 		if r.ID%91 == 5 {

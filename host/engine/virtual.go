@@ -163,8 +163,13 @@ func (v *virtual) run(ctx context.Context) error {
 			err = c.watch()
 		default:
 			c.now = max(c.now, at)
-			if ev := c.devs[dev].v.Take(c.now); ev != nil {
+			d := &c.devs[dev]
+			d.stale = true
+			if ev := d.v.Take(c.now); ev != nil {
+				d.idle = 0
 				err = c.answer(dev, ev)
+			} else if d.idle++; d.idle > maxIdle {
+				err = fmt.Errorf("%w: %s has something due at %d ns, but nothing to tell", ErrDevice, d.info.Name, at)
 			}
 		}
 		if err != nil {
@@ -172,6 +177,9 @@ func (v *virtual) run(ctx context.Context) error {
 		}
 	}
 }
+
+// maxIdle is how often in a row a device may say that something is due and then have nothing.
+const maxIdle = 1000
 
 // Where the next event comes from, where it is no device.
 const (
@@ -192,7 +200,11 @@ func (v *virtual) first() (from int, at Time) {
 	}
 	for i := range c.devs {
 		d := &c.devs[i]
-		due, ok := d.v.Next()
+		if d.stale {
+			d.due, d.has = d.v.Next()
+			d.stale = false
+		}
+		due, ok := d.due, d.has
 		if !ok || due > d.watch {
 			if d.watch < at {
 				from, at, seq = watchdog, d.watch, math.MaxUint64
@@ -235,7 +247,7 @@ func (c *core) own(e *event) error {
 	x := e.x
 	switch {
 	case x.is:
-		return c.tell(sched.Event{Kind: sched.Planned, Plan: x.plan})
+		return c.planned(x.plan)
 	case x.again != nil:
 		x.again.resetting = false
 		c.recover(int(e.dev))

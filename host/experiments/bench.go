@@ -57,9 +57,15 @@ func (a Axis) At(s Setting) float64 {
 	return 0
 }
 
+// Baseline is the reading of LazyBatching that claims are made against: the stronger one.
+const Baseline = "lazy-idle"
+
+// lazies are both readings of LazyBatching; the publication has one row for them.
+var lazies = []string{"lazy", Baseline}
+
 // order is how policies stand in tables: as published, ours behind.
 var order = []string{
-	"serial", "fc-adaptb-s", "fc-adaptb-m", "fc-adaptb-l", "r-adaptb-s", "r-adaptb-m", "r-adaptb-l", "lazy", "edf", "clockwork", "fluid", "fluid+",
+	"serial", "fc-adaptb-s", "fc-adaptb-m", "fc-adaptb-l", "r-adaptb-s", "r-adaptb-m", "r-adaptb-l", "lazy", "lazy-idle", "edf", "clockwork", "fluid", "fluid+",
 }
 
 // changesTheta tells whether a policy moves thresholds. It is run where confidences are real: drawn
@@ -146,10 +152,10 @@ var (
 )
 
 // withBandwidth gives settings another DRAM, by board.
-func withBandwidth(settings []Setting, gbs map[string]float64) []Setting {
+func withBandwidth(settings []Setting, gbs func(board string) float64) []Setting {
 	out := slices.Clone(settings)
 	for i := range out {
-		out[i].Bandwidth = gbs[out[i].Board]
+		out[i].Bandwidth = gbs(out[i].Board)
 	}
 	return out
 }
@@ -174,7 +180,7 @@ func Benches() []Bench {
 		{Network: "resnet50", Board: "zc706", Rate: 25, SLO: 400 * ms},
 		{Network: "resnet50", Board: "zcu104", Rate: 25, SLO: 200 * ms},
 	}, []string{"none", ""}, func(s *Setting, v string) { s.Exits = v })
-	ablated := variants("serial", "r-adaptb-s", "lazy", "fluid", "fluid+")
+	ablated := variants("serial", "r-adaptb-s", Baseline, "fluid", "fluid+")
 	for _, v := range slices.Clone(ablated) {
 		for _, m := range []string{MappingR, MappingP, MappingNoStack, MappingNoFluid, MappingFluid} {
 			if m != policyMapping(v.Policy) {
@@ -231,7 +237,7 @@ func Benches() []Bench {
 			Settings: append(vary(mid, []string{"none", "late", "uniform", "early"}, func(s *Setting, v string) { s.Exits = v }), realSettings()...),
 		},
 		{
-			Name: "sensitivity", Title: "Largest batch, bandwidth, SLO", Variants: variants("serial", "r-adaptb-s", "lazy", "edf", "clockwork", "fluid", "fluid+"),
+			Name: "sensitivity", Title: "Largest batch, bandwidth, SLO", Variants: variants("serial", "r-adaptb-s", "lazy", Baseline, "edf", "clockwork", "fluid", "fluid+"),
 			Settings: slices.Concat(
 				vary(stringent[:2], []int{1, 2, 4, 6, 8}, func(s *Setting, v int) { s.BMax = v }),
 				vary(stringent[:1], []float64{1.9, 2.1, 2.3, 2.6, 3, 4.2}, func(s *Setting, v float64) { s.Bandwidth = v }),
@@ -240,6 +246,25 @@ func Benches() []Bench {
 			),
 		},
 	}
+}
+
+// Only leaves the named policies in benches; one that runs policies must keep some.
+func Only(benches []Bench, policies []string) ([]Bench, error) {
+	for _, p := range policies {
+		if !known(p) {
+			return nil, fmt.Errorf("%w %q; there are %s", sched.ErrUnknownPolicy, p, strings.Join(sched.Names(), ", "))
+		}
+	}
+	out := slices.Clone(benches)
+	for i := range out {
+		b := &out[i]
+		had := len(b.Variants) > 0
+		b.Variants = slices.DeleteFunc(slices.Clone(b.Variants), func(v Variant) bool { return !slices.Contains(policies, v.Policy) })
+		if had && len(b.Variants) == 0 {
+			return nil, fmt.Errorf("%w: bench %s runs none of %s", ErrSetup, b.Name, strings.Join(policies, ", "))
+		}
+	}
+	return out, nil
 }
 
 // TraceBench replays traces, by their names in SuiteConfig.Traces, at the rates of two mid-load

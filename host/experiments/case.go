@@ -57,16 +57,25 @@ func (s Setting) String() string {
 	return out
 }
 
-// Effective DRAM bandwidths in GB/s: parameters of the boards that the publication does not state.
-var (
-	// ServingBandwidth is fitted, one number a board, to fluid's two published averages (table II)
-	// under today's law of cycles: the averages are a fit, everything else is a prediction.
-	ServingBandwidth = map[string]float64{"zc706": 2.2, "zcu104": 5.2}
-	// NominalBandwidth is what the configurations of the hardware are judged with.
-	NominalBandwidth = map[string]float64{"zc706": 2.3, "zcu104": 6.0}
-	// ThroughputBandwidth explains the shape of the ZC706's published throughput (figures 1b, 10).
-	ThroughputBandwidth = map[string]float64{"zc706": 4.2, "zcu104": 6.0}
-)
+// Bandwidths are effective DRAM bandwidths in GB/s, by use and board: parameters of the boards that
+// the publication does not state.
+func Bandwidths() map[string]map[string]float64 {
+	return map[string]map[string]float64{
+		"serving":    {"zc706": 2.2, "zcu104": 5.2},
+		"nominal":    {"zc706": 2.3, "zcu104": 6.0},
+		"throughput": {"zc706": 4.2, "zcu104": 6.0},
+	}
+}
+
+// ServingBandwidth is fitted, one number a board, to fluid's two published averages (table II)
+// under a former law of cycles: the averages are a fit, everything else is a prediction.
+func ServingBandwidth(board string) float64 { return Bandwidths()["serving"][board] }
+
+// NominalBandwidth is what the configurations of the hardware are judged with.
+func NominalBandwidth(board string) float64 { return Bandwidths()["nominal"][board] }
+
+// ThroughputBandwidth explains the shape of the ZC706's published throughput (figures 1b, 10).
+func ThroughputBandwidth(board string) float64 { return Bandwidths()["throughput"][board] }
 
 // rates are the shares of requests that leave at each exit.
 var (
@@ -167,7 +176,7 @@ var numbers = []number{
 func (c *Case) key() (ModelKey, error) {
 	k := ModelKey{Network: c.Setting.Network, Board: c.Setting.Board, Mapping: c.Mapping, Bandwidth: c.Setting.Bandwidth, Layerwise: PolicyLayerwise(c.Policy)}
 	if k.Bandwidth == 0 {
-		k.Bandwidth = ServingBandwidth[k.Board]
+		k.Bandwidth = ServingBandwidth(k.Board)
 	}
 	if k.Mapping == "" {
 		p, err := sched.New(c.Policy, sched.Options{})

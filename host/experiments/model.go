@@ -201,11 +201,11 @@ func PolicyMapping(name string, p sched.Policy) string {
 	switch {
 	case strings.HasPrefix(name, "fc-"):
 		return MappingFC
-	case strings.HasPrefix(name, "r-"), name == "serial", name == "lazy":
+	case strings.HasPrefix(name, "r-"), name == "serial", slices.Contains(lazies, name):
 		return MappingR
 	}
 	return MappingFluid
 }
 
 // PolicyLayerwise tells whether a policy is published to be asked at every layer.
-func PolicyLayerwise(name string) bool { return name == "lazy" }
+func PolicyLayerwise(name string) bool { return slices.Contains(lazies, name) }

@@ -39,6 +39,8 @@ func style(v Variant) (hue, dash int, bold bool) {
 	case strings.HasPrefix(v.Policy, "r-"):
 		hue = 2
 	case v.Policy == "lazy":
+		hue, dash = 3, 1
+	case v.Policy == Baseline:
 		hue = 3
 	case v.Policy == "edf":
 		hue, dash = 4, 1

@@ -20,6 +20,9 @@ func Published(setting Setting, policy, metric string) *float64 {
 	if setting.Bandwidth != 0 { // the same published number, beside what another DRAM gives
 		setting.Bandwidth = 0
 	}
+	if slices.Contains(lazies, policy) {
+		policy = "lazy"
+	}
 	if v, ok := table2Published[setting.String()+" "+policy][metric]; ok {
 		return &v
 	}

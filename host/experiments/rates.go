@@ -11,6 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 )
@@ -68,37 +70,36 @@ func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 			}
 		}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	all, ctx := errgroup.WithContext(ctx)
 	var (
-		wg   sync.WaitGroup
 		mu   sync.Mutex
 		next int
 		done int
 	)
 	for range max(1, min(c.Workers, len(points))) {
-		wg.Go(func() {
+		all.Go(func() error {
 			dev, err := c.Open(ctx)
 			if err != nil {
-				cancel(err)
-				return
+				return err
 			}
 			defer dev.Close()
-			for ctx.Err() == nil {
+			for {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
 				mu.Lock()
 				i := next
 				next++
 				mu.Unlock()
 				if i >= len(points) {
-					return
+					return nil
 				}
 				p := &points[i]
 				res, err := s.Run(ctx, dev, Point{
 					Policy: p.Policy, Rate: p.PerSec, SLO: c.SLO, Theta: c.Theta, Seed: p.Seed, N: c.N, Clock: c.Clock, Keep: engine.Records,
 				}, nil)
 				if err != nil {
-					cancel(err)
-					return
+					return err
 				}
 				p.Summary = res.Summary()
 				p.OnTime, p.Duration = float64(p.Summary.OnTime)/float64(p.Summary.Requests), res.End
@@ -111,9 +112,8 @@ func Rates(ctx context.Context, s *Setup, c RatesConfig) ([]RatePoint, error) {
 			}
 		})
 	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("bench rates: %w", context.Cause(ctx))
+	if err := all.Wait(); err != nil {
+		return nil, fmt.Errorf("bench rates: %w", err)
 	}
 	return points, nil
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // SuiteConfig is what a suite runs.
@@ -70,27 +72,27 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 	}
 	cases := c.cases()
 	results := make([]*Metrics, len(cases))
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	all, running := errgroup.WithContext(ctx)
 	var (
-		wg         sync.WaitGroup
 		mu         sync.Mutex
 		next, done int
 	)
 	for range max(1, min(c.Workers, len(cases))) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
+		all.Go(func() error {
+			for {
+				if err := running.Err(); err != nil {
+					return err
+				}
 				mu.Lock()
 				i := next
 				next++
 				mu.Unlock()
 				if i >= len(cases) {
-					return
+					return nil
 				}
-				m, err := c.one(ctx, &cases[i])
+				m, err := c.one(running, &cases[i])
 				if err != nil {
-					cancel(err)
-					return
+					return err
 				}
 				mu.Lock()
 				results[i] = m
@@ -102,9 +104,8 @@ func RunSuite(ctx context.Context, c SuiteConfig) (*Suite, error) {
 			}
 		})
 	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("bench: %w", context.Cause(ctx))
+	if err := all.Wait(); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
 	}
 	s := &Suite{Benches: c.Benches, Seeds: c.Seeds, N: c.N, results: map[Case]*Metrics{}, models: c.Models}
 	for i := range cases {

@@ -284,9 +284,11 @@ func TestLayerwise(t *testing.T) {
 	if a, b := all[0], all[1]; math.Abs(a.Avg/b.Avg-1) > 1e-5 || math.Abs(a.MACUtil/b.MACUtil-1) > 1e-5 || b.Calls < 2*a.Calls {
 		t.Errorf("by exits %+v\nby layers %+v", a, b)
 	}
-	k := Case{Setting: base, Policy: "lazy", Seed: 1, N: 10}
-	if key, err := k.key(); err == nil && (!key.Layerwise || key.Bandwidth != ServingBandwidth["zc706"]) {
-		t.Errorf("lazy is asked at every layer: %+v", key)
+	for _, p := range lazies {
+		k := Case{Setting: base, Policy: p, Seed: 1, N: 10}
+		if key, err := k.key(); err == nil && (!key.Layerwise || key.Mapping != MappingR || key.Bandwidth != ServingBandwidth("zc706")) {
+			t.Errorf("%s is asked at every layer: %+v", p, key)
+		}
 	}
 }
 
@@ -531,7 +533,7 @@ func TestAllBenches(t *testing.T) {
 		}
 		ids[x.ID] = true
 	}
-	for _, id := range []string{"fig7/rate", "fig8/rate", "fig7/calls/boundaries", "fig7/calls/15ps", "batch16/6GBps", "fig10/peak", "fig9 ZC706/none"} {
+	for _, id := range []string{"fig7/rate", "fig8/rate", "fig7/calls/boundaries", "fig7/calls/15ps/lazy-idle", "batch16/6GBps", "fig10/peak", "fig9 ZC706/none"} {
 		if !ids[id] {
 			t.Errorf("statement %s is missing; there are %v", id, ids)
 		}
@@ -558,7 +560,7 @@ func TestTable2Statements(t *testing.T) {
 	suite := func(factor float64) *Suite {
 		s := &Suite{Benches: []Bench{{Name: "table2", Settings: stringent[:2]}}, Seeds: []uint64{1}, N: 1, results: map[Case]*Metrics{}, models: &fakes{unit: 277 * ms / 16}}
 		for _, set := range stringent[:2] {
-			for _, p := range []string{"fluid", "lazy"} {
+			for _, p := range []string{"fluid", "lazy", "lazy-idle"} {
 				m := &Metrics{Avg: *Published(set, p, "avg_ns"), Violations: *Published(set, p, "violation_rate")}
 				if p == "fluid" {
 					m.Avg *= factor
@@ -580,7 +582,7 @@ func TestTable2Statements(t *testing.T) {
 		return out
 	}
 	exact := verdicts(1)
-	if len(exact) != 16 {
+	if len(exact) != 26 {
 		t.Errorf("%d statements", len(exact))
 	}
 	for id, holds := range exact {
@@ -595,8 +597,37 @@ func TestTable2Statements(t *testing.T) {
 			}
 		}
 	}
-	if verdicts(3)["table2/resnet50/zc706/15/200ms/order"] {
-		t.Error("fluid above lazy is taken for the published order")
+	for _, p := range lazies {
+		if v := verdicts(3); v["table2/resnet50/zc706/15/200ms/order/"+p] || v["table2/resnet50/zc706/15/200ms/ratio/"+p] {
+			t.Errorf("fluid above %s is taken for the published order", p)
+		}
+	}
+}
+
+// Only keeps what is asked for, under every mapping, and nothing is left empty.
+func TestOnly(t *testing.T) {
+	benches, err := Select([]string{"ablation", "table1", "table2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(benches[0].Variants)
+	few, err := Only(benches, []string{"fluid", Baseline})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range few {
+		want := map[string]int{"table2": 2, "table1": 0, "ablation": 10}[b.Name] // ablation: five mappings each
+		if len(b.Variants) != want {
+			t.Errorf("%s has %d variants, want %d: %v", b.Name, len(b.Variants), want, b.Variants)
+		}
+	}
+	if len(benches[0].Variants) != before {
+		t.Error("the benches that were given have changed")
+	}
+	for _, bad := range [][]string{{"fluid", "nonsense"}, {"edf"}} { // ablation has no edf
+		if _, err := Only(benches, bad); err == nil {
+			t.Errorf("%v is taken", bad)
+		}
 	}
 }
 

@@ -26,8 +26,8 @@ var mappings = []string{MappingFC, MappingR, MappingP, MappingNoStack, MappingNo
 
 // bandwidths are those that throughput figures are given at: both, where they differ.
 func bandwidths(board string) []float64 {
-	b := []float64{ThroughputBandwidth[board]}
-	if s := ServingBandwidth[board]; s != b[0] {
+	b := []float64{ThroughputBandwidth(board)}
+	if s := ServingBandwidth(board); s != b[0] {
 		b = append(b, s)
 	}
 	return b
@@ -96,7 +96,7 @@ func fig10(t *tabler) error {
 // table1 sets the design points beside the published ones.
 func table1(t *tabler) error {
 	for _, p := range table1Published {
-		m, err := t.models.Model(t.ctx, ModelKey{Network: p.network, Board: p.board, Mapping: MappingFluid, Bandwidth: ServingBandwidth[p.board]})
+		m, err := t.models.Model(t.ctx, ModelKey{Network: p.network, Board: p.board, Mapping: MappingFluid, Bandwidth: ServingBandwidth(p.board)})
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,8 @@ func modes() []Mode {
 	return []Mode{
 		{Name: "streams"},
 		{Name: "priority", Priority: true},
-		{Name: "wait", Hold: true},
+		{Name: "wait", Hold: true, Evict: true, Reclaim: true},
+		{Name: "drain", Hold: true},
 		{Name: "xsched1", Hold: true, Queue: 8},
 		{Name: "orion", Priority: true, Beside: true},
 		{Name: "reset", Hold: true, Evict: true, Kill: true, Queue: 4},

@@ -670,3 +670,33 @@ func BenchmarkCosimIdle(b *testing.B) {
 		b.Fatal(err)
 	}
 }
+
+// TestRefusedIsTheHardwares: abi.Refused, which keeps a board's bus from accesses that would abort the
+// process, says of every address and of random values what the RTL answers.
+func TestRefusedIsTheHardwares(t *testing.T) {
+	c, _ := openTestCosim(t, CosimOpts{})
+	defer c.Close()
+	rng := rand.New(rand.NewPCG(7, 8))
+	answered := func(err error) bool {
+		bus := (*BusError)(nil)
+		if err != nil && !errors.As(err, &bus) {
+			t.Fatal(err)
+		}
+		return err != nil
+	}
+	for off := uint32(0); off < 0x1000; off += 4 {
+		_, err := c.ReadReg(off)
+		if got, want := answered(err), abi.Refused(off, false, 0, false); got != want {
+			t.Errorf("read %#03x: refused is %v, by the map %v", off, got, want)
+		}
+		for range 20 {
+			v := rng.Uint32() & rng.Uint32() & rng.Uint32()
+			if off == abi.RegCtrl {
+				v &^= abi.RegCtrlStartMask
+			}
+			if got, want := answered(c.WriteReg(off, v)), abi.Refused(off, true, v, false); got != want {
+				t.Errorf("write %#08x to %#03x: refused is %v, by the map %v", v, off, got, want)
+			}
+		}
+	}
+}

@@ -338,6 +338,31 @@ func (d *Driver) place(b *bundle.Bundle, hash uint64, descs int64) (*network, er
 	return n, nil
 }
 
+// Unload implements device.Unloader: a network that holds no samples gives its memory back.
+func (d *Driver) Unload(_ context.Context, network string) error {
+	fail := func(err error) error { return fmt.Errorf("unload %s from %s: %w", network, d.opts.Name, err) }
+	d.hw.Lock()
+	defer d.hw.Unlock()
+	if err := d.usable(); err != nil {
+		return fail(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.nets[network]
+	switch {
+	case n == nil:
+		return fail(fmt.Errorf("%w: it is not loaded", ErrRequest))
+	case n.live > 0:
+		return fail(fmt.Errorf("%w: it holds %d samples", ErrRequest, n.live))
+	}
+	if d.active == n {
+		d.active = nil
+	}
+	delete(d.nets, network)
+	d.free.give(n.at)
+	return nil
+}
+
 func (d *Driver) remove(n *network) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -566,7 +591,7 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit u
 	}
 	if cycles, err = d.bus.WaitIRQ(ctx, limit); err != nil {
 		if errors.Is(err, ErrNoIRQ) {
-			err = fmt.Errorf("%w: no interrupt within %d cycles", ErrHang, limit)
+			err = fmt.Errorf("%w: no interrupt within %d cycles: %w", ErrHang, limit, err)
 		}
 		d.failed = err
 		return cycles, err

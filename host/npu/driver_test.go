@@ -228,6 +228,39 @@ func TestLoadRefused(t *testing.T) {
 	check(t, n, l, rep, in)
 }
 
+// What is unloaded gives its memory back, but not under samples, and can be loaded again.
+func TestUnload(t *testing.T) {
+	d, f, n := fakeDriver(t, Opts{})
+	rng := rand.New(rand.NewPCG(1, 1))
+	admit(t, d, rng, 1)
+	if err := d.Unload(t.Context(), "two-exits"); !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), "holds 1 samples") {
+		t.Errorf("under a sample: %v", err)
+	}
+	d.Release(1)
+	for range 3 { // more often than memory would hold it
+		if err := d.Unload(t.Context(), "two-exits"); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Unload(t.Context(), "two-exits"); !errors.Is(err, ErrRequest) {
+			t.Errorf("twice: %v", err)
+		}
+		if err := d.Admit(t.Context(), "two-exits", 1, testInput(rng)); !errors.Is(err, ErrRequest) {
+			t.Errorf("admitted for a network that is gone: %v", err)
+		}
+		if err := d.Load(t.Context(), n.b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.run = computes(n)
+	in := admit(t, d, rng, 2)
+	l := launch(0, 1, never, 2)
+	rep, err := d.Run(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, n, l, rep, in)
+}
+
 // Two networks side by side: the hardware's tables follow the launch.
 func TestTwoNetworks(t *testing.T) {
 	d, f, n := fakeDriver(t, Opts{})

@@ -243,7 +243,7 @@ func configure(t testing.TB, tab *sched.Table, s setting, name string, seed uint
 		t.Fatal(err)
 	}
 	return engine.Config{
-		Devices: []device.Device{device.Adapt(d)}, Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{tab}}},
+		Devices: []device.Device{d}, Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{tab}}},
 		Policy: p, Source: &arrivals{setting: s, rng: rand.New(rand.NewPCG(seed, 5)), n: n},
 		Inputs: engine.NoInputs, Keep: engine.Records,
 	}

@@ -56,7 +56,7 @@ func Example() {
 		panic(err)
 	}
 	res, err := engine.Run(context.Background(), engine.Config{
-		Devices:  []device.Device{device.Adapt(dev)},
+		Devices:  []device.Device{dev},
 		Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{table}}},
 		Policy:   Halves{},
 		Source: &load.Open{Times: []int64{0, 10, 20, 30, 200}, Task: func(_ int, at int64) sched.Task {

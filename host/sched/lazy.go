@@ -10,6 +10,10 @@
 //   - They preempt only if every member, the new ones included, keeps a slack >= 0 when all members'
 //     remaining times are taken as if each ran alone, one after the other: a batch takes batch times
 //     the single-sample time. As many preempt as keep this true, oldest first.
+//   - The publication leaves open what an idle device takes. There are two readings. lazy: as many as
+//     the same slack allows, one at the least; once requests are late that is one at a time, and the
+//     backlog grows. lazy-idle: the whole queue up to B_max, since nobody is there whose slack it could
+//     cost; slack only guards preemption. It is the stronger one, and the baseline of what is claimed.
 //   - It does not know of exits: places count as taken until their sub-batch is through, so a batch
 //     that was full once is never preempted again and freed places stay empty; and the remaining time
 //     is that of the whole network for all that began.
@@ -18,11 +22,17 @@ package sched
 
 // Lazy has the parameter B_max; the SLO reaches it as each request's deadline.
 type Lazy struct {
-	BMax int // largest batch; 0: whatever the device and its table allow
+	BMax int  // largest batch; 0: whatever the device and its table allow
+	Idle bool // an idle device takes the whole queue up to B_max
 }
 
 // Name is the policy's name on the command line.
-func (Lazy) Name() string { return "lazy" }
+func (l Lazy) Name() string {
+	if l.Idle {
+		return "lazy-idle"
+	}
+	return "lazy"
+}
 
 // Mapping is R: what the published comparison's design search found for it.
 func (Lazy) Mapping() string { return MappingR }
@@ -47,8 +57,11 @@ func (l Lazy) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 		if t == nil {
 			continue
 		}
-		// Someone must start, whatever its slack.
-		n := max(1, l.newcomers(now, s, t, network, never, 0, bMax(l.BMax, d, t), taken))
+		room := bMax(l.BMax, d, t)
+		n := head(&s.Queue, network, taken, room)
+		if !l.Idle { // someone must start, whatever its slack
+			n = max(1, l.newcomers(now, s, t, network, never, 0, room, taken))
+		}
 		buf = append(buf, whole(i, network, t, n))
 		taken += n
 	}

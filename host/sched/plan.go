@@ -16,7 +16,10 @@
 
 package sched
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 const (
 	states      = 48  // of the process; above, V goes on as a parabola
@@ -63,6 +66,15 @@ func newPlan(network string, t *Table, b int) *plan {
 		network: network, table: t, b: b, rest: cells(), held: cells(), fill: cells(), fillHeld: cells(), stay: make([]float64, n),
 		p0: make([]float64, b+1), lo: make([]float64, b+1), hi: make([]float64, b+1),
 	}
+}
+
+// clone is a plan that shares nothing with q but the table.
+func (q *plan) clone() plan {
+	c := *q
+	for _, v := range []*[]float64{&c.rest, &c.held, &c.fill, &c.fillHeld, &c.stay, &c.p0, &c.lo, &c.hi} {
+		*v = slices.Clone(*v)
+	}
+	return c
 }
 
 func (q *plan) cell(segment, batch int) int { return segment*(q.b+1) + batch }

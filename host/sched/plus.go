@@ -25,6 +25,7 @@ package sched
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
 )
@@ -252,17 +253,19 @@ func missed(l *LaunchView, now Time, time float64) float64 {
 // keep takes back what was considered and not taken.
 func (p *Plus) keep(n int) { p.given, p.due = p.given[:n], p.due[:n] }
 
-// plan finds or makes the plan for a network on a device.
+// plan finds or makes the plan for a network on a device: devices with the same table and the same B_max
+// share one.
 func (p *Plus) plan(s *State, d *DeviceView, network string, t *Table) *plan {
 	var q *plan
+	b := bMax(p.BMax, d, t)
 	for _, o := range p.plans {
-		if o.table == t && o.network == network {
+		if o.table == t && o.network == network && o.b == b {
 			q = o
 			break
 		}
 	}
 	if q == nil {
-		q = newPlan(network, t, bMax(p.BMax, d, t))
+		q = newPlan(network, t, b)
 		p.plans = append(p.plans, q)
 	}
 	for i := range s.Traffic {
@@ -281,4 +284,42 @@ func (p *Plus) known(network string) *plan {
 		}
 	}
 	return nil
+}
+
+// learned is what a Plus has learned: all that its answers depend on beside the arguments.
+type learned struct {
+	eased   []easing
+	plans   []plan
+	off     []device.RequestID
+	total   int64
+	soonest Time
+}
+
+// Snapshot implements Keeper.
+func (p *Plus) Snapshot() any {
+	l := &learned{off: slices.Clone(p.wait.off), total: p.wait.total, soonest: p.soonest}
+	for _, e := range p.eased {
+		e.passed = slices.Clone(e.passed)
+		l.eased = append(l.eased, e)
+	}
+	for _, q := range p.plans {
+		l.plans = append(l.plans, q.clone())
+	}
+	return l
+}
+
+// Restore implements Keeper.
+func (p *Plus) Restore(snapshot any) {
+	l := snapshot.(*learned)
+	p.wait = patience{off: slices.Clone(l.off), total: l.total}
+	p.soonest = l.soonest
+	p.eased, p.plans = nil, nil
+	for _, e := range l.eased {
+		e.passed = slices.Clone(e.passed)
+		p.eased = append(p.eased, e)
+	}
+	for i := range l.plans {
+		q := l.plans[i].clone()
+		p.plans = append(p.plans, &q)
+	}
 }

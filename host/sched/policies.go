@@ -106,6 +106,7 @@ func entries() []entry {
 		adapt("r-adaptb-m", MappingR, 45),
 		adapt("r-adaptb-l", MappingR, 95),
 		{"lazy", func(o Options) Mapped { return Lazy{BMax: o.BMax} }},
+		{"lazy-idle", func(o Options) Mapped { return Lazy{BMax: o.BMax, Idle: true} }},
 		{"edf", func(o Options) Mapped { return &EDF{BMax: o.BMax} }},
 		{"clockwork", func(o Options) Mapped { return &Clockwork{BMax: o.BMax} }},
 		{"fluid", func(o Options) Mapped { return Fluid{BMax: o.BMax} }},

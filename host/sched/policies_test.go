@@ -228,6 +228,25 @@ func TestLazyBatching(t *testing.T) {
 	})
 }
 
+// The other reading: an idle device takes who is there, whatever their slack; preemption is as above.
+func TestLazyBatchingIdle(t *testing.T) {
+	preempt := []sched.Action{{Kind: sched.Preempt, Launch: 1}, {Kind: sched.Launch, Network: "n", Count: 1}}
+	at := func(deadline int64) []*sched.LaunchView {
+		return []*sched.LaunchView{view(1, sched.AtExit, 2, 0, requests(1, 2, deadline))}
+	}
+	check(t, func() sched.Policy { return make1(t, "lazy-idle") }, []example{
+		{name: "nobody"},
+		{name: "all of them late", queue: requests(1, 3, 10), want: head(3)},
+		{name: "B_max", queue: requests(1, 9, 10), want: head(8)},
+		{name: "every slack stays 0", launches: at(84), queue: requests(3, 3, 84), want: preempt},
+		{name: "an old one's would not", launches: at(83), queue: requests(3, 3, 84)},
+		{
+			name: "two devices", queue: requests(1, 9, 10), change: another,
+			want: []sched.Action{head(8)[0], {Kind: sched.Launch, Device: 1, Network: "n", Last: 2, Count: 1}},
+		},
+	})
+}
+
 // seen makes fluid+ know a load: many requests so far, nobody leaving early, one every gap ns, and
 // that one in a hundred waits for longer than the tail.
 func seen(gap, tail float64) func(*sched.State) {

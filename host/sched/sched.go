@@ -65,7 +65,7 @@ const (
 	Fault                        // Launch failed; its requests are back in the queue or have ended
 	Copied                       // Request lies on Device, to which it was assigned; Took
 	Aborted                      // Launch has been stopped and is Halted; Took
-	Planned                      // what a Plan has found: Plan
+	Planned                      // a Plan has found something: State.Found
 )
 
 // String names an event kind.
@@ -82,7 +82,6 @@ type Event struct {
 	Segment int              // SegmentDone: the exit passed
 	Exited  int              // SegmentDone: B_exit, requests that left at it
 	Took    Time             // SegmentDone, Copied, Aborted: how long it took, as measured
-	Plan    any              // Planned: Plan.Find's answer
 }
 
 // ActionKind is what the policy wants.
@@ -102,7 +101,7 @@ const (
 	Assign                        // Requests go to Device and the member Network of their family: begins their copies
 	Abort                         // stop the running Launch at once: what ran since its resume point is lost
 	MakePlan                      // begin Plan beside the engine; Planned follows
-	Advise                        // tell Client what its next inputs had better be
+	Advise                        // tell a client what its next inputs had better be
 )
 
 // String names an action kind.
@@ -138,6 +137,7 @@ type Keeper interface {
 
 // Advice is what an engine tells a client about its next inputs.
 type Advice struct {
+	Client  int
 	Network string  // the member of the family that will answer
 	Shape   []int   // of an input; nil: as it was
 	Rate    float64 // tasks a second that can be served; 0: no advice
@@ -161,8 +161,7 @@ type Action struct {
 	Priority    int                // Launch
 	Thetas      []float32          // SetTheta: by exit; nil: what the requests brought
 	Plan        Plan               // MakePlan
-	Client      int                // Advise
-	Advice      Advice             // Advise
+	Advice      *Advice            // Advise
 }
 
 // Phase is where a launch stands.
@@ -230,6 +229,7 @@ type DeviceView struct {
 	Priorities       int
 
 	Down     bool
+	Lost     device.Units // partitions that are being reset
 	Hosted   []Hosted
 	Launches []*LaunchView // in order of their start; the last is the one that runs or ran last
 	Queue    Queue         // requests that were assigned to it and wait, copied or not
@@ -237,7 +237,7 @@ type DeviceView struct {
 
 // Free is what of the device's units no launch holds.
 func (d *DeviceView) Free() device.Units {
-	u := device.UnitRange(0, d.Units)
+	u := device.UnitRange(0, d.Units).Without(d.Lost)
 	for _, l := range d.Launches {
 		if l.Phase == Running || l.Phase == Stopping {
 			u = u.Without(l.Units)
@@ -246,11 +246,25 @@ func (d *DeviceView) Free() device.Units {
 	return u
 }
 
-// Table is the latency table of a network on this device, nil where it is not servable.
+// Table is the latency table of a network on this device, nil where it is not servable. Of a family it
+// is that of the first member: what a launch that names the family runs.
 func (d *DeviceView) Table(network string) *Table {
+	if h := d.Member(network); h != nil {
+		return h.Table
+	}
+	return nil
+}
+
+// Member is the network with this name on this device, or the first of the family with it.
+func (d *DeviceView) Member(network string) *Hosted {
 	for i := range d.Hosted {
 		if d.Hosted[i].Network == network {
-			return d.Hosted[i].Table
+			return &d.Hosted[i]
+		}
+	}
+	for i := range d.Hosted {
+		if d.Hosted[i].Family == network {
+			return &d.Hosted[i]
 		}
 	}
 	return nil
@@ -261,6 +275,7 @@ type State struct {
 	Queue   Queue
 	Devices []DeviceView
 	Traffic []Traffic // by network: what has been seen of its requests so far
+	Found   any       // at Planned: Plan.Find's answer
 }
 
 // Policy decides. Decide takes in one event, appends its actions to buf and returns it; it keeps no

@@ -344,7 +344,7 @@ func TestTableRefusals(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	want := "serial fc-adaptb-s fc-adaptb-m fc-adaptb-l r-adaptb-s r-adaptb-m r-adaptb-l lazy edf clockwork fluid fluid+ fluid+last fluid+theta fluid+refuse"
+	want := "serial fc-adaptb-s fc-adaptb-m fc-adaptb-l r-adaptb-s r-adaptb-m r-adaptb-l lazy lazy-idle edf clockwork fluid fluid+ fluid+last fluid+theta fluid+refuse"
 	if got := strings.Join(sched.Names(), " "); got != want {
 		t.Errorf("the policies are %s", got)
 	}

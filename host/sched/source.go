@@ -59,5 +59,5 @@ type Source interface {
 
 // Advisee is a Source that listens to advice (Advise).
 type Advisee interface {
-	Advised(now Time, client int, a *Advice)
+	Advised(now Time, a *Advice)
 }

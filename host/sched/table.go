@@ -82,3 +82,17 @@ func (t *Table) At(first, last, batch int) Time { return t.ns[t.index(first, las
 // Alone is the time of one request alone through the whole network: serial's service time when no
 // exit is taken.
 func (t *Table) Alone() Time { return t.At(0, t.segments-1, 1) }
+
+// Uniform is a table in which every segment takes ns, whatever the batch, and a span the sum.
+func Uniform(network string, segments, batch int, ns Time) (*Table, error) {
+	var e []bundle.LatencyEntry
+	for first := range segments {
+		for last := first; last < segments; last++ {
+			for b := 1; b <= batch; b++ {
+				t := ns * Time(last-first+1)
+				e = append(e, bundle.LatencyEntry{Network: network, First: first, Last: last, Batch: b, P50: t, P99: t})
+			}
+		}
+	}
+	return NewTable(e, network)
+}

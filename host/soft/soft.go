@@ -24,10 +24,10 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Errors.
+// Errors; those that an engine acts on are the contract's.
 var (
-	ErrMismatch = errors.New("the bundle is for another design or ABI")
-	ErrRequest  = errors.New("impossible request")
+	ErrMismatch = device.ErrMismatch
+	ErrRequest  = device.ErrRequest
 	ErrTable    = errors.New("the latency table is not complete")
 )
 
@@ -276,6 +276,23 @@ func (d *Dev) Release(id device.RequestID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.slots, id)
+}
+
+// Unload implements device.Unloader.
+func (d *Dev) Unload(_ context.Context, network string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.nets[network]
+	if n == nil {
+		return fmt.Errorf("unload %s from soft: %w: it is not loaded", network, ErrRequest)
+	}
+	for id, s := range d.slots {
+		if s.net == n {
+			return fmt.Errorf("unload %s from soft: %w: request %d has a slot", network, ErrRequest, id)
+		}
+	}
+	delete(d.nets, network)
+	return nil
 }
 
 // Slot is the memory of a request's slot itself, nil where there is none or the memo serves; for

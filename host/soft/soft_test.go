@@ -235,3 +235,24 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+func TestUnload(t *testing.T) {
+	dev, b, in := open(t, soft.Options{})
+	ctx, name := context.Background(), b.Network.Name
+	if err := dev.Admit(ctx, name, 1, in[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := dev.Unload(ctx, name); !errors.Is(err, device.ErrRequest) {
+		t.Errorf("under a sample: %v", err)
+	}
+	dev.Release(1)
+	if err := dev.Unload(ctx, name); err != nil {
+		t.Error(err)
+	}
+	if err := dev.Unload(ctx, name); !errors.Is(err, device.ErrRequest) {
+		t.Errorf("twice: %v", err)
+	}
+	if err := dev.Admit(ctx, name, 1, in[0]); !errors.Is(err, device.ErrRequest) {
+		t.Errorf("admitted for a network that is gone: %v", err)
+	}
+}

@@ -98,7 +98,7 @@ func Refused(off uint32, write bool, value uint32, busy bool) bool {
 		return true
 	case !write:
 		return false // a write-only register reads as zero
-	case !r.Writable || value&^r.Mask != 0:
+	case !r.Writable || value&^r.Mask != 0 || off == RegFBCBData && value&FBCBReserved != 0:
 		return true
 	}
 	return busy && !r.BusyOK || busy && off == RegCtrl && value&(RegCtrlStartMask|RegCtrlClearCountersMask) != 0

@@ -237,7 +237,7 @@ var registers = [...]Register{
 	{"BUILD_TR", 0x018, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_TP", 0x01C, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_TC", 0x020, 1, 0xFFFFFFFF, true, false, false},
-	{"BUILD_AXI", 0x024, 1, 0x07FFFFFF, true, false, false},
+	{"BUILD_AXI", 0x024, 1, 0x0FFFFFFF, true, false, false},
 	{"BUILD_ABUF", 0x028, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_WRING", 0x02C, 1, 0xFFFFFFFF, true, false, false},
 	{"BUILD_CMAX", 0x030, 1, 0xFFFFFFFF, true, false, false},
@@ -265,6 +265,7 @@ var registers = [...]Register{
 	{"SLOT_TABLE", 0x0A0, 8, 0x0000003F, true, true, false},
 	{"TIME_LO", 0x0C0, 1, 0xFFFFFFFF, true, false, false},
 	{"TIME_HI", 0x0C4, 1, 0xFFFFFFFF, true, false, false},
+	{"ACCESS", 0x0C8, 1, 0x00000001, true, true, true},
 }
 
 // Counters: LO of counter i is the register CntBase + 8*i, HI the next one.

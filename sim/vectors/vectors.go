@@ -13,7 +13,8 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/google/renameio/v2"
 )
 
 // Magic begins every file.
@@ -209,32 +210,23 @@ func (x *Writer) Close() error {
 }
 
 // WriteFile writes a whole file; it is there with all its records or not at all.
-func WriteFile(path string, records []Record) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".slvec-*")
+func WriteFile(path string, records []Record) error {
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
 	if err != nil {
 		return fmt.Errorf("write vectors %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("write vectors %s: %w", path, err)
-		}
-	}()
+	defer f.Cleanup() // nothing is left of it after the rename
 	w := NewWriter(f)
 	if err := w.Write(records...); err != nil {
-		return err
+		return fmt.Errorf("write vectors %s: %w", path, err)
 	}
 	if err := w.Close(); err != nil {
-		return err
+		return fmt.Errorf("write vectors %s: %w", path, err)
 	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return fmt.Errorf("write vectors %s: %w", path, err)
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 // ReadFile reads a whole file.

@@ -82,7 +82,7 @@ func (c *benchNPUCmd) Run(e *env) error {
 	doc.Label = "simulated"
 	for _, b := range c.Batch {
 		if b < 1 || b > abi.BMax {
-			return fmt.Errorf("--batch has %d, must be 1..%d", b, abi.BMax)
+			return usage("--batch has %d, must be 1..%d", b, abi.BMax)
 		}
 	}
 	for _, name := range c.Config {

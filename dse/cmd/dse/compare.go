@@ -71,7 +71,7 @@ type compareDoc struct {
 // Run sets two designs, or two sets of mappings, side by side.
 func (c *compareCmd) Run(e *env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
-		return fmt.Errorf("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
+		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
 	}
 	t := target{Network: c.Network, Backbone: c.Backbone, Seed: c.Seed}
 	w, err := t.workload()

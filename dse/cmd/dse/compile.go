@@ -1,25 +1,83 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/evaluate"
+	"github.com/sluice-npu/sluice/dse/graph"
+	imageset "github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 type compileCmd struct {
 	source
-	Out string `required:"" placeholder:"FILE" help:"Bundle to write; the figures go to FILE.json."`
+	Evaluate    string `placeholder:"DIR|FILE" help:"Also say how right the bundle is on these images: accuracy of int16 beside float where they have classes, agreement with onnxruntime."`
+	Labels      string `placeholder:"folders|FILE" help:"Classes of the images to evaluate on: the folders that they lie in, a CSV with the columns file and label, or .npy or IDX (default: folders, if there are any)."`
+	Evaluated   int    `default:"1000" placeholder:"N" help:"At most so many images to evaluate on, evenly spaced; 0: all."`
+	Onnxruntime string `default:"auto" enum:"auto,yes,no" help:"Ask onnxruntime too: auto is where it is there, and always where the images have no classes."`
+	Out         string `required:"" placeholder:"FILE" help:"Bundle to write; the figures go to FILE.json."`
+}
+
+func (*compileCmd) Help() string {
+	return `Takes a network of the zoo or an ONNX file to a bundle for one hardware configuration. A network of your
+own is calibrated with images of your own: without --calibrate its ranges come from noise, which every
+output repeats.
+
+Operators of ONNX that are supported: ` + operators() + `.
+
+Example:
+  dse compile --network fashion --config run --out fashion.sluice
+  dse compile --network my.onnx --config run --calibrate photos --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --out my.sluice
+  dse compile --network my.onnx --config run --exits exits.yaml --calibrate photos --evaluate held-out --out my.sluice`
 }
 
 type compileDoc struct {
 	header
-	Out string `json:"out"`
+	Out         string `json:"out"`
+	Calibrated  bool   `json:"calibrated"`
+	Calibration string `json:"calibration"`
 	bundle.Summary
+	Evaluation *evaluate.Report `json:"evaluation,omitempty"`
 }
 
 // Run compiles a network and writes its bundle.
 func (c *compileCmd) Run(e *env) error {
-	b, err := c.compile()
+	if c.Evaluated < 0 {
+		return usage("--evaluated is %d, expected a number of images or 0 for all", c.Evaluated)
+	}
+	if c.Evaluate == "" && (c.Labels != "" || c.Onnxruntime == "yes") {
+		return usage("--labels and --onnxruntime are about the images of --evaluate, which names none")
+	}
+	d, err := configs.Load(c.Config)
+	if err != nil {
+		return err
+	}
+	r := c.recipe()
+	g, err := r.Graph()
+	if err != nil {
+		return err
+	}
+	from, err := r.Calibration(g)
+	if err != nil {
+		return err
+	}
+	// Before the work: what is wrong with the images is known at once.
+	var set *imageset.Set
+	if c.Evaluate != "" {
+		if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
+			return err
+		}
+	}
+	b, err := r.MakeFrom(g, from, d)
 	if err != nil {
 		return err
 	}
@@ -30,18 +88,143 @@ func (c *compileCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := e.write(compileDoc{newHeader("compile", c.Seed), c.Out, s}, c.Out+".json"); err != nil {
+	doc := compileDoc{header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s}
+	if set != nil {
+		if doc.Evaluation, err = c.evaluate(e, r, g, b, set); err != nil {
+			return err
+		}
+	}
+	if err := e.write(doc, c.Out+".json"); err != nil {
 		return err
+	}
+	if from.Missing {
+		fmt.Fprintf(e.stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)
 	}
 	if e.json {
 		return nil
 	}
-	fmt.Fprintf(e.stdout, "%s: %s on %s <%d, %d, %d>, bundle %s, ABI %s\n", c.Out, s.Network, s.Design, s.TR, s.TP, s.TC, s.BundleHash, s.ABIHash)
-	fmt.Fprintf(e.stdout, "%d layers, %.3f M MACs, %d bytes of weights, slots of %d bytes\n", s.Layers, float64(s.MACs)/1e6, s.WeightBytes, s.SlotBytes)
-	fmt.Fprintln(e.stdout, "exit             layers    M MACs     batch 1     batch 8   (from the input, ms, estimated by the law)")
+	return doc.print(e.stdout)
+}
+
+// evaluate runs the images through the golden executor, the float network and, where it is there,
+// onnxruntime.
+func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, set *imageset.Set) (*evaluate.Report, error) {
+	var ask evaluate.Oracle
+	if c.Onnxruntime != "no" {
+		python, err := zoo.Python()
+		must := c.Onnxruntime == "yes" || set.Labels == nil
+		switch {
+		case err != nil && must:
+			return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
+		case err == nil:
+			model, done, err := modelFile(r)
+			if err != nil {
+				return nil, err
+			}
+			defer done()
+			var exits []string
+			for _, x := range g.Exits {
+				exits = append(exits, x.Name)
+			}
+			in := recipe.Shape(g)
+			ask = func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
+				return zoo.Oracle(ctx, python, model, exits, in.H, in.W, in.C, inputs)
+			}
+			if !r.Own() && !r.Trained() {
+				if must {
+					return nil, fmt.Errorf("%s has no weights of its own, so onnxruntime cannot run it; --onnxruntime=no does without", r.Network)
+				}
+				ask = nil
+			}
+		}
+	}
+	progress, ended := e.progress("evaluate", set.Len())
+	defer ended()
+	return evaluate.Run(context.Background(), g, b, set, ask, progress)
+}
+
+// modelFile is the network as a file, which a zoo's becomes for as long as it is needed.
+func modelFile(r *recipe.Recipe) (path string, done func(), err error) {
+	if r.Own() {
+		return r.Network, func() {}, nil
+	}
+	content, err := zoo.Model(r.Network)
+	if err != nil {
+		return "", nil, err
+	}
+	dir, err := os.MkdirTemp("", "sluice-model-")
+	if err != nil {
+		return "", nil, fmt.Errorf("network %s: %w", r.Network, err)
+	}
+	path = filepath.Join(dir, r.Network+".onnx")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		os.RemoveAll(dir)
+		return "", nil, fmt.Errorf("network %s: %w", r.Network, err)
+	}
+	return path, func() { os.RemoveAll(dir) }, nil
+}
+
+// print says what was made, for people.
+func (d *compileDoc) print(w io.Writer) error {
+	s := &d.Summary
+	fmt.Fprintf(w, "%s: %s on %s <%d, %d, %d>, bundle %s, ABI %s\n", d.Out, s.Network, s.Design, s.TR, s.TP, s.TC, s.BundleHash, s.ABIHash)
+	fmt.Fprintf(w, "%d layers, %.3f M MACs, %d bytes of weights, slots of %d bytes\n", s.Layers, float64(s.MACs)/1e6, s.WeightBytes, s.SlotBytes)
+	fmt.Fprintf(w, "calibration: %s\n", d.Calibration)
+	fmt.Fprintln(w, "exit             layers    M MACs     batch 1     batch 8   (from the input, ms, estimated by the law)")
 	for _, x := range s.Exits {
-		fmt.Fprintf(e.stdout, "%-16s %3d..%-3d %9.3f %11.3f %11.3f\n", x.Name, x.First, x.Last, float64(x.MACs)/1e6,
+		fmt.Fprintf(w, "%-16s %3d..%-3d %9.3f %11.3f %11.3f\n", x.Name, x.First, x.Last, float64(x.MACs)/1e6,
 			float64(x.LatencyNS[0])/1e6, float64(x.LatencyNS[len(x.LatencyNS)-1])/1e6)
+	}
+	if d.Evaluation == nil {
+		return nil
+	}
+	return printEvaluation(w, d.Evaluation)
+}
+
+func printEvaluation(w io.Writer, r *evaluate.Report) error {
+	fmt.Fprintf(w, "\nevaluated on %d images; int16 is what the hardware computes, bit for bit\n", r.Images)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	head := []string{"exit"}
+	if r.Labelled {
+		head = append(head, "accuracy int16", "float")
+		if r.Oracle {
+			head = append(head, "onnxruntime")
+		}
+	}
+	head = append(head, "same class as float")
+	if r.Oracle {
+		head = append(head, "as onnxruntime")
+	}
+	head = append(head, "logits from float, mean", "worst")
+	if r.Oracle {
+		head = append(head, "from onnxruntime, mean", "worst")
+	}
+	fmt.Fprintln(t, strings.Join(head, "\t")+"\t")
+	share := func(v *float64) string { return fmt.Sprintf("%.2f %%", 100**v) }
+	for i := range r.Exits {
+		x := &r.Exits[i]
+		row := []string{x.Name}
+		if r.Labelled {
+			row = append(row, share(x.Int16), share(x.Float))
+			if r.Oracle {
+				row = append(row, share(x.Onnxruntime))
+			}
+		}
+		row = append(row, share(&x.AgreeFloat))
+		if r.Oracle {
+			row = append(row, share(x.AgreeOracle))
+		}
+		row = append(row, share(&x.MeanFloat), share(&x.WorstFloat))
+		if r.Oracle {
+			row = append(row, share(x.MeanOracle), share(x.WorstOracle))
+		}
+		fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.Clipped > 0 {
+		fmt.Fprintf(w, "%.2f %% of the input's elements lie beyond its range and saturate: --input-range widens it\n", 100*r.Clipped)
 	}
 	return nil
 }

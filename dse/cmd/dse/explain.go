@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -18,9 +19,11 @@ import (
 
 type explainCmd struct {
 	source
-	Batch int    `default:"1" help:"Samples of a start, 1 to 8."`
-	Board string `placeholder:"NAME|FILE.yaml" help:"Board that the configuration is for (default: what dse export wrote beside it, or the board of its name)."`
-	Out   string `placeholder:"FILE.json" help:"Also write the figures to a file."`
+	Batch  int      `default:"1" help:"Samples of a start, 1 to 8."`
+	HLS    bool     `name:"hls" help:"Also estimate the HLS kernel's cycles, stage by stage, beside the RTL's law."`
+	Csynth []string `name:"csynth" placeholder:"FILE.xml" help:"Reports of the vendor's synthesis (csynth.xml) whose II and depths take the place of the estimate's."`
+	Board  string   `placeholder:"NAME|FILE.yaml" help:"Board that the configuration is for (default: what dse export wrote beside it, or the board of its name)."`
+	Out    string   `placeholder:"FILE.json" help:"Also write the figures to a file."`
 }
 
 type explainLayer struct {
@@ -45,11 +48,13 @@ type explainDoc struct {
 	Network    string         `json:"network"`
 	Design     string         `json:"design"`
 	Batch      int            `json:"batch"`
+	Calibrated bool           `json:"calibrated"`
 	Cycles     int64          `json:"cycles"` // of all segments, one start each
 	Band       counted.Band   `json:"cycles_band"`
 	Util       float64        `json:"util"`
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
+	HLS        *hlsDoc        `json:"hls,omitempty"`
 }
 
 // advice says what would help a layer, by what binds it.
@@ -106,7 +111,7 @@ func feasible(config string, d configs.Design, board string) (*boards.Board, []s
 // Run prints one line a layer.
 func (c *explainCmd) Run(e *env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
-		return fmt.Errorf("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
+		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
 	}
 	doc := explainDoc{
 		header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
@@ -125,6 +130,11 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	doc.Network, doc.Design = b.Network.Name, b.Design.Name
+	from, err := recipe.Of(b)
+	if err != nil {
+		return err
+	}
+	doc.Calibrated = !from.Missing
 	board, why, err := feasible(c.Config, b.Design, c.Board)
 	if err != nil {
 		return err
@@ -154,6 +164,11 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
+	if c.HLS || len(c.Csynth) > 0 {
+		if doc.HLS, err = c.estimate(b); err != nil {
+			return err
+		}
+	}
 	if err := e.write(doc, c.Out); err != nil {
 		return err
 	}
@@ -173,5 +188,11 @@ func (c *explainCmd) Run(e *env) error {
 		fmt.Fprintln(e.stdout, line)
 	}
 	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Util, doc.Band)
+	if from.Missing {
+		fmt.Fprintf(e.stdout, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
+	}
+	if doc.HLS != nil {
+		return doc.HLS.print(e.stdout, doc.Layers)
+	}
 	return nil
 }

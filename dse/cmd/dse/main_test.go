@@ -34,13 +34,13 @@ func TestExitCodes(t *testing.T) {
 	}{
 		{[]string{"--help"}, exitOK},
 		{[]string{"compile", "--help"}, exitOK},
-		{[]string{}, exitUsage},
+		{[]string{}, exitOK},
 		{[]string{"sweep"}, exitUsage},
 		{[]string{"compile", "--network", "tiny"}, exitUsage},
 		{[]string{"explain", "--network", "nothing", "--config", "run"}, exitInput},
 		{[]string{"explain", "--network", "missing.onnx", "--config", "run"}, exitInput},
 		{[]string{"explain", "--network", "tiny", "--config", "nothing"}, exitInput},
-		{[]string{"explain", "--network", "tiny", "--config", "run", "--batch", "9"}, exitInput},
+		{[]string{"explain", "--network", "tiny", "--config", "run", "--batch", "9"}, exitUsage},
 		{[]string{"explain", "--network", "tiny", "--config", "run", "--data", "/nonexistent"}, exitMissing},
 		{[]string{"explain", "--network", "tiny", "--config", small}, exitCheck},
 	} {

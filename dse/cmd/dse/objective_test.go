@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
@@ -72,6 +73,11 @@ func TestObjectivesByBruteForce(t *testing.T) {
 		p := search.Point{Design: f.d, Cycles: f.c}
 		return p.Nanoseconds()
 	}
+	w, err := (&target{Network: "tiny", Seed: 1}).workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tinyMACs := w.MACs
 	exits := []float64{1, 0.4} // shares that run each segment
 	mean := func(f *found, b int) float64 {
 		return exits[0]*float64(f.c[b-1][0]) + exits[1]*float64(f.c[b-1][1])
@@ -113,17 +119,16 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			},
 		},
 		{
-			"throughput with a latency of at most 0.048 ms",
-			[]string{"--objective", "throughput", "--max-latency", "0.048"},
-			func(f *found, _ *service) float64 {
+			"GOP/s a DSP with a latency of at most 0.048 ms", []string{"--objective", "gops-per-dsp", "--max-latency", "0.048"},
+			func(f *found, s *service) float64 {
 				if alone(f) > 0.048e6 {
 					return math.NaN()
 				}
 				sum := 0.0
 				for b := 1; b <= abi.BMax; b++ {
-					sum += float64(b) / ns(f.d, float64(f.c.Sum(b))) * 1e9 / abi.BMax
+					sum += 2 * float64(b) * float64(tinyMACs) / ns(f.d, float64(f.c.Sum(b))) / abi.BMax
 				}
-				return sum
+				return sum / float64(f.est.DSP)
 			}, nil,
 		},
 		{
@@ -212,10 +217,6 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := (&target{Network: "tiny", Seed: 1}).workload()
-			if err != nil {
-				t.Fatal(err)
-			}
 			g, err := (&place{}).grid(b)
 			if err != nil {
 				t.Fatal(err)
@@ -231,6 +232,7 @@ func TestObjectivesByBruteForce(t *testing.T) {
 				grids = c.axes(&g)
 			}
 			best, n, ties, refused := math.Inf(-1), 0, []configs.Design{}, 0
+			values := map[configs.Design]float64{}
 			for _, g := range grids {
 				for _, at := range every {
 					d, err := g.At(at[0], at[1], at[2])
@@ -246,6 +248,9 @@ func TestObjectivesByBruteForce(t *testing.T) {
 					x := &found{d: d, c: cyclesOf(t, w, d), est: resource.Of(b, d)}
 					v := c.value(x, s)
 					d.Name = ""
+					if !math.IsNaN(v) {
+						values[d] = v
+					}
 					switch {
 					case math.IsNaN(v):
 						refused++
@@ -261,6 +266,33 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			got.Name = ""
 			if math.Abs(doc.Best.Value/best-1) > 1e-9 || !slices.Contains(ties, got) {
 				t.Errorf("of %d designs (%d refused) the best has %v, found %v of %+v; best are %+v", n, refused, best, doc.Best.Value, got, ties)
+			}
+			// those that the law, or that of LUTs, does not tell from it
+			band := 0.0
+			switch k, err := counted.Networks(); {
+			case err != nil:
+				t.Fatal(err)
+			case strings.HasPrefix(c.name, "cheapest by lut"):
+				band = resource.Of(b, g.Template).LUT.Band
+			case !strings.HasPrefix(c.name, "cheapest"):
+				band = k.Mean
+			}
+			least := best * (1 - band) / (1 + band)
+			if best < 0 {
+				least = best * (1 + band) / (1 - band)
+			}
+			for _, p := range doc.Within {
+				d := p.Design
+				d.Name = ""
+				if v, ok := values[d]; !ok || v < least*(1+math.Copysign(1e-9, -least)) {
+					t.Errorf("%s has %v, the best %v: it is not within %v", p.Design.Name, v, best, band)
+				}
+				delete(values, d)
+			}
+			for d, v := range values {
+				if v >= least {
+					t.Errorf("%+v has %v, the best %v: it is within %v and not named", d, v, best, band)
+				}
 			}
 			if len(doc.Within) == 0 || doc.Within[0].Design.Name != doc.Best.Point.Design.Name {
 				t.Errorf("%d designs within the band, the best not the first", len(doc.Within))
@@ -341,21 +373,58 @@ func TestServiceBound(t *testing.T) {
 	}
 }
 
+// What must hold holds at the upper end of the interval of several seeds.
+func TestIntervals(t *testing.T) {
+	if v := ci95([]float64{1, 2, 3}); math.Abs(v-2.484137) > 1e-5 { // 4.302653 of Student's t with 2 degrees, over the root of 3
+		t.Errorf("half the interval of 1, 2, 3 is %v", v)
+	}
+	if v := ci95([]float64{7}); v != 0 {
+		t.Errorf("of one value %v", v)
+	}
+	w, err := (&target{Network: "tiny", Seed: 1}).workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := configs.Load("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := search.Point{Design: d, Cycles: cyclesOf(t, w, d)}
+	f := &serviceFlags{SLO: 0.15, Policy: "fluid", N: 60, Seeds: []uint64{1, 2, 3}, MaxViolations: 0.1, RateStep: 0.1}
+	s := testService(t, f, w, []float64{0.5, 0.5})
+	between := 0
+	for rate := 1000.0; rate < 50000; rate *= 1.05 {
+		v, err := s.at(context.Background(), rate, p.Nanoseconds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Holds != (v.Violations+v.CI95 <= 0.1) {
+			t.Errorf("at %g a second %+v", rate, v)
+		}
+		if v.Violations <= 0.1 && !v.Holds {
+			between++
+		}
+	}
+	if between == 0 {
+		t.Error("no rate lies within its interval: the test shows nothing")
+	}
+}
+
 // Each option that changes the question is named where a file of another question is to be resumed, and the
 // same question is answered alike.
 func TestResumeNamesWhatChanged(t *testing.T) {
 	dir := t.TempDir()
 	ask := func(file string, more ...string) (int, string, string) {
-		args := append([]string{"sweep", "--json", "--network", "tiny", "--board", "zc706", "--tp", "3..4", "--tc", "8..16", "--tr", "64"}, more...)
+		args := append([]string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "3..4", "--tc", "8..16", "--tr", "64"}, more...)
 		return call(append(args, "--resume", filepath.Join(dir, file))...)
 	}
 	served := []string{"--objective", "cheapest", "--rate", "1000", "--slo", "4", "--n", "40", "--max-violations", "0.5"}
 	for file, base := range map[string][]string{"plain.json": nil, "served.json": served} {
-		code, first, stderr := ask(file, base...)
+		code, first, stderr := ask(file, append(slices.Clone(base), "--json")...)
 		if code != exitOK {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
-		_, again, _ := ask(file, base...)
+		_, again, _ := ask(file, append(slices.Clone(base), "--json")...)
 		one, two := checkDoc(t, first, "best"), checkDoc(t, again, "best")
 		if a, b := fmt.Sprint(one["best"]), fmt.Sprint(two["best"]); a != b {
 			t.Errorf("%s: resumed, the answer is another", file)

@@ -146,7 +146,7 @@ func TestAblateCompareReport(t *testing.T) {
 			t.Errorf("%v: %v", f, err)
 		}
 	}
-	if len(files) != 6 {
+	if len(files) != 11 { // five pictures, light and dark, and the page
 		t.Errorf("files %v", files)
 	}
 }
@@ -210,8 +210,8 @@ func TestSearchRefuses(t *testing.T) {
 		{[]string{"export", "--board", "zc706", "--sweep", file("half.json", `{"schema":"sluice-dse-state/1","complete":false}`), "--out", dir}, exitInput, "no finished sweep"},
 		{[]string{"export", "--board", "zc706", "--out", dir}, exitUsage, ""},
 		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "nothing"}, exitInput, "nothing"},
-		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--batch", "9"}, exitInput, "--batch"},
-		{[]string{"ablate", "--network", "tiny", "--board", "zc706", "--bytes-per-cycle", "-2"}, exitUsage, ""},
+		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--batch", "9"}, exitUsage, "--batch"},
+		{[]string{"ablate", "--network", "tiny", "--board", "zc706", "--bytes-per-cycle", "-2"}, exitInput, "bytes_per_cycle"},
 	} {
 		code, out, errs := call(c.args...)
 		if code != c.code || !strings.Contains(errs, c.says) {

@@ -238,18 +238,36 @@ func (s *service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 		v.Value = v.Goodput
 		return v, err
 	}
-	k, ok := s.top(ns)
-	for ; ok && s.rate(k) >= max(beat, leastRate); k-- {
-		if !s.mayHold(s.rate(k), ns) {
-			continue
+	// by halves, as if what holds at a rate held at lower ones: between the lowest rate and the one that is too
+	// high for sure. What does not hold at the rate to beat is not looked at further.
+	lo, hi := int(math.Ceil(s.steps(leastRate)))-1, 0
+	top, ok := s.top(ns)
+	if hi = top + 1; !ok {
+		return search.Served{}, nil
+	}
+	if k := int(math.Ceil(s.steps(beat) - 1e-9)); beat > 0 {
+		if k > top {
+			return search.Served{}, nil
 		}
-		v, err := s.at(ctx, s.rate(k), ns)
-		if v.Holds || err != nil {
-			v.Value = s.rate(k)
-			return v, err
+		if v, err := s.at(ctx, s.rate(k), ns); err != nil || !v.Holds {
+			return search.Served{}, err
 		}
 	}
-	return search.Served{}, nil
+	var best search.Served
+	for hi-lo > 1 {
+		k := (lo + hi) / 2
+		v, err := s.at(ctx, s.rate(k), ns)
+		if err != nil {
+			return v, err
+		}
+		if v.Holds {
+			lo, best = k, v
+			best.Value = s.rate(k)
+		} else {
+			hi = k
+		}
+	}
+	return best, nil
 }
 
 // at simulates a design at a rate, with every seed.

@@ -56,7 +56,7 @@ type validateDoc struct {
 // checkSample refuses what cannot be timed.
 func checkSample(n int, share float64, batches []int) error {
 	if n < 0 || share <= 0 || share > 1 || slices.Min(append(batches, 1)) < 1 || slices.Max(append(batches, 1)) > abi.BMax {
-		return fmt.Errorf("--n, --share or --batch is out of range")
+		return usage("--n, --share or --batch is out of range")
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ class stream_of_blocks {
 template <class T>
 class stream_of_blocks {
  public:
-  stream_of_blocks() : empty_("free block", 2), full_("full block", 2), blocks_(new block[2]()) {
+  stream_of_blocks() : empty_("free block", 2, true), full_("full block", 2), blocks_(new block[2]()) {
     empty_.write(0);
     empty_.write(1);
   }

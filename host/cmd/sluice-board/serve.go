@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
@@ -33,6 +35,7 @@ type serveCmd struct {
 	Theta    float32       `default:"0.8" help:"Exit threshold on the softmax top-1."`
 	Seed     uint64        `default:"1" help:"Seed of the arrivals."`
 	Watchdog time.Duration `default:"20s" help:"After so long without an end (in the NPU's own time, and of wall time where its clock stands still) a start counts as hung."`
+	DieAt    int           `name:"die-at" help:"For tests: the process kills itself right after the start of that number, the NPU running."`
 	JSON     bool          `name:"json" help:"Print one line of JSON."`
 }
 
@@ -45,7 +48,7 @@ Example:
 }
 
 // open finds the NPU, holds it to the kit's bundle and loads it.
-func (t *target) open(ctx context.Context, k *kit.Kit, opts npu.Opts) (*npu.Driver, *uio.Bus, error) {
+func (t *target) open(ctx context.Context, k *kit.Kit, opts npu.Opts, dieAt int) (*npu.Driver, *uio.Bus, error) {
 	if !(t.ClockMHz > 0 && t.ClockMHz < 10_000) {
 		return nil, nil, &coded{codeUsage, fmt.Errorf("--clock-mhz %v: expected more than 0", t.ClockMHz)}
 	}
@@ -54,7 +57,11 @@ func (t *target) open(ctx context.Context, k *kit.Kit, opts npu.Opts) (*npu.Driv
 	if err != nil {
 		return nil, nil, &coded{codeDevice, err}
 	}
-	d, err := npu.New(bus, opts)
+	over := npu.Bus(bus)
+	if dieAt > 0 {
+		over = &dying{bus, dieAt}
+	}
+	d, err := npu.New(over, opts)
 	if err != nil {
 		return nil, nil, &coded{codeDevice, err}
 	}
@@ -62,6 +69,23 @@ func (t *target) open(ctx context.Context, k *kit.Kit, opts npu.Opts) (*npu.Driv
 		return nil, nil, &coded{codeDevice, errors.Join(err, d.Close())}
 	}
 	return d, bus, nil
+}
+
+// dying kills this process in the middle, without a chance to clean up, as the kernel would.
+type dying struct {
+	*uio.Bus
+	left int
+}
+
+// WriteReg implements npu.Bus.
+func (d *dying) WriteReg(off, v uint32) error {
+	err := d.Bus.WriteReg(off, v)
+	if off == abi.RegCtrl && v&abi.RegCtrlStartMask != 0 {
+		if d.left--; d.left == 0 {
+			unix.Kill(unix.Getpid(), unix.SIGKILL)
+		}
+	}
+	return err
 }
 
 // needs is the memory that a bundle takes with the driver's usual number of slots.
@@ -90,9 +114,11 @@ type serveDoc struct {
 	Stale      uint64      `json:"stale"`      // of them, without a cause
 	Starts     uint64      `json:"starts"`     // as the NPU counts
 	Ended      uint64      `json:"ended"`      // starts ended, as the NPU counts
+	Abandoned  bool        `json:"abandoned"`  // a start of an earlier process still ran
 	Ticks      uint64      `json:"ticks"`      // cycles of the NPU's TIME over the run
 	Wall       int64       `json:"wall_ns"`
 	Differing  []differing `json:"differing,omitempty"`
+	Why        string      `json:"why,omitempty"` // of the first error
 }
 
 type differing struct {
@@ -128,7 +154,7 @@ func (c *serveCmd) Run(e *env) error {
 	case doc.Differ > 0:
 		return &coded{codeCheck, fmt.Errorf("%d of %d results are not golden's", doc.Differ, doc.Results)}
 	case doc.Errors > 0:
-		return &coded{codeDevice, fmt.Errorf("%d of %d requests ended in an error", doc.Errors, doc.Requests)}
+		return &coded{codeDevice, fmt.Errorf("%d of %d requests ended in an error; the first: %s", doc.Errors, doc.Requests, doc.Why)}
 	}
 	return nil
 }
@@ -138,7 +164,7 @@ func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err erro
 	if err != nil {
 		return nil, &coded{codeInput, err}
 	}
-	d, bus, err := c.open(ctx, k, npu.Opts{CycleLimit: uint64(c.Watchdog.Seconds() * c.ClockMHz * 1e6)})
+	d, bus, err := c.open(ctx, k, npu.Opts{CycleLimit: uint64(c.Watchdog.Seconds() * c.ClockMHz * 1e6)}, c.DieAt)
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +202,10 @@ func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err erro
 		Starts: after[abi.CntStarts] - before[abi.CntStarts], Ended: after[abi.CntInterrupts] - before[abi.CntInterrupts],
 	}
 	doc.Interrupts, doc.Stale = bus.Interrupts()
+	doc.Abandoned = bus.Abandoned()
+	if doc.Errors > 0 {
+		doc.Why = experiments.FirstWhy(res)
+	}
 	for i := range res.Records {
 		r := &res.Records[i]
 		if r.Exit < 0 {

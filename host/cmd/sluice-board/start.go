@@ -1,13 +1,13 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -77,14 +77,14 @@ func (c *startCmd) Run(e *env) error {
 	failed := 0
 	for _, args := range runs {
 		switch args[0] {
-		case "serve", "kill":
+		case "serve":
 			args = append(args, "--label", label, "--clock-mhz", clock)
 		case "doctor":
 			if label != "" {
 				args = append(args, "--label", label)
 			}
 		}
-		code := c.child(e, args)
+		code := child(e, args)
 		fmt.Fprintf(e.out, "%s %s %d\n", markEnd, args[0], code)
 		if code != codeOK {
 			failed++
@@ -97,42 +97,25 @@ func (c *startCmd) Run(e *env) error {
 	return nil
 }
 
-// child runs this program; "kill" is a serve that is killed in the middle, without a chance to clean
-// up, as the kernel's OOM killer would.
-func (c *startCmd) child(e *env, args []string) int {
-	kill := args[0] == "kill"
-	if kill {
-		args = append([]string{"serve"}, args[1:]...)
-	}
-	ctx, cancel := context.WithCancel(e.ctx)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
+// child runs this program. A signal that ends it counts as 128 and its number, as in a shell.
+func child(e *env, args []string) int {
+	cmd := exec.CommandContext(e.ctx, "/proc/self/exe", args...)
 	cmd.Stdout, cmd.Stderr = e.out, e.out
-	if err := cmd.Start(); err != nil {
+	err := cmd.Run()
+	x := (*exec.ExitError)(nil)
+	if err == nil {
+		return codeOK
+	}
+	if !errors.As(err, &x) {
 		fmt.Fprintln(e.out, "sluice-board:", err)
 		return codeDevice
 	}
-	if kill {
-		time.AfterFunc(killAfter, func() { cmd.Process.Kill() })
+	if s, ok := x.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		fmt.Fprintf(e.out, "sluice-board: %v\n", x)
+		return 128 + int(s.Signal())
 	}
-	err := cmd.Wait()
-	if x := (*exec.ExitError)(nil); errors.As(err, &x) {
-		if kill && x.ExitCode() < 0 {
-			return codeOK // killed, as it was to be
-		}
-		if x.ExitCode() < 0 {
-			fmt.Fprintf(e.out, "sluice-board: %v\n", x)
-		}
-		return x.ExitCode()
-	}
-	if err != nil || kill {
-		fmt.Fprintln(e.out, "sluice-board: ended by itself:", err)
-		return codeCheck
-	}
-	return codeOK
+	return x.ExitCode()
 }
-
-const killAfter = 700 * time.Millisecond
 
 func insert(path string) error {
 	f, err := os.Open(path)
@@ -151,6 +134,7 @@ func reset(e *env) {
 	if f, ok := e.out.(*os.File); ok {
 		unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1) // tcdrain
 	}
+	time.Sleep(time.Second / 2) // what the UART's own FIFO holds
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }

@@ -10,18 +10,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
-	"github.com/sluice-npu/sluice/host/sched"
 )
 
 type benchCmd struct {
 	Rates benchRatesCmd `cmd:"" help:"Goodput over the arrival rate: 0.5 to 1.3 of serial's capacity."`
+	Reef  benchReefCmd  `cmd:"" help:"REEF and its baselines on simulated GPUs, beside the published statements."`
 	Suite benchSuiteCmd `cmd:"" default:"withargs" help:"Benches by name: fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, all."`
 }
 
@@ -33,17 +30,18 @@ func (*benchCmd) Help() string {
 }
 
 type benchSuiteCmd struct {
-	Names   []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
-	Seeds   string   `default:"1,2,3" help:"Seeds; intervals are over them."`
-	N       int      `default:"20000" short:"n" help:"Requests a run."`
-	Workers int      `default:"2" help:"Runs at the same time; the results do not depend on it."`
-	Data    string   `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (exits)."`
-	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
-	Trace   []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba or disb, a colon, the file."`
-	Out     string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
-	Fresh   bool     `help:"Forget the runs that an interrupted bench left in the folder."`
-	Check   bool     `help:"Exit with 1 where a statement of the publication does not hold."`
-	JSON    bool     `name:"json" help:"Print JSON."`
+	Names    []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
+	Policies []string `placeholder:"A,B" help:"Only these policies (default: all); statements about others are left out."`
+	Seeds    []uint64 `default:"1,2,3" help:"Seeds; intervals are over them."`
+	N        int      `default:"20000" short:"n" help:"Requests a run."`
+	Workers  int      `default:"2" help:"Runs at the same time; the results do not depend on it."`
+	Data     string   `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (exits)."`
+	Build    string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
+	Trace    []string `placeholder:"FORMAT:FILE" sep:"none" help:"Also replay a published trace (bench name: trace): azure-llm, azure-functions, azure-minutes, alibaba or disb, a colon, the file."`
+	Out      string   `default:"out/bench-suite" help:"Folder for summary.json, report.html, pictures, and the runs so far."`
+	Fresh    bool     `help:"Forget the runs that an interrupted bench left in the folder."`
+	Check    bool     `help:"Exit with 1 where a statement of the publication does not hold."`
+	JSON     bool     `name:"json" help:"Print JSON."`
 }
 
 func (*benchSuiteCmd) Help() string {
@@ -54,7 +52,7 @@ published ones. An interrupted bench goes on where it was when it is called agai
 Example:
   sluice bench table2 fig7 fig8 fig9
   sluice bench all --seeds 1,2,3,4,5 --workers 2 --out out/all
-  sluice bench table2 --json
+  sluice bench table2 --policies lazy,lazy-idle,fluid --json
   sluice bench --trace azure-llm:AzureLLMInferenceTrace_conv.csv`
 }
 
@@ -73,14 +71,9 @@ type suiteDoc struct {
 
 // Run implements the command.
 func (c *benchSuiteCmd) Run(e *env) error {
-	seeds, err := parseList("--seeds", c.Seeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
-	if err != nil {
+	seeds := c.Seeds
+	if err := checkSeeds(seeds); err != nil {
 		return err
-	}
-	for i, seed := range seeds {
-		if slices.Contains(seeds[:i], seed) { // an interval over one run twice would be none
-			return coded(codeUsage, fmt.Errorf("--seeds %s: seed %d stands there twice", c.Seeds, seed))
-		}
 	}
 	traces, names, err := c.traces(seeds[0])
 	if err != nil {
@@ -94,6 +87,13 @@ func (c *benchSuiteCmd) Run(e *env) error {
 	}
 	if len(names) > 0 {
 		benches = append(benches, experiments.TraceBench(names))
+	}
+	policies := experiments.Policies()
+	if len(c.Policies) > 0 {
+		policies = c.Policies
+		if benches, err = experiments.Only(benches, policies); err != nil {
+			return coded(codeUsage, err)
+		}
 	}
 	if c.N < 1 || c.Workers < 1 || c.Out == "" {
 		return coded(codeUsage, fmt.Errorf("--n %d, --workers %d, --out %q: expected at least 1, and a folder", c.N, c.Workers, c.Out))
@@ -128,15 +128,8 @@ func (c *benchSuiteCmd) Run(e *env) error {
 		e.log.Info("going on", "runs_kept", store.Loaded(), "path", path)
 	}
 	set, done := e.progress("bench "+strings.Join(c.Names, " "), runs)
-	began := time.Now()
-	said := began
 	cfg.Progress = func(n, of int) {
 		set(n)
-		if !e.tty && time.Since(said) > logEvery {
-			said = time.Now()
-			left := time.Duration(float64(said.Sub(began)) / float64(n) * float64(of-n))
-			e.log.Info("bench", "runs", n, "of", of, "eta", left.Round(time.Second))
-		}
 	}
 	suite, err := experiments.RunSuite(e.ctx, cfg)
 	done()
@@ -144,20 +137,18 @@ func (c *benchSuiteCmd) Run(e *env) error {
 		if e.ctx.Err() != nil {
 			e.log.Warn("interrupted; the runs so far are kept, the same command goes on with them", "path", path)
 		}
-		return coded(suiteCode(err), err)
+		return coded(runCode(err), err)
 	}
 	doc := &suiteDoc{
 		header: header{"sluice-bench-suite/1", version, seeds[0], "simulated"}, Seeds: seeds, N: c.N,
-		Bandwidth: map[string]map[string]float64{
-			"serving": experiments.ServingBandwidth, "nominal": experiments.NominalBandwidth, "throughput": experiments.ThroughputBandwidth,
-		},
-		Policies: experiments.Policies(), Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
+		Bandwidth: experiments.Bandwidths(),
+		Policies:  policies, Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
 	}
 	for i := range benches {
 		doc.Benches = append(doc.Benches, benches[i].Name)
 	}
 	if doc.Statements, err = suite.Statements(e.ctx); err != nil {
-		return coded(suiteCode(err), err)
+		return coded(runCode(err), err)
 	}
 	if err := c.page(doc, suite, benches); err != nil {
 		return err
@@ -196,19 +187,6 @@ func (c *benchSuiteCmd) traces(seed uint64) (map[string][]int64, []string, error
 		names, traces[name] = append(names, name), times
 	}
 	return traces, names, nil
-}
-
-// logEvery is how often a bench says how far it is where there is no terminal.
-const logEvery = 15 * time.Second
-
-// suiteCode is the exit code for a failed suite.
-func suiteCode(err error) int {
-	for _, input := range []error{experiments.ErrSetup, sched.ErrRates, sched.ErrTable, load.ErrLoad, load.ErrSLO} {
-		if errors.Is(err, input) {
-			return codeInput
-		}
-	}
-	return runCode(err)
 }
 
 func failing(s []experiments.Statement) int {

@@ -85,7 +85,7 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 		return nil, err
 	}
 	quiet := *s.e
-	quiet.tty = false // one bar at a time
+	quiet.stderr = io.Discard // one bar at a time
 	set, im, err := p.setup(&quiet, &w, &soft.Memo{}, 2*realImages)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (s *modelStore) shape(network string, backbone bool, d configs.Design) (*ne
 	if err != nil {
 		return nil, coded(codeInput, err)
 	}
-	key, err := contentKey(g, d)
+	key, err := contentKey(g, d, nil)
 	if err != nil {
 		return nil, err
 	}

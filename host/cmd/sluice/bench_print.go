@@ -222,9 +222,9 @@ func (c *benchSuiteCmd) print(e *env, doc *suiteDoc, benches []experiments.Bench
 
 func bandwidthText() string {
 	return fmt.Sprintf("ZC706 %g, ZCU104 %g, fitted to fluid's two published averages (the configurations' %g and %g beside them in table2; throughput at %g and %g)",
-		experiments.ServingBandwidth["zc706"], experiments.ServingBandwidth["zcu104"],
-		experiments.NominalBandwidth["zc706"], experiments.NominalBandwidth["zcu104"],
-		experiments.ThroughputBandwidth["zc706"], experiments.ThroughputBandwidth["zcu104"])
+		experiments.ServingBandwidth("zc706"), experiments.ServingBandwidth("zcu104"),
+		experiments.NominalBandwidth("zc706"), experiments.NominalBandwidth("zcu104"),
+		experiments.ThroughputBandwidth("zc706"), experiments.ThroughputBandwidth("zcu104"))
 }
 
 // page writes the pictures and the page that holds them.
@@ -233,7 +233,7 @@ func (c *benchSuiteCmd) page(doc *suiteDoc, suite *experiments.Suite, benches []
 	page := report.Page{
 		Title: "sluice bench " + strings.Join(doc.Benches, " "),
 		Lead: []string{
-			fmt.Sprintf("%d requests a run, seeds %s; intervals are 95 %% over seeds. Virtual time over latency tables from the compiler and the law of cycles: %s.", doc.N, c.Seeds, doc.Label),
+			fmt.Sprintf("%d requests a run, seeds %s; intervals are 95 %% over seeds. Virtual time over latency tables from the compiler and the law of cycles: %s.", doc.N, strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Seeds), " ", ","), "[]"), doc.Label),
 			"DRAM bandwidth in GB/s: " + bandwidthText() + ".",
 		},
 	}

@@ -6,8 +6,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
@@ -19,18 +19,18 @@ import (
 
 type benchRatesCmd struct {
 	what
-	Device  string   `default:"soft" enum:"cosim,soft" help:"Where it runs."`
-	Policy  []string `default:"serial,fluid" help:"Policies; differences are to the first."`
-	Rates   string   `default:"0.5,0.6,0.7,0.8,0.9,1.0,1.1,1.2,1.3" help:"Multiples of serial's capacity."`
-	Seeds   string   `default:"1,2,3" help:"Seeds."`
-	N       int      `default:"20000" short:"n" help:"Requests a run."`
-	Images  int      `default:"2000" help:"Test images; requests go round them."`
-	SLO     string   `default:"5x" name:"slo" help:"As for sluice run."`
-	Theta   string   `default:"0.8" help:"As for sluice run."`
-	Clock   string   `default:"table" enum:"table,measured" help:"As for sluice run."`
-	Workers int      `default:"2" help:"Runs at the same time (on cosim: one)."`
-	Out     string   `default:"out/bench-rates" help:"Folder for summary.json."`
-	JSON    bool     `name:"json" help:"Print JSON."`
+	Device  string    `default:"soft" enum:"cosim,soft" help:"Where it runs."`
+	Policy  []string  `default:"serial,fluid" help:"Policies; differences are to the first."`
+	Rates   []float64 `default:"0.5,0.6,0.7,0.8,0.9,1.0,1.1,1.2,1.3" help:"Multiples of serial's capacity."`
+	Seeds   []uint64  `default:"1,2,3" help:"Seeds."`
+	N       int       `default:"20000" short:"n" help:"Requests a run."`
+	Images  int       `default:"2000" help:"Test images; requests go round them."`
+	SLO     sloFlag   `default:"5x" name:"slo" help:"As for sluice run."`
+	Theta   thetaFlag `default:"0.8" help:"As for sluice run."`
+	Clock   string    `default:"table" enum:"table,measured" help:"As for sluice run."`
+	Workers int       `default:"2" help:"Runs at the same time (on cosim: one)."`
+	Out     string    `default:"out/bench-rates" help:"Folder for summary.json."`
+	JSON    bool      `name:"json" help:"Print JSON."`
 }
 
 func (*benchRatesCmd) Help() string {
@@ -51,33 +51,14 @@ type benchDoc struct {
 	Points   []experiments.RatePoint `json:"points"`
 }
 
-func parseList[T any](flag, text string, parse func(string) (T, error)) ([]T, error) {
-	var out []T
-	for f := range strings.SplitSeq(text, ",") {
-		v, err := parse(strings.TrimSpace(f))
-		if err != nil || len(out) == 1000 {
-			return nil, coded(codeUsage, fmt.Errorf("%s %s: expected at most 1000 numbers, found %q", flag, text, f))
-		}
-		out = append(out, v)
-	}
-	return out, nil
-}
-
 // Run implements the command.
 func (c *benchRatesCmd) Run(e *env) error {
-	rates, err := parseList("--rates", c.Rates, func(s string) (float64, error) {
-		v, err := strconv.ParseFloat(s, 64)
-		if err == nil && !(v > 0 && v <= 100) {
-			err = strconv.ErrRange
-		}
-		return v, err
-	})
-	if err != nil {
+	rates, seeds := c.Rates, c.Seeds
+	if err := checkSeeds(seeds); err != nil {
 		return err
 	}
-	seeds, err := parseList("--seeds", c.Seeds, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
-	if err != nil {
-		return err
+	if len(rates) > 1000 || slices.ContainsFunc(rates, func(v float64) bool { return !(v > 0 && v <= 100) }) {
+		return coded(codeUsage, fmt.Errorf("--rates %v: expected at most 1000 multiples above 0, up to 100", rates))
 	}
 	for _, name := range c.Policy {
 		if _, err := sched.New(name, sched.Options{}); err != nil {
@@ -87,11 +68,8 @@ func (c *benchRatesCmd) Run(e *env) error {
 	if c.N < 1 || c.Images < 1 || c.Workers < 1 {
 		return coded(codeUsage, fmt.Errorf("--n %d, --images %d, --workers %d: expected at least 1", c.N, c.Images, c.Workers))
 	}
-	p, err := c.prepare(e)
-	if err != nil {
-		return err
-	}
-	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	theta := c.Theta.theta
+	p, err := c.prepare(e, c.Theta.fits)
 	if err != nil {
 		return err
 	}
@@ -100,10 +78,7 @@ func (c *benchRatesCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	slo, err := parseSLO(c.SLO, s.Table.Alone())
-	if err != nil {
-		return err
-	}
+	slo := c.SLO.at(s.Table.Alone())
 	clock := engine.Table
 	if c.Clock == "measured" {
 		clock = engine.Measured
@@ -121,7 +96,7 @@ func (c *benchRatesCmd) Run(e *env) error {
 	if err != nil {
 		return coded(runCode(err), err)
 	}
-	prefix := fmt.Sprintf("%s/%s/slo=%s", p.bundle.Network.Name, p.design.Name, c.SLO)
+	prefix := fmt.Sprintf("%s/%s/slo=%s", p.bundle.Network.Name, p.design.Name, c.SLO.text)
 	doc := benchDoc{
 		header: header{"sluice-bench/1", version, seeds[0], "simulated"}, Seeds: seeds,
 		Capacity: 1e9 / s.Service(theta), SLO: slo, Theta: theta, Rows: experiments.Rows(prefix, points), Points: points,

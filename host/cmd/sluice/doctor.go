@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -22,59 +20,65 @@ type doctorCmd struct {
 }
 
 func (*doctorCmd) Help() string {
-	return `Example:
+	return `Looks for what the commands need: what serving on soft needs, what simulation, synthesis and the checks need
+beside it. What is missing names its package and what it is for. make setup installs all of it.
+
+Example:
   sluice doctor --config run`
 }
 
 type check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
+	For  string `json:"for"`  // what needs it
 	Hint string `json:"hint"` // what was found, or what to do
+}
+
+// tools are the programs that some command or script calls, each with its Debian package.
+var tools = []struct{ name, pkg, version, purpose string }{
+	{"go", "golang (or go.dev)", "version", "building Sluice"},
+	{"make", "make", "--version", "the Makefile, sim/build.sh"},
+	{"g++", "g++", "--version", "sim/build.sh: the simulator"},
+	{"verilator", "verilator", "--version", "sim/build.sh: the simulator"},
+	{"yosys", "yosys", "-V", "hw/syn, dse check: synthesis"},
+	{"git", "git", "--version", "hw/syn: which sources a run is of"},
+	{"python3", "python3-venv", "--version", "make setup: onnxruntime"},
+	{"chromium", "chromium", "--version", "the test of dse report's page"},
 }
 
 // Run implements the command.
 func (c *doctorCmd) Run(e *env) error {
 	var checks []check
-	tool := func(name, pkg string, args ...string) {
-		path, err := exec.LookPath(name)
+	for _, t := range tools {
+		checks = append(checks, tool(e.ctx, t.name, t.pkg, t.version, t.purpose))
+	}
+	add := func(name, purpose, found string, err error) {
+		k := check{name, err == nil, purpose, found}
 		if err != nil {
-			checks = append(checks, check{name, false, "install the package " + pkg})
-			return
+			k.Hint = err.Error()
 		}
-		ctx, cancel := context.WithTimeout(e.ctx, 20*time.Second)
-		defer cancel()
-		text, err := exec.CommandContext(ctx, path, args...).Output()
-		first, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-		if err != nil {
-			first = fmt.Sprintf("%s does not run: %v", path, err)
+		checks = append(checks, k)
+	}
+	dir := c.Data
+	if dir == "" {
+		dir = zoo.DefaultData
+	}
+	_, err := zoo.FashionMNIST(dir, false, 1)
+	if errors.Is(err, zoo.ErrDataMissing) {
+		err = errors.New("install the package dataset-fashion-mnist")
+	}
+	add("fashion-mnist", "serving the zoo's trained networks", dir, err)
+	path, err := npu.FindCosim(c.Config)
+	add("simulator", "--device cosim", path, err)
+	python, err := zoo.Python()
+	if err == nil {
+		if k := tool(e.ctx, python, "", "-c", "", "import onnxruntime; print('onnxruntime', onnxruntime.__version__)"); !k.OK {
+			err = errors.New(k.Hint)
+		} else {
+			python += ", " + k.Hint
 		}
-		checks = append(checks, check{name, err == nil, first})
 	}
-	tool("verilator", "verilator", "--version")
-	tool("g++", "g++", "--version")
-	tool("make", "make", "--version")
-	file := func(name, path, hint string) {
-		if _, err := os.Stat(path); err != nil {
-			checks = append(checks, check{name, false, hint})
-			return
-		}
-		checks = append(checks, check{name, true, path})
-	}
-	if _, err := zoo.FashionMNIST(c.Data, false, 1); err != nil {
-		hint := err.Error()
-		if errors.Is(err, zoo.ErrDataMissing) {
-			hint = "install the package dataset-fashion-mnist"
-		}
-		checks = append(checks, check{"fashion-mnist", false, hint})
-	} else {
-		checks = append(checks, check{"fashion-mnist", true, c.Data})
-	}
-	if path, err := npu.FindCosim(c.Config); err != nil {
-		checks = append(checks, check{"simulator", false, err.Error()})
-	} else {
-		checks = append(checks, check{"simulator", true, path})
-	}
-	file("python", filepath.Join(c.Build, "venv", "bin", "python"), "make setup (onnxruntime, for sluice verify)")
+	add("onnxruntime", "sluice verify --oracle, dse compile --evaluate", python, err)
 
 	missing := 0
 	for _, k := range checks {
@@ -86,7 +90,7 @@ func (c *doctorCmd) Run(e *env) error {
 		if err := e.output(struct {
 			header
 			Checks []check `json:"checks"`
-		}{header{"sluice-doctor/1", version, 0, "measured"}, checks}, "", true); err != nil {
+		}{header{"sluice-doctor/2", version, 0, "looked up"}, checks}, "", true); err != nil {
 			return err
 		}
 	} else {
@@ -95,11 +99,27 @@ func (c *doctorCmd) Run(e *env) error {
 			if !k.OK {
 				mark = "MISSING"
 			}
-			fmt.Fprintf(e.stdout, "%s  %-14s %s\n", mark, k.Name, k.Hint)
+			fmt.Fprintf(e.stdout, "%s  %-14s %s (%s)\n", mark, k.Name, k.Hint, k.For)
 		}
 	}
 	if missing > 0 {
 		return coded(codeTool, fmt.Errorf("%d of %d checks failed", missing, len(checks)))
 	}
 	return nil
+}
+
+// tool asks a program for its version.
+func tool(ctx context.Context, name, pkg, version, purpose string, more ...string) check {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return check{name, false, purpose, "install the package " + pkg}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	text, err := exec.CommandContext(ctx, path, append([]string{version}, more...)...).Output()
+	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	if err != nil {
+		first = fmt.Sprintf("%s does not run: %v", path, err)
+	}
+	return check{name, err == nil, purpose, first}
 }

@@ -4,9 +4,9 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/report"
 )
 
@@ -30,21 +30,26 @@ func (c *inspectCmd) Run(e *env) error {
 	if err != nil {
 		return coded(codeInput, err)
 	}
+	info, err := recipe.Of(b)
+	if err != nil {
+		return coded(codeInput, fmt.Errorf("%s: %w", c.File, err))
+	}
 	if c.JSON {
 		return e.output(struct {
 			header
+			Calibrated  bool   `json:"calibrated"`
+			Calibration string `json:"calibration"`
 			bundle.Summary
-		}{header{"sluice-inspect/1", version, 0, "estimated"}, s}, "", true)
+		}{header{"sluice-inspect/1", version, 0, "estimated"}, !info.Missing, info.Text(), s}, "", true)
 	}
 	w := e.stdout
 	fmt.Fprintf(w, "network    %s, input %d x %d x %d, %d layers, %.2f MMAC\n", s.Network, s.Input[0], s.Input[1], s.Input[2], s.Layers, float64(s.MACs)/1e6)
 	fmt.Fprintf(w, "design     %s <T_R %d, T_P %d, T_C %d>, hash %s\n", s.Design, s.TR, s.TP, s.TC, s.DesignHash)
 	fmt.Fprintf(w, "ABI        %s\nbundle     %s\n", s.ABIHash, s.BundleHash)
 	fmt.Fprintf(w, "weights    %s, slot %s, %d tensors\n", report.Bytes(uint64(s.WeightBytes)), report.Bytes(uint64(s.SlotBytes)), s.Tensors)
-	for _, k := range []string{"source", "calibration_images"} {
-		if v := s.Meta[k]; v != "" {
-			fmt.Fprintf(w, "%-10s %s\n", strings.ReplaceAll(strings.TrimSuffix(k, "_images"), "_", " "), v)
-		}
+	fmt.Fprintf(w, "ranges     %s\n", info.Text())
+	if len(info.Classes) > 0 {
+		fmt.Fprintf(w, "classes    %d named, from %s to %s\n", len(info.Classes), info.Classes[0], info.Classes[len(info.Classes)-1])
 	}
 	fmt.Fprintln(w)
 	t := report.Table{Head: []string{"exit", "layers", "MMAC", "to here, B = 1", "B = B_max", "gain"}}

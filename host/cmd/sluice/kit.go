@@ -33,7 +33,7 @@ func (c *kitCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	im, err := c.images(p.graph, false, c.N)
+	im, err := c.images(p, c.N, true)
 	if err != nil {
 		return err
 	}

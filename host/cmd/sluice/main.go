@@ -2,7 +2,8 @@
 // its references, measures, and inspects. Every command has --help with an example; with --json it
 // prints one JSON document on stdout and logs on stderr.
 //
-// Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device, 5 missing tool.
+// Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device, 5 missing tool, 6 a fault of the
+// program itself (a policy that asks for the impossible), 130 interrupted.
 package main
 
 import (
@@ -18,10 +19,13 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/renameio/v2"
+
+	"github.com/sluice-npu/sluice/dse/cli"
 )
 
 // version of the program and of its documents.
-const version = "0.1.0"
+const version = cli.Version
 
 // Exit codes (design/commands).
 const (
@@ -31,6 +35,9 @@ const (
 	codeInput
 	codeDevice
 	codeTool
+	codeFault
+
+	codeInterrupted = 130 // as shells say it
 )
 
 // codeError is an error that says with which exit code the program ends.
@@ -57,57 +64,71 @@ type env struct {
 	stdout io.Writer
 	stderr io.Writer
 	log    *slog.Logger
-	tty    bool // stderr is a terminal: progress bars make sense
 }
 
-type cli struct {
-	Run       runCmd     `cmd:"" help:"Serve test images and report how it went (the main job)."`
-	Verify    verifyCmd  `cmd:"" help:"Compare the hardware with its references, bit for bit."`
-	Faults    faultsCmd  `cmd:"" help:"Random faults: each ends as it must, and the next start is right."`
-	Profile   profileCmd `cmd:"" help:"Measure a latency table on a device."`
-	TuneTheta thetaCmd   `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
-	Bench     benchCmd   `cmd:"" help:"Compare policies over many settings."`
-	Inspect   inspectCmd `cmd:"" help:"Say what is in a bundle."`
-	Kit       kitCmd     `cmd:"" help:"Write a bundle, images and golden results for a board."`
-	Doctor    doctorCmd  `cmd:"" help:"Check that tools and data are there."`
+type commands struct {
+	Run       runCmd      `cmd:"" help:"Serve test images and report how it went (the main job)."`
+	Verify    verifyCmd   `cmd:"" help:"Compare the hardware with its references, bit for bit."`
+	Faults    faultsCmd   `cmd:"" help:"Random faults: each ends as it must, and the next start is right."`
+	Profile   profileCmd  `cmd:"" help:"Measure a latency table on a device."`
+	TuneTheta thetaCmd    `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
+	Bench     benchCmd    `cmd:"" help:"Compare policies over many settings."`
+	Classify  classifyCmd `cmd:"" help:"Say what a bundle takes pictures for."`
+	Inspect   inspectCmd  `cmd:"" help:"Say what is in a bundle."`
+	Kit       kitCmd      `cmd:"" help:"Write a bundle, images and golden results for a board."`
+	Doctor    doctorCmd   `cmd:"" help:"Check that tools and data are there."`
+
+	About      versionCmd     `cmd:"" name:"version" help:"Say what this program is."`
+	Completion cli.Completion `cmd:"" help:"Teach a shell to complete commands and flags."`
 
 	Verbose bool             `short:"v" help:"Log more."`
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
+// versionCmd says what this program is.
+type versionCmd struct{ cli.VersionCmd }
+
+// Run implements the command.
+func (c *versionCmd) Run(e *env) error { return cli.About("sluice").Print(e.stdout, c.JSON) }
+
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func realMain(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
-	var c cli
+	var c commands
+	if len(args) == 0 {
+		args = []string{"--help"} // what there is, and no error
+	}
+	out := cli.New("sluice", args, stdout, stderr)
 	exited := -1
 	p, err := kong.New(&c,
 		kong.Name("sluice"),
 		kong.Description("Serves early-exit networks on a 16-bit fixed-point GEMM NPU."),
-		kong.UsageOnError(),
-		kong.Writers(stdout, stderr),
+		kong.WithHyphenPrefixedParameters(true), // a number below zero is a value
+		kong.Writers(out.Stdout, stderr),
 		kong.Exit(func(code int) { exited = code }),
 		kong.Vars{"version": "sluice " + version},
 	)
 	if err != nil {
-		fmt.Fprintln(stderr, "sluice:", err)
-		return codeUsage
+		return out.Fail(codeUsage, err, "")
+	}
+	if cli.Complete(p) {
+		return codeOK
 	}
 	k, err := p.Parse(args)
 	if exited >= 0 { // --help, --version
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "sluice: %v\n(sluice --help tells more)\n", err)
-		return codeUsage
+		return out.Fail(codeUsage, err, "(sluice --help tells more)")
 	}
 	level := slog.LevelInfo
 	if c.Verbose {
 		level = slog.LevelDebug
 	}
 	e := &env{
-		ctx: ctx, stdout: stdout, stderr: stderr, tty: isTerminal(stderr),
+		ctx: ctx, stdout: out.Stdout, stderr: stderr,
 		log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	}
 	err = k.Run(e)
@@ -115,12 +136,19 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return codeOK
+	case ctx.Err() != nil:
+		return out.Fail(codeInterrupted, fmt.Errorf("interrupted: %w", err), "")
 	case errors.As(err, &coded):
-		fmt.Fprintln(stderr, "sluice:", err)
-		return coded.code
+		return out.Fail(coded.code, err, "")
 	}
-	fmt.Fprintln(stderr, "sluice:", err)
-	return codeInput
+	return out.Fail(codeInput, err, "")
+}
+
+// interruptible is a context that ends with the first SIGINT or SIGTERM; the second ends the program.
+func interruptible() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // header are the keys that every JSON document has.
@@ -129,6 +157,11 @@ type header struct {
 	Version string `json:"version"`
 	Seed    uint64 `json:"seed"`
 	Label   string `json:"label"` // simulated | synthesised | measured | estimated
+}
+
+// progress shows how far something is. set tells how far it is; done ends it, also half way.
+func (e *env) progress(name string, total int) (set func(int), done func()) {
+	return cli.Progress(e.ctx, e.stderr, name, total)
 }
 
 // output writes the document to out/summary.json (where out is not empty) and, with --json, to stdout.
@@ -152,30 +185,22 @@ func (e *env) output(doc any, out string, toStdout bool) error {
 	return err
 }
 
-// writeFile writes a file, and its folder, under a temporary name first.
-func writeFile(path string, write func(io.Writer) error) (err error) {
+// writeFile writes a file, and its folder, so that no reader sees half of it.
+func writeFile(path string, write func(io.Writer) error) error {
+	fail := func(err error) error { return fmt.Errorf("write %s: %w", path, err) }
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fail(err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fail(err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", path, err)
-		}
-	}()
+	defer f.Cleanup() // nothing where it has been renamed
 	if err := write(f); err != nil {
-		return err
+		return fail(err)
 	}
-	if err := f.Chmod(0o644); err != nil {
-		return err
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return fail(err)
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }

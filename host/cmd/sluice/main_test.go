@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -8,10 +9,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -20,13 +24,14 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
 	"github.com/sluice-npu/sluice/host/verify"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"sluice": main})
+	testscript.Main(m, map[string]func(){"sluice": main, "stubborn": stubborn})
 }
 
 // The commands as users see them. All scripts share one folder of bundles.
@@ -192,7 +197,7 @@ func TestSchedulesAgreeOnSoftAndCosim(t *testing.T) {
 		}
 		t.Logf("%-13s %v", policy, seen)
 		for kind, who := range map[string]string{
-			"preempt": "lazy fluid fluid+ fluid+last fluid+theta fluid+refuse", "merge": "lazy fluid fluid+ fluid+last fluid+theta fluid+refuse",
+			"preempt": "lazy lazy-idle fluid fluid+ fluid+last fluid+theta fluid+refuse", "merge": "lazy lazy-idle fluid fluid+ fluid+last fluid+theta fluid+refuse",
 			"drop": "clockwork fluid+refuse", "theta": "fluid+theta",
 		} {
 			if slices.Contains(strings.Fields(who), policy) != (seen[kind] > 0) {
@@ -202,28 +207,108 @@ func TestSchedulesAgreeOnSoftAndCosim(t *testing.T) {
 	}
 }
 
-func TestParsing(t *testing.T) {
+func TestFlags(t *testing.T) {
+	var r rateFlag
 	for text, want := range map[string]float64{"0.9": 900, "250/s": 250, "1": 1000} {
-		if got, err := parseRate(text, 1000); err != nil || got != want {
-			t.Errorf("rate %s: %g, %v; want %g", text, got, err, want)
+		if err := r.UnmarshalText([]byte(text)); err != nil || r.at(1000) != want {
+			t.Errorf("rate %s: %g, %v; want %g", text, r.at(1000), err, want)
 		}
 	}
+	var s sloFlag
 	for text, want := range map[string]int64{"5x": 500, "20ms": 20_000_000, "1.5x": 150} {
-		if got, err := parseSLO(text, 100); err != nil || got != want {
-			t.Errorf("SLO %s: %d, %v; want %d", text, got, err, want)
+		s = sloFlag{}
+		if err := s.UnmarshalText([]byte(text)); err != nil || s.at(100) != want {
+			t.Errorf("SLO %s: %d, %v; want %d", text, s.at(100), err, want)
 		}
 	}
 	for _, text := range []string{"", "0", "-1", "NaN", "x", "1e99", "/s", "Inf"} {
-		if _, err := parseRate(text, 1000); err == nil {
+		if r.UnmarshalText([]byte(text)) == nil {
 			t.Errorf("rate %q is accepted", text)
 		}
-		if _, err := parseSLO(text, 100); err == nil {
+		if s.UnmarshalText([]byte(text)) == nil {
 			t.Errorf("SLO %q is accepted", text)
 		}
 	}
-	for _, text := range []string{"", "x", "-0.1", "3", "NaN", "0.1,0.2,0.3"} {
-		if _, err := parseTheta(text, 2); err == nil {
+	var th thetaFlag
+	for _, text := range []string{"", "x", "-0.1", "3", "NaN"} {
+		if th.UnmarshalText([]byte(text)) == nil {
 			t.Errorf("theta %q is accepted", text)
+		}
+	}
+	if err := th.UnmarshalText([]byte("0.1, 0.2,0.3")); err != nil || !slices.Equal(th.theta, []float32{0.1, 0.2, 0.3}) || th.fits(3) != nil || th.fits(2) == nil || th.fits(4) == nil {
+		t.Errorf("%v, %v", th.theta, err)
+	}
+}
+
+// What is wrong with the command line is said before any work: nothing is written, not even a bundle.
+func TestFlagsComeFirst(t *testing.T) {
+	for _, bad := range [][]string{
+		{"--rate", "fast"}, {"--rate", "1e9/s"}, {"--slo", "soon"}, {"--theta", "0.5,x"}, {"--theta", "0.1,0.2,0.3,0.4,0.5,0.6"},
+	} {
+		build, out := filepath.Join(t.TempDir(), "build"), filepath.Join(t.TempDir(), "out")
+		args := append([]string{"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", build, "--out", out}, bad...)
+		var log bytes.Buffer
+		if code := realMain(args, &bytes.Buffer{}, &log); code != codeUsage {
+			t.Errorf("%v: exit code %d, want %d: %s", bad, code, codeUsage, log.String())
+		}
+		for _, dir := range []string{build, out} {
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%v: there is %s", bad, dir)
+			}
+		}
+	}
+	// An SLO below one request alone is seen once there is a table: no image has been looked at.
+	var log bytes.Buffer
+	code := realMain([]string{"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", t.TempDir(), "--slo", "1ns", "-n", "400000", "--out", t.TempDir()}, &bytes.Buffer{}, &log)
+	if code != codeInput || !strings.Contains(log.String(), "shorter than one request alone") {
+		t.Errorf("exit code %d: %s", code, log.String())
+	}
+}
+
+// stubborn stands for a command that does not end with its context.
+func stubborn() {
+	ctx, stop := interruptible()
+	defer stop()
+	fmt.Println("ready")
+	<-ctx.Done()
+	fmt.Println("first")
+	time.Sleep(time.Minute)
+}
+
+// The first Ctrl-C asks, the second one ends.
+func TestSecondInterrupt(t *testing.T) {
+	cmd := exec.Command("stubborn")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for _, want := range []string{"ready", "first"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("%q, want %q", lines.Text(), want)
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := time.AfterFunc(100*time.Millisecond, func() { cmd.Process.Signal(os.Interrupt) }) // the second may have come too early
+	defer again.Stop()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestRunCodes(t *testing.T) {
+	for err, want := range map[error]int{
+		engine.ErrPolicy: codeFault, engine.ErrStuck: codeFault, engine.ErrDevice: codeDevice, sched.ErrTable: codeInput,
+		load.ErrLoad: codeInput, engine.ErrConfig: codeInput, os.ErrInvalid: codeDevice,
+	} {
+		if got := runCode(fmt.Errorf("run: %w", err)); got != want {
+			t.Errorf("%v: exit code %d, want %d", err, got, want)
 		}
 	}
 }
@@ -264,8 +349,9 @@ func TestExitCodes(t *testing.T) {
 		{codeInput, append([]string{"run", "--slo", "1ns"}, soft...)},
 		{codeInput, append([]string{"run", "--network", empty}, soft[:4]...)},
 		{codeInput, []string{"inspect", empty}},
-		{codeTool, append([]string{"run", "--data", build}, soft...)},
-		{codeTool, []string{"doctor", "--data", build}},
+		{codeTool, append([]string{"run", "--data", "nowhere"}, soft...)},
+		{codeInput, append([]string{"run", "--data", t.TempDir()}, soft...)},
+		{codeTool, []string{"doctor", "--data", "nowhere"}},
 	} {
 		var out, log bytes.Buffer
 		if got := realMain(c.args, &out, &log); got != c.want {

@@ -11,20 +11,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"math/rand/v2"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
-	"sync"
+	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/sluice-npu/sluice/dse/bundle"
-	"github.com/sluice-npu/sluice/dse/compile"
+	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/graph"
-	"github.com/sluice-npu/sluice/dse/onnx"
+	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
@@ -38,46 +39,102 @@ import (
 type what struct {
 	Config  string `default:"run" help:"Configuration of the hardware: a name of hw/configs, or a YAML file."`
 	Network string `default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
-	Data    string `default:"/usr/share/datasets/fashion-mnist" help:"Folder of the data set (Debian package dataset-fashion-mnist)."`
+	Data    string `placeholder:"DIR|FILE" help:"Images to serve: a folder of JPEG and PNG files, .npy or IDX, or the folder of Fashion-MNIST (default, for networks calibrated with it: where Debian's package dataset-fashion-mnist puts it)."`
+	Labels  string `placeholder:"folders|FILE" help:"Classes of the images of --data: the folders that they lie in, a CSV with the columns file and label, .npy or IDX."`
+	Noise   bool   `help:"Serve noise, where a network has no images: exits and accuracy mean nothing then."`
 	Build   string `default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
+	recipe.Flags
 
+	file  string // bundle to serve, in place of a network
 	waves string // FST file to write, on cosim
 }
 
 const (
-	calibrationImages = 512 // of the training set
-	weightSeed        = 1   // of networks whose weights are drawn
+	weightSeed  = 1  // of networks whose weights are drawn, and of noise
+	noiseImages = 64 // that are served
+	imageBytes  = 1 << 30
 )
 
 // prepared is a network, compiled.
 type prepared struct {
 	design configs.Design
-	graph  *graph.Graph
+	graph  *graph.Graph // nil where a bundle was named: then there is no float network
 	bundle *bundle.Bundle
-	path   string // of the bundle's file
+	info   recipe.Info // what the bundle remembers
+	path   string      // of the bundle's file
 	cached bool
 }
 
-// prepare imports, quantises and compiles a network, or takes the bundle that was made from the
-// same content before.
-func (w *what) prepare(e *env) (*prepared, error) {
+// exits is how many the network has.
+func (p *prepared) exits() int { return len(p.bundle.Network.Exits) }
+
+// prepare reads the bundle that was named; else it imports, quantises and compiles a network, or takes the
+// bundle that was made from the same content before. What asks for a number of exits is asked before
+// it compiles.
+func (w *what) prepare(e *env, fits ...func(exits int) error) (*prepared, error) {
+	p, err := w.open(e, fits)
+	if err != nil {
+		return nil, err
+	}
+	if p.info, err = recipe.Of(p.bundle); err != nil {
+		return nil, coded(codeInput, fmt.Errorf("%s: %w", p.path, err))
+	}
+	if p.info.Missing {
+		e.log.Warn(p.bundle.Network.Name + " is " + recipe.Warning)
+	}
+	return p, nil
+}
+
+// checkExits asks what wants to know of a number of exits.
+func checkExits(fits []func(int) error, exits int) error {
+	for _, fit := range fits {
+		if err := fit(exits); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
+	if w.file != "" {
+		b, err := bundle.ReadFile(w.file)
+		if err != nil {
+			return nil, coded(codeInput, fmt.Errorf("%s: %w", w.file, err))
+		}
+		if err := checkExits(fits, len(b.Network.Exits)); err != nil {
+			return nil, err
+		}
+		return &prepared{design: b.Design, bundle: b, path: w.file, cached: true}, nil
+	}
 	d, err := configs.Load(w.Config)
 	if err != nil {
 		return nil, coded(codeInput, err)
 	}
-	g, err := w.load()
+	r := &recipe.Recipe{Flags: w.Flags, Network: w.Network, Seed: weightSeed, Data: w.fashion()}
+	g, err := r.Graph()
 	if err != nil {
 		return nil, coded(codeInput, err)
 	}
-	p := &prepared{design: d, graph: g}
-	key, err := contentKey(g, d)
+	if err := checkExits(fits, len(g.Exits)); err != nil {
+		return nil, err
+	}
+	from, err := r.Calibration(g)
+	if err != nil {
+		return nil, coded(inputCode(err), err)
+	}
+	meta, err := r.Meta(from.Info)
+	if err != nil {
+		return nil, coded(codeInput, err)
+	}
+	key, err := contentKey(g, d, meta)
 	if err != nil {
 		return nil, err
 	}
+	p := &prepared{design: d, graph: g}
 	p.path = filepath.Join(w.Build, "bundles", fmt.Sprintf("%s-%s-%s.sluice", g.Name, d.Name, key[:16]))
 	b, err := bundle.ReadFile(p.path)
 	switch {
-	case err == nil && b.Meta["key"] == key:
+	case err == nil && maps.Equal(b.Meta, meta):
 		p.bundle, p.cached = b, true
 		e.log.Debug("bundle from cache", "path", p.path)
 		return p, nil
@@ -85,18 +142,7 @@ func (w *what) prepare(e *env) (*prepared, error) {
 		e.log.Warn("the cached bundle is not usable; making it again", "path", p.path, "err", err)
 	}
 	began := time.Now()
-	calibration, err := w.images(g, true, calibrationImages)
-	if err != nil {
-		return nil, err
-	}
-	q, err := quant.Quantise(g, calibration.Pixels, quant.Options{InputRange: 1})
-	if err != nil {
-		return nil, coded(codeInput, fmt.Errorf("quantise %s: %w", g.Name, err))
-	}
-	p.bundle, err = compile.Compile(q, d, compile.Options{Meta: map[string]string{
-		"key": key, "source": filepath.Base(w.Network), "calibration_images": fmt.Sprint(len(calibration.Pixels)),
-	}})
-	if err != nil {
+	if p.bundle, err = r.MakeFrom(g, from, d); err != nil {
 		return nil, coded(codeInput, fmt.Errorf("compile %s for %s: %w", g.Name, d.Name, err))
 	}
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o777); err != nil {
@@ -110,26 +156,27 @@ func (w *what) prepare(e *env) (*prepared, error) {
 	return p, nil
 }
 
-func (w *what) load() (*graph.Graph, error) {
-	if strings.HasSuffix(w.Network, ".onnx") || strings.ContainsRune(w.Network, '/') {
-		return onnx.ImportFile(w.Network, onnx.Options{
-			Name: strings.TrimSuffix(filepath.Base(w.Network), ".onnx"), WeightSeed: weightSeed,
-		})
+// inputCode tells a data set that is not installed from input that is wrong.
+func inputCode(err error) int {
+	if errors.Is(err, zoo.ErrDataMissing) {
+		return codeTool
 	}
-	return zoo.Load(w.Network, weightSeed)
+	return codeInput
 }
 
-// contentKey names everything a bundle depends on: the graph with its weights, the design, the ABI,
-// and the program that makes it.
-func contentKey(g *graph.Graph, d configs.Design) (string, error) {
+// contentKey names everything a bundle depends on: the graph with its weights, the design, the ABI, what
+// the bundle says of itself, and the program that makes it.
+func contentKey(g *graph.Graph, d configs.Design, meta map[string]string) (string, error) {
 	h := sha256.New()
 	if err := gob.NewEncoder(h).Encode(g); err != nil {
 		return "", fmt.Errorf("hash network %s: %w", g.Name, err)
 	}
-	if err := json.NewEncoder(h).Encode(d); err != nil {
-		return "", fmt.Errorf("hash configuration %s: %w", d.Name, err)
+	for _, v := range []any{d, meta} {
+		if err := json.NewEncoder(h).Encode(v); err != nil {
+			return "", fmt.Errorf("hash configuration %s: %w", d.Name, err)
+		}
 	}
-	fmt.Fprintf(h, "abi %016x calibration %d\n", abi.Hash, calibrationImages)
+	fmt.Fprintf(h, "abi %016x\n", uint64(abi.Hash))
 	if path, err := os.Executable(); err == nil {
 		f, err := os.Open(path)
 		if err != nil {
@@ -143,45 +190,73 @@ func contentKey(g *graph.Graph, d configs.Design) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// images are n images that fit the graph's input: of Fashion-MNIST where the shape is its, else
-// drawn from a seed, with labels of -1.
-func (w *what) images(g *graph.Graph, train bool, n int) (*zoo.Images, error) {
-	in := g.Tensors[g.Input]
-	if in.H == 28 && in.W == 28 && in.C == 1 {
-		im, err := zoo.FashionMNIST(w.Data, train, n)
-		if errors.Is(err, zoo.ErrDataMissing) {
-			return nil, coded(codeTool, err)
-		}
-		return im, coded(codeInput, err)
+// fashion is the folder of Fashion-MNIST where --data names one, also one that is not there; "" where it
+// names images of the user's.
+func (w *what) fashion() string {
+	if _, err := os.Stat(w.Data); err != nil {
+		return w.Data
 	}
-	rng := rand.New(rand.NewPCG(weightSeed, map[bool]uint64{false: 1, true: 2}[train]))
-	im := &zoo.Images{H: in.H, W: in.W}
-	for range min(n, 64) {
-		x := make([]float32, in.Elems())
-		for i := range x {
-			x[i] = rng.Float32()
+	if _, err := os.Stat(filepath.Join(w.Data, "t10k-images-idx3-ubyte.gz")); err == nil {
+		return w.Data
+	}
+	return ""
+}
+
+// images are up to n images for the network to serve: those of --data; Fashion-MNIST's where the network
+// was calibrated with it; noise, with labels of -1, where that was asked for or makes no difference.
+func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
+	net := &p.bundle.Network
+	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}
+	n = max(1, min(n, imageBytes/(4*in.Elems())))
+	switch {
+	case w.Noise && w.Data != "":
+		return nil, coded(codeUsage, errors.New("--noise and --data: one of them says what is served"))
+	case w.Noise || anything && w.Data == "" && !p.info.Fashion():
+		im := &zoo.Images{H: in.H, W: in.W, Pixels: recipe.Noise(in, min(n, noiseImages), weightSeed+1, max(p.info.Preprocess.Range, 1e-3))}
+		im.Labels = slices.Repeat([]int{-1}, len(im.Pixels))
+		return im, nil
+	case p.info.Fashion() && (w.Data == "" || w.fashion() != ""):
+		im, err := zoo.FashionMNIST(w.Data, false, n)
+		if err != nil {
+			return nil, coded(inputCode(err), err)
 		}
-		im.Pixels, im.Labels = append(im.Pixels, x), append(im.Labels, -1)
+		return im, nil
+	case w.Data == "":
+		return nil, coded(codeUsage, fmt.Errorf("%s has no images of its own to serve: name some with --data, or ask for noise with --noise", net.Name))
+	}
+	s, err := p.info.Evaluation(w.Data, in, images.Options{Labels: w.Labels, Max: n})
+	if err != nil {
+		return nil, coded(codeInput, err)
+	}
+	im := &zoo.Images{H: in.H, W: in.W, Labels: s.Labels}
+	if im.Labels == nil {
+		im.Labels = slices.Repeat([]int{-1}, s.Len())
+	}
+	for i := range s.Len() {
+		if c := net.Exits[len(net.Exits)-1].Classes; im.Labels[i] >= c {
+			return nil, coded(codeInput, fmt.Errorf("%s: class %d, %s has %d", s.Name(i), im.Labels[i], net.Name, c))
+		}
+		x, err := s.Image(i)
+		if err != nil {
+			return nil, coded(codeInput, err)
+		}
+		im.Pixels = append(im.Pixels, x)
 	}
 	return im, nil
 }
 
-// inputs are images on the network's scale: round(x * 2^InFrac), saturated.
+// inputs are images on the network's scale.
 func inputs(b *bundle.Bundle, im *zoo.Images) [][]int16 {
 	out := make([][]int16, len(im.Pixels))
 	for i, px := range im.Pixels {
-		out[i] = make([]int16, len(px))
-		for j, v := range px {
-			x := math.Round(math.Ldexp(float64(v), b.Network.InFrac))
-			out[i][j] = int16(max(math.MinInt16, min(math.MaxInt16, x)))
-		}
+		out[i] = evaluate.Input(&b.Network, px)
 	}
 	return out
 }
 
 // setup computes the exits of n test images with the golden executor.
 func (p *prepared) setup(e *env, w *what, memo *soft.Memo, n int) (*experiments.Setup, *zoo.Images, error) {
-	im, err := w.images(p.graph, false, n)
+	im, err := w.images(p, n, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -203,29 +278,28 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 		return nil, err
 	}
 	out := make([][]device.ExitResult, len(im.Pixels))
-	workers := runtime.GOMAXPROCS(0)
-	errs := make([]error, workers)
-	var wg sync.WaitGroup
+	workers := quant.Workers(g, 0, len(out))
+	all, ctx := errgroup.WithContext(ctx)
 	for k := range workers {
-		wg.Go(func() {
+		all.Go(func() error {
 			r := first.Clone()
-			for i := k; i < len(out) && errs[k] == nil; i += workers {
-				if errs[k] = ctx.Err(); errs[k] != nil {
-					return
+			for i := k; i < len(out); i += workers {
+				if err := ctx.Err(); err != nil {
+					return err
 				}
-				var all [][]float32
-				if all, errs[k] = r.Run(im.Pixels[i]); errs[k] != nil {
-					return
+				logits, err := r.Run(im.Pixels[i])
+				if err != nil {
+					return err
 				}
 				for j, x := range g.Exits {
-					class, conf := experiments.SoftmaxTop1(all[x.Tensor])
+					class, conf := experiments.SoftmaxTop1(logits[x.Tensor])
 					out[i] = append(out[i], device.ExitResult{Exit: j, Class: class, Confidence: conf})
 				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	return out, errors.Join(errs...)
+	return out, all.Wait()
 }
 
 // openDevice opens a device by name and loads the bundle.

@@ -53,7 +53,7 @@ func (c *profileCmd) Run(e *env) error {
 		return err
 	}
 	defer dev.Close()
-	im, err := c.images(p.graph, false, 256)
+	im, err := c.images(p, 256, true) // cycles do not depend on data
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/device"
@@ -22,19 +22,21 @@ import (
 )
 
 type runCmd struct {
+	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, as dse compile writes it, in place of --network and --config."`
 	what
-	Device   string   `default:"cosim" enum:"cosim,hls,soft" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock) or soft (golden numerics, the bundle's latency table)."`
-	Policy   []string `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
-	Rate     string   `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
-	SLO      string   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
-	Theta    string   `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas."`
-	Seed     uint64   `default:"1" help:"Seed of the arrivals."`
-	N        int      `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
-	Arrivals string   `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
-	Clock    string   `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: measured for cosim, table for all others."`
-	Out      string   `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
-	Waves    string   `help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
-	JSON     bool     `name:"json" help:"Print the summary as JSON."`
+	Device   string    `default:"cosim" enum:"cosim,hls,soft" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock) or soft (golden numerics, the bundle's latency table)."`
+	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
+	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
+	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
+	Theta    thetaFlag `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas."`
+	Seed     uint64    `default:"1" help:"Seed of the arrivals."`
+	N        int       `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
+	Arrivals string    `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
+	Clock    string    `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: measured for cosim, table for all others."`
+	Out      string    `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
+	Waves    string    `placeholder:"FILE" help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
+	WavesGiB float64   `name:"waves-gib" default:"1" help:"Largest wave file that a run may be expected to write; beyond, it does not begin."`
+	JSON     bool      `name:"json" help:"Print the summary as JSON."`
 }
 
 func (*runCmd) Help() string {
@@ -43,51 +45,13 @@ The schedule opens in Perfetto.
 
 Example:
   sluice run --device soft --rate 1.1 --n 1000
+  sluice run my.sluice --device soft --data held-out
   sluice run --config tiny --network tiny --n 4 --policy fluid --waves out/tiny.fst
   sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0`
 }
 
-// parseTheta reads one threshold or one an exit.
-func parseTheta(text string, exits int) (experiments.Theta, error) {
-	var t experiments.Theta
-	for f := range strings.SplitSeq(text, ",") {
-		v, err := strconv.ParseFloat(strings.TrimSpace(f), 32)
-		if err != nil || !(v >= 0) || v > 2 {
-			return nil, coded(codeUsage, fmt.Errorf("--theta %s: expected numbers of 0..2 (above 1: that exit is never taken), found %q", text, f))
-		}
-		t = append(t, float32(v))
-	}
-	if len(t) > exits {
-		return nil, coded(codeUsage, fmt.Errorf("--theta %s: %d thresholds for %d exits", text, len(t), exits))
-	}
-	return t, nil
-}
-
-// parseRate gives requests per second.
-func parseRate(text string, capacity float64) (float64, error) {
-	number, absolute := strings.CutSuffix(text, "/s")
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil || !(v > 0) || v > 1e9 {
-		return 0, coded(codeUsage, fmt.Errorf("--rate %s: expected a multiple of serial's capacity (0.9) or requests per second (250/s)", text))
-	}
-	if absolute {
-		return v, nil
-	}
-	return v * capacity, nil
-}
-
-// parseSLO gives ns.
-func parseSLO(text string, alone int64) (int64, error) {
-	if number, ok := strings.CutSuffix(text, "x"); ok {
-		v, err := strconv.ParseFloat(number, 64)
-		if err == nil && v > 0 && v < 1e6 {
-			return int64(v * float64(alone)), nil
-		}
-	} else if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return d.Nanoseconds(), nil
-	}
-	return 0, coded(codeUsage, fmt.Errorf("--slo %s: expected a multiple of one request alone (5x) or a time (20ms)", text))
-}
+// maxRequests bounds what a run keeps: each request's record, result and place in the schedule, 2 kB or so.
+const maxRequests = 500_000
 
 type resultDoc struct {
 	ID     device.RequestID `json:"id"`
@@ -121,6 +85,9 @@ type runDoc struct {
 	Config    string            `json:"config"`
 	Network   string            `json:"network"`
 	Bundle    string            `json:"bundle_hash"`
+	Served    string            `json:"images"`      // what was served
+	Range     string            `json:"calibration"` // where the bundle's ranges come from
+	Ranged    bool              `json:"calibrated"`
 	Clock     string            `json:"clock"`
 	Theta     experiments.Theta `json:"theta"`
 	SLO       int64             `json:"slo_ns"`
@@ -134,9 +101,12 @@ type runDoc struct {
 
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
-	c.waves = c.Waves
-	if c.N < 1 || c.N > load.MaxArrivals {
-		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..%d", c.N, load.MaxArrivals))
+	c.waves, c.file = c.Waves, c.Bundle
+	if c.N < 1 || c.N > maxRequests {
+		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..%d, as every request is kept; sluice bench rates serves more", c.N, maxRequests))
+	}
+	if c.Waves != "" && c.Device != "cosim" {
+		return coded(codeUsage, fmt.Errorf("--waves %s: only cosim has waves, the device is %s", c.Waves, c.Device))
 	}
 	if c.Device == "hls" && c.Clock == "measured" {
 		return coded(codeUsage, errors.New("--clock measured: the HLS kernel's C-simulation counts no cycles"))
@@ -152,38 +122,37 @@ func (c *runCmd) Run(e *env) error {
 		if times, err = load.File(c.Arrivals); err != nil {
 			return coded(codeInput, err)
 		}
-		c.N = len(times)
+		if c.N = len(times); c.N > maxRequests {
+			return coded(codeInput, fmt.Errorf("%s: %d arrivals, at most %d are served, as every request is kept", c.Arrivals, c.N, maxRequests))
+		}
 	}
-	p, err := c.prepare(e)
+	theta := c.Theta.theta
+	p, err := c.prepare(e, c.Theta.fits)
 	if err != nil {
 		return err
 	}
-	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	table, err := sched.NewTable(p.bundle.Latency, p.bundle.Network.Name)
 	if err != nil {
-		return err
+		return coded(codeInput, err)
+	}
+	alone := table.Alone()
+	slo := c.SLO.at(alone)
+	if slo < alone {
+		return coded(codeInput, fmt.Errorf("--slo %s: %w: %d ns, and %s alone takes %d ns", c.SLO.text, engine.ErrSLO, slo, p.bundle.Network.Name, alone))
 	}
 	memo := &soft.Memo{}
 	s, im, err := p.setup(e, &c.what, memo, c.N)
 	if err != nil {
 		return err
 	}
-	float, err := floatExits(e.ctx, p.graph, im)
-	if err != nil {
-		return err
+	var float [][]device.ExitResult // a bundle alone has no float network
+	if p.graph != nil {
+		if float, err = floatExits(e.ctx, p.graph, im); err != nil {
+			return err
+		}
 	}
 	service := s.Service(theta)
-	rate, err := parseRate(c.Rate, 1e9/service)
-	if err != nil {
-		return err
-	}
-	alone := s.Table.Alone()
-	slo, err := parseSLO(c.SLO, alone)
-	if err != nil {
-		return err
-	}
-	if slo < alone {
-		return coded(codeInput, fmt.Errorf("--slo %s: %w: %d ns, and %s alone takes %d ns", c.SLO, engine.ErrSLO, slo, p.bundle.Network.Name, alone))
-	}
+	rate := c.Rate.at(1e9 / service)
 	if times != nil {
 		rate = float64(len(times)) / (float64(max(times[len(times)-1], 1)) / 1e9)
 	}
@@ -195,10 +164,14 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkWaves(p, service); err != nil {
+		return err
+	}
 	bMax := s.Table.MaxBatch()
 	doc := runDoc{
 		header: header{Schema: "sluice-run/1", Version: version, Seed: c.Seed},
 		Device: c.Device, Config: p.design.Name, Network: p.bundle.Network.Name, Bundle: summary.BundleHash,
+		Served: c.served(p, im), Range: p.info.Text(), Ranged: !p.info.Missing && p.info.From != "",
 		Clock: clock.String(), Theta: theta, SLO: slo, Alone: alone, Service: service, Cached: p.cached,
 		BatchGain: float64(bMax) * float64(alone) / float64(s.Table.At(0, s.Table.Segments()-1, bMax)),
 	}
@@ -208,7 +181,9 @@ func (c *runCmd) Run(e *env) error {
 		return err
 	}
 	defer dev.Close()
-	doc.Label = dev.Info().Label
+	if doc.Label = dev.Info().Label; clock == engine.Table {
+		doc.Label = "estimated" // the bundle's table comes from the law of cycles
+	}
 	var results []*engine.Result
 	for _, name := range c.Policy {
 		point.Policy = name
@@ -264,11 +239,34 @@ func (c *runCmd) Run(e *env) error {
 	return nil
 }
 
+// waveBytes is what a cycle adds to a wave file for each MAC of the array: 12.4 M cycles of the 256 MACs of
+// run made 20 GB.
+const waveBytes = 6.3
+
+// checkWaves refuses a wave file that would fill a disk before anybody notices.
+func (c *runCmd) checkWaves(p *prepared, service float64) error {
+	if c.Waves == "" {
+		return nil
+	}
+	cycles := service / 1e9 * p.design.ClockMHz * 1e6 * float64(c.N*len(c.Policy))
+	gib := cycles * waveBytes * float64(p.design.MACs()) / (1 << 30)
+	if gib > c.WavesGiB {
+		return coded(codeUsage, fmt.Errorf("--waves %s: %d requests under %d policies are about %.1f M cycles, whose waves take some %.1f GiB; fewer (--n, --policy), a smaller --config, or --waves-gib",
+			c.Waves, c.N, len(c.Policy), cycles/1e6, gib))
+	}
+	return nil
+}
+
 // runCode is the exit code of a failed run.
 func runCode(err error) int {
+	is := func(of ...error) bool {
+		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
+	}
 	switch {
-	case errors.Is(err, engine.ErrSLO), errors.Is(err, load.ErrLoad), errors.Is(err, engine.ErrConfig), errors.Is(err, sched.ErrTable):
+	case is(engine.ErrSLO, load.ErrLoad, load.ErrSLO, engine.ErrConfig, engine.ErrSource, sched.ErrTable, sched.ErrRates, experiments.ErrSetup):
 		return codeInput
+	case is(engine.ErrPolicy, engine.ErrStuck):
+		return codeFault
 	}
 	return codeDevice
 }
@@ -288,15 +286,32 @@ func describe(s *experiments.Setup, im *zoo.Images, float [][]device.ExitResult,
 		if r.Class == im.Labels[img] {
 			right++
 		}
-		if float[img][experiments.Taken(float[img], theta)].Class == im.Labels[img] {
+		if float != nil && float[img][experiments.Taken(float[img], theta)].Class == im.Labels[img] {
 			rightFloat++
 		}
 	}
 	if n > 0 {
 		a, f := float64(right)/float64(n), float64(rightFloat)/float64(n)
-		d.Accuracy, d.AccuracyFloat = &a, &f
+		if d.Accuracy = &a; float != nil {
+			d.AccuracyFloat = &f
+		}
 	}
 	return d
+}
+
+// served says in a few words what the requests brought.
+func (c *runCmd) served(p *prepared, im *zoo.Images) string {
+	labels := "with classes"
+	if im.Labels[0] < 0 {
+		labels = "without classes"
+	}
+	switch {
+	case c.Noise:
+		return "serving noise: exits mean nothing"
+	case p.info.Fashion() && (c.Data == "" || c.fashion() != ""):
+		return fmt.Sprintf("serving %d test images of Fashion-MNIST", len(im.Pixels))
+	}
+	return fmt.Sprintf("serving %d images of %s, %s", len(im.Pixels), filepath.Base(c.Data), labels)
 }
 
 // reference runs the same point on soft by the table and compares.
@@ -319,6 +334,7 @@ func (c *runCmd) reference(
 func (d *runDoc) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s on %s (%s, %s), clock: %s; %d requests at %.0f/s = %.2f x serial's capacity, seed %d\n",
 		d.Network, d.Device, d.Config, d.Label, d.Clock, d.Requests, d.Rate, d.RateMultiple, d.Seed)
+	fmt.Fprintf(w, "bundle %s; %s; calibration: %s\n", d.Bundle, d.Served, d.Range)
 	fmt.Fprintf(w, "one request alone takes %s (with its exits %s on average), SLO %s; a batch of B_max brings %.2f x the throughput\n\n",
 		report.Ns(d.Alone), report.Ns(int64(d.Service)), report.Ns(d.SLO), d.BatchGain)
 	t := report.Table{Head: []string{""}}

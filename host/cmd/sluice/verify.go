@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,10 +41,10 @@ type verifyCmd struct {
 	Segments int `help:"Instead of all other checks: the first so many segments of the network, weights drawn where it has none, one image; all of them where negative (--segments=-1)."`
 	Input    int `help:"With --segments: height and width of the input in place of the network's own."`
 
-	Theta string `default:"0.8" help:"Exit threshold for the oracle and the orders."`
-	Seed  uint64 `default:"1" help:"Seed of everything drawn."`
-	Out   string `default:"out/verify" help:"Folder for summary.json."`
-	JSON  bool   `name:"json" help:"Print JSON."`
+	Theta thetaFlag `default:"0.8" help:"Exit threshold for the oracle and the orders."`
+	Seed  uint64    `default:"1" help:"Seed of everything drawn."`
+	Out   string    `default:"out/verify" help:"Folder for summary.json."`
+	JSON  bool      `name:"json" help:"Print JSON."`
 }
 
 func (*verifyCmd) Help() string {
@@ -139,6 +140,9 @@ func served(designs []configs.Design) (string, bool) {
 func (c *verifyCmd) Run(e *env) error {
 	if min(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults, c.Input) < 0 || max(c.N, c.Stub, c.Faults) > 1e6 {
 		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub, --faults and --input must not be negative"))
+	}
+	if c.Segments == 0 && max(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults) == 0 && !c.RequireCoverage {
+		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub and --faults are all 0: nothing would be checked"))
 	}
 	if c.Input > 0 && c.Segments == 0 {
 		return coded(codeUsage, errors.New("--input needs --segments"))
@@ -248,11 +252,8 @@ func (c *verifyCmd) stub(e *env, d configs.Design, doc *verifyDoc) error {
 
 // serve runs the checks that need the network: oracle, images, orders.
 func (c *verifyCmd) serve(e *env, doc *verifyDoc) error {
-	p, err := c.prepare(e)
-	if err != nil {
-		return err
-	}
-	theta, err := parseTheta(c.Theta, len(p.graph.Exits))
+	theta := c.Theta.theta
+	p, err := c.prepare(e, c.Theta.fits)
 	if err != nil {
 		return err
 	}
@@ -418,7 +419,7 @@ func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Im
 	out := filepath.Join(dir, "logits")
 	n := min(c.Oracle, len(s.Exits))
 	cmd := exec.CommandContext(e.ctx, python, filepath.Join(c.Root, "dse", "zoo", "oracle.py"), "--model", model,
-		"--images", filepath.Join(c.Data, "t10k-images-idx3-ubyte.gz"), "--n", strconv.Itoa(n), "--out", out)
+		"--images", filepath.Join(cmp.Or(c.Data, zoo.DefaultData), "t10k-images-idx3-ubyte.gz"), "--n", strconv.Itoa(n), "--out", out)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return coded(codeTool, fmt.Errorf("run %s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(text))))
 	}
@@ -427,7 +428,7 @@ func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Im
 		return fmt.Errorf("oracle: %w", err)
 	}
 	defer f.Close()
-	want, err := verify.ReadOracle(f, n, len(p.graph.Exits))
+	want, err := verify.ReadOracle(f, n, p.exits())
 	if err != nil {
 		return coded(codeInput, fmt.Errorf("oracle's logits: %w", err))
 	}

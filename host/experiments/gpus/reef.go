@@ -60,7 +60,7 @@ func DISB() []Workload {
 
 // Systems are the ways of serving that are compared: a policy and a launching mode.
 func Systems() []string {
-	return []string{"rt-only", "seq", "streams", "priority", "wait", "xsched1", "orion", "reset", "reef-dkp", "reef"}
+	return []string{"rt-only", "seq", "streams", "priority", "wait", "drain", "xsched1", "orion", "reset", "reef-dkp", "reef"}
 }
 
 // Outcome is what one run showed. Latencies are multiples of the network's time alone, throughputs sums
@@ -70,7 +70,8 @@ type Outcome struct {
 	Throughput, RTThroughput float64
 	Preempt, PreemptP99      float64 // us, best-effort work off the device; 0: none
 	Preemptions              int
-	Padded                   float64 // share of best-effort kernels
+	Padded                   float64 // share of all kernels that ran beside a real-time one
+	Again                    float64 // share of all kernels that were run again after a kill
 }
 
 // Bed is a GPU with networks measured alone on it.
@@ -237,6 +238,7 @@ func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed
 	o.Preempt, o.PreemptP99 = meanP99(gone)
 	if d.Ran > 0 {
 		o.Padded = float64(d.Padded) / float64(d.Ran)
+		o.Again = float64(d.Again) / float64(d.Ran)
 	}
 	return o, nil
 }

@@ -8,19 +8,54 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
 
-func TestDISB(t *testing.T) {
+func bed(t *testing.T) *gpus.Bed {
 	f, err := params.Of("mi50")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bed := gpus.NewBed(f, "tvm")
-	for _, w := range gpus.DISB()[:3] {
-		for _, s := range gpus.Systems() {
-			o, err := bed.Run(context.Background(), s, w, 400e6, 1)
-			if err != nil {
-				t.Fatalf("%s under %s: %v", w.Name, s, err)
-			}
-			t.Logf("%s %-10s %+v", w.Name, s, *o)
+	return gpus.NewBed(f, "tvm")
+}
+
+// What the systems are for, in the order that their mechanisms give, over 100 ms of DISB C.
+func TestOrder(t *testing.T) {
+	b := bed(t)
+	w := gpus.DISB()[2]
+	got := map[string]*gpus.Outcome{}
+	for _, s := range []string{"rt-only", "seq", "streams", "reset", "reef"} {
+		o, err := b.Run(context.Background(), s, w, 100e6, 1)
+		if err != nil {
+			t.Fatal(err)
 		}
+		got[s] = o
+	}
+	if r := got["reef"].RT; r > 1.05 || r < 1 {
+		t.Errorf("reef: real-time tasks take %.3f of their time alone", r)
+	}
+	if r := got["streams"].RT; r < 2 {
+		t.Errorf("streams: real-time tasks take %.3f of their time alone beside five clients", r)
+	}
+	if got["seq"].Throughput > 1.01 || got["reef"].Throughput < got["seq"].Throughput || got["streams"].Throughput < got["reef"].Throughput {
+		t.Errorf("throughput: seq %.3f, reef %.3f, streams %.3f", got["seq"].Throughput, got["reef"].Throughput, got["streams"].Throughput)
+	}
+	if got["reef"].Preemptions == 0 || got["reef"].PreemptP99 > 40 {
+		t.Errorf("reef: %d preemptions, %.1f us", got["reef"].Preemptions, got["reef"].PreemptP99)
+	}
+}
+
+// Equal seeds give equal runs, others do not.
+func TestSeed(t *testing.T) {
+	b := bed(t)
+	run := func(seed uint64) gpus.Outcome {
+		o, err := b.Run(context.Background(), "streams", gpus.DISB()[4], 30e6, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *o
+	}
+	if a, c := run(1), run(1); a != c {
+		t.Errorf("%+v and %+v", a, c)
+	}
+	if a, c := run(1), run(2); a == c {
+		t.Error("two seeds, one run")
 	}
 }

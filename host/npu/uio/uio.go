@@ -70,7 +70,7 @@ type Opts struct {
 
 // Bus is an NPU behind UIO. It implements npu.Bus and npu.Syncer.
 type Bus struct {
-	regs   []byte
+	regs   registers
 	irq    *os.File
 	mem    *memory
 	events atomic.Uint64
@@ -78,10 +78,31 @@ type Bus struct {
 
 	mu      sync.Mutex // registers
 	running bool       // a start may run: nothing has shown its end yet
+	found   bool       // Open found a start of an earlier process
 	closed  bool
 }
 
 const regBytes = 0x1000
+
+// registers are Device memory: 32 bits at a multiple of 4, nothing else. Tests have their own.
+type registers interface {
+	load(off uint32) uint32
+	store(off, v uint32)
+	close() error
+}
+
+// mapped registers.
+type mapped []byte
+
+func (m mapped) load(off uint32) uint32 {
+	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&m[off])))
+}
+
+func (m mapped) store(off, v uint32) {
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&m[off])), v)
+}
+
+func (m mapped) close() error { return unix.Munmap(m) }
 
 // Open finds an NPU and brings it to rest: a start that an earlier process has left running is
 // abandoned, so that it cannot write into memory that is given to others now.
@@ -134,7 +155,10 @@ func open(ctx context.Context, o Opts) (b *Bus, err error) {
 	}
 	var mapErr error
 	if err = conn.Control(func(fd uintptr) {
-		b.regs, mapErr = unix.Mmap(int(fd), 0, regBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		var m []byte
+		if m, mapErr = unix.Mmap(int(fd), 0, regBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); mapErr == nil {
+			b.regs = mapped(m)
+		}
 	}); err == nil {
 		err = mapErr
 	}
@@ -234,14 +258,6 @@ func number(path string) (uint64, error) {
 	return v, nil
 }
 
-func (b *Bus) load(off uint32) uint32 {
-	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&b.regs[off])))
-}
-
-func (b *Bus) store(off, v uint32) {
-	atomic.StoreUint32((*uint32)(unsafe.Pointer(&b.regs[off])), v)
-}
-
 // ReadReg implements npu.Bus.
 func (b *Bus) ReadReg(off uint32) (uint32, error) {
 	b.mu.Lock()
@@ -256,7 +272,7 @@ func (b *Bus) ReadReg(off uint32) (uint32, error) {
 }
 
 func (b *Bus) read(off uint32) uint32 {
-	v := b.load(off)
+	v := b.regs.load(off)
 	if off == abi.RegStatus {
 		b.running = v&abi.RegStatusBusyMask != 0
 	}
@@ -275,7 +291,7 @@ func (b *Bus) WriteReg(off, v uint32) error {
 	if abi.Refused(off, true, v, busy) {
 		return &npu.BusError{Write: true, Off: off, Val: v, Resp: npu.RespSLVERR}
 	}
-	b.store(off, v)
+	b.regs.store(off, v)
 	if off == abi.RegCtrl && v&abi.RegCtrlStartMask != 0 {
 		b.running = true
 	}
@@ -300,6 +316,9 @@ func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 // raised.
 func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
 
+// Abandoned tells whether Open found a start that an earlier process had left running.
+func (b *Bus) Abandoned() bool { return b.found }
+
 // Time is the NPU's free-running count of cycles.
 func (b *Bus) Time() (uint64, error) {
 	b.mu.Lock()
@@ -311,8 +330,8 @@ func (b *Bus) Time() (uint64, error) {
 }
 
 func (b *Bus) time() uint64 {
-	lo := b.load(abi.RegTimeLo) // latches the upper half
-	return uint64(b.load(abi.RegTimeHi))<<32 | uint64(lo)
+	lo := b.regs.load(abi.RegTimeLo) // latches the upper half
+	return uint64(b.regs.load(abi.RegTimeHi))<<32 | uint64(lo)
 }
 
 const (
@@ -351,7 +370,7 @@ func (b *Bus) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 		}
 		switch {
 		case now-began >= limit && raised:
-			return now - began, fmt.Errorf("%w: the NPU has ended, its interrupt does not arrive: compare the device tree's interrupt with the block design's", npu.ErrNoIRQ)
+			return now - began, fmt.Errorf("%w: the NPU has ended, and its interrupt does not arrive: compare the device tree's interrupt with the block design's", npu.ErrNoIRQ)
 		case now-began >= limit:
 			return now - began, npu.ErrNoIRQ
 		case time.Since(moved) > standing:
@@ -367,7 +386,7 @@ func (b *Bus) state() (now uint64, raised bool, err error) {
 	if b.closed {
 		return 0, false, npu.ErrClosed
 	}
-	return b.time(), b.load(abi.RegIRQStatus)&b.load(abi.RegIRQEnable) != 0, nil
+	return b.time(), b.regs.load(abi.RegIRQStatus)&b.regs.load(abi.RegIRQEnable) != 0, nil
 }
 
 // event unmasks the line and waits for an interrupt.
@@ -402,13 +421,14 @@ func closedErr(err error) error {
 
 // rest abandons what runs.
 func (b *Bus) rest(ctx context.Context) error {
-	if id := b.load(abi.RegID); id != abi.ID {
+	if id := b.regs.load(abi.RegID); id != abi.ID {
 		return fmt.Errorf("%w: ID is %#08x, expected %#08x: is the bitstream loaded, and the PL clock on?", npu.ErrHardware, id, uint32(abi.ID))
 	}
 	if b.read(abi.RegStatus)&abi.RegStatusBusyMask == 0 {
 		return nil
 	}
-	b.store(abi.RegCtrl, abi.RegCtrlSoftResetMask)
+	b.found = true
+	b.regs.store(abi.RegCtrl, abi.RegCtrlSoftResetMask)
 	began := time.Now()
 	for b.read(abi.RegStatus)&abi.RegStatusBusyMask != 0 {
 		if err := ctx.Err(); err != nil {
@@ -439,7 +459,7 @@ func (b *Bus) Close() error {
 		errs = append(errs, b.irq.Close())
 	}
 	if b.regs != nil {
-		errs = append(errs, unix.Munmap(b.regs))
+		errs = append(errs, b.regs.close())
 	}
 	if b.mem != nil {
 		errs = append(errs, b.mem.close())

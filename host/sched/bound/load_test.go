@@ -56,7 +56,7 @@ func TestNobodyBeatsTheCapacity(t *testing.T) {
 				t.Fatal(err)
 			}
 			res, err := engine.Run(context.Background(), engine.Config{
-				Devices: []device.Device{device.Adapt(d)}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}}, Policy: p,
+				Devices: []device.Device{d}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}}, Policy: p,
 				Source: &load.Open{Times: times, Task: func(_ int, at int64) sched.Task {
 					return sched.Task{Network: enginetest.Network, Deadline: at + slo, Theta: 0.8}
 				}},

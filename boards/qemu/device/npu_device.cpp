@@ -14,6 +14,7 @@
 // are no threads here. Further arguments, for the tests of faults:
 //   mute=1           the line never rises
 //   spurious_ns=NS   the line is pulsed every so many ns of host time while it is low
+//   slverr=N         the N-th read burst of the NPU into memory is answered SLVERR
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
@@ -108,7 +109,7 @@ constexpr uint64_t kRegisters = 0x1000;
 struct {
   const char* socket = nullptr;
   uint64_t base = 0, size = 0x10000, spi = 0, mute = 0, spurious_ns = 0;
-  uint64_t bandwidth_q16 = 8 << 16, latency = 100;
+  uint64_t bandwidth_q16 = 8 << 16, latency = 100, slverr = 0;
 
   int fd = -1, timer = -1;
   uint32_t tag = 0;
@@ -220,6 +221,12 @@ void connect() {
   const auto latency = static_cast<uint32_t>(npu.latency);
   memory.set_memory = {static_cast<uint32_t>(npu.bandwidth_q16), latency, latency, 16, 16};
   if (call(memory).status != kOk) die("set memory", "refused");
+  if (npu.slverr != 0) {
+    Request fault = {};
+    fault.op = kAddFault;
+    fault.add_fault = {255, 1, 1, 0, static_cast<uint32_t>(npu.slverr), 1, 0, 0, UINT64_MAX};
+    if (call(fault).status != kOk) die("add fault", "refused");
+  }
   qemu_set_fd_handler(npu.fd, on_event, nullptr, nullptr);
 }
 
@@ -263,7 +270,7 @@ bool argument(const char* text) {
            {"base", &npu.base},         {"size", &npu.size},
            {"spi", &npu.spi},           {"mute", &npu.mute},
            {"spurious_ns", &npu.spurious_ns}, {"bandwidth_q16", &npu.bandwidth_q16},
-           {"latency", &npu.latency}}) {
+           {"latency", &npu.latency},   {"slverr", &npu.slverr}}) {
     if (name == key) return number(eq + 1, *to);
   }
   return false;
@@ -282,7 +289,7 @@ int qemu_plugin_install(uint64_t, const qemu_info_t* info, int argc, char** argv
     if (argument(argv[i])) continue;
     std::fprintf(stderr,
                  "npu_device: argument %s: expected socket=PATH, or one of base, size, spi, mute, "
-                 "spurious_ns, bandwidth_q16, latency =NUMBER\n",
+                 "spurious_ns, bandwidth_q16, latency, slverr =NUMBER\n",
                  argv[i]);
     return -1;
   }

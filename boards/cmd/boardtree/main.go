@@ -1,0 +1,51 @@
+// Command boardtree prints what a board's files are made of: its device-tree overlay, or the values
+// that scripts need, as shell assignments.
+//
+//	boardtree overlay zc706
+//	boardtree shell zc706
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/sluice-npu/sluice/boards"
+)
+
+func main() {
+	if len(os.Args) != 3 || os.Args[1] != "overlay" && os.Args[1] != "shell" {
+		fmt.Fprintln(os.Stderr, "usage: boardtree overlay|shell BOARD")
+		os.Exit(2)
+	}
+	b, err := boards.Load(os.Args[2])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "boardtree:", err)
+		os.Exit(3)
+	}
+	if os.Args[1] == "overlay" {
+		fmt.Print(b.Overlay())
+		return
+	}
+	arch, goarch, machine := "arm", "arm", "xilinx-zynq-a9"
+	if b.Family == boards.UltraScalePlus {
+		arch, goarch, machine = "arm64", "arm64", "xlnx-zcu102"
+	}
+	for _, v := range []struct {
+		name  string
+		value any
+	}{
+		{"arch", arch},
+		{"goarch", goarch},
+		{"machine", machine},
+		{"clock_mhz", b.ClockMHz},
+		{"uio", b.UIO},
+		{"reg_base", fmt.Sprintf("%#x", b.Registers.Base)},
+		{"reg_bytes", fmt.Sprintf("%#x", b.Registers.Bytes)},
+		{"spi", b.Interrupt.SPI},
+		{"ddr_bytes", b.DDR.Bytes},
+		{"npu_base", fmt.Sprintf("%#x", b.DDR.NPUBase)},
+		{"npu_bytes", fmt.Sprintf("%#x", b.DDR.NPUBytes)},
+	} {
+		fmt.Printf("%s=%v\n", v.name, v.value)
+	}
+}

@@ -1,0 +1,25 @@
+//go:build tools
+
+// Package image pins u-root, which makes a board's initramfs, and the commands that go into it.
+// It is a module of its own, so that nothing else waits for what u-root depends on.
+package image
+
+import (
+	_ "github.com/u-root/u-root/cmds/core/cat"
+	_ "github.com/u-root/u-root/cmds/core/cp"
+	_ "github.com/u-root/u-root/cmds/core/dmesg"
+	_ "github.com/u-root/u-root/cmds/core/echo"
+	_ "github.com/u-root/u-root/cmds/core/gosh"
+	_ "github.com/u-root/u-root/cmds/core/hexdump"
+	_ "github.com/u-root/u-root/cmds/core/init"
+	_ "github.com/u-root/u-root/cmds/core/insmod"
+	_ "github.com/u-root/u-root/cmds/core/kill"
+	_ "github.com/u-root/u-root/cmds/core/ls"
+	_ "github.com/u-root/u-root/cmds/core/lsmod"
+	_ "github.com/u-root/u-root/cmds/core/mount"
+	_ "github.com/u-root/u-root/cmds/core/ps"
+	_ "github.com/u-root/u-root/cmds/core/rmmod"
+	_ "github.com/u-root/u-root/cmds/core/shutdown"
+	_ "github.com/u-root/u-root/cmds/core/sync"
+	_ "github.com/u-root/u-root/cmds/core/umount"
+)

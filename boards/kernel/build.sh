@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds a board's kernel and module: boards/kernel/build.sh arm|arm64
+#
+# From Debian's linux-source-6.1, allnoconfig and the fragments beside this script. The result is
+# build/kernel/<arch>: kernel (zImage or Image), <board>.dtb with symbols, sluice_dma.ko. Nothing is done
+# where a hash over package, fragments and compiler says so; the module has a hash of its own, and is
+# built against what is kept of the tree. About 5 CPU-minutes where nothing is there, seconds for the
+# module alone.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root"
+
+case ${1:-} in
+  arm) cross=arm-linux-gnueabihf- image=zImage trees=zynq-zc706.dtb name=zc706 ;;
+  arm64) cross=aarch64-linux-gnu- image=Image trees=xilinx/zynqmp-zcu104-revC.dtb name=zcu104 ;;
+  *) echo "usage: boards/kernel/build.sh arm|arm64" >&2; exit 2 ;;
+esac
+arch=$1
+source=/usr/src/linux-source-6.1.tar.xz
+need() { [[ -e $1 ]] || command -v "$1" >/dev/null || { echo "boards/kernel/build.sh: $1 is missing: install the package $2" >&2; exit 5; }; }
+need $source linux-source-6.1
+need ${cross}gcc "gcc-${cross%-}"
+need flex flex; need bison bison; need bc bc; need make make; need xz xz-utils
+
+out=$root/build/kernel/$arch
+mkdir -p "$out"
+exec 9>"$out/lock"
+flock 9
+key=$( (dpkg-query -W -f '${Version}' linux-source-6.1; ${cross}gcc --version | head -1
+  cat boards/kernel/{common,$arch}.config; sed '/^# module/,$d' "$0") | sha256sum | cut -d' ' -f1)
+run() { make -s -C "$out/src" O="$out/tree" ARCH=$arch CROSS_COMPILE=$cross \
+  KBUILD_BUILD_TIMESTAMP=@0 KBUILD_BUILD_USER=sluice KBUILD_BUILD_HOST=sluice DTC_FLAGS=-@ "$@"; }
+if [[ $(cat "$out/key" 2>/dev/null) != "$key" ]]; then
+  rm -rf "$out"/{src,tree,key,module.key}
+  mkdir -p "$out/src" "$out/tree"
+  began=$SECONDS
+  tar -xJf $source -C "$out/src" --strip-components 1
+  cat boards/kernel/{common,$arch}.config >"$out/fragment"
+  run KCONFIG_ALLCONFIG="$out/fragment" allnoconfig >"$out/log" 2>&1
+  grep '^CONFIG_' "$out/fragment" | while read -r line; do
+    grep -qx "$line" "$out/tree/.config" || { echo "boards/kernel/build.sh: the kernel knows no $line" >&2; exit 1; }
+  done
+  run -j"$(nproc)" $image $trees modules >>"$out/log" 2>&1 || { tail -n 30 "$out/log" >&2; exit 1; }
+  cp "$out/tree/arch/$arch/boot/$image" "$out/kernel"
+  cp "$out/tree/arch/$arch/boot/dts/$trees" "$out/$name.dtb"
+  # What the module is not built with goes.
+  (cd "$out/src" && rm -rf Documentation block certs crypto drivers fs init io_uring ipc kernel lib mm net samples security sound tools usr virt
+    find arch -mindepth 1 -maxdepth 1 ! -name "$arch" ! -name arm -exec rm -rf {} +)
+  find "$out/tree" \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \) ! -path '*/scripts/*' ! -name 'module.lds*' -delete
+  rm -f "$out"/tree/vmlinux* "$out/tree/arch/$arch"/boot/{Image,zImage}
+  echo "$key" >"$out/key"
+  echo "kernel for $arch: $(($(stat -c %s "$out/kernel") / 1024)) KiB, built in $((SECONDS - began)) s (uncached)"
+fi
+# module
+files=(boards/kernel/Kbuild boards/kernel/*.c boards/kernel/*.h)
+module=$(cat "${files[@]}" "$out/key" | sha256sum | cut -d' ' -f1)
+if [[ $(cat "$out/module.key" 2>/dev/null) != "$module" ]]; then
+  rm -rf "$out/module"
+  mkdir "$out/module"
+  cp "${files[@]}" "$out/module/"
+  run M="$out/module" W=1 modules >"$out/module.log" 2>&1 || { tail -n 30 "$out/module.log" >&2; exit 1; }
+  ! grep -i 'warning' "$out/module.log" || exit 1
+  ${cross}strip --strip-debug -o "$out/sluice_dma.ko" "$out/module/sluice_dma.ko"
+  echo "$module" >"$out/module.key"
+fi
+echo "$out"

@@ -1,0 +1,265 @@
+// Package qemu boots a board's image in QEMU with the co-simulated NPU behind its UIO device: the ARM
+// runtime, kernel, device tree and module are the board's, registers and interrupts go through the
+// guest's bus and interrupt controller to the Verilated RTL, and the NPU reads and writes the guest's
+// RAM, a file that both map.
+//
+// What it is not: the RTL's clock runs by itself, as fast as this machine simulates it, and the guest's
+// processor as fast as it is emulated. So the ratio between the two is nobody's, and durations are
+// only those that the NPU counts itself (simulated). A register access takes no time of the NPU's but
+// the bus transaction; uploads and cache maintenance take none. QEMU has no caches, no write buffers
+// and no weak order, and lets pass accesses that Device memory refuses: what those break, it does not
+// show.
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sluice-npu/sluice/boards"
+)
+
+// Errors. A missing tool's message names its package.
+var (
+	ErrTool = errors.New("missing")
+	ErrEnd  = errors.New("the guest did not come to its end")
+)
+
+// Opts say what is booted.
+type Opts struct {
+	Board  boards.Board
+	Image  string // folder of boards/image/build.sh
+	Cosim  string // npu_cosim; "" boots the machine without an NPU
+	Plugin string // npu_device.so, as Build makes it
+	// Device are further arguments of the plugin (boards/qemu/device/npu_device.cpp): mute=1 ...
+	Device []string
+	// Run are runs of sluice-board, arguments by commas; none: what the image does by itself.
+	Run []string
+	// Append is appended to the kernel's command line.
+	Append string
+	// Overlay are further files of the guest, by path.
+	Overlay map[string][]byte
+	// Console, where set, hears everything as it comes.
+	Console io.Writer
+	Timeout time.Duration // of wall time; default 5 minutes
+}
+
+// Build compiles the device, where it is older than its source.
+func Build(root string) (string, error) {
+	source := filepath.Join(root, "boards", "qemu", "device", "npu_device.cpp")
+	protocol := filepath.Join(root, "sim", "cosim", "protocol.hpp")
+	out := filepath.Join(root, "build", "qemu", "npu_device.so")
+	if made, err := os.Stat(out); err == nil {
+		fresh := true
+		for _, f := range []string{source, protocol} {
+			s, err := os.Stat(f)
+			if err != nil {
+				return "", err
+			}
+			fresh = fresh && s.ModTime().Before(made.ModTime())
+		}
+		if fresh {
+			return out, nil
+		}
+	}
+	if _, err := exec.LookPath("g++"); err != nil {
+		return "", fmt.Errorf("%w: install the package g++", ErrTool)
+	}
+	if err := os.MkdirAll(filepath.Dir(out), 0o777); err != nil {
+		return "", err
+	}
+	tmp := fmt.Sprintf("%s.%d", out, os.Getpid())
+	cmd := exec.Command("g++", "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
+		"-I"+filepath.Join(root, "sim"), "-o", tmp, source)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compile %s: %w\n%s", source, err, text)
+	}
+	return out, os.Rename(tmp, out)
+}
+
+// machine is QEMU's for a family.
+func machine(b boards.Board) (program, machine string, serial []string) {
+	if b.Family == boards.UltraScalePlus {
+		return "qemu-system-aarch64", "xlnx-zcu102", []string{"-serial", "stdio"}
+	}
+	return "qemu-system-arm", "xilinx-zynq-a9", []string{"-serial", "null", "-serial", "stdio"} // the zc706's console is its second UART
+}
+
+// Run boots, waits for the end, and gives what the console said. Its error is the machine's or the
+// tools'; what the guest's runs came to stands in the text.
+func Run(ctx context.Context, o Opts) (text string, err error) {
+	program, machine, serial := machine(o.Board)
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: install the package qemu-system-arm", ErrTool, program)
+	}
+	dir, err := os.MkdirTemp("", "sluice-qemu-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	if o.Timeout == 0 {
+		o.Timeout = 5 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+
+	ram := filepath.Join(dir, "ram")
+	if err := sparse(ram, int64(o.Board.DDR.Bytes)); err != nil {
+		return "", err
+	}
+	initrd, err := initramfs(dir, o)
+	if err != nil {
+		return "", err
+	}
+	line := []string{"console=ttyPS0,115200", "uio_pdrv_genirq.of_id=generic-uio", "panic=-1", "sluice.reset"}
+	if len(o.Run) > 0 {
+		line = append(line, "sluice.label=simulated", fmt.Sprintf("sluice.clock_mhz=%g", o.Board.ClockMHz))
+	}
+	for _, r := range o.Run {
+		line = append(line, "sluice.run="+r)
+	}
+	line = append(line, o.Append)
+	args := []string{
+		"-M", machine + ",memory-backend=ram", "-m", fmt.Sprint(o.Board.DDR.Bytes >> 20),
+		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%d,mem-path=%s,share=on", o.Board.DDR.Bytes, ram),
+		"-display", "none", "-monitor", "none", "-no-reboot",
+		"-kernel", filepath.Join(o.Image, "kernel"), "-initrd", initrd,
+		"-dtb", filepath.Join(o.Image, "qemu.dtb"), "-append", strings.Join(line, " "),
+	}
+	args = append(args, serial...)
+
+	var npu *exec.Cmd
+	var npuSays bytes.Buffer
+	if o.Cosim != "" {
+		socket := filepath.Join(dir, "npu")
+		npu = exec.CommandContext(ctx, o.Cosim, "--dram", ram, "--offset", fmt.Sprint(o.Board.DDR.NPUBase),
+			"--base", fmt.Sprint(o.Board.DDR.NPUBase), "--size", fmt.Sprint(o.Board.DDR.NPUBytes),
+			"--socket", socket, "--free-run")
+		npu.Stderr = &npuSays
+		if err := npu.Start(); err != nil {
+			return "", fmt.Errorf("start the co-simulation: %w", err)
+		}
+		defer func() {
+			npu.Process.Kill() // it ends with its connection; where there was none, now
+			npu.Wait()
+		}()
+		if err := await(ctx, socket); err != nil {
+			return "", fmt.Errorf("co-simulation %s: %w: %s", o.Cosim, err, npuSays.String())
+		}
+		plugin := []string{
+			o.Plugin, "socket=" + socket, fmt.Sprintf("base=%#x", o.Board.Registers.Base),
+			fmt.Sprintf("size=%#x", o.Board.Registers.Bytes), fmt.Sprintf("spi=%d", o.Board.Interrupt.SPI),
+		}
+		args = append(args, "-plugin", strings.Join(append(plugin, o.Device...), ","))
+	}
+
+	var out console
+	out.also = o.Console
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	text = strings.ReplaceAll(out.String(), "\r\n", "\n")
+	switch {
+	case ctx.Err() != nil:
+		return text, fmt.Errorf("%w within %v: %w", ErrEnd, o.Timeout, ctx.Err())
+	case err != nil:
+		return text, fmt.Errorf("%s: %w", program, err)
+	case !strings.Contains(text, "SLUICE-DONE"):
+		return text, fmt.Errorf("%w: no SLUICE-DONE on the console", ErrEnd)
+	}
+	return text, nil
+}
+
+func sparse(path string, size int64) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
+// await waits for a socket that a process makes.
+func await(ctx context.Context, path string) error {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if time.Since(began) > time.Minute {
+			return errors.New("no socket within a minute")
+		}
+	}
+}
+
+// initramfs is the image's, and an archive of the overlay behind it: the kernel unpacks both.
+func initramfs(dir string, o Opts) (string, error) {
+	image := filepath.Join(o.Image, "initramfs.cpio.gz")
+	if len(o.Overlay) == 0 {
+		return image, nil
+	}
+	tree := filepath.Join(dir, "overlay")
+	var names bytes.Buffer
+	for name, data := range o.Overlay {
+		path := filepath.Join(tree, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			return "", err
+		}
+		for at := filepath.Dir(name); at != "." && at != "/"; at = filepath.Dir(at) {
+			names.WriteString(strings.TrimPrefix(at, "/") + "\n")
+		}
+		names.WriteString(strings.TrimPrefix(name, "/") + "\n")
+	}
+	cpio := exec.Command("cpio", "--quiet", "-o", "-H", "newc")
+	cpio.Dir, cpio.Stdin = tree, &names
+	archive, err := cpio.Output()
+	if err != nil {
+		return "", fmt.Errorf("cpio: %w (package cpio)", err)
+	}
+	base, err := os.ReadFile(image)
+	if err != nil {
+		return "", err
+	}
+	for len(base)%4 != 0 {
+		base = append(base, 0)
+	}
+	path := filepath.Join(dir, "initrd")
+	return path, os.WriteFile(path, append(base, archive...), 0o644)
+}
+
+// console keeps what comes, and passes it on.
+type console struct {
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	also io.Writer
+}
+
+// Write implements io.Writer.
+func (c *console) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.buf.Write(b)
+	if c.also != nil {
+		return c.also.Write(b)
+	}
+	return len(b), nil
+}
+
+func (c *console) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.buf.String()
+}

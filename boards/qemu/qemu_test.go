@@ -1,0 +1,223 @@
+//go:build qemu
+
+// These tests boot machines: make test-qemu (go test -tags qemu ./boards/qemu).
+
+package qemu
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/boards"
+)
+
+// root is the repository's.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// script runs one of the repository's and gives the last line it prints.
+func script(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = root(t)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+// opts are the image and the RTL it is for.
+func opts(t *testing.T, board string) Opts {
+	t.Helper()
+	b, err := boards.Load(board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(script(t, "boards/image/build.sh", board, "tiny", "fashion"))
+	plugin, err := Build(root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Opts{
+		Board: b, Image: filepath.Join(root(t), "build", "image", board), Plugin: plugin,
+		Cosim: filepath.Join(root(t), script(t, "sim/build.sh", "tiny")),
+	}
+}
+
+// run is one run of sluice-board as the console shows it.
+type run struct {
+	text string
+	code int
+	doc  served
+}
+
+type served struct {
+	Requests, Errors, Results, Preemptions, Merges, Faults, Resets, Retries, Launches, Hangs int
+
+	Differ     int `json:"results_differ"`
+	Interrupts int
+	Stale      int
+	Starts     int
+	Ended      int
+	OnTime     int `json:"on_time"`
+	Late       int
+	Abandoned  bool
+	Ticks      uint64
+	Cycles     uint64
+}
+
+var end = regexp.MustCompile(`(?m)^SLUICE-END (\S+) (\d+)\n`)
+
+// boot boots and cuts the console at the ends of the runs.
+func boot(t *testing.T, o Opts) []run {
+	t.Helper()
+	text, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	var runs []run
+	at := 0
+	for _, m := range end.FindAllStringSubmatchIndex(text, -1) {
+		r := run{text: text[at:m[0]]}
+		fmt.Sscan(text[m[4]:m[5]], &r.code)
+		if i := strings.Index(r.text, `{"schema":"sluice-board-serve/1"`); i >= 0 {
+			line, _, _ := strings.Cut(r.text[i:], "\n")
+			if err := json.Unmarshal([]byte(line), &r.doc); err != nil {
+				t.Fatalf("%v: %s", err, line)
+			}
+		}
+		runs = append(runs, r)
+		at = m[1]
+	}
+	if len(runs) != len(o.Run) {
+		t.Fatalf("%d runs of %d\n%s", len(runs), len(o.Run), text)
+	}
+	return runs
+}
+
+const serve = "serve,--json,-n,24,--rate,1.5,--watchdog,10s"
+
+// golden fails unless a run served all of n as golden does, one interrupt a start.
+func golden(t *testing.T, r run, n int) {
+	t.Helper()
+	d := r.doc
+	if r.code != 0 || d.Requests != n || d.Results != n || d.Differ != 0 || d.Errors != 0 {
+		t.Errorf("exit code %d: %+v\n%s", r.code, d, r.text)
+	}
+	if d.Starts == 0 || d.Starts != d.Ended || d.Interrupts-d.Stale != d.Starts {
+		t.Errorf("%d starts, %d ended, %d interrupts, %d of them without a cause", d.Starts, d.Ended, d.Interrupts, d.Stale)
+	}
+	if d.Ticks < d.Cycles || d.Cycles == 0 {
+		t.Errorf("TIME counted %d cycles, %d of them in starts", d.Ticks, d.Cycles)
+	}
+}
+
+// TestBoards: both images find everything, serve as golden with preemption and merging, go on after a
+// process was killed while the NPU ran, and refuse a bundle of another design.
+func TestBoards(t *testing.T) {
+	for _, board := range []string{"zc706", "zcu104"} {
+		t.Run(board, func(t *testing.T) {
+			o := opts(t, board)
+			o.Overlay = otherKit(t)
+			o.Run = []string{"doctor", serve, "serve,--die-at,3", serve, "serve,--kit,/kit-other"}
+			runs := boot(t, o)
+			for _, want := range []string{"ok      uio ", "ok      npu ", "ok      memory ", "ok      registers ", "ok      design ", "ok      interrupt "} {
+				if runs[0].code != 0 || !strings.Contains(runs[0].text, want) {
+					t.Errorf("doctor: exit code %d, expected %q\n%s", runs[0].code, want, runs[0].text)
+				}
+			}
+			golden(t, runs[1], 24)
+			if d := runs[1].doc; d.Preemptions == 0 || d.Merges == 0 {
+				t.Errorf("%d preemptions, %d merges", d.Preemptions, d.Merges)
+			}
+			if runs[2].code != 128+9 {
+				t.Errorf("the run that kills itself: exit code %d\n%s", runs[2].code, runs[2].text)
+			}
+			golden(t, runs[3], 24)
+			if r := runs[4]; r.code != 4 || !strings.Contains(r.text, "is for another design or ABI: design hash") {
+				t.Errorf("another design's bundle: exit code %d\n%s", r.code, r.text)
+			}
+			t.Logf("%s: %+v", board, runs[1].doc)
+		})
+	}
+}
+
+// otherKit is a kit for another design.
+func otherKit(t *testing.T) map[string][]byte {
+	t.Helper()
+	dir := t.TempDir()
+	script(t, "go", "run", "./host/cmd/sluice", "kit", "--config", "v8", "--network", "tiny", "--n", "1", "--out", dir)
+	files := map[string][]byte{}
+	for _, name := range []string{"bundle.sluice", "images.json"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["kit-other/"+name] = data
+	}
+	return files
+}
+
+// TestNoDevice: a machine whose device tree knows no NPU says so.
+func TestNoDevice(t *testing.T) {
+	o := opts(t, "zc706")
+	image := t.TempDir()
+	for _, name := range []string{"kernel", "initramfs.cpio.gz"} {
+		if err := os.Symlink(filepath.Join(o.Image, name), filepath.Join(image, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// the kernel's device tree, without our overlay
+	if err := os.Symlink(filepath.Join(root(t), "build", "kernel", "arm", "zc706.dtb"), filepath.Join(image, "qemu.dtb")); err != nil {
+		t.Fatal(err)
+	}
+	o.Image, o.Cosim = image, ""
+	o.Run = []string{"doctor", serve}
+	runs := boot(t, o)
+	for _, r := range runs {
+		if r.code != 4 || !strings.Contains(r.text, "no such device: there is no UIO device") {
+			t.Errorf("exit code %d\n%s", r.code, r.text)
+		}
+	}
+}
+
+// TestNoInterrupt: a line that never rises. Every start ends as a hang by the NPU's own clock, its requests
+// are tried once more and then fail, and the message says that only the interrupt is missing.
+func TestNoInterrupt(t *testing.T) {
+	o := opts(t, "zc706")
+	o.Device = []string{"mute=1"}
+	o.Run = []string{"serve,--json,-n,2,--slo,1000,--watchdog,4ms"}
+	r := boot(t, o)[0]
+	if r.code != 4 || r.doc.Errors != 2 || r.doc.Hangs < 2 || r.doc.Resets < 2 || r.doc.Retries == 0 || r.doc.Interrupts != 0 {
+		t.Errorf("exit code %d: %+v\n%s", r.code, r.doc, r.text)
+	}
+	if !strings.Contains(r.text, "the NPU has ended, and its interrupt does not arrive") {
+		t.Errorf("no word of the interrupt\n%s", r.text)
+	}
+}
+
+// TestSpurious: a line that pulses without a cause, and one read of the NPU that memory answers with an error.
+func TestSpurious(t *testing.T) {
+	o := opts(t, "zcu104")
+	o.Device = []string{"spurious_ns=20000000", "slverr=300"}
+	o.Run = []string{serve}
+	r := boot(t, o)[0]
+	golden(t, r, 24)
+	if r.doc.Stale == 0 || r.doc.Faults != 1 || r.doc.Retries == 0 {
+		t.Errorf("%d interrupts without a cause, %d faults, %d retries", r.doc.Stale, r.doc.Faults, r.doc.Retries)
+	}
+}

@@ -1,0 +1,154 @@
+// Package cli is what the commands have in common: how an error is shown, what a program is called with
+// nothing says, its version, completion by the shell, and progress.
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+
+	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// Version of the programs and of their documents.
+const Version = "0.1.0"
+
+// Completion is a command that prints how a shell learns the program's commands and flags.
+type Completion struct{ kongcompletion.Completion }
+
+// Help shows the usual one, and an example.
+func (*Completion) Help() string {
+	return `Prints the line that makes a shell complete this program's commands and flags; with --code, what that
+line runs.
+
+Example:
+  source <(` + "`which sluice`" + ` completion -c bash)`
+}
+
+// Complete answers the shell where it asks, and tells whether it did: there is nothing else to do then.
+func Complete(p *kong.Kong) (asked bool) {
+	if os.Getenv("COMP_LINE") != "" {
+		kongcompletion.Register(p, kongcompletion.WithExitFunc(func(int) { asked = true }))
+	}
+	return asked
+}
+
+// VersionCmd is a command that says what this program is.
+type VersionCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+// Help shows an example.
+func (*VersionCmd) Help() string { return "Example:\n  sluice version" }
+
+// VersionDoc is what a program says of itself.
+type VersionDoc struct {
+	Schema   string `json:"schema"`
+	Program  string `json:"program"`
+	Version  string `json:"version"`
+	Revision string `json:"revision"` // of the sources; "modified" where they were not committed
+	ABI      string `json:"abi_hash"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// About describes the running program.
+func About(program string) VersionDoc {
+	d := VersionDoc{
+		Schema: "sluice-version/1", Program: program, Version: Version, Revision: "unknown", ABI: fmt.Sprintf("%016x", uint64(abi.Hash)),
+		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				d.Revision = s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				d.Revision += " modified"
+			}
+		}
+	}
+	return d
+}
+
+// Print writes the document.
+func (d VersionDoc) Print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return writeJSON(w, d)
+	}
+	_, err := fmt.Fprintf(w, "%s %s (%s), ABI %s, %s, %s\n", d.Program, d.Version, d.Revision, d.ABI, d.Go, d.Platform)
+	return err
+}
+
+func writeJSON(w io.Writer, doc any) error {
+	text, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// ErrorDoc is an error for machines.
+type ErrorDoc struct {
+	Schema  string `json:"schema"`
+	Version string `json:"version"`
+	Program string `json:"program"`
+	Error   string `json:"error"`
+	Code    int    `json:"code"` // the exit code
+}
+
+// Streams are a program's outputs. Stdout knows whether anything was written to it.
+type Streams struct {
+	Program string
+	Stdout  *Counted
+	Stderr  io.Writer
+	JSON    bool // errors are JSON
+}
+
+// Counted counts the bytes that pass.
+type Counted struct {
+	W io.Writer
+	N int64
+}
+
+// Write implements io.Writer.
+func (c *Counted) Write(p []byte) (int, error) {
+	n, err := c.W.Write(p)
+	c.N += int64(n)
+	return n, err
+}
+
+// New wraps a program's outputs; args say whether errors are to be JSON, also where they do not parse.
+func New(program string, args []string, stdout, stderr io.Writer) *Streams {
+	return &Streams{
+		Program: program, Stdout: &Counted{W: stdout}, Stderr: stderr,
+		JSON: slices.Contains(args, "--json") || slices.Contains(args, "--json=true"),
+	}
+}
+
+// Fail shows an error. With --json, stdout holds one document whatever happens: the error's where there is
+// no other; then it stands on stderr.
+func (s *Streams) Fail(code int, err error, hint string) int {
+	if s.JSON {
+		w := io.Writer(s.Stdout)
+		if s.Stdout.N > 0 {
+			w = s.Stderr
+		}
+		// Nothing is left to be told to where stdout is closed.
+		_ = writeJSON(w, ErrorDoc{"sluice-error/1", Version, s.Program, err.Error(), code})
+		return code
+	}
+	fmt.Fprintf(s.Stderr, "%s: %v\n", s.Program, err)
+	if hint != "" {
+		fmt.Fprintln(s.Stderr, hint)
+	}
+	return code
+}

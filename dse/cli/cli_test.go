@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// With --json there is one document on stdout: the error's only where there is no other.
+func TestFail(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		args           []string
+		printed        string
+		stdout, stderr bool // hold the error's document
+	}{
+		{"text", nil, "", false, false},
+		{"json", []string{"run", "--json"}, "", true, false},
+		{"json behind a document", []string{"--json"}, "{}\n", false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out, err bytes.Buffer
+			s := New("dse", c.args, &out, &err)
+			if _, e := s.Stdout.Write([]byte(c.printed)); e != nil {
+				t.Fatal(e)
+			}
+			if code := s.Fail(3, errors.New("no such file"), "a hint"); code != 3 {
+				t.Errorf("code %d", code)
+			}
+			is := func(text string) bool {
+				var d ErrorDoc
+				return json.Unmarshal([]byte(text), &d) == nil && d.Error == "no such file" && d.Code == 3 && d.Program == "dse"
+			}
+			if is(out.String()) != c.stdout || is(err.String()) != c.stderr {
+				t.Errorf("stdout %q, stderr %q", out.String(), err.String())
+			}
+			if text := err.String(); c.args == nil && text != "dse: no such file\na hint\n" {
+				t.Errorf("stderr %q", text)
+			}
+		})
+	}
+}
+
+// Without a terminal something long says now and then how far it is; something quick says nothing.
+func TestLines(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(0, 0)
+	l := &lines{w: &out, name: "evaluate", total: 100, now: func() time.Time { return now }, began: now, next: now.Add(firstLine)}
+	for n := 1; n <= 100; n++ {
+		now = now.Add(time.Second)
+		l.set(n)
+	}
+	text := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(text) != 5 || text[0] != "evaluate: 5 of 100 after 5s, about 1m35s left" || text[1] != "evaluate: 25 of 100 after 25s, about 1m15s left" {
+		t.Errorf("%d lines: %q", len(text), text)
+	}
+	out.Reset()
+	l.next = now.Add(firstLine)
+	for n := 1; n <= 100; n++ {
+		l.set(n)
+	}
+	if out.Len() > 0 {
+		t.Errorf("something quick says %q", out.String())
+	}
+}
+
+func TestAbout(t *testing.T) {
+	var out bytes.Buffer
+	if err := About("dse").Print(&out, true); err != nil {
+		t.Fatal(err)
+	}
+	var d VersionDoc
+	if err := json.Unmarshal(out.Bytes(), &d); err != nil || d.Version != Version || len(d.ABI) != 16 || d.Go == "" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	out.Reset()
+	if err := About("dse").Print(&out, false); err != nil || !strings.HasPrefix(out.String(), "dse "+Version+" (") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/hls/estimate"
+)
+
+// hlsDoc is the estimate of the HLS kernel, layer by layer.
+type hlsDoc struct {
+	Label  string                   `json:"label"`
+	Loops  map[string]estimate.Loop `json:"loops"`
+	Layers []estimate.Layer         `json:"layers"`
+	Cycles int64                    `json:"cycles"`
+}
+
+// estimate asks for every layer of a bundle.
+func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
+	m, err := estimate.New(b.Design)
+	if err != nil {
+		return nil, err
+	}
+	doc := &hlsDoc{Label: "estimated", Loops: m.Loops}
+	for _, name := range c.Csynth {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("report of synthesis: %w", err)
+		}
+		_, err = m.Read(name, f)
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i := range b.Layers {
+		l := m.Layer(&b.Layers[i], b.FBCB[i][c.Batch-1], c.Batch)
+		doc.Layers = append(doc.Layers, l)
+		doc.Cycles += l.Cycles
+	}
+	return doc, nil
+}
+
+// print writes a table beside the RTL's law: the cycles of every stage on its own, and the layer's.
+func (d *hlsDoc) print(w io.Writer, layers []explainLayer) error {
+	reported := 0
+	for _, l := range d.Loops {
+		if l.Reported {
+			reported++
+		}
+	}
+	fmt.Fprintf(w, "\nthe HLS kernel, estimated from its pragmas' II and trip counts; %d of %d loops as a report of synthesis has them\n", reported, len(d.Loops))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "layer\tRTL's law\tHLS\tbound")
+	for _, s := range estimate.Stages {
+		fmt.Fprintf(t, "\t%s", s)
+	}
+	fmt.Fprintln(t)
+	for i, l := range d.Layers {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s", layers[i].Name, layers[i].Time.Total, l.Cycles, l.Bound)
+		for _, s := range estimate.Stages {
+			fmt.Fprintf(t, "\t%d", l.Stages[s])
+		}
+		fmt.Fprintln(t)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%d cycles (estimated)\n", d.Cycles)
+	return err
+}

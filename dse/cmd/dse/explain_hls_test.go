@@ -1,0 +1,94 @@
+package main
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/testvec"
+	"github.com/sluice-npu/sluice/hls/estimate"
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/vectors"
+)
+
+var countRE = regexp.MustCompile(`(?m)^count (\w+) (\d+)$`)
+
+// The estimate's trip counts are those of the kernel: what goes through every stream in C-simulation.
+func TestHLSTrips(t *testing.T) {
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := estimate.New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("../../../hls/build.sh", "tiny")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	o := randnet.Built()
+	o.MaxMACs = 200_000
+	dram := filepath.Join(t.TempDir(), "dram")
+	if err := os.WriteFile(dram, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(dram, 32<<20); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int64{}
+	for seed := uint64(1); seed <= 24; seed++ {
+		net, err := randnet.New(seed, d, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch := 1 + int(seed%testvec.MaxBatch)
+		records, err := testvec.FromBundle(net.Bundle, rand.New(rand.NewPCG(seed, 1)), batch, testvec.Layout{Limit: testvec.StartLimit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "a.vec")
+		if err := vectors.WriteFile(file, records); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("../../../build/cosim/tiny-hls/npu_cosim", "--dram", dram, "--play", file)
+		cmd.Env = append(os.Environ(), "SLUICE_HLS_COUNTS=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("seed %d: %v: %s", seed, err, out)
+		}
+		got, want := map[string]int64{}, map[string]int64{}
+		for _, g := range countRE.FindAllStringSubmatch(string(out), -1) {
+			n, err := strconv.ParseInt(g[2], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[g[1]] += n
+		}
+		for i := range net.Bundle.Layers {
+			l := m.Layer(&net.Bundle.Layers[i], net.Bundle.FBCB[i][batch-1], batch)
+			for s, n := range l.Streams {
+				want[s] += n
+			}
+			if l.Cycles <= 0 || l.Stages[l.Bound] > l.Cycles {
+				t.Errorf("seed %d, layer %d: %+v", seed, i, l)
+			}
+		}
+		for s, n := range got {
+			if n != want[s] {
+				t.Errorf("seed %d, batch %d: stream %s: %d elements, estimated %d", seed, batch, s, n, want[s])
+			}
+			seen[s] += n
+		}
+	}
+	for _, s := range []string{"rows", "biases", "weights", "vecs", "pooled", "sums", "residuals", "outs", "local"} {
+		if seen[s] == 0 {
+			t.Errorf("nothing went through %s", s)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/sluice-npu/sluice/dse/onnx"
+)
+
+type operatorsCmd struct {
+	Networks []string `arg:"" optional:"" placeholder:"FILE.onnx" help:"Networks to look through; none: list the operators."`
+}
+
+func (*operatorsCmd) Help() string {
+	return `Says of each network what stands between it and a bundle: operators that are not known, and known ones
+that are used in a way that is not. Without a network, lists the operators that are.
+
+Example:
+  dse operators
+  dse operators my.onnx`
+}
+
+type operatorsDoc struct {
+	header
+	Supported []string       `json:"supported"`
+	Networks  []networkNeeds `json:"networks"`
+}
+
+type networkNeeds struct {
+	File string `json:"file"`
+	*onnx.Survey
+}
+
+// Run implements the command.
+func (c *operatorsCmd) Run(e *env) error {
+	doc := operatorsDoc{header: newHeader("operators", 0), Supported: onnx.Supported(), Networks: []networkNeeds{}}
+	missing := false
+	for _, file := range c.Networks {
+		s, err := onnx.SurveyFile(file, onnx.Options{})
+		if err != nil {
+			return err
+		}
+		missing = missing || len(s.Needs) > 0
+		doc.Networks = append(doc.Networks, networkNeeds{file, s})
+	}
+	if err := e.write(doc, ""); err != nil {
+		return err
+	}
+	switch {
+	case e.json:
+	case len(c.Networks) == 0:
+		for _, op := range doc.Supported {
+			fmt.Fprintln(e.stdout, op)
+		}
+	default:
+		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+		for _, n := range doc.Networks {
+			if len(n.Needs) == 0 {
+				fmt.Fprintf(w, "%s: all of its operators are supported:", n.File)
+				for _, op := range slices.Sorted(maps.Keys(n.Ops)) {
+					fmt.Fprintf(w, " %s x%d", op, n.Ops[op])
+				}
+				fmt.Fprintln(w)
+				continue
+			}
+			fmt.Fprintf(w, "%s: not supported", n.File)
+			if !n.Whole {
+				fmt.Fprint(w, " (nodes behind some of these could not be looked at)")
+			}
+			fmt.Fprintln(w)
+			for _, x := range n.Needs {
+				fmt.Fprintf(w, "  %s\tx%d\t%s\n", x.Op, x.Nodes, x.Why)
+			}
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	if missing {
+		return errShown
+	}
+	return nil
+}

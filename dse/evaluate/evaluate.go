@@ -1,0 +1,305 @@
+// Package evaluate holds a bundle to what it was made from: the golden executor, which computes what the
+// hardware must, beside the float network and beside onnxruntime, on images with or without classes.
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/quant"
+)
+
+// ErrEvaluate is wrapped by what Run refuses.
+var ErrEvaluate = errors.New("the images cannot be evaluated")
+
+// chunk is how many images are in memory at once.
+const chunk = 64
+
+// Oracle gives another implementation's logits, by exit and image.
+type Oracle func(ctx context.Context, inputs [][]float32) ([][][]float32, error)
+
+// Report is what was found. Shares are of images.
+type Report struct {
+	Images   int     `json:"images"`
+	Labelled bool    `json:"labelled"`
+	Oracle   bool    `json:"onnxruntime"`
+	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the input's range
+	Exits    []Exit  `json:"exits"`
+}
+
+// Exit compares one exit's results. Distances are the largest difference of a logit, as a share of the
+// image's largest logit in magnitude; nil where nothing was compared.
+type Exit struct {
+	Name        string   `json:"name"`
+	Int16       *float64 `json:"accuracy_int16"`
+	Float       *float64 `json:"accuracy_float"`
+	Onnxruntime *float64 `json:"accuracy_onnxruntime"`
+	AgreeFloat  float64  `json:"int16_agrees_with_float"` // on the class
+	AgreeOracle *float64 `json:"int16_agrees_with_onnxruntime"`
+	FloatOracle *float64 `json:"float_agrees_with_onnxruntime"`
+	MeanFloat   float64  `json:"distance_from_float_mean"`
+	WorstFloat  float64  `json:"distance_from_float_worst"`
+	MeanOracle  *float64 `json:"distance_from_onnxruntime_mean"`
+	WorstOracle *float64 `json:"distance_from_onnxruntime_worst"`
+}
+
+// sums are counted image by image and exit by exit.
+type sums struct {
+	int16, float, oracle         int // right
+	agreeFloat, agreeOracle      int
+	floatOracle                  int
+	meanFloat, worstFloat        float64
+	meanOracle, worstOracleSoFar float64
+}
+
+// Run evaluates b, which was made of g, on set. oracle may be nil; progress, where not nil, hears how many
+// images are done.
+func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, set *images.Set, oracle Oracle, progress func(int)) (*Report, error) {
+	if len(g.Exits) != len(b.Network.Exits) {
+		return nil, fmt.Errorf("%w: %d exits, the bundle has %d", ErrEvaluate, len(g.Exits), len(b.Network.Exits))
+	}
+	p, err := golden.New(b)
+	if err != nil {
+		return nil, err
+	}
+	first, err := graph.NewRunner(g)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range set.Labels {
+		if n := b.Network.Exits[len(b.Network.Exits)-1].Classes; l >= n {
+			return nil, fmt.Errorf("%s: %w: class %d, the network has %d", set.Name(i), ErrEvaluate, l, n)
+		}
+	}
+	e := &evaluator{b: b, g: g, p: p, set: set, sums: make([]sums, len(g.Exits))}
+	runners := []*graph.Runner{first}
+	for range quant.Workers(g, 0, set.Len()) - 1 {
+		runners = append(runners, first.Clone())
+	}
+	for from := 0; from < set.Len(); from += chunk {
+		if err := e.chunk(ctx, runners, from, min(from+chunk, set.Len()), oracle); err != nil {
+			return nil, err
+		}
+		if progress != nil {
+			progress(min(from+chunk, set.Len()))
+		}
+	}
+	return e.report(oracle != nil), nil
+}
+
+type evaluator struct {
+	b       *bundle.Bundle
+	g       *graph.Graph
+	p       *golden.Program
+	set     *images.Set
+	sums    []sums
+	clipped int64
+}
+
+// logits of one image, by exit.
+type logits struct{ int16, float [][]float32 }
+
+func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to int, oracle Oracle) error {
+	inputs, found := make([][]float32, to-from), make([]logits, to-from)
+	errs := make([]error, len(runners))
+	var next atomic.Int64
+	var clipped atomic.Int64
+	var wait sync.WaitGroup
+	for w, r := range runners {
+		wait.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(inputs) && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				if errs[w] = ctx.Err(); errs[w] != nil {
+					return
+				}
+				var n int64
+				inputs[i], found[i], n, errs[w] = e.one(r, from+i)
+				clipped.Add(n)
+			}
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	e.clipped += clipped.Load()
+	var other [][][]float32
+	if oracle != nil {
+		var err error
+		if other, err = oracle(ctx, inputs); err != nil {
+			return err
+		}
+		if len(other) != len(e.g.Exits) {
+			return fmt.Errorf("%w: onnxruntime has %d exits, the network %d", ErrEvaluate, len(other), len(e.g.Exits))
+		}
+	}
+	for x := range e.sums {
+		for i := range found {
+			var o []float32
+			if other != nil {
+				if o = other[x][i]; len(o) != len(found[i].float[x]) {
+					return fmt.Errorf("%w: exit %s has %d logits, in onnxruntime %d", ErrEvaluate, e.g.Exits[x].Name, len(found[i].float[x]), len(o))
+				}
+			}
+			label := -1
+			if e.set.Labels != nil {
+				label = e.set.Labels[from+i]
+			}
+			e.sums[x].count(found[i].int16[x], found[i].float[x], o, label)
+		}
+	}
+	return nil
+}
+
+// one computes an image both ways, and counts input elements that saturate.
+func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped int64, err error) {
+	if x, err = e.set.Image(i); err != nil {
+		return
+	}
+	tensors, err := r.Run(x)
+	if err != nil {
+		return nil, l, 0, fmt.Errorf("%s: %w", e.set.Name(i), err)
+	}
+	for _, exit := range e.g.Exits {
+		l.float = append(l.float, append([]float32(nil), tensors[exit.Tensor]...))
+	}
+	in := Input(&e.b.Network, x)
+	for k, v := range x {
+		if math.Abs(math.Round(math.Ldexp(float64(v), e.b.Network.InFrac))-float64(in[k])) > 1 {
+			clipped++
+		}
+	}
+	exits, err := e.p.Run(in)
+	if err != nil {
+		return nil, l, 0, fmt.Errorf("%s: %w", e.set.Name(i), err)
+	}
+	for k, values := range exits {
+		row := make([]float32, len(values))
+		for j, v := range values {
+			row[j] = float32(math.Ldexp(float64(v), -e.b.Network.Exits[k].Frac))
+		}
+		l.int16 = append(l.int16, row)
+	}
+	return x, l, clipped, nil
+}
+
+// Input is an image on the network's scale: round(x * 2^InFrac), saturated.
+func Input(n *bundle.Network, x []float32) []int16 {
+	out := make([]int16, len(x))
+	for i, v := range x {
+		out[i] = int16(max(math.MinInt16, min(math.MaxInt16, math.Round(math.Ldexp(float64(v), n.InFrac)))))
+	}
+	return out
+}
+
+func (s *sums) count(int16, float, oracle []float32, label int) {
+	a, b := top(int16), top(float)
+	right := func(n *int, class int) {
+		if class == label {
+			*n++
+		}
+	}
+	right(&s.int16, a)
+	right(&s.float, b)
+	if a == b {
+		s.agreeFloat++
+	}
+	d := Apart(int16, float)
+	s.meanFloat += d
+	s.worstFloat = max(s.worstFloat, d)
+	if oracle == nil {
+		return
+	}
+	c := top(oracle)
+	right(&s.oracle, c)
+	if a == c {
+		s.agreeOracle++
+	}
+	if b == c {
+		s.floatOracle++
+	}
+	// A Softmax before an output is left to the host, but not by onnxruntime.
+	if softmaxed(oracle) && !softmaxed(float) {
+		int16 = softmax(int16)
+	}
+	d = Apart(int16, oracle)
+	s.meanOracle += d
+	s.worstOracleSoFar = max(s.worstOracleSoFar, d)
+}
+
+func (e *evaluator) report(oracle bool) *Report {
+	n := float64(e.set.Len())
+	r := &Report{Images: e.set.Len(), Labelled: e.set.Labels != nil, Oracle: oracle}
+	r.Clipped = float64(e.clipped) / (n * float64(e.b.Network.InH*e.b.Network.InW*e.b.Network.InC))
+	for i, s := range e.sums {
+		share := func(v float64) *float64 { v /= n; return &v }
+		x := Exit{
+			Name: e.g.Exits[i].Name, AgreeFloat: float64(s.agreeFloat) / n,
+			MeanFloat: s.meanFloat / n, WorstFloat: s.worstFloat,
+		}
+		if r.Labelled {
+			x.Int16, x.Float = share(float64(s.int16)), share(float64(s.float))
+		}
+		if oracle {
+			x.AgreeOracle, x.FloatOracle = share(float64(s.agreeOracle)), share(float64(s.floatOracle))
+			x.MeanOracle, x.WorstOracle = share(s.meanOracle), &s.worstOracleSoFar
+			if r.Labelled {
+				x.Onnxruntime = share(float64(s.oracle))
+			}
+		}
+		r.Exits = append(r.Exits, x)
+	}
+	return r
+}
+
+func top(logits []float32) int {
+	best := 0
+	for i, v := range logits {
+		if v > logits[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// Apart is the largest difference, as a share of the largest magnitude of want.
+func Apart(got, want []float32) float64 {
+	distance, most := 0., 0.
+	for i := range want {
+		distance, most = max(distance, math.Abs(float64(got[i])-float64(want[i]))), max(most, math.Abs(float64(want[i])))
+	}
+	if distance == 0 {
+		return 0
+	}
+	return distance / most
+}
+
+// softmaxed tells probabilities from logits.
+func softmaxed(x []float32) bool {
+	sum := 0.
+	for _, v := range x {
+		if v < 0 {
+			return false
+		}
+		sum += float64(v)
+	}
+	return len(x) > 1 && math.Abs(sum-1) < 1e-3
+}
+
+func softmax(x []float32) []float32 {
+	out, sum, most := make([]float32, len(x)), 0., float64(x[top(x)])
+	for _, v := range x {
+		sum += math.Exp(float64(v) - most)
+	}
+	for i, v := range x {
+		out[i] = float32(math.Exp(float64(v)-most) / sum)
+	}
+	return out
+}

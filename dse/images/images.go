@@ -1,0 +1,211 @@
+// Package images reads images as a network wants them: H x W x C float32, resized and normalised as the
+// network was trained, with their classes where these are known.
+//
+// What is read: a folder of JPEG and PNG files, at any depth; a .npy array of bytes or of floats; an IDX
+// file of bytes, gzip-compressed or not. Bytes are pixels: they become x = (p/255 - mean) / std. Floats
+// are taken as they are.
+//
+// Files are untrusted: sizes are checked before memory is set aside, and what is wrong is an error that
+// wraps a sentinel below and names the file. Images are read when they are asked for, so a set may be
+// larger than memory; it may be asked by several goroutines at once.
+package images
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// What Open and Image refuse.
+var (
+	ErrFormat     = errors.New("not a readable image or array")
+	ErrEmpty      = errors.New("there are no images")
+	ErrShape      = errors.New("images of another shape than the network's input")
+	ErrLabels     = errors.New("the labels are wrong")
+	ErrPreprocess = errors.New("the preprocessing is wrong")
+)
+
+// Shape is a network's input.
+type Shape struct{ H, W, C int }
+
+// Elems is the number of elements of an input.
+func (s Shape) Elems() int { return s.H * s.W * s.C }
+
+func (s Shape) String() string { return fmt.Sprintf("%d x %d x %d (H x W x C)", s.H, s.W, s.C) }
+
+// Options say where the classes of images come from, and how many images there may be.
+type Options struct {
+	// Labels is "" (folders of classes where images lie in such, otherwise the labels' file of an IDX
+	// data set, otherwise none), "none", "folders", or a file: CSV with a header that names the columns
+	// file and label, or one label an image in order as .npy or IDX.
+	Labels string
+	// Classes are the names of the classes in the order of the network's logits; without them folders
+	// are classes in the order of their names, or by their numbers where all are numbers.
+	Classes []string
+	// Max leaves all but so many out, evenly spaced; 0 leaves none out.
+	Max int
+}
+
+// Set is a list of images.
+type Set struct {
+	Labels  []int    // class of each image, nil where they are not known
+	Classes []string // their names, nil where they have none
+	Floats  bool     // the file holds the network's input, not pixels
+
+	names []string // of each image, for messages
+	order []int    // images of the source, in the set's order
+	read  func(i int) ([]float32, error)
+}
+
+// Len is the number of images.
+func (s *Set) Len() int { return len(s.order) }
+
+// Name says which image i is.
+func (s *Set) Name(i int) string { return s.names[s.order[i]] }
+
+// Image reads image i: H x W x C, channels innermost.
+func (s *Set) Image(i int) ([]float32, error) {
+	x, err := s.read(s.order[i])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name(i), err)
+	}
+	for k, v := range x {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return nil, fmt.Errorf("%s: %w: element %d is %v", s.Name(i), ErrFormat, k, v)
+		}
+	}
+	return x, nil
+}
+
+// Digest names the content of the set: what a network sees of it, whatever the files are called. It also
+// answers the largest |x|.
+func (s *Set) Digest() (string, float64, error) {
+	h, largest := sha256.New(), 0.0
+	for i := range s.Len() {
+		x, err := s.Image(i)
+		if err != nil {
+			return "", 0, err
+		}
+		for _, v := range x {
+			largest = max(largest, math.Abs(float64(v)))
+		}
+		if err := digest(h, x); err != nil {
+			return "", 0, err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), largest, nil
+}
+
+func digest(h hash.Hash, x []float32) error {
+	if err := binary.Write(h, binary.LittleEndian, x); err != nil {
+		return fmt.Errorf("hash images: %w", err)
+	}
+	return nil
+}
+
+// Open lists the images at path, a folder or a file. Their files are read later.
+func Open(path string, in Shape, p Preprocess, o Options) (*Set, error) {
+	if in.H < 1 || in.W < 1 || in.C < 1 {
+		return nil, fmt.Errorf("%w: %v", ErrShape, in)
+	}
+	p, err := p.For(in.C)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("images: %w", err)
+	}
+	var s *Set
+	switch {
+	case info.IsDir():
+		s, err = openFolder(path, in, p)
+	case isPicture(path):
+		s, err = openFiles([]string{path}, in, p), nil
+	case strings.HasSuffix(path, ".npy"):
+		s, err = openNPY(path, in, p)
+	default:
+		s, err = openIDX(path, in, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.order = make([]int, len(s.names))
+	for i := range s.order {
+		s.order[i] = i
+	}
+	if err := s.label(path, info.IsDir(), o); err != nil {
+		return nil, err
+	}
+	s.spread(o.Max)
+	return s, nil
+}
+
+// OpenFiles are single pictures, without classes.
+func OpenFiles(paths []string, in Shape, p Preprocess) (*Set, error) {
+	p, err := p.For(in.C)
+	if err != nil {
+		return nil, err
+	}
+	if len(paths) == 0 {
+		return nil, ErrEmpty
+	}
+	for _, path := range paths {
+		if !isPicture(path) {
+			return nil, fmt.Errorf("%s: %w: expected a JPEG or PNG file", path, ErrFormat)
+		}
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("images: %w", err)
+		}
+	}
+	s := openFiles(paths, in, p)
+	for i := range s.names {
+		s.order = append(s.order, i)
+	}
+	return s, nil
+}
+
+// Of is a set of inputs that are in memory.
+func Of(name string, inputs [][]float32, labels []int) *Set {
+	s := &Set{Labels: labels, read: func(i int) ([]float32, error) { return inputs[i], nil }}
+	for i := range inputs {
+		s.names = append(s.names, fmt.Sprintf("%s, image %d", name, i))
+		s.order = append(s.order, i)
+	}
+	return s
+}
+
+// spread keeps n images, evenly spaced, so that sorted folders of classes stay represented.
+func (s *Set) spread(n int) {
+	have := len(s.order)
+	if n < 1 || n >= have {
+		return
+	}
+	order, labels := make([]int, n), s.Labels
+	if labels != nil {
+		labels = make([]int, n)
+	}
+	for i := range n {
+		at := i * have / n
+		order[i] = s.order[at]
+		if labels != nil {
+			labels[i] = s.Labels[at]
+		}
+	}
+	s.order, s.Labels = order, labels
+}
+
+func isPicture(path string) bool {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".jpg", ".jpeg", ".png":
+		return true
+	}
+	return false
+}

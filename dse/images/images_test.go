@@ -1,0 +1,380 @@
+package images
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func write(t testing.TB, path string, content []byte) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// flat is a picture of one colour.
+func flat(w, h int, c color.Color) image.Image {
+	m := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			m.Set(x, y, c)
+		}
+	}
+	return m
+}
+
+func encode(t testing.TB, m image.Image, jpg bool) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	err := error(nil)
+	if jpg {
+		err = jpeg.Encode(&b, m, &jpeg.Options{Quality: 100})
+	} else {
+		err = png.Encode(&b, m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// npyFile is what numpy.save writes.
+func npyFile(descr, shape string, data any) []byte {
+	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, shape)
+	head += strings.Repeat(" ", 63-(len(head)+10)%64) + "\n"
+	b := bytes.NewBufferString("\x93NUMPY\x01\x00")
+	_ = binary.Write(b, binary.LittleEndian, uint16(len(head))) // a buffer takes all
+	b.WriteString(head)
+	_ = binary.Write(b, binary.LittleEndian, data)
+	return b.Bytes()
+}
+
+func idxFile(zip bool, dims []uint32, data []byte) []byte {
+	content := []byte{0, 0, ubyte, byte(len(dims))}
+	for _, d := range dims {
+		content = binary.BigEndian.AppendUint32(content, d)
+	}
+	content = append(content, data...)
+	if !zip {
+		return content
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(content) // a buffer takes all
+	_ = z.Close()
+	return b.Bytes()
+}
+
+func all(t *testing.T, s *Set) (out [][]float32) {
+	t.Helper()
+	for i := range s.Len() {
+		x, err := s.Image(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func near(a, b []float32, by float64) bool {
+	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Abs(float64(x-y)) <= by })
+}
+
+// The middle of a picture whose shorter side was scaled, normalised channel by channel.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	// Left half red, right half blue: the middle square of 8 x 4 has two columns of each.
+	m := image.NewNRGBA(image.Rect(0, 0, 8, 4))
+	for y := range 4 {
+		for x := range 8 {
+			c := color.NRGBA{R: 255, A: 255}
+			if x >= 4 {
+				c = color.NRGBA{B: 255, A: 255}
+			}
+			m.Set(x, y, c)
+		}
+	}
+	write(t, filepath.Join(dir, "b", "two.png"), encode(t, m, false))
+	write(t, filepath.Join(dir, "a", "one.JPG"), encode(t, flat(6, 9, color.NRGBA{51, 102, 204, 255}), true))
+	write(t, filepath.Join(dir, "b", "notes.txt"), []byte("no picture"))
+	p := Preprocess{Mean: []float64{0.5, 0, 0.25}, Std: []float64{0.5, 1, 0.25}}
+	s, err := Open(dir, Shape{4, 4, 3}, p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.Labels, []int{0, 1}) || !slices.Equal(s.Classes, []string{"a", "b"}) || s.Floats {
+		t.Errorf("labels %v, classes %v", s.Labels, s.Classes)
+	}
+	x := all(t, s)
+	if want := []float32{(0.2 - 0.5) / 0.5, 0.4, (0.8 - 0.25) / 0.25}; !near(x[0][:3], want, 0.03) || !near(x[0][45:], want, 0.03) {
+		t.Errorf("%v, want %v everywhere", x[0], want)
+	}
+	red, blue := []float32{1, 0, -1}, []float32{-1, 0, 3}
+	if row := x[1][:12]; !near(row, slices.Concat(red, red, blue, blue), 1e-6) {
+		t.Errorf("%v, want two red and two blue pixels", row)
+	}
+	if r := (Preprocess{Mean: p.Mean, Std: p.Std}).InputRange(3); r != 3 {
+		t.Errorf("the input's range is %v, want 3", r)
+	}
+
+	// Stretched, all of the picture is seen; as grey, red is 0.299 and blue 0.114,
+	// blended where a pixel covers both.
+	s, err = Open(filepath.Join(dir, "b"), Shape{1, 4, 1}, Preprocess{Fit: FitStretch}, Options{Labels: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := all(t, s)[0]; !near(x, []float32{0.299, 0.276, 0.137, 0.114}, 1e-3) || s.Labels != nil {
+		t.Errorf("%v, labels %v", x, s.Labels)
+	}
+}
+
+// A pixel keeps its colour whatever its transparency, as where others convert to RGB.
+func TestTransparency(t *testing.T) {
+	m := flat(3, 3, color.NRGBA{200, 100, 50, 0})
+	x, err := fromImage(m, Shape{3, 3, 3}, Preprocess{Fit: FitCrop})
+	if err != nil || !near(x[:3], []float32{200. / 255, 100. / 255, 50. / 255}, 1e-3) {
+		t.Errorf("%v, %v", x[:3], err)
+	}
+}
+
+// Resize first, then the middle; smaller than the network, it stands in black.
+func TestResize(t *testing.T) {
+	m := flat(10, 20, color.White)
+	x, err := fromImage(m, Shape{8, 8, 1}, Preprocess{Fit: FitCrop, Resize: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []float32
+	for h := range 8 {
+		rows = append(rows, x[h*8+1], x[h*8+4])
+	}
+	if want := slices.Repeat([]float32{0, 1}, 8); !near(rows, want, 1e-3) {
+		t.Errorf("%v, want a white column of 4 in the middle", rows)
+	}
+}
+
+func TestArrays(t *testing.T) {
+	dir := t.TempDir()
+	floats := []float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
+	bytes := []byte{0, 51, 102, 153, 204, 255}
+	grey := [][]float32{{0, 0.2, 0.4}, {0.6, 0.8, 1}}
+	for _, c := range []struct {
+		name    string
+		file    string
+		content []byte
+		in      Shape
+		want    [][]float32
+		floats  bool
+	}{
+		{"channels first", "a.npy", npyFile("<f4", "1, 3, 2, 2", floats), Shape{2, 2, 3}, [][]float32{{1, 5, 9, 2, 6, 10, 3, 7, 11, 4, 8, 12}}, true},
+		{"channels last", "b.npy", npyFile("<f4", "1, 2, 2, 3", floats), Shape{2, 2, 3}, [][]float32{floats}, true},
+		{"doubles", "c.npy", npyFile("<f8", "2, 1, 1", []float64{0.5, -3}), Shape{1, 1, 1}, [][]float32{{0.5}, {-3}}, true},
+		{"bytes", "d.npy", npyFile("|u1", "2, 1, 3", bytes), Shape{1, 3, 1}, grey, false},
+		{"IDX", "e", idxFile(false, []uint32{2, 1, 3}, bytes), Shape{1, 3, 1}, grey, false},
+		{"IDX compressed", "f.gz", idxFile(true, []uint32{2, 1, 3}, bytes), Shape{1, 3, 1}, grey, false},
+		{"IDX of another shape", "g", idxFile(false, []uint32{1, 1, 2}, []byte{255, 255}), Shape{2, 2, 3}, [][]float32{slices.Repeat([]float32{1}, 12)}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := write(t, filepath.Join(dir, c.file), c.content)
+			s, err := Open(path, c.in, Preprocess{}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, all(t, s)); d != "" || s.Floats != c.floats {
+				t.Errorf("floats %v, %s", s.Floats, d)
+			}
+		})
+	}
+	// Floats are the input already: a mean is for pixels.
+	s, err := Open(filepath.Join(dir, "b.npy"), Shape{2, 2, 3}, Preprocess{Mean: []float64{0.5}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([][]float32{floats}, all(t, s)); d != "" {
+		t.Error(d)
+	}
+}
+
+// The digest names what a network sees, not where it lies; another pixel changes it.
+func TestDigest(t *testing.T) {
+	open := func(value uint8) (string, float64) {
+		path := write(t, filepath.Join(t.TempDir(), "x.png"), encode(t, flat(2, 2, color.Gray{value}), false))
+		s, err := Open(path, Shape{2, 2, 1}, Preprocess{}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, largest, err := s.Digest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d, largest
+	}
+	a, most := open(51)
+	b, _ := open(51)
+	c, _ := open(52)
+	if a != b || a == c || math.Abs(most-0.2) > 1e-4 {
+		t.Errorf("%s, %s, %s, largest %v", a, b, c, most)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	dir := t.TempDir()
+	for i, name := range []string{"cat/1.png", "cat/2.png", "dog/1.png", "10/a.png", "02/a.png", "loose/1.png"} {
+		top, _, _ := strings.Cut(name, "/")
+		set := map[string]string{"cat": "words", "dog": "words", "10": "numbers", "02": "numbers", "loose": "one"}[top]
+		write(t, filepath.Join(dir, set, name), encode(t, flat(2, 2, color.Gray{uint8(i)}), false))
+	}
+	csv := write(t, filepath.Join(dir, "labels.csv"), []byte("source,label,file\nx,dog,cat/1.png\nx,cat,cat/2.png\nx,dog,dog/1.png\n"))
+	ints := write(t, filepath.Join(dir, "labels.npy"), npyFile("<i8", "3,", []int64{2, 0, 1}))
+	short := write(t, filepath.Join(dir, "short"), idxFile(false, []uint32{2}, []byte{1, 2}))
+	bad := map[string]string{}
+	for name, text := range map[string]string{
+		"header": "name,class\n", "twice": "file,label\ncat/1.png,a\n./cat/1.png,b\n", "empty": "file,label\ncat/1.png,\n", "few": "file,label\ncat/1.png,a\n",
+	} {
+		bad[name] = write(t, filepath.Join(dir, name+".csv"), []byte(text))
+	}
+	for _, c := range []struct {
+		name, path string
+		o          Options
+		labels     []int
+		classes    []string
+		err        string
+	}{
+		{"folders", "words", Options{}, []int{0, 0, 1}, []string{"cat", "dog"}, ""},
+		{"folders by number", "numbers", Options{}, []int{2, 10}, nil, ""},
+		{"one folder says nothing", "one", Options{}, nil, nil, ""},
+		{"unless it is asked", "one", Options{Labels: "folders"}, []int{0}, []string{"loose"}, ""},
+		{"order of the logits", "words", Options{Classes: []string{"dog", "cat"}}, []int{1, 1, 0}, []string{"dog", "cat"}, ""},
+		{"CSV", "words", Options{Labels: csv}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
+		{"vector", "words", Options{Labels: ints}, []int{2, 0, 1}, nil, ""},
+		{"none", "words", Options{Labels: "none"}, nil, nil, ""},
+		{"spread", "words", Options{Max: 2}, []int{0, 0}, []string{"cat", "dog"}, ""},
+		{"another class", "words", Options{Classes: []string{"cat"}}, nil, nil, `class "dog" is none of the 1 named`},
+		{"too few", "words", Options{Labels: short}, nil, nil, "2 labels for the 3 images"},
+		{"CSV header", "words", Options{Labels: bad["header"]}, nil, nil, "expected the columns file and label"},
+		{"CSV twice", "words", Options{Labels: bad["twice"]}, nil, nil, "line 3: ./cat/1.png is there twice"},
+		{"CSV empty", "words", Options{Labels: bad["empty"]}, nil, nil, "line 2"},
+		{"CSV lacks one", "words", Options{Labels: bad["few"]}, nil, nil, "no line for cat/2.png"},
+		{"no such file", "words", Options{Labels: "nowhere.csv"}, nil, nil, "nowhere.csv"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := Open(filepath.Join(dir, c.path), Shape{2, 2, 1}, Preprocess{}, c.o)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("%v, want %q", err, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(s.Labels, c.labels) || !slices.Equal(s.Classes, c.classes) {
+				t.Errorf("%v of %v, want %v of %v", s.Labels, s.Classes, c.labels, c.classes)
+			}
+		})
+	}
+}
+
+func TestBad(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	if err := os.Mkdir(empty, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		path string
+		in   Shape
+		p    Preprocess
+		want error
+	}{
+		{"empty folder", empty, Shape{2, 2, 1}, Preprocess{}, ErrEmpty},
+		{"nowhere", filepath.Join(dir, "nowhere"), Shape{2, 2, 1}, Preprocess{}, os.ErrNotExist},
+		{"no picture", write(t, filepath.Join(dir, "a.png"), []byte("picture")), Shape{2, 2, 1}, Preprocess{}, ErrFormat},
+		{"cut", write(t, filepath.Join(dir, "b.png"), encode(t, flat(9, 9, color.White), false)[:60]), Shape{2, 2, 1}, Preprocess{}, ErrFormat},
+		{"no array", write(t, filepath.Join(dir, "c.npy"), []byte("array")), Shape{2, 2, 1}, Preprocess{}, ErrFormat},
+		{"short array", write(t, filepath.Join(dir, "d.npy"), npyFile("<f4", "9, 2, 2", []float32{1})), Shape{2, 2, 1}, Preprocess{}, ErrFormat},
+		{"huge array", write(t, filepath.Join(dir, "e.npy"), npyFile("<f4", "9, 2000000, 2000000", []float32{1})), Shape{2, 2, 1}, Preprocess{}, ErrFormat},
+		{"complex", write(t, filepath.Join(dir, "f.npy"), npyFile("<c8", "1, 2, 2", []float32{1, 1, 1, 1, 1, 1, 1, 1})), Shape{2, 2, 1}, Preprocess{}, ErrFormat},
+		{"NaN", write(t, filepath.Join(dir, "g.npy"), npyFile("<f4", "1, 1, 1", []float32{float32(math.NaN())})), Shape{1, 1, 1}, Preprocess{}, ErrFormat},
+		{"floats of another shape", write(t, filepath.Join(dir, "h.npy"), npyFile("<f4", "1, 1, 2", []float32{1, 2})), Shape{1, 1, 1}, Preprocess{}, ErrShape},
+		{"integers", write(t, filepath.Join(dir, "i.npy"), npyFile("<i8", "1, 1, 1", []int64{1})), Shape{1, 1, 1}, Preprocess{}, ErrShape},
+		{"a vector", write(t, filepath.Join(dir, "j.npy"), npyFile("<f4", "1,", []float32{1})), Shape{1, 1, 1}, Preprocess{}, ErrShape},
+		{"four channels", write(t, filepath.Join(dir, "k.png"), encode(t, flat(2, 2, color.White), false)), Shape{2, 2, 4}, Preprocess{}, ErrShape},
+		{"means", dir, Shape{2, 2, 3}, Preprocess{Mean: []float64{1, 2}}, ErrPreprocess},
+		{"deviation", dir, Shape{2, 2, 3}, Preprocess{Std: []float64{0}}, ErrPreprocess},
+		{"range", dir, Shape{2, 2, 3}, Preprocess{Range: -1}, ErrPreprocess},
+		{"fit", dir, Shape{2, 2, 3}, Preprocess{Fit: "squeeze"}, ErrPreprocess},
+		{"resize", dir, Shape{2, 2, 3}, Preprocess{Fit: FitStretch, Resize: 3}, ErrPreprocess},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := Open(c.path, c.in, c.p, Options{Labels: "none"})
+			if err == nil {
+				_, err = s.Image(0)
+			}
+			if !errors.Is(err, c.want) {
+				t.Errorf("%v, want %v", err, c.want)
+			}
+			if err != nil && c.path != dir && !strings.Contains(err.Error(), filepath.Base(c.path)) {
+				t.Errorf("%v does not name the file", err)
+			}
+		})
+	}
+}
+
+// Files are untrusted: whatever is in them, an error or images of the network's shape.
+func FuzzRead(f *testing.F) {
+	f.Add(byte(0), npyFile("<f4", "1, 3, 2, 2", make([]float32, 12)))
+	f.Add(byte(0), npyFile("|u1", "2, 2, 2", make([]byte, 8)))
+	f.Add(byte(1), idxFile(false, []uint32{2, 2, 2}, make([]byte, 8)))
+	f.Add(byte(1), idxFile(true, []uint32{2, 2, 2}, make([]byte, 8)))
+	f.Add(byte(2), encode(f, flat(3, 2, color.NRGBA{1, 2, 3, 4}), false))
+	f.Add(byte(3), encode(f, flat(3, 2, color.White), true))
+	f.Add(byte(4), []byte("file,label\na,b\n"))
+	f.Add(byte(5), []byte("cat\ndog\n"))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, kind byte, content []byte) {
+		switch kind %= 6; kind {
+		case 4:
+			_, _ = parseLabels(bytes.NewReader(content))
+			return
+		case 5:
+			if names, err := parseClasses(bytes.NewReader(content)); err == nil && len(names) == 0 {
+				t.Error("no names, and no error")
+			}
+			return
+		}
+		path := write(t, filepath.Join(dir, "f"+[]string{".npy", "", ".png", ".jpg"}[kind]), content)
+		for _, in := range []Shape{{2, 2, 3}, {2, 2, 1}} {
+			s, err := Open(path, in, Preprocess{}, Options{Max: 4})
+			if err != nil {
+				continue
+			}
+			for i := range s.Len() {
+				if x, err := s.Image(i); err == nil && len(x) != in.Elems() {
+					t.Errorf("%d elements, expected %d", len(x), in.Elems())
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package images
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+)
+
+// How an image of another shape is brought to the network's.
+const (
+	FitCrop    = "crop"    // the shorter side to Resize, then the middle: what torchvision evaluates with
+	FitStretch = "stretch" // both sides at once
+)
+
+// maxResize bounds the side that an image is enlarged to.
+const maxResize = 1 << 13
+
+// Preprocess says how pixels become a network's input; its zero value divides by 255.
+type Preprocess struct {
+	Fit    string    `json:"fit,omitempty"`    // FitCrop where empty
+	Resize int       `json:"resize,omitempty"` // of FitCrop: the shorter side before the middle is taken; 0: the network's
+	Mean   []float64 `json:"mean,omitempty"`   // a channel, or one for all; of pixels from 0 to 1
+	Std    []float64 `json:"std,omitempty"`
+	Range  float64   `json:"range,omitempty"` // the largest |x| of the input; 0: what follows from the rest
+}
+
+// For checks the values for a network with c channels, and fills in those that are absent.
+func (p Preprocess) For(c int) (Preprocess, error) {
+	if p.Fit == "" {
+		p.Fit = FitCrop
+	}
+	if p.Fit != FitCrop && p.Fit != FitStretch {
+		return p, fmt.Errorf("%w: fit is %q, expected %q or %q", ErrPreprocess, p.Fit, FitCrop, FitStretch)
+	}
+	if p.Resize < 0 || p.Resize > maxResize || p.Resize > 0 && p.Fit != FitCrop {
+		return p, fmt.Errorf("%w: resize is %d with fit %q, expected 1 to %d with %q", ErrPreprocess, p.Resize, p.Fit, maxResize, FitCrop)
+	}
+	if !(p.Range >= 0) || math.IsInf(p.Range, 0) {
+		return p, fmt.Errorf("%w: the input's range is %v, expected a positive number", ErrPreprocess, p.Range)
+	}
+	for _, v := range []struct {
+		name string
+		list []float64
+	}{{"mean", p.Mean}, {"std", p.Std}} {
+		if n := len(v.list); n > 1 && n != c {
+			return p, fmt.Errorf("%w: %s has %d values, the network's input %d channels", ErrPreprocess, v.name, n, c)
+		}
+		for _, x := range v.list {
+			if math.IsNaN(x) || math.Abs(x) > 1e6 || v.name == "std" && x < 1e-6 {
+				return p, fmt.Errorf("%w: %s is %v, for pixels from 0 to 1", ErrPreprocess, v.name, x)
+			}
+		}
+	}
+	return p, nil
+}
+
+// plain tells that numbers stay as they are.
+func (p Preprocess) plain() bool { return len(p.Mean) == 0 && len(p.Std) == 0 }
+
+// channel gives mean and deviation of a channel.
+func (p Preprocess) channel(c int) (mean, std float64) {
+	of := func(list []float64, absent float64) float64 {
+		switch len(list) {
+		case 0:
+			return absent
+		case 1:
+			return list[0]
+		}
+		return list[c]
+	}
+	return of(p.Mean, 0), of(p.Std, 1)
+}
+
+// InputRange is the largest |x| that pixels can become, or the one that was given.
+func (p Preprocess) InputRange(channels int) float64 {
+	if p.Range > 0 {
+		return p.Range
+	}
+	largest := 0.0
+	for c := range channels {
+		ends := []float32{0, 1}
+		for i := range ends {
+			ends[i] = p.one(ends[i], c) // rounded as pixels are
+		}
+		largest = max(largest, math.Abs(float64(ends[0])), math.Abs(float64(ends[1])))
+	}
+	return largest
+}
+
+// normalise turns pixels from 0 to 1, channels innermost, into the network's input, in place.
+func (p Preprocess) normalise(x []float32, channels int) {
+	if p.plain() {
+		return
+	}
+	for c := range channels {
+		for i := c; i < len(x); i += channels {
+			x[i] = p.one(x[i], c)
+		}
+	}
+}
+
+func (p Preprocess) one(x float32, c int) float32 {
+	mean, std := p.channel(c)
+	return float32((float64(x) - mean) / std)
+}
+
+// Text is the form that ParsePreprocess reads.
+func (p Preprocess) Text() (string, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "", fmt.Errorf("preprocessing: %w", err)
+	}
+	return string(text), nil
+}
+
+// ParsePreprocess reads what Text wrote, for a network with c channels.
+func ParsePreprocess(text string, c int) (Preprocess, error) {
+	var p Preprocess
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return p, fmt.Errorf("%w: %v", ErrPreprocess, err)
+	}
+	return p.For(c)
+}

@@ -1,0 +1,100 @@
+package onnx
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// A file of a few kilobytes cannot ask for gigabytes: what all of its tensors need together is refused
+// before any of it is set aside, by Import or by whoever runs what Import made.
+func TestBudget(t *testing.T) {
+	head := func(b *builder, last string) *builder {
+		return b.op("GlobalAveragePool", "pool", in(last)).op("Flatten", "flat", in("pool")).outputs("flat")
+	}
+	// 40 maps of 2^26 elements: each is allowed, their float32 would be 10 GiB a worker.
+	maps := build(1, 4, 4096, 4096)
+	last := "x"
+	for i := range 40 {
+		maps.op("Relu", fmt.Sprint("r", i), in(last)).op("MaxPool", fmt.Sprint("m", i), in(fmt.Sprint("r", i)), intsAttr("kernel_shape", 1, 1))
+		last = fmt.Sprint("r", i)
+	}
+	// 2,000 scalings of 65,535 channels by one number: tables of 2 GB.
+	channels := build(1, 65535, 1, 1).tensor(&onnxpb.TensorProto{Name: proto.String("k"), DataType: proto.Int32(typeFloat), FloatData: []float32{2}})
+	lastC := "x"
+	for i := range 2000 {
+		channels.op("Mul", fmt.Sprint("s", i), in(lastC, "k"))
+		lastC = fmt.Sprint("s", i)
+	}
+	// One initializer of 2^20 weights that lie outside the file, read by 300 convolutions; and the same drawn
+	// from a seed.
+	shared := func(seeded bool) *builder {
+		b := build(1, 1024, 1, 1)
+		if seeded {
+			b.seeded().tensor(&onnxpb.TensorProto{Name: proto.String("w"), DataType: proto.Int32(typeFloat), Dims: []int64{1024, 1024, 1, 1}})
+		} else {
+			b.tensor(&onnxpb.TensorProto{
+				Name: proto.String("w"), DataType: proto.Int32(typeFloat), Dims: []int64{1024, 1024, 1, 1}, DataLocation: onnxpb.TensorProto_EXTERNAL.Enum(),
+				ExternalData: []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String("nowhere")}},
+			})
+		}
+		last := "x"
+		for i := range 300 {
+			b.op("Conv", fmt.Sprint("c", i), in(last, "w"))
+			last = fmt.Sprint("c", i)
+		}
+		return head(b, last)
+	}
+	for name, b := range map[string]*builder{
+		"maps": head(maps, last), "channels": head(channels, lastC), "shared weights": shared(false), "drawn weights": shared(true),
+	} {
+		t.Run(name, func(t *testing.T) {
+			content := b.bytes(t)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := Import(strings.NewReader(string(content)), Options{})
+			runtime.ReadMemStats(&after)
+			if !errors.Is(err, ErrTooLarge) {
+				t.Errorf("a file of %d bytes: %v, expected %v", len(content), err, ErrTooLarge)
+			}
+			if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 128 {
+				t.Errorf("a file of %d bytes made %d MiB before it was refused", len(content), made)
+			}
+		})
+	}
+}
+
+// A survey names all that is missing at once, goes on behind an operator that keeps shapes, and says where
+// it could not.
+func TestSurvey(t *testing.T) {
+	ask := func(b *builder) *Survey {
+		t.Helper()
+		s, err := survey(strings.NewReader(string(b.bytes(t))), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	if s := ask(good()); len(s.Needs) != 0 || !s.Whole || s.Ops["Conv"] == 0 {
+		t.Errorf("a good network: %+v", s)
+	}
+	gate := good().op("Sigmoid", "gate", in("c")).op("Mul", "gated", in("c", "gate")).op("Sigmoid", "twice", in("gated")).
+		op("GlobalAveragePool", "pooled", in("twice")).op("Flatten", "out", in("pooled")).outputs("out")
+	s := ask(gate)
+	if len(s.Needs) != 2 || s.Needs[0].Op != "Mul" || !strings.Contains(s.Needs[0].Why, "only with a constant") || s.Needs[1] != (Need{"Sigmoid", "", 2}) || !s.Whole {
+		t.Errorf("a gate: %+v", s)
+	}
+	turned := good().op("Transpose", "t", in("c")).op("Relu", "after", in("t")).op("Erf", "e", in("after")).outputs("e")
+	if s := ask(turned); s.Whole || len(s.Needs) != 2 || s.Needs[0].Op != "Erf" || s.Needs[1].Op != "Transpose" {
+		t.Errorf("behind an operator that changes shapes: %+v", s)
+	}
+	if _, err := survey(strings.NewReader("no model"), Options{}); !errors.Is(err, ErrFormat) {
+		t.Errorf("%v", err)
+	}
+}

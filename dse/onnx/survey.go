@@ -1,0 +1,146 @@
+package onnx
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// Need is something of a network that Import does not map.
+type Need struct {
+	Op    string `json:"op"`
+	Why   string `json:"why"`   // of an operator that Import knows: what of it is missing
+	Nodes int    `json:"nodes"` // how many ask for it
+}
+
+// Survey says what of a network is supported.
+type Survey struct {
+	Ops   map[string]int `json:"ops"`   // nodes by operator, of those that exits need
+	Needs []Need         `json:"needs"` // what is missing, by operator
+	// Whole says that nothing else can be missing: every node was looked at. Behind an operator that
+	// changes shapes and is not known, nothing can be.
+	Whole bool `json:"whole"`
+}
+
+// elementwise are operators whose output has the shape of their largest input, so that a survey can go on.
+var elementwise = strings.Fields(`Add And Celu Clip Div Dropout Elu Erf Exp Gelu HardSigmoid HardSwish Identity LayerNormalization
+	GroupNormalization InstanceNormalization LeakyRelu Log Max Min Mish Mul Neg Pow PRelu Reciprocal Relu Selu Sigmoid Sin Softmax
+	Softplus Softsign Sqrt Sub Tanh ThresholdedRelu`)
+
+// SurveyFile looks at every node of a model, those too that stand behind one that Import refuses.
+func SurveyFile(path string, o Options) (*Survey, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("network: %w", err)
+	}
+	defer f.Close()
+	s, err := survey(f, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+func survey(r io.Reader, o Options) (*Survey, error) {
+	model, err := read(r, &o)
+	if err != nil {
+		return nil, err
+	}
+	// Numbers do not matter, and may lie in a file that is not there.
+	forget(model)
+	im, err := newImporter(model, o)
+	if err != nil {
+		return nil, err
+	}
+	defer im.outside.close()
+	nodes, err := im.live()
+	if err != nil {
+		return nil, err
+	}
+	s := &Survey{Ops: map[string]int{}, Whole: true}
+	need := func(op, why string) {
+		for i := range s.Needs {
+			if n := &s.Needs[i]; n.Op == op && n.Why == why {
+				n.Nodes++
+				return
+			}
+		}
+		s.Needs = append(s.Needs, Need{op, why, 1})
+	}
+	lost := map[string]bool{} // tensors of which nothing is known
+	for _, n := range nodes {
+		s.Ops[opName(n)]++
+		if slices.ContainsFunc(n.GetInput(), func(in string) bool { return lost[in] }) {
+			if lowerings[opName(n)] == nil {
+				need(opName(n), "")
+			}
+			s.Whole = false
+			for _, out := range n.GetOutput() {
+				lost[out] = true
+			}
+			continue
+		}
+		why := ""
+		if lowerings[opName(n)] != nil {
+			err := im.lower(n)
+			if err == nil {
+				continue
+			}
+			why = reason(err)
+		}
+		need(opName(n), why)
+		// The largest of the maps that it reads stands for what it would make.
+		var largest value
+		elems := 0
+		for _, in := range n.GetInput() {
+			if v, ok := im.values[in]; ok {
+				if t := im.net.tensors[v.tensor]; t.h*t.w*t.c > elems {
+					largest, elems = v, t.h*t.w*t.c
+				}
+			}
+		}
+		if elems == 0 || !slices.Contains(elementwise, opName(n)) {
+			for _, out := range n.GetOutput() {
+				lost[out] = true
+			}
+			s.Whole = false
+			continue
+		}
+		largest.pad, largest.slice, largest.softmax = nil, nil, false
+		im.values[n.GetOutput()[0]] = largest
+	}
+	if len(s.Needs) == 0 {
+		if _, err := im.finish(); err != nil {
+			need("exits", reason(err))
+		}
+	}
+	slices.SortFunc(s.Needs, func(a, b Need) int { return strings.Compare(a.Op+a.Why, b.Op+b.Why) })
+	return s, nil
+}
+
+// forget drops the numbers of large tensors, so that drawn ones stand for them.
+func forget(model *onnxpb.ModelProto) {
+	const small = 64 // bounds of a Clip and the like stay
+	for _, t := range model.GetGraph().GetInitializer() {
+		n := int64(1)
+		for _, d := range t.GetDims() {
+			n *= d
+		}
+		if t.GetDataType() == typeInt64 || len(t.GetDims()) == 0 || n <= small && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL {
+			continue
+		}
+		t.RawData, t.FloatData, t.Int32Data, t.DoubleData, t.ExternalData, t.DataLocation = nil, nil, nil, nil, nil, nil
+	}
+	key, value := "sluice.weights", "seeded"
+	model.MetadataProps = []*onnxpb.StringStringEntryProto{{Key: &key, Value: &value}}
+}
+
+var tensorNamed = regexp.MustCompile(`tensor "[^"]*": |"[^"]*" `)
+
+// reason is an error without the names of tensors, so that networks can be counted by it.
+func reason(err error) string { return tensorNamed.ReplaceAllString(err.Error(), "") }

@@ -1,0 +1,108 @@
+package recipe
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/images"
+)
+
+// Info is what a bundle remembers of the images that its ranges come from.
+type Info struct {
+	Preprocess images.Preprocess
+	From       string   // images, fashion-mnist or noise
+	Images     int      // how many
+	Digest     string   // SHA-256 of what the network saw, by element
+	Floats     bool     // they were the network's input already
+	Missing    bool     // there were none: the ranges come from noise
+	Classes    []string // names in the order of the logits, nil where they are not known
+}
+
+// Keys of bundle.Meta.
+const (
+	keyFrom       = "calibration"
+	keyImages     = "calibration_images"
+	keyDigest     = "calibration_sha256"
+	keyFloats     = "calibration_floats"
+	keyPreprocess = "preprocess"
+	keyClasses    = "classes" // .0, .1 ...: names by lines, as many as a value holds
+)
+
+// Warning says what a missing calibration means; every output that rests on it shows it.
+const Warning = "not calibrated: its ranges come from noise, so its results mean nothing; name images with --calibrate"
+
+// Text says in a few words where the ranges come from.
+func (i *Info) Text() string {
+	switch {
+	case i.From == "":
+		return "unknown"
+	case i.Missing:
+		return Warning
+	}
+	return fmt.Sprintf("%d images (%s), |input| up to %.4g", i.Images, i.From, i.Preprocess.Range)
+}
+
+// Fashion tells that the images were Fashion-MNIST's, so its test set may stand in where no other is named.
+func (i *Info) Fashion() bool { return i.From == fashion }
+
+func (i *Info) meta() (map[string]string, error) {
+	text, err := i.Preprocess.Text()
+	if err != nil {
+		return nil, err
+	}
+	meta := map[string]string{
+		keyFrom: i.From, keyImages: strconv.Itoa(i.Images), keyDigest: i.Digest, keyPreprocess: text,
+	}
+	if i.Floats {
+		meta[keyFloats] = "true"
+	}
+	for n, chunk := range chunks(i.Classes) {
+		meta[fmt.Sprintf("%s.%d", keyClasses, n)] = chunk
+	}
+	if len(meta) > bundle.MaxMeta-8 {
+		return nil, fmt.Errorf("%w: the names of %d classes do not fit a bundle", ErrRecipe, len(i.Classes))
+	}
+	return meta, nil
+}
+
+// chunks joins names by lines, none longer than a value of Meta may be.
+func chunks(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if last := len(out) - 1; last >= 0 && len(out[last])+1+len(name) <= classChunk {
+			out[last] += "\n" + name
+			continue
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// Of reads what a bundle remembers. One that was made without this package's help remembers nothing, and
+// its From is empty.
+func Of(b *bundle.Bundle) (Info, error) {
+	var i Info
+	if i.From = b.Meta[keyFrom]; b.Meta[keyPreprocess] == "" {
+		i.From = ""
+		return i, nil
+	}
+	i.Missing, i.Floats, i.Digest = i.From == "noise", b.Meta[keyFloats] == "true", b.Meta[keyDigest]
+	var err error
+	if i.Images, err = strconv.Atoi(b.Meta[keyImages]); err != nil {
+		return i, fmt.Errorf("%w: %s is %q", ErrRecipe, keyImages, b.Meta[keyImages])
+	}
+	if i.Preprocess, err = images.ParsePreprocess(b.Meta[keyPreprocess], b.Network.InC); err != nil {
+		return i, err
+	}
+	for n := 0; ; n++ {
+		chunk, ok := b.Meta[fmt.Sprintf("%s.%d", keyClasses, n)]
+		if !ok {
+			return i, nil
+		}
+		if i.Classes = append(i.Classes, strings.Split(chunk, "\n")...); len(i.Classes) > noClasses {
+			return i, fmt.Errorf("%w: more than %d classes", ErrRecipe, noClasses)
+		}
+	}
+}

@@ -1,0 +1,296 @@
+package recipe_test
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/evaluate"
+	"github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// network is an RGB network of 8 x 8 with two convolutions and a head after each.
+func network() []byte {
+	m := &onnxpb.ModelProto{
+		IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}},
+		Graph: &onnxpb.GraphProto{Name: proto.String("own")},
+	}
+	shape := &onnxpb.TensorShapeProto{}
+	for _, d := range []int64{1, 3, 8, 8} {
+		shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: d}})
+	}
+	m.Graph.Input = []*onnxpb.ValueInfoProto{{Name: proto.String("x"), Type: &onnxpb.TypeProto{
+		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(1), Shape: shape},
+	}}}
+	weight := func(name string, dims ...int64) {
+		n := int64(1)
+		for _, d := range dims {
+			n *= d
+		}
+		values := make([]float32, n)
+		for i := range values {
+			values[i] = float32(i*i%13)/13 - 0.4
+		}
+		m.Graph.Initializer = append(m.Graph.Initializer, &onnxpb.TensorProto{Name: &name, DataType: proto.Int32(1), Dims: dims, FloatData: values})
+	}
+	op := func(kind, out string, in ...string) {
+		m.Graph.Node = append(m.Graph.Node, &onnxpb.NodeProto{Name: &out, OpType: &kind, Input: in, Output: []string{out}})
+	}
+	weight("w1", 6, 3, 3, 3)
+	weight("w2", 9, 6, 3, 3)
+	weight("h1", 6, 4)
+	weight("h2", 9, 4)
+	op("Conv", "c1", "x", "w1")
+	op("Relu", "r1", "c1")
+	op("GlobalAveragePool", "p1", "r1")
+	op("Flatten", "f1", "p1")
+	op("MatMul", "early", "f1", "h1")
+	op("Conv", "c2", "r1", "w2")
+	op("Relu", "r2", "c2")
+	op("GlobalAveragePool", "p2", "r2")
+	op("Flatten", "f2", "p2")
+	op("MatMul", "late", "f2", "h2")
+	for _, out := range []string{"early", "late"} {
+		m.Graph.Output = append(m.Graph.Output, &onnxpb.ValueInfoProto{Name: &out})
+	}
+	content, err := proto.Marshal(m)
+	if err != nil {
+		panic(err) // of a message that is written here
+	}
+	return content
+}
+
+// home is a folder with the network and with pictures of four classes.
+func home(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "own.onnx"), network(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for c := range 4 {
+		for i := range 3 {
+			m := image.NewNRGBA(image.Rect(0, 0, 12, 10))
+			for y := range 10 {
+				for x := range 12 {
+					m.Set(x, y, color.NRGBA{uint8(60*c + x*i), uint8(250 - 60*c), uint8(y * 20 * i), 255})
+				}
+			}
+			path := filepath.Join(dir, "photos", fmt.Sprintf("class%d", c), fmt.Sprintf("%d.png", i))
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.Create(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := png.Encode(f, m); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+func own(dir string) recipe.Recipe {
+	return recipe.Recipe{
+		Network: filepath.Join(dir, "own.onnx"), Seed: 1,
+		Flags: recipe.Flags{Calibrate: filepath.Join(dir, "photos"), Mean: []float64{0.5, 0.4, 0.3}, Std: []float64{0.2}},
+	}
+}
+
+func make1(t *testing.T, r recipe.Recipe) (*bundle.Bundle, uint64) {
+	t.Helper()
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.Make(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := b.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, h
+}
+
+// One network with one set of images has one hash, wherever the files lie and however their path is typed;
+// another image, another mean or another way to crop has another.
+func TestHash(t *testing.T) {
+	a, b := home(t), home(t)
+	base, want := make1(t, own(a))
+	if _, h := make1(t, own(b)); h != want {
+		t.Error("another folder gives another hash")
+	}
+	t.Chdir(a)
+	if _, h := make1(t, own("./photos/..")); h != want {
+		t.Error("another path gives another hash")
+	}
+	for k, v := range base.Meta {
+		if strings.Contains(k+v, a) {
+			t.Errorf("the bundle names a path: %s = %s", k, v)
+		}
+	}
+	other := map[string]func(*recipe.Recipe){
+		"mean":   func(r *recipe.Recipe) { r.Mean = []float64{0.5} },
+		"fit":    func(r *recipe.Recipe) { r.Fit = images.FitStretch },
+		"images": func(r *recipe.Recipe) { r.Images = 5 },
+		"exits":  func(r *recipe.Recipe) { r.Exits = filepath.Join(a, "exits.yaml") },
+	}
+	if err := os.WriteFile(filepath.Join(a, "exits.yaml"), []byte("exits: [late]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range other {
+		r := own(a)
+		change(&r)
+		if made, h := make1(t, r); h == want || name == "exits" && len(made.Network.Exits) != 1 {
+			t.Errorf("%s does not change the bundle", name)
+		}
+	}
+}
+
+// The bundle remembers what it was calibrated with.
+func TestInfo(t *testing.T) {
+	dir := home(t)
+	b, _ := make1(t, own(dir))
+	i, err := recipe.Of(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.Missing || i.Images != 12 || i.From != "images" || !slices.Equal(i.Classes, []string{"class0", "class1", "class2", "class3"}) ||
+		i.Preprocess.Range != 3.5 || !slices.Equal(i.Preprocess.Mean, []float64{0.5, 0.4, 0.3}) || len(i.Digest) != 64 {
+		t.Errorf("%+v", i)
+	}
+	// The range that normalised pixels have is held, not cut at 1.
+	if most := 32767 >> b.Network.InFrac; most < 3 || most > 8 {
+		t.Errorf("an input of %d bits of fraction holds up to %d", b.Network.InFrac, most)
+	}
+	r := own(dir)
+	r.Calibrate = ""
+	b, _ = make1(t, r)
+	if i, err = recipe.Of(b); err != nil || !i.Missing || !strings.Contains(i.Text(), "not calibrated") {
+		t.Errorf("without images: %+v, %v", i, err)
+	}
+}
+
+// Names of many classes are more than one value of a bundle holds.
+func TestManyClasses(t *testing.T) {
+	dir := home(t)
+	r := own(dir)
+	r.Classes = filepath.Join(dir, "classes")
+	for _, n := range []int{4, 5} {
+		var lines []string
+		for i := range n {
+			lines = append(lines, fmt.Sprintf("class%d", i)+strings.Repeat("x", 200)) // other names than the folders'
+		}
+		if err := os.WriteFile(r.Classes, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.Make(mustLoad(t))
+		if want := map[int]string{4: "is none of the 4 named", 5: "is none of the 5 named"}[n]; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	info := recipe.Info{From: "images", Images: 1}
+	for i := range 1000 {
+		info.Classes = append(info.Classes, fmt.Sprintf("%d %s", i, strings.Repeat("y", i%40)))
+	}
+	meta, err := (&recipe.Recipe{Network: "tiny"}).Meta(info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := recipe.Of(&bundle.Bundle{Meta: meta, Network: bundle.Network{InC: 3}})
+	if err != nil || !slices.Equal(back.Classes, info.Classes) {
+		t.Errorf("%d classes come back as %d, %v", len(info.Classes), len(back.Classes), err)
+	}
+}
+
+func mustLoad(t *testing.T) configs.Design {
+	t.Helper()
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// Images without calibration: floats are taken as they are, and pictures are then refused.
+func TestFloats(t *testing.T) {
+	i := recipe.Info{Floats: true}
+	if err := i.Pixels(&images.Set{}, "x.png"); err == nil || !strings.Contains(err.Error(), "--mean and --std") {
+		t.Errorf("%v", err)
+	}
+	i.Preprocess.Std = []float64{1}
+	if err := i.Pixels(&images.Set{}, "x.png"); err != nil {
+		t.Error(err)
+	}
+}
+
+// The report counts what it says: a bundle beside its own network, and beside an oracle that is wrong on
+// purpose.
+func TestEvaluate(t *testing.T) {
+	dir := home(t)
+	r := own(dir)
+	g, err := r.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := make1(t, r)
+	i, err := recipe.Of(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := i.Evaluation(filepath.Join(dir, "photos"), recipe.Shape(g), images.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := evaluate.Run(t.Context(), g, b, set, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Images != 12 || !rep.Labelled || rep.Oracle || rep.Clipped != 0 || len(rep.Exits) != 2 || rep.Exits[1].Int16 == nil || rep.Exits[1].AgreeOracle != nil {
+		t.Errorf("%+v", rep)
+	}
+	for _, x := range rep.Exits {
+		if x.AgreeFloat < 0.9 || !(x.WorstFloat < 0.005) || !(x.MeanFloat <= x.WorstFloat) {
+			t.Errorf("exit %s: %+v", x.Name, x)
+		}
+	}
+	wrong := func(_ context.Context, inputs [][]float32) ([][][]float32, error) {
+		out := make([][][]float32, 2)
+		for x := range out {
+			for range inputs {
+				out[x] = append(out[x], []float32{0, 0, 0, 1})
+			}
+		}
+		return out, nil
+	}
+	if rep, err = evaluate.Run(t.Context(), g, b, set, wrong, nil); err != nil {
+		t.Fatal(err)
+	}
+	if x := rep.Exits[1]; *x.Onnxruntime != 0.25 || !(*x.WorstOracle > 0.1) {
+		t.Errorf("an oracle that always says 3 is right on %v, apart by %v", *x.Onnxruntime, *x.WorstOracle)
+	}
+	// A range that is too small saturates, and the report says so.
+	r.InputRange = 0.5
+	if _, err := r.Make(mustLoad(t)); err == nil || !strings.Contains(err.Error(), "the input's range is 0.5") {
+		t.Errorf("images beyond the range that was given: %v", err)
+	}
+}

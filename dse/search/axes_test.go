@@ -1,0 +1,48 @@
+package search
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// The DRAM is as fast in seconds at any clock; every combination is there once, under a name of its own.
+func TestAxes(t *testing.T) {
+	g := grid(t, "zc706") // 150 MHz, 15.3 bytes and a latency of 100 cycles
+	g.TP, g.TC, g.TR = Range{4, 4}, Range{16, 16}, Range{128, 128}
+	g.Axes = Axes{ClockMHz: []float64{75, 150}, BytesPerCycle: []float64{10, 20}, WLoad: []int{2, 4}}
+	all, _ := g.pairs()
+	names, designs := map[string]bool{}, map[configs.Design]bool{}
+	for _, p := range all {
+		for _, d := range p.designs {
+			slower := 150 / d.ClockMHz
+			if b := d.DRAM.BytesPerCycle / slower; b != 10 && b != 20 {
+				t.Errorf("%s: %g bytes/cycle", d.Name, d.DRAM.BytesPerCycle)
+			}
+			if d.DRAM.LatencyCycles != int(100/slower) {
+				t.Errorf("%s: a latency of %d cycles", d.Name, d.DRAM.LatencyCycles)
+			}
+			names[d.Name] = true
+			d.Name = ""
+			designs[d] = true
+		}
+	}
+	if len(names) != 8 || len(designs) != 8 {
+		t.Errorf("%d names and %d designs of 2 x 2 x 2", len(names), len(designs))
+	}
+	// T_C / 2 = 8 has no even divisor between 8 and 16
+	g.Axes = Axes{Drain: []int{8, 16}}
+	if all, _ = g.pairs(); len(all) != 1 {
+		t.Errorf("%d templates that differ in nothing", len(all))
+	}
+	for _, a := range []Axes{
+		{ClockMHz: []float64{0}}, {BytesPerCycle: []float64{-1}}, {WLoad: []int{0}}, {ABufWords: []int{5}},
+		{WLoad: make([]int, 70), Drain: make([]int, 70)},
+	} {
+		g.Axes = a
+		if err := g.Check(); !errors.Is(err, ErrGrid) {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}

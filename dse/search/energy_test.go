@@ -1,0 +1,87 @@
+package search
+
+import (
+	"math"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Each part of the energy is what it counts, the bound is below it, and requests that leave early take less.
+func TestEnergy(t *testing.T) {
+	for _, name := range []string{"tiny", "fashion"} {
+		w := load(t, name)
+		early := make([]float64, w.Segments)
+		for i := range early {
+			early[i] = 1 / float64(1+i)
+		}
+		for _, config := range []string{"run", "v7", "v13"} {
+			d, err := configs.Load(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of := func(m Energy, weights Weights, reach []float64) float64 {
+				v, err := m.Of(w, d, mapping.RTL(), weights, reach)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v
+			}
+			layers, err := w.Lower(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			macs, bytes := int64(0), 0.0
+			for _, l := range layers {
+				macs += l.Geom.MACs()
+				_, x, err := mapping.Choose(d, l.Geom, 4, mapping.RTL())
+				if err != nil {
+					t.Fatal(err)
+				}
+				bytes += float64(x.BytesRead+x.BytesWritten) / 4
+			}
+			four := Weights{3: 1}
+			if v := of(Energy{MAC: 1}, Uniform(), nil); v != float64(macs) {
+				t.Errorf("%s on %s: %v multiplications, the layers have %d", name, config, v, macs)
+			}
+			if v := of(Energy{Byte: 1}, four, nil); math.Abs(v/bytes-1) > 1e-12 {
+				t.Errorf("%s on %s: %v bytes at B = 4, the law says %v", name, config, v, bytes)
+			}
+			// a word of weights and one of an activation feed T_P T_C and T_C multiplications at most
+			if v := of(Energy{Word: 1}, four, nil); v < bytes/2 || v > 6*float64(macs) {
+				t.Errorf("%s on %s: %v words for %v bytes and %d multiplications", name, config, v, bytes, macs)
+			}
+			m, all := Horowitz(), classes(layers, w.Segments)
+			for b := range abi.BMax {
+				var only Weights
+				only[b] = 1
+				if least, v := m.Least(w, d, all, nil), of(*m, only, nil); least > v || least < v/20 {
+					t.Errorf("%s on %s at B = %d: %v pJ, at least %v", name, config, b+1, v, least)
+				}
+			}
+			if a, b := of(*m, Uniform(), early), of(*m, Uniform(), nil); w.Segments > 1 && a >= b {
+				t.Errorf("%s on %s: %v pJ with early exits, %v without", name, config, a, b)
+			}
+		}
+	}
+}
+
+// By hand: 16 pixels, 3 x ceil(9 / 4) passes, in each T_P words into the array, and eight accumulators of 36 bits read
+// and written; a pool reads its windows.
+func TestOnChip(t *testing.T) {
+	d := configs.Design{TP: 4, TC: 8}
+	g := cost.Geom{Op: abi.OpGEMM, InH: 4, InW: 4, InC: 3, OutH: 4, OutW: 4, OutC: 8, KH: 3, KW: 3, SH: 1, SW: 1}
+	if v := onChip(d, g, cost.K1, 1); v != 16*9*(4+2*2.25*8) {
+		t.Errorf("%v words, by hand %v", v, 16*9*(4+2*2.25*8))
+	}
+	if v := onChip(d, g, cost.K1, 2); v != 16*9*(2*4+2*2.25*8) {
+		t.Errorf("in two groups %v words", v)
+	}
+	g.Op = abi.OpMaxPool
+	if v := onChip(d, g, cost.K1, 1); v != 16*9*8 {
+		t.Errorf("of a pool %v words", v)
+	}
+}

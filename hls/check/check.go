@@ -1,0 +1,459 @@
+// Package check holds the HLS kernel to what an HLS tool can make hardware of, on LLVM's intermediate code of
+// each instance (clang 14, opt 14): nothing external, indirect, recursive, allocated, of variable size or in
+// floating point; every loop bounded, by ScalarEvolution or by a stated trip count; and every stated II
+// at least what the memory dependences ask for that LLVM's dependence analysis prints.
+//
+// The vendor's own scheduler is not here: an II that passes can still fail there on the length of a path.
+package check
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Tools of Debian's packages clang-14 and llvm-14.
+const (
+	clang = "clang++-14"
+	opt   = "opt-14"
+)
+
+// maxTrips is above what a bound of ScalarEvolution says no more than the width of its counter.
+const maxTrips = 1 << 20
+
+// memoryLatency is the least cycles from the address of a read to the end of a write of what was made of it: a
+// block RAM is read in one and written in another.
+const memoryLatency = 2
+
+// ErrTool is wrapped where a tool is missing.
+var ErrTool = errors.New("a tool is missing")
+
+// Options say what is checked.
+type Options struct {
+	Source  string   // folder of the kernel; its npu.cpp is compiled
+	File    string   // of it (default npu.cpp)
+	Include []string // further folders of headers
+	// Dependences also runs the dependence analysis, whose time grows with the square of a stage's size.
+	Dependences bool
+}
+
+// Report is what was found. Problems is empty where the kernel passes.
+type Report struct {
+	Functions int      `json:"functions"`
+	Loops     int      `json:"loops"`
+	ByLLVM    int      `json:"loops_bounded_by_scev"`
+	Stated    int      `json:"loops_by_stated_trip_count"`
+	Pipelined int      `json:"loops_pipelined"`
+	Carried   int      `json:"dependences_carried"`  // by pipelined loops, through memory
+	Declared  int      `json:"dependences_declared"` // of these, said to be false
+	Problems  []string `json:"problems"`
+}
+
+// Run checks one instance.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if o.File == "" {
+		o.File = "npu.cpp"
+	}
+	for tool, pkg := range map[string]string{clang: "clang-14", opt: "llvm-14"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return nil, fmt.Errorf("%w: %s: install the package %s", ErrTool, tool, pkg)
+		}
+	}
+	dir, err := os.MkdirTemp("", "hlscheck")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	src, err := read(o.Source, dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the kernel: %w", err)
+	}
+	flags := []string{
+		"-std=c++14", "-O1", "-g1", "-D__SYNTHESIS__", "-fno-vectorize", "-fno-slp-vectorize", "-fno-builtin",
+		"-fno-discard-value-names", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
+		"-Wno-unknown-pragmas", "-Wno-unused-label", "-Wno-vla-extension", "-I" + dir, "-S", "-emit-llvm", "-o", "-",
+	}
+	for _, i := range o.Include {
+		flags = append(flags, "-I"+i)
+	}
+	file := filepath.Join(dir, o.File)
+	plain, err := run(ctx, nil, clang, append(slices.Clone(flags), "-Xclang", "-disable-llvm-passes", file)...)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Problems: language(parse(plain))}
+	text, err := run(ctx, nil, clang, append(flags, file)...)
+	if err != nil {
+		return nil, err
+	}
+	m := parse(text)
+	for _, f := range m.functions {
+		if f.defined {
+			r.Functions++
+		}
+	}
+	loops, err := findLoops(ctx, m, src, text, r)
+	if err != nil {
+		return nil, err
+	}
+	if o.Dependences {
+		if err := dependences(ctx, m, src, text, loops, r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// run answers the standard output of a tool, or its standard error where it wrote none (opt prints there).
+func run(ctx context.Context, stdin []byte, tool string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, tool, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", tool, err, errs.String())
+	}
+	if out.Len() == 0 {
+		return errs.String(), nil
+	}
+	return out.String(), nil
+}
+
+// loop is a loop of the intermediate code.
+type loop struct {
+	f      *function
+	header string
+	blocks map[string]bool
+	depth  int
+	inner  bool // has loops inside
+	src    *sourceLoop
+}
+
+var (
+	loopAtRE  = regexp.MustCompile(`^\s*Loop at depth (\d+) containing: (.*)$`)
+	scevForRE = regexp.MustCompile(`^Determining loop execution counts for: @"?(.*?)"?$`)
+	scevMaxRE = regexp.MustCompile(`^Loop %"?(.*?)"?: (?:<multiple exits> )?max backedge-taken count is (-?\d+)\s*$`)
+	loopMDRE  = regexp.MustCompile(`!llvm\.loop (![0-9]+)`)
+	targetRE  = regexp.MustCompile(`label %"?([\w.$-]+)"?`)
+	dbgRE     = regexp.MustCompile(`!dbg (![0-9]+)`)
+	nodeRE    = regexp.MustCompile(`![0-9]+`)
+)
+
+// findLoops finds every loop, its place in the source and its bound.
+func findLoops(ctx context.Context, m *module, src *source, text string, r *Report) ([]*loop, error) {
+	// loops of a function come before its execution counts, which alone name it
+	printed, err := run(ctx, []byte(text), opt, "-passes=function(print<loops>,print<scalar-evolution>)", "-disable-output", "-")
+	if err != nil {
+		return nil, err
+	}
+	var loops []*loop
+	bounds := map[*loop]int64{}
+	named := 0 // loops whose function is known
+	for line := range strings.SplitSeq(printed, "\n") {
+		if g := loopAtRE.FindStringSubmatch(line); g != nil {
+			l := &loop{blocks: map[string]bool{}}
+			l.depth, _ = strconv.Atoi(g[1])
+			for b := range strings.SplitSeq(g[2], ",") {
+				name, marks, _ := strings.Cut(strings.TrimPrefix(b, "%"), "<")
+				name = strings.Trim(name, `"`)
+				l.blocks[name] = true
+				if strings.Contains(marks, "header>") {
+					l.header = name
+				}
+			}
+			for _, outer := range loops[named:] {
+				outer.inner = outer.inner || outer.blocks[l.header]
+			}
+			loops = append(loops, l)
+		}
+		if g := scevForRE.FindStringSubmatch(line); g != nil {
+			for _, l := range loops[named:] {
+				if l.f = m.names[g[1]]; l.f == nil {
+					return nil, fmt.Errorf("%s: there is no function %q", opt, g[1])
+				}
+			}
+			named = len(loops)
+		}
+		if g := scevMaxRE.FindStringSubmatch(line); g != nil {
+			for _, l := range loops {
+				if l.header == g[1] && l.f == loops[named-1].f {
+					if n, err := strconv.ParseInt(g[2], 10, 64); err == nil {
+						bounds[l] = n
+					}
+				}
+			}
+		}
+	}
+	if named < len(loops) {
+		return nil, fmt.Errorf("%s: %d loops without a function", opt, len(loops)-named)
+	}
+	for _, l := range loops {
+		l.src = l.place(m, src)
+		r.Loops++
+		if l.src == nil {
+			r.Problems = append(r.Problems, fmt.Sprintf("%s: the loop at %s has no place in the source", l.f.name, l.header))
+			continue
+		}
+		bound, bounded := bounds[l]
+		switch {
+		case bounded && bound >= 0 && bound < maxTrips:
+			r.ByLLVM++
+		case l.src.Trips != "":
+			r.Stated++
+		default:
+			r.Problems = append(r.Problems, fmt.Sprintf("%v: no bound: ScalarEvolution finds none and no loop_tripcount states one", l.src))
+		}
+		if l.src.Unroll {
+			r.Problems = append(r.Problems, fmt.Sprintf("%v: cannot be unrolled: its trips are not constant", l.src))
+		}
+		if l.src.II > 0 {
+			r.Pipelined++
+			if l.inner {
+				r.Problems = append(r.Problems, fmt.Sprintf("%v: pipelined, with a loop inside that is not unrolled", l.src))
+			}
+		}
+	}
+	return loops, nil
+}
+
+// place is the loop statement: by the debug location in the loop's metadata at its latch, or, where an
+// optimisation has dropped that, the innermost statement around most lines of the loop.
+func (l *loop) place(m *module, src *source) *sourceLoop {
+	for _, b := range l.f.blocks {
+		if !l.blocks[b.name] || len(b.insts) == 0 {
+			continue
+		}
+		last := b.insts[len(b.insts)-1].text
+		g := loopMDRE.FindStringSubmatch(last)
+		if g == nil {
+			continue
+		}
+		to := false
+		for _, t := range targetRE.FindAllStringSubmatch(last, -1) {
+			to = to || t[1] == l.header
+		}
+		if !to {
+			continue
+		}
+		for _, id := range nodeRE.FindAllString(m.meta[g[1]], -1) {
+			if file, line := m.place(id); file != "" {
+				if s := src.loops[file][line]; s != nil {
+					return s
+				}
+			}
+		}
+	}
+	lines := map[string][]int{} // of the loop, by file
+	for _, b := range l.f.blocks {
+		if !l.blocks[b.name] {
+			continue
+		}
+		for _, i := range b.insts {
+			g := dbgRE.FindStringSubmatch(i.text)
+			if g == nil {
+				continue
+			}
+			id := g[1]
+			for outer := field(m.meta[id], "inlinedAt"); outer != ""; outer = field(m.meta[id], "inlinedAt") {
+				id = outer
+			}
+			if file, line := m.place(id); line > 0 {
+				lines[file] = append(lines[file], line)
+			}
+		}
+	}
+	// an instruction that was moved keeps its line, so not quite all need be inside
+	var found *sourceLoop
+	most := 0
+	for file, at := range lines {
+		for _, s := range src.loops[file] {
+			n := 0
+			for _, line := range at {
+				if s.Line <= line && line <= s.End {
+					n++
+				}
+			}
+			if n > most || n == most && found != nil && s.Line > found.Line {
+				found, most = s, n
+			}
+		}
+	}
+	return found
+}
+
+var (
+	daOfRE   = regexp.MustCompile(`^'Dependence Analysis' for function '(.*)':`)
+	daRE     = regexp.MustCompile(`^\s*da analyze - (?:consistent )?(flow|anti) \[([^\]|]*)`)
+	storeRE  = regexp.MustCompile(`^store .*, [^,]*\* (%(?:"[^"]+"|[\w.$-]+)|@[\w.$]+)(, align|$)`)
+	loadRE   = regexp.MustCompile(`^load .*\* (%(?:"[^"]+"|[\w.$-]+)|@[\w.$]+)(, align|$)`)
+	memcpyRE = regexp.MustCompile(`call void @llvm\.mem(?:cpy|move)[\w.]*\(i8\* [^,%@]*([%@](?:"[^"]+"|[\w.$-]+)), i8\* [^,%@]*([%@](?:"[^"]+"|[\w.$-]+)),`)
+	gepRE    = regexp.MustCompile(`^(?:getelementptr|bitcast|addrspacecast) .*?\* (%(?:"[^"]+"|[\w.$-]+)|@[\w.$]+)[, ]`)
+)
+
+// dependences holds every pipelined loop's II to what is read in a later trip than it is written.
+func dependences(ctx context.Context, m *module, src *source, text string, loops []*loop, r *Report) error {
+	printed, err := run(ctx, []byte(text), opt, "-passes=print<da>", "-disable-output", "-")
+	if err != nil {
+		return err
+	}
+	innermost := func(f *function, b *block) (at *loop) {
+		for _, l := range loops {
+			if l.f == f && l.blocks[b.name] && (at == nil || l.depth > at.depth) {
+				at = l
+			}
+		}
+		return at
+	}
+	said := map[string]bool{}
+	var f *function
+	pair := ""
+	for line := range strings.SplitSeq(printed, "\n") {
+		if g := daOfRE.FindStringSubmatch(line); g != nil {
+			f = m.names[g[1]]
+			continue
+		}
+		if strings.HasPrefix(line, "Src:") {
+			pair = strings.TrimPrefix(line, "Src:")
+			continue
+		}
+		g := daRE.FindStringSubmatch(line)
+		confused := g == nil && strings.HasSuffix(line, "confused!")
+		if g == nil && !confused || f == nil {
+			continue
+		}
+		from, to, _ := strings.Cut(pair, " --> Dst:")
+		a, b := f.lines[bare(from)], f.lines[bare(to)]
+		if a == nil || b == nil {
+			return fmt.Errorf("dependence analysis of %s: %q is no instruction of it", f.name, pair)
+		}
+		l := innermost(f, a.block)
+		if l == nil || l != innermost(f, b.block) || l.src == nil || l.src.II == 0 {
+			continue
+		}
+		// what is read first and written then (anti) is, the other way round, read by a later trip
+		reader, writer, back := b, a, false
+		if !confused && g[1] == "anti" {
+			reader, writer, back = a, b, true
+		}
+		distance := 1
+		name, kind := f.object(reader, false)
+		if confused {
+			// a copy of a struct, which the analysis does not look into: what is written may be read
+			if written, _ := f.object(writer, true); written == "" || written != name {
+				continue
+			}
+		} else if distance = carried(strings.Fields(g[2]), l.depth, back); distance == 0 {
+			continue
+		}
+		if kind == register || src.registers[name] {
+			continue // no latency but the path's
+		}
+		r.Carried++
+		if l.src.Dependence[name] || kind == lock && l.src.freesLock(src) {
+			r.Declared++
+			continue
+		}
+		if need := (memoryLatency + distance - 1) / distance; need > l.src.II {
+			what := fmt.Sprintf("%v: II=%d, but %s is read %d trip(s) after it is written: II=%d at least, or a dependence pragma with its reason",
+				l.src, l.src.II, name, distance, need)
+			if !said[what] {
+				said[what] = true
+				r.Problems = append(r.Problems, what)
+			}
+		}
+	}
+	slices.Sort(r.Problems)
+	return nil
+}
+
+func (l *sourceLoop) freesLock(src *source) bool {
+	for v := range l.Dependence {
+		if src.locks[v] {
+			return true
+		}
+	}
+	return false
+}
+
+// carried is the least distance, in trips of the loop at a depth, of a dependence with these directions, or of
+// its inverse; 0 where that loop carries none.
+func carried(directions []string, depth int, back bool) int {
+	if depth > len(directions) {
+		return 0
+	}
+	for i, d := range directions[:depth] {
+		n, err := strconv.Atoi(d)
+		if err == nil && back {
+			n = -n
+		}
+		switch {
+		case i < depth-1 && (err == nil && n != 0 || d == "<" || d == ">" || d == "<>"):
+			return 0 // carried further out
+		case i < depth-1:
+		case err == nil:
+			return max(n, 0)
+		case d == "=", back && (d == "<" || d == "<="), !back && (d == ">" || d == "=>" || d == ">="):
+			return 0
+		}
+	}
+	return 1 // of unknown distance, or the same place in every trip
+}
+
+type objectKind int
+
+const (
+	memory objectKind = iota
+	register
+	lock // a block of a stream
+)
+
+var suffixRE = regexp.MustCompile(`(\.(i|addr|coerce|sroa|ptr|v|lcssa|\d+)\d*)+$|\d+$`)
+
+// object is the variable that an instruction reads, or writes; "" where it does neither.
+func (f *function) object(i *inst, writes bool) (string, objectKind) {
+	op := i.op()
+	g := loadRE.FindStringSubmatch(op)
+	if writes {
+		g = storeRE.FindStringSubmatch(op)
+	}
+	if c := memcpyRE.FindStringSubmatch(attributeRE.ReplaceAllString(op, "")); c != nil {
+		g = []string{"", c[1]}
+		if !writes {
+			g[1] = c[2]
+		}
+	}
+	if g == nil {
+		return "", memory
+	}
+	at := g[1]
+	for range 64 {
+		def := f.defs[at]
+		if def == nil {
+			return strings.Trim(suffixRE.ReplaceAllString(at[1:], ""), `"`), memory
+		}
+		op := def.op()
+		switch {
+		case strings.HasPrefix(op, "alloca "):
+			name := strings.Trim(suffixRE.ReplaceAllString(at[1:], ""), `"`)
+			if strings.HasPrefix(op, "alloca [") {
+				return name, memory
+			}
+			return name, register // a number, or a struct of them that goes through a stream
+		case strings.Contains(op, "call ") && strings.Contains(op, "stream_of_blocks"):
+			return "a block", lock
+		}
+		next := gepRE.FindStringSubmatch(op)
+		if next == nil {
+			return at, memory
+		}
+		at = next[1]
+	}
+	return at, memory
+}

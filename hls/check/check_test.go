@@ -1,0 +1,207 @@
+package check
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// cases are what must be refused, each in a kernel of a few lines, and what its problem must say; and what
+// must pass.
+var cases = []struct {
+	name, code, want string
+}{
+	{"plain", `
+extern "C" void top(int *a, int n) {
+sum:
+  for (int i = 1; i < n; i++) {
+#pragma HLS pipeline II=2
+#pragma HLS loop_tripcount max=64
+    a[i] += a[i - 1];
+  }
+}`, ""},
+	{"external call", `
+extern "C" int outside(int);
+extern "C" int top(int x) { return outside(x); }`, "external call of outside"},
+	{"indirect call", `
+extern "C" int top(int (*f)(int), int x) { return f(x); }`, "indirect call"},
+	{"recursion", `
+extern "C" int down(int n) { return n <= 0 ? 0 : 1 + down(n - 1); }
+extern "C" int top(int n) { return down(n); }`, "recursion: down -> down"},
+	{"recursion over two", `
+extern "C" int odd(int n);
+extern "C" int even(int n) { return n == 0 ? 1 : odd(n - 1); }
+extern "C" int odd(int n) { return n == 0 ? 0 : even(n - 1); }
+extern "C" int top(int n) { return even(n); }`, "recursion: "},
+	{"new", `
+extern "C" int top(int n) { int *p = new int(n); int v = *p; delete p; return v; }`, "allocates memory (_Znwm)"},
+	{"malloc", `
+extern "C" void *malloc(unsigned long);
+extern "C" void *top(int n) { return malloc(n); }`, "allocates memory (malloc)"},
+	{"variable array", `
+extern "C" int top(int n) { int a[n]; a[0] = n; return a[n / 2]; }`, "memory of variable size"},
+	{"double", `
+extern "C" int top(int n) { double x = n; return (int)(x * 0.5); }`, "floating point (double)"},
+	{"float", `
+extern "C" int top(int n) { float x = n; return (int)(x * 0.5f); }`, "floating point (float)"},
+	{"loop without a bound", `
+extern "C" int top(volatile int *a) {
+  int n = 0;
+wait:
+  while (*a) n++;
+  return n;
+}`, "kernel.cpp:4 (wait): no bound"},
+	{"loop bounded by its counter's width only", `
+extern "C" int top(const int *a, int n) {
+  int s = 0;
+sum:
+  for (int i = 0; i < n; i++) s ^= a[i];
+  return s;
+}`, "no bound"},
+	{"loop with a stated bound", `
+extern "C" int top(const int *a, int n) {
+  int s = 0;
+sum:
+  for (int i = 0; i < n; i++) {
+#pragma HLS loop_tripcount max=64
+    s ^= a[i];
+  }
+  return s;
+}`, ""},
+	{"unrolling without a constant", `
+extern "C" int top(const int *a, int n) {
+  int s = 0;
+sum:
+  for (int i = 0; i < n; i++) {
+#pragma HLS unroll
+#pragma HLS loop_tripcount max=64
+    s ^= a[i];
+  }
+  return s;
+}`, "cannot be unrolled"},
+	{"loop inside a pipelined one", `
+extern "C" int top(const int *a, int n) {
+  int s = 0;
+outer:
+  for (int i = 0; i < 16; i++) {
+#pragma HLS pipeline II=1
+  inner:
+    for (int j = 0; j < n; j++) {
+#pragma HLS loop_tripcount max=64
+      s ^= a[16 * j + i];
+    }
+  }
+  return s;
+}`, "with a loop inside"},
+	{"II below a dependence", `
+extern "C" void top(int *a, int n, int m) {
+sum:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    a[m] += i & a[i];
+  }
+}`, "II=1, but a is read 1 trip(s) after it is written: II=2 at least"},
+	{"the II that it asks for", `
+extern "C" void top(int *a, int n, int m) {
+sum:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=2
+#pragma HLS loop_tripcount max=64
+    a[m] += i & a[i];
+  }
+}`, ""},
+	{"II at a distance", `
+extern "C" void top(int *a, int n) {
+sum:
+  for (int i = 2; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    a[i] += a[i - 2];
+  }
+}`, ""},
+	{"accumulators at any row", `
+extern "C" void top(int *acc, const int *row, int n) {
+sum:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    acc[row[i]] += i;
+  }
+}`, "but acc is read"},
+	{"accumulators whose dependence is said to be false", `
+extern "C" void top(int *acc, const int *row, int n) {
+sum:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+#pragma HLS dependence variable=acc type=inter false
+    acc[row[i]] += i;
+  }
+}`, ""},
+}
+
+func TestCases(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "kernel.cpp"), []byte(c.code[1:]+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Run(context.Background(), Options{Source: dir, File: "kernel.cpp", Dependences: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(r.Problems, "\n")
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("problems:\n%s\nwant: %q", got, c.want)
+			}
+		})
+	}
+}
+
+// Pragmas that are not where they act, or say nothing, are refused: they would be ignored in silence.
+func TestPragmas(t *testing.T) {
+	for code, want := range map[string]string{
+		"void f() {\n#pragma HLS pipeline II=1\n}\n":                                                           "not at the head of a loop",
+		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS pipeline\n}\n}\n":                              "without an II",
+		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS loop_tripcount min=1\n}\n}\n":                  "without max",
+		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS dependence variable=a type=inter true\n}\n}\n": "frees no variable",
+		"void f() {\nfor (int i = 0; i < 2; i++) {\n  int x = i;\n#pragma HLS pipeline II=1\n}\n}\n":           "not at the head of a loop",
+		"void f() {\n#pragma HLS inline\n}\n":                                                                  "no inline function",
+	} {
+		s := &source{loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{}}
+		if _, err := s.scan("kernel.cpp", strings.Split(code, "\n")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", code, err, want)
+		}
+	}
+}
+
+// Whatever the tools print is taken apart without panic.
+func FuzzParse(f *testing.F) {
+	f.Add("define void @f(i32 %x) {\nentry:\n  %y = add i32 %x, 1, !dbg !3\n  call void @g(i32 %y)\n  ret void\n}\n!3 = !DILocation(line: 1, scope: !4)\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		m := parse(text)
+		language(m)
+		for id := range m.meta {
+			m.place(id)
+		}
+		for _, g := range m.functions {
+			for _, i := range g.defs {
+				g.object(i, true)
+				g.object(i, false)
+			}
+		}
+	})
+}
+
+// FuzzScan: and so is any source.
+func FuzzScan(f *testing.F) {
+	f.Add("x:\n  for (;;) {\n#pragma HLS pipeline II=1\n  }\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s := &source{loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{}}
+		s.scan("f", strings.Split(text, "\n"))
+	})
+}

@@ -1,0 +1,225 @@
+package check
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// module is LLVM's intermediate code as text, as far as the checks look at it.
+type module struct {
+	functions []*function
+	names     map[string]*function
+	meta      map[string]string // !N: what stands behind the =
+}
+
+type function struct {
+	name    string
+	defined bool
+	blocks  []*block
+	lines   map[string]*inst // by the instruction's text
+	defs    map[string]*inst // by what it defines, %name
+}
+
+type block struct {
+	name  string
+	insts []*inst
+}
+
+type inst struct {
+	text  string
+	block *block
+}
+
+var (
+	defineRE = regexp.MustCompile(`^(define|declare) .*?@("[^"]+"|[\w.$]+)\(`)
+	blockRE  = regexp.MustCompile(`^("[^"]+"|[\w.$-]+):(\s|$)`)
+	defRE    = regexp.MustCompile(`^(%(?:"[^"]+"|[\w.$-]+)) = (.*)$`)
+	metaRE   = regexp.MustCompile(`^(![0-9]+) = (.*)$`)
+	calleeRE = regexp.MustCompile(`^(?:(?:tail|musttail|notail) )?(?:call|invoke) [^(]*?([@%](?:"[^"]+"|[\w.$]+))\(`)
+	groupRE  = regexp.MustCompile(` #[0-9]+`)
+	floatRE  = regexp.MustCompile(`(^|[ (<\[,])(half|bfloat|float|double|fp128|x86_fp80)([ *,)>\]]|$)`)
+)
+
+// parse reads what clang -S -emit-llvm writes.
+func parse(text string) *module {
+	m := &module{names: map[string]*function{}, meta: map[string]string{}}
+	var f *function
+	var b *block
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case strings.HasPrefix(line, "define ") || strings.HasPrefix(line, "declare "):
+			g := defineRE.FindStringSubmatch(line)
+			if g == nil {
+				continue
+			}
+			f = &function{name: strings.Trim(g[2], `"`), defined: g[1] == "define", lines: map[string]*inst{}, defs: map[string]*inst{}}
+			m.functions = append(m.functions, f)
+			m.names[f.name] = f
+			if !f.defined {
+				f = nil
+				continue
+			}
+			b = &block{name: "entry"}
+			f.blocks = append(f.blocks, b)
+		case line == "}":
+			f = nil
+		case f != nil && blockRE.MatchString(line):
+			name := strings.Trim(blockRE.FindStringSubmatch(line)[1], `"`)
+			if len(f.blocks) == 1 && len(b.insts) == 0 {
+				b.name = name
+				continue
+			}
+			b = &block{name: name}
+			f.blocks = append(f.blocks, b)
+		case f != nil && strings.HasPrefix(line, "  "):
+			i := &inst{strings.TrimSpace(line), b}
+			b.insts = append(b.insts, i)
+			f.lines[bare(i.text)] = i
+			if g := defRE.FindStringSubmatch(i.text); g != nil {
+				f.defs[g[1]] = i
+			}
+		default:
+			if g := metaRE.FindStringSubmatch(line); g != nil {
+				m.meta[g[1]] = g[2]
+			}
+		}
+	}
+	return m
+}
+
+// bare is an instruction's text without its metadata, which every tool numbers anew.
+func bare(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), ", !")
+	return groupRE.ReplaceAllString(text, "")
+}
+
+// op is an instruction without what it defines.
+func (i *inst) op() string {
+	if g := defRE.FindStringSubmatch(i.text); g != nil {
+		return g[2]
+	}
+	return i.text
+}
+
+// callee is the name of the called function, "" where the instruction calls none; indirect calls give the
+// register.
+func (i *inst) callee() (name string, indirect bool) {
+	op := i.op()
+	if !strings.Contains(op, "call ") && !strings.Contains(op, "invoke ") {
+		return "", false
+	}
+	// attributes may have parentheses: dereferenceable(8)
+	flat := attributeRE.ReplaceAllString(op, "")
+	g := calleeRE.FindStringSubmatch(flat)
+	if g == nil {
+		if strings.Contains(flat, "call ") && strings.Contains(flat, "asm ") {
+			return "inline assembly", true
+		}
+		return "", false
+	}
+	return strings.Trim(g[1][1:], `"`), g[1][0] == '%'
+}
+
+var attributeRE = regexp.MustCompile(`\b(dereferenceable|dereferenceable_or_null|align|sret|byval)\([^()]*(\([^()]*\))?[^()]*\)`)
+
+// What is called beside the kernel's own functions: streams and blocks, which the tool knows, and LLVM's names
+// for what the language has.
+var (
+	streamRE    = regexp.MustCompile(`^_ZN3hls(6stream|16stream_of_blocks)I`)
+	intrinsicRE = regexp.MustCompile(`^llvm\.(dbg|lifetime|memset|memcpy|memmove|smax|smin|umax|umin|abs|fshl|fshr|experimental\.noalias|ctlz|cttz|bswap|usub\.sat|uadd\.sat|assume)\b`)
+	allocRE     = regexp.MustCompile(`^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|_Zn[wa]|_Zd[la])`)
+)
+
+// language finds what no HLS tool makes hardware of. The code must not have been optimised.
+func language(m *module) (problems []string) {
+	calls := map[string][]string{}
+	for _, f := range m.functions {
+		if !f.defined {
+			continue
+		}
+		for _, b := range f.blocks {
+			for _, i := range b.insts {
+				op := i.op()
+				if strings.HasPrefix(op, "alloca ") && allocaRE.MatchString(op) {
+					problems = append(problems, fmt.Sprintf("%s: memory of variable size: %s", f.name, op))
+				}
+				if g := floatRE.FindStringSubmatch(stringRE.ReplaceAllString(op, "")); g != nil {
+					problems = append(problems, fmt.Sprintf("%s: floating point (%s): %s", f.name, g[2], op))
+				}
+				name, indirect := i.callee()
+				switch {
+				case name == "":
+				case indirect:
+					problems = append(problems, fmt.Sprintf("%s: indirect call of %s", f.name, name))
+				case m.names[name] != nil && m.names[name].defined:
+					calls[f.name] = append(calls[f.name], name)
+				case allocRE.MatchString(name):
+					problems = append(problems, fmt.Sprintf("%s: allocates memory (%s)", f.name, name))
+				case !streamRE.MatchString(name) && !intrinsicRE.MatchString(name):
+					problems = append(problems, fmt.Sprintf("%s: external call of %s", f.name, name))
+				}
+			}
+		}
+	}
+	const visiting, done = 1, 2
+	state := map[string]int{}
+	var visit func(name string, path []string)
+	visit = func(name string, path []string) {
+		path = append(path, name)
+		switch state[name] {
+		case visiting:
+			problems = append(problems, "recursion: "+strings.Join(path[slices.Index(path, name):], " -> "))
+			return
+		case done:
+			return
+		}
+		state[name] = visiting
+		for _, c := range calls[name] {
+			visit(c, path)
+		}
+		state[name] = done
+	}
+	for _, f := range m.functions {
+		visit(f.name, nil)
+	}
+	return problems
+}
+
+var (
+	allocaRE = regexp.MustCompile(`^alloca .*, i\d+ %`)
+	stringRE = regexp.MustCompile(`"[^"]*"|![0-9]+|%"?[\w.:$<> ,-]+"?`)
+)
+
+// place is the file and line of a debug location, "" where there is none.
+func (m *module) place(id string) (file string, line int) {
+	loc := m.meta[id]
+	if !strings.Contains(loc, "DILocation(") {
+		return "", 0
+	}
+	line, _ = strconv.Atoi(field(loc, "line"))
+	for scope, n := field(loc, "scope"), 0; scope != "" && n < 64; n++ {
+		text := m.meta[scope]
+		if f := field(text, "file"); f != "" {
+			name, err := strconv.Unquote(field(m.meta[f], "filename"))
+			if err != nil {
+				return "", 0
+			}
+			return filepath.Base(name), line
+		}
+		scope = field(text, "scope")
+	}
+	return "", 0
+}
+
+// field is the value of key in the text of a metadata node.
+func field(text, key string) string {
+	g := regexp.MustCompile(`\b` + key + `: ("[^"]*"|![0-9]+|[\w]+)`).FindStringSubmatch(text)
+	if g == nil {
+		return ""
+	}
+	return g[1]
+}

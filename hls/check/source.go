@@ -1,0 +1,186 @@
+package check
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// sourceLoop is a loop statement with the pragmas at the head of its body.
+type sourceLoop struct {
+	File string
+	Line int
+	End  int // the last line of its body
+	// Label names the loop in reports of the vendor's tool.
+	Label      string
+	II         int    // of its pipeline; 0: not pipelined
+	Trips      string // the stated bound, as written; "": none
+	Unroll     bool
+	Dependence map[string]bool // variables of which it says that no dependence is carried
+}
+
+// source is what the checker reads out of the kernel's files.
+type source struct {
+	loops     map[string]map[int]*sourceLoop // by file, line of the statement
+	registers map[string]bool                // arrays that are partitioned into registers
+	locks     map[string]bool                // blocks of a stream, by the lock's name
+}
+
+var (
+	loopRE   = regexp.MustCompile(`^(\s*)((?:for|while)\b.*)`)
+	labelRE  = regexp.MustCompile(`^\s*([a-z_][a-z_0-9]*):(\s*//.*)?$`)
+	pragmaRE = regexp.MustCompile(`^\s*#pragma\s+HLS\s+(\w+)\s*(.*)$`)
+	lockRE   = regexp.MustCompile(`hls::(?:read|write)_lock<\w+>\s+(\w+)\(`)
+	inlineRE = regexp.MustCompile(`^(static )?inline\b`)
+)
+
+func setting(text, key string) string {
+	for _, f := range strings.Fields(text) {
+		if v, ok := strings.CutPrefix(f, key+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// read reads the files of a folder and writes them to another as the analysis needs them: what the dialect's
+// pragmas unroll or inline is unrolled or inlined by clang, every line in its place.
+func read(dir, out string) (*source, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.?pp"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: no *.hpp or *.cpp", dir)
+	}
+	s := &source{loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{}}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		base := filepath.Base(f)
+		lines, err := s.scan(base, strings.Split(string(text), "\n"))
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(out, base), []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *source) scan(file string, lines []string) ([]string, error) {
+	s.loops[file] = map[int]*sourceLoop{}
+	out := append([]string(nil), lines...)
+	label := ""
+	var open *sourceLoop // whose head we are in
+	for i, line := range lines {
+		text := strings.TrimSpace(line)
+		for _, m := range lockRE.FindAllStringSubmatch(line, -1) {
+			s.locks[m[1]] = true
+		}
+		if m := pragmaRE.FindStringSubmatch(line); m != nil {
+			switch m[1] {
+			case "array_partition":
+				if strings.Contains(m[2], "complete") && setting(m[2], "dim") == "0" {
+					s.registers[setting(m[2], "variable")] = true
+				}
+			case "inline":
+				j := i - 1
+				for j >= 0 && !inlineRE.MatchString(lines[j]) {
+					j--
+				}
+				if j < 0 {
+					return nil, fmt.Errorf("%s:%d: no inline function above", file, i+1)
+				}
+				out[j] = "__attribute__((always_inline)) " + lines[j]
+			case "pipeline", "loop_tripcount", "unroll", "dependence":
+				if open == nil {
+					return nil, fmt.Errorf("%s:%d: %s is not at the head of a loop", file, i+1, m[1])
+				}
+				if err := open.pragma(m[1], m[2]); err != nil {
+					return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
+				}
+				if m[1] == "unroll" {
+					at := open.Line - 1
+					out[at] = loopRE.ReplaceAllString(lines[at], `${1}_Pragma("clang loop unroll(full)") ${2}`)
+				}
+			}
+			continue
+		}
+		if text == "" || strings.HasPrefix(text, "//") {
+			continue
+		}
+		open = nil
+		if m := labelRE.FindStringSubmatch(line); m != nil {
+			label = m[1]
+			continue
+		}
+		if loopRE.MatchString(line) {
+			open = &sourceLoop{File: file, Line: i + 1, Label: label, Dependence: map[string]bool{}}
+			open.End = bodyEnd(lines, i)
+			s.loops[file][i+1] = open
+		}
+		label = ""
+	}
+	return out, nil
+}
+
+func (l *sourceLoop) pragma(kind, text string) error {
+	switch kind {
+	case "pipeline":
+		ii, err := strconv.Atoi(setting(text, "II"))
+		if err != nil || ii < 1 {
+			return fmt.Errorf("pipeline without an II of at least 1: %q", text)
+		}
+		l.II = ii
+	case "loop_tripcount":
+		if l.Trips = setting(text, "max"); l.Trips == "" {
+			return fmt.Errorf("loop_tripcount without max: %q", text)
+		}
+	case "unroll":
+		l.Unroll = true
+	case "dependence":
+		v := setting(text, "variable")
+		if v == "" || !bytes.Contains([]byte(text), []byte("false")) {
+			return fmt.Errorf("dependence that frees no variable: %q", text)
+		}
+		l.Dependence[v] = true
+	}
+	return nil
+}
+
+func (l *sourceLoop) String() string {
+	name := fmt.Sprintf("%s:%d", l.File, l.Line)
+	if l.Label != "" {
+		name += " (" + l.Label + ")"
+	}
+	return name
+}
+
+// bodyEnd is the line, from 1, of the brace that ends the statement that begins at lines[i].
+func bodyEnd(lines []string, i int) int {
+	depth, opened := 0, false
+	for j := i; j < len(lines); j++ {
+		code, _, _ := strings.Cut(lines[j], "//")
+		for _, c := range code {
+			switch c {
+			case '{':
+				depth++
+				opened = true
+			case '}':
+				depth--
+			}
+		}
+		if opened && depth <= 0 {
+			return j + 1
+		}
+	}
+	return len(lines)
+}

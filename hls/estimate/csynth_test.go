@@ -1,0 +1,88 @@
+package estimate
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// report is of the form of UG1399's csynth.xml, cut to what is read.
+const report = `<profile>
+<UserAssignments><TopModelName>multiply_Pipeline_rows</TopModelName></UserAssignments>
+<PerformanceEstimates><SummaryOfLoopLatency>
+<rows><Name>rows</Name><Slack>4.8</Slack><TripCount><range><min>1</min><max>32</max></range></TripCount>
+<PipelineII>2</PipelineII><PipelineDepth>17</PipelineDepth></rows>
+<VITIS_LOOP_1><Name>VITIS_LOOP_1</Name><PipelineII>1</PipelineII><PipelineDepth>3</PipelineDepth></VITIS_LOOP_1>
+</SummaryOfLoopLatency></PerformanceEstimates></profile>`
+
+func model(t testing.TB) *Model {
+	t.Helper()
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestRead(t *testing.T) {
+	m := model(t)
+	n, err := m.Read("a.xml", strings.NewReader(report))
+	if err != nil || n != 1 {
+		t.Fatalf("%d loops, %v", n, err)
+	}
+	if got := m.Loops["multiply.rows"]; got != (Loop{II: 2, Depth: 17, Reported: true}) {
+		t.Errorf("multiply.rows: %+v", got)
+	}
+	if got := m.Loops["multiply.hold"]; got.Reported || got.II != 1 {
+		t.Errorf("multiply.hold: %+v", got)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                    "TopModelName",
+		"<other></other>":     "expected an element profile",
+		"<profile>":           "unexpected EOF",
+		"<profile></profile>": "TopModelName",
+		strings.Replace(report, "<PipelineII>2<", "<PipelineII>0<", 1):        "PipelineII: expected 1 or more",
+		strings.Replace(report, "<PipelineDepth>17<", "<PipelineDepth>x<", 1): "PipelineDepth: expected 1 or more",
+		strings.Repeat("<profile>", 65):                                       "deeper than 64",
+	} {
+		m := model(t)
+		_, err := m.Read("a.xml", strings.NewReader(text))
+		if !errors.Is(err, ErrReport) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "a.xml") {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Every pipelined loop of the kernel has its name, and none is counted that is not there (Layer panics).
+func TestLoops(t *testing.T) {
+	m := model(t)
+	for _, name := range []string{"load_run.beats", "form_pass.row", "multiply.rows", "drain.steps", "write_run.run"} {
+		if l := m.Loops[name]; l.II != 1 {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(report)
+	m := model(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		for name, l := range m.Loops {
+			if l.II < 1 || l.Depth < 1 {
+				t.Fatalf("%s: %+v", name, l)
+			}
+		}
+		if _, err := m.Read("a.xml", strings.NewReader(text)); err != nil && !errors.Is(err, ErrReport) {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,264 @@
+// Package estimate estimates the cycles of the HLS kernel's stages from the code's own initiation intervals
+// and trip counts. No tool has scheduled anything for it: depths of pipelines are assumptions (assumedDepth), an
+// II is what the pragma asks for. Reports of the vendor's synthesis (csynth.xml) replace both where
+// somebody has them. Trip counts are held to C-simulation by a test.
+package estimate
+
+import (
+	"fmt"
+
+	"github.com/sluice-npu/sluice/hls"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// Stages of the kernel, in the order of their names in its dataflow region.
+var Stages = []string{
+	"load_rows", "form_rows", "fetch_weights", "feed_weights", "multiply", "drain", "read_residual", "finish",
+	"keep_out", "write_out",
+}
+
+// Loop is how a pipelined loop is scheduled.
+type Loop struct {
+	II       int  `json:"ii"`
+	Depth    int  `json:"depth"`    // cycles of one trip
+	Reported bool `json:"reported"` // by synthesis; else the pragma's II and an assumed depth
+}
+
+// Model is a design with its loops.
+type Model struct {
+	Design configs.Design
+	Loops  map[string]Loop // by function.label
+}
+
+// assumedDepth is what a pipeline takes from a trip's first to its last cycle where no report says it: a read of
+// a block RAM, a rotation, a multiplier with its registers, a tree of adders, a write.
+const assumedDepth = 12
+
+// New takes the loops as the kernel's pragmas state them.
+func New(d configs.Design) (*Model, error) {
+	ii, err := hls.Pipelines()
+	if err != nil {
+		return nil, fmt.Errorf("estimate: %w", err)
+	}
+	m := &Model{Design: d, Loops: map[string]Loop{}}
+	for name, n := range ii {
+		m.Loops[name] = Loop{II: n, Depth: assumedDepth}
+	}
+	return m, nil
+}
+
+// Layer is the estimate of one layer.
+type Layer struct {
+	Stages  map[string]int64 `json:"stages"` // cycles of each stage on its own
+	Cycles  int64            `json:"cycles"` // of the layer
+	Bound   string           `json:"bound"`  // the stage that takes longest
+	Streams map[string]int64 `json:"streams"`
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+type tile struct{ b0, oh0 int }
+
+// layer is a descriptor under its entry as the kernel decodes it.
+type layer struct {
+	d           *abi.Desc
+	e           abi.FBCB
+	batch       int
+	gemm, two   bool
+	lanes, tc   int
+	passes      int
+	outer       bool // C tiles outermost
+	tiles       []tile
+	channels    []int // of each C tile
+	resWhole    bool
+	outWhole    bool
+	bytes       int // of the weights
+	replay      bool
+	beat, words int
+}
+
+func (m *Model) decode(desc *abi.Desc, e abi.FBCB, batch int) *layer {
+	d := m.Design
+	l := &layer{d: desc, e: e, batch: batch, gemm: desc.Op == abi.OpGEMM, two: int(e.BR) != batch, lanes: d.TP, tc: d.TC, bytes: int(desc.WBytes1)}
+	switch e.K {
+	case 1:
+		l.lanes, l.tc, l.bytes = d.TP/2, 2*d.TC, int(desc.WBytesH)
+	case 2:
+		l.lanes, l.tc, l.bytes = 2*d.TP, d.TC/2, int(desc.WBytes2)
+	}
+	if l.two {
+		l.tc /= 2
+	}
+	l.beat, l.words = d.AXIBytes, d.AXIBytes/2
+	l.passes = int(desc.KH) * ceil(int(desc.KWC), l.lanes)
+	for b0 := 0; b0 < int(e.BR); b0 += int(e.TileB) {
+		for oh := 0; oh < int(desc.OutH); oh += int(e.TileRows) {
+			l.tiles = append(l.tiles, tile{b0, oh})
+		}
+	}
+	if !l.gemm {
+		l.channels = []int{int(desc.OutC)}
+	} else {
+		for c := 0; c < int(desc.OutC); c += l.tc {
+			l.channels = append(l.channels, min(l.tc, int(desc.OutC)-c))
+		}
+	}
+	l.outer = e.Order && len(l.tiles) > 1
+	l.replay = e.Order || l.bytes <= d.WRingBeats*d.AXIBytes-abi.RingSpare
+	one := len(l.channels) == 1
+	l.outWhole = one && desc.OutPix == desc.OutC
+	l.resWhole = one && desc.ResPix == desc.OutC
+	return l
+}
+
+func (l *layer) rows(t tile) int { return min(int(l.e.TileRows), int(l.d.OutH)-t.oh0) }
+
+func (l *layer) samples(t tile, group int) int {
+	n := min(int(l.e.TileB), int(l.e.BR)-t.b0)
+	if group == 0 {
+		return n
+	}
+	if !l.two {
+		return 0
+	}
+	return max(0, min(n, l.batch-int(l.e.BR)-t.b0))
+}
+
+// groups are the steps of DRAIN words in which nch channels of a pixel leave.
+func (m *Model) groups(l *layer, nch int) int {
+	if l.gemm {
+		return ceil(nch, m.Design.Drain)
+	}
+	nb := m.Design.NB()
+	return nch/nb*ceil(nb, m.Design.Drain) + ceil(nch%nb, m.Design.Drain)
+}
+
+// Layer estimates one layer at a batch under a legal entry.
+func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
+	l := m.decode(desc, e, batch)
+	out := Layer{Stages: map[string]int64{}, Streams: map[string]int64{}}
+	latency := int64(m.Design.DRAM.LatencyCycles)
+	// trips adds a loop that is entered so many times with so many trips in all.
+	trips := func(stage, loop string, entries, n int64) {
+		s, ok := m.Loops[loop]
+		if !ok {
+			panic("estimate: the kernel has no pipelined loop " + loop) // TestLoops
+		}
+		if n > 0 {
+			out.Stages[stage] += n*int64(s.II) + entries*int64(s.Depth)
+		}
+	}
+	// a run is a burst of its own: the next is asked for when it has come
+	wait := func(stage string, runs int64) { out.Stages[stage] += runs * latency }
+
+	visits := int64(1)
+	if l.outer {
+		visits = int64(len(l.channels))
+	}
+	var loadFirst int64
+	for i, t := range l.tiles {
+		before := out.Stages["load_rows"]
+		if e.KeepIn {
+			trips("load_rows", "load_rows.kept_lines", 1, int64(m.Design.ABufWords))
+		} else {
+			first := t.oh0*int(desc.SH) - int(desc.PadT)
+			end := first + (l.rows(t)-1)*int(desc.SH) + int(desc.KH)
+			n := int64(max(0, min(end, int(desc.InH))-max(first, 0))) * int64(l.samples(t, 0)+l.samples(t, 1))
+			runs, elems := n, int(desc.InRow)
+			if desc.InPix != desc.InC {
+				runs, elems = n*int64(desc.InW), int(desc.InC)
+			}
+			trips("load_rows", "load_run.beats", visits*runs, visits*runs*int64(ceil(elems, l.words)))
+			wait("load_rows", visits*runs)
+		}
+		if i == 0 {
+			loadFirst = (out.Stages["load_rows"] - before) / visits
+		}
+		pixels := l.rows(t) * int(desc.OutW)
+		all := int64(pixels) * int64(l.samples(t, 0)+l.samples(t, 1))
+		if !l.gemm {
+			windows := int64(pixels) * int64(l.samples(t, 0)) * int64(ceil(int(desc.InC), m.Design.NB()))
+			taps := windows * int64(desc.KH) * int64(desc.KW)
+			trips("form_rows", "form_taps.tap", 1, taps)
+			out.Streams["rows"] += taps
+			trips("multiply", "pool.taps", windows, taps)
+			steps := int64(pixels) * int64(l.samples(t, 0)) * int64(m.groups(l, int(desc.OutC)))
+			trips("multiply", "pool.give", windows, steps)
+			trips("drain", "drain.pass_on", 1, steps)
+			out.Streams["pooled"] += steps
+		}
+		for _, nch := range l.channels {
+			steps := all * int64(m.groups(l, nch))
+			out.Streams["sums"] += steps
+			out.Streams["outs"] += steps
+			trips("finish", "finish.steps", 1, steps)
+			if l.gemm {
+				rows := int64(pixels) * int64(l.samples(t, 0))
+				trips("form_rows", "form_pass.row", int64(l.passes), int64(l.passes)*rows)
+				out.Streams["rows"] += int64(l.passes) * rows
+				vectors := int64(l.passes) * int64(nch)
+				trips("multiply", "multiply.hold", int64(l.passes), vectors)
+				trips("multiply", "multiply.rows", int64(l.passes), int64(l.passes)*rows)
+				out.Streams["vecs"] += vectors
+				bytes := (2*l.passes*l.lanes*nch + abi.WeightAlign - 1) / abi.WeightAlign * abi.WeightAlign
+				trips("feed_weights", "feed_weights.steps", 1, vectors+int64(bytes/l.beat))
+				out.Streams["weights"] += int64(bytes / l.beat)
+				trips("drain", "drain.steps", 2, steps)
+			}
+			runs, words := int64(l.rows(t))*int64(l.samples(t, 0)+l.samples(t, 1)), int(desc.OutW)*nch
+			if desc.Residual {
+				n, w := runs, words
+				if !l.resWhole {
+					n, w = runs*int64(desc.OutW), nch
+				}
+				trips("read_residual", "read_residual.steps", n, n*int64(ceil(w, l.words))+steps)
+				wait("read_residual", n)
+				out.Streams["residuals"] += steps
+			}
+			if e.KeepOut {
+				trips("keep_out", "keep_run.keep", all, steps)
+			} else {
+				trips("keep_out", "keep_out.pass_on", 1, steps)
+			}
+			if !e.OnChip {
+				n, w := runs, words
+				if !l.outWhole {
+					n, w = runs*int64(desc.OutW), nch
+				}
+				trips("write_out", "write_run.run", n, n*int64(ceil(w, l.words))+steps)
+				if w%l.words != 0 { // what it does not fill is read first
+					wait("write_out", n)
+				}
+				out.Streams["local"] += steps
+			}
+		}
+	}
+	bias := int64(ceil(4*int(desc.BiasCount), l.beat))
+	trips("fetch_weights", "fetch_weights.biases", 1, bias)
+	trips("finish", "finish.take", 1, bias)
+	out.Streams["biases"] = bias
+	if l.gemm {
+		wait("fetch_weights", 1)
+		trips("fetch_weights", "fetch_weights.beats", int64(len(l.tiles))*visits, out.Streams["weights"])
+		fetches := int64(len(l.tiles))
+		if l.replay {
+			fetches = 1
+		}
+		wait("fetch_weights", fetches*visits)
+	}
+	for _, s := range Stages {
+		if out.Bound == "" || out.Stages[s] > out.Stages[out.Bound] {
+			out.Bound = s
+		}
+	}
+	// stages run at the same time, but nothing before the first tile, and the descriptor before that
+	out.Cycles = latency + int64(abi.DescBytes/l.beat) + out.Stages[out.Bound] + latency
+	if out.Bound != "load_rows" {
+		out.Cycles += loadFirst
+	}
+	if e.KeepOut { // what the next layer reads is copied
+		out.Cycles += int64(m.Design.ABufWords)
+	}
+	return out
+}

@@ -1,0 +1,200 @@
+// Package hls_test holds C-simulation of the HLS kernel itself to account: what must be noticed is, and who
+// shares a source with it is rebuilt from it.
+package hls_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// breaks are deliberate errors in the kernel. All but the first are seen in the results; the first only where
+// streams have an end.
+var breaks = []struct {
+	name, file, old, new, want string
+}{
+	{
+		"weights before biases", "read.hpp", "biases:\n  for (int b = 0; b < bias_beats; b++) {", "biases:\n  for (int b = l.gemm ? bias_beats : 0; b < bias_beats; b++) {",
+		"deadlock",
+	},
+	{"a stream that is too short", "npu.cpp", "SLUICE_STAGE(finish(l, biases, sums, residuals, outs));", "SLUICE_STAGE(finish(l, biases, sums, residuals, outs); outs.read());", "deadlock"},
+	{"rounding", "write.hpp", "static_cast<s64>(1) << (shift - 1);", "(static_cast<s64>(1) << (shift - 1)) - 1;", "expected"},
+	{"an unmasked lane", "read.hpp", "const int lo = col < 0 ? -col : 0;", "const int lo = 0;", "expected"},
+	{"the tail of a run", "write.hpp", "const word_t w = i < fill ? words[i] : word_at(tail, i);", "const word_t w = i < fill ? words[i] : word_at(tail, 0);", "expected"},
+	{"halves of PEs", "compute.hpp", "const int h = l.half ? c & 1 : row & 1;", "const int h = l.half ? 0 : row & 1;", "expected"},
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func run(t *testing.T, dir string, env []string, name string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// vectors writes random networks for a configuration.
+func vectors(t *testing.T, dir string, config string) []string {
+	t.Helper()
+	out := t.TempDir()
+	if text, err := run(t, dir, nil, "go", "run", "./dse/cmd/dse", "vectors", "--config", config, "--n", "12", "--base", "0", "--out", out); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	files, err := filepath.Glob(filepath.Join(out, "*.vec"))
+	if err != nil || len(files) != 12 {
+		t.Fatalf("%d vectors, %v", len(files), err)
+	}
+	return files
+}
+
+// play answers what the kernel in src says to the vectors, and its exit code; it ends with the first that fails.
+func play(t *testing.T, dir, src, config string, files []string) (string, int) {
+	t.Helper()
+	env := []string{"SLUICE_HLS=" + src, "SLUICE_HLS_OUT=" + filepath.Join(t.TempDir(), "built")}
+	binary, err := run(t, dir, env, filepath.Join(dir, "hls", "build.sh"), config)
+	if err != nil {
+		t.Fatalf("%v: %s", err, binary)
+	}
+	lines := strings.Split(strings.TrimSpace(binary), "\n")
+	binary = lines[len(lines)-1]
+	dram := filepath.Join(t.TempDir(), "dram")
+	if err := os.WriteFile(dram, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(dram, 32<<20); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := run(t, dir, nil, binary, "--dram", dram, "--play", f)
+		if err != nil {
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) {
+				t.Fatal(err)
+			}
+			return text, exit.ExitCode()
+		}
+	}
+	return "", 0
+}
+
+// TestBreaks: C-simulation notices every break, and nothing where there is none.
+func TestBreaks(t *testing.T) {
+	dir := root(t)
+	files := vectors(t, dir, "tiny")
+	if text, code := play(t, dir, "hls/src", "tiny", files); code != 0 {
+		t.Fatalf("the kernel as it is: exit %d: %s", code, text)
+	}
+	list := breaks
+	if testing.Short() || os.Getenv("SLUICE_ALL") == "" {
+		list = []struct{ name, file, old, new, want string }{breaks[1], breaks[3]} // all of them nightly
+	}
+	for _, b := range list {
+		t.Run(b.name, func(t *testing.T) {
+			src := t.TempDir()
+			if err := os.CopyFS(src, os.DirFS(filepath.Join(dir, "hls", "src"))); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(src, b.file)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Count(string(text), b.old) != 1 {
+				t.Fatalf("%s: %q is there %d times", b.file, b.old, strings.Count(string(text), b.old))
+			}
+			if err := os.WriteFile(path, []byte(strings.Replace(string(text), b.old, b.new, 1)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			said, code := play(t, dir, src, "tiny", files)
+			if code == 0 || !strings.Contains(said, b.want) {
+				t.Errorf("exit %d, %q; want %q", code, said, b.want)
+			}
+		})
+	}
+}
+
+// TestOneSource: registers, descriptor and FBCB live in hw/abi/abi.yaml, sizes in hw/configs. In a scratch copy in
+// which both are changed (fields and registers moved, a constant, a size), everything is generated anew and
+// the kernel computes what golden does; so nothing of it is written down a second time in hls.
+func TestOneSource(t *testing.T) {
+	from, dir := root(t), t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum", "boards", "bitstreams", "dse", "host", "hls", "hw", "sim"} {
+		info, err := os.Stat(filepath.Join(from, name))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(dir, name)
+		if info.IsDir() {
+			err = os.CopyFS(to, os.DirFS(filepath.Join(from, name)))
+		} else {
+			err = os.Link(filepath.Join(from, name), to)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit := func(file string, pairs ...string) {
+		path := filepath.Join(dir, file)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := string(text)
+		for i := 0; i < len(pairs); i += 2 {
+			if strings.Count(out, pairs[i]) != 1 {
+				t.Fatalf("%s: %q is there %d times", file, pairs[i], strings.Count(out, pairs[i]))
+			}
+			out = strings.Replace(out, pairs[i], pairs[i+1], 1)
+		}
+		if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit("hw/abi/abi.yaml",
+		"name: DESC_MAGIC,  value: 0xD5", "name: DESC_MAGIC,  value: 0x6A",
+		"{name: KEEP_IN,   lsb: 7,", "{name: ON_CHIP,   lsb: 7,",
+		"{name: ON_CHIP,   lsb: 9,", "{name: KEEP_IN,   lsb: 9,",
+		"{name: IN_H,       word: 4,", "{name: OUT_H,      word: 4,",
+		"{name: OUT_H,      word: 6,", "{name: IN_H,       word: 6,",
+		"{name: SLOT_STRIDE,   offset: 0x078", "{name: WATCHDOG,      offset: 0x078",
+		"{name: WATCHDOG,      offset: 0x080", "{name: SLOT_STRIDE,   offset: 0x080",
+		"{name: MAX_POOL, value: 1", "{name: AVG_POOL, value: 1",
+		"{name: AVG_POOL, value: 2", "{name: MAX_POOL, value: 2",
+	)
+	edit("hw/configs/tiny.yaml", "TP: 3", "TP: 4", "TC: 4", "TC: 8", "abuf_words: 256", "abuf_words: 128")
+	if text, err := run(t, dir, nil, "go", "run", "./hw/abi/gen"); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	rtl, err := filepath.Glob(filepath.Join(dir, "hw", "rtl", "*.sv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lint := append([]string{"--lint-only", "--top-module", "npu_top", filepath.Join(dir, "hw", "rtl", "abi_pkg.sv")},
+		slices.DeleteFunc(rtl, func(f string) bool { return strings.HasSuffix(f, "abi_pkg.sv") })...)
+	if text, err := run(t, dir, nil, "verilator", lint...); err != nil {
+		t.Fatalf("verilator (package verilator): %v: %s", err, text)
+	}
+	files := vectors(t, dir, "tiny")
+	if text, code := play(t, dir, "hls/src", "tiny", files); code != 0 {
+		t.Fatalf("exit %d: %s", code, text)
+	}
+	// and the kernel of the true source refuses those vectors: they are another interface's
+	if text, code := play(t, from, "hls/src", "tiny", files); code == 0 || !strings.Contains(text, "register") {
+		t.Fatalf("the true source's kernel: exit %d: %s", code, text)
+	}
+}

@@ -1,0 +1,251 @@
+// sluice classify: what a bundle says of pictures.
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/evaluate"
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/report"
+	"github.com/sluice-npu/sluice/host/soft"
+)
+
+type classifyCmd struct {
+	Bundle string    `arg:"" help:"Bundle, as dse compile writes it."`
+	Images []string  `arg:"" placeholder:"IMAGE" help:"JPEG or PNG files; or one folder, .npy or IDX file of images."`
+	Device string    `default:"soft" help:"Where it runs: soft, or what sluice run has."`
+	Theta  thetaFlag `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
+	Top    int       `default:"3" help:"Classes to show of each image."`
+	N      int       `default:"100" short:"n" help:"Of a folder or an array, at most so many images."`
+	JSON   bool      `name:"json" help:"Print JSON."`
+}
+
+func (*classifyCmd) Help() string {
+	return `Brings pictures to the network's input as the bundle remembers it, runs each alone on the device and says
+which class it took them for, at which exit. Results of a device other than soft are held to the golden
+executor's, bit for bit.
+
+Example:
+  sluice classify my.sluice cat.jpg dog.png
+  sluice classify my.sluice photos --device cosim --theta 2`
+}
+
+type classified struct {
+	Image string      `json:"image"`
+	Class int         `json:"class"`
+	Name  string      `json:"name"` // "" where the bundle has none
+	Label *int        `json:"label"`
+	Exit  string      `json:"exit"`
+	Conf  float64     `json:"confidence"`
+	Ns    int64       `json:"ns"` // on the device, alone
+	Top   []classProb `json:"top"`
+}
+
+type classProb struct {
+	Class int     `json:"class"`
+	Name  string  `json:"name"`
+	Prob  float64 `json:"probability"`
+}
+
+type classifyDoc struct {
+	header
+	Bundle      string       `json:"bundle_hash"`
+	Device      string       `json:"device"`
+	Calibrated  bool         `json:"calibrated"`
+	Calibration string       `json:"calibration"`
+	Golden      bool         `json:"held_to_golden"`
+	Unlike      int          `json:"results_differ"`
+	Images      []classified `json:"images"`
+}
+
+// set opens what was named.
+func (c *classifyCmd) set(p *prepared) (*images.Set, error) {
+	net := &p.bundle.Network
+	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}
+	if p.info.From == "" {
+		return nil, fmt.Errorf("%s does not say how pixels become its input; make it again with dse compile", c.Bundle)
+	}
+	if len(c.Images) == 1 {
+		return p.info.Evaluation(c.Images[0], in, images.Options{Max: c.N})
+	}
+	s, err := images.OpenFiles(c.Images, in, p.info.Preprocess)
+	if err != nil {
+		return nil, err
+	}
+	return s, p.info.Pixels(s, c.Images[0])
+}
+
+// Run implements the command.
+func (c *classifyCmd) Run(e *env) error {
+	if c.Top < 1 || c.N < 1 {
+		return coded(codeUsage, fmt.Errorf("--top %d, --n %d: expected at least 1", c.Top, c.N))
+	}
+	w := what{file: c.Bundle}
+	theta := c.Theta.theta
+	p, err := w.prepare(e, c.Theta.fits)
+	if err != nil {
+		return err
+	}
+	set, err := c.set(p)
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	summary, err := p.bundle.Summarize()
+	if err != nil {
+		return err
+	}
+	dev, err := w.openDevice(e.ctx, c.Device, p, &soft.Memo{})
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	doc := classifyDoc{
+		header: header{"sluice-classify/1", version, 0, dev.Info().Label}, Bundle: summary.BundleHash, Device: dev.Info().Name,
+		Calibrated: !p.info.Missing, Calibration: p.info.Text(), Golden: c.Device != "soft",
+	}
+	if c.Device == "soft" {
+		doc.Label = "estimated" // its times are the bundle's table
+	}
+	reference, err := golden.New(p.bundle)
+	if err != nil {
+		return err
+	}
+	progress, done := e.progress("classify", set.Len())
+	defer done()
+	for i := range set.Len() {
+		x, err := set.Image(i)
+		if err != nil {
+			return coded(codeInput, err)
+		}
+		input := evaluate.Input(&p.bundle.Network, x)
+		got, differs, err := c.one(e, dev, reference, p.bundle, device.RequestID(i+1), input, theta.At)
+		if err != nil {
+			return coded(codeDevice, fmt.Errorf("%s: %w", set.Name(i), err))
+		}
+		if differs {
+			doc.Unlike++
+		}
+		got.Image = set.Name(i)
+		for k := range got.Top {
+			if t := &got.Top[k]; t.Class < len(p.info.Classes) {
+				t.Name = p.info.Classes[t.Class]
+			}
+		}
+		got.Name = got.Top[0].Name
+		if set.Labels != nil {
+			got.Label = &set.Labels[i]
+		}
+		doc.Images = append(doc.Images, *got)
+		progress(i + 1)
+	}
+	if err := e.output(doc, "", c.JSON); err != nil {
+		return err
+	}
+	if !c.JSON {
+		if err := c.print(e, &doc); err != nil {
+			return err
+		}
+	}
+	if doc.Unlike > 0 {
+		return coded(codeCheck, fmt.Errorf("%d of %d results are not those of the golden executor", doc.Unlike, len(doc.Images)))
+	}
+	return nil
+}
+
+// one runs an image alone, segment by segment, until an exit takes it.
+func (c *classifyCmd) one(
+	e *env, dev device.Blocking, reference *golden.Program, b *bundle.Bundle, id device.RequestID, input []int16, theta func(exit int) float32,
+) (*classified, bool, error) {
+	if err := dev.Admit(e.ctx, b.Network.Name, id, input); err != nil {
+		return nil, false, err
+	}
+	defer dev.Release(id)
+	want, err := reference.Run(input)
+	if err != nil {
+		return nil, false, err
+	}
+	out, differs := &classified{}, false
+	for s := range b.Network.Exits {
+		l := &device.Launch{ID: device.LaunchID(id)<<8 | device.LaunchID(s), Network: b.Network.Name, First: s, Last: s, Requests: []device.RequestID{id}, Theta: []float32{theta(s)}}
+		rep, err := dev.Run(e.ctx, l)
+		if err != nil {
+			return nil, false, err
+		}
+		if len(rep.Results) != 1 || len(rep.Results[0].Exits) != 1 {
+			return nil, false, errors.New("the device reports no exit")
+		}
+		out.Ns += rep.Ns
+		r := &rep.Results[0]
+		x := &r.Exits[0]
+		if x.Raw != nil && !slices.Equal(x.Raw, want[s]) {
+			differs = true
+		}
+		if r.Taken < 0 && s+1 < len(b.Network.Exits) {
+			continue
+		}
+		raw := x.Raw
+		if raw == nil {
+			raw = want[s]
+		}
+		out.Class, out.Exit, out.Conf, out.Top = x.Class, b.Network.Exits[s].Name, float64(x.Confidence), top(raw, b.Network.Exits[s].Frac, c.Top)
+		return out, differs, nil
+	}
+	return nil, false, errors.New("no exit takes it")
+}
+
+// top are the n most probable classes by softmax.
+func top(raw []int16, frac, n int) []classProb {
+	all, sum, most := make([]classProb, len(raw)), 0., float64(slices.Max(raw))
+	for i, v := range raw {
+		p := math.Exp(math.Ldexp(float64(v)-most, -frac))
+		all[i] = classProb{Class: i, Prob: p}
+		sum += p
+	}
+	slices.SortStableFunc(all, func(a, b classProb) int { return cmp.Compare(b.Prob, a.Prob) })
+	all = all[:min(n, len(all))]
+	for i := range all {
+		all[i].Prob /= sum
+	}
+	return all
+}
+
+func (c *classifyCmd) print(e *env, d *classifyDoc) error {
+	fmt.Fprintf(e.stdout, "bundle %s on %s (times %s); calibration: %s\n\n", d.Bundle, d.Device, d.Label, d.Calibration)
+	t := report.Table{Head: []string{"image", "class", "exit", "time", "likely"}}
+	right, labelled := 0, 0
+	for _, x := range d.Images {
+		name := func(c classProb) string {
+			if c.Name != "" {
+				return c.Name
+			}
+			return fmt.Sprint(c.Class)
+		}
+		var likely []string
+		for _, c := range x.Top {
+			likely = append(likely, fmt.Sprintf("%s %s", name(c), report.Percent(c.Prob)))
+		}
+		t.Add(filepath.Base(x.Image), name(x.Top[0]), x.Exit, report.Ns(x.Ns), strings.Join(likely, ", "))
+		if x.Label != nil {
+			if labelled++; *x.Label == x.Class {
+				right++
+			}
+		}
+	}
+	if err := t.Write(e.stdout); err != nil {
+		return err
+	}
+	if labelled > 0 {
+		fmt.Fprintf(e.stdout, "\n%d of %d are of the class that they are labelled with\n", right, labelled)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+// Flags that are more than a number. They are looked at when the command line is read, before any work.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/load"
+)
+
+// rateFlag is an arrival rate: a multiple of what serial can do, or requests per second.
+type rateFlag struct {
+	text     string
+	value    float64
+	absolute bool
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (r *rateFlag) UnmarshalText(b []byte) error {
+	r.text = string(b)
+	number, absolute := strings.CutSuffix(r.text, "/s")
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(v > 0) || v > 1e9 {
+		return fmt.Errorf("%q: expected a multiple of serial's capacity (0.9) or requests per second (250/s)", b)
+	}
+	r.value, r.absolute = v, absolute
+	if absolute {
+		return load.CheckRate(v)
+	}
+	return nil
+}
+
+// at gives requests per second.
+func (r rateFlag) at(capacity float64) float64 {
+	if r.absolute {
+		return r.value
+	}
+	return r.value * capacity
+}
+
+// sloFlag is a latency objective: a multiple of one request alone through the whole network, or a time.
+type sloFlag struct {
+	text  string
+	times float64
+	ns    int64
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *sloFlag) UnmarshalText(b []byte) error {
+	s.text = string(b)
+	if number, ok := strings.CutSuffix(s.text, "x"); ok {
+		v, err := strconv.ParseFloat(number, 64)
+		if err == nil && v > 0 && v < 1e6 {
+			s.times = v
+			return nil
+		}
+	} else if d, err := time.ParseDuration(s.text); err == nil && d > 0 {
+		s.ns = d.Nanoseconds()
+		return load.CheckSLO(s.ns)
+	}
+	return fmt.Errorf("%q: expected a multiple of one request alone (5x) or a time (20ms)", b)
+}
+
+// at gives ns.
+func (s sloFlag) at(alone int64) int64 {
+	if s.ns > 0 {
+		return s.ns
+	}
+	return int64(s.times * float64(alone))
+}
+
+// thetaFlag is one exit threshold for all exits, or one an exit.
+type thetaFlag struct {
+	text  string
+	theta experiments.Theta
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (t *thetaFlag) UnmarshalText(b []byte) error {
+	t.text, t.theta = string(b), nil
+	for f := range strings.SplitSeq(t.text, ",") {
+		v, err := strconv.ParseFloat(strings.TrimSpace(f), 32)
+		if err != nil || !(v >= 0) || v > 2 {
+			return fmt.Errorf("%q: expected numbers of 0..2 (above 1: that exit is never taken), found %q", b, f)
+		}
+		t.theta = append(t.theta, float32(v))
+	}
+	return nil
+}
+
+// fits refuses thresholds that are neither one nor one an exit.
+func (t thetaFlag) fits(exits int) error {
+	if len(t.theta) != 1 && len(t.theta) != exits {
+		return coded(codeUsage, fmt.Errorf("--theta %s: %d thresholds for %d exits, expected 1 or %d", t.text, len(t.theta), exits, exits))
+	}
+	return nil
+}
+
+// errTwice is a seed that stands in a list twice: an interval over one run twice would be none.
+var errTwice = errors.New("stands there twice")
+
+// checkSeeds refuses a list of seeds over which there is no interval.
+func checkSeeds(seeds []uint64) error {
+	seen := map[uint64]bool{}
+	for _, s := range seeds {
+		if seen[s] {
+			return coded(codeUsage, fmt.Errorf("--seeds %v: seed %d %w", seeds, s, errTwice))
+		}
+		seen[s] = true
+	}
+	if len(seeds) == 0 || len(seeds) > 1000 {
+		return coded(codeUsage, fmt.Errorf("--seeds: %d of them, expected 1..1000", len(seeds)))
+	}
+	return nil
+}

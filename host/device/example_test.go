@@ -1,0 +1,106 @@
+package device_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// pipe is a device of its own: one segment of 10 us for a batch of up to two, which overlap, each
+// slowing the others down by their number. From here to Take is all that a device needs.
+type pipe struct {
+	now   device.Time
+	works []*device.Work
+	left  []float64 // ns, by piece of work, were it alone
+}
+
+func (*pipe) Info() device.Info {
+	return device.Info{Name: "pipe", Label: "simulated", MaxBatch: 2, Slots: 16, Places: 3}
+}
+
+func (p *pipe) Begin(_ context.Context, now device.Time, w *device.Work) (bool, error) {
+	if w.Kind != device.Run {
+		return true, nil // copies take no time here, and there is nothing to load
+	}
+	p.advance(now)
+	p.works, p.left = append(p.works, w), append(p.left, 10_000)
+	return false, nil
+}
+
+func (p *pipe) advance(now device.Time) {
+	for i := range p.left {
+		p.left[i] -= float64(now-p.now) / float64(len(p.left))
+	}
+	p.now = now
+}
+
+func (p *pipe) Next() (device.Time, bool) { // the oldest is always the next to end
+	if len(p.works) == 0 {
+		return 0, false
+	}
+	return p.now + device.Time(p.left[0]*float64(len(p.left))+0.5), true
+}
+
+func (p *pipe) Take(now device.Time) *device.Event {
+	if due, ok := p.Next(); !ok || due > now {
+		return nil
+	}
+	p.advance(now)
+	w := p.works[0]
+	p.works, p.left = p.works[1:], p.left[1:]
+	ev := &device.Event{Kind: device.Passed, Work: w.ID, Over: true, Report: &device.Report{}}
+	for _, id := range w.Launch.Requests {
+		ev.Report.Results = append(ev.Report.Results, device.Result{Request: id, Exits: []device.ExitResult{{Confidence: 1}}})
+	}
+	return ev
+}
+
+func (*pipe) Abort(device.Time, device.WorkID, bool) {}
+func (*pipe) Release(device.RequestID)               {}
+func (*pipe) Close() error                           { return nil }
+
+// eager starts one request wherever a place is free.
+type eager struct{}
+
+func (eager) Name() string { return "eager" }
+
+func (eager) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	free := s.Devices[0].Places - len(s.Devices[0].Launches)
+	for range min(free, s.Queue.Len()) {
+		buf = append(buf, sched.Action{Kind: sched.Launch, Network: "net", Count: 1})
+	}
+	return buf
+}
+
+// A new device: it is begun, says when something is due, and changes its mind when more begins.
+func Example() {
+	table, err := sched.Uniform("net", 1, 2, 10_000)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res, err := engine.Run(context.Background(), engine.Config{
+		Devices:  []device.Device{&pipe{}},
+		Networks: []engine.Network{{Name: "net", Tables: []*sched.Table{table}}},
+		Policy:   eager{},
+		Source: &load.Open{Times: []int64{0, 5_000, 30_000}, Task: func(_ int, at int64) sched.Task {
+			return sched.Task{Network: "net", Deadline: at + 16_000}
+		}},
+		Inputs: engine.NoInputs,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, r := range res.Records {
+		fmt.Printf("request %d: %d..%d ns, %s\n", r.ID, r.Started, r.Ended, r.Ending)
+	}
+	// Output:
+	// request 1: 0..15000 ns, on_time
+	// request 2: 5000..20000 ns, on_time
+	// request 3: 30000..40000 ns, on_time
+}

@@ -1,0 +1,205 @@
+package soft_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/host/soft"
+)
+
+var (
+	soakN    = flag.Int("soak.n", 40_000, "requests of the soak")
+	soakSeed = flag.Uint64("soak.seed", 1, "seed of the soak")
+)
+
+const (
+	soakClients = 64
+	soakWindow  = 48 // tasks that a client has under way
+)
+
+// tally is the soak's observer: it counts endings, by request and by task.
+type tally struct {
+	engine.Deaf
+	endings  [engine.Errored + 1]int64 // of requests; on the goroutine of the books alone
+	requests int64
+	tasks    []uint8 // how often each task has ended, refusals left out
+	free     []chan struct{}
+	refused  int64
+	heap     []uint64 // live bytes, a sample in every tenth
+	every    int64
+}
+
+func (o *tally) Ended(r *engine.Record, _ *device.ExitResult) {
+	o.endings[r.Ending]++
+	if o.requests++; o.requests%o.every == 0 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		o.heap = append(o.heap, m.HeapAlloc)
+	}
+}
+
+func (o *tally) TaskEnded(_ int64, t *sched.Task, how engine.Ending) {
+	if how == engine.Refused {
+		o.refused++
+		return
+	}
+	o.tasks[t.ID]++
+	<-o.free[t.Client]
+}
+
+// A soak of the server: tasks from 64 goroutines, with cancels, tasks that are refused, expired or
+// absurd, on soft devices of which 5 % of the segments fail and some hang. The endings add up, each
+// task ends once, memory is flat, no goroutine and no slot is left.
+func TestSoak(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	t.Logf("seed %d, %d requests", *soakSeed, *soakN)
+	design, b, in := network(t)
+	tab, err := sched.NewTable(b.Latency, b.Network.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := engine.Config{
+		Networks: []engine.Network{{Name: b.Network.Name}},
+		Inputs:   engine.WordInputs(func(r *sched.Request) ([]int16, error) { return in[int(r.ID)%len(in)], nil }),
+		Keep:     engine.Counts, ResetCost: 100_000, Resets: 1 << 20,
+		Watchdog:  engine.Watchdog{Fixed: 100_000_000},
+		Admission: func(_ sched.Time, _ *sched.State, task *sched.Task) bool { return task.ID%53 != 0 },
+	}
+	if cfg.Policy, err = sched.New("fluid", sched.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	memo := &soft.Memo{}
+	var hangs atomic.Int64
+	for i := range 2 {
+		dev := soft.New(design, soft.Options{Memo: memo, Slots: 64})
+		if err := dev.Load(context.Background(), b); err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(*soakSeed, uint64(i))) // its device has one place: one goroutine at a time
+		cfg.Devices = append(cfg.Devices, device.Adapt(&enginetest.Faulty{
+			Blocking: dev, Real: true,
+			Fail: func(int) bool { return rng.IntN(20) == 0 },
+			Hang: func(n int) bool {
+				if n%2000 != 500 {
+					return false
+				}
+				hangs.Add(1)
+				return true
+			},
+		}))
+		cfg.Networks[0].Tables = append(cfg.Networks[0].Tables, tab)
+	}
+	n := *soakN
+	o := &tally{tasks: make([]uint8, n+1), every: max(1, int64(n)/10)}
+	for range soakClients {
+		o.free = append(o.free, make(chan struct{}, soakWindow))
+	}
+	cfg.Observer = o
+	s, err := engine.NewServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var clients sync.WaitGroup
+	var accepted, refused atomic.Int64
+	taken := make([]bool, n+1) // accepted, by task; each written by its client
+	var next atomic.Uint64
+	for c := range soakClients {
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(*soakSeed, uint64(100+c)))
+			for {
+				id := next.Add(1)
+				if id > uint64(n) {
+					return
+				}
+				o.free[c] <- struct{}{}
+				task := sched.Task{ID: id, Client: c, Network: b.Network.Name, Theta: 0.5}
+				var want error
+				switch rng.IntN(40) {
+				case 0:
+					task.Network, want = "nobody's", engine.ErrNetwork
+				case 1:
+					task.Deadline, want = 1, engine.ErrExpired
+				case 2:
+					task.Samples, want = -7, engine.ErrSamples
+				case 3:
+					task.Samples, want = math.MaxInt32>>rng.IntN(8), engine.ErrSamples
+				case 4:
+					task.ID, want = 0, engine.ErrTaken
+				case 5, 6, 7:
+					task.Deadline = s.Now() + 1 + rng.Int64N(3_000_000)
+				case 8:
+					task.Deadline = 1<<63 - 1
+				}
+				if want == nil && id%53 == 0 {
+					want = engine.ErrAdmitted
+				}
+				err := s.Submit(context.Background(), &task)
+				if want != nil && !errors.Is(err, want) && !(errors.Is(want, engine.ErrAdmitted) && errors.Is(err, engine.ErrExpired)) {
+					t.Errorf("task %d: %v, want %v", id, err, want)
+				}
+				if err != nil {
+					if want == nil && !errors.Is(err, engine.ErrExpired) {
+						t.Errorf("task %d: %v", id, err)
+					}
+					refused.Add(1)
+					<-o.free[c]
+					continue
+				}
+				taken[id] = true
+				accepted.Add(1)
+				if rng.IntN(10) == 0 {
+					if err := s.Cancel(id - uint64(rng.IntN(40))%id); err != nil {
+						t.Errorf("cancel: %v", err)
+					}
+				}
+			}
+		})
+	}
+	go func() {
+		clients.Wait()
+		s.Drain()
+	}()
+	res, err := s.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Check(); err != nil {
+		t.Error(err)
+	}
+	total := int64(0)
+	for _, k := range o.endings {
+		total += k
+	}
+	if total != int64(n) || accepted.Load()+refused.Load() != int64(n) || o.refused != refused.Load() || o.endings[engine.Pending] != 0 {
+		t.Errorf("%d endings %v of %d tasks, %d accepted, %d refused (heard of %d)", total, o.endings, n, accepted.Load(), refused.Load(), o.refused)
+	}
+	for id, k := range o.tasks {
+		if want := taken[id]; (k == 1) != want || k > 1 {
+			t.Errorf("task %d ended %d times, accepted %t", id, k, want)
+			break
+		}
+	}
+	sum := res.Summary()
+	if sum.Requests != n || sum.Faults == 0 || sum.Cancelled == 0 || sum.Refused == 0 || sum.Resets < sum.Faults/2 {
+		t.Errorf("%+v", sum)
+	}
+	first, last := o.heap[0], o.heap[len(o.heap)-1]
+	t.Logf("%+v; live heap %d KB after a tenth, %d KB at the end; %d hung", sum, first>>10, last>>10, hangs.Load())
+	if last > first+4<<20 {
+		t.Errorf("memory grows: %d bytes after a tenth, %d at the end: %v", first, last, o.heap)
+	}
+}

@@ -72,7 +72,7 @@ check-gen: $(BUILD)/.go ## fails where generated files differ from hw/abi/abi.ya
 # ---------------------------------------------------------------- the main job
 .PHONY: run
 run: build cosim ## serves the zoo network on the Verilated NPU, serial and fluid, and prints the table
-	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/run
+	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/main
 
 # ---------------------------------------------------------------- checks
 .PHONY: lint lint-rtl
@@ -221,6 +221,20 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
+
+# CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).
+ZOO30 := $(BUILD)/zoo30
+$(ZOO30)/.set: dse/zoo/requirements-thirty.txt $(BUILD)/.apt
+	@mkdir -p $(ZOO30)
+	@$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends python3-torch python3-torchvision
+	@/usr/bin/python3 -m venv --system-site-packages $(ZOO30)/venv
+	@$(ZOO30)/venv/bin/pip install -q --disable-pip-version-check --no-deps -r $<
+	@$(ZOO30)/venv/bin/pip download -q --disable-pip-version-check --no-deps -d $(ZOO30)/wheels scikit-image==0.24.0 scikit-learn==1.5.2
+	@touch $@
+
+.PHONY: zoo30
+zoo30: setup build $(ZOO30)/.set ## CNNs of torchvision and timm against onnxruntime on photographs (an hour and 0.5 GB of packages)
+	@$(ZOO30)/venv/bin/python -W ignore dse/zoo/thirty.py --wheels $(ZOO30)/wheels --work $(ZOO30)/work --part agree --check
 
 # An exported design built and measured: its figures against the bands.
 .PHONY: check-export

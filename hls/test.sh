@@ -56,6 +56,12 @@ else
   bin/sluice verify --device hls --config v5,v7,v8,v13 --n 500 --images 0 --oracle 0 --orders 0 --seed "$seed" \
     --require-coverage --out "$out/coverage"
 fi
+# what the RTL refuses, this kernel refuses, with the same error in the same layer
+tiny=$(hls/build.sh tiny)
+for kind in descriptor 'FBCB' 'slot' 'batch range' 'layer' 'weights too' 'register' 'soft reset' 'while busy'; do
+  SLUICE_COSIM=$tiny bin/sluice faults --config tiny --kind "$kind" --n ${full:+2}40 --seed "$seed" --out "$out/faults" | tail -1 |
+    sed "s/^/$kind: /"
+done
 echo "run, 64 images"
 bin/sluice verify --device hls --config run --n 0 --images 64 --oracle 0 --orders 64 --seed "$seed" --out "$out/images" |
   sed -n '/^images/p;/^orders/p;/mismatches/p'

@@ -25,6 +25,7 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
 	"hw/":                   {},
+	"internal/":             {}, // tests of the repository as a whole
 	"sim/":                  {},
 	"boards":                {},
 	"boards/ip":             {"boards"},

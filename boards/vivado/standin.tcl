@@ -45,7 +45,7 @@ proc standin::read {path} {
         set words [split [lindex $fields 2]]
         for {set i 0} {$i < [llength $words]} {incr i} {
           set w [lindex $words $i]
-          if {[regexp {^(-[a-z_]+)(=?)$} $w -> name value]} {
+          if {[regexp {^(-[A-Za-z_0-9]+)(=?)$} $w -> name value]} {
             dict set options $name [expr {$value ne ""}]
           } elseif {[regexp {^([0-9]+)(\.\.([0-9]*))?$} $w -> least range most]} {
             if {$range eq ""} { set most $least } elseif {$most eq ""} { set most 1000000 }
@@ -80,7 +80,8 @@ proc standin::call {name words} {
       if {[dict get $options $w]} {
         if {[incr i] >= [llength $words]} { refuse "$name: $w lacks its value" }
         set value [lindex $words $i]
-        if {$value eq "" || [string match {-[a-zA-Z]*} $value]} { refuse "$name: $w lacks its value, found: $value" }
+        # a compiler's flags are a value: more than one word
+        if {$value eq "" || ([string match {-[a-zA-Z]*} $value] && ![string match {* *} $value])} { refuse "$name: $w lacks its value, found: $value" }
         dict set given $w $value
       } else { dict set given $w 1 }
     } else { lappend operands $w }
@@ -209,6 +210,8 @@ proc standin::do_create_clock {given operands class} {
   if {![dict exists $given -period] || ![string is double -strict [dict get $given -period]] || [dict get $given -period] <= 0} {
     refuse "create_clock: no period"
   }
+  variable state
+  set state(create_clock) 1
   foreach p [lindex $operands 0] { if {[class $p] ne "port"} { refuse "create_clock: no port: $p" } }
   return $class:[dict get $given -name]
 }
@@ -253,6 +256,34 @@ proc standin::do_create_bd_cell {given operands class} {
     set state($name) $vlnv
   } else { set state($name) {} }
   return $name
+}
+
+# vitis_hls: a project has solutions, and a step needs a top, a part and a clock before it.
+proc standin::do_open_project {given operands class} {
+  variable state
+  if {$state(project) ne ""} { refuse "open_project: $state(project) is open" }
+  set state(project) [lindex $operands 0]
+  return $class:$state(project)
+}
+
+foreach name {set_top set_part open_solution} {
+  proc standin::do_$name {given operands class} [string map [list NAME $name] {
+    variable state
+    project NAME
+    set state(NAME) [lindex $operands 0]
+    return $class:[lindex $operands 0]
+  }]
+}
+
+foreach {name before} {csim_design {} csynth_design {} cosim_design csynth_design export_design csynth_design} {
+  proc standin::do_$name {given operands class} [string map [list NAME $name BEFORE $before] {
+    variable state
+    project NAME
+    foreach need {set_top open_solution set_part create_clock BEFORE} {
+      if {![info exists state($need)]} { refuse "NAME: no $need before it" }
+    }
+    set state(NAME) 1
+  }]
 }
 
 proc standin::main {args} {

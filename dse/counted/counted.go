@@ -221,7 +221,7 @@ type Band struct {
 }
 
 func (b Band) String() string {
-	return fmt.Sprintf("layers are off by %.1f %% on average, %.1f %% at most", 100*b.Mean, 100*b.Worst)
+	return fmt.Sprintf("layers that were counted are off by %.1f %% on average, %.1f %% at worst; others may be by more", 100*b.Mean, 100*b.Worst)
 }
 
 // Kind is layers that have a band of their own.

@@ -70,7 +70,9 @@ func TestMergedLayers(t *testing.T) {
 	designs := configs.Names()
 	for seed, left := first, *nFlag/6; left > 0; seed++ {
 		d := load(t, designs[seed%uint64(len(designs))])
-		n, err := randnet.New(seed, d, randnet.Built())
+		o := randnet.Built()
+		o.Want = func(q *quant.Network) bool { return len(place.Of(q.Graph).Merged) > 0 }
+		n, err := randnet.New(seed, d, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +80,7 @@ func TestMergedLayers(t *testing.T) {
 			continue
 		}
 		left--
-		if err := compare(seed, d, randnet.Built()); err != nil {
+		if err := compare(seed, d, o); err != nil {
 			t.Fatalf("seed %d on %s, layers %v: %v", seed, d.Name, n.Bundle.Names, err)
 		}
 	}

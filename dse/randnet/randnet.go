@@ -37,6 +37,9 @@ type Options struct {
 	AnyMapping bool            // <k, s, tile> at random among the legal ones
 	Points     []mapping.Point // with AnyMapping: only these
 
+	// Want turns down draws before they are compiled, which is what takes the time; nil: takes all.
+	Want func(*quant.Network) bool
+
 	MaxLayers int   // of the body; 3 if 0
 	MaxMACs   int64 // of the network; 2 million if 0
 	MaxSide   int   // of a feature map; 24 if 0
@@ -90,6 +93,10 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 		q, err := draw(rng, d, o)
 		if err != nil {
 			last = err
+			continue
+		}
+		if o.Want != nil && !o.Want(q) {
+			last = fmt.Errorf("%w: not what is wanted", errDraw)
 			continue
 		}
 		q.Graph.Name = fmt.Sprintf("random-%d", seed)

@@ -3,106 +3,26 @@ package recipe_test
 import (
 	"context"
 	"fmt"
-	"image"
-	"image/color"
-	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/images"
-	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
-
-// network is an RGB network of 8 x 8 with two convolutions and a head after each.
-func network() []byte {
-	m := &onnxpb.ModelProto{
-		IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Version: proto.Int64(13)}},
-		Graph: &onnxpb.GraphProto{Name: proto.String("own")},
-	}
-	shape := &onnxpb.TensorShapeProto{}
-	for _, d := range []int64{1, 3, 8, 8} {
-		shape.Dim = append(shape.Dim, &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: d}})
-	}
-	m.Graph.Input = []*onnxpb.ValueInfoProto{{Name: proto.String("x"), Type: &onnxpb.TypeProto{
-		TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(1), Shape: shape},
-	}}}
-	weight := func(name string, dims ...int64) {
-		n := int64(1)
-		for _, d := range dims {
-			n *= d
-		}
-		values := make([]float32, n)
-		for i := range values {
-			values[i] = float32(i*i%13)/13 - 0.4
-		}
-		m.Graph.Initializer = append(m.Graph.Initializer, &onnxpb.TensorProto{Name: &name, DataType: proto.Int32(1), Dims: dims, FloatData: values})
-	}
-	op := func(kind, out string, in ...string) {
-		m.Graph.Node = append(m.Graph.Node, &onnxpb.NodeProto{Name: &out, OpType: &kind, Input: in, Output: []string{out}})
-	}
-	weight("w1", 6, 3, 3, 3)
-	weight("w2", 9, 6, 3, 3)
-	weight("h1", 6, 4)
-	weight("h2", 9, 4)
-	op("Conv", "c1", "x", "w1")
-	op("Relu", "r1", "c1")
-	op("GlobalAveragePool", "p1", "r1")
-	op("Flatten", "f1", "p1")
-	op("MatMul", "early", "f1", "h1")
-	op("Conv", "c2", "r1", "w2")
-	op("Relu", "r2", "c2")
-	op("GlobalAveragePool", "p2", "r2")
-	op("Flatten", "f2", "p2")
-	op("MatMul", "late", "f2", "h2")
-	for _, out := range []string{"early", "late"} {
-		m.Graph.Output = append(m.Graph.Output, &onnxpb.ValueInfoProto{Name: &out})
-	}
-	content, err := proto.Marshal(m)
-	if err != nil {
-		panic(err) // of a message that is written here
-	}
-	return content
-}
 
 // home is a folder with the network and with pictures of four classes.
 func home(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "own.onnx"), network(), 0o600); err != nil {
+	if err := recipetest.Home(dir); err != nil {
 		t.Fatal(err)
-	}
-	for c := range 4 {
-		for i := range 3 {
-			m := image.NewNRGBA(image.Rect(0, 0, 12, 10))
-			for y := range 10 {
-				for x := range 12 {
-					m.Set(x, y, color.NRGBA{uint8(60*c + x*i), uint8(250 - 60*c), uint8(y * 20 * i), 255})
-				}
-			}
-			path := filepath.Join(dir, "photos", fmt.Sprintf("class%d", c), fmt.Sprintf("%d.png", i))
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			f, err := os.Create(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := png.Encode(f, m); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
 	}
 	return dir
 }

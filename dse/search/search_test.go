@@ -676,3 +676,13 @@ func BenchmarkLaw(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(all)), "ns/mapping")
 }
+
+// A grid without a point says so in words, not as an empty map.
+func TestRefusals(t *testing.T) {
+	if got := refusals(nil); strings.Contains(got, "map") || got == "" {
+		t.Errorf("%q", got)
+	}
+	if got, want := refusals(map[string]int{"b": 2, "a": 1}), "; refused 1 points: a; 2 points: b"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -183,8 +185,8 @@ func (s *sweep) run() (*Result, error) {
 		s.res.Designs += len(p.designs)
 	}
 	if len(pairs) == 0 {
-		return nil, fmt.Errorf("%w: %s with %d DSPs, %d BRAM36, %d URAM (refused: %v)", ErrEmpty,
-			s.g.Board.Device, s.g.Board.DSP, s.g.Board.BRAM36, s.g.Board.URAM, refused)
+		return nil, fmt.Errorf("%w: %s with %d DSPs, %d BRAM36, %d URAM%s", ErrEmpty,
+			s.g.Board.Device, s.g.Board.DSP, s.g.Board.BRAM36, s.g.Board.URAM, refusals(refused))
 	}
 	if err := s.prepare(pairs); err != nil {
 		return nil, err
@@ -550,7 +552,11 @@ func Front(points []Point) []Point {
 
 func (s *sweep) finish() (*Result, error) {
 	if len(s.found) == 0 {
-		return nil, fmt.Errorf("%w: of %d designs, none is as fast as it must be", ErrEmpty, s.res.Designs)
+		what := "is as fast as it must be"
+		if s.o.Objective.Simulated() {
+			what = "holds what is asked"
+		}
+		return nil, fmt.Errorf("%w: none of %d designs %s", ErrEmpty, s.res.Designs, what)
 	}
 	r := &s.res
 	r.Best, r.Points = s.found[s.best()], s.found
@@ -623,4 +629,16 @@ func (w *Workload) Map(d configs.Design, o mapping.Options, want Cycles) ([]Mapp
 		}
 	}
 	return out, nil
+}
+
+// refusals says why points of the grid were left out; nothing where none were.
+func refusals(by map[string]int) string {
+	var why []string
+	for _, reason := range slices.Sorted(maps.Keys(by)) {
+		why = append(why, fmt.Sprintf("%d points: %s", by[reason], reason))
+	}
+	if why == nil {
+		return ", and the grid has no point"
+	}
+	return "; refused " + strings.Join(why, "; ")
 }

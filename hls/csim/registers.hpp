@@ -48,69 +48,14 @@ class Registers {
 
   // Both answer false where the bus answers SLVERR; then nothing has happened.
   bool read(std::uint32_t offset, std::uint32_t &value) {
-    using namespace sluice_abi;
-    advance(kAccess);
-    value = 0;
-    if (offset >= CNT_BASE && offset < CNT_BASE + 8 * CNT_COUNT) {
-      const std::uint64_t c = counters_[(offset - CNT_BASE) / 8];
-      value = offset % 8 == 0 ? static_cast<std::uint32_t>(c) : latch_;
-      if (offset % 8 == 0) latch_ = static_cast<std::uint32_t>(c >> 32);
-      return true;
-    }
-    const Register *r = find(offset);
-    if (r == nullptr) return false;
-    if (!r->readable) return true;
-    if (offset == REG_TIME_LO) {
-      set(REG_TIME_LO, static_cast<std::uint32_t>(cycles_));
-      set(REG_TIME_HI, static_cast<std::uint32_t>(cycles_ >> 32));
-    }
-    value = values_[offset / 4];
-    if (offset == REG_STATUS)
-      value = (busy_ ? REG_STATUS_BUSY_MASK : 0) | (done_ ? REG_STATUS_DONE_MASK : 0) | (error_ ? REG_STATUS_ERROR_MASK : 0);
-    return true;
+    const bool taken = look(offset, value);
+    if (!taken) values_[sluice_abi::REG_ACCESS / 4] |= sluice_abi::REG_ACCESS_REFUSED_MASK;
+    return taken;
   }
-
   bool write(std::uint32_t offset, std::uint32_t value) {
-    using namespace sluice_abi;
-    advance(kAccess);
-    const Register *r = find(offset);
-    if (r == nullptr || !r->writable || (busy_ && !r->busy_ok) || (value & ~r->mask) != 0) return false;
-    switch (offset) {
-      case REG_CTRL: {
-        const bool start = (value & REG_CTRL_START_MASK) != 0;
-        if (start && (busy_ || value != REG_CTRL_START_MASK)) return false;
-        if ((value & REG_CTRL_CLEAR_COUNTERS_MASK) != 0) {
-          if (busy_) return false;
-          counters_.fill(0);
-        }
-        if ((value & REG_CTRL_SOFT_RESET_MASK) != 0 && busy_) {
-          Ending e;
-          e.code = ERR_SOFT_RESET;
-          e.layer = field(REG_LAYERS, REG_LAYERS_FIRST_MASK, REG_LAYERS_FIRST_LSB);
-          end(e);
-        }
-        if (start) {
-          busy_ = true;
-          done_ = error_ = false;
-          set(REG_ERROR, 0);
-          set(REG_ERROR_ADDR, 0);
-          began_ = cycles_;
-          counters_[CNT_STARTS]++;
-        }
-        return true;
-      }
-      case REG_IRQ_STATUS:
-        values_[offset / 4] &= ~value;
-        return true;
-      case REG_FBCB_DATA:
-        if ((value & FBCB_RSVD_MASK) != 0) return false;
-        fbcb_[get(REG_FBCB_ADDR)] = value;
-        set(REG_FBCB_ADDR, (get(REG_FBCB_ADDR) + 1) & REG_FBCB_ADDR_MASK);
-        return true;
-      default:
-        values_[offset / 4] = value;
-        return true;
-    }
+    const bool taken = put(offset, value);
+    if (!taken) values_[sluice_abi::REG_ACCESS / 4] |= sluice_abi::REG_ACCESS_REFUSED_MASK;
+    return taken;
   }
 
   // Whether a start's time has come; then the kernel is to be run and end() called.
@@ -152,6 +97,73 @@ class Registers {
   }
 
  private:
+  bool look(std::uint32_t offset, std::uint32_t &value) {
+    using namespace sluice_abi;
+    advance(kAccess);
+    value = 0;
+    if (offset >= CNT_BASE && offset < CNT_BASE + 8 * CNT_COUNT) {
+      const std::uint64_t c = counters_[(offset - CNT_BASE) / 8];
+      value = offset % 8 == 0 ? static_cast<std::uint32_t>(c) : latch_;
+      if (offset % 8 == 0) latch_ = static_cast<std::uint32_t>(c >> 32);
+      return true;
+    }
+    const Register *r = find(offset);
+    if (r == nullptr) return false;
+    if (!r->readable) return true;
+    if (offset == REG_TIME_LO) {
+      set(REG_TIME_LO, static_cast<std::uint32_t>(cycles_));
+      set(REG_TIME_HI, static_cast<std::uint32_t>(cycles_ >> 32));
+    }
+    value = values_[offset / 4];
+    if (offset == REG_STATUS)
+      value = (busy_ ? REG_STATUS_BUSY_MASK : 0) | (done_ ? REG_STATUS_DONE_MASK : 0) | (error_ ? REG_STATUS_ERROR_MASK : 0);
+    return true;
+  }
+
+  bool put(std::uint32_t offset, std::uint32_t value) {
+    using namespace sluice_abi;
+    advance(kAccess);
+    const Register *r = find(offset);
+    if (r == nullptr || !r->writable || (busy_ && !r->busy_ok) || (value & ~r->mask) != 0) return false;
+    switch (offset) {
+      case REG_CTRL: {
+        const bool start = (value & REG_CTRL_START_MASK) != 0;
+        if (start && (busy_ || value != REG_CTRL_START_MASK)) return false;
+        if ((value & REG_CTRL_CLEAR_COUNTERS_MASK) != 0) {
+          if (busy_) return false;
+          counters_.fill(0);
+        }
+        if ((value & REG_CTRL_SOFT_RESET_MASK) != 0 && busy_) {
+          Ending e;
+          e.code = ERR_SOFT_RESET;
+          e.layer = field(REG_LAYERS, REG_LAYERS_FIRST_MASK, REG_LAYERS_FIRST_LSB);
+          end(e);
+        }
+        if (start) {
+          busy_ = true;
+          done_ = error_ = false;
+          set(REG_ERROR, 0);
+          set(REG_ERROR_ADDR, 0);
+          began_ = cycles_;
+          counters_[CNT_STARTS]++;
+        }
+        return true;
+      }
+      case REG_FBCB_DATA:
+        if ((value & FBCB_RSVD_MASK) != 0) return false;
+        fbcb_[get(REG_FBCB_ADDR)] = value;
+        set(REG_FBCB_ADDR, (get(REG_FBCB_ADDR) + 1) & REG_FBCB_ADDR_MASK);
+        return true;
+      default:
+        if (r->one_to_clear) {
+          values_[offset / 4] &= ~value;
+        } else {
+          values_[offset / 4] = value;
+        }
+        return true;
+    }
+  }
+
   static const sluice_abi::Register *find(std::uint32_t offset) {
     for (const sluice_abi::Register &r : sluice_abi::REGISTERS)
       if (offset >= r.offset && offset < r.offset + 4 * r.count && offset % 4 == 0) return &r;

@@ -107,6 +107,17 @@ rows:
   return false;
 }
 
+// Sizes that the RTL's counters do not hold: this kernel's would, but a descriptor is refused by both or neither.
+inline bool too_large(const layer_t &l) {
+  const int reach = 130560;
+  const u32 run_bytes = 65534u * WIDE_BYTES;
+  const u32 row_bytes = 1u << 25;
+  return l.s_h * l.out_h > reach || l.s_w * l.out_w > reach || l.out_h > 0xEFFF || l.in_row_bytes >= row_bytes ||
+         l.out_row_bytes >= row_bytes || (l.residual && l.res_row_bytes >= row_bytes) ||
+         (l.out_pix == l.out_c && l.out_row_bytes > run_bytes) ||
+         (l.in_pix == l.in_c && static_cast<u32>(WORD_BYTES * l.in_row) > run_bytes);
+}
+
 inline u32 check_static(const u32 *d, u32 entry, const layer_t &l, const kept_state_t &kept, bool last) {
   using hw::get;
   u32 reserved = static_cast<u32>(get(d, hw::DESC_F_MAGIC)) ^ hw::DESC_MAGIC;
@@ -120,7 +131,7 @@ reserved_words:
   if (!l.gemm && !l.avg && op != hw::OP_MAX_POOL) return hw::ERR_DESC_OP;
   const bool sizes = l.in_h && l.in_w && l.in_c && l.out_h && l.out_w && l.out_c && l.k_h && l.k_w && l.s_h && l.s_w;
   if (!sizes || l.in_pix < l.in_c || l.out_pix < l.out_c || (l.residual && (!l.gemm || l.res_pix < l.out_c)) ||
-      l.s_h > 15 || l.s_w > 15 ||
+      l.s_h > 15 || l.s_w > 15 || too_large(l) ||
       (l.gemm && (l.out_c > C_MAX || l.bias_count != l.out_c || l.w_bytes == 0 || l.w_tile == 0)) ||
       (!l.gemm && l.out_c != l.in_c))
     return hw::ERR_DESC_SHAPE;

@@ -467,3 +467,51 @@ func (once1) Name() string { return "once" }
 func (o once1) Decide(_ int64, _ *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
 	return append(buf, o.a)
 }
+
+// pair launches the first two requests, one each on the given units.
+type pair struct {
+	units     [2]device.Units
+	exclusive [2]bool
+}
+
+func (pair) Name() string { return "pair" }
+
+func (p pair) Decide(_ int64, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	if s.Queue.Len() < 2 {
+		return buf
+	}
+	for i := range p.units {
+		h := s.Devices[0].Hosted[0]
+		buf = append(buf, sched.Action{Kind: sched.Launch, Network: h.Network, Last: h.Table.Segments() - 1, Count: 1, Units: p.units[i], Exclusive: p.exclusive[i]})
+	}
+	return buf
+}
+
+// Only what meets units that are held exclusively is refused, and sets that the device does not have.
+func TestUnitsAreHeld(t *testing.T) {
+	u := device.UnitRange
+	for name, c := range map[string]struct {
+		p  pair
+		ok bool
+	}{
+		"apart, exclusive":        {pair{[2]device.Units{u(0, 4), u(4, 4)}, [2]bool{true, true}}, true},
+		"shared":                  {pair{[2]device.Units{u(0, 6), u(4, 4)}, [2]bool{}}, true},
+		"both the whole device":   {pair{[2]device.Units{}, [2]bool{}}, true},
+		"the first is exclusive":  {pair{[2]device.Units{u(0, 6), u(4, 4)}, [2]bool{true, false}}, false},
+		"the second is exclusive": {pair{[2]device.Units{u(0, 6), u(4, 4)}, [2]bool{false, true}}, false},
+		"exclusive beside all":    {pair{[2]device.Units{{}, u(4, 4)}, [2]bool{false, true}}, false},
+		"not in whole groups":     {pair{[2]device.Units{u(0, 4), u(5, 2)}, [2]bool{}}, false},
+		"beyond the device":       {pair{[2]device.Units{u(0, 4), u(8, 2)}, [2]bool{}}, false},
+	} {
+		dev := newChip("chip", 2, false)
+		cfg := family(t, []*chip{dev}, []int64{0, 0}, c.p)
+		cfg.Source = &load.Open{Times: []int64{0, 0}, Task: func(int, int64) sched.Task { return sched.Task{Network: "digits", Theta: 0.5} }}
+		res, err := engine.Run(context.Background(), cfg)
+		if c.ok && err != nil || !c.ok && !errors.Is(err, engine.ErrPolicy) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.ok && err == nil {
+			checkChips(t, []*chip{dev}, res)
+		}
+	}
+}

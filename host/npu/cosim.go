@@ -110,33 +110,65 @@ const (
 	maxSlice    = 1 << 24
 )
 
-// FindCosim is the co-simulation process of a configuration: SLUICE_COSIM names it, or sim/build.sh
-// has put it into build/cosim below the repository's root.
-func FindCosim(config string) (string, error) {
+// ErrNoCosim says that a configuration's co-simulation process has not been built.
+var ErrNoCosim = errors.New("there is no simulator")
+
+// FindCosim is the co-simulation process of a build: a configuration's name, with -stub, -trace or -hls behind
+// it for those. SLUICE_COSIM names it, or sim/build.sh has put it into build/cosim below the root of the
+// repository around the working directory or around this program.
+func FindCosim(build string) (string, error) {
 	if path := os.Getenv("SLUICE_COSIM"); path != "" {
 		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("SLUICE_COSIM: %w", err)
+			return "", fmt.Errorf("%w: SLUICE_COSIM: %w", ErrNoCosim, err)
 		}
 		return path, nil
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find npu_cosim: %w", err)
+	var from []string
+	if dir, err := os.Getwd(); err == nil {
+		from = append(from, dir)
 	}
-	for {
+	if path, err := os.Executable(); err == nil {
+		from = append(from, filepath.Dir(path))
+	}
+	missing := errors.New("not inside the repository; set SLUICE_COSIM")
+	for _, dir := range from {
+		root, ok := repository(dir)
+		if !ok {
+			continue
+		}
+		path := filepath.Join(root, "build", "cosim", build, "npu_cosim")
+		_, err := os.Stat(path)
+		if err == nil {
+			return path, nil
+		}
+		missing = fmt.Errorf("%w; build it with %s (packages verilator, g++, make)", err, buildLine(build))
+	}
+	return "", fmt.Errorf("%w: %w", ErrNoCosim, missing)
+}
+
+// repository is the first folder from dir upwards that holds a Go module.
+func repository(dir string) (string, bool) {
+	for ; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
+			return dir, true
 		}
 		if filepath.Dir(dir) == dir {
-			return "", errors.New("find npu_cosim: not inside the repository; set SLUICE_COSIM")
+			return "", false
 		}
-		dir = filepath.Dir(dir)
 	}
-	path := filepath.Join(dir, "build", "cosim", config, "npu_cosim")
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("find npu_cosim: %w; build it with sim/build.sh %s (packages verilator, g++, make)", err, config)
+}
+
+// buildLine is the command that makes a build.
+func buildLine(build string) string {
+	if config, ok := strings.CutSuffix(build, "-hls"); ok {
+		return "hls/build.sh " + config
 	}
-	return path, nil
+	for _, flag := range []string{"trace", "stub"} {
+		if config, ok := strings.CutSuffix(build, "-"+flag); ok {
+			return buildLine(config) + " --" + flag
+		}
+	}
+	return "sim/build.sh " + build
 }
 
 // OpenCosim starts a process and shakes hands with it. The DRAM is anonymous memory that both map.

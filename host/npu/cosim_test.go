@@ -599,6 +599,13 @@ func TestFindCosim(t *testing.T) {
 		t.Errorf("SLUICE_COSIM: %q, %v", p, err)
 	}
 	t.Setenv("SLUICE_COSIM", "")
+	for build, want := range map[string]string{
+		"no-such-stub": "build it with sim/build.sh no-such --stub (", "no-such-trace": "sim/build.sh no-such --trace (", "no-such-hls": "hls/build.sh no-such (",
+	} {
+		if _, err := FindCosim(build); !errors.Is(err, ErrNoCosim) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected the hint %q", build, err, want)
+		}
+	}
 	if _, err := FindCosim("no-such-configuration"); err == nil || !strings.Contains(err.Error(), "sim/build.sh no-such-configuration") {
 		t.Errorf("not built: %v", err)
 	}

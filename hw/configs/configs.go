@@ -353,6 +353,7 @@ func (d Design) CPPHeader(cosimBeats int) []byte {
 		fmt.Fprintf(&b, "constexpr int %s = %d;\n", p.name, p.value)
 	}
 	fmt.Fprintf(&b, "constexpr int NB = %d;  // lanes of the activation buffer\n", d.NB())
+	fmt.Fprintf(&b, "constexpr int WIDE_BYTES = %d;  // what the RTL's clients of memory take in a cycle\n", d.WideBytes())
 	fmt.Fprintf(&b, "constexpr std::uint64_t DESIGN_HASH = 0x%016xULL;\n", d.Hash())
 	fmt.Fprintf(&b, "constexpr int COSIM_BEATS = %d;  // beats of memory in the vendor's co-simulation\n", cosimBeats)
 	b.WriteString("\n}  // namespace sluice_design\n\n#endif\n")

@@ -146,7 +146,11 @@ func writeCSV(path string, r *search.Result) error {
 // printWithin lists the designs that the law does not tell from the best one.
 func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	const most = 12
-	fmt.Fprintf(w, "\n%d designs are as good as it, as far as estimates tell:\n", len(r.Within))
+	if len(r.Within) == 1 {
+		fmt.Fprintln(w, "\nno other design is as good, as far as estimates tell:")
+	} else {
+		fmt.Fprintf(w, "\n%d designs are as good, as far as estimates tell:\n", len(r.Within))
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "T_R\tT_P\tT_C\tDSP\tBRAM36\tURAM\tLUT\tGOP/s\tms at B=1\tvalue\t  design\t")
 	for i, p := range r.Within {

@@ -75,6 +75,11 @@ func TestOwnBoard(t *testing.T) {
 		t.Error("--template tiny has no effect", text)
 	}
 
+	// that of UltraScale+ is the zcu104's, which drains 22 words
+	if text := ok("export", "--board", "kv260", "--point", "128,13,44", "--out", export, "--json"); !strings.Contains(text, `"drain": 22,`) {
+		t.Error("the family's template drains", text)
+	}
+
 	other := file("other.yaml", strings.Replace(ownBoard, "dsp: 160", "dsp: 90", 1))
 	away := filepath.Join(t.TempDir(), "away.yaml")
 	if text, err = os.ReadFile(config); err != nil || os.WriteFile(away, text, 0o600) != nil {
@@ -91,7 +96,7 @@ func TestOwnBoard(t *testing.T) {
 		{[]string{"export", "--point", "64,3,16", "--out", export}, []string{"--board"}},
 		{[]string{"explain", "--network", "tiny", "--config", away, "--images", "2"}, []string{"bench-7", "--board"}},
 		{[]string{"explain", "--network", "tiny", "--config", config, "--board", "zc706", "--images", "2"}, []string{"bench-7", "zc706"}},
-		{append(sweep, "--board", board, "--law", "paper"), []string{"paper_mibit", "bench-7"}},
+		{[]string{"sweep", "--network", "tiny", "--board", board, "--law", "paper"}, []string{"paper_mibit", "bench-7"}},
 		{append(sweep, "--board", file("bad.yaml", bad)), []string{"name: expected", "dsp: expected", "family: expected", `key "lut" is missing`}},
 	} {
 		code, _, errs := call(c.args...)

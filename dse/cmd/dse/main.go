@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/npu"
 )
 
 // Exit codes.
@@ -118,7 +119,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitCheck
 	case errors.As(err, &u):
 		return out.Fail(exitUsage, err, "")
-	case errors.Is(err, zoo.ErrDataMissing), errors.Is(err, zoo.ErrPython), errors.Is(err, errTool):
+	case errors.Is(err, zoo.ErrDataMissing), errors.Is(err, zoo.ErrPython), errors.Is(err, npu.ErrNoCosim), errors.Is(err, errTool):
 		return out.Fail(exitMissing, err, "")
 	case errors.Is(err, mapping.ErrNoFit), errors.Is(err, search.ErrEmpty), errors.Is(err, search.ErrInterrupted), errors.Is(err, search.ErrDrift):
 		return out.Fail(exitCheck, err, "")

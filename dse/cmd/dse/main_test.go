@@ -18,6 +18,7 @@ func call(args ...string) (code int, stdout, stderr string) {
 }
 
 func TestExitCodes(t *testing.T) {
+	t.Setenv("SLUICE_COSIM", "nowhere")
 	small := filepath.Join(t.TempDir(), "small.yaml")
 	text, err := os.ReadFile("../../../hw/configs/tiny.yaml")
 	if err != nil {
@@ -43,6 +44,9 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"explain", "--network", "tiny", "--config", "run", "--batch", "9"}, exitUsage},
 		{[]string{"explain", "--network", "tiny", "--config", "run", "--data", "/nonexistent"}, exitMissing},
 		{[]string{"explain", "--network", "tiny", "--config", small}, exitCheck},
+		{[]string{"compile", "--network", "tiny", "--config", "run", "--labels", "folders", "--out", small}, exitUsage},
+		{[]string{"compile", "--network", "tiny", "--config", "run", "--calibrate", t.TempDir(), "--out", small}, exitInput},
+		{[]string{"validate", "--network", "tiny", "--config", "v5", "--n", "1"}, exitMissing}, // SLUICE_COSIM is nowhere
 	} {
 		if code, out, err := call(c.args...); code != c.want {
 			t.Errorf("dse %s: exit code %d, want %d\n%s%s", strings.Join(c.args, " "), code, c.want, out, err)

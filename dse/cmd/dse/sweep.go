@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -138,6 +139,17 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 		ClockMHz: slices.Clone(c.Clock), BytesPerCycle: c.Bandwidth, NAXI: c.NPorts, AXIBytes: c.PortBytes, WLoad: c.WLoad, Drain: c.Drain,
 		WRingBeats: c.Ring, ABufWords: c.ABuf,
 	}
+	for _, p := range []struct {
+		flag   string
+		values []int
+		most   int
+	}{{"ports", c.NPorts, g.Board.Ports.NAXI}, {"port-bytes", c.PortBytes, g.Board.Ports.AXIBytes}} {
+		for _, v := range p.values {
+			if v > p.most {
+				return fmt.Errorf("--%s: %w: %d, the board %s has %d", p.flag, search.ErrGrid, v, g.Board.Name, p.most)
+			}
+		}
+	}
 	if !(c.ClockMargin >= 0) || c.ClockMargin >= 1 {
 		return fmt.Errorf("--clock-margin: %w: %v, must be at least 0 and less than 1", search.ErrGrid, c.ClockMargin)
 	}
@@ -172,6 +184,25 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 		}
 	}
 	return g.Check()
+}
+
+// onlyRTL refuses what the paper's law has no answer to.
+func (c *sweepCmd) onlyRTL() error {
+	var given []string
+	for flag, set := range map[string]bool{
+		"--with": len(c.With) > 0, "--exit-rate": len(c.ExitRate) > 0, "--max-latency": c.MaxLatency != 0, "--resume": c.Resume != "", "--csv": c.CSV != "",
+		"limits of resources, --margin or --clock-margin": c.budgetFlags != (budgetFlags{}),
+		"axes": !reflect.ValueOf(c.axisFlags).IsZero(), "--tp, --tc or --tr": c.TP+c.TC+c.TR != "", "--exhaustive": c.Exhaustive,
+	} {
+		if set {
+			given = append(given, flag)
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	slices.Sort(given)
+	return fmt.Errorf("--law paper: %w: it has one grid and no %s", search.ErrGrid, strings.Join(given, ", no "))
 }
 
 // mixed is the network, with the others that --with names.
@@ -258,6 +289,9 @@ func (c *sweepCmd) Run(e *env) error {
 	if c.Law == "paper" {
 		if c.Objective != string(search.GOPS) {
 			return fmt.Errorf("--law paper knows the objective gops only, not %s", c.Objective)
+		}
+		if err := c.onlyRTL(); err != nil {
+			return err
 		}
 		return c.paper(ctx, e, in, weights, doc)
 	}

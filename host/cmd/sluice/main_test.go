@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
 	"github.com/sluice-npu/sluice/host/verify"
@@ -152,6 +153,44 @@ func TestSoftWithAndWithoutMemo(t *testing.T) {
 		if a, r := engine.DiffSteps(all[0].Steps, all[1].Steps), engine.DiffResults(all[0], all[1]); a+r != 0 {
 			t.Errorf("%s: %d actions and %d results differ", policy, a, r)
 		}
+	}
+}
+
+// A start that the hardware's own watchdog ends counts as a hang, and the request is served all the same.
+func TestTheHardwaresWatchdogIsAHang(t *testing.T) {
+	w := what{Config: "tiny", Network: "tiny", Data: "/usr/share/datasets/fashion-mnist", Build: t.TempDir()}
+	e := testEnv()
+	p, err := w.prepare(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := p.setup(e, &w, &soft.Memo{}, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, err := openBus(e.ctx, p.design, "tiny", npu.CosimOpts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := openDriver(bus, "cosim", p.design, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if err := dev.Load(e.ctx, p.bundle); err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.AddFault(npu.Fault{Port: npu.AnyPort, Dir: npu.FaultRead, Kind: npu.FaultNever, First: 100, Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	res, err := s.Run(e.ctx, dev, experiments.Point{
+		Policy: "serial", Rate: 0.5e9 / s.Service(experiments.Theta{0.8}), SLO: 1e12, Theta: experiments.Theta{0.8}, Seed: 3, N: 8, Clock: engine.Measured, Keep: engine.Records,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := res.Summary(); res.Hangs != 1 || res.Faults != 1 || sum.OnTime != 8 {
+		t.Errorf("%d hangs of %d faults, %d of 8 on time", res.Hangs, res.Faults, sum.OnTime)
 	}
 }
 

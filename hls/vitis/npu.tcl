@@ -1,0 +1,36 @@
+# The flow of vitis_hls for one configuration: C-simulation of a test vector, synthesis, co-simulation of the RTL
+# with the same vector, export. hls/vitis/flow.sh writes what it needs into one folder and calls
+#
+#   vitis_hls -f npu.tcl FOLDER PART NS STEPS
+#
+# FOLDER holds src/, include/ (headers, sluice_design.hpp among them), tb.cpp and a.vec; NS is the clock's period;
+# STEPS are of csim csynth cosim export.
+if {[llength $argv] > 0 && [lindex $argv 0] eq "-f"} { set argv [lrange $argv 2 end] }
+if {[llength $argv] < 4} { error "usage: vitis_hls -f npu.tcl FOLDER PART NS STEPS" }
+lassign $argv folder part ns
+set steps [lrange $argv 3 end]
+set flags "-std=c++14 -I$folder/src -I$folder/include"
+set tbflags "-std=c++17 -I$folder/src -I$folder/include"
+open_project -reset npu
+set_top sluice_npu
+add_files -cflags $flags $folder/src/npu.cpp
+add_files -tb -cflags $tbflags $folder/tb.cpp
+add_files -tb $folder/a.vec
+open_solution -reset -flow_target vivado solution
+set_part $part
+create_clock -period $ns -name default
+# behind hw's registers: a reset that is low, as everywhere there
+config_rtl -reset state -reset_level low
+# addresses come from registers and have up to 40 bits
+config_interface -m_axi_addr64
+foreach step $steps {
+  switch -- $step {
+    csim { csim_design -clean -argv a.vec }
+    csynth { csynth_design }
+    cosim { cosim_design -rtl verilog -argv a.vec }
+    export { export_design -format ip_catalog -rtl verilog -output $folder/sluice_npu.zip }
+    default { error "npu.tcl: expected csim, csynth, cosim or export, found $step" }
+  }
+}
+close_solution
+close_project

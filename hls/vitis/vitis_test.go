@@ -1,0 +1,201 @@
+// Package vitis_test holds the flows for the vendor's tools to what their guides let a script say; no such tool
+// has run them.
+package vitis_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden records anew")
+
+const root = "../.."
+
+func prepare(t *testing.T, config string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "flow")
+	text, err := exec.Command("./flow.sh", config, "--part", "xc7z045ffg900-2", "--out", out, "--prepare").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return out
+}
+
+// tcl runs a script on the stand-in: what it recorded, and what it refused.
+func tcl(t *testing.T, dir, script string, args ...string) (record, refused string) {
+	t.Helper()
+	if _, err := exec.LookPath("tclsh"); err != nil {
+		t.Fatal("tclsh is missing: install the package tcl")
+	}
+	out := filepath.Join(t.TempDir(), "record")
+	cmd := exec.Command("tclsh", append([]string{root + "/boards/vivado/standin.tcl", "allowed.txt", out, script, dir, "xc7z045ffg900-2", "6.667"}, args...)...)
+	cmd.Env = append(os.Environ(), "SLUICE_STANDIN_MAP="+dir+" FOLDER")
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Sprintf("%v: %s", err, said)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), ""
+}
+
+var steps = []string{"csim", "csynth", "cosim", "export"}
+
+func TestTcl(t *testing.T) {
+	dir := prepare(t, "tiny")
+	record, refused := tcl(t, dir, filepath.Join(dir, "npu.tcl"), steps...)
+	if refused != "" {
+		t.Fatal(refused)
+	}
+	golden := "testdata/npu.tcl.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(record), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if record != string(want) {
+		t.Errorf("the flow says\n%s\nand said\n%s(go test ./hls/vitis -update)", record, want)
+	}
+}
+
+// What the tool would not take is refused by the stand-in.
+func TestTclBreaks(t *testing.T) {
+	dir := prepare(t, "tiny")
+	text, err := os.ReadFile("npu.tcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range []struct{ old, new, want string }{
+		{"csynth_design", "csynth_desing", "there is no command csynth_desing"},
+		{"-flow_target vivado", "-target vivado", "there is no option -target"},
+		{"set_part $part\n", "", "no set_part before it"},
+		{"$folder/src/npu.cpp", "$folder/src/nup.cpp", "there is no file"},
+		{"open_solution -reset -flow_target vivado solution\n", "", "no open_solution before it"},
+		{"set_top sluice_npu", "set_top", "expected 1..1 operands"},
+		{"-rtl verilog -argv", "-rtl -argv", "lacks its value"},
+	} {
+		if strings.Count(string(text), b.old) < 1 {
+			t.Fatalf("%q is not in npu.tcl", b.old)
+		}
+		script := filepath.Join(t.TempDir(), "broken.tcl")
+		if err := os.WriteFile(script, []byte(strings.Replace(string(text), b.old, b.new, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, refused := tcl(t, dir, script, steps...); !strings.Contains(refused, b.want) {
+			t.Errorf("%q: %q, want %q", b.new, refused, b.want)
+		}
+	}
+}
+
+// keys holds a configuration file to the list.
+func keys(t *testing.T, text string) error {
+	t.Helper()
+	list, err := os.ReadFile("keys.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := map[string]*regexp.Regexp{}
+	for line := range strings.SplitSeq(string(list), "\n") {
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		f := strings.Fields(line)
+		allowed[strings.Join(f[:len(f)-1], " ")] = regexp.MustCompile("^(?:" + f[len(f)-1] + ")$")
+	}
+	section := ""
+	for i, line := range strings.Split(text, "\n") {
+		if line == "" {
+			continue
+		}
+		if line[0] == '[' {
+			section = line + " "
+			continue
+		}
+		key, value, ok := strings.Cut(line, "=")
+		re := allowed[section+key]
+		switch {
+		case !ok:
+			return fmt.Errorf("line %d: no key=value: %q", i+1, line)
+		case re == nil:
+			return fmt.Errorf("line %d: there is no key %s%s", i+1, section, key)
+		case !re.MatchString(value):
+			return fmt.Errorf("line %d: %s cannot be %q", i+1, key, value)
+		}
+	}
+	return nil
+}
+
+func TestConfig(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(prepare(t, "tiny"), "npu.cfg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keys(t, string(text)); err != nil {
+		t.Error(err)
+	}
+	for old, want := range map[string]string{"syn.top=": "no key [hls] sin.top", "clock=": "clock cannot be"} {
+		broken := strings.Replace(string(text), old, map[string]string{"syn.top=": "sin.top=", "clock=": "clock=x"}[old], 1)
+		if err := keys(t, broken); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// The vendor's test bench is one that passes, and one that can fail.
+func TestBench(t *testing.T) {
+	dir := prepare(t, "tiny")
+	binary := filepath.Join(dir, "tb")
+	abs := func(p string) string {
+		a, err := filepath.Abs(filepath.Join(root, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	build := exec.Command("g++", "-std=c++17", "-O1", "-pthread", "-Wno-unknown-pragmas", "-DSLUICE_THREADS", "-Isrc", "-Iinclude",
+		"-I"+abs("hls/standin"), "-I"+abs("hls/standin/blocks"), "-I"+abs("hls/csim"), "src/npu.cpp", "tb.cpp", "-o", binary)
+	build.Dir = dir
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	vec := filepath.Join(dir, "a.vec")
+	if text, err := exec.Command(binary, vec).CombinedOutput(); err != nil || !strings.Contains(string(text), "ok") {
+		t.Fatalf("%v: %s", err, text)
+	}
+	other := filepath.Join(dir, "b.vec")
+	if text, err := exec.Command("go", "run", root+"/dse/cmd/dse", "vectors", "--config", "v7", "--n", "1", "--base", "0", "--out", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	if err := os.Rename(filepath.Join(dir, "v7-1.vec"), other); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command(binary, other).CombinedOutput(); err == nil || !strings.Contains(string(text), "register") {
+		t.Fatalf("another design's vectors: %v: %s", err, text)
+	}
+}
+
+// Without the tools the flow says what is missing.
+func TestNoTool(t *testing.T) {
+	for _, tool := range []string{"vitis_hls", "vitis-run"} {
+		if _, err := exec.LookPath(tool); err == nil {
+			return
+		}
+	}
+	cmd := exec.Command("./flow.sh", "tiny", "--part", "xc7z045ffg900-2", "--out", t.TempDir(), "csim")
+	text, err := cmd.CombinedOutput()
+	if err == nil || cmd.ProcessState.ExitCode() != 5 || !strings.Contains(string(text), "vitis_hls") {
+		t.Errorf("%v: %s", err, text)
+	}
+}

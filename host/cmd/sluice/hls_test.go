@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"testing"
+)
+
+// On the same arrivals, by the table, the HLS kernel and the RTL give the same exits, classes, logits, endings
+// and actions.
+func TestRunOnHLS(t *testing.T) {
+	if out, err := exec.Command("../../../hls/build.sh", "tiny").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	type doc struct {
+		Runs []struct {
+			Policy    string
+			Exits     []int
+			Results   json.RawMessage
+			Reference referenceDoc
+		}
+	}
+	build := t.TempDir()
+	docs := map[string]doc{}
+	for _, dev := range []string{"cosim", "hls"} {
+		var out, log bytes.Buffer
+		code := realMain([]string{
+			"run", "--device", dev, "--clock", "table", "--network", "tiny", "--config", "tiny", "-n", "24", "--seed", "5",
+			"--build", build, "--out", t.TempDir(), "--json",
+		}, &out, &log)
+		var d doc
+		if code != 0 || json.Unmarshal(out.Bytes(), &d) != nil || len(d.Runs) == 0 {
+			t.Fatalf("%s: exit %d: %s%s", dev, code, out.String(), log.String())
+		}
+		docs[dev] = d
+	}
+	for i, rtl := range docs["cosim"].Runs {
+		hls := docs["hls"].Runs[i]
+		if !bytes.Equal(rtl.Results, hls.Results) {
+			t.Errorf("%s: results of cosim\n%s\nof hls\n%s", rtl.Policy, rtl.Results, hls.Results)
+		}
+		var results []resultDoc
+		if err := json.Unmarshal(hls.Results, &results); err != nil || len(results) != 24 || results[0].Logits == "" {
+			t.Errorf("%s: %d results, %v", rtl.Policy, len(results), err)
+		}
+		if hls.Reference.Results+hls.Reference.Actions != 0 || rtl.Reference.Results != 0 {
+			t.Errorf("%s: against soft by the table: hls %+v, cosim %+v", rtl.Policy, hls.Reference, rtl.Reference)
+		}
+	}
+}
+
+// A clock that is not there is refused.
+func TestRunOnHLSMeasured(t *testing.T) {
+	var out, log bytes.Buffer
+	if code := realMain([]string{"run", "--device", "hls", "--clock", "measured"}, &out, &log); code != codeUsage {
+		t.Errorf("exit %d: %s", code, log.String())
+	}
+}

@@ -1,0 +1,52 @@
+// Package readme takes the commands out of README files, so that tests can run them as they stand there.
+package readme
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+)
+
+// Command is a line of a README that a reader is meant to type.
+type Command struct {
+	File string
+	Line int
+	Text string // without the remark behind it
+}
+
+// begins is how a line of an indented block begins that is a command: a program of the repository, or one that
+// the set-up installs.
+var begins = regexp.MustCompile(`^ {4}(bin/|sluice |dse |make |sim/|hw/|hls/|go (run|test|build) |venv/|exports/|python3 |verilator |tclsh )`)
+
+// remark stands behind a command.
+var remark = regexp.MustCompile(`\s+# .*$`)
+
+// Commands are those of a README, in its order. Several on a line, four spaces apart, are several; a line that
+// ends with a backslash goes on.
+func Commands(file string, r io.Reader) ([]Command, error) {
+	var out []Command
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Text()
+		if !begins.MatchString(line) {
+			continue
+		}
+		at := n
+		for strings.HasSuffix(line, "\\") && lines.Scan() {
+			n++
+			line = strings.TrimSuffix(line, "\\") + strings.TrimSpace(lines.Text())
+		}
+		line = remark.ReplaceAllString(line, "")
+		for text := range strings.SplitSeq(strings.TrimSpace(line), "    ") {
+			if text = strings.TrimSpace(text); text != "" {
+				out = append(out, Command{file, at, text})
+			}
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return out, nil
+}

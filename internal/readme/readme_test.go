@@ -1,0 +1,237 @@
+package readme
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
+)
+
+// nightly runs the long commands too (make nightly: hours).
+var nightly = flag.Bool("nightly", false, "run the READMEs' long commands too")
+
+// TestMain builds both programs where they find the repository's own builds: below its root.
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+var (
+	root string // of the repository
+	bin  string // what was built of it
+)
+
+func run(m *testing.M) int {
+	flag.Parse()
+	var err error
+	if root, err = filepath.Abs("../.."); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := os.MkdirAll(filepath.Join(root, "build"), 0o777); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if bin, err = os.MkdirTemp(filepath.Join(root, "build"), "readme-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(bin)
+	build := exec.Command("go", "build", "-o", bin+"/", "./host/cmd/sluice", "./dse/cmd/dse")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v: %s\n", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// A stranger's network on a stranger's board, by the README's commands: compiled, evaluated, searched,
+// exported, simulated, served on soft and on the RTL, classified; and what goes wrong at each step.
+func TestStranger(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			e.Setenv("ROOT", root)
+			e.Setenv("HOME", os.Getenv("HOME")) // Go's caches, for sim/build.sh
+			e.Setenv("GOFLAGS", "-mod=mod")
+			return recipetest.Home(e.WorkDir)
+		},
+		Cmds:      map[string]func(*testscript.TestScript, bool, []string){"samehash": sameHash},
+		Condition: func(string) (bool, error) { return *nightly, nil }, // long
+	})
+}
+
+// samehash FILE...: the documents name one bundle.
+func sameHash(ts *testscript.TestScript, neg bool, files []string) {
+	first := ""
+	for _, file := range files {
+		_, text, ok := strings.Cut(ts.ReadFile(file), `"bundle_hash": "`)
+		hash, _, end := strings.Cut(text, `"`)
+		if !ok || !end || len(hash) != 16 {
+			ts.Fatalf("%s names no bundle", file)
+		}
+		if first == "" {
+			first = hash
+		}
+		if (hash == first) == neg && file != files[0] {
+			ts.Fatalf("%s: bundle %s, %s: %s", files[0], first, file, hash)
+		}
+	}
+}
+
+// How a command of a README is run.
+const (
+	classRun     = "run"     // in make test
+	classNightly = "nightly" // in make nightly: what commands.txt does not name
+	classMake    = "make"    // by name, as make test and make nightly themselves are
+	classGiven   = "given"   // needs what only a reader has: only its flags are looked at
+)
+
+// plan reads which class a command is of.
+func plan(t *testing.T) map[string]string {
+	t.Helper()
+	f, err := os.Open("commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := map[string]string{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		line := lines.Text()
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		class, rest, ok := strings.Cut(line, " ")
+		switch class {
+		case classRun, classMake, classGiven:
+		default:
+			ok = false
+		}
+		rest = strings.TrimSpace(rest)
+		if _, twice := out[rest]; !ok || twice {
+			t.Errorf("commands.txt: %q: expected run, make or given, and a file: command that is there once", line)
+		}
+		out[rest] = class
+	}
+	return out
+}
+
+// all are the commands of every README under version control.
+func all(t *testing.T) []Command {
+	t.Helper()
+	list := exec.Command("git", "ls-files", "*README.md")
+	list.Dir = root
+	names, err := list.Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	var out []Command
+	for name := range strings.FieldsSeq(string(names)) {
+		f, err := os.Open(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		some, err := Commands(name, f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, some...)
+	}
+	return out
+}
+
+// Every command of the two programs in any README has flags that they know.
+func TestFlagsAreKnown(t *testing.T) {
+	known := plan(t)
+	seen := map[string]bool{}
+	for _, c := range all(t) {
+		key := c.File + ": " + c.Text
+		seen[key] = true
+		for part := range strings.SplitSeq(c.Text, "; ") {
+			program, rest, _ := strings.Cut(part, " ")
+			if name := strings.TrimPrefix(program, "bin/"); name == "sluice" || name == "dse" {
+				t.Run(key, func(t *testing.T) { parses(t, name, rest) })
+			}
+		}
+	}
+	for key := range known {
+		// A README that has changed since is no fault of its author's: the list is put right by whoever sees this.
+		if !seen[key] && *nightly {
+			t.Errorf("commands.txt: no README has %q", key)
+		}
+	}
+}
+
+// parses asks for the help of a command with its flags: one that is not known ends with a usage error.
+func parses(t *testing.T, program, args string) {
+	cmd := exec.Command("sh", "-c", filepath.Join(bin, program)+" "+args+" --help")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%s %s: %v: %s", program, args, err, out)
+	}
+}
+
+// The commands run as they stand, in the order of their README, in a clone of the repository with its builds.
+func TestCommandsRun(t *testing.T) {
+	known := plan(t)
+	clone := t.TempDir()
+	sh := func(ctx context.Context, dir, line string) (string, error) {
+		cmd := exec.CommandContext(ctx, "bash", "-c", line)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(clone, "bin")+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	// What is tracked, as it is in this working tree; builds stay where they are.
+	set := fmt.Sprintf(`set -e; cd %q; git ls-files -z -co --exclude-standard | tar --null -T - --ignore-failed-read -cf - | tar -xf - -C %q
+		mkdir -p build; ln -s %q %q; mkdir %q; cp %q/* %q/; cd %q; git init -q; git add -A >/dev/null`,
+		root, clone, filepath.Join(root, "build"), filepath.Join(clone, "build"), filepath.Join(clone, "bin"), bin, filepath.Join(clone, "bin"), clone)
+	if out, err := sh(t.Context(), root, set); err != nil {
+		t.Fatalf("clone: %v: %s", err, out)
+	}
+	if err := recipetest.Home(clone); err != nil { // what a reader comes with
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(clone, "own.onnx"), filepath.Join(clone, "my.onnx")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all(t) {
+		class := cmp.Or(known[c.File+": "+c.Text], classNightly)
+		if class != classRun && !(class == classNightly && *nightly) {
+			continue
+		}
+		t.Run(c.File+": "+c.Text, func(t *testing.T) {
+			dir := clone
+			if strings.HasPrefix(c.Text, "venv/") || strings.HasPrefix(c.Text, "exports/") || strings.HasPrefix(c.Text, "python3 ") {
+				dir = filepath.Join(clone, filepath.Dir(c.File))
+			}
+			began := time.Now()
+			if out, err := sh(t.Context(), dir, c.Text); err != nil {
+				t.Errorf("%s:%d: %s: %v\n%s", c.File, c.Line, c.Text, err, out)
+			}
+			t.Logf("%s took %s", c.Text, time.Since(began).Round(time.Second))
+		})
+	}
+}
+
+func TestCommands(t *testing.T) {
+	text := "text\n    make run   # the main job\n    sluice profile    sluice doctor\n    bin/dse a \\\n      --b c  # d\n    no command\n  bin/dse too little\n"
+	got, err := Commands("README.md", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Command{{"README.md", 2, "make run"}, {"README.md", 3, "sluice profile"}, {"README.md", 3, "sluice doctor"}, {"README.md", 4, "bin/dse a --b c"}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

@@ -77,8 +77,10 @@ if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$host" ]]; the
   echo "$out/npu_cosim"
   exit 0
 fi
-# two at a time: the kernel in the dialect's C++14, the process in C++17
-{
+# two at a time: the kernel in the dialect's C++14, the process in C++17; in a job of its own, because bash takes
+# no notice of -e in what stands before ||
+(
+  set -e
   if [[ ! -f $out/npu.o || ! -f $out/npu.hash || $(cat "$out/npu.hash") != "$kernel" ]]; then
     "$cxx" -std=c++14 "${flags[@]}" "${include[@]}" -c "$src/npu.cpp" -o "$out/npu.o" &
     first=$!
@@ -95,9 +97,13 @@ fi
     done
     echo "$process" >"$shared/hash"
   fi
-  if [[ -n ${first:-} ]]; then wait "$first" && echo "$kernel" >"$out/npu.hash"; fi
+  if [[ -n ${first:-} ]]; then
+    wait "$first"
+    echo "$kernel" >"$out/npu.hash"
+  fi
   "$cxx" "${flags[@]}" "$out/npu.o" "$out/kernel.o" "$shared/main.o" "$shared/server.o" -o "$out/npu_cosim"
-} >"$out/build.log" 2>&1 || {
+) >"$out/build.log" 2>&1 &
+wait $! || {
   tail -n 40 "$out/build.log" >&2
   echo "hls/build.sh: $config does not build; the whole log is $out/build.log" >&2
   exit 1

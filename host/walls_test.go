@@ -25,7 +25,6 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
 	"hw/":                   {},
-	"internal/":             {}, // tests of the repository as a whole
 	"sim/":                  {},
 	"boards":                {},
 	"boards/ip":             {"boards"},
@@ -55,6 +54,7 @@ var rules = map[string][]string{
 	"host/load":             {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":              {"host/device", "dse/bundle", "dse/graph"},
 	"host/npu/uio":          {"host/npu"},
+	"host/readme":           {}, // the READMEs of the whole repository
 	"host/kit":              {"host/device", "dse/bundle", "dse/graph"},
 	"host/gpu":              {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
 	"host/soft":             {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},

@@ -2,7 +2,8 @@
 # Breaks the RTL as sim/mutants.txt says, one break at a time in a copy, and expects the bench to
 # fail: sim/mutants.sh [--check] [BENCH...]. Two at a time. Status 1 where a break goes unnoticed,
 # changes nothing or does not build. --check only sees that every break changes its file and has its
-# bench: seconds. The bench "npu" is no module's: the whole NPU of `tiny`, under random faults.
+# bench: seconds. Two benches are no module's: "npu", the whole NPU of `tiny` under random faults, and "formal", the
+# proof of sim/formal.
 #
 # A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of are
 # the same (build/mutants/noticed), so a run that was stopped goes on where it was.
@@ -40,7 +41,7 @@ one() {
   break_of "$1"
   stamp=build/mutants/noticed/$( (sed -n "$1p" sim/mutants.txt
     cat hw/rtl/*.sv hw/xilinx/*.sv sim/checkers/*.sv sim/bench.sh sim/bench/*.hpp sim/*.hpp sim/include/*.hpp
-    cat "sim/bench/$bench"/* sim/cosim/* sim/cells/*.v 2>/dev/null || true) | sha256sum | cut -d' ' -f1)
+    cat "sim/bench/$bench"/* sim/cosim/* sim/cells/*.v sim/formal/* 2>/dev/null || true) | sha256sum | cut -d' ' -f1)
   if [[ -e $stamp ]]; then
     echo "mutants: $bench: noticed before: $expression"
     return 0
@@ -57,6 +58,11 @@ one() {
   export SLUICE_BENCH_FLAGS=-Wno-fatal
   if [[ $bench == npu ]]; then
     if whole "$work"; then
+      echo "mutants: $bench: not noticed: $expression" >&2
+      return 1
+    fi
+  elif [[ $bench == formal ]]; then
+    if SLUICE_REGS=$work/$file SLUICE_FORMAL=$work/formal timeout 600 sim/formal/run.sh >"$work/log" 2>&1; then
       echo "mutants: $bench: not noticed: $expression" >&2
       return 1
     fi
@@ -96,7 +102,7 @@ status=0
 if [[ -n $check ]]; then
   for n in "${lines[@]}"; do
     break_of "$n"
-    if [[ $bench != npu && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
+    if [[ $bench != npu && $bench != formal && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
       echo "sim/mutants.txt:$n: there is no bench $bench" >&2
       status=1
     elif ! broken=$(sed "$expression" "$file" 2>&1); then

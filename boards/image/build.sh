@@ -70,6 +70,7 @@ load mmc 0:1 \${ramdisk_addr_r} initramfs.cpio.gz
 $load \${kernel_addr_r} \${ramdisk_addr_r}:\${filesize} \${fdt_addr_r}
 END
 SOURCE_DATE_EPOCH=0 mkimage -A "$arch" -T script -C none -n "sluice $board" -d "$out/boot.cmd" "$out/boot.scr" >/dev/null
+go run ./boards/cmd/boardtree bif "$board" >"$out/boot.bif"
 (cd "$out" && sha256sum kernel board.dtb initramfs.cpio.gz boot.scr qemu.dtb >SHA256SUMS)
 size=$(stat -c %s "$out/initramfs.cpio.gz")
 echo "$out: initramfs $((size / 1000)) kB, kernel $(($(stat -c %s "$out/kernel") / 1000)) kB, kit $config/$network"

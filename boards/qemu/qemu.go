@@ -49,7 +49,7 @@ type Opts struct {
 	Overlay map[string][]byte
 	// Console, where set, hears everything as it comes.
 	Console io.Writer
-	Timeout time.Duration // of wall time; default 5 minutes
+	Timeout time.Duration // of wall time; default 20 minutes
 }
 
 // Build compiles the device, where it is older than its source.
@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	}
 	defer os.RemoveAll(dir)
 	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Minute
+		o.Timeout = 20 * time.Minute
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()

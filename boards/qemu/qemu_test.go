@@ -109,7 +109,8 @@ func boot(t *testing.T, o Opts) []run {
 	return runs
 }
 
-const serve = "serve,--json,-n,24,--rate,1.5,--watchdog,10s"
+// Few leave early, so that batches are filled up and merged.
+const serve = "serve,--json,-n,24,--rate,2,--theta,0.95,--watchdog,10s"
 
 // golden fails unless a run served all of n as golden does, one interrupt a start.
 func golden(t *testing.T, r run, n int) {
@@ -133,7 +134,7 @@ func TestBoards(t *testing.T) {
 		t.Run(board, func(t *testing.T) {
 			o := opts(t, board)
 			o.Overlay = otherKit(t)
-			o.Run = []string{"doctor", serve, "serve,--die-at,3", serve, "serve,--kit,/kit-other"}
+			o.Run = []string{"doctor", serve, "serve,--die-at,3", serve + ",--real,--slo,1000", "serve,--kit,/kit-other"}
 			runs := boot(t, o)
 			for _, want := range []string{"ok      uio ", "ok      npu ", "ok      memory ", "ok      registers ", "ok      design ", "ok      interrupt "} {
 				if runs[0].code != 0 || !strings.Contains(runs[0].text, want) {

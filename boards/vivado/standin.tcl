@@ -13,6 +13,7 @@ namespace eval standin {
   variable properties ;# class,name -> pattern
   variable cores     ;# vlnv without version -> 1
   variable parameters ;# vlnv without version,parameter -> pattern
+  variable pins       ;# vlnv without version -> patterns of pins and interfaces
   variable record
   variable map [list]
   variable state     ;# project, files, filesets, ports, busifs, cells
@@ -20,6 +21,7 @@ namespace eval standin {
   array set properties {}
   array set cores {}
   array set parameters {}
+  array set pins {}
   array set state {project {} files {} ports {} busifs {} core {}}
 }
 
@@ -27,7 +29,7 @@ proc standin::refuse {what} { return -code error -errorcode {STANDIN} "stand-in:
 
 # The table. Fields are cut at " | ", since patterns hold bars.
 proc standin::read {path} {
-  variable commands; variable properties; variable cores; variable parameters
+  variable commands; variable properties; variable cores; variable parameters; variable pins
   set n 0
   set f [open $path r]
   foreach line [split [::read $f] "\n"] {
@@ -60,7 +62,11 @@ proc standin::read {path} {
         set cores([lindex $fields 1]) 1
         set parameters([lindex $fields 1],[lindex $fields 2]) [lindex $fields 3]
       }
-      default { error "$path:$n: expected command, property or ip and their fields, found: $line" }
+      pin,4 {
+        set cores([lindex $fields 1]) 1
+        lappend pins([lindex $fields 1]) [lindex $fields 2]
+      }
+      default { error "$path:$n: expected command, property or ip (or pin) and their fields, found: $line" }
     }
   }
   close $f
@@ -127,11 +133,11 @@ proc standin::do_add_files {given operands class} {
   project add_files
   set added [list]
   foreach f [concat {*}$operands] {
-    if {![file isfile $f]} { refuse "add_files: there is no file $f" }
+    if {![file isfile $f] && $f ne "wrapper.v"} { refuse "add_files: there is no file $f" }
     if {$f in $state(files)} { refuse "add_files: $f is there already" }
     lappend state(files) $f
     lappend added $class:$f
-    if {[file extension $f] eq ".v"} { standin::top $f }
+    if {[file extension $f] eq ".v" && $f ne "wrapper.v"} { standin::top $f }
   }
   return $added
 }
@@ -256,6 +262,65 @@ proc standin::do_create_bd_cell {given operands class} {
     set state($name) $vlnv
   } else { set state($name) {} }
   return $name
+}
+
+# Pins and interfaces of cells: of a cell that is there, by what its core has.
+proc standin::pins {what operands class} {
+  variable state; variable pins
+  set found [list]
+  foreach p [lindex $operands 0] {
+    if {![regexp {^([a-z_]+)/([A-Za-z0-9_]+)$} $p -> cell pin]} { refuse "$what: expected cell/pin, found: $p" }
+    if {![info exists state(cell:$cell)]} { refuse "$what: there is no cell $cell" }
+    set core $state(cell:$cell)
+    set ok 0
+    if {[info exists pins($core)]} {
+      foreach pattern $pins($core) { if {[regexp "^(?:$pattern)\$" $pin]} { set ok 1 } }
+    }
+    if {!$ok} { refuse "$what: $core has no pin $pin" }
+    lappend found $class:$p
+  }
+  return $found
+}
+proc standin::do_get_bd_pins {given operands class} { pins get_bd_pins $operands $class }
+proc standin::do_get_bd_intf_pins {given operands class} { pins get_bd_intf_pins $operands $class }
+
+# A pin is connected once, but that which drives may stand in several calls, first.
+proc standin::connect {what operands} {
+  variable state
+  set rest [lrange $operands 1 end]
+  if {[lindex $operands 0] in $rest} { refuse "$what: a pin with itself" }
+  foreach o $rest {
+    if {[info exists state(driven,$o)]} { refuse "$what: $o is connected already" }
+    set state(driven,$o) 1
+  }
+}
+proc standin::do_connect_bd_net {given operands class} { connect connect_bd_net $operands }
+proc standin::do_connect_bd_intf_net {given operands class} {
+  variable state
+  connect connect_bd_intf_net $operands
+  set first [lindex $operands 0]
+  if {[info exists state(driven,$first)]} { refuse "connect_bd_intf_net: $first is connected already" }
+  set state(driven,$first) 1
+}
+
+proc standin::do_create_bd_design {given operands class} {
+  variable state
+  project create_bd_design
+  lappend state(files) [lindex $operands 0].bd
+  return $class:[lindex $operands 0]
+}
+proc standin::do_make_wrapper {given operands class} {
+  variable state
+  if {![dict exists $given -files]} { refuse "make_wrapper: of what?" }
+  return wrapper.v
+}
+proc standin::do_get_property {given operands class} {
+  lassign $operands name object
+  if {$name eq "SLACK" && [class $object] eq "path"} {
+    if {[info exists ::env(SLUICE_STANDIN_SLACK)]} { return $::env(SLUICE_STANDIN_SLACK) }
+    return 0.125
+  }
+  refuse "get_property: a [class $object] has no property $name"
 }
 
 # vitis_hls: a project has solutions, and a step needs a top, a part and a clock before it.

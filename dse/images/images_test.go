@@ -378,3 +378,16 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// Fewer images than there are lie evenly spaced, with their classes.
+func TestSpread(t *testing.T) {
+	inputs, labels := make([][]float32, 10), make([]int, 10)
+	for i := range inputs {
+		inputs[i], labels[i] = []float32{float32(i)}, i
+	}
+	s := Of("x", inputs, labels)
+	s.spread(4)
+	if x := all(t, s); fmt.Sprint(x) != "[[0] [2] [5] [7]]" || !slices.Equal(s.Labels, []int{0, 2, 5, 7}) {
+		t.Errorf("%v, labels %v", x, s.Labels)
+	}
+}

@@ -1,7 +1,10 @@
 """SCALE-Sim on ResNet-18 and an array of the size of the zc706's reference design: cycles and CPU time.
 
 It has convolutions and fully connected layers only, a systolic array, and whole words a cycle from the DRAM: 8
-of 16 bits, where the zc706 has 15.3 bytes. Padding is part of the input. Set up as zigzag_resnet18.py says.
+of 16 bits, where the zc706 has 15.3 bytes. Padding is part of the input.
+
+    python3 -m venv build/scalesim && build/scalesim/bin/pip install -r dse/peers/requirements-scalesim.txt
+    build/scalesim/bin/python dse/peers/scalesim_resnet18.py
 """
 
 import csv

@@ -65,11 +65,11 @@ func Workers(g *graph.Graph, want, n int) int {
 	if want <= 0 {
 		want = runtime.GOMAXPROCS(0)
 	}
-	bytes := 1
+	bytes := int64(1)
 	for _, t := range g.Tensors {
-		bytes += 4 * t.Elems()
+		bytes += 4 * int64(t.Elems())
 	}
-	return max(1, min(want, n, workersBytes/bytes))
+	return max(1, min(want, n, int(min(workersBytes/bytes, 1<<30))))
 }
 
 func observe(r *graph.Runner, image []float32, ranges []float64, inputRange float64, i int) error {

@@ -37,7 +37,10 @@ func TestAxes(t *testing.T) {
 		t.Errorf("%d templates that differ in nothing", len(all))
 	}
 	for _, a := range []Axes{
-		{ClockMHz: []float64{0}}, {BytesPerCycle: []float64{-1}}, {WLoad: []int{0}}, {ABufWords: []int{5}},
+		{ClockMHz: []float64{0}},
+		{BytesPerCycle: []float64{-1}},
+		{WLoad: []int{0}},
+		{ABufWords: []int{5}},
 		{WLoad: make([]int, 70), Drain: make([]int, 70)},
 	} {
 		g.Axes = a

@@ -204,6 +204,7 @@ def markdown(result: dict) -> str:
     done = sum(not s["needs"] for s in survey.values())
     out += ["", f"{done} of {len(survey)} networks consist of supported operators. What the others need:", ""]
     out += ["| missing | networks that need it | that need nothing else | for example |", "|---|---:|---:|---|"]
+    together = collections.Counter(" + ".join(sorted({kind(n) for n in x["needs"]})) for x in survey.values() if x["needs"] and x["whole"])
     by: dict[str, list[str]] = collections.defaultdict(list)
     alone: collections.Counter[str] = collections.Counter()
     for name, s in survey.items():
@@ -214,6 +215,7 @@ def markdown(result: dict) -> str:
             alone[next(iter(kinds))] += 1
     for k, names in sorted(by.items(), key=lambda kv: -len(kv[1])):
         out.append(f"| {k} | {len(names)} | {alone[k]} | {', '.join(sorted(names)[:3])} |")
+    out += ["", "By all that a network needs at once: " + "; ".join(f"{k}: {n}" for k, n in together.most_common()) + "."]
     return "\n".join(out) + "\n"
 
 

@@ -76,6 +76,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kernel: %w", err)
 	}
+	if o.File == "npu.cpp" && src.regions != 1 {
+		return nil, fmt.Errorf("%s: %d dataflow regions (SLUICE_REGION), expected 1, in run_layer", o.Source, src.regions)
+	}
 	flags := []string{
 		"-std=c++14", "-O1", "-g1", "-D__SYNTHESIS__", "-fno-vectorize", "-fno-slp-vectorize", "-fno-builtin",
 		"-fno-discard-value-names", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",

@@ -171,10 +171,52 @@ func TestPragmas(t *testing.T) {
 		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS dependence variable=a type=inter true\n}\n}\n": "frees no variable",
 		"void f() {\nfor (int i = 0; i < 2; i++) {\n  int x = i;\n#pragma HLS pipeline II=1\n}\n}\n":           "not at the head of a loop",
 		"void f() {\n#pragma HLS inline\n}\n":                                                                  "no inline function",
+		"void f() {\n#pragma HLS datafow\n  SLUICE_REGION;\n}\n":                                               "there is no pragma HLS datafow",
+		"void f() {\n#pragma HSL dataflow\n  SLUICE_REGION;\n}\n":                                              "expected #pragma HLS NAME",
+		"void f() {\n#pragma HLS dataflow now\n  SLUICE_REGION;\n}\n":                                          `"now" is no option`,
+		"void f() {\n#pragma HLS dataflow\n}\nvoid g() {\n  SLUICE_REGION;\n}\n":                               "stages without a pragma HLS dataflow",
+		"#pragma HLS steam variable=rows depth=2\n":                                                            "there is no pragma HLS steam",
+		"#pragma HLS stream variable=rows dept=2\n":                                                            `"dept=2" is no option`,
+		"#pragma HLS stream variable=rows\n":                                                                   "stream without depth",
+		"#pragma HLS stream variable=rows depth=2 depth=3\n":                                                   "depth is there twice",
+		"#pragma HLS interface mode=m_axy port=gmem_a\n":                                                       `"mode=m_axy" is no option`,
+		"#pragma HLS bind_storage variable=banks type=ram_s2q impl=bram\n":                                     `"type=ram_s2q" is no option`,
+		"#pragma HLS array_partition variable=x compleet dim=0\n":                                              `"compleet" is no option`,
 	} {
 		s := &source{loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{}}
 		if _, err := s.scan("kernel.cpp", strings.Split(code, "\n")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", code, err, want)
+		}
+	}
+}
+
+// The kernel without its dataflow region is refused, also where its pragma is only misspelt.
+func TestRegion(t *testing.T) {
+	for old, want := range map[string]string{
+		"#pragma HLS dataflow\n": "stages without a pragma", "  SLUICE_REGION;\n": "0 dataflow regions",
+		"#pragma HLS interface mode=m_axi port=gmem_a": "",
+	} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS("../src")); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "npu.cpp")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := ""
+		if want == "" {
+			to, want = "#pragma HLS interface mode=m_axy port=gmem_a", "m_axy"
+		}
+		if strings.Count(string(text), old) != 1 {
+			t.Fatalf("%q is not in npu.cpp", old)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(text), old, to, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(context.Background(), Options{Source: dir}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", old, err, want)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type source struct {
 	loops     map[string]map[int]*sourceLoop // by file, line of the statement
 	registers map[string]bool                // arrays that are partitioned into registers
 	locks     map[string]bool                // blocks of a stream, by the lock's name
+	regions   int                            // functions whose stages run at the same time
 }
 
 var (
@@ -80,17 +81,23 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 	out := append([]string(nil), lines...)
 	label := ""
 	var open *sourceLoop // whose head we are in
+	dataflow := false    // said in this function
 	for i, line := range lines {
 		text := strings.TrimSpace(line)
 		for _, m := range lockRE.FindAllStringSubmatch(line, -1) {
 			s.locks[m[1]] = true
 		}
 		if m := pragmaRE.FindStringSubmatch(line); m != nil {
+			if err := known(m[1], m[2]); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
+			}
 			switch m[1] {
 			case "array_partition":
 				if strings.Contains(m[2], "complete") && setting(m[2], "dim") == "0" {
 					s.registers[setting(m[2], "variable")] = true
 				}
+			case "dataflow":
+				dataflow = true
 			case "inline":
 				j := i - 1
 				for j >= 0 && !inlineRE.MatchString(lines[j]) {
@@ -113,6 +120,18 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 				}
 			}
 			continue
+		}
+		if strings.HasPrefix(text, "#pragma") {
+			return nil, fmt.Errorf("%s:%d: expected #pragma HLS NAME, found %q", file, i+1, text)
+		}
+		if strings.HasPrefix(line, "}") {
+			dataflow = false // the function ends
+		}
+		if text == "SLUICE_REGION;" {
+			if !dataflow {
+				return nil, fmt.Errorf("%s:%d: stages without a pragma HLS dataflow above, in the same function", file, i+1)
+			}
+			s.regions++
 		}
 		if text == "" || strings.HasPrefix(text, "//") {
 			continue

@@ -8,6 +8,7 @@
 #include <sys/ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -17,12 +18,27 @@
 #include "cosim/rtl_kernel.hpp"
 #include "registers.hpp"
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SLUICE_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define SLUICE_TSAN 1
+#endif
+
 namespace sluice {
 namespace {
 
 // The address space of the one kernel of this process, for the signal handler.
 struct Space {
+#if SLUICE_TSAN
+  // -fsanitize=thread leaves a program little more than 2^40 bytes of addresses in all
+  static constexpr std::size_t kBytes = std::size_t{1} << 38;
+#else
+  // a burst of weights may begin below the last address and go beyond it
   static constexpr std::size_t kBytes = (std::size_t{1} << sluice_abi::ADDR_BITS) + (std::size_t{1} << 33);
+#endif
   static constexpr std::size_t kChunk = std::size_t{1} << 21;
   static constexpr std::size_t kMaxHoles = 1 << 12;
   char *begin = nullptr;
@@ -67,7 +83,7 @@ class HlsKernel : public Kernel {
     const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
     if (window.base % page != 0)
       throw std::runtime_error("--base: the HLS kernel needs a multiple of " + std::to_string(page));
-    if (window.base + window.size > std::uint64_t{1} << sluice_abi::ADDR_BITS)
+    if (window.base + window.size > std::min<std::uint64_t>(Space::kBytes, std::uint64_t{1} << sluice_abi::ADDR_BITS))
       throw std::runtime_error("--base: memory ends beyond the addresses there are");
     void *all = ::mmap(nullptr, Space::kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) throw std::runtime_error(std::string("reserve address space: ") + std::strerror(errno));

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,105 +17,161 @@ const maxReport = 16 << 20
 // ErrReport is wrapped where a file is no report of synthesis.
 var ErrReport = errors.New("no csynth.xml")
 
-// Read takes the loops of one report of the vendor's synthesis (csynth.xml, or FUNCTION_csynth.xml): a loop
-// that the model knows takes its II and its depth from there. It answers how many.
+// reported is a loop as a report has it; lines are for messages.
+type reported struct {
+	module              int // in the order of the file; 0: the report's own function
+	label, name         string
+	ii, depth           string
+	lineOfII, lineDepth int
+}
+
+// Read takes the loops of one report of the vendor's synthesis (csynth.xml, whose modules are read too, or
+// FUNCTION_csynth.xml): a loop that the model knows takes its II and its depth from there. It answers
+// how many, at least one.
 func (m *Model) Read(file string, r io.Reader) (int, error) {
-	fail := func(d *xml.Decoder, what string) error {
-		line, _ := d.InputPos()
-		return fmt.Errorf("%w: %s:%d: %s", ErrReport, file, line, what)
-	}
+	at := func(line int, what string) error { return fmt.Errorf("%w: %s:%d: %s", ErrReport, file, line, what) }
 	dec := xml.NewDecoder(io.LimitReader(r, maxReport+1))
+	fail := func(what string) error {
+		line, _ := dec.InputPos()
+		return at(line, what)
+	}
 	var path []string
-	top, value, n := "", "", 0
-	found := map[string]Loop{} // by the path of the loop's element
-	names := map[string]string{}
+	value := ""
+	modules := []string{""} // names; the first is the report's own function
+	found := map[string]*reported{}
 	for {
 		t, err := dec.Token()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return 0, fail(dec, err.Error())
+			return 0, fail(err.Error())
 		}
 		if dec.InputOffset() > maxReport {
-			return 0, fail(dec, fmt.Sprintf("longer than %d bytes", maxReport))
+			return 0, fail(fmt.Sprintf("longer than %d bytes", maxReport))
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
 			if path = append(path, t.Name.Local); len(path) > 64 {
-				return 0, fail(dec, "elements deeper than 64")
+				return 0, fail("elements deeper than 64")
 			}
 			if len(path) == 1 && path[0] != "profile" {
-				return 0, fail(dec, "expected an element profile, found "+path[0])
+				return 0, fail("expected an element profile, found " + path[0])
+			}
+			if strings.Join(path, "/") == modulePath {
+				modules = append(modules, "")
 			}
 			value = ""
 		case xml.CharData:
 			value += string(t)
 		case xml.EndElement:
-			at := strings.Join(path, "/")
+			where := strings.Join(path, "/")
 			text := strings.TrimSpace(value)
 			value = ""
 			path = path[:len(path)-1]
-			if at == "profile/UserAssignments/TopModelName" {
-				top = text
+			switch where {
+			case "profile/UserAssignments/TopModelName":
+				modules[0] = text
+				continue
+			case modulePath + "/Name":
+				modules[len(modules)-1] = text
+				continue
 			}
-			rest, ok := strings.CutPrefix(at, "profile/PerformanceEstimates/SummaryOfLoopLatency/")
+			module := 0
+			rest, ok := strings.CutPrefix(where, "profile/"+loopsPath)
+			if !ok {
+				module = len(modules) - 1
+				if rest, ok = strings.CutPrefix(where, modulePath+"/"+loopsPath); !ok {
+					continue
+				}
+			}
+			loop, leaf, ok := cutLast(rest)
 			if !ok {
 				continue
 			}
-			parts := strings.Split(rest, "/")
-			if len(parts) < 2 {
-				continue
-			}
-			key, leaf := strings.Join(parts[:len(parts)-1], "/"), parts[len(parts)-1]
+			key := fmt.Sprintf("%d/%s", module, loop)
 			l := found[key]
-			v, err := strconv.Atoi(text)
+			if l == nil {
+				_, label, nested := cutLast(loop)
+				if !nested {
+					label = loop
+				}
+				l = &reported{module: module, label: label}
+				found[key] = l
+			}
+			line, _ := dec.InputPos()
 			switch leaf {
 			case "PipelineII":
-				if err != nil || v < 1 || v > 1<<20 {
-					return 0, fail(dec, "PipelineII: expected 1 or more, found "+strconv.Quote(text))
-				}
-				l.II = v
+				l.ii, l.lineOfII = text, line
 			case "PipelineDepth":
-				if err != nil || v < 1 || v > 1<<20 {
-					return 0, fail(dec, "PipelineDepth: expected 1 or more, found "+strconv.Quote(text))
-				}
-				l.Depth = v
+				l.depth, l.lineDepth = text, line
 			case "Name":
-				names[key] = text
-			default:
-				continue
+				l.name = text
 			}
-			found[key] = l
 		}
 	}
-	if top == "" {
+	if modules[0] == "" {
 		return 0, fmt.Errorf("%w: %s: expected profile/UserAssignments/TopModelName", ErrReport, file)
 	}
-	for key, l := range found {
-		if l.II == 0 || l.Depth == 0 {
+	// what the model does not know may say anything, `undef` among it
+	taken := map[string]Loop{}
+	for _, l := range found {
+		if l.lineOfII == 0 || l.lineDepth == 0 {
 			continue
 		}
-		label := names[key]
-		if label == "" {
-			label = key[strings.LastIndex(key, "/")+1:]
+		if l.name != "" {
+			l.label = l.name
 		}
 		for name := range m.Loops {
-			function, own, _ := strings.Cut(name, ".")
-			if own != label {
+			if !l.is(name, modules[l.module]) {
 				continue
 			}
-			// a pipelined loop is a module of its own, and functions that are inlined go by who calls them
-			for _, f := range callers(function) {
-				if top == f || strings.HasPrefix(top, f+"_Pipeline_") {
-					l.Reported = true
-					m.Loops[name] = l
-					n++
-				}
+			ii, ok := number(l.ii)
+			if !ok {
+				return 0, at(l.lineOfII, fmt.Sprintf("PipelineII of %s: expected 1 or more, found %q", name, l.ii))
 			}
+			depth, ok := number(l.depth)
+			if !ok {
+				return 0, at(l.lineDepth, fmt.Sprintf("PipelineDepth of %s: expected 1 or more, found %q", name, l.depth))
+			}
+			taken[name] = Loop{II: ii, Depth: depth, Reported: true}
 		}
 	}
-	return n, nil
+	if len(taken) == 0 {
+		return 0, fmt.Errorf("%w: %s: of %s, with %d modules and %d loops, none of them a pipelined loop of the kernel; expected csynth.xml or a stage's FUNCTION_csynth.xml",
+			ErrReport, file, modules[0], len(modules)-1, len(found))
+	}
+	maps.Copy(m.Loops, taken)
+	return len(taken), nil
+}
+
+const (
+	modulePath = "profile/ModuleInformation/Module"
+	loopsPath  = "PerformanceEstimates/SummaryOfLoopLatency/"
+)
+
+func cutLast(path string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 {
+		return "", "", false
+	}
+	return path[:i], path[i+1:], true
+}
+
+func number(text string) (int, bool) {
+	v, err := strconv.Atoi(text)
+	return v, err == nil && v >= 1 && v <= 1<<20
+}
+
+// is: a pipelined loop is a module of its own, and functions that are inlined go by who calls them.
+func (l *reported) is(name, module string) bool {
+	function, own, _ := strings.Cut(name, ".")
+	if own != l.label {
+		return false
+	}
+	return slices.ContainsFunc(callers(function), func(f string) bool {
+		return module == f || strings.HasPrefix(module, f+"_Pipeline_")
+	})
 }
 
 // callers are the names under which a function's loops are reported.

@@ -44,14 +44,53 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// top is of the form of Vitis' own csynth.xml for the whole kernel: the loops of its modules are below these. A
+// loop that is not pipelined, or that the model does not know, may have no number.
+const top = `<profile>
+<UserAssignments><TopModelName>sluice_npu</TopModelName></UserAssignments>
+<PerformanceEstimates><SummaryOfLoopLatency><layers><Name>layers</Name><TripCount>undef</TripCount>
+<PipelineII>undef</PipelineII><PipelineDepth>undef</PipelineDepth></layers></SummaryOfLoopLatency></PerformanceEstimates>
+<ModuleInformation>
+<Module><Name>multiply_Pipeline_rows</Name><PerformanceEstimates><SummaryOfLoopLatency>
+<rows><Name>rows</Name><PipelineII>2</PipelineII><PipelineDepth>17</PipelineDepth></rows>
+</SummaryOfLoopLatency></PerformanceEstimates></Module>
+<Module><Name>decode_Pipeline_rows</Name><PerformanceEstimates><SummaryOfLoopLatency>
+<rows><Name>rows</Name><PipelineII>undef</PipelineII><PipelineDepth>4</PipelineDepth></rows>
+</SummaryOfLoopLatency></PerformanceEstimates></Module>
+<Module><Name>drain_Pipeline_steps</Name><PerformanceEstimates><SummaryOfLoopLatency>
+<steps><Name>steps</Name><PipelineII>3</PipelineII><PipelineDepth>5</PipelineDepth></steps>
+</SummaryOfLoopLatency></PerformanceEstimates></Module>
+</ModuleInformation></profile>`
+
+func TestReadTop(t *testing.T) {
+	m := model(t)
+	n, err := m.Read("csynth.xml", strings.NewReader(top))
+	if err != nil || n != 2 {
+		t.Fatalf("%d loops, %v", n, err)
+	}
+	for name, want := range map[string]Loop{
+		"multiply.rows": {II: 2, Depth: 17, Reported: true}, "drain.steps": {II: 3, Depth: 5, Reported: true},
+	} {
+		if got := m.Loops[name]; got != want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := m.Loops["finish.steps"]; got.Reported {
+		t.Errorf("finish.steps: %+v", got) // another module's loop of that label
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                    "TopModelName",
 		"<other></other>":     "expected an element profile",
 		"<profile>":           "unexpected EOF",
 		"<profile></profile>": "TopModelName",
-		strings.Replace(report, "<PipelineII>2<", "<PipelineII>0<", 1):        "PipelineII: expected 1 or more",
-		strings.Replace(report, "<PipelineDepth>17<", "<PipelineDepth>x<", 1): "PipelineDepth: expected 1 or more",
+		strings.Replace(report, "<PipelineII>2<", "<PipelineII>0<", 1):        "PipelineII of multiply.rows: expected 1 or more",
+		strings.Replace(report, "<PipelineDepth>17<", "<PipelineDepth>x<", 1): "PipelineDepth of multiply.rows: expected 1 or more",
+		strings.Replace(report, "<PipelineII>2<", "<PipelineII>undef<", 1):    `a.xml:5: PipelineII of multiply.rows: expected 1 or more, found "undef"`,
+		strings.Replace(report, "multiply_Pipeline", "other_Pipeline", 1):     "none of them a pipelined loop of the kernel",
+		strings.ReplaceAll(top, "_Pipeline_", "_"):                            "with 3 modules and 4 loops, none of them",
 		strings.Repeat("<profile>", 65):                                       "deeper than 64",
 	} {
 		m := model(t)
@@ -74,6 +113,7 @@ func TestLoops(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(report)
+	f.Add(top)
 	m := model(f)
 	f.Fuzz(func(t *testing.T, text string) {
 		for name, l := range m.Loops {

@@ -29,7 +29,10 @@ struct layer_t {
   int bias_count;
   int b_act, b_r, tile_b, tile_rows;
   int sample;  // elements of one sample of a row tile on chip
-  u64 slot[hw::B_MAX];
+  // scalars, no array of addresses: in a dataflow region one process alone may read an array
+  u64 slot_base;
+  u32 slot_stride;
+  table_t slots;  // of the batch positions
 };
 
 // What the layer before, in this start, leaves on chip.
@@ -48,6 +51,19 @@ struct item_t {
 };
 
 inline int least(int a, int b) { return a < b ? a : b; }
+
+inline u32 slot_at(const table_t &slots, int position) {
+#pragma HLS inline
+  return slots.range(SLOT_BITS * position + SLOT_BITS - 1, SLOT_BITS * position).to_uint();
+}
+// Where a batch position's slot begins.
+inline u64 slot_of(const layer_t &l, int position) {
+#pragma HLS inline
+  const u64 offset = static_cast<u64>(l.slot_stride) * slot_at(l.slots, position & (static_cast<int>(hw::B_MAX) - 1));
+// once a sample; the DSPs are the array's
+#pragma HLS bind_op variable=offset op=mul impl=fabric
+  return l.slot_base + offset;
+}
 
 inline int samples_of(const layer_t &l, const item_t &at, int group) {
   const int n = least(l.tile_b, l.b_r - at.b0);

@@ -99,7 +99,6 @@ void sluice_npu(ap_uint<8> first, ap_uint<8> last, ap_uint<4> b_act, npu::addr_t
 #pragma HLS array_partition variable=kept_out complete dim=2
 
   fault_t fault = {hw::ERR_NONE, 0};
-  u64 slots[hw::B_MAX];
   const int batch = static_cast<int>(b_act);
   if (first > last) {
     fault.code = hw::ERR_LAYER_RANGE;
@@ -109,15 +108,13 @@ void sluice_npu(ap_uint<8> first, ap_uint<8> last, ap_uint<4> b_act, npu::addr_t
 slots:
   for (int i = 0; i < static_cast<int>(hw::B_MAX); i++) {
 #pragma HLS pipeline II=1
-    const u32 slot = slot_table.range(SLOT_BITS * i + SLOT_BITS - 1, SLOT_BITS * i).to_uint();
-    slots[i] = static_cast<u64>(slot_base) + static_cast<u64>(slot_stride) * slot;
+    const u32 slot = slot_at(slot_table, i);
     if (i < batch && fault.code == hw::ERR_NONE) {
       if (slot >= static_cast<u32>(n_slot)) fault.code = hw::ERR_SLOT_RANGE;
     others:
       for (int j = 0; j < static_cast<int>(hw::B_MAX); j++) {
 #pragma HLS unroll
-        if (j < i && slot_table.range(SLOT_BITS * j + SLOT_BITS - 1, SLOT_BITS * j).to_uint() == slot)
-          fault.code = hw::ERR_SLOT_RANGE;
+        if (j < i && slot_at(slot_table, j) == slot) fault.code = hw::ERR_SLOT_RANGE;
       }
     }
   }
@@ -147,11 +144,9 @@ layers:
     fault = decode(desc, entry, batch, static_cast<u64>(weight_base), static_cast<u32>(slot_stride), kept,
                    layer == static_cast<int>(last), l);
     if (fault.code != hw::ERR_NONE) break;
-  positions:
-    for (int i = 0; i < static_cast<int>(hw::B_MAX); i++) {
-#pragma HLS unroll
-      l.slot[i] = slots[i];
-    }
+    l.slot_base = static_cast<u64>(slot_base);
+    l.slot_stride = static_cast<u32>(slot_stride);
+    l.slots = slot_table;
     run_layer(l, gmem_a, gmem_w, gmem_r, gmem_o, kept_in, kept_out);
     kept.there = l.keep_out;
     kept.h = l.out_h;

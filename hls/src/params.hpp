@@ -31,6 +31,7 @@ constexpr int FH = T_P / 2;                       // lanes of half a PE
 constexpr int LANES = 2 * T_P;                    // of a stacked PE, and of two sample groups
 constexpr int RING_KEEP = WRING_BEATS * AXI_BYTES - static_cast<int>(hw::RING_SPARE);
 constexpr int BIAS_MEM = C_MAX > static_cast<int>(hw::AVG_TABLE) ? C_MAX : static_cast<int>(hw::AVG_TABLE);
+constexpr int CHANNEL_BITS = 16, COUNT_BITS = 8, TAPS_BITS = 8;  // of what goes with sums through streams
 constexpr int SLOT_BITS = log2_of(static_cast<int>(hw::REG_SLOT_TABLE_MASK) + 1);
 
 // Codes of a descriptor's and an FBCB entry's k.
@@ -52,6 +53,12 @@ static_assert(hw::WEIGHT_ALIGN % AXI_BYTES == 0, "weights must begin on a beat")
 static_assert(RING_KEEP > 0, "WRING_BEATS: the ring is smaller than what replay cannot use");
 static_assert(hw::REG_SLOT_TABLE_COUNT == hw::B_MAX, "the slot table has one entry a batch position");
 
+static_assert(power_of_two(WRING_BEATS), "WRING_BEATS: a place in the ring is a beat's low bits");
+static_assert(power_of_two(static_cast<int>(hw::B_MAX)), "B_MAX: a position is masked by B_MAX - 1");
+static_assert(static_cast<int>(hw::AVG_TABLE) - 1 < 1 << TAPS_BITS, "AVG_TABLE: the taps of an average do not fit sums_t::taps");
+static_assert(DRAIN < 1 << COUNT_BITS, "DRAIN: the words of a group do not fit count");
+static_assert(C_MAX <= 1 << CHANNEL_BITS, "C_MAX: a channel does not fit sums_t::channel");
+
 using word_t = ap_int<hw::DATA_BITS>;
 using acc_t = ap_int<hw::ACC_BITS>;
 using beat_t = ap_uint<8 * AXI_BYTES>;
@@ -68,13 +75,13 @@ struct vec_t {  // what one channel's PEs hold in a pass
 };
 struct sums_t {  // up to DRAIN neighbouring channels of one output pixel
   acc_t a[DRAIN];
-  ap_uint<16> channel;  // of a[0]
-  ap_uint<8> count;
-  ap_uint<8> taps;  // of an average: how many lay in the image
+  ap_uint<CHANNEL_BITS> channel;  // of a[0]
+  ap_uint<COUNT_BITS> count;
+  ap_uint<TAPS_BITS> taps;  // of an average: how many lay in the image
 };
 struct out_t {
   word_t w[DRAIN];
-  ap_uint<8> count;
+  ap_uint<COUNT_BITS> count;
 };
 
 // Memories that are handed on whole: a row tile, a bank of accumulators (halves, PEs, rows).

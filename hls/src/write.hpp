@@ -205,7 +205,7 @@ items:
     samples:
       for (int i = 0; i < n; i++) {
 #pragma HLS loop_tripcount max=8
-        const u64 base = l.slot[(at.b0 + i + (g == 0 ? 0 : l.b_r)) & (hw::B_MAX - 1)];
+        const u64 base = slot_of(l, at.b0 + i + (g == 0 ? 0 : l.b_r));
       rows:
         for (int r = 0; r < nr; r++) {
 #pragma HLS loop_tripcount max=MAX_TRIPS

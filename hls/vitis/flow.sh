@@ -34,14 +34,21 @@ value() { sed -n "s/^  \"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" <<<"
 board=$(value board)
 if [[ -z $part ]]; then
   [[ -n $board ]] || { echo "flow.sh: $config has no board: name a part (--part xc7z045ffg900-2)" >&2; exit 2; }
+  [[ -f boards/$board/board.yaml ]] || { echo "flow.sh: $config is for the board $board, of which there is no boards/$board/board.yaml: name a part (--part xc7z045ffg900-2)" >&2; exit 3; }
   part=$(sed -n 's/^part: *"\{0,1\}\([^"# ]*\)"\{0,1\}.*/\1/p' "boards/$board/board.yaml")
   [[ -n $part ]] || { echo "flow.sh: boards/$board/board.yaml names no part (--part)" >&2; exit 3; }
 fi
 ns=$(awk -v f="$(value clock_mhz)" 'BEGIN { printf "%.3f", 1000 / f }')
 [[ $part =~ ^x[a-z0-9-]+$ ]] || { echo "flow.sh: $part is no part" >&2; exit 3; }
 out=${out:-build/hls/vitis/$(basename "$config" .yaml)}
+# what is there is cleared, so it must be an earlier flow's
+if [[ -e $out && ! -d $out ]] || { [[ -d $out && ! -f $out/npu.cfg ]] && [[ -n $(ls -A "$out") ]]; }; then
+  echo "flow.sh: --out $out: expected no folder, an empty one or one of an earlier flow (with npu.cfg)" >&2
+  exit 3
+fi
 rm -rf "$out"
 mkdir -p "$out/src" "$out/include"
+: >"$out/npu.cfg" # this flow's from here on, also where it is interrupted
 out=$(cd "$out" && pwd)
 cp hls/src/* "$out/src/"
 go run ./hw/configs/cmd/hwconfig -cpp "$config" >"$out/include/sluice_design.hpp"

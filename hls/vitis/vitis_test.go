@@ -199,3 +199,35 @@ func TestNoTool(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 }
+
+// Refusals: what is not the flow's is not cleared, and a board that is not there is named.
+func TestRefuses(t *testing.T) {
+	other := t.TempDir()
+	kept := filepath.Join(other, "kept")
+	if err := os.WriteFile(kept, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tiny, err := os.ReadFile(root + "/hw/configs/tiny.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "odd.yaml")
+	odd := regexp.MustCompile(`(?m)^board:.*\n`).ReplaceAllString(string(tiny), "") + "\nboard: nowhere\n"
+	odd = strings.Replace(odd, "name: tiny", "name: odd", 1)
+	if err := os.WriteFile(config, []byte(odd), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"expected no folder, an empty one": {"tiny", "--part", "xc7z045ffg900-2", "--out", other, "--prepare"},
+		"no boards/nowhere/board.yaml":     {config, "--out", t.TempDir(), "--prepare"},
+	} {
+		cmd := exec.Command("./flow.sh", args...)
+		text, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(text), want) {
+			t.Errorf("%v: %v: %s", args, err, text)
+		}
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Error(err)
+	}
+}

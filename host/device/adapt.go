@@ -10,8 +10,10 @@ import (
 
 // Adapter is a Blocking as a Device. In virtual time the call computes when work begins, and its end
 // is an event: after what the work says (Fixed), or after what the device reports. In real time each
-// call has a goroutine of its own, but for copies and releases, which one goroutine does in order. It lets go at exits alone: a launch is a segment, so Abort ends
-// nothing, but with kill the call's context.
+// call has a goroutine of its own, but for copies, unloads and releases, which one goroutine does in
+// order. It lets go at exits alone: a launch is a segment, so Abort ends nothing, but with kill the call's
+// context. A driver's reset knows no units and runs beside no launch: what loses a partition loses the
+// device.
 type Adapter struct {
 	b    Blocking
 	info Info
@@ -24,16 +26,19 @@ type Adapter struct {
 	ctx   context.Context
 	post  func(Event)
 	all   sync.WaitGroup // of goroutines
-	runs  sync.WaitGroup // of those that run launches
 	mu    sync.Mutex
+	runs  int        // launches under way
+	reset bool       // a reset is
+	calm  *sync.Cond // of mu: a launch or a reset has come back, or a context has ended
 	kills map[WorkID]context.CancelFunc
-	slots []slotWork // copies and releases, in order
+	slots []slotWork // copies, unloads and releases, in order
 	turn  chan struct{}
 }
 
-// slotWork is a copy, or a release where there is none.
+// slotWork is a copy or an unload, which ctx may end, or a release where there is none.
 type slotWork struct {
-	copy    *Work
+	ctx     context.Context
+	work    *Work
 	release RequestID
 }
 
@@ -47,7 +52,9 @@ type end struct {
 
 // Adapt makes a device. It owns the driver from here on.
 func Adapt(b Blocking) *Adapter {
-	return &Adapter{b: b, info: b.Info(), kills: map[WorkID]context.CancelFunc{}}
+	a := &Adapter{b: b, info: b.Info(), kills: map[WorkID]context.CancelFunc{}}
+	a.calm = sync.NewCond(&a.mu)
+	return a
 }
 
 // Blocking is the driver.
@@ -71,8 +78,8 @@ func (a *Adapter) Close() error { return a.b.Close() }
 // Begin implements Device.
 func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	switch {
-	case a.post != nil && w.Kind == Copy:
-		a.queue(slotWork{copy: w})
+	case a.post != nil && (w.Kind == Copy || w.Kind == Unload):
+		a.queue(slotWork{ctx: a.killable(w.ID), work: w})
 		return false, nil
 	case a.post != nil:
 		a.start(w)
@@ -80,7 +87,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	}
 	switch w.Kind {
 	case Run:
-		rep, err := a.b.Run(ctx, &w.Launch)
+		rep, err := a.run(ctx, w)
 		took := w.Expect
 		if err == nil {
 			took, err = a.took(w, rep)
@@ -110,6 +117,19 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	}
 	a.push(now+w.Expect, Done, w, nil, nil)
 	return false, nil
+}
+
+// run runs a launch. The report of a driver of several places is cloned: its next Run may begin before
+// anybody has read it.
+func (a *Adapter) run(ctx context.Context, w *Work) (*Report, error) {
+	rep, err := a.b.Run(ctx, &w.Launch)
+	if err != nil && ScopeOf(err) == LosePartition {
+		err = &Failure{Scope: LoseDevice, Err: err}
+	}
+	if rep != nil && a.info.Places > 1 {
+		rep = rep.clone()
+	}
+	return rep, err
 }
 
 // took is how long a launch took, which has run without an error.
@@ -233,7 +253,7 @@ func (a *Adapter) Attach(ctx context.Context, post func(Event)) <-chan struct{} 
 	return gone
 }
 
-// queue has a copy or a release done, after those before it.
+// queue has a copy, an unload or a release done, after those before it.
 func (a *Adapter) queue(s slotWork) {
 	a.mu.Lock()
 	a.slots = append(a.slots, s)
@@ -244,7 +264,7 @@ func (a *Adapter) queue(s slotWork) {
 	}
 }
 
-// memory does copies and releases until the context ends; then the releases that are left.
+// memory does copies, unloads and releases until the context ends; then the releases that are left.
 func (a *Adapter) memory() {
 	var list []slotWork
 	for over := false; !over; {
@@ -257,54 +277,91 @@ func (a *Adapter) memory() {
 		list, a.slots = a.slots, list[:0]
 		a.mu.Unlock()
 		for _, s := range list {
-			if s.copy == nil {
+			if s.work == nil {
 				a.b.Release(s.release)
 				continue
 			}
-			ev := Event{Kind: Done, Work: s.copy.ID, Over: true}
-			if ev.Err = a.ctx.Err(); ev.Err == nil {
-				ev.Err = a.do(a.ctx, s.copy)
+			ev := Event{Kind: Done, Work: s.work.ID, Over: true}
+			if ev.Err = s.ctx.Err(); ev.Err == nil {
+				ev.Err = a.do(s.ctx, s.work)
 			}
-			if ev.Err != nil {
-				ev.Kind = Failed
-			}
-			a.post(ev)
+			a.tell(ev)
 		}
 	}
 }
 
 // start does work on a goroutine of its own.
 func (a *Adapter) start(w *Work) {
-	ctx, cancel := context.WithCancel(a.ctx)
+	ctx := a.killable(w.ID)
 	ev := Event{Kind: Done, Work: w.ID, Over: true}
-	a.mu.Lock()
-	a.kills[w.ID] = cancel
-	a.mu.Unlock()
 	if w.Kind == Run {
-		a.runs.Add(1)
+		a.mu.Lock()
+		a.runs++
+		a.mu.Unlock()
 	}
 	a.all.Go(func() {
 		switch w.Kind {
 		case Run:
 			ev.Kind, ev.Segment = Passed, w.Launch.Last
-			ev.Report, ev.Err = a.b.Run(ctx, &w.Launch)
+			ev.Report, ev.Err = a.run(ctx, w)
 			if ev.Err == nil && ev.Report == nil {
 				_, ev.Err = a.took(w, nil)
 			}
-			a.runs.Done()
+			a.mu.Lock()
+			a.runs--
+			a.mu.Unlock()
+			a.calm.Broadcast()
 		case Reset:
-			a.runs.Wait() // those that are given up come back first
-			ev.Err = a.b.Reset(ctx)
+			ev.Err = a.recover(ctx)
 		default:
 			ev.Err = a.do(ctx, w)
 		}
-		if ev.Err != nil {
-			ev.Kind = Failed
-		}
-		a.mu.Lock()
-		delete(a.kills, ev.Work)
-		a.mu.Unlock()
-		cancel()
-		a.post(ev)
+		a.tell(ev)
 	})
+}
+
+// killable is the context of work, which Abort may end.
+func (a *Adapter) killable(id WorkID) context.Context {
+	ctx, cancel := context.WithCancel(a.ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.kills[id] = cancel
+	return ctx
+}
+
+// tell posts the end of work. Nothing is read of the work itself any more.
+func (a *Adapter) tell(ev Event) {
+	if ev.Err != nil {
+		ev.Kind = Failed
+	}
+	a.mu.Lock()
+	cancel := a.kills[ev.Work]
+	delete(a.kills, ev.Work)
+	a.mu.Unlock()
+	cancel()
+	a.post(ev)
+}
+
+// recover resets the driver when the launches, or the reset, that are given up have come back.
+func (a *Adapter) recover(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.calm.Broadcast()
+	})()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for (a.runs > 0 || a.reset) && ctx.Err() == nil {
+		a.calm.Wait()
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("reset %s: %w", a.info.Name, err)
+	}
+	a.reset = true
+	a.mu.Unlock()
+	err := a.b.Reset(ctx)
+	a.mu.Lock()
+	a.reset = false
+	a.calm.Broadcast()
+	return err
 }

@@ -75,7 +75,9 @@ type Virtual interface {
 	Device
 	// Next is when the next event is due if nothing is begun or aborted on the device until then: a
 	// device may answer otherwise after each Begin and Abort (interference, preemption inside a
-	// segment, a bus that is shared). false: none is due, ever; where work is under way it hangs.
+	// segment, a bus that is shared). It may be early, where something inside the device is due that is no
+	// event: then Take has nothing, and Next has moved on. false: none is due, ever; where work is under
+	// way it hangs.
 	Next() (Time, bool)
 	// Take is the next event that is due by now, in the order of their times, nil where there is none.
 	// It and all it points to are the device's again at the next call of any of its methods.

@@ -9,19 +9,32 @@ import (
 	"time"
 )
 
-// Paced runs a virtual device by the clock: its events come when they are due.
+// Paced runs a virtual device by the clock: its events come when they are due. Inputs take their time,
+// so one goroutine reads them, in order; a copy begins on the device when its input is there.
 type Paced struct {
 	v    Virtual
+	ctx  context.Context
 	post func(Event)
 	wake chan struct{}
+	more chan struct{} // copies
 
-	mu    sync.Mutex
-	start time.Time // when the run's clock stood at 0
-	at    Time      // the latest that the device was told
+	mu     sync.Mutex
+	start  time.Time  // when the run's clock stood at 0
+	at     Time       // the latest that the device was told
+	copies []*pending // that have not begun on the device, in order
+}
+
+// pending is a copy whose input is not there yet.
+type pending struct {
+	work     *Work
+	ended    bool // by Abort
+	released bool // given up: its slot is free again as soon as it is taken
 }
 
 // Pace makes a real device of a virtual one.
-func Pace(v Virtual) *Paced { return &Paced{v: v, wake: make(chan struct{}, 1)} }
+func Pace(v Virtual) *Paced {
+	return &Paced{v: v, wake: make(chan struct{}, 1), more: make(chan struct{}, 1)}
+}
 
 // Info implements Device.
 func (p *Paced) Info() Info { return p.v.Info() }
@@ -31,7 +44,13 @@ func (p *Paced) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.v.Begin(ctx, p.catchUp(now), w)
+	now = p.catchUp(now)
+	if w.Kind != Copy {
+		return p.v.Begin(ctx, now, w)
+	}
+	p.copies = append(p.copies, &pending{work: w})
+	signal(p.more)
+	return false, nil
 }
 
 // Abort implements Device.
@@ -39,14 +58,83 @@ func (p *Paced) Abort(now Time, id WorkID, kill bool) {
 	defer p.changed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.v.Abort(p.catchUp(now), id, kill)
+	now = p.catchUp(now)
+	for _, c := range p.copies {
+		if c.work.ID == id {
+			c.ended = c.ended || kill
+			return
+		}
+	}
+	p.v.Abort(now, id, kill)
 }
 
 // Release implements Device.
 func (p *Paced) Release(id RequestID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	for _, c := range p.copies {
+		if c.work.Request == id {
+			c.released = true
+			return
+		}
+	}
 	p.v.Release(id)
+}
+
+// inputs reads the inputs of copies, and begins these on the device, until the context ends.
+func (p *Paced) inputs() {
+	for {
+		select {
+		case <-p.more:
+		case <-p.ctx.Done():
+			return
+		}
+		for p.ctx.Err() == nil {
+			p.mu.Lock()
+			var c *pending
+			if len(p.copies) > 0 {
+				c = p.copies[0]
+			}
+			if c != nil && c.ended {
+				p.begin(c, context.Canceled)
+				p.mu.Unlock()
+				continue
+			}
+			p.mu.Unlock()
+			if c == nil {
+				break
+			}
+			in, err := c.work.Input()
+			w := *c.work
+			w.Input = func() ([]Tensor, error) { return in, nil }
+			p.mu.Lock()
+			c.work = &w
+			p.begin(c, err)
+			p.mu.Unlock()
+		}
+	}
+}
+
+// begin begins the first of the copies, whose input is there, on the device; or tells of its error.
+func (p *Paced) begin(c *pending, err error) {
+	p.copies = p.copies[1:]
+	if err == nil && c.ended {
+		err = context.Canceled
+	}
+	done := false
+	if err == nil {
+		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), c.work)
+		p.changed()
+	}
+	if err == nil && c.released {
+		p.v.Release(c.work.Request)
+	}
+	switch {
+	case err != nil:
+		p.post(Event{Kind: Failed, Work: c.work.ID, Over: true, Err: err})
+	case done:
+		p.post(Event{Kind: Done, Work: c.work.ID, Over: true})
+	}
 }
 
 // Progress implements Progressive.
@@ -87,19 +175,25 @@ func (p *Paced) drain(now Time) {
 }
 
 // changed lets the next event be asked for anew.
-func (p *Paced) changed() {
+func (p *Paced) changed() { signal(p.wake) }
+
+// signal makes whoever waits for the channel look again.
+func signal(c chan struct{}) {
 	select {
-	case p.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
 // Attach implements Real.
 func (p *Paced) Attach(ctx context.Context, post func(Event)) <-chan struct{} {
-	p.post = post
+	p.ctx, p.post = ctx, post
 	gone := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(p.inputs)
 	go func() {
 		defer close(gone)
+		defer reader.Wait()
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		for {
@@ -134,12 +228,22 @@ func (p *Paced) turn() time.Duration {
 func (e *Event) clone() Event {
 	c := *e
 	if e.Report != nil {
-		r := *e.Report
-		r.Results = slices.Clone(r.Results)
-		for i := range r.Results {
-			r.Results[i].Exits = slices.Clone(r.Results[i].Exits)
-		}
-		c.Report = &r
+		c.Report = e.Report.clone()
 	}
 	return c
+}
+
+// clone is a report that shares nothing with the device but tensors, which nobody changes.
+func (r *Report) clone() *Report {
+	c := *r
+	c.Results = slices.Clone(r.Results)
+	for i := range c.Results {
+		exits := slices.Clone(c.Results[i].Exits)
+		for k := range exits {
+			e := &exits[k]
+			e.Logits, e.Raw, e.Tensors = slices.Clone(e.Logits), slices.Clone(e.Raw), slices.Clone(e.Tensors)
+		}
+		c.Results[i].Exits = exits
+	}
+	return &c
 }

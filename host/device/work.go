@@ -93,7 +93,8 @@ func OfBundle(b *bundle.Bundle) Artefact {
 }
 
 // Blocking is the device of an author who has one blocking call (an NPU): Adapt makes a Device of it.
-// Where Info.Places is above one, Run may be called concurrently. Admit, Release and Load may be
+// Where Info.Places is above one, Run may be called concurrently, and calls that overlap share no
+// report. Admit, Release and Load may be
 // called while launches run; Reset may not.
 type Blocking interface {
 	Info() Info

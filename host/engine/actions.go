@@ -24,11 +24,16 @@ func (c *core) do(a *sched.Action) error {
 		return c.assign(a)
 	case sched.Drop:
 		r := c.reqs.get(uint64(a.Request))
-		if r == nil || r.launch != nil || r.ended || r.copying {
+		if r == nil || r.launch != nil || r.ended {
 			return fmt.Errorf("%w: request %d is not in the queue", ErrPolicy, a.Request)
 		}
 		c.unqueue(r)
-		c.release(r)
+		if r.copying { // its slot is freed when the copy has ended
+			r.inFlight = true
+			r.task.flying++
+		} else {
+			c.release(r)
+		}
 		if c.traces() {
 			c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
 		}
@@ -162,13 +167,14 @@ func (c *core) launch(a *sched.Action) error {
 		}
 		if a.Assigned {
 			r.waits = false
+			if !r.copying { // else it is when it has been copied
+				r.Network = h.Network
+			}
 		} else {
-			done, err := c.copy(a.Device, r, h.Network)
-			if err != nil {
+			if err := c.copy(a.Device, r, h.Network); err != nil {
 				c.end(r, Errored, err.Error(), nil)
 				continue
 			}
-			r.copying = !done
 		}
 		if r.copying {
 			l.copies++
@@ -182,10 +188,12 @@ func (c *core) launch(a *sched.Action) error {
 				c.traffic(r.home.name).Begin(c.now, r.Arrived)
 			}
 		}
-		r.Network = h.Network
 		r.launch = l
 		l.reqs = append(l.reqs, r)
 		l.Requests = append(l.Requests, r.Request)
+		if r.copying {
+			l.Requests[len(l.Requests)-1].Network = h.Network
+		}
 	}
 	if len(l.reqs) == 0 {
 		c.again = true
@@ -237,6 +245,11 @@ func (c *core) preempt(a *sched.Action) error {
 		c.devs[l.Device].info.Preempt >= device.PreemptKernel:
 		l.Phase = sched.Stopping
 		c.devs[l.Device].abort(c.now, l.work.ID, a.Kind == sched.Abort)
+	case (l.Phase == sched.Running || l.Phase == sched.Stopping && a.Kind == sched.Abort) && l.copies > 0 &&
+		c.devs[l.Device].info.Preempt >= device.PreemptKernel:
+		l.Phase = sched.Stopping // it is halted when its inputs are there
+	case l.Phase == sched.Running && !l.busy && l.copies == 0:
+		return nil // its work was refused, which the policy is about to hear
 	default:
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}
@@ -320,18 +333,16 @@ func (c *core) assign(a *sched.Action) error {
 			return fmt.Errorf("%w: request %d is not waiting for %q", ErrPolicy, id, a.Network)
 		}
 		c.st.Queue.Remove(id)
-		done, err := c.copy(a.Device, r, h.Network)
-		if err != nil {
+		if err := c.copy(a.Device, r, h.Network); err != nil {
 			c.end(r, Errored, err.Error(), nil)
 			c.again = true
 			continue
 		}
-		r.Network = h.Network
 		if r.home != nil {
 			t := c.traffic(h.Network)
 			t.Arrive(max(r.Arrived, t.Latest), 1)
 		}
-		r.copying, r.waits = !done, true
+		r.waits = true
 		v.Queue.Push(&r.Request)
 		if c.traces() {
 			c.step(Step{Kind: a.Kind.String(), Device: a.Device}, []*request{r})
@@ -341,39 +352,47 @@ func (c *core) assign(a *sched.Action) error {
 	return nil
 }
 
-// copy begins to put a request's input on a device.
-func (c *core) copy(i int, r *request, network string) (done bool, err error) {
+// copy begins to put a request's input on a device, for a network there: from then on the request is
+// read by whoever makes its input, on the device's goroutine.
+func (c *core) copy(i int, r *request, network string) error {
 	d := &c.devs[i]
 	j := c.spareJobs.take()
 	c.works++
 	w := &j.work
 	w.ID, w.Kind, w.Request, w.Network, w.Input, w.Expect, w.Limit = c.works, device.Copy, r.ID, network, r.input, 0, 0
-	done, err = d.begin(c.ctx, c.now, w)
-	if err != nil {
+	was := r.Network
+	r.Network = network
+	done, err := d.begin(c.ctx, c.now, w)
+	ill := err != nil && c.ill(err)
+	if err != nil && !ill {
 		c.spareJobs.give(j)
-		return false, err
+		r.Network = was
+		c.torn = c.torn || c.cut(err)
+		return err
 	}
-	r.dev = i
+	r.dev, r.copying = i, !done
 	d.slots++
 	c.st.Devices[i].Used++
 	if done {
 		c.spareJobs.give(j)
-		return true, nil
+		return nil
+	}
+	j.req = r
+	c.enter(j, i)
+	if ill { // what is lost with it is told after this answer has been carried out
+		c.push(c.now).x = &extra{job: j, err: err}
+		return nil
 	}
 	c.seq++
 	d.seq = c.seq
-	j.req = r
-	c.enter(j, i)
-	return false, nil
+	return nil
 }
 
 // enter takes a job into the books.
 func (c *core) enter(j *job, dev int) {
-	j.dev, j.began, j.limit = dev, c.now, never
-	if c.real {
-		j.limit = c.now + c.cfg.other() + j.work.Expect
-	}
+	j.dev, j.began, j.limit = dev, c.now, c.now+c.cfg.other()+j.work.Expect
 	c.jobs = append(c.jobs, j)
+	c.devs[dev].watch = min(c.devs[dev].watch, j.limit)
 }
 
 func (c *core) host(a *sched.Action) error {

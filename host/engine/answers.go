@@ -37,7 +37,11 @@ func (c *core) begin(l *launch) {
 			j.Theta = append(j.Theta, theta)
 		}
 	}
-	w.Expect, w.Fixed = l.table.At(s, j.Last, len(l.reqs)), c.cfg.Clock == Table
+	t := l.table
+	if !l.Units.Empty() {
+		t = t.On(l.Units.Count())
+	}
+	w.Expect, w.Fixed = t.At(s, j.Last, len(l.reqs)), c.cfg.Clock == Table
 	w.Limit = c.cfg.Watchdog.Limit(w.Expect)
 	j.Limit = w.Limit
 	c.hold(l)
@@ -67,6 +71,9 @@ func (c *core) halt(l *launch) {
 	c.unhold(l)
 	if d.running--; d.running == 0 {
 		d.watch = never
+		if len(c.jobs) > 0 {
+			c.rewatch(l.Device)
+		}
 		c.res.Busy[l.Device] += c.now - d.since
 		return
 	}
@@ -118,6 +125,9 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		}
 	}
 	began := l.began
+	if l.killed && ev.Kind != device.Passed { // by the watchdog alone
+		err = c.killed(l, err)
+	}
 	l.began = c.now
 	if over || err != nil {
 		c.halt(l)
@@ -277,6 +287,9 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 	v := &c.st.Devices[j.dev]
 	c.span(Span{Device: j.dev, Segment: -1, What: j.work.Kind.String(), Start: j.began, End: c.now, Failed: err != nil}, nil)
 	if err != nil {
+		if j.work.Kind == device.Unload { // it is where it was
+			v.Hosted = append(v.Hosted, j.net.hosted(j.dev))
+		}
 		c.heard(&Fault{At: c.now, Device: j.dev, Scope: device.LoseLaunch, Err: err})
 		return c.tell(sched.Event{Kind: sched.Fault, Device: j.dev})
 	}
@@ -291,7 +304,12 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 func (c *core) copied(r *request, err error, took Time) error {
 	l := r.launch
 	r.copying = false
+	if l != nil {
+		r.Network = l.Network
+	}
 	switch {
+	case err != nil && c.ill(err):
+		return c.illCopy(r, err)
 	case r.inFlight:
 		if l != nil {
 			c.leave(l, r)
@@ -315,17 +333,27 @@ func (c *core) copied(r *request, err error, took Time) error {
 	if l.copies--; l.copies > 0 {
 		return nil
 	}
-	switch {
-	case l.doomed != nil:
+	if l.doomed != nil {
 		return c.landLaunch(l)
+	}
+	return c.ready(l)
+}
+
+// ready begins a launch whose inputs are there.
+func (c *core) ready(l *launch) error {
+	switch {
 	case len(l.reqs) == 0:
 		c.unhold(l)
 		l.Phase, c.left = sched.AtExit, true
 		return c.tell(sched.Event{Kind: sched.Fault, Device: l.Device})
+	case l.Phase == sched.Stopping: // before anything of it ran
+		c.unhold(l)
+		l.Phase, l.Since = sched.Halted, c.now
+		return c.tell(sched.Event{Kind: sched.Aborted, Device: l.Device, Launch: l.ID})
 	}
 	c.begin(l)
 	if len(c.fails) > 0 {
-		return c.tell(sched.Event{Kind: sched.Fault, Device: l.Device})
+		return c.refused()
 	}
 	return nil
 }

@@ -296,7 +296,6 @@ type wild struct {
 	assigned bool // every request is assigned first
 	planned  int
 	plans    int
-	waits    bool
 }
 
 type nap struct{ find func(context.Context) any }

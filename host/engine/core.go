@@ -133,6 +133,7 @@ type core struct {
 	again    bool   // something ended outside an event: ask the policy once more
 	fails    []failed
 	planning int  // plans that are being made
+	torn     bool // the run's context ended under a copy
 	shut     bool // nobody is asked any more
 	ended    int
 	res      Result
@@ -254,9 +255,7 @@ func (c *core) ask() error {
 			}
 		}
 		if len(c.fails) > 0 {
-			f := c.fails[0]
-			c.fails = c.fails[1:]
-			return c.fault(f.l, f.err)
+			return c.refused()
 		}
 		if !c.again {
 			return nil
@@ -265,6 +264,13 @@ func (c *core) ask() error {
 		c.ev = sched.Event{Kind: sched.Fault}
 	}
 	return nil
+}
+
+// refused takes in that a launch's work was refused.
+func (c *core) refused() error {
+	f := c.fails[0]
+	c.fails = slices.Delete(c.fails, 0, 1)
+	return c.fault(f.l, f.err)
 }
 
 // planned hands over what a plan has found.

@@ -76,7 +76,7 @@ type Watchdog struct {
 	Times int64 // a launch may take so many times what its table says; 0: 10
 	Least Time  // and this beside it, in ns; 0: 50 ms
 	Fixed Time  // in place of both, where positive
-	// Other is what a copy, a load or a reset may take beside its Expect, in real time; 0: 10 s.
+	// Other is what a copy, a load or a reset may take beside its Expect; 0: 10 s.
 	Other Time
 }
 
@@ -115,6 +115,10 @@ type Config struct {
 	SLO Time
 	// Admission, where set, is asked for every arriving task; a task it turns away is refused.
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
+
+	// Now, where set, is what a Server takes for time in place of this machine's: ns on a clock that does
+	// not go back, an NPU's count of cycles for one. Any goroutine calls it.
+	Now func() Time
 
 	Watchdog Watchdog
 	// ResetCost is what a reset takes in virtual time, in ns; zero: 1 ms. Resets is how many in a row
@@ -217,7 +221,7 @@ func (c *Config) grace() time.Duration {
 	return c.Grace
 }
 
-// other is what work without a table may take; 0: anything, in virtual time.
+// other is what work without a table may take.
 func (c *Config) other() Time {
 	if c.Watchdog.Other == 0 {
 		return 10_000_000_000

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,6 +27,10 @@ func (c *core) heard(f *Fault) {
 // these beside it is stopped; its requests start again when it has ended, and the reset begins then.
 // Only inputs are known to survive a reset, so halted requests start again too.
 func (c *core) fault(l *launch, cause error) error {
+	if c.cut(cause) && !c.shut { // no device's failure
+		c.halt(l)
+		return c.over()
+	}
 	d, v := l.Device, &c.st.Devices[l.Device]
 	scope := device.ScopeOf(cause)
 	c.heard(&Fault{At: c.now, Device: d, Launch: l.ID, Scope: scope, Err: cause})
@@ -59,6 +64,7 @@ func (c *core) end1(l *launch, v *sched.DeviceView, ready Time, cause error) {
 	l.reqs, l.Requests = l.reqs[:0], l.Requests[:0]
 	c.unhold(l)
 	c.forget(l)
+	c.fails = slices.DeleteFunc(c.fails, func(f failed) bool { return f.l == l }) // it is somebody else's soon
 	if !l.lost {
 		c.spareLaunches.give(l)
 	}
@@ -147,9 +153,7 @@ func (c *core) recovered(d int, o *outage, err error) error {
 	o.resetting = false
 	if err == nil {
 		dev.outs = slices.DeleteFunc(dev.outs, func(x *outage) bool { return x == o })
-		if o.units.Empty() {
-			v.Down = false
-		}
+		v.Down = dev.dead || slices.ContainsFunc(dev.outs, func(x *outage) bool { return x.units.Empty() })
 		v.Lost = device.Units{}
 		for _, x := range dev.outs {
 			v.Lost = v.Lost.Union(x.units)
@@ -191,14 +195,11 @@ func (c *core) nextWatch() Time {
 	for i := range c.devs {
 		t = min(t, c.devs[i].watch)
 	}
-	for _, j := range c.jobs {
-		t = min(t, j.limit)
-	}
 	return t
 }
 
-// watch looks for work that takes longer than it may. Where launches share units, one that has come
-// further since the last time gets as much again. One that can be stopped is; what does not answer
+// watch looks for work that takes longer than it may. Where launches may share units, one that has come
+// further since the last time gets as much again, though it be alone by now. One that can be stopped is; what does not answer
 // that either has lost its device.
 func (c *core) watch() error {
 	for _, l := range slices.Concat(c.live, c.doom) {
@@ -206,15 +207,13 @@ func (c *core) watch() error {
 			continue
 		}
 		d := &c.devs[l.Device]
-		if p, ok := d.Device.(device.Progressive); ok && c.shares(l) {
+		if p, ok := d.Device.(device.Progressive); ok && !l.Exclusive {
 			if at := p.Progress(l.work.ID); at > l.seenAt {
 				l.seenAt, l.limit = at, c.now+l.work.Limit
 				c.rewatch(l.Device)
 				continue
 			}
 		}
-		cause := fmt.Errorf("%w: %s, launch %d of %s, segments %d..%d, for %d ns, where the table says %d", device.ErrHang,
-			d.info.Name, l.ID, l.Network, l.work.Launch.First, l.work.Launch.Last, c.now-l.began, l.work.Expect)
 		if l.doomed == nil && !l.killed && d.info.Preempt >= device.PreemptKernel {
 			l.killed, l.limit = true, c.now+l.work.Limit
 			l.Phase = sched.Stopping
@@ -223,7 +222,7 @@ func (c *core) watch() error {
 			continue
 		}
 		d.abort(c.now, l.work.ID, true)
-		return c.hung(l, cause)
+		return c.hung(l, c.late(l))
 	}
 	for i, j := range c.jobs {
 		if j.limit > c.now {
@@ -242,6 +241,70 @@ func (c *core) watch() error {
 		c.rewatch(i)
 	}
 	return nil
+}
+
+// late is the hang of a launch.
+func (c *core) late(l *launch) error {
+	return fmt.Errorf("%w: %s, launch %d of %s, segments %d..%d, for %d ns, where the table says %d", device.ErrHang,
+		c.devs[l.Device].info.Name, l.ID, l.Network, l.work.Launch.First, l.work.Launch.Last, c.now-l.began, l.work.Expect)
+}
+
+// killed is the hang of a launch that the watchdog has stopped: it is lost alone where its device let
+// go as it should, and what err says where it did not.
+func (c *core) killed(l *launch, err error) error {
+	if err == nil {
+		return &device.Failure{Scope: device.LoseLaunch, Err: c.late(l)}
+	}
+	return fmt.Errorf("%w: %w", c.late(l), err)
+}
+
+// ill tells whether a copy's error is its device's, which loses more than the request: one that says so,
+// not what whoever makes the input has to complain of.
+func (c *core) ill(err error) bool {
+	if _, bad := errors.AsType[*inputError](err); bad || c.shut || c.cut(err) {
+		return false
+	}
+	_, says := errors.AsType[*device.Failure](err)
+	return says || device.IsHang(err) || errors.Is(err, device.ErrReset)
+}
+
+// cut tells whether an error is the end of the run's context, and of nothing else.
+func (c *core) cut(err error) bool {
+	return c.ctx.Err() != nil && errors.Is(err, c.ctx.Err()) && !errors.Is(err, device.ErrHang)
+}
+
+// illCopy takes in that a copy failed and its device with it. The request starts again once.
+func (c *core) illCopy(r *request, cause error) error {
+	l, d, scope := r.launch, r.dev, device.ScopeOf(cause)
+	v, ready := &c.st.Devices[d], c.now
+	f := Fault{At: c.now, Device: d, Scope: scope, Err: cause}
+	var units device.Units // a partition is lost with the launch that has it
+	switch {
+	case l != nil:
+		f.Launch = l.ID
+		if scope == device.LosePartition {
+			units = l.Units
+		}
+		c.leave(l, r)
+		l.copies--
+	case r.waits:
+		c.unqueue(r)
+	}
+	if scope != device.LoseLaunch {
+		ready += c.cfg.resetCost()
+	}
+	c.heard(&f)
+	c.giveBack(r, v, ready, cause)
+	if l != nil && l.copies == 0 && l.doomed != nil {
+		return c.landLaunch(l)
+	}
+	if scope == device.LoseLaunch && l != nil && l.doomed == nil && l.copies == 0 {
+		return c.ready(l)
+	}
+	if scope != device.LoseLaunch && !v.Down && (l == nil || l.doomed == nil) {
+		c.lose(d, units, l, cause)
+	}
+	return c.tell(sched.Event{Kind: sched.Fault, Device: d, Launch: f.Launch})
 }
 
 // lostCopy gives a copy up that does not end, and the device with it. The job and the request are not
@@ -300,14 +363,9 @@ func (c *core) rewatch(dev int) {
 			}
 		}
 	}
-}
-
-// shares tells whether others run on a launch's units.
-func (c *core) shares(l *launch) bool {
-	if l.Exclusive {
-		return false
+	for _, j := range c.jobs {
+		if j.dev == dev {
+			d.watch = min(d.watch, j.limit)
+		}
 	}
-	return slices.ContainsFunc(c.live, func(o *launch) bool {
-		return o != l && o.busy && o.Device == l.Device && o.Units.Meets(l.Units)
-	})
 }

@@ -39,6 +39,7 @@ const (
 type Server struct {
 	c     *core
 	start time.Time
+	other func() Time // Config.Now, from 0 on; nil: this machine's
 	wake  chan struct{}
 	plans sync.WaitGroup
 	again []message // read by the loop; its storage is used in turns with in's
@@ -47,7 +48,6 @@ type Server struct {
 	in     []message
 	closed error // why no more tasks are taken
 
-	fresh    bool // the source has something in the heap
 	draining bool
 	replies  sync.Pool
 }
@@ -63,6 +63,10 @@ func NewServer(cfg Config) (*Server, error) {
 	}
 	c.real = true
 	s := &Server{c: c, wake: make(chan struct{}, 1), start: time.Now()}
+	if now := cfg.Now; now != nil {
+		start := now()
+		s.other = func() Time { return now() - start }
+	}
 	s.replies.New = func() any { return make(chan error, 1) }
 	for i := range c.devs {
 		if _, ok := c.devs[i].Device.(device.Real); !ok {
@@ -93,7 +97,16 @@ func (s *Server) post(m *message) error {
 }
 
 // Now is the time on the server's clock, which starts with NewServer; deadlines are on it.
-func (s *Server) Now() Time { return time.Since(s.start).Nanoseconds() }
+func (s *Server) Now() Time {
+	if s.other != nil {
+		return s.other()
+	}
+	return time.Since(s.start).Nanoseconds()
+}
+
+// look is how often a clock that is not this machine's is looked at while nothing comes: nobody knows how
+// fast it runs.
+const look = 10 * time.Millisecond
 
 // Submit hands a task in, from any goroutine, and tells why it is refused where it is (ErrNetwork,
 // ErrTaken, ErrExpired, ErrSamples, ErrAdmitted, ErrClosed). Its latency counts from Arrived, when it
@@ -153,7 +166,7 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 
 // Run serves until Drain has been called and every request has ended. When ctx ends before, it ends
 // all requests that are left as errors, gives up what the devices do, and its error wraps ctx's. A
-// device that does not let go is waited for as long as Config.Grace says, and named.
+// device or a plan that does not let go is waited for as long as Config.Grace says, and named.
 func (s *Server) Run(ctx context.Context) (*Result, error) {
 	c := s.c
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -179,24 +192,48 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		c.stop(err)
 	}
-	late := time.NewTimer(c.cfg.grace())
+	grace := c.cfg.grace()
+	until := time.Now().Add(grace)
+	late := time.NewTimer(grace)
 	defer late.Stop()
 	s.land(late)
 	stop()
-	for i, ch := range gone {
+	late.Reset(max(letGo, time.Until(until))) // one that took the time to answer may still let go at once
+	found := make(chan struct{})
+	go func() {
+		defer close(found)
+		s.plans.Wait()
+	}()
+	ends := func(ch <-chan struct{}) bool {
 		select {
 		case <-ch:
+			return true
 		case <-late.C:
-			late.Reset(0)
-			err = errors.Join(err, fmt.Errorf("%w: %s does not let go, %v after its context has ended", ErrDevice, c.devs[i].info.Name, c.cfg.grace()))
+			late.Reset(0) // for the next one
+		}
+		select {
+		case <-ch: // in time, though it is the second to be looked at
+			return true
+		default:
+			return false
 		}
 	}
-	s.plans.Wait()
+	for i, ch := range gone {
+		if !ends(ch) {
+			err = errors.Join(err, fmt.Errorf("%w: %s does not let go, %v after it was told to", ErrDevice, c.devs[i].info.Name, grace))
+		}
+	}
+	if !ends(found) {
+		err = errors.Join(err, fmt.Errorf("%w: %s has a plan that does not let go, %v after it was told to", ErrPolicy, c.res.Policy, grace))
+	}
 	return &c.res, err
 }
 
+// letGo is what the goroutines of devices and plans have at least, to end when their context has.
+const letGo = 100 * time.Millisecond
+
 // clock brings the books' time up to date.
-func (s *Server) clock() { s.c.now = max(s.c.now, time.Since(s.start).Nanoseconds()) }
+func (s *Server) clock() { s.c.now = max(s.c.now, s.Now()) }
 
 func (s *Server) loop(ctx context.Context) error {
 	c := s.c
@@ -224,7 +261,11 @@ func (s *Server) loop(ctx context.Context) error {
 		if len(c.heap) > 0 {
 			next = min(next, c.heap[0].at)
 		}
-		timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
+		if s.other != nil {
+			timer.Reset(look)
+		} else {
+			timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))
@@ -254,11 +295,9 @@ func (s *Server) turn() error {
 	for msgs := s.take(); len(msgs) > 0; msgs = s.take() {
 		for i := range msgs {
 			if err := s.message(&msgs[i]); err != nil {
-				for k := i + 1; k < len(msgs); k++ { // whoever waits for an answer gets one
-					if msgs[k].reply != nil {
-						msgs[k].reply <- fmt.Errorf("task %d: %w", msgs[k].task.ID, ErrClosed)
-					}
-				}
+				s.mu.Lock() // refuseAll and land look at the rest
+				defer s.mu.Unlock()
+				s.in = append(slices.Clone(msgs[i+1:]), s.in...)
 				return err
 			}
 		}
@@ -326,7 +365,13 @@ func (s *Server) refuseAll() {
 // land takes in what devices still answer, so that slots are freed.
 func (s *Server) land(late *time.Timer) {
 	c := s.c
-	for c.shut = true; ; {
+	c.shut = true
+	for i := range c.heap { // what has ended as it began, and would be told later
+		if x := c.heap[i].x; x != nil && x.job != nil {
+			c.jobs = slices.DeleteFunc(c.jobs, func(j *job) bool { return j == x.job })
+		}
+	}
+	for {
 		s.clock()
 		msgs := s.take()
 		for i := range msgs {
@@ -340,7 +385,6 @@ func (s *Server) land(late *time.Timer) {
 		select {
 		case <-s.wake:
 		case <-late.C:
-			late.Reset(0)
 			return
 		}
 	}

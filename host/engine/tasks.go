@@ -83,7 +83,7 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 			r.input = func() ([]device.Tensor, error) {
 				in, err := c.cfg.Inputs(&r.Request)
 				if err != nil {
-					return nil, fmt.Errorf("input of request %d: %w", r.ID, err)
+					return nil, &inputError{r.ID, err}
 				}
 				return in, nil
 			}
@@ -122,6 +122,15 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 	}
 	return nil, c.tell(sched.Event{Kind: sched.Arrival, Request: reqs[len(reqs)-1].ID})
 }
+
+// inputError is what whoever makes an input complains of.
+type inputError struct {
+	id  device.RequestID
+	err error
+}
+
+func (e *inputError) Error() string { return fmt.Sprintf("input of request %d: %v", e.id, e.err) }
+func (e *inputError) Unwrap() error { return e.err }
 
 func (c *core) cancel(id uint64) error {
 	t := c.tasks.get(id)

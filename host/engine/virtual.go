@@ -147,13 +147,15 @@ func (v *virtual) run(ctx context.Context) error {
 	c := v.c
 	for n := 0; ; n++ {
 		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
-			if err := ctx.Err(); err != nil {
-				return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, err)
+			if ctx.Err() != nil {
+				return c.over()
 			}
 		}
 		dev, at := v.first()
 		var err error
 		switch {
+		case dev == nobody && c.torn:
+			return c.over()
 		case dev == nobody:
 			return c.close()
 		case dev == outside:
@@ -168,6 +170,8 @@ func (v *virtual) run(ctx context.Context) error {
 			if ev := d.v.Take(c.now); ev != nil {
 				d.idle = 0
 				err = c.answer(dev, ev)
+			} else if next, ok := d.v.Next(); !ok || next > c.now {
+				d.idle = 0 // something has happened inside it that is nobody's business
 			} else if d.idle++; d.idle > maxIdle {
 				err = fmt.Errorf("%w: %s has something due at %d ns, but nothing to tell", ErrDevice, d.info.Name, at)
 			}
@@ -178,7 +182,12 @@ func (v *virtual) run(ctx context.Context) error {
 	}
 }
 
-// maxIdle is how often in a row a device may say that something is due and then have nothing.
+// over is the end of a run by its context.
+func (c *core) over() error {
+	return fmt.Errorf("run of %s, %d requests ended: %w", c.res.Policy, c.ended, c.ctx.Err())
+}
+
+// maxIdle is how often in a row a device may say that something is due now and then have nothing.
 const maxIdle = 1000
 
 // Where the next event comes from, where it is no device.

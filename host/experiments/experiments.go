@@ -107,6 +107,10 @@ type Point struct {
 	Times  []int64 // arrivals in ns, in place of Rate, Seed and N
 	Clock  engine.Clock
 	Keep   engine.Keep
+	// Now, where set, makes it a run in real time on that clock (engine.Config.Now), in place of virtual
+	// time.
+	Now      func() engine.Time
+	Watchdog engine.Watchdog
 }
 
 // Run serves one point on a device that has the bundle loaded.
@@ -125,7 +129,11 @@ func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress 
 		}
 	}
 	name := s.Bundle.Network.Name
-	res, err := engine.Run(ctx, engine.Config{
+	run := engine.Run
+	if p.Now != nil {
+		run = engine.Serve
+	}
+	res, err := run(ctx, engine.Config{
 		Devices:  []device.Device{device.Adapt(dev)},
 		Networks: []engine.Network{{Name: name, Tables: []*sched.Table{s.Table}}},
 		Policy:   policy,
@@ -141,6 +149,8 @@ func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress 
 		SLO:      p.SLO,
 		Observer: engine.Tell(progress),
 		Keep:     p.Keep,
+		Now:      p.Now,
+		Watchdog: p.Watchdog,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s at %.3g requests per second, seed %d: %w", p.Policy, p.Rate, p.Seed, err)

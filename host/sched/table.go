@@ -20,6 +20,15 @@ const MaxSegments = 256
 type Table struct {
 	segments, maxBatch int
 	ns                 []Time
+
+	// Of tables made of cells (NewTableOf).
+	units    int      // 0: the whole device
+	parts    []*Table // by units, the fewest first
+	p95, p99 []Time
+
+	// CopyBytes is what a sample's input takes; 0: not known. Use is by segment; nil: not known.
+	CopyBytes int64
+	Use       []Throughput
 }
 
 // NewTable takes the p50 of a network's entries. Every cell of first <= last and batch

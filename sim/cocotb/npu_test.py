@@ -14,6 +14,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ReadOnly, RisingEdge, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
+from cocotbext.axi.axi_channels import AxiARSink, AxiAWSink
 
 # offsets of hw/abi that vectors do not speak of
 TIME_LO, TIME_HI, ACCESS, IRQ_STATUS = 0x0C0, 0x0C4, 0x0C8, 0x048
@@ -33,6 +34,10 @@ class Bench:
         self.dut, self.rng, self.cycles = dut, rng, 0
         self.regs = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), dut.clk, dut.resetn, reset_active_level=False)
         self.rams = []
+        if hasattr(dut, "M00_AXI_wid"):  # AXI3 has fewer bits of length and more of lock; the library knows AXI4
+            for sink in (AxiARSink, AxiAWSink):
+                name = "ar" if sink is AxiARSink else "aw"
+                sink._signal_widths = {**sink._signal_widths, name + "len": 4, name + "lock": 2}
         for port in range(4):
             if not hasattr(dut, f"M{port:02}_AXI_awvalid"):
                 break
@@ -60,8 +65,12 @@ class Bench:
 
     async def watch(self, port):
         """What the library takes on trust."""
+        handles = {}
+
         def signal(name):
-            return getattr(self.dut, f"M{port:02}_AXI_{name}")
+            if name not in handles:
+                handles[name] = getattr(self.dut, f"M{port:02}_AXI_{name}")
+            return handles[name]
 
         size = len(signal("wstrb")).bit_length() - 1
         axi3 = hasattr(self.dut, f"M{port:02}_AXI_wid")
@@ -70,13 +79,10 @@ class Bench:
             "aw": ["awid", "awaddr", "awlen"], "ar": ["arid", "araddr", "arlen"], "w": ["wdata", "wstrb", "wlast"],
         }
         owed = []  # IDs of announced bursts whose data are still to come
+        edge, settled = RisingEdge(self.dut.clk), ReadOnly()
         while True:
-            await RisingEdge(self.dut.clk)
-            await ReadOnly()
-            if int(self.dut.resetn.value) == 0:
-                waiting.clear()
-                owed.clear()
-                continue
+            await edge
+            await settled
             for channel, names in channels.items():
                 valid, ready = int(signal(channel + "valid").value), int(signal(channel + "ready").value)
                 payload = tuple(int(signal(name).value) for name in names) if valid else None

@@ -2,6 +2,7 @@
 // that scripts need, as shell assignments.
 //
 //	boardtree overlay zc706
+//	boardtree bif zc706
 //	boardtree shell zc706
 package main
 
@@ -13,18 +14,31 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 || os.Args[1] != "overlay" && os.Args[1] != "shell" {
-		fmt.Fprintln(os.Stderr, "usage: boardtree overlay|shell BOARD")
+	usage := func() {
+		fmt.Fprintln(os.Stderr, "usage: boardtree overlay|bif|shell BOARD")
 		os.Exit(2)
 	}
+	if len(os.Args) != 3 {
+		usage()
+	}
 	b, err := boards.Load(os.Args[2])
+	if err == nil && !b.Buildable() {
+		err = fmt.Errorf("board %s has no registers, interrupt and ddr in its file", b.Name)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "boardtree:", err)
 		os.Exit(3)
 	}
-	if os.Args[1] == "overlay" {
+	switch os.Args[1] {
+	case "overlay":
 		fmt.Print(b.Overlay())
 		return
+	case "bif":
+		fmt.Print(b.BIF())
+		return
+	case "shell":
+	default:
+		usage()
 	}
 	arch, goarch, machine := "arm", "arm", "xilinx-zynq-a9"
 	if b.Family == boards.UltraScalePlus {

@@ -119,7 +119,8 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			},
 		},
 		{
-			"GOP/s a DSP with a latency of at most 0.048 ms", []string{"--objective", "gops-per-dsp", "--max-latency", "0.048"},
+			"GOP/s a DSP with a latency of at most 0.048 ms",
+			[]string{"--objective", "gops-per-dsp", "--max-latency", "0.048"},
 			func(f *found, s *service) float64 {
 				if alone(f) > 0.048e6 {
 					return math.NaN()

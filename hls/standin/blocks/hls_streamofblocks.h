@@ -3,8 +3,6 @@
 #ifndef SLUICE_STANDIN_HLS_STREAMOFBLOCKS_H
 #define SLUICE_STANDIN_HLS_STREAMOFBLOCKS_H
 
-#include <cstddef>
-
 #ifndef __SYNTHESIS__
 #include "threads.hpp"
 #endif
@@ -61,8 +59,7 @@ class write_lock {
 #endif
   write_lock(const write_lock &) = delete;
   write_lock &operator=(const write_lock &) = delete;
-  operator T &() { return data_; }
-  auto operator[](std::size_t i) -> decltype((*static_cast<T *>(nullptr))[i]) & { return data_[i]; }
+  operator T &() { return data_; }  // an index goes through this too: the vendor has no operator[]
 
  private:
   stream_of_blocks<T> &of_;
@@ -85,8 +82,7 @@ class read_lock {
 #endif
   read_lock(const read_lock &) = delete;
   read_lock &operator=(const read_lock &) = delete;
-  operator T &() { return data_; }
-  auto operator[](std::size_t i) -> decltype((*static_cast<T *>(nullptr))[i]) & { return data_[i]; }
+  operator T &() { return data_; }  // an index goes through this too: the vendor has no operator[]
 
  private:
   stream_of_blocks<T> &of_;

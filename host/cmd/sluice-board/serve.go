@@ -35,6 +35,7 @@ type serveCmd struct {
 	Theta    float32       `default:"0.8" help:"Exit threshold on the softmax top-1."`
 	Seed     uint64        `default:"1" help:"Seed of the arrivals."`
 	Watchdog time.Duration `default:"20s" help:"After so long without an end (in the NPU's own time, and of wall time where its clock stands still) a start counts as hung."`
+	Real     bool          `help:"In real time: arrivals, deadlines and timers on the NPU's TIME. Else in virtual time, by the cycles of its starts."`
 	DieAt    int           `name:"die-at" help:"For tests: the process kills itself right after the start of that number, the NPU running."`
 	JSON     bool          `name:"json" help:"Print one line of JSON."`
 }
@@ -105,6 +106,7 @@ type serveDoc struct {
 	Bundle  string  `json:"bundle_hash"`
 	Design  string  `json:"design_hash"`
 	Clock   float64 `json:"clock_mhz"`
+	Real    bool    `json:"real_time"`
 	Rate    float64 `json:"rate"`
 	SLO     int64   `json:"slo_ns"`
 	engine.Summary
@@ -181,6 +183,16 @@ func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err erro
 		Policy: c.Policy, Rate: c.Rate * 1e9 / service, SLO: int64(c.SLO * float64(s.Table.Alone())), Theta: theta,
 		Seed: c.Seed, N: c.N, Clock: engine.Measured,
 	}
+	if c.Real {
+		p.Now = func() engine.Time { // of an NPU that does not answer it stands still, and its watchdog says so
+			t, err := bus.Time()
+			if err != nil {
+				return 0
+			}
+			return int64(float64(t) * 1e3 / c.ClockMHz)
+		}
+		p.Watchdog = engine.Watchdog{Fixed: c.Watchdog.Nanoseconds(), Other: c.Watchdog.Nanoseconds()}
+	}
 	res, err := s.Run(ctx, d, p, nil)
 	if err != nil {
 		return nil, &coded{codeDevice, err}
@@ -198,7 +210,7 @@ func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err erro
 	doc := &serveDoc{
 		Schema: "sluice-board-serve/1", Version: version, Seed: c.Seed, Label: c.Label,
 		Network: k.Bundle.Network.Name, Bundle: fmt.Sprintf("%016x", hash), Design: fmt.Sprintf("%016x", d.Build().DesignHash),
-		Clock: c.ClockMHz, Rate: p.Rate, SLO: p.SLO, Summary: res.Summary(), Ticks: now - ticks, Wall: wall.Nanoseconds(),
+		Clock: c.ClockMHz, Real: c.Real, Rate: p.Rate, SLO: p.SLO, Summary: res.Summary(), Ticks: now - ticks, Wall: wall.Nanoseconds(),
 		Starts: after[abi.CntStarts] - before[abi.CntStarts], Ended: after[abi.CntInterrupts] - before[abi.CntInterrupts],
 	}
 	doc.Interrupts, doc.Stale = bus.Interrupts()

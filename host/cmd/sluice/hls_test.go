@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os/exec"
+	"regexp"
 	"testing"
 )
 
@@ -19,6 +20,9 @@ func TestRunOnHLS(t *testing.T) {
 			Exits     []int
 			Results   json.RawMessage
 			Reference referenceDoc
+			MACUtil   *float64 `json:"mac_util"`
+			Cycles    *uint64  `json:"cycles"`
+			Bytes     *uint64  `json:"bytes"`
 		}
 	}
 	build := t.TempDir()
@@ -46,6 +50,23 @@ func TestRunOnHLS(t *testing.T) {
 		}
 		if hls.Reference.Results+hls.Reference.Actions != 0 || rtl.Reference.Results != 0 {
 			t.Errorf("%s: against soft by the table: hls %+v, cosim %+v", rtl.Policy, hls.Reference, rtl.Reference)
+		}
+		if rtl.MACUtil == nil || *rtl.MACUtil <= 0 || rtl.Cycles == nil || *rtl.Cycles == 0 || rtl.Bytes == nil || *rtl.Bytes == 0 {
+			t.Errorf("%s: cosim's utilisation, cycles, traffic: %v, %v, %v", rtl.Policy, rtl.MACUtil, rtl.Cycles, rtl.Bytes)
+		}
+		if hls.MACUtil != nil || hls.Cycles != nil || hls.Bytes != nil { // what is not counted is not 0
+			t.Errorf("%s: hls' utilisation, cycles, traffic: %v, %v, %v", rtl.Policy, hls.MACUtil, hls.Cycles, hls.Bytes)
+		}
+	}
+	var out, log bytes.Buffer
+	if code := realMain([]string{
+		"run", "--device", "hls", "--network", "tiny", "--config", "tiny", "-n", "2", "--policy", "serial", "--build", build, "--out", t.TempDir(),
+	}, &out, &log); code != 0 {
+		t.Fatalf("exit %d: %s", code, log.String())
+	}
+	for _, row := range []string{"MAC utilisation", "DRAM traffic", "cycles"} {
+		if !regexp.MustCompile(`(?m)^` + row + `\s+-\s*$`).MatchString(out.String()) {
+			t.Errorf("no row %s with a dash:\n%s", row, out.String())
 		}
 	}
 }

@@ -67,16 +67,17 @@ type env struct {
 }
 
 type commands struct {
-	Run       runCmd      `cmd:"" help:"Serve test images and report how it went (the main job)."`
-	Verify    verifyCmd   `cmd:"" help:"Compare the hardware with its references, bit for bit."`
-	Faults    faultsCmd   `cmd:"" help:"Random faults: each ends as it must, and the next start is right."`
-	Profile   profileCmd  `cmd:"" help:"Measure a latency table on a device."`
-	TuneTheta thetaCmd    `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
-	Bench     benchCmd    `cmd:"" help:"Compare policies over many settings."`
-	Classify  classifyCmd `cmd:"" help:"Say what a bundle takes pictures for."`
-	Inspect   inspectCmd  `cmd:"" help:"Say what is in a bundle."`
-	Kit       kitCmd      `cmd:"" help:"Write a bundle, images and golden results for a board."`
-	Doctor    doctorCmd   `cmd:"" help:"Check that tools and data are there."`
+	Run       runCmd       `cmd:"" help:"Serve test images and report how it went (the main job)."`
+	Verify    verifyCmd    `cmd:"" help:"Compare the hardware with its references, bit for bit."`
+	Faults    faultsCmd    `cmd:"" help:"Random faults: each ends as it must, and the next start is right."`
+	Profile   profileCmd   `cmd:"" help:"Measure a latency table on a device."`
+	TuneTheta thetaCmd     `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
+	Bench     benchCmd     `cmd:"" help:"Compare policies over many settings."`
+	Classify  classifyCmd  `cmd:"" help:"Say what a bundle takes pictures for."`
+	Inspect   inspectCmd   `cmd:"" help:"Say what is in a bundle."`
+	Kit       kitCmd       `cmd:"" help:"Write a bundle, images and golden results for a board."`
+	Bitstream bitstreamCmd `cmd:"" help:"Inspect, verify, convert and load a bitstream."`
+	Doctor    doctorCmd    `cmd:"" help:"Check that tools and data are there."`
 
 	About      versionCmd     `cmd:"" name:"version" help:"Say what this program is."`
 	Completion cli.Completion `cmd:"" help:"Teach a shell to complete commands and flags."`

@@ -74,7 +74,9 @@ type policyDoc struct {
 	AccuracyFloat *float64      `json:"accuracy_float"` // the float network's, same images, same thresholds
 	Rate          float64       `json:"rate"`           // requests per second
 	RateMultiple  float64       `json:"rate_multiple"`  // of serial's capacity
-	MACUtil       float64       `json:"mac_util"`       // MACs done / (T_P * T_C * busy cycles)
+	MACUtil       *float64      `json:"mac_util"`       // MACs done / (T_P * T_C * busy cycles)
+	Cycles        *uint64       `json:"cycles"`         // the summary's; null, as the two beside it, on a device that counts none
+	Bytes         *uint64       `json:"bytes"`          // the summary's
 	Reference     *referenceDoc `json:"reference,omitempty"`
 	Results       []resultDoc   `json:"results"`
 }
@@ -196,8 +198,12 @@ func (c *runCmd) Run(e *env) error {
 		results = append(results, res)
 		d := describe(s, im, float, theta, res)
 		d.Rate, d.RateMultiple = rate, rate*service/1e9
-		if res.Stats.Cycles > 0 {
-			d.MACUtil = float64(res.Stats.MACs) / (float64(p.design.MACs()) * float64(res.Stats.Cycles))
+		if c.Device != "hls" { // its counters stand still
+			util := 0.0
+			if res.Stats.Cycles > 0 {
+				util = float64(res.Stats.MACs) / (float64(p.design.MACs()) * float64(res.Stats.Cycles))
+			}
+			d.MACUtil, d.Cycles, d.Bytes = &util, &d.Summary.Cycles, &d.Summary.Bytes
 		}
 		if c.Device != "soft" {
 			if d.Reference, err = c.reference(e, p, s, memo, point, res); err != nil {
@@ -357,6 +363,12 @@ func (d *runDoc) print(w io.Writer) error {
 		}
 		return report.Percent(*v)
 	}
+	known := func(v *uint64, text func(uint64) string) string {
+		if v == nil {
+			return "-"
+		}
+		return text(*v)
+	}
 	count("on time", func(p *policyDoc) int { return p.OnTime })
 	count("late", func(p *policyDoc) int { return p.Late })
 	count("dropped", func(p *policyDoc) int { return p.Dropped })
@@ -372,10 +384,12 @@ func (d *runDoc) print(w io.Writer) error {
 	row("  p99", func(p *policyDoc) string { return report.Ns(p.Latency.P99) })
 	row("goodput", func(p *policyDoc) string { return fmt.Sprintf("%.0f/s", p.Goodput) })
 	row("device busy", func(p *policyDoc) string { return report.Percent(p.Busy) })
-	row("MAC utilisation", func(p *policyDoc) string { return report.Percent(p.MACUtil) })
+	row("MAC utilisation", func(p *policyDoc) string { return share(p.MACUtil) })
 	row("mean batch", func(p *policyDoc) string { return fmt.Sprintf("%.2f", p.MeanBatch) })
-	row("DRAM traffic", func(p *policyDoc) string { return report.Bytes(p.Bytes) })
-	row("cycles", func(p *policyDoc) string { return strconv.FormatUint(p.Cycles, 10) })
+	row("DRAM traffic", func(p *policyDoc) string { return known(p.Bytes, report.Bytes) })
+	row("cycles", func(p *policyDoc) string {
+		return known(p.Cycles, func(n uint64) string { return strconv.FormatUint(n, 10) })
+	})
 	count("scheduler calls", func(p *policyDoc) int { return p.Calls })
 	count("preemptions", func(p *policyDoc) int { return p.Preemptions })
 	count("merges", func(p *policyDoc) int { return p.Merges })

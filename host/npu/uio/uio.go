@@ -175,6 +175,29 @@ func open(ctx context.Context, o Opts) (b *Bus, err error) {
 	return b, b.rest(ctx)
 }
 
+// Busy tells whether a start runs, and touches nothing. The PL must be configured.
+func Busy(o Opts) (bool, error) {
+	d, err := Find(o)
+	if err != nil {
+		return false, err
+	}
+	f, err := os.OpenFile(d.Path, os.O_RDWR|unix.O_SYNC|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, opening(err, "add a udev rule, or run as root")
+	}
+	defer f.Close()
+	m, err := unix.Mmap(int(f.Fd()), 0, regBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return false, fmt.Errorf("map the registers of %s: %w", d.Path, err)
+	}
+	r := mapped(m)
+	defer r.close()
+	if id := r.load(abi.RegID); id != abi.ID {
+		return false, fmt.Errorf("%w: ID is %#08x, expected %#08x", npu.ErrHardware, id, uint32(abi.ID))
+	}
+	return r.load(abi.RegStatus)&abi.RegStatusBusyMask != 0, nil
+}
+
 // opening names what a refused open means.
 func opening(err error, hint string) error {
 	switch {

@@ -305,6 +305,9 @@ func put(t *testing.T, root, name, text string) {
 
 func TestOpen(t *testing.T) {
 	o := tree(t)
+	if busy, err := Busy(o); busy || err != nil {
+		t.Errorf("busy: %v, %v", busy, err)
+	}
 	b, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,8 @@ import "math"
 // Table is the delays of a fabric at a speed grade, in ns. Sources, by the letter behind each field:
 //
 //	D  the part's data sheet, switching characteristics of the speed grade: DS191 (Zynq-7000, Z-7045 -2),
-//	   DS926 (Zynq UltraScale+, -2); as the public timers quote them, rounded up
+//	   DS926 (Zynq UltraScale+, -2); rounded up from what is remembered of them: nobody has held these
+//	   values against the sheets
 //	Y  cells_sim.v of yosys 0.23, which quotes project X-Ray's delays of Artix-7 -1 (prjxray-db, artix7/timings)
 //	E  an estimate: the data sheet has no figure for it on its own (logic inside a URAM, a DSP's product
 //	   without its registers)

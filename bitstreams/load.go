@@ -1,0 +1,79 @@
+package bitstreams
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Errors of loading.
+var (
+	ErrManager = errors.New("no FPGA manager that takes a file")
+	ErrLoad    = errors.New("the FPGA manager refused")
+)
+
+// Manager is an FPGA manager of the kernel, by sysfs.
+type Manager struct {
+	Sys      string // where sysfs is mounted (default /sys)
+	Firmware string // where the kernel looks for firmware (default /lib/firmware)
+	Name     string // of the manager (default fpga0)
+}
+
+func (m Manager) class() string {
+	sys, name := m.Sys, m.Name
+	if sys == "" {
+		sys = "/sys"
+	}
+	if name == "" {
+		name = "fpga0"
+	}
+	return filepath.Join(sys, "class", "fpga_manager", name)
+}
+
+// State is what the manager says of the PL: operating, unknown, write error ...
+func (m Manager) State() (string, error) {
+	text, err := os.ReadFile(filepath.Join(m.class(), "state"))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrManager, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// Load gives a .bin to the manager and waits until the PL is configured. Only vendors' kernels have the
+// attribute for it (linux-xlnx: firmware); on others a bitstream is loaded by U-Boot (boot.scr), and the
+// error says so. The caller has made sure that nothing uses what is in the PL now.
+func (m Manager) Load(name string, bin []byte) error {
+	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, " \n") {
+		return fmt.Errorf("load %q: %w: expected a file's name without a folder", name, ErrLoad)
+	}
+	attribute := filepath.Join(m.class(), "firmware")
+	if _, err := os.Stat(attribute); err != nil {
+		return fmt.Errorf("%w: %w: this kernel has no such attribute (linux-xlnx does); put npu.bin on the boot partition, where boot.scr loads it", ErrManager, err)
+	}
+	dir := m.Firmware
+	if dir == "" {
+		dir = "/lib/firmware"
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("load %s: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), bin, 0o644); err != nil {
+		return fmt.Errorf("load %s: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(m.class(), "flags"), []byte("0"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("load %s: full configuration: %w", name, err)
+	}
+	if err := os.WriteFile(attribute, []byte(name), 0); err != nil {
+		return fmt.Errorf("load %s: %w: %w: dmesg tells more", name, ErrLoad, err)
+	}
+	state, err := m.State()
+	if err != nil {
+		return err
+	}
+	if state != "operating" {
+		return fmt.Errorf("load %s: %w: its state is %q, expected \"operating\"", name, ErrLoad, state)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package bitstreams
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestLoad(t *testing.T) {
+	sys, firmware := t.TempDir(), filepath.Join(t.TempDir(), "firmware")
+	class := filepath.Join(sys, "class", "fpga_manager", "fpga0")
+	m := Manager{Sys: sys, Firmware: firmware}
+	if err := m.Load("npu.bin", nil); !errors.Is(err, ErrManager) || !strings.Contains(err.Error(), "boot.scr") {
+		t.Errorf("no manager: %v", err)
+	}
+	put := func(name, text string) {
+		if err := errors.Join(os.MkdirAll(class, 0o755), os.WriteFile(filepath.Join(class, name), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("state", "operating\n")
+	if err := m.Load("npu.bin", nil); !errors.Is(err, ErrManager) {
+		t.Errorf("a mainline kernel: %v", err)
+	}
+	put("firmware", "")
+	bin := []byte{1, 2, 3}
+	if err := m.Load("npu.bin", bin); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(firmware, "npu.bin"))
+	if err != nil || !bytes.Equal(got, bin) {
+		t.Errorf("firmware: % x, %v", got, err)
+	}
+	if name, err := os.ReadFile(filepath.Join(class, "firmware")); string(name) != "npu.bin" || err != nil {
+		t.Errorf("attribute: %q, %v", name, err)
+	}
+	for _, name := range []string{"", "a/b", "../npu.bin", "a b"} {
+		if err := m.Load(name, bin); !errors.Is(err, ErrLoad) {
+			t.Errorf("name %q: %v", name, err)
+		}
+	}
+	put("state", "write error\n")
+	if err := m.Load("npu.bin", bin); !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "write error") {
+		t.Errorf("a refusal: %v", err)
+	}
+}

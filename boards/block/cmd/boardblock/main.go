@@ -1,0 +1,115 @@
+// Command boardblock writes the Tcl that builds a design for a board (boards/block), or the manifest of what
+// it has built.
+//
+//	boardblock tcl BOARD CONFIG > build.tcl
+//	boardblock manifest BOARD CONFIG OUT > npu.yaml      OUT is the folder that build.tcl has written
+//
+// Exit codes: 0 ok, 2 usage, 3 bad input.
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/sluice-npu/sluice/bitstreams"
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/boards/block"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+func main() {
+	if len(os.Args) < 4 || os.Args[1] == "tcl" && len(os.Args) != 4 || os.Args[1] == "manifest" && len(os.Args) != 5 {
+		fmt.Fprintln(os.Stderr, "usage: boardblock tcl BOARD CONFIG | boardblock manifest BOARD CONFIG OUT")
+		os.Exit(2)
+	}
+	text, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "boardblock:", err)
+		os.Exit(3)
+	}
+	os.Stdout.Write(text)
+}
+
+func run(args []string) ([]byte, error) {
+	b, err := boards.Load(args[1])
+	if err != nil {
+		return nil, err
+	}
+	d, err := configs.Load(args[2])
+	if err != nil {
+		return nil, err
+	}
+	if args[0] == "tcl" {
+		return block.Generate(b, d)
+	}
+	return manifest(b, d, args[3])
+}
+
+// manifest reads the reports of a build.
+func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
+	bit, err := os.ReadFile(filepath.Join(out, "npu.bit"))
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := bitstreams.ParseBit(bit)
+	if err != nil {
+		return nil, err
+	}
+	slack, err := os.ReadFile(filepath.Join(out, "slack.txt"))
+	if err != nil {
+		return nil, err
+	}
+	report, err := os.ReadFile(filepath.Join(out, "utilisation.rpt"))
+	if err != nil {
+		return nil, err
+	}
+	m := bitstreams.Manifest{
+		Board: b.Name, Config: d.Name, Part: b.Part, DesignHash: fmt.Sprintf("%016x", d.Hash()), ABIHash: fmt.Sprintf("%016x", uint64(abi.Hash)),
+		Tool: parsed.Tool, SHA256: fmt.Sprintf("%x", sha256.Sum256(bit)), Status: bitstreams.Built,
+	}
+	m.Timing.ClockMHz = b.ClockMHz
+	if _, err := fmt.Sscan(string(slack), &m.Timing.WNS, &m.Timing.WHS); err != nil {
+		return nil, fmt.Errorf("slack.txt: expected two numbers: %w", err)
+	}
+	if m.Utilisation, err = utilisation(string(report)); err != nil {
+		return nil, err
+	}
+	text, err := yaml.Marshal(&m)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := bitstreams.ParseManifest(text); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// utilisation reads rows of report_utilization: | CLB LUTs* | 12345 | ...
+func utilisation(report string) (u bitstreams.Utilisation, err error) {
+	row := func(names string, optional bool) float64 {
+		f := regexp.MustCompile(`(?m)^\|\s*(?:` + names + `)\*?\s*\|\s*([0-9.]+)\s*\|`).FindStringSubmatch(report)
+		if f == nil {
+			if !optional {
+				err = errors.Join(err, fmt.Errorf("utilisation.rpt: no row %s", strings.ReplaceAll(names, "|", " or ")))
+			}
+			return 0
+		}
+		v, bad := strconv.ParseFloat(f[1], 64)
+		err = errors.Join(err, bad)
+		return v
+	}
+	u = bitstreams.Utilisation{
+		LUT: int(row("Slice LUTs|CLB LUTs", false)), FF: int(row("Slice Registers|CLB Registers", false)),
+		BRAM36: row("Block RAM Tile", false), DSP: int(row("DSPs", false)), URAM: int(row("URAM", true)),
+	}
+	return u, err
+}

@@ -1,0 +1,64 @@
+package check
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// pragma is what UG1399 (Vitis High-Level Synthesis User Guide, HLS Pragmas) lets one say, as far as the kernel
+// says it: a compiler takes anything behind #pragma HLS in silence, and the vendor's tool only warns.
+type pragma struct {
+	need []string // options that must be there, by key
+	may  string   // a pattern of one option
+}
+
+var pragmas = map[string]pragma{
+	"array_partition": {[]string{"variable"}, `variable=\w+|(?:type=)?(?:complete|cyclic|block)|factor=\w+|dim=[0-9]`},
+	"bind_op":         {[]string{"variable", "op", "impl"}, `variable=\w+|op=(?:mul|add|sub)|impl=(?:dsp|fabric)|latency=[0-9]+`},
+	"bind_storage":    {[]string{"variable", "type"}, `variable=\w+|type=(?:fifo|ram_1p|ram_1wnr|ram_2p|ram_s2p|ram_t2p|rom_1p|rom_2p|rom_np)|impl=(?:bram|uram|lutram|srl)|latency=[0-9]+`},
+	"dataflow":        {nil, ``},
+	"dependence":      {[]string{"variable", "type"}, `variable=\w+|type=(?:inter|intra)|(?:dependent=)?(?:true|false)`},
+	"inline":          {nil, ``},
+	"interface": {[]string{"mode", "port"}, `mode=(?:ap_ctrl_hs|ap_none|ap_vld|ap_memory|m_axi)|port=\w+|bundle=\w+|offset=off|depth=\w+|latency=[0-9]+|storage_type=ram_1p` +
+		`|max_(?:read|write)_burst_length=\w+|num_(?:read|write)_outstanding=[0-9]+`},
+	"loop_tripcount": {nil, `(?:min|max|avg)=[\w:]+`},
+	"pipeline":       {nil, `II=[0-9]+`},
+	"stable":         {[]string{"variable"}, `variable=\w+`},
+	"stream":         {[]string{"variable", "depth"}, `variable=\w+|depth=\w+`},
+	"unroll":         {nil, ``},
+}
+
+var optionREs = func() map[string]*regexp.Regexp {
+	out := map[string]*regexp.Regexp{}
+	for name, p := range pragmas {
+		out[name] = regexp.MustCompile("^(?:" + p.may + ")$")
+	}
+	return out
+}()
+
+// known refuses a pragma, or an option of one, that is not on the list, and one said twice.
+func known(name, text string) error {
+	p, ok := pragmas[name]
+	if !ok {
+		return fmt.Errorf("there is no pragma HLS %s among those that the kernel may use (hls/check/pragmas.go)", name)
+	}
+	var keys []string
+	for _, option := range strings.Fields(text) {
+		if !optionREs[name].MatchString(option) {
+			return fmt.Errorf("pragma %s: %q is no option, or no value of one, that the kernel may use (hls/check/pragmas.go)", name, option)
+		}
+		key, _, _ := strings.Cut(option, "=")
+		if slices.Contains(keys, key) {
+			return fmt.Errorf("pragma %s: %s is there twice", name, key)
+		}
+		keys = append(keys, key)
+	}
+	for _, key := range p.need {
+		if !slices.Contains(keys, key) {
+			return fmt.Errorf("pragma %s without %s: %q", name, key, text)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+// sluice bitstream: what is in a .bit file, whether it is the board's and its manifest's, and into the
+// PL with it.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-npu/sluice/bitstreams"
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/host/npu/uio"
+)
+
+type bitstreamCmd struct {
+	Inspect bitInspectCmd `cmd:"" help:"Say what is in a .bit file."`
+	Verify  bitVerifyCmd  `cmd:"" help:"Hold a .bit file to a board, its manifest and a bundle."`
+	Bin     bitBinCmd     `cmd:"" help:"Write the .bin that U-Boot and the kernel's FPGA manager take."`
+	Load    bitLoadCmd    `cmd:"" help:"On the board: verify, then configure the PL."`
+}
+
+type bitFile struct {
+	File string `arg:"" help:".bit file."`
+}
+
+func (f *bitFile) read() ([]byte, *bitstreams.Bit, error) {
+	b, err := bitstreams.ReadBit(f.File)
+	if err != nil {
+		return nil, nil, coded(codeInput, err)
+	}
+	text, err := os.ReadFile(f.File)
+	return text, b, coded(codeInput, err)
+}
+
+type bitInspectCmd struct {
+	bitFile
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+func (*bitInspectCmd) Help() string { return "Example:\n  sluice bitstream inspect npu.bit" }
+
+// Run implements the command.
+func (c *bitInspectCmd) Run(e *env) error {
+	_, b, err := c.read()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return e.output(struct {
+			header
+			*bitstreams.Bit
+			Bytes int `json:"bytes"`
+		}{header{"sluice-bitstream-inspect/1", version, 0, "synthesised"}, b, len(b.Data)}, "", true)
+	}
+	fmt.Fprintf(e.stdout, "design     %s\npart       %s\nwritten    %s %s, by Vivado %s\ndevice     %s, IDCODE %08x\ndata       %d bytes, %d words of frames\n",
+		b.Design, b.Part, b.Date, b.Time, b.Tool, b.Device.Name, b.Device.IDCode, len(b.Data), b.Frames)
+	return nil
+}
+
+type bitVerifyCmd struct {
+	bitFile
+	Board    string `required:"" help:"Board: a name, or a board.yaml."`
+	Manifest string `help:"Manifest (default: the file's name with .yaml)."`
+	Bundle   string `help:"Bundle that is to be served on it."`
+	JSON     bool   `name:"json" help:"Print JSON."`
+}
+
+func (*bitVerifyCmd) Help() string {
+	return `Example:
+  sluice bitstream verify npu.bit --board zc706 --bundle fashion.sluice`
+}
+
+// verify gives the checks, the manifest where it can be read, and the file.
+func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit, error) {
+	board, err := boards.Load(c.Board)
+	if err != nil {
+		return nil, nil, nil, coded(codeInput, err)
+	}
+	text, b, err := c.read()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var checks []check
+	say := func(name string, err error, found string) {
+		if err != nil {
+			checks = append(checks, check{Name: name, Hint: err.Error()})
+			return
+		}
+		checks = append(checks, check{Name: name, OK: true, Hint: found})
+	}
+	say("part", b.CheckPart(board.Part), board.Part)
+	path := c.Manifest
+	if path == "" {
+		path = strings.TrimSuffix(c.File, filepath.Ext(c.File)) + ".yaml"
+	}
+	m, err := bitstreams.ReadManifest(path)
+	if err != nil {
+		say("manifest", err, "")
+		return checks, nil, b, nil
+	}
+	err = m.CheckFile(text, b)
+	if err == nil && m.Board != board.Name {
+		err = fmt.Errorf("%w: it is for %s", bitstreams.ErrMismatch, m.Board)
+	}
+	say("manifest", err, fmt.Sprintf("%s: %s, %s, slack %.3f ns at %g MHz", path, m.Config, m.Status, m.Timing.WNS, m.Timing.ClockMHz))
+	if c.Bundle != "" {
+		bu, err := bundle.ReadFile(c.Bundle)
+		found := ""
+		if err == nil {
+			err = m.CheckHardware(bu.Design.Hash(), bu.ABIHash)
+			found = fmt.Sprintf("%s for %s", bu.Network.Name, bu.Design.Name)
+		}
+		say("bundle", err, found)
+	}
+	return checks, m, b, nil
+}
+
+// Run implements the command.
+func (c *bitVerifyCmd) Run(e *env) error {
+	checks, _, _, err := c.verify()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := e.output(struct {
+			header
+			Checks []check `json:"checks"`
+		}{header{"sluice-bitstream-verify/1", version, 0, "synthesised"}, checks}, "", true); err != nil {
+			return err
+		}
+	} else {
+		printChecks(e.stdout, checks)
+	}
+	return failedChecks(checks)
+}
+
+func printChecks(w io.Writer, checks []check) {
+	for _, k := range checks {
+		mark := "ok   "
+		if !k.OK {
+			mark = "WRONG"
+		}
+		fmt.Fprintf(w, "%s  %-10s %s\n", mark, k.Name, k.Hint)
+	}
+}
+
+func failedChecks(checks []check) error {
+	n := 0
+	for _, k := range checks {
+		if !k.OK {
+			n++
+		}
+	}
+	if n > 0 {
+		return coded(codeCheck, fmt.Errorf("%d of %d checks failed", n, len(checks)))
+	}
+	return nil
+}
+
+type bitBinCmd struct {
+	bitFile
+	Out string `required:"" help:"File to write."`
+}
+
+func (*bitBinCmd) Help() string { return "Example:\n  sluice bitstream bin npu.bit --out npu.bin" }
+
+// Run implements the command.
+func (c *bitBinCmd) Run(e *env) error {
+	_, b, err := c.read()
+	if err != nil {
+		return err
+	}
+	bin := b.Bin()
+	if err := writeFile(c.Out, func(w io.Writer) error {
+		_, err := w.Write(bin)
+		return err
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "wrote %s: %d bytes for %s\n", c.Out, len(bin), b.Device.Name)
+	return nil
+}
+
+type bitLoadCmd struct {
+	bitVerifyCmd
+	Force bool `help:"Load although the NPU that is in the PL is busy, or does not answer."`
+}
+
+func (*bitLoadCmd) Help() string {
+	return `Refuses a file that does not verify, and a PL whose NPU is busy. Needs a kernel whose FPGA manager takes
+files (linux-xlnx); on others put npu.bin on the boot partition.
+
+Example:
+  sluice bitstream load npu.bit --board zc706`
+}
+
+// Run implements the command.
+func (c *bitLoadCmd) Run(e *env) error {
+	checks, m, b, err := c.verify()
+	if err != nil {
+		return err
+	}
+	if err := failedChecks(checks); err != nil {
+		printChecks(e.stdout, checks)
+		return err
+	}
+	board, err := boards.Load(c.Board)
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	manager := bitstreams.Manager{}
+	state, err := manager.State()
+	if err != nil {
+		return coded(codeDevice, err)
+	}
+	o := uio.Opts{Name: board.UIO}
+	if state == "operating" && !c.Force {
+		// Nothing may be under way on the memory ports when the PL goes.
+		busy, err := uio.Busy(o)
+		switch {
+		case errors.Is(err, uio.ErrNoDevice): // no driver, so no user
+		case err != nil:
+			return coded(codeDevice, fmt.Errorf("look at the NPU that is loaded: %w (--force loads all the same)", err))
+		case busy:
+			return coded(codeDevice, errors.New("the NPU is busy: end what uses it, or --force"))
+		}
+	}
+	if err := manager.Load("npu.bin", b.Bin()); err != nil {
+		return coded(codeDevice, err)
+	}
+	bus, err := uio.Open(e.ctx, o)
+	if err != nil {
+		return coded(codeDevice, fmt.Errorf("the PL is configured, but: %w", err))
+	}
+	d, err := npu.New(bus, npu.Opts{Name: board.UIO, Label: "measured", ClockHz: 1})
+	if err != nil {
+		return coded(codeDevice, fmt.Errorf("the PL is configured, but: %w", err))
+	}
+	defer d.Close()
+	h := d.Build()
+	if err := m.CheckHardware(h.DesignHash, h.ABIHash); err != nil {
+		return coded(codeCheck, fmt.Errorf("the PL is configured, but its registers say: %w", err))
+	}
+	fmt.Fprintf(e.stdout, "loaded %s: design hash %s\n", c.File, m.DesignHash)
+	return nil
+}

@@ -1,0 +1,507 @@
+// What goes wrong at the same time as something else: the books stay right.
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// multi is a virtual device of two places: a launch takes 1000 ns, a copy no time. It refuses, hangs
+// and stops as it is told to.
+type multi struct {
+	name    string
+	preempt device.Granularity
+	refuse  int                                // so many launches
+	hang    func(w *device.Work) bool          // a launch
+	takes   func(w *device.Work) int64         // a launch, in place of 1000 ns
+	copy    func(w *device.Work) (bool, error) // in place of what copies do
+	aborted []device.WorkID
+	works   []*device.Work
+	due     []device.Time
+}
+
+const nothing = device.Time(1 << 60)
+
+func (m *multi) Info() device.Info {
+	return device.Info{Name: m.name, Label: "simulated", MaxBatch: 2, Slots: 16, Places: 2, Preempt: m.preempt}
+}
+
+func (m *multi) Begin(_ context.Context, now device.Time, w *device.Work) (bool, error) {
+	at := now + max(1000, w.Expect)
+	switch {
+	case w.Kind == device.Copy && m.copy != nil:
+		if done, err := m.copy(w); done || err != nil {
+			return done, err
+		}
+		at = nothing
+	case w.Kind == device.Copy, w.Kind == device.Load, w.Kind == device.Unload:
+		return true, nil
+	case w.Kind == device.Reset:
+	case m.refuse > 0:
+		m.refuse--
+		return false, errors.New("refused")
+	case m.hang != nil && m.hang(w):
+		at = nothing
+	case m.takes != nil:
+		at = now + m.takes(w)
+	}
+	m.works, m.due = append(m.works, w), append(m.due, at)
+	return false, nil
+}
+
+func (m *multi) first() int {
+	if len(m.due) == 0 {
+		return -1
+	}
+	return slices.Index(m.due, slices.Min(m.due))
+}
+
+func (m *multi) Next() (device.Time, bool) {
+	i := m.first()
+	if i < 0 || m.due[i] == nothing {
+		return 0, false
+	}
+	return m.due[i], true
+}
+
+func (m *multi) Take(now device.Time) *device.Event {
+	i := m.first()
+	if i < 0 || m.due[i] > now {
+		return nil
+	}
+	w := m.works[i]
+	m.works, m.due = slices.Delete(m.works, i, i+1), slices.Delete(m.due, i, i+1)
+	switch {
+	case w.Kind != device.Run:
+		return &device.Event{Kind: device.Done, Work: w.ID, Over: true}
+	case slices.Contains(m.aborted, w.ID):
+		return &device.Event{Kind: device.Aborted, Work: w.ID, Over: true, Resume: device.ResumePoint{Segment: w.Launch.First}}
+	}
+	ev := &device.Event{Kind: device.Passed, Work: w.ID, Over: true, Report: &device.Report{}, Segment: w.Launch.Last}
+	for _, id := range w.Launch.Requests {
+		ev.Report.Results = append(ev.Report.Results, device.Result{
+			Request: id, Taken: w.Launch.Last, Exits: []device.ExitResult{{Exit: w.Launch.Last, Confidence: 1}},
+		})
+	}
+	return ev
+}
+
+func (m *multi) Abort(now device.Time, id device.WorkID, _ bool) {
+	for i, w := range m.works {
+		if w.ID == id && w.Kind == device.Run {
+			m.due[i] = now + 1
+			m.aborted = append(m.aborted, id)
+		}
+	}
+}
+
+func (*multi) Release(device.RequestID) {}
+func (*multi) Close() error             { return nil }
+
+// eager launches single requests wherever a place is free, and goes on with what is halted.
+type eager struct{}
+
+func (eager) Name() string { return "eager" }
+
+func (eager) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	n := s.Queue.Len()
+	for d := range s.Devices {
+		v := &s.Devices[d]
+		if v.Down {
+			continue
+		}
+		for _, l := range v.Launches {
+			if l.Phase == sched.Halted {
+				buf = append(buf, sched.Action{Kind: sched.Resume, Launch: l.ID, Last: l.Last})
+			}
+		}
+		for free := v.Places - len(v.Launches); free > 0 && n > 0; free-- {
+			buf = append(buf, sched.Action{Kind: sched.Launch, Device: d, Network: enginetest.Network, Count: 1})
+			n--
+		}
+	}
+	return buf
+}
+
+// multis serves tasks that come at these times on devices as good as each other.
+func multis(t *testing.T, times []int64, ms ...device.Device) engine.Config {
+	t.Helper()
+	tab := table(t, enginetest.Linear(1, 4, 900, 100))
+	cfg := config(tab, eager{}, times, 60e9, func(int) int { return 0 })
+	cfg.Devices, cfg.Networks[0].Tables, cfg.Inputs = ms, nil, engine.NoInputs
+	for range ms {
+		cfg.Networks[0].Tables = append(cfg.Networks[0].Tables, tab)
+	}
+	return cfg
+}
+
+// tally is what a run is to come to.
+type tally struct {
+	onTime, errors        int
+	faults, hangs, resets int64
+}
+
+func expect(t *testing.T, res *engine.Result, err error, want tally) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Check(); err != nil {
+		t.Error(err)
+	}
+	s := res.Summary()
+	if got := (tally{int(s.OnTime), int(s.Errors), int64(res.Faults), int64(res.Hangs), int64(res.Resets)}); got != want {
+		t.Errorf("%+v, expected %+v", got, want)
+	}
+}
+
+// Two launches are refused in one answer, and the device is lost with the first: what the policy
+// launches elsewhere meanwhile is none of the second refusal's business.
+func TestTwoRefusedAtOnce(t *testing.T) {
+	cfg := multis(t, nil, &multi{name: "a", refuse: 2}, &multi{name: "b"})
+	cfg.Source = &items{list: []sched.Item{{At: 5, Task: &sched.Task{ID: 1, Network: enginetest.Network, Samples: 2}}}}
+	res, err := engine.Run(context.Background(), cfg)
+	expect(t, res, err, tally{onTime: 2, faults: 1, resets: 1})
+}
+
+// Whoever makes the input of a request that was named for a family sees the member that serves it, and
+// nobody writes the request meanwhile (make race).
+func TestInputsSeeTheMember(t *testing.T) {
+	for _, p := range []sched.Policy{sched.Serial{}, &sched.Nested{Outer: assignAll{}, Inner: []sched.Policy{sched.Serial{}}}} {
+		for how, serve := range both() {
+			tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
+			times := make([]int64, 200)
+			for i := range times {
+				times[i] = int64(i) * 10_000
+			}
+			cfg := config(tab, p, nil, 0, func(int) int { return 1 })
+			cfg.Watchdog.Least = 60e9
+			cfg.Networks[0].Family = "family"
+			cfg.Source = &load.Open{Times: times, Task: func(int, int64) sched.Task { return sched.Task{Network: "family", Theta: 0.8} }}
+			var other atomic.Int64
+			cfg.Inputs = engine.WordInputs(func(r *sched.Request) ([]int16, error) {
+				if r.Network != enginetest.Network {
+					other.Add(1)
+				}
+				return []int16{1, 1}, nil
+			})
+			res, err := serve(context.Background(), cfg)
+			if err != nil || res.Summary().OnTime != len(times) || other.Load() != 0 {
+				t.Errorf("%s, %s: %v, %+v, %d inputs for another network", how, p.Name(), err, res.Summary(), other.Load())
+			}
+		}
+	}
+}
+
+// assignAll gives every request to the first device.
+type assignAll struct{}
+
+func (assignAll) Name() string { return "all" }
+
+func (assignAll) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	for i := range min(s.Queue.Len(), s.Devices[0].Slots-s.Devices[0].Used) {
+		buf = append(buf, sched.Action{Kind: sched.Assign, Network: enginetest.Network, Requests: []device.RequestID{s.Queue.At(i).ID}})
+	}
+	return buf
+}
+
+// A launch that hangs and that the watchdog can stop is a hang like any other: counted, and its
+// requests start again once.
+func TestAKilledLaunchHangs(t *testing.T) {
+	for _, x := range []struct {
+		hangs int
+		want  tally
+	}{
+		{1, tally{onTime: 1, faults: 1, hangs: 1}},
+		{5, tally{errors: 1, faults: 2, hangs: 2}},
+	} {
+		m := &multi{name: "gpu", preempt: device.PreemptKernel}
+		m.hang = func(*device.Work) bool { x.hangs--; return x.hangs >= 0 }
+		cfg := multis(t, []int64{5}, m)
+		cfg.Watchdog = engine.Watchdog{Fixed: 5000}
+		res, err := engine.Run(context.Background(), cfg)
+		expect(t, res, err, x.want)
+	}
+}
+
+// hasty drops the first request when the second comes, wherever it is.
+type hasty struct{ sched.Serial }
+
+func (hasty) Decide(_ sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	if ev.Kind == sched.Arrival && ev.Request == 2 {
+		buf = append(buf, sched.Action{Kind: sched.Drop, Request: 1})
+	}
+	buf = assignAll{}.Decide(0, s, ev, buf)
+	if v := &s.Devices[0]; ev.Kind == sched.Copied && ev.Request == 2 {
+		buf = append(buf, sched.Action{Kind: sched.Launch, Network: v.Queue.At(0).Network, Count: 1, Assigned: true})
+	}
+	return buf
+}
+
+// A request whose input is under way may be dropped: its slot is freed when the copy has ended.
+func TestDropWhileCopying(t *testing.T) {
+	c := newChip("a", 1, false)
+	c.exit = func(device.RequestID) int { return 0 }
+	cfg := config(table(t, enginetest.Linear(1, 4, 20_000, 1000)), hasty{}, []int64{0, 300}, 60e9, func(int) int { return 0 })
+	cfg.Devices = []device.Device{c}
+	res, err := engine.Run(context.Background(), cfg)
+	expect(t, res, err, tally{onTime: 1})
+	if d := res.Summary().Dropped; d != 1 || len(c.there) != 0 || len(c.wrong) != 0 {
+		t.Errorf("%d dropped, slots taken %v, %v", d, c.there, c.wrong)
+	}
+}
+
+// fickle stops a launch when somebody else comes, and lets it go on.
+type fickle struct{ how sched.ActionKind }
+
+func (fickle) Name() string { return "fickle" }
+
+func (p fickle) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	for _, l := range s.Devices[0].Launches {
+		if l.Phase == sched.Running && ev.Kind == sched.Arrival {
+			buf = append(buf, sched.Action{Kind: p.how, Launch: l.ID})
+		}
+	}
+	return eager{}.Decide(now, s, ev, buf)
+}
+
+// A launch that waits for its inputs may be stopped: it is halted when they are there.
+func TestStopWhileCopying(t *testing.T) {
+	for _, how := range []sched.ActionKind{sched.Preempt, sched.Abort} {
+		c := newChip("a", 1, false)
+		c.exit = func(device.RequestID) int { return 0 }
+		cfg := config(table(t, enginetest.Linear(1, 4, 20_000, 1000)), fickle{how}, []int64{0, 300}, 60e9, func(int) int { return 0 })
+		cfg.Devices = []device.Device{c}
+		res, err := engine.Run(context.Background(), cfg)
+		expect(t, res, err, tally{onTime: 2})
+		if s := res.Summary(); s.Preemptions != 1 || len(c.there) != 0 || len(c.wrong) != 0 {
+			t.Errorf("%d stopped, slots taken %v, %v", s.Preemptions, c.there, c.wrong)
+		}
+	}
+}
+
+// clumsy is a driver whose first copies fail.
+type clumsy struct {
+	device.Blocking
+	n   int
+	err error
+}
+
+func (c *clumsy) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
+	if c.n--; c.n >= 0 {
+		return c.err
+	}
+	return c.Blocking.Admit(ctx, network, id, in)
+}
+
+// A copy that fails as its device does counts as that: the device is reset and the request starts again,
+// once. Any other failed copy, and an input that cannot be had, ends its request alone.
+func TestCopiesFail(t *testing.T) {
+	for how, serve := range both() {
+		for name, x := range map[string]struct {
+			n    int
+			err  error
+			in   error
+			want tally
+		}{
+			"hang":      {n: 1, err: fmt.Errorf("dma: %w", device.ErrHang), want: tally{onTime: 3, faults: 1, hangs: 1, resets: 1}},
+			"reset":     {n: 1, err: device.ErrReset, want: tally{onTime: 3, faults: 1, resets: 1}},
+			"launch":    {n: 1, err: &device.Failure{Scope: device.LoseLaunch, Err: errors.New("parity")}, want: tally{onTime: 3, faults: 1}},
+			"partition": {n: 1, err: &device.Failure{Scope: device.LosePartition, Err: errors.New("bank")}, want: tally{onTime: 3, faults: 1, resets: 1}},
+			"refused":   {n: 1, err: device.ErrMemory, want: tally{onTime: 2, errors: 1}},
+			"input":     {in: context.DeadlineExceeded, want: tally{onTime: 2, errors: 1}},
+			"twice":     {n: 2, err: device.ErrHang, want: tally{onTime: 2, errors: 1, faults: 2, hangs: 2, resets: 2}},
+		} {
+			if name == "twice" && how != "run" { // who fails the second time is not certain there
+				continue
+			}
+			tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
+			for _, p := range []sched.Policy{sched.Serial{}, &sched.Nested{Outer: assignUp{}, Inner: []sched.Policy{sched.Serial{}}}} {
+				cfg := config(tab, p, []int64{0, 5e6, 10e6}, 60e9, func(int) int { return 1 })
+				f := &clumsy{&enginetest.Fake{T: tab}, x.n, x.err}
+				cfg.Devices = adapt(f)
+				cfg.Watchdog.Least = 60e9
+				inputs := cfg.Inputs
+				cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
+					if x.in != nil && r.ID == 2 {
+						return nil, x.in
+					}
+					return inputs(r)
+				}
+				res, err := serve(context.Background(), cfg)
+				t.Log(how, p.Name(), name)
+				expect(t, res, err, x.want)
+				if k := f.Blocking.(*enginetest.Fake).Used(); k != 0 {
+					t.Errorf("%d slots taken", k)
+				}
+			}
+		}
+	}
+}
+
+// assignUp is assignAll where the device is up.
+type assignUp struct{ assignAll }
+
+func (a assignUp) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	if s.Devices[0].Down {
+		return buf
+	}
+	return a.assignAll.Decide(now, s, ev, buf)
+}
+
+// sticky fails to unload once.
+type sticky struct {
+	enginetest.Fake
+	n int
+}
+
+func (s *sticky) Unload(context.Context, string) error {
+	if s.n++; s.n == 1 {
+		return errors.New("in use")
+	}
+	return nil
+}
+
+// tidy unloads when the first request comes, again when that has failed, and serves what comes then.
+type tidy struct {
+	sched.Serial
+	hosted []int
+}
+
+func (p *tidy) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	p.hosted = append(p.hosted, len(s.Devices[0].Hosted))
+	if ev.Kind == sched.Arrival && ev.Request == 1 {
+		return append(buf, sched.Action{Kind: sched.Unload, Network: "b"})
+	}
+	if ev.Kind == sched.Fault && s.Devices[0].Member("b") != nil {
+		buf = append(buf, sched.Action{Kind: sched.Unload, Network: "b"})
+	}
+	return p.Serial.Decide(now, s, ev, buf)
+}
+
+// A network that could not be unloaded is on its device as before.
+func TestUnloadFails(t *testing.T) {
+	for how, serve := range both() {
+		tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+		p := &tidy{}
+		cfg := config(tab, p, []int64{0}, 60e9, func(int) int { return 0 })
+		cfg.Devices = adapt(&sticky{Fake: enginetest.Fake{T: tab}})
+		cfg.Watchdog.Least = 60e9
+		cfg.Networks = append(cfg.Networks, engine.Network{Name: "b", Tables: []*sched.Table{tab}})
+		res, err := serve(context.Background(), cfg)
+		expect(t, res, err, tally{onTime: 1, faults: 1})
+		// at the arrival, at the fault, and without it from then on
+		if len(p.hosted) < 3 || p.hosted[0] != 2 || p.hosted[1] != 2 || p.hosted[len(p.hosted)-1] != 1 {
+			t.Errorf("%s: networks on the device: %d", how, p.hosted)
+		}
+	}
+}
+
+// sharer tells how far launches have come: all of them come on, but those that never end.
+type sharer struct {
+	*multi
+	now uint64
+}
+
+func (s *sharer) Progress(id device.WorkID) uint64 {
+	if i := slices.IndexFunc(s.works, func(w *device.Work) bool { return w.ID == id }); i < 0 || s.due[i] == nothing {
+		return 0
+	}
+	s.now++
+	return s.now
+}
+
+// A launch that comes on is not hung because whoever slowed it down has just ended; one that does not
+// come on is.
+func TestSharersAreJudgedByProgress(t *testing.T) {
+	m := &multi{name: "m", takes: func(w *device.Work) int64 {
+		if w.Launch.Requests[0] == 1 {
+			return 8000
+		}
+		return 4500
+	}}
+	cfg := multis(t, []int64{0, 0}, &sharer{multi: m})
+	cfg.Watchdog = engine.Watchdog{Fixed: 5000}
+	res, err := engine.Run(context.Background(), cfg)
+	expect(t, res, err, tally{onTime: 2})
+
+	hung := false
+	m = &multi{name: "m", hang: func(*device.Work) bool { defer func() { hung = true }(); return !hung }}
+	cfg = multis(t, []int64{0, 0}, &sharer{multi: m})
+	cfg.Watchdog = engine.Watchdog{Fixed: 5000}
+	res, err = engine.Run(context.Background(), cfg)
+	expect(t, res, err, tally{onTime: 2, faults: 1, hangs: 1, resets: 1})
+}
+
+// A copy that never ends is a hang in virtual time too, and its device is reset; so is it beside launches
+// that come and go.
+func TestACopyHangs(t *testing.T) {
+	for _, times := range [][]int64{{5}, {5, 500, 40_000, 90_000}} {
+		n := 0
+		m := &multi{name: "m", copy: func(*device.Work) (bool, error) { n++; return n > 1, nil }}
+		cfg := multis(t, times, m)
+		cfg.Watchdog.Other = 50_000
+		s := &spyFault{}
+		cfg.Observer = s
+		res, err := engine.Run(context.Background(), cfg)
+		expect(t, res, err, tally{onTime: len(times) - 1, errors: 1, faults: 1, hangs: 1, resets: 1})
+		if s.at != 50_005 {
+			t.Errorf("noticed at %d ns", s.at)
+		}
+	}
+}
+
+// spyFault hears when something failed last.
+type spyFault struct {
+	engine.Deaf
+	at engine.Time
+}
+
+func (s *spyFault) Fault(f *engine.Fault) { s.at = f.At }
+
+// patient is a driver whose calls last until their context ends.
+type patient struct {
+	enginetest.Fake
+	copies bool
+}
+
+func (p *patient) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
+	if p.copies {
+		<-ctx.Done()
+		return fmt.Errorf("admit: %w", ctx.Err())
+	}
+	return p.Fake.Admit(ctx, network, id, in)
+}
+
+func (*patient) Run(ctx context.Context, _ *device.Launch) (*device.Report, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("run: %w", ctx.Err())
+}
+
+// The time that a caller has is no device's fault, let alone a hang.
+func TestATimeOutIsNoHang(t *testing.T) {
+	for _, copies := range []bool{false, true} {
+		tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+		cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
+		cfg.Devices = adapt(&patient{enginetest.Fake{T: tab}, copies})
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		defer cancel()
+		res, err := engine.Run(ctx, cfg)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the run ends with %v", err)
+		}
+		expect(t, res, nil, tally{errors: 1})
+	}
+}

@@ -1,0 +1,553 @@
+// Faults that were found in real time, a test each.
+
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// parts is a driver of two partitions, of which one is lost at its third launch.
+type parts struct {
+	enginetest.Fake
+	mu     sync.Mutex
+	runs   int
+	n      int
+	beside int // resets under launches
+}
+
+func (p *parts) Info() device.Info {
+	i := p.Fake.Info()
+	i.Places, i.Units = 2, 2
+	return i
+}
+
+func (p *parts) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
+	p.mu.Lock()
+	p.runs++
+	p.n++
+	n := p.n
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.runs--
+	}()
+	if n%9 == 3 {
+		return nil, &device.Failure{Scope: device.LosePartition, Err: errors.New("a partition")}
+	}
+	time.Sleep(time.Millisecond)
+	return p.Fake.Run(ctx, l)
+}
+
+func (p *parts) Reset(ctx context.Context) error {
+	for range 4 { // launches that begin meanwhile are seen too
+		p.mu.Lock()
+		if p.runs > 0 {
+			p.beside++
+		}
+		p.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	return p.Fake.Reset(ctx)
+}
+
+// halves launches on either unit of a device of two.
+type halves struct{}
+
+func (halves) Name() string { return "halves" }
+
+func (halves) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	d := &s.Devices[0]
+	n, free := s.Queue.Len(), d.Free()
+	for i := range 2 {
+		u := device.UnitRange(i, 1)
+		held := d.Down || !free.Has(i)
+		for _, l := range d.Launches {
+			held = held || l.Units.Meets(u)
+		}
+		if !held && n > 0 {
+			buf = append(buf, sched.Action{Kind: sched.Launch, Network: enginetest.Network, Last: 1, Count: 1, Units: u, Exclusive: true})
+			n--
+		}
+	}
+	return buf
+}
+
+// A driver of one blocking call has no reset of a part: a lost partition is a lost device, and its reset
+// runs beside no launch.
+func TestAResetRunsAlone(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
+	for how, serve := range both() {
+		p := &parts{}
+		p.T = tab
+		cfg := config(tab, halves{}, make([]int64, 40), 60e9, func(int) int { return 1 })
+		cfg.Devices = adapt(p)
+		cfg.Watchdog.Least = 60e9
+		res, err := serve(context.Background(), cfg)
+		if err != nil {
+			t.Fatalf("%s: %v", how, err)
+		}
+		if s := res.Summary(); p.beside > 0 || s.Faults < 4 || p.Resets != s.Resets || s.Resets == 0 || p.Used() != 0 || s.OnTime+s.Errors != 40 {
+			t.Errorf("%s: %d resets beside launches; %+v, %d resets, %d slots", how, p.beside, s, p.Resets, p.Used())
+		}
+	}
+}
+
+// tapped tells of the launches whose end has been posted.
+type tapped struct {
+	*device.Adapter
+	posted chan struct{}
+}
+
+func (d *tapped) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
+	return d.Adapter.Attach(ctx, func(ev device.Event) {
+		post(ev)
+		if ev.Kind == device.Passed {
+			d.posted <- struct{}{}
+		}
+	})
+}
+
+// spoiler errs at a cancel, behind which the end of a launch has been posted.
+type spoiler struct {
+	sched.Serial
+	second func()
+}
+
+func (*spoiler) Name() string { return "spoiler" }
+
+func (p *spoiler) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	switch {
+	case ev.Kind == sched.Arrival && ev.Request == 2:
+		p.second()
+		return buf
+	case ev.Kind == sched.Cancel:
+		return append(buf, sched.Action{Kind: sched.Merge})
+	}
+	return p.Serial.Decide(now, s, ev, buf)
+}
+
+// What a device has answered behind the message at which a policy errs is taken in: no slot is left, and
+// the device is not blamed.
+func TestAPolicysErrorLosesNoAnswer(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	p := &spoiler{}
+	cfg := config(tab, p, nil, 0, func(int) int { return 0 })
+	f := driver(cfg).(*enginetest.Fake)
+	running, end := make(chan struct{}), make(chan struct{})
+	f.Delay = func(context.Context, int64) error {
+		close(running)
+		<-end
+		return nil
+	}
+	dev := &tapped{device.Adapt(f), make(chan struct{}, 1)}
+	cfg.Devices, cfg.Source, cfg.Watchdog.Least, cfg.Grace = []device.Device{dev}, nil, 60e9, 300*time.Millisecond
+	srv, err := engine.NewServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.second = func() {
+		_ = srv.Cancel(2)
+		close(end)
+		<-dev.posted
+	}
+	var clients sync.WaitGroup
+	clients.Go(func() {
+		_ = srv.Submit(context.Background(), &sched.Task{ID: 1, Network: enginetest.Network})
+		<-running
+		_ = srv.Submit(context.Background(), &sched.Task{ID: 2, Network: enginetest.Network})
+	})
+	_, err = srv.Run(context.Background())
+	clients.Wait()
+	if !errors.Is(err, engine.ErrPolicy) || errors.Is(err, engine.ErrDevice) || f.Used() != 0 {
+		t.Errorf("%v, %d slots are taken", err, f.Used())
+	}
+}
+
+// slowCopy holds an input until its context ends.
+type slowCopy struct {
+	device.Blocking
+	began chan struct{}
+}
+
+func (s *slowCopy) Admit(ctx context.Context, _ string, _ device.RequestID, _ []int16) error {
+	close(s.began)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// unresettable refuses its first launch and every reset.
+type unresettable struct {
+	*chip
+	refused chan struct{}
+}
+
+func (u *unresettable) Begin(ctx context.Context, now device.Time, w *device.Work) (bool, error) {
+	switch w.Kind {
+	case device.Run:
+		return false, errors.New("refused")
+	case device.Reset:
+		close(u.refused)
+		return false, errors.New("no reset")
+	}
+	return u.chip.Begin(ctx, now, w)
+}
+
+// instant is a chip that loads and unloads in no time.
+type instant struct{ *chip }
+
+func (d instant) Begin(ctx context.Context, now device.Time, w *device.Work) (bool, error) {
+	if w.Kind == device.Unload {
+		return true, nil
+	}
+	return d.chip.Begin(ctx, now, w)
+}
+
+// unloadAndErr unloads a network and errs in the same answer.
+type unloadAndErr struct{ sched.Serial }
+
+func (unloadAndErr) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	return append(buf, sched.Action{Kind: sched.Unload, Network: s.Devices[0].Hosted[0].Network}, sched.Action{Kind: sched.Merge})
+}
+
+// A run that ends early waits for devices alone that hold on to work. The grace here is an hour: none of
+// it is used for a copy that heeds its context, nor for what has ended but has not been told.
+func TestAnEarlyEndWaitsForNothing(t *testing.T) {
+	tab := table(t, enginetest.Linear(2, 8, 1000, 1000))
+	end := func(name string, cfg engine.Config, when <-chan struct{}, want error) {
+		t.Helper()
+		cfg.Grace, cfg.Watchdog.Least = time.Hour, 60e9
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if when != nil {
+			go func() {
+				<-when
+				cancel()
+			}()
+		}
+		res, err := engine.Serve(ctx, cfg)
+		if !errors.Is(err, want) || errors.Is(err, engine.ErrDevice) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := res.Check(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 1 })
+	slow := &slowCopy{driver(cfg), make(chan struct{})}
+	cfg.Devices = adapt(slow)
+	end("a copy that heeds its context", cfg, slow.began, context.Canceled)
+
+	c := newChip("chip", 1, false)
+	cfg = family(t, []*chip{c}, []int64{0}, sched.Serial{})
+	cfg.Networks = cfg.Networks[:1]
+	refusing := &unresettable{c, make(chan struct{})}
+	cfg.Devices, cfg.ResetCost = []device.Device{refusing}, int64(time.Hour)
+	end("a reset that was refused", cfg, refusing.refused, context.Canceled)
+
+	c = newChip("chip", 1, false)
+	cfg = family(t, []*chip{c}, []int64{0}, unloadAndErr{})
+	cfg.Networks = cfg.Networks[:1]
+	cfg.Devices = []device.Device{instant{c}}
+	end("an unload that took no time", cfg, nil, engine.ErrPolicy)
+}
+
+// stiff heeds its context and nothing else.
+type stiff struct {
+	device.Virtual
+	ctx  context.Context
+	post func(device.Event)
+}
+
+func (s *stiff) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
+	s.ctx, s.post = ctx, post
+	gone := make(chan struct{})
+	go func() {
+		<-ctx.Done()
+		time.Sleep(time.Millisecond)
+		close(gone)
+	}()
+	return gone
+}
+
+func (s *stiff) Begin(_ context.Context, _ device.Time, w *device.Work) (bool, error) {
+	return w.Kind == device.Copy, nil
+}
+
+func (*stiff) Abort(device.Time, device.WorkID, bool) {}
+func (*stiff) Release(device.RequestID)               {}
+
+// A device that does not answer an abort, but lets go when its context ends, is not blamed.
+func TestADeviceThatLetsGoIsNotBlamed(t *testing.T) {
+	c := newChip("chip", 1, false)
+	cfg := family(t, []*chip{c}, []int64{0}, sched.Serial{})
+	cfg.Networks = cfg.Networks[:1]
+	cfg.Devices, cfg.Grace, cfg.Watchdog.Least = []device.Device{&stiff{Virtual: c}}, 20*time.Millisecond, 60e9
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := engine.Serve(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, engine.ErrDevice) {
+		t.Error(err)
+	}
+}
+
+// reuser gives one report again and again, as the contract lets it, at two places.
+type reuser struct {
+	enginetest.Fake
+	rep device.Report
+}
+
+func (r *reuser) Info() device.Info {
+	i := r.Fake.Info()
+	i.Places = 2
+	return i
+}
+
+func (r *reuser) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
+	rep, err := r.Fake.Run(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.rep.Results { // whoever still reads it reads nonsense
+		r.rep.Results[i].Request = 0
+		clear(r.rep.Results[i].Exits[0].Raw)
+	}
+	r.rep.Results = append(r.rep.Results[:0], rep.Results...)
+	r.rep.Ns, r.rep.Cycles = rep.Ns, rep.Cycles
+	return &r.rep, nil
+}
+
+// A report is the driver's again at its next launch, which at two places begins before the report of the
+// one before is read.
+func TestReportsAreCloned(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	cfg := config(tab, several{}, []int64{0, 500, 700, 1500, 1600}, 60e9, func(int) int { return 0 })
+	r := &reuser{}
+	r.T = tab
+	cfg.Devices = adapt(r)
+	res := run(t, cfg)
+	if s := res.Summary(); s.Faults != 0 || s.OnTime != 5 || len(r.Runs) != 5 {
+		t.Errorf("%+v", s)
+	}
+	for i := range res.Records {
+		if r := &res.Records[i]; r.Logits != engine.HashLogits([]int16{int16(r.Class), int16(r.Exit)}) {
+			t.Errorf("request %d: the logits are another's", r.ID)
+		}
+	}
+}
+
+// The inputs of a device that knows virtual time alone are not read where the books are kept: while one
+// is, tasks are taken and another device's requests are served.
+func TestPacedInputsStallNobody(t *testing.T) {
+	chips := []*chip{newChip("a", 1, false), newChip("b", 1, false)}
+	cfg := family(t, chips, []int64{0, 1}, sched.Serial{})
+	cfg.Networks, cfg.Watchdog = cfg.Networks[:1], engine.Watchdog{Least: 60e9, Other: 60e9}
+	cfg.Source = &items{list: []sched.Item{
+		{At: 1, Task: &sched.Task{ID: 1, Network: "large@1"}}, {At: 2, Task: &sched.Task{ID: 2, Network: "large@1"}},
+	}}
+	other := make(chan struct{})
+	cfg.Inputs = func(r *sched.Request) ([]device.Tensor, error) {
+		if r.ID == 1 {
+			<-other // nobody but the second device lets it go
+		}
+		return []device.Tensor{device.Words("x", []int16{1}, 1)}, nil
+	}
+	cfg.Observer = &onEnd{f: func(*engine.Record) {
+		select {
+		case <-other:
+		default:
+			close(other)
+		}
+	}}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	res, err := engine.Serve(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := res.Summary(); s.OnTime != 2 || res.Records[0].Ended < res.Records[1].Ended {
+		t.Errorf("%+v", res.Records)
+	}
+	checkChips(t, chips, res)
+}
+
+// onEnd hears of requests' endings.
+type onEnd struct {
+	engine.Deaf
+	f func(*engine.Record)
+}
+
+func (o *onEnd) Ended(r *engine.Record, _ *device.ExitResult) { o.f(r) }
+
+// deafDriver counts resets at the same time; they take longer than they may and heed no context.
+type deafDriver struct {
+	enginetest.Fake
+	mu       sync.Mutex
+	in, most int
+}
+
+func (s *deafDriver) Reset(ctx context.Context) error {
+	s.mu.Lock()
+	s.in++
+	s.most = max(s.most, s.in)
+	s.mu.Unlock()
+	time.Sleep(40 * time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.in--
+	return s.Fake.Reset(ctx)
+}
+
+// A reset that takes too long is tried again, but not beside itself.
+func TestResetsFollowEachOther(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	s := &deafDriver{}
+	s.T = tab
+	cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
+	cfg.Devices = adapt(&enginetest.Faulty{Blocking: s, Fail: func(n int) bool { return n == 0 }})
+	cfg.Watchdog.Least, cfg.Watchdog.Other, cfg.Resets = 60e9, 10e6, 4
+	res, err := engine.Serve(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.most != 1 || res.Resets < 2 {
+		t.Errorf("%d resets, %d of them at the same time", res.Resets, s.most)
+	}
+}
+
+// full is a driver that refuses to unload a while a sample of it is admitted. A copy for b waits until
+// it is let go.
+type full struct {
+	enginetest.Fake
+	held    chan struct{} // a copy for b holds the queue
+	let     chan struct{}
+	mu      sync.Mutex
+	there   map[string]int // samples
+	unloads []error
+}
+
+func (u *full) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
+	if network == "b" {
+		close(u.held)
+		<-u.let
+	}
+	u.mu.Lock()
+	u.there[network]++
+	u.mu.Unlock()
+	return u.Fake.Admit(ctx, network, id, in)
+}
+
+func (u *full) Unload(context.Context, string) error {
+	var err error
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.there["a"] > 0 {
+		err = errors.New("samples are admitted")
+	}
+	u.unloads = append(u.unloads, err)
+	return err
+}
+
+func (u *full) Release(id device.RequestID) {
+	u.Fake.Release(id)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if id == 1 {
+		u.there["a"]--
+	}
+}
+
+// swapper serves a, has b copied meanwhile, and unloads a when its request has left.
+type swapper struct{ let chan struct{} }
+
+func (*swapper) Name() string { return "swapper" }
+
+func (p *swapper) Decide(_ sched.Time, _ *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	switch {
+	case ev.Kind == sched.Arrival && ev.Request == 1:
+		return append(buf, sched.Action{Kind: sched.Launch, Network: "a", Last: 0, Count: 1})
+	case ev.Kind == sched.Arrival && ev.Request == 2:
+		return append(buf, sched.Action{Kind: sched.Assign, Network: "b", Requests: []device.RequestID{2}})
+	case ev.Kind == sched.SegmentDone && ev.Launch == 1:
+		time.AfterFunc(20*time.Millisecond, func() { close(p.let) }) // an unload that overtakes has done so by then
+		return append(buf, sched.Action{Kind: sched.Unload, Network: "a"})
+	case ev.Kind == sched.Copied && ev.Request == 2:
+		return append(buf, sched.Action{Kind: sched.Launch, Network: "b", Last: 0, Count: 1, Assigned: true})
+	}
+	return buf
+}
+
+// An unload comes after the releases that were asked for before it, though these wait behind a copy.
+func TestUnloadsKeepTheirPlace(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	u := &full{held: make(chan struct{}), let: make(chan struct{}), there: map[string]int{}}
+	u.T = tab
+	u.Delay = func(_ context.Context, _ int64) error {
+		<-u.held // the first launch ends behind the second copy
+		return nil
+	}
+	cfg := config(tab, &swapper{let: u.let}, nil, 0, func(int) int { return 0 })
+	cfg.Devices, cfg.Watchdog.Least = adapt(u), 60e9
+	cfg.Networks = []engine.Network{{Name: "a", Tables: []*sched.Table{tab}}, {Name: "b", Tables: []*sched.Table{tab}}}
+	cfg.Source = &items{list: []sched.Item{{At: 1, Task: &sched.Task{ID: 1, Network: "a"}}, {At: 2, Task: &sched.Task{ID: 2, Network: "b"}}}}
+	res, err := engine.Serve(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := res.Summary(); s.OnTime != 2 || s.Faults != 0 || len(u.unloads) != 1 || u.unloads[0] != nil {
+		t.Errorf("%+v, unloads %v", s, u.unloads)
+	}
+}
+
+// deaf is a plan that heeds no context.
+type deaf struct{ until chan struct{} }
+
+func (p deaf) Find(context.Context) any {
+	<-p.until
+	return nil
+}
+
+func (deaf) Cost() sched.Time { return 1 }
+
+// planning asks for a plan at its first call, and says so at the next.
+type planning struct {
+	sched.Serial
+	plan  deaf
+	asked chan struct{}
+	once  sync.Once
+}
+
+func (p *planning) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	buf = p.Serial.Decide(now, s, ev, buf)
+	p.once.Do(func() {
+		buf = append(buf, sched.Action{Kind: sched.MakePlan, Plan: p.plan})
+		close(p.asked)
+	})
+	return buf
+}
+
+// A plan that does not heed its context does not block the return, and its policy is named.
+func TestADeafPlanIsLeft(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	p := &planning{plan: deaf{make(chan struct{})}, asked: make(chan struct{})}
+	cfg := config(tab, p, []int64{0}, 60e9, func(int) int { return 0 })
+	cfg.Grace = 20 * time.Millisecond
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-p.asked
+		cancel()
+	}()
+	_, err := engine.Serve(ctx, cfg)
+	close(p.plan.until)
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, engine.ErrPolicy) || errors.Is(err, engine.ErrDevice) {
+		t.Error(err)
+	}
+}

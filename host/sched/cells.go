@@ -1,0 +1,123 @@
+// Tables of devices that have units, quantiles beside the median, and what predictors use.
+
+package sched
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+)
+
+// Cell is one measured or estimated time of a network on a device: segments First..Last at a batch, on
+// that many units (0: the whole device). P95 and P99 may be 0: not known.
+type Cell struct {
+	First, Last, Batch, Units int
+	P50, P95, P99             Time
+}
+
+// Throughput is the share, 0..1, of a device's units of work that a segment keeps busy when it runs
+// alone: level-1 and level-2 cache, DRAM, tensor cores, FMA pipes.
+type Throughput struct {
+	L1, L2, DRAM, Tensor, FMA float64
+}
+
+// NewTableOf makes a table of cells. For every number of units that is named all spans and batches must
+// be there, as NewTable wants it, and the same ones; the table for the whole device is that of Units 0,
+// or else of the most units. Quantiles must not fall.
+func NewTableOf(network string, cells []Cell) (*Table, error) {
+	var units []int
+	for _, c := range cells {
+		if c.Units < 0 || c.P95 != 0 && c.P95 < c.P50 || c.P99 != 0 && (c.P99 < c.P50 || c.P99 < c.P95) {
+			return nil, fmt.Errorf("%w of %s: segments %d..%d at batch %d on %d units take %d, %d, %d ns", ErrTable, network, c.First, c.Last, c.Batch, c.Units, c.P50, c.P95, c.P99)
+		}
+		if !slices.Contains(units, c.Units) {
+			units = append(units, c.Units)
+		}
+	}
+	slices.Sort(units)
+	var all []*Table
+	for _, u := range units {
+		t, err := tableOn(network, u, cells)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 0 && (t.segments != all[0].segments || t.maxBatch != all[0].maxBatch) {
+			return nil, fmt.Errorf("%w of %s: %d segments and batches up to %d on %d units, %d and %d on %d", ErrTable, network,
+				t.segments, t.maxBatch, t.units, all[0].segments, all[0].maxBatch, all[0].units)
+		}
+		all = append(all, t)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%w of %s: it has no entry", ErrTable, network)
+	}
+	whole := all[len(all)-1]
+	if all[0].units == 0 {
+		whole, all = all[0], all[1:]
+	}
+	whole.parts = all
+	return whole, nil
+}
+
+// tableOn is the table for one number of units.
+func tableOn(network string, units int, cells []Cell) (*Table, error) {
+	var e []bundle.LatencyEntry
+	for _, c := range cells {
+		if c.Units == units {
+			e = append(e, bundle.LatencyEntry{Network: network, First: c.First, Last: c.Last, Batch: c.Batch, P50: c.P50})
+		}
+	}
+	t, err := NewTable(e, network)
+	if err != nil {
+		return nil, fmt.Errorf("on %d units: %w", units, err)
+	}
+	t.units = units
+	t.p95, t.p99 = slices.Clone(t.ns), slices.Clone(t.ns)
+	for _, c := range cells {
+		if i := t.index(c.First, c.Last, c.Batch); c.Units == units {
+			t.p95[i] = max(c.P50, c.P95)
+			t.p99[i] = max(t.p95[i], c.P99)
+		}
+	}
+	return t, nil
+}
+
+// On is the table for a launch on so many units (0: the whole device): that of the most units which are
+// no more than these, or of the fewest where all are more.
+func (t *Table) On(units int) *Table {
+	if units == 0 || len(t.parts) == 0 {
+		return t
+	}
+	best := t.parts[0]
+	for _, p := range t.parts {
+		if p.units <= units {
+			best = p
+		}
+	}
+	return best
+}
+
+// Units are the numbers of units that the table has times for, in order; nil: the whole device alone.
+func (t *Table) Units() []int {
+	var out []int
+	for _, p := range t.parts {
+		out = append(out, p.units)
+	}
+	return out
+}
+
+// P95 is the 95th percentile where it is known, else the median.
+func (t *Table) P95(first, last, batch int) Time {
+	if t.p95 == nil {
+		return t.At(first, last, batch)
+	}
+	return t.p95[t.index(first, last, batch)]
+}
+
+// P99 is the 99th percentile where it is known, else the 95th or the median.
+func (t *Table) P99(first, last, batch int) Time {
+	if t.p99 == nil {
+		return t.At(first, last, batch)
+	}
+	return t.p99[t.index(first, last, batch)]
+}

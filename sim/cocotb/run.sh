@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# The NPU as a block design has it, between an AXI4-Lite master and AXI memories that nobody here wrote:
+#
+#   sim/cocotb/run.sh BOARD CONFIG [--seed N] [--n N] [--macs N] [--quiet 0|1]
+#
+# Generates the board's top of the configuration (boards/ip) and test vectors (dse vectors: --n networks of at most
+# --macs MACs), builds the top with Verilator where its sources have changed, and plays the vectors through cocotb
+# and cocotbext-axi, every channel of every port pausing at random (npu_test.py). Status 1 where something does not
+# hold, 5 where a tool is missing. Logs lie in build/cocotb.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+usage() { echo "usage: sim/cocotb/run.sh BOARD CONFIG [--seed N] [--n N] [--macs N] [--quiet 0|1]" >&2; exit 2; }
+(($# >= 2)) || usage
+board=$1 config=$2 seed=1 n=2 macs=3000 quiet=1
+shift 2
+while (($#)); do
+  [[ ${2:-} =~ ^[0-9]+$ ]] || usage
+  case $1 in
+    --seed) seed=$2 ;;
+    --n) n=$2 ;;
+    --macs) macs=$2 ;;
+    --quiet) quiet=$2 ;;
+    *) usage ;;
+  esac
+  shift 2
+done
+for tool in verilator go g++; do
+  command -v "$tool" >/dev/null || { echo "sim/cocotb/run.sh: $tool is missing: install the package $tool" >&2; exit 5; }
+done
+venv=$PWD/build/venv/bin
+"$venv/python" -c 'import cocotb, cocotbext.axi' 2>/dev/null || { echo "sim/cocotb/run.sh: cocotb is missing: make setup (sim/requirements.txt)" >&2; exit 5; }
+
+out=$PWD/build/cocotb/$board-$config-$quiet
+mkdir -p "$out"
+exec 9>"$out/lock"
+flock 9
+go run ./boards/ip/cmd/boardip -board "$board" -config "$config" -out "$out/ip" >/dev/null
+top=$(basename "$out"/ip/*.v .v)
+rm -rf "$out/vectors"
+go run ./dse/cmd/dse vectors --config "$config" --n "$n" --seed "$seed" --max-macs "$macs" --out "$out/vectors" >/dev/null
+
+mapfile -t sources < <(grep '^hw/' hw/rtl/files.f)
+sources+=(hw/xilinx/mac_chain_dsp48e2.sv sim/cells/dsp48e2.v "$out/ip/$top.v")
+config-of() { "$venv/cocotb-config" "$@"; }
+share=$(config-of --share) libs=$(config-of --lib-dir)
+# only the top's ports are looked at from Python
+printf '`verilator_config\npublic_flat_rw -module "%s" -var "*"\n' "$top" >"$out/public.vlt"
+hash=$( (verilator --version; echo "$quiet $share"; cat "${sources[@]}" sim/cocotb/run.sh) | sha256sum | cut -d' ' -f1)
+if [[ ! -x $out/sim/npu || ! -f $out/hash || $(<"$out/hash") != "$hash" ]]; then
+  rm -rf "$out/sim" "$out/hash"
+  if ! verilator --cc --exe --build -j 2 --vpi --prefix Vtop --top-module "$top" --Mdir "$out/sim" -o npu -O3 -Wno-fatal \
+      "-GQUIET=$quiet" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" "$out/public.vlt" "${sources[@]}" "$share/lib/verilator/verilator.cpp" \
+      -LDFLAGS "-Wl,-rpath,$libs -L$libs -lcocotbvpi_verilator" >"$out/build.log" 2>&1; then
+    tail -n 30 "$out/build.log" >&2
+    exit 1
+  fi
+  echo "$hash" >"$out/hash"
+fi
+
+rm -f "$out/results.xml"
+(cd "$out" && env MODULE=npu_test TOPLEVEL="$top" TOPLEVEL_LANG=verilog RANDOM_SEED="$seed" COCOTB_RESULTS_FILE="$out/results.xml" \
+  LIBPYTHON_LOC="$(config-of --libpython)" PYTHONPATH="$OLDPWD/sim/cocotb:$("$venv/python" -c 'import site; print(site.getsitepackages()[0])')" \
+  VECTORS="$out/vectors" QUIET="$quiet" sim/npu) >"$out/run.log" 2>&1 || true
+grep -oE 'cocotb: .*' "$out/run.log" | sed "s/^cocotb:/cocotb: $board $config, QUIET $quiet, seed $seed:/" || true
+if ! [[ -f $out/results.xml ]] || grep -q '<failure\|<error' "$out/results.xml" || ! grep -q '<testcase' "$out/results.xml"; then
+  tail -n 25 "$out/run.log" >&2
+  echo "cocotb: $board $config, QUIET $quiet, seed $seed: FAILED" >&2
+  exit 1
+fi

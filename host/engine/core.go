@@ -114,7 +114,6 @@ type core struct {
 	cfg      *Config
 	plan     func(p sched.Plan) // begins a plan; its answer comes back through planned
 	now      Time
-	real     bool
 	st       sched.State
 	devs     []dev
 	reqs     index[request] // not ended, or still in a running segment

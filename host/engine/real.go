@@ -61,7 +61,6 @@ func NewServer(cfg Config) (*Server, error) {
 	if cfg.Inputs == nil {
 		return nil, fmt.Errorf("%w: no inputs", ErrConfig)
 	}
-	c.real = true
 	s := &Server{c: c, wake: make(chan struct{}, 1), start: time.Now()}
 	if now := cfg.Now; now != nil {
 		start := now()

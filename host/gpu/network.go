@@ -77,15 +77,17 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 		}
 	}
 	for i := range kp.Kernels {
-		k := kp.Kernels[i]
-		b.heads = append(b.heads, profile(&k, p))
-		as := []kernel.Kernel{k}
-		if i < len(versions) && k.Kind == kernel.Compute {
-			as = prune(append(as, versions[i]...), p)
+		as := []kernel.Kernel{kp.Kernels[i]}
+		if i < len(versions) && as[0].Kind == kernel.Compute {
+			as = append(as, versions[i]...)
 		}
-		var all []sched.Version
+		all := make([]sched.Version, len(as))
 		for j := range as {
-			all = append(all, profile(&as[j], p))
+			all[j] = profile(&as[j], p)
+		}
+		b.heads = append(b.heads, all[0])
+		if len(as) > 1 {
+			as, all = prune(as, all)
 		}
 		b.all, b.as = append(b.all, all), append(b.as, as)
 	}
@@ -93,21 +95,15 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 	return b, nil
 }
 
-// prune keeps the versions that none dominates.
-func prune(as []kernel.Kernel, p *sim.Params) []kernel.Kernel {
-	var all []sched.Version
-	for i := range as {
-		v := profile(&as[i], p)
-		all = append(all, v)
-	}
+// prune keeps the versions that none dominates, with their profiles.
+func prune(as []kernel.Kernel, all []sched.Version) (kernels []kernel.Kernel, profiles []sched.Version) {
 	kept := sched.Prune(all)
-	out := as[:0:0]
 	for i := range as {
 		if slices.Contains(kept, all[i]) {
-			out = append(out, as[i])
+			kernels, profiles = append(kernels, as[i]), append(profiles, all[i])
 		}
 	}
-	return out
+	return kernels, profiles
 }
 
 // profile is what a kernel takes alone on the GPU, as an offline profiler would find: it is run there.

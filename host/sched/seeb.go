@@ -13,6 +13,7 @@ package sched
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
 )
@@ -190,21 +191,12 @@ func (s *SEEB) Decide(now Time, st *State, _ Event, buf []Action) []Action {
 func running(d *DeviceView, g *group) bool {
 	for _, l := range d.Launches {
 		for i := range l.Requests {
-			if g.next > 0 && l.Network == g.network && l.Requests[i].ID >= g.ids[0] && contains(g.ids[:g.next], l.Requests[i].ID) {
+			if g.next > 0 && l.Network == g.network && slices.Contains(g.ids[:g.next], l.Requests[i].ID) {
 				return true
 			}
 		}
 	}
 	g.running = 0
-	return false
-}
-
-func contains(ids []device.RequestID, id device.RequestID) bool {
-	for _, x := range ids {
-		if x == id {
-			return true
-		}
-	}
 	return false
 }
 

@@ -13,7 +13,7 @@
 // Everything runs under QEMU's big lock, in the CPU that accesses or in the main loop, so there
 // are no threads here. Further arguments, for the tests of faults:
 //   mute=1           the line never rises
-//   spurious_ns=NS   the line is pulsed every so many ns of host time while it is low
+//   spurious_ns=NS   the line is high without a cause for so many ns of host time, then low as long
 //   slverr=N         the N-th read burst of the NPU into memory is answered SLVERR
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -114,6 +114,7 @@ struct {
   int fd = -1, timer = -1;
   uint32_t tag = 0;
   bool line = false;  // as the NPU drives it
+  bool pulse = false; // a cause that is none (spurious_ns)
   qemu_irq irq = nullptr;
   // QEMU says itself how large a region is (272 bytes in 7.2) when it initialises one.
   alignas(64) unsigned char region[8192] = {};
@@ -159,9 +160,11 @@ void on_event(void*) {
 
 void on_pulse(void*) {
   uint64_t n = 0;
-  if (::read(npu.timer, &n, sizeof n) != ssize_t{sizeof n} || npu.line) return;
-  qemu_set_irq(npu.irq, 1);
-  qemu_set_irq(npu.irq, 0);
+  if (::read(npu.timer, &n, sizeof n) != ssize_t{sizeof n}) return;
+  // The GIC takes a level: one that falls before a processor has looked was never there. So the line
+  // stays high from one tick to the next, where the NPU does not hold it.
+  npu.pulse = !npu.pulse;
+  if (!npu.line) qemu_set_irq(npu.irq, npu.pulse);
 }
 
 MemTxResult finish(const Answer& a, uint64_t offset) {

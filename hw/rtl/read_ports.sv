@@ -108,12 +108,17 @@ module read_ports #(
       assign req_ready_o[c] = !flush_i && cut_ready[c];
     end
 
-    // The port with most room; a stripe goes where a whole one fits.
+    // The port with most room. Whether a client's stripe fits a port is asked for all of them side by side.
     fairest #(.N(N_AXI), .W(DB + 1)) u_port (
       .load_i(~room_q), .turn_i(turn_q), .sel_o(p_sel), .port_o(ask)
     );
     always_comb begin
-      for (int unsigned p = 0; p < N_AXI; p++) p_room[p] = room_q[p*(DB+1)+:DB+1] >= (DB + 1)'(WORDS);
+      p_room = '0;
+      for (int unsigned p = 0; p < N_AXI; p++) begin
+        for (int unsigned c = 0; c < N; c++) begin
+          if (sel == CB'(c) && room_q[p*(DB+1)+:DB+1] >= (DB + 1)'(cut_len[c*(SB+1)+:SB+1])) p_room[p] = 1'b1;
+        end
+      end
     end
     always_comb begin
       top = '0;

@@ -57,8 +57,8 @@ const (
 	drainDelay   = 16   // last row to the first word drained, beside the chain
 	layerStart   = 20   // barrier to the first read address of a layer
 	readLatency  = 6    // read path beside the DRAM: splitting, queue, buffer
-	writeLatency = 9    // post-processing and write path beside the DRAM
-	stripeCycles = 5    // more of either where stripes are dealt to several ports
+	writeLatency = 10   // post-processing and write path beside the DRAM
+	stripeCycles = 4    // more of either where stripes are dealt to several ports
 	keptStart    = 4    // barrier to the first row where the input is on chip
 	keptEnd      = 5    // last word to the barrier where the output stays on chip only
 	startCycles  = 72   // start register to the first descriptor read, last answer to the interrupt

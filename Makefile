@@ -14,6 +14,8 @@ APT_RUN   := verilator g++ make zlib1g-dev dataset-fashion-mnist ca-certificates
 APT_IMAGE := g++ make linux-source-6.1 xz-utils flex bison bc gcc-arm-linux-gnueabihf gcc-aarch64-linux-gnu device-tree-compiler cpio \
              u-boot-tools qemu-system-arm verilator dataset-fashion-mnist ca-certificates
 APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
+# a shaped link in a network namespace
+APT_TEST  += iproute2
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
 APT_TEST  += clang-14 llvm-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -144,6 +146,11 @@ test-verify: setup build cosim
 hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
 	@hls/test.sh --seed $(SEED)
 
+# Vitis' own synthesis and co-simulation: make hls-vitis CONFIG=hls/configs/zc706-hls.yaml STEPS="csim csynth"
+.PHONY: hls-vitis
+hls-vitis: setup ## the vendor's flow for the HLS kernel (needs vitis_hls or vitis-run): CONFIG, STEPS
+	@hls/vitis/flow.sh $(or $(CONFIG),hls/configs/zc706-hls.yaml) $(STEPS)
+
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 # CI looks at TIMED: the others' stored figures are of older RTL, until make timing TIMING=-store renews them.
@@ -178,7 +185,7 @@ test-qemu: $(BUILD)/.apt $(BUILD)/.go
 
 .PHONY: race soak
 race: $(BUILD)/.go ## the runtime's tests under the race detector (20 minutes)
-	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu
+	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu ./host/gpu/cuda
 
 soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks
 	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
@@ -208,6 +215,8 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 2'
 	@.ci/once mutants sim/mutants.sh
 	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
+	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.sanitized 100000 -kills.seed 7
+	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
@@ -227,6 +236,7 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once fuzz-counted bash -euc 'go test ./dse/counted -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
+	@.ci/once fuzz-capture bash -euc 'go test ./host/bandwidth/capture -run ^$$ -fuzz FuzzRead -fuzztime 2m -fuzzminimizetime 20x'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).
@@ -246,7 +256,7 @@ zoo30: setup build $(ZOO30)/.set ## CNNs of torchvision and timm against onnxrun
 # An exported design built and measured: its figures against the bands.
 .PHONY: check-export
 check-export: setup build ## builds what dse export writes (Verilator, yosys) and holds estimates to their bands
-	@bin/dse export --board zc706 --point 128,7,32 --out out/export >/dev/null
+	@bin/dse export --board zc706 --point 128,6,40 --out out/export >/dev/null
 	@bin/dse check out/export --seed $(SEED) --out out/export-check.json
 
 .PHONY: clean

@@ -10,6 +10,7 @@
 # the result is then in <config>-hls-other...).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+here=$PWD
 cd "$root"
 
 usage() {
@@ -32,6 +33,8 @@ while (($#)); do
   shift
 done
 [[ -n $config ]] || usage
+# a file is named from where the user is
+if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 package() { case $1 in g++*) echo g++ ;; *) echo "${1/clang++/clang}" ;; esac; }
 for tool in go "$cxx"; do
   command -v "$tool" >/dev/null || { echo "hls/build.sh: $tool is missing: install the package $(package "$tool")" >&2; exit 5; }
@@ -53,7 +56,7 @@ case $sanitize in
   -sanitize) flags+=(-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all) ;;
   -tsan) flags+=(-O1 -g1 -fsanitize=thread) ;;
 esac
-include=(-I"$src" -Ihls/csim -I"$out" -Isim -Isim/include)
+include=(-I"$src" -Ihls/include -Ihls/csim -I"$out" -Isim -Isim/include)
 if [[ -n $xilinx ]]; then
   vendor=$(hls/xilinx.sh)
   # theirs is before 2020.2: no depth in the type; and not written for these warnings
@@ -71,7 +74,7 @@ rm -f "$out/sluice_design.hpp.new"
 sum() { sha256sum | cut -d' ' -f1; }
 version=$("$cxx" --version | head -1)
 kernel=$( (echo "$version" "${flags[@]}" "${include[@]}"; cat "$out/sluice_design.hpp" "$src"/* hls/standin/*.h hls/standin/blocks/* \
-  hls/csim/threads.hpp sim/include/*.hpp hls/build.sh) | sum)
+  hls/csim/threads.hpp hls/include/*.hpp sim/include/*.hpp hls/build.sh) | sum)
 host=$( (echo "$kernel"; cat hls/csim/* sim/*.hpp sim/cosim/*) | sum)
 if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$host" ]]; then
   echo "$out/npu_cosim"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -143,8 +144,212 @@ sum:
 }`, ""},
 }
 
+// port begins a kernel with one port to DRAM.
+const port = `
+extern "C" void top(unsigned long *gmem, unsigned long *on_chip, long from, int n) {
+#pragma HLS interface mode=m_axi port=gmem bundle=a
+`
+
+// burstCases are accesses of DRAM: of which a burst can be made, and of which none.
+var burstCases = []struct {
+	name, code, want string
+}{
+	{"read", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from + i];
+  }
+}`, ""},
+	{"written", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    gmem[from + i] = on_chip[i];
+  }
+}`, ""},
+	{"under a condition", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    if (on_chip[i] & 1) on_chip[i] = gmem[from + i];
+  }
+}`, "kernel.cpp:5 (beats): no burst: DRAM (a) is reached under a condition"},
+	{"every other beat", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from + 2 * i];
+  }
+}`, "are not consecutive"},
+	{"backwards", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from - i];
+  }
+}`, "are not consecutive"},
+	{"anywhere", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    gmem[on_chip[i]] = i;
+  }
+}`, "are not consecutive"},
+	{"twice a trip", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from + i] ^ gmem[i];
+  }
+}`, "reached twice a trip"},
+	{"read and written", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    gmem[from + i] ^= on_chip[i];
+  }
+}`, "reached twice a trip"},
+	{"two halves of a beat", strings.ReplaceAll(port, "long *gmem, unsigned long *on_chip", "__int128 *gmem, unsigned __int128 *on_chip") + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    gmem[from + i] = on_chip[i] >> 3;
+  }
+}`, ""},
+	{"half of every beat", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = ((unsigned *)gmem)[2 * (from + i)];
+  }
+}`, "are not consecutive: "},
+	{"as long as it says", port + `
+beats:
+  for (int i = 0; gmem[from + i] != 0; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = n;
+  }
+}`, "is not known when it begins how often"},
+	{"a counter of its own", port + `
+  int b = 0;
+steps:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    if (on_chip[i] & 1) {
+      on_chip[i] = gmem[from + b];
+      b++;
+    }
+  }
+}`, "reached under a condition"},
+	{"no pipeline", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from + i];
+  }
+}`, "kernel.cpp:7: DRAM (a) is reached beside a pipelined loop"},
+	{"a single beat with its reason", port + `
+  on_chip[0] = gmem[from];  // single beat: once a start
+}`, ""},
+	{"in a function", `
+static void move(const unsigned long *memory, unsigned long *on_chip, int n) __attribute__((noinline));
+static void move(const unsigned long *memory, unsigned long *on_chip, int n) {
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    if (on_chip[i] & 1) on_chip[i] = memory[i];
+  }
+}
+extern "C" void top(unsigned long *on_chip, unsigned long *gmem, int n) {
+#pragma HLS interface mode=m_axi port=gmem bundle=a
+  move(gmem, on_chip, n);
+}`, "(beats): no burst: DRAM (a) is reached under a condition"},
+	{"handed away", `
+extern "C" void top(unsigned long *on_chip, unsigned long *gmem, int n) {
+#pragma HLS interface mode=m_axi port=gmem bundle=a
+  *(unsigned long **)on_chip = gmem + n;
+}`, "is stored"},
+}
+
+// portCases are memories that a trip reads and writes: as often as it can, and more often.
+var portCases = []struct {
+	name, code, want string
+}{
+	{"one read, one write", memories + `
+    out[i] = a[i];
+  }
+}`, ""},
+	{"two reads", memories + `
+    out[i] = a[i] + a[63 - i];
+  }
+}`, "kernel.cpp:8 (sum): II=1, but a memory of a is read 2 times a trip"},
+	{"two reads in two cycles", strings.Replace(memories, "II=1", "II=2", 1) + `
+    out[i] = a[i] + a[63 - i];
+  }
+}`, ""},
+	{"two writes", memories + `
+    out[i] = i;
+    a[i] = i;
+    a[63 - i] = 1;
+  }
+}`, "a memory of a is written 2 times a trip"},
+	{"of two memories", memories + `
+    out[i] = split[0][i] + split[1][63 - i];
+  }
+}`, ""},
+	{"of the same of two memories", memories + `
+    out[i] = split[1][i] + split[1][63 - i];
+  }
+}`, "a memory of split (1:1) is read 2 times a trip"},
+	{"of any of two memories", memories + `
+    out[i] = split[in[i] & 1][i] + split[in[i] >> 31][63 - i];
+  }
+}`, "a memory of split (1:*) is read 2 times a trip"},
+	{"of any and of one", memories + `
+    out[i] = split[in[i] & 1][i] + split[1][63 - i];
+  }
+}`, "a memory of split (1:"},
+	{"registers", memories + `
+    out[i] = few[in[i] & 3] + few[in[i] >> 30];
+  }
+}`, ""},
+	{"through a pointer of either", memories + `
+    int *p = in[i] & 1 ? a : split[0];
+    out[i] = p[i];
+  }
+}`, "cannot be followed"},
+}
+
+// memories begins a loop over what it declares.
+const memories = `
+static __attribute__((noinline)) void fill(int *a, int (*split)[64], int *few) { a[0] = 1; split[0][0] = split[1][0] = few[0] = 2; }
+extern "C" void top(unsigned *in, unsigned *out, int n) {
+  int a[64], split[2][64], few[4];
+#pragma HLS array_partition variable=split complete dim=1
+#pragma HLS array_partition variable=few complete dim=0
+  fill(a, split, few);
+sum:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+`
+
 func TestCases(t *testing.T) {
-	for _, c := range cases {
+	for _, c := range slices.Concat(cases, burstCases, portCases) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "kernel.cpp"), []byte(c.code[1:]+"\n"), 0o644); err != nil {
@@ -183,7 +388,7 @@ func TestPragmas(t *testing.T) {
 		"#pragma HLS bind_storage variable=banks type=ram_s2q impl=bram\n":                                     `"type=ram_s2q" is no option`,
 		"#pragma HLS array_partition variable=x compleet dim=0\n":                                              `"compleet" is no option`,
 	} {
-		s := &source{loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{}}
+		s := newSource()
 		if _, err := s.scan("kernel.cpp", strings.Split(code, "\n")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", code, err, want)
 		}
@@ -243,7 +448,7 @@ func FuzzParse(f *testing.F) {
 func FuzzScan(f *testing.F) {
 	f.Add("x:\n  for (;;) {\n#pragma HLS pipeline II=1\n  }\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		s := &source{loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{}}
+		s := newSource()
 		s.scan("f", strings.Split(text, "\n"))
 	})
 }

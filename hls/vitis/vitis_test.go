@@ -153,7 +153,9 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The vendor's test bench is one that passes, and one that can fail.
+// The vendor's test bench is one that passes, and one that can fail. Its ports have a memory each, as in the vendor's
+// co-simulation: with a start for every layer every network passes, with one for all of them what a later
+// layer reads is stale.
 func TestBench(t *testing.T) {
 	dir := prepare(t, "tiny")
 	binary := filepath.Join(dir, "tb")
@@ -170,19 +172,53 @@ func TestBench(t *testing.T) {
 	if text, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	vec := filepath.Join(dir, "a.vec")
-	if text, err := exec.Command(binary, vec).CombinedOutput(); err != nil || !strings.Contains(string(text), "ok") {
+	dse := filepath.Join(dir, "dse")
+	if text, err := exec.Command("go", "build", "-o", dse, root+"/dse/cmd/dse").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	other := filepath.Join(dir, "b.vec")
-	if text, err := exec.Command("go", "run", root+"/dse/cmd/dse", "vectors", "--config", "v7", "--n", "1", "--base", "0", "--out", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
+	const n = 12
+	play := func(config string, args ...string) (said []string) {
+		out := filepath.Join(dir, fmt.Sprint(config, len(args)))
+		args = append([]string{"vectors", "--config", config, "--n", fmt.Sprint(n), "--max-macs", "20000", "--base", "0", "--out", out}, args...)
+		if text, err := exec.Command(dse, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		for seed := 1; seed <= n; seed++ {
+			text, err := exec.Command(binary, filepath.Join(out, fmt.Sprintf("%s-%d.vec", config, seed))).CombinedOutput()
+			if err == nil && !strings.Contains(string(text), "ok") {
+				t.Errorf("seed %d: %s", seed, text)
+			}
+			if err == nil {
+				text = nil
+			}
+			said = append(said, string(text))
+		}
+		return said
 	}
-	if err := os.Rename(filepath.Join(dir, "v7-1.vec"), other); err != nil {
-		t.Fatal(err)
+	if text, err := exec.Command(binary, filepath.Join(dir, "a.vec")).CombinedOutput(); err != nil || !strings.Contains(string(text), "ok") {
+		t.Errorf("the flow's own vector: %v: %s", err, text)
 	}
-	if text, err := exec.Command(binary, other).CombinedOutput(); err == nil || !strings.Contains(string(text), "register") {
-		t.Fatalf("another design's vectors: %v: %s", err, text)
+	for i, said := range play("tiny", "--apart") {
+		if said != "" {
+			t.Errorf("a start for every layer, seed %d: %s", i+1, said)
+		}
+	}
+	stale := 0
+	for i, said := range play("tiny") {
+		if said != "" {
+			stale++
+			if !strings.Contains(said, "memory at") || !strings.Contains(said, "dse vectors --apart") {
+				t.Errorf("a start for every segment, seed %d: %s", i+1, said)
+			}
+		}
+	}
+	if stale < n/2 {
+		t.Errorf("a start for every segment: %d of %d networks see that ports have a memory each; expected most", stale, n)
+	}
+	for i, said := range play("v7", "--apart") {
+		if !strings.Contains(said, "register") {
+			t.Errorf("another design's vectors, seed %d: %q", i+1, said)
+		}
 	}
 }
 
@@ -229,5 +265,86 @@ func TestRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(kept); err != nil {
 		t.Error(err)
+	}
+}
+
+// Files and folders are named from where the user is, and a file whose name is not the design's is refused, by build.sh
+// as by the flow.
+func TestPaths(t *testing.T) {
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(top, "hls", "configs", "zc706-hls.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := t.TempDir()
+	for _, f := range []string{"zc706-hls.yaml", "other.yaml"} {
+		if err := os.WriteFile(filepath.Join(here, f), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command(filepath.Join(top, "hls", args[0]), args[1:]...)
+		cmd.Dir = here
+		out, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if said, code := run("vitis/flow.sh", "zc706-hls.yaml", "--out", "flow", "--prepare"); code != 0 {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if _, err := os.Stat(filepath.Join(here, "flow", "npu.cfg")); err != nil {
+		t.Error(err)
+	}
+	for _, args := range [][]string{{"vitis/flow.sh", "other.yaml", "--prepare"}, {"build.sh", "./other.yaml"}} {
+		said, code := run(args...)
+		if code == 0 || !strings.Contains(said, "other.yaml: name: expected \"other\", as the file is called, found \"zc706-hls\"") {
+			t.Errorf("%v: exit %d: %s", args, code, said)
+		}
+	}
+}
+
+// Bambu is called with what its command line has, where it is on PATH; where not, the script says so. No Bambu has run
+// here: what stands in takes the options of its guide and nothing else.
+func TestBambu(t *testing.T) {
+	dir := t.TempDir()
+	standin := `#!/usr/bin/env bash
+[[ -f $1 ]] || { echo "no file $1"; exit 3; }
+for a in "${@:2}"; do
+  case $a in
+    --top-fname=sluice_npu | -std=c++14 | -O2 | --clock-period=6.667 | --generate-interface=INFER) ;;
+    -I*) [[ -d ${a#-I} ]] || { echo "no folder ${a#-I}"; exit 3; } ;;
+    *) echo "unrecognised option $a"; exit 3 ;;
+  esac
+done
+[[ -z ${BAMBU_FAILS:-} ]] || { echo "internal error"; exit 7; }
+echo "module sluice_npu; endmodule" >sluice_npu.v
+`
+	if err := os.WriteFile(filepath.Join(dir, "bambu"), []byte(standin), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := func(path string, env ...string) (string, int) {
+		cmd := exec.Command(root + "/hls/bambu.sh")
+		cmd.Env = append(append(os.Environ(), "PATH="+path), env...)
+		out, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if said, code := run(dir + ":" + os.Getenv("PATH")); code != 0 || !strings.HasSuffix(strings.TrimSpace(said), "tiny/sluice_npu.v") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if said, code := run(dir+":"+os.Getenv("PATH"), "BAMBU_FAILS=1"); code != 7 || !strings.Contains(said, "internal error") {
+		t.Errorf("a failure: exit %d: %s", code, said)
+	}
+	if _, err := exec.LookPath("bambu"); err != nil {
+		if said, code := run(os.Getenv("PATH")); code != 5 || !strings.Contains(said, "bambu is missing") {
+			t.Errorf("without it: exit %d: %s", code, said)
+		}
 	}
 }

@@ -62,7 +62,7 @@ func (c *core) end1(l *launch, v *sched.DeviceView, ready Time, cause error) {
 		c.giveBack(r, v, ready, cause)
 	}
 	l.reqs, l.Requests = l.reqs[:0], l.Requests[:0]
-	c.unhold(l)
+	l.unhold()
 	c.forget(l)
 	c.fails = slices.DeleteFunc(c.fails, func(f failed) bool { return f.l == l }) // it is somebody else's soon
 	if !l.lost {
@@ -116,6 +116,9 @@ func (c *core) landLaunch(l *launch) error {
 // recover begins the resets of a device for which nothing runs on any more.
 func (c *core) recover(d int) {
 	dev := &c.devs[d]
+	if c.shut { // nobody needs it any more
+		return
+	}
 	for _, o := range dev.outs {
 		if o.resetting || dev.dead {
 			continue
@@ -230,7 +233,7 @@ func (c *core) watch() error {
 		}
 		d := &c.devs[j.dev]
 		d.abort(c.now, j.work.ID, true)
-		c.jobs = slices.Delete(c.jobs, i, i+1)
+		c.leaveJob(i, true)
 		err := fmt.Errorf("%w: %s, a %s for %d ns", device.ErrHang, d.info.Name, j.work.Kind, c.now-j.began)
 		if j.work.Kind == device.Copy {
 			return c.lostCopy(j, err)
@@ -355,7 +358,7 @@ func (c *core) hung(l *launch, cause error) error {
 // rewatch finds a device's earliest limit anew.
 func (c *core) rewatch(dev int) {
 	d := &c.devs[dev]
-	d.watch = never
+	d.watch, d.stale = never, true
 	for _, list := range [2][]*launch{c.live, c.doom} {
 		for _, o := range list {
 			if o.busy && o.Device == dev {

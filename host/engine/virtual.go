@@ -145,7 +145,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 func (v *virtual) run(ctx context.Context) error {
 	c := v.c
-	for n := 0; ; n++ {
+	for n := uint(0); ; n++ {
 		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
 			if ctx.Err() != nil {
 				return c.over()

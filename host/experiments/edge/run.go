@@ -46,7 +46,31 @@ type Assumed struct {
 
 // Assume gives them.
 func Assume() Assumed {
-	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.03, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25}
+	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.1, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25}
+}
+
+// AssumedNames are their names.
+func AssumedNames() []string {
+	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower"}
+}
+
+// Times is a copy with one of them multiplied.
+func (a Assumed) Times(name string, by float64) Assumed {
+	switch name {
+	case "upscale":
+		a.Upscale = min(1, a.Upscale*by)
+	case "jitter":
+		a.Jitter *= by
+	case "spread":
+		a.Spread *= by
+	case "load_ns":
+		a.LoadNs = int64(float64(a.LoadNs) * by)
+	case "decides_ns":
+		a.CostNs = int64(float64(a.CostNs) * by)
+	case "slower":
+		a.Slower *= by
+	}
+	return a
 }
 
 // Outcome is what a run showed.

@@ -17,6 +17,7 @@ import (
 type benchStraitCmd struct {
 	Seeds []uint64      `default:"1,2,3" help:"Seeds; intervals are over them."`
 	Time  time.Duration `default:"4s" help:"Virtual time of a run."`
+	Only  string        `placeholder:"PREFIX" help:"Only statements whose id begins so (fig6, 5.4/small), and no other rows."`
 	Vary  bool          `help:"Halve and double every assumed parameter (long)."`
 	Trace string        `placeholder:"FORMAT:FILE" help:"Take the rates of the load 'trace' from a published trace, azure-minutes:FILE for one (default: drawn)."`
 	Out   string        `default:"out/bench-strait" help:"Folder for summary.json."`
@@ -54,7 +55,7 @@ func (c *benchStraitCmd) Run(e *env) error {
 		return coded(codeUsage, fmt.Errorf("--time %s: 10ms to 1h are expected", c.Time))
 	}
 	cfg := strait.Config{
-		Seeds: c.Seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary,
+		Seeds: c.Seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary, Only: c.Only,
 		Tell: func(what string) { e.log.Info("bench strait", "at", what) },
 	}
 	doc := &straitDoc{header: header{"sluice-bench-strait/1", version, c.Seeds[0], "simulated"}, Seeds: c.Seeds, TimeNs: c.Time.Nanoseconds(), Trace: "drawn"}

@@ -23,7 +23,8 @@ type Config struct {
 	Ns    int64 // virtual time of a run
 	Vary  bool  // halve and double every assumed parameter
 	Trace *load.Trace
-	Only  string // statements whose id begins with this, and no rows; "": all
+	Model *predict.Model // what every predictor begins with; nil: as new
+	Only  string         // statements whose id begins with this, and no rows; "": all
 	Tell  func(what string)
 }
 
@@ -39,11 +40,12 @@ type lab struct {
 	by    float64
 	trace *load.Trace
 	runs  map[string]*Outcome
+	begin *predict.Model
 	warm  *predict.Model
 }
 
 func newLab(ctx context.Context, c *Config, seed uint64) *lab {
-	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, work: 1, runs: map[string]*Outcome{}}
+	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, begin: c.Model, work: 1, runs: map[string]*Outcome{}}
 }
 
 func (l *lab) bed(gpu string) (*Bed, error) {
@@ -81,7 +83,7 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 		return nil, err
 	}
 	r.Seed, r.Form = l.seed, cmp.Or(r.Form, l.form)
-	r.Ns = cmp.Or(r.Ns, l.ns)
+	r.Ns, r.Model = cmp.Or(r.Ns, l.ns), cmp.Or(r.Model, l.begin)
 	o, err := b.Run(l.ctx, r)
 	if err != nil {
 		return nil, err
@@ -255,6 +257,9 @@ func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) 
 type Bench struct {
 	Rows       []experiments.Row
 	Statements []gpus.Statement
+	// Model is what the predictor has learnt by the end of the evolving load, with the first seed; nil
+	// where that was not run.
+	Model *predict.Model
 }
 
 // RunBench runs it.
@@ -288,6 +293,9 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		if err := b.rows(&c, labs); err != nil {
 			return nil, err
 		}
+	}
+	if o := labs[0].runs["main strait evolving"]; o != nil {
+		b.Model = o.Model
 	}
 	if c.Vary {
 		return b, b.vary(ctx, &c, all)

@@ -240,6 +240,8 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 	@.ci/once fuzz-capture bash -euc 'go test ./host/bandwidth/capture -run ^$$ -fuzz FuzzRead -fuzztime 2m -fuzzminimizetime 20x'
+	@.ci/once gpu bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills 10000; go test ./host/experiments/gpus -count 1 -v -run Units -timeout 60m -args -seed $$seed -n 100; go test ./host/gpu/kernel -run ^$$ -fuzz FuzzReadCSV -fuzztime 1m'
+	@.ci/once bench-gpu bash -euc 'bin/sluice bench reef --time 200ms --vary --out out/nightly/bench-reef; bin/sluice bench seeb --time 10s --vary --out out/nightly/bench-seeb'
 	@.ci/once fuzz-links bash -euc 'go test ./host/links -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-predict bash -euc 'go test ./host/predict -run ^$$ -fuzz FuzzLoad -fuzztime 1m -fuzzminimizetime 20x'
 	@.ci/once strait bash -euc 'seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n 100000; go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n 1000; bin/sluice bench strait --vary --seeds 1 --time 2s --out out/nightly/strait; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/nightly/compose'

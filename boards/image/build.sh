@@ -2,7 +2,7 @@
 # Builds what a board boots: boards/image/build.sh BOARD [CONFIG [NETWORK]]
 #
 # The result is build/image/<board>/: kernel, board.dtb (the kernel's device tree and our overlay), npu.dtbo,
-# initramfs.cpio.gz (u-root, sluice-board, the module, the kit of CONFIG and NETWORK), qemu.dtb (board.dtb
+# initramfs.cpio.gz (u-root, sluice, the modules, the kit of CONFIG and NETWORK), qemu.dtb (board.dtb
 # with what QEMU's machine lacks taken out), boot.cmd and boot.scr for U-Boot, boot.bif for bootgen,
 # SHA256SUMS. Same sources, same bytes. The initramfs must stay below 16 MB.
 set -euo pipefail
@@ -33,21 +33,21 @@ if [[ $(cat "$base.key" 2>/dev/null) != "$key" ]]; then
   commands=$(sed -n 's|.*_ "\(github.com/u-root/u-root/cmds/.*\)"|\1|p' boards/image/tools.go)
   # shellcheck disable=SC2086
   (cd boards/image && "${target[@]}" "$root/build/u-root" -defaultsh=gosh -initcmd=init \
-    -uinitcmd='/bin/sluice-board start' -skip-ldd -o "$root/$base" $commands) >"$base.log" 2>&1 || { tail -n 20 "$base.log" >&2; exit 1; }
+    -uinitcmd='/bin/sluice board start' -skip-ldd -o "$root/$base" $commands) >"$base.log" 2>&1 || { tail -n 20 "$base.log" >&2; exit 1; }
   echo "$key" >"$base.key"
 fi
 # ours
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree"/bin "$tree"/lib/modules "$tree"/kit
-"${target[@]}" go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$tree/bin/sluice-board" ./host/cmd/sluice-board
-cp "$kernel/sluice_dma.ko" "$tree/lib/modules/"
+"${target[@]}" go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$tree/bin/sluice" ./host/cmd/sluice
+cp "$kernel"/*.ko "$tree/lib/modules/"
 go run ./host/cmd/sluice kit --config "$config" --network "$network" --out "$tree/kit"
 # The bundle's meta data names the program that made it; everything else in it is the content's.
 find "$tree" -exec touch -h -d @0 {} +
 find "$tree" -type d -exec chmod 755 {} +
 find "$tree" -type f -exec chmod 644 {} +
-chmod 755 "$tree/bin/sluice-board"
+chmod 755 "$tree/bin/sluice"
 { cat "$base"; (cd "$tree" && find . -mindepth 1 | LC_ALL=C sort | cpio --quiet --reproducible -R 0:0 -o -H newc); } \
   | gzip -9n >"$out/initramfs.cpio.gz"
 

@@ -41,7 +41,7 @@ type Opts struct {
 	Plugin string // npu_device.so, as Build makes it
 	// Device are further arguments of the plugin (boards/qemu/device/npu_device.cpp): mute=1 ...
 	Device []string
-	// Run are runs of sluice-board, arguments by commas; none: what the image does by itself.
+	// Run are runs of sluice board, arguments by commas; none: what the image does by itself.
 	Run []string
 	// Append is appended to the kernel's command line.
 	Append string

@@ -58,7 +58,7 @@ func opts(t *testing.T, board string) Opts {
 	}
 }
 
-// run is one run of sluice-board as the console shows it.
+// run is one run of sluice board as the console shows it.
 type run struct {
 	text string
 	code int

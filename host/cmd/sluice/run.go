@@ -24,7 +24,7 @@ import (
 type runCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, as dse compile writes it, in place of --network and --config."`
 	what
-	Device   string    `default:"cosim" enum:"cosim,hls,soft" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock) or soft (golden numerics, the bundle's latency table)."`
+	Device   string    `default:"cosim" enum:"cosim,hls,soft,uio" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table) or uio (the NPU of the board that this runs on)."`
 	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
 	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
 	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
@@ -32,11 +32,12 @@ type runCmd struct {
 	Seed     uint64    `default:"1" help:"Seed of the arrivals."`
 	N        int       `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
 	Arrivals string    `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
-	Clock    string    `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: measured for cosim, table for all others."`
+	Clock    string    `default:"auto" enum:"auto,table,measured,real" help:"Durations: the bundle's latency table, the device's cycles, or, on uio, real time by the NPU's TIME. auto: measured for cosim, real for uio, table for all others."`
 	Out      string    `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
 	Waves    string    `placeholder:"FILE" help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
 	WavesGiB float64   `name:"waves-gib" default:"1" help:"Largest wave file that a run may be expected to write; beyond, it does not begin."`
 	JSON     bool      `name:"json" help:"Print the summary as JSON."`
+	uioFlags
 }
 
 func (*runCmd) Help() string {
@@ -47,7 +48,8 @@ Example:
   sluice run --device soft --rate 1.1 --n 1000
   sluice run my.sluice --device soft --data held-out
   sluice run --config tiny --network tiny --n 4 --policy fluid --waves out/tiny.fst
-  sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0`
+  sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0
+  sluice run my.sluice --device uio --label measured --clock-mhz 150 --data held-out`
 }
 
 // maxRequests bounds what a run keeps: each request's record, result and place in the schedule, 2 kB or so.
@@ -103,7 +105,7 @@ type runDoc struct {
 
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
-	c.waves, c.file = c.Waves, c.Bundle
+	c.waves, c.file, c.board = c.Waves, c.Bundle, &c.uioFlags
 	if c.N < 1 || c.N > maxRequests {
 		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..%d, as every request is kept; sluice bench rates serves more", c.N, maxRequests))
 	}
@@ -112,6 +114,9 @@ func (c *runCmd) Run(e *env) error {
 	}
 	if c.Device == "hls" && c.Clock == "measured" {
 		return coded(codeUsage, errors.New("--clock measured: the HLS kernel's C-simulation counts no cycles"))
+	}
+	if c.Clock == "real" && c.Device != "uio" {
+		return coded(codeUsage, fmt.Errorf("--clock real: only the NPU of a board (--device uio) has a clock that goes on by itself, the device is %s", c.Device))
 	}
 	for _, name := range c.Policy {
 		if _, err := sched.New(name, sched.Options{}); err != nil {
@@ -159,7 +164,8 @@ func (c *runCmd) Run(e *env) error {
 		rate = float64(len(times)) / (float64(max(times[len(times)-1], 1)) / 1e9)
 	}
 	clock := engine.Table
-	if c.Clock == "measured" || c.Clock == "auto" && c.Device == "cosim" {
+	real := c.Clock == "real" || c.Clock == "auto" && c.Device == "uio"
+	if c.Clock == "measured" || c.Clock == "auto" && c.Device == "cosim" || real {
 		clock = engine.Measured
 	}
 	summary, err := p.bundle.Summarize()
@@ -183,6 +189,9 @@ func (c *runCmd) Run(e *env) error {
 		return err
 	}
 	defer dev.Close()
+	if real {
+		point.Now, doc.Clock = c.now, "real"
+	}
 	if doc.Label = dev.Info().Label; clock == engine.Table {
 		doc.Label = "estimated" // the bundle's table comes from the law of cycles
 	}
@@ -329,7 +338,7 @@ func (c *runCmd) reference(
 		return nil, err
 	}
 	defer dev.Close()
-	point.Clock = engine.Table
+	point.Clock, point.Now = engine.Table, nil
 	ref, err := s.Run(e.ctx, dev, point, nil)
 	if err != nil {
 		return nil, fmt.Errorf("reference run: %w", err)

@@ -1,4 +1,4 @@
-package main
+package board
 
 import (
 	"errors"
@@ -22,11 +22,11 @@ func (*startCmd) Help() string {
   sluice.label=measured     what figures are called (default: only doctor runs)
   sluice.clock_mhz=150      the NPU's clock
   sluice.run=ARGS           one run of this program, arguments by commas, any number of times in order
-                            (default: serve)
+                            (default: serve); ARGS that begin with sluice are one of sluice
   sluice.reset              reset the machine after the last (qemu -no-reboot ends then)
 
 Example:
-  sluice-board start`
+  sluice board start`
 }
 
 // Marks that what watches the console can wait for.
@@ -57,7 +57,7 @@ func (c *startCmd) Run(e *env) error {
 		}
 	}
 	if end {
-		defer reset(e)
+		defer reset()
 	}
 	modules, err := filepath.Glob(c.Modules)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *startCmd) Run(e *env) error {
 	}
 	for _, m := range modules {
 		if err := insert(m); err != nil {
-			fmt.Fprintf(e.out, "sluice-board: load %s: %v\n", m, err)
+			fmt.Fprintf(e.out, "sluice board: load %s: %v\n", m, err)
 		}
 	}
 	if runs == nil {
@@ -99,6 +99,11 @@ func (c *startCmd) Run(e *env) error {
 
 // child runs this program. A signal that ends it counts as 128 and its number, as in a shell.
 func child(e *env, args []string) int {
+	if args[0] == "sluice" {
+		args = args[1:]
+	} else {
+		args = append([]string{"board"}, args...)
+	}
 	cmd := exec.CommandContext(e.ctx, "/proc/self/exe", args...)
 	cmd.Stdout, cmd.Stderr = e.out, e.out
 	err := cmd.Run()
@@ -107,11 +112,11 @@ func child(e *env, args []string) int {
 		return codeOK
 	}
 	if !errors.As(err, &x) {
-		fmt.Fprintln(e.out, "sluice-board:", err)
+		fmt.Fprintln(e.out, "sluice board:", err)
 		return codeDevice
 	}
 	if s, ok := x.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		fmt.Fprintf(e.out, "sluice-board: %v\n", x)
+		fmt.Fprintf(e.out, "sluice board: %v\n", x)
 		return 128 + int(s.Signal())
 	}
 	return x.ExitCode()
@@ -130,10 +135,8 @@ func insert(path string) error {
 }
 
 // reset ends the machine's run, after the console has been written.
-func reset(e *env) {
-	if f, ok := e.out.(*os.File); ok {
-		unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1) // tcdrain
-	}
+func reset() {
+	unix.IoctlSetInt(int(os.Stdout.Fd()), unix.TCSBRK, 1) // tcdrain
 	time.Sleep(time.Second / 2) // what the UART's own FIFO holds
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)

@@ -1,4 +1,4 @@
-package main
+package board
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ func (*doctorCmd) Help() string {
 look would hang the processor or say nothing. Every line says what was found, or what to do.
 
 Example:
-  sluice-board doctor`
+  sluice board doctor`
 }
 
 // Run implements the command.
@@ -60,7 +60,7 @@ func (c *doctorCmd) Run(e *env) error {
 	k, err := kit.Read(c.Kit)
 	found := ""
 	if err == nil {
-		found = fmt.Sprintf("%s: %s for %s, design hash %016x, needs %d MiB", c.Kit, k.Bundle.Network.Name, k.Bundle.Design.Name, k.Bundle.Design.Hash(), needs(k)>>20)
+		found = fmt.Sprintf("%s: %s for %s, design hash %016x, needs %d MiB", c.Kit, k.Bundle.Network.Name, k.Bundle.Design.Name, k.Bundle.Design.Hash(), needs(k.Bundle)>>20)
 	}
 	say("kit", err, found)
 	d, err := uio.Find(uio.Opts{Name: c.UIO})
@@ -69,7 +69,7 @@ func (c *doctorCmd) Run(e *env) error {
 	}
 	o := uio.Opts{Name: c.UIO}
 	if k != nil {
-		o.Bytes = needs(k)
+		o.Bytes = needs(k.Bundle)
 	}
 	bus, err := uio.Open(e.ctx, o)
 	if !say("npu", err, "answers its ID, and is at rest") {

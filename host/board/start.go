@@ -21,6 +21,7 @@ func (*startCmd) Help() string {
 	return `Options stand on the kernel's command line:
   sluice.label=measured     what figures are called (default: only doctor runs)
   sluice.clock_mhz=150      the NPU's clock
+  sluice.board=zc706        the board: what surrounds the PL is held to its file
   sluice.run=ARGS           one run of this program, arguments by commas, any number of times in order
                             (default: serve); ARGS that begin with sluice are one of sluice
   sluice.reset              reset the machine after the last (qemu -no-reboot ends then)
@@ -41,7 +42,7 @@ func (c *startCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	label, clock, end := "", "", false
+	label, clock, name, end := "", "", "", false
 	var runs [][]string
 	for _, f := range strings.Fields(string(text)) {
 		key, v, _ := strings.Cut(f, "=")
@@ -50,6 +51,8 @@ func (c *startCmd) Run(e *env) error {
 			label = v
 		case "sluice.clock_mhz":
 			clock = v
+		case "sluice.board":
+			name = v
 		case "sluice.reset":
 			end = true
 		case "sluice.run":
@@ -80,8 +83,10 @@ func (c *startCmd) Run(e *env) error {
 		case "serve":
 			args = append(args, "--label", label, "--clock-mhz", clock)
 		case "doctor":
-			if label != "" {
-				args = append(args, "--label", label)
+			for _, f := range [][2]string{{"--label", label}, {"--clock-mhz", clock}, {"--board", name}} {
+				if f[1] != "" {
+					args = append(args, f[0], f[1])
+				}
 			}
 		}
 		code := child(e, args)
@@ -137,7 +142,7 @@ func insert(path string) error {
 // reset ends the machine's run, after the console has been written.
 func reset() {
 	unix.IoctlSetInt(int(os.Stdout.Fd()), unix.TCSBRK, 1) // tcdrain
-	time.Sleep(time.Second / 2) // what the UART's own FIFO holds
+	time.Sleep(time.Second / 2)                           // what the UART's own FIFO holds
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }

@@ -18,11 +18,11 @@ var nativeEndian = binary.NativeEndian
 
 // memory is what the NPU and this process share.
 type memory struct {
-	path   string
-	addr   uint64
-	bytes  []byte
-	file   *os.File
-	clean  func(*syncArgs) error // SLUICE_DMA_SYNC, where the memory is cached
+	path  string
+	addr  uint64
+	bytes []byte
+	file  *os.File
+	clean func(*syncArgs) error // SLUICE_DMA_SYNC, where the memory is cached
 }
 
 // openMemory maps the memory of our module (boards/kernel/sluice_dma.c) or, where that is not there, of

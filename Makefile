@@ -230,6 +230,8 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once fuzz-npu bash -euc 'go test ./host/npu -run ^$$ -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 20x'
 	@.ci/once fuzz-counted bash -euc 'go test ./dse/counted -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
+	@.ci/once images bash -euc 'for b in zc706 zcu104; do boards/image/check.sh $$b --fresh; done'
+	@.ci/once fuzz-kit bash -euc 'go test ./host/kit -run ^$$ -fuzz FuzzParse -fuzztime 1m'
 	@.ci/once arm make --no-print-directory test-arm EMULATED=
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'

@@ -14,6 +14,8 @@ APT_RUN   := verilator g++ make zlib1g-dev dataset-fashion-mnist ca-certificates
 APT_IMAGE := g++ make linux-source-6.1 xz-utils flex bison bc gcc-arm-linux-gnueabihf gcc-aarch64-linux-gnu device-tree-compiler cpio \
              u-boot-tools qemu-system-arm verilator dataset-fashion-mnist ca-certificates
 APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
+# a shaped link in a network namespace
+APT_TEST  += iproute2
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
 APT_TEST  += clang-14 llvm-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
@@ -234,6 +236,7 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once fuzz-kit bash -euc 'go test ./host/kit -run ^$$ -fuzz FuzzParse -fuzztime 1m'
 	@.ci/once arm make --no-print-directory test-arm EMULATED=
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
+	@.ci/once fuzz-capture bash -euc 'go test ./host/bandwidth/capture -run ^$$ -fuzz FuzzRead -fuzztime 2m -fuzzminimizetime 20x'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).
@@ -253,7 +256,7 @@ zoo30: setup build $(ZOO30)/.set ## CNNs of torchvision and timm against onnxrun
 # An exported design built and measured: its figures against the bands.
 .PHONY: check-export
 check-export: setup build ## builds what dse export writes (Verilator, yosys) and holds estimates to their bands
-	@bin/dse export --board zc706 --point 128,7,32 --out out/export >/dev/null
+	@bin/dse export --board zc706 --point 128,6,40 --out out/export >/dev/null
 	@bin/dse check out/export --seed $(SEED) --out out/export-check.json
 
 .PHONY: clean

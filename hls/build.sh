@@ -53,7 +53,7 @@ case $sanitize in
   -sanitize) flags+=(-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all) ;;
   -tsan) flags+=(-O1 -g1 -fsanitize=thread) ;;
 esac
-include=(-I"$src" -Ihls/csim -I"$out" -Isim -Isim/include)
+include=(-I"$src" -Ihls/include -Ihls/csim -I"$out" -Isim -Isim/include)
 if [[ -n $xilinx ]]; then
   vendor=$(hls/xilinx.sh)
   # theirs is before 2020.2: no depth in the type; and not written for these warnings
@@ -71,7 +71,7 @@ rm -f "$out/sluice_design.hpp.new"
 sum() { sha256sum | cut -d' ' -f1; }
 version=$("$cxx" --version | head -1)
 kernel=$( (echo "$version" "${flags[@]}" "${include[@]}"; cat "$out/sluice_design.hpp" "$src"/* hls/standin/*.h hls/standin/blocks/* \
-  hls/csim/threads.hpp sim/include/*.hpp hls/build.sh) | sum)
+  hls/csim/threads.hpp hls/include/*.hpp sim/include/*.hpp hls/build.sh) | sum)
 host=$( (echo "$kernel"; cat hls/csim/* sim/*.hpp sim/cosim/*) | sum)
 if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$host" ]]; then
   echo "$out/npu_cosim"

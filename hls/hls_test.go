@@ -4,12 +4,17 @@ package hls_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluice-npu/sluice/hls"
 )
 
 // breaks are deliberate errors in the kernel. All but the first are seen in the results; the first only where
@@ -125,6 +130,52 @@ func TestBreaks(t *testing.T) {
 	}
 }
 
+// TestShortStream: with the weights before the biases, streams of the kernel's depth fill up while finish waits for
+// the biases: a deadlock in hardware, and reported here. With a stream that never fills, as the vendor's
+// C-simulation has them, the same kernel passes every vector.
+func TestShortStream(t *testing.T) {
+	dir, src := root(t), t.TempDir()
+	if err := os.CopyFS(src, os.DirFS(filepath.Join(dir, "hls", "src"))); err != nil {
+		t.Fatal(err)
+	}
+	change := func(file string, edit func(string) string) {
+		t.Helper()
+		path := filepath.Join(src, file)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := edit(string(text))
+		if out == string(text) {
+			t.Fatalf("%s: nothing to change", file)
+		}
+		if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("read.hpp", func(text string) string {
+		before, rest, ok := strings.Cut(text, "biases:\n  for (int b = 0;")
+		loop, after, ok2 := strings.Cut(rest, "  if (!l.gemm) return;\n")
+		head, tail, ok3 := strings.Cut(after, "}\n\n// feed_weights cuts")
+		if !ok || !ok2 || !ok3 {
+			return text
+		}
+		head = strings.Replace(head, "while (more) {", "while (l.gemm && more) {", 1)
+		return before + head + "biases:\n  for (int b = 0;" + loop + "}\n\n// feed_weights cuts" + tail
+	})
+	files := vectors(t, dir, "tiny")
+	if said, code := play(t, dir, src, "tiny", files); code != 6 || !strings.Contains(said, "deadlock") ||
+		!strings.Contains(said, "finish") || !strings.Contains(said, "biases is not empty") || !strings.Contains(said, "weights is not full") {
+		t.Errorf("streams as deep as they are: exit %d: %s", code, said)
+	}
+	change("params.hpp", func(text string) string {
+		return regexp.MustCompile(`constexpr int BEATS_DEPTH = \d+;`).ReplaceAllString(text, "constexpr int BEATS_DEPTH = 1 << 20;")
+	})
+	if said, code := play(t, dir, src, "tiny", files); code != 0 {
+		t.Errorf("a stream that never fills: exit %d: %s", code, said)
+	}
+}
+
 // TestBuildFails: a kernel that does not compile is no success, nor is it one when asked for again; also not where
 // an older build has left all that is linked.
 func TestBuildFails(t *testing.T) {
@@ -160,6 +211,50 @@ func TestBuildFails(t *testing.T) {
 		for _, f := range []string{"hash", "npu.hash"} {
 			if text, err := os.ReadFile(filepath.Join(out, f)); err != nil || string(text) != "older\n" {
 				t.Errorf("%s call: %s is %q, %v", call, f, text, err)
+			}
+		}
+	}
+}
+
+// numbers are the integers from 8 on that the kernel may state itself, by file.
+var numbers = map[string]map[string]string{
+	"layer.hpp": {"20": "MAX_TRIPS, a bound for synthesis"},
+	"npu.cpp":   {"32": "a descriptor's word", "31": "a descriptor's word"},
+	"params.hpp": {
+		"8": "bits of a byte, AXI_BYTES, COUNT_BITS", "16": "least T_R, DSP, AXI_BYTES, depths, GROUP_BITS", "32": "an FBCB entry is a word",
+		"64": "depth of a stream",
+	},
+	"write.hpp": {"32": "a bias", "31": "a bias"},
+}
+
+// TestNumbers: no width, offset, code or limit stands in the kernel as a number; every number that does is on the
+// list above.
+func TestNumbers(t *testing.T) {
+	number := regexp.MustCompile(`\b(?:0[xX][0-9a-fA-F]+|[0-9]+)[uUlL]*\b`)
+	beside := regexp.MustCompile(`//.*|"[^"]*"|\bu?int(?:8|16|32|64)_t\b|to_u?int64\b`)
+	width := regexp.MustCompile(`ap_u?int<\s*([0-9]+)\s*>`)
+	fsys := hls.Source()
+	files, err := fs.Glob(fsys, "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := fs.ReadFile(fsys, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "#pragma HLS interface") {
+				line = strings.NewReplacer("num_read_outstanding=16", "", "num_write_outstanding=16", "", "latency=100", "").Replace(line)
+			}
+			if g := width.FindStringSubmatch(line); g != nil && g[1] != "1" {
+				t.Errorf("%s:%d: a width as a number: expected a name of hw/abi: %s", f, i+1, strings.TrimSpace(line))
+			}
+			for _, n := range number.FindAllString(beside.ReplaceAllString(line, ""), -1) {
+				v, err := strconv.ParseUint(strings.TrimRight(n, "uUlL"), 0, 64)
+				if err != nil || v >= 8 && numbers[f][n] == "" {
+					t.Errorf("%s:%d: the number %s: expected a name of hw/abi or hw/configs, or a reason in numbers (hls_test.go): %s", f, i+1, n, strings.TrimSpace(line))
+				}
 			}
 		}
 	}
@@ -228,6 +323,22 @@ func TestOneSource(t *testing.T) {
 		slices.DeleteFunc(rtl, func(f string) bool { return strings.HasSuffix(f, "abi_pkg.sv") })...)
 	if text, err := run(t, dir, nil, "verilator", lint...); err != nil {
 		t.Fatalf("verilator (package verilator): %v: %s", err, text)
+	}
+	// what hw/rtl has a number of its own for (it stops at elaboration where a width is not that)
+	edit("hw/abi/abi.yaml",
+		// widths
+		"bits: 6, count: 8, doc: slot of batch position", "bits: 5, count: 8, doc: slot of batch position",
+		"bits: 7, doc: slots there are", "bits: 6, doc: slots there are",
+		"{name: B_ACT, lsb: 0, bits: 4,", "{name: B_ACT, lsb: 0, bits: 5,",
+		"{name: LAYER, lsb: 8,  bits: 8, doc: layer that failed}", "{name: LAYER, lsb: 8,  bits: 9, doc: layer that failed}",
+		"{name: PORT,  lsb: 16, bits: 4,", "{name: PORT,  lsb: 17, bits: 4,",
+		// codes and limits
+		"{name: K_ONE,       value: 0,", "{name: K_ONE,       value: 1,",
+		"{name: K_HALF,      value: 1,", "{name: K_HALF,      value: 0,",
+		"{name: SHIFT_MAX,   value: 47,", "{name: SHIFT_MAX,   value: 46,",
+	)
+	if text, err := run(t, dir, nil, "go", "run", "./hw/abi/gen"); err != nil {
+		t.Fatalf("%v: %s", err, text)
 	}
 	files := vectors(t, dir, "tiny")
 	if text, code := play(t, dir, "hls/src", "tiny", files); code != 0 {

@@ -19,9 +19,9 @@ func invalid(format string, args ...any) error {
 
 // Ranges of descriptor fields that their bits do not enforce.
 const (
-	maxShift  = 47
+	maxShift  = abi.ShiftMax
 	maxFrac   = 255
-	maxAvgMul = 1<<17 - 1
+	maxAvgMul = 1<<17 - 1 // AVG_MUL
 	slotAlign = 64
 )
 

@@ -14,9 +14,9 @@ type K uint8
 
 // Stacking factors.
 const (
-	K1    K = 0 // k = 1
-	KHalf K = 1 // k = 1/2
-	K2    K = 2 // k = 2
+	K1    K = abi.KOne  // k = 1
+	KHalf K = abi.KHalf // k = 1/2
+	K2    K = abi.KTwo  // k = 2
 )
 
 func (k K) String() string {
@@ -172,12 +172,12 @@ var ErrGeom = errors.New("impossible layer geometry")
 // Limits of fields, and of the units that read them.
 const (
 	maxField16 = 65535
-	maxStride  = 15
-	maxOutH    = 0xEFFF // with a tile more it is still counted in 16 bits
+	maxStride  = abi.StrideMax
+	maxOutH    = abi.OutHMax
 )
 
 // MaxRowBytes is what the bytes from a row of a tensor in DRAM to the next stay below.
-const MaxRowBytes = 1 << 25
+const MaxRowBytes = abi.RowBytesMax + 1
 
 // Check refuses geometry that no descriptor can hold or no build can run.
 func (g Geom) Check() error {

@@ -304,6 +304,9 @@ func (f *fused) clampProducer(t int, lo, hi float32) {
 }
 
 func (f *fused) foldAdd(l *layer) {
+	if f.sum(l) {
+		return
+	}
 	// The later producer first: its convolution then finds the other operand ready.
 	candidates := []int{1, 0}
 	if f.place(l.in[0]) > f.place(l.in[1]) {
@@ -318,6 +321,88 @@ func (f *fused) foldAdd(l *layer) {
 		f.replace(l, p)
 		return
 	}
+}
+
+// sum makes one convolution of two of one tensor that are added, where it is no larger than one of them: the
+// branches of RepVGG and MobileOne as they are trained, a normalisation of the tensor itself among them. Apart,
+// each branch would be rounded to 16 bits.
+func (f *fused) sum(l *layer) bool {
+	p, q := f.only(l.in[0]), f.only(l.in[1])
+	if p == nil || q == nil || p == q || !p.plain() || !q.plain() || p.in[0] != q.in[0] || p.residual >= 0 && q.residual >= 0 {
+		return false
+	}
+	if q.residual >= 0 || p.residual < 0 && f.place(q.out) > f.place(p.out) {
+		p, q = q, p // p stays: what it adds is ready where it stands
+	}
+	a, b := p.window, q.window
+	w := graph.Window{
+		SH: a.SH, SW: a.SW, PT: max(a.PT, b.PT), PL: max(a.PL, b.PL),
+		KH: max(a.PT, b.PT) + max(a.KH-a.PT, b.KH-b.PT), KW: max(a.PL, b.PL) + max(a.KW-a.PL, b.KW-b.PL),
+	}
+	groups := min(p.groups, q.groups)
+	fits := func(x *layer) bool { return x.groups == groups && x.window.KH == w.KH && x.window.KW == w.KW }
+	if a.SH != b.SH || a.SW != b.SW || max(p.groups, q.groups)%groups != 0 || !fits(p) && !fits(q) {
+		return false
+	}
+	large := a
+	if !fits(p) {
+		large = b
+	}
+	w.PB, w.PR = large.PB, large.PR
+	cin, cout := f.tensors[p.in[0]].c, f.tensors[l.out].c
+	weights := make([]float64, cout*w.KH*w.KW*cin/groups)
+	for _, x := range []*layer{p, q} {
+		x.spread(weights, w, groups, cin, cout)
+	}
+	p.shift = plus(p.shift, q.shift)
+	p.window, p.groups, p.scale = w, groups, nil
+	p.weights = make([]float32, len(weights))
+	for i, v := range weights {
+		p.weights[i] = float32(v)
+	}
+	q.gone = true
+	f.readers[p.in[0]]--
+	f.replace(l, p)
+	return true
+}
+
+// plain tells a convolution that nothing but what it adds comes with.
+func (l *layer) plain() bool { return l.kind == conv && !l.clamped() && l.preScale == nil }
+
+// spread adds a convolution's weights to those of a larger window of fewer groups.
+func (l *layer) spread(into []float64, w graph.Window, groups, cin, cout int) {
+	mine, theirs := cin/l.groups, cin/groups
+	for c := range cout {
+		scale := 1.0
+		if l.scale != nil {
+			scale = l.scale[c]
+		}
+		first := c/(cout/l.groups)*mine - c/(cout/groups)*theirs // its first input channel, among those of the group
+		for y := range l.window.KH {
+			for x := range l.window.KW {
+				from := ((c*l.window.KH+y)*l.window.KW + x) * mine
+				to := ((c*w.KH+y+w.PT-l.window.PT)*w.KW+x+w.PL-l.window.PL)*theirs + first
+				for k := range mine {
+					into[to+k] += scale * float64(l.weights[from+k])
+				}
+			}
+		}
+	}
+}
+
+// plus is the sum by channel, nil being zero.
+func plus(a, b []float64) []float64 {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	out := make([]float64, len(a))
+	for i := range out {
+		out[i] = a[i] + b[i]
+	}
+	return out
 }
 
 // place is where a tensor's producer stands: tensors are made in the order of their producers, and

@@ -505,7 +505,8 @@ func TestFusion(t *testing.T) {
 		want map[graph.Op]int
 	}{
 		{"conv_bn_relu", map[graph.Op]int{graph.Conv: 3}},
-		{"residual", map[graph.Op]int{graph.Conv: 6}},
+		{"residual", map[graph.Op]int{graph.Conv: 5}},
+		{"branches", map[graph.Op]int{graph.Conv: 11, graph.Add: 2}},
 		{"unfusable", map[graph.Op]int{graph.Conv: 4, graph.Add: 4, graph.MaxPool: 1}},
 		{"norm_first", map[graph.Op]int{graph.Conv: 6}},
 		{"constants", map[graph.Op]int{graph.Conv: 2}},

@@ -36,6 +36,7 @@ type Options struct {
 
 	AnyMapping bool            // <k, s, tile> at random among the legal ones
 	Points     []mapping.Point // with AnyMapping: only these
+	Spill      bool            // with AnyMapping: no tensor stays on chip
 
 	// Want turns down draws before they are compiled, which is what takes the time; nil: takes all.
 	Want func(*quant.Network) bool
@@ -87,6 +88,7 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 		o.Compile.Mapping = mapping.RTL()
 		o.Compile.Mapping.Pick = rng.IntN
 		o.Compile.Mapping.Points = o.Points // nil: all
+		o.Compile.Mapping.Spill = o.Spill
 	}
 	var last error
 	for range attempts {

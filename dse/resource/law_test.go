@@ -202,3 +202,44 @@ func TestBudget(t *testing.T) {
 		t.Errorf("zcu104: %d words, %v", d.ABufWords, err)
 	}
 }
+
+// No estimate knows of its own synthesis: a design that was stored has law and bands of the other runs, and there are
+// enough of them for each.
+func TestOwnRunsAreLeftOut(t *testing.T) {
+	all := runs(t)
+	for _, r := range all {
+		if r.Top != topWhole {
+			continue
+		}
+		l, err := Calibration(r.Family, "", r.Design)
+		if err != nil {
+			t.Errorf("%s without its own runs: %v", r.Config, err)
+			continue
+		}
+		rows, err := l.Rows()
+		if err != nil {
+			t.Fatal(err)
+		}
+		band, own := 0.0, 0.0
+		for _, row := range rows {
+			switch {
+			case row.Run.Design == r.Design && row.Run.Top == r.Top:
+				own = math.Abs(row.LUTOff())
+			case row.Run.Role == roleHeld && row.Run.Design.Hash() != r.Design.Hash():
+				band = max(band, math.Abs(row.LUTOff()))
+			}
+		}
+		b, err := boards.Load(map[string]string{boards.Series7: "zc706", boards.UltraScalePlus: "zcu104"}[r.Family])
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := r.Design
+		d.Name, d.Board, d.ClockMHz = "another", "", 1 // the same hardware
+		got := Of(b, d)
+		lut, ff := l.logic(r.Family, topWhole, d)
+		t.Logf("%s %s: off by %.1f %%, band of the others %.1f %%", r.Role, r.Config, 100*own, 100*band)
+		if math.Abs(got.LUT.Band-band) > 1e-4 || got.LUT.Value != int(math.Round(lut)) || got.FF.Value != int(math.Round(ff)) {
+			t.Errorf("%s: %+v, without its own runs %.0f LUTs within %.3f, %.0f FF", r.Config, got, lut, band, ff)
+		}
+	}
+}

@@ -442,6 +442,51 @@ func leastSquares(features []calc, runs []Run, y []float64) ([]float64, error) {
 	return best, nil
 }
 
+// hardware is what of a design is in hardware: runs of the same are runs of this design.
+func hardware(d configs.Design) configs.Design {
+	d.Name, d.Reason, d.Board, d.ClockMHz, d.DRAM = "", "", "", 0, configs.DRAM{}
+	return d
+}
+
+// lawOf is the law of a family that knows nothing of a design: its own runs, of the whole or of its array, are left
+// out, so that neither its estimate is fitted on it nor the band beside it is its own error.
+func lawOf(family string, d configs.Design) Law {
+	known := without()
+	if !known.runs[hardware(d)] {
+		return calibrated(family)
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	key := lawKey{family, hardware(d)}
+	l, ok := known.laws[key]
+	if !ok {
+		l, _ = Calibration(family, "", d) // as for laws
+		known.laws[key] = l
+	}
+	return l
+}
+
+type lawKey struct {
+	family string
+	design configs.Design
+}
+
+// leftOut are the designs that there are runs of, and the laws without those.
+type leftOut struct {
+	runs map[configs.Design]bool
+	mu   sync.Mutex
+	laws map[lawKey]Law
+}
+
+var without = sync.OnceValue(func() *leftOut {
+	out := &leftOut{runs: map[configs.Design]bool{}, laws: map[lawKey]Law{}}
+	runs, _ := Stored() // what is wrong with them, Calibration says
+	for _, r := range runs {
+		out.runs[hardware(r.Design)] = true
+	}
+	return out
+})
+
 // laws are fitted once, on the stored runs.
 var laws = sync.OnceValue(func() map[string]Law {
 	out := map[string]Law{}
@@ -454,12 +499,15 @@ var laws = sync.OnceValue(func() map[string]Law {
 func calibrated(family string) Law { return laws()[family] }
 
 // Calibration is the law of a family, and what is wrong with the runs it was fitted on: too few, or
-// not of the RTL at root (which may be empty: not looked at).
-func Calibration(family, root string) (Law, error) {
+// not of the RTL at root (which may be empty: not looked at). Runs of the designs named are left out.
+func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 	runs, err := Stored()
 	if err != nil {
 		return Law{Family: family, LUTBand: bound, FFBand: bound}, err
 	}
+	runs = slices.DeleteFunc(runs, func(r Run) bool {
+		return slices.ContainsFunc(leave, func(d configs.Design) bool { return hardware(d) == hardware(r.Design) })
+	})
 	want := Sources{}
 	var errs []error
 	know := func(module, hash string, err error) {

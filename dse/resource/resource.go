@@ -39,10 +39,11 @@ func (b Banded) String() string {
 	return fmt.Sprintf("%d +-%.1f%%", b.Value, 100*b.Band)
 }
 
-// Of is the law: what design d takes on board b.
+// Of is the law: what design d takes on board b. Where d itself has been synthesised, law and bands are those
+// of the other runs.
 func Of(b boards.Board, d configs.Design) Estimate {
 	e := memories(b.Family, d)
-	l := calibrated(b.Family)
+	l := lawOf(b.Family, d)
 	lut, ff := l.logic(b.Family, topWhole, d)
 	e.LUT = Banded{int(math.Round(lut)), l.LUTBand}
 	e.FF = Banded{int(math.Round(ff)), l.FFBand}

@@ -22,8 +22,13 @@ type layer struct {
 	ahead   []int64             // by TILE_ROWS: input rows of the first tile that its first kernel row needs
 }
 
-// poolEntry is what a pool's cycles depend on: lanes and words drained a cycle, batch and tile.
-type poolEntry struct{ lanes, words, batch, tb, tr int }
+// poolEntry is what a pool's cycles depend on: lanes, what an axis of the grid may change, batch and tile.
+type poolEntry struct {
+	lanes, drain, ports, portBytes, wLoad, ring int
+
+	dram          configs.DRAM
+	batch, tb, tr int
+}
 
 func newLayer(g cost.Geom) layer {
 	l := layer{g: g, pools: map[poolEntry]int64{}, heights: heights(g.OutH), ahead: make([]int64, g.OutH+1)}

@@ -107,12 +107,12 @@ func (b *branch) entry(f fit) abi.FBCB {
 }
 
 // cycles by the law, which is prepared for the entry's point on d. A pool's are remembered: of a sweep's
-// designs, it reads two numbers.
+// <T_R, T_P, T_C>, it reads one number.
 func (l *layer) cycles(d *configs.Design, law *cost.Prepared, batch int, e abi.FBCB) int64 {
 	if l.g.GEMM() {
 		return law.Layer(batch, e).Total
 	}
-	at := poolEntry{d.NB(), d.Drain, batch, int(e.TileB), int(e.TileRows)}
+	at := poolEntry{d.NB(), d.Drain, d.NAXI, d.AXIBytes, d.WLoad, d.WRingBeats, d.DRAM, batch, int(e.TileB), int(e.TileRows)}
 	c, ok := l.pools[at]
 	if !ok {
 		c = law.Layer(batch, e).Total

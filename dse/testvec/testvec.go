@@ -28,6 +28,7 @@ const (
 type Layout struct {
 	Base  uint64 // lowest address, 64-byte aligned
 	Limit uint64 // cycles a start may take
+	Apart bool   // a start for every layer, none of which keeps its tensor on chip, rather than for every segment
 }
 
 func align(x uint64) uint64 { return (x + 63) &^ 63 }
@@ -121,8 +122,21 @@ func FromBundle(b *bundle.Bundle, rng *rand.Rand, batch int, at Layout) ([]vecto
 		}
 	}
 	records = append(records, vectors.MemWrite{Addr: base, Data: bytes.Join(memory, nil)})
+	if at.Apart {
+		for l := range b.FBCB {
+			if b.FBCB[l][batch-1].KeepOut {
+				return nil, fmt.Errorf("layer %d keeps its tensor on chip, so it cannot be the only one of a start", l)
+			}
+		}
+	}
 	for i, e := range b.Network.Exits {
-		records = append(records, Start(e.First, e.Last, table, at.Limit)...)
+		step := e.Last - e.First + 1
+		if at.Apart {
+			step = 1
+		}
+		for first := e.First; first <= e.Last; first += step {
+			records = append(records, Start(first, first+step-1, table, at.Limit)...)
+		}
 		for _, s := range table {
 			if err := prog.Segment(i, batch, memory[s]); err != nil {
 				return nil, fmt.Errorf("segment %d: %w", i, err)

@@ -54,6 +54,8 @@ type Report struct {
 	Pipelined int      `json:"loops_pipelined"`
 	Carried   int      `json:"dependences_carried"`  // by pipelined loops, through memory
 	Declared  int      `json:"dependences_declared"` // of these, said to be false
+	Bursts    int      `json:"bursts"`               // loops over consecutive beats of DRAM
+	Single    int      `json:"single_beats"`         // accesses of DRAM beside them, each with its reason
 	Problems  []string `json:"problems"`
 }
 
@@ -103,10 +105,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			r.Functions++
 		}
 	}
-	loops, err := findLoops(ctx, m, src, text, r)
+	loops, seen, err := findLoops(ctx, m, src, text, r)
 	if err != nil {
 		return nil, err
 	}
+	bursts(m, src, loops, seen, r)
 	if o.Dependences {
 		if err := dependences(ctx, m, src, text, loops, r); err != nil {
 			return nil, err
@@ -137,11 +140,23 @@ type loop struct {
 	depth  int
 	inner  bool // has loops inside
 	src    *sourceLoop
+	known  bool // how often it runs is known when it begins
 }
+
+// value is what an instruction of a function defines; evolution is ScalarEvolution's expression of it.
+type (
+	value struct {
+		f    *function
+		name string
+	}
+	evolution map[value]string
+)
 
 var (
 	loopAtRE  = regexp.MustCompile(`^\s*Loop at depth (\d+) containing: (.*)$`)
 	scevForRE = regexp.MustCompile(`^Determining loop execution counts for: @"?(.*?)"?$`)
+	scevOfRE  = regexp.MustCompile(`^Classifying expressions for: @(.*)$`)
+	scevCntRE = regexp.MustCompile(`^Loop %"?(.*?)"?: backedge-taken count is `)
 	scevMaxRE = regexp.MustCompile(`^Loop %"?(.*?)"?: (?:<multiple exits> )?max backedge-taken count is (-?\d+)\s*$`)
 	loopMDRE  = regexp.MustCompile(`!llvm\.loop (![0-9]+)`)
 	targetRE  = regexp.MustCompile(`label %"?([\w.$-]+)"?`)
@@ -150,12 +165,15 @@ var (
 )
 
 // findLoops finds every loop, its place in the source and its bound.
-func findLoops(ctx context.Context, m *module, src *source, text string, r *Report) ([]*loop, error) {
+func findLoops(ctx context.Context, m *module, src *source, text string, r *Report) ([]*loop, evolution, error) {
 	// loops of a function come before its execution counts, which alone name it
 	printed, err := run(ctx, []byte(text), opt, "-passes=function(print<loops>,print<scalar-evolution>)", "-disable-output", "-")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	seen := evolution{}
+	var f *function // whose expressions are printed
+	defined := ""
 	var loops []*loop
 	bounds := map[*loop]int64{}
 	named := 0 // loops whose function is known
@@ -176,13 +194,27 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 			}
 			loops = append(loops, l)
 		}
+		if g := scevOfRE.FindStringSubmatch(line); g != nil {
+			f = m.names[strings.Trim(g[1], `"`)]
+		}
+		if g := defRE.FindStringSubmatch(strings.TrimSpace(line)); g != nil {
+			defined = g[1]
+		} else if e, ok := strings.CutPrefix(line, "  -->  "); ok && f != nil {
+			e, _, _ = strings.Cut(e, " U: ")
+			seen[value{f, defined}] = e
+		}
 		if g := scevForRE.FindStringSubmatch(line); g != nil {
 			for _, l := range loops[named:] {
 				if l.f = m.names[g[1]]; l.f == nil {
-					return nil, fmt.Errorf("%s: there is no function %q", opt, g[1])
+					return nil, nil, fmt.Errorf("%s: there is no function %q", opt, g[1])
 				}
 			}
 			named = len(loops)
+		}
+		if g := scevCntRE.FindStringSubmatch(line); g != nil {
+			for _, l := range loops {
+				l.known = l.known || l.header == g[1] && l.f == loops[named-1].f
+			}
 		}
 		if g := scevMaxRE.FindStringSubmatch(line); g != nil {
 			for _, l := range loops {
@@ -195,7 +227,7 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 		}
 	}
 	if named < len(loops) {
-		return nil, fmt.Errorf("%s: %d loops without a function", opt, len(loops)-named)
+		return nil, nil, fmt.Errorf("%s: %d loops without a function", opt, len(loops)-named)
 	}
 	for _, l := range loops {
 		l.src = l.place(m, src)
@@ -223,7 +255,7 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 			}
 		}
 	}
-	return loops, nil
+	return loops, seen, nil
 }
 
 // place is the loop statement: by the debug location in the loop's metadata at its latch, or, where an
@@ -306,14 +338,6 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 	if err != nil {
 		return err
 	}
-	innermost := func(f *function, b *block) (at *loop) {
-		for _, l := range loops {
-			if l.f == f && l.blocks[b.name] && (at == nil || l.depth > at.depth) {
-				at = l
-			}
-		}
-		return at
-	}
 	said := map[string]bool{}
 	var f *function
 	pair := ""
@@ -336,8 +360,8 @@ func dependences(ctx context.Context, m *module, src *source, text string, loops
 		if a == nil || b == nil {
 			return fmt.Errorf("dependence analysis of %s: %q is no instruction of it", f.name, pair)
 		}
-		l := innermost(f, a.block)
-		if l == nil || l != innermost(f, b.block) || l.src == nil || l.src.II == 0 {
+		l := innermost(loops, f, a.block)
+		if l == nil || l != innermost(loops, f, b.block) || l.src == nil || l.src.II == 0 {
 			continue
 		}
 		// what is read first and written then (anti) is, the other way round, read by a later trip

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -143,8 +144,133 @@ sum:
 }`, ""},
 }
 
+// port begins a kernel with one port to DRAM.
+const port = `
+extern "C" void top(unsigned long *gmem, unsigned long *on_chip, long from, int n) {
+#pragma HLS interface mode=m_axi port=gmem bundle=a
+`
+
+// burstCases are accesses of DRAM: of which a burst can be made, and of which none.
+var burstCases = []struct {
+	name, code, want string
+}{
+	{"read", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from + i];
+  }
+}`, ""},
+	{"written", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    gmem[from + i] = on_chip[i];
+  }
+}`, ""},
+	{"under a condition", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    if (on_chip[i] & 1) on_chip[i] = gmem[from + i];
+  }
+}`, "kernel.cpp:5 (beats): no burst: DRAM (a) is reached under a condition"},
+	{"every other beat", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from + 2 * i];
+  }
+}`, "are not consecutive"},
+	{"backwards", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from - i];
+  }
+}`, "are not consecutive"},
+	{"anywhere", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    gmem[on_chip[i]] = i;
+  }
+}`, "are not consecutive"},
+	{"twice a trip", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from + i] ^ gmem[i];
+  }
+}`, "reached twice a trip"},
+	{"read and written", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    gmem[from + i] ^= on_chip[i];
+  }
+}`, "reached twice a trip"},
+	{"as long as it says", port + `
+beats:
+  for (int i = 0; gmem[from + i] != 0; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = n;
+  }
+}`, "how often the loop runs is not known"},
+	{"a counter of its own", port + `
+  int b = 0;
+steps:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    if (on_chip[i] & 1) {
+      on_chip[i] = gmem[from + b];
+      b++;
+    }
+  }
+}`, "reached under a condition"},
+	{"no pipeline", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = gmem[from + i];
+  }
+}`, "kernel.cpp:7: DRAM (a) is reached beside a pipelined loop"},
+	{"a single beat with its reason", port + `
+  on_chip[0] = gmem[from];  // single beat: once a start
+}`, ""},
+	{"in a function", `
+static void move(const unsigned long *memory, unsigned long *on_chip, int n) __attribute__((noinline));
+static void move(const unsigned long *memory, unsigned long *on_chip, int n) {
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    if (on_chip[i] & 1) on_chip[i] = memory[i];
+  }
+}
+extern "C" void top(unsigned long *on_chip, unsigned long *gmem, int n) {
+#pragma HLS interface mode=m_axi port=gmem bundle=a
+  move(gmem, on_chip, n);
+}`, "(beats): no burst: DRAM (a) is reached under a condition"},
+	{"handed away", `
+extern "C" void top(unsigned long *on_chip, unsigned long *gmem, int n) {
+#pragma HLS interface mode=m_axi port=gmem bundle=a
+  *(unsigned long **)on_chip = gmem + n;
+}`, "is stored"},
+}
+
 func TestCases(t *testing.T) {
-	for _, c := range cases {
+	for _, c := range append(slices.Clone(cases), burstCases...) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "kernel.cpp"), []byte(c.code[1:]+"\n"), 0o644); err != nil {
@@ -183,7 +309,7 @@ func TestPragmas(t *testing.T) {
 		"#pragma HLS bind_storage variable=banks type=ram_s2q impl=bram\n":                                     `"type=ram_s2q" is no option`,
 		"#pragma HLS array_partition variable=x compleet dim=0\n":                                              `"compleet" is no option`,
 	} {
-		s := &source{loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{}}
+		s := newSource()
 		if _, err := s.scan("kernel.cpp", strings.Split(code, "\n")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", code, err, want)
 		}
@@ -243,7 +369,7 @@ func FuzzParse(f *testing.F) {
 func FuzzScan(f *testing.F) {
 	f.Add("x:\n  for (;;) {\n#pragma HLS pipeline II=1\n  }\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		s := &source{loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{}}
+		s := newSource()
 		s.scan("f", strings.Split(text, "\n"))
 	})
 }

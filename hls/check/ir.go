@@ -20,6 +20,7 @@ type function struct {
 	name    string
 	defined bool
 	blocks  []*block
+	params  []string         // %names, in order
 	lines   map[string]*inst // by the instruction's text
 	defs    map[string]*inst // by what it defines, %name
 }
@@ -56,7 +57,7 @@ func parse(text string) *module {
 			if g == nil {
 				continue
 			}
-			f = &function{name: strings.Trim(g[2], `"`), defined: g[1] == "define", lines: map[string]*inst{}, defs: map[string]*inst{}}
+			f = &function{name: strings.Trim(g[2], `"`), defined: g[1] == "define", params: operands(line[len(g[0]):]), lines: map[string]*inst{}, defs: map[string]*inst{}}
 			m.functions = append(m.functions, f)
 			m.names[f.name] = f
 			if !f.defined {
@@ -222,4 +223,96 @@ func field(text, key string) string {
 		return ""
 	}
 	return g[1]
+}
+
+// operands are the last words of what stands between here and the parenthesis that closes: of parameters and
+// arguments their names, or the constants.
+func operands(text string) (out []string) {
+	depth, from := 0, 0
+	take := func(to int) {
+		f := strings.Fields(text[from:to])
+		if len(f) > 0 {
+			out = append(out, f[len(f)-1])
+		}
+		from = to + 1
+	}
+	quoted := false
+	for i, c := range text {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '(' || c == '[' || c == '{' || c == '<':
+			depth++
+		case c == ')' && depth == 0:
+			take(i)
+			return out
+		case c == ')' || c == ']' || c == '}' || c == '>':
+			depth--
+		case c == ',' && depth == 0:
+			take(i)
+		}
+	}
+	return nil
+}
+
+// arguments are the operands of a call; nil where the instruction is none.
+func (i *inst) arguments() []string {
+	flat := attributeRE.ReplaceAllString(i.op(), "")
+	g := calleeRE.FindStringIndex(flat)
+	if g == nil {
+		return nil
+	}
+	return operands(flat[g[1]:])
+}
+
+// latches are the blocks of the loop that jump back to its header.
+func (l *loop) latches() (out []*block) {
+	for _, b := range l.f.blocks {
+		if l.blocks[b.name] && slices.Contains(b.targets(), l.header) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// targets are the blocks to which a block goes on.
+func (b *block) targets() (out []string) {
+	if len(b.insts) == 0 {
+		return nil
+	}
+	for _, i := range b.insts[max(0, len(b.insts)-1):] {
+		for _, t := range targetRE.FindAllStringSubmatch(i.text, -1) {
+			out = append(out, t[1])
+		}
+	}
+	return out
+}
+
+// always: every trip of the loop that is completed goes through the block.
+func (l *loop) always(b *block) bool {
+	seen := map[string]bool{b.name: true}
+	var reach func(name string)
+	reach = func(name string) {
+		if seen[name] || !l.blocks[name] {
+			return
+		}
+		seen[name] = true
+		for _, at := range l.f.blocks {
+			if at.name == name {
+				for _, t := range at.targets() {
+					if t != l.header {
+						reach(t)
+					}
+				}
+			}
+		}
+	}
+	reach(l.header)
+	for _, latch := range l.latches() {
+		if latch.name != b.name && seen[latch.name] {
+			return false
+		}
+	}
+	return true
 }

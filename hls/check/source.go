@@ -28,7 +28,24 @@ type source struct {
 	loops     map[string]map[int]*sourceLoop // by file, line of the statement
 	registers map[string]bool                // arrays that are partitioned into registers
 	locks     map[string]bool                // blocks of a stream, by the lock's name
+	dram      map[string]string              // bundles of the top's m_axi ports
+	text      map[string][]string            // lines of the files
 	regions   int                            // functions whose stages run at the same time
+}
+
+func newSource() *source {
+	return &source{
+		loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{},
+		dram: map[string]string{}, text: map[string][]string{},
+	}
+}
+
+// line is a line of a file, from 1; "" where there is none.
+func (s *source) line(file string, n int) string {
+	if n < 1 || n > len(s.text[file]) {
+		return ""
+	}
+	return s.text[file][n-1]
 }
 
 var (
@@ -58,7 +75,7 @@ func read(dir, out string) (*source, error) {
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s: no *.hpp or *.cpp", dir)
 	}
-	s := &source{loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{}}
+	s := newSource()
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
@@ -78,6 +95,7 @@ func read(dir, out string) (*source, error) {
 
 func (s *source) scan(file string, lines []string) ([]string, error) {
 	s.loops[file] = map[int]*sourceLoop{}
+	s.text[file] = lines
 	out := append([]string(nil), lines...)
 	label := ""
 	var open *sourceLoop // whose head we are in
@@ -98,6 +116,10 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 				}
 			case "dataflow":
 				dataflow = true
+			case "interface":
+				if setting(m[2], "mode") == "m_axi" {
+					s.dram[setting(m[2], "port")] = setting(m[2], "bundle")
+				}
 			case "inline":
 				j := i - 1
 				for j >= 0 && !inlineRE.MatchString(lines[j]) {

@@ -153,7 +153,7 @@ class HlsKernel : public Kernel {
     space.failed = space.wrote = false;
     space.holes = 0;
     auto *dram = reinterpret_cast<npu::beat_t *>(space.begin);
-    csim::Ending e = registers_.start(dram, dram);
+    csim::Ending e = registers_.start(dram, dram, dram, dram);
     if (space.failed) {
       e = csim::Ending();
       e.code = space.wrote ? sluice_abi::ERR_WRITE_DECERR : sluice_abi::ERR_READ_DECERR;

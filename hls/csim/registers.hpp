@@ -65,19 +65,27 @@ class Registers {
   std::uint64_t cycles() const { return cycles_; }
   void advance(std::uint64_t n) { cycles_ += n; }
 
-  // Calls the kernel with what the registers hold.
-  Ending start(const npu::beat_t *read, npu::beat_t *written) const {
+  // The layers that a start would run.
+  std::uint32_t layers() const {
+    using namespace sluice_abi;
+    return 1 + field(REG_LAYERS, REG_LAYERS_LAST_MASK, REG_LAYERS_LAST_LSB) -
+           field(REG_LAYERS, REG_LAYERS_FIRST_MASK, REG_LAYERS_FIRST_LSB);
+  }
+
+  // Calls the kernel with what the registers hold; a, w, r and o are what its ports reach.
+  Ending start(const npu::beat_t *a, const npu::beat_t *w, const npu::beat_t *r, npu::beat_t *o) const {
     using namespace sluice_abi;
     npu::table_t table = 0;
     for (std::uint32_t i = 0; i < REG_SLOT_TABLE_COUNT; i++)
       table.range(npu::SLOT_BITS * (i + 1) - 1, npu::SLOT_BITS * i) = get(REG_SLOT_TABLE + 4 * i);
-    ap_uint<8> code = 0, layer = 0;
-    ap_uint<32> address = 0;
+    npu::err_code_t code = 0;
+    npu::err_layer_t layer = 0;
+    npu::err_addr_t address = 0;
     sluice_npu(field(REG_LAYERS, REG_LAYERS_FIRST_MASK, REG_LAYERS_FIRST_LSB),
                field(REG_LAYERS, REG_LAYERS_LAST_MASK, REG_LAYERS_LAST_LSB),
                field(REG_BATCH, REG_BATCH_B_ACT_MASK, REG_BATCH_B_ACT_LSB), pair(REG_DESC_BASE_LO, REG_DESC_BASE_HI),
                pair(REG_WEIGHT_BASE_LO, REG_WEIGHT_BASE_HI), pair(REG_SLOT_BASE_LO, REG_SLOT_BASE_HI), get(REG_SLOT_STRIDE),
-               get(REG_N_SLOT), table, fbcb_.data(), read, read, read, written, code, layer, address);
+               get(REG_N_SLOT), table, fbcb_.data(), a, w, r, o, code, layer, address);
     Ending e;
     e.code = code.to_uint();
     e.layer = layer.to_uint();
@@ -180,7 +188,7 @@ class Registers {
 
   std::array<std::uint32_t, 1024> values_;
   std::array<std::uint64_t, sluice_abi::CNT_COUNT> counters_;
-  std::array<ap_uint<32>, sluice_abi::L_MAX * sluice_abi::B_MAX> fbcb_{};  // survives a reset
+  std::array<npu::entry_t, sluice_abi::L_MAX * sluice_abi::B_MAX> fbcb_{};  // survives a reset
   bool busy_, done_, error_;
   std::uint32_t latch_;
   std::uint64_t cycles_, began_ = 0;

@@ -1,6 +1,11 @@
 // tb.cpp: the test bench of the vendor's C-simulation and co-simulation. Plays a file of test vectors
 // (sim/VECTORS.md, base 0, at most COSIM_BEATS beats of memory) on the kernel behind the register model.
 // Status 0 where everything is as the vectors say; the first difference is printed.
+//
+// Every port of the kernel has a memory of its own, filled before a start, and what is written is taken from the
+// memory of gmem_o behind it: so does the vendor's co-simulation, which gives every m_axi bundle one. A layer
+// therefore does not see what an earlier one of the same start has written; vectors are to have a start for
+// every layer (dse vectors --apart).
 #include <cstdio>
 #include <vector>
 
@@ -11,7 +16,7 @@ namespace {
 
 class Bench : public sluice::Kernel {
  public:
-  Bench() : memory_(npu::COSIM_BEATS, npu::beat_t(0)), bytes_(std::size_t{npu::COSIM_BEATS} * npu::AXI_BYTES, 0) {
+  Bench() : written_(npu::COSIM_BEATS, npu::beat_t(0)), bytes_(std::size_t{npu::COSIM_BEATS} * npu::AXI_BYTES, 0) {
     window_ = {bytes_.data(), 0, bytes_.size()};
   }
   const sluice::KernelInfo &info() const override { return info_; }
@@ -27,16 +32,18 @@ class Bench : public sluice::Kernel {
     a.resp = registers_.write(offset, value) ? sluice::kRespOkay : sluice::kRespSlverr;
     return a;
   }
-  // The kernel's memory is an array of beats (what co-simulation can hand over); the vectors' are bytes.
+  // The kernel's memories are arrays of beats (what co-simulation can hand over); the vectors' are bytes.
   uint64_t run(uint64_t cycles, bool) override {
     registers_.advance(cycles);
     if (!registers_.due()) return cycles;
-    for (std::size_t i = 0; i < memory_.size(); i++)
-      for (int b = 0; b < npu::AXI_BYTES; b++) memory_[i].range(8 * b + 7, 8 * b) = bytes_[i * npu::AXI_BYTES + b];
-    registers_.end(registers_.start(memory_.data(), memory_.data()));
-    for (std::size_t i = 0; i < memory_.size(); i++)
+    several_ = several_ || registers_.layers() > 1;
+    for (std::size_t i = 0; i < written_.size(); i++)
+      for (int b = 0; b < npu::AXI_BYTES; b++) written_[i].range(8 * b + 7, 8 * b) = bytes_[i * npu::AXI_BYTES + b];
+    activations_ = weights_ = residuals_ = written_;
+    registers_.end(registers_.start(activations_.data(), weights_.data(), residuals_.data(), written_.data()));
+    for (std::size_t i = 0; i < written_.size(); i++)
       for (int b = 0; b < npu::AXI_BYTES; b++)
-        bytes_[i * npu::AXI_BYTES + b] = static_cast<uint8_t>(memory_[i].range(8 * b + 7, 8 * b).to_uint());
+        bytes_[i * npu::AXI_BYTES + b] = static_cast<uint8_t>(written_[i].range(8 * b + 7, 8 * b).to_uint());
     return cycles;
   }
   bool irq() const override { return registers_.irq(); }
@@ -46,13 +53,16 @@ class Bench : public sluice::Kernel {
   void clear_faults() override {}
   sluice::PortStats stats(unsigned) const override { return sluice::PortStats(); }
   void trace(bool) override {}
+  // Whether a start had more than one layer.
+  bool several() const { return several_; }
 
  private:
-  std::vector<npu::beat_t> memory_;
+  std::vector<npu::beat_t> activations_, weights_, residuals_, written_;
   std::vector<uint8_t> bytes_;
   sluice::Window window_;
   sluice::KernelInfo info_;
   csim::Registers registers_;
+  bool several_ = false;
 };
 
 }  // namespace
@@ -62,14 +72,16 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "usage: tb VECTORS\n");
     return 2;
   }
+  Bench bench;
   try {
     const std::vector<uint8_t> file = sluice::vectors::read_file(argv[1]);
-    Bench bench;
     const sluice::vectors::Tally t = sluice::vectors::play(sluice::vectors::parse(file), bench);
     std::printf("%s: %llu starts: ok\n", argv[1], static_cast<unsigned long long>(t.runs));
     return 0;
   } catch (const std::exception &e) {
     std::fprintf(stderr, "%s: %s\n", argv[1], e.what());
+    if (bench.several())
+      std::fprintf(stderr, "%s: starts with several layers, of which the later do not see what the earlier write here: use dse vectors --apart\n", argv[1]);
     return 1;
   }
 }

@@ -185,8 +185,6 @@ func callers(function string) []string {
 		return []string{function, "multiply"}
 	case "keep_run":
 		return []string{function, "keep_out"}
-	case "write_run":
-		return []string{function, "write_out"}
 	}
 	return []string{function}
 }

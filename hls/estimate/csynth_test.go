@@ -104,7 +104,7 @@ func TestReadRefuses(t *testing.T) {
 // Every pipelined loop of the kernel has its name, and none is counted that is not there (Layer panics).
 func TestLoops(t *testing.T) {
 	m := model(t)
-	for _, name := range []string{"load_run.beats", "form_pass.row", "multiply.rows", "drain.steps", "write_run.run"} {
+	for _, name := range []string{"load_run.beats", "form_pass.row", "multiply.rows", "drain.steps", "write_out.beats"} {
 		if l := m.Loops[name]; l.II != 1 {
 			t.Errorf("%s: %+v", name, l)
 		}

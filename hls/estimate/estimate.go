@@ -14,8 +14,8 @@ import (
 
 // Stages of the kernel, in the order of their names in its dataflow region.
 var Stages = []string{
-	"load_rows", "form_rows", "fetch_weights", "feed_weights", "multiply", "drain", "read_residual", "finish",
-	"keep_out", "write_out",
+	"load_rows", "form_rows", "fetch_weights", "feed_weights", "multiply", "drain", "fetch_residual", "cut_residual",
+	"finish", "keep_out", "pack_out", "write_out",
 }
 
 // Loop is how a pipelined loop is scheduled.
@@ -125,6 +125,31 @@ func (l *layer) samples(t tile, group int) int {
 	return max(0, min(n, l.batch-int(l.e.BR)-t.b0))
 }
 
+// runs are the runs of words of an item in a tensor, the beats that they reach, and the beats at their ends that they
+// do not fill. Slots begin on beats.
+func (l *layer) runs(t tile, whole bool, offset, rowBytes uint32, pix, c0, nch int) (n, beats, edges int64) {
+	perRow, words := 1, int(l.d.OutW)*nch
+	if !whole {
+		perRow, words = int(l.d.OutW), nch
+	}
+	for r := range l.rows(t) {
+		row := int64(offset) + int64(t.oh0+r)*int64(rowBytes)
+		for x := range perRow {
+			skip := int((row+2*int64(x*pix+c0))%int64(l.beat)) / 2
+			n++
+			beats += int64(ceil(skip+words, l.words))
+			if skip != 0 {
+				edges++
+			}
+			if (skip+words)%l.words != 0 {
+				edges++
+			}
+		}
+	}
+	samples := int64(l.samples(t, 0) + l.samples(t, 1))
+	return n * samples, beats * samples, edges * samples
+}
+
 // groups are the steps of DRAIN words in which nch channels of a pixel leave.
 func (m *Model) groups(l *layer, nch int) int {
 	if l.gemm {
@@ -188,7 +213,8 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			trips("drain", "drain.pass_on", 1, steps)
 			out.Streams["pooled"] += steps
 		}
-		for _, nch := range l.channels {
+		for tile, nch := range l.channels {
+			c0 := tile * l.tc
 			steps := all * int64(m.groups(l, nch))
 			out.Streams["sums"] += steps
 			out.Streams["outs"] += steps
@@ -206,14 +232,12 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 				out.Streams["weights"] += int64(bytes / l.beat)
 				trips("drain", "drain.steps", 2, steps)
 			}
-			runs, words := int64(l.rows(t))*int64(l.samples(t, 0)+l.samples(t, 1)), int(desc.OutW)*nch
 			if desc.Residual {
-				n, w := runs, words
-				if !l.resWhole {
-					n, w = runs*int64(desc.OutW), nch
-				}
-				trips("read_residual", "read_residual.steps", n, n*int64(ceil(w, l.words))+steps)
-				wait("read_residual", n)
+				n, beats, _ := l.runs(t, l.resWhole, desc.ResOffset, desc.ResRowBytes, int(desc.ResPix), c0, nch)
+				trips("fetch_residual", "fetch_residual.beats", n, beats)
+				wait("fetch_residual", n)
+				trips("cut_residual", "cut_residual.steps", n, beats+steps)
+				out.Streams["fetched"] += beats
 				out.Streams["residuals"] += steps
 			}
 			if e.KeepOut {
@@ -222,29 +246,32 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 				trips("keep_out", "keep_out.pass_on", 1, steps)
 			}
 			if !e.OnChip {
-				n, w := runs, words
-				if !l.outWhole {
-					n, w = runs*int64(desc.OutW), nch
-				}
-				trips("write_out", "write_run.run", n, n*int64(ceil(w, l.words))+steps)
-				if w%l.words != 0 { // what it does not fill is read first
-					wait("write_out", n)
-				}
+				n, beats, edges := l.runs(t, l.outWhole, desc.OutOffset, desc.OutRowBytes, int(desc.OutPix), c0, nch)
+				trips("pack_out", "pack_out.steps", n, beats+steps)
+				trips("write_out", "write_out.beats", n, beats)
+				wait("write_out", edges) // what a run does not fill of a beat is read first
 				out.Streams["local"] += steps
+				out.Streams["packed"] += beats
 			}
 		}
 	}
 	bias := int64(ceil(4*int(desc.BiasCount), l.beat))
 	trips("fetch_weights", "fetch_weights.biases", 1, bias)
-	trips("finish", "finish.take", 1, bias)
+	if desc.AvgTable {
+		trips("finish", "finish.entries", 1, int64(desc.BiasCount))
+	} else {
+		trips("finish", "finish.take", 1, bias)
+	}
 	out.Streams["biases"] = bias
 	if l.gemm {
 		wait("fetch_weights", 1)
-		trips("fetch_weights", "fetch_weights.beats", int64(len(l.tiles))*visits, out.Streams["weights"])
-		fetches := int64(len(l.tiles))
+		fetches, replays := int64(len(l.tiles)), int64(0) // of what a C tile, or all of them, take
 		if l.replay {
-			fetches = 1
+			fetches, replays = 1, fetches-1
 		}
+		once := out.Streams["weights"] / int64(len(l.tiles))
+		trips("fetch_weights", "fetch_weights.beats", fetches*visits, fetches*once)
+		trips("fetch_weights", "fetch_weights.replayed", replays*visits, replays*once)
 		wait("fetch_weights", fetches*visits)
 	}
 	for _, s := range Stages {

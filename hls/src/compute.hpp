@@ -114,7 +114,7 @@ windows:
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=NB
       sums_t sums;
-      sums.channel = c0 + i;
+      sums.group = 0;  // a pool has no biases
       sums.count = least(DRAIN, channels - i);
       sums.taps = inside;
     words:
@@ -147,7 +147,7 @@ clear:
       pes[pe][p] = 0;
     }
   }
-  item_t at = {0, 0, 0};
+  item_t at = {0, 0, 0, 0};
   bool more = true;
 items:
   while (more) {
@@ -184,8 +184,7 @@ items:
 inline void drain(const layer_t &l, hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled,
                   hls::stream<sums_t> &sums) {
   if (!l.gemm) {
-    const s64 groups = (l.in_c / NB) * ((NB + DRAIN - 1) / DRAIN) + (l.in_c % NB + DRAIN - 1) / DRAIN;
-    const s64 all = static_cast<s64>(l.b_act) * l.out_h * l.out_w * groups;
+    const s64 all = static_cast<s64>(l.b_act) * l.out_h * l.out_w * groups_of(l, l.in_c);
   pass_on:
     for (s64 n = 0; n < all; n++) {
 // a group a cycle
@@ -195,42 +194,62 @@ inline void drain(const layer_t &l, hls::stream_of_blocks<bank_t> &banks, hls::s
     }
     return;
   }
-  item_t at = {0, 0, 0};
+  item_t at = {0, 0, 0, 0};
   bool more = true;
 items:
   while (more) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
     hls::read_lock<bank_t> bank(banks);
     const int nch = channels_of(l, at);
-    const int groups = (nch + DRAIN - 1) / DRAIN;
+    const int groups = groups_of(l, nch);
   sample_groups:
     for (int g = 0; g < 2; g++) {
       const int n_rows = g == 0 || l.two ? samples_of(l, at, g) * rows_of(l, at) * l.out_w : 0;
       const int steps = n_rows * groups;
-      int row = 0, ch = 0;
+      int row = 0, group = 0;
     steps:
       for (int s = 0; s < steps; s++) {
 // a group a cycle
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
+        // one address for all memories, each read once: which of them is whose is decided behind them
+        const int index = l.half ? row : row >> 1;
+        acc_t line[2][T_C];
+#pragma HLS array_partition variable=line complete dim=0
+      halves:
+        for (int h = 0; h < 2; h++) {
+#pragma HLS unroll
+        pes:
+          for (int pe = 0; pe < T_C; pe++) {
+#pragma HLS unroll
+            line[h][pe] = bank[h][pe][index];
+          }
+        }
         sums_t out;
-        out.channel = at.c0 + ch;
-        out.count = least(DRAIN, nch - ch);
+        out.group = at.group + group;
+        out.count = least(DRAIN, nch - group * DRAIN);
         out.taps = 0;
       words:
         for (int j = 0; j < DRAIN; j++) {
 #pragma HLS unroll
-          const int c = ch + j;
-          const int own = l.half ? c >> 1 : c;
-          const int pe = l.two ? 2 * own + g : (l.pair ? 2 * own : own);
-          const int h = l.half ? c & 1 : row & 1;
-          const int index = l.half ? row : row >> 1;
-          out.a[j] = j < out.count ? bank[h][pe < T_C ? pe : T_C - 1][index] : acc_t(0);
+          acc_t sum = 0;
+        choose:
+          for (int n = 0; n < 2 * T_C / DRAIN; n++) {
+#pragma HLS unroll
+            const int c = n * DRAIN + j;  // of the C tile
+            // k = 1/2: two channels a PE, in its halves; k = 2 and s = 2: a channel, or two, in a pair of PEs
+            const int own = least(c, T_C - 1), half_own = c >> 1;
+            const int pair = least(2 * c, T_C - 2), half_pair = least(2 * half_own, T_C - 2);
+            const acc_t alone = l.half ? line[c & 1][half_own] : line[row & 1][own];
+            const acc_t even = l.half ? line[c & 1][half_pair] : line[row & 1][pair];
+            const acc_t odd = l.half ? line[c & 1][half_pair + 1] : line[row & 1][pair + 1];
+            if (n == group) sum = !l.two && !l.pair ? alone : (g == 0 ? even : odd);
+          }
+          out.a[j] = j < out.count ? sum : acc_t(0);
         }
         sums.write(out);
-        ch += DRAIN;
-        if (ch >= nch) {
-          ch = 0;
+        if (++group == groups) {
+          group = 0;
           row++;
         }
       }

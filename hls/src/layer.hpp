@@ -17,7 +17,7 @@ struct layer_t {
   bool half, pair, two, c_outer;  // k = 1/2, k = 2, s = 2; C tiles outermost
   bool keep_in, keep_out, on_chip, replay;
   bool in_whole, out_whole, res_whole;  // a row is one run in DRAM
-  int lanes, tc;                        // T_P' and the channels of a C tile
+  int lanes, tc, tc_groups;             // T_P'; the channels of a C tile, and the groups of DRAIN in which they leave
   int chunks, passes;                   // of a kernel row; of an item
   int in_h, in_w, in_c, in_pix, out_h, out_w, out_c, out_pix, res_pix;
   int k_h, k_w, s_h, s_w, pad_t;
@@ -45,9 +45,9 @@ struct fault_t {
   u32 code, address;
 };
 
-// An item: first sample, first output row, first channel.
+// An item: first sample, first output row, first channel and its group.
 struct item_t {
-  int b0, oh0, c0;
+  int b0, oh0, c0, group;
 };
 
 inline int least(int a, int b) { return a < b ? a : b; }
@@ -59,7 +59,7 @@ inline u32 slot_at(const table_t &slots, int position) {
 // Where a batch position's slot begins.
 inline u64 slot_of(const layer_t &l, int position) {
 #pragma HLS inline
-  const u64 offset = static_cast<u64>(l.slot_stride) * slot_at(l.slots, position & (static_cast<int>(hw::B_MAX) - 1));
+  const u64 offset = static_cast<u64>(l.slot_stride) * slot_at(l.slots, position & (MAX_BATCH - 1));
 // once a sample; the DSPs are the array's
 #pragma HLS bind_op variable=offset op=mul impl=fabric
   return l.slot_base + offset;
@@ -87,14 +87,50 @@ inline bool next_tile(const layer_t &l, item_t &at) {
 // To the next C tile; false behind the last one, at the first again.
 inline bool next_channels(const layer_t &l, item_t &at) {
   at.c0 += l.tc;
+  at.group += l.tc_groups;
   if (l.gemm && at.c0 < l.out_c) return true;
   at.c0 = 0;
+  at.group = 0;
   return false;
 }
 // To the next item in the layer's loop order; false behind the last one.
 inline bool next_item(const layer_t &l, item_t &at) {
   if (l.c_outer) return next_tile(l, at) || next_channels(l, at);
   return next_channels(l, at) || next_tile(l, at);
+}
+
+// A run of words in DRAM as results leave and residuals come: of an item's sample group and sample an output row, or
+// one pixel of it where a row is not one run (whole).
+struct run_t {
+  item_t at;
+  int g, i, r, x;
+};
+// To the next run; false behind the last one of the layer.
+inline bool next_run(const layer_t &l, bool whole, run_t &run) {
+  if (++run.x < (whole ? 1 : l.out_w)) return true;
+  run.x = 0;
+  if (++run.r < rows_of(l, run.at)) return true;
+  run.r = 0;
+  if (++run.i < samples_of(l, run.at, run.g)) return true;
+  run.i = 0;
+  if (run.g == 0 && l.two && samples_of(l, run.at, 1) > 0) {
+    run.g = 1;
+    return true;
+  }
+  run.g = 0;
+  return next_item(l, run.at);
+}
+// Its first byte in a tensor of the slot.
+inline u64 address_of(const layer_t &l, const run_t &run, u32 offset, u32 row_bytes, int pix) {
+  const u64 base = slot_of(l, run.at.b0 + run.i + (run.g == 0 ? 0 : l.b_r));
+  const u32 row = offset + static_cast<u32>(run.at.oh0 + run.r) * row_bytes;
+  return base + row + static_cast<u32>(WORD_BYTES) * (static_cast<u32>(run.x) * pix + run.at.c0);
+}
+// In how many groups of DRAIN words the channels of one pixel leave.
+inline int groups_of(const layer_t &l, int channels) {
+  // a pool's words are grouped by its lanes
+  return l.gemm ? (channels + DRAIN - 1) / DRAIN
+                : (channels / NB) * ((NB + DRAIN - 1) / DRAIN) + (channels % NB + DRAIN - 1) / DRAIN;
 }
 
 // The most trips of the loops over items, tiles, runs: what a bundle can ask for (loops that have no
@@ -125,11 +161,10 @@ rows:
 
 // Sizes that the RTL's counters do not hold: this kernel's would, but a descriptor is refused by both or neither.
 inline bool too_large(const layer_t &l) {
-  const int reach = 130560;
-  const u32 run_bytes = 65534u * WIDE_BYTES;
-  const u32 row_bytes = 1u << 25;
-  return l.s_h * l.out_h > reach || l.s_w * l.out_w > reach || l.out_h > 0xEFFF || l.in_row_bytes >= row_bytes ||
-         l.out_row_bytes >= row_bytes || (l.residual && l.res_row_bytes >= row_bytes) ||
+  const u32 run_bytes = static_cast<u32>(hw::RUN_BEATS_MAX) * WIDE_BYTES;
+  const u32 row_bytes = hw::ROW_BYTES_MAX;
+  return l.s_h * l.out_h > hw::REACH_MAX || l.s_w * l.out_w > hw::REACH_MAX || l.out_h > hw::OUT_H_MAX ||
+         l.in_row_bytes > row_bytes || l.out_row_bytes > row_bytes || (l.residual && l.res_row_bytes > row_bytes) ||
          (l.out_pix == l.out_c && l.out_row_bytes > run_bytes) ||
          (l.in_pix == l.in_c && static_cast<u32>(WORD_BYTES * l.in_row) > run_bytes);
 }
@@ -147,24 +182,24 @@ reserved_words:
   if (!l.gemm && !l.avg && op != hw::OP_MAX_POOL) return hw::ERR_DESC_OP;
   const bool sizes = l.in_h && l.in_w && l.in_c && l.out_h && l.out_w && l.out_c && l.k_h && l.k_w && l.s_h && l.s_w;
   if (!sizes || l.in_pix < l.in_c || l.out_pix < l.out_c || (l.residual && (!l.gemm || l.res_pix < l.out_c)) ||
-      l.s_h > 15 || l.s_w > 15 || too_large(l) ||
+      l.s_h > hw::STRIDE_MAX || l.s_w > hw::STRIDE_MAX || too_large(l) ||
       (l.gemm && (l.out_c > C_MAX || l.bias_count != l.out_c || l.w_bytes == 0 || l.w_tile == 0)) ||
       (!l.gemm && l.out_c != l.in_c))
     return hw::ERR_DESC_SHAPE;
   if (l.table ? (!l.avg || l.bias_count > static_cast<int>(hw::AVG_TABLE)) : (!l.gemm && l.bias_count != 0))
     return hw::ERR_DESC_SHAPE;
-  if (l.shift > 47 || (l.avg && (l.avg_shift == 0 || l.avg_shift > 47))) return hw::ERR_DESC_SHIFT;
+  if (l.shift > hw::SHIFT_MAX || (l.avg && (l.avg_shift == 0 || l.avg_shift > hw::SHIFT_MAX))) return hw::ERR_DESC_SHIFT;
   const int k = static_cast<int>(get(&entry, hw::FBCB_K));
   const u32 w_offset = static_cast<u32>(
-      k == K_HALF ? get(d, hw::DESC_F_W_OFFSET_H)
-                  : (k == K_TWO ? get(d, hw::DESC_F_W_OFFSET_2) : get(d, hw::DESC_F_W_OFFSET_1)));
+      k == hw::K_HALF ? get(d, hw::DESC_F_W_OFFSET_H)
+                  : (k == hw::K_TWO ? get(d, hw::DESC_F_W_OFFSET_2) : get(d, hw::DESC_F_W_OFFSET_1)));
   if (((l.in_offset | l.out_offset | l.res_offset) & 1) != 0 ||
       ((w_offset | l.w_bytes | l.w_tile | static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET))) & (hw::WEIGHT_ALIGN - 1)) != 0)
     return hw::ERR_DESC_ADDRESS;
   const bool order = get(&entry, hw::FBCB_ORDER) != 0;
   const u32 again = l.w_tile < l.w_bytes ? l.w_tile : l.w_bytes;  // what loop order 1 replays
   const bool one_tile = !l.two && l.tile_b == l.b_act && l.tile_rows == l.out_h;
-  if ((entry & hw::FBCB_RSVD_MASK) != 0 || k > K_TWO || (k != K_ONE && (!STACK || !l.gemm)) ||
+  if ((entry & hw::FBCB_RSVD_MASK) != 0 || (k != hw::K_ONE && k != hw::K_HALF && k != hw::K_TWO) || (k != hw::K_ONE && (!STACK || !l.gemm)) ||
       (l.two && (!FLUID || !l.gemm || l.pair || l.b_act == 1 || l.b_r != (l.b_act + 1) / 2 ||
                  l.out_c > (l.half ? T_C : T_C / 2))) ||
       (order && (!l.gemm || again > static_cast<u32>(RING_KEEP))) || l.tile_b == 0 || l.tile_b > l.b_r ||
@@ -189,7 +224,7 @@ inline u32 check_products(const u32 *d, layer_t &l) {
     return hw::ERR_DESC_SHAPE;
   const u64 room = l.two ? ABUF / 2 : ABUF;
   const u64 steps = static_cast<u64>(l.tile_rows - 1) * l.s_h;
-  if (steps >= 32768) return hw::ERR_TILE_RANGE;
+  if (steps > static_cast<u64>(hw::TILE_REACH_MAX)) return hw::ERR_TILE_RANGE;
   const u64 rows = l.keep_in ? static_cast<u64>(l.in_h) : steps + l.k_h;
   const u64 sample = row * rows;
   if (sample > room || sample * l.tile_b > room) return hw::ERR_TILE_RANGE;
@@ -234,8 +269,8 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
   l.keep_in = get(&entry, hw::FBCB_KEEP_IN) != 0;
   l.keep_out = get(&entry, hw::FBCB_KEEP_OUT) != 0;
   l.on_chip = get(&entry, hw::FBCB_ON_CHIP) != 0;
-  l.half = k == K_HALF;
-  l.pair = k == K_TWO;
+  l.half = k == hw::K_HALF;
+  l.pair = k == hw::K_TWO;
   l.two = l.b_r != b_act;
   l.in_h = static_cast<int>(get(d, hw::DESC_F_IN_H));
   l.in_w = static_cast<int>(get(d, hw::DESC_F_IN_W));
@@ -274,20 +309,26 @@ inline fault_t decode(const u32 *d, u32 entry, int b_act, u64 weight_base, u32 s
   l.w_tile = static_cast<u32>(get(d, hw::DESC_F_W_TILE_1));
   l.lanes = T_P;
   l.tc = T_C;
+  l.tc_groups = T_C / DRAIN;
   if (l.half) {
     w_offset = static_cast<u32>(get(d, hw::DESC_F_W_OFFSET_H));
     l.w_bytes = static_cast<u32>(get(d, hw::DESC_F_W_BYTES_H));
     l.w_tile = static_cast<u32>(get(d, hw::DESC_F_W_TILE_H));
     l.lanes = FH;
     l.tc = 2 * T_C;
+    l.tc_groups = 2 * T_C / DRAIN;
   } else if (l.pair) {
     w_offset = static_cast<u32>(get(d, hw::DESC_F_W_OFFSET_2));
     l.w_bytes = static_cast<u32>(get(d, hw::DESC_F_W_BYTES_2));
     l.w_tile = static_cast<u32>(get(d, hw::DESC_F_W_TILE_2));
     l.lanes = LANES;
     l.tc = T_C / 2;
+    l.tc_groups = T_C / 2 / DRAIN;
   }
-  if (l.two) l.tc /= 2;
+  if (l.two) {
+    l.tc /= 2;
+    l.tc_groups /= 2;
+  }
   l.w_address = weight_base + w_offset;
   l.bias_address = weight_base + static_cast<u32>(get(d, hw::DESC_F_BIAS_OFFSET));
   l.replay = get(&entry, hw::FBCB_ORDER) != 0 || l.w_bytes <= static_cast<u32>(RING_KEEP);

@@ -17,30 +17,52 @@ static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem
 // every lane of a window in one cycle, of both sample groups
 #pragma HLS array_partition variable=tiles complete dim=1
 #pragma HLS array_partition variable=tiles complete dim=3
+// written and read at the same time, but another block
+#pragma HLS bind_storage variable=tiles type=ram_s2p impl=bram
   hls::stream_of_blocks<bank_t> banks;
 // every PE adds to both its halves in one cycle
 #pragma HLS array_partition variable=banks complete dim=1
 #pragma HLS array_partition variable=banks complete dim=2
-// accumulators read and write in the same cycle
+// accumulators are read and written in the same cycle
+#ifdef SLUICE_LUTRAM_BANKS
+#pragma HLS bind_storage variable=banks type=ram_s2p impl=lutram
+#else
 #pragma HLS bind_storage variable=banks type=ram_s2p impl=bram
+#endif
   fifo<row_t, ROWS_DEPTH> rows("rows");
   fifo<beat_t, BIAS_DEPTH> biases("biases");
   fifo<beat_t, BEATS_DEPTH> weights("weights");
   fifo<vec_t, VECS_DEPTH> vecs("vecs");
   fifo<sums_t, SUMS_DEPTH> pooled("pooled");
   fifo<sums_t, SUMS_DEPTH> sums("sums");
+  fifo<beat_t, BEATS_DEPTH> fetched("fetched");
   fifo<out_t, OUT_DEPTH> residuals("residuals");
   fifo<out_t, OUT_DEPTH> outs("outs");
   fifo<out_t, OUT_DEPTH> local("local");
+  fifo<beat_t, BEATS_DEPTH> packed("packed");
 #pragma HLS stream variable=rows depth=ROWS_DEPTH
 #pragma HLS stream variable=biases depth=BIAS_DEPTH
 #pragma HLS stream variable=weights depth=BEATS_DEPTH
 #pragma HLS stream variable=vecs depth=VECS_DEPTH
 #pragma HLS stream variable=pooled depth=SUMS_DEPTH
 #pragma HLS stream variable=sums depth=SUMS_DEPTH
+#pragma HLS stream variable=fetched depth=BEATS_DEPTH
 #pragma HLS stream variable=residuals depth=OUT_DEPTH
 #pragma HLS stream variable=outs depth=OUT_DEPTH
 #pragma HLS stream variable=local depth=OUT_DEPTH
+#pragma HLS stream variable=packed depth=BEATS_DEPTH
+// shift registers: block RAM is what the part has too little of
+#pragma HLS bind_storage variable=rows type=fifo impl=srl
+#pragma HLS bind_storage variable=biases type=fifo impl=srl
+#pragma HLS bind_storage variable=weights type=fifo impl=srl
+#pragma HLS bind_storage variable=vecs type=fifo impl=srl
+#pragma HLS bind_storage variable=pooled type=fifo impl=srl
+#pragma HLS bind_storage variable=sums type=fifo impl=srl
+#pragma HLS bind_storage variable=fetched type=fifo impl=srl
+#pragma HLS bind_storage variable=residuals type=fifo impl=srl
+#pragma HLS bind_storage variable=outs type=fifo impl=srl
+#pragma HLS bind_storage variable=local type=fifo impl=srl
+#pragma HLS bind_storage variable=packed type=fifo impl=srl
   SLUICE_REGION;
   SLUICE_STAGE(load_rows(l, gmem_a, kept_in, tiles));
   SLUICE_STAGE(form_rows(l, tiles, rows));
@@ -48,19 +70,21 @@ static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem
   SLUICE_STAGE(feed_weights(l, weights, vecs));
   SLUICE_STAGE(multiply(l, rows, vecs, banks, pooled));
   SLUICE_STAGE(drain(l, banks, pooled, sums));
-  SLUICE_STAGE(read_residual(l, gmem_r, residuals));
+  SLUICE_STAGE(fetch_residual(l, gmem_r, fetched));
+  SLUICE_STAGE(cut_residual(l, fetched, residuals));
   SLUICE_STAGE(finish(l, biases, sums, residuals, outs));
   SLUICE_STAGE(keep_out(l, kept_out, outs, local));
-  SLUICE_STAGE(write_out(l, gmem_o, local));
+  SLUICE_STAGE(pack_out(l, local, packed));
+  SLUICE_STAGE(write_out(l, gmem_o, packed));
 }
 
 }  // namespace npu
 
-void sluice_npu(ap_uint<8> first, ap_uint<8> last, ap_uint<4> b_act, npu::addr_t desc_base, npu::addr_t weight_base,
-                npu::addr_t slot_base, ap_uint<32> slot_stride, ap_uint<7> n_slot, npu::table_t slot_table,
-                const ap_uint<32> fbcb[sluice_abi::L_MAX * sluice_abi::B_MAX], const npu::beat_t *gmem_a,
-                const npu::beat_t *gmem_w, const npu::beat_t *gmem_r, npu::beat_t *gmem_o, ap_uint<8> &err_code,
-                ap_uint<8> &err_layer, ap_uint<32> &err_addr) {
+void sluice_npu(npu::layer_index_t first, npu::layer_index_t last, npu::batch_t b_act, npu::addr_t desc_base,
+                npu::addr_t weight_base, npu::addr_t slot_base, npu::stride_t slot_stride, npu::slots_t n_slot,
+                npu::table_t slot_table, const npu::entry_t fbcb[sluice_abi::L_MAX * sluice_abi::B_MAX], const npu::beat_t *gmem_a,
+                const npu::beat_t *gmem_w, const npu::beat_t *gmem_r, npu::beat_t *gmem_o, npu::err_code_t &err_code,
+                npu::err_layer_t &err_layer, npu::err_addr_t &err_addr) {
   using namespace npu;
 // started and ended by hw's register block
 #pragma HLS interface mode=ap_ctrl_hs port=return
@@ -97,22 +121,24 @@ void sluice_npu(ap_uint<8> first, ap_uint<8> last, ap_uint<4> b_act, npu::addr_t
 // NB lanes in one cycle
 #pragma HLS array_partition variable=kept_in complete dim=2
 #pragma HLS array_partition variable=kept_out complete dim=2
+#pragma HLS bind_storage variable=kept_in type=ram_s2p impl=bram
+#pragma HLS bind_storage variable=kept_out type=ram_s2p impl=bram
 
   fault_t fault = {hw::ERR_NONE, 0};
   const int batch = static_cast<int>(b_act);
   if (first > last) {
     fault.code = hw::ERR_LAYER_RANGE;
-  } else if (batch == 0 || batch > static_cast<int>(hw::B_MAX)) {
+  } else if (batch == 0 || batch > MAX_BATCH) {
     fault.code = hw::ERR_BATCH_RANGE;
   }
 slots:
-  for (int i = 0; i < static_cast<int>(hw::B_MAX); i++) {
+  for (int i = 0; i < MAX_BATCH; i++) {
 #pragma HLS pipeline II=1
     const u32 slot = slot_at(slot_table, i);
     if (i < batch && fault.code == hw::ERR_NONE) {
       if (slot >= static_cast<u32>(n_slot)) fault.code = hw::ERR_SLOT_RANGE;
     others:
-      for (int j = 0; j < static_cast<int>(hw::B_MAX); j++) {
+      for (int j = 0; j < MAX_BATCH; j++) {
 #pragma HLS unroll
         if (j < i && slot_at(slot_table, j) == slot) fault.code = hw::ERR_SLOT_RANGE;
       }
@@ -139,7 +165,7 @@ layers:
         desc[b * DPB + i] = beat.range(32 * i + 31, 32 * i).to_uint();
       }
     }
-    const u32 entry = fbcb[layer * static_cast<int>(hw::B_MAX) + batch - 1].to_uint();
+    const u32 entry = fbcb[layer * MAX_BATCH + batch - 1].to_uint();
     layer_t l = layer_t();
     fault = decode(desc, entry, batch, static_cast<u64>(weight_base), static_cast<u32>(slot_stride), kept,
                    layer == static_cast<int>(last), l);

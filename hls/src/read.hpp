@@ -1,6 +1,8 @@
 // read.hpp: the stages that read DRAM: rows of the input into a tile on chip (load_rows), of which
 // Toeplitz rows are formed (form_rows); biases and weights (fetch_weights), cut into what a PE holds
-// (feed_weights); residuals in the order of the results (read_residual).
+// (feed_weights); residuals in the order of the results (fetch_residual), cut into groups of words
+// (cut_residual). What reads DRAM does so a run at a time, in a loop that does nothing else: of consecutive
+// addresses without a condition around them the tool makes a burst.
 #ifndef SLUICE_HLS_READ_HPP
 #define SLUICE_HLS_READ_HPP
 
@@ -37,7 +39,8 @@ beats:
       const int elem = begin + word;
       if (word < WPB && elem >= to && elem < to + elems) {
         const int line = elem >> LB;
-        half[group + line / HALF_WORDS][line % HALF_WORDS][bank] = word_at(beat, word);
+        const bool upper = line >= HALF_WORDS;  // never of group 1
+        half[upper ? 1 : group][upper ? line - HALF_WORDS : line][bank] = word_at(beat, word);
       }
     }
   }
@@ -46,7 +49,7 @@ beats:
 // load_rows brings row tiles on chip, raw rows as they are in DRAM: sample after sample, rows outside
 // of the image keep their place. Of two sample groups each has half of the buffer.
 inline void load_rows(const layer_t &l, const beat_t *gmem, const kept_t &kept, hls::stream_of_blocks<tile_t> &tiles) {
-  item_t at = {0, 0, 0};
+  item_t at = {0, 0, 0, 0};
   bool more = true;
 tiles:
   while (more) {
@@ -60,7 +63,7 @@ tiles:
       kept_banks:
         for (int b = 0; b < NB; b++) {
 #pragma HLS unroll
-          tile[i / HALF_WORDS][i % HALF_WORDS][b] = kept[i][b];
+          tile[i < HALF_WORDS ? 0 : 1][i < HALF_WORDS ? i : i - HALF_WORDS][b] = kept[i][b];
         }
       }
     } else {
@@ -71,7 +74,7 @@ tiles:
         const int n = g == 0 || l.two ? samples_of(l, at, g) : 0;
       samples:
         for (int i = 0; i < n; i++) {
-#pragma HLS loop_tripcount max=8
+#pragma HLS loop_tripcount max=MAX_BATCH
           const u64 base = slot_of(l, at.b0 + i + (g == 0 ? 0 : l.b_r));
         rows:
           for (int j = 0; j < n_rows; j++) {
@@ -100,25 +103,26 @@ tiles:
 // the tile are anything: their caller masks them.
 inline void gather(const word_t (&tile)[2][HALF_WORDS][NB], int e, bool two, word_t (&out)[2][NB]) {
 #pragma HLS inline
-  word_t banks[2][NB];
-#pragma HLS array_partition variable=banks complete dim=0
+  word_t read[2][NB];
+#pragma HLS array_partition variable=read complete dim=0
 banks:
   for (int b = 0; b < NB; b++) {
 #pragma HLS unroll
     const int line = (e >> LB) + (b < (e & (NB - 1)) ? 1 : 0);
     const bool upper = line >= HALF_WORDS;
     const int index = upper ? line - HALF_WORDS : line;
-    const bool there = index >= 0 && index < HALF_WORDS;
-    const word_t x0 = there ? tile[0][index][b] : word_t(0);
-    const word_t x1 = there ? tile[1][index][b] : word_t(0);
-    banks[0][b] = two || !upper ? x0 : x1;
-    banks[1][b] = x1;
+    // every bank is read once, and always
+    const int place = index >= 0 && index < HALF_WORDS ? index : 0;
+    const word_t x0 = tile[0][place][b];
+    const word_t x1 = tile[1][place][b];
+    read[0][b] = two || !upper ? x0 : x1;
+    read[1][b] = x1;
   }
 lanes:
   for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-    out[0][i] = banks[0][(e + i) & (NB - 1)];
-    out[1][i] = banks[1][(e + i) & (NB - 1)];
+    out[0][i] = read[0][(e + i) & (NB - 1)];
+    out[1][i] = read[1][(e + i) & (NB - 1)];
   }
 }
 
@@ -188,7 +192,7 @@ tap:
   lanes:
     for (int i = 0; i < NB; i++) {
 #pragma HLS unroll
-      row.x[i] = in && c0 + i < l.in_c ? x[0][i] : (l.avg ? word_t(0) : word_t(-32768));
+      row.x[i] = in && c0 + i < l.in_c ? x[0][i] : (l.avg ? word_t(0) : word_t(LOWEST));
     }
     rows.write(row);
     tap += l.in_c;
@@ -228,7 +232,7 @@ tap:
 
 // form_rows forms the Toeplitz matrix of every tile, pass after pass; no element is stored twice.
 inline void form_rows(const layer_t &l, hls::stream_of_blocks<tile_t> &tiles, hls::stream<row_t> &rows) {
-  item_t at = {0, 0, 0};
+  item_t at = {0, 0, 0, 0};
   bool more = true;
 tiles:
   while (more) {
@@ -246,7 +250,7 @@ tiles:
 #pragma HLS loop_tripcount max=C_MAX
       kernel_rows:
         for (int kh = 0; kh < l.k_h; kh++) {
-#pragma HLS loop_tripcount max=255
+#pragma HLS loop_tripcount max=MAX_KERNEL
         chunks:
           for (int p0 = 0; p0 < l.kwc; p0 += l.lanes) {
 #pragma HLS loop_tripcount max=ABUF
@@ -267,6 +271,8 @@ tiles:
 inline void fetch_weights(const layer_t &l, const beat_t *gmem, hls::stream<beat_t> &biases,
                           hls::stream<beat_t> &weights) {
   beat_t ring[WRING_BEATS];
+// a beat goes in or comes out
+#pragma HLS bind_storage variable=ring type=ram_s2p impl=bram
   const int bias_beats = (l.bias_count + BPB - 1) / BPB;
   const u64 bias_first = beat_of(l.bias_address);
 biases:
@@ -274,7 +280,8 @@ biases:
 // a beat a cycle, as it comes from a burst
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=BIAS_MEM
-    biases.write(gmem[bias_first + b]);
+    const beat_t beat = gmem[bias_first + b];
+    biases.write(beat);
   }
   if (!l.gemm) return;
   u64 first = beat_of(l.w_address);
@@ -285,27 +292,29 @@ channels:  // once, or for every C tile where they are outermost
 #pragma HLS loop_tripcount max=C_MAX
     const u32 bytes = l.c_outer && l.w_tile < rest ? l.w_tile : rest;
     const int beats = static_cast<int>(bytes / AXI_BYTES);
-    item_t at = {0, 0, 0};
+    item_t at = {0, 0, 0, 0};
     bool replay = false, again = true;
   tiles:
     while (again) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
-    beats:
-      for (int b = 0; b < beats; b++) {
-// a beat a cycle, from DRAM or from the ring
+      if (replay) {
+      replayed:
+        for (int b = 0; b < beats; b++) {
+// a beat a cycle
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=WRING_BEATS
+          weights.write(ring[b & (WRING_BEATS - 1)]);
+        }
+      } else {
+      beats:
+        for (int b = 0; b < beats; b++) {
+// a beat a cycle, as it comes from a burst
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
-// within one pass over the ring every word is met once: what is read was written by an earlier one
-#pragma HLS dependence variable=ring type=inter false
-        const int place = b & (WRING_BEATS - 1);
-        beat_t beat;
-        if (replay) {
-          beat = ring[place];
-        } else {
-          beat = gmem[first + b];
-          ring[place] = beat;
+          const beat_t beat = gmem[first + b];
+          ring[b & (WRING_BEATS - 1)] = beat;
+          weights.write(beat);
         }
-        weights.write(beat);
       }
       replay = l.replay;
       again = next_tile(l, at);
@@ -319,7 +328,7 @@ channels:  // once, or for every C tile where they are outermost
 // feed_weights cuts the stream of weights into the vectors of the PEs.
 inline void feed_weights(const layer_t &l, hls::stream<beat_t> &weights, hls::stream<vec_t> &vecs) {
   if (!l.gemm) return;
-  item_t at = {0, 0, 0};
+  item_t at = {0, 0, 0, 0};
   bool more = true;
 items:
   while (more) {
@@ -369,82 +378,82 @@ items:
   }
 }
 
-// read_residual reads the residual's words in the order in which the results leave, grouped as they.
-inline void read_residual(const layer_t &l, const beat_t *gmem, hls::stream<out_t> &residuals) {
+// fetch_residual reads the residual's runs in the order in which the results leave.
+inline void fetch_residual(const layer_t &l, const beat_t *gmem, hls::stream<beat_t> &fetched) {
   if (!l.residual) return;
-  item_t at = {0, 0, 0};
+  run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
   bool more = true;
-items:
+runs:
   while (more) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
-    const int nch = channels_of(l, at), nr = rows_of(l, at);
-    const int runs = l.res_whole ? 1 : l.out_w;
-    const int groups = (nch + DRAIN - 1) / DRAIN;  // of a pixel
-    const int pixels = l.res_whole ? l.out_w : 1;  // of a run
-  sample_groups:
-    for (int g = 0; g < 2; g++) {
-      const int n = g == 0 || l.two ? samples_of(l, at, g) : 0;
-    samples:
-      for (int i = 0; i < n; i++) {
-#pragma HLS loop_tripcount max=8
-        const u64 base = slot_of(l, at.b0 + i + (g == 0 ? 0 : l.b_r));
-      rows:
-        for (int r = 0; r < nr; r++) {
-#pragma HLS loop_tripcount max=T_R
-          const u32 off = l.res_offset + static_cast<u32>(at.oh0 + r) * l.res_row_bytes;
-        runs:
-          for (int x = 0; x < runs; x++) {
-#pragma HLS loop_tripcount max=T_R
-            const u64 address = base + off + static_cast<u32>(WORD_BYTES) * (static_cast<u32>(x) * l.res_pix + at.c0);
-            const u64 first = beat_of(address);
-            int skip = word_of(address), b = 0, fill = 0, ch = 0;
-            const int beats = (skip + pixels * nch + WPB - 1) / WPB;
-            const int steps = beats + pixels * groups;
-            word_t words[DRAIN + WPB];
+    const u64 address = address_of(l, run, l.res_offset, l.res_row_bytes, l.res_pix);
+    const u64 first = beat_of(address);
+    const int words = (l.res_whole ? l.out_w : 1) * channels_of(l, run.at);
+    const int beats = (word_of(address) + words + WPB - 1) / WPB;
+  beats:
+    for (int b = 0; b < beats; b++) {
+// a beat a cycle, as it comes from a burst
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=MAX_TRIPS
+      const beat_t beat = gmem[first + b];
+      fetched.write(beat);
+    }
+    more = next_run(l, l.res_whole, run);
+  }
+}
+
+// cut_residual cuts what has been read into groups of words, as the results are grouped.
+inline void cut_residual(const layer_t &l, hls::stream<beat_t> &fetched, hls::stream<out_t> &residuals) {
+  if (!l.residual) return;
+  run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
+  bool more = true;
+runs:
+  while (more) {
+#pragma HLS loop_tripcount max=MAX_TRIPS
+    const int nch = channels_of(l, run.at);
+    const int pixels = l.res_whole ? l.out_w : 1;
+    int skip = word_of(address_of(l, run, l.res_offset, l.res_row_bytes, l.res_pix)), fill = 0, ch = 0;
+    const int steps = (skip + pixels * nch + WPB - 1) / WPB + pixels * groups_of(l, nch);
+    word_t words[DRAIN + WPB];
 #pragma HLS array_partition variable=words complete dim=0
-            for (int j = 0; j < DRAIN + WPB; j++) {
+    for (int j = 0; j < DRAIN + WPB; j++) {
 #pragma HLS unroll
-              words[j] = 0;
-            }
-          steps:
-            for (int s = 0; s < steps; s++) {
+      words[j] = 0;
+    }
+  steps:
+    for (int s = 0; s < steps; s++) {
 // a step takes a beat or gives a group
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
-              const int need = least(DRAIN, nch - ch);
-              if (fill >= need) {
-                out_t out;
-                out.count = need;
-              give:
-                for (int j = 0; j < DRAIN; j++) {
+      const int need = least(DRAIN, nch - ch);
+      if (fill >= need) {
+        out_t out;
+        out.count = need;
+      give:
+        for (int j = 0; j < DRAIN; j++) {
 #pragma HLS unroll
-                  out.w[j] = words[j];
-                }
-                residuals.write(out);
-                fill -= need;
-                ch = ch + need == nch ? 0 : ch + need;
-              shift:
-                for (int j = 0; j < DRAIN + WPB; j++) {
-#pragma HLS unroll
-                  words[j] = j + need < DRAIN + WPB ? words[j + need] : word_t(0);
-                }
-              } else {
-                const beat_t beat = gmem[first + b];
-                b++;
-              take:
-                for (int j = 0; j < DRAIN + WPB; j++) {
-#pragma HLS unroll
-                  if (j >= fill && j - fill + skip < WPB) words[j] = word_at(beat, j - fill + skip);
-                }
-                fill += WPB - skip;
-                skip = 0;
-              }
-            }
-          }
+          out.w[j] = words[j];
         }
+        residuals.write(out);
+        fill -= need;
+        ch = ch + need == nch ? 0 : ch + need;
+      shift:
+        for (int j = 0; j < DRAIN + WPB; j++) {
+#pragma HLS unroll
+          words[j] = j + need < DRAIN + WPB ? words[j + need] : word_t(0);
+        }
+      } else {
+        const beat_t beat = fetched.read();
+      take:
+        for (int j = 0; j < DRAIN + WPB; j++) {
+#pragma HLS unroll
+          if (j >= fill && j - fill + skip < WPB) words[j] = word_at(beat, j - fill + skip);
+        }
+        fill += WPB - skip;
+        skip = 0;
       }
     }
-    more = next_item(l, at);
+    more = next_run(l, l.res_whole, run);
   }
 }
 

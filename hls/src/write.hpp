@@ -1,5 +1,5 @@
 // write.hpp: the stages behind the accumulators: bias, residual, requantisation and clamp (finish), and the
-// way to DRAM or to the tensor that stays on chip (write_out).
+// way to the tensor that stays on chip (keep_out) or to DRAM (pack_out, write_out).
 #ifndef SLUICE_HLS_WRITE_HPP
 #define SLUICE_HLS_WRITE_HPP
 
@@ -12,7 +12,7 @@ inline word_t requantise(s64 x, int shift, const layer_t &l) {
 #pragma HLS inline
   const s64 half = shift == 0 ? s64(0) : static_cast<s64>(1) << (shift - 1);
   const s64 y = (x + half) >> shift;
-  const s64 top = (1 << (hw::DATA_BITS - 1)) - 1, bottom = -top - 1;
+  const s64 bottom = LOWEST, top = -bottom - 1;
   const s64 sat = y > top ? top : (y < bottom ? bottom : y);
   return word_t(sat < l.clamp_lo ? s64(l.clamp_lo) : (sat > l.clamp_hi ? s64(l.clamp_hi) : sat));
 }
@@ -21,33 +21,54 @@ inline word_t requantise(s64 x, int shift, const layer_t &l) {
 // which the sums wait.
 inline void finish(const layer_t &l, hls::stream<beat_t> &biases, hls::stream<sums_t> &sums,
                    hls::stream<out_t> &residuals, hls::stream<out_t> &outs) {
-  std::int32_t bias[BIAS_MEM + DRAIN];
-// DRAIN neighbouring biases in a cycle
-#pragma HLS array_partition variable=bias cyclic factor=DRAIN
-  const int beats = (l.bias_count + BPB - 1) / BPB;
-take:
-  for (int b = 0; b < beats; b++) {
-// a beat's biases go to different banks
+  std::int32_t bias[BIAS_LINES][BIAS_LANES];
+// DRAIN neighbouring biases in a cycle, a beat's as well; too short for block RAM
+#pragma HLS array_partition variable=bias complete dim=2
+#pragma HLS bind_storage variable=bias type=ram_s2p impl=lutram
+  ap_uint<hw::DESC_F_AVG_MUL.bits> table[hw::AVG_TABLE];
+#pragma HLS bind_storage variable=table type=ram_s2p impl=lutram
+  if (l.table) {
+    beat_t beat = 0;
+  entries:
+    for (int e = 0; e < l.bias_count; e++) {
+// an entry a cycle: it is short
 #pragma HLS pipeline II=1
-#pragma HLS loop_tripcount max=BIAS_MEM
-    const beat_t beat = biases.read();
-  parts:
-    for (int i = 0; i < BPB; i++) {
+#pragma HLS loop_tripcount max=hw::AVG_TABLE
+      if ((e & (BPB - 1)) == 0) beat = biases.read();
+      const int part = e & (BPB - 1);
+      table[e] = beat.range(32 * part + 31, 32 * part).to_uint();
+    }
+  } else {
+    const int beats = (l.bias_count + BPB - 1) / BPB;
+    int line = 0, begin = 0;
+  take:
+    for (int b = 0; b < beats; b++) {
+// a beat's biases go to different lanes
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=C_MAX
+      const beat_t beat = biases.read();
+    lanes:
+      for (int i = 0; i < BIAS_LANES; i++) {
 #pragma HLS unroll
-      if (b * BPB + i < BIAS_MEM) bias[b * BPB + i] = beat.range(32 * i + 31, 32 * i).to_int();
+        const bool next = i < begin;
+        const int part = next ? i - begin + BIAS_LANES : i - begin;
+        if (part < BPB) bias[next ? line + 1 : line][i] = beat.range(32 * part + 31, 32 * part).to_int();
+      }
+      begin += BPB;
+      if (begin >= BIAS_LANES) {
+        begin -= BIAS_LANES;
+        line++;
+      }
     }
   }
-  item_t at = {0, 0, 0};
+  item_t at = {0, 0, 0, 0};
   bool more = true;
 items:
   while (more) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
     const int nch = channels_of(l, at);
-    // a pool's words are grouped by its lanes
-    const int groups = l.gemm ? (nch + DRAIN - 1) / DRAIN
-                              : (nch / NB) * ((NB + DRAIN - 1) / DRAIN) + (nch % NB + DRAIN - 1) / DRAIN;
     const int samples = samples_of(l, at, 0) + (l.two ? samples_of(l, at, 1) : 0);
-    const s64 steps = static_cast<s64>(samples) * rows_of(l, at) * l.out_w * groups;
+    const s64 steps = static_cast<s64>(samples) * rows_of(l, at) * l.out_w * groups_of(l, nch);
   steps:
     for (s64 n = 0; n < steps; n++) {
 // a group a cycle
@@ -58,75 +79,35 @@ items:
       if (l.residual) {
         r = residuals.read();
       }
-      const s64 m = l.table ? static_cast<s64>(bias[s.taps]) & 0x1FFFF : static_cast<s64>(l.avg_mul);
+      const ap_uint<hw::DESC_F_AVG_MUL.bits> entry = table[s.taps];
+      const ap_uint<hw::DESC_F_AVG_MUL.bits> m = l.table ? entry : ap_uint<hw::DESC_F_AVG_MUL.bits>(l.avg_mul);
+      const int line = s.group / (BIAS_LANES / DRAIN), part = s.group % (BIAS_LANES / DRAIN);
       out_t out;
       out.count = s.count;
     words:
       for (int j = 0; j < DRAIN; j++) {
 #pragma HLS unroll
-        const s64 a = s.a[j];
+        const acc_t a = s.a[j];
+        std::int32_t b = 0;
+      parts:
+        for (int p = 0; p < BIAS_LANES / DRAIN; p++) {
+#pragma HLS unroll
+          const std::int32_t x = bias[line][p * DRAIN + j];
+          if (p == part) b = x;
+        }
         if (l.gemm) {
           const s64 res = l.residual ? static_cast<s64>(r.w[j]) * (static_cast<s64>(1) << l.res_shift) : s64(0);
-          out.w[j] = requantise(a + bias[static_cast<int>(s.channel) + j] + res, l.shift, l);
+          out.w[j] = requantise(static_cast<s64>(a) + b + res, l.shift, l);
         } else {
-          out.w[j] = l.avg ? requantise(a * m, l.avg_shift, l) : requantise(a, 0, l);
+          const ap_int<hw::ACC_BITS + hw::DESC_F_AVG_MUL.bits + 1> scaled = a * m;
+// DRAIN of them would take the DSPs that the array leaves
+#pragma HLS bind_op variable=scaled op=mul impl=fabric latency=3
+          out.w[j] = l.avg ? requantise(static_cast<s64>(scaled), l.avg_shift, l) : requantise(static_cast<s64>(a), 0, l);
         }
       }
       outs.write(out);
     }
     more = next_item(l, at);
-  }
-}
-
-// One run of words to DRAM. m_axi has no strobes in C: where a run does not fill its first or last beat, the
-// rest is read and written back, which no one else does meanwhile (slots are whole beats).
-inline void write_run(beat_t *gmem, u64 address, int elems, int steps, hls::stream<out_t> &outs) {
-#pragma HLS inline
-  const u64 first = beat_of(address);
-  const int skip = word_of(address);
-  const int beats = (skip + elems + WPB - 1) / WPB;
-  const int over = beats * WPB - skip - elems;  // words of the last beat that are not the run's
-  const beat_t head = skip != 0 ? gmem[first] : beat_t(0);
-  const beat_t tail = over != 0 ? gmem[first + beats - 1] : beat_t(0);
-  word_t words[WPB + DRAIN];
-#pragma HLS array_partition variable=words complete dim=0
-prefill:
-  for (int i = 0; i < WPB + DRAIN; i++) {
-#pragma HLS unroll
-    words[i] = i < skip ? word_at(head, i < WPB ? i : 0) : word_t(0);
-  }
-  int fill = skip, left = steps, b = 0;
-run:
-  for (int n = 0; n < steps + beats; n++) {
-// a step takes a group or gives a beat
-#pragma HLS pipeline II=1
-#pragma HLS loop_tripcount max=MAX_TRIPS
-    if (fill >= WPB || left == 0) {
-      beat_t beat = 0;
-    pack:
-      for (int i = 0; i < WPB; i++) {
-#pragma HLS unroll
-        const word_t w = i < fill ? words[i] : word_at(tail, i);
-        beat.range(hw::DATA_BITS * i + hw::DATA_BITS - 1, hw::DATA_BITS * i) = w;
-      }
-      gmem[first + b] = beat;
-      b++;
-      fill = fill > WPB ? fill - WPB : 0;
-    shift:
-      for (int i = 0; i < WPB + DRAIN; i++) {
-#pragma HLS unroll
-        words[i] = i + WPB < WPB + DRAIN ? words[i + WPB] : word_t(0);
-      }
-    } else {
-      const out_t out = outs.read();
-    take:
-      for (int i = 0; i < WPB + DRAIN; i++) {
-#pragma HLS unroll
-        if (i >= fill && i - fill < DRAIN) words[i] = out.w[i - fill];
-      }
-      fill += static_cast<int>(out.count);
-      left--;
-    }
   }
 }
 
@@ -153,14 +134,13 @@ keep:
 // Where the results of an item go, in the order in which they come: for every run its address, its words and
 // its groups. keep_out takes what stays on chip from the stream and passes on what goes to DRAM as well.
 inline void keep_out(const layer_t &l, kept_t &kept, hls::stream<out_t> &outs, hls::stream<out_t> &local) {
-  item_t at = {0, 0, 0};
+  item_t at = {0, 0, 0, 0};
   bool more = true;
 items:
   while (more) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
     const int nch = channels_of(l, at), nr = rows_of(l, at);
-    const int groups = l.gemm ? (nch + DRAIN - 1) / DRAIN
-                              : (nch / NB) * ((NB + DRAIN - 1) / DRAIN) + (nch % NB + DRAIN - 1) / DRAIN;
+    const int groups = groups_of(l, nch);
     if (!l.keep_out) {
       const int samples = samples_of(l, at, 0) + (l.two ? samples_of(l, at, 1) : 0);
       const s64 steps = static_cast<s64>(samples) * nr * l.out_w * groups;
@@ -186,40 +166,96 @@ items:
   }
 }
 
-// write_out writes the results to DRAM.
-inline void write_out(const layer_t &l, beat_t *gmem, hls::stream<out_t> &outs) {
+// pack_out makes beats of the groups of words, for each run beginning at its place in a beat. What of a run's first
+// and last beat is not the run's is anything.
+inline void pack_out(const layer_t &l, hls::stream<out_t> &outs, hls::stream<beat_t> &packed) {
   if (l.on_chip) return;
-  item_t at = {0, 0, 0};
+  run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
   bool more = true;
-items:
+runs:
   while (more) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
-    const int nch = channels_of(l, at), nr = rows_of(l, at);
-    const int groups = l.gemm ? (nch + DRAIN - 1) / DRAIN
-                              : (nch / NB) * ((NB + DRAIN - 1) / DRAIN) + (nch % NB + DRAIN - 1) / DRAIN;
-    const int runs = l.out_whole ? 1 : l.out_w;
-    const int pixels = l.out_whole ? l.out_w : 1;  // of a run
-  sample_groups:
-    for (int g = 0; g < 2; g++) {
-      const int n = g == 0 || l.two ? samples_of(l, at, g) : 0;
-    samples:
-      for (int i = 0; i < n; i++) {
-#pragma HLS loop_tripcount max=8
-        const u64 base = slot_of(l, at.b0 + i + (g == 0 ? 0 : l.b_r));
-      rows:
-        for (int r = 0; r < nr; r++) {
+    const int nch = channels_of(l, run.at);
+    const int pixels = l.out_whole ? l.out_w : 1;
+    const int skip = word_of(address_of(l, run, l.out_offset, l.out_row_bytes, l.out_pix));
+    const int beats = (skip + pixels * nch + WPB - 1) / WPB;
+    int fill = skip, left = pixels * groups_of(l, nch);
+    const int steps = left + beats;
+    word_t words[WPB + DRAIN];
+#pragma HLS array_partition variable=words complete dim=0
+    for (int i = 0; i < WPB + DRAIN; i++) {
+#pragma HLS unroll
+      words[i] = 0;
+    }
+  steps:
+    for (int n = 0; n < steps; n++) {
+// a step takes a group or gives a beat
+#pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
-          const u32 off = l.out_offset + static_cast<u32>(at.oh0 + r) * l.out_row_bytes;
-        runs:
-          for (int x = 0; x < runs; x++) {
-#pragma HLS loop_tripcount max=MAX_TRIPS
-            const u64 address = base + off + static_cast<u32>(WORD_BYTES) * (static_cast<u32>(x) * l.out_pix + at.c0);
-            write_run(gmem, address, pixels * nch, pixels * groups, outs);
-          }
+      if (fill >= WPB || left == 0) {
+        beat_t beat = 0;
+      pack:
+        for (int i = 0; i < WPB; i++) {
+#pragma HLS unroll
+          beat.range(hw::DATA_BITS * i + hw::DATA_BITS - 1, hw::DATA_BITS * i) = words[i];
         }
+        packed.write(beat);
+        fill = fill > WPB ? fill - WPB : 0;
+      shift:
+        for (int i = 0; i < WPB + DRAIN; i++) {
+#pragma HLS unroll
+          words[i] = i + WPB < WPB + DRAIN ? words[i + WPB] : word_t(0);
+        }
+      } else {
+        const out_t out = outs.read();
+      take:
+        for (int i = 0; i < WPB + DRAIN; i++) {
+#pragma HLS unroll
+          if (i >= fill && i - fill < DRAIN) words[i] = out.w[i - fill];
+        }
+        fill += static_cast<int>(out.count);
+        left--;
       }
     }
-    more = next_item(l, at);
+    more = next_run(l, l.out_whole, run);
+  }
+}
+
+// write_out writes the results to DRAM, run by run. m_axi has no strobes in C: where a run does not fill its first or
+// last beat, the rest is read before and written back, which no one else does meanwhile (slots are whole
+// beats).
+inline void write_out(const layer_t &l, beat_t *gmem, hls::stream<beat_t> &packed) {
+  if (l.on_chip) return;
+  run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
+  bool more = true;
+runs:
+  while (more) {
+#pragma HLS loop_tripcount max=MAX_TRIPS
+    const u64 address = address_of(l, run, l.out_offset, l.out_row_bytes, l.out_pix);
+    const u64 first = beat_of(address);
+    const int skip = word_of(address);
+    const int words = (l.out_whole ? l.out_w : 1) * channels_of(l, run.at);
+    const int beats = (skip + words + WPB - 1) / WPB;
+    const int over = beats * WPB - skip - words;  // words of the last beat that are not the run's
+    beat_t head = 0, tail = 0;
+    if (skip != 0) head = gmem[first];              // single beat: once a run, none where it begins a beat
+    if (over != 0) tail = gmem[first + beats - 1];  // single beat: once a run, none where it ends one
+  beats:
+    for (int b = 0; b < beats; b++) {
+// a beat a cycle, one burst
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=MAX_TRIPS
+      beat_t beat = packed.read();
+    edges:
+      for (int i = 0; i < WPB; i++) {
+#pragma HLS unroll
+        const int msb = hw::DATA_BITS * i + hw::DATA_BITS - 1, lsb = hw::DATA_BITS * i;
+        if (b == 0 && i < skip) beat.range(msb, lsb) = word_at(head, i);
+        if (b == beats - 1 && i >= WPB - over) beat.range(msb, lsb) = word_at(tail, i);
+      }
+      gmem[first + b] = beat;
+    }
+    more = next_run(l, l.out_whole, run);
   }
 }
 

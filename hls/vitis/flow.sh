@@ -54,10 +54,10 @@ cp hls/src/* "$out/src/"
 go run ./hw/configs/cmd/hwconfig -cpp "$config" >"$out/include/sluice_design.hpp"
 # the vendor's own headers take the place of hls/standin; the bench needs the vectors' player
 mkdir -p "$out/include/cosim"
-cp sim/include/sluice_abi.hpp hls/csim/registers.hpp sim/vectors.hpp sim/dram.hpp "$out/include/"
+cp sim/include/sluice_abi.hpp hls/include/sluice_limits.hpp hls/csim/registers.hpp sim/vectors.hpp sim/dram.hpp "$out/include/"
 cp sim/cosim/kernel.hpp "$out/include/cosim/"
 cp hls/csim/tb.cpp hls/vitis/npu.tcl "$out/"
-go run ./dse/cmd/dse vectors --config "$config" --n 1 --seed "$seed" --max-macs 20000 --base 0 --out "$out" >/dev/null
+go run ./dse/cmd/dse vectors --config "$config" --n 1 --seed "$seed" --max-macs 20000 --apart --base 0 --out "$out" >/dev/null
 mv "$out"/*-"$seed".vec "$out/a.vec"
 cat >"$out/npu.cfg" <<CFG
 part=$part
@@ -69,6 +69,7 @@ syn.top=sluice_npu
 syn.file=src/npu.cpp
 syn.cflags=-std=c++14 -I$out/src -I$out/include
 syn.interface.m_axi_addr64=1
+syn.op=op:mul impl:fabric
 syn.rtl.reset=state
 syn.rtl.reset_level=low
 tb.file=tb.cpp

@@ -23,6 +23,8 @@ create_clock -period $ns -name default
 config_rtl -reset state -reset_level low
 # addresses come from registers and have up to 40 bits
 config_interface -m_axi_addr64
+# the DSPs are the array's, which asks for them (bind_op); every other product is made of LUTs
+config_op -impl fabric mul
 foreach step $steps {
   switch -- $step {
     csim { csim_design -clean -argv a.vec }

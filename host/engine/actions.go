@@ -91,7 +91,7 @@ func (c *core) place(i int, units *device.Units, exclusive bool) error {
 		return fmt.Errorf("%w: device %d is down", ErrPolicy, i)
 	case d.held >= d.info.Places:
 		return fmt.Errorf("%w: device %d runs %d launches already, of %d", ErrPolicy, i, d.held, d.info.Places)
-	case d.info.Units == 0 && len(d.outs) == 0 && !exclusive && units.Empty():
+	case d.info.Units == 0 && len(d.outs) == 0 && !exclusive && !some(units):
 		return nil
 	}
 	u := *units
@@ -112,6 +112,20 @@ func (c *core) place(i int, units *device.Units, exclusive bool) error {
 		}
 	}
 	return nil
+}
+
+// some tells whether a set of units is not empty, without a copy of it.
+func some(u *device.Units) bool {
+	return u[0]|u[1]|u[2]|u[3]|u[4] != 0
+}
+
+// confine takes over what a launch is confined to.
+func (l *launch) confine(a *sched.Action) {
+	j := &l.work.Launch
+	l.Exclusive, l.Priority, j.Exclusive, j.Priority = a.Exclusive, a.Priority, a.Exclusive, a.Priority
+	if l.width > 0 || some(&a.Units) { // else they are empty already, as nearly always
+		l.Units, j.Units, l.width = a.Units, a.Units, a.Units.Count()
+	}
 }
 
 func (c *core) launch(a *sched.Action) error {
@@ -142,11 +156,11 @@ func (c *core) launch(a *sched.Action) error {
 	l := c.spareLaunches.take()
 	l.ID, l.Device, l.Network, l.First, l.Last = c.next, a.Device, h.Network, 0, a.Last
 	l.Reached, l.Kernel, l.Phase, l.Since, l.Requests = -1, 0, sched.AtExit, c.now, l.Requests[:0]
-	l.Units, l.Exclusive, l.Priority = a.Units, a.Exclusive, a.Priority
-	l.table, l.seen, l.reqs = h.Table, c.traffic(h.Network), l.reqs[:0]
+	l.on, l.table, l.seen, l.reqs = d, h.Table, c.traffic(h.Network), l.reqs[:0]
 	l.busy, l.holds, l.copies, l.doomed, l.killed, l.lost = false, false, 0, nil, false, false
 	j := &l.work.Launch
-	j.ID, j.Device, j.Network, j.Units, j.Exclusive, j.Priority = c.next, a.Device, h.Network, a.Units, a.Exclusive, a.Priority
+	j.ID, j.Device, j.Network = c.next, a.Device, h.Network
+	l.confine(a)
 	var r *request
 	for i := range n {
 		head := q.Len() > 0 // else somebody was named twice
@@ -208,7 +222,7 @@ func (c *core) launch(a *sched.Action) error {
 	}
 	if l.copies > 0 {
 		l.Phase = sched.Running
-		c.hold(l)
+		l.hold()
 		return nil
 	}
 	c.begin(l)
@@ -216,17 +230,17 @@ func (c *core) launch(a *sched.Action) error {
 }
 
 // hold takes a place for a launch.
-func (c *core) hold(l *launch) {
+func (l *launch) hold() {
 	if !l.holds {
 		l.holds = true
-		c.devs[l.Device].held++
+		l.on.held++
 	}
 }
 
-func (c *core) unhold(l *launch) {
+func (l *launch) unhold() {
 	if l.holds {
 		l.holds = false
-		c.devs[l.Device].held--
+		l.on.held--
 	}
 }
 
@@ -292,10 +306,8 @@ func (c *core) resume(a *sched.Action) error {
 	if l == nil || l.Phase == sched.Running || l.Phase == sched.Stopping {
 		return fmt.Errorf("%w: launch %d is not halted", ErrPolicy, a.Launch)
 	}
-	if !a.Units.Empty() { // it may go on elsewhere on its device
-		l.Units, l.Exclusive, l.Priority = a.Units, a.Exclusive, a.Priority
-		j := &l.work.Launch
-		j.Units, j.Exclusive, j.Priority = a.Units, a.Exclusive, a.Priority
+	if some(&a.Units) { // it may go on elsewhere on its device
+		l.confine(a)
 	}
 	if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
 		return err
@@ -392,7 +404,8 @@ func (c *core) copy(i int, r *request, network string) error {
 func (c *core) enter(j *job, dev int) {
 	j.dev, j.began, j.limit = dev, c.now, c.now+c.cfg.other()+j.work.Expect
 	c.jobs = append(c.jobs, j)
-	c.devs[dev].watch = min(c.devs[dev].watch, j.limit)
+	d := &c.devs[dev]
+	d.watch, d.stale = min(d.watch, j.limit), true
 }
 
 func (c *core) host(a *sched.Action) error {

@@ -13,7 +13,7 @@ import (
 // begin runs the segment after the exit reached; on a device that goes through its exits by itself,
 // all up to Last.
 func (c *core) begin(l *launch) {
-	d := &c.devs[l.Device]
+	d := l.on
 	s := l.Reached + 1
 	l.Phase, l.began, l.Since = sched.Running, c.now, c.now
 	c.works++
@@ -38,13 +38,13 @@ func (c *core) begin(l *launch) {
 		}
 	}
 	t := l.table
-	if !l.Units.Empty() {
-		t = t.On(l.Units.Count())
+	if l.width > 0 {
+		t = t.On(l.width)
 	}
 	w.Expect, w.Fixed = t.At(s, j.Last, len(l.reqs)), c.cfg.Clock == Table
 	w.Limit = c.cfg.Watchdog.Limit(w.Expect)
 	j.Limit = w.Limit
-	c.hold(l)
+	l.hold()
 	if _, err := d.begin(c.ctx, c.now, w); err != nil {
 		c.fails = append(c.fails, failed{l, err})
 		return
@@ -63,12 +63,13 @@ func (c *core) begin(l *launch) {
 // halt takes in that a launch's work is over.
 func (c *core) halt(l *launch) {
 	if !l.busy {
-		c.unhold(l)
+		l.unhold()
 		return
 	}
-	d := &c.devs[l.Device]
+	d := l.on
 	l.busy = false
-	c.unhold(l)
+	l.unhold()
+	d.stale = true // its limit is gone
 	if d.running--; d.running == 0 {
 		d.watch = never
 		if len(c.jobs) > 0 {
@@ -110,11 +111,14 @@ func (c *core) answer(dev int, ev *device.Event) error {
 
 // progress takes in what has come of a launch's work.
 func (c *core) progress(l *launch, ev *device.Event) error {
-	s, rep, err := l.Reached+1, ev.Report, error(nil)
+	s, rep, err, gone := l.Reached+1, ev.Report, error(nil), 0
 	over := ev.Over || ev.Kind != device.Passed
+	e := &c.ev // filled in early: what is copied right after it was written is copied slowly
+	e.Kind, e.Device, e.Request, e.Launch, e.Segment, e.Took = sched.SegmentDone, l.Device, 0, l.ID, s, c.now-l.began
 	switch ev.Kind {
 	case device.Passed:
-		err = c.contract(l, ev, s)
+		gone, err = c.contract(l, ev, s)
+		e.Exited = gone
 	case device.Aborted:
 		if r := ev.Resume; r.Segment != s || r.Kernel < 0 || l.Phase != sched.Stopping && l.doomed == nil && !c.shut {
 			err = fmt.Errorf("%w: %s stops launch %d at segment %d, kernel %d, where segment %d runs", ErrDevice, c.devs[l.Device].info.Name, l.ID, r.Segment, r.Kernel, s)
@@ -163,8 +167,6 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		l.Phase = sched.AtExit
 	}
 	before, kept := len(l.reqs), 0
-	e := &c.ev // filled in early: what is copied right after it was written is copied slowly
-	e.Kind, e.Device, e.Request, e.Launch, e.Segment, e.Took = sched.SegmentDone, l.Device, 0, l.ID, s, c.now-began
 	for i, r := range l.reqs {
 		taken := rep.Results[i].Taken
 		if !r.inFlight {
@@ -194,7 +196,9 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	}
 	l.reqs, l.Requests = l.reqs[:kept], l.Requests[:kept]
 	c.left = c.left || kept == 0
-	e.Exited = before - kept
+	if before-kept != gone { // some had ended before
+		e.Exited = before - kept
+	}
 	return c.ask()
 }
 
@@ -230,36 +234,36 @@ func (c *core) freeFlown(l *launch) {
 	c.left = c.left || kept == 0
 }
 
-// contract checks a report against what was asked for.
-func (c *core) contract(l *launch, ev *device.Event, s int) error {
-	name, rep := c.devs[l.Device].info.Name, ev.Report
+// contract checks a report against what was asked for, and counts who leaves.
+func (c *core) contract(l *launch, ev *device.Event, s int) (left int, err error) {
+	name, rep := l.on.info.Name, ev.Report
 	if rep == nil {
-		return fmt.Errorf("%w: %s gives neither a report nor an error", ErrDevice, name)
+		return 0, fmt.Errorf("%w: %s gives neither a report nor an error", ErrDevice, name)
 	}
 	if ev.Segment != s || ev.Segment > l.work.Launch.Last {
-		return fmt.Errorf("%w: %s passes exit %d in segment %d", ErrDevice, name, ev.Segment, s)
+		return 0, fmt.Errorf("%w: %s passes exit %d in segment %d", ErrDevice, name, ev.Segment, s)
 	}
 	if len(rep.Results) != len(l.reqs) {
-		return fmt.Errorf("%w: %s reports %d results for a batch of %d", ErrDevice, name, len(rep.Results), len(l.reqs))
+		return 0, fmt.Errorf("%w: %s reports %d results for a batch of %d", ErrDevice, name, len(rep.Results), len(l.reqs))
 	}
-	last, left := s == l.table.Segments()-1, 0
+	last := s == l.table.Segments()-1
 	for i := range rep.Results {
 		res := &rep.Results[i]
 		switch {
 		case res.Request != l.reqs[i].ID:
-			return fmt.Errorf("%w: %s reports request %d in place of %d", ErrDevice, name, res.Request, l.reqs[i].ID)
+			return 0, fmt.Errorf("%w: %s reports request %d in place of %d", ErrDevice, name, res.Request, l.reqs[i].ID)
 		case last && res.Taken < 0:
-			return fmt.Errorf("%w: %s leaves request %d in the batch after the last exit", ErrDevice, name, res.Request)
+			return 0, fmt.Errorf("%w: %s leaves request %d in the batch after the last exit", ErrDevice, name, res.Request)
 		case res.Taken >= 0 && (res.Taken != s || exitResult(res.Exits, s) == nil):
-			return fmt.Errorf("%w: %s lets request %d take exit %d in segment %d", ErrDevice, name, res.Request, res.Taken, s)
+			return 0, fmt.Errorf("%w: %s lets request %d take exit %d in segment %d", ErrDevice, name, res.Request, res.Taken, s)
 		case res.Taken >= 0:
 			left++
 		}
 	}
 	if !ev.Over && (s == l.work.Launch.Last || left == len(rep.Results)) {
-		return fmt.Errorf("%w: %s runs on behind exit %d with nobody left, or nothing", ErrDevice, name, s)
+		return 0, fmt.Errorf("%w: %s runs on behind exit %d with nobody left, or nothing", ErrDevice, name, s)
 	}
-	return nil
+	return left, nil
 }
 
 func exitResult(exits []device.ExitResult, exit int) *device.ExitResult {
@@ -343,11 +347,11 @@ func (c *core) copied(r *request, err error, took Time) error {
 func (c *core) ready(l *launch) error {
 	switch {
 	case len(l.reqs) == 0:
-		c.unhold(l)
+		l.unhold()
 		l.Phase, c.left = sched.AtExit, true
 		return c.tell(sched.Event{Kind: sched.Fault, Device: l.Device})
 	case l.Phase == sched.Stopping: // before anything of it ran
-		c.unhold(l)
+		l.unhold()
 		l.Phase, l.Since = sched.Halted, c.now
 		return c.tell(sched.Event{Kind: sched.Aborted, Device: l.Device, Launch: l.ID})
 	}

@@ -48,14 +48,16 @@ type launch struct {
 	reqs   []*request
 	table  *sched.Table
 	seen   *sched.Traffic // of its network
-	began  Time           // the segment that runs
-	work   device.Work    // its slices are used again
-	busy   bool           // work is under way
-	holds  bool           // a place
-	copies int            // inputs under way that it waits for
-	doomed error          // what it runs on has failed: its requests start again when it has ended
-	limit  Time           // when the watchdog looks at it
-	seenAt uint64         // its progress when it looked last
+	on     *dev
+	width  int         // units to which it is confined
+	began  Time        // the segment that runs
+	work   device.Work // its slices are used again
+	busy   bool        // work is under way
+	holds  bool        // a place
+	copies int         // inputs under way that it waits for
+	doomed error       // what it runs on has failed: its requests start again when it has ended
+	limit  Time        // when the watchdog looks at it
+	seenAt uint64      // its progress when it looked last
 	killed bool
 	lost   bool // given up: it is not used again
 }
@@ -71,9 +73,9 @@ type dev struct {
 	since   Time   // when the first of them began
 	seq     uint64 // of what was begun last
 	watch   Time   // when the first of them may hang
-	stale   bool   // its next event is to be asked for anew
-	has     bool
-	due     Time // of its next event, where it has one
+	stale   bool   // what follows is to be found anew
+	hangs   bool   // next is the watchdog's
+	next    Time   // when it is to be looked at: at its next event, or when something hangs
 	dead    bool
 	idle    int // times in a row that something was due and nothing came
 	outs    []*outage
@@ -227,31 +229,24 @@ func (c *core) tell(ev sched.Event) error {
 // ask is tell with the event in c.ev.
 func (c *core) ask() error {
 	for !c.shut {
-		ev := c.ev
 		c.retire()
-		c.buf = c.cfg.Policy.Decide(c.now, &c.st, ev, c.buf[:0])
+		c.buf = c.cfg.Policy.Decide(c.now, &c.st, c.ev, c.buf[:0])
 		c.res.Calls++
 		for i := range c.buf {
 			if err := c.do(&c.buf[i]); err != nil {
 				return fmt.Errorf("policy %s, %s at %d ns: %w", c.res.Policy, c.buf[i].Kind, c.now, err)
 			}
 		}
-		for d := range c.st.Devices {
-			// begin may not touch the list of launches, so ranging over it is safe.
-			for _, v := range c.st.Devices[d].Launches {
-				if v.Phase != sched.AtExit || v.Reached >= v.Last {
-					continue
-				}
-				l := c.find(v.ID)
-				if dev := &c.devs[d]; dev.plain && dev.held < dev.info.Places && !c.st.Devices[d].Down {
-					c.begin(l)
-					continue
-				}
-				if err := c.place(d, &l.Units, l.Exclusive); err != nil {
-					return fmt.Errorf("policy %s, at %d ns: launch %d goes on: %w", c.res.Policy, c.now, v.ID, err)
-				}
-				c.begin(l)
+		for _, l := range c.live { // one at most goes on by itself: the policy is asked after every segment
+			if l.Phase != sched.AtExit || l.Reached >= l.Last {
+				continue
 			}
+			if !l.on.plain || l.on.held > 0 || c.st.Devices[l.Device].Down {
+				if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
+					return fmt.Errorf("policy %s, at %d ns: launch %d goes on: %w", c.res.Policy, c.now, l.ID, err)
+				}
+			}
+			c.begin(l)
 		}
 		if len(c.fails) > 0 {
 			return c.refused()

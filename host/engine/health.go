@@ -62,7 +62,7 @@ func (c *core) end1(l *launch, v *sched.DeviceView, ready Time, cause error) {
 		c.giveBack(r, v, ready, cause)
 	}
 	l.reqs, l.Requests = l.reqs[:0], l.Requests[:0]
-	c.unhold(l)
+	l.unhold()
 	c.forget(l)
 	c.fails = slices.DeleteFunc(c.fails, func(f failed) bool { return f.l == l }) // it is somebody else's soon
 	if !l.lost {
@@ -355,7 +355,7 @@ func (c *core) hung(l *launch, cause error) error {
 // rewatch finds a device's earliest limit anew.
 func (c *core) rewatch(dev int) {
 	d := &c.devs[dev]
-	d.watch = never
+	d.watch, d.stale = never, true
 	for _, list := range [2][]*launch{c.live, c.doom} {
 		for _, o := range list {
 			if o.busy && o.Device == dev {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/drawn"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/load"
@@ -84,7 +85,7 @@ func TestPoliciesKeepTheRules(t *testing.T) {
 		for i := range rates {
 			rates[i] /= sum
 		}
-		d, err := engine.NewDrawn(tab, rates, rapid.Uint64().Draw(t, "seed"), 0)
+		d, err := drawn.New(tab, rates, rapid.Uint64().Draw(t, "seed"), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +147,7 @@ func TestNobodyStandsBackForEver(t *testing.T) {
 		passed := 0
 		for _, slo := range []int64{70_000_000, 400_000_000} {
 			for _, load := range []float64{0.9, 1.15, 1.6} {
-				cfg := drawn(t, tab, nil, resnetRates, load, slo, 4000, 7)
+				cfg := draws(t, tab, nil, resnetRates, load, slo, 4000, 7)
 				cfg.Policy = watched{policy(t, name), func(now int64, s *sched.State, actions []sched.Action) {
 					taken, last := map[device.RequestID]bool{}, device.RequestID(0)
 					for i := range actions {
@@ -221,7 +222,7 @@ func TestSerialAgreesWithPollaczekKhinchineWithin1Percent(t *testing.T) {
 		const seeds = 4
 		n := int(rho * 600_000) // the fuller, the longer busy periods last
 		for seed := range uint64(seeds) {
-			cfg := drawn(t, tab, policy(t, "serial"), rates, rho, 1e12, n, 10+seed)
+			cfg := draws(t, tab, policy(t, "serial"), rates, rho, 1e12, n, 10+seed)
 			got += float64(run(t, cfg).Summary().Latency.Avg) / seeds
 		}
 		want := first + rho/first*second/(2*(1-rho))
@@ -237,7 +238,7 @@ func TestStreamAgreesWithRecords(t *testing.T) {
 	for _, name := range sched.Names() {
 		var s [2]engine.Summary
 		for i := range s {
-			cfg := drawn(t, tab, policy(t, name), resnetRates, 0.9, 400_000_000, 5000, 3)
+			cfg := draws(t, tab, policy(t, name), resnetRates, 0.9, 400_000_000, 5000, 3)
 			if i == 1 {
 				cfg.Keep = engine.Counts
 			} else {
@@ -288,7 +289,7 @@ func TestMemoryIsFlat(t *testing.T) {
 	tab := table(t, enginetest.Linear(4, 8, 5_000_000, 10_000_000))
 	for _, name := range sched.Names() {
 		allocated := func(n int) uint64 {
-			cfg := drawn(t, tab, policy(t, name), resnetRates, 0.7, 400_000_000, n, 1)
+			cfg := draws(t, tab, policy(t, name), resnetRates, 0.7, 400_000_000, n, 1)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			if _, err := engine.Run(context.Background(), cfg); err != nil {
@@ -304,59 +305,13 @@ func TestMemoryIsFlat(t *testing.T) {
 	}
 }
 
-func TestDrawnExits(t *testing.T) {
-	tab := table(t, enginetest.Linear(4, 8, 10, 1))
-	d, err := engine.NewDrawn(tab, resnetRates, 7, 3)
-	if err != nil || d.Info().MaxBatch != 3 {
-		t.Fatalf("%+v, %v", d.Info(), err)
-	}
-	count := make([]float64, 4)
-	for id := range 200_000 {
-		count[d.Exit(device.RequestID(id+1))]++
-	}
-	for i, r := range resnetRates {
-		if math.Abs(count[i]/200_000-r) > 0.004 {
-			t.Errorf("exit %d: %g of the requests, want %g", i, count[i]/200_000, r)
-		}
-	}
-	// Theta above 1: nobody leaves before the end.
-	w := device.Work{ID: 1, Launch: device.Launch{First: 0, Last: 3, Requests: []device.RequestID{1, 2}, Theta: []float32{0.8, 2}}}
-	if done, err := d.Begin(context.Background(), 5, &w); done || err != nil {
-		t.Fatal(done, err)
-	}
-	due, ok := d.Next()
-	if early := d.Take(due - 1); early != nil {
-		t.Errorf("before it is due: %+v", early)
-	}
-	ev := d.Take(due)
-	if !ok || due != 5+tab.At(0, 3, 2) || ev == nil || !ev.Over || ev.Work != 1 || ev.Report.Results[0].Taken != d.Exit(1) || ev.Report.Results[1].Taken != 3 {
-		t.Errorf("%d, %t, %+v", due, ok, ev)
-	}
-	for name, l := range map[string]device.Launch{
-		"no request": {Last: 3}, "too many": {Last: 3, Requests: make([]device.RequestID, 4), Theta: make([]float32, 4)},
-		"a fifth segment": {Last: 4, Requests: []device.RequestID{1}, Theta: []float32{0}}, "backwards": {First: 2, Last: 1, Requests: []device.RequestID{1}, Theta: []float32{0}},
-		"no threshold": {Last: 3, Requests: []device.RequestID{1}},
-	} {
-		if _, err := d.Begin(context.Background(), due, &device.Work{ID: 2, Launch: l}); !errors.Is(err, device.ErrRequest) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for name, rates := range map[string][]float64{
-		"none": nil, "three": {0.5, 0.25, 0.25}, "too much": {0.5, 0.5, 0.5, 0}, "too little": {0.1, 0.1, 0.1, 0.1}, "negative": {-0.5, 0.5, 0.5, 0.5}, "nan": {math.NaN(), 0, 0, 1},
-	} {
-		if _, err := engine.NewDrawn(tab, rates, 7, 0); !errors.Is(err, sched.ErrRates) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // A billion requests a second, all at once and no time at all are loads like any other, or errors
 // with a name.
 func TestAbsurdLoads(t *testing.T) {
 	tab := table(t, enginetest.Linear(4, 8, 5_000, 10_000))
 	for _, name := range sched.Names() {
 		for _, perSecond := range []float64{1e9, 1e15} {
-			cfg := drawn(t, tab, policy(t, name), resnetRates, 1, 400_000, 3000, 1)
+			cfg := draws(t, tab, policy(t, name), resnetRates, 1, 400_000, 3000, 1)
 			cfg.Source = newStream(perSecond, 400_000, 3000, 1)
 			if s := run(t, cfg).Summary(); s.OnTime+s.Late+s.Dropped != 3000 || s.OnTime == 0 {
 				t.Errorf("%s at %g/s: %+v", name, perSecond, s)
@@ -465,7 +420,7 @@ func TestSchedulesAgreeAcrossDevices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := engine.NewDrawn(tab, resnetRates, 4, 0)
+		d, err := drawn.New(tab, resnetRates, 4, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

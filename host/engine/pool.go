@@ -86,4 +86,10 @@ func (p *pool[T]) give(v *T) { p.free = append(p.free, v) }
 
 // without takes the i-th pointer out of a list, in place. What is left behind the end is not cleared:
 // it points to something that is used again anyway.
-func without[T any](list []*T, i int) []*T { return append(list[:i], list[i+1:]...) }
+func without[T any](list []*T, i int) []*T {
+	last := len(list) - 1
+	if i < last { // mostly it is the last: nothing moves
+		copy(list[i:], list[i+1:])
+	}
+	return list[:last]
+}

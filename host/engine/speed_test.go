@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/drawn"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/sched"
@@ -41,10 +42,10 @@ func (s *stream) Next() (sched.Item, bool) {
 
 func (*stream) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
 
-// drawn serves n requests at a share of serial's capacity, exits drawn, no records kept.
-func drawn(t testing.TB, tab *sched.Table, p sched.Policy, rates []float64, load float64, slo int64, n int, seed uint64) engine.Config {
+// draws serves n requests at a share of serial's capacity, exits drawn, no records kept.
+func draws(t testing.TB, tab *sched.Table, p sched.Policy, rates []float64, load float64, slo int64, n int, seed uint64) engine.Config {
 	t.Helper()
-	d, err := engine.NewDrawn(tab, rates, seed, 0)
+	d, err := drawn.New(tab, rates, seed, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func BenchmarkEngine(b *testing.B) {
 			b.ReportAllocs()
 			before := cpuTime(b)
 			for b.Loop() {
-				cfg := drawn(b, tab, policy(b, name), resnetRates, 0.8, 400_000_000, n, 1)
+				cfg := draws(b, tab, policy(b, name), resnetRates, 0.8, 400_000_000, n, 1)
 				if _, err := engine.Run(context.Background(), cfg); err != nil {
 					b.Fatal(err)
 				}

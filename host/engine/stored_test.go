@@ -26,6 +26,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/drawn"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/load"
@@ -134,7 +135,7 @@ func storedRuns(t testing.TB) []storedRun {
 				fmt.Sprintf("%s %s %g/s %dms seed %d", name, s.table, s.rate, s.slo, s.seed),
 				func() engine.Config {
 					tab := tabs[s.table]
-					d, err := engine.NewDrawn(tab, s.rates, s.seed, 0)
+					d, err := drawn.New(tab, s.rates, s.seed, 0)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -25,8 +25,8 @@ func (c *core) item(it Item) (refused, err error) {
 	return nil, c.tell(sched.Event{Kind: sched.Timer})
 }
 
-// check says why a task is refused.
-func (c *core) check(in *sched.Task, due Time) error {
+// check says why a task is refused, whose network has been seen so.
+func (c *core) check(in *sched.Task, due Time, seen *sched.Traffic) error {
 	switch {
 	case c.shut:
 		return fmt.Errorf("task %d: %w", in.ID, ErrClosed)
@@ -34,7 +34,7 @@ func (c *core) check(in *sched.Task, due Time) error {
 		return fmt.Errorf("task %d: %w", in.ID, ErrTaken)
 	case in.Samples < 0 || in.Samples > maxSamples:
 		return fmt.Errorf("task %d: %w: %d, expected 1..%d", in.ID, ErrSamples, in.Samples, maxSamples)
-	case c.traffic(in.Network) == nil:
+	case seen == nil:
 		return fmt.Errorf("task %d: %w: %q", in.ID, ErrNetwork, in.Network)
 	case in.Deadline != 0 && in.Deadline <= due:
 		return fmt.Errorf("task %d: %w: it comes at %d ns, its deadline is %d ns", in.ID, ErrExpired, due, in.Deadline)
@@ -56,13 +56,16 @@ func (c *core) refuse(in *sched.Task, due Time, why error) {
 }
 
 func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
-	if err := c.check(in, due); err != nil {
+	seen := c.traffic(in.Network)
+	if err := c.check(in, due, seen); err != nil {
 		c.refuse(in, due, err)
 		return err, nil
 	}
 	samples := max(1, in.Samples)
-	seen := c.traffic(in.Network)
 	seen.Arrive(max(due, seen.Latest), samples)
+	e := &c.ev // filled in early, as in progress
+	*e = sched.Event{}
+	e.Request = c.last + device.RequestID(samples)
 	t := c.spareTasks.take()
 	// Field by field, here and below: a literal is put together on the stack and then copied, and a
 	// processor stalls where it copies what it has written a moment ago in other pieces.
@@ -75,7 +78,10 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 	if deadline == 0 {
 		deadline = never
 	}
-	home := c.families[t.Network]
+	var home *queued
+	if len(c.families) > 0 {
+		home = c.families[t.Network]
+	}
 	for s := range samples {
 		c.last++
 		r := c.spareReqs.take()
@@ -90,7 +96,7 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 		}
 		r.task, r.launch, r.dev, r.home, r.waits, r.copying = t, nil, -1, home, false, false
 		r.retried, r.ended, r.inFlight = false, false, false
-		r.ID, r.Task, r.Sample, r.Network = c.last, t.ID, s, t.Network
+		r.ID, r.Task, r.Sample, r.Client, r.Network, r.Link = c.last, t.ID, s, t.Client, t.Network, t.Link
 		r.Arrived, r.Deadline, r.Priority, r.Theta, r.Thetas = due, deadline, t.Priority, t.Theta, t.Thetas
 		rec := &r.rec
 		*rec = Record{}
@@ -120,7 +126,7 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 	if refused != nil {
 		return refused, nil
 	}
-	return nil, c.tell(sched.Event{Kind: sched.Arrival, Request: reqs[len(reqs)-1].ID})
+	return nil, c.ask()
 }
 
 // inputError is what whoever makes an input complains of.

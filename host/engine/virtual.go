@@ -204,27 +204,33 @@ func (v *virtual) first() (from int, at Time) {
 	if len(c.heap) > 0 {
 		from, at, seq = outside, c.heap[0].at, c.heap[0].seq
 	}
-	if v.due && (from == nobody || v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
+	if v.due && (v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
 		from, at, seq = outside, v.fresh.at, v.fresh.seq
 	}
-	for i := range c.devs {
-		d := &c.devs[i]
+	devs := c.devs
+	for i := range devs {
+		d := &devs[i]
 		if d.stale {
-			d.due, d.has = d.v.Next()
-			d.stale = false
+			d.look()
 		}
-		due, ok := d.due, d.has
-		if !ok || due > d.watch {
-			if d.watch < at {
-				from, at, seq = watchdog, d.watch, math.MaxUint64
+		if d.next < at || d.next == at && d.seq < seq && !d.hangs {
+			from, at, seq = i, d.next, d.seq
+			if d.hangs {
+				from, seq = watchdog, math.MaxUint64
 			}
-			continue
-		}
-		if due < at || due == at && d.seq < seq {
-			from, at, seq = i, due, d.seq
 		}
 	}
 	return from, at
+}
+
+// look finds when a device is to be looked at next.
+func (d *dev) look() {
+	d.stale = false
+	due, ok := d.v.Next()
+	if d.hangs = !ok || due > d.watch; d.hangs {
+		due = d.watch
+	}
+	d.next = due
 }
 
 // outside takes in what came from the source or is the engine's own.

@@ -12,11 +12,15 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/drawn"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/report"
 	"github.com/sluice-npu/sluice/host/sched"
 )
+
+// drawnTheta lies between the confidences that requests with drawn exits show.
+const drawnTheta = 0.5
 
 // Bounds of a case.
 const (
@@ -106,7 +110,7 @@ func (s Setting) ExitRates(m *Model) ([]float64, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: there are none with the name %q", sched.ErrRates, s.Exits)
 	}
-	return rates, CheckRates(rates, m.exits())
+	return rates, drawn.CheckRates(rates, m.exits())
 }
 
 // Case is one run.
@@ -251,7 +255,7 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 	var exits []uint8
 	theta := m.Theta
 	if rates != nil {
-		exits = DrawExits(rates, c.N, c.Seed)
+		exits = drawn.Exits(rates, c.N, c.Seed)
 		theta = drawnTheta
 	}
 	options := sched.Options{BMax: c.Setting.BMax}
@@ -267,8 +271,11 @@ func (c *Case) Run(ctx context.Context, m *Model, traces map[string][]int64) (*M
 	if err != nil {
 		return fail(err)
 	}
+	dev := drawn.NewKnown(m.Table, drawn.Known{
+		Requests: c.N, Show: m.shows(exits), MACs: m.MACs, Slots: 64 * m.Table.MaxBatch(),
+	})
 	res, err := engine.Run(ctx, engine.Config{
-		Devices:  []device.Device{device.Adapt(newDrawn(m, exits, c.N))},
+		Devices:  []device.Device{dev},
 		Networks: []engine.Network{{Name: network, Tables: []*sched.Table{m.Table}}},
 		Policy:   policy,
 		Source:   source,

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
@@ -108,6 +109,23 @@ func (m *Model) exit(segment int) int {
 		return segment
 	}
 	return m.Exit[segment]
+}
+
+// shows is what requests show at the end of segments, less than any threshold where no exit stands:
+// they leave at exits drawn for them, or show what the model's images show.
+func (m *Model) shows(exits []uint8) func(device.RequestID, int) float32 {
+	return func(id device.RequestID, segment int) float32 {
+		exit := m.exit(segment)
+		switch {
+		case exit < 0:
+			return -1
+		case exits == nil:
+			return m.Images[int(id-1)%len(m.Images)].Confidence[exit]
+		case int(exits[id-1]) <= exit:
+			return 1
+		}
+		return 0
+	}
 }
 
 // exits is the number of exits.

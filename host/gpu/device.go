@@ -175,7 +175,7 @@ func (d *Device) Begin(_ context.Context, now sim.Time, w *device.Work) (done bo
 		if !ok || w.Artefact.Kind != ArtefactModule {
 			return false, fmt.Errorf("load %s on %s: %w: it is a %q, expected a %s", w.Artefact.Network, d.info.Name, device.ErrMismatch, w.Artefact.Kind, ArtefactModule)
 		}
-		l, err := load(n, d.info.MaxBatch, &d.p)
+		l, err := load(n, d.info.MaxBatch, &d.cfg.Mode, &d.p)
 		if err != nil {
 			return false, err
 		}
@@ -352,7 +352,7 @@ func (d *Device) launch(now sim.Time) {
 		ahead = ahead || f.rt
 		switch {
 		case f.evicting || f.stopping || f.syncAt > 0 || f.aside || f.ready > now:
-		case f.rt && m.Hold && (d.since >= 0 || !first):
+		case f.rt && m.Hold && !m.Together && (d.since >= 0 || !first):
 			// the device is not free of the others yet, or one of its own kind is there: one at a time
 		case f.rt && m.Pad:
 			for f.next < f.end() && f.inGPU < max(1, d.p.Queue) {
@@ -546,6 +546,7 @@ func (d *Device) stopped(now sim.Time, f *flow) {
 // remove forgets a flow and gives its stream back.
 func (d *Device) remove(f *flow) {
 	d.flows = slices.DeleteFunc(d.flows, func(g *flow) bool { return g == f })
+	d.gpu.Pause(f.stream, false) // it may have ended while it was put aside
 	d.streams = append(d.streams, f.stream)
 	d.launch(d.gpu.Now())
 }
@@ -725,4 +726,13 @@ func (d *Device) passed(now sim.Time, f *flow) {
 	f.prog, f.seg, f.ready, f.began = prog, f.seg+1, now, now
 	f.next = f.done
 	d.stopped(now, f)
+}
+
+// Segments is how many segments a network that is loaded has.
+func (d *Device) Segments(network string) (int, error) {
+	net := d.networks[network]
+	if net == nil {
+		return 0, refuse("%s is not loaded on %s", network, d.info.Name)
+	}
+	return len(net.batches[0].Exits), nil
 }

@@ -184,3 +184,36 @@ func TestBroken(t *testing.T) {
 		}
 	}
 }
+
+// Whatever is put aside goes on, and whatever is launched ends, also where a launch ends while it is put
+// aside and another gets its stream.
+func TestAsideEnds(t *testing.T) {
+	for _, name := range []string{"drain", "xsched"} {
+		rng := rand.New(rand.NewPCG(3, 3))
+		b := newBed(t, mode(t, name), network("mobilenetv2", "tensorrt", 1), network("resnet34", "tensorrt", 1))
+		live := func(launched device.LaunchID) int {
+			n := int(launched)
+			for _, ev := range b.log {
+				if ev.Kind == device.Passed && ev.Over {
+					n--
+				}
+			}
+			return n
+		}
+		for id := device.LaunchID(1); id <= 120; id++ {
+			b.launch(id, []string{"mobilenetv2", "resnet34"}[rng.IntN(2)], rng.IntN(2), 1+rng.IntN(4), 0)
+			b.until(b.now + rng.Int64N(1_500_000))
+			for live(id) > 8 {
+				at, ok := b.d.Next()
+				if !ok {
+					t.Fatalf("%s: %d launches have not ended, and nothing is due", name, live(id))
+				}
+				b.until(at)
+			}
+		}
+		b.until(sim.Never - 1)
+		if n := live(120); n != 0 {
+			t.Errorf("%s: %d launches of 120 have not ended", name, n)
+		}
+	}
+}

@@ -12,11 +12,14 @@ type Mode struct {
 	Priority bool // real-time streams have the GPU's stream priority
 	// Hold: no best-effort kernel is launched by itself while a real-time launch is there; a real-time
 	// one begins when the best-effort streams are off the device.
-	Hold    bool
-	Evict   bool // to that end queued kernels end themselves and host queues are emptied; else they are awaited
-	Kill    bool // and running blocks are stopped
-	Reclaim bool // host queues are emptied one kernel at a time
-	Queue   int  // kernels a device queue holds; 0: the GPU's own
+	Hold  bool
+	Evict bool // to that end queued kernels end themselves and host queues are emptied; else they are awaited
+	// Together: real-time launches run beside one another, and at once; else one after the other, when the
+	// device is free of best-effort ones.
+	Together bool
+	Kill     bool // and running blocks are stopped
+	Reclaim  bool // host queues are emptied one kernel at a time
+	Queue    int  // kernels a device queue holds; 0: the GPU's own
 	// Pad: best-effort kernels run beside real-time ones, in one launch, on the SMs that those leave.
 	Pad      bool
 	Versions int // versions of a kernel to choose from; 0: 1
@@ -36,6 +39,7 @@ func modes() []Mode {
 		{Name: "wait", Hold: true, Evict: true, Reclaim: true},
 		{Name: "drain", Hold: true},
 		{Name: "xsched1", Hold: true, Queue: 8},
+		{Name: "xsched", Priority: true, Hold: true, Queue: 8, Together: true},
 		{Name: "orion", Priority: true, Beside: true},
 		{Name: "reset", Hold: true, Evict: true, Kill: true, Queue: 4},
 		{Name: "reset-plain", Hold: true, Evict: true, Kill: true, Reclaim: true},

@@ -30,6 +30,7 @@ const ArtefactModule = "module"
 type loaded struct {
 	*Network
 	max     int
+	pads    bool       // kernels are profiled: somebody will ask what runs beside what
 	batches []*batched // by batch - 1, made when first asked for
 	entries []int      // idem.Entries
 }
@@ -41,8 +42,8 @@ type batched struct {
 	as    [][]kernel.Kernel
 }
 
-func load(n *Network, most int, p *sim.Params) (*loaded, error) {
-	l := &loaded{Network: n, max: most, batches: make([]*batched, most)}
+func load(n *Network, most int, m *Mode, p *sim.Params) (*loaded, error) {
+	l := &loaded{Network: n, max: most, pads: m.Pad || m.Beside, batches: make([]*batched, most)}
 	one, err := l.batch(1, p)
 	if err != nil {
 		return nil, err
@@ -70,6 +71,10 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 		return nil, fmt.Errorf("%w: %s has %d kernels at batch 1 and %d at %d", device.ErrRequest, l.Name, len(l.batches[0].Kernels), len(kp.Kernels), n)
 	}
 	b := &batched{Program: prog}
+	if !l.pads {
+		l.batches[n-1] = b
+		return b, nil
+	}
 	var versions [][]kernel.Kernel
 	if l.Versions != nil {
 		if versions, err = l.Versions(n); err != nil {

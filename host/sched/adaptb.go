@@ -43,7 +43,7 @@ func (a AdaptB) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 		if due := oldest.Arrived + a.timeout(oldest); n < limit && now < due {
 			return append(buf, Action{Kind: Wait, Until: due}) // further devices would wait for the same request
 		}
-		buf = append(buf, whole(i, oldest.Network, t, n))
+		buf = whole(buf, i, oldest.Network, t, n)
 		taken += n
 	}
 	return buf

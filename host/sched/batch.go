@@ -25,7 +25,11 @@ func head(q *Queue, network string, skip, limit int) int {
 // idle tells whether a device could start a batch.
 func (d *DeviceView) idle() bool { return !d.Down && len(d.Launches) == 0 }
 
-// whole launches n requests from the head for the whole network.
-func whole(dev int, network string, t *Table, n int) Action {
-	return Action{Kind: Launch, Device: dev, Network: network, Last: t.Segments() - 1, Count: n}
+// whole launches n requests from the head for the whole network. The action is filled in where it
+// stands: it is large, and a literal would be put together elsewhere and copied.
+func whole(buf []Action, dev int, network string, t *Table, n int) []Action {
+	buf = append(buf, Action{})
+	a := &buf[len(buf)-1]
+	a.Kind, a.Device, a.Network, a.Last, a.Count = Launch, dev, network, t.Segments()-1, n
+	return buf
 }

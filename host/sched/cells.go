@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/predict"
 )
 
 // Cell is one measured or estimated time of a network on a device: segments First..Last at a batch, on
@@ -17,10 +18,8 @@ type Cell struct {
 }
 
 // Throughput is the share, 0..1, of a device's units of work that a segment keeps busy when it runs
-// alone: level-1 and level-2 cache, DRAM, tensor cores, FMA pipes.
-type Throughput struct {
-	L1, L2, DRAM, Tensor, FMA float64
-}
+// alone: level-1 and level-2 cache, DRAM, tensor cores, FMA pipes, room for threads.
+type Throughput = predict.Use
 
 // NewTableOf makes a table of cells. For every number of units that is named all spans and batches must
 // be there, as NewTable wants it, and the same ones; the table for the whole device is that of Units 0,

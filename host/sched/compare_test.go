@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/drawn"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/sched/bound"
@@ -238,7 +239,7 @@ func configure(t testing.TB, tab *sched.Table, s setting, name string, seed uint
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := engine.NewDrawn(tab, s.exits(), seed, 0)
+	d, err := drawn.New(tab, s.exits(), seed, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

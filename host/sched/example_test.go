@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/drawn"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
@@ -51,7 +52,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	dev, err := engine.NewDrawn(table, []float64{0.25, 0.75}, 2, 0) // a quarter leaves at the first exit
+	dev, err := drawn.New(table, []float64{0.25, 0.75}, 2, 0) // a quarter leaves at the first exit
 	if err != nil {
 		panic(err)
 	}

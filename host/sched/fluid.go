@@ -60,7 +60,7 @@ func (f Fluid) dispatch(s *State, dev, taken int, buf []Action) ([]Action, int) 
 		return buf, taken
 	}
 	n := head(&s.Queue, network, taken, bMax(f.BMax, d, t))
-	return append(buf, whole(dev, network, t, n)), taken + n
+	return whole(buf, dev, network, t, n), taken + n
 }
 
 func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Action, int) {

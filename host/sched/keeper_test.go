@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/sluice-npu/sluice/host/drawn"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -75,7 +76,7 @@ func TestDevicesOfDifferentBMax(t *testing.T) {
 			Source: &arrivals{setting: s, rng: rand.New(rand.NewPCG(3, 5)), n: 2000},
 		}
 		for _, b := range limits {
-			d, err := engine.NewDrawn(tab, s.exits(), 3, b)
+			d, err := drawn.New(tab, s.exits(), 3, b)
 			if err != nil {
 				t.Fatal(err)
 			}

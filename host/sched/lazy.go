@@ -62,7 +62,7 @@ func (l Lazy) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 		if !l.Idle { // someone must start, whatever its slack
 			n = max(1, l.newcomers(now, s, t, network, never, 0, room, taken))
 		}
-		buf = append(buf, whole(i, network, t, n))
+		buf = whole(buf, i, network, t, n)
 		taken += n
 	}
 	return buf

@@ -29,6 +29,8 @@ type Task struct {
 	Theta    float32   // exit threshold, the same at every exit
 	Thetas   []float32 // by exit, in place of Theta where it is not nil
 	Samples  int
+	// Link is what the client's link carried while this came, in bits a second; 0: not known.
+	Link float64
 }
 
 // Request is one sample of a task: what is queued, batched, preempted, exits.
@@ -36,12 +38,14 @@ type Request struct {
 	ID       device.RequestID
 	Task     uint64
 	Sample   int
+	Client   int
 	Network  string
 	Arrived  Time
 	Deadline Time
 	Priority int
 	Theta    float32
 	Thetas   []float32 // shared with the task; read only
+	Link     float64   // the task's
 }
 
 // ThetaAt is the threshold at an exit.
@@ -82,6 +86,10 @@ type Event struct {
 	Segment int              // SegmentDone: the exit passed
 	Exited  int              // SegmentDone: B_exit, requests that left at it
 	Took    Time             // SegmentDone, Copied, Aborted: how long it took, as measured
+
+	// An even number of words: of an odd one the last two moves of a copy overlap, and a processor
+	// waits where the next copy reads what they wrote. Every call of a policy copies an event.
+	_ uint64
 }
 
 // ActionKind is what the policy wants.

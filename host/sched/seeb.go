@@ -11,6 +11,7 @@
 package sched
 
 import (
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -19,11 +20,15 @@ import (
 )
 
 // LatencyModel is the model of algorithm 2, line 13: ns of one batch, fitted to profiles.
-type LatencyModel struct{ Alpha, Beta1, Beta2, Beta3 float64 }
+type LatencyModel struct {
+	Alpha, Beta1, Beta2, Beta3 float64
+
+	Least float64 // no batch takes less, whatever the model says
+}
 
 // At is the model's latency in ns.
 func (m LatencyModel) At(batch int, theta float64, units int) float64 {
-	return m.Alpha + m.Beta1*float64(batch) + m.Beta2*theta + m.Beta3/float64(max(1, units))
+	return max(m.Least, m.Alpha+mul(m.Beta1, float64(batch))+mul(m.Beta2, theta)+m.Beta3/float64(max(1, units)))
 }
 
 // Split is algorithm 1, lines 1 to 11: how many of the units each group of images gets, one at least
@@ -63,24 +68,28 @@ type SEEB struct {
 	FixedTheta float32
 	NoUnits    bool // groups run on all units
 
-	next    Time
-	groups  []group
-	grouped map[device.RequestID]bool
-	buckets []bucket
-	images  []int
-	units   []int
+	done     Time // the last period's end at which was grouped
+	groups   []group
+	last     int                      // number of the last group
+	of       map[device.RequestID]int // number of a waiting or running request's group
+	buckets  []bucket
+	images   []int
+	units    []int
+	ids      []device.RequestID
+	begun    []int // launches, by device
+	spare    [][]device.RequestID
+	constant map[float32][]float32 // thresholds by exit, all the same
 }
 
-// group is images of one application that were given units.
+// group is images of one application that were given units. It ends when none of them waits or runs.
 type group struct {
+	number  int
 	device  int
 	network string
 	units   device.Units
 	batch   int
-	theta   []float32
+	theta   float32
 	ids     []device.RequestID
-	next    int
-	running device.LaunchID
 }
 
 type bucket struct {
@@ -158,45 +167,52 @@ func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, 
 	return batch, theta, false
 }
 
-// Decide groups at the period's end, and goes on with every group whose units are free.
+// Decide groups what has arrived by a period's end, and goes on with every group whose last batch has
+// ended.
 func (s *SEEB) Decide(now Time, st *State, _ Event, buf []Action) []Action {
-	if s.grouped == nil {
-		s.grouped = map[device.RequestID]bool{}
+	if s.of == nil {
+		s.of, s.constant = map[device.RequestID]int{}, map[float32][]float32{}
 	}
-	if now >= s.next {
-		s.next = now/s.period()*s.period() + s.period()
+	if end := now / s.period() * s.period(); end > s.done {
+		s.done = end
 		for i := range st.Devices {
 			s.group(now, st, i)
 		}
 	}
+	s.begun = s.begun[:0]
+	for i := range st.Devices {
+		s.begun = append(s.begun, len(st.Devices[i].Launches))
+	}
 	keep := s.groups[:0]
 	for i := range s.groups {
 		g := &s.groups[i]
-		d := &st.Devices[g.device]
-		if !running(d, g) {
-			buf = s.advance(st, g, buf)
+		on := true
+		if d := &st.Devices[g.device]; s.begun[g.device] < d.Places && !d.Down && !s.running(d, g) {
+			buf, on = s.advance(st, g, buf)
 		}
-		if g.next < len(g.ids) || g.running != 0 {
+		if on {
 			keep = append(keep, *g)
+			continue
 		}
+		for _, id := range g.ids {
+			delete(s.of, id)
+		}
+		s.spare = append(s.spare, g.ids[:0])
 	}
 	s.groups = keep
 	if st.Queue.Len() > 0 {
-		buf = append(buf, Action{Kind: Wait, Until: s.next})
+		buf = append(buf, Action{Kind: Wait, Until: now/s.period()*s.period() + s.period()})
 	}
 	return buf
 }
 
-// running is whether the group's batch is still on the device.
-func running(d *DeviceView, g *group) bool {
+// running is whether a batch of the group is still on the device.
+func (s *SEEB) running(d *DeviceView, g *group) bool {
 	for _, l := range d.Launches {
-		for i := range l.Requests {
-			if g.next > 0 && l.Network == g.network && slices.Contains(g.ids[:g.next], l.Requests[i].ID) {
-				return true
-			}
+		if len(l.Requests) > 0 && s.of[l.Requests[0].ID] == g.number {
+			return true
 		}
 	}
-	g.running = 0
 	return false
 }
 
@@ -209,7 +225,7 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 	n := 0
 	for i := range st.Queue.Len() {
 		r := st.Queue.At(i)
-		if s.grouped[r.ID] || d.Table(r.Network) == nil {
+		if r.Arrived > s.done || s.of[r.ID] != 0 || d.Table(r.Network) == nil {
 			continue
 		}
 		j := 0
@@ -240,11 +256,11 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 	for i := range n {
 		s.images = append(s.images, len(s.buckets[i].ids))
 	}
-	left := free.Count()
-	s.units = Split(s.images, left, s.units[:0])
+	s.units = Split(s.images, free.Count(), s.units[:0])
 	for i := range n {
 		b := &s.buckets[i]
-		g := group{device: dev, network: b.network, ids: append([]device.RequestID(nil), b.ids...)}
+		s.last++
+		g := group{number: s.last, device: dev, network: b.network}
 		on := s.units[i]
 		switch {
 		case s.NoUnits:
@@ -257,15 +273,14 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 		default:
 			on = d.Units
 		}
-		var theta float32
-		g.batch, theta, _ = s.Choose(b.network, len(b.ids), on, b.tight-now)
+		g.batch, g.theta, _ = s.Choose(b.network, len(b.ids), on, b.tight-now)
 		g.batch = min(g.batch, d.MaxBatch)
-		segments := d.Table(b.network).Segments()
-		for range segments {
-			g.theta = append(g.theta, theta)
+		if k := len(s.spare); k > 0 {
+			g.ids, s.spare = s.spare[k-1], s.spare[:k-1]
 		}
+		g.ids = append(g.ids, b.ids...)
 		for _, id := range b.ids {
-			s.grouped[id] = true
+			s.of[id] = g.number
 		}
 		s.groups = append(s.groups, g)
 	}
@@ -282,29 +297,69 @@ func lowest(u device.Units, n int) (out device.Units) {
 	return out
 }
 
-// advance launches the group's next batch.
-func (s *SEEB) advance(st *State, g *group, buf []Action) []Action {
-	var ids []device.RequestID
-	for g.next < len(g.ids) && len(ids) < g.batch {
-		id := g.ids[g.next]
-		g.next++
-		delete(s.grouped, id)
-		for i := range st.Queue.Len() { // it may have been cancelled
-			if st.Queue.At(i).ID == id {
-				ids = append(ids, id)
-				break
-			}
+// advance launches the group's next batch; false: there is none.
+func (s *SEEB) advance(st *State, g *group, buf []Action) ([]Action, bool) {
+	from, n := len(s.ids), 0
+	if len(buf) == 0 {
+		from, s.ids = 0, s.ids[:0]
+	}
+	for i := 0; i < st.Queue.Len() && n < g.batch; i++ {
+		if id := st.Queue.At(i).ID; s.of[id] == g.number {
+			s.ids = append(s.ids, id)
+			n++
 		}
 	}
-	if len(ids) == 0 {
-		return buf
+	if n == 0 {
+		return buf, false
 	}
-	g.running = 1
+	s.begun[g.device]++
 	t := st.Devices[g.device].Table(g.network)
 	return append(buf,
-		Action{Kind: SetTheta, Network: g.network, Thetas: g.theta},
+		Action{Kind: SetTheta, Network: g.network, Thetas: constant(s.constant, g.theta)},
 		Action{
-			Kind: Launch, Device: g.device, Network: g.network, Last: t.Segments() - 1, Requests: ids,
+			Kind: Launch, Device: g.device, Network: g.network, Last: t.Segments() - 1, Requests: s.ids[from : from+n : from+n],
 			Units: g.units, Exclusive: !s.Literal && !g.units.Empty(),
-		})
+		}), true
+}
+
+// constant is one threshold at every exit, of as many exits as there can be.
+func constant(all map[float32][]float32, theta float32) []float32 {
+	t := all[theta]
+	if t == nil {
+		t = make([]float32, MaxSegments)
+		for i := range t {
+			t[i] = theta
+		}
+		all[theta] = t
+	}
+	return t
+}
+
+// kept is what a SEEB knows of the past.
+type kept struct {
+	done   Time
+	groups []group
+	last   int
+	of     map[device.RequestID]int
+}
+
+// Snapshot implements Keeper.
+func (s *SEEB) Snapshot() any {
+	k := &kept{s.done, slices.Clone(s.groups), s.last, maps.Clone(s.of)}
+	for i := range k.groups {
+		k.groups[i].ids = slices.Clone(k.groups[i].ids)
+	}
+	return k
+}
+
+// Restore implements Keeper.
+func (s *SEEB) Restore(snapshot any) {
+	k, _ := snapshot.(*kept)
+	s.done, s.groups, s.last, s.of, s.spare = k.done, slices.Clone(k.groups), k.last, maps.Clone(k.of), nil
+	for i := range s.groups {
+		s.groups[i].ids = slices.Clone(s.groups[i].ids)
+	}
+	if s.constant == nil {
+		s.constant = map[float32][]float32{}
+	}
 }

@@ -30,7 +30,7 @@ func (Serial) Decide(_ Time, s *State, _ Event, buf []Action) []Action {
 		if t == nil {
 			continue
 		}
-		buf = append(buf, whole(i, r.Network, t, 1))
+		buf = whole(buf, i, r.Network, t, 1)
 		taken++
 	}
 	return buf

@@ -26,9 +26,11 @@ type Table struct {
 	parts    []*Table // by units, the fewest first
 	p95, p99 []Time
 
-	// CopyBytes is what a sample's input takes; 0: not known. Use is by segment; nil: not known.
+	// CopyBytes is what a sample's input takes; 0: not known. Copies are how long the inputs of a batch
+	// are on their way when nothing else is, by batch - 1; Use is by segment and batch - 1. nil: not known.
 	CopyBytes int64
-	Use       []Throughput
+	Copies    []Time
+	Use       [][]Throughput
 }
 
 // NewTable takes the p50 of a network's entries. Every cell of first <= last and batch

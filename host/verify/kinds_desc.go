@@ -139,8 +139,8 @@ func badProduct(c *Campaign, _ []byte, d *abi.Desc) string {
 
 // tooLarge makes a size larger than what counts it, everything else as it must be.
 func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
-	const reach = 130560
-	run := uint32(1<<16-2) * uint32(c.rig.design.WideBytes())
+	const reach = abi.ReachMax
+	run := uint32(abi.RunBeatsMax) * uint32(c.rig.design.WideBytes())
 	out := func(w, pix uint32) {
 		d.OutW, d.OutPix = uint16(w), uint16(pix)
 		d.OutRowBytes = 2 * w * pix

@@ -30,6 +30,20 @@ const (
 	ID          = 0x534C5549 // "SLUI"
 )
 
+// Codes of values, and limits that the bits of a field do not say.
+const (
+	KOne         = 0         // FBCB.K: k = 1
+	KHalf        = 1         // FBCB.K: k = 1/2
+	KTwo         = 2         // FBCB.K: k = 2
+	ShiftMax     = 47        // largest SHIFT and AVG_SHIFT
+	StrideMax    = 15        // largest S_H and S_W
+	OutHMax      = 0xEFFF    // largest OUT_H; with a tile more it is still counted in 16 bits
+	ReachMax     = 0x1FE00   // largest S_H * OUT_H and S_W * OUT_W
+	TileReachMax = 0x7FFF    // largest (TILE_ROWS - 1) * S_H
+	RowBytesMax  = 0x1FFFFFF // largest IN_ROW_BYTES, OUT_ROW_BYTES and RES_ROW_BYTES
+	RunBeatsMax  = 0xFFFE    // most beats of a whole row that is one run in DRAM, each of a beat of every port
+)
+
 // Registers: byte offsets. A Mask has ones where the register, or one of its fields, has bits.
 const (
 	RegID     = 0x000 // ro: constant "SLUI"

@@ -343,6 +343,10 @@ func (d Design) VerilatorParams() []string {
 	return append(out, fmt.Sprintf("-GDESIGN_HASH=64'h%016x", d.Hash()))
 }
 
+// LUTRAMBanks says whether the HLS kernel's accumulators, two halves a PE, lie in LUTs rather than in block RAM, of
+// which each would fill a quarter of 18 Kibit or less.
+func (d Design) LUTRAMBanks() bool { return d.TR/2 <= 128 }
+
 // CPPHeader is a C++14 header with this design's parameters as constants of namespace sluice_design,
 // for the NPU in HLS. cosimBeats is what co-simulation of the vendor's tool puts behind a pointer.
 func (d Design) CPPHeader(cosimBeats int) []byte {
@@ -356,6 +360,10 @@ func (d Design) CPPHeader(cosimBeats int) []byte {
 	fmt.Fprintf(&b, "constexpr int WIDE_BYTES = %d;  // what the RTL's clients of memory take in a cycle\n", d.WideBytes())
 	fmt.Fprintf(&b, "constexpr std::uint64_t DESIGN_HASH = 0x%016xULL;\n", d.Hash())
 	fmt.Fprintf(&b, "constexpr int COSIM_BEATS = %d;  // beats of memory in the vendor's co-simulation\n", cosimBeats)
-	b.WriteString("\n}  // namespace sluice_design\n\n#endif\n")
+	b.WriteString("\n}  // namespace sluice_design\n")
+	if d.LUTRAMBanks() {
+		b.WriteString("\n#define SLUICE_LUTRAM_BANKS 1  // accumulators lie in LUTs: they are too short for block RAM\n")
+	}
+	b.WriteString("\n#endif\n")
 	return b.Bytes()
 }

@@ -12,8 +12,11 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/counted"
@@ -27,7 +30,7 @@ type checkCmd struct {
 	Board   string   `placeholder:"NAME|FILE.yaml" help:"Board of a configuration (default: what dse export wrote beside it, or the board of its name, or zc706)."`
 	Network []string `default:"resnet50,mobilenetv2" placeholder:"NAME" help:"Networks whose layers are timed, where they fit."`
 	Batch   []int    `default:"1,8" help:"Batch sizes of their layers."`
-	N       int      `name:"n" default:"60" help:"Random layers to time."`
+	N       int      `name:"n" default:"240" help:"Random layers to time."`
 	Share   float64  `default:"0.1" help:"Share of the networks' layers to time, drawn by the seed."`
 	Longest int64    `default:"200000" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
 	Seed    uint64   `default:"1" help:"Seed of the random layers and of the sample."`
@@ -53,6 +56,7 @@ const (
 	stale        = "stale"          // the band was found on other RTL
 	uncalibrated = "not calibrated" // there is no band
 	unmeasured   = "not measured"
+	undecided    = "too few layers to tell" // beyond the band, by less than a mean of so few is uncertain
 )
 
 // figure is one estimate beside what was measured.
@@ -60,8 +64,9 @@ type figure struct {
 	Name     string  `json:"name"`
 	Estimate float64 `json:"estimate"`
 	Measured float64 `json:"measured"`
-	Error    float64 `json:"error"` // of the estimate, as a share of what was measured
-	Band     float64 `json:"band"`  // what Error may be, to either side
+	Error    float64 `json:"error"`          // of the estimate, as a share of what was measured
+	Band     float64 `json:"band"`           // what Error may be, to either side
+	CI95     float64 `json:"ci95,omitempty"` // half of the 95 % confidence interval of a mean Error
 	Verdict  string  `json:"verdict"`
 	How      string  `json:"how"` // simulated, synthesised
 }
@@ -100,7 +105,7 @@ func (c *checkCmd) Run(e *env) error {
 	}
 	doc := checkedDoc{
 		header: newHeader("check", c.Seed), Config: config, Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()),
-		Family: board.Family, Calibration: calibration(board.Family), Stale: []string{},
+		Family: board.Family, Calibration: calibration(board.Family, d), Stale: []string{},
 	}
 	doc.Label = "simulated"
 	if err := c.cycles(ctx, e, d, &doc); err != nil {
@@ -222,7 +227,8 @@ func (c *checkCmd) cycles(ctx context.Context, e *env, d configs.Design, doc *ch
 			if l := counted.Worst(k.Layers); l != nil {
 				worst.Estimate, worst.Measured = float64(l.Law), float64(l.Cycles)
 			}
-			mean.Verdict, worst.Verdict = verdict(s.Mean <= k.Band.Mean), verdict(s.Worst <= k.Band.Worst)
+			mean.Verdict, mean.CI95 = meanVerdict(k.Layers, k.Band.Mean)
+			worst.Verdict = verdict(s.Worst <= k.Band.Worst)
 		}
 		doc.Figures = append(doc.Figures, mean, worst)
 	}
@@ -234,6 +240,23 @@ func verdict(in bool) string {
 		return inside
 	}
 	return outside
+}
+
+// meanVerdict holds the mean error of layers to a band. A mean of 20 random layers is uncertain by half of itself, so
+// what it alone cannot tell is called that; more layers tell.
+func meanVerdict(layers []counted.Layer, band float64) (string, float64) {
+	shares := make([]float64, len(layers))
+	for i := range layers {
+		shares[i] = math.Abs(layers[i].Share())
+	}
+	mean, half := stat.Mean(shares, nil), ci95(shares)
+	switch {
+	case mean <= band:
+		return inside, half
+	case mean-half <= band || len(layers) == 1:
+		return undecided, half
+	}
+	return outside, half
 }
 
 // resources synthesises the design and counts what it takes.
@@ -258,7 +281,7 @@ func (c *checkCmd) resources(ctx context.Context, e *env, b boards.Board, d conf
 		doc.Figures = append(doc.Figures, figure{Name: "netlist", Verdict: outside, How: "more than the board has: " + strings.ReplaceAll(err.Error(), "\n", "; ")})
 	}
 	est := resource.Of(b, d)
-	_, err = resource.Calibration(b.Family, ".")
+	_, err = resource.Calibration(b.Family, ".", d)
 	doc.Figures = append(doc.Figures,
 		held("DSP", float64(est.DSP), float64(used.DSP), 0, nil),
 		held("BRAM36", est.BRAM36, used.BRAM(), 0, nil),
@@ -306,7 +329,7 @@ func (d *checkedDoc) judge() {
 	d.Met = true
 	for _, f := range d.Figures {
 		switch f.Verdict {
-		case outside, unmeasured:
+		case outside, unmeasured, undecided:
 			d.Met = false
 		case stale, uncalibrated:
 			d.Stale = append(d.Stale, f.Name)
@@ -326,7 +349,11 @@ func (d *checkedDoc) print(out io.Writer) error {
 		case f.Verdict == stale || f.Verdict == uncalibrated:
 			band = "-"
 		}
-		fmt.Fprintf(w, "%s\t%.10g\t%.10g\t%.2f %%\t%s\t%s\t%s\n", f.Name, f.Estimate, f.Measured, 100*f.Error, band, f.Verdict, f.How)
+		off := fmt.Sprintf("%.2f %%", 100*f.Error)
+		if f.CI95 > 0 {
+			off = fmt.Sprintf("%.2f ± %.2f %%", 100*f.Error, 100*f.CI95)
+		}
+		fmt.Fprintf(w, "%s\t%.10g\t%.10g\t%s\t%s\t%s\t%s\n", f.Name, f.Estimate, f.Measured, off, band, f.Verdict, f.How)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -334,6 +361,9 @@ func (d *checkedDoc) print(out io.Writer) error {
 	text := "every number that has a band is inside it"
 	if !d.Met {
 		text = "NOT every number is inside its band"
+		if slices.ContainsFunc(d.Figures, func(f figure) bool { return f.Verdict == undecided }) {
+			text += "; of a mean of too few layers more would tell (--n, --share)"
+		}
 	}
 	if len(d.Stale) > 0 {
 		text += "; no band holds for " + strings.Join(d.Stale, ", ")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/resource"
 )
 
@@ -43,10 +44,37 @@ func TestJudge(t *testing.T) {
 	if !d.Met || len(d.Stale) != 1 || !strings.Contains(out.String(), "no band holds for LUT") {
 		t.Errorf("met %v, stale %v: %s", d.Met, d.Stale, &out)
 	}
-	for _, v := range []string{outside, unmeasured} {
+	for _, v := range []string{outside, unmeasured, undecided} {
 		d.Figures = append(d.Figures[:2:2], figure{Verdict: v})
 		if d.judge(); d.Met {
 			t.Errorf("%s meets the bands", v)
+		}
+	}
+}
+
+// A mean is judged as far as its layers can tell: twenty that are off by 2.82 % on average, give or take 1.2 %, say
+// neither that the law is within 2.4 % nor that it is not; more of the same do.
+func TestMeanVerdict(t *testing.T) {
+	some := func(n int, off ...int64) (all []counted.Layer) {
+		for i := range n {
+			all = append(all, counted.Layer{Law: 10000 + off[i%len(off)], Cycles: 10000})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		layers []counted.Layer
+		want   string
+	}{
+		{some(20, 40, -90, 20, 978), undecided}, // 2.82 %
+		{some(400, 40, -90, 20, 978), outside},
+		{some(20, 40, -90, 20, 700), inside},
+		{some(20, 300), outside}, // all alike
+		{some(1, 300), undecided},
+		{some(1, -200), inside},
+	} {
+		got, half := meanVerdict(c.layers, 0.024)
+		if got != c.want {
+			t.Errorf("%d layers, %v: %s ± %g, want %s", len(c.layers), c.layers[0], got, half, c.want)
 		}
 	}
 }

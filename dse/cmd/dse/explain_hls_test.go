@@ -86,7 +86,7 @@ func TestHLSTrips(t *testing.T) {
 			seen[s] += n
 		}
 	}
-	for _, s := range []string{"rows", "biases", "weights", "vecs", "pooled", "sums", "residuals", "outs", "local"} {
+	for _, s := range []string{"rows", "biases", "weights", "vecs", "pooled", "sums", "fetched", "residuals", "outs", "local", "packed"} {
 		if seen[s] == 0 {
 			t.Errorf("nothing went through %s", s)
 		}

@@ -192,13 +192,13 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 }
 
 // calibration says what estimates of LUTs and registers rest on. Where the command runs in the
-// repository, runs of other RTL than lies there are called stale.
-func calibration(family string) string {
+// repository, runs of other RTL than lies there are called stale. Runs of the designs themselves do not count.
+func calibration(family string, of ...configs.Design) string {
 	root := ""
 	if info, err := os.Stat("hw/rtl"); err == nil && info.IsDir() {
 		root = "."
 	}
-	l, err := resource.Calibration(family, root)
+	l, err := resource.Calibration(family, root, of...)
 	switch {
 	case errors.Is(err, resource.ErrStale):
 		return "LUT and FF fitted on other RTL than hw/rtl: their bands do not hold"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -60,7 +61,8 @@ func cyclesOf(t *testing.T, w *search.Workload, d configs.Design) search.Cycles 
 
 // The best design under each objective is the one that trying them all finds; what may not be chosen is not.
 func TestObjectivesByBruteForce(t *testing.T) {
-	space := []string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "3..5", "--tc", "8..24", "--tr", "64..128"}
+	whole := []string{"--tp", "3..5", "--tc", "8..24", "--tr", "64..128"}
+	small := []string{"--tp", "4..5", "--tc", "12..20", "--tr", "64"} // where a design costs more
 	load := []string{"--slo", "0.3", "--n", "120", "--seeds", "3,4", "--exit-rate", "0.6,0.4", "--max-violations", "0.05"}
 	ns := func(d configs.Design, cycles float64) float64 { return cycles / d.ClockMHz * 1000 }
 	type found struct {
@@ -73,11 +75,26 @@ func TestObjectivesByBruteForce(t *testing.T) {
 		p := search.Point{Design: f.d, Cycles: f.c}
 		return p.Nanoseconds()
 	}
-	w, err := (&target{Network: "tiny", Seed: 1}).workload()
+	network := func(name string) *search.Workload {
+		w, err := (&target{Network: name, Seed: 1}).workload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	tiny := network("tiny")
+	tinyMACs := tiny.MACs
+	both, err := search.Mix([]*search.Workload{tiny, network("fashion")}, []float64{1, 3}) // segments 0, 1 and 2 to 5
 	if err != nil {
 		t.Fatal(err)
 	}
-	tinyMACs := w.MACs
+	part := func(f *found, b, from, to int) (sum float64) {
+		for _, c := range f.c[b-1][from:to] {
+			sum += float64(c)
+		}
+		return sum
+	}
+	mixed := []string{"--with", "fashion=3"}
 	exits := []float64{1, 0.4} // shares that run each segment
 	mean := func(f *found, b int) float64 {
 		return exits[0]*float64(f.c[b-1][0]) + exits[1]*float64(f.c[b-1][1])
@@ -89,39 +106,41 @@ func TestObjectivesByBruteForce(t *testing.T) {
 		// value of a design, the higher the better; NaN: it must not be chosen
 		value func(f *found, s *service) float64
 		axes  func(g *search.Grid) []search.Grid
+		small bool   // fewer designs
+		board string // zc706 if empty
 	}{
 		{
-			"latency by exits",
-			[]string{"--objective", "latency", "--exit-rate", "0.6,0.4"},
-			func(f *found, _ *service) float64 { return -math.Ceil(ns(f.d, math.Ceil(mean(f, 1)))) }, nil,
+			name:  "latency by exits",
+			flags: []string{"--objective", "latency", "--exit-rate", "0.6,0.4"},
+			value: func(f *found, _ *service) float64 { return -math.Ceil(ns(f.d, math.Ceil(mean(f, 1)))) },
 		},
 		{
-			"throughput by exits",
-			[]string{"--objective", "throughput", "--exit-rate", "0.6,0.4", "--weights", "1,0,0,2,0,0,0,1"},
-			func(f *found, _ *service) float64 {
+			name:  "throughput by exits",
+			flags: []string{"--objective", "throughput", "--exit-rate", "0.6,0.4", "--weights", "1,0,0,2,0,0,0,1"},
+			value: func(f *found, _ *service) float64 {
 				at := func(b int) float64 { return float64(b) / ns(f.d, mean(f, b)) * 1e9 }
 				return (at(1) + 2*at(4) + at(8)) / 4
-			}, nil,
+			},
 		},
 		{
-			"latency within limits",
-			[]string{"--objective", "latency", "--max-dsp", "70", "--max-lut", "41000", "--margin", "0.1"},
-			func(f *found, _ *service) float64 {
+			name:  "latency within limits",
+			flags: []string{"--objective", "latency", "--max-dsp", "70", "--max-lut", "41000", "--margin", "0.1"},
+			value: func(f *found, _ *service) float64 {
 				if f.est.DSP > 70 || f.est.LUT.Value > 41000 || f.est.BRAM36 > 490 {
 					return math.NaN()
 				}
 				return -math.Ceil(alone(f))
 			},
-			func(g *search.Grid) []search.Grid {
+			axes: func(g *search.Grid) []search.Grid {
 				within := *g
 				within.Budget = search.Budget{DSP: 70, LUT: 41000, Margin: 0.1}
 				return []search.Grid{within}
 			},
 		},
 		{
-			"GOP/s a DSP with a latency of at most 0.048 ms",
-			[]string{"--objective", "gops-per-dsp", "--max-latency", "0.048"},
-			func(f *found, s *service) float64 {
+			name:  "GOP/s a DSP with a latency of at most 0.048 ms",
+			flags: []string{"--objective", "gops-per-dsp", "--max-latency", "0.048"},
+			value: func(f *found, s *service) float64 {
 				if alone(f) > 0.048e6 {
 					return math.NaN()
 				}
@@ -130,13 +149,13 @@ func TestObjectivesByBruteForce(t *testing.T) {
 					sum += 2 * float64(b) * float64(tinyMACs) / ns(f.d, float64(f.c.Sum(b))) / abi.BMax
 				}
 				return sum / float64(f.est.DSP)
-			}, nil,
+			},
 		},
 		{
-			"latency over loaders, rings, ports and clocks",
-			[]string{"--objective", "latency", "--w-load", "2,4", "--ring", "512,2048", "--ports", "1,4", "--clock", "100,150"},
-			func(f *found, _ *service) float64 { return -math.Ceil(alone(f)) },
-			func(g *search.Grid) (all []search.Grid) {
+			name:  "latency over loaders, rings, ports and clocks",
+			flags: []string{"--objective", "latency", "--w-load", "2,4", "--ring", "512,2048", "--ports", "1,4", "--clock", "100,150"},
+			value: func(f *found, _ *service) float64 { return -math.Ceil(alone(f)) },
+			axes: func(g *search.Grid) (all []search.Grid) {
 				for _, load := range []int{2, 4} {
 					for _, ring := range []int{512, 2048} {
 						for _, ports := range []int{1, 4} {
@@ -154,8 +173,8 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			},
 		},
 		{
-			"rate", append([]string{"--objective", "rate", "--rate-step", "0.05"}, load...),
-			func(f *found, s *service) float64 {
+			name: "rate", flags: append([]string{"--objective", "rate", "--rate-step", "0.05"}, load...),
+			value: func(f *found, s *service) float64 {
 				for k := 300; k > 0; k-- { // 1.05^300: two millions
 					r := math.Pow(1.05, float64(k))
 					if r > 1e5 {
@@ -171,18 +190,78 @@ func TestObjectivesByBruteForce(t *testing.T) {
 					}
 				}
 				return math.NaN()
-			}, nil,
+			},
 		},
-		{"cheapest by dsp", append([]string{"--objective", "cheapest", "--cost", "dsp", "--rate", "20000"}, load...), func(f *found, s *service) float64 {
-			return holding(t, s, &f.served, nsOf(f), float64(f.est.DSP))
-		}, nil},
-		{"cheapest by lut", append([]string{"--objective", "cheapest", "--cost", "lut", "--rate", "20000"}, load...), func(f *found, s *service) float64 {
-			return holding(t, s, &f.served, nsOf(f), float64(f.est.LUT.Value))
-		}, nil},
 		{
-			"cheapest by bram", append([]string{"--objective", "cheapest", "--cost", "bram", "--rate", "20000", "--abuf", "1024,4096,0"}, load...),
-			func(f *found, s *service) float64 { return holding(t, s, &f.served, nsOf(f), f.est.BRAM36) },
-			func(g *search.Grid) (all []search.Grid) {
+			name:  "goodput",
+			flags: []string{"--objective", "goodput", "--rate", "26000", "--slo", "0.3", "--n", "120", "--seeds", "3,4", "--exit-rate", "0.6,0.4"},
+			value: func(f *found, s *service) float64 {
+				v, err := s.at(context.Background(), 26000, nsOf(f))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v.Goodput
+			},
+		},
+		{
+			name: "latency of two networks", flags: append([]string{"--objective", "latency"}, mixed...), small: true,
+			value: func(f *found, _ *service) float64 {
+				return -math.Ceil(ns(f.d, math.Ceil(part(f, 1, 0, 2)/4+part(f, 1, 2, 6)*3/4)))
+			},
+		},
+		{
+			name: "throughput of two networks", flags: append([]string{"--objective", "throughput", "--weights", "0,1,0,0,0,0,0,0"}, mixed...), small: true,
+			value: func(f *found, _ *service) float64 { return 2e9 / ns(f.d, part(f, 2, 0, 2)/4+part(f, 2, 2, 6)*3/4) },
+		},
+		{
+			name: "goodput of two networks", small: true,
+			flags: append([]string{"--objective", "goodput", "--rate", "3000", "--slo", "1.5", "--n", "120", "--seeds", "3,4", "--exit-rate", "0.6,0.4,0.1,0.2,0.3,0.4"}, mixed...),
+			value: func(f *found, s *service) float64 {
+				v, err := s.at(context.Background(), 3000, nsOf(f))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return v.Goodput
+			},
+		},
+		{
+			name: "throughput over bandwidths, widths of ports, drains and a slower clock", small: true, board: "zcu104",
+			flags: []string{"--objective", "throughput", "--bandwidth", "12,30", "--port-bytes", "8,16", "--drain", "4,8", "--clock", "160,200", "--clock-margin", "0.1"},
+			value: func(f *found, _ *service) float64 {
+				sum := 0.0
+				for b := 1; b <= abi.BMax; b++ {
+					sum += float64(b) / ns(f.d, float64(f.c.Sum(b))) * 1e9 / abi.BMax
+				}
+				return sum
+			},
+			axes: func(g *search.Grid) (all []search.Grid) {
+				for _, bytes := range []float64{12, 30} {
+					for _, width := range []int{8, 16} {
+						for _, drain := range []int{4, 8} {
+							for _, clock := range []float64{144, 180} {
+								x := *g
+								d := &x.Template
+								was := d.DRAM.LatencyCycles
+								d.AXIBytes, d.Drain, d.ClockMHz = width, drain, clock
+								d.DRAM = configs.DRAM{BytesPerCycle: bytes * (200 / clock), LatencyCycles: int(math.Ceil(float64(was) * clock / 200))}
+								all = append(all, x)
+							}
+						}
+					}
+				}
+				return all
+			},
+		},
+		{name: "cheapest by dsp", flags: append([]string{"--objective", "cheapest", "--cost", "dsp", "--rate", "20000"}, load...), value: func(f *found, s *service) float64 {
+			return holding(t, s, &f.served, nsOf(f), float64(f.est.DSP))
+		}},
+		{name: "cheapest by lut", flags: append([]string{"--objective", "cheapest", "--cost", "lut", "--rate", "20000"}, load...), value: func(f *found, s *service) float64 {
+			return holding(t, s, &f.served, nsOf(f), float64(f.est.LUT.Value))
+		}},
+		{
+			name: "cheapest by bram", flags: append([]string{"--objective", "cheapest", "--cost", "bram", "--rate", "20000", "--abuf", "1024,4096,0"}, load...),
+			value: func(f *found, s *service) float64 { return holding(t, s, &f.served, nsOf(f), f.est.BRAM36) },
+			axes: func(g *search.Grid) (all []search.Grid) {
 				for _, words := range []int{1024, 4096, 0} {
 					x := *g
 					x.Axes.ABufWords = []int{words}
@@ -191,16 +270,23 @@ func TestObjectivesByBruteForce(t *testing.T) {
 				return all
 			},
 		},
-		{"cheapest by energy", append([]string{"--objective", "cheapest", "--cost", "energy", "--rate", "20000"}, load...), func(f *found, s *service) float64 {
+		{name: "cheapest by energy", flags: append([]string{"--objective", "cheapest", "--cost", "energy", "--rate", "20000"}, load...), value: func(f *found, s *service) float64 {
 			pj, err := search.Horowitz().Of(s.w, f.d, mapping.RTL(), search.Uniform(), exits)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return holding(t, s, &f.served, nsOf(f), pj)
-		}, nil},
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			code, stdout, stderr := call(append(append(slices.Clone(space), "--json"), c.flags...)...)
+			w, rates, space, board := tiny, []float64{0.6, 0.4}, whole, cmp.Or(c.board, "zc706")
+			if slices.Contains(c.flags, "--with") {
+				w, rates = both, []float64{0.6, 0.4, 0.1, 0.2, 0.3, 0.4}
+			}
+			if c.small {
+				space = small
+			}
+			code, stdout, stderr := call(slices.Concat([]string{"sweep", "--network", "tiny", "--board", board, "--json"}, space, c.flags)...)
 			if code != exitOK {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
@@ -214,7 +300,7 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
 				t.Fatal(err)
 			}
-			b, err := boards.Load("zc706")
+			b, err := boards.Load(board)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +312,10 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			var s *service
 			if slices.Contains(c.flags, "--slo") {
 				f = serviceFlags{Rate: 20000, SLO: 0.3, Policy: "fluid", N: 120, Seeds: []uint64{3, 4}, MaxViolations: 0.05, RateStep: 0.05}
-				s = testService(t, &f, w, []float64{0.6, 0.4})
+				if w == both {
+					f.SLO = 1.5
+				}
+				s = testService(t, &f, w, rates)
 			}
 			grids := []search.Grid{g}
 			if c.axes != nil {
@@ -236,6 +325,9 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			values := map[configs.Design]float64{}
 			for _, g := range grids {
 				for _, at := range every {
+					if c.small && (at[0] != 64 || at[1] < 4 || at[2] < 12 || at[2] > 20) {
+						continue
+					}
 					d, err := g.At(at[0], at[1], at[2])
 					if len(g.Axes.ABufWords) > 0 && err == nil {
 						if words := g.Axes.ABufWords[0]; words > 0 {

@@ -19,6 +19,7 @@ type vectorsCmd struct {
 	N       int    `default:"8" help:"Networks, one file each."`
 	MaxMacs int64  `default:"200000" help:"Most MACs of a network."`
 	Points  []int  `placeholder:"I" help:"Only these of the <k, s>: 0 <1, 1>, 1 <1/2, 1>, 2 <2, 1>, 3 <1, 2>, 4 <1/2, 2>."`
+	Apart   bool   `help:"A start for every layer rather than for every segment, and no tensor stays on chip: for co-simulations whose ports do not share a memory."`
 	Base    uint64 `default:"268435456" help:"Lowest address of the NPU's memory."`
 	Out     string `required:"" placeholder:"DIR" help:"Folder for the files NAME-SEED.vec."`
 }
@@ -50,6 +51,7 @@ func (c *vectorsCmd) Run(e *env) error {
 	}
 	o := randnet.Built()
 	o.MaxMACs = c.MaxMacs
+	o.Spill = c.Apart
 	for _, i := range c.Points {
 		if i < 0 || i >= len(mapping.Points) {
 			return fmt.Errorf("--points has %d, must be 0..%d", i, len(mapping.Points)-1)
@@ -65,7 +67,7 @@ func (c *vectorsCmd) Run(e *env) error {
 		}
 		batch := 1 + int(seed%uint64(testvec.MaxBatch))
 		records, err := testvec.FromBundle(net.Bundle, rand.New(rand.NewPCG(seed, 1)), batch,
-			testvec.Layout{Base: c.Base, Limit: testvec.StartLimit})
+			testvec.Layout{Base: c.Base, Limit: testvec.StartLimit, Apart: c.Apart})
 		if err != nil {
 			return fmt.Errorf("seed %d: %w", seed, err)
 		}

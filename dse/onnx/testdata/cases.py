@@ -210,6 +210,21 @@ def additions() -> None:
     m.head(m.op("Relu", m.op("MaxPool", f, kernel_shape=[2, 2])), 4 * 3 * 3)
     m.write()
 
+    m = Model("branches", [1, 3, 7, 7])
+    x = m.op("Relu", m.conv("input", 3, 4, 3, 3, pads=[1] * 4))
+    y = m.op("Add", m.op("Add", m.conv(x, 4, 4, 3, 3, pads=[1] * 4), m.conv(x, 4, 4, 1, 1)), m.norm(x, 4))  # one
+    x = m.op("Relu", y)
+    y = m.op("Add", m.norm(x, 4), m.conv(x, 4, 4, 1, 1, group=4))
+    y = m.op("Relu", m.op("Add", m.conv(x, 4, 4, 3, 3, group=2, pads=[1] * 4), y))  # one
+    x = m.op("Add", m.op("Add", m.conv(y, 4, 4, 1, 3, pads=[0, 1, 0, 1]), y), m.conv(y, 4, 4, 1, 1))  # one, with a residual
+    y = m.op("Add", m.conv(x, 4, 4, 1, 3, pads=[0, 1, 0, 1]), m.conv(x, 4, 4, 3, 1, pads=[1, 0, 1, 0]))  # would be larger
+    z = m.op("Add", m.conv(y, 4, 8, 1, 1, strides=[2, 2]), m.conv(y, 4, 8, 3, 3, strides=[2, 2], pads=[1] * 4))  # one
+    z = m.op("Mul", z, m.array(0.02))
+    e = m.conv(z, 8, 4, 1, 1)
+    f = m.op("Add", m.op("Add", e, m.conv(z, 8, 4, 1, 1)), e)  # e has two readers
+    m.head(m.op("Relu", m.op("Add", f, m.op("Relu", m.conv(z, 8, 4, 1, 1)))), 4 * 4 * 4)  # clamped
+    m.write()
+
     m = Model("constants", [1, 3, 4, 4])
     y = m.op("Add", m.conv("input", 3, 4, 1, 1), m.random(1, 4, 1, 1))
     y = m.op("Relu", m.op("Add", m.random(4, 1, 1), y))

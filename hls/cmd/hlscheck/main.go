@@ -12,14 +12,18 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hls/check"
+	"github.com/sluice-npu/sluice/hls/estimate"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 const usage = `hlscheck checks the HLS kernel of configurations on LLVM's intermediate code (packages clang-14, llvm-14).
 
   hlscheck [-root DIR] [-src DIR] [-dependences] CONFIG...
+  hlscheck -resources CONFIG...
 
 Example: go run ./hls/cmd/hlscheck -dependences tiny
 
@@ -33,6 +37,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root := fs.String("root", ".", "the repository's root")
 	src := fs.String("src", "", "the kernel's folder (default: hls/src below the root)")
 	deps := fs.Bool("dependences", false, "hold every II to the dependences too (seconds for small arrays, minutes for large ones)")
+	needs := fs.Bool("resources", false, "print what the kernel's memories and its array take of the configuration's board, instead; exit 1 where it is more than there is")
 	fs.Usage = func() {
 		fmt.Fprint(stderr, usage)
 		fs.PrintDefaults()
@@ -52,6 +57,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	code := 0
 	for _, name := range fs.Args() {
+		if *needs {
+			fits, err := resources(stdout, name)
+			if err != nil {
+				fmt.Fprintln(stderr, "hlscheck:", err)
+				return 3
+			}
+			if !fits {
+				code = 1
+			}
+			continue
+		}
 		r, err := one(*root, *src, name, *deps)
 		switch {
 		case errors.Is(err, check.ErrTool):
@@ -61,7 +77,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, "hlscheck:", err)
 			return 3
 		}
-		fmt.Fprintf(stdout, "%s: %d functions; %d loops, %d bounded by ScalarEvolution, %d by a stated trip count, %d pipelined", name, r.Functions, r.Loops, r.ByLLVM, r.Stated, r.Pipelined)
+		fmt.Fprintf(stdout, "%s: %d functions; %d loops, %d bounded by ScalarEvolution, %d by a stated trip count, %d pipelined; %d bursts, %d single beats", name, r.Functions, r.Loops, r.ByLLVM, r.Stated, r.Pipelined, r.Bursts, r.Single)
 		if *deps {
 			fmt.Fprintf(stdout, "; %d dependences carried through memory, %d of them declared false", r.Carried, r.Declared)
 		}
@@ -72,6 +88,33 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	return code
+}
+
+// resources prints what a configuration's kernel takes, and answers whether its board has it.
+func resources(w io.Writer, name string) (fits bool, err error) {
+	d, err := configs.Load(name)
+	if err != nil {
+		return false, err
+	}
+	if err := d.Elaborates(); err != nil {
+		return false, fmt.Errorf("%s: %w", name, err)
+	}
+	if d.Board == "" {
+		return false, fmt.Errorf("%s has no board", d.Name)
+	}
+	b, err := boards.Load(d.Board)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", d.Name, err)
+	}
+	r := estimate.Needs(d, b.Family)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%s on %s, estimated\tin\tmemories\twords\tbits\tBRAM36\tLUTs\n", d.Name, b.Name)
+	for _, m := range r.Memories {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%g\t%d\n", m.Name, m.Storage, m.Count, m.Words, m.Bits, float64(m.BRAM18)/2, m.LUTs)
+	}
+	fmt.Fprintf(t, "all\t\t\t\t\t%g of %d\t%d of %d, logic not counted\n", float64(r.BRAM18)/2, b.BRAM36, r.LUTs, b.LUT)
+	fmt.Fprintf(t, "DSPs\t%d of %d\n", r.DSP, b.DSP)
+	return r.Fits(b), t.Flush()
 }
 
 func one(root, src, name string, deps bool) (*check.Report, error) {
@@ -90,7 +133,7 @@ func one(root, src, name string, deps bool) (*check.Report, error) {
 	r, err := check.Run(context.Background(), check.Options{
 		Source: src, Dependences: deps,
 		Include: []string{
-			dir, filepath.Join(root, "sim", "include"), filepath.Join(root, "hls", "standin"),
+			dir, filepath.Join(root, "sim", "include"), filepath.Join(root, "hls", "include"), filepath.Join(root, "hls", "standin"),
 			filepath.Join(root, "hls", "standin", "blocks"),
 		},
 	})

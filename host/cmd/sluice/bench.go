@@ -19,6 +19,7 @@ import (
 type benchCmd struct {
 	Rates benchRatesCmd `cmd:"" help:"Goodput over the arrival rate: 0.5 to 1.3 of serial's capacity."`
 	Reef  benchReefCmd  `cmd:"" help:"REEF and its baselines on simulated GPUs, beside the published statements."`
+	Seeb  benchSeebCmd  `cmd:"" help:"SEEB-GPU and its baselines on a simulated GPU, beside the published statements."`
 	Suite benchSuiteCmd `cmd:"" default:"withargs" help:"Benches by name: fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, all."`
 }
 

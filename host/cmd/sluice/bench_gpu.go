@@ -1,25 +1,28 @@
-// sluice bench reef: the publications' GPU systems on simulated GPUs.
+// sluice bench reef, seeb: the publications' GPU systems on simulated GPUs.
 
 package main
 
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/load"
 )
 
 type benchGPUCmd struct {
 	More  []string      `arg:"" optional:"" name:"bench" help:"More benches of GPUs."`
 	Seeds []uint64      `default:"1,2,3" help:"Seeds; intervals are over them."`
-	Time  time.Duration `default:"1s" help:"Virtual time of a run."`
+	Time  time.Duration `help:"Virtual time of a run (default: 1s for reef, 30s for seeb)."`
 	Vary  bool          `help:"Halve and double every assumed parameter (long)."`
 	Out   string        `default:"out/bench-gpu" help:"Folder for summary.json."`
 	Check bool          `help:"Exit with 1 where a statement does not hold."`
 	JSON  bool          `name:"json" help:"Print JSON."`
+	Trace string        `placeholder:"FORMAT:FILE" help:"seeb: arrivals of a published trace (alibaba:FILE for PAI's tables) in place of the bursts that are drawn."`
 
 	first string
 }
@@ -30,23 +33,34 @@ type benchReefCmd struct{ benchGPUCmd }
 // Run implements the command.
 func (c *benchReefCmd) Run(e *env) error { c.first = "reef"; return c.run(e) }
 
+// benchSeebCmd is `bench seeb`.
+type benchSeebCmd struct{ benchGPUCmd }
+
+// Run implements the command.
+func (c *benchSeebCmd) Run(e *env) error { c.first = "seeb"; return c.run(e) }
+
 // Help implements the command.
 func (*benchGPUCmd) Help() string {
-	return `Runs DISB (REEF, table 2) under REEF and its baselines on simulated GPUs, in virtual time, and prints
-each published statement beside what the simulation says: holds, fails, or undecided at 95 %.
+	return `Runs what a publication measured on simulated GPUs, in virtual time, and prints each published
+statement beside what the simulation says: holds, fails, or undecided at 95 %. reef: DISB (table 2) under
+REEF and its baselines. seeb: four applications with early exits under SEEB-GPU and its baselines.
 
 Example:
   sluice bench reef --time 300ms --seeds 1,2
-  sluice bench reef --vary --json`
+  sluice bench reef --vary --json
+  sluice bench seeb reef --json
+  sluice bench seeb --trace alibaba:pai_task_table.csv`
 }
 
 type gpuDoc struct {
 	header
-	Benches    []string          `json:"benches"`
-	Seeds      []uint64          `json:"seeds"`
-	TimeNs     int64             `json:"time_ns"`
-	Rows       []experiments.Row `json:"rows"`
-	Statements []gpus.Statement  `json:"statements"`
+	Benches    []string             `json:"benches"`
+	Seeds      []uint64             `json:"seeds"`
+	TimeNs     int64                `json:"time_ns"`
+	Rows       []experiments.Row    `json:"rows"`
+	Statements []gpus.Statement     `json:"statements"`
+	Fits       map[string]*gpus.Fit `json:"latency_models,omitempty"` // seeb: by network, ns
+	Open       gpus.Open            `json:"open,omitempty"`           // seeb: what the publication leaves open
 }
 
 func (c *benchGPUCmd) run(e *env) error {
@@ -60,13 +74,22 @@ func (c *benchGPUCmd) run(e *env) error {
 	if err := checkSeeds(seeds); err != nil {
 		return err
 	}
-	if c.Time < time.Millisecond || c.Time > time.Hour {
+	if c.Time != 0 && (c.Time < time.Millisecond || c.Time > time.Hour) {
 		return coded(codeUsage, fmt.Errorf("--time %s: 1ms to 1h are expected", c.Time))
+	}
+	var arrivals []int64
+	if c.Trace != "" {
+		format, path, _ := strings.Cut(c.Trace, ":")
+		tr, err := load.TraceFile(format, path, seeds[0])
+		if err != nil {
+			return coded(codeInput, err)
+		}
+		arrivals = tr.Times()
 	}
 	doc := &gpuDoc{header: header{"sluice-bench-gpu/1", version, seeds[0], "simulated"}, Benches: names, Seeds: seeds, TimeNs: c.Time.Nanoseconds()}
 	for _, n := range names {
 		b, err := gpus.Run(e.ctx, n, gpus.Config{
-			Seeds: seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary,
+			Seeds: seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary, PAI: arrivals,
 			Tell: func(what string) { e.log.Info("bench "+n, "at", what) },
 		})
 		if err != nil {
@@ -74,6 +97,9 @@ func (c *benchGPUCmd) run(e *env) error {
 		}
 		doc.Rows = append(doc.Rows, b.Rows...)
 		doc.Statements = append(doc.Statements, b.Statements...)
+		if b.Fits != nil {
+			doc.Fits, doc.Open = b.Fits, b.Open
+		}
 	}
 	if err := e.output(doc, c.Out, c.JSON); err != nil {
 		return err

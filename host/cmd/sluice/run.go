@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/device"
@@ -24,7 +25,7 @@ import (
 type runCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, as dse compile writes it, in place of --network and --config."`
 	what
-	Device   string    `default:"cosim" enum:"cosim,hls,soft,uio" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table) or uio (the NPU of the board that this runs on)."`
+	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), uio (the NPU of the board that this runs on), or gpu-sim:NAME (a simulated GPU, with --workload)."`
 	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
 	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
 	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
@@ -38,6 +39,11 @@ type runCmd struct {
 	WavesGiB float64   `name:"waves-gib" default:"1" help:"Largest wave file that a run may be expected to write; beyond, it does not begin."`
 	JSON     bool      `name:"json" help:"Print the summary as JSON."`
 	uioFlags
+
+	Workload string        `placeholder:"FILE" help:"gpu-sim: workload file of DISB (JSON)."`
+	Kernels  string        `placeholder:"FILE" help:"gpu-sim: kernel list (CSV, see host/gpu) in place of the catalogue's programs."`
+	Style    string        `default:"tvm" help:"gpu-sim: framework whose kernels the catalogue gives: tvm, tensorrt, pytorch."`
+	Time     time.Duration `help:"gpu-sim: end the workload after so much virtual time."`
 }
 
 func (*runCmd) Help() string {
@@ -49,7 +55,8 @@ Example:
   sluice run my.sluice --device soft --data held-out
   sluice run --config tiny --network tiny --n 4 --policy fluid --waves out/tiny.fst
   sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0
-  sluice run my.sluice --device uio --label measured --clock-mhz 150 --data held-out`
+  sluice run my.sluice --device uio --label measured --clock-mhz 150 --data held-out
+  sluice run --device gpu-sim:mi50 --workload A.json --kernels mine.csv --policy streams,reef --time 2s`
 }
 
 // maxRequests bounds what a run keeps: each request's record, result and place in the schedule, 2 kB or so.
@@ -105,6 +112,12 @@ type runDoc struct {
 
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
+	if err := c.checkDevice(); err != nil {
+		return err
+	}
+	if strings.HasPrefix(c.Device, gpuSim) {
+		return c.gpu(e)
+	}
 	c.waves, c.file, c.board = c.Waves, c.Bundle, &c.uioFlags
 	if c.N < 1 || c.N > maxRequests {
 		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..%d, as every request is kept; sluice bench rates serves more", c.N, maxRequests))

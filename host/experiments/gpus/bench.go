@@ -25,7 +25,7 @@ type Statement struct {
 	Published float64  `json:"published"`
 	Ours      float64  `json:"ours"`  // mean over the seeds
 	CI95      *float64 `json:"ci95"`  // half width
-	Ratio     float64  `json:"ratio"` // ours / published
+	Ratio     *float64 `json:"ratio"` // ours / published; null where that is nothing
 	Least     float64  `json:"least"` // it holds from here
 	Most      float64  `json:"most"`  // to here
 	Verdict   string   `json:"verdict"`
@@ -33,6 +33,7 @@ type Statement struct {
 	Fitted bool `json:"fitted"`
 	// Changed: the verdict, where it is another when an assumed parameter is halved or doubled.
 	Changed map[string]string `json:"changed,omitempty"`
+	Varied  bool              `json:"varied"`        // that was looked at
 	Why     string            `json:"why,omitempty"` // why ours differs
 }
 
@@ -40,15 +41,17 @@ type Statement struct {
 type Bench struct {
 	Rows       []experiments.Row
 	Statements []Statement
+	Fits       map[string]*Fit // SEEB's latency models, by network
+	Open       Open            // what the publication leaves open, as it was set
 }
 
 // Config is how much is run.
 type Config struct {
-	Seeds   []uint64
-	Ns      int64 // virtual time of a run
-	Vary    bool  // halve and double every assumed parameter
-	Tell    func(what string)
-	Systems []string // those of the rows; nil: all
+	Seeds []uint64
+	Ns    int64 // virtual time of a run
+	Vary  bool  // halve and double every assumed parameter
+	Tell  func(what string)
+	PAI   []int64 // arrivals of a trace in place of the bursts that SEEB's bench draws; nil: none
 }
 
 // claim is a statement before it is looked at.
@@ -59,22 +62,30 @@ type claim struct {
 	published   float64
 	least, most float64
 	fitted      bool
+	long        bool // not looked at again when parameters are varied
 	why         string
 }
 
 // lab runs what is asked for, once.
 type lab struct {
-	ctx   context.Context
-	file  *params.File
-	ns    int64
-	seed  uint64
-	beds  map[string]*Bed
-	runs  map[string]*Outcome
-	other map[string]float64
+	ctx  context.Context
+	file *params.File
+	ns   int64
+	seed uint64
+	beds map[string]*Bed
+	runs map[string]*Outcome
+	edge *Edge // SEEB's
+	pai  []int64
 }
 
 func newLab(ctx context.Context, f *params.File, ns int64, seed uint64) *lab {
-	return &lab{ctx: ctx, file: f, ns: ns, seed: seed, beds: map[string]*Bed{}, runs: map[string]*Outcome{}, other: map[string]float64{}}
+	return &lab{ctx: ctx, file: f, ns: ns, seed: seed, beds: map[string]*Bed{}, runs: map[string]*Outcome{}}
+}
+
+// metric is a column of a bench's rows.
+type metric[O any] struct {
+	name string
+	of   func(*O) float64
 }
 
 func (l *lab) bed(style string) *Bed {
@@ -104,8 +115,8 @@ func (l *lab) run(style, system, workload string) (*Outcome, error) {
 	return o, nil
 }
 
-// workloadOf is a workload of DISB, or NETWORK+n: one real-time client of vgg19 at a tenth of its
-// throughput over n best-effort clients of the network; or RT/BE: both send all they can.
+// workloadOf is a workload of DISB, or NETWORK+n: one real-time client of mobilenetv2, which is short, at
+// a tenth of its throughput over n best-effort clients of the network; or RT/BE: both send all they can.
 func workloadOf(name string) (Workload, error) {
 	for _, w := range DISB() {
 		if w.Name == name {
@@ -120,7 +131,7 @@ func workloadOf(name string) (Workload, error) {
 	if _, err := fmt.Sscan(count, &n); !ok || err != nil {
 		return Workload{}, fmt.Errorf("no workload %q", name)
 	}
-	w := Workload{name, []Client{{"vgg19", 0.1, true}}}
+	w := Workload{name, []Client{{Network: "mobilenetv2", Share: 0.1, Poisson: true}}}
 	for range n {
 		w.Clients = append(w.Clients, Client{Network: net})
 	}
@@ -200,132 +211,85 @@ func fitted(c claim) claim { c.fitted = true; return c }
 
 func because(c claim, why string) claim { c.why = why; return c }
 
-// reefClaims are REEF's statements.
-func reefClaims() []claim {
-	const (
-		spread  = "our programs spread over all compute units where the frameworks' leave some idle, so there is less to gain beside them"
-		memory  = "no caches are simulated, so five clients do not spoil each other's"
-		evicted = "the command processor's cost of a kernel that ends itself is fitted to a device queue of four, at one client"
-	)
-	var out []claim
-	for _, g := range []struct {
-		gpu                           string
-		seq, streams, tStreams, tREEF [3]float64
-	}{
-		{"mi50", [3]float64{2.87, 3.66, 0}, [3]float64{1.10, 1.21, 8.1}, [3]float64{1.34, 1.72, 1.91}, [3]float64{1.12, 1.28, 1.53}},
-		{"gv100", [3]float64{2.16, 2.19, 0}, [3]float64{1.46, 1.51, 4.2}, [3]float64{1.15, 1.28, 1.42}, [3]float64{1.08, 1.12, 1.20}},
-	} {
-		for i, w := range []string{"A", "B", "C"} {
-			id := fmt.Sprintf("fig15-16/%s/%s/", g.gpu, w)
-			if g.seq[i] > 0 {
-				out = append(out, gain(id+"seq-rt", "SEQ: latency of real-time tasks, of RT-Only's", g.gpu, g.seq[i], rt("tvm", "seq", w)))
-			}
-			out = append(out,
-				because(gain(id+"streams-rt", "GPUStreams: latency of real-time tasks, of RT-Only's", g.gpu, g.streams[i], rt("tvm", "streams", w)), memory),
-				atMost(id+"reef-rt", "REEF: latency of real-time tasks, of RT-Only's, less than 5 % more", g.gpu, 1.05, rt("tvm", "reef", w)),
-				gain(id+"streams-throughput", "GPUStreams: throughput, of running alone", g.gpu, g.tStreams[i], throughput("tvm", "streams", w)),
-				because(gain(id+"reef-throughput", "REEF: throughput, of running alone", g.gpu, g.tREEF[i], throughput("tvm", "reef", w)), spread))
-		}
-	}
-	for _, w := range []string{"D", "E"} {
-		out = append(out, atMost("fig15/mi50/"+w+"/reef-rt", "REEF: latency of real-time tasks with five of them, of RT-Only's, 4.2 % more at most", "mi50", 1.042, rt("tvm", "reef", w)))
-	}
-	out = append(out,
-		atLeast("fig1/streams-5", "five best-effort clients hurt GPUStreams severalfold", "mi50", 2, rt("tvm", "streams", "C")),
-		fitted(near("fig20b/31us", "one preemption of ResNet-152, device queue of four: 3 + 31 + 3 us", "mi50", 37, preempt("tvm", "reset", "resnet152+1"))),
-		near("fig20b/424us", "without either optimisation: 17 + 424 + 3 us", "mi50", 444, preempt("tvm", "reset-plain", "resnet152+1")),
-		near("fig18/vgg", "wait-based preemption of VGG-19, us", "mi50", 310, preempt("tvm", "wait", "vgg19+1")),
-		near("fig18/rnet", "wait-based preemption of ResNet-152, us", "mi50", 882, preempt("tvm", "wait", "resnet152+1")),
-		because(near("fig17/mi50/C", "wait-based over reset-based preemption, five clients", "mi50", 21.8, over(preempt("tvm", "wait", "C"), preempt("tvm", "reset", "C"))), evicted),
-		near("fig17/mi50/A", "wait-based over reset-based preemption, one client: an order of magnitude", "mi50", 20, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
-		near("fig17/gv100/A", "wait-based over reset-based preemption, GV100, one client", "gv100", 6.1, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
-		near("fig17/gv100/C", "wait-based over reset-based preemption, GV100, five clients", "gv100", 15, over(preempt("tvm", "wait", "C"), preempt("tvm", "reset", "C"))),
-		fitted(gain("fig21/queue", "ResNet-152 with a device queue of one, of four: 14.3 / 12.3 ms", "mi50", 14.3/12.3, queues(1, 4))),
-		atMost("fig21/long", "and no further gain beyond four: less than 0.3 %", "mi50", 1.003, queues(4, 256)),
-		atMost("fig22/tensorrt", "restoring costs less than 5 % of the execution, TensorRT's kernels", "gv100", 0.05, restore("tensorrt")),
-		atMost("fig22/pytorch", "restoring costs less than 5 % of the execution, PyTorch's kernels", "gv100", 0.05, restore("pytorch")),
-		because(gain("fig28/C/triton", "Triton (stream priorities, TensorRT's kernels): latency of real-time tasks", "gv100", 2.8, rt("tensorrt", "priority", "C")), memory),
-		atMost("fig28/C/reef", "REEF without padding there: 9 % more at most", "gv100", 1.09, rt("tensorrt", "reset", "C")),
-		gain("fig29/C/orion", "Orion (PyTorch's kernels): latency of real-time tasks", "gv100", 1.17, rt("pytorch", "orion", "C")),
-		near("fig29/C/orion-throughput", "Orion: throughput", "gv100", 0.97, throughput("pytorch", "orion", "C")),
-		gain("fig29/C/reef-throughput", "REEF without padding there: throughput", "gv100", 1.14, throughput("pytorch", "reset", "C")))
-	for _, p := range []struct {
-		rt, be string
-		dkp    float64
-		metric string
-	}{{"resnet152", "vgg19", 1.198, "throughput"}, {"yolov3", "vgg19", 1.081, "throughput"}} {
-		pair := p.rt + "/" + p.be
-		out = append(out,
-			because(gain("fig23/"+pair+"/dkp", "padding alone, one real-time and one best-effort client: throughput", "mi50", p.dkp, throughput("tvm", "reef-dkp", pair)), spread),
-			atMost("fig23/"+pair+"/rt", "and the latency of real-time tasks, 2.9 % more at most", "mi50", 1.029, rt("tvm", "reef-dkp", pair)))
-	}
-	return out
-}
-
-// queues is ResNet-152's time alone with a device queue of a kernels, of that with b.
-func queues(a, b int) func(*lab) (float64, error) {
-	return func(l *lab) (float64, error) {
-		at := func(n int) (float64, error) {
-			f := l.file.With("device_queue", float64(n)/l.file.Values["device_queue"].Value)
-			ns, err := NewBed(f, "tvm").Alone("resnet152")
-			return float64(ns), err
-		}
-		x, err := at(a)
-		if err != nil {
-			return 0, err
-		}
-		y, err := at(b)
-		return x / y, err
-	}
-}
-
-// restore is the share of kernels that are run again, with ResNet-152 as the best-effort client.
-func restore(style string) func(*lab) (float64, error) {
-	return func(l *lab) (float64, error) {
-		o, err := l.run(style, "reset", "resnet152+1")
-		if err != nil {
-			return 0, err
-		}
-		return o.Again, nil
-	}
-}
-
 // Names lists the benches.
-func Names() []string { return []string{"reef"} }
+func Names() []string { return []string{"reef", "seeb"} }
+
+// bench is a publication's.
+type bench struct {
+	gpus   []string
+	ns     int64 // virtual time of a run, where nobody says another
+	claims []claim
+	rows   func(*Config, *Bench, map[string][]*lab) error
+	// ready makes what the labs of one GPU share, with what the publication leaves open; nil: nothing.
+	ready func(*params.File, Open) (*Edge, error)
+}
+
+func benches(name string) (bench, error) {
+	switch name {
+	case "reef":
+		return bench{[]string{"mi50", "gv100"}, 1e9, reefClaims(), (*Config).rows, nil}, nil
+	case "seeb":
+		rows := func(c *Config, b *Bench, labs map[string][]*lab) error { return c.edgeRows(b, labs[edgeGPU]) }
+		return bench{[]string{edgeGPU}, 30e9, seebClaims(), rows, NewEdge}, nil
+	}
+	return bench{}, fmt.Errorf("no bench %q of GPUs; there are %v", name, Names())
+}
+
+// labs are those of one GPU.
+func (c *Config) labs(ctx context.Context, k *bench, f *params.File, o Open, seeds []uint64) (out []*lab, err error) {
+	var e *Edge
+	if k.ready != nil {
+		if e, err = k.ready(f, o); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range seeds {
+		l := newLab(ctx, f, c.Ns, s)
+		l.edge, l.pai = e, c.PAI
+		out = append(out, l)
+	}
+	return out, nil
+}
 
 // Run is a bench by name.
 func Run(ctx context.Context, name string, c Config) (*Bench, error) {
-	switch {
-	case name != "reef":
-		return nil, fmt.Errorf("no bench %q of GPUs; there are %v", name, Names())
-	case len(c.Seeds) == 0 || c.Ns < 1:
+	k, err := benches(name)
+	if err != nil {
+		return nil, err
+	}
+	if c.Ns == 0 {
+		c.Ns = k.ns
+	}
+	if len(c.Seeds) == 0 || c.Ns < 1 {
 		return nil, errors.New("a bench needs seeds and a length")
 	}
 	b := &Bench{}
 	labs := map[string][]*lab{}
-	for _, g := range []string{"mi50", "gv100"} {
+	for _, g := range k.gpus {
 		f, err := params.Of(g)
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range c.Seeds {
-			labs[g] = append(labs[g], newLab(ctx, f, c.Ns, s))
+		if labs[g], err = c.labs(ctx, &k, f, DefaultOpen(), c.Seeds); err != nil {
+			return nil, err
+		}
+		if e := labs[g][0].edge; e != nil {
+			b.Fits, b.Open = e.Fits, e.open
 		}
 	}
-	claims := reefClaims()
-	for _, k := range claims {
-		c.tell(k.id)
-		s, err := k.state(labs[k.gpu])
+	for i := range k.claims {
+		c.tell(k.claims[i].id)
+		s, err := k.claims[i].state(labs[k.claims[i].gpu])
 		if err != nil {
 			return nil, err
 		}
 		b.Statements = append(b.Statements, *s)
 	}
-	if err := c.rows(b, labs); err != nil {
+	if err := k.rows(&c, b, labs); err != nil {
 		return nil, err
 	}
 	if c.Vary {
-		return b, c.vary(ctx, b, claims)
+		return b, c.vary(ctx, &k, b)
 	}
 	return b, nil
 }
@@ -348,8 +312,12 @@ func (k *claim) state(labs []*lab) (*Statement, error) {
 	}
 	mean, ci := experiments.Interval(v)
 	s := &Statement{
-		ID: k.id, Text: k.text, Published: k.published, Ours: mean, CI95: ci, Ratio: mean / k.published,
+		ID: k.id, Text: k.text, Published: k.published, Ours: mean, CI95: ci,
 		Least: k.least, Most: k.most, Fitted: k.fitted,
+	}
+	if k.published != 0 {
+		ratio := mean / k.published
+		s.Ratio = &ratio
 	}
 	half := 0.0
 	if ci != nil {
@@ -357,7 +325,7 @@ func (k *claim) state(labs []*lab) (*Statement, error) {
 	}
 	switch {
 	case math.IsNaN(mean) || math.IsInf(mean, 0):
-		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = 0, nil, 0, Undecided, "nothing of it happened in the time that was simulated"
+		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = 0, nil, nil, Undecided, "nothing of it happened in the time that was simulated"
 		return s.finite(), nil
 	case mean-half >= k.least && mean+half <= k.most:
 		s.Verdict = Holds
@@ -380,18 +348,11 @@ func (s *Statement) finite() *Statement {
 
 // rows are every system on every workload of DISB.
 func (c *Config) rows(b *Bench, labs map[string][]*lab) error {
-	systems := c.Systems
-	if systems == nil {
-		systems = Systems()
-	}
 	for _, g := range []string{"mi50", "gv100"} {
 		for _, w := range DISB() {
-			for _, s := range systems {
+			for _, s := range Systems() {
 				c.tell(g + " " + w.Name + " " + s)
-				for _, m := range []struct {
-					name string
-					of   func(*Outcome) float64
-				}{
+				for _, m := range []metric[Outcome]{
 					{"rt_latency", func(o *Outcome) float64 { return o.RT }},
 					{"rt_p99", func(o *Outcome) float64 { return o.RTP99 }},
 					{"throughput", func(o *Outcome) float64 { return o.Throughput }},
@@ -414,37 +375,61 @@ func (c *Config) rows(b *Bench, labs map[string][]*lab) error {
 	return nil
 }
 
-// vary halves and doubles each assumed parameter, one at a time, with the first seed.
-func (c *Config) vary(ctx context.Context, b *Bench, claims []claim) error {
-	for _, g := range []string{"mi50", "gv100"} {
+// vary halves and doubles each assumed parameter of a GPU and each value of what the publication leaves
+// open, one at a time, with the first seed.
+func (c *Config) vary(ctx context.Context, k *bench, b *Bench) error {
+	for _, g := range k.gpus {
 		f, err := params.Of(g)
 		if err != nil {
 			return err
 		}
-		base := newLab(ctx, f, c.Ns, c.Seeds[0])
-		for _, key := range f.Assumed() {
-			for _, factor := range []float64{0.5, 2} {
-				c.tell(fmt.Sprintf("%s with %s x %v", g, key, factor))
-				l := newLab(ctx, f.With(key, factor), c.Ns, c.Seeds[0])
-				for i := range claims {
-					if claims[i].gpu != g {
-						continue
+		seed := c.Seeds[:1]
+		base, err := c.labs(ctx, k, f, DefaultOpen(), seed)
+		if err != nil {
+			return err
+		}
+		type variant struct {
+			name string
+			file *params.File
+			open Open
+		}
+		var all []variant
+		for _, factor := range []float64{0.5, 2} {
+			for _, key := range f.Assumed() {
+				all = append(all, variant{fmt.Sprintf("%s x %v", key, factor), f.With(key, factor), DefaultOpen()})
+			}
+			if k.ready == nil {
+				continue
+			}
+			for _, key := range DefaultOpen().keys() {
+				all = append(all, variant{fmt.Sprintf("%s x %v", key, factor), f, DefaultOpen().with(key, factor)})
+			}
+		}
+		for _, v := range all {
+			c.tell(g + " with " + v.name)
+			labs, err := c.labs(ctx, k, v.file, v.open, seed)
+			if err != nil {
+				return err
+			}
+			for i := range k.claims {
+				if k.claims[i].gpu != g || k.claims[i].long {
+					continue
+				}
+				b.Statements[i].Varied = true
+				was, err := k.claims[i].state(base)
+				if err != nil {
+					return err
+				}
+				s, err := k.claims[i].state(labs)
+				if err != nil {
+					return err
+				}
+				if s.Verdict != was.Verdict {
+					st := &b.Statements[i]
+					if st.Changed == nil {
+						st.Changed = map[string]string{}
 					}
-					was, err := claims[i].state([]*lab{base})
-					if err != nil {
-						return err
-					}
-					s, err := claims[i].state([]*lab{l})
-					if err != nil {
-						return err
-					}
-					if s.Verdict != was.Verdict {
-						st := &b.Statements[i]
-						if st.Changed == nil {
-							st.Changed = map[string]string{}
-						}
-						st.Changed[fmt.Sprintf("%s x %v", key, factor)] = s.Verdict
-					}
+					st.Changed[v.name] = s.Verdict
 				}
 			}
 		}

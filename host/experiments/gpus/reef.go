@@ -5,7 +5,9 @@ package gpus
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -26,7 +28,17 @@ type Client struct {
 	// which sends its next request when the last has ended.
 	Share   float64
 	Poisson bool // else evenly
+
+	Name       string
+	Times      []int64 // when it sends, in place of a share
+	BestEffort bool    // although it sends when it is time
 }
+
+// closed is whether the client waits for its last request's end before the next.
+func (c *Client) closed() bool { return c.Share == 0 && c.Times == nil }
+
+// RealTime is whether its requests go before others.
+func (c *Client) RealTime() bool { return !c.closed() && !c.BestEffort }
 
 // Workload is a set of clients.
 type Workload struct {
@@ -45,14 +57,14 @@ func DISB() []Workload {
 	}
 	each := func(poisson bool) (out []Client) {
 		for _, n := range five() {
-			out = append(out, Client{n, 0.1, poisson})
+			out = append(out, Client{Network: n, Share: 0.1, Poisson: poisson})
 		}
 		return append(out, be...)
 	}
 	return []Workload{
-		{"A", []Client{{"vgg19", 0.5, false}, {Network: "resnet152"}}},
-		{"B", []Client{{"vgg19", 1, false}, {Network: "resnet152"}}},
-		{"C", append([]Client{{"vgg19", 0.5, false}}, be...)},
+		{"A", []Client{{Network: "vgg19", Share: 0.5}, {Network: "resnet152"}}},
+		{"B", []Client{{Network: "vgg19", Share: 1}, {Network: "resnet152"}}},
+		{"C", append([]Client{{Network: "vgg19", Share: 0.5}}, be...)},
 		{"D", each(false)},
 		{"E", each(true)},
 	}
@@ -72,7 +84,19 @@ type Outcome struct {
 	Preemptions              int
 	Padded                   float64 // share of all kernels that ran beside a real-time one
 	Again                    float64 // share of all kernels that were run again after a kill
+	Clients                  []ClientOutcome
+	Served                   []Client // those
 }
+
+// ClientOutcome is what a client saw.
+type ClientOutcome struct {
+	Requests, Ended int     // sent; with a result by the workload's end
+	Throughput      float64 // of that alone
+	Latency         engine.Latencies
+}
+
+// ErrWorkload is a workload that cannot be served.
+var ErrWorkload = errors.New("workload")
 
 // Bed is a GPU with networks measured alone on it.
 type Bed struct {
@@ -80,11 +104,14 @@ type Bed struct {
 	style string
 	alone map[string]int64
 	nets  map[string]*gpu.Network
+	own   map[string]*kernel.Program // somebody's own kernels, by network
+	keep  engine.Keep
+	slo   func(alone int64) int64 // of real-time requests; nil: none
 }
 
 // NewBed makes one; style is the framework whose kernels run (catalogue.StyleOf).
 func NewBed(f *params.File, style string) *Bed {
-	return &Bed{file: f, style: style, alone: map[string]int64{}, nets: map[string]*gpu.Network{}}
+	return &Bed{file: f, style: style, alone: map[string]int64{}, nets: map[string]*gpu.Network{}, keep: engine.Counts}
 }
 
 // network is a network's kernels on the bed's GPU, made once.
@@ -107,6 +134,9 @@ func (b *Bed) network(name string) *gpu.Network {
 			return catalogue.Versions(catalogue.Spec{Network: name, Style: b.style, Batch: batch}, b.file.Machine())
 		},
 		Exit: func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} },
+	}
+	if own := b.own[name]; own != nil {
+		n.Program, n.Versions = func(int) (*kernel.Program, error) { return own, nil }, nil
 	}
 	b.nets[name] = n
 	return n
@@ -164,18 +194,23 @@ func (b *Bed) tables(networks []string) (out []engine.Network) {
 
 // Run serves a workload for so many ns of virtual time.
 func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, error) {
+	o, _, err := b.serve(ctx, system, w, ns, seed)
+	return o, err
+}
+
+func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, seed uint64) (*Outcome, *engine.Result, error) {
 	all, mode, policy := w.Clients, system, sched.Policy(&sched.Dispatch{})
 	switch system {
 	case "rt-only":
 		mode = "streams"
-		all = slices.DeleteFunc(slices.Clone(all), func(c Client) bool { return c.Share == 0 })
+		all = slices.DeleteFunc(slices.Clone(all), func(c Client) bool { return !c.RealTime() })
 		policy = &sched.Dispatch{One: true}
 	case "seq":
 		mode, policy = "streams", &sched.Dispatch{One: true}
 	}
 	m, err := gpu.ModeOf(mode)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var names []string
 	for _, c := range all {
@@ -183,11 +218,19 @@ func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed
 			names = append(names, c.Network)
 		}
 	}
+	if len(names) == 0 {
+		return nil, nil, fmt.Errorf("%w: %s has no real-time client", ErrWorkload, w.Name)
+	}
 	src := &clients{all: all, end: ns}
 	for i, c := range all {
 		alone, err := b.Alone(c.Network)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		for _, at := range c.Times {
+			if at < ns {
+				src.due = append(src.due, due{at, i})
+			}
 		}
 		if c.Share > 0 {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
@@ -211,21 +254,29 @@ func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed
 	})
 	d, err := b.device(m, names)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all))}
-	if _, err = engine.Run(ctx, engine.Config{
+	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all))}
+	src.slo = func(c *Client) int64 {
+		if b.slo == nil || !c.RealTime() {
+			return 0
+		}
+		return b.slo(b.alone[c.Network])
+	}
+	res, err := engine.Run(ctx, engine.Config{
 		Devices: []device.Device{d}, Networks: b.tables(names), Policy: policy, Inputs: engine.NoInputs, Source: src,
-		Clock: engine.Measured, Keep: engine.Counts, Observer: seen, Watchdog: engine.Watchdog{Fixed: 1 << 50},
-	}); err != nil {
-		return nil, err
+		Clock: engine.Measured, Keep: b.keep, Observer: seen, Watchdog: engine.Watchdog{Fixed: 1 << 50},
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	o := &Outcome{Preemptions: len(d.Preemptions)}
+	o := &Outcome{Preemptions: len(d.Preemptions), Served: all}
 	var rt []float64
 	for i, c := range all {
 		share := float64(seen.done[i]) * float64(b.alone[c.Network]) / float64(ns)
 		o.Throughput += share
-		if c.Share > 0 {
+		o.Clients = append(o.Clients, ClientOutcome{Requests: seen.sent[i], Ended: seen.done[i], Throughput: share, Latency: quantiles(seen.all[i])})
+		if c.RealTime() {
 			o.RTThroughput += share
 			rt = append(rt, seen.rt[i]...)
 		}
@@ -240,7 +291,20 @@ func (b *Bed) Run(ctx context.Context, system string, w Workload, ns int64, seed
 		o.Padded = float64(d.Padded) / float64(d.Ran)
 		o.Again = float64(d.Again) / float64(d.Ran)
 	}
-	return o, nil
+	return o, res, nil
+}
+
+// quantiles sorts latencies; -1 where there are none.
+func quantiles(v []int64) engine.Latencies {
+	if len(v) == 0 {
+		return engine.Latencies{Avg: -1, P50: -1, P99: -1}
+	}
+	slices.Sort(v)
+	sum := 0.0
+	for _, x := range v {
+		sum += float64(x)
+	}
+	return engine.Latencies{Avg: int64(math.Round(sum / float64(len(v)))), P50: engine.Quantile(v, 0.5), P99: engine.Quantile(v, 0.99)}
 }
 
 func meanP99(v []float64) (mean, p99 float64) {
@@ -264,6 +328,7 @@ type clients struct {
 	id   uint64
 	be   int
 	of   map[uint64]int
+	slo  func(*Client) int64
 }
 
 type due struct {
@@ -278,8 +343,13 @@ func (c *clients) task(at int64, client int) *sched.Task {
 	}
 	c.of[c.id] = client
 	t := &sched.Task{ID: c.id, Client: client, Network: c.all[client].Network, Created: at, Arrived: at, Samples: 1, Theta: 2}
-	if c.all[client].Share > 0 {
+	if c.all[client].RealTime() {
 		t.Priority = 1
+	}
+	if c.slo != nil {
+		if slo := c.slo(&c.all[client]); slo > 0 {
+			t.Deadline = at + slo
+		}
 	}
 	return t
 }
@@ -287,7 +357,7 @@ func (c *clients) task(at int64, client int) *sched.Task {
 // Next implements sched.Source.
 func (c *clients) Next() (sched.Item, bool) {
 	for ; c.be < len(c.all); c.be++ {
-		if c.all[c.be].Share == 0 {
+		if c.all[c.be].closed() {
 			t := c.task(0, c.be)
 			c.be++
 			return sched.Item{Task: t}, true
@@ -305,7 +375,7 @@ func (c *clients) Next() (sched.Item, bool) {
 func (c *clients) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
 	i := t.Client
 	delete(c.of, t.ID)
-	if c.all[i].Share > 0 || now >= c.end {
+	if !c.all[i].closed() || now >= c.end {
 		return nil
 	}
 	return []sched.Item{{At: now, Task: c.task(now, i)}}
@@ -318,18 +388,22 @@ type latencies struct {
 	clients *clients
 	end     int64
 	rt      [][]float64
-	done    []int
+	done    []int // by the end
+	sent    []int
+	all     [][]int64 // latencies
 }
 
 func (l *latencies) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
+	l.sent[t.Client]++
 	if how != engine.OnTime && how != engine.Late {
 		return
 	}
+	l.all[t.Client] = append(l.all[t.Client], now-t.Arrived)
 	c := &l.clients.all[t.Client]
 	if now <= l.end {
 		l.done[t.Client]++
 	}
-	if c.Share > 0 {
+	if c.RealTime() {
 		l.rt[t.Client] = append(l.rt[t.Client], float64(now-t.Arrived)/float64(l.bed.alone[c.Network]))
 	}
 }

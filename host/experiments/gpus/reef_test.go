@@ -2,6 +2,7 @@ package gpus_test
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
@@ -52,10 +53,10 @@ func TestSeed(t *testing.T) {
 		}
 		return *o
 	}
-	if a, c := run(1), run(1); a != c {
+	if a, c := run(1), run(1); !reflect.DeepEqual(a, c) {
 		t.Errorf("%+v and %+v", a, c)
 	}
-	if a, c := run(1), run(2); a == c {
+	if a, c := run(1), run(2); reflect.DeepEqual(a, c) {
 		t.Error("two seeds, one run")
 	}
 }

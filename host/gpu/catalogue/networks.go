@@ -97,7 +97,9 @@ var networks = map[string]network{
 	"mobilenetv2": {3, 224, 0, 17, mobilenet},
 	"shufflenet":  {3, 224, 0, 16, shufflenet},
 	"yolov3":      {3, 416, 0, 23, yolo},
+	"yolov8n":     {3, 640, 0, 8, yoloV8(16, 1)},
 	"bert-base":   {768, 0, 128, 12, encoder(12, 768, 12, 3072, 0)},
+	"distilbert":  {768, 0, 128, 6, encoder(6, 768, 6, 3072, 0)},
 	"roberta":     {768, 0, 128, 12, encoder(12, 768, 12, 3072, 0)},
 	"gpt2":        {768, 0, 128, 12, encoder(12, 768, 12, 3072, 50257)},
 	"vit-b":       {768, 0, 197, 12, encoder(12, 768, 12, 3072, 1000)},
@@ -287,6 +289,53 @@ func yolo(b *builder, x int) {
 		b.last = append(b.last, z)
 	}
 	b.ops[len(b.ops)-1].exitsHere = true
+}
+
+// yoloV8 is version 8 without its post-processing: c channels after the first layer, depth bottlenecks in
+// a block, twice that in the middle ones.
+func yoloV8(c, depth int) func(*builder, int) {
+	return func(b *builder, x int) {
+		half := func(x, c int) int { return b.over("split", x, c, b.tensors[x].h, b.tensors[x].w, 1) }
+		c2f := func(x, out, n int, sum bool) int {
+			x = b.conv(x, out, 1, 1, 1, 1)
+			all := []int{half(x, out/2), half(x, out/2)}
+			for range n {
+				y := all[len(all)-1]
+				z := b.conv(b.conv(y, out/2, 3, 3, 1, 1), out/2, 3, 3, 1, 1)
+				if sum {
+					z = b.add(z, y)
+				}
+				all = append(all, z)
+			}
+			x = b.conv(b.concat(all...), out, 1, 1, 1, 1)
+			b.block(x)
+			return x
+		}
+		up := func(x int) int {
+			t := b.tensors[x]
+			return b.over("upsample", x, t.c, 2*t.h, 2*t.w, 1)
+		}
+		x = b.conv(x, c, 3, 3, 2, 1)
+		var kept []int
+		for stage, n := range []int{depth, 2 * depth, 2 * depth, depth} {
+			x = c2f(b.conv(x, 2*c<<stage, 3, 3, 2, 1), 2*c<<stage, n, true)
+			kept = append(kept, x)
+		}
+		x = b.conv(x, 8*c, 1, 1, 1, 1) // pyramid pooling
+		p1 := b.pool(x, 5, 1)
+		p2 := b.pool(p1, 5, 1)
+		x = b.conv(b.concat(x, p1, p2, b.pool(p2, 5, 1)), 16*c, 1, 1, 1, 1)
+		mid := c2f(b.concat(up(x), kept[2]), 8*c, depth, false)
+		small := c2f(b.concat(up(mid), kept[1]), 4*c, depth, false)
+		mid = c2f(b.concat(b.conv(small, 4*c, 3, 3, 2, 1), mid), 8*c, depth, false)
+		large := c2f(b.concat(b.conv(mid, 8*c, 3, 3, 2, 1), x), 16*c, depth, false)
+		for _, s := range []int{small, mid, large} {
+			box := b.conv(b.conv(b.conv(s, 64, 3, 3, 1, 1), 64, 3, 3, 1, 1), 64, 1, 1, 1, 1)
+			class := b.conv(b.conv(b.conv(s, 80, 3, 3, 1, 1), 80, 3, 3, 1, 1), 80, 1, 1, 1, 1)
+			b.last = append(b.last, b.concat(box, class))
+		}
+		b.ops[len(b.ops)-1].exitsHere = true
+	}
 }
 
 // encoder is a transformer of equal layers; head is the size of what it ends with.

@@ -549,6 +549,9 @@ func (g *GPU) place() {
 		for i := range r.parts {
 			p := &r.parts[i]
 			on := p.on.Without(held)
+			if on == (Set{}) {
+				continue
+			}
 			for p.left > 0 && g.layer(r, p, on) {
 			}
 		}
@@ -565,7 +568,10 @@ func (g *GPU) layer(r *run, p *part, on Set) bool {
 	least := math.MaxInt
 	var to Set
 	for _, c := range g.classes {
-		if s := c.sms.and(on); s != (Set{}) && c.threads <= least && g.fits(c, r, p.k) {
+		if c.threads > least || !g.fits(c, r, p.k) { // most are full: ask them first
+			continue
+		}
+		if s := c.sms.and(on); s != (Set{}) {
 			if c.threads < least {
 				least, to = c.threads, Set{}
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/drawn"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/engine/enginetest"
 	"github.com/sluice-npu/sluice/host/load"
@@ -51,7 +52,7 @@ func TestNobodyBeatsTheCapacity(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d, err := engine.NewDrawn(tab, rates, 1, 0)
+			d, err := drawn.New(tab, rates, 1, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -65,6 +65,12 @@ func (p *parser) check(s *spec) {
 			p.fail(c.line, "constant %s: %d does not fit 32 bits", c.name, c.value)
 		}
 	}
+	for _, c := range s.limits {
+		consts.add(c.name, c.line)
+		if c.value < 0 || c.value >= 1<<31 {
+			p.fail(c.line, "limit %s: %d does not fit 31 bits", c.name, c.value)
+		}
+	}
 	p.checkRegisters(s)
 	p.checkValues("op", s.ops, 4)
 	p.checkValues("error", s.errors, 8)
@@ -224,7 +230,7 @@ type ident struct {
 	line int
 }
 
-// canonical is the description without docs, comments and order: one line a fact, sorted. What
+// canonical is the description without docs, limits, comments and order: one line a fact, sorted. What
 // changes the meaning changes it; nothing else does.
 func canonical(s *spec) string {
 	var l []string

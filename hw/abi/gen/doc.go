@@ -84,6 +84,15 @@ func emitDoc(s *spec) ([]byte, error) {
 		w("| %s | %s | %s |", bitRange(f), f.name, cell(f.doc))
 	}
 	w("")
+	w("## Codes and limits")
+	w("")
+	w("Not of the hash.")
+	w("")
+	w("| value | name | meaning |\n|---|---|---|")
+	for _, c := range s.limits {
+		w("| %d | %s | %s |", c.value, c.name, cell(c.doc))
+	}
+	w("")
 	w("## Error codes")
 	w("")
 	w("| code | name | meaning |\n|---|---|---|")

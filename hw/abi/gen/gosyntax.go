@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
+	"slices"
 	"strings"
 )
 
@@ -43,7 +44,7 @@ func goIdents(s *spec) []ident {
 		{"DescReserved", 1},
 		{"FBCBReserved", 1},
 	}
-	for _, c := range s.constants {
+	for _, c := range slices.Concat(s.constants, s.limits) {
 		ids = append(ids, ident{camel(c.name), c.line})
 	}
 	for _, r := range s.registers {
@@ -106,6 +107,12 @@ func emitGo(s *spec) ([]byte, error) {
 
 	w("// Constants of the description.\nconst (")
 	for _, c := range s.constants {
+		w("%s = %s // %s", camel(c.name), number(c.value), c.doc)
+	}
+	w(")\n")
+
+	w("// Codes of values, and limits that the bits of a field do not say.\nconst (")
+	for _, c := range s.limits {
 		w("%s = %s // %s", camel(c.name), number(c.value), c.doc)
 	}
 	w(")\n")

@@ -32,6 +32,7 @@ type output struct {
 var outputs = []output{
 	{"hw/rtl/abi_pkg.sv", emitSV},
 	{"sim/include/sluice_abi.hpp", emitCPP},
+	{"hls/include/sluice_limits.hpp", emitLimits},
 	{"hw/abi/abi_gen.go", emitGo},
 	{"hw/abi/REFERENCE.md", emitDoc},
 }

@@ -22,6 +22,7 @@ type spec struct {
 	ops       []value
 	desc      []field
 	fbcb      []field
+	limits    []constant // not of the hash
 	errors    []value
 
 	hash uint64 // first 64 bits of SHA-256 of canonical()
@@ -258,6 +259,13 @@ func (p *parser) spec(n *yaml.Node) *spec {
 	o.list("ops", true, func(n *yaml.Node) { s.ops = append(s.ops, p.value(n, "op", "value")) })
 	o.list("descriptor", true, func(n *yaml.Node) { s.desc = append(s.desc, p.field(n, "descriptor field", true)) })
 	o.list("fbcb", true, func(n *yaml.Node) { s.fbcb = append(s.fbcb, p.field(n, "fbcb field", false)) })
+	o.list("limits", true, func(n *yaml.Node) {
+		e := p.object(n, "limit")
+		s.limits = append(s.limits, constant{
+			name: e.str("name", true), value: e.num("value", true, 0), doc: e.str("doc", true), line: n.Line,
+		})
+		e.done()
+	})
 	o.list("errors", true, func(n *yaml.Node) { s.errors = append(s.errors, p.value(n, "error", "code")) })
 	o.done()
 	return s

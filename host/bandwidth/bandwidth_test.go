@@ -1,0 +1,43 @@
+package bandwidth
+
+import (
+	"math"
+	"testing"
+)
+
+// The mean is harmonic, over the past second, and the last one where nothing came since.
+func TestEstimator(t *testing.T) {
+	var e Estimator
+	if e.Rate(5) != 0 {
+		t.Error("an estimate of nothing")
+	}
+	e.Add(0, 10e6)
+	e.Add(500e6, 40e6)
+	if got := e.Rate(500e6); math.Abs(got-16e6) > 1 { // 2 / (1/10 + 1/40)
+		t.Errorf("%g, expected 16e6", got)
+	}
+	if got := e.Rate(1000e6); got != 40e6 { // the first is a second old
+		t.Errorf("%g after a second, expected 40e6", got)
+	}
+	c := e.Clone()
+	if got := e.Rate(9e9); got != 40e6 {
+		t.Errorf("%g long after, expected the last", got)
+	}
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		e.Add(10e9, bad)
+	}
+	e.Add(9e9, 20e6)
+	e.Add(8e9, 99e6) // out of order
+	if got := e.Rate(9e9); got != 20e6 {
+		t.Errorf("%g, expected 20e6", got)
+	}
+	if got := c.Rate(1000e6); got != 40e6 {
+		t.Errorf("a copy says %g", got)
+	}
+	for i := range 5000 { // the memory has an end
+		e.Add(10e9+Time(i), 1e6)
+	}
+	if len(e.samples) > most {
+		t.Errorf("%d samples are kept", len(e.samples))
+	}
+}

@@ -1,0 +1,110 @@
+// Live capture from an interface.
+
+package capture
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/google/gopacket"
+	"github.com/google/gopacket/layers"
+	"github.com/google/gopacket/pcapgo"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// headers is how much of a packet is looked at: Ethernet, a VLAN, IPv6 and TCP with all options.
+const headers = 14 + 4 + 40 + 60
+
+// Source is an interface that packets are captured from. It needs CAP_NET_RAW.
+type Source struct {
+	h   *pcapgo.EthernetHandle
+	fd  int32
+	cfg Config
+}
+
+// Open begins to capture on an interface; packets are kept from then on until Live takes them.
+func Open(iface string, cfg Config) (*Source, error) {
+	h, err := pcapgo.NewEthernetHandle(iface)
+	if err != nil {
+		return nil, fmt.Errorf("%w: interface %s (needs root or CAP_NET_RAW): %w", ErrCapture, iface, err)
+	}
+	// The handle's reads wait for ever and closing it does not end them, so they are begun only when
+	// there is something; it does not give its descriptor away by itself.
+	fd := reflect.ValueOf(h).Elem().FieldByName("fd")
+	if !fd.IsValid() || !fd.CanInt() {
+		h.Close()
+		return nil, fmt.Errorf("%w: interface %s: the library's handle has no descriptor", ErrCapture, iface)
+	}
+	s := &Source{h, int32(fd.Int()), cfg}
+	if err := s.filter(); err != nil {
+		h.Close()
+		return nil, fmt.Errorf("%w: interface %s: %w", ErrCapture, iface, err)
+	}
+	return s, nil
+}
+
+// filter lets the kernel keep headers of IP packets alone.
+func (s *Source) filter() error {
+	if err := s.h.SetCaptureLength(headers); err != nil {
+		return err
+	}
+	raw, err := bpf.Assemble([]bpf.Instruction{
+		bpf.LoadAbsolute{Off: 12, Size: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_IP, SkipTrue: 3},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_IPV6, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_8021Q, SkipTrue: 1},
+		bpf.RetConstant{Val: 0},
+		bpf.RetConstant{Val: headers},
+	})
+	if err != nil {
+		return err
+	}
+	return s.h.SetBPF(raw)
+}
+
+// wait is for how long a read waits before it is looked whether anybody still wants it.
+const wait = 50 * time.Millisecond
+
+// Live tells of transfers until ctx ends, and closes the source. A request that nobody answers is told
+// when its connection's next one begins.
+func (s *Source) Live(ctx context.Context, each func(Transfer)) error {
+	a, err := NewAssembler(s.cfg, layers.LinkTypeEthernet, each)
+	if err != nil {
+		s.h.Close()
+		return err
+	}
+	defer a.Flush()
+	return s.packets(ctx, func(ci gopacket.CaptureInfo, data []byte) error {
+		if err := a.Add(data, ci); err != nil && !errors.Is(err, ErrTime) { // a clock that is set back
+			return err
+		}
+		return nil
+	})
+}
+
+// packets takes packets until ctx ends, and closes the source.
+func (s *Source) packets(ctx context.Context, each func(ci gopacket.CaptureInfo, data []byte) error) error {
+	defer s.h.Close()
+	fd := []unix.PollFd{{Fd: s.fd, Events: unix.POLLIN}}
+	for ctx.Err() == nil {
+		n, err := unix.Poll(fd, int(wait/time.Millisecond))
+		switch {
+		case errors.Is(err, unix.EINTR) || err == nil && n == 0:
+			continue
+		case err != nil:
+			return fmt.Errorf("%w: wait for a packet: %w", ErrCapture, err)
+		}
+		data, ci, err := s.h.ZeroCopyReadPacketData()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCapture, err)
+		}
+		if err := each(ci, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+// sluice run --device gpu-sim:NAME: somebody's own kernels and workload on a simulated GPU.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/report"
+)
+
+// gpuSim is what the device's name begins with.
+const gpuSim = "gpu-sim:"
+
+// checkDevice refuses what is no device, and flags that it does not have.
+func (c *runCmd) checkDevice() error {
+	devices := []string{"cosim", "hls", "soft", "uio"}
+	gpu := strings.HasPrefix(c.Device, gpuSim)
+	switch {
+	case !gpu && !slices.Contains(devices, c.Device):
+		return coded(codeUsage, fmt.Errorf("--device %s: expected %s, or %s and one of %s", c.Device, strings.Join(devices, ", "), gpuSim, strings.Join(params.Names(), ", ")))
+	case !gpu && (c.Kernels != "" || c.Workload != "" || c.Time != 0 || c.Style != "tvm"):
+		return coded(codeUsage, fmt.Errorf("--kernels, --workload, --style and --time are for --device %sNAME, the device is %s", gpuSim, c.Device))
+	case c.Device != "uio" && (c.Label != "" || c.ClockMHz != 0):
+		return coded(codeUsage, fmt.Errorf("--label and --clock-mhz are for --device uio, the device is %s", c.Device))
+	case gpu && c.Workload == "":
+		return coded(codeUsage, fmt.Errorf("--device %s: --workload FILE is missing, a workload file of DISB", c.Device))
+	case gpu && c.Time < 0:
+		return coded(codeUsage, fmt.Errorf("--time %s: expected more than 0", c.Time))
+	}
+	return nil
+}
+
+type gpuClientDoc struct {
+	Client     string           `json:"client"`
+	Network    string           `json:"network"`
+	RealTime   bool             `json:"real_time"`
+	Alone      int64            `json:"alone_ns"`
+	Requests   int              `json:"requests"`
+	Ended      int              `json:"ended"` // by the workload's end
+	Latency    engine.Latencies `json:"latency"`
+	Throughput float64          `json:"throughput"` // of the network's alone
+}
+
+type gpuPolicyDoc struct {
+	engine.Summary
+	RealTime      float64        `json:"real_time_latency"` // mean, of the network's time alone
+	RealTimeP99   float64        `json:"real_time_latency_p99"`
+	Throughput    float64        `json:"throughput"` // sum over clients, of the networks' alone
+	GPUPreempted  int            `json:"gpu_preemptions"`
+	PreemptionNs  float64        `json:"gpu_preemption_ns"` // mean, best-effort work off the GPU
+	PreemptionP99 float64        `json:"gpu_preemption_p99_ns"`
+	Padded        float64        `json:"padded"` // share of kernels that ran beside a real-time one
+	Again         float64        `json:"again"`  // share of kernels that were run again after a kill
+	Clients       []gpuClientDoc `json:"clients"`
+}
+
+type gpuRunDoc struct {
+	header
+	Device       string         `json:"device"`
+	Kernels      string         `json:"kernels"` // file, or the catalogue's style
+	Workload     string         `json:"workload"`
+	Time         int64          `json:"time_ns"`
+	gpuPolicyDoc                // of the last policy
+	Runs         []gpuPolicyDoc `json:"runs"`
+}
+
+// gpu serves a workload on a simulated GPU.
+func (c *runCmd) gpu(e *env) error {
+	f, err := params.Of(strings.TrimPrefix(c.Device, gpuSim))
+	if err != nil {
+		return coded(codeUsage, err)
+	}
+	policies := c.Policy
+	if slices.Equal(policies, []string{"serial", "fluid"}) { // the default, which is an NPU's
+		policies = []string{"streams", "reef"}
+	}
+	for _, p := range policies {
+		if !slices.Contains(gpus.Systems(), p) {
+			return coded(codeUsage, fmt.Errorf("--policy %s: expected %s", p, strings.Join(gpus.Systems(), ", ")))
+		}
+	}
+	if _, err := catalogue.StyleOf(c.Style); err != nil {
+		return coded(codeUsage, err)
+	}
+	trace, err := load.TraceFile("disb", c.Workload, c.Seed)
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	var kernels []*kernel.Program
+	doc := gpuRunDoc{header: header{"sluice-run-gpu/1", version, c.Seed, "simulated"}, Device: c.Device, Kernels: "catalogue, " + c.Style, Workload: c.Workload}
+	if c.Kernels != "" {
+		doc.Kernels = c.Kernels
+		r, err := os.Open(c.Kernels)
+		if err != nil {
+			return coded(codeInput, fmt.Errorf("read kernels: %w", err))
+		}
+		defer r.Close()
+		if kernels, err = kernel.ReadCSV(c.Kernels, r); err != nil {
+			return coded(codeInput, err)
+		}
+	}
+	own, err := gpus.NewOwn(f, c.Style, kernels, trace, c.SLO.at)
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	if c.Time > 0 {
+		own.Cut(c.Time.Nanoseconds())
+	}
+	if n := own.Requests(); n > maxRequests {
+		return coded(codeInput, fmt.Errorf("%s: %d requests, at most %d are served, as every one is kept; --time cuts", c.Workload, n, maxRequests))
+	}
+	doc.Time = own.Duration()
+	for _, p := range policies {
+		_, done := e.progress(p, 1)
+		out, res, err := own.Run(e.ctx, p)
+		done()
+		switch {
+		case errors.Is(err, gpus.ErrWorkload), errors.Is(err, engine.ErrConfig), errors.Is(err, kernel.ErrProgram):
+			return coded(codeInput, err)
+		case err != nil:
+			return coded(runCode(err), err)
+		}
+		d := gpuPolicyDoc{
+			Summary: res.Summary(), RealTime: out.RT, RealTimeP99: out.RTP99, Throughput: out.Throughput, GPUPreempted: out.Preemptions,
+			PreemptionNs: out.Preempt * 1e3, PreemptionP99: out.PreemptP99 * 1e3, Padded: out.Padded, Again: out.Again,
+		}
+		d.Policy = p
+		for i := range out.Clients {
+			o, client := &out.Clients[i], &out.Served[i]
+			alone, err := own.Alone(client.Network)
+			if err != nil {
+				return coded(codeDevice, err)
+			}
+			d.Clients = append(d.Clients, gpuClientDoc{
+				Client: client.Name, Network: client.Network, RealTime: client.RealTime(), Alone: alone, Requests: o.Requests, Ended: o.Ended,
+				Latency: o.Latency, Throughput: o.Throughput,
+			})
+		}
+		doc.Runs = append(doc.Runs, d)
+	}
+	doc.gpuPolicyDoc = doc.Runs[len(doc.Runs)-1]
+	if err := e.output(doc, c.Out, c.JSON); err != nil {
+		return err
+	}
+	if c.JSON {
+		return nil
+	}
+	fmt.Fprintf(e.stdout, "%s, %s of %s (simulated); kernels: %s\n\n", f.Name, report.Ns(doc.Time), doc.Workload, doc.Kernels)
+	for i := range doc.Runs {
+		r := &doc.Runs[i]
+		t := report.Table{Head: []string{r.Policy, "network", "alone", "requests", "average", "p99", "throughput"}}
+		for _, k := range r.Clients {
+			name := k.Client
+			if !k.RealTime {
+				name += " (best effort)"
+			}
+			t.Add(name, k.Network, report.Ns(k.Alone), fmt.Sprint(k.Requests), report.Ns(k.Latency.Avg), report.Ns(k.Latency.P99), fmt.Sprintf("%.3f", k.Throughput))
+		}
+		if err := t.Write(e.stdout); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stdout, "real-time latency %.3f of alone (p99 %.3f); throughput %.3f; %d preemptions of %.1f us\n\n",
+			r.RealTime, r.RealTimeP99, r.Throughput, r.GPUPreempted, r.PreemptionNs/1e3)
+	}
+	return nil
+}

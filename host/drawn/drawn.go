@@ -1,0 +1,211 @@
+// Package drawn is a device without a network: it is known beforehand where requests leave (drawn from
+// rates) or what they show at every exit (read off images), and times come from the latency table.
+// It is in virtual time alone, one launch at a time; copies and loads take no time.
+package drawn
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Dev is the device. Its reports share memory: each is good until the next launch.
+type Dev struct {
+	table *sched.Table
+	info  device.Info
+	macs  []int64 // of one sample, by segment
+	rep   device.Report
+
+	// Either: by exit, a request whose draw is below it has left by then.
+	upTo  []uint64
+	seed  uint64
+	exits []device.ExitResult // by exit
+
+	// Or: what so many requests show.
+	show     func(id device.RequestID, segment int) float32
+	requests int
+	shown    []device.ExitResult // by place in the batch and segment
+
+	work *device.Work // under way
+	due  device.Time
+	ev   device.Event
+}
+
+// CheckRates refuses shares that are no distribution over so many exits (sched.ErrRates).
+func CheckRates(rates []float64, exits int) error {
+	if len(rates) != exits {
+		return fmt.Errorf("%w: %d of them for %d exits", sched.ErrRates, len(rates), exits)
+	}
+	return sched.CheckRates(rates)
+}
+
+// New makes a device of the table's B_max (or bMax, where that is positive and smaller) whose requests
+// leave at exits drawn from rates, the shares that leave at each exit; they must add up to one
+// (sched.ErrRates). Where a request leaves depends on the seed and its id alone, so every policy sees
+// the same requests, of which there may be any number. Of thresholds one above 1 alone is looked at,
+// with which nobody leaves before the last exit.
+func New(table *sched.Table, rates []float64, seed uint64, bMax int) (*Dev, error) {
+	if err := CheckRates(rates, table.Segments()); err != nil {
+		return nil, fmt.Errorf("device of drawn exits: %w", err)
+	}
+	d := &Dev{seed: seed, upTo: make([]uint64, len(rates)), exits: make([]device.ExitResult, len(rates))}
+	d.init(table, bMax)
+	sum := 0.0
+	for i, r := range rates {
+		sum += r
+		d.upTo[i] = uint64(min(sum, 1) * (1 << 53))
+		d.exits[i] = device.ExitResult{Exit: i, Confidence: 1}
+	}
+	d.upTo[len(rates)-1] = 1 << 53
+	return d, nil
+}
+
+// Known says what requests 1..Requests show.
+type Known struct {
+	Requests int
+	// Show is the confidence at the end of a segment: negative where no exit stands.
+	Show  func(id device.RequestID, segment int) float32
+	MACs  []int64 // of one sample, by segment, are reported; nil where they are not known
+	Slots int     // samples it can hold; 0: 4 B_max
+}
+
+// NewKnown makes a device whose requests show what is known of them: they leave where that reaches
+// their threshold, or at the last segment.
+func NewKnown(table *sched.Table, k Known) *Dev {
+	d := &Dev{show: k.Show, requests: k.Requests, macs: k.MACs}
+	d.init(table, 0)
+	if k.Slots > 0 {
+		d.info.Slots = k.Slots
+	}
+	n := table.Segments()
+	d.shown = make([]device.ExitResult, d.info.MaxBatch*n)
+	for i := range d.shown {
+		d.shown[i].Exit = i % n
+	}
+	return d
+}
+
+func (d *Dev) init(table *sched.Table, bMax int) {
+	b := table.MaxBatch()
+	if bMax > 0 {
+		b = min(b, bMax)
+	}
+	d.table, d.rep.Results = table, make([]device.Result, b)
+	d.info = device.Info{
+		Name: "drawn", Label: "estimated", MaxBatch: b, Slots: 4 * b, Places: 1,
+		Preempt: device.PreemptExit, ClockHz: 1e9,
+	}
+}
+
+// Exit is where a request leaves.
+func (d *Dev) Exit(id device.RequestID) int {
+	u := d.draw(id)
+	for i, t := range d.upTo {
+		if u < t {
+			return i
+		}
+	}
+	return len(d.upTo) - 1
+}
+
+// draw is a number below 2^53: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) at seed and id.
+func (d *Dev) draw(id device.RequestID) uint64 {
+	z := d.seed*0xd1342543de82ef95 + uint64(id)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return (z ^ z>>31) >> 11
+}
+
+// Info implements device.Device.
+func (d *Dev) Info() device.Info { return d.info }
+
+// Begin implements device.Device: copies and loads take no time.
+func (d *Dev) Begin(_ context.Context, now device.Time, w *device.Work) (bool, error) {
+	switch {
+	case w.Kind == device.Copy && d.show != nil && (w.Request == 0 || uint64(w.Request) > uint64(d.requests)):
+		return false, fmt.Errorf("%w: drawn: request %d, %d are known", device.ErrRequest, w.Request, d.requests)
+	case w.Kind != device.Run && w.Kind != device.Reset:
+		return true, nil
+	case d.work != nil:
+		return false, fmt.Errorf("%w: drawn: work %d begins while work %d is under way", device.ErrRequest, w.ID, d.work.ID)
+	case w.Kind == device.Reset:
+		d.ev.Kind, d.ev.Report, d.due = device.Done, nil, now+max(1, w.Expect)
+	default:
+		took, err := d.run(&w.Launch)
+		if err != nil {
+			return false, err
+		}
+		if w.Fixed {
+			took = w.Expect
+		}
+		d.ev.Kind, d.ev.Segment, d.ev.Report, d.due = device.Passed, w.Launch.Last, &d.rep, now+took
+	}
+	d.work, d.ev.Work, d.ev.Over = w, w.ID, true
+	return false, nil
+}
+
+// Next implements device.Virtual.
+func (d *Dev) Next() (device.Time, bool) { return d.due, d.work != nil }
+
+// Take implements device.Virtual.
+func (d *Dev) Take(now device.Time) *device.Event {
+	if d.work == nil || d.due > now {
+		return nil
+	}
+	d.work = nil
+	return &d.ev
+}
+
+// run computes a launch.
+func (d *Dev) run(l *device.Launch) (device.Time, error) {
+	segments := d.table.Segments()
+	if l.First < 0 || l.Last < l.First || l.Last >= segments || len(l.Requests) < 1 || len(l.Requests) > d.info.MaxBatch ||
+		len(l.Theta) != len(l.Requests) && len(l.Theta) != len(l.Requests)*(l.Last-l.First+1) {
+		return 0, fmt.Errorf("%w: drawn: segments %d..%d for a batch of %d with %d thresholds", device.ErrRequest, l.First, l.Last, len(l.Requests), len(l.Theta))
+	}
+	d.rep.Results = d.rep.Results[:len(l.Requests)]
+	d.rep.Stats.MACs = 0
+	for i, id := range l.Requests {
+		r := &d.rep.Results[i] // field by field: a literal would be put together elsewhere and copied
+		r.Request, r.Taken = id, -1
+		s, leaves, exits := l.First, false, d.exits
+		if d.show == nil {
+			u := d.draw(id)
+			for ; ; s++ {
+				if leaves = s == segments-1 || u < d.upTo[s] && l.ThetaAt(i, s) <= 1; leaves || s == l.Last {
+					break
+				}
+			}
+		} else {
+			exits = d.shown[i*segments : (i+1)*segments]
+			for ; ; s++ {
+				exits[s].Confidence = d.show(id, s)
+				if leaves = s == segments-1 || exits[s].Confidence >= l.ThetaAt(i, s); leaves || s == l.Last {
+					break
+				}
+			}
+		}
+		if r.Exits = exits[l.First : s+1]; leaves {
+			r.Taken = s
+		}
+		if d.macs != nil {
+			for k := l.First; k <= s; k++ {
+				d.rep.Stats.MACs += uint64(d.macs[k])
+			}
+		}
+	}
+	d.rep.Ns = d.table.At(l.First, l.Last, len(l.Requests))
+	d.rep.Cycles, d.rep.Stats.Starts = uint64(d.rep.Ns), 1
+	return d.rep.Ns, nil
+}
+
+// Abort implements device.Device: it lets go at exits alone.
+func (*Dev) Abort(device.Time, device.WorkID, bool) {}
+
+// Release implements device.Device.
+func (*Dev) Release(device.RequestID) {}
+
+// Close implements device.Device.
+func (*Dev) Close() error { return nil }

@@ -1,0 +1,25 @@
+// Exits drawn for a number of requests that is known.
+
+package drawn
+
+import "math/rand/v2"
+
+// exitStream tells the exits of a seed apart from its arrivals (load) and its schedules.
+const exitStream = 0x736c756963650003
+
+// Exits draws the exit of each of n requests; equal seeds give every policy equal exits.
+func Exits(rates []float64, n int, seed uint64) []uint8 {
+	rng := rand.New(rand.NewPCG(seed, exitStream))
+	out := make([]uint8, n)
+	last := len(rates) - 1
+	for i := range out {
+		u, e := rng.Float64(), 0
+		for ; e < last; e++ {
+			if u -= rates[e]; u < 0 {
+				break
+			}
+		}
+		out[i] = uint8(e)
+	}
+	return out
+}

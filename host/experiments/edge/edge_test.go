@@ -1,0 +1,267 @@
+package edge
+
+import (
+	"context"
+	"flag"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/jellyfish"
+	"github.com/sluice-npu/sluice/host/links"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+var seed = flag.Uint64("seed", 1, "of what is random")
+
+func same(rate int, slo int64) func(int) jellyfish.Registered {
+	return func(int) jellyfish.Registered { return jellyfish.Registered{Rate: rate, SLO: slo} }
+}
+
+func setting(t testing.TB, trace string, clients, rate int, slo, ns int64) *Setting {
+	tr, err := links.Named(trace, *seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Setting{
+		Zoo: jellyfish.Synthetic(1), Workers: 2, Trace: tr, Ns: ns, Seed: *seed,
+		Clients: Cameras(clients, same(rate, slo), ns, *seed),
+	}
+}
+
+func run(t testing.TB, set *Setting, system string) *Outcome {
+	t.Helper()
+	sys, err := Named(system)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := Run(context.Background(), set, sys, Assume())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// What the publication says in words, where the difference is large: nobody who adapts both misses much,
+// the smallest network misses nothing and is the least accurate, the largest one comes too late.
+func TestSystems(t *testing.T) {
+	t.Logf("--seed %d", *seed)
+	set := setting(t, "steps", 2, 15, 75e6, 40e9)
+	got := map[string]*Outcome{}
+	for _, s := range Systems() {
+		o := run(t, set, s.Name)
+		got[s.Name] = o
+		t.Logf("%-10s %+v", s.Name, *o)
+		if !reflect.DeepEqual(o, run(t, set, s.Name)) {
+			t.Errorf("%s: two runs differ", s.Name)
+		}
+		if frames := got["jellyfish"].Frames; o.Frames != frames || o.Frames < 1000 {
+			t.Errorf("%s: %d frames, under jellyfish %d", s.Name, o.Frames, frames)
+		}
+		if o.P99 > 75_100_000 {
+			t.Errorf("%s: a result after %d ns is in time", s.Name, o.P99)
+		}
+	}
+	for _, name := range []string{"jellyfish", "jellyfish+"} {
+		if o := got[name]; o.Miss > 0.02 || o.Accuracy < got["b-l"].Accuracy+0.05 || o.Counts.Changes == 0 || o.Counts.Decisions < 50 {
+			t.Errorf("%s: %+v", name, *o)
+		}
+	}
+	if o := got["b-l"]; o.Miss > 0.001 || math.Abs(o.Accuracy-set.Zoo[0].Accuracy) > 1e-9 {
+		t.Errorf("b-l: %+v", *o)
+	}
+	if got["b-h"].Miss < 0.5 || got["b-m"].Miss < 0.05 || got["da-off"].Miss < 0.2 || got["da-bw-50"].Miss != 1 || got["da-slo-50"].Miss != 1 {
+		t.Error("those that do not adapt, or have no budget, miss little")
+	}
+}
+
+// A client over a link of any trace sends no larger frames than it was told, and as often as it says; its
+// frames come in order.
+func TestCameras(t *testing.T) {
+	trace := links.LTE().Draw("lte", 100, *seed)
+	zoo := jellyfish.Synthetic(1)
+	c := newCameras(zoo, Sizing{Advised: true}, 0.05, Cameras(5, same(25, 100e6), 20e9, *seed), trace, 20e9, *seed)
+	last, told, sizes := int64(0), 0, map[int32]bool{}
+	per := make([]int, 5)
+	for {
+		it, ok := c.Next()
+		if !ok {
+			break
+		}
+		if it.At < last || it.Task.Arrived != it.At || it.Task.Created > it.At || it.Task.Deadline <= it.At {
+			t.Fatalf("%+v after %d", *it.Task, last)
+		}
+		last = it.At
+		per[it.Task.Client]++
+		f := c.frames[it.Task.ID-1]
+		sizes[f.size] = true
+		if int(f.size) > told && told > 0 {
+			t.Fatalf("a frame of size %d, told was %d", f.size, told)
+		}
+		if rate := it.Task.Link; rate < 2.8e6 || rate > 26.4e6 {
+			t.Fatalf("a link of %g bits/s", rate)
+		}
+		if last > 10e9 && told == 0 {
+			told = 9
+			for i := range 5 {
+				c.Advised(last, &sched.Advice{Client: i, Network: zoo[told].Name})
+			}
+		}
+	}
+	if len(sizes) < 4 {
+		t.Errorf("sizes %v", sizes)
+	}
+	for i, n := range per {
+		if want := int((20e9 - float64(c.all[i].created%40_000_000)) / 40e6); n > want+1 || n < want-130 { // starts are up to 5 s late
+			t.Errorf("client %d: %d frames", i, n)
+		}
+	}
+}
+
+// A worker's times have the zoo's p99 at their 99th percentile.
+func TestWorkerTimes(t *testing.T) {
+	w := NewWorker("w", jellyfish.Synthetic(1), 0.03, *seed)
+	var v []int64
+	for i := range uint64(20_000) {
+		v = append(v, w.time(4, 3, i))
+	}
+	slices.Sort(v)
+	p99, want := float64(v[len(v)*99/100]), float64(w.zoo[4].P99[2])
+	if math.Abs(p99/want-1) > 0.01 || float64(v[len(v)/2]) > 0.95*want {
+		t.Errorf("p50 %d, p99 %.0f ns, expected %.0f", v[len(v)/2], p99, want)
+	}
+	if got := NewWorker("w", w.zoo, 0, 1).time(4, 3, 1); got != w.zoo[4].P99[2] {
+		t.Errorf("without a spread: %d", got)
+	}
+}
+
+// twice asks the outer policy everything twice, from the same state, what it has learned included.
+type twice struct {
+	*jellyfish.Policy
+	t     *testing.T
+	asked *int
+}
+
+func (p twice) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	was := p.Snapshot()
+	clean := func(v []sched.Action) (out []sched.Action) {
+		for _, a := range v {
+			a.Requests = slices.Clone(a.Requests)
+			if a.Plan != nil {
+				a.Thetas, a.Plan = []float32{float32(reflect.ValueOf(a.Plan.Find(context.Background())).Elem().NumField())}, nil
+			}
+			out = append(out, a)
+		}
+		return out
+	}
+	first := clean(p.Policy.Decide(now, s, ev, nil))
+	p.Restore(was)
+	from := len(buf)
+	buf = p.Policy.Decide(now, s, ev, buf)
+	*p.asked++
+	if d := cmp.Diff(first, clean(buf[from:]), cmpopts.EquateEmpty()); d != "" {
+		p.t.Fatalf("asked twice at %d ns: %s", now, d)
+	}
+	return buf
+}
+
+// config is a run of Jellyfish whose parts a test may change.
+func config(t *testing.T, set *Setting) (engine.Config, *sched.Nested, *cameras) {
+	o := jellyfish.Options{Zoo: set.Zoo, Advise: true}
+	for _, c := range set.Clients {
+		o.Clients = append(o.Clients, c.Registered)
+	}
+	nested, _, err := jellyfish.New(o, set.Workers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := newCameras(set.Zoo, Sizing{Advised: true}, 0.05, set.Clients, set.Trace, set.Ns, set.Seed)
+	cfg := engine.Config{Source: src, Inputs: engine.NoInputs, Clock: engine.Measured, Policy: nested}
+	for k := range set.Workers {
+		cfg.Devices = append(cfg.Devices, NewWorker("w", set.Zoo, 0.03, uint64(k)))
+	}
+	if cfg.Networks, err = networks(set, 0, false, Assume().LoadNs); err != nil {
+		t.Fatal(err)
+	}
+	return cfg, nested, src
+}
+
+// The policy's answers follow from its arguments and what it gives away as learned.
+func TestAnswersFollowFromTheState(t *testing.T) {
+	set := setting(t, "lte", 4, 15, 100e6, 10e9)
+	cfg, nested, _ := config(t, set)
+	asked := 0
+	nested.Outer = twice{nested.Outer.(*jellyfish.Policy), t, &asked}
+	if _, err := engine.Run(context.Background(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if asked < 1000 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
+// breaking is a worker whose batch fails once, which costs a reset.
+type breaking struct {
+	*Worker
+	at     int
+	begins int
+}
+
+func (b *breaking) Begin(ctx context.Context, now int64, w *device.Work) (bool, error) {
+	if w.Kind == device.Run {
+		if b.begins++; b.begins == b.at {
+			return false, &device.Failure{Scope: device.LoseDevice, Err: device.ErrHang}
+		}
+	}
+	return b.Worker.Begin(ctx, now, w)
+}
+
+// Everybody has an ending, batches never exceed what was decided for them, loads and unloads go on while a
+// worker serves, and one that has failed is back after its reset.
+func TestPolicyOnTheEngine(t *testing.T) {
+	set := setting(t, "lte", 8, 25, 150e6, 20e9)
+	cfg, _, src := config(t, set)
+	cfg.Devices[1] = &breaking{Worker: cfg.Devices[1].(*Worker), at: 40}
+	cfg.ResetCost = 300e6
+	res, err := engine.Run(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Records) != len(src.frames) || res.Faults == 0 || res.Resets == 0 {
+		t.Fatalf("%d records of %d frames, %d faults, %d resets", len(res.Records), len(src.frames), res.Faults, res.Resets)
+	}
+	for i := range res.Records {
+		if res.Records[i].Ending == engine.Pending {
+			t.Fatalf("%+v", res.Records[i])
+		}
+	}
+	kinds, after := map[string]int{}, 0
+	for i := range res.Steps {
+		s := &res.Steps[i]
+		kinds[s.Kind]++
+		if s.Kind == "launch" && s.Device == 1 && s.At > 10e9 {
+			after++
+		}
+		if len(s.Requests) > jellyfish.SyntheticBatch {
+			t.Errorf("%+v", *s)
+		}
+	}
+	if kinds["load"] < 10 || kinds["unload"] < 3 || kinds["assign"] < 1000 || after < 50 {
+		t.Errorf("%v, %d batches on the worker that had failed", kinds, after)
+	}
+	share := 0
+	for i := range res.Records {
+		if res.Records[i].Ending == engine.OnTime {
+			share++
+		}
+	}
+	if 10*share < 8*len(res.Records) {
+		t.Errorf("%d of %d on time", share, len(res.Records))
+	}
+}

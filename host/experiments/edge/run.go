@@ -1,0 +1,244 @@
+// One run: a setting under a system.
+
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/jellyfish"
+	"github.com/sluice-npu/sluice/host/links"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// ErrSetup is the error of an experiment that cannot be run.
+var ErrSetup = errors.New("edge experiment")
+
+// Camera is a client of a setting.
+type Camera struct {
+	jellyfish.Registered
+	Start int64 // when its first frame is due, or soon after
+}
+
+// Setting is who is served, over what, by how many workers.
+type Setting struct {
+	Zoo     jellyfish.Zoo
+	Workers int
+	Clients []Camera
+	Trace   *links.Trace
+	Ns      int64 // virtual time
+	Seed    uint64
+}
+
+// Assumed are the parameters that the publication does not give.
+type Assumed struct {
+	Upscale float64 `json:"upscale"`    // share of the accuracy between a frame's size and a network's that upscaling loses
+	Jitter  float64 `json:"jitter"`     // of the logarithm of frames' bytes
+	Spread  float64 `json:"spread"`     // of the logarithm of batches' times below their p99
+	LoadNs  int64   `json:"load_ns"`    // of a network onto a worker (it says 150 to 200 ms)
+	CostNs  int64   `json:"decides_ns"` // of a decision
+	Slower  float64 `json:"slower"`     // of the large set-up's GPUs, as a factor of the zoo's times
+}
+
+// Assume gives them.
+func Assume() Assumed {
+	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.03, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25}
+}
+
+// Outcome is what a run showed.
+type Outcome struct {
+	Frames   int
+	OnTime   int
+	Miss     float64 // share of frames without a result in time
+	Accuracy float64 // mean, of those with one
+	Busy     float64 // share of the workers' time
+	P50, P99 int64   // creation to result, of those with one
+	HitRate  float64 // of changes of a worker's network; NaN: none
+	Counts   jellyfish.Counts
+}
+
+// System is a way of serving.
+type System struct {
+	Name     string
+	Select   jellyfish.Selector // Jellyfish's
+	Budget   jellyfish.Budget
+	Sizing   Sizing
+	Prefetch int
+	Static   int // in place of Jellyfish: this network everywhere, under Clockwork's EDF
+	Fixed    bool
+}
+
+// middle is the network of 352 pixels: what is fixed where nothing adapts.
+const middle = 7
+
+// Systems are those that are compared.
+func Systems() []System {
+	all := len(jellyfish.Synthetic(1)) - 1
+	out := []System{
+		{Name: "jellyfish", Select: jellyfish.Annealing{}, Budget: jellyfish.Aligned, Sizing: Sizing{Advised: true}},
+		{Name: "jellyfish+", Select: jellyfish.Search{}, Budget: jellyfish.Aligned, Sizing: Sizing{Advised: true}},
+	}
+	for _, b := range []struct {
+		name string
+		net  int
+	}{{"b-l", 0}, {"b-m", middle}, {"b-h", all}} {
+		out = append(out, System{Name: b.name, Fixed: true, Static: b.net, Sizing: Sizing{Most: b.net}})
+	}
+	out = append(out, System{Name: "da-off", Select: jellyfish.Annealing{}, Budget: jellyfish.Fixed(middle), Sizing: Sizing{Most: middle, Fixed: true}})
+	for _, share := range []float64{0.5, 0.75} {
+		percent := int(100 * share)
+		out = append(out,
+			System{Name: fmt.Sprintf("da-bw-%d", percent), Select: jellyfish.Annealing{}, Budget: jellyfish.Share(share), Sizing: Sizing{Most: all}},
+			System{Name: fmt.Sprintf("da-slo-%d", percent), Select: jellyfish.Annealing{}, Budget: jellyfish.Share(share), Sizing: Sizing{Most: all, Network: 1 - share}},
+		)
+	}
+	return out
+}
+
+// Named is a system by its name.
+func Named(name string) (System, error) {
+	for _, s := range Systems() {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return System{}, fmt.Errorf("%w: there is no system %q", ErrSetup, name)
+}
+
+// Cameras are n clients of one kind that come one after another, 1 to 10 s apart at random, but for short
+// runs: not later than in a quarter of the time.
+func Cameras(n int, r func(i int) jellyfish.Registered, ns int64, seed uint64) []Camera {
+	rng := rand.New(rand.NewPCG(seed, 0x7374617274))
+	at, out := 0.0, []Camera(nil)
+	for i := range n {
+		out = append(out, Camera{Registered: r(i)})
+		if i > 0 {
+			at += 1 + 9*rng.Float64()
+		}
+		out[i].Start = int64(at * 1e9)
+	}
+	if limit := float64(ns) / 4; at*1e9 > limit {
+		for i := range out {
+			out[i].Start = int64(float64(out[i].Start) * limit / (at * 1e9))
+		}
+	}
+	return out
+}
+
+// Run serves a setting under a system.
+func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, error) {
+	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || set.Trace == nil || sys.Static >= len(set.Zoo) {
+		return nil, fmt.Errorf("%w: %d clients, %d workers, %d ns, network %d of %d", ErrSetup, len(set.Clients), set.Workers, set.Ns, sys.Static, len(set.Zoo))
+	}
+	sizing := sys.Sizing
+	sizing.Most = min(sizing.Most, len(set.Zoo)-1)
+	src := newCameras(set.Zoo, sizing, a.Jitter, set.Clients, set.Trace, set.Ns, set.Seed)
+	seen := &seen{src: src, zoo: set.Zoo, upscale: a.Upscale}
+	cfg := engine.Config{
+		Source: src, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
+		Watchdog: engine.Watchdog{Fixed: 1 << 50},
+	}
+	for k := range set.Workers {
+		cfg.Devices = append(cfg.Devices, NewWorker(fmt.Sprintf("worker%d", k), set.Zoo, a.Spread, set.Seed<<8+uint64(k)))
+	}
+	var err error
+	if cfg.Networks, err = networks(set, sys.Static, sys.Fixed, a.LoadNs); err != nil {
+		return nil, err
+	}
+	var policy *jellyfish.Policy
+	if sys.Fixed {
+		cfg.Policy = &sched.Clockwork{}
+	} else {
+		o := jellyfish.Options{
+			Zoo: set.Zoo, Select: sys.Select, Budget: sys.Budget, Advise: sizing.Advised, Prefetch: sys.Prefetch, Cost: a.CostNs, Seed: set.Seed,
+		}
+		for _, c := range set.Clients {
+			o.Clients = append(o.Clients, c.Registered)
+		}
+		nested, p, err := jellyfish.New(o, set.Workers)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Policy, policy = nested, p
+	}
+	res, err := engine.Run(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%d clients over %s under %s: %w", len(set.Clients), set.Trace.Name, sys.Name, err)
+	}
+	return seen.outcome(res, policy), nil
+}
+
+// networks are the zoo as the engine knows it: the smallest one is loaded; or only is there, and loaded.
+func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Network, err error) {
+	for j := range set.Zoo {
+		if fixed && j != only {
+			continue
+		}
+		t, err := table(&set.Zoo[j])
+		if err != nil {
+			return nil, err
+		}
+		n := engine.Network{Name: set.Zoo[j].Name, Family: family, Cold: !fixed && j > 0}
+		for range set.Workers {
+			n.Tables, n.Load, n.Artefacts = append(n.Tables, t), append(n.Load, load), append(n.Artefacts, device.Artefact{Network: n.Name, Kind: "table"})
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// seen hears of endings.
+type seen struct {
+	engine.Deaf
+	src     *cameras
+	zoo     jellyfish.Zoo
+	upscale float64
+	n, good int
+	sum     float64
+	hist    engine.Histogram
+}
+
+// Ended implements engine.Observer.
+func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
+	s.n++
+	if r.Ending != engine.OnTime {
+		return
+	}
+	s.good++
+	f := &s.src.frames[r.Task-1]
+	acc := s.zoo[r.Class].Accuracy
+	if int(f.size) < r.Class { // it was upscaled
+		acc -= s.upscale * (acc - s.zoo[f.size].Accuracy)
+	}
+	s.sum += acc
+	c := &s.src.all[f.client]
+	s.hist.Add(r.Ended - (r.Deadline - c.SLO))
+}
+
+func (s *seen) outcome(res *engine.Result, p *jellyfish.Policy) *Outcome {
+	o := &Outcome{Frames: s.n, OnTime: s.good, P50: s.hist.Quantile(0.5), P99: s.hist.Quantile(0.99)}
+	if s.n > 0 {
+		o.Miss = 1 - float64(s.good)/float64(s.n)
+	}
+	if s.good > 0 {
+		o.Accuracy = s.sum / float64(s.good)
+	}
+	busy := int64(0)
+	for _, b := range res.Busy {
+		busy += b
+	}
+	if res.End > 0 {
+		o.Busy = float64(busy) / float64(res.End) / float64(len(res.Busy))
+	}
+	if p != nil {
+		o.Counts = p.Counts()
+		if o.Counts.Changes > 0 {
+			o.HitRate = float64(o.Counts.Hits) / float64(o.Counts.Changes)
+		}
+	}
+	return o
+}

@@ -1,0 +1,255 @@
+// REEF's statements (figures 1, 15 to 24, 28, 29).
+
+package gpus
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+)
+
+// between is a claim of a range of multiples of one, which holds where what it is beyond one is at least
+// a half of the least, and at most one and a half of the most.
+func between(id, text, gpu string, from, to float64, of probe) claim {
+	return claim{id: id, text: text, gpu: gpu, of: of, published: (from + to) / 2, least: 1 + 0.5*(from-1), most: 1 + 1.5*(to-1)}
+}
+
+func long(c claim) claim { c.long = true; return c }
+
+// p99 is the 99th percentile of real-time latencies, of the same on a GPU of their own.
+func p99(style, system, workload string) probe {
+	of := func(s string) probe {
+		return func(l *lab) (float64, error) {
+			o, err := l.run(style, s, workload)
+			if err != nil {
+				return 0, err
+			}
+			return o.RTP99, nil
+		}
+	}
+	return over(of(system), of("rt-only"))
+}
+
+// uniformProgram is n kernels, each of which keeps the whole GPU busy for so many us.
+func uniformProgram(units, n int, us float64) *kernel.Program {
+	p := &kernel.Program{Name: fmt.Sprintf("uniform%dx%g", n, us), Memory: 1 << 20, Exits: []int{n - 1}}
+	for i := range n {
+		p.Kernels = append(p.Kernels, kernel.Kernel{
+			Name: "uniform", Blocks: units, Threads: 256, Regs: 64, Issue: 1, BlockNs: us * 1e3, Bytes: 1 << 20,
+			Reads: []kernel.Span{{From: int64(i%2) << 19, To: int64(i%2)<<19 + 1<<19}}, Writes: []kernel.Span{{From: int64(1-i%2) << 19, To: int64(1-i%2)<<19 + 1<<19}},
+		})
+	}
+	return p
+}
+
+// preemptUniform is the mean preemption of a best-effort client of such a program, in us.
+func preemptUniform(system string, n int, us float64) probe {
+	return func(l *lab) (float64, error) {
+		b := l.bed("tvm")
+		p := uniformProgram(int(math.Round(l.file.Values["sms"].Value)), n, us)
+		if b.own == nil {
+			b.own = map[string]*kernel.Program{}
+		}
+		if b.own[p.Name] == nil {
+			b.own[p.Name] = p
+		}
+		return preempt("tvm", system, p.Name+"+1")(l)
+	}
+}
+
+// usage is the mean share of the SMs that a network's kernels have blocks for, by their time.
+func usage(network string) probe {
+	return func(l *lab) (float64, error) {
+		m := l.file.Machine()
+		p, err := catalogue.Program(catalogue.Spec{Network: network, Style: "tvm"}, m)
+		if err != nil {
+			return 0, err
+		}
+		var sum, time float64
+		for i := range p.Kernels {
+			k := &p.Kernels[i]
+			if k.Kind != kernel.Compute {
+				continue
+			}
+			t := k.BlockNs * max(1, math.Ceil(float64(k.Blocks)/float64(m.SMs))*k.Issue)
+			sum += t * min(1, float64(k.Blocks)/float64(m.SMs))
+			time += t
+		}
+		return sum / time, nil
+	}
+}
+
+// pairs is the mean of a metric over figure 23's pairs of a real-time and a best-effort network.
+func pairs(of func(pair string) probe, rts ...string) probe {
+	if len(rts) == 0 {
+		rts = five()
+	}
+	var all []probe
+	for _, rt := range rts {
+		for _, be := range five() {
+			all = append(all, of(rt+"/"+be))
+		}
+	}
+	return mean(all...)
+}
+
+// reefClaims are REEF's statements.
+func reefClaims() []claim {
+	const (
+		spread  = "our programs spread over all compute units where the frameworks' leave some idle, so there is less to gain beside them"
+		memory  = "no caches are simulated, so five clients do not spoil each other's"
+		evicted = "the command processor's cost of a kernel that ends itself is fitted to a device queue of four, at one client"
+		orion   = "the launching thread costs nothing here, and our rule lets a kernel run beside wherever the profiles differ"
+	)
+	var out []claim
+	for _, g := range []struct {
+		gpu                           string
+		seq, streams, tStreams, tREEF [3]float64
+	}{
+		{"mi50", [3]float64{2.87, 3.66, 0}, [3]float64{1.10, 1.21, 8.1}, [3]float64{1.34, 1.72, 1.91}, [3]float64{1.12, 1.28, 1.53}},
+		{"gv100", [3]float64{2.16, 2.19, 0}, [3]float64{1.46, 1.51, 4.2}, [3]float64{1.15, 1.28, 1.42}, [3]float64{1.08, 1.12, 1.20}},
+	} {
+		for i, w := range []string{"A", "B", "C"} {
+			id := fmt.Sprintf("fig15-16/%s/%s/", g.gpu, w)
+			if g.seq[i] > 0 {
+				out = append(out, gain(id+"seq-rt", "SEQ: latency of real-time tasks, of RT-Only's", g.gpu, g.seq[i], rt("tvm", "seq", w)))
+			}
+			out = append(out,
+				because(gain(id+"streams-rt", "GPUStreams: latency of real-time tasks, of RT-Only's", g.gpu, g.streams[i], rt("tvm", "streams", w)), memory),
+				atMost(id+"reef-rt", "REEF: latency of real-time tasks, of RT-Only's, less than 5 % more", g.gpu, 1.05, rt("tvm", "reef", w)),
+				gain(id+"streams-throughput", "GPUStreams: throughput, of running alone", g.gpu, g.tStreams[i], throughput("tvm", "streams", w)),
+				because(gain(id+"reef-throughput", "REEF: throughput, of running alone", g.gpu, g.tREEF[i], throughput("tvm", "reef", w)), spread))
+		}
+	}
+	for _, w := range []string{"D", "E"} {
+		out = append(out, atMost("fig15/mi50/"+w+"/reef-rt", "REEF: latency of real-time tasks with five of them, of RT-Only's, 4.2 % more at most", "mi50", 1.042, rt("tvm", "reef", w)))
+	}
+	out = append(out,
+		atLeast("fig1/streams-5", "five best-effort clients hurt GPUStreams severalfold", "mi50", 2, rt("tvm", "streams", "C")),
+		fitted(near("fig20b/31us", "one preemption of ResNet-152, device queue of four: 3 + 31 + 3 us", "mi50", 37, preempt("tvm", "reset", "resnet152+1"))),
+		near("fig20b/424us", "without either optimisation: 17 + 424 + 3 us", "mi50", 444, preempt("tvm", "reset-plain", "resnet152+1")),
+		near("fig18/vgg", "wait-based preemption of VGG-19, us", "mi50", 310, preempt("tvm", "wait", "vgg19+1")),
+		near("fig18/rnet", "wait-based preemption of ResNet-152, us", "mi50", 882, preempt("tvm", "wait", "resnet152+1")),
+		because(near("fig17/mi50/C", "wait-based over reset-based preemption, five clients", "mi50", 21.8, over(preempt("tvm", "wait", "C"), preempt("tvm", "reset", "C"))), evicted),
+		near("fig17/mi50/A", "wait-based over reset-based preemption, one client: an order of magnitude", "mi50", 20, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
+		near("fig17/gv100/A", "wait-based over reset-based preemption, GV100, one client", "gv100", 6.1, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
+		near("fig17/gv100/C", "wait-based over reset-based preemption, GV100, five clients", "gv100", 15, over(preempt("tvm", "wait", "C"), preempt("tvm", "reset", "C"))),
+		fitted(gain("fig21/queue", "ResNet-152 with a device queue of one, of four: 14.3 / 12.3 ms", "mi50", 14.3/12.3, queues(1, 4))),
+		atMost("fig21/long", "and no further gain beyond four: less than 0.3 %", "mi50", 1.003, queues(4, 256)),
+		atMost("fig22/tensorrt", "restoring costs less than 5 % of the execution, TensorRT's kernels", "gv100", 0.05, restore("tensorrt")),
+		atMost("fig22/pytorch", "restoring costs less than 5 % of the execution, PyTorch's kernels", "gv100", 0.05, restore("pytorch")),
+		because(gain("fig28/C/triton", "Triton (stream priorities, TensorRT's kernels): latency of real-time tasks", "gv100", 2.8, rt("tensorrt", "priority", "C")), memory),
+		atMost("fig28/C/reef", "REEF without padding there: 9 % more at most", "gv100", 1.09, rt("tensorrt", "reset", "C")),
+		because(near("fig29/C/orion-throughput", "Orion: throughput", "gv100", 0.97, throughput("pytorch", "orion", "C")), orion),
+		gain("fig29/C/reef-throughput", "REEF without padding there: throughput", "gv100", 1.14, throughput("pytorch", "reset", "C")))
+	for _, p := range []struct {
+		rt, be string
+		dkp    float64
+		metric string
+	}{{"resnet152", "vgg19", 1.198, "throughput"}, {"yolov3", "vgg19", 1.081, "throughput"}} {
+		pair := p.rt + "/" + p.be
+		out = append(out,
+			because(gain("fig23/"+pair+"/dkp", "padding alone, one real-time and one best-effort client: throughput", "mi50", p.dkp, throughput("tvm", "reef-dkp", pair)), spread),
+			atMost("fig23/"+pair+"/rt", "and the latency of real-time tasks, 2.9 % more at most", "mi50", 1.029, rt("tvm", "reef-dkp", pair)))
+	}
+	// Figure 15 and 16, D and E; 17 to 22.
+	for _, g := range []struct {
+		gpu      string
+		from, to float64
+	}{{"mi50", 1.22, 1.42}, {"gv100", 1.18, 1.25}} {
+		for _, w := range []string{"D", "E"} {
+			out = append(out, because(between("fig15-16/"+g.gpu+"/"+w+"/reef-throughput", "REEF: throughput with five real-time clients", g.gpu, g.from, g.to, throughput("tvm", "reef", w)), spread))
+		}
+		var models []probe
+		for _, n := range five() {
+			models = append(models, preempt("tvm", "reset", n+"+1"))
+		}
+		out = append(out,
+			near("fig18/"+g.gpu+"/reset-least", "reset-based preemption, the least of five networks: 30 us", g.gpu, 30, least(models...)),
+			near("fig18/"+g.gpu+"/reset-most", "reset-based preemption, the most of five networks: 38 us", g.gpu, 38, most(models...)))
+	}
+	var clients []string
+	for n := 1; n <= 5; n++ {
+		clients = append(clients, fmt.Sprintf("resnet152+%d", n))
+	}
+	out = append(out,
+		because(near("fig17/mi50/B", "wait-based over reset-based preemption, DISB B", "mi50", 19.3, over(preempt("tvm", "wait", "B"), preempt("tvm", "reset", "B"))), evicted),
+		near("fig18/gv100/rnet", "wait-based preemption of ResNet-152, GV100, us", "gv100", 233, preempt("tvm", "wait", "resnet152+1")),
+		near("fig18/gv100/gpt2", "wait-based preemption of GPT-2, GV100, us", "gv100", 365, preempt("tvm", "wait", "gpt2+1")),
+		atLeast("fig19a/wait", "wait-based preemption rises with the kernels launched: 200 over 50 of 100 us", "mi50", 1.5, over(preemptUniform("wait", 200, 100), preemptUniform("wait", 50, 100))),
+		atLeast("fig19b/wait", "and with their time: 100 kernels of 200 us over 50 us", "mi50", 1.25, over(preemptUniform("wait", 100, 200), preemptUniform("wait", 100, 50))),
+		atMost("fig19/reset", "reset-based preemption stays below 40 us throughout", "mi50", 40,
+			most(preemptUniform("reset", 50, 100), preemptUniform("reset", 200, 100), preemptUniform("reset", 100, 50), preemptUniform("reset", 100, 200))),
+		near("fig20a/1", "both optimisations leave of the preemption, one client: 13 %", "mi50", 0.13, over(preempt("tvm", "reset", clients[0]), preempt("tvm", "reset-plain", clients[0]))),
+		near("fig20a/5", "five clients: 8 %", "mi50", 0.08, over(preempt("tvm", "reset", clients[4]), preempt("tvm", "reset-plain", clients[4]))),
+		gain("fig20a/wait-1", "wait-based over reset-based without them, one client", "mi50", 1.7, over(preempt("tvm", "wait", clients[0]), preempt("tvm", "reset-plain", clients[0]))),
+		gain("fig20a/wait-5", "five clients", "mi50", 3.0, over(preempt("tvm", "wait", clients[4]), preempt("tvm", "reset-plain", clients[4]))),
+		atMost("fig22/tvm", "restoring costs less than 5 % of the execution, TVM's kernels", "mi50", 0.05, restore("tvm")))
+	// Figures 23 and 24.
+	pair := func(system string) func(string) probe {
+		return func(w string) probe { return throughput("tvm", system, w) }
+	}
+	late := func(system string) func(string) probe { return func(w string) probe { return rt("tvm", system, w) } }
+	out = append(out,
+		long(gain("fig23/streams-rt", "GPUStreams: latency of real-time tasks, mean of 25 pairs", "mi50", 1.34, pairs(late("streams")))),
+		long(gain("fig23/streams-throughput", "GPUStreams: throughput, mean of 25 pairs", "mi50", 1.50, pairs(pair("streams")))),
+		long(atMost("fig23/dkp-rt", "padding: latency of real-time tasks, mean of 25 pairs, 1 % more", "mi50", 1.015, pairs(late("reef-dkp")))),
+		long(because(gain("fig23/dkp-throughput", "padding: throughput, mean of 25 pairs", "mi50", 1.12, pairs(pair("reef-dkp"))), spread)),
+		long(because(gain("fig23/mv-throughput", "padding with versions: throughput, mean of 25 pairs", "mi50", 1.18, pairs(pair("reef"))), spread)),
+		long(because(gain("fig23/rnet/dkp", "padding, ResNet-152 real-time: throughput", "mi50", 1.16, pairs(pair("reef-dkp"), "resnet152")), spread)),
+		long(because(gain("fig23/rnet/mv", "padding with versions, ResNet-152 real-time: throughput", "mi50", 1.29, pairs(pair("reef"), "resnet152")), spread)),
+		because(near("fig24/rnet", "share of CUs in use by ResNet-152", "mi50", 0.34, usage("resnet152")), spread),
+		near("fig24/yolo", "share of CUs in use by YOLOv3", "mi50", 0.87, usage("yolov3")))
+	// Figures 28 and 29: P99s where the text says so.
+	for _, w := range []string{"A", "B"} {
+		out = append(out,
+			because(gain("fig28/"+w+"/triton", "Triton: latency of real-time tasks", "gv100", 1.21, rt("tensorrt", "priority", w)), memory),
+			near("fig29/"+w+"/orion-p99", "Orion: P99 of real-time tasks", "gv100", 1.05, p99("pytorch", "orion", w)))
+	}
+	out = append(out,
+		gain("fig28/A/ratio", "Triton's latency of real-time tasks over REEF's, A", "gv100", 1.12, over(rt("tensorrt", "priority", "A"), rt("tensorrt", "reset", "A"))),
+		because(gain("fig28/E/ratio", "Triton's latency of real-time tasks over REEF's, E", "gv100", 5.20, over(rt("tensorrt", "priority", "E"), rt("tensorrt", "reset", "E"))), memory),
+		gain("fig28/triton-throughput", "Triton: throughput, mean of A to E", "gv100", 1.21, overDISB("tensorrt", "priority")),
+		gain("fig28/reef-throughput", "REEF without padding there: throughput, mean of A to E", "gv100", 1.11, overDISB("tensorrt", "reset")),
+		because(gain("fig29/C/orion-p99", "Orion (PyTorch's kernels): P99 of real-time tasks", "gv100", 1.17, p99("pytorch", "orion", "C")), orion))
+	return out
+}
+
+// overDISB is the mean throughput of DISB's workloads.
+func overDISB(style, system string) probe {
+	var all []probe
+	for _, w := range DISB() {
+		all = append(all, throughput(style, system, w.Name))
+	}
+	return mean(all...)
+}
+
+// queues is ResNet-152's time alone with a device queue of a kernels, of that with b.
+func queues(a, b int) func(*lab) (float64, error) {
+	return func(l *lab) (float64, error) {
+		at := func(n int) (float64, error) {
+			f := l.file.With("device_queue", float64(n)/l.file.Values["device_queue"].Value)
+			ns, err := NewBed(f, "tvm").Alone("resnet152")
+			return float64(ns), err
+		}
+		x, err := at(a)
+		if err != nil {
+			return 0, err
+		}
+		y, err := at(b)
+		return x / y, err
+	}
+}
+
+// restore is the share of kernels that are run again, with ResNet-152 as the best-effort client.
+func restore(style string) func(*lab) (float64, error) {
+	return func(l *lab) (float64, error) {
+		o, err := l.run(style, "reset", "resnet152+1")
+		if err != nil {
+			return 0, err
+		}
+		return o.Again, nil
+	}
+}

@@ -1,0 +1,257 @@
+// Package strait runs Strait's evaluation (section 5) on simulated GPUs: the predictor's errors, and
+// deadlines missed by priority under Strait and its baselines. All of it is simulated, in virtual time:
+// contention comes from package sim's occupancy, bandwidth and queues, and from nobody's predictor.
+package strait
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// MaxBatch is the largest batch of every model (section 5.1).
+const MaxBatch = 8
+
+// style is the framework whose kernels run (section 5.1: TensorRT).
+const style = "tensorrt"
+
+// Model is a row of table 1.
+type Model struct {
+	Name       string
+	Network    string // in the catalogue
+	Priority   int
+	DeadlineNs int64
+	Input      int64 // bytes a sample
+	Exits      int   // 0: one, the last
+}
+
+const image = 3 * 224 * 224 * 4
+
+// Table1 are the models of the evaluation. Inputs are float32 images of the network's size, or token
+// numbers.
+func Table1() []Model {
+	return []Model{
+		{"resnet50", "resnet50", 1, 8e6, image, 0},
+		{"vit-b", "vit-b", 1, 15e6, image, 0},
+		{"convnext-b", "convnext-b", 0, 25e6, image, 0},
+		{"vgg19", "vgg19", 0, 25e6, image, 0},
+		{"yolov8n", "yolov8n", 0, 20e6, 3 * 640 * 640 * 4, 0},
+		{"roberta", "roberta", 0, 45e6, 128 * 8, 0},
+	}
+}
+
+// Twice are the models, each two times: the 12 tasks of section 5.2.
+func Twice(models []Model) (out []Model) {
+	for _, m := range models {
+		for _, suffix := range []string{"", "'"} {
+			n := m
+			n.Name += suffix
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Bed is a GPU on which models were profiled alone.
+type Bed struct {
+	File   *params.File
+	nets   map[string]*gpu.Network
+	tables map[string]*sched.Table
+}
+
+// NewBed profiles what is asked for when it is asked for.
+func NewBed(f *params.File) *Bed {
+	return &Bed{File: f, nets: map[string]*gpu.Network{}, tables: map[string]*sched.Table{}}
+}
+
+// network is a model's kernels on the bed's GPU, made once.
+func (b *Bed) network(m *Model) *gpu.Network {
+	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
+	if n := b.nets[key]; n != nil {
+		return n
+	}
+	programs := map[int]*kernel.Program{}
+	name, exits := m.Network, m.Exits
+	n := &gpu.Network{
+		Name: name, Input: m.Input,
+		Program: func(batch int) (*kernel.Program, error) {
+			if p := programs[batch]; p != nil {
+				return p, nil
+			}
+			p, err := catalogue.Program(catalogue.Spec{Network: name, Style: style, Batch: batch, Exits: exits}, b.File.Machine())
+			programs[batch] = p
+			return p, err
+		},
+		Exit: func(id device.RequestID, segment int) device.ExitResult {
+			return device.ExitResult{Class: int(id % 1000), Confidence: confidence(id, segment)}
+		},
+	}
+	b.nets[key] = n
+	return n
+}
+
+// confidence is uniform in 0..1 and rises from exit to exit: synthetic, the same for all systems.
+func confidence(id device.RequestID, segment int) float32 {
+	x := uint64(id)*0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019
+	x ^= x >> 31
+	x *= 0xBF58476D1CE4E5B9
+	x ^= x >> 29
+	ease := float64(x>>11) / (1 << 53)
+	return float32(1 - (1-ease)/float64(segment+1))
+}
+
+// device makes a GPU with the models loaded.
+func (b *Bed) device(mode string, models []Model) (*gpu.Device, error) {
+	m, err := gpu.ModeOf(mode)
+	if err != nil {
+		return nil, err
+	}
+	d, err := gpu.New(gpu.Config{
+		Name: "gpu-sim:" + b.File.Name, Params: b.File.Params(), Mode: m, SyncNs: b.File.SyncNs(), MaxBatch: MaxBatch, Places: 16,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range models {
+		a := device.Artefact{Network: models[i].Name, Kind: gpu.ArtefactModule, Data: b.network(&models[i])}
+		if _, err := d.Begin(context.Background(), 0, &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: a}); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// Table is a model's profile: times of every span and batch alone on the GPU, transfers, and what it uses.
+// The simulation is exact, so its p95 is its median.
+func (b *Bed) Table(m *Model) (*sched.Table, error) {
+	key := fmt.Sprint(m.Network, " ", m.Exits, " ", m.Input)
+	if t := b.tables[key]; t != nil {
+		return t, nil
+	}
+	var cells []sched.Cell
+	var transfers []int64
+	var uses [][]sched.Throughput
+	for batch := 1; batch <= MaxBatch; batch++ {
+		copied, segments, err := b.alone(m, batch)
+		if err != nil {
+			return nil, fmt.Errorf("profile %s at batch %d: %w", m.Name, batch, err)
+		}
+		for first := range segments {
+			sum := int64(0)
+			for last := first; last < len(segments); last++ {
+				sum += segments[last]
+				cells = append(cells, sched.Cell{First: first, Last: last, Batch: batch, P50: sum, P95: sum, P99: sum})
+			}
+		}
+		transfers = append(transfers, copied)
+		use, err := b.use(m, batch, segments)
+		if err != nil {
+			return nil, err
+		}
+		for s, u := range use {
+			if s == len(uses) {
+				uses = append(uses, nil)
+			}
+			uses[s] = append(uses[s], u)
+		}
+	}
+	t, err := sched.NewTableOf(m.Name, cells)
+	if err != nil {
+		return nil, err
+	}
+	t.CopyBytes, t.Copies, t.Use = m.Input, transfers, uses
+	b.tables[key] = t
+	return t, nil
+}
+
+// alone runs one batch by itself: how long its inputs take, and each of its segments.
+func (b *Bed) alone(m *Model, batch int) (copied int64, segments []int64, err error) {
+	d, err := b.device("streams", []Model{*m})
+	if err != nil {
+		return 0, nil, err
+	}
+	work := device.WorkID(0)
+	now := int64(0)
+	begin := func(w *device.Work) error {
+		work++
+		w.ID = work
+		_, err := d.Begin(context.Background(), now, w)
+		return err
+	}
+	events := func(each func(*device.Event)) {
+		for t, ok := d.Next(); ok; t, ok = d.Next() {
+			now = max(now, t)
+			for ev := d.Take(now); ev != nil; ev = d.Take(now) {
+				each(ev)
+			}
+		}
+	}
+	l := device.Launch{ID: 1, Network: m.Name}
+	program, err := b.network(m).Program(batch)
+	if err != nil {
+		return 0, nil, err
+	}
+	l.Last = len(program.Exits) - 1
+	for i := range batch {
+		id := device.RequestID(i + 1)
+		l.Requests, l.Theta = append(l.Requests, id), append(l.Theta, 2)
+		if err := begin(&device.Work{Kind: device.Copy, Network: m.Name, Request: id}); err != nil {
+			return 0, nil, err
+		}
+	}
+	events(func(*device.Event) {})
+	copied = now
+	if err := begin(&device.Work{Kind: device.Run, Launch: l}); err != nil {
+		return 0, nil, err
+	}
+	events(func(ev *device.Event) {
+		if ev.Kind == device.Passed {
+			segments = append(segments, ev.Report.Ns)
+		}
+	})
+	if len(segments) != len(program.Exits) {
+		return 0, nil, fmt.Errorf("%d segments of %d have ended", len(segments), len(program.Exits))
+	}
+	return copied, segments, nil
+}
+
+// use is what the kernels of each segment ask for over the time that it takes alone: bytes of DRAM,
+// issue slots (the FMA pipes' share), room for threads. There are no caches and no tensor cores in the
+// simulation: their shares are zero.
+func (b *Bed) use(m *Model, batch int, segments []int64) ([]sched.Throughput, error) {
+	program, err := b.network(m).Program(batch)
+	if err != nil {
+		return nil, err
+	}
+	p := b.File.Params()
+	out := make([]sched.Throughput, len(segments))
+	s := 0
+	for i := range program.Kernels {
+		k := &program.Kernels[i]
+		if i > program.Exits[s] {
+			s++
+		}
+		if k.Kind != kernel.Compute {
+			continue
+		}
+		t := float64(segments[s])
+		issue := k.BlockNs * float64(k.Blocks) * k.Issue
+		resident := float64(min(p.SM.Of(k), (k.Blocks+p.SMs-1)/p.SMs))
+		out[s][predict.DRAM] += float64(k.Bytes) / p.Bandwidth / t
+		out[s][predict.FMA] += issue / float64(p.SMs) / t
+		out[s][predict.Threads] += float64(k.Blocks*k.Threads) * k.BlockNs * max(1, resident*k.Issue) / float64(p.SMs*p.SM.Threads) / t
+	}
+	for s := range out {
+		for r := range out[s] {
+			out[s][r] = min(1, out[s][r])
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,337 @@
+package strait
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Load is how requests come.
+type Load struct {
+	Name string
+	// Work is the load of each GPU: requests a second times what each takes of a GPU that serves full
+	// batches one after the other.
+	Work float64
+	// High is how many requests of each model of high priority come to one of each of low priority.
+	High float64
+	// Even: at equal distances, else a Poisson process.
+	Even bool
+	// Shape changes the rate over time; nil: it stays. Its mean over the run is 1. By task, if it differs.
+	Shape func(task int, at float64) float64
+}
+
+// Run is one run.
+type Run struct {
+	System string
+	Models []Model
+	Load   Load
+	GPUs   int // 0: 1
+	Ns     int64
+	Seed   uint64
+	// Model is what Strait begins with; nil: as new. Frozen: it does not learn.
+	Model  *predict.Model
+	Frozen bool
+	Low    float64 // Strait's cap begins here; 0: as published
+	Theta  float32 // exit threshold; 0: nobody leaves early
+	// Drift: what was profiled of the models' use is off by up to this share, at random.
+	Drift float64
+	// Finished hears of Strait's batches, where set.
+	Finished func(now int64, f *sched.Finished)
+}
+
+// Class is what became of the requests of one priority.
+type Class struct {
+	Requests, OnTime, Late, Dropped int
+	latencies                       []int64
+}
+
+// Violations is the share that was not on time.
+func (c *Class) Violations() float64 {
+	if c.Requests == 0 {
+		return math.NaN()
+	}
+	return float64(c.Requests-c.OnTime) / float64(c.Requests)
+}
+
+// Latency is a quantile of latencies, in ns, of those that have a result.
+func (c *Class) Latency(q float64) float64 {
+	if len(c.latencies) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(c.latencies)
+	return float64(c.latencies[min(len(c.latencies)-1, int(q*float64(len(c.latencies))))])
+}
+
+// Outcome is what a run showed.
+type Outcome struct {
+	Class    [2]Class // by priority
+	ByModel  map[string]*Class
+	Finished []sched.Finished // Strait's batches
+	Model    *predict.Model   // Strait's, at the end
+	Exits    []int            // requests by the exit that they took
+	Batches  int
+	Calls    int
+}
+
+// form is the share of its deadline for which a request waits for others (section 5.1 says that it is
+// proportional to it, not how large): assumed.
+const form = 0.1
+
+// system is a policy and a launching mode of the GPU.
+func (r *Run) system() (policy sched.Policy, mode string, err error) {
+	share := func(label string, limit int, reactive bool) (sched.Policy, string, error) {
+		return &sched.Sharing{Label: label, BMax: MaxBatch, Limit: limit, Reactive: reactive, Form: form}, "priority", nil
+	}
+	strait := &sched.Strait{BMax: MaxBatch, Places: 4, Form: form, Low: r.Low, Frozen: r.Frozen, Exits: r.Theta > 0}
+	if r.Model != nil {
+		m := *r.Model
+		strait.Model = &m
+	}
+	mode = "priority"
+	switch r.System {
+	case "temporal":
+		return share("temporal", 1, false)
+	case "static":
+		return share("static", 3, false)
+	case "pairs": // figure 1
+		p, mode, err := share("pairs", 2, false)
+		p.(*sched.Sharing).Instances = 1
+		return p, mode, err
+	case "reactive":
+		return share("reactive", 4, true)
+	case "xsched": // no batches, no dropping: kernels go to the interceptor as they come
+		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 1, Keep: true}, "xsched", nil
+	case "strait":
+	case "strait-now": // beside XSched: nobody waits for a batch to fill
+		strait.Form = 0
+	case "no-priority":
+		strait.NoPriority = true
+	case "no-stream":
+		strait.NoPriority, strait.NoStream, mode = true, true, "streams"
+	case "no-meet":
+		strait.NoPriority, strait.NoStream, strait.NoMeet, mode = true, true, true, "streams"
+	case "no-violate":
+		strait.NoPriority, strait.NoStream, strait.NoMeet, strait.NoViolate, mode = true, true, true, true, "streams"
+	case "strait-deep": // early exits that the predictor knows nothing of
+		strait.Exits = false
+	default:
+		return nil, "", fmt.Errorf("no system %q; there are %v", r.System, Systems())
+	}
+	return strait, mode, nil
+}
+
+// Systems are those that are compared.
+func Systems() []string {
+	return []string{"temporal", "static", "reactive", "strait", "xsched", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
+}
+
+// Run runs it.
+func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
+	if len(r.Models) == 0 || r.Ns < 1 || !(r.Load.Work > 0) {
+		return nil, errors.New("a run needs models, a length and a load")
+	}
+	gpus := max(1, r.GPUs)
+	policy, mode, err := r.system()
+	if err != nil {
+		return nil, err
+	}
+	src, err := b.arrivals(&r, gpus)
+	if err != nil {
+		return nil, err
+	}
+	cfg := engine.Config{
+		Policy: policy, Inputs: engine.NoInputs, Source: src, Clock: engine.Measured, Keep: engine.Counts,
+		Watchdog: engine.Watchdog{Fixed: 1 << 50, Other: 1 << 50},
+	}
+	rng := rand.New(rand.NewPCG(r.Seed, 77))
+	for i := range r.Models {
+		t, err := b.Table(&r.Models[i])
+		if err != nil {
+			return nil, err
+		}
+		if r.Drift > 0 {
+			t = drifted(t, r.Drift, rng)
+		}
+		n := engine.Network{Name: r.Models[i].Name}
+		for range gpus {
+			n.Tables = append(n.Tables, t)
+		}
+		cfg.Networks = append(cfg.Networks, n)
+	}
+	for range gpus {
+		d, err := b.device(mode, r.Models)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Devices = append(cfg.Devices, d)
+	}
+	o := &Outcome{ByModel: map[string]*Class{}}
+	seen := &endings{o: o, models: r.Models}
+	cfg.Observer = seen
+	strait, _ := policy.(*sched.Strait)
+	if strait != nil {
+		strait.Ended = func(f *sched.Finished) {
+			if r.Finished != nil {
+				r.Finished(seen.now, f)
+				return
+			}
+			o.Finished = append(o.Finished, *f)
+		}
+	}
+	res, err := engine.Run(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%s under %s on %s: %w", r.Load.Name, r.System, b.File.Name, err)
+	}
+	o.Batches, o.Calls = res.Launches, res.Calls
+	o.Exits = slices.Clone(res.Stream.Exits)
+	if strait != nil {
+		o.Model = strait.Model
+	}
+	return o, nil
+}
+
+// drifted is a table whose shares of use are off by up to so much, within 0..1 (appendix A.2).
+func drifted(t *sched.Table, by float64, rng *rand.Rand) *sched.Table {
+	c := *t
+	c.Use = nil
+	for _, s := range t.Use {
+		s = slices.Clone(s)
+		for i := range s {
+			for k := range s[i] {
+				s[i][k] = min(1, max(0, s[i][k]*(1+by*(2*rng.Float64()-1))))
+			}
+		}
+		c.Use = append(c.Use, s)
+	}
+	return &c
+}
+
+// Rates are requests a second of each model.
+func (b *Bed) Rates(models []Model, l *Load, gpus int) ([]float64, error) {
+	rates := make([]float64, len(models))
+	work := 0.0
+	for i := range models {
+		t, err := b.Table(&models[i])
+		if err != nil {
+			return nil, err
+		}
+		rates[i] = 1
+		if models[i].Priority > 0 {
+			rates[i] = l.High
+		}
+		work += rates[i] * float64(t.At(0, t.Segments()-1, MaxBatch)) / MaxBatch / 1e9
+	}
+	for i := range rates {
+		rates[i] *= l.Work * float64(gpus) / work
+	}
+	return rates, nil
+}
+
+// arrivals draws when requests come. Each model has a random number stream of its own, so that equal
+// seeds give all systems the same requests.
+func (b *Bed) arrivals(r *Run, gpus int) (*requests, error) {
+	rates, err := b.Rates(r.Models, &r.Load, gpus)
+	if err != nil {
+		return nil, err
+	}
+	src := &requests{models: r.Models, theta: 2}
+	if r.Theta > 0 {
+		src.theta = r.Theta
+	}
+	for i, rate := range rates {
+		rng := rand.New(rand.NewPCG(r.Seed, uint64(i)))
+		peak := 1.0
+		if r.Load.Shape != nil {
+			for at := range 1000 {
+				peak = max(peak, r.Load.Shape(i, float64(at)/1000))
+			}
+		}
+		gap := 1e9 / rate / peak
+		for at := rng.Float64() * gap; at < float64(r.Ns); {
+			if r.Load.Shape == nil || rng.Float64()*peak < r.Load.Shape(i, at/float64(r.Ns)) {
+				src.due = append(src.due, due{int64(at), i})
+			}
+			if r.Load.Even {
+				at += gap
+			} else {
+				at += rng.ExpFloat64() * gap
+			}
+		}
+	}
+	slices.SortStableFunc(src.due, func(a, b due) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.model, b.model))
+	})
+	return src, nil
+}
+
+type due struct {
+	at    int64
+	model int
+}
+
+// requests is the load source.
+type requests struct {
+	models []Model
+	theta  float32
+	due    []due
+	next   int
+	task   sched.Task
+}
+
+// Next implements sched.Source.
+func (s *requests) Next() (sched.Item, bool) {
+	if s.next == len(s.due) {
+		return sched.Item{}, false
+	}
+	d := s.due[s.next]
+	m := &s.models[d.model]
+	s.next++
+	s.task = sched.Task{
+		ID: uint64(s.next), Client: d.model, Network: m.Name, Created: d.at, Arrived: d.at, Deadline: d.at + m.DeadlineNs,
+		Priority: m.Priority, Theta: s.theta, Samples: 1,
+	}
+	return sched.Item{At: d.at, Task: &s.task}, true
+}
+
+// Ended implements sched.Source.
+func (*requests) Ended(int64, *sched.Task, sched.Ending) []sched.Item { return nil }
+
+// endings counts.
+type endings struct {
+	engine.Deaf
+	o      *Outcome
+	models []Model
+	now    int64
+}
+
+// TaskEnded implements engine.Observer.
+func (e *endings) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
+	e.now = now
+	m := &e.models[t.Client]
+	by := e.o.ByModel[m.Name]
+	if by == nil {
+		by = &Class{}
+		e.o.ByModel[m.Name] = by
+	}
+	for _, c := range []*Class{&e.o.Class[m.Priority], by} {
+		c.Requests++
+		switch how {
+		case engine.OnTime:
+			c.OnTime++
+		case engine.Late:
+			c.Late++
+		default:
+			c.Dropped++
+			continue
+		}
+		c.latencies = append(c.latencies, now-t.Arrived)
+	}
+}

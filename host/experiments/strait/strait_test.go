@@ -1,0 +1,108 @@
+package strait_test
+
+import (
+	"context"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/experiments/strait"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+)
+
+func bed(t *testing.T) *strait.Bed {
+	f, err := params.Of("l4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strait.NewBed(f)
+}
+
+func run(t *testing.T, b *strait.Bed, r strait.Run) *strait.Outcome {
+	t.Helper()
+	o, err := b.Run(context.Background(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// A batch alone takes what its profile says: the profile is the device's, and the predictor is told the
+// device's time.
+func TestProfile(t *testing.T) {
+	b := bed(t)
+	o := run(t, b, strait.Run{System: "strait-now", Models: strait.Table1(), Load: strait.Load{Name: "sparse", Work: 0.004, High: 1, Even: true}, Ns: 3e9, Seed: 1})
+	if len(o.Finished) < 5 {
+		t.Fatalf("%d batches", len(o.Finished))
+	}
+	for _, f := range o.Finished {
+		if math.Abs(f.Actual-1) > 1e-9 || f.Batch != 1 {
+			t.Errorf("%s, a batch of %d: %g times its time alone", f.Network, f.Batch, f.Actual)
+		}
+	}
+	for _, m := range strait.Table1() {
+		tab, err := b.Table(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, u := range tab.Use[0] {
+			if p := u.Peak(); p < 0.1 || p > 1 {
+				t.Errorf("%s at batch %d uses %v", m.Name, i+1, u)
+			}
+		}
+	}
+}
+
+// What the systems are for, over a second and a half of table 1 at a load that no system serves whole;
+// and equal seeds give equal runs.
+func TestOrder(t *testing.T) {
+	b := bed(t)
+	got := map[string]*strait.Outcome{}
+	of := func(system string) *strait.Outcome {
+		return run(t, b, strait.Run{System: system, Models: strait.Twice(strait.Table1()), Load: strait.Load{Name: "poisson", Work: 0.8, High: 1}, Ns: 1.5e9, Seed: 2})
+	}
+	for _, s := range []string{"temporal", "static", "strait"} {
+		got[s] = of(s)
+		c := got[s].Class
+		t.Logf("%s: high %.1f %% of %d, low %.1f %% of %d", s, 100*c[1].Violations(), c[1].Requests, 100*c[0].Violations(), c[0].Requests)
+	}
+	high := func(s string) float64 { return got[s].Class[1].Violations() }
+	if h := high("strait"); h > high("static")-0.02 || h > high("temporal")-0.02 {
+		t.Errorf("high priority: strait %.3f, static %.3f, temporal %.3f", h, high("static"), high("temporal"))
+	}
+	if l := got["temporal"].Class[0].Violations(); l < 1.5*got["static"].Class[0].Violations() {
+		t.Errorf("low priority: temporal %.3f, static %.3f", l, got["static"].Class[0].Violations())
+	}
+	var wrong []float64
+	f := got["strait"].Finished
+	for i := range f[len(f)/2:] {
+		g := &f[len(f)/2+i]
+		wrong = append(wrong, math.Abs(g.Predicted-g.Actual)/g.Actual)
+	}
+	slices.Sort(wrong)
+	if at := wrong[len(wrong)*95/100]; at > 0.35 || len(wrong) < 100 {
+		t.Errorf("the 95th percentile of %d predictions is off by %.2f", len(wrong), at)
+	}
+	a, c := of("strait"), got["strait"]
+	if !reflect.DeepEqual(a.Finished, c.Finished) || a.Class[0].OnTime != c.Class[0].OnTime || *a.Model != *c.Model {
+		t.Error("equal seeds, two runs")
+	}
+}
+
+// What cannot be run is refused.
+func TestRefused(t *testing.T) {
+	b := bed(t)
+	ok := strait.Run{System: "strait", Models: strait.Table1()[:1], Load: strait.Load{Work: 0.1, High: 1}, Ns: 1e6}
+	for what, change := range map[string]func(*strait.Run){
+		"no system": func(r *strait.Run) { r.System = "best" }, "no models": func(r *strait.Run) { r.Models = nil },
+		"no load": func(r *strait.Run) { r.Load.Work = math.NaN() }, "no time": func(r *strait.Run) { r.Ns = 0 },
+		"no network": func(r *strait.Run) { r.Models = []strait.Model{{Name: "x", Network: "lenet"}} },
+	} {
+		r := ok
+		change(&r)
+		if o, err := b.Run(context.Background(), r); err == nil {
+			t.Errorf("%s: %+v", what, o.Class)
+		}
+	}
+}

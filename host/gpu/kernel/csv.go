@@ -1,0 +1,164 @@
+// Kernel lists as CSV, one operation a line:
+//
+//	network,name,kind,blocks,threads,registers,shared,issue,block_ns,bytes,reads,writes,exit
+//
+// kind is kernel, memcpy_up, memcpy_down or memset; the six columns behind it belong to kernels alone
+// (registers of a thread, shared memory in bytes of a block, issue as the share of an SM's issue slots,
+// block_ns for a block that has an SM to itself). reads and writes are spans of the network's memory,
+// 0-4096 4096-8192, empty for none. exit is 1 where a segment ends; the last line of a network always does.
+// The lines of a network stand together.
+
+package kernel
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Bounds of a list.
+const (
+	maxFile    = 64 << 20 // bytes
+	maxKernels = 100_000
+	maxBytes   = 1 << 50
+	maxGrid    = 1 << 24 // blocks; the other whole numbers of a kernel are at most 2^20
+)
+
+func columns() []string {
+	return []string{"network", "name", "kind", "blocks", "threads", "registers", "shared", "issue", "block_ns", "bytes", "reads", "writes", "exit"}
+}
+
+func kinds() []string { return []string{"kernel", "memcpy_up", "memcpy_down", "memset"} }
+
+// ReadCSV reads networks, in the order in which they stand; name is the file's, for errors.
+func ReadCSV(name string, r io.Reader) ([]*Program, error) {
+	limited := &io.LimitedReader{R: r, N: maxFile + 1}
+	c := csv.NewReader(limited)
+	c.ReuseRecord, c.FieldsPerRecord = true, -1
+	var out []*Program
+	for line, n := 0, 0; ; line++ {
+		row, err := c.Read()
+		if limited.N == 0 {
+			return nil, fmt.Errorf("%w: %s: more than %d bytes", ErrProgram, name, maxFile)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrProgram, name, err)
+		}
+		at, _ := c.FieldPos(0)
+		fail := func(format string, a ...any) ([]*Program, error) {
+			return nil, fmt.Errorf("%w: %s:%d: %s", ErrProgram, name, at, fmt.Sprintf(format, a...))
+		}
+		if line == 0 {
+			if !slices.Equal(row, columns()) {
+				return fail("expected the header %s", strings.Join(columns(), ","))
+			}
+			continue
+		}
+		if len(row) != len(columns()) {
+			return fail("%d columns, expected %d", len(row), len(columns()))
+		}
+		if n++; n > maxKernels {
+			return fail("more than %d kernels", maxKernels)
+		}
+		k, exit, err := parse(row)
+		if err != nil {
+			return fail("%v", err)
+		}
+		if row[0] == "" {
+			return fail("no network")
+		}
+		if len(out) == 0 || out[len(out)-1].Name != row[0] {
+			if slices.ContainsFunc(out, func(p *Program) bool { return p.Name == row[0] }) {
+				return fail("network %q goes on, but its lines stood above", row[0])
+			}
+			out = append(out, &Program{Name: strings.Clone(row[0])})
+		}
+		p := out[len(out)-1]
+		for _, s := range append(slices.Clone(k.Reads), k.Writes...) {
+			p.Memory = max(p.Memory, s.To)
+		}
+		p.Kernels = append(p.Kernels, k)
+		if exit {
+			p.Exits = append(p.Exits, len(p.Kernels)-1)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: %s: there is no kernel", ErrProgram, name)
+	}
+	for _, p := range out {
+		if n := len(p.Exits); n == 0 || p.Exits[n-1] != len(p.Kernels)-1 {
+			p.Exits = append(p.Exits, len(p.Kernels)-1)
+		}
+		if err := p.Check(); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return out, nil
+}
+
+// parse reads a line.
+func parse(row []string) (k Kernel, exit bool, err error) {
+	whole := func(column int, most int64) int64 {
+		if row[column] == "" {
+			return 0
+		}
+		v, e := strconv.ParseInt(row[column], 10, 64)
+		if (e != nil || v < 0 || v > most) && err == nil {
+			err = fmt.Errorf("%s: expected a whole number of 0..%d, found %q", columns()[column], most, row[column])
+		}
+		return v
+	}
+	number := func(column int, most float64) float64 {
+		v, e := strconv.ParseFloat(row[column], 64)
+		if (e != nil || !(v > 0 && v <= most)) && err == nil {
+			err = fmt.Errorf("%s: expected a number above 0, at most %g, found %q", columns()[column], most, row[column])
+		}
+		return v
+	}
+	spans := func(column int) (out []Span) {
+		for text := range strings.FieldsSeq(row[column]) {
+			from, to, ok := strings.Cut(text, "-")
+			a, e1 := strconv.ParseInt(from, 10, 64)
+			b, e2 := strconv.ParseInt(to, 10, 64)
+			if !ok || e1 != nil || e2 != nil || a < 0 || b <= a || b > maxBytes {
+				if err == nil {
+					err = fmt.Errorf("%s: expected spans FROM-TO, FROM < TO <= %d, found %q", columns()[column], int64(maxBytes), text)
+				}
+				return nil
+			}
+			out = append(out, Span{a, b})
+		}
+		return out
+	}
+	kind := slices.Index(kinds(), row[2])
+	if kind < 0 {
+		return k, false, fmt.Errorf("kind: expected %s, found %q", strings.Join(kinds(), ", "), row[2])
+	}
+	k = Kernel{Name: strings.Clone(row[1]), Kind: Kind(kind), Bytes: whole(9, maxBytes), Reads: spans(10), Writes: spans(11)}
+	if k.Kind == Compute {
+		k.Blocks, k.Threads, k.Regs, k.Shared = int(whole(3, maxGrid)), int(whole(4, 1<<20)), int(whole(5, 1<<20)), int(whole(6, 1<<20))
+		k.Issue, k.BlockNs = number(7, 1), number(8, 1e12)
+		if err == nil && (k.Blocks < 1 || k.Threads < 1) {
+			err = fmt.Errorf("a kernel of %d blocks of %d threads, at least one of each is expected", k.Blocks, k.Threads)
+		}
+	} else if err == nil && strings.Join(row[3:9], "") != "" {
+		err = fmt.Errorf("%s has blocks, threads, registers, shared, issue or block_ns, which are a kernel's", row[2])
+	}
+	switch row[12] {
+	case "", "0":
+	case "1":
+		exit = true
+	default:
+		if err == nil {
+			err = fmt.Errorf("exit: expected 1, 0 or nothing, found %q", row[12])
+		}
+	}
+	return k, exit, err
+}

@@ -1,0 +1,106 @@
+// DNN selection by simulated annealing (algorithm 2).
+
+package jellyfish
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Choice is what a selection found.
+type Choice struct {
+	Nets    []int // a network for each worker, in descending order
+	Mapping Mapping
+	Tried   int // sets that clients were mapped to
+}
+
+// Selector chooses networks; previous are those that the workers have, in any order, empty at the start.
+// The answer follows from the arguments.
+type Selector interface {
+	Name() string
+	Select(p *Problem, previous []int, seed uint64) Choice
+}
+
+// start is the set that a search begins with: the previous one, or the smallest networks.
+func start(p *Problem, previous []int) []int {
+	nets := make([]int, p.Workers)
+	copy(nets, previous)
+	for i := range nets {
+		nets[i] = min(max(nets[i], 0), len(p.Zoo)-1)
+	}
+	descend(nets)
+	return nets
+}
+
+func descend(nets []int) {
+	slices.Sort(nets)
+	slices.Reverse(nets)
+}
+
+// Annealing is algorithm 2, with the listing's lines 11 to 13 outside of line 9's condition (within it,
+// nothing worse would ever be accepted), and a worse neighbour accepted with exp(-|difference|/T).
+type Annealing struct {
+	T0, Least, Alpha float64 // zero: 0.0125, 0.0005, 0.99
+}
+
+// Name implements Selector.
+func (Annealing) Name() string { return "annealing" }
+
+// Modes of algorithm 2.
+const (
+	degrade = iota // until everybody is mapped: every worker's network stays or becomes one smaller
+	upgrade        // everybody being mapped: or one larger, too
+)
+
+// Select implements Selector.
+func (a Annealing) Select(p *Problem, previous []int, seed uint64) Choice {
+	t0, least, alpha := a.T0, a.Least, a.Alpha
+	if t0 == 0 {
+		t0, least, alpha = 0.0125, 0.0005, 0.99
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x6a656c6c79))
+	m := NewMapper(p)
+	best := Choice{Nets: start(p, previous)}
+	m.Map(Plain(best.Nets), Ample, &best.Mapping)
+	best.Tried = 1
+	nets, next, kinds := slices.Clone(best.Nets), make([]int, p.Workers), make([]Kind, p.Workers)
+	var now, then Mapping
+	for mode := degrade; mode <= upgrade; mode++ {
+		copy(nets, best.Nets)
+		now.copy(&best.Mapping)
+		for t := t0; t > least; t *= alpha {
+			if mode == degrade && now.Mapped == len(p.Clients) || mode == upgrade && nets[p.Workers-1] == len(p.Zoo)-1 {
+				break
+			}
+			for i := range nets {
+				step := rng.IntN(2+mode) - 1 // {-1, 0}, or {-1, 0, 1}
+				next[i] = min(max(nets[i]+step, 0), len(p.Zoo)-1)
+			}
+			descend(next)
+			for i, j := range next {
+				kinds[i] = Kind{j, 1}
+			}
+			m.Map(kinds, Ample, &then)
+			best.Tried++
+			if then.better(&best.Mapping) {
+				best.Mapping.copy(&then)
+				copy(best.Nets, next)
+			}
+			diff := metric(&then, mode, len(p.Clients)) - metric(&now, mode, len(p.Clients))
+			if diff > 0 || math.Exp(-math.Abs(diff)/t) > rng.Float64() {
+				copy(nets, next)
+				now.copy(&then)
+			}
+		}
+	}
+	return best
+}
+
+// metric is what a mode looks at.
+func metric(m *Mapping, mode, clients int) float64 {
+	if mode == degrade {
+		return float64(m.Mapped) / float64(max(1, clients))
+	}
+	return m.Accuracy
+}

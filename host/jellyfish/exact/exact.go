@@ -1,0 +1,363 @@
+// Package exact finds the best that problem P1 of Jellyfish (section IV-A) has: by branch and bound where
+// that ends within a number of nodes, else as a proven upper bound by Lagrangian relaxation. Selections
+// are measured against it; it is too slow to schedule with.
+package exact
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/jellyfish"
+)
+
+// ErrSize is the error of a problem that is too large to look at.
+var ErrSize = errors.New("exact: problem too large")
+
+// Answer is what was found. Accuracy is that of jellyfish.Mapping.
+type Answer struct {
+	Accuracy float64 // of the best selection, everybody being mapped; or, where not Proved, an upper bound of it
+	Proved   bool    // it is reached
+	Nodes    int
+}
+
+// kind is a network at a batch: what a worker can be.
+type kind struct {
+	net, batch int
+	value      float64 // accuracy
+	room       int
+	fits       uint64 // clients whose budgets allow it
+	load       int    // their weights
+}
+
+type solver struct {
+	p        *jellyfish.Problem
+	kinds    []kind // in descending order of networks
+	total    int
+	widest   int // the largest weight
+	everyone uint64
+	best     float64 // sum of accuracy and weight
+	nodes    int
+	limit    int
+	over     bool
+	chosen   []int
+	reach    []uint64
+	next     []uint64
+	inside   []uint64
+}
+
+// eps is what sums of accuracy times weight may differ by and be the same.
+const eps = 1e-9
+
+// Solve finds the best selection that maps everybody. found is the accuracy of one that is known to be
+// possible (0: none is), limit the number of nodes and of assignments after which a bound is given in
+// its place. Problems have at most 64 clients and 4 workers.
+func Solve(p *jellyfish.Problem, found float64, limit int) (Answer, error) {
+	if len(p.Clients) > 64 || p.Workers > 4 || len(p.Clients) == 0 {
+		return Answer{}, fmt.Errorf("%w: %d clients on %d workers, expected 1..64 on 1..4", ErrSize, len(p.Clients), p.Workers)
+	}
+	s := newSolver(p)
+	s.limit = limit
+	s.best = found*float64(s.total) - eps
+	if found <= 0 {
+		s.best = -1
+	}
+	sum := float64(s.total)
+	if len(p.Clients) <= partitions && p.Workers == 4 {
+		return Answer{Accuracy: s.partition() / sum, Proved: true}, nil
+	}
+	s.branch(0, 0)
+	if !s.over {
+		return Answer{Accuracy: max(0, s.best) / sum, Proved: true, Nodes: s.nodes}, nil
+	}
+	return Answer{Accuracy: s.bound(max(s.best, 0), 400) / sum, Nodes: s.nodes}, nil
+}
+
+func newSolver(p *jellyfish.Problem) *solver {
+	s := &solver{p: p, chosen: make([]int, p.Workers)}
+	for i := range p.Clients {
+		s.total += p.Weight(i)
+		s.widest = max(s.widest, p.Weight(i))
+		s.everyone |= 1 << i
+	}
+	for j := len(p.Zoo) - 1; j >= 0; j-- {
+		from := len(s.kinds)
+		for b := len(p.Zoo[j].P99); b >= 1; b-- {
+			k := kind{net: j, batch: b, value: p.Zoo[j].Accuracy, room: p.Room(j, b)}
+			for i := range p.Clients {
+				if p.Most(j, i) >= b {
+					k.fits |= 1 << i
+					k.load += p.Weight(i)
+				}
+			}
+			k.room = min(k.room, k.load)
+			// A larger batch that fits as many, or one with as much room that fits more, is the better one.
+			if k.fits == 0 || len(s.kinds) > from && s.kinds[len(s.kinds)-1].fits == k.fits {
+				continue
+			}
+			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room && s.kinds[n-1].fits&^k.fits == 0 {
+				s.kinds = s.kinds[:n-1]
+			}
+			s.kinds = append(s.kinds, k)
+		}
+	}
+	return s
+}
+
+func (s *solver) weigh(set uint64) int {
+	sum := 0
+	for ; set != 0; set &= set - 1 {
+		sum += s.p.Weight(bits.TrailingZeros64(set))
+	}
+	return sum
+}
+
+// branch chooses the worker at, of the kinds from on.
+func (s *solver) branch(at, from int) {
+	for k := from; k < len(s.kinds) && !s.over; k++ {
+		if s.nodes++; s.nodes > s.limit {
+			s.over = true
+			return
+		}
+		s.chosen[at] = k
+		if s.above(at+1, k) <= s.best+eps {
+			continue
+		}
+		if at+1 == len(s.chosen) {
+			s.assign()
+			continue
+		}
+		s.branch(at+1, k)
+	}
+}
+
+// above is an upper bound for the first n workers as chosen and the others of kinds from on: sums of
+// loads over the workers in descending order of accuracy can exceed neither their room nor the weight
+// of the clients that fit any of them. Negative: not everybody can be mapped.
+func (s *solver) above(n, from int) float64 {
+	value, load, room := 0.0, 0, 0
+	var fits uint64
+	for _, k := range s.chosen[:n] {
+		kd := &s.kinds[k]
+		room += kd.room
+		fits |= kd.fits
+		upTo := min(load+kd.room, s.weigh(fits), room)
+		value += kd.value * float64(max(0, upTo-load))
+		load = max(load, upTo)
+	}
+	if rest := len(s.chosen) - n; rest > 0 {
+		widest := 0
+		for k := from; k < len(s.kinds); {
+			net := s.kinds[k].net
+			v := s.kinds[k].value
+			for ; k < len(s.kinds) && s.kinds[k].net == net; k++ {
+				fits |= s.kinds[k].fits
+				widest = max(widest, s.kinds[k].room)
+			}
+			upTo := min(room+rest*widest, s.weigh(fits))
+			value += v * float64(max(0, upTo-load))
+			load = max(load, upTo)
+		}
+	}
+	if load < s.total {
+		return -1
+	}
+	return value
+}
+
+// assign maps everybody to the chosen kinds, as well as that goes: over the clients, all vectors of loads
+// that can be reached, the load of the kind with the most room following from the others'.
+func (s *solver) assign() {
+	implied := 0
+	for i, k := range s.chosen {
+		if s.kinds[k].room >= s.kinds[s.chosen[implied]].room {
+			implied = i
+		}
+	}
+	// A dimension has room for one step too many, which is masked out.
+	var stride [4]int
+	size := 1
+	for i, k := range s.chosen {
+		if i != implied {
+			stride[i] = size
+			size *= s.kinds[k].room + 1 + s.widest
+		}
+	}
+	words := size/64 + 1
+	s.reach, s.next, s.inside = zeroed(s.reach, words), zeroed(s.next, words), zeroed(s.inside, words)
+	s.each(implied, stride, func(bit int, _ int, _ float64) { s.inside[bit/64] |= 1 << (bit % 64) })
+	s.reach[0] = 1
+	done := 0
+	for i := range s.p.Clients {
+		w := s.p.Weight(i)
+		done += w
+		clear(s.next)
+		for x, k := range s.chosen {
+			if s.kinds[k].fits>>i&1 == 0 {
+				continue
+			}
+			by := w * stride[x]
+			if x == implied {
+				by = 0
+			}
+			shift, low := by/64, uint(by%64)
+			for y := words - 1; y >= shift; y-- {
+				v := s.reach[y-shift] << low
+				if low > 0 && y > shift {
+					v |= s.reach[y-shift-1] >> (64 - low)
+				}
+				s.next[y] |= v & s.inside[y]
+			}
+		}
+		s.reach, s.next = s.next, s.reach
+	}
+	s.each(implied, stride, func(bit, load int, value float64) {
+		if s.reach[bit/64]>>(bit%64)&1 == 0 || done-load > s.kinds[s.chosen[implied]].room {
+			return
+		}
+		if v := value + s.kinds[s.chosen[implied]].value*float64(done-load); v > s.best+eps {
+			s.best = v
+		}
+	})
+}
+
+// each goes through all vectors of loads.
+func (s *solver) each(implied int, stride [4]int, f func(bit, load int, value float64)) {
+	var walk func(at, bit, load int, value float64)
+	walk = func(at, bit, load int, value float64) {
+		if at == len(s.chosen) {
+			f(bit, load, value)
+			return
+		}
+		if at == implied {
+			walk(at+1, bit, load, value)
+			return
+		}
+		k := &s.kinds[s.chosen[at]]
+		for x := 0; x <= k.room && load+x <= s.total; x++ {
+			walk(at+1, bit+x*stride[at], load+x, value+k.value*float64(x))
+		}
+	}
+	walk(0, 0, 0, 0)
+}
+
+func zeroed(v []uint64, n int) []uint64 {
+	v = slices.Grow(v[:0], n)[:n]
+	clear(v)
+	return v
+}
+
+// bound is an upper bound of the sum of accuracy and weight: with a price for each client, every worker
+// takes whatever kind and clients pay best, and what all prices add up to is paid back. It holds for any
+// prices; subgradient steps find low ones.
+func (s *solver) bound(target float64, steps int) float64 {
+	n := len(s.p.Clients)
+	price, slope := make([]float64, n), make([]float64, n)
+	for i := range price {
+		price[i] = target / float64(s.total) * float64(s.p.Weight(i)) // as if everybody's were the same
+	}
+	least, since, scale := float64(1<<60), 0, 1.0
+	at := slices.Clone(price)
+	for range steps {
+		pays, taken := s.dearest(price)
+		sum := float64(s.p.Workers) * pays
+		for _, v := range price {
+			sum += v
+		}
+		if sum < least-eps {
+			if since = 0; sum < least-1e-4*least {
+				since = 0
+			}
+			least = sum
+			copy(at, price)
+		} else if since++; since > 12 {
+			scale, since = scale/2, 0
+			copy(price, at)
+			continue
+		}
+		norm := 0.0
+		for i := range slope {
+			slope[i] = 0.7*slope[i] + 1
+			if taken>>i&1 == 1 {
+				slope[i] -= float64(s.p.Workers)
+			}
+			norm += slope[i] * slope[i]
+		}
+		if norm == 0 || sum-target < eps {
+			break
+		}
+		step := scale * (sum - target) / norm
+		for i := range price {
+			price[i] -= step * slope[i]
+		}
+	}
+	return least
+}
+
+// dearest is the kind and the clients that pay the most at these prices, 0 where none pays.
+func (s *solver) dearest(price []float64) (most float64, set uint64) {
+	var v []float64
+	var with []uint64
+	for k := range s.kinds {
+		kd := &s.kinds[k]
+		v, with = slices.Grow(v[:0], kd.room+1)[:kd.room+1], slices.Grow(with[:0], kd.room+1)[:kd.room+1]
+		clear(v)
+		clear(with)
+		for f := kd.fits; f != 0; f &= f - 1 {
+			i := bits.TrailingZeros64(f)
+			w := s.p.Weight(i)
+			pays := kd.value*float64(w) - price[i]
+			if pays <= 0 {
+				continue
+			}
+			for x := kd.room; x >= w; x-- {
+				if t := v[x-w] + pays; t > v[x] {
+					v[x], with[x] = t, with[x-w]|1<<i
+				}
+			}
+		}
+		if v[kd.room] > most {
+			most, set = v[kd.room], with[kd.room]
+		}
+	}
+	return most, set
+}
+
+// partitions is up to how many clients all ways of parting them are looked at (3^16/2 for pairs of sets).
+const partitions = 16
+
+// partition is the best sum of accuracy and weight over all ways of giving all clients to four workers:
+// of two workers for every set of clients, then of two pairs.
+func (s *solver) partition() float64 {
+	full := 1<<len(s.p.Clients) - 1
+	alone, pair := make([]float64, full+1), make([]float64, full+1)
+	for set := 1; set <= full; set++ {
+		w := s.weigh(uint64(set))
+		alone[set] = math.Inf(-1)
+		for k := range s.kinds {
+			if kd := &s.kinds[k]; uint64(set)&^kd.fits == 0 && w <= kd.room {
+				alone[set] = kd.value * float64(w) // the first is the most accurate
+				break
+			}
+		}
+	}
+	for set := 1; set <= full; set++ {
+		low := set & -set
+		rest := set ^ low
+		best := alone[set]
+		for part := rest; ; part = (part - 1) & rest { // with low: the one worker's
+			best = max(best, alone[part|low]+alone[rest^part])
+			if part == 0 {
+				break
+			}
+		}
+		pair[set] = best
+	}
+	best := 0.0
+	for set := range full + 1 {
+		best = max(best, pair[set]+pair[full^set])
+	}
+	return best
+}

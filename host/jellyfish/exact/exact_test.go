@@ -1,0 +1,126 @@
+package exact
+
+import (
+	"flag"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/jellyfish"
+)
+
+var (
+	seed = flag.Uint64("seed", 1, "of the random instances")
+	n    = flag.Int("n", 60, "random instances")
+)
+
+// brute is the best sum of accuracy and rate that any assignment of everybody to workers has, each worker
+// with whatever network and batch does best; 0 where none maps everybody.
+func brute(p *jellyfish.Problem) float64 {
+	n := len(p.Clients)
+	best := 0.0
+	where := make([]int, n)
+	for {
+		sum, ok := 0.0, true
+		for w := 0; w < p.Workers && ok; w++ {
+			rate, value := 0, -1.0
+			for i := range where {
+				if where[i] == w {
+					rate += p.Clients[i].Rate
+				}
+			}
+			for j := range p.Zoo {
+				for b, l := range p.Zoo[j].P99 {
+					fits := jellyfish.Time(rate)*l <= jellyfish.Time(b+1)*1e9
+					for i := range where {
+						fits = fits && (where[i] != w || 2*l <= jellyfish.Aligned(&p.Clients[i], p.Zoo, j))
+					}
+					if fits {
+						value = max(value, p.Zoo[j].Accuracy*float64(rate))
+					}
+				}
+			}
+			if rate > 0 {
+				ok = value >= 0
+				sum += value
+			}
+		}
+		if ok {
+			best = max(best, sum)
+		}
+		i := 0
+		for ; i < n; i++ {
+			if where[i]++; where[i] < p.Workers {
+				break
+			}
+			where[i] = 0
+		}
+		if i == n {
+			return best
+		}
+	}
+}
+
+func draw(k, workers, clients int) *jellyfish.Problem {
+	rng := rand.New(rand.NewPCG(*seed, uint64(k)))
+	var c []jellyfish.Client
+	for range clients {
+		c = append(c, jellyfish.Client{
+			Rate: []int{10, 15, 25}[rng.IntN(3)], SLO: []jellyfish.Time{75e6, 100e6, 150e6}[rng.IntN(3)], Bandwidth: 7.5e6 + rng.Float64()*42.5e6,
+		})
+	}
+	zoo := jellyfish.Synthetic(1 + rng.Float64()) // slower ones, too, so that a few clients fill a worker
+	p, err := jellyfish.NewProblem(zoo, c, workers, jellyfish.Aligned)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+// On small instances the answer is what trying everything gives, by each of the ways there are; no bound
+// is below it, and no selection above it.
+func TestSolve(t *testing.T) {
+	t.Logf("--seed %d --n %d", *seed, *n)
+	tight, possible := 0, 0
+	for k := range *n {
+		workers := []int{1, 2, 3, 4}[k%4]
+		p := draw(k, workers, []int{9, 10, 7, 6}[k%4])
+		rate := 0
+		for i := range p.Clients {
+			rate += p.Clients[i].Rate
+		}
+		want := brute(p) / float64(rate)
+		s := newSolver(p)
+		s.limit, s.best = 1<<40, -1
+		s.branch(0, 0)
+		if got := max(0, s.best) / float64(s.total); math.Abs(got-want) > 1e-7 {
+			t.Errorf("instance %d: %g by branch and bound, %g by trying everything", k, got, want)
+		}
+		a, err := Solve(p, 0, 1<<40)
+		if err != nil || !a.Proved || math.Abs(a.Accuracy-want) > 1e-7 {
+			t.Errorf("instance %d: %+v, %v; %g by trying everything", k, a, err, want)
+		}
+		o, err := Solve(p, 0.9*want, 0) // steps end at what is known to be possible
+		if err != nil || o.Proved != (p.Workers == 4) || o.Accuracy < want-1e-7 {
+			t.Errorf("instance %d: a bound of %+v, %v; %g is possible", k, o, err, want)
+		}
+		if want > 0 {
+			possible++
+			if o.Accuracy < 1.05*want {
+				tight++
+			}
+		}
+		for _, sel := range []jellyfish.Selector{jellyfish.Annealing{}, jellyfish.Search{}} {
+			c := sel.Select(p, nil, 1)
+			if c.Mapping.Mapped == len(p.Clients) && c.Mapping.Accuracy > want+1e-7 {
+				t.Errorf("instance %d: %s has %g, %g is the best", k, sel.Name(), c.Mapping.Accuracy, want)
+			}
+		}
+	}
+	if 4*tight < 3*possible || possible < *n/4 {
+		t.Errorf("%d of %d bounds are within 5 %%, of %d instances", tight, possible, *n)
+	}
+	if _, err := Solve(draw(0, 5, 3), 0, 1); err == nil {
+		t.Error("five workers are accepted")
+	}
+}

@@ -1,0 +1,427 @@
+// Jellyfish on the engine: an outer policy that decides every half second which networks the workers run
+// and who is served where, and an inner one for each worker.
+
+package jellyfish
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/bandwidth"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Registered is what a client says of itself when it comes.
+type Registered struct {
+	Rate int  // requests a second
+	SLO  Time // end to end
+}
+
+// Options are a scheduler's.
+type Options struct {
+	Zoo     Zoo
+	Clients []Registered // by sched.Task.Client
+	Select  Selector     // nil: Search
+	Budget  Budget       // nil: Aligned
+	// Advise: clients are told the size of the network that they are mapped to. Without, they send what
+	// they like, and Budget must know what that is.
+	Advise   bool
+	Prefetch int  // networks that a worker has loaded, the current one included; 0: 5
+	Every    Time // between decisions; 0: 0.5 s
+	Cost     Time // of a decision, in virtual time; 0: 10 ms
+	Seed     uint64
+}
+
+// Counts are what a scheduler has done.
+type Counts struct {
+	Decisions int
+	Changes   int // of a worker's network
+	Hits      int // that were loaded already
+	Unmapped  int // requests of clients that no network had room for
+	Late      int // requests that workers dropped because they were too late
+}
+
+// Policy is the outer policy. The clients it knows of are those that have sent something lately.
+type Policy struct {
+	o Options
+	learned
+	ids []device.RequestID
+}
+
+// learned is what it has learned and decided.
+type learned struct {
+	clients  []client
+	workers  []worker
+	planning bool
+	due      Time // of the next decision
+	counts   Counts
+}
+
+type client struct {
+	link    bandwidth.Estimator
+	seen    Time // when its last request came; -1: never
+	decided bool // the last decision knew it
+	at      int  // its worker; -1: none
+	size    int  // the network whose size it was told; -1: none
+}
+
+type worker struct {
+	want  int // the network it is to run
+	have  int // the one it runs
+	batch int // the largest batch; 0: what the network has
+	// The network that is being loaded or unloaded, -1 where none is, and since when.
+	moving  int
+	loading bool
+	since   Time
+}
+
+// gone is after how long a client that sends nothing is forgotten.
+const gone = 2_000_000_000
+
+// New makes the policy for that many devices: an outer and, for each device, an inner one.
+func New(o Options, devices int) (*sched.Nested, *Policy, error) {
+	if len(o.Zoo) == 0 || len(o.Clients) == 0 || devices < 1 {
+		return nil, nil, fmt.Errorf("%w: %d networks, %d clients, %d workers", ErrClients, len(o.Zoo), len(o.Clients), devices)
+	}
+	for i, c := range o.Clients {
+		if c.Rate < 1 || c.SLO < 1 {
+			return nil, nil, fmt.Errorf("%w: client %d has a rate of %d/s and an SLO of %d ns", ErrClients, i, c.Rate, c.SLO)
+		}
+	}
+	if o.Select == nil {
+		o.Select = Search{}
+	}
+	if o.Budget == nil {
+		o.Budget = Aligned
+	}
+	if o.Prefetch < 1 {
+		o.Prefetch = 5
+	}
+	if o.Every <= 0 {
+		o.Every = 500_000_000
+	}
+	if o.Cost <= 0 {
+		o.Cost = 10_000_000
+	}
+	p := &Policy{o: o}
+	p.clients, p.workers = make([]client, len(o.Clients)), make([]worker, devices)
+	for i := range p.clients {
+		p.clients[i].seen, p.clients[i].at, p.clients[i].size = -1, -1, -1
+	}
+	n := &sched.Nested{Outer: p}
+	for k := range devices {
+		p.workers[k].moving = -1
+		n.Inner = append(n.Inner, &inner{p, k})
+	}
+	return n, p, nil
+}
+
+// Name is the policy's name on the command line.
+func (p *Policy) Name() string { return "jellyfish-" + p.o.Select.Name() }
+
+// Counts are what it has done so far.
+func (p *Policy) Counts() Counts { return p.counts }
+
+// Snapshot implements sched.Keeper.
+func (p *Policy) Snapshot() any {
+	s := p.learned
+	s.clients, s.workers = slices.Clone(s.clients), slices.Clone(s.workers)
+	for i := range s.clients {
+		s.clients[i].link = p.clients[i].link.Clone()
+	}
+	return s
+}
+
+// Restore implements sched.Keeper.
+func (p *Policy) Restore(snapshot any) {
+	s := snapshot.(learned)
+	s.clients, s.workers = slices.Clone(s.clients), slices.Clone(s.workers)
+	for i := range s.clients {
+		s.clients[i].link = s.clients[i].link.Clone()
+	}
+	p.learned = s
+}
+
+// decision is what a plan finds.
+type decision struct {
+	clients []int // those it was made for
+	at      []int // by these: their worker, or -1
+	devices []int // the workers that were there
+	nets    []int // by these
+	batch   []int
+}
+
+// plan is one decision on the way.
+type plan struct {
+	o       *Options
+	clients []int
+	known   []Client
+	devices []int
+	have    []int // networks, by device
+	seed    uint64
+}
+
+// Cost implements sched.Plan.
+func (n *plan) Cost() Time { return n.o.Cost }
+
+// Find implements sched.Plan.
+func (n *plan) Find(context.Context) any {
+	p, err := NewProblem(n.o.Zoo, n.known, len(n.devices), n.o.Budget)
+	if err != nil {
+		return nil // rates and SLOs have been looked at, so that this cannot be
+	}
+	c := n.o.Select.Select(p, n.have, n.seed)
+	d := &decision{clients: n.clients, devices: n.devices, nets: make([]int, len(n.devices)), batch: make([]int, len(n.devices))}
+	to := Match(n.have, c.Nets)
+	for i, k := range to {
+		d.nets[k], d.batch[k] = c.Nets[i], c.Mapping.Batch[i]
+		if d.batch[k] == 0 { // it serves nobody, and needs no other network for that
+			d.nets[k] = n.have[k]
+		}
+	}
+	for _, w := range c.Mapping.Worker {
+		if w >= 0 {
+			w = n.devices[to[w]]
+		}
+		d.at = append(d.at, w)
+	}
+	return d
+}
+
+// Decide implements sched.Policy.
+func (p *Policy) Decide(now Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	p.ids = p.ids[:0]
+	early := false
+	switch ev.Kind {
+	case sched.Arrival:
+		for i := s.Queue.Len() - 1; i >= 0; i-- {
+			if r := s.Queue.At(i); r.ID == ev.Request && r.Client >= 0 && r.Client < len(p.clients) {
+				c := &p.clients[r.Client]
+				early = !c.decided
+				c.seen = now
+				c.link.Add(now, r.Link)
+				break
+			}
+		}
+	case sched.Planned:
+		p.planning = false
+		if d, ok := s.Found.(*decision); ok {
+			buf = p.decided(s, d, buf)
+		}
+	}
+	buf = p.plan(now, s, early, buf)
+	for k := range p.workers {
+		buf = p.load(now, k, s, buf)
+	}
+	return p.assign(s, buf)
+}
+
+// plan begins a decision where it is time: every half second, or when somebody comes.
+func (p *Policy) plan(now Time, s *sched.State, early bool, buf []sched.Action) []sched.Action {
+	if p.planning {
+		return buf
+	}
+	n := &plan{o: &p.o, seed: p.o.Seed + uint64(p.counts.Decisions)}
+	for i := range p.clients {
+		c := &p.clients[i]
+		if c.seen < 0 || now-c.seen > gone {
+			c.decided, c.at = false, -1
+			continue
+		}
+		n.clients = append(n.clients, i)
+	}
+	if len(n.clients) == 0 {
+		return buf
+	}
+	if now < p.due && !early {
+		return append(buf, sched.Action{Kind: sched.Wait, Until: p.due})
+	}
+	for k := range s.Devices {
+		if !s.Devices[k].Down && k < len(p.workers) {
+			n.devices, n.have = append(n.devices, k), append(n.have, p.workers[k].want)
+		}
+	}
+	p.due = now + p.o.Every
+	if len(n.devices) == 0 {
+		return append(buf, sched.Action{Kind: sched.Wait, Until: p.due})
+	}
+	for _, i := range n.clients {
+		r := p.o.Clients[i]
+		n.known = append(n.known, Client{Rate: r.Rate, SLO: r.SLO, Bandwidth: p.clients[i].link.Rate(now)})
+	}
+	p.planning = true
+	return append(buf, sched.Action{Kind: sched.MakePlan, Plan: n}, sched.Action{Kind: sched.Wait, Until: p.due})
+}
+
+// decided carries a decision out.
+func (p *Policy) decided(s *sched.State, d *decision, buf []sched.Action) []sched.Action {
+	p.counts.Decisions++
+	for i, k := range d.devices {
+		w := &p.workers[k]
+		w.batch = d.batch[i]
+		if d.nets[i] != w.want {
+			p.counts.Changes++
+			if hosts(&s.Devices[k], p.o.Zoo[d.nets[i]].Name) {
+				p.counts.Hits++
+			}
+		}
+		w.want = d.nets[i]
+	}
+	for i, k := range d.clients {
+		c := &p.clients[k]
+		c.decided, c.at = true, d.at[i]
+		size := 0
+		if c.at >= 0 {
+			size = p.workers[c.at].want
+		}
+		if p.o.Advise && size != c.size {
+			n := &p.o.Zoo[size]
+			buf = append(buf, sched.Action{Kind: sched.Advise, Advice: &sched.Advice{Client: k, Network: n.Name, Shape: []int{n.Side, n.Side, 3}}})
+		}
+		c.size = size
+	}
+	return buf
+}
+
+func hosts(d *sched.DeviceView, network string) bool {
+	return slices.ContainsFunc(d.Hosted, func(h sched.Hosted) bool { return h.Network == network })
+}
+
+// lost is after how long a load that has not come is asked for again: it has failed, or went with a reset.
+const lost = 15_000_000_000
+
+// load moves a worker to the network it is to run as soon as that is there, and has the neighbours
+// loaded, one at a time; what is further away goes.
+func (p *Policy) load(now Time, k int, s *sched.State, buf []sched.Action) []sched.Action {
+	d, w := &s.Devices[k], &p.workers[k]
+	if d.Down {
+		return buf
+	}
+	if hosts(d, p.o.Zoo[w.want].Name) {
+		w.have = w.want
+	}
+	if w.moving >= 0 {
+		there := hosts(d, p.o.Zoo[w.moving].Name)
+		if w.loading && !there && now-w.since < lost || !w.loading && now == w.since {
+			return buf
+		}
+		w.moving = -1
+	}
+	near := Neighbours(len(p.o.Zoo), w.want, p.o.Prefetch)
+	for _, j := range near {
+		if name := p.o.Zoo[j].Name; !hosts(d, name) {
+			w.moving, w.loading, w.since = j, true, now
+			return append(buf, sched.Action{Kind: sched.LoadNetwork, Device: k, Network: name})
+		}
+	}
+	for j := range p.o.Zoo {
+		name := p.o.Zoo[j].Name
+		if j != w.have && !slices.Contains(near, j) && hosts(d, name) && !used(d, name) {
+			w.moving, w.loading, w.since = j, false, now
+			return append(buf, sched.Action{Kind: sched.Unload, Device: k, Network: name})
+		}
+	}
+	return buf
+}
+
+// used tells whether something runs or waits on a network.
+func used(d *sched.DeviceView, network string) bool {
+	for _, l := range d.Launches {
+		if l.Network == network {
+			return true
+		}
+	}
+	for i := range d.Queue.Len() {
+		if d.Queue.At(i).Network == network {
+			return true
+		}
+	}
+	return false
+}
+
+// assign gives the requests that wait to their clients' workers, and drops those of clients without.
+func (p *Policy) assign(s *sched.State, buf []sched.Action) []sched.Action {
+	for k := range p.workers {
+		d := &s.Devices[k]
+		name, from := p.o.Zoo[p.workers[k].have].Name, len(p.ids)
+		if d.Down || !hosts(d, name) {
+			continue
+		}
+		for i := range s.Queue.Len() {
+			if r := s.Queue.At(i); p.worker(r) == k && d.Used+len(p.ids)-from < d.Slots {
+				p.ids = append(p.ids, r.ID)
+			}
+		}
+		if len(p.ids) > from {
+			buf = append(buf, sched.Action{Kind: sched.Assign, Device: k, Network: name, Requests: p.ids[from:]})
+		}
+	}
+	for i := range s.Queue.Len() {
+		r := s.Queue.At(i)
+		if r.Client < 0 || r.Client >= len(p.clients) || p.clients[r.Client].decided && p.clients[r.Client].at < 0 {
+			p.counts.Unmapped++
+			buf = append(buf, sched.Action{Kind: sched.Drop, Request: r.ID})
+		}
+	}
+	return buf
+}
+
+// worker is the one of a request's client; -1: none, or none yet.
+func (p *Policy) worker(r *sched.Request) int {
+	if r.Client < 0 || r.Client >= len(p.clients) {
+		return -1
+	}
+	return p.clients[r.Client].at
+}
+
+// inner serves what was assigned to one worker: at once, in batches up to the size that was decided, and
+// drops lazily what would come too late (section III-B).
+type inner struct {
+	p *Policy
+	k int
+}
+
+// Name implements sched.Policy.
+func (*inner) Name() string { return "worker" }
+
+// Decide implements sched.Policy.
+func (w *inner) Decide(now Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	d, is := &s.Devices[0], &w.p.workers[w.k]
+	if d.Down || len(d.Launches) > 0 || d.Queue.Len() == 0 {
+		return buf
+	}
+	h := d.Member(w.p.o.Zoo[is.have].Name)
+	if h == nil {
+		return buf
+	}
+	t := h.Table
+	last := t.Segments() - 1
+	most := min(d.MaxBatch, t.MaxBatch())
+	if is.batch > 0 {
+		most = min(most, is.batch)
+	}
+	from := len(w.p.ids)
+	first := Time(0) // the earliest deadline of those that are taken
+	for i := range d.Queue.Len() {
+		r := d.Queue.At(i)
+		if now+t.At(0, last, 1) > r.Deadline {
+			w.p.counts.Late++
+			buf = append(buf, sched.Action{Kind: sched.Drop, Request: r.ID})
+			continue
+		}
+		n := len(w.p.ids) - from + 1
+		if n > most || n > 1 && now+t.At(0, last, n) > min(first, r.Deadline) {
+			continue
+		}
+		if n == 1 || r.Deadline < first {
+			first = r.Deadline
+		}
+		w.p.ids = append(w.p.ids, r.ID)
+	}
+	if len(w.p.ids) > from {
+		buf = append(buf, sched.Action{Kind: sched.Launch, Network: h.Network, Last: last, Requests: w.p.ids[from:]})
+	}
+	return buf
+}

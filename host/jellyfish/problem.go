@@ -1,0 +1,293 @@
+// What is to be decided: clients, workers, and what each network would mean for each client.
+
+package jellyfish
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// Client is what the scheduler knows of a client.
+type Client struct {
+	Rate      int     // requests a second, rounded up
+	SLO       Time    // end to end
+	Bandwidth float64 // bits a second, as estimated; 0: not known, so nothing is sure to come in time
+}
+
+// Budget is what of a client's SLO is left on the server for a network: L_ij of equation 5.
+type Budget func(c *Client, zoo Zoo, net int) Time
+
+// Aligned is a client that sends frames of the network's size, or of the largest size that its link
+// carries without a queue, where that is smaller (section III-A): O_i - s/W_i.
+func Aligned(c *Client, zoo Zoo, net int) Time {
+	return c.SLO - c.carry(min(zoo[net].Bytes, zoo[zoo.Largest(c.sustained())].Bytes))
+}
+
+// Fixed is a client that sends frames of one network's size, whatever serves it.
+func Fixed(size int) Budget {
+	return func(c *Client, zoo Zoo, _ int) Time { return c.SLO - c.carry(zoo[size].Bytes) }
+}
+
+// Share is a static share of the SLO for computing, whatever the network does.
+func Share(of float64) Budget {
+	return func(c *Client, _ Zoo, _ int) Time { return Time(of * float64(c.SLO)) }
+}
+
+// carry is how long so many bytes take over the link.
+func (c *Client) carry(bytes int64) Time {
+	if c.Bandwidth <= 0 {
+		return c.SLO
+	}
+	return Time(min(float64(c.SLO), float64(bytes)*8e9/c.Bandwidth))
+}
+
+// Headroom is the share of what its link carries that a client plans to use (assumed): with all of it, a
+// queue that has once come about, when a link became slower, would never go away.
+const Headroom = 0.9
+
+// sustained is how many bytes a frame may have so that one is through when the next comes.
+func (c *Client) sustained() int64 { return int64(Headroom * c.Bandwidth / 8 / float64(c.Rate)) }
+
+// Problem is one decision (P1 of section IV-A): a network for each of Workers, a worker for each client.
+type Problem struct {
+	Zoo     Zoo
+	Clients []Client
+	Workers int
+
+	h      int       // step of the rates
+	weight []int     // by client: its rate in steps
+	total  int       // of the weights
+	widest int       // the largest room
+	sum    int       // of the rates
+	most   [][]uint8 // by network and client: the largest batch that the client's budget allows; 0: none
+	room   [][]int   // by network and batch (the batch of one first): steps that it serves at up to that batch
+	order  [][]int32 // by network: the clients in descending order of their budgets
+}
+
+// NewProblem prepares a decision.
+func NewProblem(zoo Zoo, clients []Client, workers int, budget Budget) (*Problem, error) {
+	if workers < 1 || workers > 1<<10 || len(clients) > 1<<20 {
+		return nil, fmt.Errorf("%w: %d of them on %d workers, expected up to 2^20 on 1..1024", ErrClients, len(clients), workers)
+	}
+	p := &Problem{Zoo: zoo, Clients: clients, Workers: workers}
+	for i := range clients {
+		c := &clients[i]
+		if c.Rate < 1 || c.Rate > 1e6 || c.SLO < 1 || !(c.Bandwidth >= 0) {
+			return nil, fmt.Errorf("%w: client %d has a rate of %d/s, an SLO of %d ns, %g bits/s", ErrClients, i, c.Rate, c.SLO, c.Bandwidth)
+		}
+		p.h = gcd(p.h, c.Rate)
+	}
+	for i := range clients {
+		p.weight = append(p.weight, clients[i].Rate/p.h)
+		p.total += clients[i].Rate / p.h
+		p.sum += clients[i].Rate
+	}
+	budgets := make([]Time, len(clients))
+	for j := range zoo {
+		n := &zoo[j]
+		room := make([]int, len(n.P99))
+		for b := range n.P99 {
+			if len(clients) > 0 {
+				room[b] = min(p.total, int(Time(b+1)*1_000_000_000/n.P99[b]/Time(p.h)))
+			}
+			if b > 0 {
+				room[b] = max(room[b], room[b-1])
+			}
+		}
+		p.room = append(p.room, room)
+		p.widest = max(p.widest, room[len(room)-1])
+		most, order := make([]uint8, len(clients)), make([]int32, len(clients))
+		for i := range clients {
+			budgets[i] = budget(&clients[i], zoo, j)
+			order[i] = int32(i)
+			for b := len(n.P99); b >= 1; b-- {
+				if 2*n.P99[b-1] <= budgets[i] {
+					most[i] = uint8(b)
+					break
+				}
+			}
+		}
+		slices.SortStableFunc(order, func(a, b int32) int {
+			switch {
+			case budgets[a] > budgets[b]:
+				return -1
+			case budgets[a] < budgets[b]:
+				return 1
+			}
+			return 0
+		})
+		p.most, p.order = append(p.most, most), append(p.order, order)
+	}
+	return p, nil
+}
+
+// Step is the unit that rates are counted in, in requests a second.
+func (p *Problem) Step() int { return p.h }
+
+// Weight is a client's rate in steps.
+func (p *Problem) Weight(client int) int { return p.weight[client] }
+
+// Most is the largest batch of a network that a client's budget allows; 0: none.
+func (p *Problem) Most(net, client int) int { return int(p.most[net][client]) }
+
+// Room is how many steps a network serves in batches of up to that size, or all that there are.
+func (p *Problem) Room(net, batch int) int { return p.room[net][batch-1] }
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// Mapping is who is served where.
+type Mapping struct {
+	Worker   []int   // by client: the index of its network in the set it was mapped to; -1: unmapped
+	Batch    []int   // by index in that set: the largest batch that all its clients' budgets allow; 0: nobody is there
+	Mapped   int     // clients that are (O1)
+	Accuracy float64 // of all requests, an unmapped client's counting as wrong (equation 1 over the sum of rates; O2)
+}
+
+// better tells whether a mapping is: more clients first, then accuracy.
+func (m *Mapping) better(o *Mapping) bool {
+	return m.Mapped > o.Mapped || m.Mapped == o.Mapped && m.Accuracy > o.Accuracy+1e-12
+}
+
+func (m *Mapping) copy(o *Mapping) {
+	m.Worker, m.Batch = append(m.Worker[:0], o.Worker...), append(m.Batch[:0], o.Batch...)
+	m.Mapped, m.Accuracy = o.Mapped, o.Accuracy
+}
+
+// Kind is what a worker is asked to be: a network, for clients whose budgets allow at least that batch.
+type Kind struct{ Net, Least int }
+
+// Plain are networks for all clients.
+func Plain(nets []int) []Kind {
+	kinds := make([]Kind, len(nets))
+	for i, j := range nets {
+		kinds[i] = Kind{j, 1}
+	}
+	return kinds
+}
+
+// Tie says which of several client sets of the same rate is taken (the publication: any).
+type Tie uint8
+
+// Ties.
+const (
+	Ample Tie = iota // those of ample budgets: the batch stays large
+	Tight            // those of tight budgets: who is left can be served in larger batches elsewhere
+)
+
+// Mapper maps clients to sets of networks; it keeps buffers, so each goroutine needs its own.
+type Mapper struct {
+	p     *Problem
+	words int
+	reach []uint64 // by row: the sums of rates that can be reached, a bit each
+	rows  []int32  // by row: its client
+	free  []bool
+}
+
+// NewMapper makes one.
+func NewMapper(p *Problem) *Mapper {
+	words := p.widest/64 + 1
+	return &Mapper{
+		p: p, words: words, reach: make([]uint64, (len(p.Clients)+1)*words), rows: make([]int32, len(p.Clients)+1),
+		free: make([]bool, len(p.Clients)),
+	}
+}
+
+// Map is MapClients of algorithm 1: the networks, in descending order of accuracy, take one after the
+// other the clients with the largest sum of rates. kinds must be in descending order of networks.
+func (m *Mapper) Map(kinds []Kind, tie Tie, out *Mapping) {
+	p := m.p
+	out.Worker, out.Batch = out.Worker[:0], out.Batch[:0]
+	out.Mapped = 0
+	for i := range p.Clients {
+		m.free[i] = true
+		out.Worker = append(out.Worker, -1)
+	}
+	value := 0.0
+	for at, k := range kinds {
+		from := out.Mapped
+		load, batch := 0, 0
+		if from < len(p.Clients) {
+			load, batch = m.take(k, tie, at, out)
+		}
+		out.Batch = append(out.Batch, batch)
+		value += float64(p.Zoo[k.Net].Accuracy * float64(load*p.h))
+	}
+	out.Accuracy = 0
+	if p.sum > 0 {
+		out.Accuracy = value / float64(p.sum)
+	}
+}
+
+// take is FindOptimalClients of algorithm 1: over all batch sizes at once, those free clients that a
+// network can serve in time and whose rates have the largest sum. Rates are weights and values, so a
+// row of the matrix is a set of sums: a bit each.
+func (m *Mapper) take(kind Kind, tie Tie, at int, out *Mapping) (load, batch int) {
+	p, w := m.p, m.words
+	most, room, least := p.most[kind.Net], p.room[kind.Net], uint8(max(1, kind.Least))
+	clear(m.reach[:w])
+	m.reach[0] = 1
+	row, best, bestRow := 0, 0, 0
+	for _, i := range p.order[kind.Net] {
+		if !m.free[i] {
+			continue
+		}
+		if most[i] < least { // nor are those that follow
+			break
+		}
+		k, step := room[most[i]-1], p.weight[i]
+		prev := m.reach[row*w : row*w+w]
+		row++
+		m.rows[row] = i
+		next := m.reach[row*w : row*w+w]
+		shift, by := step/64, uint(step%64)
+		top := -1
+		for x := range next {
+			var with uint64
+			if x >= shift {
+				with = prev[x-shift] << by
+				if by > 0 && x > shift {
+					with |= prev[x-shift-1] >> (64 - by)
+				}
+			}
+			keep := ^uint64(0) // sums up to k
+			if d := k - 64*x; d < 0 {
+				keep = 0
+			} else if d < 63 {
+				keep = 1<<(d+1) - 1
+			}
+			with &= keep
+			if with != 0 {
+				top = 64*x + 63 - bits.LeadingZeros64(with)
+			}
+			next[x] = prev[x]&keep | with
+		}
+		if top > best || tie == Tight && top == best && best > 0 {
+			best, bestRow = top, row
+		}
+	}
+	if best == 0 {
+		return 0, 0
+	}
+	batch = len(room)
+	for r, left := bestRow, best; left > 0; r-- {
+		i := m.rows[r]
+		step := p.weight[i]
+		prev := m.reach[(r-1)*w : r*w]
+		without := prev[left/64]>>(left%64)&1 == 1
+		with := left >= step && prev[(left-step)/64]>>((left-step)%64)&1 == 1
+		if r == bestRow || with && (!without || tie == Tight) {
+			left -= step
+			m.free[i] = false
+			out.Worker[i] = at
+			out.Mapped++
+			batch = min(batch, int(most[i]))
+		}
+	}
+	return best, batch
+}

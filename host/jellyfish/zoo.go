@@ -1,0 +1,128 @@
+// Package jellyfish is the scheduler of Nigade et al., "Jellyfish: Timely Inference Serving for Dynamic
+// Edge Networks" (RTSS 2022): which networks the workers run, and which client is served by which of
+// them, so that every client's deadline holds with the network it has. Zoo and Problem are its inputs,
+// Map its section IV-B, Annealing its section IV-C, Match and Neighbours its section IV-D; Search is
+// ours. Policy puts them on the engine.
+//
+// Everything here is deterministic and knows no clock: what is random takes a seed.
+package jellyfish
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Time is in ns.
+type Time = int64
+
+// ErrZoo is the error of a zoo from which nothing can be chosen.
+var ErrZoo = errors.New("zoo")
+
+// ErrClients is the error of clients that cannot be served at all.
+var ErrClients = errors.New("clients")
+
+// Net is a member of the zoo.
+type Net struct {
+	Name     string
+	Side     int     // of its square input, in pixels
+	Accuracy float64 // 0..1, of frames of its own size
+	Bytes    int64   // of a frame of its size, compressed
+	P99      []Time  // by batch, the batch of one first
+}
+
+// Zoo is functionally equivalent networks, the smallest first; accuracy, frame and latency all grow.
+type Zoo []Net
+
+// NewZoo sorts nets by size, leaves out those that are larger than another and not more accurate, and
+// gives a larger one, or a larger batch, at least the latency of a smaller one (section VI-A: measured
+// p99 need not be monotone, the algorithms need it).
+func NewZoo(nets []Net) (Zoo, error) {
+	sorted := slices.Clone(nets)
+	slices.SortStableFunc(sorted, func(a, b Net) int { return a.Side - b.Side })
+	var z Zoo
+	for _, n := range sorted {
+		switch {
+		case n.Side < 1 || n.Bytes < 1 || !(n.Accuracy > 0 && n.Accuracy <= 1):
+			return nil, fmt.Errorf("%w: %s has a side of %d, frames of %d bytes and an accuracy of %g", ErrZoo, n.Name, n.Side, n.Bytes, n.Accuracy)
+		case len(n.P99) == 0 || len(n.P99) != len(sorted[0].P99) || len(n.P99) > 255:
+			return nil, fmt.Errorf("%w: %s has latencies of %d batches, expected those of %s: 1..255", ErrZoo, n.Name, len(n.P99), sorted[0].Name)
+		case len(z) > 0 && n.Accuracy <= z[len(z)-1].Accuracy:
+			continue
+		}
+		n.P99 = slices.Clone(n.P99)
+		for b := range n.P99 {
+			if n.P99[b] <= 0 {
+				return nil, fmt.Errorf("%w: %s takes %d ns at batch %d", ErrZoo, n.Name, n.P99[b], b+1)
+			}
+			if b > 0 {
+				n.P99[b] = max(n.P99[b], n.P99[b-1])
+			}
+			if len(z) > 0 {
+				n.P99[b] = max(n.P99[b], z[len(z)-1].P99[b])
+			}
+		}
+		if len(z) > 0 {
+			n.Bytes = max(n.Bytes, z[len(z)-1].Bytes)
+		}
+		z = append(z, n)
+	}
+	if len(z) == 0 || len(z) > 255 {
+		return nil, fmt.Errorf("%w: %d networks, expected 1..255", ErrZoo, len(z))
+	}
+	return z, nil
+}
+
+// The constants of Synthetic's latency in ms, through the four p99 that the publication's text gives:
+// 23 ms for network 0 at batch 1 and 32 ms at batch 4, 33 ms for network 3 at batch 3 (90 frames a
+// second), 31 ms for network 9 at batch 1 (32 frames a second).
+const (
+	fixedMs   = 20.0
+	perFrame  = 2.572373503171968
+	perPixels = 0.42762649682803194
+	exponent  = 2.529171235547456
+)
+
+// SyntheticBatch is B, the largest batch of Synthetic's networks.
+const SyntheticBatch = 12
+
+// Synthetic is a zoo of 16 networks with inputs of 128 to 608 pixels by 32, by rule, since the
+// publication's profiles are curves that cannot be read:
+//
+//	p99(s, b) = 20 ms + b (2.572 ms + 0.4276 ms (s/128)^2.529)     the four values of its text
+//	frame(s)  = 10 kB + 205.36 B (s-128) + 0.17438 B (s-128)(s-352)  10, 56, 130 kB at 128, 352, 608
+//	accuracy  = 0.45 (1 - exp(-s/168))                              41.2 and 43.8 % at 416 and 608
+//
+// slower multiplies the latencies: 1 for the publication's two GPUs.
+func Synthetic(slower float64) Zoo {
+	var nets []Net
+	for i := range 16 {
+		s := float64(128 + 32*i)
+		n := Net{
+			Name: fmt.Sprintf("net%d", 128+32*i), Side: 128 + 32*i,
+			Bytes:    int64(math.Round(10e3 + 46e3/224*(s-128) + (74e3/256-46e3/224)/480*(s-128)*(s-352))),
+			Accuracy: math.Round(0.45*(1-math.Exp(-s/168))*1e6) / 1e6,
+		}
+		for b := 1; b <= SyntheticBatch; b++ {
+			ms := slower * (fixedMs + float64(b)*(perFrame+perPixels*math.Pow(s/128, exponent)))
+			n.P99 = append(n.P99, Time(math.Round(ms*1e3))*1000) // to a us: the same on every machine
+		}
+		nets = append(nets, n)
+	}
+	z, err := NewZoo(nets)
+	if err != nil {
+		panic(err) // the rule above
+	}
+	return z
+}
+
+// Largest is the largest network whose frames have at most so many bytes; 0 where none has.
+func (z Zoo) Largest(bytes int64) int {
+	for j := len(z) - 1; j > 0; j-- {
+		if z[j].Bytes <= bytes {
+			return j
+		}
+	}
+	return 0
+}

@@ -1,0 +1,196 @@
+// Package links is clients' networks: what a link carries over time, by a rule or out of a file, and
+// when a transfer over it has ended. Times are ns, rates bits a second, both whole numbers, so a run is the
+// same on every machine.
+package links
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Time is in ns.
+type Time = int64
+
+// ErrTrace is the error of a trace that is none.
+var ErrTrace = errors.New("trace of a link")
+
+// second is the step of a trace.
+const second Time = 1_000_000_000
+
+// Bounds of what is accepted.
+const (
+	maxValues = 1 << 20 // 12 days
+	minMbits  = 0.001
+	maxMbits  = 1e6
+)
+
+// Trace is what a link carries: a rate each second, from the beginning again at its end.
+type Trace struct {
+	Name string
+	Bits []int64 // a second
+}
+
+// Rate is what the link carries at a time, from 0 on.
+func (t *Trace) Rate(at Time) int64 {
+	return t.Bits[max(0, at)/second%int64(len(t.Bits))]
+}
+
+// Arrive is when a transfer of so many bytes that begins at a time has ended.
+func (t *Trace) Arrive(start Time, bytes int64) Time {
+	if bytes > 1<<30 { // bits times ns would be beyond an int64
+		half := bytes / 2
+		return t.Arrive(t.Arrive(start, half), bytes-half)
+	}
+	left := bytes * 8
+	for at := max(0, start); ; {
+		rate := t.Rate(at)
+		end := (at/second + 1) * second
+		fits := carried(rate, end-at)
+		if left <= fits {
+			return at + (left*second+rate-1)/rate
+		}
+		left -= fits
+		at = end
+	}
+}
+
+// carried is what fits into a part of a second.
+func carried(rate int64, ns Time) int64 {
+	if rate < math.MaxInt64/second {
+		return rate * ns / second
+	}
+	v := new(big.Int).Mul(big.NewInt(rate), big.NewInt(ns))
+	return v.Div(v, big.NewInt(second)).Int64()
+}
+
+// Mean is in bits a second.
+func (t *Trace) Mean() float64 {
+	sum := 0.0
+	for _, b := range t.Bits {
+		sum += float64(b)
+	}
+	return sum / float64(len(t.Bits))
+}
+
+// Steps are 20, 15, 10 and 7.5 Mbit/s, each for 20 s (Jellyfish, section VI-B).
+func Steps() *Trace {
+	t := &Trace{Name: "steps"}
+	for _, b := range []int64{20_000_000, 15_000_000, 10_000_000, 7_500_000} {
+		for range 20 {
+			t.Bits = append(t.Bits, b)
+		}
+	}
+	return t
+}
+
+// Stats are what is stated of a measured trace, in Mbit/s.
+type Stats struct{ Least, Most, Mean float64 }
+
+// WiFi and LTE are the statistics of the publication's two measured traces.
+func WiFi() Stats { return Stats{12.9, 90.8, 51.9} }
+
+// LTE is of a downlink trace halved for the uplink.
+func LTE() Stats { return Stats{2.9, 26.3, 15.2} }
+
+// memory is the correlation of one second with the next (assumed: half is forgotten after 7 s).
+const memory = 0.9
+
+// Draw makes a trace of so many seconds with just these statistics: a normal process with a memory,
+// its values spread over the range by a beta distribution of that mean, stretched to both ends.
+func (s Stats) Draw(name string, seconds int, seed uint64) *Trace {
+	rng := rand.New(rand.NewPCG(seed, 0x6c696e6b73))
+	share := (s.Mean - s.Least) / (s.Most - s.Least)
+	spread := distuv.Beta{Alpha: 4 * share, Beta: 4 * (1 - share)} // as uneven as 2, 2 is at the middle
+	v := make([]float64, max(seconds, 3))
+	z := rng.NormFloat64()
+	least, most := math.Inf(1), math.Inf(-1)
+	for i := range v {
+		v[i] = spread.Quantile(0.5 * math.Erfc(-z/math.Sqrt2))
+		least, most = min(least, v[i]), max(most, v[i])
+		z = memory*z + math.Sqrt(1-memory*memory)*rng.NormFloat64()
+	}
+	// A power that bends the values between the ends until their mean is the stated one.
+	bent := func(power float64) (mean float64) {
+		for _, x := range v {
+			mean += math.Pow((x-least)/(most-least), power) / float64(len(v))
+		}
+		return mean
+	}
+	low, high := 1e-3, 1e3
+	for range 100 {
+		if mid := math.Sqrt(low * high); bent(mid) > share {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	t := &Trace{Name: name}
+	for _, x := range v {
+		mbits := s.Least + (s.Most-s.Least)*math.Pow((x-least)/(most-least), low)
+		t.Bits = append(t.Bits, int64(math.Round(mbits*1e3))*1000) // to a kbit/s: the same on every machine
+	}
+	return t
+}
+
+// Named is a trace by its name: steps, wifi, lte (drawn, of 600 s), or a file.
+func Named(name string, seed uint64) (*Trace, error) {
+	switch name {
+	case "steps":
+		return Steps(), nil
+	case "wifi":
+		return WiFi().Draw(name, 600, seed), nil
+	case "lte":
+		return LTE().Draw(name, 600, seed), nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w %q: neither steps, wifi or lte nor a file: %w", ErrTrace, name, err)
+	}
+	defer f.Close()
+	return Read(name, f)
+}
+
+// Read takes a file with one value a line, in Mbit/s, one a second. Empty lines and what stands behind
+// a # are left out.
+func Read(name string, r io.Reader) (*Trace, error) {
+	t := &Trace{Name: name}
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		if text = strings.TrimSpace(text); text == "" {
+			continue
+		}
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= minMbits && v <= maxMbits) {
+			return nil, fmt.Errorf("%w: %s:%d: %q, expected a rate in Mbit/s, %g to %g", ErrTrace, name, n, clip(text), minMbits, maxMbits)
+		}
+		if len(t.Bits) == maxValues {
+			return nil, fmt.Errorf("%w: %s:%d: more than %d values", ErrTrace, name, n, maxValues)
+		}
+		t.Bits = append(t.Bits, int64(math.Round(v*1e6)))
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrTrace, name, err)
+	}
+	if len(t.Bits) == 0 {
+		return nil, fmt.Errorf("%w: %s: no value, expected one in Mbit/s a line", ErrTrace, name)
+	}
+	return t, nil
+}
+
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "..."
+	}
+	return s
+}

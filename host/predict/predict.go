@@ -1,0 +1,105 @@
+// Package predict says how long a batch will take on a device that others share: how long its input
+// waits for the link (Link), and how much slower its kernels run beside those of others (Model). Both
+// learn from every batch that ends.
+//
+// The model is that of Strait, section 3.2. What others ask of the device's resources, averaged over
+// the time for which they were there (Exposure), presses on a batch; the slowdown grows exponentially
+// with that pressure, and differs between priorities:
+//
+//	I    = k b^LR(m_avg, m_self) + C        (equation 4)
+//	Intf = 1 + I coeff(priority)            (equation 5)
+//	T    = Intf T_isolated                  (equation 6, as a time and not as a delay)
+//
+// Linear is the model that does not learn, after gpulets (USENIX ATC 2022): a linear regression.
+//
+// Nothing here reads a clock, and nothing allocates but Fit and checkpoints.
+package predict
+
+// Time is ns since the run began.
+type Time = int64
+
+// Resources are what a device's work is measured by.
+const (
+	L1      = iota // level-1 cache
+	L2             // level-2 cache
+	DRAM           //
+	Tensor         // tensor cores
+	FMA            // multiply-add pipes
+	Threads        // room for threads: what of it is taken
+	Resources
+)
+
+// Use is the share, 0..1, of each resource that something keeps busy; of several batches together it
+// may be more. What a device does not have, or nobody measured, is zero.
+type Use [Resources]float64
+
+// Plus is the sum.
+func (u Use) Plus(o Use) Use {
+	for i := range u {
+		u[i] += o[i]
+	}
+	return u
+}
+
+// Minus is the difference, zero at least: sums of floating-point numbers leave crumbs.
+func (u Use) Minus(o Use) Use {
+	for i := range u {
+		u[i] = max(0, u[i]-o[i])
+	}
+	return u
+}
+
+// Times is a multiple.
+func (u Use) Times(f float64) Use {
+	for i := range u {
+		u[i] *= f
+	}
+	return u
+}
+
+// Peak is the largest share.
+func (u Use) Peak() float64 {
+	p := 0.0
+	for _, v := range u {
+		p = max(p, v)
+	}
+	return p
+}
+
+// self is what of its own use says how sensitive a batch is: compute and memory. The publication takes
+// tensor cores and the L2 cache; a device where these are not known has the FMA pipes and the DRAM.
+func (u *Use) self() (compute, memory float64) {
+	return max(u[Tensor], u[FMA]), max(u[L2], u[DRAM])
+}
+
+// Exposure is what a batch runs beside, over time. The zero value has not begun.
+type Exposure struct {
+	Began Time // when the batch began to run
+	since Time
+	now   Use
+	sum   Use // of use times ns
+}
+
+// Begin starts the clock.
+func (e *Exposure) Begin(now Time, others Use) { *e = Exposure{Began: now, since: now, now: others} }
+
+// Change takes in that from now on it runs beside others than before.
+func (e *Exposure) Change(now Time, others Use) {
+	if dt := now - e.since; dt > 0 {
+		e.sum = e.sum.Plus(e.now.Times(float64(dt)))
+		e.since = now
+	}
+	e.now = others
+}
+
+// Mean is the time-weighted average until now; of no time at all, what is there.
+func (e *Exposure) Mean(now Time) Use {
+	all := now - e.Began
+	if all <= 0 {
+		return e.now
+	}
+	return e.sum.Plus(e.now.Times(float64(max(0, now-e.since)))).Times(1 / float64(all))
+}
+
+// Now is what it runs beside.
+func (e *Exposure) Now() Use { return e.now }

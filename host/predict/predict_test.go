@@ -1,0 +1,310 @@
+package predict_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/predict"
+)
+
+func use(rng *rand.Rand, most float64) (u predict.Use) {
+	for i := range u {
+		u[i] = rng.Float64() * most
+	}
+	return u
+}
+
+// model is one with random parameters within bounds.
+func model(rng *rand.Rand) *predict.Model {
+	m := predict.NewModel()
+	for i := range m.P {
+		m.P[i] += 0.4 * (rng.Float64() - 0.3)
+	}
+	return m
+}
+
+// Every derivative is what a small step of its parameter gives.
+func TestGradient(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	const h = 1e-5
+	for range 1000 {
+		m, others, own, priority := model(rng), use(rng, 1.5), use(rng, 1), rng.IntN(2)
+		_, g := m.Gradient(others, own, priority)
+		for i := range m.P {
+			up, down := *m, *m
+			up.P[i] += h
+			down.P[i] -= h
+			a, _ := up.Gradient(others, own, priority)
+			b, _ := down.Gradient(others, own, priority)
+			if want := (a - b) / (2 * h); math.Abs(g[i]-want) > 1e-5*max(1, math.Abs(want)) {
+				t.Fatalf("by parameter %d: %g, a small step gives %g", i, g[i], want)
+			}
+		}
+		e := 3 * (rng.Float64() - 0.5)
+		_, slope := predict.Huber(e)
+		a, _ := predict.Huber(e + h)
+		b, _ := predict.Huber(e - h)
+		if want := (a - b) / (2 * h); math.Abs(slope-want) > 1e-4 {
+			t.Fatalf("Huber at %g: slope %g, a small step gives %g", e, slope, want)
+		}
+	}
+}
+
+// Huber by hand: quadratic within a half, linear beyond it, without a step.
+func TestHuber(t *testing.T) {
+	for _, c := range []struct{ e, loss, slope float64 }{{0, 0, 0}, {0.4, 0.08, 0.4}, {-0.5, 0.125, -0.5}, {2, 0.875, 0.5}, {-2, 0.875, -0.5}} {
+		if loss, slope := predict.Huber(c.e); math.Abs(loss-c.loss) > 1e-12 || slope != c.slope {
+			t.Errorf("at %g: loss %g, slope %g; expected %g, %g", c.e, loss, slope, c.loss, c.slope)
+		}
+	}
+}
+
+// Equations 4 and 5 by hand: k 2, b e, C -1, 0.5 of every resource's pressure.
+func TestEquations(t *testing.T) {
+	m := predict.NewModel()
+	m.P[0], m.P[2] = 2, -1
+	var others, own predict.Use
+	others[predict.DRAM], others[predict.FMA] = 0.6, 0.4
+	own[predict.FMA], own[predict.DRAM] = 0.7, 0.2
+	pressure := 0.5*(0.6+0.4) + 0.1*0.7 + 0.1*0.2
+	if got, want := m.Interference(others, own, 0), 1+2*math.Exp(pressure)-1; math.Abs(got-want) > 1e-12 {
+		t.Errorf("%g, expected %g", got, want)
+	}
+	m.P[0] = 0.5
+	if got := m.Interference(predict.Use{}, predict.Use{}, 1); got != 1 {
+		t.Errorf("alone: %g, expected 1", got)
+	}
+}
+
+// The first step of Adam is the rate, against the gradient's sign, whatever its size: parameters that
+// have no part in it stay.
+func TestFirstStep(t *testing.T) {
+	m := predict.NewModel()
+	var others, own predict.Use
+	others[predict.DRAM] = 0.8
+	was := m.P
+	m.Update(others, own, 0, 10) // far too small
+	for i := range m.P {
+		moved := m.P[i] - was[i]
+		_, g := predict.NewModel().Gradient(others, own, 0)
+		want := 0.0
+		if g[i] != 0 {
+			want = predict.Rate
+		}
+		if math.Abs(moved-want) > 1e-6 {
+			t.Errorf("parameter %d moved by %g, expected %g", i, moved, want)
+		}
+	}
+}
+
+// It learns another device's slowdown, also a higher priority's, and follows when the device becomes
+// another one; a model that stands still does not.
+func TestLearns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 3))
+	truth := func(k float64) func(others, own predict.Use, priority int) float64 {
+		return func(others, _ predict.Use, priority int) float64 {
+			p := 0.9*others[predict.DRAM] + 0.3*others[predict.FMA]
+			return 1 + (k*math.Exp(1.3*p)-k)*[]float64{1, 0.4}[priority]
+		}
+	}
+	m := predict.NewModel()
+	errOf := func(m *predict.Model, of func(predict.Use, predict.Use, int) float64, learn bool) float64 {
+		sum := 0.0
+		const n = 3000
+		for i := range n {
+			others, own, p := use(rng, 1), use(rng, 1), rng.IntN(2)
+			others[predict.L1], others[predict.L2], others[predict.Tensor], others[predict.Threads] = 0, 0, 0, 0
+			actual := of(others, own, p) * (1 + 0.02*rng.NormFloat64())
+			if i >= n/2 {
+				sum += math.Abs(m.Interference(others, own, p)-actual) / actual
+			}
+			if learn {
+				m.Update(others, own, p, actual)
+			}
+		}
+		return sum / (n / 2)
+	}
+	first := errOf(m, truth(0.5), true)
+	still := *m
+	if stands, follows := errOf(&still, truth(1.5), false), errOf(m, truth(1.5), true); first > 0.06 || follows > 0.06 || stands < 2*follows {
+		t.Errorf("mean error %.3f; on another device %.3f, without learning %.3f", first, follows, stands)
+	}
+}
+
+// An outlier moves it no further than an ordinary error of the same sign.
+func TestOutlier(t *testing.T) {
+	a, b := predict.NewModel(), predict.NewModel()
+	var others, own predict.Use
+	others[predict.DRAM] = 0.5
+	at := a.Interference(others, own, 0)
+	a.Update(others, own, 0, at+1)
+	b.Update(others, own, 0, at+1e6)
+	if a.P != b.P {
+		t.Errorf("an error of a million leads elsewhere than one of 1: %v, %v", a.P, b.P)
+	}
+	b.Update(others, own, 0, math.NaN())
+	b.Update(others, own, 0, math.Inf(1))
+	if a.P != b.P {
+		t.Error("what is no number has taught something")
+	}
+}
+
+// What was saved goes on as it would have.
+func TestCheckpoint(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	a := predict.NewModel()
+	step := func(m *predict.Model, rng *rand.Rand) {
+		for range 100 {
+			m.Update(use(rng, 1), use(rng, 1), rng.IntN(2), 1+rng.Float64())
+		}
+	}
+	step(a, rng)
+	var file bytes.Buffer
+	if err := a.Save(&file); err != nil {
+		t.Fatal(err)
+	}
+	text := file.String()
+	b, err := predict.Load("a.json", &file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(a, rand.New(rand.NewPCG(6, 6)))
+	step(b, rand.New(rand.NewPCG(6, 6)))
+	if *a != *b {
+		t.Error("the model that was read goes another way")
+	}
+	for what, bad := range map[string]string{
+		"cut": text[:len(text)/2], "another schema": strings.Replace(text, "interference/1", "interference/2", 1),
+		"too few": strings.Replace(text, `"params": [`, `"params": [ 1,`, 1), "text behind": text + "{}",
+		"out of bounds": strings.Replace(text, `"params": [`, `"params": [ -3, `, 1), "unknown": strings.Replace(text, `"steps"`, `"more": 1, "steps"`, 1),
+		"empty": "", "long": strings.Repeat(" ", 1<<17),
+	} {
+		if m, err := predict.Load("bad.json", strings.NewReader(bad)); !errors.Is(err, predict.ErrCheckpoint) || !strings.Contains(err.Error(), "bad.json") {
+			t.Errorf("%s: %v, %v", what, m, err)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	var file bytes.Buffer
+	if err := predict.NewModel().Save(&file); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(file.Bytes())
+	f.Add([]byte(`{"schema":"sluice-interference/1","params":[]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		m, err := predict.Load("f", bytes.NewReader(raw))
+		if err != nil {
+			return
+		}
+		var others, own predict.Use
+		others[0] = 1
+		m.Update(others, own, 0, 2)
+		if v := m.Interference(others, own, 0); !(v >= 1) || math.IsInf(v, 0) {
+			t.Errorf("a checkpoint that was taken gives %g", v)
+		}
+	})
+}
+
+// Time-weighted averages by hand: 2 ns beside 0.5, 6 ns beside 0.1, 2 ns beside nobody.
+func TestExposure(t *testing.T) {
+	var a, b predict.Use
+	a[predict.DRAM], b[predict.DRAM] = 0.5, 0.1
+	var e predict.Exposure
+	e.Begin(100, a)
+	if got := e.Mean(100); got != a {
+		t.Errorf("of no time: %v", got)
+	}
+	e.Change(102, b)
+	e.Change(108, predict.Use{})
+	if got := e.Mean(110)[predict.DRAM]; math.Abs(got-0.16) > 1e-12 {
+		t.Errorf("%g, expected 0.16", got)
+	}
+	if e.Began != 100 || e.Now() != (predict.Use{}) {
+		t.Errorf("began %d, now %v", e.Began, e.Now())
+	}
+}
+
+// Equations 2 and 3 by hand, and what a transfer that was slow does to those behind it.
+func TestLink(t *testing.T) {
+	var l predict.Link
+	if d := l.Delay(10); d != 0 {
+		t.Errorf("idle: %d", d)
+	}
+	if end := l.Send(10, 100); end != 110 {
+		t.Errorf("the first ends at %d", end)
+	}
+	if d := l.Delay(30); d != 80 {
+		t.Errorf("behind it: %d", d)
+	}
+	if end := l.Send(30, 50); end != 160 {
+		t.Errorf("the second ends at %d", end)
+	}
+	l.Sent(10, 100, 110, 130) // 20 late, 1.2 times as long
+	if d := l.Delay(130); d != 50 {
+		t.Errorf("after a late one: %d", d)
+	}
+	if n := l.Takes(100); n != 120 {
+		t.Errorf("the next takes %d", n)
+	}
+	l.Sent(30, 50, 180, 180)
+	if d := l.Delay(180); d != 0 {
+		t.Errorf("after both: %d", d)
+	}
+	// A link of twice the profile's times is known as such after some transfers.
+	l = predict.Link{}
+	now := predict.Time(0)
+	for range 20 {
+		end := l.Send(now, 100)
+		l.Sent(now, 100, end, now+200)
+		now += 300
+	}
+	if n := l.Takes(100); n < 199 || n > 201 {
+		t.Errorf("a slow link: %d", n)
+	}
+}
+
+// Least squares finds the weights that made the samples, and says what it cannot know.
+func TestLinear(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	var s []predict.Sample
+	for range 400 {
+		x := predict.Sample{Others: use(rng, 1), Own: use(rng, 1)}
+		x.Actual = 1.1 + 0.7*x.Others[predict.DRAM] + 0.2*x.Own[predict.FMA]
+		s = append(s, x)
+	}
+	l, err := predict.Fit(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range s[:50] {
+		if got := l.Interference(s[i].Others, s[i].Own); math.Abs(got-s[i].Actual) > 1e-3 {
+			t.Fatalf("%g, expected %g", got, s[i].Actual)
+		}
+	}
+	if _, err := predict.Fit(s[:3]); !errors.Is(err, predict.ErrFit) {
+		t.Errorf("three samples: %v", err)
+	}
+}
+
+func BenchmarkInterference(b *testing.B) {
+	m := predict.NewModel()
+	var others, own predict.Use
+	others[predict.DRAM] = 0.5
+	for b.Loop() {
+		m.Interference(others, own, 0)
+	}
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	m := predict.NewModel()
+	var others, own predict.Use
+	others[predict.DRAM] = 0.5
+	for b.Loop() {
+		m.Update(others, own, 0, 1.5)
+	}
+}

@@ -1,0 +1,230 @@
+// What SEEB-GPU is compared with: policies that collect requests for a window, as SEEB does, and serve
+// what an application has collected in batches, without looking at exits.
+//
+//	Batch      batches of one size, an instance of every application, all units (Triton's batcher)
+//	Triton     the same without a window: what waits when an instance is free, up to the largest batch
+//	DeepRT     whatever was collected in one batch, one batch at a time, the earliest deadline first
+//	BranchyNet as Batch, with exits at one threshold
+//	GSLICE     a partition for every application, of its share of the images that came lately, and a
+//	           batch that grows while its time allows
+//
+// Partitions follow the load slowly and stand whether their application has work or not; shares are
+// rounded up, so that together they may be more than there is. Then they overlap: what MPS does with
+// percentages.
+
+package sched
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+// Collect is such a policy.
+type Collect struct {
+	Label   string
+	Window  Time           // requests are looked at when one ends; 0: at once
+	Batch   int            // the largest batch; 0: what the device and the table take
+	Batches map[string]int // by network, before Batch
+	One     bool           // one batch on the device at a time, the earliest deadline first
+	Theta   float32        // at every exit; 0: what the requests brought
+	Share   bool           // partitions, and batches that grow and shrink
+	Resize  Time           // Share: how often partitions may change
+
+	slices   []slice
+	resized  Time
+	ids      []device.RequestID
+	constant map[float32][]float32
+}
+
+// slice is an application's part of the device under Share.
+type slice struct {
+	network string
+	rate    float64 // images a window, smoothed
+	arrived int64   // images so far
+	units   device.Units
+	batch   int
+	began   Time // the batch on the device
+	bound   Time // the least time that a request of it was given; 0: there is no batch
+}
+
+// Name is the policy's name on the command line.
+func (p *Collect) Name() string { return p.Label }
+
+// Mapping is the mapping that it wants; a GPU has one.
+func (*Collect) Mapping() string { return MappingR }
+
+// Decide launches what has been collected, on the first device.
+func (p *Collect) Decide(now Time, st *State, _ Event, buf []Action) []Action {
+	if p.constant == nil {
+		p.constant = map[float32][]float32{}
+	}
+	d := &st.Devices[0]
+	by := now
+	if p.Window > 0 {
+		by = now / p.Window * p.Window
+	}
+	if p.Share {
+		p.share(now, by, st)
+	}
+	p.ids = p.ids[:0]
+	places := d.Places - len(d.Launches)
+	if d.Down {
+		places = 0
+	}
+	if p.One {
+		places = min(places, 1-len(d.Launches))
+	}
+	for places > 0 {
+		network := p.next(by, st, buf)
+		if network == "" {
+			break
+		}
+		buf = p.launch(now, by, st, network, buf)
+		places--
+	}
+	if p.Window > 0 && st.Queue.Len() > 0 {
+		buf = append(buf, Action{Kind: Wait, Until: by + p.Window})
+	}
+	return buf
+}
+
+// next is the application to be served: it has requests, and nothing on the device.
+func (p *Collect) next(by Time, st *State, buf []Action) (network string) {
+	d := &st.Devices[0]
+	tight := Time(math.MaxInt64)
+	for i := range st.Queue.Len() {
+		r := st.Queue.At(i)
+		if r.Arrived > by {
+			break
+		}
+		if r.Network == network && r.Deadline >= tight || d.Table(r.Network) == nil ||
+			slices.ContainsFunc(d.Launches, func(l *LaunchView) bool { return l.Network == r.Network }) ||
+			slices.ContainsFunc(buf, func(a Action) bool { return a.Kind == Launch && a.Network == r.Network }) {
+			continue
+		}
+		if !p.One {
+			return r.Network
+		}
+		if network == "" || r.Deadline < tight {
+			network, tight = r.Network, r.Deadline
+		}
+	}
+	return network
+}
+
+// launch takes the oldest requests of an application.
+func (p *Collect) launch(now, by Time, st *State, network string, buf []Action) []Action {
+	d := &st.Devices[0]
+	t := d.Table(network)
+	most := min(d.MaxBatch, t.MaxBatch())
+	if b := p.Batches[network]; b > 0 {
+		most = min(most, b)
+	} else if p.Batch > 0 {
+		most = min(most, p.Batch)
+	}
+	a := Action{Kind: Launch, Network: network, Last: t.Segments() - 1}
+	part := p.slice(network)
+	if part != nil {
+		most, a.Units = min(most, part.batch), part.units
+	}
+	from := len(p.ids)
+	bound := Time(math.MaxInt64)
+	for i := 0; i < st.Queue.Len() && len(p.ids)-from < most; i++ {
+		if r := st.Queue.At(i); r.Network == network && r.Arrived <= by {
+			p.ids = append(p.ids, r.ID)
+			bound = min(bound, r.Deadline-r.Arrived)
+		}
+	}
+	if part != nil {
+		part.began, part.bound = now, bound
+	}
+	if p.Theta > 0 {
+		buf = append(buf, Action{Kind: SetTheta, Network: network, Thetas: constant(p.constant, p.Theta)})
+	}
+	a.Requests = p.ids[from:len(p.ids):len(p.ids)]
+	return append(buf, a)
+}
+
+func (p *Collect) slice(network string) *slice {
+	for i := range p.slices {
+		if p.slices[i].network == network {
+			return &p.slices[i]
+		}
+	}
+	return nil
+}
+
+// share sizes the partitions, and learns from batches that have ended.
+func (p *Collect) share(now, by Time, st *State) {
+	d := &st.Devices[0]
+	if p.slices == nil {
+		for i := range d.Hosted {
+			p.slices = append(p.slices, slice{network: d.Hosted[i].Network, batch: 1})
+		}
+		p.resize(d.Units)
+	}
+	if by >= p.resized+p.Resize {
+		const keep = 0.5 // of what was known of the rate before
+		for i := range st.Traffic {
+			t := &st.Traffic[i]
+			if s := p.slice(t.Network); s != nil {
+				s.rate, s.arrived = mul(keep, s.rate)+mul(1-keep, float64(t.Arrived-s.arrived)), t.Arrived
+			}
+		}
+		p.resized = by
+		p.resize(d.Units)
+	}
+	for i := range p.slices {
+		s := &p.slices[i]
+		if s.bound == 0 || slices.ContainsFunc(d.Launches, func(l *LaunchView) bool { return l.Network == s.network }) {
+			continue
+		}
+		switch took := now - s.began; {
+		case took > s.bound:
+			s.batch = max(1, s.batch/2)
+		case took < s.bound/2:
+			s.batch = min(2*s.batch, d.MaxBatch)
+		}
+		s.bound = 0
+	}
+}
+
+// resize gives every application its share of n units, at least a tenth, one behind the other.
+func (p *Collect) resize(n int) {
+	sum := 0.0
+	for i := range p.slices {
+		sum += p.slices[i].rate
+	}
+	at := 0
+	for i := range p.slices {
+		s := &p.slices[i]
+		share := 1 / float64(len(p.slices))
+		if sum > 0 {
+			share = max(0.1, s.rate/sum)
+		}
+		k := min(n, max(1, int(math.Ceil(share*float64(n)))))
+		s.units = device.Units{}
+		for j := range k {
+			u := (at + j) % n
+			s.units[u/64] |= 1 << (u % 64)
+		}
+		at += k
+	}
+}
+
+// Snapshot implements Keeper.
+func (p *Collect) Snapshot() any {
+	c := *p
+	c.slices = slices.Clone(p.slices)
+	return &c
+}
+
+// Restore implements Keeper.
+func (p *Collect) Restore(snapshot any) {
+	c, _ := snapshot.(*Collect)
+	p.slices, p.resized = slices.Clone(c.slices), c.resized
+	p.constant = maps.Clone(c.constant)
+}

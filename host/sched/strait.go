@@ -1,0 +1,388 @@
+// Strait: "Strait: Perceiving Priority and Interference in ML Inference Serving", section 3. Batches
+// of two priorities share devices; what is launched is the largest batch that is expected to end in time
+// (meet) and makes nobody late who is of no lower priority (violate), on the device where it is expected
+// to end first. Expected times come from host/predict, which learns from every batch that ends.
+//
+// What the publication leaves open, and what is done here: a batch that is expected to be late anyway
+// keeps nobody off; a batch of low priority that would be the only one of its kind on a device is not
+// held by the cap (one that uses more than the cap would never run); a request of high priority that is
+// given up counts as a violation (section 5.1 counts it so) and so takes the cap back; a lane is served
+// as soon as a batch is full or its oldest request has waited for Form of the time it was given.
+
+package sched
+
+import (
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/predict"
+)
+
+// The cap on low priority: AIMD constants of section 3.3 and appendix A.1.
+const (
+	CapLow    = 0.75
+	CapHigh   = 1
+	CapStep   = 0.0025
+	CapPeriod = Time(100_000_000)
+)
+
+// Cap is C_low so long after high priority was late last; where it begins beyond CapHigh there is none.
+func Cap(since Time, low float64) float64 {
+	return min(max(CapHigh, low), low+CapStep*float64(since/CapPeriod))
+}
+
+// Finished is a batch that has ended, as Strait saw it.
+type Finished struct {
+	Network  string
+	Priority int
+	Device   int
+	Batch    int
+	Others   predict.Use // time-weighted average of what ran beside it
+	AtLaunch predict.Use // what ran on the device when it was launched
+	Own      predict.Use
+	// Predicted is the slowdown by what it ran beside, before the model learnt from it; Actual is what
+	// it was.
+	Predicted, Actual float64
+	Alone             Time // its kernels alone
+	// Expected is from its oldest request's arrival to its end as expected when it was launched,
+	// Explained as what it ran beside explains it, Latency as it was.
+	Expected, Explained, Latency Time
+}
+
+// Strait is the policy. It learns, so each run needs one of its own.
+type Strait struct {
+	BMax   int     // largest batch; 0: whatever the device and its table allow
+	Places int     // batches on a device at the same time; 0: the device's places
+	Form   float64 // share of its time that a request may wait for its batch to fill; 0: none
+	Low    float64 // where the cap begins; 0: CapLow
+	// Model predicts; nil: a new one. Frozen: it does not learn.
+	Model  *predict.Model
+	Frozen bool
+	// Exits: a batch is expected to shrink as requests leave at exits, by the shares seen so far; else it
+	// is taken to stay whole.
+	Exits bool
+
+	// For the ablation (appendix A.3): what is left out.
+	NoPriority bool // lanes are served in order of arrival, whatever their priority
+	NoStream   bool // launches have no priority on the device
+	NoMeet     bool // a batch need not be expected to end in time
+	NoViolate  bool // nobody is looked after, and there is no cap
+
+	Ended func(*Finished) // hears of every batch, where set
+
+	ledger ledger
+	links  []predict.Link
+	missed Time // when high priority was late last
+	lanes  lanes
+}
+
+// Name is the policy's name on the command line.
+func (*Strait) Name() string { return "strait" }
+
+// Mapping is the mapping that it wants; a GPU has one.
+func (*Strait) Mapping() string { return MappingR }
+
+type straitState struct {
+	ledger ledger
+	model  predict.Model
+	links  []predict.Link
+	missed Time
+}
+
+// Snapshot implements Keeper.
+func (p *Strait) Snapshot() any {
+	p.init(0)
+	return straitState{p.ledger.clone(), *p.Model, slices.Clone(p.links), p.missed}
+}
+
+// Restore implements Keeper.
+func (p *Strait) Restore(snapshot any) {
+	s := snapshot.(straitState)
+	p.init(0)
+	p.ledger, p.links, p.missed = s.ledger.clone(), slices.Clone(s.links), s.missed
+	*p.Model = s.model
+}
+
+func (p *Strait) init(devices int) {
+	if p.Model == nil {
+		p.Model = predict.NewModel()
+	}
+	for len(p.links) < devices {
+		p.links = append(p.links, predict.Link{})
+	}
+}
+
+// Decide is algorithm 1.
+func (p *Strait) Decide(now Time, s *State, ev Event, buf []Action) []Action {
+	p.init(len(s.Devices))
+	p.learn(now, s, &ev)
+	order := p.lanes.sort(&s.Queue, p.NoPriority, func(r *Request) bool {
+		alone := p.soonest(s, r.Network)
+		if alone < 0 || now+alone <= r.Deadline {
+			return true
+		}
+		buf = append(buf, Action{Kind: Drop, Request: r.ID})
+		if r.Priority > 0 {
+			p.missed = now
+		}
+		return false
+	})
+	wait := Time(-1)
+	later := func(t Time) {
+		if t > now && (wait < 0 || t < wait) {
+			wait = t
+		}
+	}
+	for _, l := range order {
+		for len(l.ids) > 0 {
+			most := p.most(s, l.network)
+			ready, until := l.full(now, most, p.Form)
+			if !ready {
+				later(until)
+				break
+			}
+			d, n := p.choose(now, s, l, min(most, len(l.ids)))
+			if n == 0 {
+				later(now + recheck)
+				break
+			}
+			buf = p.launch(now, s, l, d, n, buf)
+		}
+	}
+	if wait > 0 {
+		buf = append(buf, Action{Kind: Wait, Until: wait})
+	}
+	return buf
+}
+
+// recheck is after how long a batch that was put off is looked at again where nothing happens: what runs
+// comes nearer to its end, so that less of it can be slowed down.
+const recheck = Time(500_000)
+
+// learn takes the event in.
+func (p *Strait) learn(now Time, s *State, ev *Event) {
+	c := p.ledger.follow(now, s, ev)
+	for _, t := range p.ledger.sent {
+		if t.profiled > 0 {
+			p.links[t.device].Sent(t.asked, t.profiled, t.expected, t.at)
+		}
+	}
+	if c.late && c.batch.priority > 0 {
+		p.missed = now
+	}
+	if !c.ended || c.batch.alone <= 0 {
+		return
+	}
+	b := &c.batch
+	f := Finished{
+		Network: b.network, Priority: b.priority, Device: b.device, Batch: b.batch, Own: b.use, AtLaunch: b.beside,
+		Others: b.seen.Mean(now), Actual: float64(b.took) / float64(b.alone), Alone: b.alone,
+		Expected: b.expected - b.arrived, Latency: now - b.arrived,
+	}
+	f.Predicted = p.Model.Interference(f.Others, f.Own, b.priority)
+	f.Explained = b.began - b.arrived + Time(f.Predicted*float64(b.alone))
+	if p.Ended != nil {
+		p.Ended(&f)
+	}
+	if !p.Frozen {
+		p.Model.Update(f.Others, f.Own, b.priority, f.Actual)
+	}
+}
+
+// most is the largest batch of a network on any device.
+func (p *Strait) most(s *State, network string) (n int) {
+	for i := range s.Devices {
+		if d := &s.Devices[i]; !d.Down {
+			if t := d.Table(network); t != nil {
+				n = max(n, bMax(p.BMax, d, t))
+			}
+		}
+	}
+	return max(1, n)
+}
+
+// alone is how long the segments from first on take a batch of n that has the device to itself.
+func (p *Strait) alone(s *State, network string, t *Table, first, n int) Time {
+	last := t.Segments() - 1
+	if first > last {
+		return 0
+	}
+	n = min(max(1, n), t.MaxBatch())
+	if !p.Exits || first == last {
+		return t.P95(first, last, n)
+	}
+	sum, left := Time(0), float64(n)
+	for i := range s.Traffic {
+		if tr := &s.Traffic[i]; tr.Network == network {
+			for seg := first; seg <= last; seg++ {
+				sum += t.P95(seg, seg, min(n, max(1, int(left+0.5))))
+				if seg < len(tr.Passed) && tr.Passed[seg] > 0 {
+					left *= 1 - float64(tr.Left[seg])/float64(tr.Passed[seg])
+				}
+			}
+			return sum
+		}
+	}
+	return t.P95(first, last, n)
+}
+
+// copies is how long the inputs of a batch are on their way alone.
+func copies(t *Table, n int) Time {
+	if len(t.Copies) == 0 {
+		return 0
+	}
+	return t.Copies[min(n, len(t.Copies))-1]
+}
+
+// use is a batch's: the time-weighted average over its segments.
+func use(t *Table, n int) (u predict.Use) {
+	all := 0.0
+	for i, s := range t.Use {
+		if len(s) == 0 {
+			continue
+		}
+		w := float64(t.At(i, i, min(n, t.MaxBatch())))
+		u = u.Plus(s[min(n, len(s))-1].Times(w))
+		all += w
+	}
+	if all > 0 {
+		u = u.Times(1 / all)
+	}
+	return u
+}
+
+// soonest is the time of one request alone on the fastest device that is up, its input's included; -1:
+// nobody serves it.
+func (p *Strait) soonest(s *State, network string) Time {
+	best := Time(-1)
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		if t := d.Table(network); t != nil && !d.Down {
+			if a := copies(t, 1) + p.alone(s, network, t, 0, 1); best < 0 || a < best {
+				best = a
+			}
+		}
+	}
+	return best
+}
+
+// choose is the binary search: the largest batch that can be launched, and the device where it is
+// expected to end first. n is 0 where there is none.
+func (p *Strait) choose(now Time, s *State, l *lane, most int) (dev, n int) {
+	for low, high := 1, most; low <= high; {
+		k := (low + high + 1) / 2
+		at, end := -1, Time(0)
+		for i := range s.Devices {
+			if e, ok := p.fits(now, s, i, l, k); ok && (at < 0 || e < end) {
+				at, end = i, e
+			}
+		}
+		if at >= 0 {
+			dev, n, low = at, k, k+1
+		} else {
+			high = k - 1
+		}
+	}
+	return dev, n
+}
+
+// fits is whether k requests of a lane can be launched on a device, and when they are expected to end.
+func (p *Strait) fits(now Time, s *State, dev int, l *lane, k int) (Time, bool) {
+	d := &s.Devices[dev]
+	t := d.Table(l.network)
+	places := d.Places
+	if p.Places > 0 {
+		places = min(places, p.Places)
+	}
+	if t == nil || d.Down || k > bMax(p.BMax, d, t) || p.ledger.on(dev) >= places || d.Used+p.coming(dev)+k > d.Slots {
+		return 0, false
+	}
+	own := use(t, k)
+	if !p.NoViolate && p.Violate(now, s, dev, l.priority, own) {
+		return 0, false
+	}
+	end := p.end(now, s, dev, t, l, k, own)
+	return end, p.NoMeet || end <= l.deadline[k-1]
+}
+
+// coming counts requests of batches that the engine has not taken in yet.
+func (p *Strait) coming(dev int) (n int) {
+	for i := range p.ledger.all {
+		if r := &p.ledger.all[i]; r.id == 0 && r.device == dev {
+			n += r.n
+		}
+	}
+	return n
+}
+
+// end is equation 1, as a time: when a batch that is launched now is expected to end under half of what
+// its device is busy with (meet).
+func (p *Strait) end(now Time, s *State, dev int, t *Table, l *lane, k int, own predict.Use) Time {
+	link := &p.links[dev]
+	slow := p.Model.Interference(p.ledger.pressure(dev, -1, -1).Times(0.5), own, l.priority)
+	return now + link.Delay(now) + link.Takes(copies(t, k)) + Time(slow*float64(p.alone(s, l.network, t, 0, k)))
+}
+
+// Violate is whether a batch of a priority that uses so much must not be launched on a device: low
+// priority would take more than the cap, or somebody of no lower priority would be late by it.
+func (p *Strait) Violate(now Time, s *State, dev, priority int, own predict.Use) bool {
+	if priority == 0 {
+		if low := p.ledger.pressure(dev, -1, 0); low != (predict.Use{}) && low.Plus(own).Peak() > p.cap(now) {
+			return true
+		}
+	}
+	for i := range p.ledger.all {
+		r := &p.ledger.all[i]
+		if r.device != dev || r.priority < priority {
+			continue
+		}
+		others := p.ledger.pressure(dev, i, -1)
+		if p.ends(now, s, r, others) <= r.deadline && p.ends(now, s, r, others.Plus(own)) > r.deadline {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Strait) cap(now Time) float64 {
+	low := p.Low
+	if low == 0 {
+		low = CapLow
+	}
+	return Cap(now-p.missed, low)
+}
+
+// ends is when a batch under way is expected to end, if it runs beside so much from now on: what of it is
+// done follows from the time that has passed and from what it has run beside.
+func (p *Strait) ends(now Time, s *State, r *underway, others predict.Use) Time {
+	t := s.Devices[r.device].Table(r.network)
+	if t == nil {
+		return now
+	}
+	slow := p.Model.Interference(others, r.use, r.priority)
+	left := float64(p.alone(s, r.network, t, r.segment, r.n))
+	if !r.begun {
+		return max(now, r.copied) + Time(slow*left)
+	}
+	past := p.Model.Interference(r.seen.Mean(now), r.use, r.priority)
+	return now + Time(slow*max(0, left-float64(now-r.since)/past))
+}
+
+// launch takes the first n of a lane.
+func (p *Strait) launch(now Time, s *State, l *lane, dev, n int, buf []Action) []Action {
+	t := s.Devices[dev].Table(l.network)
+	r := underway{
+		device: dev, network: l.network, priority: l.priority, deadline: l.deadline[n-1], sent: now, copies: copies(t, n),
+		use: use(t, n), beside: p.ledger.pressure(dev, -1, -1), arrived: l.came[0],
+	}
+	r.expected = p.end(now, s, dev, t, l, n, r.use)
+	r.copied = p.links[dev].Send(now, r.copies)
+	p.ledger.add(&r, l.ids[:n])
+	a := Action{Kind: Launch, Device: dev, Network: l.network, Last: t.Segments() - 1, Requests: l.ids[:n:n], Priority: l.priority}
+	if p.NoStream {
+		a.Priority = 0
+	}
+	l.skip(n)
+	return append(buf, a)
+}
+
+var _ Keeper = (*Strait)(nil)

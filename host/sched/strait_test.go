@@ -1,0 +1,496 @@
+package sched_test
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// The AIMD constants of section 3.3 and appendix A.1: 75 %, 0.25 % more every 100 ms, 100 % at most.
+func TestCap(t *testing.T) {
+	for _, c := range []struct {
+		since int64
+		want  float64
+	}{{0, 0.75}, {99e6, 0.75}, {100e6, 0.7525}, {1e9, 0.775}, {2e9, 0.8}, {9.9e9, 0.9975}, {10e9, 1}, {3600e9, 1}} {
+		if got := sched.Cap(c.since, sched.CapLow); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%d ns after a violation: %g, expected %g", c.since, got, c.want)
+		}
+	}
+	if got := sched.Cap(1e9, 0.5); math.Abs(got-0.525) > 1e-12 {
+		t.Errorf("from 50 %%: %g", got)
+	}
+}
+
+// shared is a table of one segment: ns at batch 1, each more adding a half, and what it uses of one resource.
+func shared(t testing.TB, network string, ns int64, use float64) *sched.Table {
+	t.Helper()
+	var cells []sched.Cell
+	var uses []sched.Throughput
+	for b := int64(1); b <= 8; b++ {
+		at := ns * (b + 1) / 2
+		cells = append(cells, sched.Cell{Batch: int(b), P50: at, P95: at, P99: at})
+		var u sched.Throughput
+		u[predict.DRAM] = use
+		uses = append(uses, u)
+	}
+	tab, err := sched.NewTableOf(network, cells)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab.Use = [][]sched.Throughput{uses}
+	return tab
+}
+
+// hand plays the engine: what a policy launches runs from then on, until it is told to end.
+type hand struct {
+	t    testing.TB
+	p    sched.Policy
+	s    sched.State
+	now  int64
+	next uint64
+}
+
+func newHand(t testing.TB, p sched.Policy, devices int, tables map[string]*sched.Table) *hand {
+	h := &hand{t: t, p: p}
+	for range devices {
+		d := sched.DeviceView{MaxBatch: 8, Places: 4, Slots: 64}
+		for n, tab := range tables {
+			d.Hosted = append(d.Hosted, sched.Hosted{Network: n, Family: n, Table: tab})
+		}
+		h.s.Devices = append(h.s.Devices, d)
+	}
+	return h
+}
+
+func (h *hand) push(network string, priority, n int, within int64) {
+	for range n {
+		h.next++
+		h.s.Queue.Push(&sched.Request{ID: device.RequestID(h.next), Network: network, Priority: priority, Arrived: h.now, Deadline: h.now + within})
+	}
+}
+
+// ask asks the policy and begins what it launches. It answers with the launches and how many it dropped.
+func (h *hand) ask(ev sched.Event) (launched []*sched.LaunchView, dropped int) {
+	for _, a := range h.p.Decide(h.now, &h.s, ev, nil) {
+		switch a.Kind {
+		case sched.Drop:
+			h.s.Queue.Remove(a.Request)
+			dropped++
+		case sched.Launch:
+			h.next++
+			v := &sched.LaunchView{ID: device.LaunchID(h.next), Device: a.Device, Network: a.Network, Reached: -1, Since: h.now, Priority: a.Priority}
+			for _, id := range a.Requests {
+				r, ok := h.s.Queue.Remove(id)
+				if !ok {
+					h.t.Fatalf("request %d is not waiting", id)
+				}
+				v.Requests = append(v.Requests, r)
+			}
+			h.s.Devices[a.Device].Launches = append(h.s.Devices[a.Device].Launches, v)
+			launched = append(launched, v)
+		}
+	}
+	return launched, dropped
+}
+
+// end ends a launch.
+func (h *hand) end(v *sched.LaunchView) ([]*sched.LaunchView, int) {
+	d := &h.s.Devices[v.Device]
+	d.Launches = slices.DeleteFunc(d.Launches, func(o *sched.LaunchView) bool { return o == v })
+	return h.ask(sched.Event{Kind: sched.SegmentDone, Device: v.Device, Launch: v.ID, Exited: len(v.Requests), Took: h.now - v.Since})
+}
+
+// plain is a model by hand: the slowdown is e to the DRAM pressure of the others, whoever is slowed.
+func plain() *predict.Model {
+	m := predict.NewModel()
+	for i := range predict.Resources {
+		m.P[3+i] = 0
+	}
+	m.P[3+predict.DRAM] = 1
+	m.P[3+predict.Resources], m.P[4+predict.Resources] = 0, 0
+	return m
+}
+
+// Low priority is held at the cap beside its own kind, but one alone always runs; the cap rises, and a
+// violation of high priority takes it back.
+func TestCapHolds(t *testing.T) {
+	p := &sched.Strait{Model: plain(), Frozen: true}
+	h := newHand(t, p, 1, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.9), "b": shared(t, "b", 1e6, 0.29), "c": shared(t, "c", 1e6, 0.5), "high": shared(t, "high", 1e6, 0.1)})
+	second := int64(1e9)
+	h.push("a", 0, 1, 100*second)
+	a, _ := h.ask(sched.Event{})
+	if len(a) != 1 {
+		t.Fatal("the only batch of low priority was not launched, though it uses more than the cap")
+	}
+	h.now = 1e6
+	h.end(a[0])
+	h.push("c", 0, 1, 100*second)
+	c, _ := h.ask(sched.Event{})
+	h.push("b", 0, 1, 100*second)
+	if b, _ := h.ask(sched.Event{}); len(c) != 1 || len(b) != 0 {
+		t.Fatalf("0.29 was launched beside 0.5 under a cap of 0.75: %d, %d", len(c), len(b))
+	}
+	h.now = 2 * second // 0.8 by now
+	b, _ := h.ask(sched.Event{})
+	if len(b) != 1 {
+		t.Fatal("0.29 was not launched beside 0.5 under a cap of 0.8")
+	}
+	h.end(b[0])
+	h.push("high", 1, 1, 10e6)
+	high, _ := h.ask(sched.Event{})
+	if len(high) != 1 {
+		t.Fatal("high priority was not launched")
+	}
+	h.now += 20e6 // late
+	h.end(high[0])
+	h.push("b", 0, 1, 100*second)
+	if b, _ = h.ask(sched.Event{}); len(b) != 0 {
+		t.Fatal("0.29 was launched beside 0.5 after a violation of high priority")
+	}
+	h.now += 2 * second
+	if b, _ = h.ask(sched.Event{}); len(b) != 1 {
+		t.Fatal("0.29 was not launched two seconds later")
+	}
+}
+
+// What is launched is the largest batch that is expected to end in time under half of what the device is
+// busy with: by hand, 0.6 ms (b + 1) / 2 slowed by e^0.2.
+func TestMeet(t *testing.T) {
+	p := &sched.Strait{Model: plain(), Frozen: true}
+	h := newHand(t, p, 1, map[string]*sched.Table{"a": shared(t, "a", 600e3, 0.3), "high": shared(t, "high", 100e6, 0.4)})
+	h.push("high", 1, 1, 1e12)
+	if l, _ := h.ask(sched.Event{}); len(l) != 1 {
+		t.Fatal("nothing was launched")
+	}
+	slow := math.Exp(0.2)
+	for n := 1; n <= 8; n++ {
+		within := int64(slow*float64(600e3*(n+1)/2)) + 10
+		h.push("a", 1, 8, within)
+		l, _ := h.ask(sched.Event{})
+		if len(l) == 0 || len(l[0].Requests) != n {
+			t.Fatalf("%d ns for a batch of %d: %+v", within, n, l)
+		}
+		for h.s.Queue.Len() > 0 {
+			h.s.Queue.Pop()
+		}
+		for _, v := range slices.Clone(h.s.Devices[0].Launches[1:]) {
+			h.end(v)
+		}
+	}
+}
+
+// Nobody of equal or higher priority is made late; low priority is, where high priority needs it; whoever
+// is late anyway keeps nobody off.
+func TestViolate(t *testing.T) {
+	tables := map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)}
+	for _, c := range []struct {
+		what          string
+		first, second int
+		within        int64
+		launched      int
+	}{
+		{"room for both", 1, 1, 2e6, 1},
+		{"high beside high that would be late", 1, 1, 1.2e6, 0},
+		{"low beside high that would be late", 1, 0, 1.2e6, 0},
+		{"low beside low that would be late", 0, 0, 1.2e6, 0},
+		{"high beside low that would be late", 0, 1, 1.2e6, 1},
+	} {
+		h := newHand(t, &sched.Strait{Model: plain(), Frozen: true, Low: 1}, 1, tables)
+		h.push("a", c.first, 1, c.within)
+		if l, _ := h.ask(sched.Event{}); len(l) != 1 {
+			t.Fatal("the first was not launched")
+		}
+		h.push("b", c.second, 1, 1e9)
+		if l, _ := h.ask(sched.Event{}); len(l) != c.launched {
+			t.Errorf("%s: %d launched", c.what, len(l))
+		}
+	}
+	h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, tables)
+	h.push("a", 1, 1, 1.2e6)
+	h.ask(sched.Event{})
+	h.now = 1.5e6 // late, and still running
+	h.push("b", 1, 1, 1e9)
+	if l, _ := h.ask(sched.Event{}); len(l) != 1 {
+		t.Error("somebody late anyway keeps others off")
+	}
+}
+
+// Half of a batch is done: what is left of it is slowed, and no more. By hand: 1 ms alone, 0.5 ms done,
+// the rest slowed by e^0.3 ends 0.675 ms later.
+func TestRestIsSlowed(t *testing.T) {
+	tables := map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)}
+	for _, c := range []struct {
+		within   int64
+		launched int
+	}{{1_174_000, 0}, {1_176_000, 1}} {
+		h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, tables)
+		h.push("a", 1, 1, c.within)
+		h.ask(sched.Event{})
+		h.now = 0.5e6
+		h.push("b", 1, 1, 1e9)
+		if l, _ := h.ask(sched.Event{}); len(l) != c.launched {
+			t.Errorf("within %d ns: %d launched", c.within, len(l))
+		}
+	}
+}
+
+// Of several devices the one where it is expected to end first; what cannot end in time even alone is
+// dropped; high priority goes first.
+func TestChoice(t *testing.T) {
+	tables := map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.6)}
+	h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 3, tables)
+	for _, want := range []int{0, 1, 2} { // an idle one each time
+		h.push("b", 1, 1, 1e9)
+		if l, _ := h.ask(sched.Event{}); len(l) != 1 || l[0].Device != want {
+			t.Fatalf("launched %+v, expected on device %d", l, want)
+		}
+	}
+	h.push("a", 1, 1, 1e9)
+	h.ask(sched.Event{}) // on device 0
+	h.now = 1e5
+	h.end(h.s.Devices[1].Launches[0])
+	h.push("a", 0, 1, 1e9)
+	h.push("b", 1, 1, 1e9)
+	h.push("b", 1, 1, 0.9e6) // hopeless
+	l, dropped := h.ask(sched.Event{})
+	if dropped != 1 {
+		t.Errorf("%d dropped, expected the one that cannot end in time", dropped)
+	}
+	if len(l) != 2 || l[0].Network != "b" || l[0].Device != 1 || l[1].Network != "a" {
+		t.Errorf("launched %+v", l)
+	}
+}
+
+// pool is a device of several places whose launches slow one another: each at 1 / (1 + others' use).
+type pool struct {
+	tables map[string]*sched.Table
+	now    int64
+	runs   []poolRun
+}
+
+type poolRun struct {
+	w    *device.Work
+	left float64
+	use  float64
+}
+
+func (p *pool) Info() device.Info {
+	return device.Info{Name: "pool", MaxBatch: 8, Places: 4, Slots: 64, Through: true, ClockHz: 1e9, Priorities: 2}
+}
+func (*pool) Release(device.RequestID)         {}
+func (*pool) Close() error                     { return nil }
+func (*pool) Abort(int64, device.WorkID, bool) {}
+func (p *pool) Begin(_ context.Context, now int64, w *device.Work) (bool, error) {
+	p.pass(now)
+	if w.Kind != device.Run {
+		return true, nil
+	}
+	t, n := p.tables[w.Launch.Network], len(w.Launch.Requests)
+	p.runs = append(p.runs, poolRun{w, float64(t.At(0, 0, n)), t.Use[0][n-1][predict.DRAM]})
+	return false, nil
+}
+
+func (p *pool) rate(i int) float64 {
+	others := 0.0
+	for j := range p.runs {
+		if j != i {
+			others += p.runs[j].use
+		}
+	}
+	return 1 / (1 + others)
+}
+
+func (p *pool) pass(now int64) {
+	dt := float64(now - p.now)
+	for i := range p.runs {
+		p.runs[i].left -= dt * p.rate(i)
+	}
+	p.now = max(p.now, now)
+}
+
+func (p *pool) Next() (int64, bool) {
+	at := int64(math.MaxInt64)
+	for i := range p.runs {
+		at = min(at, p.now+int64(math.Ceil(max(0, p.runs[i].left)/p.rate(i))))
+	}
+	return at, len(p.runs) > 0
+}
+
+func (p *pool) Take(now int64) *device.Event {
+	p.pass(now)
+	for i := range p.runs {
+		if p.runs[i].left > 1e-6 {
+			continue
+		}
+		w := p.runs[i].w
+		p.runs = slices.Delete(p.runs, i, i+1)
+		rep := &device.Report{}
+		for _, id := range w.Launch.Requests {
+			rep.Results = append(rep.Results, device.Result{Request: id, Exits: []device.ExitResult{{}}})
+		}
+		return &device.Event{Kind: device.Passed, Work: w.ID, Over: true, Report: rep}
+	}
+	return nil
+}
+
+// witness works out by itself, from what the engine shows, whether what Strait launches is expected to
+// end in time, and whether low priority stays under the cap.
+type witness struct {
+	*sched.Strait
+	t        *testing.T
+	launches int
+	missed   int64
+}
+
+func (w *witness) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+	buf = w.Strait.Decide(now, s, ev, buf)
+	type load struct{ all, low float64 }
+	busy := make([]load, len(s.Devices))
+	count := make([]int, len(s.Devices))
+	add := func(dev int, t *sched.Table, n, priority int) {
+		u := t.Use[0][n-1][predict.DRAM]
+		busy[dev].all += u
+		if priority == 0 {
+			busy[dev].low += u
+		}
+		count[dev]++
+	}
+	for d := range s.Devices {
+		for _, v := range s.Devices[d].Launches {
+			add(d, s.Devices[d].Table(v.Network), len(v.Requests), v.Priority)
+		}
+	}
+	for _, a := range buf {
+		if a.Kind != sched.Launch {
+			continue
+		}
+		w.launches++
+		tab, n := s.Devices[a.Device].Table(a.Network), len(a.Requests)
+		var own, others predict.Use
+		own = tab.Use[0][n-1]
+		others[predict.DRAM] = busy[a.Device].all / 2
+		end := now + int64(w.Model.Interference(others, own, a.Priority)*float64(tab.At(0, 0, n)))
+		for i := range s.Queue.Len() {
+			if r := s.Queue.At(i); slices.Contains(a.Requests, r.ID) && end > r.Deadline+1 {
+				w.t.Errorf("at %d: request %d is due at %d, its batch of %d is expected to end at %d", now, r.ID, r.Deadline, n, end)
+			}
+		}
+		if count[a.Device] >= 4 {
+			w.t.Errorf("at %d: a fifth batch on device %d", now, a.Device)
+		}
+		if low := busy[a.Device].low; a.Priority == 0 && low > 0 && low+own[predict.DRAM] > sched.CapHigh+1e-9 {
+			w.t.Errorf("at %d: low priority uses %g of device %d, with this one %g more", now, low, a.Device, own[predict.DRAM])
+		}
+		add(a.Device, tab, n, a.Priority)
+	}
+	return buf
+}
+
+// A batch never starts that meet() refuses, on random loads of random networks, one to three devices;
+// and everybody ends.
+func TestNeverStartsWhatMeetRefuses(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 11))
+		tables := map[string]*sched.Table{}
+		var networks []engine.Network
+		n := 1 + rng.IntN(3)
+		for i := range 2 + rng.IntN(4) {
+			name := string(rune('a' + i))
+			tables[name] = shared(t, name, 500e3+rng.Int64N(2e6), 0.1+0.6*rng.Float64())
+			nw := engine.Network{Name: name}
+			for range n {
+				nw.Tables = append(nw.Tables, tables[name])
+			}
+			networks = append(networks, nw)
+		}
+		w := &witness{Strait: &sched.Strait{Places: 4, Form: 0.2 * rng.Float64()}, t: t}
+		cfg := engine.Config{Networks: networks, Policy: w, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Records}
+		for range n {
+			cfg.Devices = append(cfg.Devices, &pool{tables: tables})
+		}
+		src := &mixed{rng: rng, n: 300, networks: len(networks), gap: 2e6 / float64(n) * (0.3 + rng.Float64())}
+		cfg.Source = src
+		res, err := engine.Run(context.Background(), cfg)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if w.launches < 20 {
+			t.Errorf("seed %d: %d launches", seed, w.launches)
+		}
+		for i := range res.Records {
+			if e := res.Records[i].Ending; e != sched.OnTime && e != sched.Late && e != sched.Dropped {
+				t.Errorf("seed %d: request %d ends as %s", seed, i+1, e)
+			}
+		}
+	}
+}
+
+// mixed is requests of both priorities for random networks.
+type mixed struct {
+	rng      *rand.Rand
+	n        int
+	networks int
+	gap      float64
+	at       int64
+	task     sched.Task
+}
+
+func (m *mixed) Next() (sched.Item, bool) {
+	if m.n == 0 {
+		return sched.Item{}, false
+	}
+	m.n--
+	m.at += int64(m.rng.ExpFloat64() * m.gap)
+	net := m.rng.IntN(m.networks)
+	m.task = sched.Task{ID: uint64(m.n + 1), Network: string(rune('a' + net)), Arrived: m.at, Created: m.at, Deadline: m.at + 4e6 + int64(net)*5e6, Priority: net % 2, Samples: 1, Theta: 2}
+	return sched.Item{At: m.at, Task: &m.task}, true
+}
+
+func (*mixed) Ended(sched.Time, *sched.Task, sched.Ending) []sched.Item { return nil }
+
+// A decision allocates nothing once the policy is warm, launches included.
+func TestStraitDoesNotAllocate(t *testing.T) {
+	for _, p := range []sched.Policy{&sched.Strait{}, &sched.Sharing{Limit: 3}, &sched.Sharing{Limit: 4, Reactive: true}} {
+		h := newHand(t, p, 2, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)})
+		buf := make([]sched.Action, 0, 64)
+		h.push("a", 1, 12, 1e9)
+		h.push("b", 0, 12, 1e9)
+		if n := testing.AllocsPerRun(100, func() { buf = p.Decide(0, &h.s, sched.Event{}, buf[:0]) }); n != 0 {
+			t.Errorf("%s allocates %g times a decision", p.Name(), n)
+		}
+	}
+}
+
+// BenchmarkStrait is a decision with 40 requests of 12 models waiting and four batches on each device.
+func BenchmarkStrait(b *testing.B) {
+	for _, devices := range []int{1, 4} {
+		tables := map[string]*sched.Table{}
+		for i := range 12 {
+			n := string(rune('a' + i))
+			tables[n] = shared(b, n, 1e6, 0.3)
+		}
+		p := &sched.Strait{}
+		h := newHand(b, p, devices, tables)
+		for i := range 8 * devices {
+			h.push(string(rune('a'+i%12)), i%2, 1, 1e9)
+			h.ask(sched.Event{})
+		}
+		for i := range 40 {
+			h.push(string(rune('a'+i%12)), i%2, 1, 100e6)
+		}
+		var buf []sched.Action
+		b.Run([]string{1: "gpu", 4: "gpus"}[devices], func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				buf = p.Decide(h.now, &h.s, sched.Event{}, buf[:0])
+			}
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// emitLimits is beside emitCPP, because what C++ shares with the RTL is built anew with the RTL.
+func emitLimits(s *spec) ([]byte, error) {
+	var b bytes.Buffer
+	w := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	w("// %s", banner)
+	w("//")
+	w("// Codes of values, and limits that the bits of a field do not say.")
+	w("// clang-format off")
+	w("#ifndef SLUICE_LIMITS_HPP")
+	w("#define SLUICE_LIMITS_HPP")
+	w("")
+	w("namespace sluice_abi {")
+	w("")
+	for _, c := range s.limits {
+		w("constexpr int %s = 0x%X;  // %s", c.name, c.value, c.doc)
+	}
+	w("")
+	w("}  // namespace sluice_abi")
+	w("")
+	w("#endif  // SLUICE_LIMITS_HPP")
+	return b.Bytes(), nil
+}

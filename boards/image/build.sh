@@ -4,7 +4,7 @@
 # The result is build/image/<board>/: kernel, board.dtb (the kernel's device tree and our overlay, npu.dtbo),
 # board-cached.dtb (the same with the NPU's memory behind the caches),
 # initramfs.cpio.gz (u-root, sluice, the modules, the kit of CONFIG and NETWORK), qemu.dtb (board.dtb
-# with what QEMU's machine lacks taken out), boot.cmd and boot.scr for U-Boot, boot.bif for bootgen,
+# with what QEMU's machine lacks taken out), kit/, boot.cmd and boot.scr for U-Boot, boot.bif for bootgen,
 # SHA256SUMS. Same sources, same bytes. The initramfs must stay below 16 MB.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -52,6 +52,8 @@ chmod 755 "$tree/bin/sluice"
 { cat "$base"; (cd "$tree" && find . -mindepth 1 | LC_ALL=C sort | cpio --quiet --reproducible -R 0:0 -o -H newc); } \
   | gzip -9n >"$out/initramfs.cpio.gz"
 
+rm -rf "$out/kit"
+cp -r "$tree/kit" "$out/kit" # for what is done with it on the workstation
 cp "$kernel/kernel" "$out/kernel"
 # dtc cannot know the cells of the nodes that an overlay goes into.
 tree() { # overlay, its file, what the tree's is called beside board

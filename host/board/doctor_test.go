@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -187,19 +189,44 @@ func oneImage(b *bundle.Bundle) *kit.Kit {
 	return k
 }
 
+// wrong are machines with one thing wrong each.
+var wrong = map[string]struct {
+	regs     map[uint32]uint32
+	change   func(*doctor)
+	says     string
+	lastLine string // where looking ends there
+}{
+	"empty PL":     {nil, func(d *doctor) { write(filepath.Join(d.sys, "class/fpga_manager/fpga0/state"), []byte("unknown\n")) }, `is "unknown", expected "operating"`, "fpga"},
+	"no clock":     {nil, func(d *doctor) { d.mem.(registers)[0xF8000178] = 1 }, "stands still: a read", "pl-reset"},
+	"reset":        {nil, func(d *doctor) { d.mem.(registers)[0xF8000240] = 0xF }, "held in reset", "pl-reset"},
+	"no kit":       {nil, func(d *doctor) { d.Kit += "x" }, "WRONG kit read kit", ""},
+	"no UIO":       {nil, func(d *doctor) { d.UIO = "other" }, "WRONG uio", "uio"},
+	"nothing":      {map[uint32]uint32{abi.RegID: 0}, nil, "ID is 0x00000000, expected 0x534c5549", "npu"},
+	"another map":  {map[uint32]uint32{abi.RegABIHash0: 7}, nil, "WRONG registers", "registers"},
+	"another NPU":  {map[uint32]uint32{abi.RegDesignHash0: 7}, nil, "load its bitstream, or make a kit", ""},
+	"wide ports":   {map[uint32]uint32{abi.RegBuildAXI: 1<<abi.RegBuildAXINAXILSB | 4<<abi.RegBuildAXIAXIBytesLSB}, nil, "the design has 32", ""},
+	"refused":      {map[uint32]uint32{abi.RegAccess: 1}, nil, "an access was refused before", ""},
+	"no interrupt": {nil, func(d *doctor) { write(filepath.Join(d.proc, "interrupts"), []byte("\n")) }, "has none for npu", ""},
+}
+
+func write(path string, data []byte) { os.WriteFile(path, data, 0o644) }
+
+// look gives the lines as text.
+func look(t *testing.T, d *doctor) string {
+	t.Helper()
+	if err := d.look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, l := range d.lines {
+		text.WriteString(l.State + " " + l.Name + " " + l.Text + "\n")
+	}
+	return text.String()
+}
+
 // TestDoctor: the lines in order, and what each says where its cause is wrong.
 func TestDoctor(t *testing.T) {
-	look := func(d *doctor) string {
-		if err := d.look(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var text strings.Builder
-		for _, l := range d.lines {
-			text.WriteString(l.State + " " + l.Name + " " + l.Text + "\n")
-		}
-		return text.String()
-	}
-	got := look(machine(t, nil))
+	got := look(t, machine(t, nil))
 	at := 0
 	for _, want := range []string{
 		"ok machine Xilinx ZC706 board\n", "ok fpga Xilinx Zynq FPGA Manager: operating\n", "ok pl-clock FCLK0 100.000 MHz\n", "ok pl-reset FPGA_RST_CTRL",
@@ -212,29 +239,12 @@ func TestDoctor(t *testing.T) {
 		}
 		at += i
 	}
-	for what, c := range map[string]struct {
-		regs     map[uint32]uint32
-		change   func(*doctor)
-		says     string
-		lastLine string // where looking ends there
-	}{
-		"empty PL":     {nil, func(d *doctor) { put(t, filepath.Join(d.sys, "class/fpga_manager/fpga0/state"), []byte("unknown\n")) }, `is "unknown", expected "operating"`, "fpga"},
-		"no clock":     {nil, func(d *doctor) { d.mem.(registers)[0xF8000178] = 1 }, "stands still: a read", "pl-reset"},
-		"reset":        {nil, func(d *doctor) { d.mem.(registers)[0xF8000240] = 0xF }, "held in reset", "pl-reset"},
-		"no kit":       {nil, func(d *doctor) { d.Kit += "x" }, "WRONG kit read kit", ""},
-		"no UIO":       {nil, func(d *doctor) { d.UIO = "other" }, "WRONG uio", "uio"},
-		"nothing":      {map[uint32]uint32{abi.RegID: 0}, nil, "ID is 0x00000000, expected 0x534c5549", "npu"},
-		"another map":  {map[uint32]uint32{abi.RegABIHash0: 7}, nil, "WRONG registers", "registers"},
-		"another NPU":  {map[uint32]uint32{abi.RegDesignHash0: 7}, nil, "load its bitstream, or make a kit", ""},
-		"wide ports":   {map[uint32]uint32{abi.RegBuildAXI: 1<<abi.RegBuildAXINAXILSB | 4<<abi.RegBuildAXIAXIBytesLSB}, nil, "the design has 32", ""},
-		"refused":      {map[uint32]uint32{abi.RegAccess: 1}, nil, "an access was refused before", ""},
-		"no interrupt": {nil, func(d *doctor) { put(t, filepath.Join(d.proc, "interrupts"), []byte("\n")) }, "has none for npu", ""},
-	} {
+	for what, c := range wrong {
 		d := machine(t, c.regs)
 		if c.change != nil {
 			c.change(d)
 		}
-		got := look(d)
+		got := look(t, d)
 		if !strings.Contains(got, c.says) {
 			t.Errorf("%s: expected %q\n%s", what, c.says, got)
 		}
@@ -246,7 +256,59 @@ func TestDoctor(t *testing.T) {
 	d := machine(t, nil)
 	d.Label = "simulated"
 	d.mem.(registers)[0xF8000240] = 0xF
-	if got := look(d); strings.Contains(got, "WRONG pl") || !strings.Contains(got, "- pl-reset") || !strings.Contains(got, "- ports HP0 64/64 bit; not judged") || !strings.Contains(got, "not judged") {
+	if got := look(t, d); strings.Contains(got, "WRONG pl") || !strings.Contains(got, "- pl-reset") || !strings.Contains(got, "- ports HP0 64/64 bit; not judged") || !strings.Contains(got, "not judged") {
 		t.Errorf("simulated:\n%s", got)
+	}
+}
+
+// TestBringup: the guide shows doctor's lines as they come, and what it quotes of them is what they say.
+func TestBringup(t *testing.T) {
+	text, err := os.ReadFile("../../boards/BRINGUP.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guide := string(text)
+	var shown, come []string
+	for line := range strings.Lines(guide) {
+		if rest, ok := strings.CutPrefix(line, "    ok      "); ok {
+			shown = append(shown, strings.Fields(rest)[0])
+		}
+	}
+	d := machine(t, nil)
+	said := look(t, d)
+	for _, l := range d.lines {
+		come = append(come, l.Name)
+	}
+	if !slices.Equal(shown, come) {
+		t.Errorf("the guide shows %q, doctor %q", shown, come)
+	}
+	for _, c := range wrong {
+		d := machine(t, c.regs)
+		if c.change != nil {
+			c.change(d)
+		}
+		said += look(t, d)
+	}
+	for _, r := range []registers{{0xF8000170: 7<<8 | 1<<20}, {0xF8000900: 0}, {0xF8008014: 1}} {
+		d := machine(t, nil)
+		for at, v := range r {
+			d.mem.(registers)[at] = v
+		}
+		said += look(t, d)
+	}
+	said = strings.ReplaceAll(said, "TIME stands still", "TIME counts 142.857 MHz, expected 150") // a file's TIME does not move
+	at := strings.Index(guide, "What its lines mean")
+	end := strings.Index(guide, "- **interrupt**")
+	if at < 0 || end < at {
+		t.Fatal("the guide has no list of what the lines mean")
+	}
+	quoted := regexp.MustCompile(`"(?:[^"]|"unknown"|"operating")+"`).FindAllString(strings.Join(strings.Fields(guide[at:end]), " "), -1)
+	if len(quoted) < 8 {
+		t.Fatalf("quoted: %q", quoted)
+	}
+	for _, q := range quoted {
+		if q = q[1 : len(q)-1]; !strings.Contains(said, q) {
+			t.Errorf("the guide quotes %q, which doctor does not say", q)
+		}
 	}
 }

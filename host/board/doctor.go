@@ -140,6 +140,9 @@ func (d *doctor) look(ctx context.Context) error {
 	if !d.say("npu", err, "answers its ID, and is at rest") {
 		return nil
 	}
+	if bus.Abandoned() {
+		d.lines[len(d.lines)-1].Text += "; a start that an earlier process had left was given up"
+	}
 	mem, base := bus.DRAM()
 	d.say("memory", nil, fmt.Sprintf("%d MiB at %#x, %s", len(mem)>>20, base, bus.Mapping()))
 	was, err := refused(bus)

@@ -47,20 +47,28 @@ Example:
   sluice board serve --label measured --clock-mhz 150 --policy fluid -n 64`
 }
 
-// dying kills this process in the middle, without a chance to clean up, as the kernel would.
+// dying kills this process in the middle, without a chance to clean up, as the kernel would; its last start is
+// made a long one, of all layers and the largest batch, so that the next process still finds it.
 type dying struct {
 	*uio.Bus
-	left int
+	left   int
+	layers uint32
 }
 
 // WriteReg implements npu.Bus.
 func (d *dying) WriteReg(off, v uint32) error {
-	err := d.Bus.WriteReg(off, v)
-	if off == abi.RegCtrl && v&abi.RegCtrlStartMask != 0 {
-		if d.left--; d.left == 0 {
-			unix.Kill(unix.Getpid(), unix.SIGKILL)
-		}
+	if off != abi.RegCtrl || v&abi.RegCtrlStartMask == 0 {
+		return d.Bus.WriteReg(off, v)
 	}
+	if d.left--; d.left > 0 {
+		return d.Bus.WriteReg(off, v)
+	}
+	err := errors.Join(d.Bus.WriteReg(abi.RegLayers, (d.layers-1)<<abi.RegLayersLastLSB), d.Bus.WriteReg(abi.RegBatch, abi.BMax))
+	for i := range uint32(abi.BMax) {
+		err = errors.Join(err, d.Bus.WriteReg(abi.RegSlotTable+4*i, i))
+	}
+	err = errors.Join(err, d.Bus.WriteReg(off, v))
+	unix.Kill(unix.Getpid(), unix.SIGKILL)
 	return err
 }
 
@@ -135,7 +143,7 @@ func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err erro
 	}
 	t := Target{UIO: c.UIO, Label: c.Label, ClockMHz: c.ClockMHz}
 	if c.DieAt > 0 {
-		t.over = func(b *uio.Bus) npu.Bus { return &dying{b, c.DieAt} }
+		t.over = func(b *uio.Bus) npu.Bus { return &dying{b, c.DieAt, uint32(len(k.Bundle.Layers))} }
 	}
 	d, bus, err := t.Open(ctx, k.Bundle, npu.Opts{CycleLimit: uint64(c.Watchdog.Seconds() * c.ClockMHz * 1e6)})
 	if err != nil {

@@ -146,6 +146,11 @@ test-verify: setup build cosim
 hls-test: setup build ## C-simulation of the HLS kernel: random layers with g++ and clang++ under sanitizers, 64 images
 	@hls/test.sh --seed $(SEED)
 
+# Vitis' own synthesis and co-simulation: make hls-vitis CONFIG=hls/configs/zc706-hls.yaml STEPS="csim csynth"
+.PHONY: hls-vitis
+hls-vitis: setup ## the vendor's flow for the HLS kernel (needs vitis_hls or vitis-run): CONFIG, STEPS
+	@hls/vitis/flow.sh $(or $(CONFIG),hls/configs/zc706-hls.yaml) $(STEPS)
+
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
 # CI looks at TIMED: the others' stored figures are of older RTL, until make timing TIMING=-store renews them.
@@ -184,7 +189,7 @@ test-qemu: $(BUILD)/.apt $(BUILD)/.go
 
 .PHONY: race soak
 race: $(BUILD)/.go ## the runtime's tests under the race detector (20 minutes)
-	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu
+	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu ./host/gpu/cuda
 
 soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks
 	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
@@ -193,6 +198,7 @@ soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with 
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks
 	@bin/sluice bench rates --seeds 1,2,3 --n 20000 --out out/bench
 	@bin/sluice bench all --out out/bench
+	@bin/sluice bench jellyfish --out out/bench-jellyfish
 	@bin/sluice bench rates --device cosim --rates 0.7,1.0,1.2 --seeds 1,2,3 --n 256 --out out/bench-cosim
 	@go test -run '^$$' -bench . -benchmem ./... | grep -E '^(Benchmark|pkg:|ok)' || true
 
@@ -214,6 +220,8 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 2'
 	@.ci/once mutants sim/mutants.sh
 	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
+	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.sanitized 100000 -kills.seed 7
+	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
@@ -237,6 +245,10 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once arm make --no-print-directory test-arm EMULATED=
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 	@.ci/once fuzz-capture bash -euc 'go test ./host/bandwidth/capture -run ^$$ -fuzz FuzzRead -fuzztime 2m -fuzzminimizetime 20x'
+	@.ci/once gpu bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills 10000; go test ./host/experiments/gpus -count 1 -v -run Units -timeout 60m -args -seed $$seed -n 100; go test ./host/gpu/kernel -run ^$$ -fuzz FuzzReadCSV -fuzztime 1m'
+	@.ci/once bench-gpu bash -euc 'bin/sluice bench reef --time 200ms --vary --out out/nightly/bench-reef; bin/sluice bench seeb --time 10s --vary --out out/nightly/bench-seeb'
+	@.ci/once fuzz-links bash -euc 'go test ./host/links -run ^$$ -fuzz FuzzRead -fuzztime 1m'
+	@.ci/once jellyfish bash -euc 'seed=$$(date +%s); go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$seed -n 20000; bin/sluice bench jellyfish --vary --out out/nightly/jellyfish'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).

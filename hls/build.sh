@@ -10,6 +10,7 @@
 # the result is then in <config>-hls-other...).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+here=$PWD
 cd "$root"
 
 usage() {
@@ -32,6 +33,8 @@ while (($#)); do
   shift
 done
 [[ -n $config ]] || usage
+# a file is named from where the user is
+if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 package() { case $1 in g++*) echo g++ ;; *) echo "${1/clang++/clang}" ;; esac; }
 for tool in go "$cxx"; do
   command -v "$tool" >/dev/null || { echo "hls/build.sh: $tool is missing: install the package $(package "$tool")" >&2; exit 5; }

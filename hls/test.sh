@@ -6,7 +6,7 @@
 # First the static check on LLVM's intermediate code (hls/check). Then a sample for CI: random networks on two odd arrays, one built by g++ and one by clang++, both with
 # -fsanitize=address,undefined, and 64 images end to end on `run`. --full is the RTL's suite: at least 500
 # random layers with every bin of the coverage table on four arrays, with both compilers, the same under
-# -fsanitize=thread, and on the vendor's own headers.
+# -fsanitize=thread, and on the vendor's own headers; and the images under sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seed=1
@@ -56,12 +56,23 @@ else
   bin/sluice verify --device hls --config v5,v7,v8,v13 --n 500 --images 0 --oracle 0 --orders 0 --seed "$seed" \
     --require-coverage --out "$out/coverage"
 fi
+# an open HLS tool, where somebody has it
+if command -v bambu >/dev/null; then hls/bambu.sh tiny; fi
 # what the RTL refuses, this kernel refuses, with the same error in the same layer
 tiny=$(hls/build.sh tiny)
 for kind in descriptor 'FBCB' 'slot' 'batch range' 'layer' 'weights too' 'register' 'soft reset' 'while busy'; do
   SLUICE_COSIM=$tiny bin/sluice faults --config tiny --kind "$kind" --n ${full:+2}40 --seed "$seed" --out "$out/faults" | tail -1 |
     sed "s/^/$kind: /"
 done
+if [[ -n $full ]]; then
+  for flags in '--sanitize' '--sanitize --cxx clang++-14'; do
+    read -ra words <<<"$flags"
+    binary=$(hls/build.sh run "${words[@]}")
+    echo "run $flags, 64 images"
+    SLUICE_COSIM=$binary bin/sluice verify --device hls --config run --n 0 --images 64 --oracle 0 --orders 0 --seed "$seed" \
+      --out "$out/images-$(basename "$(dirname "$binary")")" | sed -n '/^images/p;/mismatches/p'
+  done
+fi
 echo "run, 64 images"
 bin/sluice verify --device hls --config run --n 0 --images 64 --oracle 0 --orders 64 --seed "$seed" --out "$out/images" |
   sed -n '/^images/p;/^orders/p;/mismatches/p'

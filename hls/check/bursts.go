@@ -9,7 +9,8 @@ import (
 )
 
 var (
-	evolvesRE = regexp.MustCompile(`,\+,(\S+)\}(?:<\w+>)*<%"?([^>"]*)"?>$`)
+	evolvesRE = regexp.MustCompile(`^\{(.*),\+,(\d+)\}(?:<\w+>)*<%"?([^>"]*)"?>$`)
+	offsetRE  = regexp.MustCompile(`^\((\d+) \+ (.*)$`)
 	widthRE   = regexp.MustCompile(`^(?:load|store) i(\d+)[ ,]`)
 )
 
@@ -19,6 +20,7 @@ type access struct {
 	bundle string
 	writes bool
 	place  string // in DRAM, a register
+	bytes  int    // 0: not said
 }
 
 // bursts holds every access of DRAM to the form of which the vendor's tool makes a burst (UG1399, Preconditions
@@ -27,53 +29,86 @@ type access struct {
 // say so in the source, at its line: // single beat: and why.
 func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
-	inLoop := map[*loop][]access{}
+	type port struct {
+		l      *loop
+		bundle string
+	}
+	inLoop := map[port][]access{}
+	alone := map[string]bool{} // by place and direction: the compiler may have cut a beat
 	for _, f := range m.functions {
 		if !f.defined {
 			continue
 		}
 		for name, bundle := range dram(m, src, f) {
 			for _, a := range f.accesses(name, bundle, said) {
+				if l := innermost(loops, f, a.at.block); l != nil && l.src != nil && l.src.II > 0 {
+					inLoop[port{l, bundle}] = append(inLoop[port{l, bundle}], a)
+					continue
+				}
 				file, line := m.dbg(a.at)
-				l := innermost(loops, f, a.at.block)
-				if l == nil || l.src == nil || l.src.II == 0 {
-					r.Single++
-					if !strings.Contains(src.line(file, line), "// single beat: ") {
-						said("%s:%d: DRAM (%s) is reached beside a pipelined loop, and no comment there says // single beat: and why", file, line, bundle)
-					}
-					continue
-				}
-				inLoop[l] = append(inLoop[l], a)
-				g := evolvesRE.FindStringSubmatch(seen[value{f, a.place}])
-				width := widthRE.FindStringSubmatch(a.at.op())
-				if width == nil {
-					said("%v: a beat of DRAM (%s) is not taken as one number: %s", l.src, bundle, a.at.op())
-					continue
-				}
-				bits, _ := strconv.Atoi(width[1])
-				switch {
-				case !l.always(a.at.block):
-					said("%v: no burst: DRAM (%s) is reached under a condition", l.src, bundle)
-				case g == nil || g[2] != l.header || g[1] != strconv.Itoa(bits/8):
-					said("%v: no burst: the addresses of DRAM (%s) are not consecutive: %s", l.src, bundle, seen[value{f, a.place}])
-				case !l.known:
-					said("%v: no burst on %s: how often the loop runs is not known when it begins", l.src, bundle)
-				default:
-					r.Bursts++
+				alone[fmt.Sprint(file, line, a.writes)] = true
+				if !strings.Contains(src.line(file, line), "// single beat: ") {
+					said("%s:%d: DRAM (%s) is reached beside a pipelined loop, and no comment there says // single beat: and why", file, line, bundle)
 				}
 			}
 		}
 	}
-	for l, all := range inLoop {
-		for i, a := range all {
-			for _, b := range all[:i] {
-				if a.bundle == b.bundle {
-					said("%v: no burst: DRAM (%s) is reached twice a trip", l.src, a.bundle)
-				}
-			}
+	r.Single = len(alone)
+	for p, all := range inLoop {
+		if why := p.l.burst(all, seen); why != "" {
+			said("%v: no burst: DRAM (%s) %s", p.l.src, p.bundle, why)
+		} else {
+			r.Bursts++
 		}
 	}
 	slices.Sort(r.Problems)
+}
+
+// burst says why of the accesses of one port in a loop no burst can be made; "" where it can. A beat may have been cut
+// by the compiler: then its parts lie beside each other.
+func (l *loop) burst(all []access, seen evolution) string {
+	bytes, step, base := 0, 0, ""
+	parts, read := map[string]bool{}, map[string]bool{}
+	for _, a := range all {
+		if !a.writes && read[a.place] {
+			continue // a copy of the same word, taken from where it came from
+		}
+		read[a.place] = true
+		if a.writes != all[0].writes {
+			return "is reached twice a trip: read and written"
+		}
+		if !l.always(a.at.block) {
+			return "is reached under a condition"
+		}
+		if a.bytes == 0 {
+			return "is not reached by whole bytes: " + a.at.op()
+		}
+		g := evolvesRE.FindStringSubmatch(seen[value{l.f, a.place}])
+		if g == nil || g[3] != l.header {
+			return "is reached at addresses that are not consecutive: " + seen[value{l.f, a.place}]
+		}
+		from, offset := g[1], "0"
+		if o := offsetRE.FindStringSubmatch(from); o != nil {
+			from, offset = "("+o[2], o[1]
+		}
+		n, err := strconv.Atoi(g[2])
+		if err != nil || n < a.bytes || step != 0 && n != step {
+			return "is reached at addresses that are not consecutive: " + g[0]
+		}
+		if base != "" && from != base || parts[offset] {
+			return "is reached twice a trip"
+		}
+		bytes, step, base, parts[offset] = bytes+a.bytes, n, from, true
+	}
+	switch {
+	case bytes > step:
+		return "is reached twice a trip"
+	case bytes < step:
+		return fmt.Sprintf("is reached at addresses that are not consecutive: %d bytes every %d", bytes, step)
+	case !l.known:
+		return "is reached in a loop of which it is not known when it begins how often it runs"
+	}
+	return ""
 }
 
 // dram are a function's parameters that point to DRAM, with their bundles: the top's, and what is handed on.
@@ -134,11 +169,19 @@ func (f *function) accesses(pointer, bundle string, said func(string, ...any)) (
 			case strings.HasPrefix(op, "getelementptr ") || strings.HasPrefix(op, "bitcast "):
 				out = append(out, f.accesses(name, bundle, said)...)
 			case strings.HasPrefix(op, "load "):
-				out = append(out, access{i, bundle, false, pointer})
+				out = append(out, access{i, bundle, false, pointer, width(op)})
 			case strings.HasPrefix(op, "store ") && strings.Fields(op)[2] == pointer+",":
 				said("%s: a pointer to DRAM (%s) is stored: %s", f.name, bundle, op)
 			case strings.HasPrefix(op, "store "):
-				out = append(out, access{i, bundle, true, pointer})
+				out = append(out, access{i, bundle, true, pointer, width(op)})
+			case strings.Contains(op, "@llvm.memcpy."):
+				args := i.arguments()
+				if len(args) < 3 {
+					said("%s: DRAM (%s): %s", f.name, bundle, op)
+					continue
+				}
+				n, _ := strconv.Atoi(args[2]) // 0 where it is no constant
+				out = append(out, access{i, bundle, args[0] == pointer, pointer, n})
 			case slices.Contains(f.params, pointer) && i.arguments() != nil:
 				// handed on as it is: dram
 			default:
@@ -147,6 +190,19 @@ func (f *function) accesses(pointer, bundle string, said func(string, ...any)) (
 		}
 	}
 	return out
+}
+
+// width is the bytes that a load or store of a number takes; 0 where it is another.
+func width(op string) int {
+	g := widthRE.FindStringSubmatch(op)
+	if g == nil {
+		return 0
+	}
+	bits, err := strconv.Atoi(g[1])
+	if err != nil || bits%8 != 0 {
+		return 0
+	}
+	return bits / 8
 }
 
 // innermost is the loop closest around a block.

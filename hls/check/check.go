@@ -56,6 +56,7 @@ type Report struct {
 	Declared  int      `json:"dependences_declared"` // of these, said to be false
 	Bursts    int      `json:"bursts"`               // loops over consecutive beats of DRAM
 	Single    int      `json:"single_beats"`         // accesses of DRAM beside them, each with its reason
+	Ports     int      `json:"ports"`                // memories that pipelined loops read or write, each once an II
 	Problems  []string `json:"problems"`
 }
 
@@ -110,6 +111,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	bursts(m, src, loops, seen, r)
+	ports(m, src, loops, r)
 	if o.Dependences {
 		if err := dependences(ctx, m, src, text, loops, r); err != nil {
 			return nil, err

@@ -218,6 +218,22 @@ beats:
     gmem[from + i] ^= on_chip[i];
   }
 }`, "reached twice a trip"},
+	{"two halves of a beat", strings.ReplaceAll(port, "long *gmem, unsigned long *on_chip", "__int128 *gmem, unsigned __int128 *on_chip") + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    gmem[from + i] = on_chip[i] >> 3;
+  }
+}`, ""},
+	{"half of every beat", port + `
+beats:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+    on_chip[i] = ((unsigned *)gmem)[2 * (from + i)];
+  }
+}`, "are not consecutive: "},
 	{"as long as it says", port + `
 beats:
   for (int i = 0; gmem[from + i] != 0; i++) {
@@ -225,7 +241,7 @@ beats:
 #pragma HLS loop_tripcount max=64
     on_chip[i] = n;
   }
-}`, "how often the loop runs is not known"},
+}`, "is not known when it begins how often"},
 	{"a counter of its own", port + `
   int b = 0;
 steps:
@@ -269,8 +285,71 @@ extern "C" void top(unsigned long *on_chip, unsigned long *gmem, int n) {
 }`, "is stored"},
 }
 
+// portCases are memories that a trip reads and writes: as often as it can, and more often.
+var portCases = []struct {
+	name, code, want string
+}{
+	{"one read, one write", memories + `
+    out[i] = a[i];
+  }
+}`, ""},
+	{"two reads", memories + `
+    out[i] = a[i] + a[63 - i];
+  }
+}`, "kernel.cpp:8 (sum): II=1, but a memory of a is read 2 times a trip"},
+	{"two reads in two cycles", strings.Replace(memories, "II=1", "II=2", 1) + `
+    out[i] = a[i] + a[63 - i];
+  }
+}`, ""},
+	{"two writes", memories + `
+    out[i] = i;
+    a[i] = i;
+    a[63 - i] = 1;
+  }
+}`, "a memory of a is written 2 times a trip"},
+	{"of two memories", memories + `
+    out[i] = split[0][i] + split[1][63 - i];
+  }
+}`, ""},
+	{"of the same of two memories", memories + `
+    out[i] = split[1][i] + split[1][63 - i];
+  }
+}`, "a memory of split (1:1) is read 2 times a trip"},
+	{"of any of two memories", memories + `
+    out[i] = split[in[i] & 1][i] + split[in[i] >> 31][63 - i];
+  }
+}`, "a memory of split (1:*) is read 2 times a trip"},
+	{"of any and of one", memories + `
+    out[i] = split[in[i] & 1][i] + split[1][63 - i];
+  }
+}`, "a memory of split (1:"},
+	{"registers", memories + `
+    out[i] = few[in[i] & 3] + few[in[i] >> 30];
+  }
+}`, ""},
+	{"through a pointer of either", memories + `
+    int *p = in[i] & 1 ? a : split[0];
+    out[i] = p[i];
+  }
+}`, "cannot be followed"},
+}
+
+// memories begins a loop over what it declares.
+const memories = `
+static __attribute__((noinline)) void fill(int *a, int (*split)[64], int *few) { a[0] = 1; split[0][0] = split[1][0] = few[0] = 2; }
+extern "C" void top(unsigned *in, unsigned *out, int n) {
+  int a[64], split[2][64], few[4];
+#pragma HLS array_partition variable=split complete dim=1
+#pragma HLS array_partition variable=few complete dim=0
+  fill(a, split, few);
+sum:
+  for (int i = 0; i < n; i++) {
+#pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=64
+`
+
 func TestCases(t *testing.T) {
-	for _, c := range append(slices.Clone(cases), burstCases...) {
+	for _, c := range slices.Concat(cases, burstCases, portCases) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "kernel.cpp"), []byte(c.code[1:]+"\n"), 0o644); err != nil {

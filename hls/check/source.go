@@ -28,6 +28,7 @@ type source struct {
 	loops     map[string]map[int]*sourceLoop // by file, line of the statement
 	registers map[string]bool                // arrays that are partitioned into registers
 	locks     map[string]bool                // blocks of a stream, by the lock's name
+	split     map[string]map[int]bool        // dimensions that are partitioned completely, by array
 	dram      map[string]string              // bundles of the top's m_axi ports
 	text      map[string][]string            // lines of the files
 	regions   int                            // functions whose stages run at the same time
@@ -36,7 +37,7 @@ type source struct {
 func newSource() *source {
 	return &source{
 		loops: map[string]map[int]*sourceLoop{}, registers: map[string]bool{}, locks: map[string]bool{},
-		dram: map[string]string{}, text: map[string][]string{},
+		split: map[string]map[int]bool{}, dram: map[string]string{}, text: map[string][]string{},
 	}
 }
 
@@ -113,6 +114,12 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 			case "array_partition":
 				if strings.Contains(m[2], "complete") && setting(m[2], "dim") == "0" {
 					s.registers[setting(m[2], "variable")] = true
+				} else if dim, err := strconv.Atoi(setting(m[2], "dim")); err == nil && strings.Contains(m[2], "complete") {
+					name := setting(m[2], "variable")
+					if s.split[name] == nil {
+						s.split[name] = map[int]bool{}
+					}
+					s.split[name][dim] = true
 				}
 			case "dataflow":
 				dataflow = true

@@ -9,6 +9,7 @@
 # configuration's; the part is its board's, unless one is named.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
+here=$PWD
 cd "$root"
 usage() { echo "usage: hls/vitis/flow.sh CONFIG [--part PART] [--out DIR] [--seed N] [--prepare] [csim|csynth|cosim|export]..." >&2; exit 2; }
 config=
@@ -28,6 +29,9 @@ while (($#)); do
   shift
 done
 [[ -n $config ]] || usage
+# files and folders are named from where the user is
+if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
+if [[ -n $out && $out != /* ]]; then out=$here/$out; fi
 ((${#steps[@]})) || steps=(csim csynth cosim export)
 json=$(go run ./hw/configs/cmd/hwconfig "$config")
 value() { sed -n "s/^  \"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" <<<"$json"; }

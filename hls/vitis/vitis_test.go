@@ -267,3 +267,84 @@ func TestRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Files and folders are named from where the user is, and a file whose name is not the design's is refused, by build.sh
+// as by the flow.
+func TestPaths(t *testing.T) {
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(top, "hls", "configs", "zc706-hls.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := t.TempDir()
+	for _, f := range []string{"zc706-hls.yaml", "other.yaml"} {
+		if err := os.WriteFile(filepath.Join(here, f), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command(filepath.Join(top, "hls", args[0]), args[1:]...)
+		cmd.Dir = here
+		out, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if said, code := run("vitis/flow.sh", "zc706-hls.yaml", "--out", "flow", "--prepare"); code != 0 {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if _, err := os.Stat(filepath.Join(here, "flow", "npu.cfg")); err != nil {
+		t.Error(err)
+	}
+	for _, args := range [][]string{{"vitis/flow.sh", "other.yaml", "--prepare"}, {"build.sh", "./other.yaml"}} {
+		said, code := run(args...)
+		if code == 0 || !strings.Contains(said, "other.yaml: name: expected \"other\", as the file is called, found \"zc706-hls\"") {
+			t.Errorf("%v: exit %d: %s", args, code, said)
+		}
+	}
+}
+
+// Bambu is called with what its command line has, where it is on PATH; where not, the script says so. No Bambu has run
+// here: what stands in takes the options of its guide and nothing else.
+func TestBambu(t *testing.T) {
+	dir := t.TempDir()
+	standin := `#!/usr/bin/env bash
+[[ -f $1 ]] || { echo "no file $1"; exit 3; }
+for a in "${@:2}"; do
+  case $a in
+    --top-fname=sluice_npu | -std=c++14 | -O2 | --clock-period=6.667 | --generate-interface=INFER) ;;
+    -I*) [[ -d ${a#-I} ]] || { echo "no folder ${a#-I}"; exit 3; } ;;
+    *) echo "unrecognised option $a"; exit 3 ;;
+  esac
+done
+[[ -z ${BAMBU_FAILS:-} ]] || { echo "internal error"; exit 7; }
+echo "module sluice_npu; endmodule" >sluice_npu.v
+`
+	if err := os.WriteFile(filepath.Join(dir, "bambu"), []byte(standin), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run := func(path string, env ...string) (string, int) {
+		cmd := exec.Command(root + "/hls/bambu.sh")
+		cmd.Env = append(append(os.Environ(), "PATH="+path), env...)
+		out, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if said, code := run(dir + ":" + os.Getenv("PATH")); code != 0 || !strings.HasSuffix(strings.TrimSpace(said), "tiny/sluice_npu.v") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if said, code := run(dir+":"+os.Getenv("PATH"), "BAMBU_FAILS=1"); code != 7 || !strings.Contains(said, "internal error") {
+		t.Errorf("a failure: exit %d: %s", code, said)
+	}
+	if _, err := exec.LookPath("bambu"); err != nil {
+		if said, code := run(os.Getenv("PATH")); code != 5 || !strings.Contains(said, "bambu is missing") {
+			t.Errorf("without it: exit %d: %s", code, said)
+		}
+	}
+}

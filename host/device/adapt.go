@@ -53,6 +53,7 @@ type end struct {
 // Adapt makes a device. It owns the driver from here on.
 func Adapt(b Blocking) *Adapter {
 	a := &Adapter{b: b, info: b.Info(), kills: map[WorkID]context.CancelFunc{}}
+	a.info.InOrder = true
 	a.calm = sync.NewCond(&a.mu)
 	return a
 }
@@ -98,7 +99,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 		if err != nil {
 			kind = Failed
 		}
-		a.push(now+max(1, took), kind, w, rep, err)
+		a.ends = insert(a.ends, now+max(1, took), kind, w, rep, err)
 		return false, nil
 	case Reset:
 		err := a.b.Reset(ctx)
@@ -106,7 +107,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 		if err != nil {
 			kind = Failed
 		}
-		a.push(now+max(1, w.Expect), kind, w, nil, err)
+		a.ends = insert(a.ends, now+max(1, w.Expect), kind, w, nil, err)
 		return false, nil
 	}
 	if err := a.do(ctx, w); err != nil {
@@ -115,7 +116,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	if w.Expect == 0 {
 		return true, nil
 	}
-	a.push(now+w.Expect, Done, w, nil, nil)
+	a.ends = insert(a.ends, now+w.Expect, Done, w, nil, nil)
 	return false, nil
 }
 
@@ -185,19 +186,20 @@ func (a *Adapter) do(ctx context.Context, w *Work) error {
 	return fmt.Errorf("%w: %s cannot %s", ErrRequest, a.info.Name, w.Kind)
 }
 
-// push puts an end in its place: what was begun first ends first at equal times.
-func (a *Adapter) push(due Time, kind EventKind, w *Work, rep *Report, err error) {
-	n := len(a.ends)
-	if n < cap(a.ends) {
-		a.ends = a.ends[:n+1]
+// insert puts an end in its place: what was begun first ends first at equal times.
+func insert(ends []end, due Time, kind EventKind, w *Work, rep *Report, err error) []end {
+	n := len(ends)
+	if n < cap(ends) {
+		ends = ends[:n+1]
 	} else {
-		a.ends = append(a.ends, end{})
+		ends = append(ends, end{})
 	}
-	e := &a.ends[n] // field by field: a literal is put together elsewhere and then copied
+	e := &ends[n] // field by field: a literal is put together elsewhere and then copied
 	e.due, e.kind, e.work, e.rep, e.err = due, kind, w, rep, err
-	for i := len(a.ends) - 1; i > 0 && a.ends[i].due < a.ends[i-1].due; i-- {
-		a.ends[i], a.ends[i-1] = a.ends[i-1], a.ends[i]
+	for i := n; i > 0 && ends[i].due < ends[i-1].due; i-- {
+		ends[i], ends[i-1] = ends[i-1], ends[i]
 	}
+	return ends
 }
 
 // Next implements Virtual.

@@ -44,6 +44,9 @@ type Info struct {
 	// Through: a launch runs on through its exits by itself, each of them an event. Else a launch is
 	// begun segment by segment, so that the policy is asked in between.
 	Through bool
+	// InOrder: copies and unloads are done one after the other, in the order in which they were begun, so
+	// the time that one may take counts from the end of the one before it.
+	InOrder bool
 	ClockHz int64
 	Loads   string // the kind of artefact it loads (Artefact.Kind); "": nothing needs loading
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // pipe is a device of its own: one segment of 10 us for a batch of up to two, which overlap, each
-// slowing the others down by their number. From here to Take is all that a device needs.
+// slowing the others down by their number. From here to End is all that a device needs.
 type pipe struct {
 	now   device.Time
 	works []*device.Work
@@ -22,13 +22,9 @@ func (*pipe) Info() device.Info {
 	return device.Info{Name: "pipe", Label: "simulated", MaxBatch: 2, Slots: 16, Places: 3}
 }
 
-func (p *pipe) Begin(_ context.Context, now device.Time, w *device.Work) (bool, error) {
-	if w.Kind != device.Run {
-		return true, nil // copies take no time here, and there is nothing to load
-	}
+func (p *pipe) Start(now device.Time, w *device.Work) {
 	p.advance(now)
 	p.works, p.left = append(p.works, w), append(p.left, 10_000)
-	return false, nil
 }
 
 func (p *pipe) advance(now device.Time) {
@@ -45,23 +41,12 @@ func (p *pipe) Next() (device.Time, bool) { // the oldest is always the next to 
 	return p.now + device.Time(p.left[0]*float64(len(p.left))+0.5), true
 }
 
-func (p *pipe) Take(now device.Time) *device.Event {
-	if due, ok := p.Next(); !ok || due > now {
-		return nil
-	}
+func (p *pipe) End(now device.Time) *device.Event {
 	p.advance(now)
 	w := p.works[0]
 	p.works, p.left = p.works[1:], p.left[1:]
-	ev := &device.Event{Kind: device.Passed, Work: w.ID, Over: true, Report: &device.Report{}}
-	for _, id := range w.Launch.Requests {
-		ev.Report.Results = append(ev.Report.Results, device.Result{Request: id, Exits: []device.ExitResult{{Confidence: 1}}})
-	}
-	return ev
+	return w.Passed(true, func(device.RequestID) device.ExitResult { return device.ExitResult{Confidence: 1} })
 }
-
-func (*pipe) Abort(device.Time, device.WorkID, bool) {}
-func (*pipe) Release(device.RequestID)               {}
-func (*pipe) Close() error                           { return nil }
 
 // eager starts one request wherever a place is free.
 type eager struct{}
@@ -76,7 +61,7 @@ func (eager) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Act
 	return buf
 }
 
-// A new device: it is begun, says when something is due, and changes its mind when more begins.
+// A new device in 40 lines: it is begun, says when something is due, and changes its mind when more begins.
 func Example() {
 	table, err := sched.Uniform("net", 1, 2, 10_000)
 	if err != nil {
@@ -84,7 +69,7 @@ func Example() {
 		return
 	}
 	res, err := engine.Run(context.Background(), engine.Config{
-		Devices:  []device.Device{&pipe{}},
+		Devices:  []device.Device{device.Simulate(&pipe{})},
 		Networks: []engine.Network{{Name: "net", Tables: []*sched.Table{table}}},
 		Policy:   eager{},
 		Source: &load.Open{Times: []int64{0, 5_000, 30_000}, Task: func(_ int, at int64) sched.Task {

@@ -10,7 +10,9 @@ import (
 )
 
 // Paced runs a virtual device by the clock: its events come when they are due. Inputs take their time,
-// so one goroutine reads them, in order; a copy begins on the device when its input is there.
+// so one goroutine reads them, in order; a copy begins on the device when its input is there. What the
+// device computes inside Begin and Take the engine waits for: a driver whose calls take long is no virtual
+// device in real time, but a Blocking (Adapt).
 type Paced struct {
 	v    Virtual
 	ctx  context.Context
@@ -37,7 +39,11 @@ func Pace(v Virtual) *Paced {
 }
 
 // Info implements Device.
-func (p *Paced) Info() Info { return p.v.Info() }
+func (p *Paced) Info() Info {
+	i := p.v.Info()
+	i.InOrder = true
+	return i
+}
 
 // Begin implements Device.
 func (p *Paced) Begin(ctx context.Context, now Time, w *Work) (bool, error) {

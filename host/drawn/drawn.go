@@ -166,39 +166,53 @@ func (d *Dev) run(l *device.Launch) (device.Time, error) {
 		return 0, fmt.Errorf("%w: drawn: segments %d..%d for a batch of %d with %d thresholds", device.ErrRequest, l.First, l.Last, len(l.Requests), len(l.Theta))
 	}
 	d.rep.Results = d.rep.Results[:len(l.Requests)]
-	d.rep.Stats.MACs = 0
-	for i, id := range l.Requests {
-		r := &d.rep.Results[i] // field by field: a literal would be put together elsewhere and copied
-		r.Request, r.Taken = id, -1
-		s, leaves, exits := l.First, false, d.exits
-		if d.show == nil {
-			u := d.draw(id)
-			for ; ; s++ {
-				if leaves = s == segments-1 || u < d.upTo[s] && l.ThetaAt(i, s) <= 1; leaves || s == l.Last {
-					break
-				}
-			}
-		} else {
-			exits = d.shown[i*segments : (i+1)*segments]
-			for ; ; s++ {
-				exits[s].Confidence = d.show(id, s)
-				if leaves = s == segments-1 || exits[s].Confidence >= l.ThetaAt(i, s); leaves || s == l.Last {
-					break
-				}
-			}
-		}
-		if r.Exits = exits[l.First : s+1]; leaves {
-			r.Taken = s
-		}
-		if d.macs != nil {
-			for k := l.First; k <= s; k++ {
-				d.rep.Stats.MACs += uint64(d.macs[k])
-			}
-		}
+	if d.show == nil {
+		d.byRates(l)
+	} else {
+		d.asKnown(l)
 	}
 	d.rep.Ns = d.table.At(l.First, l.Last, len(l.Requests))
 	d.rep.Cycles, d.rep.Stats.Starts = uint64(d.rep.Ns), 1
 	return d.rep.Ns, nil
+}
+
+// byRates lets requests leave where their draws say.
+func (d *Dev) byRates(l *device.Launch) {
+	last := len(d.upTo) - 1
+	for i, id := range l.Requests {
+		u, s := d.draw(id), l.First
+		leaves := s == last || u < d.upTo[s] && l.ThetaAt(i, s) <= 1
+		for s < l.Last && !leaves {
+			s++
+			leaves = s == last || u < d.upTo[s] && l.ThetaAt(i, s) <= 1
+		}
+		r := &d.rep.Results[i] // field by field: a literal would be put together elsewhere and copied
+		r.Request, r.Exits, r.Taken = id, d.exits[l.First:s+1], -1
+		if leaves {
+			r.Taken = s
+		}
+	}
+}
+
+// asKnown lets requests leave by what they show.
+func (d *Dev) asKnown(l *device.Launch) {
+	n := d.table.Segments()
+	d.rep.Stats.MACs = 0
+	for i, id := range l.Requests {
+		exits := d.shown[i*n : (i+1)*n]
+		r := &d.rep.Results[i]
+		r.Request, r.Taken = id, -1
+		s := l.First
+		for ; s <= l.Last && r.Taken < 0; s++ {
+			if exits[s].Confidence = d.show(id, s); s == n-1 || exits[s].Confidence >= l.ThetaAt(i, s) {
+				r.Taken = s
+			}
+			if d.macs != nil {
+				d.rep.Stats.MACs += uint64(d.macs[s])
+			}
+		}
+		r.Exits = exits[l.First:s]
+	}
 }
 
 // Abort implements device.Device: it lets go at exits alone.

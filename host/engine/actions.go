@@ -405,7 +405,34 @@ func (c *core) enter(j *job, dev int) {
 	j.dev, j.began, j.limit = dev, c.now, c.now+c.cfg.other()+j.work.Expect
 	c.jobs = append(c.jobs, j)
 	d := &c.devs[dev]
+	if d.info.InOrder && j.queues() && slices.ContainsFunc(c.jobs[:len(c.jobs)-1], func(o *job) bool { return o.dev == dev && o.queues() }) {
+		j.limit = never // until it is its turn
+	}
 	d.watch, d.stale = min(d.watch, j.limit), true
+}
+
+// queues tells whether a device that works in order does a job after those before it.
+func (j *job) queues() bool { return j.work.Kind == device.Copy || j.work.Kind == device.Unload }
+
+// leaveJob takes the i-th job out of the books. What waited for it on its device may take its time from
+// now on; all that waits, where it is given up: they may not end either.
+func (c *core) leaveJob(i int, hung bool) {
+	was := c.jobs[i]
+	c.jobs = slices.Delete(c.jobs, i, i+1)
+	if !c.devs[was.dev].info.InOrder || !was.queues() {
+		return
+	}
+	for _, j := range c.jobs {
+		if j.dev == was.dev && j.queues() {
+			if j.limit == never {
+				j.limit = c.now + c.cfg.other() + j.work.Expect
+			}
+			if !hung {
+				break
+			}
+		}
+	}
+	c.rewatch(was.dev)
 }
 
 func (c *core) host(a *sched.Action) error {

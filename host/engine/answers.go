@@ -95,7 +95,7 @@ func (c *core) answer(dev int, ev *device.Event) error {
 	}
 	for i, j := range c.jobs {
 		if j.work.ID == ev.Work && j.dev == dev {
-			c.jobs = slices.Delete(c.jobs, i, i+1)
+			c.leaveJob(i, false)
 			var err error
 			switch {
 			case ev.Kind == device.Failed && ev.Err != nil:

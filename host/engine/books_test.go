@@ -505,3 +505,86 @@ func TestATimeOutIsNoHang(t *testing.T) {
 		expect(t, res, nil, tally{errors: 1})
 	}
 }
+
+// ordered is a chip whose copies are done in order; that of one request takes days.
+type ordered struct {
+	*chip
+	stuck device.RequestID
+}
+
+func (o ordered) Info() device.Info {
+	i := o.chip.Info()
+	i.InOrder = true
+	return i
+}
+
+func (o ordered) Begin(ctx context.Context, now device.Time, w *device.Work) (bool, error) {
+	done, err := o.chip.Begin(ctx, now, w)
+	if w.Kind == device.Copy && w.Request == o.stuck {
+		o.copies[len(o.copies)-1].left = 1e15
+	}
+	if w.Kind == device.Reset { // it does not wait for copies, which it ends
+		o.copies = o.copies[len(o.copies)-1:]
+	}
+	return done, err
+}
+
+// all assigns every request to the first device at once, and runs it there one by one.
+type all struct{}
+
+func (all) Name() string { return "all" }
+
+func (all) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+	v := &s.Devices[0]
+	if v.Down {
+		return buf
+	}
+	var ids []device.RequestID
+	for i := range min(s.Queue.Len(), v.Slots-v.Used) {
+		ids = append(ids, s.Queue.At(i).ID)
+	}
+	if len(ids) > 0 {
+		buf = append(buf, sched.Action{Kind: sched.Assign, Network: "large@1", Requests: ids})
+	}
+	if len(v.Launches) == 0 && v.Queue.Len() > 0 {
+		buf = append(buf, sched.Action{Kind: sched.Launch, Network: "large@1", Count: 1, Assigned: true})
+	}
+	return buf
+}
+
+// Where copies are done in order, the time that one may take counts from its turn: twenty of 700 ns with
+// 1000 ns each are no hang. One that hangs is noticed 1000 ns after its turn came, and those behind it,
+// which may never end either, 1000 ns later, all of them.
+func TestCopiesInOrderWaitTheirTurn(t *testing.T) {
+	for _, stuck := range []device.RequestID{0, 3} {
+		o := ordered{newChip("chip", 1, false), stuck}
+		cfg := family(t, []*chip{o.chip}, make([]int64, 20), all{})
+		cfg.Devices = []device.Device{o}
+		cfg.Source = &load.Open{Times: make([]int64, 20), Task: func(int, int64) sched.Task { return sched.Task{Network: "digits"} }}
+		cfg.Watchdog, cfg.ResetCost = engine.Watchdog{Least: 60e9, Other: 1000}, 100
+		s := &faultTimes{}
+		cfg.Observer = s
+		res, err := engine.Run(context.Background(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stuck == 0 {
+			expect(t, res, err, tally{onTime: 20})
+			continue
+		}
+		if len(s.at) == 0 || s.at[0] != 2*copyNs+1000 || slices.Max(s.at) > 2*copyNs+2000 || res.Hangs != len(s.at) {
+			t.Errorf("%d hangs, noticed at %v", res.Hangs, s.at)
+		}
+		if sum := res.Summary(); sum.Errors+sum.OnTime != 20 || sum.OnTime < 2 {
+			t.Errorf("%+v", sum)
+		}
+	}
+}
+
+// faultTimes hears when what failed.
+type faultTimes struct {
+	engine.Deaf
+	at []engine.Time
+}
+
+func (s *faultTimes) Fault(f *engine.Fault) { s.at = append(s.at, f.At) }

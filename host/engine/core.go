@@ -229,8 +229,11 @@ func (c *core) tell(ev sched.Event) error {
 // ask is tell with the event in c.ev.
 func (c *core) ask() error {
 	for !c.shut {
-		c.retire()
-		c.buf = c.cfg.Policy.Decide(c.now, &c.st, c.ev, c.buf[:0])
+		if c.left {
+			c.retire()
+		}
+		policy, now, st, buf := c.cfg.Policy, c.now, &c.st, c.buf[:0] // first, so that the event is copied once
+		c.buf = policy.Decide(now, st, c.ev, buf)
 		c.res.Calls++
 		for i := range c.buf {
 			if err := c.do(&c.buf[i]); err != nil {
@@ -278,9 +281,6 @@ func (c *core) planned(found any) error {
 
 // retire forgets launches that nobody is in any more.
 func (c *core) retire() {
-	if !c.left {
-		return
-	}
 	c.left = false
 	for i := 0; i < len(c.live); {
 		l := c.live[i]

@@ -116,6 +116,9 @@ func (c *core) landLaunch(l *launch) error {
 // recover begins the resets of a device for which nothing runs on any more.
 func (c *core) recover(d int) {
 	dev := &c.devs[d]
+	if c.shut { // nobody needs it any more
+		return
+	}
 	for _, o := range dev.outs {
 		if o.resetting || dev.dead {
 			continue
@@ -230,7 +233,7 @@ func (c *core) watch() error {
 		}
 		d := &c.devs[j.dev]
 		d.abort(c.now, j.work.ID, true)
-		c.jobs = slices.Delete(c.jobs, i, i+1)
+		c.leaveJob(i, true)
 		err := fmt.Errorf("%w: %s, a %s for %d ns", device.ErrHang, d.info.Name, j.work.Kind, c.now-j.began)
 		if j.work.Kind == device.Copy {
 			return c.lostCopy(j, err)

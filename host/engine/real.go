@@ -24,6 +24,7 @@ type message struct {
 	task  sched.Task
 	plan  any
 	reply chan error
+	seen  bool // it holds no room any more
 }
 
 type messageKind uint8
@@ -44,6 +45,9 @@ type Server struct {
 	plans sync.WaitGroup
 	again []message // read by the loop; its storage is used in turns with in's
 
+	room chan struct{} // what clients have posted and nobody has looked at: so many wait at most
+	gone chan struct{} // closed with closed
+
 	mu     sync.Mutex
 	in     []message
 	closed error // why no more tasks are taken
@@ -61,7 +65,10 @@ func NewServer(cfg Config) (*Server, error) {
 	if cfg.Inputs == nil {
 		return nil, fmt.Errorf("%w: no inputs", ErrConfig)
 	}
-	s := &Server{c: c, wake: make(chan struct{}, 1), start: time.Now()}
+	s := &Server{
+		c: c, wake: make(chan struct{}, 1), start: time.Now(),
+		room: make(chan struct{}, maxPosted), gone: make(chan struct{}),
+	}
 	if now := cfg.Now; now != nil {
 		start := now()
 		s.other = func() Time { return now() - start }
@@ -71,12 +78,36 @@ func NewServer(cfg Config) (*Server, error) {
 		if _, ok := c.devs[i].Device.(device.Real); !ok {
 			if v, ok := c.devs[i].Device.(device.Virtual); ok {
 				c.devs[i].Device = device.Pace(v)
+				c.devs[i].info = c.devs[i].Info()
 				continue
 			}
 			return nil, fmt.Errorf("%w: device %d (%s) knows no real time", ErrConfig, i, c.devs[i].info.Name)
 		}
 	}
 	return s, nil
+}
+
+// maxPosted bounds what clients have posted that nobody has looked at: further ones wait.
+const maxPosted = 4096
+
+// ask posts a client's message, when there is room.
+func (s *Server) ask(ctx context.Context, m *message) error {
+	select {
+	case s.room <- struct{}{}:
+	default:
+		select {
+		case s.room <- struct{}{}:
+		case <-s.gone:
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	err := s.post(m)
+	if err != nil {
+		<-s.room
+	}
+	return err
 }
 
 // post puts a message in; it never waits.
@@ -117,7 +148,7 @@ func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
 	if t.Arrived > 0 {
 		m.item.At = min(t.Arrived, m.item.At)
 	}
-	if err := s.post(&m); err != nil {
+	if err := s.ask(ctx, &m); err != nil {
 		return fmt.Errorf("task %d: %w", t.ID, err)
 	}
 	select {
@@ -129,10 +160,14 @@ func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
 	}
 }
 
-// Cancel takes a task back. One that has ended, or is not known, is left alone.
-func (s *Server) Cancel(id uint64) error {
+// Cancel takes a task back. One that has ended, or is not known, is left alone. It waits while
+// thousands of others have not been looked at yet, so it is not for an observer to call.
+func (s *Server) Cancel(ctx context.Context, id uint64) error {
 	m := message{kind: fromClient, item: Item{At: s.Now(), Cancel: id}}
-	return s.post(&m)
+	if err := s.ask(ctx, &m); err != nil {
+		return fmt.Errorf("cancel task %d: %w", id, err)
+	}
+	return nil
 }
 
 // Drain takes no more tasks; Run returns when those that are there have ended.
@@ -146,6 +181,7 @@ func (s *Server) close(why error) {
 	defer s.mu.Unlock()
 	if s.closed == nil {
 		s.closed = why
+		close(s.gone)
 	}
 }
 
@@ -286,6 +322,12 @@ func (s *Server) take() []message {
 	defer s.mu.Unlock()
 	clear(s.again)
 	s.again, s.in = s.in, s.again[:0]
+	for i := range s.again {
+		if s.again[i].kind == fromClient && !s.again[i].seen {
+			s.again[i].seen = true
+			<-s.room
+		}
+	}
 	return s.again
 }
 

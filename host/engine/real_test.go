@@ -156,7 +156,7 @@ func TestAPolicysErrorLosesNoAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.second = func() {
-		_ = srv.Cancel(2)
+		_ = srv.Cancel(context.Background(), 2)
 		close(end)
 		<-dev.posted
 	}
@@ -549,5 +549,81 @@ func TestADeafPlanIsLeft(t *testing.T) {
 	close(p.plan.until)
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, engine.ErrPolicy) || errors.Is(err, engine.ErrDevice) {
 		t.Error(err)
+	}
+}
+
+// What clients post that nobody looks at is bounded: further ones wait for room as long as their context
+// lets them, and are refused when the server has ended.
+func TestPostsAreBounded(t *testing.T) {
+	tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
+	cfg := config(tab, sched.Serial{}, nil, 0, func(int) int { return 0 })
+	cfg.Source = nil
+	srv, err := engine.NewServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	posted := 0
+	for err == nil && posted < 1<<20 { // nobody looks: it does not run yet
+		if err = srv.Cancel(ended, 7); err == nil {
+			posted++
+		}
+	}
+	if !errors.Is(err, context.Canceled) || posted == 1<<20 {
+		t.Fatalf("%d posts, then %v", posted, err)
+	}
+	if err := srv.Submit(ended, &sched.Task{ID: 1, Network: enginetest.Network}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a task: %v", err)
+	}
+	var clients sync.WaitGroup
+	for range 8 { // these wait, and are looked at as soon as it runs
+		clients.Go(func() {
+			if err := srv.Cancel(context.Background(), 7); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	go func() {
+		clients.Wait()
+		srv.Drain()
+	}()
+	if _, err := srv.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for range posted + 2 { // none of them waits for room
+		if err := srv.Cancel(context.Background(), 7); !errors.Is(err, engine.ErrClosed) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// failsLate fails when its context ends, and not for that.
+type failsLate struct {
+	enginetest.Fake
+	began chan struct{}
+}
+
+func (f *failsLate) Run(ctx context.Context, _ *device.Launch) (*device.Report, error) {
+	close(f.began)
+	<-ctx.Done()
+	return nil, errors.New("it burns")
+}
+
+// A device that fails while a run ends is not reset: nobody needs it any more.
+func TestNoResetAtTheEnd(t *testing.T) {
+	f := &failsLate{began: make(chan struct{})}
+	f.T = table(t, enginetest.Linear(1, 8, 1000, 1000))
+	cfg := config(f.T, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
+	cfg.Devices, cfg.Watchdog.Least = adapt(f), 60e9
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-f.began
+		cancel()
+	}()
+	res, err := engine.Serve(ctx, cfg)
+	if !errors.Is(err, context.Canceled) || errors.Is(err, engine.ErrDevice) || res.Resets != 0 || f.Resets != 0 || f.Used() != 0 {
+		t.Errorf("%v; %d resets, %d of them begun, %d slots", err, res.Resets, f.Resets, f.Used())
 	}
 }

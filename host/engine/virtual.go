@@ -145,7 +145,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 func (v *virtual) run(ctx context.Context) error {
 	c := v.c
-	for n := 0; ; n++ {
+	for n := uint(0); ; n++ {
 		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
 			if ctx.Err() != nil {
 				return c.over()
@@ -269,7 +269,7 @@ func (c *core) own(e *event) error {
 		return nil
 	}
 	if i := slices.Index(c.jobs, x.job); i >= 0 {
-		c.jobs = slices.Delete(c.jobs, i, i+1)
+		c.leaveJob(i, false)
 	}
 	return c.jobDone(x.job, x.err, 0)
 }

@@ -390,6 +390,37 @@ func TestCancel(t *testing.T) {
 	check(t, n, l, rep, in)
 }
 
+// One that ends between two segments leaves nothing behind: no reset is due, and what ran is not counted
+// for the next launch.
+func TestCancelBetweenSegments(t *testing.T) {
+	d, f, n := fakeDriver(t, Opts{})
+	in := admit(t, d, rand.New(rand.NewPCG(1, 1)), 1, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	runs := f.run
+	f.run = func(f *fakeBus) uint32 {
+		cancel()
+		return runs(f)
+	}
+	if _, err := d.Run(ctx, launch(0, 1, never, 1, 2)); !errors.Is(err, context.Canceled) || f.starts != 1 {
+		t.Fatalf("%d starts, %v", f.starts, err)
+	}
+	f.run = runs
+	for range 2 {
+		l := launch(0, 1, never, 1)
+		rep, err := d.Run(t.Context(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, n, l, rep, in)
+		if rep.Stats.Starts != 2 || rep.Stats.MACs != 200 || rep.Cycles != 2*f.busyCycles {
+			t.Errorf("a launch of one request reports %+v", rep.Stats)
+		}
+	}
+	if got := d.Counters()[abi.CntStarts]; got != uint64(f.starts) {
+		t.Errorf("%d starts counted, there were %d", got, f.starts)
+	}
+}
+
 type cancels struct {
 	*fakeBus
 	cancel func()

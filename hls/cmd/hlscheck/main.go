@@ -34,7 +34,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("hlscheck", flag.ContinueOnError)
 	fs.SetOutput(stderr)
-	root := fs.String("root", ".", "the repository's root")
+	root := fs.String("root", "", "the repository's root (default: the nearest folder above with a go.mod)")
 	src := fs.String("src", "", "the kernel's folder (default: hls/src below the root)")
 	deps := fs.Bool("dependences", false, "hold every II to the dependences too (seconds for small arrays, minutes for large ones)")
 	needs := fs.Bool("resources", false, "print what the kernel's memories and its array take of the configuration's board, instead; exit 1 where it is more than there is")
@@ -51,6 +51,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if fs.NArg() == 0 {
 		fs.Usage()
 		return 2
+	}
+	if *root == "" {
+		dir, err := above()
+		if err != nil {
+			fmt.Fprintln(stderr, "hlscheck:", err)
+			return 2
+		}
+		*root = dir
 	}
 	if *src == "" {
 		*src = filepath.Join(*root, "hls", "src")
@@ -77,7 +85,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintln(stderr, "hlscheck:", err)
 			return 3
 		}
-		fmt.Fprintf(stdout, "%s: %d functions; %d loops, %d bounded by ScalarEvolution, %d by a stated trip count, %d pipelined; %d bursts, %d single beats", name, r.Functions, r.Loops, r.ByLLVM, r.Stated, r.Pipelined, r.Bursts, r.Single)
+		fmt.Fprintf(stdout, "%s: %d functions; %d loops, %d bounded by ScalarEvolution, %d by a stated trip count, %d pipelined; %d bursts, %d single beats; %d memory ports", name, r.Functions, r.Loops, r.ByLLVM, r.Stated, r.Pipelined, r.Bursts, r.Single, r.Ports)
 		if *deps {
 			fmt.Fprintf(stdout, "; %d dependences carried through memory, %d of them declared false", r.Carried, r.Declared)
 		}
@@ -88,6 +96,24 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	return code
+}
+
+// above is the nearest folder with a go.mod, from the working folder up.
+func above() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("no go.mod above the working folder; give -root")
+		}
+		dir = up
+	}
 }
 
 // resources prints what a configuration's kernel takes, and answers whether its board has it.

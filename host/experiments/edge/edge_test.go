@@ -265,3 +265,72 @@ func TestPolicyOnTheEngine(t *testing.T) {
 		t.Errorf("%d of %d on time", share, len(res.Records))
 	}
 }
+
+// The bench gives the same with any number of runs at a time, every claim has the runs it asks for, no
+// selection is better than the best, and the search is not behind the annealing.
+func TestBench(t *testing.T) {
+	c := Config{Seeds: []uint64{*seed}, Ns: 1e9, Instances: 1, Workers: 1, Assumed: Assume()}
+	b, err := RunBench(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Workers = 3
+	again, err := RunBench(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Times, b.Times = nil, nil
+	if d := cmp.Diff(b, again); d != "" {
+		t.Error(d)
+	}
+	ids := map[string]bool{}
+	for _, s := range b.Statements {
+		if ids[s.ID] || s.Verdict == "" || s.Text == "" || s.Least > s.Most {
+			t.Errorf("%+v", s)
+		}
+		ids[s.ID] = true
+	}
+	ours, annealing, proved := 0.0, 0.0, 0
+	for _, r := range b.Ratios {
+		if r.Draws < r.Instances || r.Proved > r.Instances || r.Workers == 2 && r.Proved != r.Instances || r.Clients == 16 && r.Proved != r.Instances {
+			t.Errorf("%+v", r)
+		}
+		proved += r.Proved
+		for _, n := range r.Of {
+			if !(n.Mean > 0.5 && n.Mean <= 1+1e-9 && n.Least <= n.Mean+1e-9) {
+				t.Errorf("%d workers, %d clients: %+v", r.Workers, r.Clients, n)
+			}
+		}
+		annealing += r.Of[0].Mean
+		ours += r.Of[1].Mean
+	}
+	if ours < annealing-1e-9 || proved < 5 {
+		t.Errorf("annealing %g, search %g in all; %d proved", annealing, ours, proved)
+	}
+	if _, err := RunBench(context.Background(), Config{Seeds: []uint64{1}, Ns: 1e9, Instances: 1, Workers: 1, Traces: []string{"nowhere"}}); err == nil {
+		t.Error("a trace that is not there is accepted")
+	}
+}
+
+// Halving and doubling an assumed parameter changes just that.
+func TestAssumed(t *testing.T) {
+	a := Assume()
+	for _, name := range AssumedNames() {
+		b, n := a.Times(name, 0.5), 0
+		va, vb := reflect.ValueOf(a), reflect.ValueOf(b)
+		for i := range va.NumField() {
+			if !va.Field(i).Equal(vb.Field(i)) {
+				n++
+				if tag := va.Type().Field(i).Tag.Get("json"); tag != name {
+					t.Errorf("%s changes %s", name, tag)
+				}
+			}
+		}
+		if n != 1 {
+			t.Errorf("%s changes %d parameters", name, n)
+		}
+	}
+	if len(AssumedNames()) != reflect.TypeFor[Assumed]().NumField() {
+		t.Error("a parameter is not varied")
+	}
+}

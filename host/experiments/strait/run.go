@@ -36,11 +36,11 @@ type Run struct {
 	GPUs   int // 0: 1
 	Ns     int64
 	Seed   uint64
-	// Model is what Strait begins with; nil: as new. Frozen: it does not learn.
-	Model  *predict.Model
-	Frozen bool
-	Low    float64 // Strait's cap begins here; 0: as published
-	Theta  float32 // exit threshold; 0: nobody leaves early
+	// Model is what Strait begins with; nil: as new.
+	Model *predict.Model
+	Low   float64 // Strait's cap begins here; 0: as published
+	Theta float32 // exit threshold; 0: nobody leaves early
+	Form  float64 // share of its deadline for which a request waits for others; 0: as assumed
 	// Drift: what was profiled of the models' use is off by up to this share, at random.
 	Drift float64
 	// Finished hears of Strait's batches, where set.
@@ -77,20 +77,29 @@ type Outcome struct {
 	Finished []sched.Finished // Strait's batches
 	Model    *predict.Model   // Strait's, at the end
 	Exits    []int            // requests by the exit that they took
-	Batches  int
-	Calls    int
+	// Slow is how many times longer than alone batches ran, by model; of networks of one segment.
+	Slow    map[string][]float64
+	Batches int
+	Calls   int
 }
 
 // form is the share of its deadline for which a request waits for others (section 5.1 says that it is
 // proportional to it, not how large): assumed.
 const form = 0.1
 
+func (r *Run) form() float64 {
+	if r.Form > 0 {
+		return r.Form
+	}
+	return form
+}
+
 // system is a policy and a launching mode of the GPU.
 func (r *Run) system() (policy sched.Policy, mode string, err error) {
 	share := func(label string, limit int, reactive bool) (sched.Policy, string, error) {
-		return &sched.Sharing{Label: label, BMax: MaxBatch, Limit: limit, Reactive: reactive, Form: form}, "priority", nil
+		return &sched.Sharing{Label: label, BMax: MaxBatch, Limit: limit, Reactive: reactive, Form: r.form()}, "priority", nil
 	}
-	strait := &sched.Strait{BMax: MaxBatch, Places: 4, Form: form, Low: r.Low, Frozen: r.Frozen, Exits: r.Theta > 0}
+	strait := &sched.Strait{BMax: MaxBatch, Places: 4, Form: r.form(), Low: r.Low, Exits: r.Theta > 0}
 	if r.Model != nil {
 		m := *r.Model
 		strait.Model = &m
@@ -173,8 +182,8 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 		}
 		cfg.Devices = append(cfg.Devices, d)
 	}
-	o := &Outcome{ByModel: map[string]*Class{}}
-	seen := &endings{o: o, models: r.Models}
+	o := &Outcome{ByModel: map[string]*Class{}, Slow: map[string][]float64{}}
+	seen := &endings{o: o, models: r.Models, due: src.due, bed: b}
 	cfg.Observer = seen
 	strait, _ := policy.(*sched.Strait)
 	if strait != nil {
@@ -309,7 +318,23 @@ type endings struct {
 	engine.Deaf
 	o      *Outcome
 	models []Model
+	due    []due
+	bed    *Bed
 	now    int64
+}
+
+// Span implements engine.Observer.
+func (e *endings) Span(s *engine.Span) {
+	if s.Segment != 0 || len(s.Requests) == 0 || s.Failed {
+		return
+	}
+	// a task has one request, so they are numbered as the tasks come
+	m := &e.models[e.due[s.Requests[0]-1].model]
+	t, err := e.bed.Table(m)
+	if err != nil || t.Segments() > 1 {
+		return
+	}
+	e.o.Slow[m.Name] = append(e.o.Slow[m.Name], float64(s.End-s.Start)/float64(t.At(0, 0, len(s.Requests))))
 }
 
 // TaskEnded implements engine.Observer.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -62,11 +63,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "hwconfig:", err)
 		return 3
 	}
+	// what is built of a file goes by the file's name, vectors and bundles by the design's
+	if file := strings.TrimSuffix(filepath.Base(fs.Arg(0)), ".yaml"); file != d.Name {
+		fmt.Fprintf(stderr, "hwconfig: %s: name: expected %q, as the file is called, found %q\n", fs.Arg(0), file, d.Name)
+		return 3
+	}
 	if *verilator {
 		fmt.Fprintln(stdout, strings.Join(d.VerilatorParams(), " "))
 		return 0
 	}
 	if *cpp {
+		if err := d.Elaborates(); err != nil {
+			fmt.Fprintf(stderr, "hwconfig: %s: %v\n", fs.Arg(0), err)
+			return 3
+		}
 		stdout.Write(d.CPPHeader(*cosimBeats))
 		return 0
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -28,6 +30,26 @@ func TestRun(t *testing.T) {
 		var out, errs bytes.Buffer
 		if code := run(strings.Fields(c.args), &out, &errs); code != c.code || !strings.Contains(out.String(), c.want) {
 			t.Errorf("hwconfig %s: exit %d, %q, %q", c.args, code, &out, &errs)
+		}
+	}
+	// files: what is wrong is said with the file, the key and what was expected
+	text, err := os.ReadFile("../../tiny.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ file, old, new, flag, want string }{
+		{"tiny", "", "", "-cpp", ""},
+		{"other", "", "", "-cpp", `other.yaml: name: expected "other", as the file is called, found "tiny"`},
+		{"tiny", "drain: 2 ", "drain: 3 ", "-cpp", "tiny.yaml: drain: expected an even number"},
+	} {
+		file := filepath.Join(t.TempDir(), c.file+".yaml")
+		if err := os.WriteFile(file, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		code := run([]string{c.flag, file}, &out, &errs)
+		if (code == 0) != (c.want == "") || !strings.Contains(errs.String(), c.want) || code != 0 && (code != 3 || out.Len() > 0) {
+			t.Errorf("%s: exit %d, %q; want %q", c.file, code, &errs, c.want)
 		}
 	}
 	var out, errs bytes.Buffer

@@ -1,0 +1,236 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var (
+	globalRE  = regexp.MustCompile(`^@_ZZ.*E\d+([a-z_]\w*)$`)
+	pointerRE = regexp.MustCompile(`^(?:load|store) .*\* ([%@](?:"[^"]+"|[\w.$-]+))(?:, |$)`)
+	indexedRE = regexp.MustCompile(`^getelementptr (?:inbounds )?.*?\* ([%@](?:"[^"]+"|[\w.$-]+))((?:, i(?:32|64) [%\w."$-]+)*)`)
+	castRE    = regexp.MustCompile(`^(?:bitcast|addrspacecast) .*?\* ([%@](?:"[^"]+"|[\w.$-]+)) to`)
+	selectRE  = regexp.MustCompile(`^select i1 [^,]+, .*?\* ([%@](?:"[^"]+"|[\w.$-]+)), .*?\* ([%@](?:"[^"]+"|[\w.$-]+))(?:, |$)`)
+	phiRE     = regexp.MustCompile(`\[ ([%@](?:"[^"]+"|[\w.$-]+)), %`)
+	indexRE   = regexp.MustCompile(`i(?:32|64) ([%\w."$-]+)`)
+)
+
+// anywhere is an index that is no constant.
+const anywhere = "*"
+
+// element is a place in a variable: an index a dimension, anywhere where it is no constant.
+type element struct {
+	variable string
+	index    []string
+	memory   bool // else a register, or a pointer that is followed elsewhere
+}
+
+// ports holds every pipelined loop to what its memories can do: a trip reads and writes each once in a cycle of its
+// II. A dimension that is partitioned completely makes a memory of every index; an index there that is no constant
+// asks all of them. Two accesses under conditions that exclude each other count as two.
+func ports(m *module, src *source, loops []*loop, r *Report) {
+	for _, l := range loops {
+		if l.src == nil || l.src.II == 0 {
+			continue
+		}
+		type kind struct {
+			variable string
+			writes   bool
+		}
+		asked := map[kind]map[string]int{} // by the indices of partitioned dimensions
+		met := map[string]bool{}
+		for _, b := range l.f.blocks {
+			if !l.blocks[b.name] {
+				continue
+			}
+			for _, i := range b.insts {
+				for _, a := range i.touches() {
+					e := m.element(l.f, a.pointer, 0)
+					if e.variable == "" && !strings.Contains(i.op(), "call ") {
+						r.Problems = append(r.Problems, fmt.Sprintf("%v: what is reached cannot be followed: %s", l.src, i.op()))
+					}
+					if !e.memory || src.registers[e.variable] {
+						continue
+					}
+					once := fmt.Sprint(a.writes, a.pointer)
+					if !a.writes && met[once] {
+						continue // the same word
+					}
+					met[once] = true
+					var place []string
+					for dim := range src.split[e.variable] {
+						if dim > len(e.index) {
+							place = append(place, anywhere)
+							continue
+						}
+						place = append(place, fmt.Sprintf("%d:%s", dim, e.index[dim-1]))
+					}
+					slices.Sort(place)
+					k := kind{e.variable, a.writes}
+					if asked[k] == nil {
+						asked[k] = map[string]int{}
+					}
+					asked[k][strings.Join(place, " ")]++
+				}
+			}
+		}
+		for k, places := range asked {
+			r.Ports++
+			what := "read"
+			if k.writes {
+				what = "written"
+			}
+			most, where := busiest(places)
+			if most > l.src.II {
+				r.Problems = append(r.Problems, fmt.Sprintf("%v: II=%d, but a memory of %s%s is %s %d times a trip", l.src, l.src.II, k.variable, where, what, most))
+			}
+		}
+	}
+	slices.Sort(r.Problems)
+}
+
+// busiest is how often the memory that is asked most is asked, and which that is.
+func busiest(places map[string]int) (most int, where string) {
+	for _, at := range slices.Sorted(maps.Keys(places)) {
+		n := 0
+		for other, times := range places {
+			if meet(at, other) {
+				n += times
+			}
+		}
+		if n > most {
+			most, where = n, ""
+			if at != "" {
+				where = " (" + at + ")"
+			}
+		}
+	}
+	return most, where
+}
+
+// meet: two places can be the same memory.
+func meet(a, b string) bool {
+	f, g := strings.Fields(a), strings.Fields(b)
+	for i := range min(len(f), len(g)) {
+		if !strings.Contains(f[i], anywhere) && !strings.Contains(g[i], anywhere) && f[i] != g[i] {
+			return false
+		}
+	}
+	return true
+}
+
+type touch struct {
+	pointer string
+	writes  bool
+}
+
+// touches are what an instruction reads and writes.
+func (i *inst) touches() []touch {
+	op := i.op()
+	switch {
+	case strings.HasPrefix(op, "load "):
+		if g := pointerRE.FindStringSubmatch(op); g != nil {
+			return []touch{{g[1], false}}
+		}
+	case strings.HasPrefix(op, "store "):
+		if g := pointerRE.FindStringSubmatch(op); g != nil {
+			return []touch{{g[1], true}}
+		}
+	}
+	if name, _ := i.callee(); streamRE.MatchString(name) { // what is handed to a stream is read
+		var out []touch
+		for _, p := range i.arguments()[1:] {
+			if strings.HasPrefix(p, "%") || strings.HasPrefix(p, "@") {
+				out = append(out, touch{p, false})
+			}
+		}
+		return out
+	}
+	if c := memcpyRE.FindStringSubmatch(attributeRE.ReplaceAllString(op, "")); c != nil {
+		return []touch{{c[1], true}, {c[2], false}}
+	}
+	return nil
+}
+
+// element follows a pointer to the variable that it points into, through calls up to where that is declared.
+func (m *module) element(f *function, pointer string, depth int) element {
+	if depth > 64 {
+		return element{}
+	}
+	if g := globalRE.FindStringSubmatch(pointer); g != nil {
+		return element{variable: g[1], memory: true}
+	}
+	if n := slices.Index(f.params, pointer); n >= 0 {
+		for _, c := range m.callers(f) {
+			if args := c.at.arguments(); n < len(args) {
+				return m.element(c.f, args[n], depth+1)
+			}
+		}
+		return element{variable: pointer[1:]} // the top's: no memory of the kernel
+	}
+	def := f.defs[pointer]
+	if def == nil {
+		return element{}
+	}
+	op := def.op()
+	switch {
+	case strings.HasPrefix(op, "alloca "):
+		name := strings.Trim(suffixRE.ReplaceAllString(pointer[1:], ""), `"`)
+		return element{variable: name, memory: strings.HasPrefix(op, "alloca [") || strings.Contains(op, "stream_of_blocks")}
+	case strings.Contains(op, "call ") && strings.Contains(op, "stream_of_blocks"):
+		if args := def.arguments(); len(args) > 0 {
+			return m.element(f, args[0], depth+1)
+		}
+	}
+	var from []string // one of them
+	if g := selectRE.FindStringSubmatch(op); g != nil {
+		from = g[1:]
+	} else if strings.HasPrefix(op, "phi ") {
+		for _, g := range phiRE.FindAllStringSubmatch(op, -1) {
+			from = append(from, g[1])
+		}
+	}
+	if len(from) > 0 {
+		e := m.element(f, from[0], depth+1)
+		for _, p := range from[1:] {
+			if other := m.element(f, p, depth+1); other.variable != e.variable {
+				return element{}
+			}
+		}
+		e.index = slices.Repeat([]string{anywhere}, len(e.index))
+		return e
+	}
+	if g := castRE.FindStringSubmatch(op); g != nil {
+		return m.element(f, g[1], depth+1)
+	}
+	g := indexedRE.FindStringSubmatch(op)
+	if g == nil {
+		return element{}
+	}
+	e := m.element(f, g[1], depth+1)
+	for n, x := range indexRE.FindAllStringSubmatch(g[2], -1) {
+		index := x[1]
+		if strings.HasPrefix(index, "%") {
+			index = anywhere
+		}
+		if n > 0 {
+			e.index = append(slices.Clone(e.index), index)
+			continue
+		}
+		// the first index is of what the pointer points to: the last dimension so far
+		if last := len(e.index) - 1; last >= 0 && index != "0" {
+			e.index = slices.Clone(e.index)
+			a, err := strconv.Atoi(e.index[last])
+			b, err2 := strconv.Atoi(index)
+			e.index[last] = strconv.Itoa(a + b)
+			if err != nil || err2 != nil {
+				e.index[last] = anywhere
+			}
+		}
+	}
+	return e
+}

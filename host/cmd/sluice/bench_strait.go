@@ -1,0 +1,109 @@
+// sluice bench strait: Strait and its baselines on simulated GPUs, beside the published statements.
+
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/strait"
+	"github.com/sluice-npu/sluice/host/load"
+)
+
+type benchStraitCmd struct {
+	Seeds []uint64      `default:"1,2,3" help:"Seeds; intervals are over them."`
+	Time  time.Duration `default:"4s" help:"Virtual time of a run."`
+	Vary  bool          `help:"Halve and double every assumed parameter (long)."`
+	Trace string        `placeholder:"FORMAT:FILE" help:"Take the rates of the load 'trace' from a published trace, azure-minutes:FILE for one (default: drawn)."`
+	Out   string        `default:"out/bench-strait" help:"Folder for summary.json."`
+	Check bool          `help:"Exit with 1 where a statement does not hold."`
+	JSON  bool          `name:"json" help:"Print JSON."`
+}
+
+// Help implements the command.
+func (*benchStraitCmd) Help() string {
+	return `Runs the evaluation of Strait (section 5) in virtual time: twelve models of two priorities on a
+simulated L4 under Strait, temporal, static and reactive sharing and an interceptor of kernels like
+XSched; errors of the interference predictor beside a static linear model; the predictor moved to other
+models and GPUs; ablation; drift. Each published statement stands beside what the simulation says.
+
+Example:
+  sluice bench strait --time 2s --seeds 1,2
+  sluice bench strait --trace azure-minutes:invocations.csv --json`
+}
+
+type straitDoc struct {
+	header
+	Seeds      []uint64          `json:"seeds"`
+	TimeNs     int64             `json:"time_ns"`
+	Trace      string            `json:"trace"`
+	Rows       []experiments.Row `json:"rows"`
+	Statements []gpus.Statement  `json:"statements"`
+}
+
+// Run implements the command.
+func (c *benchStraitCmd) Run(e *env) error {
+	if err := checkSeeds(c.Seeds); err != nil {
+		return err
+	}
+	if c.Time < 10*time.Millisecond || c.Time > time.Hour {
+		return coded(codeUsage, fmt.Errorf("--time %s: 10ms to 1h are expected", c.Time))
+	}
+	cfg := strait.Config{
+		Seeds: c.Seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary,
+		Tell: func(what string) { e.log.Info("bench strait", "at", what) },
+	}
+	doc := &straitDoc{header: header{"sluice-bench-strait/1", version, c.Seeds[0], "simulated"}, Seeds: c.Seeds, TimeNs: c.Time.Nanoseconds(), Trace: "drawn"}
+	if c.Trace != "" {
+		format, file, ok := strings.Cut(c.Trace, ":")
+		if !ok {
+			return coded(codeUsage, fmt.Errorf("--trace %q: FORMAT:FILE is expected; formats are %v", c.Trace, load.Formats()))
+		}
+		t, err := load.TraceFile(format, file, c.Seeds[0])
+		if err != nil {
+			return coded(codeInput, err)
+		}
+		cfg.Trace, doc.Trace = t, t.Format
+	}
+	b, err := strait.RunBench(e.ctx, cfg)
+	if err != nil {
+		return err
+	}
+	doc.Rows, doc.Statements = b.Rows, b.Statements
+	if err := e.output(doc, c.Out, c.JSON); err != nil {
+		return err
+	}
+	holds := 0
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	for i := range doc.Statements {
+		s := &doc.Statements[i]
+		if s.Verdict == gpus.Holds {
+			holds++
+		}
+		if c.JSON {
+			continue
+		}
+		half, note := "", ""
+		if s.CI95 != nil {
+			half = fmt.Sprintf("± %.3g", *s.CI95)
+		}
+		if len(s.Changed) > 0 {
+			note = fmt.Sprintf("changes with %d of the assumed parameters", len(s.Changed))
+		}
+		fmt.Fprintf(w, "%s\t%.4g\t%s\t(%.4g)\t%s\t%s\n", s.ID, s.Ours, half, s.Published, s.Verdict, note)
+	}
+	if !c.JSON {
+		fmt.Fprintf(w, "%d of %d statements hold (simulated)\n", holds, len(doc.Statements))
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	if c.Check && holds < len(doc.Statements) {
+		return coded(codeCheck, fmt.Errorf("%d of %d statements do not hold", len(doc.Statements)-holds, len(doc.Statements)))
+	}
+	return nil
+}

@@ -1,0 +1,471 @@
+package strait
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Config is how much is run.
+type Config struct {
+	Seeds []uint64
+	Ns    int64 // virtual time of a run
+	Vary  bool  // halve and double every assumed parameter
+	Trace *load.Trace
+	Tell  func(what string)
+}
+
+// lab runs what is asked for, once, for one seed on one set of parameters.
+type lab struct {
+	ctx   context.Context
+	beds  map[string]*Bed
+	ns    int64
+	seed  uint64
+	form  float64
+	work  float64 // times the load
+	vary  string  // parameter of every GPU that is another
+	by    float64
+	trace *load.Trace
+	runs  map[string]*Outcome
+	warm  *predict.Model
+}
+
+func newLab(ctx context.Context, c *Config, seed uint64) *lab {
+	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, work: 1, runs: map[string]*Outcome{}}
+}
+
+func (l *lab) bed(gpu string) (*Bed, error) {
+	if b := l.beds[gpu]; b != nil {
+		return b, nil
+	}
+	f, err := params.Of(gpu)
+	if err != nil {
+		return nil, err
+	}
+	if l.vary != "" {
+		f = f.With(l.vary, l.by)
+	}
+	l.beds[gpu] = NewBed(f)
+	return l.beds[gpu], nil
+}
+
+func (l *lab) load(name string) (Load, error) {
+	for _, x := range Loads(l.seed, l.trace) {
+		if x.Name == name {
+			x.Work *= l.work
+			return x, nil
+		}
+	}
+	return Load{}, fmt.Errorf("no load %q", name)
+}
+
+// run is a run by a key, made once.
+func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
+	if o := l.runs[key]; o != nil {
+		return o, nil
+	}
+	b, err := l.bed(gpu)
+	if err != nil {
+		return nil, err
+	}
+	r.Seed, r.Form = l.seed, cmp.Or(r.Form, l.form)
+	r.Ns = cmp.Or(r.Ns, l.ns)
+	o, err := b.Run(l.ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	l.runs[key] = o
+	return o, nil
+}
+
+// main is a system under a load: the twelve tasks on one L4.
+func (l *lab) main(system, name string) (*Outcome, error) {
+	x, err := l.load(name)
+	if err != nil {
+		return nil, err
+	}
+	return l.run("main "+system+" "+name, "l4", Run{System: system, Models: Twice(Table1()), Load: x})
+}
+
+// node is the same on four GPUs, for a quarter of the time.
+func (l *lab) node(system, name string) (*Outcome, error) {
+	x, err := l.load(name)
+	if err != nil {
+		return nil, err
+	}
+	return l.run("node "+system+" "+name, "l4", Run{System: system, Models: Twice(Table1()), Load: x, GPUs: 4, Ns: l.ns / 4})
+}
+
+// xsched are the six models without copies under the pressure of one priority (section 5.3), at a load
+// which a server without batches can carry.
+func (l *lab) xsched(system string, high float64) (*Outcome, error) {
+	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: 0.55 * l.work, High: high}})
+}
+
+// pair is ResNet-50 beside one other network, as many requests of each, at most two batches at a time and
+// of different networks (figure 1). Rates are as 3 : 2 : 1 beside YOLOv8n, VGG-19 and RoBERTa; the first
+// makes 0.9 of a GPU's work.
+func (l *lab) pair(network string) (*Outcome, error) {
+	b, err := l.bed("l4")
+	if err != nil {
+		return nil, err
+	}
+	work := func(network string) (float64, error) {
+		sum := 0.0
+		for _, m := range pick("resnet50", network) {
+			t, err := b.Table(&m)
+			if err != nil {
+				return 0, err
+			}
+			sum += float64(t.At(0, 0, MaxBatch))
+		}
+		return sum, nil
+	}
+	whole, err := work("yolov8n")
+	if err != nil {
+		return nil, err
+	}
+	part, err := work(network)
+	if err != nil {
+		return nil, err
+	}
+	ratio := map[string]float64{"yolov8n": 3, "vgg19": 2, "roberta": 1}[network]
+	return l.run("pair "+network, "l4", Run{System: "pairs", Models: pick("resnet50", network), Load: Load{Name: "pair", Work: 0.9 * l.work * part / whole * ratio / 3, High: 1}})
+}
+
+// warmed is a predictor that has seen the CNNs under a moderate load (section 5.4).
+func (l *lab) warmed() (*predict.Model, error) {
+	if l.warm != nil {
+		return l.warm, nil
+	}
+	o, err := l.run("warm", "l4", Run{System: "strait", Models: cnns(), Load: Load{Name: "moderate", Work: 0.6 * l.work, High: 1}})
+	if err != nil {
+		return nil, err
+	}
+	l.warm = o.Model
+	return l.warm, nil
+}
+
+func pick(names ...string) (out []Model) {
+	for _, m := range Table1() {
+		if slices.Contains(names, m.Network) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func cnns() []Model { return Twice(pick("resnet50", "convnext-b", "yolov8n")) }
+
+func transformers() []Model { return Twice(pick("vgg19", "vit-b", "roberta")) }
+
+// moved is the warmed predictor somewhere else.
+func (l *lab) moved(where string) (*Outcome, error) {
+	m, err := l.warmed()
+	if err != nil {
+		return nil, err
+	}
+	r := Run{System: "strait", Models: cnns(), Model: m, Load: Load{Name: where, Work: Intense * l.work, High: 1}}
+	gpu := "l4"
+	switch where {
+	case "bursts":
+		r.Load.Shape = Bursts(l.seed)
+		r.Load.Work *= 1.2
+	case "models":
+		r.Models = transformers()
+	case "ampere":
+		gpu = "rtx3090"
+	case "hopper":
+		gpu, r.Ns = "h200", l.ns/4 // as many requests
+	}
+	return l.run("moved "+where, gpu, r)
+}
+
+// errors are relative errors of predicted slowdowns, in per cent: of the model as it learnt, or of
+// another on the same batches.
+func wrong(f []sched.Finished, of func(*sched.Finished) float64) []float64 {
+	var out []float64
+	for i := range f {
+		out = append(out, 100*math.Abs(of(&f[i])-f[i].Actual)/f[i].Actual)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func adaptive(f *sched.Finished) float64 { return f.Predicted }
+
+func still(m *predict.Model) func(*sched.Finished) float64 {
+	return func(f *sched.Finished) float64 { return m.Interference(f.Others, f.Own, f.Priority) }
+}
+
+func linear(m *predict.Linear) func(*sched.Finished) float64 {
+	return func(f *sched.Finished) float64 { return m.Interference(f.AtLaunch, f.Own) }
+}
+
+func quantile(v []float64, q float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	return v[min(len(v)-1, int(q*float64(len(v))))]
+}
+
+// settled is the second half of a run's batches: what it began with has been learnt away.
+func settled(o *Outcome) []sched.Finished { return o.Finished[len(o.Finished)/2:] }
+
+// all is the settled batches of the three loads of section 5.2.
+func (l *lab) all() (out []sched.Finished, err error) {
+	for _, name := range []string{"high", "low", "uniform"} {
+		o, err := l.main("strait", name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, settled(o)...)
+	}
+	return out, nil
+}
+
+// fit is the static linear model: trained on 80 % of the batches of one set of models, in their order.
+func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) {
+	o, err := l.run("set 1", "l4", Run{System: "strait", Models: Twice(pick("resnet50", "vit-b", "convnext-b")), Load: Load{Name: "set 1", Work: Intense * l.work, High: 1}})
+	if err != nil {
+		return nil, nil, err
+	}
+	n := len(o.Finished) * 8 / 10
+	var s []predict.Sample
+	for _, f := range o.Finished[:n] {
+		s = append(s, predict.Sample{Others: f.AtLaunch, Own: f.Own, Actual: f.Actual})
+	}
+	m, err = predict.Fit(s)
+	return m, o.Finished[n:], err
+}
+
+// Bench is what `bench strait` gives.
+type Bench struct {
+	Rows       []experiments.Row
+	Statements []gpus.Statement
+}
+
+// RunBench runs it.
+func RunBench(ctx context.Context, c Config) (*Bench, error) {
+	if len(c.Seeds) == 0 || c.Ns < 1e6 {
+		return nil, errors.New("a bench needs seeds, and a millisecond at least")
+	}
+	if c.Trace != nil {
+		if err := checkTrace(c.Trace); err != nil {
+			return nil, err
+		}
+	}
+	var labs []*lab
+	for _, s := range c.Seeds {
+		labs = append(labs, newLab(ctx, &c, s))
+	}
+	b := &Bench{}
+	all := claims()
+	for i := range all {
+		c.tell(all[i].id)
+		s, err := all[i].judge(labs)
+		if err != nil {
+			return nil, err
+		}
+		b.Statements = append(b.Statements, *s)
+	}
+	if err := b.rows(&c, labs); err != nil {
+		return nil, err
+	}
+	if c.Vary {
+		return b, b.vary(ctx, &c, all)
+	}
+	return b, nil
+}
+
+func (c *Config) tell(what string) {
+	if c.Tell != nil {
+		c.Tell(what)
+	}
+}
+
+func (k *claim) judge(labs []*lab) (*gpus.Statement, error) {
+	var v []float64
+	for _, l := range labs {
+		x, err := k.of(l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", k.id, err)
+		}
+		v = append(v, x)
+	}
+	s := &gpus.Statement{ID: k.id, Text: k.text, Published: k.published, Least: k.least, Most: k.most}
+	return s.Judge(v, k.why), nil
+}
+
+// row adds a metric over the seeds.
+func (b *Bench) row(labs []*lab, setting, policy, metric string, published *float64, of func(*lab) (float64, error)) error {
+	var v []float64
+	for _, l := range labs {
+		x, err := of(l)
+		if err != nil {
+			return err
+		}
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil // there was nothing to measure
+		}
+		v = append(v, x)
+	}
+	mean, ci := experiments.Interval(v)
+	b.Rows = append(b.Rows, experiments.Row{Bench: "strait", Setting: setting, Policy: policy, Metric: metric, Ours: mean, CI95: ci, Published: published})
+	return nil
+}
+
+// rows are every system under every load, and the predictors' errors.
+func (b *Bench) rows(c *Config, labs []*lab) error {
+	type measure struct {
+		name string
+		of   func(*Outcome) float64
+	}
+	measures := []measure{
+		{"high_violations", func(o *Outcome) float64 { return 100 * o.Class[1].Violations() }},
+		{"low_violations", func(o *Outcome) float64 { return 100 * o.Class[0].Violations() }},
+		{"high_dropped", func(o *Outcome) float64 { return 100 * float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
+		{"low_dropped", func(o *Outcome) float64 { return 100 * float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
+		{"high_p50_ms", func(o *Outcome) float64 { return o.Class[1].Latency(0.5) / 1e6 }},
+		{"high_p99_ms", func(o *Outcome) float64 { return o.Class[1].Latency(0.99) / 1e6 }},
+		{"low_p50_ms", func(o *Outcome) float64 { return o.Class[0].Latency(0.5) / 1e6 }},
+		{"low_p99_ms", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) / 1e6 }},
+	}
+	for _, name := range []string{"high", "low", "uniform", "trace", "evolving"} {
+		systems := []string{"temporal", "static", "reactive", "strait"}
+		if name == "evolving" {
+			systems = []string{"strait", "no-priority", "no-stream", "no-meet", "no-violate"}
+		}
+		for _, s := range systems {
+			c.tell(name + " " + s)
+			for _, m := range measures {
+				if err := b.row(labs, "l4/"+name, s, m.name, nil, func(l *lab) (float64, error) {
+					o, err := l.main(s, name)
+					if err != nil {
+						return 0, err
+					}
+					return m.of(o), nil
+				}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	of := func(v float64) *float64 { return &v }
+	for _, q := range []struct {
+		name      string
+		at        float64
+		kernel, l *float64
+	}{{"p50", 0.5, nil, nil}, {"p95", 0.95, of(29.6), of(18.95)}, {"p99", 0.99, of(46.6), of(27.9)}} {
+		for _, p := range []struct {
+			policy    string
+			published *float64
+			of        func(*lab) ([]float64, error)
+		}{
+			{"kernel/adaptive", q.kernel, func(l *lab) ([]float64, error) { f, err := l.all(); return wrong(f, adaptive), err }},
+			{"kernel/static-linear", nil, func(l *lab) ([]float64, error) {
+				m, _, err := l.fit()
+				if err != nil {
+					return nil, err
+				}
+				f, err := l.all()
+				return wrong(f, linear(m)), err
+			}},
+			{"latency/at-launch", q.l, func(l *lab) ([]float64, error) { return l.latency(func(f *sched.Finished) int64 { return f.Expected }) }},
+			{"latency/explained", q.l, func(l *lab) ([]float64, error) {
+				return l.latency(func(f *sched.Finished) int64 { return f.Explained })
+			}},
+			{"overhead", nil, func(l *lab) ([]float64, error) { return l.overhead() }},
+		} {
+			if err := b.row(labs, "l4/prediction", p.policy, "error_"+q.name+"_percent", p.published, func(l *lab) (float64, error) {
+				v, err := p.of(l)
+				return quantile(v, q.at), err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// latency is relative errors of whole latencies, in per cent.
+func (l *lab) latency(of func(*sched.Finished) int64) ([]float64, error) {
+	f, err := l.all()
+	var v []float64
+	for i := range f {
+		v = append(v, 100*math.Abs(float64(of(&f[i])-f[i].Latency))/float64(f[i].Latency))
+	}
+	slices.Sort(v)
+	return v, err
+}
+
+// overhead is what sharing adds to kernels' times, in per cent.
+func (l *lab) overhead() ([]float64, error) {
+	f, err := l.all()
+	var v []float64
+	for i := range f {
+		v = append(v, 100*(f[i].Actual-1))
+	}
+	slices.Sort(v)
+	return v, err
+}
+
+// vary halves and doubles each assumed parameter, one at a time, with the first seed: those of the GPUs,
+// the share of its deadline for which a request waits for others, and the load.
+func (b *Bench) vary(ctx context.Context, c *Config, all []claim) error {
+	f, err := params.Of("l4")
+	if err != nil {
+		return err
+	}
+	base := newLab(ctx, c, c.Seeds[0])
+	was := make([]string, len(all))
+	for i := range all {
+		s, err := all[i].judge([]*lab{base})
+		if err != nil {
+			return err
+		}
+		was[i] = s.Verdict
+	}
+	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return k == "kill_ns" || k == "restart_ns" }) // nothing is killed here
+	keys = append(keys, "form", "load")
+	for _, key := range keys {
+		for _, by := range []float64{0.5, 2} {
+			l := newLab(ctx, c, c.Seeds[0])
+			switch key {
+			case "form":
+				l.form = form * by
+			case "load": // half of it leaves nothing to compare, twice is beyond what there is
+				by = map[float64]float64{0.5: 0.85, 2: 1.2}[by]
+				l.work = by
+			default:
+				l.vary, l.by = key, by
+			}
+			c.tell(fmt.Sprintf("%s x %v", key, by))
+			for i := range all {
+				s, err := all[i].judge([]*lab{l})
+				if err != nil {
+					return err
+				}
+				if s.Verdict == was[i] {
+					continue
+				}
+				st := &b.Statements[i]
+				if st.Changed == nil {
+					st.Changed = map[string]string{}
+				}
+				st.Changed[fmt.Sprintf("%s x %v", key, by)] = s.Verdict
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package strait
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/load"
+)
+
+// Intense is the load of the comparisons (Load.Work). The publication says that violations are induced
+// on purpose, and not by how much: this was chosen, once, so that static sharing makes about a tenth of
+// all requests late.
+const Intense = 0.85
+
+// Loads are those of section 5.2, and two whose rates change: bursts, and a published trace or what
+// stands for one.
+func Loads(seed uint64, trace *load.Trace) []Load {
+	all := []Load{
+		{Name: "high", Work: Intense, High: 3},
+		{Name: "low", Work: Intense, High: 1. / 3},
+		{Name: "uniform", Work: Intense, High: 1, Even: true},
+		{Name: "trace", Work: Intense, High: 1, Shape: Bursts(seed)},
+		{Name: "evolving", Work: Intense, High: 1, Shape: evolving},
+	}
+	if trace != nil {
+		all[3].Shape = OfTrace(trace)
+	}
+	return all
+}
+
+// evolving swings the rates of both halves of the models against each other (appendix A.3: an evolving
+// workload, not said how).
+func evolving(task int, at float64) float64 {
+	return 1 + 0.6*math.Sin(2*math.Pi*(2*at+0.5*float64(task%2)))
+}
+
+const steps = 60
+
+// Bursts stand for a serverless trace where none is given: each model's rate is drawn anew sixty times a
+// run, by a log-normal law (sigma 0.6), with a mean of 1.
+func Bursts(seed uint64) func(int, float64) float64 {
+	return func(task int, at float64) float64 {
+		rng := rand.New(rand.NewPCG(seed, 1000+uint64(task)))
+		var all [steps]float64
+		sum := 0.0
+		for i := range all {
+			all[i] = math.Exp(0.6 * rng.NormFloat64())
+			sum += all[i]
+		}
+		return all[min(steps-1, int(at*steps))] / sum * steps
+	}
+}
+
+// OfTrace takes the rates of the six most frequent functions of a trace (section 5.4), its whole length
+// laid over the run; both copies of a model follow one function.
+func OfTrace(t *load.Trace) func(int, float64) float64 {
+	streams := slices.Clone(t.Streams)
+	slices.SortStableFunc(streams, func(a, b load.Stream) int { return len(b.Times) - len(a.Times) })
+	streams = streams[:min(6, len(streams))]
+	last := int64(1)
+	for _, s := range streams {
+		if n := len(s.Times); n > 0 {
+			last = max(last, s.Times[n-1]+1)
+		}
+	}
+	rates := make([][steps]float64, len(streams))
+	for i, s := range streams {
+		for _, at := range s.Times {
+			rates[i][int(float64(at)/float64(last)*steps)] += steps / float64(len(s.Times))
+		}
+	}
+	return func(task int, at float64) float64 {
+		return rates[task/2%len(rates)][min(steps-1, int(at*steps))]
+	}
+}
+
+// checkTrace refuses a trace that gives no rates.
+func checkTrace(t *load.Trace) error {
+	if !slices.ContainsFunc(t.Streams, func(s load.Stream) bool { return len(s.Times) > 0 }) {
+		return fmt.Errorf("trace: no stream of %d has an arrival", len(t.Streams))
+	}
+	return nil
+}

@@ -1,0 +1,641 @@
+package cuda_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+var (
+	seed  = flag.Uint64("cuda.seed", 1, "of the random networks and kills")
+	kills = flag.Int("cuda.kills", 60, "launches of TestKilled")
+)
+
+// library builds the driver without a GPU.
+func library(t testing.TB) (string, *fake.Handles) {
+	t.Helper()
+	path, err := fake.Build(filepath.Join("..", "..", "..", "build", "fakecuda"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		t.Fatal(err)
+	}
+	h, err := fake.Attach(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Forget(); h.Slow(0) })
+	return path, h
+}
+
+// rig is a device whose events a test reads by itself.
+type rig struct {
+	t      testing.TB
+	d      *cuda.Device
+	h      *fake.Handles
+	events chan device.Event
+	end    context.CancelFunc
+	gone   <-chan struct{}
+	next   device.WorkID
+}
+
+func start(t testing.TB, cfg cuda.Config) *rig {
+	t.Helper()
+	path, h := library(t)
+	leak := goleak.IgnoreCurrent()
+	cfg.Library = path
+	d, err := cuda.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	r := &rig{t: t, d: d, h: h, events: make(chan device.Event, 1<<12), end: end}
+	r.gone = d.Attach(ctx, func(e device.Event) { r.events <- e })
+	t.Cleanup(func() {
+		end()
+		<-r.gone
+		h.Forget()
+		if err := d.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if n := h.Open(); n != 0 {
+			t.Errorf("%d things of the driver's have not been given back", n)
+		}
+		goleak.VerifyNone(t, leak)
+	})
+	return r
+}
+
+// begin begins work and says under which number.
+func (r *rig) begin(w device.Work) device.WorkID {
+	r.t.Helper()
+	r.next++
+	w.ID = r.next
+	if done, err := r.d.Begin(r.t.Context(), 0, &w); err != nil || done {
+		r.t.Fatalf("begin %s: done %v, %v", w.Kind, done, err)
+	}
+	return w.ID
+}
+
+func (r *rig) event() device.Event {
+	r.t.Helper()
+	select {
+	case e := <-r.events:
+		return e
+	case <-time.After(time.Minute):
+		r.t.Fatal("no event within a minute")
+		return device.Event{}
+	}
+}
+
+// do begins work and waits for its end.
+func (r *rig) do(w device.Work) device.Event {
+	r.t.Helper()
+	id := r.begin(w)
+	e := r.event()
+	if e.Work != id || !e.Over {
+		r.t.Fatalf("event %+v, expected the end of work %d", e, id)
+	}
+	return e
+}
+
+func (r *rig) must(w device.Work) device.Event {
+	r.t.Helper()
+	e := r.do(w)
+	if e.Kind == device.Failed {
+		r.t.Fatalf("%s: %v", w.Kind, e.Err)
+	}
+	return e
+}
+
+func (r *rig) load(b *bundle.Bundle) {
+	r.t.Helper()
+	r.must(device.Work{Kind: device.Load, Artefact: device.OfBundle(b)})
+}
+
+func (r *rig) copy(b *bundle.Bundle, id device.RequestID, in []int16) device.Event {
+	r.t.Helper()
+	return r.do(device.Work{Kind: device.Copy, Network: b.Network.Name, Request: id, Input: func() ([]device.Tensor, error) {
+		return []device.Tensor{device.Words("input", in, len(in))}, nil
+	}})
+}
+
+// network is a random one with exits or more, whose layers have several blocks.
+func network(t testing.TB, seed uint64, exits int) (*bundle.Bundle, *golden.Program) {
+	t.Helper()
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; ; seed += 1000 {
+		n, err := randnet.New(seed, d, randnet.All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(n.Bundle.Network.Exits) < exits {
+			continue
+		}
+		p, err := golden.New(n.Bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Bundle, p
+	}
+}
+
+func launch(b *bundle.Bundle, first, last int, theta float32, ids ...device.RequestID) device.Work {
+	l := device.Launch{ID: 1, Network: b.Network.Name, First: first, Last: last, Requests: ids}
+	for range ids {
+		l.Theta = append(l.Theta, theta)
+	}
+	return device.Work{Kind: device.Run, Launch: l}
+}
+
+// The PTX was made of the sources beside it, and both builds lay out their arguments alike.
+func TestKernelsAreTheirSources(t *testing.T) {
+	made, err := kernels.Made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made != kernels.Sources() {
+		t.Errorf("kernels.ptx was made of %s, the sources are %s: run host/gpu/cuda/kernels/ptx.py", made, kernels.Sources())
+	}
+	_, h := library(t)
+	if got, want := h.LayerBytes(), int(unsafe.Sizeof(kernels.Layer{})); got != want {
+		t.Errorf("a layer has %d bytes in C++ and %d in Go", got, want)
+	}
+	if got, want := h.ControlBytes(), int(unsafe.Sizeof(kernels.Control{})); got != want {
+		t.Errorf("a control has %d bytes in C++ and %d in Go", got, want)
+	}
+	for _, name := range []string{kernels.EntryLayer, kernels.EntryPadded, kernels.EntryWhere} {
+		if !strings.Contains(kernels.PTX, ".entry "+name+"(") {
+			t.Errorf("the PTX has no %s", name)
+		}
+	}
+}
+
+// Random networks, whole and exit by exit, alone and as batches on parts of the GPU, give golden's logits
+// to the bit.
+func TestGolden(t *testing.T) {
+	r := start(t, cuda.Config{Slots: 8})
+	t.Logf("seed %d", *seed)
+	for k := range uint64(24) {
+		b, p := network(t, *seed+k, 1+int(k%2))
+		b.Network.Name = fmt.Sprintf("net-%d", k)
+		rng := rand.New(rand.NewPCG(*seed, k))
+		r.load(b)
+		n := 1 + rng.IntN(5)
+		var ids []device.RequestID
+		var want [][][]int16
+		for i := range n {
+			in := randnet.Input(rng, b)
+			id := device.RequestID(100*k + uint64(i) + 1)
+			if e := r.copy(b, id, in); e.Kind != device.Done {
+				t.Fatalf("copy: %v", e.Err)
+			}
+			out, err := p.Run(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids, want = append(ids, id), append(want, out)
+		}
+		w := launch(b, 0, len(b.Network.Exits)-1, 2, ids...)
+		if info := r.d.Info(); k%2 == 1 {
+			first := rng.IntN(info.Units)
+			w.Launch.Units = device.UnitRange(first, 1+rng.IntN(info.Units-first))
+		}
+		e := r.must(w)
+		for i, res := range e.Report.Results {
+			if res.Taken != len(b.Network.Exits)-1 || len(res.Exits) != len(b.Network.Exits) {
+				t.Fatalf("network %d: request %d took exit %d of %d, saw %d", k, i, res.Taken, len(b.Network.Exits), len(res.Exits))
+			}
+			for s, x := range res.Exits {
+				if !slices.Equal(x.Raw, want[i][s]) {
+					t.Fatalf("network %d: request %d, exit %d: %v, golden says %v", k, i, s, x.Raw, want[i][s])
+				}
+			}
+		}
+		for _, id := range ids {
+			r.d.Release(id)
+		}
+		r.must(device.Work{Kind: device.Unload, Network: b.Network.Name})
+	}
+}
+
+// long is a random network of two exits with many kernels and blocks.
+func long(t testing.TB) (*bundle.Bundle, *golden.Program) {
+	t.Helper()
+	var best *bundle.Bundle
+	var prog *golden.Program
+	for k := range uint64(12) {
+		b, p := network(t, *seed+k, 2)
+		if best == nil || len(b.Layers) > len(best.Layers) {
+			best, prog = b, p
+		}
+	}
+	return best, prog
+}
+
+// killed launches a batch segment by segment, aborts at random, goes on where the device says, and counts
+// the requests whose results are not golden's.
+func killed(t *testing.T, cfg cuda.Config, launches int) (differ, aborts, inside int) {
+	r := start(t, cfg)
+	rng := rand.New(rand.NewPCG(*seed, 77))
+	b, p := long(t)
+	t.Logf("seed %d: %d layers", *seed, len(b.Layers))
+	r.load(b)
+	const batch = 4
+	var in [batch][]int16
+	var want [batch][][]int16
+	for i := range in {
+		in[i] = randnet.Input(rng, b)
+		var err error
+		if want[i], err = p.Run(in[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.h.Slow(1)
+	took := make([]time.Duration, len(b.Network.Exits))
+	for k := range launches {
+		if cfg.Boolean && differ > 0 {
+			break
+		}
+		var ids []device.RequestID
+		for i := range in {
+			ids = append(ids, device.RequestID(batch*k+i+1))
+			if e := r.copy(b, ids[i], in[i]); e.Kind != device.Done {
+				t.Fatalf("copy: %v", e.Err)
+			}
+		}
+		var wrong [batch]bool
+		for seg := range b.Network.Exits {
+			for from, over := 0, false; !over; {
+				w := launch(b, seg, seg, 2, ids...)
+				w.Launch.Kernel = from
+				began, full := time.Now(), from == 0
+				work := r.begin(w)
+				if took[seg] > 0 && rng.IntN(4) != 0 {
+					time.Sleep(time.Duration(rng.Int64N(int64(took[seg]))))
+					r.d.Abort(0, work, rng.IntN(4) != 0)
+				}
+				e := r.event()
+				if e.Work != work || !e.Over || e.Kind == device.Failed {
+					t.Fatalf("launch %d: %+v", k, e)
+				}
+				if e.Kind == device.Aborted {
+					aborts++
+					if e.Resume.Segment != seg || e.Resume.Kernel < 0 {
+						t.Fatalf("launch %d: goes on at %+v", k, e.Resume)
+					}
+					if e.Resume.Kernel > 0 {
+						inside++
+					}
+					from = e.Resume.Kernel
+					continue
+				}
+				if over = true; full {
+					took[seg] = time.Since(began)
+				}
+				for i := range ids {
+					wrong[i] = wrong[i] || !slices.Equal(e.Report.Results[i].Exits[0].Raw, want[i][seg])
+				}
+			}
+		}
+		for i, id := range ids {
+			if wrong[i] {
+				differ++
+			}
+			r.d.Release(id)
+		}
+	}
+	return differ, aborts, inside
+}
+
+// Launches that are killed at random, in the middle of kernels, and taken up again where the device says
+// end as undisturbed ones.
+func TestKilled(t *testing.T) {
+	differ, aborts, inside := killed(t, cuda.Config{}, *kills)
+	t.Logf("%d launches, %d aborts, %d of them behind the first kernel: %d differ", *kills, aborts, inside, differ)
+	if differ != 0 || aborts < *kills/4 {
+		t.Errorf("%d of %d differ, %d aborts", differ, *kills, aborts)
+	}
+}
+
+// With a mark that is taken back, kernels that were queued run on half a result.
+func TestBoolean(t *testing.T) {
+	differ, aborts, _ := killed(t, cuda.Config{Boolean: true}, 20**kills)
+	t.Logf("%d aborts, %d differ", aborts, differ)
+	if differ == 0 {
+		t.Error("a boolean in place of the epoch changes nothing: the test sees no half results")
+	}
+}
+
+// What a device must refuse it refuses, and loses nothing by it.
+func TestRefused(t *testing.T) {
+	r := start(t, cuda.Config{Slots: 2, Places: 1})
+	b, _ := network(t, *seed, 2)
+	r.load(b)
+	in := make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)
+	fails := func(what string, e device.Event, want error) {
+		t.Helper()
+		if e.Kind != device.Failed || !errors.Is(e.Err, want) || device.ScopeOf(e.Err) != device.LoseLaunch {
+			t.Errorf("%s: %v %v, expected %v that loses a launch", what, e.Kind, e.Err, want)
+		}
+	}
+	fails("a network twice", r.do(device.Work{Kind: device.Load, Artefact: device.OfBundle(b)}), device.ErrRequest)
+	fails("a short input", r.copy(b, 1, in[1:]), device.ErrRequest)
+	other := *b
+	other.Network.Name = "nobody's"
+	fails("an unknown network", r.copy(&other, 1, in), device.ErrRequest)
+	for id := device.RequestID(1); id <= 2; id++ {
+		if e := r.copy(b, id, in); e.Kind != device.Done {
+			t.Fatal(e.Err)
+		}
+	}
+	fails("a request twice", r.copy(b, 1, in), device.ErrRequest)
+	fails("no slot left", r.copy(b, 3, in), device.ErrRequest)
+	fails("no slot", r.do(launch(b, 0, 0, 2, 9)), device.ErrRequest)
+	fails("no segment", r.do(launch(b, 0, len(b.Network.Exits), 2, 1)), device.ErrRequest)
+	fails("an empty batch", r.do(launch(b, 0, 0, 2)), device.ErrRequest)
+	w := launch(b, 0, 0, 2, 1)
+	w.Launch.Kernel = 1000
+	fails("no kernel", r.do(w), device.ErrRequest)
+	w = launch(b, 0, 0, 2, 1)
+	w.Launch.Units[0] = 0b101
+	fails("units apart", r.do(w), device.ErrRequest)
+	w.Launch.Units = device.UnitRange(r.d.Info().Units, 1)
+	if _, err := r.d.Begin(t.Context(), 0, &w); !errors.Is(err, device.ErrRequest) {
+		t.Errorf("units beyond: %v", err)
+	}
+	fails("a network in use", r.do(device.Work{Kind: device.Unload, Network: b.Network.Name}), device.ErrRequest)
+	bad := *b
+	bad.Network.Name, bad.Layers = "bad", bad.Layers[:1]
+	if e := r.do(device.Work{Kind: device.Load, Artefact: device.OfBundle(&bad)}); !errors.Is(e.Err, device.ErrMismatch) {
+		t.Errorf("a bundle that is not one: %v", e.Err)
+	}
+	if e := r.do(launch(b, 0, 0, 2, 1)); e.Kind != device.Passed {
+		t.Errorf("after all that: %v", e.Err)
+	}
+}
+
+// An error at any call of the driver, as its answer or as what a kernel did before, ends what it
+// concerns with an error that says what is lost; after a reset the same requests give golden's results.
+func TestEveryCallFails(t *testing.T) {
+	b, p := network(t, *seed, 2)
+	in := randnet.Input(rand.New(rand.NewPCG(*seed, 5)), b)
+	want, err := p.Run(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(r *rig, id device.RequestID) error {
+		if e := r.copy(b, id, in); e.Kind == device.Failed {
+			return e.Err
+		}
+		for seg := range b.Network.Exits {
+			w := launch(b, seg, seg, 2, id)
+			w.Launch.Units = device.UnitRange(1, 2)
+			e := r.do(w)
+			if e.Kind == device.Failed {
+				return e.Err
+			}
+			if !slices.Equal(e.Report.Results[0].Exits[0].Raw, want[seg]) {
+				return fmt.Errorf("segment %d differs", seg)
+			}
+		}
+		r.d.Release(id)
+		return nil
+	}
+	// Which calls there are is what a good run makes.
+	var calls []string
+	t.Run("good", func(t *testing.T) {
+		r := start(t, cuda.Config{})
+		r.load(b)
+		r.h.Log(1)
+		if err := serve(r, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range r.h.Calls() {
+			name, _, _ := strings.Cut(c, "(")
+			if !slices.Contains(calls, name) {
+				calls = append(calls, name)
+			}
+		}
+		r.h.Log(0)
+	})
+	if len(calls) < 12 {
+		t.Fatalf("a run makes %v only", calls)
+	}
+	for _, name := range calls {
+		for _, late := range []int{0, 1} {
+			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {
+				r := start(t, cuda.Config{})
+				r.load(b)
+				code := 700 // an illegal address: nothing works before a reset
+				r.h.Inject(name, 0, code, late)
+				var err error
+				for id := device.RequestID(1); id < 20 && err == nil; id++ {
+					err = serve(r, id)
+				}
+				if err == nil {
+					t.Fatal("the error was not seen")
+				}
+				if got := device.ScopeOf(err); got != device.LoseDevice || !errors.Is(err, device.ErrReset) {
+					t.Errorf("%v loses the %s, expected the device", err, got)
+				}
+				if !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") {
+					t.Errorf("%v does not name the driver's error", err)
+				}
+				for len(r.events) > 0 { // what else was under way
+					<-r.events
+				}
+				r.h.Forget()
+				r.must(device.Work{Kind: device.Reset})
+				if err := serve(r, 100); err != nil {
+					t.Errorf("after a reset: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A reset in the middle keeps requests and their inputs.
+func TestResetKeepsInputs(t *testing.T) {
+	r := start(t, cuda.Config{})
+	b, p := network(t, *seed, 2)
+	in := randnet.Input(rand.New(rand.NewPCG(*seed, 6)), b)
+	want, err := p.Run(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.load(b)
+	if e := r.copy(b, 1, in); e.Kind != device.Done {
+		t.Fatal(e.Err)
+	}
+	r.must(launch(b, 0, 0, 2, 1))
+	r.must(device.Work{Kind: device.Reset})
+	e := r.must(launch(b, 0, len(b.Network.Exits)-1, 2, 1))
+	for s, x := range e.Report.Results[0].Exits {
+		if !slices.Equal(x.Raw, want[s]) {
+			t.Errorf("exit %d: %v, golden says %v", s, x.Raw, want[s])
+		}
+	}
+}
+
+// A launch that never ends is a hang when its limit is over, and the device goes on after a reset.
+func TestHang(t *testing.T) {
+	r := start(t, cuda.Config{})
+	b, _ := network(t, *seed, 2)
+	r.load(b)
+	in := make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)
+	if e := r.copy(b, 1, in); e.Kind != device.Done {
+		t.Fatal(e.Err)
+	}
+	r.must(launch(b, 0, 0, 2, 1))
+	r.h.Hold(1)
+	w := launch(b, 0, 0, 2, 1)
+	w.Limit = int64(20 * time.Millisecond)
+	e := r.do(w)
+	if e.Kind != device.Failed || !device.IsHang(e.Err) || device.ScopeOf(e.Err) != device.LoseDevice {
+		t.Errorf("%v %v", e.Kind, e.Err)
+	}
+	r.h.Hold(0)
+	r.must(device.Work{Kind: device.Reset})
+	r.must(launch(b, 0, 0, 2, 1))
+}
+
+// Without a driver the error says what is missing.
+func TestNoDriver(t *testing.T) {
+	if _, err := cuda.New(cuda.Config{Library: filepath.Join(t.TempDir(), "libcuda.so.1")}); !errors.Is(err, driver.ErrMissing) {
+		t.Errorf("%v", err)
+	}
+	file := filepath.Join(t.TempDir(), "text.so")
+	if err := os.WriteFile(file, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cuda.New(cuda.Config{Library: file}); !errors.Is(err, driver.ErrMissing) {
+		t.Errorf("%v", err)
+	}
+	path, h := library(t)
+	for _, call := range []string{"cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuModuleLoadDataEx", "cuCtxSetCurrent", "cuStreamCreateWithPriority"} {
+		h.Inject(call, 0, 3, 0)
+		if _, err := cuda.New(cuda.Config{Library: path}); err == nil || !strings.Contains(err.Error(), call+": CUDA_ERROR_NOT_INITIALIZED (3)") {
+			t.Errorf("%s fails: %v", call, err)
+		}
+		if n := h.Open(); n != 0 {
+			t.Errorf("%s fails: %d things stay open", call, n)
+		}
+	}
+	if _, err := cuda.New(cuda.Config{Library: path, GPU: 1}); !errors.Is(err, driver.ErrMissing) {
+		t.Errorf("a GPU that is not there: %v", err)
+	}
+}
+
+// Partitions of any size are made of their own SMs, all of them, and of no others.
+func TestPartitions(t *testing.T) {
+	r := start(t, cuda.Config{})
+	units := r.d.Info().Units
+	if units != 16 {
+		t.Fatalf("%d units of the fake's 132 SMs, expected 16", units)
+	}
+	seen := map[int]int{}
+	for first := 0; first < units; {
+		n := min(1+first/3, units-first)
+		w, err := r.d.Probe(device.UnitRange(first, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(w.SMs) != w.Want {
+			t.Errorf("units %v ran on %d SMs, expected %d", w.Units, len(w.SMs), w.Want)
+		}
+		for _, sm := range w.SMs {
+			seen[sm]++
+		}
+		first += n
+	}
+	for sm := range 132 {
+		if seen[sm] != 1 {
+			t.Errorf("SM %d is in %d partitions", sm, seen[sm])
+		}
+	}
+	whole, err := r.d.Probe(device.Units{})
+	if err != nil || len(whole.SMs) != 132 || whole.Want != 132 {
+		t.Errorf("the whole GPU: %d SMs of %d, %v", len(whole.SMs), whole.Want, err)
+	}
+	var apart device.Units
+	apart[0] = 0b101
+	if _, err := r.d.Probe(apart); !errors.Is(err, device.ErrRequest) {
+		t.Errorf("units apart: %v", err)
+	}
+	c, err := r.d.Costs(50)
+	if err != nil || c.Launch <= 0 || c.Query <= 0 || c.Signal <= 0 || c.Partition <= 0 || c.Switch <= 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// Behind one blocking call it is what the NPU's driver is: the same policy gives the same results.
+func TestSync(t *testing.T) {
+	path, h := library(t)
+	s, err := cuda.NewSync(cuda.Config{Library: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, p := network(t, *seed, 2)
+	ctx := t.Context()
+	if err := s.Load(ctx, b); err != nil {
+		t.Fatal(err)
+	}
+	in := randnet.Input(rand.New(rand.NewPCG(*seed, 8)), b)
+	want, err := p.Run(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Admit(ctx, b.Network.Name, 1, in); err != nil {
+		t.Fatal(err)
+	}
+	l := launch(b, 0, len(b.Network.Exits)-1, 2, 1).Launch
+	rep, err := s.Run(ctx, &l)
+	if err != nil || rep.Ns <= 0 {
+		t.Fatal(rep, err)
+	}
+	for i, x := range rep.Results[0].Exits {
+		if !slices.Equal(x.Raw, want[i]) {
+			t.Errorf("exit %d: %v, golden says %v", i, x.Raw, want[i])
+		}
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	h.Hold(1)
+	go func() { time.Sleep(10 * time.Millisecond); h.Hold(0) }()
+	if _, err := s.Run(over, &l); err != nil && !errors.Is(err, context.Canceled) {
+		t.Errorf("a run whose context has ended: %v", err)
+	}
+	s.Release(1)
+	if err := s.Unload(ctx, b.Network.Name); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil || h.Open() != 0 {
+		t.Errorf("close: %v, %d things stay open", err, h.Open())
+	}
+}

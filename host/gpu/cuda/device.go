@@ -1,0 +1,214 @@
+// Package cuda is a GPU as a device of the runtime: NPU bundles run on it layer by layer, bit for bit as
+// golden says, confined to SMs, stopped in the middle of a kernel and taken up again.
+//
+//	Begin, Abort ──▶ orders ──▶ launcher, one thread: streams, kernels, events ──▶ driver (libcuda)
+//	engine ◀── Passed, Aborted, Done, Failed ──┘
+//
+// All calls of the driver come from the launcher's thread, which holds the context. It keeps at most
+// Capacity kernels of a launch in its stream, so that what is to be given up is little, and looks at
+// their events; nothing calls back from C.
+package cuda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+)
+
+// Config is a device. The zero value is the first GPU, as a server wants it.
+type Config struct {
+	Library  string // the driver's file; "": driver.Library
+	GPU      int
+	Slots    int // samples of a network; 0: 128
+	Places   int // launches at the same time; 0: 8
+	Capacity int // kernels of a launch in its stream; 0: 4
+	// Drain: a launch that is aborted is awaited to the end of what is in its stream, never killed.
+	Drain bool
+	// Spin: the launcher never sleeps while work is under way; for latencies in microseconds.
+	Spin bool
+	// Boolean breaks: the mark that kernels look at is taken back as soon as it is set, as a boolean
+	// would be; for a test that shows what the epoch is for.
+	Boolean bool
+}
+
+// Device is a GPU. It implements device.Real.
+type Device struct {
+	cfg  Config
+	lib  *driver.Lib
+	info device.Info
+	name string
+
+	mu     sync.Mutex
+	orders []order
+	wake   chan struct{}
+	stop   chan struct{}
+	closed chan error
+	once   sync.Once
+
+	post func(device.Event)
+	gone chan struct{}
+	ctx  context.Context
+	all  sync.WaitGroup // goroutines that make inputs
+
+	// Progress, by work: kernels that have ended.
+	progress sync.Map
+}
+
+// order is something for the launcher to do.
+type order struct {
+	work    *device.Work
+	input   []int16 // of a Copy
+	err     error   // of making it
+	abort   device.WorkID
+	kill    bool
+	release device.RequestID
+	attach  bool
+	ask     func(*launcher)
+}
+
+// New opens a GPU: its driver, its context, the kernels. An error that wraps driver.ErrMissing says that
+// there is none.
+func New(cfg Config) (*Device, error) {
+	if cfg.Slots <= 0 {
+		cfg.Slots = 4 * kernels.MaxBatch
+	}
+	if cfg.Places <= 0 {
+		cfg.Places = 8
+	}
+	if cfg.Capacity <= 0 {
+		cfg.Capacity = 4
+	}
+	lib, err := driver.Open(cfg.Library)
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{cfg: cfg, lib: lib, wake: make(chan struct{}, 1), stop: make(chan struct{}), closed: make(chan error, 1), gone: make(chan struct{})}
+	opened := make(chan error)
+	go d.launcher(opened)
+	if err := <-opened; err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Info implements device.Device.
+func (d *Device) Info() device.Info { return d.info }
+
+// Name is the GPU's, with the driver's version.
+func (d *Device) Name() string { return d.name }
+
+// Attach implements device.Real.
+func (d *Device) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
+	d.ctx, d.post = ctx, post
+	d.give(order{attach: true})
+	go func() {
+		<-ctx.Done()
+		d.all.Wait()
+		d.give(order{})
+	}()
+	return d.gone
+}
+
+func (d *Device) give(o order) {
+	d.mu.Lock()
+	d.orders = append(d.orders, o)
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// refuse is an error that loses a launch alone.
+func refuse(format string, a ...any) error {
+	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: "+format, append([]any{device.ErrRequest}, a...)...)}
+}
+
+// Begin implements device.Device.
+func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done bool, err error) {
+	switch w.Kind {
+	case device.Copy: // the input may take its time
+		d.all.Go(func() {
+			o := order{work: w}
+			o.input, o.err = words(w)
+			d.give(o)
+		})
+		return false, nil
+	case device.Run:
+		if !d.info.Legal(w.Launch.Units) {
+			return false, refuse("units %v of %d", w.Launch.Units, d.info.Units)
+		}
+	case device.Load:
+		if w.Artefact.Bundle == nil || w.Artefact.Kind != device.ArtefactBundle {
+			return false, fmt.Errorf("load %s on %s: %w: it is a %q, expected a bundle", w.Artefact.Network, d.info.Name, device.ErrMismatch, w.Artefact.Kind)
+		}
+	case device.Unload, device.Reset:
+	default:
+		return false, fmt.Errorf("%w: %s cannot %s", device.ErrRequest, d.info.Name, w.Kind)
+	}
+	d.give(order{work: w})
+	return false, nil
+}
+
+// words are the elements of a copy's input.
+func words(w *device.Work) ([]int16, error) {
+	in, err := w.Input()
+	if err != nil {
+		return nil, err
+	}
+	if len(in) != 1 {
+		return nil, fmt.Errorf("%w: %d input tensors, expected one", device.ErrRequest, len(in))
+	}
+	return in[0].Int16s()
+}
+
+// Abort implements device.Device.
+func (d *Device) Abort(_ device.Time, id device.WorkID, kill bool) {
+	d.give(order{abort: id, kill: kill && !d.cfg.Drain})
+}
+
+// Release implements device.Device.
+func (d *Device) Release(id device.RequestID) { d.give(order{release: id}) }
+
+// Progress implements device.Progressive: kernels of the work that have ended.
+func (d *Device) Progress(id device.WorkID) uint64 {
+	if n, ok := d.progress.Load(id); ok {
+		return n.(uint64)
+	}
+	return 0
+}
+
+// Close implements device.Device. What runs is awaited.
+func (d *Device) Close() error {
+	d.once.Do(func() { close(d.stop) })
+	err, ok := <-d.closed
+	if ok {
+		close(d.closed)
+	}
+	return err
+}
+
+// scope makes of a driver's error what the engine acts on.
+func scope(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case driver.CodeOf(err) == driver.OutOfMemory:
+		return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: %w", device.ErrMemory, err)}
+	case driver.Lost(err):
+		return &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: %w", device.ErrReset, err)}
+	}
+	if _, ok := errors.AsType[*device.Failure](err); ok {
+		return err
+	}
+	return &device.Failure{Scope: device.LoseLaunch, Err: err}
+}
+
+// nap is how long the launcher sleeps between two looks, where it may.
+const nap = 20 * time.Microsecond

@@ -1,0 +1,440 @@
+// Package driver is NVIDIA's driver API without cgo: libcuda is opened where the program runs (purego),
+// so one static binary serves machines with and without a GPU. It holds what Sluice calls, under the
+// API's own names, and nothing of what it is called for.
+//
+// A call costs 0.3 to 0.6 us beside the driver's own time. Nothing calls back from C. A context belongs
+// to a thread: whoever calls what needs one has locked its goroutine to a thread (runtime.LockOSThread)
+// and made the context current there.
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// ErrMissing is wrapped where there is no driver, or one that lacks what is needed.
+var ErrMissing = errors.New("no CUDA driver")
+
+// Handles of the driver.
+type (
+	Device   int32
+	Context  uintptr
+	Green    uintptr
+	Stream   uintptr
+	Event    uintptr
+	Module   uintptr
+	Function uintptr
+	Ptr      uint64 // an address on the GPU
+)
+
+// Error is what a call answered.
+type Error struct {
+	Call string
+	Code int
+	Name string
+}
+
+// Error names call and code as the driver does.
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
+
+// Codes that somebody acts on.
+const (
+	OutOfMemory    = 2
+	NotReady       = 600
+	IllegalAddress = 700
+)
+
+// Lost says that nothing works in the context any more, until the primary context is reset: the errors
+// of which the driver's documentation says that the process must be restarted.
+func Lost(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return false
+	}
+	switch e.Code {
+	case 46, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719:
+		return true
+	}
+	return false
+}
+
+// CodeOf is the driver's code of an error, 0 where it is none of the driver's.
+func CodeOf(err error) int {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return 0
+}
+
+// call is an entry point.
+type call int
+
+const (
+	cuInit call = iota
+	cuDriverGetVersion
+	cuGetErrorName
+	cuDeviceGetCount
+	cuDeviceGet
+	cuDeviceGetName
+	cuDeviceTotalMem
+	cuDeviceGetAttribute
+	cuDevicePrimaryCtxRetain
+	cuDevicePrimaryCtxRelease
+	cuDevicePrimaryCtxReset
+	cuCtxSetCurrent
+	cuCtxGetStreamPriorityRange
+	cuMemAlloc
+	cuMemFree
+	cuMemHostAlloc
+	cuMemFreeHost
+	cuMemcpyHtoDAsync
+	cuMemcpyDtoHAsync
+	cuMemsetD32Async
+	cuStreamWriteValue32
+	cuStreamCreateWithPriority
+	cuStreamDestroy
+	cuStreamQuery
+	cuStreamSynchronize
+	cuEventCreate
+	cuEventDestroy
+	cuEventRecord
+	cuEventQuery
+	cuEventElapsedTime
+	cuModuleLoadDataEx
+	cuModuleUnload
+	cuModuleGetFunction
+	cuFuncGetAttribute
+	cuLaunchKernel
+	// green contexts: drivers from 12.4 on
+	cuDeviceGetDevResource
+	cuDevSmResourceSplitByCount
+	cuDevResourceGenerateDesc
+	cuGreenCtxCreate
+	cuGreenCtxDestroy
+	cuCtxFromGreenCtx
+	cuGreenCtxGetDevResource
+	calls
+)
+
+// names are the symbols: the versions of cuda.h 12.
+var names = [calls]string{
+	"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2",
+	"cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxReset_v2",
+	"cuCtxSetCurrent", "cuCtxGetStreamPriorityRange", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost",
+	"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD32Async", "cuStreamWriteValue32_v2", "cuStreamCreateWithPriority",
+	"cuStreamDestroy_v2", "cuStreamQuery", "cuStreamSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord",
+	"cuEventQuery", "cuEventElapsedTime", "cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction", "cuFuncGetAttribute",
+	"cuLaunchKernel", "cuDeviceGetDevResource", "cuDevSmResourceSplitByCount", "cuDevResourceGenerateDesc", "cuGreenCtxCreate",
+	"cuGreenCtxDestroy", "cuCtxFromGreenCtx", "cuGreenCtxGetDevResource",
+}
+
+// Lib is an opened driver. Its methods may be called from any thread.
+type Lib struct {
+	path string
+	fake bool
+	fn   [calls]uintptr
+}
+
+// Open opens a driver: Library, where path is empty. A library is never closed.
+func Open(path string) (*Lib, error) {
+	if path == "" {
+		path = Library
+	}
+	h, err := open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w (it comes with NVIDIA's driver package)", ErrMissing, err)
+	}
+	l := &Lib{path: path}
+	for i, name := range names {
+		if l.fn[i], err = symbol(h, name); err != nil && call(i) < cuDeviceGetDevResource {
+			return nil, fmt.Errorf("%w: %s has no %s: a driver for CUDA 12 is expected", ErrMissing, path, name)
+		}
+	}
+	if at, err := symbol(h, "fake_open"); err == nil && at != 0 {
+		l.fake = true
+	}
+	if err := l.do(cuInit, 0); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	return l, nil
+}
+
+// Path is the file.
+func (l *Lib) Path() string { return l.path }
+
+// Fake tells whether the library is the one without a GPU: nothing that it shows was measured.
+func (l *Lib) Fake() bool { return l.fake }
+
+// HasGreen tells whether the driver knows green contexts.
+func (l *Lib) HasGreen() bool {
+	for i := cuDeviceGetDevResource; i < calls; i++ {
+		if l.fn[i] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// do calls, and makes an error of the answer. What is converted to uintptr in its arguments stays where
+// it is and alive meanwhile.
+//
+//go:uintptrescapes
+func (l *Lib) do(c call, args ...uintptr) error {
+	if l.fn[c] == 0 {
+		return fmt.Errorf("%w: %s has no %s", ErrMissing, l.path, names[c])
+	}
+	code, _, _ := purego.SyscallN(l.fn[c], args...)
+	if int32(code) == 0 {
+		return nil
+	}
+	return l.failed(c, int(int32(code)))
+}
+
+func (l *Lib) failed(c call, code int) error {
+	e := &Error{Call: names[c], Code: code, Name: "an error without a name"}
+	var p *byte
+	if r, _, _ := purego.SyscallN(l.fn[cuGetErrorName], uintptr(code), uintptr(unsafe.Pointer(&p))); int32(r) == 0 && p != nil {
+		e.Name = text(p)
+	}
+	return e
+}
+
+// text is a string of C's.
+func text(p *byte) string {
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(p, n))
+}
+
+// Version is the driver's, 12040 for 12.4.
+func (l *Lib) Version() (int, error) {
+	var v int32
+	err := l.do(cuDriverGetVersion, uintptr(unsafe.Pointer(&v)))
+	return int(v), err
+}
+
+// Count is how many GPUs there are.
+func (l *Lib) Count() (int, error) {
+	var n int32
+	err := l.do(cuDeviceGetCount, uintptr(unsafe.Pointer(&n)))
+	return int(n), err
+}
+
+// Device is the i-th GPU.
+func (l *Lib) Device(i int) (Device, error) {
+	var d Device
+	err := l.do(cuDeviceGet, uintptr(unsafe.Pointer(&d)), uintptr(i))
+	return d, err
+}
+
+// Name is a GPU's.
+func (l *Lib) Name(d Device) (string, error) {
+	var b [256]byte
+	if err := l.do(cuDeviceGetName, uintptr(unsafe.Pointer(&b)), uintptr(len(b)-1), uintptr(d)); err != nil {
+		return "", err
+	}
+	return text(&b[0]), nil
+}
+
+// Memory is a GPU's, in bytes.
+func (l *Lib) Memory(d Device) (uint64, error) {
+	var n uint64
+	err := l.do(cuDeviceTotalMem, uintptr(unsafe.Pointer(&n)), uintptr(d))
+	return n, err
+}
+
+// Attributes of a GPU.
+const (
+	ClockKHz        = 13
+	Multiprocessors = 16
+	CapabilityMajor = 75
+	CapabilityMinor = 76
+)
+
+// Attribute is one of them.
+func (l *Lib) Attribute(d Device, what int) (int, error) {
+	var v int32
+	err := l.do(cuDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), uintptr(what), uintptr(d))
+	return int(v), err
+}
+
+// Retain is the GPU's primary context, which Release gives back.
+func (l *Lib) Retain(d Device) (Context, error) {
+	var c Context
+	err := l.do(cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&c)), uintptr(d))
+	return c, err
+}
+
+// Release gives the primary context back; with the last one all that is in it goes.
+func (l *Lib) Release(d Device) error { return l.do(cuDevicePrimaryCtxRelease, uintptr(d)) }
+
+// Reset destroys all that is in the primary context.
+func (l *Lib) Reset(d Device) error { return l.do(cuDevicePrimaryCtxReset, uintptr(d)) }
+
+// SetCurrent makes a context the thread's; 0: none.
+func (l *Lib) SetCurrent(c Context) error { return l.do(cuCtxSetCurrent, uintptr(c)) }
+
+// Priorities are the least and the greatest of streams; a greater one is a smaller number.
+func (l *Lib) Priorities() (least, greatest int, err error) {
+	var a, b int32
+	err = l.do(cuCtxGetStreamPriorityRange, uintptr(unsafe.Pointer(&a)), uintptr(unsafe.Pointer(&b)))
+	return int(a), int(b), err
+}
+
+// Alloc is memory on the GPU; nothing is known of what it holds.
+func (l *Lib) Alloc(n int) (Ptr, error) {
+	var p Ptr
+	err := l.do(cuMemAlloc, uintptr(unsafe.Pointer(&p)), uintptr(n))
+	return p, err
+}
+
+// Free gives memory back.
+func (l *Lib) Free(p Ptr) error { return l.do(cuMemFree, uintptr(p)) }
+
+// AllocHost is pinned memory, on which copies are asynchronous.
+func (l *Lib) AllocHost(n int) ([]byte, error) {
+	var p *byte
+	if err := l.do(cuMemHostAlloc, uintptr(unsafe.Pointer(&p)), uintptr(n), 0); err != nil {
+		return nil, err
+	}
+	return unsafe.Slice(p, n), nil
+}
+
+// FreeHost gives pinned memory back.
+func (l *Lib) FreeHost(b []byte) error {
+	return l.do(cuMemFreeHost, uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+}
+
+// CopyIn copies pinned memory to the GPU, in the stream's order.
+func (l *Lib) CopyIn(to Ptr, from []byte, s Stream) error {
+	return l.do(cuMemcpyHtoDAsync, uintptr(to), uintptr(unsafe.Pointer(unsafe.SliceData(from))), uintptr(len(from)), uintptr(s))
+}
+
+// CopyOut copies to pinned memory, in the stream's order.
+func (l *Lib) CopyOut(to []byte, from Ptr, s Stream) error {
+	return l.do(cuMemcpyDtoHAsync, uintptr(unsafe.Pointer(unsafe.SliceData(to))), uintptr(from), uintptr(len(to)), uintptr(s))
+}
+
+// Fill sets n words.
+func (l *Lib) Fill(to Ptr, v uint32, n int, s Stream) error {
+	return l.do(cuMemsetD32Async, uintptr(to), uintptr(v), uintptr(n), uintptr(s))
+}
+
+// WriteWord writes a word that kernels of other streams see while they run.
+func (l *Lib) WriteWord(to Ptr, v uint32, s Stream) error {
+	return l.do(cuStreamWriteValue32, uintptr(s), uintptr(to), uintptr(v), 0)
+}
+
+// NewStream is a stream in the current context, which waits for no other.
+func (l *Lib) NewStream(priority int) (Stream, error) {
+	var s Stream
+	err := l.do(cuStreamCreateWithPriority, uintptr(unsafe.Pointer(&s)), 1, uintptr(uint32(int32(priority))))
+	return s, err
+}
+
+// FreeStream destroys a stream when it has done what it was given.
+func (l *Lib) FreeStream(s Stream) error { return l.do(cuStreamDestroy, uintptr(s)) }
+
+// Idle tells whether a stream has done all it was given.
+func (l *Lib) Idle(s Stream) (bool, error) { return l.ready(cuStreamQuery, uintptr(s)) }
+
+// Wait waits until it has.
+func (l *Lib) Wait(s Stream) error { return l.do(cuStreamSynchronize, uintptr(s)) }
+
+// NewEvent is an event; timed: Elapsed can be asked of it.
+func (l *Lib) NewEvent(timed bool) (Event, error) {
+	var e Event
+	flags := uintptr(2)
+	if timed {
+		flags = 0
+	}
+	err := l.do(cuEventCreate, uintptr(unsafe.Pointer(&e)), flags)
+	return e, err
+}
+
+// FreeEvent destroys an event.
+func (l *Lib) FreeEvent(e Event) error { return l.do(cuEventDestroy, uintptr(e)) }
+
+// Record has the event happen when the stream comes to it.
+func (l *Lib) Record(e Event, s Stream) error { return l.do(cuEventRecord, uintptr(e), uintptr(s)) }
+
+// Happened tells whether it has.
+func (l *Lib) Happened(e Event) (bool, error) { return l.ready(cuEventQuery, uintptr(e)) }
+
+// Elapsed is the ms between two.
+func (l *Lib) Elapsed(a, b Event) (float32, error) {
+	var ms float32
+	err := l.do(cuEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(a), uintptr(b))
+	return ms, err
+}
+
+func (l *Lib) ready(c call, h uintptr) (bool, error) {
+	code, _, _ := purego.SyscallN(l.fn[c], h)
+	switch int32(code) {
+	case 0:
+		return true, nil
+	case NotReady:
+		return false, nil
+	}
+	return false, l.failed(c, int(int32(code)))
+}
+
+// MaxRegisters is the option of a module's translation that limits registers a thread.
+const maxRegisters = 0
+
+// Load translates PTX for the GPU; registers: a limit of a thread's, 0: none.
+func (l *Lib) Load(ptx string, registers int) (Module, error) {
+	var m Module
+	image := append([]byte(ptx), 0)
+	option, value, n := int32(maxRegisters), uintptr(registers), uintptr(0)
+	if registers > 0 {
+		n = 1
+	}
+	err := l.do(cuModuleLoadDataEx, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(unsafe.SliceData(image))), n,
+		uintptr(unsafe.Pointer(&option)), uintptr(unsafe.Pointer(&value)))
+	return m, err
+}
+
+// Unload gives a module back.
+func (l *Lib) Unload(m Module) error { return l.do(cuModuleUnload, uintptr(m)) }
+
+// Function is a kernel of a module.
+func (l *Lib) Function(m Module, name string) (Function, error) {
+	var f Function
+	s := append([]byte(name), 0)
+	err := l.do(cuModuleGetFunction, uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(unsafe.SliceData(s))))
+	return f, err
+}
+
+// Registers of a thread that a kernel takes.
+func (l *Lib) Registers(f Function) (int, error) {
+	var v int32
+	err := l.do(cuFuncGetAttribute, uintptr(unsafe.Pointer(&v)), 4, uintptr(f))
+	return int(v), err
+}
+
+// Args are the arguments of a launch, made once and used again: the driver reads them in Launch.
+type Args struct {
+	ptrs [4]unsafe.Pointer
+	pin  runtime.Pinner
+}
+
+// Set makes p, which stays where it is, the i-th argument.
+func (a *Args) Set(i int, p unsafe.Pointer) {
+	a.pin.Pin(p)
+	a.ptrs[i] = p
+}
+
+// Free lets the arguments go.
+func (a *Args) Free() { a.pin.Unpin() }
+
+// Launch gives a stream a kernel: a grid of blocks of threads.
+func (l *Lib) Launch(f Function, blocks, threads int, s Stream, a *Args) error {
+	return l.do(cuLaunchKernel, uintptr(f), uintptr(blocks), 1, 1, uintptr(threads), 1, 1, 0, uintptr(s), uintptr(unsafe.Pointer(&a.ptrs)), 0)
+}

@@ -1,0 +1,15 @@
+package driver
+
+import "syscall"
+
+// Library is the driver's file name.
+const Library = "nvcuda.dll"
+
+func open(path string) (uintptr, error) {
+	h, err := syscall.LoadLibrary(path)
+	return uintptr(h), err
+}
+
+func symbol(h uintptr, name string) (uintptr, error) {
+	return syscall.GetProcAddress(syscall.Handle(h), name)
+}

@@ -1,0 +1,98 @@
+// Package fake builds the CUDA driver that needs no GPU, and holds the handles that tests have on it.
+package fake
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/ebitengine/purego"
+)
+
+// Build makes libfakecuda.so in dir, and says where it is. What has been built of the same sources is kept.
+func Build(dir string) (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	at := filepath.Dir(here)
+	sum := sha256.New()
+	for _, name := range []string{"src/fake.cpp", "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp"} {
+		data, err := os.ReadFile(filepath.Join(at, name))
+		if err != nil {
+			return "", err
+		}
+		sum.Write(data)
+	}
+	out := filepath.Join(dir, "libfakecuda-"+hex.EncodeToString(sum.Sum(nil))[:16]+".so")
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+		return out, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	tmp, err := os.CreateTemp(dir, "making-*.so")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(tmp.Name())
+	if err := tmp.Close(); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-shared", "-fPIC",
+		"-fvisibility=hidden", "-pthread", filepath.Join(at, "src", "fake.cpp"), "-o", tmp.Name())
+	if text, err := cmd.CombinedOutput(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			return "", fmt.Errorf("fake: g++ is missing: install the package g++")
+		}
+		return "", fmt.Errorf("fake: %w\n%s", err, text)
+	}
+	return out, os.Rename(tmp.Name(), out)
+}
+
+// Handles of a library that is open.
+type Handles struct {
+	// Inject has the call that comes after so many of its name answer code; late: that one succeeds, and
+	// all behind it fail until the context is reset, as after a kernel that crashed.
+	Inject func(call string, after int, code int, late int)
+	// Forget takes back what was injected.
+	Forget func()
+	// Log begins a list of calls, or ends it.
+	Log   func(on int)
+	calls func(p *byte, n int) int
+	// Open counts what has not been given back.
+	Open func() int
+	// Hold keeps every stream from going on, or lets them.
+	Hold func(on int)
+	// Slow has a block wait wherever it looks at its epoch.
+	Slow func(ns int)
+	// Sizes that the kernels were built with.
+	LayerBytes, ControlBytes func() int
+}
+
+// Attach finds the handles of the library at path.
+func Attach(path string) (*Handles, error) {
+	lib, err := purego.Dlopen(path, purego.RTLD_NOW)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handles{}
+	for name, f := range map[string]any{
+		"fake_inject": &h.Inject, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
+		"fake_hold": &h.Hold, "fake_slow": &h.Slow, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
+	} {
+		purego.RegisterLibFunc(f, lib, name)
+	}
+	return h, nil
+}
+
+// Calls are those since Log(1), with their arguments.
+func (h *Handles) Calls() []string {
+	buf := make([]byte, h.calls(nil, 0)+1<<16)
+	n := min(h.calls(&buf[0], len(buf)), len(buf))
+	return strings.Fields(strings.ReplaceAll(string(buf[:n]), " ", ""))
+}

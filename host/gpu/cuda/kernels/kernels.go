@@ -1,0 +1,94 @@
+// Package kernels is the GPU's program: the PTX, and the arguments that its kernels take.
+package kernels
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// PTX is what ptx.py made of the sources beside it.
+//
+//go:embed kernels.ptx
+var PTX string
+
+//go:embed src/cuda.hpp
+var cuda string
+
+//go:embed src/kernels.hpp
+var bodies string
+
+//go:embed src/entries.cu
+var entries string
+
+// Sources is the hash of the sources, and Made the one that PTX was made from.
+func Sources() string {
+	sum := sha256.Sum256([]byte(cuda + bodies + entries))
+	return hex.EncodeToString(sum[:])
+}
+
+// Made is the hash of the sources that PTX was made from.
+func Made() (string, error) {
+	var sum, arch string
+	if _, err := fmt.Sscanf(PTX, "// sluice kernels, sources sha256 %64s, %s\n", &sum, &arch); err != nil {
+		line, _, _ := strings.Cut(PTX, "\n")
+		return "", fmt.Errorf("kernels: the PTX begins with %q, expected the hash of its sources", line)
+	}
+	return strings.TrimSuffix(sum, ","), nil
+}
+
+// Names of the entries.
+const (
+	EntryLayer  = "sluice_layer"
+	EntryPadded = "sluice_padded"
+	EntryWhere  = "sluice_where"
+)
+
+// Sizes of kernels.hpp.
+const (
+	Threads  = 128
+	Pixels   = 16
+	Channels = 32
+	MaxBatch = 32
+)
+
+// Operators.
+const (
+	GEMM = iota
+	MaxPool
+	AvgPool
+)
+
+// NotStopped is Control.Stopped where no block has left.
+const NotStopped = ^uint32(0)
+
+// Control is a stream's, in device memory.
+type Control struct{ Epoch, Stopped, Left, Reserved uint32 }
+
+// Layer is the argument of a kernel, as kernels.hpp lays it out.
+type Layer struct {
+	Slots, Weights, Bias, Control uint64
+	Stride                        int64
+
+	InOffset, OutOffset, ResOffset, InRow, OutRow, ResRow uint32
+
+	InH, InW, InC, InPix, OutH, OutW, OutC, OutPix, ResPix int32
+
+	KH, KW, SH, SW, PadT, PadL int32
+
+	Op, Residual, ResShift, Shift, AvgTable, AvgMul, AvgShift, Lo, Hi int32
+
+	Epoch, Index                  uint32
+	Batch, TilesP, TilesC, Blocks uint32
+	Sample                        [MaxBatch]uint32
+}
+
+// Grid sets the batch and the number of blocks.
+func (l *Layer) Grid(batch int) {
+	l.Batch = uint32(batch)
+	l.TilesP = (uint32(l.OutH)*uint32(l.OutW) + Pixels - 1) / Pixels
+	l.TilesC = (uint32(l.OutC) + Channels - 1) / Channels
+	l.Blocks = l.TilesP * l.TilesC * l.Batch
+}

@@ -1,0 +1,177 @@
+package kernels_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/host/gpu/idem"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+)
+
+var (
+	seed  = flag.Uint64("kills.seed", 1, "of programs and kills")
+	count = flag.Int("kills.n", 10_000, "kills")
+	clean = flag.Int("kills.sanitized", 500, "kills under each sanitizer")
+)
+
+// random is a program whose layers work in place now and then: they add to what they read, or replace it.
+// Its slot holds a few tensors of the same size, so that a kernel's input may be another's output.
+func random(rng *rand.Rand) (layers []kernels.Layer, slot, blob []byte) {
+	h, w, c := int32(3+rng.IntN(6)), int32(3+rng.IntN(6)), int32(4+rng.IntN(24))
+	size := uint32(2 * h * w * c)
+	tensors := uint32(3 + rng.IntN(3))
+	slot = make([]byte, tensors*size)
+	for i := 0; i < len(slot); i += 2 {
+		binary.LittleEndian.PutUint16(slot[i:], uint16(rng.IntN(4001)-2000))
+	}
+	for range 3 + rng.IntN(8) {
+		from, to := rng.Uint32N(tensors), rng.Uint32N(tensors)
+		l := kernels.Layer{
+			Stride: int64(len(slot)), InOffset: from * size, OutOffset: to * size, InRow: uint32(2 * w * c), OutRow: uint32(2 * w * c),
+			InH: h, InW: w, InC: c, InPix: c, OutH: h, OutW: w, OutC: c, OutPix: c, KH: 1, KW: 1, SH: 1, SW: 1, Lo: -32768, Hi: 32767,
+		}
+		switch k := rng.IntN(4); {
+		case k == 0: // over its own input: a block reads its own pixels alone, all of their channels
+			l.OutOffset = l.InOffset
+		case k == 1 && from != to: // a maximum
+			l.Op, l.KH, l.KW, l.PadT, l.PadL = kernels.MaxPool, 3, 3, 1, 1
+		case k == 2 && from != to: // adds to what is there
+			l.Residual, l.ResOffset, l.ResRow, l.ResPix, l.ResShift = 1, l.OutOffset, l.OutRow, c, 8
+		case from == to:
+			continue
+		default:
+			l.KH, l.KW, l.PadT, l.PadL = 3, 3, 1, 1
+		}
+		if l.Op == kernels.GEMM {
+			l.Weights = uint64(len(blob))
+			for range l.OutC * l.KH * l.KW * l.InC {
+				blob = binary.LittleEndian.AppendUint16(blob, uint16(rng.IntN(129)-64))
+			}
+			for len(blob)%4 != 0 {
+				blob = append(blob, 0)
+			}
+			l.Bias = uint64(len(blob))
+			for range l.OutC {
+				blob = binary.LittleEndian.AppendUint32(blob, uint32(rng.IntN(2001)-1000))
+			}
+			l.Shift = 8
+		}
+		l.Grid(1)
+		layers = append(layers, l)
+	}
+	return layers, slot, blob
+}
+
+// write puts random programs into a file for kills.cpp. It counts kernels that are taken up from one before them.
+func write(t *testing.T, name string, n int) (groups int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(*seed, 9))
+	var out bytes.Buffer
+	put := func(v any) {
+		if err := binary.Write(&out, binary.LittleEndian, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(uint32(n))
+	for range n {
+		var layers []kernels.Layer
+		var slot, blob []byte
+		for len(layers) < 3 {
+			layers, slot, blob = random(rng)
+		}
+		p := &kernel.Program{Memory: int64(len(slot))}
+		for i := range layers {
+			p.Kernels = append(p.Kernels, layers[i].Kernel(fmt.Sprint(i)))
+		}
+		entries := idem.Entries(p)
+		put([]uint32{uint32(len(layers)), uint32(len(slot)), uint32(len(blob))})
+		put(layers)
+		for i, e := range entries {
+			put(int32(e))
+			if e != idem.Never && e < i {
+				groups++
+			}
+		}
+		out.Write(slot)
+		out.Write(blob)
+	}
+	if err := os.WriteFile(name, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return groups
+}
+
+var said = regexp.MustCompile(`^(\d+) kills in (\d+) runs of \d+ programs, (\d+) went back over whole kernels: (\d+) differ\n$`)
+
+// TestKills stops random programs at any place on the CPU build, restores them and compares their memory:
+// not a byte may differ, under sanitizers too. A boolean in place of the epoch, and a group that is one
+// kernel short, must differ.
+func TestKills(t *testing.T) {
+	dir := t.TempDir()
+	programs := filepath.Join(dir, "programs")
+	groups := write(t, programs, 60)
+	t.Logf("seed %d, %d kernels are taken up from one before them", *seed, groups)
+	if groups < 8 {
+		t.Fatalf("%d kernels are taken up from one before them: the programs show nothing", groups)
+	}
+	build := func(t *testing.T, flags ...string) string {
+		t.Helper()
+		bin := filepath.Join(t.TempDir(), "kills")
+		args := append([]string{"-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-pthread"}, flags...)
+		out, err := exec.Command("g++", append(args, "src/kills.cpp", "-o", bin)...).CombinedOutput()
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Fatal("g++ is missing: install the package g++")
+		}
+		if err != nil {
+			t.Fatalf("g++: %v\n%s", err, out)
+		}
+		return bin
+	}
+	run := func(t *testing.T, bin, mode string, n int) (kills, back, differ int) {
+		t.Helper()
+		out, err := exec.Command(bin, programs, strconv.FormatUint(*seed, 10), strconv.Itoa(n), mode).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		t.Logf("%s: %s", mode, out)
+		m := said.FindStringSubmatch(string(out))
+		if m == nil {
+			t.Fatalf("it says %q", out)
+		}
+		kills, _ = strconv.Atoi(m[1])
+		back, _ = strconv.Atoi(m[3])
+		differ, _ = strconv.Atoi(m[4])
+		return kills, back, differ
+	}
+	none := func(t *testing.T, bin, mode string, n int) {
+		t.Helper()
+		kills, back, differ := run(t, bin, mode, n)
+		if kills < n || back == 0 || differ != 0 {
+			t.Errorf("%s: %d kills of %d, %d went back, %d differ", mode, kills, n, back, differ)
+		}
+	}
+	plain := build(t)
+	none(t, plain, "epoch", *count)
+	for _, mode := range []string{"boolean", "short"} {
+		if _, _, differ := run(t, plain, mode, *count/2); differ == 0 {
+			t.Errorf("%s: nothing differs", mode)
+		}
+	}
+	t.Run("address,undefined", func(t *testing.T) {
+		none(t, build(t, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"), "epoch", *clean)
+	})
+	t.Run("thread", func(t *testing.T) {
+		none(t, build(t, "-fsanitize=thread"), "threads", *clean)
+	})
+}

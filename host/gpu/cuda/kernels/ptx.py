@@ -1,0 +1,34 @@
+"""Compiles the kernels to PTX with NVRTC (nvidia-cuda-nvrtc-cu12, from PyPI; no GPU and no driver are
+needed): ptx.py LIBNVRTC [ARCH]. The result, kernels.ptx, begins with the hash of what it was made of."""
+
+import ctypes
+import hashlib
+import pathlib
+import sys
+
+here = pathlib.Path(__file__).parent
+source = b"".join((here / "src" / n).read_bytes() for n in ("cuda.hpp", "kernels.hpp", "entries.cu"))
+arch = sys.argv[2] if len(sys.argv) > 2 else "compute_70"
+rtc = ctypes.CDLL(sys.argv[1])
+
+
+def ok(code, what):
+    if code != 0:
+        size = ctypes.c_size_t()
+        rtc.nvrtcGetProgramLogSize(prog, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        rtc.nvrtcGetProgramLog(prog, log)
+        sys.exit(f"ptx.py: {what}: NVRTC says {code}\n{log.value.decode()}")
+
+
+prog = ctypes.c_void_p()
+ok(rtc.nvrtcCreateProgram(ctypes.byref(prog), source, b"kernels.cu", 0, None, None), "create")
+options = [f"--gpu-architecture={arch}".encode(), b"--std=c++17", b"--fmad=false"]
+ok(rtc.nvrtcCompileProgram(prog, len(options), (ctypes.c_char_p * len(options))(*options)), "compile")
+size = ctypes.c_size_t()
+ok(rtc.nvrtcGetPTXSize(prog, ctypes.byref(size)), "size")
+ptx = ctypes.create_string_buffer(size.value)
+ok(rtc.nvrtcGetPTX(prog, ptx), "fetch")
+head = f"// sluice kernels, sources sha256 {hashlib.sha256(source).hexdigest()}, {arch}\n"
+(here / "kernels.ptx").write_text(head + ptx.value.decode())
+print(head.strip(), size.value, "bytes")

@@ -1,0 +1,30 @@
+package kernels
+
+import "github.com/sluice-npu/sluice/host/gpu/kernel"
+
+// Kernel says which bytes of a slot a layer reads and writes. What it writes is exact, what it reads may
+// be too much: that makes a group that can be run again larger, never smaller.
+func (l *Layer) Kernel(name string) kernel.Kernel {
+	k := kernel.Kernel{Name: name, Blocks: 1, Threads: Threads, Issue: 1, BlockNs: 1}
+	k.Reads = tensor(k.Reads, l.InOffset, l.InH, l.InW, l.InC, l.InPix, l.InRow)
+	if l.Residual != 0 {
+		k.Reads = tensor(k.Reads, l.ResOffset, l.OutH, l.OutW, l.OutC, l.ResPix, l.ResRow)
+	}
+	k.Writes = tensor(k.Writes, l.OutOffset, l.OutH, l.OutW, l.OutC, l.OutPix, l.OutRow)
+	return k
+}
+
+// tensor adds the bytes of h x w pixels of c elements.
+func tensor(to []kernel.Span, at uint32, h, w, c, pix int32, row uint32) []kernel.Span {
+	for y := range int64(h) {
+		from := int64(at) + y*int64(row)
+		if c == pix {
+			to = append(to, kernel.Span{From: from, To: from + 2*int64(w)*int64(c)})
+			continue
+		}
+		for x := range int64(w) {
+			to = append(to, kernel.Span{From: from + 2*x*int64(pix), To: from + 2*(x*int64(pix)+int64(c))})
+		}
+	}
+	return to
+}

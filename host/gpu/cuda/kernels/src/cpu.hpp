@@ -1,0 +1,37 @@
+// What kernels.hpp is written in, for the host's compiler: a block's threads run one after the other
+// through each phase, so a barrier needs nothing; blocks of several streams run on several threads.
+#pragma once
+#include <cstdint>
+
+typedef uint64_t u64;
+typedef int64_t i64;
+typedef uint32_t u32;
+typedef int32_t i32;
+
+// Look is asked at every place where a block looks at its epoch, before it does: a test stops there.
+typedef void (*Look)(void *);
+struct Watch {
+  Look look;
+  void *of;
+};
+
+#define DEVICE static inline
+#define SHARED
+#define THREADS(t) for (int t = 0; t < THREADS_N; t++)
+#define PRIVATE(type, name, n) type name[THREADS_N][n]
+#define MINE(name, t, i) name[t][i]
+#define SYNC
+#define BLOCK_ARGS , const Watch *watch
+#define BLOCK_PASS , watch
+#define LOOK \
+  if (watch) watch->look(watch->of)
+#define ANY(x) (x)
+#define ONCE
+#define LOAD(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
+#define COUNT(x) __atomic_fetch_add(&(x), 1u, __ATOMIC_RELAXED)
+
+static inline void least(unsigned *at, unsigned v) {
+  for (unsigned was = __atomic_load_n(at, __ATOMIC_RELAXED); v < was;)
+    if (__atomic_compare_exchange_n(at, &was, v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+}
+#define LEAST(x, v) least(&(x), (v))

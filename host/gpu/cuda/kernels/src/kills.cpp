@@ -1,0 +1,150 @@
+// Kills at every place and restores, on the host's build of the kernels: kills FILE SEED KILLS MODE
+//
+// FILE holds programs (kills_test.go writes it): layers, weights, a slot before, and for each layer from
+// which one on the program is taken up when that was stopped. A trial runs a program with up to DEPTH
+// kernels queued, stops it wherever a block looks at its epoch, chosen at random, goes on as the table
+// says, up to four times, and compares the whole slot with that of an undisturbed run.
+//
+// MODE: epoch; boolean: the mark is taken back before the queue has emptied; short: it goes on one kernel
+// later than it should; threads: a kernel's blocks run on two threads while a third one stops them.
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "entries_cpu.hpp"
+
+enum { DEPTH_OF_QUEUE = 4 };
+
+struct Program {
+  std::vector<Layer> layers;
+  std::vector<int32_t> entries;
+  std::vector<char> before;
+  std::vector<u64> blob; // 8-byte aligned
+};
+
+static std::vector<Program> load(const char *name) {
+  FILE *f = fopen(name, "rb");
+  if (!f) perror(name), exit(2);
+  auto get = [&](void *to, size_t n) {
+    if (n && fread(to, n, 1, f) != 1) fprintf(stderr, "%s is too short\n", name), exit(2);
+  };
+  u32 n;
+  get(&n, 4);
+  std::vector<Program> out(n);
+  for (Program &p : out) {
+    u32 layers, slot, blob;
+    get(&layers, 4), get(&slot, 4), get(&blob, 4);
+    p.layers.resize(layers), p.entries.resize(layers), p.before.resize(slot), p.blob.resize((blob + 7) / 8);
+    get(p.layers.data(), layers * sizeof(Layer));
+    get(p.entries.data(), layers * 4);
+    get(p.before.data(), slot);
+    get(p.blob.data(), blob);
+  }
+  fclose(f);
+  return out;
+}
+
+struct Run {
+  const Program &p;
+  Control control{1, ~0u, 0, 0};
+  std::vector<char> slot;
+  long looks = 0, stop_at = -1; // of one thread
+  explicit Run(const Program &q) : p(q), slot(q.before) {}
+
+  static void look(void *of) {
+    Run *r = (Run *)of;
+    if (r->looks++ == r->stop_at) __atomic_store_n(&r->control.epoch, r->control.epoch + 1, __ATOMIC_RELEASE);
+  }
+
+  Layer ready(size_t i, u32 epoch) {
+    Layer l = p.layers[i];
+    l.slots = (u64)slot.data(), l.control = (u64)&control;
+    l.weights += (u64)p.blob.data(), l.bias += (u64)p.blob.data();
+    l.epoch = epoch, l.index = (u32)i;
+    return l;
+  }
+
+  void kernel(size_t i, u32 epoch) {
+    Layer l = ready(i, epoch);
+    Watch w{look, this};
+    for (u32 b = 0; b < l.blocks; b++) layer(l, b, &w);
+  }
+
+  // Two threads take the blocks, a third stops them after a while.
+  void kernel_threads(size_t i, u32 epoch, unsigned spin, bool stop) {
+    Layer l = ready(i, epoch);
+    auto half = [&](u32 from) {
+      for (u32 b = from; b < l.blocks; b += 2) layer(l, b, nullptr);
+    };
+    std::thread a(half, 0), b(half, 1), c([&] {
+      for (volatile unsigned k = 0; k < spin; k = k + 1) {}
+      if (stop) __atomic_store_n(&control.epoch, epoch + 1, __ATOMIC_RELEASE);
+    });
+    a.join(), b.join(), c.join();
+  }
+};
+
+int main(int argc, char **argv) {
+  if (argc != 5) fprintf(stderr, "usage: kills FILE SEED KILLS MODE\n"), exit(2);
+  std::vector<Program> all = load(argv[1]);
+  std::mt19937_64 rng(strtoull(argv[2], nullptr, 10));
+  const long want = atol(argv[3]);
+  const std::string mode = argv[4];
+  long kills = 0, trials = 0, differ = 0, back = 0;
+  std::vector<std::vector<char>> good;
+  std::vector<long> total;
+  for (const Program &p : all) {
+    Run r(p);
+    for (size_t i = 0; i < p.layers.size(); i++) r.kernel(i, 1);
+    good.push_back(r.slot), total.push_back(r.looks);
+  }
+  while (kills < want) {
+    size_t which = rng() % all.size();
+    const Program &p = all[which];
+    Run r(p);
+    trials++;
+    size_t at = 0, n = p.layers.size();
+    for (int left = (int)(1 + rng() % 4); at < n;) {
+      u32 epoch = r.control.epoch;
+      r.control.stopped = ~0u;
+      r.looks = 0, r.stop_at = left-- > 0 ? (long)(rng() % (u64)total[which]) : -1;
+      size_t i = at, queued = 0;
+      for (; i < n && (r.control.epoch == epoch || queued < DEPTH_OF_QUEUE); i++) {
+        queued = r.control.epoch == epoch ? 0 : queued + 1;
+        if (mode == "threads") {
+          r.kernel_threads(i, epoch, (unsigned)(rng() % 4000), r.stop_at >= 0 && rng() % n == 0);
+          continue;
+        }
+        r.kernel(i, epoch);
+        if (mode == "boolean" && r.control.epoch != epoch) {
+          // taken back: those behind it run
+          __atomic_store_n(&r.control.epoch, epoch, __ATOMIC_RELEASE);
+          r.stop_at = -1;
+          for (queued = 1; queued < DEPTH_OF_QUEUE && i + 1 < n; queued++) r.kernel(++i, epoch);
+          r.control.epoch = epoch + 1;
+          i++;
+          break;
+        }
+      }
+      at = i;
+      if (r.control.epoch == epoch) continue;
+      kills++;
+      if (r.control.stopped == ~0u) continue; // no block has seen it: what was queued has run
+      u32 s = r.control.stopped;
+      if (p.entries[s] < 0) { // nothing leads back: such a one must not be killed
+        at = n;
+        r.slot = good[which];
+        continue;
+      }
+      at = (size_t)p.entries[s];
+      if (at < s) back++;
+      if (mode == "short" && at < s) at++;
+    }
+    if (r.slot != good[which]) differ++;
+  }
+  printf("%ld kills in %ld runs of %zu programs, %ld went back over whole kernels: %ld differ\n", kills, trials, all.size(), back, differ);
+  return 0;
+}

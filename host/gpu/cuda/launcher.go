@@ -1,0 +1,931 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/host/gpu/idem"
+)
+
+// launcher is the thread that holds the context, and all that it knows.
+type launcher struct {
+	*Device
+	dev    driver.Device
+	main   driver.Context
+	module driver.Module
+	layer  driver.Function
+	least  int // priorities of streams
+	most   int
+	parts  *partitions
+
+	copies  driver.Stream // inputs, weights
+	signals driver.Stream // of greatest priority: epochs of what is stopped
+	staged  []staged      // copies under way
+	lanes   map[laneKey][]*lane
+	flows   []*flow
+	nets    map[string]*network
+	samples map[device.RequestID]*sample
+	lost    error // the context is of no use until a reset
+}
+
+// sample is an admitted request.
+type sample struct {
+	net   *network
+	slot  int
+	input []byte // as it lies in the slot, to be copied again after a reset
+	in    bool   // it is there
+}
+
+// staged is a copy under way, in pinned memory.
+type staged struct {
+	work   *device.Work
+	sample *sample
+	host   []byte
+	event  driver.Event
+}
+
+type laneKey struct {
+	units device.Units
+	high  bool
+}
+
+// lane is a stream with what a launch needs beside it. One launch uses it at a time.
+type lane struct {
+	key     laneKey
+	stream  driver.Stream
+	control driver.Ptr
+	epoch   uint32
+	ring    []driver.Event
+	args    driver.Args
+	layer   *kernels.Layer // what args point to
+	host    []byte         // pinned: a Control, then logits
+	over    driver.Event   // of what has been copied into host
+}
+
+// state of a flow.
+type state uint8
+
+const (
+	running    state = iota
+	collecting       // its logits are on the way
+	leaving          // what is in its stream is to end
+	asking           // its Control is on the way
+)
+
+// flow is a launch under way.
+type flow struct {
+	work   *device.Work
+	net    *network
+	lane   *lane
+	reqs   []*sample
+	at     []int // places of reqs in the launch
+	rep    *device.Report
+	seg    int
+	next   int // layer to be launched
+	oldest int // layer whose event is awaited, of those in flight oldest..next-1
+	state  state
+	killed bool
+	began  time.Time
+	ended  uint64
+}
+
+// launcher opens the GPU, says whether that went well, and works until it is closed.
+func (d *Device) launcher(opened chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	l := &launcher{Device: d, nets: map[string]*network{}, samples: map[device.RequestID]*sample{}}
+	err := l.open()
+	if err == nil {
+		err = l.furnish()
+	}
+	if err != nil {
+		l.close()
+		opened <- err
+		return
+	}
+	opened <- nil
+	attached, ending := false, false
+	idle := 0
+	for {
+		select {
+		case <-d.stop:
+			l.failAll(fmt.Errorf("%w: closed", device.ErrGone))
+			err := l.close()
+			if !attached || !ending {
+				close(d.gone)
+			}
+			d.closed <- err
+			return
+		default:
+		}
+		d.mu.Lock()
+		orders := d.orders
+		d.orders = nil
+		d.mu.Unlock()
+		for i := range orders {
+			o := &orders[i]
+			switch {
+			case o.attach:
+				attached = true
+			case o.ask != nil:
+				o.ask(l)
+			case o.work == nil && o.abort == 0 && o.release == 0: // the run is over
+				l.quiet()
+				if !ending {
+					ending = true
+					close(d.gone)
+				}
+			default:
+				l.obey(o)
+			}
+		}
+		if l.step() || len(orders) > 0 {
+			idle = 0
+			continue
+		}
+		if len(l.flows)+len(l.staged) == 0 {
+			select {
+			case <-d.wake:
+			case <-d.stop:
+			}
+			continue
+		}
+		if idle++; idle > 100 && !d.cfg.Spin {
+			time.Sleep(nap)
+		}
+	}
+}
+
+// open finds the GPU and takes its context.
+func (l *launcher) open() error {
+	n, err := l.lib.Count()
+	if err != nil {
+		return err
+	}
+	if l.cfg.GPU < 0 || l.cfg.GPU >= n {
+		return fmt.Errorf("%w: GPU %d of %d", driver.ErrMissing, l.cfg.GPU, n)
+	}
+	if l.dev, err = l.lib.Device(l.cfg.GPU); err != nil {
+		return err
+	}
+	name, err := l.lib.Name(l.dev)
+	if err != nil {
+		return err
+	}
+	version, err := l.lib.Version()
+	if err != nil {
+		return err
+	}
+	khz, err := l.lib.Attribute(l.dev, driver.ClockKHz)
+	if err != nil {
+		return err
+	}
+	l.name = fmt.Sprintf("%s, driver for CUDA %d.%d", name, version/1000, version%1000/10)
+	if l.main, err = l.lib.Retain(l.dev); err != nil {
+		return err
+	}
+	l.info = device.Info{
+		Name: "cuda", Label: "measured", MaxBatch: kernels.MaxBatch, Slots: l.cfg.Slots, Places: l.cfg.Places,
+		Priorities: 2, Preempt: device.PreemptBlock, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
+	}
+	if l.lib.Fake() {
+		l.info.Label = "simulated"
+	}
+	if l.cfg.Drain {
+		l.info.Preempt = device.PreemptKernel
+	}
+	return nil
+}
+
+// furnish makes what goes with the context.
+func (l *launcher) furnish() error {
+	if err := l.lib.SetCurrent(l.main); err != nil {
+		return err
+	}
+	var err error
+	if l.least, l.most, err = l.lib.Priorities(); err != nil {
+		return err
+	}
+	if l.module, err = l.lib.Load(kernels.PTX, 0); err != nil {
+		return err
+	}
+	if l.layer, err = l.lib.Function(l.module, kernels.EntryLayer); err != nil {
+		return err
+	}
+	if l.copies, err = l.lib.NewStream(l.least); err != nil {
+		return err
+	}
+	if l.signals, err = l.lib.NewStream(l.most); err != nil {
+		return err
+	}
+	if l.parts, err = newPartitions(l.lib, l.dev, l.main); err != nil {
+		return err
+	}
+	l.info.Units = l.parts.units
+	l.lanes = map[laneKey][]*lane{}
+	return nil
+}
+
+// close gives back all there is; the first error counts.
+func (l *launcher) close() (first error) {
+	note := func(err error) {
+		if first == nil && err != nil && l.lost == nil {
+			first = err
+		}
+	}
+	l.quiet()
+	for _, lanes := range l.lanes {
+		for _, n := range lanes {
+			note(l.freeLane(n))
+		}
+	}
+	for _, n := range l.nets {
+		note(l.lib.Free(n.weights))
+		note(l.lib.Free(n.slots))
+	}
+	for _, s := range []driver.Stream{l.copies, l.signals} {
+		if s != 0 {
+			note(l.lib.FreeStream(s))
+		}
+	}
+	if l.parts != nil {
+		note(l.parts.close())
+	}
+	if l.module != 0 {
+		note(l.lib.Unload(l.module))
+	}
+	if l.main != 0 {
+		note(l.lib.SetCurrent(0))
+		note(l.lib.Release(l.dev))
+	}
+	return first
+}
+
+// quiet waits for what is under way, and forgets it: nobody is there to be told.
+func (l *launcher) quiet() {
+	for _, f := range l.flows {
+		if l.lost == nil {
+			_ = l.lib.WriteWord(f.lane.control, f.lane.epoch+1, l.signals)
+			f.lane.epoch++
+			_ = l.lib.Wait(f.lane.stream)
+			_ = l.clean(f.lane)
+		}
+		l.lanes[f.lane.key] = append(l.lanes[f.lane.key], f.lane)
+		l.progress.Delete(f.work.ID)
+	}
+	l.flows = nil
+	for _, s := range l.staged {
+		if l.lost == nil {
+			_ = l.lib.Wait(l.copies)
+		}
+		_ = l.unstage(&s)
+	}
+	l.staged = nil
+}
+
+// failAll ends all work under way with an error.
+func (l *launcher) failAll(err error) {
+	flows, staged := l.flows, l.staged
+	l.quiet()
+	for _, f := range flows {
+		l.tell(device.Event{Kind: device.Failed, Work: f.work.ID, Over: true, Err: err})
+	}
+	for _, s := range staged {
+		l.tell(device.Event{Kind: device.Failed, Work: s.work.ID, Over: true, Err: err})
+	}
+}
+
+func (l *launcher) tell(ev device.Event) {
+	if l.post != nil && l.ctx.Err() == nil {
+		l.post(ev)
+	}
+}
+
+// answer ends work that is no launch.
+func (l *launcher) answer(w *device.Work, err error) {
+	ev := device.Event{Kind: device.Done, Work: w.ID, Over: true}
+	if err != nil {
+		ev.Kind, ev.Err = device.Failed, err
+	}
+	l.tell(ev)
+}
+
+func (l *launcher) obey(o *order) {
+	switch {
+	case o.release != 0:
+		if s := l.samples[o.release]; s != nil {
+			s.net.free = append(s.net.free, s.slot)
+			delete(l.samples, o.release)
+		}
+		return
+	case o.abort != 0:
+		if i := slices.IndexFunc(l.flows, func(f *flow) bool { return f.work.ID == o.abort }); i >= 0 {
+			l.leave(l.flows[i], o.kill)
+		}
+		return
+	}
+	w := o.work
+	if l.lost != nil && w.Kind != device.Reset {
+		l.answer(w, &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: %w", device.ErrReset, l.lost)})
+		return
+	}
+	var err error
+	switch w.Kind {
+	case device.Load:
+		l.answer(w, l.check(l.load(w.Artefact)))
+	case device.Unload:
+		l.answer(w, l.check(l.unload(w.Network)))
+	case device.Reset:
+		l.answer(w, l.reset())
+	case device.Copy:
+		if err = o.err; err == nil {
+			err = l.admit(w, o.input)
+		}
+		if err != nil {
+			l.answer(w, l.check(fmt.Errorf("admit request %d: %w", w.Request, err)))
+		}
+	case device.Run:
+		if err = l.begin(w); err != nil {
+			l.answer(w, l.check(fmt.Errorf("launch %d, segments %d..%d: %w", w.Launch.ID, w.Launch.First, w.Launch.Last, err)))
+		}
+	}
+}
+
+// check notes an error after which the context is of no use, and gives it its scope. Everything else
+// that runs ends with it.
+func (l *launcher) check(err error) error {
+	if driver.Lost(err) && l.lost == nil {
+		l.lost = err
+		l.failAll(scope(err))
+	}
+	return scope(err)
+}
+
+// load makes a network servable.
+func (l *launcher) load(a device.Artefact) (err error) {
+	if l.nets[a.Network] != nil {
+		return fmt.Errorf("load %s: %w: it is loaded", a.Network, device.ErrRequest)
+	}
+	if err := a.Bundle.Validate(); err != nil {
+		return fmt.Errorf("load %s: %w: %w", a.Network, device.ErrMismatch, err)
+	}
+	n, err := prepare(a.Bundle)
+	if err != nil {
+		return fmt.Errorf("load %s: %w: %w", a.Network, device.ErrMismatch, err)
+	}
+	for i := l.cfg.Slots - 1; i >= 0; i-- {
+		n.free = append(n.free, i)
+	}
+	if err := l.install(n); err != nil {
+		return fmt.Errorf("load %s: %w", a.Network, err)
+	}
+	l.nets[a.Network] = n
+	return nil
+}
+
+// install puts a network's weights on the GPU and takes its slots.
+func (l *launcher) install(n *network) (err error) {
+	var weights, slots driver.Ptr
+	var host []byte
+	defer func() {
+		if host != nil {
+			_ = l.lib.FreeHost(host)
+		}
+		if err == nil {
+			return
+		}
+		if weights != 0 {
+			_ = l.lib.Free(weights)
+		}
+		if slots != 0 {
+			_ = l.lib.Free(slots)
+		}
+	}()
+	if weights, err = l.lib.Alloc(len(n.blob)); err != nil {
+		return err
+	}
+	if slots, err = l.lib.Alloc(l.cfg.Slots * int(n.b.Slot.Stride)); err != nil {
+		return err
+	}
+	if host, err = l.lib.AllocHost(len(n.blob)); err != nil {
+		return err
+	}
+	copy(host, n.blob)
+	if err = l.lib.CopyIn(weights, host, l.copies); err != nil {
+		return err
+	}
+	if err = l.lib.Wait(l.copies); err != nil {
+		return err
+	}
+	n.place(weights, slots)
+	return nil
+}
+
+func (l *launcher) unload(name string) error {
+	n := l.nets[name]
+	if n == nil {
+		return refuse("unload %s: it is not loaded", name)
+	}
+	for id, s := range l.samples {
+		if s.net == n {
+			return refuse("unload %s: request %d has a slot", name, id)
+		}
+	}
+	delete(l.nets, name)
+	if err := l.lib.Free(n.weights); err != nil {
+		return err
+	}
+	return l.lib.Free(n.slots)
+}
+
+// admit gives a request a slot and begins the copy of its input.
+func (l *launcher) admit(w *device.Work, input []int16) error {
+	n := l.nets[w.Network]
+	switch {
+	case n == nil:
+		return refuse("network %q is not loaded", w.Network)
+	case l.samples[w.Request] != nil:
+		return refuse("it has a slot already")
+	case len(n.free) == 0:
+		return refuse("all %d slots are taken", l.cfg.Slots)
+	}
+	image, err := n.image(input)
+	if err != nil {
+		return refuse("%w", err)
+	}
+	s := &sample{net: n, slot: n.free[len(n.free)-1], input: image}
+	if err := l.stage(w, s); err != nil {
+		return err
+	}
+	n.free = n.free[:len(n.free)-1]
+	l.samples[w.Request] = s
+	return nil
+}
+
+// stage begins the copy of a sample's input.
+func (l *launcher) stage(w *device.Work, s *sample) (err error) {
+	c := staged{work: w, sample: s}
+	defer func() {
+		if err != nil {
+			_ = l.unstage(&c)
+		}
+	}()
+	if c.host, err = l.lib.AllocHost(len(s.input)); err != nil {
+		return err
+	}
+	copy(c.host, s.input)
+	if c.event, err = l.lib.NewEvent(false); err != nil {
+		return err
+	}
+	at := s.net.slots + driver.Ptr(int64(s.slot)*s.net.b.Slot.Stride+int64(s.net.b.Network.InOffset))
+	if err = l.lib.CopyIn(at, c.host, l.copies); err != nil {
+		return err
+	}
+	if err = l.lib.Record(c.event, l.copies); err != nil {
+		return err
+	}
+	l.staged = append(l.staged, c)
+	return nil
+}
+
+// unstage gives back what a copy took.
+func (l *launcher) unstage(c *staged) (err error) {
+	if c.event != 0 && l.lost == nil {
+		err = l.lib.FreeEvent(c.event)
+	}
+	if c.host != nil {
+		if e := l.lib.FreeHost(c.host); err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// lane is a free one on units.
+func (l *launcher) lane(key laneKey) (*lane, error) {
+	if free := l.lanes[key]; len(free) > 0 {
+		n := free[len(free)-1]
+		l.lanes[key] = free[:len(free)-1]
+		return n, nil
+	}
+	n := &lane{key: key, layer: new(kernels.Layer), epoch: 1}
+	n.args.Set(0, unsafe.Pointer(n.layer))
+	priority := l.least
+	if key.high {
+		priority = l.most
+	}
+	var err error
+	for range l.cfg.Capacity {
+		e, fails := l.lib.NewEvent(false)
+		if fails != nil {
+			err = fails
+			break
+		}
+		n.ring = append(n.ring, e)
+	}
+	if err == nil {
+		n.over, err = l.lib.NewEvent(false)
+	}
+	if err == nil {
+		n.stream, err = l.parts.stream(key.units, priority)
+	}
+	if err == nil {
+		n.control, err = l.lib.Alloc(controlBytes)
+	}
+	if err == nil {
+		n.host, err = l.lib.AllocHost(controlBytes)
+	}
+	if err == nil {
+		err = l.clean(n)
+	}
+	if err != nil {
+		_ = l.freeLane(n)
+		return nil, err
+	}
+	return n, nil
+}
+
+// clean makes a lane's Control that of its epoch, in its stream's order.
+func (l *launcher) clean(n *lane) error {
+	if err := l.lib.Fill(n.control, n.epoch, 1, n.stream); err != nil {
+		return err
+	}
+	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 1, n.stream); err != nil {
+		return err
+	}
+	return l.lib.Fill(n.control+8, 0, 2, n.stream)
+}
+
+func (l *launcher) freeLane(n *lane) (first error) {
+	note := func(err error) {
+		if first == nil {
+			first = err
+		}
+	}
+	n.args.Free()
+	if n.host != nil {
+		note(l.lib.FreeHost(n.host))
+	}
+	if l.lost != nil {
+		return nil
+	}
+	if n.stream != 0 {
+		note(l.lib.FreeStream(n.stream))
+	}
+	for _, e := range n.ring {
+		note(l.lib.FreeEvent(e))
+	}
+	if n.over != 0 {
+		note(l.lib.FreeEvent(n.over))
+	}
+	if n.control != 0 {
+		note(l.lib.Free(n.control))
+	}
+	return first
+}
+
+// begin begins a launch.
+func (l *launcher) begin(w *device.Work) error {
+	q := &w.Launch
+	n := l.nets[q.Network]
+	segs := 0
+	if n != nil {
+		segs = len(n.b.Network.Exits)
+	}
+	switch {
+	case n == nil:
+		return refuse("network %q is not loaded", q.Network)
+	case q.First < 0 || q.Last < q.First || q.Last >= segs:
+		return refuse("there are %d segments", segs)
+	case len(q.Requests) < 1 || len(q.Requests) > kernels.MaxBatch ||
+		len(q.Theta) != len(q.Requests) && len(q.Theta) != len(q.Requests)*(q.Last-q.First+1):
+		return refuse("a batch of %d with %d thresholds", len(q.Requests), len(q.Theta))
+	case len(l.flows) >= l.cfg.Places:
+		return refuse("all %d places are taken", l.cfg.Places)
+	}
+	e := &n.b.Network.Exits[q.First]
+	if q.Kernel < 0 || e.First+q.Kernel > e.Last {
+		return refuse("kernel %d of %d", q.Kernel, e.Last-e.First+1)
+	}
+	f := &flow{work: w, net: n, seg: q.First, next: e.First + q.Kernel, began: time.Now(), rep: &device.Report{}}
+	f.oldest = f.next
+	for i, id := range q.Requests {
+		s := l.samples[id]
+		if s == nil || s.net != n || !s.in {
+			return refuse("request %d has no slot", id)
+		}
+		f.reqs, f.at = append(f.reqs, s), append(f.at, i)
+		f.rep.Results = append(f.rep.Results, device.Result{Request: id, Taken: -1})
+	}
+	ln, err := l.lane(laneKey{q.Units, q.Priority > 0})
+	if err != nil {
+		return err
+	}
+	f.lane = ln
+	l.flows = append(l.flows, f)
+	return nil
+}
+
+// leave has a launch leave: at once, where its kernels may be killed.
+func (l *launcher) leave(f *flow, kill bool) {
+	if f.state == asking || f.killed || f.state == collecting && (!kill || f.oldest == f.next) {
+		return // it ends as soon by itself
+	}
+	if !kill {
+		f.state = leaving
+		return
+	}
+	for i := f.oldest; i < f.next; i++ {
+		if f.net.entries[i] == idem.Never {
+			if f.state == running {
+				f.state = leaving // nothing leads back from there: it is awaited
+			}
+			return
+		}
+	}
+	f.state, f.killed = leaving, true
+	f.lane.epoch++
+	if err := l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals); err != nil {
+		l.fail(f, err)
+		return
+	}
+	if l.cfg.Boolean {
+		time.Sleep(10 * nap) // the kernel that runs sees it
+		f.lane.epoch--
+		if err := l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals); err != nil {
+			l.fail(f, err)
+		}
+	}
+}
+
+// fail ends a launch with an error of the driver's.
+func (l *launcher) fail(f *flow, err error) {
+	err = fmt.Errorf("launch %d, segment %d: %w", f.work.Launch.ID, f.seg, err)
+	if driver.Lost(err) {
+		_ = l.check(err)
+		return
+	}
+	l.end(f, device.Event{Kind: device.Failed, Err: scope(err)})
+}
+
+// end ends a launch. What is in its stream is awaited, so that its slots are at rest.
+func (l *launcher) end(f *flow, ev device.Event) {
+	if ev.Kind == device.Failed {
+		f.lane.epoch++
+		_ = l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals)
+		_ = l.lib.Wait(f.lane.stream)
+	}
+	if f.killed || ev.Kind == device.Failed {
+		if err := l.clean(f.lane); err != nil && ev.Kind != device.Failed {
+			ev = device.Event{Kind: device.Failed, Err: scope(err)}
+		}
+	}
+	i := slices.Index(l.flows, f)
+	l.flows = slices.Delete(l.flows, i, i+1)
+	l.lanes[f.lane.key] = append(l.lanes[f.lane.key], f.lane)
+	l.progress.Delete(f.work.ID)
+	ev.Work, ev.Over, ev.Took = f.work.ID, true, time.Since(f.began).Nanoseconds()
+	l.tell(ev)
+}
+
+// step looks once at all that is under way, and says whether anything moved.
+func (l *launcher) step() (moved bool) {
+	for i := 0; i < len(l.staged); i++ {
+		c := &l.staged[i]
+		ok, err := l.lib.Happened(c.event)
+		if err != nil {
+			_ = l.check(err)
+			return true
+		}
+		if !ok {
+			break // in order
+		}
+		c.sample.in = true
+		w, err := c.work, l.unstage(c)
+		l.staged = slices.Delete(l.staged, i, i+1)
+		i--
+		if w != nil {
+			l.answer(w, l.check(err))
+		}
+		moved = true
+	}
+	for i := 0; i < len(l.flows); i++ {
+		f := l.flows[i]
+		did, err := l.advance(f)
+		if err != nil {
+			l.fail(f, err)
+			return true
+		}
+		moved = moved || did
+		if i < len(l.flows) && l.flows[i] != f {
+			i--
+		}
+	}
+	return moved
+}
+
+// advance takes one launch as far as it goes now.
+func (l *launcher) advance(f *flow) (moved bool, err error) {
+	n := f.lane
+	if limit := f.work.Limit; limit > 0 && time.Since(f.began).Nanoseconds() > limit {
+		l.lost = fmt.Errorf("%w: launch %d, %v", device.ErrHang, f.work.Launch.ID, time.Duration(limit))
+		l.failAll(&device.Failure{Scope: device.LoseDevice, Err: l.lost})
+		return true, nil
+	}
+	for f.oldest < f.next {
+		ok, err := l.lib.Happened(n.ring[f.oldest%len(n.ring)])
+		if err != nil {
+			return moved, err
+		}
+		if !ok {
+			break
+		}
+		f.oldest++
+		f.ended++
+		l.progress.Store(f.work.ID, f.ended)
+		moved = true
+	}
+	last := f.net.b.Network.Exits[f.seg].Last
+	switch f.state {
+	case running:
+		for f.next <= last && f.next-f.oldest < len(n.ring) {
+			if err := l.launch(f, f.next); err != nil {
+				return moved, err
+			}
+			f.next++
+			moved = true
+		}
+		if f.next > last {
+			return true, l.collect(f)
+		}
+	case collecting:
+		if ok, err := l.lib.Happened(n.over); err != nil || !ok {
+			return moved, err
+		}
+		return true, l.pass(f)
+	case leaving:
+		if f.oldest < f.next {
+			return moved, nil
+		}
+		if !f.killed {
+			l.aborted(f, f.next)
+			return true, nil
+		}
+		f.state = asking
+		if err := l.lib.CopyOut(n.host[:controlBytes], n.control, n.stream); err != nil {
+			return true, err
+		}
+		return true, l.lib.Record(n.over, n.stream)
+	case asking:
+		if ok, err := l.lib.Happened(n.over); err != nil || !ok {
+			return moved, err
+		}
+		at := f.next
+		if stopped := binary.LittleEndian.Uint32(n.host[4:]); stopped != kernels.NotStopped {
+			at = f.net.entries[stopped]
+		}
+		l.aborted(f, at)
+		return true, nil
+	}
+	return moved, nil
+}
+
+// aborted ends a launch that goes on at a layer.
+func (l *launcher) aborted(f *flow, at int) {
+	e := &f.net.b.Network.Exits[f.seg]
+	if at > e.Last { // all has run: it passes
+		f.state = running
+		return
+	}
+	l.end(f, device.Event{Kind: device.Aborted, Resume: device.ResumePoint{Segment: f.seg, Kernel: at - e.First}})
+}
+
+// launch puts a layer into the stream.
+func (l *launcher) launch(f *flow, at int) error {
+	n := f.lane
+	*n.layer = f.net.layers[at]
+	n.layer.Control, n.layer.Epoch = uint64(n.control), n.epoch
+	for i, s := range f.reqs {
+		n.layer.Sample[i] = uint32(s.slot)
+	}
+	n.layer.Grid(len(f.reqs))
+	if err := l.lib.Launch(l.layer, int(n.layer.Blocks), kernels.Threads, n.stream, &n.args); err != nil {
+		return err
+	}
+	return l.lib.Record(n.ring[at%len(n.ring)], n.stream)
+}
+
+// collect has the logits of the segment's exit copied.
+func (l *launcher) collect(f *flow) error {
+	e, n := &f.net.b.Network.Exits[f.seg], f.lane
+	each := 2 * e.Classes
+	if need := each * len(f.reqs); need > len(n.host) {
+		host, err := l.lib.AllocHost(need)
+		if err != nil {
+			return err
+		}
+		if err := l.lib.FreeHost(n.host); err != nil {
+			return err
+		}
+		n.host = host
+	}
+	for i, s := range f.reqs {
+		from := f.net.slots + driver.Ptr(int64(s.slot)*f.net.b.Slot.Stride+int64(e.Offset))
+		if err := l.lib.CopyOut(n.host[i*each:][:each], from, n.stream); err != nil {
+			return err
+		}
+	}
+	f.state = collecting
+	return l.lib.Record(n.over, n.stream)
+}
+
+// pass decides at an exit who leaves, and goes on with the others.
+func (l *launcher) pass(f *flow) error {
+	e, q := &f.net.b.Network.Exits[f.seg], &f.work.Launch
+	final := len(f.net.b.Network.Exits) - 1
+	var reqs []*sample
+	var at []int
+	for i, s := range f.reqs {
+		raw := make([]int16, e.Classes)
+		for c := range raw {
+			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[2*(i*e.Classes+c):]))
+		}
+		r := &f.rep.Results[f.at[i]]
+		class, conf := device.Confidence(raw, e.Frac)
+		r.Exits = append(r.Exits, device.ExitResult{Exit: f.seg, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw})
+		if conf >= q.ThetaAt(f.at[i], f.seg) || f.seg == final {
+			r.Taken = f.seg
+			continue
+		}
+		reqs, at = append(reqs, s), append(at, f.at[i])
+	}
+	f.rep.Stats.Starts++
+	if f.seg == q.Last || len(reqs) == 0 {
+		f.rep.Ns = time.Since(f.began).Nanoseconds()
+		l.end(f, device.Event{Kind: device.Passed, Segment: q.Last, Report: f.rep})
+		return nil
+	}
+	f.seg++
+	f.reqs, f.at, f.state = reqs, at, running
+	f.next = f.net.b.Network.Exits[f.seg].First
+	f.oldest = f.next
+	return nil
+}
+
+// reset destroys all that is in the context and makes it anew. Samples stay, with their inputs.
+func (l *launcher) reset() error {
+	gone := fmt.Errorf("%w: reset", device.ErrReset)
+	if l.lost == nil {
+		l.lost = gone
+	}
+	l.failAll(&device.Failure{Scope: device.LoseDevice, Err: gone})
+	for _, lanes := range l.lanes {
+		for _, n := range lanes {
+			_ = l.freeLane(n) // pinned memory; the rest goes with the context
+		}
+	}
+	l.lanes = nil
+	err := l.lib.Reset(l.dev)
+	if err == nil {
+		l.parts = nil
+		l.lost = nil
+		// The primary context keeps its place, its handle may not.
+		if err = l.lib.Release(l.dev); err == nil {
+			l.main, err = l.lib.Retain(l.dev)
+		}
+	}
+	if err == nil {
+		err = l.furnish()
+	}
+	for _, n := range l.nets {
+		if err == nil {
+			err = l.install(n)
+		}
+	}
+	for _, s := range l.samples {
+		s.in = false
+		if err == nil {
+			err = l.stage(nil, s)
+		}
+	}
+	if err == nil {
+		err = l.lib.Wait(l.copies)
+	}
+	if err != nil {
+		if l.lost == nil {
+			l.lost = err
+		}
+		return scope(fmt.Errorf("reset %s: %w", l.info.Name, err))
+	}
+	for len(l.staged) > 0 {
+		l.step()
+	}
+	return nil
+}

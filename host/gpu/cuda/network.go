@@ -1,0 +1,140 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"unsafe"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/host/gpu/idem"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// network is a bundle on the GPU: the same slots, descriptors and numbers as on the NPU, weights unpacked.
+type network struct {
+	b       *bundle.Bundle
+	layers  []kernels.Layer // one a kernel, all but what a launch adds
+	entries []int           // by layer: from which a stopped segment is taken up; idem.Never: it is awaited
+	blob    []byte          // weights and biases, as they lie on the GPU
+	at      []int           // by layer: of its weights in blob; its bias follows
+	weights driver.Ptr
+	slots   driver.Ptr
+	free    []int // slots, the last first
+}
+
+// alignment of what lies in blob.
+const alignment = 256
+
+// prepare unpacks a bundle.
+func prepare(b *bundle.Bundle) (*network, error) {
+	n := &network{b: b, layers: make([]kernels.Layer, len(b.Layers))}
+	for i := range b.Layers {
+		w, err := b.LayerWeights(i, -1)
+		if err != nil {
+			return nil, err
+		}
+		bias, err := b.LayerBias(i)
+		if err != nil {
+			return nil, err
+		}
+		l, err := layerOf(&b.Layers[i])
+		if err != nil {
+			return nil, fmt.Errorf("layer %d (%s): %w", i, b.Names[i], err)
+		}
+		l.Index = uint32(i)
+		n.layers[i] = l
+		n.at = append(n.at, len(n.blob))
+		for _, v := range w {
+			n.blob = binary.LittleEndian.AppendUint16(n.blob, uint16(v))
+		}
+		n.pad()
+		n.at = append(n.at, len(n.blob))
+		for _, v := range bias {
+			n.blob = binary.LittleEndian.AppendUint32(n.blob, uint32(v))
+		}
+		n.pad()
+	}
+	if len(n.blob) == 0 {
+		n.blob = make([]byte, alignment)
+	}
+	for _, e := range b.Network.Exits {
+		p := &kernel.Program{Name: b.Network.Name, Memory: b.Slot.Stride}
+		for i := e.First; i <= e.Last; i++ {
+			p.Kernels = append(p.Kernels, n.layers[i].Kernel(b.Names[i]))
+		}
+		for _, at := range idem.Entries(p) {
+			if at != idem.Never {
+				at += e.First
+			}
+			n.entries = append(n.entries, at)
+		}
+	}
+	return n, nil
+}
+
+func (n *network) pad() {
+	for len(n.blob)%alignment != 0 {
+		n.blob = append(n.blob, 0)
+	}
+}
+
+// place sets the addresses.
+func (n *network) place(weights, slots driver.Ptr) {
+	n.weights, n.slots = weights, slots
+	for i := range n.layers {
+		l := &n.layers[i]
+		l.Slots, l.Stride = uint64(slots), n.b.Slot.Stride
+		l.Weights, l.Bias = uint64(weights)+uint64(n.at[2*i]), uint64(weights)+uint64(n.at[2*i+1])
+	}
+}
+
+func flag(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// layerOf is a descriptor as the kernels read it.
+func layerOf(d *abi.Desc) (kernels.Layer, error) {
+	l := kernels.Layer{
+		InOffset: d.InOffset, OutOffset: d.OutOffset, ResOffset: d.ResOffset,
+		InRow: d.InRowBytes, OutRow: d.OutRowBytes, ResRow: d.ResRowBytes,
+		InH: int32(d.InH), InW: int32(d.InW), InC: int32(d.InC), InPix: int32(d.InPix),
+		OutH: int32(d.OutH), OutW: int32(d.OutW), OutC: int32(d.OutC), OutPix: int32(d.OutPix), ResPix: int32(d.ResPix),
+		KH: int32(d.KH), KW: int32(d.KW), SH: int32(d.SH), SW: int32(d.SW), PadT: int32(d.PadT), PadL: int32(d.PadL),
+		Residual: flag(d.Residual), ResShift: int32(d.ResShift), Shift: int32(d.Shift),
+		AvgTable: flag(d.AvgTable), AvgMul: int32(d.AvgMul), AvgShift: int32(d.AvgShift), Lo: int32(d.ClampLo), Hi: int32(d.ClampHi),
+	}
+	switch d.Op {
+	case abi.OpGEMM:
+		l.Op = kernels.GEMM
+	case abi.OpMaxPool:
+		l.Op, l.OutC = kernels.MaxPool, l.InC
+	case abi.OpAvgPool:
+		l.Op, l.OutC = kernels.AvgPool, l.InC
+	default:
+		return l, fmt.Errorf("operator %v has no kernel", d.Op)
+	}
+	return l, nil
+}
+
+// image lays an input out as it lies in a slot: rows of pixels with what stands between them zero.
+func (n *network) image(in []int16) ([]byte, error) {
+	w := &n.b.Network
+	if want := w.InH * w.InW * w.InC; len(in) != want {
+		return nil, fmt.Errorf("the input has %d elements, expected %d", len(in), want)
+	}
+	out := make([]byte, 2*w.InH*w.InW*w.InPix)
+	for p := range w.InH * w.InW {
+		for c, v := range in[p*w.InC:][:w.InC] {
+			binary.LittleEndian.PutUint16(out[2*(p*w.InPix+c):], uint16(v))
+		}
+	}
+	return out, nil
+}
+
+const controlBytes = int(unsafe.Sizeof(kernels.Control{}))

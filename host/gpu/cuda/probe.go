@@ -1,0 +1,201 @@
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+)
+
+// Where is what a partition was seen to be.
+type Where struct {
+	Units device.Units
+	Want  int   // SMs that it should have
+	SMs   []int // those on which its blocks ran, in order
+}
+
+// Probe runs blocks on units, many more than there are SMs, and says where they ran: what a partition is
+// by measurement, whatever the driver says of it.
+func (d *Device) Probe(u device.Units) (w Where, err error) {
+	if !d.info.Legal(u) {
+		return w, refuse("units %v of %d", u, d.info.Units)
+	}
+	err = d.ask(func(l *launcher) error {
+		w, err = l.probe(u)
+		return err
+	})
+	return w, err
+}
+
+// Costs are what the host pays for, in ns of the launcher's thread.
+type Costs struct {
+	N         int
+	Launch    time.Duration // a kernel given to a stream, with its event
+	Query     time.Duration // an event looked at
+	Signal    time.Duration // an epoch written
+	Partition time.Duration // a partition made, with a stream
+	Switch    time.Duration // a kernel given to another partition's stream than the one before
+}
+
+// Costs measures, over n calls each.
+func (d *Device) Costs(n int) (c Costs, err error) {
+	err = d.ask(func(l *launcher) error {
+		c, err = l.costs(n)
+		return err
+	})
+	return c, err
+}
+
+// ask has the launcher do something and waits for it. The device must be at rest.
+func (d *Device) ask(f func(*launcher) error) error {
+	done := make(chan error, 1)
+	d.give(order{ask: func(l *launcher) {
+		if len(l.flows) > 0 {
+			done <- refuse("%d launches are under way", len(l.flows))
+			return
+		}
+		if l.lost != nil {
+			done <- scope(fmt.Errorf("%w: %w", device.ErrReset, l.lost))
+			return
+		}
+		done <- l.check(f(l))
+	}})
+	select {
+	case err := <-done:
+		return err
+	case <-d.stop:
+		return fmt.Errorf("%w: closed", device.ErrGone)
+	}
+}
+
+const (
+	probeBlocks = 8 // an SM
+	probeNs     = 20_000
+	whereBytes  = 32
+)
+
+// whereArgs are the kernel's.
+type whereArgs struct{ out, spin uint64 }
+
+func (l *launcher) probe(u device.Units) (w Where, err error) {
+	w = Where{Units: u, Want: l.parts.sms(u)}
+	f, err := l.lib.Function(l.module, kernels.EntryWhere)
+	if err != nil {
+		return w, err
+	}
+	n, err := l.lane(laneKey{units: u})
+	if err != nil {
+		return w, err
+	}
+	defer func() { l.lanes[n.key] = append(l.lanes[n.key], n) }()
+	total, err := l.lib.Attribute(l.dev, driver.Multiprocessors)
+	if err != nil {
+		return w, err
+	}
+	blocks := probeBlocks * total
+	at, err := l.lib.Alloc(blocks * whereBytes)
+	if err != nil {
+		return w, err
+	}
+	defer func() {
+		if e := l.lib.Free(at); err == nil {
+			err = e
+		}
+	}()
+	host, err := l.lib.AllocHost(blocks * whereBytes)
+	if err != nil {
+		return w, err
+	}
+	defer func() {
+		if e := l.lib.FreeHost(host); err == nil {
+			err = e
+		}
+	}()
+	args := &whereArgs{uint64(at), probeNs}
+	var a driver.Args
+	a.Set(0, unsafe.Pointer(&args.out))
+	a.Set(1, unsafe.Pointer(&args.spin))
+	defer a.Free()
+	if err := l.lib.Launch(f, blocks, kernels.Threads, n.stream, &a); err != nil {
+		return w, err
+	}
+	if err := l.lib.CopyOut(host, at, n.stream); err != nil {
+		return w, err
+	}
+	if err := l.lib.Wait(n.stream); err != nil {
+		return w, err
+	}
+	for b := range blocks {
+		w.SMs = append(w.SMs, int(binary.LittleEndian.Uint64(host[b*whereBytes:])))
+	}
+	slices.Sort(w.SMs)
+	w.SMs = slices.Compact(w.SMs)
+	return w, nil
+}
+
+// costs launches layers of no outputs: a batch of one whose tensor is empty has no blocks, so a kernel of
+// one block that leaves at once, being of another epoch, stands for one.
+func (l *launcher) costs(n int) (c Costs, err error) {
+	c.N = n
+	whole, err := l.lane(laneKey{})
+	if err != nil {
+		return c, err
+	}
+	defer func() { l.lanes[whole.key] = append(l.lanes[whole.key], whole) }()
+	part := whole
+	if l.parts.units > 1 {
+		began := time.Now()
+		if part, err = l.lane(laneKey{units: device.UnitRange(l.parts.units-1, 1)}); err != nil {
+			return c, err
+		}
+		c.Partition = time.Since(began)
+		defer func() { l.lanes[part.key] = append(l.lanes[part.key], part) }()
+	}
+	for _, p := range []*lane{whole, part} {
+		*p.layer = kernels.Layer{Control: uint64(p.control), Epoch: p.epoch + 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Op: kernels.MaxPool}
+		p.layer.Slots = uint64(p.control)
+	}
+	each := func(d *time.Duration, f func(i int) error) {
+		if err != nil {
+			return
+		}
+		began := time.Now()
+		for i := range n {
+			if err = f(i); err != nil {
+				return
+			}
+		}
+		*d = time.Since(began) / time.Duration(n)
+	}
+	give := func(p *lane, i int) error {
+		if err := l.lib.Launch(l.layer, 1, kernels.Threads, p.stream, &p.args); err != nil {
+			return err
+		}
+		return l.lib.Record(p.ring[i%len(p.ring)], p.stream)
+	}
+	each(&c.Launch, func(i int) error { return give(whole, i) })
+	each(&c.Query, func(i int) error { _, err := l.lib.Happened(whole.ring[0]); return err })
+	each(&c.Switch, func(i int) error {
+		if i%2 == 0 {
+			return give(part, i)
+		}
+		return give(whole, i)
+	})
+	each(&c.Signal, func(int) error { return l.lib.WriteWord(whole.control, whole.epoch, l.signals) })
+	for _, s := range []driver.Stream{whole.stream, part.stream, l.signals} {
+		if err == nil {
+			err = l.lib.Wait(s)
+		}
+	}
+	for _, p := range []*lane{whole, part} {
+		if err == nil {
+			err = l.clean(p)
+		}
+	}
+	return c, err
+}

@@ -1,0 +1,127 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+// Sync is a GPU behind one blocking call, which device.Adapt makes a device of for virtual time: what
+// drives an NPU drives it, launch after launch, and time is what the launches took. Launches beside each
+// other, and stopping one, are Device's.
+type Sync struct {
+	d    *Device
+	end  context.CancelFunc
+	gone <-chan struct{}
+
+	mu    sync.Mutex
+	last  device.WorkID
+	waits map[device.WorkID]chan device.Event
+}
+
+// NewSync opens a GPU.
+func NewSync(cfg Config) (*Sync, error) {
+	d, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	s := &Sync{d: d, end: end, waits: map[device.WorkID]chan device.Event{}}
+	s.gone = d.Attach(ctx, s.post)
+	return s, nil
+}
+
+func (s *Sync) post(ev device.Event) {
+	s.mu.Lock()
+	c := s.waits[ev.Work]
+	delete(s.waits, ev.Work)
+	s.mu.Unlock()
+	if c != nil && ev.Over {
+		c <- ev
+	}
+}
+
+// do begins work and waits for its end, or for ctx, when a launch is killed.
+func (s *Sync) do(ctx context.Context, w *device.Work) (device.Event, error) {
+	c := make(chan device.Event, 1)
+	s.mu.Lock()
+	s.last++
+	w.ID = s.last
+	s.waits[w.ID] = c
+	s.mu.Unlock()
+	if _, err := s.d.Begin(ctx, 0, w); err != nil {
+		s.mu.Lock()
+		delete(s.waits, w.ID)
+		s.mu.Unlock()
+		return device.Event{}, err
+	}
+	var ev device.Event
+	select {
+	case ev = <-c:
+	case <-ctx.Done():
+		s.d.Abort(0, w.ID, true)
+		ev = <-c
+	}
+	if ev.Kind == device.Aborted {
+		return ev, fmt.Errorf("%s on %s: %w", w.Kind, s.d.info.Name, ctx.Err())
+	}
+	return ev, ev.Err
+}
+
+// Info implements device.Blocking.
+func (s *Sync) Info() device.Info {
+	info := s.d.Info()
+	info.Places, info.Units, info.UnitAlign, info.Priorities, info.Preempt, info.Loads = 1, 0, 0, 0, device.PreemptExit, ""
+	return info
+}
+
+// Device is the GPU.
+func (s *Sync) Device() *Device { return s.d }
+
+// Load implements device.Blocking.
+func (s *Sync) Load(ctx context.Context, b *bundle.Bundle) error {
+	_, err := s.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(b)})
+	return err
+}
+
+// Unload implements device.Unloader.
+func (s *Sync) Unload(ctx context.Context, network string) error {
+	_, err := s.do(ctx, &device.Work{Kind: device.Unload, Network: network})
+	return err
+}
+
+// Admit implements device.Blocking.
+func (s *Sync) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
+	_, err := s.do(ctx, &device.Work{Kind: device.Copy, Network: network, Request: id, Input: func() ([]device.Tensor, error) {
+		return []device.Tensor{device.Words("input", input, len(input))}, nil
+	}})
+	return err
+}
+
+// Run implements device.Blocking.
+func (s *Sync) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
+	ev, err := s.do(ctx, &device.Work{Kind: device.Run, Launch: *l, Limit: l.Limit})
+	if err != nil {
+		return nil, err
+	}
+	return ev.Report, nil
+}
+
+// Release implements device.Blocking.
+func (s *Sync) Release(id device.RequestID) { s.d.Release(id) }
+
+// Reset implements device.Blocking.
+func (s *Sync) Reset(ctx context.Context) error {
+	_, err := s.do(ctx, &device.Work{Kind: device.Reset})
+	return err
+}
+
+// Close implements device.Blocking.
+func (s *Sync) Close() error {
+	s.end()
+	<-s.gone
+	return s.d.Close()
+}

@@ -1,0 +1,213 @@
+// A launch: segment by segment, each a start and an interrupt.
+
+package npu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// Run implements device.Blocking: segment by segment, with the requests that have not left.
+func (d *Driver) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
+	rep, err := d.launch(ctx, l)
+	if err != nil {
+		return nil, fmt.Errorf("%s: launch %d of %s, segments %d..%d: %w", d.opts.Name, l.ID, l.Network, l.First, l.Last, err)
+	}
+	return rep, nil
+}
+
+func (d *Driver) launch(ctx context.Context, l *device.Launch) (*device.Report, error) {
+	d.hw.Lock()
+	defer d.hw.Unlock()
+	defer d.until(ctx)()
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	n, slots, err := d.batch(l)
+	if err != nil {
+		return nil, err
+	}
+	if d.active != n {
+		if err := d.activate(n); err != nil {
+			d.failed = err
+			return nil, err
+		}
+	}
+	rep := &device.Report{Results: make([]device.Result, len(l.Requests))}
+	active := make([]int, len(l.Requests)) // positions in the launch of those still in the batch
+	for i, id := range l.Requests {
+		rep.Results[i] = device.Result{Request: id, Taken: -1}
+		active[i] = i
+	}
+	if d.behind {
+		if d.counters, err = d.readCounters(); err != nil {
+			d.failed = err
+			return nil, err
+		}
+		d.behind = false
+	}
+	before := d.counters
+	left := d.opts.CycleLimit
+	if l.Limit > 0 {
+		left = min(left, d.cycles(l.Limit))
+	}
+	final := len(n.b.Network.Exits) - 1
+	for seg := l.First; seg <= l.Last && len(active) > 0; seg++ {
+		e := &n.b.Network.Exits[seg]
+		if err := ctx.Err(); err != nil {
+			d.behind = seg > l.First // registers may go with the context: the next launch reads them
+			return nil, err
+		}
+		table := make([]int, len(active))
+		for i, p := range active {
+			table[i] = slots[p]
+		}
+		spent, err := d.start(ctx, e, table, left)
+		if err != nil {
+			return nil, fmt.Errorf("segment %d (%s) with a batch of %d: %w", seg, e.Name, len(active), err)
+		}
+		left -= min(spent, left)
+		rest := active[:0]
+		for _, p := range active {
+			raw, err := d.logits(n, slots[p], e)
+			if err != nil {
+				d.failed = err
+				return nil, err
+			}
+			class, conf := device.Confidence(raw, e.Frac)
+			r := &rep.Results[p]
+			r.Exits = append(r.Exits, device.ExitResult{
+				Exit: seg, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw,
+			})
+			if conf >= l.Theta[p] || seg == final {
+				r.Taken = seg
+				continue
+			}
+			rest = append(rest, p)
+		}
+		active = rest
+	}
+	if d.counters, err = d.readCounters(); err != nil {
+		d.failed = err
+		return nil, err
+	}
+	delta := func(i int) uint64 { return d.counters[i] - before[i] }
+	rep.Stats = device.Stats{
+		Cycles: delta(abi.CntCyclesBusy), MACCycles: delta(abi.CntMACCycles), MACs: delta(abi.CntMACs),
+		BytesRead: delta(abi.CntBytesRead), BytesWritten: delta(abi.CntBytesWritten), Starts: delta(abi.CntStarts),
+	}
+	rep.Cycles = rep.Stats.Cycles
+	rep.Ns = d.ns(rep.Cycles)
+	return rep, nil
+}
+
+// batch checks a launch and looks its slots up.
+func (d *Driver) batch(l *device.Launch) (*network, []int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.nets[l.Network]
+	switch {
+	case n == nil:
+		return nil, nil, fmt.Errorf("%w: the network is not loaded", ErrRequest)
+	case l.First < 0 || l.Last < l.First || l.Last >= len(n.b.Network.Exits):
+		return nil, nil, fmt.Errorf("%w: there are %d segments", ErrRequest, len(n.b.Network.Exits))
+	case len(l.Requests) < 1 || len(l.Requests) > abi.BMax || len(l.Theta) != len(l.Requests):
+		return nil, nil, fmt.Errorf("%w: a batch of %d with %d thresholds, expected 1..%d", ErrRequest,
+			len(l.Requests), len(l.Theta), abi.BMax)
+	}
+	slots := make([]int, len(l.Requests))
+	for i, id := range l.Requests {
+		s := d.live[id]
+		if s == nil || s.net != n {
+			return nil, nil, fmt.Errorf("%w: request %d has no slot of this network", ErrRequest, id)
+		}
+		if slices.Contains(l.Requests[:i], id) {
+			return nil, nil, fmt.Errorf("%w: request %d is in the batch twice", ErrRequest, id)
+		}
+		slots[i] = s.slot
+	}
+	return n, slots, nil
+}
+
+// start runs one segment to its interrupt, for limit cycles at most. What leaves the hardware in doubt
+// is kept in d.failed.
+func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit uint64) (cycles uint64, err error) {
+	w := [][2]uint32{
+		{abi.RegLayers, uint32(e.First)<<abi.RegLayersFirstLSB | uint32(e.Last)<<abi.RegLayersLastLSB},
+		{abi.RegBatch, uint32(len(slots)) << abi.RegBatchBActLSB},
+	}
+	// Entries beyond the batch are written too: a start must not depend on the one before.
+	for i := range abi.RegSlotTableCount {
+		s := 0
+		if i < len(slots) {
+			s = slots[i]
+		}
+		w = append(w, [2]uint32{abi.RegSlotTable + 4*uint32(i), uint32(s)})
+	}
+	w = append(w, [2]uint32{abi.RegCtrl, abi.RegCtrlStartMask})
+	if err := d.regs(w...); err != nil {
+		d.failed = err
+		return 0, err
+	}
+	if cycles, err = d.bus.WaitIRQ(ctx, limit); err != nil {
+		if errors.Is(err, ErrNoIRQ) {
+			err = fmt.Errorf("%w: no interrupt within %d cycles: %w", ErrHang, limit, err)
+		}
+		d.failed = err
+		return cycles, err
+	}
+	status, err := d.finish()
+	if err != nil {
+		d.failed = err
+		return cycles, err
+	}
+	switch {
+	case status&abi.RegStatusErrorMask != 0:
+		hw, err := d.hwError()
+		if err != nil {
+			d.failed = err
+			return cycles, err
+		}
+		d.counters, err = d.readCounters() // they belong to nobody
+		if err != nil {
+			d.failed = err
+		}
+		return cycles, hw
+	case status&abi.RegStatusDoneMask == 0 || status&abi.RegStatusBusyMask != 0:
+		d.failed = fmt.Errorf("%w: STATUS is %#x at the interrupt", ErrHang, status)
+		return cycles, d.failed
+	}
+	return cycles, nil
+}
+
+// finish reads the status after an interrupt and lowers the line.
+func (d *Driver) finish() (uint32, error) {
+	status, err := d.bus.ReadReg(abi.RegStatus)
+	if err != nil {
+		return 0, err
+	}
+	return status, d.bus.WriteReg(abi.RegIRQStatus, abi.RegIRQStatusDoneMask|abi.RegIRQStatusErrorMask)
+}
+
+func (d *Driver) hwError() (*HWError, error) {
+	v, err := d.bus.ReadReg(abi.RegError)
+	if err != nil {
+		return nil, err
+	}
+	addr, err := d.bus.ReadReg(abi.RegErrorAddr)
+	if err != nil {
+		return nil, err
+	}
+	return &HWError{
+		Code:  abi.ErrCode(v & abi.RegErrorCodeMask >> abi.RegErrorCodeLSB),
+		Layer: int(v & abi.RegErrorLayerMask >> abi.RegErrorLayerLSB),
+		Port:  int(v & abi.RegErrorPortMask >> abi.RegErrorPortLSB),
+		Addr:  addr,
+	}, nil
+}

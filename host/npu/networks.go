@@ -1,0 +1,169 @@
+// Networks on the device: where their descriptors, weights and slots lie, and which one the hardware holds.
+
+package npu
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+type network struct {
+	b      *bundle.Bundle
+	hash   uint64
+	at     region
+	weight int64 // offsets into memory
+	slots  int64
+	taken  []bool
+	live   int
+}
+
+// activate gives the hardware a network's FBCB, base addresses and hash.
+func (d *Driver) activate(n *network) error {
+	d.active = nil
+	addr := func(lo uint32, off int64) [][2]uint32 {
+		a := d.base + uint64(off)
+		return [][2]uint32{{lo, uint32(a)}, {lo + 4, uint32(a >> 32)}}
+	}
+	w := slices.Concat(
+		addr(abi.RegDescBaseLo, n.at.start), addr(abi.RegWeightBaseLo, n.weight), addr(abi.RegSlotBaseLo, n.slots),
+		[][2]uint32{{abi.RegSlotStride, uint32(n.b.Slot.Stride)}})
+	for layer, row := range n.b.FBCB {
+		w = append(w, [2]uint32{abi.RegFBCBAddr, abi.FBCBAddr(layer, 1)})
+		for _, e := range row {
+			v, err := e.Encode()
+			if err != nil {
+				return fmt.Errorf("layer %d: %w", layer, err)
+			}
+			w = append(w, [2]uint32{abi.RegFBCBData, v})
+		}
+	}
+	w = append(w, [2]uint32{abi.RegScratch0, uint32(n.hash)}, [2]uint32{abi.RegScratch1, uint32(n.hash >> 32)})
+	if err := d.regs(w...); err != nil {
+		return err
+	}
+	d.active = n
+	return nil
+}
+
+// Load implements device.Blocking: descriptors and weights go to memory, the FBCB into the hardware.
+// Several networks may be loaded; one that is there already under the same name is replaced,
+// unless it holds samples.
+func (d *Driver) Load(ctx context.Context, b *bundle.Bundle) error {
+	fail := func(err error) error { return fmt.Errorf("load %s on %s: %w", b.Network.Name, d.opts.Name, err) }
+	if err := ctx.Err(); err != nil {
+		return fail(err)
+	}
+	if b.ABIHash != d.build.ABIHash {
+		return fail(fmt.Errorf("%w: ABI hash %016x, the hardware's is %016x", ErrMismatch, b.ABIHash, d.build.ABIHash))
+	}
+	if h := b.Design.Hash(); h != d.build.DesignHash {
+		return fail(fmt.Errorf("%w: design hash %016x (%s), the hardware's is %016x", ErrMismatch, h, b.Design.Name, d.build.DesignHash))
+	}
+	if err := b.Validate(); err != nil {
+		return fail(err)
+	}
+	hash, err := b.Hash()
+	if err != nil {
+		return fail(err)
+	}
+	descs := make([]byte, 0, len(b.Layers)*abi.DescBytes)
+	for i := range b.Layers {
+		enc, err := b.Layers[i].Encode()
+		if err != nil {
+			return fail(fmt.Errorf("layer %d: %w", i, err))
+		}
+		descs = append(descs, enc[:]...)
+	}
+
+	d.hw.Lock()
+	defer d.hw.Unlock()
+	defer d.until(ctx)()
+	if err := d.usable(); err != nil {
+		return fail(err)
+	}
+	n, err := d.place(b, hash, int64(len(descs)))
+	if err != nil {
+		return fail(err)
+	}
+	copy(d.mem[n.at.start:], descs)
+	copy(d.mem[n.weight:], b.Weights)
+	if err := d.sync(n.at.start, n.slots-n.at.start, ToDevice); err != nil {
+		d.remove(n)
+		return fail(err)
+	}
+	if err := d.activate(n); err != nil {
+		d.remove(n)
+		return fail(err)
+	}
+	return nil
+}
+
+// place reserves memory for a network and enters it; one of the same name that holds no samples
+// makes room.
+func (d *Driver) place(b *bundle.Bundle, hash uint64, descs int64) (*network, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old := d.nets[b.Network.Name]
+	if old != nil {
+		if old.live > 0 {
+			return nil, fmt.Errorf("%w: it is loaded already and holds %d samples", ErrRequest, old.live)
+		}
+	}
+	align := func(v int64) int64 { return (v + regionAlign - 1) / regionAlign * regionAlign }
+	weights := align(int64(len(b.Weights)))
+	size := align(descs) + weights + int64(d.opts.Slots)*b.Slot.Stride
+	free := d.free.clone() // what is there now stays unless the new one fits
+	if old != nil {
+		free.give(old.at)
+	}
+	at, ok := free.take(size)
+	if !ok {
+		return nil, fmt.Errorf("%w: it needs %d bytes (%d weights, %d slots of %d), of %d in all", ErrMemory,
+			size, len(b.Weights), d.opts.Slots, b.Slot.Stride, len(d.mem))
+	}
+	d.free = free
+	if d.active == old {
+		d.active = nil
+	}
+	n := &network{b: b, hash: hash, at: at, taken: make([]bool, d.opts.Slots)}
+	n.weight = at.start + align(descs)
+	n.slots = n.weight + weights
+	d.nets[b.Network.Name] = n
+	return n, nil
+}
+
+// Unload implements device.Unloader: a network that holds no samples gives its memory back.
+func (d *Driver) Unload(_ context.Context, network string) error {
+	fail := func(err error) error { return fmt.Errorf("unload %s from %s: %w", network, d.opts.Name, err) }
+	d.hw.Lock()
+	defer d.hw.Unlock()
+	if err := d.usable(); err != nil {
+		return fail(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := d.nets[network]
+	switch {
+	case n == nil:
+		return fail(fmt.Errorf("%w: it is not loaded", ErrRequest))
+	case n.live > 0:
+		return fail(fmt.Errorf("%w: it holds %d samples", ErrRequest, n.live))
+	}
+	if d.active == n {
+		d.active = nil
+	}
+	delete(d.nets, network)
+	d.free.give(n.at)
+	return nil
+}
+
+func (d *Driver) remove(n *network) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.nets, n.b.Network.Name)
+	d.free.give(n.at)
+}

@@ -1,0 +1,116 @@
+// Samples: slots, their inputs, and what exits left there.
+
+package npu
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+type sample struct {
+	net  *network
+	slot int
+}
+
+// Admit implements device.Blocking. It may be called while a launch runs.
+func (d *Driver) Admit(ctx context.Context, network string, id device.RequestID, input []int16) error {
+	fail := func(err error) error { return fmt.Errorf("admit request %d on %s: %w", id, d.opts.Name, err) }
+	if err := ctx.Err(); err != nil {
+		return fail(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return fail(ErrClosed)
+	}
+	n := d.nets[network]
+	if n == nil {
+		return fail(fmt.Errorf("%w: network %q is not loaded", ErrRequest, network))
+	}
+	if d.live[id] != nil {
+		return fail(fmt.Errorf("%w: it has a slot already", ErrRequest))
+	}
+	net := &n.b.Network
+	if want := net.InH * net.InW * net.InC; len(input) != want {
+		return fail(fmt.Errorf("%w: the input has %d elements, expected %d", ErrRequest, len(input), want))
+	}
+	slot := slices.Index(n.taken, false)
+	if slot < 0 {
+		return fail(fmt.Errorf("%w: all %d slots are taken", ErrRequest, len(n.taken)))
+	}
+	n.taken[slot] = true
+	n.live++
+	d.live[id] = &sample{n, slot}
+	to := d.slot(n, slot)[net.InOffset:]
+	for pix := range net.InH * net.InW {
+		for c, v := range input[pix*net.InC : (pix+1)*net.InC] {
+			binary.LittleEndian.PutUint16(to[2*(pix*net.InPix+c):], uint16(v))
+		}
+	}
+	at := n.slots + int64(slot)*n.b.Slot.Stride + int64(net.InOffset)
+	if err := d.sync(at, 2*int64(net.InH)*int64(net.InW)*int64(net.InPix), ToDevice); err != nil {
+		d.drop(id)
+		return fail(err)
+	}
+	return nil
+}
+
+// sync makes memory agree between CPU and NPU where the bus is not coherent.
+func (d *Driver) sync(off, n int64, dir Direction) error {
+	if s, ok := d.bus.(Syncer); ok {
+		return s.Sync(off, n, dir)
+	}
+	return nil
+}
+
+// slot is a slot's memory.
+func (d *Driver) slot(n *network, i int) []byte {
+	at := n.slots + int64(i)*n.b.Slot.Stride
+	return d.mem[at : at+n.b.Slot.Stride]
+}
+
+// Slot is the memory of a request's slot, nil where it has none, up to Close; for comparing.
+func (d *Driver) Slot(id device.RequestID) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.live[id]; s != nil && !d.closed {
+		return d.slot(s.net, s.slot)
+	}
+	return nil
+}
+
+// Release implements device.Blocking. A request must not be released while a launch holds it.
+func (d *Driver) Release(id device.RequestID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(id)
+}
+
+// drop frees a request's slot; d.mu is held.
+func (d *Driver) drop(id device.RequestID) {
+	s := d.live[id]
+	if s == nil {
+		return
+	}
+	delete(d.live, id)
+	s.net.taken[s.slot] = false
+	s.net.live--
+}
+
+// logits copies an exit's logits from a slot.
+func (d *Driver) logits(n *network, slot int, e *bundle.Exit) ([]int16, error) {
+	if err := d.sync(n.slots+int64(slot)*n.b.Slot.Stride+int64(e.Offset), 2*int64(e.Classes), FromDevice); err != nil {
+		return nil, err
+	}
+	from := d.slot(n, slot)[e.Offset:]
+	raw := make([]int16, e.Classes)
+	for i := range raw {
+		raw[i] = int16(binary.LittleEndian.Uint16(from[2*i:]))
+	}
+	return raw, nil
+}

@@ -24,52 +24,54 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // rules: a package (or, with a trailing slash, everything below) and all it may import beside the
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
-	"hw/":                     {},
-	"sim/":                    {},
-	"boards":                  {},
-	"boards/ip":               {"boards"},
-	"bitstreams":              {"boards"},
-	"hls/":                    {"hls"},
-	"hls":                     {},
-	"dse/":                    {"dse/", "boards"},
-	"dse/graph":               {},
-	"dse/onnx":                {"dse/graph"},
-	"dse/images":              {},
-	"dse/zoo":                 {"dse/graph", "dse/onnx", "dse/images"},
-	"dse/place":               {"dse/graph"},
-	"dse/quant":               {"dse/graph", "dse/place"}, // convolutions that are one layer have one shift
-	"dse/cost":                {},
-	"dse/counted":             {"dse/cost", "dse/mapping", "hw/syn"}, // which RTL it was counted on
-	"dse/mapping":             {"dse/cost"},
-	"dse/resource":            {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
-	"dse/window":              {"dse/cost", "dse/mapping"},
-	"dse/search":              {"dse/cost", "dse/mapping", "dse/window", "dse/place", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
-	"dse/report":              {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
-	"dse/bundle":              {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
-	"dse/golden":              {"dse/bundle"},
-	"host/device":             {"dse/bundle", "dse/graph"},
-	"host/predict":            {},
-	"host/sched":              {"host/predict", "host/device", "dse/bundle", "dse/graph"},
-	"host/sched/bound":        {"host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/drawn":              {"host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/bandwidth":          {},
-	"host/links":              {},
-	"host/jellyfish":          {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
-	"host/jellyfish/exact":    {"host/jellyfish"},
-	"host/experiments/edge":   {"host/experiments", "host/experiments/gpus", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"}, // of gpus what a statement is
-	"host/engine":             {"host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/load":               {"host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/npu":                {"host/device", "dse/bundle", "dse/graph"},
-	"host/npu/uio":            {"host/npu"},
-	"host/readme":             {}, // the READMEs of the whole repository
-	"host/kit":                {"host/device", "dse/bundle", "dse/graph"},
-	"host/gpu":                {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
-	"host/soft":               {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
-	"host/report":             {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/verify":             {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
-	"host/experiments/gpus":   {"host/experiments", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
-	"host/experiments/strait": {"host/experiments", "host/experiments/gpus", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/predict", "host/drawn", "host/load", "host/device", "dse/bundle"},
-	"host/experiments":        {"host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},
+	"hw/":                      {},
+	"sim/":                     {},
+	"boards":                   {},
+	"boards/ip":                {"boards"},
+	"bitstreams":               {"boards"},
+	"hls/":                     {"hls"},
+	"hls":                      {},
+	"dse/":                     {"dse/", "boards"},
+	"dse/graph":                {},
+	"dse/onnx":                 {"dse/graph"},
+	"dse/images":               {},
+	"dse/zoo":                  {"dse/graph", "dse/onnx", "dse/images"},
+	"dse/alias":                {"dse/graph"},
+	"dse/quant":                {"dse/graph", "dse/alias"}, // convolutions that are one layer have one shift
+	"dse/cost":                 {},
+	"dse/counted":              {"dse/cost", "dse/mapping", "hw/syn"}, // which RTL it was counted on
+	"dse/mapping":              {"dse/cost"},
+	"dse/resource":             {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
+	"dse/split":                {"dse/cost", "dse/mapping"},
+	"dse/search":               {"dse/cost", "dse/mapping", "dse/split", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
+	"dse/report":               {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},
+	"dse/bundle":               {"dse/cost", "dse/mapping"}, // an FBCB entry is checked by what chose it
+	"dse/golden":               {"dse/bundle"},
+	"host/device":              {"dse/bundle", "dse/graph"},
+	"host/predict":             {},
+	"host/sched":               {"host/predict", "host/device", "dse/bundle", "dse/graph"},
+	"host/sched/bound":         {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/drawn":               {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/bandwidth":           {},
+	"host/links":               {},
+	"host/jellyfish":           {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
+	"host/jellyfish/exact":     {"host/jellyfish"},
+	"host/experiments/edge":    {"host/experiments", "host/experiments/gpus", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"}, // of gpus what a statement is
+	"host/engine":              {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/load":                {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/npu":                 {"host/device", "dse/bundle", "dse/graph"},
+	"host/npu/uio":             {"host/npu"},
+	"host/readme":              {}, // the READMEs of the whole repository
+	"host/kit":                 {"host/device", "dse/bundle", "dse/graph"},
+	"host/gpu":                 {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
+	"host/board":               {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},
+	"host/soft":                {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
+	"host/report":              {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/verify":              {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
+	"host/experiments/gpus":    {"host/experiments", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments/strait":  {"host/experiments", "host/experiments/gpus", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/predict", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments/compose": {"host/experiments", "host/experiments/strait", "host/experiments/edge", "host/jellyfish", "host/links", "host/gpu/params", "host/drawn", "host/device", "host/sched", "dse/bundle"},
+	"host/experiments":         {"host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},
 }
 
 // commands wire everything together.

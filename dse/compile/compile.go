@@ -3,7 +3,7 @@
 //
 // What a node becomes:
 //
-//   - a convolution: one GEMM, also for several that dse/place says are one layer, where their shifts
+//   - a convolution: one GEMM, also for several that dse/alias says are one layer, where their shifts
 //     agree; one a window of groups where it is grouped, the window's groups side by side on the diagonal
 //     of a dense matrix (depthwise: T_C channels wide); one a window of output channels where it has more
 //     than C_MAX of them. Windows of groups are wider where the network has more descriptors than L_MAX
@@ -24,13 +24,13 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
-	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/quant"
-	"github.com/sluice-npu/sluice/dse/window"
+	"github.com/sluice-npu/sluice/dse/split"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -114,7 +114,7 @@ type compiler struct {
 	stored map[[32]byte]uint32 // what lies where in b.Weights
 	over   int                 // descriptors beyond L_MAX
 	spread int64               // bytes of grouped weights, zeros included
-	wide   []window.Grouped    // grouped layers, in the order of nodes
+	wide   []split.Grouped     // grouped layers, in the order of nodes
 	parts  []int               // of them, where they are not as many as T_C asks for
 }
 
@@ -140,7 +140,7 @@ func (c *compiler) lower() error {
 		return err
 	}
 	have := abi.LMax + c.over
-	c.parts = window.Widen(c.d, c.wide, c.over)
+	c.parts = split.Widen(c.d, c.wide, c.over)
 	if err := c.nodes(); err != nil {
 		return err
 	}
@@ -214,9 +214,9 @@ func (c *compiler) dense(n int, p piece) error {
 			l := &c.q.Layers[nodes[of]]
 			weights, bias = slices.Concat(weights, l.Weights), slices.Concat(bias, l.Bias)
 		}
-		parts := window.Of(len(bias), c.d.CMax, 1)
+		parts := split.Of(len(bias), c.d.CMax, 1)
 		for _, w := range parts {
-			p.name = suffix(place.Name(c.g, nodes[:of]), w, len(parts))
+			p.name = suffix(alias.Name(c.g, nodes[:of]), w, len(parts))
 			p.out0, p.outC = w[0], w[1]-w[0]
 			p.weights, p.bias = weights[w[0]*kernel:w[1]*kernel], bias[w[0]:w[1]]
 			if err := c.emit(n, p); err != nil {
@@ -241,10 +241,10 @@ func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap
 	if outG > c.d.CMax {
 		return fmt.Errorf("%w: a group of %d output channels, the build holds C_MAX = %d", mapping.ErrNoFit, outG, c.d.CMax)
 	}
-	parts := window.Of(groups*outG, min(max(c.d.TC, outG), c.d.CMax), outG)
+	parts := split.Of(groups*outG, min(max(c.d.TC, outG), c.d.CMax), outG)
 	whole := p
-	c.wide = append(c.wide, window.Grouped{Parts: len(parts), Geoms: func(parts int) (out []cost.Geom) {
-		for _, w := range window.Cut(groups*outG, parts, outG) {
+	c.wide = append(c.wide, split.Grouped{Parts: len(parts), Geoms: func(parts int) (out []cost.Geom) {
+		for _, w := range split.Cut(groups*outG, parts, outG) {
 			p := whole
 			p.in0, p.inC = w[0]/outG*inG, (w[1]-w[0])/outG*inG
 			p.out0, p.outC = w[0], w[1]-w[0]
@@ -257,7 +257,7 @@ func (c *compiler) grouped(n int, p piece, groups int, weight func(group, o, tap
 		return out
 	}})
 	if i := len(c.wide) - 1; i < len(c.parts) {
-		parts = window.Cut(groups*outG, c.parts[i], outG)
+		parts = split.Cut(groups*outG, c.parts[i], outG)
 	}
 	taps := p.window.KH * p.window.KW
 	for _, w := range parts {
@@ -332,7 +332,7 @@ func (c *compiler) poolPieces(n int, p piece, name string, out0 int) error {
 		}
 		size = (size + 1) / 2
 	}
-	parts := window.Of(channels, size, 1)
+	parts := split.Of(channels, size, 1)
 	for _, w := range parts {
 		p.name = suffix(name, w, len(parts))
 		p.in0, p.inC = w[0], w[1]-w[0]
@@ -348,7 +348,7 @@ func (c *compiler) concat(n int) error {
 	node := &c.g.Nodes[n]
 	channel := 0
 	for i, t := range node.Inputs {
-		if c.l.Copied[place.Edge{N: n, I: i}] {
+		if c.l.Copied[alias.Edge{N: n, I: i}] {
 			p := piece{
 				op: abi.OpMaxPool, in: t, out: node.Output, res: graph.None,
 				window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, layer: &c.q.Layers[n],

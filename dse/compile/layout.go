@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/graph"
-	"github.com/sluice-npu/sluice/dse/place"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 
 // layout is the memory of one slot.
 type layout struct {
-	*place.Plan
+	*alias.Plan
 	g      *graph.Graph
 	offset []int64 // by root, bytes
 	stride int64
@@ -28,7 +28,7 @@ type layout struct {
 
 // lay gives every tensor its place in a slot.
 func lay(g *graph.Graph) (*layout, error) {
-	l := &layout{Plan: place.Of(g), g: g, offset: make([]int64, len(g.Tensors))}
+	l := &layout{Plan: alias.Of(g), g: g, offset: make([]int64, len(g.Tensors))}
 	blocks, roots := l.blocks()
 	l.stride = allocate(blocks)
 	for i, b := range blocks {

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/mapping"
-	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/zoo"
@@ -71,7 +71,7 @@ func TestMergedLayers(t *testing.T) {
 	for seed, left := first, *nFlag/6; left > 0; seed++ {
 		d := load(t, designs[seed%uint64(len(designs))])
 		o := randnet.Built()
-		o.Want = func(q *quant.Network) bool { return len(place.Of(q.Graph).Merged) > 0 }
+		o.Want = func(q *quant.Network) bool { return len(alias.Of(q.Graph).Merged) > 0 }
 		n, err := randnet.New(seed, d, o)
 		if err != nil {
 			t.Fatal(err)
@@ -102,7 +102,7 @@ func compare(seed uint64, d configs.Design, o randnet.Options) error {
 		return err
 	}
 	// the node that stands for the one, or those, that a layer is of
-	plan, byName := place.Of(n.Quant.Graph), map[string]int{}
+	plan, byName := alias.Of(n.Quant.Graph), map[string]int{}
 	for i := range n.Quant.Graph.Nodes {
 		nodes, _ := plan.Layer(i)
 		byName[n.Quant.Graph.Nodes[i].Name] = slices.Min(nodes)

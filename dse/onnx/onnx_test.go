@@ -531,6 +531,23 @@ func TestFusion(t *testing.T) {
 	}
 }
 
+// TestSumKeepsBits: branches whose weights are far apart stay layers of their own.
+func TestSumKeepsBits(t *testing.T) {
+	for gain, nodes := range map[float32]int{4: 2, 100: 3} { // and the head
+		b := build(1, 3, 4, 4).weight("w", 3, 3, 3, 3).op("Conv", "c", in("x", "w"), intsAttr("pads", 1, 1, 1, 1)).
+			tensor(&onnxpb.TensorProto{Name: proto.String("k"), DataType: proto.Int32(typeFloat), FloatData: []float32{gain}}).
+			op("Mul", "m", in("x", "k")).op("Add", "s", in("c", "m")).
+			op("Flatten", "f", in("s")).weight("v", 48, 5).op("MatMul", "e", in("f", "v")).outputs("e")
+		g, err := b.load(t, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(g.Nodes) != nodes {
+			t.Errorf("gain %v: %d nodes, expected %d", gain, len(g.Nodes), nodes)
+		}
+	}
+}
+
 // TestExitInside: an exit that the network goes on from keeps its values.
 func TestExitInside(t *testing.T) {
 	g, err := build(1, 4).weight("a", 4, 3).weight("b", 3, 2).

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/graph"
-	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/zoo"
 )
 
@@ -638,8 +638,8 @@ func TestSiblings(t *testing.T) {
 		}
 		// a bound far beyond the range is the same integer as none, but makes another layer of it
 		got, alone := quantise(float32(math.Inf(1))), quantise(1e30)
-		if len(place.Of(got.Graph).Merged) != 1 || len(place.Of(alone.Graph).Merged) != 0 {
-			t.Fatalf("%s: one layer %v, alone %v", c.name, place.Of(got.Graph).Merged, place.Of(alone.Graph).Merged)
+		if len(alias.Of(got.Graph).Merged) != 1 || len(alias.Of(alone.Graph).Merged) != 0 {
+			t.Fatalf("%s: one layer %v, alone %v", c.name, alias.Of(got.Graph).Merged, alias.Of(alone.Graph).Merged)
 		}
 		if diff := cmp.Diff(alone.Frac, got.Frac); diff != "" {
 			t.Errorf("%s: fractions of tensors (-alone +as one layer):\n%s", c.name, diff)

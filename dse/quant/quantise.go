@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/graph"
-	"github.com/sluice-npu/sluice/dse/place"
 )
 
 // What Quantise and Check refuse. Every error wraps one of these and names the layer.
@@ -209,7 +209,7 @@ func (s *solver) solve() (*Network, error) {
 			changed = changed || c
 		}
 	}
-	for _, nodes := range place.Of(s.g).Merged {
+	for _, nodes := range alias.Of(s.g).Merged {
 		s.agree(nodes)
 	}
 	net := &Network{Graph: s.g, Frac: make([]int, len(s.g.Tensors)), Layers: make([]Layer, len(s.g.Nodes))}

@@ -12,12 +12,12 @@ import (
 	"math/bits"
 	"math/rand/v2"
 
+	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
-	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -472,7 +472,7 @@ func (b *builder) branch(t graph.TensorID, frac int) (graph.TensorID, error) {
 // agree gives convolutions that can be one layer the same shift and clamp, or all but one of the three:
 // then they are not one.
 func (b *builder) agree() {
-	for _, nodes := range place.Of(b.g).Merged {
+	for _, nodes := range alias.Of(b.g).Merged {
 		first := b.q.Layers[nodes[0]]
 		differ := b.rng.IntN(8)
 		for _, n := range nodes[1:] {

@@ -16,12 +16,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/onnx"
-	"github.com/sluice-npu/sluice/dse/place"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/zoo"
@@ -199,7 +199,7 @@ func lowered1(t *testing.T, g *graph.Graph, d configs.Design) []cost.Geom {
 
 // agree tells whether convolutions that may be one layer can be: the search supposes it, and knows no scales.
 func agree(q *quant.Network) (layers int, ok bool) {
-	merged := place.Of(q.Graph).Merged
+	merged := alias.Of(q.Graph).Merged
 	for _, nodes := range merged {
 		a := &q.Layers[nodes[0]]
 		for _, n := range nodes {

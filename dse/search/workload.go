@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluice-npu/sluice/dse/alias"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/mapping"
-	"github.com/sluice-npu/sluice/dse/place"
-	"github.com/sluice-npu/sluice/dse/window"
+	"github.com/sluice-npu/sluice/dse/split"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -44,7 +44,7 @@ type Workload struct {
 	meanMACs float64
 	mix      []*Workload
 	graph    *graph.Graph
-	plan     *place.Plan
+	plan     *alias.Plan
 	tabled   []bool // average pools that divide by different numbers at different places
 }
 
@@ -61,7 +61,7 @@ func NewWorkload(g *graph.Graph) (*Workload, error) {
 		return nil, fmt.Errorf("network %q: %w", g.Name, ErrNothing)
 	}
 	w.meanMACs, w.Parts = float64(w.MACs), []Part{{Name: w.Name, Segments: w.Segments, Share: 1, MACs: w.MACs}}
-	w.plan = place.Of(g)
+	w.plan = alias.Of(g)
 	w.tabled = make([]bool, len(g.Nodes))
 	for n := range g.Nodes {
 		w.tabled[n] = g.Nodes[n].Op == graph.AvgPool && tabled(g, n)
@@ -103,7 +103,7 @@ func (w *Workload) offset(t graph.TensorID, channel int) int64 {
 }
 
 // Lower makes the layers that a design runs. It follows dse/compile (a test compares the two): one
-// layer a convolution, or for all that dse/place says are one (their scales, which only the compiler
+// layer a convolution, or for all that dse/alias says are one (their scales, which only the compiler
 // knows, are supposed to allow it), windows of channels where it is grouped or has more than C_MAX, pools
 // in as few windows as the activation buffer allows.
 func (w *Workload) Lower(d configs.Design) ([]Layer, error) { return w.lower(d, false) }
@@ -129,7 +129,7 @@ func (w *Workload) lower(d configs.Design, apart bool) ([]Layer, error) {
 		return nil, err
 	}
 	if over := len(l.out) - abi.LMax; over > 0 {
-		l = lowering{w: w, d: d, apart: apart, parts: window.Widen(d, l.wide, over)}
+		l = lowering{w: w, d: d, apart: apart, parts: split.Widen(d, l.wide, over)}
 		if err := l.nodes(); err != nil {
 			return nil, err
 		}
@@ -145,11 +145,11 @@ type lowering struct {
 	d     configs.Design
 	apart bool
 	out   []Layer
-	wide  []window.Grouped // grouped layers, in the order of nodes
-	parts []int            // of them, where they are not as many as T_C asks for
+	wide  []split.Grouped // grouped layers, in the order of nodes
+	parts []int           // of them, where they are not as many as T_C asks for
 }
 
-// layer is place.Plan.Layer.
+// layer is alias.Plan.Layer.
 func (l *lowering) layer(n int) (nodes []int, stands bool) {
 	if l.apart {
 		return []int{n}, true
@@ -182,7 +182,7 @@ func (l *lowering) node(n int) error {
 		for _, m := range nodes {
 			outC += g.Tensors[g.Nodes[m].Output].C
 		}
-		parts := window.Of(outC, d.CMax, 1)
+		parts := split.Of(outC, d.CMax, 1)
 		for _, p := range parts {
 			if err := l.add(nodes[0], abi.OpGEMM, node.Inputs[0], 0, inC, p[0], p[1]-p[0], node.Residual, node.Window, p, parts); err != nil {
 				return err
@@ -198,7 +198,7 @@ func (l *lowering) node(n int) error {
 	case graph.Concat:
 		channel := 0
 		for i, t := range node.Inputs {
-			if l.w.plan.Copied[place.Edge{N: n, I: i}] {
+			if l.w.plan.Copied[alias.Edge{N: n, I: i}] {
 				if err := l.pool(n, abi.OpMaxPool, t, graph.Window{KH: 1, KW: 1, SH: 1, SW: 1}, channel); err != nil {
 					return err
 				}
@@ -216,15 +216,15 @@ func (l *lowering) grouped(n int, in, res graph.TensorID, groups int, win graph.
 	if outG > l.d.CMax {
 		return fmt.Errorf("%w: a group of %d output channels, the build holds C_MAX = %d", mapping.ErrNoFit, outG, l.d.CMax)
 	}
-	parts := window.Of(groups*outG, min(max(l.d.TC, outG), l.d.CMax), outG)
-	l.wide = append(l.wide, window.Grouped{Parts: len(parts), Geoms: func(parts int) (out []cost.Geom) {
-		for _, p := range window.Cut(groups*outG, parts, outG) {
+	parts := split.Of(groups*outG, min(max(l.d.TC, outG), l.d.CMax), outG)
+	l.wide = append(l.wide, split.Grouped{Parts: len(parts), Geoms: func(parts int) (out []cost.Geom) {
+		for _, p := range split.Cut(groups*outG, parts, outG) {
 			out = append(out, l.geom(n, abi.OpGEMM, in, p[0]/outG*inG, (p[1]-p[0])/outG*inG, p[0], p[1]-p[0], res, win))
 		}
 		return out
 	}})
 	if i := len(l.wide) - 1; i < len(l.parts) {
-		parts = window.Cut(groups*outG, l.parts[i], outG)
+		parts = split.Cut(groups*outG, l.parts[i], outG)
 	}
 	for _, p := range parts {
 		g0, g1 := p[0]/outG, p[1]/outG
@@ -253,7 +253,7 @@ func (l *lowering) pool(n int, op abi.Op, in graph.TensorID, win graph.Window, o
 		}
 		size = (size + 1) / 2
 	}
-	parts := window.Of(channels, size, 1)
+	parts := split.Of(channels, size, 1)
 	for _, p := range parts {
 		if err := l.add(n, op, in, p[0], p[1]-p[0], out0+p[0], p[1]-p[0], graph.None, win, p, parts); err != nil {
 			return err
@@ -301,7 +301,7 @@ func tabled(g *graph.Graph, n int) bool {
 
 func (l *lowering) add(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC int, res graph.TensorID, win graph.Window, part [2]int, parts [][2]int) error {
 	nodes, _ := l.layer(n)
-	name := place.Name(l.w.graph, nodes)
+	name := alias.Name(l.w.graph, nodes)
 	if len(parts) > 1 {
 		name = fmt.Sprintf("%s[%d:%d]", name, part[0], part[1])
 	}

@@ -50,3 +50,41 @@ func Commands(file string, r io.Reader) ([]Command, error) {
 	}
 	return out, nil
 }
+
+// Blocks are the indented blocks of a README, without their indentation; blank lines inside a block do not end it.
+func Blocks(r io.Reader) ([][]string, error) {
+	var out [][]string
+	inside := false
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		line, indented := strings.CutPrefix(lines.Text(), "    ")
+		switch {
+		case !indented && line != "":
+			inside = false
+		case indented && !inside:
+			out, inside = append(out, []string{line}), true
+		case indented:
+			out[len(out)-1] = append(out[len(out)-1], line)
+		}
+	}
+	return out, lines.Err()
+}
+
+// Missing answers the first line of a block that an output does not have, in the block's order and with its spacing
+// aside; empty where it has all.
+func Missing(block []string, output string) string {
+	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	lines := strings.Split(output, "\n")
+	for _, want := range block {
+		for {
+			if len(lines) == 0 {
+				return want
+			}
+			line := lines[0]
+			if lines = lines[1:]; words(line) == words(want) {
+				break
+			}
+		}
+	}
+	return ""
+}

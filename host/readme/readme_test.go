@@ -224,6 +224,66 @@ func TestCommandsRun(t *testing.T) {
 	}
 }
 
+// shown is the main job's output, which two READMEs show.
+const shown = "fashion on cosim (run, simulated)"
+
+// blocksOf are those of a README that begin like this.
+func blocksOf(t *testing.T, file, begins string) (out [][]string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all, err := Blocks(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range all {
+		if strings.HasPrefix(b[0], begins) {
+			out = append(out, b)
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("%s shows no output that begins with %q", file, begins)
+	}
+	return out
+}
+
+// What the READMEs show of the main job is one run's output; nightly, it is what the command prints today.
+func TestOutputsShown(t *testing.T) {
+	whole := blocksOf(t, "README.md", shown)[0]
+	output := strings.Join(whole, "\n")
+	if *nightly {
+		cmd := exec.Command("bash", "-c", "sim/build.sh run >&2 && "+bin+"/sluice run --device cosim --config run --network fashion --n 256 --seed 1 --out "+t.TempDir())
+		cmd.Dir = root
+		got, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		output = string(got)
+	}
+	for _, file := range []string{"README.md", "host/README.md"} {
+		for _, b := range blocksOf(t, file, shown) {
+			if line := Missing(b, output); line != "" {
+				t.Errorf("%s shows %q, which is not printed:\n%s", file, line, output)
+			}
+		}
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	got, err := Blocks(strings.NewReader("text\n    a 1\n\n      b  2\ntext\n\n    c\n"))
+	if err != nil || fmt.Sprintf("%q", got) != `[["a 1" "  b  2"] ["c"]]` {
+		t.Errorf("%q, %v", got, err)
+	}
+	for want, block := range map[string][]string{"": {"a 1", "b 2"}, "b 3": {"a 1", "b 3"}, "a 1": {"b 2", "a 1"}} {
+		if line := Missing(block, "a   1\nx\n  b 2\n"); line != want {
+			t.Errorf("%q: %q is missing, want %q", block, line, want)
+		}
+	}
+}
+
 func TestCommands(t *testing.T) {
 	text := "text\n    make run   # the main job\n    sluice profile    sluice doctor\n    bin/dse a \\\n      --b c  # d\n    no command\n  bin/dse too little\n"
 	got, err := Commands("README.md", strings.NewReader(text))

@@ -57,8 +57,8 @@ type Strait struct {
 	// Model predicts; nil: a new one. Frozen: it does not learn.
 	Model  *predict.Model
 	Frozen bool
-	// Exits: a batch is expected to shrink as requests leave at exits, by the shares seen so far; else it
-	// is taken to stay whole.
+	// Exits: a batch is expected to shrink as requests leave at exits, and to end when the last one does,
+	// by the shares seen so far; else it is taken to stay whole.
 	Exits bool
 
 	// For the ablation (appendix A.3): what is left out.
@@ -214,7 +214,7 @@ func (p *Strait) alone(s *State, network string, t *Table, first, n int) Time {
 	for i := range s.Traffic {
 		if tr := &s.Traffic[i]; tr.Network == network {
 			for seg := first; seg <= last; seg++ {
-				sum += t.P95(seg, seg, min(n, max(1, int(left+0.5))))
+				sum += Time(min(1, left) * float64(t.P95(seg, seg, min(n, max(1, int(left+0.5))))))
 				if seg < len(tr.Passed) && tr.Passed[seg] > 0 {
 					left *= 1 - float64(tr.Left[seg])/float64(tr.Passed[seg])
 				}

@@ -73,10 +73,12 @@ type commands struct {
 	Profile   profileCmd   `cmd:"" help:"Measure a latency table on a device."`
 	TuneTheta thetaCmd     `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
 	Bench     benchCmd     `cmd:"" help:"Compare policies over many settings."`
+	Bandwidth bandwidthCmd `cmd:"" help:"Say what clients' links carried, from captured packets."`
 	Classify  classifyCmd  `cmd:"" help:"Say what a bundle takes pictures for."`
 	Inspect   inspectCmd   `cmd:"" help:"Say what is in a bundle."`
 	Kit       kitCmd       `cmd:"" help:"Write a bundle, images and golden results for a board."`
 	Bitstream bitstreamCmd `cmd:"" help:"Inspect, verify, convert and load a bitstream."`
+	Board     boardCmd     `cmd:"" passthrough:"" help:"On a board: serve a kit, look at the machine, configure the PL (sluice board --help)."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that tools and data are there."`
 
 	About      versionCmd     `cmd:"" name:"version" help:"Say what this program is."`
@@ -137,6 +139,9 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return codeOK
+	case errors.Is(err, errSaid):
+		errors.As(err, &coded)
+		return coded.code
 	case ctx.Err() != nil:
 		return out.Fail(codeInterrupted, fmt.Errorf("interrupted: %w", err), "")
 	case errors.As(err, &coded):

@@ -32,6 +32,10 @@ type Setting struct {
 	Trace   *links.Trace
 	Ns      int64 // virtual time
 	Seed    uint64
+
+	// Board, where set, makes the k-th worker, which has all networks, and Tables are its times of them.
+	Board  func(k int) (device.Device, error)
+	Tables []*sched.Table
 }
 
 // Assumed are the parameters that the publication does not give.
@@ -46,7 +50,31 @@ type Assumed struct {
 
 // Assume gives them.
 func Assume() Assumed {
-	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.03, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25}
+	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.1, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25}
+}
+
+// AssumedNames are their names.
+func AssumedNames() []string {
+	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower"}
+}
+
+// Times is a copy with one of them multiplied.
+func (a Assumed) Times(name string, by float64) Assumed {
+	switch name {
+	case "upscale":
+		a.Upscale = min(1, a.Upscale*by)
+	case "jitter":
+		a.Jitter *= by
+	case "spread":
+		a.Spread *= by
+	case "load_ns":
+		a.LoadNs = int64(float64(a.LoadNs) * by)
+	case "decides_ns":
+		a.CostNs = int64(float64(a.CostNs) * by)
+	case "slower":
+		a.Slower *= by
+	}
+	return a
 }
 
 // Outcome is what a run showed.
@@ -55,6 +83,7 @@ type Outcome struct {
 	OnTime   int
 	Miss     float64 // share of frames without a result in time
 	Accuracy float64 // mean, of those with one
+	Aligned  float64 // share of those whose frames had the size of the network that answered
 	Busy     float64 // share of the workers' time
 	P50, P99 int64   // creation to result, of those with one
 	HitRate  float64 // of changes of a worker's network; NaN: none
@@ -70,6 +99,9 @@ type System struct {
 	Prefetch int
 	Static   int // in place of Jellyfish: this network everywhere, under Clockwork's EDF
 	Fixed    bool
+	// Inside, where set, makes what serves the requests that a worker was given, in place of Jellyfish's own
+	// way, or of Clockwork.
+	Inside func() sched.Policy
 }
 
 // middle is the network of 352 pixels: what is fixed where nothing adapts.
@@ -142,16 +174,25 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 		Source: src, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
 		Watchdog: engine.Watchdog{Fixed: 1 << 50},
 	}
-	for k := range set.Workers {
-		cfg.Devices = append(cfg.Devices, NewWorker(fmt.Sprintf("worker%d", k), set.Zoo, a.Spread, set.Seed<<8+uint64(k)))
-	}
 	var err error
+	for k := range set.Workers {
+		var d device.Device = NewWorker(fmt.Sprintf("worker%d", k), set.Zoo, a.Spread, set.Seed<<8+uint64(k))
+		if set.Board != nil {
+			if d, err = set.Board(k); err != nil {
+				return nil, err
+			}
+		}
+		cfg.Devices = append(cfg.Devices, d)
+	}
 	if cfg.Networks, err = networks(set, sys.Static, sys.Fixed, a.LoadNs); err != nil {
 		return nil, err
 	}
 	var policy *jellyfish.Policy
 	if sys.Fixed {
 		cfg.Policy = &sched.Clockwork{}
+		if sys.Inside != nil {
+			cfg.Policy = sys.Inside()
+		}
 	} else {
 		o := jellyfish.Options{
 			Zoo: set.Zoo, Select: sys.Select, Budget: sys.Budget, Advise: sizing.Advised, Prefetch: sys.Prefetch, Cost: a.CostNs, Seed: set.Seed,
@@ -162,6 +203,11 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 		nested, p, err := jellyfish.New(o, set.Workers)
 		if err != nil {
 			return nil, err
+		}
+		for k := range nested.Inner {
+			if sys.Inside != nil {
+				nested.Inner[k] = sys.Inside()
+			}
 		}
 		cfg.Policy, policy = nested, p
 	}
@@ -182,6 +228,9 @@ func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Netw
 		if err != nil {
 			return nil, err
 		}
+		if set.Tables != nil {
+			t = set.Tables[j]
+		}
 		n := engine.Network{Name: set.Zoo[j].Name, Family: family, Cold: !fixed && j > 0}
 		for range set.Workers {
 			n.Tables, n.Load, n.Artefacts = append(n.Tables, t), append(n.Load, load), append(n.Artefacts, device.Artefact{Network: n.Name, Kind: "table"})
@@ -198,6 +247,7 @@ type seen struct {
 	zoo     jellyfish.Zoo
 	upscale float64
 	n, good int
+	aligned int
 	sum     float64
 	hist    engine.Histogram
 }
@@ -211,6 +261,9 @@ func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 	s.good++
 	f := &s.src.frames[r.Task-1]
 	acc := s.zoo[r.Class].Accuracy
+	if int(f.size) == r.Class {
+		s.aligned++
+	}
 	if int(f.size) < r.Class { // it was upscaled
 		acc -= s.upscale * (acc - s.zoo[f.size].Accuracy)
 	}
@@ -225,7 +278,7 @@ func (s *seen) outcome(res *engine.Result, p *jellyfish.Policy) *Outcome {
 		o.Miss = 1 - float64(s.good)/float64(s.n)
 	}
 	if s.good > 0 {
-		o.Accuracy = s.sum / float64(s.good)
+		o.Accuracy, o.Aligned = s.sum/float64(s.good), float64(s.aligned)/float64(s.good)
 	}
 	busy := int64(0)
 	for _, b := range res.Busy {

@@ -1,4 +1,4 @@
-// Package place decides where the tensors of a network lie in one another, and which convolutions are
+// Package alias decides where the tensors of a network lie in one another, and which convolutions are
 // one layer because of that: quantiser, compiler and search must place alike.
 //
 // The inputs of a concatenation lie inside its output where they can: producers write them to their
@@ -19,7 +19,7 @@
 // That it does not depend on the design has two reasons: scales and places are chosen before there is one,
 // and where the law of cycles was asked about each of the 19 such blocks of Inception-v3 and GoogLeNet, on
 // zc706 and zcu104 at B = 1, 2, 4 and 8, no network was faster with one of them apart.
-package place
+package alias
 
 import (
 	"fmt"

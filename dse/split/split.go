@@ -1,11 +1,11 @@
-// Package window cuts layers into windows of channels, each a descriptor: the compiler and the search
+// Package split cuts layers into windows of channels, each a descriptor: the compiler and the search
 // must cut alike.
 //
 // A grouped convolution is a window for every T_C channels, which wastes the fewest multiplications on
 // the zeros beside the diagonal. A network of many wide ones (DenseNet normalises all maps so far
 // before every convolution) has more of them than the hardware's table of L_MAX descriptors holds.
 // Wider windows are fewer, and take more cycles.
-package window
+package split
 
 import (
 	"math"

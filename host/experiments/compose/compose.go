@@ -1,0 +1,149 @@
+// Package compose puts two of the publications' systems together, which none of them has done, and sets
+// each composition beside its parts alone: by policies, devices and runs that are there, and no others.
+// All of it is simulated.
+package compose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/strait"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+)
+
+// Config is how much is run.
+type Config struct {
+	Seeds []uint64
+	Ns    int64 // virtual time of a run on a GPU
+	Tell  func(what string)
+}
+
+// part is one system of a composition: its name and what a run of it shows, by metric.
+type part struct {
+	name string
+	run  func(ctx context.Context, seed uint64) (map[string]float64, error)
+}
+
+// composition is systems over one setting.
+type composition struct {
+	setting string
+	parts   []part
+}
+
+// Run gives a row for every metric of every part.
+func Run(ctx context.Context, c Config) ([]experiments.Row, error) {
+	if len(c.Seeds) == 0 || c.Ns < 1e6 {
+		return nil, errors.New("compositions need seeds, and a millisecond at least")
+	}
+	var rows []experiments.Row
+	exits, err := straitExits(c.Ns)
+	if err != nil {
+		return nil, err
+	}
+	all := []composition{*exits}
+	edges, err := thresholds(c.Ns)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, edges...)
+	npus, err := boards(c.Ns)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, npus...)
+	for _, k := range all {
+		for _, p := range k.parts {
+			if c.Tell != nil {
+				c.Tell(k.setting + " " + p.name)
+			}
+			got := map[string][]float64{}
+			for _, seed := range c.Seeds {
+				m, err := p.run(ctx, seed)
+				if err != nil {
+					return nil, fmt.Errorf("%s under %s: %w", k.setting, p.name, err)
+				}
+				for name, v := range m {
+					got[name] = append(got[name], v)
+				}
+			}
+			var names []string
+			for name := range got {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			for _, name := range names {
+				if slices.ContainsFunc(got[name], math.IsNaN) {
+					continue // there was nothing to measure
+				}
+				mean, ci := experiments.Interval(got[name])
+				rows = append(rows, experiments.Row{Bench: "compose", Setting: k.setting, Policy: p.name, Metric: name, Ours: mean, CI95: ci})
+			}
+		}
+	}
+	return rows, nil
+}
+
+// exitsOf is how many exits the networks have, theta the threshold at which requests leave: one in five
+// at each but the last, by the synthetic confidences of package strait.
+const (
+	exitsOf = 4
+	theta   = 0.8
+	// overload is the load of full-depth networks: more than a GPU can do.
+	overload = 1.4
+)
+
+// straitExits is early exits under Strait's predictor: Strait and exits alone, and together, where the
+// predictor takes batches to stay whole, and where it expects them to shrink.
+func straitExits(ns int64) (*composition, error) {
+	f, err := params.Of("l4")
+	if err != nil {
+		return nil, err
+	}
+	bed := strait.NewBed(f)
+	models := strait.Twice(strait.Table1())
+	for i := range models {
+		models[i].Exits = exitsOf
+	}
+	run := func(system string, theta float32) func(context.Context, uint64) (map[string]float64, error) {
+		return func(ctx context.Context, seed uint64) (map[string]float64, error) {
+			o, err := bed.Run(ctx, strait.Run{
+				System: system, Models: models, Theta: theta, Ns: ns, Seed: seed,
+				Load: strait.Load{Name: "overload", Work: overload, High: 1},
+			})
+			if err != nil {
+				return nil, err
+			}
+			m := map[string]float64{
+				"high_violations": 100 * o.Class[1].Violations(), "low_violations": 100 * o.Class[0].Violations(),
+				"high_p99_ms": o.Class[1].Latency(0.99) / 1e6, "low_p99_ms": o.Class[0].Latency(0.99) / 1e6,
+			}
+			left, all := 0, 0
+			for i, n := range o.Exits {
+				all += n
+				if i < len(o.Exits)-1 {
+					left += n
+				}
+			}
+			m["left_early"] = 100 * float64(left) / float64(max(1, all))
+			var wrong []float64
+			for _, f := range o.Finished[len(o.Finished)/2:] {
+				wrong = append(wrong, 100*math.Abs(float64(f.Expected-f.Latency))/float64(f.Latency))
+			}
+			if slices.Sort(wrong); len(wrong) > 0 {
+				m["expected_error_p95"] = wrong[len(wrong)*95/100]
+			}
+			return m, nil
+		}
+	}
+	return &composition{"strait+exits/l4", []part{
+		{"static", run("static", 0)},
+		{"strait", run("strait", 0)},
+		{"static, exits", run("static", theta)},
+		{"strait, exits it does not expect", run("strait-deep", theta)},
+		{"strait, exits", run("strait", theta)},
+	}}, nil
+}

@@ -1,0 +1,115 @@
+package compose
+
+import (
+	"context"
+	"math"
+
+	"github.com/sluice-npu/sluice/host/experiments/edge"
+	"github.com/sluice-npu/sluice/host/jellyfish"
+)
+
+// level is an exit threshold as a member of a zoo knows it: the share of frames that leave half way, and
+// the share of its accuracy that a network then loses. Assumed.
+type level struct {
+	name        string
+	leave, loss float64
+}
+
+// levels in order of falling thresholds; the first is the network as it is.
+func levels() []level {
+	return []level{{"", 0, 0}, {"@high", 0.3, 0.005}, {"@middle", 0.5, 0.015}, {"@low", 0.7, 0.04}}
+}
+
+// with is networks at each threshold: the first half of a batch's time is for all of it, the second for
+// those who are left, at the 99th percentile of their number.
+func with(zoo []jellyfish.Net, at []level) (out []jellyfish.Net) {
+	for _, n := range zoo {
+		for i := len(at) - 1; i >= 0; i-- { // the accuracy rises
+			l := at[i]
+			m := n
+			m.Name, m.Accuracy = n.Name+l.name, n.Accuracy*(1-l.loss)
+			m.P99 = nil
+			for b := 1; b <= len(n.P99); b++ {
+				t := float64(n.P99[b-1]) / 2
+				if left := survivors(b, 1-l.leave, 0.99); left > 0 {
+					t += float64(n.P99[left-1]) / 2
+				}
+				m.P99 = append(m.P99, jellyfish.Time(t))
+			}
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// survivors is a quantile of how many of n stay, each with probability p.
+func survivors(n int, p, q float64) int {
+	sum := 0.0
+	for k := 0; k <= n; k++ {
+		c := 1.0
+		for i := range k {
+			c = c * float64(n-i) / float64(i+1)
+		}
+		if sum += c * math.Pow(p, float64(k)) * math.Pow(1-p, float64(n-k)); sum >= q-1e-12 {
+			return k
+		}
+	}
+	return n
+}
+
+// chain leaves out members that are less accurate than a larger one and slower at every batch: the zoo's
+// order is by size, and it lets nobody be faster than what stands before it. What they save in bytes is
+// given up.
+func chain(nets []jellyfish.Net) (out []jellyfish.Net) {
+	for i := range nets {
+		n := &nets[i]
+		worse := false
+		for j := i + 1; j < len(nets) && !worse; j++ {
+			m := &nets[j]
+			worse = m.Accuracy > n.Accuracy
+			for b := range n.P99 {
+				worse = worse && m.P99[b] <= n.P99[b]
+			}
+		}
+		if !worse {
+			out = append(out, *n)
+		}
+	}
+	return out
+}
+
+// middle is the network of 352 pixels, where only thresholds are chosen.
+const middle = 7
+
+// thresholds is Jellyfish choosing thresholds beside networks: networks alone, thresholds of one network
+// alone, and both, over each kind of link.
+func thresholds(ns int64) ([]composition, error) {
+	plain := jellyfish.Synthetic(1)
+	zoos := map[string]jellyfish.Zoo{"jellyfish, networks": plain}
+	var err error
+	if zoos["jellyfish, thresholds of one"], err = jellyfish.NewZoo(with(plain[middle:middle+1], levels())); err != nil {
+		return nil, err
+	}
+	if zoos["jellyfish, networks and thresholds"], err = jellyfish.NewZoo(chain(with(plain, levels()))); err != nil {
+		return nil, err
+	}
+	var out []composition
+	for _, link := range []string{"wifi", "lte", "steps"} {
+		c := composition{setting: "jellyfish+thresholds/" + link}
+		for _, name := range []string{"jellyfish, networks", "jellyfish, thresholds of one", "jellyfish, networks and thresholds"} {
+			zoo := zoos[name]
+			c.parts = append(c.parts, part{name, func(ctx context.Context, seed uint64) (map[string]float64, error) {
+				sys, err := edge.Named("jellyfish+")
+				if err != nil {
+					return nil, err
+				}
+				if len(zoo) > len(plain) { // the thresholds of one network are one artefact: as many networks are kept
+					sys.Prefetch = 5 * len(levels())
+				}
+				return overLinks(ctx, &edge.Setting{Zoo: zoo}, sys, link, 10*ns, seed) // links change by the second
+			}})
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}

@@ -238,6 +238,8 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 	@.ci/once fuzz-capture bash -euc 'go test ./host/bandwidth/capture -run ^$$ -fuzz FuzzRead -fuzztime 2m -fuzzminimizetime 20x'
+	@.ci/once gpu bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills 10000; go test ./host/experiments/gpus -count 1 -v -run Units -timeout 60m -args -seed $$seed -n 100; go test ./host/gpu/kernel -run ^$$ -fuzz FuzzReadCSV -fuzztime 1m'
+	@.ci/once bench-gpu bash -euc 'bin/sluice bench reef --time 200ms --vary --out out/nightly/bench-reef; bin/sluice bench seeb --time 10s --vary --out out/nightly/bench-seeb'
 	@.ci/once fuzz-links bash -euc 'go test ./host/links -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once jellyfish bash -euc 'seed=$$(date +%s); go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$seed -n 20000; bin/sluice bench jellyfish --vary --out out/nightly/jellyfish'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'

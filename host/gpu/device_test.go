@@ -2,6 +2,7 @@ package gpu_test
 
 import (
 	"context"
+	"flag"
 	"math/rand/v2"
 	"testing"
 
@@ -103,20 +104,35 @@ func mode(t testing.TB, name string) gpu.Mode {
 	return m
 }
 
-// kills runs best-effort launches under random real-time ones and says how many kernels were stopped,
-// and how many launches ended with a memory that no undisturbed run leaves.
-func kills(t testing.TB, m gpu.Mode, seed uint64, launches int) (killed, wrong int) {
+// killsFlag is how many kernels are stopped under each mode; nightly asks for 10,000.
+var (
+	killsFlag = flag.Int("kills", 600, "kernels to be stopped under each mode")
+	seedFlag  = flag.Uint64("seed", 1, "of the random launches")
+)
+
+// kills runs best-effort launches under random real-time ones until so many kernels were stopped, and says
+// how many launches there were, and how many ended with a memory that no undisturbed run leaves.
+func kills(t testing.TB, m gpu.Mode, seed uint64, most int) (launches, wrong int) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	names := []string{"resnet34", "mobilenetv2", "vgg19"}
 	var nets []*gpu.Network
+	loaded := map[string]*sim.Program{}
 	for i, n := range names {
-		nets = append(nets, network(n, []string{"pytorch", "tensorrt", "pytorch"}[i], 1))
+		net := network(n, []string{"pytorch", "tensorrt", "pytorch"}[i], 1)
+		p, err := net.Program(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if loaded[n], err = sim.Load(p); err != nil {
+			t.Fatal(err)
+		}
+		nets = append(nets, net)
 	}
 	b := newBed(t, m, nets...)
 	id := device.LaunchID(0)
 	of := map[device.LaunchID]string{}
 	live := 0
-	for done := 0; done < launches; {
+	for b.d.Kills < most {
 		for live < 3 {
 			id++
 			of[id] = names[rng.IntN(3)]
@@ -137,36 +153,28 @@ func kills(t testing.TB, m gpu.Mode, seed uint64, launches int) (killed, wrong i
 					b.d.Release(r)
 				}
 				if l.Priority == 0 {
-					done++
+					launches++
 				}
-				p, err := catalogue.Program(catalogue.Spec{Network: l.Network, Style: map[string]string{"mobilenetv2": "tensorrt"}[l.Network]}, machine)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if l.Network != "mobilenetv2" {
-					p, _ = catalogue.Program(catalogue.Spec{Network: l.Network, Style: "pytorch"}, machine)
-				}
-				q, err := sim.Load(p)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if q.Undisturbed(uint64(l.Requests[0]), len(p.Kernels)) != b.d.Sums[l.ID] {
+				q := loaded[l.Network]
+				if q.Undisturbed(uint64(l.Requests[0]), len(q.Kernels)) != b.d.Sums[l.ID] {
 					wrong++
 				}
+				delete(b.d.Sums, l.ID)
+				delete(b.all, ev.Work)
 			}
 		}
 		b.log = b.log[:0]
 	}
-	return b.d.Kills, wrong
+	return launches, wrong
 }
 
 // Whatever is killed and restored, the memory is that of an undisturbed run, to the last byte.
 func TestRestored(t *testing.T) {
 	for _, name := range []string{"reset", "reef", "reset-plain"} {
-		killed, wrong := kills(t, mode(t, name), 1, 200)
-		t.Logf("%s: %d kernels stopped", name, killed)
-		if killed < 50 || wrong != 0 {
-			t.Errorf("%s: %d kernels stopped, %d launches ended with another memory", name, killed, wrong)
+		launches, wrong := kills(t, mode(t, name), *seedFlag, *killsFlag)
+		t.Logf("%s, seed %d: %d kernels stopped in %d launches", name, *seedFlag, *killsFlag, launches)
+		if wrong != 0 || launches == 0 {
+			t.Errorf("%s, seed %d: %d of %d launches ended with another memory", name, *seedFlag, wrong, launches)
 		}
 	}
 }
@@ -177,10 +185,11 @@ func TestBroken(t *testing.T) {
 		"kernels run again alone": func() gpu.Mode { m := mode(t, "reset"); m.Alone = true; return m }(),
 		"a boolean mark":          func() gpu.Mode { m := mode(t, "reset"); m.Boolean = true; return m }(),
 	} {
-		if _, wrong := kills(t, m, 1, 200); wrong == 0 {
-			t.Errorf("%s: no launch ended with another memory", what)
+		launches, wrong := kills(t, m, *seedFlag, *killsFlag)
+		if wrong == 0 {
+			t.Errorf("%s, seed %d: none of %d launches ended with another memory", what, *seedFlag, launches)
 		} else {
-			t.Logf("%s: %d of 200 launches wrong", what, wrong)
+			t.Logf("%s, seed %d: %d of %d launches wrong", what, *seedFlag, wrong, launches)
 		}
 	}
 }

@@ -92,3 +92,20 @@ func TestChoose(t *testing.T) {
 		}
 	})
 }
+
+// Algorithms 1 and 2 for a period: four applications of a thousand images each, nine thresholds.
+func BenchmarkSEEB(b *testing.B) {
+	s := &sched.SEEB{Models: map[string]sched.LatencyModel{"n": {Alpha: 1e6, Beta1: 2e5, Beta2: 5e6, Beta3: 5e7, Least: 1e6}}}
+	for i := range 9 {
+		s.Thetas = append(s.Thetas, float32(i+1)/10)
+	}
+	images := []int{1000, 1000, 1000, 1000}
+	var units []int
+	b.ReportAllocs()
+	for b.Loop() {
+		units = sched.Split(images, 41, units[:0])
+		for j, n := range units {
+			s.Choose("n", images[j], n, 1e9)
+		}
+	}
+}

@@ -21,7 +21,8 @@ type benchComposeCmd struct {
 // Help implements the command.
 func (*benchComposeCmd) Help() string {
 	return `Puts systems together that were published apart, and prints each composition beside its parts alone:
-early exits under Strait's predictor of interference, and Jellyfish choosing exit thresholds beside networks.
+early exits under Strait's predictor of interference, Jellyfish choosing exit thresholds beside networks,
+and boards as Jellyfish's workers with fluid batching inside.
 
 Example:
   sluice bench compose --time 2s --seeds 1,2,3`

@@ -50,6 +50,11 @@ func Run(ctx context.Context, c Config) ([]experiments.Row, error) {
 		return nil, err
 	}
 	all = append(all, edges...)
+	npus, err := boards(c.Ns)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, npus...)
 	for _, k := range all {
 		for _, p := range k.parts {
 			if c.Tell != nil {

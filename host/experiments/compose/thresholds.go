@@ -2,12 +2,10 @@ package compose
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/sluice-npu/sluice/host/experiments/edge"
 	"github.com/sluice-npu/sluice/host/jellyfish"
-	"github.com/sluice-npu/sluice/host/links"
 )
 
 // level is an exit threshold as a member of a zoo knows it: the share of frames that leave half way, and
@@ -101,10 +99,6 @@ func thresholds(ns int64) ([]composition, error) {
 		for _, name := range []string{"jellyfish, networks", "jellyfish, thresholds of one", "jellyfish, networks and thresholds"} {
 			zoo := zoos[name]
 			c.parts = append(c.parts, part{name, func(ctx context.Context, seed uint64) (map[string]float64, error) {
-				trace, err := links.Named(link, seed)
-				if err != nil {
-					return nil, err
-				}
 				sys, err := edge.Named("jellyfish+")
 				if err != nil {
 					return nil, err
@@ -112,17 +106,7 @@ func thresholds(ns int64) ([]composition, error) {
 				if len(zoo) > len(plain) { // the thresholds of one network are one artefact: as many networks are kept
 					sys.Prefetch = 5 * len(levels())
 				}
-				long := 10 * ns // links change by the second
-				o, err := edge.Run(ctx, &edge.Setting{
-					Zoo: zoo, Workers: 2, Trace: trace, Ns: long, Seed: seed,
-					Clients: edge.Cameras(12, func(i int) jellyfish.Registered {
-						return jellyfish.Registered{Rate: []int{10, 15, 25}[i%3], SLO: []int64{75e6, 100e6, 150e6}[i/3%3]}
-					}, long, seed),
-				}, sys, edge.Assume())
-				if err != nil {
-					return nil, fmt.Errorf("over %s: %w", link, err)
-				}
-				return map[string]float64{"miss": 100 * o.Miss, "accuracy": 100 * o.Accuracy, "busy": 100 * o.Busy, "changes": float64(o.Counts.Changes), "on_time_times_accuracy": 100 * (1 - o.Miss) * o.Accuracy}, nil
+				return overLinks(ctx, &edge.Setting{Zoo: zoo}, sys, link, 10*ns, seed) // links change by the second
 			}})
 		}
 		out = append(out, c)

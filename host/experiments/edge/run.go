@@ -32,6 +32,10 @@ type Setting struct {
 	Trace   *links.Trace
 	Ns      int64 // virtual time
 	Seed    uint64
+
+	// Board, where set, makes the k-th worker, which has all networks, and Tables are its times of them.
+	Board  func(k int) (device.Device, error)
+	Tables []*sched.Table
 }
 
 // Assumed are the parameters that the publication does not give.
@@ -94,6 +98,9 @@ type System struct {
 	Prefetch int
 	Static   int // in place of Jellyfish: this network everywhere, under Clockwork's EDF
 	Fixed    bool
+	// Inside, where set, makes what serves the requests that a worker was given, in place of Jellyfish's own
+	// way, or of Clockwork.
+	Inside func() sched.Policy
 }
 
 // middle is the network of 352 pixels: what is fixed where nothing adapts.
@@ -166,16 +173,25 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 		Source: src, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
 		Watchdog: engine.Watchdog{Fixed: 1 << 50},
 	}
-	for k := range set.Workers {
-		cfg.Devices = append(cfg.Devices, NewWorker(fmt.Sprintf("worker%d", k), set.Zoo, a.Spread, set.Seed<<8+uint64(k)))
-	}
 	var err error
+	for k := range set.Workers {
+		var d device.Device = NewWorker(fmt.Sprintf("worker%d", k), set.Zoo, a.Spread, set.Seed<<8+uint64(k))
+		if set.Board != nil {
+			if d, err = set.Board(k); err != nil {
+				return nil, err
+			}
+		}
+		cfg.Devices = append(cfg.Devices, d)
+	}
 	if cfg.Networks, err = networks(set, sys.Static, sys.Fixed, a.LoadNs); err != nil {
 		return nil, err
 	}
 	var policy *jellyfish.Policy
 	if sys.Fixed {
 		cfg.Policy = &sched.Clockwork{}
+		if sys.Inside != nil {
+			cfg.Policy = sys.Inside()
+		}
 	} else {
 		o := jellyfish.Options{
 			Zoo: set.Zoo, Select: sys.Select, Budget: sys.Budget, Advise: sizing.Advised, Prefetch: sys.Prefetch, Cost: a.CostNs, Seed: set.Seed,
@@ -186,6 +202,11 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 		nested, p, err := jellyfish.New(o, set.Workers)
 		if err != nil {
 			return nil, err
+		}
+		for k := range nested.Inner {
+			if sys.Inside != nil {
+				nested.Inner[k] = sys.Inside()
+			}
 		}
 		cfg.Policy, policy = nested, p
 	}
@@ -205,6 +226,9 @@ func networks(set *Setting, only int, fixed bool, load int64) (out []engine.Netw
 		t, err := table(&set.Zoo[j])
 		if err != nil {
 			return nil, err
+		}
+		if set.Tables != nil {
+			t = set.Tables[j]
 		}
 		n := engine.Network{Name: set.Zoo[j].Name, Family: family, Cold: !fixed && j > 0}
 		for range set.Workers {

@@ -149,7 +149,7 @@ func seebClaims() []claim {
 		if c.rate == 0 {
 			k.least, k.most = math.Inf(-1), 0
 		}
-		out = append(out, because(k, window))
+		out = append(out, long(because(k, window)))
 	}
 	for _, name := range append(append([]string{}, poisson...), "gamma:0.5", "gamma:1", "gamma:2") {
 		fig := "fig7/"
@@ -163,7 +163,11 @@ func seebClaims() []claim {
 				over(served("seeb", name, efficacy), most(each(name, efficacy, baselines...)...))), branch),
 			atLeast(fig+name+"/accuracy", "full depth is more accurate: the least of batch, deeprt, gslice over SEEB's", g, 1,
 				over(least(each(name, accuracy, "batch", "deeprt", "gslice")...), served("seeb", name, accuracy))))
-		if fig == "fig8/" {
+		if fig == "fig7/" {
+			for i := len(out) - 3; i < len(out); i++ {
+				out[i].long = true
+			}
+		} else {
 			out = append(out, because(atMost(fig+name+"/violations", "nobody violates a deadline: the most of all", g, 0,
 				most(each(name, violations, append([]string{"seeb"}, baselines...)...)...)), window))
 		}

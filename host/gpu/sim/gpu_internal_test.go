@@ -265,6 +265,57 @@ func TestClasses(t *testing.T) {
 	})
 }
 
+// A device queue holds as many kernels as it may, the one that runs included, and no more, whatever is
+// launched, evicted and paused; where more come than it holds it does fill up.
+func TestQueue(t *testing.T) {
+	full := 0
+	rapid.Check(t, func(t *rapid.T) {
+		p := params()
+		p.Queue = rapid.IntRange(1, 6).Draw(t, "queue")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		g, err := New(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams := []int{g.Stream(0), g.Stream(1)}
+		var events []Event
+		for range 10 {
+			s := streams[rng.IntN(2)]
+			switch rng.IntN(6) {
+			case 0:
+				events = g.Evict(s, Eviction{Kill: rng.IntN(2) == 0, Reclaim: rng.IntN(2) == 0}, events[:0])
+			case 1:
+				g.Pause(s, rng.IntN(2) == 0)
+			default:
+				q := program(rng, 1+rng.IntN(12))
+				m := q.Memory(rng.Uint64())
+				for k := range q.Kernels {
+					g.Launch(s, item(q, k, m))
+				}
+			}
+			for to := g.now + rng.Int64N(20_000); g.Next() <= to; {
+				events = g.Advance(g.Next(), events[:0])
+				for s := range g.streams {
+					st := &g.streams[s]
+					n := st.device.len()
+					if st.state == running {
+						n++
+					}
+					if n > p.Queue {
+						t.Fatalf("stream %d holds %d kernels, at most %d", s, n, p.Queue)
+					}
+					if n == p.Queue {
+						full++
+					}
+				}
+			}
+		}
+	})
+	if full == 0 {
+		t.Error("no device queue was ever full: nothing was looked at")
+	}
+}
+
 func BenchmarkKernel(b *testing.B) {
 	g, _ := New(params())
 	rng := rand.New(rand.NewPCG(1, 1))

@@ -3,189 +3,184 @@
 package jellyfish
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 )
 
-// Search is an iterated local search. Beside a network it chooses for each worker the least batch that a
+// Search is an annealing, too, of more than networks. For each worker it also chooses the least batch that a
 // client's budget must allow there (a Kind): without that, one client with a tight budget halves what a
-// network serves, and algorithm 1 takes it whenever the sum of rates is the same. Every set is mapped with
-// both ties and, where that leaves somebody out, in ascending order too: the largest sum for the largest
-// network may be what the others cannot do without. From the previous set and from the best of equal networks one worker's kind is replaced as
-// long as that gains, then two workers' networks against each other; when nothing gains, two workers are
-// changed at random and it begins again from there, until its tries are spent.
+// network serves, and algorithm 1 takes it whenever the sum of rates is the same. A step changes one worker,
+// or two against each other, in place of all at once; which of equal client sets is taken (Tie), and
+// whether the largest network is the first to take its clients or the last, is drawn for each step: the
+// largest sum for the largest network may be what the others cannot do without. It begins at the previous
+// set or at the best of equal networks, whichever is better, cools down over all the steps it has, and ends
+// with a climb: one worker's kind after the other is replaced as long as that gains.
 type Search struct {
-	Work int // mappings tried times workers times clients; 0: 1,500,000, some 20 ms
+	Work int // mappings tried times workers times clients; 0: 1,200,000, some 20 ms
 }
 
 // Name implements Selector.
 func (Search) Name() string { return "search" }
 
-// climb is a search under way.
-type climb struct {
+// walk is a search under way.
+type walk struct {
 	p      *Problem
 	m      *Mapper
 	rng    *rand.Rand
 	floors [][]int // by network: the batches that make a difference as a least one
-	now    []Kind
-	value  Mapping // of now
+	kinds  []Kind  // of the best
 	best   Choice
 	next   []Kind
 	then   Mapping
-	limit  int
 }
 
 // Select implements Selector.
 func (s Search) Select(p *Problem, previous []int, seed uint64) Choice {
 	work := s.Work
 	if work == 0 {
-		work = 1_500_000
+		work = 1_200_000
 	}
-	c := &climb{
+	limit := min(4000, max(100, work/max(1, p.Workers*len(p.Clients))))
+	w := &walk{
 		p: p, m: NewMapper(p), rng: rand.New(rand.NewPCG(seed, 0x7365617263)), floors: make([][]int, len(p.Zoo)),
-		now: make([]Kind, p.Workers), next: make([]Kind, p.Workers),
-		limit: min(5000, max(100, work/max(1, p.Workers*len(p.Clients)))),
+		kinds: make([]Kind, p.Workers), next: make([]Kind, p.Workers),
 	}
 	for j := range p.Zoo {
+		w.floors[j] = []int{1}
 		for _, b := range p.most[j] {
-			if b > 0 && !slices.Contains(c.floors[j], int(b)) {
-				c.floors[j] = append(c.floors[j], int(b))
+			if b > 1 && !slices.Contains(w.floors[j], int(b)) {
+				w.floors[j] = append(w.floors[j], int(b))
 			}
 		}
-		slices.Sort(c.floors[j])
-		if len(c.floors[j]) == 0 {
-			c.floors[j] = []int{1}
-		}
 	}
-	c.best.Mapping.Mapped, c.value.Mapped = -1, -1
-	for i, j := range start(p, previous) {
-		c.next[i] = Kind{j, 1}
-	}
-	c.try()
-	c.up()
-	c.keep()
-	c.value.Mapped = -1
+	w.best.Mapping.Mapped = -1
+	copy(w.next, Plain(start(p, previous)))
+	w.both()
 	for j := range p.Zoo {
-		for i := range c.next {
-			c.next[i] = Kind{j, 1}
+		for i := range w.next {
+			w.next[i] = Kind{j, 1}
 		}
-		c.try()
+		w.both()
 	}
-	c.up()
-	c.keep()
-	kinds := slices.Clone(c.now)
-	for c.best.Tried < c.limit && p.Workers*len(p.Zoo) > 1 {
-		copy(c.next, kinds)
-		for range min(2, p.Workers) {
-			j := c.rng.IntN(len(p.Zoo))
-			c.next[c.rng.IntN(len(c.next))] = Kind{j, c.floors[j][c.rng.IntN(len(c.floors[j]))]}
-		}
-		c.value.Mapped = -1
-		c.try()
-		c.up()
-		if c.keep() {
-			copy(kinds, c.now)
+	if len(p.Zoo) > 1 && len(p.Clients) > 0 {
+		w.cool(limit * 7 / 10)
+		for w.best.Tried < limit && w.climb(limit) {
 		}
 	}
-	return c.best
+	return w.best
 }
 
-// try maps to next, and goes there where it is better than now.
-func (c *climb) try() bool {
-	slices.SortFunc(c.next, func(a, b Kind) int {
+// try maps to next, and keeps it where it is better than the best. Of sets of the same worth the first
+// found stays, which is the previous one where that is among them.
+func (w *walk) try(tie Tie, last bool) bool {
+	w.best.Tried++
+	slices.SortFunc(w.next, func(a, b Kind) int {
 		if a.Net != b.Net {
 			return b.Net - a.Net
 		}
 		return b.Least - a.Least
 	})
-	won := false
-	for turn := range 2 {
-		for _, tie := range [2]Tie{Ample, Tight} {
-			c.m.Map(c.next, tie, &c.then)
-			c.best.Tried++
-			if c.then.better(&c.value) {
-				c.value.copy(&c.then)
-				copy(c.now, c.next)
-				won = true
-			}
-		}
-		if turn == 0 {
-			if c.then.Mapped == len(c.p.Clients) {
-				break
-			}
-			slices.Reverse(c.next)
-		}
+	if last {
+		slices.Reverse(w.next)
 	}
-	return won
-}
-
-// keep keeps what now is, where it is better than the best, and tells whether it is no worse: of sets of
-// the same worth the first found stays, which is the previous one where that is among them.
-func (c *climb) keep() bool {
-	if c.best.Mapping.better(&c.value) {
+	w.m.Map(w.next, tie, &w.then)
+	if !w.then.better(&w.best.Mapping) {
 		return false
 	}
-	if c.value.better(&c.best.Mapping) {
-		c.best.Mapping.copy(&c.value)
-		c.best.Nets = c.best.Nets[:0]
-		for _, k := range c.now {
-			c.best.Nets = append(c.best.Nets, k.Net)
+	w.best.Mapping.copy(&w.then)
+	if last { // a choice stands in descending order
+		slices.Reverse(w.best.Mapping.Batch)
+		for i, k := range w.best.Mapping.Worker {
+			if k >= 0 {
+				w.best.Mapping.Worker[i] = len(w.next) - 1 - k
+			}
 		}
+		slices.Reverse(w.next)
+	}
+	copy(w.kinds, w.next)
+	w.best.Nets = w.best.Nets[:0]
+	for _, k := range w.next {
+		w.best.Nets = append(w.best.Nets, k.Net)
 	}
 	return true
 }
 
-// up climbs as far as it can.
-func (c *climb) up() {
-	for c.one() || c.two() {
-	}
-}
-
-// one replaces one worker's kind by a better one.
-func (c *climb) one() bool {
-	won := false
-	for i := range c.now {
-		if i > 0 && c.now[i] == c.now[i-1] { // the same set again
-			continue
-		}
-		for j := len(c.p.Zoo) - 1; j >= 0; j-- {
-			for _, least := range c.floors[j] {
-				if c.best.Tried >= c.limit {
-					return false
-				}
-				to := Kind{j, least}
-				if to == c.now[i] {
-					continue
-				}
-				copy(c.next, c.now)
-				c.next[i] = to
-				won = c.try() || won
-			}
-		}
+// both tries both ties, and where that leaves somebody out both orders.
+func (w *walk) both() bool {
+	won := w.try(Ample, false)
+	won = w.try(Tight, false) || won
+	if w.then.Mapped < len(w.p.Clients) {
+		won = w.try(Ample, true) || won
+		won = w.try(Tight, true) || won
 	}
 	return won
 }
 
-// two replaces two networks, one by a larger and one by a smaller one, up to three sizes away.
-func (c *climb) two() bool {
-	for i := range c.now {
-		for k := range c.now {
-			for step := range 9 {
-				up, down := step/3+1, step%3+1
-				if k == i || c.now[i].Net+up >= len(c.p.Zoo) || c.now[k].Net-down < 0 {
+// worth puts clients before accuracy.
+func (w *walk) worth(m *Mapping) float64 {
+	return 10*float64(m.Mapped)/float64(len(w.p.Clients)) + m.Accuracy
+}
+
+// cool anneals over so many steps, from the publication's first temperature to its last.
+func (w *walk) cool(steps int) {
+	now, worth := slices.Clone(w.kinds), w.worth(&w.best.Mapping)
+	const first, last = 0.0125, 0.0005
+	down := math.Pow(last/first, 1/float64(max(1, steps)))
+	for t := float64(first); w.best.Tried < steps; t *= down {
+		copy(w.next, now)
+		i := w.rng.IntN(len(w.next))
+		w.move(i, 1-2*w.rng.IntN(2))
+		if k := w.rng.IntN(2 * len(w.next)); k < len(w.next) && k != i {
+			w.move(k, 1-2*w.rng.IntN(2))
+		}
+		w.try(Tie(w.rng.IntN(2)), w.rng.IntN(8) == 0)
+		if then := w.worth(&w.then); then > worth || math.Exp((then-worth)/t) > w.rng.Float64() {
+			copy(now, w.next)
+			worth = then
+		}
+	}
+}
+
+// move makes a worker's network one or two larger or smaller, or asks for another least batch.
+func (w *walk) move(i, by int) {
+	k := &w.next[i]
+	if w.rng.IntN(3) == 0 {
+		by *= 2
+	}
+	if w.rng.IntN(4) > 0 {
+		k.Net = min(max(k.Net+by, 0), len(w.p.Zoo)-1)
+		k.Least = 1
+	}
+	if w.rng.IntN(3) == 0 {
+		k.Least = w.floors[k.Net][w.rng.IntN(len(w.floors[k.Net]))]
+	}
+}
+
+// climb replaces the best set's kinds, one after the other, by better ones.
+func (w *walk) climb(limit int) bool {
+	won := false
+	for i := range w.kinds {
+		if i > 0 && w.kinds[i] == w.kinds[i-1] { // the same set again
+			continue
+		}
+		for d := 1; d < len(w.p.Zoo); d++ {
+			for _, j := range [2]int{w.kinds[i].Net + d, w.kinds[i].Net - d} {
+				if j < 0 || j >= len(w.p.Zoo) {
 					continue
 				}
-				if c.best.Tried >= c.limit {
-					return false
-				}
-				copy(c.next, c.now)
-				c.next[i] = Kind{c.now[i].Net + up, 1}
-				c.next[k] = Kind{c.now[k].Net - down, c.now[k].Least}
-				if c.try() {
-					return true
+				for _, least := range w.floors[j] {
+					if w.best.Tried >= limit {
+						return false
+					}
+					copy(w.next, w.kinds)
+					w.next[i] = Kind{j, least}
+					if w.both() {
+						return true
+					}
 				}
 			}
 		}
 	}
-	return false
+	return won
 }

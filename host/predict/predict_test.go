@@ -3,12 +3,18 @@ package predict_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/predict"
+)
+
+var (
+	seed = flag.Uint64("seed", 1, "of what is random")
+	n    = flag.Int("n", 1000, "random models")
 )
 
 func use(rng *rand.Rand, most float64) (u predict.Use) {
@@ -29,9 +35,10 @@ func model(rng *rand.Rand) *predict.Model {
 
 // Every derivative is what a small step of its parameter gives.
 func TestGradient(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
+	t.Logf("--seed %d --n %d", *seed, *n)
+	rng := rand.New(rand.NewPCG(*seed, 1))
 	const h = 1e-5
-	for range 1000 {
+	for range *n {
 		m, others, own, priority := model(rng), use(rng, 1.5), use(rng, 1), rng.IntN(2)
 		_, g := m.Gradient(others, own, priority)
 		for i := range m.P {

@@ -2,6 +2,7 @@ package sched_test
 
 import (
 	"context"
+	"flag"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -393,10 +394,16 @@ func (w *witness) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []s
 	return buf
 }
 
+var (
+	straitSeed = flag.Uint64("strait.seed", 0, "of the first random load")
+	straitN    = flag.Int("strait.n", 30, "random loads")
+)
+
 // A batch never starts that meet() refuses, on random loads of random networks, one to three devices;
 // and everybody ends.
 func TestNeverStartsWhatMeetRefuses(t *testing.T) {
-	for seed := range uint64(30) {
+	t.Logf("--strait.seed %d --strait.n %d", *straitSeed, *straitN)
+	for seed := *straitSeed; seed < *straitSeed+uint64(*straitN); seed++ {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		tables := map[string]*sched.Table{}
 		var networks []engine.Network
@@ -428,6 +435,32 @@ func TestNeverStartsWhatMeetRefuses(t *testing.T) {
 			if e := res.Records[i].Ending; e != sched.OnTime && e != sched.Late && e != sched.Dropped {
 				t.Errorf("seed %d: request %d ends as %s", seed, i+1, e)
 			}
+		}
+	}
+}
+
+// What they answer follows from the state and from what they have learned, of which they give all away.
+func TestStraitAnswersFollowFromTheState(t *testing.T) {
+	for _, p := range []sched.Policy{
+		&sched.Strait{Places: 4, Form: 0.1}, &sched.Sharing{Label: "static", Limit: 3, Form: 0.1}, &sched.Sharing{Label: "reactive", Limit: 4, Reactive: true},
+	} {
+		tables := map[string]*sched.Table{}
+		var networks []engine.Network
+		for i := range 4 {
+			name := string(rune('a' + i))
+			tables[name] = shared(t, name, int64(1+i)*700e3, 0.3)
+			networks = append(networks, engine.Network{Name: name, Tables: []*sched.Table{tables[name], tables[name]}})
+		}
+		asked := 0
+		if _, err := engine.Run(context.Background(), engine.Config{
+			Networks: networks, Policy: twice{p, t, &asked}, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts,
+			Devices: []device.Device{&pool{tables: tables}, &pool{tables: tables}},
+			Source:  &mixed{rng: rand.New(rand.NewPCG(5, 5)), n: 600, networks: 4, gap: 600e3},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if asked < 600 {
+			t.Errorf("%s was asked %d times", p.Name(), asked)
 		}
 	}
 }

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/bandwidth"
 )
+
+var update = flag.Bool("update", false, "write the stored capture")
 
 // file is a pcap file written by hand.
 type file struct {
@@ -133,6 +137,16 @@ func TestHandmade(t *testing.T) {
 				t.Errorf("transfer %d: %+v, expected %d packets at %.0f bits/s", i, got[i], w.packets, w.rate)
 			}
 		}
+	}
+	// The file that others read is this one.
+	const stored = "testdata/hand.pcap"
+	if *update {
+		if err := os.WriteFile(stored, handmade(binary.LittleEndian).Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := os.ReadFile(stored); err != nil || !bytes.Equal(b, handmade(binary.LittleEndian).Bytes()) {
+		t.Errorf("%s is another file: -update writes it (%v)", stored, err)
 	}
 	// What skipping is for: with the burst, the first transfer reads too fast.
 	all := transfers(t, handmade(binary.LittleEndian), Config{Port: 80, Skip: -1})

@@ -3,7 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,14 +15,17 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/predict"
 )
 
 type benchStraitCmd struct {
 	Seeds []uint64      `default:"1,2,3" help:"Seeds; intervals are over them."`
 	Time  time.Duration `default:"4s" help:"Virtual time of a run."`
+	Only  string        `placeholder:"PREFIX" help:"Only statements whose id begins so (fig6, 5.4/small), and no other rows."`
 	Vary  bool          `help:"Halve and double every assumed parameter (long)."`
 	Trace string        `placeholder:"FORMAT:FILE" help:"Take the rates of the load 'trace' from a published trace, azure-minutes:FILE for one (default: drawn)."`
-	Out   string        `default:"out/bench-strait" help:"Folder for summary.json."`
+	Begin string        `placeholder:"FILE" help:"Let every predictor begin with what an earlier bench has learnt: its predictor.json (default: as new)."`
+	Out   string        `default:"out/bench-strait" help:"Folder for summary.json and predictor.json, what the predictor has learnt."`
 	Check bool          `help:"Exit with 1 where a statement does not hold."`
 	JSON  bool          `name:"json" help:"Print JSON."`
 }
@@ -33,6 +39,7 @@ models and GPUs; ablation; drift. Each published statement stands beside what th
 
 Example:
   sluice bench strait --time 2s --seeds 1,2
+  sluice bench strait --only fig7 --begin out/bench-strait/predictor.json
   sluice bench strait --trace azure-minutes:invocations.csv --json`
 }
 
@@ -54,7 +61,7 @@ func (c *benchStraitCmd) Run(e *env) error {
 		return coded(codeUsage, fmt.Errorf("--time %s: 10ms to 1h are expected", c.Time))
 	}
 	cfg := strait.Config{
-		Seeds: c.Seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary,
+		Seeds: c.Seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary, Only: c.Only,
 		Tell: func(what string) { e.log.Info("bench strait", "at", what) },
 	}
 	doc := &straitDoc{header: header{"sluice-bench-strait/1", version, c.Seeds[0], "simulated"}, Seeds: c.Seeds, TimeNs: c.Time.Nanoseconds(), Trace: "drawn"}
@@ -69,6 +76,16 @@ func (c *benchStraitCmd) Run(e *env) error {
 		}
 		cfg.Trace, doc.Trace = t, t.Format
 	}
+	if c.Begin != "" {
+		f, err := os.Open(c.Begin)
+		if err != nil {
+			return coded(codeInput, fmt.Errorf("read what a predictor has learnt: %w", err))
+		}
+		cfg.Model, err = predict.Load(c.Begin, f)
+		if f.Close(); err != nil {
+			return coded(codeInput, err)
+		}
+	}
 	b, err := strait.RunBench(e.ctx, cfg)
 	if err != nil {
 		return err
@@ -76,6 +93,15 @@ func (c *benchStraitCmd) Run(e *env) error {
 	doc.Rows, doc.Statements = b.Rows, b.Statements
 	if err := e.output(doc, c.Out, c.JSON); err != nil {
 		return err
+	}
+	if b.Model != nil {
+		var text bytes.Buffer
+		if err := b.Model.Save(&text); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(c.Out, "predictor.json"), text.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("write what the predictor has learnt: %w", err)
+		}
 	}
 	holds := 0
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)

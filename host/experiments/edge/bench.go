@@ -283,6 +283,7 @@ func (c *Config) rows(b *Bench, labs []*lab) {
 		}{
 			{"miss_rate", func(o *Outcome) float64 { return o.Miss }},
 			{"accuracy", func(o *Outcome) float64 { return o.Accuracy }},
+			{"aligned", func(o *Outcome) float64 { return o.Aligned }},
 			{"busy", func(o *Outcome) float64 { return o.Busy }},
 			{"p50_ns", func(o *Outcome) float64 { return float64(o.P50) }},
 			{"p99_ns", func(o *Outcome) float64 { return float64(o.P99) }},

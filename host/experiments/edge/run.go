@@ -83,6 +83,7 @@ type Outcome struct {
 	OnTime   int
 	Miss     float64 // share of frames without a result in time
 	Accuracy float64 // mean, of those with one
+	Aligned  float64 // share of those whose frames had the size of the network that answered
 	Busy     float64 // share of the workers' time
 	P50, P99 int64   // creation to result, of those with one
 	HitRate  float64 // of changes of a worker's network; NaN: none
@@ -246,6 +247,7 @@ type seen struct {
 	zoo     jellyfish.Zoo
 	upscale float64
 	n, good int
+	aligned int
 	sum     float64
 	hist    engine.Histogram
 }
@@ -259,6 +261,9 @@ func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 	s.good++
 	f := &s.src.frames[r.Task-1]
 	acc := s.zoo[r.Class].Accuracy
+	if int(f.size) == r.Class {
+		s.aligned++
+	}
 	if int(f.size) < r.Class { // it was upscaled
 		acc -= s.upscale * (acc - s.zoo[f.size].Accuracy)
 	}
@@ -273,7 +278,7 @@ func (s *seen) outcome(res *engine.Result, p *jellyfish.Policy) *Outcome {
 		o.Miss = 1 - float64(s.good)/float64(s.n)
 	}
 	if s.good > 0 {
-		o.Accuracy = s.sum / float64(s.good)
+		o.Accuracy, o.Aligned = s.sum/float64(s.good), float64(s.aligned)/float64(s.good)
 	}
 	busy := int64(0)
 	for _, b := range res.Busy {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
@@ -22,6 +23,8 @@ type Config struct {
 	Ns    int64 // virtual time of a run
 	Vary  bool  // halve and double every assumed parameter
 	Trace *load.Trace
+	Model *predict.Model // what every predictor begins with; nil: as new
+	Only  string         // statements whose id begins with this, and no rows; "": all
 	Tell  func(what string)
 }
 
@@ -37,11 +40,12 @@ type lab struct {
 	by    float64
 	trace *load.Trace
 	runs  map[string]*Outcome
+	begin *predict.Model
 	warm  *predict.Model
 }
 
 func newLab(ctx context.Context, c *Config, seed uint64) *lab {
-	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, work: 1, runs: map[string]*Outcome{}}
+	return &lab{ctx: ctx, beds: map[string]*Bed{}, ns: c.Ns, seed: seed, trace: c.Trace, begin: c.Model, work: 1, runs: map[string]*Outcome{}}
 }
 
 func (l *lab) bed(gpu string) (*Bed, error) {
@@ -79,7 +83,7 @@ func (l *lab) run(key, gpu string, r Run) (*Outcome, error) {
 		return nil, err
 	}
 	r.Seed, r.Form = l.seed, cmp.Or(r.Form, l.form)
-	r.Ns = cmp.Or(r.Ns, l.ns)
+	r.Ns, r.Model = cmp.Or(r.Ns, l.ns), cmp.Or(r.Model, l.begin)
 	o, err := b.Run(l.ctx, r)
 	if err != nil {
 		return nil, err
@@ -107,9 +111,9 @@ func (l *lab) node(system, name string) (*Outcome, error) {
 }
 
 // xsched are the six models without copies under the pressure of one priority (section 5.3), at a load
-// which a server without batches can carry.
+// which a server without batches can just carry.
 func (l *lab) xsched(system string, high float64) (*Outcome, error) {
-	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: 0.55 * l.work, High: high}})
+	return l.run(fmt.Sprint("xsched ", system, high), "l4", Run{System: system, Models: Table1(), Load: Load{Name: "pressure", Work: 0.6 * l.work, High: high}})
 }
 
 // pair is ResNet-50 beside one other network, as many requests of each, at most two batches at a time and
@@ -253,6 +257,9 @@ func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) 
 type Bench struct {
 	Rows       []experiments.Row
 	Statements []gpus.Statement
+	// Model is what the predictor has learnt by the end of the evolving load, with the first seed; nil
+	// where that was not run.
+	Model *predict.Model
 }
 
 // RunBench runs it.
@@ -270,7 +277,10 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		labs = append(labs, newLab(ctx, &c, s))
 	}
 	b := &Bench{}
-	all := claims()
+	all := slices.DeleteFunc(claims(), func(k claim) bool { return !strings.HasPrefix(k.id, c.Only) })
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no statement's id begins with %q", c.Only)
+	}
 	for i := range all {
 		c.tell(all[i].id)
 		s, err := all[i].judge(labs)
@@ -279,8 +289,13 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		}
 		b.Statements = append(b.Statements, *s)
 	}
-	if err := b.rows(&c, labs); err != nil {
-		return nil, err
+	if c.Only == "" {
+		if err := b.rows(&c, labs); err != nil {
+			return nil, err
+		}
+	}
+	if o := labs[0].runs["main strait evolving"]; o != nil {
+		b.Model = o.Model
 	}
 	if c.Vary {
 		return b, b.vary(ctx, &c, all)

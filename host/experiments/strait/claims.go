@@ -342,7 +342,7 @@ func claims() []claim {
 	out = append(out,
 		more("fig6a/high", "pressure of high priority: fewer violations of high priority than XSched (2.07 - 1.43 points)", 0.64, less(pressure(6), "strait-now", "xsched", 1)),
 		more("fig6a/low", "and of low priority (29.89 - 1.20)", 28.69, less(pressure(6), "strait-now", "xsched", 0)),
-		because(atMost("fig6b/high", "pressure of low priority: XSched has fewer violations of high priority (0.69 - 0.043)", -0.647, 0, less(pressure(0.2), "strait-now", "xsched", 1)), queue),
+		because(more("fig6b/high", "pressure of low priority: XSched has fewer violations of high priority (0.69 - 0.043)", 0.647, less(pressure(0.2), "xsched", "strait-now", 1)), queue),
 		more("fig6b/low", "but more of low priority (11.41 - 4.27)", 7.14, less(pressure(0.2), "strait-now", "xsched", 0)))
 
 	out = append(out,

@@ -407,8 +407,8 @@ void order(Bench& b, bool change) {
   size_t switch_at = ~size_t{0};
   unsigned after = 0;
   if (change) {
-    // With no address taken a port takes two stripes; then the levels change.
-    switch_at = kPorts == 1 ? 1 : 2 * kPorts;  // one where clients share it
+    // With no address taken a port takes three stripes; then the levels change.
+    switch_at = kPorts == 1 ? 2 : 3 * kPorts;  // two where clients share it
     after = draw(level[1]);
     for (auto& m : b.port) m.ar_ready = 0;
     for (int i = 0; i < 30; i++) b.tick();

@@ -1,0 +1,114 @@
+// sluice bandwidth: what clients' links carried, from captured packets.
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/bandwidth"
+	"github.com/sluice-npu/sluice/host/bandwidth/capture"
+)
+
+type bandwidthCmd struct {
+	File string        `arg:"" optional:"" help:"pcap file."`
+	Live string        `placeholder:"INTERFACE" help:"Capture from this interface (needs root or CAP_NET_RAW)."`
+	For  time.Duration `default:"10s" help:"How long to capture (--live)."`
+	Port uint16        `required:"" help:"The server's TCP port."`
+	Gap  time.Duration `default:"10ms" help:"A pause that ends a request that nobody answers."`
+	Skip int64         `default:"15140" help:"Bytes of a request that are left out at its beginning: the first burst reads too fast; -1: none."`
+	Out  string        `help:"Folder for summary.json (default: none is written)."`
+	JSON bool          `name:"json" help:"Print JSON."`
+}
+
+// Help implements the command.
+func (*bandwidthCmd) Help() string {
+	return `Takes the requests that clients send to a port out of captured packets, times their transfers, and
+estimates each client's link: the harmonic mean over a second.
+
+Example:
+  sluice bandwidth requests.pcap --port 8080
+  sluice bandwidth --live eth0 --port 8080 --for 30s --json`
+}
+
+type transferDoc struct {
+	Client   string  `json:"client"`
+	AtNs     int64   `json:"at_ns"` // its end, since the first one's beginning
+	TookNs   int64   `json:"took_ns"`
+	Packets  int     `json:"packets"`
+	Bytes    int64   `json:"bytes"`
+	Rate     float64 `json:"bits_per_s"` // 0: too few packets are left
+	Estimate float64 `json:"estimate_bits_per_s"`
+}
+
+type bandwidthDoc struct {
+	header
+	Transfers []transferDoc `json:"transfers"`
+}
+
+// Run implements the command.
+func (c *bandwidthCmd) Run(e *env) error {
+	if (c.File == "") == (c.Live == "") || c.Port == 0 || c.Gap <= 0 || c.For <= 0 {
+		return coded(codeUsage, fmt.Errorf("a pcap file or --live, a --port, a --gap and a --for above 0 are expected"))
+	}
+	doc := &bandwidthDoc{header: header{"sluice-bandwidth/1", version, 0, "measured"}, Transfers: []transferDoc{}}
+	links := map[string]*bandwidth.Estimator{}
+	var start time.Time
+	each := func(t capture.Transfer) {
+		if start.IsZero() {
+			start = t.Start
+		}
+		d := transferDoc{
+			Client: t.Client.String(), AtNs: t.End.Sub(start).Nanoseconds(), TookNs: t.End.Sub(t.Start).Nanoseconds(),
+			Packets: t.Packets, Bytes: t.Bytes, Rate: t.Rate,
+		}
+		l := links[d.Client]
+		if l == nil {
+			l = &bandwidth.Estimator{}
+			links[d.Client] = l
+		}
+		l.Add(d.AtNs, t.Rate)
+		d.Estimate = l.Rate(d.AtNs)
+		doc.Transfers = append(doc.Transfers, d)
+	}
+	if err := c.take(e, capture.Config{Port: c.Port, Gap: c.Gap, Skip: c.Skip}, each); err != nil {
+		return coded(codeInput, err)
+	}
+	if c.JSON || c.Out != "" {
+		if err := e.output(doc, c.Out, c.JSON); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return nil
+	}
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "client\tat s\ttook ms\tbytes\tMbit/s\testimate Mbit/s")
+	for _, t := range doc.Transfers {
+		fmt.Fprintf(w, "%s\t%.3f\t%.2f\t%d\t%.2f\t%.2f\n", t.Client, float64(t.AtNs)/1e9, float64(t.TookNs)/1e6, t.Bytes, t.Rate/1e6, t.Estimate/1e6)
+	}
+	return w.Flush()
+}
+
+// take captures.
+func (c *bandwidthCmd) take(e *env, cfg capture.Config, each func(capture.Transfer)) error {
+	if c.Live != "" {
+		s, err := capture.Open(c.Live, cfg)
+		if err != nil {
+			return err
+		}
+		ctx, stop := context.WithTimeout(e.ctx, c.For)
+		defer stop()
+		return s.Live(ctx, each)
+	}
+	f, err := os.Open(filepath.Clean(c.File))
+	if err != nil {
+		return fmt.Errorf("read a capture: %w", err)
+	}
+	defer f.Close()
+	return capture.Read(c.File, f, cfg, each)
+}

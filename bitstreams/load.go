@@ -14,9 +14,10 @@ var (
 	ErrLoad    = errors.New("the FPGA manager refused")
 )
 
-// Manager is an FPGA manager of the kernel, by sysfs.
+// Manager is an FPGA manager of the kernel, by our module (boards/kernel/sluice_fpga.c) or by sysfs.
 type Manager struct {
 	Sys      string // where sysfs is mounted (default /sys)
+	Dev      string // where devtmpfs is mounted (default /dev)
 	Firmware string // where the kernel looks for firmware (default /lib/firmware)
 	Name     string // of the manager (default fpga0)
 }
@@ -41,16 +42,56 @@ func (m Manager) State() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// Load gives a .bin to the manager and waits until the PL is configured. Only vendors' kernels have the
-// attribute for it (linux-xlnx: firmware); on others a bitstream is loaded by U-Boot (boot.scr), and the
-// error says so. The caller has made sure that nothing uses what is in the PL now.
+// deviceFile is what sluice_fpga.ko makes: one write brings a whole .bin.
+const deviceFile = "sluice-fpga"
+
+// Load gives a .bin to the manager and waits until the PL is configured: through our module, or the
+// attribute that only vendors' kernels have (linux-xlnx: firmware). Where neither is there a bitstream is
+// loaded by U-Boot (boot.scr), and the error says so. The caller has made sure that nothing uses what is
+// in the PL now.
 func (m Manager) Load(name string, bin []byte) error {
 	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, " \n") {
 		return fmt.Errorf("load %q: %w: expected a file's name without a folder", name, ErrLoad)
 	}
+	err := m.byModule(name, bin)
+	if errors.Is(err, os.ErrNotExist) {
+		err = m.bySysfs(name, bin)
+	}
+	if err != nil {
+		return err
+	}
+	state, err := m.State()
+	if err != nil {
+		return err
+	}
+	if state != "operating" {
+		return fmt.Errorf("load %s: %w: its state is %q, expected \"operating\"", name, ErrLoad, state)
+	}
+	return nil
+}
+
+// byModule answers os.ErrNotExist where the module is not there.
+func (m Manager) byModule(name string, bin []byte) error {
+	dev := m.Dev
+	if dev == "" {
+		dev = "/dev"
+	}
+	path := filepath.Join(dev, deviceFile)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(bin); err != nil {
+		return fmt.Errorf("load %s: %w: %w: dmesg tells more", name, ErrLoad, err)
+	}
+	return nil
+}
+
+func (m Manager) bySysfs(name string, bin []byte) error {
 	attribute := filepath.Join(m.class(), "firmware")
 	if _, err := os.Stat(attribute); err != nil {
-		return fmt.Errorf("%w: %w: this kernel has no such attribute (linux-xlnx does); put npu.bin on the boot partition, where boot.scr loads it", ErrManager, err)
+		return fmt.Errorf("%w: %w: there is neither /dev/sluice-fpga (load sluice_fpga.ko) nor this attribute (linux-xlnx has it); put npu.bin on the boot partition, where boot.scr loads it", ErrManager, err)
 	}
 	dir := m.Firmware
 	if dir == "" {
@@ -67,13 +108,6 @@ func (m Manager) Load(name string, bin []byte) error {
 	}
 	if err := os.WriteFile(attribute, []byte(name), 0); err != nil {
 		return fmt.Errorf("load %s: %w: %w: dmesg tells more", name, ErrLoad, err)
-	}
-	state, err := m.State()
-	if err != nil {
-		return err
-	}
-	if state != "operating" {
-		return fmt.Errorf("load %s: %w: its state is %q, expected \"operating\"", name, ErrLoad, state)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 func TestLoad(t *testing.T) {
 	sys, firmware := t.TempDir(), filepath.Join(t.TempDir(), "firmware")
 	class := filepath.Join(sys, "class", "fpga_manager", "fpga0")
-	m := Manager{Sys: sys, Firmware: firmware}
+	dev := t.TempDir()
+	m := Manager{Sys: sys, Dev: dev, Firmware: firmware}
 	if err := m.Load("npu.bin", nil); !errors.Is(err, ErrManager) || !strings.Contains(err.Error(), "boot.scr") {
 		t.Errorf("no manager: %v", err)
 	}
@@ -45,5 +46,28 @@ func TestLoad(t *testing.T) {
 	put("state", "write error\n")
 	if err := m.Load("npu.bin", bin); !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "write error") {
 		t.Errorf("a refusal: %v", err)
+	}
+
+	// Our module goes before the attribute.
+	put("state", "operating\n")
+	node := filepath.Join(dev, "sluice-fpga")
+	if err := errors.Join(os.Remove(filepath.Join(class, "firmware")), os.WriteFile(node, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Load("npu.bin", bin); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(node); err != nil || !bytes.Equal(got, bin) {
+		t.Errorf("module: % x, %v", got, err)
+	}
+	put("state", "unknown\n")
+	if err := m.Load("npu.bin", bin); !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "unknown") {
+		t.Errorf("a PL that is not configured afterwards: %v", err)
+	}
+	if err := errors.Join(os.Remove(node), os.Symlink("/dev/full", node)); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Load("npu.bin", bin); !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "dmesg") {
+		t.Errorf("a refused write: %v", err)
 	}
 }

@@ -7,11 +7,17 @@ import (
 
 // Overlay is the device-tree overlay of a board: the NPU as a UIO device, the memory that is its own
 // alone, and the device that maps it (boards/kernel). It applies to the kernel's device tree of the
-// board, compiled with symbols.
-func (b Board) Overlay() string {
-	cells, gic := 1, "intc"
+// board, compiled with symbols. The memory is mapped write-combined or, where cached, by the CPU's caches:
+// then it is the kernel's to lend where the NPU does not need it, and below what a 32-bit kernel maps
+// without high memory.
+func (b Board) Overlay(cached bool) string {
+	cells, gic, manager := 1, "intc", "devcfg"
 	if b.Family == UltraScalePlus {
-		cells, gic = 2, "gic"
+		cells, gic, manager = 2, "gic", "zynqmp_pcap"
+	}
+	base, size, kind := b.DDR.NPUBase, b.DDR.NPUBytes, "no-map;"
+	if cached {
+		base, size, kind = base-size, size/2, "compatible = \"shared-dma-pool\";\n\t\t\treusable;"
 	}
 	reg := func(base, size uint64) string {
 		if cells == 1 {
@@ -26,10 +32,11 @@ func (b Board) Overlay() string {
 	w("&{/} {")
 	w("\treserved-memory {")
 	w("\t\t#address-cells = <%d>;\n\t\t#size-cells = <%d>;\n\t\tranges;\n", cells, cells)
-	w("\t\tnpu_memory: %s-memory@%x {", b.UIO, b.DDR.NPUBase)
-	w("\t\t\treg = %s;\n\t\t\tno-map;\n\t\t};\n\t};\n", reg(b.DDR.NPUBase, b.DDR.NPUBytes))
+	w("\t\tnpu_memory: %s-memory@%x {", b.UIO, base)
+	w("\t\t\treg = %s;\n\t\t\t%s\n\t\t};\n\t};\n", reg(base, size), kind)
 	w("\t%s-memory {", b.UIO)
-	w("\t\tcompatible = \"sluice,dma-buffer\";\n\t\tmemory-region = <&npu_memory>;\n\t};\n};\n")
+	w("\t\tcompatible = \"sluice,dma-buffer\";\n\t\tmemory-region = <&npu_memory>;\n\t};\n")
+	w("\tsluice-fpga {\n\t\tcompatible = \"sluice,fpga\";\n\t\tfpga-mgr = <&%s>;\n\t};\n};\n", manager)
 	w("&{/axi} {")
 	w("\t%s@%x {", b.UIO, b.Registers.Base)
 	w("\t\tcompatible = \"generic-uio\";\n\t\treg = %s;", reg(b.Registers.Base, b.Registers.Bytes))

@@ -32,7 +32,7 @@ hls/build.sh run >/dev/null &
 built=$!
 if [[ -z $full ]]; then
   go run ./hls/cmd/hlscheck -dependences tiny
-  go run ./hls/cmd/hlscheck v5 v13 run
+  go run ./hls/cmd/hlscheck v5 v13
   gcc=$(hls/build.sh v5 --sanitize)
   clang=$(hls/build.sh v13 --sanitize --cxx clang++-14)
   wait "$built"

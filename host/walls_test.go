@@ -64,6 +64,7 @@ var rules = map[string][]string{
 	"host/readme":              {}, // the READMEs of the whole repository
 	"host/kit":                 {"host/device", "dse/bundle", "dse/graph"},
 	"host/gpu":                 {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
+	"host/board":               {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},
 	"host/soft":                {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":              {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/verify":              {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds what a board boots: boards/image/build.sh BOARD [CONFIG [NETWORK]]
 #
-# The result is build/image/<board>/: kernel, board.dtb (the kernel's device tree and our overlay), npu.dtbo,
-# initramfs.cpio.gz (u-root, sluice-board, the module, the kit of CONFIG and NETWORK), qemu.dtb (board.dtb
-# with what QEMU's machine lacks taken out), boot.cmd and boot.scr for U-Boot, boot.bif for bootgen,
+# The result is build/image/<board>/: kernel, board.dtb (the kernel's device tree and our overlay, npu.dtbo),
+# board-cached.dtb (the same with the NPU's memory behind the caches),
+# initramfs.cpio.gz (u-root, sluice, the modules, the kit of CONFIG and NETWORK), qemu.dtb (board.dtb
+# with what QEMU's machine lacks taken out), kit/, boot.cmd and boot.scr for U-Boot, boot.bif for bootgen,
 # SHA256SUMS. Same sources, same bytes. The initramfs must stay below 16 MB.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -33,36 +34,42 @@ if [[ $(cat "$base.key" 2>/dev/null) != "$key" ]]; then
   commands=$(sed -n 's|.*_ "\(github.com/u-root/u-root/cmds/.*\)"|\1|p' boards/image/tools.go)
   # shellcheck disable=SC2086
   (cd boards/image && "${target[@]}" "$root/build/u-root" -defaultsh=gosh -initcmd=init \
-    -uinitcmd='/bin/sluice-board start' -skip-ldd -o "$root/$base" $commands) >"$base.log" 2>&1 || { tail -n 20 "$base.log" >&2; exit 1; }
+    -uinitcmd='/bin/sluice board start' -skip-ldd -o "$root/$base" $commands) >"$base.log" 2>&1 || { tail -n 20 "$base.log" >&2; exit 1; }
   echo "$key" >"$base.key"
 fi
 # ours
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree"/bin "$tree"/lib/modules "$tree"/kit
-"${target[@]}" go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$tree/bin/sluice-board" ./host/cmd/sluice-board
-cp "$kernel/sluice_dma.ko" "$tree/lib/modules/"
+"${target[@]}" go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$tree/bin/sluice" ./host/cmd/sluice
+cp "$kernel"/*.ko "$tree/lib/modules/"
 go run ./host/cmd/sluice kit --config "$config" --network "$network" --out "$tree/kit"
 # The bundle's meta data names the program that made it; everything else in it is the content's.
 find "$tree" -exec touch -h -d @0 {} +
 find "$tree" -type d -exec chmod 755 {} +
 find "$tree" -type f -exec chmod 644 {} +
-chmod 755 "$tree/bin/sluice-board"
+chmod 755 "$tree/bin/sluice"
 { cat "$base"; (cd "$tree" && find . -mindepth 1 | LC_ALL=C sort | cpio --quiet --reproducible -R 0:0 -o -H newc); } \
   | gzip -9n >"$out/initramfs.cpio.gz"
 
+rm -rf "$out/kit"
+cp -r "$tree/kit" "$out/kit" # for what is done with it on the workstation
 cp "$kernel/kernel" "$out/kernel"
-go run ./boards/cmd/boardtree overlay "$board" >"$out/npu.dtso"
 # dtc cannot know the cells of the nodes that an overlay goes into.
-dtc -q -@ -I dts -O dtb -o "$out/npu.dtbo" "$out/npu.dtso"
-fdtoverlay -i "$kernel/$board.dtb" -o "$out/board.dtb" "$out/npu.dtbo"
-boards/qemu/tree.sh "$arch" "$out/board.dtb" "$out/qemu.dtb"
+tree() { # overlay, its file, what the tree's is called beside board
+  go run ./boards/cmd/boardtree "$1" "$board" >"$out/$2.dtso"
+  dtc -q -@ -I dts -O dtb -o "$out/$2.dtbo" "$out/$2.dtso"
+  fdtoverlay -i "$kernel/$board.dtb" -o "$out/board$3.dtb" "$out/$2.dtbo"
+  boards/qemu/tree.sh "$arch" "$out/board$3.dtb" "$out/qemu$3.dtb"
+}
+tree overlay npu ""
+tree overlay-cached npu-cached -cached
 
 load=booti; [[ $arch == arm ]] && load=bootz
 cat >"$out/boot.cmd" <<END
 # U-Boot: loads kernel, device tree and initramfs from the first partition of the SD card. npu.bin is
 # what \`sluice bitstream bin\` makes of npu.bit; without it the PL stays empty, and doctor says so.
-setenv bootargs "console=ttyPS0,115200 uio_pdrv_genirq.of_id=generic-uio sluice.label=measured sluice.clock_mhz=$clock_mhz"
+setenv bootargs "console=ttyPS0,115200 clk_ignore_unused uio_pdrv_genirq.of_id=generic-uio sluice.board=$board sluice.label=measured sluice.clock_mhz=$clock_mhz"
 if load mmc 0:1 \${kernel_addr_r} npu.bin; then fpga load 0 \${kernel_addr_r} \${filesize}; fi
 load mmc 0:1 \${kernel_addr_r} kernel
 load mmc 0:1 \${fdt_addr_r} board.dtb
@@ -71,7 +78,7 @@ $load \${kernel_addr_r} \${ramdisk_addr_r}:\${filesize} \${fdt_addr_r}
 END
 SOURCE_DATE_EPOCH=0 mkimage -A "$arch" -T script -C none -n "sluice $board" -d "$out/boot.cmd" "$out/boot.scr" >/dev/null
 go run ./boards/cmd/boardtree bif "$board" >"$out/boot.bif"
-(cd "$out" && sha256sum kernel board.dtb initramfs.cpio.gz boot.scr qemu.dtb >SHA256SUMS)
+(cd "$out" && sha256sum kernel board.dtb board-cached.dtb initramfs.cpio.gz boot.scr qemu.dtb qemu-cached.dtb >SHA256SUMS)
 size=$(stat -c %s "$out/initramfs.cpio.gz")
 echo "$out: initramfs $((size / 1000)) kB, kernel $(($(stat -c %s "$out/kernel") / 1000)) kB, kit $config/$network"
 ((size < limit)) || { echo "boards/image/build.sh: the initramfs is $size bytes, expected less than $limit" >&2; exit 1; }

@@ -2,10 +2,10 @@
 # Builds a board's kernel and module: boards/kernel/build.sh arm|arm64
 #
 # From Debian's linux-source-6.1, allnoconfig and the fragments beside this script. The result is
-# build/kernel/<arch>: kernel (zImage or Image), <board>.dtb with symbols, sluice_dma.ko. Nothing is done
-# where a hash over package, fragments and compiler says so; the module has a hash of its own, and is
-# built against what is kept of the tree. About 5 CPU-minutes where nothing is there, seconds for the
-# module alone.
+# build/kernel/<arch>: kernel (zImage or Image), <board>.dtb with symbols, the modules. Nothing is done
+# where a hash over package, fragments and compiler says so; the modules have a hash of their own, and are
+# built against what is kept of the tree. 600 files are compiled where nothing is there, two for the
+# modules alone; both architectures share the sources, of which what neither can use is not unpacked.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -26,28 +26,44 @@ out=$root/build/kernel/$arch
 mkdir -p "$out"
 exec 9>"$out/lock"
 flock 9
-key=$( (dpkg-query -W -f '${Version}' linux-source-6.1; ${cross}gcc --version | head -1
+unpacked=$(dpkg-query -W -f '${Version}' linux-source-6.1)
+key=$( (echo "$unpacked"; ${cross}gcc --version | head -1
   cat boards/kernel/{common,$arch}.config; sed '/^# module/,$d' "$0") | sha256sum | cut -d' ' -f1)
 # A make that called this script hands on flags of its own and a jobserver that is closed here: a warning, not ours.
 unset MAKEFLAGS MFLAGS MAKELEVEL
-run() { make -s -C "$out/src" O="$out/tree" ARCH=$arch CROSS_COMPILE=$cross \
+run() { make -s -C "$src" O="$out/tree" ARCH=$arch CROSS_COMPILE=$cross \
   KBUILD_BUILD_TIMESTAMP=@0 KBUILD_BUILD_USER=sluice KBUILD_BUILD_HOST=sluice DTC_FLAGS=-@ "$@"; }
+src=$root/build/kernel/src
+sources() { # once for both architectures
+  exec 8>"$root/build/kernel/lock"
+  flock 8
+  local names=('Documentation/[!K]*' 'samples/*.[ch]' 'sound/*.[ch]' 'net/*.[ch]' 'crypto/*.[ch]' tools/testing tools/perf) d
+  for d in alpha arc csky hexagon ia64 loongarch m68k microblaze mips nios2 openrisc parisc powerpc riscv s390 sh sparc um x86 xtensa; do names+=("arch/$d/*.[chS]" "arch/$d/boot" "arch/$d/configs"); done
+  for d in ata bluetooth block crypto gpu hid hwmon hwtracing i2c iio infiniband input isdn leds md media message misc mmc mtd net nvme scsi staging target usb video; do names+=("drivers/$d/*.[ch]"); done
+  for d in btrfs ceph cifs ext2 ext4 f2fs gfs2 jffs2 ksmbd nfs nfsd nilfs2 ntfs ntfs3 ocfs2 reiserfs ubifs udf ufs xfs; do names+=("fs/$d/*.[ch]"); done
+  if [[ $(cat "$src/.unpacked" 2>/dev/null) != "$unpacked" ]]; then
+    rm -rf "$src"
+    mkdir -p "$src"
+    printf 'linux-source-6.1/%s\n' "${names[@]}" |
+      tar -xJf $source -C "$src" --strip-components 1 --wildcards --exclude-from=/dev/stdin
+    echo "$unpacked" >"$src/.unpacked"
+  fi
+  flock -u 8
+}
 if [[ $(cat "$out/key" 2>/dev/null) != "$key" ]]; then
   rm -rf "$out"/{src,tree,key,module.key}
-  mkdir -p "$out/src" "$out/tree"
+  mkdir -p "$out/tree"
   began=$SECONDS
-  tar -xJf $source -C "$out/src" --strip-components 1
+  sources
   cat boards/kernel/{common,$arch}.config >"$out/fragment"
-  run KCONFIG_ALLCONFIG="$out/fragment" allnoconfig >"$out/log" 2>&1
+  run KCONFIG_ALLCONFIG="$out/fragment" allnoconfig >"$out/log" 2>&1 || { tail -n 30 "$out/log" >&2; exit 1; }
   grep '^CONFIG_' "$out/fragment" | while read -r line; do
     grep -qx "$line" "$out/tree/.config" || { echo "boards/kernel/build.sh: the kernel knows no $line" >&2; exit 1; }
   done
   run -j"$(nproc)" $image $trees modules >>"$out/log" 2>&1 || { tail -n 30 "$out/log" >&2; exit 1; }
   cp "$out/tree/arch/$arch/boot/$image" "$out/kernel"
   cp "$out/tree/arch/$arch/boot/dts/$trees" "$out/$name.dtb"
-  # What the module is not built with goes.
-  (cd "$out/src" && rm -rf Documentation block certs crypto drivers fs init io_uring ipc kernel lib mm net samples security sound tools usr virt
-    find arch -mindepth 1 -maxdepth 1 ! -name "$arch" ! -name arm -exec rm -rf {} +)
+  # What the modules are not built with goes.
   find "$out/tree" \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \) ! -path '*/scripts/*' ! -name 'module.lds*' -delete
   rm -f "$out"/tree/vmlinux* "$out/tree/arch/$arch"/boot/{Image,zImage}
   echo "$key" >"$out/key"
@@ -61,8 +77,8 @@ if [[ $(cat "$out/module.key" 2>/dev/null) != "$module" ]]; then
   mkdir "$out/module"
   cp "${files[@]}" "$out/module/"
   run M="$out/module" W=1 modules >"$out/module.log" 2>&1 || { tail -n 30 "$out/module.log" >&2; exit 1; }
-  ! grep -i 'warning' "$out/module.log" || { echo "boards/kernel/build.sh: the module has warnings" >&2; exit 1; }
-  ${cross}strip --strip-debug -o "$out/sluice_dma.ko" "$out/module/sluice_dma.ko"
+  ! grep -i 'warning' "$out/module.log" || { echo "boards/kernel/build.sh: the modules have warnings" >&2; exit 1; }
+  for m in "$out"/module/*.ko; do ${cross}strip --strip-debug -o "$out/$(basename "$m")" "$m"; done
   echo "$module" >"$out/module.key"
 fi
 echo "$out"

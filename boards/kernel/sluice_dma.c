@@ -3,11 +3,11 @@
  * sluice_dma: the memory that an NPU and a process share, mapped as Normal memory.
  *
  * A node "sluice,dma-buffer" names a reserved-memory region and becomes /dev/<node name>: mmap gives
- * the whole region, from offset 0. By default the region is no-map, and the mapping write-combined
- * (Normal, non-cacheable on ARM): nothing needs to be cleaned or invalidated, only ordered. With
- * cached=1 the region must be a shared-dma-pool, reusable, in low memory; the mapping is cached, and
- * SLUICE_DMA_SYNC cleans or invalidates a stretch. A UIO or /dev/mem mapping of the same memory would
- * be Device memory, in which unaligned and wide accesses, and so memcpy, fault.
+ * the whole region, from offset 0. A region that is no-map is mapped write-combined (Normal,
+ * non-cacheable on ARM): nothing needs to be cleaned or invalidated, only ordered. One that is a
+ * shared-dma-pool and reusable, in low memory, is mapped cached, and SLUICE_DMA_SYNC cleans or
+ * invalidates a stretch. A UIO or /dev/mem mapping of the same memory would be Device memory, in
+ * which unaligned and wide accesses, and so memcpy, fault.
  *
  * Below /sys/class/misc/<node name>/: phys_addr, size (decimal), mode (write-combined or cached).
  */
@@ -23,10 +23,6 @@
 #include <linux/uaccess.h>
 
 #include "sluice_dma.h"
-
-static bool cached;
-module_param(cached, bool, 0444);
-MODULE_PARM_DESC(cached, "map the memory cached; the process must sync");
 
 struct sluice_dma {
 	struct device *dev;
@@ -127,7 +123,7 @@ static int sluice_dma_probe(struct platform_device *pdev)
 	struct device_node *node;
 	struct sluice_dma *d;
 	struct resource r;
-	bool no_map;
+	bool no_map, cached;
 	int err;
 
 	node = of_parse_phandle(dev->of_node, "memory-region", 0);
@@ -135,6 +131,7 @@ static int sluice_dma_probe(struct platform_device *pdev)
 		return dev_err_probe(dev, -EINVAL, "no memory-region\n");
 	err = of_address_to_resource(node, 0, &r);
 	no_map = of_property_read_bool(node, "no-map");
+	cached = of_property_read_bool(node, "reusable");
 	of_node_put(node);
 	if (err)
 		return dev_err_probe(dev, err, "memory-region has no reg\n");
@@ -161,7 +158,7 @@ static int sluice_dma_probe(struct platform_device *pdev)
 	} else {
 		/* What the kernel maps itself must not be mapped a second time with other attributes. */
 		if (!no_map)
-			return dev_err_probe(dev, -EINVAL, "memory-region is not no-map\n");
+			return dev_err_probe(dev, -EINVAL, "memory-region is neither no-map nor reusable\n");
 		d->addr = r.start;
 	}
 	d->misc.minor = MISC_DYNAMIC_MINOR;

@@ -37,11 +37,12 @@ var (
 type Opts struct {
 	Board  boards.Board
 	Image  string // folder of boards/image/build.sh
+	Tree   string // device tree in it (default qemu.dtb)
 	Cosim  string // npu_cosim; "" boots the machine without an NPU
 	Plugin string // npu_device.so, as Build makes it
 	// Device are further arguments of the plugin (boards/qemu/device/npu_device.cpp): mute=1 ...
 	Device []string
-	// Run are runs of sluice-board, arguments by commas; none: what the image does by itself.
+	// Run are runs of sluice board, arguments by commas; none: what the image does by itself.
 	Run []string
 	// Append is appended to the kernel's command line.
 	Append string
@@ -109,6 +110,9 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	if o.Timeout == 0 {
 		o.Timeout = 20 * time.Minute
 	}
+	if o.Tree == "" {
+		o.Tree = "qemu.dtb"
+	}
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 
@@ -120,7 +124,7 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	line := []string{"console=ttyPS0,115200", "uio_pdrv_genirq.of_id=generic-uio", "panic=-1", "sluice.reset"}
+	line := []string{"console=ttyPS0,115200", "uio_pdrv_genirq.of_id=generic-uio", "clk_ignore_unused", "panic=-1", "sluice.reset", "sluice.board=" + o.Board.Name}
 	if len(o.Run) > 0 {
 		line = append(line, "sluice.label=simulated", fmt.Sprintf("sluice.clock_mhz=%g", o.Board.ClockMHz))
 	}
@@ -133,7 +137,7 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%d,mem-path=%s,share=on", o.Board.DDR.Bytes, ram),
 		"-display", "none", "-monitor", "none", "-no-reboot",
 		"-kernel", filepath.Join(o.Image, "kernel"), "-initrd", initrd,
-		"-dtb", filepath.Join(o.Image, "qemu.dtb"), "-append", strings.Join(line, " "),
+		"-dtb", filepath.Join(o.Image, o.Tree), "-append", strings.Join(line, " "),
 	}
 	args = append(args, serial...)
 
@@ -141,8 +145,8 @@ func Run(ctx context.Context, o Opts) (text string, err error) {
 	var npuSays bytes.Buffer
 	if o.Cosim != "" {
 		socket := filepath.Join(dir, "npu")
-		npu = exec.CommandContext(ctx, o.Cosim, "--dram", ram, "--offset", fmt.Sprint(o.Board.DDR.NPUBase),
-			"--base", fmt.Sprint(o.Board.DDR.NPUBase), "--size", fmt.Sprint(o.Board.DDR.NPUBytes),
+		npu = exec.CommandContext(ctx, o.Cosim, "--dram", ram, "--offset", "0",
+			"--base", fmt.Sprint(o.Board.DDR.Base), "--size", fmt.Sprint(o.Board.DDR.Bytes),
 			"--socket", socket, "--free-run")
 		npu.Stderr = &npuSays
 		if err := npu.Start(); err != nil {

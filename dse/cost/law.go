@@ -52,15 +52,15 @@ import (
 // Constants of the hardware, in cycles unless they say otherwise.
 const (
 	chainDepth   = 2    // D_k - T_P': passes of a chain follow each other at this distance at least
-	swapTail     = 2    // from a swap to the next at least T_P' + swapTail cycles beside loading
+	swapTail     = 1    // from a swap to the next at least T_P' + swapTail cycles beside loading
 	visitCycles  = 1    // between two row tiles
 	drainDelay   = 16   // last row to the first word drained, beside the chain
 	layerStart   = 20   // barrier to the first read address of a layer
 	readLatency  = 6    // read path beside the DRAM: splitting, queue, buffer
-	writeLatency = 8    // post-processing and write path beside the DRAM
-	stripeCycles = 5    // more of either where stripes are dealt to several ports
+	writeLatency = 10   // post-processing and write path beside the DRAM
+	stripeCycles = 4    // more of either where stripes are dealt to several ports
 	keptStart    = 4    // barrier to the first row where the input is on chip
-	keptEnd      = 4    // last word to the barrier where the output stays on chip only
+	keptEnd      = 5    // last word to the barrier where the output stays on chip only
 	startCycles  = 72   // start register to the first descriptor read, last answer to the interrupt
 	avgBits      = 9    // of a window's taps, up to which one multiplier makes a word of an average
 	poolGroups   = 64   // channel groups of which the pool unit remembers columns

@@ -136,17 +136,20 @@ type call struct {
 	at *inst
 }
 
-func (m *module) callers(f *function) (out []call) {
-	for _, c := range m.functions {
-		for _, b := range c.blocks {
-			for _, i := range b.insts {
-				if name, indirect := i.callee(); !indirect && name == f.name && c != f {
-					out = append(out, call{c, i})
+func (m *module) callers(f *function) []call {
+	if m.calls == nil { // asked for every access
+		m.calls = map[string][]call{}
+		for _, c := range m.functions {
+			for _, b := range c.blocks {
+				for _, i := range b.insts {
+					if name, indirect := i.callee(); name != "" && !indirect && name != c.name {
+						m.calls[name] = append(m.calls[name], call{c, i})
+					}
 				}
 			}
 		}
 	}
-	return out
+	return m.calls[f.name]
 }
 
 // isTop: nobody calls it.
@@ -158,7 +161,7 @@ func (f *function) accesses(pointer, bundle string, said func(string, ...any)) (
 	for _, b := range f.blocks {
 		for _, i := range b.insts {
 			op := i.op()
-			if !uses.MatchString(op) || strings.Contains(op, "@llvm.dbg") {
+			if !strings.Contains(op, pointer) || !uses.MatchString(op) || strings.Contains(op, "@llvm.dbg") {
 				continue
 			}
 			name := ""

@@ -14,6 +14,7 @@ type module struct {
 	functions []*function
 	names     map[string]*function
 	meta      map[string]string // !N: what stands behind the =
+	calls     map[string][]call // by who is called; made when first asked for
 }
 
 type function struct {

@@ -4,6 +4,7 @@
 package kit
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,8 +110,13 @@ func parse(b *bundle.Bundle, text []byte) (*Kit, error) {
 		return nil, bad("longer than %d bytes", maxFile)
 	}
 	var doc document
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, bad("%v", err)
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&doc); err != nil {
+		return nil, bad("%v, after byte %d", err, d.InputOffset())
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, bad("more follows the document, at byte %d", d.InputOffset())
 	}
 	hash, err := b.Hash()
 	if err != nil {
@@ -132,6 +138,9 @@ func parse(b *bundle.Bundle, text []byte) (*Kit, error) {
 		}
 		if len(m.Logits) != len(net.Exits) {
 			return nil, bad("image %d has logits of %d exits, expected %d", i, len(m.Logits), len(net.Exits))
+		}
+		if last := net.Exits[len(net.Exits)-1].Classes; m.Label < -1 || m.Label >= last {
+			return nil, bad("image %d has the class %d, expected -1 (unknown) to %d", i, m.Label, last-1)
 		}
 		exits := make([]device.ExitResult, len(net.Exits))
 		for j, raw := range m.Logits {

@@ -82,7 +82,7 @@ module act_loader #(
   logic               half_q;     // which of them
   logic               two, group_q, other;
   logic [3:0]         b0_q, i_q;
-  logic [15:0]        oh0_q, j_q, n_j_q;
+  logic [15:0]        oh0_q, j_q, n_j;
   logic signed [17:0] ih0_q, ih_q;
   logic signed [33:0] init_off_q, tile_off_q, row_off_q, next_off_q;
   logic [7:0]         pad_q;
@@ -92,7 +92,7 @@ module act_loader #(
   logic [EW:0]        dst_i_q, dst_j_q, dst_p_q;
 
   logic [3:0]  nb;
-  logic [15:0] nr, step_rows;
+  logic [15:0] nr, nr_q, step_rows, step_rows_q;
   logic        last_i, last_j, last_tile_rows, last_b, few, last_c;
   logic [15:0] tc, c0_q;
   logic        row_in, whole_row;
@@ -111,8 +111,10 @@ module act_loader #(
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
                    + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
   assign last_i = i_q + 4'd1 == nb;
-  assign last_j = j_q + 16'd1 == n_j_q;
-  assign last_tile_rows = oh0_q + nr == d.out_h;
+  // input rows of this tile: (nr - 1) * S_H + K_H
+  assign n_j = step_rows_q - 16'(d.s_h) + 16'(d.k_h);
+  assign last_j = j_q + 16'd1 == n_j;
+  assign last_tile_rows = oh0_q + nr_q == d.out_h;
   assign last_b = b0_q + nb == f.b_r;
   assign few = (f.tile_b >= f.b_r && {4'b0, f.tile_rows, 1'b0} >= {1'b0, d.out_h})
                || (16'(f.tile_rows) >= d.out_h && {f.tile_b, 1'b0} >= {1'b0, f.b_r});
@@ -269,8 +271,8 @@ module act_loader #(
         StHalf: begin
           i_q <= '0;
           j_q <= '0;
-          // input rows of this tile: (nr - 1) * S_H + K_H
-          n_j_q <= step_rows - 16'(d.s_h) + 16'(d.k_h);
+          nr_q <= nr;
+          step_rows_q <= step_rows;
           ih_q <= ih0_q;
           row_off_q <= tile_off_q;
           dst_i_q <= (two && half_q) ? (EW + 1)'(NB * ABUF_WORDS / 2) : '0;
@@ -286,7 +288,7 @@ module act_loader #(
           end
         end
         StRow: begin
-          if (j_q == step_rows) begin
+          if (j_q == step_rows_q) begin
             next_off_q <= row_off_q;
             next_known_q <= 1'b1;
           end
@@ -341,10 +343,10 @@ module act_loader #(
             if (last_b) c0_q <= c0_q + tc;
             state_q <= (last_b && last_c) ? StIdle : StBarrier;
             if (last_b && last_c) layer_no_q <= layer_no_q + 9'd1;
-          end else if (next_known_q || j_q == step_rows) begin
+          end else if (next_known_q || j_q == step_rows_q) begin
             half_q <= !half_q;
-            oh0_q <= oh0_q + nr;
-            ih0_q <= ih0_q + $signed({2'b0, step_rows});
+            oh0_q <= oh0_q + nr_q;
+            ih0_q <= ih0_q + $signed({2'b0, step_rows_q});
             tile_off_q <= next_known_q ? next_off_q : row_off_q;
             state_q <= StHalf;
           end else begin

@@ -19,7 +19,8 @@ module axi_read #(
     parameter int N         = 4,   // clients, at least 1
     parameter int AXI_BYTES = 8,   // bytes of a beat, a power of two 4..128
     parameter int MAX_BURST = 16,  // beats of the longest burst, 1..256
-    parameter int MAX_OUT   = 16   // outstanding bursts, a power of two 2..64
+    parameter int MAX_OUT   = 16,  // outstanding bursts, a power of two 2..64
+    parameter bit CUT       = 1'b1 // requests may be longer than a burst, or cross 4 KiB
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
@@ -97,13 +98,9 @@ module axi_read #(
     cur_beats = beats_q[sel];
     to_page   = 16'(PAGE_BEATS) - 16'(cur_addr[11-LB:0]);
     len       = (to_page < 16'(MAX_BURST)) ? to_page : 16'(MAX_BURST);
-    len_last  = cur_beats <= len;
+    len_last  = !CUT || cur_beats <= len;
     if (len_last) len = cur_beats;
   end
-
-  logic           arvalid_q;
-  logic [39-LB:0] araddr_q;
-  logic [7:0]     arlen_q;
 
   logic [1:0]     epoch_q, free;
   logic           free_any, move;
@@ -112,7 +109,8 @@ module axi_read #(
   assign owed_now = owed_q[epoch_q];
 
   logic grant;
-  assign grant = sel_any && !flush_i && !owed_now[OW] && (!arvalid_q || m_arready_i);
+  logic ar_ready;
+  assign grant = sel_any && !flush_i && !owed_now[OW] && ar_ready;
 
   always_comb begin
     for (int c = 0; c < N; c++)
@@ -141,20 +139,20 @@ module axi_read #(
     else if (grant) ptr_q <= (sel == CW'(N - 1)) ? '0 : sel + 1'b1;
   end
 
-  // Address channel.
-  always_ff @(posedge clk_i) begin
-    if (grant) begin
-      araddr_q <= cur_addr;
-      arlen_q  <= 8'(len - 16'd1);
-    end
-    if (!rst_ni) arvalid_q <= 1'b0;
-    else if (grant) arvalid_q <= 1'b1;
-    else if (m_arready_i) arvalid_q <= 1'b0;
-  end
-  assign m_arvalid_o = arvalid_q;
-  assign m_araddr_o  = {araddr_q, LB'(0)};
-  assign m_arlen_o   = arlen_q;
-  assign m_arid_o    = epoch_q;  // changes only while arvalid_q is low
+  // Address channel; m_arready_i reaches nothing but its register.
+  logic [39-LB:0] ar_addr;
+  spill #(.WIDTH(48 - LB)) u_ar (
+    .clk_i,
+    .rst_ni,
+    .valid_i(grant),
+    .ready_o(ar_ready),
+    .data_i ({cur_addr, 8'(len - 16'd1)}),
+    .valid_o(m_arvalid_o),
+    .ready_i(m_arready_i),
+    .data_o ({ar_addr, m_arlen_o})
+  );
+  assign m_araddr_o = {ar_addr, LB'(0)};
+  assign m_arid_o   = epoch_q;  // changes only while m_arvalid_o is low
 
   // Bursts in the order of their answers: whose, whether the request's last, and from where.
   logic [CW-1:0]  ord_client[MAX_OUT];
@@ -197,7 +195,7 @@ module axi_read #(
       end
     end
   end
-  assign move = flush_i && !arvalid_q && owed_now != '0 && free_any;
+  assign move = flush_i && !m_arvalid_o && owed_now != '0 && free_any;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) epoch_q <= '0;
@@ -209,7 +207,7 @@ module axi_read #(
             (OW + 1)'(m_rvalid_i && m_rlast_i && m_rid_i == 2'(e) && owed_q[e] != '0);
     end
   end
-  assign idle_o = pend_q == '0 && !arvalid_q && owed_now == '0;
+  assign idle_o = pend_q == '0 && !m_arvalid_o && owed_now == '0;
 
   // Data channel. Nothing is handed out once a flush has begun.
   logic [N-1:0]           rsp_valid_q;
@@ -225,8 +223,8 @@ module axi_read #(
     decerr_q     <= m_rresp_i[0];
     err_addr_q   <= ord_addr[rd_q] + (32 - LB)'(beat_q);
     beat_taken_q <= rst_ni && hit;
-    progress_q   <= rst_ni && (hit || (arvalid_q && m_arready_i));
-    stall_q      <= rst_ni && arvalid_q && !m_arready_i;
+    progress_q   <= rst_ni && (hit || (m_arvalid_o && m_arready_i));
+    stall_q      <= rst_ni && m_arvalid_o && !m_arready_i;
   end
   assign m_rready_o   = 1'b1;
   assign rsp_valid_o  = rsp_valid_q;

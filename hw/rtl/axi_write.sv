@@ -19,7 +19,8 @@
 module axi_write #(
     parameter int AXI_BYTES = 8,   // bytes of a beat, a power of two 4..128
     parameter int MAX_BURST = 16,  // beats of the longest burst, 1..256
-    parameter int MAX_OUT   = 16   // outstanding bursts, a power of two 2..64
+    parameter int MAX_OUT   = 16,  // outstanding bursts, a power of two 2..64
+    parameter bit CUT       = 1'b1 // commands may be longer than a burst, or cross 4 KiB
 ) (
     input  logic                         clk_i,
     input  logic                         rst_ni,
@@ -70,10 +71,6 @@ module axi_write #(
   if (MAX_OUT < 2 || MAX_OUT > 64 || (1 << OW) != MAX_OUT)
     $error("axi_write: MAX_OUT must be a power of two, 2..64");
 
-  logic           awvalid_q;
-  logic [39-LB:0] awaddr_q;
-  logic [7:0]     awlen_q;
-
   logic [1:0]     epoch_q, free;
   logic           free_any, move;
   logic [OW:0]    owed_q[4];  // bursts announced and not answered, by epoch
@@ -87,10 +84,11 @@ module axi_write #(
   always_comb begin
     to_page  = 16'(PAGE_BEATS) - 16'(addr_q[11-LB:0]);
     len      = (to_page < 16'(MAX_BURST)) ? to_page : 16'(MAX_BURST);
-    len_last = beats_q <= len;
+    len_last = !CUT || beats_q <= len;
     if (len_last) len = beats_q;
   end
-  assign grant = pend_q && !flush_i && !owed_now[OW] && (!awvalid_q || m_awready_i);
+  logic aw_ready;
+  assign grant = pend_q && !flush_i && !owed_now[OW] && aw_ready;
   assign cmd_ready_o = !flush_i && (!pend_q || (grant && len_last));
 
   always_ff @(posedge clk_i) begin
@@ -106,26 +104,26 @@ module axi_write #(
     else if (grant && len_last) pend_q <= 1'b0;
   end
 
-  // Address channel.
-  always_ff @(posedge clk_i) begin
-    if (grant) begin
-      awaddr_q <= addr_q;
-      awlen_q  <= 8'(len - 16'd1);
-    end
-    if (!rst_ni) awvalid_q <= 1'b0;
-    else if (grant) awvalid_q <= 1'b1;
-    else if (m_awready_i) awvalid_q <= 1'b0;
-  end
-  assign m_awvalid_o = awvalid_q;
-  assign m_awaddr_o  = {awaddr_q, LB'(0)};
-  assign m_awlen_o   = awlen_q;
-  assign m_awid_o    = epoch_q;  // changes only while awvalid_q is low
+  // Address channel; m_awready_i reaches nothing but its register.
+  logic [39-LB:0] aw_addr;
+  spill #(.WIDTH(48 - LB)) u_aw (
+    .clk_i,
+    .rst_ni,
+    .valid_i(grant),
+    .ready_o(aw_ready),
+    .data_i ({addr_q, 8'(len - 16'd1)}),
+    .valid_o(m_awvalid_o),
+    .ready_i(m_awready_i),
+    .data_o ({aw_addr, m_awlen_o})
+  );
+  assign m_awaddr_o = {aw_addr, LB'(0)};
+  assign m_awid_o   = epoch_q;  // changes only while m_awvalid_o is low
 
   // Announced bursts: one queue, read where their data are sent and where they are answered.
   logic [7:0]     ord_len [MAX_OUT];
   logic [31-LB:0] ord_addr[MAX_OUT];
   logic [OW-1:0]  wr_q, data_q, resp_q;
-  logic [OW:0]    unsent_q;  // bursts whose last beat has not been put into the skid register
+  logic [OW:0]    unsent_q;  // bursts whose last beat has not been put into the data channel
   logic [7:0]     beat_q;    // beats of the present burst put there
   logic           room, put, put_last, hit;
   assign put_last = beat_q == ord_len[data_q];
@@ -151,40 +149,24 @@ module axi_write #(
     else unsent_q <= unsent_q + (OW + 1)'(grant) - (OW + 1)'(put && put_last);
   end
 
-  // Data channel: an output register and a skid register behind it.
-  logic                   wvalid_q, skid_q, wlast_q, skid_last_q;
-  logic [8*AXI_BYTES-1:0] wdata_q, skid_data_q;
-  logic [AXI_BYTES-1:0]   wstrb_q, skid_strb_q, put_strb;
-  assign room       = unsent_q != '0 && !skid_q;
+  // Data channel.
+  logic                 w_ready;
+  logic [AXI_BYTES-1:0] put_strb;
+  // the youngest burst's address may still wait behind the one on the bus
+  assign room       = (aw_ready ? unsent_q != '0 : unsent_q > (OW + 1)'(1)) && w_ready;
   assign wb_ready_o = room && !flush_i;
   assign put        = room && (wb_valid_i || flush_i);
   assign put_strb   = flush_i ? '0 : wb_strb_i;
-
-  always_ff @(posedge clk_i) begin
-    if (!wvalid_q || m_wready_i) begin
-      wdata_q <= skid_q ? skid_data_q : wb_data_i;
-      wstrb_q <= skid_q ? skid_strb_q : put_strb;
-      wlast_q <= skid_q ? skid_last_q : put_last;
-    end
-    if (put) begin
-      skid_data_q <= wb_data_i;
-      skid_strb_q <= put_strb;
-      skid_last_q <= put_last;
-    end
-    if (!rst_ni) begin
-      wvalid_q <= 1'b0;
-      skid_q   <= 1'b0;
-    end else if (!wvalid_q || m_wready_i) begin
-      wvalid_q <= skid_q || put;
-      skid_q   <= 1'b0;
-    end else if (put) begin
-      skid_q <= 1'b1;
-    end
-  end
-  assign m_wvalid_o = wvalid_q;
-  assign m_wdata_o  = wdata_q;
-  assign m_wstrb_o  = wstrb_q;
-  assign m_wlast_o  = wlast_q;
+  spill #(.WIDTH(9 * AXI_BYTES + 1)) u_w (
+    .clk_i,
+    .rst_ni,
+    .valid_i(put),
+    .ready_o(w_ready),
+    .data_i ({put_last, put_strb, wb_data_i}),
+    .valid_o(m_wvalid_o),
+    .ready_i(m_wready_i),
+    .data_o ({m_wlast_o, m_wstrb_o, m_wdata_o})
+  );
 
   // Epochs. A flush that still awaits answers, all data sent, moves to any epoch that owes none.
   always_comb begin
@@ -197,7 +179,7 @@ module axi_write #(
       end
     end
   end
-  assign move = flush_i && !awvalid_q && unsent_q == '0 && !wvalid_q && owed_now != '0 && free_any;
+  assign move = flush_i && !m_awvalid_o && unsent_q == '0 && !m_wvalid_o && owed_now != '0 && free_any;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) epoch_q <= '0;
@@ -209,7 +191,7 @@ module axi_write #(
             (OW + 1)'(m_bvalid_i && m_bid_i == 2'(e) && owed_q[e] != '0);
     end
   end
-  assign idle_o = !pend_q && !awvalid_q && unsent_q == '0 && !wvalid_q && owed_now == '0;
+  assign idle_o = !pend_q && !m_awvalid_o && unsent_q == '0 && !m_wvalid_o && owed_now == '0;
 
   // Answers and statistics.
   logic           err_q, decerr_q, progress_q, stall_q;
@@ -217,15 +199,15 @@ module axi_write #(
   logic [SW-1:0]  bytes_q, strobes;
   always_comb begin
     strobes = '0;
-    for (int i = 0; i < AXI_BYTES; i++) strobes = strobes + SW'(wstrb_q[i]);
-    if (!wvalid_q || !m_wready_i) strobes = '0;
+    for (int i = 0; i < AXI_BYTES; i++) strobes = strobes + SW'(m_wstrb_o[i]);
+    if (!m_wvalid_o || !m_wready_i) strobes = '0;
   end
   always_ff @(posedge clk_i) begin
     err_q      <= rst_ni && !flush_i && hit && m_bresp_i[1];
     decerr_q   <= m_bresp_i[0];
     err_addr_q <= ord_addr[resp_q];
-    progress_q <= rst_ni && (hit || (awvalid_q && m_awready_i) || (wvalid_q && m_wready_i));
-    stall_q    <= rst_ni && wvalid_q && !m_wready_i;
+    progress_q <= rst_ni && (hit || (m_awvalid_o && m_awready_i) || (m_wvalid_o && m_wready_i));
+    stall_q    <= rst_ni && m_wvalid_o && !m_wready_i;
     bytes_q    <= strobes;
   end
   assign m_bready_o   = 1'b1;

@@ -4,6 +4,8 @@
 //
 // A step takes LANES neighbouring PEs: all of them for k = 1, half of them (with both halves) for
 // k = 1/2, and every second one (LANES / 2 channels) for k = 2 and for s = 2 with k = 1.
+//
+// A layer's sizes are worked out while it is tested, a bank's while it is waited for.
 module drain #(
   parameter int unsigned T_R   = 256,
   parameter int unsigned T_C   = 32,
@@ -67,8 +69,11 @@ module drain #(
   assign d = desc_q;
   assign f = fbcb_q;
 
-  logic [3:0]    b0_q, nb, nb_g, rest_1, i_q;
-  logic [15:0]   oh0_q, nr, r_q, ow_q, c0_q, nch, ch_q, rest;
+  logic [3:0]    b0_q, nb, nb_q, nb_g, rest_1, rest_1_q, i_q;
+  logic [15:0]   c_rest_q, oh_rest_q;     // channels and rows from this tile on
+  logic [15:0]   nr, nr_q, nch, nch_q;
+  logic [15:0]   r_left_q, ow_left_q, ch_left_q;
+  logic          ch_first_q;              // the row's first group
   logic [RW-1:0] row_q;
   logic [GW-1:0] group_q;                 // group of LANES neighbouring PEs
   logic          sub_q;                   // k = 1/2, s = 1: upper half of the group's PEs
@@ -80,35 +85,35 @@ module drain #(
   logic [8:0]    layers_q;
 
   // what k and s make of it
-  logic        half, pair, two, sparse;
-  logic [15:0] tc, step_ch;
+  logic        half, pair, two_q, sparse_q;
+  logic [15:0] tc, tc_q;
+  logic [CW-1:0] step_q;
+  logic        two;
   assign half = f.k == 2'd1;
   assign pair = f.k == 2'd2;
   assign two = f.b_r != b_act_i;
-  assign sparse = pair || (two && !half);
   assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
                    : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
-  assign step_ch = sparse ? 16'(LANES / 2) : 16'(LANES);
 
+  logic last_c, last_t, last_b, last_c_q, last_t_q, last_b_q;
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   // group 1 may have fewer samples, or none
   assign rest_1 = ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0
                                                                    : b_act_i - f.b_r - b0_q;
-  assign nb_g = (g_q && rest_1 < nb) ? rest_1 : nb;
-  assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
-  assign nch = (c0_q + tc > d.out_c) ? d.out_c - c0_q : tc;
-  assign rest = nch - ch_q;
-
-  logic last_g, last_ow, last_r, last_i, last_row, last_group, last_c, last_t, last_b;
-  assign last_g = rest <= step_ch;
-  assign last_ow = ow_q + 16'd1 == d.out_w;
-  assign last_r = r_q + 16'd1 == nr;
-  assign last_i = i_q + 4'd1 == nb_g;
-  assign last_group = g_q || !two || rest_1 == '0;
-  assign last_row = last_ow && last_r && last_i && last_group;
-  assign last_c = c0_q + tc >= d.out_c;
-  assign last_t = oh0_q + nr == d.out_h;
+  assign last_c = c_rest_q <= tc_q;
+  assign last_t = oh_rest_q <= 16'(f.tile_rows);
   assign last_b = b0_q + nb == f.b_r;
+  assign nr = last_t ? oh_rest_q : 16'(f.tile_rows);
+  assign nch = last_c ? c_rest_q : tc_q;
+
+  logic last_g, last_ow, last_r, last_i, last_row, last_group;
+  assign nb_g = (g_q && rest_1_q < nb_q) ? rest_1_q : nb_q;
+  assign last_g = ch_left_q <= 16'(step_q);
+  assign last_ow = ow_left_q == 16'd1;
+  assign last_r = r_left_q == 16'd1;
+  assign last_i = i_q + 4'd1 == nb_g;
+  assign last_group = g_q || !two_q || rest_1_q == '0;
+  assign last_row = last_ow && last_r && last_i && last_group;
 
   // ---- stages: A addresses, B reads (mux, residual), C registers, then post (3)
   logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last, empty;
@@ -125,7 +130,7 @@ module drain #(
   assign b_go = b_valid_q && en && res_ok;
   assign a_go = state_q == StRun && (!b_valid_q || b_go);
 
-  assign dr_en_o = a_go && ch_q == '0;
+  assign dr_en_o = a_go && ch_first_q;
   assign dr_row_o = row_q[RW-2:0];
   assign dr_bank_o = bank_q;
   assign res_pop_o = b_go && d.residual;
@@ -168,14 +173,14 @@ module drain #(
     assign dense = pes[(2*i)*ACC+:ACC];
     // k = 1/2: lane i is half i % 2 of PE i / 2, from the group's middle on for the second step; with
     // s = 2 of PE 2 (i / 2) + g
-    assign halves = two ? (b_odd_q ? pes[(2*(2*(i/2)+1)+(i%2))*ACC+:ACC]
+    assign halves = two_q ? (b_odd_q ? pes[(2*(2*(i/2)+1)+(i%2))*ACC+:ACC]
                                    : pes[(2*(2*(i/2))+(i%2))*ACC+:ACC])
                         : (b_sub_q ? pes[(2*(LANES/2+i/2)+(i%2))*ACC+:ACC]
                                    : pes[(2*(i/2)+(i%2))*ACC+:ACC]);
     assign every = b_odd_q ? (b_upper_q ? pes[(2*(SP+1)+1)*ACC+:ACC] : pes[(2*(SP+1))*ACC+:ACC])
                            : (b_upper_q ? pes[(2*SP+1)*ACC+:ACC] : pes[(2*SP)*ACC+:ACC]);
     assign group[i*ACC+:ACC] = half ? halves
-                             : (sparse ? every : (b_upper_q ? pes[(2*i+1)*ACC+:ACC] : dense));
+                             : (sparse_q ? every : (b_upper_q ? pes[(2*i+1)*ACC+:ACC] : dense));
     assign bias_lanes[i*32+:32] = (i < LANES / 2 && b_high_q) ? bias[((i+LANES/2)%LANES)*32+:32]
                                                               : bias[i*32+:32];
   end
@@ -187,7 +192,7 @@ module drain #(
       b_high_q <= high_q;
       b_upper_q <= row_q[RW-1];
       b_odd_q <= pair || g_q;
-      b_cnt_q <= last_g ? CW'(rest) : CW'(step_ch);
+      b_cnt_q <= last_g ? CW'(ch_left_q) : step_q;
     end
     if (en) begin
       acc_q <= group;
@@ -240,14 +245,18 @@ module drain #(
           desc_q <= layer_desc_i;
           fbcb_q <= layer_fbcb_i;
           b0_q <= '0;
-          oh0_q <= '0;
-          c0_q <= '0;
           word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;
           if (layer_valid_i) state_q <= StTest;
         end
         StTest: begin
           state_q <= (d.op == abi_pkg::OP_GEMM) ? StWait : StPool;
           g_q <= 1'b0;
+          tc_q <= tc;
+          two_q <= two;
+          sparse_q <= pair || (two && !half);
+          step_q <= (pair || (two && !half)) ? CW'(LANES / 2) : CW'(LANES);
+          c_rest_q <= d.out_c;
+          oh_rest_q <= d.out_h;
         end
         StPool: begin  // the pool unit may need its table until the layer is written
           if (layers_written_i == layers_q + 9'd1) begin
@@ -256,11 +265,19 @@ module drain #(
           end
         end
         StWait: begin  // for a complete bank and, at a layer's beginning, its biases
+          nb_q <= nb;
+          rest_1_q <= rest_1;
+          nr_q <= nr;
+          nch_q <= nch;
+          last_c_q <= last_c;
+          last_t_q <= last_t;
+          last_b_q <= last_b;
           i_q <= '0;
-          r_q <= '0;
-          ow_q <= '0;
+          r_left_q <= nr;
+          ow_left_q <= d.out_w;
           row_q <= '0;
-          ch_q <= '0;
+          ch_left_q <= nch;
+          ch_first_q <= 1'b1;
           group_q <= '0;
           sub_q <= 1'b0;
           high_q <= 1'b0;
@@ -270,24 +287,25 @@ module drain #(
         end
         StRun: begin
           if (a_go) begin
-            ch_q <= ch_q + step_ch;
-            sub_q <= half && !two && !sub_q;
-            if (!half || two || sub_q) group_q <= group_q + 1'b1;
-            high_q <= sparse && !high_q;
-            if (!sparse || high_q) word_q <= word_q + 1'b1;
+            ch_left_q <= ch_left_q - 16'(step_q);
+            ch_first_q <= last_g;
+            sub_q <= half && !two_q && !sub_q;
+            if (!half || two_q || sub_q) group_q <= group_q + 1'b1;
+            high_q <= sparse_q && !high_q;
+            if (!sparse_q || high_q) word_q <= word_q + 1'b1;
             if (last_g) begin
-              ch_q <= '0;
+              ch_left_q <= nch_q;
               group_q <= '0;
               sub_q <= 1'b0;
               high_q <= 1'b0;
               word_q <= word0_q;
               row_q <= row_q + 1'b1;
-              ow_q <= ow_q + 16'd1;
+              ow_left_q <= ow_left_q - 16'd1;
               if (last_ow) begin
-                ow_q <= '0;
-                r_q <= r_q + 16'd1;
+                ow_left_q <= d.out_w;
+                r_left_q <= r_left_q - 16'd1;
                 if (last_r) begin
-                  r_q <= '0;
+                  r_left_q <= nr_q;
                   i_q <= i_q + 4'd1;
                   if (last_i) begin
                     i_q <= '0;
@@ -304,20 +322,16 @@ module drain #(
           if (b_go) begin
             bank_q <= !bank_q;
             state_q <= StWait;
-            if (!f.order || (last_t && last_b)) begin  // the next C tile
-              c0_q <= c0_q + tc;
+            if (!f.order || (last_t_q && last_b_q)) begin  // the next C tile
+              c_rest_q <= last_c_q ? d.out_c : c_rest_q - tc_q;
               word0_q <= word0_q + (half ? BW'(2 * GROUPS) : (pair ? BW'(GROUPS / 2) : BW'(GROUPS)));
-              if (last_c) begin
-                c0_q <= '0;
-                word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;
-              end
+              if (last_c_q) word0_q <= layers_q[0] ? BW'(C_MAX / LANES) : '0;
             end
-            if (f.order || last_c) begin               // the next row tile
-              oh0_q <= oh0_q + nr;
-              if (last_t) begin
-                oh0_q <= '0;
-                b0_q <= last_b ? '0 : b0_q + nb;
-                if (last_b && last_c) begin
+            if (f.order || last_c_q) begin               // the next row tile
+              oh_rest_q <= last_t_q ? d.out_h : oh_rest_q - nr_q;
+              if (last_t_q) begin
+                b0_q <= last_b_q ? '0 : b0_q + nb_q;
+                if (last_b_q && last_c_q) begin
                   layers_q <= layers_q + 9'd1;
                   state_q <= StIdle;
                 end

@@ -8,6 +8,7 @@ hw/rtl/axi_read.sv
 hw/rtl/axi_write.sv
 hw/rtl/beat_fifo.sv
 hw/rtl/drain.sv
+hw/rtl/fairest.sv
 hw/rtl/fbcb.sv
 hw/rtl/fifo.sv
 hw/rtl/gearbox.sv
@@ -27,6 +28,8 @@ hw/rtl/ram_1r1w.sv
 hw/rtl/read_ports.sv
 hw/rtl/res_loader.sv
 hw/rtl/run_gen.sv
+hw/rtl/spill.sv
+hw/rtl/stripe_cut.sv
 hw/rtl/weight_feed.sv
 hw/rtl/weight_fetch.sv
 hw/rtl/weight_ring.sv

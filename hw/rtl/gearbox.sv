@@ -37,15 +37,18 @@ module gearbox #(
     end
   end
 
-  // words above the fill are zero, so that inserting is an OR
-  // and shifts are by whole words: one stage a bit of the count, no product
+  // Words above the fill are zero, so that inserting is an OR; shifts are by whole words: one stage a
+  // bit of the count, no product. What comes is inserted before anything leaves, since whether
+  // something leaves is known last.
   assign left = pop_any ? fill_q - pop_cnt_i : fill_q;
   always_comb begin
-    shifted = buf_q;
-    inserted = {{((CAP - IN_WORDS) * W) {1'b0}}, masked};
+    inserted = push ? {{((CAP - IN_WORDS) * W) {1'b0}}, masked} : '0;
+    for (int unsigned b = 0; b < CW; b++) begin
+      if (fill_q[b]) inserted = inserted << (W << b);
+    end
+    shifted = buf_q | inserted;
     for (int unsigned b = 0; b < CW; b++) begin
       if (pop_any && pop_cnt_i[b]) shifted = shifted >> (W << b);
-      if (left[b]) inserted = inserted << (W << b);
     end
   end
 
@@ -54,7 +57,7 @@ module gearbox #(
       buf_q <= '0;
       fill_q <= '0;
     end else begin
-      buf_q <= push ? (shifted | inserted) : shifted;
+      buf_q <= shifted;
       fill_q <= push ? left + push_cnt_i : left;
     end
   end

@@ -71,7 +71,7 @@ module gemm_seq #(
 
   // tile
   logic [3:0]         b0_q, nb;
-  logic [15:0]        oh0_q, nr, step_rows, n_j;
+  logic [15:0]        oh0_q, nr, nr_q, step_rows, step_rows_q, n_j;
   logic signed [17:0] ih_tile_q;       // input row of the tile's first output row, kernel row 0
   logic               half_q;
   // C tile, pass
@@ -97,9 +97,9 @@ module gemm_seq #(
 
   // what k and s make of the array: lanes of a chunk, channels of a C tile, depth of a chain
   localparam int unsigned FH = T_P / 2;
-  logic        half, pair, two, other;
+  logic        half, pair, two, two_q, other;
   logic [5:0]  lanes_k, depth;
-  logic [15:0] tc;
+  logic [15:0] tc, tc_q;
   assign half = f.k == 2'd1;
   assign pair = f.k == 2'd2;
   assign two = f.b_r != b_act_i;
@@ -108,25 +108,25 @@ module gemm_seq #(
   assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
                    : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
   // the sample of group 1 that goes with this one
-  assign other = two && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
+  assign other = two_q && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
 
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
                    + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
-  assign n_j = step_rows - 16'(d.s_h) + 16'(d.k_h);
-  assign nch = (c0_q + tc > d.out_c) ? d.out_c - c0_q : tc;
+  assign n_j = step_rows_q - 16'(d.s_h) + 16'(d.k_h);
+  assign nch = (c0_q + tc_q > d.out_c) ? d.out_c - c0_q : tc_q;
 
   logic last_ow, last_r, last_i, last_row, last_chunk, last_kh, last_pass, last_c, last_t, last_b;
   assign last_ow = ow_q + 16'd1 == d.out_w;
-  assign last_r = r_q + 16'd1 == nr;
+  assign last_r = r_q + 16'd1 == nr_q;
   assign last_i = i_q + 4'd1 == nb;
   assign last_row = last_ow && last_r && last_i;
   assign last_chunk = p0_q + 24'(lanes_k) >= d.kwc;
   assign last_kh = kh_q + 8'd1 == d.k_h;
   assign last_pass = last_chunk && last_kh;
-  assign last_c = c0_q + tc >= d.out_c;
-  assign last_t = oh0_q + nr == d.out_h;
+  assign last_c = c0_q + tc_q >= d.out_c;
+  assign last_t = oh0_q + nr_q == d.out_h;
   assign last_b = b0_q + nb == f.b_r;
 
   // ---- may this row go?
@@ -185,9 +185,9 @@ module gemm_seq #(
     rd_half_o <= half_q;
     if (state_q == StTile) begin  // not before: rows of the layer before may be on their way
       k_o <= f.k;
-      rd_two_o <= two;
+      rd_two_o <= two_q;
     end
-    rd_elem_o <= EW'(line_q) + EW'(col_q) + ((two && half_q) ? EW'(NB * ABUF_WORDS / 2) : base_q);
+    rd_elem_o <= EW'(line_q) + EW'(col_q) + ((two_q && half_q) ? EW'(NB * ABUF_WORDS / 2) : base_q);
     rd_lo_o <= lo;
     rd_hi_o <= hi;
     rd_tag_o <= {row_q, bank_q, first_q, begin_q, last_row && last_pass};
@@ -255,6 +255,8 @@ module gemm_seq #(
           end
         end
         StBarrier: begin  // what is in the buffer before that belongs to the layer before
+          tc_q <= tc;
+          two_q <= two;
           if (above_q != '0) begin
             above_q <= above_q - 8'd1;
             base_q <= base_q - EW'(d.in_row);
@@ -264,6 +266,8 @@ module gemm_seq #(
           end
         end
         StTile: begin
+          nr_q <= nr;
+          step_rows_q <= step_rows;
           kh_q <= '0;
           p0_q <= '0;
           kh_elem_q <= '0;
@@ -320,11 +324,11 @@ module gemm_seq #(
                   kh_elem_q <= kh_elem_d;
                   if (last_pass) begin
                     bank_q <= !bank_q;
-                    if (c_end) c0_q <= last_c ? '0 : c0_q + tc;
+                    if (c_end) c0_q <= last_c ? '0 : c0_q + tc_q;
                     if (tile_end) begin
                       if (!(f.order && one_tile)) half_q <= !half_q;
-                      oh0_q <= oh0_q + nr;
-                      ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows});
+                      oh0_q <= oh0_q + nr_q;
+                      ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows_q});
                       state_q <= StTile;
                       if (last_t) begin
                         oh0_q <= '0;

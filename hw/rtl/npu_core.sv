@@ -759,11 +759,13 @@ module npu_core #(
     .err_valid_o  (o_ahead_err),
     .err_addr_o   (o_err_addr)
   );
-  // run_gen is one layer ahead while the last runs of the one before are answered; an error names
-  // its own layer
+  // run_gen's first run is of the next layer while the last runs of the one before are answered; an
+  // error names its own layer
   assign o_err = o_ahead_err && !closing_q;
   // the run that is being written, not the one that run_gen has in hand, says whose words it takes
-  logic out_pool_q, out_local_q, words_valid, words_ready;
+  logic out_pool_q, out_local_q, words_valid, words_ready, spill_ready;
+  logic [DRAIN*16-1:0] words;
+  logic [CW-1:0]       words_cnt;
   always_ff @(posedge clk_i) begin
     if (run_valid && run_take) begin
       out_pool_q <= run_pool;
@@ -771,10 +773,21 @@ module npu_core #(
     end
   end
   assign run_take = (run_local ? keep_free : run_ready) && !closing_q;
-  assign words_valid = out_pool_q ? pool_valid : d_valid;
+  // Words wait here for their run at most: drain and pool never have words of different layers at a
+  // time, since a layer's activations come when the one before is written.
+  spill #(.WIDTH(DRAIN * 16 + CW)) u_words (
+    .clk_i,
+    .rst_ni (unit_rst_n),
+    .valid_i(out_pool_q ? pool_valid : d_valid),
+    .ready_o(spill_ready),
+    .data_i (out_pool_q ? {pool_cnt, pool_data} : {d_cnt, d_data}),
+    .valid_o(words_valid),
+    .ready_i(words_ready),
+    .data_o ({words_cnt, words})
+  );
   assign words_ready = out_local_q ? keep_busy : out_ready;
-  assign d_ready = words_ready && !out_pool_q;
-  assign pool_ready = words_ready && out_pool_q;
+  assign d_ready = spill_ready && !out_pool_q;
+  assign pool_ready = spill_ready && out_pool_q;
 
   keep_writer #(.IN_WORDS(DRAIN), .EW(EW)) u_keep (
     .clk_i,
@@ -785,8 +798,8 @@ module npu_core #(
     .run_elems_i(run_elems),
     .free_o     (keep_free),
     .word_i     (words_valid && words_ready),
-    .data_i     (d_data),
-    .cnt_i      (d_cnt),
+    .data_i     (words),
+    .cnt_i      (words_cnt),
     .busy_o     (keep_busy),
     .wr_half_o  (kw_half),
     .wr_elem_o  (kw_elem),
@@ -803,8 +816,8 @@ module npu_core #(
     .run_elems_i(run_elems),
     .valid_i    (words_valid && !out_local_q),
     .ready_o    (out_ready),
-    .data_i     (out_pool_q ? pool_data : d_data),
-    .cnt_i      (out_pool_q ? pool_cnt : d_cnt),
+    .data_i     (words),
+    .cnt_i      (words_cnt),
     .cmd_valid_o(cmd_valid),
     .cmd_ready_i(cmd_ready),
     .cmd_addr_o (cmd_addr),

@@ -68,7 +68,7 @@ module pool_seq #(
   assign start_d = next_f.keep_in && !start_q;
 
   logic [3:0]         b0_q, nb, i_q;
-  logic [15:0]        oh0_q, nr, step_rows, n_j, r_q, ow_q, c0_q, rest_c;
+  logic [15:0]        oh0_q, nr, nr_q, step_rows, step_rows_q, n_j, r_q, ow_q, c0_q, rest_c;
   logic [7:0]         kh_q, kw_q;
   logic               half_q;
   logic signed [17:0] ih_tile_q, ih_row_q, ih_q, iw_col_q, iw_q;
@@ -98,7 +98,7 @@ module pool_seq #(
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
                    + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
-  assign n_j = step_rows - 16'(d.s_h) + 16'(d.k_h);
+  assign n_j = step_rows_q - 16'(d.s_h) + 16'(d.k_h);
   assign rest_c = d.in_c - c0_q;
   logic signed [17:0] iw_step;
   logic signed [25:0] col_step;
@@ -111,9 +111,9 @@ module pool_seq #(
   assign last_kh = kh_q + 8'd1 == d.k_h;
   assign last_cg = rest_c <= 16'(NB);
   assign last_ow = emit && ow_q + 16'd1 == d.out_w;
-  assign last_r = r_q + 16'd1 == nr;
+  assign last_r = r_q + 16'd1 == nr_q;
   assign last_i = i_q + 4'd1 == nb;
-  assign last_t = oh0_q + nr == d.out_h;
+  assign last_t = oh0_q + nr_q == d.out_h;
   assign last_b = b0_q + nb == b_act_i;
 
   logic first_tap, last_tap, row_in, col_in, tap_in, act_ok, go, end_tile;
@@ -203,6 +203,8 @@ module pool_seq #(
           end
         end
         StTile: begin
+          nr_q <= nr;
+          step_rows_q <= step_rows;
           skip_q <= lead_q;
           i_q <= '0;
           r_q <= '0;
@@ -282,8 +284,8 @@ module pool_seq #(
                       place_q <= samp_place_q + n_j;
                       if (last_i) begin
                         half_q <= !half_q;
-                        oh0_q <= oh0_q + nr;
-                        ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows});
+                        oh0_q <= oh0_q + nr_q;
+                        ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows_q});
                         state_q <= StTile;
                         if (last_t) begin
                           oh0_q <= '0;

@@ -78,85 +78,67 @@ module read_ports #(
     if (WORDS == 0) $error("read_ports: a burst must hold a wide beat");
 
     // ---- requests, cut into stripes; addresses count wide beats
-    logic [N-1:0]    pend_q;
-    logic [AW-LB-1:0] addr_q[N];
-    logic [15:0]     words_q[N];
+    logic [N-1:0]    pend, cut_ready, cut_last;
+    logic [N*(AW-LB)-1:0] cut_addr;
+    logic [N*(SB+1)-1:0]  cut_len;
     logic [CB-1:0]   ptr_q, sel;
     logic [1:0]      top;
-    logic            any, grant, last;
+    logic            grant, last;
     logic [AW-LB-1:0] cur_addr;
-    logic [15:0]     cur_words;
-    logic [SB:0]     to_stripe, len;
+    logic [SB:0]     len;
     logic [PB-1:0]   turn_q, ask;           // the port that goes first among equals, and the next one's
-    logic [N_AXI-1:0] p_ready, p_idle;
+    logic [N_AXI-1:0] p_sel, p_ready, p_idle, p_room;
     logic [N_AXI*(DB+1)-1:0] room_q;        // wide beats that a port's queue has unpromised
-    logic [DB:0]     room;                  // the most of all
     logic            order_ready, order_valid, order_pop;
 
-    assign any = |pend_q;
-    // From the port whose turn it is to the last, then from the first.
+    for (genvar c = 0; c < N; c++) begin : gen_cut
+      stripe_cut #(.AW(AW - LB), .WORDS(WORDS)) u_cut (
+        .clk_i,
+        .rst_ni (rst_ni && !flush_i),
+        .valid_i(req_valid_i[c]),
+        .ready_o(cut_ready[c]),
+        .addr_i (req_addr_i[c*AW+LB+:AW-LB]),
+        .words_i(req_beats_i[c*16+:16]),
+        .valid_o(pend[c]),
+        .take_i (grant && sel == CB'(c)),
+        .addr_o (cut_addr[c*(AW-LB)+:AW-LB]),
+        .len_o  (cut_len[c*(SB+1)+:SB+1]),
+        .last_o (cut_last[c])
+      );
+      assign req_ready_o[c] = !flush_i && cut_ready[c];
+    end
+
+    // The port with most room. Whether a client's stripe fits a port is asked for all of them side by side.
+    fairest #(.N(N_AXI), .W(DB + 1)) u_port (
+      .load_i(~room_q), .turn_i(turn_q), .sel_o(p_sel), .port_o(ask)
+    );
     always_comb begin
-      room = room_q[turn_q*(DB+1)+:DB+1];
-      ask = turn_q;
-      for (int unsigned i = 0; i < N_AXI; i++) begin
-        if (PB'(i) > turn_q && room_q[i*(DB+1)+:DB+1] > room) begin
-          room = room_q[i*(DB+1)+:DB+1];
-          ask = PB'(i);
-        end
-      end
-      for (int unsigned i = 0; i < N_AXI; i++) begin
-        if (PB'(i) < turn_q && room_q[i*(DB+1)+:DB+1] > room) begin
-          room = room_q[i*(DB+1)+:DB+1];
-          ask = PB'(i);
+      p_room = '0;
+      for (int unsigned p = 0; p < N_AXI; p++) begin
+        for (int unsigned c = 0; c < N; c++) begin
+          if (sel == CB'(c) && room_q[p*(DB+1)+:DB+1] >= (DB + 1)'(cut_len[c*(SB+1)+:SB+1])) p_room[p] = 1'b1;
         end
       end
     end
     always_comb begin
       top = '0;
       for (int unsigned i = 0; i < N; i++) begin
-        if (pend_q[i] && level_i[i*2+:2] > top) top = level_i[i*2+:2];
+        if (pend[i] && level_i[i*2+:2] > top) top = level_i[i*2+:2];
       end
       sel = '0;
       for (int unsigned i = 0; i < N; i++) begin  // the first at or after the pointer, else of all
-        if (pend_q[N-1-i] && level_i[(N-1-i)*2+:2] == top) sel = CB'(N - 1 - i);
+        if (pend[N-1-i] && level_i[(N-1-i)*2+:2] == top) sel = CB'(N - 1 - i);
       end
       for (int unsigned i = 0; i < N; i++) begin
-        if (pend_q[N-1-i] && level_i[(N-1-i)*2+:2] == top && CB'(N - 1 - i) >= ptr_q) sel = CB'(N - 1 - i);
+        if (pend[N-1-i] && level_i[(N-1-i)*2+:2] == top && CB'(N - 1 - i) >= ptr_q) sel = CB'(N - 1 - i);
       end
     end
-    always_comb begin
-      cur_addr = addr_q[sel];
-      cur_words = words_q[sel];
-      to_stripe = (SB + 1)'(WORDS);
-      if (WORDS > 1) to_stripe = (SB + 1)'(WORDS) - ((SB + 1)'(cur_addr) & (SB + 1)'(WORDS - 1));
-      last = cur_words <= 16'(to_stripe);
-      len = last ? (SB + 1)'(cur_words) : to_stripe;
-    end
-    assign grant = any && !flush_i && order_ready && p_ready[ask] && room >= (DB + 1)'(len);
+    assign cur_addr = cut_addr[sel*(AW-LB)+:AW-LB];
+    assign len = cut_len[sel*(SB+1)+:SB+1];
+    assign last = cut_last[sel];
+    assign grant = pend != '0 && !flush_i && order_ready && (p_sel & p_ready & p_room) != '0;
 
-    always_comb begin
-      for (int unsigned c = 0; c < N; c++) begin
-        req_ready_o[c] = !flush_i && (!pend_q[c] || (grant && sel == CB'(c) && last));
-      end
-    end
     always_ff @(posedge clk_i) begin
-      for (int unsigned c = 0; c < N; c++) begin
-        if (req_valid_i[c] && req_ready_o[c]) begin
-          addr_q[c] <= req_addr_i[c*AW+LB+:AW-LB];
-          words_q[c] <= req_beats_i[c*16+:16];
-        end else if (grant && sel == CB'(c)) begin
-          addr_q[c] <= cur_addr + (AW - LB)'(len);
-          words_q[c] <= cur_words - 16'(len);
-        end
-      end
-      if (!rst_ni || flush_i) begin
-        pend_q <= '0;
-      end else begin
-        for (int unsigned c = 0; c < N; c++) begin
-          if (req_valid_i[c] && req_ready_o[c]) pend_q[c] <= 1'b1;
-          else if (grant && sel == CB'(c) && last) pend_q[c] <= 1'b0;
-        end
-      end
       if (!rst_ni || flush_i || idle_o) begin
         ptr_q <= '0;
         turn_q <= '0;
@@ -189,12 +171,12 @@ module read_ports #(
     for (genvar p = 0; p < N_AXI; p++) begin : gen_port
       logic          valid, whole, rsp_last_unused;
       logic [DW-1:0] data;
-      axi_read #(.N(1), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_port (
+      axi_read #(.N(1), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .CUT(1'b0)) u_port (
         .clk_i,
         .rst_ni,
         .flush_i,
         .idle_o      (p_idle[p]),
-        .req_valid_i (grant && ask == PB'(p)),
+        .req_valid_i (grant && p_sel[p]),
         .req_ready_o (p_ready[p]),
         .req_addr_i  ({cur_addr, LB'(0)}),
         .req_beats_i (16'(len) << $clog2(LANES)),
@@ -241,7 +223,7 @@ module read_ports #(
           if (whole) wptr_q <= wptr_q + 1'b1;
           if (p_take[p]) rptr_q <= rptr_q + 1'b1;
           room_q[p*(DB+1)+:DB+1] <= room_q[p*(DB+1)+:DB+1] + (DB + 1)'(p_take[p])
-                       - ((grant && ask == PB'(p)) ? (DB + 1)'(len) : '0);
+                       - ((grant && p_sel[p]) ? (DB + 1)'(len) : '0);
         end
       end
       logic unused;
@@ -269,7 +251,7 @@ module read_ports #(
       rsp_data_o <= p_word[o_port*WW+:WW];
       rsp_last_o <= stripe_end && o_last;
     end
-    assign idle_o = pend_q == '0 && !order_valid && (&p_idle);
+    assign idle_o = pend == '0 && !order_valid && (&p_idle);
 
     logic unused;
     always_comb begin

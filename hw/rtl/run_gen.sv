@@ -1,7 +1,12 @@
 // Generates the DRAM runs (address, elements) of a layer's output, or of its residual, in the order
 // in which the drain produces words: row tiles and C tiles in the layer's loop order, sample groups, samples, output rows, and pixels where the
 // channels of a C tile are not all there is in DRAM (otherwise a whole output row is one run).
-// One run a cycle; done_o pulses when the last run of the layer has been taken.
+// One run a cycle, but for one between tiles; done_o pulses when the last run of the layer has been taken.
+//
+// A tile's sizes are worked out in a state of their own. A run goes through two registers: where it
+// begins in its tensor, then address and bounds; the second is a spill register, so that run_ready_i
+// reaches nothing else. So run_gen is a few runs ahead, and maybe in the next layer: what belongs to a
+// run (pool_o, keep_o, keep_half_o, local_o, run_elem_o) comes with it.
 module run_gen #(
   parameter int unsigned T_C      = 32,
   parameter bit          RESIDUAL = 1'b0,
@@ -30,7 +35,7 @@ module run_gen #(
   output logic             err_valid_o,   // the tensor leaves its slot
   output logic [31:0]      err_addr_o
 );
-  typedef enum logic [1:0] {StIdle, StTest, StRun, StError} state_e;
+  typedef enum logic [1:0] {StIdle, StTest, StTile, StRun} state_e;
   state_e state_q;
 
   /* verilator lint_off UNUSEDSIGNAL */
@@ -43,7 +48,7 @@ module run_gen #(
   assign f = fbcb_q;
 
   logic           start_q, start_d;      // half in which the layer's input lies
-  logic [31:0]    samp_off_q, kept_off;
+  logic [31:0]    samp_off_q;
   assign next_f = layer_fbcb_i;
   assign start_d = next_f.keep_in && !start_q;
 
@@ -59,60 +64,98 @@ module run_gen #(
     assign pix = d.out_pix;
   end
 
-  logic [3:0]  b0_q, nb, nb_g, i_q;
-  logic [15:0] tc;
-  logic        two, group_q, last_g;
-  logic [15:0] oh0_q, nr, r_q, ow_q, c0_q, nch;
-  // A run that leaves the slot is found before the next is counted, so offsets go no further than a row
-  // beyond 2^32; their sum is not cut.
-  logic [32:0] tile_off_q, row_off_q, pix_off_q;
-  logic [34:0] off;
-  logic        is_pool, one_c, whole_row;
-  logic        last_ow, last_r, last_i, last_c, last_t, last_b, go, out_of_slot, skip;
-  logic [2:0]  slot;
+  // ---- the layer (StTest) and the tile (StTile)
+  logic        is_pool, two, one_c, two_q, one_c_q, whole_row_q;
+  logic [15:0] tc, tc_q;
+  logic [3:0]  b0_q, nb, rest_1, nb_q, rest_1_q;
+  logic        last_c, last_t, last_b, last_c_q, last_t_q, last_b_q;
+  logic [15:0] c0_q, c_rest_q, oh_rest_q;  // channel; channels and rows from the tile on
+  logic [15:0] nr, nr_q, nch, nch_q;
+  logic [33:0] tile_base_q;                // of the tile's channels in the tensor
 
   assign is_pool = d.op != abi_pkg::OP_GEMM;
   assign tc = (f.k == 2'd1) ? (two ? 16'(T_C) : 16'(2 * T_C))
                             : ((f.k == 2'd2 || two) ? 16'(T_C / 2) : 16'(T_C));
   assign two = f.b_r != b_act_i;
+  assign one_c = is_pool || d.out_c <= tc;
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   // group 1 may have fewer samples, or none
-  logic [3:0] rest_1;
   assign rest_1 = ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0
                                                                    : b_act_i - f.b_r - b0_q;
-  assign nb_g = (group_q && rest_1 < nb) ? rest_1 : nb;
-  assign last_g = group_q || !two || rest_1 == '0;
-  assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
-  assign one_c = is_pool || d.out_c <= tc;
-  assign nch = one_c ? d.out_c
-                     : ((c0_q + tc > d.out_c) ? d.out_c - c0_q : tc);
-  assign whole_row = one_c && pix == d.out_c;
-  assign last_ow = whole_row || ow_q + 16'd1 == d.out_w;
-  assign last_r = r_q + 16'd1 == nr;
-  assign last_i = i_q + 4'd1 == nb_g;
-  assign last_c = one_c || c0_q + tc >= d.out_c;
-  assign last_t = oh0_q + nr == d.out_h;
+  assign last_c = one_c_q || c_rest_q <= tc_q;
+  assign last_t = oh_rest_q <= 16'(f.tile_rows);
   assign last_b = b0_q + nb == f.b_r;
+  assign nr = last_t ? oh_rest_q : 16'(f.tile_rows);
+  assign nch = last_c ? c_rest_q : tc_q;
 
-  assign off = 35'(base) + 35'(row_off_q) + 35'(pix_off_q) + 35'({c0_q, 1'b0});
+  // ---- runs of a tile
+  logic [3:0]  i_q, nb_g;
+  logic        group_q, last_ow, last_r, last_i, last_g, tile_end, layer_end, go;
+  logic [15:0] r_left_q, ow_left_q;
+  // Behind a run that leaves the slot a few more are counted, of less than 2^25 bytes each: offsets stay
+  // below 2^33, and their sum is not cut.
+  logic [32:0] tile_off_q, row_off_q, pix_off_q;
+  assign nb_g = (group_q && rest_1_q < nb_q) ? rest_1_q : nb_q;
+  assign last_g = group_q || !two_q || rest_1_q == '0;
+  assign last_ow = whole_row_q || ow_left_q == 16'd1;
+  assign last_r = r_left_q == 16'd1;
+  assign last_i = i_q + 4'd1 == nb_g;
+  assign tile_end = last_ow && last_r && last_i && last_g;
+  assign layer_end = tile_end && last_c_q && last_t_q && last_b_q;
+
+  // ---- a run: where it begins
+  logic        a_valid_q, a_ready;
+  logic [34:0] a_off_q;
+  logic [24:1] a_elem_q;
+  logic [23:0] a_elems_q;
+  logic [2:0]  a_slot_q;
+  logic        a_pool_q, a_keep_q, a_half_q, a_local_q, a_last_q;
+  /* verilator lint_off UNUSEDSIGNAL */
+  logic [31:0] kept_off;
+  /* verilator lint_on UNUSEDSIGNAL */
   assign kept_off = samp_off_q + row_off_q[31:0] + pix_off_q[31:0] + {15'b0, c0_q, 1'b0};
-  assign run_elem_o = kept_off[24:1];
-  assign keep_o = f.keep_out;
-  assign keep_half_o = !start_q;
-  assign local_o = f.on_chip;
-  assign slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
-  assign run_addr_o = slot_addr_i[slot*AW+:AW] + AW'(off);
-  assign run_elems_o = whole_row ? row_bytes[24:1] : 24'(nch);
-  assign out_of_slot = off + 35'({run_elems_o, 1'b0}) > 35'(slot_stride_i);
-  assign run_valid_o = state_q == StRun && !out_of_slot;
-  assign go = run_valid_o && run_ready_i;
-  assign layer_ready_o = state_q == StIdle;
-  assign pool_o = is_pool;
-  assign err_valid_o = state_q == StError;
-  assign err_addr_o = off[31:0];
+  assign go = state_q == StRun && (!a_valid_q || a_ready);
+  always_ff @(posedge clk_i) begin
+    if (go) begin
+      a_off_q <= 35'(tile_base_q) + 35'(row_off_q) + 35'(pix_off_q);
+      a_elem_q <= kept_off[24:1];
+      a_elems_q <= whole_row_q ? row_bytes[24:1] : 24'(nch_q);
+      a_slot_q <= 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
+      a_pool_q <= is_pool;
+      a_keep_q <= f.keep_out;
+      a_half_q <= !start_q;
+      a_local_q <= f.on_chip;
+      a_last_q <= layer_end;
+    end
+    if (!rst_ni) a_valid_q <= 1'b0;
+    else if (go) a_valid_q <= 1'b1;
+    else if (a_ready) a_valid_q <= 1'b0;
+  end
+
+  // ---- its address, and whether it stays in its slot
+  logic        s_valid, s_err, s_last, out_of_slot;
+  assign out_of_slot = a_off_q + 35'({a_elems_q, 1'b0}) > 35'(slot_stride_i);
+  spill #(.WIDTH(AW + 24 + 24 + 32 + 6)) u_run (
+    .clk_i,
+    .rst_ni,
+    .valid_i(a_valid_q),
+    .ready_o(a_ready),
+    .data_i ({slot_addr_i[a_slot_q*AW+:AW] + AW'(a_off_q), a_elems_q, a_elem_q, a_off_q[31:0],
+              a_pool_q, a_keep_q, a_half_q, a_local_q, a_last_q, out_of_slot}),
+    .valid_o(s_valid),
+    .ready_i(run_ready_i && !s_err),
+    .data_o ({run_addr_o, run_elems_o, run_elem_o, err_addr_o,
+              pool_o, keep_o, keep_half_o, local_o, s_last, s_err})
+  );
+  assign run_valid_o = s_valid && !s_err;
+  assign err_valid_o = s_valid && s_err;
+
+  // a layer without runs ends when those of the layer before are gone
+  logic skip, skip_done;
   assign skip = RESIDUAL && !d.residual;
-  assign done_o = (state_q == StTest && skip)
-                  || (go && last_ow && last_r && last_i && last_g && last_c && last_t && last_b);
+  assign skip_done = state_q == StTest && skip && !a_valid_q && !s_valid;
+  assign done_o = skip_done || (run_valid_o && run_ready_i && s_last);
+  assign layer_ready_o = state_q == StIdle;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -125,10 +168,7 @@ module run_gen #(
           fbcb_q <= layer_fbcb_i;
           b0_q <= '0;
           group_q <= 1'b0;
-          oh0_q <= '0;
           i_q <= '0;
-          r_q <= '0;
-          ow_q <= '0;
           c0_q <= '0;
           tile_off_q <= '0;
           row_off_q <= '0;
@@ -139,49 +179,74 @@ module run_gen #(
             state_q <= StTest;
           end
         end
-        StTest: state_q <= skip ? StIdle : StRun;
+        StTest: begin
+          tc_q <= tc;
+          two_q <= two;
+          one_c_q <= one_c;
+          whole_row_q <= one_c && pix == d.out_c;
+          c_rest_q <= d.out_c;
+          oh_rest_q <= d.out_h;
+          if (!skip) state_q <= StTile;
+          else if (skip_done) state_q <= StIdle;
+        end
+        StTile: begin
+          nb_q <= nb;
+          rest_1_q <= rest_1;
+          nr_q <= nr;
+          nch_q <= nch;
+          last_c_q <= last_c;
+          last_t_q <= last_t;
+          last_b_q <= last_b;
+          tile_base_q <= 34'(base) + 34'({c0_q, 1'b0});
+          r_left_q <= nr;
+          ow_left_q <= d.out_w;
+          state_q <= StRun;
+        end
         StRun: begin
-          if (out_of_slot) state_q <= StError;
           if (go) begin
-            ow_q <= ow_q + 16'd1;
+            ow_left_q <= ow_left_q - 16'd1;
             pix_off_q <= pix_off_q + 33'({pix, 1'b0});
             if (last_ow) begin
-              ow_q <= '0;
+              ow_left_q <= d.out_w;
               pix_off_q <= '0;
-              r_q <= r_q + 16'd1;
+              r_left_q <= r_left_q - 16'd1;
               row_off_q <= row_off_q + 33'(row_bytes);
               if (last_r) begin
-                r_q <= '0;
+                r_left_q <= nr_q;
                 row_off_q <= tile_off_q;
                 samp_off_q <= last_i ? '0 : samp_off_q + row_off_q[31:0] + row_bytes;
                 i_q <= i_q + 4'd1;
                 if (last_i) begin
                   i_q <= '0;
                   group_q <= !last_g;
-                  if (last_g && (!f.order || (last_t && last_b))) c0_q <= last_c ? '0 : c0_q + tc;
-                  if (last_g && (f.order || last_c)) begin
-                    oh0_q <= oh0_q + nr;
-                    tile_off_q <= row_off_q + 33'(row_bytes);
-                    row_off_q <= row_off_q + 33'(row_bytes);
-                    if (last_t) begin
-                      oh0_q <= '0;
-                      tile_off_q <= '0;
-                      row_off_q <= '0;
-                      b0_q <= last_b ? '0 : b0_q + nb;
-                      if (last_b && last_c) state_q <= StIdle;
-                    end
-                  end
+                end
+              end
+            end
+            if (tile_end) begin
+              state_q <= layer_end ? StIdle : StTile;
+              if (!f.order || (last_t_q && last_b_q)) begin
+                c0_q <= last_c_q ? '0 : c0_q + tc_q;
+                c_rest_q <= last_c_q ? d.out_c : c_rest_q - tc_q;
+              end
+              if (f.order || last_c_q) begin
+                oh_rest_q <= oh_rest_q - nr_q;
+                tile_off_q <= row_off_q + 33'(row_bytes);
+                row_off_q <= row_off_q + 33'(row_bytes);
+                if (last_t_q) begin
+                  oh_rest_q <= d.out_h;
+                  tile_off_q <= '0;
+                  row_off_q <= '0;
+                  b0_q <= last_b_q ? '0 : b0_q + nb_q;
                 end
               end
             end
           end
         end
-        StError: ;
         default: state_q <= StIdle;
       endcase
     end
   end
 
   logic unused;
-  assign unused = ^{row_bytes, kept_off[31:25], kept_off[0]};
+  assign unused = ^row_bytes;
 endmodule

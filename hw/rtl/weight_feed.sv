@@ -5,9 +5,12 @@
 // words, so that W_LOAD / 2 are read and W_LOAD loaded. A C tile's words end with padding up to
 // WEIGHT_ALIGN bytes. What replays stays in the ring until its last row tile (weight_fetch says when):
 // with loop order 1 a C tile, with order 0 the layer. full_o says
-// that the shadow weights of the next pass are complete; swap_i takes them, and loading goes on when
+// that the shadow weights of the next pass are complete, its last load leaving; swap_i takes them, and loading goes on when
 // the swap has passed the last lane: it reaches the array SWAP_LATENCY cycles after swap_i (read
 // address register, activation buffer) and the last lane of a chain one cycle a lane later.
+//
+// What a layer and a C tile make of k and s is worked out once, in registers, as is what the next load
+// takes; loads leave through a register, since they reach every PE.
 module weight_feed #(
   parameter int unsigned T_P       = 8,
   parameter int unsigned T_C       = 32,
@@ -43,11 +46,16 @@ module weight_feed #(
   localparam int unsigned PAD = abi_pkg::WEIGHT_ALIGN / 2;
   localparam int unsigned LB = $clog2(AXI_BYTES);
   localparam int unsigned CW = $clog2(2 * WPB + OUT + 1);
-  // the first load stands at the earliest in the cycle in which the last lane swaps
   localparam int unsigned FH = T_P / 2;
-  localparam int unsigned WAIT = SWAP_LATENCY - 2;
+  localparam int unsigned OUT_REG = 1;      // of a load
+  // the first load stands at the earliest in the cycle in which the last lane swaps
+  localparam int unsigned WAIT = SWAP_LATENCY - 2 - OUT_REG;
   localparam int unsigned WW = $clog2(WAIT + 2 * T_P + 1);
+  localparam int unsigned LW = $clog2(W_LOAD + 1);
 
+  if (SWAP_LATENCY < 2 + OUT_REG) begin : gen_bad_latency
+    $fatal(1, "weight_feed: a swap must take at least as long as a load");
+  end
   if (W_LOAD % 2 != 0) begin : gen_bad
     $fatal(1, "weight_feed: W_LOAD must be even, both PEs of a pair load together");
   end
@@ -66,7 +74,8 @@ module weight_feed #(
 
   logic [7:0]  layer_no_q;
   logic [3:0]  b0_q;
-  logic [15:0] oh0_q, c0_q, pe_q;
+  logic [15:0] oh0_q;
+  logic [15:0] c_rest_q;                 // channels from this C tile on
   logic [7:0]  kh_q;
   logic [23:0] p0_q;
   logic [GW-1:0] group_q;
@@ -75,61 +84,71 @@ module weight_feed #(
   logic [7:0]  pads_q;                   // words of padding, at most PAD
   logic [WW-1:0] wait_q;                 // cycles until the last swap has passed
 
-  logic [15:0] nch, pe_left;
-  logic [CW-1:0] fill, need, pop_cnt;
+  logic [15:0] nch;
+  logic [CW-1:0] fill, need_q, need_d, pop_cnt;
   /* verilator lint_off UNUSEDSIGNAL */
   logic [31:0] w_bytes, w_tile;
   /* verilator lint_on UNUSEDSIGNAL */
   logic        gear_ready, push, pop, last_chunk, last_kh, last_c, last_rows, last_b;
-  logic        short_stream, tile_done, replay, last_visit;
+  logic        short_stream, tile_done, replay_q, last_visit_q;
   logic [OUT*16-1:0] words;
 
   // what k and s make of it: vectors (a PE's words) of a pass, how many are read at a time
-  logic        half, pair, two, odd;
-  logic [15:0] tc, nv, at_once;
-  logic [5:0]  lanes;
+  logic        half, pair, two, two_q, odd, odd_q, odd_d;
+  logic [15:0] tc, tc_q, nv, nv_q;
+  logic [15:0] pe_left_q, pe_left_d;     // vectors of the pass that the next load and those behind it take
+  logic [LW-1:0] at_once, at_once_q, next_load;
+  logic        last_load_q, last_load_d, all_here;
+  logic [5:0]  lanes, lanes_q;
   assign half = f.k == 2'd1;
   assign pair = f.k == 2'd2;
   assign two = f.b_r != b_act_i;
   assign lanes = half ? 6'(FH) : (pair ? 6'(2 * T_P) : 6'(T_P));
   assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
                    : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
-  assign nch = (c0_q + tc > d.out_c) ? d.out_c - c0_q : tc;
+  assign nch = (c_rest_q > tc_q) ? tc_q : c_rest_q;
   assign nv = half ? (nch + 16'd1) >> 1 : (pair ? nch << 1 : nch);
   assign odd = half && nch[0];            // the last PE has one channel only
-  assign at_once = two ? 16'(W_LOAD / 2) : 16'(W_LOAD);
-  assign pe_left = nv - pe_q;
-  // constants only: a product would cost a DSP
+  assign at_once = two ? LW'(W_LOAD / 2) : LW'(W_LOAD);
+  // What the next load takes: a pass begins with all vectors of the C tile.
   always_comb begin
-    need = '0;
-    for (int unsigned i = 1; i <= W_LOAD; i++) begin
-      if (at_once == 16'(i) || (pe_left == 16'(i) && pe_left < at_once)) begin
-        if (pe_left >= 16'(i)) need = half ? CW'(i * 2 * FH) : CW'(i * T_P);
-      end
+    pe_left_d = pe_left_q - 16'(at_once_q);
+    odd_d = odd_q;
+    if (state_q == StTile) begin
+      pe_left_d = nv;
+      odd_d = odd;
+    end else if (state_q == StFull) begin
+      pe_left_d = nv_q;
     end
-    if (odd && pe_left <= at_once) need = need - CW'(FH);
+    last_load_d = pe_left_d <= 16'(at_once_q);
+    next_load = last_load_d ? LW'(pe_left_d) : at_once_q;
+    // constants only: a product would cost a DSP
+    need_d = '0;
+    for (int unsigned i = 1; i <= W_LOAD; i++) begin
+      if (next_load == LW'(i)) need_d = half ? CW'(i * 2 * FH) : CW'(i * T_P);
+    end
+    if (odd_d && last_load_d) need_d = need_d - CW'(FH);
   end
-  assign last_chunk = p0_q + 24'(lanes) >= d.kwc;
+  assign last_chunk = p0_q + 24'(lanes_q) >= d.kwc;
   assign last_kh = kh_q + 8'd1 == d.k_h;
-  assign last_c = c0_q + tc >= d.out_c;
+  assign last_c = c_rest_q <= tc_q;
   assign last_rows = oh0_q + 16'(f.tile_rows) >= d.out_h;
   assign last_b = {1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, f.b_r};
 
   assign w_bytes = half ? d.w_bytes_h : (pair ? d.w_bytes_2 : d.w_bytes_1);
   assign w_tile = half ? d.w_tile_h : (pair ? d.w_tile_2 : d.w_tile_1);
-  assign replay = f.order || w_bytes <= 32'(KEEP);
   assign all = 28'(w_bytes >> LB);
   assign tile = 28'(w_tile >> LB);
   assign len = (rest_q < tile) ? rest_q : tile;
   assign push = ring_valid_i && ring_ready_o;
   assign ring_ready_o = gear_ready && left_q != '0;
-  assign pop = (state_q == StLoad && wait_q == '0 && fill >= need) || (state_q == StPad && fill != '0);
-  assign pop_cnt = (state_q != StPad) ? need : ((fill > CW'(OUT)) ? CW'(OUT) : fill);
-  assign short_stream = state_q == StLoad && left_q == '0 && fill < need;
+  assign all_here = fill >= need_q;
+  assign pop = (state_q == StLoad && wait_q == '0 && all_here) || (state_q == StPad && fill != '0);
+  assign pop_cnt = (state_q != StPad) ? need_q : ((fill > CW'(OUT)) ? CW'(OUT) : fill);
+  assign short_stream = state_q == StLoad && left_q == '0 && !all_here;
   assign tile_done = state_q == StPad && left_q == '0 && fill == '0;
-  assign last_visit = last_rows && last_b;
-  assign ring_commit_o = !replay || last_visit;
-  assign ring_rewind_o = tile_done && replay && !last_visit && (f.order || last_c);
+  assign ring_commit_o = !replay_q || last_visit_q;
+  assign ring_rewind_o = tile_done && replay_q && !last_visit_q && (f.order || last_c);
 
   gearbox #(.IN_WORDS(WPB), .OUT_WORDS(OUT)) u_gear (
     .clk_i,
@@ -144,14 +163,18 @@ module weight_feed #(
     .fill_o    (fill)
   );
 
-  assign load_o = state_q == StLoad && pop;
-  assign group_o = group_q;
+  always_ff @(posedge clk_i) begin
+    load_o <= rst_ni && state_q == StLoad && pop;
+    group_o <= group_q;
+  end
   for (genvar i = 0; i < W_LOAD; i++) begin : gen_slot
     // PE i of the group takes vector i, or with s = 2 vector i / 2
-    assign w_o[i*T_P*16+:T_P*16] = half ? (two ? words[(i/2)*2*FH*16+:T_P*16]
-                                               : words[i*2*FH*16+:T_P*16])
-                                        : (two ? words[(i/2)*T_P*16+:T_P*16]
-                                               : words[i*T_P*16+:T_P*16]);
+    always_ff @(posedge clk_i) begin
+      w_o[i*T_P*16+:T_P*16] <= half ? (two_q ? words[(i/2)*2*FH*16+:T_P*16]
+                                             : words[i*2*FH*16+:T_P*16])
+                                    : (two_q ? words[(i/2)*T_P*16+:T_P*16]
+                                             : words[i*T_P*16+:T_P*16]);
+    end
   end
   assign full_o = state_q == StFull;
   assign layer_ready_o = state_q == StIdle;
@@ -164,8 +187,15 @@ module weight_feed #(
       wait_q <= '0;
       left_q <= '0;
       layer_no_q <= '1;
+      replay_q <= 1'b0;
+      last_visit_q <= 1'b0;
     end else begin
       if (push) left_q <= left_q - 28'd1;
+      if (state_q == StTile || state_q == StFull || pop) begin
+        pe_left_q <= pe_left_d;
+        last_load_q <= last_load_d;
+        need_q <= need_d;
+      end
       if (wait_q != '0) wait_q <= wait_q - 1'b1;
       unique case (state_q)
         StIdle: begin
@@ -173,7 +203,6 @@ module weight_feed #(
           fbcb_q <= layer_fbcb_i;
           b0_q <= '0;
           oh0_q <= '0;
-          c0_q <= '0;
           kh_q <= '0;
           p0_q <= '0;
           if (layer_valid_i) begin
@@ -183,10 +212,18 @@ module weight_feed #(
         end
         StPass: begin
           rest_q <= all;
+          c_rest_q <= d.out_c;
+          tc_q <= tc;
+          two_q <= two;
+          at_once_q <= at_once;
+          lanes_q <= lanes;
+          replay_q <= f.order || w_bytes <= 32'(KEEP);
           state_q <= (d.op == abi_pkg::OP_GEMM) ? StTile : StIdle;
         end
         StTile: begin
-          pe_q <= '0;
+          nv_q <= nv;
+          odd_q <= odd;
+          last_visit_q <= last_rows && last_b;
           group_q <= '0;
           pads_q <= '0;
           len_q <= len;
@@ -196,19 +233,17 @@ module weight_feed #(
         end
         StLoad: begin
           if (pop) begin
-            pe_q <= pe_q + at_once;
             group_q <= group_q + 1'b1;
-            if (pe_left <= at_once) state_q <= StFull;
+            if (last_load_q) state_q <= StFull;
           end
           if (short_stream) state_q <= StError;
         end
         StFull: begin
-          pe_q <= '0;
           group_q <= '0;
           if (swap_i) begin
-            wait_q <= WW'(WAIT) + (half ? WW'(T_P - FH) : WW'(lanes));
+            wait_q <= WW'(WAIT) + (half ? WW'(T_P - FH) : WW'(lanes_q));
             state_q <= StLoad;
-            p0_q <= p0_q + 24'(lanes);
+            p0_q <= p0_q + 24'(lanes_q);
             if (last_chunk) begin
               p0_q <= '0;
               kh_q <= kh_q + 8'd1;
@@ -222,8 +257,8 @@ module weight_feed #(
         StPad: begin  // the padding goes, and with it the stream must be used up
           if (pop) pads_q <= (pads_q >= 8'(PAD) || 32'(pop_cnt) >= PAD) ? 8'(PAD) : pads_q + 8'(pop_cnt);
           if (tile_done) begin
-            if (f.order ? last_visit : 1'b1) begin
-              c0_q <= last_c ? '0 : c0_q + tc;
+            if (f.order ? last_visit_q : 1'b1) begin
+              c_rest_q <= last_c ? d.out_c : c_rest_q - tc_q;
             end
             if (f.order || last_c) begin
               oh0_q <= oh0_q + 16'(f.tile_rows);
@@ -232,8 +267,8 @@ module weight_feed #(
                 b0_q <= last_b ? '0 : b0_q + f.tile_b;
               end
             end
-            if (f.order && !last_visit) rest_q <= rest_q + len_q;
-            state_q <= (last_c && last_visit) ? StIdle : ((!f.order && last_c) ? StPass : StTile);
+            if (f.order && !last_visit_q) rest_q <= rest_q + len_q;
+            state_q <= (last_c && last_visit_q) ? StIdle : ((!f.order && last_c) ? StPass : StTile);
             if (pads_q >= 8'(PAD) || (last_c && rest_q != '0)) state_q <= StError;
           end
         end

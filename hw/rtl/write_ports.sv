@@ -72,54 +72,34 @@ module write_ports #(
     localparam int unsigned OWE = $clog2((MAX_OUT + 2) * WORDS + 1);
 
     // ---- the command being cut; addresses count wide beats
-    logic            pend_q, grant, last;
-    logic [AW-LB-1:0] addr_q;
-    logic [15:0]     words_q;
-    logic [SB:0]     to_stripe, len;
+    logic            pend, grant;
+    logic [AW-LB-1:0] addr;
+    logic [SB:0]     len;
     logic [PB-1:0]   turn_q, ask;           // the port that goes first among equals, and the next one's
-    logic [N_AXI-1:0] p_ready, p_idle;
+    logic [N_AXI-1:0] sel, p_ready, p_idle;
     logic [N_AXI*OWE-1:0] owed_q;           // wide beats of a port's stripes not yet sent
-    logic [OWE-1:0]  least;
     logic            order_ready, order_valid, order_pop;
     logic [SB:0]     o_len;
     logic [PB-1:0]   o_port;
+    logic            cut_ready, last_unused;
 
-    // The port that owes least: from the one whose turn it is to the last, then from the first.
-    always_comb begin
-      least = owed_q[turn_q*OWE+:OWE];
-      ask = turn_q;
-      for (int unsigned i = 0; i < N_AXI; i++) begin
-        if (PB'(i) > turn_q && owed_q[i*OWE+:OWE] < least) begin
-          least = owed_q[i*OWE+:OWE];
-          ask = PB'(i);
-        end
-      end
-      for (int unsigned i = 0; i < N_AXI; i++) begin
-        if (PB'(i) < turn_q && owed_q[i*OWE+:OWE] < least) begin
-          least = owed_q[i*OWE+:OWE];
-          ask = PB'(i);
-        end
-      end
-    end
-    always_comb begin
-      to_stripe = (SB + 1)'(WORDS);
-      if (WORDS > 1) to_stripe = (SB + 1)'(WORDS) - ((SB + 1)'(addr_q) & (SB + 1)'(WORDS - 1));
-      last = words_q <= 16'(to_stripe);
-      len = last ? (SB + 1)'(words_q) : to_stripe;
-    end
-    assign grant = pend_q && !flush_i && order_ready && p_ready[ask];
-    assign cmd_ready_o = !flush_i && (!pend_q || (grant && last));
+    stripe_cut #(.AW(AW - LB), .WORDS(WORDS)) u_cut (
+      .clk_i,
+      .rst_ni (rst_ni && !flush_i),
+      .valid_i(cmd_valid_i),
+      .ready_o(cut_ready),
+      .addr_i (cmd_addr_i[AW-1:LB]),
+      .words_i(cmd_beats_i),
+      .valid_o(pend),
+      .take_i (grant),
+      .addr_o (addr),
+      .len_o  (len),
+      .last_o (last_unused)
+    );
+    fairest #(.N(N_AXI), .W(OWE)) u_port (.load_i(owed_q), .turn_i(turn_q), .sel_o(sel), .port_o(ask));
+    assign grant = pend && !flush_i && order_ready && (sel & p_ready) != '0;
+    assign cmd_ready_o = !flush_i && cut_ready;
     always_ff @(posedge clk_i) begin
-      if (cmd_valid_i && cmd_ready_o) begin
-        addr_q <= cmd_addr_i[AW-1:LB];
-        words_q <= cmd_beats_i;
-      end else if (grant) begin
-        addr_q <= addr_q + (AW - LB)'(len);
-        words_q <= words_q - 16'(len);
-      end
-      if (!rst_ni || flush_i) pend_q <= 1'b0;
-      else if (cmd_valid_i && cmd_ready_o) pend_q <= 1'b1;
-      else if (grant && last) pend_q <= 1'b0;
       if (!rst_ni || flush_i || idle_o) turn_q <= '0;
       else if (grant) turn_q <= (ask == PB'(N_AXI - 1)) ? '0 : ask + 1'b1;
     end
@@ -172,17 +152,17 @@ module write_ports #(
         end else begin
           if (sent) lane_q <= word_end ? '0 : lane_q + 1'b1;
           owed_q[p*OWE+:OWE] <= owed_q[p*OWE+:OWE] - OWE'(sent && word_end)
-                       + ((grant && ask == PB'(p)) ? OWE'(len) : '0);
+                       + ((grant && sel[p]) ? OWE'(len) : '0);
         end
       end
-      axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .MAX_OUT(MAX_OUT)) u_port (
+      axi_write #(.AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .MAX_OUT(MAX_OUT), .CUT(1'b0)) u_port (
         .clk_i,
         .rst_ni,
         .flush_i,
         .idle_o      (p_idle[p]),
-        .cmd_valid_i (grant && ask == PB'(p)),
+        .cmd_valid_i (grant && sel[p]),
         .cmd_ready_o (p_ready[p]),
-        .cmd_addr_i  ({addr_q, LB'(0)}),
+        .cmd_addr_i  ({addr, LB'(0)}),
         .cmd_beats_i (16'(len) << $clog2(LANES)),
         .wb_valid_i  (q_valid[p]),
         .wb_ready_o  (ready),
@@ -210,9 +190,9 @@ module write_ports #(
         .m_bresp_i   (m_bresp_i[p*2+:2])
       );
     end
-    assign idle_o = !pend_q && !order_valid && q_valid == '0 && (&p_idle);
+    assign idle_o = !pend && !order_valid && q_valid == '0 && (&p_idle);
 
     logic unused;
-    assign unused = ^cmd_addr_i[LB-1:0];
+    assign unused = ^{cmd_addr_i[LB-1:0], last_unused};
   end
 endmodule

@@ -2,6 +2,7 @@
 // that scripts need, as shell assignments.
 //
 //	boardtree overlay zc706
+//	boardtree overlay-cached zc706
 //	boardtree bif zc706
 //	boardtree shell zc706
 package main
@@ -15,7 +16,7 @@ import (
 
 func main() {
 	usage := func() {
-		fmt.Fprintln(os.Stderr, "usage: boardtree overlay|bif|shell BOARD")
+		fmt.Fprintln(os.Stderr, "usage: boardtree overlay|overlay-cached|bif|shell BOARD")
 		os.Exit(2)
 	}
 	if len(os.Args) != 3 {
@@ -31,7 +32,10 @@ func main() {
 	}
 	switch os.Args[1] {
 	case "overlay":
-		fmt.Print(b.Overlay())
+		fmt.Print(b.Overlay(false))
+		return
+	case "overlay-cached":
+		fmt.Print(b.Overlay(true))
 		return
 	case "bif":
 		fmt.Print(b.BIF())

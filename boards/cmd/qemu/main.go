@@ -1,7 +1,7 @@
 // Command qemu boots a board's image (boards/image/build.sh) in QEMU, with the Verilated NPU of the
 // image's configuration behind its UIO device. Everything the machine says goes to stdout.
 //
-// Exit codes: 0 every run of sluice-board ended as it should, 1 one did not, 2 usage, 4 the machine,
+// Exit codes: 0 every run of sluice board ended as it should, 1 one did not, 2 usage, 4 the machine,
 // 5 a tool is missing.
 package main
 
@@ -24,7 +24,7 @@ type cli struct {
 	Board   string        `default:"zc706" help:"Board."`
 	Image   string        `help:"Folder of the image (default build/image/BOARD)."`
 	Cosim   string        `required:"" help:"npu_cosim of the kit's configuration (sim/build.sh prints it)."`
-	Run     []string      `sep:"none" help:"A run of sluice-board, arguments by commas; may be given again."`
+	Run     []string      `sep:"none" help:"A run of sluice board, arguments by commas; may be given again."`
 	Device  []string      `sep:"none" help:"Argument of the device: mute=1, spurious_ns=N, slverr=N, latency=N, bandwidth_q16=N."`
 	Append  string        `help:"Appended to the kernel's command line."`
 	Timeout time.Duration `default:"10m" help:"Of wall time."`

@@ -28,6 +28,7 @@ type classifyCmd struct {
 	Top    int       `default:"3" help:"Classes to show of each image."`
 	N      int       `default:"100" short:"n" help:"Of a folder or an array, at most so many images."`
 	JSON   bool      `name:"json" help:"Print JSON."`
+	uioFlags
 }
 
 func (*classifyCmd) Help() string {
@@ -90,7 +91,7 @@ func (c *classifyCmd) Run(e *env) error {
 	if c.Top < 1 || c.N < 1 {
 		return coded(codeUsage, fmt.Errorf("--top %d, --n %d: expected at least 1", c.Top, c.N))
 	}
-	w := what{file: c.Bundle}
+	w := what{file: c.Bundle, board: &c.uioFlags}
 	theta := c.Theta.theta
 	p, err := w.prepare(e, c.Theta.fits)
 	if err != nil {

@@ -18,7 +18,7 @@ type kitCmd struct {
 
 func (*kitCmd) Help() string {
 	return `Compiles a network, computes what the golden executor says of the first test images at every exit, and
-writes both for a board: sluice-board serves them there and compares.
+writes both for a board: sluice board serves them there and compares.
 
 Example:
   sluice kit --config small --network fashion --n 32 --out out/kit`

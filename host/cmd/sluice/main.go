@@ -78,6 +78,7 @@ type commands struct {
 	Inspect   inspectCmd   `cmd:"" help:"Say what is in a bundle."`
 	Kit       kitCmd       `cmd:"" help:"Write a bundle, images and golden results for a board."`
 	Bitstream bitstreamCmd `cmd:"" help:"Inspect, verify, convert and load a bitstream."`
+	Board     boardCmd     `cmd:"" passthrough:"" help:"On a board: serve a kit, look at the machine, configure the PL (sluice board --help)."`
 	Doctor    doctorCmd    `cmd:"" help:"Check that tools and data are there."`
 
 	About      versionCmd     `cmd:"" name:"version" help:"Say what this program is."`
@@ -138,6 +139,9 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil:
 		return codeOK
+	case errors.Is(err, errSaid):
+		errors.As(err, &coded)
+		return coded.code
 	case ctx.Err() != nil:
 		return out.Fail(codeInterrupted, fmt.Errorf("interrupted: %w", err), "")
 	case errors.As(err, &coded):

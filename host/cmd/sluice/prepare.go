@@ -47,6 +47,7 @@ type what struct {
 
 	file  string // bundle to serve, in place of a network
 	waves string // FST file to write, on cosim
+	board *uioFlags
 }
 
 const (
@@ -316,8 +317,14 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 		if d, err = w.openCosim(ctx, name, p); err == nil {
 			dev = d
 		}
+	case "uio":
+		d, err := w.board.open(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		return d, nil // loaded
 	default:
-		err = coded(codeUsage, fmt.Errorf("no device %q; there are cosim, hls, soft", name))
+		err = coded(codeUsage, fmt.Errorf("no device %q; there are cosim, hls, soft, uio", name))
 	}
 	if err != nil {
 		return nil, coded(codeDevice, err)

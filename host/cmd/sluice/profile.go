@@ -14,12 +14,14 @@ import (
 )
 
 type profileCmd struct {
+	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to measure, in place of --network and --config."`
 	what
-	Device string `default:"cosim" enum:"cosim,soft" help:"Device to measure."`
+	Device string `default:"cosim" enum:"cosim,soft,uio" help:"Device to measure."`
 	Runs   int    `default:"1" help:"Launches a cell, each with other images. Cycles do not depend on data, so one is enough on the RTL."`
 	Seed   uint64 `default:"1" help:"First image of the measurement."`
 	Out    string `default:"out/profile" help:"Folder for summary.json."`
 	JSON   bool   `name:"json" help:"Print JSON."`
+	uioFlags
 }
 
 func (*profileCmd) Help() string {
@@ -27,7 +29,8 @@ func (*profileCmd) Help() string {
 exit (theta is above 1), so a span keeps its batch; the last exit ends it.
 
 Example:
-  sluice profile --device cosim --config run --network fashion --json`
+  sluice profile --device cosim --config run --network fashion --json
+  sluice profile my.sluice --device uio --label measured --clock-mhz 150 --runs 20`
 }
 
 type profileDoc struct {
@@ -44,6 +47,7 @@ func (c *profileCmd) Run(e *env) error {
 	if c.Runs < 1 || c.Runs > 1000 {
 		return coded(codeUsage, fmt.Errorf("--runs %d: expected 1..1000", c.Runs))
 	}
+	c.file, c.board = c.Bundle, &c.uioFlags
 	p, err := c.prepare(e)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 type runCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, as dse compile writes it, in place of --network and --config."`
 	what
-	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), or gpu-sim:NAME (a simulated GPU, with --workload)."`
+	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), uio (the NPU of the board that this runs on), or gpu-sim:NAME (a simulated GPU, with --workload)."`
 	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
 	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
 	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
@@ -33,11 +33,12 @@ type runCmd struct {
 	Seed     uint64    `default:"1" help:"Seed of the arrivals."`
 	N        int       `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
 	Arrivals string    `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
-	Clock    string    `default:"auto" enum:"auto,table,measured" help:"Durations: the bundle's latency table, or the device's cycles. auto: measured for cosim, table for all others."`
+	Clock    string    `default:"auto" enum:"auto,table,measured,real" help:"Durations: the bundle's latency table, the device's cycles, or, on uio, real time by the NPU's TIME. auto: measured for cosim, real for uio, table for all others."`
 	Out      string    `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
 	Waves    string    `placeholder:"FILE" help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
 	WavesGiB float64   `name:"waves-gib" default:"1" help:"Largest wave file that a run may be expected to write; beyond, it does not begin."`
 	JSON     bool      `name:"json" help:"Print the summary as JSON."`
+	uioFlags
 
 	Workload string        `placeholder:"FILE" help:"gpu-sim: workload file of DISB (JSON)."`
 	Kernels  string        `placeholder:"FILE" help:"gpu-sim: kernel list (CSV, see host/gpu) in place of the catalogue's programs."`
@@ -54,6 +55,7 @@ Example:
   sluice run my.sluice --device soft --data held-out
   sluice run --config tiny --network tiny --n 4 --policy fluid --waves out/tiny.fst
   sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0
+  sluice run my.sluice --device uio --label measured --clock-mhz 150 --data held-out
   sluice run --device gpu-sim:mi50 --workload A.json --kernels mine.csv --policy streams,reef --time 2s`
 }
 
@@ -116,7 +118,7 @@ func (c *runCmd) Run(e *env) error {
 	if strings.HasPrefix(c.Device, gpuSim) {
 		return c.gpu(e)
 	}
-	c.waves, c.file = c.Waves, c.Bundle
+	c.waves, c.file, c.board = c.Waves, c.Bundle, &c.uioFlags
 	if c.N < 1 || c.N > maxRequests {
 		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..%d, as every request is kept; sluice bench rates serves more", c.N, maxRequests))
 	}
@@ -125,6 +127,9 @@ func (c *runCmd) Run(e *env) error {
 	}
 	if c.Device == "hls" && c.Clock == "measured" {
 		return coded(codeUsage, errors.New("--clock measured: the HLS kernel's C-simulation counts no cycles"))
+	}
+	if c.Clock == "real" && c.Device != "uio" {
+		return coded(codeUsage, fmt.Errorf("--clock real: only the NPU of a board (--device uio) has a clock that goes on by itself, the device is %s", c.Device))
 	}
 	for _, name := range c.Policy {
 		if _, err := sched.New(name, sched.Options{}); err != nil {
@@ -172,7 +177,8 @@ func (c *runCmd) Run(e *env) error {
 		rate = float64(len(times)) / (float64(max(times[len(times)-1], 1)) / 1e9)
 	}
 	clock := engine.Table
-	if c.Clock == "measured" || c.Clock == "auto" && c.Device == "cosim" {
+	real := c.Clock == "real" || c.Clock == "auto" && c.Device == "uio"
+	if c.Clock == "measured" || c.Clock == "auto" && c.Device == "cosim" || real {
 		clock = engine.Measured
 	}
 	summary, err := p.bundle.Summarize()
@@ -196,6 +202,9 @@ func (c *runCmd) Run(e *env) error {
 		return err
 	}
 	defer dev.Close()
+	if real {
+		point.Now, doc.Clock = c.now, "real"
+	}
 	if doc.Label = dev.Info().Label; clock == engine.Table {
 		doc.Label = "estimated" // the bundle's table comes from the law of cycles
 	}
@@ -342,7 +351,7 @@ func (c *runCmd) reference(
 		return nil, err
 	}
 	defer dev.Close()
-	point.Clock = engine.Table
+	point.Clock, point.Now = engine.Table, nil
 	ref, err := s.Run(e.ctx, dev, point, nil)
 	if err != nil {
 		return nil, fmt.Errorf("reference run: %w", err)

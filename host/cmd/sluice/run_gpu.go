@@ -23,13 +23,15 @@ const gpuSim = "gpu-sim:"
 
 // checkDevice refuses what is no device, and flags that it does not have.
 func (c *runCmd) checkDevice() error {
-	devices := []string{"cosim", "hls", "soft"}
+	devices := []string{"cosim", "hls", "soft", "uio"}
 	gpu := strings.HasPrefix(c.Device, gpuSim)
 	switch {
 	case !gpu && !slices.Contains(devices, c.Device):
 		return coded(codeUsage, fmt.Errorf("--device %s: expected %s, or %s and one of %s", c.Device, strings.Join(devices, ", "), gpuSim, strings.Join(params.Names(), ", ")))
 	case !gpu && (c.Kernels != "" || c.Workload != "" || c.Time != 0 || c.Style != "tvm"):
 		return coded(codeUsage, fmt.Errorf("--kernels, --workload, --style and --time are for --device %sNAME, the device is %s", gpuSim, c.Device))
+	case c.Device != "uio" && (c.Label != "" || c.ClockMHz != 0):
+		return coded(codeUsage, fmt.Errorf("--label and --clock-mhz are for --device uio, the device is %s", c.Device))
 	case gpu && c.Workload == "":
 		return coded(codeUsage, fmt.Errorf("--device %s: --workload FILE is missing, a workload file of DISB", c.Device))
 	case gpu && c.Time < 0:

@@ -18,11 +18,11 @@ var nativeEndian = binary.NativeEndian
 
 // memory is what the NPU and this process share.
 type memory struct {
-	path   string
-	addr   uint64
-	bytes  []byte
-	file   *os.File
-	cached bool
+	path  string
+	addr  uint64
+	bytes []byte
+	file  *os.File
+	clean func(*syncArgs) error // SLUICE_DMA_SYNC, where the memory is cached
 }
 
 // openMemory maps the memory of our module (boards/kernel/sluice_dma.c) or, where that is not there, of
@@ -51,7 +51,10 @@ func openMemory(o Opts) (*memory, error) {
 }
 
 func mapMemory(o Opts, class string, cached bool, flags int) (*memory, error) {
-	m := &memory{path: filepath.Join(o.Dev, o.Memory), cached: cached}
+	m := &memory{path: filepath.Join(o.Dev, o.Memory)}
+	if cached {
+		m.clean = m.ioctl
+	}
 	var err error
 	if m.addr, err = number(filepath.Join(class, "phys_addr")); err != nil {
 		return nil, err
@@ -85,12 +88,15 @@ type syncArgs struct {
 const iocSync = 1<<30 | uint(unsafe.Sizeof(syncArgs{}))<<16 | 'S'<<8 | 0x53
 
 func (m *memory) sync(off, n int64, dir npu.Direction) error {
-	if !m.cached {
+	if m.clean == nil {
 		barrier(dir)
 		return nil
 	}
-	a := syncArgs{offset: uint64(off), size: uint64(n), direction: uint32(dir)}
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, m.file.Fd(), uintptr(iocSync), uintptr(unsafe.Pointer(&a))); errno != 0 {
+	return m.clean(&syncArgs{offset: uint64(off), size: uint64(n), direction: uint32(dir)})
+}
+
+func (m *memory) ioctl(a *syncArgs) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, m.file.Fd(), uintptr(iocSync), uintptr(unsafe.Pointer(a))); errno != 0 {
 		return errno
 	}
 	return nil

@@ -324,6 +324,14 @@ func (b *Bus) WriteReg(off, v uint32) error {
 // DRAM implements npu.Bus.
 func (b *Bus) DRAM() (window []byte, base uint64) { return b.mem.bytes, b.mem.addr }
 
+// Mapping says how the memory is mapped.
+func (b *Bus) Mapping() string {
+	if b.mem.clean != nil {
+		return "cached"
+	}
+	return "write-combined"
+}
+
 // Sync implements npu.Syncer.
 func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 	if off < 0 || n < 0 || n > int64(len(b.mem.bytes)) || off > int64(len(b.mem.bytes))-n {
@@ -445,6 +453,7 @@ func closedErr(err error) error {
 // rest abandons what runs.
 func (b *Bus) rest(ctx context.Context) error {
 	if id := b.regs.load(abi.RegID); id != abi.ID {
+		b.running = false // nothing of ours
 		return fmt.Errorf("%w: ID is %#08x, expected %#08x: is the bitstream loaded, and the PL clock on?", npu.ErrHardware, id, uint32(abi.ID))
 	}
 	if b.read(abi.RegStatus)&abi.RegStatusBusyMask == 0 {

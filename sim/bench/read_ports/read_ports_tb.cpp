@@ -407,8 +407,8 @@ void order(Bench& b, bool change) {
   size_t switch_at = ~size_t{0};
   unsigned after = 0;
   if (change) {
-    // With no address taken a port takes two stripes; then the levels change.
-    switch_at = kPorts == 1 ? 1 : 2 * kPorts;  // one where clients share it
+    // With no address taken a port takes three stripes; then the levels change.
+    switch_at = kPorts == 1 ? 2 : 3 * kPorts;  // two where clients share it
     after = draw(level[1]);
     for (auto& m : b.port) m.ar_ready = 0;
     for (int i = 0; i < 30; i++) b.tick();
@@ -475,6 +475,21 @@ void unequal(Bench& b) {
   const uint64_t least = (200 * (kWhole + 1) * kLanes + rate - 1) / rate;
   b.check().that(span * 90 <= least * 100, "stripes of unequal length: %" PRIu64 " cycles, not %" PRIu64,
                  span, least);
+}
+
+// Runs of three quarters of a stripe, a stripe and a half apart, make stripes of several lengths. A port's queue is
+// filled by them as by whole ones, and so reaches as far.
+void reach(Bench& b, unsigned latency) {
+  constexpr unsigned kWhole = P_STRIPE / kLanes, kRun = kWhole * 3 / 4, kRuns = 400;
+  ideal(b, latency);
+  b.answers.clear();
+  for (unsigned i = 0; i < kRuns; i++) b.ask(0, 0x10000 + uint64_t{i} * 2 * kRun * kWide, kRun);
+  b.drain();
+  const uint64_t span = b.answers.back().cycle - b.answers.front().cycle + 1;
+  const unsigned rate = std::min(kPorts, kLanes);
+  const uint64_t least = (uint64_t{kRuns} * kRun * kLanes + rate - 1) / rate;
+  b.check().that(span * 97 <= least * 100, "stripes of several lengths, latency %u: %" PRIu64 " cycles, not %" PRIu64,
+                 latency, span, least);
 }
 
 // As many short requests as ports and queues take while no memory answers.
@@ -579,6 +594,7 @@ int main(int argc, char** argv) {
   if (P_STRIPE == 16) bandwidth(b, 60, 3000, 3000, 1);
 
   if (P_STRIPE > kLanes) unequal(b);
+  if (P_STRIPE == 16 && kPorts > 1) reach(b, 102);  // of the 128 beats of a queue
   fill(b);
 
   b.check().that(fixed_traffic(b) == first, "the same traffic takes other cycles than before");

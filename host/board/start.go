@@ -1,4 +1,4 @@
-package main
+package board
 
 import (
 	"errors"
@@ -21,12 +21,13 @@ func (*startCmd) Help() string {
 	return `Options stand on the kernel's command line:
   sluice.label=measured     what figures are called (default: only doctor runs)
   sluice.clock_mhz=150      the NPU's clock
+  sluice.board=zc706        the board: what surrounds the PL is held to its file
   sluice.run=ARGS           one run of this program, arguments by commas, any number of times in order
-                            (default: serve)
+                            (default: serve); ARGS that begin with sluice are one of sluice
   sluice.reset              reset the machine after the last (qemu -no-reboot ends then)
 
 Example:
-  sluice-board start`
+  sluice board start`
 }
 
 // Marks that what watches the console can wait for.
@@ -41,7 +42,7 @@ func (c *startCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	label, clock, end := "", "", false
+	label, clock, name, end := "", "", "", false
 	var runs [][]string
 	for _, f := range strings.Fields(string(text)) {
 		key, v, _ := strings.Cut(f, "=")
@@ -50,6 +51,8 @@ func (c *startCmd) Run(e *env) error {
 			label = v
 		case "sluice.clock_mhz":
 			clock = v
+		case "sluice.board":
+			name = v
 		case "sluice.reset":
 			end = true
 		case "sluice.run":
@@ -57,7 +60,7 @@ func (c *startCmd) Run(e *env) error {
 		}
 	}
 	if end {
-		defer reset(e)
+		defer reset()
 	}
 	modules, err := filepath.Glob(c.Modules)
 	if err != nil {
@@ -65,7 +68,7 @@ func (c *startCmd) Run(e *env) error {
 	}
 	for _, m := range modules {
 		if err := insert(m); err != nil {
-			fmt.Fprintf(e.out, "sluice-board: load %s: %v\n", m, err)
+			fmt.Fprintf(e.out, "sluice board: load %s: %v\n", m, err)
 		}
 	}
 	if runs == nil {
@@ -80,8 +83,10 @@ func (c *startCmd) Run(e *env) error {
 		case "serve":
 			args = append(args, "--label", label, "--clock-mhz", clock)
 		case "doctor":
-			if label != "" {
-				args = append(args, "--label", label)
+			for _, f := range [][2]string{{"--label", label}, {"--clock-mhz", clock}, {"--board", name}} {
+				if f[1] != "" {
+					args = append(args, f[0], f[1])
+				}
 			}
 		}
 		code := child(e, args)
@@ -99,6 +104,11 @@ func (c *startCmd) Run(e *env) error {
 
 // child runs this program. A signal that ends it counts as 128 and its number, as in a shell.
 func child(e *env, args []string) int {
+	if args[0] == "sluice" {
+		args = args[1:]
+	} else {
+		args = append([]string{"board"}, args...)
+	}
 	cmd := exec.CommandContext(e.ctx, "/proc/self/exe", args...)
 	cmd.Stdout, cmd.Stderr = e.out, e.out
 	err := cmd.Run()
@@ -107,11 +117,11 @@ func child(e *env, args []string) int {
 		return codeOK
 	}
 	if !errors.As(err, &x) {
-		fmt.Fprintln(e.out, "sluice-board:", err)
+		fmt.Fprintln(e.out, "sluice board:", err)
 		return codeDevice
 	}
 	if s, ok := x.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		fmt.Fprintf(e.out, "sluice-board: %v\n", x)
+		fmt.Fprintf(e.out, "sluice board: %v\n", x)
 		return 128 + int(s.Signal())
 	}
 	return x.ExitCode()
@@ -130,11 +140,9 @@ func insert(path string) error {
 }
 
 // reset ends the machine's run, after the console has been written.
-func reset(e *env) {
-	if f, ok := e.out.(*os.File); ok {
-		unix.IoctlSetInt(int(f.Fd()), unix.TCSBRK, 1) // tcdrain
-	}
-	time.Sleep(time.Second / 2) // what the UART's own FIFO holds
+func reset() {
+	unix.IoctlSetInt(int(os.Stdout.Fd()), unix.TCSBRK, 1) // tcdrain
+	time.Sleep(time.Second / 2)                           // what the UART's own FIFO holds
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 }

@@ -1,4 +1,4 @@
-package main
+package board
 
 import (
 	"context"
@@ -18,8 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// target says which NPU, and what figures of it are called.
-type target struct {
+type served struct {
 	UIO      string  `name:"uio" default:"sluice-npu" help:"Name of the UIO device; its memory is NAME-memory."`
 	Label    string  `required:"" enum:"simulated,measured" help:"What figures are: measured (a board) or simulated (QEMU)."`
 	ClockMHz float64 `name:"clock-mhz" required:"" help:"The NPU's clock, as it is: an MMCM's, read back, not what was asked for."`
@@ -27,7 +26,7 @@ type target struct {
 }
 
 type serveCmd struct {
-	target
+	served
 	Policy   string        `default:"fluid" help:"Policy."`
 	N        int           `default:"32" short:"n" help:"Requests; request i brings image i modulo their number."`
 	Rate     float64       `default:"1.2" help:"Arrival rate, as a multiple of serial's capacity by the table."`
@@ -45,56 +44,32 @@ func (*serveCmd) Help() string {
 every result with the golden executor's (exit code 1 where one differs).
 
 Example:
-  sluice-board serve --label measured --clock-mhz 150 --policy fluid -n 64`
+  sluice board serve --label measured --clock-mhz 150 --policy fluid -n 64`
 }
 
-// open finds the NPU, holds it to the kit's bundle and loads it.
-func (t *target) open(ctx context.Context, k *kit.Kit, opts npu.Opts, dieAt int) (*npu.Driver, *uio.Bus, error) {
-	if !(t.ClockMHz > 0 && t.ClockMHz < 10_000) {
-		return nil, nil, &coded{codeUsage, fmt.Errorf("--clock-mhz %v: expected more than 0", t.ClockMHz)}
-	}
-	opts.Name, opts.Label, opts.ClockHz = t.UIO, t.Label, int64(t.ClockMHz*1e6)
-	bus, err := uio.Open(ctx, uio.Opts{Name: t.UIO, Bytes: needs(k)})
-	if err != nil {
-		return nil, nil, &coded{codeDevice, err}
-	}
-	over := npu.Bus(bus)
-	if dieAt > 0 {
-		over = &dying{bus, dieAt}
-	}
-	d, err := npu.New(over, opts)
-	if err != nil {
-		return nil, nil, &coded{codeDevice, err}
-	}
-	if err := d.Load(ctx, k.Bundle); err != nil {
-		return nil, nil, &coded{codeDevice, errors.Join(err, d.Close())}
-	}
-	return d, bus, nil
-}
-
-// dying kills this process in the middle, without a chance to clean up, as the kernel would.
+// dying kills this process in the middle, without a chance to clean up, as the kernel would; its last start is
+// made a long one, of all layers and the largest batch, so that the next process still finds it.
 type dying struct {
 	*uio.Bus
-	left int
+	left   int
+	layers uint32
 }
 
 // WriteReg implements npu.Bus.
 func (d *dying) WriteReg(off, v uint32) error {
-	err := d.Bus.WriteReg(off, v)
-	if off == abi.RegCtrl && v&abi.RegCtrlStartMask != 0 {
-		if d.left--; d.left == 0 {
-			unix.Kill(unix.Getpid(), unix.SIGKILL)
-		}
+	if off != abi.RegCtrl || v&abi.RegCtrlStartMask == 0 {
+		return d.Bus.WriteReg(off, v)
 	}
+	if d.left--; d.left > 0 {
+		return d.Bus.WriteReg(off, v)
+	}
+	err := errors.Join(d.Bus.WriteReg(abi.RegLayers, (d.layers-1)<<abi.RegLayersLastLSB), d.Bus.WriteReg(abi.RegBatch, abi.BMax))
+	for i := range uint32(abi.BMax) {
+		err = errors.Join(err, d.Bus.WriteReg(abi.RegSlotTable+4*i, i))
+	}
+	err = errors.Join(err, d.Bus.WriteReg(off, v))
+	unix.Kill(unix.Getpid(), unix.SIGKILL)
 	return err
-}
-
-// needs is the memory that a bundle takes with the driver's usual number of slots.
-func needs(k *kit.Kit) int64 {
-	b := k.Bundle
-	const page = 4096
-	up := func(n int64) int64 { return (n + page - 1) / page * page }
-	return up(int64(len(b.Layers))*abi.DescBytes) + up(int64(len(b.Weights))) + up(4*abi.BMax*b.Slot.Stride)
 }
 
 type serveDoc struct {
@@ -166,7 +141,11 @@ func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err erro
 	if err != nil {
 		return nil, &coded{codeInput, err}
 	}
-	d, bus, err := c.open(ctx, k, npu.Opts{CycleLimit: uint64(c.Watchdog.Seconds() * c.ClockMHz * 1e6)}, c.DieAt)
+	t := Target{UIO: c.UIO, Label: c.Label, ClockMHz: c.ClockMHz}
+	if c.DieAt > 0 {
+		t.over = func(b *uio.Bus) npu.Bus { return &dying{b, c.DieAt, uint32(len(k.Bundle.Layers))} }
+	}
+	d, bus, err := t.Open(ctx, k.Bundle, npu.Opts{CycleLimit: uint64(c.Watchdog.Seconds() * c.ClockMHz * 1e6)})
 	if err != nil {
 		return nil, err
 	}
@@ -184,13 +163,7 @@ func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err erro
 		Seed: c.Seed, N: c.N, Clock: engine.Measured,
 	}
 	if c.Real {
-		p.Now = func() engine.Time { // of an NPU that does not answer it stands still, and its watchdog says so
-			t, err := bus.Time()
-			if err != nil {
-				return 0
-			}
-			return int64(float64(t) * 1e3 / c.ClockMHz)
-		}
+		p.Now = t.Clock(bus)
 		p.Watchdog = engine.Watchdog{Fixed: c.Watchdog.Nanoseconds(), Other: c.Watchdog.Nanoseconds()}
 	}
 	res, err := s.Run(ctx, d, p, nil)

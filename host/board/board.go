@@ -1,9 +1,10 @@
-// Command sluice-board is the runtime on a board: it serves a kit (host/kit) on the NPU behind UIO,
-// compares every result with golden, and says what is wrong with the machine. As the image's first
-// program (`sluice-board start`) it loads the module, looks, serves and says how it went.
+// Package board is the command sluice board: on a board it serves a kit (host/kit) on the NPU behind UIO,
+// compares every result with golden, configures the PL, and says what is wrong with the machine. As the
+// image's first program (`sluice board start`) it loads the modules, looks, serves and says how it
+// went.
 //
 // Exit codes: 0 ok, 1 a check failed, 2 usage, 3 bad input, 4 device.
-package main
+package board
 
 import (
 	"context"
@@ -49,19 +50,26 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
+// Code is the exit code that an error of this package brings.
+func Code(err error) int {
+	if c := (*coded)(nil); errors.As(err, &c) {
+		return c.code
+	}
+	return codeInput
+}
 
-func realMain(args []string, stdout, stderr io.Writer) int {
+// Main runs the command with its arguments, and gives its exit code.
+func Main(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var c cli
 	exited := -1
 	p, err := kong.New(&c,
-		kong.Name("sluice-board"), kong.Description("Serves early-exit networks on the NPU of this board."),
+		kong.Name("sluice board"), kong.Description("Serves early-exit networks on the NPU of this board."),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exited = code }),
-		kong.Vars{"version": "sluice-board " + version})
+		kong.Vars{"version": "sluice board " + version})
 	if err != nil {
-		fmt.Fprintln(stderr, "sluice-board:", err)
+		fmt.Fprintln(stderr, "sluice board:", err)
 		return codeUsage
 	}
 	k, err := p.Parse(args)
@@ -69,16 +77,13 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "sluice-board: %v\n(sluice-board --help tells more)\n", err)
+		fmt.Fprintf(stderr, "sluice board: %v\n(sluice board --help tells more)\n", err)
 		return codeUsage
 	}
 	err = k.Run(&env{ctx, stdout})
 	if err == nil {
 		return codeOK
 	}
-	fmt.Fprintln(stderr, "sluice-board:", err)
-	if c := (*coded)(nil); errors.As(err, &c) {
-		return c.code
-	}
-	return codeInput
+	fmt.Fprintln(stderr, "sluice board:", err)
+	return Code(err)
 }

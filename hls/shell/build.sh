@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Builds the co-simulation process (sim/cosim) of npu_top with the HLS kernel in npu_core's place:
+#
+#   hls/shell/build.sh CONFIG [--rtl FOLDER]
+#
+# FOLDER holds the Verilog that Vitis exported for CONFIG (hls/vitis/flow.sh CONFIG csynth leaves it in
+# build/hls/vitis/CONFIG/npu/solution/syn/verilog); without it sluice_npu.sv stands in, with the kernel's C++ behind its
+# ports. Prints the process's path: the same as sim/build.sh's, so whatever plays on that plays on this.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+here=$PWD
+cd "$root"
+usage() { echo "usage: hls/shell/build.sh CONFIG [--rtl FOLDER]" >&2; exit 2; }
+config=
+rtl=
+while (($#)); do
+  case $1 in
+    --rtl) (($# > 1)) || usage; rtl=$2; shift ;;
+    -*) usage ;;
+    *) [[ -z $config ]] || usage; config=$1 ;;
+  esac
+  shift
+done
+[[ -n $config ]] || usage
+if [[ $config == */* && $config != /* ]]; then config=$here/$config; fi
+core=("$root"/hls/shell/npu_core.sv)
+for f in abi_pkg npu_top npu_regs fbcb ram_1r1w; do core+=("$root/hw/rtl/$f.sv"); done
+if [[ -n $rtl ]]; then
+  [[ $rtl == /* ]] || rtl=$here/$rtl
+  shopt -s nullglob
+  exported=("$rtl"/*.v)
+  ((${#exported[@]})) && grep -q '^module sluice_npu\b' "${exported[@]}" || {
+    echo "hls/shell/build.sh: --rtl $rtl: expected Verilog with a module sluice_npu" >&2
+    exit 3
+  }
+  core+=("${exported[@]}")
+else
+  hls/build.sh "$config" >/dev/null
+  out=$root/build/cosim/$(basename "$config" .yaml)-hls
+  g++ -std=c++14 -O2 -Wall -Wextra -Werror -Wno-unknown-pragmas -Wno-unused-label -Ihls/src -Ihls/include -Ihls/standin \
+    -Ihls/standin/blocks -Ihls/csim -I"$out" -Isim/include -c hls/csim/shell.cpp -o "$out/standin.o"
+  bytes=$(sed -n 's/^constexpr int AXI_BYTES = \([0-9]*\);$/\1/p' "$out/sluice_design.hpp")
+  burst=$(sed -n 's/^constexpr int MAX_BURST = \([0-9]*\);$/\1/p' "$out/sluice_design.hpp")
+  # an exported kernel has no parameters
+  sed "s/AXI_BYTES = 8,/AXI_BYTES = $bytes,/; s/BURST     = 4,/BURST     = $burst,/" hls/shell/sluice_npu.sv >"$out/sluice_npu.sv"
+  core+=("$out/sluice_npu.sv" "$out/npu.o" "$out/standin.o")
+fi
+SLUICE_RTL="${core[*]}" sim/build.sh "$config"

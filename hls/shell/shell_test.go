@@ -1,0 +1,158 @@
+// Package shell_test plays vectors on npu_top with the HLS kernel in npu_core's place: hw's registers, FBCB and interrupt,
+// the shell's starts, ends and ports, and the kernel's C++ behind a stand-in for what Vitis exports.
+package shell_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/sim/vectors"
+)
+
+func command(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = "../.."
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+var cyclesRE = regexp.MustCompile(`, (\d+) cycles: ok`)
+
+// play answers the cycles of a file, or what the process says against it.
+func play(t *testing.T, binary string, size int64, file string) (cycles uint64, said string) {
+	t.Helper()
+	dram := filepath.Join(t.TempDir(), "dram")
+	if err := os.WriteFile(dram, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(dram, size); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(filepath.Join("../..", binary), "--dram", dram, "--base", "0", "--play", file).CombinedOutput()
+	g := cyclesRE.FindStringSubmatch(string(out))
+	if err != nil || g == nil {
+		return 0, fmt.Sprintf("%v: %s", err, out)
+	}
+	cycles, err = strconv.ParseUint(g[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cycles, ""
+}
+
+func networks(t *testing.T, config string, n int) []string {
+	t.Helper()
+	dir := t.TempDir()
+	command(t, "go", "run", "./dse/cmd/dse", "vectors", "--config", config, "--n", fmt.Sprint(n), "--max-macs", "20000", "--base", "0", "--out", dir)
+	files, err := filepath.Glob(filepath.Join(dir, "*.vec"))
+	if err != nil || len(files) != n {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
+const memory = 1 << 20 // more than the stand-in reads
+
+// One memory port that all four of the kernel share, with vectors of several layers a start.
+func TestShell(t *testing.T) {
+	binary := command(t, "hls/shell/build.sh", "tiny")
+	files := networks(t, "tiny", 4)
+	for _, f := range files {
+		if _, said := play(t, binary, memory, f); said != "" {
+			t.Errorf("%s: %s", filepath.Base(f), said)
+		}
+	}
+	records, err := vectors.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := slices.Index(records, vectors.Record(vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlStartMask}))
+	if start < 0 {
+		t.Fatal("no start")
+	}
+	ends := func(at []vectors.Record, code, layer uint32) []vectors.Record {
+		return append(at,
+			vectors.Run{MaxCycles: 100_000, ExpectIRQ: true},
+			vectors.RegExpect{Off: abi.RegError, Mask: abi.RegErrorCodeMask | abi.RegErrorLayerMask | abi.RegErrorPortMask, Val: code<<abi.RegErrorCodeLSB | layer<<abi.RegErrorLayerLSB},
+			vectors.RegExpect{Off: abi.RegIRQStatus, Mask: 3, Val: abi.RegIRQStatusErrorMask},
+			vectors.RegExpect{Off: abi.RegStatus, Mask: abi.RegStatusBusyMask, Val: 0},
+			vectors.RegWrite{Off: abi.RegIRQStatus, Val: 3})
+	}
+	write := func(name string, records []vectors.Record) string {
+		file := filepath.Join(t.TempDir(), name)
+		if err := vectors.WriteFile(file, records); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	// a soft reset while the FBCB, memory is read, results are written: the start ends with that, and the next is right
+	whole, said := play(t, binary, memory, files[0])
+	if said != "" {
+		t.Fatal(said)
+	}
+	moments := []uint64{100, 2500, 2600, 50_000}
+	for at := whole - 520; at < whole-400; at += 4 { // a burst of results and its answer, by less than its data takes
+		moments = append(moments, at)
+	}
+	for _, after := range moments {
+		r := slices.Clone(records[:start+1])
+		r = append(r, vectors.Run{MaxCycles: after}, vectors.RegExpect{Off: abi.RegStatus, Mask: abi.RegStatusBusyMask, Val: abi.RegStatusBusyMask},
+			vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlSoftResetMask})
+		r = ends(r, uint32(abi.ErrSoftReset), 0)
+		r = append(r, records[start:]...)
+		if _, said := play(t, binary, memory, write("reset.vec", r)); said != "" {
+			t.Errorf("a soft reset after %d cycles: %s", after, said)
+		}
+	}
+	// an error of the kernel, with its layer
+	r := slices.Clone(records[:start])
+	r = append(r, vectors.RegWrite{Off: abi.RegBatch, Val: 0}, records[start])
+	if _, said := play(t, binary, memory, write("batch.vec", ends500(ends, r, abi.ErrBatchRange))); said != "" {
+		t.Errorf("no samples: %s", said)
+	}
+	// memory that ends where the stand-in still reads: a bus error ends the start, though the kernel takes no notice
+	r = slices.Clone(records[:start+1])
+	if _, said := play(t, binary, 256<<10, write("bus.vec", ends500(ends, r, abi.ErrReadDECERR))); said != "" {
+		t.Errorf("memory that ends: %s", said)
+	}
+}
+
+// ends500 is ends for a start that first runs its whole course.
+func ends500(ends func([]vectors.Record, uint32, uint32) []vectors.Record, r []vectors.Record, code abi.ErrCode) []vectors.Record {
+	all := ends(r, uint32(code), 0)
+	for i, x := range all {
+		if run, ok := x.(vectors.Run); ok {
+			run.MaxCycles = 2_000_000
+			all[i] = run
+		}
+	}
+	return all
+}
+
+// Lint of the shell for every number of memory ports, and a folder without the kernel is refused.
+func TestLint(t *testing.T) {
+	for n := 1; n <= 4; n++ {
+		cmd := exec.Command("verilator", "--lint-only", "-Wall", "-Wno-PINCONNECTEMPTY", "--top-module", "npu_core", fmt.Sprintf("-GN_AXI=%d", n),
+			"../../hw/rtl/abi_pkg.sv", "npu_core.sv", "sluice_npu.sv")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("verilator (package verilator), %d ports: %v: %s", n, err, out)
+		}
+	}
+	cmd := exec.Command("./build.sh", "tiny", "--rtl", t.TempDir())
+	if out, err := cmd.CombinedOutput(); err == nil || cmd.ProcessState.ExitCode() != 3 || !strings.Contains(string(out), "module sluice_npu") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,289 @@
+package board
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/kit"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/host/npu/uio"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+type doctorCmd struct {
+	UIO      string  `name:"uio" default:"sluice-npu" help:"Name of the UIO device."`
+	Kit      string  `default:"/kit" help:"Folder of the kit that is to be served."`
+	Label    string  `default:"measured" enum:"simulated,measured" help:"simulated: the NPU is a co-simulation's, so what surrounds the PL is read, and not judged."`
+	Board    string  `help:"Board, a name or a board.yaml: what surrounds the PL is held to it. Without it that is not looked at."`
+	ClockMHz float64 `name:"clock-mhz" help:"The NPU's clock; its TIME is held to it."`
+	JSON     bool    `name:"json" help:"Print JSON."`
+}
+
+func (*doctorCmd) Help() string {
+	return `Looks at everything between power-on and the first served request, in order, and stops where the next
+look would hang the processor or say nothing. Every line says what was found, or what to do.
+
+Example:
+  sluice board doctor --board zc706 --clock-mhz 150`
+}
+
+// line is one thing that was looked at.
+type line struct {
+	Name  string `json:"name"`
+	State string `json:"state"` // ok, WRONG, or - where nothing can be said
+	Text  string `json:"text"`
+}
+
+// doctor collects.
+type doctor struct {
+	doctorCmd
+	sys, proc, dev string // where they are mounted
+	mem            peeker
+	lines          []line
+}
+
+const (
+	stateOK    = "ok"
+	stateWrong = "WRONG"
+	stateOpen  = "-"
+)
+
+func (d *doctor) say(name string, err error, found string) bool {
+	l := line{name, stateOK, found}
+	if err != nil {
+		l.State, l.Text = stateWrong, err.Error()
+	}
+	d.lines = append(d.lines, l)
+	return err == nil
+}
+
+func (d *doctor) open(name, format string, a ...any) {
+	d.lines = append(d.lines, line{name, stateOpen, fmt.Sprintf(format, a...)})
+}
+
+// Run implements the command.
+func (c *doctorCmd) Run(e *env) error {
+	d := &doctor{doctorCmd: *c, sys: "/sys", proc: "/proc", dev: "/dev", mem: devMem("/dev/mem")}
+	if err := d.look(e.ctx); err != nil {
+		return err
+	}
+	wrong := 0
+	for _, l := range d.lines {
+		if l.State == stateWrong {
+			wrong++
+		}
+	}
+	if c.JSON {
+		text, err := json.Marshal(struct {
+			Schema  string `json:"schema"`
+			Version string `json:"version"`
+			Seed    uint64 `json:"seed"`
+			Label   string `json:"label"`
+			Lines   []line `json:"lines"`
+		}{"sluice-board-doctor/1", version, 0, c.Label, d.lines})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(e.out, "%s\n", text)
+	} else {
+		for _, l := range d.lines {
+			fmt.Fprintf(e.out, "%-7s %-12s %s\n", l.State, l.Name, l.Text)
+		}
+	}
+	if wrong > 0 {
+		return &coded{codeDevice, fmt.Errorf("%d of the checks failed", wrong)}
+	}
+	return nil
+}
+
+// look fills the lines; its error is the flags'.
+func (d *doctor) look(ctx context.Context) error {
+	around := pl{peeker: d.mem}
+	if d.Board != "" {
+		var err error
+		if around.board, err = boards.Load(d.Board); err != nil {
+			return &coded{codeInput, err}
+		}
+	}
+	model, err := os.ReadFile(filepath.Join(d.proc, "device-tree", "model"))
+	d.say("machine", err, strings.TrimRight(string(model), "\x00"))
+	if !d.configured() {
+		return nil
+	}
+	if !d.surroundings(&around) {
+		return nil
+	}
+	k, err := kit.Read(d.Kit)
+	found := ""
+	if err == nil {
+		found = fmt.Sprintf("%s: %s for %s, design hash %016x, needs %.1f MiB", d.Kit, k.Bundle.Network.Name, k.Bundle.Design.Name, k.Bundle.Design.Hash(), float64(needs(k.Bundle))/(1<<20))
+	}
+	d.say("kit", err, found)
+	o := uio.Opts{Name: d.UIO, Sys: d.sys, Dev: d.dev}
+	u, err := uio.Find(o)
+	if !d.say("uio", err, fmt.Sprintf("%s: %d bytes of registers at %#x", u.Path, u.Bytes, u.Addr)) {
+		return nil
+	}
+	if k != nil {
+		o.Bytes = needs(k.Bundle)
+	}
+	bus, err := uio.Open(ctx, o)
+	if !d.say("npu", err, "answers its ID, and is at rest") {
+		return nil
+	}
+	if bus.Abandoned() {
+		d.lines[len(d.lines)-1].Text += "; a start that an earlier process had left was given up"
+	}
+	mem, base := bus.DRAM()
+	d.say("memory", nil, fmt.Sprintf("%d MiB at %#x, %s", len(mem)>>20, base, bus.Mapping()))
+	was, err := refused(bus)
+	found = "no access was refused"
+	if was {
+		found = "an access was refused before, by whatever used the NPU then; cleared"
+	}
+	d.say("access", err, found)
+	drv, err := npu.New(bus, npu.Opts{Name: d.UIO, ClockHz: 1})
+	if !d.say("registers", err, "ABI hash as this program's") {
+		return nil
+	}
+	defer drv.Close()
+	b := drv.Build()
+	if k != nil {
+		if b.DesignHash != k.Bundle.Design.Hash() {
+			err = fmt.Errorf("%w: design hash %016x, the kit's bundle is for %016x: load its bitstream, or make a kit for this one", npu.ErrMismatch, b.DesignHash, k.Bundle.Design.Hash())
+		}
+		d.say("design", err, fmt.Sprintf("<%d, %d, %d>, %d memory ports of %d bytes, hash %016x as the kit's", b.TR, b.TP, b.TC, b.NAXI, b.AXIBytes, b.DesignHash))
+	}
+	switch {
+	case d.Board == "":
+		d.open("ports", "without --board the width of the memory ports is not looked at")
+	default:
+		found, err = around.checkAFI(b.NAXI, 8*b.AXIBytes)
+		d.judge("ports", err, found)
+	}
+	d.time(bus)
+	if was, err := refused(bus); err != nil || was {
+		d.say("access", errors.Join(err, fmt.Errorf("%w: it refused accesses of this program: its register map is another", npu.ErrHardware)), "")
+	}
+	text, err := interrupt(filepath.Join(d.proc, "interrupts"), d.UIO)
+	d.say("interrupt", err, text)
+	return nil
+}
+
+// judge says what surrounds the PL: of a simulated NPU only what was read.
+func (d *doctor) judge(name string, err error, found string) bool {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		d.open(name, "cannot be looked at: %v (a kernel with DEVMEM, and root)", err)
+		return true
+	}
+	if d.Label == "simulated" {
+		if found == "" && err != nil {
+			found = err.Error()
+		}
+		d.open(name, "%s; not judged, the NPU is simulated", found)
+		return true
+	}
+	return d.say(name, err, found)
+}
+
+// configured tells whether the PL is, as far as can be seen; where it is not, a read from it would hang
+// the processor.
+func (d *doctor) configured() bool {
+	at := filepath.Join(d.sys, "class", "fpga_manager", "fpga0")
+	state, err := os.ReadFile(filepath.Join(at, "state"))
+	name, _ := os.ReadFile(filepath.Join(at, "name")) // a name is for people
+	s, n := strings.TrimSpace(string(state)), strings.TrimSpace(string(name))
+	switch {
+	case d.Label == "simulated":
+		d.open("fpga", "the NPU is simulated: it does not need the PL")
+	case errors.Is(err, os.ErrNotExist):
+		d.open("fpga", "no FPGA manager: whether the PL is configured cannot be seen from here")
+	case err == nil && s != "operating":
+		d.say("fpga", fmt.Errorf("%s is %q, expected \"operating\": load the bitstream (boards/BRINGUP.md); not looking further, since a read from an empty PL hangs the processor", n, s), "")
+		return false
+	default:
+		return d.say("fpga", err, n+": "+s)
+	}
+	return true
+}
+
+// surroundings are the PL's clock and reset; false where an access would never be answered.
+func (d *doctor) surroundings(p *pl) bool {
+	if d.Board == "" {
+		d.open("pl-clock", "without --board clock and reset of the PL are not looked at")
+		return true
+	}
+	found, err := p.checkClock()
+	clock := d.judge("pl-clock", err, found)
+	found, err = p.checkReset()
+	return d.judge("pl-reset", err, found) && clock
+}
+
+// refused reads and clears ACCESS: whether the NPU has refused an access since that was done last.
+func refused(bus *uio.Bus) (bool, error) {
+	v, err := bus.ReadReg(abi.RegAccess)
+	if err != nil || v&abi.RegAccessRefusedMask == 0 {
+		return false, err
+	}
+	return true, bus.WriteReg(abi.RegAccess, abi.RegAccessRefusedMask)
+}
+
+// rate is what the NPU's TIME counts a second of this machine's, over a stretch that makes a look's own
+// time small.
+func rate(bus *uio.Bus, stretch time.Duration) (hz float64, err error) {
+	c0, err := bus.Time()
+	if err != nil {
+		return 0, err
+	}
+	t0 := time.Now()
+	time.Sleep(stretch)
+	c1, err := bus.Time()
+	if err != nil {
+		return 0, err
+	}
+	return float64(c1-c0) / time.Since(t0).Seconds(), nil
+}
+
+// time holds TIME to the clock.
+func (d *doctor) time(bus *uio.Bus) {
+	hz, err := rate(bus, 200*time.Millisecond)
+	found := fmt.Sprintf("TIME counts %.3f MHz", hz/1e6)
+	switch {
+	case err != nil:
+	case hz == 0:
+		err = fmt.Errorf("%w: TIME stands still", npu.ErrHang)
+	case d.Label == "simulated":
+		d.open("clock", "TIME goes on; how fast says nothing, the NPU is simulated")
+		return
+	case d.ClockMHz == 0:
+		d.open("clock", "%s; without --clock-mhz that is not judged", found)
+		return
+	case math.Abs(hz/1e6/d.ClockMHz-1) > 0.001:
+		err = fmt.Errorf("%s, expected %g: is the bitstream of this clock, and the MMCM's input what the design was built for?", found, d.ClockMHz)
+	}
+	d.say("clock", err, found)
+}
+
+// interrupt is the line of /proc/interrupts.
+func interrupt(path, name string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if fields := strings.Fields(s.Text()); len(fields) > 0 && fields[len(fields)-1] == name {
+			return strings.Join(fields, " "), nil
+		}
+	}
+	return "", fmt.Errorf("%s has none for %s: correct interrupts in the device tree", path, name)
+}

@@ -1,0 +1,198 @@
+package board
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-npu/sluice/boards"
+)
+
+// peeker reads registers of the processing system, 32 bits each.
+type peeker interface {
+	peek(addr uint64) (uint32, error)
+}
+
+// devMem reads them through /dev/mem: nothing else shows an application the ports of the PL.
+type devMem string
+
+func (path devMem) peek(addr uint64) (uint32, error) {
+	f, err := os.OpenFile(string(path), os.O_RDONLY|unix.O_SYNC|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	page := uint64(os.Getpagesize())
+	m, err := unix.Mmap(int(f.Fd()), int64(addr/page*page), int(page), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return 0, fmt.Errorf("map %#x of %s: %w", addr, path, err)
+	}
+	defer unix.Munmap(m)
+	return atomic.LoadUint32((*uint32)(unsafe.Pointer(&m[addr%page]))), nil
+}
+
+// errPL is wrapped by what is wrong around the PL.
+var errPL = errors.New("the PL")
+
+// Registers of the processing systems: UG585, appendix B (Zynq-7000); UG1087 (UltraScale+).
+const (
+	zynqPLL      = 0xF8000100 // ARM, DDR and IO PLL, 4 bytes apart
+	zynqFCLK0    = 0xF8000170 // FPGA0_CLK_CTRL
+	zynqThrottle = 0xF8000178 // FPGA0_THR_CNT: 1 stops the clock
+	zynqReset    = 0xF8000240 // FPGA_RST_CTRL
+	zynqShifters = 0xF8000900 // LVL_SHFTR_EN
+	zynqAFI      = 0xF8008000 // AFI0, 0x1000 apart
+
+	mpIOPLL  = 0xFF5E0020
+	mpRPLL   = 0xFF5E0030
+	mpDPLL   = 0xFD1A002C
+	mpDPLLTo = 0xFD1A004C // DPLL_TO_LPD_CTRL
+	mpPL0    = 0xFF5E00C0 // PL0_REF_CTRL
+	mpEMIO5  = 0xFF0A0054 // GPIO DATA_5: bit 31 is pl_resetn0
+	mpAFI    = 0xFD380000 // AFIFM2, that of HP0; 0x10000 apart
+	afiWrite = 0x14       // the write channel's register behind the read channel's
+)
+
+// pl reads what surrounds the PL of a board. The first failing peek ends it.
+type pl struct {
+	peeker
+	board boards.Board
+	err   error
+}
+
+func (p *pl) read(addr uint64) uint32 {
+	if p.err != nil {
+		return 0
+	}
+	v, err := p.peek(addr)
+	if err != nil {
+		p.err = fmt.Errorf("read %#x: %w", addr, err)
+	}
+	return v
+}
+
+func (p *pl) zynq() bool { return p.board.Family == boards.Series7 }
+
+// clock is the frequency in MHz that the processing system gives the PL; 0 where it stands still.
+func (p *pl) clock() (mhz float64, err error) {
+	ratio := func(mul, div0, div1 uint32) float64 {
+		if div0 == 0 || div1 == 0 {
+			return 0
+		}
+		return p.board.Clocks.PSRefMHz * float64(mul) / float64(div0) / float64(div1)
+	}
+	if p.zynq() {
+		v := p.read(zynqFCLK0)
+		pll := uint64(8) // IO
+		if v>>5&1 == 1 {
+			pll = uint64(v>>4&1) * 4 // ARM or DDR
+		}
+		mhz = ratio(p.read(zynqPLL+pll)>>12&0x7F, v>>8&0x3F, v>>20&0x3F)
+		if p.read(zynqThrottle)&1 == 1 {
+			mhz = 0
+		}
+		return mhz, p.err
+	}
+	v := p.read(mpPL0)
+	at, div := uint64(mpIOPLL), uint32(1)
+	switch v & 7 {
+	case 2:
+		at = mpRPLL
+	case 3:
+		at, div = mpDPLL, p.read(mpDPLLTo)>>8&0x3F
+	}
+	c := p.read(at)
+	if c>>16&1 == 1 {
+		div *= 2
+	}
+	mhz = ratio(c>>8&0x7F, v>>8&0x3F, v>>16&0x3F)
+	if div == 0 || v>>24&1 == 0 {
+		return 0, p.err
+	}
+	return mhz / float64(div), p.err
+}
+
+// checkClock holds the clock to the board's file.
+func (p *pl) checkClock() (found string, err error) {
+	mhz, err := p.clock()
+	want := p.board.Clocks.PLMHz
+	name := "PL0"
+	if p.zynq() {
+		name = "FCLK0"
+	}
+	found = fmt.Sprintf("%s %.3f MHz", name, mhz)
+	switch {
+	case err != nil:
+	case mhz == 0:
+		err = fmt.Errorf("%w's clock %s stands still: a read from the NPU would hang the processor; give the kernel clk_ignore_unused", errPL, name)
+	case math.Abs(mhz/want-1) > 0.001:
+		err = fmt.Errorf("%w's clock %s is %.3f MHz, %s asks for %g, from which the design's MMCM makes its own: load the first-stage loader of this design's hardware platform",
+			errPL, name, mhz, p.board.Name, want)
+	}
+	return found, err
+}
+
+// checkReset: out of reset, and level shifters on.
+func (p *pl) checkReset() (found string, err error) {
+	if p.zynq() {
+		reset, shifters := p.read(zynqReset), p.read(zynqShifters)
+		found, err = fmt.Sprintf("FPGA_RST_CTRL %#x, LVL_SHFTR_EN %#x", reset, shifters), p.err
+		switch {
+		case err != nil:
+		case reset&1 != 0:
+			err = fmt.Errorf("%w is held in reset (%s): a read from the NPU would hang the processor", errPL, found)
+		case shifters&0xF != 0xF:
+			err = fmt.Errorf("%w's level shifters are off (%s): what loaded the bitstream has to turn them on", errPL, found)
+		}
+		return found, err
+	}
+	data := p.read(mpEMIO5)
+	found, err = fmt.Sprintf("pl_resetn0 %d", data>>31), p.err
+	if err == nil && data>>31 == 0 {
+		err = fmt.Errorf("%w is held in reset (GPIO DATA_5 is %#x, bit 31 is pl_resetn0): a read from the NPU would hang the processor", errPL, data)
+	}
+	return found, err
+}
+
+// width of an AFI's channel by the code in its register.
+func (p *pl) width(code uint32) int {
+	if p.zynq() {
+		return 64 >> (code & 1)
+	}
+	return 128 >> (code & 3)
+}
+
+// checkAFI holds the first n memory ports to the design's width in bits.
+func (p *pl) checkAFI(n, bits int) (found string, err error) {
+	if n > len(p.board.Ports.Names) {
+		return "", fmt.Errorf("the design has %d memory ports, %s %d", n, p.board.Name, len(p.board.Ports.Names))
+	}
+	for _, name := range p.board.Ports.Names[:n] {
+		var hp uint64
+		if _, err := fmt.Sscanf(name, "HP%d", &hp); err != nil {
+			return "", fmt.Errorf("port %q of %s: expected HP0 to HP3", name, p.board.Name)
+		}
+		at := mpAFI + hp*0x10000
+		if p.zynq() {
+			at = zynqAFI + hp*0x1000
+		}
+		read, write := p.width(p.read(at)), p.width(p.read(at+afiWrite))
+		if p.err != nil {
+			return "", p.err
+		}
+		if found != "" {
+			found += ", "
+		}
+		found += fmt.Sprintf("%s %d/%d bit", name, read, write)
+		if read != bits || write != bits {
+			err = errors.Join(err, fmt.Errorf("%s reads %d and writes %d bits, the design has %d: %#x and %#x keep the width of another design; the first-stage loader of its own hardware platform sets them",
+				name, read, write, bits, at, at+afiWrite))
+		}
+	}
+	return found, err
+}

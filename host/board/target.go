@@ -1,0 +1,68 @@
+package board
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/host/npu/uio"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// Target says which NPU of this machine, and what figures of it are called.
+type Target struct {
+	UIO      string // name of the UIO device
+	Label    string // simulated or measured
+	ClockMHz float64
+
+	over func(*uio.Bus) npu.Bus // between bus and driver; a test's
+}
+
+// Open finds the NPU, holds it to the bundle and loads it.
+func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.Driver, *uio.Bus, error) {
+	switch {
+	case !(t.ClockMHz > 0 && t.ClockMHz < 10_000):
+		return nil, nil, &coded{codeUsage, fmt.Errorf("--clock-mhz %v: expected the NPU's clock, more than 0", t.ClockMHz)}
+	case t.Label != "simulated" && t.Label != "measured":
+		return nil, nil, &coded{codeUsage, fmt.Errorf("--label %q: expected measured (a board) or simulated (QEMU)", t.Label)}
+	}
+	o.Name, o.Label, o.ClockHz = t.UIO, t.Label, int64(t.ClockMHz*1e6)
+	bus, err := uio.Open(ctx, uio.Opts{Name: t.UIO, Bytes: needs(b)})
+	if err != nil {
+		return nil, nil, &coded{codeDevice, err}
+	}
+	over := npu.Bus(bus)
+	if t.over != nil {
+		over = t.over(bus)
+	}
+	d, err := npu.New(over, o)
+	if err != nil {
+		return nil, nil, &coded{codeDevice, err}
+	}
+	if err := d.Load(ctx, b); err != nil {
+		return nil, nil, &coded{codeDevice, errors.Join(err, d.Close())}
+	}
+	return d, bus, nil
+}
+
+// Clock is the NPU's TIME as an engine's clock. Of an NPU that does not answer it stands still, and its
+// watchdog says so.
+func (t *Target) Clock(bus *uio.Bus) func() engine.Time {
+	return func() engine.Time {
+		cycles, err := bus.Time()
+		if err != nil {
+			return 0
+		}
+		return int64(float64(cycles) * 1e3 / t.ClockMHz)
+	}
+}
+
+// needs is the memory that a bundle takes with the driver's usual number of slots.
+func needs(b *bundle.Bundle) int64 {
+	const page = 4096
+	up := func(n int64) int64 { return (n + page - 1) / page * page }
+	return up(int64(len(b.Layers))*abi.DescBytes) + up(int64(len(b.Weights))) + up(4*abi.BMax*b.Slot.Stride)
+}

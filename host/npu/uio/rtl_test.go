@@ -1,0 +1,269 @@
+// The bus of a board over the Verilated RTL: registers, line and memory as a board has them, QEMU left out.
+
+package uio
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/host/soft"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+const cacheLine = 64
+
+// rig is a board: the RTL's registers as Device memory, its line as UIO tells of it, and a cache
+// between CPU and DRAM that only Sync makes agree with it.
+type rig struct {
+	t    *testing.T
+	rtl  *npu.Cosim
+	line *os.File
+
+	mu     sync.Mutex // the simulator's
+	dram   []byte
+	cache  []byte // what the CPU reads and writes
+	before []byte // the cache as it last was the DRAM's: what differs is dirty
+	rng    *rand.Rand
+	syncs  []string
+	drop   int // the Sync of that number is left out (from 1)
+}
+
+func newRig(t *testing.T, path string, drop int) (*Bus, *rig) {
+	t.Helper()
+	rtl, err := npu.OpenCosim(t.Context(), npu.CosimOpts{Binary: path, DRAMBytes: 1 << 20, Base: 1 << 28})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dram, base := rtl.DRAM()
+	r := &rig{
+		t: t, rtl: rtl, line: os.NewFile(uintptr(fds[1]), "line"), dram: dram, cache: make([]byte, len(dram)), drop: drop,
+		rng: rand.New(rand.NewPCG(1, 2)),
+	}
+	// What is in neither is not by chance the same in both.
+	for i := range r.cache {
+		r.cache[i], dram[i] = byte(r.rng.Uint32()), byte(r.rng.Uint32())
+	}
+	r.before = slices.Clone(r.cache)
+	b := &Bus{regs: r, irq: os.NewFile(uintptr(fds[0]), "uio"), mem: &memory{bytes: r.cache, addr: base, clean: r.clean}, running: true}
+	if drop < 0 { // write-combined
+		b.mem = &memory{bytes: dram, addr: base}
+	}
+	go r.follow()
+	return b, r
+}
+
+func (r *rig) load(off uint32) uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, err := r.rtl.ReadReg(off)
+	if err != nil { // on a board the process would be dead
+		r.t.Errorf("register %#x: %v", off, err)
+	}
+	return v
+}
+
+func (r *rig) store(off, v uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if off == abi.RegCtrl && v&abi.RegCtrlStartMask != 0 { // a cache may write dirty lines back at any time
+		for at := 0; at < len(r.cache); at += cacheLine {
+			if r.rng.IntN(8) == 0 && r.dirty(at) {
+				r.writeBack(at)
+			}
+		}
+	}
+	if err := r.rtl.WriteReg(off, v); err != nil {
+		r.t.Errorf("register %#x: %v", off, err)
+	}
+}
+
+func (r *rig) close() error { return r.rtl.Close() }
+
+func (r *rig) dirty(at int) bool {
+	return string(r.cache[at:at+cacheLine]) != string(r.before[at:at+cacheLine])
+}
+
+func (r *rig) writeBack(at int) {
+	copy(r.dram[at:at+cacheLine], r.cache[at:])
+	copy(r.before[at:at+cacheLine], r.cache[at:])
+}
+
+// clean is SLUICE_DMA_SYNC, by whole lines. A line that is invalidated in part is written back first, as ARM's
+// caches do.
+func (r *rig) clean(a *syncArgs) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.syncs = append(r.syncs, fmt.Sprintf("%d bytes from %d, %d", a.size, a.offset, a.direction))
+	if len(r.syncs) == r.drop {
+		return nil
+	}
+	end := int(a.offset + a.size)
+	for at := int(a.offset) / cacheLine * cacheLine; at < end; at += cacheLine {
+		part := at < int(a.offset) || at+cacheLine > end
+		if r.dirty(at) && (a.direction == uint32(npu.ToDevice) || part) {
+			r.writeBack(at)
+		}
+		if a.direction == uint32(npu.FromDevice) {
+			copy(r.cache[at:at+cacheLine], r.dram[at:])
+			copy(r.before[at:at+cacheLine], r.dram[at:])
+		}
+	}
+	return nil
+}
+
+// follow is the kernel: after each unmasking it tells once that the line is high. The RTL's clock goes on only
+// while somebody waits.
+func (r *rig) follow() {
+	var b [4]byte
+	for {
+		if _, err := r.line.Read(b[:]); err != nil {
+			return
+		}
+		r.mu.Lock()
+		_, err := r.rtl.WaitIRQ(r.t.Context(), 1<<20)
+		r.mu.Unlock()
+		if err != nil {
+			continue
+		}
+		if _, err := r.line.Write([]byte{1, 0, 0, 0}); err != nil {
+			return
+		}
+	}
+}
+
+// serve runs two requests together, and one more, through a driver over the rig, and tells whether all of it
+// came out as golden says.
+func serve(t *testing.T, path string, b *bundle.Bundle, in [][]int16, want [][]device.ExitResult, drop int) (syncs []string, right bool) {
+	t.Helper()
+	bus, r := newRig(t, path, drop)
+	defer r.line.Close()
+	d, err := npu.New(bus, npu.Opts{ClockHz: 150e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := d.Load(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	last := len(b.Network.Exits) - 1
+	for n, ids := range [][]device.RequestID{{1, 2}, {3}} {
+		l := &device.Launch{ID: device.LaunchID(n + 1), Network: b.Network.Name, Last: last}
+		for _, id := range ids {
+			if err := d.Admit(t.Context(), b.Network.Name, id, in[id-1]); err != nil {
+				t.Fatal(err)
+			}
+			l.Requests, l.Theta = append(l.Requests, id), append(l.Theta, 2) // nobody leaves early
+		}
+		rep, err := d.Run(t.Context(), l)
+		if err != nil {
+			return r.syncs, false
+		}
+		for i, res := range rep.Results {
+			for _, x := range res.Exits {
+				if !slices.Equal(x.Raw, want[ids[i]-1][x.Exit].Raw) {
+					return r.syncs, false
+				}
+			}
+		}
+		for _, id := range ids {
+			d.Release(id)
+		}
+	}
+	if all, stale := bus.Interrupts(); all-stale != d.Counters()[abi.CntStarts] || all == 0 {
+		t.Errorf("%d interrupts, %d without a cause, of %d starts", all, stale, d.Counters()[abi.CntStarts])
+	}
+	return r.syncs, true
+}
+
+// TestRTLBehindCaches: with caches between CPU and DRAM, that of the board's module, results of the RTL are
+// golden's, and every single Sync of the driver is needed; write-combined memory needs none.
+func TestRTLBehindCaches(t *testing.T) {
+	path, err := npu.FindCosim("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	design, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := (&recipe.Recipe{Network: "tiny", Seed: 1}).Make(design)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	in := make([][]int16, 3)
+	for i := range in {
+		in[i] = make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)
+		for j := range in[i] {
+			in[i][j] = int16(rng.IntN(1 << b.Network.InFrac))
+		}
+	}
+	want, err := (&soft.Memo{}).Fill(t.Context(), b, in, 1, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if syncs, right := serve(t, path, b, in, want, -1); !right || len(syncs) != 0 {
+		t.Errorf("write-combined: right: %v, %q", right, syncs)
+	}
+	syncs, right := serve(t, path, b, in, want, 0)
+	if !right || len(syncs) < 6 {
+		t.Fatalf("cached: right: %v, with %d of %q", right, len(syncs), syncs)
+	}
+	for i := range syncs {
+		if _, right := serve(t, path, b, in, want, i+1); right {
+			t.Errorf("right without %d of %d, %s", i+1, len(syncs), syncs[i])
+		}
+	}
+	t.Logf("%s", strings.Join(syncs, "; "))
+}
+
+// TestUDMABuf: u-dma-buf's memory under our name is taken where our module is not there, and mapped
+// write-combined.
+func TestUDMABuf(t *testing.T) {
+	o := tree(t)
+	if err := os.RemoveAll(o.Sys + "/class/misc"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, o.Sys, "class/u-dma-buf/npu-memory/phys_addr", "0x0000000030000000\n")
+	put(t, o.Sys, "class/u-dma-buf/npu-memory/size", "65536\n")
+	put(t, o.Sys, "class/u-dma-buf/npu-memory/sync_mode", "1\n")
+	b, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if mem, base := b.DRAM(); len(mem) != 65536 || base != 0x30000000 {
+		t.Errorf("%d bytes at %#x", len(mem), base)
+	}
+	mode, err := line(o.Sys + "/class/u-dma-buf/npu-memory/sync_mode")
+	if err != nil || mode != "2" {
+		t.Errorf("sync_mode %q, %v: expected 2, write-combined", mode, err)
+	}
+	flags, err := unix.FcntlInt(b.mem.file.Fd(), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_SYNC != unix.O_SYNC {
+		t.Errorf("flags %#x, %v: without O_SYNC sync_mode means nothing", flags, err)
+	}
+	if err := b.Sync(0, 65536, npu.ToDevice); err != nil {
+		t.Error(err)
+	}
+}

@@ -37,9 +37,9 @@ src=$root/build/kernel/src
 sources() { # once for both architectures
   exec 8>"$root/build/kernel/lock"
   flock 8
-  local names=('Documentation/[!K]*' 'samples/*.[ch]' 'sound/*.[ch]' 'net/*.[ch]' 'crypto/*.[ch]' tools/testing tools/perf) d
+  local names=('Documentation/[!K]*' 'samples/*.[ch]' 'sound/*.[ch]' tools/testing tools/perf) d
   for d in alpha arc csky hexagon ia64 loongarch m68k microblaze mips nios2 openrisc parisc powerpc riscv s390 sh sparc um x86 xtensa; do names+=("arch/$d/*.[chS]" "arch/$d/boot" "arch/$d/configs"); done
-  for d in ata bluetooth block crypto gpu hid hwmon hwtracing i2c iio infiniband input isdn leds md media message misc mmc mtd net nvme scsi staging target usb video; do names+=("drivers/$d/*.[ch]"); done
+  for d in gpu infiniband media staging; do names+=("drivers/$d/*.[ch]"); done
   for d in btrfs ceph cifs ext2 ext4 f2fs gfs2 jffs2 ksmbd nfs nfsd nilfs2 ntfs ntfs3 ocfs2 reiserfs ubifs udf ufs xfs; do names+=("fs/$d/*.[ch]"); done
   if [[ $(cat "$src/.unpacked" 2>/dev/null) != "$unpacked" ]]; then
     rm -rf "$src"

@@ -82,7 +82,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestFileRoundTrip(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.bundle")
+	path := filepath.Join(t.TempDir(), "x.sluice")
 	b := random(t, 3, "tiny")
 	if err := bundle.WriteFile(path, b); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,8 @@
 //   - Relu and Clip become clamps, Pad becomes the padding of what follows, Flatten and Reshape a
 //     way of reading a map: a fully connected layer over a map is a convolution as large as the map.
 //   - An Add goes to the convolution before it that has no other reader, the later one of two, as
-//     its residual.
+//     its residual. Two convolutions of one tensor that are added are one, where that is no larger and costs
+//     no weights their bits.
 //   - Constants added to, subtracted from, multiplied with or dividing a map, one a channel, are such a
 //     normalisation too. Channels taken apart one by one are only put together again (torchvision's
 //     transform_input).

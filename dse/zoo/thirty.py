@@ -8,7 +8,8 @@ Two parts, each with the `dse` command alone and photographs that nothing here w
 2. Every network of AGREE, weights drawn from a seed and its normalisations fitted to photographs, is
    compiled for a configuration, calibrated on some photographs and held to onnxruntime on others:
    logits of the 16-bit network within 2 % of the largest logit. A network that cannot be compiled is
-   written down with its reason; it does not count.
+   written down with its reason; it does not count. Beside it stands how far PyTorch's own logits, in float, move
+   where nothing but the input is rounded to 16 bits: weights from a seed make rounding grow from layer to layer.
 
 Writes thirty.json and thirty.md after every network, and goes on from such a file with --resume; with --check it writes
 nothing. It ends with 1 where fewer than thirty networks agree. Needs Debian's python3-torch and python3-torchvision and requirements-thirty.txt
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import re
 import subprocess
 import sys
 import time
@@ -35,9 +37,10 @@ HERE = Path(__file__).resolve().parent
 OPSET = 13
 SEED = 1
 HELD = 2  # photographs that a network is held to: the 16-bit executor takes seconds for each GMAC
+INPUT_FRAC = 13  # of pixels up to 2.64: dse compile says so
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 BOUND = 0.02  # of the largest logit; zoo/exports_test.go holds others to the same
-MOST = 60e6  # parameters of a network that is looked at only for its operators
+MOST = 150e6  # parameters of a network that is looked at only for its operators
 
 PHOTOS = (
     "astronaut.png chelsea.png coffee.png rocket.jpg motorcycle_left.png hubble_deep_field.jpg grass.png brick.png "
@@ -101,9 +104,7 @@ def build(name: str) -> tuple[torch.nn.Module, int]:
     return net, 299 if name == "inception_v3" else 224
 
 
-def fit(net: torch.nn.Module, photos: list[Path], side: int) -> None:
-    """Let the normalisations see photographs: with the statistics of an untrained network, values grow or
-    fade from layer to layer as they never do in a trained one."""
+def read(photos: list[Path], side: int) -> torch.Tensor:
     transform = torchvision.transforms.Compose(
         [
             torchvision.transforms.Resize(side),
@@ -112,7 +113,13 @@ def fit(net: torch.nn.Module, photos: list[Path], side: int) -> None:
             torchvision.transforms.Normalize(MEAN, STD),
         ]
     )
-    x = torch.stack([transform(Image.open(p).convert("RGB")) for p in photos])
+    return torch.stack([transform(Image.open(p).convert("RGB")) for p in photos])
+
+
+def fit(net: torch.nn.Module, photos: list[Path], side: int) -> None:
+    """Let the normalisations see photographs: with the statistics of an untrained network, values grow or
+    fade from layer to layer as they never do in a trained one."""
+    x = read(photos, side)
     norms = [m for m in net.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
     for m in norms:
         m.momentum = None  # the mean over all that is seen
@@ -120,6 +127,14 @@ def fit(net: torch.nn.Module, photos: list[Path], side: int) -> None:
     with torch.no_grad():
         net(x)
     net.eval()
+
+
+def input_rounded(net: torch.nn.Module, photos: list[Path], side: int) -> float:
+    """How far logits move, as a share of the largest, where pixels are rounded to multiples of 2^-13."""
+    x = read(photos, side)
+    with torch.no_grad():
+        exact, rounded = net(x), net(torch.round(x * 2**INPUT_FRAC) / 2**INPUT_FRAC)
+    return float(((exact - rounded).abs().amax(1) / exact.abs().amax(1)).max())
 
 
 def export(net: torch.nn.Module, side: int, path: Path) -> None:
@@ -187,19 +202,21 @@ def needs(doc: dict) -> dict:
 
 def kind(need: dict) -> str:
     """What a table's row is about: an operator, or a use of one that is known."""
-    return need["op"] if not need["why"] else f"{need['op']} ({need['why'].split(': ', 1)[-1]})"
+    why = re.sub(r"\[.*\] to \[.*\]; ", "", need["why"].split(": ", 1)[-1])  # shapes differ from network to network
+    return f"{need['op']} ({why})" if why else need["op"]
 
 
 def markdown(result: dict) -> str:
     rows = [r for r in result["agree"].values() if r["agrees"]]
     out = [f"{len(rows)} of {len(result['agree'])} networks agree.", ""]
-    out += ["| network | layers | GMAC | worst logit, % of the largest | same class | |", "|---|---:|---:|---:|---:|---|"]
+    out += ["| network | layers | GMAC | worst logit, % of the largest | float, its input alone rounded | same class | |", "|---|---:|---:|---:|---:|---:|---|"]
     for name, r in sorted(result["agree"].items(), key=lambda kv: (not kv[1]["agrees"], kv[0])):
         if "worst" in r:
             note = "" if r["agrees"] else "beyond 2 %"
-            out.append(f"| {name} | {r['layers']} | {r['gmacs']} | {100 * r['worst']:.2f} | {r['same_class'] * r['images']:.0f} of {r['images']} | {note} |")
+            rounded = f"{100 * r['input_rounded']:.3f}" if "input_rounded" in r else ""
+            out.append(f"| {name} | {r['layers']} | {r['gmacs']} | {100 * r['worst']:.2f} | {rounded} | {r['same_class'] * r['images']:.0f} of {r['images']} | {note} |")
         else:
-            out.append(f"| {name} | | | | | {r['why'][:160]} |")
+            out.append(f"| {name} | | | | | | {r['why'][:160]} |")
     survey = result["survey"]
     done = sum(not s["needs"] for s in survey.values())
     out += ["", f"{done} of {len(survey)} networks consist of supported operators. What the others need:", ""]
@@ -249,7 +266,8 @@ def main() -> int:
     names = args.only or lists[args.part]
     model = args.work / "network.onnx"
     for n, name in enumerate(names):
-        if name in result["agree"] if name in AGREE else name in result["survey"]:
+        known = result["agree"].get(name, {})
+        if "input_rounded" in known or "why" in known or name not in AGREE and name in result["survey"]:
             continue
         try:
             net, side = build(name)
@@ -258,6 +276,10 @@ def main() -> int:
             net.eval()
             if name in AGREE:
                 fit(net, photos, side)
+                if known:  # all but this
+                    known["input_rounded"] = input_rounded(net, sorted(held.iterdir()), side)
+                    write(result, args.out)
+                    continue
             model = args.work / (name.replace("timm:", "timm-") + ".onnx")
             export(net, side, model)
         except Exception as error:  # of any library: noted, and the next one
@@ -272,6 +294,8 @@ def main() -> int:
         said = "; ".join(kind(x) for x in needs(doc)["needs"]) or "supported"
         if name in AGREE:
             result["agree"][name] = agree(args.dse, args.config, model, calibrate, held)
+            if "why" not in result["agree"][name]:
+                result["agree"][name]["input_rounded"] = input_rounded(net, sorted(held.iterdir()), side)
             said += f"; {result['agree'][name]}"
         print(f"{n + 1}/{len(names)} {name}: {said}", flush=True)
         for path in args.work.glob(model.stem + "*"):

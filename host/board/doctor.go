@@ -181,6 +181,10 @@ func (d *doctor) look(ctx context.Context) error {
 
 // judge says what surrounds the PL: of a simulated NPU only what was read.
 func (d *doctor) judge(name string, err error, found string) bool {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		d.open(name, "cannot be looked at: %v (a kernel with DEVMEM, and root)", err)
+		return true
+	}
 	if d.Label == "simulated" {
 		if found == "" && err != nil {
 			found = err.Error()

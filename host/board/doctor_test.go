@@ -252,6 +252,12 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s: looked on to %s\n%s", what, last, got)
 		}
 	}
+	// A kernel without /dev/mem hides the surroundings, and nothing else.
+	blind := machine(t, nil)
+	blind.mem = devMem(filepath.Join(blind.dev, "mem"))
+	if got := look(t, blind); strings.Contains(got, "WRONG p") || strings.Count(got, "cannot be looked at") != 3 || !strings.Contains(got, "ok design") {
+		t.Errorf("no /dev/mem:\n%s", got)
+	}
 	// Of a simulated NPU nothing around the PL is judged.
 	d := machine(t, nil)
 	d.Label = "simulated"

@@ -27,7 +27,7 @@ func Example() {
 	}
 	defer dev.Close()
 
-	b, err := bundle.ReadFile("fashion.bundle")
+	b, err := bundle.ReadFile("fashion.sluice")
 	if err != nil {
 		log.Fatal(err)
 	}

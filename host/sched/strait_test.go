@@ -242,6 +242,39 @@ func TestRestIsSlowed(t *testing.T) {
 	}
 }
 
+// What a batch has run beside, by hand: 0.5 ms alone, 1 ms beside 0.4; the other one 1 ms beside 0.3 and
+// 0.5 ms alone. And how much slower it was.
+func TestRunsBeside(t *testing.T) {
+	var got []sched.Finished
+	p := &sched.Strait{Model: plain(), Frozen: true, Ended: func(f *sched.Finished) { got = append(got, *f) }}
+	h := newHand(t, p, 1, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.4)})
+	h.push("a", 1, 1, 1e9)
+	a, _ := h.ask(sched.Event{})
+	h.now = 0.5e6
+	h.push("b", 1, 1, 1e9)
+	b, _ := h.ask(sched.Event{})
+	h.now = 1.5e6
+	h.end(a[0])
+	h.now = 2e6
+	h.end(b[0])
+	if len(got) != 2 {
+		t.Fatalf("%d batches have ended", len(got))
+	}
+	for i, want := range []struct{ beside, atLaunch, own, slow, predicted float64 }{
+		{0.4 * 1 / 1.5, 0, 0.3, 1.5, math.Exp(0.4 * 1 / 1.5)}, {0.3 * 1 / 1.5, 0.3, 0.4, 1.5, math.Exp(0.2)},
+	} {
+		f := &got[i]
+		for what, v := range map[string][2]float64{
+			"beside": {f.Others[predict.DRAM], want.beside}, "at the launch": {f.AtLaunch[predict.DRAM], want.atLaunch},
+			"own": {f.Own[predict.DRAM], want.own}, "slowdown": {f.Actual, want.slow}, "predicted": {f.Predicted, want.predicted},
+		} {
+			if math.Abs(v[0]-v[1]) > 1e-9 {
+				t.Errorf("batch %d, %s: %g, expected %g", i, what, v[0], v[1])
+			}
+		}
+	}
+}
+
 // Of several devices the one where it is expected to end first; what cannot end in time even alone is
 // dropped; high priority goes first.
 func TestChoice(t *testing.T) {

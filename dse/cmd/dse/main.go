@@ -38,7 +38,7 @@ const (
 type commands struct {
 	JSON bool `name:"json" help:"One JSON document on stdout instead of text."`
 
-	Compile  compileCmd   `cmd:"" help:"Compile a network to a bundle. Example: dse compile --network fashion --config run --out fashion.bundle"`
+	Compile  compileCmd   `cmd:"" help:"Compile a network to a bundle. Example: dse compile --network fashion --config run --out fashion.sluice"`
 	Vectors  vectorsCmd   `cmd:"" help:"Write random networks as test vectors. Example: dse vectors --config small --n 4 --out out/vectors"`
 	Sweep    sweepCmd     `cmd:"" help:"Search the whole design space of a board for a network. Example: dse sweep --network resnet50 --board zc706"`
 	Ablate   ablateCmd    `cmd:"" help:"GOP/s of every way to batch, by batch size and subnet. Example: dse ablate --network resnet50 --board zc706"`

@@ -55,7 +55,7 @@ func TestExitCodes(t *testing.T) {
 }
 
 func TestCompile(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "tiny.bundle")
+	out := filepath.Join(t.TempDir(), "tiny.sluice")
 	code, stdout, stderr := call("compile", "--network", "tiny", "--config", "run", "--out", out, "--json", "--images", "8")
 	if code != exitOK {
 		t.Fatalf("exit code %d: %s", code, stderr)

@@ -16,7 +16,7 @@ import (
 
 type benchJellyfishCmd struct {
 	Seeds     []uint64      `default:"1,2,3" help:"Seeds; intervals are over them."`
-	Time      time.Duration `default:"1m" help:"Virtual time of a run."`
+	Time      time.Duration `default:"2m" help:"Virtual time of a run."`
 	Instances int           `default:"100" help:"Random instances of each size for the approximation ratio."`
 	Link      []string      `placeholder:"FILE" sep:"none" help:"Also serve over this link: a file with one Mbit/s value a line, one a second."`
 	Vary      bool          `help:"Halve and double every assumed parameter (long)."`
@@ -111,7 +111,7 @@ func (c *benchJellyfishCmd) print(e *env, doc *jellyfishDoc, holds int) error {
 			fmt.Fprintf(w, "%d\t%d\t%d of %d\t%s\t%s\t%.4f\t%d\t%d\n", r.Workers, r.Clients, r.Proved, r.Instances, n.Name, scaled("%.4f", "", 1, n.Mean, n.CI95), n.Least, n.Mapped, n.Reached)
 		}
 	}
-	fmt.Fprintln(w, "\nworkers\tclients\tselection\tdecides in (this machine)")
+	fmt.Fprintln(w, "\nworkers\tclients\tselection\tdecides in (processor time, this machine)")
 	for _, t := range doc.Times {
 		fmt.Fprintf(w, "%d\t%d\t%s\t%s, %s at most\n", t.Workers, t.Clients, t.Name, showNs(float64(t.MedianNs), nil), showNs(float64(t.MostNs), nil))
 	}

@@ -380,7 +380,6 @@ type witness struct {
 	*sched.Strait
 	t        *testing.T
 	launches int
-	missed   int64
 }
 
 func (w *witness) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {

@@ -41,7 +41,7 @@ fi
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree"/bin "$tree"/lib/modules "$tree"/kit
-"${target[@]}" go build -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$tree/bin/sluice" ./host/cmd/sluice
+"${target[@]}" go build -tags static -trimpath -buildvcs=false -ldflags '-s -w -buildid=' -o "$tree/bin/sluice" ./host/cmd/sluice
 cp "$kernel"/*.ko "$tree/lib/modules/"
 go run ./host/cmd/sluice kit --config "$config" --network "$network" --out "$tree/kit"
 # The bundle's meta data names the program that made it; everything else in it is the content's.

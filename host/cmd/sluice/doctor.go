@@ -32,6 +32,8 @@ type check struct {
 	OK   bool   `json:"ok"`
 	For  string `json:"for"`  // what needs it
 	Hint string `json:"hint"` // what was found, or what to do
+	// Optional: nobody has to have it.
+	Optional bool `json:"optional,omitempty"`
 }
 
 // tools are the programs that some command or script calls, each with its Debian package.
@@ -53,7 +55,7 @@ func (c *doctorCmd) Run(e *env) error {
 		checks = append(checks, tool(e.ctx, t.name, t.pkg, t.version, t.purpose))
 	}
 	add := func(name, purpose, found string, err error) {
-		k := check{name, err == nil, purpose, found}
+		k := check{Name: name, OK: err == nil, For: purpose, Hint: found}
 		if err != nil {
 			k.Hint = err.Error()
 		}
@@ -80,9 +82,13 @@ func (c *doctorCmd) Run(e *env) error {
 	}
 	add("onnxruntime", "sluice verify --oracle, dse compile --evaluate", python, err)
 
+	found, err := foundCUDA()
+	add("gpu", "--device cuda", found, err)
+	checks[len(checks)-1].Optional = true
+
 	missing := 0
 	for _, k := range checks {
-		if !k.OK {
+		if !k.OK && !k.Optional {
 			missing++
 		}
 	}
@@ -98,6 +104,9 @@ func (c *doctorCmd) Run(e *env) error {
 			mark := "ok     "
 			if !k.OK {
 				mark = "MISSING"
+				if k.Optional {
+					mark = "none   "
+				}
 			}
 			fmt.Fprintf(e.stdout, "%s  %-14s %s (%s)\n", mark, k.Name, k.Hint, k.For)
 		}
@@ -112,7 +121,7 @@ func (c *doctorCmd) Run(e *env) error {
 func tool(ctx context.Context, name, pkg, version, purpose string, more ...string) check {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return check{name, false, purpose, "install the package " + pkg}
+		return check{Name: name, For: purpose, Hint: "install the package " + pkg}
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -121,5 +130,5 @@ func tool(ctx context.Context, name, pkg, version, purpose string, more ...strin
 	if err != nil {
 		first = fmt.Sprintf("%s does not run: %v", path, err)
 	}
-	return check{name, err == nil, purpose, first}
+	return check{Name: name, OK: err == nil, For: purpose, Hint: first}
 }

@@ -16,7 +16,7 @@ import (
 type profileCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to measure, in place of --network and --config."`
 	what
-	Device string `default:"cosim" enum:"cosim,soft,uio" help:"Device to measure."`
+	Device string `default:"cosim" enum:"cosim,cuda,soft,uio" help:"Device to measure."`
 	Runs   int    `default:"1" help:"Launches a cell, each with other images. Cycles do not depend on data, so one is enough on the RTL."`
 	Seed   uint64 `default:"1" help:"First image of the measurement."`
 	Out    string `default:"out/profile" help:"Folder for summary.json."`

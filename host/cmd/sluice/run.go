@@ -25,7 +25,7 @@ import (
 type runCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, as dse compile writes it, in place of --network and --config."`
 	what
-	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), uio (the NPU of the board that this runs on), or gpu-sim:NAME (a simulated GPU, with --workload)."`
+	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), uio (the NPU of the board that this runs on), cuda (an NVIDIA GPU, the bundle's numbers to the bit), or gpu-sim:NAME (a simulated GPU, with --workload)."`
 	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
 	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
 	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
@@ -33,7 +33,7 @@ type runCmd struct {
 	Seed     uint64    `default:"1" help:"Seed of the arrivals."`
 	N        int       `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
 	Arrivals string    `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
-	Clock    string    `default:"auto" enum:"auto,table,measured,real" help:"Durations: the bundle's latency table, the device's cycles, or, on uio, real time by the NPU's TIME. auto: measured for cosim, real for uio, table for all others."`
+	Clock    string    `default:"auto" enum:"auto,table,measured,real" help:"Durations: the bundle's latency table, the device's cycles, or, on uio, real time by the NPU's TIME. auto: measured for cosim and cuda, real for uio, table for all others."`
 	Out      string    `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
 	Waves    string    `placeholder:"FILE" help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
 	WavesGiB float64   `name:"waves-gib" default:"1" help:"Largest wave file that a run may be expected to write; beyond, it does not begin."`
@@ -178,7 +178,7 @@ func (c *runCmd) Run(e *env) error {
 	}
 	clock := engine.Table
 	real := c.Clock == "real" || c.Clock == "auto" && c.Device == "uio"
-	if c.Clock == "measured" || c.Clock == "auto" && c.Device == "cosim" || real {
+	if c.Clock == "measured" || c.Clock == "auto" && (c.Device == "cosim" || c.Device == "cuda") || real {
 		clock = engine.Measured
 	}
 	summary, err := p.bundle.Summarize()
@@ -197,6 +197,9 @@ func (c *runCmd) Run(e *env) error {
 		BatchGain: float64(bMax) * float64(alone) / float64(s.Table.At(0, s.Table.Segments()-1, bMax)),
 	}
 	point := experiments.Point{Rate: rate, SLO: slo, Theta: theta, Seed: c.Seed, N: c.N, Times: times, Clock: clock}
+	if c.Device == "cuda" { // the bundle's table is another device's
+		point.Watchdog.Fixed = 10e9
+	}
 	dev, err := c.openDevice(e.ctx, c.Device, p, memo)
 	if err != nil {
 		return err
@@ -220,7 +223,7 @@ func (c *runCmd) Run(e *env) error {
 		results = append(results, res)
 		d := describe(s, im, float, theta, res)
 		d.Rate, d.RateMultiple = rate, rate*service/1e9
-		if c.Device != "hls" { // its counters stand still
+		if c.Device != "hls" && c.Device != "cuda" { // there are no counters
 			util := 0.0
 			if res.Stats.Cycles > 0 {
 				util = float64(res.Stats.MACs) / (float64(p.design.MACs()) * float64(res.Stats.Cycles))

@@ -23,7 +23,7 @@ const gpuSim = "gpu-sim:"
 
 // checkDevice refuses what is no device, and flags that it does not have.
 func (c *runCmd) checkDevice() error {
-	devices := []string{"cosim", "hls", "soft", "uio"}
+	devices := []string{"cosim", "cuda", "hls", "soft", "uio"}
 	gpu := strings.HasPrefix(c.Device, gpuSim)
 	switch {
 	case !gpu && !slices.Contains(devices, c.Device):

@@ -1,0 +1,15 @@
+//go:build static
+
+package main
+
+import (
+	"errors"
+
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+var errStatic = errors.New("this sluice was built without the C library (-tags static), which opening a GPU's driver needs")
+
+func openCUDA() (device.Blocking, error) { return nil, errStatic }
+
+func foundCUDA() (string, error) { return "", errStatic }

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
+)
+
+// TestCUDA serves and profiles on the driver without a GPU: golden's results, and nothing called measured.
+func TestCUDA(t *testing.T) {
+	lib, err := fake.Build(filepath.Join("..", "..", "..", "build", "fakecuda"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lib, err = filepath.Abs(lib); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLUICE_CUDA", lib)
+	dir := t.TempDir()
+	var out, log bytes.Buffer
+	args := []string{"run", "--device", "cuda", "--config", "tiny", "--network", "tiny", "-n", "12", "--policy", "serial,fluid", "--build", dir, "--out", dir, "--json"}
+	if code := realMain(args, &out, &log); code != codeOK {
+		t.Fatalf("exit code %d: %s", code, log.String())
+	}
+	var doc runDoc
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Label != "simulated" || doc.Clock != "measured" || len(doc.Runs) != 2 {
+		t.Errorf("label %s, clock %s, %d runs", doc.Label, doc.Clock, len(doc.Runs))
+	}
+	for _, r := range doc.Runs {
+		if r.Requests != 12 || r.Reference == nil || r.Reference.Results != 0 || r.Cycles != nil {
+			t.Errorf("%s: %d requests, reference %+v, cycles %v", r.Policy, r.Requests, r.Reference, r.Cycles)
+		}
+	}
+	t.Setenv("SLUICE_CUDA", filepath.Join(dir, "none.so"))
+	log.Reset()
+	if code := realMain(args[:len(args)-1], &out, &log); code != codeDevice || !strings.Contains(log.String(), "no CUDA driver") {
+		t.Errorf("without a driver: exit code %d, %s", code, log.String())
+	}
+}

@@ -91,12 +91,12 @@ func TestSolve(t *testing.T) {
 		}
 		want := brute(p) / float64(rate)
 		s := newSolver(p)
-		s.limit, s.best = 1<<40, -1
+		s.limit, s.best = math.MaxInt, -1
 		s.branch(0, 0)
 		if got := max(0, s.best) / float64(s.total); math.Abs(got-want) > 1e-7 {
 			t.Errorf("instance %d: %g by branch and bound, %g by trying everything", k, got, want)
 		}
-		a, err := Solve(p, 0, 1<<40)
+		a, err := Solve(p, 0, math.MaxInt)
 		if err != nil || !a.Proved || math.Abs(a.Accuracy-want) > 1e-7 {
 			t.Errorf("instance %d: %+v, %v; %g by trying everything", k, a, err, want)
 		}

@@ -571,7 +571,11 @@ func contractHolds(t *testing.T, gap int64, serve func(context.Context, engine.C
 			}
 		}
 	})
-	if stops < 100 || fails < 10 || besides == 0 {
+	least := 10
+	if testing.Short() { // a fifth of the cases
+		least = 1
+	}
+	if stops < 10*least || fails < least || besides == 0 {
 		t.Errorf("%d launches stopped, %d failures, %d ns beside another: too little to tell anything", stops, fails, besides)
 	}
 }

@@ -57,6 +57,7 @@ var (
 	ErrPermission = errors.New("not permitted")
 	ErrSize       = errors.New("too small")
 	ErrStuck      = errors.New("the NPU does not come to rest")
+	ErrBusy       = errors.New("another process uses it")
 )
 
 // Opts say which NPU. What is zero takes its default.
@@ -149,6 +150,9 @@ func open(ctx context.Context, o Opts) (b *Bus, err error) {
 	if b.irq, err = os.OpenFile(d.Path, os.O_RDWR|unix.O_SYNC|unix.O_CLOEXEC, 0); err != nil {
 		return b, opening(err, "add a udev rule, or run as root")
 	}
+	if err = own(b.irq); err != nil {
+		return b, err
+	}
 	conn, err := b.irq.SyscallConn()
 	if err != nil {
 		return b, err
@@ -175,20 +179,59 @@ func open(ctx context.Context, o Opts) (b *Bus, err error) {
 	return b, b.rest(ctx)
 }
 
-// Busy tells whether a start runs, and touches nothing. The PL must be configured.
-func Busy(o Opts) (bool, error) {
+// own takes the device for this process, until the file is closed: two that drive one NPU would reset and
+// overwrite each other.
+func own(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var lock error
+	if err := conn.Control(func(fd uintptr) { lock = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+		return err
+	}
+	switch {
+	case errors.Is(lock, unix.EWOULDBLOCK):
+		return fmt.Errorf("%s: %w", f.Name(), ErrBusy)
+	case lock != nil:
+		return fmt.Errorf("lock %s: %w", f.Name(), lock)
+	}
+	return nil
+}
+
+// Claim is an NPU that is this process's, its registers not touched: for who is about to take it from the PL.
+type Claim struct {
+	file  *os.File
+	bytes int64
+}
+
+// Hold claims an NPU, until Close. One that another process uses is ErrBusy.
+func Hold(o Opts) (*Claim, error) {
 	d, err := Find(o)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	f, err := os.OpenFile(d.Path, os.O_RDWR|unix.O_SYNC|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false, opening(err, "add a udev rule, or run as root")
+		return nil, opening(err, "add a udev rule, or run as root")
 	}
-	defer f.Close()
-	m, err := unix.Mmap(int(f.Fd()), 0, regBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err := own(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Claim{f, d.Bytes}, nil
+}
+
+// Close gives it back.
+func (c *Claim) Close() error { return c.file.Close() }
+
+// Busy tells whether a start runs, and touches nothing. The PL must be configured.
+func (c *Claim) Busy() (bool, error) {
+	if c.bytes < regBytes {
+		return false, fmt.Errorf("%w: the registers of %s are %d bytes, expected %d", ErrSize, c.file.Name(), c.bytes, regBytes)
+	}
+	m, err := unix.Mmap(int(c.file.Fd()), 0, regBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return false, fmt.Errorf("map the registers of %s: %w", d.Path, err)
+		return false, fmt.Errorf("map the registers of %s: %w", c.file.Name(), err)
 	}
 	r := mapped(m)
 	defer r.close()

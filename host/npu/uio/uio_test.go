@@ -305,12 +305,28 @@ func put(t *testing.T, root, name, text string) {
 
 func TestOpen(t *testing.T) {
 	o := tree(t)
-	if busy, err := Busy(o); busy || err != nil {
+	claim, err := Hold(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if busy, err := claim.Busy(); busy || err != nil {
 		t.Errorf("busy: %v, %v", busy, err)
+	}
+	if b, err := Open(t.Context(), o); !errors.Is(err, ErrBusy) {
+		t.Errorf("opened what is held: %v, %v", b, err)
+	}
+	if err := claim.Close(); err != nil {
+		t.Error(err)
 	}
 	b, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b, err := Open(t.Context(), o); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "another process uses it") {
+		t.Errorf("opened twice: %v, %v", b, err)
+	}
+	if c, err := Hold(o); !errors.Is(err, ErrBusy) {
+		t.Errorf("held what is open: %v, %v", c, err)
 	}
 	mem, base := b.DRAM()
 	if len(mem) != 65536 || base != 0x30000000 {
@@ -333,6 +349,12 @@ func TestOpen(t *testing.T) {
 	}
 	if _, err := b.ReadReg(0); !errors.Is(err, npu.ErrClosed) {
 		t.Errorf("closed: %v", err)
+	}
+	if b, err = Open(t.Context(), o); err != nil {
+		t.Fatalf("after Close: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -10,11 +10,13 @@
 //   - Shared memory is mapped Normal and non-cacheable (write-combined): wide and unaligned accesses,
 //     and so copy, are legal there, as they are not on Device memory, where they end in SIGBUS on
 //     arm64. Writes wait in the CPU's write buffer and may be overtaken by a later register write. So
-//     Sync(ToDevice) is a barrier for stores that waits until they are complete (DSB ST, full
-//     system), and Sync(FromDevice) one that keeps later loads behind the register read that told of
-//     the end (DMB, full system).
+//     Sync(ToDevice) is a barrier for stores that waits until they are complete (arm64: DSB ST, full
+//     system; 32-bit ARM: the module's, since behind the cores the PL310 of a Zynq-7000 has a store
+//     buffer of its own that only the kernel can drain), and Sync(FromDevice) one that keeps later
+//     loads behind the register read that told of the end (DMB, full system).
 //   - Where the module maps it cached, Sync asks the kernel to clean (ToDevice) or invalidate
-//     (FromDevice) the stretch by address, to the point of coherency, with the same barriers.
+//     (FromDevice) the stretch by address, to the point of coherency, with the same barriers. Open
+//     cleans all of it: a line that an earlier process left dirty would be evicted over the NPU's.
 //
 // # Interrupts
 //
@@ -176,7 +178,15 @@ func open(ctx context.Context, o Opts) (b *Bus, err error) {
 		return b, fmt.Errorf("%w: %d bytes of memory at %s, %d are needed: enlarge reserved-memory in the device tree",
 			ErrSize, len(b.mem.bytes), b.mem.path, o.Bytes)
 	}
-	return b, b.rest(ctx)
+	return b, b.begin(ctx)
+}
+
+// begin brings the NPU to rest, and the caches in step with the memory.
+func (b *Bus) begin(ctx context.Context) error {
+	if err := b.rest(ctx); err != nil || b.mem.clean == nil {
+		return err
+	}
+	return b.Sync(0, int64(len(b.mem.bytes)), npu.ToDevice)
 }
 
 // own takes the device for this process, until the file is closed: two that drive one NPU would reset and

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -466,6 +467,68 @@ func TestServiceBound(t *testing.T) {
 	}
 }
 
+// A rate is held where the device keeps up with it and enough requests show that it does; what arrives within a part of
+// the time to the deadline shows nothing, and the highest rate that is looked at is no answer.
+func TestRateIsSustained(t *testing.T) {
+	sweep := func(more ...string) (int, string, string) {
+		return call(append([]string{"sweep", "--json", "--network", "tiny", "--board", "zc706", "--tp", "4", "--tc", "16", "--tr", "64", "--exit-rate", "0.6,0.4"}, more...)...)
+	}
+	code, stdout, stderr := sweep("--objective", "rate", "--slo", "40", "--n", "100")
+	if code != exitInput || !strings.Contains(stdout+stderr, "--n ") || !strings.Contains(stdout+stderr, "at least") {
+		t.Errorf("100 requests with 40 ms: exit code %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr = sweep("--objective", "cheapest", "--rate", "90000", "--slo", "40", "--n", "100")
+	if code != exitInput || !strings.Contains(stdout+stderr, "--n 36000 at least") {
+		t.Errorf("90,000 a second of 100 requests: exit code %d: %s%s", code, stdout, stderr)
+	}
+	w, err := (&target{Network: "tiny", Seed: 1}).workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := configs.Load("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := search.Point{Design: d, Cycles: cyclesOf(t, w, d)}
+	ns := p.Nanoseconds()
+	most := math.Inf(1) // B_max requests to the last exit in the time of a whole batch
+	{
+		sum := 0.0
+		for i := range w.Segments {
+			least := math.Inf(1)
+			for b := range ns {
+				least = min(least, float64(ns[b][i])/float64(b+1))
+			}
+			sum += least
+		}
+		most = 1e9 / sum
+	}
+	// A deadline so far away that every request of these is in time at any rate: only what the device sustains bounds it.
+	f := &serviceFlags{SLO: 1000, Policy: "fluid", N: 50, Seeds: []uint64{5}, MaxViolations: 0.01, RateStep: 0.02}
+	s := testService(t, f, w, []float64{0, 1})
+	for _, x := range []struct {
+		share float64
+		holds bool
+	}{{0.99, true}, {1.01, false}} {
+		v, err := s.at(t.Context(), x.share*most, ns)
+		if err != nil || v.Violations != 0 || v.Holds != x.holds {
+			t.Errorf("%v of the throughput: %+v, %v", x.share, v, err)
+		}
+	}
+	if top, ok := s.top(ns); !ok || s.rate(top) > most {
+		t.Errorf("%v a second may hold, the device does %v", s.rate(top), most)
+	}
+	for b := range ns {
+		for i := range ns[b] {
+			ns[b][i] = 10
+		}
+	}
+	f.SLO, s.slo = 0.001, 1000
+	if v, err := s.serve(t.Context(), d, ns, 0); !errors.Is(err, errFast) {
+		t.Errorf("a device that takes no time: %+v, %v", v, err)
+	}
+}
+
 // What must hold holds at the upper end of the interval of several seeds.
 func TestIntervals(t *testing.T) {
 	if v := ci95([]float64{1, 2, 3}); math.Abs(v-2.484137) > 1e-5 { // 4.302653 of Student's t with 2 degrees, over the root of 3
@@ -491,10 +554,10 @@ func TestIntervals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v.Holds != (v.Violations+v.CI95 <= 0.1) {
+		if v.Holds != (v.Violations+v.CI95 <= 0.1 && s.sustains(rate, p.Nanoseconds())) {
 			t.Errorf("at %g a second %+v", rate, v)
 		}
-		if v.Violations <= 0.1 && !v.Holds {
+		if v.Violations <= 0.1 && !v.Holds && s.sustains(rate, p.Nanoseconds()) {
 			between++
 		}
 	}
@@ -511,7 +574,7 @@ func TestResumeNamesWhatChanged(t *testing.T) {
 		args := append([]string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "3..4", "--tc", "8..16", "--tr", "64"}, more...)
 		return call(append(args, "--resume", filepath.Join(dir, file))...)
 	}
-	served := []string{"--objective", "cheapest", "--rate", "1000", "--slo", "4", "--n", "40", "--max-violations", "0.5"}
+	served := []string{"--objective", "cheapest", "--rate", "1000", "--slo", "4", "--n", "60", "--max-violations", "0.5"}
 	for file, base := range map[string][]string{"plain.json": nil, "served.json": served} {
 		code, first, stderr := ask(file, append(slices.Clone(base), "--json")...)
 		if code != exitOK {

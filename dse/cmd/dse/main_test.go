@@ -78,6 +78,24 @@ func TestCompile(t *testing.T) {
 	}
 }
 
+// One file that cannot be read does not keep the others from being looked through, and the status is its.
+func TestOperatorsGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	if err := recipetest.Home(dir); err != nil {
+		t.Fatal(err)
+	}
+	own, gone := filepath.Join(dir, "own.onnx"), filepath.Join(dir, "gone.onnx")
+	code, stdout, stderr := call("operators", gone, own)
+	if code != exitInput || !strings.Contains(stdout, own+": all of its operators") || !strings.Contains(stdout, gone+": could not") || !strings.Contains(stderr, gone) {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, _ = call("operators", "--json", gone, own)
+	nets, _ := checkDoc(t, stdout, "networks")["networks"].([]any)
+	if code != exitInput || len(nets) != 2 || nets[0].(map[string]any)["error"] == nil || nets[1].(map[string]any)["error"] != nil {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+}
+
 // Nothing that is read is written over, whatever path it is named by.
 func TestCompileKeepsItsInputs(t *testing.T) {
 	dir := t.TempDir()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/csv"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -599,32 +601,33 @@ func TestResumeNamesWhatChanged(t *testing.T) {
 		{"served.json", "--policy", []string{"--policy", "lazy"}},
 		{"served.json", "--n", []string{"--n", "41"}},
 		{"served.json", "--seeds", []string{"--seeds", "2"}},
-		{"served.json", "--exit-rate", []string{"--exit-rate", "0.5,0.5"}},
+		{"served.json", "--exit-rate was [0,1], is [0.5,0.5];", []string{"--exit-rate", "0.5,0.5"}},
 		{"served.json", "--max-violations", []string{"--max-violations", "0.4"}},
 		{"served.json", "--cost", []string{"--cost", "lut"}},
 		{"served.json", "--objective", []string{"--objective", "goodput"}},
 		{"plain.json", "--objective", []string{"--objective", "latency"}},
-		{"plain.json", "--exit-rate", []string{"--exit-rate", "0.5,0.5"}},
+		{"plain.json", "--exit-rate was null, is [0.5,0.5];", []string{"--exit-rate", "0.5,0.5"}},
 		{"plain.json", "--weights", []string{"--weights", "2,1,1,1,1,1,1,1"}},
 		{"plain.json", "--mapping", []string{"--mapping", "basic"}},
 		{"plain.json", "--bytes-per-cycle", []string{"--bytes-per-cycle", "16"}},
 		{"plain.json", "--template", []string{"--template", "run"}},
-		{"plain.json", "--max-latency", []string{"--max-latency", "3"}},
+		{"plain.json", "--max-latency was 0, is 3;", []string{"--max-latency", "3"}},
 		{"plain.json", "--max-dsp", []string{"--max-dsp", "100"}},
 		{"plain.json", "--max-bram", []string{"--max-bram", "400"}},
 		{"plain.json", "--max-lut", []string{"--max-lut", "150000"}},
 		{"plain.json", "--max-ff", []string{"--max-ff", "150000"}},
 		{"plain.json", "--margin", []string{"--margin", "0.1"}},
-		{"plain.json", "--clock", []string{"--clock-margin", "0.1"}},
-		{"plain.json", "--clock", []string{"--clock", "120"}},
+		{"plain.json", "--clock-margin was 0, is 0.1;", []string{"--clock-margin", "0.1"}},
+		{"plain.json", "--clock was null, is [120];", []string{"--clock", "120"}},
 		{"plain.json", "--bandwidth", []string{"--bandwidth", "12"}},
 		{"plain.json", "--ports", []string{"--ports", "2"}},
 		{"plain.json", "--w-load", []string{"--w-load", "4"}},
 		{"plain.json", "--drain", []string{"--drain", "4"}},
 		{"plain.json", "--ring", []string{"--ring", "1024"}},
 		{"plain.json", "--abuf", []string{"--abuf", "2048"}},
-		{"plain.json", "--network", []string{"--with", "fashion=1"}},
-		{"plain.json", "--board", []string{"--board", mine}},
+		{"plain.json", "--with was [], is [\"fashion of 4 segments and", []string{"--with", "fashion=1"}},
+		{"plain.json", "--network", []string{"--network", "fashion"}},
+		{"plain.json", "--board dsp was 900, is 160;", []string{"--board", mine}},
 		{"plain.json", "--tp", []string{"--tp", "3..5"}},
 		{"plain.json", "--tc", []string{"--tc", "8..20"}},
 		{"plain.json", "--tr", []string{"--tr", "128"}},
@@ -637,6 +640,14 @@ func TestResumeNamesWhatChanged(t *testing.T) {
 		code, _, stderr := ask(c.file, append(slices.Clone(base), c.args...)...)
 		if code != exitInput || !strings.Contains(stderr, "asked something else") || !strings.Contains(stderr, c.flag+" ") {
 			t.Errorf("%s with %v: exit code %d, expected %d and %s: %s", c.file, c.args, code, exitInput, c.flag, stderr)
+		}
+		// and no option that was not typed, beside what follows from a board
+		if typed := c.args[0]; typed != "--board" && typed != "--objective" && typed != "--cost" {
+			for _, other := range regexp.MustCompile(`--[a-z-]+`).FindAllString(strings.ReplaceAll(stderr, dir, ""), -1) {
+				if other != typed {
+					t.Errorf("%s with %v names %s: %s", c.file, c.args, other, stderr)
+				}
+			}
 		}
 	}
 }
@@ -683,6 +694,22 @@ func TestMixAndCSV(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("the best design %s is not within the band of itself: %v", d.Name, rows)
+	}
+	// of one seed there is no interval, on paper as little as in a file
+	one := []string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "4", "--tc", "16", "--tr", "64", "--objective", "goodput", "--rate", "1000", "--slo", "4", "--n", "60", "--csv", file}
+	for seeds, interval := range map[string]bool{"1": false, "1,2": true} {
+		code, stdout, stderr := call(append(slices.Clone(one), "--seeds", seeds)...)
+		if code != exitOK || strings.Contains(stdout, "+-") != interval {
+			t.Errorf("--seeds %s: exit code %d: %s%s", seeds, code, stdout, stderr)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil || len(rows) != 2 || (rows[1][slices.Index(rows[0], "violations_ci95")] != "") != interval {
+			t.Errorf("--seeds %s: %s, %v", seeds, text, err)
+		}
 	}
 	code, _, stderr = call("sweep", "--network", "tiny", "--with", "fashion", "--board", "zc706")
 	if code != exitInput || !strings.Contains(stderr, "NETWORK=SHARE") {

@@ -143,7 +143,7 @@ func (f *serviceFlags) service(w *search.Workload, objective search.Objective, g
 		s.draws = append(s.draws, s.draw(seed, rates))
 	}
 	asked := []search.Param{
-		search.Ask("--slo", f.SLO), search.Ask("--policy", f.Policy), search.Ask("--n", f.N), search.Ask("--seeds", f.Seeds), search.Ask("--exit-rate of requests", rates),
+		search.Ask("--slo", f.SLO), search.Ask("--policy", f.Policy), search.Ask("--n", f.N), search.Ask("--seeds", f.Seeds), search.Ask("--exit-rate", rates),
 	}
 	if objective == search.Rate {
 		asked = append(asked, search.Ask("--rate-step", f.RateStep))

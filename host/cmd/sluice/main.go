@@ -143,7 +143,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	}
 	e := &env{
 		ctx: ctx, stdout: out.Stdout, stderr: stderr,
-		log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+		log:   slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 		given: givenFlags(k),
 	}
 	err = k.Run(e)

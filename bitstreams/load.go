@@ -42,6 +42,12 @@ func (m Manager) State() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
+// Says is another attribute of the manager; a name is for people.
+func (m Manager) Says(attribute string) string {
+	text, _ := os.ReadFile(filepath.Join(m.class(), attribute))
+	return strings.TrimSpace(string(text))
+}
+
 // deviceFile is what sluice_fpga.ko makes: one write brings a whole .bin.
 const deviceFile = "sluice-fpga"
 

@@ -2,6 +2,7 @@ package boards
 
 import (
 	"errors"
+	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -211,6 +212,21 @@ func TestRefusesAllAtOnce(t *testing.T) {
 	for line := range strings.Lines(err.Error()) {
 		if !strings.HasPrefix(line, "my.yaml: ") {
 			t.Errorf("%q names no file", line)
+		}
+	}
+}
+
+// TestImages: an image of a board that has none is refused before anything is built.
+func TestImages(t *testing.T) {
+	for _, name := range append(Names(), "nosuch") {
+		if name == "zc706" || name == "zcu104" {
+			continue
+		}
+		cmd := exec.Command("image/build.sh", name)
+		cmd.Env = []string{"PATH=/usr/bin:/bin", "GOFLAGS=-mod=none"} // none of what builds
+		text, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(text), "images exist for zc706 and zcu104") {
+			t.Errorf("%s: %v\n%s", name, err, text)
 		}
 	}
 }

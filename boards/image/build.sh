@@ -11,6 +11,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 
 [[ $# -ge 1 && $# -le 3 ]] || { echo "usage: boards/image/build.sh BOARD [CONFIG [NETWORK]]" >&2; exit 2; }
+[[ $1 == zc706 || $1 == zcu104 ]] || { echo "boards/image/build.sh: $1: images exist for zc706 and zcu104 (of other boards the cost and the block design are known, not kernel and device tree)" >&2; exit 2; }
 board=$1 config=${2:-tiny} network=${3:-fashion}
 need() { command -v "$1" >/dev/null || { echo "boards/image/build.sh: $1 is missing: install the package $2" >&2; exit 5; }; }
 need go golang; need dtc device-tree-compiler; need fdtoverlay device-tree-compiler; need cpio cpio; need mkimage u-boot-tools

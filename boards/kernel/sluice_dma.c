@@ -4,7 +4,8 @@
  *
  * A node "sluice,dma-buffer" names a reserved-memory region and becomes /dev/<node name>: mmap gives
  * the whole region, from offset 0. A region that is no-map is mapped write-combined (Normal,
- * non-cacheable on ARM): nothing needs to be cleaned or invalidated, only ordered. One that is a
+ * non-cacheable on ARM): nothing needs to be cleaned or invalidated, only ordered; SLUICE_DMA_SYNC does so
+ * for the outer cache of a Zynq-7000 too, whose store buffer no barrier of a process drains. One that is a
  * shared-dma-pool and reusable, in low memory, is mapped cached, and SLUICE_DMA_SYNC cleans or
  * invalidates a stretch. A UIO or /dev/mem mapping of the same memory would be Device memory, in
  * which unaligned and wide accesses, and so memcpy, fault.
@@ -21,6 +22,7 @@
 #include <linux/of_reserved_mem.h>
 #include <linux/platform_device.h>
 #include <linux/uaccess.h>
+#include <linux/version.h>
 
 #include "sluice_dma.h"
 
@@ -155,6 +157,8 @@ static int sluice_dma_probe(struct platform_device *pdev)
 			dev_err(dev, "cannot take %zu bytes of its memory-region\n", d->size);
 			goto release;
 		}
+		/* Its zeros are the caches' still: evicted later they would overwrite what the NPU writes. */
+		dma_sync_single_for_device(dev, d->addr, d->size, DMA_BIDIRECTIONAL);
 	} else {
 		/* What the kernel maps itself must not be mapped a second time with other attributes. */
 		if (!no_map)
@@ -182,7 +186,7 @@ release:
 	return err;
 }
 
-static int sluice_dma_remove(struct platform_device *pdev)
+static void sluice_dma_drop(struct platform_device *pdev)
 {
 	struct sluice_dma *d = platform_get_drvdata(pdev);
 
@@ -191,8 +195,18 @@ static int sluice_dma_remove(struct platform_device *pdev)
 		dma_free_pages(d->dev, d->size, d->pages, d->addr, DMA_BIDIRECTIONAL);
 		of_reserved_mem_device_release(d->dev);
 	}
+}
+
+/* The kernel's remove has no result from 6.11 on. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+#define sluice_dma_remove sluice_dma_drop
+#else
+static int sluice_dma_remove(struct platform_device *pdev)
+{
+	sluice_dma_drop(pdev);
 	return 0;
 }
+#endif
 
 static const struct of_device_id sluice_dma_match[] = {
 	{ .compatible = "sluice,dma-buffer" },

@@ -15,6 +15,7 @@
 #include <linux/of.h>
 #include <linux/platform_device.h>
 #include <linux/string.h>
+#include <linux/version.h>
 
 #define SLUICE_FPGA_MAX (64u << 20)
 
@@ -93,13 +94,23 @@ static int sluice_fpga_probe(struct platform_device *pdev)
 	return misc_register(&f->misc);
 }
 
-static int sluice_fpga_remove(struct platform_device *pdev)
+static void sluice_fpga_drop(struct platform_device *pdev)
 {
 	struct sluice_fpga *f = platform_get_drvdata(pdev);
 
 	misc_deregister(&f->misc);
+}
+
+/* The kernel's remove has no result from 6.11 on. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+#define sluice_fpga_remove sluice_fpga_drop
+#else
+static int sluice_fpga_remove(struct platform_device *pdev)
+{
+	sluice_fpga_drop(pdev);
 	return 0;
 }
+#endif
 
 static const struct of_device_id sluice_fpga_match[] = {
 	{ .compatible = "sluice,fpga" },

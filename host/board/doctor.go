@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,9 +115,7 @@ func (d *doctor) look(ctx context.Context) error {
 			return &coded{codeInput, err}
 		}
 	}
-	model, err := os.ReadFile(filepath.Join(d.proc, "device-tree", "model"))
-	d.say("machine", err, strings.TrimRight(string(model), "\x00"))
-	if !d.configured() {
+	if !d.machine(&around.board) || !d.configured() {
 		return nil
 	}
 	if !d.surroundings(&around) {
@@ -137,6 +136,9 @@ func (d *doctor) look(ctx context.Context) error {
 		o.Bytes = needs(k.Bundle)
 	}
 	bus, err := uio.Open(ctx, o)
+	if errors.Is(err, uio.ErrBusy) {
+		err = fmt.Errorf("in use: %w: end it, then look again", err)
+	}
 	if !d.say("npu", err, "answers its ID, and is at rest") {
 		return nil
 	}
@@ -179,6 +181,30 @@ func (d *doctor) look(ctx context.Context) error {
 	return nil
 }
 
+// machine says which it is, and whether it is the board's: physical addresses mean something else on another.
+func (d *doctor) machine(b *boards.Board) bool {
+	at := filepath.Join(d.proc, "device-tree")
+	model, err := os.ReadFile(filepath.Join(at, "model"))
+	if d.Board == "" {
+		d.say("machine", err, strings.TrimRight(string(model), "\x00"))
+		return true
+	}
+	want := "xlnx,zynqmp"
+	if b.Family == boards.Series7 {
+		want = "xlnx,zynq-7000"
+	}
+	text, missing := os.ReadFile(filepath.Join(at, "compatible"))
+	is := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+	switch {
+	case missing != nil:
+		err = fmt.Errorf("%w: is this a board? %s is compatible with %s; not looking further", missing, b.Name, want)
+	case !slices.Contains(is, want):
+		err = fmt.Errorf("%s is compatible with %s, expected %s, as %s: not looking further, since this machine's addresses are others",
+			strings.TrimRight(string(model), "\x00"), strings.Join(is, ", "), want, b.Name)
+	}
+	return d.say("machine", err, strings.TrimRight(string(model), "\x00"))
+}
+
 // judge says what surrounds the PL: of a simulated NPU only what was read.
 func (d *doctor) judge(name string, err error, found string) bool {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
@@ -198,20 +224,14 @@ func (d *doctor) judge(name string, err error, found string) bool {
 // configured tells whether the PL is, as far as can be seen; where it is not, a read from it would hang
 // the processor.
 func (d *doctor) configured() bool {
-	at := filepath.Join(d.sys, "class", "fpga_manager", "fpga0")
-	state, err := os.ReadFile(filepath.Join(at, "state"))
-	name, _ := os.ReadFile(filepath.Join(at, "name")) // a name is for people
-	s, n := strings.TrimSpace(string(state)), strings.TrimSpace(string(name))
+	found, err := configured(d.sys)
 	switch {
 	case d.Label == "simulated":
 		d.open("fpga", "the NPU is simulated: it does not need the PL")
 	case errors.Is(err, os.ErrNotExist):
 		d.open("fpga", "no FPGA manager: whether the PL is configured cannot be seen from here")
-	case err == nil && s != "operating":
-		d.say("fpga", fmt.Errorf("%s is %q, expected \"operating\": load the bitstream (boards/BRINGUP.md); not looking further, since a read from an empty PL hangs the processor", n, s), "")
-		return false
 	default:
-		return d.say("fpga", err, n+": "+s)
+		return d.say("fpga", err, found)
 	}
 	return true
 }

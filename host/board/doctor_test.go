@@ -3,6 +3,7 @@ package board
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +17,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/kit"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/host/npu/uio"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -149,12 +152,13 @@ func machine(t *testing.T, regs map[uint32]uint32) *doctor {
 		t.Fatal(err)
 	}
 	put(t, at("proc/device-tree/model"), []byte("Xilinx ZC706 board\x00"))
+	put(t, at("proc/device-tree/compatible"), []byte("xlnx,zynq-zc706\x00xlnx,zynq-7000\x00"))
 	put(t, at("proc/interrupts"), []byte("           CPU0\n 26:  0  GIC-0  61 Level  other-npu\n 27:  0  GIC-0  62 Level     npu\n"))
 	put(t, at("sys/class/fpga_manager/fpga0/state"), []byte("operating\n"))
 	put(t, at("sys/class/fpga_manager/fpga0/name"), []byte("Xilinx Zynq FPGA Manager\n"))
 	for name, text := range map[string]string{
 		"uio/uio0/name": "npu", "uio/uio0/maps/map0/addr": "0x43c00000", "uio/uio0/maps/map0/size": "0x10000",
-		"misc/npu-memory/mode": "cached", "misc/npu-memory/phys_addr": "0x30000000", "misc/npu-memory/size": "1048576",
+		"misc/npu-memory/mode": "write-combined", "misc/npu-memory/phys_addr": "0x30000000", "misc/npu-memory/size": "1048576",
 	} {
 		put(t, at("sys/class/"+name), []byte(text+"\n"))
 	}
@@ -177,6 +181,75 @@ func machine(t *testing.T, regs map[uint32]uint32) *doctor {
 	return d
 }
 
+// untouched are the addresses of a machine that is another.
+type untouched struct{}
+
+func (untouched) peek(addr uint64) (uint32, error) { panic(fmt.Sprintf("read of %#x", addr)) }
+
+// TestInUse: what another process uses is neither looked at nor reset.
+func TestInUse(t *testing.T) {
+	d := machine(t, map[uint32]uint32{abi.RegStatus: abi.RegStatusBusyMask})
+	claim, err := uio.Hold(uio.Opts{Name: d.UIO, Sys: d.sys, Dev: d.dev})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer claim.Close()
+	got := look(t, d)
+	if l := d.lines[len(d.lines)-1]; l.Name != "npu" || !strings.Contains(got, "WRONG npu in use: ") {
+		t.Errorf("looked on to %s\n%s", l.Name, got)
+	}
+	regs, err := os.ReadFile(filepath.Join(d.dev, "uio0"))
+	if err != nil || binary.LittleEndian.Uint32(regs[abi.RegCtrl:]) != 0 {
+		t.Errorf("CTRL was written: %v", err)
+	}
+}
+
+// TestStart: by itself the image serves where doctor found nothing wrong, else not; what was asked for runs
+// whatever came before.
+func TestStart(t *testing.T) {
+	const line = "console=ttyPS0,115200 sluice.board=zc706 sluice.label=measured sluice.clock_mhz=150"
+	for _, c := range []struct {
+		line string
+		code int // doctor's
+		want string
+	}{
+		{line, codeOK, "doctor --label measured --clock-mhz 150 --board zc706; serve --label measured --clock-mhz 150"},
+		{line, codeDevice, "doctor --label measured --clock-mhz 150 --board zc706"},
+		{"sluice.board=zc706", codeOK, "doctor --board zc706"},
+		{line + " sluice.run=doctor sluice.run=serve,-n,3", codeDevice, "doctor --label measured --clock-mhz 150 --board zc706; serve -n 3 --label measured --clock-mhz 150"},
+	} {
+		var ran []string
+		var out strings.Builder
+		o := parse(c.line)
+		err := o.all(&out, func(args []string) int {
+			ran = append(ran, strings.Join(args, " "))
+			if args[0] == "doctor" {
+				return c.code
+			}
+			return codeOK
+		})
+		if got := strings.Join(ran, "; "); got != c.want || (err == nil) != (c.code == codeOK) || !strings.Contains(out.String(), markDone) {
+			t.Errorf("%s, doctor %d: ran %q, expected %q: %v\n%s", c.line, c.code, got, c.want, err, out.String())
+		}
+	}
+}
+
+// TestTargetEmpty: no access to an empty PL; that of a simulated NPU stays empty.
+func TestTargetEmpty(t *testing.T) {
+	b, err := tiny()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := machine(t, map[uint32]uint32{abi.RegID: 0})
+	write(filepath.Join(d.sys, "class/fpga_manager/fpga0/state"), []byte("unknown\n"))
+	for label, says := range map[string]string{"measured": `is "unknown", expected "operating"`, "simulated": "ID is 0x00000000"} {
+		target := Target{UIO: d.UIO, Label: label, ClockMHz: 150, sys: d.sys, dev: d.dev}
+		if _, _, err := target.Open(t.Context(), b, npu.Opts{}); err == nil || Code(err) != codeDevice || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, expected %q", label, err, says)
+		}
+	}
+}
+
 // oneImage is a kit of zeros.
 func oneImage(b *bundle.Bundle) *kit.Kit {
 	n := &b.Network
@@ -196,17 +269,23 @@ var wrong = map[string]struct {
 	says     string
 	lastLine string // where looking ends there
 }{
-	"empty PL":     {nil, func(d *doctor) { write(filepath.Join(d.sys, "class/fpga_manager/fpga0/state"), []byte("unknown\n")) }, `is "unknown", expected "operating"`, "fpga"},
-	"no clock":     {nil, func(d *doctor) { d.mem.(registers)[0xF8000178] = 1 }, "stands still: a read", "pl-reset"},
-	"reset":        {nil, func(d *doctor) { d.mem.(registers)[0xF8000240] = 0xF }, "held in reset", "pl-reset"},
-	"no kit":       {nil, func(d *doctor) { d.Kit += "x" }, "WRONG kit read kit", ""},
-	"no UIO":       {nil, func(d *doctor) { d.UIO = "other" }, "WRONG uio", "uio"},
-	"nothing":      {map[uint32]uint32{abi.RegID: 0}, nil, "ID is 0x00000000, expected 0x534c5549", "npu"},
-	"another map":  {map[uint32]uint32{abi.RegABIHash0: 7}, nil, "WRONG registers", "registers"},
-	"another NPU":  {map[uint32]uint32{abi.RegDesignHash0: 7}, nil, "load its bitstream, or make a kit", ""},
-	"wide ports":   {map[uint32]uint32{abi.RegBuildAXI: 1<<abi.RegBuildAXINAXILSB | 4<<abi.RegBuildAXIAXIBytesLSB}, nil, "the design has 32", ""},
-	"refused":      {map[uint32]uint32{abi.RegAccess: 1}, nil, "an access was refused before", ""},
-	"no interrupt": {nil, func(d *doctor) { write(filepath.Join(d.proc, "interrupts"), []byte("\n")) }, "has none for npu", ""},
+	"empty PL": {nil, func(d *doctor) { write(filepath.Join(d.sys, "class/fpga_manager/fpga0/state"), []byte("unknown\n")) }, `is "unknown", expected "operating"`, "fpga"},
+	"another machine": {nil, func(d *doctor) {
+		write(filepath.Join(d.proc, "device-tree/compatible"), []byte("raspberrypi,4-model-b\x00brcm,bcm2711\x00"))
+		d.mem = untouched{}
+	}, "raspberrypi,4-model-b, brcm,bcm2711, expected xlnx,zynq-7000, as zc706", "machine"},
+	"another family": {nil, func(d *doctor) { d.Board, d.mem = "zcu104", untouched{} }, "expected xlnx,zynqmp, as zcu104", "machine"},
+	"no board":       {nil, func(d *doctor) { os.RemoveAll(filepath.Join(d.proc, "device-tree")); d.mem = untouched{} }, "is this a board?", "machine"},
+	"no clock":       {nil, func(d *doctor) { d.mem.(registers)[0xF8000178] = 1 }, "stands still: a read", "pl-reset"},
+	"reset":          {nil, func(d *doctor) { d.mem.(registers)[0xF8000240] = 0xF }, "held in reset", "pl-reset"},
+	"no kit":         {nil, func(d *doctor) { d.Kit += "x" }, "WRONG kit read kit", ""},
+	"no UIO":         {nil, func(d *doctor) { d.UIO = "other" }, "WRONG uio", "uio"},
+	"nothing":        {map[uint32]uint32{abi.RegID: 0}, nil, "ID is 0x00000000, expected 0x534c5549", "npu"},
+	"another map":    {map[uint32]uint32{abi.RegABIHash0: 7}, nil, "WRONG registers", "registers"},
+	"another NPU":    {map[uint32]uint32{abi.RegDesignHash0: 7}, nil, "load its bitstream, or make a kit", ""},
+	"wide ports":     {map[uint32]uint32{abi.RegBuildAXI: 1<<abi.RegBuildAXINAXILSB | 4<<abi.RegBuildAXIAXIBytesLSB}, nil, "the design has 32", ""},
+	"refused":        {map[uint32]uint32{abi.RegAccess: 1}, nil, "an access was refused before", ""},
+	"no interrupt":   {nil, func(d *doctor) { write(filepath.Join(d.proc, "interrupts"), []byte("\n")) }, "has none for npu", ""},
 }
 
 func write(path string, data []byte) { os.WriteFile(path, data, 0o644) }
@@ -230,7 +309,7 @@ func TestDoctor(t *testing.T) {
 	at := 0
 	for _, want := range []string{
 		"ok machine Xilinx ZC706 board\n", "ok fpga Xilinx Zynq FPGA Manager: operating\n", "ok pl-clock FCLK0 100.000 MHz\n", "ok pl-reset FPGA_RST_CTRL",
-		"ok kit ", "ok uio ", "ok npu ", "ok memory 1 MiB at 0x30000000, cached\n", "ok access no access was refused\n", "ok registers ", "ok design <32, 3, 4>",
+		"ok kit ", "ok uio ", "ok npu ", "ok memory 1 MiB at 0x30000000, write-combined\n", "ok access no access was refused\n", "ok registers ", "ok design <32, 3, 4>",
 		"ok ports HP0 64/64 bit\n", "WRONG clock", "TIME stands still", "ok interrupt 27: 0 GIC-0 62 Level npu\n",
 	} {
 		i := strings.Index(got[at:], want)

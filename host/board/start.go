@@ -3,6 +3,7 @@ package board
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,8 @@ func (*startCmd) Help() string {
   sluice.clock_mhz=150      the NPU's clock
   sluice.board=zc706        the board: what surrounds the PL is held to its file
   sluice.run=ARGS           one run of this program, arguments by commas, any number of times in order
-                            (default: serve); ARGS that begin with sluice are one of sluice
+                            (default: doctor, and serve where doctor found nothing wrong); ARGS that begin
+                            with sluice are one of sluice
   sluice.reset              reset the machine after the last (qemu -no-reboot ends then)
 
 Example:
@@ -42,24 +44,8 @@ func (c *startCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	label, clock, name, end := "", "", "", false
-	var runs [][]string
-	for _, f := range strings.Fields(string(text)) {
-		key, v, _ := strings.Cut(f, "=")
-		switch key {
-		case "sluice.label":
-			label = v
-		case "sluice.clock_mhz":
-			clock = v
-		case "sluice.board":
-			name = v
-		case "sluice.reset":
-			end = true
-		case "sluice.run":
-			runs = append(runs, strings.Split(v, ","))
-		}
-	}
-	if end {
+	o := parse(string(text))
+	if o.reset {
 		defer reset()
 	}
 	modules, err := filepath.Glob(c.Modules)
@@ -71,31 +57,69 @@ func (c *startCmd) Run(e *env) error {
 			fmt.Fprintf(e.out, "sluice board: load %s: %v\n", m, err)
 		}
 	}
+	return o.all(e.out, func(args []string) int { return child(e, args) })
+}
+
+// started is what the kernel's command line asks for.
+type started struct {
+	label, clock, board string
+	runs                [][]string // none: what the image does by itself
+	reset               bool
+}
+
+func parse(line string) (o started) {
+	for _, f := range strings.Fields(line) {
+		key, v, _ := strings.Cut(f, "=")
+		switch key {
+		case "sluice.label":
+			o.label = v
+		case "sluice.clock_mhz":
+			o.clock = v
+		case "sluice.board":
+			o.board = v
+		case "sluice.reset":
+			o.reset = true
+		case "sluice.run":
+			o.runs = append(o.runs, strings.Split(v, ","))
+		}
+	}
+	return o
+}
+
+// all runs them in order. By itself the image serves only where doctor found nothing wrong: on an empty PL
+// the first access would hang the processor.
+func (o *started) all(out io.Writer, run func(args []string) int) error {
+	runs := o.runs
 	if runs == nil {
 		runs = [][]string{{"doctor"}}
-		if label != "" && clock != "" {
+		if o.label != "" && o.clock != "" {
 			runs = append(runs, []string{"serve"})
 		}
 	}
 	failed := 0
-	for _, args := range runs {
+	for i, args := range runs {
 		switch args[0] {
 		case "serve":
-			args = append(args, "--label", label, "--clock-mhz", clock)
+			args = append(args, "--label", o.label, "--clock-mhz", o.clock)
 		case "doctor":
-			for _, f := range [][2]string{{"--label", label}, {"--clock-mhz", clock}, {"--board", name}} {
+			for _, f := range [][2]string{{"--label", o.label}, {"--clock-mhz", o.clock}, {"--board", o.board}} {
 				if f[1] != "" {
 					args = append(args, f[0], f[1])
 				}
 			}
 		}
-		code := child(e, args)
-		fmt.Fprintf(e.out, "%s %s %d\n", markEnd, args[0], code)
-		if code != codeOK {
-			failed++
+		code := run(args)
+		fmt.Fprintf(out, "%s %s %d\n", markEnd, args[0], code)
+		if code == codeOK {
+			continue
+		}
+		failed++
+		if o.runs == nil && i+1 < len(runs) {
+			fmt.Fprintf(out, "sluice board: not serving: doctor found something wrong; put it right, then sluice board serve --label %s --clock-mhz %s\n", o.label, o.clock)
+			break
 		}
 	}
-	fmt.Fprintf(e.out, "%s %d of %d runs failed\n", markDone, failed, len(runs))
+	fmt.Fprintf(out, "%s %d of %d runs failed\n", markDone, failed, len(runs))
 	if failed > 0 {
 		return &coded{codeCheck, fmt.Errorf("%d of %d runs failed", failed, len(runs))}
 	}

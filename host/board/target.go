@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/npu"
@@ -19,6 +20,8 @@ type Target struct {
 	ClockMHz float64
 
 	over func(*uio.Bus) npu.Bus // between bus and driver; a test's
+	sys  string                 // where sysfs is mounted; "": /sys
+	dev  string                 // devtmpfs; "": /dev
 }
 
 // Open finds the NPU, holds it to the bundle and loads it.
@@ -30,7 +33,11 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 		return nil, nil, &coded{codeUsage, fmt.Errorf("--label %q: expected measured (a board) or simulated (QEMU)", t.Label)}
 	}
 	o.Name, o.Label, o.ClockHz = t.UIO, t.Label, int64(t.ClockMHz*1e6)
-	bus, err := uio.Open(ctx, uio.Opts{Name: t.UIO, Bytes: needs(b)})
+	// The NPU that is simulated needs no PL; and not every kernel has a manager to ask.
+	if _, err := configured(t.sys); t.Label == "measured" && err != nil && !errors.Is(err, bitstreams.ErrManager) {
+		return nil, nil, &coded{codeDevice, err}
+	}
+	bus, err := uio.Open(ctx, uio.Opts{Name: t.UIO, Bytes: needs(b), Sys: t.sys, Dev: t.dev})
 	if err != nil {
 		return nil, nil, &coded{codeDevice, err}
 	}
@@ -46,6 +53,21 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 		return nil, nil, &coded{codeDevice, errors.Join(err, d.Close())}
 	}
 	return d, bus, nil
+}
+
+// configured gives the FPGA manager's name and what it says of the PL; its error is ErrManager's where there
+// is none, or says what to do where the PL is not configured: a read from it would hang the processor.
+func configured(sys string) (found string, err error) {
+	m := bitstreams.Manager{Sys: sys}
+	state, err := m.State()
+	if err != nil {
+		return "", err
+	}
+	name := m.Says("name")
+	if state != "operating" {
+		return "", fmt.Errorf("%s is %q, expected \"operating\": load the bitstream (boards/BRINGUP.md); not looking further, since a read from an empty PL hangs the processor", name, state)
+	}
+	return name + ": " + state, nil
 }
 
 // Clock is the NPU's TIME as an engine's clock. Of an NPU that does not answer it stands still, and its

@@ -193,8 +193,9 @@ type bitLoadCmd struct {
 }
 
 func (*bitLoadCmd) Help() string {
-	return `Refuses a file that does not verify, and a PL whose NPU is busy. Needs a kernel whose FPGA manager takes
-files (linux-xlnx); on others put npu.bin on the boot partition.
+	return `Refuses a file that does not verify, and a PL whose NPU is busy or that another process uses. Hands the .bin to
+the kernel's FPGA manager by sluice_fpga.ko (/dev/sluice-fpga) or, where that is not there, by the manager's sysfs
+(linux-xlnx); without either put npu.bin on the boot partition.
 
 Example:
   sluice bitstream load npu.bit --board zc706`
@@ -220,18 +221,7 @@ func (c *bitLoadCmd) Run(e *env) error {
 		return coded(codeDevice, err)
 	}
 	o := uio.Opts{Name: board.UIO}
-	if state == "operating" && !c.Force {
-		// Nothing may be under way on the memory ports when the PL goes.
-		busy, err := uio.Busy(o)
-		switch {
-		case errors.Is(err, uio.ErrNoDevice): // no driver, so no user
-		case err != nil:
-			return coded(codeDevice, fmt.Errorf("look at the NPU that is loaded: %w (--force loads all the same)", err))
-		case busy:
-			return coded(codeDevice, errors.New("the NPU is busy: end what uses it, or --force"))
-		}
-	}
-	if err := manager.Load("npu.bin", b.Bin()); err != nil {
+	if err := replace(o, state == "operating" && !c.Force, func() error { return manager.Load("npu.bin", b.Bin()) }); err != nil {
 		return coded(codeDevice, err)
 	}
 	bus, err := uio.Open(e.ctx, o)
@@ -249,4 +239,27 @@ func (c *bitLoadCmd) Run(e *env) error {
 	}
 	fmt.Fprintf(e.stdout, "loaded %s: design hash %s\n", c.File, m.DesignHash)
 	return nil
+}
+
+// replace loads while nobody else has the NPU that is in the PL, nor can take it; look: and nothing of it is
+// under way on the memory ports when the PL goes.
+func replace(o uio.Opts, look bool, load func() error) (err error) {
+	claim, err := uio.Hold(o)
+	switch {
+	case errors.Is(err, uio.ErrNoDevice): // no driver, so no user
+		return load()
+	case err != nil:
+		return fmt.Errorf("the NPU that is loaded: %w", err)
+	}
+	defer func() { err = errors.Join(err, claim.Close()) }()
+	if look {
+		busy, err := claim.Busy()
+		switch {
+		case err != nil:
+			return fmt.Errorf("look at the NPU that is loaded: %w (--force loads all the same)", err)
+		case busy:
+			return errors.New("the NPU is busy: end what uses it, or --force")
+		}
+	}
+	return load()
 }

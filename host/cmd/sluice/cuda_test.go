@@ -22,7 +22,7 @@ func TestCUDA(t *testing.T) {
 	t.Setenv("SLUICE_CUDA", lib)
 	dir := t.TempDir()
 	var out, log bytes.Buffer
-	args := []string{"run", "--device", "cuda", "--config", "tiny", "--network", "tiny", "-n", "12", "--policy", "serial,fluid", "--build", dir, "--out", dir, "--json"}
+	args := []string{"run", "--device", "cuda", "--config", "tiny", "--network", "tiny", "-n", "12", "--policy", "serial,fluid", "--build", dir, "--out", dir, "--rate", "20/s", "--slo", "10s", "--json"}
 	if code := realMain(args, &out, &log); code != codeOK {
 		t.Fatalf("exit code %d: %s", code, log.String())
 	}
@@ -37,6 +37,10 @@ func TestCUDA(t *testing.T) {
 		if r.Requests != 12 || r.Reference == nil || r.Reference.Results != 0 || r.Cycles != nil {
 			t.Errorf("%s: %d requests, reference %+v, cycles %v", r.Policy, r.Requests, r.Reference, r.Cycles)
 		}
+	}
+	log.Reset()
+	if code := realMain([]string{"run", "--device", "cuda", "--config", "tiny", "--network", "tiny"}, &out, &log); code != codeUsage || !strings.Contains(log.String(), "--rate N/s and --slo TIME") {
+		t.Errorf("multiples of the NPU's figures: exit code %d, %s", code, log.String())
 	}
 	t.Setenv("SLUICE_CUDA", filepath.Join(dir, "none.so"))
 	log.Reset()

@@ -32,6 +32,8 @@ func (c *runCmd) checkDevice() error {
 		return coded(codeUsage, fmt.Errorf("--kernels, --workload, --style and --time are for --device %sNAME, the device is %s", gpuSim, c.Device))
 	case c.Device != "uio" && (c.Label != "" || c.ClockMHz != 0):
 		return coded(codeUsage, fmt.Errorf("--label and --clock-mhz are for --device uio, the device is %s", c.Device))
+	case c.Device == "cuda" && (!c.Rate.absolute || c.SLO.ns == 0):
+		return coded(codeUsage, errors.New("--device cuda: --rate N/s and --slo TIME are expected (250/s, 20ms): the bundle's table is the NPU's, and multiples would be of its figures"))
 	case gpu && c.Workload == "":
 		return coded(codeUsage, fmt.Errorf("--device %s: --workload FILE is missing, a workload file of DISB", c.Device))
 	case gpu && c.Time < 0:

@@ -173,6 +173,23 @@ func launch(b *bundle.Bundle, first, last int, theta float32, ids ...device.Requ
 	return device.Work{Kind: device.Run, Launch: l}
 }
 
+// whole launches a batch segment by segment, all of it, and says what it showed at each exit.
+func (r *rig) whole(b *bundle.Bundle, u device.Units, ids ...device.RequestID) (exits [][]device.ExitResult) {
+	r.t.Helper()
+	exits = make([][]device.ExitResult, len(ids))
+	for seg := range b.Network.Exits {
+		w := launch(b, seg, seg, 2, ids...)
+		w.Launch.Units = u
+		for i, res := range r.must(w).Report.Results {
+			if want := seg == len(b.Network.Exits)-1; len(res.Exits) != 1 || (res.Taken >= 0) != want {
+				r.t.Fatalf("segment %d: request %d took %d, saw %d exits", seg, i, res.Taken, len(res.Exits))
+			}
+			exits[i] = append(exits[i], res.Exits[0])
+		}
+	}
+	return exits
+}
+
 // The PTX was made of the sources beside it, and both builds lay out their arguments alike.
 func TestKernelsAreTheirSources(t *testing.T) {
 	made, err := kernels.Made()
@@ -221,17 +238,13 @@ func TestGolden(t *testing.T) {
 			}
 			ids, want = append(ids, id), append(want, out)
 		}
-		w := launch(b, 0, len(b.Network.Exits)-1, 2, ids...)
+		var units device.Units
 		if info := r.d.Info(); k%2 == 1 {
 			first := rng.IntN(info.Units)
-			w.Launch.Units = device.UnitRange(first, 1+rng.IntN(info.Units-first))
+			units = device.UnitRange(first, 1+rng.IntN(info.Units-first))
 		}
-		e := r.must(w)
-		for i, res := range e.Report.Results {
-			if res.Taken != len(b.Network.Exits)-1 || len(res.Exits) != len(b.Network.Exits) {
-				t.Fatalf("network %d: request %d took exit %d of %d, saw %d", k, i, res.Taken, len(b.Network.Exits), len(res.Exits))
-			}
-			for s, x := range res.Exits {
+		for i, exits := range r.whole(b, units, ids...) {
+			for s, x := range exits {
 				if !slices.Equal(x.Raw, want[i][s]) {
 					t.Fatalf("network %d: request %d, exit %d: %v, golden says %v", k, i, s, x.Raw, want[i][s])
 				}
@@ -343,6 +356,45 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// Nothing orders what a launch's stream does and the epoch that another writes: however late that comes,
+// no launch behind it leaves by it, and none goes on too early.
+func TestLateSignal(t *testing.T) {
+	_, h := library(t)
+	h.Late(10_000_000)
+	defer h.Late(0)
+	differ, aborts, _ := killed(t, cuda.Config{}, 4**kills)
+	t.Logf("%d aborts, %d differ", aborts, differ)
+	if differ != 0 || aborts == 0 {
+		t.Errorf("%d differ, %d aborts", differ, aborts)
+	}
+}
+
+// A copy that fails is no admission: the same request can come again after a reset.
+func TestCopyFails(t *testing.T) {
+	r := start(t, cuda.Config{Slots: 1})
+	b, _ := network(t, *seed, 2)
+	r.load(b)
+	in := make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)
+	for _, call := range []string{"cuEventQuery", "cuMemFreeHost", "cuMemcpyHtoDAsync_v2", "cuEventRecord"} {
+		for _, code := range []int{700, 999, 1} {
+			r.h.Inject(call, 0, code, 0)
+			e := r.copy(b, 1, in)
+			if e.Kind != device.Failed {
+				t.Fatalf("%s answers %d: %v", call, code, e.Kind)
+			}
+			r.h.Forget()
+			if device.ScopeOf(e.Err) == device.LoseDevice {
+				r.must(device.Work{Kind: device.Reset})
+			}
+			if e := r.copy(b, 1, in); e.Kind != device.Done {
+				t.Fatalf("%s answered %d: afterwards %v", call, code, e.Err)
+			}
+			r.must(launch(b, 0, 0, 2, 1))
+			r.d.Release(1)
+		}
+	}
+}
+
 // With a mark that is taken back, kernels that were queued run on half a result.
 func TestBoolean(t *testing.T) {
 	differ, aborts, _ := killed(t, cuda.Config{Boolean: true}, 20**kills)
@@ -378,6 +430,7 @@ func TestRefused(t *testing.T) {
 	fails("no slot left", r.copy(b, 3, in), device.ErrRequest)
 	fails("no slot", r.do(launch(b, 0, 0, 2, 9)), device.ErrRequest)
 	fails("no segment", r.do(launch(b, 0, len(b.Network.Exits), 2, 1)), device.ErrRequest)
+	fails("two segments at once", r.do(launch(b, 0, 1, 2, 1)), device.ErrRequest)
 	fails("an empty batch", r.do(launch(b, 0, 0, 2)), device.ErrRequest)
 	w := launch(b, 0, 0, 2, 1)
 	w.Launch.Kernel = 1000
@@ -495,8 +548,7 @@ func TestResetKeepsInputs(t *testing.T) {
 	}
 	r.must(launch(b, 0, 0, 2, 1))
 	r.must(device.Work{Kind: device.Reset})
-	e := r.must(launch(b, 0, len(b.Network.Exits)-1, 2, 1))
-	for s, x := range e.Report.Results[0].Exits {
+	for s, x := range r.whole(b, device.Units{}, 1)[0] {
 		if !slices.Equal(x.Raw, want[s]) {
 			t.Errorf("exit %d: %v, golden says %v", s, x.Raw, want[s])
 		}

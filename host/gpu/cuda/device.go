@@ -63,8 +63,9 @@ type Device struct {
 // order is something for the launcher to do.
 type order struct {
 	work    *device.Work
-	input   []int16 // of a Copy
-	err     error   // of making it
+	input   []int16  // of a Copy
+	net     *network // of a Load
+	err     error    // of making either
 	abort   device.WorkID
 	kill    bool
 	release device.RequestID
@@ -148,6 +149,17 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 		if w.Artefact.Bundle == nil || w.Artefact.Kind != device.ArtefactBundle {
 			return false, fmt.Errorf("load %s on %s: %w: it is a %q, expected a bundle", w.Artefact.Network, d.info.Name, device.ErrMismatch, w.Artefact.Kind)
 		}
+		d.all.Go(func() { // unpacking takes its time
+			o := order{work: w}
+			if o.err = w.Artefact.Bundle.Validate(); o.err == nil {
+				o.net, o.err = prepare(w.Artefact.Bundle)
+			}
+			if o.err != nil {
+				o.err = fmt.Errorf("load %s: %w: %w", w.Artefact.Network, device.ErrMismatch, o.err)
+			}
+			d.give(o)
+		})
+		return false, nil
 	case device.Unload, device.Reset:
 	default:
 		return false, fmt.Errorf("%w: %s cannot %s", device.ErrRequest, d.info.Name, w.Kind)
@@ -184,7 +196,7 @@ func (d *Device) Progress(id device.WorkID) uint64 {
 	return 0
 }
 
-// Close implements device.Device. What runs is awaited.
+// Close implements device.Device. What runs is stopped.
 func (d *Device) Close() error {
 	d.once.Do(func() { close(d.stop) })
 	err, ok := <-d.closed

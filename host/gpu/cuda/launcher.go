@@ -67,6 +67,7 @@ type lane struct {
 	layer   *kernels.Layer // what args point to
 	host    []byte         // pinned: a Control, then logits
 	over    driver.Event   // of what has been copied into host
+	signal  driver.Event   // of the epoch on its way to control
 }
 
 // state of a flow.
@@ -85,7 +86,6 @@ type flow struct {
 	net    *network
 	lane   *lane
 	reqs   []*sample
-	at     []int // places of reqs in the launch
 	rep    *device.Report
 	seg    int
 	next   int // layer to be launched
@@ -106,10 +106,11 @@ func (d *Device) launcher(opened chan<- error) {
 		err = l.furnish()
 	}
 	if err != nil {
-		l.close()
+		_ = l.close()
 		opened <- err
 		return
 	}
+	l.info.Units = l.parts.units // for good: nobody reads it yet
 	opened <- nil
 	attached, ending := false, false
 	idle := 0
@@ -228,7 +229,6 @@ func (l *launcher) furnish() error {
 	if l.parts, err = newPartitions(l.lib, l.dev, l.main); err != nil {
 		return err
 	}
-	l.info.Units = l.parts.units
 	l.lanes = map[laneKey][]*lane{}
 	return nil
 }
@@ -272,20 +272,15 @@ func (l *launcher) close() (first error) {
 func (l *launcher) quiet() {
 	for _, f := range l.flows {
 		if l.lost == nil {
-			_ = l.lib.WriteWord(f.lane.control, f.lane.epoch+1, l.signals)
-			f.lane.epoch++
-			_ = l.lib.Wait(f.lane.stream)
-			_ = l.clean(f.lane)
+			_ = l.halt(f.lane)
 		}
 		l.lanes[f.lane.key] = append(l.lanes[f.lane.key], f.lane)
 		l.progress.Delete(f.work.ID)
 	}
 	l.flows = nil
 	for _, s := range l.staged {
-		if l.lost == nil {
-			_ = l.lib.Wait(l.copies)
-		}
-		_ = l.unstage(&s)
+		l.giveUp(&s)
+		l.drop(&s)
 	}
 	l.staged = nil
 }
@@ -339,7 +334,10 @@ func (l *launcher) obey(o *order) {
 	var err error
 	switch w.Kind {
 	case device.Load:
-		l.answer(w, l.check(l.load(w.Artefact)))
+		if err = o.err; err == nil {
+			err = l.load(w.Artefact.Network, o.net)
+		}
+		l.answer(w, l.check(err))
 	case device.Unload:
 		l.answer(w, l.check(l.unload(w.Network)))
 	case device.Reset:
@@ -369,24 +367,17 @@ func (l *launcher) check(err error) error {
 }
 
 // load makes a network servable.
-func (l *launcher) load(a device.Artefact) (err error) {
-	if l.nets[a.Network] != nil {
-		return fmt.Errorf("load %s: %w: it is loaded", a.Network, device.ErrRequest)
-	}
-	if err := a.Bundle.Validate(); err != nil {
-		return fmt.Errorf("load %s: %w: %w", a.Network, device.ErrMismatch, err)
-	}
-	n, err := prepare(a.Bundle)
-	if err != nil {
-		return fmt.Errorf("load %s: %w: %w", a.Network, device.ErrMismatch, err)
+func (l *launcher) load(name string, n *network) error {
+	if l.nets[name] != nil {
+		return fmt.Errorf("load %s: %w: it is loaded", name, device.ErrRequest)
 	}
 	for i := l.cfg.Slots - 1; i >= 0; i-- {
 		n.free = append(n.free, i)
 	}
 	if err := l.install(n); err != nil {
-		return fmt.Errorf("load %s: %w", a.Network, err)
+		return fmt.Errorf("load %s: %w", name, err)
 	}
-	l.nets[a.Network] = n
+	l.nets[name] = n
 	return nil
 }
 
@@ -396,7 +387,7 @@ func (l *launcher) install(n *network) (err error) {
 	var host []byte
 	defer func() {
 		if host != nil {
-			_ = l.lib.FreeHost(host)
+			l.giveUp(&staged{host: host})
 		}
 		if err == nil {
 			return
@@ -474,7 +465,7 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	c := staged{work: w, sample: s}
 	defer func() {
 		if err != nil {
-			_ = l.unstage(&c)
+			l.giveUp(&c)
 		}
 	}()
 	if c.host, err = l.lib.AllocHost(len(s.input)); err != nil {
@@ -495,9 +486,12 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	return nil
 }
 
-// unstage gives back what a copy took.
+// unstage gives back what a copy took, which has ended.
 func (l *launcher) unstage(c *staged) (err error) {
-	if c.event != 0 && l.lost == nil {
+	if l.lost != nil { // all of it goes with the context
+		return nil
+	}
+	if c.event != 0 {
 		err = l.lib.FreeEvent(c.event)
 	}
 	if c.host != nil {
@@ -506,6 +500,22 @@ func (l *launcher) unstage(c *staged) (err error) {
 		}
 	}
 	return err
+}
+
+// giveUp is unstage for a copy that may be under way: it is awaited. What cannot be awaited stays until the
+// context goes.
+func (l *launcher) giveUp(c *staged) {
+	if l.lost == nil && l.lib.Wait(l.copies) == nil {
+		_ = l.unstage(c)
+	}
+}
+
+// drop takes a request's slot back whose input never came.
+func (l *launcher) drop(c *staged) {
+	if c.work != nil && l.samples[c.work.Request] == c.sample {
+		c.sample.net.free = append(c.sample.net.free, c.sample.slot)
+		delete(l.samples, c.work.Request)
+	}
 }
 
 // lane is a free one on units.
@@ -532,6 +542,9 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 	}
 	if err == nil {
 		n.over, err = l.lib.NewEvent(false)
+	}
+	if err == nil {
+		n.signal, err = l.lib.NewEvent(false)
 	}
 	if err == nil {
 		n.stream, err = l.parts.stream(key.units, priority)
@@ -570,20 +583,22 @@ func (l *launcher) freeLane(n *lane) (first error) {
 		}
 	}
 	n.args.Free()
-	if n.host != nil {
-		note(l.lib.FreeHost(n.host))
-	}
-	if l.lost != nil {
+	if l.lost != nil { // all of it goes with the context; copies may still be under way
 		return nil
 	}
 	if n.stream != 0 {
-		note(l.lib.FreeStream(n.stream))
+		note(l.lib.FreeStream(n.stream)) // when it has done what it was given
+	}
+	if n.host != nil && first == nil {
+		note(l.lib.FreeHost(n.host))
 	}
 	for _, e := range n.ring {
 		note(l.lib.FreeEvent(e))
 	}
-	if n.over != 0 {
-		note(l.lib.FreeEvent(n.over))
+	for _, e := range []driver.Event{n.over, n.signal} {
+		if e != 0 {
+			note(l.lib.FreeEvent(e))
+		}
 	}
 	if n.control != 0 {
 		note(l.lib.Free(n.control))
@@ -604,6 +619,8 @@ func (l *launcher) begin(w *device.Work) error {
 		return refuse("network %q is not loaded", q.Network)
 	case q.First < 0 || q.Last < q.First || q.Last >= segs:
 		return refuse("there are %d segments", segs)
+	case q.First != q.Last:
+		return refuse("segments one by one are expected")
 	case len(q.Requests) < 1 || len(q.Requests) > kernels.MaxBatch ||
 		len(q.Theta) != len(q.Requests) && len(q.Theta) != len(q.Requests)*(q.Last-q.First+1):
 		return refuse("a batch of %d with %d thresholds", len(q.Requests), len(q.Theta))
@@ -616,12 +633,12 @@ func (l *launcher) begin(w *device.Work) error {
 	}
 	f := &flow{work: w, net: n, seg: q.First, next: e.First + q.Kernel, began: time.Now(), rep: &device.Report{}}
 	f.oldest = f.next
-	for i, id := range q.Requests {
+	for _, id := range q.Requests {
 		s := l.samples[id]
 		if s == nil || s.net != n || !s.in {
 			return refuse("request %d has no slot", id)
 		}
-		f.reqs, f.at = append(f.reqs, s), append(f.at, i)
+		f.reqs = append(f.reqs, s)
 		f.rep.Results = append(f.rep.Results, device.Result{Request: id, Taken: -1})
 	}
 	ln, err := l.lane(laneKey{q.Units, q.Priority > 0})
@@ -656,6 +673,11 @@ func (l *launcher) leave(f *flow, kill bool) {
 		l.fail(f, err)
 		return
 	}
+	// Nothing orders the two streams: nobody touches control before this has happened.
+	if err := l.lib.Record(f.lane.signal, l.signals); err != nil {
+		l.fail(f, err)
+		return
+	}
 	if l.cfg.Boolean {
 		time.Sleep(10 * nap) // the kernel that runs sees it
 		f.lane.epoch--
@@ -663,6 +685,20 @@ func (l *launcher) leave(f *flow, kill bool) {
 			l.fail(f, err)
 		}
 	}
+}
+
+// halt has all that is in a lane's stream leave, and waits for it.
+func (l *launcher) halt(n *lane) error {
+	n.epoch++
+	if err := l.lib.WriteWord(n.control, n.epoch, l.signals); err != nil {
+		return err
+	}
+	for _, s := range []driver.Stream{l.signals, n.stream} {
+		if err := l.lib.Wait(s); err != nil {
+			return err
+		}
+	}
+	return l.clean(n)
 }
 
 // fail ends a launch with an error of the driver's.
@@ -677,13 +713,14 @@ func (l *launcher) fail(f *flow, err error) {
 
 // end ends a launch. What is in its stream is awaited, so that its slots are at rest.
 func (l *launcher) end(f *flow, ev device.Event) {
-	if ev.Kind == device.Failed {
-		f.lane.epoch++
-		_ = l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals)
-		_ = l.lib.Wait(f.lane.stream)
-	}
-	if f.killed || ev.Kind == device.Failed {
-		if err := l.clean(f.lane); err != nil && ev.Kind != device.Failed {
+	switch {
+	case ev.Kind == device.Failed:
+		if err := l.halt(f.lane); err != nil {
+			ev.Err = &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: %w; its stream cannot be stopped: %w", device.ErrReset, ev.Err, err)}
+			l.lost = err
+		}
+	case f.killed:
+		if err := l.clean(f.lane); err != nil {
 			ev = device.Event{Kind: device.Failed, Err: scope(err)}
 		}
 	}
@@ -700,21 +737,28 @@ func (l *launcher) step() (moved bool) {
 	for i := 0; i < len(l.staged); i++ {
 		c := &l.staged[i]
 		ok, err := l.lib.Happened(c.event)
-		if err != nil {
-			_ = l.check(err)
-			return true
-		}
-		if !ok {
+		if err == nil && !ok {
 			break // in order
 		}
-		c.sample.in = true
-		w, err := c.work, l.unstage(c)
+		one := *c
 		l.staged = slices.Delete(l.staged, i, i+1)
 		i--
-		if w != nil {
-			l.answer(w, l.check(err))
-		}
 		moved = true
+		if err == nil {
+			err = l.unstage(&one)
+		} else {
+			l.giveUp(&one)
+		}
+		if err != nil {
+			l.drop(&one)
+		}
+		one.sample.in = err == nil
+		if one.work != nil {
+			l.answer(one.work, l.check(err))
+		}
+		if l.lost != nil {
+			return true
+		}
 	}
 	for i := 0; i < len(l.flows); i++ {
 		f := l.flows[i]
@@ -734,11 +778,14 @@ func (l *launcher) step() (moved bool) {
 // advance takes one launch as far as it goes now.
 func (l *launcher) advance(f *flow) (moved bool, err error) {
 	n := f.lane
-	if limit := f.work.Limit; limit > 0 && time.Since(f.began).Nanoseconds() > limit {
-		l.lost = fmt.Errorf("%w: launch %d, %v", device.ErrHang, f.work.Launch.ID, time.Duration(limit))
-		l.failAll(&device.Failure{Scope: device.LoseDevice, Err: l.lost})
-		return true, nil
-	}
+	late := f.work.Limit > 0 && time.Since(f.began).Nanoseconds() > f.work.Limit // before a look at the events
+	defer func() {
+		if late && !moved && err == nil && slices.Contains(l.flows, f) {
+			l.lost = fmt.Errorf("%w: launch %d, %v", device.ErrHang, f.work.Launch.ID, time.Duration(f.work.Limit))
+			l.failAll(&device.Failure{Scope: device.LoseDevice, Err: l.lost})
+			moved = true
+		}
+	}()
 	for f.oldest < f.next {
 		ok, err := l.lib.Happened(n.ring[f.oldest%len(n.ring)])
 		if err != nil {
@@ -778,6 +825,9 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 			l.aborted(f, f.next)
 			return true, nil
 		}
+		if ok, err := l.lib.Happened(n.signal); err != nil || !ok {
+			return moved, err
+		}
 		f.state = asking
 		if err := l.lib.CopyOut(n.host[:controlBytes], n.control, n.stream); err != nil {
 			return true, err
@@ -789,6 +839,10 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 		}
 		at := f.next
 		if stopped := binary.LittleEndian.Uint32(n.host[4:]); stopped != kernels.NotStopped {
+			first := f.net.b.Network.Exits[f.seg].First
+			if int(stopped) < first || int(stopped) >= f.next {
+				return true, &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: kernel %d is said to have been stopped, of %d to %d", device.ErrReset, stopped, first, f.next-1)}
+			}
 			at = f.net.entries[stopped]
 		}
 		l.aborted(f, at)
@@ -850,32 +904,21 @@ func (l *launcher) collect(f *flow) error {
 func (l *launcher) pass(f *flow) error {
 	e, q := &f.net.b.Network.Exits[f.seg], &f.work.Launch
 	final := len(f.net.b.Network.Exits) - 1
-	var reqs []*sample
-	var at []int
-	for i, s := range f.reqs {
+	for i := range f.reqs {
 		raw := make([]int16, e.Classes)
 		for c := range raw {
 			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[2*(i*e.Classes+c):]))
 		}
-		r := &f.rep.Results[f.at[i]]
+		r := &f.rep.Results[i]
 		class, conf := device.Confidence(raw, e.Frac)
 		r.Exits = append(r.Exits, device.ExitResult{Exit: f.seg, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw})
-		if conf >= q.ThetaAt(f.at[i], f.seg) || f.seg == final {
+		if conf >= q.ThetaAt(i, f.seg) || f.seg == final {
 			r.Taken = f.seg
-			continue
 		}
-		reqs, at = append(reqs, s), append(at, f.at[i])
 	}
 	f.rep.Stats.Starts++
-	if f.seg == q.Last || len(reqs) == 0 {
-		f.rep.Ns = time.Since(f.began).Nanoseconds()
-		l.end(f, device.Event{Kind: device.Passed, Segment: q.Last, Report: f.rep})
-		return nil
-	}
-	f.seg++
-	f.reqs, f.at, f.state = reqs, at, running
-	f.next = f.net.b.Network.Exits[f.seg].First
-	f.oldest = f.next
+	f.rep.Ns = time.Since(f.began).Nanoseconds()
+	l.end(f, device.Event{Kind: device.Passed, Segment: f.seg, Report: f.rep})
 	return nil
 }
 
@@ -892,6 +935,7 @@ func (l *launcher) reset() error {
 		}
 	}
 	l.lanes = nil
+	_ = l.parts.close() // each holds the context
 	err := l.lib.Reset(l.dev)
 	if err == nil {
 		l.parts = nil

@@ -103,11 +103,37 @@ func (s *Sync) Admit(ctx context.Context, network string, id device.RequestID, i
 
 // Run implements device.Blocking.
 func (s *Sync) Run(ctx context.Context, l *device.Launch) (*device.Report, error) {
-	ev, err := s.do(ctx, &device.Work{Kind: device.Run, Launch: *l, Limit: l.Limit})
-	if err != nil {
-		return nil, err
+	rep := &device.Report{}
+	places := map[device.RequestID]int{}
+	for i, id := range l.Requests {
+		rep.Results = append(rep.Results, device.Result{Request: id, Taken: -1})
+		places[id] = i
 	}
-	return ev.Report, nil
+	next := l.Requests
+	for seg := l.First; seg <= l.Last && (len(next) > 0 || seg == l.First); seg++ {
+		one := *l
+		one.First, one.Last, one.Requests, one.Theta = seg, seg, next, nil
+		for _, id := range next {
+			one.Theta = append(one.Theta, l.ThetaAt(places[id], seg))
+		}
+		if seg > l.First {
+			one.Kernel = 0
+		}
+		ev, err := s.do(ctx, &device.Work{Kind: device.Run, Launch: one, Limit: l.Limit})
+		if err != nil {
+			return nil, err
+		}
+		rep.Ns += ev.Report.Ns
+		next = nil
+		for _, r := range ev.Report.Results {
+			out := &rep.Results[places[r.Request]]
+			out.Exits = append(out.Exits, r.Exits...)
+			if out.Taken = r.Taken; r.Taken < 0 {
+				next = append(next, r.Request)
+			}
+		}
+	}
+	return rep, nil
 }
 
 // Release implements device.Blocking.

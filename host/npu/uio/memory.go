@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,12 @@ type memory struct {
 	bytes []byte
 	file  *os.File
 	clean func(*syncArgs) error // SLUICE_DMA_SYNC, where the memory is cached
+	drain func(*syncArgs) error // the same, where it is write-combined and behind an outer cache
 }
+
+// outer tells of a cache outside the cores: the PL310 of a Zynq-7000. Stores to write-combined memory may wait
+// in its store buffer, which a DSB of this process does not drain; the kernel's barrier does.
+var outer = runtime.GOARCH == "arm"
 
 // openMemory maps the memory of our module (boards/kernel/sluice_dma.c) or, where that is not there, of
 // u-dma-buf under the same name.
@@ -39,6 +45,9 @@ func openMemory(o Opts) (*memory, error) {
 		}
 		return mapMemory(o, ours, mode == "cached", 0)
 	}
+	if outer {
+		return nil, fmt.Errorf("%w: sluice_dma has no memory called %s: load sluice_dma.ko (behind an outer cache u-dma-buf will not do); does the device tree have its node, and reserved-memory?", ErrNoDevice, o.Memory)
+	}
 	theirs := filepath.Join(o.Sys, "class", "u-dma-buf", o.Memory)
 	if _, err := os.Stat(theirs); err == nil {
 		// 2: what is opened with O_SYNC is mapped write-combined.
@@ -52,8 +61,11 @@ func openMemory(o Opts) (*memory, error) {
 
 func mapMemory(o Opts, class string, cached bool, flags int) (*memory, error) {
 	m := &memory{path: filepath.Join(o.Dev, o.Memory)}
-	if cached {
+	switch {
+	case cached:
 		m.clean = m.ioctl
+	case outer:
+		m.drain = m.ioctl
 	}
 	var err error
 	if m.addr, err = number(filepath.Join(class, "phys_addr")); err != nil {
@@ -88,11 +100,15 @@ type syncArgs struct {
 const iocSync = 1<<30 | uint(unsafe.Sizeof(syncArgs{}))<<16 | 'S'<<8 | 0x53
 
 func (m *memory) sync(off, n int64, dir npu.Direction) error {
-	if m.clean == nil {
-		barrier(dir)
-		return nil
+	a := &syncArgs{offset: uint64(off), size: uint64(n), direction: uint32(dir)}
+	switch {
+	case m.clean != nil:
+		return m.clean(a)
+	case m.drain != nil && dir == npu.ToDevice:
+		return m.drain(a)
 	}
-	return m.clean(&syncArgs{offset: uint64(off), size: uint64(n), direction: uint32(dir)})
+	barrier(dir)
+	return nil
 }
 
 func (m *memory) ioctl(a *syncArgs) error {

@@ -10,11 +10,13 @@
 //   - Shared memory is mapped Normal and non-cacheable (write-combined): wide and unaligned accesses,
 //     and so copy, are legal there, as they are not on Device memory, where they end in SIGBUS on
 //     arm64. Writes wait in the CPU's write buffer and may be overtaken by a later register write. So
-//     Sync(ToDevice) is a barrier for stores that waits until they are complete (DSB ST, full
-//     system), and Sync(FromDevice) one that keeps later loads behind the register read that told of
-//     the end (DMB, full system).
+//     Sync(ToDevice) is a barrier for stores that waits until they are complete (arm64: DSB ST, full
+//     system; 32-bit ARM: the module's, since behind the cores the PL310 of a Zynq-7000 has a store
+//     buffer of its own that only the kernel can drain), and Sync(FromDevice) one that keeps later
+//     loads behind the register read that told of the end (DMB, full system).
 //   - Where the module maps it cached, Sync asks the kernel to clean (ToDevice) or invalidate
-//     (FromDevice) the stretch by address, to the point of coherency, with the same barriers.
+//     (FromDevice) the stretch by address, to the point of coherency, with the same barriers. Open
+//     cleans all of it: a line that an earlier process left dirty would be evicted over the NPU's.
 //
 // # Interrupts
 //
@@ -57,6 +59,7 @@ var (
 	ErrPermission = errors.New("not permitted")
 	ErrSize       = errors.New("too small")
 	ErrStuck      = errors.New("the NPU does not come to rest")
+	ErrBusy       = errors.New("another process uses it")
 )
 
 // Opts say which NPU. What is zero takes its default.
@@ -149,6 +152,9 @@ func open(ctx context.Context, o Opts) (b *Bus, err error) {
 	if b.irq, err = os.OpenFile(d.Path, os.O_RDWR|unix.O_SYNC|unix.O_CLOEXEC, 0); err != nil {
 		return b, opening(err, "add a udev rule, or run as root")
 	}
+	if err = own(b.irq); err != nil {
+		return b, err
+	}
 	conn, err := b.irq.SyscallConn()
 	if err != nil {
 		return b, err
@@ -172,23 +178,70 @@ func open(ctx context.Context, o Opts) (b *Bus, err error) {
 		return b, fmt.Errorf("%w: %d bytes of memory at %s, %d are needed: enlarge reserved-memory in the device tree",
 			ErrSize, len(b.mem.bytes), b.mem.path, o.Bytes)
 	}
-	return b, b.rest(ctx)
+	return b, b.begin(ctx)
 }
 
-// Busy tells whether a start runs, and touches nothing. The PL must be configured.
-func Busy(o Opts) (bool, error) {
+// begin brings the NPU to rest, and the caches in step with the memory.
+func (b *Bus) begin(ctx context.Context) error {
+	if err := b.rest(ctx); err != nil || b.mem.clean == nil {
+		return err
+	}
+	return b.Sync(0, int64(len(b.mem.bytes)), npu.ToDevice)
+}
+
+// own takes the device for this process, until the file is closed: two that drive one NPU would reset and
+// overwrite each other.
+func own(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var lock error
+	if err := conn.Control(func(fd uintptr) { lock = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+		return err
+	}
+	switch {
+	case errors.Is(lock, unix.EWOULDBLOCK):
+		return fmt.Errorf("%s: %w", f.Name(), ErrBusy)
+	case lock != nil:
+		return fmt.Errorf("lock %s: %w", f.Name(), lock)
+	}
+	return nil
+}
+
+// Claim is an NPU that is this process's, its registers not touched: for who is about to take it from the PL.
+type Claim struct {
+	file  *os.File
+	bytes int64
+}
+
+// Hold claims an NPU, until Close. One that another process uses is ErrBusy.
+func Hold(o Opts) (*Claim, error) {
 	d, err := Find(o)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	f, err := os.OpenFile(d.Path, os.O_RDWR|unix.O_SYNC|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return false, opening(err, "add a udev rule, or run as root")
+		return nil, opening(err, "add a udev rule, or run as root")
 	}
-	defer f.Close()
-	m, err := unix.Mmap(int(f.Fd()), 0, regBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err := own(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Claim{f, d.Bytes}, nil
+}
+
+// Close gives it back.
+func (c *Claim) Close() error { return c.file.Close() }
+
+// Busy tells whether a start runs, and touches nothing. The PL must be configured.
+func (c *Claim) Busy() (bool, error) {
+	if c.bytes < regBytes {
+		return false, fmt.Errorf("%w: the registers of %s are %d bytes, expected %d", ErrSize, c.file.Name(), c.bytes, regBytes)
+	}
+	m, err := unix.Mmap(int(c.file.Fd()), 0, regBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return false, fmt.Errorf("map the registers of %s: %w", d.Path, err)
+		return false, fmt.Errorf("map the registers of %s: %w", c.file.Name(), err)
 	}
 	r := mapped(m)
 	defer r.close()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -304,13 +305,31 @@ func put(t *testing.T, root, name, text string) {
 }
 
 func TestOpen(t *testing.T) {
+	defer func(was bool) { outer = was }(outer)
+	outer = false // a file has no module behind it
 	o := tree(t)
-	if busy, err := Busy(o); busy || err != nil {
+	claim, err := Hold(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if busy, err := claim.Busy(); busy || err != nil {
 		t.Errorf("busy: %v, %v", busy, err)
+	}
+	if b, err := Open(t.Context(), o); !errors.Is(err, ErrBusy) {
+		t.Errorf("opened what is held: %v, %v", b, err)
+	}
+	if err := claim.Close(); err != nil {
+		t.Error(err)
 	}
 	b, err := Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if b, err := Open(t.Context(), o); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "another process uses it") {
+		t.Errorf("opened twice: %v, %v", b, err)
+	}
+	if c, err := Hold(o); !errors.Is(err, ErrBusy) {
+		t.Errorf("held what is open: %v, %v", c, err)
 	}
 	mem, base := b.DRAM()
 	if len(mem) != 65536 || base != 0x30000000 {
@@ -333,6 +352,51 @@ func TestOpen(t *testing.T) {
 	}
 	if _, err := b.ReadReg(0); !errors.Is(err, npu.ErrClosed) {
 		t.Errorf("closed: %v", err)
+	}
+	if b, err = Open(t.Context(), o); err != nil {
+		t.Fatalf("after Close: %v", err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOuter: behind an outer cache the barrier for stores of write-combined memory is the module's.
+func TestOuter(t *testing.T) {
+	defer func(was bool) { outer = was }(outer)
+	for _, outer = range []bool{false, true} {
+		b, err := Open(t.Context(), tree(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (b.mem.drain != nil) != outer {
+			t.Errorf("outer cache %v, the module's barrier %v", outer, b.mem.drain != nil)
+		}
+		var asked []syncArgs
+		if b.mem.drain != nil {
+			b.mem.drain = func(a *syncArgs) error { asked = append(asked, *a); return nil }
+		}
+		if err := errors.Join(b.Sync(64, 100, npu.ToDevice), b.Sync(64, 100, npu.FromDevice)); err != nil {
+			t.Error(err)
+		}
+		if want := []syncArgs{{offset: 64, size: 100, direction: uint32(npu.ToDevice)}}; outer && !slices.Equal(asked, want) {
+			t.Errorf("asked the module for %v, expected %v", asked, want)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		o := tree(t)
+		os.RemoveAll(filepath.Join(o.Sys, "class/misc"))
+		put(t, o.Sys, "class/u-dma-buf/npu-memory/phys_addr", "0x30000000\n")
+		put(t, o.Sys, "class/u-dma-buf/npu-memory/size", "65536\n")
+		put(t, o.Sys, "class/u-dma-buf/npu-memory/sync_mode", "1\n")
+		b, err = Open(t.Context(), o)
+		if (err != nil) != outer || outer && !errors.Is(err, ErrNoDevice) {
+			t.Errorf("outer cache %v, u-dma-buf: %v", outer, err)
+		}
+		if err == nil {
+			b.Close()
+		}
 	}
 }
 

@@ -162,7 +162,7 @@ module npu_top #(
     axi_read #(.N(1), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST)) u_read (
       .clk_i, .rst_ni, .flush_i(1'b0), .idle_o(rd_idle),
       .req_valid_i(run_q && !asked_q), .req_ready_o(ask_ready), .req_addr_i(40'(src_q) + offset),
-      .req_beats_i(beats_q), .rsp_valid_o(rsp_valid), .rsp_data_o(rsp_data), .rsp_last_o(),
+      .req_beats_i(beats_q), .level_i(2'b0), .rsp_valid_o(rsp_valid), .rsp_data_o(rsp_data), .rsp_last_o(),
       .err_valid_o(rd_err[p]), .err_decerr_o(), .err_addr_o(),
       .progress_o(), .stall_o(), .beat_o(),
       .m_arvalid_o(m_axi_arvalid[p]), .m_arready_i(m_axi_arready[p]),

@@ -1,5 +1,6 @@
 // Package driver is NVIDIA's driver API without cgo: libcuda is opened where the program runs (purego),
-// so one static binary serves machines with and without a GPU. It holds what Sluice calls, under the
+// so one binary serves machines with and without a GPU (it is linked to the C library, though: purego
+// finds dlopen there). It holds what Sluice calls, under the
 // API's own names, and nothing of what it is called for.
 //
 // A call costs 0.3 to 0.6 us beside the driver's own time. Nothing calls back from C. A context belongs
@@ -49,14 +50,15 @@ const (
 )
 
 // Lost says that nothing works in the context any more, until the primary context is reset: the errors
-// of which the driver's documentation says that the process must be restarted.
+// after which the driver's documentation promises nothing for the context, and 999, which says nothing. Of some
+// (718, 719) it says that the process must be restarted: there a reset may not help.
 func Lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return false
 	}
 	switch e.Code {
-	case 46, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719:
+	case 46, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999:
 		return true
 	}
 	return false

@@ -70,6 +70,8 @@ type Handles struct {
 	Hold func(on int)
 	// Slow has a block wait wherever it looks at its epoch.
 	Slow func(ns int)
+	// Late has the writes of words to other streams' memory come late, by up to ns.
+	Late func(ns int)
 	// Sizes that the kernels were built with.
 	LayerBytes, ControlBytes func() int
 }
@@ -83,7 +85,7 @@ func Attach(path string) (*Handles, error) {
 	h := &Handles{}
 	for name, f := range map[string]any{
 		"fake_inject": &h.Inject, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
-		"fake_hold": &h.Hold, "fake_slow": &h.Slow, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
+		"fake_hold": &h.Hold, "fake_slow": &h.Slow, "fake_late": &h.Late, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
 	} {
 		purego.RegisterLibFunc(f, lib, name)
 	}

@@ -229,6 +229,10 @@ extern "C" __attribute__((visibility("default"))) void fake_slow(long ns) {
   watch_of_all = ns > 0 ? Watch{doze, (void *)(size_t)ns} : Watch{};
 }
 
+// fake_late has cuStreamWriteValue32 take up to ns before it stores.
+static long late_ns;
+extern "C" __attribute__((visibility("default"))) void fake_late(long ns) { __atomic_store_n(&late_ns, ns, __ATOMIC_RELAXED); }
+
 // ------------------------------------------------------------------ devices and contexts
 API cuInit(unsigned flags) {
   ENTER();
@@ -422,7 +426,15 @@ API cuStreamWriteValue32_v2(Stream *s, u64 at, unsigned v, unsigned flags) {
   ENTER(std::to_string(v));
   CONTEXT;
   NEED(flags == 0 && at % 4 == 0 && inside(device_memory, at, 4), INVALID_VALUE);
-  return give(s, [=] { __atomic_store_n((unsigned *)at, v, __ATOMIC_RELEASE); });
+  return give(s, [=] {
+    if (long ns = __atomic_load_n(&late_ns, __ATOMIC_RELAXED)) {
+      static thread_local unsigned draw = 1;
+      draw = draw * 1664525u + 1013904223u;
+      timespec t{0, (long)(draw % (unsigned)ns)};
+      nanosleep(&t, nullptr);
+    }
+    __atomic_store_n((unsigned *)at, v, __ATOMIC_RELEASE);
+  });
 }
 
 // ------------------------------------------------------------------ streams and events

@@ -49,6 +49,10 @@ type Options struct {
 	// Classes are the names of the classes in the order of the network's logits; without them folders
 	// are classes in the order of their names, or by their numbers where all are numbers.
 	Classes []string
+	// Logits is how many classes the network tells apart, 0 where that is not known. Names of another number
+	// have no order of their own that could be the logits': where Labels asks for them they are refused,
+	// and where it is "" they are no labels.
+	Logits int
 	// Max leaves all but so many out, evenly spaced; 0 leaves none out.
 	Max int
 }

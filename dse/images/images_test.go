@@ -250,6 +250,7 @@ func TestLabels(t *testing.T) {
 	bad := map[string]string{}
 	for name, text := range map[string]string{
 		"header": "name,class\n", "twice": "file,label\ncat/1.png,a\n./cat/1.png,b\n", "empty": "file,label\ncat/1.png,\n", "few": "file,label\ncat/1.png,a\n",
+		"below": "file,label\ncat/1.png,1\ncat/2.png,-1\ndog/1.png,0\n", "floats": "file,label\ncat/1.png,1.0\ncat/2.png,2.0\ndog/1.png,0.0\n",
 	} {
 		bad[name] = write(t, filepath.Join(dir, name+".csv"), []byte(text))
 	}
@@ -263,6 +264,14 @@ func TestLabels(t *testing.T) {
 		{"folders", "words", Options{}, []int{0, 0, 1}, []string{"cat", "dog"}, ""},
 		{"folders by number", "numbers", Options{}, []int{2, 10}, nil, ""},
 		{"one folder says nothing", "one", Options{}, nil, nil, ""},
+		{"as many folders as logits", "words", Options{Logits: 2}, []int{0, 0, 1}, []string{"cat", "dog"}, ""},
+		{"fewer than logits have no order", "words", Options{Logits: 3}, nil, nil, ""},
+		{"nor where it is asked", "words", Options{Logits: 3, Labels: "folders"}, nil, nil, "2 names of classes for the 3 of the network"},
+		{"numbers are classes of more", "numbers", Options{Logits: 30}, []int{2, 10}, nil, ""},
+		{"CSV of fewer than logits", "words", Options{Logits: 3, Labels: csv}, nil, nil, "labels.csv: the labels are wrong: 2 names of classes for the 3 of the network"},
+		{"CSV by the order of the logits", "words", Options{Logits: 3, Labels: csv, Classes: []string{"dog", "x", "cat"}}, []int{0, 2, 0}, []string{"dog", "x", "cat"}, ""},
+		{"CSV below zero", "words", Options{Labels: bad["below"]}, nil, nil, `below.csv: the labels are wrong: line 3: label "-1"`},
+		{"CSV of floats", "words", Options{Labels: bad["floats"]}, nil, nil, `floats.csv: the labels are wrong: line 2: label "1.0"`},
 		{"unless it is asked", "one", Options{Labels: "folders"}, []int{0}, []string{"loose"}, ""},
 		{"order of the logits", "words", Options{Classes: []string{"dog", "cat"}}, []int{1, 1, 0}, []string{"dog", "cat"}, ""},
 		{"CSV", "words", Options{Labels: csv}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
@@ -323,6 +332,8 @@ func TestBad(t *testing.T) {
 		{"four channels", write(t, filepath.Join(dir, "k.png"), encode(t, flat(2, 2, color.White), false)), Shape{2, 2, 4}, Preprocess{}, ErrShape},
 		{"means", dir, Shape{2, 2, 3}, Preprocess{Mean: []float64{1, 2}}, ErrPreprocess},
 		{"deviation", dir, Shape{2, 2, 3}, Preprocess{Std: []float64{0}}, ErrPreprocess},
+		{"mean of 0 to 255", dir, Shape{2, 2, 3}, Preprocess{Mean: []float64{123.675, 116.28, 103.53}}, ErrPreprocess},
+		{"deviation of 0 to 255", dir, Shape{2, 2, 3}, Preprocess{Std: []float64{58.395}}, ErrPreprocess},
 		{"range", dir, Shape{2, 2, 3}, Preprocess{Range: -1}, ErrPreprocess},
 		{"fit", dir, Shape{2, 2, 3}, Preprocess{Fit: "squeeze"}, ErrPreprocess},
 		{"resize", dir, Shape{2, 2, 3}, Preprocess{Fit: FitStretch, Resize: 3}, ErrPreprocess},
@@ -334,6 +345,9 @@ func TestBad(t *testing.T) {
 			}
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
+			}
+			if strings.HasSuffix(c.name, "255") && !strings.Contains(err.Error(), "/255") {
+				t.Errorf("%v does not name the scale", err)
 			}
 			if err != nil && c.path != dir && !strings.Contains(err.Error(), filepath.Base(c.path)) {
 				t.Errorf("%v does not name the file", err)

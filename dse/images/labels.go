@@ -24,7 +24,7 @@ func (s *Set) label(path string, folder bool, o Options) error {
 	how := o.Labels
 	if how == "" {
 		how = "none"
-		if folder && s.inFolders(path) {
+		if folder && s.inFolders(path) && (o.Classes != nil || s.ordered(path, o.Logits)) {
 			how = "folders"
 		} else if beside := labelsBeside(path); !folder && beside != "" {
 			how = beside
@@ -37,9 +37,9 @@ func (s *Set) label(path string, folder bool, o Options) error {
 		if !folder {
 			return fmt.Errorf("%s: %w: it is no folder of folders", path, ErrLabels)
 		}
-		return s.byFolder(path)
+		return s.byFolder(path, o.Logits)
 	case strings.HasSuffix(how, ".csv"):
-		return s.byCSV(path, folder, how)
+		return s.byCSV(path, folder, how, o.Logits)
 	}
 	labels, err := integers(how)
 	if err != nil {
@@ -78,8 +78,57 @@ func (s *Set) inFolders(dir string) bool {
 	return !seen[""] && (len(seen) > 1 || s.Classes != nil)
 }
 
+// ordered tells that the folders that the images lie in are classes whose order among the logits can be taken from them.
+func (s *Set) ordered(dir string, logits int) bool {
+	all := s.folders(dir)
+	return numbers(all) || !slices.ContainsFunc(all, figure) && (logits == 0 || len(all) == logits)
+}
+
+// folders are the names of those that the images lie in, each once.
+func (s *Set) folders(dir string) []string {
+	var all []string
+	for _, path := range s.names {
+		all = append(all, folderOf(dir, path))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// FolderClasses are the names of the folders that the images of a set lie in, which Open read from dir, where they
+// are as many as a network has logits; nil where they are not, or are numbers.
+func (s *Set) FolderClasses(dir string, logits int) []string {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !s.inFolders(dir) {
+		return nil
+	}
+	if all := s.folders(dir); len(all) == logits && s.ordered(dir, logits) && !numbers(all) {
+		return all
+	}
+	return nil
+}
+
+// named takes names for classes in the order of the alphabet, unless there are more or fewer than logits.
+func (s *Set) named(names []string, logits int) error {
+	all := slices.Clone(names)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if logits > 0 && len(all) != logits {
+		return fmt.Errorf("%w: %d names of classes for the %d of the network, so their order among the logits is not known; --classes names them in that order", ErrLabels, len(all), logits)
+	}
+	s.Classes = all
+	return nil
+}
+
+// figure tells that a name looks like a number that no class can have: -1, 1.0.
+func figure(name string) bool {
+	if numbers([]string{name}) || !strings.ContainsAny(name[:min(1, len(name))], "+-.0123456789") {
+		return false
+	}
+	_, err := strconv.ParseFloat(name, 64)
+	return err == nil || errors.Is(err, strconv.ErrRange)
+}
+
 // byFolder takes the folder that an image lies in for its class.
-func (s *Set) byFolder(dir string) error {
+func (s *Set) byFolder(dir string, logits int) error {
 	names := make([]string, len(s.names))
 	for i, path := range s.names {
 		if names[i] = folderOf(dir, path); names[i] == "" {
@@ -87,17 +136,21 @@ func (s *Set) byFolder(dir string) error {
 		}
 	}
 	if s.Classes == nil {
-		all := slices.Clone(names)
-		slices.Sort(all)
-		all = slices.Compact(all)
-		if numbers(all) {
+		for i, name := range names {
+			if figure(name) {
+				return fmt.Errorf("%s: %w: its folder is %q, expected a name or a number from 0 to %d", s.names[i], ErrLabels, name, maxClasses-1)
+			}
+		}
+		if numbers(names) {
 			s.Labels = make([]int, len(names))
 			for i, name := range names {
 				s.Labels[i], _ = strconv.Atoi(name) // numbers says that it is one
 			}
 			return nil
 		}
-		s.Classes = all
+		if err := s.named(names, logits); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
 	}
 	s.Labels = make([]int, len(names))
 	for i, name := range names {
@@ -134,7 +187,7 @@ func (s *Set) class(name string) (int, error) {
 }
 
 // byCSV reads a class for each image; files are named as they lie below the folder of the images.
-func (s *Set) byCSV(path string, folder bool, file string) error {
+func (s *Set) byCSV(path string, folder bool, file string, logits int) error {
 	if !folder {
 		return fmt.Errorf("%s: %w: a CSV names the files of a folder, %s is none", file, ErrLabels, path)
 	}
@@ -157,12 +210,15 @@ func (s *Set) byCSV(path string, folder bool, file string) error {
 		if !ok {
 			return fmt.Errorf("%s: %w: it has no line for %s", file, ErrLabels, rest)
 		}
-		names = append(names, l)
+		if figure(l.label) && !slices.Contains(s.Classes, l.label) {
+			return fmt.Errorf("%s: %w: line %d: label %q, expected a name or a number from 0 to %d", file, ErrLabels, l.line, l.label, maxClasses-1)
+		}
+		names = append(names, l.label)
 	}
 	if s.Classes == nil && !numbers(names) {
-		s.Classes = slices.Clone(names)
-		slices.Sort(s.Classes)
-		s.Classes = slices.Compact(s.Classes)
+		if err := s.named(names, logits); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
 	}
 	s.Labels = make([]int, len(names))
 	for i, name := range names {
@@ -173,8 +229,14 @@ func (s *Set) byCSV(path string, folder bool, file string) error {
 	return nil
 }
 
+// labelled is a file's label, and the line of the CSV that it stands in.
+type labelled struct {
+	label string
+	line  int
+}
+
 // parseLabels reads a CSV with the columns file and label, among others.
-func parseLabels(r io.Reader) (map[string]string, error) {
+func parseLabels(r io.Reader) (map[string]labelled, error) {
 	c := csv.NewReader(bufio.NewReader(r))
 	c.ReuseRecord = true
 	head, err := c.Read()
@@ -185,7 +247,7 @@ func parseLabels(r io.Reader) (map[string]string, error) {
 	if file < 0 || label < 0 {
 		return nil, fmt.Errorf("%w: line 1 is %q, expected the columns file and label", ErrLabels, strings.Join(head, ","))
 	}
-	named := map[string]string{}
+	named := map[string]labelled{}
 	for {
 		row, err := c.Read()
 		if errors.Is(err, io.EOF) {
@@ -204,7 +266,7 @@ func parseLabels(r io.Reader) (map[string]string, error) {
 		case len(named) >= maxFiles:
 			return nil, fmt.Errorf("%w: line %d: more than %d", ErrLabels, line, maxFiles)
 		}
-		named[key] = row[label]
+		named[key] = labelled{row[label], line}
 	}
 }
 

@@ -41,13 +41,17 @@ func (p Preprocess) For(c int) (Preprocess, error) {
 	for _, v := range []struct {
 		name string
 		list []float64
-	}{{"mean", p.Mean}, {"std", p.Std}} {
+		most float64
+	}{{"mean", p.Mean, 1}, {"std", p.Std, 2}} {
 		if n := len(v.list); n > 1 && n != c {
 			return p, fmt.Errorf("%w: %s has %d values, the network's input %d channels", ErrPreprocess, v.name, n, c)
 		}
 		for _, x := range v.list {
-			if math.IsNaN(x) || math.Abs(x) > 1e6 || v.name == "std" && x < 1e-6 {
+			switch {
+			case math.IsNaN(x) || math.IsInf(x, 0) || v.name == "std" && x < 1e-6:
 				return p, fmt.Errorf("%w: %s is %v, for pixels from 0 to 1", ErrPreprocess, v.name, x)
+			case math.Abs(x) > v.most:
+				return p, fmt.Errorf("%w: %s is %v, at most %v for pixels from 0 to 1; of pixels from 0 to 255 it is %.4g, which is that /255", ErrPreprocess, v.name, x, v.most, x/255)
 			}
 		}
 	}

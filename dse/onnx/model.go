@@ -151,9 +151,18 @@ func (im *importer) readInput(side int) error {
 		if side != 0 && i > 0 {
 			v = int64(side)
 		}
+		if v == 0 { // a name in place of a number, or neither
+			what := "open"
+			if d.GetDimParam() != "" {
+				what = fmt.Sprintf("open (%q)", d.GetDimParam())
+			}
+			if i > 0 {
+				what += "; --input-side says how many pixels high and wide the input is"
+			}
+			return fmt.Errorf("input %q: %w: dimension %d is %s", name, ErrShape, i+1, what)
+		}
 		if v < 1 || v > maxDim {
-			return fmt.Errorf("input %q: %w: dimension %d is %d%s, expected a number from 1 to %d",
-				name, ErrShape, i+1, v, d.GetDimParam(), maxDim)
+			return fmt.Errorf("input %q: %w: dimension %d is %d, expected a number from 1 to %d", name, ErrShape, i+1, v, maxDim)
 		}
 		size[i] = int(v)
 	}

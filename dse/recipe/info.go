@@ -18,6 +18,7 @@ type Info struct {
 	Floats     bool     // they were the network's input already
 	Missing    bool     // there were none: the ranges come from noise
 	Classes    []string // names in the order of the logits, nil where they are not known
+	Logits     int      // of the last exit
 }
 
 // Keys of bundle.Meta.
@@ -84,6 +85,9 @@ func chunks(names []string) []string {
 // its From is empty.
 func Of(b *bundle.Bundle) (Info, error) {
 	var i Info
+	if n := len(b.Network.Exits); n > 0 {
+		i.Logits = b.Network.Exits[n-1].Classes
+	}
 	if i.From = b.Meta[keyFrom]; b.Meta[keyPreprocess] == "" {
 		i.From = ""
 		return i, nil

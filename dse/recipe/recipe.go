@@ -127,7 +127,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Calibration{Info: Info{Preprocess: p}}
+	c := &Calibration{Info: Info{Preprocess: p, Logits: g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C}}
 	if r.Classes != "" {
 		if c.Classes, err = images.LoadClasses(r.Classes); err != nil {
 			return nil, err
@@ -136,10 +136,14 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	in := Shape(g)
 	switch {
 	case r.Calibrate != "":
-		if c.Set, err = images.Open(r.Calibrate, in, p, images.Options{Max: n, Classes: c.Classes}); err != nil {
+		// What the ranges come from needs no classes; names of folders are a help where they can be those of the logits.
+		if c.Set, err = images.Open(r.Calibrate, in, p, images.Options{Max: n, Labels: "none"}); err != nil {
 			return nil, err
 		}
-		c.Classes, c.From = c.Set.Classes, "images"
+		if c.Classes == nil {
+			c.Classes = c.Set.FolderClasses(r.Calibrate, c.Logits)
+		}
+		c.From = "images"
 	case r.Trained():
 		im, err := zoo.FashionMNIST(r.Data, true, n)
 		if err != nil {
@@ -162,8 +166,8 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 		}
 	}
 	c.Preprocess.Range = c.Preprocess.InputRange(in.C)
-	if classes := g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C; c.Classes != nil && len(c.Classes) > classes {
-		return nil, fmt.Errorf("%w: %d classes are named, the network's last exit has %d", ErrRecipe, len(c.Classes), classes)
+	if len(c.Classes) > c.Logits {
+		return nil, fmt.Errorf("%w: %d classes are named, the network's last exit has %d", ErrRecipe, len(c.Classes), c.Logits)
 	}
 	return c, nil
 }
@@ -243,6 +247,7 @@ func (i *Info) Evaluation(path string, in images.Shape, o images.Options) (*imag
 	if o.Classes == nil {
 		o.Classes = i.Classes
 	}
+	o.Logits = i.Logits
 	s, err := images.Open(path, in, i.Preprocess, o)
 	if err != nil {
 		return nil, err

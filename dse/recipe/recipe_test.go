@@ -110,6 +110,33 @@ func TestInfo(t *testing.T) {
 	}
 }
 
+// Folders of images to calibrate with name classes only where they are as many as the logits, and are never refused.
+func TestCalibrationFolders(t *testing.T) {
+	dir := home(t)
+	for _, to := range []string{"class4", "class5"} {
+		if err := os.CopyFS(filepath.Join(dir, "photos", to), os.DirFS(filepath.Join(dir, "photos", "class0"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []int{6, 5, 4, 3, 2} {
+		b, _ := make1(t, own(dir))
+		i, err := recipe.Of(b)
+		if err != nil || (n == 4) != (len(i.Classes) == 4) || n != 4 && i.Classes != nil {
+			t.Errorf("%d folders: classes %q, %v", n, i.Classes, err)
+		}
+		if n != 4 {
+			// nor are such the classes of what is evaluated
+			set, err := i.Evaluation(filepath.Join(dir, "photos"), images.Shape{H: 8, W: 8, C: 3}, images.Options{})
+			if err != nil || set.Labels != nil {
+				t.Errorf("%d folders: labels %v, %v", n, set.Labels, err)
+			}
+		}
+		if err := os.RemoveAll(filepath.Join(dir, "photos", fmt.Sprintf("class%d", n-1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Names of many classes are more than one value of a bundle holds.
 func TestManyClasses(t *testing.T) {
 	dir := home(t)
@@ -123,9 +150,18 @@ func TestManyClasses(t *testing.T) {
 		if err := os.WriteFile(r.Classes, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := r.Make(mustLoad(t))
-		if want := map[int]string{4: "is none of the 4 named", 5: "is none of the 5 named"}[n]; err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+		b, err := r.Make(mustLoad(t))
+		if n == 5 {
+			if err == nil || !strings.Contains(err.Error(), "5 classes are named, the network's last exit has 4") {
+				t.Errorf("%v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err) // that the folders are called otherwise is no matter: ranges need no classes
+		}
+		if i, err := recipe.Of(b); err != nil || !slices.Equal(i.Classes, lines) {
+			t.Errorf("%d names: %q, %v", n, i.Classes, err)
 		}
 	}
 	info := recipe.Info{From: "images", Images: 1}

@@ -1,8 +1,11 @@
 package search
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -28,8 +31,12 @@ func (s *sweep) question() []Param {
 	g, o := &s.g, &s.o
 	x, most, template := g.Axes, g.Budget, g.Template
 	template.Name, template.Reason, template.DRAM = "", "", configs.DRAM{}
+	first, with := s.w.Parts[0], []string{}
+	for _, p := range s.w.Parts[1:] {
+		with = append(with, fmt.Sprintf("%s of %d segments and %d MACs=%.9g", p.Name, p.Segments, p.MACs, p.Share/first.Share))
+	}
 	q := []Param{
-		Ask("--network", s.w.Parts), Ask("--board", g.Board), Ask("--bytes-per-cycle", g.Template.DRAM), Ask("--template", template),
+		Ask("--network", fmt.Sprintf("%s of %d segments and %d MACs", first.Name, first.Segments, first.MACs)), Ask("--with", with), Ask("--board", g.Board), Ask("--bytes-per-cycle", g.Template.DRAM), Ask("--template", template),
 		Ask("--mapping", []any{g.Mapping.Points, g.Mapping.Orders}), Ask("--tp", g.TP), Ask("--tc", g.TC), Ask("--tr", g.TR),
 		Ask("--clock", x.ClockMHz), Ask("--bandwidth", x.BytesPerCycle), Ask("--ports", x.NAXI), Ask("--port-bytes", x.AXIBytes),
 		Ask("--w-load", x.WLoad), Ask("--drain", x.Drain), Ask("--ring", x.WRingBeats), Ask("--abuf", x.ABufWords),
@@ -38,8 +45,16 @@ func (s *sweep) question() []Param {
 		Ask("--objective", o.Objective), Ask("--cost", o.Cost), Ask("--weights", o.Weights), Ask("--exit-rate", s.reach), Ask("--max-latency", o.MaxLatency),
 		Ask("--exhaustive", o.Exhaustive), Ask("bands", []float64{o.Band, o.CostBand}), Ask("energies", o.Energy), Ask("designs a chunk", chunk),
 	}
+	asked := slices.Clone(o.Asked)
 	if o.Service != nil {
-		q = append(q, o.Service.Asked...)
+		asked = append(asked, o.Service.Asked...)
+	}
+	for _, p := range asked {
+		if i := slices.IndexFunc(q, func(have Param) bool { return have.Name == p.Name }); i >= 0 {
+			q[i] = p
+		} else {
+			q = append(q, p)
+		}
 	}
 	return q
 }
@@ -58,7 +73,7 @@ func changed(before, now []Param) error {
 		case !ok:
 			out = append(out, fmt.Sprintf("%s is new: %s", p.Name, short(p.Value)))
 		case was != p.Value:
-			out = append(out, fmt.Sprintf("%s was %s, is %s", p.Name, short(was), short(p.Value)))
+			out = append(out, differences(p.Name, was, p.Value)...)
 		}
 	}
 	for _, p := range before {
@@ -70,6 +85,24 @@ func changed(before, now []Param) error {
 		return nil
 	}
 	return fmt.Errorf("it was asked something else: %s; remove it to begin anew", strings.Join(out, "; "))
+}
+
+// differences says what of a value is another: of an object, which keys.
+func differences(name, was, is string) (out []string) {
+	var a, b map[string]json.RawMessage
+	if json.Unmarshal([]byte(was), &a) == nil && json.Unmarshal([]byte(is), &b) == nil && a != nil && b != nil {
+		keys := maps.Clone(a)
+		maps.Copy(keys, b)
+		for _, k := range slices.Sorted(maps.Keys(keys)) {
+			if x, y := string(a[k]), string(b[k]); x != y {
+				out = append(out, fmt.Sprintf("%s %s was %s, is %s", name, k, short(cmp.Or(x, "absent")), short(cmp.Or(y, "absent"))))
+			}
+		}
+	}
+	if out == nil {
+		out = []string{fmt.Sprintf("%s was %s, is %s", name, short(was), short(is))}
+	}
+	return out
 }
 
 func short(s string) string {

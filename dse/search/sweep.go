@@ -56,6 +56,9 @@ type Options struct {
 	References []configs.Design
 	// Progress, where set, is told how many <T_P, T_C> are done.
 	Progress func(done, total int)
+	// Asked are further parts of the question; one of a name that the question has replaces that part, as where the
+	// user typed something else than what became of it.
+	Asked []Param
 	// State, where set, is a file that the sweep can be resumed from.
 	State string
 }

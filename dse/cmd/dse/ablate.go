@@ -5,13 +5,14 @@ import (
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 type ablateCmd struct {
 	target
-	Config string `placeholder:"NAME|FILE.yaml" help:"Design (default: the board's reference)."`
+	Config string `placeholder:"NAME|FILE.yaml" help:"Design (default: the board's reference); one that does not fit the board is refused."`
 	Formed bool   `help:"Paper's law: windows formed on the way from the DRAM."`
 	Own    bool   `help:"Paper's law: each scheme on its own best design at B = 8, as in the paper's figure 10, in place of the published one."`
 	Out    string `placeholder:"FILE.json" help:"Also write the figures to a file."`
@@ -41,6 +42,13 @@ func (c *ablateCmd) Run(e *env) error {
 		if c.BytesPerCycle != 0 {
 			d.DRAM.BytesPerCycle = c.BytesPerCycle
 		}
+	}
+	if err := resource.Of(in.grid.Board, d).Check(in.grid.Board); err != nil {
+		how := "--config names the design (as dse sweep finds one for it and dse export writes it)"
+		if c.Config != "" {
+			how = "--config " + c.Config + " is of another board"
+		}
+		return fmt.Errorf("design %s <%d, %d, %d> does not fit the board %s: %s: %w", d.Name, d.TR, d.TP, d.TC, in.grid.Board.Name, how, err)
 	}
 	doc := ablateDoc{
 		header: newHeader("ablate", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Design: d, MACs: in.w.SegMACs,

@@ -33,6 +33,9 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	o = search.Options{
 		Objective: search.Objective(c.Objective), Weights: weights, Workers: c.Workers, Exhaustive: c.Exhaustive, State: c.Resume,
 		MaxLatency: int64(c.MaxLatency * 1e6), Band: band.Mean,
+		Asked: []search.Param{
+			search.Ask("--clock", c.Clock), search.Ask("--clock-margin", c.ClockMargin), search.Ask("--max-latency", c.MaxLatency), search.Ask("--exit-rate", c.ExitRate),
+		},
 	}
 	if o.Objective != search.Rate && o.Objective != search.Cheapest && len(in.w.Parts) == 1 {
 		o.References = references(in)
@@ -90,7 +93,7 @@ func slower(ctx context.Context, o search.Options, p search.Point, band float64)
 }
 
 // writeCSV writes a line for every design that was evaluated.
-func writeCSV(path string, r *search.Result) error {
+func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 	within, front := map[string]bool{}, map[string]bool{}
 	for _, p := range r.Within {
 		within[p.Design.Name] = true
@@ -99,7 +102,7 @@ func writeCSV(path string, r *search.Result) error {
 		front[p.Design.Name] = true
 	}
 	return writeFile(path, func(w io.Writer) error {
-		c := csv.NewWriter(w)
+		out := csv.NewWriter(w)
 		head := []string{
 			"name", "TR", "TP", "TC", "n_axi", "axi_bytes", "max_burst", "w_load", "drain", "wring_beats", "abuf_words", "clock_mhz", "bytes_per_cycle",
 			"dsp", "bram36", "uram", "lut", "ff", "value", "at_most", "holds", "within", "pareto", "gops", "latency_b1_ns", "latency_exits_ns", "samples_per_s",
@@ -108,7 +111,7 @@ func writeCSV(path string, r *search.Result) error {
 		for b := 1; b <= abi.BMax; b++ {
 			head = append(head, fmt.Sprintf("gops_b%d", b))
 		}
-		if err := c.Write(head); err != nil {
+		if err := out.Write(head); err != nil {
 			return err
 		}
 		num := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
@@ -122,7 +125,13 @@ func writeCSV(path string, r *search.Result) error {
 				strconv.Itoa(p.FF), num(p.Value), strconv.FormatBool(p.AtMost), strconv.FormatBool(!p.Fails), strconv.FormatBool(within[d.Name]),
 				strconv.FormatBool(front[d.Name]), num(p.GOPS), strconv.FormatInt(p.B1NS, 10), strconv.FormatInt(p.ExitNS, 10), num(p.Samples))
 			if s := p.Served; s != nil {
-				row = append(row, num(s.Violations), num(s.CI95), num(s.Goodput), num(s.GCI95))
+				interval := func(v float64) string {
+					if len(c.Seeds) < 2 {
+						return "" // there is none
+					}
+					return num(v)
+				}
+				row = append(row, num(s.Violations), interval(s.CI95), num(s.Goodput), interval(s.GCI95))
 			} else {
 				row = append(row, "", "", "", "")
 			}
@@ -134,12 +143,12 @@ func writeCSV(path string, r *search.Result) error {
 			for _, v := range p.ByB {
 				row = append(row, num(v))
 			}
-			if err := c.Write(row); err != nil {
+			if err := out.Write(row); err != nil {
 				return err
 			}
 		}
-		c.Flush()
-		return c.Error()
+		out.Flush()
+		return out.Error()
 	})
 }
 
@@ -165,11 +174,15 @@ func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 		fmt.Fprintf(w, "and %d more (--out, --csv)\n", len(r.Within)-most)
 	}
 	if s := r.Best.Served; s != nil {
-		fmt.Fprintf(w, "\nthe best one misses %.2f %% +-%.2f of the deadlines and serves %.2f +-%.2f requests in time a second (simulated service of estimated cycles, %d requests of each of %d seeds)\n",
-			100*s.Violations, 100*s.CI95, s.Goodput, s.GCI95, c.N, len(c.Seeds))
+		seeds := fmt.Sprintf("of each of %d seeds", len(c.Seeds))
+		if len(c.Seeds) == 1 {
+			seeds = "of one seed, so without an interval"
+		}
+		fmt.Fprintf(w, "\nthe best one misses %.2f %%%s of the deadlines and serves %.2f%s requests in time a second (simulated service of estimated cycles, %d requests %s)\n",
+			100*s.Violations, c.half(100*s.CI95), s.Goodput, c.half(s.GCI95), c.N, seeds)
 	}
 	if s := doc.Slow; s != nil {
-		text := fmt.Sprintf("%.2f %% +-%.2f", 100*s.Violations, 100*s.CI95)
+		text := fmt.Sprintf("%.2f %%%s", 100*s.Violations, c.half(100*s.CI95))
 		switch search.Objective(c.Objective) {
 		case search.Cheapest:
 			text += map[bool]string{true: ": it still holds", false: ": it no longer holds"}[s.Holds]
@@ -181,6 +194,14 @@ func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	if e := doc.Energy; e != nil {
 		fmt.Fprintf(w, "%.3g mJ a sample by published energies of accesses (estimated; 45 nm, without clocks and leakage: it ranks designs)\n", e.PJ/1e9)
 	}
+}
+
+// half is half of an interval as text; one seed has none.
+func (c *sweepCmd) half(v float64) string {
+	if len(c.Seeds) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" +-%.2f", v)
 }
 
 func (c *sweepCmd) valueText(v float64) string {

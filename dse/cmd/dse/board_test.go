@@ -64,6 +64,7 @@ func TestOwnBoard(t *testing.T) {
 	config := filepath.Join(export, "found.yaml")
 	ok("explain", "--network", "tiny", "--config", config, "--images", "2")
 	ok("compare", "--network", "tiny", "--a", config, "--b", "run")
+	ok("ablate", "--network", "tiny", "--board", board, "--config", config)
 	if _, b, err := (&checkCmd{What: export}).find(); err != nil || b.Name != "bench-7" {
 		t.Errorf("check finds the board %q, %v", b.Name, err)
 	}
@@ -96,6 +97,8 @@ func TestOwnBoard(t *testing.T) {
 		{[]string{"export", "--point", "64,3,16", "--out", export}, []string{"--board"}},
 		{[]string{"explain", "--network", "tiny", "--config", away, "--images", "2"}, []string{"bench-7", "--board"}},
 		{[]string{"explain", "--network", "tiny", "--config", config, "--board", "zc706", "--images", "2"}, []string{"bench-7", "zc706"}},
+		{[]string{"ablate", "--network", "tiny", "--board", board}, []string{"bench-7", "900 DSPs", "--config"}},
+		{[]string{"ablate", "--network", "tiny", "--board", board, "--config", "zc706"}, []string{"bench-7", "900 DSPs", "--config zc706"}},
 		{[]string{"sweep", "--network", "tiny", "--board", board, "--law", "paper"}, []string{"paper_mibit", "bench-7"}},
 		{append(sweep, "--board", file("bad.yaml", bad)), []string{"name: expected", "dsp: expected", "family: expected", `key "lut" is missing`}},
 	} {

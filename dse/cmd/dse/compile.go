@@ -57,6 +57,9 @@ func (c *compileCmd) Run(e *env) error {
 	if c.Evaluate == "" && (c.Labels != "" || c.Onnxruntime == "yes") {
 		return usage("--labels and --onnxruntime are about the images of --evaluate, which names none")
 	}
+	if err := c.overwrites(c.Network, c.Network+".data", c.Config, c.Exits, c.Classes, c.Calibrate, c.Evaluate, c.Labels); err != nil {
+		return err
+	}
 	d, err := configs.Load(c.Config)
 	if err != nil {
 		return err
@@ -76,6 +79,12 @@ func (c *compileCmd) Run(e *env) error {
 		if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
 			return err
 		}
+		if err := c.overwrites(pictures(set)...); err != nil {
+			return err
+		}
+	}
+	if err := c.overwrites(pictures(from.Set)...); err != nil {
+		return err
 	}
 	b, err := r.MakeFrom(g, from, d)
 	if err != nil {
@@ -104,6 +113,30 @@ func (c *compileCmd) Run(e *env) error {
 		return nil
 	}
 	return doc.print(e.stdout)
+}
+
+// overwrites refuses to write over what is read.
+func (c *compileCmd) overwrites(read ...string) error {
+	for _, out := range []string{c.Out, c.Out + ".json"} {
+		o, err := os.Stat(out)
+		if err != nil {
+			continue // it is not there, so nothing is lost; where it cannot be looked at, writing says so
+		}
+		for _, path := range read {
+			if i, err := os.Stat(path); err == nil && os.SameFile(o, i) {
+				return usage("--out %s: %s is %s, which is read", c.Out, out, path)
+			}
+		}
+	}
+	return nil
+}
+
+// pictures are the files of images, by name.
+func pictures(s *imageset.Set) (names []string) {
+	for i := range s.Len() {
+		names = append(names, s.Name(i))
+	}
+	return names
 }
 
 // evaluate runs the images through the golden executor, the float network and, where it is there,

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 )
 
 func call(args ...string) (code int, stdout, stderr string) {
@@ -74,6 +75,61 @@ func TestCompile(t *testing.T) {
 	}
 	if file, err := os.ReadFile(out + ".json"); err != nil || string(file) != stdout {
 		t.Errorf("the figures in the file differ from those printed (%v)", err)
+	}
+}
+
+// One file that cannot be read does not keep the others from being looked through, and the status is its.
+func TestOperatorsGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	if err := recipetest.Home(dir); err != nil {
+		t.Fatal(err)
+	}
+	own, gone := filepath.Join(dir, "own.onnx"), filepath.Join(dir, "gone.onnx")
+	code, stdout, stderr := call("operators", gone, own)
+	if code != exitInput || !strings.Contains(stdout, own+": all of its operators") || !strings.Contains(stdout, gone+": could not") || !strings.Contains(stderr, gone) {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, _ = call("operators", "--json", gone, own)
+	nets, _ := checkDoc(t, stdout, "networks")["networks"].([]any)
+	if code != exitInput || len(nets) != 2 || nets[0].(map[string]any)["error"] == nil || nets[1].(map[string]any)["error"] != nil {
+		t.Errorf("exit code %d: %s", code, stdout)
+	}
+}
+
+// Nothing that is read is written over, whatever path it is named by.
+func TestCompileKeepsItsInputs(t *testing.T) {
+	dir := t.TempDir()
+	if err := recipetest.Home(dir); err != nil {
+		t.Fatal(err)
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for name, text := range map[string]string{"exits.yaml": "exits: [late]\n", "names.json": "a\nb\nc\nd\n"} {
+		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(in("own.onnx"), in("link")); err != nil {
+		t.Fatal(err)
+	}
+	for out, lost := range map[string]string{
+		in("own.onnx"): "own.onnx", in("photos") + "/../own.onnx": "own.onnx", in("link"): "own.onnx", in("exits.yaml"): "exits.yaml", in("names"): "names.json",
+		in("photos/class2/1.png"): "photos/class2/1.png",
+	} {
+		before, err := os.ReadFile(in(lost))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--exits", in("exits.yaml"), "--classes", in("names.json"), "--out", out)
+		after, err := os.ReadFile(in(lost))
+		if code != exitUsage || !strings.Contains(stderr, "which is read") || err != nil || !bytes.Equal(before, after) {
+			t.Errorf("--out %s: exit code %d, %s is kept %v: %s", out, code, lost, bytes.Equal(before, after), stderr)
+		}
+	}
+	// its own earlier output is no input
+	for range 2 {
+		if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("own.sluice")); code != exitOK {
+			t.Errorf("exit code %d: %s", code, stderr)
+		}
 	}
 }
 

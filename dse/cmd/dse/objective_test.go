@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -466,6 +469,68 @@ func TestServiceBound(t *testing.T) {
 	}
 }
 
+// A rate is held where the device keeps up with it and enough requests show that it does; what arrives within a part of
+// the time to the deadline shows nothing, and the highest rate that is looked at is no answer.
+func TestRateIsSustained(t *testing.T) {
+	sweep := func(more ...string) (int, string, string) {
+		return call(append([]string{"sweep", "--json", "--network", "tiny", "--board", "zc706", "--tp", "4", "--tc", "16", "--tr", "64", "--exit-rate", "0.6,0.4"}, more...)...)
+	}
+	code, stdout, stderr := sweep("--objective", "rate", "--slo", "40", "--n", "100")
+	if code != exitInput || !strings.Contains(stdout+stderr, "--n ") || !strings.Contains(stdout+stderr, "at least") {
+		t.Errorf("100 requests with 40 ms: exit code %d: %s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr = sweep("--objective", "cheapest", "--rate", "90000", "--slo", "40", "--n", "100")
+	if code != exitInput || !strings.Contains(stdout+stderr, "--n 36000 at least") {
+		t.Errorf("90,000 a second of 100 requests: exit code %d: %s%s", code, stdout, stderr)
+	}
+	w, err := (&target{Network: "tiny", Seed: 1}).workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := configs.Load("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := search.Point{Design: d, Cycles: cyclesOf(t, w, d)}
+	ns := p.Nanoseconds()
+	most := math.Inf(1) // B_max requests to the last exit in the time of a whole batch
+	{
+		sum := 0.0
+		for i := range w.Segments {
+			least := math.Inf(1)
+			for b := range ns {
+				least = min(least, float64(ns[b][i])/float64(b+1))
+			}
+			sum += least
+		}
+		most = 1e9 / sum
+	}
+	// A deadline so far away that every request of these is in time at any rate: only what the device sustains bounds it.
+	f := &serviceFlags{SLO: 1000, Policy: "fluid", N: 50, Seeds: []uint64{5}, MaxViolations: 0.01, RateStep: 0.02}
+	s := testService(t, f, w, []float64{0, 1})
+	for _, x := range []struct {
+		share float64
+		holds bool
+	}{{0.99, true}, {1.01, false}} {
+		v, err := s.at(t.Context(), x.share*most, ns)
+		if err != nil || v.Violations != 0 || v.Holds != x.holds {
+			t.Errorf("%v of the throughput: %+v, %v", x.share, v, err)
+		}
+	}
+	if top, ok := s.top(ns); !ok || s.rate(top) > most {
+		t.Errorf("%v a second may hold, the device does %v", s.rate(top), most)
+	}
+	for b := range ns {
+		for i := range ns[b] {
+			ns[b][i] = 10
+		}
+	}
+	f.SLO, s.slo = 0.001, 1000
+	if v, err := s.serve(t.Context(), d, ns, 0); !errors.Is(err, errFast) {
+		t.Errorf("a device that takes no time: %+v, %v", v, err)
+	}
+}
+
 // What must hold holds at the upper end of the interval of several seeds.
 func TestIntervals(t *testing.T) {
 	if v := ci95([]float64{1, 2, 3}); math.Abs(v-2.484137) > 1e-5 { // 4.302653 of Student's t with 2 degrees, over the root of 3
@@ -491,10 +556,10 @@ func TestIntervals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v.Holds != (v.Violations+v.CI95 <= 0.1) {
+		if v.Holds != (v.Violations+v.CI95 <= 0.1 && s.sustains(rate, p.Nanoseconds())) {
 			t.Errorf("at %g a second %+v", rate, v)
 		}
-		if v.Violations <= 0.1 && !v.Holds {
+		if v.Violations <= 0.1 && !v.Holds && s.sustains(rate, p.Nanoseconds()) {
 			between++
 		}
 	}
@@ -511,7 +576,7 @@ func TestResumeNamesWhatChanged(t *testing.T) {
 		args := append([]string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "3..4", "--tc", "8..16", "--tr", "64"}, more...)
 		return call(append(args, "--resume", filepath.Join(dir, file))...)
 	}
-	served := []string{"--objective", "cheapest", "--rate", "1000", "--slo", "4", "--n", "40", "--max-violations", "0.5"}
+	served := []string{"--objective", "cheapest", "--rate", "1000", "--slo", "4", "--n", "60", "--max-violations", "0.5"}
 	for file, base := range map[string][]string{"plain.json": nil, "served.json": served} {
 		code, first, stderr := ask(file, append(slices.Clone(base), "--json")...)
 		if code != exitOK {
@@ -536,32 +601,33 @@ func TestResumeNamesWhatChanged(t *testing.T) {
 		{"served.json", "--policy", []string{"--policy", "lazy"}},
 		{"served.json", "--n", []string{"--n", "41"}},
 		{"served.json", "--seeds", []string{"--seeds", "2"}},
-		{"served.json", "--exit-rate", []string{"--exit-rate", "0.5,0.5"}},
+		{"served.json", "--exit-rate was [0,1], is [0.5,0.5];", []string{"--exit-rate", "0.5,0.5"}},
 		{"served.json", "--max-violations", []string{"--max-violations", "0.4"}},
 		{"served.json", "--cost", []string{"--cost", "lut"}},
 		{"served.json", "--objective", []string{"--objective", "goodput"}},
 		{"plain.json", "--objective", []string{"--objective", "latency"}},
-		{"plain.json", "--exit-rate", []string{"--exit-rate", "0.5,0.5"}},
+		{"plain.json", "--exit-rate was null, is [0.5,0.5];", []string{"--exit-rate", "0.5,0.5"}},
 		{"plain.json", "--weights", []string{"--weights", "2,1,1,1,1,1,1,1"}},
 		{"plain.json", "--mapping", []string{"--mapping", "basic"}},
 		{"plain.json", "--bytes-per-cycle", []string{"--bytes-per-cycle", "16"}},
 		{"plain.json", "--template", []string{"--template", "run"}},
-		{"plain.json", "--max-latency", []string{"--max-latency", "3"}},
+		{"plain.json", "--max-latency was 0, is 3;", []string{"--max-latency", "3"}},
 		{"plain.json", "--max-dsp", []string{"--max-dsp", "100"}},
 		{"plain.json", "--max-bram", []string{"--max-bram", "400"}},
 		{"plain.json", "--max-lut", []string{"--max-lut", "150000"}},
 		{"plain.json", "--max-ff", []string{"--max-ff", "150000"}},
 		{"plain.json", "--margin", []string{"--margin", "0.1"}},
-		{"plain.json", "--clock", []string{"--clock-margin", "0.1"}},
-		{"plain.json", "--clock", []string{"--clock", "120"}},
+		{"plain.json", "--clock-margin was 0, is 0.1;", []string{"--clock-margin", "0.1"}},
+		{"plain.json", "--clock was null, is [120];", []string{"--clock", "120"}},
 		{"plain.json", "--bandwidth", []string{"--bandwidth", "12"}},
 		{"plain.json", "--ports", []string{"--ports", "2"}},
 		{"plain.json", "--w-load", []string{"--w-load", "4"}},
 		{"plain.json", "--drain", []string{"--drain", "4"}},
 		{"plain.json", "--ring", []string{"--ring", "1024"}},
 		{"plain.json", "--abuf", []string{"--abuf", "2048"}},
-		{"plain.json", "--network", []string{"--with", "fashion=1"}},
-		{"plain.json", "--board", []string{"--board", mine}},
+		{"plain.json", "--with was [], is [\"fashion of 4 segments and", []string{"--with", "fashion=1"}},
+		{"plain.json", "--network", []string{"--network", "fashion"}},
+		{"plain.json", "--board dsp was 900, is 160;", []string{"--board", mine}},
 		{"plain.json", "--tp", []string{"--tp", "3..5"}},
 		{"plain.json", "--tc", []string{"--tc", "8..20"}},
 		{"plain.json", "--tr", []string{"--tr", "128"}},
@@ -574,6 +640,14 @@ func TestResumeNamesWhatChanged(t *testing.T) {
 		code, _, stderr := ask(c.file, append(slices.Clone(base), c.args...)...)
 		if code != exitInput || !strings.Contains(stderr, "asked something else") || !strings.Contains(stderr, c.flag+" ") {
 			t.Errorf("%s with %v: exit code %d, expected %d and %s: %s", c.file, c.args, code, exitInput, c.flag, stderr)
+		}
+		// and no option that was not typed, beside what follows from a board
+		if typed := c.args[0]; typed != "--board" && typed != "--objective" && typed != "--cost" {
+			for _, other := range regexp.MustCompile(`--[a-z-]+`).FindAllString(strings.ReplaceAll(stderr, dir, ""), -1) {
+				if other != typed {
+					t.Errorf("%s with %v names %s: %s", c.file, c.args, other, stderr)
+				}
+			}
 		}
 	}
 }
@@ -620,6 +694,22 @@ func TestMixAndCSV(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("the best design %s is not within the band of itself: %v", d.Name, rows)
+	}
+	// of one seed there is no interval, on paper as little as in a file
+	one := []string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "4", "--tc", "16", "--tr", "64", "--objective", "goodput", "--rate", "1000", "--slo", "4", "--n", "60", "--csv", file}
+	for seeds, interval := range map[string]bool{"1": false, "1,2": true} {
+		code, stdout, stderr := call(append(slices.Clone(one), "--seeds", seeds)...)
+		if code != exitOK || strings.Contains(stdout, "+-") != interval {
+			t.Errorf("--seeds %s: exit code %d: %s%s", seeds, code, stdout, stderr)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil || len(rows) != 2 || (rows[1][slices.Index(rows[0], "violations_ci95")] != "") != interval {
+			t.Errorf("--seeds %s: %s, %v", seeds, text, err)
+		}
 	}
 	code, _, stderr = call("sweep", "--network", "tiny", "--with", "fashion", "--board", "zc706")
 	if code != exitInput || !strings.Contains(stderr, "NETWORK=SHARE") {

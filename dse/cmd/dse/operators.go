@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +11,8 @@ import (
 )
 
 type operatorsCmd struct {
-	Networks []string `arg:"" optional:"" placeholder:"FILE.onnx" help:"Networks to look through; none: list the operators."`
+	Networks  []string `arg:"" optional:"" placeholder:"FILE.onnx" help:"Networks to look through; none: list the operators."`
+	InputSide int      `placeholder:"PIXELS" help:"Height and width of the input in place of the model's own, as where it leaves them open."`
 }
 
 func (*operatorsCmd) Help() string {
@@ -29,21 +31,27 @@ type operatorsDoc struct {
 }
 
 type networkNeeds struct {
-	File string `json:"file"`
+	File  string `json:"file"`
+	Error string `json:"error,omitempty"` // why it could not be looked through
 	*onnx.Survey
 }
 
 // Run implements the command.
 func (c *operatorsCmd) Run(e *env) error {
 	doc := operatorsDoc{header: newHeader("operators", 0), Supported: onnx.Supported(), Networks: []networkNeeds{}}
-	missing := false
+	missing, unread := false, error(nil)
 	for _, file := range c.Networks {
-		s, err := onnx.SurveyFile(file, onnx.Options{})
-		if err != nil {
-			return err
+		s, err := onnx.SurveyFile(file, onnx.Options{InputSide: c.InputSide})
+		if err != nil { // of that file; the others are looked through all the same
+			unread = errors.Join(unread, err)
+			doc.Networks = append(doc.Networks, networkNeeds{File: file, Error: err.Error(), Survey: &onnx.Survey{}})
+			continue
 		}
 		missing = missing || len(s.Needs) > 0
-		doc.Networks = append(doc.Networks, networkNeeds{file, s})
+		doc.Networks = append(doc.Networks, networkNeeds{File: file, Survey: s})
+	}
+	if len(c.Networks) == 1 && unread != nil {
+		return unread
 	}
 	if err := e.write(doc, ""); err != nil {
 		return err
@@ -57,6 +65,10 @@ func (c *operatorsCmd) Run(e *env) error {
 	default:
 		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 		for _, n := range doc.Networks {
+			if n.Error != "" {
+				fmt.Fprintf(w, "%s: could not be looked through\n", n.File)
+				continue
+			}
 			if len(n.Needs) == 0 {
 				fmt.Fprintf(w, "%s: all of its operators are supported:", n.File)
 				for _, op := range slices.Sorted(maps.Keys(n.Ops)) {
@@ -77,6 +89,9 @@ func (c *operatorsCmd) Run(e *env) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
+	}
+	if unread != nil {
+		return unread
 	}
 	if missing {
 		return errShown

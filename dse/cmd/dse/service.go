@@ -37,14 +37,24 @@ type serviceFlags struct {
 // paperExits are the published exit rates of ResNet-50.
 var paperExits = []float64{0.051, 0.169, 0.09, 0.69}
 
-// errService says which flag of an arrival process is impossible.
-var errService = errors.New("bad arrival process")
+var (
+	// errService says which flag of an arrival process is impossible.
+	errService = errors.New("bad arrival process")
+	// errShort is wrapped where so few requests arrive that they show nothing of what can be held for long.
+	errShort = errors.New("too few requests")
+	// errFast is wrapped where the highest rate that is looked at holds: a higher one may.
+	errFast = errors.New("the highest rate that is looked at holds")
+)
 
 // Rates that are looked at, requests a second.
 const (
 	leastRate = 0.01
 	mostRate  = 1e5
 )
+
+// manySLOs is how many times the time to the deadline arrivals must last: those of a shorter time may all be in time
+// whatever the rate, as the queue has not filled yet.
+const manySLOs = 10
 
 // service is a simulation by the engine and the soft device in virtual time. The device serves networks of the
 // same segments whose exits are drawn from the exit rates and whose latency tables are the design's; it
@@ -115,6 +125,12 @@ func (f *serviceFlags) service(w *search.Workload, objective search.Objective, g
 	if _, err := sched.New(f.Policy, sched.Options{}); err != nil {
 		return nil, err
 	}
+	if objective == search.Cheapest {
+		if n := f.enough(f.Rate); f.N < n {
+			return nil, fmt.Errorf("%w: --n %d arrive within %.3g deadlines of --slo %v ms at --rate %v: what holds so shortly need not hold for long; --n %d at least",
+				errShort, f.N, float64(f.N)/f.Rate/(f.SLO/1e3), f.SLO, f.Rate, n)
+		}
+	}
 	s := &service{flags: f, objective: objective, w: w, slo: int64(f.SLO * 1e6)}
 	for i, p := range w.Parts {
 		stand, err := standIn(fmt.Sprintf("stand-in-%d", i), p.Segments)
@@ -127,7 +143,7 @@ func (f *serviceFlags) service(w *search.Workload, objective search.Objective, g
 		s.draws = append(s.draws, s.draw(seed, rates))
 	}
 	asked := []search.Param{
-		search.Ask("--slo", f.SLO), search.Ask("--policy", f.Policy), search.Ask("--n", f.N), search.Ask("--seeds", f.Seeds), search.Ask("--exit-rate of requests", rates),
+		search.Ask("--slo", f.SLO), search.Ask("--policy", f.Policy), search.Ask("--n", f.N), search.Ask("--seeds", f.Seeds), search.Ask("--exit-rate", rates),
 	}
 	if objective == search.Rate {
 		asked = append(asked, search.Ask("--rate-step", f.RateStep))
@@ -165,6 +181,11 @@ func (s *service) draw(seed uint64, rates []float64) draw {
 	return d
 }
 
+// enough is how many requests show what is held for long at a rate.
+func (f *serviceFlags) enough(rate float64) int {
+	return int(math.Ceil(manySLOs * rate * f.SLO / 1e3 * (1 - 1e-9)))
+}
+
 // rate is the k-th of those that are looked at.
 func (s *service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, float64(k)) }
 
@@ -176,7 +197,7 @@ func (s *service) steps(rate float64) float64 { return math.Log(rate) / math.Log
 func (s *service) most(ns search.Cycles) (float64, bool) {
 	switch s.objective {
 	case search.Cheapest:
-		return 0, s.mayHold(s.flags.Rate, ns)
+		return 0, s.sustains(s.flags.Rate, ns) && s.mayHold(s.flags.Rate, ns)
 	case search.Rate:
 		k, ok := s.top(ns)
 		return s.rate(k), ok
@@ -187,8 +208,33 @@ func (s *service) most(ns search.Cycles) (float64, bool) {
 // top is the highest rate that may hold.
 func (s *service) top(ns search.Cycles) (k int, ok bool) {
 	lo, hi := int(math.Ceil(s.steps(leastRate))), int(math.Floor(s.steps(mostRate)))
-	n := sort.Search(hi-lo+1, func(i int) bool { return !s.mayHold(s.rate(lo+i), ns) })
+	n := sort.Search(hi-lo+1, func(i int) bool { return !s.sustains(s.rate(lo+i), ns) || !s.mayHold(s.rate(lo+i), ns) })
 	return lo + n - 1, n > 0
+}
+
+// sustains tells whether a device with these latencies can keep up with a rate for ever: whatever the policy, a request
+// that leaves where those drawn do takes the time of its segments in the fullest batch.
+func (s *service) sustains(rate float64, ns search.Cycles) bool {
+	work, n := 0.0, 0
+	for _, d := range s.draws {
+		for i, p := range s.w.Parts {
+			sum := 0.0
+			for e := range p.Segments {
+				sum += perSample(ns, p.First+e)
+				work, n = work+sum*float64(d.count[i][e]), n+d.count[i][e]
+			}
+		}
+	}
+	return rate*work/float64(n) <= 1e9*(1+1e-9)
+}
+
+// perSample is the least time of the device, in ns, that a segment takes of a request, over sizes of batches.
+func perSample(ns search.Cycles, segment int) float64 {
+	least := math.Inf(1)
+	for b := range abi.BMax {
+		least = min(least, float64(ns[b][segment])/float64(b+1))
+	}
+	return least
 }
 
 // mayHold tells whether so few requests could miss their deadlines at a rate.
@@ -202,12 +248,11 @@ func (s *service) mayHold(rate float64, ns search.Cycles) bool {
 	for i, p := range s.w.Parts {
 		k := kind{}
 		for e := range p.Segments {
-			work, alone := math.Inf(1), int64(math.MaxInt64)
+			alone := int64(math.MaxInt64)
 			for b := range abi.BMax {
-				t := ns[b][p.First+e]
-				work, alone = min(work, float64(t)/float64(b+1)), min(alone, t)
+				alone = min(alone, ns[b][p.First+e])
 			}
-			k.work, k.alone, k.at = k.work+work, k.alone+alone, [2]int{i, e}
+			k.work, k.alone, k.at = k.work+perSample(ns, p.First+e), k.alone+alone, [2]int{i, e}
 			kinds = append(kinds, k)
 		}
 	}
@@ -267,7 +312,22 @@ func (s *service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 			hi = k
 		}
 	}
-	return best, nil
+	return best, s.trust(best, lo, top)
+}
+
+// trust refuses a rate of which the requests show too little, and one that is the highest that is looked at.
+func (s *service) trust(best search.Served, k, top int) error {
+	if best.Value == 0 {
+		return nil
+	}
+	if n := s.flags.enough(best.Value); s.flags.N < n {
+		return fmt.Errorf("%w: %.6g a second hold of --n %d, which arrive within %.3g deadlines of --slo %v ms: what holds so shortly need not hold for long; --n %d at least",
+			errShort, best.Value, s.flags.N, float64(s.flags.N)/best.Value/(s.flags.SLO/1e3), s.flags.SLO, s.flags.enough(s.rate(top)))
+	}
+	if k >= int(math.Floor(s.steps(mostRate))) {
+		return fmt.Errorf("%w: %.6g a second, of --n %d", errFast, best.Value, s.flags.N)
+	}
+	return nil
 }
 
 // at simulates a design at a rate, with every seed.
@@ -281,7 +341,7 @@ func (s *service) at(ctx context.Context, rate float64, ns search.Cycles) (searc
 		missed, good = append(missed, float64(sum.Violations)/float64(s.flags.N)), append(good, sum.Goodput)
 	}
 	v := search.Served{Violations: stat.Mean(missed, nil), CI95: ci95(missed), Goodput: stat.Mean(good, nil), GCI95: ci95(good)}
-	v.Holds = v.Violations+v.CI95 <= s.flags.MaxViolations
+	v.Holds = v.Violations+v.CI95 <= s.flags.MaxViolations && s.sustains(rate, ns)
 	return v, nil
 }
 

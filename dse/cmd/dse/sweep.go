@@ -348,7 +348,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 	}
 	doc.cpu()
 	if c.CSV != "" {
-		if err := writeCSV(c.CSV, r); err != nil {
+		if err := c.writeCSV(c.CSV, r); err != nil {
 			return err
 		}
 	}

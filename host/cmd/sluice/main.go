@@ -64,6 +64,17 @@ type env struct {
 	stdout io.Writer
 	stderr io.Writer
 	log    *slog.Logger
+	given  []string // flags of the command line, by name
+}
+
+// givenFlags are the flags that stand on the command line, whatever their values.
+func givenFlags(k *kong.Context) (names []string) {
+	for _, p := range k.Path {
+		if p.Flag != nil && !p.Resolved {
+			names = append(names, p.Flag.Name)
+		}
+	}
+	return names
 }
 
 type commands struct {
@@ -132,7 +143,8 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	}
 	e := &env{
 		ctx: ctx, stdout: out.Stdout, stderr: stderr,
-		log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+		log:   slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+		given: givenFlags(k),
 	}
 	err = k.Run(e)
 	var coded *codeError

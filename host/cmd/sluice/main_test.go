@@ -296,6 +296,20 @@ func TestFlagsComeFirst(t *testing.T) {
 			}
 		}
 	}
+	// What a bundle has been made with is no question any more: the default as little as another value.
+	for _, flag := range []string{
+		"--network=fashion", "--config=run", "--mean=0.5", "--std=0.5", "--calibrate=photos", "--exits=exits.yaml", "--classes=names", "--input-side=8",
+		"--fit=crop", "--resize=9", "--input-range=1",
+	} {
+		name, _, _ := strings.Cut(flag, "=")
+		for _, command := range []string{"run", "profile"} {
+			var log bytes.Buffer
+			args := []string{command, "x.sluice", "--device", "soft", "--out", t.TempDir(), flag}
+			if code := realMain(args, &bytes.Buffer{}, &log); code != codeUsage || !strings.Contains(log.String(), name+" says how a bundle is made") {
+				t.Errorf("%v: exit code %d, want %d: %s", args, code, codeUsage, log.String())
+			}
+		}
+	}
 	// An SLO below one request alone is seen once there is a table: no image has been looked at.
 	var log bytes.Buffer
 	code := realMain([]string{"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", t.TempDir(), "--slo", "1ns", "-n", "400000", "--out", t.TempDir()}, &bytes.Buffer{}, &log)

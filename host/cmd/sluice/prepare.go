@@ -56,6 +56,9 @@ const (
 	imageBytes  = 1 << 30
 )
 
+// makes are the flags of what that a bundle has been made with.
+var makes = []string{"config", "network", "exits", "calibrate", "fit", "resize", "mean", "std", "input-side", "input-range", "classes"}
+
 // prepared is a network, compiled.
 type prepared struct {
 	design configs.Design
@@ -98,6 +101,11 @@ func checkExits(fits []func(int) error, exits int) error {
 
 func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
 	if w.file != "" {
+		for _, name := range makes {
+			if slices.Contains(e.given, name) {
+				return nil, coded(codeUsage, fmt.Errorf("--%s says how a bundle is made, and %s is one already: name it to dse compile, or leave the bundle out", name, w.file))
+			}
+		}
 		b, err := bundle.ReadFile(w.file)
 		if err != nil {
 			return nil, coded(codeInput, fmt.Errorf("%s: %w", w.file, err))

@@ -388,6 +388,10 @@ func openBus(ctx context.Context, d configs.Design, kind string, o npu.CosimOpts
 	if err != nil {
 		return nil, coded(codeDevice, err)
 	}
+	info := bus.Info()
+	if err := info.Fits(kind, d.Hash()); err != nil {
+		return nil, coded(codeTool, errors.Join(fmt.Errorf("%s: %w", path, err), bus.Close()))
+	}
 	return bus, nil
 }
 

@@ -415,6 +415,13 @@ type pool struct {
 	tables map[string]*sched.Table
 	now    int64
 	runs   []poolRun
+	link   []poolCopy // inputs on their way, one after the other
+	free   int64
+}
+
+type poolCopy struct {
+	w  *device.Work
+	at int64
 }
 
 type poolRun struct {
@@ -431,6 +438,11 @@ func (*pool) Close() error                     { return nil }
 func (*pool) Abort(int64, device.WorkID, bool) {}
 func (p *pool) Begin(_ context.Context, now int64, w *device.Work) (bool, error) {
 	p.pass(now)
+	if t := p.tables[w.Network]; w.Kind == device.Copy && t != nil && len(t.Copies) > 0 {
+		p.free = max(p.free, now) + t.Copies[0]
+		p.link = append(p.link, poolCopy{w, p.free})
+		return false, nil
+	}
 	if w.Kind != device.Run {
 		return true, nil
 	}
@@ -462,11 +474,19 @@ func (p *pool) Next() (int64, bool) {
 	for i := range p.runs {
 		at = min(at, p.now+int64(math.Ceil(max(0, p.runs[i].left)/p.rate(i))))
 	}
-	return at, len(p.runs) > 0
+	if len(p.link) > 0 {
+		at = min(at, p.link[0].at)
+	}
+	return at, len(p.runs)+len(p.link) > 0
 }
 
 func (p *pool) Take(now int64) *device.Event {
 	p.pass(now)
+	if len(p.link) > 0 && p.link[0].at <= now {
+		w := p.link[0].w
+		p.link = p.link[1:]
+		return &device.Event{Kind: device.Done, Work: w.ID, Over: true}
+	}
 	for i := range p.runs {
 		if p.runs[i].left > 1e-6 {
 			continue
@@ -491,6 +511,7 @@ type witness struct {
 	held     int   // batches of low priority beside others of it
 	missed   int64 // when high priority was late, or dropped, last
 	mine     []begun
+	free     [3]int64 // when a device's link is
 }
 
 // begun is what was launched and has not been seen to end.
@@ -566,7 +587,10 @@ func (w *witness) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []s
 		var own, others predict.Use
 		own = tab.Use[0][n-1]
 		others[predict.DRAM] = busy[a.Device].all / 2
-		end := now + int64(w.Model.Interference(others, own, a.Priority)*float64(tab.At(0, 0, n)))
+		if len(tab.Copies) > 0 {
+			w.free[a.Device] = max(w.free[a.Device], now) + tab.Copies[n-1]
+		}
+		end := max(now, w.free[a.Device]) + int64(w.Model.Interference(others, own, a.Priority)*float64(tab.At(0, 0, n)))
 		for i := range s.Queue.Len() {
 			if r := s.Queue.At(i); slices.Contains(a.Requests, r.ID) && end > r.Deadline+1 {
 				w.t.Errorf("at %d: request %d is due at %d, its batch of %d is expected to end at %d", now, r.ID, r.Deadline, n, end)
@@ -615,6 +639,9 @@ func TestNeverStartsWhatMeetRefuses(t *testing.T) {
 		for i := range 2 + rng.IntN(4) {
 			name := string(rune('a' + i))
 			tables[name] = shared(t, name, 500e3+rng.Int64N(2e6), 0.1+0.6*rng.Float64())
+			if seed%2 == 1 {
+				tables[name] = sent(t, name, tables[name].At(0, 0, 1), tables[name].Use[0][0][predict.DRAM], 20e3+rng.Int64N(100e3))
+			}
 			nw := engine.Network{Name: name}
 			for range n {
 				nw.Tables = append(nw.Tables, tables[name])

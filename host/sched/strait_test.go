@@ -640,7 +640,7 @@ func TestNeverStartsWhatMeetRefuses(t *testing.T) {
 			name := string(rune('a' + i))
 			tables[name] = shared(t, name, 500e3+rng.Int64N(2e6), 0.1+0.6*rng.Float64())
 			if seed%2 == 1 {
-				tables[name] = sent(t, name, tables[name].At(0, 0, 1), tables[name].Use[0][0][predict.DRAM], 20e3+rng.Int64N(100e3))
+				tables[name] = sent(t, name, tables[name].At(0, 0, 1), tables[name].Use[0][0][predict.DRAM], 100e3+rng.Int64N(400e3))
 			}
 			nw := engine.Network{Name: name}
 			for range n {

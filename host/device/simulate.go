@@ -19,6 +19,15 @@ type Simulator interface {
 	End(now Time) *Event
 }
 
+// Resetter is a Simulator that is told of resets. A launch that took too long is given up: whatever a simulator
+// still does for it nobody hears of, and what its device has lost begins again behind a reset. One without
+// Reset has such launches among those that it runs from then on, and is for runs in which nothing hangs.
+type Resetter interface {
+	Simulator
+	// Reset begins now: what still runs on these units (none: on the device) is gone, and has no End.
+	Reset(now Time, units Units)
+}
+
 // Simulated is a Simulator as a Device. Copies, loads and unloads take what is expected of them, nothing
 // where that is not known; a reset takes what is expected, and beside it goes on what runs elsewhere. It
 // lets go at exits alone: Abort ends nothing.
@@ -45,6 +54,9 @@ func (d *Simulated) Begin(_ context.Context, now Time, w *Work) (bool, error) {
 	case w.Kind != Reset && w.Expect == 0:
 		return true, nil
 	default:
+		if r, ok := d.s.(Resetter); ok && w.Kind == Reset {
+			r.Reset(now, w.Units)
+		}
 		d.ends = insert(d.ends, now+max(1, w.Expect), Done, w, nil, nil)
 	}
 	return false, nil

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
 // What is no launch takes what is expected of it, in order, beside what runs; a launch's requests leave
@@ -52,5 +55,60 @@ func TestSimulate(t *testing.T) {
 	r := w.Passed(false, func(device.RequestID) device.ExitResult { return device.ExitResult{Confidence: 0.5} }).Report.Results
 	if r[0].Taken != 2 || r[1].Taken != -1 || r[0].Exits[0].Exit != 2 {
 		t.Errorf("at the exit of segment 2: %+v", r)
+	}
+}
+
+// jammed never ends its third launch, nor anything behind it, until it is reset.
+type jammed struct {
+	works []*device.Work
+	due   device.Time
+	n     int
+	jam   bool
+	units []device.Units
+}
+
+func (*jammed) Info() device.Info {
+	return device.Info{Name: "jammed", MaxBatch: 1, Slots: 4, Places: 1}
+}
+
+func (j *jammed) Start(now device.Time, w *device.Work) {
+	j.n++
+	j.jam = j.jam || j.n == 3
+	j.works, j.due = append(j.works, w), now+10_000
+}
+
+func (j *jammed) Next() (device.Time, bool) { return j.due, len(j.works) > 0 && !j.jam }
+
+func (j *jammed) End(device.Time) *device.Event {
+	w := j.works[0]
+	j.works = j.works[1:]
+	return w.Passed(true, func(device.RequestID) device.ExitResult { return device.ExitResult{} })
+}
+
+func (j *jammed) Reset(_ device.Time, units device.Units) {
+	j.works, j.jam, j.units = nil, false, append(j.units, units)
+}
+
+// A simulator is told of resets: a launch that was given up is none of its own any more.
+func TestSimulatorIsReset(t *testing.T) {
+	table, err := sched.Uniform("net", 1, 1, 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &jammed{}
+	res, err := engine.Run(context.Background(), engine.Config{
+		Devices:  []device.Device{device.Simulate(j)},
+		Networks: []engine.Network{{Name: "net", Tables: []*sched.Table{table}}},
+		Policy:   sched.Serial{},
+		Source: &load.Open{Times: []int64{0, 1, 2, 3, 4, 5}, Task: func(int, int64) sched.Task {
+			return sched.Task{Network: "net"}
+		}},
+		Inputs: engine.NoInputs,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := res.Summary(); s.OnTime != 6 || s.Hangs != 1 || s.Resets != 1 || len(j.works) > 0 || len(j.units) != 1 || !j.units[0].Empty() {
+		t.Errorf("%+v, %d launches left, resets of %v", s, len(j.works), j.units)
 	}
 }

@@ -81,7 +81,7 @@ func (c *core) do(a *sched.Action) error {
 }
 
 // place refuses a launch for which a device has no place, or whose units others hold.
-func (c *core) place(i int, units *device.Units, exclusive bool) error {
+func (c *core) place(i int, on *device.Units, exclusive bool) error {
 	if i < 0 || i >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, i)
 	}
@@ -91,27 +91,35 @@ func (c *core) place(i int, units *device.Units, exclusive bool) error {
 		return fmt.Errorf("%w: device %d is down", ErrPolicy, i)
 	case d.held >= d.info.Places:
 		return fmt.Errorf("%w: device %d runs %d launches already, of %d", ErrPolicy, i, d.held, d.info.Places)
-	case d.info.Units == 0 && len(d.outs) == 0 && !exclusive && !some(units):
+	case d.info.Units == 0 && len(d.outs) == 0 && !exclusive && !some(on):
 		return nil
 	}
-	u := *units
+	u := *on
 	switch {
 	case !d.info.Legal(u):
 		return fmt.Errorf("%w: device %d has %d units in groups of %d, no set %s", ErrPolicy, i, d.info.Units, max(1, d.info.UnitAlign), u)
 	}
 	for _, o := range d.outs {
 		if u.Meets(o.units) {
-			return fmt.Errorf("%w: units %s of device %d are being reset", ErrPolicy, o.units, i)
+			return fmt.Errorf("%w: %s of device %d are being reset", ErrPolicy, units(o.units), i)
 		}
 	}
 	for _, list := range [2][]*launch{c.live, c.doom} {
 		for _, l := range list {
 			if l.holds && l.Device == i && (exclusive || l.Exclusive) && u.Meets(l.Units) {
-				return fmt.Errorf("%w: units %s of device %d, launch %d holds %s", ErrPolicy, u, i, l.ID, l.Units)
+				return fmt.Errorf("%w: %s of device %d, launch %d holds %s", ErrPolicy, units(u), i, l.ID, units(l.Units))
 			}
 		}
 	}
 	return nil
+}
+
+// units is a set as errors name it.
+func units(u device.Units) string {
+	if u.Empty() {
+		return "all units"
+	}
+	return "units " + u.String()
 }
 
 // some tells whether a set of units is not empty, without a copy of it.

@@ -4,9 +4,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -14,7 +14,7 @@ import (
 )
 
 // never is later than all else.
-const never = Time(math.MaxInt64)
+const never = sched.Never
 
 type request struct {
 	sched.Request
@@ -136,6 +136,7 @@ type core struct {
 	planning int  // plans that are being made
 	torn     bool // the run's context ended under a copy
 	shut     bool // nobody is asked any more
+	drained  bool // the source is not asked any more
 	ended    int
 	res      Result
 	keep     recorder
@@ -348,10 +349,16 @@ func (c *core) allDead() bool {
 	return true
 }
 
-// idle tells whether no device works and nothing is to come by itself.
+// idle tells whether no device works and nothing is to come by itself. Timers and cancels are for the tasks
+// that are there; where none is, they keep nothing open.
 func (c *core) idle() bool {
-	if len(c.heap) > 0 || c.planning > 0 || len(c.jobs) > 0 || len(c.doom) > 0 {
+	if c.planning > 0 || len(c.jobs) > 0 || len(c.doom) > 0 {
 		return false
+	}
+	for i := range c.heap {
+		if e := &c.heap[i]; c.tasks.n > 0 || e.fresh || e.task != nil || e.x != nil {
+			return false
+		}
 	}
 	for i := range c.devs {
 		if c.devs[i].held > 0 {
@@ -359,6 +366,15 @@ func (c *core) idle() bool {
 		}
 	}
 	return true
+}
+
+// stopSource asks the source no more, and drops what it has brought and is not due yet.
+func (c *core) stopSource() {
+	c.drained = true
+	c.heap = slices.DeleteFunc(c.heap, func(e event) bool { return e.fresh || e.task != nil })
+	slices.SortFunc(c.heap, func(a, b event) int { // what is in order is a heap
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq))
+	})
 }
 
 // close ends a run that has no event left.

@@ -55,6 +55,8 @@ var (
 	ErrSamples  = errors.New("impossible number of samples")
 	ErrAdmitted = errors.New("not admitted")
 	ErrClosed   = errors.New("no more tasks are taken")
+	// ErrInside is of a call that would wait for its own caller.
+	ErrInside = errors.New("called by whom the server waits for: use a goroutine, or what Source.Ended returns")
 )
 
 // Network is something to serve.
@@ -117,7 +119,8 @@ type Config struct {
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
 
 	// Now, where set, is what a Server takes for time in place of this machine's: ns on a clock that does
-	// not go back, an NPU's count of cycles for one. Any goroutine calls it.
+	// not go back, an NPU's count of cycles for one. Any goroutine calls it. A device that runs by this
+	// machine's clock (device.Pace, which all that know virtual time alone are given) is refused beside it.
 	Now func() Time
 
 	Watchdog Watchdog

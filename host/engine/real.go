@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -48,6 +50,9 @@ type Server struct {
 	room chan struct{} // what clients have posted and nobody has looked at: so many wait at most
 	gone chan struct{} // closed with closed
 
+	ran   atomic.Bool
+	books atomic.Uint64 // the goroutine that keeps them, while one does
+
 	mu     sync.Mutex
 	in     []message
 	closed error // why no more tasks are taken
@@ -75,13 +80,17 @@ func NewServer(cfg Config) (*Server, error) {
 	}
 	s.replies.New = func() any { return make(chan error, 1) }
 	for i := range c.devs {
-		if _, ok := c.devs[i].Device.(device.Real); !ok {
-			if v, ok := c.devs[i].Device.(device.Virtual); ok {
-				c.devs[i].Device = device.Pace(v)
-				c.devs[i].info = c.devs[i].Info()
-				continue
+		d := &c.devs[i]
+		if _, ok := d.Device.(device.Real); !ok {
+			v, ok := d.Device.(device.Virtual)
+			if !ok {
+				return nil, fmt.Errorf("%w: device %d (%s) knows no real time", ErrConfig, i, d.info.Name)
 			}
-			return nil, fmt.Errorf("%w: device %d (%s) knows no real time", ErrConfig, i, c.devs[i].info.Name)
+			d.Device = device.Pace(v)
+			d.info = d.Info()
+		}
+		if _, ok := d.Device.(*device.Paced); ok && s.other != nil {
+			return nil, fmt.Errorf("%w: device %d (%s) runs by this machine's clock, and Now is another", ErrConfig, i, d.info.Name)
 		}
 	}
 	return s, nil
@@ -95,6 +104,9 @@ func (s *Server) ask(ctx context.Context, m *message) error {
 	select {
 	case s.room <- struct{}{}:
 	default:
+		if s.inside() {
+			return ErrInside
+		}
 		select {
 		case s.room <- struct{}{}:
 		case <-s.gone:
@@ -134,6 +146,25 @@ func (s *Server) Now() Time {
 	return time.Since(s.start).Nanoseconds()
 }
 
+// inside tells whether the caller is called by the books.
+func (s *Server) inside() bool {
+	books := s.books.Load()
+	return books != 0 && books == goroutine()
+}
+
+// goroutine is the number of the goroutine that runs, as its trace gives it: no other way tells a callback's
+// caller from anybody else.
+func goroutine() (n uint64) {
+	var text [len("goroutine ") + 20]byte
+	for _, c := range text[len("goroutine "):runtime.Stack(text[:], false)] {
+		if c < '0' || c > '9' {
+			break
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	return n
+}
+
 // look is how often a clock that is not this machine's is looked at while nothing comes: nobody knows how
 // fast it runs.
 const look = 10 * time.Millisecond
@@ -142,7 +173,15 @@ const look = 10 * time.Millisecond
 // ErrTaken, ErrExpired, ErrSamples, ErrAdmitted, ErrClosed). Its latency counts from Arrived, when it
 // was due, where that is set and has passed, else from now. Deadlines are on the server's clock (Now);
 // 0: none. How it ends the observer is told.
+//
+// It waits until Run has taken the task in: before Run is called, for as long as ctx lets it. Run's own
+// goroutine, on which the observer, the policy, Admission and the source are called, is refused at once
+// (ErrInside): what follows from an ending comes from Source.Ended, or from a goroutine that the observer
+// tells.
 func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
+	if s.inside() {
+		return fmt.Errorf("task %d: %w", t.ID, ErrInside)
+	}
 	m := message{kind: fromClient, task: *t, reply: s.replies.Get().(chan error)}
 	m.item.At = s.Now()
 	if t.Arrived > 0 {
@@ -161,7 +200,7 @@ func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
 }
 
 // Cancel takes a task back. One that has ended, or is not known, is left alone. It waits while
-// thousands of others have not been looked at yet, so it is not for an observer to call.
+// thousands of others have not been looked at yet; an observer is refused then (ErrInside).
 func (s *Server) Cancel(ctx context.Context, id uint64) error {
 	m := message{kind: fromClient, item: Item{At: s.Now(), Cancel: id}}
 	if err := s.ask(ctx, &m); err != nil {
@@ -170,7 +209,8 @@ func (s *Server) Cancel(ctx context.Context, id uint64) error {
 	return nil
 }
 
-// Drain takes no more tasks; Run returns when those that are there have ended.
+// Drain takes no more tasks, from clients or the source: what the source has brought and is not due yet is
+// dropped. Run returns when the tasks that are there have ended.
 func (s *Server) Drain() {
 	s.close(ErrClosed)
 	_ = s.post(&message{kind: drainNow}) // refuses clients alone
@@ -201,8 +241,14 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 
 // Run serves until Drain has been called and every request has ended. When ctx ends before, it ends
 // all requests that are left as errors, gives up what the devices do, and its error wraps ctx's. A
-// device or a plan that does not let go is waited for as long as Config.Grace says, and named.
+// device or a plan that does not let go is waited for as long as Config.Grace says, and named. A server
+// runs once.
 func (s *Server) Run(ctx context.Context) (*Result, error) {
+	if s.ran.Swap(true) {
+		return nil, fmt.Errorf("%w: this server has run, or runs", ErrClosed)
+	}
+	s.books.Store(goroutine())
+	defer s.books.Store(0)
 	c := s.c
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -289,7 +335,7 @@ func (s *Server) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		if c.idle() && s.draining && s.empty() {
+		if s.draining && c.idle() && s.empty() {
 			return c.close()
 		}
 		next := c.nextWatch()
@@ -356,6 +402,7 @@ func (s *Server) message(m *message) error {
 		return c.planned(m.plan)
 	case drainNow:
 		s.draining = true
+		c.stopSource()
 		return nil
 	}
 	if m.reply == nil {

@@ -283,7 +283,7 @@ func (c *core) taskEnded(t *sched.Task, how Ending) {
 		return
 	}
 	for _, it := range c.cfg.Source.Ended(c.now, t, how) {
-		if !c.shut {
+		if !c.shut && (!c.drained || it.Task == nil) {
 			it.At = max(it.At, c.now)
 			c.schedule(it)
 		}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // CosimOpts say what to simulate. The zero value of what is not said is the default.
@@ -36,6 +38,19 @@ type CosimInfo struct {
 	ABIHash, DesignHash uint64
 	Ports, AXIBytes     int
 	CanTrace            bool
+}
+
+// Fits tells whether a process simulates this program's registers and that design; its error says how to
+// build one that does, build being its name as FindCosim takes it.
+func (i *CosimInfo) Fits(build string, design uint64) error {
+	what, got, want := "ABI hash", i.ABIHash, uint64(abi.Hash)
+	if got == want {
+		what, got, want = "design hash", i.DesignHash, design
+	}
+	if got == want {
+		return nil
+	}
+	return fmt.Errorf("%w: the simulator's %s is %016x, expected %016x: build it anew with %s", ErrHardware, what, got, want, buildLine(build))
 }
 
 // FaultKind is what a Fault does.

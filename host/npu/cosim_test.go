@@ -589,6 +589,23 @@ func TestAdmitBesideClose(t *testing.T) {
 	}
 }
 
+// A simulator of other registers, or of another design, is named as that, with what builds the right one.
+func TestCosimFits(t *testing.T) {
+	for _, c := range []struct {
+		info CosimInfo
+		want string
+	}{
+		{CosimInfo{ABIHash: abi.Hash, DesignHash: 7}, ""},
+		{CosimInfo{ABIHash: abi.Hash ^ 1, DesignHash: 7}, "ABI hash"},
+		{CosimInfo{ABIHash: abi.Hash, DesignHash: 8}, "design hash is 0000000000000008, expected 0000000000000007"},
+	} {
+		err := c.info.Fits("v5-stub", 7)
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrHardware) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "sim/build.sh v5 --stub")) {
+			t.Errorf("%+v: %v", c.info, err)
+		}
+	}
+}
+
 func TestFindCosim(t *testing.T) {
 	t.Setenv("SLUICE_COSIM", "/does/not/exist")
 	if _, err := FindCosim("run"); !errors.Is(err, os.ErrNotExist) {

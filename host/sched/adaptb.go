@@ -39,7 +39,7 @@ func (a AdaptB) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 			continue
 		}
 		limit := bMax(a.BMax, d, t)
-		n := head(&s.Queue, oldest.Network, taken, limit)
+		n := Head(&s.Queue, oldest.Network, taken, limit)
 		if due := oldest.Arrived + a.timeout(oldest); n < limit && now < due {
 			return append(buf, Action{Kind: Wait, Until: due}) // further devices would wait for the same request
 		}
@@ -52,6 +52,9 @@ func (a AdaptB) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 func (a AdaptB) timeout(r *Request) Time {
 	slo := a.SLO
 	if slo == 0 {
+		if !r.HasDeadline() { // there is nothing to take a share of, and nothing to wait for
+			return 0
+		}
 		slo = max(0, r.Deadline-r.Arrived)
 	}
 	return slo/100*a.Percent + slo%100*a.Percent/100 // no overflow, whatever the SLO

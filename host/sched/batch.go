@@ -12,9 +12,9 @@ func bMax(param int, d *DeviceView, t *Table) int {
 	return b
 }
 
-// head is min(N_Q, limit), counting from the skip-th oldest waiting request up to the first for
-// another network: requests leave from the head, so nobody is overtaken.
-func head(q *Queue, network string, skip, limit int) int {
+// Head is how many requests of one network stand together in a queue, from the skip-th oldest on, limit at
+// most: what a launch may take from there, since a queue mixes networks and a launch serves one.
+func Head(q *Queue, network string, skip, limit int) int {
 	n := 0
 	for n < limit && skip+n < q.Len() && q.At(skip+n).Network == network {
 		n++

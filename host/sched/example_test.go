@@ -3,6 +3,7 @@ package sched_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -17,7 +18,7 @@ import (
 // README: begin
 
 // Halves serves B_max requests at a time, or whoever waits once the oldest has spent half of the
-// time it was given.
+// time it was given; who has no deadline is served at once.
 type Halves struct{}
 
 func (Halves) Name() string    { return "halves" }
@@ -35,8 +36,10 @@ func (Halves) Decide(now sched.Time, s *sched.State, _ sched.Event, buf []sched.
 		if t == nil {
 			continue
 		}
-		n := min(s.Queue.Len()-taken, d.MaxBatch, t.MaxBatch())
-		if half := (oldest.Arrived + oldest.Deadline) / 2; n < t.MaxBatch() && now < half {
+		bMax := min(d.MaxBatch, t.MaxBatch())
+		n := sched.Head(&s.Queue, oldest.Network, taken, bMax)
+		half := oldest.Arrived + (oldest.Deadline-oldest.Arrived)/2
+		if n < bMax && oldest.HasDeadline() && now < half {
 			return append(buf, sched.Action{Kind: sched.Wait, Until: half})
 		}
 		buf = append(buf, sched.Action{Kind: sched.Launch, Device: i, Network: oldest.Network, Last: t.Segments() - 1, Count: n})
@@ -77,6 +80,34 @@ func Example() {
 	// request 3 waited 10 ns, left at exit 1 after 65 ns: on_time
 	// request 4 waited 0 ns, left at exit 1 after 55 ns: on_time
 	// request 5 waited 50 ns, left at exit 0 after 65 ns: on_time
+}
+
+// The example serves two networks in one queue, a B_max of the device's own, and any deadline or none.
+func TestTheExampleServesAnything(t *testing.T) {
+	table, err := sched.NewTable(entries(2, 4, 10, 5), "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, deadline := range []int64{0, 50_000, math.MaxInt64/2 + 5, math.MaxInt64 - 1} {
+		dev, err := drawn.New(table, []float64{0.25, 0.75}, 2, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := engine.Config{
+			Devices: []device.Device{dev}, Policy: Halves{}, Inputs: engine.NoInputs,
+			Networks: []engine.Network{{Name: "n", Tables: []*sched.Table{table}}, {Name: "m", Tables: []*sched.Table{table}}},
+			Source: &load.Open{Times: []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, Task: func(i int, _ int64) sched.Task {
+				return sched.Task{Network: []string{"n", "n", "m"}[i%3], Deadline: deadline}
+			}},
+		}
+		res, err := engine.Run(context.Background(), cfg)
+		if err != nil || res.Check() != nil || res.Summary().Errors > 0 || len(res.Records) != 12 {
+			t.Fatalf("deadline %d: %v, %v", deadline, err, res.Check())
+		}
+		if end := res.Records[11].Ended; deadline != math.MaxInt64/2+5 && deadline != math.MaxInt64-1 && end > 26_000 {
+			t.Errorf("deadline %d: the last one ends at %d ns", deadline, end)
+		}
+	}
 }
 
 // The README shows what is compiled and run here.

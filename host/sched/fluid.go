@@ -59,7 +59,7 @@ func (f Fluid) dispatch(s *State, dev, taken int, buf []Action) ([]Action, int) 
 	if t == nil {
 		return buf, taken
 	}
-	n := head(&s.Queue, network, taken, bMax(f.BMax, d, t))
+	n := Head(&s.Queue, network, taken, bMax(f.BMax, d, t))
 	return whole(buf, dev, network, t, n), taken + n
 }
 
@@ -104,7 +104,7 @@ func (f Fluid) incr(s *State, d *DeviceView, t *Table, base *LaunchView, rem int
 	if rem == 0 || rem >= limit || i < 0 || i >= last {
 		return 0
 	}
-	n := head(&s.Queue, base.Network, taken, limit-rem)
+	n := Head(&s.Queue, base.Network, taken, limit-rem)
 	if n == 0 {
 		return 0
 	}

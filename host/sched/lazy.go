@@ -58,7 +58,7 @@ func (l Lazy) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 			continue
 		}
 		room := bMax(l.BMax, d, t)
-		n := head(&s.Queue, network, taken, room)
+		n := Head(&s.Queue, network, taken, room)
 		if !l.Idle { // someone must start, whatever its slack
 			n = max(1, l.newcomers(now, s, t, network, never, 0, room, taken))
 		}
@@ -122,7 +122,7 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 // remaining times, one after the other, are given.
 func (Lazy) newcomers(now Time, s *State, t *Table, network string, deadline, rest Time, room, taken int) int {
 	n := 0
-	for m := head(&s.Queue, network, taken, room); n < m; n++ {
+	for m := Head(&s.Queue, network, taken, room); n < m; n++ {
 		deadline = min(deadline, s.Queue.At(taken+n).Deadline)
 		rest += t.Alone()
 		if deadline-now-rest < 0 {

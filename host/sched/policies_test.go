@@ -98,6 +98,7 @@ func TestAdaptB(t *testing.T) {
 		{name: "not servable", now: 60, queue: three, change: homeless},
 		{name: "another network behind", now: 60, queue: three, change: elsewhere(2), want: head(2)},
 		{name: "a deadline before the arrival", now: 1, queue: requests(1, 1, 0), want: head(1)},
+		{name: "no deadline", now: 1, queue: requests(1, 1, sched.Never), want: head(1)},
 		{name: "no deadline to speak of", now: 60, queue: requests(1, 1, 1<<62), want: wait(1 + (1<<62-1)/100*5 + (1<<62-1)%100*5/100)},
 		{
 			name: "two devices", now: 60, queue: append(requests(1, 8, 1001), requests(100, 101, 9999)...), change: another,
@@ -111,6 +112,7 @@ func TestAdaptB(t *testing.T) {
 	check(t, s(sched.Options{SLO: 200}), []example{
 		{name: "an SLO for all: wait", now: 10, queue: three, want: wait(11)},
 		{name: "an SLO for all", now: 11, queue: three, want: head(3)},
+		{name: "an SLO for those without a deadline", now: 10, queue: requests(1, 1, sched.Never), want: wait(11)},
 	})
 	check(t, s(sched.Options{BMax: 2}), []example{{name: "a smaller B_max", queue: three, want: head(2)}})
 }

@@ -10,12 +10,16 @@ package sched
 
 import (
 	"context"
+	"math"
 
 	"github.com/sluice-npu/sluice/host/device"
 )
 
 // Time is ns since the run began.
 type Time = int64
+
+// Never is later than all else: the deadline of a request that was given none.
+const Never Time = math.MaxInt64
 
 // Task is one call of a client; it ends with its last sample.
 type Task struct {
@@ -24,9 +28,9 @@ type Task struct {
 	Network  string
 	Created  Time
 	Arrived  Time
-	Deadline Time // absolute
+	Deadline Time // absolute; 0: none
 	Priority int
-	Theta    float32   // exit threshold, the same at every exit
+	Theta    float32   // exit threshold, the same at every exit; 0: all leave at the first
 	Thetas   []float32 // by exit, in place of Theta where it is not nil
 	Samples  int
 	// Link is what the client's link carried while this came, in bits a second; 0: not known.
@@ -41,12 +45,16 @@ type Request struct {
 	Client   int
 	Network  string
 	Arrived  Time
-	Deadline Time
+	Deadline Time // absolute; Never: it was given none (HasDeadline)
 	Priority int
 	Theta    float32
 	Thetas   []float32 // shared with the task; read only
 	Link     float64   // the task's
 }
+
+// HasDeadline tells whether the request was given a deadline. Without one Deadline is Never: it compares as
+// what is later than all else, but a share of the time that is left to it is no time.
+func (r *Request) HasDeadline() bool { return r.Deadline != Never }
 
 // ThetaAt is the threshold at an exit.
 func (r *Request) ThetaAt(exit int) float32 {
@@ -164,9 +172,9 @@ type Action struct {
 	Assigned    bool               // Launch: from the queue of Device, not from State.Queue
 	Request     device.RequestID   // Drop
 	Until       Time               // Wait
-	Units       device.Units       // Launch: what it is confined to; zero: the whole device
-	Exclusive   bool               // Launch: nobody else runs on these units
-	Priority    int                // Launch
+	Units       device.Units       // Launch: what it is confined to; zero: the whole device. Resume: likewise, zero: as it was
+	Exclusive   bool               // Launch, and Resume with Units: nobody else runs on these units
+	Priority    int                // Launch, and Resume with Units
 	Thetas      []float32          // SetTheta: by exit; nil: what the requests brought
 	Plan        Plan               // MakePlan
 	Advice      *Advice            // Advise
@@ -210,7 +218,7 @@ type LaunchView struct {
 // Slack is the time left to the earliest deadline of the batch; negative when it has passed.
 func (l *LaunchView) Slack(now Time) Time {
 	if len(l.Requests) == 0 {
-		return 1<<63 - 1
+		return Never
 	}
 	d := l.Requests[0].Deadline
 	for i := 1; i < len(l.Requests); i++ {
@@ -243,13 +251,18 @@ type DeviceView struct {
 	Queue    Queue         // requests that were assigned to it and wait, copied or not
 }
 
-// Free is what of the device's units no launch holds.
+// Free is what of the device's units no launch holds: one that runs, or stands at an exit and goes on by
+// itself unless this answer preempts it.
 func (d *DeviceView) Free() device.Units {
 	u := device.UnitRange(0, d.Units).Without(d.Lost)
 	for _, l := range d.Launches {
-		if l.Phase == Running || l.Phase == Stopping {
-			u = u.Without(l.Units)
+		if l.Phase == Halted || l.Phase == AtExit && l.Reached >= l.Last {
+			continue
 		}
+		if l.Units.Empty() { // the whole device
+			return device.Units{}
+		}
+		u = u.Without(l.Units)
 	}
 	return u
 }

@@ -343,6 +343,33 @@ func TestTableRefusals(t *testing.T) {
 	}
 }
 
+// What holds units: what runs, is about to stop, or goes on from an exit by itself; a launch without units
+// of its own holds them all.
+func TestFree(t *testing.T) {
+	on := func(phase sched.Phase, reached int, units device.Units) *sched.LaunchView {
+		return &sched.LaunchView{Last: 2, Reached: reached, Phase: phase, Units: units}
+	}
+	for _, c := range []struct {
+		name string
+		l    []*sched.LaunchView
+		want string
+	}{
+		{"nobody", nil, "0-1,4-7"},
+		{"a part that runs", []*sched.LaunchView{on(sched.Running, 0, device.UnitRange(4, 2))}, "0-1,6-7"},
+		{"and one that stops", []*sched.LaunchView{on(sched.Stopping, 0, device.UnitRange(4, 2)), on(sched.Running, 0, device.UnitRange(0, 1))}, "1,6-7"},
+		{"halted", []*sched.LaunchView{on(sched.Halted, 0, device.UnitRange(4, 2))}, "0-1,4-7"},
+		{"goes on", []*sched.LaunchView{on(sched.AtExit, 1, device.UnitRange(4, 2))}, "0-1,6-7"},
+		{"at its last", []*sched.LaunchView{on(sched.AtExit, 2, device.UnitRange(4, 2))}, "0-1,4-7"},
+		{"the whole device", []*sched.LaunchView{on(sched.Running, 0, device.Units{})}, ""},
+		{"the whole device, halted", []*sched.LaunchView{on(sched.Halted, 0, device.Units{})}, "0-1,4-7"},
+	} {
+		d := sched.DeviceView{Units: 8, Lost: device.UnitRange(2, 2), Launches: c.l}
+		if got := d.Free(); got.String() != c.want {
+			t.Errorf("%s: %s, expected %s", c.name, got, c.want)
+		}
+	}
+}
+
 func TestNew(t *testing.T) {
 	want := "serial fc-adaptb-s fc-adaptb-m fc-adaptb-l r-adaptb-s r-adaptb-m r-adaptb-l lazy lazy-idle edf clockwork fluid fluid+ fluid+last fluid+theta fluid+refuse"
 	if got := strings.Join(sched.Names(), " "); got != want {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 type doctorCmd struct {
@@ -70,7 +71,7 @@ func (c *doctorCmd) Run(e *env) error {
 		err = errors.New("install the package dataset-fashion-mnist")
 	}
 	add("fashion-mnist", "serving the zoo's trained networks", dir, err)
-	path, err := npu.FindCosim(c.Config)
+	path, err := c.simulator(e.ctx)
 	add("simulator", "--device cosim", path, err)
 	python, err := zoo.Python()
 	if err == nil {
@@ -115,6 +116,25 @@ func (c *doctorCmd) Run(e *env) error {
 		return coded(codeTool, fmt.Errorf("%d of %d checks failed", missing, len(checks)))
 	}
 	return nil
+}
+
+// simulator finds the configuration's simulator, and asks it whether it is this program's.
+func (c *doctorCmd) simulator(ctx context.Context) (found string, err error) {
+	d, err := configs.Load(c.Config)
+	if err != nil {
+		return "", err
+	}
+	path, err := npu.FindCosim(d.Name)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	bus, err := openBus(ctx, d, d.Name, npu.CosimOpts{})
+	if err != nil {
+		return "", err
+	}
+	return path, bus.Close()
 }
 
 // tool asks a program for its version.

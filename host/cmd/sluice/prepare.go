@@ -108,7 +108,7 @@ func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
 		}
 		b, err := bundle.ReadFile(w.file)
 		if err != nil {
-			return nil, coded(codeInput, fmt.Errorf("%s: %w", w.file, err))
+			return nil, coded(codeInput, err)
 		}
 		if err := checkExits(fits, len(b.Network.Exits)); err != nil {
 			return nil, err
@@ -387,6 +387,10 @@ func openBus(ctx context.Context, d configs.Design, kind string, o npu.CosimOpts
 	bus, err := npu.OpenCosim(ctx, o)
 	if err != nil {
 		return nil, coded(codeDevice, err)
+	}
+	info := bus.Info()
+	if err := info.Fits(kind, d.Hash()); err != nil {
+		return nil, coded(codeTool, errors.Join(fmt.Errorf("%s: %w", path, err), bus.Close()))
 	}
 	return bus, nil
 }

@@ -257,6 +257,15 @@ func (c *verifyCmd) serve(e *env, doc *verifyDoc) error {
 	if err != nil {
 		return err
 	}
+	if c.Oracle > 0 { // before the images are computed
+		im, err := c.what.images(p, 1, false)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(c.python()); err != nil && im.Labels[0] >= 0 {
+			return coded(codeTool, fmt.Errorf("python with onnxruntime: %w; make setup builds it, --oracle 0 leaves the check out", err))
+		}
+	}
 	memo := &soft.Memo{}
 	s, im, err := p.setup(e, &c.what, memo, max(c.Images, c.Oracle, c.Orders))
 	if err != nil {
@@ -394,18 +403,16 @@ func (c *verifyCmd) orders(e *env, p *prepared, s *experiments.Setup, memo *soft
 	return nil
 }
 
+// python is the one that has onnxruntime.
+func (c *verifyCmd) python() string {
+	return cmp.Or(c.Python, filepath.Join(c.Build, "venv", "bin", "python"))
+}
+
 // oracle compares the golden executor with onnxruntime.
 func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Images, theta experiments.Theta, doc *verifyDoc) error {
 	if im.Labels[0] < 0 {
 		e.log.Warn("no labelled images for this network: the oracle is left out")
 		return nil
-	}
-	python := c.Python
-	if python == "" {
-		python = filepath.Join(c.Build, "venv", "bin", "python")
-	}
-	if _, err := os.Stat(python); err != nil {
-		return coded(codeTool, fmt.Errorf("python with onnxruntime: %w; make setup builds it, --oracle 0 leaves the check out", err))
 	}
 	model := c.Network
 	if !strings.ContainsRune(model, '/') && !strings.HasSuffix(model, ".onnx") {
@@ -418,7 +425,7 @@ func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Im
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "logits")
 	n := min(c.Oracle, len(s.Exits))
-	cmd := exec.CommandContext(e.ctx, python, filepath.Join(c.Root, "dse", "zoo", "oracle.py"), "--model", model,
+	cmd := exec.CommandContext(e.ctx, c.python(), filepath.Join(c.Root, "dse", "zoo", "oracle.py"), "--model", model,
 		"--images", filepath.Join(cmp.Or(c.Data, zoo.DefaultData), "t10k-images-idx3-ubyte.gz"), "--n", strconv.Itoa(n), "--out", out)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return coded(codeTool, fmt.Errorf("run %s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(text))))

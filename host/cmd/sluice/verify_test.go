@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/sluice-npu/sluice/host/npu"
 )
 
 func TestServedConfiguration(t *testing.T) {
@@ -20,6 +22,31 @@ func TestServedConfiguration(t *testing.T) {
 		if _, err := loadDesigns(list); err == nil {
 			t.Errorf("%q is accepted", list)
 		}
+	}
+}
+
+// Doctor asks the simulator that it finds: one of another design does not do.
+func TestDoctorAsksTheSimulator(t *testing.T) {
+	path, err := npu.FindCosim("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLUICE_COSIM", path)
+	for config, want := range map[string]string{"tiny": "ok       simulator      " + path, "v5": "build it anew with sim/build.sh v5"} {
+		var out, log bytes.Buffer
+		realMain([]string{"doctor", "--config", config}, &out, &log)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: expected %q in\n%s%s", config, want, out.String(), log.String())
+		}
+	}
+}
+
+// Verify looks for Python before it computes anything.
+func TestVerifyLooksForPythonFirst(t *testing.T) {
+	var out, log bytes.Buffer
+	args := []string{"verify", "--device", "soft", "--config", "tiny", "--network", "tiny", "--python", "nowhere", "--build", t.TempDir(), "--out", t.TempDir()}
+	if code := realMain(args, &out, &log); code != codeTool || !strings.Contains(log.String(), "make setup") || strings.Contains(log.String(), "reference") {
+		t.Errorf("exit code %d: %s", code, log.String())
 	}
 }
 

@@ -37,9 +37,8 @@ type Manifest struct {
 	Part       string `yaml:"part" json:"part"`               // as Vivado was told: xc7z045ffg900-2
 	DesignHash string `yaml:"design_hash" json:"design_hash"` // 16 hexadecimal digits, as all hashes of the hardware
 	ABIHash    string `yaml:"abi_hash" json:"abi_hash"`
-	BundleHash string `yaml:"bundle_hash,omitempty" json:"bundle_hash,omitempty"` // of the bundle it was built for, where it was one
-	Tool       string `yaml:"tool" json:"tool"`                                   // Vivado's version
-	SHA256     string `yaml:"sha256" json:"sha256"`                               // of the .bit
+	Tool       string `yaml:"tool" json:"tool"`     // Vivado's version
+	SHA256     string `yaml:"sha256" json:"sha256"` // of the .bit
 
 	Timing      Timing      `yaml:"timing" json:"timing"`
 	Utilisation Utilisation `yaml:"utilisation" json:"utilisation"`
@@ -48,9 +47,9 @@ type Manifest struct {
 
 // Timing after routing.
 type Timing struct {
-	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"`
-	WNS      float64 `yaml:"wns_ns" json:"wns_ns"` // worst negative slack, ns; below 0 there is no bitstream
-	WHS      float64 `yaml:"whs_ns" json:"whs_ns"` // the same for hold
+	ClockMHz float64 `yaml:"clock_mhz" json:"clock_mhz"` // as the MMCM makes it, not as it was asked for
+	WNS      float64 `yaml:"wns_ns" json:"wns_ns"`       // worst negative slack, ns; below 0 there is no bitstream
+	WHS      float64 `yaml:"whs_ns" json:"whs_ns"`       // the same for hold
 }
 
 // Utilisation after routing.
@@ -120,9 +119,6 @@ func (m *Manifest) validate() error {
 	want(m.Tool != "", "tool", `""`, "the version of Vivado")
 	hash("design_hash", m.DesignHash, 16)
 	hash("abi_hash", m.ABIHash, 16)
-	if m.BundleHash != "" {
-		hash("bundle_hash", m.BundleHash, 16)
-	}
 	hash("sha256", m.SHA256, 64)
 	want(finite(m.Timing.ClockMHz) && m.Timing.ClockMHz > 0, "timing.clock_mhz", m.Timing.ClockMHz, "more than 0")
 	want(finite(m.Timing.WNS) && m.Timing.WNS >= 0, "timing.wns_ns", m.Timing.WNS, "0 or more: a design that misses its clock has no manifest")

@@ -109,6 +109,9 @@ func TestRefused(t *testing.T) {
 		{"get_bd_pins reset/dcm_locked", "get_bd_pins resets/dcm_locked", "no cell resets"},
 		{"[get_bd_pins npu/resetn]", "[get_bd_pins npu/clk]", "is connected already"},
 		{"validate_bd_design", "check_bd_design", "no command check_bd_design"},
+		{"synth_checkpoint_mode None", "synth_checkpoint_mode Singular", "synth_checkpoint_mode is not None"},
+		{"validate_bd_design\n", "", "from validate_bd_design on"},
+		{"CONFIG.PRIMITIVE MMCM", "CONFIG.PRIM_IN_FREQ 100", "no parameter CONFIG.PRIM_IN_FREQ"},
 		{"write_hw_platform -fixed", "write_hw_platform -quietly", "no option -quietly"},
 	} {
 		spoiled := strings.Replace(text, c[0], c[1], 1)

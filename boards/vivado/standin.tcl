@@ -210,6 +210,17 @@ proc standin::property {object name value} {
     set pattern $properties($class,$name)
   }
   if {![regexp "^(?:$pattern)\$" $value]} { refuse "set_property: $name of a $class cannot be: $value" }
+  if {$name eq "synth_checkpoint_mode"} { set state(checkpoint) $value }
+}
+
+# synth_design reads the block design's sources: they are whole only where no cell is synthesised apart.
+proc standin::do_generate_target {given operands class} {
+  variable state
+  if {![info exists state(checkpoint)] || $state(checkpoint) ne "None"} { refuse "generate_target: synth_checkpoint_mode is not None" }
+}
+proc standin::do_validate_bd_design {given operands class} {
+  variable state
+  set state(validated) 1
 }
 
 proc standin::do_create_clock {given operands class} {
@@ -319,6 +330,11 @@ proc standin::do_get_property {given operands class} {
   if {$name eq "SLACK" && [class $object] eq "path"} {
     if {[info exists ::env(SLUICE_STANDIN_SLACK)]} { return $::env(SLUICE_STANDIN_SLACK) }
     return 0.125
+  }
+  if {$name eq "CONFIG.FREQ_HZ" && [class $object] eq "bd_pin"} {
+    variable state
+    if {![info exists state(validated)]} { refuse "get_property: CONFIG.FREQ_HZ is known from validate_bd_design on" }
+    return 149998499
   }
   refuse "get_property: a [class $object] has no property $name"
 }

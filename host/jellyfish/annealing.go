@@ -55,10 +55,7 @@ const (
 
 // Select implements Selector.
 func (a Annealing) Select(p *Problem, previous []int, seed uint64) Choice {
-	t0, least, alpha := a.T0, a.Least, a.Alpha
-	if t0 == 0 {
-		t0, least, alpha = 0.0125, 0.0005, 0.99
-	}
+	a = a.constants()
 	rng := rand.New(rand.NewPCG(seed, 0x6a656c6c79))
 	m := NewMapper(p)
 	best := Choice{Nets: start(p, previous)}
@@ -69,7 +66,7 @@ func (a Annealing) Select(p *Problem, previous []int, seed uint64) Choice {
 	for mode := degrade; mode <= upgrade; mode++ {
 		copy(nets, best.Nets)
 		now.copy(&best.Mapping)
-		for t := t0; t > least; t *= alpha {
+		for t := a.T0; t > a.Least; t *= a.Alpha {
 			if mode == degrade && now.Mapped == len(p.Clients) || mode == upgrade && nets[p.Workers-1] == len(p.Zoo)-1 {
 				break
 			}
@@ -88,13 +85,26 @@ func (a Annealing) Select(p *Problem, previous []int, seed uint64) Choice {
 				copy(best.Nets, next)
 			}
 			diff := metric(&then, mode, len(p.Clients)) - metric(&now, mode, len(p.Clients))
-			if diff > 0 || math.Exp(-math.Abs(diff)/t) > rng.Float64() {
+			if accept(diff, t, rng) {
 				copy(nets, next)
 				now.copy(&then)
 			}
 		}
 	}
 	return best
+}
+
+// constants are those of section IV-C where none are given.
+func (a Annealing) constants() Annealing {
+	if a.T0 == 0 {
+		return Annealing{0.0125, 0.0005, 0.99}
+	}
+	return a
+}
+
+// accept is whether a neighbour is gone on from that is better by diff: a worse one by chance.
+func accept(diff, t float64, rng *rand.Rand) bool {
+	return diff > 0 || math.Exp(-math.Abs(diff)/t) > rng.Float64()
 }
 
 // metric is what a mode looks at.

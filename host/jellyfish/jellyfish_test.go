@@ -198,6 +198,48 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// The annealing by its constants: from 0.0125 down to 0.0005 by 0.99 are 321 temperatures, ln(25) / -ln(0.99)
+// and one, and so many sets are tried a mode, with the first. What is no better by d is taken with exp(-d/T):
+// at T 0.0125 and d 0.0125 in 0.368 of all draws, at T 0.0005 in none that is seen.
+func TestAnnealingByHand(t *testing.T) {
+	a := Annealing{}.constants()
+	if a != (Annealing{0.0125, 0.0005, 0.99}) {
+		t.Errorf("constants %+v", a)
+	}
+	// Two networks, nobody with any time: DEGRADE never ends early, UPGRADE neither, since the last worker
+	// never keeps the larger network for long enough to matter (its mode breaks when it does, by the listing).
+	zoo := Zoo{{Name: "s", Side: 1, Bytes: 1, Accuracy: 0.5, P99: []Time{25e6}}, {Name: "l", Side: 2, Bytes: 2, Accuracy: 0.6, P99: []Time{26e6}}}
+	p, err := NewProblem(zoo, []Client{{Rate: 10, SLO: 1e6, Bandwidth: 1e9}}, 1, Aligned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for at := 0.0125; at > 0.0005; at *= 0.99 {
+		steps++
+	}
+	if want := int(math.Ceil(math.Log(25) / -math.Log(0.99))); steps != want || steps != 321 {
+		t.Errorf("%d temperatures, by hand %d", steps, want)
+	}
+	c := Annealing{}.Select(p, nil, 1)
+	if c.Tried <= 1+steps || c.Tried > 1+2*steps {
+		t.Errorf("%d sets tried; DEGRADE alone tries %d", c.Tried, steps)
+	}
+	for _, c := range []struct{ diff, temperature, share float64 }{
+		{0.001, 0.0005, 1}, {0, 0.0005, 1}, {-0.0125, 0.0125, math.Exp(-1)}, {-0.00625, 0.0125, math.Exp(-0.5)}, {-0.0125, 0.0005, 0},
+	} {
+		rng, taken := rand.New(rand.NewPCG(*seed, 3)), 0
+		const draws = 20_000
+		for range draws {
+			if accept(c.diff, c.temperature, rng) {
+				taken++
+			}
+		}
+		if got := float64(taken) / draws; math.Abs(got-c.share) > 0.015 {
+			t.Errorf("a difference of %g at %g is taken in %.3f, by hand %.3f", c.diff, c.temperature, got, c.share)
+		}
+	}
+}
+
 func TestMatch(t *testing.T) {
 	at := Match([]int{3, 9, 5}, []int{10, 6, 2})
 	for i, want := range []int{1, 2, 0} {

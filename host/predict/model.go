@@ -61,6 +61,13 @@ func NewModel() *Model {
 	return m
 }
 
+// Null is a model that expects no interference, whoever runs beside; to be used frozen.
+func Null() *Model {
+	m := NewModel()
+	m.P[pK], m.P[pC] = 0, 0
+	return m
+}
+
 // place is where a priority's coefficient stands.
 func place(priority int) int { return pCoeff + min(max(priority, 0), Priorities-1) }
 

@@ -18,6 +18,7 @@ type Sharing struct {
 	Label     string
 	BMax      int     // largest batch; 0: whatever the device and its table allow
 	Limit     int     // batches on a device at the same time; 0: its places
+	Lows      int     // of which of low priority; 0: no limit
 	Instances int     // batches of one network on a device at the same time; 0: no limit
 	Reactive  bool    // low priority gives a place up when high priority is late, for the rest of 200 ms
 	Form      float64 // share of its time that a request may wait for its batch to fill; 0: none
@@ -133,6 +134,9 @@ func (p *Sharing) place(s *State, l *lane) (dev, most int) {
 			}
 		}
 		if n >= limit || same >= allowed || p.Instances > 0 && instances >= p.Instances {
+			continue
+		}
+		if p.Lows > 0 && l.priority == 0 && same >= p.Lows {
 			continue
 		}
 		if b := bMax(p.BMax, d, t); d.Used+b <= d.Slots && (dev < 0 || n < least) {

@@ -187,6 +187,114 @@ func TestMeet(t *testing.T) {
 	}
 }
 
+// sent is shared with inputs of so many ns a request.
+func sent(t testing.TB, network string, ns int64, use float64, input int64) *sched.Table {
+	tab := shared(t, network, ns, use)
+	for b := int64(1); b <= 8; b++ {
+		tab.Copies = append(tab.Copies, b*input)
+	}
+	return tab
+}
+
+// meet() counts the inputs (equation 2 and 3): those of the batch, those on the link before them, and what
+// the link has turned out to be. By hand: 0.2 ms a request, behind 0.2 ms of another batch, at twice that.
+func TestMeetCountsInputs(t *testing.T) {
+	const input = 200e3
+	for _, c := range []struct {
+		what   string
+		before bool
+		slow   int64 // of a transfer before all, of what it was profiled at
+	}{{"idle link", false, 1}, {"behind another", true, 1}, {"a slow link", false, 2}, {"behind another on a slow link", true, 2}} {
+		for n := int64(1); n <= 8; n++ {
+			for _, spare := range []int64{10, -10} {
+				h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, map[string]*sched.Table{"a": sent(t, "a", 1e6, 0, input), "b": sent(t, "b", 1e6, 0, input)})
+				h.push("b", 1, 1, 1e9)
+				l, _ := h.ask(sched.Event{})
+				l[0].Since = c.slow * input // its inputs were there
+				h.now = 2e6
+				h.end(l[0])
+				within := c.slow*input*n + 1e6*(n+1)/2 + spare
+				if c.before {
+					h.push("b", 1, 1, 1e9)
+					if l, _ := h.ask(sched.Event{}); len(l) != 1 {
+						t.Fatal("the one before was not launched")
+					}
+					within += c.slow * input
+				}
+				h.push("a", 1, 8, within)
+				want := n
+				if spare < 0 {
+					want--
+				}
+				got := int64(0)
+				if l, _ := h.ask(sched.Event{}); len(l) > 0 {
+					got = int64(len(l[0].Requests))
+				}
+				if got != want {
+					t.Errorf("%s, %d ns: a batch of %d, expected %d", c.what, within, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A request of high priority that is given up takes the cap back, as one that is late does.
+func TestDropTakesTheCapBack(t *testing.T) {
+	for _, drop := range []int{0, 1} {
+		h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, map[string]*sched.Table{"b": shared(t, "b", 1e6, 0.29), "c": shared(t, "c", 1e6, 0.5), "high": shared(t, "high", 1e6, 0.1)})
+		h.now = 2e9 // 0.8 by now
+		h.push("c", 0, 1, 1e9)
+		h.ask(sched.Event{})
+		h.push("high", 1, drop, 0.9e6)
+		if _, dropped := h.ask(sched.Event{}); dropped != drop {
+			t.Fatalf("%d dropped, expected %d", dropped, drop)
+		}
+		h.push("b", 0, 1, 1e9)
+		if l, _ := h.ask(sched.Event{}); len(l) != 1-drop {
+			t.Errorf("%d of high priority dropped: %d launched", drop, len(l))
+		}
+	}
+}
+
+// violate() takes the coefficient of the priority that is slowed. By hand: half of what e^0.3 adds, 1.175 ms.
+func TestViolateByPriority(t *testing.T) {
+	tables := map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)}
+	for _, c := range []struct {
+		priority int
+		within   int64
+		launched int
+	}{{1, 1_176_000, 1}, {1, 1_174_000, 0}, {0, 1_300_000, 0}, {0, 1_351_000, 1}} {
+		m := plain()
+		m.P[6+predict.Resources] = 0.5 // high priority's
+		h := newHand(t, &sched.Strait{Model: m, Frozen: true, Low: 1}, 1, tables)
+		h.push("a", c.priority, 1, c.within)
+		h.ask(sched.Event{})
+		h.push("b", 0, 1, 1e9)
+		if l, _ := h.ask(sched.Event{}); len(l) != c.launched {
+			t.Errorf("beside priority %d, within %d ns: %d launched", c.priority, c.within, len(l))
+		}
+	}
+}
+
+// Sharing with one batch of low priority at a time holds the next one back, and nobody else.
+func TestOneLow(t *testing.T) {
+	h := newHand(t, &sched.Sharing{Limit: 3, Lows: 1}, 1, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.1), "b": shared(t, "b", 1e6, 0.1)})
+	h.push("a", 0, 1, 1e9)
+	first, _ := h.ask(sched.Event{})
+	h.push("b", 0, 1, 1e9)
+	if l, _ := h.ask(sched.Event{}); len(first) != 1 || len(l) != 0 {
+		t.Fatalf("%d, then %d of low priority launched", len(first), len(l))
+	}
+	h.push("b", 1, 1, 1e9)
+	if l, _ := h.ask(sched.Event{}); len(l) != 1 || l[0].Priority != 1 {
+		t.Fatalf("high priority beside one of low: %+v", l)
+	}
+	h.now = 1e6
+	if l, _ := h.end(first[0]); len(l) != 1 || l[0].Priority != 0 {
+		t.Errorf("the next of low priority: %+v", l)
+	}
+}
+
 // Nobody of equal or higher priority is made late; low priority is, where high priority needs it; whoever
 // is late anyway keeps nobody off.
 func TestViolate(t *testing.T) {

@@ -39,8 +39,10 @@ const (
 type Config struct {
 	Port  uint16        // of the server
 	Gap   time.Duration // a pause that ends a request; 0: 10 ms
-	Skip  int64         // first bytes of a request that are left out; 0: ten full packets; negative: none
+	Skip  int64         // first bytes of a request that are left out; 0: ten full packets, or two where that leaves too few; negative: none
 	Least int64         // bytes that must be left; 0: four full packets
+
+	short int64 // what is left out of a request that Skip leaves too little of
 }
 
 // full is a full packet on Ethernet. Skip and Least are counted in bytes, since an interface may show
@@ -52,7 +54,7 @@ func (c *Config) defaults() {
 		c.Gap = 10 * time.Millisecond
 	}
 	if c.Skip == 0 {
-		c.Skip = 10 * full
+		c.Skip, c.short = 10*full, 2*full
 	}
 	if c.Least <= 0 {
 		c.Least = 4 * full
@@ -66,6 +68,9 @@ type Transfer struct {
 	Packets    int
 	Bytes      int64   // on the link, headers included
 	Rate       float64 // bits a second, behind the packets that are skipped; 0: too few are left
+	// Short: only two packets were skipped, since the request is short. Where a burst is longer than that
+	// (a token bucket of 10 kB takes a frame of 10 kB whole) the rate is too high, and nothing shows it.
+	Short bool
 }
 
 // flow is one connection's packets towards the server.
@@ -73,8 +78,32 @@ type flow struct {
 	known bool   // next is
 	next  uint32 // the first byte that has not been seen
 	now   Transfer
-	from  time.Time // the last packet that is skipped
-	rest  int64     // bytes behind it
+	long  behind
+	short behind
+}
+
+// behind is what follows the packets that are skipped.
+type behind struct {
+	from time.Time // the last packet that is skipped
+	rest int64     // bytes behind it
+}
+
+// take takes in a packet that came at a time, after so many bytes; the first one says when it began,
+// whatever is skipped: when it was sent is not known.
+func (b *behind) take(at time.Time, after, skip, bytes int64) {
+	if after == 0 || after < skip {
+		b.from = at
+	} else {
+		b.rest += bytes
+	}
+}
+
+// rate is 0 where too little is behind.
+func (b *behind) rate(end time.Time, least int64) float64 {
+	if took := end.Sub(b.from); b.rest >= least && took > 0 {
+		return float64(b.rest) * 8 / took.Seconds()
+	}
+	return 0
 }
 
 // Assembler makes transfers of packets.
@@ -210,17 +239,13 @@ func (a *Assembler) data(f *flow, src netip.AddrPort, ci gopacket.CaptureInfo) {
 		a.end(f)
 	}
 	if n.Packets == 0 {
-		*n, f.from, f.rest = Transfer{Client: src, Start: ci.Timestamp, End: ci.Timestamp}, ci.Timestamp, 0
+		*n, f.long, f.short = Transfer{Client: src, Start: ci.Timestamp, End: ci.Timestamp}, behind{}, behind{}
 	}
 	if ci.Timestamp.After(n.End) {
 		n.End = ci.Timestamp
 	}
-	// The first packet says when it began, whatever is skipped: when it was sent is not known.
-	if n.Packets == 0 || n.Bytes < a.cfg.Skip {
-		f.from = n.End
-	} else {
-		f.rest += int64(ci.Length)
-	}
+	f.long.take(n.End, n.Bytes, a.cfg.Skip, int64(ci.Length))
+	f.short.take(n.End, n.Bytes, a.cfg.short, int64(ci.Length))
 	n.Packets++
 	n.Bytes += int64(ci.Length)
 }
@@ -231,8 +256,9 @@ func (a *Assembler) end(f *flow) {
 	if n.Packets == 0 {
 		return
 	}
-	if took := n.End.Sub(f.from); f.rest >= a.cfg.Least && took > 0 {
-		n.Rate = float64(f.rest) * 8 / took.Seconds()
+	if n.Rate = f.long.rate(n.End, a.cfg.Least); f.long.rest < a.cfg.Least && a.cfg.short > 0 {
+		n.Rate = f.short.rate(n.End, a.cfg.Least)
+		n.Short = n.Rate > 0
 	}
 	a.each(*n)
 	*n = Transfer{}

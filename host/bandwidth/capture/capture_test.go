@@ -128,12 +128,13 @@ func TestHandmade(t *testing.T) {
 		want := []struct {
 			packets int
 			rate    float64
-		}{{60, rate(1, 1211)}, {30, rate(1, 605)}, {12, 0}, {40, rate(1, 2422)}}
+			short   bool
+		}{{60, rate(1, 1211), false}, {30, rate(1, 605), false}, {12, rate(1, 605), true}, {40, rate(1, 2422), false}}
 		if len(got) != len(want) {
 			t.Fatalf("%d transfers: %+v", len(got), got)
 		}
 		for i, w := range want {
-			if got[i].Packets != w.packets || got[i].Bytes != int64(w.packets)*1514 || math.Abs(got[i].Rate-w.rate) > 1e-6*w.rate {
+			if got[i].Packets != w.packets || got[i].Bytes != int64(w.packets)*1514 || math.Abs(got[i].Rate-w.rate) > 1e-6*w.rate || got[i].Short != w.short {
 				t.Errorf("transfer %d: %+v, expected %d packets at %.0f bits/s", i, got[i], w.packets, w.rate)
 			}
 		}
@@ -157,11 +158,50 @@ func TestHandmade(t *testing.T) {
 	// And through the estimator: of 10 and 20 Mbit/s.
 	var e bandwidth.Estimator
 	start := skipped[0].Start
-	for _, tr := range skipped[:3] {
+	for _, tr := range skipped[:2] {
 		e.Add(int64(tr.End.Sub(start)), tr.Rate)
 	}
 	if got := e.Rate(int64(skipped[2].End.Sub(start))); math.Abs(got-13.34e6) > 0.02e6 {
 		t.Errorf("an estimate of %.0f bits/s, expected the harmonic mean of 10.0 and 20.0 Mbit/s", got)
+	}
+}
+
+// Frames of 10 kB, the smallest network's, are seven packets: behind a burst of two the rate is the link's;
+// a burst that takes the whole frame cannot be told from a fast link; five packets say nothing, and an
+// explicit skip is kept to.
+func TestShort(t *testing.T) {
+	frame := func(n, burst int) *file {
+		f := newFile(binary.LittleEndian, 65535, 1)
+		for range 3 {
+			f.request(5000, n, burst, 1211*time.Microsecond)
+			f.answer(5000)
+		}
+		return f
+	}
+	const link = 1514 * 8 / 1211e-6
+	for _, c := range []struct {
+		what     string
+		n, burst int
+		skip     int64
+		least    float64
+		most     float64
+	}{
+		{"burst of two", 7, 2, 0, link * 0.999, link * 1.001},
+		{"no burst", 7, 0, 0, link * 0.999, link * 1.001},
+		{"burst of five", 7, 5, 0, link * 2, link * 3},
+		{"five packets", 5, 0, 0, 0, 0},
+		{"ten skipped", 7, 0, 10 * full, 0, 0},
+		{"none skipped", 7, 2, -1, link * 1.15, link * 1.25},
+	} {
+		got := transfers(t, frame(c.n, c.burst), Config{Port: 80, Skip: c.skip})
+		if len(got) != 3 {
+			t.Fatalf("%s: %d transfers", c.what, len(got))
+		}
+		for _, tr := range got {
+			if tr.Rate < c.least || tr.Rate > c.most || tr.Short != (c.skip == 0 && tr.Rate > 0) {
+				t.Errorf("%s: %+v on a link of %.0f bits/s", c.what, tr, link)
+			}
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ type bandwidthCmd struct {
 	For  time.Duration `default:"10s" help:"How long to capture (--live)."`
 	Port uint16        `required:"" help:"The server's TCP port."`
 	Gap  time.Duration `default:"10ms" help:"A pause that ends a request that nobody answers."`
-	Skip int64         `default:"15140" help:"Bytes of a request that are left out at its beginning: the first burst reads too fast; -1: none."`
+	Skip int64         `default:"0" help:"Bytes of a request that are left out at its beginning: the first burst reads too fast; 0: ten full packets, two of a request that this leaves too little of; -1: none."`
 	Out  string        `help:"Folder for summary.json (default: none is written)."`
 	JSON bool          `name:"json" help:"Print JSON."`
 }
@@ -42,6 +42,7 @@ type transferDoc struct {
 	Packets  int     `json:"packets"`
 	Bytes    int64   `json:"bytes"`
 	Rate     float64 `json:"bits_per_s"` // 0: too few packets are left
+	Short    bool    `json:"short"`      // two packets were left out, not ten: too fast where bursts are longer
 	Estimate float64 `json:"estimate_bits_per_s"`
 }
 
@@ -64,7 +65,7 @@ func (c *bandwidthCmd) Run(e *env) error {
 		}
 		d := transferDoc{
 			Client: t.Client.String(), AtNs: t.End.Sub(start).Nanoseconds(), TookNs: t.End.Sub(t.Start).Nanoseconds(),
-			Packets: t.Packets, Bytes: t.Bytes, Rate: t.Rate,
+			Packets: t.Packets, Bytes: t.Bytes, Rate: t.Rate, Short: t.Short,
 		}
 		l := links[d.Client]
 		if l == nil {
@@ -88,8 +89,14 @@ func (c *bandwidthCmd) Run(e *env) error {
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "client\tat s\ttook ms\tbytes\tMbit/s\testimate Mbit/s")
+	mbits := func(rate float64) string {
+		if rate == 0 {
+			return "-" // not measured
+		}
+		return fmt.Sprintf("%.2f", rate/1e6)
+	}
 	for _, t := range doc.Transfers {
-		fmt.Fprintf(w, "%s\t%.3f\t%.2f\t%d\t%.2f\t%.2f\n", t.Client, float64(t.AtNs)/1e9, float64(t.TookNs)/1e6, t.Bytes, t.Rate/1e6, t.Estimate/1e6)
+		fmt.Fprintf(w, "%s\t%.3f\t%.2f\t%d\t%s\t%s\n", t.Client, float64(t.AtNs)/1e9, float64(t.TookNs)/1e6, t.Bytes, mbits(t.Rate), mbits(t.Estimate))
 	}
 	return w.Flush()
 }

@@ -108,7 +108,7 @@ func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
 		}
 		b, err := bundle.ReadFile(w.file)
 		if err != nil {
-			return nil, coded(codeInput, fmt.Errorf("%s: %w", w.file, err))
+			return nil, coded(codeInput, err)
 		}
 		if err := checkExits(fits, len(b.Network.Exits)); err != nil {
 			return nil, err

@@ -223,13 +223,13 @@ func (c *Config) vary(ctx context.Context, b *Bench) error {
 			for i := range got {
 				s := &b.Statements[i]
 				s.Varied = i < len(claims()) // no parameter is in the random instances
-				if got[i].Verdict == base[i].Verdict {
+				if got[i].Side() == base[i].Side() {
 					continue
 				}
 				if s.Changed == nil {
 					s.Changed = map[string]string{}
 				}
-				s.Changed[fmt.Sprintf("%s x %g", name, by)] = got[i].Verdict
+				s.Changed[fmt.Sprintf("%s x %g", name, by)] = got[i].Side()
 			}
 		}
 	}
@@ -317,14 +317,15 @@ type Ratio struct {
 
 // Near is one selector's ratios: to the best where that was found, and to the bound elsewhere.
 type Near struct {
-	Name    string   `json:"name"`
-	Mean    float64  `json:"mean"`
-	CI95    *float64 `json:"ci95"`
-	Least   float64  `json:"least"`
-	Best    float64  `json:"proved_mean"` // over the proved ones alone; 0: there are none
-	Bound   float64  `json:"bound_mean"`  // over the others; 0: there are none
-	Mapped  int      `json:"mapped"`      // instances in which everybody is
-	Reached int      `json:"reached"`     // in which the best is
+	Name    string    `json:"name"`
+	Mean    float64   `json:"mean"`
+	CI95    *float64  `json:"ci95"`
+	Least   float64   `json:"least"`
+	Best    float64   `json:"proved_mean"` // over the proved ones alone; 0: there are none
+	Bound   float64   `json:"bound_mean"`  // over the others; 0: there are none
+	Mapped  int       `json:"mapped"`      // instances in which everybody is
+	Reached int       `json:"reached"`     // in which the best is
+	Each    []float64 `json:"-"`           // of the instances
 }
 
 // nodes is how many nodes branch and bound may look at.
@@ -438,6 +439,7 @@ func (c *Config) ratio(ctx context.Context, workers, clients int) (*Ratio, error
 			}
 		}
 		n.Mean, n.CI95 = experiments.Interval(v)
+		n.Each = v
 		if len(proved) > 0 {
 			n.Best, _ = experiments.Interval(proved)
 		}

@@ -5,6 +5,7 @@ package edge
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/bandwidth"
 	"github.com/sluice-npu/sluice/host/jellyfish"
@@ -50,7 +51,8 @@ type camera struct {
 	offset int64 // in the trace
 	rng    *rand.Rand
 	told   int   // the network whose size it was told
-	free   int64 // when its link is
+	free   int64 // when its link is: known to the simulation alone
+	onWay  []transfer
 	est    bandwidth.Estimator
 
 	created int64 // its next frame
@@ -58,6 +60,34 @@ type camera struct {
 	size    int // of that one, where frozen
 	frozen  bool
 }
+
+// transfer is a frame that was sent. Its client hears of its end, and so of its rate, when that has come.
+type transfer struct {
+	begins, ends int64
+	bytes        int64
+}
+
+// heard takes in what a client knows by a time: the transfers that have ended.
+func (m *camera) heard(at int64) {
+	k := 0
+	for ; k < len(m.onWay) && m.onWay[k].ends <= at; k++ {
+		t := &m.onWay[k]
+		m.est.Add(t.ends, t.rate())
+	}
+	m.onWay = slices.Delete(m.onWay, 0, k)
+}
+
+// backlog is how long what is still on its way takes by the client's estimate of its link.
+func (m *camera) backlog(at int64, rate float64) float64 {
+	ns := 0.0
+	for i := range m.onWay {
+		t := &m.onWay[i]
+		ns += max(0, float64(t.bytes)*8e9/rate-float64(max(0, at-t.begins)))
+	}
+	return ns
+}
+
+func (t *transfer) rate() float64 { return float64(t.bytes) * 8e9 / float64(max(1, t.ends-t.begins)) }
 
 func newCameras(zoo jellyfish.Zoo, s Sizing, jitter float64, clients []Camera, trace *links.Trace, end int64, seed uint64) *cameras {
 	c := &cameras{zoo: zoo, sizing: s, jitter: jitter, end: end}
@@ -89,8 +119,9 @@ func (c *cameras) choose(m *camera, at int64) int {
 		return most
 	}
 	// It is to be through when the next one comes, whatever of the one before still stands in its way.
+	m.heard(at)
 	rate := m.est.Rate(at)
-	gap := jellyfish.Headroom * (1e9/float64(m.Rate) - float64(max(0, m.free-at)))
+	gap := jellyfish.Headroom * (1e9/float64(m.Rate) - m.backlog(at, rate))
 	bytes := rate / 8 * max(0, gap) / 1e9
 	if s.Network > 0 {
 		bytes = min(bytes, s.Network*float64(m.SLO)/1e9*rate/8)
@@ -135,13 +166,13 @@ func (c *cameras) Next() (sched.Item, bool) {
 	c.id++
 	c.now = max(c.now, arrives)
 	c.frames = append(c.frames, frame{int32(m.size), int32(best)})
-	rate := float64(bytes) * 8e9 / float64(max(1, arrives-begins))
+	sent := transfer{begins, arrives, bytes}
 	t := &sched.Task{
-		ID: c.id, Client: best, Network: family, Created: m.created, Arrived: c.now, Samples: 1, Link: rate,
+		ID: c.id, Client: best, Network: family, Created: m.created, Arrived: c.now, Samples: 1, Link: sent.rate(),
 		// What comes too late is still heard of: whoever sent it is there, on a slow link.
 		Deadline: max(m.created+m.SLO, c.now+1),
 	}
-	m.est.Add(arrives, rate)
+	m.onWay = append(m.onWay, sent)
 	m.free, m.frozen = arrives, false
 	m.created += 1_000_000_000 / int64(m.Rate)
 	m.noise = c.draw(m)

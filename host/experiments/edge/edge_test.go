@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/sluice-npu/sluice/host/bandwidth"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/jellyfish"
@@ -276,6 +277,53 @@ func TestPolicyOnTheEngine(t *testing.T) {
 	}
 	if 10*share < 8*len(res.Records) {
 		t.Errorf("%d of %d on time", share, len(res.Records))
+	}
+}
+
+// A client knows of its link what has ended: the size of a frame stays what it is, whatever the link does
+// from then on. By hand: a transfer of 2 s at 1 Mbit/s, of which the estimate, 8 Mbit/s, takes a quarter
+// second; 50 ms later a fifth is left by it, and once it has ended it is known.
+func TestClientsKnowNoFuture(t *testing.T) {
+	m := camera{Registered: jellyfish.Registered{Rate: 10, SLO: 100e6}}
+	m.est.Add(0, 8e6)
+	m.onWay = []transfer{{0, 2e9, 250_000}, {2e9, 2.5e9, 100_000}}
+	m.heard(50e6)
+	if got := m.backlog(50e6, m.est.Rate(50e6)); math.Abs(got-(200e6+100e6)) > 1 {
+		t.Errorf("a backlog of %g ns, expected 300 ms by the estimate", got)
+	}
+	m.heard(2e9 - 1)
+	if got := m.est.Rate(2e9 - 1); got != 8e6 || len(m.onWay) != 2 {
+		t.Errorf("before its end: %g bits/s, %d on their way", got, len(m.onWay))
+	}
+	m.heard(2e9)
+	if got := m.est.Rate(2e9); math.Abs(got-1e6) > 1 || len(m.onWay) != 1 {
+		t.Errorf("at its end: %g bits/s, %d on their way", got, len(m.onWay))
+	}
+	// Two links that differ from second 10 on: what was created before, however late it comes, is of one size.
+	sizes := func(later int64, seed uint64) (out []int32) {
+		tr := &links.Trace{Name: "step"}
+		for s := range 20 {
+			rate := int64(12e6)
+			if s >= 10 {
+				rate = later
+			}
+			tr.Bits = append(tr.Bits, rate)
+		}
+		c := newCameras(jellyfish.Synthetic(1), Sizing{Most: 15}, 0.5, Cameras(1, same(25, 100e6), 20e9, seed), tr, 20e9, seed)
+		c.all[0].offset, c.all[0].est = 0, bandwidth.Estimator{}
+		c.all[0].est.Add(0, 12e6)
+		for {
+			it, ok := c.Next()
+			if !ok || it.Task.Created >= 10e9 {
+				return out
+			}
+			out = append(out, c.frames[it.Task.ID-1].size)
+		}
+	}
+	for k := range uint64(40) {
+		if a, b := sizes(3e6, *seed+k), sizes(60e6, *seed+k); len(a) < 200 || !slices.Equal(a, b) {
+			t.Errorf("seed %d: %d and %d frames before the links differ, and of other sizes", *seed+k, len(a), len(b))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package gpus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,22 +17,23 @@ const (
 	Holds     = "holds"
 	Fails     = "fails"
 	Undecided = "undecided" // at 95 %
+	OneSeed   = "one seed"  // no interval, so no verdict
 )
 
 // Statement is one thing that a publication says, and what the simulation says of it.
 type Statement struct {
 	ID        string   `json:"id"`
 	Text      string   `json:"text"`
-	Published float64  `json:"published"`
-	Ours      float64  `json:"ours"`  // mean over the seeds
-	CI95      *float64 `json:"ci95"`  // half width
-	Ratio     *float64 `json:"ratio"` // ours / published; null where that is nothing
-	Least     float64  `json:"least"` // it holds from here
-	Most      float64  `json:"most"`  // to here
+	Published *float64 `json:"published"` // null: no number is given there
+	Ours      float64  `json:"ours"`      // mean over the seeds
+	CI95      *float64 `json:"ci95"`      // half width
+	Ratio     *float64 `json:"ratio"`     // ours / published; null where that is nothing
+	Least     float64  `json:"least"`     // it holds from here
+	Most      float64  `json:"most"`      // to here
 	Verdict   string   `json:"verdict"`
 	// Fitted: parameters were set by this very number, so that it proves nothing.
 	Fitted bool `json:"fitted"`
-	// Changed: the verdict, where it is another when an assumed parameter is halved or doubled.
+	// Changed: the side of the bounds (Side, with one seed), where it is another when an assumed parameter is halved or doubled.
 	Changed map[string]string `json:"changed,omitempty"`
 	Varied  bool              `json:"varied"`        // that was looked at
 	Why     string            `json:"why,omitempty"` // why ours differs
@@ -59,7 +61,7 @@ type claim struct {
 	id, text    string
 	gpu         string
 	of          func(*lab) (float64, error) // for one seed
-	published   float64
+	published   *float64                    // nil: the publication gives no number
 	least, most float64
 	fitted      bool
 	long        bool // not looked at again when parameters are varied
@@ -188,24 +190,27 @@ func over(a, b func(*lab) (float64, error)) func(*lab) (float64, error) {
 
 // near is a claim of a number, which holds within a quarter of it.
 func near(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
-	return claim{id: id, text: text, gpu: gpu, of: of, published: published, least: 0.75 * published, most: 1.25 * published}
+	return claim{id: id, text: text, gpu: gpu, of: of, published: &published, least: 0.75 * published, most: 1.25 * published}
 }
 
 // gain is a claim of a multiple of one, which holds where what it is beyond (or below) one is within a
 // half of what is published: a quarter of the number would take no gain for a gain.
 func gain(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
 	a, b := 1+0.5*(published-1), 1+1.5*(published-1)
-	return claim{id: id, text: text, gpu: gpu, of: of, published: published, least: min(a, b), most: max(a, b)}
+	return claim{id: id, text: text, gpu: gpu, of: of, published: &published, least: min(a, b), most: max(a, b)}
 }
 
 // atMost and atLeast are claims of a bound.
 func atMost(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
-	return claim{id: id, text: text, gpu: gpu, of: of, published: published, least: math.Inf(-1), most: published}
+	return claim{id: id, text: text, gpu: gpu, of: of, published: &published, least: math.Inf(-1), most: published}
 }
 
 func atLeast(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
-	return claim{id: id, text: text, gpu: gpu, of: of, published: published, least: published, most: math.Inf(1)}
+	return claim{id: id, text: text, gpu: gpu, of: of, published: &published, least: published, most: math.Inf(1)}
 }
+
+// ours is a claim whose threshold is ours, since the publication says it in words or gives a range.
+func ours(c claim) claim { c.published = nil; return c }
 
 func fitted(c claim) claim { c.fitted = true; return c }
 
@@ -318,18 +323,16 @@ func (k *claim) state(labs []*lab) (*Statement, error) {
 func (s *Statement) Judge(v []float64, why string) *Statement {
 	mean, ci := experiments.Interval(v)
 	s.Ours, s.CI95 = mean, ci
-	if s.Published != 0 {
-		ratio := mean / s.Published
+	if s.Published != nil && *s.Published != 0 {
+		ratio := mean / *s.Published
 		s.Ratio = &ratio
 	}
-	half := 0.0
-	if ci != nil {
-		half = *ci
-	}
-	switch {
+	switch half := *cmp.Or(ci, new(float64)); {
 	case math.IsNaN(mean) || math.IsInf(mean, 0):
 		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = 0, nil, nil, Undecided, "nothing of it happened in the time that was simulated"
 		return s.finite()
+	case ci == nil:
+		s.Verdict = OneSeed
 	case mean-half >= s.Least && mean+half <= s.Most:
 		s.Verdict = Holds
 	case mean+half < s.Least || mean-half > s.Most:
@@ -341,6 +344,40 @@ func (s *Statement) Judge(v []float64, why string) *Statement {
 		s.Why = why
 	}
 	return s.finite()
+}
+
+// Side is on which side of its bounds the mean is, whatever the seeds say of its uncertainty: what there
+// is to compare of single runs.
+func (s *Statement) Side() string {
+	switch {
+	case s.CI95 == nil && s.Verdict == Undecided:
+		return "nothing"
+	case s.Ours >= s.Least && s.Ours <= s.Most:
+		return "within the bounds"
+	}
+	return "beyond the bounds"
+}
+
+// Number is what was published, for people.
+func (s *Statement) Number() string {
+	if s.Published == nil {
+		return ""
+	}
+	return fmt.Sprintf("(%.4g)", *s.Published)
+}
+
+// Count is how many statements hold, for people: of those that were looked at with one seed nothing is
+// said.
+func Count(all []Statement) string {
+	n := map[string]int{}
+	for i := range all {
+		n[all[i].Verdict]++
+	}
+	text := fmt.Sprintf("%d of %d statements hold, %d fail, %d are undecided (simulated)", n[Holds], len(all), n[Fails], n[Undecided])
+	if n[OneSeed] > 0 {
+		text += fmt.Sprintf("; of %d one seed decides nothing", n[OneSeed])
+	}
+	return text
 }
 
 // finite: JSON knows no infinities.
@@ -428,12 +465,12 @@ func (c Config) vary(ctx context.Context, k *bench, b *Bench) error {
 				if err != nil {
 					return err
 				}
-				if s.Verdict != was.Verdict {
+				if s.Side() != was.Side() {
 					st := &b.Statements[i]
 					if st.Changed == nil {
 						st.Changed = map[string]string{}
 					}
-					st.Changed[v.name] = s.Verdict
+					st.Changed[v.name] = s.Side()
 				}
 			}
 		}

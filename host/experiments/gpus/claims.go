@@ -13,7 +13,7 @@ import (
 // between is a claim of a range of multiples of one, which holds where what it is beyond one is at least
 // a half of the least, and at most one and a half of the most.
 func between(id, text, gpu string, from, to float64, of probe) claim {
-	return claim{id: id, text: text, gpu: gpu, of: of, published: (from + to) / 2, least: 1 + 0.5*(from-1), most: 1 + 1.5*(to-1)}
+	return claim{id: id, text: text, gpu: gpu, of: of, least: 1 + 0.5*(from-1), most: 1 + 1.5*(to-1)}
 }
 
 func long(c claim) claim { c.long = true; return c }
@@ -127,7 +127,7 @@ func reefClaims() []claim {
 		out = append(out, atMost("fig15/mi50/"+w+"/reef-rt", "REEF: latency of real-time tasks with five of them, of RT-Only's, 4.2 % more at most", "mi50", 1.042, rt("tvm", "reef", w)))
 	}
 	out = append(out,
-		atLeast("fig1/streams-5", "five best-effort clients hurt GPUStreams severalfold", "mi50", 2, rt("tvm", "streams", "C")),
+		ours(atLeast("fig1/streams-5", "five best-effort clients hurt GPUStreams severalfold", "mi50", 2, rt("tvm", "streams", "C"))),
 		fitted(near("fig20b/31us", "one preemption of ResNet-152, device queue of four: 3 + 31 + 3 us", "mi50", 37, preempt("tvm", "reset", "resnet152+1"))),
 		near("fig20b/424us", "without either optimisation: 17 + 424 + 3 us", "mi50", 444, preempt("tvm", "reset-plain", "resnet152+1")),
 		near("fig18/vgg", "wait-based preemption of VGG-19, us", "mi50", 310, preempt("tvm", "wait", "vgg19+1")),
@@ -178,8 +178,8 @@ func reefClaims() []claim {
 		because(near("fig17/mi50/B", "wait-based over reset-based preemption, DISB B", "mi50", 19.3, over(preempt("tvm", "wait", "B"), preempt("tvm", "reset", "B"))), evicted),
 		near("fig18/gv100/rnet", "wait-based preemption of ResNet-152, GV100, us", "gv100", 233, preempt("tvm", "wait", "resnet152+1")),
 		near("fig18/gv100/gpt2", "wait-based preemption of GPT-2, GV100, us", "gv100", 365, preempt("tvm", "wait", "gpt2+1")),
-		atLeast("fig19a/wait", "wait-based preemption rises with the kernels launched: 200 over 50 of 100 us", "mi50", 1.5, over(preemptUniform("wait", 200, 100), preemptUniform("wait", 50, 100))),
-		atLeast("fig19b/wait", "and with their time: 100 kernels of 200 us over 50 us", "mi50", 1.25, over(preemptUniform("wait", 100, 200), preemptUniform("wait", 100, 50))),
+		ours(atLeast("fig19a/wait", "wait-based preemption rises with the kernels launched: 200 over 50 of 100 us", "mi50", 1.5, over(preemptUniform("wait", 200, 100), preemptUniform("wait", 50, 100)))),
+		ours(atLeast("fig19b/wait", "and with their time: 100 kernels of 200 us over 50 us", "mi50", 1.25, over(preemptUniform("wait", 100, 200), preemptUniform("wait", 100, 50)))),
 		atMost("fig19/reset", "reset-based preemption stays below 40 us throughout", "mi50", 40,
 			most(preemptUniform("reset", 50, 100), preemptUniform("reset", 200, 100), preemptUniform("reset", 100, 50), preemptUniform("reset", 100, 200))),
 		near("fig20a/1", "both optimisations leave of the preemption, one client: 13 %", "mi50", 0.13, over(preempt("tvm", "reset", clients[0]), preempt("tvm", "reset-plain", clients[0]))),

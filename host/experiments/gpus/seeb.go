@@ -94,7 +94,7 @@ func each(name string, of func(*EdgeOutcome) float64, systems ...string) (out []
 
 // within is a claim of a share, that holds within a twentieth of the whole.
 func within(id, text string, published float64, of probe) claim {
-	return claim{id: id, text: text, gpu: edgeGPU, of: of, published: published, least: published - 0.05, most: published + 0.05}
+	return claim{id: id, text: text, gpu: edgeGPU, of: of, published: &published, least: published - 0.05, most: published + 0.05}
 }
 
 const edgeGPU = "rtx3090"
@@ -121,14 +121,14 @@ func seebClaims() []claim {
 		out = append(out,
 			because(gain("table3/"+c.name+"-latency", c.name+": inference latency, of SEEB's", g, c.latency, over(served(c.name, "pai", latency), served("seeb", "pai", latency))), why),
 			because(gain("table3/"+c.name+"-efficacy", "SEEB's GPU efficacy, of "+c.name+"'s", g, c.gains, over(served("seeb", "pai", efficacy), served(c.name, "pai", efficacy))), why),
-			atLeast("table3/"+c.name+"-throughput", "SEEB's throughput is comparable to "+c.name+"'s: no less than 97 %", g, 0.97,
-				over(served("seeb", "pai", func(o *EdgeOutcome) float64 { return o.Throughput }), served(c.name, "pai", func(o *EdgeOutcome) float64 { return o.Throughput }))))
+			ours(atLeast("table3/"+c.name+"-throughput", "SEEB's throughput is comparable to "+c.name+"'s: no less than 97 %", g, 0.97,
+				over(served("seeb", "pai", func(o *EdgeOutcome) float64 { return o.Throughput }), served(c.name, "pai", func(o *EdgeOutcome) float64 { return o.Throughput })))))
 	}
 	out = append(out,
 		within("table3/seeb-accuracy", "SEEB's accuracy", 0.83528, served("seeb", "pai", accuracy)),
 		within("table3/branchynet-accuracy", "BranchyNet's accuracy", 0.76622, served("branchynet", "pai", accuracy)),
 		fitted(within("table3/full-accuracy", "accuracy at full depth (the table of samples has it as its last)", 0.96285, served("batch", "pai", accuracy))),
-		atLeast("table3/accuracy-order", "SEEB's accuracy is above BranchyNet's", g, 1, over(served("seeb", "pai", accuracy), served("branchynet", "pai", accuracy))))
+		ours(atLeast("table3/accuracy-order", "SEEB's accuracy is above BranchyNet's", g, 1, over(served("seeb", "pai", accuracy), served("branchynet", "pai", accuracy)))))
 	for _, s := range []string{"seeb", "batch", "branchynet", "gslice"} {
 		out = append(out,
 			because(atMost("table3/"+s+"-violations", s+" violates no deadline (from release)", g, 0, served(s, "pai", violations)), window),
@@ -157,12 +157,12 @@ func seebClaims() []claim {
 			fig = "fig8/"
 		}
 		out = append(out,
-			because(atLeast(fig+name+"/latency", "SEEB has the lowest latency: the least of the others' over its", g, 1,
-				over(least(each(name, latency, baselines...)...), served("seeb", name, latency))), branch),
-			because(atLeast(fig+name+"/efficacy", "SEEB has the highest efficacy: its over the most of the others'", g, 1,
-				over(served("seeb", name, efficacy), most(each(name, efficacy, baselines...)...))), branch),
-			atLeast(fig+name+"/accuracy", "full depth is more accurate: the least of batch, deeprt, gslice over SEEB's", g, 1,
-				over(least(each(name, accuracy, "batch", "deeprt", "gslice")...), served("seeb", name, accuracy))))
+			because(ours(atLeast(fig+name+"/latency", "SEEB has the lowest latency: the least of the others' over its", g, 1,
+				over(least(each(name, latency, baselines...)...), served("seeb", name, latency)))), branch),
+			because(ours(atLeast(fig+name+"/efficacy", "SEEB has the highest efficacy: its over the most of the others'", g, 1,
+				over(served("seeb", name, efficacy), most(each(name, efficacy, baselines...)...)))), branch),
+			ours(atLeast(fig+name+"/accuracy", "full depth is more accurate: the least of batch, deeprt, gslice over SEEB's", g, 1,
+				over(least(each(name, accuracy, "batch", "deeprt", "gslice")...), served("seeb", name, accuracy)))))
 		if fig == "fig7/" {
 			for i := len(out) - 3; i < len(out); i++ {
 				out[i].long = true
@@ -193,12 +193,12 @@ func seebClaims() []claim {
 		rest     = "who is not sure enough at the first exit goes on, and is right more often"
 	)
 	out = append(out,
-		atLeast("fig10/1-fastest", "configuration 1 is the fastest: the least of the others' latencies over its", g, 1, over(least(others(1, latency)...), config(1, latency))),
+		ours(atLeast("fig10/1-fastest", "configuration 1 is the fastest: the least of the others' latencies over its", g, 1, over(least(others(1, latency)...), config(1, latency)))),
 		because(fitted(within("fig10/1-accuracy", "configuration 1: accuracy around 40 % (the first exit's was set by it)", 0.40, config(1, accuracy))), rest),
 		atLeast("fig10/2-accuracy", "configuration 2: accuracy above 90 %", g, 0.90, config(2, accuracy)),
-		atLeast("fig10/2-slower", "configuration 2 takes longer than 1: its latency over that", g, 1, over(config(2, latency), config(1, latency))),
-		because(atLeast("fig10/4-slower", "configuration 4 (batch 128) takes longer than 3 (batch 2): its latency over that", g, 1, over(config(4, latency), config(3, latency))), small),
-		because(atLeast("fig10/6-efficacy", "configuration 6 has the highest efficacy: its over the most of the others'", g, 1, over(config(6, efficacy), most(others(6, efficacy)...))), isolated),
+		ours(atLeast("fig10/2-slower", "configuration 2 takes longer than 1: its latency over that", g, 1, over(config(2, latency), config(1, latency)))),
+		because(ours(atLeast("fig10/4-slower", "configuration 4 (batch 128) takes longer than 3 (batch 2): its latency over that", g, 1, over(config(4, latency), config(3, latency)))), small),
+		because(ours(atLeast("fig10/6-efficacy", "configuration 6 has the highest efficacy: its over the most of the others'", g, 1, over(config(6, efficacy), most(others(6, efficacy)...)))), isolated),
 		atLeast("fig3/accuracy", "ResNet-34 is right above 90 % at threshold 0.3", g, 0.90, func(l *lab) (float64, error) { return l.edge.accuracy("resnet34", 0.3), nil }),
 		near("fig3/latency", "and takes nearly half of the time to the last exit", g, 0.5, func(l *lab) (float64, error) { return l.edge.early("resnet34", 0.3) }))
 	for i := range out {
@@ -210,20 +210,20 @@ func seebClaims() []claim {
 	out = append(out,
 		because(gain("table1/disjoint", "two kernels on TPCs of their own, of one alone: 0.077 of 0.068 ms", g, 0.077/0.068, partitions(10, 21)), caches),
 		near("table1/overlapping", "two kernels on the same TPCs, of one alone: 0.128 of 0.068 ms", g, 0.128/0.068, partitions(10, 10)),
-		atLeast("table1/order", "overlapping hurts more than disjoint: its time over that", g, 1, over(partitions(10, 10), partitions(10, 21))))
+		ours(atLeast("table1/order", "overlapping hurts more than disjoint: its time over that", g, 1, over(partitions(10, 10), partitions(10, 21)))))
 	for _, c := range []struct {
 		name string
 		tpcs int
 	}{{"shufflenet", 3}, {"resnet34", 8}, {"mobilenetv2", 15}} {
 		out = append(out,
-			because(atMost("fig4a/"+c.name, fmt.Sprintf("latency does not fall much beyond %d TPCs: with so many at most a quarter more than with 41", c.tpcs), g, 1.25, saturation(c.name, c.tpcs, 41)),
+			because(ours(atMost("fig4a/"+c.name, fmt.Sprintf("latency does not fall much beyond %d TPCs: with so many at most a quarter more than with 41", c.tpcs), g, 1.25, saturation(c.name, c.tpcs, 41))),
 				"where a network saturates depends on its batch, which the publication does not give: here images one by one, of 128 x 128"),
-			atLeast("fig4a/"+c.name+"-first", fmt.Sprintf("and does fall up to there: with one TPC at least 1.25 times that of %d", c.tpcs), g, 1.25, saturation(c.name, 1, c.tpcs)))
+			ours(atLeast("fig4a/"+c.name+"-first", fmt.Sprintf("and does fall up to there: with one TPC at least 1.25 times that of %d", c.tpcs), g, 1.25, saturation(c.name, 1, c.tpcs))))
 	}
 	for _, n := range []string{"resnet34", "mobilenetv2", "shufflenet"} {
 		out = append(out,
-			atLeast("fig4b/"+n, "latency rises beyond batch 8: with 128, of 8, at least twice", g, 2, batches(n, 128, 8, false)),
-			atLeast("fig4c/"+n, "throughput rises with the batch: with 128, of 2, more", g, 1, batches(n, 128, 2, true)))
+			ours(atLeast("fig4b/"+n, "latency rises beyond batch 8: with 128, of 8, at least twice", g, 2, batches(n, 128, 8, false))),
+			ours(atLeast("fig4c/"+n, "throughput rises with the batch: with 128, of 2, more", g, 1, batches(n, 128, 2, true))))
 	}
 	return out
 }

@@ -114,11 +114,19 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 		p, mode, err := share("pairs", 2, false)
 		p.(*sched.Sharing).Instances = 1
 		return p, mode, err
+	case "one-low": // static sharing that does by a constant what Strait's cap comes to here
+		p, mode, err := share("one-low", 3, false)
+		p.(*sched.Sharing).Lows = 1
+		return p, mode, err
 	case "reactive":
 		return share("reactive", 4, true)
 	case "xsched": // no batches, no dropping: kernels go to the interceptor as they come
 		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 1, Keep: true}, "xsched", nil
+	case "xsched-4": // the same with four streams for each network: how many there are is not given
+		return &sched.Sharing{Label: "xsched", BMax: 1, Instances: 4, Keep: true}, "xsched", nil
 	case "strait":
+	case "strait-null": // what is left of Strait when it expects no interference and does not learn
+		strait.Model, strait.Frozen = predict.Null(), true
 	case "strait-now": // beside XSched: nobody waits for a batch to fill
 		strait.Form = 0
 	case "no-priority":
@@ -139,7 +147,7 @@ func (r *Run) system() (policy sched.Policy, mode string, err error) {
 
 // Systems are those that are compared.
 func Systems() []string {
-	return []string{"temporal", "static", "reactive", "strait", "xsched", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
+	return []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low", "xsched", "xsched-4", "strait-now", "no-priority", "no-stream", "no-meet", "no-violate", "pairs", "strait-deep"}
 }
 
 // Run runs it.

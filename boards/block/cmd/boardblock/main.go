@@ -68,6 +68,10 @@ func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	clock, err := os.ReadFile(filepath.Join(out, "clock.txt"))
+	if err != nil {
+		return nil, err
+	}
 	report, err := os.ReadFile(filepath.Join(out, "utilisation.rpt"))
 	if err != nil {
 		return nil, err
@@ -76,7 +80,11 @@ func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
 		Board: b.Name, Config: d.Name, Part: b.Part, DesignHash: fmt.Sprintf("%016x", d.Hash()), ABIHash: fmt.Sprintf("%016x", uint64(abi.Hash)),
 		Tool: parsed.Tool, SHA256: fmt.Sprintf("%x", sha256.Sum256(bit)), Status: bitstreams.Built,
 	}
-	m.Timing.ClockMHz = b.ClockMHz
+	hz, err := strconv.ParseFloat(strings.TrimSpace(string(clock)), 64)
+	if err != nil {
+		return nil, fmt.Errorf("clock.txt: expected Hz: %w", err)
+	}
+	m.Timing.ClockMHz = hz / 1e6
 	if _, err := fmt.Sscan(string(slack), &m.Timing.WNS, &m.Timing.WHS); err != nil {
 		return nil, fmt.Errorf("slack.txt: expected two numbers: %w", err)
 	}

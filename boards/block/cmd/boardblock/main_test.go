@@ -1,11 +1,44 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/bitstreams"
 )
+
+// TestManifest: the clock is what the MMCM makes, as the build wrote it.
+func TestManifest(t *testing.T) {
+	dir := t.TempDir()
+	bit, err := os.ReadFile("../../../../bitstreams/testdata/xc7z045.bit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"npu.bit": string(bit), "slack.txt": "0.125 0.03\n", "clock.txt": "149998499\n",
+		"utilisation.rpt": "| Slice LUTs | 21034 |\n| Slice Registers | 18020 |\n| Block RAM Tile | 40.5 |\n| DSPs | 64 |\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := run([]string{"manifest", "zc706", "small", dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := bitstreams.ParseManifest(text)
+	if err != nil || m.Timing != (bitstreams.Timing{ClockMHz: 149.998499, WNS: 0.125, WHS: 0.03}) {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "clock.txt"), []byte("fast"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run([]string{"manifest", "zc706", "small", dir}); err == nil || !strings.Contains(err.Error(), "clock.txt: expected Hz") {
+		t.Errorf("a clock that is no number: %v", err)
+	}
+}
 
 func TestUtilisation(t *testing.T) {
 	for report, want := range map[string]bitstreams.Utilisation{

@@ -44,11 +44,11 @@ func (c *ablateCmd) Run(e *env) error {
 		}
 	}
 	if err := resource.Of(in.grid.Board, d).Check(in.grid.Board); err != nil {
-		how := "--config names the design (as dse sweep finds one for it and dse export writes it)"
+		how := "--config names another: one that dse sweep found for the board and dse export wrote"
 		if c.Config != "" {
 			how = "--config " + c.Config + " is of another board"
 		}
-		return fmt.Errorf("design %s <%d, %d, %d> does not fit the board %s: %s: %w", d.Name, d.TR, d.TP, d.TC, in.grid.Board.Name, how, err)
+		return fmt.Errorf("design %s <%d, %d, %d> on %s (%s): %w", d.Name, d.TR, d.TP, d.TC, in.grid.Board.Name, how, err)
 	}
 	doc := ablateDoc{
 		header: newHeader("ablate", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Design: d, MACs: in.w.SegMACs,

@@ -475,8 +475,8 @@ func TestRateIsSustained(t *testing.T) {
 	sweep := func(more ...string) (int, string, string) {
 		return call(append([]string{"sweep", "--json", "--network", "tiny", "--board", "zc706", "--tp", "4", "--tc", "16", "--tr", "64", "--exit-rate", "0.6,0.4"}, more...)...)
 	}
-	code, stdout, stderr := sweep("--objective", "rate", "--slo", "40", "--n", "100")
-	if code != exitInput || !strings.Contains(stdout+stderr, "--n ") || !strings.Contains(stdout+stderr, "at least") {
+	code, stdout, stderr := sweep("--tp", "3..5", "--objective", "rate", "--slo", "40", "--n", "100")
+	if code != exitInput || strings.Count(stdout+stderr, "at least") != 1 {
 		t.Errorf("100 requests with 40 ms: exit code %d: %s%s", code, stdout, stderr)
 	}
 	code, stdout, stderr = sweep("--objective", "cheapest", "--rate", "90000", "--slo", "40", "--n", "100")

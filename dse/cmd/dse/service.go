@@ -127,7 +127,7 @@ func (f *serviceFlags) service(w *search.Workload, objective search.Objective, g
 	}
 	if objective == search.Cheapest {
 		if n := f.enough(f.Rate); f.N < n {
-			return nil, fmt.Errorf("%w: --n %d arrive within %.3g deadlines of --slo %v ms at --rate %v: what holds so shortly need not hold for long; --n %d at least",
+			return nil, fmt.Errorf("%w: --n %d arrive within %.3g deadlines of --slo %v ms at --rate %v: what holds so shortly need not hold for long; --n %d at least, or a shorter --slo",
 				errShort, f.N, float64(f.N)/f.Rate/(f.SLO/1e3), f.SLO, f.Rate, n)
 		}
 	}
@@ -184,6 +184,36 @@ func (s *service) draw(seed uint64, rates []float64) draw {
 // enough is how many requests show what is held for long at a rate.
 func (f *serviceFlags) enough(rate float64) int {
 	return int(math.Ceil(manySLOs * rate * f.SLO / 1e3 * (1 - 1e-9)))
+}
+
+// shortError is errShort of a design; n requests show what it holds.
+type shortError struct {
+	n    int
+	text string
+}
+
+func (e *shortError) Error() string {
+	return fmt.Sprintf("%s; --n %d at least, or a shorter --slo", e.text, e.n)
+}
+
+func (*shortError) Unwrap() error { return errShort }
+
+// mostShort is the one of the designs that a sweep stopped at which asks for most requests, nil where none was short.
+func mostShort(err error) (most *shortError) {
+	switch x := err.(type) {
+	case *shortError:
+		return x
+	case interface{ Unwrap() []error }:
+		for _, e := range x.Unwrap() {
+			if s := mostShort(e); s != nil && (most == nil || s.n > most.n) {
+				most = s
+			}
+		}
+		return most
+	case interface{ Unwrap() error }:
+		return mostShort(x.Unwrap())
+	}
+	return nil
 }
 
 // rate is the k-th of those that are looked at.
@@ -321,8 +351,8 @@ func (s *service) trust(best search.Served, k, top int) error {
 		return nil
 	}
 	if n := s.flags.enough(best.Value); s.flags.N < n {
-		return fmt.Errorf("%w: %.6g a second hold of --n %d, which arrive within %.3g deadlines of --slo %v ms: what holds so shortly need not hold for long; --n %d at least",
-			errShort, best.Value, s.flags.N, float64(s.flags.N)/best.Value/(s.flags.SLO/1e3), s.flags.SLO, s.flags.enough(s.rate(top)))
+		return &shortError{s.flags.enough(s.rate(top)), fmt.Sprintf("%v: %.6g a second hold of --n %d, which arrive within %.3g deadlines of --slo %v ms: what holds so shortly need not hold for long",
+			errShort, best.Value, s.flags.N, float64(s.flags.N)/best.Value/(s.flags.SLO/1e3), s.flags.SLO)}
 	}
 	if k >= int(math.Floor(s.steps(mostRate))) {
 		return fmt.Errorf("%w: %.6g a second, of --n %d", errFast, best.Value, s.flags.N)

@@ -323,6 +323,9 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 		if _, missing := os.Stat(c.Resume); c.Resume != "" && missing == nil && errors.Is(err, search.ErrInterrupted) {
 			err = fmt.Errorf("%w (go on with --resume %s)", err, c.Resume)
 		}
+		if short := mostShort(err); short != nil { // one line, not one for each design that was looked at
+			return short
+		}
 		return err
 	}
 	doc.Space, doc.Evaluated = r.Space, r.Evaluated

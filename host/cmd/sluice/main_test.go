@@ -279,6 +279,36 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// Images that are sorted by class, or that come by turns, are of all classes in both halves; none is in both.
+func TestHalves(t *testing.T) {
+	const images, classes = 2000, 10
+	for name, class := range map[string]func(i int) int{
+		"sorted":   func(i int) int { return i * classes / images },
+		"by turns": func(i int) int { return i % classes },
+	} {
+		tuned, held := halves(images, images/2, 1)
+		seen := map[int]bool{}
+		for _, half := range [][]int{tuned, held} {
+			count := make([]int, classes)
+			for _, i := range half {
+				count[class(i)]++
+				if seen[i] {
+					t.Errorf("%s: image %d is in both", name, i)
+				}
+				seen[i] = true
+			}
+			if len(half) != images/2 || slices.Min(count) < 70 || slices.Max(count) > 130 {
+				t.Errorf("%s: %d images, of the classes %v", name, len(half), count)
+			}
+		}
+	}
+	a, _ := halves(images, images/2, 1)
+	b, _ := halves(images, images/2, 2)
+	if slices.Equal(a, b) {
+		t.Error("the seed changes nothing")
+	}
+}
+
 // What is wrong with the command line is said before any work: nothing is written, not even a bundle.
 func TestFlagsComeFirst(t *testing.T) {
 	for _, bad := range [][]string{

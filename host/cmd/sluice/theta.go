@@ -5,7 +5,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/report"
 	"github.com/sluice-npu/sluice/host/soft"
@@ -14,8 +16,8 @@ import (
 type thetaCmd struct {
 	what
 	Loss float64 `default:"0.015" help:"Accuracy that may be lost against the last exit, as a share (the paper: 0.015)."`
-	N    int     `default:"2000" short:"n" help:"Test images to tune on; as many of the following ones are held out and reported beside."`
-	Seed uint64  `default:"1" help:"Not used: the search is exhaustive on its grid."`
+	N    int     `default:"2000" short:"n" help:"Test images to tune on; as many others are held out and reported beside. --seed draws which are which, as images may be sorted by class."`
+	Seed uint64  `default:"1" help:"Draws which images are tuned on and which are held out; the search itself is exhaustive on its grid."`
 	Out  string  `default:"out/tune-theta" help:"Folder for summary.json."`
 	JSON bool    `name:"json" help:"Print JSON."`
 }
@@ -46,6 +48,12 @@ type thetaDoc struct {
 	} `json:"held_out"`
 }
 
+// halves draws n of the images to tune on and n others to hold out.
+func halves(images, n int, seed uint64) (tuned, held []int) {
+	order := rand.New(rand.NewPCG(seed, 4)).Perm(images)
+	return order[:n], order[n : 2*n]
+}
+
 // Run implements the command.
 func (c *thetaCmd) Run(e *env) error {
 	if !(c.Loss >= 0 && c.Loss < 1) || c.N < 10 || c.N > 1<<20 {
@@ -64,14 +72,19 @@ func (c *thetaCmd) Run(e *env) error {
 		macs[i] = x.MACs
 	}
 	n := min(c.N, len(s.Exits)/2)
-	tuner := func(from, to int) (*experiments.Tuner, error) {
-		return experiments.NewTuner(s.Exits[from:to], im.Labels[from:to], macs)
+	tuned, others := halves(len(s.Exits), n, c.Seed)
+	tuner := func(images []int) (*experiments.Tuner, error) {
+		exits, labels := make([][]device.ExitResult, n), make([]int, n)
+		for k, i := range images {
+			exits[k], labels[k] = s.Exits[i], im.Labels[i]
+		}
+		return experiments.NewTuner(exits, labels, macs)
 	}
-	t, err := tuner(0, n)
+	t, err := tuner(tuned)
 	if err != nil {
 		return coded(codeInput, fmt.Errorf("tune on images of %s: %w", p.bundle.Network.Name, err))
 	}
-	held, err := tuner(n, 2*n)
+	held, err := tuner(others)
 	if err != nil {
 		return coded(codeInput, err)
 	}

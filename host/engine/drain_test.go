@@ -146,7 +146,9 @@ func TestDrainStopsTheSource(t *testing.T) {
 func TestSubmitFromInside(t *testing.T) {
 	cfg, o := served(t, sched.Serial{})
 	var srv *engine.Server
-	var inside, beside, full error
+	var inside, beside, full, other error
+	next, _ := served(t, sched.Serial{})
+	behind, last := begin(t, next)
 	o.inside = func(id uint64) {
 		if id != 1 {
 			return
@@ -157,6 +159,7 @@ func TestSubmitFromInside(t *testing.T) {
 		for i := 0; full == nil && i < 1<<20; i++ {
 			full = srv.Cancel(ctx, 77)
 		}
+		other = behind.Submit(ctx, &sched.Task{ID: 1, Network: enginetest.Network})
 		go func() {
 			beside = srv.Submit(context.Background(), &sched.Task{ID: 3, Network: enginetest.Network})
 			o.tasks <- 99
@@ -169,6 +172,10 @@ func TestSubmitFromInside(t *testing.T) {
 	}
 	srv.Drain()
 	_, err := ended()
+	behind.Drain()
+	if res, err := last(); err != nil || other != nil || res.Summary().OnTime != 1 {
+		t.Errorf("another server: %v, %v", other, err)
+	}
 	if err != nil || beside != nil || inside == nil || errors.Is(inside, context.DeadlineExceeded) || full == nil || errors.Is(full, context.DeadlineExceeded) {
 		t.Errorf("Run: %v; from another goroutine: %v; from inside: %v; a cancel for which there is no room: %v", err, beside, inside, full)
 	}

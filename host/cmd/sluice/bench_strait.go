@@ -105,33 +105,15 @@ func (c *benchStraitCmd) Run(e *env) error {
 			return fmt.Errorf("write what the predictor has learnt: %w", err)
 		}
 	}
-	holds := 0
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	for i := range doc.Statements {
-		s := &doc.Statements[i]
-		if s.Verdict == gpus.Holds {
-			holds++
-		}
-		if c.JSON {
-			continue
-		}
-		half, note := "", ""
-		if s.CI95 != nil {
-			half = fmt.Sprintf("± %.3g", *s.CI95)
-		}
-		if len(s.Changed) > 0 {
-			note = fmt.Sprintf("changes with %d of the assumed parameters", len(s.Changed))
-		}
-		fmt.Fprintf(w, "%s\t%.4g\t%s\t%s\t%s\t%s\n", s.ID, s.Ours, half, s.Number(), s.Verdict, note)
-	}
 	if !c.JSON {
-		fmt.Fprintln(w, gpus.Count(doc.Statements))
+		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+		printStatements(w, doc.Statements, standing)
 		if err := w.Flush(); err != nil {
 			return err
 		}
 	}
-	if c.Check && holds < len(doc.Statements) {
-		return coded(codeCheck, fmt.Errorf("%d of %d statements do not hold, or are not decided", len(doc.Statements)-holds, len(doc.Statements)))
+	if c.Check {
+		return checkStatements(doc.Statements)
 	}
 	return nil
 }

@@ -555,6 +555,23 @@ func TestResetKeepsInputs(t *testing.T) {
 	}
 }
 
+// A reset that fails while it copies inputs again can be tried again.
+func TestResetFails(t *testing.T) {
+	r := start(t, cuda.Config{})
+	b, _ := network(t, *seed, 2)
+	r.load(b)
+	if e := r.copy(b, 1, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); e.Kind != device.Done {
+		t.Fatal(e.Err)
+	}
+	r.h.Inject("cuStreamSynchronize", 2, 700, 0) // behind those of the weights
+	if e := r.do(device.Work{Kind: device.Reset}); e.Kind != device.Failed || device.ScopeOf(e.Err) != device.LoseDevice {
+		t.Fatalf("%v %v", e.Kind, e.Err)
+	}
+	r.h.Forget()
+	r.must(device.Work{Kind: device.Reset})
+	r.must(launch(b, 0, 0, 2, 1))
+}
+
 // A launch that never ends is a hang when its limit is over, and the device goes on after a reset.
 func TestHang(t *testing.T) {
 	r := start(t, cuda.Config{})

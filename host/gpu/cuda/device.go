@@ -69,7 +69,6 @@ type order struct {
 	abort   device.WorkID
 	kill    bool
 	release device.RequestID
-	attach  bool
 	ask     func(*launcher)
 }
 
@@ -107,7 +106,6 @@ func (d *Device) Name() string { return d.name }
 // Attach implements device.Real.
 func (d *Device) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
 	d.ctx, d.post = ctx, post
-	d.give(order{attach: true})
 	go func() {
 		<-ctx.Done()
 		d.all.Wait()

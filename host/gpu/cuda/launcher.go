@@ -112,14 +112,14 @@ func (d *Device) launcher(opened chan<- error) {
 	}
 	l.info.Units = l.parts.units // for good: nobody reads it yet
 	opened <- nil
-	attached, ending := false, false
+	ending := false
 	idle := 0
 	for {
 		select {
 		case <-d.stop:
 			l.failAll(fmt.Errorf("%w: closed", device.ErrGone))
 			err := l.close()
-			if !attached || !ending {
+			if !ending {
 				close(d.gone)
 			}
 			d.closed <- err
@@ -133,8 +133,6 @@ func (d *Device) launcher(opened chan<- error) {
 		for i := range orders {
 			o := &orders[i]
 			switch {
-			case o.attach:
-				attached = true
 			case o.ask != nil:
 				o.ask(l)
 			case o.work == nil && o.abort == 0 && o.release == 0: // the run is over
@@ -290,10 +288,12 @@ func (l *launcher) failAll(err error) {
 	flows, staged := l.flows, l.staged
 	l.quiet()
 	for _, f := range flows {
-		l.tell(device.Event{Kind: device.Failed, Work: f.work.ID, Over: true, Err: err})
+		l.answer(f.work, err)
 	}
 	for _, s := range staged {
-		l.tell(device.Event{Kind: device.Failed, Work: s.work.ID, Over: true, Err: err})
+		if s.work != nil { // else a reset's own
+			l.answer(s.work, err)
+		}
 	}
 }
 
@@ -303,7 +303,7 @@ func (l *launcher) tell(ev device.Event) {
 	}
 }
 
-// answer ends work that is no launch.
+// answer ends work that has nothing to show.
 func (l *launcher) answer(w *device.Work, err error) {
 	ev := device.Event{Kind: device.Done, Work: w.ID, Over: true}
 	if err != nil {
@@ -315,10 +315,7 @@ func (l *launcher) answer(w *device.Work, err error) {
 func (l *launcher) obey(o *order) {
 	switch {
 	case o.release != 0:
-		if s := l.samples[o.release]; s != nil {
-			s.net.free = append(s.net.free, s.slot)
-			delete(l.samples, o.release)
-		}
+		l.free(o.release)
 		return
 	case o.abort != 0:
 		if i := slices.IndexFunc(l.flows, func(f *flow) bool { return f.work.ID == o.abort }); i >= 0 {
@@ -510,11 +507,18 @@ func (l *launcher) giveUp(c *staged) {
 	}
 }
 
+// free takes a request's slot back, where it has one.
+func (l *launcher) free(id device.RequestID) {
+	if s := l.samples[id]; s != nil {
+		s.net.free = append(s.net.free, s.slot)
+		delete(l.samples, id)
+	}
+}
+
 // drop takes a request's slot back whose input never came.
 func (l *launcher) drop(c *staged) {
 	if c.work != nil && l.samples[c.work.Request] == c.sample {
-		c.sample.net.free = append(c.sample.net.free, c.sample.slot)
-		delete(l.samples, c.work.Request)
+		l.free(c.work.Request)
 	}
 }
 
@@ -753,8 +757,9 @@ func (l *launcher) step() (moved bool) {
 			l.drop(&one)
 		}
 		one.sample.in = err == nil
+		err = l.check(err)
 		if one.work != nil {
-			l.answer(one.work, l.check(err))
+			l.answer(one.work, err)
 		}
 		if l.lost != nil {
 			return true

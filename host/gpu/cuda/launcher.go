@@ -976,5 +976,8 @@ func (l *launcher) reset() error {
 	for len(l.staged) > 0 {
 		l.step()
 	}
+	if l.lost != nil { // a copy showed it
+		return scope(fmt.Errorf("reset %s: %w", l.info.Name, l.lost))
+	}
 	return nil
 }

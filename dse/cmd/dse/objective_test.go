@@ -493,18 +493,15 @@ func TestRateIsSustained(t *testing.T) {
 	}
 	p := search.Point{Design: d, Cycles: cyclesOf(t, w, d)}
 	ns := p.Nanoseconds()
-	most := math.Inf(1) // B_max requests to the last exit in the time of a whole batch
-	{
-		sum := 0.0
-		for i := range w.Segments {
-			least := math.Inf(1)
-			for b := range ns {
-				least = min(least, float64(ns[b][i])/float64(b+1))
-			}
-			sum += least
+	sum := 0.0 // ns a request, to the last exit, at the batch that serves each segment best
+	for i := range w.Segments {
+		least := math.Inf(1)
+		for b := range ns {
+			least = min(least, float64(ns[b][i])/float64(b+1))
 		}
-		most = 1e9 / sum
+		sum += least
 	}
+	most := 1e9 / sum
 	// A deadline so far away that every request of these is in time at any rate: only what the device sustains bounds it.
 	f := &serviceFlags{SLO: 1000, Policy: "fluid", N: 50, Seeds: []uint64{5}, MaxViolations: 0.01, RateStep: 0.02}
 	s := testService(t, f, w, []float64{0, 1})

@@ -10,8 +10,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/google/renameio/v2"
-
+	"github.com/sluice-npu/sluice/dse/files"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -155,7 +154,7 @@ func Write(w io.Writer, b *Bundle) error {
 
 // WriteFile writes the bundle under a temporary name and renames it, so that no reader sees half.
 func WriteFile(path string, b *Bundle) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	f, err := files.New(path)
 	if err != nil {
 		return fmt.Errorf("write bundle: %w", err)
 	}

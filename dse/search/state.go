@@ -10,9 +10,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/files"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -127,7 +126,7 @@ func (s *sweep) save(now bool) error {
 	if err != nil {
 		return fmt.Errorf("save %s: %w", s.o.State, err)
 	}
-	if err := renameio.WriteFile(s.o.State, text, 0o644); err != nil {
+	if err := files.Write(s.o.State, text); err != nil {
 		return fmt.Errorf("save %s: %w", s.o.State, err)
 	}
 	s.saved = time.Now()

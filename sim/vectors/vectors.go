@@ -14,7 +14,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/google/renameio/v2"
+	"github.com/sluice-npu/sluice/dse/files"
 )
 
 // Magic begins every file.
@@ -211,7 +211,7 @@ func (x *Writer) Close() error {
 
 // WriteFile writes a whole file; it is there with all its records or not at all.
 func WriteFile(path string, records []Record) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	f, err := files.New(path)
 	if err != nil {
 		return fmt.Errorf("write vectors %s: %w", path, err)
 	}

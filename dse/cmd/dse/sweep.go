@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -385,15 +384,6 @@ func (d *sweepDoc) cpu() {
 	if d.CPUS > 0 {
 		d.Rate = float64(d.Evaluated) / d.CPUS
 	}
-}
-
-// cpuSeconds is the user and system time of this process.
-func cpuSeconds() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }
 
 // bar shows progress and the time left, on a terminal only.

@@ -19,9 +19,9 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
-	"github.com/google/renameio/v2"
 
 	"github.com/sluice-npu/sluice/dse/cli"
+	"github.com/sluice-npu/sluice/dse/files"
 )
 
 // version of the program and of its documents.
@@ -209,7 +209,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return fail(err)
 	}
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	f, err := files.New(path)
 	if err != nil {
 		return fail(err)
 	}

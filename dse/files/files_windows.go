@@ -1,0 +1,3 @@
+package files
+
+func begin(path string) (Pending, error) { return create(path) }

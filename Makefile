@@ -93,10 +93,13 @@ lint: $(BUILD)/.apt $(BUILD)/.go lint-rtl ## Verilator -Wall, slang, gofumpt, go
 	@echo "gofumpt, go vet, staticcheck: clean"
 
 # The parts of `make test` run two at a time; each says what it found when it has ended.
+# The other systems that both commands are built for; a processor more costs a minute of compilation, so nightly has all.
+SYSTEMS ?= windows/amd64 darwin/arm64
 .PHONY: cross
-cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and arm64
+cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and arm64; both commands for Windows and macOS
 	@for a in arm arm64; do GOARCH=$$a CGO_ENABLED=0 go build ./... && GOARCH=$$a CGO_ENABLED=0 go vet ./... || exit; done
-	@echo "arm, arm64: clean"
+	@for s in $(SYSTEMS); do GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 go build -o /dev/null ./host/cmd/sluice ./dse/cmd/dse || exit; done
+	@echo "arm, arm64: clean; built for $(SYSTEMS)"
 
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
@@ -223,6 +226,7 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once mutants sim/mutants.sh
 	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
 	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.sanitized 100000 -kills.seed 7
+	@.ci/once cross make --no-print-directory cross SYSTEMS='windows/amd64 windows/arm64 darwin/amd64 darwin/arm64'
 	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all

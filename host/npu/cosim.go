@@ -13,9 +13,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sluice-npu/sluice/hw/abi"
 )
@@ -213,22 +212,14 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	memfd, err := unix.MemfdCreate("sluice-dram", unix.MFD_CLOEXEC)
+	dram, mem, err := sharedMemory(o.DRAMBytes)
 	if err != nil {
-		return nil, fmt.Errorf("create DRAM: %w", err)
+		return nil, err
 	}
-	dram := os.NewFile(uintptr(memfd), "sluice-dram")
 	defer dram.Close()
-	if err := dram.Truncate(o.DRAMBytes); err != nil {
-		return nil, fmt.Errorf("create DRAM of %d bytes: %w", o.DRAMBytes, err)
-	}
-	mem, err := unix.Mmap(memfd, 0, int(o.DRAMBytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map DRAM of %d bytes: %w", o.DRAMBytes, err)
-	}
 	conn, theirs, err := socketpair()
 	if err != nil {
-		return nil, errors.Join(err, unix.Munmap(mem))
+		return nil, errors.Join(err, unmap(mem))
 	}
 	defer theirs.Close()
 
@@ -243,27 +234,13 @@ func openCosim(ctx context.Context, o CosimOpts) (c *Cosim, err error) {
 	c.cmd.ExtraFiles = []*os.File{theirs, dram}
 	c.cmd.Stdout, c.cmd.Stderr = c.errs, c.errs
 	if err := c.cmd.Start(); err != nil {
-		return nil, errors.Join(err, conn.Close(), unix.Munmap(mem))
+		return nil, errors.Join(err, conn.Close(), unmap(mem))
 	}
 	theirs.Close() // so that the process's end is noticed
 	if err := c.greet(o); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
-}
-
-func socketpair() (net.Conn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("socket pair: %w", err)
-	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "cosim"), os.NewFile(uintptr(fds[1]), "cosim")
-	defer ours.Close() // FileConn duplicates it
-	conn, err := net.FileConn(ours)
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("socket pair: %w", err), theirs.Close())
-	}
-	return conn, theirs, nil
 }
 
 func (c *Cosim) greet(o CosimOpts) error {
@@ -402,18 +379,9 @@ func (w *waiting) on(err error) error {
 	return errors.Join(w.ctx.Err(), c.life.Err()) // one that has just ended may have set its deadline before
 }
 
-// processTime is the processor time that a process has used.
-func processTime(pid int) (time.Duration, error) {
-	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil { // the clock of a process: clock_getcpuclockid(3)
-		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
-	}
-	return time.Duration(t.Nano()), nil
-}
-
 // gone says why the process does not answer, in its own words where it left some.
 func (c *Cosim) gone(err error) error {
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		err = errors.New("it has ended")
 	}
 	if s := c.errs.String(); s != "" {
@@ -583,7 +551,7 @@ func (c *Cosim) Close() error {
 	}
 	mem := c.mem
 	c.mem = nil
-	return errors.Join(errClose, errWait, unix.Munmap(mem))
+	return errors.Join(errClose, errWait, unmap(mem))
 }
 
 // tail keeps the end of what a process prints.

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,8 +13,6 @@ import (
 	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/bundle"
-	"github.com/sluice-npu/sluice/host/npu"
-	"github.com/sluice-npu/sluice/host/npu/uio"
 )
 
 type bitstreamCmd struct {
@@ -215,51 +212,9 @@ func (c *bitLoadCmd) Run(e *env) error {
 	if err != nil {
 		return coded(codeInput, err)
 	}
-	manager := bitstreams.Manager{}
-	state, err := manager.State()
-	if err != nil {
-		return coded(codeDevice, err)
-	}
-	o := uio.Opts{Name: board.UIO}
-	if err := replace(o, state == "operating" && !c.Force, func() error { return manager.Load("npu.bin", b.Bin()) }); err != nil {
-		return coded(codeDevice, err)
-	}
-	bus, err := uio.Open(e.ctx, o)
-	if err != nil {
-		return coded(codeDevice, fmt.Errorf("the PL is configured, but: %w", err))
-	}
-	d, err := npu.New(bus, npu.Opts{Name: board.UIO, Label: "measured", ClockHz: 1})
-	if err != nil {
-		return coded(codeDevice, fmt.Errorf("the PL is configured, but: %w", err))
-	}
-	defer d.Close()
-	h := d.Build()
-	if err := m.CheckHardware(h.DesignHash, h.ABIHash); err != nil {
-		return coded(codeCheck, fmt.Errorf("the PL is configured, but its registers say: %w", err))
+	if err := configure(e, board.UIO, m, b, c.Force); err != nil {
+		return err
 	}
 	fmt.Fprintf(e.stdout, "loaded %s: design hash %s\n", c.File, m.DesignHash)
 	return nil
-}
-
-// replace loads while nobody else has the NPU that is in the PL, nor can take it; look: and nothing of it is
-// under way on the memory ports when the PL goes.
-func replace(o uio.Opts, look bool, load func() error) (err error) {
-	claim, err := uio.Hold(o)
-	switch {
-	case errors.Is(err, uio.ErrNoDevice): // no driver, so no user
-		return load()
-	case err != nil:
-		return fmt.Errorf("the NPU that is loaded: %w", err)
-	}
-	defer func() { err = errors.Join(err, claim.Close()) }()
-	if look {
-		busy, err := claim.Busy()
-		switch {
-		case err != nil:
-			return fmt.Errorf("look at the NPU that is loaded: %w (--force loads all the same)", err)
-		case busy:
-			return errors.New("the NPU is busy: end what uses it, or --force")
-		}
-	}
-	return load()
 }

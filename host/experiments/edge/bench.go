@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
@@ -500,13 +499,4 @@ func times(seed uint64) (out []Took) {
 		}
 	}
 	return out
-}
-
-// spent is the processor time of this thread, which others that run on the machine do not change.
-func spent() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		return 0
-	}
-	return t.Nano()
 }

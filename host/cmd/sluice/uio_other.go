@@ -1,0 +1,24 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sluice-npu/sluice/bitstreams"
+	"github.com/sluice-npu/sluice/host/npu"
+)
+
+var errLinux = errors.New("boards run Linux, and this sluice was built for another system")
+
+func (f *uioFlags) open(context.Context, *prepared) (*npu.Driver, error) {
+	return nil, coded(codeDevice, errLinux)
+}
+
+// Run implements the command.
+func (c *boardCmd) Run(*env) error { return coded(codeDevice, errLinux) }
+
+func configure(*env, string, *bitstreams.Manifest, *bitstreams.Bit, bool) error {
+	return coded(codeDevice, errLinux)
+}

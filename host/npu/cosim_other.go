@@ -1,0 +1,21 @@
+//go:build !linux
+
+package npu
+
+import (
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// errLinux: the simulator is given its memory and its socket as Linux's memfd and SOCK_SEQPACKET.
+var errLinux = errors.New("the co-simulation runs on Linux alone")
+
+func sharedMemory(int64) (*os.File, []byte, error) { return nil, nil, errLinux }
+
+func unmap([]byte) error { return nil }
+
+func socketpair() (net.Conn, *os.File, error) { return nil, nil, errLinux }
+
+func processTime(int) (time.Duration, error) { return 0, errLinux }

@@ -46,6 +46,7 @@ func library(t testing.TB) (string, *fake.Handles) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.Forgive()
 	t.Cleanup(func() { h.Forget(); h.Slow(0) })
 	return path, h
 }
@@ -82,6 +83,9 @@ func start(t testing.TB, cfg cuda.Config) *rig {
 		}
 		if n := h.Open(); n != 0 {
 			t.Errorf("%d things of the driver's have not been given back", n)
+		}
+		if f := h.Faults(); len(f) != 0 {
+			t.Errorf("rules of the driver's broken: %v", f)
 		}
 		goleak.VerifyNone(t, leak)
 	})

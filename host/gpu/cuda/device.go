@@ -211,7 +211,7 @@ func scope(err error) error {
 		return nil
 	case driver.CodeOf(err) == driver.OutOfMemory:
 		return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: %w", device.ErrMemory, err)}
-	case driver.Lost(err):
+	case driver.Lost(err), errors.Is(err, errAway):
 		return &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: %w", device.ErrReset, err)}
 	}
 	if _, ok := errors.AsType[*device.Failure](err); ok {

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -61,6 +62,7 @@ type lane struct {
 	key     laneKey
 	stream  driver.Stream
 	control driver.Ptr
+	dirty   bool // control could not be cleaned
 	epoch   uint32
 	ring    []driver.Event
 	args    driver.Args
@@ -239,6 +241,9 @@ func (l *launcher) close() (first error) {
 		}
 	}
 	l.quiet()
+	if l.parts != nil && l.parts.away {
+		note(l.parts.back())
+	}
 	for _, lanes := range l.lanes {
 		for _, n := range lanes {
 			note(l.freeLane(n))
@@ -260,8 +265,14 @@ func (l *launcher) close() (first error) {
 		note(l.lib.Unload(l.module))
 	}
 	if l.main != 0 {
+		if first != nil || l.lost != nil {
+			_ = l.lib.Reset(l.dev) // what could not be given back piece by piece
+		}
 		note(l.lib.SetCurrent(0))
-		note(l.lib.Release(l.dev))
+		if err := l.lib.Release(l.dev); err != nil {
+			note(err)
+			_ = l.lib.Reset(l.dev) // then at least what is in it
+		}
 	}
 	return first
 }
@@ -270,7 +281,7 @@ func (l *launcher) close() (first error) {
 func (l *launcher) quiet() {
 	for _, f := range l.flows {
 		if l.lost == nil {
-			_ = l.halt(f.lane)
+			f.lane.dirty = l.halt(f.lane) != nil
 		}
 		l.lanes[f.lane.key] = append(l.lanes[f.lane.key], f.lane)
 		l.progress.Delete(f.work.ID)
@@ -356,7 +367,7 @@ func (l *launcher) obey(o *order) {
 // check notes an error after which the context is of no use, and gives it its scope. Everything else
 // that runs ends with it.
 func (l *launcher) check(err error) error {
-	if driver.Lost(err) && l.lost == nil {
+	if (driver.Lost(err) || errors.Is(err, errAway)) && l.lost == nil {
 		l.lost = err
 		l.failAll(scope(err))
 	}
@@ -526,6 +537,12 @@ func (l *launcher) drop(c *staged) {
 func (l *launcher) lane(key laneKey) (*lane, error) {
 	if free := l.lanes[key]; len(free) > 0 {
 		n := free[len(free)-1]
+		if n.dirty {
+			if err := l.halt(n); err != nil {
+				return nil, err
+			}
+			n.dirty = false
+		}
 		l.lanes[key] = free[:len(free)-1]
 		return n, nil
 	}
@@ -588,12 +605,21 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	}
 	n.args.Free()
 	if l.lost != nil { // all of it goes with the context; copies may still be under way
+		if n.stream != 0 {
+			_ = l.lib.FreeStream(n.stream) // before its partition
+		}
 		return nil
 	}
 	if n.stream != 0 {
-		note(l.lib.FreeStream(n.stream)) // when it has done what it was given
+		note(l.lib.Wait(n.stream)) // nobody promises that destroying it does
+		note(l.lib.Wait(l.signals))
+		idle := first == nil
+		note(l.lib.FreeStream(n.stream))
+		if !idle { // what its copies touch stays until the context goes
+			return first
+		}
 	}
-	if n.host != nil && first == nil {
+	if n.host != nil {
 		note(l.lib.FreeHost(n.host))
 	}
 	for _, e := range n.ring {
@@ -721,12 +747,11 @@ func (l *launcher) end(f *flow, ev device.Event) {
 	case ev.Kind == device.Failed:
 		if err := l.halt(f.lane); err != nil {
 			ev.Err = &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: %w; its stream cannot be stopped: %w", device.ErrReset, ev.Err, err)}
-			l.lost = err
+			l.lost = ev.Err
+			defer l.failAll(ev.Err) // the others
 		}
 	case f.killed:
-		if err := l.clean(f.lane); err != nil {
-			ev = device.Event{Kind: device.Failed, Err: scope(err)}
-		}
+		f.lane.dirty = l.clean(f.lane) != nil // then whoever has it next is told
 	}
 	i := slices.Index(l.flows, f)
 	l.flows = slices.Delete(l.flows, i, i+1)

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -18,6 +19,7 @@ type partitions struct {
 	each  int // SMs of a unit; the last has the rest too
 	green map[device.Units]driver.Green
 	made  []driver.Green // all, in order
+	away  bool           // a partition's context is the thread's
 }
 
 // newPartitions asks the GPU how it can be divided.
@@ -119,11 +121,24 @@ func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error)
 	if err := p.lib.SetCurrent(c); err != nil {
 		return 0, fmt.Errorf("partition %v: %w", u, err)
 	}
+	p.away = true
 	s, err := p.lib.NewStream(priority)
-	if back := p.lib.SetCurrent(p.main); err == nil {
-		err = back
+	if e := p.back(); e != nil {
+		return s, e
 	}
 	return s, err
+}
+
+// errAway is a thread whose context is not its own any more.
+var errAway = errors.New("the launcher's context could not be made current again")
+
+// back makes the GPU's own context the thread's again.
+func (p *partitions) back() error {
+	if err := p.lib.SetCurrent(p.main); err != nil {
+		return fmt.Errorf("%w: %w", errAway, err)
+	}
+	p.away = false
+	return nil
 }
 
 // close gives the partitions back, whose streams are gone.

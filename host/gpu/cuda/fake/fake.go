@@ -59,11 +59,21 @@ type Handles struct {
 	// Inject has the call that comes after so many of its name answer code; late: that one succeeds, and
 	// all behind it fail until the context is reset, as after a kernel that crashed.
 	Inject func(call string, after int, code int, late int)
+	// InjectEvery has every so many calls of a name answer code.
+	InjectEvery func(call string, every int, code int)
+	// Waiting counts what was injected and has not been seen.
+	Waiting func() int
+	// GPUs sets how many there are and how many SMs each has (1, 132).
+	GPUs func(n, sms int)
 	// Forget takes back what was injected.
 	Forget func()
 	// Log begins a list of calls, or ends it.
 	Log   func(on int)
 	calls func(p *byte, n int) int
+	// Faults lists what callers did that no driver promises to bear: a handle given back twice, of another
+	// context, memory freed under a copy. Forgive empties the list.
+	faults  func(p *byte, n int) int
+	Forgive func()
 	// Open counts what has not been given back.
 	Open func() int
 	// Hold keeps every stream from going on, or lets them.
@@ -84,7 +94,8 @@ func Attach(path string) (*Handles, error) {
 	}
 	h := &Handles{}
 	for name, f := range map[string]any{
-		"fake_inject": &h.Inject, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
+		"fake_inject": &h.Inject, "fake_inject_every": &h.InjectEvery, "fake_waiting": &h.Waiting, "fake_gpus": &h.GPUs,
+		"fake_faults": &h.faults, "fake_forgive": &h.Forgive, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
 		"fake_hold": &h.Hold, "fake_slow": &h.Slow, "fake_late": &h.Late, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
 	} {
 		purego.RegisterLibFunc(f, lib, name)
@@ -94,7 +105,16 @@ func Attach(path string) (*Handles, error) {
 
 // Calls are those since Log(1), with their arguments.
 func (h *Handles) Calls() []string {
-	buf := make([]byte, h.calls(nil, 0)+1<<16)
-	n := min(h.calls(&buf[0], len(buf)), len(buf))
-	return strings.Fields(strings.ReplaceAll(string(buf[:n]), " ", ""))
+	return strings.Fields(strings.ReplaceAll(lines(h.calls), " ", ""))
+}
+
+// Faults are those since Forgive.
+func (h *Handles) Faults() []string {
+	all := strings.Split(lines(h.faults), "\n")
+	return all[:len(all)-1]
+}
+
+func lines(of func(p *byte, n int) int) string {
+	buf := make([]byte, of(nil, 0)+1<<16)
+	return string(buf[:min(of(&buf[0], len(buf)), len(buf))])
 }

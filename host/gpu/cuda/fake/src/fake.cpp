@@ -7,7 +7,11 @@
 // What is it not: there are as many streams at work as threads, whatever the priorities and the SMs;
 // no time that it takes means anything.
 //
-// fake_* are for tests: inject an error, hold a stream, list the calls, count what is open.
+// Whoever breaks a rule gets the driver's error, and the fault is kept (fake_faults): a handle of one context
+// used under another, one that has been given back, memory freed under a copy, a module under its kernel.
+// A green context is of its GPU's primary context: what is of the one may be used with the other.
+//
+// fake_* are for tests: inject an error, hold a stream, list calls and faults, count what is open.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -34,7 +38,8 @@ enum {
 
 namespace {
 
-const unsigned SMS = 132, SPLIT = 8;
+const unsigned SPLIT = 8;
+const int GPUS = 2;
 const size_t MEMORY = (size_t)1 << 32;
 const unsigned WORDS_PER_FUNCTION = 64;
 
@@ -42,6 +47,7 @@ struct Event {
   std::mutex mu;
   std::condition_variable cv;
   u64 asked = 0, done = 0, at = 0;
+  u64 of = 0;
 };
 
 struct Stream {
@@ -52,27 +58,52 @@ struct Stream {
   int priority = 0;
   std::vector<unsigned> sms;
   std::thread thread;
+  u64 of = 0; // generation of the context
+  void *green = nullptr;
 };
 
 struct Module {
   std::string text;
+  u64 of;
+  int busy; // kernels given to streams
 };
 
 struct Green {
   std::vector<unsigned> sms;
+  u64 of;
+};
+
+// Block is an allocation; busy: copies given to streams that touch it.
+struct Block {
+  size_t n;
+  u64 of;
+  int busy;
+};
+typedef std::map<u64, Block> Blocks;
+
+// Primary is a GPU's primary context.
+struct Primary {
+  u64 generation; // its handle; another after a reset
+  int retained, sticky; // sticky: error that only a reset takes away
+  size_t left;
 };
 
 std::mutex mu; // of all below
 bool initialised;
-int retained;
-u64 generation = 1; // a context's handle; another after a reset
-int sticky;         // error that only a reset takes away
-size_t memory_left = MEMORY;
-std::map<u64, size_t> device_memory, host_memory;
+Primary primaries[GPUS] = {{1, 0, 0, MEMORY}, {3, 0, 0, MEMORY}};
+u64 last_generation = 3;
+int gpus = 1;
+unsigned sms = 132;
+Blocks device_memory, host_memory;
 std::set<Stream *> streams;
 std::set<Event *> events;
 std::set<Module *> modules;
-std::map<const Kernel *, Module *> functions;
+// Function is a kernel of a module: another handle in each.
+struct Function {
+  const Kernel *kernel;
+  Module *module;
+};
+std::map<std::pair<Module *, const Kernel *>, std::unique_ptr<Function>> functions;
 std::set<Green *> greens;
 std::vector<std::unique_ptr<std::vector<unsigned>>> descs;
 std::vector<std::string> calls;
@@ -83,14 +114,39 @@ struct Injection {
   long after;
   int code;
   bool late; // as what a kernel did, seen by the calls behind it
+  long every; // and from then on every so many calls; 0: once
 };
 std::vector<Injection> injections;
 
 thread_local u64 current; // generation; or a Green
 
+std::mutex faults_mu;
+std::vector<std::string> faults;
+// fault keeps what a caller did wrong; what may happen to anybody is none.
+int fault(const char *call, const char *broken, int code) {
+  if (code == OUT_OF_MEMORY || code == NOT_READY || code == NOT_FOUND) return code;
+  std::lock_guard<std::mutex> l(faults_mu);
+  faults.push_back(std::string(call) + ": " + broken);
+  return code;
+}
+
+// primary_of is the context with a generation, or of a green context; null: there is none any more. Under mu.
+Primary *primary_of(u64 ctx) {
+  auto g = greens.find((Green *)ctx);
+  u64 generation = g == greens.end() ? ctx : (*g)->of;
+  for (int i = 0; i < gpus; i++)
+    if (primaries[i].generation == generation && primaries[i].retained > 0) return &primaries[i];
+  return nullptr;
+}
+// family is the generation of the thread's context; 0: it has none. Under mu.
+u64 family() {
+  Primary *p = primary_of(current);
+  return p ? p->generation : 0;
+}
+
 std::vector<unsigned> all_sms() {
-  std::vector<unsigned> v(SMS);
-  for (unsigned i = 0; i < SMS; i++) v[i] = i;
+  std::vector<unsigned> v(sms);
+  for (unsigned i = 0; i < sms; i++) v[i] = i;
   return v;
 }
 
@@ -101,23 +157,28 @@ int enter(const char *name, const std::string &args = "") {
   for (size_t i = 0; i < injections.size(); i++)
     if (injections[i].call == name && injections[i].after-- == 0) {
       Injection x = injections[i];
-      injections.erase(injections.begin() + (long)i);
+      if (x.every > 0)
+        injections[i].after = x.every - 1;
+      else
+        injections.erase(injections.begin() + (long)i);
       if (!x.late) return x.code;
-      sticky = x.code;
+      if (Primary *p = primary_of(current)) p->sticky = x.code;
     }
-  return initialised || !strcmp(name, "cuInit") ? OK : NOT_INITIALIZED;
+  bool early = !strcmp(name, "cuInit") || !strcmp(name, "cuGetErrorName") || !strcmp(name, "cuDriverGetVersion");
+  return initialised || early ? OK : fault(name, "before cuInit", NOT_INITIALIZED);
 }
 
 #define ENTER(...) \
   if (int code_ = enter(__func__ __VA_OPT__(, ) __VA_ARGS__)) return code_
 #define NEED(cond, code) \
-  if (!(cond)) return code
+  if (!(cond)) return fault(__func__, #cond, code)
 // A call that needs a context, and one without a sticky error.
 #define CONTEXT                                        \
   {                                                    \
     std::lock_guard<std::mutex> l_(mu);                \
-    NEED(current == generation || greens.count((Green *)current), INVALID_CONTEXT); \
-    if (sticky) return sticky;                         \
+    Primary *p_ = primary_of(current);                 \
+    NEED(p_, INVALID_CONTEXT);                         \
+    if (p_->sticky) return p_->sticky;                 \
   }
 
 template <class T>
@@ -125,13 +186,33 @@ bool known(std::set<T *> &all, T *x) {
   std::lock_guard<std::mutex> l(mu);
   return all.count(x) != 0;
 }
-
-bool inside(const std::map<u64, size_t> &all, u64 at, size_t n) {
+// ours: known, and of the thread's context.
+template <class T>
+bool ours(std::set<T *> &all, T *x) {
   std::lock_guard<std::mutex> l(mu);
+  return all.count(x) != 0 && x->of == family();
+}
+
+// find is the block of a context's that holds n bytes at at. Under mu.
+Blocks::iterator find(Blocks &all, u64 at, size_t n, u64 of) {
   auto i = all.upper_bound(at);
-  if (i == all.begin()) return false;
+  if (i == all.begin()) return all.end();
   --i;
-  return at + n >= at && at + n <= i->first + i->second;
+  return i->second.of == of && at + n >= at && at + n <= i->first + i->second.n ? i : all.end();
+}
+bool inside(Blocks &all, u64 at, size_t n, u64 of) {
+  std::lock_guard<std::mutex> l(mu);
+  return find(all, at, n, of) != all.end();
+}
+u64 my_family() {
+  std::lock_guard<std::mutex> l(mu);
+  return family();
+}
+// busy counts a copy that touches the bytes, or that has.
+void busy(Blocks &all, u64 at, size_t n, u64 of, int by) {
+  std::lock_guard<std::mutex> l(mu);
+  auto i = find(all, at, n, of);
+  if (i != all.end()) i->second.busy += by;
 }
 
 void work(Stream *s) {
@@ -151,28 +232,59 @@ void work(Stream *s) {
 }
 
 int give(Stream *s, std::function<void()> f) {
-  NEED(known(streams, s), INVALID_HANDLE);
+  NEED(ours(streams, s), INVALID_HANDLE);
   std::lock_guard<std::mutex> l(s->mu);
   s->queue.push_back(std::move(f));
   s->cv.notify_all();
   return OK;
 }
 
+// end destroys a stream: it does what it has been given, on its own. all_ended waits for those.
+std::mutex ending_mu;
+std::condition_variable ending_cv;
+int ending;
 void end(Stream *s) {
   {
-    std::lock_guard<std::mutex> l(s->mu);
-    s->over = true, s->held = false;
-    s->cv.notify_all();
+    std::lock_guard<std::mutex> l(ending_mu);
+    ending++;
   }
-  s->thread.join();
+  std::thread t = std::move(s->thread);
+  t.detach();
+  std::lock_guard<std::mutex> l(s->mu);
+  s->over = true, s->held = false;
+  s->cv.notify_all();
+}
+void all_ended() {
+  std::unique_lock<std::mutex> l(ending_mu);
+  ending_cv.wait(l, [] { return ending == 0; });
+}
+void run(Stream *s) {
+  work(s);
+  std::lock_guard<std::mutex> l(ending_mu);
   delete s;
+  ending--;
+  ending_cv.notify_all();
+}
+
+// copying gives a stream a copy, under which neither side may be freed.
+int copying(Stream *s, Blocks &a, u64 at, Blocks *b, u64 bt, size_t n, std::function<void()> f) {
+  u64 of = my_family();
+  busy(a, at, n, of, 1);
+  if (b) busy(*b, bt, n, of, 1);
+  auto over = [=, &a] {
+    busy(a, at, n, of, -1);
+    if (b) busy(*b, bt, n, of, -1);
+  };
+  int code = give(s, [=] { f(), over(); });
+  if (code) over();
+  return code;
 }
 
 // Which address ranges a layer may touch is the launcher's to get right: what can be checked is.
-bool legal(const Layer &l) {
-  if (!inside(device_memory, l.control, sizeof(Control)) || l.batch < 1 || l.batch > MAX_BATCH) return false;
+bool legal(const Layer &l, u64 of) {
+  if (!inside(device_memory, l.control, sizeof(Control), of) || l.batch < 1 || l.batch > MAX_BATCH) return false;
   for (u32 i = 0; i < l.batch; i++)
-    if (!inside(device_memory, l.slots + (u64)l.stride * l.sample[i], (size_t)l.stride)) return false;
+    if (!inside(device_memory, l.slots + (u64)l.stride * l.sample[i], (size_t)l.stride, of)) return false;
   return true;
 }
 
@@ -184,7 +296,37 @@ std::mutex watch_mu;
 // ------------------------------------------------------------------ tests
 extern "C" __attribute__((visibility("default"))) void fake_inject(const char *call, long after, int code, int late) {
   std::lock_guard<std::mutex> l(mu);
-  injections.push_back({call, after, code, late != 0});
+  injections.push_back({call, after, code, late != 0, 0});
+}
+// fake_inject_every has every so many calls of a name fail.
+extern "C" __attribute__((visibility("default"))) void fake_inject_every(const char *call, long every, int code) {
+  std::lock_guard<std::mutex> l(mu);
+  injections.push_back({call, every - 1, code, false, every});
+}
+// fake_waiting counts errors that have been injected and not been seen.
+extern "C" __attribute__((visibility("default"))) long fake_waiting() {
+  std::lock_guard<std::mutex> l(mu);
+  return (long)injections.size();
+}
+// fake_gpus has so many GPUs, of so many SMs.
+extern "C" __attribute__((visibility("default"))) void fake_gpus(long n, long each) {
+  std::lock_guard<std::mutex> l(mu);
+  gpus = (int)std::max(1L, std::min((long)GPUS, n)), sms = (unsigned)each;
+}
+static long lines(const std::vector<std::string> &of, char *out, long n) {
+  std::string all;
+  for (auto &c : of) all += c + "\n";
+  if (n > 0) memcpy(out, all.data(), std::min((size_t)n, all.size()));
+  return (long)all.size();
+}
+// fake_faults writes what was done wrong, a line each, and says how many bytes there are.
+extern "C" __attribute__((visibility("default"))) long fake_faults(char *out, long n) {
+  std::lock_guard<std::mutex> l(faults_mu);
+  return lines(faults, out, n);
+}
+extern "C" __attribute__((visibility("default"))) void fake_forgive() {
+  std::lock_guard<std::mutex> l(faults_mu);
+  faults.clear();
 }
 extern "C" __attribute__((visibility("default"))) void fake_log(int on) {
   std::lock_guard<std::mutex> l(mu);
@@ -194,15 +336,13 @@ extern "C" __attribute__((visibility("default"))) void fake_log(int on) {
 // fake_calls writes the calls, a line each, and says how many bytes there are.
 extern "C" __attribute__((visibility("default"))) long fake_calls(char *out, long n) {
   std::lock_guard<std::mutex> l(mu);
-  std::string all;
-  for (auto &c : calls) all += c + "\n";
-  if (n > 0) memcpy(out, all.data(), std::min((size_t)n, all.size()));
-  return (long)all.size();
+  return lines(calls, out, n);
 }
 // fake_open counts what has not been given back: streams, events, modules, allocations, pinned pages, contexts.
 extern "C" __attribute__((visibility("default"))) long fake_open() {
+  all_ended();
   std::lock_guard<std::mutex> l(mu);
-  return (long)(streams.size() + events.size() + modules.size() + device_memory.size() + host_memory.size() + greens.size()) + retained;
+  return (long)(streams.size() + events.size() + modules.size() + device_memory.size() + host_memory.size() + greens.size()) + primaries[0].retained + primaries[1].retained;
 }
 // fake_hold keeps every stream from beginning anything, or lets them.
 extern "C" __attribute__((visibility("default"))) void fake_hold(int on) {
@@ -242,11 +382,13 @@ API cuInit(unsigned flags) {
   return OK;
 }
 API cuDriverGetVersion(int *v) {
+  ENTER();
   NEED(v, INVALID_VALUE);
   *v = 12040;
   return OK;
 }
 API cuGetErrorName(int code, const char **name) {
+  ENTER(std::to_string(code));
   static const std::map<int, const char *> names = {
       {0, "CUDA_SUCCESS"}, {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"},
       {101, "CUDA_ERROR_INVALID_DEVICE"}, {201, "CUDA_ERROR_INVALID_CONTEXT"}, {218, "CUDA_ERROR_INVALID_PTX"},
@@ -254,44 +396,45 @@ API cuGetErrorName(int code, const char **name) {
       {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}, {719, "CUDA_ERROR_LAUNCH_FAILED"},
       {801, "CUDA_ERROR_NOT_SUPPORTED"}, {914, "CUDA_ERROR_INVALID_RESOURCE_TYPE"}, {915, "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"}};
   auto i = names.find(code);
-  NEED(name && i != names.end(), INVALID_VALUE);
+  NEED(name, INVALID_VALUE);
+  if (i == names.end()) return INVALID_VALUE; // not the caller's fault
   *name = i->second;
   return OK;
 }
 API cuDeviceGetCount(int *n) {
   ENTER();
   NEED(n, INVALID_VALUE);
-  *n = 1;
+  *n = gpus;
   return OK;
 }
 API cuDeviceGet(int *dev, int i) {
   ENTER();
   NEED(dev, INVALID_VALUE);
-  NEED(i == 0, INVALID_DEVICE);
-  *dev = 0;
+  NEED(i >= 0 && i < gpus, INVALID_DEVICE);
+  *dev = i;
   return OK;
 }
 API cuDeviceGetName(char *name, int n, int dev) {
   ENTER();
   NEED(name && n > 0, INVALID_VALUE);
-  NEED(dev == 0, INVALID_DEVICE);
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   snprintf(name, (size_t)n, "Fake GPU");
   return OK;
 }
 API cuDeviceTotalMem_v2(size_t *n, int dev) {
   ENTER();
   NEED(n, INVALID_VALUE);
-  NEED(dev == 0, INVALID_DEVICE);
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   *n = MEMORY;
   return OK;
 }
 API cuDeviceGetAttribute(int *v, int what, int dev) {
   ENTER(std::to_string(what));
   NEED(v, INVALID_VALUE);
-  NEED(dev == 0, INVALID_DEVICE);
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   switch (what) {
   case 13: *v = 1980000; break;          // clock, kHz
-  case 16: *v = (int)SMS; break;         // multiprocessors
+  case 16: *v = (int)sms; break;         // multiprocessors
   case 75: *v = 9; break;                // compute capability
   case 76: *v = 0; break;
   default: return INVALID_VALUE;
@@ -301,53 +444,72 @@ API cuDeviceGetAttribute(int *v, int what, int dev) {
 API cuDevicePrimaryCtxRetain(u64 *ctx, int dev) {
   ENTER();
   NEED(ctx, INVALID_VALUE);
-  NEED(dev == 0, INVALID_DEVICE);
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   std::lock_guard<std::mutex> l(mu);
-  retained++;
-  *ctx = generation;
+  primaries[dev].retained++;
+  *ctx = primaries[dev].generation;
   return OK;
 }
-static void reset_all() {
-  std::vector<Stream *> s;
+// reset_all destroys all that is in a GPU's primary context, and the context.
+static void reset_all(int dev) {
+  Primary &p = primaries[dev];
+  std::vector<Stream *> all;
+  u64 of;
   {
     std::lock_guard<std::mutex> l(mu);
-    s.assign(streams.begin(), streams.end());
-    streams.clear();
+    of = p.generation;
+    for (Stream *x : streams)
+      if (x->of == of) all.push_back(x);
+    for (Stream *x : all) streams.erase(x);
   }
-  for (Stream *x : s) end(x);
+  for (Stream *x : all) end(x);
+  all_ended();
   std::lock_guard<std::mutex> l(mu);
-  for (Event *e : events) delete e;
-  for (Module *m : modules) delete m;
-  for (Green *g : greens) delete g;
-  for (auto &m : device_memory) free((void *)m.first);
-  for (auto &m : host_memory) free((void *)m.first); // pinned pages are the context's
-  host_memory.clear();
-  events.clear(), modules.clear(), functions.clear(), greens.clear(), device_memory.clear();
-  memory_left = MEMORY, sticky = 0;
-  generation += 2;
+  auto drop = [&](auto &set) {
+    for (auto i = set.begin(); i != set.end();)
+      if ((*i)->of == of)
+        delete *i, i = set.erase(i);
+      else
+        ++i;
+  };
+  std::erase_if(functions, [&](auto &f) { return f.first.first->of == of; });
+  for (Green *g : greens) p.retained -= g->of == of;
+  drop(events), drop(modules), drop(greens);
+  for (Blocks *m : {&device_memory, &host_memory}) // pinned pages are the context's too
+    std::erase_if(*m, [&](auto &x) {
+      if (x.second.of != of) return false;
+      free((void *)x.first);
+      return true;
+    });
+  p.left = MEMORY, p.sticky = 0;
+  p.generation = last_generation += 2;
 }
-API cuDevicePrimaryCtxRelease_v2(int dev) {
-  ENTER();
-  NEED(dev == 0, INVALID_DEVICE);
+// let_go takes one hold off a context; with the last one it goes.
+static int let_go(int dev) {
   bool last;
   {
     std::lock_guard<std::mutex> l(mu);
-    NEED(retained > 0, INVALID_CONTEXT);
-    last = --retained == 0;
+    NEED(primaries[dev].retained > 0, INVALID_CONTEXT);
+    last = --primaries[dev].retained == 0;
   }
-  if (last) reset_all();
+  if (last) reset_all(dev);
   return OK;
+}
+API cuDevicePrimaryCtxRelease_v2(int dev) {
+  ENTER();
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
+  return let_go(dev);
 }
 API cuDevicePrimaryCtxReset_v2(int dev) {
   ENTER();
-  NEED(dev == 0, INVALID_DEVICE);
-  reset_all();
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
+  reset_all(dev);
   return OK;
 }
 API cuCtxSetCurrent(u64 ctx) {
   ENTER();
   std::lock_guard<std::mutex> l(mu);
-  NEED(ctx == 0 || ctx == generation || greens.count((Green *)ctx), INVALID_CONTEXT);
+  NEED(ctx == 0 || primary_of(ctx), INVALID_CONTEXT);
   current = ctx;
   return OK;
 }
@@ -365,12 +527,13 @@ API cuMemAlloc_v2(u64 *at, size_t n) {
   CONTEXT;
   NEED(at && n > 0, INVALID_VALUE);
   std::lock_guard<std::mutex> l(mu);
-  NEED(n <= memory_left, OUT_OF_MEMORY);
+  Primary *own = primary_of(current);
+  NEED(n <= own->left, OUT_OF_MEMORY);
   void *p = aligned_alloc(256, (n + 255) / 256 * 256);
   NEED(p, OUT_OF_MEMORY);
   memset(p, 0xa5, n); // nothing is zero by itself
   *at = (u64)p;
-  device_memory[*at] = n, memory_left -= n;
+  device_memory[*at] = {n, own->generation, 0}, own->left -= n;
   return OK;
 }
 API cuMemFree_v2(u64 at) {
@@ -379,7 +542,9 @@ API cuMemFree_v2(u64 at) {
   std::lock_guard<std::mutex> l(mu);
   auto i = device_memory.find(at);
   NEED(i != device_memory.end(), INVALID_VALUE);
-  memory_left += i->second;
+  NEED(i->second.of == family(), INVALID_CONTEXT);
+  NEED(i->second.busy == 0, INVALID_VALUE); // a copy is under way
+  primary_of(current)->left += i->second.n;
   free((void *)at);
   device_memory.erase(i);
   return OK;
@@ -391,42 +556,46 @@ API cuMemHostAlloc(void **at, size_t n, unsigned flags) {
   *at = calloc(1, n);
   NEED(*at, OUT_OF_MEMORY);
   std::lock_guard<std::mutex> l(mu);
-  host_memory[(u64)*at] = n;
+  host_memory[(u64)*at] = {n, family(), 0};
   return OK;
 }
 API cuMemFreeHost(void *at) {
   ENTER();
   CONTEXT;
   std::lock_guard<std::mutex> l(mu);
-  NEED(host_memory.erase((u64)at) == 1, INVALID_VALUE);
+  auto i = host_memory.find((u64)at);
+  NEED(i != host_memory.end(), INVALID_VALUE);
+  NEED(i->second.of == family(), INVALID_CONTEXT);
+  NEED(i->second.busy == 0, INVALID_VALUE); // a copy is under way
+  host_memory.erase(i);
   free(at);
   return OK;
 }
 API cuMemcpyHtoDAsync_v2(u64 to, const void *from, size_t n, Stream *s) {
   ENTER(std::to_string(n));
   CONTEXT;
-  NEED(inside(device_memory, to, n) && inside(host_memory, (u64)from, n), INVALID_VALUE);
-  return give(s, [=] { memcpy((void *)to, from, n); });
+  NEED(inside(device_memory, to, n, my_family()) && inside(host_memory, (u64)from, n, my_family()), INVALID_VALUE);
+  return copying(s, device_memory, to, &host_memory, (u64)from, n, [=] { memcpy((void *)to, from, n); });
 }
 API cuMemcpyDtoHAsync_v2(void *to, u64 from, size_t n, Stream *s) {
   ENTER(std::to_string(n));
   CONTEXT;
-  NEED(inside(device_memory, from, n) && inside(host_memory, (u64)to, n), INVALID_VALUE);
-  return give(s, [=] { memcpy(to, (const void *)from, n); });
+  NEED(inside(device_memory, from, n, my_family()) && inside(host_memory, (u64)to, n, my_family()), INVALID_VALUE);
+  return copying(s, device_memory, from, &host_memory, (u64)to, n, [=] { memcpy(to, (const void *)from, n); });
 }
 API cuMemsetD32Async(u64 to, unsigned v, size_t n, Stream *s) {
   ENTER(std::to_string(n));
   CONTEXT;
-  NEED(to % 4 == 0 && inside(device_memory, to, 4 * n), INVALID_VALUE);
-  return give(s, [=] {
+  NEED(to % 4 == 0 && inside(device_memory, to, 4 * n, my_family()), INVALID_VALUE);
+  return copying(s, device_memory, to, nullptr, 0, 4 * n, [=] {
     for (size_t i = 0; i < n; i++) __atomic_store_n((unsigned *)to + i, v, __ATOMIC_RELEASE);
   });
 }
 API cuStreamWriteValue32_v2(Stream *s, u64 at, unsigned v, unsigned flags) {
   ENTER(std::to_string(v));
   CONTEXT;
-  NEED(flags == 0 && at % 4 == 0 && inside(device_memory, at, 4), INVALID_VALUE);
-  return give(s, [=] {
+  NEED(flags == 0 && at % 4 == 0 && inside(device_memory, at, 4, my_family()), INVALID_VALUE);
+  return copying(s, device_memory, at, nullptr, 0, 4, [=] {
     if (long ns = __atomic_load_n(&late_ns, __ATOMIC_RELAXED)) {
       static thread_local unsigned draw = 1;
       draw = draw * 1664525u + 1013904223u;
@@ -446,10 +615,15 @@ API cuStreamCreateWithPriority(Stream **out, unsigned flags, int priority) {
   s->priority = std::max(-5, std::min(0, priority));
   {
     std::lock_guard<std::mutex> l(mu);
-    s->sms = current == generation ? all_sms() : ((Green *)current)->sms;
+    s->of = family();
+    if (greens.count((Green *)current)) s->green = (void *)current;
+    s->sms = s->green ? ((Green *)current)->sms : all_sms();
     streams.insert(s);
   }
-  s->thread = std::thread(work, s);
+  {
+    std::lock_guard<std::mutex> l(s->mu); // not before its thread is its own
+    s->thread = std::thread(run, s);
+  }
   *out = s;
   return OK;
 }
@@ -465,14 +639,14 @@ API cuStreamDestroy_v2(Stream *s) {
 API cuStreamQuery(Stream *s) {
   ENTER();
   CONTEXT;
-  NEED(known(streams, s), INVALID_HANDLE);
+  NEED(ours(streams, s), INVALID_HANDLE);
   std::lock_guard<std::mutex> l(s->mu);
   return s->queue.empty() && !s->busy ? OK : NOT_READY;
 }
 API cuStreamSynchronize(Stream *s) {
   ENTER();
   CONTEXT;
-  NEED(known(streams, s), INVALID_HANDLE);
+  NEED(ours(streams, s), INVALID_HANDLE);
   {
     std::unique_lock<std::mutex> l(s->mu);
     s->cv.wait(l, [&] { return s->queue.empty() && !s->busy; });
@@ -486,10 +660,11 @@ API cuEventCreate(Event **e, unsigned flags) {
   NEED(e && flags < 8, INVALID_VALUE);
   *e = new Event;
   std::lock_guard<std::mutex> l(mu);
+  (*e)->of = family();
   events.insert(*e);
   return OK;
 }
-API cuEventDestroy_v2(Event *e) {
+API cuEventDestroy_v2(Event *e) { // what is recorded still is awaited
   ENTER();
   {
     std::lock_guard<std::mutex> l(mu);
@@ -505,7 +680,7 @@ API cuEventDestroy_v2(Event *e) {
 API cuEventRecord(Event *e, Stream *s) {
   ENTER();
   CONTEXT;
-  NEED(known(events, e), INVALID_HANDLE);
+  NEED(ours(events, e) && ours(streams, s), INVALID_HANDLE);
   u64 n;
   {
     std::lock_guard<std::mutex> l(e->mu);
@@ -520,7 +695,7 @@ API cuEventRecord(Event *e, Stream *s) {
 API cuEventQuery(Event *e) {
   ENTER();
   CONTEXT;
-  NEED(known(events, e), INVALID_HANDLE);
+  NEED(ours(events, e), INVALID_HANDLE);
   std::lock_guard<std::mutex> l(e->mu);
   return e->done == e->asked ? OK : NOT_READY;
 }
@@ -528,7 +703,7 @@ API cuEventElapsedTime(float *ms, Event *a, Event *b) {
   ENTER();
   CONTEXT;
   NEED(ms, INVALID_VALUE);
-  NEED(known(events, a) && known(events, b), INVALID_HANDLE);
+  NEED(a != b && ours(events, a) && ours(events, b), INVALID_HANDLE);
   std::scoped_lock l(a->mu, b->mu);
   NEED(a->asked && b->asked, INVALID_HANDLE);
   NEED(a->done == a->asked && b->done == b->asked, NOT_READY);
@@ -543,8 +718,8 @@ API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *, v
   NEED(m && image, INVALID_VALUE);
   std::string text(image);
   NEED(text.find(".version") != std::string::npos && text.find(".target") != std::string::npos, INVALID_PTX);
-  *m = new Module{text};
   std::lock_guard<std::mutex> l(mu);
+  *m = new Module{text, family(), 0};
   modules.insert(*m);
   return OK;
 }
@@ -552,45 +727,59 @@ API cuModuleUnload(Module *m) {
   ENTER();
   CONTEXT;
   std::lock_guard<std::mutex> l(mu);
-  NEED(modules.erase(m) == 1, INVALID_HANDLE);
+  NEED(modules.count(m) && m->of == family(), INVALID_HANDLE);
+  NEED(m->busy == 0, INVALID_VALUE); // a kernel of it is under way
+  modules.erase(m);
+  std::erase_if(functions, [&](auto &f) { return f.first.first == m; });
   delete m;
   return OK;
 }
-API cuModuleGetFunction(const Kernel **f, Module *m, const char *name) {
+API cuModuleGetFunction(Function **f, Module *m, const char *name) {
   ENTER(name ? name : "");
   CONTEXT;
   NEED(f && name, INVALID_VALUE);
-  NEED(known(modules, m), INVALID_HANDLE);
+  NEED(ours(modules, m), INVALID_HANDLE);
   // It must be in the PTX and in the host's build.
   NEED(m->text.find(std::string(".entry ") + name + "(") != std::string::npos, NOT_FOUND);
   for (const Kernel &k : kernels)
     if (!strcmp(k.name, name)) {
       std::lock_guard<std::mutex> l(mu);
-      functions[&k] = m;
-      *f = &k;
+      auto &at = functions[{m, &k}];
+      if (!at) at.reset(new Function{&k, m});
+      *f = at.get();
       return OK;
     }
   return NOT_FOUND;
 }
-API cuFuncGetAttribute(int *v, int what, const Kernel *f) {
+// function says whether a handle is one of the thread's context. Under mu.
+static bool function(const Function *f) {
+  for (auto &x : functions)
+    if (x.second.get() == f) return f->module->of == family();
+  return false;
+}
+API cuFuncGetAttribute(int *v, int what, const Function *f) {
   ENTER(std::to_string(what));
   CONTEXT;
   NEED(v && what >= 0 && what < 10, INVALID_VALUE);
   {
     std::lock_guard<std::mutex> l(mu);
-    NEED(functions.count(f), INVALID_HANDLE);
+    NEED(function(f), INVALID_HANDLE);
   }
   *v = what == 0 ? 1024 : what == 4 ? (int)WORDS_PER_FUNCTION : 0; // threads a block, registers a thread
   return OK;
 }
-API cuLaunchKernel(const Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    Stream *s, void **params, void **extra) {
   ENTER(std::to_string(gx) + " x " + std::to_string(bx));
   CONTEXT;
   {
     std::lock_guard<std::mutex> l(mu);
-    NEED(functions.count(f), INVALID_HANDLE);
+    NEED(function(h), INVALID_HANDLE);
   }
+  const Kernel *f = h->kernel;
+  Module *m = h->module;
+  u64 of = m->of;
+  NEED(ours(streams, s), INVALID_HANDLE);
   NEED(gx > 0 && gy == 1 && gz == 1 && bx == THREADS_N && by == 1 && bz == 1 && params && !extra, INVALID_VALUE);
   NEED(shared <= 48 << 10, INVALID_VALUE);
   // The driver copies the arguments before it returns.
@@ -600,14 +789,23 @@ API cuLaunchKernel(const Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsig
     memcpy(a.data(), params[i], f->sizes[i]);
     args->push_back(std::move(a));
   }
-  return give(s, [=] {
+  {
+    std::lock_guard<std::mutex> l(mu);
+    m->busy++;
+  }
+  auto over = [=] {
+    std::lock_guard<std::mutex> l(mu);
+    if (modules.count(m)) m->busy--;
+  };
+  int code = give(s, [=] {
     std::vector<void *> p;
     for (auto &a : *args) p.push_back(a.data());
-    bool good = strcmp(f->name, "sluice_where") || inside(device_memory, *(u64 *)p[0], (size_t)gx * 32);
-    for (unsigned i = 0; good && i < f->args && f->sizes[i] == sizeof(Layer); i++) good = legal(*(const Layer *)p[i]);
+    bool good = strcmp(f->name, "sluice_where") || inside(device_memory, *(u64 *)p[0], (size_t)gx * 32, of);
+    for (unsigned i = 0; good && i < f->args && f->sizes[i] == sizeof(Layer); i++) good = legal(*(const Layer *)p[i], of);
     if (!good) {
+      over();
       std::lock_guard<std::mutex> l(mu);
-      sticky = ILLEGAL_ADDRESS;
+      if (Primary *own = primary_of(of)) own->sticky = ILLEGAL_ADDRESS;
       return;
     }
     Watch w;
@@ -619,7 +817,10 @@ API cuLaunchKernel(const Kernel *f, unsigned gx, unsigned gy, unsigned gz, unsig
       Host on{s->sms[b % s->sms.size()], w.look ? &w : nullptr};
       f->run(p.data(), b, &on);
     }
+    over();
   });
+  if (code) over();
+  return code;
 }
 
 // ------------------------------------------------------------------ green contexts
@@ -633,11 +834,11 @@ static_assert(sizeof(Resource) == 144, "CUdevResource");
 
 API cuDeviceGetDevResource(int dev, Resource *r, int type) {
   ENTER();
-  NEED(dev == 0, INVALID_DEVICE);
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   NEED(r, INVALID_VALUE);
   NEED(type == 1, INVALID_RESOURCE_TYPE);
   memset(r, 0, sizeof *r);
-  r->type = 1, r->sms = SMS, r->first = 0;
+  r->type = 1, r->sms = sms, r->first = 0;
   return OK;
 }
 API cuDevSmResourceSplitByCount(Resource *out, unsigned *groups, const Resource *in, Resource *rest, unsigned flags, unsigned least_) {
@@ -680,20 +881,28 @@ API cuDevResourceGenerateDesc(u64 *desc, Resource *rs, unsigned n) {
 }
 API cuGreenCtxCreate(Green **g, u64 desc, int dev, unsigned flags) {
   ENTER();
-  NEED(dev == 0, INVALID_DEVICE);
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   NEED(g && flags == 1, INVALID_VALUE);
   std::lock_guard<std::mutex> l(mu);
   NEED(desc >= 1 && desc <= descs.size(), INVALID_VALUE);
-  *g = new Green{*descs[desc - 1]};
+  NEED(primaries[dev].retained > 0, INVALID_CONTEXT); // it would make the primary context, and with the last green one lose it
+  primaries[dev].retained++;
+  *g = new Green{*descs[desc - 1], primaries[dev].generation};
   greens.insert(*g);
   return OK;
 }
 API cuGreenCtxDestroy(Green *g) {
   ENTER();
-  std::lock_guard<std::mutex> l(mu);
-  NEED(greens.erase(g) == 1, INVALID_CONTEXT);
-  delete g;
-  return OK;
+  int dev = 0;
+  {
+    std::lock_guard<std::mutex> l(mu);
+    NEED(greens.count(g), INVALID_CONTEXT);
+    for (Stream *s : streams) NEED(s->green != g, INVALID_CONTEXT);
+    while (primaries[dev].generation != g->of) dev++;
+    greens.erase(g);
+    delete g;
+  }
+  return let_go(dev);
 }
 API cuGreenCtxGetDevResource(Green *g, Resource *r, int type) {
   ENTER();

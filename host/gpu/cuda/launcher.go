@@ -22,6 +22,7 @@ type launcher struct {
 	main   driver.Context
 	module driver.Module
 	layer  driver.Function
+	padded driver.Function
 	least  int // priorities of streams
 	most   int
 	parts  *partitions
@@ -34,6 +35,7 @@ type launcher struct {
 	nets    map[string]*network
 	samples map[device.RequestID]*sample
 	lost    error // the context is of no use until a reset
+	stuck   bool  // a stream could not be destroyed: partitions go with the context
 }
 
 // sample is an admitted request.
@@ -220,6 +222,9 @@ func (l *launcher) furnish() error {
 	if l.layer, err = l.lib.Function(l.module, kernels.EntryLayer); err != nil {
 		return err
 	}
+	if l.padded, err = l.lib.Function(l.module, kernels.EntryPadded); err != nil {
+		return err
+	}
 	if l.copies, err = l.lib.NewStream(l.least); err != nil {
 		return err
 	}
@@ -241,7 +246,7 @@ func (l *launcher) close() (first error) {
 		}
 	}
 	l.quiet()
-	if l.parts != nil && l.parts.away {
+	if l.lost == nil && l.parts != nil && l.parts.away {
 		note(l.parts.back())
 	}
 	for _, lanes := range l.lanes {
@@ -250,15 +255,18 @@ func (l *launcher) close() (first error) {
 		}
 	}
 	for _, n := range l.nets {
-		note(l.lib.Free(n.weights))
-		note(l.lib.Free(n.slots))
+		for _, at := range []driver.Ptr{n.weights, n.slots} {
+			if at != 0 {
+				note(l.lib.Free(at))
+			}
+		}
 	}
 	for _, s := range []driver.Stream{l.copies, l.signals} {
 		if s != 0 {
 			note(l.lib.FreeStream(s))
 		}
 	}
-	if l.parts != nil {
+	if l.parts != nil && !l.stuck {
 		note(l.parts.close())
 	}
 	if l.module != 0 {
@@ -397,7 +405,7 @@ func (l *launcher) install(n *network) (err error) {
 		if host != nil {
 			l.giveUp(&staged{host: host})
 		}
-		if err == nil {
+		if err == nil || host != nil && l.lib.Wait(l.copies) != nil { // under a copy it stays until the context goes
 			return
 		}
 		if weights != 0 {
@@ -606,7 +614,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	n.args.Free()
 	if l.lost != nil { // all of it goes with the context; copies may still be under way
 		if n.stream != 0 {
-			_ = l.lib.FreeStream(n.stream) // before its partition
+			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // before its partition
 		}
 		return nil
 	}
@@ -614,7 +622,10 @@ func (l *launcher) freeLane(n *lane) (first error) {
 		note(l.lib.Wait(n.stream)) // nobody promises that destroying it does
 		note(l.lib.Wait(l.signals))
 		idle := first == nil
-		note(l.lib.FreeStream(n.stream))
+		if err := l.lib.FreeStream(n.stream); err != nil {
+			note(err)
+			l.stuck = true
+		}
 		if !idle { // what its copies touch stays until the context goes
 			return first
 		}
@@ -785,6 +796,8 @@ func (l *launcher) step() (moved bool) {
 		err = l.check(err)
 		if one.work != nil {
 			l.answer(one.work, err)
+		} else if err != nil && l.lost == nil { // a reset's own: an input is missing
+			l.lost = err
 		}
 		if l.lost != nil {
 			return true
@@ -965,15 +978,26 @@ func (l *launcher) reset() error {
 		}
 	}
 	l.lanes = nil
-	_ = l.parts.close() // each holds the context
+	if l.parts != nil && !l.stuck {
+		_ = l.parts.close() // each holds the context
+	}
 	err := l.lib.Reset(l.dev)
-	if err == nil {
-		l.parts = nil
-		l.lost = nil
-		// The primary context keeps its place, its handle may not.
-		if err = l.lib.Release(l.dev); err == nil {
-			l.main, err = l.lib.Retain(l.dev)
+	if err == nil { // no handle of before means anything
+		l.parts, l.module, l.copies, l.signals, l.stuck = nil, 0, 0, 0, false
+		for _, n := range l.nets {
+			n.weights, n.slots = 0, 0
 		}
+		// The primary context keeps its place, its handle may not.
+		if l.main != 0 {
+			err = l.lib.Release(l.dev)
+		}
+	}
+	if err == nil {
+		l.main = 0
+		l.main, err = l.lib.Retain(l.dev)
+	}
+	if err == nil {
+		l.lost = nil
 	}
 	if err == nil {
 		err = l.furnish()
@@ -992,17 +1016,17 @@ func (l *launcher) reset() error {
 	if err == nil {
 		err = l.lib.Wait(l.copies)
 	}
+	for err == nil && l.lost == nil && len(l.staged) > 0 {
+		l.step()
+	}
+	if err == nil { // a copy may have shown it
+		err = l.lost
+	}
 	if err != nil {
 		if l.lost == nil {
 			l.lost = err
 		}
-		return scope(fmt.Errorf("reset %s: %w", l.info.Name, err))
-	}
-	for len(l.staged) > 0 {
-		l.step()
-	}
-	if l.lost != nil { // a copy showed it
-		return scope(fmt.Errorf("reset %s: %w", l.info.Name, l.lost))
+		return &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: reset %s: %w", device.ErrReset, l.info.Name, err)}
 	}
 	return nil
 }

@@ -82,6 +82,28 @@ const (
 // whereArgs are the kernel's.
 type whereArgs struct{ out, spin uint64 }
 
+// scratch is memory on both sides for what a stream does. free waits for that; memory that cannot be known
+// to be at rest stays until the context goes.
+func (l *launcher) scratch(bytes int, s driver.Stream) (at driver.Ptr, host []byte, free func() error, err error) {
+	if at, err = l.lib.Alloc(bytes); err != nil {
+		return 0, nil, nil, err
+	}
+	if host, err = l.lib.AllocHost(bytes); err != nil {
+		_ = l.lib.Free(at)
+		return 0, nil, nil, err
+	}
+	return at, host, func() error {
+		if err := l.lib.Wait(s); err != nil {
+			return err
+		}
+		err := l.lib.FreeHost(host)
+		if e := l.lib.Free(at); err == nil {
+			err = e
+		}
+		return err
+	}, nil
+}
+
 func (l *launcher) probe(u device.Units) (w Where, err error) {
 	w = Where{Units: u, Want: l.parts.sms(u)}
 	f, err := l.lib.Function(l.module, kernels.EntryWhere)
@@ -98,21 +120,12 @@ func (l *launcher) probe(u device.Units) (w Where, err error) {
 		return w, err
 	}
 	blocks := probeBlocks * total
-	at, err := l.lib.Alloc(blocks * whereBytes)
+	at, host, free, err := l.scratch(blocks*whereBytes, n.stream)
 	if err != nil {
 		return w, err
 	}
 	defer func() {
-		if e := l.lib.Free(at); err == nil {
-			err = e
-		}
-	}()
-	host, err := l.lib.AllocHost(blocks * whereBytes)
-	if err != nil {
-		return w, err
-	}
-	defer func() {
-		if e := l.lib.FreeHost(host); err == nil {
+		if e := free(); err == nil {
 			err = e
 		}
 	}()
@@ -146,7 +159,13 @@ func (l *launcher) costs(n int) (c Costs, err error) {
 	if err != nil {
 		return c, err
 	}
-	defer func() { l.lanes[whole.key] = append(l.lanes[whole.key], whole) }()
+	back := func(n *lane) {
+		if err != nil { // kernels of another epoch may be under way
+			n.dirty = l.halt(n) != nil
+		}
+		l.lanes[n.key] = append(l.lanes[n.key], n)
+	}
+	defer func() { back(whole) }()
 	part := whole
 	if l.parts.units > 1 {
 		began := time.Now()
@@ -154,7 +173,7 @@ func (l *launcher) costs(n int) (c Costs, err error) {
 			return c, err
 		}
 		c.Partition = time.Since(began)
-		defer func() { l.lanes[part.key] = append(l.lanes[part.key], part) }()
+		defer func() { back(part) }()
 	}
 	for _, p := range []*lane{whole, part} {
 		*p.layer = kernels.Layer{Control: uint64(p.control), Epoch: p.epoch + 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Op: kernels.MaxPool}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -99,7 +100,6 @@ const (
 	cuStreamWriteValue32
 	cuStreamCreateWithPriority
 	cuStreamDestroy
-	cuStreamQuery
 	cuStreamSynchronize
 	cuEventCreate
 	cuEventDestroy
@@ -128,11 +128,14 @@ var names = [calls]string{
 	"cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxReset_v2",
 	"cuCtxSetCurrent", "cuCtxGetStreamPriorityRange", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost",
 	"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD32Async", "cuStreamWriteValue32_v2", "cuStreamCreateWithPriority",
-	"cuStreamDestroy_v2", "cuStreamQuery", "cuStreamSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord",
+	"cuStreamDestroy_v2", "cuStreamSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord",
 	"cuEventQuery", "cuEventElapsedTime", "cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction", "cuFuncGetAttribute",
 	"cuLaunchKernel", "cuDeviceGetDevResource", "cuDevSmResourceSplitByCount", "cuDevResourceGenerateDesc", "cuGreenCtxCreate",
 	"cuGreenCtxDestroy", "cuCtxFromGreenCtx", "cuGreenCtxGetDevResource",
 }
+
+// Calls are all entry points that are used, by their symbols.
+func Calls() []string { return slices.Clone(names[:]) }
 
 // Lib is an opened driver. Its methods may be called from any thread.
 type Lib struct {
@@ -255,6 +258,7 @@ func (l *Lib) Memory(d Device) (uint64, error) {
 const (
 	ClockKHz        = 13
 	Multiprocessors = 16
+	MemoryKHz       = 36
 	CapabilityMajor = 75
 	CapabilityMinor = 76
 )
@@ -343,10 +347,7 @@ func (l *Lib) NewStream(priority int) (Stream, error) {
 // FreeStream destroys a stream when it has done what it was given.
 func (l *Lib) FreeStream(s Stream) error { return l.do(cuStreamDestroy, uintptr(s)) }
 
-// Idle tells whether a stream has done all it was given.
-func (l *Lib) Idle(s Stream) (bool, error) { return l.ready(cuStreamQuery, uintptr(s)) }
-
-// Wait waits until it has.
+// Wait waits until a stream has done all it was given.
 func (l *Lib) Wait(s Stream) error { return l.do(cuStreamSynchronize, uintptr(s)) }
 
 // NewEvent is an event; timed: Elapsed can be asked of it.
@@ -367,24 +368,22 @@ func (l *Lib) FreeEvent(e Event) error { return l.do(cuEventDestroy, uintptr(e))
 func (l *Lib) Record(e Event, s Stream) error { return l.do(cuEventRecord, uintptr(e), uintptr(s)) }
 
 // Happened tells whether it has.
-func (l *Lib) Happened(e Event) (bool, error) { return l.ready(cuEventQuery, uintptr(e)) }
-
-// Elapsed is the ms between two.
-func (l *Lib) Elapsed(a, b Event) (float32, error) {
-	var ms float32
-	err := l.do(cuEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(a), uintptr(b))
-	return ms, err
-}
-
-func (l *Lib) ready(c call, h uintptr) (bool, error) {
-	code, _, _ := purego.SyscallN(l.fn[c], h)
+func (l *Lib) Happened(e Event) (bool, error) {
+	code, _, _ := purego.SyscallN(l.fn[cuEventQuery], uintptr(e))
 	switch int32(code) {
 	case 0:
 		return true, nil
 	case NotReady:
 		return false, nil
 	}
-	return false, l.failed(c, int(int32(code)))
+	return false, l.failed(cuEventQuery, int(int32(code)))
+}
+
+// Elapsed is the ms between two.
+func (l *Lib) Elapsed(a, b Event) (float32, error) {
+	var ms float32
+	err := l.do(cuEventElapsedTime, uintptr(unsafe.Pointer(&ms)), uintptr(a), uintptr(b))
+	return ms, err
 }
 
 // MaxRegisters is the option of a module's translation that limits registers a thread.

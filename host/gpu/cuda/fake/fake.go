@@ -76,6 +76,8 @@ type Handles struct {
 	Forgive func()
 	// Open counts what has not been given back.
 	Open func() int
+	// Clear takes back all that was given.
+	Clear func()
 	// Hold keeps every stream from going on, or lets them.
 	Hold func(on int)
 	// Slow has a block wait wherever it looks at its epoch.
@@ -95,7 +97,7 @@ func Attach(path string) (*Handles, error) {
 	h := &Handles{}
 	for name, f := range map[string]any{
 		"fake_inject": &h.Inject, "fake_inject_every": &h.InjectEvery, "fake_waiting": &h.Waiting, "fake_gpus": &h.GPUs,
-		"fake_faults": &h.faults, "fake_forgive": &h.Forgive, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
+		"fake_faults": &h.faults, "fake_clear": &h.Clear, "fake_forgive": &h.Forgive, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
 		"fake_hold": &h.Hold, "fake_slow": &h.Slow, "fake_late": &h.Late, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
 	} {
 		purego.RegisterLibFunc(f, lib, name)

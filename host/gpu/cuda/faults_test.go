@@ -1,0 +1,515 @@
+package cuda_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+)
+
+var everyCall = flag.Bool("cuda.every", false, "fail every single call of the story, not a few of each name")
+
+// story is all that a device does, step by step, on a network whose results are known.
+type story struct {
+	path string
+	h    *fake.Handles
+	b    *bundle.Bundle
+	in   []int16
+	want [][]int16
+}
+
+func newStory(t *testing.T) *story {
+	path, h := library(t)
+	b, p := network(t, *seed, 2)
+	s := &story{path: path, h: h, b: b, in: randnet.Input(rand.New(rand.NewPCG(*seed, 5)), b)}
+	var err error
+	if s.want, err = p.Run(s.in); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// told is a device that tells its events to a channel.
+type told struct {
+	*story
+	d      *cuda.Device
+	events chan device.Event
+	next   device.WorkID
+	end    context.CancelFunc
+	gone   <-chan struct{}
+}
+
+func (s *story) open() (*told, error) {
+	d, err := cuda.New(cuda.Config{Library: s.path, Slots: 4})
+	if err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	r := &told{story: s, d: d, events: make(chan device.Event, 1<<10), end: end}
+	r.gone = d.Attach(ctx, func(e device.Event) { r.events <- e })
+	return r, nil
+}
+
+func (r *told) close() error {
+	r.end()
+	<-r.gone
+	return r.d.Close()
+}
+
+func (r *told) begin(w device.Work) (device.WorkID, error) {
+	r.next++
+	w.ID = r.next
+	_, err := r.d.Begin(context.Background(), 0, &w)
+	return w.ID, err
+}
+
+// last is the last event of some work.
+func (r *told) last(id device.WorkID) (device.Event, error) {
+	for e := range r.events {
+		if e.Work == id && e.Over {
+			return e, e.Err
+		}
+	}
+	panic("unreachable")
+}
+
+func (r *told) do(w device.Work) (device.Event, error) {
+	id, err := r.begin(w)
+	if err != nil {
+		return device.Event{}, err
+	}
+	return r.last(id)
+}
+
+func (r *told) load() error {
+	_, err := r.do(device.Work{Kind: device.Load, Artefact: device.OfBundle(r.b)})
+	return err
+}
+
+func (r *told) copy(id device.RequestID) error {
+	_, err := r.do(device.Work{Kind: device.Copy, Network: r.b.Network.Name, Request: id, Input: func() ([]device.Tensor, error) {
+		return []device.Tensor{device.Words("input", r.in, len(r.in))}, nil
+	}})
+	return err
+}
+
+var errDiffers = errors.New("the result is not golden's")
+
+// run runs a request to the last exit on units; kill: every segment is killed once, and goes on.
+func (r *told) run(id device.RequestID, u device.Units, kill bool) error {
+	for seg := range r.b.Network.Exits {
+		from, aborted := 0, !kill
+		for {
+			w := launch(r.b, seg, seg, 2, id)
+			w.Launch.Units, w.Launch.Kernel = u, from
+			if !aborted {
+				r.h.Hold(1)
+			}
+			work, err := r.begin(w)
+			if !aborted {
+				r.d.Abort(0, work, true)
+				r.h.Hold(0)
+			}
+			if err != nil {
+				return err
+			}
+			e, err := r.last(work)
+			if err != nil {
+				return err
+			}
+			if e.Kind == device.Aborted {
+				from, aborted = e.Resume.Kernel, true
+				continue
+			}
+			if !slices.Equal(e.Report.Results[0].Exits[0].Raw, r.want[seg]) {
+				return fmt.Errorf("%w: segment %d", errDiffers, seg)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// steps are the story behind opening; each may be the first that fails.
+func (r *told) steps() (step string, err error) {
+	all := []struct {
+		name string
+		do   func() error
+	}{
+		{"load", r.load},
+		{"facts", func() error { _, err := r.d.Facts(); return err }},
+		{"copy", func() error { return r.copy(1) }},
+		{"launch", func() error { return r.run(1, device.Units{}, false) }},
+		{"partition", func() error { return r.run(1, device.UnitRange(1, 2), false) }},
+		{"preempt", func() error { return r.run(1, device.Units{}, true) }},
+		{"probe", func() error { _, err := r.d.Probe(device.UnitRange(0, 1)); return err }},
+		{"costs", func() error { _, err := r.d.Costs(2); return err }},
+		{"profile", func() error {
+			_, err := r.d.Profile(r.b.Network.Name, 1, 1, device.UnitRange(1, 2))
+			return err
+		}},
+		{"copies", func() error { _, err := r.d.Copies(4096, 1, true); return err }},
+		{"reset", func() error { _, err := r.do(device.Work{Kind: device.Reset}); return err }},
+		{"again", func() error { return r.run(1, device.UnitRange(1, 2), false) }},
+		{"unload", func() error {
+			r.d.Release(1)
+			_, err := r.do(device.Work{Kind: device.Unload, Network: r.b.Network.Name})
+			return err
+		}},
+	}
+	for _, s := range all {
+		if err := s.do(); err != nil {
+			return s.name, err
+		}
+	}
+	return "", nil
+}
+
+// An error at any call of the driver, the first of its name or any other, once or again and again, as its
+// answer or as what a kernel did before, on any path: it is told with the driver's names, nothing is left
+// open, no rule of the driver's is broken on the way, and the device works on, or says that it is lost and
+// works on after a reset.
+func TestEveryCallFails(t *testing.T) {
+	s := newStory(t)
+	leak := goleak.IgnoreCurrent()
+	count := map[string]int{}
+	s.h.Log(1)
+	r, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	step, err := r.steps()
+	if e := r.close(); err != nil || e != nil {
+		t.Fatalf("the story as it is: %s: %v, close: %v", step, err, e)
+	}
+	for _, c := range s.h.Calls() {
+		name, _, _ := strings.Cut(c, "(")
+		count[name]++
+	}
+	s.h.Log(0)
+	count["cuGetErrorName"] = 1 // which only an error asks for
+	total := 0
+	for _, name := range driver.Calls() {
+		total += count[name]
+		if count[name] == 0 {
+			t.Errorf("nothing in the story calls %s", name)
+		}
+	}
+	surfaced, tried := map[string]bool{}, 0
+	for _, name := range driver.Calls() {
+		n := count[name]
+		step := max(1, n/4)
+		if *everyCall {
+			step = 1
+		}
+		type way struct{ after, code, late, every int }
+		var ways []way
+		for k := 0; k < n; k += step {
+			ways = append(ways, way{after: k, code: 1}, way{after: k, code: 700})
+			if k%(2*step) == 0 && name != "cuGetErrorName" {
+				ways = append(ways, way{after: k, code: 700, late: 1})
+			}
+		}
+		ways = append(ways, way{every: 1, code: 2}, way{every: 2, code: 1}, way{every: 5, code: 999})
+		for _, w := range ways {
+			what := fmt.Sprintf("%s %+v", name, w)
+			tried++
+			if name == "cuGetErrorName" {
+				s.h.Inject("cuMemAlloc_v2", 0, 2, 0)
+			}
+			if w.every > 0 {
+				s.h.InjectEvery(name, w.every, w.code)
+			} else {
+				s.h.Inject(name, w.after, w.code, w.late)
+			}
+			told := s.survive(t, what)
+			surfaced[name] = surfaced[name] || told != nil && (strings.Contains(told.Error(), name+": ") || name == "cuGetErrorName" && strings.Contains(told.Error(), "an error without a name (2)"))
+		}
+		if !surfaced[name] {
+			t.Errorf("no error of %s was told with its name", name)
+		}
+	}
+	t.Logf("%d calls of %d names in the story, %d of them failed, seed %d", total, len(driver.Calls()), tried, *seed)
+	goleak.VerifyNone(t, leak)
+}
+
+// survive goes through the story under what was injected, and says which error was told.
+func (s *story) survive(t *testing.T, what string) (told error) {
+	t.Helper()
+	defer func() {
+		s.h.Forget()
+		if n := s.h.Open(); n != 0 && !strings.HasPrefix(what, "cuDevicePrimaryCtx") {
+			t.Errorf("%s: %d things stay open", what, n)
+		}
+		s.h.Clear()
+		if f := s.h.Faults(); len(f) != 0 {
+			t.Errorf("%s: rules broken: %v", what, f)
+		}
+		s.h.Forgive()
+	}()
+	clear := func(err error) {
+		if !strings.Contains(err.Error(), "CUDA_ERROR_") && !strings.Contains(err.Error(), "an error without a name") {
+			t.Errorf("%s: %v names no error of the driver's", what, err)
+		}
+	}
+	r, err := s.open()
+	if err != nil {
+		clear(err)
+		return err
+	}
+	step, err := r.steps()
+	if told = err; err != nil {
+		clear(err)
+		if errors.Is(err, errDiffers) {
+			t.Errorf("%s: %s: %v", what, step, err)
+		}
+		lost := device.ScopeOf(err) == device.LoseDevice
+		if lost && !errors.Is(err, device.ErrReset) {
+			t.Errorf("%s: %s: %v loses the device and does not say that it must be reset", what, step, err)
+		}
+		s.h.Forget()
+		if lost {
+			if err := r.copy(50); err == nil || device.ScopeOf(err) != device.LoseDevice {
+				t.Errorf("%s: %s: it says it is lost and takes a copy: %v", what, step, err)
+			}
+			if _, err := r.do(device.Work{Kind: device.Reset}); err != nil {
+				t.Errorf("%s: %s: %v; reset: %v", what, step, told, err)
+			}
+		}
+		if step == "load" {
+			err = r.load()
+		} else {
+			err = nil
+			if step == "unload" {
+				_ = r.load() // it may be loaded still
+			}
+		}
+		if err == nil {
+			err = r.copy(100)
+		}
+		if err == nil {
+			err = r.run(100, device.UnitRange(1, 2), false)
+		}
+		if err == nil {
+			err = r.run(100, device.Units{}, true)
+		}
+		if err != nil {
+			t.Errorf("%s: %s failed with %v, and afterwards: %v", what, step, told, err)
+		}
+	}
+	if err := r.close(); err != nil {
+		clear(err)
+		if told == nil {
+			told = err
+		}
+	}
+	return told
+}
+
+// The fake knows whose a handle is: another context's, one that was given back, one that is in use, are
+// faults, answered as the driver's documentation says.
+func TestFakeRules(t *testing.T) {
+	path, h := library(t)
+	lib, err := driver.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.GPUs(2, 16)
+	defer h.GPUs(1, 132)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	type side struct {
+		ctx    driver.Context
+		module driver.Module
+		f      driver.Function
+		stream driver.Stream
+		event  driver.Event
+		mem    driver.Ptr
+		host   []byte
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sides [2]side
+	for i := range sides {
+		x := &sides[i]
+		x.ctx, err = lib.Retain(driver.Device(i))
+		must(err)
+		must(lib.SetCurrent(x.ctx))
+		x.module, err = lib.Load(kernels.PTX, 0)
+		must(err)
+		x.f, err = lib.Function(x.module, kernels.EntryWhere)
+		must(err)
+		x.stream, err = lib.NewStream(0)
+		must(err)
+		x.event, err = lib.NewEvent(true)
+		must(err)
+		x.mem, err = lib.Alloc(4096)
+		must(err)
+		x.host, err = lib.AllocHost(4096)
+		must(err)
+	}
+	a, b := &sides[0], &sides[1]
+	out, spin := uint64(a.mem), uint64(1000)
+	var args driver.Args
+	args.Set(0, unsafe.Pointer(&out))
+	args.Set(1, unsafe.Pointer(&spin))
+	defer args.Free()
+	must(lib.SetCurrent(a.ctx))
+	must(lib.Launch(a.f, 4, kernels.Threads, a.stream, &args)) // as it should be
+	must(lib.Record(a.event, a.stream))
+	must(lib.Wait(a.stream))
+	if f := h.Faults(); len(f) != 0 {
+		t.Fatalf("nothing was wrong: %v", f)
+	}
+	const value, handle, context = 1, 400, 201
+	for _, c := range []struct {
+		name string
+		code int
+		do   func() error
+	}{
+		{"another context's stream", handle, func() error { return lib.Launch(a.f, 1, kernels.Threads, b.stream, &args) }},
+		{"another context's kernel", handle, func() error { return lib.Launch(b.f, 1, kernels.Threads, a.stream, &args) }},
+		{"an event on another context's stream", handle, func() error { return lib.Record(a.event, b.stream) }},
+		{"another context's event", handle, func() error { return lib.Record(b.event, a.stream) }},
+		{"a look at another context's event", handle, func() error { _, err := lib.Happened(b.event); return err }},
+		{"the time between two contexts", handle, func() error { _, err := lib.Elapsed(a.event, b.event); return err }},
+		{"a wait for another context's stream", handle, func() error { return lib.Wait(b.stream) }},
+		{"a copy to another context's memory", value, func() error { return lib.CopyIn(b.mem, a.host, a.stream) }},
+		{"a copy from another context's pages", value, func() error { return lib.CopyIn(a.mem, b.host, a.stream) }},
+		{"a copy beyond the end", value, func() error { return lib.CopyIn(a.mem+1, a.host, a.stream) }},
+		{"a word in another context's memory", value, func() error { return lib.WriteWord(b.mem, 1, a.stream) }},
+		{"another context's module", handle, func() error { _, err := lib.Function(b.module, kernels.EntryWhere); return err }},
+		{"another context's module unloaded", handle, func() error { return lib.Unload(b.module) }},
+		{"another context's memory freed", context, func() error { return lib.Free(b.mem) }},
+		{"another context's pages freed", context, func() error { return lib.FreeHost(b.host) }},
+		{"memory freed under a copy", value, func() error {
+			h.Hold(1)
+			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
+			must(lib.CopyIn(a.mem, a.host, a.stream))
+			return lib.Free(a.mem)
+		}},
+		{"pages freed under a copy", value, func() error {
+			h.Hold(1)
+			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
+			must(lib.CopyIn(a.mem, a.host, a.stream))
+			return lib.FreeHost(a.host)
+		}},
+		{"pages freed under a copy whose stream is gone", value, func() error {
+			s, err := lib.NewStream(0)
+			must(err)
+			h.Slow(1)
+			defer h.Slow(0)
+			spin = 50_000_000
+			must(lib.Launch(a.f, 1, kernels.Threads, s, &args))
+			must(lib.CopyIn(a.mem, a.host, s))
+			must(lib.FreeStream(s))
+			return lib.FreeHost(a.host)
+		}},
+		{"a module unloaded under its kernel", value, func() error {
+			h.Hold(1)
+			defer func() { h.Hold(0); must(lib.Wait(a.stream)) }()
+			must(lib.Launch(a.f, 1, kernels.Threads, a.stream, &args))
+			return lib.Unload(a.module)
+		}},
+		{"a stream twice", handle, func() error {
+			s, err := lib.NewStream(0)
+			must(err)
+			must(lib.FreeStream(s))
+			return lib.FreeStream(s)
+		}},
+		{"an event twice", handle, func() error {
+			e, err := lib.NewEvent(false)
+			must(err)
+			must(lib.FreeEvent(e))
+			return lib.FreeEvent(e)
+		}},
+		{"memory twice", value, func() error {
+			m, err := lib.Alloc(64)
+			must(err)
+			must(lib.Free(m))
+			return lib.Free(m)
+		}},
+		{"pages twice", value, func() error {
+			p, err := lib.AllocHost(64)
+			must(err)
+			must(lib.FreeHost(p))
+			return lib.FreeHost(p)
+		}},
+		{"a module twice", handle, func() error {
+			m, err := lib.Load(kernels.PTX, 0)
+			must(err)
+			must(lib.Unload(m))
+			return lib.Unload(m)
+		}},
+		{"a kernel of a module that is gone", handle, func() error {
+			m, err := lib.Load(kernels.PTX, 0)
+			must(err)
+			f, err := lib.Function(m, kernels.EntryWhere)
+			must(err)
+			must(lib.Unload(m))
+			return lib.Launch(f, 1, kernels.Threads, a.stream, &args)
+		}},
+		{"a partition with a stream", context, func() error {
+			all, err := lib.SMs(0)
+			must(err)
+			g, err := lib.NewGreen(0, []driver.Resource{all})
+			must(err)
+			c, err := lib.Context(g)
+			must(err)
+			must(lib.SetCurrent(c))
+			s, err := lib.NewStream(0)
+			must(err)
+			must(lib.SetCurrent(a.ctx))
+			must(lib.Launch(a.f, 1, kernels.Threads, s, &args)) // a partition is of its GPU's context
+			must(lib.Wait(s))
+			fails := lib.FreeGreen(g)
+			must(lib.FreeStream(s))
+			must(lib.FreeGreen(g))
+			return fails
+		}},
+		{"what was before a reset", context, func() error {
+			must(lib.SetCurrent(b.ctx))
+			must(lib.Reset(1))
+			return lib.Free(b.mem)
+		}},
+		{"a context released twice", context, func() error {
+			must(lib.Release(1))
+			return lib.Release(1)
+		}},
+	} {
+		h.Forgive()
+		err := c.do()
+		if driver.CodeOf(err) != c.code {
+			t.Errorf("%s: %v, expected error %d", c.name, err, c.code)
+		}
+		if f := h.Faults(); len(f) != 1 {
+			t.Errorf("%s: faults %v", c.name, f)
+		}
+	}
+	h.Forgive()
+	must(lib.SetCurrent(0))
+	must(lib.Release(0))
+	if n := h.Open(); n != 0 {
+		t.Errorf("%d things stay open", n)
+	}
+}

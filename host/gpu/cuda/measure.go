@@ -1,0 +1,275 @@
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+)
+
+// Facts are what the driver says of a GPU and of the kernels on it.
+type Facts struct {
+	GPU        string         `json:"gpu"`
+	Driver     string         `json:"driver"` // the CUDA version that it serves
+	Fake       bool           `json:"fake"`   // no GPU: nothing was measured
+	Capability string         `json:"capability"`
+	SMs        int            `json:"sms"`
+	Units      int            `json:"units"`     // of partitions
+	UnitSMs    int            `json:"unit_sms"`  // the last one may have more
+	ClockKHz   int            `json:"clock_khz"` // the most that an SM does
+	MemoryKHz  int            `json:"memory_khz"`
+	Memory     uint64         `json:"memory_bytes"`
+	Registers  map[string]int `json:"registers"` // a thread, by kernel
+}
+
+// Facts asks the driver.
+func (d *Device) Facts() (f Facts, err error) {
+	err = d.ask(func(l *launcher) error {
+		f, err = l.facts()
+		return err
+	})
+	return f, err
+}
+
+func (l *launcher) facts() (f Facts, err error) {
+	f = Facts{Fake: l.lib.Fake(), Units: l.parts.units, UnitSMs: l.parts.each, Registers: map[string]int{}}
+	if f.GPU, err = l.lib.Name(l.dev); err != nil {
+		return f, err
+	}
+	version, err := l.lib.Version()
+	if err != nil {
+		return f, err
+	}
+	f.Driver = fmt.Sprintf("CUDA %d.%d", version/1000, version%1000/10)
+	if f.Memory, err = l.lib.Memory(l.dev); err != nil {
+		return f, err
+	}
+	var major, minor int
+	for what, to := range map[int]*int{
+		driver.Multiprocessors: &f.SMs, driver.ClockKHz: &f.ClockKHz, driver.MemoryKHz: &f.MemoryKHz,
+		driver.CapabilityMajor: &major, driver.CapabilityMinor: &minor,
+	} {
+		if *to, err = l.lib.Attribute(l.dev, what); err != nil {
+			return f, err
+		}
+	}
+	f.Capability = fmt.Sprintf("%d.%d", major, minor)
+	for name, fn := range map[string]driver.Function{kernels.EntryLayer: l.layer, kernels.EntryPadded: l.padded} {
+		if f.Registers[name], err = l.lib.Registers(fn); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// Timed is what a layer's kernel took alone, between two events: its launch is in it.
+type Timed struct {
+	Layer  int
+	Name   string
+	Blocks int
+	Ns     []int64 // by run
+}
+
+// Profile runs the kernels of a network that is loaded one by one, n times each, for a batch on units. The
+// samples are whatever lies in free slots.
+func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Timed, err error) {
+	if !d.info.Legal(u) {
+		return nil, refuse("units %v of %d", u, d.info.Units)
+	}
+	err = d.ask(func(l *launcher) error {
+		out, err = l.profile(network, batch, n, u)
+		return err
+	})
+	return out, err
+}
+
+func (l *launcher) profile(network string, batch, n int, u device.Units) (out []Timed, err error) {
+	net := l.nets[network]
+	switch {
+	case net == nil:
+		return nil, refuse("network %q is not loaded", network)
+	case batch < 1 || batch > kernels.MaxBatch || batch > len(net.free):
+		return nil, refuse("a batch of %d; there are %d free slots", batch, len(net.free))
+	case n < 1:
+		return nil, refuse("%d runs", n)
+	}
+	ln, err := l.lane(laneKey{units: u})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			ln.dirty = l.halt(ln) != nil
+		}
+		l.lanes[ln.key] = append(l.lanes[ln.key], ln)
+	}()
+	var at [2]driver.Event
+	defer func() {
+		for _, e := range at {
+			if e == 0 {
+				continue
+			}
+			if fails := l.lib.FreeEvent(e); err == nil {
+				err = fails
+			}
+		}
+	}()
+	for i := range at {
+		if at[i], err = l.lib.NewEvent(true); err != nil {
+			return nil, err
+		}
+	}
+	for i := range net.layers {
+		t := Timed{Layer: i, Name: net.b.Names[i]}
+		*ln.layer = net.layers[i]
+		ln.layer.Control, ln.layer.Epoch = uint64(ln.control), ln.epoch
+		for k := range batch {
+			ln.layer.Sample[k] = uint32(net.free[k])
+		}
+		ln.layer.Grid(batch)
+		t.Blocks = int(ln.layer.Blocks)
+		for range n {
+			if err := l.lib.Record(at[0], ln.stream); err != nil {
+				return nil, err
+			}
+			if err := l.lib.Launch(l.layer, t.Blocks, kernels.Threads, ln.stream, &ln.args); err != nil {
+				return nil, err
+			}
+			if err := l.lib.Record(at[1], ln.stream); err != nil {
+				return nil, err
+			}
+			if err := l.lib.Wait(ln.stream); err != nil {
+				return nil, err
+			}
+			ms, err := l.lib.Elapsed(at[0], at[1])
+			if err != nil {
+				return nil, err
+			}
+			t.Ns = append(t.Ns, int64(float64(ms)*1e6))
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// Copied is what copies of some bytes took, between two events.
+type Copied struct {
+	Bytes    int
+	Up, Down []int64 // ns by run
+}
+
+// Copies times copies to the GPU and back, n times each; beside: while n kernels that spin run on all SMs.
+func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
+	err = d.ask(func(l *launcher) error {
+		c, err = l.timeCopies(bytes, n, beside)
+		return err
+	})
+	return c, err
+}
+
+func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
+	c.Bytes = bytes
+	if bytes < 1 || bytes > 1<<30 || n < 1 {
+		return c, refuse("%d copies of %d bytes", n, bytes)
+	}
+	note := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	to, host, free, err := l.scratch(bytes, l.copies)
+	if err != nil {
+		return c, err
+	}
+	defer func() { note(free()) }()
+	var at [3]driver.Event
+	defer func() {
+		for _, e := range at {
+			if e != 0 {
+				note(l.lib.FreeEvent(e))
+			}
+		}
+	}()
+	for i := range at {
+		if at[i], err = l.lib.NewEvent(true); err != nil {
+			return c, err
+		}
+	}
+	if beside {
+		quiet, err := l.spin(n)
+		if err != nil {
+			return c, err
+		}
+		defer func() { note(quiet()) }()
+	}
+	for range n {
+		for i := range at {
+			if err := l.lib.Record(at[i], l.copies); err != nil {
+				return c, err
+			}
+			switch i {
+			case 0:
+				err = l.lib.CopyIn(to, host, l.copies)
+			case 1:
+				err = l.lib.CopyOut(host, to, l.copies)
+			}
+			if err != nil {
+				return c, err
+			}
+		}
+		if err := l.lib.Wait(l.copies); err != nil {
+			return c, err
+		}
+		for i, way := range []*[]int64{&c.Up, &c.Down} {
+			ms, err := l.lib.Elapsed(at[i], at[i+1])
+			if err != nil {
+				return c, err
+			}
+			*way = append(*way, int64(float64(ms)*1e6))
+		}
+	}
+	return c, nil
+}
+
+// spinNs is how long a block of spin's runs.
+const spinNs = 200_000
+
+// spin keeps all SMs busy with n kernels; what it gives back waits for them.
+func (l *launcher) spin(n int) (quiet func() error, err error) {
+	f, err := l.lib.Function(l.module, kernels.EntryWhere)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := l.lane(laneKey{})
+	if err != nil {
+		return nil, err
+	}
+	blocks := int(l.parts.all.SMs)
+	if blocks == 0 {
+		blocks = 1
+	}
+	at, _, free, err := l.scratch(blocks*whereBytes, ln.stream)
+	if err != nil {
+		l.lanes[ln.key] = append(l.lanes[ln.key], ln)
+		return nil, err
+	}
+	args := &whereArgs{uint64(at), spinNs}
+	var a driver.Args
+	a.Set(0, unsafe.Pointer(&args.out))
+	a.Set(1, unsafe.Pointer(&args.spin))
+	quiet = func() error {
+		err := free()
+		a.Free()
+		l.lanes[ln.key] = append(l.lanes[ln.key], ln)
+		return err
+	}
+	for range n {
+		if err := l.lib.Launch(f, blocks, kernels.Threads, ln.stream, &a); err != nil {
+			_ = quiet()
+			return nil, err
+		}
+	}
+	return quiet, nil
+}

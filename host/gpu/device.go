@@ -70,6 +70,8 @@ type Device struct {
 	Again, Kills int
 	// Sums, where it is not nil, takes the checksum of a launch's memory when it ends.
 	Sums map[device.LaunchID]uint64
+	// Heard, where it is set, hears of every order of the launching thread.
+	Heard func(Order)
 }
 
 type outcome struct {
@@ -258,7 +260,9 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 	if f.rt {
 		d.putAside(now)
 	} else {
-		f.aside = d.cfg.Mode.Hold && d.realTime() > 0
+		if f.aside = d.cfg.Mode.Hold && d.realTime() > 0; f.aside {
+			d.hear(Order{Did: PutAside, Launch: l.ID})
+		}
 	}
 	d.launch(now)
 	return nil
@@ -285,6 +289,7 @@ func (d *Device) putAside(now sim.Time) {
 			continue
 		}
 		f.aside = true
+		d.hear(Order{Did: PutAside, Launch: f.work.Launch.ID})
 		if f.inGPU == 0 {
 			continue
 		}
@@ -341,6 +346,7 @@ func (d *Device) launch(now sim.Time) {
 		for _, f := range d.flows {
 			if f.aside {
 				f.aside = false
+				d.hear(Order{Did: TakenUp, Launch: f.work.Launch.ID, Kernel: f.next})
 				d.gpu.Pause(f.stream, false)
 				f.ready = max(f.ready, now+d.p.RestartNs)
 			}
@@ -350,19 +356,19 @@ func (d *Device) launch(now sim.Time) {
 	for _, f := range d.flows {
 		first := !ahead
 		ahead = ahead || f.rt
-		switch {
-		case f.evicting || f.stopping || f.syncAt > 0 || f.aside || f.ready > now:
-		case f.rt && m.Hold && !m.Together && (d.since >= 0 || !first):
-			// the device is not free of the others yet, or one of its own kind is there: one at a time
-		case f.rt && m.Pad:
+		if f.evicting || f.stopping || f.syncAt > 0 || f.aside || f.ready > now {
+			continue
+		}
+		switch m.Turn(Standing{RealTime: f.rt, First: first, Others: rt, Preempting: d.since >= 0}) {
+		case Pads:
 			for f.next < f.end() && f.inGPU < max(1, d.p.Queue) {
 				d.pad(f)
 			}
-		case f.rt || rt == 0 || !m.Hold && !m.Beside:
+		case Submits:
 			for f.next < f.end() {
 				d.submit(f)
 			}
-		case m.Beside:
+		case Besides:
 			if f.next < f.end() && f.inGPU == 0 && d.beside(f) {
 				d.submit(f)
 			}
@@ -397,8 +403,16 @@ func (d *Device) job() *job {
 // submit launches the flow's next kernel.
 func (d *Device) submit(f *flow) {
 	j := d.job()
+	d.hear(Order{Launch: f.work.Launch.ID, Kernel: f.next})
 	j.Parts, j.flows = append(j.Parts, f.part()), append(j.flows, f)
 	d.gpu.Launch(f.stream, &j.Item)
+}
+
+// hear tells of an order.
+func (d *Device) hear(o Order) {
+	if d.Heard != nil {
+		d.Heard(o)
+	}
 }
 
 // pad launches a real-time kernel with what may run beside it.
@@ -406,6 +420,7 @@ func (d *Device) pad(f *flow) {
 	j := d.job()
 	rt := &f.prog.heads[f.next]
 	kind := f.prog.Kernels[f.next].Kind
+	order := Order{Launch: f.work.Launch.ID, Kernel: f.next}
 	j.Parts, j.flows = append(j.Parts, f.part()), append(j.flows, f)
 	if kind == kernel.Compute {
 		d.heads, d.owners = d.heads[:0], d.owners[:0]
@@ -425,6 +440,9 @@ func (d *Device) pad(f *flow) {
 		for _, pad := range d.pads {
 			be := d.owners[pad.Queue]
 			k := be.next
+			if d.Heard != nil {
+				order.Beside = append(order.Beside, Beside{be.work.Launch.ID, k, pad.Units})
+			}
 			p := be.part()
 			p.As = &be.prog.as[k][pad.Version]
 			p.On = sim.All(at + pad.Units).Without(sim.All(at))
@@ -433,6 +451,7 @@ func (d *Device) pad(f *flow) {
 			d.Padded++
 		}
 	}
+	d.hear(order)
 	d.gpu.Launch(f.stream, &j.Item)
 }
 

@@ -3,6 +3,8 @@ package gpu
 import (
 	"fmt"
 	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
 )
 
 // Mode is what the launching thread does about launches of priority (real-time ones) beside others
@@ -30,6 +32,66 @@ type Mode struct {
 	Boolean bool // the mark that queued kernels look at is a boolean, not an epoch
 	Alone   bool // every kernel is run again alone, idempotent or not
 }
+
+// Standing is what a launching thread knows of a launch when it asks what may be launched of it.
+type Standing struct {
+	RealTime   bool // it has priority
+	First      bool // no launch of priority stands before it
+	Others     int  // launches of priority on the device, itself among them
+	Preempting bool // best-effort work is on its way off the device
+}
+
+// Turn is what a launching thread does with a launch.
+type Turn uint8
+
+// Turns.
+const (
+	Waits   Turn = iota
+	Submits      // its kernels, by themselves
+	Pads         // its kernels, each with what may run beside it
+	Besides      // one of its kernels, where the one of priority bears it
+)
+
+// Turn is the mode's rule, for every device alike.
+func (m *Mode) Turn(s Standing) Turn {
+	switch {
+	case s.RealTime && m.Hold && !m.Together && (s.Preempting || !s.First):
+		// the device is not free of the others yet, or one of its own kind is there: one at a time
+		return Waits
+	case s.RealTime && m.Pad:
+		return Pads
+	case s.RealTime || s.Others == 0 || !m.Hold && !m.Beside:
+		return Submits
+	case m.Beside:
+		return Besides
+	}
+	return Waits
+}
+
+// Order is what a launching thread did.
+type Order struct {
+	Did    Did
+	Launch device.LaunchID
+	Kernel int      // launched, counted from the network's first; or from which on it goes on
+	Beside []Beside // what pads it
+}
+
+// Beside is a best-effort kernel in a launch of priority.
+type Beside struct {
+	Launch device.LaunchID
+	Kernel int
+	SMs    int // that it was given
+}
+
+// Did is what.
+type Did uint8
+
+// What a launching thread does.
+const (
+	Launched Did = iota
+	PutAside
+	TakenUp
+)
 
 // Modes of the publications.
 func modes() []Mode {

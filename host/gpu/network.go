@@ -88,7 +88,7 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 		}
 		all := make([]sched.Version, len(as))
 		for j := range as {
-			all[j] = profile(&as[j], p)
+			all[j] = Profile(&as[j], p)
 		}
 		b.heads = append(b.heads, all[0])
 		if len(as) > 1 {
@@ -111,8 +111,8 @@ func prune(as []kernel.Kernel, all []sched.Version) (kernels []kernel.Kernel, pr
 	return kernels, profiles
 }
 
-// profile is what a kernel takes alone on the GPU, as an offline profiler would find: it is run there.
-func profile(k *kernel.Kernel, p *sim.Params) sched.Version {
+// Profile is what a kernel takes alone on the GPU, as an offline profiler would find: it is run there.
+func Profile(k *kernel.Kernel, p *sim.Params) sched.Version {
 	v := sched.Version{Name: k.Name, Blocks: k.Blocks, Threads: k.Threads, Regs: k.Regs, Shared: k.Shared}
 	if k.Kind != kernel.Compute {
 		return v

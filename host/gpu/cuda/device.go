@@ -17,8 +17,10 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
 // Config is a device. The zero value is the first GPU, as a server wants it.
@@ -30,6 +32,16 @@ type Config struct {
 	Capacity int // kernels of a launch in its stream; 0: 4
 	// Drain: a launch that is aborted is awaited to the end of what is in its stream, never killed.
 	Drain bool
+	// Mode is what is done about launches of priority beside others (gpu.ModeOf); no name: priority, which
+	// leaves it to the streams. Kernels have one version, and a launch of priority is padded with one kernel
+	// at most.
+	Mode gpu.Mode
+	// Params of the GPU, by which kernels are profiled for padding; needed where Mode pads.
+	Params *sim.Params
+	// Through: a launch runs on through its exits.
+	Through bool
+	// Heard hears of every order, on the launcher's thread.
+	Heard func(gpu.Order)
 	// Spin: the launcher never sleeps while work is under way; for latencies in microseconds.
 	Spin bool
 	// Boolean breaks: the mark that kernels look at is taken back as soon as it is set, as a boolean
@@ -81,7 +93,20 @@ func New(cfg Config) (*Device, error) {
 	if cfg.Places <= 0 {
 		cfg.Places = 8
 	}
-	if cfg.Capacity <= 0 {
+	if cfg.Mode.Name == "" {
+		var err error
+		if cfg.Mode, err = gpu.ModeOf("priority"); err != nil {
+			return nil, err
+		}
+	}
+	switch m := &cfg.Mode; {
+	case m.Beside:
+		return nil, fmt.Errorf("%w: mode %s: which kernels bear another beside them is not known of this GPU", device.ErrRequest, m.Name)
+	case m.Pad && cfg.Params == nil:
+		return nil, fmt.Errorf("%w: mode %s pads: the GPU's parameters are expected", device.ErrRequest, m.Name)
+	case cfg.Capacity <= 0 && m.Queue > 0:
+		cfg.Capacity = m.Queue
+	case cfg.Capacity <= 0:
 		cfg.Capacity = 4
 	}
 	lib, err := driver.Open(cfg.Library)

@@ -17,10 +17,12 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
 var everyCall = flag.Bool("cuda.every", false, "fail every single call of the story, not a few of each name")
@@ -32,12 +34,15 @@ type story struct {
 	b    *bundle.Bundle
 	in   []int16
 	want [][]int16
+
+	mode   gpu.Mode
+	params *sim.Params
 }
 
 func newStory(t *testing.T) *story {
 	path, h := library(t)
 	b, p := network(t, *seed, 2)
-	s := &story{path: path, h: h, b: b, in: randnet.Input(rand.New(rand.NewPCG(*seed, 5)), b)}
+	s := &story{path: path, h: h, b: b, in: randnet.Input(rand.New(rand.NewPCG(*seed, 5)), b), mode: mode(t, "reef"), params: h200(t)}
 	var err error
 	if s.want, err = p.Run(s.in); err != nil {
 		t.Fatal(err)
@@ -56,7 +61,7 @@ type told struct {
 }
 
 func (s *story) open() (*told, error) {
-	d, err := cuda.New(cuda.Config{Library: s.path, Slots: 4})
+	d, err := cuda.New(cuda.Config{Library: s.path, Slots: 4, Mode: s.mode, Params: s.params})
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +151,39 @@ func (r *told) run(id device.RequestID, u device.Units, kill bool) error {
 	return nil
 }
 
+// preempted has a launch of priority come into another one, which makes way, pads it and goes on.
+func (r *told) preempted() (err error) {
+	if err := r.copy(2); err != nil {
+		return err
+	}
+	defer r.d.Release(2)
+	r.h.Hold(1)
+	var work [2]device.WorkID
+	for i := range work {
+		w := launch(r.b, 0, 0, 2, device.RequestID(i+1))
+		w.Launch.ID, w.Launch.Priority = device.LaunchID(i+1), i
+		if work[i], err = r.begin(w); err != nil {
+			break
+		}
+	}
+	r.h.Hold(0)
+	if err != nil {
+		return err
+	}
+	for range work {
+		e := <-r.events
+		for !e.Over || e.Work != work[0] && e.Work != work[1] {
+			e = <-r.events
+		}
+		if e.Err != nil {
+			err = e.Err
+		} else if !slices.Equal(e.Report.Results[0].Exits[0].Raw, r.want[0]) {
+			return fmt.Errorf("%w: under a launch of priority", errDiffers)
+		}
+	}
+	return err
+}
+
 // steps are the story behind opening; each may be the first that fails.
 func (r *told) steps() (step string, err error) {
 	all := []struct {
@@ -158,6 +196,7 @@ func (r *told) steps() (step string, err error) {
 		{"launch", func() error { return r.run(1, device.Units{}, false) }},
 		{"partition", func() error { return r.run(1, device.UnitRange(1, 2), false) }},
 		{"preempt", func() error { return r.run(1, device.Units{}, true) }},
+		{"priority", r.preempted},
 		{"probe", func() error { _, err := r.d.Probe(device.UnitRange(0, 1)); return err }},
 		{"costs", func() error { _, err := r.d.Costs(2); return err }},
 		{"profile", func() error {

@@ -10,9 +10,11 @@ import (
 	"unsafe"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 	"github.com/sluice-npu/sluice/host/gpu/idem"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
 // launcher is the thread that holds the context, and all that it knows.
@@ -36,6 +38,11 @@ type launcher struct {
 	samples map[device.RequestID]*sample
 	lost    error // the context is of no use until a reset
 	stuck   bool  // a stream could not be destroyed: partitions go with the context
+	counts  Counts
+	since   time.Time // of the preemption under way; zero: none is
+	heads   [][]sched.Version
+	owners  []*flow
+	pads    []sched.Padding
 }
 
 // sample is an admitted request.
@@ -67,11 +74,21 @@ type lane struct {
 	dirty   bool // control could not be cleaned
 	epoch   uint32
 	ring    []driver.Event
+	given   int   // launches so far; the one of ring[i] is given-1 or so many before it as there are in fly
+	fly     []fly // launches under way, in order
 	args    driver.Args
 	layer   *kernels.Layer // what args point to
+	beside  *kernels.Layer // and what pads it
 	host    []byte         // pinned: a Control, then logits
 	over    driver.Event   // of what has been copied into host
 	signal  driver.Event   // of the epoch on its way to control
+}
+
+// fly is a launch under way: the kernels of one flow, or of two.
+type fly struct {
+	event driver.Event
+	flows [2]*flow // the second pads
+	at    [2]int   // its kernel
 }
 
 // state of a flow.
@@ -92,13 +109,24 @@ type flow struct {
 	reqs   []*sample
 	rep    *device.Report
 	seg    int
-	next   int // layer to be launched
-	oldest int // layer whose event is awaited, of those in flight oldest..next-1
+	next   int   // layer to be launched
+	oldest int   // layer whose event is awaited, of those in flight oldest..next-1
+	in     *lane // where those are
 	state  state
 	killed bool
 	began  time.Time
 	ended  uint64
+	places []int // of reqs in the launch
+
+	rt       bool
+	aside    bool      // put aside for a launch of priority
+	aborting bool      // somebody asked for its end
+	cleaning bool      // its Control is being made that of its epoch
+	patience time.Time // from when its limit counts
 }
+
+// last is the segment's last kernel.
+func (f *flow) last() int { return f.net.b.Network.Exits[f.seg].Last }
 
 // launcher opens the GPU, says whether that went well, and works until it is closed.
 func (d *Device) launcher(opened chan<- error) {
@@ -196,7 +224,7 @@ func (l *launcher) open() error {
 	}
 	l.info = device.Info{
 		Name: "cuda", Label: "measured", MaxBatch: kernels.MaxBatch, Slots: l.cfg.Slots, Places: l.cfg.Places,
-		Priorities: 2, Preempt: device.PreemptBlock, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
+		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
 	}
 	if l.lib.Fake() {
 		l.info.Label = "simulated"
@@ -291,10 +319,11 @@ func (l *launcher) quiet() {
 		if l.lost == nil {
 			f.lane.dirty = l.halt(f.lane) != nil
 		}
+		f.lane.fly = f.lane.fly[:0]
 		l.lanes[f.lane.key] = append(l.lanes[f.lane.key], f.lane)
 		l.progress.Delete(f.work.ID)
 	}
-	l.flows = nil
+	l.flows, l.since = nil, time.Time{}
 	for _, s := range l.staged {
 		l.giveUp(&s)
 		l.drop(&s)
@@ -338,7 +367,9 @@ func (l *launcher) obey(o *order) {
 		return
 	case o.abort != 0:
 		if i := slices.IndexFunc(l.flows, func(f *flow) bool { return f.work.ID == o.abort }); i >= 0 {
-			l.leave(l.flows[i], o.kill)
+			f := l.flows[i]
+			f.aborting = true
+			l.leave(f, o.kill)
 		}
 		return
 	}
@@ -554,10 +585,11 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 		l.lanes[key] = free[:len(free)-1]
 		return n, nil
 	}
-	n := &lane{key: key, layer: new(kernels.Layer), epoch: 1}
+	n := &lane{key: key, layer: new(kernels.Layer), beside: new(kernels.Layer), epoch: 1}
 	n.args.Set(0, unsafe.Pointer(n.layer))
+	n.args.Set(1, unsafe.Pointer(n.beside))
 	priority := l.least
-	if key.high {
+	if key.high && l.cfg.Mode.Priority {
 		priority = l.most
 	}
 	var err error
@@ -660,7 +692,7 @@ func (l *launcher) begin(w *device.Work) error {
 		return refuse("network %q is not loaded", q.Network)
 	case q.First < 0 || q.Last < q.First || q.Last >= segs:
 		return refuse("there are %d segments", segs)
-	case q.First != q.Last:
+	case q.First != q.Last && !l.cfg.Through:
 		return refuse("segments one by one are expected")
 	case len(q.Requests) < 1 || len(q.Requests) > kernels.MaxBatch ||
 		len(q.Theta) != len(q.Requests) && len(q.Theta) != len(q.Requests)*(q.Last-q.First+1):
@@ -672,22 +704,34 @@ func (l *launcher) begin(w *device.Work) error {
 	if q.Kernel < 0 || e.First+q.Kernel > e.Last {
 		return refuse("kernel %d of %d", q.Kernel, e.Last-e.First+1)
 	}
-	f := &flow{work: w, net: n, seg: q.First, next: e.First + q.Kernel, began: time.Now(), rep: &device.Report{}}
-	f.oldest = f.next
-	for _, id := range q.Requests {
+	f := &flow{work: w, net: n, seg: q.First, next: e.First + q.Kernel, began: time.Now(), rt: q.Priority > 0}
+	f.oldest, f.patience = f.next, f.began
+	for i, id := range q.Requests {
 		s := l.samples[id]
 		if s == nil || s.net != n || !s.in {
 			return refuse("request %d has no slot", id)
 		}
-		f.reqs = append(f.reqs, s)
-		f.rep.Results = append(f.rep.Results, device.Result{Request: id, Taken: -1})
+		f.reqs, f.places = append(f.reqs, s), append(f.places, i)
 	}
 	ln, err := l.lane(laneKey{q.Units, q.Priority > 0})
 	if err != nil {
 		return err
 	}
-	f.lane = ln
+	f.lane, f.in = ln, ln
+	if l.cfg.Mode.Pad && !f.rt { // another stream's kernels will look at its Control
+		if err := l.lib.Record(ln.over, ln.stream); err != nil {
+			l.lanes[ln.key] = append(l.lanes[ln.key], ln)
+			return err
+		}
+		f.cleaning = true
+	}
 	l.flows = append(l.flows, f)
+	if f.rt {
+		l.putAside()
+	} else if l.cfg.Mode.Hold && l.realTime() > 0 {
+		f.aside = true
+		l.hear(gpu.Order{Did: gpu.PutAside, Launch: q.ID})
+	}
 	return nil
 }
 
@@ -754,6 +798,15 @@ func (l *launcher) fail(f *flow, err error) {
 
 // end ends a launch. What is in its stream is awaited, so that its slots are at rest.
 func (l *launcher) end(f *flow, ev device.Event) {
+	if f.in != f.lane && f.oldest < f.next { // it pads another launch
+		if err := l.lib.Wait(f.in.stream); err != nil {
+			ev = device.Event{Kind: device.Failed, Err: scope(err)}
+			l.lost = err
+			defer l.failAll(scope(err))
+		} else {
+			l.land(f.in)
+		}
+	}
 	switch {
 	case ev.Kind == device.Failed:
 		if err := l.halt(f.lane); err != nil {
@@ -764,6 +817,7 @@ func (l *launcher) end(f *flow, ev device.Event) {
 	case f.killed:
 		f.lane.dirty = l.clean(f.lane) != nil // then whoever has it next is told
 	}
+	l.land(f.lane) // what is in the stream has ended, or leaves by itself
 	i := slices.Index(l.flows, f)
 	l.flows = slices.Delete(l.flows, i, i+1)
 	l.lanes[f.lane.key] = append(l.lanes[f.lane.key], f.lane)
@@ -774,6 +828,7 @@ func (l *launcher) end(f *flow, ev device.Event) {
 
 // step looks once at all that is under way, and says whether anything moved.
 func (l *launcher) step() (moved bool) {
+	l.settle()
 	for i := 0; i < len(l.staged); i++ {
 		c := &l.staged[i]
 		ok, err := l.lib.Happened(c.event)
@@ -821,7 +876,10 @@ func (l *launcher) step() (moved bool) {
 // advance takes one launch as far as it goes now.
 func (l *launcher) advance(f *flow) (moved bool, err error) {
 	n := f.lane
-	late := f.work.Limit > 0 && time.Since(f.began).Nanoseconds() > f.work.Limit // before a look at the events
+	if f.aside {
+		f.patience = time.Now()
+	}
+	late := f.work.Limit > 0 && time.Since(f.patience).Nanoseconds() > f.work.Limit // before a look at the events
 	defer func() {
 		if late && !moved && err == nil && slices.Contains(l.flows, f) {
 			l.lost = fmt.Errorf("%w: launch %d, %v", device.ErrHang, f.work.Launch.ID, time.Duration(f.work.Limit))
@@ -829,30 +887,26 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 			moved = true
 		}
 	}()
-	for f.oldest < f.next {
-		ok, err := l.lib.Happened(n.ring[f.oldest%len(n.ring)])
+	if moved, err = l.look(n); err != nil {
+		return moved, err
+	}
+	if f.cleaning {
+		ok, err := l.lib.Happened(n.over)
 		if err != nil {
 			return moved, err
 		}
-		if !ok {
-			break
+		if ok {
+			f.cleaning, moved = false, true
 		}
-		f.oldest++
-		f.ended++
-		l.progress.Store(f.work.ID, f.ended)
-		moved = true
 	}
-	last := f.net.b.Network.Exits[f.seg].Last
 	switch f.state {
 	case running:
-		for f.next <= last && f.next-f.oldest < len(n.ring) {
-			if err := l.launch(f, f.next); err != nil {
-				return moved, err
-			}
-			f.next++
-			moved = true
+		before := f.next
+		if err := l.push(f); err != nil {
+			return true, err
 		}
-		if f.next > last {
+		moved = moved || f.next != before
+		if f.next > f.last() && !f.cleaning && (f.oldest == f.next || f.in == n) {
 			return true, l.collect(f)
 		}
 	case collecting:
@@ -865,8 +919,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 			return moved, nil
 		}
 		if !f.killed {
-			l.aborted(f, f.next)
-			return true, nil
+			return true, l.away(f, f.next)
 		}
 		if ok, err := l.lib.Happened(n.signal); err != nil || !ok {
 			return moved, err
@@ -883,40 +936,16 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 		at := f.next
 		if stopped := binary.LittleEndian.Uint32(n.host[4:]); stopped != kernels.NotStopped {
 			first := f.net.b.Network.Exits[f.seg].First
+			l.counts.Kills++
 			if int(stopped) < first || int(stopped) >= f.next {
 				return true, &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: kernel %d is said to have been stopped, of %d to %d", device.ErrReset, stopped, first, f.next-1)}
 			}
 			at = f.net.entries[stopped]
+			l.counts.Again += f.next - at
 		}
-		l.aborted(f, at)
-		return true, nil
+		return true, l.away(f, at)
 	}
 	return moved, nil
-}
-
-// aborted ends a launch that goes on at a layer.
-func (l *launcher) aborted(f *flow, at int) {
-	e := &f.net.b.Network.Exits[f.seg]
-	if at > e.Last { // all has run: it passes
-		f.state = running
-		return
-	}
-	l.end(f, device.Event{Kind: device.Aborted, Resume: device.ResumePoint{Segment: f.seg, Kernel: at - e.First}})
-}
-
-// launch puts a layer into the stream.
-func (l *launcher) launch(f *flow, at int) error {
-	n := f.lane
-	*n.layer = f.net.layers[at]
-	n.layer.Control, n.layer.Epoch = uint64(n.control), n.epoch
-	for i, s := range f.reqs {
-		n.layer.Sample[i] = uint32(s.slot)
-	}
-	n.layer.Grid(len(f.reqs))
-	if err := l.lib.Launch(l.layer, int(n.layer.Blocks), kernels.Threads, n.stream, &n.args); err != nil {
-		return err
-	}
-	return l.lib.Record(n.ring[at%len(n.ring)], n.stream)
 }
 
 // collect has the logits of the segment's exit copied.
@@ -947,21 +976,40 @@ func (l *launcher) collect(f *flow) error {
 func (l *launcher) pass(f *flow) error {
 	e, q := &f.net.b.Network.Exits[f.seg], &f.work.Launch
 	final := len(f.net.b.Network.Exits) - 1
-	for i := range f.reqs {
+	rep := &device.Report{Ns: time.Since(f.began).Nanoseconds()}
+	rep.Stats.Starts++
+	keep := 0
+	for i, s := range f.reqs {
 		raw := make([]int16, e.Classes)
 		for c := range raw {
 			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[2*(i*e.Classes+c):]))
 		}
-		r := &f.rep.Results[i]
 		class, conf := device.Confidence(raw, e.Frac)
+		r := device.Result{Request: q.Requests[f.places[i]], Taken: -1}
 		r.Exits = append(r.Exits, device.ExitResult{Exit: f.seg, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw})
-		if conf >= q.ThetaAt(i, f.seg) || f.seg == final {
+		if conf >= q.ThetaAt(f.places[i], f.seg) || f.seg == final {
 			r.Taken = f.seg
+		} else {
+			f.reqs[keep], f.places[keep] = s, f.places[i]
+			keep++
 		}
+		rep.Results = append(rep.Results, r)
 	}
-	f.rep.Stats.Starts++
-	f.rep.Ns = time.Since(f.began).Nanoseconds()
-	l.end(f, device.Event{Kind: device.Passed, Segment: f.seg, Report: f.rep})
+	l.land(f.lane) // the copy came behind them
+	ev := device.Event{Kind: device.Passed, Segment: f.seg, Report: rep}
+	if f.seg == q.Last || keep == 0 {
+		l.end(f, ev)
+		return nil
+	}
+	ev.Work = f.work.ID
+	l.tell(ev)
+	f.reqs, f.places = f.reqs[:keep], f.places[:keep]
+	f.seg++
+	f.state, f.began = running, time.Now()
+	f.patience = f.began
+	if f.aborting { // the exit was faster than the abort
+		return l.away(f, f.next)
+	}
 	return nil
 }
 

@@ -6,10 +6,14 @@ import (
 	"unsafe"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 	"github.com/sluice-npu/sluice/host/gpu/idem"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/sim"
+	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -23,6 +27,8 @@ type network struct {
 	weights driver.Ptr
 	slots   driver.Ptr
 	free    []int // slots, the last first
+
+	versions map[int][]sched.Version // by batch: what padding is told of each kernel
 }
 
 // alignment of what lies in blob.
@@ -88,6 +94,45 @@ func (n *network) place(weights, slots driver.Ptr) {
 		l := &n.layers[i]
 		l.Slots, l.Stride = uint64(slots), n.b.Slot.Stride
 		l.Weights, l.Bias = uint64(weights)+uint64(n.at[2*i]), uint64(weights)+uint64(n.at[2*i+1])
+	}
+}
+
+// Program is a bundle's kernels for a batch as a simulated GPU runs them. Their times are estimated: of
+// products, one multiplication of 16 by 16 bits a lane and clock and as much again to fetch what they
+// multiply.
+func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error) {
+	out := &kernel.Program{Name: b.Network.Name, Memory: b.Slot.Stride}
+	for i := range b.Layers {
+		l, err := layerOf(&b.Layers[i])
+		if err != nil {
+			return nil, fmt.Errorf("layer %d (%s): %w", i, b.Names[i], err)
+		}
+		l.Grid(batch)
+		k := l.Kernel(b.Names[i])
+		k.Blocks, k.Regs, k.Shared = int(l.Blocks), registers, kernels.SharedBytes
+		k.BlockNs = float64(l.Steps()) / clockGHz
+		k.Bytes = int64(k.Blocks) * l.BlockBytes()
+		out.Kernels = append(out.Kernels, k)
+	}
+	for _, e := range b.Network.Exits {
+		out.Exits = append(out.Exits, e.Last)
+	}
+	return out, p.Check()
+}
+
+// What the kernels are taken to need where no GPU says: registers as ptxas gives them for sm_90.
+const (
+	registers = 64
+	clockGHz  = 1.5
+)
+
+// Simulated is a bundle as a network of the simulated GPU: its kernels by Program; what requests show at
+// exits is the caller's to say.
+func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
+	w := &b.Network
+	return &gpu.Network{
+		Name: w.Name, Input: int64(2 * w.InH * w.InW * w.InPix), Exit: exit,
+		Program: func(batch int) (*kernel.Program, error) { return Program(b, batch, p) },
 	}
 }
 

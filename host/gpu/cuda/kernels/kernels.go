@@ -51,7 +51,10 @@ const (
 	Threads  = 128
 	Pixels   = 16
 	Channels = 32
+	Depth    = 32
 	MaxBatch = 32
+
+	SharedBytes = 2 * Depth * (Pixels + Channels) // of a block
 )
 
 // Operators.

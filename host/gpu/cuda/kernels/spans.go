@@ -14,6 +14,30 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 	return k
 }
 
+// Steps are a block's clocks where it has an SM's lanes to itself, at best: a product's inner loop
+// multiplies and fetches in turn, a pool's thread looks at its window for each of its outputs.
+func (l *Layer) Steps() int64 {
+	each := int64(Pixels * Channels / Threads) // outputs of a thread
+	if l.Op != GEMM {
+		return 4 * each * int64(l.KH) * int64(l.KW)
+	}
+	return tiles(l) * 2 * Depth * each
+}
+
+// BlockBytes is what a block moves.
+func (l *Layer) BlockBytes() int64 {
+	out := int64(2 * Pixels * Channels)
+	if l.Op != GEMM {
+		return out * (1 + int64(l.KH)*int64(l.KW))
+	}
+	return out + tiles(l)*2*Depth*(Pixels+Channels)
+}
+
+// tiles of the inner loop.
+func tiles(l *Layer) int64 {
+	return (int64(l.KH)*int64(l.KW)*int64(l.InC) + Depth - 1) / Depth
+}
+
 // tensor adds the bytes of h x w pixels of c elements.
 func tensor(to []kernel.Span, at uint32, h, w, c, pix int32, row uint32) []kernel.Span {
 	for y := range int64(h) {

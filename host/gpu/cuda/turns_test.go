@@ -1,0 +1,269 @@
+package cuda_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/gpu/sim"
+)
+
+func mode(t testing.TB, name string) gpu.Mode {
+	t.Helper()
+	m, err := gpu.ModeOf(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func h200(t testing.TB) *sim.Params {
+	t.Helper()
+	f, err := params.Of("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.Params()
+	return &p
+}
+
+// expected is what an input shows at each exit.
+func expected(t testing.TB, b *bundle.Bundle, p *golden.Program, rng *rand.Rand) (in []int16, want [][]int16) {
+	t.Helper()
+	in = randnet.Input(rng, b)
+	want, err := p.Run(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, want
+}
+
+// Under every mode, with launches of priority that come whenever they like into best-effort ones, every
+// result is golden's, bit for bit: what was killed was restored, what was padded did no harm.
+func TestModes(t *testing.T) {
+	for _, name := range []string{"streams", "priority", "wait", "drain", "xsched1", "xsched", "reset", "reset-plain", "reef-dkp", "reef"} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, cuda.Config{Mode: mode(t, name), Params: h200(t), Through: true})
+			r.h.Slow(1)
+			rng := rand.New(rand.NewPCG(*seed, 11))
+			be, bp := long(t)
+			rt, rp := network(t, *seed+500, 2)
+			other := *rt // the same as another network
+			other.Network.Name += "-too"
+			bundles := []*bundle.Bundle{be, &other, rt}
+			programs := []*golden.Program{bp, rp, rp}
+			for _, b := range bundles {
+				r.load(b)
+			}
+			next := device.RequestID(0)
+			type running struct {
+				b    *bundle.Bundle
+				id   device.RequestID
+				want [][]int16
+				seg  int
+			}
+			live := map[device.WorkID]*running{}
+			var kept []device.Event
+			begin := func(i, priority int) {
+				b := bundles[i]
+				in, want := expected(t, b, programs[i], rng)
+				next++
+				w := device.Work{Kind: device.Copy, Network: b.Network.Name, Request: next, Input: func() ([]device.Tensor, error) {
+					return []device.Tensor{device.Words("input", in, len(in))}, nil
+				}}
+				copied := r.begin(w)
+				for {
+					e := r.event()
+					if e.Work == copied {
+						if e.Kind != device.Done {
+							t.Fatal(e.Err)
+						}
+						break
+					}
+					kept = append(kept, e)
+				}
+				l := launch(b, 0, len(b.Network.Exits)-1, 2, next)
+				l.Launch.Priority, l.Launch.ID = priority, device.LaunchID(next)
+				live[r.begin(l)] = &running{b, next, want, 0}
+			}
+			take := func() {
+				var e device.Event
+				if len(kept) > 0 {
+					e, kept = kept[0], kept[1:]
+				} else {
+					e = r.event()
+				}
+				x := live[e.Work]
+				if x == nil || e.Kind != device.Passed || e.Segment != x.seg || len(e.Report.Results) != 1 {
+					t.Fatalf("event %+v (%v)", e, e.Err)
+				}
+				if got := e.Report.Results[0].Exits[0].Raw; !slices.Equal(got, x.want[x.seg]) {
+					t.Fatalf("%s, request %d, segment %d: %v, golden says %v", x.b.Network.Name, x.id, x.seg, got, x.want[x.seg])
+				}
+				if x.seg++; e.Over != (x.seg == len(x.want)) {
+					t.Fatalf("segment %d of %d: over %v", x.seg, len(x.want), e.Over)
+				}
+				if e.Over {
+					r.d.Release(x.id)
+					delete(live, e.Work)
+				}
+			}
+			for range 6 {
+				begin(0, 0)
+				begin(1, 0)
+				for range 3 {
+					time.Sleep(time.Duration(rng.Int64N(3_000_000)))
+					begin(2, 1)
+					begin(2*rng.IntN(2), 1)
+				}
+				for len(live) > 0 {
+					take()
+				}
+			}
+			c, err := r.d.Counts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("seed %d: %d kernels, %d padded, %d kills, %d run again, %d preemptions", *seed, c.Ran, c.Padded, c.Kills, c.Again, len(c.Preemptions))
+			m := mode(t, name)
+			if (c.Kills > 0) != m.Kill || (c.Padded > 0) != m.Pad || (len(c.Preemptions) > 0) != m.Hold {
+				t.Errorf("%+v of a mode %+v", c, m)
+			}
+		})
+	}
+}
+
+// A mode that the device cannot follow is refused.
+func TestModeRefused(t *testing.T) {
+	path, _ := library(t)
+	for _, cfg := range []cuda.Config{{Mode: mode(t, "orion")}, {Mode: mode(t, "reef")}} {
+		cfg.Library = path
+		if _, err := cuda.New(cfg); !errors.Is(err, device.ErrRequest) {
+			t.Errorf("%s: %v", cfg.Mode.Name, err)
+		}
+	}
+}
+
+// The launching threads of the simulated GPU and of the device give the same orders: which kernels are
+// launched, which best-effort kernel pads which of priority, from where on what was put aside goes on.
+func TestSameOrders(t *testing.T) {
+	rt, _ := long(t)
+	padded := 0
+	for k, name := range []string{"reef-dkp", "reset", "wait", "streams", "xsched1", "reef-dkp", "reef-dkp", "reef-dkp", "reef-dkp"} {
+		t.Run(name, func(t *testing.T) {
+			m, p := mode(t, name), h200(t)
+			be, _ := network(t, *seed+500+uint64(k), 2)
+			work := func(i int) (b *bundle.Bundle, w device.Work) {
+				b = []*bundle.Bundle{rt, be, rt}[i]
+				last := len(b.Network.Exits) - 1
+				if b == be { // when the host has seen an exit is a matter of time
+					last = 0
+				}
+				w = launch(b, 0, last, 2, device.RequestID(i+1))
+				w.Launch.ID, w.Launch.Priority = device.LaunchID(i+1), 1-i%2
+				return b, w
+			}
+			// A launch of priority, then a best-effort one, then another of priority: nothing depends on time
+			// until the first has ended.
+			simulated := func() (orders []gpu.Order) {
+				d, err := gpu.New(gpu.Config{Name: "sim", Params: *p, Mode: m, MaxBatch: 1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				d.Heard = func(o gpu.Order) { orders = append(orders, o) }
+				id := device.WorkID(0)
+				begin := func(w device.Work) {
+					id++
+					w.ID = id
+					if _, err := d.Begin(t.Context(), 0, &w); err != nil {
+						t.Fatal(err)
+					}
+				}
+				exit := func(device.RequestID, int) device.ExitResult { return device.ExitResult{} }
+				for _, b := range []*bundle.Bundle{rt, be} {
+					n := cuda.Simulated(b, p, exit)
+					n.Input = 0
+					begin(device.Work{Kind: device.Load, Artefact: device.Artefact{Network: n.Name, Kind: gpu.ArtefactModule, Data: n}})
+				}
+				var all []device.Work
+				for i := range 3 {
+					b, w := work(i)
+					begin(device.Work{Kind: device.Copy, Network: b.Network.Name, Request: device.RequestID(i + 1)})
+					all = append(all, w)
+				}
+				for _, w := range all {
+					begin(w)
+				}
+				for at, ok := d.Next(); ok; at, ok = d.Next() {
+					for d.Take(at) != nil {
+					}
+				}
+				return orders
+			}()
+			var real []gpu.Order
+			r := start(t, cuda.Config{Mode: m, Params: p, Through: true, Heard: func(o gpu.Order) { real = append(real, o) }})
+			r.load(rt)
+			r.load(be)
+			for i := range 3 {
+				b, _ := work(i)
+				in := make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)
+				if e := r.copy(b, device.RequestID(i+1), in); e.Kind != device.Done {
+					t.Fatal(e.Err)
+				}
+			}
+			r.must(func() device.Work { _, w := work(0); w.Launch.Last = 0; return w }()) // its stream is there
+			real = nil
+			r.h.Hold(1)
+			for i := range 3 {
+				_, w := work(i)
+				r.begin(w)
+			}
+			time.Sleep(5 * time.Millisecond)
+			r.h.Hold(0)
+			for over := 0; over < 3; {
+				e := r.event()
+				if e.Err != nil {
+					t.Fatal(e.Err)
+				}
+				if e.Over {
+					over++
+				}
+			}
+			if _, err := r.d.Counts(); err != nil { // and so no order is under way
+				t.Fatal(err)
+			}
+			// Streams beside each other go on by themselves; of each the order counts, and of those of one
+			// mode that holds all of it.
+			split := func(all []gpu.Order) map[device.LaunchID][]string {
+				out := map[device.LaunchID][]string{}
+				for _, o := range all {
+					out[o.Launch] = append(out[o.Launch], fmt.Sprintf("%+v", o))
+				}
+				return out
+			}
+			a, b := split(simulated), split(real)
+			for id := range device.LaunchID(3) {
+				if !slices.Equal(a[id+1], b[id+1]) {
+					t.Errorf("launch %d: the simulated GPU\n%v\nthe device\n%v", id+1, a[id+1], b[id+1])
+				}
+			}
+			for _, o := range simulated {
+				padded += len(o.Beside)
+			}
+			t.Logf("%d orders, %d kernels have padded so far", len(simulated), padded)
+		})
+	}
+	if padded == 0 {
+		t.Error("nothing was padded: the orders show nothing of it")
+	}
+}

@@ -104,10 +104,7 @@ func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit,
 		say("manifest", err, "")
 		return checks, nil, b, nil
 	}
-	err = m.CheckFile(text, b)
-	if err == nil && m.Board != board.Name {
-		err = fmt.Errorf("%w: it is for %s", bitstreams.ErrMismatch, m.Board)
-	}
+	err = errors.Join(m.CheckFile(text, b), m.CheckBoard(board))
 	say("manifest", err, fmt.Sprintf("%s: %s, %s, slack %.3f ns at %g MHz", path, m.Config, m.Status, m.Timing.WNS, m.Timing.ClockMHz))
 	if c.Bundle != "" {
 		bu, err := bundle.ReadFile(c.Bundle)

@@ -2,6 +2,7 @@ package boards
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"reflect"
 	"slices"
@@ -254,6 +255,42 @@ func TestRefusesAllAtOnce(t *testing.T) {
 	for line := range strings.Lines(err.Error()) {
 		if !strings.HasPrefix(line, "my.yaml: ") {
 			t.Errorf("%q names no file", line)
+		}
+	}
+}
+
+// TestOverlay: the memory behind the caches lies beside the NPU's own, within the board's; where that cannot be it is
+// refused, and the other not.
+func TestOverlay(t *testing.T) {
+	for _, c := range []struct {
+		board       string
+		base, bytes uint64
+		want        string // "": refused
+	}{
+		{"zc706", 0x30000000, 0x10000000, "reg = <0x20000000 0x8000000>;"},
+		{"zcu104", 0x60000000, 0x10000000, "reg = <0x0 0x50000000 0x0 0x8000000>;"},
+		{"zc706", 0x8000000, 0x18000000, ""},  // would lie below 0
+		{"zc706", 0x10000000, 0x10000000, ""}, // at 0, where the kernel is
+		{"zc706", 0x30000000, 0x1000, ""},     // half a page
+		{"zc706", 0x30000000, 0x400000, ""},   // half of what the kernel can lend
+	} {
+		b, err := Load(c.board)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.DDR.NPUBase, b.DDR.NPUBytes = c.base, c.bytes
+		if err := b.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := b.Overlay(false); err != nil || !strings.Contains(text, fmt.Sprintf("-memory@%x {", c.base)) {
+			t.Errorf("%+v: %v\n%s", c, err, text)
+		}
+		text, err := b.Overlay(true)
+		switch {
+		case c.want == "" && (!errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), "ddr.npu_base")):
+			t.Errorf("%+v: %v\n%s", c, err, text)
+		case c.want != "" && (err != nil || !strings.Contains(text, c.want)):
+			t.Errorf("%+v: %v\n%s", c, err, text)
 		}
 	}
 }

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -101,10 +102,7 @@ func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit,
 		say("manifest", err, "")
 		return checks, nil, b, nil
 	}
-	err = m.CheckFile(text, b)
-	if err == nil && m.Board != board.Name {
-		err = fmt.Errorf("%w: it is for %s", bitstreams.ErrMismatch, m.Board)
-	}
+	err = errors.Join(m.CheckFile(text, b), m.CheckBoard(board))
 	say("manifest", err, fmt.Sprintf("%s: %s, %s, slack %.3f ns at %g MHz", path, m.Config, m.Status, m.Timing.WNS, m.Timing.ClockMHz))
 	if c.Bundle != "" {
 		bu, err := bundle.ReadFile(c.Bundle)
@@ -186,11 +184,12 @@ func (c *bitBinCmd) Run(e *env) error {
 
 type bitLoadCmd struct {
 	bitVerifyCmd
-	Force bool `help:"Load although the NPU that is in the PL is busy, or does not answer."`
+	Force bool `help:"Load without a look at the NPU that is in the PL: it is busy or does not answer, or another design is there, at whose address a read may hang the processor."`
 }
 
 func (*bitLoadCmd) Help() string {
-	return `Refuses a file that does not verify, and a PL whose NPU is busy or that another process uses. Hands the .bin to
+	return `Refuses a file that does not verify, and a PL whose NPU is busy or that another process uses; what is in the PL is
+read where its clock runs and it is out of reset, as far as that can be seen (a kernel with DEVMEM, and root). Hands the .bin to
 the kernel's FPGA manager by sluice_fpga.ko (/dev/sluice-fpga) or, where that is not there, by the manager's sysfs
 (linux-xlnx); without either put npu.bin on the boot partition.
 
@@ -208,11 +207,11 @@ func (c *bitLoadCmd) Run(e *env) error {
 		printChecks(e.stdout, checks)
 		return err
 	}
-	board, err := boards.Load(c.Board)
+	target, err := boards.Load(c.Board)
 	if err != nil {
 		return coded(codeInput, err)
 	}
-	if err := configure(e, board.UIO, m, b, c.Force); err != nil {
+	if err := configure(e, target, m, b, c.Force); err != nil {
 		return err
 	}
 	fmt.Fprintf(e.stdout, "loaded %s: design hash %s\n", c.File, m.DesignHash)

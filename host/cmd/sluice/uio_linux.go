@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-npu/sluice/bitstreams"
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/host/board"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/npu/uio"
@@ -32,36 +33,59 @@ func (c *boardCmd) Run(e *env) error {
 	return nil
 }
 
-// configure puts a bitstream into the PL, and looks whether its registers are the manifest's.
-func configure(e *env, name string, m *bitstreams.Manifest, b *bitstreams.Bit, force bool) error {
+// configure puts a bitstream into the PL, and looks whether what answers there is the manifest's.
+func configure(e *env, target boards.Board, m *bitstreams.Manifest, b *bitstreams.Bit, force bool) error {
 	manager := bitstreams.Manager{}
 	state, err := manager.State()
 	if err != nil {
 		return coded(codeDevice, err)
 	}
-	o := uio.Opts{Name: name}
-	if err := replace(o, state == "operating" && !force, func() error { return manager.Load("npu.bin", b.Bin()) }); err != nil {
+	o := uio.Opts{Name: target.UIO}
+	if err := replace(o, state == "operating" && !force, board.Awake, func() error { return manager.Load("npu.bin", b.Bin()) }); err != nil {
 		return coded(codeDevice, err)
 	}
-	bus, err := uio.Open(e.ctx, o)
-	if err != nil {
-		return coded(codeDevice, fmt.Errorf("the PL is configured, but: %w", err))
+	around, err := answers(e.ctx, target, o, m, board.Surroundings)
+	for _, found := range around {
+		fmt.Fprintln(e.stdout, found)
 	}
-	d, err := npu.New(bus, npu.Opts{Name: name, Label: "measured", ClockHz: 1})
 	if err != nil {
-		return coded(codeDevice, fmt.Errorf("the PL is configured, but: %w", err))
-	}
-	defer d.Close()
-	h := d.Build()
-	if err := m.CheckHardware(h.DesignHash, h.ABIHash); err != nil {
-		return coded(codeCheck, fmt.Errorf("the PL is configured, but its registers say: %w", err))
+		return fmt.Errorf("the PL is configured, but: %w", err)
 	}
 	return nil
 }
 
+// answers holds what has been loaded to board and manifest. Nothing of the PL is read before its clock, its reset
+// (surroundings) and the address have been: where no design answers, a read hangs the processor.
+func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Manifest, surroundings func(boards.Board) ([]string, error)) ([]string, error) {
+	around, err := surroundings(b)
+	if err != nil {
+		return around, coded(codeDevice, err)
+	}
+	u, err := uio.Find(o)
+	if err == nil && u.Addr != b.Registers.Base {
+		err = fmt.Errorf("%s has its registers at %#x, %s at %#x: the device tree is of another block design", u.Path, u.Addr, b.Name, b.Registers.Base)
+	}
+	if err != nil {
+		return around, coded(codeDevice, err)
+	}
+	bus, err := uio.Open(ctx, o)
+	if err != nil {
+		return around, coded(codeDevice, err)
+	}
+	d, err := npu.New(bus, npu.Opts{Name: b.UIO, Label: "measured", ClockHz: 1})
+	if err != nil {
+		return around, coded(codeDevice, err)
+	}
+	h := d.Build()
+	if err := errors.Join(d.Close(), m.CheckHardware(h.DesignHash, h.ABIHash)); err != nil {
+		return around, coded(codeCheck, fmt.Errorf("its registers say: %w", err))
+	}
+	return around, nil
+}
+
 // replace loads while nobody else has the NPU that is in the PL, nor can take it; look: and nothing of it is
-// under way on the memory ports when the PL goes.
-func replace(o uio.Opts, look bool, load func() error) (err error) {
+// under way on the memory ports when the PL goes. awake tells whether the PL would answer a look.
+func replace(o uio.Opts, look bool, awake, load func() error) (err error) {
 	claim, err := uio.Hold(o)
 	switch {
 	case errors.Is(err, uio.ErrNoDevice): // no driver, so no user
@@ -71,6 +95,9 @@ func replace(o uio.Opts, look bool, load func() error) (err error) {
 	}
 	defer func() { err = errors.Join(err, claim.Close()) }()
 	if look {
+		if err := awake(); err != nil {
+			return fmt.Errorf("the NPU that is loaded cannot be looked at: %w (--force loads all the same)", err)
+		}
 		busy, err := claim.Busy()
 		switch {
 		case err != nil:

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/sluice-npu/sluice/bitstreams"
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/host/npu"
 )
 
@@ -19,6 +20,6 @@ func (f *uioFlags) open(context.Context, *prepared) (*npu.Driver, error) {
 // Run implements the command.
 func (c *boardCmd) Run(*env) error { return coded(codeDevice, errLinux) }
 
-func configure(*env, string, *bitstreams.Manifest, *bitstreams.Bit, bool) error {
+func configure(*env, boards.Board, *bitstreams.Manifest, *bitstreams.Bit, bool) error {
 	return coded(codeDevice, errLinux)
 }

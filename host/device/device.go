@@ -39,8 +39,10 @@ type Info struct {
 	// Units is what a launch can be confined to (TPCs, CUs), 0: launches have the whole device.
 	// A set of units is legal where it is made of whole groups of UnitAlign (0: 1) neighbours.
 	Units, UnitAlign int
-	Priorities       int // levels of priority, the highest number first; 0: none
-	Preempt          Granularity
+	// Neighbours: the units of a launch must lie beside each other.
+	Neighbours bool
+	Priorities int // levels of priority, the highest number first; 0: none
+	Preempt    Granularity
 	// Through: a launch runs on through its exits by itself, each of them an event. Else a launch is
 	// begun segment by segment, so that the policy is asked in between.
 	Through bool

@@ -68,10 +68,32 @@ func (u Units) Meets(o Units) bool {
 	return false
 }
 
+// Neighbours is the first n units of the set that lie beside each other; where there are not so many, the
+// most that do.
+func (u Units) Neighbours(n int) (out Units) {
+	most := 0
+	for i := 0; i < MaxUnits; i++ {
+		first := i
+		for u.Has(i) && i-first < n {
+			i++
+		}
+		if k := i - first; k > most {
+			out, most = UnitRange(first, k), k
+		}
+		if most >= n {
+			break
+		}
+	}
+	return out
+}
+
 // Legal tells whether a device has these units in whole groups; the empty set is.
 func (i *Info) Legal(u Units) bool {
 	if u.Empty() {
 		return true
+	}
+	if i.Neighbours && u.Neighbours(u.Count()) != u {
+		return false
 	}
 	align := max(1, i.UnitAlign)
 	for first := 0; first < MaxUnits; first += align {

@@ -169,7 +169,7 @@ func newCore(cfg *Config) (*core, error) {
 		c.devs = append(c.devs, dev{Device: d, info: info, plain: info.Units == 0 && info.Places == 1, watch: never})
 		v := sched.DeviceView{
 			MaxBatch: info.MaxBatch, Places: info.Places, Slots: info.Slots,
-			Units: info.Units, UnitAlign: max(1, info.UnitAlign), Priorities: info.Priorities,
+			Units: info.Units, UnitAlign: max(1, info.UnitAlign), Neighbours: info.Neighbours, Priorities: info.Priorities,
 		}
 		for k := range cfg.Networks {
 			n := &cfg.Networks[k]

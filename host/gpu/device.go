@@ -28,6 +28,8 @@ type Config struct {
 	Places   int // 0: 16
 	Slots    int // 0: 4 MaxBatch Places
 	SyncNs   int64
+	// Neighbours: partitions are of units beside each other, as a driver gives them.
+	Neighbours bool
 }
 
 // Preemption is one time that best-effort work was put aside for a real-time launch.
@@ -142,7 +144,7 @@ func New(cfg Config) (*Device, error) {
 		info: device.Info{
 			Name: cfg.Name, Label: "simulated", MaxBatch: cfg.MaxBatch, Slots: cfg.Slots, Places: cfg.Places,
 			Units: (cfg.Params.SMs + cfg.Params.Unit - 1) / cfg.Params.Unit, Priorities: 2,
-			Preempt: device.PreemptKernel, Through: true, ClockHz: 1e9, Loads: ArtefactModule,
+			Neighbours: cfg.Neighbours, Preempt: device.PreemptKernel, Through: true, ClockHz: 1e9, Loads: ArtefactModule,
 		},
 	}
 	if cfg.Params.KillNs > 0 {

@@ -242,6 +242,7 @@ type DeviceView struct {
 	Used     int // slots that are taken
 
 	Units, UnitAlign int // what launches can be confined to (device.Info)
+	Neighbours       bool
 	Priorities       int
 
 	Down     bool

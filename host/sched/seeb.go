@@ -268,7 +268,10 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 		case on == 0 && !s.Literal:
 			continue // until units are free
 		case on > 0:
-			g.units = lowest(free, on)
+			if g.units = lowest(free, on); d.Neighbours {
+				g.units = free.Neighbours(on)
+				on = g.units.Count()
+			}
 			free = free.Without(g.units)
 		default:
 			on = d.Units

@@ -224,7 +224,7 @@ func (l *launcher) open() error {
 	}
 	l.info = device.Info{
 		Name: "cuda", Label: "measured", MaxBatch: kernels.MaxBatch, Slots: l.cfg.Slots, Places: l.cfg.Places,
-		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
+		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, Neighbours: true, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
 	}
 	if l.lib.Fake() {
 		l.info.Label = "simulated"

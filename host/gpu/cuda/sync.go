@@ -74,7 +74,8 @@ func (s *Sync) do(ctx context.Context, w *device.Work) (device.Event, error) {
 // Info implements device.Blocking.
 func (s *Sync) Info() device.Info {
 	info := s.d.Info()
-	info.Places, info.Units, info.UnitAlign, info.Priorities, info.Preempt, info.Loads, info.Through = 1, 0, 0, 0, device.PreemptExit, "", false
+	info.Places, info.Units, info.UnitAlign, info.Priorities, info.Preempt, info.Loads = 1, 0, 0, 0, device.PreemptExit, ""
+	info.Through, info.Neighbours = false, false
 	return info
 }
 

@@ -20,6 +20,7 @@ type benchCmd struct {
 	Rates     benchRatesCmd     `cmd:"" help:"Goodput over the arrival rate: 0.5 to 1.3 of serial's capacity."`
 	Reef      benchReefCmd      `cmd:"" help:"REEF and its baselines on simulated GPUs, beside the published statements."`
 	Seeb      benchSeebCmd      `cmd:"" help:"SEEB-GPU and its baselines on a simulated GPU, beside the published statements."`
+	GPU       benchCUDACmd      `cmd:"" name:"gpu" help:"An NVIDIA GPU, measured: partitions, latencies, copies, preemption, padding, interference."`
 	Strait    benchStraitCmd    `cmd:"" help:"Strait and its baselines: priorities on shared simulated GPUs, beside the published statements."`
 	Jellyfish benchJellyfishCmd `cmd:"" help:"Jellyfish and its baselines: clients over changing links, beside the published statements."`
 	Compose   benchComposeCmd   `cmd:"" help:"Systems together that were published apart, beside each alone."`

@@ -12,4 +12,12 @@ var errStatic = errors.New("this sluice was built without the C library (-tags s
 
 func openCUDA() (device.Blocking, error) { return nil, errStatic }
 
+// benchCUDACmd is the command that is not there.
+type benchCUDACmd struct {
+	Args []string `arg:"" optional:"" passthrough:"" help:"None of them."`
+}
+
+// Run implements the command.
+func (*benchCUDACmd) Run(*env) error { return coded(codeDevice, errStatic) }
+
 func foundCUDA() (string, error) { return "", errStatic }

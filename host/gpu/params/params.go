@@ -9,7 +9,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -60,8 +62,15 @@ func Names() (names []string) {
 	return names
 }
 
-// Of is a GPU by name.
+// Of is a GPU by name, or by a file: what ends in .yaml.
 func Of(name string) (*File, error) {
+	if strings.HasSuffix(name, ".yaml") {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrFile, err)
+		}
+		return Read(name, raw)
+	}
 	raw, err := files.ReadFile(name + ".yaml")
 	if err != nil {
 		return nil, fmt.Errorf("%w: no GPU %q; there are %s", ErrFile, name, strings.Join(Names(), ", "))
@@ -108,6 +117,15 @@ func Read(from string, raw []byte) (*File, error) {
 		return fail("%s", strings.Join(wrong, "; "))
 	}
 	return f, nil
+}
+
+// Write writes the file as Read takes it.
+func (f *File) Write(w io.Writer) error {
+	e := yaml.NewEncoder(w)
+	if err := e.Encode(f); err != nil {
+		return fmt.Errorf("write %s: %w", f.Name, err)
+	}
+	return e.Close()
 }
 
 // Assumed lists the keys that nobody published or measured.

@@ -1,0 +1,125 @@
+//go:build !static
+
+// sluice bench gpu: what an NVIDIA GPU does, measured; on the driver without a GPU what would be.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/report"
+)
+
+type benchCUDACmd struct {
+	Bundles []string `arg:"" optional:"" help:"Bundles to run, three or more, in place of --networks; the first is best effort, the last has priority."`
+	Nets    []string `name:"networks" default:"fashion,mobilenetv2,resnet50" help:"Networks of the zoo."`
+	Config  string   `default:"run" help:"Configuration that the networks are compiled for."`
+	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
+	GPU     int      `default:"0" help:"Which GPU."`
+	Params  string   `default:"h200" help:"Parameters of the GPU, by which padding is decided: a name, or a file."`
+	N       int      `short:"n" default:"100" help:"Runs of each thing."`
+	Batches []int    `default:"1,8,32" help:"Batches of the latencies."`
+	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
+	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml."`
+	JSON    bool     `name:"json" help:"Print JSON."`
+}
+
+// Help implements the command.
+func (*benchCUDACmd) Help() string {
+	return `Measures an NVIDIA GPU: on which SMs partitions run, latencies by partition and batch, what launches,
+events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
+waiting with 1 to 16 kernels queued, what padding costs, and how well the slowdown of two and four networks
+together is foreseen. Figures stand with their number of runs and their spread; the runs are kept, and
+params.yaml is the parameter file with what was measured in place of what was assumed.
+
+Example:
+  sluice bench gpu -n 1000 --out out/h200
+  sluice bench gpu a.sluice b.sluice c.sluice --json`
+}
+
+type cudaBenchDoc struct {
+	header
+	Facts    cuda.Facts  `json:"gpu"`
+	Networks []string    `json:"networks"`
+	N        int         `json:"n"`
+	Rows     []bench.Row `json:"rows"`
+}
+
+// Run implements the command.
+func (c *benchCUDACmd) Run(e *env) error {
+	if c.N < 1 || c.N > 100_000 {
+		return coded(codeUsage, fmt.Errorf("-n %d: expected 1..100000", c.N))
+	}
+	for _, b := range c.Batches {
+		if b < 1 || b > 32 {
+			return coded(codeUsage, fmt.Errorf("--batches %d: expected 1..32", b))
+		}
+	}
+	f, err := params.Of(c.Params)
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	var nets []*bundle.Bundle
+	doc := &cudaBenchDoc{N: c.N}
+	add := func(w what) error {
+		p, err := w.prepare(e)
+		if err != nil {
+			return err
+		}
+		for _, name := range doc.Networks {
+			if name == p.bundle.Network.Name {
+				return coded(codeUsage, fmt.Errorf("network %s comes twice", name))
+			}
+		}
+		nets, doc.Networks = append(nets, p.bundle), append(doc.Networks, p.bundle.Network.Name)
+		return nil
+	}
+	for _, file := range c.Bundles {
+		if err := add(what{file: file}); err != nil {
+			return err
+		}
+	}
+	if len(c.Bundles) == 0 {
+		for _, name := range c.Nets {
+			if err := add(what{Config: c.Config, Network: name, Build: c.Build}); err != nil {
+				return err
+			}
+		}
+	}
+	p := f.Params()
+	raw, err := bench.Run(e.ctx, bench.Config{
+		Library: cudaLibrary(), GPU: c.GPU, Networks: nets, Params: &p, N: c.N, Seed: c.Seed, Batches: c.Batches,
+		Tell: func(part string) { e.log.Info("bench gpu", "at", part) },
+	})
+	if err != nil {
+		return coded(codeDevice, err)
+	}
+	doc.header = header{"sluice-bench-cuda/1", version, c.Seed, raw.Label()}
+	doc.Facts, doc.Rows = raw.Facts, raw.Rows()
+	if err := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write); err != nil {
+		return err
+	}
+	switch measured, err := raw.Params(f); {
+	case err == nil:
+		if err := writeFile(filepath.Join(c.Out, "params.yaml"), measured.Write); err != nil {
+			return err
+		}
+	case !errors.Is(err, params.ErrFile):
+		return err
+	}
+	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, raw.Label(), c.N, c.Seed)
+	t := report.Table{Head: []string{"part", "what", "unit", "n", "median", "p95", "p99", "spread"}}
+	for _, r := range doc.Rows {
+		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), fmt.Sprintf("%.4g", r.Median), fmt.Sprintf("%.4g", r.P95), fmt.Sprintf("%.4g", r.P99), fmt.Sprintf("%.2f", r.Spread))
+	}
+	return t.Write(e.stdout)
+}

@@ -1,0 +1,583 @@
+// Package bench measures a GPU through package cuda: where partitions run, how long networks, copies and the
+// host's own work take, what preemption and padding cost, and how well interference is foreseen. Every figure
+// is a function of runs that are kept (Series), so that who has the runs has the figures (Rows).
+//
+// Where there is no GPU it runs on the driver's fake: then nothing is measured, and Rows say so.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/host/gpu/sim"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Config is what is measured.
+type Config struct {
+	Library  string // the driver's file; "": the system's
+	GPU      int
+	Networks []*bundle.Bundle
+	Params   *sim.Params // by which kernels are profiled for padding
+	N        int         // runs of each thing
+	Seed     uint64
+	Batches  []int // of latencies; nil: 1, 8, 32
+	Tell     func(part string)
+}
+
+// Series are the runs of one thing.
+type Series struct {
+	Part string
+	Key  string
+	Unit string // ns, sm, kernels
+	Runs []int64
+}
+
+// Raw is all that was seen.
+type Raw struct {
+	Facts  cuda.Facts
+	Seed   uint64
+	Series []Series
+}
+
+// Label is what figures of it are.
+func (r *Raw) Label() string {
+	if r.Facts.Fake {
+		return "simulated"
+	}
+	return "measured"
+}
+
+// Parts in the order in which they are measured.
+const (
+	Partitions = "partitions"
+	Latency    = "latency"
+	Costs      = "costs"
+	Copies     = "copies"
+	Preemption = "preemption"
+	Padding    = "padding"
+	Slowdown   = "slowdown"
+)
+
+// Run measures everything.
+func Run(ctx context.Context, cfg Config) (*Raw, error) {
+	if cfg.N < 1 || len(cfg.Networks) == 0 || cfg.Params == nil {
+		return nil, fmt.Errorf("%w: networks, parameters and a number of runs are expected", device.ErrRequest)
+	}
+	if cfg.Batches == nil {
+		cfg.Batches = []int{1, 8, 32}
+	}
+	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	for _, part := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{Partitions, b.partitions},
+		{Latency, b.latency},
+		{Costs, b.costs},
+		{Copies, b.copies},
+		{Preemption, b.preemption},
+		{Padding, b.padding},
+		{Slowdown, b.slowdown},
+	} {
+		if cfg.Tell != nil {
+			cfg.Tell(part.name)
+		}
+		if err := part.do(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	return b.raw, nil
+}
+
+type bench struct {
+	Config
+	raw *Raw
+	rng *rand.Rand
+}
+
+func (b *bench) add(part, key, unit string, runs ...int64) {
+	all := b.raw.Series
+	if n := len(all); n > 0 && all[n-1].Part == part && all[n-1].Key == key {
+		all[n-1].Runs = append(all[n-1].Runs, runs...)
+		return
+	}
+	b.raw.Series = append(all, Series{part, key, unit, runs})
+}
+
+// rig is a device with networks loaded and inputs of noise in its slots.
+type rig struct {
+	*bench
+	d    *cuda.Device
+	end  context.CancelFunc
+	gone <-chan struct{}
+	ids  map[string][]device.RequestID // by network
+
+	mu    sync.Mutex
+	last  device.WorkID
+	waits map[device.WorkID]chan device.Event
+}
+
+// with opens a device for one part.
+func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) (err error) {
+	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, true
+	cfg.Slots, cfg.Places = samples, 8
+	d, err := cuda.New(cfg)
+	if err != nil {
+		return err
+	}
+	inner, end := context.WithCancel(ctx)
+	r := &rig{bench: b, d: d, end: end, ids: map[string][]device.RequestID{}, waits: map[device.WorkID]chan device.Event{}}
+	r.gone = d.Attach(inner, r.post)
+	defer func() {
+		end()
+		<-r.gone
+		if e := d.Close(); err == nil {
+			err = e
+		}
+	}()
+	if b.raw.Facts.GPU == "" {
+		if b.raw.Facts, err = d.Facts(); err != nil {
+			return err
+		}
+	}
+	next := device.RequestID(0)
+	for _, n := range b.Networks {
+		if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(n)}, nil); err != nil {
+			return err
+		}
+		in := make([]int16, n.Network.InH*n.Network.InW*n.Network.InC)
+		for range samples {
+			for i := range in {
+				in[i] = int16(b.rng.IntN(2001) - 1000)
+			}
+			next++
+			w := &device.Work{Kind: device.Copy, Network: n.Network.Name, Request: next, Input: func() ([]device.Tensor, error) {
+				return []device.Tensor{device.Words("input", in, len(in))}, nil
+			}}
+			if _, err := r.do(ctx, w, nil); err != nil {
+				return err
+			}
+			r.ids[n.Network.Name] = append(r.ids[n.Network.Name], next)
+		}
+	}
+	return do(r)
+}
+
+func (r *rig) post(ev device.Event) {
+	r.mu.Lock()
+	c := r.waits[ev.Work]
+	if ev.Over {
+		delete(r.waits, ev.Work)
+	}
+	r.mu.Unlock()
+	if c != nil && ev.Over {
+		c <- ev
+	}
+}
+
+// do does some work and says how long it took; begun is called when it is the device's.
+func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.Duration, err error) {
+	c := make(chan device.Event, 1)
+	r.mu.Lock()
+	r.last++
+	w.ID = r.last
+	r.waits[w.ID] = c
+	r.mu.Unlock()
+	began := time.Now()
+	if _, err := r.d.Begin(ctx, 0, w); err != nil {
+		return 0, err
+	}
+	if begun != nil {
+		begun()
+	}
+	select {
+	case ev := <-c:
+		return time.Since(began), ev.Err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// work is a launch of a network to its last exit, with the samples from one on.
+func (r *rig) work(n *bundle.Bundle, from, batch, priority int, u device.Units) *device.Work {
+	l := device.Launch{Network: n.Network.Name, Last: len(n.Network.Exits) - 1, Requests: r.ids[n.Network.Name][from:][:batch], Priority: priority, Units: u}
+	for range batch {
+		l.Theta = append(l.Theta, 2)
+	}
+	return &device.Work{Kind: device.Run, Launch: l}
+}
+
+// sizes are the partitions that are looked at, in units.
+func sizes(units int) (out []int) {
+	for n := 1; n < units; n *= 2 {
+		out = append(out, n)
+	}
+	return append(out, units)
+}
+
+// partitions covers the GPU with partitions of each size and asks each where it runs.
+func (b *bench) partitions(ctx context.Context) error {
+	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
+		units := r.d.Info().Units
+		for _, n := range sizes(units) {
+			if units == 0 {
+				break // the driver divides nothing
+			}
+			for first := 0; first < units; first += n {
+				w, err := r.d.Probe(device.UnitRange(first, min(n, units-first)))
+				if err != nil {
+					return err
+				}
+				var sms []int64
+				for _, sm := range w.SMs {
+					sms = append(sms, int64(sm))
+				}
+				b.add(Partitions, fmt.Sprintf("size=%d units=%d want=%d", n, first, w.Want), "sm", sms...)
+			}
+		}
+		return nil
+	})
+}
+
+// latency runs networks on partitions of each size, by batch.
+func (b *bench) latency(ctx context.Context) error {
+	most := 1
+	for _, n := range b.Batches {
+		most = max(most, n)
+	}
+	return b.with(ctx, cuda.Config{}, most, func(r *rig) error {
+		units := r.d.Info().Units
+		for _, net := range b.Networks {
+			for _, n := range sizes(units) {
+				for _, batch := range b.Batches {
+					u := device.UnitRange(0, n)
+					for i := range b.N + 1 { // the first one makes the partition
+						took, err := r.do(ctx, r.work(net, 0, batch, 0, u), nil)
+						if err != nil {
+							return err
+						}
+						if i > 0 {
+							b.add(Latency, fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch), "ns", took.Nanoseconds())
+						}
+					}
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// costs are the host's, by call, and the decision what pads a kernel.
+func (b *bench) costs(ctx context.Context) error {
+	const calls = 100
+	err := b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
+		all := make([]cuda.Costs, b.N)
+		for i := range all {
+			c, err := r.d.Costs(calls)
+			if err != nil {
+				return err
+			}
+			all[i] = c
+		}
+		for _, what := range []struct {
+			key string
+			of  func(*cuda.Costs) time.Duration
+		}{
+			{"launch", func(c *cuda.Costs) time.Duration { return c.Launch }},
+			{"query", func(c *cuda.Costs) time.Duration { return c.Query }},
+			{"signal", func(c *cuda.Costs) time.Duration { return c.Signal }},
+			{"switch", func(c *cuda.Costs) time.Duration { return c.Switch }},
+			{"partition", func(c *cuda.Costs) time.Duration { return c.Partition }},
+		} {
+			for i := range all {
+				if what.key == "partition" && i > 0 {
+					break // there is one already
+				}
+				b.add(Costs, what.key, "ns", what.of(&all[i]).Nanoseconds())
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var heads [][]sched.Version
+	for _, net := range b.Networks {
+		p, err := cuda.Program(net, 1, b.Params)
+		if err != nil {
+			return err
+		}
+		for i := range min(4, len(p.Kernels)) {
+			heads = append(heads, []sched.Version{gpu.Profile(&p.Kernels[i], b.Params)})
+		}
+	}
+	var pads []sched.Padding
+	for range b.N {
+		began := time.Now()
+		for i := range calls {
+			pads = sched.Pad(&heads[i%len(heads)][0], b.Params.SMs, heads, pads[:0])
+		}
+		b.add(Costs, "decision", "ns", time.Since(began).Nanoseconds()/calls)
+	}
+	return nil
+}
+
+// copies times copies of several sizes, alone and beside kernels on all SMs.
+func (b *bench) copies(ctx context.Context) error {
+	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
+		for _, bytes := range []int{1 << 12, 1 << 16, 1 << 20, 1 << 24} {
+			for _, beside := range []bool{false, true} {
+				c, err := r.d.Copies(bytes, b.N, beside)
+				if err != nil {
+					return err
+				}
+				how := "alone"
+				if beside {
+					how = "beside"
+				}
+				b.add(Copies, fmt.Sprintf("%d up %s", bytes, how), "ns", c.Up...)
+				b.add(Copies, fmt.Sprintf("%d down %s", bytes, how), "ns", c.Down...)
+			}
+		}
+		return nil
+	})
+}
+
+// pair is a best-effort network that always runs, and one of priority.
+func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Networks[len(b.Networks)-1] }
+
+// behind runs a best-effort network over and over on samples of its own while f goes on.
+func (r *rig) behind(ctx context.Context, net *bundle.Bundle, f func() error) (ended int, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	over, began := make(chan error, 1), make(chan struct{})
+	var once sync.Once
+	go func() {
+		for {
+			if _, err := r.do(context.WithoutCancel(ctx), r.work(net, 0, 1, 0, device.Units{}), func() { once.Do(func() { close(began) }) }); err != nil {
+				once.Do(func() { close(began) })
+				over <- err
+				return
+			}
+			if ctx.Err() != nil {
+				over <- nil
+				return
+			}
+			ended++
+		}
+	}()
+	<-began
+	err = f()
+	stop()
+	if e := <-over; err == nil {
+		err = e
+	}
+	return ended, err
+}
+
+// preemption has launches of priority come at random into best-effort ones, under resetting and waiting, for
+// queues of several lengths.
+func (b *bench) preemption(ctx context.Context) error {
+	be, rt := b.pair()
+	for _, name := range []string{"reset", "wait"} {
+		m, err := gpu.ModeOf(name)
+		if err != nil {
+			return err
+		}
+		for _, capacity := range []int{1, 2, 4, 8, 16} {
+			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity}, 2, func(r *rig) error {
+				one, err := r.do(ctx, r.work(be, 0, 1, 0, device.Units{}), nil)
+				if err != nil {
+					return err
+				}
+				_, err = r.behind(ctx, be, func() error {
+					for range b.N {
+						time.Sleep(time.Duration(b.rng.Int64N(2*int64(one) + 1)))
+						if _, err := r.do(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+				c, err := r.d.Counts()
+				if err != nil {
+					return err
+				}
+				var ns []int64
+				for _, p := range c.Preemptions {
+					ns = append(ns, p.Nanoseconds())
+				}
+				b.add(Preemption, fmt.Sprintf("%s capacity=%d", name, capacity), "ns", ns...)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// padding is what the network of priority takes alone, and beside best-effort work that is put aside or pads.
+func (b *bench) padding(ctx context.Context) error {
+	be, rt := b.pair()
+	for _, name := range []string{"alone", "reset", "reef"} {
+		mode := name
+		if name == "alone" {
+			mode = "reset"
+		}
+		m, err := gpu.ModeOf(mode)
+		if err != nil {
+			return err
+		}
+		err = b.with(ctx, cuda.Config{Mode: m}, 2, func(r *rig) error {
+			var ns []int64
+			runs := func() error {
+				for range b.N {
+					took, err := r.do(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil)
+					if err != nil {
+						return err
+					}
+					ns = append(ns, took.Nanoseconds())
+				}
+				return nil
+			}
+			ended := 0
+			if name == "alone" {
+				err = runs()
+			} else {
+				ended, err = r.behind(ctx, be, runs)
+			}
+			if err != nil {
+				return err
+			}
+			c, err := r.d.Counts()
+			if err != nil {
+				return err
+			}
+			b.add(Padding, name, "ns", ns...)
+			b.add(Padding, name+" padded", "kernels", int64(c.Padded))
+			b.add(Padding, name+" ended", "launches", int64(ended))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slowdown runs two and four networks together and has Strait's model foresee how long each takes; it learns
+// from each as it ends. The static model expects what each took alone.
+func (b *bench) slowdown(ctx context.Context) error {
+	return b.with(ctx, cuda.Config{}, 4, func(r *rig) error {
+		alone, use := map[string]int64{}, map[string]predict.Use{}
+		for _, net := range b.Networks {
+			name := net.Network.Name
+			best := int64(0)
+			for range b.N {
+				took, err := r.do(ctx, r.work(net, 0, 1, 0, device.Units{}), nil)
+				if err != nil {
+					return err
+				}
+				if best == 0 || took.Nanoseconds() < best {
+					best = took.Nanoseconds()
+				}
+			}
+			alone[name] = best
+			u, err := uses(net, b.Params)
+			if err != nil {
+				return err
+			}
+			use[name] = u
+		}
+		for _, together := range []int{2, 4} {
+			model := predict.NewModel()
+			for range b.N {
+				type one struct {
+					net  *bundle.Bundle
+					took time.Duration
+					err  error
+				}
+				all := make([]one, together)
+				var others predict.Use
+				for i := range all {
+					all[i].net = b.Networks[b.rng.IntN(len(b.Networks))]
+					others = others.Plus(use[all[i].net.Network.Name])
+				}
+				var wait sync.WaitGroup
+				for i := range all {
+					wait.Go(func() {
+						w := r.work(all[i].net, i, 1, 0, device.Units{}) // a slot of its own
+						all[i].took, all[i].err = r.do(ctx, w, nil)
+					})
+				}
+				wait.Wait()
+				for i := range all {
+					if all[i].err != nil {
+						return all[i].err
+					}
+					name := all[i].net.Network.Name
+					beside, took := others.Minus(use[name]), all[i].took.Nanoseconds()
+					expected := float64(alone[name]) * model.Interference(beside, use[name], 0)
+					model.Update(beside, use[name], 0, float64(took)/float64(alone[name]))
+					b.run(fmt.Sprintf("together=%d", together), took, int64(expected), alone[name])
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// run adds what one of several took, was expected to take by the model, and took alone.
+func (b *bench) run(key string, took, learnt, alone int64) {
+	for _, s := range []struct {
+		what string
+		ns   int64
+	}{{"took", took}, {"learnt", learnt}, {"static", alone}} {
+		k := key + " " + s.what
+		at := -1
+		for i := range b.raw.Series {
+			if b.raw.Series[i].Part == Slowdown && b.raw.Series[i].Key == k {
+				at = i
+			}
+		}
+		if at < 0 {
+			b.raw.Series = append(b.raw.Series, Series{Slowdown, k, "ns", nil})
+			at = len(b.raw.Series) - 1
+		}
+		b.raw.Series[at].Runs = append(b.raw.Series[at].Runs, s.ns)
+	}
+}
+
+// uses is what a network asks of the GPU's resources while it runs, from its kernels' estimates.
+func uses(net *bundle.Bundle, p *sim.Params) (u predict.Use, err error) {
+	prog, err := cuda.Program(net, 1, p)
+	if err != nil {
+		return u, err
+	}
+	total := 0.0
+	for i := range prog.Kernels {
+		k := &prog.Kernels[i]
+		ns := float64(gpu.Profile(k, p).KernelNs)
+		total += ns
+		u[predict.DRAM] += float64(k.Bytes) / p.Bandwidth
+		u[predict.FMA] += k.BlockNs * float64(k.Blocks) / float64(p.SMs)
+		u[predict.Threads] += float64(k.Blocks*k.Threads) * k.BlockNs / float64(p.SMs*p.SM.Threads)
+	}
+	for i := range u {
+		u[i] = min(1, u[i]/max(1, total))
+	}
+	return u, nil
+}

@@ -1,0 +1,119 @@
+// Runs in a file: a line of facts in JSON, then series, a line each, all of it compressed.
+
+package bench
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+)
+
+// ErrRaw is a file of runs that is refused.
+var ErrRaw = errors.New("runs of a GPU")
+
+// RawFile is its name in a folder.
+const RawFile = "runs.csv.gz"
+
+const (
+	schema   = "sluice-gpu-runs/1"
+	maxBytes = 1 << 28 // uncompressed
+	maxLine  = 1 << 24
+)
+
+type head struct {
+	Schema string     `json:"schema"`
+	Seed   uint64     `json:"seed"`
+	Facts  cuda.Facts `json:"facts"`
+}
+
+// Write writes the runs.
+func (r *Raw) Write(w io.Writer) error {
+	z := gzip.NewWriter(w)
+	text, err := json.Marshal(head{schema, r.Seed, r.Facts})
+	if err != nil {
+		return fmt.Errorf("write runs: %w", err)
+	}
+	b := bufio.NewWriter(z)
+	b.Write(text)
+	b.WriteByte('\n')
+	for i := range r.Series {
+		s := &r.Series[i]
+		b.WriteString(s.Part + "," + s.Key + "," + s.Unit)
+		for _, v := range s.Runs {
+			b.WriteByte(',')
+			b.WriteString(strconv.FormatInt(v, 10))
+		}
+		b.WriteByte('\n')
+	}
+	if err := errors.Join(b.Flush(), z.Close()); err != nil {
+		return fmt.Errorf("write runs: %w", err)
+	}
+	return nil
+}
+
+// Read reads runs; from names them in errors.
+func Read(from string, in io.Reader) (*Raw, error) {
+	line := 0
+	fail := func(format string, a ...any) (*Raw, error) {
+		return nil, fmt.Errorf("%w: %s, line %d: %s", ErrRaw, from, line, fmt.Sprintf(format, a...))
+	}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return fail("%v", err)
+	}
+	limited := &io.LimitedReader{R: z, N: maxBytes}
+	s := bufio.NewScanner(limited)
+	s.Buffer(nil, maxLine)
+	r := &Raw{}
+	known := map[string]bool{}
+	for s.Scan() {
+		if line++; line == 1 {
+			var h head
+			if err := json.Unmarshal(s.Bytes(), &h); err != nil {
+				return fail("%v", err)
+			}
+			if h.Schema != schema {
+				return fail("schema %q, expected %s", h.Schema, schema)
+			}
+			if h.Facts.SMs < 1 {
+				return fail("a GPU of %d SMs", h.Facts.SMs)
+			}
+			r.Seed, r.Facts = h.Seed, h.Facts
+			continue
+		}
+		f := strings.Split(s.Text(), ",")
+		if len(f) < 3 || f[0] == "" || f[2] == "" {
+			return fail("%d fields, expected part, key, unit and runs", len(f))
+		}
+		one := Series{Part: f[0], Key: f[1], Unit: f[2]}
+		if name := f[0] + "," + f[1]; known[name] {
+			return fail("%s %s comes twice", f[0], f[1])
+		} else {
+			known[name] = true
+		}
+		for i, x := range f[3:] {
+			v, err := strconv.ParseInt(x, 10, 64)
+			if err != nil || v < 0 {
+				return fail("run %d is %q, expected a number", i+1, x)
+			}
+			one.Runs = append(one.Runs, v)
+		}
+		r.Series = append(r.Series, one)
+	}
+	switch {
+	case s.Err() != nil:
+		return fail("%v", s.Err())
+	case limited.N <= 0:
+		return fail("more than %d bytes", maxBytes)
+	case line == 0:
+		return fail("it is empty")
+	}
+	return r, nil
+}

@@ -23,7 +23,7 @@ func (a AdaptB) Name() string { return a.Label }
 func (a AdaptB) Mapping() string { return a.On }
 
 // Decide dispatches to every idle device, or says when to ask again.
-func (a AdaptB) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0
 	for i := range s.Devices {
 		d := &s.Devices[i]

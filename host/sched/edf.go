@@ -20,7 +20,7 @@ func (*EDF) Mapping() string { return MappingR }
 
 // Decide serves every idle device. It costs O(B_max) a device where deadlines are in the order of
 // arrival, else O(N_Q) a request taken.
-func (e *EDF) Decide(_ Time, s *State, _ Event, buf []Action) []Action {
+func (e *EDF) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	e.pick.reset()
 	for i := range s.Devices {
 		d := &s.Devices[i]

@@ -38,7 +38,7 @@ func (l Lazy) Name() string {
 func (Lazy) Mapping() string { return MappingR }
 
 // Decide looks at every device; it costs O(stack + B_max) each.
-func (l Lazy) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0
 	for i := range s.Devices {
 		d := &s.Devices[i]

@@ -84,7 +84,7 @@ func (p *Plus) Name() string {
 func (*Plus) Mapping() string { return MappingFluid }
 
 // Decide looks at every device.
-func (p *Plus) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+func (p *Plus) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	p.given, p.due = p.given[:0], p.due[:0]
 	buf = p.ease(s, buf)
 	for i := range s.Devices {

@@ -30,7 +30,7 @@ func check(t *testing.T, p func() sched.Policy, examples []example) {
 			if c.change != nil {
 				c.change(s)
 			}
-			if d := cmp.Diff(c.want, p().Decide(c.now, s, sched.Event{}, nil)); d != "" {
+			if d := cmp.Diff(c.want, p().Decide(c.now, s, &sched.Event{}, nil)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -345,7 +345,7 @@ func TestPlusLetsFewGo(t *testing.T) {
 		s.Queue.Push(&r)
 	}
 	seen(1000, 0)(s)
-	got := p.Decide(100, s, sched.Event{}, nil)
+	got := p.Decide(100, s, &sched.Event{}, nil)
 	// Of 1000, 8 were let go; the ninth is served.
 	if len(got) != 1 || len(got[0].Requests) == 0 || got[0].Requests[0] != 9 {
 		t.Errorf("%+v", got)
@@ -400,7 +400,7 @@ func TestPlusHoldsTheTail(t *testing.T) {
 	seen(1000, 120)(s)
 	first := func(now int64) device.RequestID {
 		t.Helper()
-		got := p.Decide(now, s, sched.Event{}, nil)
+		got := p.Decide(now, s, &sched.Event{}, nil)
 		if len(got) != 1 || len(got[0].Requests) == 0 {
 			t.Fatalf("%+v", got)
 		}

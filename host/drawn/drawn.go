@@ -173,14 +173,14 @@ func (d *Dev) Take(now device.Time) *device.Event {
 
 // byRates lets requests leave where their draws say.
 func (d *Dev) byRates(l *device.Launch) {
-	last, results := len(d.upTo)-1, d.rep.Results
+	last, results, exits := len(d.upTo)-1, d.rep.Results, d.exits[l.First:]
 	for i, id := range l.Requests {
 		u, s := d.draw(id), l.First
 		for s < l.Last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
 			s++
 		}
 		r := &results[i] // field by field: a literal would be put together elsewhere and copied
-		r.Request, r.Exits, r.Taken = id, d.exits[l.First:s+1], s
+		r.Request, r.Exits, r.Taken = id, exits[:s+1-l.First], s
 		if s < last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
 			r.Taken = -1
 		}

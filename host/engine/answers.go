@@ -129,7 +129,11 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		return c.failed(l, ev, s, err)
 	}
 	took := c.now - l.began
-	c.ran(l, s, ev.Over, toExit)
+	if ev.Over {
+		c.halt(l)
+	}
+	c.ran(l, s, toExit)
+	l.began = c.now // the next one, where it runs on
 	switch {
 	case l.doomed == nil:
 	case ev.Over:
@@ -193,18 +197,17 @@ const (
 	inAbort
 )
 
-// ran takes down that a launch has run segment s. over: its work is.
-func (c *core) ran(l *launch, s int, over bool, how fate) {
-	began := l.began
-	l.began = c.now
-	if over {
-		c.halt(l)
-	}
+// ran takes down that a launch has run segment s.
+func (c *core) ran(l *launch, s int, how fate) {
 	if c.traced {
-		c.span(Span{Device: l.Device, Launch: l.ID, Segment: s, Start: began, End: c.now, Failed: how == inFailure, Aborted: how == inAbort}, l.reqs)
+		c.trace(l, s, how)
 	}
 	c.res.Segments++
 	c.res.Samples[s] += int64(len(l.reqs))
+}
+
+func (c *core) trace(l *launch, s int, how fate) {
+	c.span(Span{Device: l.Device, Launch: l.ID, Segment: s, Start: l.began, End: c.now, Failed: how == inFailure, Aborted: how == inAbort}, l.reqs)
 }
 
 // stopped takes in that a launch's work has ended otherwise than at its exit.
@@ -225,7 +228,8 @@ func (c *core) stopped(l *launch, ev *device.Event, s int) error {
 	if err != nil {
 		return c.failed(l, ev, s, err)
 	}
-	c.ran(l, s, true, inAbort)
+	c.halt(l)
+	c.ran(l, s, inAbort)
 	if l.doomed != nil {
 		return c.landLaunch(l)
 	}
@@ -234,7 +238,8 @@ func (c *core) stopped(l *launch, ev *device.Event, s int) error {
 
 // failed takes in that a launch has failed in segment s.
 func (c *core) failed(l *launch, ev *device.Event, s int, err error) error {
-	c.ran(l, s, true, inFailure)
+	c.halt(l)
+	c.ran(l, s, inFailure)
 	switch {
 	case l.doomed != nil:
 		return c.landLaunch(l)

@@ -343,7 +343,8 @@ func (c *core) lostCopy(j *job, cause error) error {
 
 // hung takes in that a launch's work will not end: it is given up where it is.
 func (c *core) hung(l *launch, cause error) error {
-	c.ran(l, l.Reached+1, true, inFailure)
+	c.halt(l)
+	c.ran(l, l.Reached+1, inFailure)
 	l.lost = true // the device may still read its work
 	if l.doomed != nil {
 		return c.landLaunch(l)

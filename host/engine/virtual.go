@@ -144,7 +144,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 func (v *virtual) run(ctx context.Context) error {
-	c := v.c
+	c, devs := v.c, v.c.devs
 	for n := uint(0); ; n++ {
 		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
 			if ctx.Err() != nil {
@@ -159,8 +159,8 @@ func (v *virtual) run(ctx context.Context) error {
 		if v.due && (v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
 			at, seq = v.fresh.at, v.fresh.seq
 		}
-		for i := range c.devs {
-			d := &c.devs[i]
+		for i := range devs {
+			d := &devs[i]
 			if d.stale {
 				d.look()
 			}
@@ -249,7 +249,12 @@ func (v *virtual) outside(at Time) error {
 			return err
 		}
 	}
-	_, err := c.item(it)
+	var err error
+	if it.Task != nil {
+		_, err = c.arrive(it.Task, at)
+	} else {
+		_, err = c.item(it)
+	}
 	return err
 }
 

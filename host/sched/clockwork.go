@@ -63,7 +63,7 @@ func (p *Clockwork) dispatch(now Time, s *State, dev int, network string, t *Tab
 			}
 		}
 		if len(p.pick.ids)-from == b {
-			return append(buf, chosen(dev, network, t, p.pick.ids[from:]))
+			return chosen(buf, dev, network, t.Segments()-1, p.pick.ids[from:])
 		}
 		p.pick.ids = p.pick.ids[:from]
 	}

@@ -41,7 +41,7 @@ func (e *EDF) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 		for c := first; ok && len(e.pick.ids)-from < limit && s.Queue.At(c.at).Network == network; c, ok = e.pick.next(&s.Queue, c) {
 			e.pick.take(&s.Queue, c)
 		}
-		buf = append(buf, chosen(i, network, t, e.pick.ids[from:]))
+		buf = chosen(buf, i, network, t.Segments()-1, e.pick.ids[from:])
 	}
 	return buf
 }

@@ -77,8 +77,7 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 		base = d.Launches[len(d.Launches)-2]
 		rem += len(base.Requests)
 		slack = min(slack, base.Slack(now))
-		buf = act(buf, Merge, top.ID)
-		buf[len(buf)-1].Into = base.ID
+		buf = merge(buf, top.ID, base.ID)
 	}
 	t := d.Table(base.Network)
 	if t == nil {
@@ -89,13 +88,12 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 	switch {
 	case n > 0:
 		if base.Phase != Halted {
-			buf = act(buf, Preempt, base.ID)
+			buf = preempt(buf, base.ID)
 		}
 		buf = upTo(buf, dev, base.Network, base.Reached, n)
 		taken += n
 	case base.Phase == Halted || base.Reached == base.Last:
-		buf = act(buf, Resume, base.ID)
-		buf[len(buf)-1].Last = last
+		buf = resume(buf, base.ID, last)
 	}
 	return buf, taken
 }

@@ -530,10 +530,10 @@ func TestRateIsSustained(t *testing.T) {
 
 // What must hold holds at the upper end of the interval of several seeds.
 func TestIntervals(t *testing.T) {
-	if v := ci95([]float64{1, 2, 3}); math.Abs(v-2.484137) > 1e-5 { // 4.302653 of Student's t with 2 degrees, over the root of 3
-		t.Errorf("half the interval of 1, 2, 3 is %v", v)
+	if v := ci95([]float64{1, 2, 3}); math.Abs(*v-2.484137) > 1e-5 { // 4.302653 of Student's t with 2 degrees, over the root of 3
+		t.Errorf("half the interval of 1, 2, 3 is %v", *v)
 	}
-	if v := ci95([]float64{7}); v != 0 {
+	if v := ci95([]float64{7}); v != nil {
 		t.Errorf("of one value %v", v)
 	}
 	w, err := (&target{Network: "tiny", Seed: 1}).workload()
@@ -553,7 +553,7 @@ func TestIntervals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v.Holds != (v.Violations+v.CI95 <= 0.1 && s.sustains(rate, p.Nanoseconds())) {
+		if v.Holds != (v.Upper() <= 0.1 && s.sustains(rate, p.Nanoseconds())) {
 			t.Errorf("at %g a second %+v", rate, v)
 		}
 		if v.Violations <= 0.1 && !v.Holds && s.sustains(rate, p.Nanoseconds()) {
@@ -707,9 +707,13 @@ func TestMixAndCSV(t *testing.T) {
 		if err != nil || len(rows) != 2 || (rows[1][slices.Index(rows[0], "violations_ci95")] != "") != interval {
 			t.Errorf("--seeds %s: %s, %v", seeds, text, err)
 		}
+		_, stdout, _ = call(append(slices.Clone(one), "--seeds", seeds, "--json")...)
+		if n := strings.Count(stdout, `ci95": null`); strings.Contains(stdout, `ci95": 0,`) || (n == 0) != interval {
+			t.Errorf("--seeds %s: %d intervals are null: %s", seeds, n, stdout)
+		}
 	}
 	code, _, stderr = call("sweep", "--network", "tiny", "--with", "fashion", "--board", "zc706")
-	if code != exitInput || !strings.Contains(stderr, "NETWORK=SHARE") {
+	if code != exitUsage || !strings.Contains(stderr, "NETWORK=SHARE") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

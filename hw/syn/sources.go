@@ -4,11 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluice-npu/sluice/hw"
 )
 
 // RTL is what synth.sh synthesises, from the repository's root.
@@ -25,6 +28,10 @@ var (
 // carries its name) and a hash over them. Comments and spacing do not count, nor does what a package declares
 // and no module of top's names: an address that is new, or the hash of the whole description, is nothing to an array.
 func Sources(files []string, top string) (used []string, hash string, err error) {
+	return sources(os.ReadFile, files, top)
+}
+
+func sources(read func(string) ([]byte, error), files []string, top string) (used []string, hash string, err error) {
 	byName := map[string]string{}
 	for _, f := range files {
 		byName[strings.TrimSuffix(filepath.Base(f), ".sv")] = f
@@ -40,7 +47,7 @@ func Sources(files []string, top string) (used []string, hash string, err error)
 		if _, done := text[name]; done {
 			continue
 		}
-		raw, err := os.ReadFile(byName[name])
+		raw, err := read(byName[name])
 		if err != nil {
 			return nil, "", fmt.Errorf("sources: %w", err)
 		}
@@ -80,6 +87,33 @@ func SourcesIn(root, top string) (string, error) {
 	}
 	_, hash, err := Sources(files, top)
 	return hash, err
+}
+
+// Built is Sources for the RTL that this program was built beside.
+func Built(top string) (string, error) {
+	files, err := built()
+	if err != nil {
+		return "", err
+	}
+	_, hash, err := sources(hw.RTL.ReadFile, files, top)
+	return hash, err
+}
+
+// BuiltAlone is Built for a module's own file, without those below.
+func BuiltAlone(module string) (string, error) {
+	_, hash, err := sources(hw.RTL.ReadFile, []string{"rtl/" + module + ".sv"}, module)
+	return hash, err
+}
+
+func built() (files []string, err error) {
+	for _, pattern := range RTL {
+		list, err := fs.Glob(hw.RTL, strings.TrimPrefix(pattern, "hw/"))
+		if err != nil {
+			return nil, fmt.Errorf("sources: %w", err)
+		}
+		files = append(files, list...)
+	}
+	return files, nil
 }
 
 // usedOf is a package without the declarations that no module asks for, by name or for another of its

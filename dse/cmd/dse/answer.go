@@ -155,7 +155,9 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 // printWithin lists the designs that the law does not tell from the best one.
 func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	const most = 12
-	if len(r.Within) == 1 {
+	if e := resource.Of(doc.Device, r.Best.Design); c.Objective == string(search.Cheapest) && c.Cost == string(search.CostLUT) && e.LUT.Band >= 1 {
+		fmt.Fprintf(w, "\nthe best one's LUTs are %v: nothing says how far that is off, and so not which others are as good:\n", e.LUT)
+	} else if len(r.Within) == 1 {
 		fmt.Fprintln(w, "\nno other design is as good, as far as estimates tell:")
 	} else {
 		fmt.Fprintf(w, "\n%d designs are as good, as far as estimates tell:\n", len(r.Within))

@@ -369,7 +369,9 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			case err != nil:
 				t.Fatal(err)
 			case strings.HasPrefix(c.name, "cheapest by lut"):
-				band = resource.Of(b, g.Template).LUT.Band
+				if band = resource.Of(b, g.Template).LUT.Band; band >= 1 {
+					band = 0 // nobody knows
+				}
 			case !strings.HasPrefix(c.name, "cheapest"):
 				band = k.Mean
 			}
@@ -708,7 +710,7 @@ func TestMixAndCSV(t *testing.T) {
 			t.Errorf("--seeds %s: %s, %v", seeds, text, err)
 		}
 		_, stdout, _ = call(append(slices.Clone(one), "--seeds", seeds, "--json")...)
-		if n := strings.Count(stdout, `ci95": null`); strings.Contains(stdout, `ci95": 0,`) || (n == 0) != interval {
+		if n := strings.Count(stdout, `ci95": null`); !interval && strings.Contains(stdout, `ci95": 0`) || (n == 0) != interval {
 			t.Errorf("--seeds %s: %d intervals are null: %s", seeds, n, stdout)
 		}
 	}

@@ -24,6 +24,7 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // rules: a package (or, with a trailing slash, everything below) and all it may import beside the
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
+	"hw":                       {},
 	"hw/":                      {"hw"}, // the RTL, built in
 	"sim/":                     {},
 	"boards":                   {},

@@ -6,5 +6,5 @@ import "embed"
 
 // RTL is what hw/syn synthesises, from this folder.
 //
-//go:embed rtl/*.sv xilinx/*.sv
+//go:embed rtl/*.sv rtl/files.f xilinx/*.sv
 var RTL embed.FS

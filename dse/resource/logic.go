@@ -523,6 +523,15 @@ func fitted(family string, want Sources, leave ...configs.Design) (Law, error) {
 // Calibration is the law of a family, and what is wrong with the runs it was fitted on: too few, or
 // not of the RTL at root ("": the RTL that this program was built beside). Runs of the designs named are left out.
 func Calibration(family, root string, leave ...configs.Design) (Law, error) {
+	want, err := sourcesAt(root)
+	if err != nil {
+		return Law{Family: family, LUTBand: bound, FFBand: bound}, err
+	}
+	return fitted(family, want, leave...)
+}
+
+// sourcesAt is what runs must be of, by the RTL at root, or by that built in.
+func sourcesAt(root string) (Sources, error) {
 	want := Sources{}
 	var errs []error
 	know := func(module, hash string, err error) {
@@ -531,20 +540,37 @@ func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 			errs = append(errs, fmt.Errorf("%w: %w", ErrRuns, err))
 		}
 	}
-	whole := func() (string, error) { return syn.SourcesIn(root, topWhole) }
 	if root == "" {
-		whole = func() (string, error) { return syn.Built(topWhole) }
+		hash, err := syn.Built(topWhole)
+		know(topWhole, hash, err)
+	} else {
+		hash, err := syn.SourcesIn(root, topWhole)
+		know(topWhole, hash, err)
 	}
-	hash, err := whole()
-	know(topWhole, hash, err)
 	for unit, module := range modules {
 		hash, err := UnitSources(root, unit)
 		know(module, hash, err)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return Law{Family: family, LUTBand: bound, FFBand: bound}, err
+	return want, errors.Join(errs...)
+}
+
+// Stale names the stored runs that are of other RTL than that at root, or of another tool.
+func Stale(root string) ([]string, error) {
+	runs, err := Stored()
+	if err != nil {
+		return nil, err
 	}
-	return fitted(family, want, leave...)
+	want, err := sourcesAt(root)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, r := range runs {
+		if Fresh([]Run{r}, want) != nil {
+			names = append(names, r.Role+"/"+r.name)
+		}
+	}
+	return names, nil
 }
 
 // Tool is the yosys that the flow is written for.

@@ -14,8 +14,11 @@ import (
 	"github.com/sluice-npu/sluice/hw"
 )
 
-// RTL is what synth.sh synthesises, from the repository's root.
-var RTL = []string{"hw/rtl/*.sv", "hw/xilinx/*.sv"}
+// What synth.sh synthesises, from the repository's root: a list of files, and the vendor's cells.
+const (
+	listFile    = "hw/rtl/files.f"
+	vendorCells = "hw/xilinx/*.sv"
+)
 
 var (
 	svComment = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/`)
@@ -28,10 +31,16 @@ var (
 // carries its name) and a hash over them. Comments and spacing do not count, nor does what a package declares
 // and no module of top's names: an address that is new, or the hash of the whole description, is nothing to an array.
 func Sources(files []string, top string) (used []string, hash string, err error) {
-	return sources(os.ReadFile, files, top)
+	return sources(disk{}, files, top)
 }
 
-func sources(read func(string) ([]byte, error), files []string, top string) (used []string, hash string, err error) {
+// disk reads files by any path, as the caller names them.
+type disk struct{}
+
+// Open implements fs.FS.
+func (disk) Open(name string) (fs.File, error) { return os.Open(name) }
+
+func sources(tree fs.FS, files []string, top string) (used []string, hash string, err error) {
 	byName := map[string]string{}
 	for _, f := range files {
 		byName[strings.TrimSuffix(filepath.Base(f), ".sv")] = f
@@ -47,7 +56,7 @@ func sources(read func(string) ([]byte, error), files []string, top string) (use
 		if _, done := text[name]; done {
 			continue
 		}
-		raw, err := read(byName[name])
+		raw, err := fs.ReadFile(tree, byName[name])
 		if err != nil {
 			return nil, "", fmt.Errorf("sources: %w", err)
 		}
@@ -76,42 +85,56 @@ func sources(read func(string) ([]byte, error), files []string, top string) (use
 }
 
 // SourcesIn is Sources for the RTL of the repository at root.
-func SourcesIn(root, top string) (string, error) {
-	var files []string
-	for _, pattern := range RTL {
-		list, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return "", fmt.Errorf("sources: %w", err)
-		}
-		files = append(files, list...)
-	}
-	_, hash, err := Sources(files, top)
-	return hash, err
-}
+func SourcesIn(root, top string) (string, error) { return inTree(os.DirFS(root), top) }
 
 // Built is Sources for the RTL that this program was built beside.
-func Built(top string) (string, error) {
-	files, err := built()
-	if err != nil {
-		return "", err
-	}
-	_, hash, err := sources(hw.RTL.ReadFile, files, top)
-	return hash, err
-}
+func Built(top string) (string, error) { return inTree(builtIn{}, top) }
 
 // BuiltAlone is Built for a module's own file, without those below.
 func BuiltAlone(module string) (string, error) {
-	_, hash, err := sources(hw.RTL.ReadFile, []string{"rtl/" + module + ".sv"}, module)
+	_, hash, err := sources(builtIn{}, []string{"hw/rtl/" + module + ".sv"}, module)
 	return hash, err
 }
 
-func built() (files []string, err error) {
-	for _, pattern := range RTL {
-		list, err := fs.Glob(hw.RTL, strings.TrimPrefix(pattern, "hw/"))
-		if err != nil {
-			return nil, fmt.Errorf("sources: %w", err)
+// builtIn is the RTL of the program, by its path from the repository's root.
+type builtIn struct{}
+
+// Open implements fs.FS.
+func (builtIn) Open(name string) (fs.File, error) {
+	return hw.RTL.Open(strings.TrimPrefix(name, "hw/"))
+}
+
+func inTree(tree fs.FS, top string) (string, error) {
+	files, err := listed(tree)
+	if err != nil {
+		return "", fmt.Errorf("sources: %w", err)
+	}
+	xilinx, err := fs.Glob(tree, vendorCells)
+	if err != nil {
+		return "", fmt.Errorf("sources: %w", err)
+	}
+	_, hash, err := sources(tree, append(files, xilinx...), top)
+	return hash, err
+}
+
+// listed are the files of the list, each there.
+func listed(tree fs.FS) ([]string, error) {
+	text, err := fs.ReadFile(tree, listFile)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for i, line := range strings.Split(string(text), "\n") {
+		switch {
+		case line == "" || strings.HasPrefix(line, "//"):
+		case strings.HasPrefix(line, "hw/") && strings.HasSuffix(line, ".sv"):
+			if _, err := fs.Stat(tree, line); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", listFile, i+1, err)
+			}
+			files = append(files, line)
+		default:
+			return nil, fmt.Errorf("%s:%d: %q: expected a comment or hw/rtl/NAME.sv", listFile, i+1, line)
 		}
-		files = append(files, list...)
 	}
 	return files, nil
 }

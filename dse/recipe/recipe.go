@@ -153,12 +153,17 @@ func mappable(g *graph.Graph) error {
 	return nil
 }
 
-func (i *Import) options(seed uint64) (o onnx.Options, err error) {
-	o = onnx.Options{WeightSeed: seed, InputSide: i.InputSide}
-	if i.Exits != "" {
-		o.Exits, err = onnx.LoadExits(i.Exits)
+// Tensors are the names of those that --exits says are exits, none where it is not given.
+func (i *Import) Tensors() ([]string, error) {
+	if i.Exits == "" {
+		return nil, nil
 	}
-	return o, err
+	return onnx.LoadExits(i.Exits)
+}
+
+func (i *Import) options(seed uint64) (onnx.Options, error) {
+	names, err := i.Tensors()
+	return onnx.Options{WeightSeed: seed, InputSide: i.InputSide, Exits: names}, err
 }
 
 // Shape is the input of a graph.

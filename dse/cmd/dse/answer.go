@@ -30,11 +30,16 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 	if err != nil {
 		return o, err
 	}
+	exits, err := c.Tensors()
+	if err != nil {
+		return o, err
+	}
 	o = search.Options{
 		Objective: search.Objective(c.Objective), Weights: weights, Workers: c.Workers, Exhaustive: c.Exhaustive, State: c.Resume,
 		MaxLatency: int64(c.MaxLatency * 1e6), Band: band.Mean,
 		Asked: []search.Param{
 			search.Ask("--clock", c.Clock), search.Ask("--clock-margin", c.ClockMargin), search.Ask("--max-latency", c.MaxLatency), search.Ask("--exit-rate", c.ExitRate),
+			search.Ask("--input-side", c.InputSide), search.Ask("--exits", exits),
 		},
 	}
 	if o.Objective != search.Rate && o.Objective != search.Cheapest && len(in.w.Parts) == 1 {

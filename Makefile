@@ -92,7 +92,6 @@ lint: $(BUILD)/.apt $(BUILD)/.go lint-rtl ## Verilator -Wall, slang, gofumpt, go
 	@go tool staticcheck ./...
 	@echo "gofumpt, go vet, staticcheck: clean"
 
-# The parts of `make test` run two at a time; each says what it found when it has ended.
 # The other systems that both commands are built for; a processor more costs a minute of compilation, so nightly has all.
 SYSTEMS ?= windows/amd64 darwin/arm64
 .PHONY: cross
@@ -101,6 +100,7 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 	@for s in $(SYSTEMS); do GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 go build -o /dev/null ./host/cmd/sluice ./dse/cmd/dse || exit; done
 	@echo "arm, arm64: clean; built for $(SYSTEMS)"
 
+# The parts of `make test` run two at a time; each says what it found when it has ended.
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
@@ -228,6 +228,8 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.sanitized 100000 -kills.seed 7
 	@.ci/once cross make --no-print-directory cross SYSTEMS='windows/amd64 windows/arm64 darwin/amd64 darwin/arm64'
 	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
+	@.ci/once gpu-calls go test ./host/gpu/cuda -run '^TestEveryCallFails$$' -timeout 4h -args -cuda.every
+	@.ci/once fuzz-gpu-runs bash -euc 'go test ./host/gpu/cuda/bench -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh

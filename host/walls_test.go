@@ -65,7 +65,7 @@ var rules = map[string][]string{
 	"host/npu/uio":             {"host/npu"},
 	"host/readme":              {}, // the READMEs of the whole repository
 	"host/kit":                 {"host/device", "dse/bundle", "dse/graph"},
-	"host/gpu":                 {"host/device", "dse/bundle", "dse/graph", "host/sched"},                                                                    // of sched what a launching thread asks: sched.Pad
+	"host/gpu":                 {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
 	"host/gpu/cuda":            {"host/gpu", "host/gpu/idem", "host/gpu/kernel", "host/gpu/sim", "host/sched", "host/device", "dse/bundle"},
 	"host/gpu/cuda/bench":      {"host/gpu", "host/gpu/cuda", "host/gpu/params", "host/gpu/sim", "host/predict", "host/sched", "host/device", "dse/bundle"}, // of predict the model whose errors are measured
 	"host/board":               {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},

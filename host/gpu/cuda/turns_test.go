@@ -118,7 +118,9 @@ func TestModes(t *testing.T) {
 					delete(live, e.Work)
 				}
 			}
-			for range 6 {
+			m := mode(t, name)
+			var c cuda.Counts
+			for round := 0; round < 5 || round < 100 && ((c.Kills > 0) != m.Kill || (c.Padded > 0) != m.Pad || (len(c.Preemptions) > 0) != m.Hold); round++ {
 				begin(0, 0)
 				begin(1, 0)
 				for range 3 {
@@ -129,13 +131,12 @@ func TestModes(t *testing.T) {
 				for len(live) > 0 {
 					take()
 				}
-			}
-			c, err := r.d.Counts()
-			if err != nil {
-				t.Fatal(err)
+				var err error
+				if c, err = r.d.Counts(); err != nil {
+					t.Fatal(err)
+				}
 			}
 			t.Logf("seed %d: %d kernels, %d padded, %d kills, %d run again, %d preemptions", *seed, c.Ran, c.Padded, c.Kills, c.Again, len(c.Preemptions))
-			m := mode(t, name)
 			if (c.Kills > 0) != m.Kill || (c.Padded > 0) != m.Pad || (len(c.Preemptions) > 0) != m.Hold {
 				t.Errorf("%+v of a mode %+v", c, m)
 			}
@@ -227,8 +228,12 @@ func TestSameOrders(t *testing.T) {
 			for i := range 3 {
 				_, w := work(i)
 				r.begin(w)
+				for range 2 { // between two answers the launcher has launched what it may
+					if _, err := r.d.Counts(); !errors.Is(err, device.ErrRequest) {
+						t.Fatalf("launches are under way: %v", err)
+					}
+				}
 			}
-			time.Sleep(5 * time.Millisecond)
 			r.h.Hold(0)
 			for over := 0; over < 3; {
 				e := r.event()

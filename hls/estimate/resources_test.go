@@ -21,7 +21,7 @@ import (
 var (
 	streamRE  = regexp.MustCompile(`(?m)^\s*fifo<\w+, \w+> (\w+)\("(\w+)"\);`)
 	blocksRE  = regexp.MustCompile(`(?m)^\s*hls::stream_of_blocks<\w+> (\w+);`)
-	staticRE  = regexp.MustCompile(`(?m)^\s*static kept_t (\w+), (\w+);`)
+	staticRE  = regexp.MustCompile(`(?m)^\s*kept_t (\w+), (\w+);`)
 	arrayRE   = regexp.MustCompile(`(?m)^ +(?:static )?(?:[a-z_0-9:]+(?:<[^;=]*>)?) (\w+)\[[^;()=]*\];`)
 	storageRE = regexp.MustCompile(`(?m)^#pragma HLS bind_storage variable=(\w+) type=\w+ impl=(\w+)`)
 	splitRE   = regexp.MustCompile(`(?m)^#pragma HLS array_partition variable=(\w+) complete dim=0`)

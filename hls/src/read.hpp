@@ -279,7 +279,7 @@ biases:
   for (int b = 0; b < bias_beats; b++) {
 // a beat a cycle, as it comes from a burst
 #pragma HLS pipeline II=1
-#pragma HLS loop_tripcount max=BIAS_MEM
+#pragma HLS loop_tripcount max=C_MAX
     const beat_t beat = gmem[bias_first + b];
     biases.write(beat);
   }

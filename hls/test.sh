@@ -64,7 +64,7 @@ if [[ -n $full ]]; then
     for i in "${!builds[@]}"; do run "layers-$config-$i"; done
   done
   for config in "${boards[@]}"; do run "layers-$(basename "$config" .yaml)"; done
-  for part in coverage faults images-0 images-1 images; do run "$part"; done
+  for part in breaks coverage faults images-0 images-1 images; do run "$part"; done
   exit 0
 fi
 case $part in
@@ -86,6 +86,10 @@ case $part in
     binary=$(hls/build.sh "$(file "$config")")
     echo "$config"
     layers "$binary" "$config" 500
+    exit 0
+    ;;
+  breaks) # every deliberate one of the kernel's
+    SLUICE_ALL=1 go test ./hls -count 1 -run '^TestBreaks$'
     exit 0
     ;;
   coverage)

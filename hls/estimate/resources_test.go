@@ -133,7 +133,10 @@ func TestSizes(t *testing.T) {
 		same("BEATS_DEPTH", m["packed"].Words)
 		same("BIAS_DEPTH", m["biases"].Words)
 		same("8 * AXI_BYTES", m["packed"].Bits)
-		same("MAX_BURST * 16", m["m_axi"].Words)
+		same("MAX_BURST * OPEN_WRITES", m["m_axi"].Words)
+		if n := m["m_axi"].Count; n != 5 {
+			t.Errorf("%s: %d buffers of m_axi ports: expected those of four that read and of one that writes", name, n)
+		}
 		file := filepath.Join(dir, "sizes.cpp")
 		if err := os.WriteFile(file, []byte(code.String()), 0o644); err != nil {
 			t.Fatal(err)

@@ -2,8 +2,8 @@
 # Breaks the RTL as sim/mutants.txt says, one break at a time in a copy, and expects the bench to
 # fail: sim/mutants.sh [--check] [BENCH...]. Two at a time. Status 1 where a break goes unnoticed,
 # changes nothing or does not build. --check only sees that every break changes its file and has its
-# bench: seconds. Two benches are no module's: "npu", the whole NPU of `tiny` under random faults, and "formal", the
-# proof of sim/formal.
+# bench: seconds. Three kinds are no module's bench: "npu", the whole NPU of `tiny` under random faults, "formal", the
+# proof of sim/formal, and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
 #
 # A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of are
 # the same (build/mutants/noticed), so a run that was stopped goes on where it was.
@@ -35,19 +35,30 @@ whole() {
   return $status
 }
 
+# timed WORK MODULE: synthesises a unit with the break, and holds its longest path to the stored figure
+timed() {
+  local work=$1 status=0
+  SLUICE_RTL="$(grep '^hw/' hw/rtl/files.f | sed "s|^|$work/|" | tr '\n' ' ')" SLUICE_SYN=$work/syn \
+    go run ./hw/syn/cmd/timing -out '' -all -only "zc706/$2" >"$work/log" 2>&1 || status=$?
+  # go run makes 1 of every status
+  if ((status)) && ! grep -q 'the clock is lost' "$work/log"; then echo "does not build" >>"$work/log"; fi
+  return $status
+}
+
 # one LINE: the break in that line of the table.
 one() {
   local bench file expression work said stamp
   break_of "$1"
   stamp=build/mutants/noticed/$( (sed -n "$1p" sim/mutants.txt
     cat hw/rtl/*.sv hw/xilinx/*.sv sim/checkers/*.sv sim/bench.sh sim/bench/*.hpp sim/*.hpp sim/include/*.hpp
+    [[ $bench != timing:* ]] || cat hw/syn/synth.sh hw/syn/*.go hw/syn/{timing,cmd/timing}/*.go hw/syn/results/timing/*
     cat "sim/bench/$bench"/* sim/cosim/* sim/cells/*.v sim/formal/* 2>/dev/null || true) | sha256sum | cut -d' ' -f1)
   if [[ -e $stamp ]]; then
     echo "mutants: $bench: noticed before: $expression"
     return 0
   fi
   mkdir -p build/mutants/noticed
-  work=$(mktemp -d "build/mutants/$bench-XXXXXX")  # several of this script may run
+  work=$(mktemp -d "build/mutants/${bench/:/-}-XXXXXX")  # several of this script may run
   cp -r hw sim "$work/"
   sed -i "$expression" "$work/$file"
   if cmp -s "$file" "$work/$file"; then
@@ -66,11 +77,16 @@ one() {
       echo "mutants: $bench: not noticed: $expression" >&2
       return 1
     fi
+  elif [[ $bench == timing:* ]]; then
+    if timed "$work" "${bench#*:}"; then
+      echo "mutants: $bench: not noticed: $expression" >&2
+      return 1
+    fi
   elif (cd "$work" && timeout 300 sim/bench.sh -x -j 1 "$bench" >log 2>&1); then
     echo "mutants: $bench: not noticed: $expression" >&2
     return 1
   fi
-  said=$(grep -m1 -E 'FAILED|%Error|Assertion|violation|VIOLATION|^sluice:' "$work/log" | cut -c1-110) || true
+  said=$(grep -m1 -E 'FAILED|%Error|Assertion|violation|VIOLATION|^sluice:|stored are' "$work/log" | cut -c1-110) || true
   if grep -q 'does not build' "$work/log" || [[ -z $said ]]; then
     echo "mutants: $bench: does not build, or says nothing: $expression" >&2
     return 1
@@ -102,7 +118,7 @@ status=0
 if [[ -n $check ]]; then
   for n in "${lines[@]}"; do
     break_of "$n"
-    if [[ $bench != npu && $bench != formal && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
+    if [[ $bench == timing:* && ! -f hw/rtl/${bench#*:}.sv ]] || [[ $bench != npu && $bench != formal && $bench != timing:* && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
       echo "sim/mutants.txt:$n: there is no bench $bench" >&2
       status=1
     elif ! broken=$(sed "$expression" "$file" 2>&1); then

@@ -5,6 +5,7 @@ import (
 	goflag "flag"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,22 @@ func TestStale(t *testing.T) {
 		if l, err := Fit(bad[0].Family, bad, nil); !errors.Is(err, ErrStale) || l.LUTBand < 1 || l.FFBand < 1 {
 			t.Errorf("bands %g, %g, %v", l.LUTBand, l.FFBand, err)
 		}
+	}
+	want, err := sourcesAt("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale, err := Stale("../..")
+	if err != nil || (len(stale) > 0) == (Fresh(list, want) == nil) {
+		t.Errorf("stale: %v, %v", stale, err)
+	}
+	for _, name := range stale { // as runs.sh looks for them
+		if _, err := os.Stat("runs/" + name + ".json"); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := Stale(t.TempDir()); !errors.Is(err, ErrRuns) {
+		t.Errorf("a tree without RTL: %v", err)
 	}
 	if _, err := Fit(boards.Series7, list, Sources{topArray: {Tool, strings.Repeat("1", 64)}}); !errors.Is(err, ErrStale) {
 		t.Errorf("runs of RTL that is not the tree's: %v", err)

@@ -509,6 +509,17 @@ func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 		return slices.ContainsFunc(leave, func(d configs.Design) bool { return hardware(d) == hardware(r.Design) })
 	})
 	want := Sources{}
+	if root != "" {
+		if want, err = sourcesAt(root); err != nil {
+			return Law{Family: family, LUTBand: bound, FFBand: bound}, err
+		}
+	}
+	return Fit(family, runs, want)
+}
+
+// sourcesAt is what runs must be of, by the RTL at root.
+func sourcesAt(root string) (Sources, error) {
+	want := Sources{}
 	var errs []error
 	know := func(module, hash string, err error) {
 		want[module] = Source{Tool, hash}
@@ -516,18 +527,32 @@ func Calibration(family, root string, leave ...configs.Design) (Law, error) {
 			errs = append(errs, fmt.Errorf("%w: %w", ErrRuns, err))
 		}
 	}
-	if root != "" {
-		hash, err := syn.SourcesIn(root, topWhole)
-		know(topWhole, hash, err)
-		for unit, module := range modules {
-			hash, err := UnitSources(root, unit)
-			know(module, hash, err)
+	hash, err := syn.SourcesIn(root, topWhole)
+	know(topWhole, hash, err)
+	for unit, module := range modules {
+		hash, err := UnitSources(root, unit)
+		know(module, hash, err)
+	}
+	return want, errors.Join(errs...)
+}
+
+// Stale names the stored runs that are of other RTL than that at root, or of another tool.
+func Stale(root string) ([]string, error) {
+	runs, err := Stored()
+	if err != nil {
+		return nil, err
+	}
+	want, err := sourcesAt(root)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, r := range runs {
+		if Fresh([]Run{r}, want) != nil {
+			names = append(names, r.Role+"/"+r.name)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return Law{Family: family, LUTBand: bound, FFBand: bound}, err
-	}
-	return Fit(family, runs, want)
+	return names, nil
 }
 
 // Tool is the yosys that the flow is written for.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
@@ -32,6 +33,7 @@ const (
 // Run is a synthesis as hw/syn writes it (summary.json), as far as the law needs it.
 type Run struct {
 	Role    string         `json:"-"` // roleFit or roleHeld, by its folder
+	name    string         // of its file
 	Config  string         `json:"config"`
 	Design  configs.Design `json:"design"`
 	Family  string         `json:"family"`
@@ -114,7 +116,7 @@ func Stored() ([]Run, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%w: %w", ErrRuns, err)
 			}
-			r := Run{Role: role}
+			r := Run{Role: role, name: strings.TrimSuffix(e.Name(), ".json")}
 			if err := json.Unmarshal(text, &r); err != nil {
 				return nil, fmt.Errorf("%w: runs/%s/%s: %w", ErrRuns, role, e.Name(), err)
 			}

@@ -3,8 +3,8 @@
 #
 #   dse/resource/runs.sh [fit/NAME|held/NAME...]
 #
-# Without names: all of runs/, four to seven minutes each for a whole design, seconds to two minutes for an
-# array or a unit alone. To add a design, name a configuration, with or without a folder (hw/configs or a
+# Without names: those of runs/ that are of other RTL than hw/rtl (a second call goes on where one stopped), four to
+# seven minutes each for a whole design, seconds to two minutes for an array or a unit alone. To add a design, name a configuration, with or without a folder (hw/configs or a
 # file), and what the run is for: dse/resource/runs.sh held/CONFIG-xc7[-MODULE].
 # 5: a tool is missing.
 set -euo pipefail
@@ -15,10 +15,9 @@ done
 runs=dse/resource/runs
 names=("$@")
 if ((${#names[@]} == 0)); then
-  for f in "$runs"/{fit,held}/*.json; do
-    f=${f#"$runs"/}
-    names+=("${f%.json}")
-  done
+  stale=$(go run ./dse/resource/cmd/storerun -stale)
+  if [[ -z $stale ]]; then echo "dse/resource/runs.sh: all runs are of this RTL"; exit; fi
+  mapfile -t names <<<"$stale"
 fi
 configs=build/syn/runs
 mkdir -p "$configs"

@@ -184,6 +184,36 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// What is synthesised is what the list names, and it names files that are there.
+func TestListed(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "hw", "rtl")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("top.sv", "module top; endmodule\n")
+	write("more.sv", "module more; endmodule\n")
+	for _, tc := range []struct{ list, top, why string }{
+		{"// packages first\n\nhw/rtl/top.sv\n", "top", ""},
+		{"hw/rtl/top.sv\n", "more", "there is no module more"},
+		{"hw/rtl/top.sv\nhw/rtl/none.sv\n", "top", "files.f:2: "},
+		{"hw/rtl/top.sv\n+incdir+hw\n", "top", `files.f:2: "+incdir+hw": expected`},
+	} {
+		write("files.f", tc.list)
+		if _, err := SourcesIn(root, tc.top); (err == nil) != (tc.why == "") || err != nil && !strings.Contains(err.Error(), tc.why) {
+			t.Errorf("%q: %v, expected %q", tc.list, err, tc.why)
+		}
+	}
+	if _, err := SourcesIn(t.TempDir(), "top"); err == nil {
+		t.Error("a tree without a list has sources")
+	}
+}
+
 func TestOverheads(t *testing.T) {
 	runs := []Run{
 		run(t, "zc706", "xc7", "pe_array", true, true, 3500),

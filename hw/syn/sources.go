@@ -11,8 +11,11 @@ import (
 	"strings"
 )
 
-// RTL is what synth.sh synthesises, from the repository's root.
-var RTL = []string{"hw/rtl/*.sv", "hw/xilinx/*.sv"}
+// What synth.sh synthesises, from the repository's root: a list of files, and the vendor's cells.
+const (
+	listFile    = "hw/rtl/files.f"
+	vendorCells = "hw/xilinx/*.sv"
+)
 
 var (
 	svComment = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/`)
@@ -70,16 +73,39 @@ func Sources(files []string, top string) (used []string, hash string, err error)
 
 // SourcesIn is Sources for the RTL of the repository at root.
 func SourcesIn(root, top string) (string, error) {
-	var files []string
-	for _, pattern := range RTL {
-		list, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return "", fmt.Errorf("sources: %w", err)
-		}
-		files = append(files, list...)
+	files, err := listed(root)
+	if err != nil {
+		return "", fmt.Errorf("sources: %w", err)
 	}
-	_, hash, err := Sources(files, top)
+	xilinx, err := filepath.Glob(filepath.Join(root, vendorCells))
+	if err != nil {
+		return "", fmt.Errorf("sources: %w", err)
+	}
+	_, hash, err := Sources(append(files, xilinx...), top)
 	return hash, err
+}
+
+// listed are the files of the list, each there.
+func listed(root string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(root, listFile))
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for i, line := range strings.Split(string(text), "\n") {
+		switch {
+		case line == "" || strings.HasPrefix(line, "//"):
+		case strings.HasPrefix(line, "hw/") && strings.HasSuffix(line, ".sv"):
+			file := filepath.Join(root, line)
+			if _, err := os.Stat(file); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", listFile, i+1, err)
+			}
+			files = append(files, file)
+		default:
+			return nil, fmt.Errorf("%s:%d: %q: expected a comment or hw/rtl/NAME.sv", listFile, i+1, line)
+		}
+	}
+	return files, nil
 }
 
 // usedOf is a package without the declarations that no module asks for, by name or for another of its

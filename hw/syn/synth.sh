@@ -14,7 +14,7 @@
 # Fails (status 1, each reason named) where yosys accepted what it does not understand, inferred a
 # latch, put a memory of more than 64 words into LUTs or registers, or used other DSPs than the
 # array's T_P * T_C and the pool's: see hw/syn/README.md. 2: usage, 5: a tool is missing.
-# SLUICE_RTL names other RTL than that of hw/rtl and hw/xilinx, SLUICE_SYN another folder than build/syn (for tests).
+# SLUICE_RTL names other RTL than that of hw/rtl/files.f and hw/xilinx, SLUICE_SYN another folder than build/syn (for tests).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -69,7 +69,8 @@ datadir=$(dirname "$(dirname "$(command -v yosys)")")/share/yosys/xilinx
 if [[ -n ${SLUICE_RTL:-} ]]; then
   read -ra rtl <<<"$SLUICE_RTL"
 else
-  rtl=(hw/rtl/*.sv hw/xilinx/*.sv)
+  mapfile -t rtl < <(grep '^hw/' hw/rtl/files.f)
+  rtl+=(hw/xilinx/*.sv)
 fi
 # Packages first; the modules are elaborated once their parameters are known.
 ordered=()

@@ -89,7 +89,7 @@ model Vnpu_top "$out/net" --x-assign fast -Wno-WIDTH -Wno-PINMISSING "$netlist" 
 net_hash=$model_hash
 rtl_hash=
 if [[ $target == lockstep ]]; then
-  if [[ -n ${SLUICE_RTL:-} ]]; then read -ra rtl <<<"$SLUICE_RTL"; else rtl=(hw/rtl/*.sv); fi
+  if [[ -n ${SLUICE_RTL:-} ]]; then read -ra rtl <<<"$SLUICE_RTL"; else mapfile -t rtl < <(grep '^hw/' hw/rtl/files.f); fi
   ordered=()
   for f in "${rtl[@]}"; do if [[ $f == *_pkg.sv ]]; then ordered+=("$f"); fi; done
   for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv ]]; then ordered+=("$f"); fi; done

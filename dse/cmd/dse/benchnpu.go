@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -26,7 +27,9 @@ type benchNPUCmd struct {
 	Network   string    `default:"resnet50" placeholder:"NAME" help:"Network of the zoo."`
 	Config    []string  `default:"zc706,zcu104" placeholder:"NAME" help:"Reference arrays; their stub build must exist (sim/build.sh NAME --stub)."`
 	Batch     []int     `default:"1,2,4,8" help:"Batch sizes."`
-	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes a cycle of the DRAM (default: the configuration's)."`
+	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes of the DRAM a cycle of the configuration's clock (default: the configuration's)."`
+	Clock     float64   `placeholder:"MHZ" help:"Clock in place of the configuration's: the DRAM keeps its GB/s and its latency in ns."`
+	Law       bool      `help:"By the law of cycles alone (estimated): nothing is simulated, no build is needed."`
 	Full      bool      `help:"The build with its MACs (sim/build.sh NAME), some ten times slower: the same cycles."`
 	Out       string    `placeholder:"DIR" help:"Folder for summary.json."`
 }
@@ -38,24 +41,32 @@ over the DRAM, a pool behind a convolution fused. The goal is roofline / 0.9. Be
 paper's ways to batch would take (estimated): batches along R, and Fluid Batching with Stackable PEs, by
 our law of cycles with the largest tiles; the latter also by the paper's law on the design it prints.
 
-Example: dse bench-npu --config zc706 --batch 1,2 --out out/bench-npu`
+With --clock it is the array at another clock on the same DRAM, as make timing says that it closes. With
+--law only the law is asked, in seconds and without a build.
+
+Example: dse bench-npu --config zc706 --batch 1,2 --out out/bench-npu
+Example: dse bench-npu --config zc706 --bandwidth 15.3,28 --clock 81 --law`
 }
 
 type npuRow struct {
 	Network   string         `json:"network"`
 	Board     string         `json:"board"`
 	Bandwidth float64        `json:"bytes_per_cycle"`
+	ClockMHz  float64        `json:"clock_mhz"`
+	GBps      float64        `json:"dram_gb_per_s"`
+	NS        float64        `json:"dram_latency_ns"`
 	Batch     int            `json:"batch"`
-	Cycles    int64          `json:"cycles"`
+	Cycles    int64          `json:"cycles,omitempty"` // counted, as mac_util and all below is: none by the law alone
 	Law       int64          `json:"law_cycles"`
 	Roofline  int64          `json:"roofline_cycles"`
 	Goal      int64          `json:"goal_cycles"` // roofline / 0.9
-	Util      float64        `json:"mac_util"`
-	Stalls    counted.Stalls `json:"stalls"`
-	BytesRead uint64         `json:"bytes_read"`
-	Written   uint64         `json:"bytes_written"`
+	Frames    float64        `json:"frames_per_s"`
+	Util      float64        `json:"mac_util,omitempty"`
+	Stalls    counted.Stalls `json:"stalls,omitzero"`
+	BytesRead uint64         `json:"bytes_read,omitempty"`
+	Written   uint64         `json:"bytes_written,omitempty"`
 
-	Published []published `json:"published"` // the paper's ways to batch, estimated
+	Published []published `json:"published,omitempty"` // the paper's ways to batch, estimated
 }
 
 // published is what a way to batch that the paper describes would take, as dse ablate has it: by the law
@@ -80,6 +91,15 @@ func (c *benchNPUCmd) Run(e *env) error {
 	defer stop()
 	doc := benchNPUDoc{header: newHeader("bench-npu", 1)}
 	doc.Label = "simulated"
+	if c.Law {
+		doc.Label = "estimated"
+	}
+	if c.Law && c.Full {
+		return usage("--law simulates nothing, --full another build: one of them")
+	}
+	if !(c.Clock >= 0) || math.IsInf(c.Clock, 0) {
+		return usage("--clock is %g MHz", c.Clock)
+	}
 	for _, b := range c.Batch {
 		if b < 1 || b > abi.BMax {
 			return usage("--batch has %d, must be 1..%d", b, abi.BMax)
@@ -94,9 +114,18 @@ func (c *benchNPUCmd) Run(e *env) error {
 		if len(bands) == 0 {
 			bands = []float64{d.DRAM.BytesPerCycle}
 		}
+		faster := 1.0
+		if c.Clock > 0 {
+			faster = c.Clock / d.ClockMHz
+			d.ClockMHz = c.Clock
+		}
+		d.DRAM.LatencyCycles = int(math.Round(float64(d.DRAM.LatencyCycles) * faster))
 		doc.Latency = d.DRAM.LatencyCycles
 		for _, bw := range bands {
-			d.DRAM.BytesPerCycle = bw
+			d.DRAM.BytesPerCycle = bw / faster
+			if err := d.Validate(); err != nil {
+				return err
+			}
 			rows, err := c.design(ctx, e, d)
 			if err != nil {
 				return err
@@ -120,8 +149,15 @@ func (c *benchNPUCmd) Run(e *env) error {
 // print gives one row a batch size: the array's time and where it goes, then the others' times.
 func (d *benchNPUDoc) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if d.Label == "estimated" {
+		fmt.Fprintf(w, "\nbackbone, by the law of cycles (estimated)\nboard\tMHz\tGB/s\tns\tB\tMcycles\tframes/s\t\n")
+		for _, r := range d.Rows {
+			fmt.Fprintf(w, "%s\t%g\t%.2f\t%.0f\t%d\t%.2f\t%.1f\t\n", r.Board, r.ClockMHz, r.GBps, r.NS, r.Batch, float64(r.Law)/1e6, r.Frames)
+		}
+		return w.Flush()
+	}
 	fmt.Fprintf(w, "\n%s\n", "backbone, % of peak (simulated); stalls in % of the cycles; the paper's schemes in % of peak (estimated)")
-	fmt.Fprintf(w, "board\tbytes/cycle\tB\tMcycles\t%% of peak\tweights\tactivations\tdrain\tdepth\troofline\t")
+	fmt.Fprintf(w, "board\tbytes/cycle\tB\tMcycles\tframes/s\t%% of peak\tweights\tactivations\tdrain\tdepth\troofline\t")
 	if len(d.Rows) > 0 {
 		for _, p := range d.Rows[0].Published {
 			fmt.Fprintf(w, "%s, %s law\t", p.Scheme, p.Law)
@@ -130,7 +166,7 @@ func (d *benchNPUDoc) print(out io.Writer) error {
 	fmt.Fprintln(w)
 	for _, r := range d.Rows {
 		share := func(n uint64) float64 { return 100 * float64(n) / float64(r.Cycles) }
-		fmt.Fprintf(w, "%s\t%g\t%d\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t", r.Board, r.Bandwidth, r.Batch, float64(r.Cycles)/1e6, 100*r.Util,
+		fmt.Fprintf(w, "%s\t%g\t%d\t%.2f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t", r.Board, r.Bandwidth, r.Batch, float64(r.Cycles)/1e6, r.Frames, 100*r.Util,
 			share(r.Stalls.Weights), share(r.Stalls.Activations), share(r.Stalls.Drain), share(r.Stalls.Depth),
 			100*r.Util*float64(r.Cycles)/float64(r.Roofline))
 		for _, p := range r.Published {
@@ -196,37 +232,45 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 			}
 		}
 	}
-	build := d.Name + "-stub"
-	if c.Full {
-		build = d.Name
-	}
-	drv, err := open(ctx, d, build)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, drv.Close()) }()
-	if err := drv.Load(ctx, b); err != nil {
-		return nil, err
-	}
-	paper, err := schemes(c.Network, d)
-	if err != nil {
-		return nil, err
+	var drv *npu.Driver // none: by the law alone
+	var paper map[int][]published
+	if !c.Law {
+		build := d.Name + "-stub"
+		if c.Full {
+			build = d.Name
+		}
+		if drv, err = open(ctx, d, build); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, drv.Close()) }()
+		if err := drv.Load(ctx, b); err != nil {
+			return nil, err
+		}
+		if paper, err = schemes(c.Network, d); err != nil {
+			return nil, err
+		}
 	}
 	for _, batch := range c.Batch {
-		r := npuRow{Network: c.Network, Board: d.Board, Bandwidth: d.DRAM.BytesPerCycle, Batch: batch, Roofline: roofline(d, b, batch)}
+		r := npuRow{
+			Network: c.Network, Board: d.Board, Bandwidth: d.DRAM.BytesPerCycle, Batch: batch, Roofline: roofline(d, b, batch),
+			ClockMHz: d.ClockMHz, GBps: d.DRAM.BytesPerCycle * d.ClockMHz / 1e3, NS: 1e3 * float64(d.DRAM.LatencyCycles) / d.ClockMHz,
+		}
 		r.Goal, r.Published = r.Roofline*10/9, paper[batch]
 		var macs uint64
 		for _, span := range backbone(b) {
-			n, err := drv.Measure(ctx, b.Network.Name, span[0], span[1], batch)
-			if err != nil {
-				return nil, err
-			}
 			law, err := cost.Segment(d, b.Layers, b.FBCB, span[0], span[1], batch)
 			if err != nil {
 				return nil, err
 			}
-			r.Cycles += int64(n[abi.CntCyclesBusy])
 			r.Law += law
+			if drv == nil {
+				continue
+			}
+			n, err := drv.Measure(ctx, b.Network.Name, span[0], span[1], batch)
+			if err != nil {
+				return nil, err
+			}
+			r.Cycles += int64(n[abi.CntCyclesBusy])
 			macs += n[abi.CntMACs]
 			r.Stalls.Weights += n[abi.CntStallWeights]
 			r.Stalls.Activations += n[abi.CntStallActivations]
@@ -237,9 +281,14 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 			r.BytesRead += n[abi.CntBytesRead]
 			r.Written += n[abi.CntBytesWritten]
 		}
-		r.Util = float64(macs) / float64(r.Cycles) / float64(d.MACs())
+		cycles := r.Law
+		if drv != nil {
+			cycles = r.Cycles
+			r.Util = float64(macs) / float64(cycles) / float64(d.MACs())
+		}
+		r.Frames = 1e6 * d.ClockMHz * float64(batch) / float64(cycles)
 		rows = append(rows, r)
-		if !e.json {
+		if !e.json && drv != nil {
 			verdict := "reached"
 			if r.Cycles > r.Goal {
 				verdict = "missed"

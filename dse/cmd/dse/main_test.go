@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,7 +48,11 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"explain", "--network", "tiny", "--config", small}, exitCheck},
 		{[]string{"compile", "--network", "tiny", "--config", "run", "--labels", "folders", "--out", small}, exitUsage},
 		{[]string{"compile", "--network", "tiny", "--config", "run", "--calibrate", t.TempDir(), "--out", small}, exitInput},
-		{[]string{"validate", "--network", "tiny", "--config", "v5", "--n", "1"}, exitMissing}, // SLUICE_COSIM is nowhere
+		{[]string{"bench-npu", "--law", "--full"}, exitUsage},
+		{[]string{"bench-npu", "--law", "--clock", "-1"}, exitUsage},
+		{[]string{"bench-npu", "--law", "--clock", "NaN"}, exitUsage},
+		{[]string{"bench-npu", "--network", "tiny", "--config", "run", "--batch", "1"}, exitMissing}, // as below
+		{[]string{"validate", "--network", "tiny", "--config", "v5", "--n", "1"}, exitMissing},       // SLUICE_COSIM is nowhere
 	} {
 		if code, out, err := call(c.args...); code != c.want {
 			t.Errorf("dse %s: exit code %d, want %d\n%s%s", strings.Join(c.args, " "), code, c.want, out, err)
@@ -79,6 +84,47 @@ func TestCompile(t *testing.T) {
 }
 
 // One file that cannot be read does not keep the others from being looked through, and the status is its.
+// Another clock leaves the DRAM its GB/s and ns; an array that waits for memory half as often is faster for it,
+// but not by as much as the clock.
+func TestBenchAtAClock(t *testing.T) {
+	t.Setenv("SLUICE_COSIM", "nowhere")
+	type row struct {
+		Clock  float64 `json:"clock_mhz"`
+		Bytes  float64 `json:"bytes_per_cycle"`
+		GBps   float64 `json:"dram_gb_per_s"`
+		NS     float64 `json:"dram_latency_ns"`
+		Batch  int     `json:"batch"`
+		Cycles *int64  `json:"cycles"`
+		Law    int64   `json:"law_cycles"`
+		Frames float64 `json:"frames_per_s"`
+	}
+	at := func(clock string) []row {
+		t.Helper()
+		code, stdout, stderr := call("bench-npu", "--json", "--law", "--network", "tiny", "--config", "run", "--batch", "1,8", "--bandwidth", "1,8", "--clock", clock)
+		var doc struct {
+			Label string `json:"label"`
+			Rows  []row  `json:"rows"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &doc); code != exitOK || err != nil || doc.Label != "estimated" || len(doc.Rows) != 4 {
+			t.Fatalf("exit code %d, %v, %+v: %s", code, err, doc, stderr)
+		}
+		return doc.Rows
+	}
+	fast, slow := at("150"), at("75") // run is at 150 MHz
+	for i, f := range fast {
+		s := slow[i]
+		if f.Clock != 150 || s.Clock != 75 || f.Bytes != []float64{1, 1, 8, 8}[i] || s.Bytes != 2*f.Bytes || s.GBps != f.GBps || s.NS != f.NS || f.GBps != 0.15*f.Bytes || f.Cycles != nil {
+			t.Errorf("%+v, %+v", f, s)
+		}
+		if want := f.Clock * 1e6 * float64(f.Batch) / float64(f.Law); math.Abs(f.Frames/want-1) > 1e-9 {
+			t.Errorf("%g frames/s, expected %g", f.Frames, want)
+		}
+		if s.Law >= f.Law || s.Frames >= f.Frames || 2*s.Frames <= f.Frames {
+			t.Errorf("at half the clock %+v after %+v", s, f)
+		}
+	}
+}
+
 func TestOperatorsGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {

@@ -8,7 +8,10 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // MostLevels is the deepest path that is meant to be: LUTs and their wide multiplexers in a row.
@@ -133,17 +136,55 @@ func (s *Summary) Put(r Row) {
 	})
 }
 
-// Write writes a summary into a file.
+// Write writes a summary into a file, whole or not at all.
 func (s *Summary) Write(path string) error {
 	s.Schema, s.Label = 1, Label
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return fmt.Errorf("timing figures: %w", err)
 	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
 		return fmt.Errorf("timing figures: %w", err)
 	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("timing figures: %w", errors.Join(err, os.Remove(f.Name())))
+	}
 	return nil
+}
+
+// Store puts rows into the file, whatever else stores there at the same time: one after the other, each on
+// what the one before has left. The lock is the folder's, so that no file of a lock's lies about.
+func Store(path string, rows ...Row) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("timing figures: %w", err)
+	}
+	lock, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("timing figures: %w", err)
+	}
+	defer lock.Close()
+	for {
+		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("timing figures: %s: lock: %w", dir, err)
+	}
+	s, err := LoadFile(path)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		s.Put(r)
+	}
+	return s.Write(path)
 }
 
 // Gate says why a row may not be: it is longer or deeper than what is stored, or it leaves the limit or

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -268,6 +269,38 @@ func TestStored(t *testing.T) {
 		if _, err := Load(strings.NewReader(bad)); err == nil {
 			t.Errorf("accepted: %.60q", bad)
 		}
+	}
+}
+
+// Who stores at the same time as others loses no row of theirs.
+func TestStoreTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "f.json")
+	const writers, each = 8, 5
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				r := Row{Config: fmt.Sprint("c", w), Family: "f", Grade: "g", Module: fmt.Sprint("m", i), NS: 1, LimitNS: 2, Ends: 1, Sources: strings.Repeat("0", 64), Flow: strings.Repeat("1", 64)}
+				if err := Store(path, r); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	s, err := LoadFile(path)
+	if err != nil || len(s.Rows) != writers*each {
+		t.Errorf("%d rows, %v; expected %d", len(s.Rows), err, writers*each)
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := os.WriteFile(path, []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Store(path, s.Rows[0]); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("stored over what nobody can read: %v", err)
 	}
 }
 

@@ -4,7 +4,8 @@
 //	storerun -dir build/syn/small-xc7 -out dse/resource/runs/fit/small-xc7.json
 //
 // With -params MODULE -config CONFIG it prints the parameters that npu_core gives the module beyond those
-// of the configuration, as --set of synth.sh. -root names the repository whose RTL was synthesised, where it is not the present folder's.
+// of the configuration, as --set of synth.sh. With -stale it prints the stored runs that are of other RTL
+// than the tree's, a line each: fit/NAME or held/NAME. -root names the repository whose RTL was synthesised, where it is not the present folder's.
 // Exit codes: 0 ok, 2 usage, 3 a file is missing or not understood.
 package main
 
@@ -37,7 +38,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: storerun -dir FOLDER -out FILE.json | -params MODULE -config CONFIG")
+var errUsage = errors.New("usage: storerun -dir FOLDER -out FILE.json | -params MODULE -config CONFIG | -stale")
 
 func run(args []string) error {
 	fs := flag.NewFlagSet("storerun", flag.ContinueOnError)
@@ -46,15 +47,32 @@ func run(args []string) error {
 	root := fs.String("root", ".", "folder whose hw/rtl was synthesised")
 	module := fs.String("params", "", "module whose parameters to print")
 	config := fs.String("config", "", "its configuration")
-	if err := fs.Parse(args); err != nil || fs.NArg() != 0 || (*module == "") != (*config == "") || *module == "" && (*dir == "" || *out == "") {
+	fs.Bool("stale", false, "print the stored runs of other RTL")
+	if err := fs.Parse(args); err != nil || fs.NArg() != 0 {
 		return errUsage
 	}
-	if *module != "" {
+	var given []string
+	fs.Visit(func(f *flag.Flag) {
+		if f.Name != "root" {
+			given = append(given, f.Name)
+		}
+	})
+	switch strings.Join(given, " ") {
+	case "dir out":
+	case "config params":
 		d, err := configs.Load(*config)
 		if err == nil {
 			fmt.Println(strings.Join(params(*module, d), " "))
 		}
 		return err
+	case "stale":
+		names, err := resource.Stale(*root)
+		for _, n := range names {
+			fmt.Println(n)
+		}
+		return err
+	default:
+		return errUsage
 	}
 	s, err := syn.LoadRun(filepath.Join(*dir, "summary.json"))
 	if err != nil {

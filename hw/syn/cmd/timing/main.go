@@ -248,6 +248,11 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 				errs = append(errs, err)
 			}
 			now.Put(r)
+			if o.store { // at once: hours may follow
+				if err := timing.Store(path, r); err != nil {
+					return nil, err
+				}
+			}
 			if o.paths > 0 {
 				fmt.Fprintf(stdout, "%s\n", r.Key())
 				printPaths(stdout, a, o.paths)
@@ -267,15 +272,6 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 		}
 	}
 	if o.store {
-		for _, r := range now.Rows {
-			stored.Put(r)
-		}
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return nil, err
-		}
-		if err := stored.Write(path); err != nil {
-			return nil, err
-		}
 		fmt.Fprintln(stdout, "stored in", path)
 		return nil, nil
 	}

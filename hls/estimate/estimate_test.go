@@ -83,6 +83,8 @@ func TestSchedule(t *testing.T) {
 		{"rows loaded once", []item{{30, 5, 5}, {0, 5, 5}, {0, 5, 5}}, 30 + 3*5 + 5},
 		// the third load begins when the first block is free, at 150
 		{"no third block", []item{{50, 100, 0}, {50, 100, 0}, {120, 1, 0}}, 271},
+		// the third item's array begins when the first's sums are out, at 102
+		{"no third bank", []item{{1, 1, 100}, {1, 1, 0}, {1, 50, 0}}, 152},
 	} {
 		if got := schedule(c.items); got != c.want {
 			t.Errorf("%s: %d cycles, expected %d", c.name, got, c.want)

@@ -318,6 +318,7 @@ module sluice_npu #(
   logic [31:0] entry_q, out_q;
   logic        asked_q;
   bit [DW-1:0] word;
+  logic [DW-1:0] w_data_q;
   byte unsigned code, layer;
   int unsigned  address;
 
@@ -329,7 +330,7 @@ module sluice_npu #(
   assign {m_axi_o_AWID, m_axi_o_AWUSER, m_axi_o_AWLOCK, m_axi_o_AWPROT, m_axi_o_AWQOS, m_axi_o_AWREGION} = '0;
   assign {m_axi_o_AWSIZE, m_axi_o_AWBURST, m_axi_o_AWCACHE} = {SIZE, 2'b01, 4'b0011};
   assign m_axi_o_WVALID = w_q;
-  assign m_axi_o_WDATA = word;
+  assign m_axi_o_WDATA = w_data_q;
   assign m_axi_o_WSTRB = '1;
   assign m_axi_o_WLAST = w_last_q;
   assign {m_axi_o_WID, m_axi_o_WUSER} = '0;
@@ -419,6 +420,7 @@ module sluice_npu #(
             if (asked_for_q != sent_bursts_q && (chance_q[3] || chance_q[11])) begin
               w_q <= 1'b1;
               standin_get(place_q[sent_bursts_q%DEPTH] + sent_q, word);
+              w_data_q <= word;
               w_last_q <= sent_q == BURST - 1;
               sent_q <= sent_q == BURST - 1 ? 0 : sent_q + 1;
               if (sent_q == BURST - 1) sent_bursts_q <= sent_bursts_q + 1;

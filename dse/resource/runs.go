@@ -69,6 +69,21 @@ var modules = map[string]string{
 	"core": coreModule,
 }
 
+// between is what npu_core has between its units, as the netlist names it: the unit it counts with, which grows
+// with the same sizes, and its module.
+var between = map[string]struct{ unit, module string }{"words": {"out", "spill"}}
+
+// UnitOf is the unit that an instance of npu_core or npu_top counts with.
+func UnitOf(instance string) (string, error) {
+	if b, ok := between[instance]; ok {
+		return b.unit, nil
+	}
+	if _, ok := modules[instance]; !ok {
+		return "", fmt.Errorf("%w: there is an instance u_%s, which is in no unit that the law knows", ErrRuns, instance)
+	}
+	return instance, nil
+}
+
 // UnitSources is the hash over the RTL in the repository at root that a unit is made of. What is left of
 // npu_core is made of its own file alone.
 func UnitSources(root, unit string) (string, error) {
@@ -77,7 +92,15 @@ func UnitSources(root, unit string) (string, error) {
 		_, hash, err := syn.Sources([]string{filepath.Join(root, "hw", "rtl", module+".sv")}, module)
 		return hash, err
 	}
-	return syn.SourcesIn(root, module)
+	hash, err := syn.SourcesIn(root, module)
+	for _, b := range between {
+		if b.unit == unit && err == nil {
+			var more string
+			more, err = syn.SourcesIn(root, b.module)
+			hash = fmt.Sprintf("%x", sha256.Sum256([]byte(hash+more)))
+		}
+	}
+	return hash, err
 }
 
 const coreModule = "npu_core"

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"path"
 	"regexp"
@@ -310,16 +309,17 @@ func (b Board) findings() (all []finding) {
 			all = append(all, finding{key, v, fmt.Sprintf(what, args...)})
 		}
 	}
-	positive := func(key string, v int) { want(v > 0 && v < 1<<30, key, v, "more than 0") }
+	within := func(key string, v, least, most int) { want(v >= least && v <= most, key, v, "%d..%d", least, most) }
+	upTo := func(key string, v, most float64) { want(v > 0 && v <= most, key, v, "more than 0, at most %g", most) }
 
 	want(nameRE.MatchString(b.Name), "name", fmt.Sprintf("%q", b.Name), "up to 64 of a-z 0-9 - _")
 	want(b.Family == Series7 || b.Family == UltraScalePlus, "family", b.Family, Series7+" or "+UltraScalePlus)
-	positive("dsp", b.DSP)
-	positive("bram36", b.BRAM36)
-	want(b.URAM >= 0 && b.URAM < 1<<30, "uram", b.URAM, "0 or more")
-	positive("lut", b.LUT)
-	positive("ff", b.FF)
-	want(finite(b.ClockMHz), "clock_mhz", b.ClockMHz, "more than 0")
+	within("dsp", b.DSP, 1, maxBlocks)
+	within("bram36", b.BRAM36, 1, maxBlocks)
+	within("uram", b.URAM, 0, maxBlocks)
+	within("lut", b.LUT, 1, maxCells)
+	within("ff", b.FF, 1, maxCells)
+	upTo("clock_mhz", b.ClockMHz, maxMHz)
 	want(b.Ports.NAXI >= 1 && b.Ports.NAXI <= 4, "ports.n_axi", b.Ports.NAXI, "1..4")
 	want(b.Ports.AXIBytes == 8 || b.Ports.AXIBytes == 16, "ports.axi_bytes", b.Ports.AXIBytes, "8 or 16")
 	want(b.Ports.MaxBurst >= 1 && b.Ports.MaxBurst <= 256, "ports.max_burst", b.Ports.MaxBurst, "1..256")
@@ -328,25 +328,35 @@ func (b Board) findings() (all []finding) {
 		b.build(want)
 	}
 	want(len(b.DRAM.BytesPerCycle) > 0, "dram.bytes_per_cycle", b.DRAM.BytesPerCycle, "at least one")
+	// Each port moves its width both ways in a cycle.
+	most := 2 * b.Ports.NAXI * b.Ports.AXIBytes
 	for _, v := range b.DRAM.BytesPerCycle {
-		want(finite(v) && v <= 1024, "dram.bytes_per_cycle", v, "more than 0, at most 1024")
+		want(v > 0 && (v <= float64(most) || most <= 0), "dram.bytes_per_cycle", v, "more than 0, at most %d, what %d ports of %d bytes read and write in a cycle", most, b.Ports.NAXI, b.Ports.AXIBytes)
 	}
 	want(b.DRAM.LatencyCycles >= 0 && b.DRAM.LatencyCycles <= 1<<20, "dram.latency_cycles", b.DRAM.LatencyCycles, "0..1048576")
-	want(b.PaperMibit == 0 && len(b.Published) == 0 || finite(b.PaperMibit), "paper_mibit", b.PaperMibit, "more than 0 (it goes with published)")
+	want(b.PaperMibit == 0 && len(b.Published) == 0 || b.PaperMibit > 0 && b.PaperMibit <= maxMibit, "paper_mibit", b.PaperMibit, "more than 0, at most %d (it goes with published)", maxMibit)
 	for _, p := range b.Published {
-		want(p.TR > 0 && p.TP > 0 && p.TC > 0, "published", p, "positive <T_R, T_P, T_C>")
+		size := func(v int) bool { return v > 0 && v <= 1<<16 }
+		share := func(v float64) bool { return v >= 0 && v <= 200 }
+		want(size(p.TR) && size(p.TP) && size(p.TC) && share(p.DSPPercent) && share(p.BRAMPercent), "published", p, "<T_R, T_P, T_C> of 1..65536 and percentages of 0..200")
 	}
 	return all
 }
 
-func finite(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
+// What no device of these families comes near: a number beyond is a slip.
+const (
+	maxBlocks = 20_000 // DSPs, BRAM36, URAM
+	maxCells  = 20_000_000
+	maxMHz    = 1000
+	maxMibit  = 10_000
+)
 
 // build checks what buildKeys tell.
 func (b Board) build(want func(ok bool, key string, v any, what string, args ...any)) {
 	if ps, ok := processors[b.Family]; ok {
 		b.processor(&ps, want)
 	}
-	want(finite(b.Clocks.PSRefMHz) && b.Clocks.PSRefMHz <= 200, "clocks.ps_ref_mhz", b.Clocks.PSRefMHz, "more than 0, at most 200")
+	want(b.Clocks.PSRefMHz > 0 && b.Clocks.PSRefMHz <= 200, "clocks.ps_ref_mhz", b.Clocks.PSRefMHz, "more than 0, at most 200")
 	want(nameRE.MatchString(b.UIO), "uio", fmt.Sprintf("%q", b.UIO), "up to 64 of a-z 0-9 - _")
 	d := b.DDR
 	want(d.Bytes > 0 && d.Bytes <= 1<<40 && d.Base <= 1<<40, "ddr", d, "a range of at most 2^40 bytes")

@@ -99,7 +99,17 @@ func TestRefuses(t *testing.T) {
 		{"zc706", "lut: 218600", "lut: 0", "lut"},
 		{"zc706", "bram36: 545", "bram36: many", "line"},
 		{"zc706", "family: xc7", "family: ecp5", "family"},
-		{"zc706", "clock_mhz: 150", "clock_mhz: .nan", "clock_mhz"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: .nan", "x: bad board: clock_mhz: expected more than 0, at most 1000, found NaN"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: -150", "clock_mhz: expected more than 0, at most 1000, found -150"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: 150000000", "clock_mhz: expected more than 0, at most 1000, found 1.5e+08"},
+		{"zc706", "dsp: 900", "dsp: 900000", "dsp: expected 1..20000, found 900000"},
+		{"zc706", "bram36: 545", "bram36: 19200000", "bram36: expected 1..20000"},
+		{"zc706", "uram: 0", "uram: -1", "uram: expected 0..20000"},
+		{"zc706", "lut: 218600", "lut: 2186000000", "lut: expected 1..20000000"},
+		{"zc706", "[15.3, 28]", "[15.3, 65]", "dram.bytes_per_cycle: expected more than 0, at most 64, what 4 ports of 8 bytes read and write in a cycle, found 65"},
+		{"zc706", "[15.3, 28]", "[-15.3]", "bytes_per_cycle: expected more than 0"},
+		{"zc706", "[15.3, 28]", "[.nan]", "bytes_per_cycle: expected more than 0"},
+		{"zc706", "paper_mibit: 19.2", "paper_mibit: .inf", "paper_mibit: expected more than 0, at most 10000"},
 		{"zc706", "[15.3, 28]", "[]", "bytes_per_cycle"},
 		{"zc706", "[15.3, 28]", "[15.3, -.inf]", "bytes_per_cycle"},
 		{"zc706", "n_axi: 4", "n_axi: 5", "n_axi"},
@@ -191,8 +201,15 @@ func TestDevices(t *testing.T) {
 		device, part string
 		same         bool
 	}{
-		{"Z7045", "xc7z045ffg900-2", true}, {"Z-7020", "xa7z020clg400-1", true}, {"XC7Z020", "xc7z020clg400-1", true}, {"ZU7EV", "xczu7ev-ffvc1156-2-e", true},
-		{"XCK26", "xck26-sfvc784-2LV-c", true}, {"ZU7EG", "xczu7ev-ffvc1156-2-e", false}, {"ZU7", "xczu7ev-ffvc1156-2-e", false}, {"Z7007S", "xc7z007sclg225-1", true}, {"", "xc7z020clg400-1", false},
+		{"Z7045", "xc7z045ffg900-2", true},
+		{"Z-7020", "xa7z020clg400-1", true},
+		{"XC7Z020", "xc7z020clg400-1", true},
+		{"ZU7EV", "xczu7ev-ffvc1156-2-e", true},
+		{"XCK26", "xck26-sfvc784-2LV-c", true},
+		{"ZU7EG", "xczu7ev-ffvc1156-2-e", false},
+		{"ZU7", "xczu7ev-ffvc1156-2-e", false},
+		{"Z7007S", "xc7z007sclg225-1", true},
+		{"", "xc7z020clg400-1", false},
 	} {
 		if sameDevice(c.device, c.part) != c.same {
 			t.Errorf("%q and %s: expected %v", c.device, c.part, c.same)

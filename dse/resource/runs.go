@@ -84,23 +84,34 @@ func UnitOf(instance string) (string, error) {
 	return instance, nil
 }
 
-// UnitSources is the hash over the RTL in the repository at root that a unit is made of. What is left of
-// npu_core is made of its own file alone.
+// UnitSources is the hash over the RTL in the repository at root that a unit is made of ("": the RTL that this program
+// was built beside). What is left of npu_core is made of its own file alone.
 func UnitSources(root, unit string) (string, error) {
 	module := modules[unit]
-	if module == coreModule {
+	switch {
+	case root == "" && module == coreModule:
+		return syn.BuiltAlone(module)
+	case module == coreModule:
 		_, hash, err := syn.Sources([]string{filepath.Join(root, "hw", "rtl", module+".sv")}, module)
 		return hash, err
 	}
-	hash, err := syn.SourcesIn(root, module)
+	hash, err := sourcesOf(root, module)
 	for _, b := range between {
 		if b.unit == unit && err == nil {
 			var more string
-			more, err = syn.SourcesIn(root, b.module)
+			more, err = sourcesOf(root, b.module)
 			hash = fmt.Sprintf("%x", sha256.Sum256([]byte(hash+more)))
 		}
 	}
 	return hash, err
+}
+
+// sourcesOf is the hash over the RTL that a module is made of, at root or built in.
+func sourcesOf(root, module string) (string, error) {
+	if root == "" {
+		return syn.Built(module)
+	}
+	return syn.SourcesIn(root, module)
 }
 
 const coreModule = "npu_core"

@@ -151,6 +151,9 @@ func (m *Model) bound() {
 	for i := range Resources {
 		p[pOther+i] = min(max(p[pOther+i], 0), 20)
 	}
+	for _, i := range []int{pCompute, pMemory} { // what uses much itself may be disturbed less
+		p[i] = min(max(p[i], -20), 20)
+	}
 	for i := range Priorities {
 		p[pCoeff+i] = min(max(p[pCoeff+i], 0.05), 10)
 	}

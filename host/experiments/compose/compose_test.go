@@ -20,9 +20,9 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
-// A chain has everything that nothing larger beats, and nothing else; a threshold makes no network slower
+// The zoo has everything that nothing larger beats, and nothing else; a threshold makes no network slower
 // or more accurate.
-func TestChain(t *testing.T) {
+func TestLevels(t *testing.T) {
 	plain := jellyfish.Synthetic(1)
 	all := with(plain, levels())
 	if len(all) != len(plain)*len(levels()) {
@@ -39,7 +39,10 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s is more accurate than %s", all[i].Name, n.Name)
 		}
 	}
-	kept := chain(all)
+	kept, err := jellyfish.NewZoo(all)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(kept) <= len(plain) || len(kept) == len(all) {
 		t.Errorf("%d members of %d are kept", len(kept), len(all))
 	}

@@ -68,7 +68,7 @@ func OfTrace(t *load.Trace) func(int, float64) float64 {
 	rates := make([][steps]float64, len(streams))
 	for i, s := range streams {
 		for _, at := range s.Times {
-			rates[i][int(float64(at)/float64(last)*steps)] += steps / float64(len(s.Times))
+			rates[i][min(steps-1, int(float64(at)/float64(last)*steps))] += steps / float64(len(s.Times))
 		}
 	}
 	return func(task int, at float64) float64 {

@@ -286,18 +286,20 @@ func (s *solver) bound(target float64, steps int) float64 {
 			copy(price, at)
 			continue
 		}
-		norm := 0.0
+		norm, flat := 0.0, true
 		for i := range slope {
-			slope[i] = 0.7*slope[i] + 1
+			g := 1.0
 			if taken.has(i) {
-				slope[i] -= float64(s.p.Workers)
+				g -= float64(s.p.Workers)
 			}
+			slope[i] = 0.7*slope[i] + g
 			norm += slope[i] * slope[i]
+			flat = flat && g == 0
 		}
-		if norm == 0 || sum-target < eps {
+		if flat || sum-target < eps {
 			break
 		}
-		step := scale * (sum - target) / norm
+		step := scale * (sum - target) / max(norm, 1) // far prices would leave nothing of the sum but rounding
 		for i := range price {
 			price[i] -= step * slope[i]
 		}

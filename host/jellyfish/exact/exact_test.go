@@ -11,7 +11,7 @@ import (
 
 var (
 	seed = flag.Uint64("seed", 1, "of the random instances")
-	n    = flag.Int("n", 60, "random instances")
+	n    = flag.Int("n", 80, "random instances")
 )
 
 // brute is the best sum of accuracy and rate that any assignment of everybody to workers has, each worker

@@ -2,6 +2,7 @@ package jellyfish
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -248,12 +249,16 @@ func TestSelectionsUseTheirTime(t *testing.T) {
 		if c.Mapping.Mapped != 2 || c.Mapping.Accuracy < zoo[8].Accuracy || c.Tried > 1+321 {
 			t.Errorf("seed %d: %d sets tried for %v, %g", seed, c.Tried, c.Nets, c.Mapping.Accuracy)
 		}
-		// From the best there is it can only fall: what it answers is that again.
+		// From the best of a full instance it can only fall: what it answers is that again, or better.
+		p := draw(rand.New(rand.NewPCG(seed, 5)), zoo, 2, 14, []int{10, 15, 25}, t)
 		best := Search{}.Select(p, nil, seed)
 		var at Mapping
 		NewMapper(p).Map(Plain(best.Nets), Ample, &at)
 		if c := (Annealing{}).Select(p, best.Nets, seed); at.better(&c.Mapping) {
 			t.Errorf("seed %d: from %v (%g) to %v (%g)", seed, best.Nets, at.Accuracy, c.Nets, c.Mapping.Accuracy)
+		}
+		if best.Mapping.Accuracy > zoo[14].Accuracy {
+			t.Errorf("seed %d: there is room for %g", seed, best.Mapping.Accuracy)
 		}
 		if best.Tried < 4000*7/10 || best.Tried > 4000 {
 			t.Errorf("seed %d: the search tries %d sets, 2800 to 4000 are its work", seed, best.Tried)

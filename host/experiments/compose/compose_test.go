@@ -78,3 +78,15 @@ func TestBoards(t *testing.T) {
 		t.Errorf("missed: without exits %.2f, with them %.2f, with fluid batching inside %.2f %%", a, b, c)
 	}
 }
+
+// The best network afterwards is the one with the most accuracy in time, and says which it is.
+func TestBestOf(t *testing.T) {
+	asked := 0
+	got, err := bestOf(4, func(net int) (map[string]float64, error) {
+		asked++
+		return map[string]float64{"on_time_times_accuracy": []float64{20, 31, 30, 0}[net], "miss": float64(10 * net)}, nil
+	})
+	if err != nil || asked != 4 || got["network"] != 1 || got["miss"] != 10 {
+		t.Errorf("%v after %d, %v", got, asked, err)
+	}
+}

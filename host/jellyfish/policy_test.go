@@ -54,7 +54,7 @@ func (d *desk) host(k int, names ...string) {
 func (d *desk) frame(now Time, client int, link float64) ([]sched.Action, *plan) {
 	d.next++
 	d.s.Queue.Push(&sched.Request{ID: d.next, Client: client, Network: "zoo", Arrived: now, Deadline: now + 1e9, Link: link})
-	out := d.p.Decide(now, &d.s, sched.Event{Kind: sched.Arrival, Request: d.next}, nil)
+	out := d.p.Decide(now, &d.s, &sched.Event{Kind: sched.Arrival, Request: d.next}, nil)
 	d.s.Queue.Remove(d.next)
 	return out, planned(out)
 }
@@ -70,11 +70,11 @@ func planned(all []sched.Action) *plan {
 
 func (d *desk) found(now Time, of *decision) []sched.Action {
 	d.s.Found = of
-	return d.p.Decide(now, &d.s, sched.Event{Kind: sched.Planned}, nil)
+	return d.p.Decide(now, &d.s, &sched.Event{Kind: sched.Planned}, nil)
 }
 
 func (d *desk) timer(now Time) *plan {
-	return planned(d.p.Decide(now, &d.s, sched.Event{Kind: sched.Timer}, nil))
+	return planned(d.p.Decide(now, &d.s, &sched.Event{Kind: sched.Timer}, nil))
 }
 
 func two() Options {
@@ -159,7 +159,7 @@ func TestPrefetch(t *testing.T) {
 			}
 			now += 100e6
 			d.host(0, o.Zoo[want].Name)
-			out = d.p.Decide(now, &d.s, sched.Event{Kind: sched.Loaded}, nil)
+			out = d.p.Decide(now, &d.s, &sched.Event{Kind: sched.Loaded}, nil)
 		}
 		if k := slices.IndexFunc(out, func(a sched.Action) bool { return a.Kind == sched.LoadNetwork || a.Kind == sched.Unload }); k < 0 || out[k].Kind != sched.Unload || out[k].Network != o.Zoo[0].Name {
 			t.Errorf("%v, expected that network 0 goes", out)
@@ -201,7 +201,7 @@ func TestLazyDrop(t *testing.T) {
 		s := sched.State{Devices: []sched.DeviceView{view}}
 		d.p.ids = d.p.ids[:0]
 		dropped, taken := 0, 0
-		for _, a := range d.n.Inner[0].Decide(1e9, &s, sched.Event{}, nil) {
+		for _, a := range d.n.Inner[0].Decide(1e9, &s, &sched.Event{}, nil) {
 			switch a.Kind {
 			case sched.Drop:
 				dropped++

@@ -17,4 +17,4 @@ func Open(iface string, _ Config) (*Source, error) {
 }
 
 // Live is never called: there is no Source.
-func (*Source) Live(context.Context, func(Transfer)) error { return nil }
+func (*Source) Live(context.Context, func(Transfer)) (Seen, error) { return Seen{}, nil }

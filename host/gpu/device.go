@@ -89,6 +89,7 @@ type flow struct {
 	net    *loaded
 	stream int
 	rt     bool
+	sms    sim.Set // of its units
 	mem    *sim.Memory
 	first  int // batch at the beginning
 	reqs   []device.RequestID
@@ -102,6 +103,7 @@ type flow struct {
 	syncAt   sim.Time // when the host knows what the segment gave; 0: it is under way
 	killed   bool     // a kernel of it was stopped
 	evicting bool     // its stream is being emptied
+	lost     bool     // a real-time kernel that it padded did not end: it waits until none of its kernels is on the device
 	aside    bool     // put aside for a real-time launch
 	stopping bool     // Abort was asked for
 	gone     bool     // its last event is out
@@ -235,7 +237,7 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 		return refuse("kernel %d of segment %d", l.Kernel, l.First)
 	}
 	f := &flow{
-		work: w, net: net, rt: l.Priority > 0, first: len(l.Requests), prog: prog, seg: l.First,
+		work: w, net: net, rt: l.Priority > 0, sms: d.sms(l.Units), first: len(l.Requests), prog: prog, seg: l.First,
 		next: from + l.Kernel, done: from + l.Kernel, ready: now, began: now,
 	}
 	f.stream, d.streams = d.streams[len(d.streams)-1], d.streams[:len(d.streams)-1]
@@ -248,7 +250,7 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 	for i, id := range l.Requests {
 		f.reqs, f.at = append(f.reqs, id), append(f.at, i)
 	}
-	d.gpu.Mask(f.stream, d.sms(l.Units))
+	d.gpu.Mask(f.stream, f.sms)
 	priority := 0
 	if f.rt && d.cfg.Mode.Priority {
 		priority = 1
@@ -307,7 +309,8 @@ func (d *Device) evict(f *flow) {
 		return
 	}
 	f.evicting = true
-	d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: d.cfg.Mode.Kill || f.stopping, Reclaim: d.cfg.Mode.Reclaim, Forgive: d.cfg.Mode.Boolean}, d.events)
+	kill := (d.cfg.Mode.Kill || f.stopping) && f.net.restorable(f.done)
+	d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: kill, Reclaim: d.cfg.Mode.Reclaim, Forgive: d.cfg.Mode.Boolean}, d.events)
 	d.take()
 }
 
@@ -351,14 +354,14 @@ func (d *Device) launch(now sim.Time) {
 		first := !ahead
 		ahead = ahead || f.rt
 		switch {
-		case f.evicting || f.stopping || f.syncAt > 0 || f.aside || f.ready > now:
+		case f.evicting || f.lost || f.stopping || f.syncAt > 0 || f.aside || f.ready > now:
 		case f.rt && m.Hold && !m.Together && (d.since >= 0 || !first):
 			// the device is not free of the others yet, or one of its own kind is there: one at a time
 		case f.rt && m.Pad:
 			for f.next < f.end() && f.inGPU < max(1, d.p.Queue) {
 				d.pad(f)
 			}
-		case f.rt || rt == 0 || !m.Hold && !m.Beside:
+		case f.rt || !m.Beside && (rt == 0 || !m.Hold):
 			for f.next < f.end() {
 				d.submit(f)
 			}
@@ -410,25 +413,28 @@ func (d *Device) pad(f *flow) {
 	if kind == kernel.Compute {
 		d.heads, d.owners = d.heads[:0], d.owners[:0]
 		for _, be := range d.flows {
-			if !be.rt && be.aside && !be.evicting && !be.stopping && be.syncAt == 0 && be.ready <= d.gpu.Now() &&
-				be.next < be.end() && be.prog.Kernels[be.next].Kind == kernel.Compute {
+			if !be.rt && be.aside && !be.evicting && !be.lost && !be.stopping && be.syncAt == 0 && be.ready <= d.gpu.Now() &&
+				be.next < be.end() && be.prog.Kernels[be.next].Kind == kernel.Compute &&
+				be.net.restorable(be.next) && f.sms.Without(be.sms) == (sim.Set{}) {
 				versions := be.prog.all[be.next]
 				d.heads = append(d.heads, versions[:min(len(versions), max(1, d.cfg.Mode.Versions))])
 				d.owners = append(d.owners, be)
 			}
 		}
-		d.pads = sched.Pad(rt, d.p.SMs, d.heads, d.pads[:0])
-		at := rt.Reserve(d.p.SMs)
+		n := f.sms.Len()
+		d.pads = sched.Pad(rt, n, d.heads, d.pads[:0])
+		free := f.sms
 		if len(d.pads) > 0 {
-			j.Parts[0].On = sim.All(at)
+			j.Parts[0].On = free.First(rt.Reserve(n))
+			free = free.Without(j.Parts[0].On)
 		}
 		for _, pad := range d.pads {
 			be := d.owners[pad.Queue]
 			k := be.next
 			p := be.part()
 			p.As = &be.prog.as[k][pad.Version]
-			p.On = sim.All(at + pad.Units).Without(sim.All(at))
-			at += pad.Units
+			p.On = free.First(pad.Units)
+			free = free.Without(p.On)
 			j.Parts, j.flows = append(j.Parts, p), append(j.flows, be)
 			d.Padded++
 		}
@@ -489,7 +495,7 @@ func (d *Device) copy(w *device.Work) (bool, error) {
 func (d *Device) reset(now sim.Time, w *device.Work) (bool, error) {
 	for _, f := range slices.Clone(d.flows) {
 		if w.Units.Meets(f.work.Launch.Units) {
-			f.stopping = true
+			f.stopping, f.gone = true, true // nothing more is told of it, however its last kernel ends
 			d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: true}, d.events)
 			d.take()
 			d.remove(f)
@@ -658,31 +664,41 @@ func (d *Device) take() {
 				f.killed = true
 				d.Kills++
 			}
+			// Its own stream's eviction knows nothing of kernels that padded another's.
+			f.lost = f.lost || p > 0 && e.Kind != sim.Done
+			if f.lost && f.inGPU == 0 && !f.evicting {
+				f.lost = false
+				d.back(f)
+				d.stopped(e.At, f)
+			}
 		}
 		d.idleJobs = append(d.idleJobs, j)
 	}
 	d.events = d.events[:0]
 }
 
-// evicted: the flow's stream is empty; from where on it goes is known.
+// evicted: the flow's stream is empty.
 func (d *Device) evicted(now sim.Time, f *flow) {
 	f.evicting = false
+	if f.inGPU == 0 || d.cfg.Mode.Boolean { // else some pad another's kernels, which ends them; a boolean believes all gone
+		f.lost = false
+		d.back(f)
+	}
+	d.settle(now)
+	d.stopped(now, f)
+}
+
+// back: nothing of the flow is on the device any more; from where on it goes is known.
+func (d *Device) back(f *flow) {
 	from := f.done
-	if f.killed && from < len(f.net.entries) && !d.cfg.Mode.Alone {
-		if e := f.net.entries[from]; e >= 0 {
-			from = e
-		} else {
-			from = 0
-			f.mem.Fill(uint64(f.work.Launch.Requests[0]))
-		}
+	if f.killed && from < len(f.net.entries) && f.net.restorable(from) && !d.cfg.Mode.Alone {
+		from = f.net.entries[from]
 		d.Again += f.done - from + 1
 	}
 	f.killed = false
 	if f.syncAt == 0 {
 		f.next, f.done = from, from
 	}
-	d.settle(now)
-	d.stopped(now, f)
 }
 
 // passed ends a segment: who is sure enough leaves.

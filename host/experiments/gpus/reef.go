@@ -32,13 +32,14 @@ type Client struct {
 	Name       string
 	Times      []int64 // when it sends, in place of a share
 	BestEffort bool    // although it sends when it is time
+	Urgent     bool    // although it sends when its last request has ended
 }
 
 // closed is whether the client waits for its last request's end before the next.
 func (c *Client) closed() bool { return c.Share == 0 && c.Times == nil }
 
 // RealTime is whether its requests go before others.
-func (c *Client) RealTime() bool { return !c.closed() && !c.BestEffort }
+func (c *Client) RealTime() bool { return (c.Urgent || !c.closed()) && !c.BestEffort }
 
 // Workload is a set of clients.
 type Workload struct {

@@ -435,6 +435,7 @@ func TestPadConfined(t *testing.T) {
 func TestResetQuiet(t *testing.T) {
 	p := params()
 	p.KillNs = 0 // running blocks cannot be stopped
+	p.Queue = 1  // so that the second kernel is dropped before the first has ended
 	d, err := gpu.New(gpu.Config{Name: "test", Params: p, Mode: mode(t, "streams"), MaxBatch: 1, Places: 2})
 	if err != nil {
 		t.Fatal(err)

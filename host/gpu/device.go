@@ -68,6 +68,12 @@ type Device struct {
 	Padded, Ran int
 	// Again counts kernels that were run again after a kill, Kills those that were stopped.
 	Again, Kills int
+	// Redone is how long, of each launch that was taken up again after a kill, had gone by in kernels that
+	// are run again: the one that was stopped, and those before it in its group.
+	Redone []sim.Time
+	// Of real-time kernels that might have been padded (Beside), Unhurt took no longer than when they were
+	// profiled, and Hurt9 less than 9 us longer (figure 27 of REEF).
+	Beside, Unhurt, Hurt9 int
 	// Sums, where it is not nil, takes the checksum of a launch's memory when it ends.
 	Sums map[device.LaunchID]uint64
 }
@@ -96,9 +102,11 @@ type flow struct {
 	at     []int // places of reqs in the launch
 	prog   *batched
 	seg    int
-	next   int // kernel to be launched
-	done   int // kernels that have ended
-	inGPU  int // kernels launched and not ended
+	next   int        // kernel to be launched
+	done   int        // kernels that have ended
+	inGPU  int        // kernels launched and not ended
+	took   []sim.Time // of each kernel, when it last ran
+	lostNs sim.Time   // in the kernel that was stopped
 
 	syncAt   sim.Time // when the host knows what the segment gave; 0: it is under way
 	killed   bool     // a kernel of it was stopped
@@ -246,6 +254,9 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 		delete(d.halted, l.ID)
 	} else {
 		f.mem = prog.Memory(uint64(l.Requests[0]))
+	}
+	if d.cfg.Mode.Kill && !f.rt {
+		f.took = make([]sim.Time, len(prog.Kernels))
 	}
 	for i, id := range l.Requests {
 		f.reqs, f.at = append(f.reqs, id), append(f.at, i)
@@ -653,6 +664,7 @@ func (d *Device) take() {
 			switch e.Kind {
 			case sim.Done:
 				d.Ran++
+				d.timed(f, j.Parts[p].Kernel, e.At-e.Item.Began)
 				f.done = max(f.done, j.Parts[p].Kernel+1)
 				if f.done == f.end() && f.inGPU == 0 {
 					f.syncAt = max(1, e.At+d.cfg.SyncNs)
@@ -661,7 +673,7 @@ func (d *Device) take() {
 					d.stopped(e.At, f)
 				}
 			case sim.Killed:
-				f.killed = true
+				f.killed, f.lostNs = true, e.At-e.Item.Began
 				d.Kills++
 			}
 			// Its own stream's eviction knows nothing of kernels that padded another's.
@@ -675,6 +687,23 @@ func (d *Device) take() {
 		d.idleJobs = append(d.idleJobs, j)
 	}
 	d.events = d.events[:0]
+}
+
+// timed notes how long a kernel took.
+func (d *Device) timed(f *flow, k int, ns sim.Time) {
+	if f.rt && d.cfg.Mode.Pad && f.prog.Kernels[k].Kind == kernel.Compute {
+		d.Beside++
+		more := ns - f.prog.heads[k].KernelNs
+		if more <= 1 { // rounding
+			d.Unhurt++
+		}
+		if more < 9000 {
+			d.Hurt9++
+		}
+	}
+	if k < len(f.took) {
+		f.took[k] = ns
+	}
 }
 
 // evicted: the flow's stream is empty.
@@ -694,6 +723,11 @@ func (d *Device) back(f *flow) {
 	if f.killed && from < len(f.net.entries) && f.net.restorable(from) && !d.cfg.Mode.Alone {
 		from = f.net.entries[from]
 		d.Again += f.done - from + 1
+		redone := f.lostNs
+		for k := from; k < min(f.done, len(f.took)); k++ {
+			redone += f.took[k]
+		}
+		d.Redone = append(d.Redone, redone)
 	}
 	f.killed = false
 	if f.syncAt == 0 {

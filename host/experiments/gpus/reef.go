@@ -85,6 +85,8 @@ type Outcome struct {
 	Preemptions              int
 	Padded                   float64 // share of all kernels that ran beside a real-time one
 	Again                    float64 // share of all kernels that were run again after a kill
+	Redone                   float64 // us of work that a kill made to be done again, mean of kills; 0: none
+	Unhurt, Hurt9            float64 // share of real-time kernels no slower than alone, and less than 9 us slower; 0: nothing is padded
 	Clients                  []ClientOutcome
 	Served                   []Client // those
 }
@@ -288,6 +290,14 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 		gone = append(gone, float64(p.Gone-p.At)/1e3)
 	}
 	o.Preempt, o.PreemptP99 = meanP99(gone)
+	var redone []float64
+	for _, ns := range d.Redone {
+		redone = append(redone, float64(ns)/1e3)
+	}
+	o.Redone, _ = meanP99(redone)
+	if n := float64(d.Beside); n > 0 {
+		o.Unhurt, o.Hurt9 = float64(d.Unhurt)/n, float64(d.Hurt9)/n
+	}
 	if d.Ran > 0 {
 		o.Padded = float64(d.Padded) / float64(d.Ran)
 		o.Again = float64(d.Again) / float64(d.Ran)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/sluice-npu/sluice/boards"
@@ -35,45 +36,11 @@ type Header struct {
 // Bit is a parsed .bit file.
 type Bit struct {
 	Header
-	Device Device `json:"device"` // by the IDCODE that the configuration data is written for
-	Data   []byte `json:"-"`      // configuration words, big-endian
-	Sync   int    `json:"sync"`   // where the synchronisation word stands in Data
-	Frames int    `json:"frames"` // words written to the frame data register
+	Device boards.Device `json:"device"` // by the IDCODE that the configuration data is written for
+	Data   []byte        `json:"-"`      // configuration words, big-endian
+	Sync   int           `json:"sync"`   // where the synchronisation word stands in Data
+	Frames int           `json:"frames"` // words written to the frame data register
 }
-
-// Device is what an IDCODE stands for.
-type Device struct {
-	Name   string `json:"name"`   // xc7z045
-	Family string `json:"family"` // boards.Series7 or boards.UltraScalePlus
-	IDCode uint32 `json:"idcode"` // without the revision in bits 31:28
-}
-
-// devices by IDCODE: UG585 table 6-... (Zynq-7000: PSS_IDCODE) and UG1085 table 1-... (IDCODE values);
-// the same values stand in U-Boot's tables of these families.
-var devices = []Device{
-	{"xc7z010", boards.Series7, 0x03722093},
-	{"xc7z015", boards.Series7, 0x0373B093},
-	{"xc7z020", boards.Series7, 0x03727093},
-	{"xc7z030", boards.Series7, 0x0372C093},
-	{"xc7z035", boards.Series7, 0x03732093},
-	{"xc7z045", boards.Series7, 0x03731093},
-	{"xc7z100", boards.Series7, 0x03736093},
-	{"xczu2", boards.UltraScalePlus, 0x04711093},
-	{"xczu3", boards.UltraScalePlus, 0x04710093},
-	{"xczu4", boards.UltraScalePlus, 0x04721093},
-	{"xczu5", boards.UltraScalePlus, 0x04720093},
-	{"xck26", boards.UltraScalePlus, 0x04724093},
-	{"xczu6", boards.UltraScalePlus, 0x04739093},
-	{"xczu7", boards.UltraScalePlus, 0x04730093},
-	{"xczu9", boards.UltraScalePlus, 0x04738093},
-	{"xczu11", boards.UltraScalePlus, 0x04740093},
-	{"xczu15", boards.UltraScalePlus, 0x04750093},
-	{"xczu17", boards.UltraScalePlus, 0x04759093},
-	{"xczu19", boards.UltraScalePlus, 0x04758093},
-}
-
-// revisionMask leaves out the silicon revision, which bitstreams are not written for.
-const revisionMask = 0x0FFFFFFF
 
 // ReadBit reads and parses a file.
 func ReadBit(path string) (*Bit, error) {
@@ -102,7 +69,11 @@ func ParseBit(file []byte) (*Bit, error) {
 	if len(file) > maxBit {
 		return nil, fmt.Errorf("%w: longer than %d bytes", ErrBit, maxBit)
 	}
-	if !bytes.HasPrefix(file, preamble) {
+	switch {
+	case bytes.HasPrefix(file, preamble):
+	case bytes.HasPrefix(file, bytes.Repeat([]byte{0xFF}, 32)): // words before the synchronisation word
+		return nil, fmt.Errorf("%w: offset 0: it begins as a .bin does, data without the preamble and header of a .bit: give the .bit that it was made of", ErrBit)
+	default:
 		return nil, fmt.Errorf("%w: offset 0: expected the preamble % x, found % x", ErrBit, preamble, file[:min(len(file), len(preamble))])
 	}
 	at := len(preamble)
@@ -153,6 +124,9 @@ func ParseBit(file []byte) (*Bit, error) {
 		}
 		if v, ok := strings.CutPrefix(p, "Version="); ok {
 			b.Tool = v
+		}
+		if strings.EqualFold(p, "PARTIAL=TRUE") {
+			return nil, fmt.Errorf("%w: its header says %s: it configures a part of the PL, expected the whole", ErrBit, p)
 		}
 	}
 	if err := b.walk(); err != nil {
@@ -209,14 +183,9 @@ func (b *Bit) walk() error {
 		}
 		switch {
 		case reg == regIDCODE && n == 1:
-			id := word(at) & revisionMask
-			for _, d := range devices {
-				if d.IDCode == id {
-					b.Device = d
-				}
-			}
-			if b.Device.Name == "" {
-				return fail(at, "IDCODE %08x is no device that is known here", id)
+			var known bool
+			if b.Device, known = boards.DeviceByIDCode(word(at)); !known {
+				return fail(at, "IDCODE %08x is no device that is known here", word(at)&boards.RevisionMask)
 			}
 		case reg == regFDRI && n > 0:
 			if b.Device.Name == "" {
@@ -230,22 +199,24 @@ func (b *Bit) walk() error {
 	return fmt.Errorf("%w: it writes no frame data", ErrBit)
 }
 
-// normal is a part as board files spell it, without what .bit files leave out: 7z045ffg900 of
-// xc7z045-ffg900-2.
-func normal(part string) string {
-	return strings.TrimPrefix(strings.ReplaceAll(strings.ToLower(part), "-", ""), "xc")
+// names are what a .bit file may call a part: all of it, or without what stands last, its grades and its package:
+// 7z045ffg900 of xc7z045ffg900-2, zu7ev-ffvc1156 of xczu7ev-ffvc1156-2-e.
+func names(part string) []string {
+	words := strings.Split(boards.Bare(part), "-")
+	var all []string
+	for n := range words {
+		all = append(all, strings.Join(words[:n+1], ""))
+	}
+	return all
 }
 
 // CheckPart compares a file with a board's part (xc7z045ffg900-2): the name in the header, and the
 // device that the data is written for.
 func (b *Bit) CheckPart(part string) error {
-	want := normal(part)
-	if got := normal(b.Part); got == "" || !strings.HasPrefix(want, got) {
+	if got := strings.ReplaceAll(boards.Bare(b.Part), "-", ""); !slices.Contains(names(part), got) {
 		return fmt.Errorf("%w: it is for the part %s, the board's is %s", ErrMismatch, b.Part, part)
 	}
-	// What follows a device's name is a letter: xczu7 is not xczu71, nor xczu1 of xczu19.
-	rest, ok := strings.CutPrefix(want, normal(b.Device.Name))
-	if !ok || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+	if d, ok := boards.DeviceOf(part); !ok || d != b.Device {
 		return fmt.Errorf("%w: its data is for the device %s, the board's part is %s", ErrMismatch, b.Device.Name, part)
 	}
 	return nil

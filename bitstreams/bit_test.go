@@ -193,6 +193,8 @@ func TestRefuses(t *testing.T) {
 		"idcode":        {edit(idcode+5, 0x99), "no device"},
 		"no idcode":     {edit(idcode, 0x20), "type 1 or 2"},
 		"too many":      {edit(fdri+4, 0x57), "words of payload"},
+		"a .bin":        {b.Bin(), "it begins as a .bin does"},
+		"partial":       {compose("npu_wrapper;PARTIAL=TRUE;Version=2022.2", "7z045ffg900", 0x03731093, 20, boards.Series7), "expected the whole"},
 	} {
 		if _, err := ParseBit(c.file); !errors.Is(err, ErrBit) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, expected %q", what, err, c.want)
@@ -215,6 +217,15 @@ func TestCheckPart(t *testing.T) {
 		{compose("x", "7z045ffg900", 0x03727093, 4, boards.Series7), "xc7z045ffg900-2", false}, // data of a 7z020
 		{compose("x", "xczu11eg", 0x04711093, 4, boards.UltraScalePlus), "xczu11eg", false},    // data of a zu2
 		{compose("x", "xczu19eg", 0x04740093, 4, boards.UltraScalePlus), "xczu19eg", false},
+		{compose("x", "7", 0x03727093, 4, boards.Series7), "xc7z020clg400-1", false}, // no part
+		{compose("x", "7z020clg40", 0x03727093, 4, boards.Series7), "xc7z020clg400-1", false},
+		{compose("x", "7z020clg400", 0x03727093, 4, boards.Series7), "xa7z020clg400-1", true},
+		{compose("x", "xa7z020clg400", 0x03727093, 4, boards.Series7), "xa7z020clg400-1", true},
+		{compose("x", "7z007sclg225", 0x03723093, 4, boards.Series7), "xc7z007sclg225-1", true},
+		{compose("x", "xczu1cg-sbva484-1-e", 0x04688093, 4, boards.UltraScalePlus), "xczu1cg-sbva484-1-e", true},
+		{compose("x", "xqzu7ev-ffrc1156-1-m", 0x04730093, 4, boards.UltraScalePlus), "xqzu7ev-ffrc1156-1-m", true},
+		{compose("x", "xck24-ubva530-2LV-c", 0x04714093, 4, boards.UltraScalePlus), "xck24-ubva530-2LV-c", true},
+		{compose("x", "xck26-sfvc784", 0x04724093, 4, boards.UltraScalePlus), "xck26-sfvc784-2LV-c", true},
 	} {
 		b, err := ParseBit(c.file)
 		if err != nil {

@@ -10,8 +10,11 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/sluice-npu/sluice/boards"
 )
 
 // Errors of manifests.
@@ -110,7 +113,7 @@ func (m *Manifest) validate() error {
 	}
 	hash := func(key, v string, digits int) {
 		raw, err := hex.DecodeString(v)
-		want(err == nil && 2*len(raw) == digits, key, strconv.Quote(v), fmt.Sprintf("%d hexadecimal digits", digits))
+		want(err == nil && 2*len(raw) == digits && v == strings.ToLower(v), key, strconv.Quote(v), fmt.Sprintf("%d hexadecimal digits, lower case", digits))
 	}
 	finite := func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 	want(m.Board != "", "board", `""`, "a board's name")
@@ -141,6 +144,22 @@ func (m *Manifest) CheckFile(file []byte, b *Bit) error {
 	}
 	if b.Tool != "" && b.Tool != m.Tool {
 		errs = append(errs, fmt.Errorf("%w: Vivado %s wrote it, the manifest says %s", ErrMismatch, b.Tool, m.Tool))
+	}
+	return errors.Join(errs...)
+}
+
+// CheckBoard compares a manifest with a board: its name, its part to the speed grade, the clock that the design was
+// built for. An MMCM's is within a thousandth of what was asked of it.
+func (m *Manifest) CheckBoard(b boards.Board) error {
+	var errs []error
+	if m.Board != b.Name {
+		errs = append(errs, fmt.Errorf("%w: it is for the board %s, not %s", ErrMismatch, m.Board, b.Name))
+	}
+	if m.Part != b.Part {
+		errs = append(errs, fmt.Errorf("%w: it was built for the part %s, %s has %s", ErrMismatch, m.Part, b.Name, b.Part))
+	}
+	if math.Abs(m.Timing.ClockMHz/b.ClockMHz-1) > 0.001 {
+		errs = append(errs, fmt.Errorf("%w: its clock is %g MHz, %s gives it %g", ErrMismatch, m.Timing.ClockMHz, b.Name, b.ClockMHz))
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluice-npu/sluice/boards"
 )
 
 func manifestText(file []byte) string {
@@ -57,6 +59,30 @@ func TestManifest(t *testing.T) {
 	}
 }
 
+// TestCheckBoard: what was built for another speed grade or clock is another, though its data fits the device.
+func TestCheckBoard(t *testing.T) {
+	b, err := boards.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][3]string{
+		{"board: zc706", "board: zc706", ""},
+		{"clock_mhz: 150", "clock_mhz: 149.9985", ""}, // as an MMCM makes it
+		{"board: zc706", "board: zc702", "for the board zc702"},
+		{"ffg900-2", "ffg900-3", "for the part xc7z045ffg900-3, zc706 has xc7z045ffg900-2"},
+		{"clock_mhz: 150", "clock_mhz: 142.857", "its clock is 142.857 MHz, zc706 gives it 150"},
+	} {
+		m, err := ParseManifest([]byte(strings.Replace(manifestText(z7045(20)), c[0], c[1], 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = m.CheckBoard(b)
+		if (err == nil) != (c[2] == "") || err != nil && (!errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), c[2])) {
+			t.Errorf("%s: %v, expected %q", c[1], err, c[2])
+		}
+	}
+}
+
 func TestManifestRefuses(t *testing.T) {
 	good := manifestText(z7045(20))
 	for _, c := range [][3]string{
@@ -65,6 +91,7 @@ func TestManifestRefuses(t *testing.T) {
 		{"design_hash: 0123456789abcdef", "design_hash: 0123", "design_hash"},
 		{"abi_hash: fedcba9876543210", "abi_hash: fedcba987654321g", "abi_hash"},
 		{"sha256: ", "sha256: 00", "sha256"},
+		{"abi_hash: fedcba9876543210", "abi_hash: FEDCBA9876543210", "lower case"},
 		{"wns_ns: 0.12", "wns_ns: -0.01", "misses its clock"},
 		{"wns_ns: 0.12", "wns_ns: .nan", "wns_ns"},
 		{"clock_mhz: 150", "clock_mhz: 0", "clock_mhz"},

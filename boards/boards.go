@@ -6,16 +6,17 @@ package boards
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
@@ -116,7 +117,7 @@ type processor struct {
 	addrBits   int
 	burst      int                  // beats it does not cut
 	lines, spi int                  // interrupt lines from the fabric in a row, SPI of the first
-	parts      []string             // how names of parts begin
+	clock      [2]float64           // MHz that its MMCM can make and its clock tree carry, at the slowest grade
 	memory     map[string]int       // ports into the DRAM, and the DRAM controller's port behind each
 	oneEach    bool                 // masters must not share a port of the DRAM controller
 	control    map[string][2]uint64 // masters into the fabric: first and last byte below 4 GiB
@@ -124,16 +125,17 @@ type processor struct {
 }
 
 // UG585 (Zynq-7000): 5.1, 10.1 (HP ports), 4.1 (addresses), 7.2 (interrupts). UG1085 (UltraScale+): 35 (ports
-// of the DRAM controller), 10 (addresses), 13 (interrupts). DS190 and DS891 for names of parts.
+// of the DRAM controller), 10 (addresses), 13 (interrupts). Clocks: DS187 and DS925 (MMCM's lowest output, a VCO of
+// 600 or 800 MHz by 128; the global buffers' highest).
 var processors = map[string]processor{
 	Series7: {
-		axi: AXI3, addrBits: 32, burst: 16, lines: 8, spi: 29, parts: []string{"xc7z", "xq7z", "xa7z"},
+		axi: AXI3, addrBits: 32, burst: 16, lines: 8, spi: 29, clock: [2]float64{4.69, 464},
 		memory:  map[string]int{"HP0": 3, "HP1": 3, "HP2": 2, "HP3": 2},
 		control: map[string][2]uint64{"GP0": {0x40000000, 0x7FFFFFFF}, "GP1": {0x80000000, 0xBFFFFFFF}},
 		widths:  []int{4, 8},
 	},
 	UltraScalePlus: {
-		axi: AXI4, addrBits: 40, burst: 16, lines: 8, spi: 89, parts: []string{"xczu", "xqzu", "xazu", "xck26", "xck24"},
+		axi: AXI4, addrBits: 40, burst: 16, lines: 8, spi: 89, clock: [2]float64{6.25, 667},
 		memory: map[string]int{"HP0": 3, "HP1": 4, "HP2": 4, "HP3": 5}, oneEach: true,
 		control: map[string][2]uint64{
 			"HPM0": {0xA0000000, 0xAFFFFFFF}, "HPM1": {0xB0000000, 0xBFFFFFFF}, "HPM0_LPD": {0x80000000, 0x9FFFFFFF},
@@ -272,6 +274,9 @@ var (
 	// nameRE is what may name a board: it becomes a part of file names and of a configuration.
 	nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	partRE = regexp.MustCompile(`^x[a-z0-9]+(-[a-zA-Z0-9]+)+$`)
+	// boardPartRE is a board file's name, vendor:board:part0:version: it becomes a word of Tcl.
+	boardPartRE = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*:[A-Za-z0-9][A-Za-z0-9._-]*:part[0-9]+:[0-9]+(\.[0-9]+)*$`)
+	gradeRE     = regexp.MustCompile(`^[1-3][A-Za-z]*$`)
 )
 
 // finding is a value that is out of range.
@@ -304,45 +309,54 @@ func (b Board) findings() (all []finding) {
 			all = append(all, finding{key, v, fmt.Sprintf(what, args...)})
 		}
 	}
-	positive := func(key string, v int) { want(v > 0 && v < 1<<30, key, v, "more than 0") }
+	within := func(key string, v, least, most int) { want(v >= least && v <= most, key, v, "%d..%d", least, most) }
+	upTo := func(key string, v, most float64) { want(v > 0 && v <= most, key, v, "more than 0, at most %g", most) }
 
 	want(nameRE.MatchString(b.Name), "name", fmt.Sprintf("%q", b.Name), "up to 64 of a-z 0-9 - _")
 	want(b.Family == Series7 || b.Family == UltraScalePlus, "family", b.Family, Series7+" or "+UltraScalePlus)
-	positive("dsp", b.DSP)
-	positive("bram36", b.BRAM36)
-	want(b.URAM >= 0 && b.URAM < 1<<30, "uram", b.URAM, "0 or more")
-	positive("lut", b.LUT)
-	positive("ff", b.FF)
-	want(finite(b.ClockMHz), "clock_mhz", b.ClockMHz, "more than 0")
+	within("dsp", b.DSP, 1, maxBlocks)
+	within("bram36", b.BRAM36, 1, maxBlocks)
+	within("uram", b.URAM, 0, maxBlocks)
+	within("lut", b.LUT, 1, maxCells)
+	within("ff", b.FF, 1, maxCells)
+	upTo("clock_mhz", b.ClockMHz, maxMHz)
 	want(b.Ports.NAXI >= 1 && b.Ports.NAXI <= 4, "ports.n_axi", b.Ports.NAXI, "1..4")
 	want(b.Ports.AXIBytes == 8 || b.Ports.AXIBytes == 16, "ports.axi_bytes", b.Ports.AXIBytes, "8 or 16")
 	want(b.Ports.MaxBurst >= 1 && b.Ports.MaxBurst <= 256, "ports.max_burst", b.Ports.MaxBurst, "1..256")
+	want(b.BoardPart == "" || boardPartRE.MatchString(b.BoardPart), "board_part", strconv.Quote(b.BoardPart), "vendor:board:part0:version, as Vivado lists it")
 	if b.Buildable() {
 		b.build(want)
 	}
 	want(len(b.DRAM.BytesPerCycle) > 0, "dram.bytes_per_cycle", b.DRAM.BytesPerCycle, "at least one")
+	// Each port moves its width both ways in a cycle.
+	most := 2 * b.Ports.NAXI * b.Ports.AXIBytes
 	for _, v := range b.DRAM.BytesPerCycle {
-		want(finite(v) && v <= 1024, "dram.bytes_per_cycle", v, "more than 0, at most 1024")
+		want(v > 0 && (v <= float64(most) || most <= 0), "dram.bytes_per_cycle", v, "more than 0, at most %d, what %d ports of %d bytes read and write in a cycle", most, b.Ports.NAXI, b.Ports.AXIBytes)
 	}
 	want(b.DRAM.LatencyCycles >= 0 && b.DRAM.LatencyCycles <= 1<<20, "dram.latency_cycles", b.DRAM.LatencyCycles, "0..1048576")
-	want(b.PaperMibit == 0 && len(b.Published) == 0 || finite(b.PaperMibit), "paper_mibit", b.PaperMibit, "more than 0 (it goes with published)")
+	want(b.PaperMibit == 0 && len(b.Published) == 0 || b.PaperMibit > 0 && b.PaperMibit <= maxMibit, "paper_mibit", b.PaperMibit, "more than 0, at most %d (it goes with published)", maxMibit)
 	for _, p := range b.Published {
-		want(p.TR > 0 && p.TP > 0 && p.TC > 0, "published", p, "positive <T_R, T_P, T_C>")
+		size := func(v int) bool { return v > 0 && v <= 1<<16 }
+		share := func(v float64) bool { return v >= 0 && v <= 200 }
+		want(size(p.TR) && size(p.TP) && size(p.TC) && share(p.DSPPercent) && share(p.BRAMPercent), "published", p, "<T_R, T_P, T_C> of 1..65536 and percentages of 0..200")
 	}
 	return all
 }
 
-func finite(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
+// What no device of these families comes near: a number beyond is a slip.
+const (
+	maxBlocks = 20_000 // DSPs, BRAM36, URAM
+	maxCells  = 20_000_000
+	maxMHz    = 1000
+	maxMibit  = 10_000
+)
 
 // build checks what buildKeys tell.
 func (b Board) build(want func(ok bool, key string, v any, what string, args ...any)) {
 	if ps, ok := processors[b.Family]; ok {
 		b.processor(&ps, want)
 	}
-	want(b.SpeedGrade >= -3 && b.SpeedGrade <= -1, "speed_grade", b.SpeedGrade, "-1, -2 or -3")
-	want(b.IDCode != 0 && b.IDCode>>28 == 0, "idcode", fmt.Sprintf("%#x", b.IDCode), "28 bits, not 0")
-	want(finite(b.Clocks.PSRefMHz) && b.Clocks.PSRefMHz <= 200, "clocks.ps_ref_mhz", b.Clocks.PSRefMHz, "more than 0, at most 200")
-	want(finite(b.Clocks.PLMHz) && b.Clocks.PLMHz <= 1000, "clocks.pl_mhz", b.Clocks.PLMHz, "more than 0, at most 1000")
+	want(b.Clocks.PSRefMHz > 0 && b.Clocks.PSRefMHz <= 200, "clocks.ps_ref_mhz", b.Clocks.PSRefMHz, "more than 0, at most 200")
 	want(nameRE.MatchString(b.UIO), "uio", fmt.Sprintf("%q", b.UIO), "up to 64 of a-z 0-9 - _")
 	d := b.DDR
 	want(d.Bytes > 0 && d.Bytes <= 1<<40 && d.Base <= 1<<40, "ddr", d, "a range of at most 2^40 bytes")
@@ -353,8 +367,20 @@ func (b Board) build(want func(ok bool, key string, v any, what string, args ...
 // processor checks what the family's processing system decides.
 func (b Board) processor(ps *processor, want func(ok bool, key string, v any, what string, args ...any)) {
 	p := b.Ports
-	want(partRE.MatchString(b.Part) && slices.ContainsFunc(ps.parts, func(s string) bool { return strings.HasPrefix(b.Part, s) }),
-		"part", b.Part, "one of Vivado's names of parts, %s...", strings.Join(ps.parts, "..., "))
+	dev, known := DeviceOf(b.Part)
+	known = known && dev.Family == b.Family && partRE.MatchString(b.Part)
+	want(known, "part", b.Part, "Vivado's name of a part (xc7z020clg400-1, xczu7ev-ffvc1156-2-e) of %s, one of the devices %s", b.Family, deviceNames(b.Family))
+	if known { // what else says which device it is
+		want(b.IDCode == dev.IDCode, "idcode", fmt.Sprintf("%#08x", b.IDCode), "%#08x, that of %s", dev.IDCode, dev.Name)
+		grade := ""
+		if i := slices.IndexFunc(strings.Split(b.Part, "-")[1:], gradeRE.MatchString); i >= 0 {
+			grade = "-" + strings.Split(b.Part, "-")[i+1][:1]
+		}
+		want(fmt.Sprint(b.SpeedGrade) == grade, "speed_grade", b.SpeedGrade, "%s, as part %s has it", cmp.Or(grade, "-1, -2 or -3 within part"), b.Part)
+		want(sameDevice(b.Device, b.Part), "device", b.Device, "the device of part %s, as data sheets write it", b.Part)
+	}
+	want(b.ClockMHz >= ps.clock[0] && b.ClockMHz <= ps.clock[1], "clock_mhz", b.ClockMHz, "%g..%g, which an MMCM of %s makes", ps.clock[0], ps.clock[1], b.Family)
+	want(b.Clocks.PLMHz >= 10 && b.Clocks.PLMHz <= ps.clock[1], "clocks.pl_mhz", b.Clocks.PLMHz, "10..%g, which an MMCM of %s takes", ps.clock[1], b.Family)
 	want(p.AXI == ps.axi, "ports.axi", p.AXI, "%s, as the ports of %s are", ps.axi, b.Family)
 	want(p.MaxBurst <= ps.burst, "ports.max_burst", p.MaxBurst, "at most %d: longer ones are cut or illegal", ps.burst)
 	want(p.AddrBits == ps.addrBits, "ports.addr_bits", p.AddrBits, "%d", ps.addrBits)

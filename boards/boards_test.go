@@ -2,6 +2,7 @@ package boards
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"reflect"
 	"slices"
@@ -98,7 +99,17 @@ func TestRefuses(t *testing.T) {
 		{"zc706", "lut: 218600", "lut: 0", "lut"},
 		{"zc706", "bram36: 545", "bram36: many", "line"},
 		{"zc706", "family: xc7", "family: ecp5", "family"},
-		{"zc706", "clock_mhz: 150", "clock_mhz: .nan", "clock_mhz"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: .nan", "x: bad board: clock_mhz: expected more than 0, at most 1000, found NaN"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: -150", "clock_mhz: expected more than 0, at most 1000, found -150"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: 150000000", "clock_mhz: expected more than 0, at most 1000, found 1.5e+08"},
+		{"zc706", "dsp: 900", "dsp: 900000", "dsp: expected 1..20000, found 900000"},
+		{"zc706", "bram36: 545", "bram36: 19200000", "bram36: expected 1..20000"},
+		{"zc706", "uram: 0", "uram: -1", "uram: expected 0..20000"},
+		{"zc706", "lut: 218600", "lut: 2186000000", "lut: expected 1..20000000"},
+		{"zc706", "[15.3, 28]", "[15.3, 65]", "dram.bytes_per_cycle: expected more than 0, at most 64, what 4 ports of 8 bytes read and write in a cycle, found 65"},
+		{"zc706", "[15.3, 28]", "[-15.3]", "bytes_per_cycle: expected more than 0"},
+		{"zc706", "[15.3, 28]", "[.nan]", "bytes_per_cycle: expected more than 0"},
+		{"zc706", "paper_mibit: 19.2", "paper_mibit: .inf", "paper_mibit: expected more than 0, at most 10000"},
 		{"zc706", "[15.3, 28]", "[]", "bytes_per_cycle"},
 		{"zc706", "[15.3, 28]", "[15.3, -.inf]", "bytes_per_cycle"},
 		{"zc706", "n_axi: 4", "n_axi: 5", "n_axi"},
@@ -130,6 +141,19 @@ func TestRefuses(t *testing.T) {
 		{"zc706", "npu_base: 0x30000000", "npu_base: 0x30000001", "npu_base"},
 		{"zc706", "npu_base: 0x30000000", "npu_base: 0x3F000000", "npu_base"},
 		{"zc706", "base: 0x0, bytes: 0x40000000", "base: 0x40000000, bytes: 0x100000000", "ddr"},
+		{"zc706", "idcode: 0x03731093", "idcode: 0x03727093", "idcode: expected 0x03731093, that of xc7z045"},
+		{"zc706", "speed_grade: -2", "speed_grade: -1", "speed_grade: expected -2, as part"},
+		{"zc706", "device: Z7045", "device: Z7020", "device: expected the device of part"},
+		{"zc706", "device: Z7045", "device: Z704", "device: expected the device of part"},
+		{"zc706", "part: xc7z045", "part: xc7z055", "part"},
+		{"zc706", "part: xc7z045", "part: xck26", "part"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: 0.1", "clock_mhz: expected 4.69..464"},
+		{"zc706", "clock_mhz: 150", "clock_mhz: 1e6", "clock_mhz: expected 4.69..464"},
+		{"zcu104", "clock_mhz: 200", "clock_mhz: 700", "clock_mhz: expected 6.25..667"},
+		{"zc706", "pl_mhz: 100", "pl_mhz: 5", "pl_mhz"},
+		{"zc706", "board_part: xilinx.com:zc706:part0:1.4", `board_part: "x [exec touch /tmp/x] ; puts hi"`, "board_part: expected vendor:board:part0:version"},
+		{"zc706", "board_part: xilinx.com:zc706:part0:1.4", `board_part: "xilinx.com:zc706:part0:1.4\nputs hi"`, "board_part"},
+		{"zc706", "board_part: xilinx.com:zc706:part0:1.4", "board_part: $x:zc706:part0:1.4", "board_part"},
 		{"zcu104", "[HP0, HP3]", "[HP1, HP2]", "shares with HP1"},
 		{"zcu104", "max_burst: 16", "max_burst: 64", "max_burst"},
 	} {
@@ -154,6 +178,42 @@ func TestRefuses(t *testing.T) {
 	}
 	if _, err := Load("vc707"); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), "zc706") {
 		t.Errorf("Load of an unknown board: %v", err)
+	}
+}
+
+// TestDevices: every part that a board may have has an IDCODE, whatever it is qualified for.
+func TestDevices(t *testing.T) {
+	for part, want := range map[string]string{
+		"xc7z007sclg225-1": "xc7z007s", "xc7z014sclg400-1": "xc7z014s", "xa7z020clg400-1i": "xc7z020", "xq7z045rf900-1i": "xc7z045", "7z045ffg900": "xc7z045",
+		"xczu1cg-sbva484-1-e": "xczu1", "xczu19eg-ffvb1517-1-e": "xczu19", "xazu3eg-sfva625-1-i": "xczu3", "xqzu7ev-ffrc1156-1-m": "xczu7", "xck24-ubva530-2LV-c": "xck24",
+		"xc7z0455ffg900-2": "", "xczu71eg-x-1-e": "", "7": "", "": "", "xc": "", "xc7z": "", "xc7k325tffg900-2": "",
+	} {
+		if d, ok := DeviceOf(part); d.Name != want || ok != (want != "") {
+			t.Errorf("%s: %v, %v, expected %q", part, d, ok, want)
+		}
+	}
+	for _, d := range devices {
+		if back, ok := DeviceByIDCode(d.IDCode | 0x30000000); !ok || back != d {
+			t.Errorf("%v: by its IDCODE %v, %v", d, back, ok)
+		}
+	}
+	for _, c := range []struct {
+		device, part string
+		same         bool
+	}{
+		{"Z7045", "xc7z045ffg900-2", true},
+		{"Z-7020", "xa7z020clg400-1", true},
+		{"XC7Z020", "xc7z020clg400-1", true},
+		{"ZU7EV", "xczu7ev-ffvc1156-2-e", true},
+		{"XCK26", "xck26-sfvc784-2LV-c", true},
+		{"ZU7EG", "xczu7ev-ffvc1156-2-e", false},
+		{"ZU7", "xczu7ev-ffvc1156-2-e", false},
+		{"Z7007S", "xc7z007sclg225-1", true},
+		{"", "xc7z020clg400-1", false},
+	} {
+		if sameDevice(c.device, c.part) != c.same {
+			t.Errorf("%q and %s: expected %v", c.device, c.part, c.same)
+		}
 	}
 }
 
@@ -212,6 +272,42 @@ func TestRefusesAllAtOnce(t *testing.T) {
 	for line := range strings.Lines(err.Error()) {
 		if !strings.HasPrefix(line, "my.yaml: ") {
 			t.Errorf("%q names no file", line)
+		}
+	}
+}
+
+// TestOverlay: the memory behind the caches lies beside the NPU's own, within the board's; where that cannot be it is
+// refused, and the other not.
+func TestOverlay(t *testing.T) {
+	for _, c := range []struct {
+		board       string
+		base, bytes uint64
+		want        string // "": refused
+	}{
+		{"zc706", 0x30000000, 0x10000000, "reg = <0x20000000 0x8000000>;"},
+		{"zcu104", 0x60000000, 0x10000000, "reg = <0x0 0x50000000 0x0 0x8000000>;"},
+		{"zc706", 0x8000000, 0x18000000, ""},  // would lie below 0
+		{"zc706", 0x10000000, 0x10000000, ""}, // at 0, where the kernel is
+		{"zc706", 0x30000000, 0x1000, ""},     // half a page
+		{"zc706", 0x30000000, 0x400000, ""},   // half of what the kernel can lend
+	} {
+		b, err := Load(c.board)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.DDR.NPUBase, b.DDR.NPUBytes = c.base, c.bytes
+		if err := b.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := b.Overlay(false); err != nil || !strings.Contains(text, fmt.Sprintf("-memory@%x {", c.base)) {
+			t.Errorf("%+v: %v\n%s", c, err, text)
+		}
+		text, err := b.Overlay(true)
+		switch {
+		case c.want == "" && (!errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), "ddr.npu_base")):
+			t.Errorf("%+v: %v\n%s", c, err, text)
+		case c.want != "" && (err != nil || !strings.Contains(text, c.want)):
+			t.Errorf("%+v: %v\n%s", c, err, text)
 		}
 	}
 }

@@ -5,19 +5,36 @@ import (
 	"strings"
 )
 
+// poolAlign is the kernel's CMA_MIN_ALIGNMENT_BYTES with pages of 4 KiB.
+const poolAlign = 4 << 20
+
+// Memory is where the NPU's memory is: what the board's file says, or, behind the caches, half as much below it.
+func (b Board) Memory(cached bool) (base, bytes uint64) {
+	if cached {
+		return b.DDR.NPUBase - b.DDR.NPUBytes, b.DDR.NPUBytes / 2
+	}
+	return b.DDR.NPUBase, b.DDR.NPUBytes
+}
+
 // Overlay is the device-tree overlay of a board: the NPU as a UIO device, the memory that is its own
 // alone, and the device that maps it (boards/kernel). It applies to the kernel's device tree of the
 // board, compiled with symbols. The memory is mapped write-combined or, where cached, by the CPU's caches:
 // then it is the kernel's to lend where the NPU does not need it, and below what a 32-bit kernel maps
 // without high memory.
-func (b Board) Overlay(cached bool) string {
+func (b Board) Overlay(cached bool) (string, error) {
 	cells, gic, manager := 1, "intc", "devcfg"
 	if b.Family == UltraScalePlus {
 		cells, gic, manager = 2, "gic", "zynqmp_pcap"
 	}
-	base, size, kind := b.DDR.NPUBase, b.DDR.NPUBytes, "no-map;"
+	kind := "no-map;"
+	base, size := b.Memory(cached)
 	if cached {
-		base, size, kind = base-size, size/2, "compatible = \"shared-dma-pool\";\n\t\t\treusable;"
+		// what the kernel lends it wants on its own boundary, of both families here
+		if d := b.DDR; d.NPUBytes >= d.NPUBase-d.Base || base%poolAlign != 0 || size%poolAlign != 0 {
+			return "", fmt.Errorf("%w: ddr.npu_base: memory behind the caches is half of npu_bytes, npu_bytes below npu_base, both multiples of %#x and above the memory's base %#x; found %#x bytes at %#x",
+				ErrBoard, poolAlign, d.Base, d.NPUBytes, d.NPUBase)
+		}
+		kind = "compatible = \"shared-dma-pool\";\n\t\t\treusable;"
 	}
 	reg := func(base, size uint64) string {
 		if cells == 1 {
@@ -41,5 +58,5 @@ func (b Board) Overlay(cached bool) string {
 	w("\t%s@%x {", b.UIO, b.Registers.Base)
 	w("\t\tcompatible = \"generic-uio\";\n\t\treg = %s;", reg(b.Registers.Base, b.Registers.Bytes))
 	w("\t\tinterrupt-parent = <&%s>;\n\t\tinterrupts = <0 %d 4>; /* SPI, level, active high */\n\t};\n};", gic, b.Interrupt.SPI)
-	return s.String()
+	return s.String(), nil
 }

@@ -24,7 +24,8 @@ var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vecto
 // rules: a package (or, with a trailing slash, everything below) and all it may import beside the
 // leaves and its own subtree. The longest matching rule holds.
 var rules = map[string][]string{
-	"hw/":                      {},
+	"hw":                       {},
+	"hw/":                      {"hw"}, // the RTL, built in
 	"sim/":                     {},
 	"boards":                   {},
 	"boards/ip":                {"boards"},
@@ -41,7 +42,7 @@ var rules = map[string][]string{
 	"dse/cost":                 {},
 	"dse/counted":              {"dse/cost", "dse/mapping", "hw/syn"}, // which RTL it was counted on
 	"dse/mapping":              {"dse/cost"},
-	"dse/resource":             {"boards", "hw/syn"}, // its law rests on runs as hw/syn stores them
+	"dse/resource":             {"boards", "hw", "hw/syn"}, // its law rests on runs as hw/syn stores them
 	"dse/split":                {"dse/cost", "dse/mapping"},
 	"dse/search":               {"dse/cost", "dse/mapping", "dse/split", "dse/alias", "dse/graph", "dse/resource", "boards"}, // it simulates nothing: that is passed in
 	"dse/report":               {"dse/search", "dse/cost", "dse/mapping", "dse/resource", "boards"},

@@ -29,17 +29,21 @@ type memory struct{ Master, Port, Clock string }
 type values struct {
 	Board, Config, Module, Vendor, Part, BoardPart string
 
-	PS, PSRule, PSConfig string
-	PSProperties         []string
-	PLClock, PLReset     string
-	PLMHz, ClockMHz      string
-	ClockWhy             string
-	Interrupt            string
-	RegPort, RegBus      string
-	RegClock             string
-	RegBase, RegBytes    string
-	Memory               []memory
+	PS, PSConfig      string
+	PSProperties      []string
+	PLClock, PLReset  string
+	PLMHz, ClockMHz   string
+	ClockWhy          string
+	Interrupt         string
+	Line              int
+	RegPort, RegBus   string
+	RegClock          string
+	RegBase, RegBytes string
+	Memory            []memory
 }
+
+// masters are the pins of the UltraScale+'s masters into the fabric.
+var masters = map[string]string{"HPM0": "HPM0_FPD", "HPM1": "HPM1_FPD", "HPM0_LPD": "HPM0_LPD"}
 
 // Generate writes the Tcl for a design that boards/ip takes on the board.
 func Generate(b boards.Board, d configs.Design) ([]byte, error) {
@@ -50,7 +54,8 @@ func Generate(b boards.Board, d configs.Design) ([]byte, error) {
 		Board: b.Name, Config: d.Name, Module: ip.Module(b, d), Vendor: "sluice-npu", Part: b.Part, BoardPart: b.BoardPart,
 		PLMHz: fmt.Sprintf("%g", b.Clocks.PLMHz), ClockMHz: fmt.Sprintf("%g", b.ClockMHz), RegPort: b.Registers.Port,
 		RegBase: fmt.Sprintf("%#x", b.Registers.Base), RegBytes: fmt.Sprintf("%#x", b.Registers.Bytes),
-		ClockWhy: fmt.Sprintf("The processing system's dividers do not reach %g MHz, so an MMCM makes it of %g.", b.ClockMHz, b.Clocks.PLMHz),
+		ClockWhy: fmt.Sprintf("An MMCM makes the design's %g MHz of %g: the processing system's dividers reach few frequencies, and reset waits for a lock.", b.ClockMHz, b.Clocks.PLMHz),
+		Line:     b.Interrupt.Line,
 	}
 	preset := "0"
 	if b.BoardPart != "" {
@@ -61,18 +66,25 @@ func Generate(b boards.Board, d configs.Design) ([]byte, error) {
 	}
 	ports := b.Ports.Names[:d.NAXI]
 	if b.Family == boards.UltraScalePlus {
-		v.PS, v.PSRule = "zynq_ultra_ps_e:3.4", "zynq_ultra_ps_e"
+		v.PS = "zynq_ultra_ps_e"
 		v.PSConfig = fmt.Sprintf(`apply_board_preset "%s"`, preset)
-		v.PLClock, v.PLReset, v.Interrupt = "pl_clk0", "pl_resetn0", fmt.Sprintf("pl_ps_irq%d", b.Interrupt.Line/8)
-		v.RegBus, v.RegClock = b.Registers.Port+"_FPD", strings.ToLower("maxi"+b.Registers.Port+"_fpd_aclk")
-		v.RegBus = "M_AXI_" + v.RegBus
+		// pl_ps_irq0 has lines 0 to 7, all that a board's file may name.
+		v.PLClock, v.PLReset, v.Interrupt = "pl_clk0", "pl_resetn0", "pl_ps_irq0"
+		v.RegBus = "M_AXI_" + masters[b.Registers.Port]
+		v.RegClock = strings.ToLower("maxi" + masters[b.Registers.Port] + "_aclk")
+		property("PSU__PSS_REF_CLK__FREQMHZ", b.Clocks.PSRefMHz)
 		property("PSU__FPGA_PL0_ENABLE", 1)
 		property("PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ", v.PLMHz)
 		property("PSU__USE__IRQ0", 1)
-		property("PSU__USE__M_AXI_GP0", 1)
-		property("PSU__MAXIGP0__DATA_WIDTH", 32)
-		property("PSU__USE__M_AXI_GP1", 0)
-		property("PSU__USE__M_AXI_GP2", 0)
+		// A master that is on and has no clock fails validation.
+		for n, p := range []string{"HPM0", "HPM1", "HPM0_LPD"} {
+			if p != b.Registers.Port {
+				property(fmt.Sprintf("PSU__USE__M_AXI_GP%d", n), 0)
+				continue
+			}
+			property(fmt.Sprintf("PSU__USE__M_AXI_GP%d", n), 1)
+			property(fmt.Sprintf("PSU__MAXIGP%d__DATA_WIDTH", n), 32)
+		}
 		for i, p := range ports {
 			// HP0..HP3 are slave ports 2..5 of the processing system.
 			var n int
@@ -84,15 +96,22 @@ func Generate(b boards.Board, d configs.Design) ([]byte, error) {
 			v.Memory = append(v.Memory, memory{fmt.Sprintf("M%02d_AXI", i), "S_AXI_" + p + "_FPD", "saxi" + strings.ToLower(p) + "_fpd_aclk"})
 		}
 	} else {
-		v.PS, v.PSRule = "processing_system7:5.5", "processing_system7"
+		v.PS = "processing_system7"
 		v.PSConfig = fmt.Sprintf(`make_external "FIXED_IO, DDR" apply_board_preset "%s"`, preset)
 		v.PLClock, v.PLReset, v.Interrupt = "FCLK_CLK0", "FCLK_RESET0_N", "IRQ_F2P"
 		v.RegBus, v.RegClock = "M_AXI_"+b.Registers.Port, "M_AXI_"+b.Registers.Port+"_ACLK"
+		property("PCW_CRYSTAL_PERIPHERAL_FREQMHZ", b.Clocks.PSRefMHz)
 		property("PCW_EN_CLK0_PORT", 1)
 		property("PCW_FPGA0_PERIPHERAL_FREQMHZ", v.PLMHz)
 		property("PCW_USE_FABRIC_INTERRUPT", 1)
 		property("PCW_IRQ_F2P_INTR", 1)
-		property("PCW_USE_M_AXI_"+b.Registers.Port, 1)
+		for _, p := range []string{"GP0", "GP1"} {
+			on := 0
+			if p == b.Registers.Port {
+				on = 1
+			}
+			property("PCW_USE_M_AXI_"+p, on)
+		}
 		for i, p := range ports {
 			property("PCW_USE_S_AXI_"+p, 1)
 			property("PCW_S_AXI_"+p+"_DATA_WIDTH", 8*d.AXIBytes)

@@ -88,6 +88,90 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestVersions: the cores are those of the Vivado that runs it.
+func TestVersions(t *testing.T) {
+	b, d, text := load(t, "zcu104", "zcu104")
+	for vivado, ps := range map[string]string{"2022.2": "3.4", "2023.1": "3.5", "2024.2": "3.5"} {
+		record, said, err := standIn(t, b, d, text, "SLUICE_STANDIN_VIVADO="+vivado)
+		if err != nil || !strings.Contains(record, "xilinx.com:ip:zynq_ultra_ps_e:"+ps+" ps\n") {
+			t.Errorf("Vivado %s: %v: %s\n%s", vivado, err, said, record)
+		}
+	}
+	if _, said, err := standIn(t, b, d, text, "SLUICE_STANDIN_VIVADO=2017.4"); err == nil || !strings.Contains(said, "this Vivado has no core xilinx.com:ip:zynq_ultra_ps_e") {
+		t.Errorf("a Vivado without the core: %v: %s", err, said)
+	}
+}
+
+// TestBoards: every board's file makes a script, whatever Generate's callers think of its resources.
+func TestBoards(t *testing.T) {
+	for _, name := range boards.Names() {
+		b, d, text := load(t, name, "tiny")
+		record, said, err := standIn(t, b, d, text)
+		if err != nil || !strings.Contains(record, "write_hw_platform") {
+			t.Errorf("%s: %v: %s", name, err, said)
+		}
+	}
+}
+
+// TestWays: every register port and interrupt line that a board's file may name is wired as it says.
+func TestWays(t *testing.T) {
+	for _, c := range []struct {
+		board, port string
+		base        uint64
+		line        int
+		want        []string
+	}{
+		{"zc706", "GP0", 0x43C00000, 0, []string{"M_AXI_GP0 1\n", "M_AXI_GP1 0\n", "bd_intf_pin:ps/M_AXI_GP0 ", "bd_pin:npu/irq bd_pin:ps/IRQ_F2P\n"}},
+		{"zc706", "GP1", 0x83C00000, 3, []string{"M_AXI_GP0 0\n", "M_AXI_GP1 1\n", "bd_intf_pin:ps/M_AXI_GP1 ", "-offset 0x83c00000 ", "CONST_WIDTH 3 ", "IN0_WIDTH 3 ", "bd_pin:npu/irq bd_pin:lines/In1\n", "bd_pin:lines/dout bd_pin:ps/IRQ_F2P\n"}},
+		{"zcu104", "HPM0", 0xA0000000, 7, []string{"GP0 1\n", "GP1 0\n", "GP2 0\n", "MAXIGP0__DATA_WIDTH 32\n", "bd_intf_pin:ps/M_AXI_HPM0_FPD ", "IN0_WIDTH 7 ", "bd_pin:lines/dout bd_pin:ps/pl_ps_irq0\n"}},
+		{"zcu104", "HPM1", 0xB0000000, 2, []string{"M_AXI_GP0 0\n", "M_AXI_GP1 1\n", "M_AXI_GP2 0\n", "MAXIGP1__DATA_WIDTH 32\n", "bd_intf_pin:ps/M_AXI_HPM1_FPD ", "bd_pin:ps/maxihpm1_fpd_aclk\n"}},
+		{"zcu104", "HPM0_LPD", 0x80000000, 0, []string{"M_AXI_GP0 0\n", "M_AXI_GP1 0\n", "M_AXI_GP2 1\n", "MAXIGP2__DATA_WIDTH 32\n", "bd_intf_pin:ps/M_AXI_HPM0_LPD ", "bd_pin:ps/maxihpm0_lpd_aclk\n"}},
+	} {
+		b, d, _ := load(t, c.board, "small")
+		b.Interrupt.SPI += c.line - b.Interrupt.Line
+		b.Interrupt.Line, b.Registers.Port, b.Registers.Base = c.line, c.port, c.base
+		if err := b.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := Generate(b, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, said, err := standIn(t, b, d, string(text))
+		if err != nil {
+			t.Errorf("%s, %s, line %d: %v: %s", c.board, c.port, c.line, err, said)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(record, want) {
+				t.Errorf("%s, %s, line %d: expected %q in\n%s", c.board, c.port, c.line, want, record)
+			}
+		}
+	}
+}
+
+// TestNoBoardPart: without a preset there is no platform to make a first-stage loader of, and the script says so; a
+// board file that is not installed is named; the crystal is the board's.
+func TestNoBoardPart(t *testing.T) {
+	b, d, text := load(t, "pynq-z2", "tiny")
+	record, said, err := standIn(t, b, d, text)
+	if err != nil || !strings.Contains(record, "PCW_CRYSTAL_PERIPHERAL_FREQMHZ 50\n") || !strings.Contains(record, `apply_board_preset "1"`) {
+		t.Errorf("%v: %s\n%s", err, said, record)
+	}
+	if _, said, err := standIn(t, b, d, text, "SLUICE_STANDIN_BOARDS=xilinx.com:zc706:part0:1.4"); err == nil || !strings.Contains(said, "no board file tul.com.tw:pynq-z2:part0:1.0") {
+		t.Errorf("a board file that is not there: %v: %s", err, said)
+	}
+	b.BoardPart = ""
+	bare, err := Generate(b, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, said, err = standIn(t, b, d, string(bare))
+	if err != nil || strings.Contains(record, "write_hw_platform") || !strings.Contains(record, "write_bitstream") ||
+		!strings.Contains(said, "WARNING") || !strings.Contains(said, "no npu.xsa") || !strings.Contains(record, `apply_board_preset "0"`) {
+		t.Errorf("without a board_part: %v: %s\n%s", err, said, record)
+	}
+}
+
 // TestSlack: a design that misses its clock ends in an error, and no bitstream is written.
 func TestSlack(t *testing.T) {
 	b, d, text := load(t, "zc706", "small")
@@ -105,7 +189,11 @@ func TestRefused(t *testing.T) {
 		{"npu/irq", "npu/interrupt", "no pin interrupt"},
 		{"CONFIG.PCW_S_AXI_HP0_DATA_WIDTH 64", "CONFIG.PCW_S_AXI_HP0_DATA_WIDTH 128", "cannot be: 128"},
 		{"CONFIG.USE_LOCKED true", "CONFIG.USE_LOCK true", "no parameter CONFIG.USE_LOCK"},
-		{"clk_wiz:6.0 clock", "clk_wizard:6.0 clock", "no core"},
+		{"[core clk_wiz] clock", "[core clk_wizard] clock", "this Vivado has no core xilinx.com:ip:clk_wizard"},
+		{"[core clk_wiz] clock", "xilinx.com:ip:clk_wiz:5.4 clock", "this Vivado has xilinx.com:ip:clk_wiz:6.0"},
+		{"CONFIG.PCW_USE_M_AXI_GP1 0", "CONFIG.PCW_USE_M_AXI_GP1 1", "PCW_USE_M_AXI_GP1 is on, and its clock M_AXI_GP1_ACLK is not connected"},
+		{"CONFIG.PCW_USE_M_AXI_GP0 1", "CONFIG.PCW_USE_M_AXI_GP0 0", "no pin M_AXI_GP0_ACLK while PCW_USE_M_AXI_GP0 is 0"},
+		{"  CONFIG.PCW_USE_S_AXI_HP0 1\n", "", "no pin S_AXI_HP0_ACLK while PCW_USE_S_AXI_HP0 is 0"},
 		{"get_bd_pins reset/dcm_locked", "get_bd_pins resets/dcm_locked", "no cell resets"},
 		{"[get_bd_pins npu/resetn]", "[get_bd_pins npu/clk]", "is connected already"},
 		{"validate_bd_design", "check_bd_design", "no command check_bd_design"},

@@ -90,7 +90,6 @@ type view struct {
 	Protocol                            string
 	Parameters                          [][2]string // of npu_top
 	Associated                          string
-	ClockMHz                            float64
 	PeriodNs                            string
 	Taxonomy, Families                  string
 	Cells                               bool // hw/xilinx is needed
@@ -107,8 +106,8 @@ func Generate(b boards.Board, d configs.Design) (Files, error) {
 		DesignHash: fmt.Sprintf("%016x", d.Hash()),
 		N:          d.NAXI, Bytes: d.AXIBytes, Bits: 8 * d.AXIBytes, Size: int(math.Log2(float64(d.AXIBytes))),
 		AddrBits: b.Ports.AddrBits, LenBits: 8, LockBits: 1, Protocol: "AXI4",
-		ClockMHz: d.ClockMHz, PeriodNs: fmt.Sprintf("%.3f", math.Floor(1e6/d.ClockMHz)/1000),
-		Cells: b.Family == boards.UltraScalePlus,
+		PeriodNs: fmt.Sprintf("%.3f", math.Floor(1e6/b.ClockMHz)/1000), // the clock that boards/block gives it
+		Cells:    b.Family == boards.UltraScalePlus,
 	}
 	if b.Ports.AXI == boards.AXI3 {
 		v.AXI3, v.LenBits, v.LockBits, v.Protocol = true, 4, 2, "AXI3"

@@ -3,9 +3,9 @@
 #
 # From Debian's linux-source-6.1, allnoconfig and the fragments beside this script. The result is
 # build/kernel/<arch>: kernel (zImage or Image), <board>.dtb with symbols, the modules. Nothing is done
-# where a hash over package, fragments and compiler says so; the modules have a hash of their own, and are
-# built against what is kept of the tree. 600 files are compiled where nothing is there, two for the
-# modules alone; both architectures share the sources, of which what neither can use is not unpacked.
+# where a hash over package, fragments and compiler says so, and all that it stands for is there; the modules
+# have a hash of their own, and are built against what is kept of the tree. 600 files are compiled where nothing is
+# there, two for the modules alone; both architectures share the sources, of which what neither can use is not unpacked.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -28,7 +28,7 @@ exec 9>"$out/lock"
 flock 9
 unpacked=$(dpkg-query -W -f '${Version}' linux-source-6.1)
 key=$( (echo "$unpacked"; ${cross}gcc --version | head -1
-  cat boards/kernel/{common,$arch}.config; sed '/^# module/,$d' "$0") | sha256sum | cut -d' ' -f1)
+  sed '/^#/d' boards/kernel/{common,$arch}.config | sort; sed '/^#/d' "$0" | sed '/^: modules/,$d') | sha256sum | cut -d' ' -f1)
 # A make that called this script hands on flags of its own and a jobserver that is closed here: a warning, not ours.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 run() { make -s -C "$src" O="$out/tree" ARCH=$arch CROSS_COMPILE=$cross \
@@ -41,7 +41,7 @@ sources() { # once for both architectures
   for d in alpha arc csky hexagon ia64 loongarch m68k microblaze mips nios2 openrisc parisc powerpc riscv s390 sh sparc um x86 xtensa; do names+=("arch/$d/*.[chS]" "arch/$d/boot" "arch/$d/configs"); done
   for d in gpu infiniband media staging; do names+=("drivers/$d/*.[ch]"); done
   for d in btrfs ceph cifs ext2 ext4 f2fs gfs2 jffs2 ksmbd nfs nfsd nilfs2 ntfs ntfs3 ocfs2 reiserfs ubifs udf ufs xfs; do names+=("fs/$d/*.[ch]"); done
-  if [[ $(cat "$src/.unpacked" 2>/dev/null) != "$unpacked" ]]; then
+  if [[ $(cat "$src/.unpacked" 2>/dev/null) != "$unpacked" || ! -s $src/Makefile ]]; then
     rm -rf "$src"
     mkdir -p "$src"
     printf 'linux-source-6.1/%s\n' "${names[@]}" |
@@ -50,11 +50,18 @@ sources() { # once for both architectures
   fi
   flock -u 8
 }
-if [[ $(cat "$out/key" 2>/dev/null) != "$key" ]]; then
+# What the key stands for: an interrupted copy or a cleaned tree must not pass for it.
+whole() {
+  local f
+  for f in kernel $name.dtb tree/{.config,Module.symvers,include/generated/autoconf.h,scripts/mod/modpost}; do
+    [[ -s $out/$f ]] || { echo "boards/kernel/build.sh: build/kernel/$arch/$f is gone: building anew" >&2; return 1; }
+  done
+}
+sources
+if [[ $(cat "$out/key" 2>/dev/null) != "$key" ]] || ! whole; then
   rm -rf "$out"/{src,tree,key,module.key}
   mkdir -p "$out/tree"
   began=$SECONDS
-  sources
   cat boards/kernel/{common,$arch}.config >"$out/fragment"
   run KCONFIG_ALLCONFIG="$out/fragment" allnoconfig >"$out/log" 2>&1 || { tail -n 30 "$out/log" >&2; exit 1; }
   grep '^CONFIG_' "$out/fragment" | while read -r line; do
@@ -67,9 +74,11 @@ if [[ $(cat "$out/key" 2>/dev/null) != "$key" ]]; then
   find "$out/tree" \( -name '*.o' -o -name '*.a' -o -name '.*.cmd' \) ! -path '*/scripts/*' ! -name 'module.lds*' -delete
   rm -f "$out"/tree/vmlinux* "$out/tree/arch/$arch"/boot/{Image,zImage}
   echo "$key" >"$out/key"
-  echo "kernel for $arch: $(($(stat -c %s "$out/kernel") / 1024)) KiB, built in $((SECONDS - began)) s (uncached)"
+  times >"$out/times" # second line: of what has ended
+  cpu=$(awk -F'[ms ]+' 'NR == 2 { printf "%.0f", 60 * ($1 + $3) + $2 + $4 }' "$out/times")
+  echo "kernel for $arch: $(($(stat -c %s "$out/kernel") / 1024)) KiB, built in $((SECONDS - began)) s, $cpu CPU-s (uncached)"
 fi
-# module
+: modules
 files=(boards/kernel/Kbuild boards/kernel/*.c boards/kernel/*.h)
 module=$(cat "${files[@]}" "$out/key" | sha256sum | cut -d' ' -f1)
 if [[ $(cat "$out/module.key" 2>/dev/null) != "$module" ]]; then

@@ -5,6 +5,8 @@
 #
 #   tclsh standin.tcl ALLOWED RECORD SCRIPT [ARG...]
 #
+# SLUICE_STANDIN_VIVADO is the version that it stands in for (2022.2): it decides the versions of cores.
+# SLUICE_STANDIN_BOARDS, where set, are the board files that are installed, else every one is.
 # SLUICE_STANDIN_MAP, pairs of a path and a name, is applied to what is recorded. SLUICE_STANDIN_TOP names the
 # Verilog file whose ports an XDC may speak of. Status 1 where something is refused, with its place.
 
@@ -14,6 +16,8 @@ namespace eval standin {
   variable cores     ;# vlnv without version -> 1
   variable parameters ;# vlnv without version,parameter -> pattern
   variable pins       ;# vlnv without version -> patterns of pins and interfaces
+  variable ports      ;# vlnv without version -> {parameter default pattern clock} of what a parameter brings
+  variable versions   ;# vlnv without version -> {tool version} pairs
   variable record
   variable map [list]
   variable state     ;# project, files, filesets, ports, busifs, cells
@@ -22,6 +26,8 @@ namespace eval standin {
   array set cores {}
   array set parameters {}
   array set pins {}
+  array set ports {}
+  array set versions {}
   array set state {project {} files {} ports {} busifs {} core {}}
 }
 
@@ -29,7 +35,7 @@ proc standin::refuse {what} { return -code error -errorcode {STANDIN} "stand-in:
 
 # The table. Fields are cut at " | ", since patterns hold bars.
 proc standin::read {path} {
-  variable commands; variable properties; variable cores; variable parameters; variable pins
+  variable commands; variable properties; variable cores; variable parameters; variable pins; variable ports; variable versions
   set n 0
   set f [open $path r]
   foreach line [split [::read $f] "\n"] {
@@ -39,7 +45,7 @@ proc standin::read {path} {
     set fields [list]
     foreach field [split [string map [list " | " "\x01"] $line] "\x01"] { lappend fields [string trim $field] }
     set guide [lindex $fields end]
-    if {![regexp {^(UG|PG|DS)[0-9]+} $guide]} { error "$path:$n: expected a guide (UG..., PG...) at the end, found: $guide" }
+    if {![regexp {^(UG|PG|PB|DS)[0-9]+} $guide]} { error "$path:$n: expected a guide (UG..., PG...) at the end, found: $guide" }
     switch -- [lindex $fields 0],[llength $fields] {
       command,4 {
         set options [dict create]
@@ -66,7 +72,9 @@ proc standin::read {path} {
         set cores([lindex $fields 1]) 1
         lappend pins([lindex $fields 1]) [lindex $fields 2]
       }
-      default { error "$path:$n: expected command, property or ip (or pin) and their fields, found: $line" }
+      port,7 { lappend ports([lindex $fields 1]) [lrange $fields 2 5] }
+      version,4 { set versions([lindex $fields 1]) [split [lindex $fields 2] " :"] }
+      default { error "$path:$n: expected command, property or ip (or pin, port, version) and their fields, found: $line" }
     }
   }
   close $f
@@ -211,6 +219,7 @@ proc standin::property {object name value} {
   }
   if {![regexp "^(?:$pattern)\$" $value]} { refuse "set_property: $name of a $class cannot be: $value" }
   if {$name eq "synth_checkpoint_mode"} { set state(checkpoint) $value }
+  if {$class eq "cell"} { set state($object,[string range $name 7 end]) $value }
 }
 
 # synth_design reads the block design's sources: they are whole only where no cell is synthesised apart.
@@ -219,7 +228,16 @@ proc standin::do_generate_target {given operands class} {
   if {![info exists state(checkpoint)] || $state(checkpoint) ne "None"} { refuse "generate_target: synth_checkpoint_mode is not None" }
 }
 proc standin::do_validate_bd_design {given operands class} {
-  variable state
+  variable state; variable ports
+  foreach cell [array names state cell:*] {
+    if {![info exists ports($state($cell))]} { continue }
+    foreach port $ports($state($cell)) {
+      set clock bd_pin:[string range $cell 5 end]/[lindex $port 3]
+      if {[on $cell $port] && ![info exists state(driven,$clock)]} {
+        refuse "validate_bd_design: [lindex $port 0] is on, and its clock [lindex $port 3] is not connected"
+      }
+    }
+  }
   set state(validated) 1
 }
 
@@ -264,20 +282,61 @@ proc standin::do_ipx_check_integrity {given operands class} { return 1 }
 
 # Cells of a block design. What vlnv a cell has decides about its parameters.
 proc standin::do_create_bd_cell {given operands class} {
-  variable cores; variable state
+  variable cores; variable state; variable versions
   set name $class:[lindex $operands 0]
   if {[info exists state($name)]} { refuse "create_bd_cell: $name is there already" }
   if {[dict exists $given -vlnv]} {
     set vlnv [join [lrange [split [dict get $given -vlnv] :] 0 2] :]
     if {![info exists cores($vlnv)]} { refuse "create_bd_cell: there is no core $vlnv" }
+    if {[info exists versions($vlnv)] && [dict get $given -vlnv] ne "$vlnv:[version $vlnv]"} {
+      refuse "create_bd_cell: there is no core [dict get $given -vlnv], this Vivado has $vlnv:[version $vlnv]"
+    }
     set state($name) $vlnv
   } else { set state($name) {} }
   return $name
 }
 
+# The catalogue's version of a core, in the Vivado that this stands in for.
+proc standin::version {vlnv} {
+  variable versions
+  set tool 2022.2
+  if {[info exists ::env(SLUICE_STANDIN_VIVADO)]} { set tool $::env(SLUICE_STANDIN_VIVADO) }
+  set found ""
+  foreach {from version} $versions($vlnv) {
+    if {[package vcompare $from $tool] <= 0} { set found $version }
+  }
+  return $found
+}
+
+proc standin::do_get_ipdefs {given operands class} {
+  variable versions
+  if {![dict exists $given -filter] || ![regexp {^VLNV =~ (\S+)$} [dict get $given -filter] -> pattern]} {
+    refuse "get_ipdefs: expected -filter {VLNV =~ pattern}"
+  }
+  set found [list]
+  foreach vlnv [array names versions] {
+    set version [version $vlnv]
+    if {$version ne "" && [string match $pattern $vlnv:$version]} { lappend found $vlnv:$version }
+  }
+  return $found
+}
+
+proc standin::do_get_board_parts {given operands class} {
+  if {![info exists ::env(SLUICE_STANDIN_BOARDS)] || [lindex $operands 0] in $::env(SLUICE_STANDIN_BOARDS)} { return $class:[lindex $operands 0] }
+  return [list]
+}
+
+# Whether a parameter brings a port: as set, else as the core is by itself.
+proc standin::on {cell port} {
+  variable state
+  lassign $port parameter on
+  if {[info exists state($cell,$parameter)]} { set on $state($cell,$parameter) }
+  return $on
+}
+
 # Pins and interfaces of cells: of a cell that is there, by what its core has.
 proc standin::pins {what operands class} {
-  variable state; variable pins
+  variable state; variable pins; variable ports
   set found [list]
   foreach p [lindex $operands 0] {
     if {![regexp {^([a-z_]+)/([A-Za-z0-9_]+)$} $p -> cell pin]} { refuse "$what: expected cell/pin, found: $p" }
@@ -286,6 +345,13 @@ proc standin::pins {what operands class} {
     set ok 0
     if {[info exists pins($core)]} {
       foreach pattern $pins($core) { if {[regexp "^(?:$pattern)\$" $pin]} { set ok 1 } }
+    }
+    if {!$ok && [info exists ports($core)]} {
+      foreach port $ports($core) {
+        if {![regexp "^(?:[lindex $port 2])\$" $pin]} { continue }
+        if {![on cell:$cell $port]} { refuse "$what: $core has no pin $pin while [lindex $port 0] is 0" }
+        set ok 1
+      }
     }
     if {!$ok} { refuse "$what: $core has no pin $pin" }
     lappend found $class:$p

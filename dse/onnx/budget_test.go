@@ -75,7 +75,7 @@ func TestBudget(t *testing.T) {
 func TestSurvey(t *testing.T) {
 	ask := func(b *builder) *Survey {
 		t.Helper()
-		s, err := survey(strings.NewReader(string(b.bytes(t))), Options{})
+		s, err := SurveyOf(strings.NewReader(string(b.bytes(t))), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestSurvey(t *testing.T) {
 	if s := ask(turned); s.Whole || len(s.Needs) != 2 || s.Needs[0].Op != "Erf" || s.Needs[1].Op != "Transpose" {
 		t.Errorf("behind an operator that changes shapes: %+v", s)
 	}
-	if _, err := survey(strings.NewReader("no model"), Options{}); !errors.Is(err, ErrFormat) {
+	if _, err := SurveyOf(strings.NewReader("no model"), Options{}); !errors.Is(err, ErrFormat) {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
@@ -25,6 +26,8 @@ type Survey struct {
 	// Whole says that nothing else can be missing: every node was looked at. Behind an operator that
 	// changes shapes and is not known, nothing can be.
 	Whole bool `json:"whole"`
+	// Graph is the network where nothing is missing; its weights are drawn.
+	Graph *graph.Graph `json:"-"`
 }
 
 // elementwise are operators whose output has the shape of their largest input, so that a survey can go on.
@@ -39,14 +42,15 @@ func SurveyFile(path string, o Options) (*Survey, error) {
 		return nil, fmt.Errorf("network: %w", err)
 	}
 	defer f.Close()
-	s, err := survey(f, o)
+	s, err := SurveyOf(f, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
 }
 
-func survey(r io.Reader, o Options) (*Survey, error) {
+// SurveyOf is SurveyFile for a model that is read from somewhere else.
+func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	model, err := read(r, &o)
 	if err != nil {
 		return nil, err
@@ -115,7 +119,7 @@ func survey(r io.Reader, o Options) (*Survey, error) {
 		im.values[n.GetOutput()[0]] = largest
 	}
 	if len(s.Needs) == 0 {
-		if _, err := im.finish(); err != nil {
+		if s.Graph, err = im.finish(); err != nil {
 			need("exits", reason(err))
 		}
 	}

@@ -405,11 +405,10 @@ func (s *solver) settleAvg(n int) (bool, error) {
 	if err := prove(node, &Layer{}, node.Window.KH*node.Window.KW).refusal(); err != nil {
 		return false, fmt.Errorf("layer %d (%q): %w", n, node.Name, err)
 	}
-	divisors, err := s.divisors(n)
+	_, e, err := averages(s.g, n)
 	if err != nil {
 		return false, err
 	}
-	e := exponent(divisors)
 	in, out := node.Inputs[0], node.Output
 	changed, err := s.lower(n, out, s.of(in)+min(avgGain, e-1))
 	if err != nil {
@@ -419,24 +418,45 @@ func (s *solver) settleAvg(n int) (bool, error) {
 	return changed || c, err
 }
 
-// divisors maps the pixels under a window, which is what the hardware counts, to what the average
-// divides by.
-func (s *solver) divisors(n int) (map[int]int, error) {
-	node := &s.g.Nodes[n]
-	out := s.g.Tensors[node.Output]
-	divisors := map[int]int{}
+// Averages refuses average pools that the hardware cannot divide, whatever a network's numbers are.
+func Averages(g *graph.Graph) error {
+	for n := range g.Nodes {
+		if g.Nodes[n].Op == graph.AvgPool {
+			if _, _, err := averages(g, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// averages maps the pixels under a window of average pool n, which is what the hardware counts, to what the average
+// divides by; e is the exponent of its factors.
+func averages(g *graph.Graph, n int) (divisors map[int]int, e int, err error) {
+	node := &g.Nodes[n]
+	out := g.Tensors[node.Output]
+	divisors = map[int]int{}
 	for y := range out.H {
 		for x := range out.W {
-			taps, d := s.g.Taps(n, y, x), s.g.Divisor(n, y, x)
+			taps, d := g.Taps(n, y, x), g.Divisor(n, y, x)
 			if before, seen := divisors[taps]; seen && before != d {
-				return nil, fmt.Errorf("layer %d (%q): %w: windows of %d pixels are divided by %d and by %d, the hardware divides by a number that depends on the pixels",
+				return nil, 0, fmt.Errorf("layer %d (%q): %w: windows of %d pixels are divided by %d and by %d, the hardware divides by a number that depends on the pixels",
 					n, node.Name, ErrRange, taps, before, d)
 			}
 			divisors[taps] = d
 		}
 	}
-	return divisors, nil
+	e = exponent(divisors)
+	for taps, d := range divisors {
+		if factor(e, d) < minAvgMul {
+			return nil, 0, fmt.Errorf("layer %d (%q): %w: averages over %d and fewer pixels are too far apart for one shift", n, node.Name, ErrRange, taps)
+		}
+	}
+	return divisors, e, nil
 }
+
+// factor is what stands for the division by d.
+func factor(e, d int) int32 { return int32(math.Round(math.Ldexp(1, e) / float64(d))) }
 
 // exponent is e for which 2^e / n lies in (2^15, 2^16] for the smallest divisor n.
 func exponent(divisors map[int]int) int {
@@ -480,11 +500,10 @@ func clampBound(v float32, frac int) int16 {
 
 func (s *solver) buildAvg(n int, l *Layer) error {
 	node := &s.g.Nodes[n]
-	divisors, err := s.divisors(n)
+	divisors, e, err := averages(s.g, n)
 	if err != nil {
 		return err
 	}
-	e := exponent(divisors)
 	l.AvgShift = e - (s.of(node.Output) - s.of(node.Inputs[0]))
 	same := map[int]bool{}
 	for _, d := range divisors {
@@ -492,18 +511,13 @@ func (s *solver) buildAvg(n int, l *Layer) error {
 	}
 	if len(same) == 1 {
 		for d := range same {
-			l.AvgMul = int(math.Round(math.Ldexp(1, e) / float64(d)))
+			l.AvgMul = int(factor(e, d))
 		}
 		return nil
 	}
 	l.AvgTable = make([]int32, node.Window.KH*node.Window.KW+1)
 	for taps, d := range divisors {
-		m := int32(math.Round(math.Ldexp(1, e) / float64(d)))
-		if m < minAvgMul {
-			return fmt.Errorf("layer %d (%q): %w: averages over %d and fewer pixels are too far apart for one shift",
-				n, node.Name, ErrRange, taps)
-		}
-		l.AvgTable[taps] = m
+		l.AvgTable[taps] = factor(e, d)
 	}
 	return nil
 }

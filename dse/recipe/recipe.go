@@ -9,6 +9,7 @@
 package recipe
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -20,10 +21,12 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/compile"
+	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -31,15 +34,21 @@ import (
 // ErrRecipe is what Make refuses of the recipe itself.
 var ErrRecipe = errors.New("the recipe is wrong")
 
+// Import are the flags that say how the file of a network is read: every command that reads one has them, and has them
+// from here.
+type Import struct {
+	Exits     string `placeholder:"FILE" help:"YAML file that names the tensors that are exits, in place of the graph's outputs."`
+	InputSide int    `placeholder:"PIXELS" help:"Height and width of the input in place of the model's own, as where it leaves them open."`
+}
+
 // Flags are a command's flags about a network of the user's own; kong fills them in.
 type Flags struct {
-	Exits      string    `placeholder:"FILE" help:"YAML file that names the tensors that are exits, in place of the graph's outputs."`
+	Import
 	Calibrate  string    `placeholder:"DIR|FILE" help:"Images that the ranges are taken from: a folder of JPEG and PNG files, .npy or IDX. Without, networks of one's own take noise."`
 	Fit        string    `default:"crop" enum:"crop,stretch" help:"Images of another shape: crop (the middle, the shorter side first scaled to --resize) or stretch."`
 	Resize     int       `placeholder:"PIXELS" help:"Shorter side before the middle is taken (default: the network's input)."`
 	Mean       []float64 `placeholder:"M,..." help:"Subtracted from pixels of 0 to 1: one number, or one a channel."`
 	Std        []float64 `placeholder:"S,..." help:"Divides what is left: one number, or one a channel."`
-	InputSide  int       `placeholder:"PIXELS" help:"Height and width of the input in place of the model's own, as where it leaves them open."`
 	InputRange float64   `placeholder:"X" help:"Largest magnitude of the network's input (default: what mean and deviation make of pixels, or the largest of the images given as floats)."`
 	Classes    string    `placeholder:"FILE" help:"Names of the classes, one a line, in the order of the logits."`
 }
@@ -64,27 +73,97 @@ const (
 	classChunk = bundle.MaxString
 )
 
-// Own tells whether the network is a file of the user's, not the zoo's.
-func (r *Recipe) Own() bool {
-	return strings.HasSuffix(r.Network, ".onnx") || strings.ContainsRune(r.Network, os.PathSeparator)
+// Own tells whether a network is a file of the user's, not the zoo's.
+func Own(network string) bool {
+	return strings.HasSuffix(network, ".onnx") || strings.ContainsRune(network, os.PathSeparator)
 }
+
+// Own tells whether the network is a file of the user's, not the zoo's.
+func (r *Recipe) Own() bool { return Own(r.Network) }
 
 // Trained are the zoo's networks that have learned something, of Fashion-MNIST.
 func (r *Recipe) Trained() bool { return r.Network == "fashion" || r.Network == "tiny" }
 
 // Graph imports the network.
-func (r *Recipe) Graph() (*graph.Graph, error) {
-	o := onnx.Options{WeightSeed: r.Seed, InputSide: r.InputSide}
-	if r.Exits != "" {
-		var err error
-		if o.Exits, err = onnx.LoadExits(r.Exits); err != nil {
-			return nil, err
+func (r *Recipe) Graph() (*graph.Graph, error) { return r.Import.Graph(r.Network, r.Seed) }
+
+// Graph imports a network; weights that it lacks are drawn from seed.
+func (i *Import) Graph(network string, seed uint64) (*graph.Graph, error) {
+	o, err := i.options(seed)
+	if err != nil {
+		return nil, err
+	}
+	read := zoo.LoadWith
+	if Own(network) {
+		read = onnx.ImportFile
+	}
+	g, err := read(network, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := quant.Averages(g); err != nil { // before any work: no design and no numbers change it
+		return nil, fmt.Errorf("network %s: %w", g.Name, err)
+	}
+	return g, nil
+}
+
+// Survey says what stands between a network and a bundle: operators, and layers that no build of the hardware has.
+func (i *Import) Survey(network string) (*onnx.Survey, error) {
+	o, err := i.options(1)
+	if err != nil {
+		return nil, err
+	}
+	var s *onnx.Survey
+	if Own(network) {
+		s, err = onnx.SurveyFile(network, o)
+	} else {
+		var content []byte
+		if content, err = zoo.Model(network); err == nil {
+			s, err = onnx.SurveyOf(bytes.NewReader(content), o)
 		}
 	}
-	if r.Own() {
-		return onnx.ImportFile(r.Network, o)
+	if err != nil || s.Graph == nil {
+		return s, err
 	}
-	return zoo.LoadWith(r.Network, o)
+	if err := mappable(s.Graph); err != nil {
+		s.Needs = append(s.Needs, onnx.Need{Op: "layers", Why: err.Error(), Nodes: 1})
+	}
+	return s, nil
+}
+
+// mappable refuses what the quantiser and the compiler do whatever the weights, the images and the design.
+func mappable(g *graph.Graph) error {
+	if err := quant.Averages(g); err != nil {
+		return err
+	}
+	d, err := configs.Load("zc706") // any that is large; what does not fit it is no fault of the network's
+	if err != nil {
+		return err
+	}
+	w, err := search.NewWorkload(g)
+	if errors.Is(err, search.ErrNothing) { // no multiplication
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = w.Lower(d); errors.Is(err, cost.ErrGeom) {
+		return err
+	}
+	return nil
+}
+
+// Tensors are the names of those that --exits says are exits, none where it is not given.
+func (i *Import) Tensors() ([]string, error) {
+	if i.Exits == "" {
+		return nil, nil
+	}
+	return onnx.LoadExits(i.Exits)
+}
+
+func (i *Import) options(seed uint64) (onnx.Options, error) {
+	names, err := i.Tensors()
+	return onnx.Options{WeightSeed: seed, InputSide: i.InputSide, Exits: names}, err
 }
 
 // Shape is the input of a graph.

@@ -237,7 +237,7 @@
     const segs = DATA.ablation.length ? DATA.ablation[0].gops_by_segment.length : 0;
     if (segs > 1) for (let i = 0; i < segs; i++) { const o = html($('ab-seg'), 'option', `subnet ${i + 1}`); o.value = i; }
     table('ranks', ['design', ''], DATA.ranks.map((r) => [r.name, r.text]), [1]);
-    const r = DATA.resources, u = DATA.used, band = (x) => (x.band >= 1 ? `${x.value} (not calibrated)` : `${x.value} ± ${num(100 * x.band)} %`);
+    const r = DATA.resources, u = DATA.used, band = (x) => (x.stale ? `${x.value} (law fitted on another RTL)` : x.band >= 1 ? `${x.value} (not calibrated)` : `${x.value} ± ${num(100 * x.band)} %`);
     table('res', ['resource', 'estimated', '% of the board'], [
       ['DSP', r.dsp, num(100 * u.dsp, 2)], ['BRAM36', num(r.bram36), num(100 * u.bram36, 2)], ['URAM', r.uram, num(100 * u.uram, 2)],
       ['LUT', band(r.lut), num(100 * u.lut, 2)], ['FF', band(r.ff), num(100 * u.ff, 2)],

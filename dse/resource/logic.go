@@ -460,7 +460,7 @@ func lawOf(family string, d configs.Design) Law {
 	key := lawKey{family, hardware(d)}
 	l, ok := known.laws[key]
 	if !ok {
-		l, _ = Calibration(family, "", d) // as for laws
+		l, _ = fitted(family, nil, d) // as for laws
 		known.laws[key] = l
 	}
 	return l
@@ -491,33 +491,46 @@ var without = sync.OnceValue(func() *leftOut {
 var laws = sync.OnceValue(func() map[string]Law {
 	out := map[string]Law{}
 	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
-		out[family], _ = Calibration(family, "") // what is wrong with the runs, it says to who asks
+		out[family], _ = fitted(family, nil) // what is wrong with the runs, Calibration says to who asks
+	}
+	return out
+})
+
+// stale tells whether the stored runs are of other RTL than this program was built beside, or cannot be used: then
+// nothing says how far the law is off.
+var stale = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	for _, family := range []string{boards.Series7, boards.UltraScalePlus} {
+		_, err := Calibration(family, "")
+		out[family] = err != nil
 	}
 	return out
 })
 
 func calibrated(family string) Law { return laws()[family] }
 
-// Calibration is the law of a family, and what is wrong with the runs it was fitted on: too few, or
-// not of the RTL at root (which may be empty: not looked at). Runs of the designs named are left out.
-func Calibration(family, root string, leave ...configs.Design) (Law, error) {
+// fitted is Fit on the stored runs but those of some designs.
+func fitted(family string, want Sources, leave ...configs.Design) (Law, error) {
 	runs, err := Stored()
 	if err != nil {
 		return Law{Family: family, LUTBand: bound, FFBand: bound}, err
 	}
-	runs = slices.DeleteFunc(runs, func(r Run) bool {
+	return Fit(family, slices.DeleteFunc(runs, func(r Run) bool {
 		return slices.ContainsFunc(leave, func(d configs.Design) bool { return hardware(d) == hardware(r.Design) })
-	})
-	want := Sources{}
-	if root != "" {
-		if want, err = sourcesAt(root); err != nil {
-			return Law{Family: family, LUTBand: bound, FFBand: bound}, err
-		}
-	}
-	return Fit(family, runs, want)
+	}), want)
 }
 
-// sourcesAt is what runs must be of, by the RTL at root.
+// Calibration is the law of a family, and what is wrong with the runs it was fitted on: too few, or
+// not of the RTL at root ("": the RTL that this program was built beside). Runs of the designs named are left out.
+func Calibration(family, root string, leave ...configs.Design) (Law, error) {
+	want, err := sourcesAt(root)
+	if err != nil {
+		return Law{Family: family, LUTBand: bound, FFBand: bound}, err
+	}
+	return fitted(family, want, leave...)
+}
+
+// sourcesAt is what runs must be of, by the RTL at root, or by that built in.
 func sourcesAt(root string) (Sources, error) {
 	want := Sources{}
 	var errs []error
@@ -527,8 +540,13 @@ func sourcesAt(root string) (Sources, error) {
 			errs = append(errs, fmt.Errorf("%w: %w", ErrRuns, err))
 		}
 	}
-	hash, err := syn.SourcesIn(root, topWhole)
-	know(topWhole, hash, err)
+	if root == "" {
+		hash, err := syn.Built(topWhole)
+		know(topWhole, hash, err)
+	} else {
+		hash, err := syn.SourcesIn(root, topWhole)
+		know(topWhole, hash, err)
+	}
 	for unit, module := range modules {
 		hash, err := UnitSources(root, unit)
 		know(module, hash, err)

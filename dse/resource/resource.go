@@ -29,11 +29,16 @@ type Estimate struct {
 // Banded is an estimate and the largest relative error that its law had on runs it was not fitted on.
 type Banded struct {
 	Value int     `json:"value"`
-	Band  float64 `json:"band"` // 0.05: five percent to either side; 1: no runs to calibrate on
+	Band  float64 `json:"band"` // 0.05: five percent to either side; 1: nothing says how far it is off
+	// Stale says why: the runs are of other RTL than this program was built beside.
+	Stale bool `json:"stale"`
 }
 
 func (b Banded) String() string {
-	if b.Band >= 1 {
+	switch {
+	case b.Stale:
+		return fmt.Sprintf("%d (law fitted on another RTL)", b.Value)
+	case b.Band >= 1:
 		return fmt.Sprintf("%d (not calibrated)", b.Value)
 	}
 	return fmt.Sprintf("%d +-%.1f%%", b.Value, 100*b.Band)
@@ -45,8 +50,11 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	e := memories(b.Family, d)
 	l := lawOf(b.Family, d)
 	lut, ff := l.logic(b.Family, topWhole, d)
-	e.LUT = Banded{int(math.Round(lut)), l.LUTBand}
-	e.FF = Banded{int(math.Round(ff)), l.FFBand}
+	e.LUT = Banded{Value: int(math.Round(lut)), Band: l.LUTBand}
+	e.FF = Banded{Value: int(math.Round(ff)), Band: l.FFBand}
+	if stale()[b.Family] {
+		e.LUT.Band, e.LUT.Stale, e.FF.Band, e.FF.Stale = bound, true, bound, true
+	}
 	return e
 }
 

@@ -69,10 +69,16 @@ var modules = map[string]string{
 	"core": coreModule,
 }
 
-// UnitSources is the hash over the RTL in the repository at root that a unit is made of. What is left of
-// npu_core is made of its own file alone.
+// UnitSources is the hash over the RTL in the repository at root that a unit is made of ("": the RTL that this program
+// was built beside). What is left of npu_core is made of its own file alone.
 func UnitSources(root, unit string) (string, error) {
 	module := modules[unit]
+	switch {
+	case root == "" && module == coreModule:
+		return syn.BuiltAlone(module)
+	case root == "":
+		return syn.Built(module)
+	}
 	if module == coreModule {
 		_, hash, err := syn.Sources([]string{filepath.Join(root, "hw", "rtl", module+".sv")}, module)
 		return hash, err

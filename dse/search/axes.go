@@ -76,9 +76,15 @@ func (a *Axes) check() error {
 	if n > maxVariants {
 		return fmt.Errorf("%w: the axes make %d templates, at most %d are searched", ErrGrid, n, maxVariants)
 	}
-	for _, v := range slices.Concat(a.ClockMHz, a.BytesPerCycle) {
-		if !(v > 0) || v > 10000 {
-			return fmt.Errorf("%w: an axis of clock or bandwidth has %v, must be more than 0, at most 10000", ErrGrid, v)
+	for _, x := range []struct {
+		name   string
+		values []float64
+		most   float64
+	}{{"clock", a.ClockMHz, 1000}, {"bandwidth", a.BytesPerCycle, 1024}} {
+		for _, v := range x.values {
+			if !(v > 0) || v > x.most {
+				return fmt.Errorf("%w: the axis %s has %v, must be more than 0, at most %v", ErrGrid, x.name, v, x.most)
+			}
 		}
 	}
 	for _, v := range slices.Concat(a.NAXI, a.AXIBytes, a.WLoad, a.Drain, a.WRingBeats) {

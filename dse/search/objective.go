@@ -55,12 +55,20 @@ type Served struct {
 	Value float64 `json:"value"`
 	Holds bool    `json:"holds"` // Cheapest: violations are as few as they must be
 	// Violations is the share of requests that were not served in time, its mean over seeds, and CI95 half of
-	// its 95 % confidence interval; at Value for Rate.
-	Violations float64 `json:"violations"`
-	CI95       float64 `json:"ci95"`
+	// its 95 % confidence interval, nil of one seed; at Value for Rate.
+	Violations float64  `json:"violations"`
+	CI95       *float64 `json:"ci95"`
 	// Goodput and its interval, over seeds.
-	Goodput float64 `json:"goodput"`
-	GCI95   float64 `json:"goodput_ci95"`
+	Goodput float64  `json:"goodput"`
+	GCI95   *float64 `json:"goodput_ci95"`
+}
+
+// Upper is the share of requests not served in time at the upper end of its interval, where it has one.
+func (s *Served) Upper() float64 {
+	if s.CI95 == nil {
+		return s.Violations
+	}
+	return s.Violations + *s.CI95
 }
 
 // Service simulates how designs serve. Both functions must be pure: sweeps are repeatable.

@@ -513,7 +513,7 @@ func byValue(a, b *Point) int {
 		if p.Served == nil {
 			return 0
 		}
-		return p.Served.Violations + p.Served.CI95
+		return p.Served.Upper()
 	}
 	return cmp.Or(compare(ok(a), ok(b)), compare(b.Value, a.Value), compare(missed(a), missed(b)), cheaper(a, b))
 }

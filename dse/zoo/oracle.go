@@ -64,6 +64,9 @@ func Python() (string, error) {
 
 // Model is a network's ONNX file.
 func Model(name string) ([]byte, error) {
+	if err := known(name); err != nil {
+		return nil, err
+	}
 	content, err := files.ReadFile(name + suffix)
 	if err != nil {
 		return nil, fmt.Errorf("network %s: %w", name, err)

@@ -41,8 +41,8 @@ func Load(name string, seed uint64) (*graph.Graph, error) {
 
 // LoadWith imports a network by name, which becomes the graph's: some of its exits, another input.
 func LoadWith(name string, o onnx.Options) (*graph.Graph, error) {
-	if !slices.Contains(Names(), name) {
-		return nil, fmt.Errorf("no network %q; there are %s", name, strings.Join(Names(), ", "))
+	if err := known(name); err != nil {
+		return nil, err
 	}
 	f, err := files.Open(name + suffix)
 	if err != nil {
@@ -51,4 +51,11 @@ func LoadWith(name string, o onnx.Options) (*graph.Graph, error) {
 	defer f.Close()
 	o.Name = name
 	return onnx.Import(f, o)
+}
+
+func known(name string) error {
+	if !slices.Contains(Names(), name) {
+		return fmt.Errorf("no network %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	return nil
 }

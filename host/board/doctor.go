@@ -129,11 +129,12 @@ func (d *doctor) look(ctx context.Context) error {
 	d.say("kit", err, found)
 	o := uio.Opts{Name: d.UIO, Sys: d.sys, Dev: d.dev}
 	u, err := uio.Find(o)
+	if b := &around.board; err == nil && d.Board != "" && (u.Addr != b.Registers.Base || u.Bytes != int64(b.Registers.Bytes)) {
+		err = fmt.Errorf("%s: %d bytes of registers at %#x, %s has %d at %#x: the device tree is of another block design; not looking further, since a read where no design is hangs the processor",
+			u.Path, u.Bytes, u.Addr, b.Name, b.Registers.Bytes, b.Registers.Base)
+	}
 	if !d.say("uio", err, fmt.Sprintf("%s: %d bytes of registers at %#x", u.Path, u.Bytes, u.Addr)) {
 		return nil
-	}
-	if k != nil {
-		o.Bytes = needs(k.Bundle)
 	}
 	bus, err := uio.Open(ctx, o)
 	if errors.Is(err, uio.ErrBusy) {
@@ -146,7 +147,17 @@ func (d *doctor) look(ctx context.Context) error {
 		d.lines[len(d.lines)-1].Text += "; a start that an earlier process had left was given up"
 	}
 	mem, base := bus.DRAM()
-	d.say("memory", nil, fmt.Sprintf("%d MiB at %#x, %s", len(mem)>>20, base, bus.Mapping()))
+	found = fmt.Sprintf("%d MiB at %#x, %s", len(mem)>>20, base, bus.Mapping())
+	err = nil
+	if k != nil && needs(k.Bundle) > int64(len(mem)) {
+		err = fmt.Errorf("%s, the kit needs %.1f MiB: enlarge reserved-memory in the device tree", found, float64(needs(k.Bundle))/(1<<20))
+	}
+	if d.Board != "" && bus.Reserved() {
+		if b, n := around.board.Memory(bus.Mapping() == "cached"); base != b || uint64(len(mem)) != n {
+			err = errors.Join(err, fmt.Errorf("%s, %s has %d MiB at %#x: the device tree is of another board.yaml", found, around.board.Name, n>>20, b))
+		}
+	}
+	d.say("memory", err, found)
 	was, err := refused(bus)
 	found = "no access was refused"
 	if was {
@@ -189,10 +200,7 @@ func (d *doctor) machine(b *boards.Board) bool {
 		d.say("machine", err, strings.TrimRight(string(model), "\x00"))
 		return true
 	}
-	want := "xlnx,zynqmp"
-	if b.Family == boards.Series7 {
-		want = "xlnx,zynq-7000"
-	}
+	want := compatible[b.Family]
 	text, missing := os.ReadFile(filepath.Join(at, "compatible"))
 	is := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
 	switch {
@@ -202,12 +210,12 @@ func (d *doctor) machine(b *boards.Board) bool {
 		err = fmt.Errorf("%s is compatible with %s, expected %s, as %s: not looking further, since this machine's addresses are others",
 			strings.TrimRight(string(model), "\x00"), strings.Join(is, ", "), want, b.Name)
 	}
-	return d.say("machine", err, strings.TrimRight(string(model), "\x00"))
+	return d.say("machine", err, fmt.Sprintf("%s (its family is that of %s; which board it is, it does not say to a program)", strings.TrimRight(string(model), "\x00"), b.Name))
 }
 
 // judge says what surrounds the PL: of a simulated NPU only what was read.
 func (d *doctor) judge(name string, err error, found string) bool {
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+	if hidden(err) {
 		d.open(name, "cannot be looked at: %v (a kernel with DEVMEM, and root)", err)
 		return true
 	}

@@ -158,11 +158,14 @@ func machine(t *testing.T, regs map[uint32]uint32) *doctor {
 	put(t, at("sys/class/fpga_manager/fpga0/name"), []byte("Xilinx Zynq FPGA Manager\n"))
 	for name, text := range map[string]string{
 		"uio/uio0/name": "npu", "uio/uio0/maps/map0/addr": "0x43c00000", "uio/uio0/maps/map0/size": "0x10000",
-		"misc/npu-memory/mode": "write-combined", "misc/npu-memory/phys_addr": "0x30000000", "misc/npu-memory/size": "1048576",
+		"misc/npu-memory/mode": "write-combined", "misc/npu-memory/phys_addr": "0x30000000", "misc/npu-memory/size": "268435456",
 	} {
 		put(t, at("sys/class/"+name), []byte(text+"\n"))
 	}
-	put(t, at("dev/npu-memory"), make([]byte, 1<<20))
+	put(t, at("dev/npu-memory"), nil)
+	if err := os.Truncate(at("dev/npu-memory"), 256<<20); err != nil {
+		t.Fatal(err)
+	}
 	file := make([]byte, 0x1000)
 	hash := b.Design.Hash()
 	for off, v := range map[uint32]uint32{
@@ -220,8 +223,11 @@ func TestStart(t *testing.T) {
 	} {
 		var ran []string
 		var out strings.Builder
-		o := parse(c.line)
-		err := o.all(&out, func(args []string) int {
+		o, err := parse(c.line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = o.all(&out, func(args []string) int {
 			ran = append(ran, strings.Join(args, " "))
 			if args[0] == "doctor" {
 				return c.code
@@ -231,6 +237,40 @@ func TestStart(t *testing.T) {
 		if got := strings.Join(ran, "; "); got != c.want || (err == nil) != (c.code == codeOK) || !strings.Contains(out.String(), markDone) {
 			t.Errorf("%s, doctor %d: ran %q, expected %q: %v\n%s", c.line, c.code, got, c.want, err, out.String())
 		}
+	}
+}
+
+// TestCommandLine: what is wrong on the kernel's command line is said as that, and reset is reset only where it is.
+func TestCommandLine(t *testing.T) {
+	for line, says := range map[string]string{
+		"sluice.clock_mhz=abc":                   "sluice.clock_mhz=abc: expected the NPU's clock in MHz",
+		"sluice.clock_mhz=0":                     "sluice.clock_mhz=0",
+		"sluice.clock_mhz=":                      "sluice.clock_mhz=",
+		"sluice.label=fast sluice.reset":         "sluice.label=fast: expected simulated or measured",
+		"sluice.reset=maybe":                     "sluice.reset=maybe: expected nothing, 1 or 0",
+		"sluice.clock_mhz=150 sluice.reset=0 rw": "",
+	} {
+		if _, err := parse(line); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, expected %q", line, err, says)
+		}
+	}
+	for line, want := range map[string]bool{"": false, "sluice.reset": true, "sluice.reset=1": true, "sluice.reset=0": false, "sluice.reset sluice.reset=0": false} {
+		if o, err := parse(line); err != nil || o.reset != want {
+			t.Errorf("%q: reset %v, %v", line, o.reset, err)
+		}
+	}
+}
+
+// TestLatency: of no results there is none.
+func TestLatency(t *testing.T) {
+	doc := &serveDoc{}
+	doc.Latency.Avg = -1
+	if got := latency(doc); got != "-" {
+		t.Errorf("no results: %s", got)
+	}
+	doc.Results, doc.Latency.Avg = 3, 1500
+	if got := latency(doc); got != "1.5µs" {
+		t.Errorf("three results: %s", got)
 	}
 }
 
@@ -247,6 +287,59 @@ func TestTargetEmpty(t *testing.T) {
 		if _, _, err := target.Open(t.Context(), b, npu.Opts{}); err == nil || Code(err) != codeDevice || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, expected %q", label, err, says)
 		}
+	}
+	// Nor to one whose clock stands still.
+	write(filepath.Join(d.sys, "class/fpga_manager/fpga0/state"), []byte("operating\n"))
+	d.mem.(registers)[0xF8000178] = 1
+	for label, says := range map[string]string{"measured": "stands still", "simulated": "ID is 0x00000000"} {
+		target := Target{UIO: d.UIO, Label: label, ClockMHz: 150, sys: d.sys, dev: d.dev, pl: func() error { return awake(d.proc, d.mem) }}
+		if _, _, err := target.Open(t.Context(), b, npu.Opts{}); err == nil || Code(err) != codeDevice || !strings.Contains(err.Error(), says) {
+			t.Errorf("no clock, %s: %v, expected %q", label, err, says)
+		}
+	}
+}
+
+// TestAwake: whether the PL answers is known of both families, by clock and reset; what cannot be seen is not held
+// against a machine; and a bitstream that was loaded is held to its board's clock.
+func TestAwake(t *testing.T) {
+	for _, c := range []struct {
+		board, compatible string
+		change            registers
+		awake, around     string // what they say
+	}{
+		{"zc706", "xlnx,zynq-zc706\x00xlnx,zynq-7000\x00", nil, "", ""},
+		{"zc706", "xlnx,zynq-7000\x00", registers{0xF8000178: 1}, "FCLK0 stands still", "FCLK0 stands still"},
+		{"zc706", "xlnx,zynq-7000\x00", registers{0xF8000240: 1}, "held in reset", "held in reset"},
+		{"zc706", "xlnx,zynq-7000\x00", registers{0xF8000900: 0}, "level shifters are off", "level shifters are off"},
+		{"zc706", "xlnx,zynq-7000\x00", registers{0xF8000170: 7<<8 | 1<<20}, "", "is 142.857 MHz, zc706 asks for 100"},
+		{"zcu104", "xlnx,zynqmp-zcu104\x00xlnx,zynqmp\x00", nil, "", ""},
+		{"zcu104", "xlnx,zynqmp\x00", registers{0xFF5E00C0: 15<<8 | 1<<16}, "PL0 stands still", "PL0 stands still"},
+		{"zcu104", "xlnx,zynqmp\x00", registers{0xFF0A0054: 0}, "held in reset", "held in reset"},
+	} {
+		p := around(t, c.board, c.change)
+		proc := t.TempDir()
+		put(t, filepath.Join(proc, "device-tree/compatible"), []byte(c.compatible))
+		err := awake(proc, p.peeker)
+		_, err2 := surroundings(p.board, p.peeker)
+		for says, err := range map[*string]error{&c.awake: err, &c.around: err2} {
+			if (err == nil) != (*says == "") || err != nil && !strings.Contains(err.Error(), *says) {
+				t.Errorf("%s, %v: %v, expected %q", c.board, c.change, err, *says)
+			}
+		}
+		blind := devMem(filepath.Join(proc, "mem"))
+		if err := awake(proc, blind); err != nil {
+			t.Errorf("no /dev/mem: %v", err)
+		}
+		if found, err := surroundings(p.board, blind); err != nil || len(found) != 2 || !strings.Contains(found[0], "not looked at") {
+			t.Errorf("no /dev/mem: %q, %v", found, err)
+		}
+		put(t, filepath.Join(proc, "device-tree/compatible"), []byte("brcm,bcm2711\x00"))
+		if err := awake(proc, untouched{}); err != nil {
+			t.Errorf("another machine: %v", err)
+		}
+	}
+	if err := awake(t.TempDir(), untouched{}); err != nil {
+		t.Errorf("no device tree: %v", err)
 	}
 }
 
@@ -274,18 +367,27 @@ var wrong = map[string]struct {
 		write(filepath.Join(d.proc, "device-tree/compatible"), []byte("raspberrypi,4-model-b\x00brcm,bcm2711\x00"))
 		d.mem = untouched{}
 	}, "raspberrypi,4-model-b, brcm,bcm2711, expected xlnx,zynq-7000, as zc706", "machine"},
-	"another family": {nil, func(d *doctor) { d.Board, d.mem = "zcu104", untouched{} }, "expected xlnx,zynqmp, as zcu104", "machine"},
-	"no board":       {nil, func(d *doctor) { os.RemoveAll(filepath.Join(d.proc, "device-tree")); d.mem = untouched{} }, "is this a board?", "machine"},
-	"no clock":       {nil, func(d *doctor) { d.mem.(registers)[0xF8000178] = 1 }, "stands still: a read", "pl-reset"},
-	"reset":          {nil, func(d *doctor) { d.mem.(registers)[0xF8000240] = 0xF }, "held in reset", "pl-reset"},
-	"no kit":         {nil, func(d *doctor) { d.Kit += "x" }, "WRONG kit read kit", ""},
-	"no UIO":         {nil, func(d *doctor) { d.UIO = "other" }, "WRONG uio", "uio"},
-	"nothing":        {map[uint32]uint32{abi.RegID: 0}, nil, "ID is 0x00000000, expected 0x534c5549", "npu"},
-	"another map":    {map[uint32]uint32{abi.RegABIHash0: 7}, nil, "WRONG registers", "registers"},
-	"another NPU":    {map[uint32]uint32{abi.RegDesignHash0: 7}, nil, "load its bitstream, or make a kit", ""},
-	"wide ports":     {map[uint32]uint32{abi.RegBuildAXI: 1<<abi.RegBuildAXINAXILSB | 4<<abi.RegBuildAXIAXIBytesLSB}, nil, "the design has 32", ""},
-	"refused":        {map[uint32]uint32{abi.RegAccess: 1}, nil, "an access was refused before", ""},
-	"no interrupt":   {nil, func(d *doctor) { write(filepath.Join(d.proc, "interrupts"), []byte("\n")) }, "has none for npu", ""},
+	"another family":  {nil, func(d *doctor) { d.Board, d.mem = "zcu104", untouched{} }, "expected xlnx,zynqmp, as zcu104", "machine"},
+	"no board":        {nil, func(d *doctor) { os.RemoveAll(filepath.Join(d.proc, "device-tree")); d.mem = untouched{} }, "is this a board?", "machine"},
+	"no clock":        {nil, func(d *doctor) { d.mem.(registers)[0xF8000178] = 1 }, "stands still: a read", "pl-reset"},
+	"reset":           {nil, func(d *doctor) { d.mem.(registers)[0xF8000240] = 0xF }, "held in reset", "pl-reset"},
+	"no kit":          {nil, func(d *doctor) { d.Kit += "x" }, "WRONG kit read kit", ""},
+	"another address": {nil, func(d *doctor) { sysfs(d, "uio/uio0/maps/map0/addr", "0x43c10000") }, "65536 bytes of registers at 0x43c10000, zc706 has 65536 at 0x43c00000", "uio"},
+	"another size":    {nil, func(d *doctor) { sysfs(d, "uio/uio0/maps/map0/size", "0x1000") }, "zc706 has 65536 at 0x43c00000: the device tree is of another block design", "uio"},
+	"other memory":    {nil, func(d *doctor) { sysfs(d, "misc/npu-memory/phys_addr", "0x38000000") }, "WRONG memory 256 MiB at 0x38000000, write-combined, zc706 has 256 MiB at 0x30000000", ""},
+	"less memory":     {nil, func(d *doctor) { sysfs(d, "misc/npu-memory/size", "134217728") }, "128 MiB at 0x30000000, write-combined, zc706 has 256 MiB", ""},
+	"little memory":   {nil, func(d *doctor) { sysfs(d, "misc/npu-memory/size", "4096") }, "the kit needs ", ""},
+	"no UIO":          {nil, func(d *doctor) { d.UIO = "other" }, "WRONG uio", "uio"},
+	"nothing":         {map[uint32]uint32{abi.RegID: 0}, nil, "ID is 0x00000000, expected 0x534c5549", "npu"},
+	"another map":     {map[uint32]uint32{abi.RegABIHash0: 7}, nil, "WRONG registers", "registers"},
+	"another NPU":     {map[uint32]uint32{abi.RegDesignHash0: 7}, nil, "load its bitstream, or make a kit", ""},
+	"wide ports":      {map[uint32]uint32{abi.RegBuildAXI: 1<<abi.RegBuildAXINAXILSB | 4<<abi.RegBuildAXIAXIBytesLSB}, nil, "the design has 32", ""},
+	"refused":         {map[uint32]uint32{abi.RegAccess: 1}, nil, "an access was refused before", ""},
+	"no interrupt":    {nil, func(d *doctor) { write(filepath.Join(d.proc, "interrupts"), []byte("\n")) }, "has none for npu", ""},
+}
+
+func sysfs(d *doctor, name, text string) {
+	write(filepath.Join(d.sys, "class", name), []byte(text+"\n"))
 }
 
 func write(path string, data []byte) { os.WriteFile(path, data, 0o644) }
@@ -308,8 +410,8 @@ func TestDoctor(t *testing.T) {
 	got := look(t, machine(t, nil))
 	at := 0
 	for _, want := range []string{
-		"ok machine Xilinx ZC706 board\n", "ok fpga Xilinx Zynq FPGA Manager: operating\n", "ok pl-clock FCLK0 100.000 MHz\n", "ok pl-reset FPGA_RST_CTRL",
-		"ok kit ", "ok uio ", "ok npu ", "ok memory 1 MiB at 0x30000000, write-combined\n", "ok access no access was refused\n", "ok registers ", "ok design <32, 3, 4>",
+		"ok machine Xilinx ZC706 board (its family is that of zc706; ", "ok fpga Xilinx Zynq FPGA Manager: operating\n", "ok pl-clock FCLK0 100.000 MHz\n", "ok pl-reset FPGA_RST_CTRL",
+		"ok kit ", "ok uio ", "ok npu ", "ok memory 256 MiB at 0x30000000, write-combined\n", "ok access no access was refused\n", "ok registers ", "ok design <32, 3, 4>",
 		"ok ports HP0 64/64 bit\n", "WRONG clock", "TIME stands still", "ok interrupt 27: 0 GIC-0 62 Level npu\n",
 	} {
 		i := strings.Index(got[at:], want)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -117,19 +119,95 @@ func (p *pl) clock() (mhz float64, err error) {
 	return mhz / float64(div), p.err
 }
 
+// stands says that a read from the PL would never be answered, for want of a clock.
+func (p *pl) stands(name string) error {
+	return fmt.Errorf("%w's clock %s stands still: a read from the NPU would hang the processor; give the kernel clk_ignore_unused", errPL, name)
+}
+
+func (p *pl) clockName() string {
+	if p.zynq() {
+		return "FCLK0"
+	}
+	return "PL0"
+}
+
+// awake: an access to the PL is answered, whatever is in it: its clock runs, and it is out of reset.
+func (p *pl) awake() error {
+	mhz, err := p.clock()
+	if err == nil && mhz == 0 {
+		err = p.stands(p.clockName())
+	}
+	if err != nil {
+		return err
+	}
+	_, err = p.checkReset()
+	return err
+}
+
+// hidden: what cannot be looked at is neither right nor wrong.
+func hidden(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
+}
+
+// Awake fails where an access to the PL of this machine would hang the processor, whatever is in it. Nil also where
+// that cannot be seen: without DEVMEM in the kernel or without root, or on a machine that is none of the families.
+func Awake() error { return awake("/proc", devMem("/dev/mem")) }
+
+func awake(proc string, mem peeker) error {
+	text, err := os.ReadFile(filepath.Join(proc, "device-tree", "compatible"))
+	if err != nil {
+		return nil
+	}
+	family := ""
+	for _, is := range strings.Split(string(text), "\x00") {
+		for f, name := range compatible {
+			if is == name {
+				family = f
+			}
+		}
+	}
+	if family == "" {
+		return nil
+	}
+	// Whether the clock runs does not depend on the crystal.
+	p := pl{peeker: mem, board: boards.Board{Family: family, Clocks: boards.Clocks{PSRefMHz: 1}}}
+	if err := p.awake(); err != nil && !hidden(err) {
+		return err
+	}
+	return nil
+}
+
+// Surroundings holds clock and reset of this machine's PL to a board; found is what was read. What cannot be seen is
+// no error.
+func Surroundings(b boards.Board) (found []string, err error) {
+	return surroundings(b, devMem("/dev/mem"))
+}
+
+func surroundings(b boards.Board, mem peeker) (found []string, err error) {
+	for _, check := range []func(*pl) (string, error){(*pl).checkClock, (*pl).checkReset} {
+		text, bad := check(&pl{peeker: mem, board: b})
+		if hidden(bad) {
+			text, bad = fmt.Sprintf("not looked at: %v", bad), nil
+		}
+		found = append(found, text)
+		err = errors.Join(err, bad)
+	}
+	return found, err
+}
+
+// compatible is how device trees name the machines of a family.
+var compatible = map[string]string{boards.Series7: "xlnx,zynq-7000", boards.UltraScalePlus: "xlnx,zynqmp"}
+
 // checkClock holds the clock to the board's file.
 func (p *pl) checkClock() (found string, err error) {
 	mhz, err := p.clock()
 	want := p.board.Clocks.PLMHz
-	name := "PL0"
-	if p.zynq() {
-		name = "FCLK0"
-	}
+	name := p.clockName()
 	found = fmt.Sprintf("%s %.3f MHz", name, mhz)
 	switch {
 	case err != nil:
 	case mhz == 0:
-		err = fmt.Errorf("%w's clock %s stands still: a read from the NPU would hang the processor; give the kernel clk_ignore_unused", errPL, name)
+		err = p.stands(name)
 	case math.Abs(mhz/want-1) > 0.001:
 		err = fmt.Errorf("%w's clock %s is %.3f MHz, %s asks for %g, from which the design's MMCM makes its own: load the first-stage loader of this design's hardware platform",
 			errPL, name, mhz, p.board.Name, want)

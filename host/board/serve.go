@@ -124,8 +124,8 @@ func (c *serveCmd) Run(e *env) error {
 	} else {
 		fmt.Fprintf(e.out, "%s (%s, %g MHz), %s: %d requests, %d on time, %d late, %d errors; %d results, %d unlike golden\n",
 			doc.Network, doc.Label, doc.Clock, doc.Policy, doc.Requests, doc.OnTime, doc.Late, doc.Errors, doc.Results, doc.Differ)
-		fmt.Fprintf(e.out, "%d launches, %d preemptions, %d merges; %d starts, %d interrupts (%d without a cause); average latency %v\n",
-			doc.Launches, doc.Preemptions, doc.Merges, doc.Starts, doc.Interrupts, doc.Stale, time.Duration(doc.Latency.Avg))
+		fmt.Fprintf(e.out, "%d launches, %d preemptions, %d merges; %d starts, %d interrupts (%d without a cause); average latency %s\n",
+			doc.Launches, doc.Preemptions, doc.Merges, doc.Starts, doc.Interrupts, doc.Stale, latency(doc))
 	}
 	switch {
 	case doc.Differ > 0:
@@ -134,6 +134,14 @@ func (c *serveCmd) Run(e *env) error {
 		return &coded{codeDevice, fmt.Errorf("%d of %d requests ended in an error; the first: %s", doc.Errors, doc.Requests, doc.Why)}
 	}
 	return nil
+}
+
+// latency is the average, of what has ended with a result.
+func latency(doc *serveDoc) string {
+	if doc.Results == 0 {
+		return "-"
+	}
+	return time.Duration(doc.Latency.Avg).String()
 }
 
 func (c *serveCmd) serve(ctx context.Context, k *kit.Kit) (_ *serveDoc, err error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -44,9 +45,14 @@ func (c *startCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	o := parse(string(text))
+	o, err := parse(string(text))
 	if o.reset {
 		defer reset()
+	}
+	if err != nil {
+		fmt.Fprintln(e.out, "sluice board: the kernel's command line:", err)
+		fmt.Fprintf(e.out, "%s 0 of 0 runs failed\n", markDone)
+		return &coded{codeUsage, err}
 	}
 	modules, err := filepath.Glob(c.Modules)
 	if err != nil {
@@ -67,23 +73,35 @@ type started struct {
 	reset               bool
 }
 
-func parse(line string) (o started) {
+func parse(line string) (o started, err error) {
 	for _, f := range strings.Fields(line) {
 		key, v, _ := strings.Cut(f, "=")
 		switch key {
 		case "sluice.label":
-			o.label = v
+			if o.label = v; v != "simulated" && v != "measured" {
+				err = errors.Join(err, fmt.Errorf("%s: expected simulated or measured", f))
+			}
 		case "sluice.clock_mhz":
 			o.clock = v
+			if mhz, bad := strconv.ParseFloat(v, 64); bad != nil || !(mhz > 0 && mhz < 10_000) {
+				err = errors.Join(err, fmt.Errorf("%s: expected the NPU's clock in MHz", f))
+			}
 		case "sluice.board":
 			o.board = v
 		case "sluice.reset":
-			o.reset = true
+			switch v {
+			case "", "1":
+				o.reset = true
+			case "0":
+				o.reset = false
+			default:
+				err = errors.Join(err, fmt.Errorf("%s: expected nothing, 1 or 0", f))
+			}
 		case "sluice.run":
 			o.runs = append(o.runs, strings.Split(v, ","))
 		}
 	}
-	return o
+	return o, err
 }
 
 // all runs them in order. By itself the image serves only where doctor found nothing wrong: on an empty PL

@@ -22,6 +22,7 @@ type Target struct {
 	over func(*uio.Bus) npu.Bus // between bus and driver; a test's
 	sys  string                 // where sysfs is mounted; "": /sys
 	dev  string                 // devtmpfs; "": /dev
+	pl   func() error           // whether the PL answers; nil: Awake
 }
 
 // Open finds the NPU, holds it to the bundle and loads it.
@@ -34,8 +35,17 @@ func (t *Target) Open(ctx context.Context, b *bundle.Bundle, o npu.Opts) (*npu.D
 	}
 	o.Name, o.Label, o.ClockHz = t.UIO, t.Label, int64(t.ClockMHz*1e6)
 	// The NPU that is simulated needs no PL; and not every kernel has a manager to ask.
-	if _, err := configured(t.sys); t.Label == "measured" && err != nil && !errors.Is(err, bitstreams.ErrManager) {
-		return nil, nil, &coded{codeDevice, err}
+	if t.Label == "measured" {
+		if _, err := configured(t.sys); err != nil && !errors.Is(err, bitstreams.ErrManager) {
+			return nil, nil, &coded{codeDevice, err}
+		}
+		pl := t.pl
+		if pl == nil {
+			pl = Awake
+		}
+		if err := pl(); err != nil {
+			return nil, nil, &coded{codeDevice, err}
+		}
 	}
 	bus, err := uio.Open(ctx, uio.Opts{Name: t.UIO, Bytes: needs(b), Sys: t.sys, Dev: t.dev})
 	if err != nil {

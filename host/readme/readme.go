@@ -11,25 +11,44 @@ import (
 
 // Command is a line of a README that a reader is meant to type.
 type Command struct {
-	File string
-	Line int
-	Text string // without the remark behind it
+	File  string
+	Line  int
+	Text  string   // without the remark behind it
+	Shown []string // of what it prints, where it stands behind "$ ": lines that it must print, in this order
 }
 
 // begins is how a line of an indented block begins that is a command: a program of the repository, or one that
 // the set-up installs.
 var begins = regexp.MustCompile(`^ {4}(bin/|sluice |dse |make |sim/|hw/|hls/|go (run|test|build) |venv/|exports/|python3 |verilator |tclsh )`)
 
+// prompt begins a line of a transcript: any command, and what it prints behind it.
+const prompt = "    $ "
+
 // remark stands behind a command.
 var remark = regexp.MustCompile(`\s+# .*$`)
 
 // Commands are those of a README, in its order. Several on a line, four spaces apart, are several; a line that
-// ends with a backslash goes on.
+// ends with a backslash goes on. In a transcript, each begins with "$ " and is alone on its line.
 func Commands(file string, r io.Reader) ([]Command, error) {
 	var out []Command
 	lines := bufio.NewScanner(r)
+	transcript := -1 // its last command
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
+		typed, isTyped := strings.CutPrefix(line, prompt)
+		shown, indented := strings.CutPrefix(line, "    ")
+		switch {
+		case isTyped:
+			transcript = len(out)
+			out = append(out, Command{File: file, Line: n, Text: strings.TrimSpace(remark.ReplaceAllString(typed, ""))})
+			continue
+		case indented && transcript >= 0:
+			out[transcript].Shown = append(out[transcript].Shown, shown)
+			continue
+		}
+		if line != "" {
+			transcript = -1
+		}
 		if !begins.MatchString(line) {
 			continue
 		}
@@ -41,7 +60,7 @@ func Commands(file string, r io.Reader) ([]Command, error) {
 		line = remark.ReplaceAllString(line, "")
 		for text := range strings.SplitSeq(strings.TrimSpace(line), "    ") {
 			if text = strings.TrimSpace(text); text != "" {
-				out = append(out, Command{file, at, text})
+				out = append(out, Command{File: file, Line: at, Text: text})
 			}
 		}
 	}

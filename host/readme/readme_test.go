@@ -181,7 +181,8 @@ func parses(t *testing.T, program, args string) {
 	}
 }
 
-// The commands run as they stand, in the order of their README, in a clone of the repository with its builds.
+// The commands run as they stand, in the order of their README, in a clone of the repository with its builds, and print what
+// a transcript shows of them.
 func TestCommandsRun(t *testing.T) {
 	known := plan(t)
 	clone := t.TempDir()
@@ -216,8 +217,11 @@ func TestCommandsRun(t *testing.T) {
 				dir = filepath.Join(clone, filepath.Dir(c.File))
 			}
 			began := time.Now()
-			if out, err := sh(t.Context(), dir, c.Text); err != nil {
+			out, err := sh(t.Context(), dir, c.Text)
+			if err != nil {
 				t.Errorf("%s:%d: %s: %v\n%s", c.File, c.Line, c.Text, err, out)
+			} else if line := Missing(c.Shown, out); line != "" {
+				t.Errorf("%s:%d shows %q, which %s does not print:\n%s", c.File, c.Line, line, c.Text, out)
 			}
 			t.Logf("%s took %s", c.Text, time.Since(began).Round(time.Second))
 		})
@@ -285,12 +289,21 @@ func TestBlocks(t *testing.T) {
 }
 
 func TestCommands(t *testing.T) {
-	text := "text\n    make run   # the main job\n    sluice profile    sluice doctor\n    bin/dse a \\\n      --b c  # d\n    no command\n  bin/dse too little\n"
+	text := "text\n    make run   # the main job\n    sluice profile    sluice doctor\n    bin/dse a \\\n      --b c  # d\n    no command\n  bin/dse too little\n" +
+		"    $ seq 2  # two lines\n    1\n\n    2\n    $ X=1 true\ntext\n    make test\n    1\n"
 	got, err := Commands("README.md", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Command{{"README.md", 2, "make run"}, {"README.md", 3, "sluice profile"}, {"README.md", 3, "sluice doctor"}, {"README.md", 4, "bin/dse a --b c"}}
+	want := []Command{
+		{"README.md", 2, "make run", nil},
+		{"README.md", 3, "sluice profile", nil},
+		{"README.md", 3, "sluice doctor", nil},
+		{"README.md", 4, "bin/dse a --b c", nil},
+		{"README.md", 8, "seq 2", []string{"1", "2"}},
+		{"README.md", 12, "X=1 true", nil},
+		{"README.md", 14, "make test", nil},
+	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}

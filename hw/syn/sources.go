@@ -4,11 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sluice-npu/sluice/hw"
 )
 
 // What synth.sh synthesises, from the repository's root: a list of files, and the vendor's cells.
@@ -28,6 +31,16 @@ var (
 // carries its name) and a hash over them. Comments and spacing do not count, nor does what a package declares
 // and no module of top's names: an address that is new, or the hash of the whole description, is nothing to an array.
 func Sources(files []string, top string) (used []string, hash string, err error) {
+	return sources(disk{}, files, top)
+}
+
+// disk reads files by any path, as the caller names them.
+type disk struct{}
+
+// Open implements fs.FS.
+func (disk) Open(name string) (fs.File, error) { return os.Open(name) }
+
+func sources(tree fs.FS, files []string, top string) (used []string, hash string, err error) {
 	byName := map[string]string{}
 	for _, f := range files {
 		byName[strings.TrimSuffix(filepath.Base(f), ".sv")] = f
@@ -43,7 +56,7 @@ func Sources(files []string, top string) (used []string, hash string, err error)
 		if _, done := text[name]; done {
 			continue
 		}
-		raw, err := os.ReadFile(byName[name])
+		raw, err := fs.ReadFile(tree, byName[name])
 		if err != nil {
 			return nil, "", fmt.Errorf("sources: %w", err)
 		}
@@ -72,22 +85,41 @@ func Sources(files []string, top string) (used []string, hash string, err error)
 }
 
 // SourcesIn is Sources for the RTL of the repository at root.
-func SourcesIn(root, top string) (string, error) {
-	files, err := listed(root)
+func SourcesIn(root, top string) (string, error) { return inTree(os.DirFS(root), top) }
+
+// Built is Sources for the RTL that this program was built beside.
+func Built(top string) (string, error) { return inTree(builtIn{}, top) }
+
+// BuiltAlone is Built for a module's own file, without those below.
+func BuiltAlone(module string) (string, error) {
+	_, hash, err := sources(builtIn{}, []string{"hw/rtl/" + module + ".sv"}, module)
+	return hash, err
+}
+
+// builtIn is the RTL of the program, by its path from the repository's root.
+type builtIn struct{}
+
+// Open implements fs.FS.
+func (builtIn) Open(name string) (fs.File, error) {
+	return hw.RTL.Open(strings.TrimPrefix(name, "hw/"))
+}
+
+func inTree(tree fs.FS, top string) (string, error) {
+	files, err := listed(tree)
 	if err != nil {
 		return "", fmt.Errorf("sources: %w", err)
 	}
-	xilinx, err := filepath.Glob(filepath.Join(root, vendorCells))
+	xilinx, err := fs.Glob(tree, vendorCells)
 	if err != nil {
 		return "", fmt.Errorf("sources: %w", err)
 	}
-	_, hash, err := Sources(append(files, xilinx...), top)
+	_, hash, err := sources(tree, append(files, xilinx...), top)
 	return hash, err
 }
 
 // listed are the files of the list, each there.
-func listed(root string) ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(root, listFile))
+func listed(tree fs.FS) ([]string, error) {
+	text, err := fs.ReadFile(tree, listFile)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +128,10 @@ func listed(root string) ([]string, error) {
 		switch {
 		case line == "" || strings.HasPrefix(line, "//"):
 		case strings.HasPrefix(line, "hw/") && strings.HasSuffix(line, ".sv"):
-			file := filepath.Join(root, line)
-			if _, err := os.Stat(file); err != nil {
+			if _, err := fs.Stat(tree, line); err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", listFile, i+1, err)
 			}
-			files = append(files, file)
+			files = append(files, line)
 		default:
 			return nil, fmt.Errorf("%s:%d: %q: expected a comment or hw/rtl/NAME.sv", listFile, i+1, line)
 		}

@@ -31,11 +31,13 @@ func main() {
 		os.Exit(3)
 	}
 	switch os.Args[1] {
-	case "overlay":
-		fmt.Print(b.Overlay(false))
-		return
-	case "overlay-cached":
-		fmt.Print(b.Overlay(true))
+	case "overlay", "overlay-cached":
+		text, err := b.Overlay(os.Args[1] == "overlay-cached")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "boardtree:", err)
+			os.Exit(3)
+		}
+		fmt.Print(text)
 		return
 	case "bif":
 		fmt.Print(b.BIF())

@@ -34,6 +34,9 @@ func (c *ablateCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if pub := in.grid.Board.Published; len(pub) == 0 && (c.Formed || c.Own) {
+		return usage("--formed and --own are about the paper's law, which knows no design for the board %s: its file has no published rows", in.grid.Board.Name)
+	}
 	d := in.grid.Template
 	if c.Config != "" {
 		if d, err = configs.Load(c.Config); err != nil {

@@ -21,12 +21,16 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		return o, err
 	}
 	if err := c.apply(&in.grid); err != nil {
-		return o, err
+		return o, &usageError{err}
 	}
 	if !(c.MaxLatency >= 0) || c.MaxLatency > 1e9 {
-		return o, fmt.Errorf("--max-latency: %w: %v ms", search.ErrGrid, c.MaxLatency)
+		return o, usage("--max-latency is %v ms, must be 0 (none) to 1e9", c.MaxLatency)
 	}
 	band, err := counted.Networks()
+	if err != nil {
+		return o, err
+	}
+	exits, err := c.Tensors()
 	if err != nil {
 		return o, err
 	}
@@ -35,6 +39,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		MaxLatency: int64(c.MaxLatency * 1e6), Band: band.Mean,
 		Asked: []search.Param{
 			search.Ask("--clock", c.Clock), search.Ask("--clock-margin", c.ClockMargin), search.Ask("--max-latency", c.MaxLatency), search.Ask("--exit-rate", c.ExitRate),
+			search.Ask("--input-side", c.InputSide), search.Ask("--exits", exits),
 		},
 	}
 	if o.Objective != search.Rate && o.Objective != search.Cheapest && len(in.w.Parts) == 1 {
@@ -125,11 +130,11 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 				strconv.Itoa(p.FF), num(p.Value), strconv.FormatBool(p.AtMost), strconv.FormatBool(!p.Fails), strconv.FormatBool(within[d.Name]),
 				strconv.FormatBool(front[d.Name]), num(p.GOPS), strconv.FormatInt(p.B1NS, 10), strconv.FormatInt(p.ExitNS, 10), num(p.Samples))
 			if s := p.Served; s != nil {
-				interval := func(v float64) string {
-					if len(c.Seeds) < 2 {
-						return "" // there is none
+				interval := func(v *float64) string {
+					if v == nil {
+						return ""
 					}
-					return num(v)
+					return num(*v)
 				}
 				row = append(row, num(s.Violations), interval(s.CI95), num(s.Goodput), interval(s.GCI95))
 			} else {
@@ -155,7 +160,9 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 // printWithin lists the designs that the law does not tell from the best one.
 func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 	const most = 12
-	if len(r.Within) == 1 {
+	if e := resource.Of(doc.Device, r.Best.Design); c.Objective == string(search.Cheapest) && c.Cost == string(search.CostLUT) && e.LUT.Band >= 1 {
+		fmt.Fprintf(w, "\nthe best one's LUTs are %v: nothing says how far that is off, and so not which others are as good:\n", e.LUT)
+	} else if len(r.Within) == 1 {
 		fmt.Fprintln(w, "\nno other design is as good, as far as estimates tell:")
 	} else {
 		fmt.Fprintf(w, "\n%d designs are as good, as far as estimates tell:\n", len(r.Within))
@@ -179,10 +186,10 @@ func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 			seeds = "of one seed, so without an interval"
 		}
 		fmt.Fprintf(w, "\nthe best one misses %.2f %%%s of the deadlines and serves %.2f%s requests in time a second (simulated service of estimated cycles, %d requests %s)\n",
-			100*s.Violations, c.half(100*s.CI95), s.Goodput, c.half(s.GCI95), c.N, seeds)
+			100*s.Violations, half(100, s.CI95), s.Goodput, half(1, s.GCI95), c.N, seeds)
 	}
 	if s := doc.Slow; s != nil {
-		text := fmt.Sprintf("%.2f %%%s", 100*s.Violations, c.half(100*s.CI95))
+		text := fmt.Sprintf("%.2f %%%s", 100*s.Violations, half(100, s.CI95))
 		switch search.Objective(c.Objective) {
 		case search.Cheapest:
 			text += map[bool]string{true: ": it still holds", false: ": it no longer holds"}[s.Holds]
@@ -197,11 +204,11 @@ func (c *sweepCmd) printWithin(w io.Writer, r *search.Result, doc sweepDoc) {
 }
 
 // half is half of an interval as text; one seed has none.
-func (c *sweepCmd) half(v float64) string {
-	if len(c.Seeds) < 2 {
+func half(scale float64, v *float64) string {
+	if v == nil {
 		return ""
 	}
-	return fmt.Sprintf(" +-%.2f", v)
+	return fmt.Sprintf(" +-%.2f", scale**v)
 }
 
 func (c *sweepCmd) valueText(v float64) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -24,7 +25,8 @@ import (
 )
 
 type benchNPUCmd struct {
-	Network   string    `default:"resnet50" placeholder:"NAME" help:"Network of the zoo."`
+	Network string `default:"resnet50" placeholder:"NAME" help:"Network of the zoo."`
+	recipe.Import
 	Config    []string  `default:"zc706,zcu104" placeholder:"NAME" help:"Reference arrays; their stub build must exist (sim/build.sh NAME --stub)."`
 	Batch     []int     `default:"1,2,4,8" help:"Batch sizes."`
 	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes of the DRAM a cycle of the configuration's clock (default: the configuration's)."`
@@ -178,11 +180,11 @@ func (d *benchNPUDoc) print(out io.Writer) error {
 }
 
 // schemes answers the paper's ways to batch, by batch size, on design d; none where that is of no board.
-func schemes(network string, d configs.Design) (map[int][]published, error) {
+func schemes(network string, from recipe.Import, d configs.Design) (map[int][]published, error) {
 	if d.Board == "" {
 		return nil, nil
 	}
-	t := target{Network: network, Board: d.Board, Backbone: true, Seed: 1, Mapping: "rtl", place: place{BytesPerCycle: d.DRAM.BytesPerCycle}}
+	t := target{Network: network, Import: from, Board: d.Board, Backbone: true, Seed: 1, Mapping: "rtl", place: place{BytesPerCycle: d.DRAM.BytesPerCycle}}
 	in, err := t.load()
 	if err != nil {
 		return nil, err
@@ -219,7 +221,7 @@ func schemes(network string, d configs.Design) (map[int][]published, error) {
 }
 
 func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (rows []npuRow, err error) {
-	s := source{Network: c.Network, Config: d.Name, Seed: 1, Images: 1}
+	s := source{Network: c.Network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
 	b, err := s.compileFor(d)
 	if err != nil {
 		return nil, err
@@ -246,7 +248,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 		if err := drv.Load(ctx, b); err != nil {
 			return nil, err
 		}
-		if paper, err = schemes(c.Network, d); err != nil {
+		if paper, err = schemes(c.Network, c.Import, d); err != nil {
 			return nil, err
 		}
 	}

@@ -19,6 +19,8 @@ import (
 // reference design of its own, by family.
 var templates = map[string]string{boards.Series7: "zc706", boards.UltraScalePlus: "zcu104"}
 
+const maxBytesPerCycle = 1024
+
 // place are the flags that say what is built on a board.
 type place struct {
 	Template      string  `placeholder:"NAME|FILE.yaml" help:"Configuration whose loader, drain and ring the grid takes over (default: the board's reference design, or that of a board of its family)."`
@@ -27,6 +29,9 @@ type place struct {
 
 // grid is what can be built on a board.
 func (p *place) grid(b boards.Board) (search.Grid, error) {
+	if v := p.BytesPerCycle; v != 0 && !(v > 0 && v <= maxBytesPerCycle) {
+		return search.Grid{}, usage("--bytes-per-cycle is %v, must be more than 0, at most %d", v, maxBytesPerCycle)
+	}
 	d, err := templateOf(b, p.Template)
 	if err != nil {
 		return search.Grid{}, err

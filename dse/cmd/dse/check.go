@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/counted"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
@@ -29,13 +30,14 @@ type checkCmd struct {
 	What    string   `arg:"" placeholder:"DIR|NAME|FILE.yaml" help:"Folder that dse export wrote, or a configuration."`
 	Board   string   `placeholder:"NAME|FILE.yaml" help:"Board of a configuration (default: what dse export wrote beside it, or the board of its name, or zc706)."`
 	Network []string `default:"resnet50,mobilenetv2" placeholder:"NAME" help:"Networks whose layers are timed, where they fit."`
-	Batch   []int    `default:"1,8" help:"Batch sizes of their layers."`
-	N       int      `name:"n" default:"240" help:"Random layers to time."`
-	Share   float64  `default:"0.1" help:"Share of the networks' layers to time, drawn by the seed."`
-	Longest int64    `default:"200000" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
-	Seed    uint64   `default:"1" help:"Seed of the random layers and of the sample."`
-	NoSynth bool     `name:"no-synth" help:"Leave yosys out: cycles only."`
-	Out     string   `placeholder:"FILE.json" help:"Also write the figures to a file."`
+	recipe.Import
+	Batch   []int   `default:"1,8" help:"Batch sizes of their layers."`
+	N       int     `name:"n" default:"240" help:"Random layers to time."`
+	Share   float64 `default:"0.1" help:"Share of the networks' layers to time, drawn by the seed."`
+	Longest int64   `default:"200000" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
+	Seed    uint64  `default:"1" help:"Seed of the random layers and of the sample."`
+	NoSynth bool    `name:"no-synth" help:"Leave yosys out: cycles only."`
+	Out     string  `placeholder:"FILE.json" help:"Also write the figures to a file."`
 }
 
 func (checkCmd) Help() string {
@@ -61,14 +63,14 @@ const (
 
 // figure is one estimate beside what was measured.
 type figure struct {
-	Name     string  `json:"name"`
-	Estimate float64 `json:"estimate"`
-	Measured float64 `json:"measured"`
-	Error    float64 `json:"error"`          // of the estimate, as a share of what was measured
-	Band     float64 `json:"band"`           // what Error may be, to either side
-	CI95     float64 `json:"ci95,omitempty"` // half of the 95 % confidence interval of a mean Error
-	Verdict  string  `json:"verdict"`
-	How      string  `json:"how"` // simulated, synthesised
+	Name     string   `json:"name"`
+	Estimate float64  `json:"estimate"`
+	Measured float64  `json:"measured"`
+	Error    float64  `json:"error"` // of the estimate, as a share of what was measured
+	Band     float64  `json:"band"`  // what Error may be, to either side
+	CI95     *float64 `json:"ci95"`  // half of the 95 % confidence interval of a mean Error; null of one layer and of what is no mean
+	Verdict  string   `json:"verdict"`
+	How      string   `json:"how"` // simulated, synthesised
 }
 
 type checkedDoc struct {
@@ -197,7 +199,7 @@ func (c *checkCmd) cycles(ctx context.Context, e *env, d configs.Design, doc *ch
 		return err
 	}
 	v := validateCmd{
-		Network: c.Network, Config: []string{doc.Config}, Batch: c.Batch, N: c.N, Share: c.Share, Longest: c.Longest, Seed: c.Seed,
+		Network: c.Network, Import: c.Import, Config: []string{doc.Config}, Batch: c.Batch, N: c.N, Share: c.Share, Longest: c.Longest, Seed: c.Seed,
 	}
 	all, err := v.design(ctx, e, d)
 	if err != nil {
@@ -244,7 +246,7 @@ func verdict(in bool) string {
 
 // meanVerdict holds the mean error of layers to a band. A mean of 20 random layers is uncertain by half of itself, so
 // what it alone cannot tell is called that; more layers tell.
-func meanVerdict(layers []counted.Layer, band float64) (string, float64) {
+func meanVerdict(layers []counted.Layer, band float64) (string, *float64) {
 	shares := make([]float64, len(layers))
 	for i := range layers {
 		shares[i] = math.Abs(layers[i].Share())
@@ -253,7 +255,7 @@ func meanVerdict(layers []counted.Layer, band float64) (string, float64) {
 	switch {
 	case mean <= band:
 		return inside, half
-	case mean-half <= band || len(layers) == 1:
+	case half == nil || mean-*half <= band:
 		return undecided, half
 	}
 	return outside, half
@@ -350,8 +352,8 @@ func (d *checkedDoc) print(out io.Writer) error {
 			band = "-"
 		}
 		off := fmt.Sprintf("%.2f %%", 100*f.Error)
-		if f.CI95 > 0 {
-			off = fmt.Sprintf("%.2f ± %.2f %%", 100*f.Error, 100*f.CI95)
+		if f.CI95 != nil {
+			off = fmt.Sprintf("%.2f ± %.2f %%", 100*f.Error, 100**f.CI95)
 		}
 		fmt.Fprintf(w, "%s\t%.10g\t%.10g\t%s\t%s\t%s\t%s\n", f.Name, f.Estimate, f.Measured, off, band, f.Verdict, f.How)
 	}

@@ -74,7 +74,10 @@ func TestMeanVerdict(t *testing.T) {
 	} {
 		got, half := meanVerdict(c.layers, 0.024)
 		if got != c.want {
-			t.Errorf("%d layers, %v: %s ± %g, want %s", len(c.layers), c.layers[0], got, half, c.want)
+			t.Errorf("%d layers, %v: %s, want %s", len(c.layers), c.layers[0], got, c.want)
+		}
+		if (half == nil) != (len(c.layers) == 1) {
+			t.Errorf("%d layers have the interval %v", len(c.layers), half)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -14,7 +15,8 @@ import (
 )
 
 type compareCmd struct {
-	Network  string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
+	Network string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
+	recipe.Import
 	A        string `name:"a" required:"" placeholder:"NAME|FILE.yaml" help:"One design."`
 	B        string `name:"b" required:"" placeholder:"NAME|FILE.yaml" help:"The other; the same one where only the mappings differ."`
 	MapA     string `name:"mapping-a" default:"rtl" enum:"rtl,all,basic" help:"Mappings of the first."`
@@ -73,7 +75,7 @@ func (c *compareCmd) Run(e *env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
 		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
 	}
-	t := target{Network: c.Network, Backbone: c.Backbone, Seed: c.Seed}
+	t := target{Network: c.Network, Import: c.Import, Backbone: c.Backbone, Seed: c.Seed}
 	w, err := t.workload()
 	if err != nil {
 		return err

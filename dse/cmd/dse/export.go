@@ -191,17 +191,13 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 	return d, doc.Device, nil
 }
 
-// calibration says what estimates of LUTs and registers rest on. Where the command runs in the
-// repository, runs of other RTL than lies there are called stale. Runs of the designs themselves do not count.
+// calibration says what estimates of LUTs and registers rest on. Runs of other RTL than this program was built beside
+// are called stale. Runs of the designs themselves do not count.
 func calibration(family string, of ...configs.Design) string {
-	root := ""
-	if info, err := os.Stat("hw/rtl"); err == nil && info.IsDir() {
-		root = "."
-	}
-	l, err := resource.Calibration(family, root, of...)
+	l, err := resource.Calibration(family, "", of...)
 	switch {
 	case errors.Is(err, resource.ErrStale):
-		return "LUT and FF fitted on other RTL than hw/rtl: their bands do not hold"
+		return "law of LUT and FF fitted on another RTL than hw/rtl: nothing says how far they are off"
 	case err != nil:
 		return fmt.Sprintf("LUT and FF not calibrated for %s", family)
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -65,6 +66,28 @@ func (*versionCmd) Run(e *env) error { return cli.About("dse").Print(e.stdout, e
 type env struct {
 	json           bool
 	stdout, stderr io.Writer
+	given          []*kong.Flag // those of the command line, whatever their values
+}
+
+// unread is a usage error where a flag was given that what was chosen does not read. Pairs are a choice and what was
+// chosen; a flag's tag of the choice's name lists by commas what reads it ("cheapest" is every "cheapest by ...").
+func (e *env) unread(pairs ...string) error {
+	var all []string
+	for i := 0; i < len(pairs); i += 2 {
+		choice, chosen := pairs[i], pairs[i+1]
+		for _, f := range e.given {
+			readers := f.Tag.Get(choice)
+			reads := func(r string) bool { return r == chosen || strings.HasPrefix(chosen, r+" by ") }
+			if readers == "" || slices.ContainsFunc(strings.Split(readers, ","), reads) {
+				continue
+			}
+			all = append(all, fmt.Sprintf("--%s is read by --%s %s, not by %s", f.Name, choice, strings.ReplaceAll(readers, ",", ", "), chosen))
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return usage("%s", strings.Join(all, "; "))
 }
 
 // header are the keys of every JSON document.
@@ -110,14 +133,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return out.Fail(exitUsage, err, "(dse --help tells more)")
 	}
-	err = ctx.Run(&env{json: c.JSON, stdout: out.Stdout, stderr: stderr})
+	e := &env{json: c.JSON, stdout: out.Stdout, stderr: stderr}
+	for _, p := range ctx.Path {
+		if p.Flag != nil && !p.Resolved {
+			e.given = append(e.given, p.Flag)
+		}
+	}
+	err = ctx.Run(e)
 	var u *usageError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errShown):
 		return exitCheck
-	case errors.As(err, &u):
+	case errors.As(err, &u), errors.Is(err, errService), errors.Is(err, search.ErrWeights): // flags are all that those are about
 		return out.Fail(exitUsage, err, "")
 	case errors.Is(err, zoo.ErrDataMissing), errors.Is(err, zoo.ErrPython), errors.Is(err, npu.ErrNoCosim), errors.Is(err, errTool):
 		return out.Fail(exitMissing, err, "")

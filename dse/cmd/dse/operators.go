@@ -8,11 +8,12 @@ import (
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/onnx"
+	"github.com/sluice-npu/sluice/dse/recipe"
 )
 
 type operatorsCmd struct {
-	Networks  []string `arg:"" optional:"" placeholder:"FILE.onnx" help:"Networks to look through; none: list the operators."`
-	InputSide int      `placeholder:"PIXELS" help:"Height and width of the input in place of the model's own, as where it leaves them open."`
+	Networks []string `arg:"" optional:"" placeholder:"NAME|FILE.onnx" help:"Networks to look through; none: list the operators."`
+	recipe.Import
 }
 
 func (*operatorsCmd) Help() string {
@@ -41,7 +42,7 @@ func (c *operatorsCmd) Run(e *env) error {
 	doc := operatorsDoc{header: newHeader("operators", 0), Supported: onnx.Supported(), Networks: []networkNeeds{}}
 	missing, unread := false, error(nil)
 	for _, file := range c.Networks {
-		s, err := onnx.SurveyFile(file, onnx.Options{InputSide: c.InputSide})
+		s, err := c.Survey(file)
 		if err != nil { // of that file; the others are looked through all the same
 			unread = errors.Join(unread, err)
 			doc.Networks = append(doc.Networks, networkNeeds{File: file, Error: err.Error(), Survey: &onnx.Survey{}})

@@ -20,7 +20,7 @@ import (
 type reportCmd struct {
 	target
 	Objective string    `default:"gops" enum:"gops,latency,gops-per-dsp" help:"What is best."`
-	Weights   []float64 `placeholder:"W" help:"w_b of B = 1..8, eight numbers (default: all 1)."`
+	Weights   []float64 `objective:"gops,gops-per-dsp" placeholder:"W" help:"w_b of B = 1..8, eight numbers (default: all 1)."`
 	Workers   int       `default:"0" help:"Workers; 0: one a processor."`
 	Out       string    `required:"" placeholder:"DIR" help:"Folder for report.html, the SVG files and report.json."`
 }
@@ -44,6 +44,9 @@ type reportDoc struct {
 func (c *reportCmd) Run(e *env) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := e.unread("objective", c.Objective); err != nil {
+		return err
+	}
 	weights, err := weightsOf(c.Weights)
 	if err != nil {
 		return err

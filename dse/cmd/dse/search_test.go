@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/configs"
+
+	"github.com/alecthomas/kong"
 )
 
 // small is a part of the space that takes no time.
@@ -178,46 +182,56 @@ func TestSearchRefuses(t *testing.T) {
 		code int
 		says string
 	}{
-		{sweep("--weights", "1,1,1,1,1,1,1,"+nan), exitInput, "bad objective weights"},
-		{sweep("--weights", "1,1"), exitInput, "bad objective weights"},
-		{sweep("--weights=-1,1,1,1,1,1,1,1"), exitInput, "bad objective weights"},
-		{sweep("--weights", "0,0,0,0,0,0,0,0"), exitInput, "bad objective weights"},
-		{sweep("--tp", "0..4"), exitInput, "bad grid"},
-		{sweep("--tp", "x"), exitInput, "bad grid"},
-		{sweep("--tr=-4..64"), exitInput, "bad grid"},
-		{sweep("--bytes-per-cycle=-1"), exitInput, "bytes_per_cycle"},
-		{sweep("--bytes-per-cycle", nan), exitInput, "bytes_per_cycle"},
-		{sweep("--workers=-1"), exitInput, "workers"},
-		{sweep("--margin", "1"), exitInput, "the margin is 1"},
-		{sweep("--clock-margin", nan), exitInput, "--clock-margin"},
-		{sweep("--max-lut=-5"), exitInput, "a limit of -5"},
-		{sweep("--max-latency", nan), exitInput, "--max-latency"},
+		{sweep("--weights", "1,1,1,1,1,1,1,"+nan), exitUsage, "bad objective weights"},
+		{sweep("--weights", "1,1"), exitUsage, "bad objective weights"},
+		{sweep("--weights=-1,1,1,1,1,1,1,1"), exitUsage, "bad objective weights"},
+		{sweep("--weights", "0,0,0,0,0,0,0,0"), exitUsage, "bad objective weights"},
+		{sweep("--tp", "0..4"), exitUsage, "bad grid"},
+		{sweep("--tp", "x"), exitUsage, "bad grid"},
+		{sweep("--tr=-4..64"), exitUsage, "bad grid"},
+		{sweep("--bytes-per-cycle=-1"), exitUsage, "--bytes-per-cycle"},
+		{sweep("--bytes-per-cycle", nan), exitUsage, "--bytes-per-cycle"},
+		{sweep("--workers=-1"), exitUsage, "workers"},
+		{sweep("--margin", "1"), exitUsage, "the margin is 1"},
+		{sweep("--clock-margin", nan), exitUsage, "--clock-margin"},
+		{sweep("--max-lut=-5"), exitUsage, "a limit of -5"},
+		{sweep("--max-latency", nan), exitUsage, "--max-latency"},
 		{sweep("--max-latency", "0.001"), exitCheck, "is as fast as it must be"},
 		{sweep("--max-lut", "1000"), exitCheck, "no design fits the board"},
-		{sweep("--ports", "8"), exitInput, "--ports"},
-		{sweep("--port-bytes", "16"), exitInput, "--port-bytes"},
-		{sweep("--clock", "0"), exitInput, "bad grid"},
-		{sweep("--abuf", "100"), exitInput, "ABUF_WORDS"},
+		{sweep("--ports", "8"), exitUsage, "--ports"},
+		{sweep("--port-bytes", "16"), exitUsage, "--port-bytes"},
+		{sweep("--clock", "0"), exitUsage, "bad grid"},
+		{sweep("--abuf", "100"), exitUsage, "ABUF_WORDS"},
 		{sweep("--w-load", "3"), exitCheck, "no design fits the board"},
-		{sweep("--exit-rate", "0.7,0.7"), exitInput, "not 1"},
+		{sweep("--objective", "latency", "--exit-rate", "0.7,0.7"), exitUsage, "not 1"},
+		{sweep("--bytes-per-cycle", "8", "--bandwidth", "8,15"), exitUsage, "--bandwidth: one of them"},
+		{sweep("--clock=-150"), exitUsage, "the axis clock has -150, must be more than 0, at most 1000"},
+		{sweep("--bandwidth", "1e6"), exitUsage, "the axis bandwidth has 1e+06, must be more than 0, at most 1024"},
+		{sweep("--formed"), exitUsage, "--formed is read by --law paper, not by rtl"},
+		{sweep("--input-side", "-3"), exitInput, "-3"},
+		{sweep("--exits", file("exits.yaml", "exits: [nowhere]\n")), exitInput, "nowhere"},
+		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--exits", file("none.yaml", "")}, exitInput, "none is named"},
+		{[]string{"report", "--network", "tiny", "--board", "zc706", "--out", dir, "--objective", "latency", "--weights", "1,1,1,1,1,1,1,1"}, exitUsage, "--weights is read by --objective gops, gops-per-dsp"},
+		{[]string{"ablate", "--network", "tiny", "--board", "kv260", "--config", "run", "--own"}, exitUsage, "--own"},
 		{sweep("--with", "nothing=1"), exitInput, "no network"},
-		{sweep("--with", "fashion=0"), exitInput, "share"},
-		{sweep("--law", "paper", "--with", "fashion=1"), exitInput, "--law paper"},
-		{sweep("--objective", "rate", "--rate-step", "0"), exitInput, "--rate-step"},
-		{sweep("--objective", "rate", "--max-violations", "1"), exitInput, "--max-violations"},
-		{sweep("--objective", "rate", "--seeds", "1,1"), exitInput, "--seeds"},
+		{sweep("--with", "fashion=0"), exitUsage, "share"},
+		{sweep("--law", "paper", "--with", "fashion=1"), exitUsage, "--with is read by --law rtl"},
+		{sweep("--objective", "rate", "--rate-step", "0"), exitUsage, "--rate-step"},
+		{sweep("--objective", "rate", "--max-violations", "1"), exitUsage, "--max-violations"},
+		{sweep("--objective", "rate", "--seeds", "1,1"), exitUsage, "--seeds"},
 		{sweep("--objective", "cheapest", "--rate", "90000", "--slo", "0.05"), exitCheck, "holds what is asked"},
 		{sweep("--objective", "cheapest", "--cost", "gold"), exitUsage, ""},
 		{sweep("--objective", "fame"), exitUsage, ""},
-		{sweep("--objective", "goodput", "--rate", "0"), exitInput, "bad arrival process"},
-		{sweep("--objective", "goodput", "--slo", nan), exitInput, "bad arrival process"},
-		{sweep("--objective", "goodput", "--exit-rate", "0.5"), exitInput, "bad arrival process"},
-		{sweep("--objective", "goodput", "--exit-rate", "0.5", "--exit-rate", "0.4"), exitInput, "not 1"},
-		{sweep("--objective", "goodput", "--policy", "hope"), exitInput, "hope"},
+		{sweep("--objective", "goodput", "--rate", "0"), exitUsage, "bad arrival process"},
+		{sweep("--objective", "goodput", "--slo", nan), exitUsage, "bad arrival process"},
+		{sweep("--objective", "goodput", "--exit-rate", "0.5"), exitUsage, "bad arrival process"},
+		{sweep("--objective", "goodput", "--exit-rate", "0.5", "--exit-rate", "0.4"), exitUsage, "not 1"},
+		{sweep("--objective", "goodput", "--policy", "hope"), exitUsage, "hope"},
 		{sweep("--resume", file("state.json", "{")), exitInput, "cannot resume"},
-		{sweep("--law", "paper", "--objective", "latency"), exitInput, "--law paper"},
+		{sweep("--law", "paper", "--objective", "latency"), exitUsage, "the paper's law"},
 		{on("vc707"), exitInput, "bad board"},
-		{on(swap("dsp.yaml", "dsp: 900", "dsp: 0")), exitInput, "bad board"},
+		{on(swap("dsp.yaml", "dsp: 900", "dsp: 0")), exitInput, "dsp.yaml: bad board: dsp: expected 1..20000, found 0"},
+		{on(swap("fast.yaml", "[15.3, 28]", "[1e6]")), exitInput, "fast.yaml: bad board: dram.bytes_per_cycle: expected more than 0, at most 64"},
 		{on(swap("neg.yaml", "bram36: 545", "bram36: -5")), exitInput, "bad board"},
 		{on(swap("key.yaml", "lut: 218600\n", "")), exitInput, `key "lut" is missing`},
 		{on(swap("poor.yaml", "bram36: 545", "bram36: 2")), exitCheck, "no design fits the board"},
@@ -231,11 +245,52 @@ func TestSearchRefuses(t *testing.T) {
 		{[]string{"export", "--board", "zc706", "--out", dir}, exitUsage, ""},
 		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "nothing"}, exitInput, "nothing"},
 		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--batch", "9"}, exitUsage, "--batch"},
-		{[]string{"ablate", "--network", "tiny", "--board", "zc706", "--bytes-per-cycle", "-2"}, exitInput, "bytes_per_cycle"},
+		{[]string{"ablate", "--network", "tiny", "--board", "zc706", "--bytes-per-cycle", "-2"}, exitUsage, "--bytes-per-cycle"},
 	} {
 		code, out, errs := call(c.args...)
 		if code != c.code || !strings.Contains(errs, c.says) {
 			t.Errorf("dse %s: exit code %d, want %d; it says %s%s", strings.Join(c.args, " "), code, c.code, errs, out)
 		}
+	}
+}
+
+// A flag that the objective does not read is refused, whichever it is, and the message names those that do.
+func TestFlagsThatNothingReads(t *testing.T) {
+	c := commands{}
+	k, err := kong.New(&c, kong.Vars{"boards": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objectives := []string{"gops", "latency", "throughput", "gops-per-dsp", "goodput", "rate", "cheapest"}
+	refused := 0
+	for _, cmd := range k.Model.Children {
+		if cmd.Name != "sweep" {
+			continue
+		}
+		for _, f := range cmd.Flags {
+			readers := f.Tag.Get("objective")
+			if readers == "" {
+				continue
+			}
+			for _, r := range strings.Split(readers, ",") {
+				if kind, _, _ := strings.Cut(r, " by "); !slices.Contains(objectives, kind) {
+					t.Errorf("--%s is read by %q, which is no objective", f.Name, r)
+				}
+			}
+			value := cmp.Or(f.Default, "1,1,1,1,1,1,1,1")
+			for _, o := range objectives {
+				if slices.ContainsFunc(strings.Split(readers, ","), func(r string) bool { return r == o }) {
+					continue
+				}
+				refused++
+				code, _, stderr := call(append([]string{"sweep", "--objective", o, "--" + f.Name, value}, small...)...)
+				if code != exitUsage || !strings.Contains(stderr, "--"+f.Name+" is read by --objective "+strings.ReplaceAll(readers, ",", ", ")) {
+					t.Errorf("--objective %s --%s: exit code %d: %s", o, f.Name, code, stderr)
+				}
+			}
+		}
+	}
+	if refused < 30 {
+		t.Errorf("%d pairs only", refused)
 	}
 }

@@ -25,13 +25,13 @@ import (
 
 // serviceFlags say what is served where that is what makes a design good.
 type serviceFlags struct {
-	Rate          float64  `default:"15" help:"Goodput, cheapest: Poisson arrivals a second."`
-	SLO           float64  `name:"slo" default:"400" help:"Goodput, rate, cheapest: milliseconds from arrival to deadline."`
-	Policy        string   `default:"fluid" help:"Goodput, rate, cheapest: policy of the scheduler."`
-	N             int      `default:"500" help:"Goodput, rate, cheapest: requests a design is judged on, a seed."`
-	Seeds         []uint64 `default:"1" help:"Goodput, rate, cheapest: seeds of the arrivals. Several give intervals, and what must hold holds at the upper end of the 95 % interval."`
-	MaxViolations float64  `default:"0.01" help:"Rate, cheapest: share of requests that may miss their deadline."`
-	RateStep      float64  `default:"0.02" help:"Rate: rates are powers of 1 + this."`
+	Rate          float64  `law:"rtl" objective:"goodput,cheapest" default:"15" help:"Goodput, cheapest: Poisson arrivals a second."`
+	SLO           float64  `law:"rtl" objective:"goodput,rate,cheapest" name:"slo" default:"400" help:"Goodput, rate, cheapest: milliseconds from arrival to deadline."`
+	Policy        string   `law:"rtl" objective:"goodput,rate,cheapest" default:"fluid" help:"Goodput, rate, cheapest: policy of the scheduler."`
+	N             int      `law:"rtl" objective:"goodput,rate,cheapest" default:"500" help:"Goodput, rate, cheapest: requests a design is judged on, a seed."`
+	Seeds         []uint64 `law:"rtl" objective:"goodput,rate,cheapest" default:"1" help:"Goodput, rate, cheapest: seeds of the arrivals. Several give intervals, and what must hold holds at the upper end of the 95 % interval."`
+	MaxViolations float64  `law:"rtl" objective:"rate,cheapest" default:"0.01" help:"Rate, cheapest: share of requests that may miss their deadline."`
+	RateStep      float64  `law:"rtl" objective:"rate" default:"0.02" help:"Rate: rates are powers of 1 + this."`
 }
 
 // paperExits are the published exit rates of ResNet-50.
@@ -123,7 +123,7 @@ func (f *serviceFlags) service(w *search.Workload, objective search.Objective, g
 		}
 	}
 	if _, err := sched.New(f.Policy, sched.Options{}); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: --policy: %w", errService, err)
 	}
 	if objective == search.Cheapest {
 		if n := f.enough(f.Rate); f.N < n {
@@ -371,17 +371,17 @@ func (s *service) at(ctx context.Context, rate float64, ns search.Cycles) (searc
 		missed, good = append(missed, float64(sum.Violations)/float64(s.flags.N)), append(good, sum.Goodput)
 	}
 	v := search.Served{Violations: stat.Mean(missed, nil), CI95: ci95(missed), Goodput: stat.Mean(good, nil), GCI95: ci95(good)}
-	v.Holds = v.Violations+v.CI95 <= s.flags.MaxViolations && s.sustains(rate, ns)
+	v.Holds = v.Upper() <= s.flags.MaxViolations && s.sustains(rate, ns)
 	return v, nil
 }
 
-// ci95 is half of the 95 % confidence interval of a mean; 0 of one value.
-func ci95(v []float64) float64 {
+// ci95 is half of the 95 % confidence interval of a mean; one value has none.
+func ci95(v []float64) *float64 {
 	if len(v) < 2 {
-		return 0
+		return nil
 	}
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(0.975)
-	return t * stat.StdDev(v, nil) / math.Sqrt(float64(len(v)))
+	half := distuv.StudentsT{Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(0.975) * stat.StdDev(v, nil) / math.Sqrt(float64(len(v)))
+	return &half
 }
 
 func (s *service) run(ctx context.Context, rate float64, d draw, ns search.Cycles) (engine.Summary, error) {

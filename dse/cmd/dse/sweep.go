@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -24,6 +23,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -31,11 +31,12 @@ import (
 
 // target are the flags that name what is searched, and on what.
 type target struct {
-	Network  string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
-	Board    string `required:"" placeholder:"NAME|FILE.yaml" help:"Board: ${boards}, or a file (boards/README.md)."`
+	Network string `required:"" placeholder:"NAME|FILE.onnx" help:"Network of the zoo, or an ONNX file."`
+	Board   string `required:"" placeholder:"NAME|FILE.yaml" help:"Board: ${boards}, or a file (boards/README.md)."`
+	recipe.Import
 	Backbone bool   `help:"Leave the early exits out: the whole network as one start."`
 	Seed     uint64 `default:"1" help:"Seed of weights that the network lacks; times do not depend on it."`
-	Mapping  string `default:"rtl" enum:"rtl,all,basic" help:"Mappings: every <k, s>, tile and loop order that the design has (rtl; all is the same, since the RTL runs all of the FBCB), or k = 1, s = 1, rows outermost only (basic)."`
+	Mapping  string `law:"rtl" default:"rtl" enum:"rtl,all,basic" help:"Mappings: every <k, s>, tile and loop order that the design has (rtl; all is the same, since the RTL runs all of the FBCB), or k = 1, s = 1, rows outermost only (basic)."`
 	place
 }
 
@@ -73,8 +74,7 @@ func mappings(name string) mapping.Options {
 }
 
 func (t *target) workload() (*search.Workload, error) {
-	s := source{Network: t.Network, Seed: t.Seed}
-	g, err := s.graph()
+	g, err := t.Graph(t.Network, t.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -88,22 +88,22 @@ func (t *target) workload() (*search.Workload, error) {
 
 type sweepCmd struct {
 	target
-	With       []string  `placeholder:"NETWORK=SHARE" help:"Further networks on the same design, and how many requests ask for each beside 1 for --network."`
+	With       []string  `law:"rtl" placeholder:"NETWORK=SHARE" help:"Further networks on the same design, and how many requests ask for each beside 1 for --network. --exits and --input-side are about --network alone."`
 	Law        string    `default:"rtl" enum:"rtl,paper" help:"Law of cycles and memory: that of the hardware, or the paper's."`
 	Objective  string    `default:"gops" enum:"gops,latency,throughput,gops-per-dsp,goodput,rate,cheapest" help:"What is best: GOP/s weighted over batch sizes; latency at B = 1, or samples a second weighted over batch sizes, both as --exit-rate has requests leave; GOP/s a DSP; requests in time a second; the highest rate of arrivals at which --max-violations holds; or the least --cost at which it holds."`
-	Cost       string    `default:"dsp" enum:"dsp,lut,bram,energy" help:"Cheapest: what is saved. bram counts a URAM as eight; energy is pJ a sample by published energies of accesses (estimated, 45 nm)."`
-	Weights    []float64 `placeholder:"W" help:"w_b of B = 1..8, eight numbers (default: all 1)."`
-	ExitRate   []float64 `placeholder:"P" help:"Share of requests that leaves at each exit, of each network in turn (default: all at the last; where service is simulated, the paper's 0.051,0.169,0.09,0.69 for four exits)."`
-	MaxLatency float64   `placeholder:"MS" help:"Leave out designs on which a network takes longer at B = 1."`
+	Cost       string    `law:"rtl" objective:"cheapest" default:"dsp" enum:"dsp,lut,bram,energy" help:"Cheapest: what is saved. bram counts a URAM as eight; energy is pJ a sample by published energies of accesses (estimated, 45 nm)."`
+	Weights    []float64 `objective:"gops,throughput,gops-per-dsp,cheapest by energy" placeholder:"W" help:"w_b of B = 1..8, eight numbers (default: all 1)."`
+	ExitRate   []float64 `law:"rtl" objective:"latency,throughput,goodput,rate,cheapest" placeholder:"P" help:"Share of requests that leaves at each exit, of each network in turn (default: all at the last; where service is simulated, the paper's 0.051,0.169,0.09,0.69 for four exits)."`
+	MaxLatency float64   `law:"rtl" placeholder:"MS" help:"Leave out designs on which a network takes longer at B = 1."`
 	Workers    int       `default:"0" help:"Workers; 0: one a processor. The result does not depend on it."`
-	TP         string    `name:"tp" placeholder:"LO..HI" help:"T_P (default: all that the RTL builds)."`
-	TC         string    `name:"tc" placeholder:"LO..HI" help:"T_C."`
-	TR         string    `name:"tr" placeholder:"LO..HI" help:"T_R."`
-	Exhaustive bool      `help:"Leave nothing out, not even what cannot be better."`
-	Formed     bool      `help:"Paper's law: windows formed on the way from the DRAM, in place of Toeplitz matrices read from it."`
-	Resume     string    `placeholder:"FILE" help:"Keep the state of the sweep here, and go on from it."`
+	TP         string    `law:"rtl" name:"tp" placeholder:"LO..HI" help:"T_P (default: all that the RTL builds)."`
+	TC         string    `law:"rtl" name:"tc" placeholder:"LO..HI" help:"T_C."`
+	TR         string    `law:"rtl" name:"tr" placeholder:"LO..HI" help:"T_R."`
+	Exhaustive bool      `law:"rtl" help:"Leave nothing out, not even what cannot be better."`
+	Formed     bool      `law:"paper" help:"Paper's law: windows formed on the way from the DRAM, in place of Toeplitz matrices read from it."`
+	Resume     string    `law:"rtl" placeholder:"FILE" help:"Keep the state of the sweep here, and go on from it."`
 	Out        string    `placeholder:"FILE.json" help:"Also write the figures to a file."`
-	CSV        string    `name:"csv" placeholder:"FILE.csv" help:"Also write a line for every design that was evaluated."`
+	CSV        string    `law:"rtl" name:"csv" placeholder:"FILE.csv" help:"Also write a line for every design that was evaluated."`
 	budgetFlags
 	axisFlags
 	serviceFlags
@@ -111,25 +111,25 @@ type sweepCmd struct {
 
 // budgetFlags are what designs may take of the board.
 type budgetFlags struct {
-	MaxDSP      int     `name:"max-dsp" placeholder:"N" help:"At most so many DSPs."`
-	MaxBRAM     int     `name:"max-bram" placeholder:"N" help:"BRAM36."`
-	MaxURAM     int     `name:"max-uram" placeholder:"N" help:"URAMs."`
-	MaxLUT      int     `name:"max-lut" placeholder:"N" help:"LUTs."`
-	MaxFF       int     `name:"max-ff" placeholder:"N" help:"Registers."`
-	Margin      float64 `placeholder:"SHARE" help:"Share of every resource that is left free, for placement and routing."`
-	ClockMargin float64 `placeholder:"SHARE" help:"By which the clock is slower than the board's (and than --clock)."`
+	MaxDSP      int     `law:"rtl" name:"max-dsp" placeholder:"N" help:"At most so many DSPs."`
+	MaxBRAM     int     `law:"rtl" name:"max-bram" placeholder:"N" help:"BRAM36."`
+	MaxURAM     int     `law:"rtl" name:"max-uram" placeholder:"N" help:"URAMs."`
+	MaxLUT      int     `law:"rtl" name:"max-lut" placeholder:"N" help:"LUTs."`
+	MaxFF       int     `law:"rtl" name:"max-ff" placeholder:"N" help:"Registers."`
+	Margin      float64 `law:"rtl" placeholder:"SHARE" help:"Share of every resource that is left free, for placement and routing."`
+	ClockMargin float64 `law:"rtl" placeholder:"SHARE" help:"By which the clock is slower than the board's (and than --clock)."`
 }
 
 // axisFlags are what the grid varies beside <T_R, T_P, T_C>.
 type axisFlags struct {
-	Clock     []float64 `placeholder:"MHZ" help:"Axis: clocks. The DRAM stays as fast in seconds."`
-	Bandwidth []float64 `placeholder:"BYTES" help:"Axis: bytes a cycle of the DRAM, at the board's clock."`
-	NPorts    []int     `name:"ports" placeholder:"N" help:"Axis: memory ports."`
-	PortBytes []int     `placeholder:"N" help:"Axis: bytes of a port, 8 or 16."`
-	WLoad     []int     `placeholder:"N" help:"Axis: W_LOAD, PEs whose weights are loaded a cycle."`
-	Drain     []int     `placeholder:"N" help:"Axis: DRAIN, words drained a cycle at most."`
-	Ring      []int     `placeholder:"BEATS" help:"Axis: beats of the ring of weights."`
-	ABuf      []int     `name:"abuf" placeholder:"WORDS" help:"Axis: words of a bank of the activation buffer at most; 0 is all that the memory has left (cheapest by bram looks at 1024, 2048, 4096 and so on)."`
+	Clock     []float64 `law:"rtl" placeholder:"MHZ" help:"Axis: clocks. The DRAM stays as fast in seconds."`
+	Bandwidth []float64 `law:"rtl" placeholder:"BYTES" help:"Axis: bytes a cycle of the DRAM, at the board's clock."`
+	NPorts    []int     `law:"rtl" name:"ports" placeholder:"N" help:"Axis: memory ports."`
+	PortBytes []int     `law:"rtl" placeholder:"N" help:"Axis: bytes of a port, 8 or 16."`
+	WLoad     []int     `law:"rtl" placeholder:"N" help:"Axis: W_LOAD, PEs whose weights are loaded a cycle."`
+	Drain     []int     `law:"rtl" placeholder:"N" help:"Axis: DRAIN, words drained a cycle at most."`
+	Ring      []int     `law:"rtl" placeholder:"BEATS" help:"Axis: beats of the ring of weights."`
+	ABuf      []int     `law:"rtl" name:"abuf" placeholder:"WORDS" help:"Axis: words of a bank of the activation buffer at most; 0 is all that the memory has left (cheapest by bram looks at 1024, 2048, 4096 and so on)."`
 }
 
 // apply puts budget and axes into a grid.
@@ -186,23 +186,22 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 	return g.Check()
 }
 
-// onlyRTL refuses what the paper's law has no answer to.
-func (c *sweepCmd) onlyRTL() error {
-	var given []string
-	for flag, set := range map[string]bool{
-		"--with": len(c.With) > 0, "--exit-rate": len(c.ExitRate) > 0, "--max-latency": c.MaxLatency != 0, "--resume": c.Resume != "", "--csv": c.CSV != "",
-		"limits of resources, --margin or --clock-margin": c.budgetFlags != (budgetFlags{}),
-		"axes": !reflect.ValueOf(c.axisFlags).IsZero(), "--tp, --tc or --tr": c.TP+c.TC+c.TR != "", "--exhaustive": c.Exhaustive,
-	} {
-		if set {
-			given = append(given, flag)
-		}
+// read refuses flags that what was asked for does not look at: what they say would be believed and not be so.
+func (c *sweepCmd) read(e *env) error {
+	if c.Law == "paper" && c.Objective != string(search.GOPS) {
+		return usage("--objective %s: the paper's law knows gops only", c.Objective)
 	}
-	if len(given) == 0 {
-		return nil
+	if c.Workers < 0 {
+		return usage("--workers is %d, must be 0 (one a processor) or more", c.Workers)
 	}
-	slices.Sort(given)
-	return fmt.Errorf("--law paper: %w: it has one grid and no %s", search.ErrGrid, strings.Join(given, ", no "))
+	if c.BytesPerCycle != 0 && len(c.Bandwidth) > 0 {
+		return usage("--bytes-per-cycle and --bandwidth: one of them says how fast the DRAM is")
+	}
+	objective := c.Objective
+	if objective == string(search.Cheapest) {
+		objective += " by " + c.Cost
+	}
+	return e.unread("objective", objective, "law", c.Law)
 }
 
 // mixed is the network, with the others that --with names.
@@ -215,7 +214,7 @@ func (c *sweepCmd) mixed(first *search.Workload) (*search.Workload, error) {
 			return nil, fmt.Errorf("--with: %w: %q, expected NETWORK=SHARE", search.ErrWeights, x)
 		}
 		t := c.target
-		t.Network = name
+		t.Network, t.Import = name, recipe.Import{}
 		w, err := t.workload()
 		if err != nil {
 			return nil, err
@@ -274,6 +273,9 @@ type sweepDoc struct {
 func (c *sweepCmd) Run(e *env) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := c.read(e); err != nil {
+		return err
+	}
 	weights, err := weightsOf(c.Weights)
 	if err != nil {
 		return err
@@ -287,12 +289,6 @@ func (c *sweepCmd) Run(e *env) error {
 		Optimal: "optimal in this space",
 	}
 	if c.Law == "paper" {
-		if c.Objective != string(search.GOPS) {
-			return fmt.Errorf("--law paper knows the objective gops only, not %s", c.Objective)
-		}
-		if err := c.onlyRTL(); err != nil {
-			return err
-		}
 		return c.paper(ctx, e, in, weights, doc)
 	}
 	return c.rtl(ctx, e, in, weights, doc)

@@ -16,13 +16,15 @@ import (
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 type validateCmd struct {
-	Network   []string  `default:"resnet50,inceptionv3,mobilenetv2" placeholder:"NAME" help:"Networks whose distinct layers are timed."`
+	Network []string `default:"resnet50,inceptionv3,mobilenetv2" placeholder:"NAME" help:"Networks whose distinct layers are timed."`
+	recipe.Import
 	Config    []string  `default:"run,mid,zc706" placeholder:"NAME" help:"Configurations; their stub build must exist (sim/build.sh NAME --stub)."`
 	Batch     []int     `default:"1,2,4,8" help:"Batch sizes."`
 	Bandwidth []float64 `placeholder:"BYTES" help:"Bytes a cycle of the DRAM (default: the configuration's, and twice that)."`
@@ -190,7 +192,7 @@ func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all
 	rng := rand.New(rand.NewPCG(c.Seed, 0x6473650001))
 	t := timer{ctx: ctx, drv: drv, design: d, longest: c.Longest, seen: map[string]bool{}}
 	for _, network := range c.Network {
-		s := source{Network: network, Config: d.Name, Seed: 1, Images: 1}
+		s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
 		b, err := s.compileFor(d)
 		if errors.Is(err, compile.ErrTooBig) || errors.Is(err, compile.ErrTooMany) || errors.Is(err, mapping.ErrNoFit) {
 			fmt.Fprintf(e.stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)

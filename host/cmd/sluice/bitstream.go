@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/bundle"
+	onboard "github.com/sluice-npu/sluice/host/board"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/npu/uio"
 )
@@ -104,10 +106,7 @@ func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit,
 		say("manifest", err, "")
 		return checks, nil, b, nil
 	}
-	err = m.CheckFile(text, b)
-	if err == nil && m.Board != board.Name {
-		err = fmt.Errorf("%w: it is for %s", bitstreams.ErrMismatch, m.Board)
-	}
+	err = errors.Join(m.CheckFile(text, b), m.CheckBoard(board))
 	say("manifest", err, fmt.Sprintf("%s: %s, %s, slack %.3f ns at %g MHz", path, m.Config, m.Status, m.Timing.WNS, m.Timing.ClockMHz))
 	if c.Bundle != "" {
 		bu, err := bundle.ReadFile(c.Bundle)
@@ -189,11 +188,12 @@ func (c *bitBinCmd) Run(e *env) error {
 
 type bitLoadCmd struct {
 	bitVerifyCmd
-	Force bool `help:"Load although the NPU that is in the PL is busy, or does not answer."`
+	Force bool `help:"Load without a look at the NPU that is in the PL: it is busy or does not answer, or another design is there, at whose address a read may hang the processor."`
 }
 
 func (*bitLoadCmd) Help() string {
-	return `Refuses a file that does not verify, and a PL whose NPU is busy or that another process uses. Hands the .bin to
+	return `Refuses a file that does not verify, and a PL whose NPU is busy or that another process uses; what is in the PL is
+read where its clock runs and it is out of reset, as far as that can be seen (a kernel with DEVMEM, and root). Hands the .bin to
 the kernel's FPGA manager by sluice_fpga.ko (/dev/sluice-fpga) or, where that is not there, by the manager's sysfs
 (linux-xlnx); without either put npu.bin on the boot partition.
 
@@ -211,7 +211,7 @@ func (c *bitLoadCmd) Run(e *env) error {
 		printChecks(e.stdout, checks)
 		return err
 	}
-	board, err := boards.Load(c.Board)
+	target, err := boards.Load(c.Board)
 	if err != nil {
 		return coded(codeInput, err)
 	}
@@ -220,30 +220,53 @@ func (c *bitLoadCmd) Run(e *env) error {
 	if err != nil {
 		return coded(codeDevice, err)
 	}
-	o := uio.Opts{Name: board.UIO}
-	if err := replace(o, state == "operating" && !c.Force, func() error { return manager.Load("npu.bin", b.Bin()) }); err != nil {
+	o := uio.Opts{Name: target.UIO}
+	if err := replace(o, state == "operating" && !c.Force, onboard.Awake, func() error { return manager.Load("npu.bin", b.Bin()) }); err != nil {
 		return coded(codeDevice, err)
 	}
-	bus, err := uio.Open(e.ctx, o)
-	if err != nil {
-		return coded(codeDevice, fmt.Errorf("the PL is configured, but: %w", err))
+	around, err := answers(e.ctx, target, o, m, onboard.Surroundings)
+	for _, found := range around {
+		fmt.Fprintln(e.stdout, found)
 	}
-	d, err := npu.New(bus, npu.Opts{Name: board.UIO, Label: "measured", ClockHz: 1})
 	if err != nil {
-		return coded(codeDevice, fmt.Errorf("the PL is configured, but: %w", err))
-	}
-	defer d.Close()
-	h := d.Build()
-	if err := m.CheckHardware(h.DesignHash, h.ABIHash); err != nil {
-		return coded(codeCheck, fmt.Errorf("the PL is configured, but its registers say: %w", err))
+		return fmt.Errorf("the PL is configured, but: %w", err)
 	}
 	fmt.Fprintf(e.stdout, "loaded %s: design hash %s\n", c.File, m.DesignHash)
 	return nil
 }
 
+// answers holds what has been loaded to board and manifest. Nothing of the PL is read before its clock, its reset
+// (surroundings) and the address have been: where no design answers, a read hangs the processor.
+func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Manifest, surroundings func(boards.Board) ([]string, error)) ([]string, error) {
+	around, err := surroundings(b)
+	if err != nil {
+		return around, coded(codeDevice, err)
+	}
+	u, err := uio.Find(o)
+	if err == nil && u.Addr != b.Registers.Base {
+		err = fmt.Errorf("%s has its registers at %#x, %s at %#x: the device tree is of another block design", u.Path, u.Addr, b.Name, b.Registers.Base)
+	}
+	if err != nil {
+		return around, coded(codeDevice, err)
+	}
+	bus, err := uio.Open(ctx, o)
+	if err != nil {
+		return around, coded(codeDevice, err)
+	}
+	d, err := npu.New(bus, npu.Opts{Name: b.UIO, Label: "measured", ClockHz: 1})
+	if err != nil {
+		return around, coded(codeDevice, err)
+	}
+	h := d.Build()
+	if err := errors.Join(d.Close(), m.CheckHardware(h.DesignHash, h.ABIHash)); err != nil {
+		return around, coded(codeCheck, fmt.Errorf("its registers say: %w", err))
+	}
+	return around, nil
+}
+
 // replace loads while nobody else has the NPU that is in the PL, nor can take it; look: and nothing of it is
-// under way on the memory ports when the PL goes.
-func replace(o uio.Opts, look bool, load func() error) (err error) {
+// under way on the memory ports when the PL goes. awake tells whether the PL would answer a look.
+func replace(o uio.Opts, look bool, awake, load func() error) (err error) {
 	claim, err := uio.Hold(o)
 	switch {
 	case errors.Is(err, uio.ErrNoDevice): // no driver, so no user
@@ -253,6 +276,9 @@ func replace(o uio.Opts, look bool, load func() error) (err error) {
 	}
 	defer func() { err = errors.Join(err, claim.Close()) }()
 	if look {
+		if err := awake(); err != nil {
+			return fmt.Errorf("the NPU that is loaded cannot be looked at: %w (--force loads all the same)", err)
+		}
 		busy, err := claim.Busy()
 		switch {
 		case err != nil:

@@ -3,15 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
-	"strings"
 
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/graph"
-	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/zoo"
@@ -20,18 +18,24 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// large imports the first segments of a network, at a side of its own where input is not 0. The
-// exits of the zoo's networks are exit1, exit2 ... by depth.
+// large imports the first segments of a network, all of them where none are named.
 func (c *verifyCmd) large() (*graph.Graph, error) {
-	o := onnx.Options{WeightSeed: weightSeed, InputSide: c.Input}
-	for i := range c.Segments {
-		o.Exits = append(o.Exits, fmt.Sprintf("exit%d", i+1))
+	from := c.Import
+	from.InputSide = cmp.Or(c.Input, from.InputSide)
+	g, err := from.Graph(c.Network, weightSeed)
+	if err != nil || c.Segments == 0 {
+		return g, err
 	}
-	if strings.HasSuffix(c.Network, ".onnx") || strings.ContainsRune(c.Network, '/') {
-		o.Name = strings.TrimSuffix(filepath.Base(c.Network), ".onnx")
-		return onnx.ImportFile(c.Network, o)
+	if c.Segments > len(g.Exits) {
+		return nil, fmt.Errorf("--segments %d: %s has %d", c.Segments, g.Name, len(g.Exits))
 	}
-	return zoo.LoadWith(c.Network, o)
+	out := &graph.Graph{Name: g.Name, Input: g.Input, Tensors: g.Tensors, Exits: g.Exits[:c.Segments]}
+	for n := range g.Nodes {
+		if g.Segment[n] < c.Segments {
+			out.Nodes, out.Segment = append(out.Nodes, g.Nodes[n]), append(out.Segment, g.Segment[n])
+		}
+	}
+	return out, nil
 }
 
 // segments runs one image through the first segments of a network, one start a segment, and compares

@@ -144,8 +144,8 @@ func (c *verifyCmd) Run(e *env) error {
 	if c.Segments == 0 && max(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults) == 0 && !c.RequireCoverage {
 		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub and --faults are all 0: nothing would be checked"))
 	}
-	if c.Input > 0 && c.Segments == 0 {
-		return coded(codeUsage, errors.New("--input needs --segments"))
+	if c.Input > 0 && (c.Segments == 0 || c.InputSide != 0) {
+		return coded(codeUsage, errors.New("--input needs --segments, and no --input-side beside it"))
 	}
 	designs, err := c.designs()
 	if err != nil {

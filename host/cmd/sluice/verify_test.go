@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 	"github.com/sluice-npu/sluice/host/npu"
 )
 
@@ -71,6 +74,20 @@ func TestSegmentsOnSoft(t *testing.T) {
 	args := []string{"verify", "--device", "soft", "--config", "mid", "--network", "mobilenetv2", "--segments", "1", "--input", "32", "--out", t.TempDir()}
 	if code := realMain(args, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") {
 		t.Fatalf("exit code %d: %s%s", code, out.String(), log.String())
+	}
+	// another's network: its exits by their names, its side by the flag that every command has
+	dir := t.TempDir()
+	if err := recipetest.Home(dir); err != nil {
+		t.Fatal(err)
+	}
+	exits := filepath.Join(dir, "exits.yaml")
+	if err := os.WriteFile(exits, []byte("exits: [late]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out.Reset()
+	own := []string{"verify", "--device", "soft", "--config", "tiny", "--network", filepath.Join(dir, "own.onnx"), "--segments=-1", "--exits", exits, "--input-side", "16", "--out", dir}
+	if code := realMain(own, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") || strings.Contains(out.String(), "segment 1") {
+		t.Errorf("exit code %d: %s%s", code, out.String(), log.String())
 	}
 	for want, bad := range map[int][]string{
 		codeUsage: {"verify", "--input", "32"},

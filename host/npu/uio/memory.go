@@ -19,12 +19,14 @@ var nativeEndian = binary.NativeEndian
 
 // memory is what the NPU and this process share.
 type memory struct {
-	path  string
-	addr  uint64
-	bytes []byte
-	file  *os.File
-	clean func(*syncArgs) error // SLUICE_DMA_SYNC, where the memory is cached
-	drain func(*syncArgs) error // the same, where it is write-combined and behind an outer cache
+	path string
+	addr uint64
+	// reserved: the device tree says where it is
+	reserved bool
+	bytes    []byte
+	file     *os.File
+	clean    func(*syncArgs) error // SLUICE_DMA_SYNC, where the memory is cached
+	drain    func(*syncArgs) error // the same, where it is write-combined and behind an outer cache
 }
 
 // outer tells of a cache outside the cores: the PL310 of a Zynq-7000. Stores to write-combined memory may wait
@@ -43,16 +45,23 @@ func openMemory(o Opts) (*memory, error) {
 		if mode != "cached" && mode != "write-combined" {
 			return nil, fmt.Errorf("%s: expected cached or write-combined, found %q", filepath.Join(ours, "mode"), mode)
 		}
-		return mapMemory(o, ours, mode == "cached", 0)
+		m, err := mapMemory(o, ours, mode == "cached", 0)
+		if m != nil {
+			m.reserved = true
+		}
+		return m, err
 	}
 	if outer {
 		return nil, fmt.Errorf("%w: sluice_dma has no memory called %s: load sluice_dma.ko (behind an outer cache u-dma-buf will not do); does the device tree have its node, and reserved-memory?", ErrNoDevice, o.Memory)
 	}
 	theirs := filepath.Join(o.Sys, "class", "u-dma-buf", o.Memory)
 	if _, err := os.Stat(theirs); err == nil {
-		// 2: what is opened with O_SYNC is mapped write-combined.
-		if err := os.WriteFile(filepath.Join(theirs, "sync_mode"), []byte("2"), 0); err != nil {
-			return nil, opening(err, "run as root")
+		// 2: what is opened with O_SYNC is mapped write-combined. Only root may write it, and need not where it is so.
+		attribute := filepath.Join(theirs, "sync_mode")
+		if mode, err := line(attribute); err != nil || mode != "2" {
+			if err := os.WriteFile(attribute, []byte("2"), 0); err != nil {
+				return nil, opening(err, "run as root, or have root write 2 to "+attribute)
+			}
 		}
 		return mapMemory(o, theirs, false, unix.O_SYNC)
 	}

@@ -282,15 +282,18 @@ func Find(o Opts) (Device, error) {
 	var others []string
 	for _, e := range entries {
 		name, err := line(filepath.Join(class, e.Name(), "name"))
-		if err != nil {
-			return Device{}, err
+		if err != nil { // another driver's that has none, or one that goes just now
+			others = append(others, e.Name()+" (no name)")
+			continue
 		}
 		if name != o.Name {
 			others = append(others, fmt.Sprintf("%s (%s)", e.Name(), name))
 			continue
 		}
 		d := Device{Path: filepath.Join(o.Dev, e.Name()), Name: name}
-		if d.Addr, err = number(filepath.Join(class, e.Name(), "maps", "map0", "addr")); err != nil {
+		if d.Addr, err = number(filepath.Join(class, e.Name(), "maps", "map0", "addr")); errors.Is(err, fs.ErrNotExist) {
+			return Device{}, fmt.Errorf("%w: UIO device %s (%s) has no registers: its node in the device tree needs reg", ErrNoDevice, e.Name(), name)
+		} else if err != nil {
 			return Device{}, err
 		}
 		size, err := number(filepath.Join(class, e.Name(), "maps", "map0", "size"))
@@ -400,6 +403,10 @@ func (b *Bus) Sync(off, n int64, dir npu.Direction) error {
 // raised.
 func (b *Bus) Interrupts() (all, stale uint64) { return b.events.Load(), b.stale.Load() }
 
+// Reserved tells whether the memory is what the device tree reserves, at an address of the board's choice, and not
+// u-dma-buf's, which may lie anywhere.
+func (b *Bus) Reserved() bool { return b.mem.reserved }
+
 // Abandoned tells whether Open found a start that an earlier process had left running.
 func (b *Bus) Abandoned() bool { return b.found }
 
@@ -478,6 +485,9 @@ func (b *Bus) event(ctx context.Context, limit time.Duration) (came bool, err er
 	one := [4]byte{}
 	nativeEndian.PutUint32(one[:], 1)
 	if _, err := b.irq.Write(one[:]); err != nil {
+		if errors.Is(err, unix.EIO) { // uio_write knows no other reason
+			return false, fmt.Errorf("%w: %s has no interrupt: its node in the device tree needs interrupts (and interrupt-parent): %w", npu.ErrNoIRQ, b.irq.Name(), err)
+		}
 		return false, fmt.Errorf("unmask: %w", closedErr(err))
 	}
 	if err := b.irq.SetReadDeadline(time.Now().Add(limit)); err != nil {

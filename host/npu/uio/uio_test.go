@@ -400,6 +400,61 @@ func TestOuter(t *testing.T) {
 	}
 }
 
+// TestNamelessNeighbour: another driver's device without a name is passed over.
+func TestNamelessNeighbour(t *testing.T) {
+	o := tree(t)
+	if err := os.Remove(filepath.Join(o.Sys, "class/uio/uio0/name")); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := Find(o); err != nil || d.Name != "npu" {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// TestSyncMode: u-dma-buf's mode is root's to write, and is left alone where it is right already.
+func TestSyncMode(t *testing.T) {
+	defer func(was bool) { outer = was }(outer)
+	outer = false
+	o := tree(t)
+	os.RemoveAll(filepath.Join(o.Sys, "class/misc"))
+	put(t, o.Sys, "class/u-dma-buf/npu-memory/phys_addr", "0x30000000\n")
+	put(t, o.Sys, "class/u-dma-buf/npu-memory/size", "65536\n")
+	put(t, o.Sys, "class/u-dma-buf/npu-memory/sync_mode", "1\n")
+	attribute := filepath.Join(o.Sys, "class/u-dma-buf/npu-memory/sync_mode")
+	for _, want := range []string{"2", "2\n"} { // written; found
+		if want == "2\n" {
+			put(t, o.Sys, "class/u-dma-buf/npu-memory/sync_mode", want)
+		}
+		b, err := Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(attribute); string(text) != want || b.Reserved() {
+			t.Errorf("sync_mode is %q, %v, expected %q; reserved: %v", text, err, want, b.Reserved())
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNoLine: a node without an interrupt is said to be so. Writing where nothing is mapped ends in EIO, as the
+// kernel's uio_write does there.
+func TestNoLine(t *testing.T) {
+	b, _ := newModel(t)
+	start(t, b)
+	was := b.irq
+	defer func() { b.irq = was }()
+	var err error
+	if b.irq, err = os.OpenFile("/proc/self/mem", os.O_RDWR, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer b.irq.Close()
+	if _, err := b.WaitIRQ(t.Context(), 1500); !errors.Is(err, npu.ErrNoIRQ) || !strings.Contains(err.Error(), "needs interrupts") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	for what, c := range map[string]struct {
 		spoil func(o *Opts)
@@ -411,7 +466,9 @@ func TestOpenRefuses(t *testing.T) {
 			os.RemoveAll(filepath.Join(o.Sys, "class/uio/uio0"))
 			os.RemoveAll(filepath.Join(o.Sys, "class/uio/uio1"))
 		}, ErrNoDevice, "of_id=generic-uio"},
-		"another": {func(o *Opts) { o.Name = "dpu" }, ErrNoDevice, "uio0 (other), uio1 (npu)"},
+		"another":            {func(o *Opts) { o.Name = "dpu" }, ErrNoDevice, "uio0 (other), uio1 (npu)"},
+		"no name of another": {func(o *Opts) { os.Remove(filepath.Join(o.Sys, "class/uio/uio0/name")); o.Name = "dpu" }, ErrNoDevice, "uio0 (no name), uio1 (npu)"},
+		"no registers":       {func(o *Opts) { os.RemoveAll(filepath.Join(o.Sys, "class/uio/uio1/maps")) }, ErrNoDevice, "uio1 (npu) has no registers: its node in the device tree needs reg"},
 		"two": {func(o *Opts) {
 			put(t, o.Sys, "class/uio/uio0/name", "npu")
 			put(t, o.Sys, "class/uio/uio0/maps/map0/addr", "0")

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/boards/block"
+	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -49,6 +50,10 @@ func run(args []string) ([]byte, error) {
 		return nil, err
 	}
 	if args[0] == "tcl" {
+		// hours of Vivado for what cannot fit are nobody's
+		if err := resource.Of(b, d).Check(b); err != nil {
+			return nil, fmt.Errorf("%s on %s: %w (estimated)", d.Name, b.Name, err)
+		}
 		return block.Generate(b, d)
 	}
 	return manifest(b, d, args[3])
@@ -70,6 +75,13 @@ func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
 	}
 	clock, err := os.ReadFile(filepath.Join(out, "clock.txt"))
 	if err != nil {
+		return nil, err
+	}
+	timing, err := os.ReadFile(filepath.Join(out, "timing.rpt"))
+	if err != nil {
+		return nil, err
+	}
+	if err := pulses(string(timing)); err != nil {
 		return nil, err
 	}
 	report, err := os.ReadFile(filepath.Join(out, "utilisation.rpt"))
@@ -99,6 +111,33 @@ func manifest(b boards.Board, d configs.Design, out string) ([]byte, error) {
 		return nil, err
 	}
 	return text, nil
+}
+
+var endpointsRE = regexp.MustCompile(`T[NHP]\w+ (Failing|Total) Endpoints`)
+
+// pulses refuses a design whose clocks are too fast for what they drive: that slack is no path's, so that the build
+// script does not see it. It stands in the summary of report_timing_summary, under WPWS(ns).
+func pulses(report string) error {
+	lines := strings.Split(report, "\n")
+	for i, head := range lines {
+		if !strings.Contains(head, "WNS(ns)") || !strings.Contains(head, "WPWS(ns)") || i+2 >= len(lines) {
+			continue
+		}
+		values := strings.Fields(lines[i+2]) // a line of dashes between; an endpoints' column has a heading of three words
+		at := len(strings.Fields(endpointsRE.ReplaceAllString(head[:strings.Index(head, "WPWS(ns)")], "n")))
+		if at >= len(values) {
+			break
+		}
+		slack, err := strconv.ParseFloat(values[at], 64)
+		switch {
+		case err != nil:
+			return fmt.Errorf("timing.rpt: WPWS: expected a number: %w", err)
+		case slack < 0:
+			return fmt.Errorf("timing.rpt: the worst slack of pulse widths is %g ns: a clock is faster than what it drives; see its Pulse Width Checks", slack)
+		}
+		return nil
+	}
+	return errors.New("timing.rpt: no summary with WPWS(ns)")
 }
 
 // utilisation reads rows of report_utilization: | CLB LUTs* | 12345 | ...

@@ -1,13 +1,41 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/bitstreams"
+	"github.com/sluice-npu/sluice/dse/resource"
 )
+
+// summary is the table of report_timing_summary, as UG906 prints it.
+func summary(wpws string) string {
+	return `
+------------------------------------------------------------------------------------------------
+| Design Timing Summary
+| ---------------------
+------------------------------------------------------------------------------------------------
+
+    WNS(ns)      TNS(ns)  TNS Failing Endpoints  TNS Total Endpoints      WHS(ns)      THS(ns)  THS Failing Endpoints  THS Total Endpoints     WPWS(ns)     TPWS(ns)  TPWS Failing Endpoints  TPWS Total Endpoints  
+    -------      -------  ---------------------  -------------------      -------      -------  ---------------------  -------------------     --------     --------  ----------------------  --------------------  
+      0.125        0.000                      0                51234        0.030        0.000                      0                51234        ` + wpws + `        0.000                       0                 20311  
+`
+}
+
+// TestFits: what cannot fit is refused before Vivado starts.
+func TestFits(t *testing.T) {
+	if _, err := run([]string{"tcl", "pynq-z2", "zc706"}); !errors.Is(err, resource.ErrBudget) || !strings.Contains(err.Error(), "DSPs, Z7020 has 220") {
+		t.Errorf("zc706 on pynq-z2: %v", err)
+	}
+	for _, c := range [][2]string{{"pynq-z2", "tiny"}, {"zc706", "small"}, {"zc706", "zc706"}, {"zcu104", "zcu104"}} {
+		if _, err := run([]string{"tcl", c[0], c[1]}); err != nil {
+			t.Errorf("%s on %s: %v", c[1], c[0], err)
+		}
+	}
+}
 
 // TestManifest: the clock is what the MMCM makes, as the build wrote it.
 func TestManifest(t *testing.T) {
@@ -17,7 +45,7 @@ func TestManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"npu.bit": string(bit), "slack.txt": "0.125 0.03\n", "clock.txt": "149998499\n",
+		"timing.rpt": summary("2.500"), "npu.bit": string(bit), "slack.txt": "0.125 0.03\n", "clock.txt": "149998499\n",
 		"utilisation.rpt": "| Slice LUTs | 21034 |\n| Slice Registers | 18020 |\n| Block RAM Tile | 40.5 |\n| DSPs | 64 |\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -37,6 +65,14 @@ func TestManifest(t *testing.T) {
 	}
 	if _, err := run([]string{"manifest", "zc706", "small", dir}); err == nil || !strings.Contains(err.Error(), "clock.txt: expected Hz") {
 		t.Errorf("a clock that is no number: %v", err)
+	}
+	for text, says := range map[string]string{summary("-0.155"): "pulse widths is -0.155 ns", "no table": "no summary with WPWS", summary("x"): "WPWS: expected a number"} {
+		if err := os.WriteFile(filepath.Join(dir, "timing.rpt"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run([]string{"manifest", "zc706", "small", dir}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, expected %q", err, says)
+		}
 	}
 }
 

@@ -1,0 +1,98 @@
+package boards
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Device is what an IDCODE stands for.
+type Device struct {
+	Name   string `json:"name"`   // as Vivado's parts begin: xc7z045, xczu7
+	Family string `json:"family"` // Series7 or UltraScalePlus
+	IDCode uint32 `json:"idcode"` // without the revision in bits 31:28
+}
+
+// RevisionMask leaves out the silicon revision, which bitstreams are not written for.
+const RevisionMask = 0x0FFFFFFF
+
+// devices: UG585 table 6-... (Zynq-7000: PSS_IDCODE) and UG1085 table 1-... (IDCODE values); the same values stand in
+// U-Boot's tables of these families. Parts for cars (xa) and defence (xq) are the same silicon.
+var devices = []Device{
+	{"xc7z007s", Series7, 0x03723093},
+	{"xc7z010", Series7, 0x03722093},
+	{"xc7z012s", Series7, 0x0373C093},
+	{"xc7z014s", Series7, 0x03728093},
+	{"xc7z015", Series7, 0x0373B093},
+	{"xc7z020", Series7, 0x03727093},
+	{"xc7z030", Series7, 0x0372C093},
+	{"xc7z035", Series7, 0x03732093},
+	{"xc7z045", Series7, 0x03731093},
+	{"xc7z100", Series7, 0x03736093},
+	{"xczu1", UltraScalePlus, 0x04688093},
+	{"xczu2", UltraScalePlus, 0x04711093},
+	{"xczu3", UltraScalePlus, 0x04710093},
+	{"xczu4", UltraScalePlus, 0x04721093},
+	{"xczu5", UltraScalePlus, 0x04720093},
+	{"xck24", UltraScalePlus, 0x04714093},
+	{"xck26", UltraScalePlus, 0x04724093},
+	{"xczu6", UltraScalePlus, 0x04739093},
+	{"xczu7", UltraScalePlus, 0x04730093},
+	{"xczu9", UltraScalePlus, 0x04738093},
+	{"xczu11", UltraScalePlus, 0x04740093},
+	{"xczu15", UltraScalePlus, 0x04750093},
+	{"xczu17", UltraScalePlus, 0x04759093},
+	{"xczu19", UltraScalePlus, 0x04758093},
+}
+
+// DeviceByIDCode finds a device; revisions are passed over.
+func DeviceByIDCode(id uint32) (Device, bool) {
+	for _, d := range devices {
+		if d.IDCode == id&RevisionMask {
+			return d, true
+		}
+	}
+	return Device{}, false
+}
+
+// Bare is a part without its qualification, in lower case: 7z020clg400-1 of xa7z020clg400-1.
+func Bare(part string) string {
+	part = strings.ToLower(part)
+	for _, prefix := range []string{"xc", "xa", "xq"} {
+		if rest, ok := strings.CutPrefix(part, prefix); ok {
+			return rest
+		}
+	}
+	return part
+}
+
+// DeviceOf finds the device of a part, as Vivado names it or as the header of a .bit file does. What follows a
+// device's name is a letter or nothing: xczu7 is not xczu71, nor xczu1 of xczu19.
+func DeviceOf(part string) (found Device, ok bool) {
+	bare := Bare(part)
+	for _, d := range devices {
+		rest, has := strings.CutPrefix(bare, Bare(d.Name))
+		if has && (rest == "" || rest[0] < '0' || rest[0] > '9') {
+			return d, true
+		}
+	}
+	return Device{}, false
+}
+
+func deviceNames(family string) string {
+	var names []string
+	for _, d := range devices {
+		if d.Family == family {
+			names = append(names, d.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+var seriesRE = regexp.MustCompile(`^z-?7`)
+
+// sameDevice compares a data sheet's name (Z7045, Z-7020, ZU7EV, XCK26) with a part's beginning.
+func sameDevice(device, part string) bool {
+	name := seriesRE.ReplaceAllString(Bare(device), "7z")
+	rest, ok := strings.CutPrefix(Bare(part), name)
+	return ok && name != "" && (rest == "" || rest[0] == '-' || name[0] == '7' && (rest[0] < '0' || rest[0] > '9'))
+}

@@ -1,0 +1,177 @@
+package recipe_test
+
+import (
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+var (
+	seed = flag.Uint64("operators.seed", 1, "seed of the networks that TestOperators changes")
+	n    = flag.Int("operators.n", 12, "random changes of each network")
+)
+
+// kinds are operators that a change may put in place of another: known ones, and some that are not.
+var kinds = []string{
+	"Relu", "Sigmoid", "MaxPool", "AveragePool", "GlobalAveragePool", "Add", "Mul", "Concat", "Softmax", "Identity", "Transpose", "Clip", "Flatten", "Sub",
+	"ReduceMean", "LeakyRelu", "BatchNormalization", "Gemm",
+}
+
+// change makes one thing of a model another: an attribute's number, an operator, an attribute or input that is no more.
+func change(rng *rand.Rand, m *onnxpb.ModelProto) {
+	nodes := m.GetGraph().GetNode()
+	node := nodes[rng.IntN(len(nodes))]
+	switch rng.IntN(8) {
+	case 0:
+		node.OpType = proto.String(kinds[rng.IntN(len(kinds))])
+	case 1:
+		if a := node.GetAttribute(); len(a) > 0 {
+			i := rng.IntN(len(a))
+			node.Attribute = append(a[:i:i], a[i+1:]...)
+		}
+	default:
+		for range 8 { // until one has numbers
+			node = nodes[rng.IntN(len(nodes))]
+			if a := node.GetAttribute(); len(a) > 0 {
+				number(rng, a[rng.IntN(len(a))])
+				return
+			}
+		}
+	}
+}
+
+// directed are changes that Import takes and what comes behind it does not.
+var directed = []func(*onnxpb.NodeProto){
+	func(n *onnxpb.NodeProto) { // where windows hang over one side and pads are on another, as many pixels have other divisors
+		if n.GetOpType() == "AveragePool" {
+			set(n, &onnxpb.AttributeProto{Name: proto.String("count_include_pad"), I: proto.Int64(1)})
+		}
+	},
+	func(n *onnxpb.NodeProto) {
+		set(n, &onnxpb.AttributeProto{Name: proto.String("kernel_shape"), Ints: []int64{300, 300}})
+		set(n, &onnxpb.AttributeProto{Name: proto.String("auto_pad"), S: []byte("SAME_UPPER")})
+		set(n, &onnxpb.AttributeProto{Name: proto.String("pads")})
+	},
+}
+
+// set gives a pool an attribute, or takes it away where it has no value.
+func set(n *onnxpb.NodeProto, a *onnxpb.AttributeProto) {
+	if n.GetOpType() != "AveragePool" && n.GetOpType() != "MaxPool" {
+		return
+	}
+	a.Type = onnxpb.AttributeProto_INTS.Enum()
+	if a.I != nil {
+		a.Type = onnxpb.AttributeProto_INT.Enum()
+	} else if a.S != nil {
+		a.Type = onnxpb.AttributeProto_STRING.Enum()
+	}
+	n.Attribute = slices.DeleteFunc(n.Attribute, func(b *onnxpb.AttributeProto) bool { return b.GetName() == a.GetName() })
+	if a.I != nil || a.S != nil || a.Ints != nil {
+		n.Attribute = append(n.Attribute, a)
+	}
+}
+
+// number changes an attribute's, by little or to one that no hardware has.
+func number(rng *rand.Rand, a *onnxpb.AttributeProto) {
+	some := []int64{-1, 0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 64, 300}
+	v := some[rng.IntN(len(some))]
+	if rng.IntN(2) == 0 {
+		v = some[rng.IntN(7)]
+	}
+	switch {
+	case a.I != nil:
+		a.I = &v
+	case len(a.GetInts()) > 0:
+		if rng.IntN(2) == 0 {
+			for i := range a.Ints {
+				a.Ints[i] = v
+			}
+			return
+		}
+		a.Ints[rng.IntN(len(a.Ints))] = v
+	case a.F != nil:
+		a.F = proto.Float32(float32(v))
+	case a.S != nil:
+		a.S = []byte([]string{"SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET", "reflect", "edge"}[rng.IntN(6)])
+	}
+}
+
+// What dse operators says of a network is what dse compile does with it: on the fixtures of every operator, on the zoo, and
+// on both with something changed.
+func TestOperators(t *testing.T) {
+	files, err := filepath.Glob("../onnx/testdata/ops/*.onnx")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d fixtures: %v", len(files), err)
+	}
+	d, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d, %d random changes of each", *seed, *n)
+	path := filepath.Join(t.TempDir(), "net.onnx")
+	yes, no := 0, 0
+	for f, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 1 + len(directed) + *n {
+			m := &onnxpb.ModelProto{}
+			if err := proto.Unmarshal(content, m); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case i == 0: // as it is
+			case i <= len(directed):
+				for _, node := range m.GetGraph().GetNode() {
+					directed[i-1](node)
+				}
+			default:
+				change(rand.New(rand.NewPCG(*seed, uint64(f*1000+i))), m)
+			}
+			text, err := proto.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := recipe.Recipe{Network: path, Seed: 1, Images: 1}
+			s, err := r.Survey(path)
+			says := err == nil && len(s.Needs) == 0
+			_, made := r.Make(d)
+			switch {
+			case says == (made == nil):
+			case says && errors.Is(made, mapping.ErrNoFit): // the design's, not the network's
+			default:
+				t.Errorf("%s, change %d: operators says %t (%v, %+v), compile %v", filepath.Base(file), i, says, err, s, made)
+			}
+			if says {
+				yes++
+			} else {
+				no++
+			}
+		}
+	}
+	for _, name := range zoo.Names() { // compiled as they are by dse/golden's tests
+		if s, err := (&recipe.Import{}).Survey(name); err != nil || len(s.Needs) != 0 || len(s.Ops) == 0 {
+			t.Errorf("%s: operators says %v, %+v", name, err, s)
+		}
+	}
+	t.Logf("%d are supported, %d not", yes, no)
+	if yes == 0 || no == 0 {
+		t.Error("all are or none: it shows nothing")
+	}
+}

@@ -74,8 +74,18 @@ type Device struct {
 	// Of real-time kernels that might have been padded (Beside), Unhurt took no longer than when they were
 	// profiled, and Hurt9 less than 9 us longer (figure 27 of REEF).
 	Beside, Unhurt, Hurt9 int
+	// Window is when Halfway is to be noted (0: never): of each launch under way then, by network and
+	// whether it is a real-time one, the share of its kernels that have ended.
+	Window  sim.Time
+	Halfway map[Class]float64
 	// Sums, where it is not nil, takes the checksum of a launch's memory when it ends.
 	Sums map[device.LaunchID]uint64
+}
+
+// Class is launches of a network, real-time ones or not.
+type Class struct {
+	Network  string
+	RealTime bool
 }
 
 type outcome struct {
@@ -627,6 +637,12 @@ func (d *Device) advance(now sim.Time) {
 
 // step goes to the next instant at which something happens.
 func (d *Device) step(t sim.Time) {
+	if d.Window > 0 && t > d.Window {
+		d.Window, d.Halfway = 0, map[Class]float64{}
+		for _, f := range d.flows {
+			d.Halfway[Class{f.work.Launch.Network, f.rt}] += float64(f.done) / float64(len(f.prog.Kernels))
+		}
+	}
 	d.events = d.gpu.Advance(t, d.events)
 	d.take()
 	now := d.gpu.Now()

@@ -77,7 +77,8 @@ func Systems() []string {
 }
 
 // Outcome is what one run showed. Latencies are multiples of the network's time alone, throughputs sums
-// over clients of requests a second times that time.
+// over clients of requests a second times that time; a request under way at the end counts by the share of
+// its kernels that have ended, so that short runs do not cut off what takes long.
 type Outcome struct {
 	RT, RTP99                float64
 	Throughput, RTThroughput float64
@@ -259,6 +260,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	if err != nil {
 		return nil, nil, err
 	}
+	d.Window = ns
 	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all))}
 	src.slo = func(c *Client) int64 {
 		if b.slo == nil || !c.RealTime() {
@@ -276,7 +278,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	o := &Outcome{Preemptions: len(d.Preemptions), Served: all}
 	var rt []float64
 	for i, c := range all {
-		share := float64(seen.done[i]) * float64(b.alone[c.Network]) / float64(ns)
+		share := (float64(seen.done[i]) + part(d, all, &c)) * float64(b.alone[c.Network]) / float64(ns)
 		o.Throughput += share
 		o.Clients = append(o.Clients, ClientOutcome{Requests: seen.sent[i], Ended: seen.done[i], Throughput: share, Latency: quantiles(seen.all[i])})
 		if c.RealTime() {
@@ -303,6 +305,18 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 		o.Again = float64(d.Again) / float64(d.Ran)
 	}
 	return o, res, nil
+}
+
+// part is what of the requests that were under way at the end a client had done: a share of what clients
+// like it had.
+func part(d *gpu.Device, all []Client, c *Client) float64 {
+	like := 0
+	for i := range all {
+		if all[i].Network == c.Network && all[i].RealTime() == c.RealTime() {
+			like++
+		}
+	}
+	return d.Halfway[gpu.Class{Network: c.Network, RealTime: c.RealTime()}] / float64(like)
 }
 
 // quantiles sorts latencies; -1 where there are none.

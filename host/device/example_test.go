@@ -53,7 +53,7 @@ type eager struct{}
 
 func (eager) Name() string { return "eager" }
 
-func (eager) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (eager) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	free := s.Devices[0].Places - len(s.Devices[0].Launches)
 	for range min(free, s.Queue.Len()) {
 		buf = append(buf, sched.Action{Kind: sched.Launch, Network: "net", Count: 1})

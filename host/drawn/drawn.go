@@ -123,24 +123,37 @@ func (d *Dev) Info() device.Info { return d.info }
 
 // Begin implements device.Device: copies and loads take no time.
 func (d *Dev) Begin(_ context.Context, now device.Time, w *device.Work) (bool, error) {
-	switch {
-	case w.Kind == device.Copy && d.show != nil && (w.Request == 0 || uint64(w.Request) > uint64(d.requests)):
-		return false, fmt.Errorf("%w: drawn: request %d, %d are known", device.ErrRequest, w.Request, d.requests)
-	case w.Kind != device.Run && w.Kind != device.Reset:
-		return true, nil
-	case d.work != nil:
-		return false, fmt.Errorf("%w: drawn: work %d begins while work %d is under way", device.ErrRequest, w.ID, d.work.ID)
-	case w.Kind == device.Reset:
-		d.ev.Kind, d.ev.Report, d.due = device.Done, nil, now+max(1, w.Expect)
-	default:
-		took, err := d.run(&w.Launch)
-		if err != nil {
-			return false, err
+	if w.Kind != device.Run && w.Kind != device.Reset {
+		if w.Kind == device.Copy && d.show != nil && (w.Request == 0 || uint64(w.Request) > uint64(d.requests)) {
+			return false, fmt.Errorf("%w: drawn: request %d, %d are known", device.ErrRequest, w.Request, d.requests)
 		}
+		return true, nil
+	}
+	if d.work != nil {
+		return false, fmt.Errorf("%w: drawn: work %d begins while work %d is under way", device.ErrRequest, w.ID, d.work.ID)
+	}
+	if w.Kind == device.Reset {
+		d.ev.Kind, d.ev.Report, d.due = device.Done, nil, now+max(1, w.Expect)
+	} else {
+		l := &w.Launch
+		n := len(l.Requests)
+		if l.First < 0 || l.Last < l.First || l.Last >= d.table.Segments() || n < 1 || n > d.info.MaxBatch ||
+			len(l.Theta) != n && len(l.Theta) != n*(l.Last-l.First+1) {
+			return false, fmt.Errorf("%w: drawn: segments %d..%d for a batch of %d with %d thresholds", device.ErrRequest, l.First, l.Last, n, len(l.Theta))
+		}
+		d.rep.Results = d.rep.Results[:n]
+		if d.show == nil {
+			d.byRates(l)
+		} else {
+			d.asKnown(l)
+		}
+		took := d.table.At(l.First, l.Last, n)
+		d.rep.Ns, d.rep.Cycles, d.rep.Stats.Starts = took, uint64(took), 1
+		d.ev.Kind, d.ev.Segment, d.ev.Report = device.Passed, l.Last, &d.rep
 		if w.Fixed {
 			took = w.Expect
 		}
-		d.ev.Kind, d.ev.Segment, d.ev.Report, d.due = device.Passed, w.Launch.Last, &d.rep, now+took
+		d.due = now + took
 	}
 	d.work, d.ev.Work, d.ev.Over = w, w.ID, true
 	return false, nil
@@ -158,38 +171,18 @@ func (d *Dev) Take(now device.Time) *device.Event {
 	return &d.ev
 }
 
-// run computes a launch.
-func (d *Dev) run(l *device.Launch) (device.Time, error) {
-	segments := d.table.Segments()
-	if l.First < 0 || l.Last < l.First || l.Last >= segments || len(l.Requests) < 1 || len(l.Requests) > d.info.MaxBatch ||
-		len(l.Theta) != len(l.Requests) && len(l.Theta) != len(l.Requests)*(l.Last-l.First+1) {
-		return 0, fmt.Errorf("%w: drawn: segments %d..%d for a batch of %d with %d thresholds", device.ErrRequest, l.First, l.Last, len(l.Requests), len(l.Theta))
-	}
-	d.rep.Results = d.rep.Results[:len(l.Requests)]
-	if d.show == nil {
-		d.byRates(l)
-	} else {
-		d.asKnown(l)
-	}
-	d.rep.Ns = d.table.At(l.First, l.Last, len(l.Requests))
-	d.rep.Cycles, d.rep.Stats.Starts = uint64(d.rep.Ns), 1
-	return d.rep.Ns, nil
-}
-
 // byRates lets requests leave where their draws say.
 func (d *Dev) byRates(l *device.Launch) {
-	last := len(d.upTo) - 1
+	last, results, exits := len(d.upTo)-1, d.rep.Results, d.exits[l.First:]
 	for i, id := range l.Requests {
 		u, s := d.draw(id), l.First
-		leaves := s == last || u < d.upTo[s] && l.ThetaAt(i, s) <= 1
-		for s < l.Last && !leaves {
+		for s < l.Last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
 			s++
-			leaves = s == last || u < d.upTo[s] && l.ThetaAt(i, s) <= 1
 		}
-		r := &d.rep.Results[i] // field by field: a literal would be put together elsewhere and copied
-		r.Request, r.Exits, r.Taken = id, d.exits[l.First:s+1], -1
-		if leaves {
-			r.Taken = s
+		r := &results[i] // field by field: a literal would be put together elsewhere and copied
+		r.Request, r.Exits, r.Taken = id, exits[:s+1-l.First], s
+		if s < last && !(u < d.upTo[s] && l.ThetaAt(i, s) <= 1) {
+			r.Taken = -1
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (c *core) do(a *sched.Action) error {
 		} else {
 			c.release(r)
 		}
-		if c.traces() {
+		if c.traced {
 			c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
 		}
 		c.end(r, Dropped, "", nil)
@@ -164,8 +164,8 @@ func (c *core) launch(a *sched.Action) error {
 	l := c.spareLaunches.take()
 	l.ID, l.Device, l.Network, l.First, l.Last = c.next, a.Device, h.Network, 0, a.Last
 	l.Reached, l.Kernel, l.Phase, l.Since, l.Requests = -1, 0, sched.AtExit, c.now, l.Requests[:0]
-	l.on, l.table, l.seen, l.reqs = d, h.Table, c.traffic(h.Network), l.reqs[:0]
-	l.busy, l.holds, l.copies, l.doomed, l.killed, l.lost = false, false, 0, nil, false, false
+	l.on, l.table, l.seen, l.reqs = d, h.Table, nil, l.reqs[:0]
+	l.busy, l.holds, l.copies, l.doomed, l.killed, l.lost, l.listed = false, false, 0, nil, false, false, false
 	j := &l.work.Launch
 	j.ID, j.Device, j.Network = c.next, a.Device, h.Network
 	l.confine(a)
@@ -198,6 +198,11 @@ func (c *core) launch(a *sched.Action) error {
 				continue
 			}
 		}
+		if l.seen == nil {
+			if l.seen = r.seen; r.home != nil {
+				l.seen = c.traffic(h.Network)
+			}
+		}
 		if r.copying {
 			l.copies++
 		}
@@ -207,7 +212,7 @@ func (c *core) launch(a *sched.Action) error {
 				l.seen.Begin(c.now, r.Arrived)
 			}
 			if r.home != nil {
-				c.traffic(r.home.name).Begin(c.now, r.Arrived)
+				r.seen.Begin(c.now, r.Arrived)
 			}
 		}
 		r.launch = l
@@ -225,7 +230,7 @@ func (c *core) launch(a *sched.Action) error {
 	c.live = append(c.live, l)
 	v.Launches = append(v.Launches, &l.LaunchView)
 	c.res.Launches++
-	if c.traces() {
+	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: a.Device, Launch: l.ID, First: a.First, Last: a.Last}, l.reqs)
 	}
 	if l.copies > 0 {
@@ -276,7 +281,7 @@ func (c *core) preempt(a *sched.Action) error {
 		return fmt.Errorf("%w: launch %d is at no exit", ErrPolicy, a.Launch)
 	}
 	c.res.Preemptions++
-	if c.traces() {
+	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: l.Device, Launch: l.ID, First: l.Reached, Last: l.Reached}, l.reqs)
 	}
 	return nil
@@ -299,11 +304,12 @@ func (c *core) merge(a *sched.Action) error {
 	}
 	into.reqs = append(into.reqs, from.reqs...)
 	into.Requests = append(into.Requests, from.Requests...)
+	into.listed = false
 	into.Began += from.Began
 	c.forget(from)
 	c.spareLaunches.give(from) // its fields stay until the next launch
 	c.res.Merges++
-	if c.traces() {
+	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: into.Device, Launch: from.ID, Into: into.ID, First: into.Reached, Last: into.Reached}, into.reqs)
 	}
 	return nil
@@ -327,7 +333,7 @@ func (c *core) resume(a *sched.Action) error {
 	c.unlist(l)
 	v := &c.st.Devices[l.Device]
 	v.Launches = append(v.Launches, &l.LaunchView)
-	if c.traces() {
+	if c.traced {
 		c.step(Step{Kind: a.Kind.String(), Device: l.Device, Launch: l.ID, First: l.Reached + 1, Last: l.Last}, l.reqs)
 	}
 	c.begin(l)
@@ -364,7 +370,7 @@ func (c *core) assign(a *sched.Action) error {
 		}
 		r.waits = true
 		v.Queue.Push(&r.Request)
-		if c.traces() {
+		if c.traced {
 			c.step(Step{Kind: a.Kind.String(), Device: a.Device}, []*request{r})
 		}
 		c.again = true // whoever serves the device's own queue is to hear of it
@@ -381,7 +387,9 @@ func (c *core) copy(i int, r *request, network string) error {
 	w := &j.work
 	w.ID, w.Kind, w.Request, w.Network, w.Input, w.Expect, w.Limit = c.works, device.Copy, r.ID, network, r.input, 0, 0
 	was := r.Network
-	r.Network = network
+	if r.home != nil {
+		r.Network = network
+	}
 	done, err := d.begin(c.ctx, c.now, w)
 	ill := err != nil && c.ill(err)
 	if err != nil && !ill {

@@ -25,17 +25,8 @@ func (c *core) begin(l *launch) {
 		j.Last = l.Last
 	}
 	l.Kernel = 0
-	j.Requests, j.Theta = j.Requests[:0], j.Theta[:0]
-	most := l.seen.Thetas
-	for _, r := range l.reqs {
-		j.Requests = append(j.Requests, r.ID)
-		for k := s; k <= j.Last; k++ {
-			theta := r.ThetaAt(k)
-			if most != nil {
-				theta = min(theta, most[k])
-			}
-			j.Theta = append(j.Theta, theta)
-		}
+	if !l.listed || l.seen.Thetas != nil {
+		l.list()
 	}
 	t := l.table
 	if l.width > 0 {
@@ -60,6 +51,25 @@ func (c *core) begin(l *launch) {
 	d.watch = min(d.watch, l.limit)
 }
 
+// list writes down who is in a launch and what confidence ends it for them. It is good for further
+// segments, until somebody joins or leaves, where nobody's threshold depends on the exit.
+func (l *launch) list() {
+	j, most := &l.work.Launch, l.seen.Thetas
+	j.Requests, j.Theta = j.Requests[:0], j.Theta[:0]
+	l.listed = j.First == j.Last && most == nil
+	for _, r := range l.reqs {
+		j.Requests = append(j.Requests, r.ID)
+		l.listed = l.listed && r.Thetas == nil
+		for k := j.First; k <= j.Last; k++ {
+			theta := r.ThetaAt(k)
+			if most != nil {
+				theta = min(theta, most[k])
+			}
+			j.Theta = append(j.Theta, theta)
+		}
+	}
+}
+
 // halt takes in that a launch's work is over.
 func (c *core) halt(l *launch) {
 	if !l.busy {
@@ -82,26 +92,26 @@ func (c *core) halt(l *launch) {
 }
 
 // answer takes in what a device says of work. Of work that has been given up it may say what it likes.
-func (c *core) answer(dev int, ev *device.Event) error {
+func (c *core) answer(d *dev, ev *device.Event) error {
 	for _, l := range c.live {
-		if l.busy && l.work.ID == ev.Work && l.Device == dev {
+		if l.busy && l.work.ID == ev.Work && l.on == d {
 			return c.progress(l, ev)
 		}
 	}
 	for _, l := range c.doom {
-		if l.busy && l.work.ID == ev.Work && l.Device == dev {
+		if l.busy && l.work.ID == ev.Work && l.on == d {
 			return c.progress(l, ev)
 		}
 	}
 	for i, j := range c.jobs {
-		if j.work.ID == ev.Work && j.dev == dev {
+		if j.work.ID == ev.Work && j.dev == d.at {
 			c.leaveJob(i, false)
 			var err error
 			switch {
 			case ev.Kind == device.Failed && ev.Err != nil:
 				err = ev.Err
 			case ev.Kind != device.Done:
-				err = fmt.Errorf("%w: %s answers a %s with %s", ErrDevice, c.devs[dev].info.Name, j.work.Kind, ev.Kind)
+				err = fmt.Errorf("%w: %s answers a %s with %s", ErrDevice, d.info.Name, j.work.Kind, ev.Kind)
 			}
 			return c.jobDone(j, err, ev.Took)
 		}
@@ -111,76 +121,46 @@ func (c *core) answer(dev int, ev *device.Event) error {
 
 // progress takes in what has come of a launch's work.
 func (c *core) progress(l *launch, ev *device.Event) error {
-	s, rep, err, gone := l.Reached+1, ev.Report, error(nil), 0
-	over := ev.Over || ev.Kind != device.Passed
-	e := &c.ev // filled in early: what is copied right after it was written is copied slowly
-	e.Kind, e.Device, e.Request, e.Launch, e.Segment, e.Took = sched.SegmentDone, l.Device, 0, l.ID, s, c.now-l.began
-	switch ev.Kind {
-	case device.Passed:
-		gone, err = c.contract(l, ev, s)
-		e.Exited = gone
-	case device.Aborted:
-		if r := ev.Resume; r.Segment != s || r.Kernel < 0 || l.Phase != sched.Stopping && l.doomed == nil && !c.shut {
-			err = fmt.Errorf("%w: %s stops launch %d at segment %d, kernel %d, where segment %d runs", ErrDevice, c.devs[l.Device].info.Name, l.ID, r.Segment, r.Kernel, s)
-		}
-	default:
-		if err = ev.Err; err == nil {
-			err = fmt.Errorf("%w: %s answers a launch with %s", ErrDevice, c.devs[l.Device].info.Name, ev.Kind)
-		}
+	s := l.Reached + 1
+	if ev.Kind != device.Passed {
+		return c.stopped(l, ev, s)
 	}
-	began := l.began
-	if l.killed && ev.Kind != device.Passed { // by the watchdog alone
-		err = c.killed(l, err)
+	if err := c.contract(l, ev, s); err != nil {
+		return c.failed(l, ev, s, err)
 	}
-	l.began = c.now
-	if over || err != nil {
+	took := c.now - l.began
+	if ev.Over {
 		c.halt(l)
 	}
-	if c.traces() {
-		c.span(Span{Device: l.Device, Launch: l.ID, Segment: s, Start: began, End: c.now, Failed: err != nil, Aborted: err == nil && ev.Kind == device.Aborted}, l.reqs)
-	}
-	c.res.Segments++
-	c.res.Samples[s] += int64(len(l.reqs))
+	c.ran(l, s, toExit)
+	l.began = c.now // the next one, where it runs on
 	switch {
-	case l.doomed != nil:
-		if over || err != nil {
-			return c.landLaunch(l)
-		}
+	case l.doomed == nil:
+	case ev.Over:
+		return c.landLaunch(l)
+	default:
 		return nil // its results are lost anyway
-	case err != nil:
-		if !over && ev.Kind == device.Passed { // it runs on, for nobody
-			c.devs[l.Device].abort(c.now, l.work.ID, true)
-		}
-		return c.fault(l, err)
-	case ev.Kind == device.Aborted:
-		return c.aborted(l, ev)
 	}
+	rep := ev.Report
 	c.res.Cycles += rep.Cycles
 	add(&c.res.Stats, &rep.Stats)
 
 	l.Reached, l.Since = s, c.now
 	switch {
-	case !over: // it runs on
+	case !ev.Over: // it runs on
 	case l.Phase == sched.Stopping:
 		l.Phase = sched.Halted
 	default:
 		l.Phase = sched.AtExit
 	}
-	before, kept := len(l.reqs), 0
+	kept := 0
 	for i, r := range l.reqs {
 		taken := rep.Results[i].Taken
 		if !r.inFlight {
 			c.pass(l, r, s, taken >= 0)
-			if taken < 0 {
-				if kept < i { // a request is large, and mostly nobody in front of it has left
-					l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
-				}
-				kept++
-				continue
-			}
 		}
-		if r.inFlight && !over && taken < 0 { // its slot is in use
-			if kept < i {
+		if taken < 0 && (!r.inFlight || !ev.Over) { // the slot of one that has ended meanwhile is in use
+			if kept < i { // a request is large, and mostly nobody in front of it has left
 				l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
 			}
 			kept++
@@ -194,19 +174,86 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		}
 		c.finish(l, r, taken, rep.Results[i].Exits)
 	}
-	l.reqs, l.Requests = l.reqs[:kept], l.Requests[:kept]
-	c.left = c.left || kept == 0
-	if before-kept != gone { // some had ended before
-		e.Exited = before - kept
+	exited := len(l.reqs) - kept
+	if exited > 0 {
+		l.reqs, l.Requests, l.listed = l.reqs[:kept], l.Requests[:kept], false
 	}
+	if kept == 0 {
+		c.left = true
+	} else if ev.Over {
+		c.stands = l
+	}
+	e := &c.ev
+	e.Kind, e.Device, e.Request, e.Launch, e.Segment, e.Exited, e.Took = sched.SegmentDone, l.Device, 0, l.ID, s, exited, took
 	return c.ask()
+}
+
+// fate is how a segment ends.
+type fate uint8
+
+const (
+	toExit fate = iota
+	inFailure
+	inAbort
+)
+
+// ran takes down that a launch has run segment s.
+func (c *core) ran(l *launch, s int, how fate) {
+	if c.traced {
+		c.trace(l, s, how)
+	}
+	c.res.Segments++
+	c.res.Samples[s] += int64(len(l.reqs))
+}
+
+func (c *core) trace(l *launch, s int, how fate) {
+	c.span(Span{Device: l.Device, Launch: l.ID, Segment: s, Start: l.began, End: c.now, Failed: how == inFailure, Aborted: how == inAbort}, l.reqs)
+}
+
+// stopped takes in that a launch's work has ended otherwise than at its exit.
+func (c *core) stopped(l *launch, ev *device.Event, s int) error {
+	err := ev.Err
+	switch {
+	case ev.Kind == device.Aborted:
+		err = nil
+		if r := ev.Resume; r.Segment != s || r.Kernel < 0 || l.Phase != sched.Stopping && l.doomed == nil && !c.shut {
+			err = fmt.Errorf("%w: %s stops launch %d at segment %d, kernel %d, where segment %d runs", ErrDevice, c.devs[l.Device].info.Name, l.ID, r.Segment, r.Kernel, s)
+		}
+	case err == nil:
+		err = fmt.Errorf("%w: %s answers a launch with %s", ErrDevice, c.devs[l.Device].info.Name, ev.Kind)
+	}
+	if l.killed { // by the watchdog alone
+		err = c.killed(l, err)
+	}
+	if err != nil {
+		return c.failed(l, ev, s, err)
+	}
+	c.halt(l)
+	c.ran(l, s, inAbort)
+	if l.doomed != nil {
+		return c.landLaunch(l)
+	}
+	return c.aborted(l, ev)
+}
+
+// failed takes in that a launch has failed in segment s.
+func (c *core) failed(l *launch, ev *device.Event, s int, err error) error {
+	c.halt(l)
+	c.ran(l, s, inFailure)
+	switch {
+	case l.doomed != nil:
+		return c.landLaunch(l)
+	case ev.Kind == device.Passed && !ev.Over: // it runs on, for nobody
+		c.devs[l.Device].abort(c.now, l.work.ID, true)
+	}
+	return c.fault(l, err)
 }
 
 // pass counts that a request has come to an exit.
 func (c *core) pass(l *launch, r *request, exit int, left bool) {
 	l.seen.Pass(exit, left)
 	if r.home != nil {
-		c.traffic(r.home.name).Pass(exit, left)
+		r.seen.Pass(exit, left)
 	}
 }
 
@@ -230,40 +277,40 @@ func (c *core) freeFlown(l *launch) {
 		l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
 		kept++
 	}
-	l.reqs, l.Requests = l.reqs[:kept], l.Requests[:kept]
+	l.reqs, l.Requests, l.listed = l.reqs[:kept], l.Requests[:kept], false
 	c.left = c.left || kept == 0
 }
 
-// contract checks a report against what was asked for, and counts who leaves.
-func (c *core) contract(l *launch, ev *device.Event, s int) (left int, err error) {
-	name, rep := l.on.info.Name, ev.Report
+// contract checks a report against what was asked for.
+func (c *core) contract(l *launch, ev *device.Event, s int) error {
+	rep := ev.Report
 	if rep == nil {
-		return 0, fmt.Errorf("%w: %s gives neither a report nor an error", ErrDevice, name)
+		return fmt.Errorf("%w: %s gives neither a report nor an error", ErrDevice, l.on.info.Name)
 	}
-	if ev.Segment != s || ev.Segment > l.work.Launch.Last {
-		return 0, fmt.Errorf("%w: %s passes exit %d in segment %d", ErrDevice, name, ev.Segment, s)
+	if ev.Segment != s || s > l.work.Launch.Last {
+		return fmt.Errorf("%w: %s passes exit %d in segment %d", ErrDevice, l.on.info.Name, ev.Segment, s)
 	}
 	if len(rep.Results) != len(l.reqs) {
-		return 0, fmt.Errorf("%w: %s reports %d results for a batch of %d", ErrDevice, name, len(rep.Results), len(l.reqs))
+		return fmt.Errorf("%w: %s reports %d results for a batch of %d", ErrDevice, l.on.info.Name, len(rep.Results), len(l.reqs))
 	}
-	last := s == l.table.Segments()-1
-	for i := range rep.Results {
+	last, stay := s == l.table.Segments()-1, false
+	for i, r := range l.reqs {
 		res := &rep.Results[i]
 		switch {
-		case res.Request != l.reqs[i].ID:
-			return 0, fmt.Errorf("%w: %s reports request %d in place of %d", ErrDevice, name, res.Request, l.reqs[i].ID)
-		case last && res.Taken < 0:
-			return 0, fmt.Errorf("%w: %s leaves request %d in the batch after the last exit", ErrDevice, name, res.Request)
-		case res.Taken >= 0 && (res.Taken != s || exitResult(res.Exits, s) == nil):
-			return 0, fmt.Errorf("%w: %s lets request %d take exit %d in segment %d", ErrDevice, name, res.Request, res.Taken, s)
-		case res.Taken >= 0:
-			left++
+		case res.Request != r.ID:
+			return fmt.Errorf("%w: %s reports request %d in place of %d", ErrDevice, l.on.info.Name, res.Request, r.ID)
+		case res.Taken < 0 && last:
+			return fmt.Errorf("%w: %s leaves request %d in the batch after the last exit", ErrDevice, l.on.info.Name, res.Request)
+		case res.Taken < 0:
+			stay = true
+		case res.Taken != s || exitResult(res.Exits, s) == nil:
+			return fmt.Errorf("%w: %s lets request %d take exit %d in segment %d", ErrDevice, l.on.info.Name, res.Request, res.Taken, s)
 		}
 	}
-	if !ev.Over && (s == l.work.Launch.Last || left == len(rep.Results)) {
-		return 0, fmt.Errorf("%w: %s runs on behind exit %d with nobody left, or nothing", ErrDevice, name, s)
+	if !ev.Over && (s == l.work.Launch.Last || !stay) {
+		return fmt.Errorf("%w: %s runs on behind exit %d with nobody left, or nothing", ErrDevice, l.on.info.Name, s)
 	}
-	return left, nil
+	return nil
 }
 
 func exitResult(exits []device.ExitResult, exit int) *device.ExitResult {

@@ -115,7 +115,7 @@ type eager struct{}
 
 func (eager) Name() string { return "eager" }
 
-func (eager) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (eager) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	n := s.Queue.Len()
 	for d := range s.Devices {
 		v := &s.Devices[d]
@@ -210,7 +210,7 @@ type assignAll struct{}
 
 func (assignAll) Name() string { return "all" }
 
-func (assignAll) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (assignAll) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	for i := range min(s.Queue.Len(), s.Devices[0].Slots-s.Devices[0].Used) {
 		buf = append(buf, sched.Action{Kind: sched.Assign, Network: enginetest.Network, Requests: []device.RequestID{s.Queue.At(i).ID}})
 	}
@@ -239,7 +239,7 @@ func TestAKilledLaunchHangs(t *testing.T) {
 // hasty drops the first request when the second comes, wherever it is.
 type hasty struct{ sched.Serial }
 
-func (hasty) Decide(_ sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (hasty) Decide(_ sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	if ev.Kind == sched.Arrival && ev.Request == 2 {
 		buf = append(buf, sched.Action{Kind: sched.Drop, Request: 1})
 	}
@@ -268,7 +268,7 @@ type fickle struct{ how sched.ActionKind }
 
 func (fickle) Name() string { return "fickle" }
 
-func (p fickle) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p fickle) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	for _, l := range s.Devices[0].Launches {
 		if l.Phase == sched.Running && ev.Kind == sched.Arrival {
 			buf = append(buf, sched.Action{Kind: p.how, Launch: l.ID})
@@ -354,7 +354,7 @@ func TestCopiesFail(t *testing.T) {
 // assignUp is assignAll where the device is up.
 type assignUp struct{ assignAll }
 
-func (a assignUp) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (a assignUp) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	if s.Devices[0].Down {
 		return buf
 	}
@@ -380,7 +380,7 @@ type tidy struct {
 	hosted []int
 }
 
-func (p *tidy) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p *tidy) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	p.hosted = append(p.hosted, len(s.Devices[0].Hosted))
 	if ev.Kind == sched.Arrival && ev.Request == 1 {
 		return append(buf, sched.Action{Kind: sched.Unload, Network: "b"})
@@ -534,7 +534,7 @@ type all struct{}
 
 func (all) Name() string { return "all" }
 
-func (all) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (all) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	v := &s.Devices[0]
 	if v.Down {
 		return buf

@@ -304,7 +304,7 @@ func (nap) Cost() sched.Time               { return 50_000_000 }
 
 func (*wild) Name() string { return "wild" }
 
-func (w *wild) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (w *wild) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	if ev.Kind == sched.Planned {
 		w.planned++
 	}
@@ -588,7 +588,7 @@ type timid struct {
 
 func (*timid) Name() string { return "timid" }
 
-func (p *timid) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p *timid) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	taken := 0
 	for d := range s.Devices {
 		v := &s.Devices[d]
@@ -667,7 +667,7 @@ type router struct{}
 
 func (router) Name() string { return "router" }
 
-func (router) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (router) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	given := make([]int, len(s.Devices))
 	for i := range s.Queue.Len() {
 		best := -1
@@ -724,7 +724,7 @@ type planner struct {
 	planned sched.Time
 }
 
-func (p *planner) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p *planner) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	if ev.Kind == sched.Planned {
 		if s.Found != "found" {
 			panic("the plan's answer is lost")

@@ -20,10 +20,11 @@ type request struct {
 	sched.Request
 	task     *task
 	launch   *launch
-	dev      int     // where it has a slot or is to have one, or -1
-	home     *queued // what it was named for, where that is a family; else nil
-	waits    bool    // in the queue of its device, to which it was assigned
-	copying  bool    // its input is under way
+	seen     *sched.Traffic // of what its task named
+	dev      int            // where it has a slot or is to have one, or -1
+	home     *queued        // what it was named for, where that is a family; else nil
+	waits    bool           // in the queue of its device, to which it was assigned
+	copying  bool           // its input is under way
 	retried  bool
 	ended    bool
 	inFlight bool // has ended while its segment or its copy runs: its slot is freed afterwards
@@ -60,6 +61,7 @@ type launch struct {
 	seenAt uint64      // its progress when it looked last
 	killed bool
 	lost   bool // given up: it is not used again
+	listed bool // work.Launch says who is in it, and with what thresholds
 }
 
 type dev struct {
@@ -67,6 +69,7 @@ type dev struct {
 	v       device.Virtual // in virtual time
 	info    device.Info
 	plain   bool // launches have all of it or nothing
+	at      int  // its number
 	slots   int
 	held    int    // places
 	running int    // pieces of work of launches
@@ -129,9 +132,10 @@ type core struct {
 	ev       sched.Event // that the policy is told
 	buf      []sched.Action
 	ids      []device.RequestID
-	waits    []Time // timers that a policy has asked for and that have not come
-	left     bool   // a launch may have nobody left in it
-	again    bool   // something ended outside an event: ask the policy once more
+	waits    []Time  // timers that a policy has asked for and that have not come
+	left     bool    // a launch may have nobody left in it
+	stands   *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
+	again    bool    // something ended outside an event: ask the policy once more
 	fails    []failed
 	planning int  // plans that are being made
 	torn     bool // the run's context ended under a copy
@@ -140,6 +144,7 @@ type core struct {
 	ended    int
 	res      Result
 	keep     recorder
+	traced   bool // steps and spans are listened to
 	events
 
 	families      map[string]*queued
@@ -160,13 +165,13 @@ func newCore(cfg *Config) (*core, error) {
 		return nil, err
 	}
 	c := &core{cfg: cfg, families: map[string]*queued{}}
-	c.keep = recorder{&c.res, cfg.Keep}
+	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil
 	c.res.Policy = cfg.Policy.Name()
 	c.res.Busy = make([]Time, len(cfg.Devices))
 	segments := 0
 	for i, d := range cfg.Devices {
 		info := d.Info()
-		c.devs = append(c.devs, dev{Device: d, info: info, plain: info.Units == 0 && info.Places == 1, watch: never})
+		c.devs = append(c.devs, dev{Device: d, info: info, at: i, plain: info.Units == 0 && info.Places == 1, watch: never})
 		v := sched.DeviceView{
 			MaxBatch: info.MaxBatch, Places: info.Places, Slots: info.Slots,
 			Units: info.Units, UnitAlign: max(1, info.UnitAlign), Priorities: info.Priorities,
@@ -227,30 +232,26 @@ func (c *core) tell(ev sched.Event) error {
 	return c.ask()
 }
 
-// ask is tell with the event in c.ev.
+// ask is tell with the event in c.ev, which the policy reads where it stands.
 func (c *core) ask() error {
 	for !c.shut {
 		if c.left {
 			c.retire()
 		}
-		policy, now, st, buf := c.cfg.Policy, c.now, &c.st, c.buf[:0] // first, so that the event is copied once
-		c.buf = policy.Decide(now, st, c.ev, buf)
+		c.buf = c.cfg.Policy.Decide(c.now, &c.st, &c.ev, c.buf[:0])
 		c.res.Calls++
 		for i := range c.buf {
 			if err := c.do(&c.buf[i]); err != nil {
 				return fmt.Errorf("policy %s, %s at %d ns: %w", c.res.Policy, c.buf[i].Kind, c.now, err)
 			}
 		}
-		for _, l := range c.live { // one at most goes on by itself: the policy is asked after every segment
-			if l.Phase != sched.AtExit || l.Reached >= l.Last {
-				continue
-			}
-			if !l.on.plain || l.on.held > 0 || c.st.Devices[l.Device].Down {
-				if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
-					return fmt.Errorf("policy %s, at %d ns: launch %d goes on: %w", c.res.Policy, c.now, l.ID, err)
+		if l := c.stands; l != nil { // and was not preempted: its next segment
+			c.stands = nil
+			if l.Phase == sched.AtExit && l.Reached < l.Last {
+				if err := c.goOn(l); err != nil {
+					return err
 				}
 			}
-			c.begin(l)
 		}
 		if len(c.fails) > 0 {
 			return c.refused()
@@ -261,6 +262,17 @@ func (c *core) ask() error {
 		c.again = false
 		c.ev = sched.Event{Kind: sched.Fault}
 	}
+	return nil
+}
+
+// goOn begins the next segment of a launch.
+func (c *core) goOn(l *launch) error {
+	if !l.on.plain || l.on.held > 0 || c.st.Devices[l.Device].Down {
+		if err := c.place(l.Device, &l.Units, l.Exclusive); err != nil {
+			return fmt.Errorf("policy %s, at %d ns: launch %d goes on: %w", c.res.Policy, c.now, l.ID, err)
+		}
+	}
+	c.begin(l)
 	return nil
 }
 
@@ -319,6 +331,9 @@ func (c *core) forget(l *launch) {
 	if i := slices.Index(c.live, l); i >= 0 {
 		c.live = without(c.live, i)
 	}
+	if c.stands == l {
+		c.stands = nil
+	}
 }
 
 // leave takes a request out of a launch.
@@ -327,6 +342,7 @@ func (c *core) leave(l *launch, r *request) {
 	c.left = c.left || len(l.reqs) == 1
 	l.reqs = slices.Delete(l.reqs, i, i+1)
 	l.Requests = slices.Delete(l.Requests, i, i+1)
+	l.listed = false
 	r.launch = nil
 }
 

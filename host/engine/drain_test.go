@@ -60,7 +60,7 @@ type sleepy struct{ from engine.Time }
 
 func (sleepy) Name() string { return "sleepy" }
 
-func (p sleepy) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p sleepy) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	buf = append(buf, sched.Action{Kind: sched.Wait, Until: anHour})
 	if now < p.from {
 		return append(buf, sched.Action{Kind: sched.Wait, Until: p.from})
@@ -214,7 +214,7 @@ type parter struct{}
 
 func (parter) Name() string { return "parter" }
 
-func (parter) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (parter) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	a := sched.Action{Kind: sched.Launch, Network: enginetest.Network, Count: 1}
 	if s.Queue.Len() > 0 && len(s.Devices[0].Launches) > 0 {
 		a.Units, a.Exclusive = device.UnitRange(0, 1), true

@@ -448,14 +448,14 @@ func TestRefusals(t *testing.T) {
 type greedy struct{}
 
 func (greedy) Name() string { return "greedy" }
-func (greedy) Decide(_ int64, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (greedy) Decide(_ int64, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	return append(buf, sched.Action{Kind: sched.Launch, Network: enginetest.Network, Count: s.Queue.Len() + 1})
 }
 
 type idle struct{}
 
 func (idle) Name() string { return "idle" }
-func (idle) Decide(_ int64, _ *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (idle) Decide(_ int64, _ *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	return buf
 }
 
@@ -463,7 +463,7 @@ func (idle) Decide(_ int64, _ *sched.State, _ sched.Event, buf []sched.Action) [
 type dropper struct{}
 
 func (dropper) Name() string { return "dropper" }
-func (dropper) Decide(now int64, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (dropper) Decide(now int64, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	for i := range s.Queue.Len() {
 		if r := s.Queue.At(i); now >= r.Arrived+50 {
 			buf = append(buf, sched.Action{Kind: sched.Drop, Request: r.ID})
@@ -738,7 +738,7 @@ type easy struct {
 	on     string
 }
 
-func (e easy) Decide(now int64, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (e easy) Decide(now int64, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	if ev.Kind == sched.Arrival && ev.Request == 2 {
 		buf = append(buf, sched.Action{Kind: sched.SetTheta, Network: e.on, Thetas: e.thetas})
 	}

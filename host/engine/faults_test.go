@@ -280,7 +280,7 @@ type barger struct{}
 
 func (barger) Name() string { return "barger" }
 
-func (barger) Decide(_ int64, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (barger) Decide(_ int64, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	d := &s.Devices[0]
 	running := slices.ContainsFunc(d.Launches, func(l *sched.LaunchView) bool { return l.Phase == sched.Running })
 	if s.Queue.Len() > 0 && !running {
@@ -351,7 +351,7 @@ type several struct{}
 
 func (several) Name() string { return "several" }
 
-func (several) Decide(_ int64, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (several) Decide(_ int64, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	d := &s.Devices[0]
 	for n := len(d.Launches); n < d.Places && !d.Down && s.Queue.Len() > n-len(d.Launches); n++ {
 		buf = append(buf, sched.Action{Kind: sched.Launch, Network: enginetest.Network, Last: d.Table(enginetest.Network).Segments() - 1, Count: 1})
@@ -416,7 +416,7 @@ type loader struct {
 	events []string
 }
 
-func (l *loader) Decide(now int64, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (l *loader) Decide(now int64, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	l.events = append(l.events, fmt.Sprintf("%d %s %d", now, ev.Kind, len(s.Devices[0].Hosted)))
 	if s.Queue.Len() > 0 && s.Devices[0].Table(enginetest.Network) == nil && !l.asked {
 		l.asked = true
@@ -464,7 +464,7 @@ func TestNetworksComeAndGo(t *testing.T) {
 type once1 struct{ a sched.Action }
 
 func (once1) Name() string { return "once" }
-func (o once1) Decide(_ int64, _ *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (o once1) Decide(_ int64, _ *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	return append(buf, o.a)
 }
 
@@ -476,7 +476,7 @@ type pair struct {
 
 func (pair) Name() string { return "pair" }
 
-func (p pair) Decide(_ int64, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (p pair) Decide(_ int64, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	if s.Queue.Len() < 2 {
 		return buf
 	}

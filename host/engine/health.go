@@ -343,11 +343,8 @@ func (c *core) lostCopy(j *job, cause error) error {
 
 // hung takes in that a launch's work will not end: it is given up where it is.
 func (c *core) hung(l *launch, cause error) error {
-	began := l.began
 	c.halt(l)
-	c.span(Span{Device: l.Device, Launch: l.ID, Segment: l.Reached + 1, Start: began, End: c.now, Failed: true}, l.reqs)
-	c.res.Segments++
-	c.res.Samples[l.Reached+1] += int64(len(l.reqs))
+	c.ran(l, l.Reached+1, inFailure)
 	l.lost = true // the device may still read its work
 	if l.doomed != nil {
 		return c.landLaunch(l)

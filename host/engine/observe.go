@@ -125,11 +125,8 @@ func HashLogits(raw []int16) string {
 	return hex.EncodeToString(h[:])
 }
 
-// traces tells whether steps and spans are listened to.
-func (c *core) traces() bool { return c.keep.keep == Everything || c.cfg.Observer != nil }
-
 func (c *core) step(s Step, reqs []*request) {
-	if !c.traces() {
+	if !c.traced {
 		return
 	}
 	c.ids = c.ids[:0]
@@ -146,7 +143,7 @@ func (c *core) step(s Step, reqs []*request) {
 }
 
 func (c *core) span(s Span, reqs []*request) {
-	if !c.traces() {
+	if !c.traced {
 		return
 	}
 	c.ids = c.ids[:0]

@@ -27,7 +27,7 @@ type watched struct {
 	look func(now int64, s *sched.State, a []sched.Action)
 }
 
-func (w watched) Decide(now int64, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (w watched) Decide(now int64, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	buf = w.Policy.Decide(now, s, ev, buf)
 	w.look(now, s, buf)
 	return buf

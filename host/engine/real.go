@@ -414,7 +414,7 @@ func (s *Server) message(m *message) error {
 	c := s.c
 	switch m.kind {
 	case fromDevice:
-		return c.answer(m.dev, &m.event)
+		return c.answer(&c.devs[m.dev], &m.event)
 	case fromPlan:
 		return c.planned(m.plan)
 	case drainNow:
@@ -481,7 +481,7 @@ func (s *Server) land(late *time.Timer) {
 		msgs := s.take()
 		for i := range msgs {
 			if msgs[i].kind == fromDevice {
-				_ = c.answer(msgs[i].dev, &msgs[i].event) // the policy is not asked any more
+				_ = c.answer(&c.devs[msgs[i].dev], &msgs[i].event) // the policy is not asked any more
 			}
 		}
 		if !c.flying() && s.empty() {

@@ -65,7 +65,7 @@ type halves struct{}
 
 func (halves) Name() string { return "halves" }
 
-func (halves) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (halves) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	d := &s.Devices[0]
 	n, free := s.Queue.Len(), d.Free()
 	for i := range 2 {
@@ -125,7 +125,7 @@ type spoiler struct {
 
 func (*spoiler) Name() string { return "spoiler" }
 
-func (p *spoiler) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p *spoiler) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	switch {
 	case ev.Kind == sched.Arrival && ev.Request == 2:
 		p.second()
@@ -215,7 +215,7 @@ func (d instant) Begin(ctx context.Context, now device.Time, w *device.Work) (bo
 // unloadAndErr unloads a network and errs in the same answer.
 type unloadAndErr struct{ sched.Serial }
 
-func (unloadAndErr) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (unloadAndErr) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	return append(buf, sched.Action{Kind: sched.Unload, Network: s.Devices[0].Hosted[0].Network}, sched.Action{Kind: sched.Merge})
 }
 
@@ -470,7 +470,7 @@ type swapper struct{ let chan struct{} }
 
 func (*swapper) Name() string { return "swapper" }
 
-func (p *swapper) Decide(_ sched.Time, _ *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p *swapper) Decide(_ sched.Time, _ *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	switch {
 	case ev.Kind == sched.Arrival && ev.Request == 1:
 		return append(buf, sched.Action{Kind: sched.Launch, Network: "a", Last: 0, Count: 1})
@@ -525,7 +525,7 @@ type planning struct {
 	once  sync.Once
 }
 
-func (p *planning) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p *planning) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	buf = p.Serial.Decide(now, s, ev, buf)
 	p.once.Do(func() {
 		buf = append(buf, sched.Action{Kind: sched.MakePlan, Plan: p.plan})

@@ -63,7 +63,7 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 	}
 	samples := max(1, in.Samples)
 	seen.Arrive(max(due, seen.Latest), samples)
-	e := &c.ev // filled in early, as in progress
+	e := &c.ev
 	*e = sched.Event{}
 	e.Request = c.last + device.RequestID(samples)
 	t := c.spareTasks.take()
@@ -94,7 +94,7 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 				return in, nil
 			}
 		}
-		r.task, r.launch, r.dev, r.home, r.waits, r.copying = t, nil, -1, home, false, false
+		r.task, r.launch, r.seen, r.dev, r.home, r.waits, r.copying = t, nil, seen, -1, home, false, false
 		r.retried, r.ended, r.inFlight = false, false, false
 		r.ID, r.Task, r.Sample, r.Client, r.Network, r.Link = c.last, t.ID, s, t.Client, t.Network, t.Link
 		r.Arrived, r.Deadline, r.Priority, r.Theta, r.Thetas = due, deadline, t.Priority, t.Theta, t.Thetas
@@ -232,7 +232,7 @@ func (c *core) finish(l *launch, r *request, exit int, exits []device.ExitResult
 	}
 	l.seen.Ended++
 	if r.home != nil {
-		c.traffic(r.home.name).Ended++
+		r.seen.Ended++
 	}
 	c.end(r, how, "", e)
 }
@@ -243,7 +243,7 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	rec.Ending, rec.Ended, rec.Why = how, c.now, why
 	r.ended = true
 	if rec.Started < 0 {
-		c.traffic(r.task.Network).Gone(r.Arrived)
+		r.seen.Gone(r.Arrived)
 		if r.home != nil && r.Network != r.home.name {
 			c.traffic(r.Network).Gone(r.Arrived)
 		}

@@ -144,36 +144,53 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 }
 
 func (v *virtual) run(ctx context.Context) error {
-	c := v.c
+	c, devs := v.c, v.c.devs
 	for n := uint(0); ; n++ {
 		if n%64 == 0 || c.res.Faults > 0 { // a context that has ended makes devices fail
 			if ctx.Err() != nil {
 				return c.over()
 			}
 		}
-		dev, at := v.first()
+		// What is first: of the heap, of the source, or of a device, which has an event or hangs.
+		at, seq, from := never, uint64(math.MaxUint64), (*dev)(nil)
+		if len(c.heap) > 0 {
+			at, seq = c.heap[0].at, c.heap[0].seq
+		}
+		if v.due && (v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
+			at, seq = v.fresh.at, v.fresh.seq
+		}
+		for i := range devs {
+			d := &devs[i]
+			if d.stale {
+				d.look()
+			}
+			if d.next < at || d.next == at && d.seq < seq && !d.hangs {
+				at, seq, from = d.next, d.seq, d
+				if d.hangs {
+					seq = math.MaxUint64
+				}
+			}
+		}
 		var err error
 		switch {
-		case dev == nobody && c.torn:
-			return c.over()
-		case dev == nobody:
+		case from == nil && seq == math.MaxUint64:
+			if c.torn {
+				return c.over()
+			}
 			return c.close()
-		case dev == outside:
+		case from == nil:
 			err = v.outside(at)
-		case dev == watchdog:
+		case from.hangs:
 			c.now = at
 			err = c.watch()
 		default:
 			c.now = max(c.now, at)
-			d := &c.devs[dev]
-			d.stale = true
-			if ev := d.v.Take(c.now); ev != nil {
-				d.idle = 0
-				err = c.answer(dev, ev)
-			} else if next, ok := d.v.Next(); !ok || next > c.now {
-				d.idle = 0 // something has happened inside it that is nobody's business
-			} else if d.idle++; d.idle > maxIdle {
-				err = fmt.Errorf("%w: %s has something due at %d ns, but nothing to tell", ErrDevice, d.info.Name, at)
+			from.stale = true
+			if ev := from.v.Take(c.now); ev != nil {
+				from.idle = 0
+				err = c.answer(from, ev)
+			} else {
+				err = from.nothing(c.now)
 			}
 		}
 		if err != nil {
@@ -190,37 +207,16 @@ func (c *core) over() error {
 // maxIdle is how often in a row a device may say that something is due now and then have nothing.
 const maxIdle = 1000
 
-// Where the next event comes from, where it is no device.
-const (
-	nobody   = -1
-	outside  = -2
-	watchdog = -3
-)
-
-// first is where the next event comes from, and when.
-func (v *virtual) first() (from int, at Time) {
-	c := v.c
-	from, at, seq := nobody, never, uint64(math.MaxUint64)
-	if len(c.heap) > 0 {
-		from, at, seq = outside, c.heap[0].at, c.heap[0].seq
+// nothing takes in that a device had nothing to tell when something was due.
+func (d *dev) nothing(now Time) error {
+	if next, ok := d.v.Next(); !ok || next > now {
+		d.idle = 0 // something has happened inside it that is nobody's business
+		return nil
 	}
-	if v.due && (v.fresh.at < at || v.fresh.at == at && v.fresh.seq < seq) {
-		from, at, seq = outside, v.fresh.at, v.fresh.seq
+	if d.idle++; d.idle > maxIdle {
+		return fmt.Errorf("%w: %s has something due at %d ns, but nothing to tell", ErrDevice, d.info.Name, d.next)
 	}
-	devs := c.devs
-	for i := range devs {
-		d := &devs[i]
-		if d.stale {
-			d.look()
-		}
-		if d.next < at || d.next == at && d.seq < seq && !d.hangs {
-			from, at, seq = i, d.next, d.seq
-			if d.hangs {
-				from, seq = watchdog, math.MaxUint64
-			}
-		}
-	}
-	return from, at
+	return nil
 }
 
 // look finds when a device is to be looked at next.
@@ -253,7 +249,12 @@ func (v *virtual) outside(at Time) error {
 			return err
 		}
 	}
-	_, err := c.item(it)
+	var err error
+	if it.Task != nil {
+		_, err = c.arrive(it.Task, at)
+	} else {
+		_, err = c.item(it)
+	}
 	return err
 }
 
@@ -278,18 +279,18 @@ func (c *core) own(e *event) error {
 func (v *virtual) land() {
 	c := v.c
 	for c.flying() {
-		dev, at := -1, never
+		at, from := never, (*dev)(nil)
 		for i := range c.devs {
 			if due, ok := c.devs[i].v.Next(); ok && due < at {
-				dev, at = i, due
+				at, from = due, &c.devs[i]
 			}
 		}
-		if dev < 0 {
+		if from == nil {
 			return
 		}
 		c.now = max(c.now, at)
-		ev := c.devs[dev].v.Take(c.now)
-		if ev == nil || c.answer(dev, ev) != nil {
+		ev := from.v.Take(c.now)
+		if ev == nil || c.answer(from, ev) != nil {
 			return
 		}
 	}

@@ -191,7 +191,7 @@ func (n *plan) Find(context.Context) any {
 }
 
 // Decide implements sched.Policy.
-func (p *Policy) Decide(now Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p *Policy) Decide(now Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	p.ids = p.ids[:0]
 	early := false
 	switch ev.Kind {
@@ -387,7 +387,7 @@ type inner struct {
 func (*inner) Name() string { return "worker" }
 
 // Decide implements sched.Policy.
-func (w *inner) Decide(now Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (w *inner) Decide(now Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	d, is := &s.Devices[0], &w.p.workers[w.k]
 	if d.Down || len(d.Launches) > 0 || d.Queue.Len() == 0 {
 		return buf

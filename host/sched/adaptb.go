@@ -23,7 +23,7 @@ func (a AdaptB) Name() string { return a.Label }
 func (a AdaptB) Mapping() string { return a.On }
 
 // Decide dispatches to every idle device, or says when to ask again.
-func (a AdaptB) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+func (a AdaptB) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -40,7 +40,7 @@ func (a AdaptB) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 		}
 		limit := bMax(a.BMax, d, t)
 		n := Head(&s.Queue, oldest.Network, taken, limit)
-		if due := oldest.Arrived + a.timeout(oldest); n < limit && now < due {
+		if due := oldest.Arrived + a.timeout(oldest, t.At(0, t.Segments()-1, limit)); n < limit && now < due {
 			return append(buf, Action{Kind: Wait, Until: due}) // further devices would wait for the same request
 		}
 		buf = whole(buf, i, oldest.Network, t, n)
@@ -49,13 +49,24 @@ func (a AdaptB) Decide(now Time, s *State, _ Event, buf []Action) []Action {
 	return buf
 }
 
-func (a AdaptB) timeout(r *Request) Time {
-	slo := a.SLO
+// patientBatches is for how many times what a full batch takes a request waits for company at most, where
+// its own deadline says for how long. A deadline that is further off says that there is no hurry, not that
+// a device is to stand idle until then: a hundred full batches could have been served meanwhile, while
+// company saves less than one. The settings of the publication (an SLO of some five times one request
+// alone) are far below. A timeout that is a parameter (SLO) is kept as it is.
+const patientBatches = 100
+
+// timeout is T_timeout of a request, where a full batch takes so long.
+func (a AdaptB) timeout(r *Request, full Time) Time {
+	slo, most := a.SLO, Never
 	if slo == 0 {
 		if !r.HasDeadline() { // there is nothing to take a share of, and nothing to wait for
 			return 0
 		}
 		slo = max(0, r.Deadline-r.Arrived)
+		if full < Never/patientBatches {
+			most = patientBatches * full
+		}
 	}
-	return slo/100*a.Percent + slo%100*a.Percent/100 // no overflow, whatever the SLO
+	return min(slo/100*a.Percent+slo%100*a.Percent/100, most) // no overflow, whatever the SLO
 }

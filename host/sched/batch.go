@@ -3,6 +3,8 @@
 
 package sched
 
+import "github.com/sluice-npu/sluice/host/device"
+
 // bMax is the largest batch that a policy's parameter (0: none), the device and its table allow.
 func bMax(param int, d *DeviceView, t *Table) int {
 	b := min(d.MaxBatch, t.MaxBatch())
@@ -25,11 +27,41 @@ func Head(q *Queue, network string, skip, limit int) int {
 // idle tells whether a device could start a batch.
 func (d *DeviceView) idle() bool { return !d.Down && len(d.Launches) == 0 }
 
-// whole launches n requests from the head for the whole network. The action is filled in where it
-// stands: it is large, and a literal would be put together elsewhere and copied.
-func whole(buf []Action, dev int, network string, t *Table, n int) []Action {
+// What the batching policies do. An action is large, and a literal would be put together elsewhere and
+// copied, so each is filled in where it stands.
+
+// fill appends an action and says where it stands.
+func fill(buf []Action) ([]Action, *Action) {
 	buf = append(buf, Action{})
-	a := &buf[len(buf)-1]
-	a.Kind, a.Device, a.Network, a.Last, a.Count = Launch, dev, network, t.Segments()-1, n
+	return buf, &buf[len(buf)-1]
+}
+
+// whole launches n requests from the head for the whole network.
+func whole(buf []Action, dev int, network string, t *Table, n int) []Action {
+	return upTo(buf, dev, network, t.Segments()-1, n)
+}
+
+// upTo launches n requests from the head up to an exit.
+func upTo(buf []Action, dev int, network string, last, n int) []Action {
+	buf, a := fill(buf)
+	a.Kind, a.Device, a.Network, a.Last, a.Count = Launch, dev, network, last, n
+	return buf
+}
+
+func preempt(buf []Action, l device.LaunchID) []Action {
+	buf, a := fill(buf)
+	a.Kind, a.Launch = Preempt, l
+	return buf
+}
+
+func resume(buf []Action, l device.LaunchID, last int) []Action {
+	buf, a := fill(buf)
+	a.Kind, a.Launch, a.Last = Resume, l, last
+	return buf
+}
+
+func merge(buf []Action, l, into device.LaunchID) []Action {
+	buf, a := fill(buf)
+	a.Kind, a.Launch, a.Into = Merge, l, into
 	return buf
 }

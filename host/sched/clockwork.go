@@ -26,7 +26,7 @@ func (*Clockwork) Mapping() string { return MappingR }
 
 // Decide serves every idle device, and gives up what no device can serve in time. Where deadlines
 // are in the order of arrival it costs O(B_max^2 + dropped) a device.
-func (p *Clockwork) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+func (p *Clockwork) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	p.pick.reset()
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -63,7 +63,7 @@ func (p *Clockwork) dispatch(now Time, s *State, dev int, network string, t *Tab
 			}
 		}
 		if len(p.pick.ids)-from == b {
-			return append(buf, chosen(dev, network, t, p.pick.ids[from:]))
+			return chosen(buf, dev, network, t.Segments()-1, p.pick.ids[from:])
 		}
 		p.pick.ids = p.pick.ids[:from]
 	}

@@ -57,7 +57,7 @@ func (p *Collect) Name() string { return p.Label }
 func (*Collect) Mapping() string { return MappingR }
 
 // Decide launches what has been collected, on the first device.
-func (p *Collect) Decide(now Time, st *State, _ Event, buf []Action) []Action {
+func (p *Collect) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if p.constant == nil {
 		p.constant = map[float32][]float32{}
 	}

@@ -25,7 +25,7 @@ func (p *Dispatch) Name() string {
 func (*Dispatch) Mapping() string { return MappingR }
 
 // Decide fills the places that are free.
-func (p *Dispatch) Decide(_ Time, s *State, _ Event, buf []Action) []Action {
+func (p *Dispatch) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	q := &s.Queue
 	p.ids = p.ids[:0]
 	for i := range q.Len() {

@@ -20,7 +20,7 @@ func (*EDF) Mapping() string { return MappingR }
 
 // Decide serves every idle device. It costs O(B_max) a device where deadlines are in the order of
 // arrival, else O(N_Q) a request taken.
-func (e *EDF) Decide(_ Time, s *State, _ Event, buf []Action) []Action {
+func (e *EDF) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	e.pick.reset()
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -41,7 +41,7 @@ func (e *EDF) Decide(_ Time, s *State, _ Event, buf []Action) []Action {
 		for c := first; ok && len(e.pick.ids)-from < limit && s.Queue.At(c.at).Network == network; c, ok = e.pick.next(&s.Queue, c) {
 			e.pick.take(&s.Queue, c)
 		}
-		buf = append(buf, chosen(i, network, t, e.pick.ids[from:]))
+		buf = chosen(buf, i, network, t.Segments()-1, e.pick.ids[from:])
 	}
 	return buf
 }

@@ -24,7 +24,7 @@ type Halves struct{}
 func (Halves) Name() string    { return "halves" }
 func (Halves) Mapping() string { return sched.MappingFluid }
 
-func (Halves) Decide(now sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (Halves) Decide(now sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	taken := 0 // from the queue's head, by this answer
 	for i := range s.Devices {
 		d := &s.Devices[i]

@@ -33,7 +33,7 @@ func (Fluid) Name() string { return "fluid" }
 func (Fluid) Mapping() string { return MappingFluid }
 
 // Decide looks at every device; it costs O(devices * B_max).
-func (f Fluid) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+func (f Fluid) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0 // requests at the queue's head that this answer has already given away
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -77,7 +77,7 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 		base = d.Launches[len(d.Launches)-2]
 		rem += len(base.Requests)
 		slack = min(slack, base.Slack(now))
-		buf = append(buf, Action{Kind: Merge, Launch: top.ID, Into: base.ID})
+		buf = merge(buf, top.ID, base.ID)
 	}
 	t := d.Table(base.Network)
 	if t == nil {
@@ -88,12 +88,12 @@ func (f Fluid) atExit(now Time, s *State, dev, taken int, buf []Action) ([]Actio
 	switch {
 	case n > 0:
 		if base.Phase != Halted {
-			buf = append(buf, Action{Kind: Preempt, Launch: base.ID})
+			buf = preempt(buf, base.ID)
 		}
-		buf = append(buf, Action{Kind: Launch, Device: dev, Network: base.Network, Last: base.Reached, Count: n})
+		buf = upTo(buf, dev, base.Network, base.Reached, n)
 		taken += n
 	case base.Phase == Halted || base.Reached == base.Last:
-		buf = append(buf, Action{Kind: Resume, Launch: base.ID, Last: last})
+		buf = resume(buf, base.ID, last)
 	}
 	return buf, taken
 }

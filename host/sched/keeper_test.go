@@ -21,7 +21,7 @@ type twice struct {
 	asked *int
 }
 
-func (p twice) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p twice) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	keeper, keeps := p.Policy.(sched.Keeper)
 	var snapshot any
 	if keeps {

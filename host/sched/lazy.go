@@ -38,7 +38,7 @@ func (l Lazy) Name() string {
 func (Lazy) Mapping() string { return MappingR }
 
 // Decide looks at every device; it costs O(stack + B_max) each.
-func (l Lazy) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+func (l Lazy) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -82,7 +82,7 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	}
 	// Merge with whoever stands at the same boundary; with several, all the way down.
 	for k > 0 && d.Launches[k-1].Reached == top.Reached && d.Launches[k-1].Network == top.Network {
-		buf = append(buf, Action{Kind: Merge, Launch: d.Launches[k].ID, Into: d.Launches[k-1].ID})
+		buf = merge(buf, d.Launches[k].ID, d.Launches[k-1].ID)
 		k--
 	}
 	base := d.Launches[k]
@@ -108,12 +108,12 @@ func (l Lazy) boundary(now Time, s *State, dev, taken int, buf []Action) ([]Acti
 	switch {
 	case n > 0:
 		if base.Phase != Halted {
-			buf = append(buf, Action{Kind: Preempt, Launch: base.ID})
+			buf = preempt(buf, base.ID)
 		}
-		buf = append(buf, Action{Kind: Launch, Device: dev, Network: base.Network, Last: base.Reached, Count: n})
+		buf = upTo(buf, dev, base.Network, base.Reached, n)
 		taken += n
 	case base.Phase == Halted || base.Reached == base.Last:
-		buf = append(buf, Action{Kind: Resume, Launch: base.ID, Last: stop})
+		buf = resume(buf, base.ID, stop)
 	}
 	return buf, taken
 }

@@ -12,6 +12,7 @@ type Nested struct {
 	Inner []Policy // by device
 
 	views []State
+	event Event // as the inner policy hears it
 }
 
 // Name is both names.
@@ -24,7 +25,7 @@ func (n *Nested) Name() string {
 
 // Decide asks the outer policy, then the inner ones whom the event may concern: after an Assign the
 // engine asks again (Fault without a device, or Copied), so an inner policy sees its new requests then.
-func (n *Nested) Decide(now Time, s *State, ev Event, buf []Action) []Action {
+func (n *Nested) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	for len(n.views) < len(n.Inner) {
 		n.views = append(n.views, State{Devices: make([]DeviceView, 1)})
 	}
@@ -38,10 +39,10 @@ func (n *Nested) Decide(now Time, s *State, ev Event, buf []Action) []Action {
 		}
 		v := &n.views[d]
 		v.Queue, v.Devices[0], v.Traffic, v.Found = s.Devices[d].Queue, s.Devices[d], s.Traffic, s.Found
-		inner := ev
-		inner.Device = 0
+		n.event = *ev
+		n.event.Device = 0
 		from := len(buf)
-		buf = p.Decide(now, v, inner, buf)
+		buf = p.Decide(now, v, &n.event, buf)
 		for i := from; i < len(buf); i++ {
 			if buf[i].Kind == Launch {
 				buf[i].Assigned = true

@@ -58,7 +58,9 @@ func (c place) behind(o place) bool {
 	return c.deadline > o.deadline || c.deadline == o.deadline && c.at > o.at
 }
 
-// chosen launches these requests for the whole network.
-func chosen(dev int, network string, t *Table, ids []device.RequestID) Action {
-	return Action{Kind: Launch, Device: dev, Network: network, Last: t.Segments() - 1, Requests: ids}
+// chosen launches these requests up to an exit.
+func chosen(buf []Action, dev int, network string, last int, ids []device.RequestID) []Action {
+	buf, a := fill(buf)
+	a.Kind, a.Device, a.Network, a.Last, a.Requests = Launch, dev, network, last, ids
+	return buf
 }

@@ -84,7 +84,7 @@ func (p *Plus) Name() string {
 func (*Plus) Mapping() string { return MappingFluid }
 
 // Decide looks at every device.
-func (p *Plus) Decide(now Time, s *State, _ Event, buf []Action) []Action {
+func (p *Plus) Decide(now Time, s *State, _ *Event, buf []Action) []Action {
 	p.given, p.due = p.given[:0], p.due[:0]
 	buf = p.ease(s, buf)
 	for i := range s.Devices {
@@ -134,7 +134,7 @@ func (p *Plus) dispatch(now Time, s *State, dev int, buf []Action) []Action {
 		}
 	}
 	p.keep(from + n)
-	return append(buf, chosen(dev, network, t, p.given[from:]))
+	return chosen(buf, dev, network, t.Segments()-1, p.given[from:])
 }
 
 func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
@@ -150,7 +150,7 @@ func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 		}
 		base = d.Launches[len(d.Launches)-2]
 		rem += len(base.Requests)
-		buf = append(buf, Action{Kind: Merge, Launch: top.ID, Into: base.ID})
+		buf = merge(buf, top.ID, base.ID)
 	}
 	t := d.Table(base.Network)
 	if t == nil {
@@ -168,13 +168,11 @@ func (p *Plus) atExit(now Time, s *State, dev int, buf []Action) []Action {
 	switch {
 	case len(p.given) > from:
 		if base.Phase != Halted {
-			buf = append(buf, Action{Kind: Preempt, Launch: base.ID})
+			buf = preempt(buf, base.ID)
 		}
-		a := chosen(dev, base.Network, t, p.given[from:])
-		a.Last = base.Reached
-		buf = append(buf, a)
+		buf = chosen(buf, dev, base.Network, base.Reached, p.given[from:])
 	case base.Phase == Halted || base.Reached == base.Last:
-		buf = append(buf, Action{Kind: Resume, Launch: base.ID, Last: last})
+		buf = resume(buf, base.ID, last)
 	}
 	return buf
 }

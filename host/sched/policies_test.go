@@ -30,7 +30,7 @@ func check(t *testing.T, p func() sched.Policy, examples []example) {
 			if c.change != nil {
 				c.change(s)
 			}
-			if d := cmp.Diff(c.want, p().Decide(c.now, s, sched.Event{}, nil)); d != "" {
+			if d := cmp.Diff(c.want, p().Decide(c.now, s, &sched.Event{}, nil)); d != "" {
 				t.Error(d)
 			}
 		})
@@ -99,7 +99,11 @@ func TestAdaptB(t *testing.T) {
 		{name: "another network behind", now: 60, queue: three, change: elsewhere(2), want: head(2)},
 		{name: "a deadline before the arrival", now: 1, queue: requests(1, 1, 0), want: head(1)},
 		{name: "no deadline", now: 1, queue: requests(1, 1, sched.Never), want: head(1)},
-		{name: "no deadline to speak of", now: 60, queue: requests(1, 1, 1<<62), want: wait(1 + (1<<62-1)/100*5 + (1<<62-1)%100*5/100)},
+		// A full batch takes 3 x (10 + 2 x 8): nobody waits for more than a hundred of them.
+		{name: "no deadline to speak of", now: 60, queue: requests(1, 1, 1<<62), want: wait(1 + 100*78)},
+		{name: "no deadline to speak of, and has waited", now: 1 + 100*78, queue: requests(1, 1, 1<<62), want: head(1)},
+		{name: "a deadline just as far off", now: 60, queue: requests(1, 1, 1+20*100*78), want: wait(1 + 100*78)},
+		{name: "a deadline nearer than that", now: 60, queue: requests(1, 1, 1+20*100*77), want: wait(1 + 100*77)},
 		{
 			name: "two devices", now: 60, queue: append(requests(1, 8, 1001), requests(100, 101, 9999)...), change: another,
 			want: append(head(8), wait(100+(9999-100)/100*5+(9999-100)%100*5/100)...),
@@ -114,6 +118,7 @@ func TestAdaptB(t *testing.T) {
 		{name: "an SLO for all", now: 11, queue: three, want: head(3)},
 		{name: "an SLO for those without a deadline", now: 10, queue: requests(1, 1, sched.Never), want: wait(11)},
 	})
+	check(t, s(sched.Options{SLO: 1 << 62}), []example{{name: "a far-off parameter is kept", now: 60, queue: three, want: wait(1 + 1<<62/100*5 + 1<<62%100*5/100)}})
 	check(t, s(sched.Options{BMax: 2}), []example{{name: "a smaller B_max", queue: three, want: head(2)}})
 }
 
@@ -345,7 +350,7 @@ func TestPlusLetsFewGo(t *testing.T) {
 		s.Queue.Push(&r)
 	}
 	seen(1000, 0)(s)
-	got := p.Decide(100, s, sched.Event{}, nil)
+	got := p.Decide(100, s, &sched.Event{}, nil)
 	// Of 1000, 8 were let go; the ninth is served.
 	if len(got) != 1 || len(got[0].Requests) == 0 || got[0].Requests[0] != 9 {
 		t.Errorf("%+v", got)
@@ -400,7 +405,7 @@ func TestPlusHoldsTheTail(t *testing.T) {
 	seen(1000, 120)(s)
 	first := func(now int64) device.RequestID {
 		t.Helper()
-		got := p.Decide(now, s, sched.Event{}, nil)
+		got := p.Decide(now, s, &sched.Event{}, nil)
 		if len(got) != 1 || len(got[0].Requests) == 0 {
 			t.Fatalf("%+v", got)
 		}

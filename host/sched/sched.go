@@ -94,10 +94,6 @@ type Event struct {
 	Segment int              // SegmentDone: the exit passed
 	Exited  int              // SegmentDone: B_exit, requests that left at it
 	Took    Time             // SegmentDone, Copied, Aborted: how long it took, as measured
-
-	// An even number of words: of an odd one the last two moves of a copy overlap, and a processor
-	// waits where the next copy reads what they wrote. Every call of a policy copies an event.
-	_ uint64
 }
 
 // ActionKind is what the policy wants.
@@ -300,8 +296,8 @@ type State struct {
 }
 
 // Policy decides. Decide takes in one event, appends its actions to buf and returns it; it keeps no
-// reference to s or buf. The answer depends on the arguments and on what a Keeper has learned alone.
+// reference to s, ev or buf. The answer depends on the arguments and on what a Keeper has learned alone.
 type Policy interface {
 	Name() string
-	Decide(now Time, s *State, ev Event, buf []Action) []Action
+	Decide(now Time, s *State, ev *Event, buf []Action) []Action
 }

@@ -153,7 +153,7 @@ func TestFluidWorkedExamples(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := sched.Fluid{BMax: c.bMax}.Decide(c.now, state(table, c.launches, c.queue...), sched.Event{}, nil)
+			got := sched.Fluid{BMax: c.bMax}.Decide(c.now, state(table, c.launches, c.queue...), &sched.Event{}, nil)
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Error(d)
 			}
@@ -166,7 +166,7 @@ func TestFluidKeepsNetworksApart(t *testing.T) {
 	q := requests(1, 4, 1000)
 	q[2].Network = "other"
 	s := state(table, nil, q...)
-	got := sched.Fluid{}.Decide(0, s, sched.Event{}, nil)
+	got := sched.Fluid{}.Decide(0, s, &sched.Event{}, nil)
 	if d := cmp.Diff([]sched.Action{{Kind: sched.Launch, Network: "n", Last: 1, Count: 2}}, got); d != "" {
 		t.Error(d)
 	}
@@ -181,7 +181,7 @@ func TestSeveralDevicesShareTheQueue(t *testing.T) {
 		sched.Fluid{}:  {{Kind: sched.Launch, Network: "n", Last: 1, Count: 8}, {Kind: sched.Launch, Device: 2, Network: "n", Last: 1, Count: 2}},
 		sched.Serial{}: {{Kind: sched.Launch, Network: "n", Last: 1, Count: 1}, {Kind: sched.Launch, Device: 2, Network: "n", Last: 1, Count: 1}},
 	} {
-		if d := cmp.Diff(want, p.Decide(0, s, sched.Event{}, nil)); d != "" {
+		if d := cmp.Diff(want, p.Decide(0, s, &sched.Event{}, nil)); d != "" {
 			t.Errorf("%s: %s", p.Name(), d)
 		}
 	}
@@ -201,7 +201,7 @@ func TestDevicesAtExitsShareTheQueue(t *testing.T) {
 		{Kind: sched.Preempt, Launch: 2},
 		{Kind: sched.Launch, Device: 1, Network: "n", Count: 3},
 	}
-	if d := cmp.Diff(want, (sched.Fluid{}).Decide(0, s, sched.Event{}, nil)); d != "" {
+	if d := cmp.Diff(want, (sched.Fluid{}).Decide(0, s, &sched.Event{}, nil)); d != "" {
 		t.Error(d)
 	}
 }
@@ -209,7 +209,7 @@ func TestDevicesAtExitsShareTheQueue(t *testing.T) {
 func TestSerial(t *testing.T) {
 	table := linear(t, 3, 8, 10, 2)
 	one := []*sched.LaunchView{{ID: 1, Network: "n", Last: 2, Reached: 0, Phase: sched.AtExit, Requests: requests(1, 1, 9)}}
-	if got := (sched.Serial{}).Decide(0, state(table, one, requests(2, 9, 9)...), sched.Event{}, nil); len(got) != 0 {
+	if got := (sched.Serial{}).Decide(0, state(table, one, requests(2, 9, 9)...), &sched.Event{}, nil); len(got) != 0 {
 		t.Errorf("a busy device is given %v", got)
 	}
 }
@@ -220,7 +220,8 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 		for _, policy := range sched.Names() {
 			p := make1(t, policy)
 			buf := make([]sched.Action, 0, 16)
-			if n := testing.AllocsPerRun(100, func() { buf = p.Decide(0, s, sched.Event{}, buf[:0]) }); n != 0 {
+			ev := new(sched.Event)
+			if n := testing.AllocsPerRun(100, func() { buf = p.Decide(0, s, ev, buf[:0]) }); n != 0 {
 				t.Errorf("%s allocates %g times a decision in state %q", policy, n, name)
 			}
 		}
@@ -262,9 +263,10 @@ func BenchmarkDecide(b *testing.B) {
 			b.Run(policy+"/"+name, func(b *testing.B) {
 				p := make1(b, policy)
 				buf := make([]sched.Action, 0, 16)
+				ev := new(sched.Event)
 				b.ReportAllocs()
 				for b.Loop() {
-					buf = p.Decide(0, s, sched.Event{}, buf[:0])
+					buf = p.Decide(0, s, ev, buf[:0])
 				}
 			})
 		}
@@ -287,9 +289,10 @@ func BenchmarkBacklog(b *testing.B) {
 				}
 				s.Traffic = []sched.Traffic{{Network: "n", Arrived: 100_000, Gap: 30, Ended: 80_000, Tail: tail, Passed: make([]int64, 4), Left: make([]int64, 4)}}
 				buf := make([]sched.Action, 0, 16)
+				ev := new(sched.Event)
 				b.ReportAllocs()
 				for b.Loop() {
-					buf = p.Decide(210_000, s, sched.Event{}, buf[:0])
+					buf = p.Decide(210_000, s, ev, buf[:0])
 				}
 			})
 		}
@@ -304,10 +307,11 @@ func BenchmarkFollow(b *testing.B) {
 			s := state(linear(b, segments, 8, 10, 2), nil, requests(1, 5, 1e6)...)
 			s.Traffic = []sched.Traffic{{Network: "n", Arrived: 10_000, Gap: 30, Passed: make([]int64, segments), Left: make([]int64, segments)}}
 			buf := make([]sched.Action, 0, 16)
+			ev := new(sched.Event)
 			b.ReportAllocs()
 			for b.Loop() {
 				s.Traffic[0].Arrived += 100
-				buf = p.Decide(0, s, sched.Event{}, buf[:0])
+				buf = p.Decide(0, s, ev, buf[:0])
 			}
 		})
 	}

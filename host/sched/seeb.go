@@ -175,7 +175,7 @@ func (s *SEEB) Choose(network string, images, units int, left Time) (batch int, 
 
 // Decide groups what has arrived by a period's end, and goes on with every group whose last batch has
 // ended.
-func (s *SEEB) Decide(now Time, st *State, _ Event, buf []Action) []Action {
+func (s *SEEB) Decide(now Time, st *State, _ *Event, buf []Action) []Action {
 	if s.of == nil {
 		s.of, s.constant = map[device.RequestID]int{}, map[float32][]float32{}
 	}

@@ -14,7 +14,7 @@ func (Serial) Name() string { return "serial" }
 func (Serial) Mapping() string { return MappingFluid }
 
 // Decide gives every idle device the oldest waiting request.
-func (Serial) Decide(_ Time, s *State, _ Event, buf []Action) []Action {
+func (Serial) Decide(_ Time, s *State, _ *Event, buf []Action) []Action {
 	taken := 0
 	for i := range s.Devices {
 		d := &s.Devices[i]

@@ -52,11 +52,11 @@ func (p *Sharing) Restore(snapshot any) {
 }
 
 // Decide serves every lane as far as devices have places for it.
-func (p *Sharing) Decide(now Time, s *State, ev Event, buf []Action) []Action {
+func (p *Sharing) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	if now >= p.reset || p.allowed == 0 {
 		p.allowed, p.reset = reactiveHigh, now/reactivePeriod*reactivePeriod+reactivePeriod
 	}
-	if c := p.ledger.follow(now, s, &ev); c.late && c.batch.priority > 0 {
+	if c := p.ledger.follow(now, s, ev); c.late && c.batch.priority > 0 {
 		p.allowed = max(reactiveLow, p.allowed-1)
 	}
 	order := p.lanes.sort(&s.Queue, false, func(r *Request) bool {

@@ -112,9 +112,9 @@ func (p *Strait) init(devices int) {
 }
 
 // Decide is algorithm 1.
-func (p *Strait) Decide(now Time, s *State, ev Event, buf []Action) []Action {
+func (p *Strait) Decide(now Time, s *State, ev *Event, buf []Action) []Action {
 	p.init(len(s.Devices))
-	p.learn(now, s, &ev)
+	p.learn(now, s, ev)
 	order := p.lanes.sort(&s.Queue, p.NoPriority, func(r *Request) bool {
 		alone := p.soonest(s, r.Network)
 		if alone < 0 || now+alone <= r.Deadline {

@@ -79,7 +79,7 @@ func (h *hand) push(network string, priority, n int, within int64) {
 
 // ask asks the policy and begins what it launches. It answers with the launches and how many it dropped.
 func (h *hand) ask(ev sched.Event) (launched []*sched.LaunchView, dropped int) {
-	for _, a := range h.p.Decide(h.now, &h.s, ev, nil) {
+	for _, a := range h.p.Decide(h.now, &h.s, &ev, nil) {
 		switch a.Kind {
 		case sched.Drop:
 			h.s.Queue.Remove(a.Request)
@@ -549,8 +549,8 @@ func (w *witness) late(now int64, s *sched.State, ev *sched.Event) {
 	w.mine = slices.Delete(w.mine, at, at+1)
 }
 
-func (w *witness) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
-	w.late(now, s, &ev)
+func (w *witness) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
+	w.late(now, s, ev)
 	buf = w.Strait.Decide(now, s, ev, buf)
 	for _, a := range buf {
 		if a.Kind == sched.Drop {
@@ -725,9 +725,10 @@ func TestStraitDoesNotAllocate(t *testing.T) {
 	for _, p := range []sched.Policy{&sched.Strait{}, &sched.Sharing{Limit: 3}, &sched.Sharing{Limit: 4, Reactive: true}} {
 		h := newHand(t, p, 2, map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)})
 		buf := make([]sched.Action, 0, 64)
+		ev := new(sched.Event)
 		h.push("a", 1, 12, 1e9)
 		h.push("b", 0, 12, 1e9)
-		if n := testing.AllocsPerRun(100, func() { buf = p.Decide(0, &h.s, sched.Event{}, buf[:0]) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { buf = p.Decide(0, &h.s, ev, buf[:0]) }); n != 0 {
 			t.Errorf("%s allocates %g times a decision", p.Name(), n)
 		}
 	}
@@ -751,10 +752,11 @@ func BenchmarkStrait(b *testing.B) {
 			h.push(string(rune('a'+i%12)), i%2, 1, 100e6)
 		}
 		var buf []sched.Action
+		ev := new(sched.Event)
 		b.Run([]string{1: "gpu", 4: "gpus"}[devices], func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				buf = p.Decide(h.now, &h.s, sched.Event{}, buf[:0])
+				buf = p.Decide(h.now, &h.s, ev, buf[:0])
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func TestThetaFollowsTheQueueWithinItsBudget(t *testing.T) {
 		t.Helper()
 		s := state(linear(t, 3, 8, 10, 2), launches, requests(1, waiting, 1e9)...)
 		s.Traffic = []sched.Traffic{tr}
-		got := p.Decide(0, s, sched.Event{}, nil)
+		got := p.Decide(0, s, &sched.Event{}, nil)
 		i := slices.IndexFunc(got, func(a sched.Action) bool { return a.Kind == sched.SetTheta })
 		switch {
 		case want == nil && i >= 0:
@@ -64,7 +64,7 @@ func TestThetaFollowsTheQueueWithinItsBudget(t *testing.T) {
 
 func TestThetaWithoutLevelsIsFluidPlus(t *testing.T) {
 	for name, s := range states(t) {
-		a, b := make1(t, "fluid+").Decide(0, s, sched.Event{}, nil), make1(t, "fluid+theta").Decide(0, s, sched.Event{}, nil)
+		a, b := make1(t, "fluid+").Decide(0, s, &sched.Event{}, nil), make1(t, "fluid+theta").Decide(0, s, &sched.Event{}, nil)
 		if len(a) != len(b) || len(a) > 0 && a[len(a)-1].Kind != b[len(b)-1].Kind {
 			t.Errorf("%s: %+v, %+v", name, a, b)
 		}
@@ -75,11 +75,12 @@ func TestThetaDoesNotAllocate(t *testing.T) {
 	for name, s := range states(t) {
 		p, n := easing(t, 4), int64(0)
 		buf := make([]sched.Action, 0, 16)
+		ev := new(sched.Event)
 		if a := testing.AllocsPerRun(100, func() {
 			n++
 			s.Traffic[0].Ended += 50 * (n % 7)
 			s.Traffic[0].Passed[0] += 10 * (n % 5)
-			buf = p.Decide(0, s, sched.Event{}, buf[:0])
+			buf = p.Decide(0, s, ev, buf[:0])
 		}); a != 0 {
 			t.Errorf("%g times a decision in state %q", a, name)
 		}

@@ -22,7 +22,7 @@ type random struct{ rng *rand.Rand }
 
 func (*random) Name() string { return "random" }
 
-func (r *random) Decide(_ sched.Time, s *sched.State, _ sched.Event, buf []sched.Action) []sched.Action {
+func (r *random) Decide(_ sched.Time, s *sched.State, _ *sched.Event, buf []sched.Action) []sched.Action {
 	d := &s.Devices[0]
 	queued := s.Queue.Len()
 	launch := func(last, limit int) {

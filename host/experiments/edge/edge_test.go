@@ -149,7 +149,7 @@ type twice struct {
 	asked *int
 }
 
-func (p twice) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p twice) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	was := p.Snapshot()
 	clean := func(v []sched.Action) (out []sched.Action) {
 		for _, a := range v {

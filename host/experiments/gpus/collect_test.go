@@ -22,7 +22,7 @@ type rules struct {
 	batches int
 }
 
-func (r *rules) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (r *rules) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	buf = twice{r.Policy, r.t}.Decide(now, s, ev, buf)
 	d := &s.Devices[0]
 	var networks []string
@@ -95,7 +95,7 @@ type twice struct {
 	t *testing.T
 }
 
-func (p twice) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (p twice) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	k, ok := p.Policy.(sched.Keeper)
 	if !ok {
 		p.t.Fatalf("%s learns and cannot be taken back", p.Name())

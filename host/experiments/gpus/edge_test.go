@@ -46,7 +46,7 @@ type watched struct {
 	began    map[device.LaunchID]sched.Time
 }
 
-func (w *watched) Decide(now sched.Time, s *sched.State, ev sched.Event, buf []sched.Action) []sched.Action {
+func (w *watched) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
 	buf = w.Policy.Decide(now, s, ev, buf)
 	d := &s.Devices[0]
 	var taken device.Units

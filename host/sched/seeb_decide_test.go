@@ -52,11 +52,11 @@ func TestSEEBDecides(t *testing.T) {
 			}
 			st.Queue.Push(r)
 		}
-		if got := s.Decide(60*ms, st, sched.Event{}, nil); len(got) != 1 || got[0].Kind != sched.Wait || got[0].Until != 100*ms {
+		if got := s.Decide(60*ms, st, &sched.Event{}, nil); len(got) != 1 || got[0].Kind != sched.Wait || got[0].Until != 100*ms {
 			t.Errorf("%s: before the period's end: %+v", c.name, got)
 		}
 		var launches int
-		for _, a := range s.Decide(100*ms, st, sched.Event{}, nil) {
+		for _, a := range s.Decide(100*ms, st, &sched.Event{}, nil) {
 			switch a.Kind {
 			case sched.SetTheta:
 				if a.Thetas[0] != c.theta {
@@ -90,7 +90,7 @@ func TestSEEBLiteralUnits(t *testing.T) {
 		st.Queue.Push(&sched.Request{ID: device.RequestID(id), Network: network, Arrived: at, Deadline: 900 * ms})
 	}
 	units := func(now sched.Time) (all []device.Units) {
-		for _, a := range s.Decide(now, st, sched.Event{}, nil) {
+		for _, a := range s.Decide(now, st, &sched.Event{}, nil) {
 			if a.Kind == sched.Launch {
 				all = append(all, a.Units)
 				var rs []sched.Request

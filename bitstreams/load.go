@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Errors of loading.
@@ -89,9 +90,18 @@ func (m Manager) byModule(name string, bin []byte) error {
 	}
 	defer f.Close()
 	if _, err := f.Write(bin); err != nil {
-		return fmt.Errorf("load %s: %w: %w: dmesg tells more", name, ErrLoad, err)
+		return refusal(name, len(bin), err)
 	}
 	return nil
+}
+
+// refusal says why a manager has not taken a .bin of n bytes.
+func refusal(name string, n int, err error) error {
+	if errors.Is(err, syscall.ENOMEM) {
+		return fmt.Errorf("load %s: %w: %w: the kernel has no contiguous memory of %d bytes: give it cma=%dM on its command line, or load from U-Boot",
+			name, ErrLoad, err, n, 8+(n+n/2)>>20)
+	}
+	return fmt.Errorf("load %s: %w: %w: dmesg tells more", name, ErrLoad, err)
 }
 
 func (m Manager) bySysfs(name string, bin []byte) error {
@@ -113,7 +123,7 @@ func (m Manager) bySysfs(name string, bin []byte) error {
 		return fmt.Errorf("load %s: full configuration: %w", name, err)
 	}
 	if err := os.WriteFile(attribute, []byte(name), 0); err != nil {
-		return fmt.Errorf("load %s: %w: %w: dmesg tells more", name, ErrLoad, err)
+		return refusal(name, len(bin), err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -69,5 +70,9 @@ func TestLoad(t *testing.T) {
 	}
 	if err := m.Load("npu.bin", bin); !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "dmesg") {
 		t.Errorf("a refused write: %v", err)
+	}
+	full := refusal("npu.bin", 19<<20, &os.PathError{Op: "write", Path: node, Err: syscall.ENOMEM})
+	if err := full; !errors.Is(err, ErrLoad) || !strings.Contains(err.Error(), "cma=36M") {
+		t.Errorf("no contiguous memory: %v", err)
 	}
 }

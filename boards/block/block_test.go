@@ -1,6 +1,7 @@
 package block
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -169,6 +170,56 @@ func TestNoBoardPart(t *testing.T) {
 	if err != nil || strings.Contains(record, "write_hw_platform") || !strings.Contains(record, "write_bitstream") ||
 		!strings.Contains(said, "WARNING") || !strings.Contains(said, "no npu.xsa") || !strings.Contains(record, `apply_board_preset "0"`) {
 		t.Errorf("without a board_part: %v: %s\n%s", err, said, record)
+	}
+}
+
+// TestScript: what a build leaves is under the names of board and configuration, however they were given; a bad name
+// leaves nothing, and a build that fails leaves nothing of an earlier one.
+func TestScript(t *testing.T) {
+	build := t.TempDir()
+	var path []string // without a Vivado, which this would start
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if _, err := os.Stat(filepath.Join(dir, "vivado")); err != nil {
+			path = append(path, dir)
+		}
+	}
+	own := filepath.Join(t.TempDir(), "file.yaml")
+	text, err := os.ReadFile("../pynq-z2/board.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own, []byte(strings.Replace(string(text), "name: pynq-z2", "name: my-board", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(board, config string) (int, string) {
+		cmd := exec.Command("../vivado/bitstream.sh", board, config)
+		cmd.Env = append(os.Environ(), "BUILD="+build, "PATH="+strings.Join(path, string(os.PathListSeparator)))
+		said, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(said)
+	}
+	for _, c := range [][3]string{{"zc706", "nosuch", "nosuch"}, {"pynq-z2", "zc706", "does not fit"}, {filepath.Join(build, "none.yaml"), "tiny", "none.yaml"}} {
+		if code, said := run(c[0], c[1]); code == 0 || !strings.Contains(said, c[2]) {
+			t.Errorf("%s, %s: exit code %d: %s", c[0], c[1], code, said)
+		}
+		if left, err := filepath.Glob(filepath.Join(build, "bitstream", "*")); len(left) > 0 || err != nil {
+			t.Errorf("%s, %s leaves %q, %v", c[0], c[1], left, err)
+		}
+	}
+	old := filepath.Join(build, "bitstream", "my-board-tiny", "npu.bit")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o755), os.WriteFile(old, []byte("an earlier one"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if code, said := run(own, "tiny"); code != 5 || !strings.Contains(said, "vivado is missing") || !strings.Contains(said, filepath.Dir(old)) {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the earlier bitstream stays: %v", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(filepath.Dir(old), TclFile)); err != nil || !strings.Contains(string(text), "create_project sluice_my_board_tiny_my-board") {
+		t.Errorf("%s: %v", TclFile, err)
 	}
 }
 

@@ -81,7 +81,7 @@ fi
 : modules
 files=(boards/kernel/Kbuild boards/kernel/*.c boards/kernel/*.h)
 module=$(cat "${files[@]}" "$out/key" | sha256sum | cut -d' ' -f1)
-if [[ $(cat "$out/module.key" 2>/dev/null) != "$module" ]]; then
+if [[ $(cat "$out/module.key" 2>/dev/null) != "$module" || ! -s $out/sluice_dma.ko || ! -s $out/sluice_fpga.ko ]]; then
   rm -rf "$out/module"
   mkdir "$out/module"
   cp "${files[@]}" "$out/module/"

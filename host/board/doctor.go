@@ -247,13 +247,15 @@ func (d *doctor) configured() bool {
 // surroundings are the PL's clock and reset; false where an access would never be answered.
 func (d *doctor) surroundings(p *pl) bool {
 	if d.Board == "" {
-		d.open("pl-clock", "without --board clock and reset of the PL are not looked at")
+		d.open("pl-clock", "without --board clock, reset and register port of the PL are not looked at")
 		return true
 	}
 	found, err := p.checkClock()
 	clock := d.judge("pl-clock", err, found)
 	found, err = p.checkReset()
-	return d.judge("pl-reset", err, found) && clock
+	reset := d.judge("pl-reset", err, found)
+	found, err = p.checkMaster()
+	return d.judge("pl-port", err, found) && reset && clock
 }
 
 // refused reads and clears ACCESS: whether the NPU has refused an access since that was done last.

@@ -48,6 +48,7 @@ func right(board string) registers {
 		0xFF5E0020: 90<<8 | 1<<16, 0xFF5E0030: 64 << 8, 0xFD1A002C: 72 << 8, 0xFD1A004C: 3 << 8, // IOPLL 1500, RPLL, DPLL
 		0xFF5E00C0: 15<<8 | 1<<16 | 1<<24, // IOPLL / 15 / 1, active
 		0xFF0A0054: 1 << 31,
+		0xFD615000: 0, 0xFF419000: 0x200, // HPM0 at 32 bit, HPM0_LPD as it comes out of reset
 		0xFD380000: 0, 0xFD380014: 0, 0xFD3B0000: 0, 0xFD3B0014: 0, // HP0 and HP3 at 128 bit
 	}
 }
@@ -69,6 +70,9 @@ func around(t *testing.T, board string, change registers) *pl {
 func TestSurroundings(t *testing.T) {
 	clock := func(p *pl) (string, error) { return p.checkClock() }
 	reset := func(p *pl) (string, error) { return p.checkReset() }
+	master := func(port string) func(*pl) (string, error) {
+		return func(p *pl) (string, error) { p.board.Registers.Port = port; return p.checkMaster() }
+	}
 	ports := func(n, bits int) func(*pl) (string, error) {
 		return func(p *pl) (string, error) { return p.checkAFI(n, bits) }
 	}
@@ -93,6 +97,12 @@ func TestSurroundings(t *testing.T) {
 		{"no level shifters", "zc706", registers{0xF8000900: 0xA}, reset, "", "level shifters are off"},
 		{"right", "zcu104", nil, reset, "pl_resetn0 1", ""},
 		{"held", "zcu104", registers{0xFF0A0054: 0x7FFFFFFF}, reset, "", "held in reset"},
+		{"always 32", "zc706", nil, master("GP1"), "GP1 32 bit", ""},
+		{"right", "zcu104", nil, master("HPM0"), "HPM0 32 bit", ""},
+		{"as it comes out of reset", "zcu104", registers{0xFD615000: 0xA00}, master("HPM0"), "HPM0 128 bit", "register port HPM0 has 128 bits"},
+		{"the other's", "zcu104", registers{0xFD615000: 0x800}, master("HPM0"), "HPM0 32 bit", ""},
+		{"64", "zcu104", registers{0xFD615000: 0x400}, master("HPM1"), "HPM1 64 bit", "HPM1 has 64 bits"},
+		{"that of the low-power domain", "zcu104", nil, master("HPM0_LPD"), "HPM0_LPD 128 bit", "HPM0_LPD has 128 bits"},
 		{"right", "zc706", nil, ports(2, 64), "HP0 64/64 bit, HP1 64/64 bit", ""},
 		{"one is narrow", "zc706", registers{0xF8009014: 1}, ports(2, 64), "", "HP1 reads 64 and writes 32 bits, the design has 64"},
 		{"more than there are", "zc706", nil, ports(5, 64), "", "the design has 5 memory ports, zc706 4"},
@@ -116,7 +126,9 @@ func TestSurroundings(t *testing.T) {
 			_, err1 := p.checkClock()
 			_, err2 := p.checkReset()
 			_, err3 := p.checkAFI(2, 64)
-			used := map[uint64]bool{0xF8000100: true, 0xF8000104: true, 0xFF5E0030: true, 0xFD1A002C: true, 0xFD1A004C: true} // other PLLs
+			_, err4 := p.checkMaster()
+			err3 = errors.Join(err3, err4)
+			used := map[uint64]bool{0xF8000100: true, 0xF8000104: true, 0xFF5E0030: true, 0xFD1A002C: true, 0xFD1A004C: true, 0xFF419000: true} // other PLLs and ports
 			if err1 == nil && err2 == nil && !used[addr] && (err3 == nil || !strings.Contains(err3.Error(), "no such register")) {
 				t.Errorf("%s without %#x: %v, %v, %v", board, addr, err1, err2, err3)
 			}
@@ -314,6 +326,7 @@ func TestAwake(t *testing.T) {
 		{"zc706", "xlnx,zynq-7000\x00", registers{0xF8000170: 7<<8 | 1<<20}, "", "is 142.857 MHz, zc706 asks for 100"},
 		{"zcu104", "xlnx,zynqmp-zcu104\x00xlnx,zynqmp\x00", nil, "", ""},
 		{"zcu104", "xlnx,zynqmp\x00", registers{0xFF5E00C0: 15<<8 | 1<<16}, "PL0 stands still", "PL0 stands still"},
+		{"zcu104", "xlnx,zynqmp\x00", registers{0xFD615000: 0xA00}, "", "HPM0 has 128 bits"},
 		{"zcu104", "xlnx,zynqmp\x00", registers{0xFF0A0054: 0}, "held in reset", "held in reset"},
 	} {
 		p := around(t, c.board, c.change)
@@ -330,7 +343,7 @@ func TestAwake(t *testing.T) {
 		if err := awake(proc, blind); err != nil {
 			t.Errorf("no /dev/mem: %v", err)
 		}
-		if found, err := surroundings(p.board, blind); err != nil || len(found) != 2 || !strings.Contains(found[0], "not looked at") {
+		if found, err := surroundings(p.board, blind); err != nil || len(found) != 3 || !strings.Contains(found[0], "not looked at") {
 			t.Errorf("no /dev/mem: %q, %v", found, err)
 		}
 		put(t, filepath.Join(proc, "device-tree/compatible"), []byte("brcm,bcm2711\x00"))
@@ -369,8 +382,8 @@ var wrong = map[string]struct {
 	}, "raspberrypi,4-model-b, brcm,bcm2711, expected xlnx,zynq-7000, as zc706", "machine"},
 	"another family":  {nil, func(d *doctor) { d.Board, d.mem = "zcu104", untouched{} }, "expected xlnx,zynqmp, as zcu104", "machine"},
 	"no board":        {nil, func(d *doctor) { os.RemoveAll(filepath.Join(d.proc, "device-tree")); d.mem = untouched{} }, "is this a board?", "machine"},
-	"no clock":        {nil, func(d *doctor) { d.mem.(registers)[0xF8000178] = 1 }, "stands still: a read", "pl-reset"},
-	"reset":           {nil, func(d *doctor) { d.mem.(registers)[0xF8000240] = 0xF }, "held in reset", "pl-reset"},
+	"no clock":        {nil, func(d *doctor) { d.mem.(registers)[0xF8000178] = 1 }, "stands still: a read", "pl-port"},
+	"reset":           {nil, func(d *doctor) { d.mem.(registers)[0xF8000240] = 0xF }, "held in reset", "pl-port"},
 	"no kit":          {nil, func(d *doctor) { d.Kit += "x" }, "WRONG kit read kit", ""},
 	"another address": {nil, func(d *doctor) { sysfs(d, "uio/uio0/maps/map0/addr", "0x43c10000") }, "65536 bytes of registers at 0x43c10000, zc706 has 65536 at 0x43c00000", "uio"},
 	"another size":    {nil, func(d *doctor) { sysfs(d, "uio/uio0/maps/map0/size", "0x1000") }, "zc706 has 65536 at 0x43c00000: the device tree is of another block design", "uio"},
@@ -410,7 +423,7 @@ func TestDoctor(t *testing.T) {
 	got := look(t, machine(t, nil))
 	at := 0
 	for _, want := range []string{
-		"ok machine Xilinx ZC706 board (its family is that of zc706; ", "ok fpga Xilinx Zynq FPGA Manager: operating\n", "ok pl-clock FCLK0 100.000 MHz\n", "ok pl-reset FPGA_RST_CTRL",
+		"ok machine Xilinx ZC706 board (its family is that of zc706; ", "ok fpga Xilinx Zynq FPGA Manager: operating\n", "ok pl-clock FCLK0 100.000 MHz\n", "ok pl-reset FPGA_RST_CTRL", "ok pl-port GP0 32 bit\n",
 		"ok kit ", "ok uio ", "ok npu ", "ok memory 256 MiB at 0x30000000, write-combined\n", "ok access no access was refused\n", "ok registers ", "ok design <32, 3, 4>",
 		"ok ports HP0 64/64 bit\n", "WRONG clock", "TIME stands still", "ok interrupt 27: 0 GIC-0 62 Level npu\n",
 	} {
@@ -436,7 +449,7 @@ func TestDoctor(t *testing.T) {
 	// A kernel without /dev/mem hides the surroundings, and nothing else.
 	blind := machine(t, nil)
 	blind.mem = devMem(filepath.Join(blind.dev, "mem"))
-	if got := look(t, blind); strings.Contains(got, "WRONG p") || strings.Count(got, "cannot be looked at") != 3 || !strings.Contains(got, "ok design") {
+	if got := look(t, blind); strings.Contains(got, "WRONG p") || strings.Count(got, "cannot be looked at") != 4 || !strings.Contains(got, "ok design") {
 		t.Errorf("no /dev/mem:\n%s", got)
 	}
 	// Of a simulated NPU nothing around the PL is judged.

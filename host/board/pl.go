@@ -56,6 +56,8 @@ const (
 	mpDPLLTo = 0xFD1A004C // DPLL_TO_LPD_CTRL
 	mpPL0    = 0xFF5E00C0 // PL0_REF_CTRL
 	mpEMIO5  = 0xFF0A0054 // GPIO DATA_5: bit 31 is pl_resetn0
+	mpFPD    = 0xFD615000 // FPD_SLCR.afi_fs: widths of HPM0 (bits 9:8) and HPM1 (11:10)
+	mpLPD    = 0xFF419000 // LPD_SLCR.afi_fs: that of HPM0_LPD (9:8)
 	mpAFI    = 0xFD380000 // AFIFM2, that of HP0; 0x10000 apart
 	afiWrite = 0x14       // the write channel's register behind the read channel's
 )
@@ -184,7 +186,7 @@ func Surroundings(b boards.Board) (found []string, err error) {
 }
 
 func surroundings(b boards.Board, mem peeker) (found []string, err error) {
-	for _, check := range []func(*pl) (string, error){(*pl).checkClock, (*pl).checkReset} {
+	for _, check := range []func(*pl) (string, error){(*pl).checkClock, (*pl).checkReset, (*pl).checkMaster} {
 		text, bad := check(&pl{peeker: mem, board: b})
 		if hidden(bad) {
 			text, bad = fmt.Sprintf("not looked at: %v", bad), nil
@@ -235,6 +237,25 @@ func (p *pl) checkReset() (found string, err error) {
 		err = fmt.Errorf("%w is held in reset (GPIO DATA_5 is %#x, bit 31 is pl_resetn0): a read from the NPU would hang the processor", errPL, data)
 	}
 	return found, err
+}
+
+// checkMaster holds the master that the registers are behind to 32 bits. A Zynq-7000's has no other width.
+func (p *pl) checkMaster() (found string, err error) {
+	name, bits := p.board.Registers.Port, 32
+	if !p.zynq() {
+		at, shift := uint64(mpFPD), 8
+		switch name {
+		case "HPM1":
+			shift = 10
+		case "HPM0_LPD":
+			at = mpLPD
+		}
+		bits = 32 << (p.read(at) >> shift & 3)
+		if p.err == nil && bits != 32 {
+			err = fmt.Errorf("%w's register port %s has %d bits, the design 32 (afi_fs at %#x): load the first-stage loader of this design's hardware platform", errPL, name, bits, at)
+		}
+	}
+	return fmt.Sprintf("%s %d bit", name, bits), errors.Join(p.err, err)
 }
 
 // width of an AFI's channel by the code in its register.

@@ -1,6 +1,7 @@
 // Command boardblock writes the Tcl that builds a design for a board (boards/block), or the manifest of what
 // it has built.
 //
+//	boardblock name BOARD CONFIG                         what the two are called, and whether the one fits the other
 //	boardblock tcl BOARD CONFIG > build.tcl
 //	boardblock manifest BOARD CONFIG OUT > npu.yaml      OUT is the folder that build.tcl has written
 //
@@ -28,8 +29,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) < 4 || os.Args[1] == "tcl" && len(os.Args) != 4 || os.Args[1] == "manifest" && len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "usage: boardblock tcl BOARD CONFIG | boardblock manifest BOARD CONFIG OUT")
+	if words := map[string]int{"name": 4, "tcl": 4, "manifest": 5}; len(os.Args) < 2 || words[os.Args[1]] != len(os.Args) {
+		fmt.Fprintln(os.Stderr, "usage: boardblock name|tcl BOARD CONFIG | boardblock manifest BOARD CONFIG OUT")
 		os.Exit(2)
 	}
 	text, err := run(os.Args[1:])
@@ -49,12 +50,16 @@ func run(args []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if args[0] == "tcl" {
+	if args[0] != "manifest" {
 		// hours of Vivado for what cannot fit are nobody's
 		if err := resource.Of(b, d).Check(b); err != nil {
 			return nil, fmt.Errorf("%s on %s: %w (estimated)", d.Name, b.Name, err)
 		}
-		return block.Generate(b, d)
+		text, err := block.Generate(b, d)
+		if err == nil && args[0] == "name" {
+			text = []byte(b.Name + "-" + d.Name + "\n")
+		}
+		return text, err
 	}
 	return manifest(b, d, args[3])
 }

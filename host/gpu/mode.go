@@ -60,7 +60,7 @@ func (m *Mode) Turn(s Standing) Turn {
 		return Waits
 	case s.RealTime && m.Pad:
 		return Pads
-	case s.RealTime || s.Others == 0 || !m.Hold && !m.Beside:
+	case s.RealTime || !m.Beside && (s.Others == 0 || !m.Hold):
 		return Submits
 	case m.Beside:
 		return Besides

@@ -72,6 +72,7 @@ type lane struct {
 	stream  driver.Stream
 	control driver.Ptr
 	dirty   bool // control could not be cleaned
+	settled bool // control is known to be clean: other streams' kernels may look at it
 	epoch   uint32
 	ring    []driver.Event
 	given   int   // launches so far; the one of ring[i] is given-1 or so many before it as there are in fly
@@ -628,6 +629,7 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 
 // clean makes a lane's Control that of its epoch, in its stream's order.
 func (l *launcher) clean(n *lane) error {
+	n.settled = false
 	if err := l.lib.Fill(n.control, n.epoch, 1, n.stream); err != nil {
 		return err
 	}
@@ -718,7 +720,7 @@ func (l *launcher) begin(w *device.Work) error {
 		return err
 	}
 	f.lane, f.in = ln, ln
-	if l.cfg.Mode.Pad && !f.rt { // another stream's kernels will look at its Control
+	if l.cfg.Mode.Pad && !f.rt && !ln.settled { // another stream's kernels will look at its Control
 		if err := l.lib.Record(ln.over, ln.stream); err != nil {
 			l.lanes[ln.key] = append(l.lanes[ln.key], ln)
 			return err
@@ -896,7 +898,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 			return moved, err
 		}
 		if ok {
-			f.cleaning, moved = false, true
+			f.cleaning, n.settled, moved = false, true, true
 		}
 	}
 	switch f.state {
@@ -996,6 +998,7 @@ func (l *launcher) pass(f *flow) error {
 		rep.Results = append(rep.Results, r)
 	}
 	l.land(f.lane) // the copy came behind them
+	f.lane.settled = true
 	ev := device.Event{Kind: device.Passed, Segment: f.seg, Report: rep}
 	if f.seg == q.Last || keep == 0 {
 		l.end(f, ev)

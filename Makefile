@@ -153,8 +153,8 @@ hls-vitis: setup ## the vendor's flow for the HLS kernel (needs vitis_hls or vit
 
 # Longest paths of small and of units at full size; what is stored of the same RTL is not synthesised again.
 # TIMING=-all: everything anew; TIMING='-tops -all': zcu104's units and whole NPUs too (hours); -store keeps it.
-# CI looks at TIMED; small and pool_seq are stored of older RTL, until make timing TIMING=-store renews them.
-TIMED := zc706/read_ports,zc706/write_ports,zc706/weight_feed,zc706/weight_fetch,zc706/gemm_seq,zc706/pool,zc706/drain,zc706/out_writer,zc706/run_gen,zc706/act_loader,zc706/layer_fetch
+# CI looks at TIMED, units of both boards and small: it synthesises those whose RTL has changed (small it has anyway).
+TIMED := small,zc706,zcu104
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
 .PHONY: timing
 timing: setup ## the clock that the RTL reaches, by a stated table (estimated); fails where a path got longer
@@ -225,7 +225,7 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.sanitized 100000 -kills.seed 7
 	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
 	@.ci/once overheads hw/syn/overheads.sh
-	@.ci/once timing go run ./hw/syn/cmd/timing -all
+	@.ci/once timing go run ./hw/syn/cmd/timing -all -only $(TIMED)
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
 	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'

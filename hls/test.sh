@@ -1,78 +1,134 @@
 #!/usr/bin/env bash
 # C-simulation of the HLS kernel against golden, bit for bit, under sanitizers:
 #
-#   hls/test.sh [--seed N] [--full]
+#   hls/test.sh [--seed N] [--full | --part PART]
 #
 # First the static check on LLVM's intermediate code (hls/check). Then a sample for CI: random networks on two odd arrays, one built by g++ and one by clang++, both with
 # -fsanitize=address,undefined, and 64 images end to end on `run`. --full is the RTL's suite: at least 500
-# random layers with every bin of the coverage table on four arrays, with both compilers, the same under
-# -fsanitize=thread, and on the vendor's own headers; and the images under sanitizers.
+# random layers with every bin of the coverage table on each of its arrays, with both compilers, the same under
+# -fsanitize=thread, and on the vendor's own headers; and the images under sanitizers. It is cut into parts, which
+# --full lists as it goes; what has ended well on a commit is not run there again (.ci/once).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+usage() { echo "usage: hls/test.sh [--seed N] [--full | --part PART]" >&2; exit 2; }
 seed=1
 full=
+part=
 while (($#)); do
   case $1 in
     --seed) seed=${2:?--seed needs a number}; shift ;;
     --full) full=1 ;;
-    *) echo "usage: hls/test.sh [--seed N] [--full]" >&2; exit 2 ;;
+    --part) part=${2:?--part needs a name}; shift ;;
+    *) usage ;;
   esac
   shift
 done
 export TSAN_OPTIONS="suppressions=$PWD/hls/tsan.supp halt_on_error=1 ${TSAN_OPTIONS:-}"
 out=out/hls
+arrays=(v5 v7 v8 v13)                                                # odd ones: every (k, s)
+boards=(run hls/configs/zc706-hls.yaml hls/configs/zcu104-hls.yaml)  # what is used
+builds=('--sanitize' '--sanitize --cxx clang++-14' '--tsan --cxx clang++-14' '--xilinx')
+
+file() { # the configuration called so
+  if [[ -f hls/configs/$1.yaml ]]; then echo "hls/configs/$1.yaml"; else echo "$1"; fi
+}
 # layers BINARY CONFIG N [FLAGS...]: random layers on one build.
 layers() {
   local binary=$1 config=$2 n=$3
   shift 3
-  SLUICE_COSIM=$binary bin/sluice verify --device hls --config "$config" --n "$n" --images 0 --oracle 0 --orders 0 \
+  SLUICE_COSIM=$binary bin/sluice verify --device hls --config "$(file "$config")" --n "$n" --images 0 --oracle 0 --orders 0 \
     --seed "$seed" --out "$out/$config-$(basename "$(dirname "$binary")")" "$@" | sed -n '/layers = golden/p;/mismatches/p'
 }
+# images BINARY ORDERS: 64 images end to end.
+images() {
+  SLUICE_COSIM=$1 bin/sluice verify --device hls --config run --n 0 --images 64 --oracle 0 --orders "$2" --seed "$seed" \
+    --out "$out/images-$(basename "$(dirname "$1")")" | sed -n '/^images/p;/^orders/p;/mismatches/p'
+}
+# faults N: what the RTL refuses, this kernel refuses, with the same error in the same layer.
+faults() {
+  local tiny
+  tiny=$(hls/build.sh tiny)
+  for kind in descriptor 'FBCB' 'slot' 'batch range' 'layer' 'weights too' 'register' 'soft reset' 'while busy'; do
+    SLUICE_COSIM=$tiny bin/sluice faults --config tiny --kind "$kind" --n "$1" --seed "$seed" --out "$out/faults" | tail -1 |
+      sed "s/^/$kind: /"
+  done
+}
+words=()
+split() { read -ra words <<<"$1"; } # flags of a build
+
+if [[ -n $full ]]; then
+  run() { .ci/once "hls-$1" hls/test.sh --part "$1" --seed "$seed"; }
+  for config in tiny small mid zc706 zcu104 "${arrays[@]}" "${boards[@]}"; do run "check-$(basename "$config" .yaml)"; done
+  for config in "${arrays[@]}"; do
+    run "layers-$config"
+    for i in "${!builds[@]}"; do run "layers-$config-$i"; done
+  done
+  for config in "${boards[@]}"; do run "layers-$(basename "$config" .yaml)"; done
+  for part in breaks coverage faults images-0 images-1 images; do run "$part"; done
+  exit 0
+fi
+case $part in
+  '') ;;
+  check-*)
+    go run ./hls/cmd/hlscheck -dependences "$(file "${part#check-}")"
+    exit 0
+    ;;
+  layers-*-[0-9])
+    config=${part#layers-}
+    split "${builds[${part##*-}]}"
+    binary=$(hls/build.sh "${config%-*}" "${words[@]}")
+    echo "${config%-*} ${words[*]}"
+    layers "$binary" "${config%-*}" 130
+    exit 0
+    ;;
+  layers-*)
+    config=${part#layers-}
+    binary=$(hls/build.sh "$(file "$config")")
+    echo "$config"
+    layers "$binary" "$config" 500
+    exit 0
+    ;;
+  breaks) # every deliberate one of the kernel's
+    SLUICE_ALL=1 go test ./hls -count 1 -run '^TestBreaks$'
+    exit 0
+    ;;
+  coverage)
+    for config in "${arrays[@]}"; do hls/build.sh "$config" >/dev/null; done
+    bin/sluice verify --device hls --config "$(IFS=,; echo "${arrays[*]}")" --n 500 --images 0 --oracle 0 --orders 0 --seed "$seed" \
+      --require-coverage --out "$out/coverage" | sed -n '/layers = golden/p;/mismatches/p;/coverage/p'
+    exit 0
+    ;;
+  faults)
+    faults 240
+    exit 0
+    ;;
+  images-[01])
+    split "${builds[${part#images-}]}"
+    echo "run ${words[*]}, 64 images"
+    images "$(hls/build.sh run "${words[@]}")" 0
+    exit 0
+    ;;
+  images)
+    echo "run, 64 images"
+    images "$(hls/build.sh run)" 64
+    exit 0
+    ;;
+  *) usage ;;
+esac
+
 hls/build.sh run >/dev/null &
 built=$!
-if [[ -z $full ]]; then
-  go run ./hls/cmd/hlscheck -dependences tiny
-  go run ./hls/cmd/hlscheck v5 v13
-  gcc=$(hls/build.sh v5 --sanitize)
-  clang=$(hls/build.sh v13 --sanitize --cxx clang++-14)
-  wait "$built"
-  echo "v5, g++ -fsanitize=address,undefined"
-  layers "$gcc" v5 60
-  echo "v13, clang++ -fsanitize=address,undefined"
-  layers "$clang" v13 60
-else
-  wait "$built"
-  go run ./hls/cmd/hlscheck -dependences tiny v5 v7 v8 v13 run
-  go run ./hls/cmd/hlscheck small mid zc706 zcu104
-  for config in v5 v7 v8 v13; do
-    hls/build.sh "$config" >/dev/null
-    for flags in '--sanitize' '--sanitize --cxx clang++-14' '--tsan --cxx clang++-14' '--xilinx'; do
-      read -ra words <<<"$flags"
-      binary=$(hls/build.sh "$config" "${words[@]}")
-      echo "$config $flags"
-      layers "$binary" "$config" 130
-    done
-  done
-  bin/sluice verify --device hls --config v5,v7,v8,v13 --n 500 --images 0 --oracle 0 --orders 0 --seed "$seed" \
-    --require-coverage --out "$out/coverage"
-fi
+go run ./hls/cmd/hlscheck -dependences tiny
+go run ./hls/cmd/hlscheck v5 v13
+gcc=$(hls/build.sh v5 --sanitize)
+clang=$(hls/build.sh v13 --sanitize --cxx clang++-14)
+wait "$built"
+echo "v5, g++ -fsanitize=address,undefined"
+layers "$gcc" v5 60
+echo "v13, clang++ -fsanitize=address,undefined"
+layers "$clang" v13 60
 # an open HLS tool, where somebody has it
 if command -v bambu >/dev/null; then hls/bambu.sh tiny; fi
-# what the RTL refuses, this kernel refuses, with the same error in the same layer
-tiny=$(hls/build.sh tiny)
-for kind in descriptor 'FBCB' 'slot' 'batch range' 'layer' 'weights too' 'register' 'soft reset' 'while busy'; do
-  SLUICE_COSIM=$tiny bin/sluice faults --config tiny --kind "$kind" --n ${full:+2}40 --seed "$seed" --out "$out/faults" | tail -1 |
-    sed "s/^/$kind: /"
-done
-if [[ -n $full ]]; then
-  for flags in '--sanitize' '--sanitize --cxx clang++-14'; do
-    read -ra words <<<"$flags"
-    binary=$(hls/build.sh run "${words[@]}")
-    echo "run $flags, 64 images"
-    SLUICE_COSIM=$binary bin/sluice verify --device hls --config run --n 0 --images 64 --oracle 0 --orders 0 --seed "$seed" \
-      --out "$out/images-$(basename "$(dirname "$binary")")" | sed -n '/^images/p;/mismatches/p'
-  done
-fi
+faults 40
 echo "run, 64 images"
-bin/sluice verify --device hls --config run --n 0 --images 64 --oracle 0 --orders 64 --seed "$seed" --out "$out/images" |
-  sed -n '/^images/p;/^orders/p;/mismatches/p'
+images "$(hls/build.sh run)" 64

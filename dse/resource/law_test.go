@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,26 @@ func TestStale(t *testing.T) {
 	}
 	if l, err := Fit(boards.Series7, fit, nil); !errors.Is(err, ErrRuns) || l.LUTBand < 1 {
 		t.Errorf("no runs to be held to: band %g, %v", l.LUTBand, err)
+	}
+}
+
+// Every instance of npu_core and npu_top counts with a unit, or no whole run could be stored.
+func TestUnitsAreKnown(t *testing.T) {
+	n := 0
+	for _, file := range []string{"npu_core", "npu_top"} {
+		text, err := os.ReadFile("../../hw/rtl/" + file + ".sv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\bu_(\w+) \(`).FindAllStringSubmatch(string(text), -1) {
+			n++
+			if _, err := UnitOf(m[1]); err != nil {
+				t.Errorf("%s.sv: %v", file, err)
+			}
+		}
+	}
+	if want := len(modules) + len(between); n != want {
+		t.Errorf("%d instances, the law knows %d", n, want)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
-	"github.com/sluice-npu/sluice/hw/syn"
 )
 
 // Law is the fitted law of LUTs and registers of one family.
@@ -540,13 +539,8 @@ func sourcesAt(root string) (Sources, error) {
 			errs = append(errs, fmt.Errorf("%w: %w", ErrRuns, err))
 		}
 	}
-	if root == "" {
-		hash, err := syn.Built(topWhole)
-		know(topWhole, hash, err)
-	} else {
-		hash, err := syn.SourcesIn(root, topWhole)
-		know(topWhole, hash, err)
-	}
+	hash, err := sourcesOf(root, topWhole)
+	know(topWhole, hash, err)
 	for unit, module := range modules {
 		hash, err := UnitSources(root, unit)
 		know(module, hash, err)

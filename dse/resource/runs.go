@@ -69,6 +69,21 @@ var modules = map[string]string{
 	"core": coreModule,
 }
 
+// between is what npu_core has between its units, as the netlist names it: the unit it counts with, which grows
+// with the same sizes, and its module.
+var between = map[string]struct{ unit, module string }{"words": {"out", "spill"}}
+
+// UnitOf is the unit that an instance of npu_core or npu_top counts with.
+func UnitOf(instance string) (string, error) {
+	if b, ok := between[instance]; ok {
+		return b.unit, nil
+	}
+	if _, ok := modules[instance]; !ok {
+		return "", fmt.Errorf("%w: there is an instance u_%s, which is in no unit that the law knows", ErrRuns, instance)
+	}
+	return instance, nil
+}
+
 // UnitSources is the hash over the RTL in the repository at root that a unit is made of ("": the RTL that this program
 // was built beside). What is left of npu_core is made of its own file alone.
 func UnitSources(root, unit string) (string, error) {
@@ -76,12 +91,25 @@ func UnitSources(root, unit string) (string, error) {
 	switch {
 	case root == "" && module == coreModule:
 		return syn.BuiltAlone(module)
-	case root == "":
-		return syn.Built(module)
-	}
-	if module == coreModule {
+	case module == coreModule:
 		_, hash, err := syn.Sources([]string{filepath.Join(root, "hw", "rtl", module+".sv")}, module)
 		return hash, err
+	}
+	hash, err := sourcesOf(root, module)
+	for _, b := range between {
+		if b.unit == unit && err == nil {
+			var more string
+			more, err = sourcesOf(root, b.module)
+			hash = fmt.Sprintf("%x", sha256.Sum256([]byte(hash+more)))
+		}
+	}
+	return hash, err
+}
+
+// sourcesOf is the hash over the RTL that a module is made of, at root or built in.
+func sourcesOf(root, module string) (string, error) {
+	if root == "" {
+		return syn.Built(module)
 	}
 	return syn.SourcesIn(root, module)
 }

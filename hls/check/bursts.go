@@ -23,6 +23,11 @@ type access struct {
 	bytes  int    // 0: not said
 }
 
+type placedAccess struct {
+	access
+	f *function
+}
+
 // bursts holds every access of DRAM to the form of which the vendor's tool makes a burst (UG1399, Preconditions
 // and Limitations of Burst Transfer): in a pipelined loop of its own, met in every trip, one beat behind the
 // other, the only one of its port there, the number of trips known when the loop begins. What is no burst must
@@ -34,6 +39,7 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 		bundle string
 	}
 	inLoop := map[port][]access{}
+	var everywhere []placedAccess
 	alone := map[string]bool{} // by place and direction: the compiler may have cut a beat
 	for _, f := range m.functions {
 		if !f.defined {
@@ -41,6 +47,7 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 		}
 		for name, bundle := range dram(m, src, f) {
 			for _, a := range f.accesses(name, bundle, said) {
+				everywhere = append(everywhere, placedAccess{a, f})
 				if l := innermost(loops, f, a.at.block); l != nil && l.src != nil && l.src.II > 0 {
 					inLoop[port{l, bundle}] = append(inLoop[port{l, bundle}], a)
 					continue
@@ -55,7 +62,16 @@ func bursts(m *module, src *source, loops []*loop, seen evolution, r *Report) {
 	}
 	r.Single = len(alone)
 	for p, all := range inLoop {
-		if why := p.l.burst(all, seen); why != "" {
+		why := p.l.burst(all, seen)
+		for _, a := range everywhere {
+			// around it, in a loop that runs both
+			if why == "" && a.bundle == p.bundle && a.writes != all[0].writes && slices.ContainsFunc(loops, func(l *loop) bool {
+				return l.f == p.l.f && a.f == l.f && l.blocks[p.l.header] && l.blocks[a.at.block.name]
+			}) {
+				why = "is reached in the other direction in a loop around it"
+			}
+		}
+		if why != "" {
 			said("%v: no burst: DRAM (%s) %s", p.l.src, p.bundle, why)
 		} else {
 			r.Bursts++

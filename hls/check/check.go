@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	src, err := read(o.Source, dir)
+	src, err := read(o.Source, dir, o.File)
 	if err != nil {
 		return nil, fmt.Errorf("read the kernel: %w", err)
 	}
@@ -110,6 +110,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	structure(src, r)
 	bursts(m, src, loops, seen, r)
 	ports(m, src, loops, r)
 	if o.Dependences {
@@ -252,6 +253,11 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 		}
 		if l.src.II > 0 {
 			r.Pipelined++
+			for _, f := range m.reached(l) {
+				if slices.ContainsFunc(loops, func(in *loop) bool { return in.f == f }) {
+					r.Problems = append(r.Problems, fmt.Sprintf("%v: pipelined, and calls %s, which has a loop", l.src, f.name))
+				}
+			}
 			if l.inner {
 				r.Problems = append(r.Problems, fmt.Sprintf("%v: pipelined, with a loop inside that is not unrolled", l.src))
 			}

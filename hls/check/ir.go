@@ -131,7 +131,7 @@ var attributeRE = regexp.MustCompile(`\b(dereferenceable|dereferenceable_or_null
 // What is called beside the kernel's own functions: streams and blocks, which the tool knows, and LLVM's names
 // for what the language has.
 var (
-	streamRE    = regexp.MustCompile(`^_ZN3hls(6stream|16stream_of_blocks)I`)
+	streamRE    = regexp.MustCompile(`^_ZN3hls(6stream|16stream_of_blocks|10burst_maxi)I`)
 	intrinsicRE = regexp.MustCompile(`^llvm\.(dbg|lifetime|memset|memcpy|memmove|smax|smin|umax|umin|abs|fshl|fshr|experimental\.noalias|ctlz|cttz|bswap|usub\.sat|uadd\.sat|assume)\b`)
 	allocRE     = regexp.MustCompile(`^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|_Zn[wa]|_Zd[la])`)
 )

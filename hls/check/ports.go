@@ -41,22 +41,34 @@ func ports(m *module, src *source, loops []*loop, r *Report) {
 			variable string
 			writes   bool
 		}
+		streams := map[kind]int{}
 		asked := map[kind]map[string]int{} // by the indices of partitioned dimensions
 		met := map[string]bool{}
-		for _, b := range l.f.blocks {
-			if !l.blocks[b.name] {
-				continue
-			}
-			for _, i := range b.insts {
+		for _, part := range append([]part{{l.f, l.blocks}}, m.bodies(l)...) {
+			for _, i := range part.insts() {
+				if object, writes, ok := i.streams(); ok {
+					e := m.element(part.f, object, 0)
+					if e.variable == "" {
+						r.Problems = append(r.Problems, fmt.Sprintf("%v: which stream it is cannot be followed: %s", l.src, i.op()))
+					}
+					k := kind{e.variable, writes}
+					if streams[k]++; streams[k] == l.src.II+1 {
+						what := "read"
+						if writes {
+							what = "written"
+						}
+						r.Problems = append(r.Problems, fmt.Sprintf("%v: II=%d, but %s is %s more than %d time(s) a trip", l.src, l.src.II, e.variable, what, l.src.II))
+					}
+				}
 				for _, a := range i.touches() {
-					e := m.element(l.f, a.pointer, 0)
+					e := m.element(part.f, a.pointer, 0)
 					if e.variable == "" && !strings.Contains(i.op(), "call ") {
 						r.Problems = append(r.Problems, fmt.Sprintf("%v: what is reached cannot be followed: %s", l.src, i.op()))
 					}
 					if !e.memory || src.registers[e.variable] {
 						continue
 					}
-					once := fmt.Sprint(a.writes, a.pointer)
+					once := fmt.Sprint(part.f.name, a.writes, a.pointer)
 					if !a.writes && met[once] {
 						continue // the same word
 					}
@@ -121,6 +133,64 @@ func meet(a, b string) bool {
 		}
 	}
 	return true
+}
+
+// part is what of a function runs in a trip.
+type part struct {
+	f      *function
+	blocks map[string]bool // nil: all of them
+}
+
+func (p part) insts() (out []*inst) {
+	for _, b := range p.f.blocks {
+		if p.blocks == nil || p.blocks[b.name] {
+			out = append(out, b.insts...)
+		}
+	}
+	return out
+}
+
+// reached are the functions that a trip calls, and those that they call.
+func (m *module) reached(l *loop) (out []*function) {
+	var visit func(p part)
+	visit = func(p part) {
+		for _, i := range p.insts() {
+			name, _ := i.callee()
+			if f := m.names[name]; f != nil && f.defined && !slices.Contains(out, f) {
+				out = append(out, f)
+				visit(part{f, nil})
+			}
+		}
+	}
+	visit(part{l.f, l.blocks})
+	return out
+}
+
+func (m *module) bodies(l *loop) (out []part) {
+	for _, f := range m.reached(l) {
+		out = append(out, part{f, nil})
+	}
+	return out
+}
+
+var transferRE = regexp.MustCompile(`^_ZN3hls(?:6stream|10burst_maxi)I.*E(4readEv|5write)`)
+
+// streams answers which stream, or port, an instruction takes an element from or gives one to.
+func (i *inst) streams() (object string, writes, ok bool) {
+	name, _ := i.callee()
+	g := transferRE.FindStringSubmatch(name)
+	if g == nil {
+		return "", false, false
+	}
+	args := i.arguments()
+	n := 0
+	if strings.Contains(i.op(), "sret(") {
+		n = 1 // where the answer goes comes first
+	}
+	if n >= len(args) {
+		return "", false, false
+	}
+	return args[n], g[1] == "5write", true
 }
 
 type touch struct {

@@ -32,6 +32,23 @@ type source struct {
 	dram      map[string]string              // bundles of the top's m_axi ports
 	text      map[string][]string            // lines of the files
 	regions   int                            // functions whose stages run at the same time
+	functions []*definition
+	pragmas   []placed
+	constants []constant
+}
+
+// placed is a pragma with where it stands.
+type placed struct {
+	file       string
+	line       int
+	kind, text string
+}
+
+// constant is a name where a pragma takes a number.
+type constant struct {
+	file string
+	line int
+	text string
 }
 
 func newSource() *source {
@@ -54,7 +71,9 @@ var (
 	labelRE  = regexp.MustCompile(`^\s*([a-z_][a-z_0-9]*):(\s*//.*)?$`)
 	pragmaRE = regexp.MustCompile(`^\s*#pragma\s+HLS\s+(\w+)\s*(.*)$`)
 	lockRE   = regexp.MustCompile(`hls::(?:read|write)_lock<\w+>\s+(\w+)\(`)
-	inlineRE = regexp.MustCompile(`^(static )?inline\b`)
+	// options that take a number, where they have a name
+	constantRE = regexp.MustCompile(`\b(?:depth|min|max|avg|factor|latency|max_\w+_burst_length|num_\w+_outstanding)=([A-Za-z_][\w:]*)`)
+	inlineRE   = regexp.MustCompile(`^(static )?inline\b`)
 )
 
 func setting(text, key string) string {
@@ -68,7 +87,7 @@ func setting(text, key string) string {
 
 // read reads the files of a folder and writes them to another as the analysis needs them: what the dialect's
 // pragmas unroll or inline is unrolled or inlined by clang, every line in its place.
-func read(dir, out string) (*source, error) {
+func read(dir, out, top string) (*source, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.?pp"))
 	if err != nil {
 		return nil, err
@@ -87,11 +106,30 @@ func read(dir, out string) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.functions = append(s.functions, definitions(base, string(text))...)
 		if err := os.WriteFile(filepath.Join(out, base), []byte(strings.Join(lines, "\n")), 0o644); err != nil {
 			return nil, err
 		}
 	}
-	return s, nil
+	return s, s.ask(filepath.Join(out, top))
+}
+
+// ask lets the compiler say whether the names in pragmas are constants.
+func (s *source) ask(top string) error {
+	var code strings.Builder
+	for _, c := range s.constants {
+		fmt.Fprintf(&code, "#line %d %q\nstatic_assert((%s) >= 1, \"a pragma's %s: expected 1 or more\");\n", c.line, c.file, c.text, c.text)
+	}
+	if code.Len() == 0 {
+		return nil
+	}
+	f, err := os.OpenFile(top, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString("\nnamespace npu {\n" + code.String() + "}\n")
+	return err
 }
 
 func (s *source) scan(file string, lines []string) ([]string, error) {
@@ -109,6 +147,10 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 		if m := pragmaRE.FindStringSubmatch(line); m != nil {
 			if err := known(m[1], m[2]); err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
+			}
+			s.pragmas = append(s.pragmas, placed{file, i + 1, m[1], m[2]})
+			for _, g := range constantRE.FindAllStringSubmatch(m[2], -1) {
+				s.constants = append(s.constants, constant{file, i + 1, g[1]})
 			}
 			switch m[1] {
 			case "array_partition":

@@ -1,5 +1,5 @@
 // shell.cpp: the kernel's C++ behind the ports of hls/shell/sluice_npu.sv. SLUICE_STANDIN_BASE is where the memory begins that it
-// sees (0 if unsaid).
+// sees (0 if unsaid); with SLUICE_STANDIN_HANGS set, it never comes to its results.
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -22,6 +22,7 @@ std::uint64_t base() {
 extern "C" {
 
 unsigned long long standin_base() { return base(); }
+unsigned standin_hangs() { return std::getenv("SLUICE_STANDIN_HANGS") != nullptr ? 1 : 0; }
 void standin_fbcb(unsigned index, unsigned entry) { entries.at(index) = entry; }
 void standin_put(unsigned beat, const unsigned *data) {
   npu::beat_t b = 0;

@@ -6,6 +6,7 @@ package estimate
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/sluice-npu/sluice/hls"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -51,9 +52,40 @@ func New(d configs.Design) (*Model, error) {
 // Layer is the estimate of one layer.
 type Layer struct {
 	Stages  map[string]int64 `json:"stages"` // cycles of each stage on its own
+	DRAM    int64            `json:"dram"`   // cycles that DRAM takes for the bytes of all beats
+	Port    int64            `json:"port"`   // and the memory port that has most of them, a beat a cycle
 	Cycles  int64            `json:"cycles"` // of the layer
-	Bound   string           `json:"bound"`  // the stage that takes longest
+	Bound   string           `json:"bound"`  // the stage that takes longest, BoundDRAM or BoundPort
 	Streams map[string]int64 `json:"streams"`
+}
+
+// What bounds a layer that is no stage.
+const (
+	BoundDRAM = "DRAM"
+	BoundPort = "port"
+)
+
+// item is what a row tile times a C tile takes: to load its rows (0 where they are there), then in the array and
+// what streams into it, then behind it. Each of these hands over a block of memory as a whole.
+type item struct{ load, front, back int64 }
+
+// schedule is when the last of the items is done. Between two steps there are two blocks: a step begins when the one
+// before has filled one, and has room when the one behind has left the last but one.
+func schedule(items []item) int64 {
+	var loaded, front, back int64
+	released := []int64{0, 0} // of the tiles' blocks, in the order of loads
+	left := []int64{0, 0}     // of the accumulators'
+	for _, it := range items {
+		if it.load > 0 || len(released) == 2 {
+			loaded = max(loaded, released[len(released)-2]) + it.load
+			released = append(released, 0)
+		}
+		front = max(front, loaded, left[len(left)-2]) + it.front
+		released[len(released)-1] = front
+		back = max(back, front) + it.back
+		left = append(left, back)
+	}
+	return back
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
@@ -125,9 +157,8 @@ func (l *layer) samples(t tile, group int) int {
 	return max(0, min(n, l.batch-int(l.e.BR)-t.b0))
 }
 
-// runs are the runs of words of an item in a tensor, the beats that they reach, and the beats at their ends that they
-// do not fill. Slots begin on beats.
-func (l *layer) runs(t tile, whole bool, offset, rowBytes uint32, pix, c0, nch int) (n, beats, edges int64) {
+// runs are the runs of words of an item in a tensor, and the beats that they reach. Slots begin on beats.
+func (l *layer) runs(t tile, whole bool, offset, rowBytes uint32, pix, c0, nch int) (n, beats int64) {
 	perRow, words := 1, int(l.d.OutW)*nch
 	if !whole {
 		perRow, words = int(l.d.OutW), nch
@@ -138,16 +169,10 @@ func (l *layer) runs(t tile, whole bool, offset, rowBytes uint32, pix, c0, nch i
 			skip := int((row+2*int64(x*pix+c0))%int64(l.beat)) / 2
 			n++
 			beats += int64(ceil(skip+words, l.words))
-			if skip != 0 {
-				edges++
-			}
-			if (skip+words)%l.words != 0 {
-				edges++
-			}
 		}
 	}
 	samples := int64(l.samples(t, 0) + l.samples(t, 1))
-	return n * samples, beats * samples, edges * samples
+	return n * samples, beats * samples
 }
 
 // groups are the steps of DRAIN words in which nch channels of a pixel leave.
@@ -160,8 +185,13 @@ func (m *Model) groups(l *layer, nch int) int {
 }
 
 // Layer estimates one layer at a batch under a legal entry.
+//
+// A stage takes what its loops take. Items follow each other as schedule has them, in each of whose steps what streams
+// into one another runs at the same time, as long as its longest. A layer takes at least what DRAM and its ports
+// take for its beats.
 func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 	l := m.decode(desc, e, batch)
+	now := map[string]int64{} // stages' cycles of this item
 	out := Layer{Stages: map[string]int64{}, Streams: map[string]int64{}}
 	latency := int64(m.Design.DRAM.LatencyCycles)
 	// trips adds a loop that is entered so many times with so many trips in all.
@@ -171,21 +201,38 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			panic("estimate: the kernel has no pipelined loop " + loop) // TestLoops
 		}
 		if n > 0 {
-			out.Stages[stage] += n*int64(s.II) + entries*int64(s.Depth)
+			now[stage] += n*int64(s.II) + entries*int64(s.Depth)
 		}
 	}
 	// a run is a burst of its own: the next is asked for when it has come
-	wait := func(stage string, runs int64) { out.Stages[stage] += runs * latency }
+	wait := func(stage string, runs int64) { now[stage] += runs * latency }
+	// done takes what has been added, at the end of an item or of what a layer does once.
+	done := func() map[string]int64 {
+		was := now
+		for s, n := range was {
+			out.Stages[s] += n
+		}
+		now = map[string]int64{}
+		return was
+	}
+	longest := func(of map[string]int64, stages ...string) (n int64) {
+		for _, s := range stages {
+			n = max(n, of[s])
+		}
+		return n
+	}
+	items := make([][]item, len(l.tiles)) // by row tile, C tile
+	weights := map[*item]int64{}
+	var loadBeats, weightBeats int64
 
 	visits := int64(1)
 	if l.outer {
 		visits = int64(len(l.channels))
 	}
-	var loadFirst int64
 	for i, t := range l.tiles {
-		before := out.Stages["load_rows"]
+		items[i] = make([]item, len(l.channels))
 		if e.KeepIn {
-			trips("load_rows", "load_rows.kept_lines", 1, int64(m.Design.ABufWords))
+			trips("load_rows", "load_rows.kept_lines", visits, visits*int64(m.Design.ABufWords))
 		} else {
 			first := t.oh0*int(desc.SH) - int(desc.PadT)
 			end := first + (l.rows(t)-1)*int(desc.SH) + int(desc.KH)
@@ -196,10 +243,9 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 			}
 			trips("load_rows", "load_run.beats", visits*runs, visits*runs*int64(ceil(elems, l.words)))
 			wait("load_rows", visits*runs)
+			loadBeats += visits * runs * int64(ceil(elems, l.words))
 		}
-		if i == 0 {
-			loadFirst = (out.Stages["load_rows"] - before) / visits
-		}
+		load := done()["load_rows"] / visits
 		pixels := l.rows(t) * int(desc.OutW)
 		all := int64(pixels) * int64(l.samples(t, 0)+l.samples(t, 1))
 		if !l.gemm {
@@ -230,10 +276,11 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 				bytes := (2*l.passes*l.lanes*nch + abi.WeightAlign - 1) / abi.WeightAlign * abi.WeightAlign
 				trips("feed_weights", "feed_weights.steps", 1, vectors+int64(bytes/l.beat))
 				out.Streams["weights"] += int64(bytes / l.beat)
+				weights[&items[i][tile]] = int64(bytes / l.beat)
 				trips("drain", "drain.steps", 2, steps)
 			}
 			if desc.Residual {
-				n, beats, _ := l.runs(t, l.resWhole, desc.ResOffset, desc.ResRowBytes, int(desc.ResPix), c0, nch)
+				n, beats := l.runs(t, l.resWhole, desc.ResOffset, desc.ResRowBytes, int(desc.ResPix), c0, nch)
 				trips("fetch_residual", "fetch_residual.beats", n, beats)
 				wait("fetch_residual", n)
 				trips("cut_residual", "cut_residual.steps", n, beats+steps)
@@ -246,12 +293,23 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 				trips("keep_out", "keep_out.pass_on", 1, steps)
 			}
 			if !e.OnChip {
-				n, beats, edges := l.runs(t, l.outWhole, desc.OutOffset, desc.OutRowBytes, int(desc.OutPix), c0, nch)
+				n, beats := l.runs(t, l.outWhole, desc.OutOffset, desc.OutRowBytes, int(desc.OutPix), c0, nch)
 				trips("pack_out", "pack_out.steps", n, beats+steps)
 				trips("write_out", "write_out.beats", n, beats)
-				wait("write_out", edges) // what a run does not fill of a beat is read first
+				// answers are waited for with so many runs open
+				now["write_out"] = max(now["write_out"], n*latency/outstanding)
 				out.Streams["local"] += steps
 				out.Streams["packed"] += beats
+			}
+			it := &items[i][tile]
+			if l.outer || tile == 0 {
+				it.load = load
+			}
+			of := done()
+			it.front = longest(of, "form_rows", "feed_weights", "multiply")
+			it.back = longest(of, "drain", "fetch_residual", "cut_residual", "finish", "keep_out", "pack_out", "write_out")
+			if !l.gemm { // a pool's results stream through
+				it.front, it.back = max(it.front, it.back), 0
 			}
 		}
 	}
@@ -273,16 +331,54 @@ func (m *Model) Layer(desc *abi.Desc, e abi.FBCB, batch int) Layer {
 		trips("fetch_weights", "fetch_weights.beats", fetches*visits, fetches*once)
 		trips("fetch_weights", "fetch_weights.replayed", replays*visits, replays*once)
 		wait("fetch_weights", fetches*visits)
+		weightBeats = fetches * once
+	}
+	of := done()
+	items[0][0].back += of["finish"] // biases, before the first sums
+	for it, beats := range weights {
+		it.front = max(it.front, of["fetch_weights"]*beats/max(1, out.Streams["weights"]))
+	}
+	var order []item
+	if l.outer {
+		for tile := range l.channels {
+			for i := range l.tiles {
+				order = append(order, items[i][tile])
+			}
+		}
+	} else {
+		for i := range l.tiles {
+			order = append(order, items[i]...)
+		}
 	}
 	for _, s := range Stages {
 		if out.Bound == "" || out.Stages[s] > out.Stages[out.Bound] {
 			out.Bound = s
 		}
 	}
-	// stages run at the same time, but nothing before the first tile, and the descriptor before that
-	out.Cycles = latency + int64(abi.DescBytes/l.beat) + out.Stages[out.Bound] + latency
-	if out.Bound != "load_rows" {
-		out.Cycles += loadFirst
+	// behind the shell, the ports a, w, r, o have a memory port each, or share them in turns; what is written goes beside
+	// what is read
+	beats := []int64{loadBeats, weightBeats + bias, out.Streams["fetched"]}
+	written, read := out.Streams["packed"], make([]int64, m.Design.NAXI)
+	out.Port = written
+	all := written
+	for b, n := range beats {
+		read[b%len(read)] += n
+		out.Port = max(out.Port, read[b%len(read)])
+		all += n
+	}
+	out.DRAM = int64(math.Ceil(float64(all*int64(l.beat)) / m.Design.DRAM.BytesPerCycle))
+	busy := schedule(order)
+	if floor := max(out.DRAM, out.Port); floor >= busy {
+		busy = floor
+		out.Bound = BoundDRAM
+		if out.Port > out.DRAM {
+			out.Bound = BoundPort
+		}
+	}
+	// the descriptor comes before, the last answer behind
+	out.Cycles = latency + int64(abi.DescBytes/l.beat) + busy
+	if !e.OnChip {
+		out.Cycles += latency
 	}
 	if e.KeepOut { // what the next layer reads is copied
 		out.Cycles += int64(m.Design.ABufWords)

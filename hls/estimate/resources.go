@@ -46,7 +46,7 @@ func (r Resources) Fits(b boards.Board) bool {
 // Shape of the streams: their depths are params.hpp's, which a test compiles.
 const (
 	rowsDepth, beatsDepth, biasDepth, sumsDepth = 16, 64, 16, 16
-	outstanding                                 = 16 // reads of a port that have not been answered
+	outstanding                                 = 16 // bursts of a port that have not been answered
 	groupBits, countBits                        = 16, 8
 )
 
@@ -84,8 +84,8 @@ func Needs(d configs.Design, family string) Resources {
 		{Name: "outs", Storage: SRL, Count: 1, Words: outDepth, Bits: out},
 		{Name: "local", Storage: SRL, Count: 1, Words: outDepth, Bits: out},
 		{Name: "packed", Storage: SRL, Count: 1, Words: beatsDepth, Bits: beat},
-		// what the vendor's adapter of an m_axi port holds: the reads it has asked for
-		{Name: "m_axi", Storage: BRAM, Count: 4, Words: outstanding * d.MaxBurst, Bits: beat},
+		// what the vendor's adapters of m_axi ports hold: what a, w, r and o have asked for, and what o writes
+		{Name: "m_axi", Storage: BRAM, Count: 4 + 1, Words: outstanding * d.MaxBurst, Bits: beat},
 	} {
 		switch m.Storage {
 		case BRAM:

@@ -21,7 +21,7 @@ import (
 var (
 	streamRE  = regexp.MustCompile(`(?m)^\s*fifo<\w+, \w+> (\w+)\("(\w+)"\);`)
 	blocksRE  = regexp.MustCompile(`(?m)^\s*hls::stream_of_blocks<\w+> (\w+);`)
-	staticRE  = regexp.MustCompile(`(?m)^\s*static kept_t (\w+), (\w+);`)
+	staticRE  = regexp.MustCompile(`(?m)^\s*kept_t (\w+), (\w+);`)
 	arrayRE   = regexp.MustCompile(`(?m)^ +(?:static )?(?:[a-z_0-9:]+(?:<[^;=]*>)?) (\w+)\[[^;()=]*\];`)
 	storageRE = regexp.MustCompile(`(?m)^#pragma HLS bind_storage variable=(\w+) type=\w+ impl=(\w+)`)
 	splitRE   = regexp.MustCompile(`(?m)^#pragma HLS array_partition variable=(\w+) complete dim=0`)
@@ -133,7 +133,10 @@ func TestSizes(t *testing.T) {
 		same("BEATS_DEPTH", m["packed"].Words)
 		same("BIAS_DEPTH", m["biases"].Words)
 		same("8 * AXI_BYTES", m["packed"].Bits)
-		same("MAX_BURST * 16", m["m_axi"].Words)
+		same("MAX_BURST * OPEN_WRITES", m["m_axi"].Words)
+		if n := m["m_axi"].Count; n != 5 {
+			t.Errorf("%s: %d buffers of m_axi ports: expected those of four that read and of one that writes", name, n)
+		}
 		file := filepath.Join(dir, "sizes.cpp")
 		if err := os.WriteFile(file, []byte(code.String()), 0o644); err != nil {
 			t.Fatal(err)

@@ -3,9 +3,10 @@
 #
 #   hls/shell/build.sh CONFIG [--rtl FOLDER]
 #
-# FOLDER holds the Verilog that Vitis exported for CONFIG (hls/vitis/flow.sh CONFIG csynth leaves it in
-# build/hls/vitis/CONFIG/npu/solution/syn/verilog); without it sluice_npu.sv stands in, with the kernel's C++ behind its
-# ports. Prints the process's path: the same as sim/build.sh's, so whatever plays on that plays on this.
+# FOLDER holds the Verilog that Vitis exported for CONFIG, or is the flow's, build/hls/vitis/CONFIG, in which
+# hls/vitis/flow.sh CONFIG csynth leaves it: vitis_hls in npu/solution/syn/verilog, vitis-run in work/hls/syn/verilog.
+# What its memories are filled with ($readmemh) is read from there. Without FOLDER sluice_npu.sv stands in, with the
+# kernel's C++ behind its ports. Prints the process's path: the same as sim/build.sh's, so whatever plays on that plays on this.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 here=$PWD
@@ -24,16 +25,34 @@ done
 [[ -n $config ]] || usage
 if [[ $config == */* && $config != /* ]]; then config=$here/$config; fi
 core=("$root"/hls/shell/npu_core.sv)
+core+=("$root"/hls/shell/axi_offers_checker.sv)
 for f in abi_pkg npu_top npu_regs fbcb ram_1r1w; do core+=("$root/hw/rtl/$f.sv"); done
 if [[ -n $rtl ]]; then
   [[ $rtl == /* ]] || rtl=$here/$rtl
   shopt -s nullglob
-  exported=("$rtl"/*.v)
-  ((${#exported[@]})) && grep -q '^module sluice_npu\b' "${exported[@]}" || {
-    echo "hls/shell/build.sh: --rtl $rtl: expected Verilog with a module sluice_npu" >&2
+  exported=()
+  for sub in . npu/solution/syn/verilog work/hls/syn/verilog; do
+    exported=("$rtl/$sub"/*.v)
+    if ((${#exported[@]})) && grep -q '^module sluice_npu\b' "${exported[@]}"; then break; fi
+    exported=()
+  done
+  ((${#exported[@]})) || {
+    echo "hls/shell/build.sh: --rtl $rtl: expected Verilog with a module sluice_npu, there, in npu/solution/syn/verilog (vitis_hls) or in work/hls/syn/verilog (vitis-run)" >&2
     exit 3
   }
-  core+=("${exported[@]}")
+  # the process runs elsewhere than where the tool has put what memories are filled with
+  copies=$root/build/hls/shell/$(basename "$config" .yaml)
+  rm -rf "$copies"
+  mkdir -p "$copies"
+  data=$(cd "$rtl/$sub" && pwd)
+  for f in "${exported[@]}"; do
+    sed "s#\$readmemh(\"\(\./\)\?\([^/\"]*\)\"#\$readmemh(\"$data/\2\"#" "$f" >"$copies/$(basename "$f")"
+    core+=("$copies/$(basename "$f")")
+  done
+  if [[ -n ${SLUICE_SHELL_LIST:-} ]]; then # what would be built, for tests
+    printf '%s\n' "${core[@]}"
+    exit 0
+  fi
 else
   hls/build.sh "$config" >/dev/null
   out=$root/build/cosim/$(basename "$config" .yaml)-hls

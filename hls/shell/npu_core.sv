@@ -4,12 +4,14 @@
 //
 // The kernel's four m_axi ports a, w, r, o have the IDs 0 to 3; port b goes to memory port b mod N_AXI, where
 // those that share one take turns. Results leave through o alone. A start is ap_start until ap_ready; it ends
-// when the kernel is done and all that it has asked for is answered. A soft reset holds the kernel in reset,
-// takes what is still to come, writes what is owed without strobes, and ends the start then.
+// when the kernel is done and all that it has asked for is answered. A soft reset holds the kernel in reset for 16 cycles
+// at least, takes what is still to come, writes what is owed without strobes, and ends the start then. So does the
+// watchdog. What is offered on a memory port stands until it is taken: addresses and write data are registers.
 //
 // Not as the RTL's: bus errors (RRESP, BRESP) are noticed here, because the kernel's adapters ignore them; the start goes
-// on to its end and ends with the first of them, ERROR.LAYER and ERROR_ADDR zero. The watchdog is not there:
-// an exported kernel does not say whether it computes. Of the counters there are CYCLES_BUSY, STALL_READ, STALL_WRITE,
+// on to its end and ends with the first of them, ERROR.LAYER and ERROR_ADDR zero. The watchdog sees the memory ports and
+// the FBCB alone, because an exported kernel does not say whether it computes: it must be set to more than a layer
+// computes without them. Of the counters there are CYCLES_BUSY, STALL_READ, STALL_WRITE,
 // BYTES_READ and BYTES_WRITTEN (and what npu_regs counts itself).
 module npu_core #(
   parameter int unsigned T_R         = 256,
@@ -108,6 +110,7 @@ module npu_core #(
 
   logic stopping;
   assign stopping = state_q == Stop;
+  logic [4:0] held_q;  // cycles of a stop, to 16
 
   // ---- reads: an address register a memory port, filled in turns by the kernel's ports that share it
   logic [N_AXI-1:0]    ar_q;
@@ -169,13 +172,15 @@ module npu_core #(
     assign k_rvalid[b] = m_rvalid_i[b % N_AXI] && m_rid_i[2*(b % N_AXI)+:2] == 2'(b) && !stopping;
   end
 
-  // ---- writes: an address register; data only where its address has been taken, so that what is owed is known
-  logic          aw_q, aw_take, w_beat, w_end, b_beat;
+  // ---- writes: an address and a data register; data only where its address has been taken, so that what is owed is known
+  logic          aw_q, aw_take, w_q, w_last_q, w_take, w_beat, w_end, b_beat;
+  logic [DW-1:0] w_data_q;
+  logic [AXI_BYTES-1:0] w_strb_q;
   logic [AW-1:0] aw_addr_q;
   logic [7:0]    aw_len_q, w_left_q;
   logic [5:0]    writes_q;  // bursts taken and not answered
   logic [QD*8-1:0] lens_q;
-  logic [QB:0]   owed_q;    // bursts whose data is not out
+  logic [QB:0]   owed_q;    // bursts whose data has not all been in the register
   logic [QB-1:0] head_q, tail_q;
   logic          w_first_q; // the next beat is a burst's first
   logic [7:0]    w_left;
@@ -183,10 +188,11 @@ module npu_core #(
   assign aw_take = k_awvalid && !aw_q && !stopping && owed_q != (QB+1)'(QD) && writes_q != '1;
   assign k_awready = aw_take;
   assign w_left = w_first_q ? lens_q[8*head_q+:8] : w_left_q;
-  assign w_beat = m_wvalid_o[WP] && m_wready_i[WP];
-  assign w_end = w_beat && m_wlast_o[WP];
+  assign w_beat = w_q && m_wready_i[WP];
+  assign w_take = owed_q != '0 && (!w_q || w_beat) && (stopping || k_wvalid);
+  assign w_end = w_take && w_left == '0;
   assign b_beat = m_bvalid_i[WP] && m_bready_o[WP];
-  assign k_wready = owed_q != '0 && m_wready_i[WP] && !stopping;
+  assign k_wready = owed_q != '0 && (!w_q || w_beat) && !stopping;
   assign k_bvalid = m_bvalid_i[WP] && !stopping;
 
   always_ff @(posedge clk_i) begin
@@ -197,6 +203,7 @@ module npu_core #(
       head_q <= '0;
       tail_q <= '0;
       w_first_q <= 1'b1;
+      w_q <= 1'b0;
     end else begin
       if (aw_take) aw_q <= 1'b1;
       else if (m_awready_i[WP]) aw_q <= 1'b0;
@@ -204,7 +211,9 @@ module npu_core #(
       owed_q <= owed_q + (QB+1)'(aw_take) - (QB+1)'(w_end);
       if (aw_take) tail_q <= tail_q + 1'b1;
       if (w_end) head_q <= head_q + 1'b1;
-      if (w_beat) w_first_q <= w_end;
+      if (w_take) w_first_q <= w_end;
+      if (w_take) w_q <= 1'b1;
+      else if (w_beat) w_q <= 1'b0;
     end
   end
   always_ff @(posedge clk_i) begin
@@ -213,7 +222,12 @@ module npu_core #(
       aw_len_q <= k_awlen;
       lens_q[8*tail_q+:8] <= k_awlen;
     end
-    if (w_beat) w_left_q <= w_left - 1'b1;
+    if (w_take) begin
+      w_left_q <= w_left - 1'b1;
+      w_data_q <= k_wdata;
+      w_strb_q <= stopping ? '0 : k_wstrb;
+      w_last_q <= w_end;
+    end
   end
 
   for (genvar p = 0; p < N_AXI; p++) begin : gen_writes
@@ -221,10 +235,10 @@ module npu_core #(
       assign m_awvalid_o[p] = aw_q;
       assign m_awaddr_o[AW*p+:AW] = aw_addr_q;
       assign m_awlen_o[8*p+:8] = aw_len_q;
-      assign m_wvalid_o[p] = owed_q != '0 && (k_wvalid || stopping);
-      assign m_wdata_o[DW*p+:DW] = k_wdata;
-      assign m_wstrb_o[AXI_BYTES*p+:AXI_BYTES] = stopping ? '0 : k_wstrb;
-      assign m_wlast_o[p] = w_left == '0;
+      assign m_wvalid_o[p] = w_q;
+      assign m_wdata_o[DW*p+:DW] = w_data_q;
+      assign m_wstrb_o[AXI_BYTES*p+:AXI_BYTES] = w_strb_q;
+      assign m_wlast_o[p] = w_last_q;
       assign m_bready_o[p] = stopping || k_bready;
     end else begin : gen_none
       assign m_awvalid_o[p] = 1'b0;
@@ -240,8 +254,9 @@ module npu_core #(
   end
 
   // ---- starts and ends
-  logic       open;
-  logic [7:0] code_q, layer_q, bus_code_q, bus_code;
+  logic        open, dog, fbcb_ce;
+  logic [31:0] quiet_q;  // cycles in which nothing has moved
+  logic [7:0] stop_code_q, code_q, layer_q, bus_code_q, bus_code;
   logic [31:0] addr_q;
   logic [3:0] bus_port_q, bus_port;
 
@@ -276,12 +291,16 @@ module npu_core #(
         end
         Run: begin
           if (ap_ready) ap_start_q <= 1'b0;
-          if (soft_reset_i) begin
+          if (soft_reset_i || dog) begin
             state_q <= Stop;
             ap_start_q <= 1'b0;
+            stop_code_q <= 8'(soft_reset_i ? abi_pkg::ERR_SOFT_RESET : abi_pkg::ERR_WATCHDOG);
           end else if (ap_done) state_q <= End;
         end
-        End: if (!open) begin
+        End: if (soft_reset_i || dog) begin  // what is asked for may never be answered; then it is answered with the rest
+          state_q <= Stop;
+          stop_code_q <= 8'(soft_reset_i ? abi_pkg::ERR_SOFT_RESET : abi_pkg::ERR_WATCHDOG);
+        end else if (!open) begin
           state_q <= Idle;
           done_o <= code_q == 8'(abi_pkg::ERR_NONE) && bus_code_q == '0;
           error_o <= !(code_q == 8'(abi_pkg::ERR_NONE) && bus_code_q == '0);
@@ -290,10 +309,10 @@ module npu_core #(
           err_port_o <= bus_code_q != '0 ? bus_port_q : '0;
           err_addr_o <= bus_code_q != '0 ? '0 : addr_q;
         end
-        default: if (!open && ar_q == '0 && !aw_q) begin  // Stop
+        default: if (!open && ar_q == '0 && !aw_q && held_q[4]) begin  // Stop
           state_q <= Idle;
           error_o <= 1'b1;
-          err_code_o <= 8'(abi_pkg::ERR_SOFT_RESET);
+          err_code_o <= stop_code_q;
           err_layer_o <= first_layer_i;
           err_port_o <= '0;
           err_addr_o <= '0;
@@ -315,6 +334,15 @@ module npu_core #(
   end
   assign busy_o = state_q != Idle;
 
+  // ---- the watchdog: what moves on the memory ports, and the FBCB
+  always_ff @(posedge clk_i) begin
+    held_q <= !stopping ? '0 : (held_q[4] ? held_q : held_q + 1'b1);
+    if (state_q == Idle || |(m_arvalid_o & m_arready_i) || |(m_rvalid_i & m_rready_o) || |(m_awvalid_o & m_awready_i) ||
+        |(m_wvalid_o & m_wready_i) || |(m_bvalid_i & m_bready_o) || fbcb_ce) quiet_q <= '0;
+    else if (!dog) quiet_q <= quiet_q + 1'b1;
+  end
+  assign dog = watchdog_i != '0 && quiet_q >= watchdog_i;
+
   // ---- counters
   logic [15:0] bytes_read, bytes_written;
   always_comb begin
@@ -335,7 +363,6 @@ module npu_core #(
   end
 
   // ---- what Vitis exports
-  logic        fbcb_ce;
   logic [10:0] fbcb_address;
   assign fbcb_raddr_o = fbcb_address;
 
@@ -548,6 +575,6 @@ module npu_core #(
 
   // the kernel's sizes are its own: what a parameter says here it was exported with
   logic unused;
-  assign unused = ^{watchdog_i, fbcb_ce, m_bid_i, m_bvalid_i, m_bresp_i, m_awready_i, m_wready_i, k_araddr, k_awaddr[63:AW],
+  assign unused = ^{m_bid_i, m_bvalid_i, m_bresp_i, m_awready_i, m_wready_i, k_araddr, k_awaddr[63:AW],
                     T_R, T_P, T_C, MAX_BURST, W_LOAD, DRAIN, ABUF_WORDS, WRING_BEATS, C_MAX, STUB, STACK, FLUID, DSP48E2};
 endmodule

@@ -117,6 +117,19 @@ func TestShell(t *testing.T) {
 			t.Errorf("a soft reset after %d cycles: %s", after, said)
 		}
 	}
+	// a kernel that never ends: the watchdog gives it up; who has something to do it leaves alone
+	t.Setenv("SLUICE_STANDIN_HANGS", "1")
+	hung := slices.Clone(records[:start])
+	hung = append(hung, vectors.RegWrite{Off: abi.RegWatchdog, Val: 2000}, records[start])
+	if _, said := play(t, binary, memory, write("hung.vec", ends500(ends, hung, abi.ErrWatchdog))); said != "" {
+		t.Errorf("a kernel that never ends: %s", said)
+	}
+	os.Unsetenv("SLUICE_STANDIN_HANGS")
+	watched := slices.Clone(records[:start])
+	watched = append(watched, vectors.RegWrite{Off: abi.RegWatchdog, Val: 2000})
+	if _, said := play(t, binary, memory, write("watched.vec", append(watched, records[start:]...))); said != "" {
+		t.Errorf("a watchdog that has nothing to say: %s", said)
+	}
 	// an error of the kernel, with its layer
 	r := slices.Clone(records[:start])
 	r = append(r, vectors.RegWrite{Off: abi.RegBatch, Val: 0}, records[start])
@@ -146,9 +159,31 @@ func ends500(ends func([]vectors.Record, uint32, uint32) []vectors.Record, r []v
 func TestLint(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		cmd := exec.Command("verilator", "--lint-only", "-Wall", "-Wno-PINCONNECTEMPTY", "--top-module", "npu_core", fmt.Sprintf("-GN_AXI=%d", n),
-			"../../hw/rtl/abi_pkg.sv", "npu_core.sv", "sluice_npu.sv")
+			"../../hw/rtl/abi_pkg.sv", "npu_core.sv", "sluice_npu.sv", "axi_offers_checker.sv")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("verilator (package verilator), %d ports: %v: %s", n, err, out)
+		}
+	}
+	// an export is found in its own folder and in the flow's, of either tool, and reads its tables where they are
+	for _, sub := range []string{".", "npu/solution/syn/verilog", "work/hls/syn/verilog"} {
+		flow := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(flow, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := "module sluice_npu;\n  reg [7:0] m[0:3];\n  initial $readmemh(\"./table.dat\", m);\nendmodule\n"
+		if err := os.WriteFile(filepath.Join(flow, sub, "sluice_npu.v"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("./build.sh", "tiny", "--rtl", flow)
+		cmd.Env = append(os.Environ(), "SLUICE_SHELL_LIST=1")
+		out, err := cmd.CombinedOutput()
+		list := strings.Split(strings.TrimSpace(string(out)), "\n")
+		if err != nil {
+			t.Fatalf("%s: %v: %s", sub, err, out)
+		}
+		got, err := os.ReadFile(list[len(list)-1])
+		if want := `$readmemh("` + filepath.Join(flow, sub, "table.dat") + `", m)`; err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s: %v: %s, want %s", sub, err, got, want)
 		}
 	}
 	cmd := exec.Command("./build.sh", "tiny", "--rtl", t.TempDir())

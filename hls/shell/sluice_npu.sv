@@ -2,6 +2,10 @@
 // stable scalars, ap_memory, ap_vld and m_axi bundles (64-bit addresses, IDs and users of one bit), and the kernel's
 // C++ behind them. Functional: a start reads the FBCB and BEATS beats of memory from BASE on through all four
 // bundles at once, runs the C++ on them in no time, and writes back the bursts that it has changed.
+//
+// Its ports do what an adapter's may: a bundle asks for up to DEPTH bursts before the first is answered and takes data in
+// some cycles only, at times for a while not at all; addresses of writes go ahead of their data, which has gaps; answers
+// wait. In what it asks for it keeps to what Vitis says of its adapters: that they have room for all of it.
 module sluice_npu #(
   parameter int unsigned AXI_BYTES = 8,
   parameter int unsigned BURST     = 4,
@@ -214,6 +218,7 @@ module sluice_npu #(
   input  logic              m_axi_o_BUSER
 );
   import "DPI-C" function longint unsigned standin_base();
+  import "DPI-C" function int unsigned standin_hangs();
   import "DPI-C" function void standin_fbcb(input int unsigned index, input int unsigned entry);
   import "DPI-C" function void standin_put(input int unsigned beat, input bit [DW-1:0] data);
   import "DPI-C" function void standin_run(input byte unsigned first, input byte unsigned last, input byte unsigned b_act,
@@ -227,13 +232,31 @@ module sluice_npu #(
   localparam int unsigned ENTRIES = abi_pkg::L_MAX * abi_pkg::B_MAX;
   localparam logic [2:0] SIZE = 3'($clog2(AXI_BYTES));
 
-  typedef enum logic [3:0] {Idle, Entries, Reads, Compute, Choose, Address, Data, Answer, Done} state_e;
+  localparam int unsigned DEPTH = 4;
+
+  typedef enum logic [2:0] {Idle, Entries, Reads, Compute, Results, Done} state_e;
   state_e state_q;
   longint unsigned base;
   initial base = standin_base();
 
   // ---- reads: every bundle every fourth burst
-  logic [K-1:0] arvalid_q, r_busy_q, arready, rvalid;
+  logic [K-1:0] arvalid_q, rready, arready, rvalid;
+  logic [31:0]  open_q [K];  // bursts that have been asked for and not answered
+  logic [31:0]  chance_q;    // what comes by chance
+  for (genvar b = 0; b < K; b++) begin : gen_rready
+    // three cycles of four; but for 16 cycles of 64 not at all, each bundle at a time of its own
+    assign rready[b] = state_q == Reads && (chance_q[b] || chance_q[b+9]) && pace_q[5:4] != 2'(b);
+  end
+  logic [5:0]   pace_q;
+  always_ff @(posedge ap_clk) begin
+    if (!ap_rst_n) begin
+      chance_q <= 32'h1d872b41;
+      pace_q <= '0;
+    end else begin
+      chance_q <= {chance_q[30:0], chance_q[31] ^ chance_q[21] ^ chance_q[1] ^ chance_q[0]};
+      pace_q <= pace_q + 1'b1;
+    end
+  end
   logic [31:0]  burst_q [K];
   logic [31:0]  beat_q [K];
   logic [DW-1:0] rdata [K];
@@ -245,7 +268,7 @@ module sluice_npu #(
   assign m_axi_a_ARVALID = arvalid_q[0];
   assign m_axi_a_ARADDR = base + 64'(burst_q[0]) * BURST * AXI_BYTES;
   assign m_axi_a_ARLEN = 8'(BURST - 1);
-  assign m_axi_a_RREADY = r_busy_q[0];
+  assign m_axi_a_RREADY = rready[0];
   assign {m_axi_a_ARID, m_axi_a_ARUSER, m_axi_a_ARLOCK, m_axi_a_ARPROT, m_axi_a_ARQOS, m_axi_a_ARREGION} = '0;
   assign {m_axi_a_ARSIZE, m_axi_a_ARBURST, m_axi_a_ARCACHE} = {SIZE, 2'b01, 4'b0011};
   assign {m_axi_a_AWVALID, m_axi_a_AWADDR, m_axi_a_AWID, m_axi_a_AWLEN, m_axi_a_AWSIZE, m_axi_a_AWBURST, m_axi_a_AWLOCK} = '0;
@@ -258,7 +281,7 @@ module sluice_npu #(
   assign m_axi_w_ARVALID = arvalid_q[1];
   assign m_axi_w_ARADDR = base + 64'(burst_q[1]) * BURST * AXI_BYTES;
   assign m_axi_w_ARLEN = 8'(BURST - 1);
-  assign m_axi_w_RREADY = r_busy_q[1];
+  assign m_axi_w_RREADY = rready[1];
   assign {m_axi_w_ARID, m_axi_w_ARUSER, m_axi_w_ARLOCK, m_axi_w_ARPROT, m_axi_w_ARQOS, m_axi_w_ARREGION} = '0;
   assign {m_axi_w_ARSIZE, m_axi_w_ARBURST, m_axi_w_ARCACHE} = {SIZE, 2'b01, 4'b0011};
   assign {m_axi_w_AWVALID, m_axi_w_AWADDR, m_axi_w_AWID, m_axi_w_AWLEN, m_axi_w_AWSIZE, m_axi_w_AWBURST, m_axi_w_AWLOCK} = '0;
@@ -271,7 +294,7 @@ module sluice_npu #(
   assign m_axi_r_ARVALID = arvalid_q[2];
   assign m_axi_r_ARADDR = base + 64'(burst_q[2]) * BURST * AXI_BYTES;
   assign m_axi_r_ARLEN = 8'(BURST - 1);
-  assign m_axi_r_RREADY = r_busy_q[2];
+  assign m_axi_r_RREADY = rready[2];
   assign {m_axi_r_ARID, m_axi_r_ARUSER, m_axi_r_ARLOCK, m_axi_r_ARPROT, m_axi_r_ARQOS, m_axi_r_ARREGION} = '0;
   assign {m_axi_r_ARSIZE, m_axi_r_ARBURST, m_axi_r_ARCACHE} = {SIZE, 2'b01, 4'b0011};
   assign {m_axi_r_AWVALID, m_axi_r_AWADDR, m_axi_r_AWID, m_axi_r_AWLEN, m_axi_r_AWSIZE, m_axi_r_AWBURST, m_axi_r_AWLOCK} = '0;
@@ -284,29 +307,34 @@ module sluice_npu #(
   assign m_axi_o_ARVALID = arvalid_q[3];
   assign m_axi_o_ARADDR = base + 64'(burst_q[3]) * BURST * AXI_BYTES;
   assign m_axi_o_ARLEN = 8'(BURST - 1);
-  assign m_axi_o_RREADY = r_busy_q[3];
+  assign m_axi_o_RREADY = rready[3];
   assign {m_axi_o_ARID, m_axi_o_ARUSER, m_axi_o_ARLOCK, m_axi_o_ARPROT, m_axi_o_ARQOS, m_axi_o_ARREGION} = '0;
   assign {m_axi_o_ARSIZE, m_axi_o_ARBURST, m_axi_o_ARCACHE} = {SIZE, 2'b01, 4'b0011};
 
-  logic [31:0] entry_q, out_q, sent_q;
+  // ---- writes: bursts that have changed; their places go from whom asks to whom sends
+  logic [31:0] place_q [DEPTH];
+  logic [31:0] asked_for_q, sent_bursts_q, answered_q, sent_q;
+  logic        aw_q, w_q, w_last_q;
+  logic [31:0] entry_q, out_q;
   logic        asked_q;
   bit [DW-1:0] word;
+  logic [DW-1:0] w_data_q;
   byte unsigned code, layer;
   int unsigned  address;
 
   assign fbcb_ce0 = state_q == Entries;
   assign fbcb_address0 = entry_q[10:0];
-  assign m_axi_o_AWVALID = state_q == Address;
+  assign m_axi_o_AWVALID = aw_q;
   assign m_axi_o_AWADDR = base + 64'(out_q) * AXI_BYTES;
   assign m_axi_o_AWLEN = 8'(BURST - 1);
   assign {m_axi_o_AWID, m_axi_o_AWUSER, m_axi_o_AWLOCK, m_axi_o_AWPROT, m_axi_o_AWQOS, m_axi_o_AWREGION} = '0;
   assign {m_axi_o_AWSIZE, m_axi_o_AWBURST, m_axi_o_AWCACHE} = {SIZE, 2'b01, 4'b0011};
-  assign m_axi_o_WVALID = state_q == Data;
-  assign m_axi_o_WDATA = word;
+  assign m_axi_o_WVALID = w_q;
+  assign m_axi_o_WDATA = w_data_q;
   assign m_axi_o_WSTRB = '1;
-  assign m_axi_o_WLAST = sent_q == BURST - 1;
+  assign m_axi_o_WLAST = w_last_q;
   assign {m_axi_o_WID, m_axi_o_WUSER} = '0;
-  assign m_axi_o_BREADY = state_q == Answer;
+  assign m_axi_o_BREADY = state_q == Results && chance_q[5];
 
   assign ap_idle = state_q == Idle && !ap_start;
   assign ap_done = state_q == Done;
@@ -322,7 +350,8 @@ module sluice_npu #(
     if (!ap_rst_n) begin
       state_q <= Idle;
       arvalid_q <= '0;
-      r_busy_q <= '0;
+      aw_q <= 1'b0;
+      w_q <= 1'b0;
     end else begin
       case (state_q)
         Idle: if (ap_start) begin
@@ -340,6 +369,7 @@ module sluice_npu #(
             for (int unsigned b = 0; b < K; b++) begin
               burst_q[b] <= b;
               beat_q[b] <= b * BURST;
+              open_q[b] <= 0;
             end
             arvalid_q <= '1;
             r_done_q <= '0;
@@ -349,20 +379,17 @@ module sluice_npu #(
           for (int unsigned b = 0; b < K; b++) begin
             if (arvalid_q[b] && arready[b]) begin
               arvalid_q[b] <= 1'b0;
-              r_busy_q[b] <= 1'b1;
-            end
-            if (r_busy_q[b] && rvalid[b]) begin
+              burst_q[b] <= burst_q[b] + K;
+            end else if (!arvalid_q[b]) arvalid_q[b] <= burst_q[b] < BEATS / BURST && open_q[b] < DEPTH;
+            open_q[b] <= open_q[b] + 32'(arvalid_q[b] && arready[b]) - 32'(rready[b] && rvalid[b] && rlast[b]);
+            if (rready[b] && rvalid[b]) begin
               standin_put(beat_q[b], rdata[b]);
               beat_q[b] <= beat_q[b] + 1;
+              if (open_q[b] == 0) $fatal(1, "sluice_npu: bundle %0d is answered what it has not asked for", b);
+              if (rlast[b] != ((beat_q[b] + 1) % BURST == 0)) $fatal(1, "sluice_npu: a burst of bundle %0d is cut", b);
               if (rlast[b]) begin
-                r_busy_q[b] <= 1'b0;
-                if ((beat_q[b] + 1) % BURST != 0) $fatal(1, "sluice_npu: a burst of bundle %0d is cut", b);
-                if (burst_q[b] + K >= BEATS / BURST) r_done_q[b] <= 1'b1;
-                else begin
-                  burst_q[b] <= burst_q[b] + K;
-                  beat_q[b] <= (burst_q[b] + K) * BURST;
-                  arvalid_q[b] <= 1'b1;
-                end
+                beat_q[b] <= beat_q[b] + 1 + (K - 1) * BURST;
+                if (beat_q[b] + 1 + (K - 1) * BURST >= BEATS) r_done_q[b] <= 1'b1;
               end
             end
           end
@@ -372,22 +399,38 @@ module sluice_npu #(
           standin_run(first, last, 8'(b_act), 64'(desc_base), 64'(weight_base), 64'(slot_base), slot_stride, 8'(n_slot),
                       64'(slot_table), code, layer, address);
           out_q <= standin_next(0, BURST);
-          state_q <= Choose;
-        end
-        Choose: state_q <= out_q < BEATS ? Address : Done;
-        Address: if (m_axi_o_AWREADY) begin
-          state_q <= Data;
+          asked_for_q <= '0;
+          sent_bursts_q <= '0;
+          answered_q <= '0;
           sent_q <= '0;
-          standin_get(out_q, word);
+          if (standin_hangs() == 0) state_q <= Results;
         end
-        Data: if (m_axi_o_WREADY) begin
-          sent_q <= sent_q + 1;
-          standin_get(out_q + sent_q + 1, word);
-          if (m_axi_o_WLAST) state_q <= Answer;
-        end
-        Answer: if (m_axi_o_BVALID) begin
-          out_q <= standin_next(out_q + BURST, BURST);
-          state_q <= Choose;
+        Results: begin
+          // an address goes out whether or not the data of those before has; data may be there before its address is taken
+          if (aw_q && m_axi_o_AWREADY) begin
+            aw_q <= 1'b0;
+            out_q <= standin_next(out_q + BURST, BURST);
+          end else if (!aw_q && out_q < BEATS && asked_for_q - sent_bursts_q < DEPTH && chance_q[2]) begin
+            aw_q <= 1'b1;
+            place_q[asked_for_q%DEPTH] <= out_q;
+            asked_for_q <= asked_for_q + 1;
+          end
+          if (!w_q || m_axi_o_WREADY) begin
+            w_q <= 1'b0;
+            if (asked_for_q != sent_bursts_q && (chance_q[3] || chance_q[11])) begin
+              w_q <= 1'b1;
+              standin_get(place_q[sent_bursts_q%DEPTH] + sent_q, word);
+              w_data_q <= word;
+              w_last_q <= sent_q == BURST - 1;
+              sent_q <= sent_q == BURST - 1 ? 0 : sent_q + 1;
+              if (sent_q == BURST - 1) sent_bursts_q <= sent_bursts_q + 1;
+            end
+          end
+          if (m_axi_o_BVALID && m_axi_o_BREADY) begin
+            if (answered_q == asked_for_q) $fatal(1, "sluice_npu: an answer to no write");
+            answered_q <= answered_q + 1;
+          end
+          if (out_q >= BEATS && !aw_q && !w_q && answered_q == asked_for_q && asked_for_q == sent_bursts_q) state_q <= Done;
         end
         default: state_q <= Idle;  // Done
       endcase

@@ -130,7 +130,7 @@ windows:
 
 // multiply is the array: item after item, in each pass after pass, a row a cycle. Two banks: drain empties
 // one while the other fills.
-inline void multiply(const layer_t &l, hls::stream<row_t> &rows, hls::stream<vec_t> &vecs,
+inline void multiply(const layer_t l, hls::stream<row_t> &rows, hls::stream<vec_t> &vecs,
                      hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled) {
   if (!l.gemm) {
     pool(l, rows, pooled);
@@ -181,7 +181,7 @@ items:
 }
 
 // drain takes finished banks out: sample groups, in each rows, in each groups of DRAIN channels.
-inline void drain(const layer_t &l, hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled,
+inline void drain(const layer_t l, hls::stream_of_blocks<bank_t> &banks, hls::stream<sums_t> &pooled,
                   hls::stream<sums_t> &sums) {
   if (!l.gemm) {
     const s64 all = static_cast<s64>(l.b_act) * l.out_h * l.out_w * groups_of(l, l.in_c);

@@ -10,9 +10,11 @@
 namespace npu {
 
 // One layer. Every stage walks its items on its own; they meet at the streams only.
-static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem_w, const beat_t *gmem_r,
-                      beat_t *gmem_o, const kept_t &kept_in, kept_t &kept_out) {
+static void run_layer(const layer_t l, const beat_t *gmem_a, const beat_t *gmem_w, const beat_t *gmem_r,
+                      hls::burst_maxi<beat_t> gmem_o, const kept_t &kept_in, kept_t &kept_out) {
 #pragma HLS dataflow
+// read by every stage and the same as long as any runs; scalars, by value: of anything else there is one reader
+#pragma HLS stable variable=l
   hls::stream_of_blocks<tile_t> tiles;
 // every lane of a window in one cycle, of both sample groups
 #pragma HLS array_partition variable=tiles complete dim=1
@@ -83,7 +85,7 @@ static void run_layer(const layer_t &l, const beat_t *gmem_a, const beat_t *gmem
 void sluice_npu(npu::layer_index_t first, npu::layer_index_t last, npu::batch_t b_act, npu::addr_t desc_base,
                 npu::addr_t weight_base, npu::addr_t slot_base, npu::stride_t slot_stride, npu::slots_t n_slot,
                 npu::table_t slot_table, const npu::entry_t fbcb[sluice_abi::L_MAX * sluice_abi::B_MAX], const npu::beat_t *gmem_a,
-                const npu::beat_t *gmem_w, const npu::beat_t *gmem_r, npu::beat_t *gmem_o, npu::err_code_t &err_code,
+                const npu::beat_t *gmem_w, const npu::beat_t *gmem_r, hls::burst_maxi<npu::beat_t> gmem_o, npu::err_code_t &err_code,
                 npu::err_layer_t &err_layer, npu::err_addr_t &err_addr) {
   using namespace npu;
 // started and ended by hw's register block
@@ -113,11 +115,12 @@ void sluice_npu(npu::layer_index_t first, npu::layer_index_t last, npu::batch_t 
 #pragma HLS interface mode=m_axi port=gmem_a bundle=a offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=100
 #pragma HLS interface mode=m_axi port=gmem_w bundle=w offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=100
 #pragma HLS interface mode=m_axi port=gmem_r bundle=r offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=100
-#pragma HLS interface mode=m_axi port=gmem_o bundle=o offset=off depth=COSIM_BEATS max_write_burst_length=MAX_BURST num_write_outstanding=16 latency=100
+#pragma HLS interface mode=m_axi port=gmem_o bundle=o offset=off depth=COSIM_BEATS max_write_burst_length=MAX_BURST num_write_outstanding=OPEN_WRITES latency=100
 #pragma HLS interface mode=ap_vld port=err_code
 #pragma HLS interface mode=ap_vld port=err_layer
 #pragma HLS interface mode=ap_vld port=err_addr
-  static kept_t kept_in, kept_out;
+  // not static: what has an initial value is to be brought back to it by a reset, word by word
+  kept_t kept_in, kept_out;
 // NB lanes in one cycle
 #pragma HLS array_partition variable=kept_in complete dim=2
 #pragma HLS array_partition variable=kept_out complete dim=2
@@ -149,6 +152,7 @@ slots:
   int layer = static_cast<int>(first);
 layers:
   for (int n = 0; n < static_cast<int>(hw::L_MAX); n++) {
+#pragma HLS loop_tripcount max=hw::L_MAX
     if (fault.code != hw::ERR_NONE) break;
     u32 desc[hw::DESC_WORDS];
 // decoded in one step

@@ -5,6 +5,7 @@
 #define SLUICE_HLS_PARAMS_HPP
 
 #include "ap_int.h"
+#include "hls_burst_maxi.h"
 #include "hls_stream.h"
 #include "hls_streamofblocks.h"
 #include "sluice_abi.hpp"
@@ -66,6 +67,7 @@ static_assert(C_MAX / DRAIN <= 1 << GROUP_BITS, "C_MAX: a group of channels does
 using word_t = ap_int<hw::DATA_BITS>;
 using acc_t = ap_int<hw::ACC_BITS>;
 using beat_t = ap_uint<8 * AXI_BYTES>;
+using strobe_t = ap_int<sizeof(beat_t)>;  // a bit a byte, as hls::burst_maxi takes it
 using addr_t = ap_uint<hw::ADDR_BITS>;
 using table_t = ap_uint<SLOT_BITS * hw::B_MAX>;
 // Registers as the kernel takes and gives them.
@@ -116,6 +118,7 @@ constexpr int VECS_DEPTH = 2 * T_C;  // the next pass's weights come while this 
 constexpr int BEATS_DEPTH = 64;      // some bursts of weights, residuals or results
 constexpr int BIAS_DEPTH = 16;
 constexpr int SUMS_DEPTH = 16;
+constexpr int OPEN_WRITES = 16;      // runs of results whose answers are still to come
 constexpr int OUT_DEPTH = 2 * (WPB > DRAIN ? WPB : DRAIN);
 
 #ifdef SLUICE_PLAIN_STREAMS

@@ -48,7 +48,7 @@ beats:
 
 // load_rows brings row tiles on chip, raw rows as they are in DRAM: sample after sample, rows outside
 // of the image keep their place. Of two sample groups each has half of the buffer.
-inline void load_rows(const layer_t &l, const beat_t *gmem, const kept_t &kept, hls::stream_of_blocks<tile_t> &tiles) {
+inline void load_rows(const layer_t l, const beat_t *gmem, const kept_t &kept, hls::stream_of_blocks<tile_t> &tiles) {
   item_t at = {0, 0, 0, 0};
   bool more = true;
 tiles:
@@ -231,7 +231,7 @@ tap:
 }
 
 // form_rows forms the Toeplitz matrix of every tile, pass after pass; no element is stored twice.
-inline void form_rows(const layer_t &l, hls::stream_of_blocks<tile_t> &tiles, hls::stream<row_t> &rows) {
+inline void form_rows(const layer_t l, hls::stream_of_blocks<tile_t> &tiles, hls::stream<row_t> &rows) {
   item_t at = {0, 0, 0, 0};
   bool more = true;
 tiles:
@@ -268,7 +268,7 @@ tiles:
 
 // fetch_weights streams the biases (or the table of an average's M) and the weights of a layer, in the
 // order of its items. What loop order 1 or a small layer needs again is replayed from the ring.
-inline void fetch_weights(const layer_t &l, const beat_t *gmem, hls::stream<beat_t> &biases,
+inline void fetch_weights(const layer_t l, const beat_t *gmem, hls::stream<beat_t> &biases,
                           hls::stream<beat_t> &weights) {
   beat_t ring[WRING_BEATS];
 // a beat goes in or comes out
@@ -279,7 +279,7 @@ biases:
   for (int b = 0; b < bias_beats; b++) {
 // a beat a cycle, as it comes from a burst
 #pragma HLS pipeline II=1
-#pragma HLS loop_tripcount max=BIAS_MEM
+#pragma HLS loop_tripcount max=C_MAX
     const beat_t beat = gmem[bias_first + b];
     biases.write(beat);
   }
@@ -326,7 +326,7 @@ channels:  // once, or for every C tile where they are outermost
 }
 
 // feed_weights cuts the stream of weights into the vectors of the PEs.
-inline void feed_weights(const layer_t &l, hls::stream<beat_t> &weights, hls::stream<vec_t> &vecs) {
+inline void feed_weights(const layer_t l, hls::stream<beat_t> &weights, hls::stream<vec_t> &vecs) {
   if (!l.gemm) return;
   item_t at = {0, 0, 0, 0};
   bool more = true;
@@ -379,7 +379,7 @@ items:
 }
 
 // fetch_residual reads the residual's runs in the order in which the results leave.
-inline void fetch_residual(const layer_t &l, const beat_t *gmem, hls::stream<beat_t> &fetched) {
+inline void fetch_residual(const layer_t l, const beat_t *gmem, hls::stream<beat_t> &fetched) {
   if (!l.residual) return;
   run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
   bool more = true;
@@ -403,7 +403,7 @@ runs:
 }
 
 // cut_residual cuts what has been read into groups of words, as the results are grouped.
-inline void cut_residual(const layer_t &l, hls::stream<beat_t> &fetched, hls::stream<out_t> &residuals) {
+inline void cut_residual(const layer_t l, hls::stream<beat_t> &fetched, hls::stream<out_t> &residuals) {
   if (!l.residual) return;
   run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
   bool more = true;

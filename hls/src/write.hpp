@@ -19,7 +19,7 @@ inline word_t requantise(s64 x, int shift, const layer_t &l) {
 
 // finish turns sums into words. The biases come first, all of them: who gives them goes on to weights, on
 // which the sums wait.
-inline void finish(const layer_t &l, hls::stream<beat_t> &biases, hls::stream<sums_t> &sums,
+inline void finish(const layer_t l, hls::stream<beat_t> &biases, hls::stream<sums_t> &sums,
                    hls::stream<out_t> &residuals, hls::stream<out_t> &outs) {
   std::int32_t bias[BIAS_LINES][BIAS_LANES];
 // DRAIN neighbouring biases in a cycle, a beat's as well; too short for block RAM
@@ -133,7 +133,7 @@ keep:
 
 // Where the results of an item go, in the order in which they come: for every run its address, its words and
 // its groups. keep_out takes what stays on chip from the stream and passes on what goes to DRAM as well.
-inline void keep_out(const layer_t &l, kept_t &kept, hls::stream<out_t> &outs, hls::stream<out_t> &local) {
+inline void keep_out(const layer_t l, kept_t &kept, hls::stream<out_t> &outs, hls::stream<out_t> &local) {
   item_t at = {0, 0, 0, 0};
   bool more = true;
 items:
@@ -168,7 +168,7 @@ items:
 
 // pack_out makes beats of the groups of words, for each run beginning at its place in a beat. What of a run's first
 // and last beat is not the run's is anything.
-inline void pack_out(const layer_t &l, hls::stream<out_t> &outs, hls::stream<beat_t> &packed) {
+inline void pack_out(const layer_t l, hls::stream<out_t> &outs, hls::stream<beat_t> &packed) {
   if (l.on_chip) return;
   run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
   bool more = true;
@@ -221,13 +221,14 @@ runs:
   }
 }
 
-// write_out writes the results to DRAM, run by run. m_axi has no strobes in C: where a run does not fill its first or
-// last beat, the rest is read before and written back, which no one else does meanwhile (slots are whole
-// beats).
-inline void write_out(const layer_t &l, beat_t *gmem, hls::stream<beat_t> &packed) {
+// write_out writes the results to DRAM, a run a burst, which it asks for itself: a first or last beat that a run does
+// not fill is written by its strobes. Answers are taken OPEN_WRITES runs later, and all of them before the layer
+// ends: the next one reads what this one has written.
+inline void write_out(const layer_t l, hls::burst_maxi<beat_t> gmem, hls::stream<beat_t> &packed) {
   if (l.on_chip) return;
   run_t run = {{0, 0, 0, 0}, 0, 0, 0, 0};
   bool more = true;
+  int open = 0;
 runs:
   while (more) {
 #pragma HLS loop_tripcount max=MAX_TRIPS
@@ -236,26 +237,33 @@ runs:
     const int skip = word_of(address);
     const int words = (l.out_whole ? l.out_w : 1) * channels_of(l, run.at);
     const int beats = (skip + words + WPB - 1) / WPB;
-    const int over = beats * WPB - skip - words;  // words of the last beat that are not the run's
-    beat_t head = 0, tail = 0;
-    if (skip != 0) head = gmem[first];              // single beat: once a run, none where it begins a beat
-    if (over != 0) tail = gmem[first + beats - 1];  // single beat: once a run, none where it ends one
+    gmem.write_request(first, beats);
   beats:
     for (int b = 0; b < beats; b++) {
-// a beat a cycle, one burst
+// a beat a cycle, as many as the request says
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_TRIPS
-      beat_t beat = packed.read();
-    edges:
+      const beat_t beat = packed.read();
+      const int word = b * WPB - skip;  // of the run, the beat's first
+      strobe_t strobe = 0;
+    words:
       for (int i = 0; i < WPB; i++) {
 #pragma HLS unroll
-        const int msb = hw::DATA_BITS * i + hw::DATA_BITS - 1, lsb = hw::DATA_BITS * i;
-        if (b == 0 && i < skip) beat.range(msb, lsb) = word_at(head, i);
-        if (b == beats - 1 && i >= WPB - over) beat.range(msb, lsb) = word_at(tail, i);
+        if (word + i >= 0 && word + i < words) strobe.range(WORD_BYTES * i + WORD_BYTES - 1, WORD_BYTES * i) = -1;
       }
-      gmem[first + b] = beat;
+      gmem.write(beat, strobe);
+    }
+    if (open == OPEN_WRITES) {
+      gmem.write_response();
+    } else {
+      open++;
     }
     more = next_run(l, l.out_whole, run);
+  }
+answers:
+  for (int i = 0; i < open; i++) {
+#pragma HLS loop_tripcount max=OPEN_WRITES
+    gmem.write_response();
   }
 }
 

@@ -74,7 +74,7 @@ syn.file=src/npu.cpp
 syn.cflags=-std=c++14 -I$out/src -I$out/include
 syn.interface.m_axi_addr64=1
 syn.op=op:mul impl:fabric
-syn.rtl.reset=state
+syn.rtl.reset=control
 syn.rtl.reset_level=low
 tb.file=tb.cpp
 tb.file=a.vec

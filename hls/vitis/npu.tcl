@@ -19,8 +19,9 @@ add_files -tb $folder/a.vec
 open_solution -reset -flow_target vivado solution
 set_part $part
 create_clock -period $ns -name default
-# behind hw's registers: a reset that is low, as everywhere there
-config_rtl -reset state -reset_level low
+# behind hw's registers: a reset that is low, as everywhere there, and of what controls alone: no memory has a value
+# that a start relies on, and to bring one back takes a cycle a word
+config_rtl -reset control -reset_level low
 # addresses come from registers and have up to 40 bits
 config_interface -m_axi_addr64
 # the DSPs are the array's, which asks for them (bind_op); every other product is made of LUTs

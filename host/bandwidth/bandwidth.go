@@ -3,6 +3,8 @@
 // a runtime that serves requests, or a capture of packets (package capture).
 package bandwidth
 
+import "slices"
+
 // Time is in ns, on whatever clock the samples have.
 type Time = int64
 
@@ -23,17 +25,23 @@ type Estimator struct {
 	last    float64
 }
 
-// Add takes in that a transfer which ended at that time had a rate of so many bits a second. What is no
-// positive number, or ended before the last one, is left out.
+// Add takes in that a transfer which ended at that time had a rate of so many bits a second: those of
+// several connections may be told out of order. What is no positive number, or ended a window before the
+// last one, is left out.
 func (e *Estimator) Add(at Time, rate float64) {
-	if !(rate > 0) || rate > 1e15 || len(e.samples) > 0 && at < e.samples[len(e.samples)-1].at {
+	n := len(e.samples)
+	if !(rate > 0) || rate > 1e15 || n > 0 && at <= e.samples[n-1].at-Window {
 		return
 	}
 	e.forget(at)
 	if len(e.samples) == most {
-		e.samples = append(e.samples[:0], e.samples[1:]...)
+		e.samples = slices.Delete(e.samples, 0, 1)
 	}
-	e.samples = append(e.samples, sample{at, rate})
+	k := len(e.samples)
+	for k > 0 && e.samples[k-1].at > at {
+		k--
+	}
+	e.samples = slices.Insert(e.samples, k, sample{at, rate})
 	e.last = e.mean()
 }
 

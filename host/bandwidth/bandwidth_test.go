@@ -27,8 +27,15 @@ func TestEstimator(t *testing.T) {
 		e.Add(10e9, bad)
 	}
 	e.Add(9e9, 20e6)
-	e.Add(8e9, 99e6) // out of order
+	e.Add(8e9, 99e6) // out of order, and a second old
 	if got := e.Rate(9e9); got != 20e6 {
+		t.Errorf("%g, expected 20e6", got)
+	}
+	e.Add(8.5e9, 5e6) // of another connection
+	if got := e.Rate(9.2e9); got != 8e6 {
+		t.Errorf("%g of 5 and 20 Mbit/s, expected 8e6", got)
+	}
+	if got := e.Rate(9.5e9); got != 20e6 { // the older one goes first
 		t.Errorf("%g, expected 20e6", got)
 	}
 	if got := c.Rate(1000e6); got != 40e6 {
@@ -39,5 +46,11 @@ func TestEstimator(t *testing.T) {
 	}
 	if len(e.samples) > most {
 		t.Errorf("%d samples are kept", len(e.samples))
+	}
+	for i := range most { // and it is the oldest that go
+		e.Add(10e9+5000+Time(i), 2e6)
+	}
+	if got := e.Rate(10e9 + 5000 + most); math.Abs(got-2e6) > 1 {
+		t.Errorf("%g, expected that of the newest", got)
 	}
 }

@@ -52,8 +52,21 @@ func TestNewZoo(t *testing.T) {
 	if err != nil || len(z) != 3 || z[1].P99[1] != 30 || z[2].Name != "c" {
 		t.Errorf("%v, %v", z, err)
 	}
+	// Who is faster and more accurate beats those before it: nobody is made as slow as what is worse.
+	z, err = NewZoo([]Net{
+		{Name: "a", Side: 1, Bytes: 10, Accuracy: 0.1, P99: []Time{20, 30}},
+		{Name: "b", Side: 2, Bytes: 20, Accuracy: 0.2, P99: []Time{50, 60}},
+		{Name: "c", Side: 3, Bytes: 30, Accuracy: 0.3, P99: []Time{45, 55}},
+		{Name: "d", Side: 4, Bytes: 40, Accuracy: 0.4, P99: []Time{30, 40}},
+		{Name: "e", Side: 5, Bytes: 50, Accuracy: 0.5, P99: []Time{25, 50}}, // faster at batch 1 alone
+	})
+	if err != nil || len(z) != 3 || z[1].Name != "d" || z[1].P99[0] != 30 || z[2].P99[0] != 30 || z[2].P99[1] != 50 {
+		t.Errorf("%v, %v", z, err)
+	}
 	for _, bad := range [][]Net{
 		nil,
+		{{Name: "", Side: 1, Bytes: 1, Accuracy: 0.5, P99: []Time{1}}},
+		{{Name: "a", Side: 1, Bytes: 1, Accuracy: 0.5, P99: []Time{1}}, {Name: "a", Side: 2, Bytes: 1, Accuracy: 0.6, P99: []Time{2}}},
 		{{Name: "a", Side: 1, Bytes: 1, Accuracy: math.NaN(), P99: []Time{1}}},
 		{{Name: "a", Side: 1, Bytes: 1, Accuracy: 0.5, P99: []Time{0}}},
 		{{Name: "a", Side: 1, Bytes: 1, Accuracy: 0.5, P99: []Time{1}}, {Name: "b", Side: 2, Bytes: 1, Accuracy: 0.6, P99: []Time{1, 2}}},

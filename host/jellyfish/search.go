@@ -17,7 +17,7 @@ import (
 // set or at the best of equal networks, whichever is better, cools down over all the steps it has, and ends
 // with a climb: one worker's kind after the other is replaced as long as that gains.
 type Search struct {
-	Work int // mappings tried times workers times clients; 0: 1,200,000, some 20 ms
+	Work int // mappings tried times workers times clients; 0: 1,200,000, some 6 ms
 }
 
 // Name implements Selector.

@@ -35,22 +35,29 @@ type Net struct {
 // Zoo is functionally equivalent networks, the smallest first; accuracy, frame and latency all grow.
 type Zoo []Net
 
-// NewZoo sorts nets by size, leaves out those that are larger than another and not more accurate, and
-// gives a larger one, or a larger batch, at least the latency of a smaller one (section VI-A: measured
-// p99 need not be monotone, the algorithms need it).
+// NewZoo sorts nets by size and leaves out whoever is beaten: by a smaller one that is no less accurate, or
+// by a larger one that is more accurate and at no batch slower (what its smaller frames save is given up:
+// clients send frames that are smaller than their network where their link wants it). Of those left it gives
+// a larger one, or a larger batch, at least the latency of a smaller one (section VI-A: measured p99 need
+// not be monotone, the algorithms need it).
 func NewZoo(nets []Net) (Zoo, error) {
 	sorted := slices.Clone(nets)
 	slices.SortStableFunc(sorted, func(a, b Net) int { return a.Side - b.Side })
 	var z Zoo
+	names := map[string]bool{}
 	for _, n := range sorted {
 		switch {
+		case n.Name == "" || names[n.Name]:
+			return nil, fmt.Errorf("%w: a network of side %d is called %q: names are expected, each once", ErrZoo, n.Side, n.Name)
 		case n.Side < 1 || n.Bytes < 1 || !(n.Accuracy > 0 && n.Accuracy <= 1):
 			return nil, fmt.Errorf("%w: %s has a side of %d, frames of %d bytes and an accuracy of %g", ErrZoo, n.Name, n.Side, n.Bytes, n.Accuracy)
 		case len(n.P99) == 0 || len(n.P99) != len(sorted[0].P99) || len(n.P99) > 255:
 			return nil, fmt.Errorf("%w: %s has latencies of %d batches, expected those of %s: 1..255", ErrZoo, n.Name, len(n.P99), sorted[0].Name)
 		case len(z) > 0 && n.Accuracy <= z[len(z)-1].Accuracy:
+			names[n.Name] = true
 			continue
 		}
+		names[n.Name] = true
 		n.P99 = slices.Clone(n.P99)
 		for b := range n.P99 {
 			if n.P99[b] <= 0 {
@@ -59,6 +66,11 @@ func NewZoo(nets []Net) (Zoo, error) {
 			if b > 0 {
 				n.P99[b] = max(n.P99[b], n.P99[b-1])
 			}
+		}
+		for len(z) > 0 && quick(n.P99, z[len(z)-1].P99) {
+			z = z[:len(z)-1]
+		}
+		for b := range n.P99 {
 			if len(z) > 0 {
 				n.P99[b] = max(n.P99[b], z[len(z)-1].P99[b])
 			}
@@ -72,6 +84,16 @@ func NewZoo(nets []Net) (Zoo, error) {
 		return nil, fmt.Errorf("%w: %d networks, expected 1..255", ErrZoo, len(z))
 	}
 	return z, nil
+}
+
+// quick is whether nothing of a takes longer than in b.
+func quick(a, b []Time) bool {
+	for i := range a {
+		if a[i] > b[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // The constants of Synthetic's latency in ms, through the four p99 that the publication's text gives:

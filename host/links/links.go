@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,9 @@ func (t *Trace) Arrive(start Time, bytes int64) Time {
 	}
 	left := bytes * 8
 	for at := max(0, start); ; {
+		if left <= 0 {
+			return at
+		}
 		rate := t.Rate(at)
 		end := (at/second + 1) * second
 		fits := carried(rate, end-at)
@@ -161,18 +165,22 @@ func Named(name string, seed uint64) (*Trace, error) {
 }
 
 // Read takes a file with one value a line, in Mbit/s, one a second. Empty lines and what stands behind
-// a # are left out.
+// a # are left out. A second may be 0, an outage, but not all of them.
 func Read(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Name: name}
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
+		text := lines.Text()
+		if n == 1 {
+			text = strings.TrimPrefix(text, "\ufeff") // a byte order mark
+		}
+		text, _, _ = strings.Cut(text, "#")
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}
 		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(v >= minMbits && v <= maxMbits) {
-			return nil, fmt.Errorf("%w: %s:%d: %q, expected a rate in Mbit/s, %g to %g", ErrTrace, name, n, clip(text), minMbits, maxMbits)
+		if err != nil || v != 0 && !(v >= minMbits && v <= maxMbits) {
+			return nil, fmt.Errorf("%w: %s:%d: %q, expected a rate in Mbit/s, 0 or %g to %g", ErrTrace, name, n, clip(text), minMbits, maxMbits)
 		}
 		if len(t.Bits) == maxValues {
 			return nil, fmt.Errorf("%w: %s:%d: more than %d values", ErrTrace, name, n, maxValues)
@@ -184,6 +192,9 @@ func Read(name string, r io.Reader) (*Trace, error) {
 	}
 	if len(t.Bits) == 0 {
 		return nil, fmt.Errorf("%w: %s: no value, expected one in Mbit/s a line", ErrTrace, name)
+	}
+	if slices.Max(t.Bits) == 0 {
+		return nil, fmt.Errorf("%w: %s: all of %d values are 0: nothing would ever arrive", ErrTrace, name, len(t.Bits))
 	}
 	return t, nil
 }

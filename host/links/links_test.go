@@ -36,6 +36,29 @@ func TestStats(t *testing.T) {
 			t.Error("two seeds give one trace")
 		}
 	}
+	// What is assumed of them: a second says much of the next (correlation 0.9 of the normal process), and the
+	// rates are spread as a beta distribution with parameters that add up to 4, before the ends are stretched.
+	for _, s := range []Stats{WiFi(), LTE()} {
+		share := (s.Mean - s.Least) / (s.Most - s.Least)
+		beta := math.Sqrt(share*(1-share)/5) * (s.Most - s.Least)
+		spread, next := 0.0, 0.0
+		const seeds = 20
+		for seed := range uint64(seeds) {
+			tr := s.Draw("", 600, seed)
+			v, c := 0.0, 0.0
+			for i, b := range tr.Bits {
+				x := float64(b)/1e6 - s.Mean
+				v += x * x / 600
+				if i > 0 {
+					c += x * (float64(tr.Bits[i-1])/1e6 - s.Mean) / 600
+				}
+			}
+			spread, next = spread+math.Sqrt(v)/seeds, next+c/v/seeds
+		}
+		if next < 0.8 || next > 0.95 || spread < 0.75*beta || spread > 1.25*beta {
+			t.Errorf("%+v: a second's correlation with the next is %.2f, the spread %.1f Mbit/s, of a beta distribution %.1f", s, next, spread, beta)
+		}
+	}
 	s := Steps()
 	for at, want := range map[Time]int64{0: 20e6, 19_999_999_999: 20e6, 20e9: 15e6, 40e9: 10e6, 79e9: 7.5e6, 80e9: 20e6} {
 		if got := s.Rate(at); got != want {
@@ -53,9 +76,21 @@ func TestArrive(t *testing.T) {
 		{1_500_000_000, 1_000_000, 2e9},
 		{500_000_000, 3_000_000, 2.5e9},
 		{0, 1, 1000},
+		{0, 0, 0},
 	} {
 		if got := s.Arrive(c.start, c.bytes); got != c.want {
 			t.Errorf("%d bytes from %d: %d, expected %d", c.bytes, c.start, got, c.want)
+		}
+	}
+	// 6 GiB are 51,539,607,552 bits: at 100 Gbit/s 0.515396 s, though bits times ns are beyond 63 bits.
+	if got := (&Trace{Bits: []int64{100e9}}).Arrive(1e9, 6<<30); got < 1e9+515_396_076 || got > 1e9+515_396_090 {
+		t.Errorf("6 GiB at 100 Gbit/s arrive at %d", got)
+	}
+	// An outage of a second takes just that, wherever it is.
+	out := &Trace{Bits: []int64{8e6, 0, 8e6}}
+	for _, c := range []struct{ start, bytes, want Time }{{0, 1_500_000, 2.5e9}, {1_200_000_000, 500_000, 2.5e9}, {500_000_000, 500_000, 1e9}} {
+		if got := out.Arrive(c.start, c.bytes); got != c.want {
+			t.Errorf("%d bytes from %d over an outage: %d, expected %d", c.bytes, c.start, got, c.want)
 		}
 	}
 	// In parts or at once: but for a rounding up at each part, the same.
@@ -83,7 +118,9 @@ func TestRead(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "no value",
 		"1\nfast\n":                    "x:2: \"fast\"",
-		"0\n":                          "x:1",
+		"0\n0 # out\n":                 "all of 2 values are 0",
+		"0.0001\n":                     "x:1",
+		"1\n\ufeff2\n":                 "x:2",
 		"-3\n":                         "x:1",
 		"NaN\n":                        "x:1",
 		"1e99\n":                       "x:1",
@@ -94,6 +131,9 @@ func TestRead(t *testing.T) {
 		if _, err := Read("x", strings.NewReader(text)); !errors.Is(err, ErrTrace) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, expected %q", text, err, want)
 		}
+	}
+	if tr, err := Read("x", strings.NewReader("\ufeff20\r\n0\r\n7.5\r\n")); err != nil || !slices.Equal(tr.Bits, []int64{20e6, 0, 7.5e6}) {
+		t.Errorf("with a byte order mark and an outage: %v, %v", tr, err)
 	}
 	if _, err := Named("no such trace", 0); !errors.Is(err, ErrTrace) {
 		t.Error(err)

@@ -50,7 +50,7 @@ func (i *CosimInfo) Fits(build string, design uint64) error {
 	if got == want {
 		return nil
 	}
-	return fmt.Errorf("%w: the simulator's %s is %016x, expected %016x: build it anew with %s", ErrHardware, what, got, want, buildLine(build))
+	return fmt.Errorf("%w: the simulator's %s is %016x, expected %016x: build it anew with %s", ErrHardware, what, got, want, buildLine(build, here()))
 }
 
 // FaultKind is what a Fault does.
@@ -156,7 +156,11 @@ func FindCosim(build string) (string, error) {
 		if err == nil {
 			return path, nil
 		}
-		missing = fmt.Errorf("%w; build it with %s (packages verilator, g++, make)", err, buildLine(build))
+		needs := "verilator, g++, make"
+		if strings.HasSuffix(build, "-hls") {
+			needs = "g++"
+		}
+		missing = fmt.Errorf("%w; build it with %s (packages %s)", err, buildLine(build, root), needs)
 	}
 	return "", fmt.Errorf("%w: %w", ErrNoCosim, missing)
 }
@@ -173,17 +177,45 @@ func repository(dir string) (string, bool) {
 	}
 }
 
-// buildLine is the command that makes a build.
-func buildLine(build string) string {
+// buildLine is the command, from the repository's root, that makes a build. A configuration that is none of hw/configs
+// is named by its file, of which only the name is known here.
+func buildLine(build, root string) string {
 	if config, ok := strings.CutSuffix(build, "-hls"); ok {
-		return "hls/build.sh " + config
+		return "hls/build.sh " + configFile(config, root)
 	}
 	for _, flag := range []string{"trace", "stub"} {
 		if config, ok := strings.CutSuffix(build, "-"+flag); ok {
-			return buildLine(config) + " --" + flag
+			return buildLine(config, root) + " --" + flag
 		}
 	}
-	return "sim/build.sh " + build
+	return "sim/build.sh " + configFile(build, root)
+}
+
+// here is the root of the repository around the working directory; "" where there is none.
+func here() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	root, _ := repository(dir)
+	return root
+}
+
+func configFile(name, root string) string {
+	if root == "" {
+		return name
+	}
+	there := func(folder string) bool {
+		_, err := os.Stat(filepath.Join(root, folder, "configs", name+".yaml"))
+		return err == nil
+	}
+	switch {
+	case there("hw"):
+		return name
+	case there("hls"):
+		return "hls/configs/" + name + ".yaml"
+	}
+	return name + ".yaml"
 }
 
 // OpenCosim starts a process and shakes hands with it. The DRAM is anonymous memory that both map.

@@ -617,13 +617,14 @@ func TestFindCosim(t *testing.T) {
 	}
 	t.Setenv("SLUICE_COSIM", "")
 	for build, want := range map[string]string{
-		"no-such-stub": "build it with sim/build.sh no-such --stub (", "no-such-trace": "sim/build.sh no-such --trace (", "no-such-hls": "hls/build.sh no-such (",
+		"no-such-stub": "build it with sim/build.sh no-such.yaml --stub (", "no-such-trace": "sim/build.sh no-such.yaml --trace (",
+		"no-such-hls": "hls/build.sh no-such.yaml (packages g++)", "zc706-hls-hls": "hls/build.sh hls/configs/zc706-hls.yaml (packages g++)",
 	} {
 		if _, err := FindCosim(build); !errors.Is(err, ErrNoCosim) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected the hint %q", build, err, want)
 		}
 	}
-	if _, err := FindCosim("no-such-configuration"); err == nil || !strings.Contains(err.Error(), "sim/build.sh no-such-configuration") {
+	if _, err := FindCosim("no-such-configuration"); err == nil || !strings.Contains(err.Error(), "sim/build.sh no-such-configuration.yaml (packages verilator, g++, make)") {
 		t.Errorf("not built: %v", err)
 	}
 }

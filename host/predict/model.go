@@ -151,6 +151,9 @@ func (m *Model) bound() {
 	for i := range Resources {
 		p[pOther+i] = min(max(p[pOther+i], 0), 20)
 	}
+	for _, i := range []int{pCompute, pMemory} { // what uses much itself may be disturbed less
+		p[i] = min(max(p[i], -20), 20)
+	}
 	for i := range Priorities {
 		p[pCoeff+i] = min(max(p[pCoeff+i], 0.05), 10)
 	}
@@ -212,12 +215,13 @@ func Load(from string, r io.Reader) (*Model, error) {
 		name string
 		from []float64
 		to   *Params
-	}{{"params", c.Params, &m.P}, {"mean", c.Mean, &m.m}, {"square", c.Square, &m.v}} {
+		most float64 // gradients of bounded parameters are below 1e9
+	}{{"params", c.Params, &m.P, 1e6}, {"mean", c.Mean, &m.m, 1e9}, {"square", c.Square, &m.v, 1e18}} {
 		if len(part.from) != nParams {
 			return fail("%s has %d numbers, %d are expected", part.name, len(part.from), nParams)
 		}
 		for i, v := range part.from {
-			if math.Abs(v) > 1e6 || part.name == "square" && v < 0 {
+			if math.Abs(v) > part.most || part.name == "square" && v < 0 {
 				return fail("%s[%d] is %g", part.name, i, v)
 			}
 			part.to[i] = v

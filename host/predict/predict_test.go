@@ -108,6 +108,101 @@ func TestFirstStep(t *testing.T) {
 	}
 }
 
+// Ten steps of Adam as Kingma and Ba write it, with the publication's constants as numbers, over gradients
+// that change.
+func TestTenSteps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	m, want := predict.NewModel(), predict.NewModel()
+	var first, second [16]float64
+	for step := 1; step <= 10; step++ {
+		others, own, priority, actual := use(rng, 1), use(rng, 1), rng.IntN(2), 1+rng.Float64()
+		intf, g := want.Gradient(others, own, priority)
+		slope := intf - actual
+		if slope > 0.5 {
+			slope = 0.5
+		} else if slope < -0.5 {
+			slope = -0.5
+		}
+		for i := range want.P {
+			d := slope * g[i]
+			first[i] = 0.7*first[i] + 0.3*d
+			second[i] = 0.9*second[i] + 0.1*d*d
+			mean, square := first[i]/(1-math.Pow(0.7, float64(step))), second[i]/(1-math.Pow(0.9, float64(step)))
+			want.P[i] -= 0.0075 * mean / (math.Sqrt(square) + 1e-8)
+		}
+		m.Update(others, own, priority, actual)
+		for i := range m.P {
+			if math.Abs(m.P[i]-want.P[i]) > 1e-12 {
+				t.Fatalf("step %d, parameter %d: %.15g, by hand %.15g", step, i, m.P[i], want.P[i])
+			}
+		}
+	}
+}
+
+// Whatever it is told, the parameters stay where the equations mean something, the slowdown is finite, and
+// what was learnt can be read again.
+func TestBounds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	for _, actual := range []float64{1e12, 0} {
+		m := predict.NewModel()
+		for range 12_000 {
+			m.Update(use(rng, 6), use(rng, 1), rng.IntN(2), actual)
+		}
+		var file bytes.Buffer
+		if err := m.Save(&file); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := predict.Load("m", &file); err != nil {
+			t.Errorf("told %g: %v", actual, err)
+		}
+	}
+	// e^6 at most: k = 1, C = -1 and a coefficient of 1 give 1 + e^6 - 1.
+	m := predict.NewModel()
+	var others predict.Use
+	for i := range others {
+		others[i] = 100
+	}
+	if got := m.Interference(others, predict.Use{}, 0); math.Abs(got-math.Exp(6)) > 1e-9 {
+		t.Errorf("under any pressure: %g, expected e^6", got)
+	}
+	for i := range m.P { // no parameter of a checkpoint may be a million
+		bad := *predict.NewModel()
+		bad.P[i] = 1e6
+		var file bytes.Buffer
+		if err := bad.Save(&file); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := predict.Load("m", &file); !errors.Is(err, predict.ErrCheckpoint) {
+			t.Errorf("parameter %d of 1e6: %v", i, err)
+		}
+	}
+}
+
+// Of its own use the larger of tensor cores and FMA pipes counts as compute, of L2 and DRAM as memory: by
+// the weights 2 and 3, with k = 1, C = -1, b = e.
+func TestSelf(t *testing.T) {
+	m := predict.NewModel()
+	for i := range predict.Resources {
+		m.P[3+i] = 0
+	}
+	m.P[3+predict.Resources], m.P[4+predict.Resources] = 2, 3
+	for _, c := range []struct{ tensor, fma, l2, dram, pressure float64 }{
+		{0.3, 0, 0, 0, 0.6},
+		{0.3, 0.2, 0, 0, 0.6},
+		{0.1, 0.2, 0, 0, 0.4},
+		{0, 0, 0.3, 0, 0.9},
+		{0, 0, 0.3, 0.1, 0.9},
+		{0.2, 0.1, 0.1, 0.2, 1},
+	} {
+		var own predict.Use
+		own[predict.Tensor], own[predict.FMA], own[predict.L2], own[predict.DRAM] = c.tensor, c.fma, c.l2, c.dram
+		own[predict.L1], own[predict.Threads] = 1, 1 // count nowhere
+		if got := m.Interference(predict.Use{}, own, 1); math.Abs(got-math.Exp(c.pressure)) > 1e-12 {
+			t.Errorf("%+v: %g, expected e^%g", c, got, c.pressure)
+		}
+	}
+}
+
 // It learns another device's slowdown, also a higher priority's, and follows when the device becomes
 // another one; a model that stands still does not.
 func TestLearns(t *testing.T) {
@@ -262,6 +357,18 @@ func TestLink(t *testing.T) {
 	if d := l.Delay(180); d != 0 {
 		t.Errorf("after both: %d", d)
 	}
+	if n := l.Takes(100); n != 110 { // it began when the link was free, at 130: as profiled
+		t.Errorf("after one of 1.2 times and one as profiled the next takes %d", n)
+	}
+	// Nothing is through before what really ended last: the second was expected when the first was.
+	l = predict.Link{}
+	l.Send(0, 100)
+	l.Send(0, 100)
+	l.Sent(0, 100, 100, 50)
+	l.Sent(0, 100, 200, 180)
+	if d := l.Delay(150); d != 30 {
+		t.Errorf("a link that was busy until 180 is free in %d at 150", d)
+	}
 	// A link of twice the profile's times is known as such after some transfers.
 	l = predict.Link{}
 	now := predict.Time(0)
@@ -272,6 +379,11 @@ func TestLink(t *testing.T) {
 	}
 	if n := l.Takes(100); n < 199 || n > 201 {
 		t.Errorf("a slow link: %d", n)
+	}
+	end := l.Send(now, 100)
+	l.Sent(now, 100, end, now+100)
+	if n := l.Takes(100); n != 193 { // one in sixteen
+		t.Errorf("a slow link after one that was not: %d", n)
 	}
 }
 
@@ -291,6 +403,21 @@ func TestLinear(t *testing.T) {
 	for i := range s[:50] {
 		if got := l.Interference(s[i].Others, s[i].Own); math.Abs(got-s[i].Actual) > 1e-3 {
 			t.Fatalf("%g, expected %g", got, s[i].Actual)
+		}
+	}
+	// Resources that nobody uses, or that are always used alike, have no weight, and are no error.
+	for i := range s {
+		var d predict.Sample
+		d.Others[predict.DRAM], d.Own[predict.FMA] = s[i].Others[predict.DRAM], 0.5
+		d.Actual = 1.1 + 0.7*d.Others[predict.DRAM]
+		s[i] = d
+	}
+	if l, err = predict.Fit(s); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range l.W {
+		if used := i == 0 || i == 1+predict.DRAM || i == 1+predict.Resources+predict.FMA; !used && math.Abs(w) > 1e-9 || math.IsNaN(w) {
+			t.Errorf("weight %d of what nobody uses is %g", i, w)
 		}
 	}
 	if _, err := predict.Fit(s[:3]); !errors.Is(err, predict.ErrFit) {

@@ -30,7 +30,7 @@ type Sharing struct {
 	reset   Time // when that is taken back
 }
 
-// Name is the policy's name on the command line.
+// Name is the policy's name in what is printed: `sluice run` does not have it, `sluice bench strait` does.
 func (p *Sharing) Name() string { return p.Label }
 
 // Mapping is the mapping that it wants.

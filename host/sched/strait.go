@@ -75,7 +75,7 @@ type Strait struct {
 	lanes  lanes
 }
 
-// Name is the policy's name on the command line.
+// Name is the policy's name in what is printed: `sluice run` does not have it, `sluice bench strait` does.
 func (*Strait) Name() string { return "strait" }
 
 // Mapping is the mapping that it wants; a GPU has one.

@@ -256,6 +256,43 @@ func TestDropTakesTheCapBack(t *testing.T) {
 	}
 }
 
+// One of low priority that is given up, or is late, does not.
+func TestLowDoesNotTakeTheCapBack(t *testing.T) {
+	tables := map[string]*sched.Table{"b": shared(t, "b", 1e6, 0.29), "c": shared(t, "c", 1e6, 0.5), "low": shared(t, "low", 1e6, 0.01)}
+	for _, late := range []bool{false, true} {
+		h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, tables)
+		h.now = 2e9 // 0.8 by now
+		if late {
+			h.push("low", 0, 1, 2e6)
+			l, _ := h.ask(sched.Event{})
+			h.now += 3e6
+			h.end(l[0])
+		} else {
+			h.push("low", 0, 1, 0.9e6)
+			if _, dropped := h.ask(sched.Event{}); dropped != 1 {
+				t.Fatalf("%d dropped", dropped)
+			}
+		}
+		h.push("c", 0, 1, 1e9)
+		h.ask(sched.Event{})
+		h.push("b", 0, 1, 1e9)
+		if l, _ := h.ask(sched.Event{}); len(l) != 1 {
+			t.Errorf("late %v: low priority takes the cap back", late)
+		}
+	}
+}
+
+// A request is given up where its input alone makes it late: 1 ms of work behind 0.5 ms of input.
+func TestDropCountsInputs(t *testing.T) {
+	for within, want := range map[int64]int{1_499_000: 1, 1_501_000: 0} {
+		h := newHand(t, &sched.Strait{Model: plain(), Frozen: true}, 1, map[string]*sched.Table{"a": sent(t, "a", 1e6, 0, 500e3)})
+		h.push("a", 1, 1, within)
+		if _, dropped := h.ask(sched.Event{}); dropped != want {
+			t.Errorf("within %d ns: %d dropped, expected %d", within, dropped, want)
+		}
+	}
+}
+
 // violate() takes the coefficient of the priority that is slowed. By hand: half of what e^0.3 adds, 1.175 ms.
 func TestViolateByPriority(t *testing.T) {
 	tables := map[string]*sched.Table{"a": shared(t, "a", 1e6, 0.3), "b": shared(t, "b", 1e6, 0.3)}

@@ -54,13 +54,13 @@ func (d *hlsDoc) print(w io.Writer, layers []explainLayer) error {
 	}
 	fmt.Fprintf(w, "\nthe HLS kernel, estimated from its pragmas' II and trip counts; %d of %d loops as a report of synthesis has them\n", reported, len(d.Loops))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "layer\tRTL's law\tHLS\tbound")
+	fmt.Fprint(t, "layer\tRTL's law\tHLS\tbound\tDRAM\tport")
 	for _, s := range estimate.Stages {
 		fmt.Fprintf(t, "\t%s", s)
 	}
 	fmt.Fprintln(t)
 	for i, l := range d.Layers {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%s", layers[i].Name, layers[i].Time.Total, l.Cycles, l.Bound)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%d", layers[i].Name, layers[i].Time.Total, l.Cycles, l.Bound, l.DRAM, l.Port)
 		for _, s := range estimate.Stages {
 			fmt.Fprintf(t, "\t%d", l.Stages[s])
 		}

@@ -75,7 +75,7 @@ func TestHLSTrips(t *testing.T) {
 			for s, n := range l.Streams {
 				want[s] += n
 			}
-			if l.Cycles <= 0 || l.Stages[l.Bound] > l.Cycles {
+			if l.Cycles < max(1, l.DRAM, l.Port) || l.Stages[l.Bound] > l.Cycles {
 				t.Errorf("seed %d, layer %d: %+v", seed, i, l)
 			}
 		}

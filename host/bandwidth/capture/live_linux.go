@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// headers is how much of a packet is looked at: Ethernet, a VLAN, IPv6 and TCP with all options.
-const headers = 14 + 4 + 40 + 60
+// headers is how much of a packet is looked at: Ethernet, two VLANs, PPPoE, IPv6 with extensions and TCP with all options.
+const headers = 14 + 4 + 4 + 8 + 40 + 64 + 60
 
 // Source is an interface that packets are captured from. It needs CAP_NET_RAW.
 type Source struct {
@@ -54,9 +54,11 @@ func (s *Source) filter() error {
 	}
 	raw, err := bpf.Assemble([]bpf.Instruction{
 		bpf.LoadAbsolute{Off: 12, Size: 2},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_IP, SkipTrue: 3},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_IPV6, SkipTrue: 2},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_8021Q, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_IP, SkipTrue: 5},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_IPV6, SkipTrue: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_8021Q, SkipTrue: 3},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_8021AD, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.ETH_P_PPP_SES, SkipTrue: 1},
 		bpf.RetConstant{Val: 0},
 		bpf.RetConstant{Val: headers},
 	})
@@ -69,21 +71,21 @@ func (s *Source) filter() error {
 // wait is for how long a read waits before it is looked whether anybody still wants it.
 const wait = 50 * time.Millisecond
 
-// Live tells of transfers until ctx ends, and closes the source. A request that nobody answers is told
-// when its connection's next one begins.
-func (s *Source) Live(ctx context.Context, each func(Transfer)) error {
-	a, err := NewAssembler(s.cfg, layers.LinkTypeEthernet, each)
+// Live tells of transfers until ctx ends, and closes the source.
+func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
+	a, err := NewAssembler(s.cfg, uint32(layers.LinkTypeEthernet), each)
 	if err != nil {
 		s.h.Close()
-		return err
+		return Seen{}, err
 	}
-	defer a.Flush()
-	return s.packets(ctx, func(ci gopacket.CaptureInfo, data []byte) error {
+	err = s.packets(ctx, func(ci gopacket.CaptureInfo, data []byte) error {
 		if err := a.Add(data, ci); err != nil && !errors.Is(err, ErrTime) { // a clock that is set back
 			return err
 		}
 		return nil
 	})
+	a.Flush()
+	return a.seen, err
 }
 
 // packets takes packets until ctx ends, and closes the source.

@@ -100,7 +100,7 @@ func TestInside(t *testing.T) {
 	}
 	var seen []Transfer
 	background.Go(func() {
-		if err := live.Live(ctx, func(tr Transfer) { seen = append(seen, tr) }); err != nil {
+		if _, err := live.Live(ctx, func(tr Transfer) { seen = append(seen, tr) }); err != nil {
 			t.Errorf("live: %v", err)
 		}
 	})
@@ -158,7 +158,7 @@ func read(t *testing.T, path string, cfg Config) (out []Transfer) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := Read(path, f, cfg, func(tr Transfer) { out = append(out, tr) }); err != nil {
+	if _, err := Read(path, f, cfg, func(tr Transfer) { out = append(out, tr) }); err != nil {
 		t.Fatal(err)
 	}
 	return out

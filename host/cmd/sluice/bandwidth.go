@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"text/tabwriter"
@@ -19,7 +20,7 @@ type bandwidthCmd struct {
 	Live string        `placeholder:"INTERFACE" help:"Capture from this interface (needs root or CAP_NET_RAW)."`
 	For  time.Duration `default:"10s" help:"How long to capture (--live)."`
 	Port uint16        `required:"" help:"The server's TCP port."`
-	Gap  time.Duration `default:"10ms" help:"A pause that ends a request that nobody answers."`
+	Gap  time.Duration `default:"200ms" help:"A pause that ends a request that nobody answers."`
 	Skip int64         `default:"0" help:"Bytes of a request that are left out at its beginning: the first burst reads too fast; 0: ten full packets, two of a request that this leaves too little of; -1: none."`
 	Out  string        `help:"Folder for summary.json (default: none is written)."`
 	JSON bool          `name:"json" help:"Print JSON."`
@@ -28,7 +29,13 @@ type bandwidthCmd struct {
 // Help implements the command.
 func (*bandwidthCmd) Help() string {
 	return `Takes the requests that clients send to a port out of captured packets, times their transfers, and
-estimates each client's link: the harmonic mean over a second.
+estimates each client's link: the harmonic mean over a second of what its connections' requests had.
+
+A request ends with any data of the server's: over HTTP/2 or gRPC its window updates cut long requests
+into pieces, each measured for itself. Requests that run at the same time over several connections share the
+link, and each reads its share alone. '-' is not measured: too few packets (a frame in one or two packets,
+as an interface that puts packets together shows it), or further apart than --gap, which with 200 ms is
+below 60 kbit/s. What packets there were is said where nothing was measured.
 
 Example:
   sluice bandwidth requests.pcap --port 8080
@@ -49,6 +56,15 @@ type transferDoc struct {
 type bandwidthDoc struct {
 	header
 	Transfers []transferDoc `json:"transfers"`
+	Packets   packetsDoc    `json:"packets"`
+	Error     string        `json:"error,omitempty"` // what ended the capture early
+}
+
+type packetsDoc struct {
+	All    int `json:"all"`
+	Port   int `json:"to_port"`
+	Unread int `json:"without_tcp"`
+	Jumps  int `json:"clock_jumps"`
 }
 
 // Run implements the command.
@@ -57,7 +73,7 @@ func (c *bandwidthCmd) Run(e *env) error {
 		return coded(codeUsage, fmt.Errorf("a pcap file or --live, a --port, a --gap and a --for above 0 are expected"))
 	}
 	doc := &bandwidthDoc{header: header{"sluice-bandwidth/1", version, 0, "measured"}, Transfers: []transferDoc{}}
-	links := map[string]*bandwidth.Estimator{}
+	links := map[netip.Addr]*bandwidth.Estimator{} // a client's connections share its link
 	var start time.Time
 	each := func(t capture.Transfer) {
 		if start.IsZero() {
@@ -67,17 +83,31 @@ func (c *bandwidthCmd) Run(e *env) error {
 			Client: t.Client.String(), AtNs: t.End.Sub(start).Nanoseconds(), TookNs: t.End.Sub(t.Start).Nanoseconds(),
 			Packets: t.Packets, Bytes: t.Bytes, Rate: t.Rate, Short: t.Short,
 		}
-		l := links[d.Client]
+		l := links[t.Client.Addr()]
 		if l == nil {
 			l = &bandwidth.Estimator{}
-			links[d.Client] = l
+			links[t.Client.Addr()] = l
 		}
 		l.Add(d.AtNs, t.Rate)
 		d.Estimate = l.Rate(d.AtNs)
 		doc.Transfers = append(doc.Transfers, d)
 	}
-	if err := c.take(e, capture.Config{Port: c.Port, Gap: c.Gap, Skip: c.Skip}, each); err != nil {
-		return coded(codeInput, err)
+	seen, failed := c.take(e, capture.Config{Port: c.Port, Gap: c.Gap, Skip: c.Skip}, each)
+	doc.Packets = packetsDoc{seen.Packets, seen.Port, seen.Unread, seen.Jumps}
+	if failed != nil {
+		failed = coded(codeInput, failed)
+		if doc.Error = failed.Error(); len(doc.Transfers) == 0 {
+			return failed
+		}
+	}
+	measured := 0
+	for i := range doc.Transfers {
+		if doc.Transfers[i].Rate > 0 {
+			measured++
+		}
+	}
+	if measured == 0 || seen.Jumps > 0 {
+		fmt.Fprintf(e.stderr, "sluice: port %d: %s; %d of %d requests were measured (--help says when one is not)\n", c.Port, seen, measured, len(doc.Transfers))
 	}
 	if c.JSON || c.Out != "" {
 		if err := e.output(doc, c.Out, c.JSON); err != nil {
@@ -85,7 +115,7 @@ func (c *bandwidthCmd) Run(e *env) error {
 		}
 	}
 	if c.JSON {
-		return nil
+		return failed
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "client\tat s\ttook ms\tbytes\tMbit/s\testimate Mbit/s")
@@ -98,15 +128,18 @@ func (c *bandwidthCmd) Run(e *env) error {
 	for _, t := range doc.Transfers {
 		fmt.Fprintf(w, "%s\t%.3f\t%.2f\t%d\t%s\t%s\n", t.Client, float64(t.AtNs)/1e9, float64(t.TookNs)/1e6, t.Bytes, mbits(t.Rate), mbits(t.Estimate))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return failed
 }
 
 // take captures.
-func (c *bandwidthCmd) take(e *env, cfg capture.Config, each func(capture.Transfer)) error {
+func (c *bandwidthCmd) take(e *env, cfg capture.Config, each func(capture.Transfer)) (capture.Seen, error) {
 	if c.Live != "" {
 		s, err := capture.Open(c.Live, cfg)
 		if err != nil {
-			return err
+			return capture.Seen{}, err
 		}
 		ctx, stop := context.WithTimeout(e.ctx, c.For)
 		defer stop()
@@ -114,7 +147,7 @@ func (c *bandwidthCmd) take(e *env, cfg capture.Config, each func(capture.Transf
 	}
 	f, err := os.Open(filepath.Clean(c.File))
 	if err != nil {
-		return fmt.Errorf("read a capture: %w", err)
+		return capture.Seen{}, fmt.Errorf("read a capture: %w", err)
 	}
 	defer f.Close()
 	return capture.Read(c.File, f, cfg, each)

@@ -209,14 +209,19 @@ func programHash() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hash this program: %w", err)
 	}
+	return fileSHA256(path)
+}
+
+// fileSHA256 names a file by what it holds.
+func fileSHA256(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("hash this program: %w", err)
+		return "", fmt.Errorf("hash %s: %w", path, err)
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("hash this program: %w", err)
+		return "", fmt.Errorf("hash %s: %w", path, err)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -3,7 +3,7 @@
 package main
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,9 +23,9 @@ type benchStraitCmd struct {
 	Time  time.Duration `default:"4s" help:"Virtual time of a run."`
 	Only  string        `placeholder:"PREFIX" help:"Only statements whose id begins so (fig6, 5.4/small), and no other rows."`
 	Vary  bool          `help:"Halve and double every assumed parameter (long)."`
-	Trace string        `placeholder:"FORMAT:FILE" help:"Take the rates of the load 'trace' from a published trace, azure-minutes:FILE for one (default: drawn)."`
+	Trace string        `placeholder:"FORMAT:FILE" help:"Take the rates of the load 'trace', and of no other, from a published trace, azure-minutes:FILE for one (default: drawn)."`
 	Begin string        `placeholder:"FILE" help:"Let every predictor begin with what an earlier bench has learnt: its predictor.json (default: as new)."`
-	Out   string        `default:"out/bench-strait" help:"Folder for summary.json and predictor.json, what the predictor has learnt."`
+	Out   string        `default:"out/bench-strait" help:"Folder for summary.json and predictor.json, what the predictor has learnt by the end of the evolving load."`
 	Check bool          `help:"Exit with 1 where a statement does not hold."`
 	JSON  bool          `name:"json" help:"Print JSON."`
 }
@@ -47,10 +47,18 @@ type straitDoc struct {
 	header
 	Seeds      []uint64          `json:"seeds"`
 	TimeNs     int64             `json:"time_ns"`
-	Trace      string            `json:"trace"`
+	Trace      *traceDoc         `json:"trace"` // null: drawn
 	Begin      string            `json:"begin"` // what every predictor began with; "": as new
 	Rows       []experiments.Row `json:"rows"`
 	Statements []gpus.Statement  `json:"statements"`
+}
+
+// traceDoc is a published trace that a load was taken from.
+type traceDoc struct {
+	Format  string   `json:"format"`
+	File    string   `json:"file"`
+	SHA256  string   `json:"sha256"`
+	Decides []string `json:"decides"` // statements; all others are about drawn loads
 }
 
 // Run implements the command.
@@ -65,7 +73,7 @@ func (c *benchStraitCmd) Run(e *env) error {
 		Seeds: c.Seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary, Only: c.Only,
 		Tell: func(what string) { e.log.Info("bench strait", "at", what) },
 	}
-	doc := &straitDoc{header: header{"sluice-bench-strait/1", version, c.Seeds[0], "simulated"}, Seeds: c.Seeds, TimeNs: c.Time.Nanoseconds(), Trace: "drawn"}
+	doc := &straitDoc{header: header{"sluice-bench-strait/1", version, c.Seeds[0], "simulated"}, Seeds: c.Seeds, TimeNs: c.Time.Nanoseconds()}
 	if c.Trace != "" {
 		format, file, ok := strings.Cut(c.Trace, ":")
 		if !ok {
@@ -75,7 +83,11 @@ func (c *benchStraitCmd) Run(e *env) error {
 		if err != nil {
 			return coded(codeInput, err)
 		}
-		cfg.Trace, doc.Trace = t, t.Format
+		sum, err := fileSHA256(file)
+		if err != nil {
+			return coded(codeInput, err)
+		}
+		cfg.Trace, doc.Trace = t, &traceDoc{Format: t.Format, File: file, SHA256: sum}
 	}
 	if c.Begin != "" {
 		f, err := os.Open(c.Begin)
@@ -89,21 +101,21 @@ func (c *benchStraitCmd) Run(e *env) error {
 		}
 	}
 	b, err := strait.RunBench(e.ctx, cfg)
-	if err != nil {
+	switch {
+	case errors.Is(err, strait.ErrUntraced):
+		return coded(codeUsage, fmt.Errorf("--trace %s --only %s: %w", c.Trace, c.Only, err))
+	case err != nil:
 		return err
 	}
-	doc.Rows, doc.Statements = b.Rows, b.Statements
+	doc.Rows, doc.Statements = append([]experiments.Row{}, b.Rows...), b.Statements
+	if doc.Trace != nil {
+		doc.Trace.Decides = b.Traced
+	}
 	if err := e.output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
-	if b.Model != nil {
-		var text bytes.Buffer
-		if err := b.Model.Save(&text); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(c.Out, "predictor.json"), text.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("write what the predictor has learnt: %w", err)
-		}
+	if err := writeFile(filepath.Join(c.Out, "predictor.json"), b.Model.Save); err != nil {
+		return err
 	}
 	if !c.JSON {
 		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)

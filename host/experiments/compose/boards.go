@@ -130,6 +130,7 @@ func boards(ns int64) ([]composition, error) {
 	refuse := func() sched.Policy { return &sched.Plus{Refuse: true} }
 	with := func(s edge.System, inside func() sched.Policy) edge.System { s.Inside = inside; return s }
 	fixed := edge.System{Name: "fixed", Fixed: true, Static: middle, Sizing: edge.Sizing{Most: middle}}
+	afterwards := edge.System{Name: "afterwards", Fixed: true}
 	var out []composition
 	for _, link := range []string{"wifi", "lte", "steps"} {
 		c := composition{setting: "jellyfish+fluid/" + link}
@@ -142,19 +143,47 @@ func boards(ns int64) ([]composition, error) {
 			{"jellyfish, exits", own, leaving()},
 			{"fluid, one network", with(fixed, fluid), leaving()},
 			{"fluid+refuse, one network", with(fixed, refuse), leaving()},
+			{"fluid, best network afterwards", with(afterwards, fluid), leaving()},
+			{"fluid+refuse, best network afterwards", with(afterwards, refuse), leaving()},
 			{"jellyfish, fluid inside", with(own, fluid), leaving()},
 			{"jellyfish, fluid+refuse inside", with(own, refuse), leaving()},
 		} {
-			c.parts = append(c.parts, part{p.name, func(ctx context.Context, seed uint64) (map[string]float64, error) {
+			run := func(ctx context.Context, sys edge.System, seed uint64) (map[string]float64, error) {
 				return overLinks(ctx, &edge.Setting{
 					Zoo: zoo, Tables: tables,
 					Board: func(int) (device.Device, error) { return newNPU(zoo, tables, p.rates, seed) },
-				}, p.sys, link, 10*ns, seed)
+				}, sys, link, 10*ns, seed)
+			}
+			c.parts = append(c.parts, part{p.name, func(ctx context.Context, seed uint64) (map[string]float64, error) {
+				if p.sys.Name != afterwards.Name {
+					return run(ctx, p.sys, seed)
+				}
+				return bestOf(len(zoo), func(net int) (map[string]float64, error) {
+					sys := p.sys
+					sys.Static, sys.Sizing.Most = net, net
+					return run(ctx, sys, seed)
+				})
 			}})
 		}
 		out = append(out, c)
 	}
 	return out, nil
+}
+
+// bestOf is the run of the network that turns out best for this seed, by the accuracy that came in time,
+// and which it is: more than anybody could choose who has not seen the run.
+func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[string]float64, err error) {
+	for net := range nets {
+		m, err := run(net)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || m["on_time_times_accuracy"] > best["on_time_times_accuracy"] {
+			best = m
+			best["network"] = float64(net)
+		}
+	}
+	return best, nil
 }
 
 // overLinks is a run of two workers and twelve clients of all rates and deadlines of the publication.

@@ -20,9 +20,9 @@ func TestSurvivors(t *testing.T) {
 	}
 }
 
-// A chain has everything that nothing larger beats, and nothing else; a threshold makes no network slower
+// The zoo has everything that nothing larger beats, and nothing else; a threshold makes no network slower
 // or more accurate.
-func TestChain(t *testing.T) {
+func TestLevels(t *testing.T) {
 	plain := jellyfish.Synthetic(1)
 	all := with(plain, levels())
 	if len(all) != len(plain)*len(levels()) {
@@ -39,7 +39,10 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s is more accurate than %s", all[i].Name, n.Name)
 		}
 	}
-	kept := chain(all)
+	kept, err := jellyfish.NewZoo(all)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if len(kept) <= len(plain) || len(kept) == len(all) {
 		t.Errorf("%d members of %d are kept", len(kept), len(all))
 	}
@@ -73,5 +76,17 @@ func TestBoards(t *testing.T) {
 	}
 	if a, b, c := miss["jellyfish, no exits"], miss["jellyfish, exits"], miss["jellyfish, fluid inside"]; !(c < b && b < a) {
 		t.Errorf("missed: without exits %.2f, with them %.2f, with fluid batching inside %.2f %%", a, b, c)
+	}
+}
+
+// The best network afterwards is the one with the most accuracy in time, and says which it is.
+func TestBestOf(t *testing.T) {
+	asked := 0
+	got, err := bestOf(4, func(net int) (map[string]float64, error) {
+		asked++
+		return map[string]float64{"on_time_times_accuracy": []float64{20, 31, 30, 0}[net], "miss": float64(10 * net)}, nil
+	})
+	if err != nil || asked != 4 || got["network"] != 1 || got["miss"] != 10 {
+		t.Errorf("%v after %d, %v", got, asked, err)
 	}
 }

@@ -57,27 +57,6 @@ func survivors(n int, p, q float64) int {
 	return n
 }
 
-// chain leaves out members that are less accurate than a larger one and slower at every batch: the zoo's
-// order is by size, and it lets nobody be faster than what stands before it. What they save in bytes is
-// given up.
-func chain(nets []jellyfish.Net) (out []jellyfish.Net) {
-	for i := range nets {
-		n := &nets[i]
-		worse := false
-		for j := i + 1; j < len(nets) && !worse; j++ {
-			m := &nets[j]
-			worse = m.Accuracy > n.Accuracy
-			for b := range n.P99 {
-				worse = worse && m.P99[b] <= n.P99[b]
-			}
-		}
-		if !worse {
-			out = append(out, *n)
-		}
-	}
-	return out
-}
-
 // middle is the network of 352 pixels, where only thresholds are chosen.
 const middle = 7
 
@@ -90,7 +69,7 @@ func thresholds(ns int64) ([]composition, error) {
 	if zoos["jellyfish, thresholds of one"], err = jellyfish.NewZoo(with(plain[middle:middle+1], levels())); err != nil {
 		return nil, err
 	}
-	if zoos["jellyfish, networks and thresholds"], err = jellyfish.NewZoo(chain(with(plain, levels()))); err != nil {
+	if zoos["jellyfish, networks and thresholds"], err = jellyfish.NewZoo(with(plain, levels())); err != nil {
 		return nil, err
 	}
 	var out []composition

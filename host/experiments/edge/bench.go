@@ -28,7 +28,7 @@ type Config struct {
 	Workers   int   // runs at the same time; the results do not depend on it
 	Traces    []string
 	Assumed   Assumed
-	Vary      bool // halve and double every assumed parameter, with the first seed
+	Vary      bool // halve and double every assumed parameter
 	Tell      func(what string)
 }
 
@@ -197,39 +197,24 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	return b, nil
 }
 
-// vary halves and doubles each assumed parameter, one at a time, and tells which verdicts change; with one
-// seed, against that seed's.
+// vary halves and doubles each assumed parameter, one at a time, with every seed, and tells which verdicts
+// change.
 func (c *Config) vary(ctx context.Context, b *Bench) error {
-	one := func(a Assumed) ([]gpus.Statement, error) {
-		v := *c
-		v.Assumed = a
-		l, err := v.lab(ctx, c.Seeds[0])
-		if err != nil {
-			return nil, err
-		}
-		return state([]*lab{l}, b.Ratios), nil
-	}
-	base, err := one(c.Assumed)
-	if err != nil {
-		return err
-	}
 	for _, name := range AssumedNames() {
 		for _, by := range []float64{0.5, 2} {
 			c.tell(fmt.Sprintf("%s times %g", name, by))
-			got, err := one(c.Assumed.Times(name, by))
-			if err != nil {
-				return err
+			v := *c
+			v.Assumed = c.Assumed.Times(name, by)
+			var labs []*lab
+			for _, seed := range c.Seeds {
+				l, err := v.lab(ctx, seed)
+				if err != nil {
+					return err
+				}
+				labs = append(labs, l)
 			}
-			for i := range got {
-				s := &b.Statements[i]
-				s.Varied = i < len(claims()) // no parameter is in the random instances
-				if got[i].Side() == base[i].Side() {
-					continue
-				}
-				if s.Changed == nil {
-					s.Changed = map[string]string{}
-				}
-				s.Changed[fmt.Sprintf("%s x %g", name, by)] = got[i].Side()
+			for i, s := range state(labs, nil) { // no parameter is in the random instances
+				b.Statements[i].Vary(fmt.Sprintf("%s x %g", name, by), &s)
 			}
 		}
 	}
@@ -361,10 +346,10 @@ func Draw(rng *rand.Rand, workers, clients int) (*jellyfish.Problem, error) {
 	return nil, nil
 }
 
-// ratios are those of 2 and 4 workers.
+// ratios are those of 2 to 16 workers; of 8 and 16 to a bound alone.
 func (c *Config) ratios(ctx context.Context) ([]Ratio, error) {
 	var out []Ratio
-	for _, workers := range []int{2, 4} {
+	for _, workers := range []int{2, 4, 8, 16} {
 		for _, scale := range []int{4, 6, 8, 10} {
 			r, err := c.ratio(ctx, workers, workers*scale)
 			if err != nil {

@@ -55,6 +55,9 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
+// some is the mean of what there is; NaN where there is nothing.
+func some(v []float64) float64 { return mean(slices.DeleteFunc(v, math.IsNaN)) }
+
 // truth counts as one.
 func truth(b bool) float64 {
 	if b {
@@ -128,6 +131,9 @@ func claims() []claim {
 		ours(atMost("fig8/150ms", "the miss rate at 150 ms is the lowest: what it has more than the lower of the others' means", 0,
 			func(l *lab) float64 {
 				m := func(slo int64) float64 { return over(bySLO(slo), mean, miss("jellyfish"))(l) }
+				if m(75) == 0 && m(100) == 0 && m(150) == 0 {
+					return math.NaN() // nothing was missed anywhere
+				}
 				return m(150) - min(m(75), m(100))
 			}, "")),
 		ours(atLeast("fig8/accuracy", "the accuracy at 150 ms is higher than at 100 and 75 ms for all settings: the least difference", 0,
@@ -159,9 +165,12 @@ func claims() []claim {
 				a := accuracy("b-l")(l, p)
 				return truth(a <= accuracy("jellyfish")(l, p) && (a <= accuracy("b-m")(l, p) || l.of(p, "b-m").OnTime == 0) && (a <= accuracy("b-h")(l, p) || l.of(p, "b-h").OnTime == 0))
 			}), "")),
-			ours(atLeast("fig11/"+t.name+"/b-h", "B_H misses the most in almost all settings: share of them", 0.9, over(t.points, mean, func(l *lab, p Point) float64 {
-				h := miss("b-h")(l, p)
-				return truth(h >= miss("b-m")(l, p) && h >= miss("b-l")(l, p) && h >= miss("jellyfish")(l, p))
+			ours(atLeast("fig11/"+t.name+"/b-h", "B_H misses the most in almost all settings: share of those in which anybody misses anything", 0.9, over(t.points, some, func(l *lab, p Point) float64 {
+				h, most := miss("b-h")(l, p), max(miss("b-m")(l, p), miss("b-l")(l, p), miss("jellyfish")(l, p))
+				if h == 0 && most == 0 {
+					return math.NaN()
+				}
+				return truth(h >= most)
 			}), "")),
 			ours(atLeast("fig11/"+t.name+"/consistent", "Jellyfish misses no more than B_M and B_H, by 0.1 points at most (our tolerance): share of the settings", 1, over(t.points, mean, func(l *lab, p Point) float64 {
 				j := miss("jellyfish")(l, p)

@@ -86,7 +86,7 @@ type Outcome struct {
 	Aligned  float64 // share of those whose frames had the size of the network that answered
 	Busy     float64 // share of the workers' time
 	P50, P99 int64   // creation to result, of those with one
-	HitRate  float64 // of changes of a worker's network; NaN: none
+	HitRate  float64 // of changes of a worker's network; 0 where there was none
 	Counts   jellyfish.Counts
 }
 

@@ -33,7 +33,8 @@ type Statement struct {
 	Verdict   string   `json:"verdict"`
 	// Fitted: parameters were set by this very number, so that it proves nothing.
 	Fitted bool `json:"fitted"`
-	// Changed: the side of the bounds (Side, with one seed), where it is another when an assumed parameter is halved or doubled.
+	// Changed: the verdict, or with one seed the side of the bounds (Side), where it is another when an
+	// assumed parameter is halved or doubled.
 	Changed map[string]string `json:"changed,omitempty"`
 	Varied  bool              `json:"varied"`        // that was looked at
 	Why     string            `json:"why,omitempty"` // why ours differs
@@ -356,6 +357,22 @@ func (s *Statement) Side() string {
 		return "within the bounds"
 	}
 	return "beyond the bounds"
+}
+
+// Vary takes in what became of the statement with another value of a parameter: another verdict, or with
+// one seed another side of its bounds.
+func (s *Statement) Vary(what string, then *Statement) {
+	was, is := s.Verdict, then.Verdict
+	if was == OneSeed || is == OneSeed {
+		was, is = s.Side(), then.Side()
+	}
+	if s.Varied = true; was == is {
+		return
+	}
+	if s.Changed == nil {
+		s.Changed = map[string]string{}
+	}
+	s.Changed[what] = is
 }
 
 // Number is what was published, for people.

@@ -278,10 +278,13 @@ func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) 
 type Bench struct {
 	Rows       []experiments.Row
 	Statements []gpus.Statement
-	// Model is what the predictor has learnt by the end of the evolving load, with the first seed; nil
-	// where that was not run.
+	Traced     []string // the statements that a given trace decides
+	// Model is what the predictor has learnt by the end of the evolving load, with the first seed.
 	Model *predict.Model
 }
+
+// ErrUntraced is a trace that nothing of what is asked for looks at.
+var ErrUntraced = errors.New("no statement is about the load of the trace")
 
 // RunBench runs it.
 func RunBench(ctx context.Context, c Config) (*Bench, error) {
@@ -302,6 +305,16 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no statement's id begins with %q", c.Only)
 	}
+	if c.Trace != nil {
+		for i := range all {
+			if all[i].traced {
+				b.Traced = append(b.Traced, all[i].id)
+			}
+		}
+		if len(b.Traced) == 0 {
+			return nil, fmt.Errorf("%w: of the statements that begin with %q", ErrUntraced, c.Only)
+		}
+	}
 	for i := range all {
 		c.tell(all[i].id)
 		s, err := all[i].judge(labs)
@@ -315,9 +328,11 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 			return nil, err
 		}
 	}
-	if o := labs[0].runs["main strait evolving"]; o != nil {
-		b.Model = o.Model
+	o, err := labs[0].main("strait", "evolving")
+	if err != nil {
+		return nil, err
 	}
+	b.Model = o.Model
 	if c.Vary {
 		return b, b.vary(ctx, &c, all)
 	}
@@ -334,7 +349,10 @@ func (k *claim) judge(labs []*lab) (*gpus.Statement, error) {
 	var v []float64
 	for _, l := range labs {
 		x, err := k.of(l)
-		if err != nil {
+		switch {
+		case errors.Is(err, predict.ErrFit): // too short a run to fit a line to
+			x = math.NaN()
+		case err != nil:
 			return nil, fmt.Errorf("%s: %w", k.id, err)
 		}
 		v = append(v, x)
@@ -348,11 +366,11 @@ func (b *Bench) row(labs []*lab, setting, policy, metric string, published *floa
 	var v []float64
 	for _, l := range labs {
 		x, err := of(l)
+		if errors.Is(err, predict.ErrFit) || err == nil && (math.IsNaN(x) || math.IsInf(x, 0)) {
+			return nil // there was nothing to measure
+		}
 		if err != nil {
 			return err
-		}
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return nil // there was nothing to measure
 		}
 		v = append(v, x)
 	}
@@ -464,50 +482,41 @@ func (l *lab) overhead() ([]float64, error) {
 	return v, err
 }
 
-// vary halves and doubles each assumed parameter, one at a time, with the first seed: those of the GPUs,
-// the share of its deadline for which a request waits for others, and the load.
+// vary halves and doubles each assumed parameter, one at a time, with every seed: those of the GPUs, the
+// share of its deadline for which a request waits for others, and the load.
 func (b *Bench) vary(ctx context.Context, c *Config, all []claim) error {
 	f, err := params.Of("l4")
 	if err != nil {
 		return err
 	}
-	base := newLab(ctx, c, c.Seeds[0])
-	was := make([]string, len(all))
-	for i := range all {
-		s, err := all[i].judge([]*lab{base})
-		if err != nil {
-			return err
-		}
-		was[i] = s.Side()
-	}
 	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return k == "kill_ns" || k == "restart_ns" }) // nothing is killed here
 	keys = append(keys, "form", "load")
 	for _, key := range keys {
 		for _, by := range []float64{0.5, 2} {
-			l := newLab(ctx, c, c.Seeds[0])
-			switch key {
-			case "form":
-				l.form = form * by
-			case "load": // half of it leaves nothing to compare, twice is beyond what there is
+			if key == "load" { // half of it leaves nothing to compare, twice is beyond what there is
 				by = map[float64]float64{0.5: 0.85, 2: 1.2}[by]
-				l.work = by
-			default:
-				l.vary, l.by = key, by
 			}
-			c.tell(fmt.Sprintf("%s x %v", key, by))
+			var labs []*lab
+			for _, seed := range c.Seeds {
+				l := newLab(ctx, c, seed)
+				switch key {
+				case "form":
+					l.form = form * by
+				case "load":
+					l.work = by
+				default:
+					l.vary, l.by = key, by
+				}
+				labs = append(labs, l)
+			}
+			what := fmt.Sprintf("%s x %v", key, by)
+			c.tell(what)
 			for i := range all {
-				s, err := all[i].judge([]*lab{l})
+				s, err := all[i].judge(labs)
 				if err != nil {
 					return err
 				}
-				st := &b.Statements[i]
-				if st.Varied = true; s.Side() == was[i] {
-					continue
-				}
-				if st.Changed == nil {
-					st.Changed = map[string]string{}
-				}
-				st.Changed[fmt.Sprintf("%s x %v", key, by)] = s.Side()
+				b.Statements[i].Vary(what, s)
 			}
 		}
 	}

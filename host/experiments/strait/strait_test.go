@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
 )
 
 func bed(t *testing.T) *strait.Bed {
@@ -87,6 +88,18 @@ func TestOrder(t *testing.T) {
 	a, c := of("strait"), got["strait"]
 	if !reflect.DeepEqual(a.Finished, c.Finished) || a.Class[0].OnTime != c.Class[0].OnTime || *a.Model != *c.Model {
 		t.Error("equal seeds, two runs")
+	}
+}
+
+// A trace of half a year is laid over the run like any other: its last arrival is in the last step, though
+// its times are beyond what a float64 tells apart.
+func TestLongTrace(t *testing.T) {
+	const days = 149
+	f := strait.OfTrace(&load.Trace{Streams: []load.Stream{{Times: []int64{0, days*86400e9 - 1}}}})
+	for at, want := range map[float64]float64{0: 30, 0.5: 0, 0.999: 30} {
+		if got := f(0, at); got != want {
+			t.Errorf("at %g: %g times the mean rate, expected %g", at, got, want)
+		}
 	}
 }
 

@@ -28,9 +28,15 @@ type kind struct {
 	net, batch int
 	value      float64 // accuracy
 	room       int
-	fits       uint64 // clients whose budgets allow it
+	fits       uint64 // clients whose budgets allow it, of the first 64
+	who        []int  // all of those
 	load       int    // their weights
 }
+
+// set is of clients.
+type set [3]uint64
+
+func (s *set) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
 
 type solver struct {
 	p        *jellyfish.Problem
@@ -53,10 +59,10 @@ const eps = 1e-9
 
 // Solve finds the best selection that maps everybody. found is the accuracy of one that is known to be
 // possible (0: none is), limit the number of nodes and of assignments after which a bound is given in
-// its place. Problems have at most 64 clients and 4 workers.
+// its place. With more than 64 clients or 4 workers it is always a bound; there are at most 192 clients.
 func Solve(p *jellyfish.Problem, found float64, limit int) (Answer, error) {
-	if len(p.Clients) > 64 || p.Workers > 4 || len(p.Clients) == 0 {
-		return Answer{}, fmt.Errorf("%w: %d clients on %d workers, expected 1..64 on 1..4", ErrSize, len(p.Clients), p.Workers)
+	if len(p.Clients) > len(set{})*64 || len(p.Clients) == 0 {
+		return Answer{}, fmt.Errorf("%w: %d clients, expected 1..%d", ErrSize, len(p.Clients), len(set{})*64)
 	}
 	s := newSolver(p)
 	s.limit = limit
@@ -68,7 +74,9 @@ func Solve(p *jellyfish.Problem, found float64, limit int) (Answer, error) {
 	if len(p.Clients) <= partitions && p.Workers == 4 {
 		return Answer{Accuracy: s.partition() / sum, Proved: true}, nil
 	}
-	s.branch(0, 0)
+	if s.over = len(p.Clients) > 64 || p.Workers > 4; !s.over {
+		s.branch(0, 0)
+	}
 	if !s.over {
 		return Answer{Accuracy: max(0, s.best) / sum, Proved: true, Nodes: s.nodes}, nil
 	}
@@ -89,15 +97,16 @@ func newSolver(p *jellyfish.Problem) *solver {
 			for i := range p.Clients {
 				if p.Most(j, i) >= b {
 					k.fits |= 1 << i
+					k.who = append(k.who, i)
 					k.load += p.Weight(i)
 				}
 			}
 			k.room = min(k.room, k.load)
 			// A larger batch that fits as many, or one with as much room that fits more, is the better one.
-			if k.fits == 0 || len(s.kinds) > from && s.kinds[len(s.kinds)-1].fits == k.fits {
+			if len(k.who) == 0 || len(s.kinds) > from && len(s.kinds[len(s.kinds)-1].who) == len(k.who) {
 				continue
 			}
-			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room && s.kinds[n-1].fits&^k.fits == 0 {
+			if n := len(s.kinds); n > from && s.kinds[n-1].room <= k.room { // a smaller batch fits whom a larger one does
 				s.kinds = s.kinds[:n-1]
 			}
 			s.kinds = append(s.kinds, k)
@@ -277,18 +286,20 @@ func (s *solver) bound(target float64, steps int) float64 {
 			copy(price, at)
 			continue
 		}
-		norm := 0.0
+		norm, flat := 0.0, true
 		for i := range slope {
-			slope[i] = 0.7*slope[i] + 1
-			if taken>>i&1 == 1 {
-				slope[i] -= float64(s.p.Workers)
+			g := 1.0
+			if taken.has(i) {
+				g -= float64(s.p.Workers)
 			}
+			slope[i] = 0.7*slope[i] + g
 			norm += slope[i] * slope[i]
+			flat = flat && g == 0
 		}
-		if norm == 0 || sum-target < eps {
+		if flat || sum-target < eps {
 			break
 		}
-		step := scale * (sum - target) / norm
+		step := scale * (sum - target) / max(norm, 1) // far prices would leave nothing of the sum but rounding
 		for i := range price {
 			price[i] -= step * slope[i]
 		}
@@ -297,16 +308,15 @@ func (s *solver) bound(target float64, steps int) float64 {
 }
 
 // dearest is the kind and the clients that pay the most at these prices, 0 where none pays.
-func (s *solver) dearest(price []float64) (most float64, set uint64) {
+func (s *solver) dearest(price []float64) (most float64, best set) {
 	var v []float64
-	var with []uint64
+	var with []set
 	for k := range s.kinds {
 		kd := &s.kinds[k]
 		v, with = slices.Grow(v[:0], kd.room+1)[:kd.room+1], slices.Grow(with[:0], kd.room+1)[:kd.room+1]
 		clear(v)
 		clear(with)
-		for f := kd.fits; f != 0; f &= f - 1 {
-			i := bits.TrailingZeros64(f)
+		for _, i := range kd.who {
 			w := s.p.Weight(i)
 			pays := kd.value*float64(w) - price[i]
 			if pays <= 0 {
@@ -314,15 +324,16 @@ func (s *solver) dearest(price []float64) (most float64, set uint64) {
 			}
 			for x := kd.room; x >= w; x-- {
 				if t := v[x-w] + pays; t > v[x] {
-					v[x], with[x] = t, with[x-w]|1<<i
+					v[x], with[x] = t, with[x-w]
+					with[x][i/64] |= 1 << (i % 64)
 				}
 			}
 		}
 		if v[kd.room] > most {
-			most, set = v[kd.room], with[kd.room]
+			most, best = v[kd.room], with[kd.room]
 		}
 	}
-	return most, set
+	return most, best
 }
 
 // partitions is up to how many clients all ways of parting them are looked at (3^16/2 for pairs of sets).

@@ -11,7 +11,7 @@ import (
 
 var (
 	seed = flag.Uint64("seed", 1, "of the random instances")
-	n    = flag.Int("n", 60, "random instances")
+	n    = flag.Int("n", 80, "random instances")
 )
 
 // brute is the best sum of accuracy and rate that any assignment of everybody to workers has, each worker
@@ -120,7 +120,32 @@ func TestSolve(t *testing.T) {
 	if 4*tight < 3*possible || possible < *n/4 {
 		t.Errorf("%d of %d bounds are within 5 %%, of %d instances", tight, possible, *n)
 	}
-	if _, err := Solve(draw(0, 5, 3), 0, 1); err == nil {
-		t.Error("five workers are accepted")
+	if _, err := Solve(draw(0, 5, 193), 0, 1); err == nil {
+		t.Error("193 clients are accepted")
+	}
+}
+
+// Beyond 64 clients or 4 workers there is a bound alone: no selection that maps everybody is above it, and
+// none far below.
+func TestWide(t *testing.T) {
+	for k, c := range []struct{ workers, clients int }{{8, 32}, {8, 72}, {12, 100}, {5, 10}} {
+		var all []jellyfish.Client
+		rng := rand.New(rand.NewPCG(*seed, uint64(k)))
+		for range c.clients {
+			all = append(all, jellyfish.Client{Rate: []int{10, 15}[rng.IntN(2)], SLO: 150e6, Bandwidth: 7.5e6 + rng.Float64()*42.5e6})
+		}
+		p, err := jellyfish.NewProblem(jellyfish.Synthetic(1), all, c.workers, jellyfish.Aligned)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := Solve(p, 0, math.MaxInt)
+		if err != nil || a.Proved {
+			t.Errorf("%+v: %+v, %v", c, a, err)
+		}
+		got := jellyfish.Search{}.Select(p, nil, 1).Mapping
+		t.Logf("%+v: %d mapped, %.4f, bound %.4f", c, got.Mapped, got.Accuracy, a.Accuracy)
+		if got.Mapped != c.clients || got.Accuracy > a.Accuracy+1e-9 || got.Accuracy < 0.97*a.Accuracy {
+			t.Errorf("%+v: %d mapped with %g, the bound is %g", c, got.Mapped, got.Accuracy, a.Accuracy)
+		}
 	}
 }

@@ -272,6 +272,48 @@ func TestStored(t *testing.T) {
 	}
 }
 
+// The README's table is of the figures that are stored, all of them.
+func TestReadme(t *testing.T) {
+	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string][]string{}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if cells := strings.Split(line, " | "); len(cells) == 11 {
+			shown[strings.TrimPrefix(cells[0], "| ")] = cells
+		}
+	}
+	for _, r := range s.Rows {
+		var at []int // ns, levels, beyond
+		switch {
+		case r.Module == "npu_top":
+			continue
+		case r.Grade == "k7-2":
+			at = []int{1, 3, 5}
+		case r.Grade == "usp-2":
+			at = []int{7, 8, 9}
+		default:
+			continue
+		}
+		cells := shown[r.Module]
+		if cells == nil {
+			t.Errorf("%s is not in the table", r.Key())
+			continue
+		}
+		want := []string{fmt.Sprintf("%.2f", r.NS), fmt.Sprint(r.Levels), fmt.Sprintf("%d of %d", r.Deep, r.Ends)}
+		for i, c := range at {
+			if cells[c] != want[i] {
+				t.Errorf("%s: the table says %s, stored are %s", r.Key(), cells[c], want[i])
+			}
+		}
+	}
+}
+
 // Who stores at the same time as others loses no row of theirs.
 func TestStoreTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "f.json")

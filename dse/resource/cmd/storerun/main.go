@@ -217,6 +217,8 @@ func units(netlist io.Reader) (map[string]resource.Cells, error) {
 	for name, u := range all {
 		if u == (resource.Cells{}) {
 			delete(all, name)
+		} else if _, err := resource.UnitOf(name); err != nil {
+			return nil, err
 		}
 	}
 	return all, nil
@@ -264,16 +266,23 @@ func (c *cell) of(sinks map[string][]*cell) string {
 	return c.unit
 }
 
-// unitOf takes the unit from a net's name in the flat netlist: u_core.u_pool.acc_q[3].
+// unitOf takes the unit from a net's name in the flat netlist: u_core.u_pool.acc_q[3]. What the law does not
+// know stays under its own name.
 func unitOf(net string) string {
 	parts := strings.Split(strings.TrimPrefix(net, `\`), ".")
-	switch {
-	case len(parts) < 2:
+	if len(parts) < 2 {
 		return ""
-	case parts[0] != "u_core":
-		return strings.TrimPrefix(parts[0], "u_")
-	case len(parts) == 2:
-		return "core"
 	}
-	return strings.TrimPrefix(parts[1], "u_")
+	name := parts[0]
+	if name == "u_core" {
+		if len(parts) == 2 {
+			return "core"
+		}
+		name = parts[1]
+	}
+	name = strings.TrimPrefix(name, "u_")
+	if u, err := resource.UnitOf(name); err == nil {
+		return u
+	}
+	return name
 }

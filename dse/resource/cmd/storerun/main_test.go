@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 
 // A register counts by its name, a LUT by what it drives, over other LUTs and carries.
 func TestUnits(t *testing.T) {
-	got, err := units(strings.NewReader(`module npu_top(clk_i, m_o);
+	const netlist = `module npu_top(clk_i, m_o);
   INV _01_ (
     .I(\u_regs.a_q[0] ),
     .O(_x_)
@@ -56,7 +57,8 @@ func TestUnits(t *testing.T) {
     .O(\u_core.busy )
   );
 endmodule
-`))
+`
+	got, err := units(strings.NewReader(netlist))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,5 +67,13 @@ endmodule
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+	// what stands between units counts with the one behind it; what nobody knows is refused
+	got, err = units(strings.NewReader(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_words")))
+	if err != nil || got["out"] != want["pool"] {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := units(strings.NewReader(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_pond"))); !errors.Is(err, resource.ErrRuns) || !strings.Contains(err.Error(), "u_pond") {
+		t.Errorf("an instance that the law does not know: %v", err)
 	}
 }

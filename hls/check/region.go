@@ -1,0 +1,414 @@
+package check
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// definition is a function of the source, as text without comments, pragmas and attributes.
+type definition struct {
+	name, file string
+	params     []param
+	body       string // between its braces
+	first      int    // line of the first character of body
+	last       int
+}
+
+type param struct{ name, kind string }
+
+var (
+	definitionRE = regexp.MustCompile(`(?m)^[A-Za-z_][\w:<>,*&" ]*?[ *&](\w+)\(`)
+	commentRE    = regexp.MustCompile(`//.*`)
+	directiveRE  = regexp.MustCompile(`(?m)^[ \t]*#.*$`)
+	attributesRE = regexp.MustCompile(`__attribute__\(\(\w+\)\)`)
+	nameRE       = regexp.MustCompile(`(\w+)\s*(?:\[[^\]]*\]\s*)*$`)
+	pointeeRE    = regexp.MustCompile(`\(\s*[*&]\s*(\w+)\s*\)`)
+	localRE      = regexp.MustCompile(`(?m)^\s*(?:(?:for|if|while) \()?\s*(?:static\s+|const\s+|volatile\s+|unsigned\s+)*([A-Za-z_][\w:]*(?:<[^;=]*?>)?)((?:\s*[*&])*\s+[*&]*)(\w+)\s*([\[=;({,].*)$`)
+	callRE       = regexp.MustCompile(`\b(\w+)\(`)
+
+	blocksRE = regexp.MustCompile(`^hls::stream_of_blocks<\w+> (\w+)$`)
+	fifoRE   = regexp.MustCompile(`^fifo<\w+, (\w+)> (\w+)\("(\w+)"\)$`)
+	stageRE  = regexp.MustCompile(`^SLUICE_STAGE\((\w+)\(([\w, ]*)\)\)$`)
+	lockedRE = regexp.MustCompile(`hls::(read|write)_lock<\w+>\s+\w+\((\w+)\)`)
+	spaceRE  = regexp.MustCompile(`\s+`)
+)
+
+// blank keeps every line and column of what it empties.
+func blank(text string, re *regexp.Regexp) string {
+	return re.ReplaceAllStringFunc(text, func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if r == '\n' {
+				return r
+			}
+			return ' '
+		}, s)
+	})
+}
+
+// closing is the place of the bracket that closes the one at text[at]; -1 where none does.
+func closing(text string, at int) int {
+	depth := 0
+	for i := at; i < len(text); i++ {
+		switch text[i] {
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// list are the parts of a list that is split at its commas, not inside brackets.
+func list(text string) (out []string) {
+	depth, from := 0, 0
+	for i, c := range text {
+		switch c {
+		case '(', '[', '{', '<':
+			depth++
+		case ')', ']', '}', '>':
+			depth--
+		case ',':
+			if depth == 0 {
+				out = append(out, strings.TrimSpace(text[from:i]))
+				from = i + 1
+			}
+		}
+	}
+	if last := strings.TrimSpace(text[from:]); last != "" || len(out) > 0 {
+		out = append(out, last)
+	}
+	return out
+}
+
+// definitions are the functions of a file.
+func definitions(file, text string) (out []*definition) {
+	text = blank(blank(blank(text, commentRE), directiveRE), attributesRE)
+	for _, at := range definitionRE.FindAllStringSubmatchIndex(text, -1) {
+		end := closing(text, at[1]-1)
+		if end < 0 {
+			continue
+		}
+		begin := end + 1 + len(text[end+1:]) - len(strings.TrimLeft(text[end+1:], " \n"))
+		if begin >= len(text) || text[begin] != '{' {
+			continue
+		}
+		stop := closing(text, begin)
+		if stop < 0 {
+			continue
+		}
+		d := &definition{name: text[at[2]:at[3]], file: file, body: text[begin+1 : stop]}
+		d.first, d.last = 1+strings.Count(text[:begin+1], "\n"), 1+strings.Count(text[:stop], "\n")
+		for _, p := range list(text[at[1]:end]) {
+			p = spaceRE.ReplaceAllString(p, " ")
+			name := ""
+			if g := pointeeRE.FindStringSubmatch(p); g != nil {
+				name = g[1]
+			} else if g := nameRE.FindStringSubmatch(p); g != nil {
+				name = g[1]
+			}
+			d.params = append(d.params, param{name, p})
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// declares: the function has a parameter or a variable of that name.
+func (d *definition) declares(name string) bool {
+	if slices.ContainsFunc(d.params, func(p param) bool { return p.name == name }) {
+		return true
+	}
+	for _, g := range localRE.FindAllStringSubmatch(d.body, -1) {
+		if slices.Contains([]string{"return", "else", "goto", "case", "typedef", "using", "delete", "new", "namespace"}, g[1]) {
+			continue
+		}
+		rest, _, _ := strings.Cut(g[4], ";")
+		for i, x := range list(g[3] + rest) {
+			x = strings.TrimLeft(x, "*& ")
+			if end := strings.IndexFunc(x, func(r rune) bool {
+				return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+			}); end >= 0 {
+				x = x[:end]
+			}
+			if x == name {
+				return true
+			}
+			if i == 0 && strings.HasPrefix(g[4], "(") {
+				break // an initialiser
+			}
+		}
+	}
+	return false
+}
+
+func (d *definition) line(at int) int { return d.first + strings.Count(d.body[:at], "\n") }
+
+// structure holds the text to what a dataflow region and its channels need (UG1399, Dataflow Optimization
+// Limitations): the region nothing but channels and unconditional stages; of every stream and every block one
+// stage that writes and a later one that reads; a memory, a port to DRAM, one stage; and pragmas to the variables that
+// they name.
+func structure(src *source, r *Report) {
+	said := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
+	defs := map[string]*definition{}
+	for _, d := range src.functions {
+		defs[d.name] = d
+	}
+	bundles := map[string]string{}
+	for _, p := range src.pragmas {
+		var in *definition
+		for _, d := range src.functions {
+			if d.file == p.file && d.first <= p.line && p.line <= d.last {
+				in = d
+			}
+		}
+		if in == nil {
+			said("%s:%d: pragma %s stands in no function", p.file, p.line, p.kind)
+			continue
+		}
+		for _, key := range []string{"variable", "port"} {
+			name := setting(p.text, key)
+			if name != "" && (key != "port" || name != "return") && !in.declares(name) {
+				said("%s:%d: pragma %s: %s has no %s", p.file, p.line, p.kind, in.name, name)
+			}
+		}
+		if b := setting(p.text, "bundle"); b != "" {
+			if other := bundles[b]; other != "" {
+				said("%s:%d: the bundle %s is that of %s too: a port to DRAM has one process", p.file, p.line, b, other)
+			}
+			bundles[b] = setting(p.text, "port")
+		}
+	}
+	for _, d := range src.functions {
+		locked := map[string]bool{}
+		for _, g := range lockedRE.FindAllStringSubmatchIndex(d.body, -1) {
+			blocks := d.body[g[4]:g[5]]
+			if locked[blocks] {
+				said("%s:%d: %s is locked a second time in %s", d.file, d.line(g[0]), blocks, d.name)
+			}
+			locked[blocks] = true
+		}
+		for _, p := range d.params {
+			if strings.Contains(p.kind, "hls::burst_maxi<") {
+				d.requests(p.name, r, said)
+			}
+		}
+		if strings.Contains(d.body, "SLUICE_REGION") {
+			src.region(d, defs, said)
+		}
+	}
+	slices.Sort(r.Problems)
+}
+
+// use is what a stage does with what it is handed.
+type use struct{ reads, writes bool }
+
+// uses follows a parameter to what the function, and those that it hands it on to, do with it.
+func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use) {
+	if n >= len(d.params) || depth > 16 {
+		return use{true, true}
+	}
+	p := d.params[n]
+	has := func(pattern string) bool {
+		return regexp.MustCompile(strings.ReplaceAll(pattern, "NAME", p.name)).MatchString(d.body)
+	}
+	switch {
+	case strings.Contains(p.kind, "hls::stream<"):
+		u = use{has(`\bNAME\.read\(`), has(`\bNAME\.write\(`)}
+	case strings.Contains(p.kind, "hls::stream_of_blocks<"):
+		u = use{has(`hls::read_lock<\w+>\s+\w+\(NAME\)`), has(`hls::write_lock<\w+>\s+\w+\(NAME\)`)}
+	default:
+		return use{true, !strings.HasPrefix(p.kind, "const ")}
+	}
+	for _, at := range callRE.FindAllStringSubmatchIndex(d.body, -1) {
+		callee := defs[d.body[at[2]:at[3]]]
+		end := closing(d.body, at[1]-1)
+		if callee == nil || callee == d || end < 0 {
+			continue
+		}
+		for i, arg := range list(d.body[at[1]:end]) {
+			if arg == p.name {
+				v := callee.uses(i, defs, depth+1)
+				u = use{u.reads || v.reads, u.writes || v.writes}
+			}
+		}
+	}
+	return u
+}
+
+// region holds one dataflow region to its rules.
+func (s *source) region(d *definition, defs map[string]*definition, said func(string, ...any)) {
+	type stage struct {
+		name string
+		line int
+	}
+	readers, writers, users := map[string][]int{}, map[string][]int{}, map[string][]int{}
+	var stages []stage
+	channels := map[string]bool{} // depth, or that there are blocks
+	var order []string
+	depths := map[string]string{}
+	for _, p := range s.pragmas {
+		if p.kind != "stream" || p.file != d.file || p.line < d.first || p.line > d.last {
+			continue
+		}
+		depths[setting(p.text, "variable")] = setting(p.text, "depth")
+	}
+	for at := 0; at < len(d.body); {
+		end := at
+		for end < len(d.body) && d.body[end] != ';' && d.body[end] != '{' {
+			if d.body[end] == '(' {
+				if to := closing(d.body, end); to > 0 {
+					end = to
+				}
+			}
+			end++
+		}
+		lead := len(d.body[at:end]) - len(strings.TrimLeft(d.body[at:end], " \n"))
+		text := spaceRE.ReplaceAllString(strings.TrimSpace(d.body[at:end]), " ")
+		line := d.line(at + lead)
+		if end < len(d.body) && d.body[end] == '{' {
+			said("%s:%d: a block in the dataflow region %s: expected declarations of channels and SLUICE_STAGE(stage(names)), without a condition or a loop around them: %s", d.file, line, d.name, text)
+			if end = closing(d.body, end); end < 0 {
+				return
+			}
+			at = end + 1
+			continue
+		}
+		at = end + 1
+		switch {
+		case text == "" || text == "SLUICE_REGION":
+		case blocksRE.MatchString(text):
+			name := blocksRE.FindStringSubmatch(text)[1]
+			channels[name] = true
+			order = append(order, name)
+		case fifoRE.MatchString(text):
+			g := fifoRE.FindStringSubmatch(text)
+			channels[g[2]] = true
+			order = append(order, g[2])
+			if depths[g[2]] != g[1] {
+				said("%s:%d: %s is as deep as %s in C-simulation and as %q in synthesis (pragma stream)", d.file, line, g[2], g[1], depths[g[2]])
+			}
+			if g[3] != g[2] {
+				said("%s:%d: %s calls itself %s", d.file, line, g[2], g[3])
+			}
+		case stageRE.MatchString(text):
+			g := stageRE.FindStringSubmatch(text)
+			n := len(stages)
+			stages = append(stages, stage{g[1], line})
+			callee := defs[g[1]]
+			if callee == nil {
+				said("%s:%d: there is no function %s", d.file, line, g[1])
+				continue
+			}
+			for i, arg := range list(g[2]) {
+				if i < len(callee.params) && !strings.ContainsAny(callee.params[i].kind, "&*") && !strings.Contains(callee.params[i].kind, "hls::") {
+					continue // a scalar, or scalars, by value
+				}
+				u := callee.uses(i, defs, 0)
+				if u.reads {
+					readers[arg] = append(readers[arg], n)
+				}
+				if u.writes {
+					writers[arg] = append(writers[arg], n)
+				}
+				users[arg] = append(users[arg], n)
+			}
+		default:
+			said("%s:%d: in the dataflow region %s: expected declarations of channels and SLUICE_STAGE(stage(names)), without a condition or a loop around them: %s", d.file, line, d.name, text)
+		}
+	}
+	names := func(at []int) string {
+		var out []string
+		for _, n := range at {
+			out = append(out, stages[n].name)
+		}
+		if out == nil {
+			return "none"
+		}
+		return strings.Join(out, ", ")
+	}
+	for _, c := range order {
+		switch {
+		case len(writers[c]) != 1 || len(readers[c]) != 1:
+			said("%s:%d: %s: expected one stage that writes it and one that reads it, found %s and %s", d.file, d.first, c, names(writers[c]), names(readers[c]))
+		case writers[c][0] >= readers[c][0]:
+			said("%s:%d: %s: %s reads before %s writes: expected the stages in the order of what flows", d.file, stages[readers[c][0]].line, c, stages[readers[c][0]].name, stages[writers[c][0]].name)
+		}
+	}
+	for _, p := range d.params {
+		if len(users[p.name]) > 1 {
+			said("%s:%d: %s (%s) is used by more than one stage of the region: %s", d.file, d.first, p.name, p.kind, names(users[p.name]))
+		}
+	}
+	// who calls the region hands every memory to it once
+	for _, caller := range s.functions {
+		for _, at := range regexp.MustCompile(`\b`+d.name+`\(`).FindAllStringIndex(caller.body, -1) {
+			end := closing(caller.body, at[1]-1)
+			if end < 0 {
+				continue
+			}
+			seen := map[string]bool{}
+			for _, arg := range list(caller.body[at[1]:end]) {
+				if seen[arg] {
+					said("%s:%d: %s is handed to %s twice", caller.file, caller.line(at[0]), arg, d.name)
+				}
+				seen[arg] = true
+			}
+		}
+	}
+}
+
+// requests holds a port whose bursts the code asks for to their form: a request, and behind it a pipelined loop that
+// writes a beat a trip, without a condition, as many as were asked for; nothing is written elsewhere. That
+// every request is answered C-simulation sees (hls_burst_maxi.h).
+func (d *definition) requests(port string, r *Report, said func(string, ...any)) {
+	asks := regexp.MustCompile(`\b`+port+`\.write_request\(`).FindAllStringIndex(d.body, -1)
+	writes := regexp.MustCompile(`\b`+port+`\.write\(`).FindAllStringIndex(d.body, -1)
+	form := regexp.MustCompile(`^` + port + `\.write_request\([^;]*, (\w+)\);\s*(?:\w+:\s*)?for \(int (\w+) = 0; (\w+) < (\w+); (\w+)\+\+\) \{`)
+	inside := 0
+	for _, at := range asks {
+		line := d.line(at[0])
+		text := d.body[at[0]:]
+		g := form.FindStringSubmatch(text)
+		if g == nil || g[1] != g[4] || g[2] != g[3] || g[3] != g[5] {
+			said("%s:%d: no burst: expected behind %s.write_request(from, n) a loop for (int i = 0; i < n; i++) { that writes its beats", d.file, line, port)
+			continue
+		}
+		if !regexp.MustCompile(`\bconst \w+ ` + g[1] + ` = `).MatchString(d.body) {
+			said("%s:%d: no burst: expected %s, the beats of a request, to be a constant", d.file, line, g[1])
+		}
+		begin := len(form.FindString(text)) - 1
+		end := closing(text, begin)
+		if end < 0 {
+			continue
+		}
+		n, depth := 0, 0
+		for i := begin; i < end; i++ {
+			switch text[i] {
+			case '{':
+				depth++
+			case '}':
+				depth--
+			}
+			if strings.HasPrefix(text[i:], port+".write(") {
+				inside++
+				before := strings.TrimRight(text[begin:i], " \n")
+				if depth == 1 && strings.HasSuffix(before, ";") || strings.HasSuffix(before, "}") || before == "{" {
+					n++
+				}
+			}
+		}
+		if n != 1 || strings.Contains(text[begin:end], "break;") || strings.Contains(text[begin:end], "continue;") {
+			said("%s:%d: no burst: expected the loop to write one beat of %s a trip, without a condition", d.file, line, port)
+			continue
+		}
+		r.Bursts++
+	}
+	if inside != len(writes) {
+		said("%s:%d: %s is written beside the loops behind its requests", d.file, d.first, port)
+	}
+}

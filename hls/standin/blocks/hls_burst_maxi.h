@@ -1,0 +1,91 @@
+// hls_burst_maxi.h: a stand-in for the vendor's header of that name, as far as hls/src uses it: writes of an m_axi port in
+// bursts that the code asks for. Unlike the vendor's, which writes at once, what is written is in memory when its answer
+// has been taken, so that an answer too few shows; and a write without a request, an answer without its data,
+// or an end with either open ends the process. For analysis (__SYNTHESIS__) it is declared only.
+#ifndef SLUICE_STANDIN_HLS_BURST_MAXI_H
+#define SLUICE_STANDIN_HLS_BURST_MAXI_H
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <vector>
+
+#include "ap_int.h"
+
+namespace hls {
+
+#ifdef __SYNTHESIS__
+
+template <class T>
+class burst_maxi {
+ public:
+  burst_maxi(T *p) : p_(p) {}
+  void write_request(std::size_t offset, std::size_t len);
+  void write(const T &v, ap_int<sizeof(T)> byteenable_mask = -1);
+  void write_response();
+
+ private:
+  T *p_;
+};
+
+#else
+
+template <class T>
+class burst_maxi {
+ public:
+  burst_maxi(T *p) : p_(p) {}
+  // Where it reaches is copied, what is open is not.
+  burst_maxi(const burst_maxi &other) : p_(other.p_) {}
+  burst_maxi &operator=(const burst_maxi &) = delete;
+  ~burst_maxi() {
+    if (!open_.empty()) wrong("requests are open at the end");
+  }
+
+  void write_request(std::size_t offset, std::size_t len) {
+    if (len == 0) wrong("a request of no beats");
+    open_.push_back({offset, len, {}});
+  }
+  void write(const T &v, ap_int<sizeof(T)> byteenable_mask = -1) {
+    if (filling_ == open_.size()) wrong("data that no request asked for");
+    burst &b = open_[filling_];
+    b.data.push_back({v, byteenable_mask});
+    if (b.data.size() == b.len) filling_++;
+  }
+  void write_response() {
+    if (filling_ == 0) wrong("an answer to what has not been written");
+    const burst &b = open_.front();
+    for (std::size_t i = 0; i < b.len; i++) {
+      // only what is enabled is touched, as on a bus
+      char *to = reinterpret_cast<char *>(p_ + b.offset + i);
+      const char *from = reinterpret_cast<const char *>(&b.data[i].value);
+      for (std::size_t n = 0; n < sizeof(T); n++)
+        if (b.data[i].mask.range(static_cast<int>(n), static_cast<int>(n)).to_uint() != 0) to[n] = from[n];
+    }
+    open_.pop_front();
+    filling_--;
+  }
+
+ private:
+  struct beat {
+    T value;
+    ap_int<sizeof(T)> mask;
+  };
+  struct burst {
+    std::size_t offset, len;
+    std::vector<beat> data;
+  };
+  [[noreturn]] static void wrong(const char *what) {
+    std::fprintf(stderr, "burst_maxi: %s\n", what);
+    std::_Exit(6);
+  }
+  T *p_;
+  std::deque<burst> open_;
+  std::size_t filling_ = 0;  // of open_: those before it have all their data
+};
+
+#endif
+
+}  // namespace hls
+
+#endif

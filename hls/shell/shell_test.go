@@ -32,7 +32,7 @@ func command(t *testing.T, name string, args ...string) string {
 var cyclesRE = regexp.MustCompile(`, (\d+) cycles: ok`)
 
 // play answers the cycles of a file, or what the process says against it.
-func play(t *testing.T, binary string, size int64, file string) (cycles uint64, said string) {
+func play(t *testing.T, binary string, size int64, file string, args ...string) (cycles uint64, said string) {
 	t.Helper()
 	dram := filepath.Join(t.TempDir(), "dram")
 	if err := os.WriteFile(dram, nil, 0o644); err != nil {
@@ -41,7 +41,7 @@ func play(t *testing.T, binary string, size int64, file string) (cycles uint64, 
 	if err := os.Truncate(dram, size); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(filepath.Join("../..", binary), "--dram", dram, "--base", "0", "--play", file).CombinedOutput()
+	out, err := exec.Command(filepath.Join("../..", binary), append([]string{"--dram", dram, "--base", "0", "--play", file}, args...)...).CombinedOutput()
 	g := cyclesRE.FindStringSubmatch(string(out))
 	if err != nil || g == nil {
 		return 0, fmt.Sprintf("%v: %s", err, out)
@@ -115,6 +115,26 @@ func TestShell(t *testing.T) {
 		r = append(r, records[start:]...)
 		if _, said := play(t, binary, memory, write("reset.vec", r)); said != "" {
 			t.Errorf("a soft reset after %d cycles: %s", after, said)
+		}
+	}
+	// and while memory takes a beat in eight cycles, so that what is offered waits: it must stand (axi_offers_checker)
+	slow := []string{"--bandwidth", "1"}
+	waiting, err := vectors.ReadFile(files[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.Index(waiting, vectors.Record(vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlStartMask}))
+	whole, said = play(t, binary, memory, files[2], slow...)
+	if said != "" || at < 0 {
+		t.Fatal(at, said)
+	}
+	for after := whole - 4500; after < whole-600; after += 97 {
+		r := slices.Clone(waiting[:at+1])
+		r = append(r, vectors.Run{MaxCycles: after}, vectors.RegExpect{Off: abi.RegStatus, Mask: abi.RegStatusBusyMask, Val: abi.RegStatusBusyMask},
+			vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlSoftResetMask})
+		r = ends(r, uint32(abi.ErrSoftReset), 0)
+		if _, said := play(t, binary, memory, write("slow.vec", r), slow...); said != "" {
+			t.Errorf("memory is slow, a soft reset after %d cycles: %s", after, said)
 		}
 	}
 	// a kernel that never ends: the watchdog gives it up; who has something to do it leaves alone

@@ -68,8 +68,24 @@ type Device struct {
 	Padded, Ran int
 	// Again counts kernels that were run again after a kill, Kills those that were stopped.
 	Again, Kills int
+	// Redone is how long, of each launch that was taken up again after a kill, had gone by in kernels that
+	// are run again: the one that was stopped, and those before it in its group.
+	Redone []sim.Time
+	// Of real-time kernels that might have been padded (Beside), Unhurt took no longer than when they were
+	// profiled, and Hurt9 less than 9 us longer (figure 27 of REEF).
+	Beside, Unhurt, Hurt9 int
+	// Window is when Halfway is to be noted (0: never): of each launch under way then, by network and
+	// whether it is a real-time one, the share of its kernels that have ended.
+	Window  sim.Time
+	Halfway map[Class]float64
 	// Sums, where it is not nil, takes the checksum of a launch's memory when it ends.
 	Sums map[device.LaunchID]uint64
+}
+
+// Class is launches of a network, real-time ones or not.
+type Class struct {
+	Network  string
+	RealTime bool
 }
 
 type outcome struct {
@@ -89,19 +105,23 @@ type flow struct {
 	net    *loaded
 	stream int
 	rt     bool
+	sms    sim.Set // of its units
 	mem    *sim.Memory
 	first  int // batch at the beginning
 	reqs   []device.RequestID
 	at     []int // places of reqs in the launch
 	prog   *batched
 	seg    int
-	next   int // kernel to be launched
-	done   int // kernels that have ended
-	inGPU  int // kernels launched and not ended
+	next   int        // kernel to be launched
+	done   int        // kernels that have ended
+	inGPU  int        // kernels launched and not ended
+	took   []sim.Time // of each kernel, when it last ran
+	lostNs sim.Time   // in the kernel that was stopped
 
 	syncAt   sim.Time // when the host knows what the segment gave; 0: it is under way
 	killed   bool     // a kernel of it was stopped
 	evicting bool     // its stream is being emptied
+	lost     bool     // a real-time kernel that it padded did not end: it waits until none of its kernels is on the device
 	aside    bool     // put aside for a real-time launch
 	stopping bool     // Abort was asked for
 	gone     bool     // its last event is out
@@ -235,7 +255,7 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 		return refuse("kernel %d of segment %d", l.Kernel, l.First)
 	}
 	f := &flow{
-		work: w, net: net, rt: l.Priority > 0, first: len(l.Requests), prog: prog, seg: l.First,
+		work: w, net: net, rt: l.Priority > 0, sms: d.sms(l.Units), first: len(l.Requests), prog: prog, seg: l.First,
 		next: from + l.Kernel, done: from + l.Kernel, ready: now, began: now,
 	}
 	f.stream, d.streams = d.streams[len(d.streams)-1], d.streams[:len(d.streams)-1]
@@ -245,10 +265,13 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 	} else {
 		f.mem = prog.Memory(uint64(l.Requests[0]))
 	}
+	if d.cfg.Mode.Kill && !f.rt {
+		f.took = make([]sim.Time, len(prog.Kernels))
+	}
 	for i, id := range l.Requests {
 		f.reqs, f.at = append(f.reqs, id), append(f.at, i)
 	}
-	d.gpu.Mask(f.stream, d.sms(l.Units))
+	d.gpu.Mask(f.stream, f.sms)
 	priority := 0
 	if f.rt && d.cfg.Mode.Priority {
 		priority = 1
@@ -307,7 +330,8 @@ func (d *Device) evict(f *flow) {
 		return
 	}
 	f.evicting = true
-	d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: d.cfg.Mode.Kill || f.stopping, Reclaim: d.cfg.Mode.Reclaim, Forgive: d.cfg.Mode.Boolean}, d.events)
+	kill := (d.cfg.Mode.Kill || f.stopping) && f.net.restorable(f.done)
+	d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: kill, Reclaim: d.cfg.Mode.Reclaim, Forgive: d.cfg.Mode.Boolean}, d.events)
 	d.take()
 }
 
@@ -351,14 +375,14 @@ func (d *Device) launch(now sim.Time) {
 		first := !ahead
 		ahead = ahead || f.rt
 		switch {
-		case f.evicting || f.stopping || f.syncAt > 0 || f.aside || f.ready > now:
+		case f.evicting || f.lost || f.stopping || f.syncAt > 0 || f.aside || f.ready > now:
 		case f.rt && m.Hold && !m.Together && (d.since >= 0 || !first):
 			// the device is not free of the others yet, or one of its own kind is there: one at a time
 		case f.rt && m.Pad:
 			for f.next < f.end() && f.inGPU < max(1, d.p.Queue) {
 				d.pad(f)
 			}
-		case f.rt || rt == 0 || !m.Hold && !m.Beside:
+		case f.rt || !m.Beside && (rt == 0 || !m.Hold):
 			for f.next < f.end() {
 				d.submit(f)
 			}
@@ -410,25 +434,28 @@ func (d *Device) pad(f *flow) {
 	if kind == kernel.Compute {
 		d.heads, d.owners = d.heads[:0], d.owners[:0]
 		for _, be := range d.flows {
-			if !be.rt && be.aside && !be.evicting && !be.stopping && be.syncAt == 0 && be.ready <= d.gpu.Now() &&
-				be.next < be.end() && be.prog.Kernels[be.next].Kind == kernel.Compute {
+			if !be.rt && be.aside && !be.evicting && !be.lost && !be.stopping && be.syncAt == 0 && be.ready <= d.gpu.Now() &&
+				be.next < be.end() && be.prog.Kernels[be.next].Kind == kernel.Compute &&
+				be.net.restorable(be.next) && f.sms.Without(be.sms) == (sim.Set{}) {
 				versions := be.prog.all[be.next]
 				d.heads = append(d.heads, versions[:min(len(versions), max(1, d.cfg.Mode.Versions))])
 				d.owners = append(d.owners, be)
 			}
 		}
-		d.pads = sched.Pad(rt, d.p.SMs, d.heads, d.pads[:0])
-		at := rt.Reserve(d.p.SMs)
+		n := f.sms.Len()
+		d.pads = sched.Pad(rt, n, d.heads, d.pads[:0])
+		free := f.sms
 		if len(d.pads) > 0 {
-			j.Parts[0].On = sim.All(at)
+			j.Parts[0].On = free.First(rt.Reserve(n))
+			free = free.Without(j.Parts[0].On)
 		}
 		for _, pad := range d.pads {
 			be := d.owners[pad.Queue]
 			k := be.next
 			p := be.part()
 			p.As = &be.prog.as[k][pad.Version]
-			p.On = sim.All(at + pad.Units).Without(sim.All(at))
-			at += pad.Units
+			p.On = free.First(pad.Units)
+			free = free.Without(p.On)
 			j.Parts, j.flows = append(j.Parts, p), append(j.flows, be)
 			d.Padded++
 		}
@@ -489,7 +516,7 @@ func (d *Device) copy(w *device.Work) (bool, error) {
 func (d *Device) reset(now sim.Time, w *device.Work) (bool, error) {
 	for _, f := range slices.Clone(d.flows) {
 		if w.Units.Meets(f.work.Launch.Units) {
-			f.stopping = true
+			f.stopping, f.gone = true, true // nothing more is told of it, however its last kernel ends
 			d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: true}, d.events)
 			d.take()
 			d.remove(f)
@@ -610,6 +637,12 @@ func (d *Device) advance(now sim.Time) {
 
 // step goes to the next instant at which something happens.
 func (d *Device) step(t sim.Time) {
+	if d.Window > 0 && t > d.Window {
+		d.Window, d.Halfway = 0, map[Class]float64{}
+		for _, f := range d.flows {
+			d.Halfway[Class{f.work.Launch.Network, f.rt}] += float64(f.done) / float64(len(f.prog.Kernels))
+		}
+	}
 	d.events = d.gpu.Advance(t, d.events)
 	d.take()
 	now := d.gpu.Now()
@@ -647,6 +680,7 @@ func (d *Device) take() {
 			switch e.Kind {
 			case sim.Done:
 				d.Ran++
+				d.timed(f, j.Parts[p].Kernel, e.At-e.Item.Began)
 				f.done = max(f.done, j.Parts[p].Kernel+1)
 				if f.done == f.end() && f.inGPU == 0 {
 					f.syncAt = max(1, e.At+d.cfg.SyncNs)
@@ -655,8 +689,15 @@ func (d *Device) take() {
 					d.stopped(e.At, f)
 				}
 			case sim.Killed:
-				f.killed = true
+				f.killed, f.lostNs = true, e.At-e.Item.Began
 				d.Kills++
+			}
+			// Its own stream's eviction knows nothing of kernels that padded another's.
+			f.lost = f.lost || p > 0 && e.Kind != sim.Done
+			if f.lost && f.inGPU == 0 && !f.evicting {
+				f.lost = false
+				d.back(f)
+				d.stopped(e.At, f)
 			}
 		}
 		d.idleJobs = append(d.idleJobs, j)
@@ -664,25 +705,50 @@ func (d *Device) take() {
 	d.events = d.events[:0]
 }
 
-// evicted: the flow's stream is empty; from where on it goes is known.
+// timed notes how long a kernel took.
+func (d *Device) timed(f *flow, k int, ns sim.Time) {
+	if f.rt && d.cfg.Mode.Pad && f.prog.Kernels[k].Kind == kernel.Compute {
+		d.Beside++
+		more := ns - f.prog.heads[k].KernelNs
+		if more <= 1 { // rounding
+			d.Unhurt++
+		}
+		if more < 9000 {
+			d.Hurt9++
+		}
+	}
+	if k < len(f.took) {
+		f.took[k] = ns
+	}
+}
+
+// evicted: the flow's stream is empty.
 func (d *Device) evicted(now sim.Time, f *flow) {
 	f.evicting = false
+	if f.inGPU == 0 || d.cfg.Mode.Boolean { // else some pad another's kernels, which ends them; a boolean believes all gone
+		f.lost = false
+		d.back(f)
+	}
+	d.settle(now)
+	d.stopped(now, f)
+}
+
+// back: nothing of the flow is on the device any more; from where on it goes is known.
+func (d *Device) back(f *flow) {
 	from := f.done
-	if f.killed && from < len(f.net.entries) && !d.cfg.Mode.Alone {
-		if e := f.net.entries[from]; e >= 0 {
-			from = e
-		} else {
-			from = 0
-			f.mem.Fill(uint64(f.work.Launch.Requests[0]))
-		}
+	if f.killed && from < len(f.net.entries) && f.net.restorable(from) && !d.cfg.Mode.Alone {
+		from = f.net.entries[from]
 		d.Again += f.done - from + 1
+		redone := f.lostNs
+		for k := from; k < min(f.done, len(f.took)); k++ {
+			redone += f.took[k]
+		}
+		d.Redone = append(d.Redone, redone)
 	}
 	f.killed = false
 	if f.syncAt == 0 {
 		f.next, f.done = from, from
 	}
-	d.settle(now)
-	d.stopped(now, f)
 }
 
 // passed ends a segment: who is sure enough leaves.

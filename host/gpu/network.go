@@ -70,6 +70,11 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 	if l.batches[0] != nil && len(kp.Kernels) != len(l.batches[0].Kernels) {
 		return nil, fmt.Errorf("%w: %s has %d kernels at batch 1 and %d at %d", device.ErrRequest, l.Name, len(l.batches[0].Kernels), len(kp.Kernels), n)
 	}
+	for i := range kp.Kernels {
+		if err := fits(l.Name, i, &kp.Kernels[i], p); err != nil {
+			return nil, err
+		}
+	}
 	b := &batched{Program: prog}
 	if !l.pads {
 		l.batches[n-1] = b
@@ -88,6 +93,9 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 		}
 		all := make([]sched.Version, len(as))
 		for j := range as {
+			if err := fits(l.Name, i, &as[j], p); err != nil {
+				return nil, err
+			}
 			all[j] = profile(&as[j], p)
 		}
 		b.heads = append(b.heads, all[0])
@@ -98,6 +106,18 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 	}
 	l.batches[n-1] = b
 	return b, nil
+}
+
+// restorable is whether the program can be taken up again when kernel k is stopped inside.
+func (l *loaded) restorable(k int) bool { return k >= len(l.entries) || l.entries[k] != idem.Never }
+
+// fits refuses a kernel no block of which any multiprocessor can hold: it would wait for ever.
+func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {
+	if k.Kind != kernel.Compute || p.SM.Of(k) > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: kernel %d (%s): a block of %d threads, %d registers each and %d bytes of shared memory does not fit a multiprocessor of %d threads, %d registers, %d bytes",
+		kernel.ErrProgram, network, i, k.Name, k.Threads, k.Regs, k.Shared, p.SM.Threads, p.SM.Regs, p.SM.Shared)
 }
 
 // prune keeps the versions that none dominates, with their profiles.
@@ -117,8 +137,9 @@ func profile(k *kernel.Kernel, p *sim.Params) sched.Version {
 	if k.Kind != kernel.Compute {
 		return v
 	}
-	v.Occupancy = max(1, p.SM.Of(k))
-	v.BlockNs = int64(k.BlockNs * max(1, float64(min(v.Occupancy, k.Blocks))*k.Issue))
+	v.Occupancy = p.SM.Of(k)
+	v.BlockNs = int64(max(k.BlockNs, float64(k.Bytes)/p.Bandwidth)) // all blocks draw on the DRAM at the same time
+	v.FullNs = int64(k.BlockNs * max(1, float64(v.Occupancy)*k.Issue))
 	alone := *p
 	alone.LaunchNs, alone.TransferNs, alone.DispatchNs = 0, 0, 0
 	g, err := sim.New(alone)

@@ -28,6 +28,9 @@ var ErrTrace = errors.New("trace of a link")
 // second is the step of a trace.
 const second Time = 1_000_000_000
 
+// Longest is how long a trace may be.
+const Longest = maxValues * second
+
 // Bounds of what is accepted.
 const (
 	maxValues = 1 << 20 // 12 days

@@ -9,27 +9,31 @@ import (
 )
 
 func TestPad(t *testing.T) {
-	rt := sched.Version{KernelNs: 100, BlockNs: 50, Blocks: 40, Occupancy: 2} // 40 of 60 units
-	fits := sched.Version{KernelNs: 60, BlockNs: 60, Blocks: 20, Occupancy: 4}
-	slow, dense, wide := fits, fits, fits
-	slow.BlockNs, slow.KernelNs = 100, 100
-	dense.Occupancy = 1
+	rt := sched.Version{KernelNs: 100, BlockNs: 50, FullNs: 50, Blocks: 40, Occupancy: 2} // 40 of 60 units
+	fits := sched.Version{KernelNs: 60, BlockNs: 60, FullNs: 60, Blocks: 20, Occupancy: 4}
+	slow, coarse, wide, busy, alone := fits, fits, fits, fits, fits
+	slow.BlockNs, slow.FullNs, slow.KernelNs = 100, 100, 100
+	coarse.Occupancy = 1
 	wide.Blocks = 41
 	quick := fits
 	quick.KernelNs, quick.Blocks = 40, 22
+	busy.FullNs = 240 // two on a unit take 120: it needs units of its own
+	alone.FullNs, alone.Blocks = 240, 21
 	for _, c := range []struct {
 		name  string
 		heads [][]sched.Version
 		want  []sched.Padding
 	}{
 		{"nothing queued", [][]sched.Version{nil, nil}, nil},
-		{"one that fits", [][]sched.Version{{fits}}, []sched.Padding{{Queue: 0, Units: 10}}},
+		{"one that fits is spread over what is free", [][]sched.Version{{fits}}, []sched.Padding{{Queue: 0, Units: 20}}},
 		{"rule 1", [][]sched.Version{{slow}}, nil},
-		{"rule 2", [][]sched.Version{{dense}}, nil},
+		{"rule 1 where it is packed, not where a unit is full", [][]sched.Version{{busy}, {fits}}, []sched.Padding{{Queue: 0, Units: 20}}},
+		{"rule 1 where it is packed: no room for so few on a unit", [][]sched.Version{{alone}, {fits}}, []sched.Padding{{Queue: 1, Units: 20}}},
+		{"rule 2", [][]sched.Version{{coarse}}, nil},
 		{"no room", [][]sched.Version{{wide}}, nil},
 		{"until the room is taken", [][]sched.Version{{fits}, nil, {fits}, {fits}}, []sched.Padding{{Queue: 0, Units: 10}, {Queue: 2, Units: 10}}},
-		{"the quickest version that may", [][]sched.Version{{slow, fits, quick, dense}}, []sched.Padding{{Queue: 0, Version: 2, Units: 11}}},
-		{"another where the quickest has no room", [][]sched.Version{{quick}, {quick, fits}}, []sched.Padding{{Queue: 0, Units: 11}}},
+		{"the quickest version that may, and what it leaves", [][]sched.Version{{slow, fits, quick, coarse}}, []sched.Padding{{Queue: 0, Version: 2, Units: 20}}},
+		{"another where the quickest has no room", [][]sched.Version{{quick}, {quick, fits}}, []sched.Padding{{Queue: 0, Units: 20}}},
 	} {
 		if got := sched.Pad(&rt, 60, c.heads, nil); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
@@ -42,11 +46,37 @@ func TestPad(t *testing.T) {
 	}
 }
 
+// Whatever is asked, both rules hold where the kernels are put, and nobody has more units than there are.
+func TestPadRules(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	padded := 0
+	for range 3000 {
+		rt := versions(rng, 1)[0]
+		rt.Blocks = 1 + rng.IntN(70)
+		var heads [][]sched.Version
+		for range rng.IntN(6) {
+			heads = append(heads, versions(rng, rng.IntN(11)))
+		}
+		left := 60 - rt.Reserve(60)
+		for _, p := range sched.Pad(&rt, 60, heads, nil) {
+			v := &heads[p.Queue][p.Version]
+			per := (v.Blocks + p.Units - 1) / p.Units
+			if left -= p.Units; left < 0 || p.Units > v.Blocks || v.Occupancy < rt.Occupancy || per > rt.Occupancy || v.At(per) >= rt.KernelNs {
+				t.Fatalf("%+v beside %+v: %+v, %d to a unit, %d units left", v, rt, p, per, left)
+			}
+			padded++
+		}
+	}
+	if padded < 1000 {
+		t.Errorf("%d kernels were padded", padded)
+	}
+}
+
 func versions(rng *rand.Rand, n int) (out []sched.Version) {
 	for range n {
 		block := 5_000 + rng.Int64N(100_000)
 		out = append(out, sched.Version{
-			KernelNs: block * (1 + rng.Int64N(3)), BlockNs: block, Blocks: 1 + rng.IntN(200),
+			KernelNs: block * (1 + rng.Int64N(3)), BlockNs: block, FullNs: block * (1 + rng.Int64N(3)), Blocks: 1 + rng.IntN(200),
 			Threads: 32 << rng.IntN(5), Regs: 16 + rng.IntN(200), Shared: rng.IntN(4) << 13, Occupancy: 1 + rng.IntN(10),
 		})
 	}
@@ -57,7 +87,7 @@ func versions(rng *rand.Rand, n int) (out []sched.Version) {
 func TestPrune(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	atMost := func(a, b sched.Version) bool {
-		return a.KernelNs <= b.KernelNs && a.BlockNs <= b.BlockNs && a.Regs <= b.Regs &&
+		return a.KernelNs <= b.KernelNs && a.BlockNs <= b.BlockNs && a.FullNs <= b.FullNs && a.Regs <= b.Regs &&
 			a.Shared <= b.Shared && a.Threads <= b.Threads && a.Blocks <= b.Blocks
 	}
 	for range 200 {
@@ -91,5 +121,20 @@ func BenchmarkPad(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		buf = sched.Pad(&rts[i%64], 60, heads, buf[:0])
+	}
+}
+
+// Nothing is allocated for a kernel.
+func TestPadAllocates(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	rt := versions(rng, 1)[0]
+	rt.Blocks, rt.Occupancy = 10, 1
+	var heads [][]sched.Version
+	for range 5 {
+		heads = append(heads, versions(rng, 10))
+	}
+	buf := make([]sched.Padding, 0, 8)
+	if n := testing.AllocsPerRun(100, func() { buf = sched.Pad(&rt, 60, heads, buf[:0]) }); n != 0 || len(buf) == 0 {
+		t.Errorf("%v allocations, %d kernels padded", n, len(buf))
 	}
 }

@@ -4,9 +4,9 @@
 // least cost that hold its tightest deadline (algorithm 2).
 //
 // The listings leave things open. `seeb-literal` takes them at their word: the cost knows nothing of how
-// many batches a group needs, so one image at a time costs least; units are given out again every time,
-// also those that somebody runs on; a group that gets none runs on all. `seeb` takes L for the time in
-// which the whole group has ended, gives out free units only, and lets a group without any wait.
+// many batches a group needs, so one image at a time costs least; the units given out are one range, from
+// the first that nobody runs on; of several groups one that gets none runs on all. `seeb` takes L for the
+// time in which the whole group has ended, gives out any free units, and lets a group without any wait.
 
 package sched
 
@@ -49,9 +49,15 @@ func Split(images []int, units int, buf []int) []int {
 	return buf
 }
 
-// DisableMask is a set of units as libsmctrl wants it: one bit a unit, set where it is disabled. It is
-// the first word alone, for devices of up to 64 units.
-func DisableMask(u device.Units) uint64 { return ^u[0] }
+// DisableMask is a set of units as libsmctrl wants it: one bit a unit, set where it is disabled. It has as
+// many words as the device's units need.
+func DisableMask(u device.Units, units int) []uint64 {
+	mask := make([]uint64, (units+63)/64)
+	for i := range mask {
+		mask[i] = ^u[i]
+	}
+	return mask
+}
 
 // SEEB is the policy.
 type SEEB struct {
@@ -245,11 +251,16 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 		}
 	}
 	free := device.UnitRange(0, d.Units)
-	if !s.Literal && !s.NoUnits {
+	if !s.NoUnits {
 		for i := range s.groups {
 			if s.groups[i].device == dev {
 				free = free.Without(s.groups[i].units)
 			}
+		}
+	}
+	if s.Literal {
+		if free = run(free, d.Units); free.Empty() {
+			return // the worker is triggered when units become available
 		}
 	}
 	s.images = s.images[:0]
@@ -284,6 +295,22 @@ func (s *SEEB) group(now Time, st *State, dev int) {
 		}
 		s.groups = append(s.groups, g)
 	}
+}
+
+// run is the range of units that begins with the first of a set, of so many on the device.
+func run(u device.Units, n int) device.Units {
+	first := 0
+	for first < n && !u.Has(first) {
+		first++
+	}
+	end := first
+	for end < n && u.Has(end) {
+		end++
+	}
+	if first == end {
+		return device.Units{}
+	}
+	return device.UnitRange(first, end-first)
 }
 
 // lowest is the first n units of a set.

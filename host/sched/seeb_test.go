@@ -21,9 +21,12 @@ func TestSplitExample(t *testing.T) {
 		first, n int
 		want     uint64
 	}{{0, 14, 0xFFFFFFFFFFFFC000}, {14, 28, 0xFFFFFC0000003FFF}, {0, 3, 0xFFFFFFFFFFFFFFF8}} {
-		if m := sched.DisableMask(device.UnitRange(c.first, c.n)); m != c.want {
+		if m := sched.DisableMask(device.UnitRange(c.first, c.n), 42); !slices.Equal(m, []uint64{c.want}) {
 			t.Errorf("mask of %d from %d is %#x, expected %#x", c.n, c.first, m, c.want)
 		}
+	}
+	if m := sched.DisableMask(device.UnitRange(60, 6), 66); !slices.Equal(m, []uint64{1<<60 - 1, ^uint64(3)}) {
+		t.Errorf("mask of 6 from 60 of 66 units is %#x", m)
 	}
 }
 

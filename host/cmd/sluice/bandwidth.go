@@ -5,25 +5,30 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/bandwidth"
 	"github.com/sluice-npu/sluice/host/bandwidth/capture"
+	"github.com/sluice-npu/sluice/host/links"
 )
 
 type bandwidthCmd struct {
-	File string        `arg:"" optional:"" help:"pcap file."`
-	Live string        `placeholder:"INTERFACE" help:"Capture from this interface (needs root or CAP_NET_RAW)."`
-	For  time.Duration `default:"10s" help:"How long to capture (--live)."`
-	Port uint16        `required:"" help:"The server's TCP port."`
-	Gap  time.Duration `default:"200ms" help:"A pause that ends a request that nobody answers."`
-	Skip int64         `default:"0" help:"Bytes of a request that are left out at its beginning: the first burst reads too fast; 0: ten full packets, two of a request that this leaves too little of; -1: none."`
-	Out  string        `help:"Folder for summary.json (default: none is written)."`
-	JSON bool          `name:"json" help:"Print JSON."`
+	File   string        `arg:"" optional:"" help:"pcap file."`
+	Live   string        `placeholder:"INTERFACE" help:"Capture from this interface (needs root or CAP_NET_RAW)."`
+	For    time.Duration `default:"10s" help:"How long to capture (--live)."`
+	Port   uint16        `required:"" help:"The server's TCP port."`
+	Gap    time.Duration `default:"200ms" help:"A pause that ends a request that nobody answers."`
+	Skip   int64         `default:"0" help:"Bytes of a request that are left out at its beginning: the first burst reads too fast; 0: ten full packets, two of a request that this leaves too little of; -1: none."`
+	Link   string        `placeholder:"FILE" help:"Also write what the clients' estimates are by the second, in Mbit/s a line, as bench jellyfish --link reads it; of the one client there is, or of --client."`
+	Client string        `placeholder:"ADDRESS" help:"Whose estimates --link writes."`
+	Out    string        `help:"Folder for summary.json (default: none is written)."`
+	JSON   bool          `name:"json" help:"Print JSON."`
 }
 
 // Help implements the command.
@@ -39,7 +44,8 @@ below 60 kbit/s. What packets there were is said where nothing was measured.
 
 Example:
   sluice bandwidth requests.pcap --port 8080
-  sluice bandwidth --live eth0 --port 8080 --for 30s --json`
+  sluice bandwidth --live eth0 --port 8080 --for 30s --json
+  sluice bandwidth requests.pcap --port 8080 --link camera.txt   # then: sluice bench jellyfish --link camera.txt`
 }
 
 type transferDoc struct {
@@ -109,6 +115,11 @@ func (c *bandwidthCmd) Run(e *env) error {
 	if measured == 0 || seen.Jumps > 0 {
 		fmt.Fprintf(e.stderr, "sluice: port %d: %s; %d of %d requests were measured (--help says when one is not)\n", c.Port, seen, measured, len(doc.Transfers))
 	}
+	if c.Link != "" && failed == nil {
+		if err := c.trace(doc.Transfers); err != nil {
+			return coded(codeInput, err)
+		}
+	}
 	if c.JSON || c.Out != "" {
 		if err := e.output(doc, c.Out, c.JSON); err != nil {
 			return err
@@ -132,6 +143,47 @@ func (c *bandwidthCmd) Run(e *env) error {
 		return err
 	}
 	return failed
+}
+
+// trace writes a client's estimates by the second: at its end, or what it was last where nothing came.
+func (c *bandwidthCmd) trace(all []transferDoc) error {
+	var clients []netip.Addr
+	var rates []float64 // by second; 0: nothing ended in it
+	want, err := netip.ParseAddr(c.Client)
+	if c.Client != "" && err != nil {
+		return fmt.Errorf("--client %q: an IP address is expected", c.Client)
+	}
+	for i := range all {
+		t := &all[i]
+		from, err := netip.ParseAddrPort(t.Client)
+		if err != nil || t.Estimate == 0 || t.AtNs < 0 || t.AtNs >= links.Longest || c.Client != "" && from.Addr() != want {
+			continue
+		}
+		if !slices.Contains(clients, from.Addr()) {
+			clients = append(clients, from.Addr())
+		}
+		second := int(t.AtNs / 1e9)
+		for len(rates) <= second {
+			rates = append(rates, 0)
+		}
+		rates[second] = t.Estimate
+	}
+	if len(clients) != 1 {
+		return fmt.Errorf("--link %s: %d clients with an estimate (%v), one is expected: --client names it", c.Link, len(clients), clients)
+	}
+	last := rates[slices.IndexFunc(rates, func(r float64) bool { return r > 0 })]
+	return writeFile(c.Link, func(w io.Writer) error {
+		fmt.Fprintf(w, "# %s, port %d: estimates by the second, Mbit/s\n", clients[0], c.Port)
+		for _, r := range rates {
+			if r > 0 {
+				last = r
+			}
+			if _, err := fmt.Fprintf(w, "%.3f\n", last/1e6); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // take captures.

@@ -55,8 +55,8 @@ type gpuClientDoc struct {
 
 type gpuPolicyDoc struct {
 	engine.Summary
-	RealTime      float64        `json:"real_time_latency"` // mean, of the network's time alone
-	RealTimeP99   float64        `json:"real_time_latency_p99"`
+	RealTime      *float64       `json:"real_time_latency"` // mean, of the network's time alone; null: no real-time request ended
+	RealTimeP99   *float64       `json:"real_time_latency_p99"`
 	Throughput    float64        `json:"throughput"` // sum over clients, of the networks' alone
 	GPUPreempted  int            `json:"gpu_preemptions"`
 	PreemptionNs  float64        `json:"gpu_preemption_ns"` // mean, best-effort work off the GPU
@@ -133,10 +133,13 @@ func (c *runCmd) gpu(e *env) error {
 			return coded(runCode(err), err)
 		}
 		d := gpuPolicyDoc{
-			Summary: res.Summary(), RealTime: out.RT, RealTimeP99: out.RTP99, Throughput: out.Throughput, GPUPreempted: out.Preemptions,
+			Summary: res.Summary(), Throughput: out.Throughput, GPUPreempted: out.Preemptions,
 			PreemptionNs: out.Preempt * 1e3, PreemptionP99: out.PreemptP99 * 1e3, Padded: out.Padded, Again: out.Again,
 		}
 		d.Policy = p
+		if out.RT > 0 {
+			d.RealTime, d.RealTimeP99 = &out.RT, &out.RTP99
+		}
 		for i := range out.Clients {
 			o, client := &out.Clients[i], &out.Served[i]
 			alone, err := own.Alone(client.Network)
@@ -171,8 +174,14 @@ func (c *runCmd) gpu(e *env) error {
 		if err := t.Write(e.stdout); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.stdout, "real-time latency %.3f of alone (p99 %.3f); throughput %.3f; %d preemptions of %.1f us\n\n",
-			r.RealTime, r.RealTimeP99, r.Throughput, r.GPUPreempted, r.PreemptionNs/1e3)
+		rt, gone := "no real-time request ended", "no preemptions"
+		if r.RealTime != nil {
+			rt = fmt.Sprintf("real-time latency %.3f of alone (p99 %.3f)", *r.RealTime, *r.RealTimeP99)
+		}
+		if r.GPUPreempted > 0 {
+			gone = fmt.Sprintf("%d preemptions of %.1f us", r.GPUPreempted, r.PreemptionNs/1e3)
+		}
+		fmt.Fprintf(e.stdout, "%s; throughput %.3f; %s\n\n", rt, r.Throughput, gone)
 	}
 	return nil
 }

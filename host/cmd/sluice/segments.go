@@ -10,18 +10,29 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/graph"
+	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/soft"
 	"github.com/sluice-npu/sluice/host/verify"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// large imports the first segments of a network, all of them where none are named.
+// large imports the first segments of a network, all of them where none are named. The exits of the zoo's networks are
+// exit1, exit2 ... by depth.
 func (c *verifyCmd) large() (*graph.Graph, error) {
 	from := c.Import
 	from.InputSide = cmp.Or(c.Input, from.InputSide)
+	if c.Segments > 0 && from.Exits == "" && !recipe.Own(c.Network) {
+		// by name: what lies behind need not fit so small an input
+		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide}
+		for i := range c.Segments {
+			o.Exits = append(o.Exits, fmt.Sprintf("exit%d", i+1))
+		}
+		return zoo.LoadWith(c.Network, o)
+	}
 	g, err := from.Graph(c.Network, weightSeed)
 	if err != nil || c.Segments == 0 {
 		return g, err

@@ -351,7 +351,11 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) err
 		if c.Device == "soft" {
 			b.Dev.Slotted = soft.New(d, soft.Options{})
 		} else {
-			bus, err := openBus(e.ctx, d, cosimOf(c.Device, d), npu.CosimOpts{})
+			var o npu.CosimOpts
+			if c.Device == "hls" {
+				o.DRAMBytes = 256 << 20 // random networks on the largest arrays have more weights than the default holds
+			}
+			bus, err := openBus(e.ctx, d, cosimOf(c.Device, d), o)
 			if err != nil {
 				return err
 			}

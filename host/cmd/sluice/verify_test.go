@@ -75,6 +75,12 @@ func TestSegmentsOnSoft(t *testing.T) {
 	if code := realMain(args, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") {
 		t.Fatalf("exit code %d: %s%s", code, out.String(), log.String())
 	}
+	// the beginning alone, on an input that is too small for what lies behind it
+	out.Reset()
+	args[6], args[10] = "inceptionv3", "64"
+	if code := realMain(args, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") {
+		t.Fatalf("%v: exit code %d: %s%s", args, code, out.String(), log.String())
+	}
 	// another's network: its exits by their names, its side by the flag that every command has
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {

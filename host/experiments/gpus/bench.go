@@ -453,7 +453,7 @@ func (c Config) vary(ctx context.Context, k *bench, b *Bench) error {
 		}
 		var all []variant
 		for _, factor := range []float64{0.5, 2} {
-			for _, key := range f.Assumed() {
+			for _, key := range f.Uncertain() {
 				all = append(all, variant{fmt.Sprintf("%s x %v", key, factor), f.With(key, factor), DefaultOpen()})
 			}
 			if k.ready == nil {

@@ -1,12 +1,14 @@
-// REEF's statements (figures 1, 15 to 24, 28, 29).
+// REEF's statements (tables 1; figures 1, 10, 15 to 24, 27 to 29).
 
 package gpus
 
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/idem"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
@@ -83,33 +85,126 @@ func usage(network string) probe {
 
 // pairs is the mean of a metric over figure 23's pairs of a real-time and a best-effort network.
 func pairs(of func(pair string) probe, rts ...string) probe {
+	return mean(each25(of, rts...)...)
+}
+
+// each25 is a metric of each of those pairs.
+func each25(of func(pair string) probe, rts ...string) (all []probe) {
 	if len(rts) == 0 {
 		rts = five()
 	}
-	var all []probe
 	for _, rt := range rts {
 		for _, be := range five() {
 			all = append(all, of(rt+"/"+be))
 		}
 	}
-	return mean(all...)
+	return all
+}
+
+// rtThroughput is the throughput of real-time clients under a system, of that without others.
+func rtThroughput(system string) func(string) probe {
+	return func(w string) probe {
+		of := func(s string) probe { return outcome("tvm", s, w, func(o *Outcome) float64 { return o.RTThroughput }) }
+		return over(of(system), of("rt-only"))
+	}
+}
+
+// outcome is something that a run showed.
+func outcome(style, system, workload string, of func(*Outcome) float64) probe {
+	return func(l *lab) (float64, error) {
+		o, err := l.run(style, system, workload)
+		if err != nil {
+			return 0, err
+		}
+		return of(o), nil
+	}
+}
+
+// redone is what a preemption makes to be done again, in us.
+func redone(style, workload string) probe {
+	of := outcome(style, "reset", workload, func(o *Outcome) float64 { return o.Redone })
+	return func(l *lab) (float64, error) {
+		us, err := of(l)
+		if us == 0 {
+			us = math.NaN() // nothing was stopped
+		}
+		return us, err
+	}
+}
+
+// by is one system's preemptions over another's, by workload.
+func by(workloads []string, a, b string) (out []probe) {
+	for _, w := range workloads {
+		out = append(out, over(preempt("tvm", a, w), preempt("tvm", b, w)))
+	}
+	return out
+}
+
+// alone is a network's time alone with REEF's device queue of four, in ms.
+func alone(style, network string) probe {
+	return func(l *lab) (float64, error) {
+		f := l.file.With("device_queue", 4/l.file.Values["device_queue"].Value)
+		ns, err := NewBed(f, style).Alone(network)
+		return float64(ns) / 1e6, err
+	}
+}
+
+// kernels is how many kernels a network has.
+func kernels(style, network string) probe {
+	return func(l *lab) (float64, error) {
+		p, err := catalogue.Program(catalogue.Spec{Network: network, Style: style}, l.file.Machine())
+		if err != nil {
+			return 0, err
+		}
+		n := 0
+		for i := range p.Kernels {
+			if p.Kernels[i].Kind == kernel.Compute {
+				n++
+			}
+		}
+		return float64(n), nil
+	}
+}
+
+// longest is the longest of the groups from which REEF's five networks are taken up again.
+func longest(style string) probe {
+	return func(l *lab) (float64, error) {
+		n := 0
+		for _, network := range five() {
+			p, err := catalogue.Program(catalogue.Spec{Network: network, Style: style}, l.file.Machine())
+			if err != nil {
+				return 0, err
+			}
+			for i, e := range idem.Entries(p) {
+				n = max(n, i-e+1)
+			}
+		}
+		return float64(n), nil
+	}
 }
 
 // reefClaims are REEF's statements.
 func reefClaims() []claim {
 	const (
+		waits   = "a preemption of some 32 us in VGG-19's 7 ms is 0.4 % already; what a padded kernel takes of the DRAM comes on top"
 		spread  = "our programs spread over all compute units where the frameworks' leave some idle, so there is less to gain beside them"
 		memory  = "no caches are simulated, so five clients do not spoil each other's"
+		shapes  = "kernels here are a network's layers, fused by one rule and timed by another; the frameworks' are tuned, and split some layers into several"
 		evicted = "the command processor's cost of a kernel that ends itself is fitted to a device queue of four, at one client"
-		orion   = "the launching thread costs nothing here, and our rule lets a kernel run beside wherever the profiles differ"
+		orion   = "kernels of each best-effort client go one at a time; what Orion's own scheduling costs its host is not published and not simulated"
 	)
+	var each17 []probe
+	for _, w := range DISB() {
+		each17 = append(each17, over(preempt("tvm", "wait", w.Name), preempt("tvm", "reset", w.Name)))
+	}
 	var out []claim
 	for _, g := range []struct {
 		gpu                           string
 		seq, streams, tStreams, tREEF [3]float64
+		rt                            [3]float64
 	}{
-		{"mi50", [3]float64{2.87, 3.66, 0}, [3]float64{1.10, 1.21, 8.1}, [3]float64{1.34, 1.72, 1.91}, [3]float64{1.12, 1.28, 1.53}},
-		{"gv100", [3]float64{2.16, 2.19, 0}, [3]float64{1.46, 1.51, 4.2}, [3]float64{1.15, 1.28, 1.42}, [3]float64{1.08, 1.12, 1.20}},
+		{"mi50", [3]float64{2.87, 3.66, 0}, [3]float64{1.10, 1.21, 8.1}, [3]float64{1.34, 1.72, 1.91}, [3]float64{1.12, 1.28, 1.53}, [3]float64{1.005, 1.005, 1.02}},
+		{"gv100", [3]float64{2.16, 2.19, 0}, [3]float64{1.46, 1.51, 4.2}, [3]float64{1.15, 1.28, 1.42}, [3]float64{1.08, 1.12, 1.20}, [3]float64{1.005, 1.005, 1.02}},
 	} {
 		for i, w := range []string{"A", "B", "C"} {
 			id := fmt.Sprintf("fig15-16/%s/%s/", g.gpu, w)
@@ -118,7 +213,7 @@ func reefClaims() []claim {
 			}
 			out = append(out,
 				because(gain(id+"streams-rt", "GPUStreams: latency of real-time tasks, of RT-Only's", g.gpu, g.streams[i], rt("tvm", "streams", w)), memory),
-				atMost(id+"reef-rt", "REEF: latency of real-time tasks, of RT-Only's, less than 5 % more", g.gpu, 1.05, rt("tvm", "reef", w)),
+				because(atMost(id+"reef-rt", fmt.Sprintf("REEF: latency of real-time tasks, of RT-Only's: %.1f %% more at most", (g.rt[i]-1)*100), g.gpu, g.rt[i], rt("tvm", "reef", w)), waits),
 				gain(id+"streams-throughput", "GPUStreams: throughput, of running alone", g.gpu, g.tStreams[i], throughput("tvm", "streams", w)),
 				because(gain(id+"reef-throughput", "REEF: throughput, of running alone", g.gpu, g.tREEF[i], throughput("tvm", "reef", w)), spread))
 		}
@@ -133,13 +228,11 @@ func reefClaims() []claim {
 		near("fig18/vgg", "wait-based preemption of VGG-19, us", "mi50", 310, preempt("tvm", "wait", "vgg19+1")),
 		near("fig18/rnet", "wait-based preemption of ResNet-152, us", "mi50", 882, preempt("tvm", "wait", "resnet152+1")),
 		because(near("fig17/mi50/C", "wait-based over reset-based preemption, five clients", "mi50", 21.8, over(preempt("tvm", "wait", "C"), preempt("tvm", "reset", "C"))), evicted),
-		near("fig17/mi50/A", "wait-based over reset-based preemption, one client: an order of magnitude", "mi50", 20, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
+		ours(atLeast("fig17/mi50/least", "wait-based over reset-based preemption, the least of DISB's five: more than an order of magnitude", "mi50", 10, least(each17...))),
 		near("fig17/gv100/A", "wait-based over reset-based preemption, GV100, one client", "gv100", 6.1, over(preempt("tvm", "wait", "A"), preempt("tvm", "reset", "A"))),
 		near("fig17/gv100/C", "wait-based over reset-based preemption, GV100, five clients", "gv100", 15, over(preempt("tvm", "wait", "C"), preempt("tvm", "reset", "C"))),
 		fitted(gain("fig21/queue", "ResNet-152 with a device queue of one, of four: 14.3 / 12.3 ms", "mi50", 14.3/12.3, queues(1, 4))),
 		atMost("fig21/long", "and no further gain beyond four: less than 0.3 %", "mi50", 1.003, queues(4, 256)),
-		atMost("fig22/tensorrt", "restoring costs less than 5 % of the execution, TensorRT's kernels", "gv100", 0.05, restore("tensorrt")),
-		atMost("fig22/pytorch", "restoring costs less than 5 % of the execution, PyTorch's kernels", "gv100", 0.05, restore("pytorch")),
 		because(gain("fig28/C/triton", "Triton (stream priorities, TensorRT's kernels): latency of real-time tasks", "gv100", 2.8, rt("tensorrt", "priority", "C")), memory),
 		atMost("fig28/C/reef", "REEF without padding there: 9 % more at most", "gv100", 1.09, rt("tensorrt", "reset", "C")),
 		because(near("fig29/C/orion-throughput", "Orion: throughput", "gv100", 0.97, throughput("pytorch", "orion", "C")), orion),
@@ -167,8 +260,8 @@ func reefClaims() []claim {
 			models = append(models, preempt("tvm", "reset", n+"+1"))
 		}
 		out = append(out,
-			near("fig18/"+g.gpu+"/reset-least", "reset-based preemption, the least of five networks: 30 us", g.gpu, 30, least(models...)),
-			near("fig18/"+g.gpu+"/reset-most", "reset-based preemption, the most of five networks: 38 us", g.gpu, 38, most(models...)))
+			fitted(near("fig18/"+g.gpu+"/reset-least", "reset-based preemption, the least of five networks: 30 us", g.gpu, 30, least(models...))),
+			fitted(near("fig18/"+g.gpu+"/reset-most", "reset-based preemption, the most of five networks: 38 us", g.gpu, 38, most(models...))))
 	}
 	var clients []string
 	for n := 1; n <= 5; n++ {
@@ -180,13 +273,54 @@ func reefClaims() []claim {
 		near("fig18/gv100/gpt2", "wait-based preemption of GPT-2, GV100, us", "gv100", 365, preempt("tvm", "wait", "gpt2+1")),
 		ours(atLeast("fig19a/wait", "wait-based preemption rises with the kernels launched: 200 over 50 of 100 us", "mi50", 1.5, over(preemptUniform("wait", 200, 100), preemptUniform("wait", 50, 100)))),
 		ours(atLeast("fig19b/wait", "and with their time: 100 kernels of 200 us over 50 us", "mi50", 1.25, over(preemptUniform("wait", 100, 200), preemptUniform("wait", 100, 50)))),
-		atMost("fig19/reset", "reset-based preemption stays below 40 us throughout", "mi50", 40,
-			most(preemptUniform("reset", 50, 100), preemptUniform("reset", 200, 100), preemptUniform("reset", 100, 50), preemptUniform("reset", 100, 200))),
-		near("fig20a/1", "both optimisations leave of the preemption, one client: 13 %", "mi50", 0.13, over(preempt("tvm", "reset", clients[0]), preempt("tvm", "reset-plain", clients[0]))),
-		near("fig20a/5", "five clients: 8 %", "mi50", 0.08, over(preempt("tvm", "reset", clients[4]), preempt("tvm", "reset-plain", clients[4]))),
-		gain("fig20a/wait-1", "wait-based over reset-based without them, one client", "mi50", 1.7, over(preempt("tvm", "wait", clients[0]), preempt("tvm", "reset-plain", clients[0]))),
-		gain("fig20a/wait-5", "five clients", "mi50", 3.0, over(preempt("tvm", "wait", clients[4]), preempt("tvm", "reset-plain", clients[4]))),
-		atMost("fig22/tvm", "restoring costs less than 5 % of the execution, TVM's kernels", "mi50", 0.05, restore("tvm")))
+		fitted(atMost("fig19/reset", "reset-based preemption stays below 40 us throughout", "mi50", 40,
+			most(preemptUniform("reset", 50, 100), preemptUniform("reset", 200, 100), preemptUniform("reset", 100, 50), preemptUniform("reset", 100, 200)))),
+		near("fig20a/most-left", "both optimisations leave of the preemption, the most for one to five clients: 13 %", "mi50", 0.13, most(by(clients, "reset", "reset-plain")...)),
+		near("fig20a/least-left", "and the least: 8 %", "mi50", 0.08, least(by(clients, "reset", "reset-plain")...)),
+		gain("fig20a/wait-least", "wait-based over reset-based without them, the least for one to five clients", "mi50", 1.7, least(by(clients, "wait", "reset-plain")...)),
+		gain("fig20a/wait-most", "and the most", "mi50", 3.0, most(by(clients, "wait", "reset-plain")...)),
+		near("fig21/ms", "ResNet-152 with a device queue of four: 12.3 ms", "mi50", 12.3, alone("tvm", "resnet152")))
+	// Figure 22 is of the work that is done again; 10 of the groups.
+	for _, s := range []struct{ gpu, style string }{{"mi50", "tvm"}, {"gv100", "tvm"}, {"gv100", "tensorrt"}, {"gv100", "pytorch"}} {
+		var us, share []probe
+		for _, n := range five() {
+			x := redone(s.style, n+"+1")
+			us = append(us, x)
+			share = append(share, over(x, func(l *lab) (float64, error) {
+				ms, err := alone(s.style, n)(l)
+				return 1e3 * ms, err
+			}))
+		}
+		id := "fig22/" + s.gpu + "/" + s.style
+		out = append(out,
+			atLeast(id+"/least", "work that one preemption makes to be done again, us, the least of five networks: 22 or more", s.gpu, 22, least(us...)),
+			atMost(id+"/most", "and the most: 170 or less", s.gpu, 170, most(us...)),
+			atMost(id+"/share", "of the task's time alone, the most of five networks: less than 5 %", s.gpu, 0.05, most(share...)))
+	}
+	for _, style := range []string{"tensorrt", "pytorch"} {
+		out = append(out, fitted(atMost("fig10/"+style, "kernels of a group that is run again, "+style+"'s, the most of five networks: nine", "gv100", 9, longest(style))))
+	}
+	// Table 1: what the networks are.
+	for _, n := range []struct {
+		name                   string
+		ms                     float64
+		tvm, tensorrt, pytorch float64
+	}{{"resnet152", 9.1, 207, 103, 211}, {"vgg19", 3.7, 71, 30, 81}, {"yolov3", 10, 144, 175, 572}, {"bert-base", 8.1, 393, 173, 238}, {"gpt2", 13.2, 440, 148, 294}} {
+		out = append(out,
+			because(near("table1/"+n.name+"/ms", n.name+" alone, TVM's kernels, ms", "mi50", n.ms, alone("tvm", n.name)), shapes),
+			because(near("table1/"+n.name+"/tvm", n.name+": kernels, TVM's", "mi50", n.tvm, kernels("tvm", n.name)), shapes),
+			because(near("table1/"+n.name+"/tensorrt", n.name+": kernels, TensorRT's", "mi50", n.tensorrt, kernels("tensorrt", n.name)), shapes),
+			because(near("table1/"+n.name+"/pytorch", n.name+": kernels, PyTorch's", "mi50", n.pytorch, kernels("pytorch", n.name)), shapes))
+	}
+	// Figure 27, all of DISB.
+	var unhurt, hurt []probe
+	for _, w := range DISB() {
+		unhurt = append(unhurt, outcome("tvm", "reef", w.Name, func(o *Outcome) float64 { return o.Unhurt }))
+		hurt = append(hurt, outcome("tvm", "reef", w.Name, func(o *Outcome) float64 { return o.Hurt9 }))
+	}
+	out = append(out,
+		atLeast("fig27/unhurt", "share of real-time kernels that padding does not slow, mean of DISB A to E: over 49.1 %", "mi50", 0.491, mean(unhurt...)),
+		atLeast("fig27/9us", "share of real-time kernels that it slows by less than 9 us: over 90 %", "mi50", 0.9, mean(hurt...)))
 	// Figures 23 and 24.
 	pair := func(system string) func(string) probe {
 		return func(w string) probe { return throughput("tvm", system, w) }
@@ -195,7 +329,13 @@ func reefClaims() []claim {
 	out = append(out,
 		long(gain("fig23/streams-rt", "GPUStreams: latency of real-time tasks, mean of 25 pairs", "mi50", 1.34, pairs(late("streams")))),
 		long(gain("fig23/streams-throughput", "GPUStreams: throughput, mean of 25 pairs", "mi50", 1.50, pairs(pair("streams")))),
-		long(atMost("fig23/dkp-rt", "padding: latency of real-time tasks, mean of 25 pairs, 1 % more", "mi50", 1.015, pairs(late("reef-dkp")))),
+		long(gain("fig23/streams-rt-least", "GPUStreams: latency of real-time tasks, the least of 25 pairs", "mi50", 1.10, least(each25(late("streams"))...))),
+		long(gain("fig23/streams-rt-most", "and the most", "mi50", 1.62, most(each25(late("streams"))...))),
+		long(gain("fig23/streams-rt-throughput", "GPUStreams: throughput of real-time tasks, of RT-Only's: 24.7 % less", "mi50", 1-0.247, pairs(rtThroughput("streams")))),
+		long(atMost("fig23/dkp-rt", "padding: latency of real-time tasks, mean of 25 pairs, 1 % more", "mi50", 1.01, pairs(late("reef-dkp")))),
+		long(atMost("fig23/dkp-rt-most", "and the most: 2.9 % more", "mi50", 1.029, most(each25(late("reef-dkp"))...))),
+		long(because(gain("fig23/dkp-most", "padding: throughput, the most of 25 pairs", "mi50", 1.34, most(each25(pair("reef-dkp"))...)), spread)),
+		long(because(gain("fig23/mv-most", "padding with versions: throughput, the most of 25 pairs", "mi50", 1.57, most(each25(pair("reef"))...)), spread)),
 		long(because(gain("fig23/dkp-throughput", "padding: throughput, mean of 25 pairs", "mi50", 1.12, pairs(pair("reef-dkp"))), spread)),
 		long(because(gain("fig23/mv-throughput", "padding with versions: throughput, mean of 25 pairs", "mi50", 1.18, pairs(pair("reef"))), spread)),
 		long(because(gain("fig23/rnet/dkp", "padding, ResNet-152 real-time: throughput", "mi50", 1.16, pairs(pair("reef-dkp"), "resnet152")), spread)),
@@ -206,7 +346,10 @@ func reefClaims() []claim {
 	for _, w := range []string{"A", "B"} {
 		out = append(out,
 			because(gain("fig28/"+w+"/triton", "Triton: latency of real-time tasks", "gv100", 1.21, rt("tensorrt", "priority", w)), memory),
-			near("fig29/"+w+"/orion-p99", "Orion: P99 of real-time tasks", "gv100", 1.05, p99("pytorch", "orion", w)))
+			gain("fig29/"+w+"/orion-p99", "Orion: P99 of real-time tasks", "gv100", 1.05, p99("pytorch", "orion", w)))
+	}
+	for _, w := range []string{"A", "B", "C"} {
+		out = append(out, atMost("fig29/"+w+"/reef-p99", "REEF without padding there: P99 of real-time tasks, less than 5 % more", "gv100", 1.05, p99("pytorch", "reset", w)))
 	}
 	out = append(out,
 		gain("fig28/A/ratio", "Triton's latency of real-time tasks over REEF's, A", "gv100", 1.12, over(rt("tensorrt", "priority", "A"), rt("tensorrt", "reset", "A"))),
@@ -214,6 +357,13 @@ func reefClaims() []claim {
 		gain("fig28/triton-throughput", "Triton: throughput, mean of A to E", "gv100", 1.21, overDISB("tensorrt", "priority")),
 		gain("fig28/reef-throughput", "REEF without padding there: throughput, mean of A to E", "gv100", 1.11, overDISB("tensorrt", "reset")),
 		because(gain("fig29/C/orion-p99", "Orion (PyTorch's kernels): P99 of real-time tasks", "gv100", 1.17, p99("pytorch", "orion", "C")), orion))
+	for i := range out {
+		// The catalogue's tiles were chosen with the compute units in use before the eyes that figure 24 shows,
+		// in the commit that first compared: what padding gains hangs on them.
+		if strings.HasPrefix(out[i].id, "fig23/") || strings.HasPrefix(out[i].id, "fig24/") {
+			out[i].fitted = true
+		}
+	}
 	return out
 }
 
@@ -240,16 +390,5 @@ func queues(a, b int) func(*lab) (float64, error) {
 		}
 		y, err := at(b)
 		return x / y, err
-	}
-}
-
-// restore is the share of kernels that are run again, with ResNet-152 as the best-effort client.
-func restore(style string) func(*lab) (float64, error) {
-	return func(l *lab) (float64, error) {
-		o, err := l.run(style, "reset", "resnet152+1")
-		if err != nil {
-			return 0, err
-		}
-		return o.Again, nil
 	}
 }

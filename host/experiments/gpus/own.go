@@ -24,8 +24,8 @@ type Own struct {
 
 // NewOwn reads clients from a DISB workload. A client's network is one of the kernel programs, or one of
 // the catalogue: by its name, or by what the workload's name begins with (vgg19-imagenet), or by the
-// beginning of one name alone (vgg). A client that sends when its last request has ended, or whose
-// priority number is above zero, is a best-effort one.
+// beginning of one name alone (vgg). A client that sends when its last request has ended is a best-effort
+// one, unless its id ends in _rt as those of DISB's files do; so is one whose priority number is above zero.
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 			return nil, fmt.Errorf("%w: client %s: %w", ErrWorkload, s.Name, err)
 		}
 		c := Client{Name: s.Name, Network: name, BestEffort: s.Priority > 0}
-		if !s.Closed {
+		if c.Urgent = s.Closed && strings.HasSuffix(s.Name, "_rt"); !s.Closed {
 			if c.Times = s.Times; c.Times == nil {
 				c.Times = []int64{} // it sends nothing by the end
 			}

@@ -32,13 +32,14 @@ type Client struct {
 	Name       string
 	Times      []int64 // when it sends, in place of a share
 	BestEffort bool    // although it sends when it is time
+	Urgent     bool    // although it sends when its last request has ended
 }
 
 // closed is whether the client waits for its last request's end before the next.
 func (c *Client) closed() bool { return c.Share == 0 && c.Times == nil }
 
 // RealTime is whether its requests go before others.
-func (c *Client) RealTime() bool { return !c.closed() && !c.BestEffort }
+func (c *Client) RealTime() bool { return (c.Urgent || !c.closed()) && !c.BestEffort }
 
 // Workload is a set of clients.
 type Workload struct {
@@ -76,7 +77,8 @@ func Systems() []string {
 }
 
 // Outcome is what one run showed. Latencies are multiples of the network's time alone, throughputs sums
-// over clients of requests a second times that time.
+// over clients of requests a second times that time; a request under way at the end counts by the share of
+// its kernels that have ended, so that short runs do not cut off what takes long.
 type Outcome struct {
 	RT, RTP99                float64
 	Throughput, RTThroughput float64
@@ -84,6 +86,8 @@ type Outcome struct {
 	Preemptions              int
 	Padded                   float64 // share of all kernels that ran beside a real-time one
 	Again                    float64 // share of all kernels that were run again after a kill
+	Redone                   float64 // us of work that a kill made to be done again, mean of kills; 0: none
+	Unhurt, Hurt9            float64 // share of real-time kernels no slower than alone, and less than 9 us slower; 0: nothing is padded
 	Clients                  []ClientOutcome
 	Served                   []Client // those
 }
@@ -256,6 +260,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	if err != nil {
 		return nil, nil, err
 	}
+	d.Window = ns
 	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all))}
 	src.slo = func(c *Client) int64 {
 		if b.slo == nil || !c.RealTime() {
@@ -273,7 +278,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	o := &Outcome{Preemptions: len(d.Preemptions), Served: all}
 	var rt []float64
 	for i, c := range all {
-		share := float64(seen.done[i]) * float64(b.alone[c.Network]) / float64(ns)
+		share := (float64(seen.done[i]) + part(d, all, &c)) * float64(b.alone[c.Network]) / float64(ns)
 		o.Throughput += share
 		o.Clients = append(o.Clients, ClientOutcome{Requests: seen.sent[i], Ended: seen.done[i], Throughput: share, Latency: quantiles(seen.all[i])})
 		if c.RealTime() {
@@ -287,11 +292,31 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 		gone = append(gone, float64(p.Gone-p.At)/1e3)
 	}
 	o.Preempt, o.PreemptP99 = meanP99(gone)
+	var redone []float64
+	for _, ns := range d.Redone {
+		redone = append(redone, float64(ns)/1e3)
+	}
+	o.Redone, _ = meanP99(redone)
+	if n := float64(d.Beside); n > 0 {
+		o.Unhurt, o.Hurt9 = float64(d.Unhurt)/n, float64(d.Hurt9)/n
+	}
 	if d.Ran > 0 {
 		o.Padded = float64(d.Padded) / float64(d.Ran)
 		o.Again = float64(d.Again) / float64(d.Ran)
 	}
 	return o, res, nil
+}
+
+// part is what of the requests that were under way at the end a client had done: a share of what clients
+// like it had.
+func part(d *gpu.Device, all []Client, c *Client) float64 {
+	like := 0
+	for i := range all {
+		if all[i].Network == c.Network && all[i].RealTime() == c.RealTime() {
+			like++
+		}
+	}
+	return d.Halfway[gpu.Class{Network: c.Network, RealTime: c.RealTime()}] / float64(like)
 }
 
 // quantiles sorts latencies; -1 where there are none.

@@ -121,7 +121,7 @@ func seebClaims() []claim {
 		out = append(out,
 			because(gain("table3/"+c.name+"-latency", c.name+": inference latency, of SEEB's", g, c.latency, over(served(c.name, "pai", latency), served("seeb", "pai", latency))), why),
 			because(gain("table3/"+c.name+"-efficacy", "SEEB's GPU efficacy, of "+c.name+"'s", g, c.gains, over(served("seeb", "pai", efficacy), served(c.name, "pai", efficacy))), why),
-			ours(atLeast("table3/"+c.name+"-throughput", "SEEB's throughput is comparable to "+c.name+"'s: no less than 97 %", g, 0.97,
+			ours(atLeast("table3/"+c.name+"-throughput", "SEEB's throughput is comparable to "+c.name+"'s: no less than 97 % (so it is of whoever keeps up with an open load)", g, 0.97,
 				over(served("seeb", "pai", func(o *EdgeOutcome) float64 { return o.Throughput }), served(c.name, "pai", func(o *EdgeOutcome) float64 { return o.Throughput })))))
 	}
 	out = append(out,
@@ -134,7 +134,7 @@ func seebClaims() []claim {
 			because(atMost("table3/"+s+"-violations", s+" violates no deadline (from release)", g, 0, served(s, "pai", violations)), window),
 			because(atMost("table3/"+s+"-violations-dispatch", s+" violates no deadline (from dispatch)", g, 0, served(s, "pai", func(o *EdgeOutcome) float64 { return o.Dispatched })), window))
 	}
-	out = append(out, within("table3/deeprt-violations", "DeepRT violates 4.4 % (from release)", 0.04444, served("deeprt", "pai", violations)))
+	out = append(out, because(near("table3/deeprt-violations", "DeepRT violates 4.4 % (from release; the table's cells run into each other, the number is taken for DeepRT's)", g, 0.04444, served("deeprt", "pai", violations)), window))
 
 	poisson := []string{"poisson:10", "poisson:15", "poisson:20", "poisson:25"}
 	for _, c := range []struct {
@@ -160,11 +160,9 @@ func seebClaims() []claim {
 			because(ours(atLeast(fig+name+"/latency", "SEEB has the lowest latency: the least of the others' over its", g, 1,
 				over(least(each(name, latency, baselines...)...), served("seeb", name, latency)))), branch),
 			because(ours(atLeast(fig+name+"/efficacy", "SEEB has the highest efficacy: its over the most of the others'", g, 1,
-				over(served("seeb", name, efficacy), most(each(name, efficacy, baselines...)...)))), branch),
-			ours(atLeast(fig+name+"/accuracy", "full depth is more accurate: the least of batch, deeprt, gslice over SEEB's", g, 1,
-				over(least(each(name, accuracy, "batch", "deeprt", "gslice")...), served("seeb", name, accuracy)))))
+				over(served("seeb", name, efficacy), most(each(name, efficacy, baselines...)...)))), branch))
 		if fig == "fig7/" {
-			for i := len(out) - 3; i < len(out); i++ {
+			for i := len(out) - 2; i < len(out); i++ {
 				out[i].long = true
 			}
 		} else {

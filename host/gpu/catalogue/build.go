@@ -1,6 +1,9 @@
 // Package catalogue makes kernel programs of well-known networks from the shapes of their layers, by
 // one stated rule, for GPUs that are simulated. The programs are synthetic: nothing in them was
-// measured, and no figure was adjusted to a published one.
+// measured. Rule has its numbers. Two of them, Usual and Fill, were set with the compute units in use
+// that REEF's figures 3(b) and 24 show before the eyes, and InRow and Rest with the lengths of groups that
+// its section 6.4 reports: what a bench says of those figures proves nothing of the catalogue, and how
+// much of every other statement hangs on these numbers is for it to say, by halving and doubling them.
 //
 // The rule. A convolution, dense layer or matrix product of M x N x K is cut into tiles of T_M x T_N,
 // one block each, of 8 x 8 results a thread where tiles are 64 wide or more, else 4 x 4 or 2 x 4. A
@@ -15,7 +18,9 @@ package catalogue
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
@@ -25,6 +30,55 @@ type Machine struct {
 	MACs      float64 // of one SM, MACs/ns
 	Bandwidth float64 // DRAM, bytes/ns
 	SMs       int
+	Rule      Rule // zero: DefaultRule
+}
+
+// Rule is the numbers of the catalogue's rule. None was measured.
+type Rule struct {
+	// Usual is how many of the tiles a framework's own choice is among. Compilers favour large tiles:
+	// REEF's figures 3(b) and 24 show kernels that leave a good part of 60 compute units idle at batch 1,
+	// which no choice among all tiles would. The smaller ones are there as versions to pad with.
+	Usual    float64
+	Fill     float64 // threads that keep an SM busy
+	Reuse    float64 // a tile of this size comes to half of the peak
+	Prologue float64 // ns of a block: indices, the first loads' latency
+	Draw     float64 // a memory bound block draws this many times an SM's even share of the DRAM's bandwidth
+	// A buffer that is written over again and again, or given out again at once, would make one group of
+	// a whole network; section 6.4 of REEF reports nine kernels at most and mostly one to three.
+	InRow float64 // kernels in a row that may write over one buffer
+	Rest  float64 // kernels for which bytes that nobody needs any more are left alone
+}
+
+// DefaultRule is the rule as it was set.
+func DefaultRule() Rule {
+	return Rule{Usual: 4, Fill: 256, Reuse: 16, Prologue: 500, Draw: 2, InRow: 2, Rest: 24}
+}
+
+// rule is the machine's, or the default.
+func (m *Machine) rule() *Rule {
+	if m.Rule == (Rule{}) {
+		m.Rule = DefaultRule()
+	}
+	return &m.Rule
+}
+
+// values are the rule's numbers by name.
+func (r *Rule) values() map[string]*float64 {
+	return map[string]*float64{
+		"tiles": &r.Usual, "fill": &r.Fill, "reuse": &r.Reuse, "prologue": &r.Prologue, "draw": &r.Draw, "in_row": &r.InRow, "rest": &r.Rest,
+	}
+}
+
+// Keys names the rule's numbers.
+func (r Rule) Keys() []string { return slices.Sorted(maps.Keys(r.values())) }
+
+// With is the rule with one number another.
+func (r Rule) With(key string, factor float64) Rule {
+	if v := r.values()[key]; v != nil {
+		*v *= factor
+	}
+	r.Usual = math.Max(1, math.Min(float64(len(Tiles)), math.Round(r.Usual)))
+	return r
 }
 
 // Style is what an inference framework makes of a network.
@@ -67,17 +121,12 @@ func (s Style) inPlace(network string) float64 {
 // Tile is one implementation of a matrix product.
 type Tile struct{ M, N, Threads, Regs int }
 
-// usual is how many of the tiles a framework's own choice is among. Compilers favour large tiles: REEF's
-// figures 3(b) and 24 show kernels that leave a good part of 60 compute units idle at batch 1, which no
-// choice among all tiles would. The smaller ones are there as versions to pad with.
-const usual = 4
-
 // Tiles from the one that reuses most to the one with the shortest blocks.
 var Tiles = []Tile{{128, 128, 256, 128}, {128, 64, 128, 128}, {64, 64, 64, 128}, {64, 32, 128, 64}, {32, 32, 64, 64}, {32, 16, 64, 40}, {16, 16, 32, 40}}
 
-func (t Tile) efficiency() float64 {
+func (t Tile) efficiency(r *Rule) float64 {
 	side := 2 / (1/float64(t.M) + 1/float64(t.N))
-	return side / (side + 16)
+	return side / (side + r.Reuse)
 }
 
 // tensor is bytes in the arena.
@@ -232,7 +281,7 @@ func (b *builder) program(m Machine, s Style) (*kernel.Program, error) {
 	if s.Fused {
 		b.fuse()
 	}
-	b.place(s.inPlace(b.name))
+	b.place(s.inPlace(b.name), m.rule())
 	p := &kernel.Program{Name: b.name}
 	for i := range b.ops {
 		o := &b.ops[i]
@@ -271,7 +320,7 @@ func (o *op) kernel(m Machine, tile *Tile) kernel.Kernel {
 		// a block alone on its SM draws what the link of one SM to the memory carries
 		return kernel.Kernel{
 			Name: o.name, Blocks: blocks, Threads: 256, Regs: 24, Issue: 0.25,
-			BlockNs: launchNs + bytes/(perSM*m.Bandwidth/float64(m.SMs)),
+			BlockNs: m.rule().Prologue + bytes/(m.rule().Draw*m.Bandwidth/float64(m.SMs)),
 		}
 	}
 	if tile != nil {
@@ -279,7 +328,7 @@ func (o *op) kernel(m Machine, tile *Tile) kernel.Kernel {
 	}
 	best := kernel.Kernel{}
 	least := 0.0
-	for _, t := range Tiles[:usual] {
+	for _, t := range Tiles[:int(m.rule().Usual)] {
 		k := o.product(m, t)
 		if at := waves(m, k); least == 0 || at < least {
 			best, least = k, at
@@ -288,18 +337,13 @@ func (o *op) kernel(m Machine, tile *Tile) kernel.Kernel {
 	return best
 }
 
-const (
-	launchNs = 500 // of a block: its prologue, indices, the first loads' latency
-	perSM    = 2   // an SM alone draws this many times its even share of the DRAM's bandwidth
-)
-
 func (o *op) product(m Machine, t Tile) kernel.Kernel {
 	blocks := ((o.m + t.M - 1) / t.M) * ((o.n + t.N - 1) / t.N) * max(1, o.heads)
-	issue := min(1, float64(t.Threads)/256)
+	issue := min(1, float64(t.Threads)/m.rule().Fill)
 	work := float64(t.M) * float64(t.N) * float64(o.k)
 	return kernel.Kernel{
 		Name: o.name, Blocks: blocks, Threads: t.Threads, Regs: t.Regs, Shared: (t.M + t.N) * 8 * wordBytes * 2,
-		Issue: issue, BlockNs: launchNs + work/(m.MACs*issue*t.efficiency()),
+		Issue: issue, BlockNs: m.rule().Prologue + work/(m.MACs*issue*t.efficiency(m.rule())),
 	}
 }
 
@@ -334,7 +378,7 @@ func (b *builder) fuse() {
 
 // place gives every tensor its bytes: first fit while it is alive. As many kernels as the share says,
 // spread evenly over those that can, write over an input that nobody reads after them.
-func (b *builder) place(share float64) {
+func (b *builder) place(share float64, r *Rule) {
 	last := make([]int, len(b.tensors))
 	for i := range b.ops {
 		last[b.ops[i].out] = i
@@ -350,12 +394,7 @@ func (b *builder) place(share float64) {
 	for _, t := range b.last {
 		last[t] = len(b.ops)
 	}
-	// A buffer that is written over again and again, or given out again at once, would make one group of
-	// a whole network; section 6.4 of REEF reports nine kernels at most and mostly one to three.
-	const (
-		inRow = 2
-		rest  = 24 // kernels for which bytes that nobody needs any more are left alone
-	)
+	inRow, rest := int(math.Round(r.InRow)), int(math.Round(r.Rest))
 	depth := make([]int, len(b.tensors))
 	can := 0
 	for i := range b.ops {

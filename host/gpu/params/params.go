@@ -1,7 +1,8 @@
 // Package params holds what is known of GPUs: a file each, every value with its source or the word
-// assumed (or measured, on that GPU, by stated means). What nobody publishes is assumed once, here,
-// before anything is compared with a publication; comparisons say which rows stand when such a value is
-// halved and doubled.
+// assumed (or measured, on that GPU, by stated means), or the word fitted, where a published result was
+// turned into it: a statement about that result proves nothing. A value that is published for one GPU is
+// assumed of the others. What nobody publishes is assumed once, here, before anything is compared with a
+// publication; comparisons say which rows stand when such a value is halved and doubled.
 package params
 
 import (
@@ -38,6 +39,8 @@ func (v Value) Assumed() bool { return strings.HasPrefix(v.Source, "assumed") }
 type File struct {
 	Name   string           `yaml:"name"`
 	Values map[string]Value `yaml:"values"`
+	// Rule is how the catalogue's programs are made for it.
+	Rule catalogue.Rule `yaml:"-"`
 }
 
 // keys are all that a file says, and no other: what it is, its least and its largest value.
@@ -77,7 +80,7 @@ func Read(from string, raw []byte) (*File, error) {
 	if len(raw) > 1<<20 {
 		return fail("%d bytes, 1 MiB at most are expected", len(raw))
 	}
-	f := &File{}
+	f := &File{Rule: catalogue.DefaultRule()}
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
 	if err := d.Decode(f); err != nil {
@@ -121,9 +124,24 @@ func (f *File) Assumed() (out []string) {
 	return out
 }
 
+// programs is what begins the names of the catalogue's numbers among those that may be another.
+const programs = "programs/"
+
+// Uncertain lists what may be another than it is here: what is assumed of the GPU, and of the programs.
+func (f *File) Uncertain() []string {
+	out := f.Assumed()
+	for _, k := range f.Rule.Keys() {
+		out = append(out, programs+k)
+	}
+	return out
+}
+
 // With is the file with one value another.
 func (f *File) With(key string, factor float64) *File {
-	g := &File{Name: f.Name, Values: map[string]Value{}}
+	g := &File{Name: f.Name, Values: map[string]Value{}, Rule: f.Rule}
+	if k, ok := strings.CutPrefix(key, programs); ok {
+		g.Rule = f.Rule.With(k, factor)
+	}
 	for k, v := range f.Values {
 		if k == key {
 			v.Value *= factor
@@ -160,5 +178,5 @@ func (f *File) SyncNs() int64 { return int64(math.Round(f.Values["sync_ns"].Valu
 // Machine is what the catalogue's rule asks for.
 func (f *File) Machine() catalogue.Machine {
 	v := func(k string) float64 { return f.Values[k].Value }
-	return catalogue.Machine{MACs: v("lanes_per_sm") * v("clock_ghz"), Bandwidth: v("dram_bytes_per_ns"), SMs: int(math.Round(v("sms")))}
+	return catalogue.Machine{MACs: v("lanes_per_sm") * v("clock_ghz"), Bandwidth: v("dram_bytes_per_ns"), SMs: int(math.Round(v("sms"))), Rule: f.Rule}
 }

@@ -3,6 +3,7 @@ package params_test
 import (
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -21,11 +22,28 @@ func TestFiles(t *testing.T) {
 		if _, err := sim.New(f.Params()); err != nil {
 			t.Errorf("%s: %v", n, err)
 		}
-		for _, k := range f.Assumed() {
+		for _, k := range f.Uncertain() {
 			for _, factor := range []float64{0.5, 2} {
 				if _, err := sim.New(f.With(k, factor).Params()); err != nil {
 					t.Errorf("%s with %s x %v: %v", n, k, factor, err)
 				}
+			}
+		}
+	}
+	// What was measured on one GPU, or made of what was, is no source for another.
+	for _, n := range params.Names() {
+		f, err := params.Of(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range []string{"wake_ns", "reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "pad_share"} {
+			v := f.Values[k]
+			published := n == "mi50" || n == "gv100" && k == "kill_ns"
+			if v.Assumed() == published {
+				t.Errorf("%s, %s: %q", n, k, v.Source)
+			}
+			if fitted := strings.HasPrefix(v.Source, "fitted"); fitted != (n == "mi50" && (k == "wake_ns" || k == "reclaim_ns" || k == "evict_each_ns")) {
+				t.Errorf("%s, %s: %q", n, k, v.Source)
 			}
 		}
 	}

@@ -581,7 +581,7 @@ func (g *GPU) layer(r *run, p *part, on Set) bool {
 	if least == math.MaxInt {
 		return false
 	}
-	to = to.first(p.left)
+	to = to.First(p.left)
 	for _, c := range g.classes {
 		switch s := c.sms.and(to); s {
 		case Set{}:

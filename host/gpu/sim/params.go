@@ -109,8 +109,8 @@ func (s Set) Len() (n int) {
 	return n
 }
 
-// first is the lowest n of the set.
-func (s Set) first(n int) (out Set) {
+// First is the lowest n of the set.
+func (s Set) First(n int) (out Set) {
 	for i, w := range s {
 		for ; w != 0 && n > 0; n-- {
 			low := w & -w

@@ -395,7 +395,7 @@ module sluice_npu #(
           end
           if (&r_done_q) state_q <= Compute;
         end
-        Compute: begin
+        Compute: if (standin_hangs() == 0) begin
           standin_run(first, last, 8'(b_act), 64'(desc_base), 64'(weight_base), 64'(slot_base), slot_stride, 8'(n_slot),
                       64'(slot_table), code, layer, address);
           out_q <= standin_next(0, BURST);
@@ -403,7 +403,7 @@ module sluice_npu #(
           sent_bursts_q <= '0;
           answered_q <= '0;
           sent_q <= '0;
-          if (standin_hangs() == 0) state_q <= Results;
+          state_q <= Results;
         end
         Results: begin
           // an address goes out whether or not the data of those before has; data may be there before its address is taken

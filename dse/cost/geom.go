@@ -235,7 +235,7 @@ func (g Geom) Check() error {
 	case !g.GEMM() && g.InC != g.OutC:
 		return fmt.Errorf("%w: a pool from %d to %d channels", ErrGeom, g.InC, g.OutC)
 	case (g.OutH-1)*g.SH >= g.InH+g.PadT || (g.OutW-1)*g.SW >= g.InW+g.PadL:
-		return fmt.Errorf("%w: the last window of %d x %d begins behind the input of %d x %d", ErrGeom, g.OutH, g.OutW, g.InH, g.InW)
+		return fmt.Errorf("%w: the last window of %d x %d begins behind the input of %d x %d (padding as large as the kernel has no build)", ErrGeom, g.OutH, g.OutW, g.InH, g.InW)
 	}
 	return nil
 }

@@ -220,8 +220,28 @@ type Band struct {
 	Worst float64 `json:"worst"` // of a layer that is off by more than WorstCycles
 }
 
-func (b Band) String() string {
-	return fmt.Sprintf("layers that were counted are off by %.1f %% on average, %.1f %% at worst; others may be by more", 100*b.Mean, 100*b.Worst)
+func (b Band) String() string { return fmt.Sprintf("%.1f/%.1f %%", 100*b.Mean, 100*b.Worst) }
+
+// Stated is the band that a network's cycles have, and those of both kinds of layers.
+type Stated struct {
+	Band
+	Networks Band `json:"layers_of_networks"`
+	Random   Band `json:"random_layers"`
+}
+
+func (s Stated) String() string {
+	return fmt.Sprintf("layers that were counted are off, on average/at worst, by %v where they are of networks, by %v where they are random; others may be by more",
+		s.Networks, s.Random)
+}
+
+// Of is the band of a network: of one that is not the zoo's no layer was counted, so that of random layers holds.
+func Of(own bool) (Stated, error) {
+	k, err := kinds()
+	s := Stated{Band: k[0].Band, Networks: k[0].Band, Random: k[1].Band}
+	if own {
+		s.Band = s.Random
+	}
+	return s, err
 }
 
 // Kind is layers that have a band of their own.
@@ -249,12 +269,6 @@ func BandsOf(all []Layer) (out [2]Band) {
 		}
 	}
 	return out
-}
-
-// Networks is the band of layers of networks.
-func Networks() (Band, error) {
-	kinds, err := Kinds(nil)
-	return kinds[0].Band, err
 }
 
 // Inside tells whether the law is within the band, of whatever layers there are.

@@ -269,7 +269,7 @@ func top(logits []float32) int {
 	return best
 }
 
-// Apart is the largest difference, as a share of the largest magnitude of want.
+// Apart is the largest difference, as a share of the largest magnitude of want, or where that is zero throughout, of got.
 func Apart(got, want []float32) float64 {
 	distance, most := 0., 0.
 	for i := range want {
@@ -277,6 +277,9 @@ func Apart(got, want []float32) float64 {
 	}
 	if distance == 0 {
 		return 0
+	}
+	if most == 0 {
+		return 1 // the largest difference is the largest of got
 	}
 	return distance / most
 }

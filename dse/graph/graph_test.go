@@ -333,6 +333,9 @@ func TestDivisor(t *testing.T) {
 	}
 	for include, want := range map[bool][]int{true: {9, 9, 6, 9, 9, 6, 6, 6, 4}, false: {4, 6, 2, 6, 9, 3, 2, 3, 1}} {
 		g.Nodes[0].CountIncludePad = include
+		if got := g.Overhanging(); len(got) > 0 != include {
+			t.Errorf("counting padding %v: pools that onnxruntime divides otherwise: %q", include, got)
+		}
 		for i, w := range want {
 			if got := g.Divisor(0, i/3, i%3); got != w {
 				t.Errorf("counting padding %v, position %d: divided by %d, expected %d", include, i, got, w)

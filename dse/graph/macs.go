@@ -40,6 +40,22 @@ func (g *Graph) Divisor(n, y, x int) int {
 	return g.Taps(n, y, x)
 }
 
+// Overhanging names the average pools whose divisor is PyTorch's and not onnxruntime's: padding counts, and windows
+// hang over it.
+func (g *Graph) Overhanging() (names []string) {
+	for n := range g.Nodes {
+		node := &g.Nodes[n]
+		if node.Op != AvgPool || !node.CountIncludePad {
+			continue
+		}
+		in, out, w := g.Tensors[node.Inputs[0]], g.Tensors[node.Output], node.Window
+		if (out.H-1)*w.SH+w.KH > in.H+w.PT+w.PB || (out.W-1)*w.SW+w.KW > in.W+w.PL+w.PR {
+			names = append(names, node.Name)
+		}
+	}
+	return names
+}
+
 // Taps is the number of pixels, padding left out, under the window of node n at output position
 // y, x.
 func (g *Graph) Taps(n, y, x int) int {

@@ -94,6 +94,16 @@ func TestSurvey(t *testing.T) {
 	if s := ask(turned); s.Whole || len(s.Needs) != 2 || s.Needs[0].Op != "Erf" || s.Needs[1].Op != "Transpose" {
 		t.Errorf("behind an operator that changes shapes: %+v", s)
 	}
+	// numbers of a type that nothing reads are none of its business
+	coded := good().tensor(&onnxpb.TensorProto{Name: proto.String("codes"), DataType: proto.Int32(3), Dims: []int64{2}, RawData: []byte{1, 2}}).
+		weight("scale").op("DequantizeLinear", "d", in("codes", "scale")).op("Add", "sum", in("c", "d")).op("GlobalAveragePool", "out", in("sum")).outputs("out")
+	if s := ask(coded); s.Whole || len(s.Needs) != 1 || s.Needs[0].Op != "DequantizeLinear" {
+		t.Errorf("weights in int8: %+v", s)
+	}
+	var ops *UnsupportedError
+	if _, err := coded.load(t, Options{}); !errors.As(err, &ops) || len(ops.Ops) != 1 || ops.Ops[0].Op != "DequantizeLinear" {
+		t.Errorf("weights in int8: %v", err)
+	}
 	if _, err := SurveyOf(strings.NewReader("no model"), Options{}); !errors.Is(err, ErrFormat) {
 		t.Errorf("%v", err)
 	}

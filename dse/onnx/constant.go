@@ -14,6 +14,7 @@ import (
 const (
 	typeFloat   = 1
 	typeInt64   = 7
+	typeBool    = 9
 	typeFloat16 = 10
 	typeDouble  = 11
 )
@@ -56,8 +57,7 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 	case typeInt64:
 		width, listed = 8, len(t.GetInt64Data())
 	default:
-		return nil, fmt.Errorf("tensor %q: %w %d; supported are 1 (float), 7 (int64), 10 (float16), 11 (double)",
-			name, ErrType, c.kind)
+		return c, nil // of a type that nothing reads, which is an error where something would
 	}
 	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || len(t.GetExternalData()) > 0 {
 		if listed > 0 || len(t.GetRawData()) > 0 {
@@ -98,6 +98,15 @@ func intConstant(name string, dims []int, ints []int64) *constant {
 	return &constant{name: name, dims: dims, elems: len(ints), kind: typeInt64, ints: ints}
 }
 
+// readable tells whether the numbers can be read.
+func (c *constant) readable() bool {
+	return c.kind == typeFloat || c.kind == typeInt64 || c.kind == typeFloat16 || c.kind == typeDouble
+}
+
+func (c *constant) errType() error {
+	return fmt.Errorf("tensor %q: %w %d; supported are 1 (float), 7 (int64), 10 (float16), 11 (double)", c.name, ErrType, c.kind)
+}
+
 func (c *constant) absent() bool {
 	t := c.proto
 	return c.float == nil && c.elems > 0 && len(t.GetRawData())+len(t.GetFloatData())+
@@ -108,6 +117,9 @@ func (c *constant) absent() bool {
 func (c *constant) floats() ([]float32, error) {
 	if c.float != nil {
 		return c.float, nil
+	}
+	if !c.readable() {
+		return nil, c.errType()
 	}
 	if c.kind == typeInt64 {
 		return nil, fmt.Errorf("tensor %q: %w: int64, expected numbers with a fraction", c.name, ErrType)

@@ -24,6 +24,9 @@ func (im *importer) finish() (*graph.Graph, error) {
 			return nil, fmt.Errorf("%w: %q is the output of a Pad", ErrExits, name)
 		}
 		if other, twice := by[v.tensor]; twice {
+			if v.softmax || im.values[other].softmax {
+				return nil, fmt.Errorf("%w: %q and %q are one exit's logits and their Softmax; --exits names the exits, one of the two", ErrExits, other, name)
+			}
 			return nil, fmt.Errorf("%w: %q and %q are the same tensor", ErrExits, other, name)
 		}
 		by[v.tensor] = name

@@ -498,6 +498,9 @@ func (c *call) bounded(lo, hi float32) error {
 	if err != nil {
 		return err
 	}
+	if lo > hi {
+		return fmt.Errorf("%w: bounds %v and %v, the lower one is above the upper", ErrAttribute, lo, hi)
+	}
 	if !(lo <= hi) || math.IsInf(float64(lo), 1) || math.IsInf(float64(hi), -1) {
 		return fmt.Errorf("%w: bounds %v and %v", ErrValue, lo, hi)
 	}
@@ -816,11 +819,13 @@ func (c *call) padding() error {
 			return err
 		}
 	}
-	if c.input(3) != "" {
-		return fmt.Errorf("tensor %q: %w: axes of a Pad", c.input(3), ErrUnsupported)
-	}
 	if err := c.attr.done(); err != nil {
 		return err
+	}
+	if name := c.input(3); name != "" {
+		if pads, err = c.padsOf(name, pads); err != nil {
+			return err
+		}
 	}
 	if len(pads) != 8 {
 		return fmt.Errorf("pads %v: %w: expected 8 numbers, before and after N, C, H, W", pads, ErrAttribute)
@@ -852,6 +857,27 @@ func (c *call) padding() error {
 	return nil
 }
 
+// padsOf spreads the pads of some axes over N, C, H, W.
+func (c *call) padsOf(name string, some []int64) ([]int64, error) {
+	axes, err := c.integers(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(some) != 2*len(axes) {
+		return nil, fmt.Errorf("pads %v: %w: expected %d numbers, before and after the axes %v", some, ErrAttribute, 2*len(axes), axes)
+	}
+	pads, seen := make([]int64, 8), [4]bool{}
+	for i, a := range axes {
+		if a < -4 || a > 3 || seen[(a+4)%4] {
+			return nil, fmt.Errorf("tensor %q: %w: axes %v, expected different ones from -4 to 3", name, ErrAttribute, axes)
+		}
+		a = (a + 4) % 4
+		seen[a] = true
+		pads[a], pads[a+4] = some[i], some[i+len(axes)]
+	}
+	return pads, nil
+}
+
 // alias is an operator that passes its input on: Identity, and Dropout after training.
 func (c *call) alias() error {
 	if err := c.inputs(1, 3); err != nil {
@@ -862,7 +888,12 @@ func (c *call) alias() error {
 		c.attr.int("seed", 0)
 		c.attr.only("is_test", 1)
 		if name := c.input(2); name != "" {
-			return fmt.Errorf("tensor %q: %w: a Dropout with training_mode", name, ErrUnsupported)
+			switch training, err := c.truth(name); {
+			case err != nil:
+				return err
+			case training:
+				return fmt.Errorf("tensor %q: %w: a Dropout with training_mode", name, ErrUnsupported)
+			}
 		}
 	}
 	if err := c.attr.done(); err != nil {

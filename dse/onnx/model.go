@@ -174,7 +174,7 @@ func (im *importer) readInput(side int) error {
 	return nil
 }
 
-// live gives the nodes that exits need, in topological order, with the constants they read.
+// live gives the nodes that exits need, in topological order.
 func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	nodes := im.graph.GetNode()
 	weights := make(map[string]*onnxpb.TensorProto, len(im.graph.GetInitializer()))
@@ -237,6 +237,15 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 	if err := im.afford(order, weights); err != nil {
 		return nil, err
 	}
+	return order, nil
+}
+
+// readConstants reads the initializers that nodes ask for.
+func (im *importer) readConstants(order []*onnxpb.NodeProto) error {
+	weights := make(map[string]*onnxpb.TensorProto, len(im.graph.GetInitializer()))
+	for _, t := range im.graph.GetInitializer() {
+		weights[t.GetName()] = t
+	}
 	for _, n := range order {
 		for _, in := range n.GetInput() {
 			t := weights[in]
@@ -245,12 +254,12 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 			}
 			c, err := newConstant(in, t, im.seeded, &im.outside)
 			if err != nil {
-				return nil, fmt.Errorf("node %s: %w", describe(n), err)
+				return fmt.Errorf("node %s: %w", describe(n), err)
 			}
 			im.constants[in] = c
 		}
 	}
-	return order, nil
+	return nil
 }
 
 // weightsOf is how many weights a network may have: as many float32 as a file may hold.
@@ -359,6 +368,9 @@ func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dim
 			return nil, nil, fmt.Errorf("tensor %q: %w: %v, expected %s", name, ErrShape, c.dims, wanted(dims))
 		}
 	}
+	if !c.readable() {
+		return nil, nil, c.errType()
+	}
 	// One initializer may serve many layers, each with a copy of its own.
 	if im.budget -= int64(c.elems); im.budget < 0 {
 		return nil, nil, fmt.Errorf("tensor %q: %w: the network has more than %d weights",
@@ -424,4 +436,20 @@ func (im *importer) integers(name string) ([]int64, error) {
 		return nil, fmt.Errorf("tensor %q: %w %d, expected 7 (int64)", name, ErrType, c.kind)
 	}
 	return c.ints, nil
+}
+
+// truth gives a constant of one bool.
+func (im *importer) truth(name string) (bool, error) {
+	c := im.constants[name]
+	if c == nil {
+		return false, fmt.Errorf("tensor %q: %w: expected a constant", name, ErrUnsupported)
+	}
+	if c.kind != typeBool {
+		return false, fmt.Errorf("tensor %q: %w %d, expected 9 (bool)", name, ErrType, c.kind)
+	}
+	raw, listed := c.proto.GetRawData(), c.proto.GetInt32Data()
+	if c.elems != 1 || len(raw)+len(listed) != 1 {
+		return false, fmt.Errorf("tensor %q: %w: %v with %d values, expected one in the file", name, ErrData, c.dims, len(raw)+len(listed))
+	}
+	return len(raw) == 1 && raw[0] != 0 || len(listed) == 1 && listed[0] != 0, nil
 }

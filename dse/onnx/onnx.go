@@ -149,6 +149,9 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	if err := unsupported(nodes); err != nil {
 		return nil, err
 	}
+	if err := im.readConstants(nodes); err != nil {
+		return nil, err
+	}
 	for _, n := range nodes {
 		if err := im.lower(n); err != nil {
 			return nil, fmt.Errorf("node %s: %w", describe(n), err)

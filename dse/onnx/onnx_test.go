@@ -164,7 +164,7 @@ func TestBad(t *testing.T) {
 			node(b, 7).Output = append(node(b, 7).Output, "mask")
 			node(b, 2).Input[0] = "mask"
 		}},
-		{"crossing bounds", ErrValue, nil, func(b *builder) {
+		{"crossing bounds", ErrAttribute, nil, func(b *builder) {
 			b.op("Clip", "k", in("c"), floatAttr("min", 1), floatAttr("max", 0))
 			node(b, 1).Input[0] = "k"
 		}},

@@ -152,6 +152,13 @@ func (c *call) cast() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
+	if v, ok := c.values[c.input(0)]; ok {
+		if to != typeFloat {
+			return fmt.Errorf("attribute \"to\": %w: %d, feature maps are cast only to 1 (float)", ErrAttribute, to)
+		}
+		c.values[c.output()] = v // exporters say so of what is a float already
+		return nil
+	}
 	ints, err := c.integers(c.input(0))
 	if err != nil {
 		return err

@@ -66,6 +66,9 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := im.readConstants(nodes); err != nil {
+		return nil, err
+	}
 	s := &Survey{Ops: map[string]int{}, Whole: true}
 	need := func(op, why string) {
 		for i := range s.Needs {

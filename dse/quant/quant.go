@@ -14,7 +14,12 @@
 // is coarsened. What that cannot solve is refused, naming the layer and the channel.
 package quant
 
-import "github.com/sluice-npu/sluice/dse/graph"
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
 
 // Layer holds the integers of one node of the graph; fields that its operator lacks are zero.
 type Layer struct {
@@ -38,6 +43,53 @@ type Layer struct {
 //
 // A Concat and a max pool compute nothing on numbers: their inputs and their output have one
 // fraction, and but for the clamps, the fields above stay zero.
+
+// Coarse are output channels whose largest weight keeps few bits: all channels of a layer share one scale.
+type Coarse struct {
+	Channels int    `json:"channels"` // that keep fewer than Least
+	Of       int    `json:"of"`
+	Least    int    `json:"least_bits"`
+	Layer    string `json:"layer"` // the worst one
+	Channel  int    `json:"channel"`
+	Bits     int    `json:"bits"`
+}
+
+// Coarse counts channels, those aside that have no weights but zeros.
+func (n *Network) Coarse() Coarse {
+	c := Coarse{Least: Options{}.defaults().MinWeightBits}
+	c.Bits = c.Least
+	for i := range n.Layers {
+		q, node := n.Layers[i].Weights, &n.Graph.Nodes[i]
+		channels := n.Graph.Tensors[node.Output].C
+		if len(q) == 0 {
+			continue
+		}
+		each := len(q) / channels
+		for ch := range channels {
+			float, most := false, 0
+			for k := ch * each; k < (ch+1)*each; k++ {
+				float, most = float || node.Weights[k] != 0, max(most, int(q[k]), -int(q[k]))
+			}
+			if !float {
+				continue
+			}
+			c.Of++
+			kept := bits.Len(uint(most))
+			if kept < c.Least {
+				c.Channels++
+			}
+			if kept < c.Bits {
+				c.Layer, c.Channel, c.Bits = node.Name, ch, kept
+			}
+		}
+	}
+	return c
+}
+
+func (c Coarse) String() string {
+	return fmt.Sprintf("%d of %d output channels keep fewer than %d bits of their largest weight, as all of a layer share one scale; the worst is channel %d of %q with %d bits",
+		c.Channels, c.Of, c.Least, c.Channel, c.Layer, c.Bits)
+}
 
 // Network is a quantised graph.
 type Network struct {

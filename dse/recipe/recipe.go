@@ -279,10 +279,20 @@ func (r *Recipe) Make(d configs.Design) (*bundle.Bundle, error) {
 
 // MakeFrom is Make with the network and the images read already.
 func (r *Recipe) MakeFrom(g *graph.Graph, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
-	q, err := quant.QuantiseFrom(g, c.Set.Len(), c.Set.Image, quant.Options{InputRange: c.Preprocess.Range})
+	q, err := c.Quantise(g)
 	if err != nil {
 		return nil, err
 	}
+	return r.MakeOf(q, c, d)
+}
+
+// Quantise takes the network to integers.
+func (c *Calibration) Quantise(g *graph.Graph) (*quant.Network, error) {
+	return quant.QuantiseFrom(g, c.Set.Len(), c.Set.Image, quant.Options{InputRange: c.Preprocess.Range})
+}
+
+// MakeOf is MakeFrom with the network in integers already.
+func (r *Recipe) MakeOf(q *quant.Network, c *Calibration, d configs.Design) (*bundle.Bundle, error) {
 	meta, err := r.Meta(c.Info)
 	if err != nil {
 		return nil, err

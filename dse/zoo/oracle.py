@@ -140,15 +140,30 @@ def open_session(path: Path, exits: list[str]) -> onnxruntime.InferenceSession:
 
 def infer(session: onnxruntime.InferenceSession, images: np.ndarray, exits: list[str]) -> list[np.ndarray]:
     """The logits of each exit, [image][class]."""
+    shape = session.get_inputs()[0].shape
+    fixed = shape[0] if isinstance(shape[0], int) and shape[0] > 0 else None  # a name where it is open
+    if len(shape) == 2:  # N x C
+        if images.shape[2:] != (1, 1):
+            raise OracleError(f"images of shape {images.shape[1:]}, the model takes vectors")
+        images = images[:, :, 0, 0]
+    try:
+        return infer_by(session, images, exits, fixed or BATCH, fixed is not None)
+    except OracleError:
+        if fixed is not None or len(images) == 1:
+            raise
+        # A Reshape to [1, -1] says that the batch is open and is 1.
+        return infer_by(session, images, exits, 1, False)
+
+
+def infer_by(session: onnxruntime.InferenceSession, images: np.ndarray, exits: list[str], size: int, fixed: bool) -> list[np.ndarray]:
+    """infer with so many images at a time; fixed: no fewer at the end either."""
     name = session.get_inputs()[0].name
     wanted = exits or [output.name for output in session.get_outputs()]
     parts: list[list[np.ndarray]] = [[] for _ in wanted]
-    fixed = session.get_inputs()[0].shape[0]  # a name where it is open
-    size = fixed if isinstance(fixed, int) and fixed > 0 else BATCH
     for begin in range(0, len(images), size):
         batch = np.ascontiguousarray(images[begin : begin + size])
         real = len(batch)
-        if isinstance(fixed, int) and real < size:
+        if fixed and real < size:
             batch = np.concatenate([batch, np.repeat(batch[-1:], size - real, axis=0)])
         # Bytes are scaled in float32, as they were for training.
         x = batch.astype(np.float32) / np.float32(255) if batch.dtype == np.uint8 else batch
@@ -156,7 +171,9 @@ def infer(session: onnxruntime.InferenceSession, images: np.ndarray, exits: list
             outputs = session.run(wanted, {name: x})
         except Exception as error:  # as above
             raise OracleError(f"onnxruntime failed on images of shape {x.shape[1:]}: {one_line(error)}") from error
-        for part, output in zip(parts, outputs):
+        for part, output, what in zip(parts, outputs, wanted):
+            if len(output) != len(x):
+                raise OracleError(f"output {what}: {output.shape} of {len(x)} images")
             part.append(output[:real])
     found = [np.concatenate(part) for part in parts]
     for i, (output, logits) in enumerate(zip(wanted, found)):

@@ -216,5 +216,6 @@ func (c *compareCmd) print(e *env, doc *compareDoc) error {
 			fmt.Fprintf(e.stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)
 		}
 	}
+	fmt.Fprintln(e.stdout, mapping.Alone)
 	return nil
 }

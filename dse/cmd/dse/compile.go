@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/graph"
 	imageset "github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -46,6 +47,7 @@ type compileDoc struct {
 	Calibrated  bool   `json:"calibrated"`
 	Calibration string `json:"calibration"`
 	bundle.Summary
+	Coarse     *quant.Coarse    `json:"coarse_channels,omitempty"`
 	Evaluation *evaluate.Report `json:"evaluation,omitempty"`
 }
 
@@ -86,7 +88,11 @@ func (c *compileCmd) Run(e *env) error {
 	if err := c.overwrites(pictures(from.Set)...); err != nil {
 		return err
 	}
-	b, err := r.MakeFrom(g, from, d)
+	q, err := from.Quantise(g)
+	if err != nil {
+		return err
+	}
+	b, err := r.MakeOf(q, from, d)
 	if err != nil {
 		return err
 	}
@@ -98,6 +104,10 @@ func (c *compileCmd) Run(e *env) error {
 		return err
 	}
 	doc := compileDoc{header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s}
+	if coarse := q.Coarse(); coarse.Channels > 0 {
+		doc.Coarse = &coarse
+		fmt.Fprintf(e.stderr, "dse: warning: %s: %v\n", s.Network, coarse)
+	}
 	if set != nil {
 		if doc.Evaluation, err = c.evaluate(e, r, g, b, set); err != nil {
 			return err
@@ -169,6 +179,11 @@ func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundl
 				}
 				ask = nil
 			}
+		}
+	}
+	if ask != nil {
+		for _, name := range g.Overhanging() {
+			fmt.Fprintf(e.stderr, "dse: warning: node %q (AveragePool): windows hang over the padding (ceil_mode and count_include_pad); dse divides as PyTorch does, onnxruntime otherwise, so the two differ\n", name)
 		}
 	}
 	progress, ended := e.progress("evaluate", set.Len())

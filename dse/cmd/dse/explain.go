@@ -50,7 +50,7 @@ type explainDoc struct {
 	Batch      int            `json:"batch"`
 	Calibrated bool           `json:"calibrated"`
 	Cycles     int64          `json:"cycles"` // of all segments, one start each
-	Band       counted.Band   `json:"cycles_band"`
+	Band       counted.Stated `json:"cycles_band"`
 	Util       float64        `json:"util"`
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
@@ -160,7 +160,7 @@ func (c *explainCmd) Run(e *env) error {
 		}
 		doc.Cycles += cycles
 	}
-	if doc.Band, err = counted.Networks(); err != nil {
+	if doc.Band, err = counted.Of(recipe.Own(c.Network)); err != nil {
 		return err
 	}
 	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))

@@ -83,7 +83,6 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// One file that cannot be read does not keep the others from being looked through, and the status is its.
 // Another clock leaves the DRAM its GB/s and ns; an array that waits for memory half as often is faster for it,
 // but not by as much as the clock.
 func TestBenchAtAClock(t *testing.T) {
@@ -125,6 +124,7 @@ func TestBenchAtAClock(t *testing.T) {
 	}
 }
 
+// One file that cannot be read does not keep the others from being looked through, and the status is its.
 func TestOperatorsGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	if err := recipetest.Home(dir); err != nil {

@@ -380,7 +380,7 @@ func TestObjectivesByBruteForce(t *testing.T) {
 			}
 			// those that the law, or that of LUTs, does not tell from it
 			band := 0.0
-			switch k, err := counted.Networks(); {
+			switch k, err := counted.Of(false); {
 			case err != nil:
 				t.Fatal(err)
 			case strings.HasPrefix(c.name, "cheapest by lut"):

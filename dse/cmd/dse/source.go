@@ -2,7 +2,6 @@ package main
 
 import (
 	"github.com/sluice-npu/sluice/dse/bundle"
-	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -20,8 +19,6 @@ type source struct {
 func (s *source) recipe() *recipe.Recipe {
 	return &recipe.Recipe{Flags: s.Flags, Network: s.Network, Seed: s.Seed, Images: s.Images, Data: s.Data}
 }
-
-func (s *source) graph() (*graph.Graph, error) { return s.recipe().Graph() }
 
 // compile takes a source all the way to a bundle.
 func (s *source) compile() (*bundle.Bundle, error) {

@@ -203,6 +203,14 @@ func (c *sweepCmd) read(e *env) error {
 	return e.unread("objective", objective, "law", c.Law)
 }
 
+// own tells whether one of the networks is not the zoo's.
+func (c *sweepCmd) own() bool {
+	return recipe.Own(c.Network) || slices.ContainsFunc(c.With, func(x string) bool {
+		name, _, _ := strings.Cut(x, "=")
+		return recipe.Own(name)
+	})
+}
+
 // mixed is the network, with the others that --with names.
 func (c *sweepCmd) mixed(first *search.Workload) (*search.Workload, error) {
 	ws, shares := []*search.Workload{first}, []float64{1}
@@ -257,10 +265,10 @@ type sweepDoc struct {
 	CPUS      float64      `json:"cpu_s"`     // user and system time of the whole command
 	Rate      float64      `json:"evaluations_per_s"`
 	// Band is that of the law of cycles; the paper's has none.
-	Band   *counted.Band `json:"cycles_band,omitempty"`
-	Best   sweepBest     `json:"best"`
-	Pareto any           `json:"pareto"`
-	Ranks  any           `json:"published_rank"`
+	Band   *counted.Stated `json:"cycles_band,omitempty"`
+	Best   sweepBest       `json:"best"`
+	Pareto any             `json:"pareto"`
+	Ranks  any             `json:"published_rank"`
 	// Within are the designs that only what the law or the cost may be off tells from the best one.
 	Within []search.Point `json:"within"`
 	// Slow is how the best one serves where its cycles are as much longer as the law may be off.
@@ -327,7 +335,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.Unmapped, r.Searched}
 	doc.Best = sweepBest{TR: r.Best.TR, TP: r.Best.TP, TC: r.Best.TC, Mapping: r.Mapping, Value: r.Best.Value, Point: &r.Best, ByB: r.Best.ByB}
 	doc.Pareto, doc.Ranks, doc.Within = r.Pareto, r.Ranks, r.Within
-	band, err := counted.Networks()
+	band, err := counted.Of(c.own())
 	if err != nil {
 		return err
 	}
@@ -411,8 +419,9 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	fmt.Fprintf(w, "%s on %s: %s\n\n", in.w.Name, in.grid.Board.Name, r.Grid)
 	fmt.Fprintf(w, "%d designs (%d more of the grid refused: %s; on %d a layer does not fit), %d mappings of layers and batches\n",
 		r.Designs, total(r.Refused), reasons(r.Refused), r.Unmapped, r.Space)
-	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n\n",
+	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n",
 		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
+	fmt.Fprintf(w, "%s\n\n", mapping.Alone)
 	b := r.Best
 	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated; %s)\n", c.Objective, b.TR, b.TP, b.TC, c.valueText(b.Value), doc.Band)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

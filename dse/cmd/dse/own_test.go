@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// ownModel writes a model with one input "x" and one output "e"; a dimension of 0 is open.
+func ownModel(t *testing.T, dims []int64, weights []*onnxpb.TensorProto, nodes ...*onnxpb.NodeProto) string {
+	t.Helper()
+	value := func(name string, dims []int64) *onnxpb.ValueInfoProto {
+		shape := &onnxpb.TensorShapeProto{}
+		for _, d := range dims {
+			one := &onnxpb.TensorShapeProto_Dimension{Value: &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: d}}
+			if d == 0 {
+				one.Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "batch"}
+			}
+			shape.Dim = append(shape.Dim, one)
+		}
+		return &onnxpb.ValueInfoProto{Name: &name, Type: &onnxpb.TypeProto{TensorType: &onnxpb.TypeProto_Tensor{ElemType: proto.Int32(1), Shape: shape}}}
+	}
+	content, err := proto.Marshal(&onnxpb.ModelProto{
+		IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(13)}},
+		Graph: &onnxpb.GraphProto{
+			Name: proto.String("own"), Node: nodes, Initializer: weights,
+			Input: []*onnxpb.ValueInfoProto{value("x", dims)}, Output: []*onnxpb.ValueInfoProto{value("e", []int64{0, 3})},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "own.onnx")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func ownNode(op, name string, in []string, ints map[string][]int64, one map[string]int64) *onnxpb.NodeProto {
+	n := &onnxpb.NodeProto{Name: proto.String(name), OpType: proto.String(op), Input: in, Output: []string{name}}
+	for k, v := range ints {
+		n.Attribute = append(n.Attribute, &onnxpb.AttributeProto{Name: proto.String(k), Type: onnxpb.AttributeProto_INTS.Enum(), Ints: v})
+	}
+	for k, v := range one {
+		n.Attribute = append(n.Attribute, &onnxpb.AttributeProto{Name: proto.String(k), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(v)})
+	}
+	return n
+}
+
+func ownWeights(name string, v []float32, dims ...int64) *onnxpb.TensorProto {
+	return &onnxpb.TensorProto{Name: &name, DataType: proto.Int32(1), Dims: dims, FloatData: v}
+}
+
+// ownImages writes images as a .npy array, N x H x W x C.
+func ownImages(t *testing.T, n, h, w, c int) string {
+	t.Helper()
+	head := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, %d, %d), }", n, h, w, c)
+	head += strings.Repeat(" ", 117-len(head)) + "\n"
+	out := append([]byte("\x93NUMPY\x01\x00"), byte(len(head)), 0)
+	out = append(out, head...)
+	for i := range n * h * w * c {
+		out, _ = binary.Append(out, binary.LittleEndian, float32(i%7)/7-0.25)
+	}
+	path := filepath.Join(t.TempDir(), "images.npy")
+	if err := os.WriteFile(path, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func evaluateOwn(t *testing.T, model, images string) string {
+	t.Helper()
+	code, stdout, stderr := call("compile", "--network", model, "--config", "tiny", "--calibrate", images, "--evaluate", images,
+		"--onnxruntime=yes", "--out", filepath.Join(t.TempDir(), "own.sluice"))
+	if code != 0 || !strings.Contains(stdout, "as onnxruntime") {
+		t.Fatalf("status %d\n%s%s", code, stdout, stderr)
+	}
+	return stderr
+}
+
+// Vectors as the input, a Reshape that says the open batch is 1, and a channel whose weights are far below the others':
+// the first two are no reason to stop, the third is one to say so.
+func TestEvaluateVectors(t *testing.T) {
+	shape := &onnxpb.TensorProto{Name: proto.String("one"), DataType: proto.Int32(7), Dims: []int64{2}, Int64Data: []int64{1, -1}}
+	model := func(small float32) string {
+		w := []float32{1, 2, 3, 4, -3, -2, 1, -1, small, -small, small, small}
+		return ownModel(t, []int64{0, 4}, []*onnxpb.TensorProto{ownWeights("w", w, 3, 4), shape},
+			ownNode("Reshape", "r", []string{"x", "one"}, nil, nil), ownNode("Gemm", "e", []string{"r", "w"}, nil, map[string]int64{"transB": 1}))
+	}
+	images := ownImages(t, 3, 1, 1, 4)
+	if said := evaluateOwn(t, model(1e-3), images); !strings.Contains(said, `1 of 3 output channels keep fewer than 6 bits`) || !strings.Contains(said, `channel 2 of "e"`) {
+		t.Errorf("a channel of small weights: %q", said)
+	}
+	for _, small := range []float32{0, 0.1} {
+		if said := evaluateOwn(t, model(small), images); said != "" {
+			t.Errorf("weights of %v: %q", small, said)
+		}
+	}
+}
+
+// Where onnxruntime divides otherwise, the node is named.
+func TestEvaluateOverhanging(t *testing.T) {
+	for ceil, named := range []bool{false, true} {
+		model := ownModel(
+			t, []int64{1, 2, 4, 4}, []*onnxpb.TensorProto{ownWeights("w", []float32{1, 2, 3, 4, 5, 6}, 3, 2, 1, 1)},
+			ownNode("Conv", "c", []string{"x", "w"}, nil, nil),
+			ownNode("AveragePool", "hangs", []string{"c"}, map[string][]int64{"kernel_shape": {3, 3}, "strides": {2, 2}, "pads": {1, 1, 1, 1}},
+				map[string]int64{"ceil_mode": int64(ceil), "count_include_pad": 1}),
+			ownNode("GlobalAveragePool", "g", []string{"hangs"}, nil, nil), ownNode("Flatten", "e", []string{"g"}, nil, nil),
+		)
+		if said := evaluateOwn(t, model, ownImages(t, 2, 4, 4, 2)); strings.Contains(said, `node "hangs"`) != named {
+			t.Errorf("ceil_mode %d: %q", ceil, said)
+		}
+	}
+}
+
+// What the sums leave out, and how far the law was from random layers, is said of a network of one's own.
+func TestOwnBand(t *testing.T) {
+	model := ownModel(t, []int64{1, 4}, []*onnxpb.TensorProto{ownWeights("w", make([]float32, 12), 3, 4)},
+		ownNode("Gemm", "e", []string{"x", "w"}, nil, map[string]int64{"transB": 1}))
+	space := []string{"--board", "zc706", "--tp", "4", "--tc", "16", "--tr", "64"}
+	mean := map[string]float64{}
+	for _, network := range []string{"tiny", model} {
+		args := append([]string{"sweep", "--network", network}, space...)
+		code, stdout, stderr := call(args...)
+		if code != 0 || !strings.Contains(stdout, "of networks, by 2.") || !strings.Contains(stdout, "keeps on chip save") {
+			t.Fatalf("%s: status %d\n%s%s", network, code, stdout, stderr)
+		}
+		code, stdout, _ = call(append(args, "--json")...)
+		if code != 0 {
+			t.Fatal(code)
+		}
+		band := checkDoc(t, stdout, "cycles_band")["cycles_band"].(map[string]any)
+		mean[network] = band["mean"].(float64)
+		if band["random_layers"].(map[string]any)["mean"] != band["mean"] == (network == model) {
+			t.Errorf("%s: %v", network, band)
+		}
+	}
+	if !(mean[model] > mean["tiny"]) {
+		t.Errorf("bands %v", mean)
+	}
+	code, stdout, _ := call("compare", "--network", "tiny", "--a", "tiny", "--b", "mid")
+	if code != 0 || !strings.Contains(stdout, "keeps on chip save") {
+		t.Errorf("compare: %d %s", code, stdout)
+	}
+}

@@ -50,16 +50,8 @@ type bed struct {
 }
 
 func newBed(t testing.TB, mode gpu.Mode, nets ...*gpu.Network) *bed {
-	d, err := gpu.New(gpu.Config{Name: "test", Params: params(), Mode: mode, MaxBatch: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.Sums = map[device.LaunchID]uint64{}
-	b := &bed{t: t, d: d, all: map[device.WorkID]*device.Work{}}
-	for _, n := range nets {
-		b.begin(device.Work{Kind: device.Load, Artefact: device.Artefact{Network: n.Name, Kind: gpu.ArtefactModule, Data: n}})
-	}
-	return b
+	t.Helper()
+	return bedWith(t, mode, params(), nets...)
 }
 
 func (b *bed) begin(w device.Work) device.WorkID {

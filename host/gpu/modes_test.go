@@ -13,7 +13,7 @@ import (
 )
 
 // bedWith is a bed of other parameters.
-func bedWith(t *testing.T, m gpu.Mode, p sim.Params, nets ...*gpu.Network) *bed {
+func bedWith(t testing.TB, m gpu.Mode, p sim.Params, nets ...*gpu.Network) *bed {
 	t.Helper()
 	d, err := gpu.New(gpu.Config{Name: "test", Params: p, Mode: m, MaxBatch: 8})
 	if err != nil {

@@ -321,7 +321,7 @@ func (l *launcher) quiet() {
 			f.lane.dirty = l.halt(f.lane) != nil
 		}
 		f.lane.fly = f.lane.fly[:0]
-		l.lanes[f.lane.key] = append(l.lanes[f.lane.key], f.lane)
+		l.giveBack(f.lane)
 		l.progress.Delete(f.work.ID)
 	}
 	l.flows, l.since = nil, time.Time{}
@@ -573,6 +573,9 @@ func (l *launcher) drop(c *staged) {
 	}
 }
 
+// giveBack makes a lane free again.
+func (l *launcher) giveBack(n *lane) { l.lanes[n.key] = append(l.lanes[n.key], n) }
+
 // lane is a free one on units.
 func (l *launcher) lane(key laneKey) (*lane, error) {
 	if free := l.lanes[key]; len(free) > 0 {
@@ -722,7 +725,7 @@ func (l *launcher) begin(w *device.Work) error {
 	f.lane, f.in = ln, ln
 	if l.cfg.Mode.Pad && !f.rt && !ln.settled { // another stream's kernels will look at its Control
 		if err := l.lib.Record(ln.over, ln.stream); err != nil {
-			l.lanes[ln.key] = append(l.lanes[ln.key], ln)
+			l.giveBack(ln)
 			return err
 		}
 		f.cleaning = true
@@ -822,7 +825,7 @@ func (l *launcher) end(f *flow, ev device.Event) {
 	l.land(f.lane) // what is in the stream has ended, or leaves by itself
 	i := slices.Index(l.flows, f)
 	l.flows = slices.Delete(l.flows, i, i+1)
-	l.lanes[f.lane.key] = append(l.lanes[f.lane.key], f.lane)
+	l.giveBack(f.lane)
 	l.progress.Delete(f.work.ID)
 	ev.Work, ev.Over, ev.Took = f.work.ID, true, time.Since(f.began).Nanoseconds()
 	l.tell(ev)

@@ -103,7 +103,7 @@ func (l *launcher) profile(network string, batch, n int, u device.Units) (out []
 		if err != nil {
 			ln.dirty = l.halt(ln) != nil
 		}
-		l.lanes[ln.key] = append(l.lanes[ln.key], ln)
+		l.giveBack(ln)
 	}()
 	var at [2]driver.Event
 	defer func() {
@@ -252,7 +252,7 @@ func (l *launcher) spin(n int) (quiet func() error, err error) {
 	}
 	at, _, free, err := l.scratch(blocks*whereBytes, ln.stream)
 	if err != nil {
-		l.lanes[ln.key] = append(l.lanes[ln.key], ln)
+		l.giveBack(ln)
 		return nil, err
 	}
 	args := &whereArgs{uint64(at), spinNs}
@@ -262,7 +262,7 @@ func (l *launcher) spin(n int) (quiet func() error, err error) {
 	quiet = func() error {
 		err := free()
 		a.Free()
-		l.lanes[ln.key] = append(l.lanes[ln.key], ln)
+		l.giveBack(ln)
 		return err
 	}
 	for range n {

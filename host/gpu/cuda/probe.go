@@ -114,7 +114,7 @@ func (l *launcher) probe(u device.Units) (w Where, err error) {
 	if err != nil {
 		return w, err
 	}
-	defer func() { l.lanes[n.key] = append(l.lanes[n.key], n) }()
+	defer l.giveBack(n)
 	total, err := l.lib.Attribute(l.dev, driver.Multiprocessors)
 	if err != nil {
 		return w, err
@@ -163,7 +163,7 @@ func (l *launcher) costs(n int) (c Costs, err error) {
 		if err != nil { // kernels of another epoch may be under way
 			n.dirty = l.halt(n) != nil
 		}
-		l.lanes[n.key] = append(l.lanes[n.key], n)
+		l.giveBack(n)
 	}
 	defer func() { back(whole) }()
 	part := whole

@@ -448,8 +448,9 @@ func testService(t *testing.T, f *serviceFlags, w *search.Workload, rates []floa
 	return s
 }
 
-// What bounds a design's service from above is never below what it does.
-func TestServiceBound(t *testing.T) {
+// tinyOnRun is the smallest network, and what configuration run takes for it.
+func tinyOnRun(t *testing.T) (*search.Workload, search.Point) {
+	t.Helper()
 	w, err := (&target{Network: "tiny", Seed: 1}).workload()
 	if err != nil {
 		t.Fatal(err)
@@ -458,7 +459,12 @@ func TestServiceBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := search.Point{Design: d, Cycles: cyclesOf(t, w, d)}
+	return w, search.Point{Design: d, Cycles: cyclesOf(t, w, d)}
+}
+
+// What bounds a design's service from above is never below what it does.
+func TestServiceBound(t *testing.T) {
+	w, p := tinyOnRun(t)
 	held := 0
 	for _, policy := range []string{"serial", "lazy", "edf", "fluid", "fluid+", "clockwork"} {
 		for _, slo := range []float64{0.3, 1, 4} {
@@ -500,15 +506,7 @@ func TestRateIsSustained(t *testing.T) {
 	if code != exitInput || !strings.Contains(stdout+stderr, "--n 36000 at least") {
 		t.Errorf("90,000 a second of 100 requests: exit code %d: %s%s", code, stdout, stderr)
 	}
-	w, err := (&target{Network: "tiny", Seed: 1}).workload()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := configs.Load("run")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := search.Point{Design: d, Cycles: cyclesOf(t, w, d)}
+	w, p := tinyOnRun(t)
 	ns := p.Nanoseconds()
 	sum := 0.0 // ns a request, to the last exit, at the batch that serves each segment best
 	for i := range w.Segments {
@@ -540,7 +538,7 @@ func TestRateIsSustained(t *testing.T) {
 		}
 	}
 	f.SLO, s.slo = 0.001, 1000
-	if v, err := s.serve(t.Context(), d, ns, 0); !errors.Is(err, errFast) {
+	if v, err := s.serve(t.Context(), p.Design, ns, 0); !errors.Is(err, errFast) {
 		t.Errorf("a device that takes no time: %+v, %v", v, err)
 	}
 }
@@ -553,15 +551,7 @@ func TestIntervals(t *testing.T) {
 	if v := ci95([]float64{7}); v != nil {
 		t.Errorf("of one value %v", v)
 	}
-	w, err := (&target{Network: "tiny", Seed: 1}).workload()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := configs.Load("run")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := search.Point{Design: d, Cycles: cyclesOf(t, w, d)}
+	w, p := tinyOnRun(t)
 	f := &serviceFlags{SLO: 0.15, Policy: "fluid", N: 60, Seeds: []uint64{1, 2, 3}, MaxViolations: 0.1, RateStep: 0.1}
 	s := testService(t, f, w, []float64{0.5, 0.5})
 	between := 0

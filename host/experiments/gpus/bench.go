@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
 )
 
 // Bench is what a bench of a publication gives.
@@ -26,7 +27,8 @@ type Config struct {
 	Ns    int64 // virtual time of a run
 	Vary  bool  // halve and double every assumed parameter
 	Tell  func(what string)
-	PAI   []int64 // arrivals of a trace in place of the bursts that SEEB's bench draws; nil: none
+	PAI   []int64     // arrivals of a trace in place of the bursts that SEEB's bench draws; nil: none
+	Real  *load.Trace // a workload of DISB in place of REEF's bench's drive; nil: none
 }
 
 // claim is a statement before it is looked at.
@@ -47,6 +49,7 @@ type lab struct {
 	runs map[string]*Outcome
 	edge *Edge // SEEB's
 	pai  []int64
+	real []Client // in place of those of Drive; nil: none
 }
 
 func newLab(ctx context.Context, f *params.File, ns int64, seed uint64) *lab {
@@ -78,6 +81,9 @@ func (l *lab) run(style, system, workload string) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.real != nil && workload == "drive" {
+		w.Clients = l.real
+	}
 	o, err := l.bed(style).Run(l.ctx, system, w, l.ns, l.seed)
 	if err != nil {
 		return nil, fmt.Errorf("DISB %s under %s on %s: %w", workload, system, l.file.Name, err)
@@ -89,13 +95,13 @@ func (l *lab) run(style, system, workload string) (*Outcome, error) {
 // workloadOf is a workload of DISB, or NETWORK+n: one real-time client of mobilenetv2, which is short, at
 // a tenth of its throughput over n best-effort clients of the network; or RT/BE: both send all they can.
 func workloadOf(name string) (Workload, error) {
-	for _, w := range DISB() {
+	for _, w := range append(DISB(), Drive()) {
 		if w.Name == name {
 			return w, nil
 		}
 	}
 	if rt, be, ok := strings.Cut(name, "/"); ok {
-		return Workload{name, []Client{{Network: rt, Share: 1}, {Network: be}}}, nil
+		return Workload{name, []Client{{Network: rt, Urgent: true}, {Network: be}}}, nil
 	}
 	var n int
 	net, count, ok := strings.Cut(name, "+")
@@ -211,9 +217,17 @@ func (c *Config) labs(ctx context.Context, k *bench, f *params.File, o Open, see
 			return nil, err
 		}
 	}
+	var clients []Client
+	if c.Real != nil {
+		own, err := NewOwn(f, "tvm", nil, c.Real, nil)
+		if err != nil {
+			return nil, err
+		}
+		clients = own.w.Clients
+	}
 	for _, s := range seeds {
 		l := newLab(ctx, f, c.Ns, s)
-		l.edge, l.pai = e, c.PAI
+		l.edge, l.pai, l.real = e, c.PAI, clients
 		out = append(out, l)
 	}
 	return out, nil

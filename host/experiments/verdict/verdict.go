@@ -69,7 +69,7 @@ type Statement struct {
 	ID        string   `json:"id"`
 	Text      string   `json:"text"`
 	Published *float64 `json:"published"` // null: no number is given there
-	Ours      float64  `json:"ours"`      // mean over the seeds
+	Ours      *float64 `json:"ours"`      // mean over the seeds; null: nothing of it happened
 	CI95      *float64 `json:"ci95"`      // half width
 	Ratio     *float64 `json:"ratio"`     // ours / published; null where that is nothing
 	Least     float64  `json:"least"`     // it holds from here
@@ -88,14 +88,14 @@ type Statement struct {
 // that is no number says that nothing of it happened: there is no verdict then.
 func (c *Claim) Judge(v []float64) *Statement {
 	mean, ci := experiments.Interval(v)
-	s := &Statement{ID: c.ID, Text: c.Text, Published: c.Published, Least: c.Least, Most: c.Most, Fitted: c.Fitted, Ours: mean, CI95: ci}
+	s := &Statement{ID: c.ID, Text: c.Text, Published: c.Published, Least: c.Least, Most: c.Most, Fitted: c.Fitted, Ours: &mean, CI95: ci}
 	if s.Published != nil && *s.Published != 0 {
 		ratio := mean / *s.Published
 		s.Ratio = &ratio
 	}
 	switch half := *cmp.Or(ci, new(float64)); {
 	case math.IsNaN(mean) || math.IsInf(mean, 0):
-		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = 0, nil, nil, Undecided, "nothing of it happened in the time that was simulated"
+		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = nil, nil, nil, Undecided, "nothing of it happened in the time that was simulated"
 		return s.finite()
 	case ci == nil:
 		s.Verdict = OneSeed
@@ -122,12 +122,20 @@ func (s *Statement) finite() *Statement {
 // is to compare of single runs.
 func (s *Statement) Side() string {
 	switch {
-	case s.CI95 == nil && s.Verdict == Undecided:
+	case s.Ours == nil:
 		return "nothing"
-	case s.Ours >= s.Least && s.Ours <= s.Most:
+	case *s.Ours >= s.Least && *s.Ours <= s.Most:
 		return "within the bounds"
 	}
 	return "beyond the bounds"
+}
+
+// Mean is ours, for people.
+func (s *Statement) Mean() string {
+	if s.Ours == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", *s.Ours)
 }
 
 // Number is what was published, for people.
@@ -191,14 +199,23 @@ func (s *Statement) vary(what string, before, then *Statement) {
 	s.Changed[what] = is
 }
 
-// Count is how many statements hold, for people: of those that were looked at with one seed nothing is
-// said.
+// Count is how many statements hold, for people; those that hold because parameters were set by them are
+// none of them, and of those that were looked at with one seed nothing is said.
 func Count(all []Statement) string {
 	n := map[string]int{}
+	fitted := 0
 	for i := range all {
-		n[all[i].Verdict]++
+		if all[i].Fitted && all[i].Verdict == Holds {
+			fitted++
+		} else {
+			n[all[i].Verdict]++
+		}
 	}
-	text := fmt.Sprintf("%d of %d statements hold, %d fail, %d are undecided (simulated)", n[Holds], len(all), n[Fails], n[Undecided])
+	more := ""
+	if fitted > 0 {
+		more = fmt.Sprintf("%d more by fitting, ", fitted)
+	}
+	text := fmt.Sprintf("%d of %d statements hold, %s%d fail, %d are undecided (simulated)", n[Holds], len(all), more, n[Fails], n[Undecided])
 	if n[OneSeed] > 0 {
 		text += fmt.Sprintf("; of %d one seed decides nothing", n[OneSeed])
 	}

@@ -52,7 +52,7 @@ var keys = map[string]struct{ least, most float64 }{
 	"register_unit": {1, 4096}, "shared_bytes_per_sm": {0, 1 << 24}, "dram_bytes_per_ns": {1, 1e5},
 	"link_up_bytes_per_ns": {0.1, 1e4}, "link_down_bytes_per_ns": {0.1, 1e4}, "link_setup_ns": {0, 1e9},
 	"launch_ns": {0, 1e9}, "transfer_ns": {0, 1e9}, "wake_ns": {0, 1e9}, "dispatch_ns": {0, 1e9}, "sync_ns": {0, 1e9},
-	"device_queue": {1, 1 << 20}, "reset_host_ns": {0, 1e9}, "reclaim_ns": {0, 1e9}, "evict_ns": {0, 1e9},
+	"device_queue": {1, 1 << 20}, "hardware_queues": {1, 1024}, "reset_host_ns": {0, 1e9}, "reclaim_ns": {0, 1e9}, "evict_ns": {0, 1e9},
 	"evict_each_ns": {0, 1e9}, "kill_ns": {0, 1e9}, "restart_ns": {0, 1e9}, "pad_share": {0, 0.99},
 }
 
@@ -184,7 +184,7 @@ func (f *File) Params() sim.Params {
 			Shared: n("shared_bytes_per_sm"), RegUnit: n("register_unit"),
 		},
 		Bandwidth: v("dram_bytes_per_ns"), Up: v("link_up_bytes_per_ns"), Down: v("link_down_bytes_per_ns"), LinkNs: ns("link_setup_ns"),
-		LaunchNs: ns("launch_ns"), TransferNs: ns("transfer_ns"), WakeNs: ns("wake_ns"), DispatchNs: ns("dispatch_ns"), Queue: n("device_queue"),
+		LaunchNs: ns("launch_ns"), TransferNs: ns("transfer_ns"), WakeNs: ns("wake_ns"), DispatchNs: ns("dispatch_ns"), Queue: n("device_queue"), Hardware: n("hardware_queues"),
 		ResetNs: ns("reset_host_ns"), ReclaimNs: ns("reclaim_ns"), EvictNs: ns("evict_ns"), EvictEach: ns("evict_each_ns"),
 		KillNs: ns("kill_ns"), RestartNs: ns("restart_ns"), PadShare: v("pad_share"),
 	}

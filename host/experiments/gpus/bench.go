@@ -17,6 +17,7 @@ import (
 type Bench struct {
 	Rows       []experiments.Row
 	Statements []verdict.Statement
+	Ns         int64           // virtual time of a run
 	Fits       map[string]*Fit // SEEB's latency models, by network
 	Open       Open            // what the publication leaves open, as it was set
 }
@@ -27,8 +28,9 @@ type Config struct {
 	Ns    int64 // virtual time of a run
 	Vary  bool  // halve and double every assumed parameter
 	Tell  func(what string)
-	PAI   []int64     // arrivals of a trace in place of the bursts that SEEB's bench draws; nil: none
-	Real  *load.Trace // a workload of DISB in place of REEF's bench's drive; nil: none
+	Files map[string]*params.File // in place of the project's for GPUs
+	PAI   []int64                 // arrivals of a trace in place of the bursts that SEEB's bench draws; nil: none
+	Real  *load.Trace             // a workload of DISB in place of REEF's bench's drive; nil: none
 }
 
 // claim is a statement before it is looked at.
@@ -245,10 +247,10 @@ func Run(ctx context.Context, name string, c Config) (*Bench, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1 {
 		return nil, errors.New("a bench needs seeds and a length")
 	}
-	b := &Bench{}
+	b := &Bench{Ns: c.Ns}
 	labs := map[string][]*lab{}
 	for _, g := range k.gpus {
-		f, err := params.Of(g)
+		f, err := c.file(g)
 		if err != nil {
 			return nil, err
 		}
@@ -274,6 +276,20 @@ func Run(ctx context.Context, name string, c Config) (*Bench, error) {
 		return b, c.vary(ctx, &k, b)
 	}
 	return b, nil
+}
+
+// file is a GPU's parameters.
+func (c *Config) file(gpu string) (*params.File, error) {
+	if f := c.Files[gpu]; f != nil {
+		return f, nil
+	}
+	return params.Of(gpu)
+}
+
+// GPUs are those that a bench runs on; nil: there is no such bench.
+func GPUs(name string) []string {
+	k, _ := benches(name)
+	return k.gpus
 }
 
 func (c *Config) tell(what string) {
@@ -329,7 +345,7 @@ func (c *Config) rows(b *Bench, labs map[string][]*lab) error {
 func (c Config) vary(ctx context.Context, k *bench, b *Bench) error {
 	c.Ns /= 2
 	for _, g := range k.gpus {
-		f, err := params.Of(g)
+		f, err := c.file(g)
 		if err != nil {
 			return err
 		}

@@ -56,6 +56,11 @@ var keys = map[string]struct{ least, most float64 }{
 	"evict_each_ns": {0, 1e9}, "kill_ns": {0, 1e9}, "restart_ns": {0, 1e9}, "pad_share": {0, 0.99},
 }
 
+// whole is whether a value counts something.
+func whole(key string) bool {
+	return !strings.HasSuffix(key, "_ns") && !strings.HasSuffix(key, "_ghz") && key != "pad_share"
+}
+
 // Names lists the GPUs.
 func Names() (names []string) {
 	entries, _ := files.ReadDir(".")
@@ -65,9 +70,14 @@ func Names() (names []string) {
 	return names
 }
 
-// Of is a GPU by name, or by a file: what ends in .yaml.
+// IsFile is whether a name is a file's: what ends in .yaml or .yml.
+func IsFile(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// Of is a GPU by name, or by a file.
 func Of(name string) (*File, error) {
-	if strings.HasSuffix(name, ".yaml") {
+	if IsFile(name) {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrFile, err)
@@ -76,7 +86,7 @@ func Of(name string) (*File, error) {
 	}
 	raw, err := files.ReadFile(name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("%w: no GPU %q; there are %s", ErrFile, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w: no GPU %q; there are %s, or a file of parameters, NAME.yaml", ErrFile, name, strings.Join(Names(), ", "))
 	}
 	return Read(name+".yaml", raw)
 }
@@ -106,6 +116,8 @@ func Read(from string, raw []byte) (*File, error) {
 			wrong = append(wrong, k+" is missing")
 		case v.Source == "":
 			wrong = append(wrong, k+" has no source")
+		case whole(k) && v.Value != math.Trunc(v.Value):
+			wrong = append(wrong, fmt.Sprintf("%s is %v, a whole number is expected", k, v.Value))
 		case math.IsNaN(v.Value) || v.Value < b.least || v.Value > b.most:
 			wrong = append(wrong, fmt.Sprintf("%s is %v, %v to %v are expected", k, v.Value, b.least, b.most))
 		}

@@ -85,7 +85,7 @@ type GPU struct {
 	nextBlock    Time // when the next block ends; Never
 	parts        []*part
 	busy         float64 // ns times SMs with a block on them
-	apart        bool // every SM a class of its own, for tests
+	apart        bool    // every SM a class of its own, for tests
 }
 
 type headState uint8

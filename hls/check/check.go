@@ -158,7 +158,7 @@ type (
 )
 
 var (
-	loopAtRE  = regexp.MustCompile(`^\s*Loop at depth (\d+) containing: (.*)$`)
+	loopAtRE  = regexp.MustCompile(`^\s*(?:Parallel )?Loop at depth (\d+) containing: (.*)$`)
 	scevForRE = regexp.MustCompile(`^Determining loop execution counts for: @"?(.*?)"?$`)
 	scevOfRE  = regexp.MustCompile(`^Classifying expressions for: @(.*)$`)
 	scevCntRE = regexp.MustCompile(`^Loop %"?(.*?)"?: backedge-taken count is `)

@@ -143,19 +143,13 @@ sum:
   }
 }`, ""},
 	{"more unrolled than clang unrolls by itself", `
-extern "C" void top(int *a, int x) {
-copies:
-  for (int p = 0; p < 68; p++) {
+extern "C" int top(int x) {
+mix:
+  for (int i = 0; i < 2048; i++) {
 #pragma HLS unroll
-    int v = x + p;
-  steps:
-    for (int j = 0; j < 64; j++) {
-#pragma HLS unroll
-      v = v * 3 ^ j;
-      v ^= v >> 3;
-    }
-    a[p] = v;
+    x ^= (i * i ^ i << 3) + (i * 5 ^ i >> 2) + (i ^ 77) * (i & 31);
   }
+  return x;
 }`, ""},
 	{"the same with trips that are not constant", `
 extern "C" void top(int *a, int x, int n) {

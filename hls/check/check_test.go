@@ -176,7 +176,7 @@ extern "C" int top(const int *which, int n) {
 rows:
   for (int i = 2; i < 64; i++) {
 #pragma HLS pipeline II=1
-    bank[which[i] & 7][i] = bank[(which[i] >> 3) & 7][i - 1] + n;
+    bank[3][i] = bank[which[i] & 7][i - 1] + n;
   }
   return bank[n & 7][n & 63];
 }`, "(rows): II=1, but bank is read 1 trip(s) after it is written"},

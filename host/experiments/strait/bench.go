@@ -482,6 +482,11 @@ func (l *lab) overhead() ([]float64, error) {
 	return v, err
 }
 
+// unread are the assumed parameters of evictions, kills and padding, which nothing here does.
+func unread() []string {
+	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
+}
+
 // vary halves and doubles each assumed parameter, one at a time, with every seed: those of the GPUs, the
 // share of its deadline for which a request waits for others, and the load.
 func (b *Bench) vary(ctx context.Context, c *Config, all []claim) error {
@@ -489,7 +494,7 @@ func (b *Bench) vary(ctx context.Context, c *Config, all []claim) error {
 	if err != nil {
 		return err
 	}
-	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return k == "kill_ns" || k == "restart_ns" }) // nothing is killed here
+	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
 	keys = append(keys, "form", "load")
 	for _, key := range keys {
 		for _, by := range []float64{0.5, 2} {

@@ -40,6 +40,7 @@ type runCmd struct {
 	JSON     bool      `name:"json" help:"Print the summary as JSON."`
 	uioFlags
 	zooFlags
+	straitFlags
 
 	Workload string        `placeholder:"FILE" help:"gpu-sim: workload file of DISB (JSON)."`
 	Kernels  string        `placeholder:"FILE" help:"gpu-sim: kernel list (CSV, see host/gpu) in place of the catalogue's programs."`
@@ -58,6 +59,7 @@ Example:
   sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0
   sluice run my.sluice --device uio --label measured --clock-mhz 150 --data held-out
   sluice run --device gpu-sim:mi50 --workload A.json --kernels mine.csv --policy streams,reef --time 2s
+  sluice run --device gpu-sim:l4 --workload mine.json --policy static,strait --gpus 2
   sluice run --zoo synthetic --clients 8 --rate 15/s --slo 100ms --link lte,steps,seen.txt --policy jellyfish+,b-m
   sluice run --zoo profiles.csv --clients cameras.csv --workers 4`
 }
@@ -121,6 +123,11 @@ func (c *runCmd) Run(e *env) error {
 	for _, f := range []string{"clients", "link", "workers"} {
 		if slices.Contains(e.given, f) {
 			return coded(codeUsage, fmt.Errorf("--%s is for --zoo FILE|synthetic", f))
+		}
+	}
+	for _, f := range []string{"gpus", "begin"} {
+		if slices.Contains(e.given, f) && !strings.HasPrefix(c.Device, gpuSim) {
+			return coded(codeUsage, fmt.Errorf("--%s is for --device %sNAME, the device is %s", f, gpuSim, c.Device))
 		}
 	}
 	if err := c.checkDevice(); err != nil {

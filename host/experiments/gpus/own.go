@@ -5,6 +5,7 @@ package gpus
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,11 +41,11 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 		if s.Batch > 1 {
 			return nil, fmt.Errorf("%w: client %s sends batches of %d, and a kernel list is for one sample", ErrWorkload, s.Name, s.Batch)
 		}
-		name, err := o.name(s.Network)
+		name, err := NetworkOf(s.Network, slices.Sorted(maps.Keys(o.bed.own)))
 		if err != nil {
 			return nil, fmt.Errorf("%w: client %s: %w", ErrWorkload, s.Name, err)
 		}
-		c := Client{Name: s.Name, Network: name, BestEffort: s.Priority > 0}
+		c := Client{Name: s.Name, Network: name, BestEffort: s.Priority > 0, Deadline: s.Deadline}
 		if c.Urgent = s.Closed && strings.HasSuffix(s.Name, "_rt"); !s.Closed {
 			if c.Times = s.Times; c.Times == nil {
 				c.Times = []int64{} // it sends nothing by the end
@@ -55,18 +56,14 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 	return o, nil
 }
 
-// name is the network that a workload's name means.
-func (o *Own) name(asked string) (string, error) {
-	if o.bed.own[asked] != nil {
+// NetworkOf is the network that a workload's name means: one of one's own, where there are any, else one
+// of the catalogue.
+func NetworkOf(asked string, own []string) (string, error) {
+	if slices.Contains(own, asked) {
 		return asked, nil
 	}
-	if len(o.bed.own) > 0 {
-		var names []string
-		for n := range o.bed.own {
-			names = append(names, n)
-		}
-		slices.Sort(names)
-		return "", fmt.Errorf("no network %q in the kernel list; there are %s", asked, strings.Join(names, ", "))
+	if len(own) > 0 {
+		return "", fmt.Errorf("no network %q in the kernel list; there are %s", asked, strings.Join(own, ", "))
 	}
 	all := catalogue.Names()
 	short, _, _ := strings.Cut(asked, "-imagenet")

@@ -99,13 +99,13 @@ type straitErrorsDoc struct {
 
 type straitRunDoc struct {
 	header
-	Device          string `json:"device"`
-	GPUs            int    `json:"gpus"`
-	Kernels         string `json:"kernels"` // file, or the catalogue's style
-	Workload        string `json:"workload"`
-	Begin           string `json:"begin"` // the checkpoint; empty: as new
-	Time            int64  `json:"time_ns"`
-	straitPolicyDoc        // of the last policy
+	Device          string            `json:"device"`
+	GPUs            int               `json:"gpus"`
+	Kernels         string            `json:"kernels"` // file, or the catalogue's style
+	Workload        string            `json:"workload"`
+	Begin           string            `json:"begin"` // the checkpoint; empty: as new
+	Time            int64             `json:"time_ns"`
+	straitPolicyDoc                   // of the last policy
 	Runs            []straitPolicyDoc `json:"runs"`
 }
 

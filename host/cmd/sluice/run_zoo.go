@@ -76,12 +76,12 @@ type zooPolicyDoc struct {
 
 type zooRunDoc struct {
 	header
-	Zoo          string       `json:"zoo"`
-	Networks     []string     `json:"networks"` // those that are left of it, the smallest first
-	Workers      int          `json:"workers"`
-	Time         int64        `json:"time_ns"`
-	Assumed      edge.Assumed `json:"assumed"`
-	zooPolicyDoc              // of the last policy
+	Zoo          string         `json:"zoo"`
+	Networks     []string       `json:"networks"` // those that are left of it, the smallest first
+	Workers      int            `json:"workers"`
+	Time         int64          `json:"time_ns"`
+	Assumed      edge.Assumed   `json:"assumed"`
+	zooPolicyDoc                // of the last policy
 	Runs         []zooPolicyDoc `json:"runs"`
 }
 

@@ -34,7 +34,9 @@ type Own struct{ seed uint64 }
 func NewOwn(seed uint64) *Own { return &Own{seed} }
 
 // Link is the k-th client's: steps, wifi, lte or a file.
-func (o *Own) Link(name string, k int) (*links.Trace, error) { return links.Named(name, o.seed+uint64(k)) }
+func (o *Own) Link(name string, k int) (*links.Trace, error) {
+	return links.Named(name, o.seed+uint64(k))
+}
 
 // Camera is the k-th client.
 func (o *Own) Camera(k int, name string, rate int, slo int64, link string) (Camera, error) {

@@ -174,7 +174,7 @@ func (p twice) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sch
 
 // Only what comes in time is counted as answered.
 func TestSeen(t *testing.T) {
-	s := &seen{zoo: jellyfish.Synthetic(1), upscale: 0.5, src: &cameras{all: make([]camera, 1), frames: []frame{{size: 2}, {size: 5}, {size: 9}}}}
+	s := &seen{zoo: jellyfish.Synthetic(1), upscale: 0.5, src: &cameras{all: make([]camera, 1), frames: []frame{{size: 2}, {size: 5}, {size: 9}}}, clients: make([]clientSeen, 1)}
 	for i, how := range []engine.Ending{engine.OnTime, engine.OnTime, engine.Late, engine.Dropped, engine.Refused} {
 		s.Ended(&engine.Record{Task: uint64(min(i, 2)) + 1, Class: 5, Ending: how}, nil)
 	}

@@ -385,14 +385,14 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 		of   func(*Outcome) float64
 	}
 	measures := []measure{
-		{"high_violations", func(o *Outcome) float64 { return 100 * o.Class[1].Violations() }},
-		{"low_violations", func(o *Outcome) float64 { return 100 * o.Class[0].Violations() }},
-		{"high_dropped", func(o *Outcome) float64 { return 100 * float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
-		{"low_dropped", func(o *Outcome) float64 { return 100 * float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
-		{"high_p50_ms", func(o *Outcome) float64 { return o.Class[1].Latency(0.5) / 1e6 }},
-		{"high_p99_ms", func(o *Outcome) float64 { return o.Class[1].Latency(0.99) / 1e6 }},
-		{"low_p50_ms", func(o *Outcome) float64 { return o.Class[0].Latency(0.5) / 1e6 }},
-		{"low_p99_ms", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) / 1e6 }},
+		{"high_violation_rate", func(o *Outcome) float64 { return o.Class[1].Violations() }},
+		{"low_violation_rate", func(o *Outcome) float64 { return o.Class[0].Violations() }},
+		{"high_dropped", func(o *Outcome) float64 { return float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
+		{"low_dropped", func(o *Outcome) float64 { return float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
+		{"high_p50_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.5) }},
+		{"high_p99_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.99) }},
+		{"low_p50_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.5) }},
+		{"low_p99_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) }},
 	}
 	for _, name := range []string{"high", "low", "uniform", "trace", "evolving"} {
 		systems := []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low"}
@@ -419,7 +419,7 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 		name      string
 		at        float64
 		kernel, l *float64
-	}{{"p50", 0.5, nil, nil}, {"p95", 0.95, of(29.6), of(18.95)}, {"p99", 0.99, of(46.6), of(27.9)}} {
+	}{{"p50", 0.5, nil, nil}, {"p95", 0.95, of(0.296), of(0.1895)}, {"p99", 0.99, of(0.466), of(0.279)}} {
 		for _, p := range []struct {
 			policy    string
 			published *float64
@@ -448,9 +448,9 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 			}},
 			{"overhead", nil, func(l *lab) ([]float64, error) { return l.overhead() }},
 		} {
-			if err := b.row(labs, "l4/prediction", p.policy, "error_"+q.name+"_percent", p.published, func(l *lab) (float64, error) {
+			if err := b.row(labs, "l4/prediction", p.policy, "error_"+q.name, p.published, func(l *lab) (float64, error) {
 				v, err := p.of(l)
-				return quantile(v, q.at), err
+				return quantile(v, q.at) / 100, err
 			}); err != nil {
 				return err
 			}

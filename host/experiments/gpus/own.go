@@ -41,7 +41,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 		if s.Batch > 1 {
 			return nil, fmt.Errorf("%w: client %s sends batches of %d, and a kernel list is for one sample", ErrWorkload, s.Name, s.Batch)
 		}
-		name, err := NetworkOf(s.Network, slices.Sorted(maps.Keys(o.bed.own)))
+		name, err := catalogue.Meant(s.Network, slices.Sorted(maps.Keys(o.bed.own)))
 		if err != nil {
 			return nil, fmt.Errorf("%w: client %s: %w", ErrWorkload, s.Name, err)
 		}
@@ -54,32 +54,6 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 		o.w.Clients = append(o.w.Clients, c)
 	}
 	return o, nil
-}
-
-// NetworkOf is the network that a workload's name means: one of one's own, where there are any, else one
-// of the catalogue.
-func NetworkOf(asked string, own []string) (string, error) {
-	if slices.Contains(own, asked) {
-		return asked, nil
-	}
-	if len(own) > 0 {
-		return "", fmt.Errorf("no network %q in the kernel list; there are %s", asked, strings.Join(own, ", "))
-	}
-	all := catalogue.Names()
-	short, _, _ := strings.Cut(asked, "-imagenet")
-	if slices.Contains(all, short) {
-		return short, nil
-	}
-	var found []string
-	for _, n := range all {
-		if short != "" && strings.HasPrefix(n, short) {
-			found = append(found, n)
-		}
-	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("network %q means %d of %s, expected one", asked, len(found), strings.Join(all, ", "))
-	}
-	return found[0], nil
 }
 
 // Requests is how many arrive by themselves.

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/engine"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -32,7 +31,7 @@ type Own struct {
 	streams []load.Stream
 }
 
-// NewOwn reads clients from a DISB workload, with the networks that gpus.NewOwn would give them. A client
+// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant gives them. A client
 // whose priority number is above zero, or that sends when its last request has ended (and whose id does
 // not end in _rt), has low priority. A request has the time that its client's deadline_ms says, else slo
 // of what one alone takes.
@@ -59,7 +58,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 	}
 	for i := range trace.Streams {
 		s := trace.Streams[i]
-		network, err := gpus.NetworkOf(s.Network, names)
+		network, err := catalogue.Meant(s.Network, names)
 		if err == nil && s.Batch > 1 {
 			err = fmt.Errorf("sends batches of %d: batches are the server's business here", s.Batch)
 		}

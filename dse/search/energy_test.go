@@ -73,6 +73,49 @@ func TestEnergy(t *testing.T) {
 	}
 }
 
+// A result that stays on chip is written there and not to the DRAM, and the bound knows it.
+func TestEnergyOfWhatStays(t *testing.T) {
+	d, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := load(t, "fashion").Lower(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, bytes := &Energy{Word: 1}, &Energy{Byte: 1}
+	kept, telling := 0, 0
+	for batch := 1; batch <= abi.BMax; batch++ {
+		chosen, err := Choose(d, layers, batch, mapping.RTL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range layers {
+			e, x := chosen[i].Entry, chosen[i].Time
+			through := e
+			through.KeepIn, through.KeepOut, through.OnChip = false, false, false
+			want := 0.0
+			if e.KeepOut {
+				kept++
+				want = float64(l.Geom.OutH * l.Geom.OutW * l.Geom.OutC)
+			}
+			if got := words.layer(d, l.Geom, batch, e, x) - words.layer(d, l.Geom, batch, through, x); math.Abs(got-want) > 1e-6*(1+want) {
+				t.Errorf("%s at B = %d: %v more words, %v results stay", l.Name, batch, got, want)
+			}
+			took := bytes.layer(d, l.Geom, batch, e, x)
+			if least := bytes.least(d, l.Geom, l.Next == mapping.Only); least > took {
+				t.Errorf("%s at B = %d: %v bytes, at least %v", l.Name, batch, took, least)
+			}
+			if bytes.least(d, l.Geom, false) > took {
+				telling++
+			}
+		}
+	}
+	if kept == 0 || telling == 0 {
+		t.Errorf("%d results stay, the bound of those that do not would be wrong of %d", kept, telling)
+	}
+}
+
 // By hand: 16 pixels, 3 x ceil(9 / 4) passes, in each T_P words into the array, and eight accumulators of 36 bits read
 // and written; a pool reads its windows.
 func TestOnChip(t *testing.T) {

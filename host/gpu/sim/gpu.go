@@ -492,9 +492,11 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	case kernel.Compute:
 	case kernel.Memset:
 		p := &it.Parts[0]
-		m := &set{}
+		var m *set
 		if n := len(g.spareSets); n > 0 {
 			m, g.spareSets = g.spareSets[n-1], g.spareSets[:n-1]
+		} else {
+			m = &set{}
 		}
 		*m = set{part: part{sum: p.Memory.read(p.Kernel)}, item: it, stream: s, left: float64(k.Bytes)}
 		g.sets = append(g.sets, m)

@@ -88,3 +88,40 @@ func TestHardwareQueues(t *testing.T) {
 		}
 	}
 }
+
+// In steady state nothing is allocated for a kernel or a memset: launched, transferred, placed, ended.
+func TestAllocates(t *testing.T) {
+	p := params()
+	p.Hardware = 2
+	g, _ := New(p)
+	prog, err := Load(&kernel.Program{Name: "p", Memory: 8, Exits: []int{2}, Kernels: []kernel.Kernel{
+		{Blocks: 60, Threads: 256, Issue: 0.5, BlockNs: 700, Bytes: 40_000, Writes: []kernel.Span{{From: 0, To: 8}}},
+		{Kind: kernel.Memset, Bytes: 5_000, Writes: []kernel.Span{{From: 0, To: 4}}},
+		{Blocks: 3, Threads: 1024, Issue: 1, BlockNs: 400, Reads: []kernel.Span{{From: 0, To: 4}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		s := g.Stream(0)
+		g.Launch(s, item(prog, 0, prog.Memory(1)))
+	}
+	var events []Event
+	turn := func() {
+		events = g.Advance(Never-1, events[:0])
+		for _, e := range events {
+			e.Item.Parts[0].Kernel = (e.Item.Parts[0].Kernel + 1) % 3
+			g.Launch(e.Stream, e.Item)
+		}
+	}
+	for range 1000 {
+		turn()
+	}
+	if n := testing.AllocsPerRun(100, func() { // whole numbers come back: one in thirty shows
+		for range 30 {
+			turn()
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations in thirty kernels", n)
+	}
+}

@@ -52,7 +52,7 @@ func TestShown(t *testing.T) {
 		if (line[len(line)-1] == "fitted") != k.Fitted {
 			t.Errorf("%s: fitted is %v: %q", k.ID, k.Fitted, printed[k.ID])
 		}
-		if !strings.HasPrefix(k.ID, "table1/") && !strings.HasPrefix(k.ID, "fig10/") && !strings.HasPrefix(k.ID, "fig24/") {
+		if !strings.HasPrefix(k.ID, "table1/") && !strings.HasPrefix(k.ID, "fig10/") && k.ID != "fig24/rnet" && k.ID != "fig24/yolo" {
 			continue
 		}
 		f, err := params.Of(k.gpu)

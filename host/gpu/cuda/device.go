@@ -25,7 +25,9 @@ import (
 
 // Config is a device. The zero value is the first GPU, as a server wants it.
 type Config struct {
-	Library  string // the driver's file; "": driver.Library
+	API      *driver.API // nil: driver.CUDA
+	Library  string      // the driver's file; "": that of the API
+	Kernels  []byte      // what the API loads them from (kernels.Object); nil: the PTX
 	GPU      int
 	Slots    int // samples of a network; 0: 128
 	Places   int // launches at the same time; 0: 8
@@ -109,7 +111,13 @@ func New(cfg Config) (*Device, error) {
 	case cfg.Capacity <= 0:
 		cfg.Capacity = 4
 	}
-	lib, err := driver.Open(cfg.Library)
+	if cfg.API == nil {
+		cfg.API = driver.CUDA
+	}
+	if cfg.Kernels == nil {
+		cfg.Kernels = []byte(kernels.PTX)
+	}
+	lib, err := driver.Open(cfg.API, cfg.Library)
 	if err != nil {
 		return nil, err
 	}

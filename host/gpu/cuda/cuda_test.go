@@ -580,7 +580,7 @@ func TestNoDriver(t *testing.T) {
 			t.Errorf("%s fails: %d things stay open", call, n)
 		}
 	}
-	if _, err := cuda.New(cuda.Config{Library: path, GPU: 1}); !errors.Is(err, driver.ErrMissing) {
+	if _, err := cuda.New(cuda.Config{Library: path, GPU: 1}); !errors.Is(err, device.ErrRequest) || errors.Is(err, driver.ErrMissing) {
 		t.Errorf("a GPU that is not there: %v", err)
 	}
 }

@@ -130,6 +130,36 @@ func New(cfg Config) (*Device, error) {
 	return d, nil
 }
 
+// Found says which GPU an API finds first, without taking anything of it.
+func Found(api *driver.API, library string) (string, error) {
+	lib, err := driver.Open(api, library)
+	if err != nil {
+		return "", err
+	}
+	n, err := lib.Count()
+	if err != nil {
+		return lib.Path(), err
+	}
+	if n == 0 {
+		return lib.Path(), fmt.Errorf("%w: %s finds no GPU", driver.ErrMissing, lib.Path())
+	}
+	dev, err := lib.Device(0)
+	if err != nil {
+		return lib.Path(), err
+	}
+	return title(lib, dev)
+}
+
+// title is a GPU's name with what its driver serves.
+func title(lib *driver.Lib, dev driver.Device) (string, error) {
+	name, err := lib.Name(dev)
+	if err != nil {
+		return "", err
+	}
+	version, err := lib.Version()
+	return fmt.Sprintf("%s, driver for %s", name, version), err
+}
+
 // Info implements device.Device.
 func (d *Device) Info() device.Info { return d.info }
 

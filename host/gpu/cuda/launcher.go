@@ -202,24 +202,18 @@ func (l *launcher) open() error {
 		return err
 	}
 	if l.cfg.GPU < 0 || l.cfg.GPU >= n {
-		return fmt.Errorf("%w: GPU %d of %d", driver.ErrMissing, l.cfg.GPU, n)
+		return fmt.Errorf("%w: GPU %d: %d found, counted from 0", device.ErrRequest, l.cfg.GPU, n)
 	}
 	if l.dev, err = l.lib.Device(l.cfg.GPU); err != nil {
 		return err
 	}
-	name, err := l.lib.Name(l.dev)
-	if err != nil {
-		return err
-	}
-	version, err := l.lib.Version()
-	if err != nil {
+	if l.name, err = title(l.lib, l.dev); err != nil {
 		return err
 	}
 	khz, err := l.lib.Attribute(l.dev, driver.ClockKHz)
 	if err != nil {
 		return err
 	}
-	l.name = fmt.Sprintf("%s, driver for %s", name, version)
 	if l.main, err = l.lib.Retain(l.dev); err != nil {
 		return err
 	}

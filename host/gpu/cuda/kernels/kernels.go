@@ -103,6 +103,13 @@ func checkObject(image []byte) error {
 	return nil
 }
 
+// Version is the PTX's.
+func Version() string {
+	_, rest, _ := strings.Cut(PTX, "\n.version ")
+	v, _, _ := strings.Cut(rest, "\n")
+	return v
+}
+
 // Names of the entries.
 const (
 	EntryLayer  = "sluice_layer"

@@ -240,7 +240,7 @@ func (l *launcher) furnish() error {
 		return err
 	}
 	if l.module, err = l.lib.Load(l.cfg.Kernels, 0); driver.CodeOf(err) == driver.UnsupportedPTX {
-		return fmt.Errorf("the kernels' PTX is of version %s, and the driver of %s is too old for it: one for CUDA 12.4 or later is expected: %w", kernels.Version(), l.name, err)
+		return fmt.Errorf("the kernels' PTX is of version %s, and the driver of %s is too old for it: CUDA %s or later is expected: %w", kernels.Version(), l.name, kernels.CUDA(), err)
 	} else if err != nil {
 		return err
 	}

@@ -110,6 +110,15 @@ func Version() string {
 	return v
 }
 
+// CUDA is the first one that takes it: PTX of 8.n came with 12.n.
+func CUDA() string {
+	var major, minor int
+	if n, err := fmt.Sscanf(Version(), "%d.%d", &major, &minor); n != 2 || err != nil {
+		return "(unknown)"
+	}
+	return fmt.Sprintf("%d.%d", major+4, minor)
+}
+
 // Names of the entries.
 const (
 	EntryLayer  = "sluice_layer"

@@ -213,9 +213,13 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 	@bin/dse bench-npu --out out/bench-npu
 
 # Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
-# one stopped.
-.PHONY: nightly
+# one stopped. A part that fails does not keep the others from running; those that failed are named at the end.
+# make nightly PARTS="lockstep cocotb" runs only those.
+.PHONY: nightly nightly-parts
 nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
+	@SLUICE_PARTS="$(PARTS)" .ci/all $(MAKE) --no-print-directory nightly-parts
+
+nightly-parts:
 	@.ci/once test make --no-print-directory test
 	@.ci/once bench make --no-print-directory bench
 	@.ci/once race make --no-print-directory race

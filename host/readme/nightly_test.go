@@ -27,7 +27,8 @@ func TestJobOfParts(t *testing.T) {
 		return string(out), cmd.ProcessState.ExitCode()
 	}
 	for _, args := range [][]string{
-		{"git", "init", "-q"}, {"git", "add", "."},
+		{"git", "init", "-q"},
+		{"git", "add", "."},
 		{"git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"},
 		{"sh", "-c", "echo /out > .git/info/exclude"},
 	} {

@@ -621,7 +621,7 @@ func TestFindCosim(t *testing.T) {
 	for build, want := range map[string]string{
 		"no-such-stub": "build it with sim/build.sh no-such.yaml --stub (", "no-such-trace": "sim/build.sh no-such.yaml --trace (",
 		"no-such-check": "build it with SLUICE_CHECK=1 sim/build.sh no-such.yaml (",
-		"no-such-hls": "hls/build.sh no-such.yaml (packages g++)", "zc706-hls-hls": "hls/build.sh hls/configs/zc706-hls.yaml (packages g++)",
+		"no-such-hls":   "hls/build.sh no-such.yaml (packages g++)", "zc706-hls-hls": "hls/build.sh hls/configs/zc706-hls.yaml (packages g++)",
 	} {
 		if _, err := FindCosim(build); !errors.Is(err, ErrNoCosim) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected the hint %q", build, err, want)

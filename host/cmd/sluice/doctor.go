@@ -84,9 +84,11 @@ func (c *doctorCmd) Run(e *env) error {
 	}
 	add("onnxruntime", "sluice verify --oracle, dse compile --evaluate", python, err)
 
-	found, err := foundCUDA()
-	add("gpu", "--device cuda", found, err)
-	checks[len(checks)-1].Optional = true
+	for _, name := range gpuDevices {
+		found, err := foundGPU(name)
+		add("gpu", "--device "+name, found, err)
+		checks[len(checks)-1].Optional = true
+	}
 
 	add("simulated gpus", "--device gpu-sim:NAME, or gpu-sim:FILE.yaml with parameters of one's own", strings.Join(params.Names(), ", "), nil)
 

@@ -61,7 +61,8 @@ Example:
   sluice run --device gpu-sim:mi50 --workload A.json --kernels mine.csv --policy streams,reef --time 2s
   sluice run --device gpu-sim:l4 --workload mine.json --policy static,strait --gpus 2
   sluice run --zoo synthetic --clients 8 --rate 15/s --slo 100ms --link lte,steps,seen.txt --policy jellyfish+,b-m
-  sluice run --zoo profiles.csv --clients cameras.csv --workers 4`
+  sluice run --zoo profiles.csv --clients cameras.csv --workers 4
+  sluice run --zoo profiles.csv --clients cameras.csv --listen :9000 --time 10m`
 }
 
 // maxRequests bounds what a run keeps: each request's record, result and place in the schedule, 2 kB or so.
@@ -120,7 +121,7 @@ func (c *runCmd) Run(e *env) error {
 	if c.Zoo != "" {
 		return c.zoo(e)
 	}
-	for _, f := range []string{"clients", "link", "workers"} {
+	for _, f := range []string{"clients", "link", "workers", "listen"} {
 		if slices.Contains(e.given, f) {
 			return coded(codeUsage, fmt.Errorf("--%s is for --zoo FILE|synthetic", f))
 		}

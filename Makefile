@@ -226,6 +226,8 @@ nightly-parts:
 	@.ci/once race make --no-print-directory race
 	@.ci/once soak make --no-print-directory soak
 	@.ci/once check-export make --no-print-directory check-export
+	@.ci/once readme go test ./host/readme -count 1 -timeout 12h -run 'Commands|Outputs' -args -nightly
+	@.ci/once own-boards go test ./host/readme -count 1 -timeout 60m -run Stranger -args -nightly
 	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
 	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 2'
 	@.ci/once mutants sim/mutants.sh
@@ -234,6 +236,7 @@ nightly-parts:
 	@.ci/once cross make --no-print-directory cross SYSTEMS='windows/amd64 windows/arm64 darwin/amd64 darwin/arm64'
 	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
 	@.ci/once gpu-calls go test ./host/gpu/cuda -run '^TestEveryCallFails$$' -timeout 4h -args -cuda.every
+	@.ci/once fuzz-gpu-offsets bash -euc 'go test ./host/gpu/cuda -run ^$$ -fuzz FuzzReadOffsets -fuzztime 1m'
 	@.ci/once fuzz-gpu-runs bash -euc 'go test ./host/gpu/cuda/bench -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all -only $(TIMED)

@@ -17,7 +17,7 @@ APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
 # a shaped link in a network namespace
 APT_TEST  += iproute2
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
-APT_TEST  += clang-14 llvm-14 libclang-rt-14-dev
+APT_TEST  += clang-14 llvm-14 lld-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # in the order of the list, packages first
@@ -226,6 +226,8 @@ nightly-parts:
 	@.ci/once race make --no-print-directory race
 	@.ci/once soak make --no-print-directory soak
 	@.ci/once check-export make --no-print-directory check-export
+	@.ci/once readme go test ./host/readme -count 1 -timeout 12h -run 'Commands|Outputs' -args -nightly
+	@.ci/once own-boards go test ./host/readme -count 1 -timeout 60m -run Stranger -args -nightly
 	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
 	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 2'
 	@.ci/once mutants sim/mutants.sh

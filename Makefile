@@ -236,6 +236,7 @@ nightly-parts:
 	@.ci/once cross make --no-print-directory cross SYSTEMS='windows/amd64 windows/arm64 darwin/amd64 darwin/arm64'
 	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
 	@.ci/once gpu-calls go test ./host/gpu/cuda -run '^TestEveryCallFails$$' -timeout 4h -args -cuda.every
+	@.ci/once fuzz-gpu-offsets bash -euc 'go test ./host/gpu/cuda -run ^$$ -fuzz FuzzReadOffsets -fuzztime 1m'
 	@.ci/once fuzz-gpu-runs bash -euc 'go test ./host/gpu/cuda/bench -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all -only $(TIMED)

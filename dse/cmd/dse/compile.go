@@ -132,6 +132,9 @@ func (c *compileCmd) overwrites(read ...string) error {
 		if err != nil {
 			continue // it is not there, so nothing is lost; where it cannot be looked at, writing says so
 		}
+		if o.IsDir() {
+			return usage("--out %s: %s is a folder, expected a file", c.Out, out)
+		}
 		for _, path := range read {
 			if i, err := os.Stat(path); err == nil && os.SameFile(o, i) {
 				return usage("--out %s: %s is %s, which is read", c.Out, out, path)

@@ -98,7 +98,7 @@ func feasible(config string, d configs.Design, board string) (*boards.Board, []s
 	note := func(err error) {
 		if err != nil {
 			for _, line := range strings.Split(err.Error(), "\n") {
-				why = append(why, d.Name+": infeasible because "+line)
+				why = append(why, d.Name+": infeasible: "+line)
 			}
 		}
 	}

@@ -171,6 +171,9 @@ func TestCompileKeepsItsInputs(t *testing.T) {
 			t.Errorf("--out %s: exit code %d, %s is kept %v: %s", out, code, lost, bytes.Equal(before, after), stderr)
 		}
 	}
+	if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("photos")); code != exitUsage || !strings.Contains(stderr, "is a folder") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
 	// its own earlier output is no input
 	for range 2 {
 		if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("own.sluice")); code != exitOK {

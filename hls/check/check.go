@@ -236,9 +236,27 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 	}
 	for _, l := range loops {
 		l.src = l.place(m, src)
+	}
+	// a statement is one loop: what lies inside another of the same place has none of its own, nor its bound
+	var inside []*loop
+	for _, l := range loops {
+		if slices.ContainsFunc(loops, func(outer *loop) bool {
+			return outer != l && outer.f == l.f && outer.src == l.src && outer.blocks[l.header]
+		}) {
+			inside = append(inside, l)
+		}
+	}
+	for _, l := range inside {
+		l.src = nil
+	}
+	for _, l := range loops {
 		r.Loops++
 		if l.src == nil {
-			r.Problems = append(r.Problems, fmt.Sprintf("%s: the loop at %s has no place in the source", l.f.name, l.header))
+			r.Problems = append(r.Problems, fmt.Sprintf("%s: the loop at %s has no place in the source%s", l.f.name, l.header, l.near(m)))
+			continue
+		}
+		if !l.leaves() {
+			r.Problems = append(r.Problems, fmt.Sprintf("%v: no bound: nothing leaves the loop", l.src))
 			continue
 		}
 		bound, bounded := bounds[l]

@@ -295,6 +295,13 @@ func (l *loop) leaves() bool {
 	return false
 }
 
+// splits: LLVM has made the two of one loop with several ways back to its header (LoopSimplify names the one around
+// HEADER.outer).
+func (l *loop) splits(inner *loop) bool {
+	name, _, ok := strings.Cut(l.header, ".outer")
+	return ok && strings.HasPrefix(inner.header, name)
+}
+
 // near is a line of the loop, for a message; "" where its code names none.
 func (l *loop) near(m *module) string {
 	for _, b := range l.f.blocks {

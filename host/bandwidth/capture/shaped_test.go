@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -99,8 +100,9 @@ func TestInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen []Transfer
+	var taken atomic.Int64
 	background.Go(func() {
-		if _, err := live.Live(ctx, func(tr Transfer) { seen = append(seen, tr) }); err != nil {
+		if _, err := live.Live(ctx, func(tr Transfer) { seen = append(seen, tr); taken.Add(1) }); err != nil {
 			t.Errorf("live: %v", err)
 		}
 	})
@@ -111,6 +113,9 @@ func TestInside(t *testing.T) {
 	background.Go(func() { serve(server) })
 	if err := send(server.Addr().String()); err != nil {
 		t.Fatal(err)
+	}
+	for begin := time.Now(); taken.Load() < frames-1 && time.Since(begin) < 20*time.Second; { // a loaded machine takes them late
+		time.Sleep(10 * time.Millisecond)
 	}
 	time.Sleep(100 * time.Millisecond) // for the last packets to be taken
 	stop()

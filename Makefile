@@ -108,7 +108,7 @@ test: setup build ## everything CI checks (about 10 minutes on 2 cores)
 
 test-go: check-gen
 	@go vet ./...
-	@SLUICE_SETUP=done go test ./...
+	@SLUICE_SETUP=done go test -vet=off ./...
 
 test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
@@ -182,10 +182,11 @@ qemu: image ## boots BOARD's image in QEMU with the Verilated NPU of IMAGE_CONFI
 ON_BOARD := ./hw/abi ./hw/configs ./bitstreams ./dse/cost ./dse/mapping ./dse/bundle ./host/device ./host/sched ./host/engine ./host/load \
             ./host/report ./host/soft ./host/npu ./host/npu/uio ./host/kit ./host/board
 EMULATED ?= -short -skip '^(TestAnswersFollowFromTheState|TestPlusBeatsFluid|TestMemoryIsFlat|TestSerialAgreesWithPollaczekKhinchine.*|FuzzFields)$$'
+# cross vets for both processors, test-go for this one: go test need not once more.
 test-arm: $(BUILD)/.apt $(BUILD)/.go ## the runtime's packages on arm and arm64, emulated
 	@sim/build.sh tiny
-	@GOARCH=arm GOARM=7 CGO_ENABLED=0 go test $(EMULATED) -exec qemu-arm-static $(ON_BOARD) $(if $(EMULATED),,./host/experiments)
-	@GOARCH=arm64 CGO_ENABLED=0 go test $(EMULATED) -exec qemu-aarch64-static $(ON_BOARD) $(if $(EMULATED),,./host/experiments)
+	@GOARCH=arm GOARM=7 CGO_ENABLED=0 go test -vet=off $(EMULATED) -exec qemu-arm-static $(ON_BOARD) $(if $(EMULATED),,./host/experiments)
+	@GOARCH=arm64 CGO_ENABLED=0 go test -vet=off $(EMULATED) -exec qemu-aarch64-static $(ON_BOARD) $(if $(EMULATED),,./host/experiments)
 
 # Both boards' images in QEMU; kernels and images are built where they are not there (5 CPU-minutes each).
 test-qemu: $(BUILD)/.apt $(BUILD)/.go
@@ -241,6 +242,7 @@ nightly-parts:
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all -only $(TIMED)
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
+	@.ci/once pruning go test ./dse/search -count 1 -run '^TestPruningIsSafe$$' -args -wide
 	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
 	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'
 	@.ci/once resnet50 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50'

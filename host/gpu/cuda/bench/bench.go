@@ -24,7 +24,11 @@ import (
 // Config is what is measured.
 type Config struct {
 	Library  string // the driver's file; "": the system's
+	NVML     string // NVML's
 	GPU      int
+	Masks    *cuda.Masks // by which partitions are made; nil: as cuda.Config
+	Program  string      // whose runs they are, with its version
+	Revision string      // of its sources
 	Networks []*bundle.Bundle
 	Params   *sim.Params // by which kernels are profiled for padding
 	N        int         // runs of each thing
@@ -45,7 +49,41 @@ type Series struct {
 type Raw struct {
 	Facts  cuda.Facts
 	Seed   uint64
+	Made   Made
 	Series []Series
+}
+
+// Made is how runs came to be: what ran, of which sources, when.
+type Made struct {
+	Program  string    `json:"program"`
+	Revision string    `json:"revision"` // of its sources
+	Began    time.Time `json:"began"`
+	N        int       `json:"n"`
+	Batches  []int     `json:"batches"`
+	Networks []Network `json:"networks"`
+	Parts    []string  `json:"parts"` // that came to their end
+}
+
+// Network is one that ran.
+type Network struct {
+	Name   string `json:"name"`
+	Bundle string `json:"bundle_hash"`
+}
+
+// made begins to say it.
+func made(cfg *Config) (m Made, err error) {
+	m = Made{Program: cfg.Program, Revision: cfg.Revision, Began: time.Now().UTC().Truncate(time.Second), N: cfg.N, Batches: cfg.Batches}
+	for _, b := range cfg.Networks {
+		if bad(b.Network.Name) {
+			return m, fmt.Errorf("%w: network %q: a name without commas and ends of lines is expected, since runs are kept by it", device.ErrRequest, b.Network.Name)
+		}
+		s, err := b.Summarize()
+		if err != nil {
+			return m, err
+		}
+		m.Networks = append(m.Networks, Network{b.Network.Name, s.BundleHash})
+	}
+	return m, nil
 }
 
 // Label is what figures of it are.
@@ -67,7 +105,7 @@ const (
 	Slowdown   = "slowdown"
 )
 
-// Run measures everything.
+// Run measures everything. Where an error breaks it off, what has been measured until then comes with it.
 func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if cfg.N < 1 || len(cfg.Networks) == 0 || cfg.Params == nil {
 		return nil, fmt.Errorf("%w: networks, parameters and a number of runs are expected", device.ErrRequest)
@@ -75,7 +113,11 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if cfg.Batches == nil {
 		cfg.Batches = []int{1, 8, 32}
 	}
-	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	how, err := made(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed, Made: how}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	for _, part := range []struct {
 		name string
 		do   func(context.Context) error
@@ -91,9 +133,14 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		if cfg.Tell != nil {
 			cfg.Tell(part.name)
 		}
-		if err := part.do(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", part.name, err)
+		err := ctx.Err()
+		if err == nil {
+			err = part.do(ctx)
 		}
+		if err != nil {
+			return b.raw, fmt.Errorf("%s: %w", part.name, err)
+		}
+		b.raw.Made.Parts = append(b.raw.Made.Parts, part.name)
 	}
 	return b.raw, nil
 }
@@ -129,7 +176,7 @@ type rig struct {
 // with opens a device for one part.
 func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) (err error) {
 	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, true
-	cfg.Slots, cfg.Places = samples, 8
+	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks = samples, 8, b.NVML, b.Masks
 	d, err := cuda.New(cfg)
 	if err != nil {
 		return err

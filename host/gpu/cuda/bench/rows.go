@@ -122,8 +122,9 @@ func floats(v []int64) (out []float64) {
 	return out
 }
 
-// Params is a GPU's parameter file with what was measured in the place of what was assumed. What the fake
-// shows is no measurement.
+// Params is a GPU's parameter file with what was measured in the place of what was assumed. Where base is another
+// GPU's, what it says is assumed of this one. The simulator's unit stays base's, a TPC: what the driver gives away
+// at least is several, and more in the last unit. What the fake shows is no measurement.
 func (r *Raw) Params(base *params.File) (*params.File, error) {
 	if r.Facts.Fake {
 		return nil, fmt.Errorf("%w: these runs are of the driver without a GPU", params.ErrFile)
@@ -132,8 +133,11 @@ func (r *Raw) Params(base *params.File) (*params.File, error) {
 	for _, x := range r.Rows() {
 		rows[x.Part+" "+x.Key] = x
 	}
-	f := &params.File{Name: base.Name, Values: map[string]params.Value{}}
+	f := &params.File{Name: r.Facts.GPU, Values: map[string]params.Value{}, Rule: base.Rule}
 	for k, v := range base.Values {
+		if !base.Is(r.Facts.GPU) && !v.Assumed() {
+			v.Source = fmt.Sprintf("assumed; as %s (%s)", base.Name, v.Source)
+		}
 		f.Values[k] = v
 	}
 	by := fmt.Sprintf("on %s, driver for %s", r.Facts.GPU, r.Facts.Driver)
@@ -141,9 +145,6 @@ func (r *Raw) Params(base *params.File) (*params.File, error) {
 		f.Values[key] = params.Value{Value: v, Source: "measured " + by + ": " + how}
 	}
 	f.Values["sms"] = params.Value{Value: float64(r.Facts.SMs), Source: "the driver, " + by}
-	if r.Facts.UnitSMs > 0 {
-		f.Values["sms_per_unit"] = params.Value{Value: float64(r.Facts.UnitSMs), Source: "the driver's partitions, " + by}
-	}
 	f.Values["clock_ghz"] = params.Value{Value: float64(r.Facts.ClockKHz) / 1e6, Source: "the driver, the most, " + by}
 	for _, c := range []struct{ key, row, how string }{
 		{"launch_ns", Costs + " launch", "a launch with its event"},

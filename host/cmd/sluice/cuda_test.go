@@ -260,7 +260,7 @@ func TestMasks(t *testing.T) {
 			continue
 		}
 		log.Reset()
-		if code := realMain([]string{"bench", "gpu", "--networks", "nothing"}, &out, &log); code != c.code || !strings.Contains(log.String(), c.says) {
+		if code := realMain([]string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir}, &out, &log); code != c.code || !strings.Contains(log.String(), c.says) {
 			t.Errorf("bench gpu, %s: exit code %d, %s", c.masks, code, log.String())
 		}
 	}

@@ -17,7 +17,7 @@ APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
 # a shaped link in a network namespace
 APT_TEST  += iproute2
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
-APT_TEST  += clang-14 llvm-14 libclang-rt-14-dev
+APT_TEST  += clang-14 llvm-14 lld-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # in the order of the list, packages first

@@ -32,14 +32,18 @@ var (
 	kills = flag.Int("cuda.kills", 60, "launches of TestKilled")
 )
 
-// library builds the driver without a GPU.
-func library(t testing.TB) (string, *fake.Handles) {
+// library is the driver without a GPU.
+func library(t testing.TB) (string, *fake.Handles) { return of(t, driver.CUDA) }
+
+// of is one API's driver without a GPU.
+func of(t testing.TB, api *driver.API) (string, *fake.Handles) {
 	t.Helper()
-	path, err := fake.Build(filepath.Join("..", "..", "..", "build", "fakecuda"))
-	if err != nil {
-		t.Fatal(err)
+	build := fake.Build
+	if api == driver.HIP {
+		build = fake.BuildHIP
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	path, err := build(fakes)
+	if err != nil {
 		t.Fatal(err)
 	}
 	h, err := fake.Attach(path)
@@ -49,6 +53,28 @@ func library(t testing.TB) (string, *fake.Handles) {
 	h.Forgive()
 	t.Cleanup(func() { h.Forget(); h.Slow(0) })
 	return path, h
+}
+
+var fakes = filepath.Join("..", "..", "..", "build", "fakecuda")
+
+// each runs a test on both APIs: cfg is to be opened with.
+func each(t *testing.T, test func(t *testing.T, cfg cuda.Config)) {
+	t.Run("cuda", func(t *testing.T) { test(t, cuda.Config{API: driver.CUDA}) })
+	t.Run("hip", func(t *testing.T) { test(t, hip(t)) })
+}
+
+// hip opens AMD's.
+func hip(t testing.TB) cuda.Config {
+	t.Helper()
+	at, err := fake.Kernels(fakes, "gfx906")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := kernels.Object(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cuda.Config{API: driver.HIP, Kernels: image}
 }
 
 // rig is a device whose events a test reads by itself.
@@ -64,7 +90,10 @@ type rig struct {
 
 func start(t testing.TB, cfg cuda.Config) *rig {
 	t.Helper()
-	path, h := library(t)
+	if cfg.API == nil {
+		cfg.API = driver.CUDA
+	}
+	path, h := of(t, cfg.API)
 	leak := goleak.IgnoreCurrent()
 	cfg.Library = path
 	d, err := cuda.New(cfg)
@@ -219,8 +248,11 @@ func TestKernelsAreTheirSources(t *testing.T) {
 
 // Random networks, whole and exit by exit, alone and as batches on parts of the GPU, give golden's logits
 // to the bit.
-func TestGolden(t *testing.T) {
-	r := start(t, cuda.Config{Slots: 8})
+func TestGolden(t *testing.T) { each(t, runsAsGolden) }
+
+func runsAsGolden(t *testing.T, cfg cuda.Config) {
+	cfg.Slots = 8
+	r := start(t, cfg)
 	t.Logf("seed %d", *seed)
 	for k := range uint64(24) {
 		b, p := network(t, *seed+k, 1+int(k%2))
@@ -353,11 +385,13 @@ func killed(t *testing.T, cfg cuda.Config, launches int) (differ, aborts, inside
 // Launches that are killed at random, in the middle of kernels, and taken up again where the device says
 // end as undisturbed ones.
 func TestKilled(t *testing.T) {
-	differ, aborts, inside := killed(t, cuda.Config{}, *kills)
-	t.Logf("%d launches, %d aborts, %d of them behind the first kernel: %d differ", *kills, aborts, inside, differ)
-	if differ != 0 || aborts < *kills/4 {
-		t.Errorf("%d of %d differ, %d aborts", differ, *kills, aborts)
-	}
+	each(t, func(t *testing.T, cfg cuda.Config) {
+		differ, aborts, inside := killed(t, cfg, *kills)
+		t.Logf("%d launches, %d aborts, %d of them behind the first kernel: %d differ", *kills, aborts, inside, differ)
+		if differ != 0 || aborts < *kills/4 {
+			t.Errorf("%d of %d differ, %d aborts", differ, *kills, aborts)
+		}
+	})
 }
 
 // Nothing orders what a launch's stream does and the epoch that another writes: however late that comes,
@@ -460,8 +494,10 @@ func TestRefused(t *testing.T) {
 }
 
 // A reset in the middle keeps requests and their inputs.
-func TestResetKeepsInputs(t *testing.T) {
-	r := start(t, cuda.Config{})
+func TestResetKeepsInputs(t *testing.T) { each(t, resetKeepsInputs) }
+
+func resetKeepsInputs(t *testing.T, cfg cuda.Config) {
+	r := start(t, cfg)
 	b, p := network(t, *seed, 2)
 	in := randnet.Input(rand.New(rand.NewPCG(*seed, 6)), b)
 	want, err := p.Run(in)
@@ -499,8 +535,10 @@ func TestResetFails(t *testing.T) {
 }
 
 // A launch that never ends is a hang when its limit is over, and the device goes on after a reset.
-func TestHang(t *testing.T) {
-	r := start(t, cuda.Config{})
+func TestHang(t *testing.T) { each(t, hang) }
+
+func hang(t *testing.T, cfg cuda.Config) {
+	r := start(t, cfg)
 	b, _ := network(t, *seed, 2)
 	r.load(b)
 	in := make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)
@@ -542,7 +580,7 @@ func TestNoDriver(t *testing.T) {
 			t.Errorf("%s fails: %d things stay open", call, n)
 		}
 	}
-	if _, err := cuda.New(cuda.Config{Library: path, GPU: 1}); !errors.Is(err, driver.ErrMissing) {
+	if _, err := cuda.New(cuda.Config{Library: path, GPU: 1}); !errors.Is(err, device.ErrRequest) || errors.Is(err, driver.ErrMissing) {
 		t.Errorf("a GPU that is not there: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // Where is what a partition was seen to be.
 type Where struct {
 	Units device.Units
-	Want  int   // SMs that it should have
+	Want  int   // SMs that it should have, or pairs of CUs where the GPU does not tell them apart
 	SMs   []int // those on which its blocks ran, in order
 }
 
@@ -105,7 +105,7 @@ func (l *launcher) scratch(bytes int, s driver.Stream) (at driver.Ptr, host []by
 }
 
 func (l *launcher) probe(u device.Units) (w Where, err error) {
-	w = Where{Units: u, Want: l.parts.sms(u)}
+	w = Where{Units: u, Want: l.parts.sms(u) / max(1, l.parts.alike)}
 	f, err := l.lib.Function(l.module, kernels.EntryWhere)
 	if err != nil {
 		return w, err

@@ -5,6 +5,9 @@ import "syscall"
 // Library is the driver's file name.
 const Library = "nvcuda.dll"
 
+// hipLibraries are AMD's, the newest first.
+var hipLibraries = []string{"amdhip64_6.dll", "amdhip64.dll"}
+
 func open(path string) (uintptr, error) {
 	h, err := syscall.LoadLibrary(path)
 	return uintptr(h), err

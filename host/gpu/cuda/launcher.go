@@ -25,9 +25,14 @@ type launcher struct {
 	module driver.Module
 	layer  driver.Function
 	padded driver.Function
-	least  int // priorities of streams
-	most   int
-	parts  *partitions
+	// Proxies are the kernel of several roles under limits of registers, the most first; resident is how many
+	// blocks of the kernel of one layer an SM holds.
+	proxies  []proxy
+	limited  []driver.Module
+	resident int
+	least    int // priorities of streams
+	most     int
+	parts    *partitions
 
 	copies  driver.Stream // inputs, weights
 	signals driver.Stream // of greatest priority: epochs of what is stopped
@@ -40,9 +45,14 @@ type launcher struct {
 	stuck   bool  // a stream could not be destroyed: partitions go with the context
 	counts  Counts
 	since   time.Time // of the preemption under way; zero: none is
+	meet    *meeting  // that
+	met     []*meeting
+	start   time.Time // from which anchors count
+	anchor  anchor
 	heads   [][]sched.Version
 	owners  []*flow
 	pads    []sched.Padding
+	beds    []pad
 }
 
 // sample is an admitted request.
@@ -79,17 +89,18 @@ type lane struct {
 	fly     []fly // launches under way, in order
 	args    driver.Args
 	layer   *kernels.Layer // what args point to
-	beside  *kernels.Layer // and what pads it
+	padded  driver.Args
+	roles   *kernels.Roles // what padded point to
 	host    []byte         // pinned: a Control, then logits
 	over    driver.Event   // of what has been copied into host
 	signal  driver.Event   // of the epoch on its way to control
 }
 
-// fly is a launch under way: the kernels of one flow, or of two.
+// fly is a launch under way: the kernel of one flow, with those of others.
 type fly struct {
 	event driver.Event
-	flows [2]*flow // the second pads
-	at    [2]int   // its kernel
+	flows [kernels.MaxRoles]*flow // all but the first pad
+	at    [kernels.MaxRoles]int   // its kernel
 }
 
 // state of a flow.
@@ -124,6 +135,7 @@ type flow struct {
 	aborting bool      // somebody asked for its end
 	cleaning bool      // its Control is being made that of its epoch
 	patience time.Time // from when its limit counts
+	met      *meeting  // others were on the GPU when it came
 }
 
 // last is the segment's last kernel.
@@ -258,7 +270,12 @@ func (l *launcher) furnish() error {
 		return err
 	}
 	l.lanes = map[laneKey][]*lane{}
-	return nil
+	if err = l.warm(); err != nil || !l.cfg.Timed {
+		return err
+	}
+	l.start, l.met = time.Now(), nil // what began before is on no clock any more
+	l.anchor, err = l.anchored()
+	return err
 }
 
 // close gives back all there is; the first error counts.
@@ -292,8 +309,10 @@ func (l *launcher) close() (first error) {
 	if l.parts != nil && !l.stuck {
 		note(l.parts.close())
 	}
-	if l.module != 0 {
-		note(l.lib.Unload(l.module))
+	for _, m := range append(l.limited, l.module) {
+		if m != 0 {
+			note(l.lib.Unload(m))
+		}
 	}
 	if l.main != 0 {
 		if first != nil || l.lost != nil {
@@ -318,7 +337,7 @@ func (l *launcher) quiet() {
 		l.giveBack(f.lane)
 		l.progress.Delete(f.work.ID)
 	}
-	l.flows, l.since = nil, time.Time{}
+	l.flows, l.since, l.meet = nil, time.Time{}, nil
 	for _, s := range l.staged {
 		l.giveUp(&s)
 		l.drop(&s)
@@ -583,9 +602,9 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 		l.lanes[key] = free[:len(free)-1]
 		return n, nil
 	}
-	n := &lane{key: key, layer: new(kernels.Layer), beside: new(kernels.Layer), epoch: 1}
+	n := &lane{key: key, layer: new(kernels.Layer), roles: new(kernels.Roles), epoch: 1}
 	n.args.Set(0, unsafe.Pointer(n.layer))
-	n.args.Set(1, unsafe.Pointer(n.beside))
+	n.padded.Set(0, unsafe.Pointer(n.roles))
 	priority := l.least
 	if key.high && l.cfg.Mode.Priority {
 		priority = l.most
@@ -630,10 +649,10 @@ func (l *launcher) clean(n *lane) error {
 	if err := l.lib.Fill(n.control, n.epoch, 1, n.stream); err != nil {
 		return err
 	}
-	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 1, n.stream); err != nil {
+	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 3, n.stream); err != nil { // NotBegan too
 		return err
 	}
-	return l.lib.Fill(n.control+8, 0, 2, n.stream)
+	return l.lib.Fill(n.control+16, 0, 4, n.stream)
 }
 
 func (l *launcher) freeLane(n *lane) (first error) {
@@ -643,6 +662,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 		}
 	}
 	n.args.Free()
+	n.padded.Free()
 	if l.lost != nil { // all of it goes with the context; copies may still be under way
 		if n.stream != 0 {
 			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // before its partition
@@ -726,7 +746,7 @@ func (l *launcher) begin(w *device.Work) error {
 	}
 	l.flows = append(l.flows, f)
 	if f.rt {
-		l.putAside()
+		l.putAside(f)
 	} else if l.cfg.Mode.Hold && l.realTime() > 0 {
 		f.aside = true
 		l.hear(gpu.Order{Did: gpu.PutAside, Launch: q.ID})
@@ -753,6 +773,9 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 	f.state, f.killed = leaving, true
 	f.lane.epoch++
+	if f.aside && l.meet != nil && l.meet.flagged.IsZero() {
+		l.meet.flagged = time.Now()
+	}
 	if err := l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals); err != nil {
 		l.fail(f, err)
 		return
@@ -822,6 +845,9 @@ func (l *launcher) end(f *flow, ev device.Event) {
 	l.giveBack(f.lane)
 	l.progress.Delete(f.work.ID)
 	ev.Work, ev.Over, ev.Took = f.work.ID, true, time.Since(f.began).Nanoseconds()
+	if f.met != nil && ev.Kind == device.Passed {
+		f.met.over = time.Now()
+	}
 	l.tell(ev)
 }
 
@@ -933,6 +959,9 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 			return moved, err
 		}
 		at := f.next
+		if l.meet != nil {
+			l.meet.gone = max(l.meet.gone, binary.LittleEndian.Uint64(n.host[24:]))
+		}
 		if stopped := binary.LittleEndian.Uint32(n.host[4:]); stopped != kernels.NotStopped {
 			first := f.net.b.Network.Exits[f.seg].First
 			l.counts.Kills++
@@ -951,7 +980,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 func (l *launcher) collect(f *flow) error {
 	e, n := &f.net.b.Network.Exits[f.seg], f.lane
 	each := 2 * e.Classes
-	if need := each * len(f.reqs); need > len(n.host) {
+	if need := controlBytes + each*len(f.reqs); need > len(n.host) {
 		host, err := l.lib.AllocHost(need)
 		if err != nil {
 			return err
@@ -963,7 +992,12 @@ func (l *launcher) collect(f *flow) error {
 	}
 	for i, s := range f.reqs {
 		from := f.net.slots + driver.Ptr(int64(s.slot)*f.net.b.Slot.Stride+int64(e.Offset))
-		if err := l.lib.CopyOut(n.host[i*each:][:each], from, n.stream); err != nil {
+		if err := l.lib.CopyOut(n.host[controlBytes+i*each:][:each], from, n.stream); err != nil {
+			return err
+		}
+	}
+	if f.timed() {
+		if err := l.lib.CopyOut(n.host[:controlBytes], n.control, n.stream); err != nil {
 			return err
 		}
 	}
@@ -981,7 +1015,7 @@ func (l *launcher) pass(f *flow) error {
 	for i, s := range f.reqs {
 		raw := make([]int16, e.Classes)
 		for c := range raw {
-			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[2*(i*e.Classes+c):]))
+			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[controlBytes+2*(i*e.Classes+c):]))
 		}
 		class, conf := device.Confidence(raw, e.Frac)
 		r := device.Result{Request: q.Requests[f.places[i]], Taken: -1}
@@ -996,6 +1030,10 @@ func (l *launcher) pass(f *flow) error {
 	}
 	l.land(f.lane) // the copy came behind them
 	f.lane.settled = true
+	if f.timed() {
+		f.met.began = binary.LittleEndian.Uint64(f.lane.host[8:])
+		f.lane.dirty = l.lib.Fill(f.lane.control+8, kernels.NotStopped, 2, f.lane.stream) != nil // for the next one
+	}
 	ev := device.Event{Kind: device.Passed, Segment: f.seg, Report: rep}
 	if f.seg == q.Last || keep == 0 {
 		l.end(f, ev)
@@ -1032,6 +1070,7 @@ func (l *launcher) reset() error {
 	err := l.lib.Reset(l.dev)
 	if err == nil { // no handle of before means anything
 		l.parts, l.module, l.copies, l.signals, l.stuck = nil, 0, 0, 0, false
+		l.limited, l.proxies = nil, nil
 		for _, n := range l.nets {
 			n.weights, n.slots = 0, 0
 		}

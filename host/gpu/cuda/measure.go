@@ -126,7 +126,7 @@ func (l *launcher) profile(network string, batch, n int, u device.Units) (out []
 		for k := range batch {
 			ln.layer.Sample[k] = uint32(net.free[k])
 		}
-		ln.layer.Grid(batch)
+		ln.layer.Grid(batch, 1)
 		t.Blocks = int(ln.layer.Blocks)
 		for range n {
 			if err := l.lib.Record(at[0], ln.stream); err != nil {

@@ -36,7 +36,7 @@ func Sources() string {
 func Check(ptx string) error {
 	line, body, _ := strings.Cut(ptx, "\n")
 	var of, sum, arch string
-	if _, err := fmt.Sscanf(line, "// sluice kernels, sources sha256 %64s ptx sha256 %64s %s", &of, &sum, &arch); err != nil {
+	if _, err := fmt.Sscanf(line, "// sluice kernels, sources sha256 %64s, ptx sha256 %64s, %s", &of, &sum, &arch); err != nil {
 		return fmt.Errorf("kernels: the PTX begins with %q, expected the hashes of its sources and of itself", line)
 	}
 	if of != Sources() {
@@ -88,7 +88,7 @@ func checkObject(image []byte) error {
 	for _, s := range all {
 		found[s.Name] = s
 	}
-	for _, name := range []string{EntryLayer, EntryPadded, EntryWhere} {
+	for _, name := range Entries {
 		if _, ok := found[name+".kd"]; !ok {
 			return fmt.Errorf("it has no kernel %s", name)
 		}
@@ -117,6 +117,9 @@ const (
 	EntryClock  = "sluice_clock"
 	EntryStream = "sluice_stream"
 )
+
+// Entries are all of them.
+var Entries = []string{EntryLayer, EntryPadded, EntryWhere, EntryClock, EntryStream}
 
 // Sizes of kernels.hpp.
 const (

@@ -187,4 +187,3 @@ func TestKills(t *testing.T) {
 		none(t, build(t, "-DSMALL_TILES", "-fsanitize=thread"), small, "threads", *count)
 	})
 }
-

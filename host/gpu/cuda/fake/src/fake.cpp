@@ -49,7 +49,7 @@ namespace {
 const unsigned SPLIT = 8;
 const int GPUS = 2;
 const size_t MEMORY = (size_t)1 << 32;
-const unsigned WORDS_PER_FUNCTION = 64;
+const int BOUNDED = 48, UNBOUNDED = 119; // registers of a thread as ptxas gives them: of kernels with bounds, of that without
 
 struct Event {
   std::mutex mu;
@@ -75,6 +75,7 @@ struct Module {
   std::string text;
   u64 of;
   int busy; // kernels given to streams
+  int limit; // registers of a thread, at most; 0: none
 };
 
 struct Green {
@@ -760,14 +761,14 @@ static bool translatable(const char *image, std::string &text) {
 }
 static std::string entry(const std::string &name) { return ".entry " + name + "("; }
 #endif
-API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *, void **) {
+API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *options, void **values) {
   ENTER(std::to_string(n));
   CONTEXT;
-  NEED(m && image, INVALID_VALUE);
+  NEED(m && image && n <= 1 && (n == 0 || (options[0] == 0 && (size_t)values[0] >= 16)), INVALID_VALUE);
   std::string text;
   NEED(translatable(image, text), INVALID_PTX);
   std::lock_guard<std::mutex> l(mu);
-  *m = new Module{text, family(), 0};
+  *m = new Module{text, family(), 0, n ? (int)(size_t)values[0] : 0};
   modules.insert(*m);
   return OK;
 }
@@ -816,7 +817,9 @@ API cuFuncGetAttribute(int *v, int what, const Function *f) {
     std::lock_guard<std::mutex> l(mu);
     NEED(function(f), INVALID_HANDLE);
   }
-  *v = what == 0 ? 1024 : what == 4 ? (int)WORDS_PER_FUNCTION : 0; // threads a block, registers a thread
+  int limit = f->module->limit ? f->module->limit : 255;
+  int words = !strcmp(f->kernel->name, "sluice_padded") ? std::min(limit, UNBOUNDED) : BOUNDED; // bounds go before a limit
+  *v = what == 0 ? 1024 : what == 4 ? words : 0; // threads a block, registers a thread
   return OK;
 }
 API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
@@ -851,8 +854,20 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
   int code = give(s, [=] {
     std::vector<void *> p;
     for (auto &a : *args) p.push_back(a.data());
-    bool good = strcmp(f->name, "sluice_where") || inside(device_memory, *(u64 *)p[0], (size_t)gx * 32, of);
-    for (unsigned i = 0; good && i < f->args && f->sizes[i] == sizeof(Layer); i++) good = legal(*(const Layer *)p[i], of);
+    bool good = true;
+    if (f->sizes[0] == sizeof(Layer)) {
+      good = legal(*(const Layer *)p[0], of) && gx == ((const Layer *)p[0])->blocks;
+    } else if (f->sizes[0] == sizeof(Roles)) {
+      unsigned blocks = 0;
+      for (const Layer &l : ((const Roles *)p[0])->role) blocks += l.blocks, good = good && (!l.blocks || legal(l, of));
+      good = good && blocks == gx;
+    } else if (!strcmp(f->name, "sluice_clock")) {
+      good = inside(host_memory, *(u64 *)p[0], 8, of);
+    } else if (!strcmp(f->name, "sluice_stream")) {
+      good = inside(device_memory, *(u64 *)p[0], 8 * *(u64 *)p[1], of) && inside(device_memory, *(u64 *)p[2], 4, of) && *(u64 *)p[4] == gx;
+    } else {
+      good = inside(device_memory, *(u64 *)p[0], (size_t)gx * 32, of);
+    }
     if (!good) {
       over();
       std::lock_guard<std::mutex> l(mu);

@@ -39,11 +39,11 @@ extern "C" __global__ void __launch_bounds__(THREADS_N) sluice_clock(u64 *out, u
 
 // What draws on the memory until a word is another than zero, or for so many ns at most: the lower half of so
 // many words is copied to the upper one, over and over. A run of it is what copies run beside.
-extern "C" __global__ void __launch_bounds__(THREADS_N) sluice_stream(u64 *words, u64 n, unsigned *told, u64 ns) {
-  u64 half = n / 2, begin = NOW(), step = (u64)gridDim.x * THREADS_N;
-  for (u64 i = (u64)blockIdx.x * THREADS_N + threadIdx.x, k = 0;; k++) {
-    if (k % 64 == 0 && __syncthreads_or(threadIdx.x == 0 && (LOAD(*told) || NOW() - begin >= ns))) return;
+extern "C" __global__ void __launch_bounds__(THREADS_N) sluice_stream(u64 *words, u64 n, unsigned *told, u64 ns, u64 blocks) {
+  u64 half = n / 2, begin = NOW(), step = blocks * THREADS_N;
+  u64 i = (u64)blockIdx.x * THREADS_N + threadIdx.x;
+  for (u64 k = 0;; k++, i += step) {
+    if (k % 64 == 0 && ANY(LOAD(*told) || NOW() - begin >= ns)) return;
     words[half + i % half] = words[i % half] + 1;
-    i += step;
   }
 }

@@ -46,7 +46,7 @@ static void cpu_stream(void **args, unsigned, const Host *) {
 struct Kernel {
   const char *name;
   Entry run;
-  unsigned args, sizes[4];
+  unsigned args, sizes[5];
 };
 
 static const Kernel kernels[] = {
@@ -54,5 +54,5 @@ static const Kernel kernels[] = {
     {"sluice_padded", cpu_padded, 1, {sizeof(Roles)}},
     {"sluice_where", cpu_where, 2, {8, 8}},
     {"sluice_clock", cpu_clock, 2, {8, 8}},
-    {"sluice_stream", cpu_stream, 4, {8, 8, 8, 8}},
+    {"sluice_stream", cpu_stream, 5, {8, 8, 8, 8, 8}},
 };

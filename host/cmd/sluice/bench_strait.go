@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/predict"
 )
@@ -45,12 +45,12 @@ Example:
 
 type straitDoc struct {
 	header
-	Seeds      []uint64          `json:"seeds"`
-	TimeNs     int64             `json:"time_ns"`
-	Trace      *traceDoc         `json:"trace"` // null: drawn
-	Begin      string            `json:"begin"` // what every predictor began with; "": as new
-	Rows       []experiments.Row `json:"rows"`
-	Statements []gpus.Statement  `json:"statements"`
+	Seeds      []uint64            `json:"seeds"`
+	TimeNs     int64               `json:"time_ns"`
+	Trace      *traceDoc           `json:"trace"` // null: drawn
+	Begin      string              `json:"begin"` // what every predictor began with; "": as new
+	Rows       []experiments.Row   `json:"rows"`
+	Statements []verdict.Statement `json:"statements"`
 }
 
 // traceDoc is a published trace that a load was taken from.
@@ -89,15 +89,10 @@ func (c *benchStraitCmd) Run(e *env) error {
 		}
 		cfg.Trace, doc.Trace = t, &traceDoc{Format: t.Format, File: file, SHA256: sum}
 	}
-	if c.Begin != "" {
-		f, err := os.Open(c.Begin)
-		if err != nil {
-			return coded(codeInput, fmt.Errorf("read what a predictor has learnt: %w", err))
-		}
-		doc.Begin = c.Begin
-		cfg.Model, err = predict.Load(c.Begin, f)
-		if f.Close(); err != nil {
-			return coded(codeInput, err)
+	if doc.Begin = c.Begin; c.Begin != "" {
+		var err error
+		if cfg.Model, err = learnt(c.Begin); err != nil {
+			return err
 		}
 	}
 	b, err := strait.RunBench(e.ctx, cfg)
@@ -128,4 +123,15 @@ func (c *benchStraitCmd) Run(e *env) error {
 		return checkStatements(doc.Statements)
 	}
 	return nil
+}
+
+// learnt is what a predictor has learnt, out of a file.
+func learnt(path string) (*predict.Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, coded(codeInput, fmt.Errorf("read what a predictor has learnt: %w", err))
+	}
+	defer f.Close()
+	m, err := predict.Load(path, f)
+	return m, coded(codeInput, err)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/predict"
@@ -277,7 +277,7 @@ func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) 
 // Bench is what `bench strait` gives.
 type Bench struct {
 	Rows       []experiments.Row
-	Statements []gpus.Statement
+	Statements []verdict.Statement
 	Traced     []string // the statements that a given trace decides
 	// Model is what the predictor has learnt by the end of the evolving load, with the first seed.
 	Model *predict.Model
@@ -301,14 +301,14 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		labs = append(labs, newLab(ctx, &c, s))
 	}
 	b := &Bench{}
-	all := slices.DeleteFunc(claims(), func(k claim) bool { return !strings.HasPrefix(k.id, c.Only) })
+	all := slices.DeleteFunc(claims(), func(k claim) bool { return !strings.HasPrefix(k.ID, c.Only) })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no statement's id begins with %q", c.Only)
 	}
 	if c.Trace != nil {
 		for i := range all {
 			if all[i].traced {
-				b.Traced = append(b.Traced, all[i].id)
+				b.Traced = append(b.Traced, all[i].ID)
 			}
 		}
 		if len(b.Traced) == 0 {
@@ -316,8 +316,8 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		}
 	}
 	for i := range all {
-		c.tell(all[i].id)
-		s, err := all[i].judge(labs)
+		c.tell(all[i].ID)
+		s, err := all[i].state(labs)
 		if err != nil {
 			return nil, err
 		}
@@ -345,7 +345,7 @@ func (c *Config) tell(what string) {
 	}
 }
 
-func (k *claim) judge(labs []*lab) (*gpus.Statement, error) {
+func (k *claim) state(labs []*lab) (*verdict.Statement, error) {
 	var v []float64
 	for _, l := range labs {
 		x, err := k.of(l)
@@ -353,12 +353,11 @@ func (k *claim) judge(labs []*lab) (*gpus.Statement, error) {
 		case errors.Is(err, predict.ErrFit): // too short a run to fit a line to
 			x = math.NaN()
 		case err != nil:
-			return nil, fmt.Errorf("%s: %w", k.id, err)
+			return nil, fmt.Errorf("%s: %w", k.ID, err)
 		}
 		v = append(v, x)
 	}
-	s := &gpus.Statement{ID: k.id, Text: k.text, Published: k.published, Least: k.least, Most: k.most}
-	return s.Judge(v, k.why), nil
+	return k.Judge(v), nil
 }
 
 // row adds a metric over the seeds.
@@ -386,14 +385,14 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 		of   func(*Outcome) float64
 	}
 	measures := []measure{
-		{"high_violations", func(o *Outcome) float64 { return 100 * o.Class[1].Violations() }},
-		{"low_violations", func(o *Outcome) float64 { return 100 * o.Class[0].Violations() }},
-		{"high_dropped", func(o *Outcome) float64 { return 100 * float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
-		{"low_dropped", func(o *Outcome) float64 { return 100 * float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
-		{"high_p50_ms", func(o *Outcome) float64 { return o.Class[1].Latency(0.5) / 1e6 }},
-		{"high_p99_ms", func(o *Outcome) float64 { return o.Class[1].Latency(0.99) / 1e6 }},
-		{"low_p50_ms", func(o *Outcome) float64 { return o.Class[0].Latency(0.5) / 1e6 }},
-		{"low_p99_ms", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) / 1e6 }},
+		{"high_violation_rate", func(o *Outcome) float64 { return o.Class[1].Violations() }},
+		{"low_violation_rate", func(o *Outcome) float64 { return o.Class[0].Violations() }},
+		{"high_dropped", func(o *Outcome) float64 { return float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
+		{"low_dropped", func(o *Outcome) float64 { return float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
+		{"high_p50_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.5) }},
+		{"high_p99_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.99) }},
+		{"low_p50_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.5) }},
+		{"low_p99_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) }},
 	}
 	for _, name := range []string{"high", "low", "uniform", "trace", "evolving"} {
 		systems := []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low"}
@@ -420,7 +419,7 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 		name      string
 		at        float64
 		kernel, l *float64
-	}{{"p50", 0.5, nil, nil}, {"p95", 0.95, of(29.6), of(18.95)}, {"p99", 0.99, of(46.6), of(27.9)}} {
+	}{{"p50", 0.5, nil, nil}, {"p95", 0.95, of(0.296), of(0.1895)}, {"p99", 0.99, of(0.466), of(0.279)}} {
 		for _, p := range []struct {
 			policy    string
 			published *float64
@@ -449,9 +448,9 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 			}},
 			{"overhead", nil, func(l *lab) ([]float64, error) { return l.overhead() }},
 		} {
-			if err := b.row(labs, "l4/prediction", p.policy, "error_"+q.name+"_percent", p.published, func(l *lab) (float64, error) {
+			if err := b.row(labs, "l4/prediction", p.policy, "error_"+q.name, p.published, func(l *lab) (float64, error) {
 				v, err := p.of(l)
-				return quantile(v, q.at), err
+				return quantile(v, q.at) / 100, err
 			}); err != nil {
 				return err
 			}
@@ -482,6 +481,11 @@ func (l *lab) overhead() ([]float64, error) {
 	return v, err
 }
 
+// unread are the assumed parameters of evictions, kills and padding, which nothing here does.
+func unread() []string {
+	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
+}
+
 // vary halves and doubles each assumed parameter, one at a time, with every seed: those of the GPUs, the
 // share of its deadline for which a request waits for others, and the load.
 func (b *Bench) vary(ctx context.Context, c *Config, all []claim) error {
@@ -489,36 +493,31 @@ func (b *Bench) vary(ctx context.Context, c *Config, all []claim) error {
 	if err != nil {
 		return err
 	}
-	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return k == "kill_ns" || k == "restart_ns" }) // nothing is killed here
-	keys = append(keys, "form", "load")
-	for _, key := range keys {
-		for _, by := range []float64{0.5, 2} {
-			if key == "load" { // half of it leaves nothing to compare, twice is beyond what there is
-				by = map[float64]float64{0.5: 0.85, 2: 1.2}[by]
+	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
+	// half of the load leaves nothing to compare, twice is beyond what there is
+	changes := append(verdict.Halves(append(keys, "form")...), verdict.Change{Key: "load", By: 0.85}, verdict.Change{Key: "load", By: 1.2})
+	return verdict.Vary(b.Statements, nil, changes, func(x verdict.Change) (out []*verdict.Statement, err error) {
+		c.tell(x.String())
+		var labs []*lab
+		for _, seed := range c.Seeds {
+			l := newLab(ctx, c, seed)
+			switch x.Key {
+			case "form":
+				l.form = form * x.By
+			case "load":
+				l.work = x.By
+			default:
+				l.vary, l.by = x.Key, x.By
 			}
-			var labs []*lab
-			for _, seed := range c.Seeds {
-				l := newLab(ctx, c, seed)
-				switch key {
-				case "form":
-					l.form = form * by
-				case "load":
-					l.work = by
-				default:
-					l.vary, l.by = key, by
-				}
-				labs = append(labs, l)
-			}
-			what := fmt.Sprintf("%s x %v", key, by)
-			c.tell(what)
-			for i := range all {
-				s, err := all[i].judge(labs)
-				if err != nil {
-					return err
-				}
-				b.Statements[i].Vary(what, s)
-			}
+			labs = append(labs, l)
 		}
-	}
-	return nil
+		for i := range all {
+			s, err := all[i].state(labs)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		}
+		return out, nil
+	})
 }

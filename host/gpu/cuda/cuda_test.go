@@ -440,6 +440,9 @@ func TestBoolean(t *testing.T) {
 
 // What a device must refuse it refuses, and loses nothing by it.
 func TestRefused(t *testing.T) {
+	_, h := library(t)
+	h.Splits(0, 0, 0) // neighbours alone
+	defer h.Splits(1, 0, 0)
 	r := start(t, cuda.Config{Slots: 2, Places: 1})
 	b, _ := network(t, *seed, 2)
 	r.load(b)
@@ -545,10 +548,15 @@ func hang(t *testing.T, cfg cuda.Config) {
 	r.h.Hold(1)
 	w := launch(b, 0, 0, 2, 1)
 	w.Limit = int64(20 * time.Millisecond)
+	r.h.Log(1)
 	e := r.do(w)
 	if e.Kind != device.Failed || !device.IsHang(e.Err) || device.ScopeOf(e.Err) != device.LoseDevice {
 		t.Errorf("%v %v", e.Kind, e.Err)
 	}
+	if !slices.ContainsFunc(r.h.Calls(), func(c string) bool { return strings.Contains(c, "StreamWriteValue32") }) {
+		t.Error("nothing was told to leave")
+	}
+	r.h.Log(0)
 	r.h.Hold(0)
 	r.must(device.Work{Kind: device.Reset})
 	r.must(launch(b, 0, 0, 2, 1))
@@ -581,46 +589,93 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// Partitions of any size are made of their own SMs, all of them, and of no others.
+// Partitions of any size are made of their own SMs, all of them, and of no others, whether the driver merges
+// the sets of a split or must cut neighbours anew; one that it cannot give exactly is refused, and a GPU that
+// cannot be divided is served whole.
 func TestPartitions(t *testing.T) {
-	r := start(t, cuda.Config{})
-	units := r.d.Info().Units
-	if units != 16 {
-		t.Fatalf("%d units of the fake's 132 SMs, expected 16", units)
+	_, h := library(t)
+	defer h.Splits(1, 0, 0)
+	for _, merges := range []int{1, 0} {
+		t.Run(fmt.Sprintf("merges %d", merges), func(t *testing.T) {
+			h.Splits(merges, 0, 0)
+			r := start(t, cuda.Config{})
+			info := r.d.Info()
+			if info.Units != 16 || info.Neighbours != (merges == 0) {
+				t.Fatalf("%d units of the fake's 132 SMs, neighbours %v", info.Units, info.Neighbours)
+			}
+			seen := map[int]int{}
+			probe := func(u device.Units) {
+				t.Helper()
+				w, err := r.d.Probe(u)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := 8 * u.Count()
+				if u.Has(15) {
+					want += 4
+				}
+				if w.Want != want || len(w.SMs) != want {
+					t.Errorf("units %v ran on %d SMs of %d, expected %d", w.Units, len(w.SMs), w.Want, want)
+				}
+				for _, sm := range w.SMs {
+					seen[sm]++
+				}
+			}
+			for first := 0; first < info.Units; {
+				n := min(1+first/3, info.Units-first)
+				probe(device.UnitRange(first, n))
+				first += n
+			}
+			apart := device.Units{0b1001_0000_0000_0101}
+			if merges == 1 {
+				probe(apart)
+				probe(device.Units{0b0110_1111_1111_1010})
+			} else if _, err := r.d.Probe(apart); !errors.Is(err, device.ErrRequest) {
+				t.Errorf("units apart: %v", err)
+			}
+			for sm := range 132 {
+				if seen[sm] != 1+merges {
+					t.Errorf("SM %d is in %d partitions", sm, seen[sm])
+				}
+			}
+			whole, err := r.d.Probe(device.Units{})
+			if err != nil || len(whole.SMs) != 132 || whole.Want != 132 {
+				t.Errorf("the whole GPU: %d SMs of %d, %v", len(whole.SMs), whole.Want, err)
+			}
+		})
 	}
-	seen := map[int]int{}
-	for first := 0; first < units; {
-		n := min(1+first/3, units-first)
-		w, err := r.d.Probe(device.UnitRange(first, n))
-		if err != nil {
-			t.Fatal(err)
+	t.Run("rounded up", func(t *testing.T) {
+		h.Splits(0, 1, 0)
+		r := start(t, cuda.Config{})
+		if w, err := r.d.Probe(device.UnitRange(15, 1)); err != nil || len(w.SMs) != 12 {
+			t.Errorf("one unit: %v, %v", w.SMs, err)
 		}
-		if len(w.SMs) != w.Want {
-			t.Errorf("units %v ran on %d SMs, expected %d", w.Units, len(w.SMs), w.Want)
+		for _, u := range []device.Units{device.UnitRange(0, 3), device.UnitRange(3, 2), device.UnitRange(14, 2)} {
+			w, err := r.d.Probe(u)
+			if u != device.UnitRange(14, 2) && err == nil {
+				t.Errorf("units %v: %d SMs of %d, and no error", u, len(w.SMs), w.Want)
+			} else if err != nil && !errors.Is(err, device.ErrRequest) {
+				t.Error(err)
+			}
 		}
-		for _, sm := range w.SMs {
-			seen[sm]++
+	})
+	t.Run("undivided", func(t *testing.T) {
+		h.Splits(1, 0, 1)
+		r := start(t, cuda.Config{})
+		if n := r.d.Info().Units; n != 0 {
+			t.Errorf("%d units", n)
 		}
-		first += n
-	}
-	for sm := range 132 {
-		if seen[sm] != 1 {
-			t.Errorf("SM %d is in %d partitions", sm, seen[sm])
+		if w, err := r.d.Probe(device.Units{}); err != nil || len(w.SMs) != 132 || w.Want != 132 {
+			t.Errorf("%v, %v", w, err)
 		}
-	}
-	whole, err := r.d.Probe(device.Units{})
-	if err != nil || len(whole.SMs) != 132 || whole.Want != 132 {
-		t.Errorf("the whole GPU: %d SMs of %d, %v", len(whole.SMs), whole.Want, err)
-	}
-	var apart device.Units
-	apart[0] = 0b101
-	if _, err := r.d.Probe(apart); !errors.Is(err, device.ErrRequest) {
-		t.Errorf("units apart: %v", err)
-	}
-	c, err := r.d.Costs(50)
-	if err != nil || c.Launch <= 0 || c.Query <= 0 || c.Signal <= 0 || c.Partition <= 0 || c.Switch <= 0 {
-		t.Errorf("%+v, %v", c, err)
-	}
+	})
+	t.Run("costs", func(t *testing.T) {
+		h.Splits(1, 0, 0)
+		c, err := start(t, cuda.Config{}).d.Costs(50)
+		if err != nil || c.Launch <= 0 || c.Query <= 0 || c.Signal <= 0 || c.Partition <= 0 || c.Switch <= 0 {
+			t.Errorf("%+v, %v", c, err)
+		}
+	})
 }
 
 // Behind one blocking call it is what the NPU's driver is: the same policy gives the same results.
@@ -666,5 +721,58 @@ func TestSync(t *testing.T) {
 	}
 	if err := s.Close(); err != nil || h.Open() != 0 {
 		t.Errorf("close: %v, %d things stay open", err, h.Open())
+	}
+}
+
+// Streams have the priorities that their use wants: orders to leave come before all else, copies and what has no
+// priority behind.
+func TestPriorities(t *testing.T) {
+	_, h := library(t)
+	h.Log(1)
+	r := start(t, cuda.Config{})
+	b, _ := network(t, *seed, 2)
+	r.load(b)
+	if e := r.copy(b, 1, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); e.Kind != device.Done {
+		t.Fatal(e.Err)
+	}
+	w := launch(b, 0, 0, 2, 1)
+	r.must(w)
+	w.Launch.Priority = 1
+	r.must(w)
+	w.Launch.Units = device.UnitRange(1, 1)
+	r.must(w)
+	var got []string
+	for _, c := range h.Calls() {
+		if name, args, _ := strings.Cut(c, "("); name == "cuStreamCreateWithPriority" {
+			got = append(got, strings.TrimSuffix(args, ")"))
+		}
+	}
+	h.Log(0)
+	if want := []string{"0", "-5", "0", "-5", "-5"}; !slices.Equal(got, want) {
+		t.Errorf("streams of priorities %v, expected %v: copies, signals, a launch, two of priority", got, want)
+	}
+}
+
+// The library sees what it is to read of the environment, and not in place of what the user has set.
+func TestEnvironment(t *testing.T) {
+	_, h := library(t)
+	start(t, cuda.Config{})
+	for name, want := range map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"} {
+		if _, set := os.LookupEnv(name); !set && h.Env(name) != want {
+			t.Errorf("%s is %q, expected %s", name, h.Env(name), want)
+		}
+	}
+}
+
+// A driver that is older than the PTX says so in words.
+func TestOldDriver(t *testing.T) {
+	path, h := library(t)
+	h.Version(11080)
+	defer h.Version(12040)
+	if _, err := cuda.New(cuda.Config{Library: path}); err == nil || !strings.Contains(err.Error(), "PTX is of version "+kernels.Version()) || !strings.Contains(err.Error(), "CUDA "+kernels.CUDA()+" or later") || kernels.CUDA() < "12" {
+		t.Error(err)
+	}
+	if n := h.Open(); n != 0 {
+		t.Errorf("%d things stay open", n)
 	}
 }

@@ -251,7 +251,9 @@ func (l *launcher) furnish() error {
 	if l.least, l.most, err = l.lib.Priorities(); err != nil {
 		return err
 	}
-	if l.module, err = l.lib.Load(l.cfg.Kernels, 0); err != nil {
+	if l.module, err = l.lib.Load(l.cfg.Kernels, 0); driver.CodeOf(err) == driver.UnsupportedPTX {
+		return fmt.Errorf("the kernels' PTX is of version %s, and the driver of %s is too old for it: CUDA %s or later is expected: %w", kernels.Version(), l.name, kernels.CUDA(), err)
+	} else if err != nil {
 		return err
 	}
 	if l.layer, err = l.lib.Function(l.module, kernels.EntryLayer); err != nil {
@@ -266,7 +268,7 @@ func (l *launcher) furnish() error {
 	if l.signals, err = l.lib.NewStream(l.most); err != nil {
 		return err
 	}
-	if l.parts, err = newPartitions(l.lib, l.dev, l.main); err != nil {
+	if l.parts, err = newPartitions(l.lib, l.dev, l.main, l.runsOn); err != nil {
 		return err
 	}
 	l.lanes = map[laneKey][]*lane{}
@@ -794,6 +796,17 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 }
 
+// dismiss has all kernels leave that still look, so that a reset meets none but those that hang.
+func (l *launcher) dismiss() {
+	for _, f := range l.flows {
+		f.lane.epoch++
+		if l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals) != nil {
+			return
+		}
+	}
+	time.Sleep(time.Millisecond)
+}
+
 // halt has all that is in a lane's stream leave, and waits for it.
 func (l *launcher) halt(n *lane) error {
 	n.epoch++
@@ -907,6 +920,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 	late := f.work.Limit > 0 && time.Since(f.patience).Nanoseconds() > f.work.Limit // before a look at the events
 	defer func() {
 		if late && !moved && err == nil && slices.Contains(l.flows, f) {
+			l.dismiss()
 			l.lost = fmt.Errorf("%w: launch %d, %v", device.ErrHang, f.work.Launch.ID, time.Duration(f.work.Limit))
 			l.failAll(&device.Failure{Scope: device.LoseDevice, Err: l.lost})
 			moved = true

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
@@ -12,8 +13,9 @@ import (
 // it. A unit is the least that is given away.
 type partitions struct {
 	units      int // 0: the GPU cannot be divided
-	each       int // SMs of a unit; the last has the rest too
-	total      int // SMs; 0: nobody asked
+	each       int // SMs of a unit
+	last       int // SMs of the last one
+	total      int // SMs of the GPU
 	alike      int // SMs that the probe takes for one
 	neighbours bool
 	lib        *driver.Lib
@@ -31,14 +33,22 @@ type way interface {
 }
 
 // newPartitions asks the GPU how it can be divided, by what its driver offers.
-func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context) (p *partitions, err error) {
+func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context, look look) (p *partitions, err error) {
+	total, err := lib.Attribute(dev, driver.Multiprocessors)
+	if err != nil {
+		return nil, fmt.Errorf("partitions: %w", err)
+	}
+	none := &partitions{lib: lib, total: total}
 	switch {
 	case lib.HasGreen():
-		p, err = newGreens(lib, dev, main)
+		p, err = newGreens(lib, dev, main, look)
 	case lib.HasCUMasks():
 		p, err = newCUMasks(lib, dev)
 	default:
-		return &partitions{lib: lib}, nil
+		return none, nil
+	}
+	if driver.Undivided(err) {
+		return none, nil
 	}
 	if err == nil && (p.units > device.MaxUnits || p.units > 0 && p.each < 1) {
 		err = fmt.Errorf("the GPU has %d units of %d SMs, at most %d units are known", p.units, p.each, device.MaxUnits)
@@ -57,10 +67,13 @@ func (p *partitions) sms(u device.Units) int {
 	}
 	n := u.Count() * p.each
 	if u.Has(p.units - 1) {
-		n += p.total - p.units*p.each
+		n += p.last - p.each
 	}
 	return n
 }
+
+// look says on which SMs kernels of a stream run.
+type look func(s driver.Stream) ([]int, error)
 
 // stream is a new stream on units, or on the whole GPU. The context is the thread's again afterwards.
 func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error) {
@@ -88,76 +101,178 @@ func (p *partitions) close() error {
 	return p.way.close()
 }
 
-// greens are green contexts: a unit is eight SMs on an H200, so that its 132 are sixteen, the last of twelve.
+// greens are green contexts. A unit is a set of one split of the whole GPU, which share no SM: fifteen of eight
+// on an H100 or H200 and what is left, twelve. Several units are one partition where the driver merges sets of
+// a split; where it does not, neighbours are cut out of the GPU anew, and are looked at before they are used.
 type greens struct {
 	*partitions
 	dev   driver.Device
 	main  driver.Context
+	look  look
 	all   driver.Resource
+	sets  [][]driver.Resource // by unit
 	green map[device.Units]driver.Green
 	made  []driver.Green // all, in order
+	seen  map[int][]int  // SMs by unit
 	away  bool           // a partition's context is the thread's
 }
 
-func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context) (*partitions, error) {
-	p := &partitions{lib: lib, alike: 1, neighbours: true}
-	g := &greens{partitions: p, dev: dev, main: main, green: map[device.Units]driver.Green{}}
+func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context, look look) (*partitions, error) {
+	p := &partitions{lib: lib, alike: 1}
+	g := &greens{partitions: p, dev: dev, main: main, look: look, green: map[device.Units]driver.Green{}, seen: map[int][]int{}}
 	p.way = g
 	var err error
 	if g.all, err = lib.SMs(dev); err != nil {
 		return nil, err
 	}
 	p.total = int(g.all.SMs)
-	p.units, p.each, err = lib.Groups(g.all, 1)
-	return p, err
+	sets, rest, err := lib.SplitAll(g.all)
+	if err != nil {
+		return nil, err
+	}
+	p.neighbours = true
+	for _, s := range sets {
+		if s.SMs != sets[0].SMs || s.SMs == 0 {
+			return nil, fmt.Errorf("%w: the driver divides the GPU into sets of %d and %d SMs: equal ones are expected", device.ErrRequest, sets[0].SMs, s.SMs)
+		}
+		g.sets = append(g.sets, []driver.Resource{s})
+	}
+	if len(sets) == 0 {
+		return p, nil
+	}
+	p.each, p.neighbours = int(sets[0].SMs), len(sets) < 2 || !lib.Merges(sets[:2])
+	p.last = p.each
+	switch n := int(rest.SMs); {
+	case n >= p.each: // enough for one of its own
+		g.sets = append(g.sets, []driver.Resource{rest})
+		p.last = n
+	case n > 0 && !p.neighbours:
+		g.sets[len(sets)-1] = append(g.sets[len(sets)-1], rest)
+		p.last += n
+	}
+	p.units = len(g.sets)
+	return p, nil
 }
 
-// context is a green context of units. Neighbours are cut out of the GPU in two steps, since no driver
-// promises more: what stands before them is split off, then they are.
+// context is a green context of units, of exactly the SMs that they are.
 func (p *greens) context(u device.Units) (driver.Green, error) {
 	if g, ok := p.green[u]; ok {
 		return g, nil
 	}
-	first := 0
-	for !u.Has(first) {
-		first++
+	var of []driver.Resource
+	first := -1
+	for i := range p.units {
+		if u.Has(i) {
+			of = append(of, p.sets[i]...)
+			if first < 0 {
+				first = i
+			}
+		}
 	}
 	n := u.Count()
-	if u != device.UnitRange(first, n) || first+n > p.units {
-		return 0, fmt.Errorf("%w: units %v: neighbours of 0 to %d are expected", device.ErrRequest, u, p.units-1)
+	if first < 0 || u.Has(p.units) || p.neighbours && u != device.UnitRange(first, n) {
+		return 0, fmt.Errorf("%w: units %v: some of 0 to %d are expected, neighbours where the driver merges none", device.ErrRequest, u, p.units-1)
 	}
-	of := p.all
-	if first > 0 {
-		_, rest, err := p.lib.Split(of, first*p.each)
+	cut := p.neighbours && n > 1
+	if cut {
+		one, err := p.cut(first, p.sms(u))
 		if err != nil {
 			return 0, err
 		}
-		g, err := p.make(rest)
-		if err != nil {
-			return 0, err
-		}
-		if of, err = p.lib.GreenSMs(g); err != nil {
-			return 0, err
-		}
-	}
-	if want := p.sms(u); want < int(of.SMs) {
-		var err error
-		if of, _, err = p.lib.Split(of, want); err != nil {
-			return 0, err
-		}
-		if int(of.SMs) != want {
-			return 0, fmt.Errorf("%w: units %v are %d SMs, the driver gives %d", device.ErrRequest, u, want, of.SMs)
-		}
+		of = []driver.Resource{one}
 	}
 	g, err := p.make(of)
-	if err == nil {
-		p.green[u] = g
+	if err != nil {
+		return 0, err
 	}
-	return g, err
+	got, err := p.lib.GreenSMs(g)
+	if err != nil {
+		return 0, err
+	}
+	if int(got.SMs) != p.sms(u) {
+		return 0, fmt.Errorf("%w: units %v are %d SMs, the driver gives %d", device.ErrRequest, u, p.sms(u), got.SMs)
+	}
+	if cut {
+		if err := p.proven(g, u); err != nil {
+			return 0, err
+		}
+	}
+	p.green[u] = g
+	return g, nil
 }
 
-func (p *greens) make(of driver.Resource) (driver.Green, error) {
-	g, err := p.lib.NewGreen(p.dev, []driver.Resource{of})
+// cut takes neighbours out of the GPU in two steps: what stands before them is split off, then they are. A
+// driver that rounds a size up is refused.
+func (p *greens) cut(first, want int) (driver.Resource, error) {
+	of := p.all
+	if first > 0 {
+		before, rest, err := p.lib.Split(of, first*p.each)
+		if err != nil {
+			return of, err
+		}
+		if int(before.SMs) != first*p.each {
+			return of, fmt.Errorf("%w: %d SMs are asked for, the driver gives %d", device.ErrRequest, first*p.each, before.SMs)
+		}
+		g, err := p.make([]driver.Resource{rest})
+		if err != nil {
+			return of, err
+		}
+		if of, err = p.lib.GreenSMs(g); err != nil {
+			return of, err
+		}
+	}
+	if want >= int(of.SMs) {
+		return of, nil
+	}
+	of, _, err := p.lib.Split(of, want)
+	return of, err
+}
+
+// proven looks where a partition runs that has been cut by itself: where its units run, or it is refused, since
+// somebody else has what it takes.
+func (p *greens) proven(g driver.Green, u device.Units) error {
+	var want []int
+	for i := range p.units {
+		if !u.Has(i) {
+			continue
+		}
+		if p.seen[i] == nil {
+			one, err := p.context(device.UnitRange(i, 1))
+			if err != nil {
+				return err
+			}
+			if p.seen[i], err = p.runs(one); err != nil {
+				return err
+			}
+		}
+		want = append(want, p.seen[i]...)
+	}
+	slices.Sort(want)
+	got, err := p.runs(g)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("%w: units %v run on SMs %v, as one partition on %v", device.ErrRequest, u, want, got)
+	}
+	return nil
+}
+
+// runs says on which SMs a context's kernels run.
+func (p *greens) runs(g driver.Green) ([]int, error) {
+	s, err := p.in(g, 0)
+	if err != nil {
+		return nil, err
+	}
+	sms, err := p.look(s)
+	if e := p.lib.FreeStream(s); err == nil {
+		err = e
+	}
+	return sms, err
+}
+
+func (p *greens) make(of []driver.Resource) (driver.Green, error) {
+	g, err := p.lib.NewGreen(p.dev, of)
 	if err == nil {
 		p.made = append(p.made, g)
 	}
@@ -169,6 +284,11 @@ func (p *greens) stream(u device.Units, priority int) (driver.Stream, error) {
 	if err != nil {
 		return 0, err
 	}
+	return p.in(g, priority)
+}
+
+// in is a new stream in a green context.
+func (p *greens) in(g driver.Green, priority int) (driver.Stream, error) {
 	c, err := p.lib.Context(g)
 	if err != nil {
 		return 0, err
@@ -221,7 +341,7 @@ func newCUMasks(lib *driver.Lib, dev driver.Device) (*partitions, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &partitions{lib: lib, units: n / step, each: step, total: n, alike: alike}
+	p := &partitions{lib: lib, units: n / step, each: step, last: step + n%step, total: n, alike: alike}
 	p.way = &cuMasks{partitions: p, step: step}
 	return p, nil
 }

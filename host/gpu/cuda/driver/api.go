@@ -16,6 +16,8 @@ type API struct {
 	attributes map[int]int   // where their numbers are not CUDA's
 	named      bool          // an error's name is the answer itself
 	version    func(int) string
+	// environment is what the library reads when it is opened, where the user has not set it.
+	environment map[string]string
 }
 
 // missing is ErrMissing of this API.
@@ -44,7 +46,10 @@ func optional(c call) bool { return c >= cuDeviceGetDevResource || c == streamWi
 // CUDA is NVIDIA's, with the versions of cuda.h 12.
 var CUDA = &API{
 	Name: "cuda", libraries: []string{Library}, source: "NVIDIA's driver package", expected: "a driver for CUDA 12",
-	version: func(v int) string { return fmt.Sprintf("CUDA %d.%d", v/1000, v%1000/10) },
+	// Streams beyond the number of hardware queues (8 without it) share one, where the order to leave would wait
+	// behind the kernels that are to leave; and a kernel is loaded before its first launch.
+	environment: map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"},
+	version:     func(v int) string { return fmt.Sprintf("CUDA %d.%d", v/1000, v%1000/10) },
 	names: [calls]string{
 		cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion", cuGetErrorName: "cuGetErrorName",
 		cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGet: "cuDeviceGet", cuDeviceGetName: "cuDeviceGetName",

@@ -43,16 +43,27 @@ type Error struct {
 // Error names call and code as the driver does.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
 
+// Undivided tells whether an error says that the GPU cannot be divided: it is too old, or another's part.
+func Undivided(err error) bool {
+	switch CodeOf(err) {
+	case 801, 914, 915:
+		return true
+	}
+	return false
+}
+
 // Codes that somebody acts on.
 const (
 	OutOfMemory    = 2
+	UnsupportedPTX = 222
 	NotReady       = 600
 	IllegalAddress = 700
 )
 
 // Lost says that nothing works in the context any more, until the primary context is reset: the errors
-// after which the driver's documentation promises nothing for the context, and 999, which says nothing. Of some
-// (718, 719) it says that the process must be restarted: there a reset may not help.
+// after which the driver's documentation promises nothing for the context, and 999, which says nothing. Of
+// nearly all of them (700, 702, 710, 714 to 719) it says that the process must be restarted: there a reset may
+// not help.
 func Lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -143,6 +154,11 @@ func Open(api *API, path string) (*Lib, error) {
 	}
 	var h uintptr
 	var err error
+	for name, value := range api.environment {
+		if err := setenv(name, value); err != nil {
+			return nil, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
 	for _, path = range paths {
 		if h, err = open(path); err == nil {
 			break

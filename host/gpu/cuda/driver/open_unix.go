@@ -2,7 +2,14 @@
 
 package driver
 
-import "github.com/ebitengine/purego"
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
 
 // Library is the driver's file name.
 const Library = "libcuda.so.1"
@@ -15,3 +22,22 @@ func open(path string) (uintptr, error) {
 }
 
 func symbol(h uintptr, name string) (uintptr, error) { return purego.Dlsym(h, name) }
+
+// setenv sets what the C library's environment does not have: Go's own is another.
+func setenv(name, value string) error {
+	if _, ok := os.LookupEnv(name); ok {
+		return nil
+	}
+	at, err := purego.Dlsym(purego.RTLD_DEFAULT, "setenv")
+	if err != nil {
+		return err
+	}
+	n, v := append([]byte(name), 0), append([]byte(value), 0)
+	code, _, _ := purego.SyscallN(at, uintptr(unsafe.Pointer(&n[0])), uintptr(unsafe.Pointer(&v[0])), 0)
+	runtime.KeepAlive(n)
+	runtime.KeepAlive(v)
+	if int32(code) != 0 {
+		return fmt.Errorf("setenv answers %d", int32(code))
+	}
+	return nil
+}

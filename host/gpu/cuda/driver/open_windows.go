@@ -1,6 +1,9 @@
 package driver
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // Library is the driver's file name.
 const Library = "nvcuda.dll"
@@ -15,4 +18,11 @@ func open(path string) (uintptr, error) {
 
 func symbol(h uintptr, name string) (uintptr, error) {
 	return syscall.GetProcAddress(syscall.Handle(h), name)
+}
+
+func setenv(name, value string) error {
+	if _, ok := os.LookupEnv(name); ok {
+		return nil
+	}
+	return os.Setenv(name, value)
 }

@@ -102,6 +102,12 @@ type Handles struct {
 	// can do (90 is 9.0).
 	GPUs       func(n, sms int)
 	Capability func(c int)
+	// Version sets which CUDA the driver serves (12040). Env is what the library sees of the environment.
+	Version func(v int)
+	Env     func(name string) string
+	// Splits says how the driver divides: whether it merges sets of a split (it does), rounds sizes up to twice the
+	// least (it does not), or divides nothing.
+	Splits func(merges, coarse, undivided int)
 	// Forget takes back what was injected.
 	Forget func()
 	// Log begins a list of calls, or ends it.
@@ -133,11 +139,14 @@ func Attach(path string) (*Handles, error) {
 	}
 	h := &Handles{}
 	for name, f := range map[string]any{
-		"fake_inject": &h.Inject, "fake_inject_every": &h.InjectEvery, "fake_waiting": &h.Waiting, "fake_gpus": &h.GPUs, "fake_capability": &h.Capability,
+		"fake_inject": &h.Inject, "fake_inject_every": &h.InjectEvery, "fake_waiting": &h.Waiting, "fake_version": &h.Version, "fake_env": &h.Env, "fake_gpus": &h.GPUs, "fake_capability": &h.Capability,
 		"fake_faults": &h.faults, "fake_clear": &h.Clear, "fake_forgive": &h.Forgive, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
 		"fake_hold": &h.Hold, "fake_slow": &h.Slow, "fake_late": &h.Late, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
 	} {
 		purego.RegisterLibFunc(f, lib, name)
+	}
+	if _, err := purego.Dlsym(lib, "fake_splits"); err == nil {
+		purego.RegisterLibFunc(&h.Splits, lib, "fake_splits")
 	}
 	return h, nil
 }

@@ -109,6 +109,22 @@ func checkObject(image []byte) error {
 	return nil
 }
 
+// Version is the PTX's.
+func Version() string {
+	_, rest, _ := strings.Cut(PTX, "\n.version ")
+	v, _, _ := strings.Cut(rest, "\n")
+	return v
+}
+
+// CUDA is the first one that takes it: PTX of 8.n came with 12.n.
+func CUDA() string {
+	var major, minor int
+	if n, err := fmt.Sscanf(Version(), "%d.%d", &major, &minor); n != 2 || err != nil {
+		return "(unknown)"
+	}
+	return fmt.Sprintf("%d.%d", major+4, minor)
+}
+
 // Names of the entries.
 const (
 	EntryLayer  = "sluice_layer"

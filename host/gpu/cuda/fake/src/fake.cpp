@@ -40,7 +40,7 @@ enum { VERSION = 12040, CAPABILITY = 90, UNITS = 132 };
 
 enum {
   OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-  INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, OUT_OF_RESOURCES = 701,
+  INVALID_PTX = 218, UNSUPPORTED_PTX_VERSION = 222, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, OUT_OF_RESOURCES = 701,
   LAUNCH_FAILED = 719, NOT_SUPPORTED = 801, INVALID_RESOURCE_TYPE = 914, INVALID_RESOURCE_CONFIGURATION = 915
 };
 
@@ -326,6 +326,17 @@ extern "C" __attribute__((visibility("default"))) void fake_gpus(long n, long ea
   std::lock_guard<std::mutex> l(mu);
   gpus = (int)std::max(1L, std::min((long)GPUS, n)), sms = (unsigned)each;
 }
+// fake_version sets which version the driver is of: 12040 is CUDA 12.4.
+static int version = VERSION;
+extern "C" __attribute__((visibility("default"))) void fake_version(long v) {
+  std::lock_guard<std::mutex> l(mu);
+  version = (int)v;
+}
+// fake_env is what the library sees of the environment.
+extern "C" __attribute__((visibility("default"))) const char *fake_env(const char *name) {
+  const char *v = getenv(name);
+  return v ? v : "";
+}
 // fake_capability sets what they can do: 90 is 9.0.
 extern "C" __attribute__((visibility("default"))) void fake_capability(long c) {
   std::lock_guard<std::mutex> l(mu);
@@ -406,7 +417,7 @@ API cuInit(unsigned flags) {
 API cuDriverGetVersion(int *v) {
   ENTER();
   NEED(v, INVALID_VALUE);
-  *v = VERSION;
+  *v = version;
   return OK;
 }
 static const char *name_of(int code) {
@@ -414,6 +425,7 @@ static const char *name_of(int code) {
       {1, ERROR_NAME("INVALID_VALUE", "InvalidValue")}, {2, ERROR_NAME("OUT_OF_MEMORY", "OutOfMemory")},
       {3, ERROR_NAME("NOT_INITIALIZED", "NotInitialized")}, {101, ERROR_NAME("INVALID_DEVICE", "InvalidDevice")},
       {201, ERROR_NAME("INVALID_CONTEXT", "InvalidContext")}, {218, ERROR_NAME("INVALID_PTX", "InvalidKernelFile")},
+      {222, ERROR_NAME("UNSUPPORTED_PTX_VERSION", "")},
       {400, ERROR_NAME("INVALID_HANDLE", "InvalidHandle")}, {500, ERROR_NAME("NOT_FOUND", "NotFound")},
       {600, ERROR_NAME("NOT_READY", "NotReady")}, {700, ERROR_NAME("ILLEGAL_ADDRESS", "IllegalAddress")},
       {701, ERROR_NAME("LAUNCH_OUT_OF_RESOURCES", "LaunchOutOfResources")}, {719, ERROR_NAME("LAUNCH_FAILED", "LaunchFailure")},
@@ -759,6 +771,12 @@ static bool translatable(const char *image, std::string &text) {
   text = image;
   return text.find(".version") != std::string::npos && text.find(".target") != std::string::npos;
 }
+// PTX of 8.n is of CUDA 12.n.
+static bool new_enough(const std::string &text) {
+  int major = 0, minor = 0;
+  if (sscanf(text.c_str() + text.find(".version"), ".version %d.%d", &major, &minor) != 2) return false;
+  return (major + 4) * 1000 + minor * 10 <= version;
+}
 static std::string entry(const std::string &name) { return ".entry " + name + "("; }
 #endif
 API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *options, void **values) {
@@ -767,6 +785,7 @@ API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *opt
   NEED(m && image && n <= 1 && (n == 0 || (options[0] == 0 && (size_t)values[0] >= 16)), INVALID_VALUE);
   std::string text;
   NEED(translatable(image, text), INVALID_PTX);
+  if (!new_enough(text)) return UNSUPPORTED_PTX_VERSION; // not the caller's fault
   std::lock_guard<std::mutex> l(mu);
   *m = new Module{text, family(), 0, n ? (int)(size_t)values[0] : 0};
   modules.insert(*m);
@@ -894,16 +913,26 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
 struct Resource { // CUdevResource of 12.4 to 12.9: a type, padding, the number of SMs
   unsigned type;
   unsigned char padding[92];
-  unsigned sms, first, split; // first: which they are, in what the driver keeps to itself
+  unsigned sms, first, split; // first: which they are, in what the driver keeps to itself; split: of which split
   unsigned char rest[36];
 };
 static_assert(sizeof(Resource) == 144, "CUdevResource");
+
+static unsigned splits; // so far
+static bool merges = true, coarse, undivided;
+// fake_splits says how the driver divides: whether it merges sets of a split, whether it rounds sizes up to twice
+// the least one, whether it can at all.
+extern "C" __attribute__((visibility("default"))) void fake_splits(int merges_, int coarse_, int undivided_) {
+  std::lock_guard<std::mutex> l(mu);
+  merges = merges_ != 0, coarse = coarse_ != 0, undivided = undivided_ != 0;
+}
 
 API cuDeviceGetDevResource(int dev, Resource *r, int type) {
   ENTER();
   NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   NEED(r, INVALID_VALUE);
   NEED(type == 1, INVALID_RESOURCE_TYPE);
+  if (undivided) return NOT_SUPPORTED;
   memset(r, 0, sizeof *r);
   r->type = 1, r->sms = sms, r->first = 0;
   return OK;
@@ -913,7 +942,10 @@ API cuDevSmResourceSplitByCount(Resource *out, unsigned *groups, const Resource 
   NEED(groups && in && flags == 0, INVALID_VALUE);
   NEED(in->type == 1, INVALID_RESOURCE_TYPE);
   NEED(!in->split, INVALID_RESOURCE_CONFIGURATION); // a part cannot be split again
-  unsigned each = std::max(SPLIT, (least_ + SPLIT - 1) / SPLIT * SPLIT), most = in->sms / each;
+  unsigned step = coarse && least_ > SPLIT ? 2 * SPLIT : SPLIT;
+  unsigned each = std::max(step, (least_ + step - 1) / step * step), most = in->sms / each;
+  if (each == SPLIT && most > 1 && in->sms % each) most--; // what is left is as large as a set, as 12 of 132 on an H100
+  std::lock_guard<std::mutex> l(mu);
   NEED(most > 0, INVALID_RESOURCE_CONFIGURATION);
   if (!out) {
     *groups = most;
@@ -922,18 +954,21 @@ API cuDevSmResourceSplitByCount(Resource *out, unsigned *groups, const Resource 
   *groups = std::min(*groups, most);
   for (unsigned i = 0; i < *groups; i++) {
     out[i] = *in;
-    out[i].sms = each, out[i].first = in->first + i * each, out[i].split = 1;
+    out[i].sms = each, out[i].first = in->first + i * each, out[i].split = splits + 1;
   }
   if (rest) {
     *rest = *in;
-    rest->split = 1, rest->first = in->first + *groups * each, rest->sms = in->sms - *groups * each;
+    rest->split = splits + 1, rest->first = in->first + *groups * each, rest->sms = in->sms - *groups * each;
     if (!rest->sms) rest->type = 0;
   }
+  splits++;
   return OK;
 }
 API cuDevResourceGenerateDesc(u64 *desc, Resource *rs, unsigned n) {
   ENTER(std::to_string(n));
-  NEED(desc && rs && n == 1, INVALID_VALUE); // 12.4 merges none
+  NEED(desc && rs && n > 0, INVALID_VALUE);
+  if (n > 1 && !merges) return INVALID_RESOURCE_CONFIGURATION; // which may be asked
+  for (unsigned i = 1; i < n; i++) NEED(rs[i].split && rs[i].split == rs[0].split, INVALID_RESOURCE_CONFIGURATION);
   auto v = std::make_unique<std::vector<unsigned>>();
   for (unsigned i = 0; i < n; i++) {
     NEED(rs[i].type == 1, INVALID_RESOURCE_TYPE);

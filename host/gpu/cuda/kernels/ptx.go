@@ -77,7 +77,8 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 		}
 	}
 	for i := syncs[0] + 1; i < syncs[1]; i++ {
-		if ptxBranch.MatchString(code[i]) || ptxLabel.MatchString(code[i]) {
+		// Past what a thread below the first one would leave out.
+		if m := ptxBranch.FindStringSubmatch(code[i]); m != nil && (labels[m[1]] < i || labels[m[1]] > syncs[1]) {
 			return l, fmt.Errorf("kernels: %s: %q is between a tile's barriers", entry, code[i])
 		}
 	}

@@ -3,7 +3,8 @@
 // FILE holds programs (kills_test.go writes it): layers, weights, a slot before, and for each layer from
 // which one on the program is taken up when that was stopped. A trial runs a program with up to DEPTH
 // kernels queued, stops it wherever a block looks at its epoch, chosen at random, goes on as the table
-// says, up to four times, and compares the whole slot with that of an undisturbed run.
+// says, up to four times, and compares the whole slot with that of an undisturbed run, whose
+// kernels are of one tile a block.
 //
 // MODE: epoch; boolean: the mark is taken back before the queue has emptied; short: it goes on one kernel
 // later than it should; threads: a kernel's blocks run on two threads while a third one stops them. A kill is
@@ -62,8 +63,9 @@ struct Run {
     if (r->looks++ == r->stop_at) __atomic_store_n(&r->control.epoch, r->control.epoch + 1, __ATOMIC_RELEASE);
   }
 
-  Layer ready(size_t i, u32 epoch) {
+  Layer ready(size_t i, u32 epoch, u32 each = 0) {
     Layer l = p.layers[i];
+    if (each) l.each = each; // another version of the kernel
     l.slots = (u64)slot.data(), l.control = (u64)&control;
     l.weights += (u64)p.blob.data(), l.bias += (u64)p.blob.data();
     l.epoch = epoch, l.index = (u32)i;
@@ -72,8 +74,8 @@ struct Run {
     return l;
   }
 
-  void kernel(size_t i, u32 epoch) {
-    Layer l = ready(i, epoch);
+  void kernel(size_t i, u32 epoch, u32 each = 0) {
+    Layer l = ready(i, epoch, each);
     Watch w{look, this};
     for (u32 b = 0; b < l.blocks; b++) layer(l, b, &w);
   }
@@ -130,7 +132,7 @@ int main(int argc, char **argv) {
   if (mode == "threads") pair = std::make_unique<Pair>();
   for (const Program &p : all) {
     Run r(p);
-    for (size_t i = 0; i < p.layers.size(); i++) r.kernel(i, 1);
+    for (size_t i = 0; i < p.layers.size(); i++) r.kernel(i, 1, 1);
     good.push_back(r.slot), total.push_back(r.looks), looks += r.looks;
   }
   while (kills < want) {

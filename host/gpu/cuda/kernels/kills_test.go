@@ -132,6 +132,11 @@ func TestKills(t *testing.T) {
 	if groups < 8 || more < 8 {
 		t.Fatalf("%d and %d kernels are taken up from one before them: the programs show nothing", groups, more)
 	}
+	for _, name := range []string{"kills.cpp", "kernels.hpp", "cpu.hpp", "entries_cpu.hpp"} { // what go test remembers this by
+		if _, err := os.ReadFile(filepath.Join("src", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	build := func(t *testing.T, flags ...string) string {
 		t.Helper()
 		bin := filepath.Join(t.TempDir(), "kills")

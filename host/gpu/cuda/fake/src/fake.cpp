@@ -58,7 +58,25 @@ struct Event {
   u64 of = 0;
 };
 
+// What the driver keeps of a stream for itself, to which its handle points: a mask of TPCs somewhere in it, whose
+// bits count one (HOLE) that is not there; a set bit disables.
+enum { INNER = 1024, MASK = 0x1c4, HOLE = 3 };
+struct Inner {
+  u32 words[INNER / 4];
+  Inner() {
+    for (u32 &w : words) w = 0xa5a5a5a5;
+    memset(words, 0, 64); // not a mask, but zero
+    memset((char *)words + MASK, 0, 20);
+  }
+  bool disables(unsigned sm) const {
+    const u32 *m = words + MASK / 4;
+    unsigned bit = sm / 2 + (sm / 2 >= HOLE);
+    return m[0] == 1 && m[1 + bit / 32] >> (bit % 32) & 1;
+  }
+};
+
 struct Stream {
+  std::unique_ptr<Inner> inner{new Inner}; // first, where a handle points to
   std::mutex mu;
   std::condition_variable cv;
   std::deque<std::function<void()>> queue;
@@ -462,6 +480,13 @@ API cuDeviceGetName(char *name, int n, int dev) {
   NEED(name && n > 0, INVALID_VALUE);
   NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   snprintf(name, (size_t)n, "Fake GPU");
+  return OK;
+}
+API cuDeviceGetPCIBusId(char *bus, int n, int dev) {
+  ENTER();
+  NEED(bus && n > 12, INVALID_VALUE);
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
+  snprintf(bus, (size_t)n, "0000:0%d:00.0", dev);
   return OK;
 }
 API cuDeviceTotalMem_v2(size_t *n, int dev) {
@@ -898,8 +923,15 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
       std::lock_guard<std::mutex> l(watch_mu);
       w = watch_of_all;
     }
+    std::vector<unsigned> on_sms;
+    for (unsigned sm : s->sms)
+      if (!s->inner->disables(sm)) on_sms.push_back(sm);
+    if (on_sms.empty()) { // it would hang
+      fault("cuLaunchKernel", "a mask without a TPC", LAUNCH_FAILED);
+      on_sms = s->sms;
+    }
     for (unsigned b = 0; b < gx; b++) {
-      Host on{seen(s->sms[b % s->sms.size()]), w.look ? &w : nullptr};
+      Host on{seen(on_sms[b % on_sms.size()]), w.look ? &w : nullptr};
       f->run(p.data(), b, &on);
     }
     over();

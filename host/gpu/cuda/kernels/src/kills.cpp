@@ -7,7 +7,7 @@
 // kernels are of one tile a block.
 //
 // MODE: epoch; boolean: the mark is taken back before the queue has emptied; short: it goes on one kernel
-// later than it should; threads: a kernel's blocks run on two threads while a third one stops them. A kill is
+// later than it should; threads: a kernel's blocks run on two threads, of which one stops both. A kill is
 // one that a block has left by.
 #include <atomic>
 #include <cstdio>
@@ -81,11 +81,13 @@ struct Run {
   }
 };
 
-// Two threads take the blocks of a program's kernels, kernel by kernel, while another one stops them.
+// Two threads take the blocks of a program's kernels, kernel by kernel; one of them stops both.
 struct Pair {
   std::atomic<u32> turn{0}, over{0}, met{0};
   std::atomic<long> begun{0};
   std::vector<Layer> todo;
+  long stop_at = -1;
+  unsigned *epoch = nullptr;
   std::thread a{[this] { serve(0); }}, b{[this] { serve(1); }};
 
   void meet() { // both have ended what came before
@@ -97,23 +99,22 @@ struct Pair {
       turn.wait(seen);
       if (todo.empty()) return;
       for (const Layer &l : todo) {
-        for (u32 k = me; k < l.blocks; k += 2) begun++, layer(l, k, nullptr);
+        for (u32 k = me; k < l.blocks; k += 2) {
+          if (begun++ == stop_at) __atomic_store_n(epoch, l.epoch + 1, __ATOMIC_RELEASE);
+          layer(l, k, nullptr);
+        }
         meet();
       }
       if (++over == 2) over.notify_all();
     }
   }
   // run does what it is given, and stops it, where it is to, when some of its blocks have begun.
-  void run(std::vector<Layer> all, bool stop, std::mt19937_64 &rng, unsigned *epoch) {
-    todo = std::move(all), over = 0, begun = 0;
+  void run(std::vector<Layer> all, bool stop, std::mt19937_64 &rng, unsigned *at) {
+    todo = std::move(all), epoch = at, over = 0, begun = 0;
     u64 blocks = 0;
     for (const Layer &l : todo) blocks += l.blocks;
-    const long stop_at = (long)(rng() % blocks);
+    stop_at = stop ? (long)(rng() % blocks) : -1;
     turn++, turn.notify_all();
-    if (stop) {
-      while (begun.load() <= stop_at) std::this_thread::yield();
-      __atomic_store_n(epoch, *epoch + 1, __ATOMIC_RELEASE);
-    }
     for (u32 n = over; n != 2; n = over) over.wait(n);
   }
   ~Pair() { todo.clear(), turn++, turn.notify_all(), a.join(), b.join(); }

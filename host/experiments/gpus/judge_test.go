@@ -21,7 +21,7 @@ func TestShown(t *testing.T) {
 		lines := map[string]string{}
 		for line := range strings.Lines(string(raw)) {
 			line, shown := strings.CutPrefix(line, "    ")
-			if id, _, ok := strings.Cut(line, "/"); (shown || name == "reef.txt") && ok && (strings.HasPrefix(id, "fig") || strings.HasPrefix(id, "table")) {
+			if id, _, ok := strings.Cut(line, "/"); (shown || name == "reef.txt") && ok && (strings.HasPrefix(id, "fig") || strings.HasPrefix(id, "table") || strings.HasPrefix(id, "sec")) {
 				lines[strings.Fields(line)[0]] = strings.TrimSpace(line)
 			} else if strings.Contains(line, "statements hold,") && (shown || name == "reef.txt") {
 				lines["count"] = strings.TrimSpace(line)
@@ -52,7 +52,7 @@ func TestShown(t *testing.T) {
 		if (line[len(line)-1] == "fitted") != k.Fitted {
 			t.Errorf("%s: fitted is %v: %q", k.ID, k.Fitted, printed[k.ID])
 		}
-		if !strings.HasPrefix(k.ID, "table1/") && !strings.HasPrefix(k.ID, "fig10/") && !strings.HasPrefix(k.ID, "fig24/") {
+		if !strings.HasPrefix(k.ID, "table1/") && !strings.HasPrefix(k.ID, "fig10/") && k.ID != "fig24/rnet" && k.ID != "fig24/yolo" {
 			continue
 		}
 		f, err := params.Of(k.gpu)

@@ -3,6 +3,7 @@ package cuda
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -120,6 +121,12 @@ func (n *network) profile(batch int, params *sim.Params) (*versions, error) {
 	if err != nil {
 		return nil, err
 	}
+	known.Lock()
+	defer known.Unlock()
+	if v := known.of[profiled{b: n.b, batch: batch, params: *params}]; v != nil { // loaded before
+		n.versions[batch] = v
+		return v, nil
+	}
 	v := &versions{}
 	for i := range p.Kernels {
 		v.heads = append(v.heads, gpu.Profile(&p.Kernels[i], params))
@@ -133,8 +140,24 @@ func (n *network) profile(batch int, params *sim.Params) (*versions, error) {
 		v.all, v.each = append(v.all, all), append(v.each, each)
 	}
 	n.versions[batch] = v
+	if len(known.of) >= 64 {
+		clear(known.of)
+	}
+	known.of[profiled{b: n.b, batch: batch, params: *params}] = v
 	return v, nil
 }
+
+// profiled is what kernels' profiles depend on. Those of bundles that are loaded again are known.
+type profiled struct {
+	b      *bundle.Bundle
+	batch  int
+	params sim.Params
+}
+
+var known = struct {
+	sync.Mutex
+	of map[profiled]*versions
+}{of: map[profiled]*versions{}}
 
 // Program is a bundle's kernels for a batch as a simulated GPU runs them. Their times are estimated: of
 // products, one multiplication of 16 by 16 bits a lane and clock and as much again to fetch what they

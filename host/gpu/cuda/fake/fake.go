@@ -111,7 +111,7 @@ type Handles struct {
 	Version func(v int)
 	Env     func(name string) string
 	// Splits says how the driver divides: whether it merges sets of a split (it does), rounds sizes up to twice the
-	// least (it does not), or divides nothing.
+	// least (1) or takes larger ones from the other end (2; it does not), or divides nothing.
 	Splits func(merges, coarse, undivided int)
 	// Forget takes back what was injected.
 	Forget func()

@@ -951,12 +951,12 @@ struct Resource { // CUdevResource of 12.4 to 12.9: a type, padding, the number 
 static_assert(sizeof(Resource) == 144, "CUdevResource");
 
 static unsigned splits; // so far
-static bool merges = true, coarse, undivided;
+static bool merges = true, coarse, elsewhere, undivided;
 // fake_splits says how the driver divides: whether it merges sets of a split, whether it rounds sizes up to twice
-// the least one, whether it can at all.
+// the least one (1) or takes those that are larger from the other end (2), whether it can at all.
 extern "C" __attribute__((visibility("default"))) void fake_splits(int merges_, int coarse_, int undivided_) {
   std::lock_guard<std::mutex> l(mu);
-  merges = merges_ != 0, coarse = coarse_ != 0, undivided = undivided_ != 0;
+  merges = merges_ != 0, coarse = coarse_ == 1, elsewhere = coarse_ == 2, undivided = undivided_ != 0;
 }
 
 API cuDeviceGetDevResource(int dev, Resource *r, int type) {
@@ -986,7 +986,7 @@ API cuDevSmResourceSplitByCount(Resource *out, unsigned *groups, const Resource 
   *groups = std::min(*groups, most);
   for (unsigned i = 0; i < *groups; i++) {
     out[i] = *in;
-    out[i].sms = each, out[i].first = in->first + i * each, out[i].split = splits + 1;
+    out[i].sms = each, out[i].first = in->first + (elsewhere && each > SPLIT ? in->sms - (i + 1) * each : i * each), out[i].split = splits + 1;
   }
   if (rest) {
     *rest = *in;

@@ -259,19 +259,23 @@ func (l *launcher) contend() (quiet func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	at, _, free, err := l.scratch(streamBytes+256, ln.stream)
+	bytes := uint64(streamBytes)
+	if l.lib.Fake() { // its memory is the host's, and slow to come
+		bytes = 1 << 20
+	}
+	at, _, free, err := l.scratch(int(bytes)+256, ln.stream)
 	if err != nil {
 		l.giveBack(ln)
 		return nil, err
 	}
 	blocks := streamSlots * max(1, l.parts.total)
-	w := &[5]uint64{uint64(at), streamBytes / 8, uint64(at) + streamBytes, streamNs, uint64(blocks)}
+	w := &[5]uint64{uint64(at), bytes / 8, uint64(at) + bytes, streamNs, uint64(blocks)}
 	var a driver.Args
 	for i := range w {
 		a.Set(i, unsafe.Pointer(&w[i]))
 	}
 	quiet = func() error {
-		err := l.lib.WriteWord(at+streamBytes, 1, l.signals)
+		err := l.lib.WriteWord(at+driver.Ptr(bytes), 1, l.signals)
 		if e := l.lib.Wait(l.signals); err == nil {
 			err = e
 		}
@@ -282,7 +286,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 		l.giveBack(ln)
 		return err
 	}
-	if err = l.lib.Fill(at+streamBytes, 0, 1, ln.stream); err == nil {
+	if err = l.lib.Fill(at+driver.Ptr(bytes), 0, 1, ln.stream); err == nil {
 		err = l.lib.Wait(ln.stream) // the signal must not come before
 	}
 	if err == nil {

@@ -14,8 +14,8 @@ type Unit struct {
 	Set    []string // NAME=VALUE, beside the parameters that npu_top has under the same name
 }
 
-// Units are the modules looked at one by one: all in which serial arithmetic or fan-out may decide about
-// the clock. Their parameters are worked out as npu_core.sv does.
+// Units are the modules of npu_core and npu_top looked at one by one. Their parameters are worked out as npu_core.sv
+// does.
 func Units(d configs.Design) []Unit {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes
@@ -26,6 +26,8 @@ func Units(d configs.Design) []Unit {
 		stripe *= 2
 	}
 	keep := d.WRingBeats*d.AXIBytes - abi.RingSpare
+	index := func(n int) int { return bits.Len(uint(n - 1)) } // bits of an index below n
+	element := index(nb * d.ABufWords)
 	set := func(kv ...any) []string {
 		var list []string
 		for i := 0; i < len(kv); i += 2 {
@@ -34,6 +36,8 @@ func Units(d configs.Design) []Unit {
 		return list
 	}
 	return []Unit{
+		{"npu_regs", nil},
+		{"fbcb", nil},
 		{"read_ports", set("N", 4, "LANES", lanes, "STRIPE", stripe)},
 		{"write_ports", set("LANES", lanes, "STRIPE", stripe)},
 		{"layer_fetch", set("NB", nb, "AXI_BYTES", wide, "KEEP", keep, "UNITS", 8)},
@@ -44,6 +48,7 @@ func Units(d configs.Design) []Unit {
 		{"pool_seq", set("NB", nb, "ROOM", 8)},
 		{"pool", set("NB", nb, "OUT", d.Drain, "MULS", d.PoolMuls(), "ROOM", 8)},
 		{"drain", set("LANES", d.Drain, "RES_CW", bits.Len(uint(2*words+d.Drain)))},
+		{"keep_writer", set("IN_WORDS", d.Drain, "EW", element)},
 		{"run_gen", nil},
 		{"out_writer", set("IN_WORDS", d.Drain, "AXI_BYTES", wide)},
 	}

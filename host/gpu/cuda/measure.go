@@ -245,7 +245,7 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 
 const (
 	streamBytes = 64 << 20 // that contend's kernel goes over
-	streamNs    = 60e9     // after which it ends by itself
+	streamNs    = 5e9      // after which it ends by itself
 	streamSlots = 2        // blocks of it an SM
 )
 
@@ -276,6 +276,9 @@ func (l *launcher) contend() (quiet func() error, err error) {
 	}
 	quiet = func() error {
 		err := l.lib.WriteWord(at+driver.Ptr(bytes), 1, l.signals)
+		if err != nil { // it must not run to its limit
+			_ = l.lib.Fill(at+driver.Ptr(bytes), 1, 1, l.signals)
+		}
 		if e := l.lib.Wait(l.signals); err == nil {
 			err = e
 		}

@@ -191,7 +191,7 @@ int enter(const char *name, const std::string &args = "") {
       else
         injections.erase(injections.begin() + (long)i);
       if (!x.late) return x.code;
-      if (Primary *p = primary_of(current)) p->sticky = x.code;
+      if (Primary *p = primary_of(current)) __atomic_store_n(&p->sticky, x.code, __ATOMIC_RELAXED);
     }
   auto is = [&](const char *a, const char *b) { return !strcmp(name, a) || !strcmp(name, b); };
   bool early = is("cuInit", "hipInit") || is("cuGetErrorName", "hipGetErrorName") || is("cuDriverGetVersion", "hipDriverGetVersion");
@@ -552,7 +552,8 @@ static void reset_all(int dev) {
       free((void *)x.first);
       return true;
     });
-  p.left = MEMORY, p.sticky = 0;
+  p.left = MEMORY;
+  __atomic_store_n(&p.sticky, 0, __ATOMIC_RELAXED);
   p.generation = last_generation += 2;
 }
 #ifndef HIP
@@ -915,7 +916,7 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
     if (!good) {
       over();
       std::lock_guard<std::mutex> l(mu);
-      if (Primary *own = primary_of(of)) own->sticky = ILLEGAL_ADDRESS;
+      if (Primary *own = primary_of(of)) __atomic_store_n(&own->sticky, ILLEGAL_ADDRESS, __ATOMIC_RELAXED);
       return;
     }
     Watch w;
@@ -930,8 +931,13 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
       fault("cuLaunchKernel", "a mask without a TPC", LAUNCH_FAILED);
       on_sms = s->sms;
     }
-    for (unsigned b = 0; b < gx; b++) {
-      Host on{seen(on_sms[b % on_sms.size()]), w.look ? &w : nullptr};
+    const int *sticky = nullptr; // an error of a kernel's ends all of its context
+    {
+      std::lock_guard<std::mutex> l(mu);
+      if (Primary *own = primary_of(of)) sticky = &own->sticky;
+    }
+    for (unsigned b = 0; b < gx && !(sticky && LOAD(*sticky)); b++) {
+      Host on{seen(on_sms[b % on_sms.size()]), w.look ? &w : nullptr, sticky};
       f->run(p.data(), b, &on);
     }
     over();

@@ -5,10 +5,12 @@
 #include "cpu.hpp"
 #include "kernels.hpp"
 
-// Host says what a block runs on, and at what the kernel is watched.
+// Host says what a block runs on, at what the kernel is watched, and, where there is such a word, of its context
+// that it has ended, if it is another than zero.
 struct Host {
   unsigned sm;
   const Watch *watch;
+  const int *ended = nullptr;
 };
 
 typedef void (*Entry)(void **args, unsigned block, const Host *on);
@@ -36,10 +38,10 @@ static void cpu_clock(void **args, unsigned, const Host *) {
   } while (t - begin < ns);
 }
 
-static void cpu_stream(void **args, unsigned, const Host *) {
+static void cpu_stream(void **args, unsigned, const Host *on) {
   u64 *words = *(u64 **)args[0], half = *(u64 *)args[1] / 2, ns = *(u64 *)args[3], begin = host_ns();
   unsigned *told = *(unsigned **)args[2];
-  for (u64 i = 0; !LOAD(*told) && host_ns() - begin < ns; i++)
+  for (u64 i = 0; !LOAD(*told) && !(on->ended && LOAD(*on->ended)) && host_ns() - begin < ns; i++)
     for (u64 k = 0; k < 64; k++) words[half + (64 * i + k) % half] = words[(64 * i + k) % half] + 1;
 }
 

@@ -305,6 +305,9 @@ func (l *launcher) close() (first error) {
 	}
 	for _, s := range []driver.Stream{l.copies, l.signals} {
 		if s != 0 {
+			if l.lost == nil { // kernels that warm or measure may be under way, where an error broke that off
+				note(l.lib.Wait(s))
+			}
 			note(l.lib.FreeStream(s))
 		}
 	}
@@ -312,7 +315,7 @@ func (l *launcher) close() (first error) {
 		note(l.parts.close())
 	}
 	for _, m := range append(l.limited, l.module) {
-		if m != 0 {
+		if m != 0 && first == nil && l.lost == nil { // else a kernel of it may be under way: it goes with the context
 			note(l.lib.Unload(m))
 		}
 	}

@@ -63,12 +63,18 @@ type sample struct {
 	in    bool   // it is there
 }
 
-// staged is a copy under way, in pinned memory.
+// page is pinned memory for an input, and the event of its copy. Both are made with the network: to take pinned
+// memory, or to give it back, stands in the way of all streams.
+type page struct {
+	host  []byte
+	event driver.Event
+}
+
+// staged is a copy under way, from a page.
 type staged struct {
 	work   *device.Work
 	sample *sample
-	host   []byte
-	event  driver.Event
+	page
 }
 
 type laneKey struct {
@@ -272,8 +278,18 @@ func (l *launcher) furnish() error {
 		return err
 	}
 	l.lanes = map[laneKey][]*lane{}
-	if err = l.warm(); err != nil || !l.cfg.Timed {
+	if err = l.warm(); err != nil {
 		return err
+	}
+	if l.cfg.Mode.Hold { // the first launch of priority is not to wait for a stream
+		n, err := l.lane(laneKey{high: true})
+		if err != nil {
+			return err
+		}
+		l.giveBack(n)
+	}
+	if !l.cfg.Timed {
+		return nil
 	}
 	l.start, l.met = time.Now(), nil // what began before is on no clock any more
 	l.anchor, err = l.anchored()
@@ -302,6 +318,7 @@ func (l *launcher) close() (first error) {
 				note(l.lib.Free(at))
 			}
 		}
+		note(l.freePages(n))
 	}
 	for _, s := range []driver.Stream{l.copies, l.signals} {
 		if s != 0 {
@@ -447,17 +464,19 @@ func (l *launcher) load(name string, n *network) error {
 	return nil
 }
 
-// install puts a network's weights on the GPU and takes its slots.
+// install puts a network's weights on the GPU, takes its slots and makes its pages, one a slot.
 func (l *launcher) install(n *network) (err error) {
 	var weights, slots driver.Ptr
 	var host []byte
 	defer func() {
-		if host != nil {
-			l.giveUp(&staged{host: host})
+		rest := l.lost == nil && (host == nil || l.lib.Wait(l.copies) == nil)
+		if host != nil && rest {
+			_ = l.lib.FreeHost(host)
 		}
-		if err == nil || host != nil && l.lib.Wait(l.copies) != nil { // under a copy it stays until the context goes
+		if err == nil || !rest { // under a copy it stays until the context goes
 			return
 		}
+		_ = l.freePages(n)
 		if weights != 0 {
 			_ = l.lib.Free(weights)
 		}
@@ -481,8 +500,42 @@ func (l *launcher) install(n *network) (err error) {
 	if err = l.lib.Wait(l.copies); err != nil {
 		return err
 	}
+	for len(n.pages) < l.cfg.Slots {
+		p, err := l.newPage(n)
+		if err != nil {
+			return err
+		}
+		n.pages = append(n.pages, p)
+	}
 	n.place(weights, slots)
 	return nil
+}
+
+func (l *launcher) newPage(n *network) (p page, err error) {
+	if p.host, err = l.lib.AllocHost(n.imageBytes()); err != nil {
+		return p, err
+	}
+	if p.event, err = l.lib.NewEvent(false); err != nil {
+		_ = l.lib.FreeHost(p.host)
+	}
+	return p, err
+}
+
+// freePages gives a network's back, all of which are at rest.
+func (l *launcher) freePages(n *network) (first error) {
+	for _, p := range n.pages {
+		if l.lost != nil { // they go with the context
+			break
+		}
+		if err := l.lib.FreeEvent(p.event); first == nil {
+			first = err
+		}
+		if err := l.lib.FreeHost(p.host); first == nil {
+			first = err
+		}
+	}
+	n.pages = nil
+	return first
 }
 
 func (l *launcher) unload(name string) error {
@@ -495,11 +548,19 @@ func (l *launcher) unload(name string) error {
 			return refuse("unload %s: request %d has a slot", name, id)
 		}
 	}
-	delete(l.nets, name)
-	if err := l.lib.Free(n.weights); err != nil {
-		return err
+	for i := range l.staged { // of a request whose slot was given back
+		if l.staged[i].sample.net == n {
+			return refuse("unload %s: an input is on its way", name)
+		}
 	}
-	return l.lib.Free(n.slots)
+	delete(l.nets, name)
+	err := l.freePages(n)
+	for _, at := range []driver.Ptr{n.weights, n.slots} {
+		if e := l.lib.Free(at); err == nil {
+			err = e
+		}
+	}
+	return err
 }
 
 // admit gives a request a slot and begins the copy of its input.
@@ -530,17 +591,16 @@ func (l *launcher) admit(w *device.Work, input []int16) error {
 func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	c := staged{work: w, sample: s}
 	defer func() {
-		if err != nil {
+		if err != nil && c.event != 0 {
 			l.giveUp(&c)
 		}
 	}()
-	if c.host, err = l.lib.AllocHost(len(s.input)); err != nil {
+	if free := s.net.pages; len(free) > 0 {
+		c.page, s.net.pages = free[len(free)-1], free[:len(free)-1]
+	} else if c.page, err = l.newPage(s.net); err != nil { // a slot was given back while its input was on its way
 		return err
 	}
 	copy(c.host, s.input)
-	if c.event, err = l.lib.NewEvent(false); err != nil {
-		return err
-	}
 	at := s.net.slots + driver.Ptr(int64(s.slot)*s.net.b.Slot.Stride+int64(s.net.b.Network.InOffset))
 	if err = l.lib.CopyIn(at, c.host, l.copies); err != nil {
 		return err
@@ -552,27 +612,18 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	return nil
 }
 
-// unstage gives back what a copy took, which has ended.
-func (l *launcher) unstage(c *staged) (err error) {
-	if l.lost != nil { // all of it goes with the context
-		return nil
+// unstage makes the page of a copy free again, which has ended.
+func (l *launcher) unstage(c *staged) {
+	if l.lost == nil { // else it goes with the context
+		c.sample.net.pages = append(c.sample.net.pages, c.page)
 	}
-	if c.event != 0 {
-		err = l.lib.FreeEvent(c.event)
-	}
-	if c.host != nil {
-		if e := l.lib.FreeHost(c.host); err == nil {
-			err = e
-		}
-	}
-	return err
 }
 
 // giveUp is unstage for a copy that may be under way: it is awaited. What cannot be awaited stays until the
 // context goes.
 func (l *launcher) giveUp(c *staged) {
 	if l.lost == nil && l.lib.Wait(l.copies) == nil {
-		_ = l.unstage(c)
+		l.unstage(c)
 	}
 }
 
@@ -636,7 +687,7 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 		n.control, err = l.lib.Alloc(controlBytes)
 	}
 	if err == nil {
-		n.host, err = l.lib.AllocHost(controlBytes)
+		n.host, err = l.lib.AllocHost(laneBytes)
 	}
 	if err == nil {
 		err = l.clean(n)
@@ -881,11 +932,9 @@ func (l *launcher) step() (moved bool) {
 		i--
 		moved = true
 		if err == nil {
-			err = l.unstage(&one)
+			l.unstage(&one)
 		} else {
 			l.giveUp(&one)
-		}
-		if err != nil {
 			l.drop(&one)
 		}
 		one.sample.in = err == nil
@@ -1089,7 +1138,7 @@ func (l *launcher) reset() error {
 		l.parts, l.module, l.copies, l.signals, l.stuck = nil, 0, 0, 0, false
 		l.limited, l.proxies = nil, nil
 		for _, n := range l.nets {
-			n.weights, n.slots = 0, 0
+			n.weights, n.slots, n.pages = 0, 0, nil
 		}
 		// The primary context keeps its place, its handle may not.
 		if l.main != 0 {

@@ -27,7 +27,8 @@ type network struct {
 	at      []int           // by layer: of its weights in blob; its bias follows
 	weights driver.Ptr
 	slots   driver.Ptr
-	free    []int // slots, the last first
+	free    []int  // slots, the last first
+	pages   []page // for inputs on their way
 
 	versions map[int]*versions // by batch
 }
@@ -262,7 +263,7 @@ func (n *network) image(in []int16) ([]byte, error) {
 	if want := w.InH * w.InW * w.InC; len(in) != want {
 		return nil, fmt.Errorf("the input has %d elements, expected %d", len(in), want)
 	}
-	out := make([]byte, 2*w.InH*w.InW*w.InPix)
+	out := make([]byte, n.imageBytes())
 	for p := range w.InH * w.InW {
 		for c, v := range in[p*w.InC:][:w.InC] {
 			binary.LittleEndian.PutUint16(out[2*(p*w.InPix+c):], uint16(v))
@@ -271,4 +272,13 @@ func (n *network) image(in []int16) ([]byte, error) {
 	return out, nil
 }
 
+// imageBytes is the length of an input as it lies in a slot.
+func (n *network) imageBytes() int {
+	w := &n.b.Network
+	return 2 * w.InH * w.InW * w.InPix
+}
+
 const controlBytes = int(unsafe.Sizeof(kernels.Control{}))
+
+// laneBytes hold a Control and the logits of most launches; who needs more takes it once.
+const laneBytes = controlBytes + 2*kernels.MaxBatch*1024

@@ -1,9 +1,11 @@
 package cuda_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
@@ -70,4 +72,44 @@ func TestSpans(t *testing.T) {
 	if p.Gone != cuda.Unknown || p.Began != cuda.Unknown {
 		t.Errorf("nothing was seen: %+v", p)
 	}
+}
+
+// Requests take nothing of the driver's and give nothing back: inputs, launches, kills and preemptions go by what
+// was made with the device, the network and the first launch.
+func TestTakesNothing(t *testing.T) {
+	taking := regexp.MustCompile("Alloc|Malloc|Free|Create|Destroy|ModuleLoad|Unload")
+	each(t, func(t *testing.T, cfg cuda.Config) {
+		s := newStory(t, cfg)
+		r, err := s.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(r.load())
+		must(r.copy(1))
+		must(r.run(1, device.Units{}, false))
+		s.h.Log(1)
+		must(r.preempted())
+		for id := device.RequestID(10); id < 30; id++ { // more than there are slots
+			must(r.copy(id))
+			must(r.run(id, device.Units{}, true))
+			r.d.Release(id)
+		}
+		calls := s.h.Calls()
+		s.h.Log(0)
+		must(r.close())
+		if len(calls) < 100 {
+			t.Errorf("%d calls: nothing ran", len(calls))
+		}
+		for _, c := range calls {
+			if taking.MatchString(c) {
+				t.Errorf("%s under requests", c)
+			}
+		}
+	})
 }

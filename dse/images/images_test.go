@@ -359,6 +359,21 @@ func TestBad(t *testing.T) {
 	}
 }
 
+// A folder or an array among other files is told that it goes alone.
+func TestOpenFilesAlone(t *testing.T) {
+	dir := t.TempDir()
+	picture := write(t, filepath.Join(dir, "a.png"), encode(t, flat(2, 2, color.White), false))
+	array := write(t, filepath.Join(dir, "b.npy"), npyFile("<f4", "1, 2, 2", make([]float32, 4)))
+	text := write(t, filepath.Join(dir, "c.txt"), []byte("text"))
+	for other, says := range map[string]string{
+		dir: "expected it alone, or JPEG and PNG files", array: "expected it alone, or JPEG and PNG files", text: "expected a JPEG or PNG file",
+	} {
+		if _, err := OpenFiles([]string{picture, other}, Shape{2, 2, 1}, Preprocess{}); !errors.Is(err, ErrFormat) || !strings.HasSuffix(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}
+
 // Files are untrusted: whatever is in them, an error or images of the network's shape.
 func FuzzRead(f *testing.F) {
 	f.Add(byte(0), npyFile("<f4", "1, 3, 2, 2", make([]float32, 12)))

@@ -174,7 +174,11 @@ func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundl
 			}
 			in := recipe.Shape(g)
 			ask = func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
-				return zoo.Oracle(ctx, python, model, exits, in.H, in.W, in.C, inputs)
+				logits, err := zoo.Oracle(ctx, python, model, exits, in.H, in.W, in.C, inputs)
+				if err != nil { // as where a file's input is of one size and --input-side asks for another
+					return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
+				}
+				return logits, nil
 			}
 			if !r.Own() && !r.Trained() {
 				if must {

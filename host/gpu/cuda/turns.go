@@ -108,7 +108,9 @@ func (l *launcher) settle() {
 	for _, f := range l.flows {
 		if f.aside {
 			f.aside, f.patience = false, time.Now()
-			l.hear(gpu.Order{Did: gpu.TakenUp, Launch: f.work.Launch.ID, Kernel: f.next})
+			if f.next <= f.net.b.Network.Exits[f.work.Launch.Last].Last {
+				l.hear(gpu.Order{Did: gpu.TakenUp, Launch: f.work.Launch.ID, Kernel: f.next})
+			}
 		}
 	}
 }

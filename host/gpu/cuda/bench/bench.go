@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,6 +102,7 @@ const (
 	Costs      = "costs"
 	Copies     = "copies"
 	Preemption = "preemption"
+	Kills      = "kills"
 	Padding    = "padding"
 	Slowdown   = "slowdown"
 )
@@ -127,6 +129,7 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		{Costs, b.costs},
 		{Copies, b.copies},
 		{Preemption, b.preemption},
+		{Kills, b.kills},
 		{Padding, b.padding},
 		{Slowdown, b.slowdown},
 	} {
@@ -170,7 +173,13 @@ type rig struct {
 
 	mu    sync.Mutex
 	last  device.WorkID
-	waits map[device.WorkID]chan device.Event
+	waits map[device.WorkID]*waiting
+}
+
+// waiting is work under way, and the launcher's time for what of it has passed.
+type waiting struct {
+	over chan device.Event
+	ns   int64
 }
 
 // with opens a device for one part.
@@ -182,7 +191,7 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 		return err
 	}
 	inner, end := context.WithCancel(ctx)
-	r := &rig{bench: b, d: d, end: end, ids: map[string][]device.RequestID{}, waits: map[device.WorkID]chan device.Event{}}
+	r := &rig{bench: b, d: d, end: end, ids: map[string][]device.RequestID{}, waits: map[device.WorkID]*waiting{}}
 	r.gone = d.Attach(inner, r.post)
 	defer func() {
 		end()
@@ -221,36 +230,48 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 
 func (r *rig) post(ev device.Event) {
 	r.mu.Lock()
-	c := r.waits[ev.Work]
+	w := r.waits[ev.Work]
+	if w != nil && ev.Report != nil {
+		w.ns += ev.Report.Ns
+	}
 	if ev.Over {
 		delete(r.waits, ev.Work)
 	}
 	r.mu.Unlock()
-	if c != nil && ev.Over {
-		c <- ev
+	if w != nil && ev.Over {
+		w.over <- ev
 	}
 }
 
 // do does some work and says how long it took; begun is called when it is the device's.
 func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.Duration, err error) {
-	c := make(chan device.Event, 1)
+	began := time.Now()
+	ev, _, err := r.run(ctx, w, begun)
+	if err == nil {
+		err = ev.Err
+	}
+	return time.Since(began), err
+}
+
+// run does some work and says how it ended, and how long the launcher had it: no waking of threads is in that.
+func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (ev device.Event, ns int64, err error) {
+	c := &waiting{over: make(chan device.Event, 1)}
 	r.mu.Lock()
 	r.last++
 	w.ID = r.last
 	r.waits[w.ID] = c
 	r.mu.Unlock()
-	began := time.Now()
 	if _, err := r.d.Begin(ctx, 0, w); err != nil {
-		return 0, err
+		return ev, 0, err
 	}
 	if begun != nil {
 		begun()
 	}
 	select {
-	case ev := <-c:
-		return time.Since(began), ev.Err
+	case ev = <-c.over:
+		return ev, c.ns, nil
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return ev, 0, ctx.Err()
 	}
 }
 
@@ -430,6 +451,9 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, f func() error) (e
 	return ended, err
 }
 
+// rounds of arrivals, at most, for one row of preemptions.
+const rounds = 50
+
 // preemption has launches of priority come at random into best-effort ones, under resetting and waiting, for
 // queues of several lengths.
 func (b *bench) preemption(ctx context.Context) error {
@@ -440,37 +464,131 @@ func (b *bench) preemption(ctx context.Context) error {
 			return err
 		}
 		for _, capacity := range []int{1, 2, 4, 8, 16} {
-			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity}, 2, func(r *rig) error {
+			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity, Timed: true}, 2, func(r *rig) error {
 				one, err := r.do(ctx, r.work(be, 0, 1, 0, device.Units{}), nil)
 				if err != nil {
 					return err
 				}
-				_, err = r.behind(ctx, be, func() error {
-					for range b.N {
-						time.Sleep(time.Duration(b.rng.Int64N(2*int64(one) + 1)))
-						if _, err := r.do(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil); err != nil {
-							return err
+				// As many arrivals as it takes for N to find others on the GPU.
+				var seen []cuda.Preemption
+				for round := 0; len(seen) < b.N && round < rounds; round++ {
+					_, err = r.behind(ctx, be, func() error {
+						for range max(4, b.N-len(seen)) {
+							time.Sleep(time.Duration(b.rng.Int64N(2*int64(one) + 1)))
+							if _, err := r.do(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					if err != nil {
+						return err
+					}
+					c, err := r.d.Counts()
+					if err != nil {
+						return err
+					}
+					seen = c.Preemptions
+				}
+				for _, span := range []struct {
+					name string
+					of   func(*cuda.Preemption) time.Duration
+				}{
+					{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
+					{"gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
+					{"began", func(p *cuda.Preemption) time.Duration { return p.Began }},
+					{"whole", func(p *cuda.Preemption) time.Duration { return p.Whole }},
+				} {
+					var ns []int64
+					for i := range seen[:min(len(seen), b.N)] {
+						if t := span.of(&seen[i]); t != cuda.Unknown {
+							ns = append(ns, t.Nanoseconds())
 						}
 					}
-					return nil
-				})
-				if err != nil {
-					return err
+					if len(ns) > 0 {
+						b.add(Preemption, fmt.Sprintf("%s capacity=%d %s", name, capacity, span.name), "ns", ns...)
+					}
 				}
-				c, err := r.d.Counts()
-				if err != nil {
-					return err
-				}
-				var ns []int64
-				for _, p := range c.Preemptions {
-					ns = append(ns, p.Nanoseconds())
-				}
-				b.add(Preemption, fmt.Sprintf("%s capacity=%d", name, capacity), "ns", ns...)
 				return nil
 			})
 			if err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// kills stops launches at random phases, goes on where the device says, and compares what the last exit shows
+// with an undisturbed launch of the same sample, bit for bit. Drained ones, which are awaited kernel by kernel,
+// are beside them: what differs there differs for another reason.
+func (b *bench) kills(ctx context.Context) error {
+	be, _ := b.pair()
+	for _, drain := range []bool{false, true} {
+		name := "killed"
+		if drain {
+			name = "drained"
+		}
+		err := b.with(ctx, cuda.Config{Drain: drain}, 1, func(r *rig) error {
+			whole := func() *device.Work { return r.work(be, 0, 1, 0, device.Units{}) }
+			for range 2 { // the first one makes the stream
+				if _, err := r.do(ctx, whole(), nil); err != nil {
+					return err
+				}
+			}
+			ev, ns, err := r.run(ctx, whole(), nil)
+			if err == nil {
+				err = ev.Err
+			}
+			if err != nil {
+				return err
+			}
+			want := ev.Report.Results[0].Exits[0].Raw
+			var same, kernels []int64
+			for trial := 0; len(same) < b.N && trial < rounds*b.N; trial++ {
+				w, stopped := whole(), 0
+				for {
+					began := time.Now()
+					wait := time.Duration(b.rng.Int64N(ns + 1))
+					ev, _, err = r.run(ctx, w, func() {
+						if stopped < 3 {
+							for time.Since(began) < wait {
+							}
+							r.d.Abort(0, w.ID, true)
+						}
+					})
+					if err == nil {
+						err = ev.Err
+					}
+					if err != nil {
+						return err
+					}
+					if ev.Kind != device.Aborted {
+						break
+					}
+					stopped++
+					kernels = append(kernels, int64(ev.Resume.Kernel))
+					next := whole()
+					next.Launch.First, next.Launch.Kernel = ev.Resume.Segment, ev.Resume.Kernel
+					w = next
+				}
+				if stopped == 0 {
+					continue
+				}
+				equal := int64(0)
+				if slices.Equal(want, ev.Report.Results[0].Exits[0].Raw) {
+					equal = 1
+				}
+				for range stopped {
+					same = append(same, equal)
+				}
+			}
+			b.add(Kills, name+" restored", "share", same...)
+			b.add(Kills, name+" at", "kernel", kernels...)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -491,12 +609,17 @@ func (b *bench) padding(ctx context.Context) error {
 		err = b.with(ctx, cuda.Config{Mode: m}, 2, func(r *rig) error {
 			var ns []int64
 			runs := func() error {
-				for range b.N {
-					took, err := r.do(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil)
+				for i := range b.N + 1 {
+					ev, took, err := r.run(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil)
+					if err == nil {
+						err = ev.Err
+					}
 					if err != nil {
 						return err
 					}
-					ns = append(ns, took.Nanoseconds())
+					if i > 0 { // the first one makes the streams
+						ns = append(ns, took)
+					}
 				}
 				return nil
 			}

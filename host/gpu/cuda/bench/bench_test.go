@@ -53,6 +53,8 @@ func TestRun(t *testing.T) {
 	}
 	p := f.Params()
 	h.Forgive()
+	h.Slow(1) // kernels last long enough to be stopped
+	defer h.Slow(0)
 	raw, err := bench.Run(t.Context(), bench.Config{Library: path, Networks: nets, Params: &p, N: 3, Seed: 1, Batches: []int{1, 4}})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +70,7 @@ func TestRun(t *testing.T) {
 	}
 	rows := map[string]bench.Row{}
 	for _, r := range raw.Rows() {
-		if r.N == 0 && r.Part != bench.Preemption {
+		if r.N == 0 {
 			t.Errorf("%s %s: no runs", r.Part, r.Key)
 		}
 		rows[r.Part+" "+r.Key] = r
@@ -80,8 +82,17 @@ func TestRun(t *testing.T) {
 			}
 		}
 		for _, mode := range []string{"reset", "wait"} {
-			if _, ok := rows["preemption "+mode+" capacity="+n]; !ok {
-				t.Errorf("no preemption under %s at capacity %s", mode, n)
+			for _, span := range []string{"away", "whole", "gone", "began"} {
+				r, ok := rows["preemption "+mode+" capacity="+n+" "+span]
+				if killed := span == "gone" || span == "began"; mode == "wait" && killed {
+					if ok {
+						t.Errorf("a span from a flag, where none is set: %+v", r)
+					}
+					continue
+				}
+				if r.N == 0 || span == "away" && r.N != 3 || r.Median > 1e9 {
+					t.Errorf("preemption under %s at capacity %s, %s: %+v", mode, n, span, r)
+				}
 			}
 		}
 		for _, net := range nets {
@@ -100,6 +111,15 @@ func TestRun(t *testing.T) {
 		if r, ok := rows[key]; !ok || r.N == 0 {
 			t.Errorf("no row %q", key)
 		}
+	}
+	for _, how := range []string{"killed", "drained"} {
+		if r := rows["kills "+how+" restored"]; r.N < 3 || r.Least != 1 {
+			t.Errorf("launches that were %s: %+v", how, r)
+		}
+	}
+	// From the flag on the GPU's clock runs: what began after all were gone began later.
+	if g, b := rows["preemption reset capacity=1 gone"], rows["preemption reset capacity=1 began"]; g.Median <= 0 || b.Median <= g.Median {
+		t.Errorf("gone after %.0f ns, the one of priority began after %.0f", g.Median, b.Median)
 	}
 	dir := t.TempDir()
 	if err := save(dir, raw); err != nil {

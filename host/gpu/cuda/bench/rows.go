@@ -148,7 +148,7 @@ func (r *Raw) Params(base *params.File) (*params.File, error) {
 	f.Values["clock_ghz"] = params.Value{Value: float64(r.Facts.ClockKHz) / 1e6, Source: "the driver, the most, " + by}
 	for _, c := range []struct{ key, row, how string }{
 		{"launch_ns", Costs + " launch", "a launch with its event"},
-		{"evict_ns", Preemption + " reset capacity=1", "a preemption with one kernel in the stream"},
+		{"evict_ns", Preemption + " reset capacity=1 gone", "from the flag to the last block gone, one kernel in the stream"},
 		{"link_up_bytes_per_ns", Copies + " 16777216 up alone", "copies of 16 MiB"},
 		{"link_down_bytes_per_ns", Copies + " 16777216 down alone", "copies of 16 MiB"},
 	} {

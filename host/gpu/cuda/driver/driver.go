@@ -489,6 +489,9 @@ func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	return m, err
 }
 
+// Limits tells whether Load's limit of registers is one.
+func (l *Lib) Limits() bool { return l.api == CUDA }
+
 // Unload gives a module back.
 func (l *Lib) Unload(m Module) error { return l.do(cuModuleUnload, uintptr(m)) }
 
@@ -509,7 +512,7 @@ func (l *Lib) Registers(f Function) (int, error) {
 
 // Args are the arguments of a launch, made once and used again: the driver reads them in Launch.
 type Args struct {
-	ptrs [4]unsafe.Pointer
+	ptrs [5]unsafe.Pointer
 	pin  runtime.Pinner
 }
 

@@ -185,7 +185,7 @@ type waiting struct {
 // with opens a device for one part.
 func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) (err error) {
 	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, true
-	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks = samples, 8, b.NVML, b.Masks
+	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks = 2*samples, 8, b.NVML, b.Masks
 	d, err := cuda.New(cfg)
 	if err != nil {
 		return err
@@ -275,6 +275,15 @@ func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (ev device.
 	}
 }
 
+// took is run for work that must not fail: how long the launcher had it.
+func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
+	ev, ns, err := r.run(ctx, w, nil)
+	if err == nil {
+		err = ev.Err
+	}
+	return ns, err
+}
+
 // work is a launch of a network to its last exit, with the samples from one on.
 func (r *rig) work(n *bundle.Bundle, from, batch, priority int, u device.Units) *device.Work {
 	l := device.Launch{Network: n.Network.Name, Last: len(n.Network.Exits) - 1, Requests: r.ids[n.Network.Name][from:][:batch], Priority: priority, Units: u}
@@ -329,13 +338,25 @@ func (b *bench) latency(ctx context.Context) error {
 				for _, batch := range b.Batches {
 					u := device.UnitRange(0, n)
 					for i := range b.N + 1 { // the first one makes the partition
-						took, err := r.do(ctx, r.work(net, 0, batch, 0, u), nil)
+						took, err := r.took(ctx, r.work(net, 0, batch, 0, u))
 						if err != nil {
 							return err
 						}
 						if i > 0 {
-							b.add(Latency, fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch), "ns", took.Nanoseconds())
+							b.add(Latency, fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch), "ns", took)
 						}
+					}
+					// By the GPU's own clock: its kernels one by one, without the host's time between them.
+					layers, err := r.d.Profile(net.Network.Name, batch, b.N, u)
+					if err != nil {
+						return err
+					}
+					for i := range b.N {
+						sum := int64(0)
+						for k := range layers {
+							sum += layers[k].Ns[i]
+						}
+						b.add(Latency, fmt.Sprintf("%s units=%d batch=%d kernels", net.Network.Name, n, batch), "ns", sum)
 					}
 				}
 			}
@@ -655,17 +676,17 @@ func (b *bench) slowdown(ctx context.Context) error {
 		alone, use := map[string]int64{}, map[string]predict.Use{}
 		for _, net := range b.Networks {
 			name := net.Network.Name
-			best := int64(0)
-			for range b.N {
-				took, err := r.do(ctx, r.work(net, 0, 1, 0, device.Units{}), nil)
+			var runs []float64
+			for i := range b.N + 1 {
+				took, err := r.took(ctx, r.work(net, 0, 1, 0, device.Units{}))
 				if err != nil {
 					return err
 				}
-				if best == 0 || took.Nanoseconds() < best {
-					best = took.Nanoseconds()
+				if i > 0 { // the first one makes the stream
+					runs = append(runs, float64(took))
 				}
 			}
-			alone[name] = best
+			alone[name] = int64(row("", "", "", runs).Median)
 			u, err := uses(net, b.Params)
 			if err != nil {
 				return err
@@ -677,7 +698,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 			for range b.N {
 				type one struct {
 					net  *bundle.Bundle
-					took time.Duration
+					took int64
 					err  error
 				}
 				all := make([]one, together)
@@ -690,7 +711,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 				for i := range all {
 					wait.Go(func() {
 						w := r.work(all[i].net, i, 1, 0, device.Units{}) // a slot of its own
-						all[i].took, all[i].err = r.do(ctx, w, nil)
+						all[i].took, all[i].err = r.took(ctx, w)
 					})
 				}
 				wait.Wait()
@@ -699,7 +720,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 						return all[i].err
 					}
 					name := all[i].net.Network.Name
-					beside, took := others.Minus(use[name]), all[i].took.Nanoseconds()
+					beside, took := others.Minus(use[name]), all[i].took
 					expected := float64(alone[name]) * model.Interference(beside, use[name], 0)
 					model.Update(beside, use[name], 0, float64(took)/float64(alone[name]))
 					b.run(fmt.Sprintf("together=%d", together), took, int64(expected), alone[name])

@@ -100,6 +100,9 @@ func TestRun(t *testing.T) {
 				if r := rows[fmt.Sprintf("latency %s units=%s batch=%d", net.Network.Name, n, batch)]; r.N != 3 || r.Least <= 0 {
 					t.Errorf("latency of %s on %s units at batch %d: %+v", net.Network.Name, n, batch, r)
 				}
+				if r := rows[fmt.Sprintf("latency %s units=%s batch=%d kernels", net.Network.Name, n, batch)]; r.N != 3 || r.Least <= 0 {
+					t.Errorf("kernels of %s on %s units at batch %d: %+v", net.Network.Name, n, batch, r)
+				}
 			}
 		}
 	}
@@ -198,6 +201,10 @@ func TestRows(t *testing.T) {
 	raw := &bench.Raw{Facts: cuda.Facts{GPU: "NVIDIA H200", Driver: "CUDA 12.4", SMs: 4, UnitSMs: 2, ClockKHz: 1_500_000}, Series: []bench.Series{
 		{Part: bench.Partitions, Key: "size=1 units=0 want=2", Unit: "sm", Runs: []int64{0, 1}},
 		{Part: bench.Partitions, Key: "size=1 units=1 want=2", Unit: "sm", Runs: []int64{1, 2}},
+		{Part: bench.Partitions, Key: "size=1 units=2 want=2", Unit: "sm", Runs: []int64{3}},
+		{Part: bench.Partitions, Key: "size=2 units=0 want=4", Unit: "sm", Runs: []int64{0, 1, 2, 3}},
+		{Part: bench.Partitions, Key: "size=2 units=2 want=1", Unit: "sm", Runs: []int64{3}},
+		{Part: bench.Preemption, Key: "reset capacity=1 gone", Unit: "ns", Runs: []int64{12_000, 11_000, 40_000}},
 		{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: []int64{9000, 5000, 7000}},
 		{Part: bench.Copies, Key: "16777216 up alone", Unit: "ns", Runs: []int64{1 << 20}},
 		{Part: bench.Padding, Key: "alone", Unit: "ns", Runs: []int64{100}},
@@ -213,7 +220,8 @@ func TestRows(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]float64{
-		"partitions size=1 SMs in two partitions": 1, "partitions size=1 SMs in none": 1, "costs launch": 7000,
+		"partitions size=1 SMs in two partitions": 1, "partitions size=1 SMs in none": 0, "costs launch": 7000,
+		"partitions size=2 SMs in two partitions": 1, "partitions of another size than asked for": 1, "partitions of several units on other SMs than those": 1,
 		"copies 16777216 up alone": 16, "padding reef of alone": 1.03, "slowdown together=2 error of learnt": 0.25,
 	} {
 		if v, ok := got[key]; !ok || v != want {
@@ -235,7 +243,7 @@ func TestRows(t *testing.T) {
 	if f, err = params.Read("measured.yaml", b.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]float64{"launch_ns": 7000, "sms": 4, "clock_ghz": 1.5, "link_up_bytes_per_ns": 16} {
+	for key, want := range map[string]float64{"launch_ns": 7000, "sms": 4, "clock_ghz": 1.5, "kill_ns": 12_000, "link_up_bytes_per_ns": 16} {
 		if v := f.Values[key]; v.Value != want || v.Assumed() {
 			t.Errorf("%s is %+v, expected %v", key, v, want)
 		}

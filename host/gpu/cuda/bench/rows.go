@@ -51,6 +51,8 @@ func (r *Raw) Rows() (out []Row) {
 	}
 	seen := map[string]map[int64]int{} // by size: partitions in which an SM is
 	var order []string
+	unit := map[int][]int64{} // where single units run
+	wrong, others, cut := 0, 0, 0
 	for i := range r.Series {
 		s := &r.Series[i]
 		v := make([]float64, len(s.Runs))
@@ -60,6 +62,18 @@ func (r *Raw) Rows() (out []Row) {
 		switch s.Part {
 		case Partitions:
 			size, _, _ := strings.Cut(s.Key, " ")
+			var n, first, want int
+			if _, err := fmt.Sscanf(s.Key, "size=%d units=%d want=%d", &n, &first, &want); err != nil {
+				continue
+			}
+			if len(s.Runs) != want {
+				wrong++
+			}
+			if n == 1 {
+				unit[first] = s.Runs
+			} else if cut++; !slices.Equal(s.Runs, unionOf(unit, first, n)) {
+				others++
+			}
 			if seen[size] == nil {
 				seen[size] = map[int64]int{}
 				order = append(order, size)
@@ -93,6 +107,12 @@ func (r *Raw) Rows() (out []Row) {
 			out = append(out, row(s.Part, s.Key, s.Unit, v))
 		}
 	}
+	if len(order) > 0 {
+		out = append(out, row(Partitions, "of another size than asked for", "partitions", []float64{float64(wrong)}))
+	}
+	if cut > 0 {
+		out = append(out, row(Partitions, "of several units on other SMs than those", "partitions", []float64{float64(others)}))
+	}
 	for _, size := range order {
 		twice := 0
 		for _, n := range seen[size] {
@@ -113,6 +133,15 @@ func (r *Raw) Rows() (out []Row) {
 		}
 	}
 	return out
+}
+
+// unionOf are the SMs of n units from the first on, as far as there are so many.
+func unionOf(unit map[int][]int64, first, n int) (out []int64) {
+	for i := first; i < first+n; i++ {
+		out = append(out, unit[i]...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func floats(v []int64) (out []float64) {
@@ -148,7 +177,7 @@ func (r *Raw) Params(base *params.File) (*params.File, error) {
 	f.Values["clock_ghz"] = params.Value{Value: float64(r.Facts.ClockKHz) / 1e6, Source: "the driver, the most, " + by}
 	for _, c := range []struct{ key, row, how string }{
 		{"launch_ns", Costs + " launch", "a launch with its event"},
-		{"evict_ns", Preemption + " reset capacity=1 gone", "from the flag to the last block gone, one kernel in the stream"},
+		{"kill_ns", Preemption + " reset capacity=1 gone", "from the flag to the last block gone, one kernel in the stream"},
 		{"link_up_bytes_per_ns", Copies + " 16777216 up alone", "copies of 16 MiB"},
 		{"link_down_bytes_per_ns", Copies + " 16777216 down alone", "copies of 16 MiB"},
 	} {

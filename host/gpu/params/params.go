@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
@@ -120,8 +121,8 @@ func Read(from string, raw []byte) (*File, error) {
 	if err := d.Decode(f); err != nil {
 		return fail("%v", err)
 	}
-	if f.Name == "" {
-		return fail("no name")
+	if f.Name == "" || strings.ContainsFunc(f.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fail("a name of %.80q, expected one of characters that can be printed", f.Name)
 	}
 	var wrong []string
 	for k, b := range keys {

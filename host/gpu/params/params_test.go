@@ -47,6 +47,12 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{`""`, `"mi\u001b[2J"`, `"mi\n50"`} {
+		_, err := params.Read("own.yaml", []byte("name: "+name+"\nvalues: {}\n"))
+		if err == nil || !strings.Contains(err.Error(), "own.yaml: a name of ") || strings.ContainsAny(err.Error(), "\x1b\n") {
+			t.Errorf("a GPU called %s: %v", name, err)
+		}
+	}
 	if _, err := params.Of("voodoo"); !errors.Is(err, params.ErrFile) {
 		t.Errorf("an unknown GPU: %v", err)
 	}

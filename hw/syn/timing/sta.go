@@ -35,6 +35,7 @@ type Analysis struct {
 	Ends      int     // where paths end
 	Worst     []Path  // by register that they end in, the slowest first
 	Deep      Path    // the one with the most levels
+	Deepest   []Path  // as Worst, by levels: the deepest first, as far as they are beyond MostLevels
 	MaxLevels int     // of any path
 	MaxNS     float64 // of any path
 
@@ -190,6 +191,17 @@ func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
 	deep := slices.MinFunc(r.ends, order(func(e end) float64 { return e.levels }))
 	r.Deep = n.path(depth, times, deep)
 	r.MaxLevels = int(deep.levels)
+	slices.SortFunc(r.ends, order(func(e end) float64 { return e.levels }))
+	below := map[string]bool{}
+	for _, e := range r.ends {
+		if len(r.Deepest) == keep || int(e.levels) <= MostLevels {
+			break
+		}
+		if to := Register(n.target(e.pin)); !below[to] {
+			below[to] = true
+			r.Deepest = append(r.Deepest, n.path(depth, times, e))
+		}
+	}
 	slices.SortFunc(r.ends, order(func(e end) float64 { return e.ns }))
 	r.MaxNS = r.ends[0].ns
 	seen := map[string]bool{}

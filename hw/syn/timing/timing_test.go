@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 )
@@ -239,12 +240,16 @@ func TestStored(t *testing.T) {
 	for _, r := range s.Rows {
 		have[r.Key()] = true
 	}
-	for config, grades := range map[string][]string{"zc706": {"k7-2", "a7-1"}} {
+	for config, grades := range map[string][]string{"zc706": {"k7-2", "a7-1"}, "zcu104": {"usp-2"}} {
 		d, err := configs.Load(config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, u := range Units(d) {
+		b, err := boards.Load(d.Board)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range Units(b, d) {
 			for _, g := range grades {
 				if key := config + " " + g + " " + u.Module; !have[key] {
 					t.Errorf("%s is not stored", key)
@@ -352,7 +357,11 @@ func TestUnits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range Units(d) {
+	b, err := boards.Load(d.Board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range Units(b, d) {
 		text, err := os.ReadFile(filepath.Join("..", "..", "rtl", u.Module+".sv"))
 		if err != nil {
 			t.Error(err)

@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
+
+// poolGroupBits are those of npu_core's POOL_GROUPS.
+const poolGroupBits = 6
 
 // Unit is a module as a configuration builds it: what hw/syn/synth.sh is told.
 type Unit struct {
@@ -14,9 +18,17 @@ type Unit struct {
 	Set    []string // NAME=VALUE, beside the parameters that npu_top has under the same name
 }
 
-// Units are the modules looked at one by one: all in which serial arithmetic or fan-out may decide about
-// the clock. Their parameters are worked out as npu_core.sv does.
-func Units(d configs.Design) []Unit {
+// Top is what npu_top is told on a board beside the configuration's parameters, as boards/ip has it.
+func Top(b boards.Board, d configs.Design) []string {
+	if b.Folds(d.ABufWords) {
+		return []string{"FOLD=1"}
+	}
+	return nil
+}
+
+// Units are the modules of npu_core and npu_top looked at one by one. Their parameters are worked out as npu_core.sv
+// does, for the board.
+func Units(b boards.Board, d configs.Design) []Unit {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes
 	words := wide / 2
@@ -26,6 +38,9 @@ func Units(d configs.Design) []Unit {
 		stripe *= 2
 	}
 	keep := d.WRingBeats*d.AXIBytes - abi.RingSpare
+	index := func(n int) int { return bits.Len(uint(n - 1)) } // bits of an index below n
+	element := index(nb * d.ABufWords)
+	tag := max(index(d.TR)+4, poolGroupBits+index(nb)+12) + 1 // of a row, of a tap
 	set := func(kv ...any) []string {
 		var list []string
 		for i := 0; i < len(kv); i += 2 {
@@ -33,17 +48,24 @@ func Units(d configs.Design) []Unit {
 		}
 		return list
 	}
+	banks := set("NB", nb, "IN_WORDS", max(words, d.Drain), "TAG", tag, "Y_LANES", d.TP)
 	return []Unit{
+		{"npu_regs", nil},
+		{"fbcb", nil},
 		{"read_ports", set("N", 4, "LANES", lanes, "STRIPE", stripe)},
 		{"write_ports", set("LANES", lanes, "STRIPE", stripe)},
 		{"layer_fetch", set("NB", nb, "AXI_BYTES", wide, "KEEP", keep, "UNITS", 8)},
 		{"act_loader", set("NB", nb, "AXI_BYTES", wide)},
 		{"weight_fetch", set("AXI_BYTES", wide, "WRING_BEATS", d.WRingBeats/lanes)},
 		{"weight_feed", set("AXI_BYTES", wide, "KEEP", keep)},
+		{"act_buffer", append(banks, Top(b, d)...)},
+		{"pe_array", nil},
 		{"gemm_seq", set("NB", nb)},
 		{"pool_seq", set("NB", nb, "ROOM", 8)},
 		{"pool", set("NB", nb, "OUT", d.Drain, "MULS", d.PoolMuls(), "ROOM", 8)},
 		{"drain", set("LANES", d.Drain, "RES_CW", bits.Len(uint(2*words+d.Drain)))},
+		{"res_loader", set("AXI_BYTES", wide, "LANES", d.Drain)},
+		{"keep_writer", set("IN_WORDS", d.Drain, "EW", element)},
 		{"run_gen", nil},
 		{"out_writer", set("IN_WORDS", d.Drain, "AXI_BYTES", wide)},
 	}

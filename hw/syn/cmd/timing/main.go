@@ -24,6 +24,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 	"github.com/sluice-npu/sluice/hw/syn/timing"
@@ -47,7 +48,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
 
 type options struct {
 	root, out, only, netlist, top, grade, core string
-	all, tops, store, inside                   bool
+	all, tops, store, inside, deep             bool
 	paths                                      int
 }
 
@@ -62,6 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.BoolVar(&o.tops, "tops", false, "zcu104's units and whole npu_top of zc706 and zcu104 too")
 	fs.BoolVar(&o.store, "store", false, "store the figures")
 	fs.IntVar(&o.paths, "paths", 0, "print so many `paths` of each, cell by cell")
+	fs.BoolVar(&o.deep, "deep", false, "print those with the most levels, beyond the bound, instead")
 	fs.StringVar(&o.core, "core", "", "`picorv32.v` that the tables are held against")
 	fs.StringVar(&o.netlist, "netlist", "", "a netlist of yosys' json `file`, alone")
 	fs.StringVar(&o.top, "top", "npu_top", "its module")
@@ -116,7 +118,7 @@ func one(o options, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	printPaths(w, a, max(o.paths, 1))
+	printPaths(w, o.show(a), max(o.paths, 1))
 	return nil
 }
 
@@ -173,14 +175,18 @@ func jobs(o *options) ([]*job, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, u := range timing.Units(d) {
+		b, err := boards.Load(d.Board)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range timing.Units(b, d) {
 			if r.nightly && !o.tops && o.only == "" {
 				break
 			}
 			list = append(list, &job{config: r.config, family: r.family, module: u.Module, set: u.Set})
 		}
 		if o.tops {
-			list = append(list, &job{config: r.config, family: r.family, module: "npu_top"})
+			list = append(list, &job{config: r.config, family: r.family, module: "npu_top", set: timing.Top(b, d)})
 		}
 	}
 	list = slices.DeleteFunc(list, func(j *job) bool { return !o.wants(j) })
@@ -255,7 +261,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 			}
 			if o.paths > 0 {
 				fmt.Fprintf(stdout, "%s\n", r.Key())
-				printPaths(stdout, a, o.paths)
+				printPaths(stdout, o.show(a), o.paths)
 			}
 		}
 	}
@@ -355,7 +361,7 @@ func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 				return err
 			}
 			fmt.Fprintf(stdout, "picorv32_axi %s: %.2f ns, %d levels (Vivado, published: %.1f ns)\n", t.Name, a.MaxNS, a.MaxLevels, want)
-			printPaths(stdout, a, o.paths)
+			printPaths(stdout, a.Worst, o.paths)
 			if a.MaxNS < want {
 				errs = append(errs, fmt.Errorf("table %s reads picorv32_axi at %.2f ns; Vivado reaches no less than %.1f", t.Name, a.MaxNS, want))
 			}
@@ -378,8 +384,16 @@ func printRows(w io.Writer, rows []timing.Row) error {
 	return t.Flush()
 }
 
-func printPaths(w io.Writer, a *timing.Analysis, n int) {
-	for i, p := range a.Worst {
+// show is which paths are printed.
+func (o *options) show(a *timing.Analysis) []timing.Path {
+	if o.deep {
+		return a.Deepest
+	}
+	return a.Worst
+}
+
+func printPaths(w io.Writer, paths []timing.Path, n int) {
+	for i, p := range paths {
 		fmt.Fprintf(w, "  %6.2f ns  %d levels, %d carry chains  %s (%s) -> %s (%s)\n", p.NS, p.Levels, p.Carries, p.From, p.FromRTL, p.To, p.ToRTL)
 		if i >= n {
 			continue

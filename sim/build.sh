@@ -4,7 +4,7 @@
 # The result is build/cosim/<config>[-stub][-trace]/npu_cosim; its path is printed. Nothing is done
 # where a hash over the RTL, the sources and the parameters says that nothing has changed. --stub
 # leaves the MACs out (same cycles, no numbers); --trace builds one that can write FST traces.
-# CONFIG is a name or a YAML file of hw/configs. SLUICE_RTL names other RTL than hw/rtl/*.sv (for
+# CONFIG is a name or a YAML file of hw/configs. SLUICE_RTL names other RTL than that of hw/rtl/files.f (for
 # tests; the folder is then <config>-other); SLUICE_CHECK=1 keeps the assertions of sim/checkers in
 # (<config>-check).
 set -euo pipefail
@@ -56,7 +56,7 @@ if [[ -n ${SLUICE_RTL:-} ]]; then
   other=-other
   read -ra rtl <<<"$SLUICE_RTL"
 else
-  rtl=(hw/rtl/*.sv)
+  mapfile -t rtl < <(grep "^hw/" hw/rtl/files.f)
 fi
 # Packages first: verilator reads files in the order given.
 ordered=()

@@ -107,8 +107,9 @@ module gemm_seq #(
   assign depth = half ? 6'(T_P - FH + 2) : (pair ? 6'(2 * T_P + 2) : 6'(T_P + 2));
   assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
                    : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
-  // the sample of group 1 that goes with this one
-  assign other = two_q && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
+  // the sample of group 1 that goes with this one; that group may have fewer, or none
+  logic [3:0] rest_1_q;
+  assign other = two_q && i_q < rest_1_q;
 
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
@@ -169,14 +170,14 @@ module gemm_seq #(
   assign hi_chunk = (rest >= 24'(lanes_k)) ? (LB + 1)'(lanes_k) : (LB + 1)'(rest);
   assign hi = !row_in ? '0 : ((hi_row < hi_chunk) ? hi_row : hi_chunk);
 
-  // MACs of this row: lanes times channels, by adding (a product would cost a DSP)
+  // MACs of a row, a cycle after it has left: lanes times channels, by adding (a product would cost a DSP)
   logic [LB:0] lanes_q;
-  logic [15:0] nch1_q;
-  logic        go1_q;
+  logic [15:0] nch1_q, nch2_q;
+  logic        go2_q;
   always_comb begin
     macs_o = '0;
     for (int unsigned i = 0; i <= LB; i++) begin
-      if (go1_q && lanes_q[i]) macs_o = macs_o + 16'(nch1_q << i);
+      if (go2_q && lanes_q[i]) macs_o = macs_o + 16'(nch2_q << i);
     end
   end
 
@@ -190,14 +191,15 @@ module gemm_seq #(
     rd_lo_o <= lo;
     rd_hi_o <= hi;
     rd_tag_o <= {row_q, bank_q, first_q, begin_q, last_row && last_pass};
-    lanes_q <= (hi > lo) ? hi - lo : '0;
+    lanes_q <= (rd_hi_o > rd_lo_o) ? rd_hi_o - rd_lo_o : '0;
     nch1_q <= other ? nch << 1 : nch;
+    nch2_q <= nch1_q;
     if (!rst_ni) begin
       rd_valid_o <= 1'b0;
-      go1_q <= 1'b0;
+      go2_q <= 1'b0;
     end else begin
       rd_valid_o <= go;
-      go1_q <= go;
+      go2_q <= rd_valid_o;
     end
   end
   assign swap_o = go && begin_q;
@@ -269,6 +271,7 @@ module gemm_seq #(
           nb_q <= nb;
           last_t_q <= last_t;
           last_b_q <= last_b;
+          rest_1_q <= ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0 : b_act_i - f.b_r - b0_q;
           step_rows_q <= step_rows;
           kh_q <= '0;
           p0_q <= '0;

@@ -58,7 +58,7 @@ var rules = map[string][]string{
 	"host/links":               {},
 	"host/jellyfish":           {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":     {"host/jellyfish"},
-	"host/experiments/edge":    {"host/experiments", "host/experiments/gpus", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"}, // of gpus what a statement is
+	"host/experiments/edge":    {"host/experiments", "host/experiments/verdict", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},
 	"host/engine":              {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":                {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":                 {"host/device", "dse/bundle", "dse/graph"},
@@ -72,8 +72,9 @@ var rules = map[string][]string{
 	"host/soft":                {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":              {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/verify":              {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
-	"host/experiments/gpus":    {"host/experiments", "host/gpu", "host/gpu/catalogue", "host/gpu/idem", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
-	"host/experiments/strait":  {"host/experiments", "host/experiments/gpus", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/predict", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments/verdict": {"host/experiments"},
+	"host/experiments/gpus":    {"host/experiments", "host/experiments/verdict", "host/gpu", "host/gpu/catalogue", "host/gpu/idem", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
+	"host/experiments/strait":  {"host/experiments", "host/experiments/verdict", "host/gpu", "host/gpu/catalogue", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/predict", "host/drawn", "host/load", "host/device", "dse/bundle"},
 	"host/experiments/compose": {"host/experiments", "host/experiments/strait", "host/experiments/edge", "host/jellyfish", "host/links", "host/gpu/params", "host/drawn", "host/device", "host/sched", "dse/bundle"},
 	"host/experiments":         {"host/report", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle", "dse/graph"},
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/load"
 )
 
@@ -58,7 +59,7 @@ type gpuDoc struct {
 	Seeds      []uint64             `json:"seeds"`
 	TimeNs     int64                `json:"time_ns"`
 	Rows       []experiments.Row    `json:"rows"`
-	Statements []gpus.Statement     `json:"statements"`
+	Statements []verdict.Statement  `json:"statements"`
 	Fits       map[string]*gpus.Fit `json:"latency_models,omitempty"` // seeb: by network, ns
 	Open       gpus.Open            `json:"open,omitempty"`           // seeb: what the publication leaves open
 }

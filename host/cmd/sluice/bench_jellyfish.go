@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/edge"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/links"
 )
 
@@ -40,13 +40,13 @@ Example:
 
 type jellyfishDoc struct {
 	header
-	Seeds      []uint64          `json:"seeds"`
-	TimeNs     int64             `json:"time_ns"`
-	Assumed    edge.Assumed      `json:"assumed"`
-	Rows       []experiments.Row `json:"rows"`
-	Ratios     []edge.Ratio      `json:"ratios"`
-	Times      []edge.Took       `json:"decisions"` // on this machine: the only times here that are no simulation
-	Statements []gpus.Statement  `json:"statements"`
+	Seeds      []uint64            `json:"seeds"`
+	TimeNs     int64               `json:"time_ns"`
+	Assumed    edge.Assumed        `json:"assumed"`
+	Rows       []experiments.Row   `json:"rows"`
+	Ratios     []edge.Ratio        `json:"ratios"`
+	Times      []edge.Took         `json:"decisions"` // on this machine: the only times here that are no simulation
+	Statements []verdict.Statement `json:"statements"`
 }
 
 // Run implements the command.
@@ -110,6 +110,6 @@ func (c *benchJellyfishCmd) print(e *env, doc *jellyfishDoc) error {
 		fmt.Fprintf(w, "%d\t%d\t%s\t%s, %s at most\n", t.Workers, t.Clients, t.Name, showNs(float64(t.MedianNs), nil), showNs(float64(t.MostNs), nil))
 	}
 	fmt.Fprintln(w)
-	printStatements(w, doc.Statements, func(s *gpus.Statement) string { return s.Text })
+	printStatements(w, doc.Statements, func(s *verdict.Statement) string { return s.Text })
 	return w.Flush()
 }

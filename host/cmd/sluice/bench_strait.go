@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/predict"
 )
@@ -45,12 +45,12 @@ Example:
 
 type straitDoc struct {
 	header
-	Seeds      []uint64          `json:"seeds"`
-	TimeNs     int64             `json:"time_ns"`
-	Trace      *traceDoc         `json:"trace"` // null: drawn
-	Begin      string            `json:"begin"` // what every predictor began with; "": as new
-	Rows       []experiments.Row `json:"rows"`
-	Statements []gpus.Statement  `json:"statements"`
+	Seeds      []uint64            `json:"seeds"`
+	TimeNs     int64               `json:"time_ns"`
+	Trace      *traceDoc           `json:"trace"` // null: drawn
+	Begin      string              `json:"begin"` // what every predictor began with; "": as new
+	Rows       []experiments.Row   `json:"rows"`
+	Statements []verdict.Statement `json:"statements"`
 }
 
 // traceDoc is a published trace that a load was taken from.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 )
 
 // printStatements prints a line a statement, a note in its last column, and how many hold.
-func printStatements(w io.Writer, all []gpus.Statement, note func(*gpus.Statement) string) {
+func printStatements(w io.Writer, all []verdict.Statement, note func(*verdict.Statement) string) {
 	for i := range all {
 		s := &all[i]
 		half := ""
@@ -19,11 +19,11 @@ func printStatements(w io.Writer, all []gpus.Statement, note func(*gpus.Statemen
 		}
 		fmt.Fprintf(w, "%s\t%.4g\t%s\t%s\t%s\t%s\n", s.ID, s.Ours, half, s.Number(), s.Verdict, note(s))
 	}
-	fmt.Fprintln(w, gpus.Count(all))
+	fmt.Fprintln(w, verdict.Count(all))
 }
 
 // standing says whether a statement's verdict was fitted, and survives when assumed parameters change.
-func standing(s *gpus.Statement) (note string) {
+func standing(s *verdict.Statement) (note string) {
 	if s.Fitted {
 		note = "fitted"
 	}
@@ -34,10 +34,10 @@ func standing(s *gpus.Statement) (note string) {
 }
 
 // checkStatements is the error of --check, where some do not hold.
-func checkStatements(all []gpus.Statement) error {
+func checkStatements(all []verdict.Statement) error {
 	open := 0
 	for i := range all {
-		if all[i].Verdict != gpus.Holds {
+		if all[i].Verdict != verdict.Holds {
 			open++
 		}
 	}

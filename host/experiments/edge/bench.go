@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/jellyfish/exact"
 	"github.com/sluice-npu/sluice/host/links"
@@ -34,7 +34,7 @@ type Config struct {
 // Bench is what it gives.
 type Bench struct {
 	Rows       []experiments.Row
-	Statements []gpus.Statement
+	Statements []verdict.Statement
 	Ratios     []Ratio
 	Times      []Took
 }
@@ -199,25 +199,24 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 // vary halves and doubles each assumed parameter, one at a time, with every seed, and tells which verdicts
 // change.
 func (c *Config) vary(ctx context.Context, b *Bench) error {
-	for _, name := range AssumedNames() {
-		for _, by := range []float64{0.5, 2} {
-			c.tell(fmt.Sprintf("%s times %g", name, by))
-			v := *c
-			v.Assumed = c.Assumed.Times(name, by)
-			var labs []*lab
-			for _, seed := range c.Seeds {
-				l, err := v.lab(ctx, seed)
-				if err != nil {
-					return err
-				}
-				labs = append(labs, l)
+	return verdict.Vary(b.Statements, nil, verdict.Halves(AssumedNames()...), func(x verdict.Change) (out []*verdict.Statement, err error) {
+		c.tell(x.String())
+		v := *c
+		v.Assumed = c.Assumed.Times(x.Key, x.By)
+		var labs []*lab
+		for _, seed := range c.Seeds {
+			l, err := v.lab(ctx, seed)
+			if err != nil {
+				return nil, err
 			}
-			for i, s := range state(labs, nil) { // no parameter is in the random instances
-				b.Statements[i].Vary(fmt.Sprintf("%s x %g", name, by), &s)
-			}
+			labs = append(labs, l)
 		}
-	}
-	return nil
+		all := state(labs, nil) // no parameter is in the random instances
+		for i := range all {
+			out = append(out, &all[i])
+		}
+		return out, nil
+	})
 }
 
 func (c *Config) tell(what string) {

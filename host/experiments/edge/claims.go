@@ -8,33 +8,33 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 )
 
 // claim is a statement before it is looked at.
 type claim struct {
-	id, text    string
-	published   *float64 // nil: the publication gives no number
-	least, most float64
-	of          func(*lab) float64 // for one seed
-	why         string
+	verdict.Claim
+	of func(*lab) float64 // for one seed
 }
 
-// near is a claim of a number, which holds within a quarter of it.
 func near(id, text string, published float64, of func(*lab) float64, why string) claim {
-	return claim{id, text, &published, 0.75 * published, 1.25 * published, of, why}
+	return because(verdict.Near(id, text, published), of, why)
 }
 
 func atMost(id, text string, published float64, of func(*lab) float64, why string) claim {
-	return claim{id, text, &published, math.Inf(-1), published, of, why}
+	return because(verdict.AtMost(id, text, published), of, why)
 }
 
 func atLeast(id, text string, published float64, of func(*lab) float64, why string) claim {
-	return claim{id, text, &published, published, math.Inf(1), of, why}
+	return because(verdict.AtLeast(id, text, published), of, why)
 }
 
-// ours is a claim whose threshold is ours, since the publication says it in words.
-func ours(c claim) claim { c.published = nil; return c }
+func because(c verdict.Claim, of func(*lab) float64, why string) claim {
+	c.Why = why
+	return claim{c, of}
+}
+
+func ours(c claim) claim { c.Claim = c.Ours(); return c }
 
 // over is something of each point, as a whole.
 func over(points []Point, whole func([]float64) float64, of func(*lab, Point) float64) func(*lab) float64 {
@@ -115,6 +115,7 @@ func claims() []claim {
 		profile  = "the zoo's latencies between the four that are given are ours, by rule"
 		clockw   = "our workers serve as soon as they are free and drop only what is too late, and our links have no jitter below a second"
 		noisy    = "its testbed has jitter that a simulation of the stated links lacks"
+		drawn    = "the traces' own changes from second to second are assumed"
 		upscales = "rests on what upscaling loses, which is assumed"
 	)
 	steps, wifi, lte := eighteen("steps"), eighteen("wifi"), eighteen("lte")
@@ -213,38 +214,37 @@ func claims() []claim {
 			"in 50 ms only the smallest network fits, at batch 1: two workers serve 86 frames a second, and whoever sends more is unmapped")),
 		ours(atMost("fig12/slo-50/accuracy", "and is significantly less accurate: of Jellyfish's accuracy", 0.97,
 			over(half, mean, func(l *lab, p Point) float64 { return accuracy("da-slo-50")(l, p) / accuracy("jellyfish")(l, p) }), upscales)),
-		claim{
-			"fig12/slo-75/accuracy", "with three quarters it is on par: of Jellyfish's accuracy", nil, 0.97, 1.03,
+		because(
+			verdict.Claim{ID: "fig12/slo-75/accuracy", Text: "with three quarters it is on par: of Jellyfish's accuracy", Least: 0.97, Most: 1.03},
 			over(but(steps, overloaded), mean, func(l *lab, p Point) float64 {
 				return accuracy("da-slo-75")(l, p) / accuracy("jellyfish")(l, p)
 			}), upscales,
-		},
+		),
 		atMost("fig13/150ms", "8 workers, up to 32 clients over LTE: less than 1.73 % are missed at 150 ms", 0.0173,
 			over(but(large(), func(p Point) bool { return p.SLO != 150*ms }), slices.Max, miss("jellyfish")), clockw),
 		atMost("fig13/100ms", "and less than 3 % at 100 ms", 0.03,
 			over(but(large(), func(p Point) bool { return p.SLO != 100*ms }), slices.Max, miss("jellyfish")), "how much slower those GPUs are is assumed"),
-		claim{"prefetch/5", "five networks loaded, WiFi and LTE: 92.37 % of the changes find theirs, within a tenth", number(0.9237), 0.9 * 0.9237, 1, hits(5, "jellyfish"), "the traces' own changes from second to second are assumed"},
-		claim{"prefetch/3", "three: 83.61 %, within a tenth", number(0.8361), 0.9 * 0.8361, 1.1 * 0.8361, hits(3, "jellyfish"), "the traces' own changes from second to second are assumed"})
+		because(verdict.Claim{ID: "prefetch/5", Text: "five networks loaded, WiFi and LTE: 92.37 % of the changes find theirs, within a tenth", Published: number(0.9237), Least: 0.9 * 0.9237, Most: 1}, hits(5, "jellyfish"), drawn),
+		because(verdict.Claim{ID: "prefetch/3", Text: "three: 83.61 %, within a tenth", Published: number(0.8361), Least: 0.9 * 0.8361, Most: 1.1 * 0.8361}, hits(3, "jellyfish"), drawn))
 	return out
 }
 
 // state looks at all claims, and at those about random instances.
-func state(labs []*lab, ratios []Ratio) (out []gpus.Statement) {
+func state(labs []*lab, ratios []Ratio) (out []verdict.Statement) {
 	for _, c := range claims() {
 		var v []float64
 		for _, l := range labs {
 			v = append(v, c.of(l))
 		}
-		s := gpus.Statement{ID: c.id, Text: c.text, Published: c.published, Least: c.least, Most: c.most}
-		out = append(out, *s.Judge(v, c.why))
+		out = append(out, *c.Judge(v))
 	}
 	for _, r := range ratios {
-		s := gpus.Statement{
+		c := verdict.Claim{
 			ID:        fmt.Sprintf("fig14a/%dx%d", r.Workers, r.Clients),
 			Text:      "the annealing is near-optimal: at least 95 % of the best (of an upper bound where the best was not found), over the instances of this size",
-			Published: number(0.95), Least: 0.95, Most: math.Inf(1),
+			Published: number(0.95), Least: 0.95, Most: math.Inf(1), Why: "ratios to a bound are lower than those to the best",
 		}
-		out = append(out, *s.Judge(r.Of[0].Each, "ratios to a bound are lower than those to the best"))
+		out = append(out, *c.Judge(r.Of[0].Each))
 	}
 	return out
 }

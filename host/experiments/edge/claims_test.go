@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 )
 
 // Where nobody misses anything nothing says who misses more: no verdict, with any number of seeds.
@@ -21,7 +21,7 @@ func TestNoEvidence(t *testing.T) {
 	found := 0
 	for _, s := range state(labs, nil) {
 		if want[s.ID] {
-			if found++; s.Verdict != gpus.Undecided {
+			if found++; s.Verdict != verdict.Undecided {
 				t.Errorf("%s %s", s.ID, s.Verdict)
 			}
 		}
@@ -34,7 +34,7 @@ func TestNoEvidence(t *testing.T) {
 		l.runs[key{at("lte", 8, 25, 75), "b-h"}].Miss = 0.5
 	}
 	for _, s := range state(labs, nil) {
-		if s.ID == "fig11/lte/b-h" && (s.Verdict != gpus.Holds || math.Abs(s.Ours-1) > 0) {
+		if s.ID == "fig11/lte/b-h" && (s.Verdict != verdict.Holds || math.Abs(s.Ours-1) > 0) {
 			t.Errorf("%s %s, %g", s.ID, s.Verdict, s.Ours)
 		}
 	}

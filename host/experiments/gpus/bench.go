@@ -1,7 +1,6 @@
 package gpus
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,41 +8,14 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
-
-// Verdicts of a statement.
-const (
-	Holds     = "holds"
-	Fails     = "fails"
-	Undecided = "undecided" // at 95 %
-	OneSeed   = "one seed"  // no interval, so no verdict
-)
-
-// Statement is one thing that a publication says, and what the simulation says of it.
-type Statement struct {
-	ID        string   `json:"id"`
-	Text      string   `json:"text"`
-	Published *float64 `json:"published"` // null: no number is given there
-	Ours      float64  `json:"ours"`      // mean over the seeds
-	CI95      *float64 `json:"ci95"`      // half width
-	Ratio     *float64 `json:"ratio"`     // ours / published; null where that is nothing
-	Least     float64  `json:"least"`     // it holds from here
-	Most      float64  `json:"most"`      // to here
-	Verdict   string   `json:"verdict"`
-	// Fitted: parameters were set by this very number, so that it proves nothing.
-	Fitted bool `json:"fitted"`
-	// Changed: the verdict, or with one seed the side of the bounds (Side), where it is another when an
-	// assumed parameter is halved or doubled.
-	Changed map[string]string `json:"changed,omitempty"`
-	Varied  bool              `json:"varied"`        // that was looked at
-	Why     string            `json:"why,omitempty"` // why ours differs
-}
 
 // Bench is what a bench of a publication gives.
 type Bench struct {
 	Rows       []experiments.Row
-	Statements []Statement
+	Statements []verdict.Statement
 	Fits       map[string]*Fit // SEEB's latency models, by network
 	Open       Open            // what the publication leaves open, as it was set
 }
@@ -59,14 +31,10 @@ type Config struct {
 
 // claim is a statement before it is looked at.
 type claim struct {
-	id, text    string
-	gpu         string
-	of          func(*lab) (float64, error) // for one seed
-	published   *float64                    // nil: the publication gives no number
-	least, most float64
-	fitted      bool
-	long        bool // not looked at again when parameters are varied
-	why         string
+	verdict.Claim
+	gpu  string
+	of   func(*lab) (float64, error) // for one seed
+	long bool                        // not looked at again when parameters are varied
 }
 
 // lab runs what is asked for, once.
@@ -189,33 +157,27 @@ func over(a, b func(*lab) (float64, error)) func(*lab) (float64, error) {
 	}
 }
 
-// near is a claim of a number, which holds within a quarter of it.
 func near(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
-	return claim{id: id, text: text, gpu: gpu, of: of, published: &published, least: 0.75 * published, most: 1.25 * published}
+	return claim{Claim: verdict.Near(id, text, published), gpu: gpu, of: of}
 }
 
-// gain is a claim of a multiple of one, which holds where what it is beyond (or below) one is within a
-// half of what is published: a quarter of the number would take no gain for a gain.
 func gain(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
-	a, b := 1+0.5*(published-1), 1+1.5*(published-1)
-	return claim{id: id, text: text, gpu: gpu, of: of, published: &published, least: min(a, b), most: max(a, b)}
+	return claim{Claim: verdict.Gain(id, text, published), gpu: gpu, of: of}
 }
 
-// atMost and atLeast are claims of a bound.
 func atMost(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
-	return claim{id: id, text: text, gpu: gpu, of: of, published: &published, least: math.Inf(-1), most: published}
+	return claim{Claim: verdict.AtMost(id, text, published), gpu: gpu, of: of}
 }
 
 func atLeast(id, text, gpu string, published float64, of func(*lab) (float64, error)) claim {
-	return claim{id: id, text: text, gpu: gpu, of: of, published: &published, least: published, most: math.Inf(1)}
+	return claim{Claim: verdict.AtLeast(id, text, published), gpu: gpu, of: of}
 }
 
-// ours is a claim whose threshold is ours, since the publication says it in words or gives a range.
-func ours(c claim) claim { c.published = nil; return c }
+func ours(c claim) claim { c.Claim = c.Ours(); return c }
 
-func fitted(c claim) claim { c.fitted = true; return c }
+func fitted(c claim) claim { c.Fitted = true; return c }
 
-func because(c claim, why string) claim { c.why = why; return c }
+func because(c claim, why string) claim { c.Why = why; return c }
 
 // Names lists the benches.
 func Names() []string { return []string{"reef", "seeb"} }
@@ -284,7 +246,7 @@ func Run(ctx context.Context, name string, c Config) (*Bench, error) {
 		}
 	}
 	for i := range k.claims {
-		c.tell(k.claims[i].id)
+		c.tell(k.claims[i].ID)
 		s, err := k.claims[i].state(labs[k.claims[i].gpu])
 		if err != nil {
 			return nil, err
@@ -307,100 +269,16 @@ func (c *Config) tell(what string) {
 }
 
 // state looks at a claim.
-func (k *claim) state(labs []*lab) (*Statement, error) {
+func (k *claim) state(labs []*lab) (*verdict.Statement, error) {
 	var v []float64
 	for _, l := range labs {
 		x, err := k.of(l)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", k.id, err)
+			return nil, fmt.Errorf("%s: %w", k.ID, err)
 		}
 		v = append(v, x)
 	}
-	s := &Statement{ID: k.id, Text: k.text, Published: k.published, Least: k.least, Most: k.most, Fitted: k.fitted}
-	return s.Judge(v, k.why), nil
-}
-
-// Judge sets what the seeds gave beside what was published; why is said where it does not hold.
-func (s *Statement) Judge(v []float64, why string) *Statement {
-	mean, ci := experiments.Interval(v)
-	s.Ours, s.CI95 = mean, ci
-	if s.Published != nil && *s.Published != 0 {
-		ratio := mean / *s.Published
-		s.Ratio = &ratio
-	}
-	switch half := *cmp.Or(ci, new(float64)); {
-	case math.IsNaN(mean) || math.IsInf(mean, 0):
-		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = 0, nil, nil, Undecided, "nothing of it happened in the time that was simulated"
-		return s.finite()
-	case ci == nil:
-		s.Verdict = OneSeed
-	case mean-half >= s.Least && mean+half <= s.Most:
-		s.Verdict = Holds
-	case mean+half < s.Least || mean-half > s.Most:
-		s.Verdict = Fails
-	default:
-		s.Verdict = Undecided
-	}
-	if s.Verdict != Holds {
-		s.Why = why
-	}
-	return s.finite()
-}
-
-// Side is on which side of its bounds the mean is, whatever the seeds say of its uncertainty: what there
-// is to compare of single runs.
-func (s *Statement) Side() string {
-	switch {
-	case s.CI95 == nil && s.Verdict == Undecided:
-		return "nothing"
-	case s.Ours >= s.Least && s.Ours <= s.Most:
-		return "within the bounds"
-	}
-	return "beyond the bounds"
-}
-
-// Vary takes in what became of the statement with another value of a parameter: another verdict, or with
-// one seed another side of its bounds.
-func (s *Statement) Vary(what string, then *Statement) {
-	was, is := s.Verdict, then.Verdict
-	if was == OneSeed || is == OneSeed {
-		was, is = s.Side(), then.Side()
-	}
-	if s.Varied = true; was == is {
-		return
-	}
-	if s.Changed == nil {
-		s.Changed = map[string]string{}
-	}
-	s.Changed[what] = is
-}
-
-// Number is what was published, for people.
-func (s *Statement) Number() string {
-	if s.Published == nil {
-		return ""
-	}
-	return fmt.Sprintf("(%.4g)", *s.Published)
-}
-
-// Count is how many statements hold, for people: of those that were looked at with one seed nothing is
-// said.
-func Count(all []Statement) string {
-	n := map[string]int{}
-	for i := range all {
-		n[all[i].Verdict]++
-	}
-	text := fmt.Sprintf("%d of %d statements hold, %d fail, %d are undecided (simulated)", n[Holds], len(all), n[Fails], n[Undecided])
-	if n[OneSeed] > 0 {
-		text += fmt.Sprintf("; of %d one seed decides nothing", n[OneSeed])
-	}
-	return text
-}
-
-// finite: JSON knows no infinities.
-func (s *Statement) finite() *Statement {
-	s.Least, s.Most = math.Max(s.Least, -math.MaxFloat64), math.Min(s.Most, math.MaxFloat64)
-	return s
+	return k.Judge(v), nil
 }
 
 // rows are every system on every workload of DISB.
@@ -442,54 +320,51 @@ func (c Config) vary(ctx context.Context, k *bench, b *Bench) error {
 			return err
 		}
 		seed := c.Seeds[:1]
-		base, err := c.labs(ctx, k, f, DefaultOpen(), seed)
-		if err != nil {
-			return err
-		}
-		type variant struct {
-			name string
-			file *params.File
-			open Open
-		}
-		var all []variant
-		for _, factor := range []float64{0.5, 2} {
-			for _, key := range f.Uncertain() {
-				all = append(all, variant{fmt.Sprintf("%s x %v", key, factor), f.With(key, factor), DefaultOpen()})
-			}
-			if k.ready == nil {
-				continue
-			}
-			for _, key := range DefaultOpen().keys() {
-				all = append(all, variant{fmt.Sprintf("%s x %v", key, factor), f, DefaultOpen().with(key, factor)})
-			}
-		}
-		for _, v := range all {
-			c.tell(g + " with " + v.name)
-			labs, err := c.labs(ctx, k, v.file, v.open, seed)
-			if err != nil {
-				return err
-			}
+		judge := func(labs []*lab) ([]*verdict.Statement, error) {
+			out := make([]*verdict.Statement, len(k.claims))
 			for i := range k.claims {
 				if k.claims[i].gpu != g || k.claims[i].long {
 					continue
 				}
-				b.Statements[i].Varied = true
-				was, err := k.claims[i].state(base)
-				if err != nil {
-					return err
-				}
-				s, err := k.claims[i].state(labs)
-				if err != nil {
-					return err
-				}
-				if s.Side() != was.Side() {
-					st := &b.Statements[i]
-					if st.Changed == nil {
-						st.Changed = map[string]string{}
-					}
-					st.Changed[v.name] = s.Side()
+				if out[i], err = k.claims[i].state(labs); err != nil {
+					return nil, err
 				}
 			}
+			return out, nil
+		}
+		labs, err := c.labs(ctx, k, f, DefaultOpen(), seed)
+		if err != nil {
+			return err
+		}
+		was, err := judge(labs)
+		if err != nil {
+			return err
+		}
+		base := make([]verdict.Statement, len(was))
+		for i, s := range was {
+			if s != nil {
+				base[i] = *s
+			}
+		}
+		changes := verdict.Halves(f.Uncertain()...)
+		if k.ready != nil {
+			changes = append(changes, verdict.Halves(DefaultOpen().keys()...)...)
+		}
+		if err := verdict.Vary(b.Statements, base, changes, func(x verdict.Change) ([]*verdict.Statement, error) {
+			c.tell(g + " with " + x.String())
+			file, open := f, DefaultOpen()
+			if _, ok := open[x.Key]; ok {
+				open = open.with(x.Key, x.By)
+			} else {
+				file = f.With(x.Key, x.By)
+			}
+			labs, err := c.labs(ctx, k, file, open, seed)
+			if err != nil {
+				return nil, err
+			}
+			return judge(labs)
+		}); err != nil {
+			return err
 		}
 	}
 	return nil

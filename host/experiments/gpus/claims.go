@@ -7,15 +7,14 @@ import (
 	"math"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/idem"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 )
 
-// between is a claim of a range of multiples of one, which holds where what it is beyond one is at least
-// a half of the least, and at most one and a half of the most.
 func between(id, text, gpu string, from, to float64, of probe) claim {
-	return claim{id: id, text: text, gpu: gpu, of: of, least: 1 + 0.5*(from-1), most: 1 + 1.5*(to-1)}
+	return claim{Claim: verdict.Between(id, text, from, to), gpu: gpu, of: of}
 }
 
 func long(c claim) claim { c.long = true; return c }
@@ -360,8 +359,8 @@ func reefClaims() []claim {
 	for i := range out {
 		// The catalogue's tiles were chosen with the compute units in use before the eyes that figure 24 shows,
 		// in the commit that first compared: what padding gains hangs on them.
-		if strings.HasPrefix(out[i].id, "fig23/") || strings.HasPrefix(out[i].id, "fig24/") {
-			out[i].fitted = true
+		if strings.HasPrefix(out[i].ID, "fig23/") || strings.HasPrefix(out[i].ID, "fig24/") {
+			out[i].Fitted = true
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package gpus
 import (
 	"context"
 
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
@@ -18,9 +19,9 @@ func (e *Edge) Under(system, name string, ns int64, seed uint64, wrap func(sched
 }
 
 // Statement is what a bench says of one of its claims, for one seed.
-func (e *Edge) Statement(id string, ns int64, seed uint64) (*Statement, error) {
+func (e *Edge) Statement(id string, ns int64, seed uint64) (*verdict.Statement, error) {
 	for _, k := range seebClaims() {
-		if k.id == id {
+		if k.ID == id {
 			l := newLab(context.Background(), e.file, ns, seed)
 			l.edge = e
 			return k.state([]*lab{l})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
@@ -94,7 +95,7 @@ func each(name string, of func(*EdgeOutcome) float64, systems ...string) (out []
 
 // within is a claim of a share, that holds within a twentieth of the whole.
 func within(id, text string, published float64, of probe) claim {
-	return claim{id: id, text: text, gpu: edgeGPU, of: of, published: &published, least: published - 0.05, most: published + 0.05}
+	return claim{Claim: verdict.Within(id, text, published, 0.05), gpu: edgeGPU, of: of}
 }
 
 const edgeGPU = "rtx3090"
@@ -147,7 +148,7 @@ func seebClaims() []claim {
 		}
 		k := within("table4/"+c.name, c.name+": share of deadlines violated, mean of the four rates", c.rate, mean(all...))
 		if c.rate == 0 {
-			k.least, k.most = math.Inf(-1), 0
+			k.Least, k.Most = math.Inf(-1), 0
 		}
 		out = append(out, long(because(k, window)))
 	}
@@ -200,8 +201,8 @@ func seebClaims() []claim {
 		atLeast("fig3/accuracy", "ResNet-34 is right above 90 % at threshold 0.3", g, 0.90, func(l *lab) (float64, error) { return l.edge.accuracy("resnet34", 0.3), nil }),
 		near("fig3/latency", "and takes nearly half of the time to the last exit", g, 0.5, func(l *lab) (float64, error) { return l.edge.early("resnet34", 0.3) }))
 	for i := range out {
-		if out[i].id == "fig3/accuracy" {
-			out[i].why = "it stands against figure 10's 40 % at the same threshold, which our samples follow"
+		if out[i].ID == "fig3/accuracy" {
+			out[i].Why = "it stands against figure 10's 40 % at the same threshold, which our samples follow"
 		}
 	}
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/predict"
@@ -277,7 +277,7 @@ func (l *lab) fit() (m *predict.Linear, validation []sched.Finished, err error) 
 // Bench is what `bench strait` gives.
 type Bench struct {
 	Rows       []experiments.Row
-	Statements []gpus.Statement
+	Statements []verdict.Statement
 	Traced     []string // the statements that a given trace decides
 	// Model is what the predictor has learnt by the end of the evolving load, with the first seed.
 	Model *predict.Model
@@ -301,14 +301,14 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		labs = append(labs, newLab(ctx, &c, s))
 	}
 	b := &Bench{}
-	all := slices.DeleteFunc(claims(), func(k claim) bool { return !strings.HasPrefix(k.id, c.Only) })
+	all := slices.DeleteFunc(claims(), func(k claim) bool { return !strings.HasPrefix(k.ID, c.Only) })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no statement's id begins with %q", c.Only)
 	}
 	if c.Trace != nil {
 		for i := range all {
 			if all[i].traced {
-				b.Traced = append(b.Traced, all[i].id)
+				b.Traced = append(b.Traced, all[i].ID)
 			}
 		}
 		if len(b.Traced) == 0 {
@@ -316,8 +316,8 @@ func RunBench(ctx context.Context, c Config) (*Bench, error) {
 		}
 	}
 	for i := range all {
-		c.tell(all[i].id)
-		s, err := all[i].judge(labs)
+		c.tell(all[i].ID)
+		s, err := all[i].state(labs)
 		if err != nil {
 			return nil, err
 		}
@@ -345,7 +345,7 @@ func (c *Config) tell(what string) {
 	}
 }
 
-func (k *claim) judge(labs []*lab) (*gpus.Statement, error) {
+func (k *claim) state(labs []*lab) (*verdict.Statement, error) {
 	var v []float64
 	for _, l := range labs {
 		x, err := k.of(l)
@@ -353,12 +353,11 @@ func (k *claim) judge(labs []*lab) (*gpus.Statement, error) {
 		case errors.Is(err, predict.ErrFit): // too short a run to fit a line to
 			x = math.NaN()
 		case err != nil:
-			return nil, fmt.Errorf("%s: %w", k.id, err)
+			return nil, fmt.Errorf("%s: %w", k.ID, err)
 		}
 		v = append(v, x)
 	}
-	s := &gpus.Statement{ID: k.id, Text: k.text, Published: k.published, Least: k.least, Most: k.most}
-	return s.Judge(v, k.why), nil
+	return k.Judge(v), nil
 }
 
 // row adds a metric over the seeds.
@@ -490,35 +489,30 @@ func (b *Bench) vary(ctx context.Context, c *Config, all []claim) error {
 		return err
 	}
 	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return k == "kill_ns" || k == "restart_ns" }) // nothing is killed here
-	keys = append(keys, "form", "load")
-	for _, key := range keys {
-		for _, by := range []float64{0.5, 2} {
-			if key == "load" { // half of it leaves nothing to compare, twice is beyond what there is
-				by = map[float64]float64{0.5: 0.85, 2: 1.2}[by]
+	// half of the load leaves nothing to compare, twice is beyond what there is
+	changes := append(verdict.Halves(append(keys, "form")...), verdict.Change{Key: "load", By: 0.85}, verdict.Change{Key: "load", By: 1.2})
+	return verdict.Vary(b.Statements, nil, changes, func(x verdict.Change) (out []*verdict.Statement, err error) {
+		c.tell(x.String())
+		var labs []*lab
+		for _, seed := range c.Seeds {
+			l := newLab(ctx, c, seed)
+			switch x.Key {
+			case "form":
+				l.form = form * x.By
+			case "load":
+				l.work = x.By
+			default:
+				l.vary, l.by = x.Key, x.By
 			}
-			var labs []*lab
-			for _, seed := range c.Seeds {
-				l := newLab(ctx, c, seed)
-				switch key {
-				case "form":
-					l.form = form * by
-				case "load":
-					l.work = by
-				default:
-					l.vary, l.by = key, by
-				}
-				labs = append(labs, l)
-			}
-			what := fmt.Sprintf("%s x %v", key, by)
-			c.tell(what)
-			for i := range all {
-				s, err := all[i].judge(labs)
-				if err != nil {
-					return err
-				}
-				b.Statements[i].Vary(what, s)
-			}
+			labs = append(labs, l)
 		}
-	}
-	return nil
+		for i := range all {
+			s, err := all[i].state(labs)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		}
+		return out, nil
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
@@ -16,12 +17,9 @@ type value func(*lab) (float64, error)
 
 // claim is a statement before it is looked at.
 type claim struct {
-	id, text    string
-	of          value
-	published   *float64 // nil: the publication gives no number
-	least, most float64
-	why         string
-	traced      bool // it is about the load `trace`
+	verdict.Claim
+	of     value
+	traced bool // it is about the load `trace`
 }
 
 // order is in place of a published number where there is none: an order, or a bound of ours.
@@ -35,15 +33,15 @@ func number(v float64) *float64 {
 }
 
 func near(id, text string, published float64, of value) claim {
-	return claim{id: id, text: text, of: of, published: &published, least: 0.75 * published, most: 1.25 * published}
+	return claim{Claim: verdict.Near(id, text, published), of: of}
 }
 
 func atMost(id, text string, published, most float64, of value) claim {
-	return claim{id: id, text: text, of: of, published: number(published), least: math.Inf(-1), most: most}
+	return claim{Claim: verdict.Claim{ID: id, Text: text, Published: number(published), Least: math.Inf(-1), Most: most}, of: of}
 }
 
 func atLeast(id, text string, published, least float64, of value) claim {
-	return claim{id: id, text: text, of: of, published: number(published), least: least, most: math.Inf(1)}
+	return claim{Claim: verdict.Claim{ID: id, Text: text, Published: number(published), Least: least, Most: math.Inf(1)}, of: of}
 }
 
 // more is an order: it holds where ours is on the right side of zero, whatever its size.
@@ -51,7 +49,7 @@ func more(id, text string, published float64, of value) claim {
 	return atLeast(id, text, published, 1e-9, of)
 }
 
-func because(c claim, why string) claim { c.why = why; return c }
+func because(c claim, why string) claim { c.Why = why; return c }
 
 func traced(c claim) claim { c.traced = true; return c }
 
@@ -450,7 +448,7 @@ func claims() []claim {
 		because(more("fig8/50", "a cap that begins at 50 % penalises low priority, points", order, capped(0.5, 0.75)), caps))
 
 	return append(out,
-		claim{id: "fig10/priority/high", text: "ablation, each without those before: no priority in scheduling: high priority, times", of: removed("no-priority", "strait", 1), published: number(1), least: 0.8, most: 1.25},
+		claim{Claim: verdict.Claim{ID: "fig10/priority/high", Text: "ablation, each without those before: no priority in scheduling: high priority, times", Published: number(1), Least: 0.8, Most: 1.25}, of: removed("no-priority", "strait", 1)},
 		because(near("fig10/stream/high", "no stream priority: high priority, times", 2.68, removed("no-stream", "no-priority", 1)), queue),
 		near("fig10/meet/high", "no check that the batch ends in time: high priority, times", 1.35, removed("no-meet", "no-stream", 1)),
 		near("fig10/meet/low", "low priority, times", 1.42, removed("no-meet", "no-stream", 0)),

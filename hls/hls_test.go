@@ -5,6 +5,7 @@ package hls_test
 import (
 	"errors"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/testvec"
 	"github.com/sluice-npu/sluice/hls"
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/vectors"
 )
 
 // breaks are deliberate errors in the kernel. All but the first are seen in the results; the first only where
@@ -56,8 +61,8 @@ func run(t *testing.T, dir string, env []string, name string, args ...string) (s
 	return string(out), err
 }
 
-// vectors writes random networks for a configuration.
-func vectors(t *testing.T, dir string, config string) []string {
+// networks writes random networks for a configuration.
+func networks(t *testing.T, dir string, config string) []string {
 	t.Helper()
 	out := t.TempDir()
 	if text, err := run(t, dir, nil, "go", "run", "./dse/cmd/dse", "vectors", "--config", config, "--n", "12", "--base", "0", "--out", out); err != nil {
@@ -78,8 +83,18 @@ func play(t *testing.T, dir, src, config string, files []string) (string, int) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, binary)
 	}
-	lines := strings.Split(strings.TrimSpace(binary), "\n")
-	binary = lines[len(lines)-1]
+	return simulate(t, dir, last(binary), files)
+}
+
+// last is the last line of what a build says: the process that it has made.
+func last(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// simulate answers what a simulator says to the vectors, and its exit code; it ends with the first that fails.
+func simulate(t *testing.T, dir, binary string, files []string) (string, int) {
+	t.Helper()
 	dram := filepath.Join(t.TempDir(), "dram")
 	if err := os.WriteFile(dram, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -103,7 +118,7 @@ func play(t *testing.T, dir, src, config string, files []string) (string, int) {
 // TestBreaks: C-simulation notices every break, and nothing where there is none.
 func TestBreaks(t *testing.T) {
 	dir := root(t)
-	files := vectors(t, dir, "tiny")
+	files := networks(t, dir, "tiny")
 	if text, code := play(t, dir, "hls/src", "tiny", files); code != 0 {
 		t.Fatalf("the kernel as it is: exit %d: %s", code, text)
 	}
@@ -169,7 +184,7 @@ func TestShortStream(t *testing.T) {
 		head = strings.Replace(head, "while (more) {", "while (l.gemm && more) {", 1)
 		return before + head + "biases:\n  for (int b = 0;" + loop + "}\n\n// feed_weights cuts" + tail
 	})
-	files := vectors(t, dir, "tiny")
+	files := networks(t, dir, "tiny")
 	if said, code := play(t, dir, src, "tiny", files); code != 6 || !strings.Contains(said, "deadlock") ||
 		!strings.Contains(said, "finish") || !strings.Contains(said, "biases is not empty") || !strings.Contains(said, "weights is not full") {
 		t.Errorf("streams as deep as they are: exit %d: %s", code, said)
@@ -231,6 +246,51 @@ var numbers = map[string]map[string]string{
 		"64": "depth of a stream",
 	},
 	"write.hpp": {"32": "a bias", "31": "a bias"},
+}
+
+// TestClamp: bounds the wrong way round, which the bundle's validator refuses and no kernel does, are the same to golden,
+// to this kernel and to the RTL.
+func TestClamp(t *testing.T) {
+	dir, out := root(t), t.TempDir()
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := randnet.Built()
+	o.MaxMACs = 20000
+	var files []string
+	for seed := range uint64(8) {
+		net, err := randnet.New(seed+1, d, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(seed, 1))
+		for i := range net.Bundle.Layers {
+			l := &net.Bundle.Layers[i]
+			l.ClampHi = int16(rng.IntN(1<<12) - 1<<11)
+			l.ClampLo = l.ClampHi + 1 + int16(rng.IntN(1<<10))
+		}
+		if err := net.Bundle.Validate(); err == nil || !strings.Contains(err.Error(), "clamp from") {
+			t.Fatalf("the validator: %v", err)
+		}
+		records, err := testvec.FromBundle(net.Bundle, rng, 1+int(seed), testvec.Layout{Limit: testvec.StartLimit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, filepath.Join(out, strconv.FormatUint(seed, 10)+".vec"))
+		if err := vectors.WriteFile(files[seed], records); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, build := range []string{"hls/build.sh", "sim/build.sh"} {
+		text, err := run(t, dir, nil, filepath.Join(dir, build), "tiny")
+		if err != nil {
+			t.Fatalf("%s: %v: %s", build, err, text)
+		}
+		if text, code := simulate(t, dir, last(text), files); code != 0 {
+			t.Errorf("%s tiny: exit %d: %s", build, code, text)
+		}
+	}
 }
 
 // TestNumbers: no width, offset, code or limit stands in the kernel as a number; every number that does is on the
@@ -346,7 +406,14 @@ func TestOneSource(t *testing.T) {
 	if text, err := run(t, dir, nil, "go", "run", "./hw/abi/gen"); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	files := vectors(t, dir, "tiny")
+	// codes and limits are in no hash: a test holds hw/rtl's numbers to them, and says which differ
+	text, err := run(t, dir, nil, "go", "test", "-count", "1", "-run", "^TestLimits$", "./hw/abi")
+	for _, name := range []string{"K_ONE is 1", "K_HALF is 0", "SHIFT_MAX is 46"} {
+		if err == nil || !strings.Contains(text, "hw/abi/abi.yaml's limit "+name) {
+			t.Errorf("hw/rtl beside a source whose %s: %v: %s", name, err, text)
+		}
+	}
+	files := networks(t, dir, "tiny")
 	if text, code := play(t, dir, "hls/src", "tiny", files); code != 0 {
 		t.Fatalf("exit %d: %s", code, text)
 	}

@@ -56,6 +56,7 @@ var rules = map[string][]string{
 	"host/drawn":               {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/bandwidth":           {},
 	"host/links":               {},
+	"host/ingest":              {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/jellyfish":           {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":     {"host/jellyfish"},
 	"host/experiments/edge":    {"host/experiments", "host/experiments/verdict", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},

@@ -459,31 +459,25 @@ func (c *compiler) mapLayers() error {
 
 // links tells of every layer's output what it is to the next layer.
 func (c *compiler) links() []mapping.Link {
-	root := func(t graph.TensorID) graph.TensorID { return c.l.Views[t].Root }
-	reads := map[graph.TensorID]int{}
-	for _, p := range c.pieces {
-		reads[root(p.in)]++
-		if p.res != graph.None {
-			reads[root(p.res)]++
+	root := func(t graph.TensorID) int {
+		if t == graph.None {
+			return -1
+		}
+		return int(c.l.Views[t].Root)
+	}
+	places := make([]mapping.Place, len(c.pieces))
+	for i, p := range c.pieces {
+		l := &c.b.Layers[i]
+		places[i] = mapping.Place{
+			Geom: cost.GeomOf(l), In: root(p.in), Out: root(p.out), Res: root(p.res),
+			InAt: int64(l.InOffset), OutAt: int64(l.OutOffset), InRow: int64(l.InRowBytes), OutRow: int64(l.OutRowBytes),
 		}
 	}
-	for _, e := range c.g.Exits { // the host reads it
-		reads[root(e.Tensor)]++
+	var host []int
+	for _, e := range c.g.Exits {
+		host = append(host, root(e.Tensor))
 	}
-	links := make([]mapping.Link, max(0, len(c.pieces)-1))
-	for i := range links {
-		p, q := &c.pieces[i], &c.pieces[i+1]
-		a, b := &c.b.Layers[i], &c.b.Layers[i+1]
-		whole := root(p.out) == root(q.in) && a.OutOffset == b.InOffset && a.OutPix == a.OutC &&
-			b.InH == a.OutH && b.InW == a.OutW && b.InC == a.OutC && b.InPix == a.OutPix && b.InRowBytes == a.OutRowBytes
-		switch {
-		case whole && reads[root(p.out)] == 1:
-			links[i] = mapping.Only
-		case whole:
-			links[i] = mapping.Shared
-		}
-	}
-	return links
+	return mapping.Links(places, host)
 }
 
 // pack stores a layer's weights and biases.

@@ -210,8 +210,20 @@ func Saturate(x int64) int16 {
 	return int16(max(math.MinInt16, min(math.MaxInt16, x)))
 }
 
+// Clamp is the NPU's: what lies below lo becomes lo, of the rest what lies above hi becomes hi; also where lo > hi,
+// which no valid bundle has and no kernel refuses.
+func Clamp(x, lo, hi int16) int16 {
+	switch {
+	case x < lo:
+		return lo
+	case x > hi:
+		return hi
+	}
+	return x
+}
+
 func (l *layer) finish(x int64, shift uint8) uint16 {
-	return uint16(max(l.d.ClampLo, min(l.d.ClampHi, Saturate(Round(x, shift)))))
+	return uint16(Clamp(Saturate(Round(x, shift)), l.d.ClampLo, l.d.ClampHi))
 }
 
 func (l *layer) run(s *buffers, slot []byte) error {

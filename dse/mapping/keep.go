@@ -8,9 +8,6 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// Alone says what the cycles of layers that Choose maps one by one leave out.
-const Alone = "cycles are of layers one by one: what tensors that dse compile keeps on chip save (0.1 to 2 % seen) is left out and may order close designs otherwise; dse explain has it of one design"
-
 // Link tells what a layer's output is to the next layer of its segment.
 type Link int
 
@@ -20,6 +17,44 @@ const (
 	Shared             // the next layer's input; others read it too
 	Only               // the next layer's input and nobody else's
 )
+
+// Place is where a layer reads and writes: in which memories, from which byte of them on, and how far its rows
+// stand apart there.
+type Place struct {
+	Geom          cost.Geom // as the hardware is told of it
+	In, Out, Res  int       // memories; Res is negative where there is no residual
+	InAt, OutAt   int64
+	InRow, OutRow int64 // bytes from a row to the next
+}
+
+// Links tells of every layer but the last what its output is to the next one. others has the memories that
+// somebody else reads as well (the host, of exits).
+func Links(layers []Place, others []int) []Link {
+	reads := map[int]int{}
+	for _, m := range others {
+		reads[m]++
+	}
+	for _, l := range layers {
+		reads[l.In]++
+		if l.Res >= 0 {
+			reads[l.Res]++
+		}
+	}
+	links := make([]Link, max(0, len(layers)-1))
+	for i := range links {
+		a, b := &layers[i], &layers[i+1]
+		x, y := &a.Geom, &b.Geom
+		whole := a.Out == b.In && a.OutAt == b.InAt && x.OutPix == x.OutC &&
+			y.InH == x.OutH && y.InW == x.OutW && y.InC == x.OutC && y.InPix == x.OutPix && b.InRow == a.OutRow
+		switch {
+		case whole && reads[a.Out] == 1:
+			links[i] = Only
+		case whole:
+			links[i] = Shared
+		}
+	}
+	return links
+}
 
 // Stay puts the flags of a kept tensor on entries: keepIn, what the layer reads is on chip; out,
 // what becomes of what it writes (Apart: DRAM, Shared: both, Only: stays on chip).
@@ -119,6 +154,22 @@ func Keep(d configs.Design, layers []cost.Geom, links []Link, bact int, entries 
 	}
 }
 
+// Whole calls f with the entries of a layer that a kept tensor may have, legal or not: one sample group, one
+// row tile.
+func Whole(g cost.Geom, bact int, o Options, f func(abi.FBCB)) {
+	if g.OutH > maxTileRows {
+		return
+	}
+	points, orders := o.lists()
+	for _, p := range points {
+		for _, order := range orders {
+			if p.S == 1 {
+				f(abi.FBCB{BR: uint8(bact), K: uint8(p.K), Order: order, TileB: uint8(bact), TileRows: uint16(g.OutH)})
+			}
+		}
+	}
+}
+
 // kept is the fastest entry of a layer with the given flags and its cycles, zero where there is none.
 // plain is its entry without.
 func kept(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, out Link, o Options) (best abi.FBCB, cycles int64) {
@@ -126,22 +177,16 @@ func kept(d configs.Design, g cost.Geom, bact int, plain abi.FBCB, in bool, out 
 		return plain, cost.Layer(d, g, bact, plain).Total
 	}
 	var legal []abi.FBCB
-	points, orders := o.lists()
-	for _, p := range points {
-		for _, order := range orders {
-			if p.S != 1 || g.OutH > maxTileRows {
-				continue
-			}
-			e := Stay(abi.FBCB{BR: uint8(bact), K: uint8(p.K), Order: order, TileB: uint8(bact), TileRows: uint16(g.OutH)}, in, out)
-			if Check(d, g, bact, e) != nil {
-				continue
-			}
-			legal = append(legal, e)
-			if t := cost.Layer(d, g, bact, e).Total; cycles == 0 || t < cycles {
-				best, cycles = e, t
-			}
+	Whole(g, bact, o, func(e abi.FBCB) {
+		e = Stay(e, in, out)
+		if Check(d, g, bact, e) != nil {
+			return
 		}
-	}
+		legal = append(legal, e)
+		if t := cost.Layer(d, g, bact, e).Total; cycles == 0 || t < cycles {
+			best, cycles = e, t
+		}
+	})
 	if o.Pick != nil && len(legal) > 0 {
 		best = legal[o.Pick(len(legal))]
 	}

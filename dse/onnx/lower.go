@@ -248,6 +248,9 @@ func (c *call) conv() error {
 		return err
 	}
 	l := layer{kind: conv, window: w, groups: int(groups), weights: channelsLast(values, cout, cin, kh, kw)}
+	if err := c.reach(&l, t, h, width, cout, cin); err != nil {
+		return err
+	}
 	if c.input(2) != "" {
 		_, bias, err := c.weights(c.input(2), offset, nil, cout)
 		if err != nil {
@@ -257,6 +260,42 @@ func (c *call) conv() error {
 	}
 	return c.emit(l, v, h, width, cout, false)
 }
+
+// reach gives a convolution of which windows lie in the padding altogether taps of weight 0, before and behind its
+// own, so that every window has a pixel: the hardware has no others.
+func (c *call) reach(l *layer, in shape, h, width, cout, cin int) error {
+	w := &l.window
+	// the taps that the first window needs behind it, and the last one before it
+	missing := func(in, before, k, s, out int) (front, back int) {
+		return max(0, (out-1)*s-before-in+1), max(0, before-k+1)
+	}
+	up, down := missing(in.h, w.PT, w.KH, w.SH, h)
+	left, right := missing(in.w, w.PL, w.KW, w.SW, width)
+	if up|down|left|right == 0 {
+		return nil
+	}
+	kh, kw := up+w.KH+down, left+w.KW+right
+	if kh > maxReach || kw > maxReach {
+		return fmt.Errorf("tensor %q: %w: windows of %d x %d that lie in the padding %d,%d,%d,%d altogether would have to be %d x %d, at most %d",
+			c.input(0), ErrUnsupported, w.KH, w.KW, w.PT, w.PL, w.PB, w.PR, kh, kw, maxReach)
+	}
+	if c.budget -= int64(cout) * int64(cin) * int64(kh*kw-w.KH*w.KW); c.budget < 0 {
+		return fmt.Errorf("tensor %q: %w: windows of %d x %d for the padding make more than %d weights", c.input(1), ErrTooLarge, kh, kw, weightsOf(c.options))
+	}
+	wide := make([]float32, cout*kh*kw*cin)
+	for o := range cout {
+		for y := range w.KH {
+			from := (o*w.KH + y) * w.KW * cin
+			copy(wide[((o*kh+up+y)*kw+left)*cin:], l.weights[from:from+w.KW*cin])
+		}
+	}
+	l.weights = wide
+	w.KH, w.KW, w.PT, w.PL, w.PB, w.PR = kh, kw, w.PT+up, w.PL+left, w.PB+down, w.PR+right
+	return nil
+}
+
+// maxReach is the largest kernel that a descriptor holds.
+const maxReach = 255
 
 // channelsLast turns [o][c][h][w] into [o][h][w][c].
 func channelsLast(x []float32, o, c, h, w int) []float32 {

@@ -192,7 +192,7 @@
       el(s, 'text', { class: 'name', x: L - 8, y: y + 11, 'text-anchor': 'end' }, short(l.name));
       l.at.forEach((a, j) => {
         const r = el(s, 'rect', { class: 'cell', x: L + j * w, y, width: w - 1.5, height: h - 1.5, fill: fill(a), 'fill-opacity': 0.8 });
-        tip(r, `${l.name}, B = ${j + 1}\nk = ${a.k}, s = ${a.s}, B_R = ${a.B_R}, ${a.order ? 'C tile' : 'row tile'} outermost\ntile ${a.tile_b} x ${a.tile_rows}, ${a.time.cycles} cycles, ${num(100 * a.util)} % of peak, ${a.time.bound}`);
+        tip(r, `${l.name}, B = ${j + 1}\nk = ${a.k}, s = ${a.s}, B_R = ${a.B_R}, ${a.order ? 'C tile' : 'row tile'} outermost\ntile ${a.tile_b} x ${a.tile_rows}${a.keep_in ? ', reads' : ''}${a.keep_in && a.keep_out ? ' and' : a.keep_out ? ',' : ''}${a.keep_out ? ' writes' : ''}${a.keep_in || a.keep_out ? ' on chip' : ''}, ${a.time.cycles} cycles, ${num(100 * a.util)} % of peak, ${a.time.bound}`);
         el(s, 'text', { x: L + (j + 0.5) * w, y: y + 11, 'text-anchor': 'middle', 'pointer-events': 'none', style: 'font-size:10px;fill:#111' }, text(a));
       });
     });

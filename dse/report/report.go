@@ -91,6 +91,8 @@ type Cell struct {
 	Order    bool           `json:"order"`
 	TileB    int            `json:"tile_b"`
 	TileRows int            `json:"tile_rows"`
+	KeepIn   bool           `json:"keep_in,omitempty"`  // what it reads is on chip
+	KeepOut  bool           `json:"keep_out,omitempty"` // what it writes stays there
 	Util     float64        `json:"util"`
 	Time     cost.Breakdown `json:"time"`
 }
@@ -120,18 +122,21 @@ func Layers(w *search.Workload, d configs.Design, o mapping.Options) ([]Layer, e
 	if err != nil {
 		return nil, err
 	}
+	var at [abi.BMax][]search.Choice
+	for b := range at {
+		if at[b], err = search.Choose(d, list, b+1, o); err != nil {
+			return nil, fmt.Errorf("batch %d: %w", b+1, err)
+		}
+	}
 	var out []Layer
-	for _, l := range list {
+	for i, l := range list {
 		g := l.Geom
 		x := Layer{Name: l.Name, Segment: l.Segment, Op: g.Op.String(), R: g.OutH * g.OutW, P: g.KH * g.KWC(), C: g.OutC}
 		for b := 1; b <= abi.BMax; b++ {
-			e, t, err := mapping.Choose(d, g, b, o)
-			if err != nil {
-				return nil, fmt.Errorf("layer %q at batch %d: %w", l.Name, b, err)
-			}
+			e, t := at[b-1][i].Entry, at[b-1][i].Time
 			x.At[b-1] = Cell{
 				K: cost.K(e.K).String(), S: cost.Groups(e, b), BR: int(e.BR), Order: e.Order, TileB: int(e.TileB),
-				TileRows: int(e.TileRows), Util: t.Utilisation(d), Time: t,
+				TileRows: int(e.TileRows), KeepIn: e.KeepIn, KeepOut: e.KeepOut, Util: t.Utilisation(d), Time: t,
 			}
 		}
 		out = append(out, x)

@@ -24,7 +24,7 @@ const (
 	PBatch    Scheme = "P"               // the largest legal number of sample groups
 	Fluid     Scheme = "Fluid"           // the best number of groups for every layer and batch
 	Stackable Scheme = "Fluid+Stackable" // and the best k
-	Ours      Scheme = "ours"            // and the best tile and loop order
+	Ours      Scheme = "ours"            // and the best tile and loop order, and tensors on chip: what dse/compile makes
 )
 
 // Schemes lists them for the law of the hardware; the paper's has no tiles to choose.
@@ -41,8 +41,8 @@ type AblationRow struct {
 	Peak     float64             `json:"peak_gops"`
 }
 
-// layerTime answers the cycles of a layer at a batch.
-type layerTime func(l Layer, batch int) (int64, error)
+// layerTime answers the cycles of a network's i-th layer at a batch.
+type layerTime func(i int, l Layer, batch int) (int64, error)
 
 func (w *Workload) row(law string, s Scheme, clock float64, start int64, layers []Layer, at layerTime) (AblationRow, error) {
 	r := AblationRow{Law: law, Scheme: s, Segments: make([][abi.BMax]float64, w.Segments)}
@@ -54,12 +54,12 @@ func (w *Workload) row(law string, s Scheme, clock float64, start int64, layers 
 				seg[i] *= int64(b)
 			}
 		}
-		for _, l := range layers {
+		for i, l := range layers {
 			n, times := b, int64(1)
 			if s == Serial || s == FC && !fullyConnected(l.Geom) {
 				n, times = 1, int64(b)
 			}
-			c, err := at(l, n)
+			c, err := at(i, l, n)
 			if err != nil {
 				return r, fmt.Errorf("%s, %s: layer %q at batch %d: %w", law, s, l.Name, n, err)
 			}
@@ -91,7 +91,17 @@ func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, er
 	var rows []AblationRow
 	for _, s := range Schemes {
 		memo := map[cost.Geom]*[abi.BMax + 1]int64{}
-		at := func(l Layer, b int) (int64, error) {
+		whole := map[int][]Choice{} // by batch
+		at := func(i int, l Layer, b int) (int64, error) {
+			if s == Ours {
+				if whole[b] == nil {
+					var err error
+					if whole[b], err = Choose(d, layers, b, o); err != nil {
+						return 0, err
+					}
+				}
+				return whole[b][i].Time.Total, nil
+			}
 			m := memo[l.Geom]
 			if m == nil {
 				m = new([abi.BMax + 1]int64)
@@ -102,10 +112,6 @@ func Ablate(w *Workload, d configs.Design, o mapping.Options) ([]AblationRow, er
 			}
 			var err error
 			switch s {
-			case Ours:
-				var t cost.Breakdown
-				_, t, err = mapping.Choose(d, l.Geom, b, o)
-				m[b] = t.Total
 			case Fluid:
 				m[b], err = largest(d, l.Geom, b, groups, false)
 			case Stackable:
@@ -236,7 +242,7 @@ func (p *PaperSpace) allow(s Scheme, x cost.PaperPoint) scheme {
 
 func (p *PaperSpace) scheme(s Scheme, x cost.PaperPoint) (AblationRow, error) {
 	allow := p.allow(s, x)
-	r, err := p.w.row("paper", s, p.b.ClockMHz, 0, p.layers, func(l Layer, b int) (int64, error) {
+	r, err := p.w.row("paper", s, p.b.ClockMHz, 0, p.layers, func(_ int, l Layer, b int) (int64, error) {
 		_, t, _, err := p.layer(x, l.Geom, b, allow)
 		return t.Total, err
 	})

@@ -51,6 +51,9 @@ func onChip(d configs.Design, g cost.Geom, k cost.K, s int) float64 {
 func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t cost.Breakdown) float64 {
 	b := float64(batch)
 	words := b*onChip(d, g, cost.K(e.K), cost.Groups(e, batch)) + float64(t.BytesRead+t.BytesWritten)/elemBytes
+	if e.KeepOut { // results into the buffer that the next layer reads
+		words += b * float64(g.OutH) * float64(g.OutW) * float64(g.OutC)
+	}
 	if g.GEMM() { // weights from the ring into the array, once a row tile
 		once, _ := cost.WeightBytes(d, g, cost.K(e.K))
 		words += float64(ceil(int(e.BR), int(e.TileB))*ceil(g.OutH, int(e.TileRows))) * float64(once) / elemBytes
@@ -58,11 +61,14 @@ func (m *Energy) layer(d configs.Design, g cost.Geom, batch int, e abi.FBCB, t c
 	return m.MAC*float64(g.MACs()) + (m.Word*words+m.Byte*float64(t.BytesRead+t.BytesWritten))/b
 }
 
-// least is no more than layer says of any entry at any batch: products, what every mapping moves on chip, results, and
-// weights that a full batch shares.
-func (m *Energy) least(d configs.Design, g cost.Geom) float64 {
+// least is no more than layer says of any entry at any batch: products, what every mapping moves on chip, results
+// that cannot stay there, and weights that a full batch shares.
+func (m *Energy) least(d configs.Design, g cost.Geom, stays bool) float64 {
 	words := onChip(d, g, cost.K1, 1)
-	bytes := float64(g.OutH) * float64(g.OutW) * float64(g.OutC) * elemBytes
+	bytes := 0.0
+	if !stays {
+		bytes = float64(g.OutH) * float64(g.OutW) * float64(g.OutC) * elemBytes
+	}
 	if g.GEMM() {
 		for _, k := range []cost.K{cost.KHalf, cost.K2} {
 			if mapping.Built(d, mapping.Point{K: k, S: 1}) {
@@ -74,26 +80,29 @@ func (m *Energy) least(d configs.Design, g cost.Geom) float64 {
 	return m.MAC*float64(g.MACs()) + m.Word*words + m.Byte*bytes
 }
 
-// share is what a class's layers count for in the mean request.
-func (w *Workload) share(cl *Class, reach []float64) float64 {
-	sum := 0.0
+// share is what a segment's layers count for in the mean request.
+func (w *Workload) share(reach []float64) []float64 {
+	out := make([]float64, w.Segments)
 	for _, p := range w.Parts {
 		for i := p.First; i < p.First+p.Segments; i++ {
-			r := 1.0
+			out[i] = p.Share
 			if reach != nil {
-				r = reach[i]
+				out[i] *= reach[i]
 			}
-			sum += p.Share * r * float64(cl.Count[i])
 		}
 	}
-	return sum
+	return out
 }
 
 // Least is a bound from below on Of, for a network lowered for the design.
 func (m *Energy) Least(w *Workload, d configs.Design, all []Class, reach []float64) float64 {
-	sum := 0.0
+	sum, share := 0.0, w.share(reach)
 	for i := range all {
-		sum += w.share(&all[i], reach) * m.least(d, all[i].Geom)
+		of := 0.0
+		for j, n := range all[i].Count {
+			of += share[j] * float64(n)
+		}
+		sum += of * m.least(d, all[i].Geom, all[i].writes == mapping.Only)
 	}
 	return sum * (1 - 1e-9) // sums are rounded in other orders
 }
@@ -108,18 +117,18 @@ func (m *Energy) Of(w *Workload, d configs.Design, o mapping.Options, weights We
 	if err != nil {
 		return math.NaN(), err
 	}
-	all, total, sum := classes(layers, w.Segments), 0.0, 0.0
+	total, sum, share := 0.0, 0.0, w.share(reach)
 	for b := 1; b <= abi.BMax; b++ {
 		if weights[b-1] == 0 {
 			continue
 		}
 		sum += weights[b-1]
-		for i := range all {
-			e, t, err := mapping.Choose(d, all[i].Geom, b, o)
-			if err != nil {
-				return math.NaN(), err
-			}
-			total += weights[b-1] * w.share(&all[i], reach) * m.layer(d, all[i].Geom, b, e, t)
+		chosen, err := Choose(d, layers, b, o)
+		if err != nil {
+			return math.NaN(), err
+		}
+		for i, l := range layers {
+			total += weights[b-1] * share[l.Segment] * m.layer(d, l.Geom, b, chosen[i].Entry, chosen[i].Time)
 		}
 	}
 	return total / sum, nil

@@ -34,12 +34,16 @@ func TestEnergy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			macs, bytes := int64(0), 0.0
-			for _, l := range layers {
+			chosen, err := Choose(d, layers, 4, mapping.RTL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			macs, bytes, stays := int64(0), 0.0, 0.0
+			for i, l := range layers {
 				macs += l.Geom.MACs()
-				_, x, err := mapping.Choose(d, l.Geom, 4, mapping.RTL())
-				if err != nil {
-					t.Fatal(err)
+				x := chosen[i].Time
+				if chosen[i].Entry.KeepOut {
+					stays += float64(l.Geom.OutH * l.Geom.OutW * l.Geom.OutC)
 				}
 				bytes += float64(x.BytesRead+x.BytesWritten) / 4
 			}
@@ -51,7 +55,7 @@ func TestEnergy(t *testing.T) {
 				t.Errorf("%s on %s: %v bytes at B = 4, the law says %v", name, config, v, bytes)
 			}
 			// a word of weights and one of an activation feed T_P T_C and T_C multiplications at most
-			if v := of(Energy{Word: 1}, four, nil); v < bytes/2 || v > 6*float64(macs) {
+			if v := of(Energy{Word: 1}, four, nil); v < bytes/2+stays || v > 6*float64(macs) {
 				t.Errorf("%s on %s: %v words for %v bytes and %d multiplications", name, config, v, bytes, macs)
 			}
 			m, all := Horowitz(), classes(layers, w.Segments)
@@ -66,6 +70,49 @@ func TestEnergy(t *testing.T) {
 				t.Errorf("%s on %s: %v pJ with early exits, %v without", name, config, a, b)
 			}
 		}
+	}
+}
+
+// A result that stays on chip is written there and not to the DRAM, and the bound knows it.
+func TestEnergyOfWhatStays(t *testing.T) {
+	d, err := configs.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := load(t, "fashion").Lower(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, bytes := &Energy{Word: 1}, &Energy{Byte: 1}
+	kept, telling := 0, 0
+	for batch := 1; batch <= abi.BMax; batch++ {
+		chosen, err := Choose(d, layers, batch, mapping.RTL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range layers {
+			e, x := chosen[i].Entry, chosen[i].Time
+			through := e
+			through.KeepIn, through.KeepOut, through.OnChip = false, false, false
+			want := 0.0
+			if e.KeepOut {
+				kept++
+				want = float64(l.Geom.OutH * l.Geom.OutW * l.Geom.OutC)
+			}
+			if got := words.layer(d, l.Geom, batch, e, x) - words.layer(d, l.Geom, batch, through, x); math.Abs(got-want) > 1e-6*(1+want) {
+				t.Errorf("%s at B = %d: %v more words, %v results stay", l.Name, batch, got, want)
+			}
+			took := bytes.layer(d, l.Geom, batch, e, x)
+			if least := bytes.least(d, l.Geom, l.Next == mapping.Only); least > took {
+				t.Errorf("%s at B = %d: %v bytes, at least %v", l.Name, batch, took, least)
+			}
+			if bytes.least(d, l.Geom, false) > took {
+				telling++
+			}
+		}
+	}
+	if kept == 0 || telling == 0 {
+		t.Errorf("%d results stay, the bound of those that do not would be wrong of %d", kept, telling)
 	}
 }
 

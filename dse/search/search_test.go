@@ -296,6 +296,98 @@ func TestLowerIsTheCompilers(t *testing.T) {
 	}
 }
 
+// What Choose maps, with what stays on chip, are the entries of the bundle, and a search has its cycles.
+func TestChoiceIsTheCompilers(t *testing.T) {
+	kept := 0
+	for _, c := range []struct {
+		network, config string
+		side            int
+	}{{"tiny", "run", 0}, {"fashion", "v7", 0}, {"mobilenetv2", "mid", 64}, {"inceptionv3", "zcu104", 107}} {
+		g, err := zoo.LoadWith(c.network, onnx.Options{WeightSeed: 1, InputSide: c.side})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := quant.Quantise(g, [][]float32{make([]float32, g.Tensors[g.Input].Elems())}, quant.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := configs.Load(c.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := compile.Compile(q, d, compile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := NewWorkload(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers, err := w.Lower(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := newSolver(w, mapping.RTL(), true)
+		p := pair{tp: d.TP, tc: d.TC, designs: []configs.Design{d}}
+		_, groups := v.survey(&p, v.lower(&p))
+		_, cycles, err := v.solve(&p, groups, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for batch := 1; batch <= abi.BMax; batch++ {
+			chosen, err := Choose(d, layers, batch, mapping.RTL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range chosen {
+				if e := b.FBCB[i][batch-1]; e != chosen[i].Entry {
+					t.Fatalf("%s on %s at B = %d, layer %q: compiled %+v, chosen %+v", c.network, c.config, batch, b.Names[i], e, chosen[i].Entry)
+				} else if e.KeepOut {
+					kept++
+				}
+			}
+			for i, x := range b.Network.Exits {
+				want, err := cost.Segment(d, b.Layers, b.FBCB, x.First, x.Last, batch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, bound := cycles[0][batch-1][i], groups[0].least[0][batch-1][i]; got != want || bound > want {
+					t.Errorf("%s on %s at B = %d, exit %d: %d cycles, the search says %d and at least %d", c.network, c.config, batch, i, want, got, bound)
+				}
+			}
+		}
+	}
+	if kept < 50 {
+		t.Errorf("%d tensors stay on chip", kept)
+	}
+}
+
+// The rooms that allow a kept tensor are those of mapping.Check.
+func TestKeptSpan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, g, batch := drawDesign(t), drawGeom(t), rapid.IntRange(1, abi.BMax).Draw(t, "batch")
+		if rapid.Bool().Draw(t, "small") {
+			g.InH, g.InW, g.KH, g.KW, g.SH, g.SW, g.PadT, g.PadL = 7, 7, 1, 1, 1, 1, 0, 0
+			g.OutH, g.OutW = 7, 7
+		}
+		smaller := d
+		smaller.TR /= 2
+		smaller.ABufWords += rapid.IntRange(0, 4096).Draw(t, "more")
+		designs := []configs.Design{smaller, d}
+		mapping.Whole(g, batch, mapping.Options{}, func(e abi.FBCB) {
+			for way := range 5 {
+				in, out := way%2 == 0, mapping.Link((way+1)/2)
+				first, last := keptSpan(&d, &g, batch, in, out, e, rooms(designs))
+				for i, x := range designs {
+					if ok := mapping.Check(x, g, batch, mapping.Stay(e, in, out)) == nil; ok != (first <= i && i <= last) {
+						t.Fatalf("T_R %d, %+v, in %t, out %d: legal %t, rooms %d to %d", x.TR, e, in, out, ok, first, last)
+					}
+				}
+			}
+		})
+	})
+}
+
 // The paper's law is asked about the network's own layers, which no convolution shares with others.
 func TestPaperHasTheNetworksLayers(t *testing.T) {
 	w, g := load(t, "inceptionv3"), grid(t, "zc706")

@@ -52,6 +52,7 @@ type lowered struct {
 	least   []Cycles     // that mappings of each take at least
 	at      [][]abi.FBCB // whose bounds these are: of each, by class and batch
 	classes []Class
+	chain   chain
 }
 
 // lower groups a pair's designs by what the network becomes on them; designs on which it becomes
@@ -70,7 +71,8 @@ func (s *solver) lower(p *pair) []lowered {
 			continue
 		}
 		last = layers
-		out = append(out, lowered{designs: []int{i}, classes: classes(layers, s.w.Segments)})
+		all := classes(layers, s.w.Segments)
+		out = append(out, lowered{designs: []int{i}, classes: all, chain: chainOf(layers, all)})
 	}
 	return out
 }
@@ -81,23 +83,36 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 	for _, gr := range groups {
 		d, rs := p.designs[gr.designs[0]], s.rooms(p, &gr)
 		gr.least, gr.at = make([]Cycles, len(rs)), make([][]abi.FBCB, len(rs))
-		for b := 1; b <= abi.BMax; b++ {
-			s.begin(d, gr.least, b)
-		}
 		sums, dead := make([]int64, len(rs)), make([]bool, len(rs))
-		for _, cl := range gr.classes {
+		plain := make([][][]int64, len(gr.classes)) // by class and batch
+		for i, cl := range gr.classes {
+			plain[i] = make([][]int64, abi.BMax)
 			on := candidatesOf(d, s.layer(cl.Geom), s.o)
 			for b := 1; b <= abi.BMax && slices.Contains(dead, false); b++ {
 				for i, n := range on.count(b, rs) {
 					sums[i] += n * int64(cl.total())
 					dead[i] = dead[i] || n == 0
 				}
-				least, at := on.promise(b, rs, &s.scratch)
-				cl.add(gr.least, b, least)
+				var at []abi.FBCB
+				plain[i][b-1], at = on.promise(b, rs, &s.scratch)
 				for i := range at {
 					gr.at[i] = append(gr.at[i], at[i])
 				}
 			}
+		}
+		if !slices.Contains(dead, false) {
+			continue
+		}
+		for b := 1; b <= abi.BMax; b++ {
+			s.begin(gr.least, b)
+			some := make([][]int64, len(gr.classes))
+			for i := range some {
+				some[i] = plain[i][b-1]
+				for r, c := range some[i] {
+					some[i][r] = min(c, far) // of the dead
+				}
+			}
+			gr.chain.sum(gr.least, b, cost.Start(d), some, s.kept(d, &gr, b, rs))
 		}
 		n := 0
 		for i := range rs {
@@ -107,61 +122,64 @@ func (s *solver) survey(p *pair, groups []lowered) (total int64, left []lowered)
 				n++
 			}
 		}
-		if n > 0 {
-			gr.designs, gr.least, gr.at = gr.designs[:n], gr.least[:n], gr.at[:n]
-			left = append(left, gr)
-		}
+		gr.designs, gr.least, gr.at = gr.designs[:n], gr.least[:n], gr.at[:n]
+		left = append(left, gr)
 	}
 	return total, left
 }
 
+// kept is the cycles of a group's classes where tensors stay on chip.
+func (s *solver) kept(d configs.Design, gr *lowered, batch int, rs []room) []stays {
+	out := make([]stays, len(gr.classes))
+	for i := range out {
+		out[i] = s.stays(d, &gr.classes[i], batch, rs)
+	}
+	return out
+}
+
 // reach answers cycles that a group's designs reach, and which of the pair's they are: the law's of the entries
-// that the bounds are of. It leaves out those that drop says it may.
+// that the bounds are of, with what stays on chip. It leaves out those that drop says it may.
 func (s *solver) reach(p *pair, gr *lowered, drop func(design int, c Cycles) bool) (of []int, out []Cycles) {
 	d := p.designs[gr.designs[0]]
-	out = make([]Cycles, len(gr.designs))
-	for b := 1; b <= abi.BMax; b++ {
-		s.begin(d, out, b)
-	}
-	left := 0
 	var before []abi.FBCB // of the design before, and its cycles: neighbours have most in common
 	cycles := make([]int64, len(gr.classes)*abi.BMax)
+	plain := make([][][]int64, abi.BMax) // by batch, class and design
+	for b := range plain {
+		plain[b] = make([][]int64, len(gr.classes))
+	}
 	for i, at := range gr.at {
 		if drop(gr.designs[i], gr.least[i]) {
 			continue
 		}
 		of = append(of, gr.designs[i])
 		for k, e := range at {
-			cl, b := &gr.classes[k/abi.BMax], 1+k%abi.BMax
+			cl, b := k/abi.BMax, 1+k%abi.BMax
 			if before == nil || e != before[k] {
-				l := s.layer(cl.Geom)
+				l := s.layer(gr.classes[cl].Geom)
 				law := cost.Prepare(d, l.g, cost.K(e.K), cost.Groups(e, b))
 				cycles[k] = l.cycles(&d, &law, b, e)
 			}
-			cl.add(out[left:left+1], b, cycles[k:k+1])
+			plain[b-1][cl] = append(plain[b-1][cl], cycles[k])
 		}
 		before = at
-		left++
 	}
-	return of, out[:left]
+	if len(of) == 0 {
+		return nil, nil
+	}
+	out = make([]Cycles, len(of))
+	some := lowered{designs: of, classes: gr.classes}
+	rs := s.rooms(p, &some)
+	for b := 1; b <= abi.BMax; b++ {
+		s.begin(out, b)
+		gr.chain.sum(out, b, cost.Start(d), plain[b-1], s.kept(d, gr, b, rs))
+	}
+	return of, out
 }
 
-// begin makes the cycles of designs at a batch those of no layers.
-func (s *solver) begin(d configs.Design, cs []Cycles, b int) {
+// begin makes room for the cycles of designs at a batch.
+func (s *solver) begin(cs []Cycles, b int) {
 	for i := range cs {
 		cs[i][b-1] = make([]int64, s.w.Segments)
-		for j := range cs[i][b-1] {
-			cs[i][b-1][j] = cost.Start(d)
-		}
-	}
-}
-
-// add the class's layers to the cycles of designs at a batch.
-func (cl *Class) add(cs []Cycles, b int, cycles []int64) {
-	for i, c := range cycles {
-		for j, n := range cl.Count {
-			cs[i][b-1][j] += int64(n) * c
-		}
 	}
 }
 
@@ -199,7 +217,8 @@ func (s *solver) solve(p *pair, groups []lowered, drop func(design int, c Cycles
 		}
 		for b := 1; b <= abi.BMax && len(gr.designs) > 0; b++ {
 			rs := s.rooms(p, &gr)
-			s.begin(d, gr.least, b)
+			s.begin(gr.least, b)
+			plain := make([][]int64, len(gr.classes))
 			for i, cl := range gr.classes {
 				var best []int64
 				var asked int64
@@ -213,8 +232,9 @@ func (s *solver) solve(p *pair, groups []lowered, drop func(design int, c Cycles
 					d := p.designs[gr.designs[i]]
 					return nil, nil, fmt.Errorf("<%d, %d, %d>: layer %q at batch %d has an entry that the search does not find", d.TR, d.TP, d.TC, cl.Name, b)
 				}
-				cl.add(gr.least, b, best)
+				plain[i] = best
 			}
+			gr.chain.sum(gr.least, b, cost.Start(d), plain, s.kept(d, &gr, b, rs))
 			cut()
 		}
 		at, out = append(at, gr.designs...), append(out, gr.least...)

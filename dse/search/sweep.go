@@ -97,6 +97,9 @@ type Mapping struct {
 	Order    bool       `json:"order"`
 	TileB    int        `json:"tile_b"`
 	TileRows int        `json:"tile_rows"`
+	KeepIn   bool       `json:"keep_in,omitempty"`  // what it reads is on chip
+	KeepOut  bool       `json:"keep_out,omitempty"` // what it writes is for the next layer
+	OnChip   bool       `json:"on_chip,omitempty"`  // and goes nowhere else
 	Cycles   int64      `json:"cycles"`
 	Bound    cost.Bound `json:"bound"`
 }
@@ -282,6 +285,9 @@ func (s *sweep) prepare(pairs []pair) error {
 	slices.SortStableFunc(s.jobs, func(a, b job) int { return compare(b.value, a.value) })
 	if err := s.reached(solvers); err != nil {
 		return err
+	}
+	for _, v := range solvers {
+		s.res.Evaluated += v.asked
 	}
 	// and before them those that the others must beat
 	var lead, rest []job
@@ -601,30 +607,22 @@ func (w *Workload) Map(d configs.Design, o mapping.Options, want Cycles) ([]Mapp
 	if err != nil {
 		return nil, err
 	}
-	type choice struct {
-		entry abi.FBCB
-		time  cost.Breakdown
-	}
 	var out []Mapping
 	for b := 1; b <= abi.BMax; b++ {
-		chosen := map[cost.Geom]choice{} // layers alike have one
+		chosen, err := Choose(d, layers, b, o)
+		if err != nil {
+			return nil, err
+		}
 		seg := make([]int64, w.Segments)
 		for i := range seg {
 			seg[i] = cost.Start(d)
 		}
-		for _, l := range layers {
-			c, ok := chosen[l.Geom]
-			if !ok {
-				if c.entry, c.time, err = mapping.Choose(d, l.Geom, b, o); err != nil {
-					return nil, fmt.Errorf("layer %q: %w", l.Name, err)
-				}
-				chosen[l.Geom] = c
-			}
-			e, t := c.entry, c.time
+		for i, l := range layers {
+			e, t := chosen[i].Entry, chosen[i].Time
 			seg[l.Segment] += t.Total
 			out = append(out, Mapping{
 				Layer: l.Name, Batch: b, K: cost.K(e.K).String(), S: cost.Groups(e, b), BR: int(e.BR), Order: e.Order,
-				TileB: int(e.TileB), TileRows: int(e.TileRows), Cycles: t.Total, Bound: t.Bound,
+				TileB: int(e.TileB), TileRows: int(e.TileRows), KeepIn: e.KeepIn, KeepOut: e.KeepOut, OnChip: e.OnChip, Cycles: t.Total, Bound: t.Bound,
 			})
 		}
 		if !slices.Equal(seg, want[b-1]) {

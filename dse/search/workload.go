@@ -24,6 +24,9 @@ type Layer struct {
 	Name    string
 	Segment int
 	Geom    cost.Geom // offsets count from an aligned address
+
+	// Next tells what its output is to the layer behind it; Apart at the end of a segment, which is a start.
+	Next mapping.Link
 }
 
 // Class is a geometry and how often each segment has it.
@@ -31,6 +34,9 @@ type Class struct {
 	Geom  cost.Geom
 	Count []int  // by segment
 	Name  string // of the first layer that has it
+
+	reads  bool         // what one of its layers reads may be on chip
+	writes mapping.Link // the most that may become of what one of them writes
 }
 
 // Workload is a network as the search sees it.
@@ -137,6 +143,7 @@ func (w *Workload) lower(d configs.Design, apart bool) ([]Layer, error) {
 	if len(l.out) > abi.LMax {
 		return nil, fmt.Errorf("network %q: %w: %d descriptors, L_MAX is %d", w.Name, ErrTooMany, len(l.out), abi.LMax)
 	}
+	l.link()
 	return l.out, nil
 }
 
@@ -145,6 +152,7 @@ type lowering struct {
 	d     configs.Design
 	apart bool
 	out   []Layer
+	at    []mapping.Place // of each
 	wide  []split.Grouped // grouped layers, in the order of nodes
 	parts []int           // of them, where they are not as many as T_C asks for
 }
@@ -155,6 +163,19 @@ func (l *lowering) layer(n int) (nodes []int, stands bool) {
 		return []int{n}, true
 	}
 	return l.w.plan.Layer(n)
+}
+
+// link tells of every layer what its output is to the next one.
+func (l *lowering) link() {
+	var host []int
+	for _, e := range l.w.graph.Exits {
+		host = append(host, int(l.w.plan.Views[e.Tensor].Root))
+	}
+	for i, link := range mapping.Links(l.at, host) {
+		if l.out[i].Segment == l.out[i+1].Segment {
+			l.out[i].Next = link
+		}
+	}
 }
 
 func (l *lowering) nodes() error {
@@ -262,7 +283,8 @@ func (l *lowering) pool(n int, op abi.Op, in graph.TensorID, win graph.Window, o
 	return nil
 }
 
-func (l *lowering) geom(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC int, res graph.TensorID, win graph.Window) cost.Geom {
+// whole is a layer's geometry before the hardware's view of it.
+func (l *lowering) whole(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC int, res graph.TensorID, win graph.Window) cost.Geom {
 	w, node := l.w, &l.w.graph.Nodes[n]
 	ti, to := w.graph.Tensors[in], w.graph.Tensors[node.Output]
 	g := cost.Geom{
@@ -279,7 +301,12 @@ func (l *lowering) geom(n int, op abi.Op, in graph.TensorID, in0, inC, out0, out
 	if res != graph.None {
 		g.Residual, g.ResPix, g.ResOffset = true, w.plan.Pix(res), w.offset(res, out0)%alignment
 	}
-	view, _ := g.View()
+	return g
+}
+
+// geom is a layer's geometry as the hardware is told of it.
+func (l *lowering) geom(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC int, res graph.TensorID, win graph.Window) cost.Geom {
+	view, _ := l.whole(n, op, in, in0, inC, out0, outC, res, win).View()
 	return view
 }
 
@@ -305,26 +332,43 @@ func (l *lowering) add(n int, op abi.Op, in graph.TensorID, in0, inC, out0, outC
 	if len(parts) > 1 {
 		name = fmt.Sprintf("%s[%d:%d]", name, part[0], part[1])
 	}
-	g := l.geom(n, op, in, in0, inC, out0, outC, res, win)
+	g, row := l.whole(n, op, in, in0, inC, out0, outC, res, win).View()
 	if err := mapping.Limits(l.d, g); err != nil {
 		return fmt.Errorf("layer %q: %w", name, err)
 	}
 	l.out = append(l.out, Layer{Name: name, Segment: l.w.graph.Segment[n], Geom: g})
+	to := l.w.graph.Nodes[n].Output
+	at := mapping.Place{
+		Geom: g, In: l.root(in), Out: l.root(to), Res: l.root(res),
+		InAt: l.w.offset(in, in0), OutAt: l.w.offset(to, out0), InRow: int64(row), OutRow: int64(g.OutW*g.OutPix) * elemBytes,
+	}
+	l.at = append(l.at, at)
 	return nil
+}
+
+// root is the memory that a tensor lies in.
+func (l *lowering) root(t graph.TensorID) int {
+	if t == graph.None {
+		return -1
+	}
+	return int(l.w.plan.Views[t].Root)
 }
 
 // classes groups layers of one geometry, in order of first occurrence.
 func classes(layers []Layer, segments int) []Class {
 	index := map[cost.Geom]int{}
 	var out []Class
-	for _, l := range layers {
+	for n, l := range layers {
 		i, ok := index[l.Geom]
 		if !ok {
 			i = len(out)
 			index[l.Geom] = i
 			out = append(out, Class{Geom: l.Geom, Count: make([]int, segments), Name: l.Name})
 		}
-		out[i].Count[l.Segment]++
+		c := &out[i]
+		c.Count[l.Segment]++
+		c.reads = c.reads || n > 0 && layers[n-1].Next != mapping.Apart
+		c.writes = max(c.writes, l.Next)
 	}
 	return out
 }

@@ -9,6 +9,34 @@ import (
 	"testing"
 )
 
+// lanes is a kernel of eight memories side by side, in each of which a row is made of one so many rows before.
+func lanes(before string) string {
+	return `
+extern "C" int top(int n) {
+  int bank[8][64];
+#pragma HLS array_partition variable=bank complete dim=1
+clear:
+  for (int i = 0; i < 64; i++) {
+#pragma HLS pipeline II=1
+  lanes:
+    for (int lane = 0; lane < 8; lane++) {
+#pragma HLS unroll
+      bank[lane][i] = n;
+    }
+  }
+rows:
+  for (int i = 2; i < 64; i++) {
+#pragma HLS pipeline II=1
+  lanes_of_row:
+    for (int lane = 0; lane < 8; lane++) {
+#pragma HLS unroll
+      bank[lane][i] = bank[lane][i - (` + before + `)] + lane;
+    }
+  }
+  return bank[n & 7][n & 63];
+}`
+}
+
 // cases are what must be refused, each in a kernel of a few lines, and what its problem must say; and what
 // must pass.
 var cases = []struct {
@@ -114,6 +142,44 @@ sum:
     a[m] += i & a[i];
   }
 }`, ""},
+	{"more unrolled than clang unrolls by itself", `
+extern "C" int top(int x) {
+mix:
+  for (int i = 0; i < 2048; i++) {
+#pragma HLS unroll
+    x ^= (i * i ^ i << 3) + (i * 5 ^ i >> 2) + (i ^ 77) * (i & 31);
+  }
+  return x;
+}`, ""},
+	{"the same with trips that are not constant", `
+extern "C" void top(int *a, int x, int n) {
+copies:
+  for (int p = 0; p < 2; p++) {
+#pragma HLS unroll
+    int v = x + p;
+  steps:
+    for (int j = 0; j < n; j++) {
+#pragma HLS unroll
+#pragma HLS loop_tripcount max=64
+      v = v * 3 ^ j;
+      v ^= v >> 3;
+    }
+    a[p] = v;
+  }
+}`, "(steps): cannot be unrolled"},
+	{"a dependence in one memory of many", lanes("lane == 5 ? 1 : 2"), "(rows): II=1, but bank is read 1 trip(s) after it is written: II=2 at least"},
+	{"in none of many", lanes("2"), ""},
+	{"in any of many", `
+extern "C" int top(const int *which, int n) {
+  int bank[8][64];
+#pragma HLS array_partition variable=bank complete dim=1
+rows:
+  for (int i = 2; i < 64; i++) {
+#pragma HLS pipeline II=1
+    bank[3][i] = bank[which[i] & 7][i - 1] + n;
+  }
+  return bank[n & 7][n & 63];
+}`, "(rows): II=1, but bank is read 1 trip(s) after it is written"},
 	{"II at a distance", `
 extern "C" void top(int *a, int n) {
 sum:

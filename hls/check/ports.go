@@ -26,7 +26,9 @@ const anywhere = "*"
 type element struct {
 	variable string
 	index    []string
-	memory   bool // else a register, or a pointer that is followed elsewhere
+	exact    []string // the same, by what the index is where it is no constant
+	at       string   // what is added to the pointer before
+	memory   bool     // else a register, or a pointer that is followed elsewhere
 }
 
 // ports holds every pipelined loop to what its memories can do: a trip reads and writes each once in a cycle of its
@@ -272,6 +274,8 @@ func (m *module) element(f *function, pointer string, depth int) element {
 			}
 		}
 		e.index = slices.Repeat([]string{anywhere}, len(e.index))
+		e.exact = slices.Clone(e.index)
+		e.at += " " + f.name + pointer
 		return e
 	}
 	if g := castRE.FindStringSubmatch(op); g != nil {
@@ -283,15 +287,19 @@ func (m *module) element(f *function, pointer string, depth int) element {
 	}
 	e := m.element(f, g[1], depth+1)
 	for n, x := range indexRE.FindAllStringSubmatch(g[2], -1) {
-		index := x[1]
+		index, exact := x[1], x[1]
 		if strings.HasPrefix(index, "%") {
-			index = anywhere
+			index, exact = anywhere, f.name+x[1]
 		}
 		if n > 0 {
 			e.index = append(slices.Clone(e.index), index)
+			e.exact = append(slices.Clone(e.exact), exact)
 			continue
 		}
 		// the first index is of what the pointer points to: the last dimension so far
+		if index != "0" {
+			e.at += " " + exact
+		}
 		if last := len(e.index) - 1; last >= 0 && index != "0" {
 			e.index = slices.Clone(e.index)
 			a, err := strconv.Atoi(e.index[last])

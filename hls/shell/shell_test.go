@@ -66,6 +66,35 @@ func networks(t *testing.T, config string, n int) []string {
 
 const memory = 1 << 20 // more than the stand-in reads
 
+// ends expects a start to end with an error.
+func ends(at []vectors.Record, code, layer uint32) []vectors.Record {
+	return append(at,
+		vectors.Run{MaxCycles: 100_000, ExpectIRQ: true},
+		vectors.RegExpect{Off: abi.RegError, Mask: abi.RegErrorCodeMask | abi.RegErrorLayerMask | abi.RegErrorPortMask, Val: code<<abi.RegErrorCodeLSB | layer<<abi.RegErrorLayerLSB},
+		vectors.RegExpect{Off: abi.RegIRQStatus, Mask: 3, Val: abi.RegIRQStatusErrorMask},
+		vectors.RegExpect{Off: abi.RegStatus, Mask: abi.RegStatusBusyMask, Val: 0},
+		vectors.RegWrite{Off: abi.RegIRQStatus, Val: 3})
+}
+
+// reset is a file whose first start is ended by a soft reset after so many cycles, and whose starts then go their way.
+func reset(t *testing.T, name string, records []vectors.Record, start int, after uint64) string {
+	t.Helper()
+	r := slices.Clone(records[:start+1])
+	r = append(r, vectors.Run{MaxCycles: after}, vectors.RegExpect{Off: abi.RegStatus, Mask: abi.RegStatusBusyMask, Val: abi.RegStatusBusyMask},
+		vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlSoftResetMask})
+	r = ends(r, uint32(abi.ErrSoftReset), 0)
+	return write(t, name, append(r, records[start:]...))
+}
+
+func write(t *testing.T, name string, records []vectors.Record) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := vectors.WriteFile(file, records); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // One memory port that all four of the kernel share, with vectors of several layers a start.
 func TestShell(t *testing.T) {
 	binary := command(t, "hls/shell/build.sh", "tiny")
@@ -83,21 +112,6 @@ func TestShell(t *testing.T) {
 	if start < 0 {
 		t.Fatal("no start")
 	}
-	ends := func(at []vectors.Record, code, layer uint32) []vectors.Record {
-		return append(at,
-			vectors.Run{MaxCycles: 100_000, ExpectIRQ: true},
-			vectors.RegExpect{Off: abi.RegError, Mask: abi.RegErrorCodeMask | abi.RegErrorLayerMask | abi.RegErrorPortMask, Val: code<<abi.RegErrorCodeLSB | layer<<abi.RegErrorLayerLSB},
-			vectors.RegExpect{Off: abi.RegIRQStatus, Mask: 3, Val: abi.RegIRQStatusErrorMask},
-			vectors.RegExpect{Off: abi.RegStatus, Mask: abi.RegStatusBusyMask, Val: 0},
-			vectors.RegWrite{Off: abi.RegIRQStatus, Val: 3})
-	}
-	write := func(name string, records []vectors.Record) string {
-		file := filepath.Join(t.TempDir(), name)
-		if err := vectors.WriteFile(file, records); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
 	// a soft reset while the FBCB, memory is read, results are written: the start ends with that, and the next is right
 	whole, said := play(t, binary, memory, files[0])
 	if said != "" {
@@ -108,12 +122,7 @@ func TestShell(t *testing.T) {
 		moments = append(moments, at)
 	}
 	for _, after := range moments {
-		r := slices.Clone(records[:start+1])
-		r = append(r, vectors.Run{MaxCycles: after}, vectors.RegExpect{Off: abi.RegStatus, Mask: abi.RegStatusBusyMask, Val: abi.RegStatusBusyMask},
-			vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlSoftResetMask})
-		r = ends(r, uint32(abi.ErrSoftReset), 0)
-		r = append(r, records[start:]...)
-		if _, said := play(t, binary, memory, write("reset.vec", r)); said != "" {
+		if _, said := play(t, binary, memory, reset(t, "reset.vec", records, start, after)); said != "" {
 			t.Errorf("a soft reset after %d cycles: %s", after, said)
 		}
 	}
@@ -133,7 +142,7 @@ func TestShell(t *testing.T) {
 		r = append(r, vectors.Run{MaxCycles: after}, vectors.RegExpect{Off: abi.RegStatus, Mask: abi.RegStatusBusyMask, Val: abi.RegStatusBusyMask},
 			vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlSoftResetMask})
 		r = ends(r, uint32(abi.ErrSoftReset), 0)
-		if _, said := play(t, binary, memory, write("slow.vec", r), slow...); said != "" {
+		if _, said := play(t, binary, memory, write(t, "slow.vec", r), slow...); said != "" {
 			t.Errorf("memory is slow, a soft reset after %d cycles: %s", after, said)
 		}
 	}
@@ -141,30 +150,70 @@ func TestShell(t *testing.T) {
 	t.Setenv("SLUICE_STANDIN_HANGS", "1")
 	hung := slices.Clone(records[:start])
 	hung = append(hung, vectors.RegWrite{Off: abi.RegWatchdog, Val: 2000}, records[start])
-	if _, said := play(t, binary, memory, write("hung.vec", ends500(ends, hung, abi.ErrWatchdog))); said != "" {
+	if _, said := play(t, binary, memory, write(t, "hung.vec", ends500(hung, abi.ErrWatchdog))); said != "" {
 		t.Errorf("a kernel that never ends: %s", said)
 	}
 	os.Unsetenv("SLUICE_STANDIN_HANGS")
 	watched := slices.Clone(records[:start])
 	watched = append(watched, vectors.RegWrite{Off: abi.RegWatchdog, Val: 2000})
-	if _, said := play(t, binary, memory, write("watched.vec", append(watched, records[start:]...))); said != "" {
+	if _, said := play(t, binary, memory, write(t, "watched.vec", append(watched, records[start:]...))); said != "" {
 		t.Errorf("a watchdog that has nothing to say: %s", said)
 	}
 	// an error of the kernel, with its layer
 	r := slices.Clone(records[:start])
 	r = append(r, vectors.RegWrite{Off: abi.RegBatch, Val: 0}, records[start])
-	if _, said := play(t, binary, memory, write("batch.vec", ends500(ends, r, abi.ErrBatchRange))); said != "" {
+	if _, said := play(t, binary, memory, write(t, "batch.vec", ends500(r, abi.ErrBatchRange))); said != "" {
 		t.Errorf("no samples: %s", said)
 	}
 	// memory that ends where the stand-in still reads: a bus error ends the start, though the kernel takes no notice
 	r = slices.Clone(records[:start+1])
-	if _, said := play(t, binary, 256<<10, write("bus.vec", ends500(ends, r, abi.ErrReadDECERR))); said != "" {
+	if _, said := play(t, binary, 256<<10, write(t, "bus.vec", ends500(r, abi.ErrReadDECERR))); said != "" {
 		t.Errorf("memory that ends: %s", said)
 	}
 }
 
+// TestPorts: the kernel's four ports on two, three and four memory ports, and on one, of 8 and of 16 bytes. One
+// configuration; all of them where SLUICE_ALL is set.
+func TestPorts(t *testing.T) {
+	names, n := []string{"v7"}, 2
+	if os.Getenv("SLUICE_ALL") != "" {
+		names, n = []string{"v5", "v7", "v8", "v13"}, 8
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			binary := command(t, "hls/shell/build.sh", name)
+			for i, f := range networks(t, name, n) {
+				whole, said := play(t, binary, memory, f)
+				if said != "" {
+					t.Fatalf("%s: %s", filepath.Base(f), said)
+				}
+				slow := []string{"--bandwidth", "1"}
+				if _, said := play(t, binary, memory, f, slow...); said != "" {
+					t.Errorf("%s, memory is slow: %s", filepath.Base(f), said)
+				}
+				if i > 0 {
+					continue
+				}
+				records, err := vectors.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := slices.Index(records, vectors.Record(vectors.RegWrite{Off: abi.RegCtrl, Val: abi.RegCtrlStartMask}))
+				if start < 0 {
+					t.Fatal("no start")
+				}
+				for _, after := range []uint64{100, 2600, 50_000, whole - 480} {
+					if _, said := play(t, binary, memory, reset(t, "reset.vec", records, start, after)); said != "" {
+						t.Errorf("a soft reset after %d cycles: %s", after, said)
+					}
+				}
+			}
+		})
+	}
+}
+
 // ends500 is ends for a start that first runs its whole course.
-func ends500(ends func([]vectors.Record, uint32, uint32) []vectors.Record, r []vectors.Record, code abi.ErrCode) []vectors.Record {
+func ends500(r []vectors.Record, code abi.ErrCode) []vectors.Record {
 	all := ends(r, uint32(code), 0)
 	for i, x := range all {
 		if run, ok := x.(vectors.Run); ok {

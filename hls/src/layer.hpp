@@ -150,6 +150,7 @@ inline bool rows_leave(u32 offset, u32 row_bytes, int first, int end, bool whole
 rows:
   for (int r = first; r < end; r++) {
 #pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=MAX_ROWS
     if (off + bytes > stride) {
       address = off;
       return true;
@@ -245,6 +246,7 @@ inline bool weights_fit(const layer_t &l) {
 tiles:
   for (; left > l.tc; left -= l.tc) {
 #pragma HLS pipeline II=1
+#pragma HLS loop_tripcount max=C_MAX
     if (l.w_tile != full || rest < full) return false;
     rest -= full;
   }

@@ -118,7 +118,7 @@ func New(o Options, devices int) (*sched.Nested, *Policy, error) {
 	return n, p, nil
 }
 
-// Name is the policy's name in what is printed: `sluice run` does not have it.
+// Name implements sched.Policy.
 func (p *Policy) Name() string { return "jellyfish-" + p.o.Select.Name() }
 
 // Counts are what it has done so far.

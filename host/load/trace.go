@@ -2,7 +2,7 @@
 // is when requests arrive, and of which stream; a replay may give them another mean rate (Rescale).
 //
 //	disb             SJTU-IPADS/disb and reef: JSON, tasks with a load (periodic, poisson,
-//	                 continuous, trace in ms) and a client
+//	                 continuous, trace in ms) and a client, which may have a deadline_ms (ours)
 //	azure-llm        AzurePublicDataset, LLM inference 2023: TIMESTAMP,ContextTokens,GeneratedTokens
 //	azure-functions  AzurePublicDataset, Functions 2021: app,func,end_timestamp,duration (s)
 //	azure-minutes    AzurePublicDataset, Functions 2019: HashOwner,HashApp,HashFunction,Trigger and
@@ -35,6 +35,7 @@ type Stream struct {
 	Priority int
 	Batch    int     // samples a request; 0: the trace does not say
 	Closed   bool    // sends its next request when the last one has ended: no times
+	Deadline Time    // from its arrival, that a request has; 0: the trace does not say
 	Rate     float64 // per second, of a stream that is drawn (DISB's periodic and poisson)
 	Times    []Time  // in order
 }
@@ -167,6 +168,7 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 				ModelName string `json:"model_name"`
 				BatchSize int    `json:"batch_size"`
 				Priority  int
+				Deadline  *float64 `json:"deadline_ms"`
 			}
 		}
 	}
@@ -194,6 +196,12 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 		}
 		if s.Batch < 0 {
 			return fail("task %d: a batch_size of %d", i, s.Batch)
+		}
+		if d := task.Client.Deadline; d != nil {
+			if !(*d >= 0.001 && *d*1e6 <= float64(MaxTime)) {
+				return fail("task %d: a deadline_ms of %g, expected 0.001 to %g", i, *d, float64(MaxTime)/1e6)
+			}
+			s.Deadline = Time(math.Round(*d * 1e6))
 		}
 		l := task.Load
 		switch l.Type {

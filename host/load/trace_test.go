@@ -47,7 +47,7 @@ func TestDISB(t *testing.T) {
 	if d := cmp.Diff([]load.Time{0, 150e6, 258.5e6, 2100e6}, replay.Times); d != "" || replay.Batch != 2 {
 		t.Errorf("trace: %s", d)
 	}
-	if !closed.Closed || closed.Times != nil || closed.Name != "task3" || closed.Priority != 3 {
+	if !closed.Closed || closed.Times != nil || closed.Name != "task3" || closed.Priority != 3 || closed.Deadline != 7.5e6 {
 		t.Errorf("continuous: %+v", closed)
 	}
 	all := tr.Arrivals()
@@ -158,6 +158,8 @@ func TestBadTraces(t *testing.T) {
 		{"disb", task(`{"type": "trace", "trace": [2, 1]}`), "arrival 1", load.ErrUnsorted},
 		{"disb", task(`{"type": "trace", "trace": [-1]}`), "arrival 0", load.ErrNegative},
 		{"disb", task(`{"type": "trace", "trace": [1e300]}`), "1e+300 ms", load.ErrLoad},
+		{"disb", `{"time": 1, "tasks": [{"load": {"type": "continuous"}, "client": {"deadline_ms": 0}}]}`, "task 0: a deadline_ms of 0, expected 0.001", load.ErrLoad},
+		{"disb", `{"time": 1, "tasks": [{"load": {"type": "continuous"}, "client": {"deadline_ms": 1e300}}]}`, "a deadline_ms of 1e+300", load.ErrLoad},
 		{"azure-llm", "", "no arrival", load.ErrLoad},
 		{"azure-llm", "a,b\n", "input:1: expected the header", load.ErrLoad},
 		{"azure-llm", llm, "no arrival", load.ErrLoad},

@@ -30,7 +30,7 @@ type Sharing struct {
 	reset   Time // when that is taken back
 }
 
-// Name is the policy's name in what is printed: `sluice run` does not have it, `sluice bench strait` does.
+// Name implements Policy.
 func (p *Sharing) Name() string { return p.Label }
 
 // Mapping is the mapping that it wants.

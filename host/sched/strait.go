@@ -75,7 +75,7 @@ type Strait struct {
 	lanes  lanes
 }
 
-// Name is the policy's name in what is printed: `sluice run` does not have it, `sluice bench strait` does.
+// Name implements Policy.
 func (*Strait) Name() string { return "strait" }
 
 // Mapping is the mapping that it wants; a GPU has one.

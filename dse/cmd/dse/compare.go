@@ -36,6 +36,9 @@ type compareSide struct {
 	Order    bool       `json:"order"`
 	TileB    int        `json:"tile_b"`
 	TileRows int        `json:"tile_rows"`
+	KeepIn   bool       `json:"keep_in,omitempty"`  // what it reads is on chip
+	KeepOut  bool       `json:"keep_out,omitempty"` // what it writes is for the next layer
+	OnChip   bool       `json:"on_chip,omitempty"`  // and goes nowhere else
 	Cycles   int64      `json:"cycles"`
 	Util     float64    `json:"util"`
 	Bound    cost.Bound `json:"bound"`
@@ -152,16 +155,17 @@ func (c *compareCmd) side(w *search.Workload, to *compareDesign) ([]compareLayer
 		return nil, err
 	}
 	to.Cycles = int64(w.Segments) * cost.Start(d)
+	chosen, err := search.Choose(d, layers, c.Batch, mappings(to.Mapping))
+	if err != nil {
+		return nil, err
+	}
 	var out []compareLayer
-	for _, l := range layers {
-		x, t, err := mapping.Choose(d, l.Geom, c.Batch, mappings(to.Mapping))
-		if err != nil {
-			return nil, fmt.Errorf("layer %q: %w", l.Name, err)
-		}
+	for i, l := range layers {
+		x, t := chosen[i].Entry, chosen[i].Time
 		to.Cycles += t.Total
 		out = append(out, compareLayer{Name: l.Name, A: &compareSide{
 			K: cost.K(x.K).String(), S: cost.Groups(x, c.Batch), BR: int(x.BR), Order: x.Order, TileB: int(x.TileB), TileRows: int(x.TileRows),
-			Cycles: t.Total, Util: t.Utilisation(d), Bound: t.Bound,
+			KeepIn: x.KeepIn, KeepOut: x.KeepOut, OnChip: x.OnChip, Cycles: t.Total, Util: t.Utilisation(d), Bound: t.Bound,
 		}})
 	}
 	to.NS = cost.Nanoseconds(d, to.Cycles)
@@ -190,14 +194,27 @@ func (l *compareLayer) judge() {
 	}
 }
 
+// onChip names what of a layer does not go through DRAM.
+func onChip(s *compareSide) string {
+	switch {
+	case s.KeepIn && s.KeepOut:
+		return "in, out"
+	case s.KeepIn:
+		return "in"
+	case s.KeepOut:
+		return "out"
+	}
+	return "-"
+}
+
 func (c *compareCmd) print(e *env, doc *compareDoc) error {
 	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "layer\tA: k\ts\ttile\tcycles\tutil\tbound\tB: k\ts\ttile\tcycles\tutil\tbound\t")
+	fmt.Fprintln(w, "layer\tA: k\ts\ttile\ton chip\tcycles\tutil\tbound\tB: k\ts\ttile\ton chip\tcycles\tutil\tbound\t")
 	text := func(s *compareSide) string {
 		if s == nil {
-			return "-\t-\t-\t-\t-\t-"
+			return "-\t-\t-\t-\t-\t-\t-"
 		}
-		return fmt.Sprintf("%s\t%d\t%dx%d\t%d\t%.3f\t%s", s.K, s.S, s.TileB, s.TileRows, s.Cycles, s.Util, s.Bound)
+		return fmt.Sprintf("%s\t%d\t%dx%d\t%s\t%d\t%.3f\t%s", s.K, s.S, s.TileB, s.TileRows, onChip(s), s.Cycles, s.Util, s.Bound)
 	}
 	for _, l := range doc.Layers {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", l.Name, text(l.A), text(l.B), l.Advice)
@@ -216,6 +233,5 @@ func (c *compareCmd) print(e *env, doc *compareDoc) error {
 			fmt.Fprintf(e.stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)
 		}
 	}
-	fmt.Fprintln(e.stdout, mapping.Alone)
 	return nil
 }

@@ -17,11 +17,14 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/compile"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -38,8 +41,46 @@ var every = func() (out [][3]int) {
 	return out
 }()
 
-// cyclesOf is what the law says of a design, layer by layer, each at its fastest entry.
+// quantised are the networks that cyclesOf has compiled, by name.
+var quantised = map[string]*quant.Network{}
+
+// cyclesOf is what a design takes for what the compiler makes: the networks are compiled for it, and the bundles' cycles
+// taken. Nothing of the search is asked.
 func cyclesOf(t *testing.T, w *search.Workload, d configs.Design) search.Cycles {
+	t.Helper()
+	var out search.Cycles
+	for _, p := range w.Parts {
+		q := quantised[p.Name]
+		if q == nil {
+			g, err := zoo.Load(p.Name, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			image := make([]float32, g.Tensors[g.Input].Elems())
+			if q, err = quant.Quantise(g, [][]float32{image}, quant.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			quantised[p.Name] = q
+		}
+		b, err := compile.Compile(q, d, compile.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range b.Network.Exits {
+			for i := range out {
+				c, err := cost.Segment(d, b.Layers, b.FBCB, x.First, x.Last, i+1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out[i] = append(out[i], c)
+			}
+		}
+	}
+	return out
+}
+
+// summed is what the law says layer by layer, each at its fastest entry, all tensors through DRAM.
+func summed(t *testing.T, w *search.Workload, d configs.Design) search.Cycles {
 	t.Helper()
 	layers, err := w.Lower(d)
 	if err != nil {
@@ -60,6 +101,97 @@ func cyclesOf(t *testing.T, w *search.Workload, d configs.Design) search.Cycles 
 		}
 	}
 	return out
+}
+
+// Layers one by one order designs otherwise than what is compiled, so a search that did not know what stays on chip
+// would answer another design; the sweep and compare answer what is compiled.
+func TestSweepRanksWhatIsCompiled(t *testing.T) {
+	w, err := (&target{Network: "fashion", Seed: 1}).workload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := boards.Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := (&place{}).grid(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	most, err := g.At(64, 5, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dsp := resource.Of(b, most).DSP
+	code, stdout, stderr := call("sweep", "--network", "fashion", "--board", "zc706", "--json", "--tp", "4..5", "--tc", "20..24", "--tr", "64..128",
+		"--objective", "latency", "--max-dsp", fmt.Sprint(dsp))
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	var doc struct {
+		Best struct {
+			Point search.Point `json:"point"`
+		} `json:"best"`
+		Within []search.Point `json:"within"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, alone := map[[2]int]int64{}, map[[2]int]int64{} // by T_P and T_C
+	for _, at := range every {
+		d, err := g.At(at[0], at[1], at[2])
+		if err != nil || at[1] < 4 || at[2] < 20 || resource.Of(b, d).DSP > dsp {
+			continue
+		}
+		key := [2]int{at[1], at[2]}
+		compiled[key], alone[key] = cyclesOf(t, w, d).Sum(1), summed(t, w, d).Sum(1) // T_R changes neither
+		if compiled[key] > alone[key] {
+			t.Errorf("%v: %d cycles compiled, layers one by one %d", at, compiled[key], alone[key])
+		}
+	}
+	fewest := func(m map[[2]int]int64) (best [2]int) {
+		for k, c := range m {
+			if m[best] == 0 || c < m[best] {
+				best = k
+			}
+		}
+		return best
+	}
+	best, other := fewest(compiled), fewest(alone)
+	if best == other {
+		t.Errorf("%v is best either way: the test shows nothing", best)
+	}
+	if p := doc.Best.Point; p.Cycles.Sum(1) != compiled[best] || [2]int{p.TP, p.TC} != best {
+		t.Errorf("the sweep answers <%d, %d, %d> with %d cycles, compiled %v has %d", p.TR, p.TP, p.TC, p.Cycles.Sum(1), best, compiled[best])
+	}
+	for _, p := range doc.Within {
+		if want := compiled[[2]int{p.TP, p.TC}]; p.Cycles.Sum(1) != want {
+			t.Errorf("<%d, %d, %d> is named with %d cycles, compiled it has %d", p.TR, p.TP, p.TC, p.Cycles.Sum(1), want)
+		}
+	}
+	if len(doc.Within) < 2 {
+		t.Errorf("%d designs are as good", len(doc.Within))
+	}
+	// compare and explain say the same of the same design
+	var cmp struct {
+		A struct {
+			Cycles int64 `json:"cycles"`
+		} `json:"a"`
+		Cycles int64 `json:"cycles"`
+	}
+	for _, args := range [][]string{{"compare", "--network", "fashion", "--a", "run", "--b", "v7", "--batch", "2"}, {"explain", "--network", "fashion", "--config", "run", "--batch", "2"}} {
+		code, stdout, stderr := call(append(args, "--json")...)
+		if err := json.Unmarshal([]byte(stdout), &cmp); code != exitOK || err != nil {
+			t.Fatalf("%v: exit code %d, %v: %s", args, code, err, stderr)
+		}
+	}
+	run, err := configs.Load("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := cyclesOf(t, w, run).Sum(2); cmp.A.Cycles != c || cmp.Cycles != c {
+		t.Errorf("compare says %d cycles, explain %d, the bundle %d", cmp.A.Cycles, cmp.Cycles, c)
+	}
 }
 
 // The best design under each objective is the one that trying them all finds; what may not be chosen is not.

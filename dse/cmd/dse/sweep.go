@@ -421,7 +421,8 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 		r.Designs, total(r.Refused), reasons(r.Refused), r.Unmapped, r.Space)
 	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n",
 		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
-	fmt.Fprintf(w, "%s\n\n", mapping.Alone)
+	fmt.Fprintln(w, "cycles are those of what dse compile makes, with the tensors that it keeps on chip")
+	fmt.Fprintln(w)
 	b := r.Best
 	fmt.Fprintf(w, "optimal in this space by %s: <T_R, T_P, T_C> = <%d, %d, %d>, %s (estimated; %s)\n", c.Objective, b.TR, b.TP, b.TC, c.valueText(b.Value), doc.Band)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

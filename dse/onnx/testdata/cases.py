@@ -106,6 +106,13 @@ def convolutions() -> None:
     m.head(y, 3 * 10 * 9)
     m.write()
 
+    m = Model("padding_beyond_kernel", ["batch", 3, 5, 4])
+    y = m.op("Relu", m.conv("input", 3, 4, 1, 1, pads=[1, 1, 1, 1]))  # 7 x 6, as Caffe's SqueezeNet has it
+    y = m.op("Relu", m.conv(y, 4, 6, 3, 2, pads=[0, 4, 5, 3], strides=[2, 1]))  # 5 x 12
+    y = m.op("Relu", m.conv(y, 6, 6, 2, 3, group=3, pads=[3, 0, 2, 6], strides=[1, 3]))  # 9 x 6
+    m.head(m.conv(y, 6, 4, 3, 3, pads=[4, 4, 4, 4], bias=False), 4 * 15 * 12)
+    m.write()
+
     m = Model("groups", [1, 4, 7, 7], opset=9)
     y = m.conv("input", 4, 8, 3, 3, group=2, pads=[1, 1, 1, 1])
     y = m.op("Clip", m.norm(y, 8), min=0.0, max=1.5)

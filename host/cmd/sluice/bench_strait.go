@@ -89,15 +89,10 @@ func (c *benchStraitCmd) Run(e *env) error {
 		}
 		cfg.Trace, doc.Trace = t, &traceDoc{Format: t.Format, File: file, SHA256: sum}
 	}
-	if c.Begin != "" {
-		f, err := os.Open(c.Begin)
-		if err != nil {
-			return coded(codeInput, fmt.Errorf("read what a predictor has learnt: %w", err))
-		}
-		doc.Begin = c.Begin
-		cfg.Model, err = predict.Load(c.Begin, f)
-		if f.Close(); err != nil {
-			return coded(codeInput, err)
+	if doc.Begin = c.Begin; c.Begin != "" {
+		var err error
+		if cfg.Model, err = learnt(c.Begin); err != nil {
+			return err
 		}
 	}
 	b, err := strait.RunBench(e.ctx, cfg)
@@ -128,4 +123,15 @@ func (c *benchStraitCmd) Run(e *env) error {
 		return checkStatements(doc.Statements)
 	}
 	return nil
+}
+
+// learnt is what a predictor has learnt, out of a file.
+func learnt(path string) (*predict.Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, coded(codeInput, fmt.Errorf("read what a predictor has learnt: %w", err))
+	}
+	defer f.Close()
+	m, err := predict.Load(path, f)
+	return m, coded(codeInput, err)
 }

@@ -39,11 +39,13 @@ type runCmd struct {
 	WavesGiB float64   `name:"waves-gib" default:"1" help:"Largest wave file that a run may be expected to write; beyond, it does not begin."`
 	JSON     bool      `name:"json" help:"Print the summary as JSON."`
 	uioFlags
+	zooFlags
+	straitFlags
 
 	Workload string        `placeholder:"FILE" help:"gpu-sim: workload file of DISB (JSON)."`
 	Kernels  string        `placeholder:"FILE" help:"gpu-sim: kernel list (CSV, see host/gpu) in place of the catalogue's programs."`
 	Style    string        `default:"tvm" help:"gpu-sim: framework whose kernels the catalogue gives: tvm, tensorrt, pytorch."`
-	Time     time.Duration `help:"gpu-sim: end the workload after so much virtual time."`
+	Time     time.Duration `help:"gpu-sim: end the workload after so much virtual time; --zoo: its length (default: 30s)."`
 }
 
 func (*runCmd) Help() string {
@@ -56,7 +58,10 @@ Example:
   sluice run --config tiny --network tiny --n 4 --policy fluid --waves out/tiny.fst
   sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0
   sluice run my.sluice --device uio --label measured --clock-mhz 150 --data held-out
-  sluice run --device gpu-sim:mi50 --workload A.json --kernels mine.csv --policy streams,reef --time 2s`
+  sluice run --device gpu-sim:mi50 --workload A.json --kernels mine.csv --policy streams,reef --time 2s
+  sluice run --device gpu-sim:l4 --workload mine.json --policy static,strait --gpus 2
+  sluice run --zoo synthetic --clients 8 --rate 15/s --slo 100ms --link lte,steps,seen.txt --policy jellyfish+,b-m
+  sluice run --zoo profiles.csv --clients cameras.csv --workers 4`
 }
 
 // maxRequests bounds what a run keeps: each request's record, result and place in the schedule, 2 kB or so.
@@ -112,6 +117,19 @@ type runDoc struct {
 
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
+	if c.Zoo != "" {
+		return c.zoo(e)
+	}
+	for _, f := range []string{"clients", "link", "workers"} {
+		if slices.Contains(e.given, f) {
+			return coded(codeUsage, fmt.Errorf("--%s is for --zoo FILE|synthetic", f))
+		}
+	}
+	for _, f := range []string{"gpus", "begin"} {
+		if slices.Contains(e.given, f) && !strings.HasPrefix(c.Device, gpuSim) {
+			return coded(codeUsage, fmt.Errorf("--%s is for --device %sNAME, the device is %s", f, gpuSim, c.Device))
+		}
+	}
 	if err := c.checkDevice(); err != nil {
 		return err
 	}

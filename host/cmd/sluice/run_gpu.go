@@ -86,9 +86,13 @@ func (c *runCmd) gpu(e *env) error {
 	if slices.Equal(policies, []string{"serial", "fluid"}) { // the default, which is an NPU's
 		policies = []string{"streams", "reef"}
 	}
-	for _, p := range policies {
-		if !slices.Contains(gpus.Systems(), p) {
-			return coded(codeUsage, fmt.Errorf("--policy %s: expected %s", p, strings.Join(gpus.Systems(), ", ")))
+	batches, err := straits(policies)
+	if err != nil {
+		return err
+	}
+	for _, f := range []string{"gpus", "begin"} {
+		if !batches && slices.Contains(e.given, f) {
+			return coded(codeUsage, fmt.Errorf("--%s is for Strait and its baselines, the policies are %s", f, strings.Join(policies, ", ")))
 		}
 	}
 	if _, err := catalogue.StyleOf(c.Style); err != nil {
@@ -110,6 +114,9 @@ func (c *runCmd) gpu(e *env) error {
 		if kernels, err = kernel.ReadCSV(c.Kernels, r); err != nil {
 			return coded(codeInput, err)
 		}
+	}
+	if batches {
+		return c.strait(e, f, policies, kernels, trace)
 	}
 	own, err := gpus.NewOwn(f, c.Style, kernels, trace, c.SLO.at)
 	if err != nil {

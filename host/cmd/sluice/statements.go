@@ -17,7 +17,7 @@ func printStatements(w io.Writer, all []verdict.Statement, note func(*verdict.St
 		if s.CI95 != nil {
 			half = fmt.Sprintf("± %.3g", *s.CI95)
 		}
-		fmt.Fprintf(w, "%s\t%.4g\t%s\t%s\t%s\t%s\n", s.ID, s.Ours, half, s.Number(), s.Verdict, note(s))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Mean(), half, s.Number(), s.Verdict, note(s))
 	}
 	fmt.Fprintln(w, verdict.Count(all))
 }

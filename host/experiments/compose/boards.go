@@ -201,7 +201,7 @@ func overLinks(ctx context.Context, set *edge.Setting, sys edge.System, link str
 		return nil, err
 	}
 	return map[string]float64{
-		"miss": 100 * o.Miss, "accuracy": 100 * o.Accuracy, "on_time_times_accuracy": 100 * (1 - o.Miss) * o.Accuracy,
-		"busy": 100 * o.Busy, "changes": float64(o.Counts.Changes), "p50_ms": float64(o.P50) / 1e6, "p99_ms": float64(o.P99) / 1e6,
+		"miss_rate": o.Miss, "accuracy": o.Accuracy, "on_time_times_accuracy": (1 - o.Miss) * o.Accuracy,
+		"busy": o.Busy, "changes": float64(o.Counts.Changes), "p50_ns": float64(o.P50), "p99_ns": float64(o.P99),
 	}, nil
 }

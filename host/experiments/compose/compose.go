@@ -118,8 +118,8 @@ func straitExits(ns int64) (*composition, error) {
 				return nil, err
 			}
 			m := map[string]float64{
-				"high_violations": 100 * o.Class[1].Violations(), "low_violations": 100 * o.Class[0].Violations(),
-				"high_p99_ms": o.Class[1].Latency(0.99) / 1e6, "low_p99_ms": o.Class[0].Latency(0.99) / 1e6,
+				"high_violation_rate": o.Class[1].Violations(), "low_violation_rate": o.Class[0].Violations(),
+				"high_p99_ns": o.Class[1].Latency(0.99), "low_p99_ns": o.Class[0].Latency(0.99),
 			}
 			left, all := 0, 0
 			for i, n := range o.Exits {
@@ -128,10 +128,10 @@ func straitExits(ns int64) (*composition, error) {
 					left += n
 				}
 			}
-			m["left_early"] = 100 * float64(left) / float64(max(1, all))
+			m["left_early"] = float64(left) / float64(max(1, all))
 			var wrong []float64
 			for _, f := range o.Finished[len(o.Finished)/2:] {
-				wrong = append(wrong, 100*math.Abs(float64(f.Expected-f.Latency))/float64(f.Latency))
+				wrong = append(wrong, math.Abs(float64(f.Expected-f.Latency))/float64(f.Latency))
 			}
 			if slices.Sort(wrong); len(wrong) > 0 {
 				m["expected_error_p95"] = wrong[len(wrong)*95/100]

@@ -71,8 +71,8 @@ func TestBoards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		miss[p.name] = m["miss"]
-		t.Logf("%s: %.2f %%, %.2f %% accurate", p.name, m["miss"], m["accuracy"])
+		miss[p.name] = m["miss_rate"]
+		t.Logf("%s: %.2f %%, %.2f %% accurate", p.name, m["miss_rate"], m["accuracy"])
 	}
 	if a, b, c := miss["jellyfish, no exits"], miss["jellyfish, exits"], miss["jellyfish, fluid inside"]; !(c < b && b < a) {
 		t.Errorf("missed: without exits %.2f, with them %.2f, with fluid batching inside %.2f %%", a, b, c)
@@ -84,9 +84,9 @@ func TestBestOf(t *testing.T) {
 	asked := 0
 	got, err := bestOf(4, func(net int) (map[string]float64, error) {
 		asked++
-		return map[string]float64{"on_time_times_accuracy": []float64{20, 31, 30, 0}[net], "miss": float64(10 * net)}, nil
+		return map[string]float64{"on_time_times_accuracy": []float64{20, 31, 30, 0}[net], "miss_rate": float64(10 * net)}, nil
 	})
-	if err != nil || asked != 4 || got["network"] != 1 || got["miss"] != 10 {
+	if err != nil || asked != 4 || got["network"] != 1 || got["miss_rate"] != 10 {
 		t.Errorf("%v after %d, %v", got, asked, err)
 	}
 }

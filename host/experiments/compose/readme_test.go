@@ -46,11 +46,11 @@ func TestReadme(t *testing.T) {
 		case r == nil:
 			return ""
 		case metric == "left_early":
-			return fmt.Sprintf("%.0f", r.Ours)
+			return fmt.Sprintf("%.0f", 100*r.Ours)
 		case r.CI95 == nil:
 			t.Fatalf("%s, %s: %s has no interval", setting, policy, metric)
 		}
-		return fmt.Sprintf("%.*f ± %.*f", digits, r.Ours, digits, *r.CI95)
+		return fmt.Sprintf("%.*f ± %.*f", digits, 100*r.Ours, digits, 100**r.CI95)
 	}
 	rows := 0
 	line := func(cells ...string) {
@@ -61,13 +61,13 @@ func TestReadme(t *testing.T) {
 	}
 	const gpu = "strait+exits/l4"
 	for _, p := range policies[gpu] {
-		line(p, cell(gpu, p, "high_violations", 1), cell(gpu, p, "low_violations", 1), cell(gpu, p, "expected_error_p95", 1), cell(gpu, p, "left_early", 0))
+		line(p, cell(gpu, p, "high_violation_rate", 1), cell(gpu, p, "low_violation_rate", 1), cell(gpu, p, "expected_error_p95", 1), cell(gpu, p, "left_early", 0))
 	}
 	for _, what := range []string{"jellyfish+thresholds/", "jellyfish+fluid/"} {
 		for _, p := range policies[what+"wifi"] {
 			all := []string{p}
 			for _, link := range []string{"wifi", "lte", "steps"} {
-				all = append(all, cell(what+link, p, "miss", 2), cell(what+link, p, "accuracy", 1), cell(what+link, p, "on_time_times_accuracy", 1))
+				all = append(all, cell(what+link, p, "miss_rate", 2), cell(what+link, p, "accuracy", 1), cell(what+link, p, "on_time_times_accuracy", 1))
 			}
 			line(all...)
 		}

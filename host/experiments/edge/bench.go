@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"runtime"
 	"slices"
 	"strings"
@@ -50,11 +51,12 @@ type Point struct {
 	Loaded  int   // networks that a worker has loaded; 0: 5
 }
 
-// String names it: steps/8x15/75ms.
+// String names it: steps/8x15/75ms; a link's slashes are %2F.
 func (p Point) String() string {
-	s := fmt.Sprintf("%s/%dx%d/%dms", p.Trace, p.Clients, p.Rate, p.SLO/1e6)
+	link := url.PathEscape(p.Trace) // a file's path has slashes of its own
+	s := fmt.Sprintf("%s/%dx%d/%dms", link, p.Clients, p.Rate, p.SLO/1e6)
 	if p.Rate == 0 {
-		s = fmt.Sprintf("%s/%dxmixed", p.Trace, p.Clients)
+		s = fmt.Sprintf("%s/%dxmixed", link, p.Clients)
 	}
 	if p.Workers != 2 {
 		s += fmt.Sprintf("/%dw", p.Workers)
@@ -304,8 +306,8 @@ type Near struct {
 	Mean    float64   `json:"mean"`
 	CI95    *float64  `json:"ci95"`
 	Least   float64   `json:"least"`
-	Best    float64   `json:"proved_mean"` // over the proved ones alone; 0: there are none
-	Bound   float64   `json:"bound_mean"`  // over the others; 0: there are none
+	Best    *float64  `json:"proved_mean"` // over the proved ones alone; null: there are none
+	Bound   *float64  `json:"bound_mean"`  // over the others; null: there are none
 	Mapped  int       `json:"mapped"`      // instances in which everybody is
 	Reached int       `json:"reached"`     // in which the best is
 	Each    []float64 `json:"-"`           // of the instances
@@ -423,12 +425,7 @@ func (c *Config) ratio(ctx context.Context, workers, clients int) (*Ratio, error
 		}
 		n.Mean, n.CI95 = experiments.Interval(v)
 		n.Each = v
-		if len(proved) > 0 {
-			n.Best, _ = experiments.Interval(proved)
-		}
-		if len(bound) > 0 {
-			n.Bound, _ = experiments.Interval(bound)
-		}
+		n.Best, n.Bound = meanOf(proved), meanOf(bound)
 		r.Proved = len(proved)
 		r.Of = append(r.Of, n)
 	}
@@ -437,6 +434,15 @@ func (c *Config) ratio(ctx context.Context, workers, clients int) (*Ratio, error
 	}
 	r.Share = float64(r.Instances) / float64(r.Draws)
 	return r, nil
+}
+
+// meanOf is a mean; nil: of nothing.
+func meanOf(v []float64) *float64 {
+	if len(v) == 0 {
+		return nil
+	}
+	m, _ := experiments.Interval(v)
+	return &m
 }
 
 func errOr(errs ...error) error {

@@ -94,11 +94,15 @@ func newCameras(zoo jellyfish.Zoo, s Sizing, jitter float64, clients []Camera, t
 	rng := rand.New(rand.NewPCG(seed, 0x63616d657261))
 	for i, cl := range clients {
 		m := camera{Registered: cl.Registered, trace: trace, rng: rand.New(rand.NewPCG(seed, 1000+uint64(i)))}
-		m.offset = rng.Int64N(int64(len(trace.Bits))) * 1_000_000_000
+		if cl.Trace != nil {
+			m.trace = cl.Trace
+		} else {
+			m.offset = rng.Int64N(int64(len(trace.Bits))) * 1_000_000_000
+		}
 		m.created = cl.Start + rng.Int64N(1_000_000_000/int64(m.Rate))
 		m.noise = c.draw(&m)
 		// What it takes to come into contact has been timed.
-		m.est.Add(m.created, float64(trace.Rate(m.offset+m.created)))
+		m.est.Add(m.created, float64(m.trace.Rate(m.offset+m.created)))
 		c.all = append(c.all, m)
 	}
 	return c

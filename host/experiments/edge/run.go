@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
@@ -22,6 +24,9 @@ var ErrSetup = errors.New("edge experiment")
 type Camera struct {
 	jellyfish.Registered
 	Start int64 // when its first frame is due, or soon after
+	Name  string
+	// Trace is its own link, from its first second; nil: the setting's, from anywhere in it.
+	Trace *links.Trace
 }
 
 // Setting is who is served, over what, by how many workers.
@@ -88,6 +93,17 @@ type Outcome struct {
 	P50, P99 int64   // creation to result, of those with one
 	HitRate  float64 // of changes of a worker's network; 0 where there was none
 	Counts   jellyfish.Counts
+	Summary  engine.Summary // by the engine: its latencies count from a frame's arrival
+	Clients  []ClientOutcome
+}
+
+// ClientOutcome is what became of a client's frames.
+type ClientOutcome struct {
+	Frames   int
+	OnTime   int
+	Accuracy float64 // mean, of those on time
+	P50, P99 int64   // creation to result, of those on time; -1: none
+	Link     float64 // bits a second: the harmonic mean of what its frames say of their transfers
 }
 
 // System is a way of serving.
@@ -104,12 +120,16 @@ type System struct {
 	Inside func() sched.Policy
 }
 
-// middle is the network of 352 pixels: what is fixed where nothing adapts.
-const middle = 7
+// middle is the network in the middle of a zoo, of 352 pixels in the synthetic one: what is fixed where
+// nothing adapts.
+func middle(networks int) int { return (networks - 1) / 2 }
 
-// Systems are those that are compared.
-func Systems() []System {
-	all := len(jellyfish.Synthetic(1)) - 1
+// Systems are those that are compared, on the synthetic zoo.
+func Systems() []System { return SystemsOf(jellyfish.Synthetic(1)) }
+
+// SystemsOf are those on another zoo.
+func SystemsOf(zoo jellyfish.Zoo) []System {
+	all, middle := len(zoo)-1, middle(len(zoo))
 	out := []System{
 		{Name: "jellyfish", Select: jellyfish.Annealing{}, Budget: jellyfish.Aligned, Sizing: Sizing{Advised: true}},
 		{Name: "jellyfish+", Select: jellyfish.Search{}, Budget: jellyfish.Aligned, Sizing: Sizing{Advised: true}},
@@ -131,14 +151,19 @@ func Systems() []System {
 	return out
 }
 
-// Named is a system by its name.
-func Named(name string) (System, error) {
-	for _, s := range Systems() {
+// Named is a system by its name, on the synthetic zoo.
+func Named(name string) (System, error) { return NamedOf(jellyfish.Synthetic(1), name) }
+
+// NamedOf is a system by its name.
+func NamedOf(zoo jellyfish.Zoo, name string) (System, error) {
+	var names []string
+	for _, s := range SystemsOf(zoo) {
 		if s.Name == name {
 			return s, nil
 		}
+		names = append(names, s.Name)
 	}
-	return System{}, fmt.Errorf("%w: there is no system %q", ErrSetup, name)
+	return System{}, fmt.Errorf("%w: there is no system %q; there are %s", ErrSetup, name, strings.Join(names, ", "))
 }
 
 // Cameras are n clients of one kind that come one after another, 1 to 10 s apart at random, but for short
@@ -163,13 +188,14 @@ func Cameras(n int, r func(i int) jellyfish.Registered, ns int64, seed uint64) [
 
 // Run serves a setting under a system.
 func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, error) {
-	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || set.Trace == nil || sys.Static >= len(set.Zoo) {
+	unlinked := set.Trace == nil && slices.ContainsFunc(set.Clients, func(c Camera) bool { return c.Trace == nil })
+	if len(set.Clients) == 0 || set.Workers < 1 || set.Ns < 1 || unlinked || sys.Static >= len(set.Zoo) {
 		return nil, fmt.Errorf("%w: %d clients, %d workers, %d ns, network %d of %d", ErrSetup, len(set.Clients), set.Workers, set.Ns, sys.Static, len(set.Zoo))
 	}
 	sizing := sys.Sizing
 	sizing.Most = min(sizing.Most, len(set.Zoo)-1)
 	src := newCameras(set.Zoo, sizing, a.Jitter, set.Clients, set.Trace, set.Ns, set.Seed)
-	seen := &seen{src: src, zoo: set.Zoo, upscale: a.Upscale}
+	seen := &seen{src: src, zoo: set.Zoo, upscale: a.Upscale, clients: make([]clientSeen, len(set.Clients))}
 	cfg := engine.Config{
 		Source: src, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
 		Watchdog: engine.Watchdog{Fixed: 1 << 50},
@@ -213,7 +239,11 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 	}
 	res, err := engine.Run(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%d clients over %s under %s: %w", len(set.Clients), set.Trace.Name, sys.Name, err)
+		over := "links of their own"
+		if set.Trace != nil {
+			over = set.Trace.Name
+		}
+		return nil, fmt.Errorf("%d clients over %s under %s: %w", len(set.Clients), over, sys.Name, err)
 	}
 	return seen.outcome(res, policy), nil
 }
@@ -250,16 +280,27 @@ type seen struct {
 	aligned int
 	sum     float64
 	hist    engine.Histogram
+	clients []clientSeen
+}
+
+// clientSeen is a client's part of it.
+type clientSeen struct {
+	n, good, timed int
+	sum, inverse   float64 // of accuracies; of 1 / rates of the transfers that were timed
+	hist           engine.Histogram
 }
 
 // Ended implements engine.Observer.
 func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 	s.n++
+	f := &s.src.frames[r.Task-1]
+	by := &s.clients[f.client]
+	by.n++
 	if r.Ending != engine.OnTime {
 		return
 	}
 	s.good++
-	f := &s.src.frames[r.Task-1]
+	by.good++
 	acc := s.zoo[r.Class].Accuracy
 	if int(f.size) == r.Class {
 		s.aligned++
@@ -268,12 +309,34 @@ func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 		acc -= s.upscale * (acc - s.zoo[f.size].Accuracy)
 	}
 	s.sum += acc
-	c := &s.src.all[f.client]
-	s.hist.Add(r.Ended - (r.Deadline - c.SLO))
+	by.sum += acc
+	took := r.Ended - (r.Deadline - s.src.all[f.client].SLO)
+	s.hist.Add(took)
+	by.hist.Add(took)
+}
+
+// TaskEnded implements engine.Observer.
+func (s *seen) TaskEnded(_ int64, t *sched.Task, _ engine.Ending) {
+	if t.Link > 0 {
+		by := &s.clients[t.Client]
+		by.timed++
+		by.inverse += 1 / t.Link
+	}
 }
 
 func (s *seen) outcome(res *engine.Result, p *jellyfish.Policy) *Outcome {
-	o := &Outcome{Frames: s.n, OnTime: s.good, P50: s.hist.Quantile(0.5), P99: s.hist.Quantile(0.99)}
+	o := &Outcome{Frames: s.n, OnTime: s.good, P50: s.hist.Quantile(0.5), P99: s.hist.Quantile(0.99), Summary: res.Summary()}
+	for i := range s.clients {
+		c := &s.clients[i]
+		by := ClientOutcome{Frames: c.n, OnTime: c.good, P50: c.hist.Quantile(0.5), P99: c.hist.Quantile(0.99)}
+		if c.good > 0 {
+			by.Accuracy = c.sum / float64(c.good)
+		}
+		if c.timed > 0 {
+			by.Link = float64(c.timed) / c.inverse
+		}
+		o.Clients = append(o.Clients, by)
+	}
 	if s.n > 0 {
 		o.Miss = 1 - float64(s.good)/float64(s.n)
 	}

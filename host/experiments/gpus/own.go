@@ -5,6 +5,7 @@ package gpus
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,11 +41,11 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 		if s.Batch > 1 {
 			return nil, fmt.Errorf("%w: client %s sends batches of %d, and a kernel list is for one sample", ErrWorkload, s.Name, s.Batch)
 		}
-		name, err := o.name(s.Network)
+		name, err := catalogue.Meant(s.Network, slices.Sorted(maps.Keys(o.bed.own)))
 		if err != nil {
 			return nil, fmt.Errorf("%w: client %s: %w", ErrWorkload, s.Name, err)
 		}
-		c := Client{Name: s.Name, Network: name, BestEffort: s.Priority > 0}
+		c := Client{Name: s.Name, Network: name, BestEffort: s.Priority > 0, Deadline: s.Deadline}
 		if c.Urgent = s.Closed && strings.HasSuffix(s.Name, "_rt"); !s.Closed {
 			if c.Times = s.Times; c.Times == nil {
 				c.Times = []int64{} // it sends nothing by the end
@@ -53,36 +54,6 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 		o.w.Clients = append(o.w.Clients, c)
 	}
 	return o, nil
-}
-
-// name is the network that a workload's name means.
-func (o *Own) name(asked string) (string, error) {
-	if o.bed.own[asked] != nil {
-		return asked, nil
-	}
-	if len(o.bed.own) > 0 {
-		var names []string
-		for n := range o.bed.own {
-			names = append(names, n)
-		}
-		slices.Sort(names)
-		return "", fmt.Errorf("no network %q in the kernel list; there are %s", asked, strings.Join(names, ", "))
-	}
-	all := catalogue.Names()
-	short, _, _ := strings.Cut(asked, "-imagenet")
-	if slices.Contains(all, short) {
-		return short, nil
-	}
-	var found []string
-	for _, n := range all {
-		if short != "" && strings.HasPrefix(n, short) {
-			found = append(found, n)
-		}
-	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("network %q means %d of %s, expected one", asked, len(found), strings.Join(all, ", "))
-	}
-	return found[0], nil
 }
 
 // Requests is how many arrive by themselves.

@@ -33,6 +33,7 @@ type Client struct {
 	Times      []int64 // when it sends, in place of a share
 	BestEffort bool    // although it sends when it is time
 	Urgent     bool    // although it sends when its last request has ended
+	Deadline   int64   // from its arrival, that a real-time request has; 0: what all have
 }
 
 // closed is whether the client waits for its last request's end before the next.
@@ -263,6 +264,9 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	d.Window = ns
 	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all))}
 	src.slo = func(c *Client) int64 {
+		if c.RealTime() && c.Deadline > 0 {
+			return c.Deadline
+		}
 		if b.slo == nil || !c.RealTime() {
 			return 0
 		}

@@ -62,13 +62,15 @@ func Twice(models []Model) (out []Model) {
 // Bed is a GPU on which models were profiled alone.
 type Bed struct {
 	File   *params.File
+	style  string
+	own    map[string][]*kernel.Program // somebody's own kernels, by network and batch; nil: the catalogue's
 	nets   map[string]*gpu.Network
 	tables map[string]*sched.Table
 }
 
 // NewBed profiles what is asked for when it is asked for.
 func NewBed(f *params.File) *Bed {
-	return &Bed{File: f, nets: map[string]*gpu.Network{}, tables: map[string]*sched.Table{}}
+	return &Bed{File: f, style: style, nets: map[string]*gpu.Network{}, tables: map[string]*sched.Table{}}
 }
 
 // network is a model's kernels on the bed's GPU, made once.
@@ -85,7 +87,7 @@ func (b *Bed) network(m *Model) *gpu.Network {
 			if p := programs[batch]; p != nil {
 				return p, nil
 			}
-			p, err := catalogue.Program(catalogue.Spec{Network: name, Style: style, Batch: batch, Exits: exits}, b.File.Machine())
+			p, err := catalogue.Program(catalogue.Spec{Network: name, Style: b.style, Batch: batch, Exits: exits}, b.File.Machine())
 			programs[batch] = p
 			return p, err
 		},
@@ -93,8 +95,24 @@ func (b *Bed) network(m *Model) *gpu.Network {
 			return device.ExitResult{Class: int(id % 1000), Confidence: confidence(id, segment)}
 		},
 	}
+	if own := b.own[name]; own != nil {
+		n.Program = func(batch int) (*kernel.Program, error) {
+			if batch < 1 || batch > len(own) {
+				return nil, fmt.Errorf("%s has kernels for batches up to %d, not for %d", name, len(own), batch)
+			}
+			return own[batch-1], nil
+		}
+	}
 	b.nets[key] = n
 	return n
+}
+
+// most is a model's largest batch.
+func (b *Bed) most(m *Model) int {
+	if own := b.own[m.Network]; own != nil {
+		return min(MaxBatch, len(own))
+	}
+	return MaxBatch
 }
 
 // confidence is uniform in 0..1 and rises from exit to exit: synthetic, the same for all systems.
@@ -138,7 +156,7 @@ func (b *Bed) Table(m *Model) (*sched.Table, error) {
 	var cells []sched.Cell
 	var transfers []int64
 	var uses [][]sched.Throughput
-	for batch := 1; batch <= MaxBatch; batch++ {
+	for batch := 1; batch <= b.most(m); batch++ {
 		copied, segments, err := b.alone(m, batch)
 		if err != nil {
 			return nil, fmt.Errorf("profile %s at batch %d: %w", m.Name, batch, err)

@@ -385,14 +385,14 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 		of   func(*Outcome) float64
 	}
 	measures := []measure{
-		{"high_violations", func(o *Outcome) float64 { return 100 * o.Class[1].Violations() }},
-		{"low_violations", func(o *Outcome) float64 { return 100 * o.Class[0].Violations() }},
-		{"high_dropped", func(o *Outcome) float64 { return 100 * float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
-		{"low_dropped", func(o *Outcome) float64 { return 100 * float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
-		{"high_p50_ms", func(o *Outcome) float64 { return o.Class[1].Latency(0.5) / 1e6 }},
-		{"high_p99_ms", func(o *Outcome) float64 { return o.Class[1].Latency(0.99) / 1e6 }},
-		{"low_p50_ms", func(o *Outcome) float64 { return o.Class[0].Latency(0.5) / 1e6 }},
-		{"low_p99_ms", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) / 1e6 }},
+		{"high_violation_rate", func(o *Outcome) float64 { return o.Class[1].Violations() }},
+		{"low_violation_rate", func(o *Outcome) float64 { return o.Class[0].Violations() }},
+		{"high_dropped", func(o *Outcome) float64 { return float64(o.Class[1].Dropped) / float64(o.Class[1].Requests) }},
+		{"low_dropped", func(o *Outcome) float64 { return float64(o.Class[0].Dropped) / float64(o.Class[0].Requests) }},
+		{"high_p50_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.5) }},
+		{"high_p99_ns", func(o *Outcome) float64 { return o.Class[1].Latency(0.99) }},
+		{"low_p50_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.5) }},
+		{"low_p99_ns", func(o *Outcome) float64 { return o.Class[0].Latency(0.99) }},
 	}
 	for _, name := range []string{"high", "low", "uniform", "trace", "evolving"} {
 		systems := []string{"temporal", "static", "reactive", "strait", "strait-null", "one-low"}
@@ -419,7 +419,7 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 		name      string
 		at        float64
 		kernel, l *float64
-	}{{"p50", 0.5, nil, nil}, {"p95", 0.95, of(29.6), of(18.95)}, {"p99", 0.99, of(46.6), of(27.9)}} {
+	}{{"p50", 0.5, nil, nil}, {"p95", 0.95, of(0.296), of(0.1895)}, {"p99", 0.99, of(0.466), of(0.279)}} {
 		for _, p := range []struct {
 			policy    string
 			published *float64
@@ -448,9 +448,9 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 			}},
 			{"overhead", nil, func(l *lab) ([]float64, error) { return l.overhead() }},
 		} {
-			if err := b.row(labs, "l4/prediction", p.policy, "error_"+q.name+"_percent", p.published, func(l *lab) (float64, error) {
+			if err := b.row(labs, "l4/prediction", p.policy, "error_"+q.name, p.published, func(l *lab) (float64, error) {
 				v, err := p.of(l)
-				return quantile(v, q.at), err
+				return quantile(v, q.at) / 100, err
 			}); err != nil {
 				return err
 			}
@@ -481,6 +481,11 @@ func (l *lab) overhead() ([]float64, error) {
 	return v, err
 }
 
+// unread are the assumed parameters of evictions, kills and padding, which nothing here does.
+func unread() []string {
+	return []string{"reset_host_ns", "reclaim_ns", "evict_ns", "evict_each_ns", "kill_ns", "restart_ns", "pad_share"}
+}
+
 // vary halves and doubles each assumed parameter, one at a time, with every seed: those of the GPUs, the
 // share of its deadline for which a request waits for others, and the load.
 func (b *Bench) vary(ctx context.Context, c *Config, all []claim) error {
@@ -488,7 +493,7 @@ func (b *Bench) vary(ctx context.Context, c *Config, all []claim) error {
 	if err != nil {
 		return err
 	}
-	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return k == "kill_ns" || k == "restart_ns" }) // nothing is killed here
+	keys := slices.DeleteFunc(f.Assumed(), func(k string) bool { return slices.Contains(unread(), k) })
 	// half of the load leaves nothing to compare, twice is beyond what there is
 	changes := append(verdict.Halves(append(keys, "form")...), verdict.Change{Key: "load", By: 0.85}, verdict.Change{Key: "load", By: 1.2})
 	return verdict.Vary(b.Statements, nil, changes, func(x verdict.Change) (out []*verdict.Statement, err error) {

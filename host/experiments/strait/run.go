@@ -53,6 +53,21 @@ type Class struct {
 	latencies                       []int64
 }
 
+// ended counts a request.
+func (c *Class) ended(took int64, how engine.Ending) {
+	c.Requests++
+	switch how {
+	case engine.OnTime:
+		c.OnTime++
+	case engine.Late:
+		c.Late++
+	default:
+		c.Dropped++
+		return
+	}
+	c.latencies = append(c.latencies, took)
+}
+
 // Violations is the share that was not on time.
 func (c *Class) Violations() float64 {
 	if c.Requests == 0 {
@@ -155,45 +170,18 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 	if len(r.Models) == 0 || r.Ns < 1 || !(r.Load.Work > 0) {
 		return nil, errors.New("a run needs models, a length and a load")
 	}
-	gpus := max(1, r.GPUs)
-	policy, mode, err := r.system()
+	src, err := b.arrivals(&r, max(1, r.GPUs))
 	if err != nil {
 		return nil, err
 	}
-	src, err := b.arrivals(&r, gpus)
+	cfg, strait, err := b.engine(&r)
 	if err != nil {
 		return nil, err
 	}
-	cfg := engine.Config{
-		Policy: policy, Inputs: engine.NoInputs, Source: src, Clock: engine.Measured, Keep: engine.Counts,
-		Watchdog: engine.Watchdog{Fixed: 1 << 50, Other: 1 << 50},
-	}
-	rng := rand.New(rand.NewPCG(r.Seed, 77))
-	for i := range r.Models {
-		t, err := b.Table(&r.Models[i])
-		if err != nil {
-			return nil, err
-		}
-		if r.Drift > 0 {
-			t = drifted(t, r.Drift, rng)
-		}
-		n := engine.Network{Name: r.Models[i].Name}
-		for range gpus {
-			n.Tables = append(n.Tables, t)
-		}
-		cfg.Networks = append(cfg.Networks, n)
-	}
-	for range gpus {
-		d, err := b.device(mode, r.Models)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Devices = append(cfg.Devices, d)
-	}
+	cfg.Source = src
 	o := &Outcome{ByModel: map[string]*Class{}, Slow: map[string][]float64{}}
 	seen := &endings{o: o, models: r.Models, due: src.due, bed: b}
 	cfg.Observer = seen
-	strait, _ := policy.(*sched.Strait)
 	if strait != nil {
 		strait.Ended = func(f *sched.Finished) {
 			if r.Finished != nil {
@@ -213,6 +201,42 @@ func (b *Bed) Run(ctx context.Context, r Run) (*Outcome, error) {
 		o.Model = strait.Model
 	}
 	return o, nil
+}
+
+// engine is the run's policy, networks and devices; strait is the policy where it is one.
+func (b *Bed) engine(r *Run) (cfg engine.Config, strait *sched.Strait, err error) {
+	policy, mode, err := r.system()
+	if err != nil {
+		return cfg, nil, err
+	}
+	cfg = engine.Config{
+		Policy: policy, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts,
+		Watchdog: engine.Watchdog{Fixed: 1 << 50, Other: 1 << 50},
+	}
+	rng := rand.New(rand.NewPCG(r.Seed, 77))
+	for i := range r.Models {
+		t, err := b.Table(&r.Models[i])
+		if err != nil {
+			return cfg, nil, err
+		}
+		if r.Drift > 0 {
+			t = drifted(t, r.Drift, rng)
+		}
+		n := engine.Network{Name: r.Models[i].Name}
+		for range max(1, r.GPUs) {
+			n.Tables = append(n.Tables, t)
+		}
+		cfg.Networks = append(cfg.Networks, n)
+	}
+	for range max(1, r.GPUs) {
+		d, err := b.device(mode, r.Models)
+		if err != nil {
+			return cfg, nil, err
+		}
+		cfg.Devices = append(cfg.Devices, d)
+	}
+	strait, _ = policy.(*sched.Strait)
+	return cfg, strait, nil
 }
 
 // drifted is a table whose shares of use are off by up to so much, within 0..1 (appendix A.2).
@@ -355,16 +379,6 @@ func (e *endings) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
 		e.o.ByModel[m.Name] = by
 	}
 	for _, c := range []*Class{&e.o.Class[m.Priority], by} {
-		c.Requests++
-		switch how {
-		case engine.OnTime:
-			c.OnTime++
-		case engine.Late:
-			c.Late++
-		default:
-			c.Dropped++
-			continue
-		}
-		c.latencies = append(c.latencies, now-t.Arrived)
+		c.ended(now-t.Arrived, how)
 	}
 }

@@ -69,11 +69,11 @@ type Statement struct {
 	ID        string   `json:"id"`
 	Text      string   `json:"text"`
 	Published *float64 `json:"published"` // null: no number is given there
-	Ours      float64  `json:"ours"`      // mean over the seeds
+	Ours      *float64 `json:"ours"`      // mean over the seeds; null: nothing of it happened
 	CI95      *float64 `json:"ci95"`      // half width
 	Ratio     *float64 `json:"ratio"`     // ours / published; null where that is nothing
-	Least     float64  `json:"least"`     // it holds from here
-	Most      float64  `json:"most"`      // to here
+	Least     *float64 `json:"least"`     // it holds from here; null: from anywhere
+	Most      *float64 `json:"most"`      // to here
 	Verdict   string   `json:"verdict"`
 	// Fitted: parameters were set by this very number, so that it proves nothing.
 	Fitted bool `json:"fitted"`
@@ -88,20 +88,22 @@ type Statement struct {
 // that is no number says that nothing of it happened: there is no verdict then.
 func (c *Claim) Judge(v []float64) *Statement {
 	mean, ci := experiments.Interval(v)
-	s := &Statement{ID: c.ID, Text: c.Text, Published: c.Published, Least: c.Least, Most: c.Most, Fitted: c.Fitted, Ours: mean, CI95: ci}
+	s := &Statement{ID: c.ID, Text: c.Text, Published: c.Published, Least: finite(c.Least), Most: finite(c.Most), Fitted: c.Fitted, CI95: ci}
+	if math.IsNaN(mean) || math.IsInf(mean, 0) {
+		s.CI95, s.Verdict, s.Why = nil, Undecided, "nothing of it happened in the time that was simulated"
+		return s
+	}
+	s.Ours = &mean
 	if s.Published != nil && *s.Published != 0 {
 		ratio := mean / *s.Published
 		s.Ratio = &ratio
 	}
 	switch half := *cmp.Or(ci, new(float64)); {
-	case math.IsNaN(mean) || math.IsInf(mean, 0):
-		s.Ours, s.CI95, s.Ratio, s.Verdict, s.Why = 0, nil, nil, Undecided, "nothing of it happened in the time that was simulated"
-		return s.finite()
 	case ci == nil:
 		s.Verdict = OneSeed
-	case mean-half >= s.Least && mean+half <= s.Most:
+	case mean-half >= c.Least && mean+half <= c.Most:
 		s.Verdict = Holds
-	case mean+half < s.Least || mean-half > s.Most:
+	case mean+half < c.Least || mean-half > c.Most:
 		s.Verdict = Fails
 	default:
 		s.Verdict = Undecided
@@ -109,25 +111,35 @@ func (c *Claim) Judge(v []float64) *Statement {
 	if s.Verdict != Holds {
 		s.Why = c.Why
 	}
-	return s.finite()
+	return s
 }
 
-// finite: JSON knows no infinities.
-func (s *Statement) finite() *Statement {
-	s.Least, s.Most = math.Max(s.Least, -math.MaxFloat64), math.Min(s.Most, math.MaxFloat64)
-	return s
+// finite is a bound, nil where it is none.
+func finite(v float64) *float64 {
+	if math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
 }
 
 // Side is on which side of its bounds the mean is, whatever the seeds say of its uncertainty: what there
 // is to compare of single runs.
 func (s *Statement) Side() string {
 	switch {
-	case s.CI95 == nil && s.Verdict == Undecided:
+	case s.Ours == nil:
 		return "nothing"
-	case s.Ours >= s.Least && s.Ours <= s.Most:
+	case (s.Least == nil || *s.Ours >= *s.Least) && (s.Most == nil || *s.Ours <= *s.Most):
 		return "within the bounds"
 	}
 	return "beyond the bounds"
+}
+
+// Mean is ours, for people.
+func (s *Statement) Mean() string {
+	if s.Ours == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", *s.Ours)
 }
 
 // Number is what was published, for people.

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"encoding/json"
 	"maps"
 	"math"
 	"strings"
@@ -38,6 +39,30 @@ func TestJudge(t *testing.T) {
 	}
 	if got := all[0].Number(); got != "(2)" {
 		t.Error(got)
+	}
+}
+
+// What is not there is null in JSON: no bound on one side, nothing that happened.
+func TestNothingIsNull(t *testing.T) {
+	c := AtMost("a", "", 2)
+	for _, k := range []struct {
+		v    float64
+		want string
+	}{
+		{1, `"ours":1,"ci95":0,"ratio":0.5,"least":null,"most":2,`},
+		{math.NaN(), `"ours":null,"ci95":null,"ratio":null,"least":null,"most":2,`},
+	} {
+		s := c.Judge([]float64{k.v, k.v})
+		text, err := json.Marshal(s)
+		if err != nil || !strings.Contains(string(text), k.want) {
+			t.Errorf("%s, %v; expected %s", text, err, k.want)
+		}
+	}
+	if s := c.Judge([]float64{math.NaN()}); s.Mean() != "-" {
+		t.Error(s.Mean())
+	}
+	if s := c.Judge([]float64{-1e300}); s.Side() != "within the bounds" || s.Mean() != "-1e+300" {
+		t.Error(s.Side(), s.Mean())
 	}
 }
 

@@ -1,0 +1,191 @@
+package search
+
+import (
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/cost"
+	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/hw/abi"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+// What dse/compile does behind mapping.Choose: tensors stay on chip where the cycles of a segment in sum get
+// fewer. Choose does it for one design, by mapping.Keep; solvers for all designs of a <T_P, T_C> at once, for
+// which they need no entry, only cycles (chain.sum): the same recursion over what is kept behind each layer. With bounds
+// from below in place of layers' cycles it is a bound on the sum, since it takes minima of sums.
+
+// Choice is a layer's entry at a batch, and what the law says of it.
+type Choice struct {
+	Entry abi.FBCB
+	Time  cost.Breakdown
+}
+
+// Choose maps the layers that a network becomes on a design (Lower) at a batch, as dse/compile does.
+func Choose(d configs.Design, layers []Layer, batch int, o mapping.Options) ([]Choice, error) {
+	entries := make([]abi.FBCB, len(layers))
+	chosen := map[cost.Geom]abi.FBCB{} // layers alike have one
+	for i, l := range layers {
+		e, ok := chosen[l.Geom]
+		if !ok {
+			var err error
+			if e, _, err = mapping.Choose(d, l.Geom, batch, o); err != nil {
+				return nil, fmt.Errorf("layer %q: %w", l.Name, err)
+			}
+			chosen[l.Geom] = e
+		}
+		entries[i] = e
+	}
+	for first := 0; first < len(layers); {
+		var geoms []cost.Geom
+		var links []mapping.Link
+		for i := first; i < len(layers) && layers[i].Segment == layers[first].Segment; i++ {
+			geoms, links = append(geoms, layers[i].Geom), append(links, layers[i].Next)
+		}
+		end := first + len(geoms)
+		mapping.Keep(d, geoms, links, batch, entries[first:end], o)
+		first = end
+	}
+	out := make([]Choice, len(layers))
+	for i, l := range layers {
+		out[i] = Choice{entries[i], cost.Layer(d, l.Geom, batch, entries[i])}
+	}
+	return out, nil
+}
+
+// far is the cycles of what cannot be: more than any network takes, and sums of it stay numbers.
+const far = none >> 3
+
+// chain is the layers of a network in their order.
+type chain []link
+
+// link is one of them: its class, and what its output is to the next one.
+type link struct {
+	class, segment int
+	next           mapping.Link
+}
+
+func chainOf(layers []Layer, all []Class) chain {
+	index := make(map[cost.Geom]int, len(all))
+	for i := range all {
+		index[all[i].Geom] = i
+	}
+	out := make(chain, len(layers))
+	for i, l := range layers {
+		out[i] = link{index[l.Geom], l.Segment, l.Next}
+	}
+	return out
+}
+
+// stays is the law's fewest cycles of a class's layers at a batch, by whether what they read is on chip and by
+// what becomes of what they write, in each room; far where that cannot be, nil where no layer asks for it.
+type stays [2][mapping.Only + 1][]int64
+
+// stays of a class on designs that have the given rooms.
+func (s *solver) stays(d configs.Design, cl *Class, batch int, rs []room) (out stays) {
+	if s.o.Spill {
+		return out
+	}
+	g := &cl.Geom
+	for in := range 2 {
+		if in == 1 && !cl.reads {
+			break
+		}
+		for link := range cl.writes + 1 {
+			if in == 0 && link == mapping.Apart {
+				continue
+			}
+			best := make([]int64, len(rs))
+			for i := range best {
+				best[i] = far
+			}
+			out[in][link] = best
+			var law cost.Prepared
+			var of cost.K
+			prepared := false
+			mapping.Whole(*g, batch, s.o, func(e abi.FBCB) {
+				k := cost.K(e.K)
+				first, last := keptSpan(&d, g, batch, in == 1, link, e, rs)
+				if first > last {
+					return
+				}
+				if !prepared || of != k {
+					law, of, prepared = cost.Prepare(d, *g, k, 1), k, true
+				}
+				s.asked++
+				c := law.Layer(batch, mapping.Stay(e, in == 1, link)).Total
+				for r := first; r <= last; r++ {
+					best[r] = min(best[r], c)
+				}
+			})
+		}
+	}
+	return out
+}
+
+// keptSpan is the rooms first..last that allow entry e of mapping.Whole with a kept tensor, as mapping.Check has it
+// (TestKeptSpan).
+func keptSpan(d *configs.Design, g *cost.Geom, batch int, in bool, out mapping.Link, e abi.FBCB, rs []room) (first, last int) {
+	p := mapping.Point{K: cost.K(e.K), S: 1}
+	tr := int(e.TileRows)
+	if out != mapping.Apart && (!g.GEMM() || g.OutPix != g.OutC) || !field(g, batch, tr) || !placed(*d, g, p, e.Order) {
+		return 0, -1
+	}
+	rows, elems := 0, g.InRowsOnChip(tr)
+	if in { // without padding
+		elems = g.InH
+	}
+	elems *= batch * g.InRow()
+	if out != mapping.Apart {
+		elems = max(elems, batch*g.OutH*g.OutW*g.OutC)
+	}
+	if g.GEMM() {
+		rows = batch * tr * g.OutW
+	}
+	if p.K == cost.KHalf {
+		rows *= 2 // as mapping: T_R is even
+	}
+	first, last = 0, len(rs)-1
+	for first <= last && rs[first].tr < rows {
+		first++
+	}
+	for first <= last && rs[last].elems < elems {
+		last--
+	}
+	return first, last
+}
+
+// sum fills in the cycles of designs at a batch, those of segments with tensors on chip where that is fewer: plain has
+// by class and room the cycles of layers whose tensors go through DRAM, kept the others'.
+func (ch chain) sum(cs []Cycles, batch int, start int64, plain [][]int64, kept []stays) {
+	n := len(cs)
+	// cycles up to a layer, where what it writes goes to DRAM only, and where it is on chip
+	apart, on := make([]int64, n), make([]int64, n)
+	for i, l := range ch {
+		k := &kept[l.class]
+		if i == 0 || ch[i-1].segment != l.segment {
+			for r := range n {
+				apart[r], on[r] = start, far
+			}
+		}
+		for r, c := range plain[l.class][:n] {
+			a, o := apart[r], on[r]
+			apart[r], on[r] = a+c, far
+			if x := k[1][mapping.Apart]; x != nil {
+				apart[r] = min(apart[r], o+x[r])
+			}
+			for link := mapping.Shared; link <= l.next; link++ {
+				if x := k[0][link]; x != nil {
+					on[r] = min(on[r], a+x[r])
+				}
+				if x := k[1][link]; x != nil {
+					on[r] = min(on[r], o+x[r])
+				}
+			}
+		}
+		if i == len(ch)-1 || ch[i+1].segment != l.segment {
+			for r := range n {
+				cs[r][batch-1][l.segment] = apart[r]
+			}
+		}
+	}
+}

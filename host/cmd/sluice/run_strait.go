@@ -1,0 +1,221 @@
+// sluice run --device gpu-sim:NAME --policy strait,...: somebody's own workload under Strait and its baselines.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/strait"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/report"
+)
+
+// straitFlags are run's for Strait.
+type straitFlags struct {
+	GPUs  int    `name:"gpus" default:"1" help:"gpu-sim with Strait or its baselines: GPUs."`
+	Begin string `placeholder:"FILE" help:"gpu-sim with Strait: the predictor that it begins with (a checkpoint; default: as new)."`
+}
+
+// mostGPUs bounds --gpus.
+const mostGPUs = 16
+
+// straits tells whether policies are Strait's and its baselines', or else those of kernels' launching modes.
+func straits(policies []string) (bool, error) {
+	n := 0
+	for _, p := range policies {
+		switch {
+		case slices.Contains(strait.Systems(), p):
+			n++
+		case !slices.Contains(gpus.Systems(), p):
+			return false, coded(codeUsage, fmt.Errorf("--policy %s: expected %s; or, whose server makes batches, %s",
+				p, strings.Join(gpus.Systems(), ", "), strings.Join(strait.Systems(), ", ")))
+		}
+	}
+	if n > 0 && n < len(policies) {
+		return false, coded(codeUsage, fmt.Errorf("--policy %s: %s serve requests one by one, and %s in batches: a run each",
+			strings.Join(policies, ","), strings.Join(gpus.Systems(), ", "), strings.Join(strait.Systems(), ", ")))
+	}
+	return n > 0, nil
+}
+
+type straitClassDoc struct {
+	Requests   int      `json:"requests"`
+	OnTime     int      `json:"on_time"`
+	Late       int      `json:"late"`
+	Dropped    int      `json:"dropped"`
+	Violations *float64 `json:"violation_rate"` // null: no request
+	P50        *int64   `json:"p50_ns"`         // null: nothing has a result
+	P99        *int64   `json:"p99_ns"`
+}
+
+func straitClass(c *strait.Class) straitClassDoc {
+	d := straitClassDoc{Requests: c.Requests, OnTime: c.OnTime, Late: c.Late, Dropped: c.Dropped}
+	d.Violations = some(c.Requests > 0, c.Violations())
+	quantile := func(q float64) *int64 {
+		v := c.Latency(q)
+		if math.IsNaN(v) {
+			return nil
+		}
+		return some(true, int64(v))
+	}
+	d.P50, d.P99 = quantile(0.5), quantile(0.99)
+	return d
+}
+
+type straitClientDoc struct {
+	Client   string `json:"client"`
+	Network  string `json:"network"`
+	Priority string `json:"priority"` // high | low
+	Deadline int64  `json:"deadline_ns"`
+	Alone    int64  `json:"alone_ns"` // a request that has the GPU and its link to itself
+	straitClassDoc
+}
+
+type straitPolicyDoc struct {
+	engine.Summary
+	High    straitClassDoc    `json:"high"`
+	Low     straitClassDoc    `json:"low"`
+	Errors  *straitErrorsDoc  `json:"prediction_error"` // null: nothing is predicted
+	Clients []straitClientDoc `json:"clients"`
+}
+
+// straitErrorsDoc are relative errors of predicted slowdowns.
+type straitErrorsDoc struct {
+	Batches int     `json:"batches"`
+	P50     float64 `json:"p50"`
+	P95     float64 `json:"p95"`
+	P99     float64 `json:"p99"`
+}
+
+type straitRunDoc struct {
+	header
+	Device          string            `json:"device"`
+	GPUs            int               `json:"gpus"`
+	Kernels         string            `json:"kernels"` // file, or the catalogue's style
+	Workload        string            `json:"workload"`
+	Begin           string            `json:"begin"` // the checkpoint; empty: as new
+	Time            int64             `json:"time_ns"`
+	straitPolicyDoc                   // of the last policy
+	Runs            []straitPolicyDoc `json:"runs"`
+}
+
+// strait serves a workload under Strait and its baselines.
+func (c *runCmd) strait(e *env, f *params.File, policies []string, kernels []*kernel.Program, trace *load.Trace) error {
+	if c.GPUs < 1 || c.GPUs > mostGPUs {
+		return coded(codeUsage, fmt.Errorf("--gpus %d: 1 to %d are expected", c.GPUs, mostGPUs))
+	}
+	var begin *predict.Model
+	if c.Begin != "" {
+		var err error
+		if begin, err = learnt(c.Begin); err != nil {
+			return err
+		}
+	}
+	style := c.Style
+	if !slices.Contains(e.given, "style") {
+		style = "tensorrt" // the publication's
+	}
+	own, err := strait.NewOwn(f, style, kernels, trace, c.SLO.at)
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	if c.Time > 0 {
+		own.Cut(c.Time.Nanoseconds())
+	}
+	if n := own.Requests(); n > maxRequests {
+		return coded(codeInput, fmt.Errorf("%s: %d requests, at most %d are served; --time cuts", c.Workload, n, maxRequests))
+	}
+	doc := straitRunDoc{
+		header: header{"sluice-run-strait/1", version, c.Seed, "simulated"}, Device: c.Device, GPUs: c.GPUs, Kernels: "catalogue, " + style,
+		Workload: c.Workload, Begin: c.Begin, Time: own.Duration(),
+	}
+	if c.Kernels != "" {
+		doc.Kernels = c.Kernels
+	}
+	var last *predict.Model
+	for _, p := range policies {
+		_, done := e.progress(p, 1)
+		o, err := own.Run(e.ctx, p, c.GPUs, begin)
+		done()
+		switch {
+		case errors.Is(err, engine.ErrConfig), errors.Is(err, kernel.ErrProgram):
+			return coded(codeInput, err)
+		case err != nil:
+			return coded(runCode(err), err)
+		}
+		doc.Runs = append(doc.Runs, straitPolicy(p, o))
+		if o.Model != nil {
+			last = o.Model
+		}
+	}
+	doc.straitPolicyDoc = doc.Runs[len(doc.Runs)-1]
+	if last != nil {
+		if err := writeFile(filepath.Join(c.Out, "predictor.json"), last.Save); err != nil {
+			return err
+		}
+	}
+	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+		return err
+	}
+	return doc.print(e)
+}
+
+func straitPolicy(name string, o *strait.OwnOutcome) straitPolicyDoc {
+	d := straitPolicyDoc{Summary: o.Summary, High: straitClass(&o.Class[1]), Low: straitClass(&o.Class[0])}
+	d.Policy = name
+	if n := len(o.Errors); n > 0 {
+		at := func(q float64) float64 { return o.Errors[min(n-1, int(q*float64(n)))] / 100 }
+		d.Errors = &straitErrorsDoc{n, at(0.5), at(0.95), at(0.99)}
+	}
+	for i := range o.Clients {
+		k := &o.Clients[i]
+		priority := "low"
+		if k.Priority > 0 {
+			priority = "high"
+		}
+		d.Clients = append(d.Clients, straitClientDoc{k.Name, k.Network, priority, k.DeadlineNs, k.Alone, straitClass(&k.Class)})
+	}
+	return d
+}
+
+func (d *straitRunDoc) print(e *env) error {
+	fmt.Fprintf(e.stdout, "%d x %s, %s of %s (simulated); kernels: %s\n\n", d.GPUs, d.Device, report.Ns(d.Time), d.Workload, d.Kernels)
+	ns := func(v *int64) string {
+		if v == nil {
+			return "-"
+		}
+		return report.Ns(*v)
+	}
+	share := func(v *float64) string {
+		if v == nil {
+			return "-"
+		}
+		return report.Percent(*v)
+	}
+	for i := range d.Runs {
+		r := &d.Runs[i]
+		t := report.Table{Head: []string{r.Policy, "network", "priority", "alone", "deadline", "requests", "late", "dropped", "violations", "p50", "p99"}}
+		for _, k := range r.Clients {
+			t.Add(k.Client, k.Network, k.Priority, report.Ns(k.Alone), report.Ns(k.Deadline), fmt.Sprint(k.Requests), fmt.Sprint(k.Late), fmt.Sprint(k.Dropped), share(k.Violations), ns(k.P50), ns(k.P99))
+		}
+		if err := t.Write(e.stdout); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.stdout, "violations: high priority %s, low %s; mean batch %.2f", share(r.High.Violations), share(r.Low.Violations), r.MeanBatch)
+		if p := r.Errors; p != nil {
+			fmt.Fprintf(e.stdout, "; kernel times predicted within %s (p50), %s (p95), %s (p99)", report.Percent(p.P50), report.Percent(p.P95), report.Percent(p.P99))
+		}
+		fmt.Fprint(e.stdout, "\n\n")
+	}
+	return nil
+}

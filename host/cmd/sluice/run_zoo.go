@@ -1,0 +1,258 @@
+// sluice run --zoo: clients over links of their own, served by workers that run the networks of a zoo.
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments/edge"
+	"github.com/sluice-npu/sluice/host/jellyfish"
+	"github.com/sluice-npu/sluice/host/report"
+)
+
+// zooFlags are run's for a zoo.
+type zooFlags struct {
+	Zoo     string   `placeholder:"FILE" help:"Serve clients over links by a zoo of networks: a file (CSV, see host/jellyfish), or synthetic."`
+	Clients string   `default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or so many alike, of --rate, --slo and --link."`
+	Link    []string `default:"wifi" help:"--zoo: the clients' links, each the next one's: steps, wifi, lte or a file with one Mbit/s value a line."`
+	Workers int      `default:"2" help:"--zoo: workers, one network at a time each."`
+}
+
+// zooPlain are the flags that a run with a zoo reads.
+func zooPlain() []string {
+	return []string{"zoo", "clients", "link", "workers", "policy", "rate", "slo", "seed", "time", "out", "json", "verbose"}
+}
+
+// unreadIn refuses flags that stand on the command line and that this kind of run does not read.
+func (e *env) unreadIn(kind string, read []string) error {
+	for _, f := range e.given {
+		if !slices.Contains(read, f) {
+			return coded(codeUsage, fmt.Errorf("--%s is not read by a run %s; it reads --%s", f, kind, strings.Join(read, ", --")))
+		}
+	}
+	return nil
+}
+
+// Bounds of a run with a zoo.
+const (
+	mostWorkers = 64
+	mostFrames  = 5_000_000
+)
+
+type zooClientDoc struct {
+	Client   string   `json:"client"`
+	Rate     int      `json:"rate"`
+	SLO      int64    `json:"slo_ns"`
+	Link     string   `json:"link"`
+	Frames   int      `json:"frames"`
+	OnTime   int      `json:"on_time"`
+	Miss     *float64 `json:"miss_rate"` // null: it sent nothing
+	Accuracy *float64 `json:"accuracy"`  // of the frames on time; null: none
+	P50      *int64   `json:"p50_ns"`    // creation to result
+	P99      *int64   `json:"p99_ns"`
+	Bits     *float64 `json:"link_bits_per_s"` // the harmonic mean of its transfers, as the server was told
+}
+
+type zooPolicyDoc struct {
+	engine.Summary
+	Frames   int            `json:"frames"`
+	Miss     *float64       `json:"miss_rate"`
+	Accuracy *float64       `json:"accuracy"`
+	Aligned  *float64       `json:"aligned"` // of the frames on time, those of the size of the network that answered
+	P50      *int64         `json:"p50_ns"`  // creation to result; latency counts from the arrival
+	P99      *int64         `json:"p99_ns"`
+	Changes  int            `json:"changes"`  // of workers' networks
+	Hits     int            `json:"hits"`     // that found theirs loaded
+	HitRate  *float64       `json:"hit_rate"` // null: nothing changed
+	Clients  []zooClientDoc `json:"clients"`
+}
+
+type zooRunDoc struct {
+	header
+	Zoo          string         `json:"zoo"`
+	Networks     []string       `json:"networks"` // those that are left of it, the smallest first
+	Workers      int            `json:"workers"`
+	Time         int64          `json:"time_ns"`
+	Assumed      edge.Assumed   `json:"assumed"`
+	zooPolicyDoc                // of the last policy
+	Runs         []zooPolicyDoc `json:"runs"`
+}
+
+// some is a number, or null where there was nothing to count.
+func some[T int64 | float64](there bool, v T) *T {
+	if !there {
+		return nil
+	}
+	return &v
+}
+
+// zoo serves clients by a zoo.
+func (c *runCmd) zoo(e *env) error {
+	if err := e.unreadIn("with --zoo", zooPlain()); err != nil {
+		return err
+	}
+	zoo, err := jellyfish.Named(c.Zoo)
+	if err != nil {
+		return coded(codeInput, err)
+	}
+	length := c.Time
+	if length == 0 {
+		length = 30 * time.Second
+	}
+	if length < time.Second || length > 24*time.Hour {
+		return coded(codeUsage, fmt.Errorf("--time %s: 1s to 24h are expected", length))
+	}
+	if c.Workers < 1 || c.Workers > mostWorkers {
+		return coded(codeUsage, fmt.Errorf("--workers %d: 1 to %d are expected", c.Workers, mostWorkers))
+	}
+	clients, err := c.zooClients(e, length.Nanoseconds())
+	if err != nil {
+		return err
+	}
+	frames := 0.0
+	for i := range clients {
+		frames += float64(clients[i].Rate) * length.Seconds()
+	}
+	if frames > mostFrames {
+		return coded(codeInput, fmt.Errorf("%d clients send %.0f frames in %s, at most %d are served", len(clients), frames, length, mostFrames))
+	}
+	policies := c.Policy
+	if !slices.Contains(e.given, "policy") { // the default, which is an NPU's
+		policies = []string{"jellyfish", "jellyfish+"}
+	}
+	var systems []edge.System
+	for _, p := range policies {
+		s, err := edge.NamedOf(zoo, p)
+		if err != nil {
+			return coded(codeUsage, fmt.Errorf("--policy %s: %w", p, err))
+		}
+		systems = append(systems, s)
+	}
+	doc := zooRunDoc{
+		header: header{"sluice-run-zoo/1", version, c.Seed, "simulated"}, Zoo: c.Zoo, Workers: c.Workers, Time: length.Nanoseconds(), Assumed: edge.Assume(),
+	}
+	for i := range zoo {
+		doc.Networks = append(doc.Networks, zoo[i].Name)
+	}
+	for _, s := range systems {
+		_, done := e.progress(s.Name, 1)
+		o, err := edge.Run(e.ctx, &edge.Setting{Zoo: zoo, Workers: c.Workers, Clients: clients, Ns: doc.Time, Seed: c.Seed}, s, doc.Assumed)
+		done()
+		if err != nil {
+			return coded(runCode(err), err)
+		}
+		doc.Runs = append(doc.Runs, zooPolicy(s.Name, clients, o))
+	}
+	doc.zooPolicyDoc = doc.Runs[len(doc.Runs)-1]
+	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+		return err
+	}
+	return doc.print(e)
+}
+
+// zooClients are the clients that were asked for.
+func (c *runCmd) zooClients(e *env, ns int64) ([]edge.Camera, error) {
+	own := edge.NewOwn(c.Seed)
+	n, err := strconv.Atoi(c.Clients)
+	if err != nil { // a file
+		for _, f := range []string{"rate", "slo", "link"} {
+			if slices.Contains(e.given, f) {
+				return nil, coded(codeUsage, fmt.Errorf("--%s beside --clients %s: the file says each client's", f, c.Clients))
+			}
+		}
+		f, err := os.Open(c.Clients)
+		if err != nil {
+			return nil, coded(codeInput, fmt.Errorf("--clients: neither a number nor a file: %w", err))
+		}
+		defer f.Close()
+		all, err := own.Clients(c.Clients, f)
+		return all, coded(codeInput, err)
+	}
+	if n < 1 || n > 4096 {
+		return nil, coded(codeUsage, fmt.Errorf("--clients %d: 1 to 4096 are expected", n))
+	}
+	rate, slo := 25.0, int64(150e6)
+	if slices.Contains(e.given, "rate") {
+		if rate = c.Rate.value; !c.Rate.absolute || rate != math.Trunc(rate) || rate > 10_000 {
+			return nil, coded(codeUsage, fmt.Errorf("--rate %s: with --zoo whole frames a second of each client are expected (25/s)", c.Rate.text))
+		}
+	}
+	if slices.Contains(e.given, "slo") {
+		if slo = c.SLO.ns; slo == 0 {
+			return nil, coded(codeUsage, fmt.Errorf("--slo %s: with --zoo a time is expected (150ms)", c.SLO.text))
+		}
+	}
+	var registered []edge.Camera
+	for k := range n {
+		cam, err := own.Camera(k, fmt.Sprintf("client%d", k), int(rate), slo, c.Link[k%len(c.Link)])
+		if err != nil {
+			return nil, coded(codeInput, err)
+		}
+		registered = append(registered, cam)
+	}
+	for k, at := range edge.Cameras(n, func(i int) jellyfish.Registered { return registered[i].Registered }, ns, c.Seed) {
+		registered[k].Start = at.Start
+	}
+	return registered, nil
+}
+
+func zooPolicy(name string, clients []edge.Camera, o *edge.Outcome) zooPolicyDoc {
+	d := zooPolicyDoc{
+		Summary: o.Summary, Frames: o.Frames, Miss: some(o.Frames > 0, o.Miss), Accuracy: some(o.OnTime > 0, o.Accuracy), Aligned: some(o.OnTime > 0, o.Aligned),
+		P50: some(o.OnTime > 0, o.P50), P99: some(o.OnTime > 0, o.P99), Changes: o.Counts.Changes, Hits: o.Counts.Hits, HitRate: some(o.Counts.Changes > 0, o.HitRate),
+	}
+	d.Policy = name
+	for i := range o.Clients {
+		k, by := &clients[i], &o.Clients[i]
+		d.Clients = append(d.Clients, zooClientDoc{
+			Client: k.Name, Rate: k.Rate, SLO: k.SLO, Link: k.Trace.Name, Frames: by.Frames, OnTime: by.OnTime,
+			Miss: some(by.Frames > 0, 1-float64(by.OnTime)/float64(max(1, by.Frames))), Accuracy: some(by.OnTime > 0, by.Accuracy),
+			P50: some(by.OnTime > 0, by.P50), P99: some(by.OnTime > 0, by.P99), Bits: some(by.Link > 0, by.Link),
+		})
+	}
+	return d
+}
+
+func (d *zooRunDoc) print(e *env) error {
+	fmt.Fprintf(e.stdout, "%d clients, %d workers, zoo %s of %d networks, %s (simulated), seed %d\n\n",
+		len(d.Clients), d.Workers, d.Zoo, len(d.Networks), report.Ns(d.Time), d.Seed)
+	share := func(v *float64) string {
+		if v == nil {
+			return "-"
+		}
+		return report.Percent(*v)
+	}
+	ns := func(v *int64) string {
+		if v == nil {
+			return "-"
+		}
+		return report.Ns(*v)
+	}
+	t := report.Table{Head: []string{"", "frames", "missed", "late", "dropped", "accuracy", "p50", "p99", "busy", "changes", "loaded before"}}
+	for i := range d.Runs {
+		p := &d.Runs[i]
+		t.Add(p.Policy, strconv.Itoa(p.Frames), share(p.Miss), strconv.Itoa(p.Late), strconv.Itoa(p.Dropped), share(p.Accuracy), ns(p.P50), ns(p.P99),
+			report.Percent(p.Busy), strconv.Itoa(p.Changes), share(p.HitRate))
+	}
+	if err := t.Write(e.stdout); err != nil {
+		return err
+	}
+	fmt.Fprintln(e.stdout)
+	t = report.Table{Head: []string{d.Policy, "rate", "SLO", "link", "measured", "frames", "missed", "accuracy", "p50", "p99"}}
+	for i := range d.Clients {
+		k := &d.Clients[i]
+		bits := "-"
+		if k.Bits != nil {
+			bits = fmt.Sprintf("%.2f Mbit/s", *k.Bits/1e6)
+		}
+		t.Add(k.Client, fmt.Sprintf("%d/s", k.Rate), report.Ns(k.SLO), k.Link, bits, strconv.Itoa(k.Frames), share(k.Miss), share(k.Accuracy), ns(k.P50), ns(k.P99))
+	}
+	return t.Write(e.stdout)
+}

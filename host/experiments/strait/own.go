@@ -1,0 +1,291 @@
+// Somebody's own workload, and own kernels, under Strait and its baselines.
+
+package strait
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/predict"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// ErrOwn is the error of a workload that cannot be served.
+var ErrOwn = errors.New("workload")
+
+// Own is a workload file's clients, each a task with a network of its own, as the publication's are.
+type Own struct {
+	bed     *Bed
+	ns      int64
+	models  []Model
+	streams []load.Stream
+}
+
+// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant gives them. A client
+// whose priority number is above zero, or that sends when its last request has ended (and whose id does
+// not end in _rt), has low priority. A request has the time that its client's deadline_ms says, else slo
+// of what one alone takes.
+//
+// Kernels are for one sample; those named NAME@2, NAME@3, ... for batches, without a gap. Uploads before
+// the first kernel are a sample's input.
+func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
+	if _, err := catalogue.StyleOf(style); err != nil {
+		return nil, err
+	}
+	o := &Own{bed: NewBed(f), ns: trace.Duration}
+	o.bed.style = style
+	inputs := map[string]int64{}
+	var names []string
+	if len(kernels) > 0 {
+		var err error
+		if o.bed.own, inputs, err = batches(kernels); err != nil {
+			return nil, err
+		}
+		for n := range o.bed.own {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+	}
+	for i := range trace.Streams {
+		s := trace.Streams[i]
+		network, err := catalogue.Meant(s.Network, names)
+		if err == nil && s.Batch > 1 {
+			err = fmt.Errorf("sends batches of %d: batches are the server's business here", s.Batch)
+		}
+		if err == nil && slices.ContainsFunc(o.models, func(m Model) bool { return m.Name == s.Name }) {
+			err = errors.New("stands there twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: client %s: %w", ErrOwn, s.Name, err)
+		}
+		m := Model{Name: s.Name, Network: network, Priority: 1, DeadlineNs: s.Deadline, Input: input(network)}
+		if o.bed.own != nil {
+			m.Input = inputs[network]
+		}
+		if s.Priority > 0 || s.Closed && !strings.HasSuffix(s.Name, "_rt") {
+			m.Priority = 0
+		}
+		alone, err := o.alone(&m)
+		if err != nil {
+			return nil, fmt.Errorf("%w: client %s: %w", ErrOwn, s.Name, err)
+		}
+		if m.DeadlineNs == 0 {
+			m.DeadlineNs = slo(alone)
+		}
+		if m.DeadlineNs < alone {
+			return nil, fmt.Errorf("%w: client %s: a deadline of %d ns, and one request of %s alone takes %d ns", ErrOwn, s.Name, m.DeadlineNs, network, alone)
+		}
+		o.models, o.streams = append(o.models, m), append(o.streams, s)
+	}
+	return o, nil
+}
+
+// input is what a sample of a catalogue's network brings: what table 1 has, else a float32 image.
+func input(network string) int64 {
+	for _, m := range Table1() {
+		if m.Network == network {
+			return m.Input
+		}
+	}
+	return image
+}
+
+// batches are programs by network and batch, and their inputs.
+func batches(all []*kernel.Program) (map[string][]*kernel.Program, map[string]int64, error) {
+	own, inputs := map[string][]*kernel.Program{}, map[string]int64{}
+	for _, p := range all {
+		name, text, is := strings.Cut(p.Name, "@")
+		batch := 1
+		if is {
+			var err error
+			if batch, err = strconv.Atoi(text); err != nil || batch < 2 || batch > MaxBatch || name == "" {
+				return nil, nil, fmt.Errorf("%w: kernels of %q: NAME, or NAME@2 to NAME@%d for a batch, is expected", ErrOwn, p.Name, MaxBatch)
+			}
+		}
+		for len(own[name]) < batch {
+			own[name] = append(own[name], nil)
+		}
+		cut, bytes, err := headless(p)
+		if err != nil {
+			return nil, nil, err
+		}
+		own[name][batch-1] = cut
+		if batch == 1 {
+			inputs[name] = bytes
+		}
+	}
+	for name, v := range own {
+		for i, p := range v {
+			switch {
+			case p == nil && i == 0:
+				return nil, nil, fmt.Errorf("%w: kernels of %s for one sample are missing", ErrOwn, name)
+			case p == nil:
+				return nil, nil, fmt.Errorf("%w: kernels of %s@%d are missing, those of %s@%d are there", ErrOwn, name, i+1, name, len(v))
+			case len(p.Kernels) != len(v[0].Kernels) || !slices.Equal(p.Exits, v[0].Exits):
+				return nil, nil, fmt.Errorf("%w: %s@%d has %d kernels with exits %v, expected those of %s: %d with %v",
+					ErrOwn, name, i+1, len(p.Kernels), p.Exits, name, len(v[0].Kernels), v[0].Exits)
+			}
+		}
+	}
+	return own, inputs, nil
+}
+
+// headless is a program without the uploads at its head, and their bytes.
+func headless(p *kernel.Program) (*kernel.Program, int64, error) {
+	n, bytes := 0, int64(0)
+	for ; n < len(p.Kernels) && p.Kernels[n].Kind == kernel.Upload; n++ {
+		bytes += p.Kernels[n].Bytes
+	}
+	if n == len(p.Kernels) || n > p.Exits[0] {
+		return nil, 0, fmt.Errorf("%w: the first segment of %s is nothing but uploads", ErrOwn, p.Name)
+	}
+	cut := *p
+	cut.Kernels, cut.Exits = p.Kernels[n:], slices.Clone(p.Exits)
+	for i := range cut.Exits {
+		cut.Exits[i] -= n
+	}
+	return &cut, bytes, nil
+}
+
+// alone is what one request takes that has the GPU and its link to itself.
+func (o *Own) alone(m *Model) (int64, error) {
+	t, err := o.bed.Table(m)
+	if err != nil {
+		return 0, err
+	}
+	return t.Copies[0] + t.At(0, t.Segments()-1, 1), nil
+}
+
+// Requests is how many arrive by themselves.
+func (o *Own) Requests() (n int) {
+	for i := range o.streams {
+		n += len(o.streams[i].Times)
+	}
+	return n
+}
+
+// Duration is the workload's, in ns.
+func (o *Own) Duration() int64 { return o.ns }
+
+// Cut ends the workload earlier.
+func (o *Own) Cut(ns int64) { o.ns = min(o.ns, ns) }
+
+// ClientOutcome is what a client saw.
+type ClientOutcome struct {
+	Model
+	Alone int64
+	Class
+}
+
+// OwnOutcome is what a run showed.
+type OwnOutcome struct {
+	Summary engine.Summary
+	Class   [2]Class // by priority
+	Clients []ClientOutcome
+	Errors  []float64      // of predicted slowdowns, in per cent, in order; of Strait alone
+	Model   *predict.Model // Strait's, at the end; nil of others
+}
+
+// Run serves the workload under a system on so many GPUs. Strait begins with a model, or, where that is
+// nil, as new.
+func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.Model) (*OwnOutcome, error) {
+	cfg, strait, err := o.bed.engine(&Run{System: system, Models: o.models, GPUs: gpus, Model: begin})
+	if err != nil {
+		return nil, err
+	}
+	out := &OwnOutcome{}
+	for i := range o.models {
+		alone, err := o.alone(&o.models[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Clients = append(out.Clients, ClientOutcome{Model: o.models[i], Alone: alone})
+	}
+	var ended []sched.Finished
+	if strait != nil {
+		strait.Ended = func(f *sched.Finished) { ended = append(ended, *f) }
+	}
+	cfg.Source, cfg.Observer = o.source(), &ownEndings{out: out}
+	res, err := engine.Run(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%s on %d GPUs: %w", system, gpus, err)
+	}
+	out.Summary = res.Summary()
+	if strait != nil {
+		out.Errors, out.Model = wrong(ended, adaptive), strait.Model
+	}
+	return out, nil
+}
+
+// ownSource sends what is due, and of clients that wait for their last request's end the next.
+type ownSource struct {
+	o    *Own
+	due  []due
+	next int
+	id   uint64
+}
+
+func (o *Own) source() *ownSource {
+	s := &ownSource{o: o}
+	for i := range o.streams {
+		if o.streams[i].Closed {
+			s.due = append(s.due, due{0, i})
+		}
+		for _, at := range o.streams[i].Times {
+			if at < o.ns {
+				s.due = append(s.due, due{at, i})
+			}
+		}
+	}
+	slices.SortStableFunc(s.due, func(a, b due) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.model, b.model)) })
+	return s
+}
+
+func (s *ownSource) item(at int64, client int) sched.Item {
+	s.id++
+	m := &s.o.models[client]
+	return sched.Item{At: at, Task: &sched.Task{
+		ID: s.id, Client: client, Network: m.Name, Created: at, Arrived: at, Deadline: at + m.DeadlineNs, Priority: m.Priority, Theta: 2, Samples: 1,
+	}}
+}
+
+// Next implements sched.Source.
+func (s *ownSource) Next() (sched.Item, bool) {
+	if s.next == len(s.due) {
+		return sched.Item{}, false
+	}
+	s.next++
+	d := s.due[s.next-1]
+	return s.item(d.at, d.model), true
+}
+
+// Ended implements sched.Source.
+func (s *ownSource) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
+	if !s.o.streams[t.Client].Closed || now >= s.o.ns {
+		return nil
+	}
+	return []sched.Item{s.item(max(now, t.Arrived+1), t.Client)}
+}
+
+// ownEndings counts.
+type ownEndings struct {
+	engine.Deaf
+	out *OwnOutcome
+}
+
+// TaskEnded implements engine.Observer.
+func (e *ownEndings) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
+	for _, c := range []*Class{&e.out.Class[t.Priority], &e.out.Clients[t.Client].Class} {
+		c.ended(now-t.Arrived, how)
+	}
+}

@@ -1,0 +1,305 @@
+// Package ingest takes clients' frames in over a network, in real time: it times what each took to come, so
+// that whoever serves it knows what the client's link carried (sched.Task.Link), and answers with what
+// became of it and how large the next ones had better be.
+//
+// A client sends frames one after another over a connection, and may send the next before it has an answer.
+// All numbers are big-endian, of 32 bits:
+//
+//	frame   "SLFR", client, us from its creation until its first byte was sent, side in pixels, bytes, those
+//	answer  "SLAN", frame (of the connection, from 1), ending, class (2^32-1: none), side for the next (0: any)
+//
+// Endings are sched's, in their order: 1 is on time. A client that has closed its side still gets its answers.
+package ingest
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Time is ns on the clock of whoever serves.
+type Time = sched.Time
+
+// ErrFrame is the error of what is no frame.
+var ErrFrame = errors.New("frame")
+
+// Sizes of what is on the wire.
+const (
+	headBytes   = 20
+	answerBytes = 20
+)
+
+// Bounds of what a client may do.
+const (
+	mostWaited  = time.Minute      // from a frame's creation until it is sent
+	mostSilence = 30 * time.Second // inside a frame
+	mostPending = 1024             // answers that a client has not read
+)
+
+// What of a transfer is not timed: the initial burst of a shaped link (Jellyfish, section V), ten packets of
+// a large frame, two of a small one; four must be left. As package capture has it.
+const (
+	packet    = 1448
+	skipLong  = 10 * packet
+	skipShort = 2 * packet
+	leastRest = 4 * packet
+)
+
+// Config is what a gate needs of whoever serves.
+type Config struct {
+	SLO     []Time // by client, from a frame's creation
+	Network string // what is asked for
+	Bytes   int    // of a frame at most
+	Now     func() Time
+	// Submit hands a task in; it is called from several goroutines at the same time. The task's id is its
+	// own, and that of its answer.
+	Submit func(ctx context.Context, t *sched.Task, side int) error
+}
+
+// Answer is what a client is told of a frame.
+type Answer struct {
+	Ending sched.Ending
+	Class  int // -1: none
+}
+
+// Gate is the server's side.
+type Gate struct {
+	cfg Config
+
+	mu      sync.Mutex
+	id      uint64
+	waiting map[uint64]ticket
+	side    []int // by client: what it was advised
+}
+
+// ticket is where an answer goes.
+type ticket struct {
+	conn   *conn
+	number uint32
+	client int
+}
+
+type conn struct {
+	net.Conn
+	answers chan [answerBytes]byte
+	// Under the gate's lock: how many frames have no answer yet, whether there will be no more frames, and
+	// whether answers go nowhere (nobody has read them, or the connection has ended).
+	left    int
+	ended   bool
+	lost    bool
+	settled chan struct{} // closed when it has ended and has nothing left
+}
+
+// NewGate makes one.
+func NewGate(cfg Config) *Gate {
+	return &Gate{cfg: cfg, waiting: map[uint64]ticket{}, side: make([]int, len(cfg.SLO))}
+}
+
+// Serve takes connections until ctx ends, and closes the listener. bad hears why a connection was ended that
+// did not end by itself; it may be nil.
+func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	for {
+		c, err := l.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				_ = c.Close()
+			}
+			return nil
+		case err != nil:
+			return fmt.Errorf("take a client's connection: %w", err)
+		}
+		all.Go(func() {
+			if err := g.connection(ctx, c); err != nil && ctx.Err() == nil && bad != nil {
+				bad(fmt.Errorf("client at %s: %w", c.RemoteAddr(), err))
+			}
+		})
+	}
+}
+
+// connection takes a client's frames in.
+func (g *Gate) connection(ctx context.Context, n net.Conn) error {
+	c := &conn{Conn: n, answers: make(chan [answerBytes]byte, mostPending), settled: make(chan struct{})}
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for a := range c.answers {
+			if _, err := c.Write(a[:]); err != nil {
+				_ = c.Close()
+			}
+		}
+	})
+	defer c.Close()
+	defer writer.Wait()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	defer g.hangUp(c)
+	buf := make([]byte, 16<<10)
+	for number := uint32(1); ; number++ {
+		switch err := g.frame(ctx, c, number, buf); {
+		case errors.Is(err, io.EOF):
+			g.end(c)
+			select {
+			case <-c.settled:
+			case <-ctx.Done():
+				_ = c.Close()
+			}
+			return nil
+		case err != nil:
+			_ = c.Close()
+			return fmt.Errorf("frame %d: %w", number, err)
+		}
+	}
+}
+
+// end is that there will be no more frames.
+func (g *Gate) end(c *conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.ended = true; c.left == 0 {
+		close(c.settled)
+	}
+}
+
+// hangUp is that nobody is told any more; what has been told already is still written.
+func (g *Gate) hangUp(c *conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.lost = true
+	close(c.answers)
+}
+
+// frame takes one in; io.EOF where the client has ended before it.
+func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) error {
+	var head [headBytes]byte
+	_ = c.SetReadDeadline(time.Time{})
+	if _, err := io.ReadFull(c, head[:]); err != nil {
+		return err
+	}
+	began := g.cfg.Now()
+	field := func(i int) uint32 { return binary.BigEndian.Uint32(head[4*i:]) }
+	client, waited, side, size := field(1), time.Duration(field(2))*time.Microsecond, field(3), field(4)
+	switch {
+	case string(head[:4]) != "SLFR":
+		return fmt.Errorf("%w: it begins with %q, expected SLFR", ErrFrame, head[:4])
+	case uint64(client) >= uint64(len(g.cfg.SLO)):
+		return fmt.Errorf("%w: of client %d, expected 0..%d", ErrFrame, client, len(g.cfg.SLO)-1)
+	case waited > mostWaited:
+		return fmt.Errorf("%w: created %s before, expected %s at most", ErrFrame, waited, mostWaited)
+	case size < 1 || uint64(size) > uint64(g.cfg.Bytes):
+		return fmt.Errorf("%w: %d bytes, expected 1..%d", ErrFrame, size, g.cfg.Bytes)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(mostSilence))
+	m := newMeter(int64(size))
+	for left := int(size); left > 0; {
+		n, err := c.Read(buf[:min(left, len(buf))])
+		if left -= n; n > 0 {
+			m.took(g.cfg.Now(), int64(n))
+		}
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil && left > 0 {
+			return fmt.Errorf("%w: %d of %d bytes have come: %w", ErrFrame, int(size)-left, size, err)
+		}
+	}
+	arrived := g.cfg.Now()
+	created := max(0, began-waited.Nanoseconds())
+	t := &sched.Task{
+		Client: int(client), Network: g.cfg.Network, Created: created, Arrived: arrived, Samples: 1, Link: m.rate(),
+		// What comes too late is still heard of: whoever sent it is there, on a slow link.
+		Deadline: max(created+g.cfg.SLO[client], arrived+int64(time.Millisecond)),
+	}
+	g.mu.Lock()
+	g.id++
+	t.ID = g.id
+	g.waiting[t.ID] = ticket{c, number, int(client)}
+	c.left++
+	g.mu.Unlock()
+	if err := g.cfg.Submit(ctx, t, int(side)); err != nil {
+		g.Answer(t.ID, Answer{Ending: sched.Refused, Class: -1})
+	}
+	return nil
+}
+
+// Answer tells a client what became of a task; of one that is not known, or that was answered, nothing. It
+// does not wait.
+func (g *Gate) Answer(task uint64, a Answer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t, ok := g.waiting[task]
+	if !ok {
+		return
+	}
+	delete(g.waiting, task)
+	c := t.conn
+	defer func() {
+		if c.left--; c.left == 0 && c.ended {
+			close(c.settled)
+		}
+	}()
+	if c.lost {
+		return
+	}
+	var text [answerBytes]byte
+	copy(text[:], "SLAN")
+	for i, v := range []uint32{t.number, uint32(a.Ending), uint32(int32(a.Class)), uint32(g.side[t.client])} {
+		binary.BigEndian.PutUint32(text[4*(i+1):], v)
+	}
+	select {
+	case c.answers <- text:
+	default:
+		c.lost = true
+		_ = c.Close()
+	}
+}
+
+// Advise is how large a client's next frames had better be; it comes with the next answer.
+func (g *Gate) Advise(client, side int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if client >= 0 && client < len(g.side) {
+		g.side[client] = side
+	}
+}
+
+// meter times a transfer.
+type meter struct {
+	skip, total int64
+	from        Time  // when what is not timed had come
+	base        int64 // what had come then
+	at          Time
+}
+
+func newMeter(bytes int64) meter {
+	if bytes >= skipLong+leastRest {
+		return meter{skip: skipLong}
+	}
+	return meter{skip: skipShort}
+}
+
+// took is so many more bytes at a time.
+func (m *meter) took(at Time, n int64) {
+	if m.total += n; m.base == 0 && m.total >= m.skip {
+		m.from, m.base = at, m.total
+	}
+	m.at = at
+}
+
+// rate is in bits a second; 0: too little is left of the transfer, or it came at once.
+func (m *meter) rate() float64 {
+	if m.base == 0 || m.total-m.base < leastRest || m.at <= m.from {
+		return 0
+	}
+	return float64(m.total-m.base) * 8e9 / float64(m.at-m.from)
+}

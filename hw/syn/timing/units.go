@@ -9,9 +9,6 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// poolGroupBits are those of npu_core's POOL_GROUPS.
-const poolGroupBits = 6
-
 // Unit is a module as a configuration builds it: what hw/syn/synth.sh is told.
 type Unit struct {
 	Module string
@@ -40,7 +37,6 @@ func Units(b boards.Board, d configs.Design) []Unit {
 	keep := d.WRingBeats*d.AXIBytes - abi.RingSpare
 	index := func(n int) int { return bits.Len(uint(n - 1)) } // bits of an index below n
 	element := index(nb * d.ABufWords)
-	tag := max(index(d.TR)+4, poolGroupBits+index(nb)+12) + 1 // of a row, of a tap
 	set := func(kv ...any) []string {
 		var list []string
 		for i := 0; i < len(kv); i += 2 {
@@ -48,7 +44,6 @@ func Units(b boards.Board, d configs.Design) []Unit {
 		}
 		return list
 	}
-	banks := set("NB", nb, "IN_WORDS", max(words, d.Drain), "TAG", tag, "Y_LANES", d.TP)
 	return []Unit{
 		{"npu_regs", nil},
 		{"fbcb", nil},
@@ -58,13 +53,10 @@ func Units(b boards.Board, d configs.Design) []Unit {
 		{"act_loader", set("NB", nb, "AXI_BYTES", wide)},
 		{"weight_fetch", set("AXI_BYTES", wide, "WRING_BEATS", d.WRingBeats/lanes)},
 		{"weight_feed", set("AXI_BYTES", wide, "KEEP", keep)},
-		{"act_buffer", append(banks, Top(b, d)...)},
-		{"pe_array", nil},
 		{"gemm_seq", set("NB", nb)},
 		{"pool_seq", set("NB", nb, "ROOM", 8)},
 		{"pool", set("NB", nb, "OUT", d.Drain, "MULS", d.PoolMuls(), "ROOM", 8)},
 		{"drain", set("LANES", d.Drain, "RES_CW", bits.Len(uint(2*words+d.Drain)))},
-		{"res_loader", set("AXI_BYTES", wide, "LANES", d.Drain)},
 		{"keep_writer", set("IN_WORDS", d.Drain, "EW", element)},
 		{"run_gen", nil},
 		{"out_writer", set("IN_WORDS", d.Drain, "AXI_BYTES", wide)},

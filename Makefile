@@ -17,7 +17,7 @@ APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
 # a shaped link in a network namespace
 APT_TEST  += iproute2
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code
-APT_TEST  += clang-14 llvm-14 libclang-rt-14-dev
+APT_TEST  += clang-14 llvm-14 lld-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
 # in the order of the list, packages first
@@ -103,7 +103,7 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 # The parts of `make test` run two at a time; each says what it found when it has ended.
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
-	@printf '%s\n' mid run v13 tiny 'tiny --stub' 'run --stub' v5 v7 v8 | xargs -P 2 -L 1 sim/build.sh
+	@printf 'sim/build.sh %s\n' mid run tiny 'tiny --stub' 'run --stub' v5 v7 v8 | cat - <(echo SLUICE_CHECK=1 sim/build.sh v13) | xargs -P 2 -L 1 env
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test test-arm test-qemu
 
 test-go: check-gen
@@ -129,14 +129,15 @@ test-netlist: build $(BUILD)/.venv
 	for v in $(BUILD)/vectors/small/*.vec; do $$cosim --dram $(BUILD)/vectors/dram --base 0x10000000 --play $$v; done
 
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
-# golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port and error code
-# on four odd arrays, a build whose activation buffer is folded, faults, the build without MACs, the law of cycles on a sample of layers, and the
-# beginning of three large networks, and a board of another name from its file to simulated layers
+# golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port, stall and error code
+# on four odd arrays, a build whose activation buffer is folded, faults (v13 in both with the assertions of sim/checkers in), the build without MACs,
+# the law of cycles on a sample of layers, and the beginning of three large networks, and a board of
+# another name from its file to simulated layers
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
-	@bin/sluice verify --config v5,v7,v8,v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
+	@bin/sluice verify --config v5,v7,v8,v13 --checked v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
 	@SLUICE_COSIM=$$PWD/$$(sim/build.sh tiny --fold) bin/sluice verify --config tiny --n 100 --images 0 --oracle 0 --orders 0 --seed $(SEED) --out out/fold
-	@bin/sluice faults --config tiny,v7,v13 --n 150 --seed $(SEED) --out out/faults
+	@bin/sluice faults --config tiny,v7,v13 --checked v13 --n 150 --seed $(SEED) --out out/faults
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
 	@mkdir -p out/own && sed 's/^name: .*/name: bench-7/' boards/pynq-z2/board.yaml > out/own/bench-7.yaml
@@ -214,9 +215,13 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 	@bin/dse bench-npu --out out/bench-npu
 
 # Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
-# one stopped.
-.PHONY: nightly
+# one stopped. A part that fails does not keep the others from running; those that failed are named at the end.
+# make nightly PARTS="lockstep cocotb" runs only those.
+.PHONY: nightly nightly-parts
 nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
+	@SLUICE_PARTS="$(PARTS)" .ci/all $(MAKE) --no-print-directory nightly-parts
+
+nightly-parts:
 	@.ci/once test make --no-print-directory test
 	@.ci/once bench make --no-print-directory bench
 	@.ci/once race make --no-print-directory race
@@ -236,9 +241,9 @@ nightly: setup build ## the long checks: everything CI checks, fuzzing, other co
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
 	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'
-	@.ci/once resnet50 bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50
-	@.ci/once inceptionv3 bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3
-	@.ci/once faults bash -euc 'bin/sluice faults --config tiny,v5,v7,v8,v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults'
+	@.ci/once resnet50 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50'
+	@.ci/once inceptionv3 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3'
+	@.ci/once faults bash -euc 'for c in tiny v5 v7 v8; do sim/build.sh $$c; done; SLUICE_CHECK=1 sim/build.sh v13; bin/sluice faults --config tiny,v5,v7,v8,v13 --checked v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults'
 	@.ci/once validate bash -euc 'for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json'
 	@.ci/once bench-npu-full bash -euc 'sim/build.sh zc706; bin/dse bench-npu --config zc706 --batch 1 --full --out out/nightly/bench-npu-full'
 	@.ci/once 386 env GOARCH=386 CGO_ENABLED=0 go test ./dse/bundle ./dse/graph ./dse/golden ./host/sched ./host/engine ./host/soft

@@ -59,7 +59,7 @@ var rules = map[string][]string{
 	"host/ingest":              {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/jellyfish":           {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":     {"host/jellyfish"},
-	"host/experiments/edge":    {"host/experiments", "host/experiments/verdict", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},
+	"host/experiments/edge":    {"host/experiments", "host/experiments/verdict", "host/jellyfish", "host/jellyfish/exact", "host/bandwidth", "host/ingest", "host/links", "host/engine", "host/sched", "host/device", "dse/bundle"},
 	"host/engine":              {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/load":                {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":                 {"host/device", "dse/bundle", "dse/graph"},
@@ -172,7 +172,7 @@ func TestVerifyHasNoDriver(t *testing.T) {
 	}
 	bus := []string{
 		"BusError", "Cosim", "CosimOpts", "Bus", "ErrNoIRQ", "FindCosim", "HardResetter", "OpenCosim", "Play", "PortStats", "RespSLVERR",
-		"Fault", "FaultDir", "FaultKind", "FaultRead", "FaultWrite", "FaultNever", "FaultDelay", "FaultSLVERR", "FaultDECERR",
+		"Fault", "FaultDir", "FaultKind", "FaultRead", "FaultWrite", "FaultNever", "FaultDelay", "FaultSLVERR", "FaultDECERR", "AnyPort", "MemoryTiming",
 	}
 	for _, name := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)

@@ -2,8 +2,9 @@
 # Breaks the RTL as sim/mutants.txt says, one break at a time in a copy, and expects the bench to
 # fail: sim/mutants.sh [--check] [BENCH...]. Two at a time. Status 1 where a break goes unnoticed,
 # changes nothing or does not build. --check only sees that every break changes its file and has its
-# bench: seconds. Three kinds are no module's bench: "npu", the whole NPU of `tiny` under random faults, "formal", the
-# proof of sim/formal, and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
+# bench: seconds. Four kinds are no module's bench: "npu", the whole NPU of `tiny` under random faults; "checked", the
+# whole NPU of `v13` with the assertions of sim/checkers under random layers, where one of them must be what notices;
+# "formal", the proof of sim/formal; and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
 #
 # A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of are
 # the same (build/mutants/noticed), so a run that was stopped goes on where it was.
@@ -20,18 +21,35 @@ break_of() {
   expression=${expression# }
 }
 
-# whole WORK FILE: builds the NPU of tiny with the break, and faults it
-whole() {
-  local work=$1 name log=$1/log
-  name=$(basename "$work")
-  cp hw/configs/tiny.yaml "$work/$name.yaml"
-  if ! SLUICE_RTL="$(grep '^hw/' hw/rtl/files.f | sed "s|^|$work/|" | tr '\n' ' ')" sim/build.sh "$work/$name.yaml" >"$log" 2>&1; then
-    echo "does not build" >>"$log"
+# npu_of CONFIG WORK [NAME=VALUE...]: builds the whole NPU of a configuration with the break, under a name of its own,
+# and sets cosim to it
+npu_of() {
+  local name
+  name=$(basename "$2")
+  sed "s/^name: .*/name: $name/" "hw/configs/$1.yaml" >"$2/$name.yaml"
+  if ! cosim=$(env "${@:3}" SLUICE_RTL="$(grep '^hw/' hw/rtl/files.f | sed "s|^|$2/|" | tr '\n' ' ')" sim/build.sh "$2/$name.yaml" 2>"$2/log"); then
+    echo "does not build" >>"$2/log"
     return 1
   fi
-  local cosim=build/cosim/$name-other status=0
-  SLUICE_COSIM=$root/$cosim/npu_cosim timeout 300 bin/sluice faults --config tiny --n 100 --seed 1 --out "$work/faults" >>"$log" 2>&1 || status=1
-  rm -rf "$cosim"
+}
+
+# whole WORK: faults the NPU of tiny
+whole() {
+  local cosim status=0
+  npu_of tiny "$1" || return 1
+  SLUICE_COSIM=$root/$cosim timeout 300 bin/sluice faults --config tiny --n 100 --seed 1 --out "$1/faults" >>"$1/log" 2>&1 || status=1
+  rm -rf "$(dirname "$cosim")"
+  return $status
+}
+
+# checked WORK: runs random layers on the NPU of v13 with all checkers
+checked() {
+  local cosim status=0
+  npu_of v13 "$1" SLUICE_CHECK=1 || return 1
+  SLUICE_COSIM=$root/$cosim timeout 300 bin/sluice verify --config v13 --checked v13 --n 40 --images 0 --oracle 0 --orders 0 \
+    --seed 1 --out "$1/verify" >>"$1/log" 2>&1 || status=1
+  rm -rf "$(dirname "$cosim")"
+  if ((status)) && ! grep -q 'Assertion failed' "$1/log"; then return 0; fi  # golden noticed: that does not count
   return $status
 }
 
@@ -70,6 +88,11 @@ one() {
   if [[ $bench == npu ]]; then
     if whole "$work"; then
       echo "mutants: $bench: not noticed: $expression" >&2
+      return 1
+    fi
+  elif [[ $bench == checked ]]; then
+    if checked "$work"; then
+      echo "mutants: $bench: no checker notices: $expression" >&2
       return 1
     fi
   elif [[ $bench == formal ]]; then
@@ -118,7 +141,7 @@ status=0
 if [[ -n $check ]]; then
   for n in "${lines[@]}"; do
     break_of "$n"
-    if [[ $bench == timing:* && ! -f hw/rtl/${bench#*:}.sv ]] || [[ $bench != npu && $bench != formal && $bench != timing:* && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
+    if [[ $bench == timing:* && ! -f hw/rtl/${bench#*:}.sv ]] || [[ $bench != npu && $bench != checked && $bench != formal && $bench != timing:* && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
       echo "sim/mutants.txt:$n: there is no bench $bench" >&2
       status=1
     elif ! broken=$(sed "$expression" "$file" 2>&1); then
@@ -132,7 +155,7 @@ if [[ -n $check ]]; then
   if ((status == 0)); then echo "mutants: ${#lines[@]} breaks, each changes its file"; fi
   exit $status
 fi
-if [[ " $* " == *" npu "* || $# -eq 0 ]]; then go build -o bin/ ./host/cmd/sluice; fi
+if [[ " $* " == *" npu "* || " $* " == *" checked "* || $# -eq 0 ]]; then go build -o bin/ ./host/cmd/sluice; fi
 printf '%s\n' "${lines[@]}" | xargs -P 2 -L 1 "$root/sim/mutants.sh" --one || status=1
 echo "mutants: ${#lines[@]} breaks tried"
 exit $status

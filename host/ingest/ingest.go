@@ -44,7 +44,8 @@ const (
 )
 
 // What of a transfer is not timed: the initial burst of a shaped link (Jellyfish, section V), ten packets of
-// a large frame, two of a small one; four must be left. As package capture has it.
+// a large frame, two of a small one; four must be left, as package capture has it. Of what came faster than it
+// can be timed it is the whole.
 const (
 	packet    = 1448
 	skipLong  = 10 * packet
@@ -102,7 +103,8 @@ func NewGate(cfg Config) *Gate {
 	return &Gate{cfg: cfg, waiting: map[uint64]ticket{}, side: make([]int, len(cfg.SLO))}
 }
 
-// Serve takes connections until ctx ends, and closes the listener. bad hears why a connection was ended that
+// Serve takes connections until ctx ends, and closes the listener; or until the listener was closed and all
+// clients have hung up. bad hears why a connection was ended that
 // did not end by itself; it may be nil.
 func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error {
 	var all sync.WaitGroup
@@ -117,6 +119,9 @@ func (g *Gate) Serve(ctx context.Context, l net.Listener, bad func(error)) error
 			if err == nil {
 				_ = c.Close()
 			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			all.Wait()
 			return nil
 		case err != nil:
 			return fmt.Errorf("take a client's connection: %w", err)
@@ -200,7 +205,7 @@ func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) er
 		return fmt.Errorf("%w: %d bytes, expected 1..%d", ErrFrame, size, g.cfg.Bytes)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(mostSilence))
-	m := newMeter(int64(size))
+	m := newMeter(began, int64(size))
 	for left := int(size); left > 0; {
 		n, err := c.Read(buf[:min(left, len(buf))])
 		if left -= n; n > 0 {
@@ -273,19 +278,20 @@ func (g *Gate) Advise(client, side int) {
 	}
 }
 
-// meter times a transfer.
+// meter times a transfer, its head included.
 type meter struct {
+	began, at   Time
 	skip, total int64
 	from        Time  // when what is not timed had come
 	base        int64 // what had come then
-	at          Time
 }
 
-func newMeter(bytes int64) meter {
+func newMeter(began Time, bytes int64) meter {
+	m := meter{began: began, at: began, skip: skipShort, total: headBytes}
 	if bytes >= skipLong+leastRest {
-		return meter{skip: skipLong}
+		m.skip = skipLong
 	}
-	return meter{skip: skipShort}
+	return m
 }
 
 // took is so many more bytes at a time.
@@ -296,10 +302,14 @@ func (m *meter) took(at Time, n int64) {
 	m.at = at
 }
 
-// rate is in bits a second; 0: too little is left of the transfer, or it came at once.
+// rate is in bits a second: behind what is skipped; of what came at once, of all of it, in a microsecond at
+// least; 0: the frame is too short to say.
 func (m *meter) rate() float64 {
-	if m.base == 0 || m.total-m.base < leastRest || m.at <= m.from {
+	switch {
+	case m.total < leastRest:
 		return 0
+	case m.base > 0 && m.total-m.base >= leastRest && m.at > m.from:
+		return float64(m.total-m.base) * 8e9 / float64(m.at-m.from)
 	}
-	return float64(m.total-m.base) * 8e9 / float64(m.at-m.from)
+	return float64(m.total-headBytes) * 8e9 / float64(max(1000, m.at-m.began))
 }

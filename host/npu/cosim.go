@@ -127,7 +127,7 @@ const (
 // ErrNoCosim says that a configuration's co-simulation process has not been built.
 var ErrNoCosim = errors.New("there is no simulator")
 
-// FindCosim is the co-simulation process of a build: a configuration's name, with -stub, -trace or -hls behind
+// FindCosim is the co-simulation process of a build: a configuration's name, with -stub, -trace, -check or -hls behind
 // it for those. SLUICE_COSIM names it, or sim/build.sh has put it into build/cosim below the root of the
 // repository around the working directory or around this program.
 func FindCosim(build string) (string, error) {
@@ -179,6 +179,9 @@ func repository(dir string) (string, bool) {
 // buildLine is the command, from the repository's root, that makes a build. A configuration that is none of hw/configs
 // is named by its file, of which only the name is known here.
 func buildLine(build, root string) string {
+	if config, ok := strings.CutSuffix(build, "-check"); ok {
+		return "SLUICE_CHECK=1 " + buildLine(config, root)
+	}
 	if config, ok := strings.CutSuffix(build, "-hls"); ok {
 		return "hls/build.sh " + configFile(config, root)
 	}
@@ -533,17 +536,34 @@ func (c *Cosim) ClearFaults() error {
 	return nil
 }
 
+// MemoryTiming is how fast the simulated memory is.
+type MemoryTiming struct {
+	BytesPerCycle             float64
+	ReadLatency, WriteLatency int // cycles
+	Reads, Writes             int // bursts that a port takes before the first is answered, 1..256
+}
+
 // SetMemory changes the memory's bandwidth and its latency (of reads and of writes).
 func (c *Cosim) SetMemory(bytesPerCycle float64, latency int) error {
-	q16 := math.Round(bytesPerCycle * 65536)
-	if !(q16 >= 1 && q16 <= math.MaxUint32) || latency < 0 || latency > math.MaxInt32 {
-		return fmt.Errorf("%w: memory of %v bytes per cycle, %d cycles of latency", ErrRequest, bytesPerCycle, latency)
+	return c.SetTiming(MemoryTiming{BytesPerCycle: bytesPerCycle, ReadLatency: latency, WriteLatency: latency, Reads: 16, Writes: 16})
+}
+
+// SetTiming changes all of the memory's timing.
+func (c *Cosim) SetTiming(t MemoryTiming) error {
+	q16 := math.Round(t.BytesPerCycle * 65536)
+	if !(q16 >= 1 && q16 <= math.MaxUint32) || min(t.ReadLatency, t.WriteLatency) < 0 || max(t.ReadLatency, t.WriteLatency) > math.MaxInt32 ||
+		min(t.Reads, t.Writes) < 1 || max(t.Reads, t.Writes) > 256 {
+		return fmt.Errorf("%w: memory of %v bytes per cycle, %d and %d cycles of latency, %d and %d bursts a port",
+			ErrRequest, t.BytesPerCycle, t.ReadLatency, t.WriteLatency, t.Reads, t.Writes)
 	}
-	if _, err := c.call(c.short(), opSetMemory, uint32(q16), uint32(latency), uint32(latency), 16, 16); err != nil {
+	if _, err := c.call(c.short(), opSetMemory, uint32(q16), uint32(t.ReadLatency), uint32(t.WriteLatency), uint32(t.Reads), uint32(t.Writes)); err != nil {
 		return fmt.Errorf("set memory: %w", err)
 	}
 	return nil
 }
+
+// Said is the end of what the process has printed; all of that is there once Close has answered.
+func (c *Cosim) Said() string { return c.errs.String() }
 
 // Stats are the counts of one memory port.
 func (c *Cosim) Stats(port int) (PortStats, error) {

@@ -304,6 +304,8 @@ func TestCosimRegisters(t *testing.T) {
 	for name, err := range map[string]error{
 		"no bandwidth":   c.SetMemory(1e-9, 1),
 		"latency":        c.SetMemory(1, -1),
+		"no writes":      c.SetTiming(MemoryTiming{BytesPerCycle: 1, Reads: 1}),
+		"many reads":     c.SetTiming(MemoryTiming{BytesPerCycle: 1, Reads: 257, Writes: 1}),
 		"unknown fault":  c.AddFault(Fault{Kind: 9}),
 		"no such port":   c.AddFault(Fault{Kind: FaultSLVERR, Port: 200}),
 		"range is empty": c.AddFault(Fault{Kind: FaultSLVERR, Low: 2, High: 1}),
@@ -618,7 +620,8 @@ func TestFindCosim(t *testing.T) {
 	t.Setenv("SLUICE_COSIM", "")
 	for build, want := range map[string]string{
 		"no-such-stub": "build it with sim/build.sh no-such.yaml --stub (", "no-such-trace": "sim/build.sh no-such.yaml --trace (",
-		"no-such-hls": "hls/build.sh no-such.yaml (packages g++)", "zc706-hls-hls": "hls/build.sh hls/configs/zc706-hls.yaml (packages g++)",
+		"no-such-check": "build it with SLUICE_CHECK=1 sim/build.sh no-such.yaml (",
+		"no-such-hls":   "hls/build.sh no-such.yaml (packages g++)", "zc706-hls-hls": "hls/build.sh hls/configs/zc706-hls.yaml (packages g++)",
 	} {
 		if _, err := FindCosim(build); !errors.Is(err, ErrNoCosim) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, expected the hint %q", build, err, want)

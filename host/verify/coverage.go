@@ -30,6 +30,29 @@ const (
 	covErrors  = "error"
 	covReads   = "read_port"
 	covWrites  = "write_port"
+	covCross   = "cross"       // operator, <k, s>, loop order and how many ports
+	covStalls  = "stall"       // counters of the NPU
+	covClients = "arbitration" // of the read ports: the client answered > one that waits
+	covPorts   = "port_stall"  // channels that wait for each port
+)
+
+// stalls are the counters of cycles that something waited.
+var stalls = []struct {
+	name    string
+	counter int
+}{
+	{"weights", abi.CntStallWeights},
+	{"activations", abi.CntStallActivations},
+	{"drain", abi.CntStallDrain},
+	{"depth", abi.CntStallDepth},
+	{"read", abi.CntStallRead},
+	{"write", abi.CntStallWrite},
+}
+
+// clients of the read ports, and channels of a port that may wait, as sim/checkers names them.
+var (
+	clients  = []string{"descriptors", "activations", "weights", "residual"}
+	channels = []string{"ar", "r", "aw", "w"}
 )
 
 // Coverage counts what was seen, by group and bin.
@@ -73,13 +96,90 @@ func NewCoverage(designs []configs.Design) *Coverage {
 			c.bin(covReads, portName(d, p))
 			c.bin(covWrites, portName(d, p))
 		}
+		for _, s := range stalls {
+			c.bin(covStalls, d.Name+"."+s.name)
+		}
+		for _, op := range abi.Ops() {
+			if op != abi.OpGEMM {
+				c.bin(covCross, crossName(d, op, mapping.Point{}, false))
+				continue
+			}
+			for _, p := range mapping.Points {
+				if mapping.Built(d, p) {
+					c.bin(covCross, crossName(d, op, p, false))
+					c.bin(covCross, crossName(d, op, p, true))
+				}
+			}
+		}
 	}
 	return c
 }
 
-// LayersOnly leaves out what layers do not show: error codes and ports. For a device without bus faults.
+// Checked adds the bins that only a build with sim/checkers counts.
+func (c *Coverage) Checked(d configs.Design) {
+	for _, one := range clients {
+		for _, other := range clients {
+			if one != other {
+				c.bin(covClients, passing(one+">"+other))
+			}
+		}
+	}
+	for p := range d.NAXI {
+		for _, ch := range channels {
+			c.bin(covPorts, d.Name+"."+ch+"."+strconv.Itoa(p))
+		}
+	}
+}
+
+// passing is the bin of a client that is answered while another waits. Descriptors go before everything, so what passes
+// them was asked for earlier; that is rare, and one bin for whoever it was.
+func passing(pair string) string {
+	if strings.HasSuffix(pair, ">"+clients[0]) {
+		return "any>" + clients[0]
+	}
+	return pair
+}
+
+// Heard counts what a build with sim/checkers has said at its end: lines "cover: GROUP BIN COUNT".
+func (c *Coverage) Heard(d configs.Design, said string) error {
+	for line := range strings.Lines(said) {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "cover: ")
+		if !ok {
+			continue
+		}
+		f := strings.Fields(rest)
+		if len(f) != 3 {
+			return fmt.Errorf("%s: %q: expected a group, a bin and a count", d.Name, line)
+		}
+		n, err := strconv.ParseUint(f[2], 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s: %q: %w", d.Name, line, err)
+		}
+		switch f[0] {
+		case covPorts:
+			f[1] = d.Name + "." + f[1]
+		case covClients:
+			f[1] = passing(f[1])
+		}
+		if _, ok := c.hits[f[0]][f[1]]; !ok {
+			return fmt.Errorf("%s: there is no bin %s/%s", d.Name, f[0], f[1])
+		}
+		c.hit(f[0], f[1], n)
+	}
+	return nil
+}
+
+// crossName is a kind of layer on so many ports; pools have neither <k, s> nor an order.
+func crossName(d configs.Design, op abi.Op, p mapping.Point, order bool) string {
+	if op != abi.OpGEMM {
+		return fmt.Sprintf("%v:%dp", op, d.NAXI)
+	}
+	return fmt.Sprintf("%v:%s:%s:%dp", op, pointName(p), orderName(order), d.NAXI)
+}
+
+// LayersOnly leaves out what layers do not show: error codes, ports and stalls. For a device without bus faults.
 func (c *Coverage) LayersOnly() {
-	for _, g := range []string{covErrors, covReads, covWrites} {
+	for _, g := range []string{covErrors, covReads, covWrites, covStalls} {
 		delete(c.bins, g)
 		delete(c.hits, g)
 		c.groups = slices.DeleteFunc(c.groups, func(have string) bool { return have == g })
@@ -221,30 +321,35 @@ func orderName(order bool) string {
 
 // layer counts one layer of a start.
 func (c *Coverage) layer(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) {
-	c.hit(covOps, l.Op.String(), 1)
+	for _, x := range c.of(d, l, e, batch) {
+		c.hit(x[0], x[1], 1)
+	}
+}
+
+// of are the groups and bins that one layer of a start belongs to.
+func (c *Coverage) of(d configs.Design, l *abi.Desc, e abi.FBCB, batch int) [][2]string {
+	at := mapping.Point{K: cost.K(e.K), S: groupsOf(e, batch)}
+	out := [][2]string{{covOps, l.Op.String()}, {covBatches, strconv.Itoa(batch)}, {covCross, crossName(d, l.Op, at, e.Order)}}
 	v := reflect.ValueOf(*l)
 	for _, f := range c.bins[covFlags] {
 		if v.FieldByName(f).Bool() {
-			c.hit(covFlags, f, 1)
+			out = append(out, [2]string{covFlags, f})
 		}
 	}
 	if gemm(l) {
-		c.hit(covPoints, pointName(mapping.Point{K: cost.K(e.K), S: groupsOf(e, batch)}), 1)
-	}
-	c.hit(covBatches, strconv.Itoa(batch), 1)
-	if gemm(l) {
-		c.hit(covOrders, orderName(e.Order), 1)
+		out = append(out, [2]string{covPoints, pointName(at)}, [2]string{covOrders, orderName(e.Order)})
 	}
 	for _, s := range shapes {
 		if s.is(d, l, e, batch) {
-			c.hit(covShapes, s.name, 1)
+			out = append(out, [2]string{covShapes, s.name})
 		}
 	}
+	return out
 }
 
 // layersMissing tells whether there is a kind of layer that was not seen.
 func (c *Coverage) layersMissing() bool {
-	for _, g := range []string{covOps, covFlags, covPoints, covBatches, covOrders, covShapes} {
+	for _, g := range []string{covOps, covFlags, covPoints, covBatches, covOrders, covShapes, covCross} {
 		for _, b := range c.bins[g] {
 			if c.hits[g][b] == 0 {
 				return true

@@ -38,6 +38,20 @@ func TestCoverageBinsComeFromTheSources(t *testing.T) {
 	if got, want := c.bins[covWrites], []string{"tiny.0", "v13.0", "v13.1", "v13.2", "v13.3"}; !slices.Equal(got, want) {
 		t.Errorf("write ports %v, want %v", got, want)
 	}
+	// two kinds of pools and five <k, s> in two orders, on one and on four ports
+	if got := c.bins[covCross]; len(got) != 2*(2+5*2) || !slices.Contains(got, "GEMM:1/2,2:c_outermost:4p") || !slices.Contains(got, "MAX_POOL:1p") {
+		t.Errorf("crosses %v", got)
+	}
+	if got := c.bins[covStalls]; len(got) != 2*6 || !slices.Contains(got, "v13.write") {
+		t.Errorf("stalls %v", got)
+	}
+	if len(c.bins[covClients])+len(c.bins[covPorts]) != 0 {
+		t.Error("bins of checkers without a build that has them")
+	}
+	c.Checked(designs[1])
+	if len(c.bins[covClients]) != 10 || len(c.bins[covPorts]) != 16 {
+		t.Errorf("arbitration %v, ports %v", c.bins[covClients], c.bins[covPorts])
+	}
 	hit, all := c.share()
 	if hit != 0 || all != len(c.Missing()) || len(c.bins[covBatches]) != abi.BMax {
 		t.Errorf("%d of %d bins are hit, %d missing", hit, all, len(c.Missing()))
@@ -68,7 +82,7 @@ func TestCoverageCounts(t *testing.T) {
 	want := []string{
 		"operator/GEMM", "flag/Residual", "k_s/1/2,2", "batch/5", "loop_order/rows_outermost", "shape/conv_padded", "shape/residual_rs_0", "shape/concat_window", "shape/group_window",
 		"shape/odd_channels_k_half", "shape/groups_unequal", "shape/row_tiles", "shape/row_tiles_short_last", "shape/sample_tiles",
-		"shape/sample_tiles_short_last", "shape/sample_tiles_s_2",
+		"shape/sample_tiles_short_last", "shape/sample_tiles_s_2", "cross/GEMM:1/2,2:rows_outermost:1p",
 	}
 	seen := func() (out []string) {
 		for _, g := range c.groups {
@@ -87,7 +101,7 @@ func TestCoverageCounts(t *testing.T) {
 	c = NewCoverage(designs)
 	fc := abi.Desc{Op: abi.OpGEMM, Residual: true, ResShift: 1, InH: 1, InW: 1, InC: 9, InPix: 9, OutH: 1, OutW: 1, OutC: 5, OutPix: 5, KH: 1, KW: 1, SH: 1, SW: 1}
 	c.layer(designs[0], &fc, abi.FBCB{BR: 1, TileB: 1, TileRows: 1}, 1)
-	want = []string{"operator/GEMM", "flag/Residual", "k_s/1,1", "batch/1", "loop_order/rows_outermost", "shape/residual_rs", "shape/fully_connected", "shape/r_1", "shape/c_tiles"}
+	want = []string{"operator/GEMM", "flag/Residual", "k_s/1,1", "batch/1", "loop_order/rows_outermost", "shape/residual_rs", "shape/fully_connected", "shape/r_1", "shape/c_tiles", "cross/GEMM:1,1:rows_outermost:1p"}
 	if got := seen(); !slices.Equal(got, want) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}
@@ -95,7 +109,7 @@ func TestCoverageCounts(t *testing.T) {
 	c = NewCoverage(designs)
 	pool := abi.Desc{Op: abi.OpAvgPool, AvgTable: true, InH: 4, InW: 4, InC: 1, InPix: 1, OutH: 4, OutW: 4, OutC: 1, OutPix: 1, KH: 2, KW: 2, SH: 1, SW: 1, PadL: 1}
 	c.layer(designs[0], &pool, abi.FBCB{BR: 1, TileB: 1, TileRows: 4}, 1)
-	want = []string{"operator/AVG_POOL", "flag/AvgTable", "batch/1", "shape/avg_table_padded", "shape/pool_by_columns", "shape/avg_narrow"}
+	want = []string{"operator/AVG_POOL", "flag/AvgTable", "batch/1", "shape/avg_table_padded", "shape/pool_by_columns", "shape/avg_narrow", "cross/AVG_POOL:1p"}
 	if got := seen(); !slices.Equal(got, want) {
 		t.Errorf("seen\n%v, want\n%v", got, want)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
-	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -20,7 +19,7 @@ import (
 type Bench struct {
 	Design configs.Design
 	Dev    *Shadow
-	Ports  func(port int) (npu.PortStats, error) // nil: there are none to count
+	Bus    Bus // nil: a device without a memory to draw, ports and stalls to count
 }
 
 // LayerSlots are the slots that a bench's device needs.
@@ -33,32 +32,41 @@ type Layers struct {
 	Networks int            `json:"networks"`
 	Ops      map[string]int `json:"ops"`
 	MACs     int64          `json:"macs"`
+	Memory   Memories       `json:"memory"`
 }
 
 // LayersConfig says how many layers.
 type LayersConfig struct {
 	N        int
 	Seed     uint64
-	All      bool // go on until every kind of layer has been seen, four times as long at most
+	All      bool // go on until every kind of layer has been seen
 	Coverage *Coverage
 	Progress func(int)
 }
 
-// RandomLayers spreads random networks over benches, each in a random batch, and compares all bytes
-// of all slots. The error wraps ErrMismatch where the hardware is wrong, and then says on what.
+// directed bounds the networks that are drawn for what is still missing, as a multiple of N.
+const directed = 8
+
+// RandomLayers spreads random networks over benches, each in a random batch on a memory of its own, and compares all
+// bytes of all slots. After N layers, All goes on with networks that have a kind of layer in some batch which was not
+// seen yet; others are drawn and left. The error wraps ErrMismatch where the hardware is wrong, and then says on what.
 func RandomLayers(ctx context.Context, benches []*Bench, c LayersConfig) (*Layers, error) {
 	total := &Layers{Ops: map[string]int{}}
 	rng := rand.New(rand.NewPCG(c.Seed, 0x736c756963650003))
 	next := device.RequestID(0)
-	more := func() bool {
-		return total.N < c.N || c.All && total.N < 4*c.N && c.Coverage.layersMissing()
-	}
-	for seed := c.Seed << 20; more(); seed++ {
+	random := true
+	for seed, drawn := c.Seed<<20, 0; ; seed, drawn = seed+1, drawn+1 {
 		if err := ctx.Err(); err != nil {
 			return total, err
 		}
-		on := benches[total.Networks%len(benches)]
-		if err := on.random(ctx, seed, rng, &next, c.Coverage, total); err != nil {
+		if random && total.N >= c.N {
+			random, drawn = false, 0
+		}
+		if !random && (!c.All || drawn == directed*c.N || !c.Coverage.layersMissing()) {
+			break
+		}
+		on := benches[int(seed-c.Seed<<20)%len(benches)]
+		if err := on.random(ctx, seed, rng, &next, c.Coverage, !random, total); err != nil {
 			return total, fmt.Errorf("random network of seed %d on %s: %w", seed, on.Design.Name, err)
 		}
 		if c.Progress != nil {
@@ -67,25 +75,69 @@ func RandomLayers(ctx context.Context, benches []*Bench, c LayersConfig) (*Layer
 	}
 	for _, b := range benches {
 		total.add(&b.Dev.Exercised)
-		if err := b.countPorts(c.Coverage); err != nil {
+		if err := b.count(c.Coverage); err != nil {
 			return total, err
 		}
 	}
 	return total, nil
 }
 
-// random runs one network, a start a segment.
-func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, total *Layers) error {
+// batch draws the batch of a network; 0 where it is to show something new and no batch does.
+func (b *Bench) batch(net *bundle.Bundle, rng *rand.Rand, cov *Coverage, news bool) int {
+	most := b.Dev.Info().MaxBatch
+	if !news {
+		return 1 + rng.IntN(most)
+	}
+	best, at := 0, 0
+	for n := 1; n <= most; n++ {
+		found := map[[2]string]bool{}
+		for i := range net.Layers {
+			for _, x := range cov.of(b.Design, &net.Layers[i], net.FBCB[i][n-1], n) {
+				if hits, ok := cov.hits[x[0]][x[1]]; ok && hits == 0 {
+					found[x] = true
+				}
+			}
+		}
+		if len(found) > best {
+			best, at = len(found), n
+		}
+	}
+	return at
+}
+
+// random runs one network, a start a segment. With news, only where it shows something that was not seen.
+func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *device.RequestID, cov *Coverage, news bool, total *Layers) error {
 	net, err := randnet.New(seed, b.Design, randnet.Built())
 	if err != nil {
 		return err
 	}
+	batch := b.batch(net.Bundle, rng, cov, news)
+	if batch == 0 {
+		return nil
+	}
+	if b.Bus == nil {
+		return b.run(ctx, net, batch, rng, next, cov, total)
+	}
+	m := drawMemory(seed, b.Design)
+	if err := m.set(b.Bus); err != nil {
+		return err
+	}
+	total.Memory.add(&m)
+	if err := b.run(ctx, net, batch, rng, next, cov, total); err != nil {
+		return fmt.Errorf("%v: %w", &m, err)
+	}
+	return nil
+}
+
+// run is a network in a batch.
+func (b *Bench) run(ctx context.Context, net *randnet.Net, batch int, rng *rand.Rand, next *device.RequestID, cov *Coverage, total *Layers) error {
 	bun := rename(net.Bundle, "random") // one name: the device replaces the one before
 	if err := b.Dev.Load(ctx, bun); err != nil {
 		return err
 	}
 	l := device.Launch{ID: device.LaunchID(total.Networks + 1), Network: bun.Network.Name, Last: len(bun.Network.Exits) - 1}
-	for range 1 + rng.IntN(b.Dev.Info().MaxBatch) {
+	var err error
+	for range batch {
 		*next++
 		l.Requests, l.Theta = append(l.Requests, *next), append(l.Theta, experiments.Never)
 		if err = b.Dev.Admit(ctx, l.Network, *next, randnet.Input(rng, bun)); err != nil {
@@ -105,29 +157,36 @@ func (b *Bench) random(ctx context.Context, seed uint64, rng *rand.Rand, next *d
 	}
 	for i := range bun.Layers {
 		total.Ops[bun.Layers[i].Op.String()]++
-		cov.layer(b.Design, &bun.Layers[i], bun.FBCB[i][len(l.Requests)-1], len(l.Requests))
+		cov.layer(b.Design, &bun.Layers[i], bun.FBCB[i][batch-1], batch)
 	}
 	cov.hit(covErrors, abi.ErrNone.String(), uint64(l.Last+1))
 	for _, x := range bun.Network.Exits {
-		total.MACs += x.MACs * int64(len(l.Requests))
+		total.MACs += x.MACs * int64(batch)
 	}
 	total.Networks++
 	total.N += len(bun.Layers)
 	return nil
 }
 
-// countPorts counts the bursts of each port.
-func (b *Bench) countPorts(cov *Coverage) error {
-	if b.Ports == nil {
+// count counts the bursts of each port and the cycles that the array and the ports waited.
+func (b *Bench) count(cov *Coverage) error {
+	if b.Bus == nil {
 		return nil
 	}
 	for p := range b.Design.NAXI {
-		s, err := b.Ports(p)
+		s, err := b.Bus.Stats(p)
 		if err != nil {
 			return err
 		}
 		cov.hit(covReads, portName(b.Design, p), s.ReadBursts)
 		cov.hit(covWrites, portName(b.Design, p), s.WriteBursts)
+	}
+	n, err := readCounters(b.Bus)
+	if err != nil {
+		return err
+	}
+	for _, s := range stalls {
+		cov.hit(covStalls, b.Design.Name+"."+s.name, n[s.counter])
 	}
 	return nil
 }

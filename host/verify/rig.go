@@ -196,7 +196,7 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	if r.trial.counters, err = r.readCounters(); err != nil {
+	if r.trial.counters, err = readCounters(r.bus); err != nil {
 		return err
 	}
 	e, err := r.run(ctx, r.good(), 1<<24)
@@ -216,7 +216,7 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	}
 	r.trial.cycles = e.cycles
 	was := r.trial.counters
-	if r.trial.counters, err = r.readCounters(); err != nil {
+	if r.trial.counters, err = readCounters(r.bus); err != nil {
 		return err
 	}
 	for i := range was {
@@ -243,21 +243,6 @@ func (r *Rig) traffic() ([]npu.PortStats, error) {
 		}
 	}
 	return all, nil
-}
-
-func (r *Rig) readCounters() (c [abi.CntCount]uint64, err error) {
-	for i := range c {
-		lo, err := r.bus.ReadReg(abi.CounterLo(i)) // latches the upper half
-		if err != nil {
-			return c, err
-		}
-		hi, err := r.bus.ReadReg(abi.CounterLo(i) + 4)
-		if err != nil {
-			return c, err
-		}
-		c[i] = uint64(hi)<<32 | uint64(lo)
-	}
-	return c, nil
 }
 
 // good is what the trial's start is told.

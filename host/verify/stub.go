@@ -54,7 +54,7 @@ func (r *Rig) follow(ctx context.Context, other *Rig) (c [abi.CntCount]uint64, e
 	if err := r.load(ctx); err != nil {
 		return c, err
 	}
-	before, err := r.readCounters()
+	before, err := readCounters(r.bus)
 	if err != nil {
 		return c, err
 	}
@@ -65,7 +65,7 @@ func (r *Rig) follow(ctx context.Context, other *Rig) (c [abi.CntCount]uint64, e
 	if end.hangs || end.code != abi.ErrNone {
 		return c, fmt.Errorf("%s: the stub ends with %v", r.where(), end)
 	}
-	if c, err = r.readCounters(); err != nil {
+	if c, err = readCounters(r.bus); err != nil {
 		return c, err
 	}
 	for i := range c {

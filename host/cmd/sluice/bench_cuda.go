@@ -19,7 +19,7 @@ import (
 type benchCUDACmd struct {
 	Bundles []string `arg:"" optional:"" help:"Bundles to run, three or more, in place of --networks; the first is best effort, the last has priority."`
 	Nets    []string `name:"networks" default:"fashion,mobilenetv2,resnet50" help:"Networks of the zoo."`
-	Config  string   `default:"run" help:"Configuration that the networks are compiled for."`
+	Config  string   `default:"mid" help:"Configuration that the networks are compiled for."`
 	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	GPU     int      `default:"0" help:"Which GPU."`
 	Params  string   `default:"h200" help:"Parameters of the GPU, by which padding is decided: a name, or a file."`
@@ -64,6 +64,9 @@ func (c *benchCUDACmd) Run(e *env) error {
 	f, err := params.Of(c.Params)
 	if err != nil {
 		return coded(codeInput, err)
+	}
+	if _, err := foundGPU("cuda"); err != nil { // before anything is compiled
+		return coded(codeDevice, err)
 	}
 	var nets []*bundle.Bundle
 	doc := &cudaBenchDoc{N: c.N}

@@ -5,26 +5,47 @@
 package main
 
 import (
+	"errors"
 	"os"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
 // cudaLibrary is the driver's file where it is not driver.Library.
 func cudaLibrary() string { return os.Getenv("SLUICE_CUDA") }
 
-// openCUDA opens the first GPU.
-func openCUDA() (device.Blocking, error) {
-	return cuda.NewSync(cuda.Config{Library: cudaLibrary(), Spin: true})
+// gpuConfig is how a GPU of NVIDIA's (cuda) or of AMD's (hip) is opened.
+func gpuConfig(name string) (cuda.Config, error) {
+	if name != driver.HIP.Name {
+		return cuda.Config{Library: cudaLibrary()}, nil
+	}
+	cfg := cuda.Config{API: driver.HIP, Library: os.Getenv("SLUICE_HIP")}
+	file := os.Getenv("SLUICE_HIP_KERNELS")
+	if file == "" {
+		return cfg, errors.New("SLUICE_HIP_KERNELS is not set: the name of an object that host/gpu/cuda/kernels/amd.sh has made for the GPU is expected")
+	}
+	var err error
+	cfg.Kernels, err = kernels.Object(file)
+	return cfg, err
 }
 
-// foundCUDA says which GPU there is.
-func foundCUDA() (string, error) {
-	d, err := cuda.New(cuda.Config{Library: cudaLibrary()})
+// openGPU opens the first GPU.
+func openGPU(name string) (device.Blocking, error) {
+	cfg, err := gpuConfig(name)
 	if err != nil {
-		return driver.Library, err
+		return nil, err
 	}
-	return d.Name(), d.Close()
+	cfg.Spin = true
+	return cuda.NewSync(cfg)
+}
+
+// foundGPU says which GPU there is.
+func foundGPU(name string) (string, error) {
+	if name == driver.HIP.Name {
+		return cuda.Found(driver.HIP, os.Getenv("SLUICE_HIP"))
+	}
+	return cuda.Found(driver.CUDA, cudaLibrary())
 }

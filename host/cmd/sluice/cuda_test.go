@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
@@ -19,9 +22,6 @@ import (
 func TestCUDA(t *testing.T) {
 	lib, err := fake.Build(filepath.Join("..", "..", "..", "build", "fakecuda"))
 	if err != nil {
-		t.Fatal(err)
-	}
-	if lib, err = filepath.Abs(lib); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SLUICE_CUDA", lib)
@@ -47,6 +47,7 @@ func TestCUDA(t *testing.T) {
 	if code := realMain([]string{"run", "--device", "cuda", "--config", "tiny", "--network", "tiny"}, &out, &log); code != codeUsage || !strings.Contains(log.String(), "--rate N/s and --slo TIME") {
 		t.Errorf("multiples of the NPU's figures: exit code %d, %s", code, log.String())
 	}
+	profiled(t, dir)
 	out.Reset()
 	log.Reset()
 	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir, "-n", "2", "--batches", "1", "--json"}
@@ -77,8 +78,159 @@ func TestCUDA(t *testing.T) {
 		t.Errorf("bench gpu -n 0: exit code %d, %s", code, log.String())
 	}
 	t.Setenv("SLUICE_CUDA", filepath.Join(dir, "none.so"))
+	for _, command := range [][]string{
+		args[:len(args)-1],
+		{"profile", "--device", "cuda", "--config", "tiny", "--network", "tiny", "--build", dir},
+		{"bench", "gpu", "--networks", "nothing"}, // before anything is compiled
+	} {
+		log.Reset()
+		if code := realMain(command, &out, &log); code != codeDevice || !strings.Contains(log.String(), "no CUDA driver") || !strings.Contains(log.String(), "NVIDIA's driver package") {
+			t.Errorf("%v without a driver: exit code %d, %s", command, code, log.String())
+		}
+	}
+}
+
+// profiled measures a table, of which policies are told afterwards, and nothing else is taken for one.
+func profiled(t *testing.T, dir string) {
+	t.Helper()
+	what := []string{"--device", "cuda", "--config", "tiny", "--network", "tiny", "--build", dir}
+	var out, log bytes.Buffer
+	at := filepath.Join(dir, "profile")
+	if code := realMain(append([]string{"profile", "--runs", "2", "--units", "1,3", "--out", at}, what...), &out, &log); code != codeOK {
+		t.Fatalf("profile: exit code %d: %s", code, log.String())
+	}
+	for _, want := range []string{"on 3 units", "medians of 2 runs on cuda (simulated)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("profile says nothing of %q: %s", want, out.String())
+		}
+	}
+	file := filepath.Join(at, "summary.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc profileDoc
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Label != "simulated" || doc.Runs != 2 || len(doc.Units) != 2*len(doc.Entries) || len(doc.Entries) == 0 {
+		t.Errorf("label %s, %d runs, %d entries, %d by units", doc.Label, doc.Runs, len(doc.Entries), len(doc.Units))
+	}
+	for i := range doc.Entries { // no machine is that slow
+		doc.Entries[i].P50, doc.Entries[i].P99 = 7_000_000, 7_000_000
+	}
+	write := func(change func(*profileDoc)) {
+		t.Helper()
+		one := doc
+		one.Entries = slices.Clone(doc.Entries)
+		change(&one)
+		text, err := json.Marshal(&one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := append([]string{"run", "--profile", file, "-n", "4", "--policy", "serial", "--rate", "0.5", "--slo", "20x", "--out", dir, "--json"}, what...)
+	write(func(*profileDoc) {})
+	out.Reset()
 	log.Reset()
-	if code := realMain(args[:len(args)-1], &out, &log); code != codeDevice || !strings.Contains(log.String(), "no CUDA driver") {
-		t.Errorf("without a driver: exit code %d, %s", code, log.String())
+	if code := realMain(run, &out, &log); code != codeOK {
+		t.Fatalf("run --profile: exit code %d: %s%s", code, log.String(), out.String())
+	}
+	var served runDoc
+	if err := json.Unmarshal(out.Bytes(), &served); err != nil {
+		t.Fatal(err)
+	}
+	if served.Alone != 7_000_000 || served.SLO != 140_000_000 || served.Bundle != doc.Bundle || served.Profile != file {
+		t.Errorf("alone %d ns, SLO %d ns, bundle %s, profile %q", served.Alone, served.SLO, served.Bundle, served.Profile)
+	}
+	run = slices.DeleteFunc(run, func(s string) bool { return s == "--json" })
+	for want, change := range map[string]func(*profileDoc){
+		"without --max-batch": func(d *profileDoc) {
+			d.Entries = slices.DeleteFunc(d.Entries, func(x bundle.LatencyEntry) bool { return x.Batch > 2 })
+		},
+		"schema":                func(d *profileDoc) { d.Schema = "sluice-run/1" },
+		"of bundle":             func(d *profileDoc) { d.Bundle = "another" },
+		"of network":            func(d *profileDoc) { d.Entries[1].Network = "another" },
+		"has no entry":          func(d *profileDoc) { d.Entries = nil },
+		"p50 0 ns":              func(d *profileDoc) { d.Entries[0].P50 = 0 },
+		"stand there twice":     func(d *profileDoc) { d.Entries = append(d.Entries, d.Entries[0]) },
+		"latency table of tiny": func(d *profileDoc) { d.Entries = d.Entries[1:] },
+	} {
+		write(change)
+		log.Reset()
+		if code := realMain(run, &out, &log); code != codeInput || !strings.Contains(log.String(), want) || !strings.Contains(log.String(), file) {
+			t.Errorf("%s: exit code %d, %s", want, code, log.String())
+		}
+	}
+	if err := os.WriteFile(file, text[:len(text)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log.Reset()
+	if code := realMain(run, &out, &log); code != codeInput || !strings.Contains(log.String(), "summary.json of sluice profile is expected") {
+		t.Errorf("half a file: exit code %d, %s", code, log.String())
+	}
+	for want, args := range map[string][]string{
+		"expected 1..":     append([]string{"profile", "--units", "99"}, what...),
+		"--units is for":   {"profile", "--units", "1", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", dir},
+		"--profile is for": {"run", "--profile", file, "--device", "cosim"},
+		"--max-batch -1":   {"profile", "--max-batch=-1"},
+	} {
+		log.Reset()
+		if code := realMain(args, &out, &log); code != codeUsage || !strings.Contains(log.String(), want) {
+			t.Errorf("%v: exit code %d, %s", args, code, log.String())
+		}
+	}
+}
+
+// TestHIP serves on AMD's runtime without a GPU.
+func TestHIP(t *testing.T) {
+	at := filepath.Join("..", "..", "..", "build", "fakecuda")
+	lib, err := fake.BuildHIP(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := fake.Kernels(at, "gfx906")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var out, log bytes.Buffer
+	run := []string{"run", "--device", "hip", "--config", "tiny", "--network", "tiny", "-n", "4", "--policy", "serial", "--build", dir, "--out", dir, "--rate", "20/s", "--slo", "10s"}
+	t.Setenv("SLUICE_HIP", lib)
+	if code := realMain(run, &out, &log); code != codeDevice || !strings.Contains(log.String(), "SLUICE_HIP_KERNELS") {
+		t.Errorf("without kernels: exit code %d, %s", code, log.String())
+	}
+	t.Setenv("SLUICE_HIP_KERNELS", object)
+	log.Reset()
+	if code := realMain(run, &out, &log); code != codeOK {
+		t.Fatalf("exit code %d: %s", code, log.String())
+	}
+	if !strings.Contains(out.String(), "tiny on hip (tiny, simulated), clock: measured; 4 requests at 20/s, seed") || strings.Contains(out.String(), "alone takes") {
+		t.Errorf("it says %s", out.String())
+	}
+	t.Setenv("SLUICE_HIP", filepath.Join(dir, "none.so"))
+	log.Reset()
+	if code := realMain(run, &out, &log); code != codeDevice || !strings.Contains(log.String(), "ROCm") {
+		t.Errorf("without a runtime: exit code %d, %s", code, log.String())
+	}
+}
+
+// What sluice bench gpu runs by itself can be compiled as it is asked for.
+func TestBenchGPUDefaults(t *testing.T) {
+	field := func(name string) string {
+		f, ok := reflect.TypeFor[benchCUDACmd]().FieldByName(name)
+		if !ok {
+			t.Fatal(name)
+		}
+		return f.Tag.Get("default")
+	}
+	e := &env{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
+	for _, name := range strings.Split(field("Nets"), ",") {
+		if _, err := (&what{Config: field("Config"), Network: name, Build: t.TempDir()}).prepare(e); err != nil {
+			t.Errorf("%s for %s: %v", name, field("Config"), err)
+		}
 	}
 }

@@ -83,9 +83,11 @@ func (c *doctorCmd) Run(e *env) error {
 	}
 	add("onnxruntime", "sluice verify --oracle, dse compile --evaluate", python, err)
 
-	found, err := foundCUDA()
-	add("gpu", "--device cuda", found, err)
-	checks[len(checks)-1].Optional = true
+	for _, name := range gpuDevices {
+		found, err := foundGPU(name)
+		add("gpu", "--device "+name, found, err)
+		checks[len(checks)-1].Optional = true
+	}
 
 	missing := 0
 	for _, k := range checks {

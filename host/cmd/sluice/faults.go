@@ -15,12 +15,13 @@ import (
 )
 
 type faultsCmd struct {
-	Config string `default:"tiny" help:"Configurations of the hardware, separated by commas."`
-	N      int    `default:"150" short:"n" help:"Faults in all, at least one of each kind whose ending is known on each configuration."`
-	Kind   string `help:"Only kinds whose name contains this."`
-	Seed   uint64 `default:"1" help:"Seed of everything drawn."`
-	Out    string `default:"out/faults" help:"Folder for summary.json."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+	Config  string `default:"tiny" help:"Configurations of the hardware, separated by commas."`
+	Checked string `help:"Those of --config whose build with the assertions of sim/checkers is run (SLUICE_CHECK=1 sim/build.sh CONFIG), separated by commas."`
+	N       int    `default:"150" short:"n" help:"Faults in all, at least one of each kind whose ending is known on each configuration."`
+	Kind    string `help:"Only kinds whose name contains this."`
+	Seed    uint64 `default:"1" help:"Seed of everything drawn."`
+	Out     string `default:"out/faults" help:"Folder for summary.json."`
+	JSON    bool   `name:"json" help:"Print JSON."`
 }
 
 func (*faultsCmd) Help() string {
@@ -57,13 +58,17 @@ func (c *faultsCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	check, err := checkedOf(c.Checked, designs)
+	if err != nil {
+		return err
+	}
 	doc := &faultsDoc{header: header{"sluice-faults/1", version, c.Seed, "simulated"}, Coverage: verify.NewCoverage(designs), Violations: []string{}}
 	tally := verify.Tally{}
 	for i, d := range designs {
 		f := verify.Campaign{
 			N: (c.N*(i+1))/len(designs) - (c.N*i)/len(designs), Seed: c.Seed + uint64(i)<<32, Only: c.Kind, Coverage: doc.Coverage, Tally: tally,
 		}
-		if err := runCampaign(e, &f, d); err != nil {
+		if err := runCampaign(e, &f, d, check.build(d)); err != nil {
 			return err
 		}
 		doc.Configs = append(doc.Configs, d.Name)
@@ -88,9 +93,9 @@ func (c *faultsCmd) Run(e *env) error {
 	return nil
 }
 
-// runCampaign opens a design's simulator for a campaign.
-func runCampaign(e *env, f *verify.Campaign, d configs.Design) error {
-	rig, err := openRig(e.ctx, d, d.Name)
+// runCampaign opens a simulator of a design for a campaign.
+func runCampaign(e *env, f *verify.Campaign, d configs.Design, build string) error {
+	rig, err := openRig(e.ctx, d, build)
 	if err != nil {
 		return err
 	}

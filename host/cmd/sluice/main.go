@@ -85,6 +85,7 @@ type commands struct {
 	TuneTheta thetaCmd     `cmd:"" name:"tune-theta" help:"Find exit thresholds with the least work within a loss of accuracy."`
 	Bench     benchCmd     `cmd:"" help:"Compare policies over many settings."`
 	Bandwidth bandwidthCmd `cmd:"" help:"Say what clients' links carried, from captured packets."`
+	Camera    cameraCmd    `cmd:"" help:"Send clients' frames to sluice run --zoo --listen."`
 	Classify  classifyCmd  `cmd:"" help:"Say what a bundle takes pictures for."`
 	Inspect   inspectCmd   `cmd:"" help:"Say what is in a bundle."`
 	Kit       kitCmd       `cmd:"" help:"Write a bundle, images and golden results for a board."`

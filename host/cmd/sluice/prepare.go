@@ -331,10 +331,10 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 			return nil, err
 		}
 		return d, nil // loaded
-	case "cuda":
-		dev, err = openCUDA()
+	case "cuda", "hip":
+		dev, err = openGPU(name)
 	default:
-		err = coded(codeUsage, fmt.Errorf("no device %q; there are cosim, cuda, hls, soft, uio", name))
+		err = coded(codeUsage, fmt.Errorf("no device %q; there are cosim, cuda, hip, hls, soft, uio", name))
 	}
 	if err != nil {
 		return nil, coded(codeDevice, err)

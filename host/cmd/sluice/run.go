@@ -25,7 +25,7 @@ import (
 type runCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, as dse compile writes it, in place of --network and --config."`
 	what
-	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), uio (the NPU of the board that this runs on), cuda (an NVIDIA GPU, the bundle's numbers to the bit), or gpu-sim:NAME (a simulated GPU, with --workload)."`
+	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), uio (the NPU of the board that this runs on), cuda or hip (a GPU of NVIDIA's or AMD's, the bundle's numbers to the bit), or gpu-sim:NAME (a simulated GPU, with --workload)."`
 	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
 	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
 	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
@@ -33,7 +33,8 @@ type runCmd struct {
 	Seed     uint64    `default:"1" help:"Seed of the arrivals."`
 	N        int       `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
 	Arrivals string    `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
-	Clock    string    `default:"auto" enum:"auto,table,measured,real" help:"Durations: the bundle's latency table, the device's cycles, or, on uio, real time by the NPU's TIME. auto: measured for cosim and cuda, real for uio, table for all others."`
+	Profile  string    `placeholder:"FILE" help:"The summary.json of sluice profile: policies read its table in place of the bundle's."`
+	Clock    string    `default:"auto" enum:"auto,table,measured,real" help:"Durations: the bundle's latency table, the device's cycles, or, on uio, real time by the NPU's TIME. auto: measured for cosim, cuda and hip, real for uio, table for all others."`
 	Out      string    `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
 	Waves    string    `placeholder:"FILE" help:"On cosim: also write an FST wave file (needs sim/build.sh CONFIG --trace)."`
 	WavesGiB float64   `name:"waves-gib" default:"1" help:"Largest wave file that a run may be expected to write; beyond, it does not begin."`
@@ -58,10 +59,12 @@ Example:
   sluice run --config tiny --network tiny --n 4 --policy fluid --waves out/tiny.fst
   sluice run --device cosim --clock table --policy fluid --theta 0.9,0.85,0.8,0
   sluice run my.sluice --device uio --label measured --clock-mhz 150 --data held-out
+  sluice run my.sluice --device cuda --profile out/profile/summary.json --rate 0.8 --slo 5x
   sluice run --device gpu-sim:mi50 --workload A.json --kernels mine.csv --policy streams,reef --time 2s
   sluice run --device gpu-sim:l4 --workload mine.json --policy static,strait --gpus 2
   sluice run --zoo synthetic --clients 8 --rate 15/s --slo 100ms --link lte,steps,seen.txt --policy jellyfish+,b-m
-  sluice run --zoo profiles.csv --clients cameras.csv --workers 4`
+  sluice run --zoo profiles.csv --clients cameras.csv --workers 4
+  sluice run --zoo profiles.csv --clients cameras.csv --listen :9000 --time 10m`
 }
 
 // maxRequests bounds what a run keeps: each request's record, result and place in the schedule, 2 kB or so.
@@ -101,8 +104,9 @@ type runDoc struct {
 	Config    string            `json:"config"`
 	Network   string            `json:"network"`
 	Bundle    string            `json:"bundle_hash"`
-	Served    string            `json:"images"`      // what was served
-	Range     string            `json:"calibration"` // where the bundle's ranges come from
+	Profile   string            `json:"profile,omitempty"` // file that the table came from; else the bundle
+	Served    string            `json:"images"`            // what was served
+	Range     string            `json:"calibration"`       // where the bundle's ranges come from
 	Ranged    bool              `json:"calibrated"`
 	Clock     string            `json:"clock"`
 	Theta     experiments.Theta `json:"theta"`
@@ -120,7 +124,7 @@ func (c *runCmd) Run(e *env) error {
 	if c.Zoo != "" {
 		return c.zoo(e)
 	}
-	for _, f := range []string{"clients", "link", "workers"} {
+	for _, f := range []string{"clients", "link", "workers", "listen"} {
 		if slices.Contains(e.given, f) {
 			return coded(codeUsage, fmt.Errorf("--%s is for --zoo FILE|synthetic", f))
 		}
@@ -169,13 +173,22 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	summary, err := p.bundle.Summarize()
+	if err != nil {
+		return err
+	}
+	if c.Profile != "" {
+		if p.bundle, err = readProfile(c.Profile, p.bundle, summary.BundleHash); err != nil {
+			return err
+		}
+	}
 	table, err := sched.NewTable(p.bundle.Latency, p.bundle.Network.Name)
 	if err != nil {
 		return coded(codeInput, err)
 	}
 	alone := table.Alone()
 	slo := c.SLO.at(alone)
-	if slo < alone && c.Device != "cuda" {
+	if slo < alone && !c.untold() {
 		return coded(codeInput, fmt.Errorf("--slo %s: %w: %d ns, and %s alone takes %d ns", c.SLO.text, engine.ErrSLO, slo, p.bundle.Network.Name, alone))
 	}
 	memo := &soft.Memo{}
@@ -196,12 +209,8 @@ func (c *runCmd) Run(e *env) error {
 	}
 	clock := engine.Table
 	real := c.Clock == "real" || c.Clock == "auto" && c.Device == "uio"
-	if c.Clock == "measured" || c.Clock == "auto" && (c.Device == "cosim" || c.Device == "cuda") || real {
+	if c.Clock == "measured" || c.Clock == "auto" && (c.Device == "cosim" || onGPU(c.Device)) || real {
 		clock = engine.Measured
-	}
-	summary, err := p.bundle.Summarize()
-	if err != nil {
-		return err
 	}
 	if err := c.checkWaves(p, service); err != nil {
 		return err
@@ -210,12 +219,12 @@ func (c *runCmd) Run(e *env) error {
 	doc := runDoc{
 		header: header{Schema: "sluice-run/1", Version: version, Seed: c.Seed},
 		Device: c.Device, Config: p.design.Name, Network: p.bundle.Network.Name, Bundle: summary.BundleHash,
-		Served: c.served(p, im), Range: p.info.Text(), Ranged: !p.info.Missing && p.info.From != "",
+		Profile: c.Profile, Served: c.served(p, im), Range: p.info.Text(), Ranged: !p.info.Missing && p.info.From != "",
 		Clock: clock.String(), Theta: theta, SLO: slo, Alone: alone, Service: service, Cached: p.cached,
 		BatchGain: float64(bMax) * float64(alone) / float64(s.Table.At(0, s.Table.Segments()-1, bMax)),
 	}
 	point := experiments.Point{Rate: rate, SLO: slo, Theta: theta, Seed: c.Seed, N: c.N, Times: times, Clock: clock}
-	if c.Device == "cuda" { // the bundle's table is another device's
+	if c.untold() {
 		point.Watchdog.Fixed = 10e9
 	}
 	dev, err := c.openDevice(e.ctx, c.Device, p, memo)
@@ -241,7 +250,7 @@ func (c *runCmd) Run(e *env) error {
 		results = append(results, res)
 		d := describe(s, im, float, theta, res)
 		d.Rate, d.RateMultiple = rate, rate*service/1e9
-		if c.Device != "hls" && c.Device != "cuda" { // there are no counters
+		if c.Device != "hls" && !onGPU(c.Device) { // there are no counters
 			util := 0.0
 			if res.Stats.Cycles > 0 {
 				util = float64(res.Stats.MACs) / (float64(p.design.MACs()) * float64(res.Stats.Cycles))
@@ -381,11 +390,20 @@ func (c *runCmd) reference(
 }
 
 func (d *runDoc) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s on %s (%s, %s), clock: %s; %d requests at %.0f/s = %.2f x serial's capacity, seed %d\n",
-		d.Network, d.Device, d.Config, d.Label, d.Clock, d.Requests, d.Rate, d.RateMultiple, d.Seed)
+	load := fmt.Sprintf("%.0f/s = %.2f x serial's capacity", d.Rate, d.RateMultiple)
+	untold := onGPU(d.Device) && d.Profile == ""
+	if untold {
+		load = fmt.Sprintf("%.0f/s", d.Rate)
+	}
+	fmt.Fprintf(w, "%s on %s (%s, %s), clock: %s; %d requests at %s, seed %d\n",
+		d.Network, d.Device, d.Config, d.Label, d.Clock, d.Requests, load, d.Seed)
 	fmt.Fprintf(w, "bundle %s; %s; calibration: %s\n", d.Bundle, d.Served, d.Range)
-	fmt.Fprintf(w, "one request alone takes %s (with its exits %s on average), SLO %s; a batch of B_max brings %.2f x the throughput\n\n",
-		report.Ns(d.Alone), report.Ns(int64(d.Service)), report.Ns(d.SLO), d.BatchGain)
+	if untold {
+		fmt.Fprintf(w, "SLO %s; policies read the bundle's latency table, which is the NPU's (--profile: a GPU's own)\n\n", report.Ns(d.SLO))
+	} else {
+		fmt.Fprintf(w, "one request alone takes %s (with its exits %s on average), SLO %s; a batch of B_max brings %.2f x the throughput\n\n",
+			report.Ns(d.Alone), report.Ns(int64(d.Service)), report.Ns(d.SLO), d.BatchGain)
+	}
 	t := report.Table{Head: []string{""}}
 	for i := range d.Runs {
 		t.Head = append(t.Head, d.Runs[i].Policy)

@@ -21,9 +21,18 @@ import (
 // gpuSim is what the device's name begins with.
 const gpuSim = "gpu-sim:"
 
+// gpuDevices are devices that are a GPU.
+var gpuDevices = []string{"cuda", "hip"}
+
+// onGPU tells whether a device is one: then the bundle's table is another device's.
+func onGPU(name string) bool { return slices.Contains(gpuDevices, name) }
+
+// untold tells whether nothing is known of how long the device takes: the bundle's table is another's.
+func (c *runCmd) untold() bool { return onGPU(c.Device) && c.Profile == "" }
+
 // checkDevice refuses what is no device, and flags that it does not have.
 func (c *runCmd) checkDevice() error {
-	devices := []string{"cosim", "cuda", "hls", "soft", "uio"}
+	devices := []string{"cosim", "cuda", "hip", "hls", "soft", "uio"}
 	gpu := strings.HasPrefix(c.Device, gpuSim)
 	switch {
 	case !gpu && !slices.Contains(devices, c.Device):
@@ -32,8 +41,10 @@ func (c *runCmd) checkDevice() error {
 		return coded(codeUsage, fmt.Errorf("--kernels, --workload, --style and --time are for --device %sNAME, the device is %s", gpuSim, c.Device))
 	case c.Device != "uio" && (c.Label != "" || c.ClockMHz != 0):
 		return coded(codeUsage, fmt.Errorf("--label and --clock-mhz are for --device uio, the device is %s", c.Device))
-	case c.Device == "cuda" && (!c.Rate.absolute || c.SLO.ns == 0):
-		return coded(codeUsage, errors.New("--device cuda: --rate N/s and --slo TIME are expected (250/s, 20ms): the bundle's table is the NPU's, and multiples would be of its figures"))
+	case !onGPU(c.Device) && c.Device != "soft" && c.Profile != "":
+		return coded(codeUsage, fmt.Errorf("--profile is for --device cuda, hip or soft, the device is %s", c.Device))
+	case c.untold() && (!c.Rate.absolute || c.SLO.ns == 0):
+		return coded(codeUsage, fmt.Errorf("--device %s: --rate N/s and --slo TIME are expected (250/s, 20ms): the bundle's table is the NPU's, and multiples would be of its figures; or --profile FILE, of sluice profile", c.Device))
 	case gpu && c.Workload == "":
 		return coded(codeUsage, fmt.Errorf("--device %s: --workload FILE is missing, a workload file of DISB", c.Device))
 	case gpu && c.Time < 0:

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -23,11 +24,12 @@ type zooFlags struct {
 	Clients string   `default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or so many alike, of --rate, --slo and --link."`
 	Link    []string `default:"wifi" help:"--zoo: the clients' links, each the next one's: steps, wifi, lte or a file with one Mbit/s value a line."`
 	Workers int      `default:"2" help:"--zoo: workers, one network at a time each."`
+	Listen  string   `placeholder:"ADDR" help:"--zoo: serve, in real time, the frames of clients that come to this address (HOST:PORT or unix:PATH; sluice camera sends such, see host/ingest), over the links that there are."`
 }
 
 // zooPlain are the flags that a run with a zoo reads.
 func zooPlain() []string {
-	return []string{"zoo", "clients", "link", "workers", "policy", "rate", "slo", "seed", "time", "out", "json", "verbose"}
+	return []string{"zoo", "clients", "link", "workers", "listen", "policy", "rate", "slo", "seed", "time", "out", "json", "verbose"}
 }
 
 // unreadIn refuses flags that stand on the command line and that this kind of run does not read.
@@ -79,6 +81,7 @@ type zooRunDoc struct {
 	Zoo          string         `json:"zoo"`
 	Networks     []string       `json:"networks"` // those that are left of it, the smallest first
 	Workers      int            `json:"workers"`
+	Listen       string         `json:"listen"` // empty: in virtual time, over simulated links
 	Time         int64          `json:"time_ns"`
 	Assumed      edge.Assumed   `json:"assumed"`
 	zooPolicyDoc                // of the last policy
@@ -127,34 +130,68 @@ func (c *runCmd) zoo(e *env) error {
 	if !slices.Contains(e.given, "policy") { // the default, which is an NPU's
 		policies = []string{"jellyfish", "jellyfish+"}
 	}
+	if c.Listen != "" && len(policies) != 1 {
+		if slices.Contains(e.given, "policy") {
+			return coded(codeUsage, fmt.Errorf("--listen %s --policy %s: clients come once: one policy is expected", c.Listen, strings.Join(policies, ",")))
+		}
+		policies = []string{"jellyfish+"}
+	}
 	var systems []edge.System
 	for _, p := range policies {
 		s, err := edge.NamedOf(zoo, p)
 		if err != nil {
 			return coded(codeUsage, fmt.Errorf("--policy %s: %w", p, err))
 		}
+		if c.Listen != "" && strings.HasPrefix(p, "da-") {
+			return coded(codeUsage, fmt.Errorf("--listen %s --policy %s: how large frames are is the clients' business", c.Listen, p))
+		}
 		systems = append(systems, s)
 	}
 	doc := zooRunDoc{
-		header: header{"sluice-run-zoo/1", version, c.Seed, "simulated"}, Zoo: c.Zoo, Workers: c.Workers, Time: length.Nanoseconds(), Assumed: edge.Assume(),
+		header: header{"sluice-run-zoo/1", version, c.Seed, "simulated"}, Zoo: c.Zoo, Workers: c.Workers, Listen: c.Listen, Time: length.Nanoseconds(), Assumed: edge.Assume(),
 	}
 	for i := range zoo {
 		doc.Networks = append(doc.Networks, zoo[i].Name)
 	}
 	for _, s := range systems {
-		_, done := e.progress(s.Name, 1)
-		o, err := edge.Run(e.ctx, &edge.Setting{Zoo: zoo, Workers: c.Workers, Clients: clients, Ns: doc.Time, Seed: c.Seed}, s, doc.Assumed)
-		done()
+		set := &edge.Setting{Zoo: zoo, Workers: c.Workers, Clients: clients, Ns: doc.Time, Seed: c.Seed}
+		var o *edge.Outcome
+		if c.Listen != "" {
+			o, err = c.live(e, set, s, doc.Assumed)
+		} else {
+			_, done := e.progress(s.Name, 1)
+			o, err = edge.Run(e.ctx, set, s, doc.Assumed)
+			done()
+		}
 		if err != nil {
 			return coded(runCode(err), err)
 		}
-		doc.Runs = append(doc.Runs, zooPolicy(s.Name, clients, o))
+		doc.Runs = append(doc.Runs, zooPolicy(s.Name, clients, c.Listen != "", o))
 	}
 	doc.zooPolicyDoc = doc.Runs[len(doc.Runs)-1]
 	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
 		return err
 	}
 	return doc.print(e)
+}
+
+// networkOf is what an address is of: HOST:PORT or unix:PATH.
+func networkOf(address string) (network, rest string) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return "unix", path
+	}
+	return "tcp", address
+}
+
+// live serves clients that come to an address.
+func (c *runCmd) live(e *env, set *edge.Setting, s edge.System, a edge.Assumed) (*edge.Outcome, error) {
+	network, address := networkOf(c.Listen)
+	l, err := (&net.ListenConfig{}).Listen(e.ctx, network, address)
+	if err != nil {
+		return nil, coded(codeInput, fmt.Errorf("--listen: %w", err))
+	}
+	e.log.Info("listening", "at", l.Addr().String(), "for", time.Duration(set.Ns).String())
+	return edge.Serve(e.ctx, set, s, a, l, func(err error) { e.log.Warn("a connection was ended", "why", err) })
 }
 
 // zooClients are the clients that were asked for.
@@ -203,7 +240,15 @@ func (c *runCmd) zooClients(e *env, ns int64) ([]edge.Camera, error) {
 	return registered, nil
 }
 
-func zooPolicy(name string, clients []edge.Camera, o *edge.Outcome) zooPolicyDoc {
+// link is a client's link by name.
+func link(c *edge.Camera, live bool) string {
+	if live {
+		return "as it is"
+	}
+	return c.Trace.Name
+}
+
+func zooPolicy(name string, clients []edge.Camera, live bool, o *edge.Outcome) zooPolicyDoc {
 	d := zooPolicyDoc{
 		Summary: o.Summary, Frames: o.Frames, Miss: some(o.Frames > 0, o.Miss), Accuracy: some(o.OnTime > 0, o.Accuracy), Aligned: some(o.OnTime > 0, o.Aligned),
 		P50: some(o.OnTime > 0, o.P50), P99: some(o.OnTime > 0, o.P99), Changes: o.Counts.Changes, Hits: o.Counts.Hits, HitRate: some(o.Counts.Changes > 0, o.HitRate),
@@ -212,7 +257,7 @@ func zooPolicy(name string, clients []edge.Camera, o *edge.Outcome) zooPolicyDoc
 	for i := range o.Clients {
 		k, by := &clients[i], &o.Clients[i]
 		d.Clients = append(d.Clients, zooClientDoc{
-			Client: k.Name, Rate: k.Rate, SLO: k.SLO, Link: k.Trace.Name, Frames: by.Frames, OnTime: by.OnTime,
+			Client: k.Name, Rate: k.Rate, SLO: k.SLO, Link: link(k, live), Frames: by.Frames, OnTime: by.OnTime,
 			Miss: some(by.Frames > 0, 1-float64(by.OnTime)/float64(max(1, by.Frames))), Accuracy: some(by.OnTime > 0, by.Accuracy),
 			P50: some(by.OnTime > 0, by.P50), P99: some(by.OnTime > 0, by.P99), Bits: some(by.Link > 0, by.Link),
 		})
@@ -221,8 +266,12 @@ func zooPolicy(name string, clients []edge.Camera, o *edge.Outcome) zooPolicyDoc
 }
 
 func (d *zooRunDoc) print(e *env) error {
-	fmt.Fprintf(e.stdout, "%d clients, %d workers, zoo %s of %d networks, %s (simulated), seed %d\n\n",
-		len(d.Clients), d.Workers, d.Zoo, len(d.Networks), report.Ns(d.Time), d.Seed)
+	how := "simulated"
+	if d.Listen != "" {
+		how = "real time, over " + d.Listen + "; simulated workers"
+	}
+	fmt.Fprintf(e.stdout, "%d clients, %d workers, zoo %s of %d networks, %s (%s), seed %d\n\n",
+		len(d.Clients), d.Workers, d.Zoo, len(d.Networks), report.Ns(d.Time), how, d.Seed)
 	share := func(v *float64) string {
 		if v == nil {
 			return "-"

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +37,8 @@ type verifyCmd struct {
 	Stub   int    `help:"Random layers on which the build without MACs must count what the full one counts; 0 leaves them out."`
 	Faults int    `help:"Random faults on each configuration; 0 leaves them out (sluice faults tells more of them)."`
 
-	RequireCoverage bool `help:"Fail where a bin of the coverage table was not hit; adds a fault of each directed kind."`
+	Checked         string `help:"Those of --config whose build with the assertions of sim/checkers is run (SLUICE_CHECK=1 sim/build.sh CONFIG), separated by commas."`
+	RequireCoverage bool   `help:"Fail where a bin of the coverage table was not hit; adds a fault of each directed kind."`
 
 	Segments int `help:"Instead of all other checks: the first so many segments of the network, weights drawn where it has none, one image; all of them where negative (--segments=-1)."`
 	Input    int `help:"With --segments: height and width of the input in place of the network's own."`
@@ -52,8 +54,8 @@ func (*verifyCmd) Help() string {
   images   every image on the device under a random schedule (batches of 1 to 8, halting, merging, an
            exit threshold of its own for each request): results, logits and all bytes of all slots
            equal the golden executor's
-  layers   random networks of one to a few layers, under any legal FBCB entries, random batches: all
-           bytes of all slots
+  layers   random networks of one to a few layers, under any legal FBCB entries, random batches, on a
+           memory whose bandwidth, latencies, depth and stalls are drawn for each: all bytes of all slots
   oracle   the golden executor against onnxruntime in float: same exit on at least 99.8 %, accuracy
            within 0.1 point
   orders   soft and the device serve the same arrivals: by the table, equal results and order of
@@ -66,11 +68,14 @@ func (*verifyCmd) Help() string {
 each, and images, oracle and orders on ` + "`run`" + ` where it is among them. With --segments, whole segments
 of a large network are compared instead, all bytes of the slot after each of them.
 
+Where --checked names a configuration, its layers and faults run with the assertions of sim/checkers
+in, which end the run where one fails, and who waits for whom at its ports is in the coverage table.
+
 A mismatch prints the seed, the layer's descriptor and the first element that differs.
 
 Example:
   sluice verify --n 200 --images 256 --seed 42
-  sluice verify --config v5,v7,v8,v13 --n 500 --require-coverage
+  sluice verify --config v5,v7,v8,v13 --n 500 --require-coverage --checked v13
   sluice verify --config mid --network resnet50 --segments 2 --input 64`
 }
 
@@ -123,6 +128,33 @@ func loadDesigns(list string) ([]configs.Design, error) {
 	return all, nil
 }
 
+// checked are the designs whose build with assertions is run, by name.
+type checked map[string]bool
+
+// checkedOf reads a list of designs under test, separated by commas.
+func checkedOf(list string, designs []configs.Design) (checked, error) {
+	out := checked{}
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if list == "" {
+			break
+		}
+		if !slices.ContainsFunc(designs, func(d configs.Design) bool { return d.Name == name }) {
+			return nil, coded(codeUsage, fmt.Errorf("--checked %s: %q is none of --config", list, name))
+		}
+		out[name] = true
+	}
+	return out, nil
+}
+
+// build is a design's simulator.
+func (c checked) build(d configs.Design) string {
+	if c[d.Name] {
+		return d.Name + "-check"
+	}
+	return d.Name
+}
+
 // served is the configuration for the checks that serve a network: the only one, or `run`.
 func served(designs []configs.Design) (string, bool) {
 	if len(designs) == 1 {
@@ -151,6 +183,10 @@ func (c *verifyCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	check, err := checkedOf(c.Checked, designs)
+	if err != nil {
+		return err
+	}
 	doc := &verifyDoc{
 		header: header{"sluice-verify/2", version, c.Seed, "simulated"}, Device: c.Device, Config: c.Config,
 		Network: c.Network, Problems: []string{}, Segments: []verify.Segment{},
@@ -159,11 +195,16 @@ func (c *verifyCmd) Run(e *env) error {
 	if c.Device == "hls" {
 		cov.LayersOnly()
 	}
+	for _, d := range designs {
+		if check[d.Name] {
+			cov.Checked(d)
+		}
+	}
 	doc.Coverage.Bins = cov
 	if c.Segments != 0 {
 		err = c.segments(e, designs, doc)
 	} else {
-		err = c.checks(e, designs, doc)
+		err = c.checks(e, designs, check, doc)
 	}
 	if err != nil {
 		return err
@@ -186,7 +227,7 @@ func (c *verifyCmd) Run(e *env) error {
 	return nil
 }
 
-func (c *verifyCmd) checks(e *env, designs []configs.Design, doc *verifyDoc) error {
+func (c *verifyCmd) checks(e *env, designs []configs.Design, check checked, doc *verifyDoc) error {
 	if name, ok := served(designs); ok && max(c.Images, c.Oracle, c.Orders) > 0 {
 		one := *c
 		if len(designs) > 1 {
@@ -197,7 +238,7 @@ func (c *verifyCmd) checks(e *env, designs []configs.Design, doc *verifyDoc) err
 		}
 	}
 	if c.N > 0 {
-		if err := c.layers(e, designs, doc); err != nil {
+		if err := c.layers(e, designs, check, doc); err != nil {
 			return err
 		}
 	}
@@ -216,7 +257,7 @@ func (c *verifyCmd) checks(e *env, designs []configs.Design, doc *verifyDoc) err
 		}
 		if n > 0 {
 			f := verify.Campaign{N: n, Seed: c.Seed + uint64(i)<<32, Coverage: doc.Coverage.Bins}
-			if err := runCampaign(e, &f, d); err != nil {
+			if err := runCampaign(e, &f, d, check.build(d)); err != nil {
 				return err
 			}
 			doc.Coverage.Faults += f.Done
@@ -339,8 +380,9 @@ func (c *verifyCmd) images(e *env, p *prepared, s *experiments.Setup, doc *verif
 }
 
 // layers opens each configuration with room for random networks.
-func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) error {
+func (c *verifyCmd) layers(e *env, designs []configs.Design, check checked, doc *verifyDoc) error {
 	var all []*verify.Bench
+	buses := map[string]*npu.Cosim{}
 	defer func() {
 		for _, b := range all {
 			b.Dev.Close()
@@ -355,12 +397,17 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) err
 			if c.Device == "hls" {
 				o.DRAMBytes = 256 << 20 // random networks on the largest arrays have more weights than the default holds
 			}
-			bus, err := openBus(e.ctx, d, cosimOf(c.Device, d), o)
+			kind := cosimOf(c.Device, d)
+			if c.Device == "cosim" {
+				kind = check.build(d)
+			}
+			bus, err := openBus(e.ctx, d, kind, o)
 			if err != nil {
 				return err
 			}
+			buses[d.Name] = bus
 			if c.Device == "cosim" {
-				b.Ports = bus.Stats
+				b.Bus = bus
 			}
 			if b.Dev.Slotted, err = openDriver(bus, c.Device, d, verify.LayerSlots); err != nil {
 				return err
@@ -375,6 +422,13 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, doc *verifyDoc) err
 	done()
 	doc.Coverage.Layers = *l
 	doc.Layers += l.N
+	for _, b := range all { // a build with checkers says what it has counted when it ends
+		if bus := buses[b.Design.Name]; err == nil && check[b.Design.Name] && bus != nil {
+			if err = b.Dev.Close(); err == nil {
+				err = doc.Coverage.Bins.Heard(b.Design, bus.Said())
+			}
+		}
+	}
 	return doc.problem("layers", err)
 }
 
@@ -461,6 +515,10 @@ func (d *verifyDoc) print(w io.Writer) error {
 	if d.Coverage.Layers.Ops != nil {
 		x := &d.Coverage.Layers
 		row("layers = golden", strconv.Itoa(d.Layers), fmt.Sprintf("%d networks, %v, batches %v, %s compared", x.Networks, x.Ops, x.Batches, report.Bytes(x.Bytes)))
+		if m := &x.Memory; m.Networks > 0 {
+			row("  memory of each drawn", strconv.Itoa(m.Networks), fmt.Sprintf("%.1f to %.1f bytes a cycle, latencies of %d to %d cycles, %d stalls",
+				m.BytesPerCycle[0], m.BytesPerCycle[1], m.Latency[0], m.Latency[1], m.Stalls))
+		}
 	}
 	if d.ExitAgreement != nil {
 		row("golden ~ onnxruntime", strconv.Itoa(d.OracleImages), fmt.Sprintf("same exit on %.2f %%, accuracy %+.2f points", 100**d.ExitAgreement, 100**d.AccuracyDelta))

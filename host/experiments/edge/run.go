@@ -196,47 +196,11 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 	sizing.Most = min(sizing.Most, len(set.Zoo)-1)
 	src := newCameras(set.Zoo, sizing, a.Jitter, set.Clients, set.Trace, set.Ns, set.Seed)
 	seen := &seen{src: src, zoo: set.Zoo, upscale: a.Upscale, clients: make([]clientSeen, len(set.Clients))}
-	cfg := engine.Config{
-		Source: src, Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Observer: seen,
-		Watchdog: engine.Watchdog{Fixed: 1 << 50},
-	}
-	var err error
-	for k := range set.Workers {
-		var d device.Device = NewWorker(fmt.Sprintf("worker%d", k), set.Zoo, a.Spread, set.Seed<<8+uint64(k))
-		if set.Board != nil {
-			if d, err = set.Board(k); err != nil {
-				return nil, err
-			}
-		}
-		cfg.Devices = append(cfg.Devices, d)
-	}
-	if cfg.Networks, err = networks(set, sys.Static, sys.Fixed, a.LoadNs); err != nil {
+	cfg, policy, err := configure(set, sys, sizing.Advised, a)
+	if err != nil {
 		return nil, err
 	}
-	var policy *jellyfish.Policy
-	if sys.Fixed {
-		cfg.Policy = &sched.Clockwork{}
-		if sys.Inside != nil {
-			cfg.Policy = sys.Inside()
-		}
-	} else {
-		o := jellyfish.Options{
-			Zoo: set.Zoo, Select: sys.Select, Budget: sys.Budget, Advise: sizing.Advised, Prefetch: sys.Prefetch, Cost: a.CostNs, Seed: set.Seed,
-		}
-		for _, c := range set.Clients {
-			o.Clients = append(o.Clients, c.Registered)
-		}
-		nested, p, err := jellyfish.New(o, set.Workers)
-		if err != nil {
-			return nil, err
-		}
-		for k := range nested.Inner {
-			if sys.Inside != nil {
-				nested.Inner[k] = sys.Inside()
-			}
-		}
-		cfg.Policy, policy = nested, p
-	}
+	cfg.Source, cfg.Observer = src, seen
 	res, err := engine.Run(ctx, cfg)
 	if err != nil {
 		over := "links of their own"
@@ -246,6 +210,47 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 		return nil, fmt.Errorf("%d clients over %s under %s: %w", len(set.Clients), over, sys.Name, err)
 	}
 	return seen.outcome(res, policy), nil
+}
+
+// configure is the workers, the networks and the policy; policy is Jellyfish's, where it is that.
+func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Config, policy *jellyfish.Policy, err error) {
+	cfg = engine.Config{Inputs: engine.NoInputs, Clock: engine.Measured, Keep: engine.Counts, Watchdog: engine.Watchdog{Fixed: 1 << 50}}
+	for k := range set.Workers {
+		var d device.Device = NewWorker(fmt.Sprintf("worker%d", k), set.Zoo, a.Spread, set.Seed<<8+uint64(k))
+		if set.Board != nil {
+			if d, err = set.Board(k); err != nil {
+				return cfg, nil, err
+			}
+		}
+		cfg.Devices = append(cfg.Devices, d)
+	}
+	if cfg.Networks, err = networks(set, sys.Static, sys.Fixed, a.LoadNs); err != nil {
+		return cfg, nil, err
+	}
+	if sys.Fixed {
+		cfg.Policy = &sched.Clockwork{}
+		if sys.Inside != nil {
+			cfg.Policy = sys.Inside()
+		}
+	} else {
+		o := jellyfish.Options{
+			Zoo: set.Zoo, Select: sys.Select, Budget: sys.Budget, Advise: advised, Prefetch: sys.Prefetch, Cost: a.CostNs, Seed: set.Seed,
+		}
+		for _, c := range set.Clients {
+			o.Clients = append(o.Clients, c.Registered)
+		}
+		nested, p, err := jellyfish.New(o, set.Workers)
+		if err != nil {
+			return cfg, nil, err
+		}
+		for k := range nested.Inner {
+			if sys.Inside != nil {
+				nested.Inner[k] = sys.Inside()
+			}
+		}
+		cfg.Policy, policy = nested, p
+	}
+	return cfg, policy, nil
 }
 
 // networks are the zoo as the engine knows it: the smallest one is loaded; or only is there, and loaded.

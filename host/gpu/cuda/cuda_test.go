@@ -32,14 +32,18 @@ var (
 	kills = flag.Int("cuda.kills", 60, "launches of TestKilled")
 )
 
-// library builds the driver without a GPU.
-func library(t testing.TB) (string, *fake.Handles) {
+// library is the driver without a GPU.
+func library(t testing.TB) (string, *fake.Handles) { return of(t, driver.CUDA) }
+
+// of is one API's driver without a GPU.
+func of(t testing.TB, api *driver.API) (string, *fake.Handles) {
 	t.Helper()
-	path, err := fake.Build(filepath.Join("..", "..", "..", "build", "fakecuda"))
-	if err != nil {
-		t.Fatal(err)
+	build := fake.Build
+	if api == driver.HIP {
+		build = fake.BuildHIP
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	path, err := build(fakes)
+	if err != nil {
 		t.Fatal(err)
 	}
 	h, err := fake.Attach(path)
@@ -49,6 +53,28 @@ func library(t testing.TB) (string, *fake.Handles) {
 	h.Forgive()
 	t.Cleanup(func() { h.Forget(); h.Slow(0) })
 	return path, h
+}
+
+var fakes = filepath.Join("..", "..", "..", "build", "fakecuda")
+
+// each runs a test on both APIs: cfg is to be opened with.
+func each(t *testing.T, test func(t *testing.T, cfg cuda.Config)) {
+	t.Run("cuda", func(t *testing.T) { test(t, cuda.Config{API: driver.CUDA}) })
+	t.Run("hip", func(t *testing.T) { test(t, hip(t)) })
+}
+
+// hip opens AMD's.
+func hip(t testing.TB) cuda.Config {
+	t.Helper()
+	at, err := fake.Kernels(fakes, "gfx906")
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := kernels.Object(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cuda.Config{API: driver.HIP, Kernels: image}
 }
 
 // rig is a device whose events a test reads by itself.
@@ -64,7 +90,10 @@ type rig struct {
 
 func start(t testing.TB, cfg cuda.Config) *rig {
 	t.Helper()
-	path, h := library(t)
+	if cfg.API == nil {
+		cfg.API = driver.CUDA
+	}
+	path, h := of(t, cfg.API)
 	leak := goleak.IgnoreCurrent()
 	cfg.Library = path
 	d, err := cuda.New(cfg)
@@ -219,8 +248,11 @@ func TestKernelsAreTheirSources(t *testing.T) {
 
 // Random networks, whole and exit by exit, alone and as batches on parts of the GPU, give golden's logits
 // to the bit.
-func TestGolden(t *testing.T) {
-	r := start(t, cuda.Config{Slots: 8})
+func TestGolden(t *testing.T) { each(t, runsAsGolden) }
+
+func runsAsGolden(t *testing.T, cfg cuda.Config) {
+	cfg.Slots = 8
+	r := start(t, cfg)
 	t.Logf("seed %d", *seed)
 	for k := range uint64(24) {
 		b, p := network(t, *seed+k, 1+int(k%2))
@@ -353,11 +385,13 @@ func killed(t *testing.T, cfg cuda.Config, launches int) (differ, aborts, inside
 // Launches that are killed at random, in the middle of kernels, and taken up again where the device says
 // end as undisturbed ones.
 func TestKilled(t *testing.T) {
-	differ, aborts, inside := killed(t, cuda.Config{}, *kills)
-	t.Logf("%d launches, %d aborts, %d of them behind the first kernel: %d differ", *kills, aborts, inside, differ)
-	if differ != 0 || aborts < *kills/4 {
-		t.Errorf("%d of %d differ, %d aborts", differ, *kills, aborts)
-	}
+	each(t, func(t *testing.T, cfg cuda.Config) {
+		differ, aborts, inside := killed(t, cfg, *kills)
+		t.Logf("%d launches, %d aborts, %d of them behind the first kernel: %d differ", *kills, aborts, inside, differ)
+		if differ != 0 || aborts < *kills/4 {
+			t.Errorf("%d of %d differ, %d aborts", differ, *kills, aborts)
+		}
+	})
 }
 
 // Nothing orders what a launch's stream does and the epoch that another writes: however late that comes,
@@ -410,6 +444,9 @@ func TestBoolean(t *testing.T) {
 
 // What a device must refuse it refuses, and loses nothing by it.
 func TestRefused(t *testing.T) {
+	_, h := library(t)
+	h.Splits(0, 0, 0) // neighbours alone
+	defer h.Splits(1, 0, 0)
 	r := start(t, cuda.Config{Slots: 2, Places: 1})
 	b, _ := network(t, *seed, 2)
 	r.load(b)
@@ -460,8 +497,10 @@ func TestRefused(t *testing.T) {
 }
 
 // A reset in the middle keeps requests and their inputs.
-func TestResetKeepsInputs(t *testing.T) {
-	r := start(t, cuda.Config{})
+func TestResetKeepsInputs(t *testing.T) { each(t, resetKeepsInputs) }
+
+func resetKeepsInputs(t *testing.T, cfg cuda.Config) {
+	r := start(t, cfg)
 	b, p := network(t, *seed, 2)
 	in := randnet.Input(rand.New(rand.NewPCG(*seed, 6)), b)
 	want, err := p.Run(in)
@@ -499,8 +538,10 @@ func TestResetFails(t *testing.T) {
 }
 
 // A launch that never ends is a hang when its limit is over, and the device goes on after a reset.
-func TestHang(t *testing.T) {
-	r := start(t, cuda.Config{})
+func TestHang(t *testing.T) { each(t, hang) }
+
+func hang(t *testing.T, cfg cuda.Config) {
+	r := start(t, cfg)
 	b, _ := network(t, *seed, 2)
 	r.load(b)
 	in := make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)
@@ -511,10 +552,15 @@ func TestHang(t *testing.T) {
 	r.h.Hold(1)
 	w := launch(b, 0, 0, 2, 1)
 	w.Limit = int64(20 * time.Millisecond)
+	r.h.Log(1)
 	e := r.do(w)
 	if e.Kind != device.Failed || !device.IsHang(e.Err) || device.ScopeOf(e.Err) != device.LoseDevice {
 		t.Errorf("%v %v", e.Kind, e.Err)
 	}
+	if !slices.ContainsFunc(r.h.Calls(), func(c string) bool { return strings.Contains(c, "StreamWriteValue32") }) {
+		t.Error("nothing was told to leave")
+	}
+	r.h.Log(0)
 	r.h.Hold(0)
 	r.must(device.Work{Kind: device.Reset})
 	r.must(launch(b, 0, 0, 2, 1))
@@ -542,51 +588,98 @@ func TestNoDriver(t *testing.T) {
 			t.Errorf("%s fails: %d things stay open", call, n)
 		}
 	}
-	if _, err := cuda.New(cuda.Config{Library: path, GPU: 1}); !errors.Is(err, driver.ErrMissing) {
+	if _, err := cuda.New(cuda.Config{Library: path, GPU: 1}); !errors.Is(err, device.ErrRequest) || errors.Is(err, driver.ErrMissing) {
 		t.Errorf("a GPU that is not there: %v", err)
 	}
 }
 
-// Partitions of any size are made of their own SMs, all of them, and of no others.
+// Partitions of any size are made of their own SMs, all of them, and of no others, whether the driver merges
+// the sets of a split or must cut neighbours anew; one that it cannot give exactly is refused, and a GPU that
+// cannot be divided is served whole.
 func TestPartitions(t *testing.T) {
-	r := start(t, cuda.Config{})
-	units := r.d.Info().Units
-	if units != 16 {
-		t.Fatalf("%d units of the fake's 132 SMs, expected 16", units)
+	_, h := library(t)
+	defer h.Splits(1, 0, 0)
+	for _, merges := range []int{1, 0} {
+		t.Run(fmt.Sprintf("merges %d", merges), func(t *testing.T) {
+			h.Splits(merges, 0, 0)
+			r := start(t, cuda.Config{})
+			info := r.d.Info()
+			if info.Units != 16 || info.Neighbours != (merges == 0) {
+				t.Fatalf("%d units of the fake's 132 SMs, neighbours %v", info.Units, info.Neighbours)
+			}
+			seen := map[int]int{}
+			probe := func(u device.Units) {
+				t.Helper()
+				w, err := r.d.Probe(u)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := 8 * u.Count()
+				if u.Has(15) {
+					want += 4
+				}
+				if w.Want != want || len(w.SMs) != want {
+					t.Errorf("units %v ran on %d SMs of %d, expected %d", w.Units, len(w.SMs), w.Want, want)
+				}
+				for _, sm := range w.SMs {
+					seen[sm]++
+				}
+			}
+			for first := 0; first < info.Units; {
+				n := min(1+first/3, info.Units-first)
+				probe(device.UnitRange(first, n))
+				first += n
+			}
+			apart := device.Units{0b1001_0000_0000_0101}
+			if merges == 1 {
+				probe(apart)
+				probe(device.Units{0b0110_1111_1111_1010})
+			} else if _, err := r.d.Probe(apart); !errors.Is(err, device.ErrRequest) {
+				t.Errorf("units apart: %v", err)
+			}
+			for sm := range 132 {
+				if seen[sm] != 1+merges {
+					t.Errorf("SM %d is in %d partitions", sm, seen[sm])
+				}
+			}
+			whole, err := r.d.Probe(device.Units{})
+			if err != nil || len(whole.SMs) != 132 || whole.Want != 132 {
+				t.Errorf("the whole GPU: %d SMs of %d, %v", len(whole.SMs), whole.Want, err)
+			}
+		})
 	}
-	seen := map[int]int{}
-	for first := 0; first < units; {
-		n := min(1+first/3, units-first)
-		w, err := r.d.Probe(device.UnitRange(first, n))
-		if err != nil {
-			t.Fatal(err)
+	t.Run("rounded up", func(t *testing.T) {
+		h.Splits(0, 1, 0)
+		r := start(t, cuda.Config{})
+		if w, err := r.d.Probe(device.UnitRange(15, 1)); err != nil || len(w.SMs) != 12 {
+			t.Errorf("one unit: %v, %v", w.SMs, err)
 		}
-		if len(w.SMs) != w.Want {
-			t.Errorf("units %v ran on %d SMs, expected %d", w.Units, len(w.SMs), w.Want)
+		for _, u := range []device.Units{device.UnitRange(0, 3), device.UnitRange(3, 2), device.UnitRange(14, 2)} {
+			w, err := r.d.Probe(u)
+			if u != device.UnitRange(14, 2) && err == nil {
+				t.Errorf("units %v: %d SMs of %d, and no error", u, len(w.SMs), w.Want)
+			} else if err != nil && !errors.Is(err, device.ErrRequest) {
+				t.Error(err)
+			}
 		}
-		for _, sm := range w.SMs {
-			seen[sm]++
+	})
+	t.Run("undivided", func(t *testing.T) {
+		h.Splits(1, 0, 1)
+		r := start(t, cuda.Config{})
+		if n := r.d.Info().Units; n != 0 {
+			t.Errorf("%d units", n)
 		}
-		first += n
-	}
-	for sm := range 132 {
-		if seen[sm] != 1 {
-			t.Errorf("SM %d is in %d partitions", sm, seen[sm])
+		if w, err := r.d.Probe(device.Units{}); err != nil || len(w.SMs) != 132 || w.Want != 132 {
+			t.Errorf("%v, %v", w, err)
 		}
-	}
-	whole, err := r.d.Probe(device.Units{})
-	if err != nil || len(whole.SMs) != 132 || whole.Want != 132 {
-		t.Errorf("the whole GPU: %d SMs of %d, %v", len(whole.SMs), whole.Want, err)
-	}
-	var apart device.Units
-	apart[0] = 0b101
-	if _, err := r.d.Probe(apart); !errors.Is(err, device.ErrRequest) {
-		t.Errorf("units apart: %v", err)
-	}
-	c, err := r.d.Costs(50)
-	if err != nil || c.Launch <= 0 || c.Query <= 0 || c.Signal <= 0 || c.Partition <= 0 || c.Switch <= 0 {
-		t.Errorf("%+v, %v", c, err)
-	}
+	})
+	t.Run("costs", func(t *testing.T) {
+		h.Splits(1, 0, 0)
+		c, err := start(t, cuda.Config{}).d.Costs(50)
+		if err != nil || c.Launch <= 0 || c.Query <= 0 || c.Signal <= 0 || c.Partition <= 0 || c.Switch <= 0 {
+			t.Errorf("%+v, %v", c, err)
+		}
+	})
 }
 
 // Behind one blocking call it is what the NPU's driver is: the same policy gives the same results.
@@ -632,5 +725,58 @@ func TestSync(t *testing.T) {
 	}
 	if err := s.Close(); err != nil || h.Open() != 0 {
 		t.Errorf("close: %v, %d things stay open", err, h.Open())
+	}
+}
+
+// Streams have the priorities that their use wants: orders to leave come before all else, copies and what has no
+// priority behind.
+func TestPriorities(t *testing.T) {
+	_, h := library(t)
+	h.Log(1)
+	r := start(t, cuda.Config{})
+	b, _ := network(t, *seed, 2)
+	r.load(b)
+	if e := r.copy(b, 1, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); e.Kind != device.Done {
+		t.Fatal(e.Err)
+	}
+	w := launch(b, 0, 0, 2, 1)
+	r.must(w)
+	w.Launch.Priority = 1
+	r.must(w)
+	w.Launch.Units = device.UnitRange(1, 1)
+	r.must(w)
+	var got []string
+	for _, c := range h.Calls() {
+		if name, args, _ := strings.Cut(c, "("); name == "cuStreamCreateWithPriority" {
+			got = append(got, strings.TrimSuffix(args, ")"))
+		}
+	}
+	h.Log(0)
+	if want := []string{"0", "-5", "0", "-5", "-5"}; !slices.Equal(got, want) {
+		t.Errorf("streams of priorities %v, expected %v: copies, signals, a launch, two of priority", got, want)
+	}
+}
+
+// The library sees what it is to read of the environment, and not in place of what the user has set.
+func TestEnvironment(t *testing.T) {
+	_, h := library(t)
+	start(t, cuda.Config{})
+	for name, want := range map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"} {
+		if _, set := os.LookupEnv(name); !set && h.Env(name) != want {
+			t.Errorf("%s is %q, expected %s", name, h.Env(name), want)
+		}
+	}
+}
+
+// A driver that is older than the PTX says so in words.
+func TestOldDriver(t *testing.T) {
+	path, h := library(t)
+	h.Version(11080)
+	defer h.Version(12040)
+	if _, err := cuda.New(cuda.Config{Library: path}); err == nil || !strings.Contains(err.Error(), "PTX is of version "+kernels.Version()) || !strings.Contains(err.Error(), "CUDA "+kernels.CUDA()+" or later") || kernels.CUDA() < "12" {
+		t.Error(err)
+	}
+	if n := h.Open(); n != 0 {
+		t.Errorf("%d things stay open", n)
 	}
 }

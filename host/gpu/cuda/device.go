@@ -25,7 +25,9 @@ import (
 
 // Config is a device. The zero value is the first GPU, as a server wants it.
 type Config struct {
-	Library  string // the driver's file; "": driver.Library
+	API      *driver.API // nil: driver.CUDA
+	Library  string      // the driver's file; "": that of the API
+	Kernels  []byte      // what the API loads them from (kernels.Object); nil: the PTX
 	GPU      int
 	Slots    int // samples of a network; 0: 128
 	Places   int // launches at the same time; 0: 8
@@ -109,7 +111,13 @@ func New(cfg Config) (*Device, error) {
 	case cfg.Capacity <= 0:
 		cfg.Capacity = 4
 	}
-	lib, err := driver.Open(cfg.Library)
+	if cfg.API == nil {
+		cfg.API = driver.CUDA
+	}
+	if cfg.Kernels == nil {
+		cfg.Kernels = []byte(kernels.PTX)
+	}
+	lib, err := driver.Open(cfg.API, cfg.Library)
 	if err != nil {
 		return nil, err
 	}
@@ -120,6 +128,36 @@ func New(cfg Config) (*Device, error) {
 		return nil, err
 	}
 	return d, nil
+}
+
+// Found says which GPU an API finds first, without taking anything of it.
+func Found(api *driver.API, library string) (string, error) {
+	lib, err := driver.Open(api, library)
+	if err != nil {
+		return "", err
+	}
+	n, err := lib.Count()
+	if err != nil {
+		return lib.Path(), err
+	}
+	if n == 0 {
+		return lib.Path(), fmt.Errorf("%w: %s finds no GPU", driver.ErrMissing, lib.Path())
+	}
+	dev, err := lib.Device(0)
+	if err != nil {
+		return lib.Path(), err
+	}
+	return title(lib, dev)
+}
+
+// title is a GPU's name with what its driver serves.
+func title(lib *driver.Lib, dev driver.Device) (string, error) {
+	name, err := lib.Name(dev)
+	if err != nil {
+		return "", err
+	}
+	version, err := lib.Version()
+	return fmt.Sprintf("%s, driver for %s", name, version), err
 }
 
 // Info implements device.Device.

@@ -17,32 +17,28 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/host/device"
-	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
-	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
 var everyCall = flag.Bool("cuda.every", false, "fail every single call of the story, not a few of each name")
 
 // story is all that a device does, step by step, on a network whose results are known.
 type story struct {
-	path string
+	cfg  cuda.Config
 	h    *fake.Handles
 	b    *bundle.Bundle
 	in   []int16
 	want [][]int16
-
-	mode   gpu.Mode
-	params *sim.Params
 }
 
-func newStory(t *testing.T) *story {
-	path, h := library(t)
+func newStory(t *testing.T, cfg cuda.Config) *story {
+	path, h := of(t, cfg.API)
+	cfg.Library, cfg.Slots, cfg.Mode, cfg.Params = path, 4, mode(t, "reef"), h200(t)
 	b, p := network(t, *seed, 2)
-	s := &story{path: path, h: h, b: b, in: randnet.Input(rand.New(rand.NewPCG(*seed, 5)), b), mode: mode(t, "reef"), params: h200(t)}
+	s := &story{cfg: cfg, h: h, b: b, in: randnet.Input(rand.New(rand.NewPCG(*seed, 5)), b)}
 	var err error
 	if s.want, err = p.Run(s.in); err != nil {
 		t.Fatal(err)
@@ -61,7 +57,7 @@ type told struct {
 }
 
 func (s *story) open() (*told, error) {
-	d, err := cuda.New(cuda.Config{Library: s.path, Slots: 4, Mode: s.mode, Params: s.params})
+	d, err := cuda.New(s.cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -224,8 +220,14 @@ func (r *told) steps() (step string, err error) {
 // answer or as what a kernel did before, on any path: it is told with the driver's names, nothing is left
 // open, no rule of the driver's is broken on the way, and the device works on, or says that it is lost and
 // works on after a reset.
-func TestEveryCallFails(t *testing.T) {
-	s := newStory(t)
+func TestEveryCallFails(t *testing.T) { each(t, everyCallFails) }
+
+func everyCallFails(t *testing.T, cfg cuda.Config) {
+	s := newStory(t, cfg)
+	nameless, memory := "cuGetErrorName", "cuMemAlloc_v2"
+	if cfg.API == driver.HIP {
+		nameless, memory = "hipGetErrorName", "hipMalloc"
+	}
 	leak := goleak.IgnoreCurrent()
 	count := map[string]int{}
 	s.h.Log(1)
@@ -242,16 +244,16 @@ func TestEveryCallFails(t *testing.T) {
 		count[name]++
 	}
 	s.h.Log(0)
-	count["cuGetErrorName"] = 1 // which only an error asks for
+	count[nameless] = 1 // which only an error asks for
 	total := 0
-	for _, name := range driver.Calls() {
+	for _, name := range cfg.API.Calls() {
 		total += count[name]
 		if count[name] == 0 {
 			t.Errorf("nothing in the story calls %s", name)
 		}
 	}
 	surfaced, tried := map[string]bool{}, 0
-	for _, name := range driver.Calls() {
+	for _, name := range cfg.API.Calls() {
 		n := count[name]
 		step := max(1, n/4)
 		if *everyCall {
@@ -261,7 +263,7 @@ func TestEveryCallFails(t *testing.T) {
 		var ways []way
 		for k := 0; k < n; k += step {
 			ways = append(ways, way{after: k, code: 1}, way{after: k, code: 700})
-			if k%(2*step) == 0 && name != "cuGetErrorName" {
+			if k%(2*step) == 0 && name != nameless {
 				ways = append(ways, way{after: k, code: 700, late: 1})
 			}
 		}
@@ -269,8 +271,8 @@ func TestEveryCallFails(t *testing.T) {
 		for _, w := range ways {
 			what := fmt.Sprintf("%s %+v", name, w)
 			tried++
-			if name == "cuGetErrorName" {
-				s.h.Inject("cuMemAlloc_v2", 0, 2, 0)
+			if name == nameless {
+				s.h.Inject(memory, 0, 2, 0)
 			}
 			if w.every > 0 {
 				s.h.InjectEvery(name, w.every, w.code)
@@ -278,13 +280,13 @@ func TestEveryCallFails(t *testing.T) {
 				s.h.Inject(name, w.after, w.code, w.late)
 			}
 			told := s.survive(t, what)
-			surfaced[name] = surfaced[name] || told != nil && (strings.Contains(told.Error(), name+": ") || name == "cuGetErrorName" && strings.Contains(told.Error(), "an error without a name (2)"))
+			surfaced[name] = surfaced[name] || told != nil && (strings.Contains(told.Error(), name+": ") || name == nameless && strings.Contains(told.Error(), "an error without a name (2)"))
 		}
 		if !surfaced[name] {
 			t.Errorf("no error of %s was told with its name", name)
 		}
 	}
-	t.Logf("%d calls of %d names in the story, %d of them failed, seed %d", total, len(driver.Calls()), tried, *seed)
+	t.Logf("%d calls of %d names in the story, %d of them failed, seed %d", total, len(cfg.API.Calls()), tried, *seed)
 	goleak.VerifyNone(t, leak)
 }
 
@@ -293,7 +295,7 @@ func (s *story) survive(t *testing.T, what string) (told error) {
 	t.Helper()
 	defer func() {
 		s.h.Forget()
-		if n := s.h.Open(); n != 0 && !strings.HasPrefix(what, "cuDevicePrimaryCtx") {
+		if n := s.h.Open(); n != 0 && !strings.HasPrefix(what, "cuDevicePrimaryCtx") && !strings.HasPrefix(what, "hipDeviceReset") && !strings.HasPrefix(what, "hipSetDevice") {
 			t.Errorf("%s: %d things stay open", what, n)
 		}
 		s.h.Clear()
@@ -303,7 +305,7 @@ func (s *story) survive(t *testing.T, what string) (told error) {
 		s.h.Forgive()
 	}()
 	clear := func(err error) {
-		if !strings.Contains(err.Error(), "CUDA_ERROR_") && !strings.Contains(err.Error(), "an error without a name") {
+		if !strings.Contains(err.Error(), "CUDA_ERROR_") && !strings.Contains(err.Error(), "hipError") && !strings.Contains(err.Error(), "an error without a name") {
 			t.Errorf("%s: %v names no error of the driver's", what, err)
 		}
 	}
@@ -365,7 +367,7 @@ func (s *story) survive(t *testing.T, what string) (told error) {
 // faults, answered as the driver's documentation says.
 func TestFakeRules(t *testing.T) {
 	path, h := library(t)
-	lib, err := driver.Open(path)
+	lib, err := driver.Open(driver.CUDA, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +396,7 @@ func TestFakeRules(t *testing.T) {
 		x.ctx, err = lib.Retain(driver.Device(i))
 		must(err)
 		must(lib.SetCurrent(x.ctx))
-		x.module, err = lib.Load(kernels.PTX, 0)
+		x.module, err = lib.Load([]byte(kernels.PTX), 0)
 		must(err)
 		x.f, err = lib.Function(x.module, kernels.EntryWhere)
 		must(err)
@@ -495,13 +497,13 @@ func TestFakeRules(t *testing.T) {
 			return lib.FreeHost(p)
 		}},
 		{"a module twice", handle, func() error {
-			m, err := lib.Load(kernels.PTX, 0)
+			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			must(lib.Unload(m))
 			return lib.Unload(m)
 		}},
 		{"a kernel of a module that is gone", handle, func() error {
-			m, err := lib.Load(kernels.PTX, 0)
+			m, err := lib.Load([]byte(kernels.PTX), 0)
 			must(err)
 			f, err := lib.Function(m, kernels.EntryWhere)
 			must(err)

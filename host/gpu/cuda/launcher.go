@@ -143,7 +143,7 @@ func (d *Device) launcher(opened chan<- error) {
 		opened <- err
 		return
 	}
-	l.info.Units = l.parts.units // for good: nobody reads it yet
+	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // for good: nobody reads it yet
 	opened <- nil
 	ending := false
 	idle := 0
@@ -202,30 +202,24 @@ func (l *launcher) open() error {
 		return err
 	}
 	if l.cfg.GPU < 0 || l.cfg.GPU >= n {
-		return fmt.Errorf("%w: GPU %d of %d", driver.ErrMissing, l.cfg.GPU, n)
+		return fmt.Errorf("%w: GPU %d: %d found, counted from 0", device.ErrRequest, l.cfg.GPU, n)
 	}
 	if l.dev, err = l.lib.Device(l.cfg.GPU); err != nil {
 		return err
 	}
-	name, err := l.lib.Name(l.dev)
-	if err != nil {
-		return err
-	}
-	version, err := l.lib.Version()
-	if err != nil {
+	if l.name, err = title(l.lib, l.dev); err != nil {
 		return err
 	}
 	khz, err := l.lib.Attribute(l.dev, driver.ClockKHz)
 	if err != nil {
 		return err
 	}
-	l.name = fmt.Sprintf("%s, driver for CUDA %d.%d", name, version/1000, version%1000/10)
 	if l.main, err = l.lib.Retain(l.dev); err != nil {
 		return err
 	}
 	l.info = device.Info{
-		Name: "cuda", Label: "measured", MaxBatch: kernels.MaxBatch, Slots: l.cfg.Slots, Places: l.cfg.Places,
-		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, Neighbours: true, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
+		Name: l.lib.API().Name, Label: "measured", MaxBatch: kernels.MaxBatch, Slots: l.cfg.Slots, Places: l.cfg.Places,
+		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
 	}
 	if l.lib.Fake() {
 		l.info.Label = "simulated"
@@ -245,7 +239,9 @@ func (l *launcher) furnish() error {
 	if l.least, l.most, err = l.lib.Priorities(); err != nil {
 		return err
 	}
-	if l.module, err = l.lib.Load(kernels.PTX, 0); err != nil {
+	if l.module, err = l.lib.Load(l.cfg.Kernels, 0); driver.CodeOf(err) == driver.UnsupportedPTX {
+		return fmt.Errorf("the kernels' PTX is of version %s, and the driver of %s is too old for it: CUDA %s or later is expected: %w", kernels.Version(), l.name, kernels.CUDA(), err)
+	} else if err != nil {
 		return err
 	}
 	if l.layer, err = l.lib.Function(l.module, kernels.EntryLayer); err != nil {
@@ -260,7 +256,7 @@ func (l *launcher) furnish() error {
 	if l.signals, err = l.lib.NewStream(l.most); err != nil {
 		return err
 	}
-	if l.parts, err = newPartitions(l.lib, l.dev, l.main); err != nil {
+	if l.parts, err = newPartitions(l.lib, l.dev, l.main, l.runsOn); err != nil {
 		return err
 	}
 	l.lanes = map[laneKey][]*lane{}
@@ -275,7 +271,7 @@ func (l *launcher) close() (first error) {
 		}
 	}
 	l.quiet()
-	if l.lost == nil && l.parts != nil && l.parts.away {
+	if l.lost == nil && l.parts != nil {
 		note(l.parts.back())
 	}
 	for _, lanes := range l.lanes {
@@ -777,6 +773,17 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 }
 
+// dismiss has all kernels leave that still look, so that a reset meets none but those that hang.
+func (l *launcher) dismiss() {
+	for _, f := range l.flows {
+		f.lane.epoch++
+		if l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals) != nil {
+			return
+		}
+	}
+	time.Sleep(time.Millisecond)
+}
+
 // halt has all that is in a lane's stream leave, and waits for it.
 func (l *launcher) halt(n *lane) error {
 	n.epoch++
@@ -887,6 +894,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 	late := f.work.Limit > 0 && time.Since(f.patience).Nanoseconds() > f.work.Limit // before a look at the events
 	defer func() {
 		if late && !moved && err == nil && slices.Contains(l.flows, f) {
+			l.dismiss()
 			l.lost = fmt.Errorf("%w: launch %d, %v", device.ErrHang, f.work.Launch.ID, time.Duration(f.work.Limit))
 			l.failAll(&device.Failure{Scope: device.LoseDevice, Err: l.lost})
 			moved = true

@@ -12,7 +12,7 @@ import (
 // Facts are what the driver says of a GPU and of the kernels on it.
 type Facts struct {
 	GPU        string         `json:"gpu"`
-	Driver     string         `json:"driver"` // the CUDA version that it serves
+	Driver     string         `json:"driver"` // the API's version that it serves
 	Fake       bool           `json:"fake"`   // no GPU: nothing was measured
 	Capability string         `json:"capability"`
 	SMs        int            `json:"sms"`
@@ -38,11 +38,9 @@ func (l *launcher) facts() (f Facts, err error) {
 	if f.GPU, err = l.lib.Name(l.dev); err != nil {
 		return f, err
 	}
-	version, err := l.lib.Version()
-	if err != nil {
+	if f.Driver, err = l.lib.Version(); err != nil {
 		return f, err
 	}
-	f.Driver = fmt.Sprintf("CUDA %d.%d", version/1000, version%1000/10)
 	if f.Memory, err = l.lib.Memory(l.dev); err != nil {
 		return f, err
 	}
@@ -246,7 +244,7 @@ func (l *launcher) spin(n int) (quiet func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	blocks := int(l.parts.all.SMs)
+	blocks := l.parts.total
 	if blocks == 0 {
 		blocks = 1
 	}

@@ -140,7 +140,7 @@ func TestSamePolicies(t *testing.T) {
 		}
 	}
 	simulated := func(m gpu.Mode) *gpu.Device {
-		d, err := gpu.New(gpu.Config{Name: "cuda", Params: *p, Mode: m, MaxBatch: 32, Places: 16, Slots: 128, Neighbours: true})
+		d, err := gpu.New(gpu.Config{Name: "cuda", Params: *p, Mode: m, MaxBatch: 32, Places: 16, Slots: 128})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,123 +3,298 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 )
 
-// partitions makes streams that stay on units. A unit is the least that the driver gives away: eight SMs
-// on an H200, so that its 132 are sixteen units, the last of twelve.
+// partitions makes streams that stay on units: how the GPU is divided, and the way that the driver has to do
+// it. A unit is the least that is given away.
 type partitions struct {
-	lib   *driver.Lib
-	dev   driver.Device
-	main  driver.Context
-	all   driver.Resource
-	units int // 0: the driver cannot divide the GPU
-	each  int // SMs of a unit; the last has the rest too
-	green map[device.Units]driver.Green
-	made  []driver.Green // all, in order
-	away  bool           // a partition's context is the thread's
+	units      int // 0: the GPU cannot be divided
+	each       int // SMs of a unit
+	last       int // SMs of the last one
+	total      int // SMs of the GPU
+	alike      int // SMs that the probe takes for one
+	neighbours bool
+	lib        *driver.Lib
+	way        way
 }
 
-// newPartitions asks the GPU how it can be divided.
-func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context) (*partitions, error) {
-	p := &partitions{lib: lib, dev: dev, main: main, green: map[device.Units]driver.Green{}}
-	if !lib.HasGreen() {
-		return p, nil
-	}
-	var err error
-	if p.all, err = lib.SMs(dev); err != nil {
+// way is one to divide a GPU: green contexts, masks of CUs, masks of streams.
+type way interface {
+	// stream is a new one on units, never on none.
+	stream(u device.Units, priority int) (driver.Stream, error)
+	// back makes the GPU's own context the thread's again, where a stream has left another.
+	back() error
+	// close gives the partitions back, whose streams are gone.
+	close() error
+}
+
+// newPartitions asks the GPU how it can be divided, by what its driver offers.
+func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context, look look) (p *partitions, err error) {
+	total, err := lib.Attribute(dev, driver.Multiprocessors)
+	if err != nil {
 		return nil, fmt.Errorf("partitions: %w", err)
 	}
-	if p.units, p.each, err = lib.Groups(p.all, 1); err != nil {
+	none := &partitions{lib: lib, total: total}
+	switch {
+	case lib.HasGreen():
+		p, err = newGreens(lib, dev, main, look)
+	case lib.HasCUMasks():
+		p, err = newCUMasks(lib, dev)
+	default:
+		return none, nil
+	}
+	if driver.Undivided(err) {
+		return none, nil
+	}
+	if err == nil && (p.units > device.MaxUnits || p.units > 0 && p.each < 1) {
+		err = fmt.Errorf("the GPU has %d units of %d SMs, at most %d units are known", p.units, p.each, device.MaxUnits)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("partitions: %w", err)
 	}
-	if p.units > device.MaxUnits || p.each < 1 {
-		return nil, fmt.Errorf("partitions: the GPU has %d units of %d SMs, at most %d units are known", p.units, p.each, device.MaxUnits)
-	}
+	p.lib = lib
 	return p, nil
 }
 
 // sms is how many SMs units have; of the empty set: all.
 func (p *partitions) sms(u device.Units) int {
 	if u.Empty() {
-		return int(p.all.SMs)
+		return p.total
 	}
 	n := u.Count() * p.each
 	if u.Has(p.units - 1) {
-		n += int(p.all.SMs) - p.units*p.each
+		n += p.last - p.each
 	}
 	return n
 }
 
-// context is a green context of units. Neighbours are cut out of the GPU in two steps, since no driver
-// promises more: what stands before them is split off, then they are.
-func (p *partitions) context(u device.Units) (driver.Green, error) {
-	if g, ok := p.green[u]; ok {
-		return g, nil
-	}
-	first := 0
-	for !u.Has(first) {
-		first++
-	}
-	n := u.Count()
-	if u != device.UnitRange(first, n) || first+n > p.units {
-		return 0, fmt.Errorf("%w: units %v: neighbours of 0 to %d are expected", device.ErrRequest, u, p.units-1)
-	}
-	of := p.all
-	if first > 0 {
-		_, rest, err := p.lib.Split(of, first*p.each)
-		if err != nil {
-			return 0, err
-		}
-		g, err := p.make(rest)
-		if err != nil {
-			return 0, err
-		}
-		if of, err = p.lib.GreenSMs(g); err != nil {
-			return 0, err
-		}
-	}
-	if want := p.sms(u); want < int(of.SMs) {
-		var err error
-		if of, _, err = p.lib.Split(of, want); err != nil {
-			return 0, err
-		}
-		if int(of.SMs) != want {
-			return 0, fmt.Errorf("%w: units %v are %d SMs, the driver gives %d", device.ErrRequest, u, want, of.SMs)
-		}
-	}
-	g, err := p.make(of)
-	if err == nil {
-		p.green[u] = g
-	}
-	return g, err
-}
-
-func (p *partitions) make(of driver.Resource) (driver.Green, error) {
-	g, err := p.lib.NewGreen(p.dev, []driver.Resource{of})
-	if err == nil {
-		p.made = append(p.made, g)
-	}
-	return g, err
-}
+// look says on which SMs kernels of a stream run.
+type look func(s driver.Stream) ([]int, error)
 
 // stream is a new stream on units, or on the whole GPU. The context is the thread's again afterwards.
 func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error) {
 	if u.Empty() {
 		return p.lib.NewStream(priority)
 	}
+	s, err := p.way.stream(u, priority)
+	if err != nil {
+		err = fmt.Errorf("partition %v: %w", u, err)
+	}
+	return s, err
+}
+
+func (p *partitions) back() error {
+	if p.way == nil {
+		return nil
+	}
+	return p.way.back()
+}
+
+func (p *partitions) close() error {
+	if p.way == nil {
+		return nil
+	}
+	return p.way.close()
+}
+
+// greens are green contexts. A unit is a set of one split of the whole GPU, which share no SM: fifteen of eight
+// on an H100 or H200 and what is left, twelve. Several units are one partition where the driver merges sets of
+// a split; where it does not, neighbours are cut out of the GPU anew, and are looked at before they are used.
+type greens struct {
+	*partitions
+	dev   driver.Device
+	main  driver.Context
+	look  look
+	all   driver.Resource
+	sets  [][]driver.Resource // by unit
+	green map[device.Units]driver.Green
+	made  []driver.Green // all, in order
+	seen  map[int][]int  // SMs by unit
+	away  bool           // a partition's context is the thread's
+}
+
+func newGreens(lib *driver.Lib, dev driver.Device, main driver.Context, look look) (*partitions, error) {
+	p := &partitions{lib: lib, alike: 1}
+	g := &greens{partitions: p, dev: dev, main: main, look: look, green: map[device.Units]driver.Green{}, seen: map[int][]int{}}
+	p.way = g
+	var err error
+	if g.all, err = lib.SMs(dev); err != nil {
+		return nil, err
+	}
+	p.total = int(g.all.SMs)
+	sets, rest, err := lib.SplitAll(g.all)
+	if err != nil {
+		return nil, err
+	}
+	p.neighbours = true
+	for _, s := range sets {
+		if s.SMs != sets[0].SMs || s.SMs == 0 {
+			return nil, fmt.Errorf("%w: the driver divides the GPU into sets of %d and %d SMs: equal ones are expected", device.ErrRequest, sets[0].SMs, s.SMs)
+		}
+		g.sets = append(g.sets, []driver.Resource{s})
+	}
+	if len(sets) == 0 {
+		return p, nil
+	}
+	p.each, p.neighbours = int(sets[0].SMs), len(sets) < 2 || !lib.Merges(sets[:2])
+	p.last = p.each
+	switch n := int(rest.SMs); {
+	case n >= p.each: // enough for one of its own
+		g.sets = append(g.sets, []driver.Resource{rest})
+		p.last = n
+	case n > 0 && !p.neighbours:
+		g.sets[len(sets)-1] = append(g.sets[len(sets)-1], rest)
+		p.last += n
+	}
+	p.units = len(g.sets)
+	return p, nil
+}
+
+// context is a green context of units, of exactly the SMs that they are.
+func (p *greens) context(u device.Units) (driver.Green, error) {
+	if g, ok := p.green[u]; ok {
+		return g, nil
+	}
+	var of []driver.Resource
+	first := -1
+	for i := range p.units {
+		if u.Has(i) {
+			of = append(of, p.sets[i]...)
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	n := u.Count()
+	if first < 0 || u.Has(p.units) || p.neighbours && u != device.UnitRange(first, n) {
+		return 0, fmt.Errorf("%w: units %v: some of 0 to %d are expected, neighbours where the driver merges none", device.ErrRequest, u, p.units-1)
+	}
+	cut := p.neighbours && n > 1
+	if cut {
+		one, err := p.cut(first, p.sms(u))
+		if err != nil {
+			return 0, err
+		}
+		of = []driver.Resource{one}
+	}
+	g, err := p.make(of)
+	if err != nil {
+		return 0, err
+	}
+	got, err := p.lib.GreenSMs(g)
+	if err != nil {
+		return 0, err
+	}
+	if int(got.SMs) != p.sms(u) {
+		return 0, fmt.Errorf("%w: units %v are %d SMs, the driver gives %d", device.ErrRequest, u, p.sms(u), got.SMs)
+	}
+	if cut {
+		if err := p.proven(g, u); err != nil {
+			return 0, err
+		}
+	}
+	p.green[u] = g
+	return g, nil
+}
+
+// cut takes neighbours out of the GPU in two steps: what stands before them is split off, then they are. A
+// driver that rounds a size up is refused.
+func (p *greens) cut(first, want int) (driver.Resource, error) {
+	of := p.all
+	if first > 0 {
+		before, rest, err := p.lib.Split(of, first*p.each)
+		if err != nil {
+			return of, err
+		}
+		if int(before.SMs) != first*p.each {
+			return of, fmt.Errorf("%w: %d SMs are asked for, the driver gives %d", device.ErrRequest, first*p.each, before.SMs)
+		}
+		g, err := p.make([]driver.Resource{rest})
+		if err != nil {
+			return of, err
+		}
+		if of, err = p.lib.GreenSMs(g); err != nil {
+			return of, err
+		}
+	}
+	if want >= int(of.SMs) {
+		return of, nil
+	}
+	of, _, err := p.lib.Split(of, want)
+	return of, err
+}
+
+// proven looks where a partition runs that has been cut by itself: where its units run, or it is refused, since
+// somebody else has what it takes.
+func (p *greens) proven(g driver.Green, u device.Units) error {
+	var want []int
+	for i := range p.units {
+		if !u.Has(i) {
+			continue
+		}
+		if p.seen[i] == nil {
+			one, err := p.context(device.UnitRange(i, 1))
+			if err != nil {
+				return err
+			}
+			if p.seen[i], err = p.runs(one); err != nil {
+				return err
+			}
+		}
+		want = append(want, p.seen[i]...)
+	}
+	slices.Sort(want)
+	got, err := p.runs(g)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("%w: units %v run on SMs %v, as one partition on %v", device.ErrRequest, u, want, got)
+	}
+	return nil
+}
+
+// runs says on which SMs a context's kernels run.
+func (p *greens) runs(g driver.Green) ([]int, error) {
+	s, err := p.in(g, 0)
+	if err != nil {
+		return nil, err
+	}
+	sms, err := p.look(s)
+	if e := p.lib.FreeStream(s); err == nil {
+		err = e
+	}
+	return sms, err
+}
+
+func (p *greens) make(of []driver.Resource) (driver.Green, error) {
+	g, err := p.lib.NewGreen(p.dev, of)
+	if err == nil {
+		p.made = append(p.made, g)
+	}
+	return g, err
+}
+
+func (p *greens) stream(u device.Units, priority int) (driver.Stream, error) {
 	g, err := p.context(u)
 	if err != nil {
-		return 0, fmt.Errorf("partition %v: %w", u, err)
+		return 0, err
 	}
+	return p.in(g, priority)
+}
+
+// in is a new stream in a green context.
+func (p *greens) in(g driver.Green, priority int) (driver.Stream, error) {
 	c, err := p.lib.Context(g)
 	if err != nil {
-		return 0, fmt.Errorf("partition %v: %w", u, err)
+		return 0, err
 	}
 	if err := p.lib.SetCurrent(c); err != nil {
-		return 0, fmt.Errorf("partition %v: %w", u, err)
+		return 0, err
 	}
 	p.away = true
 	s, err := p.lib.NewStream(priority)
@@ -132,8 +307,10 @@ func (p *partitions) stream(u device.Units, priority int) (driver.Stream, error)
 // errAway is a thread whose context is not its own any more.
 var errAway = errors.New("the launcher's context could not be made current again")
 
-// back makes the GPU's own context the thread's again.
-func (p *partitions) back() error {
+func (p *greens) back() error {
+	if !p.away {
+		return nil
+	}
 	if err := p.lib.SetCurrent(p.main); err != nil {
 		return fmt.Errorf("%w: %w", errAway, err)
 	}
@@ -141,8 +318,7 @@ func (p *partitions) back() error {
 	return nil
 }
 
-// close gives the partitions back, whose streams are gone.
-func (p *partitions) close() (err error) {
+func (p *greens) close() (err error) {
 	for i := len(p.made) - 1; i >= 0; i-- {
 		if e := p.lib.FreeGreen(p.made[i]); err == nil {
 			err = e
@@ -152,3 +328,40 @@ func (p *partitions) close() (err error) {
 	clear(p.green)
 	return err
 }
+
+// cuMasks are streams that have been given a mask of CUs for good: a unit is a CU, or what must be given with
+// it. Any set of units can be had.
+type cuMasks struct {
+	*partitions
+	step int
+}
+
+func newCUMasks(lib *driver.Lib, dev driver.Device) (*partitions, error) {
+	n, step, alike, err := lib.CUs(dev)
+	if err != nil {
+		return nil, err
+	}
+	p := &partitions{lib: lib, units: n / step, each: step, last: step + n%step, total: n, alike: alike}
+	p.way = &cuMasks{partitions: p, step: step}
+	return p, nil
+}
+
+// mask has the bits of units.
+func (p *cuMasks) mask(u device.Units) []uint32 {
+	out := make([]uint32, (p.total+31)/32)
+	for cu := range p.total {
+		if u.Has(min(cu/p.each, p.units-1)) {
+			out[cu/32] |= 1 << (cu % 32)
+		}
+	}
+	return out
+}
+
+// A stream with a mask has no priority of its own: what of launches of priority is left to the hardware is not
+// done on partitions of this way.
+func (p *cuMasks) stream(u device.Units, _ int) (driver.Stream, error) {
+	return p.lib.NewMaskedStream(p.mask(u), p.total, p.step)
+}
+
+func (p *cuMasks) back() error  { return nil }
+func (p *cuMasks) close() error { return nil }

@@ -15,7 +15,7 @@ import (
 // Where is what a partition was seen to be.
 type Where struct {
 	Units device.Units
-	Want  int   // SMs that it should have
+	Want  int   // SMs that it should have, or pairs of CUs where the GPU does not tell them apart
 	SMs   []int // those on which its blocks ran, in order
 }
 
@@ -105,24 +105,30 @@ func (l *launcher) scratch(bytes int, s driver.Stream) (at driver.Ptr, host []by
 }
 
 func (l *launcher) probe(u device.Units) (w Where, err error) {
-	w = Where{Units: u, Want: l.parts.sms(u)}
-	f, err := l.lib.Function(l.module, kernels.EntryWhere)
-	if err != nil {
-		return w, err
-	}
+	w = Where{Units: u, Want: l.parts.sms(u) / max(1, l.parts.alike)}
 	n, err := l.lane(laneKey{units: u})
 	if err != nil {
 		return w, err
 	}
 	defer l.giveBack(n)
+	w.SMs, err = l.runsOn(n.stream)
+	return w, err
+}
+
+// runsOn runs blocks in a stream, many more than the GPU has SMs, and says on which they ran.
+func (l *launcher) runsOn(s driver.Stream) (sms []int, err error) {
+	f, err := l.lib.Function(l.module, kernels.EntryWhere)
+	if err != nil {
+		return nil, err
+	}
 	total, err := l.lib.Attribute(l.dev, driver.Multiprocessors)
 	if err != nil {
-		return w, err
+		return nil, err
 	}
 	blocks := probeBlocks * total
-	at, host, free, err := l.scratch(blocks*whereBytes, n.stream)
+	at, host, free, err := l.scratch(blocks*whereBytes, s)
 	if err != nil {
-		return w, err
+		return nil, err
 	}
 	defer func() {
 		if e := free(); err == nil {
@@ -134,21 +140,20 @@ func (l *launcher) probe(u device.Units) (w Where, err error) {
 	a.Set(0, unsafe.Pointer(&args.out))
 	a.Set(1, unsafe.Pointer(&args.spin))
 	defer a.Free()
-	if err := l.lib.Launch(f, blocks, kernels.Threads, n.stream, &a); err != nil {
-		return w, err
+	if err := l.lib.Launch(f, blocks, kernels.Threads, s, &a); err != nil {
+		return nil, err
 	}
-	if err := l.lib.CopyOut(host, at, n.stream); err != nil {
-		return w, err
+	if err := l.lib.CopyOut(host, at, s); err != nil {
+		return nil, err
 	}
-	if err := l.lib.Wait(n.stream); err != nil {
-		return w, err
+	if err := l.lib.Wait(s); err != nil {
+		return nil, err
 	}
 	for b := range blocks {
-		w.SMs = append(w.SMs, int(binary.LittleEndian.Uint64(host[b*whereBytes:])))
+		sms = append(sms, int(binary.LittleEndian.Uint64(host[b*whereBytes:])))
 	}
-	slices.Sort(w.SMs)
-	w.SMs = slices.Compact(w.SMs)
-	return w, nil
+	slices.Sort(sms)
+	return slices.Compact(sms), nil
 }
 
 // costs launches layers of no outputs: a batch of one whose tensor is empty has no blocks, so a kernel of

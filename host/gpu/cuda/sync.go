@@ -79,6 +79,9 @@ func (s *Sync) Info() device.Info {
 	return info
 }
 
+// Units are those that a launch can be confined to, one after the other as any other launch.
+func (s *Sync) Units() int { return s.d.Info().Units }
+
 // Device is the GPU.
 func (s *Sync) Device() *Device { return s.d }
 

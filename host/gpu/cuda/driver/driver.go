@@ -1,7 +1,7 @@
-// Package driver is NVIDIA's driver API without cgo: libcuda is opened where the program runs (purego),
-// so one binary serves machines with and without a GPU (it is linked to the C library, though: purego
-// finds dlopen there). It holds what Sluice calls, under the
-// API's own names, and nothing of what it is called for.
+// Package driver is NVIDIA's driver API without cgo, and AMD's, which is the same one under other names
+// (API): libcuda or libamdhip64 is opened where the program runs (purego), so one binary serves machines
+// with and without a GPU (it is linked to the C library, though: purego finds dlopen there). It holds what
+// Sluice calls, under CUDA's names, and nothing of what it is called for.
 //
 // A call costs 0.3 to 0.6 us beside the driver's own time. Nothing calls back from C. A context belongs
 // to a thread: whoever calls what needs one has locked its goroutine to a thread (runtime.LockOSThread)
@@ -43,16 +43,27 @@ type Error struct {
 // Error names call and code as the driver does.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
 
+// Undivided tells whether an error says that the GPU cannot be divided: it is too old, or another's part.
+func Undivided(err error) bool {
+	switch CodeOf(err) {
+	case 801, 914, 915:
+		return true
+	}
+	return false
+}
+
 // Codes that somebody acts on.
 const (
 	OutOfMemory    = 2
+	UnsupportedPTX = 222
 	NotReady       = 600
 	IllegalAddress = 700
 )
 
 // Lost says that nothing works in the context any more, until the primary context is reset: the errors
-// after which the driver's documentation promises nothing for the context, and 999, which says nothing. Of some
-// (718, 719) it says that the process must be restarted: there a reset may not help.
+// after which the driver's documentation promises nothing for the context, and 999, which says nothing. Of
+// nearly all of them (700, 702, 710, 714 to 719) it says that the process must be restarted: there a reset may
+// not help.
 func Lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -111,6 +122,10 @@ const (
 	cuModuleGetFunction
 	cuFuncGetAttribute
 	cuLaunchKernel
+	// HIP's own: streams that keep to a mask of CUs, and what stands for contexts
+	streamWithCUMask
+	setDevice
+	deviceReset
 	// green contexts: drivers from 12.4 on
 	cuDeviceGetDevResource
 	cuDevSmResourceSplitByCount
@@ -122,51 +137,56 @@ const (
 	calls
 )
 
-// names are the symbols: the versions of cuda.h 12.
-var names = [calls]string{
-	"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2",
-	"cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxReset_v2",
-	"cuCtxSetCurrent", "cuCtxGetStreamPriorityRange", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuMemFreeHost",
-	"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD32Async", "cuStreamWriteValue32_v2", "cuStreamCreateWithPriority",
-	"cuStreamDestroy_v2", "cuStreamSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord",
-	"cuEventQuery", "cuEventElapsedTime", "cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction", "cuFuncGetAttribute",
-	"cuLaunchKernel", "cuDeviceGetDevResource", "cuDevSmResourceSplitByCount", "cuDevResourceGenerateDesc", "cuGreenCtxCreate",
-	"cuGreenCtxDestroy", "cuCtxFromGreenCtx", "cuGreenCtxGetDevResource",
-}
-
-// Calls are all entry points that are used, by their symbols.
-func Calls() []string { return slices.Clone(names[:]) }
-
 // Lib is an opened driver. Its methods may be called from any thread.
 type Lib struct {
+	api  *API
 	path string
 	fake bool
 	fn   [calls]uintptr
 }
 
-// Open opens a driver: Library, where path is empty. A library is never closed.
-func Open(path string) (*Lib, error) {
-	if path == "" {
-		path = Library
+// Open opens a driver: the first of the API's libraries that there is, where path is empty. A library is
+// never closed.
+func Open(api *API, path string) (*Lib, error) {
+	paths := api.libraries
+	if path != "" {
+		paths = []string{path}
 	}
-	h, err := open(path)
+	var h uintptr
+	var err error
+	for name, value := range api.environment {
+		if err := setenv(name, value); err != nil {
+			return nil, fmt.Errorf("set %s: %w", name, err)
+		}
+	}
+	for _, path = range paths {
+		if h, err = open(path); err == nil {
+			break
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w (it comes with NVIDIA's driver package)", ErrMissing, err)
+		return nil, fmt.Errorf("%w: %w (it comes with %s)", api.missing(), err, api.source)
 	}
-	l := &Lib{path: path}
-	for i, name := range names {
-		if l.fn[i], err = symbol(h, name); err != nil && call(i) < cuDeviceGetDevResource {
-			return nil, fmt.Errorf("%w: %s has no %s: a driver for CUDA 12 is expected", ErrMissing, path, name)
+	l := &Lib{api: api, path: path}
+	for i, name := range api.names {
+		if name == "" {
+			continue
+		}
+		if l.fn[i], err = symbol(h, name); err != nil && !optional(call(i)) {
+			return nil, fmt.Errorf("%w: %s has no %s: %s is expected", api.missing(), path, name, api.expected)
 		}
 	}
 	if at, err := symbol(h, "fake_open"); err == nil && at != 0 {
 		l.fake = true
 	}
 	if err := l.do(cuInit, 0); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+		return nil, fmt.Errorf("%w: %w", api.missing(), err)
 	}
 	return l, nil
 }
+
+// API is which one it is.
+func (l *Lib) API() *API { return l.api }
 
 // Path is the file.
 func (l *Lib) Path() string { return l.path }
@@ -190,7 +210,7 @@ func (l *Lib) HasGreen() bool {
 //go:uintptrescapes
 func (l *Lib) do(c call, args ...uintptr) error {
 	if l.fn[c] == 0 {
-		return fmt.Errorf("%w: %s has no %s", ErrMissing, l.path, names[c])
+		return fmt.Errorf("%w: %s has no %s", ErrMissing, l.path, l.api.name(c))
 	}
 	code, _, _ := purego.SyscallN(l.fn[c], args...)
 	if int32(code) == 0 {
@@ -200,9 +220,13 @@ func (l *Lib) do(c call, args ...uintptr) error {
 }
 
 func (l *Lib) failed(c call, code int) error {
-	e := &Error{Call: names[c], Code: code, Name: "an error without a name"}
+	e := &Error{Call: l.api.name(c), Code: code, Name: "an error without a name"}
 	var p *byte
-	if r, _, _ := purego.SyscallN(l.fn[cuGetErrorName], uintptr(code), uintptr(unsafe.Pointer(&p))); int32(r) == 0 && p != nil {
+	r, _, _ := purego.SyscallN(l.fn[cuGetErrorName], uintptr(code), uintptr(unsafe.Pointer(&p)))
+	if l.api.named {
+		p = *(**byte)(unsafe.Pointer(&r))
+	}
+	if p != nil {
 		e.Name = text(p)
 	}
 	return e
@@ -217,11 +241,11 @@ func text(p *byte) string {
 	return string(unsafe.Slice(p, n))
 }
 
-// Version is the driver's, 12040 for 12.4.
-func (l *Lib) Version() (int, error) {
+// Version is the API's that the driver serves, "CUDA 12.4".
+func (l *Lib) Version() (string, error) {
 	var v int32
 	err := l.do(cuDriverGetVersion, uintptr(unsafe.Pointer(&v)))
-	return int(v), err
+	return l.api.version(int(v)), err
 }
 
 // Count is how many GPUs there are.
@@ -254,7 +278,7 @@ func (l *Lib) Memory(d Device) (uint64, error) {
 	return n, err
 }
 
-// Attributes of a GPU.
+// Attributes of a GPU, by CUDA's numbers.
 const (
 	ClockKHz        = 13
 	Multiprocessors = 16
@@ -266,25 +290,57 @@ const (
 // Attribute is one of them.
 func (l *Lib) Attribute(d Device, what int) (int, error) {
 	var v int32
+	if number, ok := l.api.attributes[what]; ok {
+		what = number
+	}
 	err := l.do(cuDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), uintptr(what), uintptr(d))
 	return int(v), err
 }
 
-// Retain is the GPU's primary context, which Release gives back.
+// Retain is the GPU's primary context, which Release gives back. Where an API has none, the GPU itself
+// stands for it, and is reset with the last release of the process.
 func (l *Lib) Retain(d Device) (Context, error) {
+	if l.api.names[cuDevicePrimaryCtxRetain] == "" {
+		held.add(l.path, d, 1)
+		return Context(d) + 1, nil
+	}
 	var c Context
 	err := l.do(cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&c)), uintptr(d))
 	return c, err
 }
 
 // Release gives the primary context back; with the last one all that is in it goes.
-func (l *Lib) Release(d Device) error { return l.do(cuDevicePrimaryCtxRelease, uintptr(d)) }
+func (l *Lib) Release(d Device) error {
+	if l.api.names[cuDevicePrimaryCtxRelease] == "" {
+		if held.add(l.path, d, -1) > 0 {
+			return nil
+		}
+		return l.Reset(d)
+	}
+	return l.do(cuDevicePrimaryCtxRelease, uintptr(d))
+}
 
 // Reset destroys all that is in the primary context.
-func (l *Lib) Reset(d Device) error { return l.do(cuDevicePrimaryCtxReset, uintptr(d)) }
+func (l *Lib) Reset(d Device) error {
+	if l.api.names[deviceReset] == "" {
+		return l.do(cuDevicePrimaryCtxReset, uintptr(d))
+	}
+	if err := l.do(setDevice, uintptr(d)); err != nil {
+		return err
+	}
+	return l.do(deviceReset)
+}
 
 // SetCurrent makes a context the thread's; 0: none.
-func (l *Lib) SetCurrent(c Context) error { return l.do(cuCtxSetCurrent, uintptr(c)) }
+func (l *Lib) SetCurrent(c Context) error {
+	if l.api.names[setDevice] == "" {
+		return l.do(cuCtxSetCurrent, uintptr(c))
+	}
+	if c == 0 {
+		return nil
+	}
+	return l.do(setDevice, uintptr(c-1))
+}
 
 // Priorities are the least and the greatest of streams; a greater one is a smaller number.
 func (l *Lib) Priorities() (least, greatest int, err error) {
@@ -389,10 +445,11 @@ func (l *Lib) Elapsed(a, b Event) (float32, error) {
 // MaxRegisters is the option of a module's translation that limits registers a thread.
 const maxRegisters = 0
 
-// Load translates PTX for the GPU; registers: a limit of a thread's, 0: none.
-func (l *Lib) Load(ptx string, registers int) (Module, error) {
+// Load translates PTX for the GPU, or takes an object that is translated; registers: a limit of a thread's,
+// 0: none, which an object knows nothing of.
+func (l *Lib) Load(kernels []byte, registers int) (Module, error) {
 	var m Module
-	image := append([]byte(ptx), 0)
+	image := append(slices.Clone(kernels), 0)
 	option, value, n := int32(maxRegisters), uintptr(registers), uintptr(0)
 	if registers > 0 {
 		n = 1

@@ -21,15 +21,23 @@ func (l *Lib) SMs(d Device) (r Resource, err error) {
 	return r, err
 }
 
-// Groups is how many sets of at least n SMs there are in a resource, and how many SMs each has: the
-// hardware rounds n up.
-func (l *Lib) Groups(all Resource, n int) (count, sms int, err error) {
-	var c uint32
-	if err = l.do(cuDevSmResourceSplitByCount, 0, uintptr(unsafe.Pointer(&c)), uintptr(unsafe.Pointer(&all)), 0, 0, uintptr(n)); err != nil {
-		return 0, 0, err
+// SplitAll divides a resource into as many sets as there are, of the least size that the hardware has, and says
+// what is left. They share no SM.
+func (l *Lib) SplitAll(all Resource) (sets []Resource, rest Resource, err error) {
+	var count uint32
+	if err = l.do(cuDevSmResourceSplitByCount, 0, uintptr(unsafe.Pointer(&count)), uintptr(unsafe.Pointer(&all)), 0, 0, 1); err != nil {
+		return nil, rest, err
 	}
-	first, _, err := l.Split(all, n)
-	return int(c), int(first.SMs), err
+	sets = make([]Resource, max(count, 1))
+	err = l.do(cuDevSmResourceSplitByCount, uintptr(unsafe.Pointer(unsafe.SliceData(sets))), uintptr(unsafe.Pointer(&count)),
+		uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&rest)), 0, 1)
+	return sets[:min(int(count), len(sets))], rest, err
+}
+
+// Merges tells whether the driver makes one partition of several sets of one split.
+func (l *Lib) Merges(sets []Resource) bool {
+	var desc uintptr
+	return l.do(cuDevResourceGenerateDesc, uintptr(unsafe.Pointer(&desc)), uintptr(unsafe.Pointer(unsafe.SliceData(sets))), uintptr(len(sets))) == nil
 }
 
 // Split takes at least n SMs of a resource, and says what is left. What it gives cannot be split again,
@@ -41,7 +49,7 @@ func (l *Lib) Split(all Resource, n int) (part, rest Resource, err error) {
 	return part, rest, err
 }
 
-// NewGreen is a green context over sets of SMs; drivers up to 12.4 at least take one set alone.
+// NewGreen is a green context over sets of SMs of one split.
 func (l *Lib) NewGreen(d Device, of []Resource) (Green, error) {
 	var desc uintptr
 	if err := l.do(cuDevResourceGenerateDesc, uintptr(unsafe.Pointer(&desc)), uintptr(unsafe.Pointer(unsafe.SliceData(of))), uintptr(len(of))); err != nil {

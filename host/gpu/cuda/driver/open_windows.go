@@ -1,9 +1,15 @@
 package driver
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 // Library is the driver's file name.
 const Library = "nvcuda.dll"
+
+// hipLibraries are AMD's, the newest first.
+var hipLibraries = []string{"amdhip64_6.dll", "amdhip64.dll"}
 
 func open(path string) (uintptr, error) {
 	h, err := syscall.LoadLibrary(path)
@@ -12,4 +18,11 @@ func open(path string) (uintptr, error) {
 
 func symbol(h uintptr, name string) (uintptr, error) {
 	return syscall.GetProcAddress(syscall.Handle(h), name)
+}
+
+func setenv(name, value string) error {
+	if _, ok := os.LookupEnv(name); ok {
+		return nil
+	}
+	return os.Setenv(name, value)
 }

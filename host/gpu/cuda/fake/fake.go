@@ -1,4 +1,5 @@
-// Package fake builds the CUDA driver that needs no GPU, and holds the handles that tests have on it.
+// Package fake builds the CUDA driver that needs no GPU, and AMD's, and holds the handles that tests have on
+// them.
 package fake
 
 import (
@@ -11,31 +12,66 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/ebitengine/purego"
 )
 
-// Build makes libfakecuda.so in dir, and says where it is. What has been built of the same sources is kept.
+// Build makes libfakecuda.so in dir, and says where it is, whole. What has been built of the same sources is
+// kept.
 func Build(dir string) (string, error) {
+	return build(dir, "libfakecuda", "src/fake.cpp")
+}
+
+// BuildHIP makes libfakehip.so.
+func BuildHIP(dir string) (string, error) {
+	return build(dir, "libfakehip", "src/hip.cpp", "src/fake.cpp")
+}
+
+// Kernels makes an object of the kernels for an AMD GPU, as amd.sh does, and says where it is.
+func Kernels(dir, arch string) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
-	at := filepath.Dir(here)
+	script := filepath.Join(filepath.Dir(here), "..", "kernels", "amd.sh")
+	return made(dir, "kernels-"+arch, ".co", []string{script, "../kernels/src/amd.hpp", "../kernels/src/kernels.hpp", "../kernels/src/entries.hip"},
+		func(out string) *exec.Cmd { return exec.Command("sh", script, arch, out) })
+}
+
+func build(dir, name string, sources ...string) (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	all := append(slices.Clone(sources), "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp")
+	return made(dir, name, ".so", all, func(out string) *exec.Cmd {
+		return exec.Command("g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-shared", "-fPIC",
+			"-fvisibility=hidden", "-pthread", filepath.Join(filepath.Dir(here), sources[0]), "-o", out)
+	})
+}
+
+// made is a file that a command makes of sources, named by their hash.
+func made(dir, name, ext string, sources []string, how func(out string) *exec.Cmd) (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
 	sum := sha256.New()
-	for _, name := range []string{"src/fake.cpp", "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp"} {
-		data, err := os.ReadFile(filepath.Join(at, name))
+	for _, source := range sources {
+		if !filepath.IsAbs(source) {
+			source = filepath.Join(filepath.Dir(here), source)
+		}
+		data, err := os.ReadFile(source)
 		if err != nil {
 			return "", err
 		}
 		sum.Write(data)
 	}
-	out := filepath.Join(dir, "libfakecuda-"+hex.EncodeToString(sum.Sum(nil))[:16]+".so")
+	out := filepath.Join(dir, name+"-"+hex.EncodeToString(sum.Sum(nil))[:16]+ext)
 	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 		return out, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	tmp, err := os.CreateTemp(dir, "making-*.so")
+	tmp, err := os.CreateTemp(dir, "making-*"+ext)
 	if err != nil {
 		return "", err
 	}
@@ -43,13 +79,12 @@ func Build(dir string) (string, error) {
 	if err := tmp.Close(); err != nil {
 		return "", err
 	}
-	cmd := exec.Command("g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-shared", "-fPIC",
-		"-fvisibility=hidden", "-pthread", filepath.Join(at, "src", "fake.cpp"), "-o", tmp.Name())
+	cmd := how(tmp.Name())
 	if text, err := cmd.CombinedOutput(); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
-			return "", fmt.Errorf("fake: g++ is missing: install the package g++")
+			return "", fmt.Errorf("fake: %s is missing: install the package %[1]s", cmd.Args[0])
 		}
-		return "", fmt.Errorf("fake: %w\n%s", err, text)
+		return "", fmt.Errorf("fake: %s: %w\n%s", name, err, text)
 	}
 	return out, os.Rename(tmp.Name(), out)
 }
@@ -63,8 +98,16 @@ type Handles struct {
 	InjectEvery func(call string, every int, code int)
 	// Waiting counts what was injected and has not been seen.
 	Waiting func() int
-	// GPUs sets how many there are and how many SMs each has (1, 132).
-	GPUs func(n, sms int)
+	// GPUs sets how many there are and how many SMs each has (1, 132; of AMD's 60 CUs), Capability what they
+	// can do (90 is 9.0).
+	GPUs       func(n, sms int)
+	Capability func(c int)
+	// Version sets which CUDA the driver serves (12040). Env is what the library sees of the environment.
+	Version func(v int)
+	Env     func(name string) string
+	// Splits says how the driver divides: whether it merges sets of a split (it does), rounds sizes up to twice the
+	// least (it does not), or divides nothing.
+	Splits func(merges, coarse, undivided int)
 	// Forget takes back what was injected.
 	Forget func()
 	// Log begins a list of calls, or ends it.
@@ -96,11 +139,14 @@ func Attach(path string) (*Handles, error) {
 	}
 	h := &Handles{}
 	for name, f := range map[string]any{
-		"fake_inject": &h.Inject, "fake_inject_every": &h.InjectEvery, "fake_waiting": &h.Waiting, "fake_gpus": &h.GPUs,
+		"fake_inject": &h.Inject, "fake_inject_every": &h.InjectEvery, "fake_waiting": &h.Waiting, "fake_version": &h.Version, "fake_env": &h.Env, "fake_gpus": &h.GPUs, "fake_capability": &h.Capability,
 		"fake_faults": &h.faults, "fake_clear": &h.Clear, "fake_forgive": &h.Forgive, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
 		"fake_hold": &h.Hold, "fake_slow": &h.Slow, "fake_late": &h.Late, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
 	} {
 		purego.RegisterLibFunc(f, lib, name)
+	}
+	if _, err := purego.Dlsym(lib, "fake_splits"); err == nil {
+		purego.RegisterLibFunc(&h.Splits, lib, "fake_splits")
 	}
 	return h, nil
 }

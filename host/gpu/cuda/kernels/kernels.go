@@ -2,10 +2,13 @@
 package kernels
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"debug/elf"
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -37,6 +40,83 @@ func Made() (string, error) {
 		return "", fmt.Errorf("kernels: the PTX begins with %q, expected the hash of its sources", line)
 	}
 	return strings.TrimSuffix(sum, ","), nil
+}
+
+//go:embed src/amd.hpp
+var amd string
+
+//go:embed src/entries.hip
+var amdEntries string
+
+// SourcesAMD is the hash of what objects for AMD's GPUs are made of.
+func SourcesAMD() string {
+	sum := sha256.Sum256([]byte(amd + bodies + amdEntries))
+	return hex.EncodeToString(sum[:])
+}
+
+// Object reads an object for AMD's GPUs that amd.sh has made: of these sources, with all kernels.
+func Object(path string) ([]byte, error) {
+	image, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("kernels: %w", err)
+	}
+	if err := checkObject(image); err != nil {
+		return nil, fmt.Errorf("kernels: %s: %w", path, err)
+	}
+	return image, nil
+}
+
+func checkObject(image []byte) error {
+	f, err := elf.NewFile(bytes.NewReader(image))
+	if err != nil {
+		return fmt.Errorf("%w; an object made by host/gpu/cuda/kernels/amd.sh is expected", err)
+	}
+	if f.Machine != elf.EM_AMDGPU {
+		return fmt.Errorf("it is for %v, expected %v", f.Machine, elf.EM_AMDGPU)
+	}
+	all, err := f.DynamicSymbols()
+	if err != nil {
+		return err
+	}
+	found := map[string]elf.Symbol{}
+	for _, s := range all {
+		found[s.Name] = s
+	}
+	for _, name := range []string{EntryLayer, EntryPadded, EntryWhere} {
+		if _, ok := found[name+".kd"]; !ok {
+			return fmt.Errorf("it has no kernel %s", name)
+		}
+	}
+	const hash = 64
+	at, ok := found["sluice_sources"]
+	if !ok || int(at.Section) >= len(f.Sections) {
+		return fmt.Errorf("it does not say of what it was made")
+	}
+	sum := make([]byte, hash)
+	section := f.Sections[at.Section]
+	if _, err := section.ReadAt(sum, int64(at.Value-section.Addr)); err != nil {
+		return fmt.Errorf("of what it was made: %w", err)
+	}
+	if want := SourcesAMD(); string(sum) != want {
+		return fmt.Errorf("it was made of %q, the sources are %s: run host/gpu/cuda/kernels/amd.sh", sum, want)
+	}
+	return nil
+}
+
+// Version is the PTX's.
+func Version() string {
+	_, rest, _ := strings.Cut(PTX, "\n.version ")
+	v, _, _ := strings.Cut(rest, "\n")
+	return v
+}
+
+// CUDA is the first one that takes it: PTX of 8.n came with 12.n.
+func CUDA() string {
+	var major, minor int
+	if n, err := fmt.Sscanf(Version(), "%d.%d", &major, &minor); n != 2 || err != nil {
+		return "(unknown)"
+	}
+	return fmt.Sprintf("%d.%d", major+4, minor)
 }
 
 // Names of the entries.

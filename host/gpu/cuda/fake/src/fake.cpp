@@ -12,6 +12,8 @@
 // A green context is of its GPU's primary context: what is of the one may be used with the other.
 //
 // fake_* are for tests: inject an error, hold a stream, list calls and faults, count what is open.
+//
+// hip.cpp makes AMD's of it: the same functions under other names, and what differs.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
@@ -30,9 +32,15 @@
 
 #define API extern "C" __attribute__((visibility("default"))) int
 
+#ifndef HIP
+#define ERROR_NAME(cuda, hip) "CUDA_ERROR_" cuda
+enum { CLOCK = 13, MULTIPROCESSORS = 16, MEMORY_CLOCK = 36, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
+enum { VERSION = 12040, CAPABILITY = 90, UNITS = 132 };
+#endif
+
 enum {
   OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
-  INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, OUT_OF_RESOURCES = 701,
+  INVALID_PTX = 218, UNSUPPORTED_PTX_VERSION = 222, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700, OUT_OF_RESOURCES = 701,
   LAUNCH_FAILED = 719, NOT_SUPPORTED = 801, INVALID_RESOURCE_TYPE = 914, INVALID_RESOURCE_CONFIGURATION = 915
 };
 
@@ -56,6 +64,7 @@ struct Stream {
   std::deque<std::function<void()>> queue;
   bool busy = false, over = false, held = false;
   int priority = 0;
+  bool hung = false; // what it is given never begins
   std::vector<unsigned> sms;
   std::thread thread;
   u64 of = 0; // generation of the context
@@ -93,7 +102,8 @@ bool initialised;
 Primary primaries[GPUS] = {{1, 0, 0, MEMORY}, {3, 0, 0, MEMORY}};
 u64 last_generation = 3;
 int gpus = 1;
-unsigned sms = 132;
+unsigned sms = UNITS;
+int capability = CAPABILITY; // major and minor digit
 Blocks device_memory, host_memory;
 std::set<Stream *> streams;
 std::set<Event *> events;
@@ -164,8 +174,9 @@ int enter(const char *name, const std::string &args = "") {
       if (!x.late) return x.code;
       if (Primary *p = primary_of(current)) p->sticky = x.code;
     }
-  bool early = !strcmp(name, "cuInit") || !strcmp(name, "cuGetErrorName") || !strcmp(name, "cuDriverGetVersion");
-  return initialised || early ? OK : fault(name, "before cuInit", NOT_INITIALIZED);
+  auto is = [&](const char *a, const char *b) { return !strcmp(name, a) || !strcmp(name, b); };
+  bool early = is("cuInit", "hipInit") || is("cuGetErrorName", "hipGetErrorName") || is("cuDriverGetVersion", "hipDriverGetVersion");
+  return initialised || early ? OK : fault(name, "before it is initialised", NOT_INITIALIZED);
 }
 
 #define ENTER(...) \
@@ -218,7 +229,7 @@ void busy(Blocks &all, u64 at, size_t n, u64 of, int by) {
 void work(Stream *s) {
   std::unique_lock<std::mutex> l(s->mu);
   for (;;) {
-    s->cv.wait(l, [&] { return (s->over && s->queue.empty()) || (!s->queue.empty() && !s->held); });
+    s->cv.wait(l, [&] { return (s->over && s->queue.empty()) || (!s->queue.empty() && !s->held && !s->hung); });
     if (s->queue.empty()) return;
     std::function<void()> f = std::move(s->queue.front());
     s->queue.pop_front();
@@ -251,6 +262,7 @@ void end(Stream *s) {
   std::thread t = std::move(s->thread);
   t.detach();
   std::lock_guard<std::mutex> l(s->mu);
+  if (s->hung) s->queue.clear();
   s->over = true, s->held = false;
   s->cv.notify_all();
 }
@@ -313,6 +325,22 @@ extern "C" __attribute__((visibility("default"))) void fake_gpus(long n, long ea
   std::lock_guard<std::mutex> l(mu);
   gpus = (int)std::max(1L, std::min((long)GPUS, n)), sms = (unsigned)each;
 }
+// fake_version sets which version the driver is of: 12040 is CUDA 12.4.
+static int version = VERSION;
+extern "C" __attribute__((visibility("default"))) void fake_version(long v) {
+  std::lock_guard<std::mutex> l(mu);
+  version = (int)v;
+}
+// fake_env is what the library sees of the environment.
+extern "C" __attribute__((visibility("default"))) const char *fake_env(const char *name) {
+  const char *v = getenv(name);
+  return v ? v : "";
+}
+// fake_capability sets what they can do: 90 is 9.0.
+extern "C" __attribute__((visibility("default"))) void fake_capability(long c) {
+  std::lock_guard<std::mutex> l(mu);
+  capability = (int)c;
+}
 static long lines(const std::vector<std::string> &of, char *out, long n) {
   std::string all;
   for (auto &c : of) all += c + "\n";
@@ -342,7 +370,11 @@ extern "C" __attribute__((visibility("default"))) long fake_calls(char *out, lon
 extern "C" __attribute__((visibility("default"))) long fake_open() {
   all_ended();
   std::lock_guard<std::mutex> l(mu);
-  return (long)(streams.size() + events.size() + modules.size() + device_memory.size() + host_memory.size() + greens.size()) + primaries[0].retained + primaries[1].retained;
+  long n = (long)(streams.size() + events.size() + modules.size() + device_memory.size() + host_memory.size() + greens.size());
+#ifndef HIP // there a GPU is its own context, and nobody gives it back
+  n += primaries[0].retained + primaries[1].retained;
+#endif
+  return n;
 }
 // fake_hold keeps every stream from beginning anything, or lets them.
 extern "C" __attribute__((visibility("default"))) void fake_hold(int on) {
@@ -384,23 +416,33 @@ API cuInit(unsigned flags) {
 API cuDriverGetVersion(int *v) {
   ENTER();
   NEED(v, INVALID_VALUE);
-  *v = 12040;
+  *v = version;
   return OK;
 }
+static const char *name_of(int code) {
+  static const std::map<int, const char *> names = {
+      {1, ERROR_NAME("INVALID_VALUE", "InvalidValue")}, {2, ERROR_NAME("OUT_OF_MEMORY", "OutOfMemory")},
+      {3, ERROR_NAME("NOT_INITIALIZED", "NotInitialized")}, {101, ERROR_NAME("INVALID_DEVICE", "InvalidDevice")},
+      {201, ERROR_NAME("INVALID_CONTEXT", "InvalidContext")}, {218, ERROR_NAME("INVALID_PTX", "InvalidKernelFile")},
+      {222, ERROR_NAME("UNSUPPORTED_PTX_VERSION", "")},
+      {400, ERROR_NAME("INVALID_HANDLE", "InvalidHandle")}, {500, ERROR_NAME("NOT_FOUND", "NotFound")},
+      {600, ERROR_NAME("NOT_READY", "NotReady")}, {700, ERROR_NAME("ILLEGAL_ADDRESS", "IllegalAddress")},
+      {701, ERROR_NAME("LAUNCH_OUT_OF_RESOURCES", "LaunchOutOfResources")}, {719, ERROR_NAME("LAUNCH_FAILED", "LaunchFailure")},
+      {801, ERROR_NAME("NOT_SUPPORTED", "NotSupported")}, {914, ERROR_NAME("INVALID_RESOURCE_TYPE", "")},
+      {915, ERROR_NAME("INVALID_RESOURCE_CONFIGURATION", "")}};
+  auto i = names.find(code);
+  return i == names.end() ? nullptr : i->second;
+}
+#ifndef HIP
 API cuGetErrorName(int code, const char **name) {
   ENTER(std::to_string(code));
-  static const std::map<int, const char *> names = {
-      {0, "CUDA_SUCCESS"}, {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"},
-      {101, "CUDA_ERROR_INVALID_DEVICE"}, {201, "CUDA_ERROR_INVALID_CONTEXT"}, {218, "CUDA_ERROR_INVALID_PTX"},
-      {400, "CUDA_ERROR_INVALID_HANDLE"}, {500, "CUDA_ERROR_NOT_FOUND"}, {600, "CUDA_ERROR_NOT_READY"},
-      {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}, {719, "CUDA_ERROR_LAUNCH_FAILED"},
-      {801, "CUDA_ERROR_NOT_SUPPORTED"}, {914, "CUDA_ERROR_INVALID_RESOURCE_TYPE"}, {915, "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"}};
-  auto i = names.find(code);
   NEED(name, INVALID_VALUE);
-  if (i == names.end()) return INVALID_VALUE; // not the caller's fault
-  *name = i->second;
+  const char *s = code == OK ? "CUDA_SUCCESS" : name_of(code);
+  if (!s) return INVALID_VALUE; // not the caller's fault
+  *name = s;
   return OK;
 }
+#endif
 API cuDeviceGetCount(int *n) {
   ENTER();
   NEED(n, INVALID_VALUE);
@@ -433,15 +475,16 @@ API cuDeviceGetAttribute(int *v, int what, int dev) {
   NEED(v, INVALID_VALUE);
   NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   switch (what) {
-  case 13: *v = 1980000; break;          // clock, kHz
-  case 16: *v = (int)sms; break;         // multiprocessors
-  case 36: *v = 3201000; break;          // memory's clock, kHz
-  case 75: *v = 9; break;                // compute capability
-  case 76: *v = 0; break;
+  case CLOCK: *v = 1980000; break; // kHz
+  case MULTIPROCESSORS: *v = (int)sms; break;
+  case MEMORY_CLOCK: *v = 3201000; break;
+  case CAPABILITY_MAJOR: *v = capability / 10; break;
+  case CAPABILITY_MINOR: *v = capability % 10; break;
   default: return INVALID_VALUE;
   }
   return OK;
 }
+#ifndef HIP
 API cuDevicePrimaryCtxRetain(u64 *ctx, int dev) {
   ENTER();
   NEED(ctx, INVALID_VALUE);
@@ -451,6 +494,7 @@ API cuDevicePrimaryCtxRetain(u64 *ctx, int dev) {
   *ctx = primaries[dev].generation;
   return OK;
 }
+#endif
 // reset_all destroys all that is in a GPU's primary context, and the context.
 static void reset_all(int dev) {
   Primary &p = primaries[dev];
@@ -485,6 +529,7 @@ static void reset_all(int dev) {
   p.left = MEMORY, p.sticky = 0;
   p.generation = last_generation += 2;
 }
+#ifndef HIP
 // let_go takes one hold off a context; with the last one it goes.
 static int let_go(int dev) {
   bool last;
@@ -514,6 +559,7 @@ API cuCtxSetCurrent(u64 ctx) {
   current = ctx;
   return OK;
 }
+#endif
 API cuCtxGetStreamPriorityRange(int *least_, int *greatest) {
   ENTER();
   CONTEXT;
@@ -617,24 +663,28 @@ API cuStreamWriteValue32_v2(Stream *s, u64 at, unsigned v, unsigned flags) {
 }
 
 // ------------------------------------------------------------------ streams and events
-API cuStreamCreateWithPriority(Stream **out, unsigned flags, int priority) {
-  ENTER(std::to_string(priority));
-  CONTEXT;
-  NEED(out && flags == 1, INVALID_VALUE); // non-blocking: nothing here uses the null stream
+// begin has a stream of the thread's context begin; on: the SMs that it is confined to, none: those of the context.
+static Stream *begin(int priority, const std::vector<unsigned> &on) {
   auto s = new Stream;
   s->priority = std::max(-5, std::min(0, priority));
   {
     std::lock_guard<std::mutex> l(mu);
     s->of = family();
     if (greens.count((Green *)current)) s->green = (void *)current;
-    s->sms = s->green ? ((Green *)current)->sms : all_sms();
+    s->sms = !on.empty() ? on : s->green ? ((Green *)current)->sms : all_sms();
     streams.insert(s);
   }
   {
     std::lock_guard<std::mutex> l(s->mu); // not before its thread is its own
     s->thread = std::thread(run, s);
   }
-  *out = s;
+  return s;
+}
+API cuStreamCreateWithPriority(Stream **out, unsigned flags, int priority) {
+  ENTER(std::to_string(priority));
+  CONTEXT;
+  NEED(out && flags == 1, INVALID_VALUE); // non-blocking: nothing here uses the null stream
+  *out = begin(priority, {});
   return OK;
 }
 API cuStreamDestroy_v2(Stream *s) {
@@ -715,12 +765,26 @@ API cuEventElapsedTime(float *ms, Event *a, Event *b) {
 }
 
 // ------------------------------------------------------------------ modules and launches
+#ifndef HIP
+static bool translatable(const char *image, std::string &text) {
+  text = image;
+  return text.find(".version") != std::string::npos && text.find(".target") != std::string::npos;
+}
+// PTX of 8.n is of CUDA 12.n.
+static bool new_enough(const std::string &text) {
+  int major = 0, minor = 0;
+  if (sscanf(text.c_str() + text.find(".version"), ".version %d.%d", &major, &minor) != 2) return false;
+  return (major + 4) * 1000 + minor * 10 <= version;
+}
+static std::string entry(const std::string &name) { return ".entry " + name + "("; }
+#endif
 API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *, void **) {
   ENTER(std::to_string(n));
   CONTEXT;
   NEED(m && image, INVALID_VALUE);
-  std::string text(image);
-  NEED(text.find(".version") != std::string::npos && text.find(".target") != std::string::npos, INVALID_PTX);
+  std::string text;
+  NEED(translatable(image, text), INVALID_PTX);
+  if (!new_enough(text)) return UNSUPPORTED_PTX_VERSION; // not the caller's fault
   std::lock_guard<std::mutex> l(mu);
   *m = new Module{text, family(), 0};
   modules.insert(*m);
@@ -742,8 +806,8 @@ API cuModuleGetFunction(Function **f, Module *m, const char *name) {
   CONTEXT;
   NEED(f && name, INVALID_VALUE);
   NEED(ours(modules, m), INVALID_HANDLE);
-  // It must be in the PTX and in the host's build.
-  NEED(m->text.find(std::string(".entry ") + name + "(") != std::string::npos, NOT_FOUND);
+  // It must be in the PTX, or the object, and in the host's build.
+  NEED(m->text.find(entry(name)) != std::string::npos, NOT_FOUND);
   for (const Kernel &k : kernels)
     if (!strcmp(k.name, name)) {
       std::lock_guard<std::mutex> l(mu);
@@ -754,6 +818,9 @@ API cuModuleGetFunction(Function **f, Module *m, const char *name) {
     }
   return NOT_FOUND;
 }
+#ifndef HIP
+static unsigned seen(unsigned sm) { return sm; }
+#endif
 // function says whether a handle is one of the thread's context. Under mu.
 static bool function(const Function *f) {
   for (auto &x : functions)
@@ -817,7 +884,7 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
       w = watch_of_all;
     }
     for (unsigned b = 0; b < gx; b++) {
-      Host on{s->sms[b % s->sms.size()], w.look ? &w : nullptr};
+      Host on{seen(s->sms[b % s->sms.size()]), w.look ? &w : nullptr};
       f->run(p.data(), b, &on);
     }
     over();
@@ -826,20 +893,31 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
   return code;
 }
 
+#ifndef HIP
 // ------------------------------------------------------------------ green contexts
 struct Resource { // CUdevResource of 12.4 to 12.9: a type, padding, the number of SMs
   unsigned type;
   unsigned char padding[92];
-  unsigned sms, first, split; // first: which they are, in what the driver keeps to itself
+  unsigned sms, first, split; // first: which they are, in what the driver keeps to itself; split: of which split
   unsigned char rest[36];
 };
 static_assert(sizeof(Resource) == 144, "CUdevResource");
+
+static unsigned splits; // so far
+static bool merges = true, coarse, undivided;
+// fake_splits says how the driver divides: whether it merges sets of a split, whether it rounds sizes up to twice
+// the least one, whether it can at all.
+extern "C" __attribute__((visibility("default"))) void fake_splits(int merges_, int coarse_, int undivided_) {
+  std::lock_guard<std::mutex> l(mu);
+  merges = merges_ != 0, coarse = coarse_ != 0, undivided = undivided_ != 0;
+}
 
 API cuDeviceGetDevResource(int dev, Resource *r, int type) {
   ENTER();
   NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   NEED(r, INVALID_VALUE);
   NEED(type == 1, INVALID_RESOURCE_TYPE);
+  if (undivided) return NOT_SUPPORTED;
   memset(r, 0, sizeof *r);
   r->type = 1, r->sms = sms, r->first = 0;
   return OK;
@@ -849,7 +927,10 @@ API cuDevSmResourceSplitByCount(Resource *out, unsigned *groups, const Resource 
   NEED(groups && in && flags == 0, INVALID_VALUE);
   NEED(in->type == 1, INVALID_RESOURCE_TYPE);
   NEED(!in->split, INVALID_RESOURCE_CONFIGURATION); // a part cannot be split again
-  unsigned each = std::max(SPLIT, (least_ + SPLIT - 1) / SPLIT * SPLIT), most = in->sms / each;
+  unsigned step = coarse && least_ > SPLIT ? 2 * SPLIT : SPLIT;
+  unsigned each = std::max(step, (least_ + step - 1) / step * step), most = in->sms / each;
+  if (each == SPLIT && most > 1 && in->sms % each) most--; // what is left is as large as a set, as 12 of 132 on an H100
+  std::lock_guard<std::mutex> l(mu);
   NEED(most > 0, INVALID_RESOURCE_CONFIGURATION);
   if (!out) {
     *groups = most;
@@ -858,18 +939,21 @@ API cuDevSmResourceSplitByCount(Resource *out, unsigned *groups, const Resource 
   *groups = std::min(*groups, most);
   for (unsigned i = 0; i < *groups; i++) {
     out[i] = *in;
-    out[i].sms = each, out[i].first = in->first + i * each, out[i].split = 1;
+    out[i].sms = each, out[i].first = in->first + i * each, out[i].split = splits + 1;
   }
   if (rest) {
     *rest = *in;
-    rest->split = 1, rest->first = in->first + *groups * each, rest->sms = in->sms - *groups * each;
+    rest->split = splits + 1, rest->first = in->first + *groups * each, rest->sms = in->sms - *groups * each;
     if (!rest->sms) rest->type = 0;
   }
+  splits++;
   return OK;
 }
 API cuDevResourceGenerateDesc(u64 *desc, Resource *rs, unsigned n) {
   ENTER(std::to_string(n));
-  NEED(desc && rs && n == 1, INVALID_VALUE); // 12.4 merges none
+  NEED(desc && rs && n > 0, INVALID_VALUE);
+  if (n > 1 && !merges) return INVALID_RESOURCE_CONFIGURATION; // which may be asked
+  for (unsigned i = 1; i < n; i++) NEED(rs[i].split && rs[i].split == rs[0].split, INVALID_RESOURCE_CONFIGURATION);
   auto v = std::make_unique<std::vector<unsigned>>();
   for (unsigned i = 0; i < n; i++) {
     NEED(rs[i].type == 1, INVALID_RESOURCE_TYPE);
@@ -923,3 +1007,4 @@ API cuCtxFromGreenCtx(u64 *ctx, Green *g) {
   *ctx = (u64)g;
   return OK;
 }
+#endif

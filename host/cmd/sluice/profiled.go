@@ -1,0 +1,72 @@
+// sluice run --profile: a table that sluice profile has measured, in place of the bundle's.
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// maxProfile bounds a file that is read: bundle.MaxLatency entries and their quantiles.
+const maxProfile = 64 << 20
+
+// readProfile is a bundle whose table is a profile's. The profile must be of the same bundle; batches that no
+// bundle's table has are left out.
+func readProfile(file string, b *bundle.Bundle, hash string) (*bundle.Bundle, error) {
+	fail := func(format string, a ...any) (*bundle.Bundle, error) {
+		return nil, coded(codeInput, fmt.Errorf("--profile %s: "+format, append([]any{file}, a...)...))
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, coded(codeInput, fmt.Errorf("--profile: %w", err))
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxProfile+1))
+	if err != nil {
+		return fail("%w", err)
+	}
+	if len(data) > maxProfile {
+		return fail("more than %d bytes", maxProfile)
+	}
+	var doc profileDoc
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return fail("%w; the summary.json of sluice profile is expected", err)
+	}
+	switch {
+	case doc.Schema != profileSchema:
+		return fail("schema %q, expected %s", doc.Schema, profileSchema)
+	case doc.Bundle != hash:
+		return fail("it is of bundle %q, the one that is served is %s", doc.Bundle, hash)
+	}
+	out := *b
+	out.Latency = nil
+	for i, x := range doc.Entries {
+		if x.Network != b.Network.Name {
+			return fail("entry %d is of network %q, expected %s", i, x.Network, b.Network.Name)
+		}
+		if x.Batch <= abi.BMax {
+			out.Latency = append(out.Latency, x)
+		}
+	}
+	if err := out.Validate(); err != nil {
+		return fail("%w", err)
+	}
+	t, err := sched.NewTable(out.Latency, b.Network.Name)
+	if err != nil {
+		return fail("%w", err)
+	}
+	own, err := sched.NewTable(b.Latency, b.Network.Name)
+	if err != nil {
+		return nil, coded(codeInput, err)
+	}
+	if t.Segments() != own.Segments() || t.MaxBatch() != own.MaxBatch() {
+		return fail("it has %d segments and batches up to %d, expected %d and %d (sluice profile without --max-batch)", t.Segments(), t.MaxBatch(), own.Segments(), own.MaxBatch())
+	}
+	return &out, nil
+}

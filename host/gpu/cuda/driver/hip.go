@@ -1,0 +1,104 @@
+// AMD's: HIP's calls as hip_runtime_api.h of ROCm 5.2 declares them; 6 kept their numbers.
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+)
+
+// HIP is AMD's. Its contexts are deprecated: a GPU is made the thread's, and reset as a whole.
+var HIP = &API{
+	Name: "hip", libraries: hipLibraries, source: "ROCm, Debian's package libamdhip64-5", expected: "ROCm 5 or later",
+	attributes: map[int]int{ClockKHz: 5, Multiprocessors: 63, MemoryKHz: 60, CapabilityMajor: 23, CapabilityMinor: 61},
+	named:      true,
+	version:    func(v int) string { return fmt.Sprintf("HIP %d.%d", v/10_000_000, v/100_000%100) },
+	names: [calls]string{
+		cuInit: "hipInit", cuDriverGetVersion: "hipDriverGetVersion", cuGetErrorName: "hipGetErrorName",
+		cuDeviceGetCount: "hipGetDeviceCount", cuDeviceGet: "hipDeviceGet", cuDeviceGetName: "hipDeviceGetName",
+		cuDeviceTotalMem: "hipDeviceTotalMem", cuDeviceGetAttribute: "hipDeviceGetAttribute",
+		cuCtxGetStreamPriorityRange: "hipDeviceGetStreamPriorityRange",
+		cuMemAlloc:                  "hipMalloc", cuMemFree: "hipFree", cuMemHostAlloc: "hipHostMalloc", cuMemFreeHost: "hipHostFree",
+		cuMemcpyHtoDAsync: "hipMemcpyHtoDAsync", cuMemcpyDtoHAsync: "hipMemcpyDtoHAsync", cuMemsetD32Async: "hipMemsetD32Async",
+		cuStreamWriteValue32: "hipStreamWriteValue32", cuStreamCreateWithPriority: "hipStreamCreateWithPriority",
+		cuStreamDestroy: "hipStreamDestroy", cuStreamSynchronize: "hipStreamSynchronize",
+		cuEventCreate: "hipEventCreateWithFlags", cuEventDestroy: "hipEventDestroy", cuEventRecord: "hipEventRecord",
+		cuEventQuery: "hipEventQuery", cuEventElapsedTime: "hipEventElapsedTime",
+		cuModuleLoadDataEx: "hipModuleLoadDataEx", cuModuleUnload: "hipModuleUnload", cuModuleGetFunction: "hipModuleGetFunction",
+		cuFuncGetAttribute: "hipFuncGetAttribute", cuLaunchKernel: "hipModuleLaunchKernel",
+		streamWithCUMask: "hipExtStreamCreateWithCUMask", setDevice: "hipSetDevice", deviceReset: "hipDeviceReset",
+	},
+}
+
+// holds counts who holds a GPU that has no contexts. A reset takes it from all of a process, so the process counts.
+type holds struct {
+	mu sync.Mutex
+	n  map[hold]int
+}
+
+type hold struct {
+	path string
+	dev  Device
+}
+
+var held = holds{n: map[hold]int{}}
+
+func (h *holds) add(path string, d Device, n int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.n[hold{path, d}] += n
+	return h.n[hold{path, d}]
+}
+
+// ErrMask is wrapped where a mask of CUs would leave a queue with none, or hang it.
+var ErrMask = errors.New("a mask that the hardware does not bear")
+
+// HasCUMasks tells whether streams can be confined to CUs.
+func (l *Lib) HasCUMasks() bool { return l.fn[streamWithCUMask] != 0 }
+
+// CUs are how many bits a mask has, in which steps they must be given, and how many of them the kernels'
+// report of where they ran takes for one. RDNA (10 and above) wants whole pairs. GFX9.4 has up to eight dies,
+// to which bits go in turn, and each must have one: eight neighbours have. (Linux, mqd_symmetrically_map_cu_mask:
+// a queue without CUs hangs.)
+func (l *Lib) CUs(d Device) (n, step, alike int, err error) {
+	var major, minor int
+	for what, to := range map[int]*int{Multiprocessors: &n, CapabilityMajor: &major, CapabilityMinor: &minor} {
+		if *to, err = l.Attribute(d, what); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	switch {
+	case major >= 10:
+		return n, 2, 2, nil
+	case major == 9 && minor >= 4:
+		return n, 8, 1, nil
+	}
+	return n, 1, 1, nil
+}
+
+// NewMaskedStream is a stream whose kernels stay on the CUs of a mask, n bits of which mean something, in
+// steps. Its priority is the middle one: no call sets both. What would hang is refused.
+func (l *Lib) NewMaskedStream(mask []uint32, n, step int) (Stream, error) {
+	if step < 1 || len(mask) != (n+31)/32 {
+		return 0, fmt.Errorf("%w: %d words for %d CUs in steps of %d", ErrMask, len(mask), n, step)
+	}
+	has := func(i int) bool { return i < 32*len(mask) && mask[i/32]>>(i%32)&1 != 0 }
+	some := false
+	for i := 0; i < 32*len(mask); i++ {
+		switch {
+		case has(i) && i >= n:
+			return 0, fmt.Errorf("%w: CU %d of %d", ErrMask, i, n)
+		case has(i) != has(i-i%step) && i < n/step*step:
+			return 0, fmt.Errorf("%w: CU %d without its neighbours: steps of %d are expected", ErrMask, i, step)
+		}
+		some = some || has(i)
+	}
+	if !some {
+		return 0, fmt.Errorf("%w: no CU", ErrMask)
+	}
+	var s Stream
+	err := l.do(streamWithCUMask, uintptr(unsafe.Pointer(&s)), uintptr(len(mask)), uintptr(unsafe.Pointer(unsafe.SliceData(mask))))
+	return s, err
+}

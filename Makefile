@@ -227,6 +227,8 @@ nightly-parts:
 	@.ci/once race make --no-print-directory race
 	@.ci/once soak make --no-print-directory soak
 	@.ci/once check-export make --no-print-directory check-export
+	@.ci/once readme go test ./host/readme -count 1 -timeout 12h -run 'Commands|Outputs' -args -nightly
+	@.ci/once own-boards go test ./host/readme -count 1 -timeout 60m -run Stranger -args -nightly
 	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
 	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 2'
 	@.ci/once mutants sim/mutants.sh
@@ -235,6 +237,7 @@ nightly-parts:
 	@.ci/once cross make --no-print-directory cross SYSTEMS='windows/amd64 windows/arm64 darwin/amd64 darwin/arm64'
 	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
 	@.ci/once gpu-calls go test ./host/gpu/cuda -run '^TestEveryCallFails$$' -timeout 4h -args -cuda.every
+	@.ci/once fuzz-gpu-offsets bash -euc 'go test ./host/gpu/cuda -run ^$$ -fuzz FuzzReadOffsets -fuzztime 1m'
 	@.ci/once fuzz-gpu-runs bash -euc 'go test ./host/gpu/cuda/bench -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -all -only $(TIMED)
@@ -262,9 +265,10 @@ nightly-parts:
 	@.ci/once gpu bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills 10000; go test ./host/experiments/gpus -count 1 -v -run Units -timeout 60m -args -seed $$seed -n 100; go test ./host/gpu/kernel -run ^$$ -fuzz FuzzReadCSV -fuzztime 1m'
 	@.ci/once bench-gpu bash -euc 'bin/sluice bench reef --time 200ms --vary --out out/nightly/bench-reef; bin/sluice bench seeb --time 10s --vary --out out/nightly/bench-seeb'
 	@.ci/once fuzz-links bash -euc 'go test ./host/links -run ^$$ -fuzz FuzzRead -fuzztime 1m'
+	@.ci/once fuzz-clients bash -euc 'go test ./host/ingest -run ^$$ -fuzz FuzzFrames -fuzztime 1m; go test ./host/jellyfish -run ^$$ -fuzz FuzzReadZoo -fuzztime 1m; go test ./host/experiments/edge -run ^$$ -fuzz FuzzClients -fuzztime 1m'
 	@.ci/once fuzz-predict bash -euc 'go test ./host/predict -run ^$$ -fuzz FuzzLoad -fuzztime 1m -fuzzminimizetime 20x'
 	@.ci/once strait bash -euc 'seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n 100000; go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n 1000; bin/sluice bench strait --vary --seeds 1 --time 2s --out out/nightly/strait; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/nightly/compose'
-	@.ci/once jellyfish bash -euc 'seed=$$(date +%s); go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$seed -n 20000; bin/sluice bench jellyfish --vary --out out/nightly/jellyfish'
+	@.ci/once jellyfish bash -euc 'seed=$$(date +%s); go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$seed -n 20000; bin/sluice bench jellyfish --vary --time 30s --out out/nightly/jellyfish'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).

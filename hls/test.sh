@@ -64,7 +64,7 @@ if [[ -n $full ]]; then
     for i in "${!builds[@]}"; do run "layers-$config-$i"; done
   done
   for config in "${boards[@]}"; do run "layers-$(basename "$config" .yaml)"; done
-  for part in breaks coverage faults images-0 images-1 images; do run "$part"; done
+  for part in breaks shell coverage faults images-0 images-1 images; do run "$part"; done
   exit 0
 fi
 case $part in
@@ -90,6 +90,10 @@ case $part in
     ;;
   breaks) # every deliberate one of the kernel's
     SLUICE_ALL=1 go test ./hls -count 1 -run '^TestBreaks$'
+    exit 0
+    ;;
+  shell) # every number and width of memory ports
+    SLUICE_ALL=1 go test ./hls/shell -count 1 -run '^TestPorts$'
     exit 0
     ;;
   coverage)

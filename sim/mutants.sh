@@ -3,7 +3,7 @@
 # fail: sim/mutants.sh [--check] [BENCH...]. Two at a time. Status 1 where a break goes unnoticed,
 # changes nothing or does not build. --check only sees that every break changes its file and has its
 # bench: seconds. Four kinds are no module's bench: "npu", the whole NPU of `tiny` under random faults; "checked", the
-# whole NPU of `v13` with the assertions of sim/checkers under random layers, where one of them must be what notices;
+# whole NPU of `tiny` with the assertions of sim/checkers under random layers, where one of them must be what notices;
 # "formal", the proof of sim/formal; and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
 #
 # A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of are
@@ -24,8 +24,7 @@ break_of() {
 # npu_of CONFIG WORK [NAME=VALUE...]: builds the whole NPU of a configuration with the break, under a name of its own,
 # and sets cosim to it
 npu_of() {
-  local name
-  name=$(basename "$2")
+  local name=mutant-$$  # in small letters
   sed "s/^name: .*/name: $name/" "hw/configs/$1.yaml" >"$2/$name.yaml"
   if ! cosim=$(env "${@:3}" SLUICE_RTL="$(grep '^hw/' hw/rtl/files.f | sed "s|^|$2/|" | tr '\n' ' ')" sim/build.sh "$2/$name.yaml" 2>"$2/log"); then
     echo "does not build" >>"$2/log"
@@ -42,11 +41,11 @@ whole() {
   return $status
 }
 
-# checked WORK: runs random layers on the NPU of v13 with all checkers
+# checked WORK: runs random layers on the NPU of tiny with all checkers
 checked() {
   local cosim status=0
-  npu_of v13 "$1" SLUICE_CHECK=1 || return 1
-  SLUICE_COSIM=$root/$cosim timeout 300 bin/sluice verify --config v13 --checked v13 --n 40 --images 0 --oracle 0 --orders 0 \
+  npu_of tiny "$1" SLUICE_CHECK=1 || return 1
+  SLUICE_COSIM=$root/$cosim timeout 300 bin/sluice verify --config tiny --checked tiny --n 40 --images 0 --oracle 0 --orders 0 \
     --seed 1 --out "$1/verify" >>"$1/log" 2>&1 || status=1
   rm -rf "$(dirname "$cosim")"
   if ((status)) && ! grep -q 'Assertion failed' "$1/log"; then return 0; fi  # golden noticed: that does not count

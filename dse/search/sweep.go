@@ -121,7 +121,8 @@ type Result struct {
 	Refused  map[string]int `json:"refused"`  // points of the grid that are not, by reason
 	Unmapped int            `json:"unmapped"` // designs on which a layer does not fit
 	Space    int64          `json:"space"`    // legal mappings: over designs, layers and batches
-	// Evaluated is how often the law was asked; Searched the designs it was asked about.
+	// Evaluated is how often the law was asked, of kept tensors too, whose entries Space does not count; Searched the designs
+	// it was asked about.
 	Evaluated int64 `json:"evaluated"`
 	Searched  int   `json:"searched"`
 

@@ -230,7 +230,7 @@ func (r *Result) Latencies() []int64 {
 }
 
 // Quantile is the smallest value that at least the share q of the sorted values do not exceed.
-func Quantile(sorted []int64, q float64) int64 {
+func Quantile[T int64 | float64](sorted []T, q float64) T {
 	return sorted[rank(q, int64(len(sorted)))-1]
 }
 

@@ -36,6 +36,7 @@ type Config struct {
 type Preemption struct {
 	At, Gone sim.Time // asked for; nothing of it was on the device any more
 	Streams  int      // best-effort launches that were put aside
+	Host     sim.Time // of it, until the host queues were empty: the longest of those launches
 }
 
 // Device is a simulated GPU. It implements device.Virtual.
@@ -63,6 +64,7 @@ type Device struct {
 	owners []*flow
 	since  sim.Time // of the preemption under way; -1: none
 	aside  int
+	host   sim.Time
 
 	// Preemptions are all so far.
 	Preemptions []Preemption
@@ -77,9 +79,11 @@ type Device struct {
 	// profiled, and Hurt9 less than 9 us longer (figure 27 of REEF).
 	Beside, Unhurt, Hurt9 int
 	// Window is when Halfway is to be noted (0: never): of each launch under way then, by network and
-	// whether it is a real-time one, the share of its kernels that have ended.
+	// whether it is a real-time one, the share of its time alone that the kernels that have ended are.
 	Window  sim.Time
 	Halfway map[Class]float64
+	// Usage is the share of multiprocessors with a block on them, until Window.
+	Usage float64
 	// Sums, where it is not nil, takes the checksum of a launch's memory when it ends.
 	Sums map[device.LaunchID]uint64
 	// Heard, where it is set, hears of every order of the launching thread.
@@ -127,6 +131,7 @@ type flow struct {
 	evicting bool     // its stream is being emptied
 	lost     bool     // a real-time kernel that it padded did not end: it waits until none of its kernels is on the device
 	aside    bool     // put aside for a real-time launch
+	again    bool     // with kernels on the device: it has to be taken up again
 	stopping bool     // Abort was asked for
 	gone     bool     // its last event is out
 	ready    sim.Time // not before this
@@ -170,7 +175,7 @@ func New(cfg Config) (*Device, error) {
 	if cfg.Params.KillNs > 0 {
 		d.info.Preempt = device.PreemptBlock
 	}
-	d.copies = g.Stream(0)
+	d.copies = g.CopyStream()
 	for range cfg.Places {
 		d.streams = append(d.streams, g.Stream(0))
 	}
@@ -318,8 +323,9 @@ func (d *Device) putAside(now sim.Time) {
 		if f.inGPU == 0 {
 			continue
 		}
+		f.again = true
 		if d.since < 0 {
-			d.since, d.aside = now, 0
+			d.since, d.aside, d.host = now, 0, 0
 		}
 		d.aside++
 		if m.Evict {
@@ -337,6 +343,11 @@ func (d *Device) evict(f *flow) {
 		return
 	}
 	f.evicting = true
+	cost := d.p.ResetNs
+	if queued, _ := d.gpu.Queued(f.stream); d.cfg.Mode.Reclaim {
+		cost += d.p.ReclaimNs * sim.Time(queued)
+	}
+	d.host = max(d.host, cost)
 	kill := (d.cfg.Mode.Kill || f.stopping) && f.net.restorable(f.done)
 	d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: kill, Reclaim: d.cfg.Mode.Reclaim, Forgive: d.cfg.Mode.Boolean}, d.events)
 	d.take()
@@ -360,7 +371,7 @@ func (d *Device) settle(now sim.Time) {
 			return
 		}
 	}
-	d.Preemptions = append(d.Preemptions, Preemption{d.since, now, d.aside})
+	d.Preemptions = append(d.Preemptions, Preemption{d.since, now, d.aside, d.host})
 	d.since = -1
 }
 
@@ -374,7 +385,9 @@ func (d *Device) launch(now sim.Time) {
 				f.aside = false
 				d.hear(Order{Did: TakenUp, Launch: f.work.Launch.ID, Kernel: f.next})
 				d.gpu.Pause(f.stream, false)
-				f.ready = max(f.ready, now+d.p.RestartNs)
+				if f.again {
+					f.again, f.ready = false, max(f.ready, now+d.p.RestartNs)
+				}
 			}
 		}
 	}
@@ -451,7 +464,7 @@ func (d *Device) pad(f *flow) {
 	if kind == kernel.Compute {
 		d.heads, d.owners = d.heads[:0], d.owners[:0]
 		for _, be := range d.flows {
-			if !be.rt && be.aside && !be.evicting && !be.lost && !be.stopping && be.syncAt == 0 && be.ready <= d.gpu.Now() &&
+			if !be.rt && be.aside && !be.evicting && !be.lost && !be.stopping && be.syncAt == 0 &&
 				be.next < be.end() && be.prog.Kernels[be.next].Kind == kernel.Compute &&
 				be.net.restorable(be.next) && f.sms.Without(be.sms) == (sim.Set{}) {
 				versions := be.prog.all[be.next]
@@ -486,9 +499,12 @@ func (d *Device) pad(f *flow) {
 
 // beside is Orion's rule: a best-effort kernel may run next to the real-time kernel on the device where
 // one of the two is bound by the memory and the other is not, it takes less time, and fewer SMs than
-// there are.
+// there are. What is no kernel takes none, and goes.
 func (d *Device) beside(f *flow) bool {
 	k := &f.prog.Kernels[f.next]
+	if k.Kind != kernel.Compute {
+		return true
+	}
 	v := &f.prog.heads[f.next]
 	for _, rt := range d.flows {
 		if !rt.rt || rt.done >= rt.end() {
@@ -659,9 +675,9 @@ func (d *Device) advance(now sim.Time) {
 // step goes to the next instant at which something happens.
 func (d *Device) step(t sim.Time) {
 	if d.Window > 0 && t > d.Window {
-		d.Window, d.Halfway = 0, map[Class]float64{}
+		d.Window, d.Halfway, d.Usage = 0, map[Class]float64{}, d.gpu.Usage()
 		for _, f := range d.flows {
-			d.Halfway[Class{f.work.Launch.Network, f.rt}] += float64(f.done) / float64(len(f.prog.Kernels))
+			d.Halfway[Class{f.work.Launch.Network, f.rt}] += f.prog.part(f.done, &d.p)
 		}
 	}
 	d.events = d.gpu.Advance(t, d.events)

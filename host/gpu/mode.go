@@ -104,6 +104,7 @@ func modes() []Mode {
 		{Name: "xsched", Priority: true, Hold: true, Queue: 8, Together: true},
 		{Name: "orion", Priority: true, Beside: true},
 		{Name: "reset", Hold: true, Evict: true, Kill: true, Queue: 4},
+		{Name: "reset-async", Hold: true, Evict: true, Kill: true},
 		{Name: "reset-plain", Hold: true, Evict: true, Kill: true, Reclaim: true},
 		{Name: "reef", Hold: true, Evict: true, Kill: true, Queue: 4, Pad: true, Versions: 10},
 		{Name: "reef-dkp", Hold: true, Evict: true, Kill: true, Queue: 4, Pad: true},

@@ -74,11 +74,13 @@ func TestOrionRule(t *testing.T) {
 	long, wide := moving, moving
 	long.BlockNs, long.Bytes = 150_000, 100<<20
 	wide.Blocks, wide.Threads = 60, 2560
+	third := small(50)
+	third.Bytes = int64(0.3 * 1024 * 50_000) // of the bandwidth: not bound by it
 	for _, c := range []struct {
 		name   string
 		be     kernel.Kernel
 		beside bool
-	}{{"as it should be", moving, true}, {"both compute", small(50), false}, {"longer", long, false}, {"as large as the device", wide, false}} {
+	}{{"as it should be", moving, true}, {"a third of the bandwidth", third, false}, {"both compute", small(50), false}, {"longer", long, false}, {"as large as the device", wide, false}} {
 		b := newBed(t, mode(t, "orion"), own("be", c.be), own("rt", many(10, small(100))...))
 		rt := b.launch(1, "rt", 1, 1, 0)
 		b.until(50_000)
@@ -179,5 +181,73 @@ func TestVersions(t *testing.T) {
 		if b.d.Padded != padded {
 			t.Errorf("%s: %d kernels padded, expected %d", name, b.d.Padded, padded)
 		}
+	}
+}
+
+// A real-time network of few kernels that sends all it can is padded too: what was put aside before it began
+// has nothing to be taken up again.
+func TestPadsShort(t *testing.T) {
+	rt := small(1000)
+	be := small(100)
+	be.Blocks = 40
+	b := newBed(t, mode(t, "reef"), own("be", many(40, be)...), own("rt", rt))
+	b.launch(1, "rt", 1, 1, 0)
+	b.launch(2, "be", 0, 1, 0)
+	for i := range device.LaunchID(20) { // the next one as the last ends
+		n := len(b.log)
+		for len(b.log) == n {
+			at, _ := b.d.Next()
+			b.until(at)
+		}
+		b.launch(10+i, "rt", 1, 1, 0)
+	}
+	if b.d.Padded < 19 {
+		t.Errorf("%d kernels padded beside 21 real-time ones", b.d.Padded)
+	}
+}
+
+// A copy of a best-effort launch takes no multiprocessor, and goes beside whatever runs: with every mode,
+// whatever a list is made of.
+func TestKinds(t *testing.T) {
+	list := []kernel.Kernel{
+		{Name: "in", Kind: kernel.Upload, Bytes: 4096, Writes: []kernel.Span{{From: 0, To: 4096}}},
+		{Name: "clear", Kind: kernel.Memset, Bytes: 4096, Writes: []kernel.Span{{From: 4096, To: 8192}}},
+		small(50),
+		{Name: "out", Kind: kernel.Fetch, Bytes: 64, Reads: []kernel.Span{{From: 4096, To: 4160}}},
+	}
+	for _, name := range gpu.ModeNames() {
+		b := newBed(t, mode(t, name), own("be", list...), own("rt", list...))
+		rt := b.launch(1, "rt", 1, 1, 0)
+		be := b.launch(2, "be", 0, 1, 0)
+		again := b.launch(3, "be", 0, 1, 0)
+		b.until(sim.Never - 1)
+		for _, w := range []device.WorkID{rt, be, again} {
+			if ns := b.ended(w); ns < 50_000 {
+				t.Errorf("%s: launch %d took %d ns", name, w, ns)
+			}
+		}
+	}
+}
+
+// A launch under way counts by the time that its kernels take alone, not by how many they are.
+func TestHalfway(t *testing.T) {
+	b := newBed(t, mode(t, "streams"), own("n", append(many(9, small(10)), full(1, 910))...))
+	b.d.Window = 500_000 // in the last kernel
+	b.launch(1, "n", 0, 1, 0)
+	b.until(sim.Never - 1)
+	if got := b.d.Halfway[gpu.Class{Network: "n"}]; got < 0.05 || got > 0.15 {
+		t.Errorf("nine kernels of ten, a tenth of the time: %v", got)
+	}
+	if u := b.d.Usage; u <= 0 || u > 1 {
+		t.Errorf("%v of the multiprocessors in use", u)
+	}
+}
+
+// A profile tells a block's time by how many share its multiprocessor: alone, and as many as fit.
+func TestProfile(t *testing.T) {
+	p := params()
+	k := kernel.Kernel{Name: "k", Blocks: 120, Threads: 640, Issue: 0.5, BlockNs: 10_000} // four fit
+	if v := gpu.Profile(&k, &p); v.Occupancy != 4 || v.BlockNs != 10_000 || v.FullNs != 20_000 || v.KernelNs != 10_000 {
+		t.Errorf("%+v, expected 4 blocks, 10 us alone, 20 us with four, 10 us for two on each of 60", v)
 	}
 }

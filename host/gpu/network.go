@@ -40,6 +40,7 @@ type batched struct {
 	heads []sched.Version   // what padding is told of each kernel
 	all   [][]sched.Version // with all versions; the kernels themselves in kernels
 	as    [][]kernel.Kernel
+	until []float64 // ns alone to the end of each kernel; nil: not asked for yet
 }
 
 func load(n *Network, most int, m *Mode, p *sim.Params) (*loaded, error) {
@@ -110,6 +111,38 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 
 // restorable is whether the program can be taken up again when kernel k is stopped inside.
 func (l *loaded) restorable(k int) bool { return k >= len(l.entries) || l.entries[k] != idem.Never }
+
+// part is the share of the program's time alone that its first n kernels take.
+func (b *batched) part(n int, p *sim.Params) float64 {
+	if b.until == nil {
+		sum := 0.0
+		for i := range b.Kernels {
+			sum += took(&b.Kernels[i], p)
+			b.until = append(b.until, sum)
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return b.until[n-1] / b.until[len(b.until)-1]
+}
+
+// took is what a kernel or a copy takes alone, from when the command processor has it.
+func took(k *kernel.Kernel, p *sim.Params) float64 {
+	ns := float64(p.DispatchNs)
+	switch k.Kind {
+	case kernel.Upload:
+		ns += float64(p.LinkNs) + float64(k.Bytes)/p.Up
+	case kernel.Fetch:
+		ns += float64(p.LinkNs) + float64(k.Bytes)/p.Down
+	case kernel.Memset:
+		ns += float64(k.Bytes) / p.Bandwidth
+	default:
+		v := Profile(k, p)
+		ns += float64(v.KernelNs)
+	}
+	return max(1, ns)
+}
 
 // fits refuses a kernel no block of which any multiprocessor can hold: it would wait for ever.
 func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {

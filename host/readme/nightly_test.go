@@ -22,7 +22,7 @@ func TestJobOfParts(t *testing.T) {
 	job := func(only string, args ...string) (string, int) {
 		t.Helper()
 		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "SLUICE_PARTS="+only, "GIT_CONFIG_GLOBAL="+os.DevNull)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "SLUICE_PARTS="+only, "SLUICE_JOB=", "MAKEFLAGS=", "GIT_CONFIG_GLOBAL="+os.DevNull)
 		out, _ := cmd.CombinedOutput()
 		return string(out), cmd.ProcessState.ExitCode()
 	}

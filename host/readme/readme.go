@@ -19,7 +19,7 @@ type Command struct {
 
 // begins is how a line of an indented block begins that is a command: a program of the repository, or one that
 // the set-up installs.
-var begins = regexp.MustCompile(`^ {4}(bin/|sluice |dse |make |sim/|hw/|hls/|go (run|test|build) |venv/|exports/|python3 |verilator |tclsh )`)
+var begins = regexp.MustCompile(`^ {4}(bin/|sluice |dse |make |sim/|hw/|hls/|go (run|test|build) |venv/|exports/|build/|python3 |verilator |tclsh )`)
 
 // prompt begins a line of a transcript: any command, and what it prints behind it.
 const prompt = "    $ "

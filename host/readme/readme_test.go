@@ -90,6 +90,30 @@ func sameHash(ts *testscript.TestScript, neg bool, files []string) {
 	}
 }
 
+// make nightly runs what commands.txt leaves to it: every test here that has a long part.
+func TestNightlyRuns(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []string{"TestCommandsRun", "TestOutputsShown", "TestStranger"} {
+		found := false
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(line, "\t@.ci/once ") || !strings.Contains(line, "go test ./host/readme ") || !strings.Contains(line, "-args -nightly") || !strings.Contains(line, " -timeout ") {
+				continue
+			}
+			_, names, _ := strings.Cut(line, "-run ")
+			names, _, _ = strings.Cut(names, " -args")
+			for name := range strings.SplitSeq(strings.Trim(names, "'"), "|") {
+				found = found || strings.Contains(test, name)
+			}
+		}
+		if !found {
+			t.Errorf("make nightly does not run %s -nightly", test)
+		}
+	}
+}
+
 // How a command of a README is run.
 const (
 	classRun     = "run"     // in make test

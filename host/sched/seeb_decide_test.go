@@ -124,3 +124,44 @@ func TestSEEBLiteralUnits(t *testing.T) {
 		t.Errorf("units %s, expected 0-1", got)
 	}
 }
+
+// Where units are free on both sides of a group that runs, the range ends at it.
+func TestSEEBLiteralRange(t *testing.T) {
+	const ms = 1_000_000
+	model := sched.LatencyModel{Alpha: ms}
+	models := map[string]sched.LatencyModel{"a": model, "b": model, "c": model}
+	units := func(literal bool) device.Units {
+		s := &sched.SEEB{Literal: literal, Thetas: []float32{0.5}, Models: models}
+		st := &sched.State{Devices: make([]sched.DeviceView, 1)}
+		d := &st.Devices[0]
+		d.MaxBatch, d.Places, d.Slots, d.Units, d.Priorities = 1, 8, 64, 12, 1
+		for i, n := range []string{"a", "b", "c"} {
+			d.Hosted = append(d.Hosted, sched.Hosted{Network: n, Table: upTo4(t, n)})
+			st.Queue.Push(&sched.Request{ID: device.RequestID(i + 1), Network: n, Arrived: ms, Deadline: 900 * ms})
+		}
+		for _, a := range s.Decide(100*ms, st, &sched.Event{}, nil) {
+			if a.Kind == sched.Launch {
+				r, _ := st.Queue.Remove(a.Requests[0])
+				d.Launches = append(d.Launches, &sched.LaunchView{Network: a.Network, Units: a.Units, Requests: []sched.Request{r}})
+			}
+		}
+		if len(d.Launches) != 3 || d.Launches[1].Units != device.UnitRange(4, 4) {
+			t.Fatalf("three groups of a third of the units are expected: %d launches", len(d.Launches))
+		}
+		d.Launches = d.Launches[1:2] // 4 to 7; 0 to 3 and 8 to 11 are free
+		s.Decide(150*ms, st, &sched.Event{}, nil)
+		st.Queue.Push(&sched.Request{ID: 4, Network: "a", Arrived: 160 * ms, Deadline: 900 * ms})
+		for _, a := range s.Decide(200*ms, st, &sched.Event{}, nil) {
+			if a.Kind == sched.Launch {
+				return a.Units
+			}
+		}
+		return device.Units{}
+	}
+	if got := units(true); got != device.UnitRange(0, 4) {
+		t.Errorf("literally: units %s, expected 0-3", got)
+	}
+	if got := units(false); got.Count() != 8 {
+		t.Errorf("seeb: units %s, expected all that are free", got)
+	}
+}

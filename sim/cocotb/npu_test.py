@@ -19,6 +19,8 @@ from cocotbext.axi.axi_channels import AxiARSink, AxiAWSink
 # offsets of hw/abi that vectors do not speak of
 TIME_LO, TIME_HI, ACCESS, IRQ_STATUS = 0x0C0, 0x0C4, 0x0C8, 0x048
 MEMORY = 1 << 29
+# cycles in which a start of such small networks ends, paused or not
+LIMIT = 200_000
 
 
 def pauses(rng, mean):
@@ -78,7 +80,9 @@ class Bench:
         channels = {
             "aw": ["awid", "awaddr", "awlen"], "ar": ["arid", "araddr", "arlen"], "w": ["wdata", "wstrb", "wlast"],
         }
-        owed = []  # IDs of announced bursts whose data are still to come
+        # IDs of announced bursts whose data are still to come: data may be taken before their address is, not before
+        # it stands on the bus
+        owed, noted = [], False
         edge, settled = RisingEdge(self.dut.clk), ReadOnly()
         while True:
             await edge
@@ -91,6 +95,10 @@ class Bench:
                 waiting.pop(channel, None)
                 if not valid:
                     continue
+                if channel == "aw":
+                    if not noted:
+                        owed.append(payload[0])
+                    noted = not ready
                 if not ready:
                     waiting[channel] = payload
                     self.seen["paused"] += 1
@@ -110,8 +118,6 @@ class Bench:
                 assert length < 16, f"port {port}: a burst of {length + 1} beats"
                 assert address % (1 << size) == 0 and address // 4096 == (address + ((length + 1) << size) - 1) // 4096, \
                     f"port {port}: a burst of {length + 1} beats at {address:#x}"
-                if channel == "aw":
-                    owed.append(payload[0])
 
     async def count(self):
         while True:
@@ -134,8 +140,8 @@ class Bench:
             await self.regs.write(ACCESS, (1).to_bytes(4, "little"))
 
     async def run(self, cycles):
-        """Until the interrupt; pauses make a start longer than a vector allows for."""
-        for _ in range(8 * cycles):
+        """Until the interrupt; pauses make a start longer than it takes otherwise."""
+        for _ in range(min(8 * cycles, LIMIT)):
             if int(self.dut.irq.value):
                 return True
             await RisingEdge(self.dut.clk)
@@ -196,8 +202,9 @@ async def vectors(dut):
         cocotb.start_soon(bench.watch(port))
     cocotb.start_soon(bench.count())
     runs = 0
-    for i, path in enumerate(sorted(pathlib.Path(os.environ["VECTORS"]).glob("*.vec"))):
-        if i:
+    paths = sorted(pathlib.Path(os.environ["VECTORS"]).glob("*.vec"))
+    for i, path in enumerate(paths):
+        if i or len(paths) == 1:  # the first of several goes undisturbed
             bench.pause(rng.choice((20, 50, 80)))
         runs += await with_timeout(play(bench, path), 60, "ms")
     assert runs > 0 and bench.seen["paused"] > 100 and bench.seen["bursts"] > 100, f"{runs} starts, {bench.seen}"

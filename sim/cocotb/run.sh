@@ -39,16 +39,30 @@ top=$(basename "$out"/ip/*.v .v)
 rm -rf "$out/vectors"
 go run ./dse/cmd/dse vectors --config "$config" --n "$n" --seed "$seed" --max-macs "$macs" --out "$out/vectors" >/dev/null
 
+# What Python drives are variables of a module without ports: ports of a Verilator top are copied over anew in every
+# evaluation, so that what is written to them through VPI does not last.
+{
+  echo "module npu_bench #("
+  sed -nE 's/^ *(parameter .*)$/  \1/p' "$out/ip/$top.v"
+  echo ");"
+  sed -nE 's/^ *input +wire +(.*[^,]),?$/  reg \1 = 0;/p; s/^ *output +wire +(.*[^,]),?$/  wire \1;/p' "$out/ip/$top.v"
+  echo "  $top #("
+  sed -nE 's/^ *parameter +([A-Z_]+) *=.*$/    .\1(\1)/p' "$out/ip/$top.v" | paste -sd,
+  echo "  ) u_top ("
+  sed -nE 's/^ *(input|output) +wire +(\[[^]]*\] )?([A-Za-z0-9_]+),?$/    .\3(\3)/p' "$out/ip/$top.v" | paste -sd,
+  echo "  );"
+  echo "endmodule"
+} >"$out/npu_bench.v"
+
 mapfile -t sources < <(grep '^hw/' hw/rtl/files.f)
-sources+=(hw/xilinx/mac_chain_dsp48e2.sv sim/cells/dsp48e2.v "$out/ip/$top.v")
+sources+=(hw/xilinx/mac_chain_dsp48e2.sv sim/cells/dsp48e2.v "$out/ip/$top.v" "$out/npu_bench.v")
 config-of() { "$venv/cocotb-config" "$@"; }
 share=$(config-of --share) libs=$(config-of --lib-dir)
-# only the top's ports are looked at from Python
-printf '`verilator_config\npublic_flat_rw -module "%s" -var "*"\n' "$top" >"$out/public.vlt"
+printf '`verilator_config\npublic_flat_rw -module "npu_bench" -var "*"\n' >"$out/public.vlt"
 hash=$( (verilator --version; echo "$quiet $share"; cat "${sources[@]}" sim/cocotb/run.sh) | sha256sum | cut -d' ' -f1)
 if [[ ! -x $out/sim/npu || ! -f $out/hash || $(<"$out/hash") != "$hash" ]]; then
   rm -rf "$out/sim" "$out/hash"
-  if ! verilator --cc --exe --build -j 2 --vpi --prefix Vtop --top-module "$top" --Mdir "$out/sim" -o npu -O3 -Wno-fatal \
+  if ! verilator --cc --exe --build -j 2 --vpi --prefix Vtop --top-module npu_bench --Mdir "$out/sim" -o npu -O3 -Wno-fatal \
       "-GQUIET=$quiet" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" "$out/public.vlt" "${sources[@]}" "$share/lib/verilator/verilator.cpp" \
       -LDFLAGS "-Wl,-rpath,$libs -L$libs -lcocotbvpi_verilator" >"$out/build.log" 2>&1; then
     tail -n 30 "$out/build.log" >&2
@@ -58,7 +72,7 @@ if [[ ! -x $out/sim/npu || ! -f $out/hash || $(<"$out/hash") != "$hash" ]]; then
 fi
 
 rm -f "$out/results.xml"
-(cd "$out" && env MODULE=npu_test TOPLEVEL="$top" TOPLEVEL_LANG=verilog RANDOM_SEED="$seed" COCOTB_RESULTS_FILE="$out/results.xml" \
+(cd "$out" && env MODULE=npu_test TOPLEVEL=npu_bench TOPLEVEL_LANG=verilog RANDOM_SEED="$seed" COCOTB_RESULTS_FILE="$out/results.xml" \
   LIBPYTHON_LOC="$(config-of --libpython)" PYTHONPATH="$OLDPWD/sim/cocotb:$("$venv/python" -c 'import site; print(site.getsitepackages()[0])')" \
   VECTORS="$out/vectors" QUIET="$quiet" sim/npu) >"$out/run.log" 2>&1 || true
 grep -oE 'cocotb: .*' "$out/run.log" | sed "s/^cocotb:/cocotb: $board $config, QUIET $quiet, seed $seed:/" || true

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/experiments/verdict"
+	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/load"
 )
 
@@ -23,7 +25,8 @@ type benchGPUCmd struct {
 	Out   string        `default:"out/bench-gpu" help:"Folder for summary.json."`
 	Check bool          `help:"Exit with 1 where a statement does not hold."`
 	JSON  bool          `name:"json" help:"Print JSON."`
-	Trace string        `placeholder:"FORMAT:FILE" help:"seeb: arrivals of a published trace (alibaba:FILE for PAI's tables) in place of the bursts that are drawn."`
+	Trace string        `placeholder:"FORMAT:FILE" help:"seeb: arrivals of a published trace (alibaba:FILE for PAI's tables) in place of the bursts that are drawn. reef: a workload of DISB (disb:REAL.json) in place of the car's that is drawn."`
+	GPU   []string      `name:"gpu" placeholder:"NAME=FILE.yaml" help:"Parameters of one's own for a GPU of the bench (reef: mi50, gv100; seeb: rtx3090)."`
 
 	first string
 }
@@ -50,6 +53,7 @@ Example:
   sluice bench reef --time 300ms --seeds 1,2
   sluice bench reef --vary --json
   sluice bench seeb reef --json
+  sluice bench reef --gpu mi50=mine.yaml --trace disb:REAL.json
   sluice bench seeb --trace alibaba:pai_task_table.csv`
 }
 
@@ -57,7 +61,9 @@ type gpuDoc struct {
 	header
 	Benches    []string             `json:"benches"`
 	Seeds      []uint64             `json:"seeds"`
-	TimeNs     int64                `json:"time_ns"`
+	TimeNs     int64                `json:"time_ns"` // of the first bench's runs
+	Times      map[string]int64     `json:"times_ns"`
+	GPUs       map[string]string    `json:"gpus,omitempty"` // parameter files in place of the project's
 	Rows       []experiments.Row    `json:"rows"`
 	Statements []verdict.Statement  `json:"statements"`
 	Fits       map[string]*gpus.Fit `json:"latency_models,omitempty"` // seeb: by network, ns
@@ -78,30 +84,60 @@ func (c *benchGPUCmd) run(e *env) error {
 	if c.Time != 0 && (c.Time < time.Millisecond || c.Time > time.Hour) {
 		return coded(codeUsage, fmt.Errorf("--time %s: 1ms to 1h are expected", c.Time))
 	}
-	var arrivals []int64
+	cfg := gpus.Config{Seeds: seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary, Files: map[string]*params.File{}}
 	if c.Trace != "" {
 		format, path, _ := strings.Cut(c.Trace, ":")
+		of := map[bool]string{true: "reef", false: "seeb"}[format == "disb"]
+		if !slices.Contains(names, of) {
+			return coded(codeUsage, fmt.Errorf("--trace %s: a trace of this format is for bench %s; benches are %s", c.Trace, of, strings.Join(names, ", ")))
+		}
 		tr, err := load.TraceFile(format, path, seeds[0])
 		if err != nil {
 			return coded(codeInput, err)
 		}
-		arrivals = tr.Times()
+		if of == "reef" {
+			cfg.Real = tr
+		} else {
+			cfg.PAI = tr.Times()
+		}
 	}
-	doc := &gpuDoc{header: header{"sluice-bench-gpu/1", version, seeds[0], "simulated"}, Benches: names, Seeds: seeds, TimeNs: c.Time.Nanoseconds()}
-	for _, n := range names {
-		b, err := gpus.Run(e.ctx, n, gpus.Config{
-			Seeds: seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary, PAI: arrivals,
-			Tell: func(what string) { e.log.Info("bench "+n, "at", what) },
-		})
+	doc := &gpuDoc{header: header{"sluice-bench-gpu/1", version, seeds[0], "simulated"}, Benches: names, Seeds: seeds, Times: map[string]int64{}}
+	for _, g := range c.GPU {
+		name, path, ok := strings.Cut(g, "=")
+		if !ok || !params.IsFile(path) || cfg.Files[name] != nil {
+			return coded(codeUsage, fmt.Errorf("--gpu %s: NAME=FILE.yaml is expected, a name once", g))
+		}
+		f, err := params.Of(path)
 		if err != nil {
+			return coded(codeInput, err)
+		}
+		if cfg.Files[name] = f; doc.GPUs == nil {
+			doc.GPUs = map[string]string{}
+		}
+		doc.GPUs[name] = path
+	}
+	for name := range cfg.Files {
+		if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(gpus.GPUs(n), name) }) {
+			return coded(codeUsage, fmt.Errorf("--gpu %s: bench %s runs on no GPU of this name", name, strings.Join(names, ", ")))
+		}
+	}
+	for _, n := range names {
+		cfg.Tell = func(what string) { e.log.Info("bench "+n, "at", what) }
+		b, err := gpus.Run(e.ctx, n, cfg)
+		switch {
+		case errors.Is(err, gpus.ErrWorkload):
+			return coded(codeInput, err)
+		case err != nil:
 			return err
 		}
+		doc.Times[n] = b.Ns
 		doc.Rows = append(doc.Rows, b.Rows...)
 		doc.Statements = append(doc.Statements, b.Statements...)
 		if b.Fits != nil {
 			doc.Fits, doc.Open = b.Fits, b.Open
 		}
 	}
+	doc.TimeNs = doc.Times[names[0]]
 	if err := e.output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}

@@ -220,10 +220,25 @@ func top(raw []int16, frac, n int) []classProb {
 	return all
 }
 
+// shorten answers how images are told apart in few words: by the names of their files, or where some of these are
+// alike by their paths.
+func shorten(all []classified) func(path string) string {
+	of := map[string]string{}
+	for _, x := range all {
+		base := filepath.Base(x.Image)
+		if before, ok := of[base]; ok && before != x.Image {
+			return func(path string) string { return path }
+		}
+		of[base] = x.Image
+	}
+	return filepath.Base
+}
+
 func (c *classifyCmd) print(e *env, d *classifyDoc) error {
 	fmt.Fprintf(e.stdout, "bundle %s on %s (times %s); calibration: %s\n\n", d.Bundle, d.Device, d.Label, d.Calibration)
 	t := report.Table{Head: []string{"image", "class", "exit", "time", "likely"}}
 	right, labelled := 0, 0
+	short := shorten(d.Images)
 	for _, x := range d.Images {
 		name := func(c classProb) string {
 			if c.Name != "" {
@@ -235,7 +250,7 @@ func (c *classifyCmd) print(e *env, d *classifyDoc) error {
 		for _, c := range x.Top {
 			likely = append(likely, fmt.Sprintf("%s %s", name(c), report.Percent(c.Prob)))
 		}
-		t.Add(filepath.Base(x.Image), name(x.Top[0]), x.Exit, report.Ns(x.Ns), strings.Join(likely, ", "))
+		t.Add(short(x.Image), name(x.Top[0]), x.Exit, report.Ns(x.Ns), strings.Join(likely, ", "))
 		if x.Label != nil {
 			if labelled++; *x.Label == x.Class {
 				right++

@@ -6,6 +6,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -20,7 +21,8 @@ func cudaLibrary() string { return os.Getenv("SLUICE_CUDA") }
 // gpuConfig is how a GPU of NVIDIA's (cuda) or of AMD's (hip) is opened.
 func gpuConfig(name string) (cuda.Config, error) {
 	if name != driver.HIP.Name {
-		return cuda.Config{Library: cudaLibrary()}, nil
+		masks, err := streamMasks()
+		return cuda.Config{Library: cudaLibrary(), NVML: os.Getenv("SLUICE_NVML"), Masks: masks}, err
 	}
 	cfg := cuda.Config{API: driver.HIP, Library: os.Getenv("SLUICE_HIP")}
 	file := os.Getenv("SLUICE_HIP_KERNELS")
@@ -30,6 +32,30 @@ func gpuConfig(name string) (cuda.Config, error) {
 	var err error
 	cfg.Kernels, err = kernels.Object(file)
 	return cfg, err
+}
+
+// streamMasks are partitions by masks of streams, where SLUICE_MASKS asks for them: known, the drivers whose offset
+// is known, or a file of others'.
+func streamMasks() (*cuda.Masks, error) {
+	from := os.Getenv("SLUICE_MASKS")
+	if from == "" {
+		return nil, nil
+	}
+	m := &cuda.Masks{Offsets: driver.KnownOffsets()}
+	if from != "known" {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			return nil, fmt.Errorf("SLUICE_MASKS: known, or a file of offsets, is expected: %w", err)
+		}
+		if m.Offsets, err = driver.ReadOffsets(from, string(text)); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if m.Driver, err = cuda.DriverVersion(cudaLibrary(), os.Getenv("SLUICE_NVML")); err != nil {
+		return nil, fmt.Errorf("SLUICE_MASKS: the driver's exact version: %w", err)
+	}
+	return m, nil
 }
 
 // openGPU opens the first GPU.

@@ -185,6 +185,50 @@ func profiled(t *testing.T, dir string) {
 	}
 }
 
+// TestMasks serves on masks of streams where they are asked for, and says what is missing for them.
+func TestMasks(t *testing.T) {
+	at := filepath.Join("..", "..", "..", "build", "fakecuda")
+	lib, err := fake.Build(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nvml, err := fake.BuildNVML(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := fake.Attach(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.GPUs(1, 16)
+	defer h.GPUs(1, 132)
+	dir := t.TempDir()
+	t.Setenv("SLUICE_CUDA", lib)
+	t.Setenv("SLUICE_NVML", nvml)
+	file := filepath.Join(dir, "offsets")
+	if err := os.WriteFile(file, []byte("999.0.1: 0x1c4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, log bytes.Buffer
+	for _, c := range []struct {
+		masks string
+		code  int
+		says  string
+	}{
+		{"known", codeDevice, `where driver "999.0.1" keeps them is not known`},
+		{filepath.Join(dir, "none"), codeDevice, "known, or a file of offsets, is expected"},
+		{file, codeOK, "on 8 units"},
+	} {
+		t.Setenv("SLUICE_MASKS", c.masks)
+		out.Reset()
+		log.Reset()
+		run := []string{"profile", "--device", "cuda", "--config", "tiny", "--network", "tiny", "--build", dir, "--out", dir, "--runs", "1", "--max-batch", "1", "--units", "8"}
+		if code := realMain(run, &out, &log); code != c.code || !strings.Contains(out.String()+log.String(), c.says) {
+			t.Errorf("%s: exit code %d, %s%s", c.masks, code, out.String(), log.String())
+		}
+	}
+}
+
 // TestHIP serves on AMD's runtime without a GPU.
 func TestHIP(t *testing.T) {
 	at := filepath.Join("..", "..", "..", "build", "fakecuda")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -88,6 +89,8 @@ func (c *doctorCmd) Run(e *env) error {
 		add("gpu", "--device "+name, found, err)
 		checks[len(checks)-1].Optional = true
 	}
+
+	add("simulated gpus", "--device gpu-sim:NAME, or gpu-sim:FILE.yaml with parameters of one's own", strings.Join(params.Names(), ", "), nil)
 
 	missing := 0
 	for _, k := range checks {

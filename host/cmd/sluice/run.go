@@ -25,8 +25,8 @@ import (
 type runCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, as dse compile writes it, in place of --network and --config."`
 	what
-	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), uio (the NPU of the board that this runs on), cuda or hip (a GPU of NVIDIA's or AMD's, the bundle's numbers to the bit), or gpu-sim:NAME (a simulated GPU, with --workload)."`
-	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary."`
+	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), uio (the NPU of the board that this runs on), cuda or hip (a GPU of NVIDIA's or AMD's, the bundle's numbers to the bit), or gpu-sim:NAME or gpu-sim:FILE.yaml (a simulated GPU by name, or by a parameter file of your own, with --workload)."`
+	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary. gpu-sim has its own: rt-only, seq, streams, priority, wait, drain, xsched1, orion, reset, reef-dkp, reef (streams,reef where none is given), and Strait's."`
 	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
 	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
 	Theta    thetaFlag `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas."`
@@ -134,7 +134,7 @@ func (c *runCmd) Run(e *env) error {
 			return coded(codeUsage, fmt.Errorf("--%s is for --device %sNAME, the device is %s", f, gpuSim, c.Device))
 		}
 	}
-	if err := c.checkDevice(); err != nil {
+	if err := c.checkDevice(e); err != nil {
 		return err
 	}
 	if strings.HasPrefix(c.Device, gpuSim) {

@@ -1,4 +1,4 @@
-// sluice run --device gpu-sim:NAME: somebody's own kernels and workload on a simulated GPU.
+// sluice run --device gpu-sim:NAME|FILE.yaml: somebody's own kernels and workload on a simulated GPU.
 
 package main
 
@@ -21,6 +21,9 @@ import (
 // gpuSim is what the device's name begins with.
 const gpuSim = "gpu-sim:"
 
+// others are the flags of run that say nothing to a simulated GPU, beside those that make a bundle.
+var others = []string{"rate", "theta", "n", "arrivals", "clock", "waves", "waves-gib", "profile", "data", "labels", "noise", "build", "uio"}
+
 // gpuDevices are devices that are a GPU.
 var gpuDevices = []string{"cuda", "hip"}
 
@@ -31,12 +34,12 @@ func onGPU(name string) bool { return slices.Contains(gpuDevices, name) }
 func (c *runCmd) untold() bool { return onGPU(c.Device) && c.Profile == "" }
 
 // checkDevice refuses what is no device, and flags that it does not have.
-func (c *runCmd) checkDevice() error {
+func (c *runCmd) checkDevice(e *env) error {
 	devices := []string{"cosim", "cuda", "hip", "hls", "soft", "uio"}
 	gpu := strings.HasPrefix(c.Device, gpuSim)
 	switch {
 	case !gpu && !slices.Contains(devices, c.Device):
-		return coded(codeUsage, fmt.Errorf("--device %s: expected %s, or %s and one of %s", c.Device, strings.Join(devices, ", "), gpuSim, strings.Join(params.Names(), ", ")))
+		return coded(codeUsage, fmt.Errorf("--device %s: expected %s, or %s and one of %s, or a parameter file, FILE.yaml", c.Device, strings.Join(devices, ", "), gpuSim, strings.Join(params.Names(), ", ")))
 	case !gpu && (c.Kernels != "" || c.Workload != "" || c.Time != 0 || c.Style != "tvm"):
 		return coded(codeUsage, fmt.Errorf("--kernels, --workload, --style and --time are for --device %sNAME, the device is %s", gpuSim, c.Device))
 	case c.Device != "uio" && (c.Label != "" || c.ClockMHz != 0):
@@ -47,8 +50,17 @@ func (c *runCmd) checkDevice() error {
 		return coded(codeUsage, fmt.Errorf("--device %s: --rate N/s and --slo TIME are expected (250/s, 20ms): the bundle's table is the NPU's, and multiples would be of its figures; or --profile FILE, of sluice profile", c.Device))
 	case gpu && c.Workload == "":
 		return coded(codeUsage, fmt.Errorf("--device %s: --workload FILE is missing, a workload file of DISB", c.Device))
+	case gpu && c.Bundle != "":
+		return coded(codeUsage, fmt.Errorf("%s: a bundle is an NPU's, --device %s serves the networks of --workload", c.Bundle, c.Device))
+	case gpu && c.Kernels != "" && slices.Contains(e.given, "style"):
+		return coded(codeUsage, errors.New("--style is of the catalogue's kernels, --kernels is a list in their place: expected one of the two"))
 	case gpu && c.Time < 0:
 		return coded(codeUsage, fmt.Errorf("--time %s: expected more than 0", c.Time))
+	}
+	for _, name := range slices.Concat(others, makes) {
+		if gpu && slices.Contains(e.given, name) {
+			return coded(codeUsage, fmt.Errorf("--%s says nothing to --device %s: the workload has its loads, and the GPU its parameters", name, c.Device))
+		}
 	}
 	return nil
 }
@@ -94,7 +106,7 @@ func (c *runCmd) gpu(e *env) error {
 		return coded(codeUsage, err)
 	}
 	policies := c.Policy
-	if slices.Equal(policies, []string{"serial", "fluid"}) { // the default, which is an NPU's
+	if !slices.Contains(e.given, "policy") { // the default is an NPU's
 		policies = []string{"streams", "reef"}
 	}
 	batches, err := straits(policies)
@@ -140,6 +152,7 @@ func (c *runCmd) gpu(e *env) error {
 		return coded(codeInput, fmt.Errorf("%s: %d requests, at most %d are served, as every one is kept; --time cuts", c.Workload, n, maxRequests))
 	}
 	doc.Time = own.Duration()
+	var failed error
 	for _, p := range policies {
 		_, done := e.progress(p, 1)
 		out, res, err := own.Run(e.ctx, p)
@@ -155,6 +168,9 @@ func (c *runCmd) gpu(e *env) error {
 			PreemptionNs: out.Preempt * 1e3, PreemptionP99: out.PreemptP99 * 1e3, Padded: out.Padded, Again: out.Again,
 		}
 		d.Policy = p
+		if i := slices.IndexFunc(res.Records, func(r engine.Record) bool { return r.Ending == engine.Errored }); i >= 0 && failed == nil {
+			failed = fmt.Errorf("%s: %d of %d requests ended in errors, the first: %s", p, d.Errors, d.Requests, res.Records[i].Why)
+		}
 		if out.RT > 0 {
 			d.RealTime, d.RealTimeP99 = &out.RT, &out.RTP99
 		}
@@ -176,7 +192,7 @@ func (c *runCmd) gpu(e *env) error {
 		return err
 	}
 	if c.JSON {
-		return nil
+		return coded(codeDevice, failed)
 	}
 	fmt.Fprintf(e.stdout, "%s, %s of %s (simulated); kernels: %s\n\n", f.Name, report.Ns(doc.Time), doc.Workload, doc.Kernels)
 	for i := range doc.Runs {
@@ -201,5 +217,5 @@ func (c *runCmd) gpu(e *env) error {
 		}
 		fmt.Fprintf(e.stdout, "%s; throughput %.3f; %s\n\n", rt, r.Throughput, gone)
 	}
-	return nil
+	return coded(codeDevice, failed)
 }

@@ -10,12 +10,14 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/verdict"
 	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/load"
 )
 
 // Bench is what a bench of a publication gives.
 type Bench struct {
 	Rows       []experiments.Row
 	Statements []verdict.Statement
+	Ns         int64           // virtual time of a run
 	Fits       map[string]*Fit // SEEB's latency models, by network
 	Open       Open            // what the publication leaves open, as it was set
 }
@@ -26,7 +28,9 @@ type Config struct {
 	Ns    int64 // virtual time of a run
 	Vary  bool  // halve and double every assumed parameter
 	Tell  func(what string)
-	PAI   []int64 // arrivals of a trace in place of the bursts that SEEB's bench draws; nil: none
+	Files map[string]*params.File // in place of the project's for GPUs
+	PAI   []int64                 // arrivals of a trace in place of the bursts that SEEB's bench draws; nil: none
+	Real  *load.Trace             // a workload of DISB in place of REEF's bench's drive; nil: none
 }
 
 // claim is a statement before it is looked at.
@@ -47,6 +51,7 @@ type lab struct {
 	runs map[string]*Outcome
 	edge *Edge // SEEB's
 	pai  []int64
+	real []Client // in place of those of Drive; nil: none
 }
 
 func newLab(ctx context.Context, f *params.File, ns int64, seed uint64) *lab {
@@ -78,6 +83,9 @@ func (l *lab) run(style, system, workload string) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.real != nil && workload == "drive" {
+		w.Clients = l.real
+	}
 	o, err := l.bed(style).Run(l.ctx, system, w, l.ns, l.seed)
 	if err != nil {
 		return nil, fmt.Errorf("DISB %s under %s on %s: %w", workload, system, l.file.Name, err)
@@ -89,13 +97,13 @@ func (l *lab) run(style, system, workload string) (*Outcome, error) {
 // workloadOf is a workload of DISB, or NETWORK+n: one real-time client of mobilenetv2, which is short, at
 // a tenth of its throughput over n best-effort clients of the network; or RT/BE: both send all they can.
 func workloadOf(name string) (Workload, error) {
-	for _, w := range DISB() {
+	for _, w := range append(DISB(), Drive()) {
 		if w.Name == name {
 			return w, nil
 		}
 	}
 	if rt, be, ok := strings.Cut(name, "/"); ok {
-		return Workload{name, []Client{{Network: rt, Share: 1}, {Network: be}}}, nil
+		return Workload{name, []Client{{Network: rt, Urgent: true}, {Network: be}}}, nil
 	}
 	var n int
 	net, count, ok := strings.Cut(name, "+")
@@ -211,9 +219,17 @@ func (c *Config) labs(ctx context.Context, k *bench, f *params.File, o Open, see
 			return nil, err
 		}
 	}
+	var clients []Client
+	if c.Real != nil {
+		own, err := NewOwn(f, "tvm", nil, c.Real, nil)
+		if err != nil {
+			return nil, err
+		}
+		clients = own.w.Clients
+	}
 	for _, s := range seeds {
 		l := newLab(ctx, f, c.Ns, s)
-		l.edge, l.pai = e, c.PAI
+		l.edge, l.pai, l.real = e, c.PAI, clients
 		out = append(out, l)
 	}
 	return out, nil
@@ -231,10 +247,10 @@ func Run(ctx context.Context, name string, c Config) (*Bench, error) {
 	if len(c.Seeds) == 0 || c.Ns < 1 {
 		return nil, errors.New("a bench needs seeds and a length")
 	}
-	b := &Bench{}
+	b := &Bench{Ns: c.Ns}
 	labs := map[string][]*lab{}
 	for _, g := range k.gpus {
-		f, err := params.Of(g)
+		f, err := c.file(g)
 		if err != nil {
 			return nil, err
 		}
@@ -260,6 +276,20 @@ func Run(ctx context.Context, name string, c Config) (*Bench, error) {
 		return b, c.vary(ctx, &k, b)
 	}
 	return b, nil
+}
+
+// file is a GPU's parameters.
+func (c *Config) file(gpu string) (*params.File, error) {
+	if f := c.Files[gpu]; f != nil {
+		return f, nil
+	}
+	return params.Of(gpu)
+}
+
+// GPUs are those that a bench runs on; nil: there is no such bench.
+func GPUs(name string) []string {
+	k, _ := benches(name)
+	return k.gpus
 }
 
 func (c *Config) tell(what string) {
@@ -315,7 +345,7 @@ func (c *Config) rows(b *Bench, labs map[string][]*lab) error {
 func (c Config) vary(ctx context.Context, k *bench, b *Bench) error {
 	c.Ns /= 2
 	for _, g := range k.gpus {
-		f, err := params.Of(g)
+		f, err := c.file(g)
 		if err != nil {
 			return err
 		}

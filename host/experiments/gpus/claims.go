@@ -131,6 +131,80 @@ func redone(style, workload string) probe {
 	}
 }
 
+// bestEffort is the throughput of best-effort clients.
+func bestEffort(system, workload string) probe {
+	return outcome("tvm", system, workload, func(o *Outcome) float64 { return o.BestEffort })
+}
+
+// starving is in how many of figure 23's pairs best-effort clients get less than a thousandth of a GPU.
+func starving(system string) probe {
+	return func(l *lab) (float64, error) {
+		n := 0.0
+		for _, p := range each25(func(pair string) probe { return bestEffort(system, pair) }) {
+			x, err := p(l)
+			if err != nil {
+				return 0, err
+			}
+			if x < 0.001 {
+				n++
+			}
+		}
+		return n, nil
+	}
+}
+
+// usages is the mean share of CUs in use by a real-time network and what pads it, over five of those.
+func usages(system, network string) probe {
+	return pairs(func(pair string) probe {
+		return outcome("tvm", system, pair, func(o *Outcome) float64 { return o.Usage })
+	}, network)
+}
+
+// hostReset is how long the host queue of one best-effort client takes to be emptied, deviceReset the rest
+// of a preemption but for the kill.
+func hostReset(system string) probe {
+	return func(l *lab) (float64, error) {
+		o, err := l.run("tvm", system, "resnet152+1")
+		if err != nil || o.Preemptions == 0 {
+			return math.NaN(), err
+		}
+		return o.Host, nil
+	}
+}
+
+func deviceReset(system string) probe {
+	return func(l *lab) (float64, error) {
+		o, err := l.run("tvm", system, "resnet152+1")
+		if err != nil || o.Preemptions == 0 {
+			return math.NaN(), err
+		}
+		return o.Preempt - o.Host - l.file.Values["kill_ns"].Value/1e3, nil
+	}
+}
+
+// linear is by how much a place of the device queue makes preemption longer from 16 to 64 places, over
+// from 4 to 16.
+func linear(l *lab) (float64, error) {
+	w, err := workloadOf("resnet152+1")
+	if err != nil {
+		return 0, err
+	}
+	at := func(n float64) (float64, error) {
+		o, err := NewBed(l.file.With("device_queue", n/l.file.Values["device_queue"].Value), "tvm").Run(l.ctx, "reset-async", w, l.ns, l.seed)
+		if err != nil || o.Preemptions == 0 {
+			return math.NaN(), err
+		}
+		return o.Preempt, nil
+	}
+	var us [3]float64
+	for i, n := range []float64{4, 16, 64} {
+		if us[i], err = at(n); err != nil {
+			return 0, err
+		}
+	}
+	return (us[2] - us[1]) / 48 / ((us[1] - us[0]) / 12), nil
+}
+
 // by is one system's preemptions over another's, by workload.
 func by(workloads []string, a, b string) (out []probe) {
 	for _, w := range workloads {
@@ -191,6 +265,11 @@ func reefClaims() []claim {
 		shapes  = "kernels here are a network's layers, fused by one rule and timed by another; the frameworks' are tuned, and split some layers into several"
 		evicted = "the command processor's cost of a kernel that ends itself is fitted to a device queue of four, at one client"
 		orion   = "kernels of each best-effort client go one at a time; what Orion's own scheduling costs its host is not published and not simulated"
+	)
+	const (
+		starved = "what fits beside none of a network's kernels stays at the head of its queue: our real-time kernels leave few compute units"
+		device  = "the device queue of 256 takes nearly all of a network's kernels at once, so the host's is nearly empty"
+		halves  = "how much of a network is queued when it is preempted is as drawn, and less than a half of ResNet-152 behind a task of its own"
 	)
 	var each17 []probe
 	for _, w := range DISB() {
@@ -279,6 +358,42 @@ func reefClaims() []claim {
 		gain("fig20a/wait-least", "wait-based over reset-based without them, the least for one to five clients", "mi50", 1.7, least(by(clients, "wait", "reset-plain")...)),
 		gain("fig20a/wait-most", "and the most", "mi50", 3.0, most(by(clients, "wait", "reset-plain")...)),
 		near("fig21/ms", "ResNet-152 with a device queue of four: 12.3 ms", "mi50", 12.3, alone("tvm", "resnet152")))
+	// Sections 6.3 and 6.5: nobody starves.
+	out = append(out,
+		because(ours(atLeast("sec6.3/B/best-effort", "even in DISB B best-effort tasks do not starve: their throughput under REEF, of alone, at least a hundredth", "mi50", 0.01, bestEffort("reef", "B"))), starved),
+		because(near("sec6.5/dkp-starved", "pairs of 25 in which padding alone leaves best-effort tasks nothing: four", "mi50", 4, starving("reef-dkp")), starved),
+		because(atMost("sec6.5/mv-starved", "and with versions: none", "mi50", 0, starving("reef")), starved))
+	// Figures 15 and 16, the trace of a car.
+	for _, g := range []struct {
+		gpu      string
+		from, to float64
+	}{{"mi50", 1.22, 1.42}, {"gv100", 1.18, 1.25}} {
+		id := "fig15-16/" + g.gpu + "/trace/"
+		out = append(out,
+			because(between(id+"reef-throughput", "REEF: throughput with the real-time tasks of a car", g.gpu, g.from, g.to, throughput("tvm", "reef", "drive")), spread),
+			atMost(id+"reef-rt", "and their latency, of RT-Only's, 4.2 % more at most", g.gpu, 1.042, rt("tvm", "reef", "drive")))
+	}
+	// Figure 20(b), part by part: the host's queue, and the rest less the 3 us of the kill.
+	for _, s := range []struct {
+		id, text string
+		us       float64
+		of       probe
+		fitted   bool
+	}{
+		{"host", "the host queue without asynchronous reclamation: 17 us", 17, hostReset("reset-plain"), true},
+		{"host-async", "and with it: 3 us", 3, hostReset("reset-async"), true},
+		{"device", "the device queue without restriction: 424 us", 424, deviceReset("reset-async"), false},
+		{"device-four", "and of four: 31 us", 31, deviceReset("reset"), true},
+	} {
+		c := near("fig20b/"+s.id, s.text, "mi50", s.us, s.of)
+		c.Fitted = s.fitted
+		if s.id == "host" {
+			out = append(out, because(c, device))
+		} else {
+			out = append(out, because(c, halves))
+		}
+	}
+	out = append(out, because(near("fig21/linear", "preemption rises linearly with the capacity of the device queue: us a place from 16 to 64 over those from 4 to 16", "mi50", 1, linear), halves))
 	// Figure 22 is of the work that is done again; 10 of the groups.
 	for _, s := range []struct{ gpu, style string }{{"mi50", "tvm"}, {"gv100", "tvm"}, {"gv100", "tensorrt"}, {"gv100", "pytorch"}} {
 		var us, share []probe
@@ -339,6 +454,8 @@ func reefClaims() []claim {
 		long(because(gain("fig23/mv-throughput", "padding with versions: throughput, mean of 25 pairs", "mi50", 1.18, pairs(pair("reef"))), spread)),
 		long(because(gain("fig23/rnet/dkp", "padding, ResNet-152 real-time: throughput", "mi50", 1.16, pairs(pair("reef-dkp"), "resnet152")), spread)),
 		long(because(gain("fig23/rnet/mv", "padding with versions, ResNet-152 real-time: throughput", "mi50", 1.29, pairs(pair("reef"), "resnet152")), spread)),
+		because(near("fig24/rnet-dkp", "share of CUs in use, ResNet-152 padded, mean of five best-effort networks", "mi50", 0.49, usages("reef-dkp", "resnet152")), spread),
+		because(near("fig24/rnet-mv", "and with versions", "mi50", 0.72, usages("reef", "resnet152")), spread),
 		because(near("fig24/rnet", "share of CUs in use by ResNet-152", "mi50", 0.34, usage("resnet152")), spread),
 		near("fig24/yolo", "share of CUs in use by YOLOv3", "mi50", 0.87, usage("yolov3")))
 	// Figures 28 and 29: P99s where the text says so.

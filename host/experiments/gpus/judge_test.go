@@ -13,6 +13,7 @@ import (
 // What host/gpu/README.md shows of the bench is what the bench printed (reef.txt), and that has a line for
 // every statement that is made today; of those that need no run the number is today's too.
 func TestShown(t *testing.T) {
+	of := fmt.Sprint(len(reefClaims()))
 	read := func(name string) map[string]string {
 		raw, err := os.ReadFile(filepath.Join("..", "..", "gpu", name))
 		if err != nil {
@@ -21,15 +22,37 @@ func TestShown(t *testing.T) {
 		lines := map[string]string{}
 		for line := range strings.Lines(string(raw)) {
 			line, shown := strings.CutPrefix(line, "    ")
-			if id, _, ok := strings.Cut(line, "/"); (shown || name == "reef.txt") && ok && (strings.HasPrefix(id, "fig") || strings.HasPrefix(id, "table")) {
+			if id, _, ok := strings.Cut(line, "/"); (shown || name == "reef.txt") && ok && (strings.HasPrefix(id, "fig") || strings.HasPrefix(id, "table") || strings.HasPrefix(id, "sec")) {
 				lines[strings.Fields(line)[0]] = strings.TrimSpace(line)
-			} else if strings.Contains(line, "statements hold,") && (shown || name == "reef.txt") {
+			} else if strings.Contains(line, " of "+of+" statements hold,") && (shown || name == "reef.txt") {
 				lines["count"] = strings.TrimSpace(line)
 			}
 		}
 		return lines
 	}
 	printed, shown := read("reef.txt"), read("README.md")
+	// Of SEEB's the count is shown.
+	raw, err := os.ReadFile(filepath.Join("..", "..", "gpu", "seeb.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")
+	if k := seebClaims(); len(lines) != len(k)+1 {
+		t.Errorf("seeb.txt has %d lines for %d statements", len(lines), len(k))
+	} else {
+		for i := range k {
+			if f := strings.Fields(lines[i]); f[0] != k[i].ID || (f[len(f)-1] == "fitted") != k[i].Fitted {
+				t.Errorf("seeb.txt: %q is for statement %s, fitted: %v", lines[i], k[i].ID, k[i].Fitted)
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "gpu", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "\n    "+lines[len(lines)-1]+"\n") {
+		t.Errorf("README.md does not show %q", lines[len(lines)-1])
+	}
 	if len(shown) < 20 || shown["count"] == "" {
 		t.Errorf("README.md shows %d lines", len(shown))
 	}
@@ -52,7 +75,7 @@ func TestShown(t *testing.T) {
 		if (line[len(line)-1] == "fitted") != k.Fitted {
 			t.Errorf("%s: fitted is %v: %q", k.ID, k.Fitted, printed[k.ID])
 		}
-		if !strings.HasPrefix(k.ID, "table1/") && !strings.HasPrefix(k.ID, "fig10/") && !strings.HasPrefix(k.ID, "fig24/") {
+		if !strings.HasPrefix(k.ID, "table1/") && !strings.HasPrefix(k.ID, "fig10/") && k.ID != "fig24/rnet" && k.ID != "fig24/yolo" {
 			continue
 		}
 		f, err := params.Of(k.gpu)

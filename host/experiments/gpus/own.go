@@ -41,6 +41,9 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 		if s.Batch > 1 {
 			return nil, fmt.Errorf("%w: client %s sends batches of %d, and a kernel list is for one sample", ErrWorkload, s.Name, s.Batch)
 		}
+		if slices.ContainsFunc(o.w.Clients, func(c Client) bool { return c.Name == s.Name }) {
+			return nil, fmt.Errorf("%w: two clients are called %q", ErrWorkload, s.Name)
+		}
 		name, err := catalogue.Meant(s.Network, slices.Sorted(maps.Keys(o.bed.own)))
 		if err != nil {
 			return nil, fmt.Errorf("%w: client %s: %w", ErrWorkload, s.Name, err)

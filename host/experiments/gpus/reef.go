@@ -31,13 +31,14 @@ type Client struct {
 
 	Name       string
 	Times      []int64 // when it sends, in place of a share
+	Every      int64   // ns from one request to the next, a tenth more or less, in place of a share; 0: by it
 	BestEffort bool    // although it sends when it is time
 	Urgent     bool    // although it sends when its last request has ended
 	Deadline   int64   // from its arrival, that a real-time request has; 0: what all have
 }
 
 // closed is whether the client waits for its last request's end before the next.
-func (c *Client) closed() bool { return c.Share == 0 && c.Times == nil }
+func (c *Client) closed() bool { return c.Share == 0 && c.Every == 0 && c.Times == nil }
 
 // RealTime is whether its requests go before others.
 func (c *Client) RealTime() bool { return (c.Urgent || !c.closed()) && !c.BestEffort }
@@ -65,11 +66,28 @@ func DISB() []Workload {
 	}
 	return []Workload{
 		{"A", []Client{{Network: "vgg19", Share: 0.5}, {Network: "resnet152"}}},
-		{"B", []Client{{Network: "vgg19", Share: 1}, {Network: "resnet152"}}},
+		{"B", []Client{{Network: "vgg19", Urgent: true}, {Network: "resnet152"}}}, // all it can, as DISB's own file has it
 		{"C", append([]Client{{Network: "vgg19", Share: 0.5}}, be...)},
 		{"D", each(false)},
 		{"E", each(true)},
 	}
+}
+
+// Drive is in place of the trace of an autonomous car that REEF took (figures 15 and 16), where none is
+// given: five cameras and sensors that send at the mean intervals of DISB's published trace, a tenth more
+// or less, over the best-effort clients of DISB C.
+func Drive() Workload {
+	var all []Client
+	for _, c := range []struct {
+		network string
+		ms      int64
+	}{{"resnet152", 101}, {"densenet201", 188}, {"vgg19", 68}, {"inceptionv3", 102}, {"distilbert", 220}} {
+		all = append(all, Client{Network: c.network, Every: c.ms * 1e6})
+	}
+	for _, n := range five() {
+		all = append(all, Client{Network: n})
+	}
+	return Workload{"drive", all}
 }
 
 // Systems are the ways of serving that are compared: a policy and a launching mode.
@@ -79,11 +97,14 @@ func Systems() []string {
 
 // Outcome is what one run showed. Latencies are multiples of the network's time alone, throughputs sums
 // over clients of requests a second times that time; a request under way at the end counts by the share of
-// its kernels that have ended, so that short runs do not cut off what takes long.
+// its time alone that has gone by, so that short runs do not cut off what takes long.
 type Outcome struct {
 	RT, RTP99                float64
 	Throughput, RTThroughput float64
 	Preempt, PreemptP99      float64 // us, best-effort work off the device; 0: none
+	Host                     float64 // us of it until the host queues were empty, mean
+	BestEffort               float64 // throughput of best-effort clients
+	Usage                    float64 // share of SMs with a block on them
 	Preemptions              int
 	Padded                   float64 // share of all kernels that ran beside a real-time one
 	Again                    float64 // share of all kernels that were run again after a kill
@@ -147,23 +168,38 @@ func (b *Bed) network(name string) *gpu.Network {
 	return n
 }
 
+// patient: what is here may take as long as it takes.
+func patient() engine.Watchdog { return engine.Watchdog{Fixed: 1 << 50} }
+
 // Alone is a network's time alone on the GPU, launch to result, in ns.
-func (b *Bed) Alone(name string) (int64, error) {
+func (b *Bed) Alone(name string) (ns int64, err error) {
 	if ns := b.alone[name]; ns > 0 {
 		return ns, nil
 	}
-	b.alone[name] = 1
+	b.alone[name] = 1 // until it is known
+	defer func() {
+		if ns == 0 {
+			delete(b.alone, name)
+		}
+	}()
 	m, _ := gpu.ModeOf("streams")
 	d, err := b.device(m, []string{name})
 	if err != nil {
 		return 0, err
 	}
+	tables, err := b.tables([]string{name})
+	if err != nil {
+		return 0, err
+	}
 	res, err := engine.Run(context.Background(), engine.Config{
-		Devices: []device.Device{d}, Networks: b.tables([]string{name}), Policy: &sched.Dispatch{}, Inputs: engine.NoInputs,
-		Source: &clients{all: []Client{{Network: name}}, end: 0}, Clock: engine.Measured, Keep: engine.Records,
+		Devices: []device.Device{d}, Networks: tables, Policy: &sched.Dispatch{}, Inputs: engine.NoInputs,
+		Source: &clients{all: []Client{{Network: name}}, due: []due{{}}}, Clock: engine.Measured, Keep: engine.Records, Watchdog: patient(),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("%s alone: %w", name, err)
+	}
+	if r := &res.Records[0]; r.Ending != engine.OnTime && r.Ending != engine.Late {
+		return 0, fmt.Errorf("%w: %s alone came to no result: %s %s", ErrWorkload, name, r.Ending, r.Why)
 	}
 	b.alone[name] = res.Records[0].Latency()
 	return b.alone[name], nil
@@ -185,16 +221,32 @@ func (b *Bed) device(m gpu.Mode, networks []string) (*gpu.Device, error) {
 	return d, nil
 }
 
-// tables are latency tables of the networks, from their times alone.
-func (b *Bed) tables(networks []string) (out []engine.Network) {
+// tables are latency tables of the networks, from their times alone, of which a segment has the share of
+// its kernels: nothing is decided by them, and time is the device's.
+func (b *Bed) tables(networks []string) (out []engine.Network, err error) {
 	for _, n := range networks {
-		t, err := sched.NewTable([]bundle.LatencyEntry{{Network: n, Batch: 1, P50: b.alone[n]}}, n)
+		p, err := b.network(n).Program(1)
 		if err != nil {
-			panic(err) // one cell, positive
+			return nil, err
+		}
+		var cells []bundle.LatencyEntry
+		for first := range p.Exits {
+			from := -1
+			if first > 0 {
+				from = p.Exits[first-1]
+			}
+			for last := first; last < len(p.Exits); last++ {
+				share := float64(p.Exits[last]-from) / float64(len(p.Kernels))
+				cells = append(cells, bundle.LatencyEntry{Network: n, First: first, Last: last, Batch: 1, P50: max(1, int64(share*float64(b.alone[n])))})
+			}
+		}
+		t, err := sched.NewTable(cells, n)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrWorkload, err)
 		}
 		out = append(out, engine.Network{Name: n, Tables: []*sched.Table{t}})
 	}
-	return out
+	return out, nil
 }
 
 // Run serves a workload for so many ns of virtual time.
@@ -237,15 +289,28 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 				src.due = append(src.due, due{at, i})
 			}
 		}
-		if c.Share > 0 {
-			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		if c.closed() {
+			at := int64(0)
+			if seed > 0 && !c.RealTime() { // not all at once: what is drawn else
+				at = int64(rng.Float64() * float64(alone))
+			}
+			src.due = append(src.due, due{at, i})
+		}
+		if c.Share > 0 || c.Every > 0 {
 			gap := float64(alone) / c.Share
+			if c.Every > 0 {
+				gap = float64(c.Every)
+			}
 			at := rng.Float64() * gap
 			for at < float64(ns) {
 				src.due = append(src.due, due{int64(at), i})
-				if c.Poisson {
+				switch {
+				case c.Poisson:
 					at += rng.ExpFloat64() * gap
-				} else {
+				case c.Every > 0:
+					at += (0.9 + 0.2*rng.Float64()) * gap
+				default:
 					at += gap
 				}
 			}
@@ -254,6 +319,9 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	slices.SortFunc(src.due, func(a, b due) int {
 		if a.at != b.at {
 			return int(min(1, max(-1, a.at-b.at)))
+		}
+		if p, q := all[a.client].closed(), all[b.client].closed(); p != q {
+			return map[bool]int{true: -1, false: 1}[p]
 		}
 		return a.client - b.client
 	})
@@ -272,9 +340,13 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 		}
 		return b.slo(b.alone[c.Network])
 	}
+	tables, err := b.tables(names)
+	if err != nil {
+		return nil, nil, err
+	}
 	res, err := engine.Run(ctx, engine.Config{
-		Devices: []device.Device{d}, Networks: b.tables(names), Policy: policy, Inputs: engine.NoInputs, Source: src,
-		Clock: engine.Measured, Keep: b.keep, Observer: seen, Watchdog: engine.Watchdog{Fixed: 1 << 50},
+		Devices: []device.Device{d}, Networks: tables, Policy: policy, Inputs: engine.NoInputs, Source: src,
+		Clock: engine.Measured, Keep: b.keep, Observer: seen, Watchdog: patient(),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -291,10 +363,13 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 		}
 	}
 	o.RT, o.RTP99 = meanP99(rt)
-	var gone []float64
+	o.BestEffort, o.Usage = o.Throughput-o.RTThroughput, d.Usage
+	var gone, host []float64
 	for _, p := range d.Preemptions {
 		gone = append(gone, float64(p.Gone-p.At)/1e3)
+		host = append(host, float64(p.Host)/1e3)
 	}
+	o.Host, _ = meanP99(host)
 	o.Preempt, o.PreemptP99 = meanP99(gone)
 	var redone []float64
 	for _, ns := range d.Redone {
@@ -344,18 +419,17 @@ func meanP99(v []float64) (mean, p99 float64) {
 	for _, x := range v {
 		mean += x
 	}
-	return mean / float64(len(v)), v[min(len(v)-1, len(v)*99/100)]
+	return mean / float64(len(v)), engine.Quantile(v, 0.99)
 }
 
-// clients is the load source: real-time clients send when it is time, best-effort ones when the last
-// request has ended, until the end.
+// clients is the load source: clients send when it is due, and closed ones their next request when the last
+// has ended, until the end.
 type clients struct {
 	all  []Client
 	end  int64
 	due  []due
 	next int
 	id   uint64
-	be   int
 	of   map[uint64]int
 	slo  func(*Client) int64
 }
@@ -385,13 +459,6 @@ func (c *clients) task(at int64, client int) *sched.Task {
 
 // Next implements sched.Source.
 func (c *clients) Next() (sched.Item, bool) {
-	for ; c.be < len(c.all); c.be++ {
-		if c.all[c.be].closed() {
-			t := c.task(0, c.be)
-			c.be++
-			return sched.Item{Task: t}, true
-		}
-	}
 	if c.next == len(c.due) {
 		return sched.Item{}, false
 	}

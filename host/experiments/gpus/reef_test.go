@@ -38,8 +38,18 @@ func TestOrder(t *testing.T) {
 	if got["seq"].Throughput > 1.01 || got["reef"].Throughput < got["seq"].Throughput || got["streams"].Throughput < got["reef"].Throughput {
 		t.Errorf("throughput: seq %.3f, reef %.3f, streams %.3f", got["seq"].Throughput, got["reef"].Throughput, got["streams"].Throughput)
 	}
-	if got["reef"].Preemptions == 0 || got["reef"].PreemptP99 > 40 {
+	// Of six streams two share a hardware queue twice over: there one device queue of four is emptied behind
+	// another, in 3 + 2 (20 + 3 x 3.7) + 3 us at most; with a queue for each stream in a half of that.
+	if got["reef"].Preemptions == 0 || got["reef"].PreemptP99 > 69 {
 		t.Errorf("reef: %d preemptions, %.1f us", got["reef"].Preemptions, got["reef"].PreemptP99)
+	}
+	f, err := params.Of("mi50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := gpus.NewBed(f.With("hardware_queues", 16), "tvm").Run(context.Background(), "reef", w, 100e6, 1)
+	if err != nil || o.Preemptions == 0 || o.PreemptP99 > 40 || got["reef"].PreemptP99 <= o.PreemptP99 {
+		t.Errorf("reef with hardware queues for all: %d preemptions, %.1f us; with four %.1f us; %v", o.Preemptions, o.PreemptP99, got["reef"].PreemptP99, err)
 	}
 }
 

@@ -203,14 +203,23 @@ func (s *Statement) vary(what string, before, then *Statement) {
 	s.Changed[what] = is
 }
 
-// Count is how many statements hold, for people: of those that were looked at with one seed nothing is
-// said.
+// Count is how many statements hold, for people; those that hold because parameters were set by them are
+// none of them, and of those that were looked at with one seed nothing is said.
 func Count(all []Statement) string {
 	n := map[string]int{}
+	fitted := 0
 	for i := range all {
-		n[all[i].Verdict]++
+		if all[i].Fitted && all[i].Verdict == Holds {
+			fitted++
+		} else {
+			n[all[i].Verdict]++
+		}
 	}
-	text := fmt.Sprintf("%d of %d statements hold, %d fail, %d are undecided (simulated)", n[Holds], len(all), n[Fails], n[Undecided])
+	more := ""
+	if fitted > 0 {
+		more = fmt.Sprintf("%d more by fitting, ", fitted)
+	}
+	text := fmt.Sprintf("%d of %d statements hold, %s%d fail, %d are undecided (simulated)", n[Holds], len(all), more, n[Fails], n[Undecided])
 	if n[OneSeed] > 0 {
 		text += fmt.Sprintf("; of %d one seed decides nothing", n[OneSeed])
 	}

@@ -663,6 +663,16 @@ func TestPartitions(t *testing.T) {
 			}
 		}
 	})
+	t.Run("elsewhere", func(t *testing.T) { // of the right size, and another partition's SMs
+		h.Splits(0, 2, 0)
+		r := start(t, cuda.Config{})
+		if w, err := r.d.Probe(device.UnitRange(0, 3)); !errors.Is(err, device.ErrRequest) || !strings.Contains(err.Error(), "run on SMs") {
+			t.Errorf("%v, %v", w.SMs, err)
+		}
+		if w, err := r.d.Probe(device.UnitRange(0, 1)); err != nil || len(w.SMs) != 8 {
+			t.Errorf("one unit: %v, %v", w.SMs, err)
+		}
+	})
 	t.Run("undivided", func(t *testing.T) {
 		h.Splits(1, 0, 1)
 		r := start(t, cuda.Config{})

@@ -32,6 +32,10 @@ type Config struct {
 	Slots    int // samples of a network; 0: 128
 	Places   int // launches at the same time; 0: 8
 	Capacity int // kernels of a launch in its stream; 0: 4
+	// NVML is the file of the driver's library for monitoring; "": the system's, and none on the fake.
+	NVML string
+	// Masks: partitions are masks of streams, not what the driver documents; nil: they are not.
+	Masks *Masks
 	// Drain: a launch that is aborted is awaited to the end of what is in its stream, never killed.
 	Drain bool
 	// Mode is what is done about launches of priority beside others (gpu.ModeOf); no name: priority, which
@@ -148,6 +152,24 @@ func Found(api *driver.API, library string) (string, error) {
 		return lib.Path(), err
 	}
 	return title(lib, dev)
+}
+
+// DriverVersion is the exact one of the first GPU's driver, as NVML says it.
+func DriverVersion(library, nvml string) (string, error) {
+	lib, err := driver.Open(driver.CUDA, library)
+	if err != nil {
+		return "", err
+	}
+	dev, err := lib.Device(0)
+	if err != nil {
+		return "", err
+	}
+	bus, err := lib.Bus(dev)
+	if err != nil {
+		return "", err
+	}
+	h, err := driver.AskNVML(nvml, bus)
+	return h.Driver, err
 }
 
 // title is a GPU's name with what its driver serves.

@@ -256,7 +256,7 @@ func (l *launcher) furnish() error {
 	if l.signals, err = l.lib.NewStream(l.most); err != nil {
 		return err
 	}
-	if l.parts, err = newPartitions(l.lib, l.dev, l.main, l.runsOn); err != nil {
+	if l.parts, err = newPartitions(l.lib, l.dev, l.main, l.cfg.Masks, l.runsOn); err != nil {
 		return err
 	}
 	l.lanes = map[laneKey][]*lane{}

@@ -11,9 +11,12 @@ import (
 
 // Facts are what the driver says of a GPU and of the kernels on it.
 type Facts struct {
-	GPU        string         `json:"gpu"`
-	Driver     string         `json:"driver"` // the API's version that it serves
-	Fake       bool           `json:"fake"`   // no GPU: nothing was measured
+	GPU    string `json:"gpu"`
+	Driver string `json:"driver"` // the API's version that it serves
+	Bus    string `json:"pci"`
+	Fake   bool   `json:"fake"` // no GPU: nothing was measured
+	// NVML's words on the GPU at rest, before anything is measured; null where there is none of it.
+	NVML       *driver.Health `json:"nvml"`
 	Capability string         `json:"capability"`
 	SMs        int            `json:"sms"`
 	Units      int            `json:"units"`     // of partitions
@@ -40,6 +43,14 @@ func (l *launcher) facts() (f Facts, err error) {
 	}
 	if f.Driver, err = l.lib.Version(); err != nil {
 		return f, err
+	}
+	if f.Bus, err = l.lib.Bus(l.dev); err != nil {
+		return f, err
+	}
+	if l.cfg.NVML != "" || !f.Fake {
+		if h, err := driver.AskNVML(l.cfg.NVML, f.Bus); err == nil {
+			f.NVML = &h
+		}
 	}
 	if f.Memory, err = l.lib.Memory(l.dev); err != nil {
 		return f, err

@@ -33,13 +33,15 @@ type way interface {
 }
 
 // newPartitions asks the GPU how it can be divided, by what its driver offers.
-func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context, look look) (p *partitions, err error) {
+func newPartitions(lib *driver.Lib, dev driver.Device, main driver.Context, masks *Masks, look look) (p *partitions, err error) {
 	total, err := lib.Attribute(dev, driver.Multiprocessors)
 	if err != nil {
 		return nil, fmt.Errorf("partitions: %w", err)
 	}
 	none := &partitions{lib: lib, total: total}
 	switch {
+	case masks != nil:
+		p, err = newStreamMasks(lib, masks, total, look)
 	case lib.HasGreen():
 		p, err = newGreens(lib, dev, main, look)
 	case lib.HasCUMasks():

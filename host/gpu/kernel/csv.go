@@ -11,6 +11,7 @@
 package kernel
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -25,7 +26,10 @@ const (
 	maxFile    = 64 << 20 // bytes
 	maxKernels = 100_000
 	maxBytes   = 1 << 50
-	maxGrid    = 1 << 24 // blocks; the other whole numbers of a kernel are at most 2^20
+	maxGrid    = 1 << 24 // blocks
+	maxThreads = 1024    // of a block, on every GPU
+	maxRegs    = 256     // of a thread: 255 on NVIDIA's GPUs, 256 on AMD's
+	maxShared  = 1 << 20
 )
 
 func columns() []string {
@@ -37,7 +41,11 @@ func kinds() []string { return []string{"kernel", "memcpy_up", "memcpy_down", "m
 // ReadCSV reads networks, in the order in which they stand; name is the file's, for errors.
 func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile + 1}
-	c := csv.NewReader(limited)
+	text := bufio.NewReader(limited)
+	if mark, _ := text.Peek(3); string(mark) == "\ufeff" { // spreadsheets begin with it
+		_, _ = text.Discard(3)
+	}
+	c := csv.NewReader(text)
 	c.ReuseRecord, c.FieldsPerRecord = true, -1
 	var out []*Program
 	for line, n := 0, 0; ; line++ {
@@ -143,7 +151,7 @@ func parse(row []string) (k Kernel, exit bool, err error) {
 	}
 	k = Kernel{Name: strings.Clone(row[1]), Kind: Kind(kind), Bytes: whole(9, maxBytes), Reads: spans(10), Writes: spans(11)}
 	if k.Kind == Compute {
-		k.Blocks, k.Threads, k.Regs, k.Shared = int(whole(3, maxGrid)), int(whole(4, 1<<20)), int(whole(5, 1<<20)), int(whole(6, 1<<20))
+		k.Blocks, k.Threads, k.Regs, k.Shared = int(whole(3, maxGrid)), int(whole(4, maxThreads)), int(whole(5, maxRegs)), int(whole(6, maxShared))
 		k.Issue, k.BlockNs = number(7, 1), number(8, 1e12)
 		if err == nil && (k.Blocks < 1 || k.Threads < 1) {
 			err = fmt.Errorf("a kernel of %d blocks of %d threads, at least one of each is expected", k.Blocks, k.Threads)

@@ -19,7 +19,7 @@ const (
 	Compute Kind = iota // blocks on SMs
 	Upload              // a copy from host memory, on the link
 	Fetch               // a copy to host memory, on the link
-	Memset              // bytes written in DRAM by the copy engine
+	Memset              // bytes written in DRAM, at the speed that it has to give
 )
 
 // Span is the bytes [From, To) of a program's memory.

@@ -52,8 +52,13 @@ var keys = map[string]struct{ least, most float64 }{
 	"register_unit": {1, 4096}, "shared_bytes_per_sm": {0, 1 << 24}, "dram_bytes_per_ns": {1, 1e5},
 	"link_up_bytes_per_ns": {0.1, 1e4}, "link_down_bytes_per_ns": {0.1, 1e4}, "link_setup_ns": {0, 1e9},
 	"launch_ns": {0, 1e9}, "transfer_ns": {0, 1e9}, "wake_ns": {0, 1e9}, "dispatch_ns": {0, 1e9}, "sync_ns": {0, 1e9},
-	"device_queue": {1, 1 << 20}, "reset_host_ns": {0, 1e9}, "reclaim_ns": {0, 1e9}, "evict_ns": {0, 1e9},
+	"device_queue": {1, 1 << 20}, "hardware_queues": {1, 1024}, "reset_host_ns": {0, 1e9}, "reclaim_ns": {0, 1e9}, "evict_ns": {0, 1e9},
 	"evict_each_ns": {0, 1e9}, "kill_ns": {0, 1e9}, "restart_ns": {0, 1e9}, "pad_share": {0, 0.99},
+}
+
+// whole is whether a value counts something.
+func whole(key string) bool {
+	return !strings.HasSuffix(key, "_ns") && !strings.HasSuffix(key, "_ghz") && key != "pad_share"
 }
 
 // Names lists the GPUs.
@@ -65,9 +70,14 @@ func Names() (names []string) {
 	return names
 }
 
-// Of is a GPU by name, or by a file: what ends in .yaml.
+// IsFile is whether a name is a file's: what ends in .yaml or .yml.
+func IsFile(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// Of is a GPU by name, or by a file.
 func Of(name string) (*File, error) {
-	if strings.HasSuffix(name, ".yaml") {
+	if IsFile(name) {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrFile, err)
@@ -76,7 +86,7 @@ func Of(name string) (*File, error) {
 	}
 	raw, err := files.ReadFile(name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("%w: no GPU %q; there are %s", ErrFile, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w: no GPU %q; there are %s, or a file of parameters, NAME.yaml", ErrFile, name, strings.Join(Names(), ", "))
 	}
 	return Read(name+".yaml", raw)
 }
@@ -106,6 +116,8 @@ func Read(from string, raw []byte) (*File, error) {
 			wrong = append(wrong, k+" is missing")
 		case v.Source == "":
 			wrong = append(wrong, k+" has no source")
+		case whole(k) && v.Value != math.Trunc(v.Value):
+			wrong = append(wrong, fmt.Sprintf("%s is %v, a whole number is expected", k, v.Value))
 		case math.IsNaN(v.Value) || v.Value < b.least || v.Value > b.most:
 			wrong = append(wrong, fmt.Sprintf("%s is %v, %v to %v are expected", k, v.Value, b.least, b.most))
 		}
@@ -184,7 +196,7 @@ func (f *File) Params() sim.Params {
 			Shared: n("shared_bytes_per_sm"), RegUnit: n("register_unit"),
 		},
 		Bandwidth: v("dram_bytes_per_ns"), Up: v("link_up_bytes_per_ns"), Down: v("link_down_bytes_per_ns"), LinkNs: ns("link_setup_ns"),
-		LaunchNs: ns("launch_ns"), TransferNs: ns("transfer_ns"), WakeNs: ns("wake_ns"), DispatchNs: ns("dispatch_ns"), Queue: n("device_queue"),
+		LaunchNs: ns("launch_ns"), TransferNs: ns("transfer_ns"), WakeNs: ns("wake_ns"), DispatchNs: ns("dispatch_ns"), Queue: n("device_queue"), Hardware: n("hardware_queues"),
 		ResetNs: ns("reset_host_ns"), ReclaimNs: ns("reclaim_ns"), EvictNs: ns("evict_ns"), EvictEach: ns("evict_each_ns"),
 		KillNs: ns("kill_ns"), RestartNs: ns("restart_ns"), PadShare: v("pad_share"),
 	}

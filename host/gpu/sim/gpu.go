@@ -36,6 +36,7 @@ type Item struct {
 
 	epoch uint64
 	ready Time
+	turn  uint64 // in a hardware queue
 }
 
 // kernel is what the part takes on the GPU.
@@ -73,13 +74,18 @@ type GPU struct {
 	active  []*run // with blocks to place or running, in the order of placing
 	classes []*class
 	links   [2]link
+	sets    []*set  // memsets under way
+	shared  [][]int // streams by hardware queue; nil: every stream has its own
+	turn    uint64
 	seq     uint64
 
 	spareRuns    []*run
 	spareClasses []*class
+	spareSets    []*set
 	nextBlock    Time // when the next block ends; Never
 	parts        []*part
-	apart        bool // every SM a class of its own, for tests
+	busy         float64 // ns times SMs with a block on them
+	apart        bool    // every SM a class of its own, for tests
 }
 
 type headState uint8
@@ -94,6 +100,7 @@ const (
 type stream struct {
 	priority int
 	mask     Set
+	hardware int // queue; -1: one of its own
 	epoch    uint64
 	host     fifo // launched
 	device   fifo // where the command processor sees it
@@ -152,6 +159,14 @@ type resident struct {
 	rate float64
 }
 
+// set is a memset: it takes of the DRAM's bandwidth what is its share, and of no SM anything.
+type set struct {
+	part
+	item   *Item
+	stream int
+	left   float64 // bytes
+}
+
 // link is one direction of the link to the host, first come first served.
 type link struct {
 	items  []copying
@@ -172,6 +187,9 @@ func New(p Params) (*GPU, error) {
 	}
 	g := &GPU{p: p, nextBlock: Never}
 	g.classes = []*class{{sms: All(p.SMs), n: p.SMs}}
+	if p.Hardware > 0 {
+		g.shared = make([][]int, p.Hardware)
+	}
 	return g, nil
 }
 
@@ -181,9 +199,22 @@ func (g *GPU) Params() Params { return g.p }
 // Now is the time that Advance has reached.
 func (g *GPU) Now() Time { return g.now }
 
-// Stream makes one more stream. Higher priorities have their blocks placed first.
+// Stream makes one more stream, on the hardware queues in turn. Higher priorities have their blocks placed
+// first.
 func (g *GPU) Stream(priority int) int {
-	g.streams = append(g.streams, stream{priority: priority, mask: All(g.p.SMs), moving: Never, killAt: Never})
+	s := g.CopyStream()
+	g.streams[s].priority = priority
+	if n := len(g.shared); n > 0 {
+		h := s % n
+		g.streams[s].hardware = h
+		g.shared[h] = append(g.shared[h], s)
+	}
+	return s
+}
+
+// CopyStream makes a stream for copies alone: it has a copy engine's queue to itself.
+func (g *GPU) CopyStream() int {
+	g.streams = append(g.streams, stream{mask: All(g.p.SMs), hardware: -1, moving: Never, killAt: Never})
 	return len(g.streams) - 1
 }
 
@@ -317,9 +348,15 @@ func (g *GPU) Advance(to Time, buf []Event) []Event {
 func (g *GPU) pass(t Time) {
 	if dt := float64(t - g.now); dt > 0 {
 		for _, c := range g.classes {
+			if len(c.residents) > 0 {
+				g.busy += dt * float64(c.n)
+			}
 			for i := range c.residents {
 				c.residents[i].left -= c.residents[i].rate * dt
 			}
+		}
+		for _, m := range g.sets {
+			m.left -= m.demand * m.share * dt
 		}
 		g.now = t
 	}
@@ -352,7 +389,10 @@ func (g *GPU) step(buf []Event) []Event {
 		}
 		if st.moving <= g.now {
 			st.moving = Never
-			st.device.push(st.host.pop())
+			it := st.host.pop()
+			g.turn++
+			it.turn = g.turn
+			st.device.push(it)
 			g.move(st)
 			g.fetch(st)
 		}
@@ -401,9 +441,13 @@ func (g *GPU) move(st *stream) {
 	}
 }
 
-// fetch gives the device queue's head to the command processor.
+// fetch gives the device queue's head to the command processor; of streams that share a hardware queue
+// the head that came first, when the one before it has ended.
 func (g *GPU) fetch(st *stream) {
-	if st.state != idle || st.device.len() == 0 {
+	if st.hardware >= 0 {
+		st = g.front(st.hardware)
+	}
+	if st == nil || st.state != idle || st.device.len() == 0 {
 		return
 	}
 	st.state = fetched
@@ -419,6 +463,21 @@ func (g *GPU) fetch(st *stream) {
 	st.at = g.now + cost
 }
 
+// front is the stream whose head is the first of a hardware queue; nil: there is none, or one before it
+// has not ended.
+func (g *GPU) front(hardware int) (first *stream) {
+	for _, s := range g.shared[hardware] {
+		st := &g.streams[s]
+		if st.state != idle {
+			return nil
+		}
+		if st.device.len() > 0 && (first == nil || st.device.head().turn < first.device.head().turn) {
+			first = st
+		}
+	}
+	return first
+}
+
 // begin takes the fetched head from the device queue: it ends itself, or its blocks may be placed.
 func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	st := &g.streams[s]
@@ -429,7 +488,20 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	st.state, it.Began = running, g.now
 	g.move(st)
 	k := it.Parts[0].kernel()
-	if k.Kind != kernel.Compute {
+	switch k.Kind {
+	case kernel.Compute:
+	case kernel.Memset:
+		p := &it.Parts[0]
+		var m *set
+		if n := len(g.spareSets); n > 0 {
+			m, g.spareSets = g.spareSets[n-1], g.spareSets[:n-1]
+		} else {
+			m = &set{}
+		}
+		*m = set{part: part{sum: p.Memory.read(p.Kernel)}, item: it, stream: s, left: float64(k.Bytes)}
+		g.sets = append(g.sets, m)
+		return buf, true
+	default:
 		g.copy(s, it, k)
 		return buf, false
 	}
@@ -463,13 +535,11 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 	return buf, true
 }
 
-// copy puts a copy on its link, or a memset into the DRAM's queue of the copy engine.
+// copy puts a copy on its link.
 func (g *GPU) copy(s int, it *Item, k *kernel.Kernel) {
 	way, speed := 0, g.p.Up
 	if k.Kind == kernel.Fetch {
 		way, speed = 1, g.p.Down
-	} else if k.Kind == kernel.Memset {
-		speed = g.p.Bandwidth
 	}
 	l := &g.links[way]
 	l.freeAt = max(l.freeAt, g.now) + g.p.LinkNs + int64(math.Ceil(float64(k.Bytes)/speed))
@@ -518,6 +588,19 @@ func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
 			ended = true
 			return true
 		})
+	}
+	for i := 0; i < len(g.sets); {
+		m := g.sets[i]
+		if m.left > none {
+			i++
+			continue
+		}
+		g.sets = slices.Delete(g.sets, i, i+1)
+		p := &m.item.Parts[0]
+		p.Memory.write(p.Kernel, m.sum)
+		buf = g.headDone(m.stream, m.item, Done, buf)
+		g.spareSets = append(g.spareSets, m)
+		ended = true
 	}
 	if !ended {
 		g.rates()
@@ -675,6 +758,10 @@ func (g *GPU) rates() {
 			g.parts = append(g.parts, &r.parts[i])
 		}
 	}
+	for _, m := range g.sets {
+		m.demand, m.share = g.p.Bandwidth, 1
+		g.parts = append(g.parts, &m.part)
+	}
 	for _, c := range g.classes {
 		issue := 0.0
 		for i := range c.residents {
@@ -709,6 +796,9 @@ func (g *GPU) rates() {
 			g.nextBlock = min(g.nextBlock, g.now+max(0, int64(math.Ceil(re.left/re.rate-1e-6))))
 		}
 	}
+	for _, m := range g.sets {
+		g.nextBlock = min(g.nextBlock, g.now+max(0, int64(math.Ceil(m.left/(m.demand*m.share)-1e-6))))
+	}
 }
 
 // Busy is the share of SMs with a block on them, and of threads with room taken.
@@ -721,6 +811,9 @@ func (g *GPU) Busy() (sms, threads float64) {
 	}
 	return sms / float64(g.p.SMs), threads / float64(g.p.SMs*g.p.SM.Threads)
 }
+
+// Usage is the share of SMs with a block on them, over all the time until now.
+func (g *GPU) Usage() float64 { return g.busy / float64(max(1, g.now)) / float64(g.p.SMs) }
 
 func (g *GPU) newRun() *run {
 	if n := len(g.spareRuns); n > 0 {

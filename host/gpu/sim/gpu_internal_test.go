@@ -185,6 +185,9 @@ func program(rng *rand.Rand, n int) *Program {
 			BlockNs: float64(200 + rng.IntN(3000)), Bytes: rng.Int64N(400_000),
 			Reads: []kernel.Span{{From: from, To: from + 1}}, Writes: []kernel.Span{{From: to, To: to + 1}},
 		})
+		if k := &p.Kernels[len(p.Kernels)-1]; rng.IntN(8) == 0 {
+			*k = kernel.Kernel{Kind: kernel.Memset, Bytes: 1 + rng.Int64N(400_000), Writes: k.Writes}
+		}
 	}
 	q, err := Load(p)
 	if err != nil {
@@ -199,7 +202,9 @@ func TestClasses(t *testing.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		play := func(apart bool) (log []string) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			g, _ := New(params())
+			hw := params()
+			hw.Hardware = rng.IntN(4)
+			g, _ := New(hw)
 			if g.apart = apart; apart {
 				g.classes = nil
 				for i := range g.p.SMs {
@@ -272,6 +277,7 @@ func TestQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := params()
 		p.Queue = rapid.IntRange(1, 6).Draw(t, "queue")
+		p.Hardware = rapid.IntRange(0, 2).Draw(t, "hardware queues")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		g, err := New(p)
 		if err != nil {

@@ -33,6 +33,7 @@ type Params struct {
 	WakeNs     int64 // host: the transferring thread, when a device queue that was full has room again
 	DispatchNs int64 // command processor: from the head of a device queue to its first block
 	Queue      int   // kernels that a device queue holds
+	Hardware   int   // queues that the command processor looks at, which streams share; 0: each has its own
 
 	ResetNs   int64   // host queue: its head taken away
 	ReclaimNs int64   // host queue: each kernel's memory given back, where that is waited for
@@ -55,6 +56,7 @@ func (p *Params) Check() error {
 		{"bandwidth", !(p.Bandwidth > 0)},
 		{"link", !(p.Up > 0 && p.Down > 0)},
 		{"queue", p.Queue < 1},
+		{"hardware queues", p.Hardware < 0},
 		{"pad_share", !(p.PadShare >= 0 && p.PadShare < 1)},
 		{"a time", min(p.LinkNs, p.LaunchNs, p.TransferNs, p.WakeNs, p.DispatchNs, p.ResetNs, p.ReclaimNs, p.EvictNs, p.EvictEach, p.KillNs, p.RestartNs) < 0},
 	} {

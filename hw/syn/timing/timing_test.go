@@ -56,6 +56,28 @@ func read(t *testing.T, text string) *Netlist {
 	return n
 }
 
+// The deepest paths are listed as far as they are beyond the bound, one a register.
+func TestDeepest(t *testing.T) {
+	for _, levels := range []int{MostLevels, MostLevels + 1} {
+		cells := []string{"FDRE a *Q=10 D=10 C=1", "FDRE b *Q=11 D=100 C=1"}
+		for i := range levels {
+			in := 100 + i + 1
+			if i == levels-1 {
+				in = 10
+			}
+			cells = append(cells, fmt.Sprintf("LUT1 l%d *O=%d I0=%d", i, 100+i, in))
+		}
+		a, err := read(t, netlist(cells...)).Analyse(Tables[0], 9, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := max(levels-MostLevels, 0)
+		if len(a.Deepest) != want || want == 1 && (a.Deepest[0].Levels != levels || a.Deepest[0].To != "b_q") {
+			t.Errorf("%d levels: %+v", levels, a.Deepest)
+		}
+	}
+}
+
 // Paths whose delays are added up by hand from the table.
 func TestPaths(t *testing.T) {
 	const a, b = "FDRE a *Q=10 D=20 C=1 CE=21 R=22", "FDRE b *Q=11 D=12 C=1"
@@ -240,7 +262,7 @@ func TestStored(t *testing.T) {
 	for _, r := range s.Rows {
 		have[r.Key()] = true
 	}
-	for config, grades := range map[string][]string{"zc706": {"k7-2", "a7-1"}} {
+	for config, grades := range map[string][]string{"zc706": {"k7-2", "a7-1"}, "zcu104": {"usp-2"}} {
 		d, err := configs.Load(config)
 		if err != nil {
 			t.Fatal(err)

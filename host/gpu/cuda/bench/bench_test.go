@@ -26,9 +26,6 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		t.Fatal(err)
-	}
 	h, err := fake.Attach(path)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +119,7 @@ func save(dir string, raw *bench.Raw) error {
 }
 
 // replay holds a folder's figures to its runs.
-func replay(t *testing.T, dir string) {
+func replay(t *testing.T, dir string) *bench.Raw {
 	t.Helper()
 	name := filepath.Join(dir, bench.RawFile)
 	in, err := os.Open(name)
@@ -147,16 +144,23 @@ func replay(t *testing.T, dir string) {
 	if rows := raw.Rows(); len(rows) == 0 || !reflect.DeepEqual(rows, doc.Rows) {
 		t.Errorf("%s: the figures are not those of the runs", dir)
 	}
+	return raw
 }
 
-// What was measured and is kept under host/gpu/traces says what its runs say.
+// What was measured and is kept under host/gpu/traces says what its runs say; so does what the fake once showed,
+// which is measured by nobody and stands elsewhere.
 func TestReplay(t *testing.T) {
+	if raw := replay(t, filepath.Join("testdata", "simulated")); !raw.Facts.Fake || raw.Label() != "simulated" {
+		t.Errorf("the fake's runs are %s", raw.Label())
+	}
 	kept, err := filepath.Glob(filepath.Join("..", "..", "traces", "*", bench.RawFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range kept {
-		replay(t, filepath.Dir(name))
+		if raw := replay(t, filepath.Dir(name)); raw.Label() != "measured" {
+			t.Errorf("%s: nothing that is %s stands among what was measured", name, raw.Label())
+		}
 	}
 	t.Logf("%d folders are kept", len(kept))
 }

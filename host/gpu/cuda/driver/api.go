@@ -53,7 +53,7 @@ var CUDA = &API{
 	names: [calls]string{
 		cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion", cuGetErrorName: "cuGetErrorName",
 		cuDeviceGetCount: "cuDeviceGetCount", cuDeviceGet: "cuDeviceGet", cuDeviceGetName: "cuDeviceGetName",
-		cuDeviceTotalMem: "cuDeviceTotalMem_v2", cuDeviceGetAttribute: "cuDeviceGetAttribute",
+		cuDeviceTotalMem: "cuDeviceTotalMem_v2", cuDeviceGetAttribute: "cuDeviceGetAttribute", cuDeviceGetPCIBusId: "cuDeviceGetPCIBusId",
 		cuDevicePrimaryCtxRetain: "cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRelease: "cuDevicePrimaryCtxRelease_v2",
 		cuDevicePrimaryCtxReset: "cuDevicePrimaryCtxReset_v2", cuCtxSetCurrent: "cuCtxSetCurrent",
 		cuCtxGetStreamPriorityRange: "cuCtxGetStreamPriorityRange",

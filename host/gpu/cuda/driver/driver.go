@@ -96,6 +96,7 @@ const (
 	cuDeviceGetName
 	cuDeviceTotalMem
 	cuDeviceGetAttribute
+	cuDeviceGetPCIBusId
 	cuDevicePrimaryCtxRetain
 	cuDevicePrimaryCtxRelease
 	cuDevicePrimaryCtxReset
@@ -266,6 +267,15 @@ func (l *Lib) Device(i int) (Device, error) {
 func (l *Lib) Name(d Device) (string, error) {
 	var b [256]byte
 	if err := l.do(cuDeviceGetName, uintptr(unsafe.Pointer(&b)), uintptr(len(b)-1), uintptr(d)); err != nil {
+		return "", err
+	}
+	return text(&b[0]), nil
+}
+
+// Bus is where a GPU is on PCI: other libraries count GPUs in another order.
+func (l *Lib) Bus(d Device) (string, error) {
+	var b [32]byte
+	if err := l.do(cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&b)), uintptr(len(b)-1), uintptr(d)); err != nil {
 		return "", err
 	}
 	return text(&b[0]), nil

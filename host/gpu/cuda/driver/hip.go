@@ -18,7 +18,7 @@ var HIP = &API{
 	names: [calls]string{
 		cuInit: "hipInit", cuDriverGetVersion: "hipDriverGetVersion", cuGetErrorName: "hipGetErrorName",
 		cuDeviceGetCount: "hipGetDeviceCount", cuDeviceGet: "hipDeviceGet", cuDeviceGetName: "hipDeviceGetName",
-		cuDeviceTotalMem: "hipDeviceTotalMem", cuDeviceGetAttribute: "hipDeviceGetAttribute",
+		cuDeviceTotalMem: "hipDeviceTotalMem", cuDeviceGetAttribute: "hipDeviceGetAttribute", cuDeviceGetPCIBusId: "hipDeviceGetPCIBusId",
 		cuCtxGetStreamPriorityRange: "hipDeviceGetStreamPriorityRange",
 		cuMemAlloc:                  "hipMalloc", cuMemFree: "hipFree", cuMemHostAlloc: "hipHostMalloc", cuMemFreeHost: "hipHostFree",
 		cuMemcpyHtoDAsync: "hipMemcpyHtoDAsync", cuMemcpyDtoHAsync: "hipMemcpyDtoHAsync", cuMemsetD32Async: "hipMemsetD32Async",

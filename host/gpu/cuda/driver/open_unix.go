@@ -17,6 +17,8 @@ const Library = "libcuda.so.1"
 // hipLibraries are AMD's, the newest first.
 var hipLibraries = []string{"libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"}
 
+const nvmlLibrary = "libnvidia-ml.so.1"
+
 func open(path string) (uintptr, error) {
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }

@@ -11,6 +11,8 @@ const Library = "nvcuda.dll"
 // hipLibraries are AMD's, the newest first.
 var hipLibraries = []string{"amdhip64_6.dll", "amdhip64.dll"}
 
+const nvmlLibrary = "nvml.dll"
+
 func open(path string) (uintptr, error) {
 	h, err := syscall.LoadLibrary(path)
 	return uintptr(h), err

@@ -29,6 +29,11 @@ func BuildHIP(dir string) (string, error) {
 	return build(dir, "libfakehip", "src/hip.cpp", "src/fake.cpp")
 }
 
+// BuildNVML makes libfakenvml.so; it has fake_nvml(version, fails), which answers how often it is open.
+func BuildNVML(dir string) (string, error) {
+	return build(dir, "libfakenvml", "src/nvml.cpp")
+}
+
 // Kernels makes an object of the kernels for an AMD GPU, as amd.sh does, and says where it is.
 func Kernels(dir, arch string) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
@@ -106,7 +111,7 @@ type Handles struct {
 	Version func(v int)
 	Env     func(name string) string
 	// Splits says how the driver divides: whether it merges sets of a split (it does), rounds sizes up to twice the
-	// least (it does not), or divides nothing.
+	// least (1) or takes larger ones from the other end (2; it does not), or divides nothing.
 	Splits func(merges, coarse, undivided int)
 	// Forget takes back what was injected.
 	Forget func()

@@ -58,7 +58,25 @@ struct Event {
   u64 of = 0;
 };
 
+// What the driver keeps of a stream for itself, to which its handle points: a mask of TPCs somewhere in it, whose
+// bits count one (HOLE) that is not there; a set bit disables.
+enum { INNER = 1024, MASK = 0x1c4, HOLE = 3 };
+struct Inner {
+  u32 words[INNER / 4];
+  Inner() {
+    for (u32 &w : words) w = 0xa5a5a5a5;
+    memset(words, 0, 64); // not a mask, but zero
+    memset((char *)words + MASK, 0, 20);
+  }
+  bool disables(unsigned sm) const {
+    const u32 *m = words + MASK / 4;
+    unsigned bit = sm / 2 + (sm / 2 >= HOLE);
+    return m[0] == 1 && m[1 + bit / 32] >> (bit % 32) & 1;
+  }
+};
+
 struct Stream {
+  std::unique_ptr<Inner> inner{new Inner}; // first, where a handle points to
   std::mutex mu;
   std::condition_variable cv;
   std::deque<std::function<void()>> queue;
@@ -461,6 +479,13 @@ API cuDeviceGetName(char *name, int n, int dev) {
   NEED(name && n > 0, INVALID_VALUE);
   NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
   snprintf(name, (size_t)n, "Fake GPU");
+  return OK;
+}
+API cuDeviceGetPCIBusId(char *bus, int n, int dev) {
+  ENTER();
+  NEED(bus && n > 12, INVALID_VALUE);
+  NEED(dev >= 0 && dev < gpus, INVALID_DEVICE);
+  snprintf(bus, (size_t)n, "0000:0%d:00.0", dev);
   return OK;
 }
 API cuDeviceTotalMem_v2(size_t *n, int dev) {
@@ -883,8 +908,15 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
       std::lock_guard<std::mutex> l(watch_mu);
       w = watch_of_all;
     }
+    std::vector<unsigned> on_sms;
+    for (unsigned sm : s->sms)
+      if (!s->inner->disables(sm)) on_sms.push_back(sm);
+    if (on_sms.empty()) { // it would hang
+      fault("cuLaunchKernel", "a mask without a TPC", LAUNCH_FAILED);
+      on_sms = s->sms;
+    }
     for (unsigned b = 0; b < gx; b++) {
-      Host on{seen(s->sms[b % s->sms.size()]), w.look ? &w : nullptr};
+      Host on{seen(on_sms[b % on_sms.size()]), w.look ? &w : nullptr};
       f->run(p.data(), b, &on);
     }
     over();
@@ -904,12 +936,12 @@ struct Resource { // CUdevResource of 12.4 to 12.9: a type, padding, the number 
 static_assert(sizeof(Resource) == 144, "CUdevResource");
 
 static unsigned splits; // so far
-static bool merges = true, coarse, undivided;
+static bool merges = true, coarse, elsewhere, undivided;
 // fake_splits says how the driver divides: whether it merges sets of a split, whether it rounds sizes up to twice
-// the least one, whether it can at all.
+// the least one (1) or takes those that are larger from the other end (2), whether it can at all.
 extern "C" __attribute__((visibility("default"))) void fake_splits(int merges_, int coarse_, int undivided_) {
   std::lock_guard<std::mutex> l(mu);
-  merges = merges_ != 0, coarse = coarse_ != 0, undivided = undivided_ != 0;
+  merges = merges_ != 0, coarse = coarse_ == 1, elsewhere = coarse_ == 2, undivided = undivided_ != 0;
 }
 
 API cuDeviceGetDevResource(int dev, Resource *r, int type) {
@@ -939,7 +971,7 @@ API cuDevSmResourceSplitByCount(Resource *out, unsigned *groups, const Resource 
   *groups = std::min(*groups, most);
   for (unsigned i = 0; i < *groups; i++) {
     out[i] = *in;
-    out[i].sms = each, out[i].first = in->first + i * each, out[i].split = splits + 1;
+    out[i].sms = each, out[i].first = in->first + (elsewhere && each > SPLIT ? in->sms - (i + 1) * each : i * each), out[i].split = splits + 1;
   }
   if (rest) {
     *rest = *in;

@@ -12,6 +12,7 @@
 #define cuDeviceGetName hipDeviceGetName
 #define cuDeviceTotalMem_v2 hipDeviceTotalMem
 #define cuDeviceGetAttribute hipDeviceGetAttribute
+#define cuDeviceGetPCIBusId hipDeviceGetPCIBusId
 #define cuCtxGetStreamPriorityRange hipDeviceGetStreamPriorityRange
 #define cuMemAlloc_v2 hipMalloc
 #define cuMemFree_v2 hipFree

@@ -1,0 +1,110 @@
+// Masks in the driver's own structure of a stream, at an offset that no documentation gives: what libsmctrl does.
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// ErrOffset is wrapped where a driver's streams cannot be masked: its offset is not known, or not what was said.
+var ErrOffset = errors.New("masks of streams")
+
+// Offsets are where a stream's mask lies, by the driver's exact version.
+type Offsets map[string]int
+
+// KnownOffsets are those of drivers for x86-64 on which J. Bakita's libsmctrl says that it was tested
+// (libsmctrl.c, the comments beside CU_12_*_MASK_OFF). Nobody has tried them here.
+func KnownOffsets() Offsets {
+	return Offsets{
+		"525.147.05": 0x4cc, "535.129.03": 0x4e4, "545.29.06": 0x49c, "550.54.14": 0x4ac, "550.54.15": 0x4ac,
+		"555.58.02": 0x4ec, "560.35.03": 0x4ec, "565.77": 0x4fc, "570.124.06": 0x4fc,
+	}
+}
+
+// maxOffset bounds one: a stream's structure is not larger.
+const maxOffset = 1 << 14
+
+// ReadOffsets reads a file of them, a line each: "550.54.15: 0x4ac"; # begins a comment. from names it in errors.
+func ReadOffsets(from, text string) (Offsets, error) {
+	out := Offsets{}
+	for i, line := range strings.Split(text, "\n") {
+		fail := func(why string) (Offsets, error) {
+			return nil, fmt.Errorf("%w: %s, line %d: %s; expected VERSION: OFFSET, as in 550.54.15: 0x4ac", ErrOffset, from, i+1, why)
+		}
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		version, text, ok := strings.Cut(line, ":")
+		if version = strings.TrimSpace(version); !ok || version == "" || strings.ContainsAny(version, " \t") {
+			return fail(strconv.Quote(line))
+		}
+		at, err := strconv.ParseInt(strings.TrimSpace(text), 0, 32)
+		if err != nil || at < 0 || at >= maxOffset || at%4 != 0 {
+			return fail(fmt.Sprintf("offset %q, a multiple of 4 below %d", strings.TrimSpace(text), maxOffset))
+		}
+		if _, ok := out[version]; ok {
+			return fail("version " + version + " comes twice")
+		}
+		out[version] = int(at)
+	}
+	return out, nil
+}
+
+// MaskBits is how wide a driver's masks are: 128 bits from CUDA 12.0 (525) on, 64 before, which do not reach the
+// last ones of more than 64 TPCs.
+func MaskBits(version string, tpcs int) (int, error) {
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%w: driver %q: a version as 550.54.15 is expected", ErrOffset, version)
+	}
+	bits := 128
+	if n < 525 {
+		bits = 64
+	}
+	if tpcs > bits {
+		return 0, fmt.Errorf("%w: driver %s has masks of %d bits, the GPU %d TPCs", ErrOffset, version, bits, tpcs)
+	}
+	return bits, nil
+}
+
+// Mask has a bit for each TPC before those that are broken are left out; a set bit disables.
+type Mask [4]uint32
+
+// Disable sets a bit.
+func (m *Mask) Disable(bit int) { m[bit/32] |= 1 << (bit % 32) }
+
+// SetMask writes a stream's mask of so many bits. What stands there is looked at first: a new stream's is zero,
+// and anything else is not a mask.
+func (l *Lib) SetMask(s Stream, offset, bits int, m Mask) error {
+	if runtime.GOARCH != "amd64" || runtime.GOOS != "linux" {
+		return fmt.Errorf("%w: the offsets are of x86-64 Linux, this is %s %s", ErrOffset, runtime.GOOS, runtime.GOARCH)
+	}
+	if offset < 0 || offset >= maxOffset || offset%4 != 0 {
+		return fmt.Errorf("%w: offset %#x", ErrOffset, offset)
+	}
+	base := *(*unsafe.Pointer)(*(*unsafe.Pointer)(unsafe.Pointer(&s)))
+	at := (*[5]uint32)(unsafe.Add(base, offset))
+	words := at[:]
+	if bits == 64 {
+		words = at[:2]
+	}
+	for _, w := range words {
+		if w != 0 {
+			return fmt.Errorf("%w: at offset %#x of a new stream stands %#x, expected 0: it is not this driver's", ErrOffset, offset, words)
+		}
+	}
+	if bits == 64 {
+		words[0], words[1] = m[1], m[0]
+		return nil
+	}
+	words[0] = 1
+	copy(words[1:], m[:])
+	return nil
+}

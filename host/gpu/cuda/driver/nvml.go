@@ -1,0 +1,75 @@
+// NVML: what the driver's own library for monitoring says, where it is there.
+
+package driver
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+// Health is what NVML says of a GPU.
+type Health struct {
+	Driver    string `json:"driver"`     // its exact version
+	SMMHz     int    `json:"sm_mhz"`     // clocks that run now
+	MemoryMHz int    `json:"memory_mhz"` //
+	GPUUse    int    `json:"gpu_use"`    // per cent of the last sample in which a kernel ran
+	MemoryUse int    `json:"memory_use"` // in which memory was read or written
+	RxKBs     int    `json:"rx_kb_s"`    // over PCIe, to the GPU
+	TxKBs     int    `json:"tx_kb_s"`
+}
+
+// AskNVML asks the library at path ("": the system's) about the GPU on a bus. It is opened and shut each time: this is no hot path.
+func AskNVML(path, bus string) (h Health, err error) {
+	if path == "" {
+		path = nvmlLibrary
+	}
+	lib, err := open(path)
+	if err != nil {
+		return h, fmt.Errorf("%w: NVML: %w", ErrMissing, err)
+	}
+	n := &nvml{path: path, lib: lib}
+	if n.call("nvmlInit_v2"); n.err != nil {
+		return h, n.err
+	}
+	var version [96]byte
+	var device uintptr
+	var clocks, use, pcie [2]uint32
+	n.call("nvmlSystemGetDriverVersion", uintptr(unsafe.Pointer(&version)), uintptr(len(version)-1))
+	where := append([]byte(bus), 0)
+	n.call("nvmlDeviceGetHandleByPciBusId_v2", uintptr(unsafe.Pointer(unsafe.SliceData(where))), uintptr(unsafe.Pointer(&device)))
+	n.call("nvmlDeviceGetClockInfo", device, 1, uintptr(unsafe.Pointer(&clocks[0])))
+	n.call("nvmlDeviceGetClockInfo", device, 2, uintptr(unsafe.Pointer(&clocks[1])))
+	n.call("nvmlDeviceGetUtilizationRates", device, uintptr(unsafe.Pointer(&use)))
+	n.call("nvmlDeviceGetPcieThroughput", device, 1, uintptr(unsafe.Pointer(&pcie[0])))
+	n.call("nvmlDeviceGetPcieThroughput", device, 0, uintptr(unsafe.Pointer(&pcie[1])))
+	failed := n.err
+	n.err = nil
+	if n.call("nvmlShutdown"); failed != nil {
+		n.err = failed
+	}
+	return Health{text(&version[0]), int(clocks[0]), int(clocks[1]), int(use[0]), int(use[1]), int(pcie[0]), int(pcie[1])}, n.err
+}
+
+// nvml is an opened library; after the first error nothing is called.
+type nvml struct {
+	path string
+	lib  uintptr
+	err  error
+}
+
+//go:uintptrescapes
+func (n *nvml) call(name string, args ...uintptr) {
+	if n.err != nil {
+		return
+	}
+	at, err := symbol(n.lib, name)
+	if err != nil {
+		n.err = fmt.Errorf("%w: %s has no %s", ErrMissing, n.path, name)
+		return
+	}
+	if code, _, _ := purego.SyscallN(at, args...); int32(code) != 0 {
+		n.err = fmt.Errorf("%s answers %d", name, int32(code))
+	}
+}

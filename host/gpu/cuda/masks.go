@@ -1,0 +1,121 @@
+package cuda
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+)
+
+// Masks has partitions made by writing a mask into the driver's own structure of a stream. That corrupts the
+// driver's memory where the offset is wrong, so it is done for drivers whose exact version is known alone, and
+// the mask of each TPC is tried before anything is served.
+type Masks struct {
+	Offsets driver.Offsets
+	Driver  string // its exact version, as NVML says it
+}
+
+// streamMasks are those streams: a unit is a TPC, two SMs. Any set of units can be had.
+type streamMasks struct {
+	*partitions
+	offset, width int
+	bits          []int // by unit: some name no TPC, since they count what was left out in making too
+}
+
+// newStreamMasks learns which bit is which TPC: with one bit set after the other it looks on which SMs kernels
+// do not run any more. A mask with one bit alone would say it sooner, and hang where that bit names nothing.
+func newStreamMasks(lib *driver.Lib, m *Masks, total int, look look) (*partitions, error) {
+	offset, ok := m.Offsets[m.Driver]
+	if !ok {
+		return nil, fmt.Errorf("%w: where driver %q keeps them is not known; it is of %s, and a file may name others", driver.ErrOffset, m.Driver, strings.Join(slices.Sorted(maps.Keys(m.Offsets)), ", "))
+	}
+	width, err := driver.MaskBits(m.Driver, (total+1)/2)
+	if err != nil {
+		return nil, err
+	}
+	p := &partitions{lib: lib, total: total, alike: 1}
+	s := &streamMasks{partitions: p, offset: offset, width: width}
+	p.way = s
+	whole, err := s.seen(driver.Mask{}, look)
+	if err != nil {
+		return nil, err
+	}
+	if len(whole) != total {
+		return nil, fmt.Errorf("%w: without a bit kernels run on %d SMs of %d", driver.ErrOffset, len(whole), total)
+	}
+	owner := map[int]int{}
+	for bit := range width {
+		var one driver.Mask
+		one.Disable(bit)
+		left, err := s.seen(one, look)
+		if err != nil {
+			return nil, err
+		}
+		gone := slices.DeleteFunc(slices.Clone(whole), func(sm int) bool { return slices.Contains(left, sm) })
+		if len(gone) == 0 {
+			continue // of a TPC that is not there
+		}
+		for _, sm := range gone {
+			if other, ok := owner[sm]; ok {
+				return nil, fmt.Errorf("%w: bits %d and %d both disable SM %d", driver.ErrOffset, other, bit, sm)
+			}
+			owner[sm] = bit
+		}
+		if p.units > 0 && len(gone) != p.each {
+			return nil, fmt.Errorf("%w: bit %d disables SMs %v, others %d each", driver.ErrOffset, bit, gone, p.each)
+		}
+		p.each, p.last = len(gone), len(gone)
+		s.bits = append(s.bits, bit)
+		p.units++
+	}
+	if len(owner) != total {
+		return nil, fmt.Errorf("%w: all bits at offset %#x disable %d SMs of %d: it is not that of driver %s", driver.ErrOffset, offset, len(owner), total, m.Driver)
+	}
+	return p, nil
+}
+
+// seen says on which SMs kernels run under a mask.
+func (s *streamMasks) seen(m driver.Mask, look look) ([]int, error) {
+	at, err := s.masked(m, 0)
+	if err != nil {
+		return nil, err
+	}
+	sms, err := look(at)
+	if e := s.lib.FreeStream(at); err == nil {
+		err = e
+	}
+	return sms, err
+}
+
+func (s *streamMasks) masked(m driver.Mask, priority int) (driver.Stream, error) {
+	at, err := s.lib.NewStream(priority)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.lib.SetMask(at, s.offset, s.width, m); err != nil {
+		_ = s.lib.FreeStream(at)
+		return 0, err
+	}
+	return at, nil
+}
+
+// mask disables all but units.
+func (s *streamMasks) mask(u device.Units) driver.Mask {
+	m := driver.Mask{^uint32(0), ^uint32(0), ^uint32(0), ^uint32(0)}
+	for i, bit := range s.bits {
+		if u.Has(i) {
+			m[bit/32] &^= 1 << (bit % 32)
+		}
+	}
+	return m
+}
+
+func (s *streamMasks) stream(u device.Units, priority int) (driver.Stream, error) {
+	return s.masked(s.mask(u), priority)
+}
+
+func (s *streamMasks) back() error  { return nil }
+func (s *streamMasks) close() error { return nil }

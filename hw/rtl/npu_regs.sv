@@ -374,13 +374,12 @@ module npu_regs #(
     endcase
   end
 
-  // ---- writes: what comes in, merged by strobes with what is there
-  logic [31:0] strobes, set, merged;
+  // ---- writes: a bit changes where its byte is strobed, which is its clock enable
+  logic [31:0] strobes, set;
   logic        is_ctrl, ctrl_start, ctrl_reset, ctrl_clear, write_ok, we;
 
   assign strobes = {{8{wstrb_q[3]}}, {8{wstrb_q[2]}}, {8{wstrb_q[1]}}, {8{wstrb_q[0]}}};
   assign set = wdata_q & strobes;
-  assign merged = set | (value & ~strobes);
   assign is_ctrl = addr == abi_pkg::REG_CTRL;
   assign ctrl_start = set[abi_pkg::REG_CTRL_START_LSB];
   assign ctrl_reset = set[abi_pkg::REG_CTRL_SOFT_RESET_LSB];
@@ -423,31 +422,37 @@ module npu_regs #(
       slot_table_q <= '0;
     end else if (we) begin
       case (addr)
-        abi_pkg::REG_SCRATCH0: scratch0_q <= merged;
-        abi_pkg::REG_SCRATCH1: scratch1_q <= merged;
-        abi_pkg::REG_IRQ_ENABLE: irq_enable_q <= merged[1:0];
+        abi_pkg::REG_SCRATCH0: for (int i = 0; i < 32; i++) if (strobes[i]) scratch0_q[i] <= wdata_q[i];
+        abi_pkg::REG_SCRATCH1: for (int i = 0; i < 32; i++) if (strobes[i]) scratch1_q[i] <= wdata_q[i];
+        abi_pkg::REG_IRQ_ENABLE: for (int i = 0; i < 2; i++) if (strobes[i]) irq_enable_q[i] <= wdata_q[i];
         abi_pkg::REG_LAYERS: begin
-          first_q <= merged[abi_pkg::REG_LAYERS_FIRST_LSB+:abi_pkg::REG_LAYERS_FIRST_W];
-          last_q <= merged[abi_pkg::REG_LAYERS_LAST_LSB+:abi_pkg::REG_LAYERS_LAST_W];
+          for (int i = 0; i < abi_pkg::REG_LAYERS_FIRST_W; i++) begin
+            if (strobes[abi_pkg::REG_LAYERS_FIRST_LSB+i]) first_q[i] <= wdata_q[abi_pkg::REG_LAYERS_FIRST_LSB+i];
+          end
+          for (int i = 0; i < abi_pkg::REG_LAYERS_LAST_W; i++) begin
+            if (strobes[abi_pkg::REG_LAYERS_LAST_LSB+i]) last_q[i] <= wdata_q[abi_pkg::REG_LAYERS_LAST_LSB+i];
+          end
         end
         abi_pkg::REG_BATCH: begin
-          b_act_q <= merged[abi_pkg::REG_BATCH_B_ACT_LSB+:abi_pkg::REG_BATCH_B_ACT_W];
+          for (int i = 0; i < abi_pkg::REG_BATCH_B_ACT_W; i++) begin
+            if (strobes[abi_pkg::REG_BATCH_B_ACT_LSB+i]) b_act_q[i] <= wdata_q[abi_pkg::REG_BATCH_B_ACT_LSB+i];
+          end
         end
-        abi_pkg::REG_DESC_BASE_LO: desc_base_q[31:0] <= merged;
-        abi_pkg::REG_DESC_BASE_HI: desc_base_q[AW-1:32] <= merged[AW-33:0];
-        abi_pkg::REG_WEIGHT_BASE_LO: weight_base_q[31:0] <= merged;
-        abi_pkg::REG_WEIGHT_BASE_HI: weight_base_q[AW-1:32] <= merged[AW-33:0];
-        abi_pkg::REG_SLOT_BASE_LO: slot_base_q[31:0] <= merged;
-        abi_pkg::REG_SLOT_BASE_HI: slot_base_q[AW-1:32] <= merged[AW-33:0];
-        abi_pkg::REG_SLOT_STRIDE: slot_stride_q <= merged;
-        abi_pkg::REG_N_SLOT: n_slot_q <= merged[6:0];
-        abi_pkg::REG_WATCHDOG: watchdog_q <= merged;
-        abi_pkg::REG_FBCB_ADDR: fbcb_addr_q <= merged[FW-1:0];
+        abi_pkg::REG_DESC_BASE_LO: for (int i = 0; i < 32; i++) if (strobes[i]) desc_base_q[i] <= wdata_q[i];
+        abi_pkg::REG_DESC_BASE_HI: for (int i = 0; i < AW - 32; i++) if (strobes[i]) desc_base_q[32 + i] <= wdata_q[i];
+        abi_pkg::REG_WEIGHT_BASE_LO: for (int i = 0; i < 32; i++) if (strobes[i]) weight_base_q[i] <= wdata_q[i];
+        abi_pkg::REG_WEIGHT_BASE_HI: for (int i = 0; i < AW - 32; i++) if (strobes[i]) weight_base_q[32 + i] <= wdata_q[i];
+        abi_pkg::REG_SLOT_BASE_LO: for (int i = 0; i < 32; i++) if (strobes[i]) slot_base_q[i] <= wdata_q[i];
+        abi_pkg::REG_SLOT_BASE_HI: for (int i = 0; i < AW - 32; i++) if (strobes[i]) slot_base_q[32 + i] <= wdata_q[i];
+        abi_pkg::REG_SLOT_STRIDE: for (int i = 0; i < 32; i++) if (strobes[i]) slot_stride_q[i] <= wdata_q[i];
+        abi_pkg::REG_N_SLOT: for (int i = 0; i < 7; i++) if (strobes[i]) n_slot_q[i] <= wdata_q[i];
+        abi_pkg::REG_WATCHDOG: for (int i = 0; i < 32; i++) if (strobes[i]) watchdog_q[i] <= wdata_q[i];
+        abi_pkg::REG_FBCB_ADDR: for (int i = 0; i < FW; i++) if (strobes[i]) fbcb_addr_q[i] <= wdata_q[i];
         abi_pkg::REG_FBCB_DATA: fbcb_addr_q <= fbcb_addr_q + 1'b1;
         default: begin
           for (int unsigned i = 0; i < abi_pkg::REG_SLOT_TABLE_COUNT; i++) begin
             if (addr == abi_pkg::REG_SLOT_TABLE + 12'(4 * i)) begin
-              slot_table_q[SW*i+:SW] <= merged[SW-1:0];
+              for (int unsigned b = 0; b < SW; b++) if (strobes[b]) slot_table_q[SW*i+b] <= wdata_q[b];
             end
           end
         end

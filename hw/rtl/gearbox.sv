@@ -1,10 +1,12 @@
 // Turns beats of up to IN_WORDS words of W bits into groups of up to OUT_WORDS, any count each cycle.
 // push: push_i with push_cnt_i words (lowest first), accepted while ready_o. pop: pop_i with
-// pop_cnt_i <= fill_o words, taken from data_o (lowest first). Full throughput on both sides.
+// pop_cnt_i <= fill_o words, taken from data_o (lowest first). Full throughput on both sides. With ALL
+// pop_cnt_i may be more than there is: then all goes.
 module gearbox #(
   parameter int unsigned IN_WORDS  = 4,
   parameter int unsigned OUT_WORDS = 8,
   parameter int unsigned W         = 16,
+  parameter bit          ALL       = 1'b0,
   localparam int unsigned CAP = 2 * IN_WORDS + OUT_WORDS,
   localparam int unsigned CW = $clog2(CAP + 1)
 ) (
@@ -40,7 +42,7 @@ module gearbox #(
   // bit of the count, no product. Whether something comes and whether something leaves is known last, so
   // all that may be stands ready for one choice: what is there and what is left of it, what comes behind
   // either.
-  assign rest = fill_q - pop_cnt_i;
+  assign rest = (ALL && fill_q < pop_cnt_i) ? '0 : fill_q - pop_cnt_i;
   always_comb begin
     stay_in = {{((CAP - IN_WORDS) * W) {1'b0}}, masked};
     go_in = stay_in;

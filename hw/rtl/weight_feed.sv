@@ -10,7 +10,7 @@
 // address register, activation buffer) and the last lane of a chain one cycle a lane later.
 //
 // What a layer and a C tile make of k and s is worked out once, in registers, as is what the next load
-// takes; loads leave through a register, since they reach every PE.
+// takes (of padding: all that can leave at once); loads leave through a register, since they reach every PE.
 module weight_feed #(
   parameter int unsigned T_P       = 8,
   parameter int unsigned T_C       = 32,
@@ -85,7 +85,7 @@ module weight_feed #(
   logic [WW-1:0] wait_q;                 // cycles until the last swap has passed
 
   logic [15:0] nch;
-  logic [CW-1:0] fill, need_q, need_d, pop_cnt;
+  logic [CW-1:0] fill, need_q, need_d, gone;
   /* verilator lint_off UNUSEDSIGNAL */
   logic [31:0] w_bytes, w_tile;
   /* verilator lint_on UNUSEDSIGNAL */
@@ -144,13 +144,13 @@ module weight_feed #(
   assign ring_ready_o = gear_ready && left_q != '0;
   assign all_here = fill >= need_q;
   assign pop = (state_q == StLoad && wait_q == '0 && all_here) || (state_q == StPad && fill != '0);
-  assign pop_cnt = (state_q != StPad) ? need_q : ((fill > CW'(OUT)) ? CW'(OUT) : fill);
+  assign gone = (fill > CW'(OUT)) ? CW'(OUT) : fill;  // of padding
   assign short_stream = state_q == StLoad && left_q == '0 && !all_here;
   assign tile_done = state_q == StPad && left_q == '0 && fill == '0;
   assign ring_commit_o = !replay_q || last_visit_q;
   assign ring_rewind_o = tile_done && replay_q && !last_visit_q && (f.order || last_c);
 
-  gearbox #(.IN_WORDS(WPB), .OUT_WORDS(OUT)) u_gear (
+  gearbox #(.IN_WORDS(WPB), .OUT_WORDS(OUT), .ALL(1'b1)) u_gear (
     .clk_i,
     .rst_ni,
     .push_i    (push),
@@ -158,7 +158,7 @@ module weight_feed #(
     .data_i    (ring_data_i),
     .ready_o   (gear_ready),
     .pop_i     (pop),
-    .pop_cnt_i (pop_cnt),
+    .pop_cnt_i (need_q),
     .data_o    (words),
     .fill_o    (fill)
   );
@@ -191,7 +191,7 @@ module weight_feed #(
       last_visit_q <= 1'b0;
     end else begin
       if (push) left_q <= left_q - 28'd1;
-      if (state_q == StTile || state_q == StFull || pop) begin
+      if (state_q == StTile || state_q == StFull || (state_q == StLoad && pop)) begin
         pe_left_q <= pe_left_d;
         last_load_q <= last_load_d;
         need_q <= need_d;
@@ -249,13 +249,14 @@ module weight_feed #(
               kh_q <= kh_q + 8'd1;
               if (last_kh) begin
                 kh_q <= '0;
+                need_q <= CW'(OUT);
                 state_q <= StPad;
               end
             end
           end
         end
         StPad: begin  // the padding goes, and with it the stream must be used up
-          if (pop) pads_q <= (pads_q >= 8'(PAD) || 32'(pop_cnt) >= PAD) ? 8'(PAD) : pads_q + 8'(pop_cnt);
+          if (pop) pads_q <= (pads_q >= 8'(PAD) || 32'(gone) >= PAD) ? 8'(PAD) : pads_q + 8'(gone);
           if (tile_done) begin
             if (f.order ? last_visit_q : 1'b1) begin
               c_rest_q <= last_c ? d.out_c : c_rest_q - tc_q;

@@ -116,18 +116,25 @@ module npu_regs #(
   end
 
   // ---- bus: what has been taken and waits
-  logic        aw_full_q, w_full_q, ar_full_q;
-  logic [9:0]  aw_q, ar_q;
+  logic        aw_full_q, w_full_q, ar_full_q, aw_full_d, w_full_d, ar_full_d;
+  logic [9:0]  aw_q, ar_q, aw_d, ar_d, addr_q;
   logic [31:0] wdata_q;
   logic [3:0]  wstrb_q;
-  logic        bvalid_q, rvalid_q;
-  logic        do_write, do_read;
+  logic        bvalid_q, rvalid_q, bvalid_d, rvalid_d;
+  logic        do_write_q, do_read_q, do_write_d, do_read_d;  // what is carried out; in the next cycle
 
   assign awready_o = !aw_full_q;
   assign wready_o = !w_full_q;
   assign arready_o = !ar_full_q;
-  assign do_write = aw_full_q && w_full_q && !bvalid_q;
-  assign do_read = ar_full_q && !rvalid_q && !do_write;
+  assign aw_full_d = aw_full_q ? !do_write_q : awvalid_i;
+  assign w_full_d = w_full_q ? !do_write_q : wvalid_i;
+  assign ar_full_d = ar_full_q ? !do_read_q : arvalid_i;
+  assign bvalid_d = do_write_q || (bvalid_q && !bready_i);
+  assign rvalid_d = do_read_q || (rvalid_q && !rready_i);
+  assign do_write_d = aw_full_d && w_full_d && !bvalid_d;
+  assign do_read_d = ar_full_d && !rvalid_d && !do_write_d;
+  assign aw_d = aw_full_q ? aw_q : awaddr_i[11:2];
+  assign ar_d = ar_full_q ? ar_q : araddr_i[11:2];
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -136,23 +143,23 @@ module npu_regs #(
       ar_full_q <= 1'b0;
       bvalid_q <= 1'b0;
       rvalid_q <= 1'b0;
+      do_write_q <= 1'b0;
+      do_read_q <= 1'b0;
     end else begin
-      if (awvalid_i && awready_o) aw_full_q <= 1'b1;
-      else if (do_write) aw_full_q <= 1'b0;
-      if (wvalid_i && wready_o) w_full_q <= 1'b1;
-      else if (do_write) w_full_q <= 1'b0;
-      if (arvalid_i && arready_o) ar_full_q <= 1'b1;
-      else if (do_read) ar_full_q <= 1'b0;
-      if (do_write) bvalid_q <= 1'b1;
-      else if (bready_i) bvalid_q <= 1'b0;
-      if (do_read) rvalid_q <= 1'b1;
-      else if (rready_i) rvalid_q <= 1'b0;
+      aw_full_q <= aw_full_d;
+      w_full_q <= w_full_d;
+      ar_full_q <= ar_full_d;
+      bvalid_q <= bvalid_d;
+      rvalid_q <= rvalid_d;
+      do_write_q <= do_write_d;
+      do_read_q <= do_read_d;
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (awready_o) aw_q <= awaddr_i[11:2];
-    if (arready_o) ar_q <= araddr_i[11:2];
+    aw_q <= aw_d;
+    ar_q <= ar_d;
+    addr_q <= do_write_d ? aw_d : ar_d;
     if (wready_o) begin
       wdata_q <= wdata_i;
       wstrb_q <= wstrb_i;
@@ -189,7 +196,7 @@ module npu_regs #(
   logic        is_cnt_lo;
   logic [63:0] cnt_sel;
 
-  assign addr = {do_write ? aw_q : ar_q, 2'b00};
+  assign addr = {addr_q, 2'b00};
 
   always_comb begin
     cnt_sel = '0;
@@ -394,11 +401,11 @@ module npu_regs #(
     if (addr == abi_pkg::REG_FBCB_DATA && wstrb_q != 4'hF) write_ok = 1'b0;
   end
 
-  assign we = do_write && write_ok;
+  assign we = do_write_q && write_ok;
 
   always_ff @(posedge clk_i) begin
-    if (do_write) bresp_o <= write_ok ? RespOkay : RespRefused;
-    if (do_read) begin
+    if (do_write_q) bresp_o <= write_ok ? RespOkay : RespRefused;
+    if (do_read_q) begin
       rresp_o <= hit ? RespOkay : RespRefused;
       rdata_o <= hit ? value : '0;
     end
@@ -529,12 +536,12 @@ module npu_regs #(
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) cnt_hi_q <= '0;
-    else if (do_read && is_cnt_lo) cnt_hi_q <= cnt_sel[63:32];
+    else if (do_read_q && is_cnt_lo) cnt_hi_q <= cnt_sel[63:32];
   end
 
   always_ff @(posedge clk_i) begin
     time_q <= time_q + 1'b1;
-    if (do_read && addr == abi_pkg::REG_TIME_LO) time_hi_q <= time_q[63:32];
+    if (do_read_q && addr == abi_pkg::REG_TIME_LO) time_hi_q <= time_q[63:32];
     if (!rst_ni) begin
       time_q <= '0;
       time_hi_q <= '0;
@@ -543,7 +550,7 @@ module npu_regs #(
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) refused_q <= 1'b0;
-    else if ((do_write && !write_ok) || (do_read && !hit)) refused_q <= 1'b1;
+    else if ((do_write_q && !write_ok) || (do_read_q && !hit)) refused_q <= 1'b1;
     else if (we && addr == abi_pkg::REG_ACCESS && set[abi_pkg::REG_ACCESS_REFUSED_LSB]) refused_q <= 1'b0;
   end
 

@@ -94,11 +94,12 @@ module weight_feed #(
   logic [OUT*16-1:0] words;
 
   // what k and s make of it: vectors (a PE's words) of a pass, how many are read at a time
-  logic        half, pair, two, two_q, odd, odd_q, odd_d;
+  logic        half, pair, two, two_q, odd, odd_q;
   logic [15:0] tc, tc_q, nv, nv_q;
   logic [15:0] pe_left_q, pe_left_d;     // vectors of the pass that the next load and those behind it take
   logic [LW-1:0] at_once, at_once_q, next_load;
   logic        last_load_q, last_load_d, all_here;
+  logic        fresh_q;                  // of the tile nothing has come yet: its first load is worked out
   logic [5:0]  lanes, lanes_q;
   assign half = f.k == 2'd1;
   assign pair = f.k == 2'd2;
@@ -113,13 +114,7 @@ module weight_feed #(
   // What the next load takes: a pass begins with all vectors of the C tile.
   always_comb begin
     pe_left_d = pe_left_q - 16'(at_once_q);
-    odd_d = odd_q;
-    if (state_q == StTile) begin
-      pe_left_d = nv;
-      odd_d = odd;
-    end else if (state_q == StFull) begin
-      pe_left_d = nv_q;
-    end
+    if (state_q == StFull || fresh_q) pe_left_d = nv_q;
     last_load_d = pe_left_d <= 16'(at_once_q);
     next_load = last_load_d ? LW'(pe_left_d) : at_once_q;
     // constants only: a product would cost a DSP
@@ -127,7 +122,7 @@ module weight_feed #(
     for (int unsigned i = 1; i <= W_LOAD; i++) begin
       if (next_load == LW'(i)) need_d = half ? CW'(i * 2 * FH) : CW'(i * T_P);
     end
-    if (odd_d && last_load_d) need_d = need_d - CW'(FH);
+    if (odd_q && last_load_d) need_d = need_d - CW'(FH);
   end
   assign last_chunk = p0_q + 24'(lanes_q) >= d.kwc;
   assign last_kh = kh_q + 8'd1 == d.k_h;
@@ -191,7 +186,8 @@ module weight_feed #(
       last_visit_q <= 1'b0;
     end else begin
       if (push) left_q <= left_q - 28'd1;
-      if (state_q == StTile || state_q == StFull || (state_q == StLoad && pop)) begin
+      fresh_q <= state_q == StTile;
+      if (state_q == StFull || fresh_q || (state_q == StLoad && pop)) begin
         pe_left_q <= pe_left_d;
         last_load_q <= last_load_d;
         need_q <= need_d;
@@ -226,6 +222,7 @@ module weight_feed #(
           last_visit_q <= last_rows && last_b;
           group_q <= '0;
           pads_q <= '0;
+          need_q <= CW'(OUT);
           len_q <= len;
           left_q <= len;
           rest_q <= rest_q - len;

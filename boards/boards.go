@@ -12,8 +12,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -238,7 +240,20 @@ func Parse(file string, text []byte) (Board, error) {
 	}
 	var found map[string]any
 	if err := yaml.Unmarshal(text, &found); err != nil {
-		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, errors.Join(append(errs, err)...))
+		if len(errs) == 0 { // else the strict reading has said it
+			refuse(fmt.Errorf("%w: %w", ErrBoard, err))
+		}
+		return Board{}, errors.Join(errs...)
+	}
+	for _, key := range wholes(reflect.TypeFor[Board](), "") {
+		in, k := found, key
+		if g, rest, nested := strings.Cut(key, "."); nested {
+			in, _ = found[g].(map[string]any)
+			k = rest
+		}
+		if v, ok := in[k].(float64); ok && v != math.Trunc(v) { // the reader would cut it
+			refuse(fmt.Errorf("%w: %s: expected a whole number, found %v", ErrBoard, key, v))
+		}
 	}
 	has := func(key string) (ok, group bool) {
 		in := found
@@ -273,6 +288,21 @@ func Parse(file string, text []byte) (Board, error) {
 		return Board{}, errors.Join(errs...)
 	}
 	return b, nil
+}
+
+// wholes are the keys of a board's file, group.key within a group, that hold whole numbers.
+func wholes(t reflect.Type, group string) (keys []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case f.Type.Kind() == reflect.Struct:
+			keys = append(keys, wholes(f.Type, key+".")...)
+		case reflect.Zero(f.Type).CanInt() || reflect.Zero(f.Type).CanUint():
+			keys = append(keys, group+key)
+		}
+	}
+	return keys
 }
 
 var (

@@ -96,6 +96,10 @@ func TestRefuses(t *testing.T) {
 	for _, c := range []struct{ board, old, new, want string }{
 		{"zc706", "dsp: 900", "dsp: 0", "dsp"},
 		{"zc706", "dsp: 900", "dsp: -900", "dsp"},
+		{"zc706", "dsp: 900", "dsp: 900.9", "x: bad board: dsp: expected a whole number, found 900.9"},
+		{"zc706", "bram36: 545", "bram36: 94.5", "x: bad board: bram36: expected a whole number, found 94.5"},
+		{"zc706", "uram: 0", "uram: 0.5", "x: bad board: uram: expected a whole number, found 0.5"},
+		{"zc706", "n_axi: 4", "n_axi: 2.9", "x: bad board: ports.n_axi: expected a whole number, found 2.9"},
 		{"zc706", "lut: 218600", "lut: 0", "lut"},
 		{"zc706", "bram36: 545", "bram36: many", "line"},
 		{"zc706", "family: xc7", "family: ecp5", "family"},
@@ -272,6 +276,27 @@ func TestRefusesAllAtOnce(t *testing.T) {
 	for line := range strings.Lines(err.Error()) {
 		if !strings.HasPrefix(line, "my.yaml: ") {
 			t.Errorf("%q names no file", line)
+		}
+	}
+}
+
+// TestSaysOnce: what makes a file no board at all is said once, with the file's name once a line.
+func TestSaysOnce(t *testing.T) {
+	for name, text := range map[string]string{
+		"a key twice": "name: mine\n" + own, "pasted twice": own + own, "a list": "- 1\n- 2\n",
+	} {
+		_, err := Parse("my.yaml", []byte(text))
+		if !errors.Is(err, ErrBoard) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		seen := map[string]bool{}
+		for line := range strings.Lines(err.Error()) {
+			line = strings.TrimSpace(line)
+			if !strings.HasPrefix(line, "my.yaml: bad board: ") || strings.Count(line, "bad board") != 1 || seen[line] {
+				t.Errorf("%s: %q", name, line)
+			}
+			seen[line] = true
 		}
 	}
 }

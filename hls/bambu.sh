@@ -11,7 +11,7 @@ here=$PWD
 cd "$root"
 config=${1:-tiny}
 (($# <= 1)) && [[ $config != -* ]] || { echo "usage: hls/bambu.sh [CONFIG]" >&2; exit 2; }
-if [[ $config == */* && $config != /* ]]; then config=$here/$config; fi
+if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 command -v bambu >/dev/null || { echo "hls/bambu.sh: bambu is missing: install PandA Bambu (no Debian package)" >&2; exit 5; }
 json=$(go run ./hw/configs/cmd/hwconfig "$config")
 ns=$(awk -v f="$(sed -n 's/^  "clock_mhz": \([0-9.]*\),*$/\1/p' <<<"$json")" 'BEGIN { printf "%.3f", 1000 / f }')

@@ -163,6 +163,9 @@ func OpenFiles(paths []string, in Shape, p Preprocess) (*Set, error) {
 	}
 	for _, path := range paths {
 		if !isPicture(path) {
+			if info, err := os.Stat(path); len(paths) > 1 && (err == nil && info.IsDir() || filepath.Ext(path) == ".npy") {
+				return nil, fmt.Errorf("%s: %w: expected it alone, or JPEG and PNG files", path, ErrFormat)
+			}
 			return nil, fmt.Errorf("%s: %w: expected a JPEG or PNG file", path, ErrFormat)
 		}
 		if _, err := os.Stat(path); err != nil {

@@ -245,11 +245,12 @@ func TestLabels(t *testing.T) {
 		write(t, filepath.Join(dir, set, name), encode(t, flat(2, 2, color.Gray{uint8(i)}), false))
 	}
 	csv := write(t, filepath.Join(dir, "labels.csv"), []byte("source,label,file\nx,dog,cat/1.png\nx,cat,cat/2.png\nx,dog,dog/1.png\n"))
+	excel := write(t, filepath.Join(dir, "excel.csv"), []byte("\ufefffile,label\ncat/1.png,dog\ncat/2.png,cat\ndog/1.png,dog\n"))
 	ints := write(t, filepath.Join(dir, "labels.npy"), npyFile("<i8", "3,", []int64{2, 0, 1}))
 	short := write(t, filepath.Join(dir, "short"), idxFile(false, []uint32{2}, []byte{1, 2}))
 	bad := map[string]string{}
 	for name, text := range map[string]string{
-		"header": "name,class\n", "twice": "file,label\ncat/1.png,a\n./cat/1.png,b\n", "empty": "file,label\ncat/1.png,\n", "few": "file,label\ncat/1.png,a\n",
+		"header": "name,class\n", "semicolons": "file;label\ncat/1.png;cat\n", "twice": "file,label\ncat/1.png,a\n./cat/1.png,b\n", "empty": "file,label\ncat/1.png,\n", "few": "file,label\ncat/1.png,a\n",
 		"below": "file,label\ncat/1.png,1\ncat/2.png,-1\ndog/1.png,0\n", "floats": "file,label\ncat/1.png,1.0\ncat/2.png,2.0\ndog/1.png,0.0\n",
 	} {
 		bad[name] = write(t, filepath.Join(dir, name+".csv"), []byte(text))
@@ -275,6 +276,8 @@ func TestLabels(t *testing.T) {
 		{"unless it is asked", "one", Options{Labels: "folders"}, []int{0}, []string{"loose"}, ""},
 		{"order of the logits", "words", Options{Classes: []string{"dog", "cat"}}, []int{1, 1, 0}, []string{"dog", "cat"}, ""},
 		{"CSV", "words", Options{Labels: csv}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
+		{"CSV behind a byte order mark", "words", Options{Labels: excel}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
+		{"CSV of semicolons", "words", Options{Labels: bad["semicolons"]}, nil, nil, `line 1 is "file;label", expected the columns file and label, separated by commas`},
 		{"vector", "words", Options{Labels: ints}, []int{2, 0, 1}, nil, ""},
 		{"none", "words", Options{Labels: "none"}, nil, nil, ""},
 		{"spread", "words", Options{Max: 2}, []int{0, 0}, []string{"cat", "dog"}, ""},
@@ -353,6 +356,21 @@ func TestBad(t *testing.T) {
 				t.Errorf("%v does not name the file", err)
 			}
 		})
+	}
+}
+
+// A folder or an array among other files is told that it goes alone.
+func TestOpenFilesAlone(t *testing.T) {
+	dir := t.TempDir()
+	picture := write(t, filepath.Join(dir, "a.png"), encode(t, flat(2, 2, color.White), false))
+	array := write(t, filepath.Join(dir, "b.npy"), npyFile("<f4", "1, 2, 2", make([]float32, 4)))
+	text := write(t, filepath.Join(dir, "c.txt"), []byte("text"))
+	for other, says := range map[string]string{
+		dir: "expected it alone, or JPEG and PNG files", array: "expected it alone, or JPEG and PNG files", text: "expected a JPEG or PNG file",
+	} {
+		if _, err := OpenFiles([]string{picture, other}, Shape{2, 2, 1}, Preprocess{}); !errors.Is(err, ErrFormat) || !strings.HasSuffix(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
 	}
 }
 

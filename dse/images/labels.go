@@ -235,9 +235,16 @@ type labelled struct {
 	line  int
 }
 
+// byteOrder stands before the text that some programs write as UTF-8.
+const byteOrder = "\ufeff"
+
 // parseLabels reads a CSV with the columns file and label, among others.
 func parseLabels(r io.Reader) (map[string]labelled, error) {
-	c := csv.NewReader(bufio.NewReader(r))
+	text := bufio.NewReader(r)
+	if mark, err := text.Peek(len(byteOrder)); err == nil && string(mark) == byteOrder {
+		_, _ = text.Discard(len(byteOrder)) // Peek has read it
+	}
+	c := csv.NewReader(text)
 	c.ReuseRecord = true
 	head, err := c.Read()
 	if err != nil {
@@ -245,7 +252,7 @@ func parseLabels(r io.Reader) (map[string]labelled, error) {
 	}
 	file, label := slices.Index(head, "file"), slices.Index(head, "label")
 	if file < 0 || label < 0 {
-		return nil, fmt.Errorf("%w: line 1 is %q, expected the columns file and label", ErrLabels, strings.Join(head, ","))
+		return nil, fmt.Errorf("%w: line 1 is %q, expected the columns file and label, separated by commas", ErrLabels, strings.Join(head, ","))
 	}
 	named := map[string]labelled{}
 	for {

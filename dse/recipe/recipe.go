@@ -211,6 +211,9 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 		if c.Classes, err = images.LoadClasses(r.Classes); err != nil {
 			return nil, err
 		}
+		if len(c.Classes) != c.Logits {
+			return nil, fmt.Errorf("%s: %w: %d classes are named, the network's last exit has %d", r.Classes, ErrRecipe, len(c.Classes), c.Logits)
+		}
 	}
 	in := Shape(g)
 	switch {
@@ -245,9 +248,6 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 		}
 	}
 	c.Preprocess.Range = c.Preprocess.InputRange(in.C)
-	if len(c.Classes) > c.Logits {
-		return nil, fmt.Errorf("%w: %d classes are named, the network's last exit has %d", ErrRecipe, len(c.Classes), c.Logits)
-	}
 	return c, nil
 }
 

@@ -57,7 +57,7 @@ func sample(t *testing.T) *Data {
 		Title: `tiny </script><b> & "quotes"`, Label: "estimated", Network: "tiny", Board: "zc706", Objective: "gops", Grid: r.Grid,
 		Designs: r.Designs, Space: r.Space, Evaluated: r.Evaluated, Searched: r.Searched, Design: r.Best.Design,
 		Resources: resource.Of(b, r.Best.Design), Peak: 100, Bandwidth: 2.3,
-		Ranks: []RankRow{{"published </script>", "infeasible because <it> does not fit"}},
+		Ranks: []RankRow{{"published </script>", "infeasible: <it> does not fit"}},
 	}
 	d.Used = d.Resources.Utilisation(b)
 	d.Points, d.Best = Dots(r)

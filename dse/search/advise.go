@@ -64,7 +64,7 @@ const worth = 0.02
 func Advise(b *boards.Board, d configs.Design, g cost.Geom, batch int, o mapping.Options) string {
 	_, now, err := mapping.Choose(d, g, batch, o)
 	if err != nil {
-		return "infeasible because " + err.Error()
+		return "infeasible: " + err.Error()
 	}
 	for _, c := range changes {
 		x, p := d, o

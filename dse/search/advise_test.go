@@ -34,7 +34,7 @@ func TestAdvise(t *testing.T) {
 	}
 	tight := d
 	tight.ABufWords = 16
-	if a := Advise(&g.Board, tight, deep, 1, mapping.RTL()); !strings.HasPrefix(a, "infeasible because ") {
+	if a := Advise(&g.Board, tight, deep, 1, mapping.RTL()); !strings.HasPrefix(a, "infeasible: ") {
 		t.Errorf("a layer that does not fit: %q", a)
 	}
 }

@@ -144,14 +144,7 @@ func keptSpan(d *configs.Design, g *cost.Geom, batch int, in bool, out mapping.L
 	if p.K == cost.KHalf {
 		rows *= 2 // as mapping: T_R is even
 	}
-	first, last = 0, len(rs)-1
-	for first <= last && rs[first].tr < rows {
-		first++
-	}
-	for first <= last && rs[last].elems < elems {
-		last--
-	}
-	return first, last
+	return within(rs, rows, elems)
 }
 
 // sum fills in the cycles of designs at a batch, those of segments with tensors on chip where that is fewer: plain has

@@ -113,11 +113,16 @@ func span(g *cost.Geom, p mapping.Point, tb, tr int, rs []room) (first, last int
 	if p.S == 2 {
 		needElems *= 2
 	}
+	return within(rs, needRows, needElems)
+}
+
+// within says which rooms, first..last, have that many rows and elements; none where first > last.
+func within(rs []room, rows, elems int) (first, last int) {
 	first, last = 0, len(rs)-1
-	for first <= last && rs[first].tr < needRows {
+	for first <= last && rs[first].tr < rows {
 		first++
 	}
-	for first <= last && rs[last].elems < needElems {
+	for first <= last && rs[last].elems < elems {
 		last--
 	}
 	return first, last

@@ -8,6 +8,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -236,9 +237,27 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 	}
 	for _, l := range loops {
 		l.src = l.place(m, src)
+	}
+	// a statement is one loop: what lies inside another of the same place has none of its own, nor its bound
+	var inside []*loop
+	for _, l := range loops {
+		if slices.ContainsFunc(loops, func(outer *loop) bool {
+			return outer != l && outer.f == l.f && outer.src == l.src && outer.blocks[l.header] && !outer.splits(l)
+		}) {
+			inside = append(inside, l)
+		}
+	}
+	for _, l := range inside {
+		l.src = nil
+	}
+	for _, l := range loops {
 		r.Loops++
 		if l.src == nil {
-			r.Problems = append(r.Problems, fmt.Sprintf("%s: the loop at %s has no place in the source", l.f.name, l.header))
+			r.Problems = append(r.Problems, fmt.Sprintf("%s: the loop at %s has no place in the source%s", l.f.name, l.header, l.near(m)))
+			continue
+		}
+		if !l.leaves() {
+			r.Problems = append(r.Problems, fmt.Sprintf("%v: no bound: nothing leaves the loop", l.src))
 			continue
 		}
 		bound, bounded := bounds[l]
@@ -268,26 +287,25 @@ func findLoops(ctx context.Context, m *module, src *source, text string, r *Repo
 	return loops, seen, nil
 }
 
-// place is the loop statement: by the debug location in the loop's metadata at its latch, or, where an
-// optimisation has dropped that, the innermost statement around most lines of the loop.
+// place is the loop statement: by the debug location in the loop's metadata at its latch or of the jump there, or, where an
+// optimisation has dropped these, the innermost statement around most lines of the loop.
 func (l *loop) place(m *module, src *source) *sourceLoop {
 	for _, b := range l.f.blocks {
 		if !l.blocks[b.name] || len(b.insts) == 0 {
 			continue
 		}
 		last := b.insts[len(b.insts)-1].text
-		g := loopMDRE.FindStringSubmatch(last)
-		if g == nil {
+		if !slices.Contains(b.targets(), l.header) {
 			continue
 		}
-		to := false
-		for _, t := range targetRE.FindAllStringSubmatch(last, -1) {
-			to = to || t[1] == l.header
+		var ids []string
+		if g := loopMDRE.FindStringSubmatch(last); g != nil {
+			ids = nodeRE.FindAllString(m.meta[g[1]], -1)
 		}
-		if !to {
-			continue
+		if g := dbgRE.FindStringSubmatch(last); g != nil { // the jump back is the statement's
+			ids = append(ids, g[1])
 		}
-		for _, id := range nodeRE.FindAllString(m.meta[g[1]], -1) {
+		for _, id := range ids {
 			if file, line := m.place(id); file != "" {
 				if s := src.loops[file][line]; s != nil {
 					return s
@@ -295,7 +313,10 @@ func (l *loop) place(m *module, src *source) *sourceLoop {
 			}
 		}
 	}
-	lines := map[string][]int{} // of the loop, by file
+	// an instruction that was moved keeps its line, so not quite all need be inside; one that was inlined is inside its
+	// own function's statements and its caller's, of which the nearer is meant
+	type score struct{ n, calls int }
+	scores := map[*sourceLoop]score{}
 	for _, b := range l.f.blocks {
 		if !l.blocks[b.name] {
 			continue
@@ -305,29 +326,27 @@ func (l *loop) place(m *module, src *source) *sourceLoop {
 			if g == nil {
 				continue
 			}
-			id := g[1]
-			for outer := field(m.meta[id], "inlinedAt"); outer != ""; outer = field(m.meta[id], "inlinedAt") {
-				id = outer
-			}
-			if file, line := m.place(id); line > 0 {
-				lines[file] = append(lines[file], line)
+			counted := map[*sourceLoop]bool{}
+			for id, calls := g[1], 0; id != "" && calls < 64; id, calls = field(m.meta[id], "inlinedAt"), calls+1 {
+				file, line := m.place(id)
+				for _, s := range src.loops[file] {
+					if s.Line <= line && line <= s.End && !counted[s] {
+						counted[s] = true
+						scores[s] = score{scores[s].n + 1, scores[s].calls + calls}
+					}
+				}
 			}
 		}
 	}
-	// an instruction that was moved keeps its line, so not quite all need be inside
 	var found *sourceLoop
-	most := 0
-	for file, at := range lines {
-		for _, s := range src.loops[file] {
-			n := 0
-			for _, line := range at {
-				if s.Line <= line && line <= s.End {
-					n++
-				}
-			}
-			if n > most || n == most && found != nil && s.Line > found.Line {
-				found, most = s, n
-			}
+	for s, a := range scores {
+		if found == nil {
+			found = s
+			continue
+		}
+		b := scores[found]
+		if cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(b.calls, a.calls), cmp.Compare(s.Line, found.Line), strings.Compare(s.File, found.File)) > 0 {
+			found = s
 		}
 	}
 	return found

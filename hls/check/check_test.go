@@ -54,6 +54,26 @@ sum:
 	{"external call", `
 extern "C" int outside(int);
 extern "C" int top(int x) { return outside(x); }`, "external call of outside"},
+	{"a loop that nothing leaves", `
+extern "C" void top(volatile int *a) {
+ever:
+  while (true) {
+#pragma HLS loop_tripcount max=64
+    *a = 1;
+  }
+}`, "kernel.cpp:3 (ever): no bound: nothing leaves the loop"},
+	{"a loop in a macro, inside one with a bound", `
+#define SPIN(x) w\
+hile (x) n++
+extern "C" int top(volatile int *a, int m) {
+  int n = 0;
+outer:
+  for (int i = 0; i < m; i++) {
+#pragma HLS loop_tripcount max=64
+    SPIN(*a);
+  }
+  return n;
+}`, "has no place in the source (near kernel.cpp:"},
 	{"indirect call", `
 extern "C" int top(int (*f)(int), int x) { return f(x); }`, "indirect call"},
 	{"recursion", `
@@ -213,7 +233,7 @@ sum:
 // port begins a kernel with one port to DRAM.
 const port = `
 extern "C" void top(unsigned long *gmem, unsigned long *on_chip, long from, int n) {
-#pragma HLS interface mode=m_axi port=gmem bundle=a
+#pragma HLS interface mode=m_axi port=gmem bundle=a offset=off depth=64
 `
 
 // burstCases are accesses of DRAM: of which a burst can be made, and of which none.
@@ -341,12 +361,12 @@ beats:
   }
 }
 extern "C" void top(unsigned long *on_chip, unsigned long *gmem, int n) {
-#pragma HLS interface mode=m_axi port=gmem bundle=a
+#pragma HLS interface mode=m_axi port=gmem bundle=a offset=off depth=64
   move(gmem, on_chip, n);
 }`, "(beats): no burst: DRAM (a) is reached under a condition"},
 	{"handed away", `
 extern "C" void top(unsigned long *on_chip, unsigned long *gmem, int n) {
-#pragma HLS interface mode=m_axi port=gmem bundle=a
+#pragma HLS interface mode=m_axi port=gmem bundle=a offset=off depth=64
   *(unsigned long **)on_chip = gmem + n;
 }`, "is stored"},
 }
@@ -436,23 +456,35 @@ func TestCases(t *testing.T) {
 // Pragmas that are not where they act, or say nothing, are refused: they would be ignored in silence.
 func TestPragmas(t *testing.T) {
 	for code, want := range map[string]string{
-		"void f() {\n#pragma HLS pipeline II=1\n}\n":                                                           "not at the head of a loop",
-		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS pipeline\n}\n}\n":                              "without an II",
-		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS loop_tripcount min=1\n}\n}\n":                  "without max",
-		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS dependence variable=a type=inter true\n}\n}\n": "frees no variable",
-		"void f() {\nfor (int i = 0; i < 2; i++) {\n  int x = i;\n#pragma HLS pipeline II=1\n}\n}\n":           "not at the head of a loop",
-		"void f() {\n#pragma HLS inline\n}\n":                                                                  "no inline function",
-		"void f() {\n#pragma HLS datafow\n  SLUICE_REGION;\n}\n":                                               "there is no pragma HLS datafow",
-		"void f() {\n#pragma HSL dataflow\n  SLUICE_REGION;\n}\n":                                              "expected #pragma HLS NAME",
-		"void f() {\n#pragma HLS dataflow now\n  SLUICE_REGION;\n}\n":                                          `"now" is no option`,
-		"void f() {\n#pragma HLS dataflow\n}\nvoid g() {\n  SLUICE_REGION;\n}\n":                               "stages without a pragma HLS dataflow",
-		"#pragma HLS steam variable=rows depth=2\n":                                                            "there is no pragma HLS steam",
-		"#pragma HLS stream variable=rows dept=2\n":                                                            `"dept=2" is no option`,
-		"#pragma HLS stream variable=rows\n":                                                                   "stream without depth",
-		"#pragma HLS stream variable=rows depth=2 depth=3\n":                                                   "depth is there twice",
-		"#pragma HLS interface mode=m_axy port=gmem_a\n":                                                       `"mode=m_axy" is no option`,
-		"#pragma HLS bind_storage variable=banks type=ram_s2q impl=bram\n":                                     `"type=ram_s2q" is no option`,
-		"#pragma HLS array_partition variable=x compleet dim=0\n":                                              `"compleet" is no option`,
+		"void f() {\n#pragma HLS pipeline II=1\n}\n":                                                            "not at the head of a loop",
+		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS pipeline\n}\n}\n":                               "without an II",
+		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS loop_tripcount min=1\n}\n}\n":                   "without max",
+		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS dependence variable=a type=inter true\n}\n}\n":  "frees no variable",
+		"void f() {\nfor (int i = 0; i < 2; i++) {\n  int x = i;\n#pragma HLS pipeline II=1\n}\n}\n":            "not at the head of a loop",
+		"void f() {\nfor (int i = 0; i < 2; i++) {\n#pragma HLS dependence variable=a type=intra false\n}\n}\n": "expected type=inter",
+		"void f(volatile int *a) {\n  do {\n  } while (*a);\n}\n":                                               "begins its line",
+		"void f(volatile int *a) {\n  if (a) while (*a) {\n  }\n}\n":                                            "begins its line",
+		"void f(volatile int *a) {\nagain:\n  if (*a) goto again;\n}\n":                                         "begins its line",
+		"void f() {\n# pragma HLS stabel varible=l\n}\n":                                                        "there is no pragma HLS stabel",
+		"void f() {\n#  pragma HSL stable\n}\n":                                                                 "expected #pragma HLS NAME",
+		"void f() {\n  _Pragma(\"HLS inline\")\n}\n":                                                            "expected #pragma HLS NAME",
+		"#pragma HLS interface mode=m_axi port=gmem_a offset=off depth=64\n":                                    "m_axi without bundle",
+		"#pragma HLS interface mode=m_axi port=gmem_a bundle=a depth=64\n":                                      "m_axi without offset",
+		"#pragma HLS interface mode=m_axi port=gmem_a bundle=a offset=off\n":                                    "m_axi without depth",
+		"#pragma HLS bind_storage variable=tiles type=rom_1p impl=bram\n":                                       `"type=rom_1p" is no option`,
+		"#pragma HLS bind_storage variable=ring type=ram_1p impl=bram\n":                                        `"type=ram_1p" is no option`,
+		"void f() {\n#pragma HLS inline\n}\n":                                                                   "no inline function",
+		"void f() {\n#pragma HLS datafow\n  SLUICE_REGION;\n}\n":                                                "there is no pragma HLS datafow",
+		"void f() {\n#pragma HSL dataflow\n  SLUICE_REGION;\n}\n":                                               "expected #pragma HLS NAME",
+		"void f() {\n#pragma HLS dataflow now\n  SLUICE_REGION;\n}\n":                                           `"now" is no option`,
+		"void f() {\n#pragma HLS dataflow\n}\nvoid g() {\n  SLUICE_REGION;\n}\n":                                "stages without a pragma HLS dataflow",
+		"#pragma HLS steam variable=rows depth=2\n":                                                             "there is no pragma HLS steam",
+		"#pragma HLS stream variable=rows dept=2\n":                                                             `"dept=2" is no option`,
+		"#pragma HLS stream variable=rows\n":                                                                    "stream without depth",
+		"#pragma HLS stream variable=rows depth=2 depth=3\n":                                                    "depth is there twice",
+		"#pragma HLS interface mode=m_axy port=gmem_a\n":                                                        `"mode=m_axy" is no option`,
+		"#pragma HLS bind_storage variable=banks type=ram_s2q impl=bram\n":                                      `"type=ram_s2q" is no option`,
+		"#pragma HLS array_partition variable=x compleet dim=0\n":                                               `"compleet" is no option`,
 	} {
 		s := newSource()
 		if _, err := s.scan("kernel.cpp", strings.Split(code, "\n")); err == nil || !strings.Contains(err.Error(), want) {

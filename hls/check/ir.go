@@ -277,6 +277,48 @@ func (l *loop) latches() (out []*block) {
 	return out
 }
 
+// leaves: a block of the loop goes on outside it, or ends the function.
+func (l *loop) leaves() bool {
+	for _, b := range l.f.blocks {
+		if !l.blocks[b.name] || len(b.insts) == 0 {
+			continue
+		}
+		if strings.HasPrefix(b.insts[len(b.insts)-1].op(), "ret ") {
+			return true
+		}
+		for _, to := range b.targets() {
+			if !l.blocks[to] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// splits: LLVM has made the two of one loop with several ways back to its header (LoopSimplify names the one around
+// HEADER.outer).
+func (l *loop) splits(inner *loop) bool {
+	name, _, ok := strings.Cut(l.header, ".outer")
+	return ok && strings.HasPrefix(inner.header, name)
+}
+
+// near is a line of the loop, for a message; "" where its code names none.
+func (l *loop) near(m *module) string {
+	for _, b := range l.f.blocks {
+		if !l.blocks[b.name] {
+			continue
+		}
+		for _, i := range b.insts {
+			if g := dbgRE.FindStringSubmatch(i.text); g != nil {
+				if file, line := m.place(g[1]); line > 0 {
+					return fmt.Sprintf(" (near %s:%d)", file, line)
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // targets are the blocks to which a block goes on.
 func (b *block) targets() (out []string) {
 	if len(b.insts) == 0 {

@@ -14,10 +14,11 @@ type pragma struct {
 	may  string   // a pattern of one option
 }
 
+// Of memories only those are on the list that a pipelined loop can read and write in one cycle.
 var pragmas = map[string]pragma{
 	"array_partition": {[]string{"variable"}, `variable=\w+|(?:type=)?(?:complete|cyclic|block)|factor=\w+|dim=[0-9]`},
 	"bind_op":         {[]string{"variable", "op", "impl"}, `variable=\w+|op=(?:mul|add|sub)|impl=(?:dsp|fabric)|latency=[0-9]+`},
-	"bind_storage":    {[]string{"variable", "type"}, `variable=\w+|type=(?:fifo|ram_1p|ram_1wnr|ram_2p|ram_s2p|ram_t2p|rom_1p|rom_2p|rom_np)|impl=(?:bram|uram|lutram|srl)|latency=[0-9]+`},
+	"bind_storage":    {[]string{"variable", "type"}, `variable=\w+|type=(?:fifo|ram_2p|ram_s2p|ram_t2p)|impl=(?:bram|uram|lutram|srl)|latency=[0-9]+`},
 	"dataflow":        {nil, ``},
 	"dependence":      {[]string{"variable", "type"}, `variable=\w+|type=(?:inter|intra)|(?:dependent=)?(?:true|false)`},
 	"inline":          {nil, ``},
@@ -58,6 +59,13 @@ func known(name, text string) error {
 	for _, key := range p.need {
 		if !slices.Contains(keys, key) {
 			return fmt.Errorf("pragma %s without %s: %q", name, key, text)
+		}
+	}
+	if name == "interface" && slices.Contains(strings.Fields(text), "mode=m_axi") {
+		for _, key := range []string{"bundle", "offset", "depth"} { // the defaults join ports, and make address registers
+			if !slices.Contains(keys, key) {
+				return fmt.Errorf("pragma interface mode=m_axi without %s: %q", key, text)
+			}
 		}
 	}
 	return nil

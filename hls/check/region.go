@@ -31,6 +31,7 @@ var (
 	blocksRE = regexp.MustCompile(`^hls::stream_of_blocks<\w+> (\w+)$`)
 	fifoRE   = regexp.MustCompile(`^fifo<\w+, (\w+)> (\w+)\("(\w+)"\)$`)
 	stageRE  = regexp.MustCompile(`^SLUICE_STAGE\((\w+)\(([\w, ]*)\)\)$`)
+	calledRE = regexp.MustCompile(`\bSLUICE_STAGE\((\w+)\(`)
 	lockedRE = regexp.MustCompile(`hls::(read|write)_lock<\w+>\s+\w+\((\w+)\)`)
 	spaceRE  = regexp.MustCompile(`\s+`)
 )
@@ -120,9 +121,19 @@ func definitions(file, text string) (out []*definition) {
 
 // declares: the function has a parameter or a variable of that name.
 func (d *definition) declares(name string) bool {
-	if slices.ContainsFunc(d.params, func(p param) bool { return p.name == name }) {
-		return true
-	}
+	return slices.ContainsFunc(d.params, func(p param) bool { return p.name == name }) || d.local(name)
+}
+
+// stream: the function declares a stream of that name.
+func (d *definition) stream(name string) bool {
+	return regexp.MustCompile(`\b(?:fifo|hls::stream)<[^;]*>\s*&?\s*`+name+`\b`).MatchString(d.body) ||
+		slices.ContainsFunc(d.params, func(p param) bool {
+			return p.name == name && (strings.Contains(p.kind, "fifo<") || strings.Contains(p.kind, "hls::stream<"))
+		})
+}
+
+// local: the function declares a variable of that name.
+func (d *definition) local(name string) bool {
 	for _, g := range localRE.FindAllStringSubmatch(d.body, -1) {
 		if slices.Contains([]string{"return", "else", "goto", "case", "typedef", "using", "delete", "new", "namespace"}, g[1]) {
 			continue
@@ -158,6 +169,14 @@ func structure(src *source, r *Report) {
 	for _, d := range src.functions {
 		defs[d.name] = d
 	}
+	stages := map[string]bool{}
+	for _, d := range src.functions {
+		for _, g := range calledRE.FindAllStringSubmatch(d.body, -1) {
+			stages[g[1]] = true
+		}
+	}
+	src.ports(defs["sluice_npu"], said)
+	src.partitions(said)
 	bundles := map[string]string{}
 	for _, p := range src.pragmas {
 		var in *definition
@@ -174,6 +193,27 @@ func structure(src *source, r *Report) {
 			name := setting(p.text, key)
 			if name != "" && (key != "port" || name != "return") && !in.declares(name) {
 				said("%s:%d: pragma %s: %s has no %s", p.file, p.line, p.kind, in.name, name)
+			}
+		}
+		switch p.kind {
+		case "dataflow":
+			if !strings.Contains(in.body, "SLUICE_REGION") {
+				said("%s:%d: pragma dataflow in %s, which is no dataflow region (SLUICE_REGION): nothing here holds it to one", p.file, p.line, in.name)
+			}
+		case "inline":
+			if strings.Contains(in.body, "SLUICE_REGION") || stages[in.name] {
+				said("%s:%d: pragma inline in %s, a dataflow region or a stage of one: expected a process of its own", p.file, p.line, in.name)
+			}
+		case "bind_storage":
+			name := setting(p.text, "variable")
+			if fifo := in.stream(name); fifo != (setting(p.text, "type") == "fifo") {
+				said("%s:%d: pragma bind_storage: expected type=fifo of a stream, and of nothing else: %s", p.file, p.line, p.text)
+			}
+		case "bind_op":
+			name, op := setting(p.text, "variable"), setting(p.text, "op")
+			sign := map[string]string{"mul": `\*`, "add": `\+`, "sub": `-`}[op]
+			if !regexp.MustCompile(`\b` + name + `\s*(?:\[[^\]]*\]\s*)*=[^;]*` + sign).MatchString(in.body) {
+				said("%s:%d: pragma bind_op: %s is made by no %s", p.file, p.line, name, op)
 			}
 		}
 		if b := setting(p.text, "bundle"); b != "" {
@@ -204,6 +244,46 @@ func structure(src *source, r *Report) {
 	slices.Sort(r.Problems)
 }
 
+// ports: every parameter of the top, and that it is started, has one pragma interface. The tool's defaults are others.
+func (s *source) ports(top *definition, said func(string, ...any)) {
+	if top == nil {
+		return
+	}
+	n := map[string]int{}
+	for _, p := range s.pragmas {
+		if p.kind == "interface" && p.file == top.file && top.first <= p.line && p.line <= top.last {
+			n[setting(p.text, "port")]++
+		}
+	}
+	for _, p := range append([]param{{name: "return"}}, top.params...) {
+		if n[p.name] != 1 {
+			said("%s:%d: %s: expected one pragma interface for %s, found %d", top.file, top.first, top.name, p.name, n[p.name])
+		}
+	}
+}
+
+// partitions: what is partitioned is known by its name to the checks of ports and dependences, so no array of another
+// function that is not partitioned may have it.
+func (s *source) partitions(said func(string, ...any)) {
+	for _, p := range s.pragmas {
+		if p.kind != "array_partition" || !strings.Contains(p.text, "complete") {
+			continue
+		}
+		name := setting(p.text, "variable")
+		indexed := regexp.MustCompile(`(?:^|[^.>\w])` + name + `\s*\[`)
+		for _, d := range s.functions {
+			if d.file == p.file && d.first <= p.line && p.line <= d.last || !indexed.MatchString(d.body) || !d.local(name) {
+				continue
+			}
+			if !slices.ContainsFunc(s.pragmas, func(q placed) bool {
+				return q.kind == p.kind && q.text == p.text && q.file == d.file && d.first <= q.line && q.line <= d.last
+			}) {
+				said("%s:%d: %s has a %s of its own, and %s:%d partitions one: expected the same partition, or another name", d.file, d.first, d.name, name, p.file, p.line)
+			}
+		}
+	}
+}
+
 // use is what a stage does with what it is handed.
 type use struct{ reads, writes bool }
 
@@ -217,7 +297,7 @@ func (d *definition) uses(n int, defs map[string]*definition, depth int) (u use)
 		return regexp.MustCompile(strings.ReplaceAll(pattern, "NAME", p.name)).MatchString(d.body)
 	}
 	switch {
-	case strings.Contains(p.kind, "hls::stream<"):
+	case strings.Contains(p.kind, "hls::stream<") || strings.Contains(p.kind, "fifo<"):
 		u = use{has(`\bNAME\.read\(`), has(`\bNAME\.write\(`)}
 	case strings.Contains(p.kind, "hls::stream_of_blocks<"):
 		u = use{has(`hls::read_lock<\w+>\s+\w+\(NAME\)`), has(`hls::write_lock<\w+>\s+\w+\(NAME\)`)}

@@ -69,8 +69,14 @@ func (s *source) line(file string, n int) string {
 var (
 	loopRE   = regexp.MustCompile(`^(\s*)((?:for|while)\b.*)`)
 	labelRE  = regexp.MustCompile(`^\s*([a-z_][a-z_0-9]*):(\s*//.*)?$`)
-	pragmaRE = regexp.MustCompile(`^\s*#pragma\s+HLS\s+(\w+)\s*(.*)$`)
-	lockRE   = regexp.MustCompile(`hls::(?:read|write)_lock<\w+>\s+(\w+)\(`)
+	pragmaRE = regexp.MustCompile(`^\s*#\s*pragma\s+HLS\s+(\w+)\s*(.*)$`)
+	// how a compiler is told something else, with blanks wherever it takes them
+	otherPragmaRE = regexp.MustCompile(`^\s*(?:#|%:|\?\?=)\s*pragma\b|\b_Pragma\b`)
+	// jumps, and loops with no line of their own, are loops of which no pragma says anything
+	jumpRE      = regexp.MustCompile(`\b(?:do|goto)\b`)
+	inlineForRE = regexp.MustCompile(`\S.*?\b(?:for|while)\b`)
+	quotedRE    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+	lockRE      = regexp.MustCompile(`hls::(?:read|write)_lock<\w+>\s+(\w+)\(`)
 	// options that take a number, where they have a name
 	constantRE = regexp.MustCompile(`\b(?:depth|min|max|avg|factor|latency|max_\w+_burst_length|num_\w+_outstanding)=([A-Za-z_][\w:]*)`)
 	inlineRE   = regexp.MustCompile(`^(static )?inline\b`)
@@ -192,7 +198,8 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 			}
 			continue
 		}
-		if strings.HasPrefix(text, "#pragma") {
+		code, _, _ := strings.Cut(quotedRE.ReplaceAllString(line, `""`), "//")
+		if otherPragmaRE.MatchString(code) {
 			return nil, fmt.Errorf("%s:%d: expected #pragma HLS NAME, found %q", file, i+1, text)
 		}
 		if strings.HasPrefix(line, "}") {
@@ -206,6 +213,9 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 		}
 		if text == "" || strings.HasPrefix(text, "//") {
 			continue
+		}
+		if jumpRE.MatchString(code) || inlineForRE.MatchString(code) {
+			return nil, fmt.Errorf("%s:%d: expected every loop to be a for or while that begins its line, with its bound and pragmas behind it: %q", file, i+1, text)
 		}
 		open = nil
 		if m := labelRE.FindStringSubmatch(line); m != nil {
@@ -237,6 +247,9 @@ func (l *sourceLoop) pragma(kind, text string) error {
 	case "unroll":
 		l.Unroll = true
 	case "dependence":
+		if setting(text, "type") != "inter" {
+			return fmt.Errorf("dependence of a kind that hlscheck does not hold an II to: expected type=inter, found %q", text)
+		}
 		v := setting(text, "variable")
 		if v == "" || !bytes.Contains([]byte(text), []byte("false")) {
 			return fmt.Errorf("dependence that frees no variable: %q", text)

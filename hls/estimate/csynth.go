@@ -26,8 +26,8 @@ type reported struct {
 }
 
 // Read takes the loops of one report of the vendor's synthesis (csynth.xml, whose modules are read too, or
-// FUNCTION_csynth.xml): a loop that the model knows takes its II and its depth from there. It answers
-// how many, at least one.
+// FUNCTION_csynth.xml): a loop that the model knows takes its II and its depth from there; of
+// a loop that several modules or reports have, the slowest. It answers how many, at least one.
 func (m *Model) Read(file string, r io.Reader) (int, error) {
 	at := func(line int, what string) error { return fmt.Errorf("%w: %s:%d: %s", ErrReport, file, line, what) }
 	dec := xml.NewDecoder(io.LimitReader(r, maxReport+1))
@@ -115,7 +115,8 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 	}
 	// what the model does not know may say anything, `undef` among it
 	taken := map[string]Loop{}
-	for _, l := range found {
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		l := found[key]
 		if l.lineOfII == 0 || l.lineDepth == 0 {
 			continue
 		}
@@ -134,7 +135,13 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 			if !ok {
 				return 0, at(l.lineDepth, fmt.Sprintf("PipelineDepth of %s: expected 1 or more, found %q", name, l.depth))
 			}
-			taken[name] = Loop{II: ii, Depth: depth, Reported: true}
+			took := Loop{II: ii, Depth: depth, Reported: true}
+			for _, before := range []Loop{taken[name], m.Loops[name]} {
+				if before.Reported && (before.II > took.II || before.II == took.II && before.Depth > took.Depth) {
+					took = before
+				}
+			}
+			taken[name] = took
 		}
 	}
 	if len(taken) == 0 {

@@ -80,6 +80,31 @@ func TestReadTop(t *testing.T) {
 	}
 }
 
+// A loop that the tool has made more than once, in modules or in reports, counts as the slowest of them, in whatever
+// order they come.
+func TestReadTwice(t *testing.T) {
+	module := func(name, ii, depth string) string {
+		return "<Module><Name>" + name + "</Name><PerformanceEstimates><SummaryOfLoopLatency><steps><Name>steps</Name><PipelineII>" + ii +
+			"</PipelineII><PipelineDepth>" + depth + "</PipelineDepth></steps></SummaryOfLoopLatency></PerformanceEstimates></Module>\n"
+	}
+	text := func(modules ...string) string {
+		return "<profile><UserAssignments><TopModelName>sluice_npu</TopModelName></UserAssignments><ModuleInformation>" +
+			strings.Join(modules, "") + "</ModuleInformation></profile>"
+	}
+	a, b, c := module("drain_Pipeline_steps", "1", "40"), module("drain_Pipeline_steps1", "3", "5"), module("drain_Pipeline_steps2", "3", "4")
+	for _, reports := range [][]string{{text(a, b, c)}, {text(c, b, a)}, {text(b), text(a), text(c)}, {text(a), text(c), text(b)}} {
+		m := model(t)
+		for _, r := range reports {
+			if _, err := m.Read("csynth.xml", strings.NewReader(r)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, want := m.Loops["drain.steps"], (Loop{II: 3, Depth: 5, Reported: true}); got != want {
+			t.Errorf("%q: %+v, want %+v", reports, got, want)
+		}
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                    "TopModelName",

@@ -23,7 +23,7 @@ while (($#)); do
   shift
 done
 [[ -n $config ]] || usage
-if [[ $config == */* && $config != /* ]]; then config=$here/$config; fi
+if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 core=("$root"/hls/shell/npu_core.sv)
 core+=("$root"/hls/shell/axi_offers_checker.sv)
 for f in abi_pkg npu_top npu_regs fbcb ram_1r1w; do core+=("$root/hw/rtl/$f.sv"); done

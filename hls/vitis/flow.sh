@@ -6,7 +6,8 @@
 # STEP is csim, csynth, cosim or export (all of them where none is named). Takes vitis_hls where that is on
 # PATH (npu.tcl), else its successor vitis-run (npu.cfg, which is written beside the sources); where neither is
 # there, it says so and ends with 5. --prepare writes the folder and calls no tool. The clock is the
-# configuration's; the part is its board's, unless one is named.
+# configuration's; the part is its board's, unless one is named. What an earlier call has synthesised stays, so that
+# cosim and export may come later; csynth makes it anew.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 here=$PWD
@@ -43,14 +44,27 @@ if [[ -z $part ]]; then
   [[ -n $part ]] || { echo "flow.sh: boards/$board/board.yaml names no part (--part)" >&2; exit 3; }
 fi
 ns=$(awk -v f="$(value clock_mhz)" 'BEGIN { printf "%.3f", 1000 / f }')
-[[ $part =~ ^x[a-z0-9-]+$ ]] || { echo "flow.sh: $part is no part" >&2; exit 3; }
+[[ $part =~ ^x[A-Za-z0-9-]+$ ]] || { echo "flow.sh: $part is no part" >&2; exit 3; }
 out=${out:-build/hls/vitis/$(basename "$config" .yaml)}
 # what is there is cleared, so it must be an earlier flow's
 if [[ -e $out && ! -d $out ]] || { [[ -d $out && ! -f $out/npu.cfg ]] && [[ -n $(ls -A "$out") ]]; }; then
   echo "flow.sh: --out $out: expected no folder, an empty one or one of an earlier flow (with npu.cfg)" >&2
   exit 3
 fi
-rm -rf "$out"
+makes=
+for step in "${steps[@]}"; do
+  case $step in
+    csynth) makes=1 ;;
+    cosim | export)
+      [[ -n $makes$prepare || -d $out/npu/solution/syn || -d $out/work/hls/syn ]] || {
+        echo "flow.sh: $step: expected csynth before it, in this call or in an earlier one, which leaves npu/solution/syn or work/hls/syn in $out" >&2
+        exit 2
+      }
+      ;;
+  esac
+done
+# what this script wrote, not what a tool made of it: that is hours' work
+(cd "$out" 2>/dev/null && rm -rf src include tb.cpp a.vec npu.tcl) || true
 mkdir -p "$out/src" "$out/include"
 : >"$out/npu.cfg" # this flow's from here on, also where it is interrupted
 out=$(cd "$out" && pwd)

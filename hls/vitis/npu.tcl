@@ -11,12 +11,13 @@ lassign $argv folder part ns
 set steps [lrange $argv 3 end]
 set flags "-std=c++14 -I$folder/src -I$folder/include"
 set tbflags "-std=c++17 -I$folder/src -I$folder/include"
-open_project -reset npu
+# a project is begun anew only by what makes all of it: csim leaves an earlier call's RTL, cosim and export need it
+if {"csynth" in $steps} { open_project -reset npu } else { open_project npu }
 set_top sluice_npu
 add_files -cflags $flags $folder/src/npu.cpp
 add_files -tb -cflags $tbflags $folder/tb.cpp
 add_files -tb $folder/a.vec
-open_solution -reset -flow_target vivado solution
+if {"csynth" in $steps} { open_solution -reset -flow_target vivado solution } else { open_solution -flow_target vivado solution }
 set_part $part
 create_clock -period $ns -name default
 # behind hw's registers: a reset that is low, as everywhere there, and of what controls alone: no memory has a value

@@ -82,7 +82,7 @@ func TestTclBreaks(t *testing.T) {
 		{"-flow_target vivado", "-target vivado", "there is no option -target"},
 		{"set_part $part\n", "", "no set_part before it"},
 		{"$folder/src/npu.cpp", "$folder/src/nup.cpp", "there is no file"},
-		{"open_solution -reset -flow_target vivado solution\n", "", "no open_solution before it"},
+		{"open_solution -reset -flow_target vivado solution", "", "no open_solution before it"},
 		{"set_top sluice_npu", "set_top", "expected 1..1 operands"},
 		{"-rtl verilog -argv", "-rtl -argv", "lacks its value"},
 	} {
@@ -265,6 +265,54 @@ func TestRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(kept); err != nil {
 		t.Error(err)
+	}
+}
+
+// The steps may come one at a time: what an earlier call has synthesised is there for the next, by either tool, and a
+// step without it is refused. A part of any grade is a part.
+func TestStepByStep(t *testing.T) {
+	dir := t.TempDir()
+	standin := `#!/usr/bin/env bash
+echo "${*: -1} $*" >>calls
+[[ " $* " != *" csynth "* ]] || { mkdir -p npu/solution/syn/verilog && echo "module sluice_npu; endmodule" >npu/solution/syn/verilog/sluice_npu.v; }
+`
+	if err := os.WriteFile(filepath.Join(dir, "vitis_hls"), []byte(standin), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "flow")
+	rtl := filepath.Join(out, "npu", "solution", "syn", "verilog", "sluice_npu.v")
+	run := func(args ...string) (string, int) {
+		cmd := exec.Command("./flow.sh", append([]string{"tiny", "--part", "xck26-sfvc784-2LV-c", "--out", out}, args...)...)
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		said, err := cmd.CombinedOutput()
+		if err != nil && cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return string(said), cmd.ProcessState.ExitCode()
+	}
+	if said, code := run("export"); code != 2 || !strings.Contains(said, "export: expected csynth before it") {
+		t.Errorf("export alone: exit %d: %s", code, said)
+	}
+	for _, step := range []string{"csynth", "csim", "--prepare", "cosim", "export"} {
+		if said, code := run(step); code != 0 {
+			t.Errorf("%s: exit %d: %s", step, code, said)
+		}
+		if _, err := os.Stat(rtl); err != nil {
+			t.Errorf("behind %s: %v", step, err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(out, "npu.cfg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keys(t, string(text)); err != nil {
+		t.Error(err)
+	}
+	for step, reset := range map[string]bool{"csynth": true, "csim": false} {
+		record, refused := tcl(t, out, filepath.Join(out, "npu.tcl"), step)
+		if refused != "" || strings.Contains(record, "-reset\n") || strings.Contains(record, "open_project -reset") != reset {
+			t.Errorf("%s: %s\n%s", step, refused, record)
+		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
@@ -471,21 +470,46 @@ type spyFault struct {
 
 func (s *spyFault) Fault(f *engine.Fault) { s.at = f.At }
 
-// patient is a driver whose calls last until their context ends.
+// spell is a context whose time is over when over is called: a clock's time could be over before the call
+// that is to notice it has begun.
+type spell struct {
+	context.Context
+	over context.CancelFunc
+}
+
+func newSpell() *spell {
+	ctx, over := context.WithCancel(context.Background())
+	return &spell{ctx, over}
+}
+
+func (s *spell) Err() error {
+	if s.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// Contexts derived from it must ask Err, not the one within.
+func (*spell) Value(any) any { return nil }
+
+// patient is a driver whose calls last until their context ends, which is soon.
 type patient struct {
 	enginetest.Fake
+	time   *spell
 	copies bool
 }
 
 func (p *patient) Admit(ctx context.Context, network string, id device.RequestID, in []int16) error {
 	if p.copies {
+		p.time.over()
 		<-ctx.Done()
 		return fmt.Errorf("admit: %w", ctx.Err())
 	}
 	return p.Fake.Admit(ctx, network, id, in)
 }
 
-func (*patient) Run(ctx context.Context, _ *device.Launch) (*device.Report, error) {
+func (p *patient) Run(ctx context.Context, _ *device.Launch) (*device.Report, error) {
+	p.time.over()
 	<-ctx.Done()
 	return nil, fmt.Errorf("run: %w", ctx.Err())
 }
@@ -495,9 +519,8 @@ func TestATimeOutIsNoHang(t *testing.T) {
 	for _, copies := range []bool{false, true} {
 		tab := table(t, enginetest.Linear(1, 8, 1000, 1000))
 		cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 0 })
-		cfg.Devices = adapt(&patient{enginetest.Fake{T: tab}, copies})
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
-		defer cancel()
+		ctx := newSpell()
+		cfg.Devices = adapt(&patient{enginetest.Fake{T: tab}, ctx, copies})
 		res, err := engine.Run(ctx, cfg)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the run ends with %v", err)

@@ -223,7 +223,7 @@ func (g *Gate) frame(ctx context.Context, c *conn, number uint32, buf []byte) er
 	t := &sched.Task{
 		Client: int(client), Network: g.cfg.Network, Created: created, Arrived: arrived, Samples: 1, Link: m.rate(),
 		// What comes too late is still heard of: whoever sent it is there, on a slow link.
-		Deadline: max(created+g.cfg.SLO[client], arrived+int64(time.Millisecond)),
+		Deadline: max(created+g.cfg.SLO[client], arrived+1),
 	}
 	g.mu.Lock()
 	g.id++

@@ -148,6 +148,16 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// A frame that has had its time before it came is still served, and cannot be in time.
+func TestLateBeforeItCame(t *testing.T) {
+	w := &wire{now: 5e9}
+	w.frame(0, 200_000, 128, 10_000, 0, 20e6)
+	tasks, _, err := gate(t, w, false)
+	if err != nil || len(tasks) != 1 || tasks[0].Deadline != tasks[0].Arrived+1 {
+		t.Errorf("%+v, %v", tasks, err)
+	}
+}
+
 // What is refused is answered so.
 func TestRefused(t *testing.T) {
 	w := &wire{}

@@ -63,7 +63,7 @@ func ReadZoo(name string, r io.Reader) (Zoo, error) {
 		}
 	}
 	if len(head) <= fixed {
-		return nil, fmt.Errorf("%w: %s:1: %d columns, expected %s,b1,b2,...", ErrZoo, name, len(head), strings.Join(columns(), ","))
+		return nil, fmt.Errorf("%w: %s:1: %d columns, expected %s,b1,b2,... up to b%d", ErrZoo, name, len(head), strings.Join(columns(), ","), mostBatch)
 	}
 	var nets []Net
 	for {

@@ -109,6 +109,9 @@ type Cosim struct {
 	tag   uint32
 	slice uint64 // cycles of one RUN message
 
+	waitOnce sync.Once // of the process
+	ending   error
+
 	closed atomic.Bool
 	cycles atomic.Uint64 // of the last answer
 }
@@ -119,6 +122,7 @@ const (
 	answerTime  = 2 * time.Minute
 	pollTime    = time.Second // how often a silent process is looked at
 	quitTimeout = 5 * time.Second
+	lastWords   = time.Second // from the end of a socket to that of its process
 	sliceTarget = 20 * time.Millisecond
 	minSlice    = 1 << 12
 	maxSlice    = 1 << 24
@@ -414,10 +418,23 @@ func (w *waiting) on(err error) error {
 	return errors.Join(w.ctx.Err(), c.life.Err()) // one that has just ended may have set its deadline before
 }
 
+// wait answers how the process ended, to whoever asks; all that it has printed is there then.
+func (c *Cosim) wait() error {
+	c.waitOnce.Do(func() { c.ending = c.cmd.Wait() })
+	return c.ending
+}
+
 // gone says why the process does not answer, in its own words where it left some.
 func (c *Cosim) gone(err error) error {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		err = errors.New("it has ended")
+	}
+	// its socket ends before its last words have been read
+	ended := make(chan struct{})
+	go func() { c.wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(lastWords):
 	}
 	if s := c.errs.String(); s != "" {
 		return fmt.Errorf("co-simulation: %w: %s", err, s)
@@ -596,7 +613,7 @@ func (c *Cosim) Close() error {
 	defer func() { c.link <- struct{}{} }()
 	errClose := c.conn.Close() // the process ends when its socket closes
 	timer := time.AfterFunc(quitTimeout, func() { c.cmd.Process.Kill() })
-	errWait := c.cmd.Wait()
+	errWait := c.wait()
 	timer.Stop()
 	if errWait != nil {
 		errWait = fmt.Errorf("co-simulation: %w: %s", errWait, c.errs.String())

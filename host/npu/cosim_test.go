@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -726,5 +727,18 @@ func TestRefusedIsTheHardwares(t *testing.T) {
 				t.Errorf("write %#08x to %#03x: refused is %v, by the map %v", v, off, got, want)
 			}
 		}
+	}
+}
+
+// What the process says as it ends is in the error, also where its socket ends first.
+func TestCosimLastWords(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "npu_cosim")
+	script := "#!/bin/sh\nexec 3>&-\nsleep 0.2\necho 'all stages wait' >&2\nexit 6\n"
+	if err := os.WriteFile(binary, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := OpenCosim(t.Context(), CosimOpts{Binary: binary})
+	if err == nil || !strings.Contains(err.Error(), "it has ended: all stages wait") {
+		t.Errorf("%v, want its last words", err)
 	}
 }

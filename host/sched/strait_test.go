@@ -332,6 +332,56 @@ func TestOneLow(t *testing.T) {
 	}
 }
 
+// The baselines launch high priority first though it came later, and give up who has no time left, unless
+// they keep everybody.
+func TestSharingOrderAndDrop(t *testing.T) {
+	tables := map[string]*sched.Table{"low": shared(t, "low", 1e6, 0.1), "high": shared(t, "high", 1e6, 0.1)}
+	for _, keep := range []bool{false, true} {
+		h := newHand(t, &sched.Sharing{Limit: 1, Keep: keep}, 1, tables)
+		h.push("low", 0, 1, 1e9)
+		h.now = 1000
+		h.push("high", 1, 1, 1e9)
+		l, _ := h.ask(sched.Event{})
+		if len(l) != 1 || l[0].Priority != 1 {
+			t.Fatalf("one place, both wait: %+v", l)
+		}
+		h.push("high", 1, 1, 0.9e6) // takes 1 ms
+		l, dropped := h.ask(sched.Event{})
+		if want := map[bool]int{false: 1}[keep]; dropped != want || len(l) != 0 {
+			t.Errorf("no time left, keep %v: %d dropped, expected %d", keep, dropped, want)
+		}
+	}
+}
+
+// Reactive sharing: three of low priority on a device, one fewer for each batch of high priority that ends
+// late, but one always; at the next multiple of 200 ms all three again.
+func TestReactive(t *testing.T) {
+	tables := map[string]*sched.Table{"low": shared(t, "low", 1e6, 0.1), "high": shared(t, "high", 1e6, 0.1)}
+	for late, want := range []int{3, 2, 1, 1, 1} {
+		h := newHand(t, &sched.Sharing{Limit: 4, Reactive: true, BMax: 1}, 1, tables)
+		h.now = 210e6
+		for range late {
+			h.push("high", 1, 1, 2e6)
+			l, _ := h.ask(sched.Event{})
+			h.now += 3e6
+			h.end(l[0])
+		}
+		h.push("low", 0, 5, 1e12)
+		l, _ := h.ask(sched.Event{})
+		if len(l) != want {
+			t.Errorf("%d late: %d of low priority launched, expected %d", late, len(l), want)
+		}
+		h.now = 399e6
+		if l, _ = h.ask(sched.Event{}); len(l) != 0 {
+			t.Errorf("%d late: %d more before 400 ms", late, len(l))
+		}
+		h.now = 400e6
+		if l, _ = h.ask(sched.Event{}); len(l) != 3-want {
+			t.Errorf("%d late: %d more at 400 ms, expected %d", late, len(l), 3-want)
+		}
+	}
+}
+
 // Nobody of equal or higher priority is made late; low priority is, where high priority needs it; whoever
 // is late anyway keeps nobody off.
 func TestViolate(t *testing.T) {

@@ -4,7 +4,7 @@
 //
 // Its times are those of the table: a launch whose batch stays the same takes T[first][last][batch];
 // where samples leave, each stretch of segments with one batch size is taken from the table by
-// itself. Reports are labelled simulated.
+// itself. Reports are labelled estimated.
 package soft
 
 import (
@@ -96,7 +96,7 @@ func New(d configs.Design, o Options) *Dev {
 // Info implements device.Blocking.
 func (d *Dev) Info() device.Info {
 	return device.Info{
-		Name: "soft", Label: "simulated", MaxBatch: abi.BMax, Slots: d.opts.Slots, Places: 1,
+		Name: "soft", Label: "estimated", MaxBatch: abi.BMax, Slots: d.opts.Slots, Places: 1,
 		Preempt: device.PreemptExit, ClockHz: int64(d.design.ClockMHz * 1e6),
 	}
 }

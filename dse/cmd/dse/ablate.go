@@ -38,6 +38,9 @@ func (c *ablateCmd) Run(e *env) error {
 		return usage("--formed and --own are about the paper's law, which knows no design for the board %s: its file has no published rows", in.grid.Board.Name)
 	}
 	d := in.grid.Template
+	if c.Config == "" && c.Template == "" && d.Name != in.grid.Board.Name {
+		return fmt.Errorf("--config is needed: the board %s has no reference design; expected one that dse sweep found and dse export wrote", in.grid.Board.Name)
+	}
 	if c.Config != "" {
 		if d, err = configs.Load(c.Config); err != nil {
 			return err
@@ -47,7 +50,7 @@ func (c *ablateCmd) Run(e *env) error {
 		}
 	}
 	if err := resource.Of(in.grid.Board, d).Check(in.grid.Board); err != nil {
-		how := "--config names another: one that dse sweep found for the board and dse export wrote"
+		how := "the board's reference design"
 		if c.Config != "" {
 			how = "--config " + c.Config + " is of another board"
 		}

@@ -97,7 +97,7 @@ func TestOwnBoard(t *testing.T) {
 		{[]string{"export", "--point", "64,3,16", "--out", export}, []string{"--board"}},
 		{[]string{"explain", "--network", "tiny", "--config", away, "--images", "2"}, []string{"bench-7", "--board"}},
 		{[]string{"explain", "--network", "tiny", "--config", config, "--board", "zc706", "--images", "2"}, []string{"bench-7", "zc706"}},
-		{[]string{"ablate", "--network", "tiny", "--board", board}, []string{"bench-7", "900 DSPs", "--config"}},
+		{[]string{"ablate", "--network", "tiny", "--board", board}, []string{"--config is needed: the board bench-7 has no reference design"}},
 		{[]string{"ablate", "--network", "tiny", "--board", board, "--config", "zc706"}, []string{"bench-7", "900 DSPs", "--config zc706"}},
 		{[]string{"sweep", "--network", "tiny", "--board", board, "--law", "paper"}, []string{"paper_mibit", "bench-7"}},
 		{append(sweep, "--board", file("bad.yaml", bad)), []string{"name: expected", "dsp: expected", "family: expected", `key "lut" is missing`}},

@@ -107,7 +107,7 @@ func (c *compareCmd) Run(e *env) error {
 		}
 		layers, err := c.side(w, side.to)
 		if errors.Is(err, mapping.ErrNoFit) || errors.Is(err, search.ErrTooMany) {
-			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible because %v", d.Name, err))
+			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible: %v", d.Name, err))
 			continue
 		}
 		if err != nil {

@@ -132,6 +132,9 @@ func (c *compileCmd) overwrites(read ...string) error {
 		if err != nil {
 			continue // it is not there, so nothing is lost; where it cannot be looked at, writing says so
 		}
+		if o.IsDir() {
+			return usage("--out %s: %s is a folder, expected a file", c.Out, out)
+		}
 		for _, path := range read {
 			if i, err := os.Stat(path); err == nil && os.SameFile(o, i) {
 				return usage("--out %s: %s is %s, which is read", c.Out, out, path)
@@ -171,7 +174,11 @@ func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundl
 			}
 			in := recipe.Shape(g)
 			ask = func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
-				return zoo.Oracle(ctx, python, model, exits, in.H, in.W, in.C, inputs)
+				logits, err := zoo.Oracle(ctx, python, model, exits, in.H, in.W, in.C, inputs)
+				if err != nil { // as where a file's input is of one size and --input-side asks for another
+					return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
+				}
+				return logits, nil
 			}
 			if !r.Own() && !r.Trained() {
 				if must {

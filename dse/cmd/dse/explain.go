@@ -51,7 +51,8 @@ type explainDoc struct {
 	Calibrated bool           `json:"calibrated"`
 	Cycles     int64          `json:"cycles"` // of all segments, one start each
 	Band       counted.Stated `json:"cycles_band"`
-	Util       float64        `json:"util"`
+	Util       float64        `json:"util"`       // of the array's slots, those that a depthwise layer fills with zeros included
+	Peak       float64        `json:"peak_share"` // the network's own MACs of what the array could do: as in dse compare and dse sweep
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
 	HLS        *hlsDoc        `json:"hls,omitempty"`
@@ -98,7 +99,7 @@ func feasible(config string, d configs.Design, board string) (*boards.Board, []s
 	note := func(err error) {
 		if err != nil {
 			for _, line := range strings.Split(err.Error(), "\n") {
-				why = append(why, d.Name+": infeasible because "+line)
+				why = append(why, d.Name+": infeasible: "+line)
 			}
 		}
 	}
@@ -140,7 +141,7 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	doc.Infeasible = append(doc.Infeasible, why...)
-	var macs int64
+	var macs, own int64 // issued, and the network's
 	for i := range b.Layers {
 		g, entry := cost.GeomOf(&b.Layers[i]), b.FBCB[i][c.Batch-1]
 		t := cost.Layer(b.Design, g, c.Batch, entry)
@@ -159,11 +160,13 @@ func (c *explainCmd) Run(e *env) error {
 			return err
 		}
 		doc.Cycles += cycles
+		own += x.MACs * int64(c.Batch)
 	}
 	if doc.Band, err = counted.Of(recipe.Own(c.Network)); err != nil {
 		return err
 	}
 	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
+	doc.Peak = float64(own) / (float64(doc.Cycles) * float64(b.Design.MACs()))
 	if c.HLS || len(c.Csynth) > 0 {
 		if doc.HLS, err = c.estimate(b); err != nil {
 			return err
@@ -187,7 +190,7 @@ func (c *explainCmd) Run(e *env) error {
 	for _, line := range doc.Infeasible {
 		fmt.Fprintln(e.stdout, line)
 	}
-	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Util, doc.Band)
+	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak, array busy %.3f (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Peak, doc.Util, doc.Band)
 	if from.Missing {
 		fmt.Fprintf(e.stdout, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,9 @@ func (c *exportCmd) Run(e *env) error {
 	if c.Name != "" {
 		d.Name = c.Name
 	}
+	if slices.Contains(configs.Names(), d.Name) { // its build would stand in the place of that configuration's
+		return usage("--name %s is a configuration of hw/configs, expected another name", d.Name)
+	}
 	d.Reason = fmt.Sprintf("<%d, %d, %d> of a design space search for the %s", d.TR, d.TP, d.TC, b.Name)
 	est := resource.Of(b, d)
 	doc := exportDoc{
@@ -70,7 +74,7 @@ func (c *exportCmd) Run(e *env) error {
 		if err := e.write(doc, ""); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.stderr, "dse: <%d, %d, %d> is infeasible because %v\n", d.TR, d.TP, d.TC, err)
+		fmt.Fprintf(e.stderr, "dse: <%d, %d, %d> is infeasible: %v\n", d.TR, d.TP, d.TC, err)
 		return errShown
 	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {

@@ -10,7 +10,10 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
+
+	"google.golang.org/protobuf/proto"
 )
 
 func call(args ...string) (code int, stdout, stderr string) {
@@ -171,6 +174,9 @@ func TestCompileKeepsItsInputs(t *testing.T) {
 			t.Errorf("--out %s: exit code %d, %s is kept %v: %s", out, code, lost, bytes.Equal(before, after), stderr)
 		}
 	}
+	if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("photos")); code != exitUsage || !strings.Contains(stderr, "is a folder") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
 	// its own earlier output is no input
 	for range 2 {
 		if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("own.sluice")); code != exitOK {
@@ -194,9 +200,63 @@ func TestExplain(t *testing.T) {
 			t.Errorf("layers[].%s is missing", key)
 		}
 	}
-	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != exitOK || !strings.Contains(stdout, "of peak") {
+	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != exitOK || !strings.Contains(stdout, "of peak, array busy ") {
 		t.Errorf("exit code %d, text %q", code, stdout)
 	}
+	// The share of peak is the network's own MACs: what compare says of the same design; a depthwise layer's zeros keep
+	// the array busy and are not among them.
+	own := depthwise(t)
+	code, stdout, stderr = call("explain", "--network", own, "--config", "zc706", "--batch", "4", "--json")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	doc = checkDoc(t, stdout, "util", "peak_share")
+	code, stdout, stderr = call("compare", "--network", own, "--a", "zc706", "--b", "zc706", "--batch", "4", "--json")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	a, _ := checkDoc(t, stdout, "a")["a"].(map[string]any)
+	share, _ := doc["peak_share"].(float64)
+	busy, _ := doc["util"].(float64)
+	if share <= 0 || share != a["util"] || doc["cycles"] != a["cycles"] || busy <= share {
+		t.Errorf("explain: %v of peak, array busy %v, %v cycles; compare: %v, %v cycles", share, busy, doc["cycles"], a["util"], a["cycles"])
+	}
+}
+
+// depthwise is the file of a network whose second convolution is depthwise.
+func depthwise(t *testing.T) string {
+	t.Helper()
+	content, err := recipetest.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m onnxpb.ModelProto
+	if err := proto.Unmarshal(content, &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range m.Graph.Initializer {
+		switch w.GetName() {
+		case "w2":
+			w.Dims, w.FloatData = []int64{6, 1, 3, 3}, w.FloatData[:54]
+		case "h2":
+			w.Dims, w.FloatData = []int64{6, 4}, w.FloatData[:24]
+		}
+	}
+	for _, n := range m.Graph.Node {
+		if n.GetName() == "c2" {
+			n.Attribute = append(n.Attribute, &onnxpb.AttributeProto{
+				Name: proto.String("group"), Type: onnxpb.AttributeProto_INT.Enum(), I: proto.Int64(6),
+			})
+		}
+	}
+	if content, err = proto.Marshal(&m); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "depthwise.onnx")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func checkDoc(t *testing.T, text string, keys ...string) map[string]any {

@@ -106,6 +106,25 @@ func TestEvaluateVectors(t *testing.T) {
 	}
 }
 
+// A file of one size, compiled for another: onnxruntime refuses, and it is said what does without.
+func TestEvaluateAtAnotherSize(t *testing.T) {
+	model := ownModel(
+		t, []int64{1, 2, 4, 4}, []*onnxpb.TensorProto{ownWeights("w", []float32{1, 2, 3, 4, 5, 6}, 3, 2, 1, 1)},
+		ownNode("Conv", "c", []string{"x", "w"}, nil, nil), ownNode("GlobalAveragePool", "g", []string{"c"}, nil, nil), ownNode("Flatten", "e", []string{"g"}, nil, nil),
+	)
+	images := ownImages(t, 2, 6, 6, 2)
+	args := []string{
+		"compile", "--network", model, "--config", "tiny", "--input-side", "6", "--calibrate", images, "--evaluate", images,
+		"--out", filepath.Join(t.TempDir(), "own.sluice"),
+	}
+	if code, _, stderr := call(args...); code == exitOK || !strings.Contains(stderr, "onnxruntime failed") || !strings.Contains(stderr, "; --onnxruntime=no does without") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if code, _, stderr := call(append(args, "--onnxruntime=no")...); code != exitOK {
+		t.Errorf("without onnxruntime: exit code %d: %s", code, stderr)
+	}
+}
+
 // Where onnxruntime divides otherwise, the node is named.
 func TestEvaluateOverhanging(t *testing.T) {
 	for ceil, named := range []bool{false, true} {

@@ -75,7 +75,7 @@ func (c *reportCmd) Run(e *env) error {
 	}
 	for _, k := range r.Ranks {
 		if k.Infeasible != "" {
-			doc.Infeasible = append(doc.Infeasible, k.Design.Name+": infeasible because "+k.Infeasible)
+			doc.Infeasible = append(doc.Infeasible, k.Design.Name+": infeasible: "+k.Infeasible)
 		}
 	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
@@ -130,7 +130,7 @@ func (c *reportCmd) data(in *given, r *search.Result, version string) (*report.D
 		name := fmt.Sprintf("%s <%d, %d, %d>", k.Design.Name, k.Design.TR, k.Design.TP, k.Design.TC)
 		text := fmt.Sprintf("rank %d of %d, %s", k.Rank, k.Of, valueText(c.Objective, k.Value))
 		if k.Rank == 0 {
-			text = "infeasible because " + strings.ReplaceAll(k.Infeasible, "\n", "; ")
+			text = "infeasible: " + strings.ReplaceAll(k.Infeasible, "\n", "; ")
 		}
 		x.Ranks = append(x.Ranks, report.RankRow{Name: name, Text: text})
 	}

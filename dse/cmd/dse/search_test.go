@@ -135,7 +135,7 @@ func TestAblateCompareReport(t *testing.T) {
 	}
 	// a design on which the network does not fit
 	code, stdout, _ = call("compare", "--json", "--network", "resnet50", "--a", "zc706", "--b", "tiny")
-	if why, _ := checkDoc(t, stdout)["infeasible"].([]any); code != exitCheck || len(why) != 1 || !strings.Contains(why[0].(string), "infeasible because") {
+	if why, _ := checkDoc(t, stdout)["infeasible"].([]any); code != exitCheck || len(why) != 1 || !strings.Contains(why[0].(string), "infeasible:") {
 		t.Errorf("exit code %d, infeasible %v", code, why)
 	}
 
@@ -239,9 +239,10 @@ func TestSearchRefuses(t *testing.T) {
 		{[]string{"sweep", "--network", "nothing", "--board", "zc706"}, exitInput, "no network"},
 		{[]string{"export", "--board", "zc706", "--point", "1024,7", "--out", dir}, exitInput, "nothing to export"},
 		{[]string{"export", "--board", "zc706", "--point", "1024,0,7", "--out", dir}, exitInput, "nothing to export"},
-		{[]string{"export", "--board", "zc706", "--point", "4652,7,128", "--out", dir}, exitCheck, "infeasible because"},
-		{[]string{"export", "--board", "zc706", "--point", "65536,16,512", "--out", dir}, exitCheck, "infeasible because"},
+		{[]string{"export", "--board", "zc706", "--point", "4652,7,128", "--out", dir}, exitCheck, "infeasible:"},
+		{[]string{"export", "--board", "zc706", "--point", "65536,16,512", "--out", dir}, exitCheck, "infeasible:"},
 		{[]string{"export", "--board", "zc706", "--sweep", file("half.json", `{"schema":"sluice-dse-state/1","complete":false}`), "--out", dir}, exitInput, "no finished sweep"},
+		{[]string{"export", "--board", "zc706", "--point", "1024,7,128", "--name", "zc706", "--out", dir}, exitUsage, "--name zc706 is a configuration of hw/configs"},
 		{[]string{"export", "--board", "zc706", "--out", dir}, exitUsage, ""},
 		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "nothing"}, exitInput, "nothing"},
 		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--batch", "9"}, exitUsage, "--batch"},

@@ -441,7 +441,7 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	}
 	for _, k := range r.Ranks {
 		if k.Rank == 0 {
-			fmt.Fprintf(w, "\n%s: infeasible because %s", k.Design.Name, strings.ReplaceAll(k.Infeasible, "\n", "; "))
+			fmt.Fprintf(w, "\n%s: infeasible: %s", k.Design.Name, strings.ReplaceAll(k.Infeasible, "\n", "; "))
 			continue
 		}
 		fmt.Fprintf(w, "\n%s <%d, %d, %d>: rank %d of %d, %s", k.Design.Name, k.Design.TR, k.Design.TP, k.Design.TC, k.Rank, k.Of, valueText(c.Objective, k.Value))

@@ -148,6 +148,13 @@ func one(root, src, name string, deps bool) (*check.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	// as the builder does (hwconfig -cpp)
+	if err := d.Elaborates(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if file := strings.TrimSuffix(filepath.Base(name), ".yaml"); file != d.Name {
+		return nil, fmt.Errorf("%s: name: expected %q, as the file is called, found %q", name, file, d.Name)
+	}
 	dir, err := os.MkdirTemp("", "hlscheck")
 	if err != nil {
 		return nil, err

@@ -145,7 +145,7 @@ func (c *benchSuiteCmd) Run(e *env) error {
 		return coded(runCode(err), err)
 	}
 	doc := &suiteDoc{
-		header: header{"sluice-bench-suite/1", version, seeds[0], "simulated"}, Seeds: seeds, N: c.N,
+		header: header{"sluice-bench-suite/1", version, seeds[0], "estimated"}, Seeds: seeds, N: c.N,
 		Bandwidth: experiments.Bandwidths(),
 		Policies:  policies, Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
 	}

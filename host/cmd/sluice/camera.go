@@ -23,7 +23,7 @@ type cameraCmd struct {
 	Zoo     string        `default:"synthetic" placeholder:"FILE" help:"The server's zoo: how large frames can be."`
 	Clients string        `required:"" placeholder:"FILE" help:"The clients, as the server has them (CSV, see host/jellyfish)."`
 	Only    []string      `help:"Send as these of them alone, by name."`
-	AsIs    bool          `help:"Send as fast as the network takes it, not at the rates of the clients' links."`
+	AsIs    bool          `help:"Send as fast as the network takes it, not at the rates of the clients' links. What is timed then is the copy into the socket's buffer: a camera takes a slow link for a fast one, and what waits in that buffer is missing from its frames' age."`
 	Time    time.Duration `default:"30s" help:"For so long."`
 	Seed    uint64        `default:"1" help:"Seed of links that are drawn."`
 	JSON    bool          `name:"json" help:"Print JSON."`

@@ -119,7 +119,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	exited := -1
 	p, err := kong.New(&c,
 		kong.Name("sluice"),
-		kong.Description("Serves early-exit networks on a 16-bit fixed-point GEMM NPU."),
+		kong.Description("Serves early-exit networks on a 16-bit fixed-point GEMM NPU, and networks of many kernels on simulated and real GPUs."),
 		kong.WithHyphenPrefixedParameters(true), // a number below zero is a value
 		kong.Writers(out.Stdout, stderr),
 		kong.Exit(func(code int) { exited = code }),

@@ -142,7 +142,8 @@ func (c *runCmd) strait(e *env, f *params.File, policies []string, kernels []*ke
 	if c.Kernels != "" {
 		doc.Kernels = c.Kernels
 	}
-	var last *predict.Model
+	var model *predict.Model
+	learner := ""
 	for _, p := range policies {
 		_, done := e.progress(p, 1)
 		o, err := own.Run(e.ctx, p, c.GPUs, begin)
@@ -154,13 +155,13 @@ func (c *runCmd) strait(e *env, f *params.File, policies []string, kernels []*ke
 			return coded(runCode(err), err)
 		}
 		doc.Runs = append(doc.Runs, straitPolicy(p, o))
-		if o.Model != nil {
-			last = o.Model
+		if o.Model != nil && learner != "strait" { // the whole system's, wherever it stands in the list
+			model, learner = o.Model, p
 		}
 	}
 	doc.straitPolicyDoc = doc.Runs[len(doc.Runs)-1]
-	if last != nil {
-		if err := writeFile(filepath.Join(c.Out, "predictor.json"), last.Save); err != nil {
+	if model != nil {
+		if err := writeFile(filepath.Join(c.Out, "predictor.json"), model.Save); err != nil {
 			return err
 		}
 	}

@@ -88,7 +88,7 @@ func (c *thetaCmd) Run(e *env) error {
 	if err != nil {
 		return coded(codeInput, err)
 	}
-	doc := thetaDoc{header: header{"sluice-tune-theta/1", version, c.Seed, "simulated"}, Images: n, Loss: c.Loss, LastExit: t.Last()}
+	doc := thetaDoc{header: header{"sluice-tune-theta/1", version, c.Seed, "estimated"}, Images: n, Loss: c.Loss, LastExit: t.Last()}
 	floor := doc.LastExit.Accuracy - c.Loss
 	doc.Uniform = t.Uniform(floor)
 	doc.PerExit = t.PerExit(floor, doc.Uniform)

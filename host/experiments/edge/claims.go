@@ -240,11 +240,15 @@ func state(labs []*lab, ratios []Ratio) (out []verdict.Statement) {
 	}
 	for _, r := range ratios {
 		c := verdict.Claim{
-			ID:        fmt.Sprintf("fig14a/%dx%d", r.Workers, r.Clients),
-			Text:      "the annealing is near-optimal: at least 95 % of the best (of an upper bound where the best was not found), over the instances of this size",
-			Published: number(0.95), Least: 0.95, Most: math.Inf(1), Why: "ratios to a bound are lower than those to the best",
+			ID:    fmt.Sprintf("fig14a/%dx%d", r.Workers, r.Clients),
+			Text:  "the annealing is near-optimal: at least 95 % of the best (our threshold; of an upper bound where the best was not found), over the instances of this size",
+			Least: 0.95, Most: math.Inf(1), Why: "ratios to a bound are lower than those to the best",
 		}
-		out = append(out, *c.Judge(r.Of[0].Each))
+		s := c.Judge(r.Of[0].Each)
+		if s.Verdict == verdict.Fails && r.Proved < r.Instances { // a ratio to a bound refutes nothing
+			s.Verdict = verdict.Undecided
+		}
+		out = append(out, *s)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sluice-npu/sluice/host/experiments/verdict"
@@ -35,6 +36,21 @@ func TestNoEvidence(t *testing.T) {
 	for _, s := range state(labs, nil) {
 		if s.ID == "fig11/lte/b-h" && (s.Verdict != verdict.Holds || s.Ours == nil || *s.Ours != 1) {
 			t.Errorf("%s %s, %s", s.ID, s.Verdict, s.Mean())
+		}
+	}
+}
+
+// A ratio to an upper bound may hold, and refutes nothing: only where the best is known of every instance
+// does the annealing fail. The threshold is ours.
+func TestBoundRefutesNothing(t *testing.T) {
+	for _, c := range []struct {
+		proved  int
+		ratio   float64
+		verdict string
+	}{{0, 0.9, verdict.Undecided}, {2, 0.9, verdict.Undecided}, {3, 0.9, verdict.Fails}, {0, 0.99, verdict.Holds}, {3, 0.99, verdict.Holds}} {
+		all := state(nil, []Ratio{{Workers: 8, Clients: 80, Instances: 3, Proved: c.proved, Of: []Near{{Each: slices.Repeat([]float64{c.ratio}, 3)}}}})
+		if s := all[len(all)-1]; s.ID != "fig14a/8x80" || s.Verdict != c.verdict || s.Published != nil {
+			t.Errorf("%d of 3 proved, %g: %s %s, published %s; expected %s", c.proved, c.ratio, s.ID, s.Verdict, s.Number(), c.verdict)
 		}
 	}
 }

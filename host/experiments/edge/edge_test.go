@@ -183,6 +183,13 @@ func TestSeen(t *testing.T) {
 	if o.Frames != 5 || o.OnTime != 2 || math.Abs(o.Miss-0.6) > 1e-12 || math.Abs(o.Accuracy-want) > 1e-12 || o.Aligned != 0.5 {
 		t.Errorf("%+v, expected an accuracy of %g", *o, want)
 	}
+	// A network of the frame's own side upscales nothing, wherever it stands in the zoo.
+	s = &seen{zoo: slices.Clone(s.zoo), upscale: 0.5, src: s.src, clients: make([]clientSeen, 1)}
+	s.zoo[5].Side = s.zoo[2].Side
+	s.Ended(&engine.Record{Task: 1, Class: 5, Ending: engine.OnTime}, nil)
+	if o := s.outcome(&engine.Result{}, nil); o.Accuracy != s.zoo[5].Accuracy || o.Aligned != 1 {
+		t.Errorf("of one side: %+v, expected an accuracy of %g", *o, s.zoo[5].Accuracy)
+	}
 }
 
 // config is a run of Jellyfish whose parts a test may change.

@@ -307,10 +307,10 @@ func (s *seen) Ended(r *engine.Record, _ *device.ExitResult) {
 	s.good++
 	by.good++
 	acc := s.zoo[r.Class].Accuracy
-	if int(f.size) == r.Class {
+	switch sent, takes := s.zoo[f.size].Side, s.zoo[r.Class].Side; { // several networks may take one side
+	case sent == takes:
 		s.aligned++
-	}
-	if int(f.size) < r.Class { // it was upscaled
+	case sent < takes: // it was upscaled
 		acc -= s.upscale * (acc - s.zoo[f.size].Accuracy)
 	}
 	s.sum += acc

@@ -193,7 +193,7 @@ type OwnOutcome struct {
 	Class   [2]Class // by priority
 	Clients []ClientOutcome
 	Errors  []float64      // of predicted slowdowns, in per cent, in order; of Strait alone
-	Model   *predict.Model // Strait's, at the end; nil of others
+	Model   *predict.Model // what Strait has learnt by the end; nil of who learns nothing
 }
 
 // Run serves the workload under a system on so many GPUs. Strait begins with a model, or, where that is
@@ -222,7 +222,10 @@ func (o *Own) Run(ctx context.Context, system string, gpus int, begin *predict.M
 	}
 	out.Summary = res.Summary()
 	if strait != nil {
-		out.Errors, out.Model = wrong(ended, adaptive), strait.Model
+		out.Errors = wrong(ended, adaptive)
+		if !strait.Frozen {
+			out.Model = strait.Model
+		}
 	}
 	return out, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
 // Own kernels are served in batches, with the uploads at their head as the inputs; who is urgent, and until
@@ -76,6 +77,21 @@ func TestOwn(t *testing.T) {
 		}
 		if system == "strait" && (len(out.Errors) == 0 || !slices.IsSorted(out.Errors)) {
 			t.Errorf("errors %v", out.Errors)
+		}
+	}
+}
+
+// The baselines are those of section 5.1: one, three and four batches on a GPU whose streams know
+// priorities; they fill batches for a while, and give up who is late.
+func TestBaselines(t *testing.T) {
+	for system, limit := range map[string]int{"temporal": 1, "static": 3, "reactive": 4} {
+		policy, mode, err := (&Run{System: system}).system()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, is := policy.(*sched.Sharing)
+		if !is || mode != "priority" || p.Limit != limit || p.BMax != MaxBatch || p.Form <= 0 || p.Keep || p.Reactive != (system == "reactive") || p.Lows+p.Instances != 0 {
+			t.Errorf("%s: mode %s, %+v", system, mode, policy)
 		}
 	}
 }

@@ -22,6 +22,7 @@ func TestJudge(t *testing.T) {
 		{[]float64{2, 2.01, 1.99}, Holds, "within the bounds"},
 		{[]float64{9, 9.01, 8.99}, Fails, "beyond the bounds"},
 		{[]float64{2, 9}, Undecided, "beyond the bounds"},
+		{[]float64{1.5, 2.9}, Undecided, "within the bounds"},
 		{[]float64{math.NaN()}, Undecided, "nothing"},
 		{[]float64{math.NaN(), 2}, Undecided, "nothing"},
 	} {
@@ -31,14 +32,14 @@ func TestJudge(t *testing.T) {
 		}
 		all = append(all, *s)
 	}
-	if got := Count(all); !strings.HasPrefix(got, "1 of 7 statements hold, 1 fail, 3 are undecided") || !strings.HasSuffix(got, "of 2 one seed decides nothing") {
+	if got := Count(all); !strings.HasPrefix(got, "1 of 8 statements hold, 1 fail, 4 are undecided") || !strings.HasSuffix(got, "of 2 one seed decides nothing") {
 		t.Error(got)
 	}
 	fitted := (&Claim{Least: 1, Most: 3, Fitted: true}).Judge([]float64{2, 2.01, 1.99})
 	if got := Count([]Statement{*fitted, all[2], all[3]}); got != "1 of 3 statements hold, 1 more by fitting, 1 fail, 0 are undecided (simulated)" {
 		t.Error(got)
 	}
-	if got := all[5].Mean() + all[0].Mean(); got != "-2" {
+	if got := all[6].Mean() + all[0].Mean(); got != "-2" {
 		t.Errorf("what did not happen, and 2, are shown as %s", got)
 	}
 	if s := (&Claim{Least: 1.25}).Judge([]float64{1, 1}); s.Number() != "" || s.Ratio != nil {

@@ -108,7 +108,6 @@ type flow struct {
 	net    *network
 	lane   *lane
 	reqs   []*sample
-	rep    *device.Report
 	seg    int
 	next   int   // layer to be launched
 	oldest int   // layer whose event is awaited, of those in flight oldest..next-1

@@ -276,10 +276,7 @@ func (s *solver) bound(target float64, steps int) float64 {
 			sum += v
 		}
 		if sum < least-eps {
-			if since = 0; sum < least-1e-4*least {
-				since = 0
-			}
-			least = sum
+			least, since = sum, 0
 			copy(at, price)
 		} else if since++; since > 12 {
 			scale, since = scale/2, 0

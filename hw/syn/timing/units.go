@@ -57,6 +57,7 @@ func Units(b boards.Board, d configs.Design) []Unit {
 		{"pool_seq", set("NB", nb, "ROOM", 8)},
 		{"pool", set("NB", nb, "OUT", d.Drain, "MULS", d.PoolMuls(), "ROOM", 8)},
 		{"drain", set("LANES", d.Drain, "RES_CW", bits.Len(uint(2*words+d.Drain)))},
+		{"res_loader", set("AXI_BYTES", wide, "LANES", d.Drain)},
 		{"keep_writer", set("IN_WORDS", d.Drain, "EW", element)},
 		{"run_gen", nil},
 		{"out_writer", set("IN_WORDS", d.Drain, "AXI_BYTES", wide)},

@@ -240,7 +240,7 @@ nightly-parts:
 	@.ci/once fuzz-gpu-offsets bash -euc 'go test ./host/gpu/cuda -run ^$$ -fuzz FuzzReadOffsets -fuzztime 1m'
 	@.ci/once fuzz-gpu-runs bash -euc 'go test ./host/gpu/cuda/bench -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once overheads hw/syn/overheads.sh
-	@.ci/once timing go run ./hw/syn/cmd/timing -all -only $(TIMED)
+	@.ci/once timing go run ./hw/syn/cmd/timing -tops -all -only $(TIMED)
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
 	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'

@@ -75,3 +75,19 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A GPU is found by the name that its driver tells, and no other is taken for it.
+func TestFind(t *testing.T) {
+	for gpu, want := range map[string]string{
+		"NVIDIA H200": "H200", "NVIDIA H200 NVL": "H200", "NVIDIA L4": "L4", "NVIDIA GeForce RTX 3090": "RTX 3090", "Quadro GV100": "GV100",
+		"NVIDIA L40S": "", "NVIDIA A100-SXM4-40GB": "", "NVIDIA H100 80GB HBM3": "", "Fake GPU": "", "": "",
+	} {
+		f, err := params.Find(gpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f != nil; got != (want != "") || got && f.Name != want {
+			t.Errorf("%q is taken for %+v", gpu, f)
+		}
+	}
+}

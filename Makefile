@@ -244,7 +244,6 @@ nightly-parts:
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -tops -all -only $(TIMED)
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
-	@.ci/once pruning go test ./dse/search -count 1 -run '^TestPruningIsSafe$$' -args -wide
 	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
 	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'
 	@.ci/once resnet50 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50'

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"math"
 	"os"
 	"path/filepath"
@@ -29,9 +28,6 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
-
-// wide takes the spaces that exhaustive search needs half a minute for.
-var wide = flag.Bool("wide", false, "compare pruned with exhaustive search on wide spaces")
 
 // drawDesign draws a design that elaborates.
 func drawDesign(t *rapid.T) configs.Design {
@@ -453,29 +449,18 @@ func sweepOf(t *testing.T, w *Workload, g Grid, o Options) *Result {
 
 // Pruning changes nothing but the number of evaluations: best point, its mapping, front and ranks.
 func TestPruningIsSafe(t *testing.T) {
-	type space struct {
+	for _, c := range []struct {
 		network, board string
 		tp, tc         Range
 		o              Options
 		m              mapping.Options
-	}
-	spaces := []space{
-		{"tiny", "zc706", Range{2, 8}, Range{4, 48}, Options{Objective: GOPS}, mapping.Options{}},
-		{"tiny", "zc706", Range{2, 8}, Range{4, 48}, Options{Objective: Latency}, mapping.RTL()},
-		{"fashion", "zcu104", Range{3, 6}, Range{4, 40}, Options{Objective: GOPSPerDSP}, mapping.Options{}},
-		{"resnet50", "zc706", Range{7, 8}, Range{112, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL()},
-		{"mobilenetv2", "zc706", Range{7, 8}, Range{100, 112}, Options{Objective: Latency}, mapping.RTL()},
-	}
-	if *wide {
-		spaces = []space{
-			{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: GOPS}, mapping.Options{}},
-			{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: Latency}, mapping.RTL()},
-			{"fashion", "zcu104", Range{3, 9}, Range{4, 48}, Options{Objective: GOPSPerDSP}, mapping.Options{}},
-			{"resnet50", "zc706", Range{6, 8}, Range{100, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL()},
-			{"mobilenetv2", "zc706", Range{7, 8}, Range{96, 112}, Options{Objective: Latency}, mapping.RTL()},
-		}
-	}
-	for _, c := range spaces {
+	}{
+		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: GOPS}, mapping.Options{}},
+		{"tiny", "zc706", Range{2, 16}, Range{4, 64}, Options{Objective: Latency}, mapping.RTL()},
+		{"fashion", "zcu104", Range{3, 9}, Range{4, 48}, Options{Objective: GOPSPerDSP}, mapping.Options{}},
+		{"resnet50", "zc706", Range{6, 8}, Range{100, 128}, Options{Objective: GOPS, Weights: Weights{3, 0, 0, 1, 0, 0, 0, 2}}, mapping.RTL()},
+		{"mobilenetv2", "zc706", Range{7, 8}, Range{96, 112}, Options{Objective: Latency}, mapping.RTL()},
+	} {
 		w, g := load(t, c.network), grid(t, c.board)
 		g.TP, g.TC, g.Mapping = c.tp, c.tc, c.m
 		ref, err := g.At(1024, c.tp.Lo, c.tc.Lo)

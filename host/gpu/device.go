@@ -383,7 +383,9 @@ func (d *Device) launch(now sim.Time) {
 		for _, f := range d.flows {
 			if f.aside {
 				f.aside = false
-				d.hear(Order{Did: TakenUp, Launch: f.work.Launch.ID, Kernel: f.next})
+				if f.next <= f.prog.Exits[f.work.Launch.Last] {
+					d.hear(Order{Did: TakenUp, Launch: f.work.Launch.ID, Kernel: f.next})
+				}
 				d.gpu.Pause(f.stream, false)
 				if f.again {
 					f.again, f.ready = false, max(f.ready, now+d.p.RestartNs)

@@ -90,7 +90,7 @@ type Did uint8
 const (
 	Launched Did = iota
 	PutAside
-	TakenUp
+	TakenUp // where kernels of it are left: whether the host has seen the exit of one that has run to its end is no order
 )
 
 // Modes of the publications.

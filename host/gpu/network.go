@@ -92,17 +92,13 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 		if i < len(versions) && as[0].Kind == kernel.Compute {
 			as = append(as, versions[i]...)
 		}
-		all := make([]sched.Version, len(as))
 		for j := range as {
 			if err := fits(l.Name, i, &as[j], p); err != nil {
 				return nil, err
 			}
-			all[j] = Profile(&as[j], p)
 		}
-		b.heads = append(b.heads, all[0])
-		if len(as) > 1 {
-			as, all = prune(as, all)
-		}
+		as, all := Heads(as, p)
+		b.heads = append(b.heads, Profile(&kp.Kernels[i], p))
 		b.all, b.as = append(b.all, all), append(b.as, as)
 	}
 	l.batches[n-1] = b
@@ -153,8 +149,15 @@ func fits(network string, i int, k *kernel.Kernel, p *sim.Params) error {
 		kernel.ErrProgram, network, i, k.Name, k.Threads, k.Regs, k.Shared, p.SM.Threads, p.SM.Regs, p.SM.Shared)
 }
 
-// prune keeps the versions that none dominates, with their profiles.
-func prune(as []kernel.Kernel, all []sched.Version) (kernels []kernel.Kernel, profiles []sched.Version) {
+// Heads are the versions of a kernel that none dominates, with their profiles: what padding chooses from.
+func Heads(as []kernel.Kernel, p *sim.Params) (kernels []kernel.Kernel, profiles []sched.Version) {
+	all := make([]sched.Version, len(as))
+	for i := range as {
+		all[i] = Profile(&as[i], p)
+	}
+	if len(as) == 1 {
+		return as, all
+	}
 	kept := sched.Prune(all)
 	for i := range as {
 		if slices.Contains(kept, all[i]) {

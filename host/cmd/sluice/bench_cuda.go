@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/cli"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -22,7 +24,7 @@ type benchCUDACmd struct {
 	Config  string   `default:"mid" help:"Configuration that the networks are compiled for."`
 	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	GPU     int      `default:"0" help:"Which GPU."`
-	Params  string   `default:"h200" help:"Parameters of the GPU, by which padding is decided: a name, or a file."`
+	Params  string   `help:"Parameters of the GPU, by which padding is decided and into which params.yaml puts what is measured: a name, or a file. Without it those of the GPU's name; the H200's, as assumed ones, where none are known."`
 	N       int      `short:"n" default:"100" help:"Runs of each thing."`
 	Batches []int    `default:"1,8,32" help:"Batches of the latencies."`
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
@@ -36,9 +38,12 @@ func (*benchCUDACmd) Help() string {
 events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
 waiting with 1 to 16 kernels queued, what padding costs, and how well the slowdown of two and four networks
 together is foreseen. Figures stand with their number of runs and their spread; the runs are kept, and
-params.yaml is the parameter file with what was measured in place of what was assumed.
+params.yaml is the parameter file with what was measured in place of what was assumed. How long it takes on a GPU
+nobody knows: begin with -n 20 and fewer --networks and --batches. Where it ends early, by an error or by you, the runs
+until then are kept.
 
 Example:
+  sluice bench gpu -n 20 --out out/try
   sluice bench gpu -n 1000 --out out/h200
   sluice bench gpu a.sluice b.sluice c.sluice --json`
 }
@@ -61,12 +66,32 @@ func (c *benchCUDACmd) Run(e *env) error {
 			return coded(codeUsage, fmt.Errorf("--batches %d: expected 1..32", b))
 		}
 	}
-	f, err := params.Of(c.Params)
-	if err != nil {
-		return coded(codeInput, err)
+	var f *params.File
+	var err error
+	if c.Params != "" {
+		if f, err = params.Of(c.Params); err != nil {
+			return coded(codeInput, err)
+		}
 	}
-	if _, err := foundGPU("cuda"); err != nil { // before anything is compiled
+	at, err := foundGPU("cuda", c.GPU) // before anything is compiled
+	if err != nil {
 		return coded(codeDevice, err)
+	}
+	device, err := gpuConfig("cuda", c.GPU)
+	if err != nil {
+		return coded(codeDevice, err)
+	}
+	if f == nil {
+		name, _, _ := strings.Cut(at, ", driver for ")
+		if f, err = params.Find(name); err != nil {
+			return err
+		}
+		if f == nil {
+			e.log.Warn("no parameters are known of this GPU: the H200's stand for what is not measured, as assumed ones", "gpu", name)
+			if f, err = params.Of("h200"); err != nil {
+				return err
+			}
+		}
 	}
 	var nets []*bundle.Bundle
 	doc := &cudaBenchDoc{N: c.N}
@@ -95,11 +120,19 @@ func (c *benchCUDACmd) Run(e *env) error {
 			}
 		}
 	}
-	p := f.Params()
+	p, about := f.Params(), cli.About("sluice")
 	raw, err := bench.Run(e.ctx, bench.Config{
-		Library: cudaLibrary(), GPU: c.GPU, Networks: nets, Params: &p, N: c.N, Seed: c.Seed, Batches: c.Batches,
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, Seed: c.Seed, Batches: c.Batches,
+		Program: about.Program + " " + about.Version, Revision: about.Revision,
 		Tell: func(part string) { e.log.Info("bench gpu", "at", part) },
 	})
+	if err != nil && raw != nil && len(raw.Series) > 0 { // what was measured until then is not lost
+		if e := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write); e != nil {
+			err = errors.Join(err, e)
+		} else {
+			err = fmt.Errorf("%w (what was seen until then is in %s, without figures)", err, filepath.Join(c.Out, bench.RawFile))
+		}
+	}
 	if err != nil {
 		return coded(codeDevice, err)
 	}

@@ -39,8 +39,7 @@ type Config struct {
 	// Drain: a launch that is aborted is awaited to the end of what is in its stream, never killed.
 	Drain bool
 	// Mode is what is done about launches of priority beside others (gpu.ModeOf); no name: priority, which
-	// leaves it to the streams. Kernels have one version, and a launch of priority is padded with one kernel
-	// at most.
+	// leaves it to the streams.
 	Mode gpu.Mode
 	// Params of the GPU, by which kernels are profiled for padding; needed where Mode pads.
 	Params *sim.Params
@@ -50,6 +49,8 @@ type Config struct {
 	Heard func(gpu.Order)
 	// Spin: the launcher never sleeps while work is under way; for latencies in microseconds.
 	Spin bool
+	// Timed: preemptions are timed by the GPU's own clock too; a copy more at the exit of a launch that preempted.
+	Timed bool
 	// Boolean breaks: the mark that kernels look at is taken back as soon as it is set, as a boolean
 	// would be; for a test that shows what the epoch is for.
 	Boolean bool
@@ -134,33 +135,40 @@ func New(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// Found says which GPU an API finds first, without taking anything of it.
-func Found(api *driver.API, library string) (string, error) {
+// Found says which GPUs an API finds, in its order, without taking anything of them.
+func Found(api *driver.API, library string) (titles []string, err error) {
 	lib, err := driver.Open(api, library)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	n, err := lib.Count()
 	if err != nil {
-		return lib.Path(), err
+		return nil, err
 	}
 	if n == 0 {
-		return lib.Path(), fmt.Errorf("%w: %s finds no GPU", driver.ErrMissing, lib.Path())
+		return nil, lib.None()
 	}
-	dev, err := lib.Device(0)
-	if err != nil {
-		return lib.Path(), err
+	for i := range n {
+		dev, err := lib.Device(i)
+		if err != nil {
+			return nil, fmt.Errorf("GPU %d: %w", i, err)
+		}
+		t, err := title(lib, dev)
+		if err != nil {
+			return nil, fmt.Errorf("GPU %d: %w", i, err)
+		}
+		titles = append(titles, t)
 	}
-	return title(lib, dev)
+	return titles, nil
 }
 
-// DriverVersion is the exact one of the first GPU's driver, as NVML says it.
-func DriverVersion(library, nvml string) (string, error) {
+// DriverVersion is the exact one of a GPU's driver, as NVML says it.
+func DriverVersion(library, nvml string, gpu int) (string, error) {
 	lib, err := driver.Open(driver.CUDA, library)
 	if err != nil {
 		return "", err
 	}
-	dev, err := lib.Device(0)
+	dev, err := lib.Device(gpu)
 	if err != nil {
 		return "", err
 	}
@@ -236,6 +244,9 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 			o := order{work: w}
 			if o.err = w.Artefact.Bundle.Validate(); o.err == nil {
 				o.net, o.err = prepare(w.Artefact.Bundle)
+			}
+			if o.err == nil && d.cfg.Mode.Pad { // of other batches when they come
+				_, o.err = o.net.profile(1, d.cfg.Params)
 			}
 			if o.err != nil {
 				o.err = fmt.Errorf("load %s: %w: %w", w.Artefact.Network, device.ErrMismatch, o.err)

@@ -25,9 +25,14 @@ type launcher struct {
 	module driver.Module
 	layer  driver.Function
 	padded driver.Function
-	least  int // priorities of streams
-	most   int
-	parts  *partitions
+	// Proxies are the kernel of several roles under limits of registers, the most first; resident is how many
+	// blocks of the kernel of one layer an SM holds.
+	proxies  []proxy
+	limited  []driver.Module
+	resident int
+	least    int // priorities of streams
+	most     int
+	parts    *partitions
 
 	copies  driver.Stream // inputs, weights
 	signals driver.Stream // of greatest priority: epochs of what is stopped
@@ -40,9 +45,14 @@ type launcher struct {
 	stuck   bool  // a stream could not be destroyed: partitions go with the context
 	counts  Counts
 	since   time.Time // of the preemption under way; zero: none is
+	meet    *meeting  // that
+	met     []*meeting
+	start   time.Time // from which anchors count
+	anchor  anchor
 	heads   [][]sched.Version
 	owners  []*flow
 	pads    []sched.Padding
+	beds    []pad
 }
 
 // sample is an admitted request.
@@ -53,12 +63,18 @@ type sample struct {
 	in    bool   // it is there
 }
 
-// staged is a copy under way, in pinned memory.
+// page is pinned memory for an input, and the event of its copy. Both are made with the network: to take pinned
+// memory, or to give it back, stands in the way of all streams.
+type page struct {
+	host  []byte
+	event driver.Event
+}
+
+// staged is a copy under way, from a page.
 type staged struct {
 	work   *device.Work
 	sample *sample
-	host   []byte
-	event  driver.Event
+	page
 }
 
 type laneKey struct {
@@ -79,17 +95,18 @@ type lane struct {
 	fly     []fly // launches under way, in order
 	args    driver.Args
 	layer   *kernels.Layer // what args point to
-	beside  *kernels.Layer // and what pads it
+	padded  driver.Args
+	roles   *kernels.Roles // what padded point to
 	host    []byte         // pinned: a Control, then logits
 	over    driver.Event   // of what has been copied into host
 	signal  driver.Event   // of the epoch on its way to control
 }
 
-// fly is a launch under way: the kernels of one flow, or of two.
+// fly is a launch under way: the kernel of one flow, with those of others.
 type fly struct {
 	event driver.Event
-	flows [2]*flow // the second pads
-	at    [2]int   // its kernel
+	flows [kernels.MaxRoles]*flow // all but the first pad
+	at    [kernels.MaxRoles]int   // its kernel
 }
 
 // state of a flow.
@@ -123,6 +140,7 @@ type flow struct {
 	aborting bool      // somebody asked for its end
 	cleaning bool      // its Control is being made that of its epoch
 	patience time.Time // from when its limit counts
+	met      *meeting  // others were on the GPU when it came
 }
 
 // last is the segment's last kernel.
@@ -259,7 +277,22 @@ func (l *launcher) furnish() error {
 		return err
 	}
 	l.lanes = map[laneKey][]*lane{}
-	return nil
+	if err = l.warm(); err != nil {
+		return err
+	}
+	if l.cfg.Mode.Hold { // the first launch of priority is not to wait for a stream
+		n, err := l.lane(laneKey{high: true})
+		if err != nil {
+			return err
+		}
+		l.giveBack(n)
+	}
+	if !l.cfg.Timed {
+		return nil
+	}
+	l.start, l.met = time.Now(), nil // what began before is on no clock any more
+	l.anchor, err = l.anchored()
+	return err
 }
 
 // close gives back all there is; the first error counts.
@@ -284,17 +317,23 @@ func (l *launcher) close() (first error) {
 				note(l.lib.Free(at))
 			}
 		}
+		note(l.freePages(n))
 	}
 	for _, s := range []driver.Stream{l.copies, l.signals} {
 		if s != 0 {
+			if l.lost == nil { // kernels that warm or measure may be under way, where an error broke that off
+				note(l.lib.Wait(s))
+			}
 			note(l.lib.FreeStream(s))
 		}
 	}
 	if l.parts != nil && !l.stuck {
 		note(l.parts.close())
 	}
-	if l.module != 0 {
-		note(l.lib.Unload(l.module))
+	for _, m := range append(l.limited, l.module) {
+		if m != 0 && first == nil && l.lost == nil { // else a kernel of it may be under way: it goes with the context
+			note(l.lib.Unload(m))
+		}
 	}
 	if l.main != 0 {
 		if first != nil || l.lost != nil {
@@ -319,7 +358,7 @@ func (l *launcher) quiet() {
 		l.giveBack(f.lane)
 		l.progress.Delete(f.work.ID)
 	}
-	l.flows, l.since = nil, time.Time{}
+	l.flows, l.since, l.meet = nil, time.Time{}, nil
 	for _, s := range l.staged {
 		l.giveUp(&s)
 		l.drop(&s)
@@ -424,17 +463,19 @@ func (l *launcher) load(name string, n *network) error {
 	return nil
 }
 
-// install puts a network's weights on the GPU and takes its slots.
+// install puts a network's weights on the GPU, takes its slots and makes its pages, one a slot.
 func (l *launcher) install(n *network) (err error) {
 	var weights, slots driver.Ptr
 	var host []byte
 	defer func() {
-		if host != nil {
-			l.giveUp(&staged{host: host})
+		rest := l.lost == nil && (host == nil || l.lib.Wait(l.copies) == nil)
+		if host != nil && rest {
+			_ = l.lib.FreeHost(host)
 		}
-		if err == nil || host != nil && l.lib.Wait(l.copies) != nil { // under a copy it stays until the context goes
+		if err == nil || !rest { // under a copy it stays until the context goes
 			return
 		}
+		_ = l.freePages(n)
 		if weights != 0 {
 			_ = l.lib.Free(weights)
 		}
@@ -458,8 +499,42 @@ func (l *launcher) install(n *network) (err error) {
 	if err = l.lib.Wait(l.copies); err != nil {
 		return err
 	}
+	for len(n.pages) < l.cfg.Slots {
+		p, err := l.newPage(n)
+		if err != nil {
+			return err
+		}
+		n.pages = append(n.pages, p)
+	}
 	n.place(weights, slots)
 	return nil
+}
+
+func (l *launcher) newPage(n *network) (p page, err error) {
+	if p.host, err = l.lib.AllocHost(n.imageBytes()); err != nil {
+		return p, err
+	}
+	if p.event, err = l.lib.NewEvent(false); err != nil {
+		_ = l.lib.FreeHost(p.host)
+	}
+	return p, err
+}
+
+// freePages gives a network's back, all of which are at rest.
+func (l *launcher) freePages(n *network) (first error) {
+	for _, p := range n.pages {
+		if l.lost != nil { // they go with the context
+			break
+		}
+		if err := l.lib.FreeEvent(p.event); first == nil {
+			first = err
+		}
+		if err := l.lib.FreeHost(p.host); first == nil {
+			first = err
+		}
+	}
+	n.pages = nil
+	return first
 }
 
 func (l *launcher) unload(name string) error {
@@ -472,11 +547,19 @@ func (l *launcher) unload(name string) error {
 			return refuse("unload %s: request %d has a slot", name, id)
 		}
 	}
-	delete(l.nets, name)
-	if err := l.lib.Free(n.weights); err != nil {
-		return err
+	for i := range l.staged { // of a request whose slot was given back
+		if l.staged[i].sample.net == n {
+			return refuse("unload %s: an input is on its way", name)
+		}
 	}
-	return l.lib.Free(n.slots)
+	delete(l.nets, name)
+	err := l.freePages(n)
+	for _, at := range []driver.Ptr{n.weights, n.slots} {
+		if e := l.lib.Free(at); err == nil {
+			err = e
+		}
+	}
+	return err
 }
 
 // admit gives a request a slot and begins the copy of its input.
@@ -507,17 +590,16 @@ func (l *launcher) admit(w *device.Work, input []int16) error {
 func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	c := staged{work: w, sample: s}
 	defer func() {
-		if err != nil {
+		if err != nil && c.event != 0 {
 			l.giveUp(&c)
 		}
 	}()
-	if c.host, err = l.lib.AllocHost(len(s.input)); err != nil {
+	if free := s.net.pages; len(free) > 0 {
+		c.page, s.net.pages = free[len(free)-1], free[:len(free)-1]
+	} else if c.page, err = l.newPage(s.net); err != nil { // a slot was given back while its input was on its way
 		return err
 	}
 	copy(c.host, s.input)
-	if c.event, err = l.lib.NewEvent(false); err != nil {
-		return err
-	}
 	at := s.net.slots + driver.Ptr(int64(s.slot)*s.net.b.Slot.Stride+int64(s.net.b.Network.InOffset))
 	if err = l.lib.CopyIn(at, c.host, l.copies); err != nil {
 		return err
@@ -529,27 +611,18 @@ func (l *launcher) stage(w *device.Work, s *sample) (err error) {
 	return nil
 }
 
-// unstage gives back what a copy took, which has ended.
-func (l *launcher) unstage(c *staged) (err error) {
-	if l.lost != nil { // all of it goes with the context
-		return nil
+// unstage makes the page of a copy free again, which has ended.
+func (l *launcher) unstage(c *staged) {
+	if l.lost == nil { // else it goes with the context
+		c.sample.net.pages = append(c.sample.net.pages, c.page)
 	}
-	if c.event != 0 {
-		err = l.lib.FreeEvent(c.event)
-	}
-	if c.host != nil {
-		if e := l.lib.FreeHost(c.host); err == nil {
-			err = e
-		}
-	}
-	return err
 }
 
 // giveUp is unstage for a copy that may be under way: it is awaited. What cannot be awaited stays until the
 // context goes.
 func (l *launcher) giveUp(c *staged) {
 	if l.lost == nil && l.lib.Wait(l.copies) == nil {
-		_ = l.unstage(c)
+		l.unstage(c)
 	}
 }
 
@@ -584,9 +657,9 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 		l.lanes[key] = free[:len(free)-1]
 		return n, nil
 	}
-	n := &lane{key: key, layer: new(kernels.Layer), beside: new(kernels.Layer), epoch: 1}
+	n := &lane{key: key, layer: new(kernels.Layer), roles: new(kernels.Roles), epoch: 1}
 	n.args.Set(0, unsafe.Pointer(n.layer))
-	n.args.Set(1, unsafe.Pointer(n.beside))
+	n.padded.Set(0, unsafe.Pointer(n.roles))
 	priority := l.least
 	if key.high && l.cfg.Mode.Priority {
 		priority = l.most
@@ -613,7 +686,7 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 		n.control, err = l.lib.Alloc(controlBytes)
 	}
 	if err == nil {
-		n.host, err = l.lib.AllocHost(controlBytes)
+		n.host, err = l.lib.AllocHost(laneBytes)
 	}
 	if err == nil {
 		err = l.clean(n)
@@ -631,10 +704,10 @@ func (l *launcher) clean(n *lane) error {
 	if err := l.lib.Fill(n.control, n.epoch, 1, n.stream); err != nil {
 		return err
 	}
-	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 1, n.stream); err != nil {
+	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 3, n.stream); err != nil { // NotBegan too
 		return err
 	}
-	return l.lib.Fill(n.control+8, 0, 2, n.stream)
+	return l.lib.Fill(n.control+16, 0, 4, n.stream)
 }
 
 func (l *launcher) freeLane(n *lane) (first error) {
@@ -644,6 +717,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 		}
 	}
 	n.args.Free()
+	n.padded.Free()
 	if l.lost != nil { // all of it goes with the context; copies may still be under way
 		if n.stream != 0 {
 			l.stuck = l.lib.FreeStream(n.stream) != nil || l.stuck // before its partition
@@ -727,7 +801,7 @@ func (l *launcher) begin(w *device.Work) error {
 	}
 	l.flows = append(l.flows, f)
 	if f.rt {
-		l.putAside()
+		l.putAside(f)
 	} else if l.cfg.Mode.Hold && l.realTime() > 0 {
 		f.aside = true
 		l.hear(gpu.Order{Did: gpu.PutAside, Launch: q.ID})
@@ -754,6 +828,9 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 	f.state, f.killed = leaving, true
 	f.lane.epoch++
+	if f.aside && l.meet != nil && l.meet.flagged.IsZero() {
+		l.meet.flagged = time.Now()
+	}
 	if err := l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals); err != nil {
 		l.fail(f, err)
 		return
@@ -834,6 +911,9 @@ func (l *launcher) end(f *flow, ev device.Event) {
 	l.giveBack(f.lane)
 	l.progress.Delete(f.work.ID)
 	ev.Work, ev.Over, ev.Took = f.work.ID, true, time.Since(f.began).Nanoseconds()
+	if f.met != nil && ev.Kind == device.Passed {
+		f.met.over = time.Now()
+	}
 	l.tell(ev)
 }
 
@@ -851,11 +931,9 @@ func (l *launcher) step() (moved bool) {
 		i--
 		moved = true
 		if err == nil {
-			err = l.unstage(&one)
+			l.unstage(&one)
 		} else {
 			l.giveUp(&one)
-		}
-		if err != nil {
 			l.drop(&one)
 		}
 		one.sample.in = err == nil
@@ -946,6 +1024,9 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 			return moved, err
 		}
 		at := f.next
+		if l.meet != nil {
+			l.meet.gone = max(l.meet.gone, binary.LittleEndian.Uint64(n.host[24:]))
+		}
 		if stopped := binary.LittleEndian.Uint32(n.host[4:]); stopped != kernels.NotStopped {
 			first := f.net.b.Network.Exits[f.seg].First
 			l.counts.Kills++
@@ -964,7 +1045,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 func (l *launcher) collect(f *flow) error {
 	e, n := &f.net.b.Network.Exits[f.seg], f.lane
 	each := 2 * e.Classes
-	if need := each * len(f.reqs); need > len(n.host) {
+	if need := controlBytes + each*len(f.reqs); need > len(n.host) {
 		host, err := l.lib.AllocHost(need)
 		if err != nil {
 			return err
@@ -976,7 +1057,12 @@ func (l *launcher) collect(f *flow) error {
 	}
 	for i, s := range f.reqs {
 		from := f.net.slots + driver.Ptr(int64(s.slot)*f.net.b.Slot.Stride+int64(e.Offset))
-		if err := l.lib.CopyOut(n.host[i*each:][:each], from, n.stream); err != nil {
+		if err := l.lib.CopyOut(n.host[controlBytes+i*each:][:each], from, n.stream); err != nil {
+			return err
+		}
+	}
+	if f.timed() {
+		if err := l.lib.CopyOut(n.host[:controlBytes], n.control, n.stream); err != nil {
 			return err
 		}
 	}
@@ -994,7 +1080,7 @@ func (l *launcher) pass(f *flow) error {
 	for i, s := range f.reqs {
 		raw := make([]int16, e.Classes)
 		for c := range raw {
-			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[2*(i*e.Classes+c):]))
+			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[controlBytes+2*(i*e.Classes+c):]))
 		}
 		class, conf := device.Confidence(raw, e.Frac)
 		r := device.Result{Request: q.Requests[f.places[i]], Taken: -1}
@@ -1009,6 +1095,10 @@ func (l *launcher) pass(f *flow) error {
 	}
 	l.land(f.lane) // the copy came behind them
 	f.lane.settled = true
+	if f.timed() {
+		f.met.began = binary.LittleEndian.Uint64(f.lane.host[8:])
+		f.lane.dirty = l.lib.Fill(f.lane.control+8, kernels.NotStopped, 2, f.lane.stream) != nil // for the next one
+	}
 	ev := device.Event{Kind: device.Passed, Segment: f.seg, Report: rep}
 	if f.seg == q.Last || keep == 0 {
 		l.end(f, ev)
@@ -1045,8 +1135,9 @@ func (l *launcher) reset() error {
 	err := l.lib.Reset(l.dev)
 	if err == nil { // no handle of before means anything
 		l.parts, l.module, l.copies, l.signals, l.stuck = nil, 0, 0, 0, false
+		l.limited, l.proxies = nil, nil
 		for _, n := range l.nets {
-			n.weights, n.slots = 0, 0
+			n.weights, n.slots, n.pages = 0, 0, nil
 		}
 		// The primary context keeps its place, its handle may not.
 		if l.main != 0 {

@@ -137,7 +137,7 @@ func (l *launcher) profile(network string, batch, n int, u device.Units) (out []
 		for k := range batch {
 			ln.layer.Sample[k] = uint32(net.free[k])
 		}
-		ln.layer.Grid(batch)
+		ln.layer.Grid(batch, 1)
 		t.Blocks = int(ln.layer.Blocks)
 		for range n {
 			if err := l.lib.Record(at[0], ln.stream); err != nil {
@@ -169,7 +169,8 @@ type Copied struct {
 	Up, Down []int64 // ns by run
 }
 
-// Copies times copies to the GPU and back, n times each; beside: while n kernels that spin run on all SMs.
+// Copies times copies to the GPU and back, n times each; beside: while a kernel on all SMs
+// draws on the memory, from before the first copy to behind the last.
 func (d *Device) Copies(bytes, n int, beside bool) (c Copied, err error) {
 	err = d.ask(func(l *launcher) error {
 		c, err = l.timeCopies(bytes, n, beside)
@@ -207,7 +208,7 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 		}
 	}
 	if beside {
-		quiet, err := l.spin(n)
+		quiet, err := l.contend()
 		if err != nil {
 			return c, err
 		}
@@ -242,12 +243,15 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 	return c, nil
 }
 
-// spinNs is how long a block of spin's runs.
-const spinNs = 200_000
+const (
+	streamBytes = 64 << 20 // that contend's kernel goes over
+	streamNs    = 5e9      // after which it ends by itself
+	streamSlots = 2        // blocks of it an SM
+)
 
-// spin keeps all SMs busy with n kernels; what it gives back waits for them.
-func (l *launcher) spin(n int) (quiet func() error, err error) {
-	f, err := l.lib.Function(l.module, kernels.EntryWhere)
+// contend keeps the GPU's memory busy from all SMs, until what it gives back is called.
+func (l *launcher) contend() (quiet func() error, err error) {
+	f, err := l.lib.Function(l.module, kernels.EntryStream)
 	if err != nil {
 		return nil, err
 	}
@@ -255,30 +259,45 @@ func (l *launcher) spin(n int) (quiet func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	blocks := l.parts.total
-	if blocks == 0 {
-		blocks = 1
+	bytes := uint64(streamBytes)
+	if l.lib.Fake() { // its memory is the host's, and slow to come
+		bytes = 1 << 20
 	}
-	at, _, free, err := l.scratch(blocks*whereBytes, ln.stream)
+	at, _, free, err := l.scratch(int(bytes)+256, ln.stream)
 	if err != nil {
 		l.giveBack(ln)
 		return nil, err
 	}
-	args := &whereArgs{uint64(at), spinNs}
+	blocks := streamSlots * max(1, l.parts.total)
+	w := &[5]uint64{uint64(at), bytes / 8, uint64(at) + bytes, streamNs, uint64(blocks)}
 	var a driver.Args
-	a.Set(0, unsafe.Pointer(&args.out))
-	a.Set(1, unsafe.Pointer(&args.spin))
+	for i := range w {
+		a.Set(i, unsafe.Pointer(&w[i]))
+	}
 	quiet = func() error {
-		err := free()
+		err := l.lib.WriteWord(at+driver.Ptr(bytes), 1, l.signals)
+		if err != nil { // it must not run to its limit
+			_ = l.lib.Fill(at+driver.Ptr(bytes), 1, 1, l.signals)
+		}
+		if e := l.lib.Wait(l.signals); err == nil {
+			err = e
+		}
+		if e := free(); err == nil {
+			err = e
+		}
 		a.Free()
 		l.giveBack(ln)
 		return err
 	}
-	for range n {
-		if err := l.lib.Launch(f, blocks, kernels.Threads, ln.stream, &a); err != nil {
-			_ = quiet()
-			return nil, err
-		}
+	if err = l.lib.Fill(at+driver.Ptr(bytes), 0, 1, ln.stream); err == nil {
+		err = l.lib.Wait(ln.stream) // the signal must not come before
+	}
+	if err == nil {
+		err = l.lib.Launch(f, blocks, kernels.Threads, ln.stream, &a)
+	}
+	if err != nil {
+		_ = quiet()
+		return nil, err
 	}
 	return quiet, nil
 }

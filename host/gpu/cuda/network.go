@@ -3,6 +3,7 @@ package cuda
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -26,9 +27,17 @@ type network struct {
 	at      []int           // by layer: of its weights in blob; its bias follows
 	weights driver.Ptr
 	slots   driver.Ptr
-	free    []int // slots, the last first
+	free    []int  // slots, the last first
+	pages   []page // for inputs on their way
 
-	versions map[int][]sched.Version // by batch: what padding is told of each kernel
+	versions map[int]*versions // by batch
+}
+
+// versions are what padding is told of each kernel at one batch, and of how many tiles a block is in each.
+type versions struct {
+	heads []sched.Version // of the kernel itself
+	all   [][]sched.Version
+	each  [][]int
 }
 
 // alignment of what lies in blob.
@@ -97,6 +106,60 @@ func (n *network) place(weights, slots driver.Ptr) {
 	}
 }
 
+// profile is what padding is told of a network's kernels at a batch.
+func (n *network) profile(batch int, params *sim.Params) (*versions, error) {
+	if n.versions == nil {
+		n.versions = map[int]*versions{}
+	}
+	if v := n.versions[batch]; v != nil {
+		return v, nil
+	}
+	p, err := Program(n.b, batch, params)
+	if err != nil {
+		return nil, err
+	}
+	more, err := Versions(n.b, batch)
+	if err != nil {
+		return nil, err
+	}
+	known.Lock()
+	defer known.Unlock()
+	if v := known.of[profiled{b: n.b, batch: batch, params: *params}]; v != nil { // loaded before
+		n.versions[batch] = v
+		return v, nil
+	}
+	v := &versions{}
+	for i := range p.Kernels {
+		v.heads = append(v.heads, gpu.Profile(&p.Kernels[i], params))
+		as, all := gpu.Heads(append([]kernel.Kernel{p.Kernels[i]}, more[i]...), params)
+		each := make([]int, len(as))
+		tiles := p.Kernels[i].Blocks
+		for k := range as {
+			for each[k] = 1; (tiles+each[k]-1)/each[k] != as[k].Blocks; each[k] *= 2 {
+			}
+		}
+		v.all, v.each = append(v.all, all), append(v.each, each)
+	}
+	n.versions[batch] = v
+	if len(known.of) >= 64 {
+		clear(known.of)
+	}
+	known.of[profiled{b: n.b, batch: batch, params: *params}] = v
+	return v, nil
+}
+
+// profiled is what kernels' profiles depend on. Those of bundles that are loaded again are known.
+type profiled struct {
+	b      *bundle.Bundle
+	batch  int
+	params sim.Params
+}
+
+var known = struct {
+	sync.Mutex
+	of map[profiled]*versions
+}{of: map[profiled]*versions{}}
+
 // Program is a bundle's kernels for a batch as a simulated GPU runs them. Their times are estimated: of
 // products, one multiplication of 16 by 16 bits a lane and clock and as much again to fetch what they
 // multiply.
@@ -107,18 +170,44 @@ func Program(b *bundle.Bundle, batch int, p *sim.Params) (*kernel.Program, error
 		if err != nil {
 			return nil, fmt.Errorf("layer %d (%s): %w", i, b.Names[i], err)
 		}
-		l.Grid(batch)
-		k := l.Kernel(b.Names[i])
-		k.Blocks, k.Regs, k.Shared = int(l.Blocks), registers, kernels.SharedBytes
-		k.BlockNs = float64(l.Steps()) / clockGHz
-		k.Bytes = int64(k.Blocks) * l.BlockBytes()
-		out.Kernels = append(out.Kernels, k)
+		out.Kernels = append(out.Kernels, kernelOf(&l, b.Names[i], batch, 1))
 	}
 	for _, e := range b.Network.Exits {
 		out.Exits = append(out.Exits, e.Last)
 	}
 	return out, p.Check()
 }
+
+// kernelOf is a layer for a batch, so many tiles a block.
+func kernelOf(l *kernels.Layer, name string, batch, each int) kernel.Kernel {
+	l.Grid(batch, each)
+	k := l.Kernel(name)
+	k.Blocks, k.Regs, k.Shared = int(l.Blocks), registers, kernels.SharedBytes
+	k.BlockNs = float64(l.Steps()) / clockGHz
+	k.Bytes = int64(k.Blocks) * l.BlockBytes()
+	return k
+}
+
+// Versions are those of a bundle's kernels beside Program's: each of fewer blocks that take longer, which need
+// fewer SMs to run at the same time.
+func Versions(b *bundle.Bundle, batch int) (out [][]kernel.Kernel, err error) {
+	for i := range b.Layers {
+		l, err := layerOf(&b.Layers[i])
+		if err != nil {
+			return nil, fmt.Errorf("layer %d (%s): %w", i, b.Names[i], err)
+		}
+		var all []kernel.Kernel
+		l.Grid(batch, 1)
+		for tiles, each := l.Blocks, 2; each <= maxEach && each <= int(tiles); each *= 2 {
+			all = append(all, kernelOf(&l, b.Names[i], batch, each))
+		}
+		out = append(out, all)
+	}
+	return out, nil
+}
+
+// maxEach is the most tiles of a block.
+const maxEach = 64
 
 // What the kernels are taken to need where no GPU says: registers as ptxas gives them for sm_90.
 const (
@@ -132,7 +221,8 @@ func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, s
 	w := &b.Network
 	return &gpu.Network{
 		Name: w.Name, Input: int64(2 * w.InH * w.InW * w.InPix), Exit: exit,
-		Program: func(batch int) (*kernel.Program, error) { return Program(b, batch, p) },
+		Program:  func(batch int) (*kernel.Program, error) { return Program(b, batch, p) },
+		Versions: func(batch int) ([][]kernel.Kernel, error) { return Versions(b, batch) },
 	}
 }
 
@@ -173,7 +263,7 @@ func (n *network) image(in []int16) ([]byte, error) {
 	if want := w.InH * w.InW * w.InC; len(in) != want {
 		return nil, fmt.Errorf("the input has %d elements, expected %d", len(in), want)
 	}
-	out := make([]byte, 2*w.InH*w.InW*w.InPix)
+	out := make([]byte, n.imageBytes())
 	for p := range w.InH * w.InW {
 		for c, v := range in[p*w.InC:][:w.InC] {
 			binary.LittleEndian.PutUint16(out[2*(p*w.InPix+c):], uint16(v))
@@ -182,4 +272,13 @@ func (n *network) image(in []int16) ([]byte, error) {
 	return out, nil
 }
 
+// imageBytes is the length of an input as it lies in a slot.
+func (n *network) imageBytes() int {
+	w := &n.b.Network
+	return 2 * w.InH * w.InW * w.InPix
+}
+
 const controlBytes = int(unsafe.Sizeof(kernels.Control{}))
+
+// laneBytes hold a Control and the logits of most launches; who needs more takes it once.
+const laneBytes = controlBytes + 2*kernels.MaxBatch*1024

@@ -4,11 +4,14 @@
 package cuda
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/host/gpu/idem"
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
@@ -16,16 +19,23 @@ import (
 type Counts struct {
 	Ran    int // kernels that have ended
 	Padded int // of them: beside one of priority, in its launch
-	Kills  int // launches stopped inside a kernel
-	Again  int // kernels run again after that
-	// Preemptions are the times from a launch of priority to no kernel of others on the GPU.
-	Preemptions []time.Duration
+	Roles  int // the most kernels of one launch
+	// Proxies are the launches of several kernels, by the registers a thread of what they ran as.
+	Proxies map[int]int
+	Kills   int // launches stopped inside a kernel
+	Again   int // kernels run again after that
+	// Preemptions are those by launches of priority that found others on the GPU.
+	Preemptions []Preemption
 }
 
 // Counts are those so far. The device must be at rest.
 func (d *Device) Counts() (c Counts, err error) {
 	err = d.ask(func(l *launcher) error {
+		if err := l.spans(); err != nil {
+			return err
+		}
 		c = l.counts
+		c.Proxies, c.Preemptions = maps.Clone(c.Proxies), slices.Clone(c.Preemptions)
 		return nil
 	})
 	return c, err
@@ -48,7 +58,7 @@ func (l *launcher) realTime() (n int) {
 }
 
 // putAside makes way for a launch of priority.
-func (l *launcher) putAside() {
+func (l *launcher) putAside(rt *flow) {
 	m := &l.cfg.Mode
 	if !m.Hold {
 		return
@@ -65,6 +75,11 @@ func (l *launcher) putAside() {
 		}
 		if l.since.IsZero() {
 			l.since = time.Now()
+			l.meet = &meeting{arrived: rt.began, kernel: rt.next, timed: l.cfg.Timed}
+			if len(l.met) >= 1<<16 { // nobody asks for them
+				l.met = slices.Delete(l.met, 0, 1<<15)
+			}
+			rt.met, l.met = l.meet, append(l.met, l.meet)
 		}
 		if m.Kill && !l.cfg.Drain {
 			if l.leave(f, true); i < len(l.flows) && l.flows[i] != f { // it has failed
@@ -83,8 +98,8 @@ func (l *launcher) settle() {
 			away = away && (!f.aside || f.oldest == f.next && f.state != leaving && f.state != asking)
 		}
 		if away {
-			l.counts.Preemptions = append(l.counts.Preemptions, time.Since(l.since))
-			l.since = time.Time{}
+			l.meet.away = time.Now()
+			l.since, l.meet = time.Time{}, nil
 		}
 	}
 	if !l.cfg.Mode.Hold || l.realTime() > 0 {
@@ -93,7 +108,9 @@ func (l *launcher) settle() {
 	for _, f := range l.flows {
 		if f.aside {
 			f.aside, f.patience = false, time.Now()
-			l.hear(gpu.Order{Did: gpu.TakenUp, Launch: f.work.Launch.ID, Kernel: f.next})
+			if f.next <= f.net.b.Network.Exits[f.work.Launch.Last].Last {
+				l.hear(gpu.Order{Did: gpu.TakenUp, Launch: f.work.Launch.ID, Kernel: f.next})
+			}
 		}
 	}
 }
@@ -169,7 +186,7 @@ func (l *launcher) push(f *flow) error {
 		return nil
 	}
 	for f.next <= f.last() && len(f.lane.fly) < len(f.lane.ring) {
-		var beside *flow
+		var beside []pad
 		if turn == gpu.Pads {
 			var err error
 			if beside, err = l.beside(f); err != nil {
@@ -183,90 +200,94 @@ func (l *launcher) push(f *flow) error {
 	return nil
 }
 
-// args makes a layer that of a flow's next kernel.
-func (f *flow) args(k *kernels.Layer) {
+// args makes a layer that of a flow's next kernel, so many tiles a block.
+func (f *flow) args(k *kernels.Layer, each int) {
 	*k = f.net.layers[f.next]
 	k.Control, k.Epoch = uint64(f.lane.control), f.lane.epoch
 	for i, s := range f.reqs {
 		k.Sample[i] = uint32(s.slot)
 	}
-	k.Grid(len(f.reqs))
+	k.Grid(len(f.reqs), each)
 }
 
-// launch gives a flow's stream its next kernel, with the next one of another flow beside it or without.
-func (l *launcher) launch(f, beside *flow) error {
+// pad is a kernel beside one of priority.
+type pad struct {
+	flow *flow
+	each int // tiles of a block
+	sms  int // that it was given
+}
+
+// launch gives a flow's stream its next kernel, with the next ones of other flows beside it or without.
+func (l *launcher) launch(f *flow, beside []pad) error {
 	n := f.lane
-	f.args(n.layer)
-	fn, blocks := l.layer, n.layer.Blocks
-	one := fly{event: n.ring[n.given%len(n.ring)], flows: [2]*flow{f}, at: [2]int{f.next}}
+	one := fly{event: n.ring[n.given%len(n.ring)], flows: [kernels.MaxRoles]*flow{f}, at: [kernels.MaxRoles]int{f.next}}
 	order := gpu.Order{Launch: f.work.Launch.ID, Kernel: f.next}
-	if beside != nil {
-		beside.args(n.beside)
-		fn, blocks = l.padded, blocks+n.beside.Blocks
-		one.flows[1], one.at[1] = beside, beside.next
+	fn, role, args := l.layer, n.layer, &n.args
+	if len(beside) > 0 {
+		role, args = &n.roles[0], &n.padded
+	}
+	f.args(role, 1)
+	if f.met != nil && f.met.timed && f.next == f.met.kernel {
+		role.Timed = 1
+	}
+	blocks := role.Blocks
+	for i, p := range beside {
+		p.flow.args(&n.roles[i+1], p.each)
+		blocks += n.roles[i+1].Blocks
+		one.flows[i+1], one.at[i+1] = p.flow, p.flow.next
 		if l.cfg.Heard != nil {
-			order.Beside = []gpu.Beside{{Launch: beside.work.Launch.ID, Kernel: beside.next, SMs: l.pads[0].Units}}
+			order.Beside = append(order.Beside, gpu.Beside{Launch: p.flow.work.Launch.ID, Kernel: p.flow.next, SMs: p.sms})
 		}
 	}
-	if err := l.lib.Launch(fn, int(blocks), kernels.Threads, n.stream, &n.args); err != nil {
+	if len(beside) > 0 {
+		for i := len(beside) + 1; i < len(n.roles); i++ {
+			n.roles[i] = kernels.Layer{}
+		}
+		x := l.proxy(int(blocks), l.parts.sms(f.lane.key.units))
+		fn = x.function
+		l.counts.Proxies[x.registers]++
+	}
+	if err := l.lib.Launch(fn, int(blocks), kernels.Threads, n.stream, args); err != nil {
 		return err
 	}
 	// From here on it is under way, whatever else fails.
 	n.given++
 	n.fly = append(n.fly, one)
 	f.next++
-	if beside != nil {
-		beside.in = n
-		beside.next++
+	f.in = n
+	for _, p := range beside {
+		p.flow.in = n
+		p.flow.next++
 		l.counts.Padded++
-	} else {
-		f.in = n
 	}
+	l.counts.Roles = max(l.counts.Roles, 1+len(beside))
 	l.hear(order)
 	return l.lib.Record(one.event, n.stream)
 }
 
-// beside selects what pads a flow's next kernel: the first best-effort launch whose next kernel may.
-// A launch holds two kernels, so there is no second.
-func (l *launcher) beside(f *flow) (*flow, error) {
-	rt, err := l.version(f)
+// beside selects what pads a flow's next kernel, of the best-effort launches in their order.
+func (l *launcher) beside(f *flow) ([]pad, error) {
+	rt, err := f.net.profile(len(f.reqs), l.cfg.Params)
 	if err != nil {
 		return nil, err
 	}
-	l.heads, l.owners = l.heads[:0], l.owners[:0]
+	l.heads, l.owners, l.beds = l.heads[:0], l.owners[:0], l.beds[:0]
 	for _, b := range l.flows {
 		if b.rt || !b.aside || b.aborting || b.cleaning || b.state != running || b.next > b.last() ||
-			b.lane.key.units != f.lane.key.units || b.oldest < b.next && b.in != f.lane {
+			b.lane.key.units != f.lane.key.units || b.oldest < b.next && b.in != f.lane || b.net.entries[b.next] == idem.Never {
 			continue
 		}
-		v, err := l.version(b)
+		v, err := b.net.profile(len(b.reqs), l.cfg.Params)
 		if err != nil {
 			return nil, err
 		}
-		l.heads, l.owners = append(l.heads, v), append(l.owners, b)
+		all := v.all[b.next]
+		l.heads, l.owners = append(l.heads, all[:min(len(all), max(1, l.cfg.Mode.Versions))]), append(l.owners, b)
 	}
-	if l.pads = sched.Pad(&rt[0], l.parts.sms(f.lane.key.units), l.heads, l.pads[:0]); len(l.pads) == 0 {
-		return nil, nil
+	l.pads = sched.Pad(&rt.heads[f.next], l.parts.sms(f.lane.key.units), l.heads, l.pads[:0])
+	for _, p := range l.pads[:min(len(l.pads), kernels.MaxRoles-1)] {
+		b := l.owners[p.Queue]
+		l.beds = append(l.beds, pad{b, b.net.versions[len(b.reqs)].each[b.next][p.Version], p.Units})
 	}
-	return l.owners[l.pads[0].Queue], nil
-}
-
-// version is what padding is told of a flow's next kernel.
-func (l *launcher) version(f *flow) ([]sched.Version, error) {
-	n, batch := f.net, len(f.reqs)
-	if n.versions == nil {
-		n.versions = map[int][]sched.Version{}
-	}
-	all := n.versions[batch]
-	if all == nil {
-		p, err := Program(n.b, batch, l.cfg.Params)
-		if err != nil {
-			return nil, err
-		}
-		for i := range p.Kernels {
-			all = append(all, gpu.Profile(&p.Kernels[i], l.cfg.Params))
-		}
-		n.versions[batch] = all
-	}
-	return all[f.next : f.next+1], nil
+	return l.beds, nil
 }

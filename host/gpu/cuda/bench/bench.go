@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +25,11 @@ import (
 // Config is what is measured.
 type Config struct {
 	Library  string // the driver's file; "": the system's
+	NVML     string // NVML's
 	GPU      int
+	Masks    *cuda.Masks // by which partitions are made; nil: as cuda.Config
+	Program  string      // whose runs they are, with its version
+	Revision string      // of its sources
 	Networks []*bundle.Bundle
 	Params   *sim.Params // by which kernels are profiled for padding
 	N        int         // runs of each thing
@@ -45,7 +50,41 @@ type Series struct {
 type Raw struct {
 	Facts  cuda.Facts
 	Seed   uint64
+	Made   Made
 	Series []Series
+}
+
+// Made is how runs came to be: what ran, of which sources, when.
+type Made struct {
+	Program  string    `json:"program"`
+	Revision string    `json:"revision"` // of its sources
+	Began    time.Time `json:"began"`
+	N        int       `json:"n"`
+	Batches  []int     `json:"batches"`
+	Networks []Network `json:"networks"`
+	Parts    []string  `json:"parts"` // that came to their end
+}
+
+// Network is one that ran.
+type Network struct {
+	Name   string `json:"name"`
+	Bundle string `json:"bundle_hash"`
+}
+
+// made begins to say it.
+func made(cfg *Config) (m Made, err error) {
+	m = Made{Program: cfg.Program, Revision: cfg.Revision, Began: time.Now().UTC().Truncate(time.Second), N: cfg.N, Batches: cfg.Batches}
+	for _, b := range cfg.Networks {
+		if bad(b.Network.Name) {
+			return m, fmt.Errorf("%w: network %q: a name without commas and ends of lines is expected, since runs are kept by it", device.ErrRequest, b.Network.Name)
+		}
+		s, err := b.Summarize()
+		if err != nil {
+			return m, err
+		}
+		m.Networks = append(m.Networks, Network{b.Network.Name, s.BundleHash})
+	}
+	return m, nil
 }
 
 // Label is what figures of it are.
@@ -63,11 +102,12 @@ const (
 	Costs      = "costs"
 	Copies     = "copies"
 	Preemption = "preemption"
+	Kills      = "kills"
 	Padding    = "padding"
 	Slowdown   = "slowdown"
 )
 
-// Run measures everything.
+// Run measures everything. Where an error breaks it off, what has been measured until then comes with it.
 func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if cfg.N < 1 || len(cfg.Networks) == 0 || cfg.Params == nil {
 		return nil, fmt.Errorf("%w: networks, parameters and a number of runs are expected", device.ErrRequest)
@@ -75,7 +115,11 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if cfg.Batches == nil {
 		cfg.Batches = []int{1, 8, 32}
 	}
-	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	how, err := made(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed, Made: how}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	for _, part := range []struct {
 		name string
 		do   func(context.Context) error
@@ -85,15 +129,21 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		{Costs, b.costs},
 		{Copies, b.copies},
 		{Preemption, b.preemption},
+		{Kills, b.kills},
 		{Padding, b.padding},
 		{Slowdown, b.slowdown},
 	} {
 		if cfg.Tell != nil {
 			cfg.Tell(part.name)
 		}
-		if err := part.do(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", part.name, err)
+		err := ctx.Err()
+		if err == nil {
+			err = part.do(ctx)
 		}
+		if err != nil {
+			return b.raw, fmt.Errorf("%s: %w", part.name, err)
+		}
+		b.raw.Made.Parts = append(b.raw.Made.Parts, part.name)
 	}
 	return b.raw, nil
 }
@@ -123,19 +173,25 @@ type rig struct {
 
 	mu    sync.Mutex
 	last  device.WorkID
-	waits map[device.WorkID]chan device.Event
+	waits map[device.WorkID]*waiting
+}
+
+// waiting is work under way, and the launcher's time for what of it has passed.
+type waiting struct {
+	over chan device.Event
+	ns   int64
 }
 
 // with opens a device for one part.
 func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) (err error) {
 	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, true
-	cfg.Slots, cfg.Places = samples, 8
+	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks = 2*samples, 8, b.NVML, b.Masks
 	d, err := cuda.New(cfg)
 	if err != nil {
 		return err
 	}
 	inner, end := context.WithCancel(ctx)
-	r := &rig{bench: b, d: d, end: end, ids: map[string][]device.RequestID{}, waits: map[device.WorkID]chan device.Event{}}
+	r := &rig{bench: b, d: d, end: end, ids: map[string][]device.RequestID{}, waits: map[device.WorkID]*waiting{}}
 	r.gone = d.Attach(inner, r.post)
 	defer func() {
 		end()
@@ -174,37 +230,58 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 
 func (r *rig) post(ev device.Event) {
 	r.mu.Lock()
-	c := r.waits[ev.Work]
+	w := r.waits[ev.Work]
+	if w != nil && ev.Report != nil {
+		w.ns += ev.Report.Ns
+	}
 	if ev.Over {
 		delete(r.waits, ev.Work)
 	}
 	r.mu.Unlock()
-	if c != nil && ev.Over {
-		c <- ev
+	if w != nil && ev.Over {
+		w.over <- ev
 	}
 }
 
 // do does some work and says how long it took; begun is called when it is the device's.
 func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.Duration, err error) {
-	c := make(chan device.Event, 1)
+	began := time.Now()
+	ev, _, err := r.run(ctx, w, begun)
+	if err == nil {
+		err = ev.Err
+	}
+	return time.Since(began), err
+}
+
+// run does some work and says how it ended, and how long the launcher had it: no waking of threads is in that.
+func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (ev device.Event, ns int64, err error) {
+	c := &waiting{over: make(chan device.Event, 1)}
 	r.mu.Lock()
 	r.last++
 	w.ID = r.last
 	r.waits[w.ID] = c
 	r.mu.Unlock()
-	began := time.Now()
 	if _, err := r.d.Begin(ctx, 0, w); err != nil {
-		return 0, err
+		return ev, 0, err
 	}
 	if begun != nil {
 		begun()
 	}
 	select {
-	case ev := <-c:
-		return time.Since(began), ev.Err
+	case ev = <-c.over:
+		return ev, c.ns, nil
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return ev, 0, ctx.Err()
 	}
+}
+
+// took is run for work that must not fail: how long the launcher had it.
+func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
+	ev, ns, err := r.run(ctx, w, nil)
+	if err == nil {
+		err = ev.Err
+	}
+	return ns, err
 }
 
 // work is a launch of a network to its last exit, with the samples from one on.
@@ -261,13 +338,25 @@ func (b *bench) latency(ctx context.Context) error {
 				for _, batch := range b.Batches {
 					u := device.UnitRange(0, n)
 					for i := range b.N + 1 { // the first one makes the partition
-						took, err := r.do(ctx, r.work(net, 0, batch, 0, u), nil)
+						took, err := r.took(ctx, r.work(net, 0, batch, 0, u))
 						if err != nil {
 							return err
 						}
 						if i > 0 {
-							b.add(Latency, fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch), "ns", took.Nanoseconds())
+							b.add(Latency, fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch), "ns", took)
 						}
+					}
+					// By the GPU's own clock: its kernels one by one, without the host's time between them.
+					layers, err := r.d.Profile(net.Network.Name, batch, b.N, u)
+					if err != nil {
+						return err
+					}
+					for i := range b.N {
+						sum := int64(0)
+						for k := range layers {
+							sum += layers[k].Ns[i]
+						}
+						b.add(Latency, fmt.Sprintf("%s units=%d batch=%d kernels", net.Network.Name, n, batch), "ns", sum)
 					}
 				}
 			}
@@ -383,6 +472,9 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, f func() error) (e
 	return ended, err
 }
 
+// rounds of arrivals, at most, for one row of preemptions.
+const rounds = 50
+
 // preemption has launches of priority come at random into best-effort ones, under resetting and waiting, for
 // queues of several lengths.
 func (b *bench) preemption(ctx context.Context) error {
@@ -393,37 +485,131 @@ func (b *bench) preemption(ctx context.Context) error {
 			return err
 		}
 		for _, capacity := range []int{1, 2, 4, 8, 16} {
-			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity}, 2, func(r *rig) error {
+			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity, Timed: true}, 2, func(r *rig) error {
 				one, err := r.do(ctx, r.work(be, 0, 1, 0, device.Units{}), nil)
 				if err != nil {
 					return err
 				}
-				_, err = r.behind(ctx, be, func() error {
-					for range b.N {
-						time.Sleep(time.Duration(b.rng.Int64N(2*int64(one) + 1)))
-						if _, err := r.do(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil); err != nil {
-							return err
+				// As many arrivals as it takes for N to find others on the GPU.
+				var seen []cuda.Preemption
+				for round := 0; len(seen) < b.N && round < rounds; round++ {
+					_, err = r.behind(ctx, be, func() error {
+						for range max(4, b.N-len(seen)) {
+							time.Sleep(time.Duration(b.rng.Int64N(2*int64(one) + 1)))
+							if _, err := r.do(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					if err != nil {
+						return err
+					}
+					c, err := r.d.Counts()
+					if err != nil {
+						return err
+					}
+					seen = c.Preemptions
+				}
+				for _, span := range []struct {
+					name string
+					of   func(*cuda.Preemption) time.Duration
+				}{
+					{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
+					{"gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
+					{"began", func(p *cuda.Preemption) time.Duration { return p.Began }},
+					{"whole", func(p *cuda.Preemption) time.Duration { return p.Whole }},
+				} {
+					var ns []int64
+					for i := range seen[:min(len(seen), b.N)] {
+						if t := span.of(&seen[i]); t != cuda.Unknown {
+							ns = append(ns, t.Nanoseconds())
 						}
 					}
-					return nil
-				})
-				if err != nil {
-					return err
+					if len(ns) > 0 {
+						b.add(Preemption, fmt.Sprintf("%s capacity=%d %s", name, capacity, span.name), "ns", ns...)
+					}
 				}
-				c, err := r.d.Counts()
-				if err != nil {
-					return err
-				}
-				var ns []int64
-				for _, p := range c.Preemptions {
-					ns = append(ns, p.Nanoseconds())
-				}
-				b.add(Preemption, fmt.Sprintf("%s capacity=%d", name, capacity), "ns", ns...)
 				return nil
 			})
 			if err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// kills stops launches at random phases, goes on where the device says, and compares what the last exit shows
+// with an undisturbed launch of the same sample, bit for bit. Drained ones, which are awaited kernel by kernel,
+// are beside them: what differs there differs for another reason.
+func (b *bench) kills(ctx context.Context) error {
+	be, _ := b.pair()
+	for _, drain := range []bool{false, true} {
+		name := "killed"
+		if drain {
+			name = "drained"
+		}
+		err := b.with(ctx, cuda.Config{Drain: drain}, 1, func(r *rig) error {
+			whole := func() *device.Work { return r.work(be, 0, 1, 0, device.Units{}) }
+			for range 2 { // the first one makes the stream
+				if _, err := r.do(ctx, whole(), nil); err != nil {
+					return err
+				}
+			}
+			ev, ns, err := r.run(ctx, whole(), nil)
+			if err == nil {
+				err = ev.Err
+			}
+			if err != nil {
+				return err
+			}
+			want := ev.Report.Results[0].Exits[0].Raw
+			var same, kernels []int64
+			for trial := 0; len(same) < b.N && trial < rounds*b.N; trial++ {
+				w, stopped := whole(), 0
+				for {
+					began := time.Now()
+					wait := time.Duration(b.rng.Int64N(ns + 1))
+					ev, _, err = r.run(ctx, w, func() {
+						if stopped < 3 {
+							for time.Since(began) < wait {
+							}
+							r.d.Abort(0, w.ID, true)
+						}
+					})
+					if err == nil {
+						err = ev.Err
+					}
+					if err != nil {
+						return err
+					}
+					if ev.Kind != device.Aborted {
+						break
+					}
+					stopped++
+					kernels = append(kernels, int64(ev.Resume.Kernel))
+					next := whole()
+					next.Launch.First, next.Launch.Kernel = ev.Resume.Segment, ev.Resume.Kernel
+					w = next
+				}
+				if stopped == 0 {
+					continue
+				}
+				equal := int64(0)
+				if slices.Equal(want, ev.Report.Results[0].Exits[0].Raw) {
+					equal = 1
+				}
+				for range stopped {
+					same = append(same, equal)
+				}
+			}
+			b.add(Kills, name+" restored", "share", same...)
+			b.add(Kills, name+" at", "kernel", kernels...)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -444,12 +630,17 @@ func (b *bench) padding(ctx context.Context) error {
 		err = b.with(ctx, cuda.Config{Mode: m}, 2, func(r *rig) error {
 			var ns []int64
 			runs := func() error {
-				for range b.N {
-					took, err := r.do(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil)
+				for i := range b.N + 1 {
+					ev, took, err := r.run(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil)
+					if err == nil {
+						err = ev.Err
+					}
 					if err != nil {
 						return err
 					}
-					ns = append(ns, took.Nanoseconds())
+					if i > 0 { // the first one makes the streams
+						ns = append(ns, took)
+					}
 				}
 				return nil
 			}
@@ -485,17 +676,17 @@ func (b *bench) slowdown(ctx context.Context) error {
 		alone, use := map[string]int64{}, map[string]predict.Use{}
 		for _, net := range b.Networks {
 			name := net.Network.Name
-			best := int64(0)
-			for range b.N {
-				took, err := r.do(ctx, r.work(net, 0, 1, 0, device.Units{}), nil)
+			var runs []float64
+			for i := range b.N + 1 {
+				took, err := r.took(ctx, r.work(net, 0, 1, 0, device.Units{}))
 				if err != nil {
 					return err
 				}
-				if best == 0 || took.Nanoseconds() < best {
-					best = took.Nanoseconds()
+				if i > 0 { // the first one makes the stream
+					runs = append(runs, float64(took))
 				}
 			}
-			alone[name] = best
+			alone[name] = int64(row("", "", "", runs).Median)
 			u, err := uses(net, b.Params)
 			if err != nil {
 				return err
@@ -507,7 +698,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 			for range b.N {
 				type one struct {
 					net  *bundle.Bundle
-					took time.Duration
+					took int64
 					err  error
 				}
 				all := make([]one, together)
@@ -520,7 +711,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 				for i := range all {
 					wait.Go(func() {
 						w := r.work(all[i].net, i, 1, 0, device.Units{}) // a slot of its own
-						all[i].took, all[i].err = r.do(ctx, w, nil)
+						all[i].took, all[i].err = r.took(ctx, w)
 					})
 				}
 				wait.Wait()
@@ -529,7 +720,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 						return all[i].err
 					}
 					name := all[i].net.Network.Name
-					beside, took := others.Minus(use[name]), all[i].took.Nanoseconds()
+					beside, took := others.Minus(use[name]), all[i].took
 					expected := float64(alone[name]) * model.Interference(beside, use[name], 0)
 					model.Update(beside, use[name], 0, float64(took)/float64(alone[name]))
 					b.run(fmt.Sprintf("together=%d", together), took, int64(expected), alone[name])

@@ -26,20 +26,26 @@ var bodies string
 //go:embed src/entries.cu
 var entries string
 
-// Sources is the hash of the sources, and Made the one that PTX was made from.
+// Sources is the hash of the sources.
 func Sources() string {
 	sum := sha256.Sum256([]byte(cuda + bodies + entries))
 	return hex.EncodeToString(sum[:])
 }
 
-// Made is the hash of the sources that PTX was made from.
-func Made() (string, error) {
-	var sum, arch string
-	if _, err := fmt.Sscanf(PTX, "// sluice kernels, sources sha256 %64s, %s\n", &sum, &arch); err != nil {
-		line, _, _ := strings.Cut(PTX, "\n")
-		return "", fmt.Errorf("kernels: the PTX begins with %q, expected the hash of its sources", line)
+// Check says whether a PTX is what ptx.py made of the sources, to the byte.
+func Check(ptx string) error {
+	line, body, _ := strings.Cut(ptx, "\n")
+	var of, sum, arch string
+	if _, err := fmt.Sscanf(line, "// sluice kernels, sources sha256 %64s, ptx sha256 %64s, %s", &of, &sum, &arch); err != nil {
+		return fmt.Errorf("kernels: the PTX begins with %q, expected the hashes of its sources and of itself", line)
 	}
-	return strings.TrimSuffix(sum, ","), nil
+	if of != Sources() {
+		return fmt.Errorf("kernels: the PTX was made of %s, the sources are %s: run host/gpu/cuda/kernels/ptx.py", of, Sources())
+	}
+	if is := sha256.Sum256([]byte(body)); sum != hex.EncodeToString(is[:]) {
+		return fmt.Errorf("kernels: the PTX is not what ptx.py made: it says %s, it is %x", sum, is)
+	}
+	return nil
 }
 
 //go:embed src/amd.hpp
@@ -82,7 +88,7 @@ func checkObject(image []byte) error {
 	for _, s := range all {
 		found[s.Name] = s
 	}
-	for _, name := range []string{EntryLayer, EntryPadded, EntryWhere} {
+	for _, name := range Entries {
 		if _, ok := found[name+".kd"]; !ok {
 			return fmt.Errorf("it has no kernel %s", name)
 		}
@@ -124,7 +130,12 @@ const (
 	EntryLayer  = "sluice_layer"
 	EntryPadded = "sluice_padded"
 	EntryWhere  = "sluice_where"
+	EntryClock  = "sluice_clock"
+	EntryStream = "sluice_stream"
 )
+
+// Entries are all of them.
+var Entries = []string{EntryLayer, EntryPadded, EntryWhere, EntryClock, EntryStream}
 
 // Sizes of kernels.hpp.
 const (
@@ -132,7 +143,10 @@ const (
 	Pixels   = 16
 	Channels = 32
 	Depth    = 32
+	Poll     = 4  // tiles of a product between two looks
+	Window   = 16 // elements of a pool's window between two looks
 	MaxBatch = 32
+	MaxRoles = 8 // layers of one launch
 
 	SharedBytes = 2 * Depth * (Pixels + Channels) // of a block
 )
@@ -148,7 +162,18 @@ const (
 const NotStopped = ^uint32(0)
 
 // Control is a stream's, in device memory.
-type Control struct{ Epoch, Stopped, Left, Reserved uint32 }
+type Control struct {
+	Epoch, Stopped uint32
+	Began          uint64 // ns by the GPU's clock; NotBegan: no kernel that is timed has begun
+	Left, Reserved uint32
+	Gone           uint64 // ns: when the last block was gone that another epoch found running
+}
+
+// NotBegan is Control.Began where no kernel that is timed has begun.
+const NotBegan = ^uint64(0)
+
+// Roles are the layers of one launch; those that nobody plays have no blocks.
+type Roles [MaxRoles]Layer
 
 // Layer is the argument of a kernel, as kernels.hpp lays it out.
 type Layer struct {
@@ -165,13 +190,22 @@ type Layer struct {
 
 	Epoch, Index                  uint32
 	Batch, TilesP, TilesC, Blocks uint32
+	Timed, Each                   uint32
 	Sample                        [MaxBatch]uint32
 }
 
-// Grid sets the batch and the number of blocks.
-func (l *Layer) Grid(batch int) {
-	l.Batch = uint32(batch)
+// Grid sets the batch and the number of blocks, each of which computes so many tiles.
+func (l *Layer) Grid(batch, each int) {
+	l.Batch, l.Each = uint32(batch), uint32(each)
 	l.TilesP = (uint32(l.OutH)*uint32(l.OutW) + Pixels - 1) / Pixels
 	l.TilesC = (uint32(l.OutC) + Channels - 1) / Channels
-	l.Blocks = l.TilesP * l.TilesC * l.Batch
+	l.Blocks = (l.TilesP*l.TilesC*l.Batch + l.Each - 1) / l.Each
+}
+
+// Looks is how often a tile's block looks at its epoch.
+func (l *Layer) Looks() int64 {
+	if l.Op != GEMM {
+		return (int64(l.KH)*int64(l.KW) + Window - 1) / Window
+	}
+	return (steps(l) + Poll - 1) / Poll
 }

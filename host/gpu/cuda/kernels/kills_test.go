@@ -21,14 +21,16 @@ import (
 
 var (
 	seed  = flag.Uint64("kills.seed", 1, "of programs and kills")
-	count = flag.Int("kills.n", 10_000, "kills")
-	clean = flag.Int("kills.sanitized", 500, "kills under each sanitizer")
+	count = flag.Int("kills.n", 100_000, "kills, and under the address and undefined sanitizers; a tenth of them on tiles as a GPU's, and under the thread sanitizer")
 )
 
 // random is a program whose layers work in place now and then: they add to what they read, or replace it.
 // Its slot holds a few tensors of the same size, so that a kernel's input may be another's output.
-func random(rng *rand.Rand) (layers []kernels.Layer, slot, blob []byte) {
+func random(rng *rand.Rand, small bool) (layers []kernels.Layer, slot, blob []byte) {
 	h, w, c := int32(3+rng.IntN(6)), int32(3+rng.IntN(6)), int32(4+rng.IntN(24))
+	if small {
+		h, w, c = 1+h/3, 1+w/3, 1+c/4
+	}
 	size := uint32(2 * h * w * c)
 	tensors := uint32(3 + rng.IntN(3))
 	slot = make([]byte, tensors*size)
@@ -46,6 +48,9 @@ func random(rng *rand.Rand) (layers []kernels.Layer, slot, blob []byte) {
 			l.OutOffset = l.InOffset
 		case k == 1 && from != to: // a maximum
 			l.Op, l.KH, l.KW, l.PadT, l.PadL = kernels.MaxPool, 3, 3, 1, 1
+			if rng.IntN(2) == 0 { // a window in which a block looks several times
+				l.KH, l.KW, l.PadT, l.PadL = 7, 7, 3, 3
+			}
 		case k == 2 && from != to: // adds to what is there
 			l.Residual, l.ResOffset, l.ResRow, l.ResPix, l.ResShift = 1, l.OutOffset, l.OutRow, c, 8
 		case from == to:
@@ -67,14 +72,14 @@ func random(rng *rand.Rand) (layers []kernels.Layer, slot, blob []byte) {
 			}
 			l.Shift = 8
 		}
-		l.Grid(1)
+		l.Grid(1, 1+rng.IntN(3))
 		layers = append(layers, l)
 	}
 	return layers, slot, blob
 }
 
 // write puts random programs into a file for kills.cpp. It counts kernels that are taken up from one before them.
-func write(t *testing.T, name string, n int) (groups int) {
+func write(t *testing.T, name string, n int, small bool) (groups int, looks int64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(*seed, 9))
 	var out bytes.Buffer
@@ -88,11 +93,12 @@ func write(t *testing.T, name string, n int) (groups int) {
 		var layers []kernels.Layer
 		var slot, blob []byte
 		for len(layers) < 3 {
-			layers, slot, blob = random(rng)
+			layers, slot, blob = random(rng, small)
 		}
 		p := &kernel.Program{Memory: int64(len(slot))}
 		for i := range layers {
 			p.Kernels = append(p.Kernels, layers[i].Kernel(fmt.Sprint(i)))
+			looks += int64(layers[i].TilesP*layers[i].TilesC) * layers[i].Looks()
 		}
 		entries := idem.Entries(p)
 		put([]uint32{uint32(len(layers)), uint32(len(slot)), uint32(len(blob))})
@@ -109,26 +115,32 @@ func write(t *testing.T, name string, n int) (groups int) {
 	if err := os.WriteFile(name, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return groups
+	return groups, looks
 }
 
-var said = regexp.MustCompile(`^(\d+) kills in (\d+) runs of \d+ programs, (\d+) went back over whole kernels: (\d+) differ\n$`)
+var said = regexp.MustCompile(`^(\d+) kills in (\d+) runs of \d+ programs of (\d+) looks, (\d+) that no block saw, (\d+) went back over whole kernels: (\d+) differ\n$`)
 
 // TestKills stops random programs at any place on the CPU build, restores them and compares their memory:
 // not a byte may differ, under sanitizers too. A boolean in place of the epoch, and a group that is one
-// kernel short, must differ.
+// kernel short, must differ. Most run on small tiles, of which a kernel has as many and a second sees more.
 func TestKills(t *testing.T) {
 	dir := t.TempDir()
-	programs := filepath.Join(dir, "programs")
-	groups := write(t, programs, 60)
-	t.Logf("seed %d, %d kernels are taken up from one before them", *seed, groups)
-	if groups < 8 {
-		t.Fatalf("%d kernels are taken up from one before them: the programs show nothing", groups)
+	big, small := filepath.Join(dir, "big"), filepath.Join(dir, "small")
+	groups, looks := write(t, big, 60, false)
+	more, _ := write(t, small, 200, true)
+	t.Logf("seed %d, %d and %d kernels are taken up from one before them", *seed, groups, more)
+	if groups < 8 || more < 8 {
+		t.Fatalf("%d and %d kernels are taken up from one before them: the programs show nothing", groups, more)
+	}
+	for _, name := range []string{"kills.cpp", "kernels.hpp", "cpu.hpp", "entries_cpu.hpp"} { // what go test remembers this by
+		if _, err := os.ReadFile(filepath.Join("src", name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	build := func(t *testing.T, flags ...string) string {
 		t.Helper()
 		bin := filepath.Join(t.TempDir(), "kills")
-		args := append([]string{"-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-pthread"}, flags...)
+		args := append([]string{"-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-pthread"}, flags...)
 		out, err := exec.Command("g++", append(args, "src/kills.cpp", "-o", bin)...).CombinedOutput()
 		if errors.Is(err, exec.ErrNotFound) {
 			t.Fatal("g++ is missing: install the package g++")
@@ -138,7 +150,7 @@ func TestKills(t *testing.T) {
 		}
 		return bin
 	}
-	run := func(t *testing.T, bin, mode string, n int) (kills, back, differ int) {
+	run := func(t *testing.T, bin, programs, mode string, n int) (kills, seen, back, differ int) {
 		t.Helper()
 		out, err := exec.Command(bin, programs, strconv.FormatUint(*seed, 10), strconv.Itoa(n), mode).CombinedOutput()
 		if err != nil {
@@ -149,29 +161,34 @@ func TestKills(t *testing.T) {
 		if m == nil {
 			t.Fatalf("it says %q", out)
 		}
-		kills, _ = strconv.Atoi(m[1])
-		back, _ = strconv.Atoi(m[3])
-		differ, _ = strconv.Atoi(m[4])
-		return kills, back, differ
+		var v [7]int
+		for i := range m[1:] {
+			v[i], _ = strconv.Atoi(m[i+1])
+		}
+		return v[0], v[2], v[4], v[5]
 	}
-	none := func(t *testing.T, bin, mode string, n int) {
+	none := func(t *testing.T, bin, programs, mode string, n int) (looks int) {
 		t.Helper()
-		kills, back, differ := run(t, bin, mode, n)
+		kills, looks, back, differ := run(t, bin, programs, mode, n)
 		if kills < n || back == 0 || differ != 0 {
 			t.Errorf("%s: %d kills of %d, %d went back, %d differ", mode, kills, n, back, differ)
 		}
+		return looks
 	}
-	plain := build(t)
-	none(t, plain, "epoch", *count)
+	if seen := none(t, build(t), big, "epoch", *count/10); int64(seen) != looks {
+		t.Errorf("undisturbed, blocks look %d times at their epoch, expected %d", seen, looks)
+	}
+	plain := build(t, "-DSMALL_TILES")
+	none(t, plain, small, "epoch", *count)
 	for _, mode := range []string{"boolean", "short"} {
-		if _, _, differ := run(t, plain, mode, *count/2); differ == 0 {
+		if _, _, _, differ := run(t, plain, small, mode, *count/10); differ == 0 {
 			t.Errorf("%s: nothing differs", mode)
 		}
 	}
 	t.Run("address,undefined", func(t *testing.T) {
-		none(t, build(t, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"), "epoch", *clean)
+		none(t, build(t, "-DSMALL_TILES", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"), small, "epoch", *count)
 	})
 	t.Run("thread", func(t *testing.T) {
-		none(t, build(t, "-fsanitize=thread"), "threads", *clean)
+		none(t, build(t, "-DSMALL_TILES", "-fsanitize=thread"), small, "threads", *count/10) // it costs the most
 	})
 }

@@ -1,5 +1,6 @@
-"""Compiles the kernels to PTX with NVRTC (nvidia-cuda-nvrtc-cu12, from PyPI; no GPU and no driver are
-needed): ptx.py LIBNVRTC [ARCH]. The result, kernels.ptx, begins with the hash of what it was made of."""
+"""Compiles the kernels to PTX with NVRTC: ptx.py LIBNVRTC [ARCH]. No GPU and no driver are needed. What is
+kept was made by NVRTC 12.0 (PyPI: nvidia-cuda-nvrtc-cu12<12.1): its PTX is of version 8.0, which drivers from
+CUDA 12.0 on take. The result, kernels.ptx, begins with the hash of what it was made of and that of itself."""
 
 import ctypes
 import hashlib
@@ -29,6 +30,7 @@ size = ctypes.c_size_t()
 ok(rtc.nvrtcGetPTXSize(prog, ctypes.byref(size)), "size")
 ptx = ctypes.create_string_buffer(size.value)
 ok(rtc.nvrtcGetPTX(prog, ptx), "fetch")
-head = f"// sluice kernels, sources sha256 {hashlib.sha256(source).hexdigest()}, {arch}\n"
-(here / "kernels.ptx").write_text(head + ptx.value.decode())
-print(head.strip(), size.value, "bytes")
+body = ptx.value
+sums = [hashlib.sha256(x).hexdigest() for x in (source, body)]
+(here / "kernels.ptx").write_bytes(f"// sluice kernels, sources sha256 {sums[0]}, ptx sha256 {sums[1]}, {arch}\n".encode() + body)
+print(sums[0], size.value, "bytes")

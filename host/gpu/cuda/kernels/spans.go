@@ -19,22 +19,22 @@ func (l *Layer) Kernel(name string) kernel.Kernel {
 func (l *Layer) Steps() int64 {
 	each := int64(Pixels * Channels / Threads) // outputs of a thread
 	if l.Op != GEMM {
-		return 4 * each * int64(l.KH) * int64(l.KW)
+		return int64(l.Each) * 4 * each * int64(l.KH) * int64(l.KW)
 	}
-	return tiles(l) * 2 * Depth * each
+	return int64(l.Each) * steps(l) * 2 * Depth * each
 }
 
 // BlockBytes is what a block moves.
 func (l *Layer) BlockBytes() int64 {
-	out := int64(2 * Pixels * Channels)
+	out := int64(l.Each) * 2 * Pixels * Channels
 	if l.Op != GEMM {
 		return out * (1 + int64(l.KH)*int64(l.KW))
 	}
-	return out + tiles(l)*2*Depth*(Pixels+Channels)
+	return out + int64(l.Each)*steps(l)*2*Depth*(Pixels+Channels)
 }
 
-// tiles of the inner loop.
-func tiles(l *Layer) int64 {
+// steps of a product's inner loop.
+func steps(l *Layer) int64 {
 	return (int64(l.KH)*int64(l.KW)*int64(l.InC) + Depth - 1) / Depth
 }
 

@@ -49,7 +49,7 @@ namespace {
 const unsigned SPLIT = 8;
 const int GPUS = 2;
 const size_t MEMORY = (size_t)1 << 32;
-const unsigned WORDS_PER_FUNCTION = 64;
+const int BOUNDED = 48, UNBOUNDED = 119; // registers of a thread as ptxas gives them: of kernels with bounds, of that without
 
 struct Event {
   std::mutex mu;
@@ -93,6 +93,7 @@ struct Module {
   std::string text;
   u64 of;
   int busy; // kernels given to streams
+  int limit; // registers of a thread, at most; 0: none
 };
 
 struct Green {
@@ -190,7 +191,7 @@ int enter(const char *name, const std::string &args = "") {
       else
         injections.erase(injections.begin() + (long)i);
       if (!x.late) return x.code;
-      if (Primary *p = primary_of(current)) p->sticky = x.code;
+      if (Primary *p = primary_of(current)) __atomic_store_n(&p->sticky, x.code, __ATOMIC_RELAXED);
     }
   auto is = [&](const char *a, const char *b) { return !strcmp(name, a) || !strcmp(name, b); };
   bool early = is("cuInit", "hipInit") || is("cuGetErrorName", "hipGetErrorName") || is("cuDriverGetVersion", "hipDriverGetVersion");
@@ -341,7 +342,7 @@ extern "C" __attribute__((visibility("default"))) long fake_waiting() {
 // fake_gpus has so many GPUs, of so many SMs.
 extern "C" __attribute__((visibility("default"))) void fake_gpus(long n, long each) {
   std::lock_guard<std::mutex> l(mu);
-  gpus = (int)std::max(1L, std::min((long)GPUS, n)), sms = (unsigned)each;
+  gpus = (int)std::max(0L, std::min((long)GPUS, n)), sms = (unsigned)each;
 }
 // fake_version sets which version the driver is of: 12040 is CUDA 12.4.
 static int version = VERSION;
@@ -551,7 +552,8 @@ static void reset_all(int dev) {
       free((void *)x.first);
       return true;
     });
-  p.left = MEMORY, p.sticky = 0;
+  p.left = MEMORY;
+  __atomic_store_n(&p.sticky, 0, __ATOMIC_RELAXED);
   p.generation = last_generation += 2;
 }
 #ifndef HIP
@@ -803,15 +805,15 @@ static bool new_enough(const std::string &text) {
 }
 static std::string entry(const std::string &name) { return ".entry " + name + "("; }
 #endif
-API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *, void **) {
+API cuModuleLoadDataEx(Module **m, const char *image, unsigned n, const int *options, void **values) {
   ENTER(std::to_string(n));
   CONTEXT;
-  NEED(m && image, INVALID_VALUE);
+  NEED(m && image && n <= 1 && (n == 0 || (options[0] == 0 && (size_t)values[0] >= 16)), INVALID_VALUE);
   std::string text;
   NEED(translatable(image, text), INVALID_PTX);
   if (!new_enough(text)) return UNSUPPORTED_PTX_VERSION; // not the caller's fault
   std::lock_guard<std::mutex> l(mu);
-  *m = new Module{text, family(), 0};
+  *m = new Module{text, family(), 0, n ? (int)(size_t)values[0] : 0};
   modules.insert(*m);
   return OK;
 }
@@ -860,7 +862,9 @@ API cuFuncGetAttribute(int *v, int what, const Function *f) {
     std::lock_guard<std::mutex> l(mu);
     NEED(function(f), INVALID_HANDLE);
   }
-  *v = what == 0 ? 1024 : what == 4 ? (int)WORDS_PER_FUNCTION : 0; // threads a block, registers a thread
+  int limit = f->module->limit ? f->module->limit : 255;
+  int words = !strcmp(f->kernel->name, "sluice_padded") ? std::min(limit, UNBOUNDED) : BOUNDED; // bounds go before a limit
+  *v = what == 0 ? 1024 : what == 4 ? words : 0; // threads a block, registers a thread
   return OK;
 }
 API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
@@ -895,12 +899,24 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
   int code = give(s, [=] {
     std::vector<void *> p;
     for (auto &a : *args) p.push_back(a.data());
-    bool good = strcmp(f->name, "sluice_where") || inside(device_memory, *(u64 *)p[0], (size_t)gx * 32, of);
-    for (unsigned i = 0; good && i < f->args && f->sizes[i] == sizeof(Layer); i++) good = legal(*(const Layer *)p[i], of);
+    bool good = true;
+    if (f->sizes[0] == sizeof(Layer)) {
+      good = legal(*(const Layer *)p[0], of) && gx == ((const Layer *)p[0])->blocks;
+    } else if (f->sizes[0] == sizeof(Roles)) {
+      unsigned blocks = 0;
+      for (const Layer &l : ((const Roles *)p[0])->role) blocks += l.blocks, good = good && (!l.blocks || legal(l, of));
+      good = good && blocks == gx;
+    } else if (!strcmp(f->name, "sluice_clock")) {
+      good = inside(host_memory, *(u64 *)p[0], 8, of);
+    } else if (!strcmp(f->name, "sluice_stream")) {
+      good = inside(device_memory, *(u64 *)p[0], 8 * *(u64 *)p[1], of) && inside(device_memory, *(u64 *)p[2], 4, of) && *(u64 *)p[4] == gx;
+    } else {
+      good = inside(device_memory, *(u64 *)p[0], (size_t)gx * 32, of);
+    }
     if (!good) {
       over();
       std::lock_guard<std::mutex> l(mu);
-      if (Primary *own = primary_of(of)) own->sticky = ILLEGAL_ADDRESS;
+      if (Primary *own = primary_of(of)) __atomic_store_n(&own->sticky, ILLEGAL_ADDRESS, __ATOMIC_RELAXED);
       return;
     }
     Watch w;
@@ -915,8 +931,13 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
       fault("cuLaunchKernel", "a mask without a TPC", LAUNCH_FAILED);
       on_sms = s->sms;
     }
-    for (unsigned b = 0; b < gx; b++) {
-      Host on{seen(on_sms[b % on_sms.size()]), w.look ? &w : nullptr};
+    const int *sticky = nullptr; // an error of a kernel's ends all of its context
+    {
+      std::lock_guard<std::mutex> l(mu);
+      if (Primary *own = primary_of(of)) sticky = &own->sticky;
+    }
+    for (unsigned b = 0; b < gx && !(sticky && LOAD(*sticky)); b++) {
+      Host on{seen(on_sms[b % on_sms.size()]), w.look ? &w : nullptr, sticky};
       f->run(p.data(), b, &on);
     }
     over();

@@ -19,7 +19,13 @@ typedef int i32;
 // The word is another queue's to write, while the kernel runs: past the caches of the CU.
 #define LOAD(x) __hip_atomic_load(&(x), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM)
 #define LEAST(x, v) __hip_atomic_fetch_min(&(x), (v), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
+#define EARLIEST(x, v) LEAST(x, v)
+#define LATEST(x, v) __hip_atomic_fetch_max(&(x), (v), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
+#define NOW() amd_ns()
 #define COUNT(x) __hip_atomic_fetch_add(&(x), 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
+
+// The counter that all CUs share: 100 MHz but on small ones.
+DEVICE u64 amd_ns() { return __builtin_amdgcn_s_memrealtime() * 10; }
 
 DEVICE void amd_sync() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -46,6 +52,3 @@ DEVICE u32 amd_cu() {
   return (id >> 10 & 15) | (id >> 16 & 1) << 4 | (id >> 18 & 7) << 5;
 #endif
 }
-
-// The counter that all CUs share: 100 MHz but on small ones.
-DEVICE u64 amd_ns() { return __builtin_amdgcn_s_memrealtime() * 10; }

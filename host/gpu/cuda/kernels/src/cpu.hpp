@@ -2,6 +2,7 @@
 // through each phase, so a barrier needs nothing; blocks of several streams run on several threads.
 #pragma once
 #include <cstdint>
+#include <ctime>
 
 typedef uint64_t u64;
 typedef int64_t i64;
@@ -30,8 +31,18 @@ struct Watch {
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define COUNT(x) __atomic_fetch_add(&(x), 1u, __ATOMIC_RELAXED)
 
-static inline void least(unsigned *at, unsigned v) {
-  for (unsigned was = __atomic_load_n(at, __ATOMIC_RELAXED); v < was;)
-    if (__atomic_compare_exchange_n(at, &was, v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+template <class T, class U, class Less>
+static inline void first_of(T *at, U v, Less less) {
+  for (T was = __atomic_load_n(at, __ATOMIC_RELAXED); less((T)v, was);)
+    if (__atomic_compare_exchange_n(at, &was, (T)v, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
 }
-#define LEAST(x, v) least(&(x), (v))
+#define LEAST(x, v) first_of(&(x), (v), [](auto a, auto b) { return a < b; })
+#define EARLIEST(x, v) LEAST(x, v)
+#define LATEST(x, v) first_of(&(x), (v), [](auto a, auto b) { return a > b; })
+#define NOW() host_ns()
+
+static inline u64 host_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+}

@@ -20,3 +20,12 @@ typedef int i32;
 #define LOAD(x) (*(volatile unsigned *)&(x))
 #define LEAST(x, v) atomicMin(&(x), (v))
 #define COUNT(x) atomicAdd(&(x), 1u)
+#define EARLIEST(x, v) atomicMin(&(x), (v))
+#define LATEST(x, v) atomicMax(&(x), (v))
+#define NOW() now()
+
+static __device__ __forceinline__ u64 now() {
+  u64 t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}

@@ -7,13 +7,11 @@ extern "C" __attribute__((device, used, visibility("default"))) const char sluic
 
 KERNEL sluice_layer(const Layer l) { layer(l, __builtin_amdgcn_workgroup_id_x()); }
 
-// Two layers in one launch: the blocks of the first, then those of the second. Either can be stopped alone.
-KERNEL sluice_padded(const Layer a, const Layer b) {
+// Several layers in one launch: the blocks of the first, then those of the next. Each can be stopped alone.
+KERNEL sluice_padded(const Roles r) {
   u32 block = __builtin_amdgcn_workgroup_id_x();
-  if (block < a.blocks)
-    layer(a, block);
-  else
-    layer(b, block - a.blocks);
+  const Layer &l = which(r, block);
+  layer(l, block);
 }
 
 // Where each block ran, and when: four words a block: the CU, 0, and ns by the shared counter at begin and end.
@@ -24,4 +22,24 @@ KERNEL sluice_where(u64 *out, u64 spin) {
   while (now - begin < spin);
   u64 *at = out + 4 * __builtin_amdgcn_workgroup_id_x();
   at[0] = amd_cu(), at[1] = 0, at[2] = begin, at[3] = now;
+}
+
+// The GPU's clock, written to the host's memory over and over for so many ns.
+KERNEL sluice_clock(u64 *out, u64 ns) {
+  if (__builtin_amdgcn_workitem_id_x() != 0) return;
+  u64 begin = amd_ns(), t;
+  do {
+    t = amd_ns();
+    __hip_atomic_store(out, t, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+  } while (t - begin < ns);
+}
+
+// What draws on the memory until a word is another than zero, or for so many ns at most.
+KERNEL sluice_stream(u64 *words, u64 n, unsigned *told, u64 ns, u64 blocks) {
+  u64 half = n / 2, begin = amd_ns(), step = blocks * THREADS_N;
+  u64 i = (u64)__builtin_amdgcn_workgroup_id_x() * THREADS_N + __builtin_amdgcn_workitem_id_x();
+  for (u64 k = 0;; k++, i += step) {
+    if (k % 64 == 0 && amd_any(__builtin_amdgcn_workitem_id_x() == 0 && (LOAD(*told) || amd_ns() - begin >= ns))) return;
+    words[half + i % half] = words[i % half] + 1;
+  }
 }

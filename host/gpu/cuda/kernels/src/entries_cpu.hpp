@@ -1,15 +1,16 @@
 // The kernels as a host's threads run them: the same names and arguments, block by block.
 #pragma once
 #include <cstring>
-#include <ctime>
 
 #include "cpu.hpp"
 #include "kernels.hpp"
 
-// Host says what a block runs on, and at what the kernel is watched.
+// Host says what a block runs on, at what the kernel is watched, and, where there is such a word, of its context
+// that it has ended, if it is another than zero.
 struct Host {
   unsigned sm;
   const Watch *watch;
+  const int *ended = nullptr;
 };
 
 typedef void (*Entry)(void **args, unsigned block, const Host *on);
@@ -17,17 +18,8 @@ typedef void (*Entry)(void **args, unsigned block, const Host *on);
 static void cpu_layer(void **args, unsigned block, const Host *on) { layer(*(const Layer *)args[0], block, on->watch); }
 
 static void cpu_padded(void **args, unsigned block, const Host *on) {
-  const Layer &a = *(const Layer *)args[0], &b = *(const Layer *)args[1];
-  if (block < a.blocks)
-    layer(a, block, on->watch);
-  else
-    layer(b, block - a.blocks, on->watch);
-}
-
-static u64 host_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (u64)t.tv_sec * 1000000000u + (u64)t.tv_nsec;
+  const Layer &l = which(*(const Roles *)args[0], block);
+  layer(l, block, on->watch);
 }
 
 static void cpu_where(void **args, unsigned block, const Host *on) {
@@ -38,14 +30,31 @@ static void cpu_where(void **args, unsigned block, const Host *on) {
   at[0] = on->sm, at[1] = 0, at[2] = begin, at[3] = now;
 }
 
+static void cpu_clock(void **args, unsigned, const Host *) {
+  u64 *out = *(u64 **)args[0], ns = *(u64 *)args[1], begin = host_ns(), t;
+  do {
+    t = host_ns();
+    __atomic_store_n(out, t, __ATOMIC_RELEASE);
+  } while (t - begin < ns);
+}
+
+static void cpu_stream(void **args, unsigned, const Host *on) {
+  u64 *words = *(u64 **)args[0], half = *(u64 *)args[1] / 2, ns = *(u64 *)args[3], begin = host_ns();
+  unsigned *told = *(unsigned **)args[2];
+  for (u64 i = 0; !LOAD(*told) && !(on->ended && LOAD(*on->ended)) && host_ns() - begin < ns; i++)
+    for (u64 k = 0; k < 64; k++) words[half + (64 * i + k) % half] = words[(64 * i + k) % half] + 1;
+}
+
 struct Kernel {
   const char *name;
   Entry run;
-  unsigned args, sizes[2];
+  unsigned args, sizes[5];
 };
 
 static const Kernel kernels[] = {
-    {"sluice_layer", cpu_layer, 1, {sizeof(Layer), 0}},
-    {"sluice_padded", cpu_padded, 2, {sizeof(Layer), sizeof(Layer)}},
+    {"sluice_layer", cpu_layer, 1, {sizeof(Layer)}},
+    {"sluice_padded", cpu_padded, 1, {sizeof(Roles)}},
     {"sluice_where", cpu_where, 2, {8, 8}},
+    {"sluice_clock", cpu_clock, 2, {8, 8}},
+    {"sluice_stream", cpu_stream, 5, {8, 8, 8, 8, 8}},
 };

@@ -3,22 +3,31 @@
 // a block one after the other, barrier by barrier.
 //
 // A kernel can be stopped. It carries the epoch it was launched in, and its blocks leave when the
-// stream's is another: at their beginning, and every POLL tiles of the inner loop. They leave as a
-// whole, and the least index of a kernel that a block left stands in Control. An epoch, not a flag: a
-// kernel queued behind a stopped one must leave too, however late it begins.
+// stream's is another: at their beginning, and every POLL tiles of a product's inner loop or WINDOW
+// elements of a pool's. They leave as a whole, and the least index of a kernel that a block left stands in
+// Control. An epoch, not a flag: a kernel queued behind a stopped one must leave too, however late it
+// begins. When the last block was gone, and when the first one of a kernel that is timed began, stands in
+// Control too, by the GPU's own clock.
 //
 // What it is written in: THREADS(t) { } is a phase, which every thread of the block runs; between two
 // phases stands SYNC. PRIVATE is a thread's own array that lives through phases, MINE is one's part of it.
 
-enum { THREADS_N = 128, PIXELS = 16, CHANNELS = 32, DEPTH = 32, POLL = 4, MAX_BATCH = 32 };
+#ifdef SMALL_TILES // for kills by the hundred thousand
+enum { THREADS_N = 8, PIXELS = 4, CHANNELS = 8, DEPTH = 8, POLL = 2, WINDOW = 4 };
+#else
+enum { THREADS_N = 128, PIXELS = 16, CHANNELS = 32, DEPTH = 32, POLL = 4, WINDOW = 16 };
+#endif
+enum { MAX_BATCH = 32, MAX_ROLES = 8 };
 enum { OP_GEMM = 0, OP_MAXPOOL = 1, OP_AVGPOOL = 2 };
 
 // Control of a stream of kernels, in device memory.
 struct Control {
   unsigned epoch;   // kernels of another leave
   unsigned stopped; // least index of a kernel that a block has left; ~0: none
-  unsigned left;    // blocks that have
+  u64 began;        // ns: when the first block of a kernel that is timed began; ~0: none has
+  unsigned left;    // blocks that have left
   unsigned reserved;
+  u64 gone;         // ns: when the last block ended, or left, that another epoch found running
 };
 
 // Layer is one layer for a batch: what a kernel is launched with (layer.go packs it).
@@ -30,8 +39,13 @@ struct Layer {
   i32 k_h, k_w, s_h, s_w, pad_t, pad_l;
   i32 op, residual, res_shift, shift, avg_table, avg_mul, avg_shift, lo, hi;
   u32 epoch, index; // of the stream; of the kernel in its program
-  u32 batch, tiles_p, tiles_c, blocks;
+  u32 batch, tiles_p, tiles_c, blocks, timed, each; // each: tiles of a block, one after the other
   u32 sample[MAX_BATCH]; // slots
+};
+
+// Roles of one launch: the first one's blocks, then the next one's. Each has an epoch of its own.
+struct Roles {
+  Layer role[MAX_ROLES];
 };
 
 DEVICE i64 round_shift(i64 x, int n) { return n == 0 ? x : (x + ((i64)1 << (n - 1))) >> n; }
@@ -51,8 +65,15 @@ DEVICE bool leave(const Layer &l BLOCK_ARGS) {
   ONCE {
     LEAST(c->stopped, l.index);
     COUNT(c->left);
+    LATEST(c->gone, NOW());
   }
   return true;
+}
+
+// ended is a block's last word: whoever stopped its kernel when it was past its looks is told when it was gone.
+DEVICE void ended(const Layer &l) {
+  Control *c = (Control *)l.control;
+  ONCE if (LOAD(c->epoch) != l.epoch) LATEST(c->gone, NOW());
 }
 
 // in_at is the element of channel c of an input pixel, or fill where the pixel lies beyond the image.
@@ -66,8 +87,9 @@ DEVICE short *out_at(const Layer &l, char *slot, int p, int c) {
   return (short *)(slot + l.out_offset + (i64)y * l.out_row + 2 * ((i64)x * l.out_pix + c));
 }
 
-// gemm is a convolution or a product: a block computes PIXELS x CHANNELS outputs of one sample.
-DEVICE void gemm(const Layer &l, unsigned block BLOCK_ARGS) {
+// gemm is a convolution or a product: PIXELS x CHANNELS outputs of one sample. It says whether the block went
+// to the end.
+DEVICE bool gemm(const Layer &l, unsigned block BLOCK_ARGS) {
   const int each = PIXELS * CHANNELS / THREADS_N;
   SHARED short in[DEPTH][PIXELS], w[DEPTH][CHANNELS];
   PRIVATE(i64, acc, each);
@@ -77,7 +99,7 @@ DEVICE void gemm(const Layer &l, unsigned block BLOCK_ARGS) {
   const int pixels = l.out_h * l.out_w, row = l.k_w * l.in_c, depth = l.k_h * row;
   THREADS(t) for (int i = 0; i < each; i++) MINE(acc, t, i) = 0;
   for (int d0 = 0, n = 0; d0 < depth; d0 += DEPTH, n++) {
-    if (n % POLL == 0 && leave(l BLOCK_PASS)) return;
+    if (n % POLL == 0 && leave(l BLOCK_PASS)) return false;
     THREADS(t) {
       for (int i = t; i < DEPTH * PIXELS; i += THREADS_N) {
         int p = p0 + i / DEPTH, d = d0 + i % DEPTH;
@@ -112,6 +134,7 @@ DEVICE void gemm(const Layer &l, unsigned block BLOCK_ARGS) {
     }
     *out_at(l, slot, p, c) = finish(l, x, l.shift);
   }
+  return true;
 }
 
 DEVICE int taps(int out, int stride, int pad, int kernel, int in) {
@@ -121,36 +144,52 @@ DEVICE int taps(int out, int stride, int pad, int kernel, int in) {
   return last > first ? last - first : 0;
 }
 
-// pool is a maximum or an average: a block computes CHANNELS x PIXELS outputs of one sample, a thread
-// four of them, one after the other.
-DEVICE void pool(const Layer &l, unsigned block BLOCK_ARGS) {
-  if (leave(l BLOCK_PASS)) return;
+// pool is a maximum or an average: as many outputs, a thread four of them at the same time along their windows.
+DEVICE bool pool(const Layer &l, unsigned block BLOCK_ARGS) {
+  const int each = PIXELS * CHANNELS / THREADS_N;
+  PRIVATE(i64, acc, each);
   unsigned tile = block % (l.tiles_p * l.tiles_c);
   char *slot = (char *)l.slots + l.stride * l.sample[block / (l.tiles_p * l.tiles_c)];
   const int p0 = (int)(tile / l.tiles_c) * PIXELS, c0 = (int)(tile % l.tiles_c) * CHANNELS;
-  THREADS(t) for (int i = t; i < PIXELS * CHANNELS; i += THREADS_N) {
-    int p = p0 + i / CHANNELS, c = c0 + i % CHANNELS;
-    if (p >= l.out_h * l.out_w || c >= l.in_c) continue;
-    int oh = p / l.out_w, ow = p % l.out_w, y0 = oh * l.s_h - l.pad_t, x0 = ow * l.s_w - l.pad_l;
-    bool most = l.op == OP_MAXPOOL;
-    i64 acc = most ? -32768 : 0;
-    for (int y = y0; y < y0 + l.k_h; y++)
-      for (int x = x0; x < x0 + l.k_w; x++) {
-        i64 v = in_at(l, slot, y, x, c, most ? -32768 : 0);
-        acc = most ? (v > acc ? v : acc) : acc + v;
+  const bool most = l.op == OP_MAXPOOL;
+  const i64 none = most ? -32768 : 0;
+  THREADS(t) for (int i = 0; i < each; i++) MINE(acc, t, i) = none;
+  for (int ky = 0, n = 0; ky < l.k_h; ky++)
+    for (int kx = 0; kx < l.k_w; kx++, n++) {
+      if (n % WINDOW == 0 && leave(l BLOCK_PASS)) return false;
+      THREADS(t) for (int i = 0; i < each; i++) {
+        int p = p0 + (t + i * THREADS_N) / CHANNELS, c = c0 + (t + i * THREADS_N) % CHANNELS;
+        if (p >= l.out_h * l.out_w || c >= l.in_c) continue;
+        i64 v = in_at(l, slot, p / l.out_w * l.s_h - l.pad_t + ky, p % l.out_w * l.s_w - l.pad_l + kx, c, none);
+        MINE(acc, t, i) = most ? (v > MINE(acc, t, i) ? v : MINE(acc, t, i)) : MINE(acc, t, i) + v;
       }
+    }
+  THREADS(t) for (int i = 0; i < each; i++) {
+    int p = p0 + (t + i * THREADS_N) / CHANNELS, c = c0 + (t + i * THREADS_N) % CHANNELS;
+    if (p >= l.out_h * l.out_w || c >= l.in_c) continue;
+    i64 x = MINE(acc, t, i);
     if (!most) {
       i64 m = l.avg_mul;
-      if (l.avg_table) m = ((const i32 *)l.bias)[taps(oh, l.s_h, l.pad_t, l.k_h, l.in_h) * taps(ow, l.s_w, l.pad_l, l.k_w, l.in_w)];
-      acc *= m;
+      if (l.avg_table)
+        m = ((const i32 *)l.bias)[taps(p / l.out_w, l.s_h, l.pad_t, l.k_h, l.in_h) * taps(p % l.out_w, l.s_w, l.pad_l, l.k_w, l.in_w)];
+      x *= m;
     }
-    *out_at(l, slot, p, c) = finish(l, acc, most ? 0 : l.avg_shift);
+    *out_at(l, slot, p, c) = finish(l, x, most ? 0 : l.avg_shift);
   }
+  return true;
 }
 
 DEVICE void layer(const Layer &l, unsigned block BLOCK_ARGS) {
-  if (l.op == OP_GEMM)
-    gemm(l, block BLOCK_PASS);
-  else
-    pool(l, block BLOCK_PASS);
+  if (l.timed) ONCE EARLIEST(((Control *)l.control)->began, NOW());
+  const u32 tiles = l.tiles_p * l.tiles_c * l.batch;
+  for (u32 i = block * l.each; i < (block + 1) * l.each && i < tiles; i++)
+    if (!(l.op == OP_GEMM ? gemm(l, i BLOCK_PASS) : pool(l, i BLOCK_PASS))) return;
+  ended(l);
+}
+
+// which is the role that a block of a launch plays; block becomes that of the role.
+DEVICE const Layer &which(const Roles &r, unsigned &block) {
+  int i = 0;
+  while (block >= r.role[i].blocks) block -= r.role[i++].blocks;
+  return r.role[i];
 }

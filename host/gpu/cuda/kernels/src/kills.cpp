@@ -3,12 +3,16 @@
 // FILE holds programs (kills_test.go writes it): layers, weights, a slot before, and for each layer from
 // which one on the program is taken up when that was stopped. A trial runs a program with up to DEPTH
 // kernels queued, stops it wherever a block looks at its epoch, chosen at random, goes on as the table
-// says, up to four times, and compares the whole slot with that of an undisturbed run.
+// says, up to four times, and compares the whole slot with that of an undisturbed run, whose
+// kernels are of one tile a block.
 //
 // MODE: epoch; boolean: the mark is taken back before the queue has emptied; short: it goes on one kernel
-// later than it should; threads: a kernel's blocks run on two threads while a third one stops them.
+// later than it should; threads: a kernel's blocks run on two threads, of which one stops both. A kill is
+// one that a block has left by.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <random>
 #include <string>
 #include <thread>
@@ -49,7 +53,7 @@ static std::vector<Program> load(const char *name) {
 
 struct Run {
   const Program &p;
-  Control control{1, ~0u, 0, 0};
+  Control control{1, ~0u, ~0ull, 0, 0, 0};
   std::vector<char> slot;
   long looks = 0, stop_at = -1; // of one thread
   explicit Run(const Program &q) : p(q), slot(q.before) {}
@@ -59,32 +63,61 @@ struct Run {
     if (r->looks++ == r->stop_at) __atomic_store_n(&r->control.epoch, r->control.epoch + 1, __ATOMIC_RELEASE);
   }
 
-  Layer ready(size_t i, u32 epoch) {
+  Layer ready(size_t i, u32 epoch, u32 each = 0) {
     Layer l = p.layers[i];
+    if (each) l.each = each; // another version of the kernel
     l.slots = (u64)slot.data(), l.control = (u64)&control;
     l.weights += (u64)p.blob.data(), l.bias += (u64)p.blob.data();
     l.epoch = epoch, l.index = (u32)i;
+    l.tiles_p = (u32)(l.out_h * l.out_w + PIXELS - 1) / PIXELS, l.tiles_c = (u32)(l.out_c + CHANNELS - 1) / CHANNELS;
+    l.blocks = (l.tiles_p * l.tiles_c + l.each - 1) / l.each;
     return l;
   }
 
-  void kernel(size_t i, u32 epoch) {
-    Layer l = ready(i, epoch);
+  void kernel(size_t i, u32 epoch, u32 each = 0) {
+    Layer l = ready(i, epoch, each);
     Watch w{look, this};
     for (u32 b = 0; b < l.blocks; b++) layer(l, b, &w);
   }
+};
 
-  // Two threads take the blocks, a third stops them after a while.
-  void kernel_threads(size_t i, u32 epoch, unsigned spin, bool stop) {
-    Layer l = ready(i, epoch);
-    auto half = [&](u32 from) {
-      for (u32 b = from; b < l.blocks; b += 2) layer(l, b, nullptr);
-    };
-    std::thread a(half, 0), b(half, 1), c([&] {
-      for (volatile unsigned k = 0; k < spin; k = k + 1) {}
-      if (stop) __atomic_store_n(&control.epoch, epoch + 1, __ATOMIC_RELEASE);
-    });
-    a.join(), b.join(), c.join();
+// Two threads take the blocks of a program's kernels, kernel by kernel; one of them stops both.
+struct Pair {
+  std::atomic<u32> turn{0}, over{0}, met{0};
+  std::atomic<long> begun{0};
+  std::vector<Layer> todo;
+  long stop_at = -1;
+  unsigned *epoch = nullptr;
+  std::thread a{[this] { serve(0); }}, b{[this] { serve(1); }};
+
+  void meet() { // both have ended what came before
+    u32 mine = met.fetch_add(1) / 2;
+    while (met.load() < 2 * (mine + 1)) std::this_thread::yield();
   }
+  void serve(u32 me) {
+    for (u32 seen = 0;; seen++) {
+      turn.wait(seen);
+      if (todo.empty()) return;
+      for (const Layer &l : todo) {
+        for (u32 k = me; k < l.blocks; k += 2) {
+          if (begun++ == stop_at) __atomic_store_n(epoch, l.epoch + 1, __ATOMIC_RELEASE);
+          layer(l, k, nullptr);
+        }
+        meet();
+      }
+      if (++over == 2) over.notify_all();
+    }
+  }
+  // run does what it is given, and stops it, where it is to, when some of its blocks have begun.
+  void run(std::vector<Layer> all, bool stop, std::mt19937_64 &rng, unsigned *at) {
+    todo = std::move(all), epoch = at, over = 0, begun = 0;
+    u64 blocks = 0;
+    for (const Layer &l : todo) blocks += l.blocks;
+    stop_at = stop ? (long)(rng() % blocks) : -1;
+    turn++, turn.notify_all();
+    for (u32 n = over; n != 2; n = over) over.wait(n);
+  }
+  ~Pair() { todo.clear(), turn++, turn.notify_all(), a.join(), b.join(); }
 };
 
 int main(int argc, char **argv) {
@@ -93,13 +126,15 @@ int main(int argc, char **argv) {
   std::mt19937_64 rng(strtoull(argv[2], nullptr, 10));
   const long want = atol(argv[3]);
   const std::string mode = argv[4];
-  long kills = 0, trials = 0, differ = 0, back = 0;
+  long kills = 0, unseen = 0, trials = 0, differ = 0, back = 0, looks = 0;
   std::vector<std::vector<char>> good;
   std::vector<long> total;
+  std::unique_ptr<Pair> pair;
+  if (mode == "threads") pair = std::make_unique<Pair>();
   for (const Program &p : all) {
     Run r(p);
-    for (size_t i = 0; i < p.layers.size(); i++) r.kernel(i, 1);
-    good.push_back(r.slot), total.push_back(r.looks);
+    for (size_t i = 0; i < p.layers.size(); i++) r.kernel(i, 1, 1);
+    good.push_back(r.slot), total.push_back(r.looks), looks += r.looks;
   }
   while (kills < want) {
     size_t which = rng() % all.size();
@@ -112,12 +147,13 @@ int main(int argc, char **argv) {
       r.control.stopped = ~0u;
       r.looks = 0, r.stop_at = left-- > 0 ? (long)(rng() % (u64)total[which]) : -1;
       size_t i = at, queued = 0;
+      if (pair) {
+        std::vector<Layer> rest;
+        for (; i < n; i++) rest.push_back(r.ready(i, epoch));
+        pair->run(rest, r.stop_at >= 0, rng, &r.control.epoch);
+      }
       for (; i < n && (r.control.epoch == epoch || queued < DEPTH_OF_QUEUE); i++) {
         queued = r.control.epoch == epoch ? 0 : queued + 1;
-        if (mode == "threads") {
-          r.kernel_threads(i, epoch, (unsigned)(rng() % 4000), r.stop_at >= 0 && rng() % n == 0);
-          continue;
-        }
         r.kernel(i, epoch);
         if (mode == "boolean" && r.control.epoch != epoch) {
           // taken back: those behind it run
@@ -131,8 +167,11 @@ int main(int argc, char **argv) {
       }
       at = i;
       if (r.control.epoch == epoch) continue;
+      if (r.control.stopped == ~0u) { // no block has seen it: what was queued has run
+        unseen++;
+        continue;
+      }
       kills++;
-      if (r.control.stopped == ~0u) continue; // no block has seen it: what was queued has run
       u32 s = r.control.stopped;
       if (p.entries[s] < 0) { // nothing leads back: such a one must not be killed
         at = n;
@@ -145,6 +184,7 @@ int main(int argc, char **argv) {
     }
     if (r.slot != good[which]) differ++;
   }
-  printf("%ld kills in %ld runs of %zu programs, %ld went back over whole kernels: %ld differ\n", kills, trials, all.size(), back, differ);
+  printf("%ld kills in %ld runs of %zu programs of %ld looks, %ld that no block saw, %ld went back over whole kernels: %ld differ\n", kills, trials,
+         all.size(), looks, unseen, back, differ);
   return 0;
 }

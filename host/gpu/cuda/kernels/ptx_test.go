@@ -1,0 +1,45 @@
+package kernels_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+)
+
+// The PTX is what was made of the sources, a block looks in each of its loops, past the L1, and a look costs a
+// product under 2 % in instructions.
+func TestPTX(t *testing.T) {
+	if err := kernels.Check(kernels.PTX); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(kernels.PTX, "\n.version 8.0\n") {
+		t.Error("drivers for CUDA 12.0 take PTX 8.0 at most: make it with NVRTC 12.0")
+	}
+	for _, entry := range []string{kernels.EntryLayer, kernels.EntryPadded} {
+		l, err := kernels.LooksOf(kernels.PTX, entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %+v: at most %.2f %% of a product's instructions", entry, l, 100*l.Share())
+		if l.All != 2 || l.InTiles != 1 || l.Share() <= 0 || l.Share() > 0.02 {
+			t.Errorf("%s: %+v, expected a look in a product's loop and one in a pool's, of at most 2 %%", entry, l)
+		}
+	}
+	for name, change := range map[string]func(string) string{
+		"a load that the L1 answers":  func(s string) string { return strings.ReplaceAll(s, "ld.volatile.global.u32", "ld.global.u32") },
+		"no vote":                     func(s string) string { return strings.ReplaceAll(s, "bar.red.or.pred", "bar.sync ") },
+		"another number":              func(s string) string { return strings.Replace(s, "mov.u32", "mov.b32", 1) },
+		"sources that are not theirs": func(s string) string { return strings.Replace(s, "sources sha256 ", "sources sha256 0", 1) },
+	} {
+		bad := change(kernels.PTX)
+		if bad == kernels.PTX || kernels.Check(bad) == nil {
+			t.Errorf("%s: it passes", name)
+		}
+	}
+	for _, to := range []string{"ld.global.u32", "ld.global.nc.u32"} {
+		if _, err := kernels.LooksOf(strings.ReplaceAll(kernels.PTX, "ld.volatile.global.u32", to), kernels.EntryLayer); err == nil {
+			t.Errorf("looks by %s pass", to)
+		}
+	}
+}

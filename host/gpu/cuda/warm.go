@@ -1,0 +1,135 @@
+// Kernels made ready: each is run once, and that of several roles is loaded under several limits of registers.
+
+package cuda
+
+import (
+	"unsafe"
+
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+)
+
+// proxy is the kernel of several roles under one limit of registers.
+type proxy struct {
+	function  driver.Function
+	registers int // of a thread
+	resident  int // blocks that an SM holds
+}
+
+// limits of registers a thread under which the kernel of several roles is loaded; 0: none.
+var limits = []int{0, 128, 96, 80, 64, 48, 40, 32}
+
+// proxy is the one with the most registers under which as many blocks are on an SM at the same time as a launch
+// has for each, or as the kernel of one layer bears there.
+func (l *launcher) proxy(blocks, sms int) *proxy {
+	want := min(l.resident, (blocks+sms-1)/max(1, sms))
+	for i := range l.proxies { // most registers first
+		if x := &l.proxies[i]; x.resident >= want {
+			return x
+		}
+	}
+	return &l.proxies[len(l.proxies)-1]
+}
+
+// warm runs every kernel once, with nothing to do: the driver may put the loading of one off until then.
+func (l *launcher) warm() (err error) {
+	at, _, free, err := l.scratch(1<<10, l.copies)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := free(); err == nil {
+			err = e
+		}
+	}()
+	run := func(f driver.Function, args ...unsafe.Pointer) error {
+		var a driver.Args
+		defer a.Free()
+		for i, p := range args {
+			a.Set(i, p)
+		}
+		return l.lib.Launch(f, 1, kernels.Threads, l.copies, &a)
+	}
+	if err := l.lib.Fill(at, 0, 1<<8, l.copies); err != nil {
+		return err
+	}
+	// A block of another epoch than Control's leaves at once.
+	roles := new(kernels.Roles)
+	roles[0] = kernels.Layer{Slots: uint64(at), Control: uint64(at), Epoch: 1, Batch: 1, TilesP: 1, TilesC: 1, Blocks: 1, Each: 1}
+	if err := run(l.layer, unsafe.Pointer(&roles[0])); err != nil {
+		return err
+	}
+	if err := run(l.padded, unsafe.Pointer(roles)); err != nil {
+		return err
+	}
+	w := &[5]uint64{uint64(at), 0, 0, 0, 1} // no words, no time
+	w[2] = w[0] + 512
+	if err := l.once(kernels.EntryWhere, func(f driver.Function) error { return run(f, unsafe.Pointer(&w[0]), unsafe.Pointer(&w[1])) }); err != nil {
+		return err
+	}
+	err = l.once(kernels.EntryStream, func(f driver.Function) error {
+		return run(f, unsafe.Pointer(&w[0]), unsafe.Pointer(&w[1]), unsafe.Pointer(&w[2]), unsafe.Pointer(&w[3]), unsafe.Pointer(&w[4]))
+	})
+	if err != nil || !l.cfg.Mode.Pad {
+		return err
+	}
+	return l.loadProxies(func(f driver.Function) error { return run(f, unsafe.Pointer(roles)) })
+}
+
+// once finds a kernel and runs it.
+func (l *launcher) once(name string, run func(driver.Function) error) error {
+	f, err := l.lib.Function(l.module, name)
+	if err != nil {
+		return err
+	}
+	return run(f)
+}
+
+// loadProxies loads the kernel of several roles under all limits that let an SM hold more blocks than the one
+// before.
+func (l *launcher) loadProxies(run func(driver.Function) error) error {
+	held := func(registers int) int {
+		return l.cfg.Params.SM.Of(&kernel.Kernel{Threads: kernels.Threads, Regs: registers, Shared: kernels.SharedBytes})
+	}
+	own, err := l.lib.Registers(l.layer)
+	if err != nil {
+		return err
+	}
+	l.resident, l.proxies = held(own), nil
+	if l.counts.Proxies == nil {
+		l.counts.Proxies = map[int]int{}
+	}
+	most := 0
+	for i, limit := range limits {
+		x := proxy{function: l.padded}
+		if i > 0 {
+			if !l.lib.Limits() {
+				break
+			}
+			m, err := l.lib.Load(l.cfg.Kernels, limit)
+			if err != nil {
+				return err
+			}
+			l.limited = append(l.limited, m)
+			if x.function, err = l.lib.Function(m, kernels.EntryPadded); err != nil {
+				return err
+			}
+		}
+		if x.registers, err = l.lib.Registers(x.function); err != nil {
+			return err
+		}
+		if x.resident = held(x.registers); x.resident <= most {
+			continue // fewer registers for nothing
+		}
+		most = x.resident
+		if err := run(x.function); err != nil {
+			return err
+		}
+		l.proxies = append(l.proxies, x)
+	}
+	if len(l.proxies) == 0 {
+		return refuse("a block of several roles does not fit an SM of %+v", l.cfg.Params.SM)
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package cuda_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+)
+
+// Every kernel that is found has run before the device is there, under every limit of registers too.
+func TestWarm(t *testing.T) {
+	path, h := library(t)
+	h.Log(1)
+	d, err := cuda.New(cuda.Config{Library: path, Mode: mode(t, "reef"), Params: h200(t)})
+	calls := h.Calls()
+	h.Log(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	found, run := map[string]int{}, 0
+	for _, c := range calls {
+		if name, ok := strings.CutPrefix(c, "cuModuleGetFunction("); ok {
+			found[strings.TrimSuffix(name, ")")]++
+		}
+		if strings.HasPrefix(c, "cuLaunchKernel(") {
+			run++
+		}
+	}
+	// Without limit, and under 128, 96, 80, 64, 48, 40 and 32, of which 128 lets an SM hold no more than none does.
+	if n := found[kernels.EntryPadded]; n != 8 || found[kernels.EntryLayer] != 1 || run != 4+7 {
+		t.Errorf("found %v, %d launches", found, run)
+	}
+}
+
+// A launch of several roles runs with the most registers under which its blocks are all there at the same time, or
+// as many of them as there would be of one layer's.
+func TestProxy(t *testing.T) {
+	held := [][2]int{{119, 4}, {96, 5}, {80, 6}, {64, 8}, {48, 10}, {40, 12}, {32, 16}}
+	for _, c := range []struct{ blocks, sms, want int }{
+		{1, 132, 119},
+		{4 * 132, 132, 119},
+		{4*132 + 1, 132, 96},
+		{8 * 132, 132, 64},
+		{10 * 132, 132, 48},
+		{1000 * 132, 132, 48}, // one layer's kernel bears ten
+		{9, 1, 48},
+		{1, 0, 119},
+	} {
+		if got := cuda.Proxy(10, c.blocks, c.sms, held); got != c.want {
+			t.Errorf("%d blocks on %d SMs run with %d registers, expected %d", c.blocks, c.sms, got, c.want)
+		}
+	}
+	if got := cuda.Proxy(20, 1<<20, 1, held); got != 32 {
+		t.Errorf("where none suffices: %d registers", got)
+	}
+}
+
+// Spans by the GPU's clock are counted from the flag; what nobody saw is unknown, not nothing.
+func TestSpans(t *testing.T) {
+	const ms = 1_000_000
+	p := cuda.Spans(ms, 2*ms, 5*ms, 9*ms, 500*ms+4*ms, 500*ms+6*ms, ms, 500*ms+ms)
+	if want := (cuda.Preemption{Away: 4 * ms, Gone: 2 * ms, Began: 4 * ms, Whole: 8 * ms}); p != want {
+		t.Errorf("%+v, expected %+v", p, want)
+	}
+	p = cuda.Spans(ms, 2*ms, 5*ms, 9*ms, 0, kernels.NotBegan, ms, 500*ms+ms)
+	if p.Gone != cuda.Unknown || p.Began != cuda.Unknown {
+		t.Errorf("nothing was seen: %+v", p)
+	}
+}
+
+// Requests take nothing of the driver's and give nothing back: inputs, launches, kills and preemptions go by what
+// was made with the device, the network and the first launch.
+func TestTakesNothing(t *testing.T) {
+	taking := regexp.MustCompile("Alloc|Malloc|Free|Create|Destroy|ModuleLoad|Unload")
+	each(t, func(t *testing.T, cfg cuda.Config) {
+		s := newStory(t, cfg)
+		r, err := s.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		must(r.load())
+		must(r.copy(1))
+		must(r.run(1, device.Units{}, false))
+		s.h.Log(1)
+		must(r.preempted())
+		for id := device.RequestID(10); id < 30; id++ { // more than there are slots
+			must(r.copy(id))
+			must(r.run(id, device.Units{}, true))
+			r.d.Release(id)
+		}
+		calls := s.h.Calls()
+		s.h.Log(0)
+		must(r.close())
+		if len(calls) < 100 {
+			t.Errorf("%d calls: nothing ran", len(calls))
+		}
+		for _, c := range calls {
+			if taking.MatchString(c) {
+				t.Errorf("%s under requests", c)
+			}
+		}
+	})
+}

@@ -67,6 +67,7 @@ const (
 	Kills      = "kills"
 	Padding    = "padding"
 	Slowdown   = "slowdown"
+	DISB       = "disb" // of package disb
 )
 
 // Run measures everything.

@@ -130,12 +130,13 @@ test-netlist: build $(BUILD)/.venv
 
 # 200 random layers, 256 images with preemption and merging, the orders of soft and cosim, and
 # golden against onnxruntime on 2,000 images; then every k, s, operator, flag, port, stall and error code
-# on four odd arrays, faults (v13 in both with the assertions of sim/checkers in), the build without MACs,
+# on four odd arrays, a build whose activation buffer is folded, faults (v13 in both with the assertions of sim/checkers in), the build without MACs,
 # the law of cycles on a sample of layers, and the beginning of three large networks, and a board of
 # another name from its file to simulated layers
 test-verify: setup build cosim
 	@bin/sluice verify --config $(CONFIG) --n 200 --images 256 --seed $(SEED) --out out/verify
 	@bin/sluice verify --config v5,v7,v8,v13 --checked v13 --n 500 --seed $(SEED) --require-coverage --out out/coverage
+	@SLUICE_COSIM=$$PWD/$$(sim/build.sh tiny --fold) bin/sluice verify --config tiny --n 100 --images 0 --oracle 0 --orders 0 --seed $(SEED) --out out/fold
 	@bin/sluice faults --config tiny,v7,v13 --checked v13 --n 150 --seed $(SEED) --out out/faults
 	@bin/sluice verify --config tiny --n 0 --images 0 --oracle 0 --orders 0 --stub 50 --seed $(SEED) --out out/stub
 	@bin/dse validate --config run --network mobilenetv2 --share 0.06 --longest 20000 --n 24 --seed $(SEED) --bands --out out/validate.json
@@ -239,7 +240,7 @@ nightly-parts:
 	@.ci/once fuzz-gpu-offsets bash -euc 'go test ./host/gpu/cuda -run ^$$ -fuzz FuzzReadOffsets -fuzztime 1m'
 	@.ci/once fuzz-gpu-runs bash -euc 'go test ./host/gpu/cuda/bench -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once overheads hw/syn/overheads.sh
-	@.ci/once timing go run ./hw/syn/cmd/timing -all -only $(TIMED)
+	@.ci/once timing go run ./hw/syn/cmd/timing -tops -all -only $(TIMED)
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
 	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'

@@ -74,6 +74,11 @@ type Board struct {
 	PaperMibit float64     `yaml:"paper_mibit,omitempty" json:"paper_mibit,omitempty"` // 2^20 bits that the paper's memory law may fill; 0: it says nothing of this board
 }
 
+// Folds tells whether npu_top's activation buffer is built with four words to a row of its memories (the
+// parameter FOLD): where the device has URAM and a bank, 16 bits wide, is deeper than what lies in block RAM.
+// An URAM is 4K x 72 and no narrower; as it stands such a bank would take four times as many.
+func (b Board) Folds(bankWords int) bool { return b.URAM > 0 && bankWords > 8192 }
+
 // Clocks are what the design's clock is made of: a reference at the processing system, and the clock that
 // this is asked to give the fabric, from which an MMCM makes ClockMHz.
 type Clocks struct {

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Builds the co-simulation process of a configuration: sim/build.sh CONFIG [--stub] [--trace]
+# Builds the co-simulation process of a configuration: sim/build.sh CONFIG [--stub] [--trace] [--fold]
 #
-# The result is build/cosim/<config>[-stub][-trace]/npu_cosim; its path is printed. Nothing is done
+# The result is build/cosim/<config>[-stub][-trace][-fold]/npu_cosim; its path is printed. Nothing is done
 # where a hash over the RTL, the sources and the parameters says that nothing has changed. --stub
-# leaves the MACs out (same cycles, no numbers); --trace builds one that can write FST traces.
-# CONFIG is a name or a YAML file of hw/configs. SLUICE_RTL names other RTL than hw/rtl/*.sv (for
+# leaves the MACs out (same cycles, no numbers); --trace builds one that can write FST traces; --fold one with the activation
+# buffer's banks folded, as boards with URAM have them (same cycles and numbers).
+# CONFIG is a name or a YAML file of hw/configs. SLUICE_RTL names other RTL than that of hw/rtl/files.f (for
 # tests; the folder is then <config>-other); SLUICE_CHECK=1 keeps the assertions of sim/checkers in
 # (<config>-check).
 set -euo pipefail
@@ -12,16 +13,18 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 
 usage() {
-  echo "usage: sim/build.sh CONFIG [--stub] [--trace]" >&2
+  echo "usage: sim/build.sh CONFIG [--stub] [--trace] [--fold]" >&2
   exit 2
 }
 config=
 stub=
 trace=
+fold=
 for arg in "$@"; do
   case $arg in
     --stub) stub=-stub ;;
     --trace) trace=-trace ;;
+    --fold) fold=-fold ;;
     -*) usage ;;
     *) [[ -z $config ]] || usage; config=$arg ;;
   esac
@@ -43,6 +46,7 @@ if [[ -n $stub ]]; then
     if [[ ${params[$i]} == -GSTUB=* ]]; then params[i]=-GSTUB=1; fi
   done
 fi
+if [[ -n $fold ]]; then params+=(-GFOLD=1); fi
 n_axi=$(value N_AXI)
 axi_bytes=$(value AXI_BYTES)
 array=$(($(value T_P) * $(value T_C)))
@@ -56,7 +60,7 @@ if [[ -n ${SLUICE_RTL:-} ]]; then
   other=-other
   read -ra rtl <<<"$SLUICE_RTL"
 else
-  rtl=(hw/rtl/*.sv)
+  mapfile -t rtl < <(grep "^hw/" hw/rtl/files.f)
 fi
 # Packages first: verilator reads files in the order given.
 ordered=()
@@ -73,7 +77,7 @@ sources=(sim/cosim/main.cpp sim/cosim/rtl_kernel.cpp sim/cosim/server.cpp)
 headers=(sim/*.hpp sim/cosim/*.hpp sim/include/*.hpp)
 
 name=$(basename "$config" .yaml)
-out=build/cosim/$name$other$stub$trace$check
+out=build/cosim/$name$other$stub$trace$fold$check
 mkdir -p "$out"
 hash=$( (printf '%s\n' "$(verilator --version)" "${params[@]}" "$level" "${asserts[@]}" "${ordered[@]}"
   cat "${ordered[@]}" "${sources[@]}" "${headers[@]}" sim/build.sh) | sha256sum | cut -d' ' -f1)

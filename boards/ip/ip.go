@@ -127,6 +127,9 @@ func Generate(b boards.Board, d configs.Design) (Files, error) {
 	if v.Cells {
 		v.Parameters = append(v.Parameters, [2]string{"DSP48E2", "1"})
 	}
+	if b.Folds(d.ABufWords) {
+		v.Parameters = append(v.Parameters, [2]string{"FOLD", "1"})
+	}
 	files := Files{}
 	for name, t := range map[string]string{TopFile(b, d): "top", TclFile: "tcl", XDCFile: "xdc"} {
 		var out bytes.Buffer

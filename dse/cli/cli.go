@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
@@ -113,7 +115,8 @@ type Streams struct {
 	JSON    bool // errors are JSON
 }
 
-// Counted counts the bytes that pass.
+// Counted counts the bytes that pass. What would command a terminal, out of somebody's file, does not: it
+// is written as Shown says.
 type Counted struct {
 	W io.Writer
 	N int64
@@ -121,9 +124,33 @@ type Counted struct {
 
 // Write implements io.Writer.
 func (c *Counted) Write(p []byte) (int, error) {
-	n, err := c.W.Write(p)
-	c.N += int64(n)
-	return n, err
+	c.N += int64(len(p))
+	if _, err := io.WriteString(c.W, Shown(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Shown is the text as a terminal may have it: control characters but line feed and tab, and those that turn
+// the direction of writing, as \u001b.
+func Shown(text string) string {
+	if !strings.ContainsFunc(text, commands) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if commands(r) {
+			fmt.Fprintf(&b, `\u%04x`, r) // within JSON it means the same
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// commands tells whether a terminal does something at the character, other than to show it.
+func commands(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // New wraps a program's outputs; args say whether errors are to be JSON, also where they do not parse.
@@ -146,7 +173,7 @@ func (s *Streams) Fail(code int, err error, hint string) int {
 		_ = writeJSON(w, ErrorDoc{"sluice-error/1", Version, s.Program, err.Error(), code})
 		return code
 	}
-	fmt.Fprintf(s.Stderr, "%s: %v\n", s.Program, err)
+	fmt.Fprintf(s.Stderr, "%s: %s\n", s.Program, Shown(err.Error()))
 	if hint != "" {
 		fmt.Fprintln(s.Stderr, hint)
 	}

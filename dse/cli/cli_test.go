@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,29 @@ func TestFail(t *testing.T) {
 				t.Errorf("stderr %q", text)
 			}
 		})
+	}
+}
+
+// What a terminal would obey is written out, in text, JSON and errors; the JSON means what it meant.
+func TestShown(t *testing.T) {
+	const hostile = "a\x1b[2J\r\x07\x7f\u009b1m\u202eb\tβ\n"
+	const shown = `a\u001b[2J\u000d\u0007\u007f\u009b1m\u202eb` + "\tβ\n"
+	var out, err bytes.Buffer
+	s := New("dse", nil, &out, &err)
+	if n, e := io.WriteString(s.Stdout, hostile); e != nil || n != len(hostile) || out.String() != shown {
+		t.Errorf("%d of %d bytes, %v: %q", n, len(hostile), e, out.String())
+	}
+	s.Fail(3, errors.New(hostile), "")
+	if err.String() != "dse: "+shown+"\n" {
+		t.Errorf("error %q", err.String())
+	}
+	out.Reset()
+	if e := writeJSON(s.Stdout, hostile); e != nil {
+		t.Fatal(e)
+	}
+	var back string
+	if e := json.Unmarshal(out.Bytes(), &back); e != nil || back != hostile || strings.ContainsAny(out.String(), "\x1b\x7f\u009b\u202e") {
+		t.Errorf("%q, %v: %q", back, e, out.String())
 	}
 }
 

@@ -188,6 +188,24 @@ func place(family string, words, width int) (best Blocks, rows int) {
 	return best, rows
 }
 
+// Place is what a memory takes of a family's blocks: as yosys places it, and no fewer URAMs than where one is
+// 4K x 72 whatever the width, as Vivado has them. Banks of activations lie there four words to a row
+// (hw/rtl/ram_fold).
+func (m Memory) Place(family string) Blocks {
+	b := Place(family, m.Words, m.Width)
+	if b.URAM > 0 {
+		words, width := m.Words, m.Width
+		if m.Name == activations {
+			words, width = ceil(words, folded), folded*width
+		}
+		b.URAM = max(b.URAM, ceil(words, 4096)*ceil(width, 72))
+	}
+	return b
+}
+
+// folded is how many words lie in a row of a folded memory.
+const folded = 4
+
 func ceil(a, b int) int { return (a + b - 1) / b }
 
 func (m Memory) String() string {

@@ -66,7 +66,7 @@ func memories(family string, d configs.Design) Estimate {
 	}
 	half := 0
 	for _, m := range Memories(d) {
-		p := Place(family, m.Words, m.Width)
+		p := m.Place(family)
 		half += m.Count * p.half()
 		e.URAM += m.Count * p.URAM
 	}
@@ -120,7 +120,7 @@ func FillABuf(b boards.Board, d configs.Design, most int) (configs.Design, error
 	half, uram := 0, 0
 	for _, m := range Memories(d) {
 		if m.Name != activations {
-			p := Place(b.Family, m.Words, m.Width)
+			p := m.Place(b.Family)
 			half += m.Count * p.half()
 			uram += m.Count * p.URAM
 		}
@@ -146,7 +146,7 @@ func Ring(b boards.Board, d configs.Design) int {
 		uram := 0
 		for _, m := range Memories(d) {
 			if m.Name == weightsRing {
-				uram += m.Count * Place(b.Family, m.Words, m.Width).URAM
+				uram += m.Count * m.Place(b.Family).URAM
 			}
 		}
 		if uram <= b.URAM {
@@ -156,14 +156,14 @@ func Ring(b boards.Board, d configs.Design) int {
 	return d.WRingBeats
 }
 
-// bankOf is Place for a bank of the activation buffer.
+// bankOf is what is taken by a bank of the activation buffer.
 func bankOf(family string, words int) Blocks { return banksOf[family][words/unit] }
 
 var banksOf = func() map[string][]Blocks {
 	out := map[string][]Blocks{}
 	for family := range rams {
 		for words := 0; words <= maxWords; words += unit {
-			out[family] = append(out[family], Place(family, words, bankBits))
+			out[family] = append(out[family], Memory{activations, 1, words, bankBits, false}.Place(family))
 		}
 	}
 	return out

@@ -22,10 +22,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Stream is one client of a trace.
@@ -154,23 +156,22 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, name, fmt.Errorf(format, a...))
 	}
 	var doc struct {
-		Time  *float64
+		Time  *float64 `json:"time"`
 		Tasks []struct {
-			ID   string
+			ID   string `json:"id"`
 			Load *struct {
-				Type      string
-				Priority  int
-				Frequency *float64
-				Trace     []float64 // ms
-			}
+				Type      string    `json:"type"`
+				Priority  int       `json:"priority"`
+				Frequency *float64  `json:"frequency"`
+				Trace     []float64 `json:"trace"` // ms
+			} `json:"load"`
 			Client struct {
-				Name      string
-				ModelName string `json:"model_name"`
-				BatchSize int    `json:"batch_size"`
-				Priority  int
+				ModelName string   `json:"model_name"`
+				BatchSize int      `json:"batch_size"`
+				Priority  int      `json:"priority"`
 				Deadline  *float64 `json:"deadline_ms"`
-			}
-		}
+			} `json:"client"`
+		} `json:"tasks"`
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return fail("%w", place(text, err))
@@ -193,6 +194,11 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 		}
 		if s.Name == "" {
 			s.Name = fmt.Sprintf("task%d", i)
+		}
+		for _, of := range [][2]string{{"id", s.Name}, {"model_name", s.Network}} {
+			if strings.ContainsFunc(of[1], func(r rune) bool { return !unicode.IsPrint(r) }) {
+				return fail("task %d: %s: %.80q, expected characters that can be printed", i, of[0], of[1])
+			}
 		}
 		if s.Batch < 0 {
 			return fail("task %d: a batch_size of %d", i, s.Batch)
@@ -517,7 +523,7 @@ func readAll(name string, r io.Reader) ([]byte, error) {
 	return text, nil
 }
 
-// place says in which line a JSON error stands.
+// place says in which line a JSON error stands, and what was expected there in JSON's words, not in Go's.
 func place(text []byte, err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -527,9 +533,29 @@ func place(text []byte, err error) error {
 		at = syntax.Offset
 	case errors.As(err, &kind):
 		at = kind.Offset
+		field := ""
+		if kind.Field != "" {
+			field = kind.Field + ": "
+		}
+		err = fmt.Errorf("%sexpected %s, found %s", field, meant(kind.Type.Kind()), kind.Value)
 	}
 	if at < 0 || at > int64(len(text)) {
 		return err
 	}
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(text[:at], []byte("\n")), err)
+}
+
+// meant is what JSON calls what is read into such a value.
+func meant(k reflect.Kind) string {
+	switch k {
+	case reflect.Struct:
+		return "an object"
+	case reflect.Slice:
+		return "an array"
+	case reflect.String:
+		return "a string"
+	case reflect.Int:
+		return "a whole number"
+	}
+	return "a number"
 }

@@ -146,7 +146,13 @@ func TestBadTraces(t *testing.T) {
 		is                error
 	}{
 		{"disb", "", "unexpected end", load.ErrLoad},
-		{"disb", "{\n\"time\": \"x\"}", "line 2", load.ErrLoad},
+		{"disb", "{\n\"time\": \"x\"}", "line 2: time: expected a number, found string", load.ErrLoad},
+		{"disb", "[]", "input: line 1: expected an object, found array", load.ErrLoad},
+		{"disb", `{"time": 1, "tasks": {}}`, "tasks: expected an array, found object", load.ErrLoad},
+		{"disb", `{"time": 1, "tasks": [{"id": 4}]}`, "id: expected a string, found number", load.ErrLoad},
+		{"disb", `{"time": 1, "tasks": [{"load": {"priority": 0.5}}]}`, "priority: expected a whole number, found number 0.5", load.ErrLoad},
+		{"disb", `{"time": 1, "tasks": [{"id": "a\u001b[2J", "load": {"type": "continuous"}}]}`, `task 0: id: "a\x1b[2J", expected characters that can be printed`, load.ErrLoad},
+		{"disb", `{"time": 1, "tasks": [{"load": {"type": "continuous"}, "client": {"model_name": "vgg\nall is well"}}]}`, `task 0: model_name: "vgg\nall`, load.ErrLoad},
 		{"disb", `{"tasks": [{"load": {"type": "continuous"}}]}`, "time: expected seconds", load.ErrLoad},
 		{"disb", `{"time": 1, "tasks": []}`, "tasks: expected", load.ErrLoad},
 		{"disb", `{"time": 1, "tasks": [{}]}`, "task 0 has no load", load.ErrLoad},

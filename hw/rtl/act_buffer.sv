@@ -3,6 +3,7 @@
 // lane j is element elem + j, and masked to lanes lo .. hi-1 (others read as fill_i). With rd_two_i
 // both halves are read at the same element: out_data_o is the window of half 0, out_two_o (Y_LANES
 // lanes) that of half 1.
+// FOLD: a bank's words lie four to a row of its memory (ram_fold).
 // Latency: 2 cycles from rd_valid_i to out_valid_o; no stall. tag_i travels along.
 module act_buffer #(
   parameter int unsigned NB         = 16,
@@ -10,6 +11,7 @@ module act_buffer #(
   parameter int unsigned IN_WORDS   = 4,
   parameter int unsigned TAG        = 8,
   parameter int unsigned Y_LANES    = 8,
+  parameter int unsigned FOLD       = 0,
   localparam int unsigned LB = $clog2(NB),
   localparam int unsigned WA = $clog2(ABUF_WORDS),
   localparam int unsigned EW = LB + WA
@@ -68,15 +70,30 @@ module act_buffer #(
       assign raddr = (LB'(b) < rd_lsb) ? rd_word + 1'b1 : rd_word;
     end
     for (genvar h = 0; h < 2; h++) begin : gen_half
-      ram_1r1w #(.WIDTH(16), .DEPTH(ABUF_WORDS)) u_ram (
-        .clk_i,
-        .we_i   (hit && (wr_half_i == 1'(h))),
-        .waddr_i(waddr),
-        .wdata_i(word),
-        .re_i   (rd_valid_i && (rd_two_i || rd_half_i == 1'(h))),
-        .raddr_i(raddr),
-        .rdata_o(rdata[h][b*16+:16])
-      );
+      logic we, re;
+      assign we = hit && (wr_half_i == 1'(h));
+      assign re = rd_valid_i && (rd_two_i || rd_half_i == 1'(h));
+      if (FOLD != 0) begin : gen_fold
+        ram_fold #(.WIDTH(16), .DEPTH(ABUF_WORDS)) u_ram (
+          .clk_i,
+          .we_i   (we),
+          .waddr_i(waddr),
+          .wdata_i(word),
+          .re_i   (re),
+          .raddr_i(raddr),
+          .rdata_o(rdata[h][b*16+:16])
+        );
+      end else begin : gen_plain
+        ram_1r1w #(.WIDTH(16), .DEPTH(ABUF_WORDS)) u_ram (
+          .clk_i,
+          .we_i   (we),
+          .waddr_i(waddr),
+          .wdata_i(word),
+          .re_i   (re),
+          .raddr_i(raddr),
+          .rdata_o(rdata[h][b*16+:16])
+        );
+      end
     end
   end
 

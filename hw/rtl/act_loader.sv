@@ -96,8 +96,8 @@ module act_loader #(
   logic        last_i, last_j, last_tile_rows, last_b, few, last_c;
   logic [15:0] tc, c0_q;
   logic        row_in, whole_row;
-  logic [34:0] run_off;           // in the image no offset is negative, and the sum is not cut
-  logic [AW-1:0] run_addr;
+  logic [34:0] row_start, row_start_q, run_off;  // in the image no offset is negative, and the sum is not cut
+  logic [AW-1:0] row_addr_q, run_addr;
   logic [2:0]  i_slot;
   logic [23:0] run_elems, run_words;
   logic [OW-1:0] run_skip;
@@ -124,9 +124,10 @@ module act_loader #(
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
   assign whole_row = d.in_pix == d.in_c;
 
-  assign run_off = 35'(d.in_offset) + {1'b0, row_off_q} + 35'(pix_off_q);
+  assign row_start = 35'(d.in_offset) + {1'b0, row_off_q};
+  assign run_off = row_start_q + 35'(pix_off_q);
   assign run_elems = whole_row ? d.in_row : 24'(d.in_c);
-  assign run_addr = slot_addr_i[i_slot*AW+:AW] + AW'(run_off);
+  assign run_addr = row_addr_q + AW'(pix_off_q);
   assign i_slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
   assign run_skip = run_addr[OW:1];
   assign run_words = run_elems + 24'(run_skip);
@@ -288,6 +289,8 @@ module act_loader #(
           end
         end
         StRow: begin
+          row_start_q <= row_start;
+          row_addr_q <= slot_addr_i[i_slot*AW+:AW] + AW'(row_start);
           if (j_q == step_rows_q) begin
             next_off_q <= row_off_q;
             next_known_q <= 1'b1;

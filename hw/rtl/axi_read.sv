@@ -75,32 +75,39 @@ module axi_read #(
   logic [39-LB:0]   addr_q [N];
   logic [15:0]      beats_q[N];
 
-  // Round robin: the first pending client at or after the pointer, else the first of all.
+  // Round robin: of the pending clients of the highest level the first at or after the pointer, in cyclic
+  // order.
   logic [CW-1:0] ptr_q, sel;
-  logic [1:0]    top;
+  logic [N-1:0]  sel_one;   // sel, a bit a client
+  logic [N*3-1:0] load;
   logic          sel_any;
   always_comb begin
-    top = '0;
-    for (int i = 0; i < N; i++) if (pend_q[i] && level_i[i*2+:2] > top) top = level_i[i*2+:2];
-    sel = '0;
-    for (int i = N - 1; i >= 0; i--) if (pend_q[i] && level_i[i*2+:2] == top) sel = CW'(i);
-    for (int i = N - 1; i >= 0; i--)
-      if (pend_q[i] && level_i[i*2+:2] == top && CW'(i) >= ptr_q) sel = CW'(i);
+    for (int c = 0; c < N; c++) load[c*3+:3] = {!pend_q[c], ~level_i[c*2+:2]};
   end
+  fairest #(.N(N), .W(3)) u_turn (.load_i(load), .turn_i(ptr_q), .sel_o(sel_one), .port_o(sel));
   assign sel_any = |pend_q;
 
-  // The next burst of the client selected.
+  // The next burst of every client, worked out while one is chosen; then that of the one chosen.
+  logic [8:0]     cut[N];     // beats to the page's end, at most MAX_BURST
+  logic [N-1:0]   one_last;
   logic [39-LB:0] cur_addr;
-  logic [15:0]    cur_beats, to_page, len;
+  logic [8:0]     len;
   logic           len_last;
   always_comb begin
-    cur_addr  = addr_q[sel];
-    cur_beats = beats_q[sel];
-    to_page   = 16'(PAGE_BEATS) - 16'(cur_addr[11-LB:0]);
-    len       = (to_page < 16'(MAX_BURST)) ? to_page : 16'(MAX_BURST);
-    len_last  = !CUT || cur_beats <= len;
-    if (len_last) len = cur_beats;
+    for (int c = 0; c < N; c++) begin
+      cut[c] = 9'(MAX_BURST);
+      if (13'(addr_q[c][11-LB:0]) + 13'(MAX_BURST) > 13'(PAGE_BEATS))
+        cut[c] = 9'(13'(PAGE_BEATS) - 13'(addr_q[c][11-LB:0]));
+      one_last[c] = !CUT || (beats_q[c][15:9] == '0 && beats_q[c][8:0] <= cut[c]);
+    end
+    cur_addr = '0;
+    len = '0;
+    for (int c = 0; c < N; c++) begin
+      cur_addr = cur_addr | (sel_one[c] ? addr_q[c] : '0);
+      len = len | (sel_one[c] ? (one_last[c] ? beats_q[c][8:0] : cut[c]) : '0);
+    end
   end
+  assign len_last = (sel_one & one_last) != '0;
 
   logic [1:0]     epoch_q, free;
   logic           free_any, move;
@@ -114,7 +121,7 @@ module axi_read #(
 
   always_comb begin
     for (int c = 0; c < N; c++)
-      req_ready_o[c] = !flush_i && (!pend_q[c] || (grant && sel == CW'(c) && len_last));
+      req_ready_o[c] = !flush_i && (!pend_q[c] || (grant && sel_one[c] && one_last[c]));
   end
 
   always_ff @(posedge clk_i) begin
@@ -122,9 +129,9 @@ module axi_read #(
       if (req_valid_i[c] && req_ready_o[c]) begin
         addr_q[c]  <= req_addr_i[c*40+LB+:40-LB];
         beats_q[c] <= req_beats_i[c*16+:16];
-      end else if (grant && sel == CW'(c)) begin
-        addr_q[c]  <= cur_addr + (40 - LB)'(len);
-        beats_q[c] <= cur_beats - len;
+      end else if (grant && sel_one[c]) begin  // behind the last one: of no use, and harmless
+        addr_q[c]  <= addr_q[c] + (40 - LB)'(cut[c]);
+        beats_q[c] <= beats_q[c] - 16'(cut[c]);
       end
     end
     if (!rst_ni || flush_i) begin
@@ -132,7 +139,7 @@ module axi_read #(
     end else begin
       for (int c = 0; c < N; c++) begin
         if (req_valid_i[c] && req_ready_o[c]) pend_q[c] <= 1'b1;
-        else if (grant && sel == CW'(c) && len_last) pend_q[c] <= 1'b0;
+        else if (grant && sel_one[c] && one_last[c]) pend_q[c] <= 1'b0;
       end
     end
     if (!rst_ni || flush_i || idle_o) ptr_q <= '0;
@@ -146,7 +153,7 @@ module axi_read #(
     .rst_ni,
     .valid_i(grant),
     .ready_o(ar_ready),
-    .data_i ({cur_addr, 8'(len - 16'd1)}),
+    .data_i ({cur_addr, 8'(len - 9'd1)}),
     .valid_o(m_arvalid_o),
     .ready_i(m_arready_i),
     .data_o ({ar_addr, m_arlen_o})

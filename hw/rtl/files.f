@@ -25,9 +25,11 @@ hw/rtl/pool.sv
 hw/rtl/pool_seq.sv
 hw/rtl/post.sv
 hw/rtl/ram_1r1w.sv
+hw/rtl/ram_fold.sv
 hw/rtl/read_ports.sv
 hw/rtl/res_loader.sv
 hw/rtl/run_gen.sv
+hw/rtl/shift_clamp.sv
 hw/rtl/spill.sv
 hw/rtl/stripe_cut.sv
 hw/rtl/weight_feed.sv

@@ -70,7 +70,7 @@ module gemm_seq #(
   assign start_d = next_f.keep_in && !start_q;
 
   // tile
-  logic [3:0]         b0_q, nb;
+  logic [3:0]         b0_q, nb, nb_q;
   logic [15:0]        oh0_q, nr, nr_q, step_rows, step_rows_q, n_j;
   logic signed [17:0] ih_tile_q;       // input row of the tile's first output row, kernel row 0
   logic               half_q;
@@ -93,7 +93,7 @@ module gemm_seq #(
   logic [EW:0]        samp_elem_q, line_q;
   logic [15:0]        samp_row_q, place_q;
   logic signed [17:0] ih_q;
-  logic signed [25:0] col_q;
+  logic signed [25:0] col_q, right_q;  // right: elements from the window's start to the row's end
 
   // what k and s make of the array: lanes of a chunk, channels of a C tile, depth of a chain
   localparam int unsigned FH = T_P / 2;
@@ -107,8 +107,9 @@ module gemm_seq #(
   assign depth = half ? 6'(T_P - FH + 2) : (pair ? 6'(2 * T_P + 2) : 6'(T_P + 2));
   assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
                    : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
-  // the sample of group 1 that goes with this one
-  assign other = two_q && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
+  // the sample of group 1 that goes with this one; that group may have fewer, or none
+  logic [3:0] rest_1_q;
+  assign other = two_q && i_q < rest_1_q;
 
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
@@ -117,17 +118,18 @@ module gemm_seq #(
   assign n_j = step_rows_q - 16'(d.s_h) + 16'(d.k_h);
   assign nch = (c0_q + tc_q > d.out_c) ? d.out_c - c0_q : tc_q;
 
+  logic last_t_q, last_b_q;            // of the tile
   logic last_ow, last_r, last_i, last_row, last_chunk, last_kh, last_pass, last_c, last_t, last_b;
   assign last_ow = ow_q + 16'd1 == d.out_w;
   assign last_r = r_q + 16'd1 == nr_q;
-  assign last_i = i_q + 4'd1 == nb;
+  assign last_i = i_q + 4'd1 == nb_q;
   assign last_row = last_ow && last_r && last_i;
   assign last_chunk = p0_q + 24'(lanes_k) >= d.kwc;
   assign last_kh = kh_q + 8'd1 == d.k_h;
   assign last_pass = last_chunk && last_kh;
   assign last_c = c0_q + tc_q >= d.out_c;
-  assign last_t = oh0_q + nr_q == d.out_h;
-  assign last_b = b0_q + nb == f.b_r;
+  assign last_t = oh0_q + 16'(f.tile_rows) >= d.out_h;
+  assign last_b = {1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, f.b_r};
 
   // ---- may this row go?
   logic row_in, act_ok, weight_ok, depth_ok, bank_ok, go, run;
@@ -152,7 +154,7 @@ module gemm_seq #(
   // order 1 a row tile is left and loaded again for the next C tile, unless all fit on chip.
   logic tile_end, c_end, one_tile, few, item_end;
   assign tile_end = f.order || last_c;
-  assign c_end = !f.order || (last_t && last_b);
+  assign c_end = !f.order || (last_t_q && last_b_q);
   assign one_tile = f.tile_b >= f.b_r && 16'(f.tile_rows) >= d.out_h;
   assign few = (f.tile_b >= f.b_r && {4'b0, f.tile_rows, 1'b0} >= {1'b0, d.out_h})
                || (16'(f.tile_rows) >= d.out_h && {f.tile_b, 1'b0} >= {1'b0, f.b_r});
@@ -160,24 +162,22 @@ module gemm_seq #(
   assign free_o = {2{item_end && (last_c || (f.order && !few))}} & {half_q, !half_q};
 
   // ---- lanes that carry data
-  logic signed [25:0] right;            // elements from the window's start to the row's end
   logic [23:0]        rest;
   logic [LB:0]        lo, hi_row, hi_chunk, hi;
-  assign right = $signed({2'b0, d.in_row}) - col_q;
   assign rest = d.kwc - p0_q;
   assign lo = (col_q >= 0) ? '0 : ((-col_q >= $signed(26'(lanes_k))) ? (LB + 1)'(lanes_k) : (LB + 1)'(-col_q));
-  assign hi_row = (right >= $signed(26'(lanes_k))) ? (LB + 1)'(lanes_k) : ((right < 0) ? '0 : (LB + 1)'(right));
+  assign hi_row = (right_q >= $signed(26'(lanes_k))) ? (LB + 1)'(lanes_k) : ((right_q < 0) ? '0 : (LB + 1)'(right_q));
   assign hi_chunk = (rest >= 24'(lanes_k)) ? (LB + 1)'(lanes_k) : (LB + 1)'(rest);
   assign hi = !row_in ? '0 : ((hi_row < hi_chunk) ? hi_row : hi_chunk);
 
-  // MACs of this row: lanes times channels, by adding (a product would cost a DSP)
+  // MACs of a row, a cycle after it has left: lanes times channels, by adding (a product would cost a DSP)
   logic [LB:0] lanes_q;
-  logic [15:0] nch1_q;
-  logic        go1_q;
+  logic [15:0] nch1_q, nch2_q;
+  logic        go2_q;
   always_comb begin
     macs_o = '0;
     for (int unsigned i = 0; i <= LB; i++) begin
-      if (go1_q && lanes_q[i]) macs_o = macs_o + 16'(nch1_q << i);
+      if (go2_q && lanes_q[i]) macs_o = macs_o + 16'(nch2_q << i);
     end
   end
 
@@ -191,14 +191,15 @@ module gemm_seq #(
     rd_lo_o <= lo;
     rd_hi_o <= hi;
     rd_tag_o <= {row_q, bank_q, first_q, begin_q, last_row && last_pass};
-    lanes_q <= (hi > lo) ? hi - lo : '0;
+    lanes_q <= (rd_hi_o > rd_lo_o) ? rd_hi_o - rd_lo_o : '0;
     nch1_q <= other ? nch << 1 : nch;
+    nch2_q <= nch1_q;
     if (!rst_ni) begin
       rd_valid_o <= 1'b0;
-      go1_q <= 1'b0;
+      go2_q <= 1'b0;
     end else begin
       rd_valid_o <= go;
-      go1_q <= go;
+      go2_q <= rd_valid_o;
     end
   end
   assign swap_o = go && begin_q;
@@ -267,6 +268,10 @@ module gemm_seq #(
         end
         StTile: begin
           nr_q <= nr;
+          nb_q <= nb;
+          last_t_q <= last_t;
+          last_b_q <= last_b;
+          rest_1_q <= ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0 : b_act_i - f.b_r - b0_q;
           step_rows_q <= step_rows;
           kh_q <= '0;
           p0_q <= '0;
@@ -284,6 +289,7 @@ module gemm_seq #(
           ih_tile_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
           ih_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
           col_q <= -$signed({2'b0, d.pad_col});
+          right_q <= $signed({2'b0, d.in_row}) + $signed({2'b0, d.pad_col});
           state_q <= StRun;
         end
         StRun: begin
@@ -293,9 +299,11 @@ module gemm_seq #(
             row_q <= row_q + 1'b1;
             ow_q <= ow_q + 16'd1;
             col_q <= col_q + $signed({2'b0, d.step_col});
+            right_q <= right_q - $signed({2'b0, d.step_col});
             if (last_ow) begin
               ow_q <= '0;
               col_q <= $signed({2'b0, p0_d}) - $signed({2'b0, d.pad_col});
+              right_q <= $signed({2'b0, d.in_row}) + $signed({2'b0, d.pad_col}) - $signed({2'b0, p0_d});
               r_q <= r_q + 16'd1;
               line_q <= line_q + (EW + 1)'(d.step_row);
               place_q <= place_q + 16'(d.s_h);
@@ -330,10 +338,10 @@ module gemm_seq #(
                       oh0_q <= oh0_q + nr_q;
                       ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows_q});
                       state_q <= StTile;
-                      if (last_t) begin
+                      if (last_t_q) begin
                         oh0_q <= '0;
-                        b0_q <= last_b ? '0 : b0_q + nb;
-                        if (last_b && last_c) state_q <= StIdle;
+                        b0_q <= last_b_q ? '0 : b0_q + nb_q;
+                        if (last_b_q && last_c) state_q <= StIdle;
                       end
                     end
                   end

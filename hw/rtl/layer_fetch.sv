@@ -87,8 +87,10 @@ module layer_fetch #(
 
   // ---- check program
   logic [3:0]  step_q;
-  logic [31:0] mul_a, want;
+  logic [31:0] mul_a, want, want_q;   // want: what the product must be, or may be at most
   logic [15:0] mul_b;
+  logic        exact_q, any_q;        // it must be that; whatever it is will do
+  logic        exact, any;
   logic [11:0] tile_rows_m1;
   logic        fits;        // the step's product is as it must be
   logic [7:0]  step_err;
@@ -132,8 +134,10 @@ module layer_fetch #(
     mul_a = '0;
     mul_b = '0;
     want = '0;
-    fits = 1'b1;
-    step_err = abi_pkg::ERR_DESC_SHAPE;
+    exact = step_q <= 4'd7 && step_q != 4'd5;  // a view may leave rows out
+    any = 1'b0;
+    step_err = (step_q >= 4'd8 && step_q != 4'd11 && step_q != 4'd13) ? abi_pkg::ERR_TILE_RANGE
+                                                                      : abi_pkg::ERR_DESC_SHAPE;
     unique case (step_q)
       4'd0: begin
         mul_a = 32'(d.in_c);
@@ -178,51 +182,44 @@ module layer_fetch #(
       4'd8: begin  // input rows of a tile
         mul_a = 32'(tile_rows_m1);
         mul_b = 16'(d.s_h);
+        want = 32'd32767;
       end
       4'd9: begin  // elements of a sample
         mul_a = 32'(d.in_row);
         mul_b = f.keep_in ? d.in_h : n_ih_q;  // a kept tensor lies there without padding
+        want = room;
       end
       4'd10: begin  // elements of a tile
         mul_a = 32'(samp_q);
         mul_b = 16'(f.tile_b);
+        want = room;
       end
       4'd11: begin  // rows of a tile, one sample
         mul_a = 32'(d.out_w);
         mul_b = 16'(f.tile_rows);
+        any = 1'b1;
       end
       4'd12: begin  // rows of a tile
         mul_a = mul_p_q;
         mul_b = 16'(f.tile_b);
+        want = half ? T_R / 2 : T_R;
+        any = !is_gemm;
       end
       4'd13: begin  // taps of a window
         mul_a = 32'(d.k_h);
         mul_b = 16'(d.k_w);
+        // below a table's count (which then is at most AVG_TABLE); no window has no taps
+        want = !d.avg_table ? abi_pkg::AVG_TAPS : ((d.bias_count == '0) ? '0 : 32'(d.bias_count) - 32'd1);
+        any = !is_avg;
       end
       default: ;
     endcase
-    if (step_q <= 4'd7) fits = !mul_over_q && (mul_p_q == want);
-    if (step_q == 4'd5) fits = !mul_over_q && (mul_p_q <= want);  // a view may leave rows out
-    if (step_q == 4'd8) begin
-      step_err = abi_pkg::ERR_TILE_RANGE;
-      fits = !mul_over_q && (mul_p_q < 32'd32768);
-    end
-    if (step_q == 4'd9) begin
-      step_err = abi_pkg::ERR_TILE_RANGE;
-      fits = !mul_over_q && (mul_p_q <= room);
-    end
-    if (step_q == 4'd10) begin
-      step_err = abi_pkg::ERR_TILE_RANGE;
-      fits = !mul_over_q && (mul_p_q <= room);
-    end
-    if (step_q == 4'd13) begin
-      fits = !is_avg || (mul_p_q <= abi_pkg::AVG_TAPS && (!d.avg_table || mul_p_q < 32'(d.bias_count)));
-    end
-    if (step_q == 4'd12) begin
-      step_err = abi_pkg::ERR_TILE_RANGE;
-      fits = !is_gemm || (!mul_over_q && (mul_p_q <= (half ? T_R / 2 : T_R)));
-    end
   end
+  if (abi_pkg::AVG_TABLE > abi_pkg::AVG_TAPS) begin : gen_bad_table
+    $fatal(1, "layer_fetch: a table counts more taps than a window may have");
+  end
+  // The product when it is there: want is a register by then.
+  assign fits = any_q || (!mul_over_q && (exact_q ? mul_p_q == want_q : mul_p_q <= want_q));
 
   // ---- sizes that fit the descriptor and not what counts them. How far windows reach is counted in 18
   // bits with a sign, a row's bytes in 25, an output row with its last tile in 16; a run of a whole row
@@ -242,42 +239,44 @@ module layer_fetch #(
                      || (d.in_pix == d.in_c && {7'b0, d.in_row, 1'b0} > RUN_BYTES);
 
   // ---- checks that need no product. An average's table has one entry for every count of taps
-  // that can be.
-  logic [7:0] static_err;
-  always_comb begin
-    static_err = abi_pkg::ERR_NONE;
-    if (d.magic != 8'(abi_pkg::DESC_MAGIC) || (vec_q & abi_pkg::DESC_RSVD_MASK) != '0) begin
-      static_err = abi_pkg::ERR_DESC_MAGIC;
-    end else if (!is_gemm && !is_avg && d.op != abi_pkg::OP_MAX_POOL) begin
-      static_err = abi_pkg::ERR_DESC_OP;
-    end else if (d.in_h == '0 || d.in_w == '0 || d.in_c == '0 || d.out_h == '0 || d.out_w == '0
+  // that can be. What they find is looked at a cycle later, with the first product under way.
+  logic bad_magic_q, bad_op_q, too_large_q, bad_shape_q, bad_shift_q, bad_address_q, bad_fbcb_q;
+  always_ff @(posedge clk_i) begin
+    bad_magic_q <= d.magic != 8'(abi_pkg::DESC_MAGIC) || (vec_q & abi_pkg::DESC_RSVD_MASK) != '0;
+    bad_op_q <= !is_gemm && !is_avg && d.op != abi_pkg::OP_MAX_POOL;
+    too_large_q <= too_large;
+    bad_shape_q <= d.in_h == '0 || d.in_w == '0 || d.in_c == '0 || d.out_h == '0 || d.out_w == '0
                  || d.out_c == '0 || d.in_pix < d.in_c || d.out_pix < d.out_c
                  || (d.residual && (!is_gemm || d.res_pix < d.out_c))
                  || d.k_h == '0 || d.k_w == '0 || d.s_h == '0 || d.s_w == '0
-                 || d.s_h > 8'd15 || d.s_w > 8'd15 || too_large
+                 || d.s_h > 8'd15 || d.s_w > 8'd15
                  || (is_gemm && (32'(d.out_c) > C_MAX || d.bias_count != d.out_c
                                  || w_bytes == '0 || w_tile == '0))
                  || (!is_gemm && d.out_c != d.in_c)
                  || (d.avg_table ? (!is_avg || d.bias_count > 16'(abi_pkg::AVG_TABLE))
-                                 : (!is_gemm && d.bias_count != '0))) begin
-      static_err = abi_pkg::ERR_DESC_SHAPE;
-    end else if (d.shift > 6'd47
-                 || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47))) begin
-      static_err = abi_pkg::ERR_DESC_SHIFT;
-    end else if (d.in_offset[0] || d.out_offset[0] || d.res_offset[0]
+                                 : (!is_gemm && d.bias_count != '0));
+    bad_shift_q <= d.shift > 6'd47 || (is_avg && (d.avg_shift == '0 || d.avg_shift > 6'd47));
+    bad_address_q <= d.in_offset[0] || d.out_offset[0] || d.res_offset[0]
                  || w_align != '0 || w_bytes[WA-1:0] != '0 || w_tile[WA-1:0] != '0
-                 || d.bias_offset[WA-1:0] != '0) begin
-      static_err = abi_pkg::ERR_DESC_ADDRESS;
-    end else if ((fbcb_rdata_i & abi_pkg::FBCB_RSVD_MASK) != '0
+                 || d.bias_offset[WA-1:0] != '0;
+    bad_fbcb_q <= (fbcb_rdata_i & abi_pkg::FBCB_RSVD_MASK) != '0
                  || f.k == 2'd3 || (f.k != 2'd0 && (STACK == 0 || !is_gemm))
                  || (two && (FLUID == 0 || !is_gemm || f.k == 2'd2 || b_act_i == 4'd1
                              || f.b_r != (b_act_i + 4'd1) >> 1
                              || 32'(d.out_c) > (half ? T_C : T_C / 2)))
                  || (f.order && (!is_gemm || w_kept > 32'(KEEP))) || keep_bad
                  || f.tile_b == '0 || f.tile_b > f.b_r
-                 || f.tile_rows == '0 || 16'(f.tile_rows) > d.out_h) begin
-      static_err = abi_pkg::ERR_FBCB_RANGE;
-    end
+                 || f.tile_rows == '0 || 16'(f.tile_rows) > d.out_h;
+  end
+  logic [7:0] static_err;
+  always_comb begin
+    static_err = abi_pkg::ERR_NONE;
+    if (bad_magic_q) static_err = abi_pkg::ERR_DESC_MAGIC;
+    else if (bad_op_q) static_err = abi_pkg::ERR_DESC_OP;
+    else if (too_large_q || bad_shape_q) static_err = abi_pkg::ERR_DESC_SHAPE;
+    else if (bad_shift_q) static_err = abi_pkg::ERR_DESC_SHIFT;
+    else if (bad_address_q) static_err = abi_pkg::ERR_DESC_ADDRESS;
+    else if (bad_fbcb_q) static_err = abi_pkg::ERR_FBCB_RANGE;
   end
 
   // ---- the slot table: in range, no slot twice
@@ -374,8 +373,7 @@ module layer_fetch #(
 
         StStatic: begin
           step_q <= 4'd0;
-          err_q <= static_err;
-          state_q <= (static_err == abi_pkg::ERR_NONE) ? StMul : StError;
+          state_q <= StMul;
         end
 
         StMul: begin
@@ -383,7 +381,11 @@ module layer_fetch #(
           mul_b_q <= mul_b;
           mul_p_q <= '0;
           mul_over_q <= 1'b0;
-          state_q <= StMulWait;
+          want_q <= want;
+          exact_q <= exact;
+          any_q <= any;
+          err_q <= static_err;
+          state_q <= (static_err == abi_pkg::ERR_NONE) ? StMulWait : StError;
         end
 
         StMulWait: begin

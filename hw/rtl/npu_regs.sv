@@ -116,18 +116,25 @@ module npu_regs #(
   end
 
   // ---- bus: what has been taken and waits
-  logic        aw_full_q, w_full_q, ar_full_q;
-  logic [9:0]  aw_q, ar_q;
+  logic        aw_full_q, w_full_q, ar_full_q, aw_full_d, w_full_d, ar_full_d;
+  logic [9:0]  aw_q, ar_q, aw_d, ar_d, addr_q;
   logic [31:0] wdata_q;
   logic [3:0]  wstrb_q;
-  logic        bvalid_q, rvalid_q;
-  logic        do_write, do_read;
+  logic        bvalid_q, rvalid_q, bvalid_d, rvalid_d;
+  logic        do_write_q, do_read_q, do_write_d, do_read_d;  // what is carried out; in the next cycle
 
   assign awready_o = !aw_full_q;
   assign wready_o = !w_full_q;
   assign arready_o = !ar_full_q;
-  assign do_write = aw_full_q && w_full_q && !bvalid_q;
-  assign do_read = ar_full_q && !rvalid_q && !do_write;
+  assign aw_full_d = aw_full_q ? !do_write_q : awvalid_i;
+  assign w_full_d = w_full_q ? !do_write_q : wvalid_i;
+  assign ar_full_d = ar_full_q ? !do_read_q : arvalid_i;
+  assign bvalid_d = do_write_q || (bvalid_q && !bready_i);
+  assign rvalid_d = do_read_q || (rvalid_q && !rready_i);
+  assign do_write_d = aw_full_d && w_full_d && !bvalid_d;
+  assign do_read_d = ar_full_d && !rvalid_d && !do_write_d;
+  assign aw_d = aw_full_q ? aw_q : awaddr_i[11:2];
+  assign ar_d = ar_full_q ? ar_q : araddr_i[11:2];
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -136,23 +143,23 @@ module npu_regs #(
       ar_full_q <= 1'b0;
       bvalid_q <= 1'b0;
       rvalid_q <= 1'b0;
+      do_write_q <= 1'b0;
+      do_read_q <= 1'b0;
     end else begin
-      if (awvalid_i && awready_o) aw_full_q <= 1'b1;
-      else if (do_write) aw_full_q <= 1'b0;
-      if (wvalid_i && wready_o) w_full_q <= 1'b1;
-      else if (do_write) w_full_q <= 1'b0;
-      if (arvalid_i && arready_o) ar_full_q <= 1'b1;
-      else if (do_read) ar_full_q <= 1'b0;
-      if (do_write) bvalid_q <= 1'b1;
-      else if (bready_i) bvalid_q <= 1'b0;
-      if (do_read) rvalid_q <= 1'b1;
-      else if (rready_i) rvalid_q <= 1'b0;
+      aw_full_q <= aw_full_d;
+      w_full_q <= w_full_d;
+      ar_full_q <= ar_full_d;
+      bvalid_q <= bvalid_d;
+      rvalid_q <= rvalid_d;
+      do_write_q <= do_write_d;
+      do_read_q <= do_read_d;
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (awready_o) aw_q <= awaddr_i[11:2];
-    if (arready_o) ar_q <= araddr_i[11:2];
+    aw_q <= aw_d;
+    ar_q <= ar_d;
+    addr_q <= do_write_d ? aw_d : ar_d;
     if (wready_o) begin
       wdata_q <= wdata_i;
       wstrb_q <= wstrb_i;
@@ -189,7 +196,7 @@ module npu_regs #(
   logic        is_cnt_lo;
   logic [63:0] cnt_sel;
 
-  assign addr = {do_write ? aw_q : ar_q, 2'b00};
+  assign addr = {addr_q, 2'b00};
 
   always_comb begin
     cnt_sel = '0;
@@ -374,13 +381,12 @@ module npu_regs #(
     endcase
   end
 
-  // ---- writes: what comes in, merged by strobes with what is there
-  logic [31:0] strobes, set, merged;
+  // ---- writes: a bit changes where its byte is strobed, which is its clock enable
+  logic [31:0] strobes, set;
   logic        is_ctrl, ctrl_start, ctrl_reset, ctrl_clear, write_ok, we;
 
   assign strobes = {{8{wstrb_q[3]}}, {8{wstrb_q[2]}}, {8{wstrb_q[1]}}, {8{wstrb_q[0]}}};
   assign set = wdata_q & strobes;
-  assign merged = set | (value & ~strobes);
   assign is_ctrl = addr == abi_pkg::REG_CTRL;
   assign ctrl_start = set[abi_pkg::REG_CTRL_START_LSB];
   assign ctrl_reset = set[abi_pkg::REG_CTRL_SOFT_RESET_LSB];
@@ -395,11 +401,11 @@ module npu_regs #(
     if (addr == abi_pkg::REG_FBCB_DATA && wstrb_q != 4'hF) write_ok = 1'b0;
   end
 
-  assign we = do_write && write_ok;
+  assign we = do_write_q && write_ok;
 
   always_ff @(posedge clk_i) begin
-    if (do_write) bresp_o <= write_ok ? RespOkay : RespRefused;
-    if (do_read) begin
+    if (do_write_q) bresp_o <= write_ok ? RespOkay : RespRefused;
+    if (do_read_q) begin
       rresp_o <= hit ? RespOkay : RespRefused;
       rdata_o <= hit ? value : '0;
     end
@@ -423,31 +429,37 @@ module npu_regs #(
       slot_table_q <= '0;
     end else if (we) begin
       case (addr)
-        abi_pkg::REG_SCRATCH0: scratch0_q <= merged;
-        abi_pkg::REG_SCRATCH1: scratch1_q <= merged;
-        abi_pkg::REG_IRQ_ENABLE: irq_enable_q <= merged[1:0];
+        abi_pkg::REG_SCRATCH0: for (int i = 0; i < 32; i++) if (strobes[i]) scratch0_q[i] <= wdata_q[i];
+        abi_pkg::REG_SCRATCH1: for (int i = 0; i < 32; i++) if (strobes[i]) scratch1_q[i] <= wdata_q[i];
+        abi_pkg::REG_IRQ_ENABLE: for (int i = 0; i < 2; i++) if (strobes[i]) irq_enable_q[i] <= wdata_q[i];
         abi_pkg::REG_LAYERS: begin
-          first_q <= merged[abi_pkg::REG_LAYERS_FIRST_LSB+:abi_pkg::REG_LAYERS_FIRST_W];
-          last_q <= merged[abi_pkg::REG_LAYERS_LAST_LSB+:abi_pkg::REG_LAYERS_LAST_W];
+          for (int i = 0; i < abi_pkg::REG_LAYERS_FIRST_W; i++) begin
+            if (strobes[abi_pkg::REG_LAYERS_FIRST_LSB+i]) first_q[i] <= wdata_q[abi_pkg::REG_LAYERS_FIRST_LSB+i];
+          end
+          for (int i = 0; i < abi_pkg::REG_LAYERS_LAST_W; i++) begin
+            if (strobes[abi_pkg::REG_LAYERS_LAST_LSB+i]) last_q[i] <= wdata_q[abi_pkg::REG_LAYERS_LAST_LSB+i];
+          end
         end
         abi_pkg::REG_BATCH: begin
-          b_act_q <= merged[abi_pkg::REG_BATCH_B_ACT_LSB+:abi_pkg::REG_BATCH_B_ACT_W];
+          for (int i = 0; i < abi_pkg::REG_BATCH_B_ACT_W; i++) begin
+            if (strobes[abi_pkg::REG_BATCH_B_ACT_LSB+i]) b_act_q[i] <= wdata_q[abi_pkg::REG_BATCH_B_ACT_LSB+i];
+          end
         end
-        abi_pkg::REG_DESC_BASE_LO: desc_base_q[31:0] <= merged;
-        abi_pkg::REG_DESC_BASE_HI: desc_base_q[AW-1:32] <= merged[AW-33:0];
-        abi_pkg::REG_WEIGHT_BASE_LO: weight_base_q[31:0] <= merged;
-        abi_pkg::REG_WEIGHT_BASE_HI: weight_base_q[AW-1:32] <= merged[AW-33:0];
-        abi_pkg::REG_SLOT_BASE_LO: slot_base_q[31:0] <= merged;
-        abi_pkg::REG_SLOT_BASE_HI: slot_base_q[AW-1:32] <= merged[AW-33:0];
-        abi_pkg::REG_SLOT_STRIDE: slot_stride_q <= merged;
-        abi_pkg::REG_N_SLOT: n_slot_q <= merged[6:0];
-        abi_pkg::REG_WATCHDOG: watchdog_q <= merged;
-        abi_pkg::REG_FBCB_ADDR: fbcb_addr_q <= merged[FW-1:0];
+        abi_pkg::REG_DESC_BASE_LO: for (int i = 0; i < 32; i++) if (strobes[i]) desc_base_q[i] <= wdata_q[i];
+        abi_pkg::REG_DESC_BASE_HI: for (int i = 0; i < AW - 32; i++) if (strobes[i]) desc_base_q[32 + i] <= wdata_q[i];
+        abi_pkg::REG_WEIGHT_BASE_LO: for (int i = 0; i < 32; i++) if (strobes[i]) weight_base_q[i] <= wdata_q[i];
+        abi_pkg::REG_WEIGHT_BASE_HI: for (int i = 0; i < AW - 32; i++) if (strobes[i]) weight_base_q[32 + i] <= wdata_q[i];
+        abi_pkg::REG_SLOT_BASE_LO: for (int i = 0; i < 32; i++) if (strobes[i]) slot_base_q[i] <= wdata_q[i];
+        abi_pkg::REG_SLOT_BASE_HI: for (int i = 0; i < AW - 32; i++) if (strobes[i]) slot_base_q[32 + i] <= wdata_q[i];
+        abi_pkg::REG_SLOT_STRIDE: for (int i = 0; i < 32; i++) if (strobes[i]) slot_stride_q[i] <= wdata_q[i];
+        abi_pkg::REG_N_SLOT: for (int i = 0; i < 7; i++) if (strobes[i]) n_slot_q[i] <= wdata_q[i];
+        abi_pkg::REG_WATCHDOG: for (int i = 0; i < 32; i++) if (strobes[i]) watchdog_q[i] <= wdata_q[i];
+        abi_pkg::REG_FBCB_ADDR: for (int i = 0; i < FW; i++) if (strobes[i]) fbcb_addr_q[i] <= wdata_q[i];
         abi_pkg::REG_FBCB_DATA: fbcb_addr_q <= fbcb_addr_q + 1'b1;
         default: begin
           for (int unsigned i = 0; i < abi_pkg::REG_SLOT_TABLE_COUNT; i++) begin
             if (addr == abi_pkg::REG_SLOT_TABLE + 12'(4 * i)) begin
-              slot_table_q[SW*i+:SW] <= merged[SW-1:0];
+              for (int unsigned b = 0; b < SW; b++) if (strobes[b]) slot_table_q[SW*i+b] <= wdata_q[b];
             end
           end
         end
@@ -524,12 +536,12 @@ module npu_regs #(
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) cnt_hi_q <= '0;
-    else if (do_read && is_cnt_lo) cnt_hi_q <= cnt_sel[63:32];
+    else if (do_read_q && is_cnt_lo) cnt_hi_q <= cnt_sel[63:32];
   end
 
   always_ff @(posedge clk_i) begin
     time_q <= time_q + 1'b1;
-    if (do_read && addr == abi_pkg::REG_TIME_LO) time_hi_q <= time_q[63:32];
+    if (do_read_q && addr == abi_pkg::REG_TIME_LO) time_hi_q <= time_q[63:32];
     if (!rst_ni) begin
       time_q <= '0;
       time_hi_q <= '0;
@@ -538,7 +550,7 @@ module npu_regs #(
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) refused_q <= 1'b0;
-    else if ((do_write && !write_ok) || (do_read && !hit)) refused_q <= 1'b1;
+    else if ((do_write_q && !write_ok) || (do_read_q && !hit)) refused_q <= 1'b1;
     else if (we && addr == abi_pkg::REG_ACCESS && set[abi_pkg::REG_ACCESS_REFUSED_LSB]) refused_q <= 1'b0;
   end
 

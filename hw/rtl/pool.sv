@@ -192,8 +192,8 @@ module pool #(
   end
 
   for (genvar i = 0; i < OUT; i++) begin : gen_post
-    logic signed [47:0] word, full, shifted;
-    logic signed [15:0] sat;
+    logic signed [47:0] word, full;
+    logic signed [15:0] y;
     assign word = 48'($signed(s1_q[i*SUM+:SUM]));
     if (i < NARROW) begin : gen_avg
       logic signed [47:0] one, two;
@@ -207,18 +207,13 @@ module pool #(
     end else begin : gen_pass
       assign full = word;
     end
-    assign shifted = avg_i ? $signed(s2_q[i*48+:48]) >>> shift_i : $signed(s2_q[i*48+:48]);
-    always_comb begin
-      if (shifted > 48'sd32767) sat = 16'sh7FFF;
-      else if (shifted < -48'sd32768) sat = 16'sh8000;
-      else sat = shifted[15:0];
-    end
+    shift_clamp #(.W(48)) u_clamp (
+      .x_i(s2_q[i*48+:48]), .sh_i(avg_i ? shift_i : 6'd0), .lo_i(lo_i), .hi_i(hi_i), .y_o(y)
+    );
     always_ff @(posedge clk_i) begin
       if (en) begin
         s2_q[i*48+:48] <= full;
-        if (sat < $signed(lo_i)) s3_q[i*16+:16] <= lo_i;
-        else if (sat > $signed(hi_i)) s3_q[i*16+:16] <= hi_i;
-        else s3_q[i*16+:16] <= sat;
+        s3_q[i*16+:16] <= y;
       end
     end
   end

@@ -21,24 +21,16 @@ module post #(
   assign half = (sh_i == '0) ? 49'sd0 : (49'sd1 <<< (sh_i - 6'd1));
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
-    logic signed [48:0] base_q, res_q, sum_q, shifted;
-    logic signed [15:0] sat, y_q;
+    logic signed [48:0] base_q, res_q, sum_q;
+    logic signed [15:0] y, y_q;
 
-    assign shifted = sum_q >>> sh_i;
-    always_comb begin
-      if (shifted > 49'sd32767) sat = 16'sh7FFF;
-      else if (shifted < -49'sd32768) sat = 16'sh8000;
-      else sat = shifted[15:0];
-    end
-
+    shift_clamp #(.W(49)) u_clamp (.x_i(sum_q), .sh_i, .lo_i(lo_i), .hi_i(hi_i), .y_o(y));
     always_ff @(posedge clk_i) begin
       if (en_i) begin
         base_q <= 49'($signed(acc_i[i*ACC+:ACC])) + 49'($signed(bias_i[i*32+:32]));
         res_q <= (49'($signed(res_i[i*16+:16])) <<< rs_i) + half;
         sum_q <= base_q + res_q;
-        if (sat < $signed(lo_i)) y_q <= $signed(lo_i);
-        else if (sat > $signed(hi_i)) y_q <= $signed(hi_i);
-        else y_q <= sat;
+        y_q <= y;
       end
     end
     assign y_o[i*16+:16] = y_q;

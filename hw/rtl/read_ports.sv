@@ -82,7 +82,8 @@ module read_ports #(
     logic [N*(AW-LB)-1:0] cut_addr;
     logic [N*(SB+1)-1:0]  cut_len;
     logic [CB-1:0]   ptr_q, sel;
-    logic [1:0]      top;
+    logic [N-1:0]    sel_one;               // sel, a bit a client
+    logic [N*3-1:0]  load;
     logic            grant, last;
     logic [AW-LB-1:0] cur_addr;
     logic [SB:0]     len;
@@ -100,7 +101,7 @@ module read_ports #(
         .addr_i (req_addr_i[c*AW+LB+:AW-LB]),
         .words_i(req_beats_i[c*16+:16]),
         .valid_o(pend[c]),
-        .take_i (grant && sel == CB'(c)),
+        .take_i (grant && sel_one[c]),
         .addr_o (cut_addr[c*(AW-LB)+:AW-LB]),
         .len_o  (cut_len[c*(SB+1)+:SB+1]),
         .last_o (cut_last[c])
@@ -116,26 +117,24 @@ module read_ports #(
       p_room = '0;
       for (int unsigned p = 0; p < N_AXI; p++) begin
         for (int unsigned c = 0; c < N; c++) begin
-          if (sel == CB'(c) && room_q[p*(DB+1)+:DB+1] >= (DB + 1)'(cut_len[c*(SB+1)+:SB+1])) p_room[p] = 1'b1;
+          if (sel_one[c] && room_q[p*(DB+1)+:DB+1] >= (DB + 1)'(cut_len[c*(SB+1)+:SB+1])) p_room[p] = 1'b1;
         end
       end
     end
+    // Of those of the highest level the first at or after the pointer, in cyclic order.
     always_comb begin
-      top = '0;
-      for (int unsigned i = 0; i < N; i++) begin
-        if (pend[i] && level_i[i*2+:2] > top) top = level_i[i*2+:2];
-      end
-      sel = '0;
-      for (int unsigned i = 0; i < N; i++) begin  // the first at or after the pointer, else of all
-        if (pend[N-1-i] && level_i[(N-1-i)*2+:2] == top) sel = CB'(N - 1 - i);
-      end
-      for (int unsigned i = 0; i < N; i++) begin
-        if (pend[N-1-i] && level_i[(N-1-i)*2+:2] == top && CB'(N - 1 - i) >= ptr_q) sel = CB'(N - 1 - i);
+      for (int unsigned c = 0; c < N; c++) load[c*3+:3] = {!pend[c], ~level_i[c*2+:2]};
+    end
+    fairest #(.N(N), .W(3)) u_turn (.load_i(load), .turn_i(ptr_q), .sel_o(sel_one), .port_o(sel));
+    always_comb begin
+      cur_addr = '0;
+      len = '0;
+      for (int unsigned c = 0; c < N; c++) begin
+        cur_addr = cur_addr | (sel_one[c] ? cut_addr[c*(AW-LB)+:AW-LB] : '0);
+        len = len | (sel_one[c] ? cut_len[c*(SB+1)+:SB+1] : '0);
       end
     end
-    assign cur_addr = cut_addr[sel*(AW-LB)+:AW-LB];
-    assign len = cut_len[sel*(SB+1)+:SB+1];
-    assign last = cut_last[sel];
+    assign last = (sel_one & cut_last) != '0;
     assign grant = pend != '0 && !flush_i && order_ready && (p_sel & p_ready & p_room) != '0;
 
     always_ff @(posedge clk_i) begin

@@ -115,26 +115,28 @@ module res_loader #(
     end
   end
 
-  // beats with the words to use of each: skip at a chunk's first, what is left at its last
-  logic          m_valid, m_pop;
-  logic [OW-1:0] m_skip;
-  logic [7:0]    m_words;
-  fifo #(.WIDTH(OW + 8), .DEPTH(16)) u_meta (
+  // Beats with the words to use of each: skip at a chunk's first, what is left at its last. What the next
+  // beat gives stands in registers before it comes: answers take longer than that.
+  localparam int unsigned CHUNKS = 16;
+  logic                  m_valid, next, room_unused, head_q, ends_q;
+  logic [$clog2(CHUNKS):0] asked_q;      // chunks
+  logic [OW-1:0]         m_skip, drop_q;
+  logic [7:0]            m_words, left_q;
+  logic [CW-1:0]         push_cnt_q;
+  assign meta_ready = asked_q != ($clog2(CHUNKS) + 1)'(CHUNKS);
+  fifo #(.WIDTH(OW + 8), .DEPTH(CHUNKS)) u_meta (
     .clk_i,
     .rst_ni,
     .valid_i(go && req_ready_i),
-    .ready_o(meta_ready),
+    .ready_o(room_unused),
     .wdata_i({skip_q, chunk_words}),
     .valid_o(m_valid),
-    .ready_i(m_pop),
+    .ready_i(next),
     .rdata_o({m_skip, m_words})
   );
 
-  logic                   b_valid, gear_ready, begun_q, push;
+  logic                   b_valid, gear_ready, push;
   logic [AXI_BYTES*8-1:0] b_data;
-  logic [7:0]             left_q, left, after;
-  logic [OW-1:0]          skip;
-  logic [CW-1:0]          push_cnt;
   beat_fifo #(.WIDTH(AXI_BYTES * 8), .DEPTH(BEATS)) u_beats (
     .clk_i,
     .rst_ni,
@@ -144,29 +146,37 @@ module res_loader #(
     .ready_i(push),
     .rdata_o(b_data)
   );
-  assign push = b_valid && m_valid && gear_ready;
+  assign push = b_valid && head_q && gear_ready;
   assign beat_pop = push;
-  assign left = begun_q ? left_q : m_words;
-  assign skip = begun_q ? '0 : m_skip;
-  assign after = (left > 8'(WPB)) ? left - 8'(WPB) : '0;
-  assign m_pop = push && after == '0;
-  assign push_cnt = CW'(((left > 8'(WPB)) ? 8'(WPB) : left) - 8'(skip));
+  assign next = !head_q || (push && ends_q);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      begun_q <= 1'b0;
-    end else if (push) begin
-      begun_q <= after != '0;
+      head_q <= 1'b0;
+      asked_q <= '0;
+    end else begin
+      if (next) head_q <= m_valid;
+      asked_q <= asked_q + ($clog2(CHUNKS) + 1)'(go && req_ready_i) - ($clog2(CHUNKS) + 1)'(push && ends_q);
     end
-    if (push) left_q <= after;
+    if (next) begin
+      drop_q <= m_skip;
+      left_q <= m_words;
+      ends_q <= m_words <= 8'(WPB);
+      push_cnt_q <= CW'(((m_words <= 8'(WPB)) ? m_words : 8'(WPB)) - 8'(m_skip));
+    end else if (push) begin
+      drop_q <= '0;
+      left_q <= left_q - 8'(WPB);
+      ends_q <= left_q <= 8'(2 * WPB);
+      push_cnt_q <= CW'((left_q <= 8'(2 * WPB)) ? left_q - 8'(WPB) : 8'(WPB));
+    end
   end
 
   gearbox #(.IN_WORDS(WPB), .OUT_WORDS(LANES)) u_gear (
     .clk_i,
     .rst_ni,
     .push_i    (push),
-    .push_cnt_i(push_cnt),
-    .data_i    (b_data >> {skip, 4'b0}),
+    .push_cnt_i(push_cnt_q),
+    .data_i    (b_data >> {drop_q, 4'b0}),
     .ready_o   (gear_ready),
     .pop_i,
     .pop_cnt_i,
@@ -175,5 +185,5 @@ module res_loader #(
   );
 
   logic unused;
-  assign unused = ^{pool_unused, keep_unused, elem_unused, rsp_last_i, run_addr[0]};
+  assign unused = ^{pool_unused, room_unused, keep_unused, elem_unused, rsp_last_i, run_addr[0]};
 endmodule

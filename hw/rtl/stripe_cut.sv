@@ -1,6 +1,7 @@
 // Cuts requests (an address and a number of words) at multiples of a stripe of WORDS words. A second
 // request waits behind the one being cut, so that ready_o comes out of a register and stripes follow each
-// other without a bubble. A request can be cut in the cycle after it came.
+// other without a bubble. A request can be cut in the cycle after it came; what a stripe is comes out of
+// registers too.
 module stripe_cut #(
   parameter int unsigned AW    = 32,  // bits of an address, which counts words
   parameter int unsigned WORDS = 4,   // a power of two
@@ -22,21 +23,25 @@ module stripe_cut #(
     $fatal(1, "stripe_cut: WORDS must be a power of two");
   end
 
-  logic          pend_q, next_valid_q, free;
-  logic [AW-1:0] addr_q, next_addr_q;
-  logic [15:0]   words_q, next_words_q;
-  logic [SB:0]   to_stripe;
+  logic          pend_q, last_q, next_valid_q, free;
+  logic [AW-1:0] addr_q, next_addr_q, new_addr;
+  logic [15:0]   words_q, next_words_q, new_words, rest;
+  logic [SB:0]   len_q, to_stripe;
 
+  // A new request's first stripe ends where stripes do; those behind it are whole, the last one excepted.
+  assign new_addr = next_valid_q ? next_addr_q : addr_i;
+  assign new_words = next_valid_q ? next_words_q : words_i;
   always_comb begin
     to_stripe = (SB + 1)'(WORDS);
-    if (WORDS > 1) to_stripe = (SB + 1)'(WORDS) - ((SB + 1)'(addr_q) & (SB + 1)'(WORDS - 1));
+    if (WORDS > 1) to_stripe = (SB + 1)'(WORDS) - ((SB + 1)'(new_addr) & (SB + 1)'(WORDS - 1));
   end
-  assign last_o = words_q[15:SB+1] == '0 && words_q[SB:0] <= to_stripe;
-  assign len_o = last_o ? (SB + 1)'(words_q) : to_stripe;
+  assign rest = words_q - 16'(len_q);
+  assign last_o = last_q;
+  assign len_o = len_q;
   assign addr_o = addr_q;
   assign valid_o = pend_q;
   assign ready_o = !next_valid_q;
-  assign free = !pend_q || (take_i && last_o);
+  assign free = !pend_q || (take_i && last_q);
 
   always_ff @(posedge clk_i) begin
     if (!next_valid_q) begin
@@ -44,11 +49,15 @@ module stripe_cut #(
       next_words_q <= words_i;
     end
     if (free) begin
-      addr_q <= next_valid_q ? next_addr_q : addr_i;
-      words_q <= next_valid_q ? next_words_q : words_i;
+      addr_q <= new_addr;
+      words_q <= new_words;
+      last_q <= new_words <= 16'(to_stripe);
+      len_q <= (new_words <= 16'(to_stripe)) ? (SB + 1)'(new_words) : to_stripe;
     end else if (take_i) begin
-      addr_q <= addr_q + AW'(to_stripe);
-      words_q <= words_q - 16'(to_stripe);
+      addr_q <= addr_q + AW'(len_q);
+      words_q <= rest;
+      last_q <= rest <= 16'(WORDS);
+      len_q <= (rest <= 16'(WORDS)) ? (SB + 1)'(rest) : (SB + 1)'(WORDS);
     end
     if (!rst_ni) begin
       pend_q <= 1'b0;

@@ -10,7 +10,7 @@
 // address register, activation buffer) and the last lane of a chain one cycle a lane later.
 //
 // What a layer and a C tile make of k and s is worked out once, in registers, as is what the next load
-// takes; loads leave through a register, since they reach every PE.
+// takes (of padding: all that can leave at once); loads leave through a register, since they reach every PE.
 module weight_feed #(
   parameter int unsigned T_P       = 8,
   parameter int unsigned T_C       = 32,
@@ -85,7 +85,7 @@ module weight_feed #(
   logic [WW-1:0] wait_q;                 // cycles until the last swap has passed
 
   logic [15:0] nch;
-  logic [CW-1:0] fill, need_q, need_d, pop_cnt;
+  logic [CW-1:0] fill, need_q, need_d, gone;
   /* verilator lint_off UNUSEDSIGNAL */
   logic [31:0] w_bytes, w_tile;
   /* verilator lint_on UNUSEDSIGNAL */
@@ -94,11 +94,12 @@ module weight_feed #(
   logic [OUT*16-1:0] words;
 
   // what k and s make of it: vectors (a PE's words) of a pass, how many are read at a time
-  logic        half, pair, two, two_q, odd, odd_q, odd_d;
+  logic        half, pair, two, two_q, odd, odd_q;
   logic [15:0] tc, tc_q, nv, nv_q;
   logic [15:0] pe_left_q, pe_left_d;     // vectors of the pass that the next load and those behind it take
   logic [LW-1:0] at_once, at_once_q, next_load;
   logic        last_load_q, last_load_d, all_here;
+  logic        fresh_q;                  // of the tile nothing has come yet: its first load is worked out
   logic [5:0]  lanes, lanes_q;
   assign half = f.k == 2'd1;
   assign pair = f.k == 2'd2;
@@ -113,13 +114,7 @@ module weight_feed #(
   // What the next load takes: a pass begins with all vectors of the C tile.
   always_comb begin
     pe_left_d = pe_left_q - 16'(at_once_q);
-    odd_d = odd_q;
-    if (state_q == StTile) begin
-      pe_left_d = nv;
-      odd_d = odd;
-    end else if (state_q == StFull) begin
-      pe_left_d = nv_q;
-    end
+    if (state_q == StFull || fresh_q) pe_left_d = nv_q;
     last_load_d = pe_left_d <= 16'(at_once_q);
     next_load = last_load_d ? LW'(pe_left_d) : at_once_q;
     // constants only: a product would cost a DSP
@@ -127,7 +122,7 @@ module weight_feed #(
     for (int unsigned i = 1; i <= W_LOAD; i++) begin
       if (next_load == LW'(i)) need_d = half ? CW'(i * 2 * FH) : CW'(i * T_P);
     end
-    if (odd_d && last_load_d) need_d = need_d - CW'(FH);
+    if (odd_q && last_load_d) need_d = need_d - CW'(FH);
   end
   assign last_chunk = p0_q + 24'(lanes_q) >= d.kwc;
   assign last_kh = kh_q + 8'd1 == d.k_h;
@@ -144,13 +139,13 @@ module weight_feed #(
   assign ring_ready_o = gear_ready && left_q != '0;
   assign all_here = fill >= need_q;
   assign pop = (state_q == StLoad && wait_q == '0 && all_here) || (state_q == StPad && fill != '0);
-  assign pop_cnt = (state_q != StPad) ? need_q : ((fill > CW'(OUT)) ? CW'(OUT) : fill);
+  assign gone = (fill > CW'(OUT)) ? CW'(OUT) : fill;  // of padding
   assign short_stream = state_q == StLoad && left_q == '0 && !all_here;
   assign tile_done = state_q == StPad && left_q == '0 && fill == '0;
   assign ring_commit_o = !replay_q || last_visit_q;
   assign ring_rewind_o = tile_done && replay_q && !last_visit_q && (f.order || last_c);
 
-  gearbox #(.IN_WORDS(WPB), .OUT_WORDS(OUT)) u_gear (
+  gearbox #(.IN_WORDS(WPB), .OUT_WORDS(OUT), .ALL(1'b1)) u_gear (
     .clk_i,
     .rst_ni,
     .push_i    (push),
@@ -158,7 +153,7 @@ module weight_feed #(
     .data_i    (ring_data_i),
     .ready_o   (gear_ready),
     .pop_i     (pop),
-    .pop_cnt_i (pop_cnt),
+    .pop_cnt_i (need_q),
     .data_o    (words),
     .fill_o    (fill)
   );
@@ -191,7 +186,8 @@ module weight_feed #(
       last_visit_q <= 1'b0;
     end else begin
       if (push) left_q <= left_q - 28'd1;
-      if (state_q == StTile || state_q == StFull || pop) begin
+      fresh_q <= state_q == StTile;
+      if (state_q == StFull || fresh_q || (state_q == StLoad && pop)) begin
         pe_left_q <= pe_left_d;
         last_load_q <= last_load_d;
         need_q <= need_d;
@@ -226,6 +222,7 @@ module weight_feed #(
           last_visit_q <= last_rows && last_b;
           group_q <= '0;
           pads_q <= '0;
+          need_q <= CW'(OUT);
           len_q <= len;
           left_q <= len;
           rest_q <= rest_q - len;
@@ -249,13 +246,14 @@ module weight_feed #(
               kh_q <= kh_q + 8'd1;
               if (last_kh) begin
                 kh_q <= '0;
+                need_q <= CW'(OUT);
                 state_q <= StPad;
               end
             end
           end
         end
         StPad: begin  // the padding goes, and with it the stream must be used up
-          if (pop) pads_q <= (pads_q >= 8'(PAD) || 32'(pop_cnt) >= PAD) ? 8'(PAD) : pads_q + 8'(pop_cnt);
+          if (pop) pads_q <= (pads_q >= 8'(PAD) || 32'(gone) >= PAD) ? 8'(PAD) : pads_q + 8'(gone);
           if (tile_done) begin
             if (f.order ? last_visit_q : 1'b1) begin
               c_rest_q <= last_c ? d.out_c : c_rest_q - tc_q;

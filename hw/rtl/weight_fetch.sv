@@ -80,10 +80,12 @@ module weight_fetch #(
   logic [AW-1:0] addr_q;
   logic [27:0]   left_q;                // beats left of the bias or of the tile's weights
   logic [RW-1:0] free_q;                // beats of the ring not promised
+  logic [RW-1:0] spare_q, spare;        // those, and what is there for replay alone
+  logic          low_q;
   logic [5:0]    bfree_q;               // beats of the bias queue not promised
   logic [4:0]    chunk;
   logic          is_bias, go, room, bias_pop, last_chunk;
-  logic [RW-1:0] freed, again;
+  logic [RW-1:0] freed;
   logic          is_gemm, has_bias, lq_ready, replay;
   logic [31:0]   w_offset, w_bytes;
 
@@ -115,8 +117,23 @@ module weight_fetch #(
     .rdata_o(k_bias)
   );
 
-  // what the ring keeps for replay is of no use before the rewind
-  assign low_o = free_q + again > RW'(WRING_BEATS - LOW);
+  // What the ring keeps for replay is of no use before the rewind. Whether a request leaves is known last,
+  // so both cases stand ready.
+  logic issued;
+  assign issued = go && req_ready_i && !is_bias;
+  assign spare = ring_rewind_i ? free_q : spare_q + RW'(ring_valid_o && ring_ready_i);
+  assign low_o = low_q;
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      spare_q <= RW'(WRING_BEATS);
+      low_q <= 1'b1;
+      free_q <= RW'(WRING_BEATS);
+    end else begin
+      spare_q <= issued ? spare - RW'(chunk) : spare;
+      low_q <= issued ? spare > RW'(WRING_BEATS - LOW) + RW'(chunk) : spare > RW'(WRING_BEATS - LOW);
+      free_q <= issued ? free_q + freed - RW'(chunk) : free_q + freed;
+    end
+  end
   weight_ring #(.WIDTH(AXI_BYTES * 8), .DEPTH(WRING_BEATS)) u_ring (
     .clk_i,
     .rst_ni,
@@ -127,8 +144,7 @@ module weight_fetch #(
     .rdata_o(ring_data_o),
     .commit_i(ring_commit_i),
     .rewind_i(ring_rewind_i),
-    .freed_o(freed),
-    .again_o(again)
+    .freed_o(freed)
   );
 
   logic                   b_valid;
@@ -152,10 +168,8 @@ module weight_fetch #(
     if (!rst_ni) begin
       state_q <= StIdle;
       layer_no_q <= '0;
-      free_q <= RW'(WRING_BEATS);
       bfree_q <= 6'(BFIFO);
     end else begin
-      free_q <= free_q + freed - ((go && req_ready_i && !is_bias) ? RW'(chunk) : '0);
       bfree_q <= bfree_q + 6'(bias_pop) - ((go && req_ready_i && is_bias) ? 6'(chunk) : '0);
       unique case (state_q)
         StIdle: begin

@@ -16,8 +16,7 @@ module weight_ring #(
   output logic [WIDTH-1:0] rdata_o,
   input  logic             commit_i,   // what was taken before this cycle is done with
   input  logic             rewind_i,   // not together with commit_i; nothing is taken in this cycle
-  output logic [AW:0]      freed_o,    // words, of this cycle's commit
-  output logic [AW:0]      again_o     // words taken that a rewind brings back
+  output logic [AW:0]      freed_o     // words, of this cycle's commit
 );
   if (DEPTH < 4 || (DEPTH & (DEPTH - 1)) != 0) begin : gen_bad_depth
     $fatal(1, "weight_ring: DEPTH must be a power of two of at least 4");
@@ -28,8 +27,7 @@ module weight_ring #(
 
   assign fetch = wptr_q != rptr_q && (!out_valid_q || ready_i) && !rewind_i;
   assign valid_o = out_valid_q && !rewind_i;
-  assign again_o = taken_q - kept_q;
-  assign freed_o = commit_i ? again_o : '0;
+  assign freed_o = commit_i ? taken_q - kept_q : '0;
 
   ram_1r1w #(.WIDTH(WIDTH), .DEPTH(DEPTH)) u_ram (
     .clk_i,

@@ -319,6 +319,18 @@ type Run struct {
 	PeakMB     float64        `json:"peak_mb"`     // of yosys
 }
 
+// URAMs is what the run's memories take where a URAM is 4K x 72 and no narrower, which is what other tools
+// than yosys make of them: yosys lays rows of a narrow memory side by side.
+func (r Run) URAMs() int {
+	n := 0
+	for _, m := range r.Memories {
+		if m.In == InURAM {
+			n += (m.Words + 4095) / 4096 * ((m.Width + 71) / 72)
+		}
+	}
+	return n
+}
+
 // Check holds a run to what the design demands and gives every reason against it.
 func (r Run) Check() error {
 	var errs []error
@@ -342,7 +354,9 @@ func (r Run) Check() error {
 		}
 	}
 	if d, ok := DeviceOf(r.Design.Board); ok && d.Family == r.Family {
-		errs = append(errs, d.Fits(r.Resources))
+		have := r.Resources
+		have.URAM = max(have.URAM, r.URAMs())
+		errs = append(errs, d.Fits(have))
 	}
 	return errors.Join(errs...)
 }

@@ -183,6 +183,24 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
+	// a bank that yosys lays into one URAM is four where a word is 72 bits; folded it is one
+	z, err := configs.Load("zcu104")
+	if err != nil {
+		t.Fatal(err)
+	}
+	banks := Run{Design: z, Family: "xcup", Top: "act_buffer", Resources: Resources{URAM: 64}}
+	for range 64 {
+		banks.Memories = append(banks.Memories, Memory{Name: "bank", Words: 4096, Width: 64, In: InURAM})
+	}
+	if err := banks.Check(); err != nil || banks.URAMs() != 64 {
+		t.Errorf("folded: %d URAMs, %v", banks.URAMs(), err)
+	}
+	for i := range banks.Memories {
+		banks.Memories[i].Words, banks.Memories[i].Width = 16384, 16
+	}
+	if err := banks.Check(); err == nil || !strings.Contains(err.Error(), "256 URAMs") {
+		t.Errorf("256 URAMs on a part of 96: %v", err)
+	}
 	other := good
 	other.Top, other.Resources.DSP, other.PackedDSP = "pool", 4, 0
 	if err := other.Check(); err != nil {

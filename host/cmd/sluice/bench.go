@@ -36,7 +36,7 @@ func (*benchCmd) Help() string {
 
 type benchSuiteCmd struct {
 	Names    []string `arg:"" optional:"" name:"name" help:"fig1, fig7, fig8, fig9, fig10, table1, table2, ablation, overload, bursts, heldout, exits, sensitivity, or all."`
-	Policies []string `placeholder:"A,B" help:"Only these policies (default: all); statements about others are left out."`
+	Policies []string `placeholder:"A,B" help:"Only these policies of ${policies} (default: all); statements about others are left out."`
 	Seeds    []uint64 `default:"1,2,3" help:"Seeds; intervals are over them."`
 	N        int      `default:"20000" short:"n" help:"Requests a run."`
 	Workers  int      `default:"2" help:"Runs at the same time; the results do not depend on it."`

@@ -8,8 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/cli"
+	"github.com/sluice-npu/sluice/host/experiments/disb"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -22,12 +28,16 @@ type benchCUDACmd struct {
 	Config  string   `default:"mid" help:"Configuration that the networks are compiled for."`
 	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	GPU     int      `default:"0" help:"Which GPU."`
-	Params  string   `default:"h200" help:"Parameters of the GPU, by which padding is decided: a name, or a file."`
+	Params  string   `help:"Parameters of the GPU, by which padding is decided and into which params.yaml puts what is measured: a name, or a file. Without it those of the GPU's name; the H200's, as assumed ones, where none are known."`
 	N       int      `short:"n" default:"100" help:"Runs of each thing."`
 	Batches []int    `default:"1,8,32" help:"Batches of the latencies."`
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
 	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml."`
 	JSON    bool     `name:"json" help:"Print JSON."`
+
+	DISB      time.Duration `name:"disb" help:"Run REEF's benchmark too, so long each workload under each system; 0: not."`
+	Shrink    int           `default:"1" help:"Of DISB's networks: every side of a tensor is divided by it."`
+	Workloads []string      `help:"Of DISB (A, B, C, D, E, drive); default: all."`
 }
 
 // Help implements the command.
@@ -36,10 +46,14 @@ func (*benchCUDACmd) Help() string {
 events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
 waiting with 1 to 16 kernels queued, what padding costs, and how well the slowdown of two and four networks
 together is foreseen. Figures stand with their number of runs and their spread; the runs are kept, and
-params.yaml is the parameter file with what was measured in place of what was assumed.
+params.yaml is the parameter file with what was measured in place of what was assumed. How long it takes on a GPU
+nobody knows: begin with -n 20 and fewer --networks and --batches. Where it ends early, by an error or by you, the runs
+until then are kept.
 
 Example:
+  sluice bench gpu -n 20 --out out/try
   sluice bench gpu -n 1000 --out out/h200
+  sluice bench gpu -n 1000 --disb 1s --out out/h200
   sluice bench gpu a.sluice b.sluice c.sluice --json`
 }
 
@@ -49,6 +63,10 @@ type cudaBenchDoc struct {
 	Networks []string    `json:"networks"`
 	N        int         `json:"n"`
 	Rows     []bench.Row `json:"rows"`
+	// Foretold is what the simulated GPU said before anything was measured, by part and key; published, what REEF
+	// says of an MI50.
+	Foretold  map[string]float64 `json:"foretold,omitempty"`
+	Published map[string]float64 `json:"published,omitempty"`
 }
 
 // Run implements the command.
@@ -61,12 +79,40 @@ func (c *benchCUDACmd) Run(e *env) error {
 			return coded(codeUsage, fmt.Errorf("--batches %d: expected 1..32", b))
 		}
 	}
-	f, err := params.Of(c.Params)
-	if err != nil {
-		return coded(codeInput, err)
+	if c.DISB < 0 || c.DISB > time.Minute || c.Shrink < 1 || c.Shrink > 64 {
+		return coded(codeUsage, fmt.Errorf("--disb %s --shrink %d: expected up to 1m, and 1..64", c.DISB, c.Shrink))
 	}
-	if _, err := foundGPU("cuda"); err != nil { // before anything is compiled
+	for _, w := range c.Workloads {
+		if !slices.Contains(disb.Names(), w) {
+			return coded(codeUsage, fmt.Errorf("--workloads %s: expected of %s", w, strings.Join(disb.Names(), ", ")))
+		}
+	}
+	var f *params.File
+	var err error
+	if c.Params != "" {
+		if f, err = params.Of(c.Params); err != nil {
+			return coded(codeInput, err)
+		}
+	}
+	at, err := foundGPU("cuda", c.GPU) // before anything is compiled
+	if err != nil {
 		return coded(codeDevice, err)
+	}
+	device, err := gpuConfig("cuda", c.GPU)
+	if err != nil {
+		return coded(codeDevice, err)
+	}
+	if f == nil {
+		name, _, _ := strings.Cut(at, ", driver for ")
+		if f, err = params.Find(name); err != nil {
+			return err
+		}
+		if f == nil {
+			e.log.Warn("no parameters are known of this GPU: the H200's stand for what is not measured, as assumed ones", "gpu", name)
+			if f, err = params.Of("h200"); err != nil {
+				return err
+			}
+		}
 	}
 	var nets []*bundle.Bundle
 	doc := &cudaBenchDoc{N: c.N}
@@ -95,16 +141,39 @@ func (c *benchCUDACmd) Run(e *env) error {
 			}
 		}
 	}
-	p := f.Params()
+	p, about := f.Params(), cli.About("sluice")
 	raw, err := bench.Run(e.ctx, bench.Config{
-		Library: cudaLibrary(), GPU: c.GPU, Networks: nets, Params: &p, N: c.N, Seed: c.Seed, Batches: c.Batches,
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, Seed: c.Seed, Batches: c.Batches,
+		Program: about.Program + " " + about.Version, Revision: about.Revision,
 		Tell: func(part string) { e.log.Info("bench gpu", "at", part) },
 	})
+	if err == nil && c.DISB > 0 {
+		var all []bench.Series
+		all, err = disb.Run(e.ctx, disb.Config{
+			Library: device.Library, GPU: c.GPU, Params: f, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
+			Spin: !raw.Facts.Fake, Tell: func(what string) { e.log.Info("bench gpu", "at", "DISB "+what) },
+		})
+		raw.Series = append(raw.Series, all...)
+	}
+	if err != nil && raw != nil && len(raw.Series) > 0 { // what was measured until then is not lost
+		if e := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write); e != nil {
+			err = errors.Join(err, e)
+		} else {
+			err = fmt.Errorf("%w (what was seen until then is in %s, without figures)", err, filepath.Join(c.Out, bench.RawFile))
+		}
+	}
 	if err != nil {
 		return coded(codeDevice, err)
 	}
 	doc.header = header{"sluice-bench-cuda/1", version, c.Seed, raw.Label()}
 	doc.Facts, doc.Rows = raw.Facts, raw.Rows()
+	if doc.Foretold, err = disb.Foretold(c.Shrink); err != nil {
+		return err
+	}
+	doc.Published = map[string]float64{}
+	for k, v := range gpus.Published("mi50") {
+		doc.Published[bench.DISB+" "+strings.Join(k[:], " ")] = v
+	}
 	if err := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write); err != nil {
 		return err
 	}
@@ -120,9 +189,15 @@ func (c *benchCUDACmd) Run(e *env) error {
 		return err
 	}
 	fmt.Fprintf(e.stdout, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, raw.Label(), c.N, c.Seed)
-	t := report.Table{Head: []string{"part", "what", "unit", "n", "median", "p95", "p99", "spread"}}
+	t := report.Table{Head: []string{"part", "what", "unit", "n", "median", "p95", "p99", "spread", "foretold", "published (MI50)"}}
+	beside := func(of map[string]float64, r *bench.Row) string {
+		if v, ok := of[r.Part+" "+r.Key]; ok {
+			return fmt.Sprintf("%.4g", v)
+		}
+		return ""
+	}
 	for _, r := range doc.Rows {
-		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), fmt.Sprintf("%.4g", r.Median), fmt.Sprintf("%.4g", r.P95), fmt.Sprintf("%.4g", r.P99), fmt.Sprintf("%.2f", r.Spread))
+		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), fmt.Sprintf("%.4g", r.Median), fmt.Sprintf("%.4g", r.P95), fmt.Sprintf("%.4g", r.P99), fmt.Sprintf("%.2f", r.Spread), beside(doc.Foretold, &r), beside(doc.Published, &r))
 	}
 	return t.Write(e.stdout)
 }

@@ -20,7 +20,7 @@ import (
 type benchRatesCmd struct {
 	what
 	Device  string    `default:"soft" enum:"cosim,soft" help:"Where it runs."`
-	Policy  []string  `default:"serial,fluid" help:"Policies; differences are to the first."`
+	Policy  []string  `default:"serial,fluid" help:"Policies (${policies}); differences are to the first."`
 	Rates   []float64 `default:"0.5,0.6,0.7,0.8,0.9,1.0,1.1,1.2,1.3" help:"Multiples of serial's capacity."`
 	Seeds   []uint64  `default:"1,2,3" help:"Seeds."`
 	N       int       `default:"20000" short:"n" help:"Requests a run."`

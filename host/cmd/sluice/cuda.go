@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
@@ -19,12 +20,12 @@ import (
 func cudaLibrary() string { return os.Getenv("SLUICE_CUDA") }
 
 // gpuConfig is how a GPU of NVIDIA's (cuda) or of AMD's (hip) is opened.
-func gpuConfig(name string) (cuda.Config, error) {
+func gpuConfig(name string, gpu int) (cuda.Config, error) {
 	if name != driver.HIP.Name {
-		masks, err := streamMasks()
-		return cuda.Config{Library: cudaLibrary(), NVML: os.Getenv("SLUICE_NVML"), Masks: masks}, err
+		masks, err := streamMasks(gpu)
+		return cuda.Config{Library: cudaLibrary(), NVML: os.Getenv("SLUICE_NVML"), GPU: gpu, Masks: masks}, err
 	}
-	cfg := cuda.Config{API: driver.HIP, Library: os.Getenv("SLUICE_HIP")}
+	cfg := cuda.Config{API: driver.HIP, Library: os.Getenv("SLUICE_HIP"), GPU: gpu}
 	file := os.Getenv("SLUICE_HIP_KERNELS")
 	if file == "" {
 		return cfg, errors.New("SLUICE_HIP_KERNELS is not set: the name of an object that host/gpu/cuda/kernels/amd.sh has made for the GPU is expected")
@@ -36,7 +37,7 @@ func gpuConfig(name string) (cuda.Config, error) {
 
 // streamMasks are partitions by masks of streams, where SLUICE_MASKS asks for them: known, the drivers whose offset
 // is known, or a file of others'.
-func streamMasks() (*cuda.Masks, error) {
+func streamMasks(gpu int) (*cuda.Masks, error) {
 	from := os.Getenv("SLUICE_MASKS")
 	if from == "" {
 		return nil, nil
@@ -52,15 +53,18 @@ func streamMasks() (*cuda.Masks, error) {
 		}
 	}
 	var err error
-	if m.Driver, err = cuda.DriverVersion(cudaLibrary(), os.Getenv("SLUICE_NVML")); err != nil {
+	if m.Driver, err = cuda.DriverVersion(cudaLibrary(), os.Getenv("SLUICE_NVML"), gpu); err != nil {
 		return nil, fmt.Errorf("SLUICE_MASKS: the driver's exact version: %w", err)
 	}
 	return m, nil
 }
 
-// openGPU opens the first GPU.
-func openGPU(name string) (device.Blocking, error) {
-	cfg, err := gpuConfig(name)
+// openGPU opens a GPU, counted from 0.
+func openGPU(name string, gpu int) (device.Blocking, error) {
+	if _, err := foundGPU(name, gpu); err != nil {
+		return nil, err
+	}
+	cfg, err := gpuConfig(name, gpu)
 	if err != nil {
 		return nil, err
 	}
@@ -68,10 +72,40 @@ func openGPU(name string) (device.Blocking, error) {
 	return cuda.NewSync(cfg)
 }
 
-// foundGPU says which GPU there is.
-func foundGPU(name string) (string, error) {
+// foundGPU says which GPU there is, and that it can be served on.
+func foundGPU(name string, gpu int) (string, error) {
+	all, err := listGPUs(name)
+	if err != nil {
+		return "", err
+	}
+	if gpu < 0 || gpu >= len(all) {
+		return "", fmt.Errorf("GPU %d: %d found, counted from 0 (%s)", gpu, len(all), strings.Join(all, "; "))
+	}
+	return all[gpu], nil
+}
+
+// listGPUs are those that an API finds.
+func listGPUs(name string) ([]string, error) {
 	if name == driver.HIP.Name {
 		return cuda.Found(driver.HIP, os.Getenv("SLUICE_HIP"))
 	}
 	return cuda.Found(driver.CUDA, cudaLibrary())
+}
+
+// readyGPUs says in a line which GPUs can be served on.
+func readyGPUs(name string) (string, error) {
+	all, err := listGPUs(name)
+	if err != nil {
+		return "", err
+	}
+	for i := range all {
+		if len(all) > 1 {
+			all[i] = fmt.Sprintf("%d: %s", i, all[i])
+		}
+	}
+	line := strings.Join(all, "; ")
+	if _, err := gpuConfig(name, 0); err != nil {
+		return "", fmt.Errorf("%s, but %w", line, err)
+	}
+	return line, nil
 }

@@ -10,7 +10,7 @@ import (
 
 var errStatic = errors.New("this sluice was built without the C library (-tags static), which opening a GPU's driver needs")
 
-func openGPU(string) (device.Blocking, error) { return nil, errStatic }
+func openGPU(string, int) (device.Blocking, error) { return nil, errStatic }
 
 // benchCUDACmd is the command that is not there.
 type benchCUDACmd struct {
@@ -20,4 +20,4 @@ type benchCUDACmd struct {
 // Run implements the command.
 func (*benchCUDACmd) Run(*env) error { return coded(codeDevice, errStatic) }
 
-func foundGPU(string) (string, error) { return "", errStatic }
+func readyGPUs(string) (string, error) { return "", errStatic }

@@ -1,3 +1,5 @@
+//go:build !static
+
 package main
 
 import (
@@ -35,6 +37,9 @@ func TestCUDA(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}
+	if doc.Alone != nil || doc.Service != nil || doc.BatchGain != nil || doc.RateMultiple != nil {
+		t.Errorf("without a profile it gives the NPU's figures: %+v, %v", doc.tableDoc, doc.RateMultiple)
+	}
 	if doc.Label != "simulated" || doc.Clock != "measured" || len(doc.Runs) != 2 {
 		t.Errorf("label %s, clock %s, %d runs", doc.Label, doc.Clock, len(doc.Runs))
 	}
@@ -50,7 +55,7 @@ func TestCUDA(t *testing.T) {
 	profiled(t, dir)
 	out.Reset()
 	log.Reset()
-	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir, "-n", "2", "--batches", "1", "--json"}
+	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A"}
 	if code := realMain(gpu, &out, &log); code != codeOK {
 		t.Fatalf("bench gpu: exit code %d: %s", code, log.String())
 	}
@@ -60,6 +65,10 @@ func TestCUDA(t *testing.T) {
 	}
 	if measured.Label != "simulated" || !measured.Facts.Fake || measured.N != 2 || len(measured.Rows) < 50 {
 		t.Errorf("bench gpu: label %s, %+v, n %d, %d rows", measured.Label, measured.Facts, measured.N, len(measured.Rows))
+	}
+	if measured.Foretold["disb A reef rt"] <= 0 || measured.Published["disb A reef rt"] != 1.005 ||
+		!slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.DISB && r.Key == "A reef throughput" }) {
+		t.Errorf("bench gpu --disb: foretold %v, published %v", measured.Foretold, measured.Published)
 	}
 	in, err := os.Open(filepath.Join(dir, bench.RawFile))
 	if err != nil {
@@ -99,12 +108,18 @@ func profiled(t *testing.T, dir string) {
 	if code := realMain(append([]string{"profile", "--runs", "2", "--units", "1,3", "--out", at}, what...), &out, &log); code != codeOK {
 		t.Fatalf("profile: exit code %d: %s", code, log.String())
 	}
-	for _, want := range []string{"on 3 units", "medians of 2 runs on cuda (simulated)"} {
+	for _, want := range []string{"on 3 units", "medians of 2 runs on cuda (simulated)", "sluice run --profile reads it (not its partitions"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("profile says nothing of %q: %s", want, out.String())
 		}
 	}
 	file := filepath.Join(at, "summary.json")
+	part := filepath.Join(dir, "part")
+	out.Reset()
+	if code := realMain(append([]string{"profile", "--runs", "1", "--max-batch", "1", "--out", part}, what...), &out, &log); code != codeOK ||
+		!strings.Contains(out.String(), "wants all batches, without --max-batch") {
+		t.Errorf("a part of a profile: exit code %d: %s%s", code, out.String(), log.String())
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +127,9 @@ func profiled(t *testing.T, dir string) {
 	var doc profileDoc
 	if err := json.Unmarshal(text, &doc); err != nil {
 		t.Fatal(err)
+	}
+	if doc.Law != nil || bytes.Contains(text, []byte("against_table")) {
+		t.Errorf("it compares a GPU with the NPU's table: %+v", doc.Law)
 	}
 	if doc.Label != "simulated" || doc.Runs != 2 || len(doc.Units) != 2*len(doc.Entries) || len(doc.Entries) == 0 {
 		t.Errorf("label %s, %d runs, %d entries, %d by units", doc.Label, doc.Runs, len(doc.Entries), len(doc.Units))
@@ -143,13 +161,22 @@ func profiled(t *testing.T, dir string) {
 	if err := json.Unmarshal(out.Bytes(), &served); err != nil {
 		t.Fatal(err)
 	}
-	if served.Alone != 7_000_000 || served.SLO != 140_000_000 || served.Bundle != doc.Bundle || served.Profile != file {
-		t.Errorf("alone %d ns, SLO %d ns, bundle %s, profile %q", served.Alone, served.SLO, served.Bundle, served.Profile)
+	if served.Alone == nil || *served.Alone != 7_000_000 || served.RateMultiple == nil || served.SLO != 140_000_000 || served.Bundle != doc.Bundle || served.Profile != file {
+		t.Errorf("alone %v ns, SLO %d ns, bundle %s, profile %q", served.tableDoc, served.SLO, served.Bundle, served.Profile)
 	}
 	run = slices.DeleteFunc(run, func(s string) bool { return s == "--json" })
 	for want, change := range map[string]func(*profileDoc){
 		"without --max-batch": func(d *profileDoc) {
 			d.Entries = slices.DeleteFunc(d.Entries, func(x bundle.LatencyEntry) bool { return x.Batch > 2 })
+		},
+		`on device "soft"`:       func(d *profileDoc) { d.Entries[2].Device = "soft" },
+		"its times are measured": func(d *profileDoc) { d.Label = "measured" },
+		"it cannot be": func(d *profileDoc) {
+			for i := range d.Entries {
+				if x := &d.Entries[i]; x.First == 0 && x.Last == 1 {
+					x.P50, x.P99 = 1, 1
+				}
+			}
 		},
 		"schema":                func(d *profileDoc) { d.Schema = "sluice-run/1" },
 		"of bundle":             func(d *profileDoc) { d.Bundle = "another" },
@@ -172,11 +199,20 @@ func profiled(t *testing.T, dir string) {
 	if code := realMain(run, &out, &log); code != codeInput || !strings.Contains(log.String(), "summary.json of sluice profile is expected") {
 		t.Errorf("half a file: exit code %d, %s", code, log.String())
 	}
+	for _, command := range [][]string{append([]string{"profile", "--gpu", "7"}, what...), append(run, "--gpu", "7"), {"bench", "gpu", "--gpu", "7", "--networks", "nothing"}} {
+		log.Reset()
+		write(func(*profileDoc) {})
+		if code := realMain(command, &out, &log); code != codeDevice || !strings.Contains(log.String(), "GPU 7: 1 found, counted from 0 (") {
+			t.Errorf("%v: exit code %d, %s", command, code, log.String())
+		}
+	}
 	for want, args := range map[string][]string{
 		"expected 1..":     append([]string{"profile", "--units", "99"}, what...),
 		"--units is for":   {"profile", "--units", "1", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", dir},
 		"--profile is for": {"run", "--profile", file, "--device", "cosim"},
 		"--max-batch -1":   {"profile", "--max-batch=-1"},
+		"--gpu is for":     {"run", "--gpu", "1", "--device", "soft"},
+		"--gpu is for ":    {"profile", "--gpu", "0"},
 	} {
 		log.Reset()
 		if code := realMain(args, &out, &log); code != codeUsage || !strings.Contains(log.String(), want) {
@@ -225,6 +261,13 @@ func TestMasks(t *testing.T) {
 		run := []string{"profile", "--device", "cuda", "--config", "tiny", "--network", "tiny", "--build", dir, "--out", dir, "--runs", "1", "--max-batch", "1", "--units", "8"}
 		if code := realMain(run, &out, &log); code != c.code || !strings.Contains(out.String()+log.String(), c.says) {
 			t.Errorf("%s: exit code %d, %s%s", c.masks, code, out.String(), log.String())
+		}
+		if c.code == codeOK {
+			continue
+		}
+		log.Reset()
+		if code := realMain([]string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir}, &out, &log); code != c.code || !strings.Contains(log.String(), c.says) {
+			t.Errorf("bench gpu, %s: exit code %d, %s", c.masks, code, log.String())
 		}
 	}
 }

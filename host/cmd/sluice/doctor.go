@@ -85,7 +85,7 @@ func (c *doctorCmd) Run(e *env) error {
 	add("onnxruntime", "sluice verify --oracle, dse compile --evaluate", python, err)
 
 	for _, name := range gpuDevices {
-		found, err := foundGPU(name)
+		found, err := readyGPUs(name)
 		add("gpu", "--device "+name, found, err)
 		checks[len(checks)-1].Optional = true
 	}

@@ -16,12 +16,17 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/sluice-npu/sluice/dse/cli"
 	"github.com/sluice-npu/sluice/dse/files"
+	"github.com/sluice-npu/sluice/host/experiments/edge"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/strait"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
 // version of the program and of its documents.
@@ -124,6 +129,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		kong.Writers(out.Stdout, stderr),
 		kong.Exit(func(code int) { exited = code }),
 		kong.Vars{"version": "sluice " + version},
+		policyNames(),
 	)
 	if err != nil {
 		return out.Fail(codeUsage, err, "")
@@ -161,6 +167,20 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		return out.Fail(coded.code, err, "")
 	}
 	return out.Fail(codeInput, err, "")
+}
+
+// policyNames are what help says of --policy, as each of those who make policies knows them.
+func policyNames() kong.Vars {
+	var zoo []string
+	for _, s := range edge.Systems() {
+		zoo = append(zoo, s.Name)
+	}
+	return kong.Vars{
+		"policies":        strings.Join(sched.Names(), ", "),
+		"gpu_policies":    strings.Join(gpus.Systems(), ", "),
+		"strait_policies": strings.Join(strait.Systems(), ", "),
+		"zoo_policies":    strings.Join(zoo, ", "),
+	}
 }
 
 // interruptible is a context that ends with the first SIGINT or SIGTERM; the second ends the program.

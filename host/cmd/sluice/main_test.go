@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -24,6 +26,9 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/edge"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/sched"
@@ -404,6 +409,27 @@ func TestVerifyDocProblems(t *testing.T) {
 	}
 	if err := d.problem("layers", os.ErrInvalid); err == nil || d.Mismatches != 1 {
 		t.Errorf("an error of the device counts as a mismatch: %v", err)
+	}
+}
+
+// Help names every policy that --policy takes, wherever it is made.
+func TestHelpNamesPolicies(t *testing.T) {
+	var out bytes.Buffer
+	if code := realMain([]string{"run", "--help"}, &out, io.Discard); code != codeOK {
+		t.Fatalf("exit code %d", code)
+	}
+	words := strings.FieldsFunc(out.String(), func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(",.;:()", r) })
+	for _, all := range [][]string{sched.Names(), gpus.Systems(), strait.Systems()} {
+		for _, p := range all {
+			if !slices.Contains(words, p) {
+				t.Errorf("policy %s is not in run --help", p)
+			}
+		}
+	}
+	for _, s := range edge.Systems() {
+		if !slices.Contains(words, s.Name) {
+			t.Errorf("policy %s is not in run --help", s.Name)
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ type what struct {
 	file  string // bundle to serve, in place of a network
 	waves string // FST file to write, on cosim
 	board *uioFlags
+	gpu   int // which one, of several
 }
 
 const (
@@ -332,7 +333,7 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 		}
 		return d, nil // loaded
 	case "cuda", "hip":
-		dev, err = openGPU(name)
+		dev, err = openGPU(name, w.gpu)
 	default:
 		err = coded(codeUsage, fmt.Errorf("no device %q; there are cosim, cuda, hip, hls, soft, uio", name))
 	}

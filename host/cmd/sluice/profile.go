@@ -18,6 +18,7 @@ type profileCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to measure, in place of --network and --config."`
 	what
 	Device string `default:"cosim" enum:"cosim,cuda,hip,soft,uio" help:"Device to measure."`
+	GPU    int    `name:"gpu" default:"0" help:"cuda, hip: which GPU, counted from 0 as sluice doctor lists them."`
 	Runs   int    `help:"Launches a cell, each with other images. Without it 20 on a GPU, and one before that does not count; else one: cycles do not depend on data."`
 	Units  []int  `help:"GPU: partitions to measure beside the whole, in units (sluice bench gpu names them): 1,4,8."`
 	Most   int    `name:"max-batch" help:"Largest batch; the device's without it, and on a GPU no larger than the NPU's."`
@@ -30,7 +31,7 @@ type profileCmd struct {
 func (*profileCmd) Help() string {
 	return `Measures T[first][last][batch] for every span of segments and every batch. Nobody leaves at an
 exit (theta is above 1), so a span keeps its batch; the last exit ends it. On a GPU --units measures parts of
-it too. sluice run --profile reads the file.
+it too, which are for the eye: sluice run --profile reads the whole GPU's.
 
 Example:
   sluice profile --device cosim --config run --network fashion --json
@@ -43,11 +44,13 @@ type profileDoc struct {
 	Bundle  string                `json:"bundle"`
 	Runs    int                   `json:"runs"` // a cell
 	Entries []bundle.LatencyEntry `json:"entries"`
-	Units   []unitsEntry          `json:"units,omitempty"` // by partition
-	Law     struct {
-		Mean  float64 `json:"mean"` // of |measured / bundle's table - 1|
-		Worst float64 `json:"worst"`
-	} `json:"against_table"`
+	Units   []unitsEntry          `json:"units,omitempty"`         // by partition
+	Law     *lawDoc               `json:"against_table,omitempty"` // none on a GPU: the bundle's table is the NPU's
+}
+
+type lawDoc struct {
+	Mean  float64 `json:"mean"` // of |measured / bundle's table - 1|
+	Worst float64 `json:"worst"`
 }
 
 const profileSchema = "sluice-profile/1"
@@ -71,10 +74,12 @@ func (c *profileCmd) Run(e *env) error {
 		return coded(codeUsage, fmt.Errorf("--max-batch %d: expected 1 or more", c.Most))
 	case len(c.Units) > 0 && !onGPU(c.Device):
 		return coded(codeUsage, fmt.Errorf("--units is for --device cuda or hip, the device is %s", c.Device))
+	case !onGPU(c.Device) && slices.Contains(e.given, "gpu"):
+		return coded(codeUsage, fmt.Errorf("--gpu is for --device cuda or hip, the device is %s", c.Device))
 	case c.Runs == 0:
 		c.Runs = 1 + 19*cold
 	}
-	c.file, c.board = c.Bundle, &c.uioFlags
+	c.file, c.board, c.what.gpu = c.Bundle, &c.uioFlags, c.GPU
 	p, err := c.prepare(e)
 	if err != nil {
 		return err
@@ -164,8 +169,11 @@ func (c *profileCmd) Run(e *env) error {
 		}
 	}
 	done()
+	if cold == 0 {
+		doc.Law = &lawDoc{}
+	}
 	for _, x := range doc.Entries {
-		if want := law[[3]int{x.First, x.Last, x.Batch}]; want > 0 && cold == 0 {
+		if want := law[[3]int{x.First, x.Last, x.Batch}]; want > 0 && doc.Law != nil {
 			off := max(float64(x.P50)/float64(want), float64(want)/float64(x.P50)) - 1
 			doc.Law.Mean += off / float64(len(doc.Entries))
 			doc.Law.Worst = max(doc.Law.Worst, off)
@@ -208,7 +216,14 @@ func (c *profileCmd) Run(e *env) error {
 		}
 	}
 	if cold > 0 { // the bundle's table is the NPU's
-		fmt.Fprintf(e.stdout, "\nmedians of %d runs on %s (%s); wrote %s/summary.json: sluice run --profile reads it\n", c.Runs, info.Name, info.Label, c.Out)
+		reads := ": sluice run --profile reads it"
+		if most < min(info.MaxBatch, abi.BMax) {
+			reads = "; sluice run --profile wants all batches, without --max-batch"
+		}
+		if len(c.Units) > 0 {
+			reads += " (not its partitions: nothing reads those yet)"
+		}
+		fmt.Fprintf(e.stdout, "\nmedians of %d runs on %s (%s); wrote %s/summary.json%s\n", c.Runs, info.Name, info.Label, c.Out, reads)
 		return nil
 	}
 	fmt.Fprintf(e.stdout, "\nagainst the bundle's table: mean error %s, worst %s; wrote %s/summary.json\n",

@@ -16,15 +16,15 @@ import (
 // maxProfile bounds a file that is read: bundle.MaxLatency entries and their quantiles.
 const maxProfile = 64 << 20
 
-// readProfile is a bundle whose table is a profile's. The profile must be of the same bundle; batches that no
-// bundle's table has are left out.
-func readProfile(file string, b *bundle.Bundle, hash string) (*bundle.Bundle, error) {
-	fail := func(format string, a ...any) (*bundle.Bundle, error) {
-		return nil, coded(codeInput, fmt.Errorf("--profile %s: "+format, append([]any{file}, a...)...))
+// readProfile is a bundle whose table is a profile's, and the profile's label. The profile must be of the same bundle
+// and of the device that serves, soft excepted, which takes any; batches that no bundle's table has are left out.
+func readProfile(file string, b *bundle.Bundle, hash, device string) (*bundle.Bundle, string, error) {
+	fail := func(format string, a ...any) (*bundle.Bundle, string, error) {
+		return nil, "", coded(codeInput, fmt.Errorf("--profile %s: "+format, append([]any{file}, a...)...))
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, coded(codeInput, fmt.Errorf("--profile: %w", err))
+		return nil, "", coded(codeInput, fmt.Errorf("--profile: %w", err))
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxProfile+1))
@@ -47,6 +47,9 @@ func readProfile(file string, b *bundle.Bundle, hash string) (*bundle.Bundle, er
 	out := *b
 	out.Latency = nil
 	for i, x := range doc.Entries {
+		if x.Device != device && device != "soft" {
+			return fail("entry %d was measured on device %q, the one that serves is %s", i, x.Device, device)
+		}
 		if x.Network != b.Network.Name {
 			return fail("entry %d is of network %q, expected %s", i, x.Network, b.Network.Name)
 		}
@@ -63,10 +66,22 @@ func readProfile(file string, b *bundle.Bundle, hash string) (*bundle.Bundle, er
 	}
 	own, err := sched.NewTable(b.Latency, b.Network.Name)
 	if err != nil {
-		return nil, coded(codeInput, err)
+		return nil, "", coded(codeInput, err)
 	}
 	if t.Segments() != own.Segments() || t.MaxBatch() != own.MaxBatch() {
 		return fail("it has %d segments and batches up to %d, expected %d and %d (sluice profile without --max-batch)", t.Segments(), t.MaxBatch(), own.Segments(), own.MaxBatch())
 	}
-	return &out, nil
+	for batch := 1; batch <= t.MaxBatch(); batch++ {
+		for first := range t.Segments() {
+			for last := first + 1; last < t.Segments(); last++ {
+				// A span holds the ones it is made of. Noise is borne; that it takes half of a part's time is none.
+				for _, part := range [][2]int{{first, last - 1}, {first + 1, last}} {
+					if whole, of := t.At(first, last, batch), t.At(part[0], part[1], batch); whole < of/2 {
+						return fail("segments %d..%d at batch %d take %d ns, and %d..%d alone %d ns: it cannot be", first, last, batch, whole, part[0], part[1], of)
+					}
+				}
+			}
+		}
+	}
+	return &out, doc.Label, nil
 }

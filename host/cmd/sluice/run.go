@@ -26,13 +26,14 @@ type runCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, as dse compile writes it, in place of --network and --config."`
 	what
 	Device   string    `default:"cosim" help:"Where it runs: cosim (the Verilated RTL), hls (the HLS kernel's C-simulation, which has no clock), soft (golden numerics, the bundle's latency table), uio (the NPU of the board that this runs on), cuda or hip (a GPU of NVIDIA's or AMD's, the bundle's numbers to the bit), or gpu-sim:NAME or gpu-sim:FILE.yaml (a simulated GPU by name, or by a parameter file of your own, with --workload)."`
-	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary. gpu-sim has its own: rt-only, seq, streams, priority, wait, drain, xsched1, orion, reset, reef-dkp, reef (streams,reef where none is given), and Strait's."`
+	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary. With a bundle: ${policies}. gpu-sim has its own: ${gpu_policies} (streams,reef where none is given), and Strait's: ${strait_policies}. --zoo: ${zoo_policies} (jellyfish,jellyfish+)."`
 	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
 	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
 	Theta    thetaFlag `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas."`
 	Seed     uint64    `default:"1" help:"Seed of the arrivals."`
 	N        int       `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
 	Arrivals string    `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`
+	GPU      int       `name:"gpu" default:"0" help:"cuda, hip: which GPU, counted from 0 as sluice doctor lists them."`
 	Profile  string    `placeholder:"FILE" help:"The summary.json of sluice profile: policies read its table in place of the bundle's."`
 	Clock    string    `default:"auto" enum:"auto,table,measured,real" help:"Durations: the bundle's latency table, the device's cycles, or, on uio, real time by the NPU's TIME. auto: measured for cosim, cuda and hip, real for uio, table for all others."`
 	Out      string    `default:"out/run" help:"Folder for summary.json, latency.svg and schedule.json."`
@@ -90,12 +91,19 @@ type policyDoc struct {
 	Accuracy      *float64      `json:"accuracy"`       // share of right classes among the requests with a result; null without labels
 	AccuracyFloat *float64      `json:"accuracy_float"` // the float network's, same images, same thresholds
 	Rate          float64       `json:"rate"`           // requests per second
-	RateMultiple  float64       `json:"rate_multiple"`  // of serial's capacity
+	RateMultiple  *float64      `json:"rate_multiple"`  // of serial's capacity; null where no table of the device is known
 	MACUtil       *float64      `json:"mac_util"`       // MACs done / (T_P * T_C * busy cycles)
 	Cycles        *uint64       `json:"cycles"`         // the summary's; null, as the two beside it, on a device that counts none
 	Bytes         *uint64       `json:"bytes"`          // the summary's
 	Reference     *referenceDoc `json:"reference,omitempty"`
 	Results       []resultDoc   `json:"results"`
+}
+
+// tableDoc is what follows from the latency table of the device.
+type tableDoc struct {
+	Alone     *int64   `json:"alone_ns"`   // one request alone through the whole network
+	Service   *float64 `json:"service_ns"` // serial's mean service time, exits taken
+	BatchGain *float64 `json:"batch_gain"` // throughput at B = B_max over B = 1, whole network
 }
 
 type runDoc struct {
@@ -111,9 +119,7 @@ type runDoc struct {
 	Clock     string            `json:"clock"`
 	Theta     experiments.Theta `json:"theta"`
 	SLO       int64             `json:"slo_ns"`
-	Alone     int64             `json:"alone_ns"`   // one request alone through the whole network
-	Service   float64           `json:"service_ns"` // serial's mean service time, exits taken
-	BatchGain float64           `json:"batch_gain"` // throughput at B = B_max over B = 1, whole network
+	tableDoc                    // null on a GPU without a profile: the bundle's table is the NPU's
 	Cached    bool              `json:"bundle_cached"`
 	policyDoc                   // of the last policy
 	Runs      []policyDoc       `json:"runs"`
@@ -140,7 +146,7 @@ func (c *runCmd) Run(e *env) error {
 	if strings.HasPrefix(c.Device, gpuSim) {
 		return c.gpu(e)
 	}
-	c.waves, c.file, c.board = c.Waves, c.Bundle, &c.uioFlags
+	c.waves, c.file, c.board, c.what.gpu = c.Waves, c.Bundle, &c.uioFlags, c.GPU
 	if c.N < 1 || c.N > maxRequests {
 		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..%d, as every request is kept; sluice bench rates serves more", c.N, maxRequests))
 	}
@@ -177,8 +183,9 @@ func (c *runCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	profiled := ""
 	if c.Profile != "" {
-		if p.bundle, err = readProfile(c.Profile, p.bundle, summary.BundleHash); err != nil {
+		if p.bundle, profiled, err = readProfile(c.Profile, p.bundle, summary.BundleHash, c.Device); err != nil {
 			return err
 		}
 	}
@@ -220,8 +227,11 @@ func (c *runCmd) Run(e *env) error {
 		header: header{Schema: "sluice-run/1", Version: version, Seed: c.Seed},
 		Device: c.Device, Config: p.design.Name, Network: p.bundle.Network.Name, Bundle: summary.BundleHash,
 		Profile: c.Profile, Served: c.served(p, im), Range: p.info.Text(), Ranged: !p.info.Missing && p.info.From != "",
-		Clock: clock.String(), Theta: theta, SLO: slo, Alone: alone, Service: service, Cached: p.cached,
-		BatchGain: float64(bMax) * float64(alone) / float64(s.Table.At(0, s.Table.Segments()-1, bMax)),
+		Clock: clock.String(), Theta: theta, SLO: slo, Cached: p.cached,
+	}
+	if !c.untold() {
+		gain := float64(bMax) * float64(alone) / float64(s.Table.At(0, s.Table.Segments()-1, bMax))
+		doc.tableDoc = tableDoc{&alone, &service, &gain}
 	}
 	point := experiments.Point{Rate: rate, SLO: slo, Theta: theta, Seed: c.Seed, N: c.N, Times: times, Clock: clock}
 	if c.untold() {
@@ -232,6 +242,9 @@ func (c *runCmd) Run(e *env) error {
 		return err
 	}
 	defer dev.Close()
+	if label := dev.Info().Label; profiled != label && profiled != "" && onGPU(c.Device) {
+		return coded(codeInput, fmt.Errorf("--profile %s: its times are %s, and what this device shows is %s", c.Profile, profiled, label))
+	}
 	if real {
 		point.Now, doc.Clock = c.now, "real"
 	}
@@ -249,7 +262,10 @@ func (c *runCmd) Run(e *env) error {
 		}
 		results = append(results, res)
 		d := describe(s, im, float, theta, res)
-		d.Rate, d.RateMultiple = rate, rate*service/1e9
+		if d.Rate = rate; !c.untold() {
+			multiple := rate * service / 1e9
+			d.RateMultiple = &multiple
+		}
 		if c.Device != "hls" && !onGPU(c.Device) { // there are no counters
 			util := 0.0
 			if res.Stats.Cycles > 0 {
@@ -390,19 +406,18 @@ func (c *runCmd) reference(
 }
 
 func (d *runDoc) print(w io.Writer) error {
-	load := fmt.Sprintf("%.0f/s = %.2f x serial's capacity", d.Rate, d.RateMultiple)
-	untold := onGPU(d.Device) && d.Profile == ""
-	if untold {
-		load = fmt.Sprintf("%.0f/s", d.Rate)
+	load := fmt.Sprintf("%.0f/s", d.Rate)
+	if d.RateMultiple != nil {
+		load += fmt.Sprintf(" = %.2f x serial's capacity", *d.RateMultiple)
 	}
 	fmt.Fprintf(w, "%s on %s (%s, %s), clock: %s; %d requests at %s, seed %d\n",
 		d.Network, d.Device, d.Config, d.Label, d.Clock, d.Requests, load, d.Seed)
 	fmt.Fprintf(w, "bundle %s; %s; calibration: %s\n", d.Bundle, d.Served, d.Range)
-	if untold {
+	if d.Alone == nil {
 		fmt.Fprintf(w, "SLO %s; policies read the bundle's latency table, which is the NPU's (--profile: a GPU's own)\n\n", report.Ns(d.SLO))
 	} else {
 		fmt.Fprintf(w, "one request alone takes %s (with its exits %s on average), SLO %s; a batch of B_max brings %.2f x the throughput\n\n",
-			report.Ns(d.Alone), report.Ns(int64(d.Service)), report.Ns(d.SLO), d.BatchGain)
+			report.Ns(*d.Alone), report.Ns(int64(*d.Service)), report.Ns(d.SLO), *d.BatchGain)
 	}
 	t := report.Table{Head: []string{""}}
 	for i := range d.Runs {

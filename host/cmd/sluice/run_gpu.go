@@ -46,6 +46,8 @@ func (c *runCmd) checkDevice(e *env) error {
 		return coded(codeUsage, fmt.Errorf("--label and --clock-mhz are for --device uio, the device is %s", c.Device))
 	case !onGPU(c.Device) && c.Device != "soft" && c.Profile != "":
 		return coded(codeUsage, fmt.Errorf("--profile is for --device cuda, hip or soft, the device is %s", c.Device))
+	case !onGPU(c.Device) && slices.Contains(e.given, "gpu"):
+		return coded(codeUsage, fmt.Errorf("--gpu is for --device cuda or hip, the device is %s", c.Device))
 	case c.untold() && (!c.Rate.absolute || c.SLO.ns == 0):
 		return coded(codeUsage, fmt.Errorf("--device %s: --rate N/s and --slo TIME are expected (250/s, 20ms): the bundle's table is the NPU's, and multiples would be of its figures; or --profile FILE, of sluice profile", c.Device))
 	case gpu && c.Workload == "":

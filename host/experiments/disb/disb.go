@@ -31,7 +31,8 @@ type Config struct {
 	GPU       int
 	Params    *params.File // by which padding is decided, and which the simulated GPU has
 	Shrink    int          // sides of tensors are divided by it
-	Ns        int64        // of a run
+	Ns        int64        // of a run; 0: by Alones
+	Alones    int64        // so many times the longest of the networks' times alone
 	Seed      uint64
 	Workloads []string // nil: all
 	Systems   []string // nil: all that a GPU can follow
@@ -104,8 +105,8 @@ func (c *Config) networks() ([]*bundle.Bundle, error) {
 			return nil, fmt.Errorf("%w: no system %q on a GPU; there are %s", device.ErrRequest, s, strings.Join(gpus.RealSystems(), ", "))
 		}
 	}
-	if c.Ns < 1 {
-		return nil, fmt.Errorf("%w: a run of %d ns", device.ErrRequest, c.Ns)
+	if c.Ns < 0 || c.Alones < 0 || c.Ns == 0 && c.Alones == 0 {
+		return nil, fmt.Errorf("%w: a run of %d ns, or of %d times a request alone", device.ErrRequest, c.Ns, c.Alones)
 	}
 	var names []string
 	for _, w := range all {
@@ -141,10 +142,14 @@ func (c *Config) series(ctx context.Context, b *gpus.Bed, nets []*bundle.Bundle)
 		}
 		out = append(out, s)
 	}
+	took := c.Ns
 	for _, n := range nets {
 		ns, err := b.Alone(n.Network.Name)
 		if err != nil {
 			return nil, err
+		}
+		if c.Ns == 0 {
+			took = max(took, c.Alones*ns)
 		}
 		add(n.Network.Name+" alone", "ns", 1, float64(ns))
 	}
@@ -157,7 +162,7 @@ func (c *Config) series(ctx context.Context, b *gpus.Bed, nets []*bundle.Bundle)
 			if c.Tell != nil {
 				c.Tell(w.Name + " under " + system)
 			}
-			o, err := b.Run(ctx, system, w, c.Ns, c.Seed)
+			o, err := b.Run(ctx, system, w, took, c.Seed)
 			if err != nil {
 				return nil, fmt.Errorf("DISB %s under %s: %w", w.Name, system, err)
 			}

@@ -3,6 +3,7 @@ package disb_test
 import (
 	"errors"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Forgive()
-	all, err := disb.Run(t.Context(), disb.Config{Library: path, Params: h200(t), Shrink: 32, Ns: 150e6, Seed: 1, Workloads: []string{"A"}})
+	all, err := disb.Run(t.Context(), disb.Config{Library: path, Params: h200(t), Shrink: 32, Alones: 20, Seed: 1, Workloads: []string{"A"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: padded %v", key, p.Median)
 		}
 	}
-	if r := rows["A rt-only rt"]; r.Median != 1 {
+	if r := rows["A rt-only rt"]; math.Abs(r.Median-1) > 1e-9 {
 		t.Errorf("of its own, rt-only's latency is %v", r.Median)
 	}
 }
@@ -131,7 +132,7 @@ func TestForetold(t *testing.T) {
 		t.Fatalf("%d values, %v", len(told), err)
 	}
 	for key, v := range told {
-		if v <= 0 {
+		if v < 0 || v == 0 && !strings.HasSuffix(key, " best-effort") {
 			t.Errorf("%s: %v", key, v)
 		}
 	}

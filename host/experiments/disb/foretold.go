@@ -27,11 +27,13 @@ const (
 	foretoldSeed = 1
 )
 
-// asked are how long a run is for each shrink that was asked for.
+// asked are the workloads and how long a run is for each shrink that was asked for: of the networks' own size
+// those that a test can look at again in time.
 var asked = []struct {
-	shrink int
-	ns     int64
-}{{1, 40e6}, {32, 2e6}}
+	shrink    int
+	ns        int64
+	workloads []string
+}{{1, 10e6, []string{"A", "B", "C"}}, {32, 1e6, []string{"A", "B", "C"}}}
 
 var columns = []string{"part", "key", "unit", "value", "gpu", "shrink", "ns", "seed", "label"}
 
@@ -50,7 +52,7 @@ func Prophecy(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	for _, a := range asked {
-		all, err := Foretell(ctx, Config{Params: f, Shrink: a.shrink, Ns: a.ns, Seed: foretoldSeed})
+		all, err := Foretell(ctx, Config{Params: f, Shrink: a.shrink, Ns: a.ns, Seed: foretoldSeed, Workloads: a.workloads})
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/links"
@@ -107,6 +108,8 @@ func (o *Own) row(k int, row []string) (c Camera, err error) {
 		return c, err
 	case name == "":
 		return c, errors.New("name: one is expected")
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return c, fmt.Errorf("name: %.80q, expected characters that can be printed", name)
 	case rate != math.Trunc(rate):
 		return c, fmt.Errorf("rate: %.40q, expected a whole number", row[1])
 	}

@@ -135,33 +135,40 @@ func New(cfg Config) (*Device, error) {
 	return d, nil
 }
 
-// Found says which GPU an API finds first, without taking anything of it.
-func Found(api *driver.API, library string) (string, error) {
+// Found says which GPUs an API finds, in its order, without taking anything of them.
+func Found(api *driver.API, library string) (titles []string, err error) {
 	lib, err := driver.Open(api, library)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	n, err := lib.Count()
 	if err != nil {
-		return lib.Path(), err
+		return nil, err
 	}
 	if n == 0 {
-		return lib.Path(), fmt.Errorf("%w: %s finds no GPU", driver.ErrMissing, lib.Path())
+		return nil, lib.None()
 	}
-	dev, err := lib.Device(0)
-	if err != nil {
-		return lib.Path(), err
+	for i := range n {
+		dev, err := lib.Device(i)
+		if err != nil {
+			return nil, fmt.Errorf("GPU %d: %w", i, err)
+		}
+		t, err := title(lib, dev)
+		if err != nil {
+			return nil, fmt.Errorf("GPU %d: %w", i, err)
+		}
+		titles = append(titles, t)
 	}
-	return title(lib, dev)
+	return titles, nil
 }
 
-// DriverVersion is the exact one of the first GPU's driver, as NVML says it.
-func DriverVersion(library, nvml string) (string, error) {
+// DriverVersion is the exact one of a GPU's driver, as NVML says it.
+func DriverVersion(library, nvml string, gpu int) (string, error) {
 	lib, err := driver.Open(driver.CUDA, library)
 	if err != nil {
 		return "", err
 	}
-	dev, err := lib.Device(0)
+	dev, err := lib.Device(gpu)
 	if err != nil {
 		return "", err
 	}

@@ -86,6 +86,14 @@ func TestOffsets(t *testing.T) {
 			t.Errorf("%s: %d bits at %#x, %v", version, bits, at, err)
 		}
 	}
+	if got, err := driver.ReadOffsets("o", "\ufeff999.0.1: 4\r\n"); err != nil || got["999.0.1"] != 4 {
+		t.Errorf("as an editor of Windows writes it: %v, %v", got, err)
+	}
+	for _, text := range []string{"", "# none\n"} {
+		if _, err := driver.ReadOffsets("o", text); !errors.Is(err, driver.ErrOffset) || !strings.Contains(err.Error(), "o: no line of it names a driver") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 	for _, text := range []string{"550", ": 4", "1 2: 4", "1: x", "1: -4", "1: 3", "1: 0x10000", "1: 4\n1: 8"} {
 		if _, err := driver.ReadOffsets("o", text); !errors.Is(err, driver.ErrOffset) || !strings.Contains(err.Error(), "o, line ") {
 			t.Errorf("%q: %v", text, err)
@@ -138,6 +146,21 @@ func TestNVML(t *testing.T) {
 			t.Errorf("%s: it stays open %d times", name, n)
 		}
 	}
+	for call, want := range map[int]driver.Health{ // a part of a GPU, a virtual one: what it does not say is unknown
+		4: {Driver: "550.54.15", SMMHz: -1, MemoryMHz: -1, GPUUse: 40, MemoryUse: 15, RxKBs: 1000, TxKBs: 2000},
+		5: {Driver: "550.54.15", SMMHz: 1980, MemoryMHz: 3201, GPUUse: -1, MemoryUse: -1, RxKBs: 1000, TxKBs: 2000},
+		6: {Driver: "550.54.15", SMMHz: 1980, MemoryMHz: 3201, GPUUse: 40, MemoryUse: 15, RxKBs: -1, TxKBs: -1},
+	} {
+		set("550.54.15", 100+call)
+		if h, err := driver.AskNVML(path, "0000:00:00.0"); err != nil || h != want {
+			t.Errorf("call %d is not supported: %+v, %v", call, h, err)
+		}
+	}
+	set("550.54.15", 102)
+	if _, err := driver.AskNVML(path, "0000:00:00.0"); err == nil || !strings.Contains(err.Error(), "nvmlSystemGetDriverVersion answers 3") {
+		t.Errorf("no version: %v", err)
+	}
+	set("550.54.15", 0)
 	if _, err := driver.AskNVML(path, "0000:07:00.0"); err == nil || !strings.Contains(err.Error(), "nvmlDeviceGetHandleByPciBusId_v2 answers 2") {
 		t.Errorf("a GPU that is not there: %v", err)
 	}

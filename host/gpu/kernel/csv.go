@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Bounds of a list.
@@ -81,6 +82,11 @@ func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 		}
 		if row[0] == "" {
 			return fail("no network")
+		}
+		for column, text := range row[:2] {
+			if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+				return fail("%s: %.80q, expected characters that can be printed", columns()[column], text)
+			}
 		}
 		if len(out) == 0 || out[len(out)-1].Name != row[0] {
 			if slices.ContainsFunc(out, func(p *Program) bool { return p.Name == row[0] }) {

@@ -78,6 +78,8 @@ func TestReadCSV(t *testing.T) {
 		"a,b,kernel,1,32,1,1,1,1,1,,,yes": "exit: expected 1",
 		"a,b,memset,1,,,,,,1,,,":          "which are a kernel's",
 		",b,memset,,,,,,,1,,,":            "no network",
+		"a\x1b[2J,b,memset,,,,,,,1,,,":    `list.csv:2: network: "a\x1b[2J", expected characters that can be printed`,
+		"a,\"b\nc\",memset,,,,,,,1,,,":    `name: "b\nc", expected characters`,
 		"a,b,memset,,,,,,,1,,,\nb,b,memset,,,,,,,1,,,\na,b,memset,,,,,,,1,,,": "list.csv:4: network \"a\" goes on",
 	} {
 		text := header + line + "\n"

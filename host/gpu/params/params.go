@@ -15,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
@@ -91,6 +92,21 @@ func Of(name string) (*File, error) {
 	return Read(name+".yaml", raw)
 }
 
+// Is is whether a GPU of which a driver tells the name is this one: the name has the file's as words.
+func (f *File) Is(gpu string) bool {
+	return strings.Contains(" "+strings.Join(strings.Fields(strings.ToUpper(gpu)), " ")+" ", " "+strings.ToUpper(f.Name)+" ")
+}
+
+// Find is the file of a GPU of which a driver tells the name; nil: there is none.
+func Find(gpu string) (*File, error) {
+	for _, name := range Names() {
+		if f, err := Of(name); err != nil || f.Is(gpu) {
+			return f, err
+		}
+	}
+	return nil, nil
+}
+
 // Read reads a file; from names it in errors.
 func Read(from string, raw []byte) (*File, error) {
 	fail := func(format string, a ...any) (*File, error) {
@@ -105,8 +121,8 @@ func Read(from string, raw []byte) (*File, error) {
 	if err := d.Decode(f); err != nil {
 		return fail("%v", err)
 	}
-	if f.Name == "" {
-		return fail("no name")
+	if f.Name == "" || strings.ContainsFunc(f.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fail("a name of %.80q, expected one of characters that can be printed", f.Name)
 	}
 	var wrong []string
 	for k, b := range keys {

@@ -47,6 +47,12 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range []string{`""`, `"mi\u001b[2J"`, `"mi\n50"`} {
+		_, err := params.Read("own.yaml", []byte("name: "+name+"\nvalues: {}\n"))
+		if err == nil || !strings.Contains(err.Error(), "own.yaml: a name of ") || strings.ContainsAny(err.Error(), "\x1b\n") {
+			t.Errorf("a GPU called %s: %v", name, err)
+		}
+	}
 	if _, err := params.Of("voodoo"); !errors.Is(err, params.ErrFile) {
 		t.Errorf("an unknown GPU: %v", err)
 	}
@@ -68,4 +74,20 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("accepted, and no GPU: %v", err)
 		}
 	})
+}
+
+// A GPU is found by the name that its driver tells, and no other is taken for it.
+func TestFind(t *testing.T) {
+	for gpu, want := range map[string]string{
+		"NVIDIA H200": "H200", "NVIDIA H200 NVL": "H200", "NVIDIA L4": "L4", "NVIDIA GeForce RTX 3090": "RTX 3090", "Quadro GV100": "GV100",
+		"NVIDIA L40S": "", "NVIDIA A100-SXM4-40GB": "", "NVIDIA H100 80GB HBM3": "", "Fake GPU": "", "": "",
+	} {
+		f, err := params.Find(gpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f != nil; got != (want != "") || got && f.Name != want {
+			t.Errorf("%q is taken for %+v", gpu, f)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 )
@@ -266,7 +267,11 @@ func TestStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, u := range Units(d) {
+		b, err := boards.Load(d.Board)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range Units(b, d) {
 			for _, g := range grades {
 				if key := config + " " + g + " " + u.Module; !have[key] {
 					t.Errorf("%s is not stored", key)
@@ -374,7 +379,11 @@ func TestUnits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range Units(d) {
+	b, err := boards.Load(d.Board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range Units(b, d) {
 		text, err := os.ReadFile(filepath.Join("..", "..", "rtl", u.Module+".sv"))
 		if err != nil {
 			t.Error(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -14,9 +15,17 @@ type Unit struct {
 	Set    []string // NAME=VALUE, beside the parameters that npu_top has under the same name
 }
 
+// Top is what npu_top is told on a board beside the configuration's parameters, as boards/ip has it.
+func Top(b boards.Board, d configs.Design) []string {
+	if b.Folds(d.ABufWords) {
+		return []string{"FOLD=1"}
+	}
+	return nil
+}
+
 // Units are the modules of npu_core and npu_top looked at one by one. Their parameters are worked out as npu_core.sv
-// does.
-func Units(d configs.Design) []Unit {
+// does, for the board.
+func Units(b boards.Board, d configs.Design) []Unit {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes
 	words := wide / 2
@@ -48,6 +57,7 @@ func Units(d configs.Design) []Unit {
 		{"pool_seq", set("NB", nb, "ROOM", 8)},
 		{"pool", set("NB", nb, "OUT", d.Drain, "MULS", d.PoolMuls(), "ROOM", 8)},
 		{"drain", set("LANES", d.Drain, "RES_CW", bits.Len(uint(2*words+d.Drain)))},
+		{"res_loader", set("AXI_BYTES", wide, "LANES", d.Drain)},
 		{"keep_writer", set("IN_WORDS", d.Drain, "EW", element)},
 		{"run_gen", nil},
 		{"out_writer", set("IN_WORDS", d.Drain, "AXI_BYTES", wide)},

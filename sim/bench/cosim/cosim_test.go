@@ -33,7 +33,7 @@ func build(t *testing.T, config string, args ...string) string {
 	cmd := exec.Command("sim/build.sh", append([]string{config}, args...)...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "SLUICE_CHECK=1",
-		"SLUICE_RTL=hw/rtl/abi_pkg.sv hw/rtl/spill.sv hw/rtl/axi_read.sv hw/rtl/axi_write.sv sim/bench/cosim/standin.sv")
+		"SLUICE_RTL=hw/rtl/abi_pkg.sv hw/rtl/spill.sv hw/rtl/fairest.sv hw/rtl/axi_read.sv hw/rtl/axi_write.sv sim/bench/cosim/standin.sv")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

@@ -1,4 +1,5 @@
-// gearbox_tb: random counts in and out against a queue; then full throughput on both sides.
+// gearbox_tb: random counts in and out against a queue, with ALL also more than there are; then full throughput on both
+// sides.
 #include "Vgearbox.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -36,7 +37,7 @@ int main(int argc, char** argv) {
     }
     const unsigned most = static_cast<unsigned>(std::min<size_t>(queue.size(), kOut));
     const unsigned out = full ? (most < std::min(kIn, kOut) ? 0 : std::min(kIn, kOut))
-                              : static_cast<unsigned>(random.below(most + 1));
+                              : static_cast<unsigned>(random.below((P_ALL && random.percent(30) ? kOut : most) + 1));
     dut.pop_i = out > 0 && (full || random.percent(130 - percent));
     dut.pop_cnt_i = static_cast<unsigned char>(dut.pop_i ? out : random.below(kOut + 1));
     dut.clk_i = 0;
@@ -46,7 +47,7 @@ int main(int argc, char** argv) {
     for (unsigned k = 0; k < most; k++)
       check.that(unit::get(dut.data_o, k * P_W, P_W) == queue[k], "word %u", k);
     if (dut.pop_i) {
-      queue.erase(queue.begin(), queue.begin() + out);
+      queue.erase(queue.begin(), queue.begin() + std::min<size_t>(out, queue.size()));
       if (full) popped += out;
     }
     if (dut.push_i && dut.ready_o) queue.insert(queue.end(), words.begin(), words.begin() + count);

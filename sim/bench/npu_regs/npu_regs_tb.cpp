@@ -372,6 +372,7 @@ class Bench {
     for (uint64_t i = 0; i < kCycles; i++) cycle();
     read(mac, &lo);
     for (uint32_t i = 0; i < 70000; i++) cycle();
+    read(abi::REG_CTRL, &later);  // no other register moves what was latched
     read(mac + 4, &hi);
     const uint64_t value = static_cast<uint64_t>(hi) << 32 | lo;
     check_.that(hi == 1 && value >= kCycles * 0xFFFF && value < (kCycles + 4) * 0xFFFF,

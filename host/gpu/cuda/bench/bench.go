@@ -25,7 +25,11 @@ import (
 // Config is what is measured.
 type Config struct {
 	Library  string // the driver's file; "": the system's
+	NVML     string // NVML's
 	GPU      int
+	Masks    *cuda.Masks // by which partitions are made; nil: as cuda.Config
+	Program  string      // whose runs they are, with its version
+	Revision string      // of its sources
 	Networks []*bundle.Bundle
 	Params   *sim.Params // by which kernels are profiled for padding
 	N        int         // runs of each thing
@@ -46,7 +50,41 @@ type Series struct {
 type Raw struct {
 	Facts  cuda.Facts
 	Seed   uint64
+	Made   Made
 	Series []Series
+}
+
+// Made is how runs came to be: what ran, of which sources, when.
+type Made struct {
+	Program  string    `json:"program"`
+	Revision string    `json:"revision"` // of its sources
+	Began    time.Time `json:"began"`
+	N        int       `json:"n"`
+	Batches  []int     `json:"batches"`
+	Networks []Network `json:"networks"`
+	Parts    []string  `json:"parts"` // that came to their end
+}
+
+// Network is one that ran.
+type Network struct {
+	Name   string `json:"name"`
+	Bundle string `json:"bundle_hash"`
+}
+
+// made begins to say it.
+func made(cfg *Config) (m Made, err error) {
+	m = Made{Program: cfg.Program, Revision: cfg.Revision, Began: time.Now().UTC().Truncate(time.Second), N: cfg.N, Batches: cfg.Batches}
+	for _, b := range cfg.Networks {
+		if bad(b.Network.Name) {
+			return m, fmt.Errorf("%w: network %q: a name without commas and ends of lines is expected, since runs are kept by it", device.ErrRequest, b.Network.Name)
+		}
+		s, err := b.Summarize()
+		if err != nil {
+			return m, err
+		}
+		m.Networks = append(m.Networks, Network{b.Network.Name, s.BundleHash})
+	}
+	return m, nil
 }
 
 // Label is what figures of it are.
@@ -70,7 +108,7 @@ const (
 	DISB       = "disb" // of package disb
 )
 
-// Run measures everything.
+// Run measures everything. Where an error breaks it off, what has been measured until then comes with it.
 func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if cfg.N < 1 || len(cfg.Networks) == 0 || cfg.Params == nil {
 		return nil, fmt.Errorf("%w: networks, parameters and a number of runs are expected", device.ErrRequest)
@@ -78,7 +116,11 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if cfg.Batches == nil {
 		cfg.Batches = []int{1, 8, 32}
 	}
-	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	how, err := made(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed, Made: how}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
 	for _, part := range []struct {
 		name string
 		do   func(context.Context) error
@@ -95,9 +137,14 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		if cfg.Tell != nil {
 			cfg.Tell(part.name)
 		}
-		if err := part.do(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", part.name, err)
+		err := ctx.Err()
+		if err == nil {
+			err = part.do(ctx)
 		}
+		if err != nil {
+			return b.raw, fmt.Errorf("%s: %w", part.name, err)
+		}
+		b.raw.Made.Parts = append(b.raw.Made.Parts, part.name)
 	}
 	return b.raw, nil
 }
@@ -139,7 +186,7 @@ type waiting struct {
 // with opens a device for one part.
 func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) (err error) {
 	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, true
-	cfg.Slots, cfg.Places = samples, 8
+	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks = 2*samples, 8, b.NVML, b.Masks
 	d, err := cuda.New(cfg)
 	if err != nil {
 		return err
@@ -229,6 +276,15 @@ func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (ev device.
 	}
 }
 
+// took is run for work that must not fail: how long the launcher had it.
+func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
+	ev, ns, err := r.run(ctx, w, nil)
+	if err == nil {
+		err = ev.Err
+	}
+	return ns, err
+}
+
 // work is a launch of a network to its last exit, with the samples from one on.
 func (r *rig) work(n *bundle.Bundle, from, batch, priority int, u device.Units) *device.Work {
 	l := device.Launch{Network: n.Network.Name, Last: len(n.Network.Exits) - 1, Requests: r.ids[n.Network.Name][from:][:batch], Priority: priority, Units: u}
@@ -283,13 +339,25 @@ func (b *bench) latency(ctx context.Context) error {
 				for _, batch := range b.Batches {
 					u := device.UnitRange(0, n)
 					for i := range b.N + 1 { // the first one makes the partition
-						took, err := r.do(ctx, r.work(net, 0, batch, 0, u), nil)
+						took, err := r.took(ctx, r.work(net, 0, batch, 0, u))
 						if err != nil {
 							return err
 						}
 						if i > 0 {
-							b.add(Latency, fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch), "ns", took.Nanoseconds())
+							b.add(Latency, fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch), "ns", took)
 						}
+					}
+					// By the GPU's own clock: its kernels one by one, without the host's time between them.
+					layers, err := r.d.Profile(net.Network.Name, batch, b.N, u)
+					if err != nil {
+						return err
+					}
+					for i := range b.N {
+						sum := int64(0)
+						for k := range layers {
+							sum += layers[k].Ns[i]
+						}
+						b.add(Latency, fmt.Sprintf("%s units=%d batch=%d kernels", net.Network.Name, n, batch), "ns", sum)
 					}
 				}
 			}
@@ -609,17 +677,17 @@ func (b *bench) slowdown(ctx context.Context) error {
 		alone, use := map[string]int64{}, map[string]predict.Use{}
 		for _, net := range b.Networks {
 			name := net.Network.Name
-			best := int64(0)
-			for range b.N {
-				took, err := r.do(ctx, r.work(net, 0, 1, 0, device.Units{}), nil)
+			var runs []float64
+			for i := range b.N + 1 {
+				took, err := r.took(ctx, r.work(net, 0, 1, 0, device.Units{}))
 				if err != nil {
 					return err
 				}
-				if best == 0 || took.Nanoseconds() < best {
-					best = took.Nanoseconds()
+				if i > 0 { // the first one makes the stream
+					runs = append(runs, float64(took))
 				}
 			}
-			alone[name] = best
+			alone[name] = int64(row("", "", "", runs).Median)
 			u, err := uses(net, b.Params)
 			if err != nil {
 				return err
@@ -631,7 +699,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 			for range b.N {
 				type one struct {
 					net  *bundle.Bundle
-					took time.Duration
+					took int64
 					err  error
 				}
 				all := make([]one, together)
@@ -644,7 +712,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 				for i := range all {
 					wait.Go(func() {
 						w := r.work(all[i].net, i, 1, 0, device.Units{}) // a slot of its own
-						all[i].took, all[i].err = r.do(ctx, w, nil)
+						all[i].took, all[i].err = r.took(ctx, w)
 					})
 				}
 				wait.Wait()
@@ -653,7 +721,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 						return all[i].err
 					}
 					name := all[i].net.Network.Name
-					beside, took := others.Minus(use[name]), all[i].took.Nanoseconds()
+					beside, took := others.Minus(use[name]), all[i].took
 					expected := float64(alone[name]) * model.Interference(beside, use[name], 0)
 					model.Update(beside, use[name], 0, float64(took)/float64(alone[name]))
 					b.run(fmt.Sprintf("together=%d", together), took, int64(expected), alone[name])

@@ -2,19 +2,23 @@ package bench_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -95,6 +99,9 @@ func TestRun(t *testing.T) {
 			for _, batch := range []int{1, 4} {
 				if r := rows[fmt.Sprintf("latency %s units=%s batch=%d", net.Network.Name, n, batch)]; r.N != 3 || r.Least <= 0 {
 					t.Errorf("latency of %s on %s units at batch %d: %+v", net.Network.Name, n, batch, r)
+				}
+				if r := rows[fmt.Sprintf("latency %s units=%s batch=%d kernels", net.Network.Name, n, batch)]; r.N != 3 || r.Least <= 0 {
+					t.Errorf("kernels of %s on %s units at batch %d: %+v", net.Network.Name, n, batch, r)
 				}
 			}
 		}
@@ -178,8 +185,12 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range kept {
-		if raw := replay(t, filepath.Dir(name)); raw.Label() != "measured" {
+		raw := replay(t, filepath.Dir(name))
+		if raw.Label() != "measured" {
 			t.Errorf("%s: nothing that is %s stands among what was measured", name, raw.Label())
+		}
+		if m := raw.Made; m.Revision == "" || len(m.Networks) == 0 || m.Began.IsZero() {
+			t.Errorf("%s: nobody can tell what ran: %+v", name, m)
 		}
 	}
 	t.Logf("%d folders are kept", len(kept))
@@ -187,9 +198,13 @@ func TestReplay(t *testing.T) {
 
 // Figures are those of their runs, and what was measured takes the place of what was assumed.
 func TestRows(t *testing.T) {
-	raw := &bench.Raw{Facts: cuda.Facts{GPU: "H", Driver: "CUDA 12.4", SMs: 4, UnitSMs: 2, ClockKHz: 1_500_000}, Series: []bench.Series{
+	raw := &bench.Raw{Facts: cuda.Facts{GPU: "NVIDIA H200", Driver: "CUDA 12.4", SMs: 4, UnitSMs: 2, ClockKHz: 1_500_000}, Series: []bench.Series{
 		{Part: bench.Partitions, Key: "size=1 units=0 want=2", Unit: "sm", Runs: []int64{0, 1}},
 		{Part: bench.Partitions, Key: "size=1 units=1 want=2", Unit: "sm", Runs: []int64{1, 2}},
+		{Part: bench.Partitions, Key: "size=1 units=2 want=2", Unit: "sm", Runs: []int64{3}},
+		{Part: bench.Partitions, Key: "size=2 units=0 want=4", Unit: "sm", Runs: []int64{0, 1, 2, 3}},
+		{Part: bench.Partitions, Key: "size=2 units=2 want=1", Unit: "sm", Runs: []int64{3}},
+		{Part: bench.Preemption, Key: "reset capacity=1 gone", Unit: "ns", Runs: []int64{12_000, 11_000, 40_000}},
 		{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: []int64{9000, 5000, 7000}},
 		{Part: bench.Copies, Key: "16777216 up alone", Unit: "ns", Runs: []int64{1 << 20}},
 		{Part: bench.Padding, Key: "alone", Unit: "ns", Runs: []int64{100}},
@@ -205,7 +220,8 @@ func TestRows(t *testing.T) {
 		}
 	}
 	for key, want := range map[string]float64{
-		"partitions size=1 SMs in two partitions": 1, "partitions size=1 SMs in none": 1, "costs launch": 7000,
+		"partitions size=1 SMs in two partitions": 1, "partitions size=1 SMs in none": 0, "costs launch": 7000,
+		"partitions size=2 SMs in two partitions": 1, "partitions of another size than asked for": 1, "partitions of several units on other SMs than those": 1,
 		"copies 16777216 up alone": 16, "padding reef of alone": 1.03, "slowdown together=2 error of learnt": 0.25,
 	} {
 		if v, ok := got[key]; !ok || v != want {
@@ -227,13 +243,97 @@ func TestRows(t *testing.T) {
 	if f, err = params.Read("measured.yaml", b.Bytes()); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]float64{"launch_ns": 7000, "sms": 4, "sms_per_unit": 2, "clock_ghz": 1.5, "link_up_bytes_per_ns": 16} {
+	for key, want := range map[string]float64{"launch_ns": 7000, "sms": 4, "clock_ghz": 1.5, "kill_ns": 12_000, "link_up_bytes_per_ns": 16} {
 		if v := f.Values[key]; v.Value != want || v.Assumed() {
 			t.Errorf("%s is %+v, expected %v", key, v, want)
 		}
 	}
+	if f.Name != raw.Facts.GPU {
+		t.Errorf("it is called %s", f.Name)
+	}
+	for _, key := range []string{"lanes_per_sm", "sms_per_unit", "evict_ns", "dispatch_ns"} {
+		if v := f.Values[key]; v != base.Values[key] {
+			t.Errorf("%s was not measured, and is %+v", key, v)
+		}
+	}
+	raw.Facts.GPU = "NVIDIA A100-SXM4-40GB" // the base is another's
+	other, err := raw.Params(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := other.Values["lanes_per_sm"]; other.Name != raw.Facts.GPU || !v.Assumed() || !strings.Contains(v.Source, "as H200") {
+		t.Errorf("%s has %+v of another GPU", other.Name, v)
+	}
+	if v := other.Values["launch_ns"]; v.Value != 7000 || v.Assumed() {
+		t.Errorf("what was measured is %+v", v)
+	}
 	if v := f.Values["dispatch_ns"]; v != base.Values["dispatch_ns"] {
 		t.Errorf("what was not measured has changed: %+v", v)
+	}
+}
+
+// What is measured before an error breaks it off is kept, and names that no file of runs bears are refused before
+// anything is measured.
+func TestEarlyEnd(t *testing.T) {
+	path, err := fake.Build(filepath.Join("..", "..", "..", "..", "build", "fakecuda"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	design, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := randnet.New(1, design, randnet.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := params.Of("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.Params()
+	ctx, stop := context.WithCancel(t.Context())
+	cfg := bench.Config{
+		Library: path, Networks: []*bundle.Bundle{n.Bundle}, Params: &p, N: 1, Seed: 1, Batches: []int{1}, Program: "p", Revision: "r",
+		Tell: func(part string) {
+			if part == bench.Latency {
+				stop()
+			}
+		},
+	}
+	raw, err := bench.Run(ctx, cfg)
+	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "latency: ") {
+		t.Errorf("it ends with %v", err)
+	}
+	var b bytes.Buffer
+	if err := raw.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	again, err := bench.Read("early", &b)
+	if err != nil || !reflect.DeepEqual(again, raw) || len(again.Rows()) == 0 {
+		t.Fatalf("what was kept is %+v, %v", again, err)
+	}
+	s, err := n.Bundle.Summarize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := again.Made; m.Program != "p" || m.Revision != "r" || m.N != 1 || m.Began.IsZero() || !slices.Equal(m.Parts, []string{bench.Partitions}) ||
+		!slices.Equal(m.Networks, []bench.Network{{Name: n.Bundle.Network.Name, Bundle: s.BundleHash}}) {
+		t.Errorf("it was made of %+v", m)
+	}
+	cfg.Masks, cfg.Tell = &cuda.Masks{Driver: "999.0.1"}, nil
+	if raw, err := bench.Run(t.Context(), cfg); !errors.Is(err, driver.ErrOffset) || raw == nil || len(raw.Series) != 0 {
+		t.Errorf("masks of a driver that is not known: %v", err)
+	}
+	cfg.Masks = nil
+	for _, name := range []string{"a,b", "a\nb", "a\rb"} {
+		n.Bundle.Network.Name = name
+		if raw, err := bench.Run(t.Context(), cfg); !errors.Is(err, device.ErrRequest) || raw != nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
+			t.Errorf("network %q: %v", name, err)
+		}
+		if err := (&bench.Raw{Series: []bench.Series{{Part: "p", Key: name, Unit: "ns"}}}).Write(&b); !errors.Is(err, bench.ErrRaw) {
+			t.Errorf("runs of %q are written: %v", name, err)
+		}
 	}
 }
 

@@ -51,6 +51,8 @@ func (r *Raw) Rows() (out []Row) {
 	}
 	seen := map[string]map[int64]int{} // by size: partitions in which an SM is
 	var order []string
+	unit := map[int][]int64{} // where single units run
+	wrong, others, cut := 0, 0, 0
 	for i := range r.Series {
 		s := &r.Series[i]
 		v := make([]float64, len(s.Runs))
@@ -60,6 +62,18 @@ func (r *Raw) Rows() (out []Row) {
 		switch s.Part {
 		case Partitions:
 			size, _, _ := strings.Cut(s.Key, " ")
+			var n, first, want int
+			if _, err := fmt.Sscanf(s.Key, "size=%d units=%d want=%d", &n, &first, &want); err != nil {
+				continue
+			}
+			if len(s.Runs) != want {
+				wrong++
+			}
+			if n == 1 {
+				unit[first] = s.Runs
+			} else if cut++; !slices.Equal(s.Runs, unionOf(unit, first, n)) {
+				others++
+			}
 			if seen[size] == nil {
 				seen[size] = map[int64]int{}
 				order = append(order, size)
@@ -108,6 +122,12 @@ func (r *Raw) Rows() (out []Row) {
 			out = append(out, row(s.Part, s.Key, s.Unit, v))
 		}
 	}
+	if len(order) > 0 {
+		out = append(out, row(Partitions, "of another size than asked for", "partitions", []float64{float64(wrong)}))
+	}
+	if cut > 0 {
+		out = append(out, row(Partitions, "of several units on other SMs than those", "partitions", []float64{float64(others)}))
+	}
 	for _, size := range order {
 		twice := 0
 		for _, n := range seen[size] {
@@ -137,6 +157,15 @@ func mean(v []float64) (sum float64) {
 	return sum / float64(len(v))
 }
 
+// unionOf are the SMs of n units from the first on, as far as there are so many.
+func unionOf(unit map[int][]int64, first, n int) (out []int64) {
+	for i := first; i < first+n; i++ {
+		out = append(out, unit[i]...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 func floats(v []int64) (out []float64) {
 	for _, x := range v {
 		out = append(out, float64(x))
@@ -144,8 +173,9 @@ func floats(v []int64) (out []float64) {
 	return out
 }
 
-// Params is a GPU's parameter file with what was measured in the place of what was assumed. What the fake
-// shows is no measurement.
+// Params is a GPU's parameter file with what was measured in the place of what was assumed. Where base is another
+// GPU's, what it says is assumed of this one. The simulator's unit stays base's, a TPC: what the driver gives away
+// at least is several, and more in the last unit. What the fake shows is no measurement.
 func (r *Raw) Params(base *params.File) (*params.File, error) {
 	if r.Facts.Fake {
 		return nil, fmt.Errorf("%w: these runs are of the driver without a GPU", params.ErrFile)
@@ -154,8 +184,11 @@ func (r *Raw) Params(base *params.File) (*params.File, error) {
 	for _, x := range r.Rows() {
 		rows[x.Part+" "+x.Key] = x
 	}
-	f := &params.File{Name: base.Name, Values: map[string]params.Value{}}
+	f := &params.File{Name: r.Facts.GPU, Values: map[string]params.Value{}, Rule: base.Rule}
 	for k, v := range base.Values {
+		if !base.Is(r.Facts.GPU) && !v.Assumed() {
+			v.Source = fmt.Sprintf("assumed; as %s (%s)", base.Name, v.Source)
+		}
 		f.Values[k] = v
 	}
 	by := fmt.Sprintf("on %s, driver for %s", r.Facts.GPU, r.Facts.Driver)
@@ -163,13 +196,10 @@ func (r *Raw) Params(base *params.File) (*params.File, error) {
 		f.Values[key] = params.Value{Value: v, Source: "measured " + by + ": " + how}
 	}
 	f.Values["sms"] = params.Value{Value: float64(r.Facts.SMs), Source: "the driver, " + by}
-	if r.Facts.UnitSMs > 0 {
-		f.Values["sms_per_unit"] = params.Value{Value: float64(r.Facts.UnitSMs), Source: "the driver's partitions, " + by}
-	}
 	f.Values["clock_ghz"] = params.Value{Value: float64(r.Facts.ClockKHz) / 1e6, Source: "the driver, the most, " + by}
 	for _, c := range []struct{ key, row, how string }{
 		{"launch_ns", Costs + " launch", "a launch with its event"},
-		{"evict_ns", Preemption + " reset capacity=1 gone", "from the flag to the last block gone, one kernel in the stream"},
+		{"kill_ns", Preemption + " reset capacity=1 gone", "from the flag to the last block gone, one kernel in the stream"},
 		{"link_up_bytes_per_ns", Copies + " 16777216 up alone", "copies of 16 MiB"},
 		{"link_down_bytes_per_ns", Copies + " 16777216 down alone", "copies of 16 MiB"},
 	} {

@@ -31,12 +31,21 @@ type head struct {
 	Schema string     `json:"schema"`
 	Seed   uint64     `json:"seed"`
 	Facts  cuda.Facts `json:"facts"`
+	Made   Made       `json:"made"`
 }
+
+// bad is whether a word cannot stand in a line of runs.
+func bad(word string) bool { return strings.ContainsAny(word, ",\n\r") }
 
 // Write writes the runs.
 func (r *Raw) Write(w io.Writer) error {
+	for i := range r.Series {
+		if s := &r.Series[i]; bad(s.Part) || bad(s.Key) || bad(s.Unit) {
+			return fmt.Errorf("%w: write runs: %q, %q in %q: words without commas and ends of lines are expected", ErrRaw, s.Part, s.Key, s.Unit)
+		}
+	}
 	z := gzip.NewWriter(w)
-	text, err := json.Marshal(head{schema, r.Seed, r.Facts})
+	text, err := json.Marshal(head{schema, r.Seed, r.Facts, r.Made})
 	if err != nil {
 		return fmt.Errorf("write runs: %w", err)
 	}
@@ -85,8 +94,11 @@ func Read(from string, in io.Reader) (*Raw, error) {
 			if h.Facts.SMs < 1 {
 				return fail("a GPU of %d SMs", h.Facts.SMs)
 			}
-			r.Seed, r.Facts = h.Seed, h.Facts
+			r.Seed, r.Facts, r.Made = h.Seed, h.Facts, h.Made
 			continue
+		}
+		if strings.Contains(s.Text(), "\r") {
+			return fail("an end of line in the line")
 		}
 		f := strings.Split(s.Text(), ",")
 		if len(f) < 3 || f[0] == "" || f[2] == "" {

@@ -10,6 +10,8 @@ import (
 type API struct {
 	Name       string // of a device that is driven by it
 	libraries  []string
+	what       string // the library is
+	hides      string // the variable that leaves GPUs out
 	source     string // where they come from
 	expected   string
 	names      [calls]string // "": there is none
@@ -21,12 +23,7 @@ type API struct {
 }
 
 // missing is ErrMissing of this API.
-func (a *API) missing() error {
-	if a == CUDA {
-		return ErrMissing
-	}
-	return fmt.Errorf("no %s runtime: %w", a.Name, ErrMissing)
-}
+func (a *API) missing() error { return missing("no " + a.what) }
 
 func (a *API) name(c call) string {
 	if a.names[c] == "" {
@@ -45,7 +42,7 @@ func optional(c call) bool { return c >= cuDeviceGetDevResource || c == streamWi
 
 // CUDA is NVIDIA's, with the versions of cuda.h 12.
 var CUDA = &API{
-	Name: "cuda", libraries: []string{Library}, source: "NVIDIA's driver package", expected: "a driver for CUDA 12",
+	Name: "cuda", libraries: []string{Library}, what: "CUDA driver", hides: "CUDA_VISIBLE_DEVICES", source: "NVIDIA's driver package", expected: "a driver for CUDA 12",
 	// Streams beyond the number of hardware queues (8 without it) share one, where the order to leave would wait
 	// behind the kernels that are to leave; and a kernel is loaded before its first launch.
 	environment: map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"},

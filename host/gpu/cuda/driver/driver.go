@@ -18,8 +18,16 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// ErrMissing is wrapped where there is no driver, or one that lacks what is needed.
-var ErrMissing = errors.New("no CUDA driver")
+// ErrMissing is where there is no driver, or one that lacks what is needed, of either API.
+var ErrMissing = errors.New("no GPU driver")
+
+// missing is ErrMissing by an API's own words.
+type missing string
+
+func (m missing) Error() string { return string(m) }
+
+// Is makes all of them ErrMissing.
+func (m missing) Is(target error) bool { return target == ErrMissing }
 
 // Handles of the driver.
 type (
@@ -55,6 +63,7 @@ func Undivided(err error) bool {
 // Codes that somebody acts on.
 const (
 	OutOfMemory    = 2
+	noDevice       = 100
 	UnsupportedPTX = 222
 	NotReady       = 600
 	IllegalAddress = 700
@@ -180,10 +189,21 @@ func Open(api *API, path string) (*Lib, error) {
 	if at, err := symbol(h, "fake_open"); err == nil && at != 0 {
 		l.fake = true
 	}
-	if err := l.do(cuInit, 0); err != nil {
-		return nil, fmt.Errorf("%w: %w", api.missing(), err)
+	switch err := l.do(cuInit, 0); {
+	case CodeOf(err) == noDevice:
+		return nil, fmt.Errorf("%w (%w)", l.None(), err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", missing("the "+api.what+" "+path+" does not start"), err)
 	}
 	return l, nil
+}
+
+// ErrNone is wrapped where a driver finds no GPU.
+var ErrNone = errors.New("no GPU")
+
+// None is ErrNone of this driver.
+func (l *Lib) None() error {
+	return fmt.Errorf("%w: %s finds none (a container gets one from its runtime, and %s can hide it)", ErrNone, l.path, l.api.hides)
 }
 
 // API is which one it is.
@@ -211,7 +231,7 @@ func (l *Lib) HasGreen() bool {
 //go:uintptrescapes
 func (l *Lib) do(c call, args ...uintptr) error {
 	if l.fn[c] == 0 {
-		return fmt.Errorf("%w: %s has no %s", ErrMissing, l.path, l.api.name(c))
+		return fmt.Errorf("%w: %s has no %s", l.api.missing(), l.path, l.api.name(c))
 	}
 	code, _, _ := purego.SyscallN(l.fn[c], args...)
 	if int32(code) == 0 {

@@ -11,7 +11,7 @@ import (
 
 // HIP is AMD's. Its contexts are deprecated: a GPU is made the thread's, and reset as a whole.
 var HIP = &API{
-	Name: "hip", libraries: hipLibraries, source: "ROCm, Debian's package libamdhip64-5", expected: "ROCm 5 or later",
+	Name: "hip", libraries: hipLibraries, what: "HIP runtime", hides: "HIP_VISIBLE_DEVICES", source: "ROCm, Debian's package libamdhip64-5", expected: "ROCm 5 or later",
 	attributes: map[int]int{ClockKHz: 5, Multiprocessors: 63, MemoryKHz: 60, CapabilityMajor: 23, CapabilityMinor: 61},
 	named:      true,
 	version:    func(v int) string { return fmt.Sprintf("HIP %d.%d", v/10_000_000, v/100_000%100) },

@@ -32,7 +32,7 @@ const maxOffset = 1 << 14
 // ReadOffsets reads a file of them, a line each: "550.54.15: 0x4ac"; # begins a comment. from names it in errors.
 func ReadOffsets(from, text string) (Offsets, error) {
 	out := Offsets{}
-	for i, line := range strings.Split(text, "\n") {
+	for i, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
 		fail := func(why string) (Offsets, error) {
 			return nil, fmt.Errorf("%w: %s, line %d: %s; expected VERSION: OFFSET, as in 550.54.15: 0x4ac", ErrOffset, from, i+1, why)
 		}
@@ -52,6 +52,9 @@ func ReadOffsets(from, text string) (Offsets, error) {
 			return fail("version " + version + " comes twice")
 		}
 		out[version] = int(at)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: %s: no line of it names a driver; expected VERSION: OFFSET, as in 550.54.15: 0x4ac", ErrOffset, from)
 	}
 	return out, nil
 }

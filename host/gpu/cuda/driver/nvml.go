@@ -3,13 +3,15 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
 )
 
-// Health is what NVML says of a GPU.
+// Health is what NVML says of a GPU; -1 is what it does not say of this one (a part of a GPU has no use of its own,
+// a virtual one no link).
 type Health struct {
 	Driver    string `json:"driver"`     // its exact version
 	SMMHz     int    `json:"sm_mhz"`     // clocks that run now
@@ -35,15 +37,18 @@ func AskNVML(path, bus string) (h Health, err error) {
 	}
 	var version [96]byte
 	var device uintptr
-	var clocks, use, pcie [2]uint32
+	var clocks, use, pcie [2]int32
 	n.call("nvmlSystemGetDriverVersion", uintptr(unsafe.Pointer(&version)), uintptr(len(version)-1))
 	where := append([]byte(bus), 0)
 	n.call("nvmlDeviceGetHandleByPciBusId_v2", uintptr(unsafe.Pointer(unsafe.SliceData(where))), uintptr(unsafe.Pointer(&device)))
-	n.call("nvmlDeviceGetClockInfo", device, 1, uintptr(unsafe.Pointer(&clocks[0])))
-	n.call("nvmlDeviceGetClockInfo", device, 2, uintptr(unsafe.Pointer(&clocks[1])))
-	n.call("nvmlDeviceGetUtilizationRates", device, uintptr(unsafe.Pointer(&use)))
-	n.call("nvmlDeviceGetPcieThroughput", device, 1, uintptr(unsafe.Pointer(&pcie[0])))
-	n.call("nvmlDeviceGetPcieThroughput", device, 0, uintptr(unsafe.Pointer(&pcie[1])))
+	for i := range clocks {
+		clocks[i], use[i], pcie[i] = -1, -1, -1
+	}
+	n.may("nvmlDeviceGetClockInfo", device, 1, uintptr(unsafe.Pointer(&clocks[0])))
+	n.may("nvmlDeviceGetClockInfo", device, 2, uintptr(unsafe.Pointer(&clocks[1])))
+	n.may("nvmlDeviceGetUtilizationRates", device, uintptr(unsafe.Pointer(&use)))
+	n.may("nvmlDeviceGetPcieThroughput", device, 1, uintptr(unsafe.Pointer(&pcie[0])))
+	n.may("nvmlDeviceGetPcieThroughput", device, 0, uintptr(unsafe.Pointer(&pcie[1])))
 	failed := n.err
 	n.err = nil
 	if n.call("nvmlShutdown"); failed != nil {
@@ -70,6 +75,25 @@ func (n *nvml) call(name string, args ...uintptr) {
 		return
 	}
 	if code, _, _ := purego.SyscallN(at, args...); int32(code) != 0 {
-		n.err = fmt.Errorf("%s answers %d", name, int32(code))
+		n.err = &nvmlError{name, int(int32(code))}
 	}
 }
+
+// may is call where the GPU may be one of which nothing is said: not supported, no permission.
+//
+//go:uintptrescapes
+func (n *nvml) may(name string, args ...uintptr) {
+	before := n.err
+	n.call(name, args...)
+	if e, ok := errors.AsType[*nvmlError](n.err); ok && before == nil && (e.code == 3 || e.code == 4) {
+		n.err = nil
+	}
+}
+
+// nvmlError is what a call answered.
+type nvmlError struct {
+	call string
+	code int
+}
+
+func (e *nvmlError) Error() string { return fmt.Sprintf("%s answers %d", e.call, e.code) }

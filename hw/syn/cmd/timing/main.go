@@ -24,6 +24,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 	"github.com/sluice-npu/sluice/hw/syn/timing"
@@ -174,14 +175,18 @@ func jobs(o *options) ([]*job, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, u := range timing.Units(d) {
+		b, err := boards.Load(d.Board)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range timing.Units(b, d) {
 			if r.nightly && !o.tops && o.only == "" {
 				break
 			}
 			list = append(list, &job{config: r.config, family: r.family, module: u.Module, set: u.Set})
 		}
 		if o.tops {
-			list = append(list, &job{config: r.config, family: r.family, module: "npu_top"})
+			list = append(list, &job{config: r.config, family: r.family, module: "npu_top", set: timing.Top(b, d)})
 		}
 	}
 	list = slices.DeleteFunc(list, func(j *job) bool { return !o.wants(j) })

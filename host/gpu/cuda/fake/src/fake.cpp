@@ -342,7 +342,7 @@ extern "C" __attribute__((visibility("default"))) long fake_waiting() {
 // fake_gpus has so many GPUs, of so many SMs.
 extern "C" __attribute__((visibility("default"))) void fake_gpus(long n, long each) {
   std::lock_guard<std::mutex> l(mu);
-  gpus = (int)std::max(1L, std::min((long)GPUS, n)), sms = (unsigned)each;
+  gpus = (int)std::max(0L, std::min((long)GPUS, n)), sms = (unsigned)each;
 }
 // fake_version sets which version the driver is of: 12040 is CUDA 12.4.
 static int version = VERSION;

@@ -4,16 +4,16 @@
 
 #define API extern "C" __attribute__((visibility("default"))) int
 
-enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3 };
 
 static int open_, failing;
 static char version_[80] = "999.0.1";
 #define ENTER(n) \
-  if (failing && failing == n) return 999; \
+  if (failing && failing % 100 == n) return failing > 100 ? NOT_SUPPORTED : 999; \
   if (!open_) return UNINITIALIZED
 
-// fake_nvml says which version the driver is of, which of the calls fails (1 to 6, 8; 0: none), and answers how often
-// the library is open.
+// fake_nvml says which version the driver is of, which of the calls fails (1 to 6, 8; 0: none; 100
+// more: it is not supported), and answers how often the library is open.
 API fake_nvml(const char *version, int fails) {
   snprintf(version_, sizeof version_, "%s", version);
   failing = fails;

@@ -1,0 +1,40 @@
+// ram_1r1w with four words in a row of the memory: a bank of 16K x 16 becomes 4K x 64 with a write enable a
+// word, which is one UltraScale+ URAM (4K x 72) where 16K x 16 as it stands is four. The word read leaves
+// through a multiplexer behind the memory; latency and everything else are ram_1r1w's.
+module ram_fold #(
+  parameter int unsigned WIDTH = 16,
+  parameter int unsigned DEPTH = 16384,  // a multiple of 4
+  localparam int unsigned AW = $clog2(DEPTH)
+) (
+  input  logic             clk_i,
+  input  logic             we_i,
+  input  logic [AW-1:0]    waddr_i,
+  input  logic [WIDTH-1:0] wdata_i,
+  input  logic             re_i,
+  input  logic [AW-1:0]    raddr_i,
+  output logic [WIDTH-1:0] rdata_o
+);
+  localparam int unsigned LANES = 4;
+  localparam int unsigned ROWS = DEPTH / LANES;
+  if (DEPTH % LANES != 0 || ROWS < 2) begin : gen_bad
+    $fatal(1, "ram_fold: DEPTH must be a multiple of four, at least eight");
+  end
+
+  (* ram_style = "ultra" *) logic [LANES*WIDTH-1:0] mem[ROWS];
+  logic [LANES*WIDTH-1:0] row_q;
+  logic [1:0]             lane_q;
+
+  always_ff @(posedge clk_i) begin
+    for (int unsigned l = 0; l < LANES; l++) begin
+      if (we_i && waddr_i[1:0] == 2'(l)) mem[waddr_i[AW-1:2]][l*WIDTH+:WIDTH] <= wdata_i;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (re_i) begin
+      row_q <= mem[raddr_i[AW-1:2]];
+      lane_q <= raddr_i[1:0];
+    end
+  end
+  assign rdata_o = row_q[lane_q*WIDTH+:WIDTH];
+endmodule

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/optimize"
 )
 
 // Sample is a batch that has ended: what it ran beside, as a predictor is told of it, what it used
@@ -61,6 +62,54 @@ func Fit(samples []Sample) (*Linear, error) {
 	}
 	return l, nil
 }
+
+// FitModel is equations 4 and 5 with the least Huber loss over the samples, all of them at once: what the
+// equations can say of them, whatever steps a model that learns batch by batch would take.
+func FitModel(samples []Sample) (*Model, error) {
+	if len(samples) < nParams {
+		return nil, fmt.Errorf("%w: %d samples, %d at least are expected", ErrFit, len(samples), nParams)
+	}
+	at := func(x []float64) *Model {
+		m := NewModel()
+		copy(m.P[:], x)
+		return m
+	}
+	p := optimize.Problem{
+		Func: func(x []float64) (sum float64) {
+			m := at(x)
+			for i := range samples {
+				s := &samples[i]
+				intf, _, _, _, _ := m.P.value(&s.Others, &s.Own, s.Priority)
+				loss, _ := Huber(intf - s.Actual)
+				sum += loss / float64(len(samples))
+			}
+			return sum
+		},
+		Grad: func(grad, x []float64) {
+			m := at(x)
+			clear(grad)
+			for i := range samples {
+				s := &samples[i]
+				intf, g := m.Gradient(s.Others, s.Own, s.Priority)
+				_, slope := Huber(intf - s.Actual)
+				for k := range g {
+					grad[k] += slope * g[k] / float64(len(samples))
+				}
+			}
+		},
+	}
+	begin := NewModel()
+	r, err := optimize.Minimize(p, begin.P[:], &optimize.Settings{MajorIterations: fitSteps}, &optimize.LBFGS{})
+	if r == nil { // else what it came to: a line search may end where nothing is gained any more
+		return nil, fmt.Errorf("%w: %w", ErrFit, err)
+	}
+	m := at(r.X)
+	m.bound()
+	return m, nil
+}
+
+// fitSteps are more than it takes.
+const fitSteps = 500
 
 // Interference is how many times longer than alone the batch takes: 1 at least.
 func (l *Linear) Interference(others, own Use) float64 {

@@ -425,6 +425,43 @@ func TestLinear(t *testing.T) {
 	}
 }
 
+// The equation fitted at once finds the model that made the samples; learnt a batch at a time from the same,
+// it has not by then.
+func TestFitModel(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	made := predict.NewModel()
+	for i := range made.P {
+		made.P[i] *= 0.6 + 0.8*rng.Float64()
+	}
+	var s []predict.Sample
+	for i := range 400 {
+		x := predict.Sample{Others: use(rng, 1), Own: use(rng, 1), Priority: i % predict.Priorities}
+		x.Actual, _ = made.Gradient(x.Others, x.Own, x.Priority)
+		s = append(s, x)
+	}
+	fitted, err := predict.FitModel(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	learnt := predict.NewModel()
+	for i := range s {
+		learnt.Update(s[i].Others, s[i].Own, s[i].Priority, s[i].Actual)
+	}
+	mean := func(m *predict.Model) (sum float64) {
+		for i := range s {
+			got, _ := m.Gradient(s[i].Others, s[i].Own, s[i].Priority)
+			sum += math.Abs(got-s[i].Actual) / s[i].Actual / float64(len(s))
+		}
+		return sum
+	}
+	if f, l := mean(fitted), mean(learnt); f > 0.005 || l < 4*f {
+		t.Errorf("mean relative error %g fitted, %g learnt", f, l)
+	}
+	if _, err := predict.FitModel(s[:3]); !errors.Is(err, predict.ErrFit) {
+		t.Errorf("three samples: %v", err)
+	}
+}
+
 func BenchmarkInterference(b *testing.B) {
 	m := predict.NewModel()
 	var others, own predict.Use

@@ -241,17 +241,35 @@ func (l *lab) all() (out []sched.Finished, err error) {
 // even is the static linear model with what the adaptive one has: time-weighted averages of all models'
 // batches, of the first half of each of the runs of all().
 func (l *lab) even() (*predict.Linear, error) {
-	var s []predict.Sample
+	s, err := l.halves()
+	if err != nil {
+		return nil, err
+	}
+	return predict.Fit(s)
+}
+
+// fitted is the adaptive model's equation, fitted to the same and frozen: what of its errors is the
+// equation's, and what comes of learning it a batch at a time.
+func (l *lab) fitted() (*predict.Model, error) {
+	s, err := l.halves()
+	if err != nil {
+		return nil, err
+	}
+	return predict.FitModel(s)
+}
+
+// halves are the batches that all() leaves out.
+func (l *lab) halves() (s []predict.Sample, err error) {
 	for _, name := range []string{"high", "low", "uniform"} {
 		o, err := l.main("strait", name)
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range o.Finished[:len(o.Finished)/2] {
-			s = append(s, predict.Sample{Others: f.Others, Own: f.Own, Actual: f.Actual})
+			s = append(s, predict.Sample{Others: f.Others, Own: f.Own, Priority: f.Priority, Actual: f.Actual})
 		}
 	}
-	return predict.Fit(s)
+	return s, nil
 }
 
 func weighted(m *predict.Linear) func(*sched.Finished) float64 {
@@ -433,6 +451,14 @@ func (b *Bench) rows(c *Config, labs []*lab) error {
 				}
 				f, err := l.all()
 				return wrong(f, weighted(m)), err
+			}},
+			{"kernel/equation-fitted-and-frozen", nil, func(l *lab) ([]float64, error) {
+				m, err := l.fitted()
+				if err != nil {
+					return nil, err
+				}
+				f, err := l.all()
+				return wrong(f, still(m)), err
 			}},
 			{"kernel/static-linear-as-published", nil, func(l *lab) ([]float64, error) {
 				m, _, err := l.fit()

@@ -21,7 +21,7 @@ import (
 
 var (
 	seed  = flag.Uint64("kills.seed", 1, "of programs and kills")
-	count = flag.Int("kills.n", 100_000, "kills, and under the address and undefined sanitizers; a tenth of them on tiles as a GPU's, and under the thread sanitizer")
+	count = flag.Int("kills.n", 100_000, "kills, and under the address, undefined and thread sanitizers; a tenth of them on tiles as a GPU's")
 )
 
 // random is a program whose layers work in place now and then: they add to what they read, or replace it.
@@ -189,6 +189,6 @@ func TestKills(t *testing.T) {
 		none(t, build(t, "-DSMALL_TILES", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"), small, "epoch", *count)
 	})
 	t.Run("thread", func(t *testing.T) {
-		none(t, build(t, "-DSMALL_TILES", "-fsanitize=thread"), small, "threads", *count/10) // it costs the most
+		none(t, build(t, "-DSMALL_TILES", "-fsanitize=thread"), small, "threads", *count)
 	})
 }

@@ -9,16 +9,17 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 here=$PWD
 cd "$root"
+. hls/tools.sh
 config=${1:-tiny}
 (($# <= 1)) && [[ $config != -* ]] || { echo "usage: hls/bambu.sh [CONFIG]" >&2; exit 2; }
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 command -v bambu >/dev/null || { echo "hls/bambu.sh: bambu is missing: install PandA Bambu (no Debian package)" >&2; exit 5; }
-json=$(go run ./hw/configs/cmd/hwconfig "$config")
+json=$(hwconfig "$config")
 ns=$(awk -v f="$(sed -n 's/^  "clock_mhz": \([0-9.]*\),*$/\1/p' <<<"$json")" 'BEGIN { printf "%.3f", 1000 / f }')
 out=build/hls/bambu/$(basename "$config" .yaml)
 rm -rf "$out"
 mkdir -p "$out"
-go run ./hw/configs/cmd/hwconfig -cpp "$config" >"$out/sluice_design.hpp"
+hwconfig -cpp "$config" >"$out/sluice_design.hpp"
 cd "$out"
 bambu "$root/hls/src/npu.cpp" --top-fname=sluice_npu -std=c++14 -O2 --clock-period="$ns" --generate-interface=INFER \
   -I"$root/hls/src" -I"$root/hls/include" -I"$root/sim/include" -I"$root/hls/standin/blocks" -I"$PWD" >bambu.log 2>&1 || {

@@ -5,13 +5,14 @@
 #
 # The result is build/cosim/<config>-hls[-CXX][-xilinx][-sanitize|-tsan]/npu_cosim; its path is printed. Nothing is
 # done where a hash over everything that goes in has not changed. --sanitize compiles with
-# -fsanitize=address,undefined, --tsan with -fsanitize=thread; --xilinx takes the vendor's own ap_int.h and hls_stream.h (hls/xilinx.sh
+# -fsanitize=address,undefined and counts the trips of every loop against what its pragma states, --tsan with -fsanitize=thread; --xilinx takes the vendor's own ap_int.h and hls_stream.h (hls/xilinx.sh
 # fetches them) in place of hls/standin. SLUICE_HLS names another source folder than hls/src (for tests;
 # the result is then in <config>-hls-other...).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 here=$PWD
 cd "$root"
+. hls/tools.sh
 
 usage() {
   echo "usage: hls/build.sh CONFIG [--sanitize | --tsan] [--cxx CXX] [--xilinx]" >&2
@@ -56,7 +57,13 @@ case $sanitize in
   -sanitize) flags+=(-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all) ;;
   -tsan) flags+=(-O1 -g1 -fsanitize=thread) ;;
 esac
-include=(-I"$src" -Ihls/include -Ihls/csim -I"$out" -Isim -Isim/include)
+kernel_src=$src
+if [[ $sanitize == -sanitize ]]; then
+  kernel_src=$out/src
+  hlscheck -src "$src" -trips "$kernel_src"
+  flags+=(-include hls/csim/trips.hpp)
+fi
+include=(-I"$kernel_src" -Ihls/include -Ihls/csim -I"$out" -Isim -Isim/include)
 if [[ -n $xilinx ]]; then
   vendor=$(hls/xilinx.sh)
   # theirs is before 2020.2: no depth in the type; and not written for these warnings
@@ -68,13 +75,13 @@ else
 fi
 flags+=(-DSLUICE_THREADS)
 
-go run ./hw/configs/cmd/hwconfig -cpp "$config" >"$out/sluice_design.hpp.new"
+hwconfig -cpp "$config" >"$out/sluice_design.hpp.new"
 cmp -s "$out/sluice_design.hpp.new" "$out/sluice_design.hpp" || mv "$out/sluice_design.hpp.new" "$out/sluice_design.hpp"
 rm -f "$out/sluice_design.hpp.new"
 sum() { sha256sum | cut -d' ' -f1; }
 version=$("$cxx" --version | head -1)
-kernel=$( (echo "$version" "${flags[@]}" "${include[@]}"; cat "$out/sluice_design.hpp" "$src"/* hls/standin/*.h hls/standin/blocks/* \
-  hls/csim/threads.hpp hls/include/*.hpp sim/include/*.hpp hls/build.sh) | sum)
+kernel=$( (echo "$version" "${flags[@]}" "${include[@]}"; cat "$out/sluice_design.hpp" "$kernel_src"/* hls/standin/*.h hls/standin/blocks/* \
+  hls/csim/threads.hpp hls/csim/trips.hpp hls/include/*.hpp sim/include/*.hpp hls/build.sh) | sum)
 host=$( (echo "$kernel"; cat hls/csim/* sim/*.hpp sim/cosim/*) | sum)
 if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$host" ]]; then
   echo "$out/npu_cosim"
@@ -85,7 +92,7 @@ fi
 (
   set -e
   if [[ ! -f $out/npu.o || ! -f $out/npu.hash || $(cat "$out/npu.hash") != "$kernel" ]]; then
-    "$cxx" -std=c++14 "${flags[@]}" "${include[@]}" -c "$src/npu.cpp" -o "$out/npu.o" &
+    "$cxx" -std=c++14 "${flags[@]}" "${include[@]}" -c "$kernel_src/npu.cpp" -o "$out/npu.o" &
     first=$!
   fi
   "$cxx" -std=c++17 "${flags[@]}" "${include[@]}" -Dmake_rtl_kernel=make_hls_kernel -c hls/csim/hls_kernel.cpp -o "$out/kernel.o"

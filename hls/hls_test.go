@@ -311,7 +311,7 @@ func TestNumbers(t *testing.T) {
 		}
 		for i, line := range strings.Split(string(text), "\n") {
 			if strings.HasPrefix(strings.TrimSpace(line), "#pragma HLS interface") {
-				line = strings.NewReplacer("num_read_outstanding=16", "", "num_write_outstanding=16", "", "latency=100", "").Replace(line)
+				line = strings.NewReplacer("num_read_outstanding=16", "", "num_write_outstanding=16", "").Replace(line)
 			}
 			if g := width.FindStringSubmatch(line); g != nil && g[1] != "1" {
 				t.Errorf("%s:%d: a width as a number: expected a name of hw/abi: %s", f, i+1, strings.TrimSpace(line))

@@ -10,6 +10,7 @@
 # --full lists as it goes; what has ended well on a commit is not run there again (.ci/once).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. hls/tools.sh
 usage() { echo "usage: hls/test.sh [--seed N] [--full | --part PART]" >&2; exit 2; }
 seed=1
 full=
@@ -70,7 +71,7 @@ fi
 case $part in
   '') ;;
   check-*)
-    go run ./hls/cmd/hlscheck -dependences "$(file "${part#check-}")"
+    hlscheck -dependences "$(file "${part#check-}")"
     exit 0
     ;;
   layers-*-[0-9])
@@ -122,8 +123,8 @@ esac
 
 hls/build.sh run >/dev/null &
 built=$!
-go run ./hls/cmd/hlscheck -dependences tiny
-go run ./hls/cmd/hlscheck v5 v13
+hlscheck -dependences tiny
+hlscheck v5 v13
 gcc=$(hls/build.sh v5 --sanitize)
 clang=$(hls/build.sh v13 --sanitize --cxx clang++-14)
 wait "$built"

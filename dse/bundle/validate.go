@@ -3,6 +3,8 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/sluice-npu/sluice/dse/cost"
@@ -67,23 +69,29 @@ func (b *Bundle) Validate() error {
 	return b.checkLatency()
 }
 
+func ok(s string) bool { return len(s) <= MaxString && utf8.ValidString(s) }
+
+// name tells what a terminal may be shown as it stands.
+func name(s string) bool {
+	return ok(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) < 0
+}
+
 func (b *Bundle) checkStrings() error {
 	if len(b.Meta) > MaxMeta {
 		return invalid("%d Meta entries, at most %d", len(b.Meta), MaxMeta)
 	}
-	ok := func(s string) bool { return len(s) <= MaxString && utf8.ValidString(s) }
 	for k, v := range b.Meta {
 		if !ok(k) || !ok(v) {
 			return invalid("Meta %.40q: longer than %d bytes or no UTF-8", k, MaxString)
 		}
 	}
 	for i, s := range b.Names {
-		if !ok(s) {
-			return invalid("name of layer %d: longer than %d bytes or no UTF-8", i, MaxString)
+		if !name(s) {
+			return invalid("name of layer %d, %.40q: longer than %d bytes, no UTF-8 or not printable", i, s, MaxString)
 		}
 	}
-	if !ok(b.Network.Name) || b.Network.Name == "" {
-		return invalid("network name %.40q: empty, longer than %d bytes or no UTF-8", b.Network.Name, MaxString)
+	if !name(b.Network.Name) || b.Network.Name == "" {
+		return invalid("network name %.40q: empty, longer than %d bytes, no UTF-8 or not printable", b.Network.Name, MaxString)
 	}
 	return nil
 }
@@ -108,7 +116,7 @@ func (b *Bundle) checkNetwork() error {
 		if !b.inSlot(view(1, 1, e.Classes, e.Classes, int64(e.Offset))) {
 			return invalid("logits of exit %d: %d at %d leave the slot of %d bytes", i, e.Classes, e.Offset, b.Slot.Stride)
 		}
-		if e.MACs < 0 || e.MACs > MaxMACs || e.Frac < -maxFrac || e.Frac > maxFrac || len(e.Name) > MaxString || !utf8.ValidString(e.Name) {
+		if e.MACs < 0 || e.MACs > MaxMACs || e.Frac < -maxFrac || e.Frac > maxFrac || !name(e.Name) {
 			return invalid("exit %d: MACs %d, fraction %d, name %.40q", i, e.MACs, e.Frac, e.Name)
 		}
 	}

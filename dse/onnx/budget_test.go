@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -94,6 +95,25 @@ func TestSurvey(t *testing.T) {
 	if s := ask(turned); s.Whole || len(s.Needs) != 2 || s.Needs[0].Op != "Erf" || s.Needs[1].Op != "Transpose" {
 		t.Errorf("behind an operator that changes shapes: %+v", s)
 	}
+	// what is no number is a value's fault, no operator's, in small tensors and in large ones
+	for _, c := range []struct {
+		tensor string
+		value  float64
+	}{{"w", math.Inf(1)}, {"m", math.NaN()}, {"n", math.NaN()}, {"n", math.Inf(-1)}} {
+		b := good()
+		for _, x := range b.m.Graph.Initializer {
+			if x.GetName() == c.tensor {
+				x.FloatData[7] = float32(c.value)
+			}
+		}
+		s := ask(b)
+		if len(s.Needs) != 1 || s.Needs[0].Op != "values" || !strings.Contains(s.Needs[0].Why, fmt.Sprintf("tensor %q: not a finite number: element 7 is %v", c.tensor, c.value)) {
+			t.Errorf("%v in %s: %+v", c.value, c.tensor, s.Needs)
+		}
+		if _, err := b.load(t, Options{}); !errors.Is(err, ErrValue) {
+			t.Errorf("%v in %s: %v", c.value, c.tensor, err)
+		}
+	}
 	// numbers of a type that nothing reads are none of its business
 	coded := good().tensor(&onnxpb.TensorProto{Name: proto.String("codes"), DataType: proto.Int32(3), Dims: []int64{2}, RawData: []byte{1, 2}}).
 		weight("scale").op("DequantizeLinear", "d", in("codes", "scale")).op("Add", "sum", in("c", "d")).op("GlobalAveragePool", "out", in("sum")).outputs("out")
@@ -103,6 +123,11 @@ func TestSurvey(t *testing.T) {
 	var ops *UnsupportedError
 	if _, err := coded.load(t, Options{}); !errors.As(err, &ops) || len(ops.Ops) != 1 || ops.Ops[0].Op != "DequantizeLinear" {
 		t.Errorf("weights in int8: %v", err)
+	}
+	// two names that are one when they are shown
+	alike := good().weight("m\n", 1).weight(`m\n`, 1)
+	if _, err := alike.load(t, Options{}); !errors.Is(err, ErrDuplicate) || !strings.Contains(err.Error(), `m\\n`) {
+		t.Errorf("%v", err)
 	}
 	if _, err := SurveyOf(strings.NewReader("no model"), Options{}); !errors.Is(err, ErrFormat) {
 		t.Errorf("%v", err)

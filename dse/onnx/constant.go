@@ -152,6 +152,16 @@ func (c *constant) floats() ([]float32, error) {
 	return values, nil
 }
 
+// finite refuses infinities among a constant's values, for those who have no use for them.
+func (c *constant) finite(values []float32) error {
+	for i, v := range values {
+		if math.IsInf(float64(v), 0) {
+			return fmt.Errorf("tensor %q: %w: element %d is %v", c.name, ErrValue, i, v)
+		}
+	}
+	return nil
+}
+
 // float16 widens an IEEE 754 half.
 func float16(h uint16) float32 {
 	exponent, fraction := int(h>>10&31), float64(h&1023)

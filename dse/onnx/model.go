@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"fmt"
 	"io/fs"
-	"math"
 
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
@@ -387,12 +386,7 @@ func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dim
 	if err != nil {
 		return nil, nil, err
 	}
-	for i, v := range values {
-		if math.IsInf(float64(v), 0) {
-			return nil, nil, fmt.Errorf("tensor %q: %w: element %d is %v", name, ErrValue, i, v)
-		}
-	}
-	return c, values, nil
+	return c, values, c.finite(values)
 }
 
 func wanted(dims []int) string {

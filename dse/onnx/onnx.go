@@ -28,6 +28,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -113,23 +114,34 @@ func ImportFile(path string, o Options) (*graph.Graph, error) {
 	return g, nil
 }
 
-// read parses a model, within the bytes allowed.
+// read is parse for those who need nothing that they do not know.
 func read(r io.Reader, o *Options) (*onnxpb.ModelProto, error) {
+	model, _, err := parse(r, o, proto.UnmarshalOptions{DiscardUnknown: true})
+	return model, err
+}
+
+// parse reads a model, within the bytes allowed; all names that leave it, those of the options too, are printable.
+func parse(r io.Reader, o *Options, how proto.UnmarshalOptions) (m *onnxpb.ModelProto, renamed bool, err error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultMaxBytes
 	}
 	content, err := io.ReadAll(io.LimitReader(r, o.MaxBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("reading: %w", err)
+		return nil, false, fmt.Errorf("reading: %w", err)
 	}
 	if int64(len(content)) > o.MaxBytes {
-		return nil, fmt.Errorf("%w: more than the %d bytes allowed", ErrTooLarge, o.MaxBytes)
+		return nil, false, fmt.Errorf("%w: more than the %d bytes allowed", ErrTooLarge, o.MaxBytes)
 	}
 	model := &onnxpb.ModelProto{}
-	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(content, model); err != nil {
-		return nil, fmt.Errorf("%w (%d bytes): %v", ErrFormat, len(content), err)
+	if err := how.Unmarshal(content, model); err != nil {
+		return nil, false, fmt.Errorf("%w (%d bytes): %v", ErrFormat, len(content), err)
 	}
-	return model, nil
+	o.Name = printable(o.Name)
+	o.Exits = slices.Clone(o.Exits)
+	for i, x := range o.Exits {
+		o.Exits[i] = printable(x)
+	}
+	return model, rename(model), nil
 }
 
 func importModel(r io.Reader, o Options) (*graph.Graph, error) {

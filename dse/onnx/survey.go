@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -55,8 +56,8 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Numbers do not matter, and may lie in a file that is not there.
-	forget(model)
+	// Numbers do not matter, and may lie in a file that is not there; those that are none are no operator's fault.
+	wrong := forget(model)
 	im, err := newImporter(model, o)
 	if err != nil {
 		return nil, err
@@ -82,6 +83,12 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	lost := map[string]bool{} // tensors of which nothing is known
 	for _, n := range nodes {
 		s.Ops[opName(n)]++
+		for _, in := range n.GetInput() {
+			if err := wrong[in]; err != nil {
+				need(values, err.Error())
+				delete(wrong, in) // once, however many nodes read it
+			}
+		}
 		if slices.ContainsFunc(n.GetInput(), func(in string) bool { return lost[in] }) {
 			if lowerings[opName(n)] == nil {
 				need(opName(n), "")
@@ -92,15 +99,18 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			}
 			continue
 		}
-		why := ""
+		op, why := opName(n), ""
 		if lowerings[opName(n)] != nil {
 			err := im.lower(n)
 			if err == nil {
 				continue
 			}
 			why = reason(err)
+			if errors.Is(err, ErrValue) {
+				op, why = values, fmt.Sprintf("node %s: %v", describe(n), err)
+			}
 		}
-		need(opName(n), why)
+		need(op, why)
 		// The largest of the maps that it reads stands for what it would make.
 		var largest value
 		elems := 0
@@ -123,15 +133,24 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 	}
 	if len(s.Needs) == 0 {
 		if s.Graph, err = im.finish(); err != nil {
-			need("exits", reason(err))
+			if errors.Is(err, ErrValue) {
+				need(values, err.Error())
+			} else {
+				need("exits", reason(err))
+			}
 		}
 	}
 	slices.SortFunc(s.Needs, func(a, b Need) int { return strings.Compare(a.Op+a.Why, b.Op+b.Why) })
 	return s, nil
 }
 
-// forget drops the numbers of large tensors, so that drawn ones stand for them.
-func forget(model *onnxpb.ModelProto) {
+// values stands in a Need for an operator where the numbers of a tensor are at fault.
+const values = "values"
+
+// forget drops the numbers of large tensors, so that drawn ones stand for them. It answers, by name, what Import says
+// of those in the file that are no numbers.
+func forget(model *onnxpb.ModelProto) map[string]error {
+	wrong := map[string]error{}
 	const small = 64 // bounds of a Clip and the like stay
 	for _, t := range model.GetGraph().GetInitializer() {
 		n := int64(1)
@@ -141,10 +160,30 @@ func forget(model *onnxpb.ModelProto) {
 		if t.GetDataType() == typeInt64 || len(t.GetDims()) == 0 || n <= small && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL {
 			continue
 		}
+		if err := finite(t); err != nil {
+			wrong[t.GetName()] = err
+		}
 		t.RawData, t.FloatData, t.Int32Data, t.DoubleData, t.ExternalData, t.DataLocation = nil, nil, nil, nil, nil, nil
 	}
 	key, value := "sluice.weights", "seeded"
 	model.MetadataProps = []*onnxpb.StringStringEntryProto{{Key: &key, Value: &value}}
+	return wrong
+}
+
+// finite refuses NaNs and infinities among the numbers that a tensor has in the file.
+func finite(t *onnxpb.TensorProto) error {
+	if t.GetDataLocation() == onnxpb.TensorProto_EXTERNAL || len(t.GetExternalData()) > 0 {
+		return nil
+	}
+	c, err := newConstant(t.GetName(), t, true, nil)
+	if err != nil || !c.readable() || c.kind == typeInt64 || c.absent() {
+		return nil // which is said where the tensor is read
+	}
+	values, err := c.floats()
+	if err != nil {
+		return err
+	}
+	return c.finite(values)
 }
 
 var tensorNamed = regexp.MustCompile(`tensor "[^"]*": |"[^"]*" `)

@@ -3,7 +3,9 @@ package search
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/sluice-npu/sluice/boards"
@@ -163,9 +165,33 @@ type pair struct {
 	points  []Point // of each, without times
 }
 
-// pairs lists the legal designs, and counts those refused by why: the RTL, or the first resource that is short.
-func (g Grid) pairs() (all []pair, refused map[string]int) {
-	refused = map[string]int{}
+// refusals are points of a grid that are no legal designs, by why: the RTL, or the first resource that is short.
+type refusals struct {
+	points map[string]int
+	sample map[string]string // what is said of the first
+}
+
+func (r *refusals) add(why string, d configs.Design, err error) {
+	if r.points[why]++; r.points[why] == 1 {
+		r.sample[why] = fmt.Sprintf("<%d, %d, %d>: %v", d.TR, d.TP, d.TC, err)
+	}
+}
+
+// String says why points were left out; nothing where none were.
+func (r *refusals) String() string {
+	var why []string
+	for _, reason := range slices.Sorted(maps.Keys(r.points)) {
+		why = append(why, fmt.Sprintf("%d points: %s, as %s", r.points[reason], reason, r.sample[reason]))
+	}
+	if why == nil {
+		return ", and the grid has no point"
+	}
+	return "; refused " + strings.Join(why, "; ")
+}
+
+// pairs lists the legal designs, and counts those that are not.
+func (g Grid) pairs() (all []pair, refused *refusals) {
+	refused = &refusals{map[string]int{}, map[string]string{}}
 	b := g.may()
 	seen := map[configs.Design]bool{} // templates may differ in what some design does not have
 	for _, v := range g.variants() {
@@ -184,11 +210,11 @@ func (g Grid) pairs() (all []pair, refused map[string]int) {
 						var short *resource.Short
 						switch {
 						case errors.Is(err, ErrRTL):
-							refused["RTL"]++
+							refused.add("RTL", d, err)
 						case errors.As(err, &short):
-							refused[short.What]++
+							refused.add(short.What, d, err)
 						default:
-							refused["memory"]++
+							refused.add("memory", d, err)
 						}
 						continue
 					}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -632,15 +633,19 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%v %v %v: %v", bad.TP, bad.TC, bad.TR, err)
 		}
 	}
-	for _, change := range []func(*boards.Board){
-		func(b *boards.Board) { b.DSP = 5 },
-		func(b *boards.Board) { b.BRAM36 = 1 },
-		func(b *boards.Board) { b.LUT = 10 },
+	for _, c := range []struct {
+		change func(*Grid)
+		says   string // of one of the points
+	}{
+		{func(g *Grid) { g.Board.DSP = 5 }, "the grid has no point"},
+		{func(g *Grid) { g.Board.BRAM36 = 1 }, "points: memory, as <"},
+		{func(g *Grid) { g.Board.LUT = 10 }, "has 10"},
+		{func(g *Grid) { g.Template.WLoad = 3 }, "w_load: expected an even number: both PEs of a pair load together, found 3"},
 	} {
 		poor := g
-		change(&poor.Board)
-		if _, err := Sweep(context.Background(), w, poor, Options{Objective: GOPS}); !errors.Is(err, ErrEmpty) {
-			t.Errorf("%+v: %v", poor.Board, err)
+		c.change(&poor)
+		if _, err := Sweep(context.Background(), w, poor, Options{Objective: GOPS}); !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.says, err)
 		}
 	}
 	if _, err := Sweep(context.Background(), w, g, Options{Objective: "fame"}); err == nil {
@@ -771,10 +776,14 @@ func BenchmarkLaw(b *testing.B) {
 
 // A grid without a point says so in words, not as an empty map.
 func TestRefusals(t *testing.T) {
-	if got := refusals(nil); strings.Contains(got, "map") || got == "" {
+	if got := (&refusals{}).String(); strings.Contains(got, "map") || got == "" {
 		t.Errorf("%q", got)
 	}
-	if got, want := refusals(map[string]int{"b": 2, "a": 1}), "; refused 1 points: a; 2 points: b"; got != want {
+	r := &refusals{map[string]int{}, map[string]string{}}
+	for i, why := range []string{"b", "a", "b"} {
+		r.add(why, configs.Design{TR: i}, fmt.Errorf("reason %d", i))
+	}
+	if got, want := r.String(), "; refused 1 points: a, as <1, 0, 0>: reason 1; 2 points: b, as <0, 0, 0>: reason 0"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

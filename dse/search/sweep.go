@@ -9,11 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -116,11 +114,13 @@ type Rank struct {
 
 // Result of a whole sweep.
 type Result struct {
-	Grid     string         `json:"grid"`
-	Designs  int            `json:"designs"`  // legal <T_R, T_P, T_C>
-	Refused  map[string]int `json:"refused"`  // points of the grid that are not, by reason
-	Unmapped int            `json:"unmapped"` // designs on which a layer does not fit
-	Space    int64          `json:"space"`    // legal mappings: over designs, layers and batches
+	Grid    string         `json:"grid"`
+	Designs int            `json:"designs"` // legal <T_R, T_P, T_C>
+	Refused map[string]int `json:"refused"` // points of the grid that are not, by reason
+	// RefusedAs has, by reason too, one of them and what is said of it.
+	RefusedAs map[string]string `json:"refused_as"`
+	Unmapped  int               `json:"unmapped"` // designs on which a layer does not fit
+	Space     int64             `json:"space"`    // legal mappings: over designs, layers and batches
 	// Evaluated is how often the law was asked, of kept tensors too, whose entries Space does not count; Searched the designs
 	// it was asked about.
 	Evaluated int64 `json:"evaluated"`
@@ -187,13 +187,13 @@ type job struct {
 
 func (s *sweep) run() (*Result, error) {
 	pairs, refused := s.g.pairs()
-	s.res.Grid, s.res.Refused = s.g.String(), refused
+	s.res.Grid, s.res.Refused, s.res.RefusedAs = s.g.String(), refused.points, refused.sample
 	for _, p := range pairs {
 		s.res.Designs += len(p.designs)
 	}
 	if len(pairs) == 0 {
 		return nil, fmt.Errorf("%w: %s with %d DSPs, %d BRAM36, %d URAM%s", ErrEmpty,
-			s.g.Board.Device, s.g.Board.DSP, s.g.Board.BRAM36, s.g.Board.URAM, refusals(refused))
+			s.g.Board.Device, s.g.Board.DSP, s.g.Board.BRAM36, s.g.Board.URAM, refused)
 	}
 	if err := s.prepare(pairs); err != nil {
 		return nil, err
@@ -631,16 +631,4 @@ func (w *Workload) Map(d configs.Design, o mapping.Options, want Cycles) ([]Mapp
 		}
 	}
 	return out, nil
-}
-
-// refusals says why points of the grid were left out; nothing where none were.
-func refusals(by map[string]int) string {
-	var why []string
-	for _, reason := range slices.Sorted(maps.Keys(by)) {
-		why = append(why, fmt.Sprintf("%d points: %s", by[reason], reason))
-	}
-	if why == nil {
-		return ", and the grid has no point"
-	}
-	return "; refused " + strings.Join(why, "; ")
 }

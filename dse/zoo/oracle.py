@@ -20,6 +20,7 @@ is. Layouts: [image][row][column], which gets one channel, or NCHW.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import struct
 import sys
@@ -113,7 +114,13 @@ def with_outputs(model: bytes, names: list[str]) -> bytes:
     return model + b"".join(field(7, field(12, field(1, name.encode()))) for name in names)
 
 
-def open_session(path: Path, exits: list[str]) -> onnxruntime.InferenceSession:
+def session_in(folder: Path | None, model: str | bytes, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
+    """A session; data outside a model that is bytes are looked for in the working folder."""
+    with contextlib.chdir(folder) if folder else contextlib.nullcontext():
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def open_session(path: Path, exits: list[str], folder: Path | None = None) -> onnxruntime.InferenceSession:
     if not path.is_file():
         raise OracleError(f"{path}: no such file")
     options = onnxruntime.SessionOptions()
@@ -121,16 +128,14 @@ def open_session(path: Path, exits: list[str]) -> onnxruntime.InferenceSession:
     # The model as it stands: onnxruntime 1.19.2 fuses a Pad into the AveragePool behind it and then leaves the
     # padding out of the average (Inception-v3 as PyTorch 1.13 exports it: 8 % off).
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    model: str | bytes = str(path)
+    model: str | bytes = path.read_bytes() if folder else str(path)
     try:
         if exits:
-            # Weights beside the model are found by their folder once the model is bytes.
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent.resolve()))
-            have = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).get_outputs()
+            have = session_in(folder, model, options).get_outputs()
             missing = [name for name in exits if name not in {o.name for o in have}]
             if missing:
-                model = with_outputs(path.read_bytes(), missing)
-        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+                model, folder = with_outputs(path.read_bytes(), missing), folder or path.parent
+        session = session_in(folder, model, options)
     except Exception as error:  # onnxruntime's exceptions have no common public base
         raise OracleError(f"{path}: onnxruntime cannot load it: {one_line(error)}") from error
     if len(session.get_inputs()) != 1:
@@ -208,13 +213,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--start", type=non_negative, default=0, help="first image (default 0)")
     parser.add_argument("--n", type=non_negative, help="number of images (default: all from --start on)")
     parser.add_argument("--exit", action="append", default=[], metavar="TENSOR", help="an exit, in place of the model's outputs; once for each")
+    parser.add_argument("--folder", type=Path, help="where data outside the model lie (default: beside it)")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args(argv)
     if (args.raw is None) != (args.shape is None):
         parser.error("--raw and --shape go together")
     try:
         images = load_raw(args.raw, args.shape) if args.raw else load_images(args.images)
-        exits = infer(open_session(args.model, args.exit), select(images, args.start, args.n), args.exit)
+        exits = infer(open_session(args.model, args.exit, args.folder), select(images, args.start, args.n), args.exit)
         write(args.out, exits)
     except OracleError as error:
         print(f"oracle.py: {error}", file=sys.stderr)

@@ -22,7 +22,7 @@ var pragmas = map[string]pragma{
 	"dataflow":        {nil, ``},
 	"dependence":      {[]string{"variable", "type"}, `variable=\w+|type=(?:inter|intra)|(?:dependent=)?(?:true|false)`},
 	"inline":          {nil, ``},
-	"interface": {[]string{"mode", "port"}, `mode=(?:ap_ctrl_hs|ap_none|ap_vld|ap_memory|m_axi)|port=\w+|bundle=\w+|offset=off|depth=\w+|latency=[0-9]+|storage_type=ram_1p` +
+	"interface": {[]string{"mode", "port"}, `mode=(?:ap_ctrl_hs|ap_none|ap_vld|ap_memory|m_axi)|port=\w+|bundle=\w+|offset=off|depth=\w+|latency=\w+|storage_type=ram_1p` +
 		`|max_(?:read|write)_burst_length=\w+|num_(?:read|write)_outstanding=\w+`},
 	"loop_tripcount": {nil, `(?:min|max|avg)=[\w:]+`},
 	"pipeline":       {nil, `II=[0-9]+`},

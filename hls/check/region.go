@@ -200,6 +200,10 @@ func structure(src *source, r *Report) {
 			if !strings.Contains(in.body, "SLUICE_REGION") {
 				said("%s:%d: pragma dataflow in %s, which is no dataflow region (SLUICE_REGION): nothing here holds it to one", p.file, p.line, in.name)
 			}
+		case "stable":
+			if !strings.Contains(in.body, "SLUICE_REGION") {
+				said("%s:%d: pragma stable in %s has no effect: it speaks of what the stages of a dataflow region read", p.file, p.line, in.name)
+			}
 		case "inline":
 			if strings.Contains(in.body, "SLUICE_REGION") || stages[in.name] {
 				said("%s:%d: pragma inline in %s, a dataflow region or a stage of one: expected a process of its own", p.file, p.line, in.name)
@@ -234,7 +238,7 @@ func structure(src *source, r *Report) {
 		}
 		for _, p := range d.params {
 			if strings.Contains(p.kind, "hls::burst_maxi<") {
-				d.requests(p.name, r, said)
+				d.requests(p.name, src, r, said)
 			}
 		}
 		if strings.Contains(d.body, "SLUICE_REGION") {
@@ -445,7 +449,7 @@ func (s *source) region(d *definition, defs map[string]*definition, said func(st
 // requests holds a port whose bursts the code asks for to their form: a request, and behind it a pipelined loop that
 // writes a beat a trip, without a condition, as many as were asked for; nothing is written elsewhere. That
 // every request is answered C-simulation sees (hls_burst_maxi.h).
-func (d *definition) requests(port string, r *Report, said func(string, ...any)) {
+func (d *definition) requests(port string, s *source, r *Report, said func(string, ...any)) {
 	asks := regexp.MustCompile(`\b`+port+`\.write_request\(`).FindAllStringIndex(d.body, -1)
 	writes := regexp.MustCompile(`\b`+port+`\.write\(`).FindAllStringIndex(d.body, -1)
 	form := regexp.MustCompile(`^` + port + `\.write_request\([^;]*, (\w+)\);\s*(?:\w+:\s*)?for \(int (\w+) = 0; (\w+) < (\w+); (\w+)\+\+\) \{`)
@@ -457,6 +461,9 @@ func (d *definition) requests(port string, r *Report, said func(string, ...any))
 		if g == nil || g[1] != g[4] || g[2] != g[3] || g[3] != g[5] {
 			said("%s:%d: no burst: expected behind %s.write_request(from, n) a loop for (int i = 0; i < n; i++) { that writes its beats", d.file, line, port)
 			continue
+		}
+		if l := s.loops[d.file][d.line(at[0]+strings.Index(g[0], "for ("))]; l == nil || l.II == 0 {
+			said("%s:%d: no burst: expected the loop behind %s.write_request(from, n) to be pipelined", d.file, line, port)
 		}
 		if !regexp.MustCompile(`\bconst \w+ ` + g[1] + ` = `).MatchString(d.body) {
 			said("%s:%d: no burst: expected %s, the beats of a request, to be a constant", d.file, line, g[1])

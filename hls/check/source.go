@@ -19,6 +19,7 @@ type sourceLoop struct {
 	Label      string
 	II         int    // of its pipeline; 0: not pipelined
 	Trips      string // the stated bound, as written; "": none
+	TripsLine  int    // where it is stated
 	Unroll     bool
 	Dependence map[string]bool // variables of which it says that no dependence is carried
 }
@@ -190,6 +191,9 @@ func (s *source) scan(file string, lines []string) ([]string, error) {
 				}
 				if err := open.pragma(m[1], m[2]); err != nil {
 					return nil, fmt.Errorf("%s:%d: %w", file, i+1, err)
+				}
+				if m[1] == "loop_tripcount" {
+					open.TripsLine = i + 1
 				}
 				if m[1] == "unroll" {
 					at := open.Line - 1

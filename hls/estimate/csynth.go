@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // maxReport bounds a report of synthesis.
@@ -16,6 +19,40 @@ const maxReport = 16 << 20
 
 // ErrReport is wrapped where a file is no report of synthesis.
 var ErrReport = errors.New("no csynth.xml")
+
+// Report is what a report of synthesis says of its conditions.
+type Report struct {
+	File      string  `json:"file"`
+	Top       string  `json:"top"`
+	Part      string  `json:"part,omitempty"`
+	Target    float64 `json:"target_ns"`    // the clock that was asked for; 0: not said
+	Estimated float64 `json:"estimated_ns"` // and reached, of the slowest module; 0: not said
+}
+
+// tolerance is by how many ns two clocks may differ that are meant to be one: reports round to thousandths, and flows
+// to tenths at the coarsest.
+const tolerance = 0.01
+
+// Doubts are what of a report does not fit a design, and the part of its board, "" where that is not known. II and depths
+// are then another schedule's.
+func (r *Report) Doubts(d configs.Design, part string) (out []string) {
+	said := func(format string, args ...any) { out = append(out, r.File+": "+fmt.Sprintf(format, args...)) }
+	period := 1000 / d.ClockMHz
+	switch {
+	case r.Target == 0:
+		said("the report says no TargetClockPeriod; %s has %.3f ns (%g MHz)", d.Name, period, d.ClockMHz)
+	case math.Abs(r.Target-period) > tolerance:
+		said("synthesised for a clock of %.3f ns, %s has %.3f ns (%g MHz): its II and depths are of another schedule", r.Target, d.Name, period, d.ClockMHz)
+	}
+	if r.Estimated > period+tolerance {
+		said("misses the clock: %.3f ns estimated, %s has %.3f ns (%g MHz)", r.Estimated, d.Name, period, d.ClockMHz)
+	}
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
+	if part != "" && r.Part != "" && plain(r.Part) != plain(part) {
+		said("synthesised for the part %s, the board %s has %s", r.Part, d.Board, part)
+	}
+	return out
+}
 
 // reported is a loop as a report has it; lines are for messages.
 type reported struct {
@@ -39,6 +76,7 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 	value := ""
 	modules := []string{""} // names; the first is the report's own function
 	found := map[string]*reported{}
+	of := Report{File: file}
 	for {
 		t, err := dec.Token()
 		if errors.Is(err, io.EOF) {
@@ -72,6 +110,21 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 			switch where {
 			case "profile/UserAssignments/TopModelName":
 				modules[0] = text
+				continue
+			case "profile/UserAssignments/Part":
+				of.Part = text
+				continue
+			case "profile/UserAssignments/TargetClockPeriod":
+				if of.Target, err = nanoseconds(text); err != nil {
+					return 0, fail("TargetClockPeriod: " + err.Error())
+				}
+				continue
+			case "profile/" + clockPath, modulePath + "/" + clockPath:
+				ns, err := nanoseconds(text)
+				if err != nil {
+					return 0, fail("EstimatedClockPeriod: " + err.Error())
+				}
+				of.Estimated = max(of.Estimated, ns)
 				continue
 			case modulePath + "/Name":
 				modules[len(modules)-1] = text
@@ -149,12 +202,15 @@ func (m *Model) Read(file string, r io.Reader) (int, error) {
 			ErrReport, file, modules[0], len(modules)-1, len(found))
 	}
 	maps.Copy(m.Loops, taken)
+	of.Top = modules[0]
+	m.Reports = append(m.Reports, of)
 	return len(taken), nil
 }
 
 const (
 	modulePath = "profile/ModuleInformation/Module"
 	loopsPath  = "PerformanceEstimates/SummaryOfLoopLatency/"
+	clockPath  = "PerformanceEstimates/SummaryOfTimingAnalysis/EstimatedClockPeriod"
 )
 
 func cutLast(path string) (before, after string, ok bool) {
@@ -163,6 +219,15 @@ func cutLast(path string) (before, after string, ok bool) {
 		return "", "", false
 	}
 	return path[:i], path[i+1:], true
+}
+
+// nanoseconds reads a clock's period.
+func nanoseconds(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0 && v <= 1e6) {
+		return 0, fmt.Errorf("expected nanoseconds above 0, found %q", text)
+	}
+	return v, nil
 }
 
 func number(text string) (int, bool) {

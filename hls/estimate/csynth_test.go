@@ -44,6 +44,56 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// What a report says of its clock and part is held against the configuration's; what is no clock is refused with its line.
+func TestReportsClock(t *testing.T) {
+	of := func(part, target, top, module string) string {
+		return `<profile>
+<UserAssignments>` + part + target + `<TopModelName>multiply_Pipeline_rows</TopModelName></UserAssignments>
+<PerformanceEstimates><SummaryOfTimingAnalysis><unit>ns</unit>` + top + `</SummaryOfTimingAnalysis><SummaryOfLoopLatency>
+<rows><Name>rows</Name><PipelineII>1</PipelineII><PipelineDepth>9</PipelineDepth></rows></SummaryOfLoopLatency></PerformanceEstimates>
+<ModuleInformation><Module><Name>m</Name><PerformanceEstimates><SummaryOfTimingAnalysis>` + module + `</SummaryOfTimingAnalysis></PerformanceEstimates></Module></ModuleInformation>
+</profile>`
+	}
+	period := func(ns string) string { return "<TargetClockPeriod>" + ns + "</TargetClockPeriod>" }
+	reached := func(ns string) string { return "<EstimatedClockPeriod>" + ns + "</EstimatedClockPeriod>" }
+	part := func(name string) string { return "<Part>" + name + "</Part>" }
+	for _, c := range []struct {
+		name, text string
+		doubts     []string // what they contain, in their order
+	}{
+		{"as asked", of(part("xc7z045-ffg900-2"), period("6.67"), reached("4.867"), reached("4.2")), nil},
+		{"another clock", of("", period("10.00"), reached("6.1"), ""), []string{"clock of 10.000 ns, tiny has 6.667 ns (150 MHz)"}},
+		{"missed by a module", of("", period("6.667"), reached("4.8"), reached("9.9")), []string{"misses the clock: 9.900 ns estimated"}},
+		{"no clock", of("", "", "", ""), []string{"no TargetClockPeriod"}},
+		{"another part", of(part("xc7z020clg400-1"), period("6.667"), "", ""), []string{"the part xc7z020clg400-1, the board  has xc7z045ffg900-2"}},
+	} {
+		m := model(t)
+		m.Design.ClockMHz = 150
+		if _, err := m.Read("a.xml", strings.NewReader(c.text)); err != nil || len(m.Reports) != 1 {
+			t.Fatalf("%s: %v, %+v", c.name, err, m.Reports)
+		}
+		got := m.Reports[0].Doubts(m.Design, "xc7z045ffg900-2")
+		if len(got) != len(c.doubts) {
+			t.Fatalf("%s: %q", c.name, got)
+		}
+		for i, want := range c.doubts {
+			if !strings.Contains(got[i], want) || !strings.HasPrefix(got[i], "a.xml: ") {
+				t.Errorf("%s: %q, want %q", c.name, got[i], want)
+			}
+		}
+	}
+	for text, want := range map[string]string{
+		of("", period("fast"), "", ""):            "a.xml:2: TargetClockPeriod: expected nanoseconds",
+		of("", period("6.7"), reached("-1"), ""):  "a.xml:3: EstimatedClockPeriod: expected nanoseconds",
+		of("", period("6.7"), "", reached("NaN")): "a.xml:5: EstimatedClockPeriod: expected nanoseconds",
+	} {
+		m := model(t)
+		if _, err := m.Read("a.xml", strings.NewReader(text)); !errors.Is(err, ErrReport) || !strings.Contains(err.Error(), want) || len(m.Reports) != 0 {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 // top is of the form of Vitis' own csynth.xml for the whole kernel: the loops of its modules are below these. A
 // loop that is not pipelined, or that the model does not know, may have no number.
 const top = `<profile>

@@ -30,6 +30,8 @@ type Loop struct {
 type Model struct {
 	Design configs.Design
 	Loops  map[string]Loop // by function.label
+	// Reports are those of synthesis that were read, in their order.
+	Reports []Report
 }
 
 // assumedDepth is what a pipeline takes from a trip's first to its last cycle where no report says it: a read of

@@ -96,7 +96,7 @@ windows:
     for (int t = 0; t < taps; t++) {
 // a tap a cycle, as they are formed
 #pragma HLS pipeline II=1
-#pragma HLS loop_tripcount max=hw::AVG_TAPS
+#pragma HLS loop_tripcount max=MAX_TAPS
       const row_t row = rows.read();
       inside += row.inside != 0 ? 1 : 0;
     lanes:

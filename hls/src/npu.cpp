@@ -100,22 +100,13 @@ void sluice_npu(npu::layer_index_t first, npu::layer_index_t last, npu::batch_t 
 #pragma HLS interface mode=ap_none port=slot_stride
 #pragma HLS interface mode=ap_none port=n_slot
 #pragma HLS interface mode=ap_none port=slot_table
-#pragma HLS stable variable=first
-#pragma HLS stable variable=last
-#pragma HLS stable variable=b_act
-#pragma HLS stable variable=desc_base
-#pragma HLS stable variable=weight_base
-#pragma HLS stable variable=slot_base
-#pragma HLS stable variable=slot_stride
-#pragma HLS stable variable=n_slot
-#pragma HLS stable variable=slot_table
 // hw/rtl/fbcb.sv answers a cycle after the address
 #pragma HLS interface mode=ap_memory port=fbcb storage_type=ram_1p latency=1
 // addresses are absolute (offset=off); depth is what co-simulation puts behind the pointers, from address 0
-#pragma HLS interface mode=m_axi port=gmem_a bundle=a offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=100
-#pragma HLS interface mode=m_axi port=gmem_w bundle=w offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=100
-#pragma HLS interface mode=m_axi port=gmem_r bundle=r offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=100
-#pragma HLS interface mode=m_axi port=gmem_o bundle=o offset=off depth=COSIM_BEATS max_write_burst_length=MAX_BURST num_write_outstanding=OPEN_WRITES latency=100
+#pragma HLS interface mode=m_axi port=gmem_a bundle=a offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=DRAM_LATENCY
+#pragma HLS interface mode=m_axi port=gmem_w bundle=w offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=DRAM_LATENCY
+#pragma HLS interface mode=m_axi port=gmem_r bundle=r offset=off depth=COSIM_BEATS max_read_burst_length=MAX_BURST num_read_outstanding=16 latency=DRAM_LATENCY
+#pragma HLS interface mode=m_axi port=gmem_o bundle=o offset=off depth=COSIM_BEATS max_write_burst_length=MAX_BURST num_write_outstanding=OPEN_WRITES latency=DRAM_LATENCY
 #pragma HLS interface mode=ap_vld port=err_code
 #pragma HLS interface mode=ap_vld port=err_layer
 #pragma HLS interface mode=ap_vld port=err_addr

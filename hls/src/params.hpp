@@ -39,6 +39,7 @@ constexpr int GROUP_BITS = 16, COUNT_BITS = 8, TAPS_BITS = log2_of(static_cast<i
 constexpr int SLOT_BITS = bits_of(hw::REG_SLOT_TABLE_MASK);
 constexpr int MAX_BATCH = static_cast<int>(hw::B_MAX);
 constexpr int MAX_KERNEL = static_cast<int>(mask(hw::DESC_F_K_H));
+constexpr int MAX_TAPS = MAX_KERNEL * static_cast<int>(mask(hw::DESC_F_K_W));  // of a window
 constexpr int MAX_ROWS = static_cast<int>(mask(hw::DESC_F_IN_H));  // of a tensor
 constexpr int LOWEST = -(1 << (hw::DATA_BITS - 1));  // word
 

@@ -12,6 +12,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 here=$PWD
 cd "$root"
+. hls/tools.sh
 usage() { echo "usage: hls/vitis/flow.sh CONFIG [--part PART] [--out DIR] [--seed N] [--prepare] [csim|csynth|cosim|export]..." >&2; exit 2; }
 config=
 part=
@@ -34,7 +35,7 @@ done
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 if [[ -n $out && $out != /* ]]; then out=$here/$out; fi
 ((${#steps[@]})) || steps=(csim csynth cosim export)
-json=$(go run ./hw/configs/cmd/hwconfig "$config")
+json=$(hwconfig "$config")
 value() { sed -n "s/^  \"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" <<<"$json"; }
 board=$(value board)
 if [[ -z $part ]]; then
@@ -69,7 +70,7 @@ mkdir -p "$out/src" "$out/include"
 : >"$out/npu.cfg" # this flow's from here on, also where it is interrupted
 out=$(cd "$out" && pwd)
 cp hls/src/* "$out/src/"
-go run ./hw/configs/cmd/hwconfig -cpp "$config" >"$out/include/sluice_design.hpp"
+hwconfig -cpp "$config" >"$out/include/sluice_design.hpp"
 # the vendor's own headers take the place of hls/standin; the bench needs the vectors' player
 mkdir -p "$out/include/cosim"
 cp sim/include/sluice_abi.hpp hls/include/sluice_limits.hpp hls/csim/registers.hpp sim/vectors.hpp sim/dram.hpp "$out/include/"

@@ -19,6 +19,8 @@ import (
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 //go:embed *.yaml
@@ -218,6 +220,19 @@ func (d Design) Elaborates() error {
 	return errors.Join(f...)
 }
 
+// ForHLS checks that the kernel in HLS can be built with these parameters: Elaborates, and what it asks for beside the RTL.
+func (d Design) ForHLS() error {
+	if err := d.Elaborates(); err != nil {
+		return err
+	}
+	var f findings
+	f.want(!d.Stub, "stub", d.Stub, "false: the kernel in HLS has its multipliers always")
+	f.want(d.ABufWords%2 == 0, "abuf_words", d.ABufWords, "an even number for the kernel in HLS: two sample groups share a half equally")
+	f.want(d.WRingBeats*d.AXIBytes > abi.RingSpare, "wring_beats", d.WRingBeats,
+		fmt.Sprintf("more than %d for the kernel in HLS: replay cannot use %d bytes of the ring", abi.RingSpare/max(d.AXIBytes, 1), abi.RingSpare))
+	return errors.Join(f...)
+}
+
 // Validate checks every parameter. The error joins one *FieldError a parameter that is wrong.
 func (d Design) Validate() error {
 	var errs findings
@@ -358,6 +373,7 @@ func (d Design) CPPHeader(cosimBeats int) []byte {
 	}
 	fmt.Fprintf(&b, "constexpr int NB = %d;  // lanes of the activation buffer\n", d.NB())
 	fmt.Fprintf(&b, "constexpr int WIDE_BYTES = %d;  // what the RTL's clients of memory take in a cycle\n", d.WideBytes())
+	fmt.Fprintf(&b, "constexpr int DRAM_LATENCY = %d;  // cycles until a read is answered, 1 at least\n", max(d.DRAM.LatencyCycles, 1))
 	fmt.Fprintf(&b, "constexpr std::uint64_t DESIGN_HASH = 0x%016xULL;\n", d.Hash())
 	fmt.Fprintf(&b, "constexpr int COSIM_BEATS = %d;  // beats of memory in the vendor's co-simulation\n", cosimBeats)
 	b.WriteString("\n}  // namespace sluice_design\n")

@@ -218,6 +218,32 @@ func TestElaborates(t *testing.T) {
 	}
 }
 
+// What the RTL builds and the kernel in HLS does not is refused in words, not by a compiler.
+func TestForHLS(t *testing.T) {
+	for _, c := range []struct {
+		field, says string // "": it is built
+		change      func(*Design)
+	}{
+		{"", "", func(*Design) {}},
+		{"TC", "even", func(d *Design) { d.TC = 33 }},
+		{"stub", "multipliers", func(d *Design) { d.Stub = true }},
+		{"abuf_words", "even", func(d *Design) { d.ABufWords = 1023 }},
+		{"wring_beats", "more than 32", func(d *Design) { d.WRingBeats = 32 }},
+		{"", "", func(d *Design) { d.WRingBeats = 64 }},
+	} {
+		d := sample()
+		c.change(&d)
+		if c.field != "TC" && d.Elaborates() != nil {
+			t.Errorf("%+v: %v", d, d.Elaborates())
+		}
+		err := d.ForHLS()
+		var fe *FieldError
+		if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &fe) || fe.Field != c.field || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("expected %q to be refused of %+v, got %v", c.field, d, err)
+		}
+	}
+}
+
 func TestParseRefused(t *testing.T) {
 	raw, err := yaml.Marshal(sample())
 	if err != nil {

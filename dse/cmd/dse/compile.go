@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/graph"
 	imageset "github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
@@ -163,7 +165,7 @@ func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundl
 		case err != nil && must:
 			return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
 		case err == nil:
-			model, done, err := modelFile(r)
+			model, folder, done, err := modelFile(r)
 			if err != nil {
 				return nil, err
 			}
@@ -174,8 +176,8 @@ func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundl
 			}
 			in := recipe.Shape(g)
 			ask = func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
-				logits, err := zoo.Oracle(ctx, python, model, exits, in.H, in.W, in.C, inputs)
-				if err != nil { // as where a file's input is of one size and --input-side asks for another
+				logits, err := zoo.Oracle(ctx, python, model, folder, exits, in.H, in.W, in.C, inputs)
+				if err != nil { // as where a Reshape's numbers are of one size and --input-side asks for another
 					return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
 				}
 				return logits, nil
@@ -198,25 +200,38 @@ func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundl
 	return evaluate.Run(context.Background(), g, b, set, ask, progress)
 }
 
-// modelFile is the network as a file, which a zoo's becomes for as long as it is needed.
-func modelFile(r *recipe.Recipe) (path string, done func(), err error) {
+// modelFile is the network as a file that onnxruntime reads as dse has: what --input-side changes, and a zoo's network,
+// become one for as long as it is needed. Data outside it are in folder, "" where they are beside it.
+func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
+	name := r.Network
+	var content []byte
 	if r.Own() {
-		return r.Network, func() {}, nil
+		name, folder = "own", filepath.Dir(r.Network)
+		content, err = os.ReadFile(r.Network)
+	} else {
+		content, err = zoo.Model(r.Network)
 	}
-	content, err := zoo.Model(r.Network)
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
+	}
+	switch as, err := onnx.Rewrite(bytes.NewReader(content), onnx.Options{InputSide: r.InputSide}); {
+	case err != nil:
+		return "", "", nil, fmt.Errorf("%s: %w", r.Network, err)
+	case as != nil:
+		content = as
+	case r.Own():
+		return r.Network, "", func() {}, nil
 	}
 	dir, err := os.MkdirTemp("", "sluice-model-")
 	if err != nil {
-		return "", nil, fmt.Errorf("network %s: %w", r.Network, err)
+		return "", "", nil, fmt.Errorf("network %s: %w", r.Network, err)
 	}
-	path = filepath.Join(dir, r.Network+".onnx")
+	path = filepath.Join(dir, name+".onnx")
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		os.RemoveAll(dir)
-		return "", nil, fmt.Errorf("network %s: %w", r.Network, err)
+		return "", "", nil, fmt.Errorf("network %s: %w", r.Network, err)
 	}
-	return path, func() { os.RemoveAll(dir) }, nil
+	return path, folder, func() { os.RemoveAll(dir) }, nil
 }
 
 // print says what was made, for people.

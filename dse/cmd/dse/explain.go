@@ -171,6 +171,9 @@ func (c *explainCmd) Run(e *env) error {
 		if doc.HLS, err = c.estimate(b); err != nil {
 			return err
 		}
+		for _, doubt := range doc.HLS.Doubts {
+			fmt.Fprintln(e.stderr, "dse: warning: "+doubt)
+		}
 	}
 	if err := e.write(doc, c.Out); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"text/tabwriter"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/hls/estimate"
 )
@@ -16,6 +17,9 @@ type hlsDoc struct {
 	Loops  map[string]estimate.Loop `json:"loops"`
 	Layers []estimate.Layer         `json:"layers"`
 	Cycles int64                    `json:"cycles"`
+	// Reports are those of synthesis, Doubts what of them does not fit the configuration.
+	Reports []estimate.Report `json:"reports,omitempty"`
+	Doubts  []string          `json:"doubts,omitempty"`
 }
 
 // estimate asks for every layer of a bundle.
@@ -35,6 +39,16 @@ func (c *explainCmd) estimate(b *bundle.Bundle) (*hlsDoc, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	part := ""
+	if b.Design.Board != "" {
+		if board, err := boards.Load(b.Design.Board); err == nil { // one of another machine's is no reason to stop
+			part = board.Part
+		}
+	}
+	doc.Reports = m.Reports
+	for i := range m.Reports {
+		doc.Doubts = append(doc.Doubts, m.Reports[i].Doubts(b.Design, part)...)
 	}
 	for i := range b.Layers {
 		l := m.Layer(&b.Layers[i], b.FBCB[i][c.Batch-1], c.Batch)

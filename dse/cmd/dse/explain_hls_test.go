@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/randnet"
@@ -90,5 +91,24 @@ func TestHLSTrips(t *testing.T) {
 		if seen[s] == 0 {
 			t.Errorf("nothing went through %s", s)
 		}
+	}
+}
+
+// A report of another clock than the configuration's counts, and it is said.
+func TestCsynthDoubts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "csynth.xml")
+	if err := os.WriteFile(file, []byte(`<profile><UserAssignments><TopModelName>multiply</TopModelName><TargetClockPeriod>10</TargetClockPeriod></UserAssignments>
+<PerformanceEstimates><SummaryOfTimingAnalysis><EstimatedClockPeriod>9.9</EstimatedClockPeriod></SummaryOfTimingAnalysis>
+<SummaryOfLoopLatency><rows><PipelineII>2</PipelineII><PipelineDepth>9</PipelineDepth></rows></SummaryOfLoopLatency></PerformanceEstimates></profile>`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := call("explain", "--network", "tiny", "--config", "run", "--images", "8", "--csynth", file)
+	for _, want := range []string{"warning: " + file + ": synthesised for a clock of 10.000 ns, run has 6.667 ns (150 MHz)", "misses the clock: 9.900 ns"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("expected %q: %s", want, stderr)
+		}
+	}
+	if code != exitOK || !strings.Contains(stdout, "1 of ") {
+		t.Errorf("exit code %d: %s", code, stdout)
 	}
 }

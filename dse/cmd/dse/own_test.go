@@ -7,13 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// ownModel writes a model with one input "x" and one output "e"; a dimension of 0 is open.
+// ownModel writes a model with one input "x" and one output, the last node's; a dimension of 0 is open.
 func ownModel(t *testing.T, dims []int64, weights []*onnxpb.TensorProto, nodes ...*onnxpb.NodeProto) string {
 	t.Helper()
 	value := func(name string, dims []int64) *onnxpb.ValueInfoProto {
@@ -31,7 +32,7 @@ func ownModel(t *testing.T, dims []int64, weights []*onnxpb.TensorProto, nodes .
 		IrVersion: proto.Int64(8), OpsetImport: []*onnxpb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(13)}},
 		Graph: &onnxpb.GraphProto{
 			Name: proto.String("own"), Node: nodes, Initializer: weights,
-			Input: []*onnxpb.ValueInfoProto{value("x", dims)}, Output: []*onnxpb.ValueInfoProto{value("e", []int64{0, 3})},
+			Input: []*onnxpb.ValueInfoProto{value("x", dims)}, Output: []*onnxpb.ValueInfoProto{value(nodes[len(nodes)-1].GetOutput()[0], []int64{0, 3})},
 		},
 	})
 	if err != nil {
@@ -106,22 +107,83 @@ func TestEvaluateVectors(t *testing.T) {
 	}
 }
 
-// A file of one size, compiled for another: onnxruntime refuses, and it is said what does without.
+// A file of one size, compiled for another: onnxruntime is asked at that size, weights outside the file too; where
+// numbers in the graph are of the file's size it refuses, and it is said what does without.
 func TestEvaluateAtAnotherSize(t *testing.T) {
-	model := ownModel(
-		t, []int64{1, 2, 4, 4}, []*onnxpb.TensorProto{ownWeights("w", []float32{1, 2, 3, 4, 5, 6}, 3, 2, 1, 1)},
-		ownNode("Conv", "c", []string{"x", "w"}, nil, nil), ownNode("GlobalAveragePool", "g", []string{"c"}, nil, nil), ownNode("Flatten", "e", []string{"g"}, nil, nil),
-	)
+	weights := ownWeights("w", []float32{1, 2, 3, 4, 5, 6}, 3, 2, 1, 1)
+	head := []*onnxpb.NodeProto{ownNode("Conv", "c", []string{"x", "w"}, nil, nil), ownNode("GlobalAveragePool", "g", []string{"c"}, nil, nil)}
 	images := ownImages(t, 2, 6, 6, 2)
-	args := []string{
-		"compile", "--network", model, "--config", "tiny", "--input-side", "6", "--calibrate", images, "--evaluate", images,
-		"--out", filepath.Join(t.TempDir(), "own.sluice"),
+	args := func(model string) []string {
+		return []string{
+			"compile", "--network", model, "--config", "tiny", "--input-side", "6", "--calibrate", images, "--evaluate", images,
+			"--out", filepath.Join(t.TempDir(), "own.sluice"),
+		}
 	}
-	if code, _, stderr := call(args...); code == exitOK || !strings.Contains(stderr, "onnxruntime failed") || !strings.Contains(stderr, "; --onnxruntime=no does without") {
+	outside := ownWeights("w", nil, 3, 2, 1, 1)
+	outside.DataLocation = onnxpb.TensorProto_EXTERNAL.Enum()
+	outside.ExternalData = []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String("w.bin")}}
+	flat := ownNode("Flatten", "e", []string{"g"}, nil, nil)
+	for i, w := range []*onnxpb.TensorProto{weights, outside} {
+		model := ownModel(t, []int64{1, 2, 4, 4}, []*onnxpb.TensorProto{w}, append(head[:2:2], flat)...)
+		var raw []byte
+		for _, v := range weights.FloatData {
+			raw, _ = binary.Append(raw, binary.LittleEndian, v)
+		}
+		if err := os.WriteFile(filepath.Join(filepath.Dir(model), "w.bin"), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, stdout, stderr := call(args(model)...); code != exitOK || !strings.Contains(stdout, "as onnxruntime") || !strings.Contains(stdout, "100.00 %") {
+			t.Errorf("model %d: exit code %d\n%s%s", i, code, stdout, stderr)
+		}
+	}
+	fixed := &onnxpb.TensorProto{Name: proto.String("four"), DataType: proto.Int32(7), Dims: []int64{2}, Int64Data: []int64{1, 3}}
+	model := ownModel(t, []int64{2, 2, 4, 4}, []*onnxpb.TensorProto{weights, fixed}, append(head[:2:2], ownNode("Reshape", "e", []string{"g", "four"}, nil, nil))...)
+	if code, _, stderr := call(args(model)...); code == exitOK || !strings.Contains(stderr, "onnxruntime failed") || !strings.Contains(stderr, "; --onnxruntime=no does without") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if code, _, stderr := call(append(args, "--onnxruntime=no")...); code != exitOK {
+	if code, _, stderr := call(append(args(model), "--onnxruntime=no")...); code != exitOK {
 		t.Errorf("without onnxruntime: exit code %d: %s", code, stderr)
+	}
+}
+
+// Names that would move a terminal's cursor are shown escaped, wherever they come from; onnxruntime is asked all the same.
+func TestUnprintableNames(t *testing.T) {
+	const evil = "\n\x1b[31mred\u202e"
+	head := ownNode("Flatten", evil+"e", []string{evil + "g"}, nil, nil)
+	nodes := []*onnxpb.NodeProto{ownNode("Conv", evil+"c", []string{"x", evil}, nil, nil), ownNode("GlobalAveragePool", evil+"g", []string{evil + "c"}, nil, nil), head}
+	w := ownWeights(evil, []float32{1, 2, 3, 4, 5, 6}, 3, 2, 1, 1)
+	odd := ownNode(evil+"Op", "odd", []string{evil + "c"}, nil, nil)
+	clean := func(what, text string) {
+		if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }); i >= 0 || strings.Contains(text, "\n[") || strings.Contains(text, "\nred") {
+			t.Errorf("%s: %q at %d of %q", what, text[max(i, 0):], i, text)
+		}
+	}
+	exits := filepath.Join(t.TempDir(), "exits.yaml")
+	if err := os.WriteFile(exits, []byte("exits: [\"\\n\\e[31mred\\u202ee\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	model := ownModel(t, []int64{1, 2, 4, 4}, []*onnxpb.TensorProto{w}, nodes...)
+	images := ownImages(t, 2, 4, 4, 2)
+	code, stdout, stderr := call("compile", "--network", model, "--config", "tiny", "--exits", exits, "--calibrate", images, "--evaluate", images,
+		"--onnxruntime=yes", "--out", filepath.Join(t.TempDir(), "own.sluice"))
+	clean("compile", stdout+stderr)
+	if code != exitOK || !strings.Contains(stdout, `\n\x1b[31mred\u202ee`) || !strings.Contains(stdout, "as onnxruntime") {
+		t.Errorf("compile: exit code %d\n%s%s", code, stdout, stderr)
+	}
+	for _, args := range [][]string{{"operators", model}, {"explain", "--network", model, "--exits", exits, "--config", "tiny"}} {
+		code, stdout, stderr := call(args...)
+		clean(args[0], stdout+stderr)
+		if args[0] == "explain" && code != exitOK {
+			t.Errorf("explain: exit code %d\n%s", code, stderr)
+		}
+	}
+	model = ownModel(t, []int64{1, 2, 4, 4}, []*onnxpb.TensorProto{w}, append(nodes[:1:1], odd, ownNode(evil+"Op", "e", []string{"odd"}, nil, nil))...)
+	for _, args := range [][]string{{"operators", model}, {"compile", "--network", model, "--config", "tiny", "--out", filepath.Join(t.TempDir(), "x")}} {
+		code, stdout, stderr := call(args...)
+		clean(args[0], stdout+stderr)
+		if code == exitOK || !strings.Contains(stdout+stderr, `\n\x1b[31mred\u202eOp`) {
+			t.Errorf("%s: exit code %d\n%s%s", args[0], code, stdout, stderr)
+		}
 	}
 }
 

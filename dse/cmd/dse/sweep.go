@@ -232,11 +232,12 @@ func (c *sweepCmd) mixed(first *search.Workload) (*search.Workload, error) {
 }
 
 type sweepSpace struct {
-	Grid     string         `json:"grid"`
-	Designs  int            `json:"designs"`
-	Refused  map[string]int `json:"refused"`
-	Unmapped int            `json:"unmapped"`
-	Searched int            `json:"searched"`
+	Grid      string            `json:"grid"`
+	Designs   int               `json:"designs"`
+	Refused   map[string]int    `json:"refused"`
+	RefusedAs map[string]string `json:"refused_as"` // one of them, by reason
+	Unmapped  int               `json:"unmapped"`
+	Searched  int               `json:"searched"`
 }
 
 type sweepBest struct {
@@ -332,7 +333,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 		return err
 	}
 	doc.Space, doc.Evaluated = r.Space, r.Evaluated
-	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.Unmapped, r.Searched}
+	doc.Grid = sweepSpace{r.Grid, r.Designs, r.Refused, r.RefusedAs, r.Unmapped, r.Searched}
 	doc.Best = sweepBest{TR: r.Best.TR, TP: r.Best.TP, TC: r.Best.TC, Mapping: r.Mapping, Value: r.Best.Value, Point: &r.Best, ByB: r.Best.ByB}
 	doc.Pareto, doc.Ranks, doc.Within = r.Pareto, r.Ranks, r.Within
 	band, err := counted.Of(c.own())
@@ -419,6 +420,9 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	fmt.Fprintf(w, "%s on %s: %s\n\n", in.w.Name, in.grid.Board.Name, r.Grid)
 	fmt.Fprintf(w, "%d designs (%d more of the grid refused: %s; on %d a layer does not fit), %d mappings of layers and batches\n",
 		r.Designs, total(r.Refused), reasons(r.Refused), r.Unmapped, r.Space)
+	for _, why := range slices.Sorted(maps.Keys(r.RefusedAs)) {
+		fmt.Fprintf(w, "refused by %s, as %s\n", why, r.RefusedAs[why])
+	}
 	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n",
 		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
 	fmt.Fprintln(w, "cycles are those of what dse compile makes, with the tensors that it keeps on chip")

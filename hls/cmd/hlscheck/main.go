@@ -23,9 +23,10 @@ import (
 const usage = `hlscheck checks the HLS kernel of configurations on LLVM's intermediate code (packages clang-14, llvm-14).
 
   hlscheck [-root DIR] [-src DIR] [-dependences] CONFIG...
-  hlscheck -resources CONFIG...
+  hlscheck -resources [-board NAME|FILE.yaml] CONFIG...
+  hlscheck -trips OUT [-src DIR]
 
-Example: go run ./hls/cmd/hlscheck -dependences tiny
+Example: bin/hlscheck -dependences tiny
 
 `
 
@@ -37,7 +38,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root := fs.String("root", "", "the repository's root (default: the nearest folder above with a go.mod)")
 	src := fs.String("src", "", "the kernel's folder (default: hls/src below the root)")
 	deps := fs.Bool("dependences", false, "hold every II to the dependences too (seconds for small arrays, minutes for large ones)")
-	needs := fs.Bool("resources", false, "print what the kernel's memories and its array take of the configuration's board, instead; exit 1 where it is more than there is")
+	needs := fs.Bool("resources", false, "print what the kernel's memories and its array take, instead, and of how much its board has; exit 1 where it is more than there is")
+	board := fs.String("board", "", "with -resources: the board, by name or as a file (default: the configuration's; without one the family counts as zynq-7000)")
+	trips := fs.String("trips", "", "copy the kernel to this folder, every loop counting its trips against what is stated of it, for C-simulation")
 	fs.Usage = func() {
 		fmt.Fprint(stderr, usage)
 		fs.PrintDefaults()
@@ -48,7 +51,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return 2
 	}
-	if fs.NArg() == 0 {
+	if (fs.NArg() == 0) != (*trips != "") || *board != "" && !*needs {
 		fs.Usage()
 		return 2
 	}
@@ -63,10 +66,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if *src == "" {
 		*src = filepath.Join(*root, "hls", "src")
 	}
+	if *trips != "" {
+		if err := check.Counted(*src, *trips); err != nil {
+			fmt.Fprintln(stderr, "hlscheck:", err)
+			return 3
+		}
+		return 0
+	}
 	code := 0
 	for _, name := range fs.Args() {
 		if *needs {
-			fits, err := resources(stdout, name)
+			fits, err := resources(stdout, name, *board)
 			if err != nil {
 				fmt.Fprintln(stderr, "hlscheck:", err)
 				return 3
@@ -116,31 +126,37 @@ func above() (string, error) {
 	}
 }
 
-// resources prints what a configuration's kernel takes, and answers whether its board has it.
-func resources(w io.Writer, name string) (fits bool, err error) {
+// resources prints what a configuration's kernel takes, and answers whether the board has it, that of the configuration
+// where none is named.
+func resources(w io.Writer, name, board string) (fits bool, err error) {
 	d, err := configs.Load(name)
 	if err != nil {
 		return false, err
 	}
-	if err := d.Elaborates(); err != nil {
+	if err := d.ForHLS(); err != nil {
 		return false, fmt.Errorf("%s: %w", name, err)
 	}
-	if d.Board == "" {
-		return false, fmt.Errorf("%s has no board", d.Name)
+	if board == "" {
+		board = d.Board
 	}
-	b, err := boards.Load(d.Board)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", d.Name, err)
+	var b boards.Board
+	family := boards.Series7
+	on, of := family+" without a board", func(int) string { return "" }
+	if board != "" {
+		if b, err = boards.Load(board); err != nil {
+			return false, fmt.Errorf("%s: %w", d.Name, err)
+		}
+		family, on, of = b.Family, b.Name, func(n int) string { return fmt.Sprintf(" of %d", n) }
 	}
-	r := estimate.Needs(d, b.Family)
+	r := estimate.Needs(d, family)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "%s on %s, estimated\tin\tmemories\twords\tbits\tBRAM36\tLUTs\n", d.Name, b.Name)
+	fmt.Fprintf(t, "%s on %s, estimated\tin\tmemories\twords\tbits\tBRAM36\tLUTs\n", d.Name, on)
 	for _, m := range r.Memories {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%g\t%d\n", m.Name, m.Storage, m.Count, m.Words, m.Bits, float64(m.BRAM18)/2, m.LUTs)
 	}
-	fmt.Fprintf(t, "all\t\t\t\t\t%g of %d\t%d of %d, logic not counted\n", float64(r.BRAM18)/2, b.BRAM36, r.LUTs, b.LUT)
-	fmt.Fprintf(t, "DSPs\t%d of %d\n", r.DSP, b.DSP)
-	return r.Fits(b), t.Flush()
+	fmt.Fprintf(t, "all\t\t\t\t\t%g%s\t%d%s, logic not counted\n", float64(r.BRAM18)/2, of(b.BRAM36), r.LUTs, of(b.LUT))
+	fmt.Fprintf(t, "DSPs\t%d%s\n", r.DSP, of(b.DSP))
+	return board == "" || r.Fits(b), t.Flush()
 }
 
 func one(root, src, name string, deps bool) (*check.Report, error) {
@@ -149,7 +165,7 @@ func one(root, src, name string, deps bool) (*check.Report, error) {
 		return nil, err
 	}
 	// as the builder does (hwconfig -cpp)
-	if err := d.Elaborates(); err != nil {
+	if err := d.ForHLS(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if file := strings.TrimSuffix(filepath.Base(name), ".yaml"); file != d.Name {

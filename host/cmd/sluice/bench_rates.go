@@ -18,6 +18,7 @@ import (
 )
 
 type benchRatesCmd struct {
+	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to serve, in place of --network and --config."`
 	what
 	Device  string    `default:"soft" enum:"cosim,soft" help:"Where it runs."`
 	Policy  []string  `default:"serial,fluid" help:"Policies (${policies}); differences are to the first."`
@@ -38,6 +39,7 @@ func (*benchRatesCmd) Help() string {
 
 Example:
   sluice bench rates --n 20000 --seeds 1,2,3
+  sluice bench rates my.sluice --data photos
   sluice bench rates --device cosim --rates 0.9,1.1 --n 256`
 }
 
@@ -69,6 +71,7 @@ func (c *benchRatesCmd) Run(e *env) error {
 		return coded(codeUsage, fmt.Errorf("--n %d, --images %d, --workers %d: expected at least 1", c.N, c.Images, c.Workers))
 	}
 	theta := c.Theta.theta
+	c.file = c.Bundle
 	p, err := c.prepare(e, c.Theta.fits)
 	if err != nil {
 		return err
@@ -115,12 +118,12 @@ func (c *benchRatesCmd) Run(e *env) error {
 	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
 		return err
 	}
-	return c.print(e, &doc)
+	return c.print(e, p, &doc)
 }
 
-func (c *benchRatesCmd) print(e *env, doc *benchDoc) error {
+func (c *benchRatesCmd) print(e *env, on *prepared, doc *benchDoc) error {
 	fmt.Fprintf(e.stdout, "%s on %s (%s), %d requests a run, serial's capacity %.0f/s, SLO %s; goodput in on_time requests per second\n\n",
-		c.Network, c.Device, c.Config, c.N, doc.Capacity, report.Ns(doc.SLO))
+		on.bundle.Network.Name, c.Device, on.design.Name, c.N, doc.Capacity, report.Ns(doc.SLO))
 	t := report.Table{Head: append([]string{"rate", "seed"}, c.Policy...)}
 	for _, p := range c.Policy[1:] {
 		t.Head = append(t.Head, p+" - "+c.Policy[0], "")

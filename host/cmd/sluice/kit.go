@@ -11,17 +11,19 @@ import (
 )
 
 type kitCmd struct {
+	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to write a kit of, in place of --network and --config."`
 	what
 	N   int    `default:"32" short:"n" help:"Test images, from the first on."`
 	Out string `default:"out/kit" help:"Folder for the kit."`
 }
 
 func (*kitCmd) Help() string {
-	return `Compiles a network, computes what the golden executor says of the first test images at every exit, and
+	return `Compiles a network, or takes a bundle, computes what the golden executor says of the first test images at every exit, and
 writes both for a board: sluice board serves them there and compares.
 
 Example:
-  sluice kit --config small --network fashion --n 32 --out out/kit`
+  sluice kit --config small --network fashion --n 32 --out out/kit
+  sluice kit my.sluice --data photos`
 }
 
 // Run implements the command.
@@ -29,6 +31,7 @@ func (c *kitCmd) Run(e *env) error {
 	if c.N < 1 || c.N > 10000 {
 		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..10000", c.N))
 	}
+	c.file = c.Bundle
 	p, err := c.prepare(e)
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
@@ -29,11 +31,13 @@ import (
 	"github.com/sluice-npu/sluice/host/experiments/edge"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
+	"github.com/sluice-npu/sluice/host/kit"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
 	"github.com/sluice-npu/sluice/host/verify"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 func TestMain(m *testing.M) {
@@ -337,9 +341,9 @@ func TestFlagsComeFirst(t *testing.T) {
 		"--fit=crop", "--resize=9", "--input-range=1",
 	} {
 		name, _, _ := strings.Cut(flag, "=")
-		for _, command := range []string{"run", "profile"} {
+		for _, command := range []string{"run --device=soft", "profile --device=soft", "tune-theta", "kit", "bench rates"} {
 			var log bytes.Buffer
-			args := []string{command, "x.sluice", "--device", "soft", "--out", t.TempDir(), flag}
+			args := append(strings.Fields(command), "x.sluice", "--out", t.TempDir(), flag)
 			if code := realMain(args, &bytes.Buffer{}, &log); code != codeUsage || !strings.Contains(log.String(), name+" says how a bundle is made") {
 				t.Errorf("%v: exit code %d, want %d: %s", args, code, codeUsage, log.String())
 			}
@@ -350,6 +354,56 @@ func TestFlagsComeFirst(t *testing.T) {
 	code := realMain([]string{"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", t.TempDir(), "--slo", "1ns", "-n", "400000", "--out", t.TempDir()}, &bytes.Buffer{}, &log)
 	if code != codeInput || !strings.Contains(log.String(), "shorter than one request alone") {
 		t.Errorf("exit code %d: %s", code, log.String())
+	}
+}
+
+// A bundle of one's own goes wherever a network does: thresholds, rates, a board's kit.
+func TestOwnBundle(t *testing.T) {
+	dir := t.TempDir()
+	if err := recipetest.Home(dir); err != nil {
+		t.Fatal(err)
+	}
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	photos := filepath.Join(dir, "photos")
+	r := recipe.Recipe{Network: filepath.Join(dir, "own.onnx"), Seed: 1, Flags: recipe.Flags{Calibrate: photos}}
+	b, err := r.Make(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "own.sluice")
+	if err := bundle.WriteFile(file, b); err != nil {
+		t.Fatal(err)
+	}
+	hash, err := b.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := filepath.Join(dir, "build") // in which nothing is made
+	call := func(want int, says string, args ...string) {
+		t.Helper()
+		var out, log bytes.Buffer
+		if code := realMain(append(args, "--build", build), &out, &log); code != want || !strings.Contains(out.String()+log.String(), says) {
+			t.Errorf("%v: exit code %d, want %d with %q: %s%s", args, code, want, says, out.String(), log.String())
+		}
+	}
+	call(codeOK, "6 images, loss at most", "tune-theta", file, "--data", photos, "--n", "10", "--out", filepath.Join(dir, "theta"))
+	flat := filepath.Join(photos, "class0") // pictures in no folders of classes
+	call(codeUsage, "--labels names them", "tune-theta", file, "--data", flat, "--n", "10", "--out", filepath.Join(dir, "theta"))
+	call(codeOK, "own on soft (tiny), 40 requests", "bench", "rates", file, "--data", photos, "--n", "40", "--rates", "0.7", "--seeds", "1", "--out", filepath.Join(dir, "rates"))
+	call(codeUsage, "name some with --data", "bench", "rates", file, "--out", filepath.Join(dir, "rates"))
+	call(codeOK, "own for tiny, 5 images", "kit", file, "--data", photos, "--n", "5", "--out", filepath.Join(dir, "kit"))
+	k, err := kit.Read(filepath.Join(dir, "kit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := k.Bundle.Hash(); err != nil || got != hash || len(k.Inputs) != 5 || !slices.Equal(k.Labels[:1], []int{0}) {
+		t.Errorf("a kit of bundle %016x, expected %016x, with %d images of classes %v: %v", got, hash, len(k.Inputs), k.Labels, err)
+	}
+	if _, err := os.Stat(build); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("something was compiled: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
@@ -14,6 +15,7 @@ import (
 )
 
 type thetaCmd struct {
+	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to tune, in place of --network and --config."`
 	what
 	Loss float64 `default:"0.015" help:"Accuracy that may be lost against the last exit, as a share (the paper: 0.015)."`
 	N    int     `default:"2000" short:"n" help:"Test images to tune on; as many others are held out and reported beside. --seed draws which are which, as images may be sorted by class."`
@@ -27,7 +29,8 @@ func (*thetaCmd) Help() string {
 all exits, and one an exit. Confidences are those of the 16-bit network (golden executor).
 
 Example:
-  sluice tune-theta --network fashion --loss 0.005 --n 4000`
+  sluice tune-theta --network fashion --loss 0.005 --n 4000
+  sluice tune-theta my.sluice --data photos`
 }
 
 type thetaDoc struct {
@@ -59,6 +62,7 @@ func (c *thetaCmd) Run(e *env) error {
 	if !(c.Loss >= 0 && c.Loss < 1) || c.N < 10 || c.N > 1<<20 {
 		return coded(codeUsage, fmt.Errorf("--loss %g, --n %d: expected a share of 0..1 and at least 10 images", c.Loss, c.N))
 	}
+	c.file = c.Bundle
 	p, err := c.prepare(e)
 	if err != nil {
 		return err
@@ -66,6 +70,9 @@ func (c *thetaCmd) Run(e *env) error {
 	s, im, err := p.setup(e, &c.what, &soft.Memo{}, 2*c.N)
 	if err != nil {
 		return err
+	}
+	if slices.Contains(im.Labels, -1) {
+		return coded(codeUsage, fmt.Errorf("images of %s without their classes say nothing of accuracy: --labels names them, or folders do", p.bundle.Network.Name))
 	}
 	macs := make([]int64, len(p.bundle.Network.Exits))
 	for i, x := range p.bundle.Network.Exits {

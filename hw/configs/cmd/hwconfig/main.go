@@ -73,7 +73,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	if *cpp {
-		if err := d.Elaborates(); err != nil {
+		if err := d.ForHLS(); err != nil {
 			fmt.Fprintf(stderr, "hwconfig: %s: %v\n", fs.Arg(0), err)
 			return 3
 		}

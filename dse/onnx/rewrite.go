@@ -1,0 +1,104 @@
+package onnx
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+)
+
+// printable is a name as a terminal may show it: what would move the cursor, break a table or change how text
+// around it reads is escaped as in Go.
+func printable(name string) string {
+	if utf8.ValidString(name) && strings.IndexFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) < 0 {
+		return name
+	}
+	quoted := strconv.QuoteToGraphic(name)
+	return quoted[1 : len(quoted)-1]
+}
+
+// rename makes the names of a model printable, alike wherever one stands, before anything reads them; two that
+// become one are refused like any name that is defined twice. It tells whether there were any.
+func rename(m *onnxpb.ModelProto) (renamed bool) {
+	one := func(name *string) {
+		if name == nil {
+			return
+		}
+		if shown := printable(*name); shown != *name {
+			*name, renamed = shown, true
+		}
+	}
+	all := func(names []string) {
+		for i := range names {
+			one(&names[i])
+		}
+	}
+	for _, s := range m.GetOpsetImport() {
+		one(s.Domain)
+	}
+	g := m.GetGraph()
+	if g == nil {
+		return renamed
+	}
+	one(g.Name)
+	for _, n := range g.GetNode() {
+		one(n.Name)
+		one(n.OpType)
+		one(n.Domain)
+		all(n.GetInput())
+		all(n.GetOutput())
+	}
+	for _, t := range g.GetInitializer() {
+		one(t.Name)
+	}
+	for _, v := range append(g.GetInput()[:len(g.GetInput()):len(g.GetInput())], g.GetOutput()...) {
+		one(v.Name)
+	}
+	return renamed
+}
+
+// Rewrite is a model as Import takes it, for others that are to run the same network: its names printable and its
+// input as high and wide as o.InputSide says. Nil where the model itself says just that. Data outside the file
+// stay there.
+func Rewrite(r io.Reader, o Options) ([]byte, error) {
+	model, renamed, err := parse(r, &o, proto.UnmarshalOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if !renamed && o.InputSide == 0 {
+		return nil, nil
+	}
+	g := model.GetGraph()
+	if o.InputSide != 0 {
+		weights := map[string]bool{}
+		for _, t := range g.GetInitializer() {
+			weights[t.GetName()] = true
+		}
+		for _, v := range g.GetInput() {
+			dims := v.GetType().GetTensorType().GetShape().GetDim()
+			if weights[v.GetName()] || len(dims) != 4 {
+				continue
+			}
+			for _, d := range dims[2:] {
+				d.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(o.InputSide)}
+			}
+		}
+		for _, v := range g.GetOutput() { // maps are of other sizes now, and what says otherwise is believed
+			if t := v.GetType().GetTensorType(); t != nil {
+				t.Shape = nil
+			}
+		}
+		g.ProtoReflect().SetUnknown(nil) // value_info says so too
+	}
+	content, err := proto.Marshal(model)
+	if err != nil {
+		return nil, fmt.Errorf("writing: %w", err)
+	}
+	return content, nil
+}

@@ -2,6 +2,7 @@ package cuda_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -42,5 +43,67 @@ func TestFound(t *testing.T) {
 		if other := map[*driver.API]string{driver.CUDA: "HIP", driver.HIP: "CUDA"}[c.api]; !errors.Is(err, driver.ErrMissing) || strings.Contains(err.Error(), other) {
 			t.Errorf("%s: no library: %v", c.api.Name, err)
 		}
+	}
+}
+
+// After an error of a kernel's every call on what is the context's answers it and gives nothing back, until the
+// context is reset: as drivers do.
+func TestSticky(t *testing.T) {
+	for _, api := range []*driver.API{driver.CUDA, driver.HIP} {
+		path, h := of(t, api)
+		lib, err := driver.Open(api, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, err := lib.Retain(0)
+		must(err)
+		must(lib.SetCurrent(ctx))
+		stream, err := lib.NewStream(0)
+		must(err)
+		event, err := lib.NewEvent(false)
+		must(err)
+		calls := map[string]func() error{
+			"stream": func() error { return lib.FreeStream(stream) },
+			"event":  func() error { return lib.FreeEvent(event) },
+		}
+		if lib.HasGreen() {
+			all, err := lib.SMs(0)
+			must(err)
+			sets, _, err := lib.SplitAll(all)
+			must(err)
+			green, err := lib.NewGreen(0, sets[:1])
+			must(err)
+			calls["new partition"] = func() error { _, err := lib.NewGreen(0, sets[:1]); return err }
+			calls["partition's SMs"] = func() error { _, err := lib.GreenSMs(green); return err }
+			calls["partition's context"] = func() error { _, err := lib.Context(green); return err }
+			calls["partition"] = func() error { return lib.FreeGreen(green) }
+		}
+		open := h.Open()
+		h.Inject(map[*driver.API]string{driver.CUDA: "cuMemHostAlloc", driver.HIP: "hipHostMalloc"}[api], 0, 719, 1)
+		if _, err := lib.AllocHost(64); driver.CodeOf(err) != 719 {
+			t.Fatalf("%s: a kernel's error: %v", api.Name, err)
+		}
+		for name, call := range calls {
+			if err := call(); driver.CodeOf(err) != 719 {
+				t.Errorf("%s, %s after a kernel's error: %v", api.Name, name, err)
+			}
+		}
+		if n := h.Open(); n != open || len(h.Faults()) != 0 {
+			t.Errorf("%s: %d things were open, %d are; faults %v", api.Name, open, n, h.Faults())
+		}
+		must(lib.Reset(0))
+		must(lib.Release(0))
+		if n := h.Open(); n != 0 {
+			t.Errorf("%s: after a reset %d things are open", api.Name, n)
+		}
+		must(lib.SetCurrent(0))
 	}
 }

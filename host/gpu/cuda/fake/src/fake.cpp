@@ -202,6 +202,9 @@ int enter(const char *name, const std::string &args = "") {
   if (int code_ = enter(__func__ __VA_OPT__(, ) __VA_ARGS__)) return code_
 #define NEED(cond, code) \
   if (!(cond)) return fault(__func__, #cond, code)
+// A call on what is a context's: an error of a kernel's before is its answer too, and nothing is done.
+#define ALIVE(of)                                      \
+  if (Primary *p_ = primary_of(of); p_ && p_->sticky) return p_->sticky
 // A call that needs a context, and one without a sticky error.
 #define CONTEXT                                        \
   {                                                    \
@@ -718,7 +721,9 @@ API cuStreamDestroy_v2(Stream *s) {
   ENTER();
   {
     std::lock_guard<std::mutex> l(mu);
-    NEED(streams.erase(s) == 1, INVALID_HANDLE);
+    NEED(streams.count(s), INVALID_HANDLE);
+    ALIVE(s->of);
+    streams.erase(s);
   }
   end(s);
   return OK;
@@ -748,7 +753,9 @@ API cuEventDestroy_v2(Event *e) { // what is recorded still is awaited
   ENTER();
   {
     std::lock_guard<std::mutex> l(mu);
-    NEED(events.erase(e) == 1, INVALID_HANDLE);
+    NEED(events.count(e), INVALID_HANDLE);
+    ALIVE(e->of);
+    events.erase(e);
   }
   {
     std::unique_lock<std::mutex> l(e->mu);
@@ -1026,6 +1033,7 @@ API cuGreenCtxCreate(Green **g, u64 desc, int dev, unsigned flags) {
   std::lock_guard<std::mutex> l(mu);
   NEED(desc >= 1 && desc <= descs.size(), INVALID_VALUE);
   NEED(primaries[dev].retained > 0, INVALID_CONTEXT); // it would make the primary context, and with the last green one lose it
+  ALIVE(primaries[dev].generation);
   primaries[dev].retained++;
   *g = new Green{*descs[desc - 1], primaries[dev].generation};
   greens.insert(*g);
@@ -1037,6 +1045,7 @@ API cuGreenCtxDestroy(Green *g) {
   {
     std::lock_guard<std::mutex> l(mu);
     NEED(greens.count(g), INVALID_CONTEXT);
+    ALIVE(g->of);
     for (Stream *s : streams) NEED(s->green != g, INVALID_CONTEXT);
     while (primaries[dev].generation != g->of) dev++;
     greens.erase(g);
@@ -1046,7 +1055,9 @@ API cuGreenCtxDestroy(Green *g) {
 }
 API cuGreenCtxGetDevResource(Green *g, Resource *r, int type) {
   ENTER();
-  NEED(known(greens, g), INVALID_CONTEXT);
+  std::lock_guard<std::mutex> l(mu);
+  NEED(greens.count(g), INVALID_CONTEXT);
+  ALIVE(g->of);
   NEED(r, INVALID_VALUE);
   NEED(type == 1, INVALID_RESOURCE_TYPE);
   memset(r, 0, sizeof *r);
@@ -1056,7 +1067,9 @@ API cuGreenCtxGetDevResource(Green *g, Resource *r, int type) {
 API cuCtxFromGreenCtx(u64 *ctx, Green *g) {
   ENTER();
   NEED(ctx, INVALID_VALUE);
-  NEED(known(greens, g), INVALID_CONTEXT);
+  std::lock_guard<std::mutex> l(mu);
+  NEED(greens.count(g), INVALID_CONTEXT);
+  ALIVE(g->of);
   *ctx = (u64)g;
   return OK;
 }

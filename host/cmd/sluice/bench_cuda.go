@@ -8,10 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cli"
+	"github.com/sluice-npu/sluice/host/experiments/disb"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/params"
@@ -30,6 +34,10 @@ type benchCUDACmd struct {
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
 	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml."`
 	JSON    bool     `name:"json" help:"Print JSON."`
+
+	DISB      time.Duration `name:"disb" help:"Run REEF's benchmark too, so long each workload under each system; 0: not."`
+	Shrink    int           `default:"1" help:"Of DISB's networks: every side of a tensor is divided by it."`
+	Workloads []string      `help:"Of DISB (A, B, C, D, E, drive); default: all."`
 }
 
 // Help implements the command.
@@ -45,6 +53,7 @@ until then are kept.
 Example:
   sluice bench gpu -n 20 --out out/try
   sluice bench gpu -n 1000 --out out/h200
+  sluice bench gpu -n 1000 --disb 1s --out out/h200
   sluice bench gpu a.sluice b.sluice c.sluice --json`
 }
 
@@ -54,6 +63,10 @@ type cudaBenchDoc struct {
 	Networks []string    `json:"networks"`
 	N        int         `json:"n"`
 	Rows     []bench.Row `json:"rows"`
+	// Foretold is what the simulated GPU said before anything was measured, by part and key; published, what REEF
+	// says of an MI50.
+	Foretold  map[string]float64 `json:"foretold,omitempty"`
+	Published map[string]float64 `json:"published,omitempty"`
 }
 
 // Run implements the command.
@@ -64,6 +77,14 @@ func (c *benchCUDACmd) Run(e *env) error {
 	for _, b := range c.Batches {
 		if b < 1 || b > 32 {
 			return coded(codeUsage, fmt.Errorf("--batches %d: expected 1..32", b))
+		}
+	}
+	if c.DISB < 0 || c.DISB > time.Minute || c.Shrink < 1 || c.Shrink > 64 {
+		return coded(codeUsage, fmt.Errorf("--disb %s --shrink %d: expected up to 1m, and 1..64", c.DISB, c.Shrink))
+	}
+	for _, w := range c.Workloads {
+		if !slices.Contains(disb.Names(), w) {
+			return coded(codeUsage, fmt.Errorf("--workloads %s: expected of %s", w, strings.Join(disb.Names(), ", ")))
 		}
 	}
 	var f *params.File
@@ -126,6 +147,14 @@ func (c *benchCUDACmd) Run(e *env) error {
 		Program: about.Program + " " + about.Version, Revision: about.Revision,
 		Tell: func(part string) { e.log.Info("bench gpu", "at", part) },
 	})
+	if err == nil && c.DISB > 0 {
+		var all []bench.Series
+		all, err = disb.Run(e.ctx, disb.Config{
+			Library: device.Library, GPU: c.GPU, Params: f, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
+			Spin: !raw.Facts.Fake, Tell: func(what string) { e.log.Info("bench gpu", "at", "DISB "+what) },
+		})
+		raw.Series = append(raw.Series, all...)
+	}
 	if err != nil && raw != nil && len(raw.Series) > 0 { // what was measured until then is not lost
 		if e := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write); e != nil {
 			err = errors.Join(err, e)
@@ -138,6 +167,13 @@ func (c *benchCUDACmd) Run(e *env) error {
 	}
 	doc.header = header{"sluice-bench-cuda/1", version, c.Seed, raw.Label()}
 	doc.Facts, doc.Rows = raw.Facts, raw.Rows()
+	if doc.Foretold, err = disb.Foretold(c.Shrink); err != nil {
+		return err
+	}
+	doc.Published = map[string]float64{}
+	for k, v := range gpus.Published("mi50") {
+		doc.Published[bench.DISB+" "+strings.Join(k[:], " ")] = v
+	}
 	if err := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write); err != nil {
 		return err
 	}
@@ -153,9 +189,15 @@ func (c *benchCUDACmd) Run(e *env) error {
 		return err
 	}
 	fmt.Fprintf(e.stdout, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, raw.Label(), c.N, c.Seed)
-	t := report.Table{Head: []string{"part", "what", "unit", "n", "median", "p95", "p99", "spread"}}
+	t := report.Table{Head: []string{"part", "what", "unit", "n", "median", "p95", "p99", "spread", "foretold", "published (MI50)"}}
+	beside := func(of map[string]float64, r *bench.Row) string {
+		if v, ok := of[r.Part+" "+r.Key]; ok {
+			return fmt.Sprintf("%.4g", v)
+		}
+		return ""
+	}
 	for _, r := range doc.Rows {
-		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), fmt.Sprintf("%.4g", r.Median), fmt.Sprintf("%.4g", r.P95), fmt.Sprintf("%.4g", r.P99), fmt.Sprintf("%.2f", r.Spread))
+		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), fmt.Sprintf("%.4g", r.Median), fmt.Sprintf("%.4g", r.P95), fmt.Sprintf("%.4g", r.P99), fmt.Sprintf("%.2f", r.Spread), beside(doc.Foretold, &r), beside(doc.Published, &r))
 	}
 	return t.Write(e.stdout)
 }

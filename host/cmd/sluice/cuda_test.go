@@ -55,7 +55,7 @@ func TestCUDA(t *testing.T) {
 	profiled(t, dir)
 	out.Reset()
 	log.Reset()
-	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir, "-n", "2", "--batches", "1", "--json"}
+	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A"}
 	if code := realMain(gpu, &out, &log); code != codeOK {
 		t.Fatalf("bench gpu: exit code %d: %s", code, log.String())
 	}
@@ -65,6 +65,10 @@ func TestCUDA(t *testing.T) {
 	}
 	if measured.Label != "simulated" || !measured.Facts.Fake || measured.N != 2 || len(measured.Rows) < 50 {
 		t.Errorf("bench gpu: label %s, %+v, n %d, %d rows", measured.Label, measured.Facts, measured.N, len(measured.Rows))
+	}
+	if measured.Foretold["disb A reef rt"] <= 0 || measured.Published["disb A reef rt"] != 1.005 ||
+		!slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.DISB && r.Key == "A reef throughput" }) {
+		t.Errorf("bench gpu --disb: foretold %v, published %v", measured.Foretold, measured.Published)
 	}
 	in, err := os.Open(filepath.Join(dir, bench.RawFile))
 	if err != nil {

@@ -111,7 +111,9 @@ type Outcome struct {
 	Redone                   float64 // us of work that a kill made to be done again, mean of kills; 0: none
 	Unhurt, Hurt9            float64 // share of real-time kernels no slower than alone, and less than 9 us slower; 0: nothing is padded
 	Clients                  []ClientOutcome
-	Served                   []Client // those
+	Served                   []Client  // those
+	Seen                     []float64 // latencies of real-time requests, of alone, the least first
+	Gone                     []float64 // us, of each preemption
 }
 
 // ClientOutcome is what a client saw.
@@ -133,6 +135,7 @@ type Bed struct {
 	own   map[string]*kernel.Program // somebody's own kernels, by network
 	keep  engine.Keep
 	slo   func(alone int64) int64 // of real-time requests; nil: none
+	real  Real                    // in place of the simulated GPU; nil: that
 }
 
 // NewBed makes one; style is the framework whose kernels run (catalogue.StyleOf).
@@ -183,11 +186,18 @@ func (b *Bed) Alone(name string) (ns int64, err error) {
 		}
 	}()
 	m, _ := gpu.ModeOf("streams")
-	d, err := b.device(m, []string{name})
+	tables, err := b.tables([]string{name})
 	if err != nil {
 		return 0, err
 	}
-	tables, err := b.tables([]string{name})
+	if b.real != nil {
+		ns, err = b.aloneReal(m, name, tables)
+		if err == nil {
+			b.alone[name] = ns
+		}
+		return ns, err
+	}
+	d, err := b.device(m, []string{name})
 	if err != nil {
 		return 0, err
 	}
@@ -325,12 +335,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 		}
 		return a.client - b.client
 	})
-	d, err := b.device(m, names)
-	if err != nil {
-		return nil, nil, err
-	}
-	d.Window = ns
-	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all))}
+	seen := &latencies{bed: b, clients: src, end: ns, rt: make([][]float64, len(all)), done: make([]int, len(all)), sent: make([]int, len(all)), all: make([][]int64, len(all)), part: make([]float64, len(all))}
 	src.slo = func(c *Client) int64 {
 		if c.RealTime() && c.Deadline > 0 {
 			return c.Deadline
@@ -344,26 +349,32 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	if err != nil {
 		return nil, nil, err
 	}
-	res, err := engine.Run(ctx, engine.Config{
-		Devices: []device.Device{d}, Networks: tables, Policy: policy, Inputs: engine.NoInputs, Source: src,
+	cfg := engine.Config{
+		Networks: tables, Policy: policy, Inputs: engine.NoInputs, Source: src,
 		Clock: engine.Measured, Keep: b.keep, Observer: seen, Watchdog: patient(),
-	})
+	}
+	if b.real != nil {
+		o, res, err := b.serveReal(ctx, m, names, cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		o.Served = all
+		b.sum(o, seen, func(i int) float64 { return seen.part[i] })
+		return o, res, nil
+	}
+	d, err := b.device(m, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	d.Window = ns
+	cfg.Devices = []device.Device{d}
+	res, err := engine.Run(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	o := &Outcome{Preemptions: len(d.Preemptions), Served: all}
-	var rt []float64
-	for i, c := range all {
-		share := (float64(seen.done[i]) + part(d, all, &c)) * float64(b.alone[c.Network]) / float64(ns)
-		o.Throughput += share
-		o.Clients = append(o.Clients, ClientOutcome{Requests: seen.sent[i], Ended: seen.done[i], Throughput: share, Latency: quantiles(seen.all[i])})
-		if c.RealTime() {
-			o.RTThroughput += share
-			rt = append(rt, seen.rt[i]...)
-		}
-	}
-	o.RT, o.RTP99 = meanP99(rt)
-	o.BestEffort, o.Usage = o.Throughput-o.RTThroughput, d.Usage
+	b.sum(o, seen, func(i int) float64 { return part(d, all, &all[i]) })
+	o.Usage = d.Usage
 	var gone, host []float64
 	for _, p := range d.Preemptions {
 		gone = append(gone, float64(p.Gone-p.At)/1e3)
@@ -371,6 +382,7 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	}
 	o.Host, _ = meanP99(host)
 	o.Preempt, o.PreemptP99 = meanP99(gone)
+	o.Gone = gone
 	var redone []float64
 	for _, ns := range d.Redone {
 		redone = append(redone, float64(ns)/1e3)
@@ -384,6 +396,21 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 		o.Again = float64(d.Again) / float64(d.Ran)
 	}
 	return o, res, nil
+}
+
+// sum is what clients saw; part is what of a client's requests that were under way at the end was done.
+func (b *Bed) sum(o *Outcome, seen *latencies, part func(client int) float64) {
+	for i, c := range o.Served {
+		share := (float64(seen.done[i]) + part(i)) * float64(b.alone[c.Network]) / float64(seen.end)
+		o.Throughput += share
+		o.Clients = append(o.Clients, ClientOutcome{Requests: seen.sent[i], Ended: seen.done[i], Throughput: share, Latency: quantiles(seen.all[i])})
+		if c.RealTime() {
+			o.RTThroughput += share
+			o.Seen = append(o.Seen, seen.rt[i]...)
+		}
+	}
+	o.RT, o.RTP99 = meanP99(o.Seen)
+	o.BestEffort = o.Throughput - o.RTThroughput
 }
 
 // part is what of the requests that were under way at the end a client had done: a share of what clients
@@ -430,6 +457,7 @@ type clients struct {
 	due  []due
 	next int
 	id   uint64
+	most uint64 // tasks; 0: no bound
 	of   map[uint64]int
 	slo  func(*Client) int64
 }
@@ -471,7 +499,7 @@ func (c *clients) Next() (sched.Item, bool) {
 func (c *clients) Ended(now int64, t *sched.Task, _ sched.Ending) []sched.Item {
 	i := t.Client
 	delete(c.of, t.ID)
-	if !c.all[i].closed() || now >= c.end {
+	if !c.all[i].closed() || now >= c.end || c.most > 0 && c.id >= c.most {
 		return nil
 	}
 	return []sched.Item{{At: now, Task: c.task(now, i)}}
@@ -487,6 +515,7 @@ type latencies struct {
 	done    []int // by the end
 	sent    []int
 	all     [][]int64 // latencies
+	part    []float64 // of those that ended after the end, the share of their time that was before it
 }
 
 func (l *latencies) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
@@ -498,6 +527,8 @@ func (l *latencies) TaskEnded(now int64, t *sched.Task, how engine.Ending) {
 	c := &l.clients.all[t.Client]
 	if now <= l.end {
 		l.done[t.Client]++
+	} else if t.Arrived < l.end {
+		l.part[t.Client] += float64(l.end-t.Arrived) / float64(now-t.Arrived)
 	}
 	if c.RealTime() {
 		l.rt[t.Client] = append(l.rt[t.Client], float64(now-t.Arrived)/float64(l.bed.alone[c.Network]))

@@ -143,12 +143,13 @@ type op struct {
 	m, n, k   int     // matrix product; m = 0: none
 	macs      float64 // of what is no matrix product
 	weights   int64
-	elements  int64 // memory bound: elements written
-	reads     int64 // memory bound: elements read
-	over      int   // the input it writes over, by its place in `in`; -1: none
-	overFrom  int   // inputs from this place on it could write over: it reads each element as it writes it
-	heads     int   // matrix products of this shape side by side
-	fuse      bool  // part of the kernel before it where the style fuses
+	elements  int64  // memory bound: elements written
+	reads     int64  // memory bound: elements read
+	over      int    // the input it writes over, by its place in `in`; -1: none
+	overFrom  int    // inputs from this place on it could write over: it reads each element as it writes it
+	heads     int    // matrix products of this shape side by side
+	fuse      bool   // part of the kernel before it where the style fuses
+	window    [3]int // height, width, stride; zero: none
 	exitsHere bool
 }
 
@@ -196,10 +197,10 @@ func (b *builder) conv(in, out, kh, kw, stride, groups int) int {
 	name := fmt.Sprintf("conv%dx%d", kh, kw)
 	if groups > 1 && groups == x.c {
 		// a depthwise one reuses nothing across channels
-		b.ops = append(b.ops, op{name: "dw" + name, in: []int{in}, out: y, elements: b.size(y), reads: b.size(in) + b.size(y)*int64(kh*kw)/4, weights: int64(out * kh * kw), macs: float64(b.size(y)) * float64(kh*kw)})
+		b.ops = append(b.ops, op{name: "dw" + name, window: [3]int{kh, kw, stride}, in: []int{in}, out: y, elements: b.size(y), reads: b.size(in) + b.size(y)*int64(kh*kw)/4, weights: int64(out * kh * kw), macs: float64(b.size(y)) * float64(kh*kw)})
 	} else {
 		b.ops = append(b.ops, op{
-			name: name, in: []int{in}, out: y, m: b.batch * h * w, n: out / groups, k: x.c / groups * kh * kw,
+			name: name, window: [3]int{kh, kw, stride}, in: []int{in}, out: y, m: b.batch * h * w, n: out / groups, k: x.c / groups * kh * kw,
 			heads: groups, weights: int64(out) * int64(x.c/groups*kh*kw),
 		})
 	}
@@ -233,7 +234,9 @@ func (b *builder) over(name string, in, c, h, w, taps int) int {
 
 func (b *builder) pool(in, k, stride int) int {
 	x := b.tensors[in]
-	return b.over(fmt.Sprintf("pool%d", k), in, x.c, b.side(x.h, k, stride), b.side(x.w, k, stride), k*k)
+	y := b.over(fmt.Sprintf("pool%d", k), in, x.c, b.side(x.h, k, stride), b.side(x.w, k, stride), k*k)
+	b.ops[len(b.ops)-1].window = [3]int{k, k, stride}
+	return y
 }
 
 func (b *builder) norm(in int) int {
@@ -241,7 +244,12 @@ func (b *builder) norm(in int) int {
 	return b.over("layernorm", in, x.c, x.h, x.w, 2)
 }
 
-func (b *builder) global(in int) int { return b.over("global_pool", in, b.tensors[in].c, 1, 1, 1) }
+func (b *builder) global(in int) int {
+	x := b.tensors[in]
+	y := b.over("global_pool", in, x.c, 1, 1, 1)
+	b.ops[len(b.ops)-1].window = [3]int{x.h, x.w, 1}
+	return y
+}
 
 func (b *builder) add(x, y int) int { return b.pointwise("add", x, y) }
 
@@ -270,8 +278,8 @@ func (b *builder) exit(in, classes int) {
 	b.ops[len(b.ops)-1].exitsHere = true
 }
 
-// program makes kernels of the layers.
-func (b *builder) program(m Machine, s Style) (*kernel.Program, error) {
+// arrange makes of layers what becomes kernels, and gives tensors their bytes.
+func (b *builder) arrange(m *Machine, s Style) {
 	for i := range b.ops {
 		b.ops[i].overFrom = len(b.ops[i].in)
 		if b.ops[i].fuse {
@@ -282,6 +290,11 @@ func (b *builder) program(m Machine, s Style) (*kernel.Program, error) {
 		b.fuse()
 	}
 	b.place(s.inPlace(b.name), m.rule())
+}
+
+// program makes kernels of the layers.
+func (b *builder) program(m Machine, s Style) (*kernel.Program, error) {
+	b.arrange(&m, s)
 	p := &kernel.Program{Name: b.name}
 	for i := range b.ops {
 		o := &b.ops[i]

@@ -237,12 +237,18 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 			return false, refuse("units %v of %d", w.Launch.Units, d.info.Units)
 		}
 	case device.Load:
-		if w.Artefact.Bundle == nil || w.Artefact.Kind != device.ArtefactBundle {
-			return false, fmt.Errorf("load %s on %s: %w: it is a %q, expected a bundle", w.Artefact.Network, d.info.Name, device.ErrMismatch, w.Artefact.Kind)
+		drawn, _ := w.Artefact.Data.(*Drawn)
+		switch k := w.Artefact.Kind; {
+		case k == device.ArtefactBundle && w.Artefact.Bundle != nil:
+		case k == ArtefactDrawn && drawn != nil:
+		default:
+			return false, fmt.Errorf("load %s on %s: %w: it is a %q, expected a bundle", w.Artefact.Network, d.info.Name, device.ErrMismatch, k)
 		}
 		d.all.Go(func() { // unpacking takes its time
 			o := order{work: w}
-			if o.err = w.Artefact.Bundle.Validate(); o.err == nil {
+			if w.Artefact.Kind == ArtefactDrawn {
+				o.net, o.err = drawn.prepare()
+			} else if o.err = w.Artefact.Bundle.Validate(); o.err == nil {
 				o.net, o.err = prepare(w.Artefact.Bundle)
 			}
 			if o.err == nil && d.cfg.Mode.Pad { // of other batches when they come

@@ -45,13 +45,21 @@ const alignment = 256
 
 // prepare unpacks a bundle.
 func prepare(b *bundle.Bundle) (*network, error) {
-	n := &network{b: b, layers: make([]kernels.Layer, len(b.Layers))}
-	for i := range b.Layers {
+	return prepareOf(b, func(i int) ([]int16, []int32, error) {
 		w, err := b.LayerWeights(i, -1)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		bias, err := b.LayerBias(i)
+		return w, bias, err
+	})
+}
+
+// prepareOf takes weights and biases from elsewhere.
+func prepareOf(b *bundle.Bundle, weights func(layer int) ([]int16, []int32, error)) (*network, error) {
+	n := &network{b: b, layers: make([]kernels.Layer, len(b.Layers))}
+	for i := range b.Layers {
+		w, bias, err := weights(i)
 		if err != nil {
 			return nil, err
 		}

@@ -105,6 +105,7 @@ const (
 	Kills      = "kills"
 	Padding    = "padding"
 	Slowdown   = "slowdown"
+	DISB       = "disb" // of package disb
 )
 
 // Run measures everything. Where an error breaks it off, what has been measured until then comes with it.

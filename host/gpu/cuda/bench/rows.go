@@ -103,6 +103,21 @@ func (r *Raw) Rows() (out []Row) {
 				}
 				out = append(out, row(Slowdown, key+" error of "+model, "share", off))
 			}
+		case DISB:
+			unit := s.Unit
+			if unit == "ppm" {
+				unit = "of alone"
+				for k := range v {
+					v[k] /= 1e6
+				}
+			}
+			out = append(out, row(s.Part, s.Key, unit, v))
+			key, ok := strings.CutSuffix(s.Key, " latency")
+			workload, _, _ := strings.Cut(key, " ")
+			only := floats(find(DISB, workload+" rt-only latency"))
+			if ok && len(v) > 0 && len(only) > 0 { // as the publication has it: means
+				out = append(out, row(s.Part, key+" rt", "of rt-only", []float64{mean(v) * 1e6 / mean(only)}))
+			}
 		default:
 			out = append(out, row(s.Part, s.Key, s.Unit, v))
 		}
@@ -133,6 +148,13 @@ func (r *Raw) Rows() (out []Row) {
 		}
 	}
 	return out
+}
+
+func mean(v []float64) (sum float64) {
+	for _, x := range v {
+		sum += x
+	}
+	return sum / float64(len(v))
 }
 
 // unionOf are the SMs of n units from the first on, as far as there are so many.

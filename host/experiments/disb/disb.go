@@ -1,0 +1,274 @@
+// Package disb runs REEF's benchmark, DISB A to E and the drive of a car, on a GPU: the workloads and the policies
+// of package gpus, unchanged, in real time on package cuda. Its networks have no bundles, since no NPU takes them;
+// what runs are stand-ins (StandIn): kernel by kernel the catalogue's networks, on tensors and with windows of
+// their sizes, as layers of the device's own kernels with weights that are drawn.
+//
+// The simulated GPU runs the same stand-ins under the same workloads (Foretell). What it says has been written
+// down before any GPU was measured, and stands beside what one says.
+package disb
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Config is what is run.
+type Config struct {
+	Library   string // the driver's file; "": the system's
+	GPU       int
+	Params    *params.File // by which padding is decided, and which the simulated GPU has
+	Shrink    int          // sides of tensors are divided by it
+	Ns        int64        // of a run; 0: by Alones
+	Alones    int64        // so many times the longest of the networks' times alone
+	Seed      uint64
+	Workloads []string // nil: all
+	Systems   []string // nil: all that a GPU can follow
+	Spin      bool     // the launcher never sleeps
+	Tell      func(what string)
+}
+
+// Names are the workloads', in order.
+func Names() (out []string) {
+	for _, w := range gpus.Workloads() {
+		out = append(out, w.Name)
+	}
+	return out
+}
+
+// Run is the benchmark on a GPU.
+func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
+	nets, err := cfg.networks()
+	if err != nil {
+		return nil, err
+	}
+	drawn := map[string]*cuda.Drawn{}
+	for _, b := range nets {
+		drawn[b.Network.Name] = &cuda.Drawn{Bundle: b, Seed: cfg.Seed}
+	}
+	return cfg.series(ctx, gpus.On(cfg.Params, nil, func(ctx context.Context, m gpu.Mode, names []string) (*gpus.Opened, error) {
+		return cfg.open(ctx, m, names, drawn)
+	}), nets)
+}
+
+// Foretell is the same on the simulated GPU.
+func Foretell(ctx context.Context, cfg Config) ([]bench.Series, error) {
+	nets, err := cfg.networks()
+	if err != nil {
+		return nil, err
+	}
+	p := cfg.Params.Params()
+	var all []*gpu.Network
+	for _, b := range nets {
+		all = append(all, cuda.Simulated(b, &p, func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} }))
+	}
+	return cfg.series(ctx, gpus.On(cfg.Params, all, nil), nets)
+}
+
+// workloads are those asked for.
+func (c *Config) workloads() ([]gpus.Workload, error) {
+	all := gpus.Workloads()
+	if c.Workloads == nil {
+		return all, nil
+	}
+	var out []gpus.Workload
+	for _, name := range c.Workloads {
+		i := slices.IndexFunc(all, func(w gpus.Workload) bool { return w.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("%w: no workload %q; there are %s", device.ErrRequest, name, strings.Join(Names(), ", "))
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+// networks are the stand-ins of those that the workloads name.
+func (c *Config) networks() ([]*bundle.Bundle, error) {
+	all, err := c.workloads()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range c.Systems {
+		if !slices.Contains(gpus.RealSystems(), s) {
+			return nil, fmt.Errorf("%w: no system %q on a GPU; there are %s", device.ErrRequest, s, strings.Join(gpus.RealSystems(), ", "))
+		}
+	}
+	if c.Ns < 0 || c.Alones < 0 || c.Ns == 0 && c.Alones == 0 {
+		return nil, fmt.Errorf("%w: a run of %d ns, or of %d times a request alone", device.ErrRequest, c.Ns, c.Alones)
+	}
+	var names []string
+	for _, w := range all {
+		for _, client := range w.Clients {
+			names = append(names, client.Network)
+		}
+	}
+	slices.Sort(names)
+	var out []*bundle.Bundle
+	for _, name := range slices.Compact(names) {
+		b, err := StandIn(name, c.Shrink)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// Units of series that count millionths, so that runs are whole numbers.
+const ppm = 1e6
+
+// series runs each workload under each system.
+func (c *Config) series(ctx context.Context, b *gpus.Bed, nets []*bundle.Bundle) (out []bench.Series, err error) {
+	all, err := c.workloads()
+	if err != nil {
+		return nil, err
+	}
+	add := func(key, unit string, factor float64, runs ...float64) {
+		s := bench.Series{Part: bench.DISB, Key: key, Unit: unit}
+		for _, v := range runs {
+			s.Runs = append(s.Runs, int64(v*factor))
+		}
+		out = append(out, s)
+	}
+	took := c.Ns
+	for _, n := range nets {
+		ns, err := b.Alone(n.Network.Name)
+		if err != nil {
+			return nil, err
+		}
+		if c.Ns == 0 {
+			took = max(took, c.Alones*ns)
+		}
+		add(n.Network.Name+" alone", "ns", 1, float64(ns))
+	}
+	systems := c.Systems
+	if systems == nil {
+		systems = gpus.RealSystems()
+	}
+	for _, w := range all {
+		for _, system := range systems {
+			if c.Tell != nil {
+				c.Tell(w.Name + " under " + system)
+			}
+			o, err := b.Run(ctx, system, w, took, c.Seed)
+			if err != nil {
+				return nil, fmt.Errorf("DISB %s under %s: %w", w.Name, system, err)
+			}
+			key := w.Name + " " + system
+			add(key+" latency", "ppm", ppm, o.Seen...)
+			add(key+" throughput", "ppm", ppm, o.Throughput)
+			add(key+" best-effort", "ppm", ppm, o.BestEffort)
+			if len(o.Gone) > 0 {
+				add(key+" preempted", "ns", 1e3, o.Gone...)
+			}
+			if o.Padded > 0 {
+				add(key+" padded", "ppm", ppm, o.Padded)
+			}
+		}
+	}
+	return out, nil
+}
+
+// seat is a device that has been attached already, to load networks, before somebody serves with it.
+type seat struct {
+	*cuda.Device
+	end  context.CancelFunc
+	gone <-chan struct{}
+
+	mu   sync.Mutex
+	post func(device.Event)
+}
+
+// Attach implements device.Real.
+func (s *seat) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
+	s.to(post)
+	over := make(chan struct{})
+	go func() {
+		<-ctx.Done()
+		s.end()
+		<-s.gone
+		close(over)
+	}()
+	return over
+}
+
+func (s *seat) to(post func(device.Event)) {
+	s.mu.Lock()
+	s.post = post
+	s.mu.Unlock()
+}
+
+// slots of each network: requests that are under way and some that wait.
+const slots = 32
+
+// open opens the GPU with networks loaded.
+func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map[string]*cuda.Drawn) (_ *gpus.Opened, err error) {
+	p := c.Params.Params()
+	d, err := cuda.New(cuda.Config{Library: c.Library, GPU: c.GPU, Mode: m, Params: &p, Through: true, Places: slots / 2, Slots: slots, Spin: c.Spin})
+	if err != nil {
+		return nil, err
+	}
+	inner, end := context.WithCancel(context.WithoutCancel(ctx))
+	s := &seat{Device: d, end: end}
+	answers := make(chan device.Event, len(names))
+	s.to(func(e device.Event) { answers <- e })
+	s.gone = d.Attach(inner, func(e device.Event) {
+		s.mu.Lock()
+		post := s.post
+		s.mu.Unlock()
+		post(e)
+	})
+	shut := func() error {
+		end()
+		<-s.gone
+		return d.Close()
+	}
+	defer func() {
+		if err != nil {
+			_ = shut()
+		}
+	}()
+	inputs := map[string][]device.Tensor{}
+	for i, name := range names {
+		w := &drawn[name].Bundle.Network
+		load := &device.Work{ID: 1<<60 + device.WorkID(i), Kind: device.Load, Artefact: device.Artefact{Network: name, Kind: cuda.ArtefactDrawn, Data: drawn[name]}}
+		if _, err := d.Begin(ctx, 0, load); err != nil {
+			return nil, err
+		}
+		if e := <-answers; e.Err != nil {
+			return nil, e.Err
+		}
+		in, rng := make([]int16, w.InH*w.InW*w.InC), rand.New(rand.NewPCG(c.Seed, uint64(i)))
+		for k := range in {
+			in[k] = int16(rng.IntN(2001) - 1000)
+		}
+		inputs[name] = []device.Tensor{device.Words("input", in, len(in))}
+	}
+	return &gpus.Opened{
+		Device: s, Close: shut,
+		Inputs: func(r *sched.Request) ([]device.Tensor, error) { return inputs[r.Network], nil },
+		Said: func() (*gpus.Said, error) {
+			n, err := d.Counts()
+			if err != nil {
+				return nil, err
+			}
+			said := &gpus.Said{Ran: n.Ran, Padded: n.Padded, Again: n.Again}
+			for i := range n.Preemptions {
+				said.Gone = append(said.Gone, float64(n.Preemptions[i].Away.Nanoseconds())/1e3)
+			}
+			return said, nil
+		},
+	}, nil
+}

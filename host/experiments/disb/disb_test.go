@@ -1,0 +1,161 @@
+package disb_test
+
+import (
+	"errors"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/experiments/disb"
+	"github.com/sluice-npu/sluice/host/experiments/gpus"
+	"github.com/sluice-npu/sluice/host/gpu/catalogue"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
+	"github.com/sluice-npu/sluice/host/gpu/params"
+)
+
+var update = flag.Bool("disb.update", false, "write what the simulated GPU foretells")
+
+func h200(t *testing.T) *params.File {
+	t.Helper()
+	f, err := params.Of("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// On the fake each system serves a workload whole: every request of priority has a latency, others are put aside
+// and pad where the system says so, nothing stays open and no rule of the driver's is broken.
+func TestRun(t *testing.T) {
+	path, err := fake.Build(filepath.Join("..", "..", "..", "build", "fakecuda"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := fake.Attach(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Forgive()
+	all, err := disb.Run(t.Context(), disb.Config{Library: path, Params: h200(t), Shrink: 32, Alones: 20, Seed: 1, Workloads: []string{"A"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := h.Open(); n != 0 || len(h.Faults()) != 0 {
+		t.Errorf("%d things stay open, faults %v", n, h.Faults())
+	}
+	rows := map[string]bench.Row{}
+	for _, r := range (&bench.Raw{Series: all}).Rows() {
+		rows[r.Key] = r
+	}
+	for _, system := range gpus.RealSystems() {
+		key := "A " + system
+		if l, rt := rows[key+" latency"], rows[key+" rt"]; l.N == 0 || l.Least <= 0 || rt.Median <= 0 {
+			t.Errorf("%s: %+v, %+v", key, l, rt)
+		}
+		if p := rows[key+" throughput"]; p.Median <= 0 {
+			t.Errorf("%s: %+v", key, p)
+		}
+		holds := !slices.Contains([]string{"rt-only", "seq", "streams", "priority"}, system)
+		if p := rows[key+" preempted"]; (p.N > 0) != holds {
+			t.Errorf("%s: %d preemptions", key, p.N)
+		}
+		if p := rows[key+" padded"]; (p.N > 0) != strings.HasPrefix(system, "reef") {
+			t.Errorf("%s: padded %v", key, p.Median)
+		}
+	}
+	if r := rows["A rt-only rt"]; math.Abs(r.Median-1) > 1e-9 {
+		t.Errorf("of its own, rt-only's latency is %v", r.Median)
+	}
+}
+
+// Stand-ins have the catalogue's kernels one by one, and multiply as often as the network does.
+func TestStandIn(t *testing.T) {
+	for _, name := range catalogue.Names() {
+		b, err := disb.StandIn(name, 1)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		p, err := catalogue.Program(catalogue.Spec{Network: name}, h200(t).Machine())
+		if err != nil {
+			t.Fatal(err)
+		}
+		macs := 0.0
+		for i := range b.Layers {
+			if l := &b.Layers[i]; b.Names[i] != p.Kernels[i].Name {
+				t.Fatalf("%s: kernel %d is %s, the catalogue has %s", name, i, b.Names[i], p.Kernels[i].Name)
+			} else if dw := strings.HasPrefix(b.Names[i], "dwconv"); dw || disb.Multiplies(l) {
+				each := float64(l.KH) * float64(l.KW)
+				if !dw {
+					each *= float64(l.InC)
+				}
+				macs += float64(l.OutH) * float64(l.OutW) * float64(l.OutC) * each
+			}
+		}
+		want, err := catalogue.MACs(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b.Layers) != len(p.Kernels) || macs < 0.99*want || macs > 1.01*want {
+			t.Errorf("%s: %d kernels of %d, %.3g multiplications of %.3g", name, len(b.Layers), len(p.Kernels), macs, want)
+		}
+	}
+	for _, bad := range []int{0, 65} {
+		if _, err := disb.StandIn("vgg19", bad); err == nil || !strings.Contains(err.Error(), "1..64") {
+			t.Errorf("shrink %d: %v", bad, err)
+		}
+	}
+}
+
+// What is foretold is what the simulated GPU says today.
+func TestForetold(t *testing.T) {
+	now, err := disb.Prophecy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("foretold.csv", now, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if was, err := os.ReadFile("foretold.csv"); err != nil || string(was) != string(now) {
+		t.Errorf("foretold.csv is not what the simulated GPU says (go test ./host/experiments/disb -run Foretold -args -disb.update, where that is meant): %v\n%s", err, first(string(was), string(now)))
+	}
+	told, err := disb.Foretold(1)
+	if err != nil || len(told) == 0 {
+		t.Fatalf("%d values, %v", len(told), err)
+	}
+	for key, v := range told {
+		if v < 0 || v == 0 && !strings.HasSuffix(key, " best-effort") {
+			t.Errorf("%s: %v", key, v)
+		}
+	}
+}
+
+// first is the first line that differs.
+func first(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return x[i] + "\n" + y[i]
+		}
+	}
+	return "one is longer"
+}
+
+func TestRefused(t *testing.T) {
+	for _, cfg := range []disb.Config{
+		{Workloads: []string{"F"}, Shrink: 1, Ns: 1}, {Systems: []string{"orion"}, Shrink: 1, Ns: 1}, {Shrink: 1},
+	} {
+		cfg.Params = h200(t)
+		if _, err := disb.Run(t.Context(), cfg); !errors.Is(err, device.ErrRequest) {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+}

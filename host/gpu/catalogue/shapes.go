@@ -1,0 +1,94 @@
+// The networks' kernels by what they compute on which tensors, for a GPU that is to run them.
+
+package catalogue
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Place is a tensor in a program's memory: H x W pixels of C elements each, from an element on.
+type Place struct {
+	At      int64
+	H, W, C int
+}
+
+// Elements is how many it has.
+func (p *Place) Elements() int64 { return int64(p.H) * int64(p.W) * int64(p.C) }
+
+// Shape is what a kernel computes.
+type Shape struct {
+	Name    string
+	Product bool // a matrix product or convolution; else a window's mean, or a pass over all elements where there is no window
+	In, Out Place
+	Add     *Place // added to a product
+	K       int    // elements of a pixel that a product takes
+	// KH, KW and Stride are the window's; 0: none.
+	KH, KW, Stride int
+	Pad            bool // the window reaches beyond the tensor
+	Exit           bool // a segment ends here
+}
+
+// Shaped is a program of them.
+type Shaped struct {
+	Name    string
+	In      Place
+	Kernels []Shape
+	Memory  int64 // elements
+}
+
+// Shapes are a network's kernels in the order of Program's, on tensors of which every side is divided by shrink:
+// the same kernels over the same buffers, of a fourth power less work where they are convolutions.
+func Shapes(spec Spec, shrink int) (*Shaped, error) {
+	style, err := StyleOf(cmp.Or(spec.Style, "tvm"))
+	if err != nil {
+		return nil, err
+	}
+	if shrink < 1 || shrink > 64 || spec.Batch > 1 {
+		return nil, fmt.Errorf("%s: shrink %d, batch %d: shrink 1..64 and a batch of 1 are expected", spec.Network, shrink, spec.Batch)
+	}
+	b, err := layers(spec)
+	if err != nil {
+		return nil, err
+	}
+	less := func(n int) int { return (n + shrink - 1) / shrink }
+	for i := range b.tensors {
+		t := &b.tensors[i]
+		t.c, t.h, t.w = less(t.c), less(t.h), less(t.w)
+	}
+	b.arrange(&Machine{}, style)
+	at := func(t int) Place {
+		x := &b.tensors[t]
+		return Place{x.span.From / wordBytes, x.h, x.w, x.c}
+	}
+	out := &Shaped{Name: b.name, In: at(0)}
+	for i := range b.ops {
+		o := &b.ops[i]
+		s := Shape{Name: o.name, Product: o.m > 0, In: at(o.in[0]), Out: at(o.out), Exit: o.exitsHere || i == len(b.ops)-1}
+		switch {
+		case s.Product && o.window[0] == 0:
+			s.K = min(s.In.C, less(o.k))
+		case s.Product:
+			s.K = s.In.C
+		case s.In.C != s.Out.C: // no window's mean keeps channels apart there
+			o.window = [3]int{}
+		}
+		if o.window[0] > 0 {
+			s.KH, s.KW, s.Stride = o.window[0], o.window[1], o.window[2]
+			if !s.Product {
+				s.KH, s.KW = min(s.KH, s.In.H), min(s.KW, s.In.W)
+			}
+			s.Pad = s.Out.H >= (s.In.H+s.Stride-1)/s.Stride
+		}
+		for _, t := range o.in[1:] {
+			if x := at(t); s.Product && s.Add == nil && x.H == s.Out.H && x.W == s.Out.W && x.C == s.Out.C {
+				s.Add = &x
+			}
+		}
+		out.Kernels = append(out.Kernels, s)
+		for _, t := range append([]int{o.out}, o.in...) {
+			out.Memory = max(out.Memory, b.tensors[t].span.To/wordBytes)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,104 @@
+// Programs that no compiler made: descriptors alone, for benchmarks whose networks no NPU can take.
+
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+)
+
+// ArtefactDrawn is the kind of artefact whose Data is a *Drawn.
+const ArtefactDrawn = "drawn"
+
+// Drawn is a network of descriptors, whose weights are drawn from a seed. Of the bundle its layers, their names,
+// the network and the slot count.
+type Drawn struct {
+	Bundle *bundle.Bundle
+	Seed   uint64
+
+	once sync.Once // they are drawn once, however often they are loaded
+	made *network
+	err  error
+}
+
+// ErrDrawn is a program that is refused.
+var ErrDrawn = errors.New("program of descriptors")
+
+// prepare is the network with addresses still to come.
+func (d *Drawn) prepare() (*network, error) {
+	if d.once.Do(func() { d.made, d.err = d.draw() }); d.err != nil {
+		return nil, d.err
+	}
+	n := *d.made
+	n.layers = slices.Clone(n.layers)
+	return &n, nil
+}
+
+// draw draws what the compiler would have packed.
+func (d *Drawn) draw() (*network, error) {
+	if err := d.check(); err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrDrawn, d.Bundle.Network.Name, err)
+	}
+	return prepareOf(d.Bundle, func(i int) ([]int16, []int32, error) {
+		l, err := layerOf(&d.Bundle.Layers[i])
+		if err != nil || l.Op != kernels.GEMM {
+			return nil, nil, err
+		}
+		rng := rand.New(rand.NewPCG(d.Seed, uint64(i)))
+		w, bias := make([]int16, int(l.OutC)*int(l.KH)*int(l.KW)*int(l.InC)), make([]int32, l.OutC)
+		for k := 0; k < len(w); k += 8 {
+			for r, j := rng.Uint64(), k; j < min(k+8, len(w)); j++ {
+				w[j], r = int16(int8(r)), r>>8
+			}
+		}
+		for k := range bias {
+			bias[k] = int32(rng.IntN(2001)) - 1000
+		}
+		return w, bias, nil
+	})
+}
+
+// check holds what a compiler would have kept: every kernel stays in the slot, and segments follow each other.
+func (d *Drawn) check() error {
+	b := d.Bundle
+	if len(b.Layers) == 0 || len(b.Names) != len(b.Layers) || len(b.Network.Exits) == 0 || b.Slot.Stride < 2 || b.Slot.Stride%2 != 0 {
+		return fmt.Errorf("%d layers, %d names, %d exits, a slot of %d bytes", len(b.Layers), len(b.Names), len(b.Network.Exits), b.Slot.Stride)
+	}
+	in := func(at, n int64) bool { return at >= 0 && n > 0 && at+n <= b.Slot.Stride && at%2 == 0 }
+	w := &b.Network
+	if w.InOffset != 0 || w.InPix < w.InC || !in(0, 2*int64(w.InH)*int64(w.InW)*int64(w.InPix)) {
+		return fmt.Errorf("an input of %d x %d x %d at %d", w.InH, w.InW, w.InC, w.InOffset)
+	}
+	next := 0
+	for i, e := range w.Exits {
+		if e.First != next || e.Last < e.First || e.Last >= len(b.Layers) || !in(int64(e.Offset), 2*int64(e.Classes)) {
+			return fmt.Errorf("exit %d of layers %d to %d, %d classes at %d", i, e.First, e.Last, e.Classes, e.Offset)
+		}
+		next = e.Last + 1
+	}
+	if next != len(b.Layers) {
+		return fmt.Errorf("exits end at layer %d of %d", next, len(b.Layers))
+	}
+	for i := range b.Layers {
+		l, err := layerOf(&b.Layers[i])
+		if err != nil {
+			return fmt.Errorf("layer %d (%s): %w", i, b.Names[i], err)
+		}
+		if l.KH < 1 || l.KW < 1 || l.SH < 1 || l.SW < 1 || l.InC < 1 || l.OutC < 1 || l.OutH < 1 || l.OutW < 1 || l.InH < 1 || l.InW < 1 {
+			return fmt.Errorf("layer %d (%s): a side of no length", i, b.Names[i])
+		}
+		k := l.Kernel(b.Names[i])
+		for _, s := range append(k.Reads, k.Writes...) {
+			if !in(s.From, s.To-s.From) {
+				return fmt.Errorf("layer %d (%s): bytes %d to %d of a slot of %d", i, b.Names[i], s.From, s.To, b.Slot.Stride)
+			}
+		}
+	}
+	return nil
+}

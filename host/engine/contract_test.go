@@ -717,9 +717,10 @@ func TestNestedPolicies(t *testing.T) {
 	}
 }
 
-// planner makes a plan that takes 50 ms at its first event, and serves one by one beside it.
+// planner makes a plan at its first event, which takes until served is closed, and serves one by one beside it.
 type planner struct {
 	sched.Serial
+	served  chan struct{}
 	begun   bool
 	planned sched.Time
 }
@@ -736,7 +737,8 @@ func (p *planner) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []
 		buf = append(buf, sched.Action{Kind: sched.MakePlan, Plan: nap{func(ctx context.Context) any {
 			select {
 			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond):
+			case <-p.served:
+			case <-time.After(time.Minute): // it has stalled them
 			}
 			return "found"
 		}}})
@@ -748,12 +750,24 @@ func (p *planner) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []
 func TestAPlanStallsNobody(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10_000, 1000))
 	for how, serve := range map[string]func(context.Context, engine.Config) (*engine.Result, error){"run": engine.Run, "serve": engine.Serve} {
-		p := &planner{}
+		p := &planner{served: make(chan struct{})}
 		times := make([]int64, 20)
 		for i := range times {
 			times[i] = int64(i) * 100_000
 		}
-		res, err := serve(context.Background(), config(tab, p, times, 60e9, func(int) int { return 1 }))
+		cfg := config(tab, p, times, 60e9, func(int) int { return 1 })
+		cfg.Watchdog.Least = 60e9
+		if how == "run" { // it asks for the plan at once, and hands it over when its time has passed
+			close(p.served)
+		} else {
+			left := len(times)
+			cfg.Observer = &onEnd{f: func(*engine.Record) {
+				if left--; left == 0 {
+					close(p.served)
+				}
+			}}
+		}
+		res, err := serve(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

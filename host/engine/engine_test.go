@@ -524,6 +524,7 @@ func TestServe(t *testing.T) {
 		Blocking: fakes[1], Fail: func(n int) bool { return n%10 == 4 }, Hang: func(n int) bool { return n == 7 }, Real: true,
 	})
 	cfg.Networks[0].Tables = []*sched.Table{tab, tab}
+	cfg.Watchdog.Least = 500e6 // a launch that a loaded machine holds up is no hang
 	res, err := engine.Serve(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -548,9 +549,12 @@ func TestServe(t *testing.T) {
 func TestServeStopsWithItsContext(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	cfg := config(tab, sched.Serial{}, []int64{0}, 1000, func(int) int { return 1 })
-	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Hang: func(int) bool { return true }, Real: true})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
+	ctx := newSpell()
+	hang := func(int) bool {
+		ctx.over()
+		return true
+	}
+	cfg.Devices = adapt(&enginetest.Faulty{Blocking: driver(cfg), Hang: hang, Real: true})
 	if _, err := engine.Serve(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
@@ -684,8 +688,8 @@ func TestNoReport(t *testing.T) {
 	tab := table(t, enginetest.Linear(2, 8, 10, 1))
 	serve := func(run func(context.Context, engine.Config) (*engine.Result, error), clock engine.Clock) {
 		t.Helper()
-		cfg := config(tab, sched.Serial{}, []int64{0}, 1e9, func(int) int { return 1 })
-		cfg.Devices, cfg.Clock = adapt(mute{driver(cfg)}), clock
+		cfg := config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 1 })
+		cfg.Devices, cfg.Clock, cfg.Watchdog.Least = adapt(mute{driver(cfg)}), clock, 60e9
 		res, err := run(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -28,11 +28,15 @@ func both() map[string]func(context.Context, engine.Config) (*engine.Result, err
 // items is a source of any items, that hears how tasks end.
 type items struct {
 	list  []sched.Item
+	empty func() // called when there are no more
 	ended map[uint64][]engine.Ending
 }
 
 func (s *items) Next() (sched.Item, bool) {
 	if len(s.list) == 0 {
+		if s.empty != nil {
+			s.empty()
+		}
 		return sched.Item{}, false
 	}
 	it := s.list[0]
@@ -95,10 +99,12 @@ func TestTasksAreRefusedSingly(t *testing.T) {
 // stubborn ignores its context.
 type stubborn struct {
 	device.Blocking
+	began func()
 	until chan struct{}
 }
 
 func (s *stubborn) Run(context.Context, *device.Launch) (*device.Report, error) {
+	s.began()
 	<-s.until
 	return nil, errors.New("let go")
 }
@@ -113,13 +119,21 @@ func TestServeEndsWhole(t *testing.T) {
 	}
 	cfg := config(tab, sched.Fluid{}, nil, 0, func(int) int { return 1 })
 	fake := driver(cfg).(*enginetest.Fake)
+	ctx := newSpell()
+	var there, running sync.Once // the context ends when all have come and a launch runs
+	var both sync.WaitGroup
+	both.Add(2)
+	go func() {
+		both.Wait()
+		ctx.over()
+	}()
+	src.empty = func() { there.Do(both.Done) }
 	fake.Delay = func(ctx context.Context, _ int64) error {
+		running.Do(both.Done)
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	cfg.Source, cfg.Watchdog.Least = src, 60e9
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
 	res, err := engine.Serve(ctx, cfg)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
@@ -131,11 +145,10 @@ func TestServeEndsWhole(t *testing.T) {
 		t.Errorf("%+v, %d tasks ended, %d slots are taken", s, len(src.ended), fake.Used())
 	}
 
-	dev := &stubborn{Blocking: &enginetest.Fake{T: tab}, until: make(chan struct{})}
+	ctx = newSpell()
+	dev := &stubborn{&enginetest.Fake{T: tab}, ctx.over, make(chan struct{})}
 	cfg = config(tab, sched.Serial{}, []int64{0}, 60e9, func(int) int { return 1 })
 	cfg.Devices, cfg.Grace, cfg.Watchdog.Least = adapt(dev), 20*time.Millisecond, 60e9
-	ctx, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
 	res, err = engine.Serve(ctx, cfg)
 	close(dev.until)
 	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, engine.ErrDevice) || res.Summary().Errors != 1 {

@@ -327,8 +327,9 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	return &c.res, err
 }
 
-// letGo is what the goroutines of devices and plans have at least, to end when their context has.
-const letGo = 100 * time.Millisecond
+// letGo is what the goroutines of devices and plans have at least, to end when their context has: what a loaded machine
+// may hold one up for.
+const letGo = time.Second
 
 // clock brings the books' time up to date.
 func (s *Server) clock() { s.c.now = max(s.c.now, s.Now()) }

@@ -150,7 +150,7 @@ func TestAPolicysErrorLosesNoAnswer(t *testing.T) {
 		return nil
 	}
 	dev := &tapped{device.Adapt(f), make(chan struct{}, 1)}
-	cfg.Devices, cfg.Source, cfg.Watchdog.Least, cfg.Grace = []device.Device{dev}, nil, 60e9, 300*time.Millisecond
+	cfg.Devices, cfg.Source, cfg.Watchdog.Least, cfg.Grace = []device.Device{dev}, nil, 60e9, time.Minute
 	srv, err := engine.NewServer(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -264,12 +264,10 @@ func TestAnEarlyEndWaitsForNothing(t *testing.T) {
 // stiff heeds its context and nothing else.
 type stiff struct {
 	device.Virtual
-	ctx  context.Context
-	post func(device.Event)
+	began func()
 }
 
-func (s *stiff) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
-	s.ctx, s.post = ctx, post
+func (s *stiff) Attach(ctx context.Context, _ func(device.Event)) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() {
 		<-ctx.Done()
@@ -280,7 +278,11 @@ func (s *stiff) Attach(ctx context.Context, post func(device.Event)) <-chan stru
 }
 
 func (s *stiff) Begin(_ context.Context, _ device.Time, w *device.Work) (bool, error) {
-	return w.Kind == device.Copy, nil
+	if w.Kind == device.Copy {
+		return true, nil
+	}
+	s.began()
+	return false, nil
 }
 
 func (*stiff) Abort(device.Time, device.WorkID, bool) {}
@@ -291,9 +293,8 @@ func TestADeviceThatLetsGoIsNotBlamed(t *testing.T) {
 	c := newChip("chip", 1, false)
 	cfg := family(t, []*chip{c}, []int64{0}, sched.Serial{})
 	cfg.Networks = cfg.Networks[:1]
-	cfg.Devices, cfg.Grace, cfg.Watchdog.Least = []device.Device{&stiff{Virtual: c}}, 20*time.Millisecond, 60e9
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
+	ctx := newSpell()
+	cfg.Devices, cfg.Grace, cfg.Watchdog.Least = []device.Device{&stiff{c, ctx.over}}, 20*time.Millisecond, 60e9
 	if _, err := engine.Serve(ctx, cfg); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, engine.ErrDevice) {
 		t.Error(err)
 	}

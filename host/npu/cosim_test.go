@@ -3,7 +3,9 @@ package npu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -470,9 +472,26 @@ func TestCosimSilent(t *testing.T) {
 	d, c, n := cosimDriver(t, CosimOpts{DRAMBytes: 1 << 20}, Opts{})
 	in := admit(t, d, rand.New(rand.NewPCG(5, 5)), 1, 2)
 	l := launch(0, 1, never, 1, 2)
-	soon := func() context.Context {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		t.Cleanup(cancel)
+	raw, err := c.conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := func() (n int) { // what the process has not read, in bytes of the kernel's
+		var err error
+		if e := raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) }); e != nil || err != nil {
+			t.Error(e, err)
+		}
+		return n
+	}
+	soon := func() context.Context { // ends when the next request has been sent, however late that is
+		ctx, cancel := context.WithCancel(t.Context())
+		before := sent()
+		go func() {
+			defer cancel()
+			for sent() <= before && !t.Failed() {
+				time.Sleep(time.Millisecond)
+			}
+		}()
 		return ctx
 	}
 	signal := func(s os.Signal) {
@@ -480,16 +499,27 @@ func TestCosimSilent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	signal(unix.SIGSTOP)
-	if n, err := c.WaitIRQ(soon(), 1000); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+	stop := func() {
+		t.Helper()
+		signal(unix.SIGSTOP)
+		for stat := ""; !strings.Contains(stat, ") T "); time.Sleep(time.Millisecond) {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stat = string(text)
+		}
+	}
+	stop()
+	if n, err := c.WaitIRQ(soon(), 1000); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("waited %d cycles, %v", n, err)
 	}
 	held := c.Until(soon())
-	if v, err := c.ReadReg(abi.RegWatchdog); !errors.Is(err, context.DeadlineExceeded) {
+	if v, err := c.ReadReg(abi.RegWatchdog); !errors.Is(err, context.Canceled) {
 		t.Errorf("read %d, %v", v, err)
 	}
 	held()
-	if _, err := d.Run(soon(), l); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := d.Run(soon(), l); !errors.Is(err, context.Canceled) {
 		t.Errorf("run: %v", err)
 	}
 	cycles := c.Cycles() // of the last answer: the lock is free
@@ -515,7 +545,7 @@ func TestCosimSilent(t *testing.T) {
 	}
 
 	// Close ends what waits, and a process that does not end by itself.
-	signal(unix.SIGSTOP)
+	stop()
 	waits := make(chan error)
 	go func() {
 		_, err := c.WaitIRQ(context.Background(), 1<<40)

@@ -436,8 +436,20 @@ func TestSecondInterrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again := time.AfterFunc(100*time.Millisecond, func() { cmd.Process.Signal(os.Interrupt) }) // the second may have come too early
+	again := time.NewTicker(100 * time.Millisecond) // the second may have come too early, and so on
 	defer again.Stop()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case <-again.C:
+				_ = cmd.Process.Signal(os.Interrupt)
+			case <-ended:
+				return
+			}
+		}
+	}()
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
 		t.Errorf("it ended with %v", err)

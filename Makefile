@@ -123,7 +123,7 @@ test-netlist: build $(BUILD)/.venv
 	@sim/cells/check.sh
 	@hw/syn/synth.sh small --family xcup --top pe_array
 	@go run ./hw/syn/cmd/synfigures
-	@go run ./hw/syn/cmd/timing -core "$$(ls $(PICORV32))" -only $(TIMED)
+	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" -only $(TIMED)
 	@cosim=$$(sim/netlist/build.sh small); rm -rf $(BUILD)/vectors/small; \
 	bin/dse vectors --config small --n 12 --seed $(SEED) --out $(BUILD)/vectors/small >/dev/null; \
 	truncate -s 64M $(BUILD)/vectors/dram; \
@@ -164,7 +164,7 @@ TIMED := small,zc706,zcu104
 PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/picorv32.v
 .PHONY: timing
 timing: setup ## the clock that the RTL reaches, by a stated table (estimated); fails where a path got longer
-	@go run ./hw/syn/cmd/timing -core "$$(ls $(PICORV32))" $(TIMING)
+	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" $(TIMING)
 
 # ---------------------------------------------------------------- boards
 BOARD   ?= zc706

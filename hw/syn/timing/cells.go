@@ -6,8 +6,8 @@ import (
 
 // A kind is a type of cell: how its outputs come to be and where paths end at its inputs.
 type kind struct {
-	class class
-	width int // LUT inputs, bits of a carry chain
+	class  class
+	family string // of parts that have it; empty: all
 }
 
 type class int
@@ -29,31 +29,37 @@ const (
 func kindOf(t string) *kind {
 	switch t {
 	case "LUT1", "LUT2", "LUT3", "LUT4", "LUT5", "LUT6":
-		return &kind{lut, int(t[3] - '0')}
+		return &kind{lut, ""}
 	case "INV":
-		return &kind{inverter, 1}
-	case "MUXF7", "MUXF8", "MUXF9":
-		return &kind{mux, 0}
+		return &kind{inverter, ""}
+	case "MUXF7", "MUXF8":
+		return &kind{mux, ""}
+	case "MUXF9":
+		return &kind{mux, "xcup"}
 	case "CARRY4":
-		return &kind{carry, 4}
+		return &kind{carry, ""} // yosys maps to it for either family
 	case "CARRY8":
-		return &kind{carry, 8}
+		return &kind{carry, "xcup"}
 	case "FDRE", "FDSE", "FDCE", "FDPE", "FDRE_1", "FDSE_1", "FDCE_1", "FDPE_1":
-		return &kind{ff, 0}
+		return &kind{ff, ""}
 	case "SRL16E", "SRLC16E", "SRLC32E":
-		return &kind{shift, 0}
-	case "RAMB18E1", "RAMB36E1", "RAMB18E2", "RAMB36E2":
-		return &kind{bram, 0}
+		return &kind{shift, ""}
+	case "RAMB18E1", "RAMB36E1":
+		return &kind{bram, "xc7"}
+	case "RAMB18E2", "RAMB36E2":
+		return &kind{bram, "xcup"}
 	case "URAM288":
-		return &kind{uram, 0}
-	case "DSP48E1", "DSP48E2":
-		return &kind{dsp, 0}
+		return &kind{uram, "xcup"}
+	case "DSP48E1":
+		return &kind{dsp, "xc7"}
+	case "DSP48E2":
+		return &kind{dsp, "xcup"}
 	case "BUFG", "IBUF", "OBUF":
-		return &kind{buffer, 0}
+		return &kind{buffer, ""}
 	}
 	if strings.HasPrefix(t, "RAM32") || strings.HasPrefix(t, "RAM64") || strings.HasPrefix(t, "RAM128") ||
 		strings.HasPrefix(t, "RAM256") || strings.HasPrefix(t, "RAM512") {
-		return &kind{lutram, 0}
+		return &kind{lutram, ""}
 	}
 	return nil
 }

@@ -37,24 +37,32 @@ type Row struct {
 	To      string  `json:"to"`
 	RTL     string  `json:"rtl"`     // where the path begins, and ends
 	Sources string  `json:"sources"` // hash of the RTL it is made of, as hw/syn has it
-	Flow    string  `json:"flow"`    // hash of parameters, flow and yosys
+	Flow    string  `json:"flow"`    // hash of parameters and flow, which takes one version of yosys
+	Model   string  `json:"model"`   // Model of when it was worked out
 }
 
 // Key names what a row is of.
 func (r *Row) Key() string { return r.Config + " " + r.Grade + " " + r.Module }
 
+// Uncertainty is what of a period is the clock's own (jitter and skew), in ns: an estimate.
+const Uncertainty = 0.2
+
+// late tells whether a path is too long for the period.
+func (r *Row) late() bool { return r.NS > r.LimitNS-Uncertainty }
+
 // Meets tells whether the clock and the depth are kept.
-func (r *Row) Meets() bool { return r.NS <= r.LimitNS && r.Levels <= MostLevels }
+func (r *Row) Meets() bool { return !r.late() && r.Levels <= MostLevels }
 
 // RowOf is the row of an analysis.
 func RowOf(config, module string, a *Analysis, limit float64) Row {
 	w := a.Worst[0]
 	r := Row{
+		Model:  Model(),
 		Config: config, Family: a.Table.Family, Grade: a.Table.Name, Module: module,
 		Levels: a.MaxLevels, NS: round(a.MaxNS), LimitNS: round(limit), Ends: a.Ends,
 		From: w.From, To: w.To, RTL: w.FromRTL + " -> " + w.ToRTL,
 	}
-	r.Slow, r.Deep = a.Count(limit, MostLevels)
+	r.Slow, r.Deep = a.Count(limit-Uncertainty, MostLevels)
 	return r
 }
 
@@ -85,7 +93,7 @@ func Load(r io.Reader) (*Summary, error) {
 	for i := range s.Rows {
 		r := &s.Rows[i]
 		switch {
-		case r.Config == "" || r.Family == "" || r.Grade == "" || r.Module == "" || len(r.Sources) != 64 || len(r.Flow) != 64:
+		case r.Config == "" || r.Family == "" || r.Grade == "" || r.Module == "" || len(r.Sources) != 64 || len(r.Flow) != 64 || len(r.Model) != 64:
 			return nil, fmt.Errorf("timing figures: row %d: a name or a hash is missing", i)
 		case !(r.NS > 0) || !(r.LimitNS > 0) || r.Levels < 0 || r.Ends <= 0:
 			return nil, fmt.Errorf("timing figures: row %d (%s): ns %g, limit %g, levels %d, ends %d", i, r.Key(), r.NS, r.LimitNS, r.Levels, r.Ends)
@@ -188,15 +196,15 @@ func Store(path string, rows ...Row) error {
 }
 
 // Gate says why a row may not be: it is longer or deeper than what is stored, or it leaves the limit or
-// MostLevels that the stored one kept. What has never been stored must keep both.
+// MostLevels that the stored one kept, half as many ends again are deeper, or a tenth of the ends is gone. What has never been stored must keep both.
 func Gate(stored *Row, now Row) error {
 	var errs []error
 	bad := func(format string, a ...any) {
 		errs = append(errs, fmt.Errorf("%s: "+format+" (%s to %s, %s)", append(append([]any{now.Key()}, a...), now.From, now.To, now.RTL)...))
 	}
 	if stored == nil {
-		if now.NS > now.LimitNS {
-			bad("%.2f ns, the limit is %.2f, and no figure is stored", now.NS, now.LimitNS)
+		if now.late() {
+			bad("%.2f ns, the limit is %.2f less the clock's uncertainty, and no figure is stored", now.NS, now.LimitNS)
 		}
 		if now.Levels > MostLevels {
 			bad("%d levels, the limit is %d, and no figure is stored", now.Levels, MostLevels)
@@ -205,11 +213,17 @@ func Gate(stored *Row, now Row) error {
 	}
 	if now.NS > stored.NS*(1+Slack) {
 		bad("%.2f ns, stored are %.2f", now.NS, stored.NS)
-	} else if now.NS > now.LimitNS && stored.NS <= stored.LimitNS {
-		bad("%.2f ns, the limit is %.2f", now.NS, now.LimitNS)
+	} else if now.late() && !stored.late() {
+		bad("%.2f ns, the limit is %.2f less the clock's uncertainty", now.NS, now.LimitNS)
 	}
 	if now.Levels > max(stored.Levels+int(math.Ceil(Slack*float64(stored.Levels))), MostLevels) {
 		bad("%d levels, stored are %d", now.Levels, stored.Levels)
+	}
+	if most := stored.Deep*3/2 + 50; now.Deep > most {
+		bad("%d ends beyond %d levels, stored are %d: where that is meant, -store", now.Deep, MostLevels, stored.Deep)
+	}
+	if least := stored.Ends * 9 / 10; now.Ends < least {
+		bad("%d ends, stored are %d: where that is meant, -store", now.Ends, stored.Ends)
 	}
 	return errors.Join(errs...)
 }

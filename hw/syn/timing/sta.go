@@ -147,6 +147,11 @@ func (n *Netlist) label(net int32) string {
 // Analyse finds the longest paths by a table; keep paths, one a register, have their stages. With ports
 // the module's are taken for registers outside, which drive its inputs and take its outputs.
 func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
+	for i := range n.cells {
+		if c := &n.cells[i]; c.k.family != "" && c.k.family != t.Family {
+			return nil, fmt.Errorf("%w: %s: cell %s is of type %s, of family %s: table %s is of %s", ErrNetlist, n.Top, c.name, c.kind, c.k.family, t.Name, t.Family)
+		}
+	}
 	times, err := n.propagate(t, ports, func(_ *cell, a arc) float64 {
 		if a.from < 0 {
 			return a.delay

@@ -9,8 +9,10 @@ import "math"
 //	   values against the sheets
 //	Y  cells_sim.v of yosys 0.23, which quotes project X-Ray's delays of Artix-7 -1 (prjxray-db, artix7/timings)
 //	E  an estimate: the data sheet has no figure for it on its own (logic inside a URAM, a DSP's product
-//	   without its registers)
-//	C  calibrated: the nets, so that picorv32_axi (TWO_CYCLE_ALU) reads no less than its README publishes
+//	   without its registers); nets of more than 64 loads (NetFar, NetMost), of which the core of C has none;
+//	   and for a7-1 the DSP ways beside Y's: DSPToM, DSPToP and DSPCToP are not cells_sim.v's setups (1.416, 2.739,
+//	   1.244), DSPAdd, DSPFromM and DSPFromAB are its figures to PCOUT; all pessimistic, or of no path here
+//	C  calibrated: the nets of up to 64 loads, so that picorv32_axi (TWO_CYCLE_ALU) reads no less than its README publishes
 //	   for Vivado (2.4 ns on Kintex-7 -2, 1.4 ns on Kintex UltraScale+ -2); the test holds both
 //
 // A net costs Net + NetLog2 log2(fan-out up to 64) + NetFar log2(fan-out / 64), NetMost at most.
@@ -52,9 +54,9 @@ var Tables = []*Table{
 		LUTRAM: 0.10, LUTRAMOut: 0.85, LUTRAMIn: 0.40, // D
 		RAMOut: 1.80, RAMOutReg: 0.63, RAMAddr: 0.45, RAMEnable: 0.35, RAMData: 0.57, // D
 		URAMOut: 1.80, URAMOutReg: 0.63, // none on this part
-		DSPOut: 0.33, DSPCascade: 0.45, DSPFromM: 1.45, DSPFromAB: 3.40, DSPAdd: 1.10, // D; FromAB E
+		DSPOut: 0.33, DSPCascade: 0.45, DSPFromM: 1.45, DSPFromAB: 3.40, DSPAdd: 1.10, // D; FromAB, Add E (a7-1 has them the other way round)
 		DSPIn: 0.27, DSPToM: 2.34, DSPToP: 3.40, DSPCToP: 1.30, DSPPCToP: 1.22, DSPEnable: 0.35, // D
-		Net: 0.40 * k7Nets, NetLog2: 0.08 * k7Nets, NetFar: 0.25 * k7Nets, NetMost: 2.4 * k7Nets, // C
+		Net: 0.40 * k7Nets, NetLog2: 0.08 * k7Nets, NetFar: 0.25 * k7Nets, NetMost: 2.4 * k7Nets, // C; NetFar, NetMost E
 		NetIn: 0.20 * k7Nets, NetLocal: 0.05, // C
 	},
 	{
@@ -66,9 +68,9 @@ var Tables = []*Table{
 		LUTRAM: 0.20, LUTRAMOut: 1.163, LUTRAMIn: 0.654, // D; Y
 		RAMOut: 2.454, RAMOutReg: 0.882, RAMAddr: 0.57, RAMEnable: 0.44, RAMData: 0.74, // Y
 		URAMOut: 2.454, URAMOutReg: 0.882, // none on this part
-		DSPOut: 0.329, DSPCascade: 0.435, DSPFromM: 1.819, DSPFromAB: 3.098, DSPAdd: 1.835, // Y
-		DSPIn: 0.35, DSPToM: 2.8, DSPToP: 4.0, DSPCToP: 1.687, DSPPCToP: 1.5, DSPEnable: 0.45, // Y; D
-		Net: 0.50 * k7Nets, NetLog2: 0.10 * k7Nets, NetFar: 0.30 * k7Nets, NetMost: 3.0 * k7Nets, // C, as Kintex-7's by the grades' ratio
+		DSPOut: 0.329, DSPCascade: 0.435, DSPFromM: 1.819, DSPFromAB: 3.098, DSPAdd: 1.835, // Y; FromM, FromAB, Add E
+		DSPIn: 0.35, DSPToM: 2.8, DSPToP: 4.0, DSPCToP: 1.687, DSPPCToP: 1.5, DSPEnable: 0.45, // E; D
+		Net: 0.50 * k7Nets, NetLog2: 0.10 * k7Nets, NetFar: 0.30 * k7Nets, NetMost: 3.0 * k7Nets, // C, as Kintex-7's by the grades' ratio; NetFar, NetMost E
 		NetIn: 0.25 * k7Nets, NetLocal: 0.05,
 	},
 	{
@@ -82,7 +84,7 @@ var Tables = []*Table{
 		URAMOut: 1.35, URAMOutReg: 0.50, // E
 		DSPOut: 0.20, DSPCascade: 0.25, DSPFromM: 0.90, DSPFromAB: 2.10, DSPAdd: 0.70, // D; FromAB E
 		DSPIn: 0.15, DSPToM: 1.45, DSPToP: 2.10, DSPCToP: 0.80, DSPPCToP: 0.75, DSPEnable: 0.20, // D
-		Net: 0.24 * uspNets, NetLog2: 0.05 * uspNets, NetFar: 0.16 * uspNets, NetMost: 1.5 * uspNets, // C
+		Net: 0.24 * uspNets, NetLog2: 0.05 * uspNets, NetFar: 0.16 * uspNets, NetMost: 1.5 * uspNets, // C; NetFar, NetMost E
 		NetIn: 0.12 * uspNets, NetLocal: 0.02, // C
 	},
 }

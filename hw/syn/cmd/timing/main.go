@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -83,6 +84,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fs.Usage()
 		return 2
 	}
+	coreless := false
+	fs.Visit(func(f *flag.Flag) { coreless = coreless || f.Name == "core" && o.core == "" })
+	if coreless { // a file that a shell did not find
+		fmt.Fprintln(stderr, "timing: -core is empty: expected the path of picorv32.v (make setup)")
+		return 3
+	}
 	if o.netlist != "" {
 		if err := one(o, stdout); err != nil {
 			fmt.Fprintln(stderr, "timing:", err)
@@ -146,16 +153,28 @@ type job struct {
 
 func (j *job) name() string { return j.config + "/" + j.module }
 
-func (o *options) wants(j *job) bool {
+// pick keeps what -only names; a name of nothing is an error, with what lacks where that is -tops.
+func (o *options) pick(list []*job) ([]*job, error) {
 	if o.only == "" {
-		return true
+		return list, nil
 	}
+	wanted := map[*job]bool{}
 	for s := range strings.SplitSeq(o.only, ",") {
-		if s == j.config || s == j.name() {
-			return true
+		found := false
+		for _, j := range list {
+			if s == j.config || s == j.name() {
+				wanted[j], found = true, true
+			}
+		}
+		if config, module, _ := strings.Cut(s, "/"); !found && module == "npu_top" && !o.tops &&
+			slices.ContainsFunc(list, func(j *job) bool { return j.config == config }) {
+			return nil, fmt.Errorf("-only %s: whole NPUs are looked at with -tops", s)
+		}
+		if !found {
+			return nil, fmt.Errorf("-only: nothing is %q: expected config/module or a configuration", s)
 		}
 	}
-	return false
+	return slices.DeleteFunc(list, func(j *job) bool { return !wanted[j] }), nil
 }
 
 // references are the configurations whose units are looked at, nightly those that are not every time.
@@ -189,7 +208,9 @@ func jobs(o *options) ([]*job, error) {
 			list = append(list, &job{config: r.config, family: r.family, module: "npu_top", set: timing.Top(b, d)})
 		}
 	}
-	list = slices.DeleteFunc(list, func(j *job) bool { return !o.wants(j) })
+	if list, err = o.pick(list); err != nil {
+		return nil, err
+	}
 	for _, j := range list {
 		d, err := configs.Load(j.config)
 		if err != nil {
@@ -203,9 +224,6 @@ func jobs(o *options) ([]*job, error) {
 		fmt.Fprintln(h, j.family, j.module, d.VerilatorParams(), j.set)
 		h.Write(flow)
 		j.flow = hex.EncodeToString(h.Sum(nil))
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("nothing is %s", o.only)
 	}
 	return list, nil
 }
@@ -284,12 +302,13 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 	return errors.Join(errs...), nil
 }
 
-// stored are the rows of a job, where all are of the same RTL, parameters and flow.
+// stored are the rows of a job, where all are of the same RTL, parameters, flow, model and clock.
 func (j *job) stored(s *timing.Summary) []*timing.Row {
 	var rows []*timing.Row
-	for _, t := range timing.ByFamily(j.family) {
+	for i, t := range timing.ByFamily(j.family) {
 		r := s.Find((&timing.Row{Config: j.config, Grade: t.Name, Module: j.module}).Key())
-		if r == nil || r.Sources != j.sources || r.Flow != j.flow {
+		if r == nil || r.Sources != j.sources || r.Flow != j.flow || r.Model != timing.Model() ||
+			i == 0 && math.Abs(r.LimitNS-j.limit) > 1e-3 {
 			return nil
 		}
 		rows = append(rows, r)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/boards/ip"
+	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -68,6 +69,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	files, err := ip.Generate(b, d)
 	if err != nil {
 		return fail(err)
+	}
+	for _, w := range resource.Warnings(b, d) { // the files are right all the same, for a larger part
+		fmt.Fprintln(stderr, "boardip: warning:", w)
 	}
 	if *check {
 		return differ(files, *out, stderr)

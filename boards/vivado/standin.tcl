@@ -278,8 +278,6 @@ proc standin::do_ipx_associate_bus_interfaces {given operands class} {
   if {![dict exists $given -clock]} { refuse "ipx::associate_bus_interfaces: which clock?" }
 }
 
-proc standin::do_ipx_check_integrity {given operands class} { return 1 }
-
 # Cells of a block design. What vlnv a cell has decides about its parameters.
 proc standin::do_create_bd_cell {given operands class} {
   variable cores; variable state; variable versions

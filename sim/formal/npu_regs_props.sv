@@ -1,5 +1,5 @@
-// What holds of npu_regs on AXI4-Lite whatever comes, for yosys-smtbmc: run.sh proves each from reset and by
-// induction. Of the master it assumes only that what is offered stays until it is taken. An answer comes exactly once
+// What holds of npu_regs on AXI4-Lite whatever comes, for yosys' sat: run.sh proves each from reset and by
+// temporal induction. Of the master it assumes only that what is offered stays until it is taken. An answer comes exactly once
 // for what was taken and stays until it is taken, within the cycles that npu_regs.sv promises; the interrupt falls by a
 // write alone; while a start runs nothing changes that the core reads, and there is no second start.
 module npu_regs_props #(

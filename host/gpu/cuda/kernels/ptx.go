@@ -15,10 +15,10 @@ type Looks struct {
 	Product int // instructions between a tile's two barriers, each of which every thread runs once a tile
 }
 
-// Share is what looks cost a product at most in instructions, as counted in PTX: nothing of a tile but its products
-// is set against them, not the fetching. What a look waits for memory is not in it.
-func (l Looks) Share() float64 {
-	return float64(l.Look) / float64(Poll*l.Product)
+// Share is what looks cost a product of so many tiles at most in instructions, as counted in PTX: nothing of a tile but
+// its products is set against them, not the fetching. What a look waits for memory is not in it.
+func (l Looks) Share(tiles int) float64 {
+	return float64((tiles+Poll-1)/Poll*l.Look) / float64(tiles*l.Product)
 }
 
 var (

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +82,8 @@ func TestBadMasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runtime.LockOSThread() // whose the context is
+	defer runtime.UnlockOSThread()
 	if err := lib.SetCurrent(1); err != nil {
 		t.Fatal(err)
 	}

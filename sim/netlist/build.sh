@@ -62,19 +62,19 @@ fail() {
   exit 1
 }
 
-# model PREFIX DIR FLAGS-AND-FILES...: a library of one Verilated model; sets model_hash. The cost is
-# compiling the netlist: -O1 for what runs every cycle, -O0 for what runs once.
+# model PREFIX DIR LEVEL FLAGS-AND-FILES...: a library of one Verilated model; sets model_hash. LEVEL is for what runs
+# every cycle; what runs once gets -O0.
 model() {
-  local prefix=$1 dir=$2 arg
-  shift 2
-  model_hash=$( (verilator --version; declare -f model; printf '%s\n' "$@"
+  local prefix=$1 dir=$2 level=$3 arg
+  shift 3
+  model_hash=$( (verilator --version; declare -f model; printf '%s\n' "$level" "$@"
     for arg in "$@"; do if [[ -f $arg ]]; then cat "$arg"; fi; done) | sum)
   if fresh "$dir/lib$prefix.a" "$model_hash"; then return; fi
   rm -rf "$dir"
   mkdir -p "$dir"
   if ! { verilator --cc --prefix "$prefix" --top-module npu_top --Mdir "$dir" -O3 \
     --x-initial unique --output-split 20000 "$@" &&
-    make -C "$dir" -f "$prefix.mk" -j2 OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O1 \
+    make -C "$dir" -f "$prefix.mk" -j2 OPT_FAST="$level" OPT_SLOW=-O0 OPT_GLOBAL=-O1 \
       VM_PARALLEL_BUILDS=1 "${prefix}__ALL.a" verilated.o verilated_threads.o; } >"$dir.log" 2>&1; then
     fail "$dir.log"
   fi
@@ -85,7 +85,11 @@ model() {
 
 # The netlist leaves pins open and gives constants of other widths; all else is an error, above all
 # what a cell model does not support (USERFATAL).
-model Vnpu_top "$out/net" --x-assign fast -Wno-WIDTH -Wno-PINMISSING "$netlist" sim/cells/*.v
+# Compiling the netlist costs 100 s more at -O1 than at -O0: vectors of some 10^5 cycles are played sooner without.
+level=-O0
+net=$out/net
+if [[ $target == lockstep ]]; then level=-O1 net=$out/net$level; fi
+model Vnpu_top "$net" $level --x-assign fast -Wno-WIDTH -Wno-PINMISSING "$netlist" sim/cells/*.v
 net_hash=$model_hash
 rtl_hash=
 if [[ $target == lockstep ]]; then
@@ -93,7 +97,7 @@ if [[ $target == lockstep ]]; then
   ordered=()
   for f in "${rtl[@]}"; do if [[ $f == *_pkg.sv ]]; then ordered+=("$f"); fi; done
   for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv ]]; then ordered+=("$f"); fi; done
-  model Vrtl "$out/rtl" --x-assign unique -Wno-fatal --noassert "${params[@]}" "${ordered[@]}"
+  model Vrtl "$out/rtl" $level --x-assign unique -Wno-fatal --noassert "${params[@]}" "${ordered[@]}"
   rtl_hash=$model_hash
 fi
 
@@ -104,15 +108,15 @@ esac
 hash=$( (echo "$net_hash $rtl_hash $defines"
   cat "${sources[@]}" sim/cosim/rtl_kernel.cpp sim/*.hpp sim/cosim/*.hpp sim/include/*.hpp sim/bench/tb.hpp) | sum)
 if ! fresh "$out/$target" "$hash"; then
-  includes=(-Isim -Isim/include -I"$out/net" -isystem "$verilator_root/include" -isystem "$verilator_root/include/vltstd")
-  libs=("$out/net/libVnpu_top.a")
+  includes=(-Isim -Isim/include -I"$net" -isystem "$verilator_root/include" -isystem "$verilator_root/include/vltstd")
+  libs=("$net/libVnpu_top.a")
   if [[ $target == lockstep ]]; then
     includes+=(-I"$out/rtl")
     libs+=("$out/rtl/libVrtl.a")
   fi
   # shellcheck disable=SC2086 # the defines are words
   if ! g++ -std=c++17 -O1 -Wall -Wextra -Werror $defines "${includes[@]}" -o "$out/$target" \
-    "${sources[@]}" "${libs[@]}" "$out/net/verilated.o" "$out/net/verilated_threads.o" -pthread >"$out/$target.log" 2>&1; then
+    "${sources[@]}" "${libs[@]}" "$net/verilated.o" "$net/verilated_threads.o" -pthread >"$out/$target.log" 2>&1; then
     fail "$out/$target.log"
   fi
   echo "$hash" >"$out/$target.hash"

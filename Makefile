@@ -232,7 +232,7 @@ nightly-parts:
 	@.ci/once readme go test ./host/readme -count 1 -timeout 12h -run 'Commands|Outputs' -args -nightly
 	@.ci/once own-boards go test ./host/readme -count 1 -timeout 60m -run Stranger -args -nightly
 	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
-	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 2'
+	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 6'
 	@.ci/once mutants sim/mutants.sh
 	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
 	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.seed 7

@@ -14,13 +14,12 @@ import (
 func VivadoBRAM36(family string, d configs.Design) float64 {
 	half := 0
 	for _, m := range Memories(d) {
-		p := m.Place(family)
-		if n := p.half(); family == boards.Series7 && n > 0 {
+		n := m.Place(family).half()
+		if family == boards.Series7 && n > 0 {
 			m.Words = 1 << bits.Len(uint(m.Words-1))
-			p.BRAM18 = max(n, m.Place(family).half())
-			p.BRAM36 = 0
+			n = max(n, m.Place(family).half())
 		}
-		half += m.Count * p.half()
+		half += m.Count * n
 	}
 	return float64(half) / 2
 }

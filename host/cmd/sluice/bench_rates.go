@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
@@ -91,19 +92,17 @@ func (c *benchRatesCmd) Run(e *env) error {
 	}
 	set, done := e.progress("bench rates", len(rates)*len(seeds)*len(c.Policy))
 	label := "estimated" // the bundle's table comes from the law of cycles
-	if clock == engine.Measured {
-		dev, err := c.openDevice(e.ctx, c.Device, p, memo)
-		if err != nil {
-			return coded(runCode(err), err)
+	var first sync.Once
+	open := func(ctx context.Context) (device.Blocking, error) {
+		dev, err := c.openDevice(ctx, c.Device, p, memo)
+		if err == nil && clock == engine.Measured {
+			first.Do(func() { label = dev.Info().Label })
 		}
-		label = dev.Info().Label
-		if err := dev.Close(); err != nil {
-			return coded(codeDevice, err)
-		}
+		return dev, err
 	}
 	points, err := experiments.Rates(e.ctx, s, experiments.RatesConfig{
 		Rates: rates, Policies: c.Policy, Seeds: seeds, N: c.N, SLO: slo, Theta: theta, Clock: clock, Workers: c.Workers,
-		Open:     func(ctx context.Context) (device.Blocking, error) { return c.openDevice(ctx, c.Device, p, memo) },
+		Open:     open,
 		Progress: func(n, _ int) { set(n) },
 	})
 	done()

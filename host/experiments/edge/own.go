@@ -36,7 +36,7 @@ func NewOwn(seed uint64) *Own { return &Own{seed} }
 
 // Link is the k-th client's: steps, wifi, lte or a file.
 func (o *Own) Link(name string, k int) (*links.Trace, error) {
-	return links.Named(name, o.seed+uint64(k))
+	return links.Named(name, o.seed+uint64(k), links.Memory)
 }
 
 // Camera is the k-th client.

@@ -219,6 +219,9 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
 # one stopped. A part that fails does not keep the others from running; those that failed are named at the end.
 # make nightly PARTS="lockstep cocotb" runs only those.
+# Each part says its CPU time, and its stamp keeps it. What is known of them, in CPU-minutes: test 52, the fuzz-* 80 (two
+# cores for 39 minutes), timing 33 and images 30 at least, strait 15, exports some 8, jellyfish 4, own-boards 3.3, 386 1.8; the
+# READMEs' long commands that are neither Verilator's nor yosys' 5. The whole has not been run at a stretch.
 .PHONY: nightly nightly-parts
 nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
 	@SLUICE_PARTS="$(PARTS)" .ci/all $(MAKE) --no-print-directory nightly-parts
@@ -269,8 +272,8 @@ nightly-parts:
 	@.ci/once fuzz-links bash -euc 'go test ./host/links -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-clients bash -euc 'go test ./host/ingest -run ^$$ -fuzz FuzzFrames -fuzztime 1m; go test ./host/jellyfish -run ^$$ -fuzz FuzzReadZoo -fuzztime 1m; go test ./host/experiments/edge -run ^$$ -fuzz FuzzClients -fuzztime 1m'
 	@.ci/once fuzz-predict bash -euc 'go test ./host/predict -run ^$$ -fuzz FuzzLoad -fuzztime 1m -fuzzminimizetime 20x'
-	@.ci/once strait bash -euc 'seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n 100000; go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n 1000; bin/sluice bench strait --vary --seeds 1 --time 2s --out out/nightly/strait; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/nightly/compose'
-	@.ci/once jellyfish bash -euc 'seed=$$(date +%s); go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$seed -n 20000; bin/sluice bench jellyfish --vary --time 30s --out out/nightly/jellyfish'
+	@.ci/once strait bash -euc 'seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n 100000; go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n 1000; bin/sluice bench strait --vary --time 700ms --out out/nightly/strait; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/nightly/compose'
+	@.ci/once jellyfish bash -euc 'seed=$$(date +%s); go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$seed -n 20000; bin/sluice bench jellyfish --vary --time 10s --instances 1 --out out/nightly/jellyfish'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).

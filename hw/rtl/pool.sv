@@ -171,7 +171,7 @@ module pool #(
   assign en = ready_i || !v3_q;
   // a layer's shift and bounds stand long before its first result
   assign sh = avg_i ? shift_i : 6'd0;
-  clamp_bounds #(.W(48)) u_bounds (.clk_i, .sh_i(sh), .lo_i, .hi_i, .low_o(low), .high_o(high));
+  clamp_bounds #(.W(48)) u_bounds (.clk_i, .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_o(low), .high_o(high));
 
   for (genvar m = 0; m < MULS; m++) begin : gen_mul
     // word m, or the lower or upper part of word m / 2
@@ -213,7 +213,7 @@ module pool #(
       assign full = word;
     end
     shift_clamp #(.W(48)) u_clamp (
-      .x_i(s2_q[i*48+:48]), .sh_i(sh), .lo_i, .hi_i, .low_i(low), .high_i(high), .y_o(y)
+      .x_i(s2_q[i*48+:48]), .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_i(low), .high_i(high), .y_o(y)
     );
     always_ff @(posedge clk_i) begin
       if (en) begin

@@ -21,14 +21,14 @@ module post #(
   assign half = (sh_i == '0) ? 49'sd0 : (49'sd1 <<< (sh_i - 6'd1));
 
   logic signed [49:0] low, high;
-  clamp_bounds #(.W(49)) u_bounds (.clk_i, .sh_i, .lo_i, .hi_i, .low_o(low), .high_o(high));
+  clamp_bounds #(.W(49)) u_bounds (.clk_i, .sh_i, .lo_i(lo_i), .hi_i(hi_i), .low_o(low), .high_o(high));
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
     logic signed [48:0] base_q, res_q, sum_q;
     logic signed [15:0] y, y_q;
 
     shift_clamp #(.W(49)) u_clamp (
-      .x_i(sum_q), .sh_i, .lo_i, .hi_i, .low_i(low), .high_i(high), .y_o(y)
+      .x_i(sum_q), .sh_i, .lo_i(lo_i), .hi_i(hi_i), .low_i(low), .high_i(high), .y_o(y)
     );
     always_ff @(posedge clk_i) begin
       if (en_i) begin

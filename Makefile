@@ -167,7 +167,7 @@ timing: setup ## the clock that the RTL reaches, by a stated table (estimated); 
 	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" $(TIMING)
 
 # Two units placed and routed on another maker's part, for which there are open tools (nextpnr comes from PyPI when
-# it is first used): what a router says of nets. ROUTE=-all: all units; -store keeps it.
+# it is first used): what a router says of nets. ROUTE=-store keeps it.
 .PHONY: route
 route: setup ## units placed and routed on ECP5, against a core whose clock is published; fails where one got longer
 	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/route -core "$$core" $(ROUTE)

@@ -36,40 +36,30 @@ func main() {
 
 const usage = `route places and routes units on an ECP5, and prints what that says of Xilinx' parts.
 
-  go run ./hw/syn/cmd/route -core FILE/picorv32.v             the cheap units, held to what is stored
-  go run ./hw/syn/cmd/route -core FILE/picorv32.v -all -store everything, and store it
-  go run ./hw/syn/cmd/route -stored                           the figures as stored
+  go run ./hw/syn/cmd/route -core FILE/picorv32.v         held to what is stored
+  go run ./hw/syn/cmd/route -core FILE/picorv32.v -store  stored
+  go run ./hw/syn/cmd/route -stored                       the figures as stored
 
 `
 
-// zc706 names the configuration whose units are routed; core the folder that the core's results are under.
+// zc706 is the configuration whose units are routed.
 const (
 	zc706      = "zc706"
 	coreConfig = "small" // its parameters reach nothing of the core
 	stored     = "hw/syn/results/route"
 )
 
-// units are what is routed of zc706, with how many placements: several where a minute pays for them, which are what
-// is looked at without -all.
+// units are what is routed of zc706, with how many placements: a minute of CPU each.
 var units = []struct {
 	module string
 	seeds  int
-}{
-	{"run_gen", 3},
-	{"pool_seq", 3},
-	{"res_loader", 1},
-	{"act_loader", 1},
-	{"weight_feed", 1},
-	{"write_ports", 1},
-	{"out_writer", 1},
-	{"read_ports", 1},
-}
+}{{"run_gen", 3}, {"pool_seq", 3}}
 
 const coreSeeds = 3
 
 type options struct {
-	root, core, only   string
-	all, store, stored bool
+	root, core, only string
+	store, stored    bool
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -79,7 +69,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&o.root, "root", ".", "root of the repository")
 	fs.StringVar(&o.core, "core", "", "`picorv32.v` that ratios are to (make setup brings it)")
 	fs.StringVar(&o.only, "only", "", "`module,...`: no other units")
-	fs.BoolVar(&o.all, "all", false, "all units, not only the cheap ones")
 	fs.BoolVar(&o.store, "store", false, "store the figures")
 	fs.BoolVar(&o.stored, "stored", false, "print what is stored, route nothing")
 	fs.Usage = func() {
@@ -120,9 +109,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (o *options) pick() ([]string, error) {
 	var list []string
 	for _, u := range units {
-		if o.all || o.stored || o.only != "" || u.seeds > 1 {
-			list = append(list, u.module)
-		}
+		list = append(list, u.module)
 	}
 	if o.only == "" {
 		return list, nil

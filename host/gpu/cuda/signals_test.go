@@ -1,6 +1,7 @@
 package cuda_test
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -45,6 +46,43 @@ func newStream(t *testing.T, cfg cuda.Config) {
 		if !slices.Equal(x.Raw, want[s]) {
 			t.Errorf("exit %d: %v, golden says %v", s, x.Raw, want[s])
 		}
+	}
+}
+
+// What a launch has left in a slot is gone once it is cleared: the last kernel alone finds nothing to go on from.
+func TestClear(t *testing.T) {
+	r := start(t, cuda.Config{Slots: 1})
+	b, _ := network(t, *seed, 1)
+	in := randnet.Input(rand.New(rand.NewPCG(*seed, 4)), b)
+	r.load(b)
+	last := func() []int16 {
+		t.Helper()
+		if e := r.copy(b, 1, in); e.Kind != device.Done {
+			t.Fatal(e.Err)
+		}
+		defer r.d.Release(1)
+		e := &b.Network.Exits[0]
+		w := launch(b, 0, 0, 2, 1)
+		w.Launch.Kernel = e.Last - e.First
+		return r.must(w).Report.Results[0].Exits[0].Raw
+	}
+	if e := r.copy(b, 1, in); e.Kind != device.Done {
+		t.Fatal(e.Err)
+	}
+	r.whole(b, device.Units{}, 1)
+	r.d.Release(1)
+	left := last()
+	if got := last(); !slices.Equal(got, left) {
+		t.Fatalf("%v and %v of what a launch has left: the network shows nothing", left, got)
+	}
+	if err := r.d.Clear(b.Network.Name); err != nil {
+		t.Fatal(err)
+	}
+	if got := last(); slices.Equal(got, left) {
+		t.Errorf("%v, as of what the launch had left", got)
+	}
+	if err := r.d.Clear("nobody's"); !errors.Is(err, device.ErrRequest) {
+		t.Errorf("a network that is not loaded: %v", err)
 	}
 }
 

@@ -269,8 +269,8 @@ nightly-parts:
 	@.ci/once fuzz-links bash -euc 'go test ./host/links -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once fuzz-clients bash -euc 'go test ./host/ingest -run ^$$ -fuzz FuzzFrames -fuzztime 1m; go test ./host/jellyfish -run ^$$ -fuzz FuzzReadZoo -fuzztime 1m; go test ./host/experiments/edge -run ^$$ -fuzz FuzzClients -fuzztime 1m'
 	@.ci/once fuzz-predict bash -euc 'go test ./host/predict -run ^$$ -fuzz FuzzLoad -fuzztime 1m -fuzzminimizetime 20x'
-	@.ci/once strait bash -euc 'seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n 100000; go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n 1000; bin/sluice bench strait --vary --seeds 1 --time 2s --out out/nightly/strait; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/nightly/compose'
-	@.ci/once jellyfish bash -euc 'seed=$$(date +%s); go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$seed -n 20000; bin/sluice bench jellyfish --vary --time 30s --out out/nightly/jellyfish'
+	@.ci/once strait bash -euc 'seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n 100000; go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n 1000; bin/sluice bench strait --vary --time 700ms --out out/nightly/strait; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/nightly/compose'
+	@.ci/once jellyfish bash -euc 'seed=$$(date +%s); go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$seed -n 20000; bin/sluice bench jellyfish --vary --time 10s --instances 1 --out out/nightly/jellyfish'
 	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
 
 # CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).

@@ -19,7 +19,7 @@ import (
 const module = "github.com/sluice-npu/sluice/"
 
 // leaves may be imported by everybody: they are what hardware and software share.
-var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vectors", "dse/files"}
+var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vectors", "dse/files", "host/names"}
 
 // rules: a package (or, with a trailing slash, everything below) and all it may import beside the
 // leaves and its own subtree. The longest matching rule holds.
@@ -56,6 +56,7 @@ var rules = map[string][]string{
 	"host/drawn":               {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/bandwidth":           {},
 	"host/links":               {},
+	"host/names":               {},
 	"host/ingest":              {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/jellyfish":           {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":     {"host/jellyfish"},

@@ -47,6 +47,8 @@ if [[ -n $stub ]]; then
   done
 fi
 if [[ -n $fold ]]; then params+=(-GFOLD=1); fi
+# Banks of a few hundred words are split as those of a board are (v8's).
+if (($(value ABUF_WORDS) <= 1024)); then params+=(-GSPLIT=32); fi
 n_axi=$(value N_AXI)
 axi_bytes=$(value AXI_BYTES)
 array=$(($(value T_P) * $(value T_C)))

@@ -30,6 +30,7 @@ module npu_core #(
   parameter int unsigned FLUID       = 1,
   parameter int unsigned DSP48E2     = 0,
   parameter int unsigned FOLD        = 0,
+  parameter int unsigned SPLIT       = 1024,
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX,
   localparam int unsigned CN = abi_pkg::CNT_COUNT,
@@ -577,5 +578,6 @@ module npu_core #(
   // the kernel's sizes are its own: what a parameter says here it was exported with
   logic unused;
   assign unused = ^{m_bid_i, m_bvalid_i, m_bresp_i, m_awready_i, m_wready_i, k_araddr, k_awaddr[63:AW],
-                    T_R, T_P, T_C, MAX_BURST, W_LOAD, DRAIN, ABUF_WORDS, WRING_BEATS, C_MAX, STUB, STACK, FLUID, DSP48E2, FOLD};
+                    T_R, T_P, T_C, MAX_BURST, W_LOAD, DRAIN, ABUF_WORDS, WRING_BEATS, C_MAX, STUB, STACK, FLUID, DSP48E2, FOLD,
+                    SPLIT};
 endmodule

@@ -295,6 +295,8 @@ type wild struct {
 	assigned bool // every request is assigned first
 	planned  int
 	plans    int
+	// stuck hears of a launch that stands where it should have gone on: it would for ever.
+	stuck func(error)
 }
 
 type nap struct{ find func(context.Context) any }
@@ -309,6 +311,14 @@ func (w *wild) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sch
 		w.planned++
 	}
 	given := map[device.RequestID]bool{}
+	for d := range s.Devices {
+		for _, l := range s.Devices[d].Launches {
+			// The policy is asked once where a launch comes to an exit, then that goes on or was stopped.
+			if l.Phase == sched.AtExit && l.Reached < l.Last && !(ev.Kind == sched.SegmentDone && ev.Launch == l.ID) {
+				w.stuck(fmt.Errorf("launch %d stands at exit %d of %d at %d ns, at a later event (%v of launch %d)", l.ID, l.Reached, l.Last, now, ev.Kind, ev.Launch))
+			}
+		}
+	}
 	for d := range s.Devices {
 		v := &s.Devices[d]
 		if v.Down {
@@ -534,7 +544,9 @@ func contractHolds(t *testing.T, gap int64, serve func(context.Context, engine.C
 		for i := 1; i < n; i++ {
 			times[i] = times[i-1] + rng.Int64N(gap)
 		}
-		p := &wild{rng: rng, assigned: rapid.Bool().Draw(t, "assigned"), plans: 3}
+		ctx, stop := context.WithCancelCause(context.Background())
+		defer stop(nil)
+		p := &wild{rng: rng, assigned: rapid.Bool().Draw(t, "assigned"), plans: 3, stuck: stop}
 		cfg := family(t, chips, times, p)
 		cfg.ResetCost = 3000
 		cfg.Watchdog = engine.Watchdog{Least: 60e9, Other: 60e9}
@@ -545,9 +557,9 @@ func contractHolds(t *testing.T, gap int64, serve func(context.Context, engine.C
 			}
 		}
 		cfg.Source.(*load.Open).Cancel = cancels
-		res, err := serve(context.Background(), cfg)
+		res, err := serve(ctx, cfg)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatal(err, context.Cause(ctx))
 		}
 		if err := res.Check(); err != nil {
 			t.Fatal(err)

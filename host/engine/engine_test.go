@@ -104,6 +104,45 @@ func kinds(steps []engine.Step) string {
 	return b.String()
 }
 
+// joiner halts its first launch at its exit and merges the second, which was to go on, into it there; both
+// go on later.
+type joiner struct{}
+
+func (joiner) Name() string { return "joiner" }
+
+func (joiner) Decide(now int64, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
+	launch := sched.Action{Kind: sched.Launch, Network: enginetest.Network, Count: 1, Last: 1}
+	switch {
+	case ev.Kind == sched.Arrival && now == 0:
+		return append(buf, launch)
+	case ev.Kind == sched.SegmentDone && ev.Launch == 1 && ev.Segment == 0:
+		return append(buf, sched.Action{Kind: sched.Preempt, Launch: 1}, launch)
+	case ev.Kind == sched.SegmentDone && ev.Launch == 2:
+		return append(buf, sched.Action{Kind: sched.Merge, Launch: 2, Into: 1}, sched.Action{Kind: sched.Wait, Until: now + 10})
+	case ev.Kind == sched.Timer:
+		return append(buf, sched.Action{Kind: sched.Resume, Launch: 1, Last: 1})
+	}
+	return buf
+}
+
+// A launch that was merged into another as it came to an exit goes on as that one alone, although more
+// segments lay before it.
+func TestMergedLaunchesDoNotGoOn(t *testing.T) {
+	cfg := config(table(t, enginetest.Linear(2, 8, 20, 5)), joiner{}, []int64{0, 5}, 1000, func(int) int { return 1 })
+	want := `0 launch 1:0..1 [1]
+25 preempt 1 [1]
+25 launch 2:0..1 [2]
+50 merge 2>1 [1 2]
+60 resume 1:1..1 [1 2]
+`
+	if d := cmp.Diff(want, kinds(run(t, cfg).Steps)); d != "" {
+		t.Error(d)
+	}
+	if runs := driver(cfg).(*enginetest.Fake).Runs; len(runs) != 3 {
+		t.Errorf("the device ran %d segments, expected 3: %+v", len(runs), runs)
+	}
+}
+
 // Figure 6 of the paper: two exits, B_max = 8. Samples 1 and 2 start; 2 leaves at E1; 3 to 6 have
 // come by then and run up to E1 while 1 is halted; 6 leaves; 7 has come, but filling once more
 // would break the SLO; 1, 3, 4 and 5 go on to E2 as a batch of four. (The caption's B_incr = 3 is

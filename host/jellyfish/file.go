@@ -11,6 +11,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-npu/sluice/host/names"
 )
 
 // Bounds of what a file may say.
@@ -92,25 +94,27 @@ func ReadZoo(name string, r io.Reader) (Zoo, error) {
 }
 
 // net is a line.
-func net(row, names []string) (n Net, err error) {
-	if len(row) != len(names) {
-		return n, fmt.Errorf("%d fields, expected %d", len(row), len(names))
+func net(row, head []string) (n Net, err error) {
+	if len(row) != len(head) {
+		return n, fmt.Errorf("%d fields, expected %d", len(row), len(head))
 	}
 	number := func(i int, least, most float64) float64 {
 		v, bad := strconv.ParseFloat(strings.TrimSpace(row[i]), 64)
 		if (bad != nil || !(v >= least && v <= most)) && err == nil {
-			err = fmt.Errorf("%s: %.40q, expected %g to %g", names[i], row[i], least, most)
+			err = fmt.Errorf("%s: %.40q, expected %g to %g", head[i], row[i], least, most)
 		}
 		return v
 	}
 	whole := func(i int, most float64) int64 {
 		v := number(i, 1, most)
 		if v != math.Trunc(v) && err == nil {
-			err = fmt.Errorf("%s: %.40q, expected a whole number", names[i], row[i])
+			err = fmt.Errorf("%s: %.40q, expected a whole number", head[i], row[i])
 		}
 		return int64(v)
 	}
-	n.Name = strings.TrimSpace(row[0])
+	if n.Name = strings.TrimSpace(row[0]); !names.Printable(n.Name) {
+		return n, fmt.Errorf("%s: %.80q, expected characters that can be printed", head[0], n.Name)
+	}
 	n.Side, n.Bytes, n.Accuracy = int(whole(1, mostSide)), whole(2, mostBytes), number(3, 1e-6, 1)
 	for i := len(columns()); i < len(row); i++ {
 		n.P99 = append(n.P99, Time(math.Round(number(i, 1e-3, mostMs)*1e6)))

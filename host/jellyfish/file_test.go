@@ -50,6 +50,7 @@ func TestReadZoo(t *testing.T) {
 		{"name,side,bytes,accuracy,b1\na,128,10000,20,3\n", `zoo.csv:2: accuracy: "20", expected 1e-06 to 1`},
 		{"name,side,bytes,accuracy,b1\na,128,10000,0.2,NaN\n", `b1: "NaN"`},
 		{"name,side,bytes,accuracy,b1\na,128,10000,0.2,3\na,160,12000,0.3,4\n", `is called "a": names are expected, each once`},
+		{"name,side,bytes,accuracy,b1\na\x1b[2J,128,10000,0.2,3\n", `zoo.csv:2: name: "a\x1b[2J", expected characters that can be printed`},
 	} {
 		_, err := ReadZoo("zoo.csv", strings.NewReader(bad.text))
 		if !errors.Is(err, ErrZoo) || !strings.Contains(err.Error(), bad.says) {

@@ -233,6 +233,14 @@ func TestAligned(t *testing.T) {
 			t.Errorf("network %d over %g Mbit/s leaves %d ns, expected %d", c.net, c.mbits, got, c.want)
 		}
 	}
+	// With all of the link 83,333 bytes a frame are planned: the largest is still one of 416 pixels. With half,
+	// 41,666: one of less than 416.
+	client := Client{Rate: 15, SLO: 100e6, Bandwidth: 10e6}
+	for headroom, bytes := range map[float64]int64{1: zoo[zoo.Largest(83_333)].Bytes, 0.5: zoo[zoo.Largest(41_666)].Bytes} {
+		if got, want := Planned(headroom)(&client, zoo, 15), Time(100e6-bytes*800); got != want {
+			t.Errorf("with %g of the link %d ns are left, expected %d", headroom, got, want)
+		}
+	}
 }
 
 // The annealing climbs to more accurate networks, begins to do so at once where everybody is mapped, and

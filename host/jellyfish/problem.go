@@ -20,8 +20,13 @@ type Budget func(c *Client, zoo Zoo, net int) Time
 
 // Aligned is a client that sends frames of the network's size, or of the largest size that its link
 // carries without a queue, where that is smaller (section III-A): O_i - s/W_i.
-func Aligned(c *Client, zoo Zoo, net int) Time {
-	return c.SLO - c.carry(min(zoo[net].Bytes, zoo[zoo.Largest(c.sustained())].Bytes))
+func Aligned(c *Client, zoo Zoo, net int) Time { return Planned(Headroom)(c, zoo, net) }
+
+// Planned is Aligned for clients that plan to use another share of what their links carry than Headroom.
+func Planned(headroom float64) Budget {
+	return func(c *Client, zoo Zoo, net int) Time {
+		return c.SLO - c.carry(min(zoo[net].Bytes, zoo[zoo.Largest(c.sustained(headroom))].Bytes))
+	}
 }
 
 // Fixed is a client that sends frames of one network's size, whatever serves it.
@@ -47,7 +52,9 @@ func (c *Client) carry(bytes int64) Time {
 const Headroom = 0.9
 
 // sustained is how many bytes a frame may have so that one is through when the next comes.
-func (c *Client) sustained() int64 { return int64(Headroom * c.Bandwidth / 8 / float64(c.Rate)) }
+func (c *Client) sustained(headroom float64) int64 {
+	return int64(headroom * c.Bandwidth / 8 / float64(c.Rate))
+}
 
 // Problem is one decision (P1 of section IV-A): a network for each of Workers, a worker for each client.
 type Problem struct {

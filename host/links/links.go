@@ -109,12 +109,13 @@ func WiFi() Stats { return Stats{12.9, 90.8, 51.9} }
 // LTE is of a downlink trace halved for the uplink.
 func LTE() Stats { return Stats{2.9, 26.3, 15.2} }
 
-// memory is the correlation of one second with the next (assumed: half is forgotten after 7 s).
-const memory = 0.9
+// Memory is the correlation of one second with the next (assumed: half is forgotten after 7 s).
+const Memory = 0.9
 
-// Draw makes a trace of so many seconds with just these statistics: a normal process with a memory,
-// its values spread over the range by a beta distribution of that mean, stretched to both ends.
-func (s Stats) Draw(name string, seconds int, seed uint64) *Trace {
+// Draw makes a trace of so many seconds with just these statistics: a normal process with a memory (of 0 to
+// below 1, as Memory), its values spread over the range by a beta distribution of that mean, stretched to both
+// ends.
+func (s Stats) Draw(name string, seconds int, seed uint64, memory float64) *Trace {
 	rng := rand.New(rand.NewPCG(seed, 0x6c696e6b73))
 	share := (s.Mean - s.Least) / (s.Most - s.Least)
 	spread := distuv.Beta{Alpha: 4 * share, Beta: 4 * (1 - share)} // as uneven as 2, 2 is at the middle
@@ -149,15 +150,15 @@ func (s Stats) Draw(name string, seconds int, seed uint64) *Trace {
 	return t
 }
 
-// Named is a trace by its name: steps, wifi, lte (drawn, of 600 s), or a file.
-func Named(name string, seed uint64) (*Trace, error) {
+// Named is a trace by its name: steps, wifi, lte (drawn, of 600 s, with a memory), or a file.
+func Named(name string, seed uint64, memory float64) (*Trace, error) {
 	switch name {
 	case "steps":
 		return Steps(), nil
 	case "wifi":
-		return WiFi().Draw(name, 600, seed), nil
+		return WiFi().Draw(name, 600, seed, memory), nil
 	case "lte":
-		return LTE().Draw(name, 600, seed), nil
+		return LTE().Draw(name, 600, seed, memory), nil
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -20,19 +20,19 @@ func TestStats(t *testing.T) {
 		s    Stats
 	}{{"wifi", WiFi()}, {"lte", LTE()}} {
 		for seed := range uint64(20) {
-			tr := c.s.Draw(c.name, 600, seed)
+			tr := c.s.Draw(c.name, 600, seed, Memory)
 			if got := tr.Mean() / 1e6; math.Abs(got-c.s.Mean) > 0.01 {
 				t.Errorf("%s, seed %d: a mean of %g Mbit/s, expected %g", c.name, seed, got, c.s.Mean)
 			}
 			if l, m := slices.Min(tr.Bits), slices.Max(tr.Bits); l != int64(c.s.Least*1e6) || m != int64(c.s.Most*1e6) {
 				t.Errorf("%s, seed %d: %d to %d bits/s", c.name, seed, l, m)
 			}
-			again, err := Named(c.name, seed)
+			again, err := Named(c.name, seed, Memory)
 			if err != nil || !slices.Equal(again.Bits, tr.Bits) {
 				t.Errorf("%s, seed %d: another trace, %v", c.name, seed, err)
 			}
 		}
-		if slices.Equal(c.s.Draw("", 600, 1).Bits, c.s.Draw("", 600, 2).Bits) {
+		if slices.Equal(c.s.Draw("", 600, 1, Memory).Bits, c.s.Draw("", 600, 2, Memory).Bits) {
 			t.Error("two seeds give one trace")
 		}
 	}
@@ -44,7 +44,7 @@ func TestStats(t *testing.T) {
 		spread, next := 0.0, 0.0
 		const seeds = 20
 		for seed := range uint64(seeds) {
-			tr := s.Draw("", 600, seed)
+			tr := s.Draw("", 600, seed, Memory)
 			v, c := 0.0, 0.0
 			for i, b := range tr.Bits {
 				x := float64(b)/1e6 - s.Mean
@@ -111,7 +111,7 @@ func TestRead(t *testing.T) {
 	if err := os.WriteFile(path, []byte("# Mbit/s\n20\n\n7.5 # slow\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tr, err := Named(path, 0)
+	tr, err := Named(path, 0, Memory)
 	if err != nil || !slices.Equal(tr.Bits, []int64{20e6, 7.5e6}) {
 		t.Errorf("%v, %v", tr, err)
 	}
@@ -135,7 +135,7 @@ func TestRead(t *testing.T) {
 	if tr, err := Read("x", strings.NewReader("\ufeff20\r\n0\r\n7.5\r\n")); err != nil || !slices.Equal(tr.Bits, []int64{20e6, 0, 7.5e6}) {
 		t.Errorf("with a byte order mark and an outage: %v, %v", tr, err)
 	}
-	if _, err := Named("no such trace", 0); !errors.Is(err, ErrTrace) {
+	if _, err := Named("no such trace", 0, Memory); !errors.Is(err, ErrTrace) {
 		t.Error(err)
 	}
 }

@@ -27,7 +27,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/sluice-npu/sluice/host/names"
 )
 
 // Stream is one client of a trace.
@@ -196,7 +197,7 @@ func DISB(name string, r io.Reader, seed uint64) (*Trace, error) {
 			s.Name = fmt.Sprintf("task%d", i)
 		}
 		for _, of := range [][2]string{{"id", s.Name}, {"model_name", s.Network}} {
-			if strings.ContainsFunc(of[1], func(r rune) bool { return !unicode.IsPrint(r) }) {
+			if !names.Printable(of[1]) {
 				return fail("task %d: %s: %.80q, expected characters that can be printed", i, of[0], of[1])
 			}
 		}

@@ -9,14 +9,20 @@ import (
 )
 
 // A job of parts (make nightly) runs them all, whatever some come to, fails where one did, and names all that did; a
-// second call runs only what has not ended well. What a part runs may be of parts, and fails as one.
+// second call runs only what has not ended well. What a part runs may be of parts, and fails as one. Each says what CPU
+// time it took, its grandchildren's too.
 func TestJobOfParts(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, ".ci"), os.DirFS("../../.ci")); err != nil {
 		t.Fatal(err)
 	}
-	parts := "parts:\n\t@.ci/once bad false\n\t@.ci/once good echo was run\n\t@.ci/once worse bash -c 'exit 3'\n\t@.ci/once outer .ci/once inner false\n"
+	parts := "parts:\n\t@.ci/once bad false\n\t@.ci/once good bash -c 'echo was run; sh ./busy.sh'\n\t@.ci/once worse bash -c 'exit 3'\n\t@.ci/once outer .ci/once inner false\n"
 	if err := os.WriteFile(filepath.Join(dir, "Makefile"), []byte(parts), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// busy for a second of CPU time and a tick, whatever else the machine does
+	busy := "hz=$(getconf CLK_TCK)\nt=0\nwhile [ $t -le $hz ]; do read -r s </proc/$$/stat; set -- $s; t=$((${14} + ${15})); done\n"
+	if err := os.WriteFile(filepath.Join(dir, "busy.sh"), []byte(busy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	job := func(only string, args ...string) (string, int) {
@@ -40,7 +46,8 @@ func TestJobOfParts(t *testing.T) {
 		only, want, not string
 		code            int
 	}{
-		{"", "nightly: 3 of 4 failed: bad worse outer", "ended well after 0 s\nnightly: bad", 1},
+		{"", "nightly: 3 of 4 failed: bad worse outer", "nightly: bad: ended well", 1},
+		{"", " s, 1 CPU-s)\n", "good: ended well", 1},
 		{"", "good: done before", "was run", 1},
 		{"good", "nightly: 1 parts, all ended well", "bad", 0},
 		{"good absent", "nightly: there is no part absent", "all ended well", 2},

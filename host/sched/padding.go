@@ -59,8 +59,13 @@ func (v *Version) Reserve(n int) int { return min(n, v.Blocks) }
 //
 // Of the versions of one kernel that may be taken the one with the shortest kernel time is. Each gets the
 // fewest units that both rules let it have, so that the next finds some; those that nobody takes go to the
-// chosen ones, in their order, up to a unit a block. The answer is appended to buf; nothing is allocated
-// where it has room.
+// chosen ones, in their order, up to a unit a block.
+//
+// The publication selects blocks: its code lets as many blocks of a best-effort kernel go along as there is room
+// and time for, the rest later, keeps fewer units for a real-time kernel of several waves, and asks of rule 2 no
+// more than those waves. Here a kernel goes whole or not at all. What that costs is in host/gpu/README.md.
+//
+// The answer is appended to buf; nothing is allocated where it has room.
 func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {
 	free := n - rt.Reserve(n)
 	from := len(buf)

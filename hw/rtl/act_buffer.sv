@@ -3,7 +3,8 @@
 // lane j is element elem + j, and masked to lanes lo .. hi-1 (others read as fill_i). With rd_two_i
 // both halves are read at the same element: out_data_o is the window of half 0, out_two_o (Y_LANES
 // lanes) that of half 1.
-// FOLD: a bank's words lie four to a row of its memory (ram_fold).
+// FOLD: a bank's words lie four to a row of its memory (ram_fold). Else a bank of more than SPLIT words that are no
+// power of two is several memories (ram_deep).
 // Latency: 2 cycles from rd_valid_i to out_valid_o; no stall. tag_i travels along.
 module act_buffer #(
   parameter int unsigned NB         = 16,
@@ -12,6 +13,7 @@ module act_buffer #(
   parameter int unsigned TAG        = 8,
   parameter int unsigned Y_LANES    = 8,
   parameter int unsigned FOLD       = 0,
+  parameter int unsigned SPLIT      = 1024,
   localparam int unsigned LB = $clog2(NB),
   localparam int unsigned WA = $clog2(ABUF_WORDS),
   localparam int unsigned EW = LB + WA
@@ -75,6 +77,16 @@ module act_buffer #(
       assign re = rd_valid_i && (rd_two_i || rd_half_i == 1'(h));
       if (FOLD != 0) begin : gen_fold
         ram_fold #(.WIDTH(16), .DEPTH(ABUF_WORDS)) u_ram (
+          .clk_i,
+          .we_i   (we),
+          .waddr_i(waddr),
+          .wdata_i(word),
+          .re_i   (re),
+          .raddr_i(raddr),
+          .rdata_o(rdata[h][b*16+:16])
+        );
+      end else if (ABUF_WORDS > SPLIT && 2 ** WA != ABUF_WORDS) begin : gen_deep
+        ram_deep #(.WIDTH(16), .DEPTH(ABUF_WORDS), .LEAST(SPLIT)) u_ram (
           .clk_i,
           .we_i   (we),
           .waddr_i(waddr),

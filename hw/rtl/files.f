@@ -25,6 +25,7 @@ hw/rtl/pool.sv
 hw/rtl/pool_seq.sv
 hw/rtl/post.sv
 hw/rtl/ram_1r1w.sv
+hw/rtl/ram_deep.sv
 hw/rtl/ram_fold.sv
 hw/rtl/read_ports.sv
 hw/rtl/res_loader.sv

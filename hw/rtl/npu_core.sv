@@ -18,6 +18,7 @@ module npu_core #(
   parameter int unsigned STACK       = 1,
   parameter int unsigned FLUID       = 1,
   parameter int unsigned FOLD        = 0,        // banks of the activation buffer folded (ram_fold)
+  parameter int unsigned SPLIT       = 1024,     // words of the smallest part of a bank in parts (ram_deep)
   parameter int unsigned DSP48E2     = 0,        // the array's chains in UltraScale+ cells
   localparam int unsigned AW = abi_pkg::ADDR_BITS,
   localparam int unsigned BM = abi_pkg::B_MAX,
@@ -435,7 +436,7 @@ module npu_core #(
   // writers never meet.
   assign kw = |kw_mask;
   act_buffer #(
-    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(BUF_IN), .TAG(TAG), .Y_LANES(T_P), .FOLD(FOLD)
+    .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(BUF_IN), .TAG(TAG), .Y_LANES(T_P), .FOLD(FOLD), .SPLIT(SPLIT)
   ) u_abuf (
     .clk_i,
     .rst_ni     (unit_rst_n),

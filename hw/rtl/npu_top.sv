@@ -17,6 +17,7 @@ module npu_top #(
   parameter int unsigned FLUID       = 1,
   parameter int unsigned DSP48E2     = 0,        // the array's chains in UltraScale+ cells
   parameter int unsigned FOLD        = 0,        // the activation buffer's banks folded, for UltraScale+ URAMs (ram_fold)
+  parameter int unsigned SPLIT       = 1024,     // words of the smallest part of a bank in parts (ram_deep)
   parameter int unsigned ADDR_BITS   = abi_pkg::ADDR_BITS,  // of an address that the driver may give, 32..40
   parameter int unsigned QUIET       = 0,        // refused register accesses answer OKAY (ACCESS shows them)
   parameter logic [63:0] DESIGN_HASH = 64'h0,
@@ -149,7 +150,7 @@ module npu_top #(
   npu_core #(
     .T_R(T_R), .T_P(T_P), .T_C(T_C), .N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES), .MAX_BURST(MAX_BURST), .W_LOAD(W_LOAD),
     .DRAIN(DRAIN), .ABUF_WORDS(ABUF_WORDS), .WRING_BEATS(WRING_BEATS), .C_MAX(C_MAX), .STUB(STUB),
-    .STACK(STACK), .FLUID(FLUID), .DSP48E2(DSP48E2), .FOLD(FOLD)
+    .STACK(STACK), .FLUID(FLUID), .DSP48E2(DSP48E2), .FOLD(FOLD), .SPLIT(SPLIT)
   ) u_core (
     .clk_i,
     .rst_ni,

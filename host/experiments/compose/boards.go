@@ -188,7 +188,7 @@ func bestOf(nets int, run func(net int) (map[string]float64, error)) (best map[s
 
 // overLinks is a run of two workers and twelve clients of all rates and deadlines of the publication.
 func overLinks(ctx context.Context, set *edge.Setting, sys edge.System, link string, ns int64, seed uint64) (map[string]float64, error) {
-	trace, err := links.Named(link, seed)
+	trace, err := links.Named(link, seed, links.Memory)
 	if err != nil {
 		return nil, err
 	}

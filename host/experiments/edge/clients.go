@@ -32,6 +32,7 @@ type cameras struct {
 	zoo    jellyfish.Zoo
 	sizing Sizing
 	jitter float64
+	room   float64 // the share of its link that a client plans to use
 	end    int64
 	all    []camera
 	id     uint64
@@ -89,8 +90,8 @@ func (m *camera) backlog(at int64, rate float64) float64 {
 
 func (t *transfer) rate() float64 { return float64(t.bytes) * 8e9 / float64(max(1, t.ends-t.begins)) }
 
-func newCameras(zoo jellyfish.Zoo, s Sizing, jitter float64, clients []Camera, trace *links.Trace, end int64, seed uint64) *cameras {
-	c := &cameras{zoo: zoo, sizing: s, jitter: jitter, end: end}
+func newCameras(zoo jellyfish.Zoo, s Sizing, jitter, headroom float64, clients []Camera, trace *links.Trace, end int64, seed uint64) *cameras {
+	c := &cameras{zoo: zoo, sizing: s, jitter: jitter, room: headroom, end: end}
 	rng := rand.New(rand.NewPCG(seed, 0x63616d657261))
 	for i, cl := range clients {
 		m := camera{Registered: cl.Registered, trace: trace, rng: rand.New(rand.NewPCG(seed, 1000+uint64(i)))}
@@ -125,7 +126,7 @@ func (c *cameras) choose(m *camera, at int64) int {
 	// It is to be through when the next one comes, whatever of the one before still stands in its way.
 	m.heard(at)
 	rate := m.est.Rate(at)
-	gap := jellyfish.Headroom * (1e9/float64(m.Rate) - m.backlog(at, rate))
+	gap := c.room * (1e9/float64(m.Rate) - m.backlog(at, rate))
 	bytes := rate / 8 * max(0, gap) / 1e9
 	if s.Network > 0 {
 		bytes = min(bytes, s.Network*float64(m.SLO)/1e9*rate/8)

@@ -26,7 +26,7 @@ func same(rate int, slo int64) func(int) jellyfish.Registered {
 }
 
 func setting(t testing.TB, trace string, clients, rate int, slo, ns int64) *Setting {
-	tr, err := links.Named(trace, *seed)
+	tr, err := links.Named(trace, *seed, links.Memory)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +85,9 @@ func TestSystems(t *testing.T) {
 // A client over a link of any trace sends no larger frames than it was told, and as often as it says; its
 // frames come in order.
 func TestCameras(t *testing.T) {
-	trace := links.LTE().Draw("lte", 100, *seed)
+	trace := links.LTE().Draw("lte", 100, *seed, links.Memory)
 	zoo := jellyfish.Synthetic(1)
-	c := newCameras(zoo, Sizing{Advised: true}, 0.05, Cameras(5, same(25, 100e6), 20e9, *seed), trace, 20e9, *seed)
+	c := newCameras(zoo, Sizing{Advised: true}, 0.05, jellyfish.Headroom, Cameras(5, same(25, 100e6), 20e9, *seed), trace, 20e9, *seed)
 	last, told, sizes := int64(0), 0, map[int32]bool{}
 	per := make([]int, 5)
 	for {
@@ -202,7 +202,7 @@ func config(t *testing.T, set *Setting) (engine.Config, *sched.Nested, *cameras)
 	if err != nil {
 		t.Fatal(err)
 	}
-	src := newCameras(set.Zoo, Sizing{Advised: true}, 0.05, set.Clients, set.Trace, set.Ns, set.Seed)
+	src := newCameras(set.Zoo, Sizing{Advised: true}, 0.05, jellyfish.Headroom, set.Clients, set.Trace, set.Ns, set.Seed)
 	cfg := engine.Config{Source: src, Inputs: engine.NoInputs, Clock: engine.Measured, Policy: nested}
 	for k := range set.Workers {
 		cfg.Devices = append(cfg.Devices, NewWorker("w", set.Zoo, 0.03, uint64(k)))
@@ -316,7 +316,7 @@ func TestClientsKnowNoFuture(t *testing.T) {
 			}
 			tr.Bits = append(tr.Bits, rate)
 		}
-		c := newCameras(jellyfish.Synthetic(1), Sizing{Most: 15}, 0.5, Cameras(1, same(25, 100e6), 20e9, seed), tr, 20e9, seed)
+		c := newCameras(jellyfish.Synthetic(1), Sizing{Most: 15}, 0.5, jellyfish.Headroom, Cameras(1, same(25, 100e6), 20e9, seed), tr, 20e9, seed)
 		c.all[0].offset, c.all[0].est = 0, bandwidth.Estimator{}
 		c.all[0].est.Add(0, 12e6)
 		for {
@@ -403,5 +403,47 @@ func TestAssumed(t *testing.T) {
 	}
 	if len(AssumedNames()) != reflect.TypeFor[Assumed]().NumField() {
 		t.Error("a parameter is not varied")
+	}
+}
+
+// The links' memory and the clients' headroom are in what is run: in the drawn links, in the sizes that
+// clients choose and in what the scheduler takes those to be. Doubled they stay what they can be.
+func TestAssumedOfLinks(t *testing.T) {
+	a := Assume()
+	half, twice := a.Times("memory", 0.5), a.Times("memory", 2)
+	if half.Memory != links.Memory/2 || !(twice.Memory > a.Memory && twice.Memory < 1) || a.Times("headroom", 2).Headroom != 1 {
+		t.Errorf("%+v, %+v, %+v", half, twice, a.Times("headroom", 2))
+	}
+	next := func(a Assumed) float64 { // a second's mean step to the next, Mbit/s
+		set, err := Point{Trace: "lte", Workers: 2, Clients: 2, Rate: 15, SLO: 100e6}.setting(&Config{Ns: 1e9, Assumed: a}, *seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, bits := 0.0, set.Trace.Bits
+		for i := range bits[1:] {
+			sum += math.Abs(float64(bits[i+1]-bits[i])) / 1e6 / float64(len(bits)-1)
+		}
+		return sum
+	}
+	if h, was, tw := next(half), next(a), next(twice); h < 1.3*was || tw > 0.7*was {
+		t.Errorf("from a second to the next a link changes by %.2f Mbit/s, by %.2f with half its memory, by %.2f with twice that", was, h, tw)
+	}
+	narrow := &links.Trace{Name: "10", Bits: []int64{10e6}}
+	// Where nobody schedules clients choose smaller frames; where they send what they are told, whatever their
+	// links carry, the scheduler takes smaller frames for granted and has more time left.
+	for _, sizing := range []Sizing{{Most: 15}, {Advised: true, Fixed: true}} {
+		seen := func(a Assumed) (aligned, accuracy float64) {
+			set := &Setting{Zoo: jellyfish.Synthetic(1), Workers: 2, Trace: narrow, Ns: 5e9, Seed: *seed, Clients: Cameras(2, same(15, 100e6), 5e9, *seed)}
+			o, err := Run(context.Background(), set, System{Name: "own", Select: jellyfish.Search{}, Sizing: sizing, Fixed: !sizing.Advised, Static: 7}, a)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o.Aligned, o.Accuracy
+		}
+		align, acc := seen(a)
+		alignHalf, accHalf := seen(a.Times("headroom", 0.5))
+		if align == alignHalf && acc == accHalf {
+			t.Errorf("%+v: half the headroom changes nothing: %.3f aligned, an accuracy of %.3f", sizing, align, acc)
+		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/links"
+	"github.com/sluice-npu/sluice/host/names"
 )
 
 // Bounds of what a file may say.
@@ -36,7 +36,7 @@ func NewOwn(seed uint64) *Own { return &Own{seed} }
 
 // Link is the k-th client's: steps, wifi, lte or a file.
 func (o *Own) Link(name string, k int) (*links.Trace, error) {
-	return links.Named(name, o.seed+uint64(k))
+	return links.Named(name, o.seed+uint64(k), links.Memory)
 }
 
 // Camera is the k-th client.
@@ -108,7 +108,7 @@ func (o *Own) row(k int, row []string) (c Camera, err error) {
 		return c, err
 	case name == "":
 		return c, errors.New("name: one is expected")
-	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !names.Printable(name):
 		return c, fmt.Errorf("name: %.80q, expected characters that can be printed", name)
 	case rate != math.Trunc(rate):
 		return c, fmt.Errorf("rate: %.40q, expected a whole number", row[1])

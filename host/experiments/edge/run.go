@@ -51,19 +51,27 @@ type Assumed struct {
 	LoadNs  int64   `json:"load_ns"`    // of a network onto a worker (it says 150 to 200 ms)
 	CostNs  int64   `json:"decides_ns"` // of a decision
 	Slower  float64 `json:"slower"`     // of the large set-up's GPUs, as a factor of the zoo's times
+	// Memory is the correlation of a drawn link's second with the next, Headroom the share of what its link
+	// carries that a client plans to use.
+	Memory   float64 `json:"memory"`
+	Headroom float64 `json:"headroom"`
 }
 
 // Assume gives them.
 func Assume() Assumed {
-	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.1, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25}
+	return Assumed{Upscale: 0.5, Jitter: 0.05, Spread: 0.1, LoadNs: 175e6, CostNs: 10e6, Slower: 1.25, Memory: links.Memory, Headroom: jellyfish.Headroom}
 }
 
 // AssumedNames are their names.
 func AssumedNames() []string {
-	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower"}
+	return []string{"upscale", "jitter", "spread", "load_ns", "decides_ns", "slower", "memory", "headroom"}
 }
 
-// Times is a copy with one of them multiplied.
+// longMemory is the most that a link's memory is doubled to: half is forgotten after 34 s. With 1 a second
+// would be as the one before for ever.
+const longMemory = 0.98
+
+// Times is a copy with one of them multiplied; a share ends at 1, a memory at longMemory.
 func (a Assumed) Times(name string, by float64) Assumed {
 	switch name {
 	case "upscale":
@@ -78,6 +86,10 @@ func (a Assumed) Times(name string, by float64) Assumed {
 		a.CostNs = int64(float64(a.CostNs) * by)
 	case "slower":
 		a.Slower *= by
+	case "memory":
+		a.Memory = min(longMemory, a.Memory*by)
+	case "headroom":
+		a.Headroom = min(1, a.Headroom*by)
 	}
 	return a
 }
@@ -110,7 +122,7 @@ type ClientOutcome struct {
 type System struct {
 	Name     string
 	Select   jellyfish.Selector // Jellyfish's
-	Budget   jellyfish.Budget
+	Budget   jellyfish.Budget   // nil: that of aligned frames, with the headroom that is assumed
 	Sizing   Sizing
 	Prefetch int
 	Static   int // in place of Jellyfish: this network everywhere, under Clockwork's EDF
@@ -131,8 +143,8 @@ func Systems() []System { return SystemsOf(jellyfish.Synthetic(1)) }
 func SystemsOf(zoo jellyfish.Zoo) []System {
 	all, middle := len(zoo)-1, middle(len(zoo))
 	out := []System{
-		{Name: "jellyfish", Select: jellyfish.Annealing{}, Budget: jellyfish.Aligned, Sizing: Sizing{Advised: true}},
-		{Name: "jellyfish+", Select: jellyfish.Search{}, Budget: jellyfish.Aligned, Sizing: Sizing{Advised: true}},
+		{Name: "jellyfish", Select: jellyfish.Annealing{}, Sizing: Sizing{Advised: true}},
+		{Name: "jellyfish+", Select: jellyfish.Search{}, Sizing: Sizing{Advised: true}},
 	}
 	for _, b := range []struct {
 		name string
@@ -194,7 +206,7 @@ func Run(ctx context.Context, set *Setting, sys System, a Assumed) (*Outcome, er
 	}
 	sizing := sys.Sizing
 	sizing.Most = min(sizing.Most, len(set.Zoo)-1)
-	src := newCameras(set.Zoo, sizing, a.Jitter, set.Clients, set.Trace, set.Ns, set.Seed)
+	src := newCameras(set.Zoo, sizing, a.Jitter, a.Headroom, set.Clients, set.Trace, set.Ns, set.Seed)
 	seen := &seen{src: src, zoo: set.Zoo, upscale: a.Upscale, clients: make([]clientSeen, len(set.Clients))}
 	cfg, policy, err := configure(set, sys, sizing.Advised, a)
 	if err != nil {
@@ -235,6 +247,9 @@ func configure(set *Setting, sys System, advised bool, a Assumed) (cfg engine.Co
 	} else {
 		o := jellyfish.Options{
 			Zoo: set.Zoo, Select: sys.Select, Budget: sys.Budget, Advise: advised, Prefetch: sys.Prefetch, Cost: a.CostNs, Seed: set.Seed,
+		}
+		if o.Budget == nil {
+			o.Budget = jellyfish.Planned(a.Headroom)
 		}
 		for _, c := range set.Clients {
 			o.Clients = append(o.Clients, c.Registered)

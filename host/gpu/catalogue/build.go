@@ -37,7 +37,8 @@ type Machine struct {
 type Rule struct {
 	// Usual is how many of the tiles a framework's own choice is among. Compilers favour large tiles:
 	// REEF's figures 3(b) and 24 show kernels that leave a good part of 60 compute units idle at batch 1,
-	// which no choice among all tiles would. The smaller ones are there as versions to pad with.
+	// which no choice among all tiles would; that its ResNet-152 and VGG-19 are compiled for images of 64 x 64
+	// was not known when this was set. The smaller ones are there as versions to pad with.
 	Usual    float64
 	Fill     float64 // threads that keep an SM busy
 	Reuse    float64 // a tile of this size comes to half of the peak

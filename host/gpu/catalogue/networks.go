@@ -58,7 +58,11 @@ func layers(spec Spec) (*builder, error) {
 	if spec.Side > 0 {
 		side = spec.Side
 	}
-	if batch > 4096 || n.tokens == 0 && (side < 75 || side > 4096) || spec.Exits < 0 || spec.Exits > 64 {
+	least := 64
+	if spec.Network == "inceptionv3" { // its windows are not padded
+		least = 75
+	}
+	if batch > 4096 || n.tokens == 0 && (side < least || side > 4096) || spec.Exits < 0 || spec.Exits > 64 {
 		return nil, fmt.Errorf("%s: batch %d, side %d, %d exits: out of range", spec.Network, spec.Batch, side, spec.Exits)
 	}
 	b, in := newBuilder(spec.Network, batch, n.channels, side, side)

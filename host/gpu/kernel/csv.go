@@ -19,7 +19,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/sluice-npu/sluice/host/names"
 )
 
 // Bounds of a list.
@@ -84,7 +85,7 @@ func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 			return fail("no network")
 		}
 		for column, text := range row[:2] {
-			if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			if !names.Printable(text) {
 				return fail("%s: %.80q, expected characters that can be printed", columns()[column], text)
 			}
 		}

@@ -15,11 +15,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 	"github.com/sluice-npu/sluice/host/gpu/sim"
+	"github.com/sluice-npu/sluice/host/names"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -121,7 +121,7 @@ func Read(from string, raw []byte) (*File, error) {
 	if err := d.Decode(f); err != nil {
 		return fail("%v", err)
 	}
-	if f.Name == "" || strings.ContainsFunc(f.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if f.Name == "" || !names.Printable(f.Name) {
 		return fail("a name of %.80q, expected one of characters that can be printed", f.Name)
 	}
 	var wrong []string

@@ -99,7 +99,7 @@ func (n *Netlist) arcs(list []arc, c *cell, out *pin, t *Table) []arc {
 	switch c.k.class {
 	case lut:
 		from(t.LUT, any)
-	case inverter, buffer: // goes into the LUT before or behind it
+	case inverter, buffer: // fit has made LUTs of the inverters that are none's part
 		from(0, any)
 	case mux:
 		from(t.Mux, any)
@@ -253,26 +253,26 @@ func (n *Netlist) wire(t *Table, to *pin) float64 {
 	}
 	c := &n.cells[to.cell]
 	var from class
-	var kindFrom string
 	if p := &n.pins[d]; p.cell != portCell {
-		from, kindFrom = n.cells[p.cell].k.class, n.cells[p.cell].kind
+		from = n.cells[p.cell].k.class
 	}
 	switch {
-	case c.k.class == inverter || from == inverter && c.k.class == lut && f <= 1:
-		return 0
 	case from == carry && c.k.class == carry && to.port == "CI":
 		return 0
-	case c.k.class == mux && to.port != "S" && (from == lut || from == mux && kindFrom < c.kind):
+	case c.k.class == mux && to.port != "S": // fit has put a LUT before those that none lies beside
 		return 0
 	case c.k.class == dsp && (to.port == "PCIN" || to.port == "ACIN" || to.port == "BCIN"):
 		return 0
 	case c.k.class == carry && (to.port == "S" || to.port == "DI") && from == lut && f <= 2:
 		return t.NetLocal
 	case c.k.class == ff && to.port == "D" && (from == lut || from == carry || from == mux || from == lutram):
-		if f <= 2 {
+		switch {
+		case n.regs[to.net] > 1: // one of them lies beside it, whichever
+		case f <= 2:
 			return t.NetLocal
+		default:
+			return t.NetIn
 		}
-		return t.NetIn
 	}
 	return t.net(f)
 }

@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-//go:embed table.go cells.go sta.go netlist.go
+//go:embed table.go cells.go fit.go sta.go netlist.go
 var sources embed.FS
 
 // Model is a hash of what makes a figure of a netlist: the tables and the timer, without their comments. A figure
 // of another model says nothing of today's.
 var Model = sync.OnceValue(func() string {
 	h := sha256.New()
-	for _, name := range []string{"table.go", "cells.go", "sta.go", "netlist.go"} {
+	for _, name := range []string{"table.go", "cells.go", "fit.go", "sta.go", "netlist.go"} {
 		text, err := sources.ReadFile(name)
 		if err != nil {
 			panic(err) // it is embedded

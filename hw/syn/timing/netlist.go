@@ -43,7 +43,8 @@ type Netlist struct {
 	pins   []pin
 	driver []int32   // by net: its driving pin, -1 where it has none
 	loads  [][]int32 // by net
-	fanout []int32   // by net: cells behind it, clocks aside
+	fanout []int32   // by net: cells behind it, clocks aside; fit counts them
+	regs   []int32   // by net: inputs D of registers among them
 	names  []string  // by net
 	src    []string  // by net: line of the RTL where it is declared
 }
@@ -139,7 +140,6 @@ func build(top string, m *jsonModule) (*Netlist, error) {
 	nets++
 	n.driver = slices.Repeat([]int32{-1}, int(nets))
 	n.loads = make([][]int32, nets)
-	n.fanout = make([]int32, nets)
 	add := func(p pin) error {
 		at := int32(len(n.pins))
 		n.pins = append(n.pins, p)
@@ -189,17 +189,6 @@ func build(top string, m *jsonModule) (*Netlist, error) {
 					return nil, err
 				}
 			}
-		}
-	}
-	for b, loads := range n.loads {
-		last := int32(portCell)
-		for _, l := range loads {
-			p := &n.pins[l]
-			if p.cell == portCell || n.cells[p.cell].k.clock(p.port) || p.cell == last {
-				continue
-			}
-			last = p.cell // pins of a cell stand together
-			n.fanout[b]++
 		}
 	}
 	n.name(m)

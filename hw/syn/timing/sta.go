@@ -152,6 +152,7 @@ func (n *Netlist) Analyse(t *Table, keep int, ports bool) (*Analysis, error) {
 			return nil, fmt.Errorf("%w: %s: cell %s is of type %s, of family %s: table %s is of %s", ErrNetlist, n.Top, c.name, c.kind, c.k.family, t.Name, t.Family)
 		}
 	}
+	n = n.fit(t.Family)
 	times, err := n.propagate(t, ports, func(_ *cell, a arc) float64 {
 		if a.from < 0 {
 			return a.delay

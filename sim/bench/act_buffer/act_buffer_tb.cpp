@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
   tb::Checks check("act_buffer", args.seed);
   Vact_buffer dut;
   constexpr unsigned kNB = P_NB, kIn = P_IN_WORDS, kElems = kNB * P_ABUF_WORDS, kY = P_Y_LANES;
-  constexpr unsigned kWrap = 1u << unit::clog2(kElems);
+  constexpr unsigned kWrap = 1u << unit::clog2(kElems), kFill = 2 * kElems / kIn;
+  constexpr unsigned kEdge = kWrap > kElems ? kWrap / 2 : 0;  // where the second part of a deep bank begins
   std::vector<int> half[2];
   for (auto& h : half) h.assign(kElems, -1);
   struct Window {
@@ -33,10 +34,12 @@ int main(int argc, char** argv) {
   const uint64_t n = args.n ? args.n : 20000;
   for (uint64_t i = 0; i < n; i++) {
     // a beat; as the loader's, it may begin before the lanes it writes
-    const unsigned wh = static_cast<unsigned>(i < 2 * kElems ? i % 2 : random.below(2));
-    const bool filling = i < 2 * kElems;
-    const unsigned elem = filling ? static_cast<unsigned>(i / 2) : static_cast<unsigned>(random.below(kElems));
-    unsigned mask = filling ? 1 : random.percent(30) ? 0 : static_cast<unsigned>(random.below(1u << kIn));
+    const bool filling = i < kFill;
+    const unsigned wh = static_cast<unsigned>(filling ? i % 2 : random.below(2));
+    const unsigned elem = filling ? static_cast<unsigned>(i / 2) * kIn
+                          : random.percent(20) ? kEdge + static_cast<unsigned>(random.below(kIn))
+                                               : static_cast<unsigned>(random.below(kElems));
+    unsigned mask = filling ? (1u << kIn) - 1 : random.percent(30) ? 0 : static_cast<unsigned>(random.below(1u << kIn));
     const unsigned shift = static_cast<unsigned>(!filling && random.percent(20) ? random.below(kIn) : 0);  // lanes before element 0
     const unsigned begin = (elem + kWrap - shift) % kWrap;
     for (unsigned k = 0; k < kIn; k++) {
@@ -56,7 +59,8 @@ int main(int argc, char** argv) {
     w.two = random.percent(40);
     w.tag = static_cast<unsigned>(random.below(1u << P_TAG));
     const unsigned rh = static_cast<unsigned>(random.below(2));
-    const int at = static_cast<int>(random.below(kElems + kNB)) - static_cast<int>(kNB) + 1;
+    const int at = static_cast<int>(random.percent(20) ? kEdge + random.below(kNB) : random.below(kElems + kNB)) -
+                   static_cast<int>(kNB) + 1;
     unsigned lo = static_cast<unsigned>(random.percent(50) ? 0 : random.below(kNB + 1));
     unsigned hi = static_cast<unsigned>(random.percent(50) ? kNB : random.below(kNB + 1));
     if (at < 0) lo = std::max(lo, static_cast<unsigned>(-at));

@@ -1,0 +1,64 @@
+// ram_1r1w for a deep memory whose depth is no power of two: one memory a power of two, the largest first
+// (14,336 words are 8K + 4K + 2K), and a multiplexer behind them. Vivado extends a depth to a power of two on
+// 7 series (AMD AR 61995), where 14,336 x 16 would take the 8 BRAM36 of 16,384; the parts take 4 + 2 + 1.
+// Latency and everything else are ram_1r1w's: which part a word is read from is registered with its address.
+// What does not fill the smallest part is rounded up to it; a write beyond that is lost, a read gives no word.
+module ram_deep #(
+  parameter int unsigned WIDTH = 16,
+  parameter int unsigned DEPTH = 14336,
+  parameter int unsigned LEAST = 1024,  // words of the smallest part, a power of two: what half a BRAM36 holds
+  localparam int unsigned AW = $clog2(DEPTH)
+) (
+  input  logic             clk_i,
+  input  logic             we_i,
+  input  logic [AW-1:0]    waddr_i,
+  input  logic [WIDTH-1:0] wdata_i,
+  input  logic             re_i,
+  input  logic [AW-1:0]    raddr_i,
+  output logic [WIDTH-1:0] rdata_o
+);
+  localparam int unsigned LOW = $clog2(LEAST);
+  localparam int unsigned SPAN = (DEPTH + LEAST - 1) / LEAST * LEAST;  // a part for each of its bits
+  if (LEAST < 2 || 2 ** LOW != LEAST || DEPTH < LEAST) begin : gen_bad
+    $fatal(1, "ram_deep: LEAST must be a power of two, at least 2 and at most DEPTH");
+  end
+
+  function automatic int unsigned ones(input int unsigned n);
+    ones = 0;
+    for (int unsigned i = 0; i < 32; i++) ones = ones + ((n >> i) & 1);
+  endfunction
+  localparam int unsigned PARTS = ones(SPAN);
+  localparam int unsigned PW = (PARTS > 1) ? $clog2(PARTS) : 1;
+
+  logic [AW:0] wdiff, rdiff;  // the highest bit in which an address differs from SPAN says its part
+  logic [PARTS*WIDTH-1:0] words;
+  logic [PW-1:0] part_d, part_q;
+  assign wdiff = {1'b0, waddr_i} ^ (AW + 1)'(SPAN);
+  assign rdiff = {1'b0, raddr_i} ^ (AW + 1)'(SPAN);
+
+  for (genvar b = LOW; b <= AW; b++) begin : gen_bit
+    if (((SPAN >> b) & 1) != 0) begin : gen_part
+      localparam int unsigned PART = ones(SPAN >> (b + 1));
+      (* ram_style = "block" *) logic [WIDTH-1:0] mem[2**b];
+
+      always_ff @(posedge clk_i) begin
+        if (we_i && (wdiff >> b) == (AW + 1)'(1)) mem[waddr_i[b-1:0]] <= wdata_i;
+      end
+
+      always_ff @(posedge clk_i) begin
+        if (re_i) words[PART*WIDTH+:WIDTH] <= mem[raddr_i[b-1:0]];
+      end
+    end
+  end
+
+  always_comb begin
+    part_d = '0;
+    for (int unsigned b = LOW; b <= AW; b++) begin
+      if ((rdiff >> b) == (AW + 1)'(1)) part_d = PW'(ones(SPAN >> (b + 1)));
+    end
+  end
+  always_ff @(posedge clk_i) begin
+    if (re_i) part_q <= part_d;
+  end
+  assign rdata_o = words[part_q*WIDTH+:WIDTH];
+endmodule

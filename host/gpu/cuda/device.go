@@ -24,6 +24,9 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
 
+// MaxBatch is the most requests of a launch.
+const MaxBatch = kernels.MaxBatch
+
 // Config is a device. The zero value is the first GPU, as a server wants it.
 type Config struct {
 	API      *driver.API // nil: driver.CUDA

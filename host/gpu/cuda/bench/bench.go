@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
-	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 	"github.com/sluice-npu/sluice/host/predict"
 	"github.com/sluice-npu/sluice/host/sched"
@@ -512,14 +511,14 @@ const long = 2 * time.Millisecond
 
 // fill says at which batch a best-effort network's launch is long, or is 32.
 func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, took int64, err error) {
-	err = b.with(ctx, cuda.Config{}, kernels.MaxBatch, func(r *rig) error {
+	err = b.with(ctx, cuda.Config{}, cuda.MaxBatch, func(r *rig) error {
 		for batch = 1; ; batch *= 2 {
 			for range 3 { // the first ones make the stream, and wake the clocks
 				if took, err = r.took(ctx, r.work(be, 0, batch, 0, device.Units{})); err != nil {
 					return err
 				}
 			}
-			if took >= long.Nanoseconds() || batch == kernels.MaxBatch {
+			if took >= long.Nanoseconds() || batch == cuda.MaxBatch {
 				return nil
 			}
 		}

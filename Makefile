@@ -219,6 +219,9 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
 # one stopped. A part that fails does not keep the others from running; those that failed are named at the end.
 # make nightly PARTS="lockstep cocotb" runs only those.
+# Each part says its CPU time, and its stamp keeps it. What is known of them, in CPU-minutes: test 52, the fuzz-* 80 (two
+# cores for 39 minutes), timing 33 and images 30 at least, strait 15, exports some 8, jellyfish 4, own-boards 3.3, 386 1.8; the
+# READMEs' long commands that are neither Verilator's nor yosys' 5. The whole has not been run at a stretch.
 .PHONY: nightly nightly-parts
 nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
 	@SLUICE_PARTS="$(PARTS)" .ci/all $(MAKE) --no-print-directory nightly-parts

@@ -30,7 +30,7 @@ func TestMemoriesAreExact(t *testing.T) {
 		if !r.complete() {
 			continue
 		}
-		e := memories(r.Family, r.Design)
+		e := memories(r.Family, r.Design, Memory.yosys)
 		lutram := 0
 		if r.Top == topArray {
 			e = Estimate{DSP: r.Design.MACs()}

@@ -82,6 +82,13 @@ type Blocks struct {
 	LUTRAM int `json:"lutram"` // LUTs that are memory
 }
 
+func (b *Blocks) add(c Blocks) {
+	b.BRAM18 += c.BRAM18
+	b.BRAM36 += c.BRAM36
+	b.URAM += c.URAM
+	b.LUTRAM += c.LUTRAM
+}
+
 // half is the block RAM in units of 18 Kibit.
 func (b Blocks) half() int { return b.BRAM18 + 2*b.BRAM36 }
 
@@ -188,19 +195,54 @@ func place(family string, words, width int) (best Blocks, rows int) {
 	return best, rows
 }
 
-// Place is what a memory takes of a family's blocks: as yosys places it, and no fewer URAMs than where one is
-// 4K x 72 whatever the width, as Vivado has them. Banks of activations lie there four words to a row
-// (hw/rtl/ram_fold).
+// Place is what a memory takes of a family's blocks by yosys' rule or by Vivado's, whichever is more. Vivado extends
+// depths to a power of two on 7 series (AMD AR 61995), and its URAM is 4K x 72 whatever the width.
 func (m Memory) Place(family string) Blocks {
-	b := Place(family, m.Words, m.Width)
-	if b.URAM > 0 {
-		words, width := m.Words, m.Width
-		if m.Name == activations {
-			words, width = ceil(words, folded), folded*width
+	b := Blocks{}
+	for _, p := range m.parts(family) {
+		y := Place(family, p.Words, p.Width)
+		if family == boards.Series7 && y.half() > 0 {
+			if v := Place(family, 1<<log2(p.Words), p.Width); v.half() > y.half() {
+				y = v
+			}
 		}
-		b.URAM = max(b.URAM, ceil(words, 4096)*ceil(width, 72))
+		if y.URAM > 0 {
+			words, width := p.Words, p.Width
+			if m.Name == activations {
+				words, width = ceil(words, folded), folded*width
+			}
+			y.URAM = max(y.URAM, ceil(words, 4096)*ceil(width, 72))
+		}
+		b.add(y)
 	}
 	return b
+}
+
+// yosys is the same by its rule alone.
+func (m Memory) yosys(family string) Blocks {
+	b := Blocks{}
+	for _, p := range m.parts(family) {
+		b.add(Place(family, p.Words, p.Width))
+	}
+	return b
+}
+
+// parts are the memories that the RTL makes of one: more than one of a bank of activations whose words are no power
+// of two (hw/rtl/ram_deep), each a power of two, the largest first, the least of 1,024 words. Where blocks of URAM
+// are what it lies in, it is one, four words to a row (hw/rtl/ram_fold).
+func (m Memory) parts(family string) []Memory {
+	if m.Name != activations || m.Words <= unit || 1<<log2(m.Words) == m.Words || Place(family, m.Words, m.Width).URAM > 0 {
+		return []Memory{m}
+	}
+	var list []Memory
+	span := ceil(m.Words, unit) * unit
+	for part := 1 << log2(span); part >= unit; part /= 2 {
+		if span&part != 0 {
+			m.Words = part
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // folded is how many words lie in a row of a folded memory.

@@ -1,6 +1,6 @@
 // Package resource is the law of resources: what a design takes of a device. DSPs and memories follow
 // from the structure of the RTL and from how yosys builds memories, and are exact where yosys is the
-// judge. LUTs and registers are a linear law over the sizes of the parts, fitted on stored runs of
+// judge; where Vivado would take more blocks for a memory, its rule counts. LUTs and registers are a linear law over the sizes of the parts, fitted on stored runs of
 // yosys, with the error it had on runs it was not fitted on beside every estimate.
 package resource
 
@@ -47,7 +47,7 @@ func (b Banded) String() string {
 // Of is the law: what design d takes on board b. Where d itself has been synthesised, law and bands are those
 // of the other runs.
 func Of(b boards.Board, d configs.Design) Estimate {
-	e := memories(b.Family, d)
+	e := memories(b.Family, d, Memory.Place)
 	l := lawOf(b.Family, d)
 	lut, ff := l.logic(b.Family, topWhole, d)
 	e.LUT = Banded{Value: int(math.Round(lut)), Band: l.LUTBand}
@@ -58,15 +58,15 @@ func Of(b boards.Board, d configs.Design) Estimate {
 	return e
 }
 
-// memories is the exact part of the law.
-func memories(family string, d configs.Design) Estimate {
+// memories is the exact part of the law, by a rule of how a memory lies in blocks.
+func memories(family string, d configs.Design, place func(Memory, string) Blocks) Estimate {
 	e := Estimate{DSP: d.MACs() + d.PoolMuls(), Label: "estimated"}
 	if d.Stub {
 		e.DSP = d.PoolMuls()
 	}
 	half := 0
 	for _, m := range Memories(d) {
-		p := m.Place(family)
+		p := place(m, family)
 		half += m.Count * p.half()
 		e.URAM += m.Count * p.URAM
 	}
@@ -104,7 +104,8 @@ func (e Estimate) Check(b boards.Board) error {
 }
 
 const (
-	// unit is the step of the activation buffer's banks: the words of 16 bits in a block of 18 Kibit.
+	// unit is the step of the activation buffer's banks, and the least part of one: the words of 16 bits in a block of
+	// 18 Kibit.
 	unit = 1024
 	// maxWords is the deepest bank that a configuration may name.
 	maxWords = 1 << 16

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // The law of memories is yosys' own answer on some 480 shapes of each family.
@@ -35,6 +36,48 @@ func TestPlaceIsYosys(t *testing.T) {
 		}
 		if n < 150 {
 			t.Errorf("%s: %d shapes only", family, n)
+		}
+	}
+}
+
+// What a memory takes is no less than by yosys' rule and by Vivado's: on 7 series depths are extended to a power of
+// two, but banks of activations are split into such parts.
+func TestTheLargerRuleCounts(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		family       string
+		words, width int
+		yosys, both  int // blocks of 18 Kibit
+	}{
+		{activations, boards.Series7, 14336, 16, 14, 14}, // 8K + 4K + 2K
+		{activations, boards.Series7, 14000, 16, 14, 14}, // what does not fill the last part is rounded up
+		{activations, boards.Series7, 15360, 16, 15, 15},
+		{activations, boards.Series7, 15872, 16, 16, 16}, // nothing is saved: one memory
+		{activations, boards.Series7, 16384, 16, 16, 16},
+		{activations, boards.Series7, 1030, 16, 2, 2},
+		{activations, boards.Series7, 1000, 16, 1, 1},
+		{activations, boards.UltraScalePlus, 5120, 16, 5, 5},
+		{activations, boards.UltraScalePlus, 14336, 16, 0, 0}, // folded, in URAM
+		{weightsRing, boards.Series7, 14336, 16, 14, 16},      // not split
+		{weightsRing, boards.Series7, 3072, 36, 6, 8},
+		{weightsRing, boards.UltraScalePlus, 3072, 36, 6, 6}, // the rule is 7 series' alone
+	} {
+		m := Memory{c.name, 1, c.words, c.width, false}
+		if y, b := m.yosys(c.family).half(), m.Place(c.family).half(); y != c.yosys || b != c.both {
+			t.Errorf("%s, %v: %d halves by yosys' rule, %d by the larger, expected %d and %d", c.family, m, y, b, c.yosys, c.both)
+		}
+	}
+	for name, want := range map[string]float64{"zc706": 523.5, "zcu104": 281.5, "small": 12.5} {
+		d, err := configs.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		family := boards.Series7
+		if name == "zcu104" {
+			family = boards.UltraScalePlus
+		}
+		if y, b := memories(family, d, Memory.yosys).BRAM36, memories(family, d, Memory.Place).BRAM36; y != want || b != want {
+			t.Errorf("%s: %g BRAM36 by yosys' rule, %g by the larger, expected %g", name, y, b, want)
 		}
 	}
 }

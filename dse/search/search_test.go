@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/randnet"
+	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -688,6 +689,30 @@ func TestFront(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The designs for a first bitstream are what the sweep that their files name makes at <T_R, T_P, T_C>, and take at most
+// 95 % of their board's DSPs and 90 % of its block RAM.
+func TestFirstBitstream(t *testing.T) {
+	for name, most := range map[string]int{"zc706": 490, "zcu104": 280} {
+		g := grid(t, name)
+		g.Budget = Budget{Margin: 0.05, BRAM36: most}
+		want, err := configs.Load(name + "-first")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := g.At(want.TR, want.TP, want.TC)
+		if got.Name, got.Reason = want.Name, want.Reason; err != nil || got != want {
+			t.Errorf("%s: the sweep makes %+v, %v; expected %+v", want.Name, got, err, want)
+		}
+		e := resource.Of(g.Board, want)
+		if dsp, bram := float64(e.DSP)/float64(g.Board.DSP), e.BRAM36/float64(g.Board.BRAM36); dsp > 0.95 || bram > 0.9 {
+			t.Errorf("%s: %.3f of the DSPs, %.3f of the block RAM", want.Name, dsp, bram)
+		}
+		if ref, err := configs.Load(name); err != nil || resource.Of(g.Board, ref).Check(g.may()) == nil {
+			t.Errorf("%s leaves as much free: %v", name, err)
+		}
+	}
 }
 
 // The reference designs elaborate, and the grids of their boards hold designs of their <T_P, T_C>.

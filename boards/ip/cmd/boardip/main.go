@@ -70,8 +70,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(err)
 	}
-	for _, w := range resource.Warnings(b, d) { // the files are right all the same, for a larger part
-		fmt.Fprintln(stderr, "boardip: warning:", w)
+	if err := resource.Of(b, d).Check(b); err != nil { // the files are right all the same, for a larger part
+		fmt.Fprintf(stderr, "boardip: warning: %s on %s: %v (estimated)\n", d.Name, b.Name, err)
 	}
 	if *check {
 		return differ(files, *out, stderr)

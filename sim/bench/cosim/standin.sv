@@ -20,6 +20,7 @@ module npu_top #(
   parameter int unsigned STUB        = 0,
   parameter int unsigned STACK       = 0,
   parameter int unsigned FLUID       = 0,
+  parameter int unsigned SPLIT       = 1024,
   parameter logic [63:0] DESIGN_HASH = 64'h0,
   localparam int unsigned DW = AXI_BYTES * 8
 ) (

@@ -23,7 +23,7 @@ bind npu_core npu_core_checker u_checker (
     .clk_i,
     .rst_ni     (unit_rst_n),
     .load_i     (|wr_mask),
-    .keep_i     (kw),
+    .keep_i     (|kw_mask),
     .keep_half_i(kw_half),
     .read_i     (g_rd_valid || p_rd_valid),
     .read_half_i(g_rd_valid ? g_rd_half : p_rd_half)

@@ -167,6 +167,12 @@ PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/p
 timing: setup ## the clock that the RTL reaches, by a stated table (estimated); fails where a path got longer
 	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" $(TIMING)
 
+# Two units placed and routed on another maker's part, for which there are open tools (nextpnr comes from PyPI when
+# it is first used): what a router says of nets. ROUTE=-store keeps it.
+.PHONY: route
+route: setup ## units placed and routed on ECP5, against a core whose clock is published; fails where one got longer
+	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/route -core "$$core" $(ROUTE)
+
 # ---------------------------------------------------------------- boards
 BOARD   ?= zc706
 .PHONY: image qemu bitstream test-arm test-qemu
@@ -247,6 +253,7 @@ nightly-parts:
 	@.ci/once fuzz-gpu-runs bash -euc 'go test ./host/gpu/cuda/bench -run ^$$ -fuzz FuzzRead -fuzztime 1m'
 	@.ci/once overheads hw/syn/overheads.sh
 	@.ci/once timing go run ./hw/syn/cmd/timing -tops -all -only $(TIMED)
+	@.ci/once route make --no-print-directory route
 	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
 	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
 	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'
@@ -299,4 +306,4 @@ check-export: setup build ## builds what dse export writes (Verilator, yosys) an
 
 .PHONY: clean
 clean: ## removes what was built and measured (not the set-up)
-	@rm -rf bin out $(BUILD)/cosim $(BUILD)/bench $(BUILD)/bundles $(BUILD)/syn $(BUILD)/netlist $(BUILD)/mutants
+	@rm -rf bin out $(BUILD)/cosim $(BUILD)/bench $(BUILD)/bundles $(BUILD)/syn $(BUILD)/netlist $(BUILD)/route $(BUILD)/mutants

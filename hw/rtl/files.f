@@ -7,6 +7,7 @@ hw/rtl/act_loader.sv
 hw/rtl/axi_read.sv
 hw/rtl/axi_write.sv
 hw/rtl/beat_fifo.sv
+hw/rtl/clamp_bounds.sv
 hw/rtl/drain.sv
 hw/rtl/fairest.sv
 hw/rtl/fbcb.sv

@@ -279,8 +279,9 @@ module layer_fetch #(
     else if (bad_fbcb_q) static_err = abi_pkg::ERR_FBCB_RANGE;
   end
 
-  // ---- the slot table: in range, no slot twice
-  logic slots_bad;
+  // ---- the slot table: in range, no slot twice; looked at before the state that asks
+  logic slots_bad, slots_bad_q;
+  always_ff @(posedge clk_i) slots_bad_q <= slots_bad;
   always_comb begin
     slots_bad = 1'b0;
     for (int unsigned i = 0; i < BM; i++) begin
@@ -334,7 +335,7 @@ module layer_fetch #(
           end else if (b_act_i == '0 || b_act_i > 4'(BM)) begin
             err_q <= abi_pkg::ERR_BATCH_RANGE;
             state_q <= StError;
-          end else if (slots_bad) begin
+          end else if (slots_bad_q) begin
             err_q <= abi_pkg::ERR_SLOT_RANGE;
             state_q <= StError;
           end

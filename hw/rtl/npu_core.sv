@@ -434,7 +434,7 @@ module npu_core #(
 
   // A layer whose output is kept has loaded its one tile before its first word is drained: the two
   // writers never meet.
-  assign kw = |kw_mask;
+  assign kw = kw_mask[0];  // a mask's lanes are the first ones
   act_buffer #(
     .NB(NB), .ABUF_WORDS(ABUF_WORDS), .IN_WORDS(BUF_IN), .TAG(TAG), .Y_LANES(T_P), .FOLD(FOLD), .SPLIT(SPLIT)
   ) u_abuf (

@@ -59,6 +59,7 @@ module out_writer #(
 
   always_comb begin
     words = '0;
+    for (int unsigned i = 0; i < IN_WORDS; i++) words[i*17+:17] = {state_q == StBody, data_i[i*16+:16]};
     push = 1'b0;
     push_cnt = '0;
     unique case (state_q)
@@ -69,7 +70,6 @@ module out_writer #(
       StBody: begin
         push = valid_i;
         push_cnt = GW'(cnt_i);
-        for (int unsigned i = 0; i < IN_WORDS; i++) words[i*17+:17] = {1'b1, data_i[i*16+:16]};
       end
       StTail: begin
         push = 1'b1;
@@ -79,12 +79,13 @@ module out_writer #(
     endcase
   end
 
-  gearbox #(.IN_WORDS(PUSH), .OUT_WORDS(WPB), .W(17)) u_gear (
+  gearbox #(.IN_WORDS(PUSH), .OUT_WORDS(WPB), .W(17), .OUT_UNIT(WPB)) u_gear (
     .clk_i,
     .rst_ni,
     .push_i    (push),
     .push_cnt_i(push_cnt),
     .data_i    (words),
+    .skip_i    ('0),
     .ready_o   (gear_ready),
     .pop_i     (pop),
     .pop_cnt_i (GW'(WPB)),

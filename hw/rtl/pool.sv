@@ -165,8 +165,13 @@ module pool #(
   logic [CW-1:0]      c0_q, c1_q, c2_q, c3_q;
   logic               v0_q, v1_q, v2_q, v3_q;
   logic signed [47:0] half;
+  logic [5:0]         sh;
+  logic signed [48:0] low, high;
   assign half = 48'sd1 <<< (shift_i - 6'd1);
   assign en = ready_i || !v3_q;
+  // a layer's shift and bounds stand long before its first result
+  assign sh = avg_i ? shift_i : 6'd0;
+  clamp_bounds #(.W(48)) u_bounds (.clk_i, .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_o(low), .high_o(high));
 
   for (genvar m = 0; m < MULS; m++) begin : gen_mul
     // word m, or the lower or upper part of word m / 2
@@ -208,7 +213,7 @@ module pool #(
       assign full = word;
     end
     shift_clamp #(.W(48)) u_clamp (
-      .x_i(s2_q[i*48+:48]), .sh_i(avg_i ? shift_i : 6'd0), .lo_i(lo_i), .hi_i(hi_i), .y_o(y)
+      .x_i(s2_q[i*48+:48]), .sh_i(sh), .lo_i(lo_i), .hi_i(hi_i), .low_i(low), .high_i(high), .y_o(y)
     );
     always_ff @(posedge clk_i) begin
       if (en) begin

@@ -1,6 +1,6 @@
 // Post-processing of LANES words a cycle: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with
 // rnd(x, n) = (x + 2^(n-1)) >> n. Latency 3 cycles under en_i; all lanes share one layer's shifts
-// and bounds. The adder is 49 bits wide: 36-bit sums, 32-bit bias, a residual shifted by up to 31 and
+// and bounds, which stand from a word's first cycle on. The adder is 49 bits wide: 36-bit sums, 32-bit bias, a residual shifted by up to 31 and
 // half of up to 2^47.
 module post #(
   parameter int unsigned LANES = 8,
@@ -20,11 +20,16 @@ module post #(
   logic signed [48:0] half;
   assign half = (sh_i == '0) ? 49'sd0 : (49'sd1 <<< (sh_i - 6'd1));
 
+  logic signed [49:0] low, high;
+  clamp_bounds #(.W(49)) u_bounds (.clk_i, .sh_i, .lo_i(lo_i), .hi_i(hi_i), .low_o(low), .high_o(high));
+
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
     logic signed [48:0] base_q, res_q, sum_q;
     logic signed [15:0] y, y_q;
 
-    shift_clamp #(.W(49)) u_clamp (.x_i(sum_q), .sh_i, .lo_i(lo_i), .hi_i(hi_i), .y_o(y));
+    shift_clamp #(.W(49)) u_clamp (
+      .x_i(sum_q), .sh_i, .lo_i(lo_i), .hi_i(hi_i), .low_i(low), .high_i(high), .y_o(y)
+    );
     always_ff @(posedge clk_i) begin
       if (en_i) begin
         base_q <= 49'($signed(acc_i[i*ACC+:ACC])) + 49'($signed(bias_i[i*32+:32]));

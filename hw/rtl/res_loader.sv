@@ -74,24 +74,32 @@ module res_loader #(
   // only when the layer before has been written (its output may be this residual).
   logic          busy_q;
   logic [AW-1:0] addr_q;
-  logic [23:0]   words_q;               // words left, counted from addr_q's beat on
+  logic [23:0]   words_q, words_d;      // words left, counted from addr_q's beat on
   logic [OW-1:0] skip_q;
-  logic [RW-1:0] free_q;
-  logic [23:0]   beats_left;
-  logic [4:0]    chunk;
-  logic          last_chunk, go, meta_ready, beat_pop;
+  logic [RW-1:0] free_q, free_d;
+  logic [4:0]    chunk_q, beats_d;
+  logic          last_q, last_d, fits_q, go, taken, meta_ready, beat_pop;
   logic [7:0]    chunk_words;
 
   assign run_ready = !busy_q && layers_written_i == layer_no_q;
-  assign beats_left = (words_q + 24'(WPB - 1)) >> OW;
-  assign last_chunk = beats_left <= 24'(CHUNK);
-  assign chunk = last_chunk ? beats_left[4:0] : 5'(CHUNK);
-  assign chunk_words = last_chunk ? words_q[7:0] : 8'(CHUNK * WPB);
-  assign go = busy_q && free_q >= RW'(chunk) && meta_ready;
+  assign chunk_words = last_q ? words_q[7:0] : 8'(CHUNK * WPB);
+  assign go = busy_q && fits_q && meta_ready;
+  assign taken = go && req_ready_i;
   assign low_o = free_q > RW'(BEATS / 2);
   assign req_valid_o = go;
   assign req_addr_o = addr_q;
-  assign req_beats_o = 16'(chunk);
+  assign req_beats_o = 16'(chunk_q);
+
+  // What the next chunk is and whether the queue has room for it stands in registers: ports see no more
+  // of it than a gate.
+  always_comb begin
+    words_d = words_q;
+    if (!busy_q) words_d = run_elems + 24'(run_addr[OW:1]);
+    else if (taken) words_d = words_q - 24'(CHUNK * WPB);
+    last_d = words_d <= 24'(CHUNK * WPB);
+    beats_d = 5'((9'(words_d[7:0]) + 9'(WPB - 1)) >> OW);
+    free_d = free_q + RW'(beat_pop) - (taken ? RW'(chunk_q) : '0);
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -100,17 +108,19 @@ module res_loader #(
       free_q <= RW'(BEATS);
     end else begin
       if (run_done) layer_no_q <= layer_no_q + 9'd1;
-      free_q <= free_q + RW'(beat_pop) - ((go && req_ready_i) ? RW'(chunk) : '0);
+      free_q <= free_d;
       if (run_valid && run_ready) busy_q <= 1'b1;
-      else if (go && req_ready_i && last_chunk) busy_q <= 1'b0;
+      else if (taken && last_q) busy_q <= 1'b0;
     end
+    words_q <= words_d;
+    last_q <= last_d;
+    chunk_q <= last_d ? beats_d : 5'(CHUNK);
+    fits_q <= free_d >= (last_d ? RW'(beats_d) : RW'(CHUNK));
     if (!busy_q) begin
       addr_q <= {run_addr[AW-1:OW+1], {(OW + 1) {1'b0}}};
-      words_q <= run_elems + 24'(run_addr[OW:1]);
       skip_q <= run_addr[OW:1];
-    end else if (go && req_ready_i) begin
-      addr_q <= addr_q + AW'({chunk, {(OW + 1) {1'b0}}});
-      words_q <= words_q - 24'(CHUNK * WPB);
+    end else if (taken) begin
+      addr_q <= addr_q + AW'({chunk_q, {(OW + 1) {1'b0}}});
       skip_q <= '0;
     end
   end
@@ -127,7 +137,7 @@ module res_loader #(
   fifo #(.WIDTH(OW + 8), .DEPTH(CHUNKS)) u_meta (
     .clk_i,
     .rst_ni,
-    .valid_i(go && req_ready_i),
+    .valid_i(taken),
     .ready_o(room_unused),
     .wdata_i({skip_q, chunk_words}),
     .valid_o(m_valid),
@@ -156,7 +166,7 @@ module res_loader #(
       asked_q <= '0;
     end else begin
       if (next) head_q <= m_valid;
-      asked_q <= asked_q + ($clog2(CHUNKS) + 1)'(go && req_ready_i) - ($clog2(CHUNKS) + 1)'(push && ends_q);
+      asked_q <= asked_q + ($clog2(CHUNKS) + 1)'(taken) - ($clog2(CHUNKS) + 1)'(push && ends_q);
     end
     if (next) begin
       drop_q <= m_skip;
@@ -176,7 +186,8 @@ module res_loader #(
     .rst_ni,
     .push_i    (push),
     .push_cnt_i(push_cnt_q),
-    .data_i    (b_data >> {drop_q, 4'b0}),
+    .data_i    (b_data),
+    .skip_i    (drop_q),
     .ready_o   (gear_ready),
     .pop_i,
     .pop_cnt_i,

@@ -1,6 +1,7 @@
-// y = clamp(sat16(x >> sh)), combinational. What a word does not hold is seen in x itself, beside the
-// shift, and both bounds are compared side by side: too large a word lies beyond the upper bound whatever
-// that is, too small a one beyond the lower.
+// y = clamp(sat16(x >> sh)), combinational. Whether y is a bound is seen in x itself, beside the shift: low_i
+// and high_i are what clamp_bounds makes of the bounds, so that x lies below lo_i where it is less than
+// low_i, beyond hi_i where it is not less than high_i. What a word does not hold lies beyond a bound,
+// whatever that is.
 module shift_clamp #(
   parameter int unsigned W = 49
 ) (
@@ -8,19 +9,15 @@ module shift_clamp #(
   input  logic [5:0]          sh_i,
   input  logic signed [15:0]  lo_i,
   input  logic signed [15:0]  hi_i,
+  input  logic signed [W:0]   low_i,
+  input  logic signed [W:0]   high_i,
   output logic signed [15:0]  y_o
 );
-  logic neg, over;
-  logic signed [15:0] word;
-  assign neg = x_i[W-1];
+  logic signed [W:0] x;
+  assign x = (W + 1)'(x_i);
   always_comb begin
-    over = 1'b0;
-    for (int unsigned i = 15; i < W - 1; i++) begin
-      if (x_i[i] != neg && sh_i <= 6'(i - 15)) over = 1'b1;
-    end
-    word = 16'(x_i >>> sh_i);
-    if (over ? neg : word < lo_i) y_o = lo_i;
-    else if (over || word > hi_i) y_o = hi_i;
-    else y_o = word;
+    if (x < low_i) y_o = lo_i;
+    else if (x >= high_i) y_o = hi_i;
+    else y_o = 16'(x_i >>> sh_i);
   end
 endmodule

@@ -145,12 +145,13 @@ module weight_feed #(
   assign ring_commit_o = !replay_q || last_visit_q;
   assign ring_rewind_o = tile_done && replay_q && !last_visit_q && (f.order || last_c);
 
-  gearbox #(.IN_WORDS(WPB), .OUT_WORDS(OUT), .ALL(1'b1)) u_gear (
+  gearbox #(.IN_WORDS(WPB), .OUT_WORDS(OUT), .ALL(1'b1), .IN_UNIT(WPB)) u_gear (
     .clk_i,
     .rst_ni,
     .push_i    (push),
     .push_cnt_i(CW'(WPB)),
     .data_i    (ring_data_i),
+    .skip_i    ('0),
     .ready_o   (gear_ready),
     .pop_i     (pop),
     .pop_cnt_i (need_q),

@@ -24,16 +24,19 @@ import (
 
 type benchCUDACmd struct {
 	Bundles []string `arg:"" optional:"" help:"Bundles to run, three or more, in place of --networks; the first is best effort, the last has priority."`
-	Nets    []string `name:"networks" default:"fashion,mobilenetv2,resnet50" help:"Networks of the zoo."`
+	Nets    []string `name:"networks" default:"resnet50,mobilenetv2,fashion" help:"Networks of the zoo; the first is best effort, the last has priority."`
 	Config  string   `default:"mid" help:"Configuration that the networks are compiled for."`
 	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	GPU     int      `default:"0" help:"Which GPU."`
 	Params  string   `help:"Parameters of the GPU, by which padding is decided and into which params.yaml puts what is measured: a name, or a file. Without it those of the GPU's name; the H200's, as assumed ones, where none are known."`
-	N       int      `short:"n" default:"100" help:"Runs of each thing."`
+	N       int      `short:"n" default:"100" help:"Runs of each thing, at most."`
+	Parts   []string `help:"What is measured (partitions, latency, costs, copies, preemption, kills, padding, slowdown); default: all."`
 	Batches []int    `default:"1,8,32" help:"Batches of the latencies."`
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
 	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml."`
 	JSON    bool     `name:"json" help:"Print JSON."`
+
+	For time.Duration `name:"for" default:"1m" help:"How long a part takes about, once it has ten runs of each thing; 0: until it has all."`
 
 	DISB      time.Duration `name:"disb" help:"Run REEF's benchmark too, so long each workload under each system; 0: not."`
 	Shrink    int           `default:"1" help:"Of DISB's networks: every side of a tensor is divided by it."`
@@ -46,13 +49,14 @@ func (*benchCUDACmd) Help() string {
 events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
 waiting with 1 to 16 kernels queued, what padding costs, and how well the slowdown of two and four networks
 together is foreseen. Figures stand with their number of runs and their spread; the runs are kept, and
-params.yaml is the parameter file with what was measured in place of what was assumed. How long it takes on a GPU
-nobody knows: begin with -n 20 and fewer --networks and --batches. Where it ends early, by an error or by you, the runs
-until then are kept.
+params.yaml is the parameter file with what was measured in place of what was assumed. A part ends when it has all
+its runs, or when its time (--for) is over and it has ten of each thing; the best-effort network runs at the batch at
+which a launch takes 2 ms. Where it ends early, by an error or by you, the runs until then are kept.
 
 Example:
   sluice bench gpu -n 20 --out out/try
   sluice bench gpu -n 1000 --out out/h200
+  sluice bench gpu -n 10000 --parts preemption,kills --for 5m --out out/kills
   sluice bench gpu -n 1000 --disb 1s --out out/h200
   sluice bench gpu a.sluice b.sluice c.sluice --json`
 }
@@ -78,6 +82,14 @@ func (c *benchCUDACmd) Run(e *env) error {
 		if b < 1 || b > 32 {
 			return coded(codeUsage, fmt.Errorf("--batches %d: expected 1..32", b))
 		}
+	}
+	for _, part := range c.Parts {
+		if !slices.Contains(bench.Parts(), part) {
+			return coded(codeUsage, fmt.Errorf("--parts %s: expected of %s", part, strings.Join(bench.Parts(), ", ")))
+		}
+	}
+	if c.For < 0 {
+		return coded(codeUsage, fmt.Errorf("--for %s: expected none below 0", c.For))
 	}
 	if c.DISB < 0 || c.DISB > time.Minute || c.Shrink < 1 || c.Shrink > 64 {
 		return coded(codeUsage, fmt.Errorf("--disb %s --shrink %d: expected up to 1m, and 1..64", c.DISB, c.Shrink))
@@ -143,7 +155,7 @@ func (c *benchCUDACmd) Run(e *env) error {
 	}
 	p, about := f.Params(), cli.About("sluice")
 	raw, err := bench.Run(e.ctx, bench.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, Seed: c.Seed, Batches: c.Batches,
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches,
 		Program: about.Program + " " + about.Version, Revision: about.Revision,
 		Tell: func(part string) { e.log.Info("bench gpu", "at", part) },
 	})
@@ -189,6 +201,9 @@ func (c *benchCUDACmd) Run(e *env) error {
 		return err
 	}
 	fmt.Fprintf(e.stdout, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, raw.Label(), c.N, c.Seed)
+	if doc.Facts.Signals == cuda.SignalsCopied {
+		fmt.Fprintf(e.stdout, "kernels are told to leave by copies, which take longer: %s\n", doc.Facts.WhyCopied)
+	}
 	t := report.Table{Head: []string{"part", "what", "unit", "n", "median", "p95", "p99", "spread", "foretold", "published (MI50)"}}
 	beside := func(of map[string]float64, r *bench.Row) string {
 		if v, ok := of[r.Part+" "+r.Key]; ok {

@@ -545,7 +545,7 @@ func TestResetFails(t *testing.T) {
 	if e := r.copy(b, 1, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); e.Kind != device.Done {
 		t.Fatal(e.Err)
 	}
-	r.h.Inject("cuStreamSynchronize", 3, 700, 0) // behind those of the kernels and of the weights
+	r.h.Inject("cuStreamSynchronize", 5, 700, 0) // behind those of the signals, of the kernels and of the weights
 	if e := r.do(device.Work{Kind: device.Reset}); e.Kind != device.Failed || device.ScopeOf(e.Err) != device.LoseDevice {
 		t.Fatalf("%v %v", e.Kind, e.Err)
 	}

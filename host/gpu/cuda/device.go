@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
@@ -22,6 +23,9 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 	"github.com/sluice-npu/sluice/host/gpu/sim"
 )
+
+// MaxBatch is the most requests of a launch.
+const MaxBatch = kernels.MaxBatch
 
 // Config is a device. The zero value is the first GPU, as a server wants it.
 type Config struct {
@@ -75,7 +79,7 @@ type Device struct {
 	ctx  context.Context
 	all  sync.WaitGroup // goroutines that make inputs
 
-	// Progress, by work: kernels that have ended.
+	// Progress, by work: a counter of what it has moved.
 	progress sync.Map
 }
 
@@ -288,10 +292,11 @@ func (d *Device) Abort(_ device.Time, id device.WorkID, kill bool) {
 // Release implements device.Device.
 func (d *Device) Release(id device.RequestID) { d.give(order{release: id}) }
 
-// Progress implements device.Progressive: kernels of the work that have ended.
+// Progress implements device.Progressive: kernels of the work that have ended, and those of others that were in its
+// way, so that who waits for its turn is not taken for one that hangs.
 func (d *Device) Progress(id device.WorkID) uint64 {
 	if n, ok := d.progress.Load(id); ok {
-		return n.(uint64)
+		return n.(*atomic.Uint64).Load()
 	}
 	return 0
 }

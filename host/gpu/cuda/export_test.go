@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 )
 
 // Proxy is under which limit a launch of so many blocks on so many SMs runs, where an SM holds resident blocks of
@@ -31,4 +32,19 @@ func Spans(arrived, flagged, away, over time.Duration, gone, began uint64, host,
 func (d *Device) LoadAny(w device.Work) {
 	n, err := prepare(w.Artefact.Bundle)
 	d.give(order{work: &w, net: n, err: err})
+}
+
+// InTheWay tells whether g is in the way of f, where both are on the GPU.
+func InTheWay(first, priority, of bool, units, its device.Units) bool {
+	tickets := [2]uint64{1, 2}
+	if !first {
+		tickets = [2]uint64{2, 1}
+	}
+	flying := func(ticket uint64, priority bool, u device.Units) *flow {
+		f := &flow{rt: priority, next: 1, lane: &lane{key: laneKey{units: u}}}
+		f.in = f.lane
+		f.in.fly = []fly{{ticket: ticket, flows: [kernels.MaxRoles]*flow{f}}}
+		return f
+	}
+	return (&launcher{}).inTheWay(flying(tickets[0], priority, its), flying(tickets[1], of, units))
 }

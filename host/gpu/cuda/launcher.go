@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -36,6 +37,7 @@ type launcher struct {
 
 	copies  driver.Stream // inputs, weights
 	signals driver.Stream // of greatest priority: epochs of what is stopped
+	copied  error         // why they are copied to the GPU; nil: the driver writes words in a stream's order
 	staged  []staged      // copies under way
 	lanes   map[laneKey][]*lane
 	flows   []*flow
@@ -47,6 +49,7 @@ type launcher struct {
 	since   time.Time // of the preemption under way; zero: none is
 	meet    *meeting  // that
 	met     []*meeting
+	tickets uint64
 	start   time.Time // from which anchors count
 	anchor  anchor
 	heads   [][]sched.Version
@@ -88,7 +91,7 @@ type lane struct {
 	stream  driver.Stream
 	control driver.Ptr
 	dirty   bool // control could not be cleaned
-	settled bool // control is known to be clean: other streams' kernels may look at it
+	settled bool // control is known to be clean: epochs may be written, and other streams' kernels may look at it
 	epoch   uint32
 	ring    []driver.Event
 	given   int   // launches so far; the one of ring[i] is given-1 or so many before it as there are in fly
@@ -97,16 +100,17 @@ type lane struct {
 	layer   *kernels.Layer // what args point to
 	padded  driver.Args
 	roles   *kernels.Roles // what padded point to
-	host    []byte         // pinned: a Control, then logits
+	host    []byte         // pinned: a Control, the epoch on its way where it is copied, then logits
 	over    driver.Event   // of what has been copied into host
 	signal  driver.Event   // of the epoch on its way to control
 }
 
 // fly is a launch under way: the kernel of one flow, with those of others.
 type fly struct {
-	event driver.Event
-	flows [kernels.MaxRoles]*flow // all but the first pad
-	at    [kernels.MaxRoles]int   // its kernel
+	event  driver.Event
+	ticket uint64                  // of launches, in the order in which they were given to the driver
+	flows  [kernels.MaxRoles]*flow // all but the first pad
+	at     [kernels.MaxRoles]int   // its kernel
 }
 
 // state of a flow.
@@ -132,15 +136,16 @@ type flow struct {
 	state  state
 	killed bool
 	began  time.Time
-	ended  uint64
 	places []int // of reqs in the launch
 
 	rt       bool
 	aside    bool      // put aside for a launch of priority
 	aborting bool      // somebody asked for its end
 	cleaning bool      // its Control is being made that of its epoch
-	patience time.Time // from when its limit counts
-	met      *meeting  // others were on the GPU when it came
+	patience time.Time // from when its limit counts: when it moved last, or what is in its way
+	moves    *atomic.Uint64
+	ticket   uint64   // as a fly's, of what was given to its stream last
+	met      *meeting // others were on the GPU when it came
 }
 
 // last is the segment's last kernel.
@@ -161,6 +166,9 @@ func (d *Device) launcher(opened chan<- error) {
 		return
 	}
 	l.info.Units, l.info.Neighbours = l.parts.units, l.parts.neighbours // for good: nobody reads it yet
+	if l.copied != nil {
+		l.name += fmt.Sprintf(", where epochs are copied (%v)", l.copied)
+	}
 	opened <- nil
 	ending := false
 	idle := 0
@@ -273,6 +281,9 @@ func (l *launcher) furnish() error {
 	if l.signals, err = l.lib.NewStream(l.most); err != nil {
 		return err
 	}
+	if err = l.trySignals(); err != nil {
+		return err
+	}
 	if l.parts, err = newPartitions(l.lib, l.dev, l.main, l.cfg.Masks, l.runsOn); err != nil {
 		return err
 	}
@@ -280,12 +291,16 @@ func (l *launcher) furnish() error {
 	if err = l.warm(); err != nil {
 		return err
 	}
-	if l.cfg.Mode.Hold { // the first launch of priority is not to wait for a stream
+	if l.cfg.Mode.Hold { // the first launch of priority is not to wait for a stream, nor for its Control
 		n, err := l.lane(laneKey{high: true})
 		if err != nil {
 			return err
 		}
-		l.giveBack(n)
+		l.giveBack(n) // before anything can fail: who closes waits for its stream, or leaves its memory to the context
+		if err := l.lib.Wait(n.stream); err != nil {
+			return err
+		}
+		n.settled = true
 	}
 	if !l.cfg.Timed {
 		return nil
@@ -311,7 +326,16 @@ func (l *launcher) close() (first error) {
 			note(l.freeLane(n))
 		}
 	}
+	streams := []driver.Stream{l.copies, l.signals}
+	for _, s := range streams {
+		if s != 0 && l.lost == nil { // kernels that warm or measure may be under way, where an error broke that off
+			note(l.lib.Wait(s))
+		}
+	}
 	for _, n := range l.nets {
+		if first != nil || l.lost != nil { // a stream that nobody waited for may still use them: they go with the context
+			break
+		}
 		for _, at := range []driver.Ptr{n.weights, n.slots} {
 			if at != 0 {
 				note(l.lib.Free(at))
@@ -319,11 +343,8 @@ func (l *launcher) close() (first error) {
 		}
 		note(l.freePages(n))
 	}
-	for _, s := range []driver.Stream{l.copies, l.signals} {
+	for _, s := range streams {
 		if s != 0 {
-			if l.lost == nil { // kernels that warm or measure may be under way, where an error broke that off
-				note(l.lib.Wait(s))
-			}
 			note(l.lib.FreeStream(s))
 		}
 	}
@@ -792,13 +813,17 @@ func (l *launcher) begin(w *device.Work) error {
 		return err
 	}
 	f.lane, f.in = ln, ln
-	if l.cfg.Mode.Pad && !f.rt && !ln.settled { // another stream's kernels will look at its Control
+	// Nothing orders the writing of its Control and an epoch that another stream writes there: one that came first
+	// would be lost. And where others pad, their kernels look at it.
+	if !ln.settled {
 		if err := l.lib.Record(ln.over, ln.stream); err != nil {
 			l.giveBack(ln)
 			return err
 		}
-		f.cleaning = true
+		f.cleaning, f.ticket = true, l.ticket()
 	}
+	f.moves = new(atomic.Uint64)
+	l.progress.Store(w.ID, f.moves)
 	l.flows = append(l.flows, f)
 	if f.rt {
 		l.putAside(f)
@@ -809,8 +834,14 @@ func (l *launcher) begin(w *device.Work) error {
 	return nil
 }
 
-// leave has a launch leave: at once, where its kernels may be killed.
+// leave has a launch leave: at once, where its kernels may be killed or it has none on the GPU.
 func (l *launcher) leave(f *flow, kill bool) {
+	if f.state == running && f.oldest == f.next && f.aborting {
+		if err := l.away(f, f.next); err != nil {
+			l.fail(f, err)
+		}
+		return
+	}
 	if f.state == asking || f.killed || f.state == collecting && (!kill || f.oldest == f.next) {
 		return // it ends as soon by itself
 	}
@@ -826,12 +857,12 @@ func (l *launcher) leave(f *flow, kill bool) {
 			return
 		}
 	}
-	f.state, f.killed = leaving, true
+	f.state, f.killed, f.ticket = leaving, true, l.ticket()
 	f.lane.epoch++
 	if f.aside && l.meet != nil && l.meet.flagged.IsZero() {
 		l.meet.flagged = time.Now()
 	}
-	if err := l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals); err != nil {
+	if err := l.signal(f.lane); err != nil {
 		l.fail(f, err)
 		return
 	}
@@ -843,7 +874,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 	if l.cfg.Boolean {
 		time.Sleep(10 * nap) // the kernel that runs sees it
 		f.lane.epoch--
-		if err := l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals); err != nil {
+		if err := l.signal(f.lane); err != nil {
 			l.fail(f, err)
 		}
 	}
@@ -853,7 +884,7 @@ func (l *launcher) leave(f *flow, kill bool) {
 func (l *launcher) dismiss() {
 	for _, f := range l.flows {
 		f.lane.epoch++
-		if l.lib.WriteWord(f.lane.control, f.lane.epoch, l.signals) != nil {
+		if l.signal(f.lane) != nil {
 			return
 		}
 	}
@@ -863,7 +894,7 @@ func (l *launcher) dismiss() {
 // halt has all that is in a lane's stream leave, and waits for it.
 func (l *launcher) halt(n *lane) error {
 	n.epoch++
-	if err := l.lib.WriteWord(n.control, n.epoch, l.signals); err != nil {
+	if err := l.signal(n); err != nil {
 		return err
 	}
 	for _, s := range []driver.Stream{l.signals, n.stream} {
@@ -965,10 +996,7 @@ func (l *launcher) step() (moved bool) {
 // advance takes one launch as far as it goes now.
 func (l *launcher) advance(f *flow) (moved bool, err error) {
 	n := f.lane
-	if f.aside {
-		f.patience = time.Now()
-	}
-	late := f.work.Limit > 0 && time.Since(f.patience).Nanoseconds() > f.work.Limit // before a look at the events
+	late := l.late(f) // before a look at the events
 	defer func() {
 		if late && !moved && err == nil && slices.Contains(l.flows, f) {
 			l.dismiss()
@@ -1014,7 +1042,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 		if ok, err := l.lib.Happened(n.signal); err != nil || !ok {
 			return moved, err
 		}
-		f.state = asking
+		f.state, f.ticket = asking, l.ticket()
 		if err := l.lib.CopyOut(n.host[:controlBytes], n.control, n.stream); err != nil {
 			return true, err
 		}
@@ -1045,7 +1073,7 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 func (l *launcher) collect(f *flow) error {
 	e, n := &f.net.b.Network.Exits[f.seg], f.lane
 	each := 2 * e.Classes
-	if need := controlBytes + each*len(f.reqs); need > len(n.host) {
+	if need := logitsAt + each*len(f.reqs); need > len(n.host) {
 		host, err := l.lib.AllocHost(need)
 		if err != nil {
 			return err
@@ -1057,7 +1085,7 @@ func (l *launcher) collect(f *flow) error {
 	}
 	for i, s := range f.reqs {
 		from := f.net.slots + driver.Ptr(int64(s.slot)*f.net.b.Slot.Stride+int64(e.Offset))
-		if err := l.lib.CopyOut(n.host[controlBytes+i*each:][:each], from, n.stream); err != nil {
+		if err := l.lib.CopyOut(n.host[logitsAt+i*each:][:each], from, n.stream); err != nil {
 			return err
 		}
 	}
@@ -1066,7 +1094,7 @@ func (l *launcher) collect(f *flow) error {
 			return err
 		}
 	}
-	f.state = collecting
+	f.state, f.ticket = collecting, l.ticket()
 	return l.lib.Record(n.over, n.stream)
 }
 
@@ -1080,7 +1108,7 @@ func (l *launcher) pass(f *flow) error {
 	for i, s := range f.reqs {
 		raw := make([]int16, e.Classes)
 		for c := range raw {
-			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[controlBytes+2*(i*e.Classes+c):]))
+			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[logitsAt+2*(i*e.Classes+c):]))
 		}
 		class, conf := device.Confidence(raw, e.Frac)
 		r := device.Result{Request: q.Requests[f.places[i]], Taken: -1}

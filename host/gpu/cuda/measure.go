@@ -25,6 +25,9 @@ type Facts struct {
 	MemoryKHz  int            `json:"memory_khz"`
 	Memory     uint64         `json:"memory_bytes"`
 	Registers  map[string]int `json:"registers"` // a thread, by kernel
+	Signals    string         `json:"signals"`   // how kernels are told to leave: SignalsWritten or SignalsCopied
+	// WhyCopied is what the driver answered where it writes no words.
+	WhyCopied string `json:"why_copied,omitempty"`
 }
 
 // Facts asks the driver.
@@ -37,7 +40,10 @@ func (d *Device) Facts() (f Facts, err error) {
 }
 
 func (l *launcher) facts() (f Facts, err error) {
-	f = Facts{Fake: l.lib.Fake(), Units: l.parts.units, UnitSMs: l.parts.each, Registers: map[string]int{}}
+	f = Facts{Fake: l.lib.Fake(), Units: l.parts.units, UnitSMs: l.parts.each, Registers: map[string]int{}, Signals: l.signalling()}
+	if l.copied != nil {
+		f.WhyCopied = l.copied.Error()
+	}
 	if f.GPU, err = l.lib.Name(l.dev); err != nil {
 		return f, err
 	}
@@ -263,7 +269,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 	if l.lib.Fake() { // its memory is the host's, and slow to come
 		bytes = 1 << 20
 	}
-	at, _, free, err := l.scratch(int(bytes)+256, ln.stream)
+	at, host, free, err := l.scratch(int(bytes)+256, ln.stream)
 	if err != nil {
 		l.giveBack(ln)
 		return nil, err
@@ -275,7 +281,7 @@ func (l *launcher) contend() (quiet func() error, err error) {
 		a.Set(i, unsafe.Pointer(&w[i]))
 	}
 	quiet = func() error {
-		err := l.lib.WriteWord(at+driver.Ptr(bytes), 1, l.signals)
+		err := l.write(at+driver.Ptr(bytes), 1, host)
 		if err != nil { // it must not run to its limit
 			_ = l.lib.Fill(at+driver.Ptr(bytes), 1, 1, l.signals)
 		}

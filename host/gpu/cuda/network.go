@@ -288,5 +288,10 @@ func (n *network) imageBytes() int {
 
 const controlBytes = int(unsafe.Sizeof(kernels.Control{}))
 
-// laneBytes hold a Control and the logits of most launches; who needs more takes it once.
-const laneBytes = controlBytes + 2*kernels.MaxBatch*1024
+// What a lane's pinned memory holds: a Control, an epoch, and the logits of most launches; who needs more takes it
+// once.
+const (
+	epochAt   = controlBytes
+	logitsAt  = epochAt + 8
+	laneBytes = logitsAt + 2*kernels.MaxBatch*1024
+)

@@ -210,7 +210,7 @@ func (l *launcher) costs(n int) (c Costs, err error) {
 		}
 		return give(whole, i)
 	})
-	each(&c.Signal, func(int) error { return l.lib.WriteWord(whole.control, whole.epoch, l.signals) })
+	each(&c.Signal, func(int) error { return l.signal(whole) })
 	for _, s := range []driver.Stream{whole.stream, part.stream, l.signals} {
 		if err == nil {
 			err = l.lib.Wait(s)

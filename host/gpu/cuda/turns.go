@@ -128,7 +128,7 @@ func (l *launcher) away(f *flow, at int) error {
 	if !f.killed {
 		return nil
 	}
-	f.killed, f.cleaning = false, true
+	f.killed, f.cleaning, f.ticket = false, true, l.ticket()
 	if err := l.clean(f.lane); err != nil {
 		return err
 	}
@@ -156,14 +156,22 @@ func (l *launcher) land(n *lane) {
 }
 
 func (l *launcher) landed(n *lane) {
-	for i, f := range n.fly[0].flows {
+	one, now := &n.fly[0], time.Now()
+	for _, o := range l.flows { // before it is no one's way any more
+		for _, f := range one.flows {
+			if f != nil && (f == o || l.inTheWay(f, o)) {
+				o.patience = now
+				o.moves.Add(1)
+				break
+			}
+		}
+	}
+	for i, f := range one.flows {
 		if f == nil {
 			continue
 		}
-		f.oldest = n.fly[0].at[i] + 1
-		f.ended++
+		f.oldest = one.at[i] + 1
 		l.counts.Ran++
-		l.progress.Store(f.work.ID, f.ended)
 	}
 	copy(n.fly, n.fly[1:])
 	n.fly = n.fly[:len(n.fly)-1]
@@ -220,7 +228,7 @@ type pad struct {
 // launch gives a flow's stream its next kernel, with the next ones of other flows beside it or without.
 func (l *launcher) launch(f *flow, beside []pad) error {
 	n := f.lane
-	one := fly{event: n.ring[n.given%len(n.ring)], flows: [kernels.MaxRoles]*flow{f}, at: [kernels.MaxRoles]int{f.next}}
+	one := fly{event: n.ring[n.given%len(n.ring)], ticket: l.ticket(), flows: [kernels.MaxRoles]*flow{f}, at: [kernels.MaxRoles]int{f.next}}
 	order := gpu.Order{Launch: f.work.Launch.ID, Kernel: f.next}
 	fn, role, args := l.layer, n.layer, &n.args
 	if len(beside) > 0 {

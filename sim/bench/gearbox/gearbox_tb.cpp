@@ -1,5 +1,5 @@
-// gearbox_tb: random counts in and out against a queue, with ALL also more than there are; then full throughput on both
-// sides.
+// gearbox_tb: random counts in and out, in units where they have one, against a queue, with ALL also more than there are;
+// then full throughput on both sides.
 #include "Vgearbox.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -28,16 +28,21 @@ int main(int argc, char** argv) {
     const unsigned percent = i % 1000 < 300 ? 100 : (i % 1000 < 600 ? 30 : 60);
     dut.push_i = full || random.percent(percent);
     const unsigned count =
-        full || random.percent(50) ? kIn : static_cast<unsigned>(random.below(kIn + 1));
+        full || random.percent(50) ? kIn / P_IN_UNIT * P_IN_UNIT
+                                   : P_IN_UNIT * static_cast<unsigned>(random.below(kIn / P_IN_UNIT + 1));
     dut.push_cnt_i = static_cast<unsigned char>(count);
     std::vector<uint64_t> words;
+    const unsigned skip = P_IN_UNIT == 1 ? static_cast<unsigned>(random.below(kIn - std::max(count, 1u) + 1)) : 0;
+    dut.skip_i = static_cast<unsigned char>(skip);
     for (unsigned k = 0; k < kIn; k++) {
-      words.push_back(random.next() & ((uint64_t{1} << P_W) - 1));
-      unit::put(dut.data_i, k * P_W, P_W, words.back());
+      const uint64_t word = random.next() & ((uint64_t{1} << P_W) - 1);
+      if (k >= skip) words.push_back(word);
+      unit::put(dut.data_i, k * P_W, P_W, word);
     }
     const unsigned most = static_cast<unsigned>(std::min<size_t>(queue.size(), kOut));
     const unsigned out = full ? (most < std::min(kIn, kOut) ? 0 : std::min(kIn, kOut))
-                              : static_cast<unsigned>(random.below((P_ALL && random.percent(30) ? kOut : most) + 1));
+                              : P_OUT_UNIT * static_cast<unsigned>(random.below(
+                                                 (P_ALL && random.percent(30) ? kOut : most) / P_OUT_UNIT + 1));
     dut.pop_i = out > 0 && (full || random.percent(130 - percent));
     dut.pop_cnt_i = static_cast<unsigned char>(dut.pop_i ? out : random.below(kOut + 1));
     dut.clk_i = 0;

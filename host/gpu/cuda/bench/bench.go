@@ -8,8 +8,10 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,10 +34,14 @@ type Config struct {
 	Revision string      // of its sources
 	Networks []*bundle.Bundle
 	Params   *sim.Params // by which kernels are profiled for padding
-	N        int         // runs of each thing
-	Seed     uint64
-	Batches  []int // of latencies; nil: 1, 8, 32
-	Tell     func(part string)
+	N        int         // runs of each thing, at most
+	// For is how long a part takes about, once it has ten runs of each thing; 0: until it has N. Parts are those that
+	// are measured, in their order; nil: all.
+	For     time.Duration
+	Parts   []string
+	Seed    uint64
+	Batches []int // of latencies; nil: 1, 8, 32
+	Tell    func(part string)
 }
 
 // Series are the runs of one thing.
@@ -60,6 +66,7 @@ type Made struct {
 	Revision string    `json:"revision"` // of its sources
 	Began    time.Time `json:"began"`
 	N        int       `json:"n"`
+	For      string    `json:"for,omitempty"` // how long a part takes about
 	Batches  []int     `json:"batches"`
 	Networks []Network `json:"networks"`
 	Parts    []string  `json:"parts"` // that came to their end
@@ -74,6 +81,9 @@ type Network struct {
 // made begins to say it.
 func made(cfg *Config) (m Made, err error) {
 	m = Made{Program: cfg.Program, Revision: cfg.Revision, Began: time.Now().UTC().Truncate(time.Second), N: cfg.N, Batches: cfg.Batches}
+	if cfg.For > 0 {
+		m.For = cfg.For.String()
+	}
 	for _, b := range cfg.Networks {
 		if bad(b.Network.Name) {
 			return m, fmt.Errorf("%w: network %q: a name without commas and ends of lines is expected, since runs are kept by it", device.ErrRequest, b.Network.Name)
@@ -108,10 +118,23 @@ const (
 	DISB       = "disb" // of package disb
 )
 
-// Run measures everything. Where an error breaks it off, what has been measured until then comes with it.
+// Parts are all of Run's.
+func Parts() []string {
+	return []string{Partitions, Latency, Costs, Copies, Preemption, Kills, Padding, Slowdown}
+}
+
+// Run measures what is asked for. Where an error breaks it off, what has been measured until then comes with it.
 func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if cfg.N < 1 || len(cfg.Networks) == 0 || cfg.Params == nil {
 		return nil, fmt.Errorf("%w: networks, parameters and a number of runs are expected", device.ErrRequest)
+	}
+	for _, part := range cfg.Parts {
+		if !slices.Contains(Parts(), part) {
+			return nil, fmt.Errorf("%w: no part %q; there are %s", device.ErrRequest, part, strings.Join(Parts(), ", "))
+		}
+	}
+	if cfg.Parts == nil {
+		cfg.Parts = Parts()
 	}
 	if cfg.Batches == nil {
 		cfg.Batches = []int{1, 8, 32}
@@ -134,6 +157,9 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		{Padding, b.padding},
 		{Slowdown, b.slowdown},
 	} {
+		if !slices.Contains(cfg.Parts, part.name) {
+			continue
+		}
 		if cfg.Tell != nil {
 			cfg.Tell(part.name)
 		}
@@ -164,6 +190,18 @@ func (b *bench) add(part, key, unit string, runs ...int64) {
 	b.raw.Series = append(all, Series{part, key, unit, runs})
 }
 
+// few runs of a thing say something of it: a part that has taken its time goes on until it has them.
+const few = 10
+
+// enough says when one of so many things that a part takes has been run often enough: N times, or a few times when
+// its share of the part's time is over, which begins now.
+func (b *bench) enough(things int) func(runs int) bool {
+	began, share := time.Now(), b.For/time.Duration(things)
+	return func(runs int) bool {
+		return runs >= b.N || b.For > 0 && runs >= min(few, b.N) && time.Since(began) > share
+	}
+}
+
 // rig is a device with networks loaded and inputs of noise in its slots.
 type rig struct {
 	*bench
@@ -177,10 +215,12 @@ type rig struct {
 	waits map[device.WorkID]*waiting
 }
 
-// waiting is work under way, and the launcher's time for what of it has passed.
+// waiting is work under way, and, when it is over, what came of it.
 type waiting struct {
-	over chan device.Event
-	ns   int64
+	over  chan struct{}
+	ev    device.Event
+	ns    int64           // the launcher's time for what of it has passed: no waking of threads is in that
+	shown map[int][]int16 // of its first request, by exit
 }
 
 // with opens a device for one part.
@@ -211,16 +251,9 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 		if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(n)}, nil); err != nil {
 			return err
 		}
-		in := make([]int16, n.Network.InH*n.Network.InW*n.Network.InC)
 		for range samples {
-			for i := range in {
-				in[i] = int16(b.rng.IntN(2001) - 1000)
-			}
 			next++
-			w := &device.Work{Kind: device.Copy, Network: n.Network.Name, Request: next, Input: func() ([]device.Tensor, error) {
-				return []device.Tensor{device.Words("input", in, len(in))}, nil
-			}}
-			if _, err := r.do(ctx, w, nil); err != nil {
+			if err := r.admit(ctx, n, next, b.noise(n)); err != nil {
 				return err
 			}
 			r.ids[n.Network.Name] = append(r.ids[n.Network.Name], next)
@@ -229,60 +262,78 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 	return do(r)
 }
 
+// noise is an input for a network.
+func (b *bench) noise(n *bundle.Bundle) []int16 {
+	in := make([]int16, n.Network.InH*n.Network.InW*n.Network.InC)
+	for i := range in {
+		in[i] = int16(b.rng.IntN(2001) - 1000)
+	}
+	return in
+}
+
+// admit copies a request's input.
+func (r *rig) admit(ctx context.Context, n *bundle.Bundle, id device.RequestID, in []int16) error {
+	_, err := r.do(ctx, &device.Work{Kind: device.Copy, Network: n.Network.Name, Request: id, Input: func() ([]device.Tensor, error) {
+		return []device.Tensor{device.Words("input", in, len(in))}, nil
+	}}, nil)
+	return err
+}
+
 func (r *rig) post(ev device.Event) {
 	r.mu.Lock()
 	w := r.waits[ev.Work]
 	if w != nil && ev.Report != nil {
 		w.ns += ev.Report.Ns
+		for _, x := range ev.Report.Results[0].Exits {
+			w.shown[x.Exit] = x.Raw
+		}
 	}
 	if ev.Over {
 		delete(r.waits, ev.Work)
 	}
 	r.mu.Unlock()
 	if w != nil && ev.Over {
-		w.over <- ev
+		w.ev = ev
+		close(w.over)
 	}
 }
 
 // do does some work and says how long it took; begun is called when it is the device's.
 func (r *rig) do(ctx context.Context, w *device.Work, begun func()) (took time.Duration, err error) {
 	began := time.Now()
-	ev, _, err := r.run(ctx, w, begun)
-	if err == nil {
-		err = ev.Err
-	}
+	_, err = r.run(ctx, w, begun)
 	return time.Since(began), err
 }
 
-// run does some work and says how it ended, and how long the launcher had it: no waking of threads is in that.
-func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (ev device.Event, ns int64, err error) {
-	c := &waiting{over: make(chan device.Event, 1)}
+// run does some work and says how it ended.
+func (r *rig) run(ctx context.Context, w *device.Work, begun func()) (*waiting, error) {
+	c := &waiting{over: make(chan struct{}), shown: map[int][]int16{}}
 	r.mu.Lock()
 	r.last++
 	w.ID = r.last
 	r.waits[w.ID] = c
 	r.mu.Unlock()
 	if _, err := r.d.Begin(ctx, 0, w); err != nil {
-		return ev, 0, err
+		return nil, err
 	}
 	if begun != nil {
 		begun()
 	}
 	select {
-	case ev = <-c.over:
-		return ev, c.ns, nil
+	case <-c.over:
+		return c, c.ev.Err
 	case <-ctx.Done():
-		return ev, 0, ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
 // took is run for work that must not fail: how long the launcher had it.
 func (r *rig) took(ctx context.Context, w *device.Work) (int64, error) {
-	ev, ns, err := r.run(ctx, w, nil)
-	if err == nil {
-		err = ev.Err
+	c, err := r.run(ctx, w, nil)
+	if err != nil {
+		return 0, err
 	}
-	return ns, err
+	return c.ns, nil
 }
 
 // work is a launch of a network to its last exit, with the samples from one on.
@@ -334,30 +385,35 @@ func (b *bench) latency(ctx context.Context) error {
 	}
 	return b.with(ctx, cuda.Config{}, most, func(r *rig) error {
 		units := r.d.Info().Units
+		things := 2 * len(b.Networks) * len(sizes(units)) * len(b.Batches)
 		for _, net := range b.Networks {
 			for _, n := range sizes(units) {
 				for _, batch := range b.Batches {
 					u := device.UnitRange(0, n)
-					for i := range b.N + 1 { // the first one makes the partition
+					key := fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch)
+					if _, err := r.took(ctx, r.work(net, 0, batch, 0, u)); err != nil { // the first one makes the partition
+						return err
+					}
+					for i, enough := 0, b.enough(things); !enough(i); i++ {
 						took, err := r.took(ctx, r.work(net, 0, batch, 0, u))
 						if err != nil {
 							return err
 						}
-						if i > 0 {
-							b.add(Latency, fmt.Sprintf("%s units=%d batch=%d", net.Network.Name, n, batch), "ns", took)
-						}
+						b.add(Latency, key, "ns", took)
 					}
 					// By the GPU's own clock: its kernels one by one, without the host's time between them.
-					layers, err := r.d.Profile(net.Network.Name, batch, b.N, u)
-					if err != nil {
-						return err
-					}
-					for i := range b.N {
-						sum := int64(0)
-						for k := range layers {
-							sum += layers[k].Ns[i]
+					for i, enough := 0, b.enough(things); !enough(i); i += few {
+						layers, err := r.d.Profile(net.Network.Name, batch, min(few, b.N-i), u)
+						if err != nil {
+							return err
 						}
-						b.add(Latency, fmt.Sprintf("%s units=%d batch=%d kernels", net.Network.Name, n, batch), "ns", sum)
+						for k := range layers[0].Ns {
+							sum := int64(0)
+							for _, l := range layers {
+								sum += l.Ns[k]
+							}
+							b.add(Latency, key+" kernels", "ns", sum)
+						}
 					}
 				}
 			}
@@ -370,13 +426,13 @@ func (b *bench) latency(ctx context.Context) error {
 func (b *bench) costs(ctx context.Context) error {
 	const calls = 100
 	err := b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
-		all := make([]cuda.Costs, b.N)
-		for i := range all {
+		var all []cuda.Costs
+		for enough := b.enough(2); !enough(len(all)); {
 			c, err := r.d.Costs(calls)
 			if err != nil {
 				return err
 			}
-			all[i] = c
+			all = append(all, c)
 		}
 		for _, what := range []struct {
 			key string
@@ -411,7 +467,7 @@ func (b *bench) costs(ctx context.Context) error {
 		}
 	}
 	var pads []sched.Padding
-	for range b.N {
+	for i, enough := 0, b.enough(2); !enough(i); i++ {
 		began := time.Now()
 		for i := range calls {
 			pads = sched.Pad(&heads[i%len(heads)][0], b.Params.SMs, heads, pads[:0])
@@ -426,16 +482,20 @@ func (b *bench) copies(ctx context.Context) error {
 	return b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		for _, bytes := range []int{1 << 12, 1 << 16, 1 << 20, 1 << 24} {
 			for _, beside := range []bool{false, true} {
-				c, err := r.d.Copies(bytes, b.N, beside)
-				if err != nil {
-					return err
+				var up, down []int64
+				for enough := b.enough(2 * 4); !enough(len(up)); {
+					c, err := r.d.Copies(bytes, min(few, b.N-len(up)), beside)
+					if err != nil {
+						return err
+					}
+					up, down = append(up, c.Up...), append(down, c.Down...)
 				}
 				how := "alone"
 				if beside {
 					how = "beside"
 				}
-				b.add(Copies, fmt.Sprintf("%d up %s", bytes, how), "ns", c.Up...)
-				b.add(Copies, fmt.Sprintf("%d down %s", bytes, how), "ns", c.Down...)
+				b.add(Copies, fmt.Sprintf("%d up %s", bytes, how), "ns", up...)
+				b.add(Copies, fmt.Sprintf("%d down %s", bytes, how), "ns", down...)
 			}
 		}
 		return nil
@@ -445,14 +505,35 @@ func (b *bench) copies(ctx context.Context) error {
 // pair is a best-effort network that always runs, and one of priority.
 func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Networks[len(b.Networks)-1] }
 
-// behind runs a best-effort network over and over on samples of its own while f goes on.
-func (r *rig) behind(ctx context.Context, net *bundle.Bundle, f func() error) (ended int, err error) {
+// long is what a best-effort launch takes alone at least, so that who comes at random finds it on the GPU and not the
+// host between two of them, and its kernels have blocks for all SMs.
+const long = 2 * time.Millisecond
+
+// fill says at which batch a best-effort network's launch is long, or is 32.
+func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, took int64, err error) {
+	err = b.with(ctx, cuda.Config{}, cuda.MaxBatch, func(r *rig) error {
+		for batch = 1; ; batch *= 2 {
+			for range 3 { // the first ones make the stream, and wake the clocks
+				if took, err = r.took(ctx, r.work(be, 0, batch, 0, device.Units{})); err != nil {
+					return err
+				}
+			}
+			if took >= long.Nanoseconds() || batch == cuda.MaxBatch {
+				return nil
+			}
+		}
+	})
+	return batch, took, err
+}
+
+// behind runs a best-effort network over and over, so many samples a launch, while f goes on.
+func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func() error) (ended int, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	over, began := make(chan error, 1), make(chan struct{})
 	var once sync.Once
 	go func() {
 		for {
-			if _, err := r.do(context.WithoutCancel(ctx), r.work(net, 0, 1, 0, device.Units{}), func() { once.Do(func() { close(began) }) }); err != nil {
+			if _, err := r.do(context.WithoutCancel(ctx), r.work(net, 0, batch, 0, device.Units{}), func() { once.Do(func() { close(began) }) }); err != nil {
 				once.Do(func() { close(began) })
 				over <- err
 				return
@@ -473,31 +554,39 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, f func() error) (e
 	return ended, err
 }
 
-// rounds of arrivals, at most, for one row of preemptions.
-const rounds = 50
+// What ends a row that finds nothing: so many arrivals in a row that found nobody on the GPU, and tries of a kill in a
+// row that came too late.
+const fruitless = 200
 
 // preemption has launches of priority come at random into best-effort ones, under resetting and waiting, for
 // queues of several lengths.
 func (b *bench) preemption(ctx context.Context) error {
 	be, rt := b.pair()
+	batch, alone, err := b.fill(ctx, be)
+	if err != nil {
+		return err
+	}
+	b.add(Preemption, "best effort batch", "samples", int64(batch))
+	b.add(Preemption, "best effort alone", "ns", alone)
 	for _, name := range []string{"reset", "wait"} {
 		m, err := gpu.ModeOf(name)
 		if err != nil {
 			return err
 		}
 		for _, capacity := range []int{1, 2, 4, 8, 16} {
-			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity, Timed: true}, 2, func(r *rig) error {
-				one, err := r.do(ctx, r.work(be, 0, 1, 0, device.Units{}), nil)
+			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity, Timed: true}, batch+1, func(r *rig) error {
+				one, err := r.do(ctx, r.work(be, 0, batch, 0, device.Units{}), nil)
 				if err != nil {
 					return err
 				}
 				// As many arrivals as it takes for N to find others on the GPU.
 				var seen []cuda.Preemption
-				for round := 0; len(seen) < b.N && round < rounds; round++ {
-					_, err = r.behind(ctx, be, func() error {
-						for range max(4, b.N-len(seen)) {
+				for enough, since := b.enough(2*5), 0; !enough(len(seen)) && since < fruitless; {
+					arrivals := max(4, min(few, b.N-len(seen)))
+					_, err = r.behind(ctx, be, batch, func() error {
+						for range arrivals {
 							time.Sleep(time.Duration(b.rng.Int64N(2*int64(one) + 1)))
-							if _, err := r.do(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil); err != nil {
+							if _, err := r.do(ctx, r.work(rt, batch, 1, 1, device.Units{}), nil); err != nil {
 								return err
 							}
 						}
@@ -510,8 +599,13 @@ func (b *bench) preemption(ctx context.Context) error {
 					if err != nil {
 						return err
 					}
+					if since += arrivals; len(c.Preemptions) > len(seen) {
+						since = 0
+					}
 					seen = c.Preemptions
 				}
+				seen = seen[:min(len(seen), b.N)]
+				missed := int64(0) // of which no block saw the flag: their kernels had ended, and nobody had looked yet
 				for _, span := range []struct {
 					name string
 					of   func(*cuda.Preemption) time.Duration
@@ -522,14 +616,19 @@ func (b *bench) preemption(ctx context.Context) error {
 					{"whole", func(p *cuda.Preemption) time.Duration { return p.Whole }},
 				} {
 					var ns []int64
-					for i := range seen[:min(len(seen), b.N)] {
+					for i := range seen {
 						if t := span.of(&seen[i]); t != cuda.Unknown {
 							ns = append(ns, t.Nanoseconds())
+						} else if span.name == "gone" {
+							missed++
 						}
 					}
 					if len(ns) > 0 {
 						b.add(Preemption, fmt.Sprintf("%s capacity=%d %s", name, capacity, span.name), "ns", ns...)
 					}
+				}
+				if m.Kill {
+					b.add(Preemption, fmt.Sprintf("%s capacity=%d unseen", name, capacity), "preemptions", missed)
 				}
 				return nil
 			})
@@ -541,72 +640,99 @@ func (b *bench) preemption(ctx context.Context) error {
 	return nil
 }
 
-// kills stops launches at random phases, goes on where the device says, and compares what the last exit shows
-// with an undisturbed launch of the same sample, bit for bit. Drained ones, which are awaited kernel by kernel,
-// are beside them: what differs there differs for another reason.
+// kills stops launches at random phases, goes on where the device says, and compares what every exit shows with an
+// undisturbed launch of the same input, bit for bit; only those count that a block has left by. Two inputs take turns in one slot, which is cleared before each:
+// what stands there of an earlier launch is no answer. Drained ones, which are awaited kernel by kernel, are beside
+// them: what differs there differs for another reason.
 func (b *bench) kills(ctx context.Context) error {
 	be, _ := b.pair()
+	in := [2][]int16{b.noise(be), b.noise(be)}
 	for _, drain := range []bool{false, true} {
-		name := "killed"
-		if drain {
-			name = "drained"
+		name, cfg := "killed", cuda.Config{}
+		if drain { // with one kernel in the stream, so that it is between two of them that most leave
+			name, cfg = "drained", cuda.Config{Drain: true, Capacity: 1}
 		}
-		err := b.with(ctx, cuda.Config{Drain: drain}, 1, func(r *rig) error {
-			whole := func() *device.Work { return r.work(be, 0, 1, 0, device.Units{}) }
-			for range 2 { // the first one makes the stream
-				if _, err := r.do(ctx, whole(), nil); err != nil {
-					return err
+		err := b.with(ctx, cfg, 1, func(r *rig) error {
+			id, at := device.RequestID(1<<32), []int64(nil)
+			// run runs an input, stops it up to so many times within ns, and says what it showed.
+			run := func(k, stops int, ns int64) (shown map[int][]int16, stopped int, took int64, err error) {
+				id++
+				defer func() { r.d.Release(id) }()
+				if err = r.d.Clear(be.Network.Name); err != nil {
+					return nil, 0, 0, err
 				}
-			}
-			ev, ns, err := r.run(ctx, whole(), nil)
-			if err == nil {
-				err = ev.Err
-			}
-			if err != nil {
-				return err
-			}
-			want := ev.Report.Results[0].Exits[0].Raw
-			var same, kernels []int64
-			for trial := 0; len(same) < b.N && trial < rounds*b.N; trial++ {
-				w, stopped := whole(), 0
-				for {
-					began := time.Now()
-					wait := time.Duration(b.rng.Int64N(ns + 1))
-					ev, _, err = r.run(ctx, w, func() {
-						if stopped < 3 {
+				if err = r.admit(ctx, be, id, in[k]); err != nil {
+					return nil, 0, 0, err
+				}
+				shown = map[int][]int16{}
+				for next := (device.ResumePoint{}); ; {
+					w := r.work(be, 0, 1, 0, device.Units{})
+					w.Launch.Requests, w.Launch.First, w.Launch.Kernel = []device.RequestID{id}, next.Segment, next.Kernel
+					began, wait := time.Now(), time.Duration(b.rng.Int64N(ns+1))
+					c, err := r.run(ctx, w, func() {
+						if stopped < stops {
 							for time.Since(began) < wait {
 							}
 							r.d.Abort(0, w.ID, true)
 						}
 					})
-					if err == nil {
-						err = ev.Err
+					if err != nil {
+						return nil, 0, 0, err
 					}
+					maps.Copy(shown, c.shown)
+					if c.ev.Kind != device.Aborted {
+						return shown, stopped, c.ns, nil
+					}
+					if next = c.ev.Resume; !drain || next.Segment > 0 || next.Kernel > 0 { // else nothing has run
+						stopped++
+						at = append(at, int64(next.Kernel))
+					}
+				}
+			}
+			var want [2]map[int][]int16
+			var ns int64
+			for k := range 4 { // the first ones make the stream
+				var err error
+				if want[k%2], _, ns, err = run(k%2, 0, 0); err != nil {
+					return err
+				}
+			}
+			apart := int64(0)
+			for e := range be.Network.Exits {
+				if !slices.Equal(want[0][e], want[1][e]) {
+					apart++
+				}
+			}
+			var same []int64
+			known := 0
+			for enough, k, since := b.enough(2), 0, 0; !enough(len(same)) && since < fruitless; k++ {
+				shown, stopped, _, err := run(k%2, 3, ns)
+				if err != nil {
+					return err
+				}
+				if !drain { // who was told to leave between two kernels was not stopped inside one
+					c, err := r.d.Counts()
 					if err != nil {
 						return err
 					}
-					if ev.Kind != device.Aborted {
-						break
+					known, stopped = c.Kills, c.Kills-known
+				}
+				if since++; stopped > 0 {
+					since = 0
+				}
+				equal := int64(1)
+				for e := range be.Network.Exits {
+					if got, ok := shown[e]; !ok || !slices.Equal(got, want[k%2][e]) {
+						equal = 0
 					}
-					stopped++
-					kernels = append(kernels, int64(ev.Resume.Kernel))
-					next := whole()
-					next.Launch.First, next.Launch.Kernel = ev.Resume.Segment, ev.Resume.Kernel
-					w = next
-				}
-				if stopped == 0 {
-					continue
-				}
-				equal := int64(0)
-				if slices.Equal(want, ev.Report.Results[0].Exits[0].Raw) {
-					equal = 1
 				}
 				for range stopped {
 					same = append(same, equal)
 				}
 			}
 			b.add(Kills, name+" restored", "share", same...)
-			b.add(Kills, name+" at", "kernel", kernels...)
+			b.add(Kills, name+" at", "kernel", at...)
+			b.add(Kills, name+" exits that tell the inputs apart", "exits", apart)
 			return nil
 		})
 		if err != nil {
@@ -616,9 +742,15 @@ func (b *bench) kills(ctx context.Context) error {
 	return nil
 }
 
-// padding is what the network of priority takes alone, and beside best-effort work that is put aside or pads.
+// padding is what the network of priority takes alone, and beside best-effort work that is put aside or pads, and
+// what that keeps of its own pace.
 func (b *bench) padding(ctx context.Context) error {
 	be, rt := b.pair()
+	batch, alone, err := b.fill(ctx, be)
+	if err != nil {
+		return err
+	}
+	b.add(Padding, "best effort alone", "ns", alone)
 	for _, name := range []string{"alone", "reset", "reef"} {
 		mode := name
 		if name == "alone" {
@@ -628,20 +760,23 @@ func (b *bench) padding(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = b.with(ctx, cuda.Config{Mode: m}, 2, func(r *rig) error {
+		err = b.with(ctx, cuda.Config{Mode: m}, batch+1, func(r *rig) error {
 			var ns []int64
+			var began time.Time
+			var span time.Duration
 			runs := func() error {
-				for i := range b.N + 1 {
-					ev, took, err := r.run(ctx, r.work(rt, 1, 1, 1, device.Units{}), nil)
-					if err == nil {
-						err = ev.Err
-					}
+				// The first one makes the streams.
+				if _, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{})); err != nil {
+					return err
+				}
+				began = time.Now()
+				defer func() { span = time.Since(began) }()
+				for enough := b.enough(3); !enough(len(ns)); {
+					took, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{}))
 					if err != nil {
 						return err
 					}
-					if i > 0 { // the first one makes the streams
-						ns = append(ns, took)
-					}
+					ns = append(ns, took)
 				}
 				return nil
 			}
@@ -649,7 +784,7 @@ func (b *bench) padding(ctx context.Context) error {
 			if name == "alone" {
 				err = runs()
 			} else {
-				ended, err = r.behind(ctx, be, runs)
+				ended, err = r.behind(ctx, be, batch, runs)
 			}
 			if err != nil {
 				return err
@@ -661,6 +796,7 @@ func (b *bench) padding(ctx context.Context) error {
 			b.add(Padding, name, "ns", ns...)
 			b.add(Padding, name+" padded", "kernels", int64(c.Padded))
 			b.add(Padding, name+" ended", "launches", int64(ended))
+			b.add(Padding, name+" span", "ns", span.Nanoseconds())
 			return nil
 		})
 		if err != nil {
@@ -696,7 +832,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 		}
 		for _, together := range []int{2, 4} {
 			model := predict.NewModel()
-			for range b.N {
+			for k, enough := 0, b.enough(2); !enough(k); k++ {
 				type one struct {
 					net  *bundle.Bundle
 					took int64

@@ -114,6 +114,7 @@ func TestRun(t *testing.T) {
 	for _, key := range []string{
 		"costs launch", "costs query", "costs signal", "costs switch", "costs partition", "costs decision", "copies 4096 up alone",
 		"copies 16777216 down beside", "padding alone", "padding reset of alone", "padding reef of alone",
+		"padding reef of reset", "padding reset best effort keeps", "padding reef best effort keeps", "preemption best effort batch", "preemption reset capacity=4 unseen",
 		"slowdown together=2 error of learnt", "slowdown together=4 error of static",
 	} {
 		if r, ok := rows[key]; !ok || r.N == 0 {
@@ -123,6 +124,9 @@ func TestRun(t *testing.T) {
 	for _, how := range []string{"killed", "drained"} {
 		if r := rows["kills "+how+" restored"]; r.N < 3 || r.Least != 1 {
 			t.Errorf("launches that were %s: %+v", how, r)
+		}
+		if r := rows["kills "+how+" exits that tell the inputs apart"]; r.N != 1 || r.Least < 1 {
+			t.Errorf("%s: exits that tell the inputs apart: %+v", how, r)
 		}
 	}
 	if seen["gone"] == 0 || seen["began"] == 0 {
@@ -212,7 +216,11 @@ func TestRows(t *testing.T) {
 		{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: []int64{9000, 5000, 7000}},
 		{Part: bench.Copies, Key: "16777216 up alone", Unit: "ns", Runs: []int64{1 << 20}},
 		{Part: bench.Padding, Key: "alone", Unit: "ns", Runs: []int64{100}},
+		{Part: bench.Padding, Key: "reset", Unit: "ns", Runs: []int64{200}},
 		{Part: bench.Padding, Key: "reef", Unit: "ns", Runs: []int64{103}},
+		{Part: bench.Padding, Key: "best effort alone", Unit: "ns", Runs: []int64{50}},
+		{Part: bench.Padding, Key: "reef ended", Unit: "launches", Runs: []int64{3}},
+		{Part: bench.Padding, Key: "reef span", Unit: "ns", Runs: []int64{600}},
 		{Part: bench.Slowdown, Key: "together=2 took", Unit: "ns", Runs: []int64{200, 100}},
 		{Part: bench.Slowdown, Key: "together=2 learnt", Unit: "ns", Runs: []int64{150, 100}},
 	}}
@@ -226,7 +234,7 @@ func TestRows(t *testing.T) {
 	for key, want := range map[string]float64{
 		"partitions size=1 SMs in two partitions": 1, "partitions size=1 SMs in none": 0, "costs launch": 7000,
 		"partitions size=2 SMs in two partitions": 1, "partitions of another size than asked for": 1, "partitions of several units on other SMs than those": 1,
-		"copies 16777216 up alone": 16, "padding reef of alone": 1.03, "slowdown together=2 error of learnt": 0.25,
+		"copies 16777216 up alone": 16, "padding reef of alone": 1.03, "padding reef of reset": 0.515, "padding reef best effort keeps": 0.25, "slowdown together=2 error of learnt": 0.25,
 	} {
 		if v, ok := got[key]; !ok || v != want {
 			t.Errorf("%s is %v, expected %v", key, v, want)
@@ -338,6 +346,53 @@ func TestEarlyEnd(t *testing.T) {
 		if err := (&bench.Raw{Series: []bench.Series{{Part: "p", Key: name, Unit: "ns"}}}).Write(&b); !errors.Is(err, bench.ErrRaw) {
 			t.Errorf("runs of %q are written: %v", name, err)
 		}
+	}
+}
+
+// A part ends by itself once it has a few runs of each thing, and no other is measured than those that are asked for.
+func TestParts(t *testing.T) {
+	path, err := fake.Build(filepath.Join("..", "..", "..", "..", "build", "fakecuda"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	design, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := randnet.New(1, design, randnet.All())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := params.Of("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := f.Params()
+	cfg := bench.Config{Library: path, Networks: []*bundle.Bundle{n.Bundle}, Params: &p, N: 25, Seed: 1, Batches: []int{1}, For: 1, Parts: []string{bench.Copies, bench.Costs, bench.Latency}}
+	raw, err := bench.Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(raw.Made.Parts, []string{bench.Latency, bench.Costs, bench.Copies}) || raw.Made.For != "1ns" {
+		t.Errorf("it was made of %+v", raw.Made)
+	}
+	for _, s := range raw.Series {
+		if want := 10; len(s.Runs) != want && s.Key != "partition" || !slices.Contains(cfg.Parts, s.Part) {
+			t.Errorf("%s %s: %d runs, expected %d", s.Part, s.Key, len(s.Runs), want)
+		}
+	}
+	cfg.Parts, cfg.For = []string{bench.Costs}, 0
+	if raw, err = bench.Run(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range raw.Series {
+		if len(s.Runs) != cfg.N && s.Key != "partition" {
+			t.Errorf("%s %s: %d runs, expected all %d", s.Part, s.Key, len(s.Runs), cfg.N)
+		}
+	}
+	cfg.Parts = []string{"parts"}
+	if raw, err := bench.Run(t.Context(), cfg); !errors.Is(err, device.ErrRequest) || raw != nil || !strings.Contains(err.Error(), "slowdown") {
+		t.Errorf("a part that there is not: %v", err)
 	}
 }
 

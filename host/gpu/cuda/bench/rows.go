@@ -138,13 +138,22 @@ func (r *Raw) Rows() (out []Row) {
 		out = append(out, row(Partitions, size+" SMs in two partitions", "sm", []float64{float64(twice)}),
 			row(Partitions, size+" SMs in none", "sm", []float64{float64(r.Facts.SMs - len(seen[size]))}))
 	}
-	alone := row(Padding, "", "", floats(find(Padding, "alone")))
-	for _, name := range []string{"reset", "reef"} {
-		if v := floats(find(Padding, name)); alone.Median > 0 && len(v) > 0 {
+	// What padding costs the one of priority is its time beside what pads, of that beside what is put aside: either
+	// comes into best-effort work. And what best effort gets for that is the launches that ended, of as many as it would
+	// have done alone.
+	for _, of := range [][2]string{{"reset", "alone"}, {"reef", "alone"}, {"reef", "reset"}} {
+		base := row(Padding, "", "", floats(find(Padding, of[1])))
+		if v := floats(find(Padding, of[0])); base.Median > 0 && len(v) > 0 {
 			for k := range v {
-				v[k] /= alone.Median
+				v[k] /= base.Median
 			}
-			out = append(out, row(Padding, name+" of alone", "share", v))
+			out = append(out, row(Padding, of[0]+" of "+of[1], "share", v))
+		}
+	}
+	for _, name := range []string{"reset", "reef"} {
+		one, ended, span := find(Padding, "best effort alone"), find(Padding, name+" ended"), find(Padding, name+" span")
+		if len(one) == 1 && len(ended) == 1 && len(span) == 1 && span[0] > 0 {
+			out = append(out, row(Padding, name+" best effort keeps", "share", []float64{float64(ended[0]) * float64(one[0]) / float64(span[0])}))
 		}
 	}
 	return out

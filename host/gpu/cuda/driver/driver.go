@@ -54,7 +54,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Nam
 // Undivided tells whether an error says that the GPU cannot be divided: it is too old, or another's part.
 func Undivided(err error) bool {
 	switch CodeOf(err) {
-	case 801, 914, 915:
+	case NotSupported, 914, 915:
 		return true
 	}
 	return false
@@ -67,6 +67,7 @@ const (
 	UnsupportedPTX = 222
 	NotReady       = 600
 	IllegalAddress = 700
+	NotSupported   = 801
 )
 
 // Lost says that nothing works in the context any more, until the primary context is reset: the errors

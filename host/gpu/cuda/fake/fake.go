@@ -128,6 +128,10 @@ type Handles struct {
 	Clear func()
 	// Hold keeps every stream from going on, or lets them.
 	Hold func(on int)
+	// HoldFills keeps what sets words of the device's memory from happening, or lets it.
+	HoldFills func(on int)
+	// Loses has the writes of words in a stream's order say that all is well, and write nothing.
+	Loses func(on int)
 	// Slow has a block wait wherever it looks at its epoch.
 	Slow func(ns int)
 	// Late has the writes of words to other streams' memory come late, by up to ns.
@@ -146,7 +150,7 @@ func Attach(path string) (*Handles, error) {
 	for name, f := range map[string]any{
 		"fake_inject": &h.Inject, "fake_inject_every": &h.InjectEvery, "fake_waiting": &h.Waiting, "fake_version": &h.Version, "fake_env": &h.Env, "fake_gpus": &h.GPUs, "fake_capability": &h.Capability,
 		"fake_faults": &h.faults, "fake_clear": &h.Clear, "fake_forgive": &h.Forgive, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
-		"fake_hold": &h.Hold, "fake_slow": &h.Slow, "fake_late": &h.Late, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
+		"fake_hold": &h.Hold, "fake_hold_fills": &h.HoldFills, "fake_loses": &h.Loses, "fake_slow": &h.Slow, "fake_late": &h.Late, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
 	} {
 		purego.RegisterLibFunc(f, lib, name)
 	}

@@ -343,39 +343,35 @@ func synth(ctx context.Context, root string, env []string, stderr io.Writer, arg
 	return dir, nil
 }
 
-// published is what Vivado reaches with picorv32_axi (TWO_CYCLE_ALU), by the README of picorv32.
-var published = map[string]float64{"k7-2": 2.4, "usp-2": 1.4}
-
 // core holds the tables against a core whose clock is published: none may be more hopeful than Vivado was.
 func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	text, err := os.ReadFile(o.core)
 	if err != nil {
 		return err
 	}
-	const off, on = "TWO_CYCLE_ALU = 0", "TWO_CYCLE_ALU = 1"
-	if !bytes.Contains(text, []byte(off)) || !bytes.Contains(text, []byte("module picorv32_axi ")) {
-		return fmt.Errorf("%s is not the picorv32 that the tables are held against", o.core)
+	if text, err = timing.Core(text); err != nil {
+		return fmt.Errorf("%s: %w", o.core, err)
 	}
 	dir := filepath.Join(o.root, "build", "syn", "core")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	rtl := filepath.Join("build", "syn", "core", "picorv32_axi.sv")
-	if err := os.WriteFile(filepath.Join(o.root, rtl), bytes.ReplaceAll(text, []byte(off), []byte(on)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(o.root, rtl), text, 0o644); err != nil {
 		return err
 	}
 	var errs []error
 	for _, family := range []string{"xc7", "xcup"} {
-		dir, err := synth(ctx, o.root, []string{"SLUICE_RTL=" + rtl}, stderr, "small", "--family", family, "--top", "picorv32_axi")
+		dir, err := synth(ctx, o.root, []string{"SLUICE_RTL=" + rtl}, stderr, "small", "--family", family, "--top", timing.CoreModule)
 		if err != nil {
 			return err
 		}
 		for _, t := range timing.ByFamily(family) {
-			want, ok := published[t.Name]
+			want, ok := timing.Published(t.Name)
 			if !ok {
 				continue
 			}
-			a, err := analyse(filepath.Join(dir, "netlist.json"), "picorv32_axi", t, max(o.paths, 1), false)
+			a, err := analyse(filepath.Join(dir, "netlist.json"), timing.CoreModule, t, max(o.paths, 1), false)
 			if err != nil {
 				return err
 			}

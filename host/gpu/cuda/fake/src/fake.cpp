@@ -427,6 +427,19 @@ extern "C" __attribute__((visibility("default"))) void fake_slow(long ns) {
 static long late_ns;
 extern "C" __attribute__((visibility("default"))) void fake_late(long ns) { __atomic_store_n(&late_ns, ns, __ATOMIC_RELAXED); }
 
+// fake_hold_fills keeps what sets words of the device's memory from happening, and what is behind it, or lets it.
+static std::mutex fills_mu;
+static std::condition_variable fills_cv;
+static bool fills_held;
+extern "C" __attribute__((visibility("default"))) void fake_hold_fills(int on) {
+  std::lock_guard<std::mutex> l(fills_mu);
+  fills_held = on != 0;
+  fills_cv.notify_all();
+}
+// fake_loses has cuStreamWriteValue32 say that all is well, and write nothing.
+static int loses;
+extern "C" __attribute__((visibility("default"))) void fake_loses(int on) { __atomic_store_n(&loses, on, __ATOMIC_RELAXED); }
+
 // ------------------------------------------------------------------ devices and contexts
 API cuInit(unsigned flags) {
   ENTER();
@@ -674,6 +687,10 @@ API cuMemsetD32Async(u64 to, unsigned v, size_t n, Stream *s) {
   CONTEXT;
   NEED(to % 4 == 0 && inside(device_memory, to, 4 * n, my_family()), INVALID_VALUE);
   return copying(s, device_memory, to, nullptr, 0, 4 * n, [=] {
+    {
+      std::unique_lock<std::mutex> l(fills_mu);
+      fills_cv.wait(l, [] { return !fills_held; });
+    }
     for (size_t i = 0; i < n; i++) __atomic_store_n((unsigned *)to + i, v, __ATOMIC_RELEASE);
   });
 }
@@ -688,7 +705,7 @@ API cuStreamWriteValue32_v2(Stream *s, u64 at, unsigned v, unsigned flags) {
       timespec t{0, (long)(draw % (unsigned)ns)};
       nanosleep(&t, nullptr);
     }
-    __atomic_store_n((unsigned *)at, v, __ATOMIC_RELEASE);
+    if (!__atomic_load_n(&loses, __ATOMIC_RELAXED)) __atomic_store_n((unsigned *)at, v, __ATOMIC_RELEASE);
   });
 }
 

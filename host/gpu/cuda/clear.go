@@ -1,0 +1,25 @@
+package cuda
+
+import "github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+
+// cleared is what Clear leaves in each word.
+const cleared = 0xa5a5a5a5
+
+// Clear takes away what launches of before have left in a network's free slots, so that nothing of it is taken for a
+// result. The device must be at rest.
+func (d *Device) Clear(network string) error {
+	return d.ask(func(l *launcher) error {
+		n := l.nets[network]
+		if n == nil {
+			return refuse("network %q is not loaded", network)
+		}
+		for _, slot := range n.free {
+			from, to := int64(slot)*n.b.Slot.Stride, int64(slot+1)*n.b.Slot.Stride
+			from, to = (from+3)/4*4, to/4*4
+			if err := l.lib.Fill(n.slots+driver.Ptr(from), cleared, int(to-from)/4, l.copies); err != nil {
+				return err
+			}
+		}
+		return l.lib.Wait(l.copies)
+	})
+}

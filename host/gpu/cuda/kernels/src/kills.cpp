@@ -91,8 +91,9 @@ struct Pair {
   std::thread a{[this] { serve(0); }}, b{[this] { serve(1); }};
 
   void meet() { // both have ended what came before
-    u32 mine = met.fetch_add(1) / 2;
-    while (met.load() < 2 * (mine + 1)) std::this_thread::yield();
+    const u32 all = 2 * (met.fetch_add(1) / 2 + 1);
+    met.notify_all();
+    for (u32 n = met; n < all; n = met) met.wait(n);
   }
   void serve(u32 me) {
     for (u32 seen = 0;; seen++) {

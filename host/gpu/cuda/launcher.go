@@ -358,7 +358,7 @@ func (l *launcher) close() (first error) {
 	}
 	if l.main != 0 {
 		if first != nil || l.lost != nil {
-			_ = l.lib.Reset(l.dev) // what could not be given back piece by piece
+			_ = l.lib.Reset(l.dev) // what could not be given back piece by piece; where others hold it, it goes with them
 		}
 		note(l.lib.SetCurrent(0))
 		if err := l.lib.Release(l.dev); err != nil {

@@ -150,10 +150,11 @@ const (
 
 // Lib is an opened driver. Its methods may be called from any thread.
 type Lib struct {
-	api  *API
-	path string
-	fake bool
-	fn   [calls]uintptr
+	api    *API
+	path   string
+	handle uintptr // the same of all that open one file
+	fake   bool
+	fn     [calls]uintptr
 }
 
 // Open opens a driver: the first of the API's libraries that there is, where path is empty. A library is
@@ -178,7 +179,7 @@ func Open(api *API, path string) (*Lib, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w (it comes with %s)", api.missing(), err, api.source)
 	}
-	l := &Lib{api: api, path: path}
+	l := &Lib{api: api, path: path, handle: h}
 	for i, name := range api.names {
 		if name == "" {
 			continue
@@ -326,40 +327,6 @@ func (l *Lib) Attribute(d Device, what int) (int, error) {
 	}
 	err := l.do(cuDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), uintptr(what), uintptr(d))
 	return int(v), err
-}
-
-// Retain is the GPU's primary context, which Release gives back. Where an API has none, the GPU itself
-// stands for it, and is reset with the last release of the process.
-func (l *Lib) Retain(d Device) (Context, error) {
-	if l.api.names[cuDevicePrimaryCtxRetain] == "" {
-		held.add(l.path, d, 1)
-		return Context(d) + 1, nil
-	}
-	var c Context
-	err := l.do(cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&c)), uintptr(d))
-	return c, err
-}
-
-// Release gives the primary context back; with the last one all that is in it goes.
-func (l *Lib) Release(d Device) error {
-	if l.api.names[cuDevicePrimaryCtxRelease] == "" {
-		if held.add(l.path, d, -1) > 0 {
-			return nil
-		}
-		return l.Reset(d)
-	}
-	return l.do(cuDevicePrimaryCtxRelease, uintptr(d))
-}
-
-// Reset destroys all that is in the primary context.
-func (l *Lib) Reset(d Device) error {
-	if l.api.names[deviceReset] == "" {
-		return l.do(cuDevicePrimaryCtxReset, uintptr(d))
-	}
-	if err := l.do(setDevice, uintptr(d)); err != nil {
-		return err
-	}
-	return l.do(deviceReset)
 }
 
 // SetCurrent makes a context the thread's; 0: none.

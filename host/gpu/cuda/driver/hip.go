@@ -5,7 +5,6 @@ package driver
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"unsafe"
 )
 
@@ -30,26 +29,6 @@ var HIP = &API{
 		cuFuncGetAttribute: "hipFuncGetAttribute", cuLaunchKernel: "hipModuleLaunchKernel",
 		streamWithCUMask: "hipExtStreamCreateWithCUMask", setDevice: "hipSetDevice", deviceReset: "hipDeviceReset",
 	},
-}
-
-// holds counts who holds a GPU that has no contexts. A reset takes it from all of a process, so the process counts.
-type holds struct {
-	mu sync.Mutex
-	n  map[hold]int
-}
-
-type hold struct {
-	path string
-	dev  Device
-}
-
-var held = holds{n: map[hold]int{}}
-
-func (h *holds) add(path string, d Device, n int) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.n[hold{path, d}] += n
-	return h.n[hold{path, d}]
 }
 
 // ErrMask is wrapped where a mask of CUs would leave a queue with none, or hang it.

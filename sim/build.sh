@@ -72,7 +72,10 @@ fi
 # Packages first: verilator reads files in the order given.
 ordered=()
 for f in "${rtl[@]}"; do if [[ $f == *_pkg.sv ]]; then ordered+=("$f"); fi; done
-for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv ]]; then ordered+=("$f"); fi; done
+for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv && $f != *.o ]]; then ordered+=("$f"); fi; done
+# what a module of SLUICE_RTL calls outside of Verilog
+objects=()
+for f in "${rtl[@]}"; do if [[ $f == *.o ]]; then objects+=("$f"); fi; done
 asserts=(--noassert)
 check=
 if [[ -n ${SLUICE_CHECK:-} ]]; then
@@ -87,7 +90,7 @@ name=$(basename "$config" .yaml)
 out=build/cosim/$name$other$stub$trace$fold$check
 mkdir -p "$out"
 hash=$( (printf '%s\n' "$(verilator --version)" "${params[@]}" "${level[@]}" "${asserts[@]}" "${ordered[@]}"
-  cat "${ordered[@]}" "${sources[@]}" "${headers[@]}" sim/build.sh) | sha256sum | cut -d' ' -f1)
+  cat "${ordered[@]}" "${objects[@]}" "${sources[@]}" "${headers[@]}" sim/build.sh) | sha256sum | cut -d' ' -f1)
 if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$hash" ]]; then
   echo "$out/npu_cosim"
   exit 0
@@ -153,7 +156,7 @@ build() {
     echo "${cxx[*]} -w -I$out -c $out/slow.cpp -o $out/slow.o"
     echo "${cxx[*]} ${ours[*]} -isystem $out -O2 -DN_AXI=$n_axi -DAXI_BYTES=$axi_bytes -c $root/sim/cosim/rtl_kernel.cpp -o $out/rtl_kernel.o"
   } | xargs -P 2 -L 1 env || return
-  "${cxx[@]}" "$out"/*.o "$runtime"/*.o -o "$out/npu_cosim" -pthread ${trace:+-lz} || return
+  "${cxx[@]}" "$out"/*.o "${objects[@]}" "$runtime"/*.o -o "$out/npu_cosim" -pthread ${trace:+-lz} || return
 }
 if ! build >"$out/build.log" 2>&1; then
   tail -n 40 "$out/build.log" >&2

@@ -225,64 +225,115 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 
 # Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
 # one stopped. A part that fails does not keep the others from running; those that failed are named at the end.
-# make nightly PARTS="lockstep cocotb" runs only those.
-# Each part says its CPU time, and its stamp keeps it. What is known of them, in CPU-minutes: test 52, the fuzz-* 80 (two
-# cores for 39 minutes), timing 33 and images 30 at least, strait 15, exports some 8, jellyfish 4, own-boards 3.3, 386 1.8; the
-# READMEs' long commands that are neither Verilator's nor yosys' 5. The whole has not been run at a stretch.
-.PHONY: nightly nightly-parts
-nightly: setup build ## the long checks: everything CI checks, fuzzing, other configurations, the benches' deliberate breaks
-	@SLUICE_PARTS="$(PARTS)" .ci/all $(MAKE) --no-print-directory nightly-parts
+# make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
+# Nightly is what two cores do in an hour or so: all that CI checks, then the parts below, two at a time. What takes a
+# core longer than ten minutes is weekly's, which has nightly's with other numbers too.
+NIGHTLY := bench readme own-boards check-export race soak configs cocotb lockstep faults 386 gpu-killed strait jellyfish gpu fuzz
+WEEKLY := commands mutants hls timing overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
+.PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
+nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (an hour on 2 cores)
+	@SLUICE_PARTS="$(PARTS)" .ci/all nightly $(MAKE) --no-print-directory nightly-parts
 
 nightly-parts:
 	@.ci/once test make --no-print-directory test
+	@$(MAKE) --no-print-directory -j2 --output-sync=target $(NIGHTLY:%=nightly/%)
+
+weekly: setup build ## the longest: deliberate breaks, whole tops, whole networks on the RTL, whole READMEs, kernels anew (a day on 2 cores)
+	@SLUICE_PARTS="$(PARTS)" .ci/all weekly $(MAKE) --no-print-directory -j2 --output-sync=target $(WEEKLY:%=weekly/%)
+
+# What either does, with numbers of its own.
+configs = bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n $(1) --seed $$(date +%s) --oracle 0 --out out/$(@D)/$$c; done'
+lockstep = bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n $(1)'
+gpu-killed = go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills $(1)
+gpu = bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills $(1); go test ./host/experiments/gpus -count 1 -v -run Units -timeout 60m -args -seed $$seed -n $(2)'
+strait-tests = seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n $(1); go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n $(2)
+jellyfish-tests = go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$(date +%s) -n $(1)
+
+nightly/bench:
 	@.ci/once bench make --no-print-directory bench
-	@.ci/once race make --no-print-directory race
-	@.ci/once soak make --no-print-directory soak
-	@.ci/once check-export make --no-print-directory check-export
-	@.ci/once readme go test ./host/readme -count 1 -timeout 12h -run 'Commands|Outputs' -args -nightly
+nightly/readme:
+	@.ci/once readme go test ./host/readme -count 1 -timeout 60m -run Outputs -args -nightly
+nightly/own-boards:
 	@.ci/once own-boards go test ./host/readme -count 1 -timeout 60m -run Stranger -args -nightly
-	@.ci/once configs bash -euc 'for c in tiny small; do sim/build.sh $$c; bin/sluice verify --config $$c --network tiny --n 500 --seed $$(date +%s) --oracle 0 --out out/nightly/$$c; done'
+nightly/check-export:
+	@.ci/once check-export make --no-print-directory check-export
+nightly/race:
+	@.ci/once race make --no-print-directory race
+nightly/soak:
+	@.ci/once soak make --no-print-directory soak
+nightly/configs:
+	@.ci/once configs $(call configs,200)
+nightly/cocotb:
 	@.ci/once cocotb bash -euc 'sim/cocotb/run.sh zc706 tiny --seed $$(date +%s) --n 4; sim/cocotb/run.sh zcu104 v5 --quiet 0 --seed $$(date +%s) --n 6'
-	@.ci/once mutants sim/mutants.sh
-	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
-	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.seed 7
-	@.ci/once cross make --no-print-directory cross SYSTEMS='windows/amd64 windows/arm64 darwin/amd64 darwin/arm64'
-	@.ci/once gpu-killed go test ./host/gpu/cuda -run '^TestKilled$$' -timeout 2h -args -cuda.kills 3000
-	@.ci/once gpu-calls go test ./host/gpu/cuda -run '^TestEveryCallFails$$' -timeout 4h -args -cuda.every
-	@.ci/once fuzz-gpu-offsets bash -euc 'go test ./host/gpu/cuda -run ^$$ -fuzz FuzzReadOffsets -fuzztime 1m'
-	@.ci/once fuzz-gpu-runs bash -euc 'go test ./host/gpu/cuda/bench -run ^$$ -fuzz FuzzRead -fuzztime 1m'
-	@.ci/once overheads hw/syn/overheads.sh
-	@.ci/once timing go run ./hw/syn/cmd/timing -tops -all -only $(TIMED)
-	@.ci/once route make --no-print-directory route
-	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
-	@.ci/once lockstep bash -euc 'seed=$$(date +%s); $$(sim/netlist/build.sh small --lockstep) --seed $$seed --n 200'
-	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/nightly/mobilenetv2'
-	@.ci/once resnet50 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/nightly/resnet50'
-	@.ci/once inceptionv3 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/nightly/inceptionv3'
+nightly/lockstep:
+	@.ci/once lockstep $(call lockstep,40)
+nightly/faults:
 	@.ci/once faults bash -euc 'for c in tiny v5 v7 v8; do sim/build.sh $$c; done; SLUICE_CHECK=1 sim/build.sh v13; bin/sluice faults --config tiny,v5,v7,v8,v13 --checked v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults'
-	@.ci/once validate bash -euc 'for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/nightly/validate.json'
-	@.ci/once bench-npu-full bash -euc 'sim/build.sh zc706; bin/dse bench-npu --config zc706 --batch 1 --full --out out/nightly/bench-npu-full'
+nightly/386:
 	@.ci/once 386 env GOARCH=386 CGO_ENABLED=0 go test ./dse/bundle ./dse/graph ./dse/golden ./host/sched ./host/engine ./host/soft
+nightly/gpu-killed:
+	@.ci/once gpu-killed $(call gpu-killed,1000)
+nightly/strait:
+	@.ci/once strait bash -euc '$(call strait-tests,20000,200)'
+nightly/jellyfish:
+	@.ci/once jellyfish bash -euc '$(call jellyfish-tests,5000)'
+nightly/gpu:
+	@.ci/once gpu $(call gpu,2000,20)
+nightly/fuzz:
+	@.ci/once fuzz .ci/fuzz 10s
+
+weekly/commands:
+	@.ci/once commands go test ./host/readme -count 1 -timeout 12h -run Commands -args -nightly
+weekly/mutants:
+	@.ci/once mutants sim/mutants.sh
+weekly/hls:
+	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
+weekly/timing:
+	@.ci/once timing go run ./hw/syn/cmd/timing -tops -all -only $(TIMED)
+weekly/overheads:
+	@.ci/once overheads hw/syn/overheads.sh
+weekly/route:
+	@.ci/once route make --no-print-directory route
+weekly/resource-fresh:
+	@.ci/once resource-fresh go test ./dse/resource -count 1 -run '^TestStale$$' -args -fresh
+weekly/lockstep-long:
+	@.ci/once lockstep-long $(call lockstep,500)
+weekly/configs-long:
+	@.ci/once configs-long $(call configs,500)
+weekly/gpu-long:
+	@.ci/once gpu-long $(call gpu,10000,100)
+weekly/gpu-killed-long:
+	@.ci/once gpu-killed-long $(call gpu-killed,3000)
+weekly/mobilenetv2:
+	@.ci/once mobilenetv2 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network mobilenetv2 --segments=-1 --out out/weekly/mobilenetv2'
+weekly/resnet50:
+	@.ci/once resnet50 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network resnet50 --segments=-1 --out out/weekly/resnet50'
+weekly/inceptionv3:
+	@.ci/once inceptionv3 bash -euc 'sim/build.sh mid; bin/sluice verify --config mid --network inceptionv3 --segments=-1 --out out/weekly/inceptionv3'
+weekly/validate:
+	@.ci/once validate bash -euc 'for c in run mid zc706; do sim/build.sh $$c --stub; done; bin/dse validate --seed $$(date +%s) --out out/weekly/validate.json'
+weekly/bench-npu-full:
+	@.ci/once bench-npu-full bash -euc 'sim/build.sh zc706; bin/dse bench-npu --config zc706 --batch 1 --full --out out/weekly/bench-npu-full'
+weekly/exports:
 	@.ci/once exports bash -euc 'go test ./dse/zoo -count 1 -run ^TestExports$$ -timeout 60m -args -full'
-	@.ci/once fuzz-onnx bash -euc 'go test ./dse/onnx -run ^$$ -fuzz FuzzImport -fuzztime 5m -fuzzminimizetime 20x'
-	@.ci/once fuzz-bundle bash -euc 'go test ./dse/bundle -run ^$$ -fuzz FuzzRead -fuzztime 5m -fuzzminimizetime 20x'
-	@.ci/once fuzz-fields bash -euc 'go test ./dse/bundle -run ^$$ -fuzz FuzzFields -fuzztime 5m -fuzzminimizetime 20x'
-	@.ci/once fuzz-npu bash -euc 'go test ./host/npu -run ^$$ -fuzz FuzzLoad -fuzztime 2m -fuzzminimizetime 20x'
-	@.ci/once fuzz-counted bash -euc 'go test ./dse/counted -run ^$$ -fuzz FuzzRead -fuzztime 1m'
-	@.ci/once fuzz-timing bash -euc 'go test ./hw/syn/timing -run ^$$ -fuzz FuzzRead -fuzztime 1m'
-	@.ci/once images bash -euc 'for b in zc706 zcu104; do boards/image/check.sh $$b --fresh; done'
-	@.ci/once fuzz-kit bash -euc 'go test ./host/kit -run ^$$ -fuzz FuzzParse -fuzztime 1m'
+weekly/cross:
+	@.ci/once cross make --no-print-directory cross SYSTEMS='windows/amd64 windows/arm64 darwin/amd64 darwin/arm64'
+weekly/arm:
 	@.ci/once arm make --no-print-directory test-arm EMULATED=
-	@.ci/once fuzz-bitstreams bash -euc 'for f in ParseBit ParseManifest; do go test ./bitstreams -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
-	@.ci/once fuzz-capture bash -euc 'go test ./host/bandwidth/capture -run ^$$ -fuzz FuzzRead -fuzztime 2m -fuzzminimizetime 20x'
-	@.ci/once gpu bash -euc 'seed=$$(date +%s); go test ./host/gpu -count 1 -v -run "Restored|Broken" -timeout 60m -args -seed $$seed -kills 10000; go test ./host/experiments/gpus -count 1 -v -run Units -timeout 60m -args -seed $$seed -n 100; go test ./host/gpu/kernel -run ^$$ -fuzz FuzzReadCSV -fuzztime 1m'
-	@.ci/once bench-gpu bash -euc 'bin/sluice bench reef --time 200ms --vary --out out/nightly/bench-reef; bin/sluice bench seeb --time 10s --vary --out out/nightly/bench-seeb'
-	@.ci/once fuzz-links bash -euc 'go test ./host/links -run ^$$ -fuzz FuzzRead -fuzztime 1m'
-	@.ci/once fuzz-clients bash -euc 'go test ./host/ingest -run ^$$ -fuzz FuzzFrames -fuzztime 1m; go test ./host/jellyfish -run ^$$ -fuzz FuzzReadZoo -fuzztime 1m; go test ./host/experiments/edge -run ^$$ -fuzz FuzzClients -fuzztime 1m'
-	@.ci/once fuzz-predict bash -euc 'go test ./host/predict -run ^$$ -fuzz FuzzLoad -fuzztime 1m -fuzzminimizetime 20x'
-	@.ci/once strait bash -euc 'seed=$$(date +%s); go test ./host/predict -args -seed $$seed -n 100000; go test ./host/sched -run Meet -args -strait.seed $$seed -strait.n 1000; bin/sluice bench strait --vary --time 700ms --out out/nightly/strait; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/nightly/compose'
-	@.ci/once jellyfish bash -euc 'seed=$$(date +%s); go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$seed -n 20000; bin/sluice bench jellyfish --vary --time 10s --instances 1 --out out/nightly/jellyfish'
-	@.ci/once fuzz-load bash -euc 'for f in Process Arrivals DISB AzureLLM AzureFunctions AzureMinutes Alibaba; do go test ./host/load -run ^$$ -fuzz Fuzz$$f\$$ -fuzztime 1m; done'
+weekly/images:
+	@.ci/once images bash -euc 'for b in zc706 zcu104; do boards/image/check.sh $$b --fresh; done'
+weekly/gpu-kills:
+	@.ci/once gpu-kills go test ./host/gpu/cuda/kernels -timeout 2h -args -kills.n 1000000 -kills.seed 7
+weekly/gpu-calls:
+	@.ci/once gpu-calls go test ./host/gpu/cuda -run '^TestEveryCallFails$$' -timeout 4h -args -cuda.every
+weekly/bench-gpu:
+	@.ci/once bench-gpu bash -euc 'bin/sluice bench reef --time 200ms --vary --out out/weekly/bench-reef; bin/sluice bench seeb --time 10s --vary --out out/weekly/bench-seeb'
+weekly/strait-long:
+	@.ci/once strait-long bash -euc '$(call strait-tests,100000,1000); bin/sluice bench strait --vary --time 700ms --out out/weekly/strait; bin/sluice bench compose --seeds 1,2,3,4,5 --out out/weekly/compose'
+weekly/jellyfish-long:
+	@.ci/once jellyfish-long bash -euc '$(call jellyfish-tests,20000); bin/sluice bench jellyfish --vary --time 10s --instances 1 --out out/weekly/jellyfish'
+weekly/fuzz-long:
+	@.ci/once fuzz-long .ci/fuzz 3m
 
 # CNNs of torchvision and timm, compiled and held to onnxruntime on photographs (dse/zoo/thirty.py).
 ZOO30 := $(BUILD)/zoo30

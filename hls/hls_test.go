@@ -124,7 +124,7 @@ func TestBreaks(t *testing.T) {
 	}
 	list := slices.Concat(breaks, requests)
 	if testing.Short() || os.Getenv("SLUICE_ALL") == "" {
-		list = []struct{ name, file, old, new, want string }{breaks[1], requests[0]} // all of them nightly
+		list = []struct{ name, file, old, new, want string }{breaks[1], requests[0]} // all of them weekly
 	}
 	for _, b := range list {
 		t.Run(b.name, func(t *testing.T) {

@@ -30,7 +30,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// full takes every network at its own size, and all to onnxruntime (make nightly: minutes, and memory
+// full takes every network at its own size, and all to onnxruntime (make weekly: minutes, and memory
 // for VGG-19's weights several times over).
 var full = flag.Bool("full", false, "every exported network at its own size, and against onnxruntime")
 

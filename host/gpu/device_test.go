@@ -99,7 +99,7 @@ func mode(t testing.TB, name string) gpu.Mode {
 	return m
 }
 
-// killsFlag is how many kernels are stopped under each mode; nightly asks for 10,000.
+// killsFlag is how many kernels are stopped under each mode; nightly asks for 2,000, weekly for 10,000.
 var (
 	killsFlag = flag.Int("kills", 600, "kernels to be stopped under each mode")
 	seedFlag  = flag.Uint64("seed", 1, "of the random launches")

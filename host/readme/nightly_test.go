@@ -53,7 +53,7 @@ func TestJobOfParts(t *testing.T) {
 		{"good absent", "nightly: there is no part absent", "all ended well", 2},
 		{"worse", "nightly: 1 of 1 failed: worse", "outer", 1},
 	} {
-		out, code := job(c.only, ".ci/all", "make", "--no-print-directory", "parts")
+		out, code := job(c.only, ".ci/all", "nightly", "make", "--no-print-directory", "parts")
 		if code != c.code || !strings.Contains(out, c.want) || strings.Contains(out, c.not) {
 			t.Errorf("parts %q: status %d, want %d; expected %q and not %q in\n%s", c.only, code, c.code, c.want, c.not, out)
 		}
@@ -61,7 +61,7 @@ func TestJobOfParts(t *testing.T) {
 	if out, code := job("", ".ci/once", "bad", "false"); code != 1 {
 		t.Errorf("a part alone that fails ends with %d: %s", code, out)
 	}
-	if out, code := job("", ".ci/all", "false"); code != 1 || !strings.Contains(out, "ended before its last part") {
+	if out, code := job("", ".ci/all", "nightly", "false"); code != 1 || !strings.Contains(out, "ended before its last part") {
 		t.Errorf("a job that breaks off ends with %d: %s", code, out)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 )
 
-// nightly runs the long commands too (make nightly: hours).
+// nightly runs the long commands too (make weekly: hours), and outputs (make nightly).
 var nightly = flag.Bool("nightly", false, "run the READMEs' long commands too")
 
 // TestMain builds both programs where they find the repository's own builds: below its root.
@@ -91,7 +91,7 @@ func sameHash(ts *testscript.TestScript, neg bool, files []string) {
 	}
 }
 
-// make nightly runs what commands.txt leaves to it: every test here that has a long part.
+// make nightly or weekly run what commands.txt leaves to them: every test here that has a long part.
 func TestNightlyRuns(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -110,7 +110,7 @@ func TestNightlyRuns(t *testing.T) {
 			}
 		}
 		if !found {
-			t.Errorf("make nightly does not run %s -nightly", test)
+			t.Errorf("neither make nightly nor make weekly runs %s -nightly", test)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestNightlyRuns(t *testing.T) {
 // How a command of a README is run.
 const (
 	classRun     = "run"     // in make test
-	classNightly = "nightly" // in make nightly: what commands.txt does not name
+	classNightly = "nightly" // in make weekly: what commands.txt does not name
 	classMake    = "make"    // by name, as make test and make nightly themselves are
 	classGiven   = "given"   // needs what only a reader has: only its flags are looked at
 )

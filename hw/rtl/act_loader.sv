@@ -93,13 +93,14 @@ module act_loader #(
 
   logic [3:0]  nb;
   logic [15:0] nr, nr_q, step_rows, step_rows_q;
-  logic        last_i, last_j, last_tile_rows, last_b, few, last_c;
+  logic        last_i, last_j, last_tile_rows, last_b, few, last_c, last_rows_q, last_b_q, last_c_q;
   logic [15:0] tc, c0_q;
-  logic        row_in, whole_row;
+  logic        row_in, whole_row, whole_row_q;
   logic [34:0] row_start, row_start_q, run_off;  // in the image no offset is negative, and the sum is not cut
   logic [AW-1:0] row_addr_q, run_addr;
   logic [2:0]  i_slot;
-  logic [23:0] run_elems, run_words;
+  logic [23:0] run_elems_q, run_words;
+  logic signed [35:0] last_off_q;  // where in a slot a run may begin at the latest
   logic [OW-1:0] run_skip;
   logic        meta_ready, run_go, out_of_slot;
 
@@ -126,12 +127,11 @@ module act_loader #(
 
   assign row_start = 35'(d.in_offset) + {1'b0, row_off_q};
   assign run_off = row_start_q + 35'(pix_off_q);
-  assign run_elems = whole_row ? d.in_row : 24'(d.in_c);
   assign run_addr = row_addr_q + AW'(pix_off_q);
   assign i_slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
   assign run_skip = run_addr[OW:1];
-  assign run_words = run_elems + 24'(run_skip);
-  assign out_of_slot = run_off + 35'({run_elems, 1'b0}) > 35'(slot_stride_i);
+  assign run_words = run_elems_q + 24'(run_skip);
+  assign out_of_slot = $signed({1'b0, run_off}) > last_off_q;
   assign run_go = state_q == StRun && meta_ready && !out_of_slot;
 
   assign req_valid_o = run_go;
@@ -150,7 +150,7 @@ module act_loader #(
   logic [OW-1:0] m_skip;
   logic          null_row, last_pix;
   assign null_row = state_q == StRow && !row_in;
-  assign last_pix = whole_row || (pix_q + 16'd1 == d.in_w);
+  assign last_pix = whole_row_q || (pix_q + 16'd1 == d.in_w);
   assign meta_ready = run_meta_ready && place_ready;
   assign run_push = run_go && req_ready_i;
   fifo #(.WIDTH(MW), .DEPTH(64)) u_meta (
@@ -158,7 +158,7 @@ module act_loader #(
     .rst_ni,
     .valid_i(run_push),
     .ready_o(run_meta_ready),
-    .wdata_i({two ? group_q : half_q, last_pix, dst_p_q[EW-1:0], run_elems, run_skip}),
+    .wdata_i({two ? group_q : half_q, last_pix, dst_p_q[EW-1:0], run_elems_q, run_skip}),
     .valid_o(meta_unused),
     .ready_i(meta_pop),
     .rdata_o({m_half, m_done, m_dst, m_elems, m_skip})
@@ -223,6 +223,17 @@ module act_loader #(
         else if (place_pop && {place_group, place_half} == 2'(h)) avail_q[h] <= avail_q[h] + 16'd1;
       end
     end
+  end
+
+  // What a run is does not change within a layer, nor which tile is the last within one. They stand here two cycles
+  // behind what they come from: rows begin, and tiles end, later than that.
+  always_ff @(posedge clk_i) begin
+    last_rows_q <= last_tile_rows;
+    last_b_q <= last_b;
+    last_c_q <= last_c;
+    whole_row_q <= whole_row;
+    run_elems_q <= whole_row ? d.in_row : 24'(d.in_c);
+    last_off_q <= $signed({4'b0, slot_stride_i}) - $signed({11'b0, run_elems_q, 1'b0});
   end
 
   always_ff @(posedge clk_i) begin
@@ -339,13 +350,13 @@ module act_loader #(
           end
         end
         StAdvance: begin  // to the next tile; where K_H < S_H its first row is still ahead
-          if (last_tile_rows) begin
+          if (last_rows_q) begin
             half_q <= !half_q;
             oh0_q <= '0;
-            b0_q <= last_b ? '0 : b0_q + nb;
-            if (last_b) c0_q <= c0_q + tc;
-            state_q <= (last_b && last_c) ? StIdle : StBarrier;
-            if (last_b && last_c) layer_no_q <= layer_no_q + 9'd1;
+            b0_q <= last_b_q ? '0 : b0_q + nb;
+            if (last_b_q) c0_q <= c0_q + tc;
+            state_q <= (last_b_q && last_c_q) ? StIdle : StBarrier;
+            if (last_b_q && last_c_q) layer_no_q <= layer_no_q + 9'd1;
           end else if (next_known_q || j_q == step_rows_q) begin
             half_q <= !half_q;
             oh0_q <= oh0_q + nr_q;

@@ -70,10 +70,13 @@ module axi_read #(
   if (MAX_OUT < 2 || MAX_OUT > 64 || (1 << OW) != MAX_OUT)
     $error("axi_read: MAX_OUT must be a power of two, 2..64");
 
-  // Requests being split, one a client. Addresses count beats.
-  logic [N-1:0]     pend_q;
-  logic [39-LB:0]   addr_q [N];
-  logic [15:0]      beats_q[N];
+  // Requests being split, one a client, and the next burst of each; addresses count beats. What that burst is
+  // stands in registers before a client is chosen: ready is a gate behind the choice, no arithmetic.
+  logic [N-1:0]     pend_q, last_q, last_d, fresh;  // a request's last burst; a new request's first is worked out
+  logic [39-LB:0]   addr_q [N], addr_d [N];
+  logic [15:0]      beats_q[N], beats_d[N];
+  logic [12:0]      page_q [N], page_d [N];         // beats to the page's end
+  logic [8:0]       cut_q  [N], cut_d  [N];         // those, at most MAX_BURST
 
   // Round robin: of the pending clients of the highest level the first at or after the pointer, in cyclic
   // order.
@@ -87,27 +90,30 @@ module axi_read #(
   fairest #(.N(N), .W(3)) u_turn (.load_i(load), .turn_i(ptr_q), .sel_o(sel_one), .port_o(sel));
   assign sel_any = |pend_q;
 
-  // The next burst of every client, worked out while one is chosen; then that of the one chosen.
-  logic [8:0]     cut[N];     // beats to the page's end, at most MAX_BURST
-  logic [N-1:0]   one_last;
+  always_comb begin
+    for (int c = 0; c < N; c++) begin
+      fresh[c] = !pend_q[c] || last_q[c];
+      addr_d[c] = fresh[c] ? req_addr_i[c*40+LB+:40-LB] : addr_q[c] + (40 - LB)'(cut_q[c]);
+      beats_d[c] = fresh[c] ? req_beats_i[c*16+:16] : beats_q[c] - 16'(cut_q[c]);
+      if (fresh[c]) page_d[c] = 13'(PAGE_BEATS) - 13'(req_addr_i[c*40+LB+:12-LB]);
+      else page_d[c] = (page_q[c] <= 13'(MAX_BURST)) ? 13'(PAGE_BEATS) : page_q[c] - 13'(MAX_BURST);
+      cut_d[c] = (page_d[c] < 13'(MAX_BURST)) ? 9'(page_d[c]) : 9'(MAX_BURST);
+      last_d[c] = !CUT || (beats_d[c] <= 16'(MAX_BURST) && beats_d[c] <= 16'(page_d[c]));
+    end
+  end
+
   logic [39-LB:0] cur_addr;
   logic [8:0]     len;
   logic           len_last;
   always_comb begin
-    for (int c = 0; c < N; c++) begin
-      cut[c] = 9'(MAX_BURST);
-      if (13'(addr_q[c][11-LB:0]) + 13'(MAX_BURST) > 13'(PAGE_BEATS))
-        cut[c] = 9'(13'(PAGE_BEATS) - 13'(addr_q[c][11-LB:0]));
-      one_last[c] = !CUT || (beats_q[c][15:9] == '0 && beats_q[c][8:0] <= cut[c]);
-    end
     cur_addr = '0;
     len = '0;
     for (int c = 0; c < N; c++) begin
       cur_addr = cur_addr | (sel_one[c] ? addr_q[c] : '0);
-      len = len | (sel_one[c] ? (one_last[c] ? beats_q[c][8:0] : cut[c]) : '0);
+      len = len | (sel_one[c] ? (last_q[c] ? beats_q[c][8:0] : cut_q[c]) : '0);
     end
   end
-  assign len_last = (sel_one & one_last) != '0;
+  assign len_last = (sel_one & last_q) != '0;
 
   logic [1:0]     epoch_q, free;
   logic           free_any, move;
@@ -121,17 +127,17 @@ module axi_read #(
 
   always_comb begin
     for (int c = 0; c < N; c++)
-      req_ready_o[c] = !flush_i && (!pend_q[c] || (grant && sel_one[c] && one_last[c]));
+      req_ready_o[c] = !flush_i && (!pend_q[c] || (grant && sel_one[c] && last_q[c]));
   end
 
   always_ff @(posedge clk_i) begin
     for (int c = 0; c < N; c++) begin
-      if (req_valid_i[c] && req_ready_o[c]) begin
-        addr_q[c]  <= req_addr_i[c*40+LB+:40-LB];
-        beats_q[c] <= req_beats_i[c*16+:16];
-      end else if (grant && sel_one[c]) begin  // behind the last one: of no use, and harmless
-        addr_q[c]  <= addr_q[c] + (40 - LB)'(cut[c]);
-        beats_q[c] <= beats_q[c] - 16'(cut[c]);
+      if (!pend_q[c] || (grant && sel_one[c])) begin  // what nobody asks for is of no use, and harmless
+        addr_q[c]  <= addr_d[c];
+        beats_q[c] <= beats_d[c];
+        page_q[c]  <= page_d[c];
+        cut_q[c]   <= cut_d[c];
+        last_q[c]  <= last_d[c];
       end
     end
     if (!rst_ni || flush_i) begin
@@ -139,7 +145,7 @@ module axi_read #(
     end else begin
       for (int c = 0; c < N; c++) begin
         if (req_valid_i[c] && req_ready_o[c]) pend_q[c] <= 1'b1;
-        else if (grant && sel_one[c] && one_last[c]) pend_q[c] <= 1'b0;
+        else if (grant && sel_one[c] && last_q[c]) pend_q[c] <= 1'b0;
       end
     end
     if (!rst_ni || flush_i || idle_o) ptr_q <= '0;

@@ -383,7 +383,7 @@ module npu_regs #(
 
   // ---- writes: a bit changes where its byte is strobed, which is its clock enable
   logic [31:0] strobes, set;
-  logic        is_ctrl, ctrl_start, ctrl_reset, ctrl_clear, write_ok, we;
+  logic        is_ctrl, ctrl_start, ctrl_reset, ctrl_clear, ctrl_ok, ctrl_go, reg_ok, write_ok, we;
 
   assign strobes = {{8{wstrb_q[3]}}, {8{wstrb_q[2]}}, {8{wstrb_q[1]}}, {8{wstrb_q[0]}}};
   assign set = wdata_q & strobes;
@@ -393,15 +393,17 @@ module npu_regs #(
   assign ctrl_clear = set[abi_pkg::REG_CTRL_CLEAR_COUNTERS_LSB];
 
   always_comb begin
-    write_ok = hit && writable && (busy_ok || !busy) && (set & ~mask) == '0;
-    if (is_ctrl) begin
-      if (ctrl_start && (busy || ctrl_reset || ctrl_clear)) write_ok = 1'b0;
-      if (ctrl_clear && busy) write_ok = 1'b0;
-    end
-    if (addr == abi_pkg::REG_FBCB_DATA && wstrb_q != 4'hF) write_ok = 1'b0;
+    // what commands ask is asked apart: it reaches what a start changes, without waiting for the address' mask
+    ctrl_ok = (abi_pkg::REG_CTRL_BUSY_OK || !busy) && (set & ~abi_pkg::REG_CTRL_MASK) == '0;
+    if (ctrl_start && (busy || ctrl_reset || ctrl_clear)) ctrl_ok = 1'b0;
+    if (ctrl_clear && busy) ctrl_ok = 1'b0;
+    reg_ok = hit && writable && (busy_ok || !busy) && (set & ~mask) == '0;
+    if (addr == abi_pkg::REG_FBCB_DATA && wstrb_q != 4'hF) reg_ok = 1'b0;
+    write_ok = is_ctrl ? ctrl_ok : reg_ok;
   end
 
-  assign we = do_write_q && write_ok;
+  assign we = do_write_q && reg_ok;
+  assign ctrl_go = do_write_q && is_ctrl && ctrl_ok;
 
   always_ff @(posedge clk_i) begin
     if (do_write_q) bresp_o <= write_ok ? RespOkay : RespRefused;
@@ -469,8 +471,8 @@ module npu_regs #(
 
   // ---- commands, ends, interrupts
   logic start_d, done, ended, clear;
-  assign start_d = we && is_ctrl && ctrl_start;
-  assign clear = we && is_ctrl && ctrl_clear;
+  assign start_d = ctrl_go && ctrl_start;
+  assign clear = ctrl_go && ctrl_clear;
   assign done = done_i && !error_i;
   assign ended = done_i || error_i;
 
@@ -487,7 +489,7 @@ module npu_regs #(
       error_addr_q <= '0;
     end else begin
       start_q <= start_d;
-      soft_reset_q <= we && is_ctrl && ctrl_reset;
+      soft_reset_q <= ctrl_go && ctrl_reset;
       fbcb_we_q <= we && addr == abi_pkg::REG_FBCB_DATA;
       if (start_d) pending_q <= 1'b1;
       else if (busy_i || ended) pending_q <= 1'b0;

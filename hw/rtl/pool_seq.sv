@@ -67,8 +67,10 @@ module pool_seq #(
   assign next_f = layer_fbcb_i;
   assign start_d = next_f.keep_in && !start_q;
 
-  logic [3:0]         b0_q, nb, i_q;
-  logic [15:0]        oh0_q, nr, nr_q, step_rows, step_rows_q, n_j, r_q, ow_q, c0_q, rest_c;
+  logic [3:0]         b0_q, nb, nb_q, i_q;
+  logic [15:0]        oh0_q, nr, nr_q, step_rows, step_rows_q, n_j, c0_q, rest_c;
+  logic [15:0]        r_q;            // rows of the tile, and samples i_q, count from one
+  logic [15:0]        ow_left_q;      // results of the row behind this one
   logic [7:0]         kh_q, kw_q;
   logic               half_q;
   logic signed [17:0] ih_tile_q, ih_row_q, ih_q, iw_col_q, iw_q;
@@ -106,15 +108,13 @@ module pool_seq #(
   assign col_step = cols_q ? $signed({10'b0, d.in_c}) : $signed({2'b0, d.step_col});
 
   logic emit;
-  logic last_kw, last_kh, last_cg, last_ow, last_r, last_i, last_t, last_b;
+  logic last_kw, last_kh, last_cg, last_ow, last_r, last_i, last_t_q, last_b_q;
   assign last_kw = cols_q || kw_q + 8'd1 == d.k_w;
   assign last_kh = kh_q + 8'd1 == d.k_h;
   assign last_cg = rest_c <= 16'(NB);
-  assign last_ow = emit && ow_q + 16'd1 == d.out_w;
-  assign last_r = r_q + 16'd1 == nr_q;
-  assign last_i = i_q + 4'd1 == nb;
-  assign last_t = oh0_q + nr_q == d.out_h;
-  assign last_b = b0_q + nb == b_act_i;
+  assign last_ow = emit && ow_left_q == '0;
+  assign last_r = r_q == nr_q;
+  assign last_i = i_q == nb_q;
 
   logic first_tap, last_tap, row_in, col_in, tap_in, act_ok, go, end_tile;
   logic [15:0] avail;
@@ -204,11 +204,14 @@ module pool_seq #(
         end
         StTile: begin
           nr_q <= nr;
+          nb_q <= nb;
+          last_t_q <= 17'(oh0_q) + 17'(f.tile_rows) >= 17'(d.out_h);
+          last_b_q <= {1'b0, b0_q} + {1'b0, f.tile_b} >= {1'b0, b_act_i};
           step_rows_q <= step_rows;
           skip_q <= lead_q;
-          i_q <= '0;
-          r_q <= '0;
-          ow_q <= '0;
+          i_q <= 4'd1;
+          r_q <= 16'd1;
+          ow_left_q <= d.out_w - 16'd1;
           c0_q <= '0;
           kh_q <= '0;
           kw_q <= '0;
@@ -250,7 +253,7 @@ module pool_seq #(
                 c0_q <= c0_q + 16'(NB);
                 if (last_cg) begin
                   c0_q <= '0;
-                  ow_q <= ow_q + 16'(emit);
+                  ow_left_q <= ow_left_q - 16'(emit);
                   skip_q <= emit ? gap_q : skip_q - 2'd1;
                   beside_q <= {beside_q[0], col_in};
                   iw_col_q <= iw_col_q + iw_step;
@@ -258,7 +261,7 @@ module pool_seq #(
                   col_q <= col_q + col_step;
                   tap_q <= col_q + col_step;
                   if (last_ow) begin
-                    ow_q <= '0;
+                    ow_left_q <= d.out_w - 16'd1;
                     skip_q <= lead_q;
                     iw_col_q <= -$signed({10'b0, d.pad_l});
                     iw_q <= -$signed({10'b0, d.pad_l});
@@ -272,7 +275,7 @@ module pool_seq #(
                     row_place_q <= row_place_q + 16'(d.s_h);
                     place_q <= row_place_q + 16'(d.s_h);
                     if (last_r) begin
-                      r_q <= '0;
+                      r_q <= 16'd1;
                       i_q <= i_q + 4'd1;
                       ih_row_q <= ih_tile_q;
                       ih_q <= ih_tile_q;
@@ -287,10 +290,10 @@ module pool_seq #(
                         oh0_q <= oh0_q + nr_q;
                         ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows_q});
                         state_q <= StTile;
-                        if (last_t) begin
+                        if (last_t_q) begin
                           oh0_q <= '0;
-                          b0_q <= b0_q + nb;
-                          if (last_b) state_q <= StIdle;
+                          b0_q <= b0_q + nb_q;
+                          if (last_b_q) state_q <= StIdle;
                         end
                       end
                     end

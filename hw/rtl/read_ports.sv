@@ -7,7 +7,8 @@
 //
 // The order over all clients is that of the requests' stripes: the highest level first, round robin
 // among equals; whenever everything is
-// idle the turns begin anew, so that a run does not depend on the one before. With one port clients
+// idle the turns begin anew, so that a run does not depend on the one before. Whose turn it is and which port has
+// most room is decided a cycle ahead, for a stripe granted in this cycle and for none. With one port clients
 // share it directly.
 //
 // Flush: hold flush_i until idle_o (axi_read says how late answers are dealt with).
@@ -81,15 +82,16 @@ module read_ports #(
     logic [N-1:0]    pend, cut_ready, cut_last;
     logic [N*(AW-LB)-1:0] cut_addr;
     logic [N*(SB+1)-1:0]  cut_len;
-    logic [CB-1:0]   ptr_q, sel;
-    logic [N-1:0]    sel_one;               // sel, a bit a client
-    logic [N*3-1:0]  load;
     logic            grant, last;
     logic [AW-LB-1:0] cur_addr;
     logic [SB:0]     len;
-    logic [PB-1:0]   turn_q, ask;           // the port that goes first among equals, and the next one's
-    logic [N_AXI-1:0] p_sel, p_ready, p_idle, p_room;
+    logic [CB-1:0]   ptr_q, sel;            // who goes first among equals; whose stripe is next
+    logic [N-1:0]    one_q;                 // sel, a bit a client
+    logic [PB-1:0]   turn_q, ask;           // the port that goes first among equals; the next stripe's
+    logic [N_AXI-1:0] p_sel_q;              // ask, a bit a port
+    logic [N_AXI-1:0] p_ready, p_idle, take_q;
     logic [N_AXI*(DB+1)-1:0] room_q;        // wide beats that a port's queue has unpromised
+    logic            fits;                  // the next stripe in its port's queue
     logic            order_ready, order_valid, order_pop;
 
     for (genvar c = 0; c < N; c++) begin : gen_cut
@@ -101,7 +103,7 @@ module read_ports #(
         .addr_i (req_addr_i[c*AW+LB+:AW-LB]),
         .words_i(req_beats_i[c*16+:16]),
         .valid_o(pend[c]),
-        .take_i (grant && sel_one[c]),
+        .take_i (grant && one_q[c]),
         .addr_o (cut_addr[c*(AW-LB)+:AW-LB]),
         .len_o  (cut_len[c*(SB+1)+:SB+1]),
         .last_o (cut_last[c])
@@ -109,64 +111,100 @@ module read_ports #(
       assign req_ready_o[c] = !flush_i && cut_ready[c];
     end
 
-    // The port with most room. Whether a client's stripe fits a port is asked for all of them side by side.
-    fairest #(.N(N_AXI), .W(DB + 1)) u_port (
-      .load_i(~room_q), .turn_i(turn_q), .sel_o(p_sel), .port_o(ask)
-    );
+    // Whether a client's stripe fits a port is asked for all of them side by side.
     always_comb begin
-      p_room = '0;
-      for (int unsigned p = 0; p < N_AXI; p++) begin
-        for (int unsigned c = 0; c < N; c++) begin
-          if (sel_one[c] && room_q[p*(DB+1)+:DB+1] >= (DB + 1)'(cut_len[c*(SB+1)+:SB+1])) p_room[p] = 1'b1;
-        end
-      end
-    end
-    // Of those of the highest level the first at or after the pointer, in cyclic order.
-    always_comb begin
-      for (int unsigned c = 0; c < N; c++) load[c*3+:3] = {!pend[c], ~level_i[c*2+:2]};
-    end
-    fairest #(.N(N), .W(3)) u_turn (.load_i(load), .turn_i(ptr_q), .sel_o(sel_one), .port_o(sel));
-    always_comb begin
+      sel = '0;
       cur_addr = '0;
       len = '0;
+      fits = 1'b0;
+      ask = '0;
       for (int unsigned c = 0; c < N; c++) begin
-        cur_addr = cur_addr | (sel_one[c] ? cut_addr[c*(AW-LB)+:AW-LB] : '0);
-        len = len | (sel_one[c] ? cut_len[c*(SB+1)+:SB+1] : '0);
+        sel = sel | (one_q[c] ? CB'(c) : '0);
+        cur_addr = cur_addr | (one_q[c] ? cut_addr[c*(AW-LB)+:AW-LB] : '0);
+        len = len | (one_q[c] ? cut_len[c*(SB+1)+:SB+1] : '0);
+        for (int unsigned p = 0; p < N_AXI; p++) begin
+          if (one_q[c] && p_sel_q[p] && room_q[p*(DB+1)+:DB+1] >= (DB + 1)'(cut_len[c*(SB+1)+:SB+1])) fits = 1'b1;
+        end
       end
+      for (int unsigned p = 0; p < N_AXI; p++) ask = ask | (p_sel_q[p] ? PB'(p) : '0);
     end
-    assign last = (sel_one & cut_last) != '0;
-    assign grant = pend != '0 && !flush_i && order_ready && (p_sel & p_ready & p_room) != '0;
+    assign last = (one_q & cut_last) != '0;
+    assign grant = (one_q & pend) != '0 && !flush_i && order_ready && (p_sel_q & p_ready) != '0 && fits;
+
+    // ---- the next cycle's client and port, [0] where nothing is granted in this one and [1] where something is: of the
+    // clients of the highest level the first at or after the pointer, in cyclic order; of the ports that with most room
+    logic [CB-1:0] ptr[2];
+    logic [PB-1:0] turn[2];
+    logic [N-1:0]  one[2];
+    logic [N_AXI-1:0] p_sel[2];
+    assign ptr[0] = idle_o ? '0 : ptr_q;
+    assign ptr[1] = (sel == CB'(N - 1)) ? '0 : sel + 1'b1;
+    assign turn[0] = idle_o ? '0 : turn_q;
+    assign turn[1] = (ask == PB'(N_AXI - 1)) ? '0 : ask + 1'b1;
+    for (genvar g = 0; g < 2; g++) begin : gen_next
+      logic [N*3-1:0] load;
+      logic [N_AXI*(DB+1)-1:0] room_d;
+      logic [CB-1:0] sel_unused;
+      logic [PB-1:0] ask_unused;
+      always_comb begin
+        for (int unsigned c = 0; c < N; c++) begin
+          // a stripe is there: the one that is, one behind it, or one of a request that comes
+          load[c*3+:3] = {!((pend[c] && !(g == 1 && one_q[c] && cut_last[c])) || !cut_ready[c] || req_valid_i[c]), ~level_i[c*2+:2]};
+        end
+        for (int unsigned p = 0; p < N_AXI; p++) begin
+          room_d[p*(DB+1)+:DB+1] = room_q[p*(DB+1)+:DB+1] + (DB + 1)'(take_q[p])
+                                   - ((g == 1 && p_sel_q[p]) ? (DB + 1)'(len) : '0);
+        end
+      end
+      fairest #(.N(N), .W(3)) u_turn (.load_i(load), .turn_i(ptr[g]), .sel_o(one[g]), .port_o(sel_unused));
+      fairest #(.N(N_AXI), .W(DB + 1)) u_port (.load_i(~room_d), .turn_i(turn[g]), .sel_o(p_sel[g]), .port_o(ask_unused));
+      logic unused;
+      assign unused = ^{sel_unused, ask_unused};
+    end
 
     always_ff @(posedge clk_i) begin
-      if (!rst_ni || flush_i || idle_o) begin
+      if (!rst_ni || flush_i) begin
         ptr_q <= '0;
         turn_q <= '0;
-      end else if (grant) begin
-        ptr_q <= (sel == CB'(N - 1)) ? '0 : sel + 1'b1;
-        turn_q <= (ask == PB'(N_AXI - 1)) ? '0 : ask + 1'b1;
+        one_q <= N'(1);
+        p_sel_q <= N_AXI'(1);
+        room_q <= {N_AXI{(DB + 1)'(DEPTH)}};
+      end else begin
+        ptr_q <= grant ? ptr[1] : ptr[0];
+        turn_q <= grant ? turn[1] : turn[0];
+        one_q <= grant ? one[1] : one[0];
+        p_sel_q <= grant ? p_sel[1] : p_sel[0];
+        room_q <= grant ? gen_next[1].room_d : gen_next[0].room_d;
       end
     end
 
     // ---- stripes in order: whose, from which port, how long, whether the request's last
-    logic [CB-1:0] o_client;
-    logic [PB-1:0] o_port;
-    logic [SB:0]   o_len;
-    logic          o_last;
+    // The oldest stands in registers long before its first beat comes, and so does whether a beat of it leaves.
+    logic [CB-1:0] o_client, o_client_q;
+    logic [PB-1:0] o_port, o_port_d, o_port_q;
+    logic [SB:0]   o_len, o_len_q;
+    logic          o_last, o_last_q, oldest_d, oldest_q, more;
     fifo #(.WIDTH(CB + PB + SB + 2), .DEPTH(64)) u_order (
       .clk_i,
       .rst_ni (rst_ni && !flush_i),
       .valid_i(grant),
       .ready_o(order_ready),
       .wdata_i({sel, ask, len, last}),
-      .valid_o(order_valid),
-      .ready_i(order_pop),
+      .valid_o(more),
+      .ready_i(!oldest_q || order_pop),
       .rdata_o({o_client, o_port, o_len, o_last})
     );
+    assign oldest_d = (!oldest_q || order_pop) ? more : 1'b1;
+    assign o_port_d = (!oldest_q || order_pop) ? o_port : o_port_q;
+    always_ff @(posedge clk_i) begin
+      oldest_q <= rst_ni && !flush_i && oldest_d;
+      o_port_q <= o_port_d;
+      if (!oldest_q || order_pop) {o_client_q, o_len_q, o_last_q} <= {o_client, o_len, o_last};
+    end
+    assign order_valid = oldest_q || more;
 
     // ---- ports: each collects its beats into wide ones
-    logic [N_AXI-1:0]    p_any;             // a complete wide beat is there
     logic [N_AXI*WW-1:0] p_word;
-    logic [N_AXI-1:0]    p_take;
     for (genvar p = 0; p < N_AXI; p++) begin : gen_port
       logic          valid, whole, rsp_last_unused;
       logic [DW-1:0] data;
@@ -175,7 +213,7 @@ module read_ports #(
         .rst_ni,
         .flush_i,
         .idle_o      (p_idle[p]),
-        .req_valid_i (grant && p_sel[p]),
+        .req_valid_i (grant && p_sel_q[p]),
         .req_ready_o (p_ready[p]),
         .req_addr_i  ({cur_addr, LB'(0)}),
         .req_beats_i (16'(len) << $clog2(LANES)),
@@ -203,9 +241,10 @@ module read_ports #(
       );
 
       logic [LW-1:0] lane_q;
-      logic [DB:0]   wptr_q, rptr_q;
+      logic [DB:0]   wptr_q, rptr_q, wptr_d, rptr_d;
       assign whole = valid && lane_q == LW'(LANES - 1);
-      assign p_any[p] = wptr_q != rptr_q;
+      assign wptr_d = wptr_q + (DB + 1)'(whole);
+      assign rptr_d = rptr_q + (DB + 1)'(take_q[p]);
       for (genvar l = 0; l < LANES; l++) begin : gen_lane
         logic [DW-1:0] mem[DEPTH];
         always_ff @(posedge clk_i) if (valid && lane_q == LW'(l)) mem[wptr_q[DB-1:0]] <= data;
@@ -216,13 +255,12 @@ module read_ports #(
           lane_q <= '0;
           wptr_q <= '0;
           rptr_q <= '0;
-          room_q[p*(DB+1)+:DB+1] <= (DB + 1)'(DEPTH);
+          take_q[p] <= 1'b0;
         end else begin
           if (valid) lane_q <= whole ? '0 : lane_q + 1'b1;
-          if (whole) wptr_q <= wptr_q + 1'b1;
-          if (p_take[p]) rptr_q <= rptr_q + 1'b1;
-          room_q[p*(DB+1)+:DB+1] <= room_q[p*(DB+1)+:DB+1] + (DB + 1)'(p_take[p])
-                       - ((grant && p_sel[p]) ? (DB + 1)'(len) : '0);
+          wptr_q <= wptr_d;
+          rptr_q <= rptr_d;
+          take_q[p] <= o_port_d == PB'(p) && wptr_d != rptr_d;  // a complete wide beat is there, so its stripe is the oldest
         end
       end
       logic unused;
@@ -232,23 +270,20 @@ module read_ports #(
     // ---- the oldest stripe's wide beats to its client
     logic [SB:0]   done_q;
     logic          take, stripe_end;
-    assign take = order_valid && p_any[o_port];
-    assign stripe_end = done_q + 1'b1 == o_len;
+    assign take = take_q != '0;
+    assign stripe_end = done_q + 1'b1 == o_len_q;
     assign order_pop = take && stripe_end;
-    always_comb begin
-      for (int unsigned p = 0; p < N_AXI; p++) p_take[p] = take && o_port == PB'(p);
-    end
     always_ff @(posedge clk_i) begin
-      if (!rst_ni || flush_i || idle_o) begin
+      if (!rst_ni || flush_i) begin
         done_q <= '0;
       end else if (take) begin
         done_q <= stripe_end ? '0 : done_q + 1'b1;
       end
       for (int unsigned c = 0; c < N; c++) begin
-        rsp_valid_o[c] <= rst_ni && !flush_i && take && o_client == CB'(c);
+        rsp_valid_o[c] <= rst_ni && !flush_i && take && o_client_q == CB'(c);
       end
-      rsp_data_o <= p_word[o_port*WW+:WW];
-      rsp_last_o <= stripe_end && o_last;
+      rsp_data_o <= p_word[o_port_q*WW+:WW];
+      rsp_last_o <= stripe_end && o_last_q;
     end
     assign idle_o = pend == '0 && !order_valid && (&p_idle);
 

@@ -68,6 +68,7 @@ module read_ports_checker #(
       always_ff @(posedge clk_i) begin
         if (rst_ni && !flush_i) begin
           assert (fill + room <= gen_striped.DEPTH) else $error("read_ports: a port's queue is promised twice");
+          assert (!gen_striped.take_q[p] || gen_striped.oldest_q) else $error("read_ports: a beat of no stripe");
           assert (!idle_i || (fill == 0 && room == gen_striped.DEPTH && gen_striped.gen_port[p].lane_q == '0))
           else $error("read_ports: beats left over at idle");
         end

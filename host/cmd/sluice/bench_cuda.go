@@ -5,8 +5,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,15 +26,15 @@ import (
 )
 
 type benchCUDACmd struct {
-	Bundles []string `arg:"" optional:"" help:"Bundles to run, three or more, in place of --networks; the first is best effort, the last has priority."`
-	Nets    []string `name:"networks" default:"resnet50,mobilenetv2,fashion" help:"Networks of the zoo; the first is best effort, the last has priority."`
-	Config  string   `default:"mid" help:"Configuration that the networks are compiled for."`
+	Bundles []string `arg:"" optional:"" help:"Bundles to run, one or more, in place of --networks; the first is best effort, the last has priority."`
+	Nets    []string `name:"networks" help:"Networks of the zoo, one or more; the first is best effort, the last has priority; default: resnet50,mobilenetv2,fashion."`
+	Config  string   `help:"Configuration that the networks are compiled for; default: mid."`
 	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	GPU     int      `default:"0" help:"Which GPU."`
 	Params  string   `help:"Parameters of the GPU, by which padding is decided and into which params.yaml puts what is measured: a name, or a file. Without it those of the GPU's name; the H200's, as assumed ones, where none are known."`
-	N       int      `short:"n" default:"100" help:"Runs of each thing, at most."`
+	N       int      `short:"n" default:"1000" help:"Runs of each thing, at most: p99 takes 1000, p95 200."`
 	Parts   []string `help:"What is measured (partitions, latency, costs, copies, preemption, kills, padding, slowdown); default: all."`
-	Batches []int    `default:"1,8,32" help:"Batches of the latencies."`
+	Batches []int    `help:"Batches of the latencies; default: 1,8,32."`
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
 	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml."`
 	JSON    bool     `name:"json" help:"Print JSON."`
@@ -47,8 +50,10 @@ type benchCUDACmd struct {
 func (*benchCUDACmd) Help() string {
 	return `Measures an NVIDIA GPU: on which SMs partitions run, latencies by partition and batch, what launches,
 events, signals, partitions and decisions cost, copies alone and beside kernels, preemption by resetting and by
-waiting with 1 to 16 kernels queued, what padding costs, and how well the slowdown of two and four networks
-together is foreseen. Figures stand with their number of runs and their spread; the runs are kept, and
+waiting with 1 to 16 kernels queued, whether launches that are stopped go on to the same bits (exit code 1 where one
+does not, or where none was stopped), what padding costs, and how well the slowdown of two and four networks
+together is foreseen. Figures stand with their number of runs and their spread, the median (and p99) with where it is
+in 95 of 100 cases; p95 is given from 200 runs on, p99 from 1000; the runs are kept, and
 params.yaml is the parameter file with what was measured in place of what was assumed. A part ends when it has all
 its runs, or when its time (--for) is over and it has ten of each thing; the best-effort network runs at the batch at
 which a launch takes 2 ms. Where it ends early, by an error or by you, the runs until then are kept.
@@ -67,37 +72,110 @@ type cudaBenchDoc struct {
 	Networks []string    `json:"networks"`
 	N        int         `json:"n"`
 	Rows     []bench.Row `json:"rows"`
-	// Foretold is what the simulated GPU said before anything was measured, by part and key; published, what REEF
-	// says of an MI50.
-	Foretold  map[string]float64 `json:"foretold,omitempty"`
+	// Restores counts what became of launches that were stopped.
+	Restores []bench.Restores `json:"restores,omitempty"`
+	// Controls are launches under a break, which are to go wrong.
+	Controls []bench.Restores `json:"controls,omitempty"`
+	Shrink   int              `json:"shrink"`            // of DISB's networks
+	DISB     int64            `json:"disb_ns,omitempty"` // of its runs
+	// Moved are the parts within which the GPU's clock did by more than 5 %.
+	Moved []string `json:"moved,omitempty"`
+	// Foretold is what the simulated GPU said of this one before anything was measured; published, what REEF says of
+	// an MI50, by part and key, where networks have their own size.
+	Foretold  *disb.Told         `json:"foretold,omitempty"`
 	Published map[string]float64 `json:"published,omitempty"`
+}
+
+// check refuses what nothing can be measured by, before anything is looked for.
+func (c *benchCUDACmd) check() error {
+	if c.N < 1 || c.N > 100_000 {
+		return fmt.Errorf("-n %d: expected 1..100000", c.N)
+	}
+	if c.Batches != nil && len(c.Batches) == 0 {
+		return errors.New("--batches: none is given")
+	}
+	for _, b := range c.Batches {
+		if b < 1 || b > cuda.MaxBatch {
+			return fmt.Errorf("--batches %d: expected 1..%d", b, cuda.MaxBatch)
+		}
+	}
+	if err := once("--batches", c.Batches); err != nil {
+		return err
+	}
+	if err := among("--parts", c.Parts, bench.Parts()); err != nil {
+		return err
+	}
+	if err := c.idle(); err != nil {
+		return err
+	}
+	if c.For < 0 {
+		return fmt.Errorf("--for %s: expected none below 0", c.For)
+	}
+	if c.DISB < 0 || c.DISB > time.Minute || c.Shrink < 1 || c.Shrink > 64 {
+		return fmt.Errorf("--disb %s --shrink %d: expected up to 1m, and 1..64", c.DISB, c.Shrink)
+	}
+	if c.DISB == 0 && (len(c.Workloads) > 0 || c.Shrink > 1) {
+		return errors.New("--workloads and --shrink are DISB's: expected with --disb TIME")
+	}
+	return among("--workloads", c.Workloads, disb.Names())
+}
+
+// What runs where nothing else is named.
+var (
+	benchNets   = []string{"resnet50", "mobilenetv2", "fashion"}
+	benchConfig = "mid"
+)
+
+// idle refuses what would say nothing.
+func (c *benchCUDACmd) idle() error {
+	if c.Nets != nil && len(c.Nets) == 0 {
+		return errors.New("--networks: none is given")
+	}
+	if c.Batches != nil && c.Parts != nil && !slices.Contains(c.Parts, bench.Latency) {
+		return errors.New("--batches are the part latency's: expected with it")
+	}
+	if len(c.Bundles) == 0 {
+		return nil
+	}
+	built := c.Build != "build" && c.Build != os.Getenv("SLUICE_BUILD")
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{{"--networks", c.Nets != nil}, {"--config", c.Config != ""}, {"--build", built}} {
+		if x.given {
+			return fmt.Errorf("%s beside bundles: nothing is compiled, expected either", x.flag)
+		}
+	}
+	return nil
+}
+
+// among refuses what is not of all, or comes twice.
+func among(flag string, given, all []string) error {
+	if given != nil && len(given) == 0 {
+		return fmt.Errorf("%s: none is given: expected of %s", flag, strings.Join(all, ", "))
+	}
+	for _, x := range given {
+		if !slices.Contains(all, x) {
+			return fmt.Errorf("%s %s: expected of %s", flag, x, strings.Join(all, ", "))
+		}
+	}
+	return once(flag, given)
+}
+
+// once refuses what comes twice.
+func once[T comparable](flag string, given []T) error {
+	for i, x := range given {
+		if slices.Contains(given[:i], x) {
+			return fmt.Errorf("%s %v: it comes twice", flag, x)
+		}
+	}
+	return nil
 }
 
 // Run implements the command.
 func (c *benchCUDACmd) Run(e *env) error {
-	if c.N < 1 || c.N > 100_000 {
-		return coded(codeUsage, fmt.Errorf("-n %d: expected 1..100000", c.N))
-	}
-	for _, b := range c.Batches {
-		if b < 1 || b > 32 {
-			return coded(codeUsage, fmt.Errorf("--batches %d: expected 1..32", b))
-		}
-	}
-	for _, part := range c.Parts {
-		if !slices.Contains(bench.Parts(), part) {
-			return coded(codeUsage, fmt.Errorf("--parts %s: expected of %s", part, strings.Join(bench.Parts(), ", ")))
-		}
-	}
-	if c.For < 0 {
-		return coded(codeUsage, fmt.Errorf("--for %s: expected none below 0", c.For))
-	}
-	if c.DISB < 0 || c.DISB > time.Minute || c.Shrink < 1 || c.Shrink > 64 {
-		return coded(codeUsage, fmt.Errorf("--disb %s --shrink %d: expected up to 1m, and 1..64", c.DISB, c.Shrink))
-	}
-	for _, w := range c.Workloads {
-		if !slices.Contains(disb.Names(), w) {
-			return coded(codeUsage, fmt.Errorf("--workloads %s: expected of %s", w, strings.Join(disb.Names(), ", ")))
-		}
+	if err := c.check(); err != nil {
+		return coded(codeUsage, err)
 	}
 	var f *params.File
 	var err error
@@ -147,8 +225,12 @@ func (c *benchCUDACmd) Run(e *env) error {
 		}
 	}
 	if len(c.Bundles) == 0 {
-		for _, name := range c.Nets {
-			if err := add(what{Config: c.Config, Network: name, Build: c.Build}); err != nil {
+		names, config := c.Nets, cmp.Or(c.Config, benchConfig)
+		if names == nil {
+			names = benchNets
+		}
+		for _, name := range names {
+			if err := add(what{Config: config, Network: name, Build: c.Build}); err != nil {
 				return err
 			}
 		}
@@ -175,17 +257,18 @@ func (c *benchCUDACmd) Run(e *env) error {
 		}
 	}
 	if err != nil {
+		if raw != nil { // what broke it off does not hide that
+			err = errors.Join(err, wrongRestores(raw.Restores()))
+		}
 		return coded(codeDevice, err)
 	}
 	doc.header = header{"sluice-bench-cuda/1", version, c.Seed, raw.Label()}
-	doc.Facts, doc.Rows = raw.Facts, raw.Rows()
-	if doc.Foretold, err = disb.Foretold(c.Shrink); err != nil {
+	doc.Facts, doc.Rows, doc.Restores, doc.Moved = raw.Facts, raw.Rows(), raw.Restores(), raw.Moved()
+	doc.Controls = raw.Controls()
+	if doc.Foretold, err = disb.Foretold(doc.Facts.GPU, c.Shrink); err != nil {
 		return err
 	}
-	doc.Published = map[string]float64{}
-	for k, v := range gpus.Published("mi50") {
-		doc.Published[bench.DISB+" "+strings.Join(k[:], " ")] = v
-	}
+	doc.Shrink, doc.DISB, doc.Published = c.Shrink, c.DISB.Nanoseconds(), published(c.Shrink)
 	if err := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write); err != nil {
 		return err
 	}
@@ -197,14 +280,91 @@ func (c *benchCUDACmd) Run(e *env) error {
 	case !errors.Is(err, params.ErrFile):
 		return err
 	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+	if err := e.output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, raw.Label(), c.N, c.Seed)
-	if doc.Facts.Signals == cuda.SignalsCopied {
-		fmt.Fprintf(e.stdout, "kernels are told to leave by copies, which take longer: %s\n", doc.Facts.WhyCopied)
+	if !c.JSON {
+		if err := doc.print(e.stdout); err != nil {
+			return err
+		}
 	}
-	t := report.Table{Head: []string{"part", "what", "unit", "n", "median", "p95", "p99", "spread", "foretold", "published (MI50)"}}
+	return errors.Join(wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls))
+}
+
+// published is what REEF says, by part and key; nothing of networks that are shrunk.
+func published(shrink int) map[string]float64 {
+	if shrink != 1 {
+		return nil
+	}
+	out := map[string]float64{}
+	for k, v := range gpus.Published("mi50") {
+		out[bench.DISB+" "+strings.Join(k[:], " ")] = v
+	}
+	return out
+}
+
+// wrongRestores is the error of launches that went on as others.
+func wrongRestores(all []bench.Restores) error {
+	return against(all, "launches that were stopped show wrong results", func(r *bench.Restores) bool { return r.Spoilt > 0 })
+}
+
+// missed is the error of launches that no stop has hit.
+func missed(all []bench.Restores) error {
+	return against(all, "no launch was stopped", func(r *bench.Restores) bool { return r.Hit == 0 })
+}
+
+// blind is the error of breaks that nothing was seen of.
+func blind(controls []bench.Restores) error {
+	return against(controls, "restores show nothing, since what is broken on purpose goes unseen", (*bench.Restores).Unseen)
+}
+
+// against is the error of those that are bad.
+func against(all []bench.Restores, what string, bad func(*bench.Restores) bool) error {
+	var says []string
+	for i := range all {
+		if bad(&all[i]) {
+			says = append(says, all[i].String())
+		}
+	}
+	if says == nil {
+		return nil
+	}
+	return coded(codeCheck, fmt.Errorf("%s: %s", what, strings.Join(says, "; ")))
+}
+
+// figure is a cell of one that may not be there.
+func figure(format string, v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+// between is a cell of an interval.
+func between(i *bench.Interval) string {
+	if i == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.4g to %.4g", i[0], i[1])
+}
+
+// print writes the figures as text.
+func (doc *cudaBenchDoc) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s, driver for %s (%s); n %d, seed %d\n", doc.Facts.GPU, doc.Facts.Driver, doc.Label, doc.N, doc.Seed)
+	if doc.Facts.Signals == cuda.SignalsCopied {
+		fmt.Fprintf(w, "kernels are told to leave by copies, which take longer: %s\n", doc.Facts.WhyCopied)
+	}
+	if doc.Shrink > 1 {
+		fmt.Fprintf(w, "DISB's networks are shrunk by %d: what is published is of others, and stands beside none\n", doc.Shrink)
+	}
+	t := report.Table{Head: []string{"part", "what", "unit", "n", "median", "95 % of it", "p95", "p99", "95 % of it", "spread", "foretold", "published (MI50)", "note"}}
+	foretold := map[string]float64{}
+	if f := doc.Foretold; f != nil {
+		foretold = f.Values
+		fmt.Fprintf(w, "foretold by the simulated %s, DISB in runs of %s, seed %d (here %s, seed %d)\n", f.GPU, time.Duration(f.Ns), f.Seed, time.Duration(doc.DISB), doc.Seed)
+	} else {
+		fmt.Fprintf(w, "nothing was foretold of this GPU\n")
+	}
 	beside := func(of map[string]float64, r *bench.Row) string {
 		if v, ok := of[r.Part+" "+r.Key]; ok {
 			return fmt.Sprintf("%.4g", v)
@@ -212,7 +372,26 @@ func (c *benchCUDACmd) Run(e *env) error {
 		return ""
 	}
 	for _, r := range doc.Rows {
-		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), fmt.Sprintf("%.4g", r.Median), fmt.Sprintf("%.4g", r.P95), fmt.Sprintf("%.4g", r.P99), fmt.Sprintf("%.2f", r.Spread), beside(doc.Foretold, &r), beside(doc.Published, &r))
+		median := ""
+		if r.N > 0 { // of no runs there is none
+			median = fmt.Sprintf("%.4g", r.Median)
+		}
+		t.Add(r.Part, r.Key, r.Unit, fmt.Sprint(r.N), median, between(r.MedianIn), figure("%.4g", r.P95), figure("%.4g", r.P99), between(r.P99In), figure("%.2f", r.Spread), beside(foretold, &r), beside(doc.Published, &r), r.Note)
 	}
-	return t.Write(e.stdout)
+	if err := t.Write(w); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(doc.Rows, func(r bench.Row) bool { return r.N > 1 && r.P99 == nil }) {
+		fmt.Fprintf(w, "p95 is there from 200 runs on, p99 from 1000, so that ten are beyond it; runs are as many as -n %d and --for let be\n", doc.N)
+	}
+	if len(doc.Moved) > 0 {
+		fmt.Fprintf(w, "the same kernels took more than 5 %% longer or shorter within these parts, whose figures are of several clocks: %s\n", strings.Join(doc.Moved, ", "))
+	}
+	for i := range doc.Restores {
+		fmt.Fprintf(w, "kills: %s\n", &doc.Restores[i])
+	}
+	for i := range doc.Controls {
+		fmt.Fprintf(w, "kills, a break that is to be seen: %s\n", &doc.Controls[i])
+	}
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/experiments/disb"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
 )
@@ -55,6 +56,12 @@ func TestCUDA(t *testing.T) {
 	profiled(t, dir)
 	out.Reset()
 	log.Reset()
+	h, err := fake.Attach(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Slow(1) // kernels last long enough to be stopped
+	defer h.Slow(0)
 	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A"}
 	if code := realMain(gpu, &out, &log); code != codeOK {
 		t.Fatalf("bench gpu: exit code %d: %s", code, log.String())
@@ -66,7 +73,7 @@ func TestCUDA(t *testing.T) {
 	if measured.Label != "simulated" || !measured.Facts.Fake || measured.N != 2 || len(measured.Rows) < 50 {
 		t.Errorf("bench gpu: label %s, %+v, n %d, %d rows", measured.Label, measured.Facts, measured.N, len(measured.Rows))
 	}
-	if measured.Foretold["disb A reef rt"] <= 0 || measured.Published["disb A reef rt"] != 1.005 ||
+	if measured.Foretold != nil || measured.Published != nil ||
 		!slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.DISB && r.Key == "A reef throughput" }) {
 		t.Errorf("bench gpu --disb: foretold %v, published %v", measured.Foretold, measured.Published)
 	}
@@ -82,9 +89,28 @@ func TestCUDA(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "params.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("bench gpu writes parameters of what is no GPU: %v", err)
 	}
+	spoiled(t, lib, dir)
 	log.Reset()
-	if code := realMain([]string{"bench", "gpu", "-n", "0"}, &out, &log); code != codeUsage {
-		t.Errorf("bench gpu -n 0: exit code %d, %s", code, log.String())
+	for want, args := range map[string][]string{
+		"-n 0: expected 1..100000":         {"-n", "0"},
+		"--batches 33: expected 1..32":     {"--batches", "33"},
+		"--batches 1: it comes twice":      {"--batches", "1,8,1"},
+		"--parts kills: it comes twice":    {"--parts", "kills,kills"},
+		"--parts all: expected of":         {"--parts", "all"},
+		"--batches are the part latency's": {"--parts", "padding", "--batches", "32"},
+		"--networks beside bundles":        {"a.sluice"},
+		"--parts: none is given":           {"--parts", ""},
+		"--batches: none is given":         {"--batches", ""},
+		"--workloads: none is given":       {"--disb", "1s", "--workloads", ""},
+		"--workloads A: it comes twice":    {"--disb", "1s", "--workloads", "A,A"},
+		"--workloads F: expected of A, B":  {"--disb", "1s", "--workloads", "F"},
+		"are DISB's: expected with --disb": {"--workloads", "A"},
+		"are DISB's: expected with":        {"--shrink", "2"},
+	} {
+		log.Reset()
+		if code := realMain(append([]string{"bench", "gpu", "--networks", "nothing"}, args...), &out, &log); code != codeUsage || !strings.Contains(log.String(), want) {
+			t.Errorf("bench gpu %v: exit code %d, %s", args, code, log.String())
+		}
 	}
 	t.Setenv("SLUICE_CUDA", filepath.Join(dir, "none.so"))
 	for _, command := range [][]string{
@@ -96,6 +122,131 @@ func TestCUDA(t *testing.T) {
 		if code := realMain(command, &out, &log); code != codeDevice || !strings.Contains(log.String(), "no CUDA driver") || !strings.Contains(log.String(), "NVIDIA's driver package") {
 			t.Errorf("%v without a driver: exit code %d, %s", command, code, log.String())
 		}
+	}
+}
+
+// TestBenchGPUText holds what is printed of figures: of no runs there are none, and of networks that are shrunk
+// What would say nothing beside bundles is refused; what the environment says of a folder stands for other commands too.
+func TestIdleFlags(t *testing.T) {
+	t.Setenv("SLUICE_BUILD", "/b")
+	for want, c := range map[string]benchCUDACmd{
+		"--networks beside bundles": {Bundles: []string{"a"}, Nets: []string{"n"}, Build: "build"},
+		"--config beside bundles":   {Bundles: []string{"a"}, Config: "mid", Build: "build"},
+		"--build beside bundles":    {Bundles: []string{"a"}, Build: "/nonexistent"},
+		"--networks: none":          {Nets: []string{}, Build: "build"},
+		"--batches are":             {Parts: []string{bench.Padding}, Batches: []int{1}},
+	} {
+		if err := c.idle(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for _, c := range []benchCUDACmd{
+		{Bundles: []string{"a"}, Build: "build"},
+		{Bundles: []string{"a"}, Build: "/b"},
+		{Nets: []string{"n"}, Config: "c", Build: "/c"},
+		{Parts: []string{bench.Latency}, Batches: []int{1}},
+		{Batches: []int{1}},
+	} {
+		if err := c.idle(); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// Launches that no stop has hit show nothing, which is no success.
+func TestMissed(t *testing.T) {
+	hit, none := bench.Restores{How: "killed", Tried: 9, Hit: 1, Restored: 1}, bench.Restores{How: "drained", Network: "n", Tried: 9}
+	if err := missed([]bench.Restores{hit}); err != nil {
+		t.Error(err)
+	}
+	var c *codeError
+	if err := missed([]bench.Restores{hit, none}); !errors.As(err, &c) || c.code != codeCheck || !strings.Contains(err.Error(), "n drained: 9 tried, 0 stopped") || !strings.Contains(err.Error(), "nothing is shown") || strings.Contains(err.Error(), "killed") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A break that is made on purpose and goes unseen is no success.
+func TestBlind(t *testing.T) {
+	seen, unseen := bench.Restores{How: "boolean", Spoilt: 1, InWrong: 1}, bench.Restores{How: "short", Network: "n", Tried: 9, Hit: 7, Restored: 7}
+	if err := blind([]bench.Restores{seen}); err != nil {
+		t.Error(err)
+	}
+	var c *codeError
+	if err := blind([]bench.Restores{seen, unseen}); !errors.As(err, &c) || c.code != codeCheck || !strings.Contains(err.Error(), "n short: 9 tried, 7 made blocks") || strings.Contains(err.Error(), "boolean") {
+		t.Errorf("%v", err)
+	}
+}
+
+// nothing is published.
+func TestBenchGPUText(t *testing.T) {
+	print := func(shrink int, rows ...bench.Row) string {
+		t.Helper()
+		var out bytes.Buffer
+		told, err := disb.Foretold("NVIDIA H200", shrink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := &cudaBenchDoc{Shrink: shrink, Foretold: told, Published: published(shrink), Rows: rows}
+		if err := doc.print(&out); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	of := bench.Row{Part: bench.DISB, Key: "A reef rt", Unit: "of rt-only", N: 1, Median: 1.5}
+	if text := print(1, of); !strings.Contains(text, " 1.018 ") || !strings.Contains(text, " 1.005") || !strings.Contains(text, "H200, DISB in runs of 10ms, seed 1") || strings.Contains(text, "shrunk") {
+		t.Errorf("of their own size: %s", text)
+	}
+	if text := print(32, of); strings.Contains(text, " 1.005") || !strings.Contains(text, "shrunk by 32") {
+		t.Errorf("shrunk: %s", text)
+	}
+	p99 := 1.
+	for says, of := range map[bool]bench.Row{true: {N: 999}, false: {N: 1000, P99: &p99}} {
+		if text := print(1, of); strings.Contains(text, "p99 from 1000") != says {
+			t.Errorf("of %d runs: %s", of.N, text)
+		}
+	}
+	none := bench.Row{Part: bench.Kills, Key: "killed stopped in", Unit: "kernel"}
+	line := ""
+	for x := range strings.Lines(print(1, none)) {
+		if strings.Contains(x, none.Key) {
+			line = x
+		}
+	}
+	if f := strings.Fields(line); !slices.Equal(f, []string{"kills", "killed", "stopped", "in", "kernel", "0"}) {
+		t.Errorf("of no runs: %q", line)
+	}
+	if text, err := json.Marshal(none); err != nil || strings.Contains(string(text), "median") {
+		t.Errorf("of no runs: %s, %v", text, err)
+	}
+}
+
+// spoiled has launches that are stopped go on with what they did not leave: it is said, counted and no success.
+func spoiled(t *testing.T, lib, dir string) {
+	t.Helper()
+	h, err := fake.Attach(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Slow(1)
+	h.Spoil(1)
+	defer h.Slow(0)
+	defer h.Spoil(0)
+	args := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", filepath.Join(dir, "spoiled"), "-n", "4", "--parts", "kills"}
+	var out, log bytes.Buffer
+	if code := realMain(args, &out, &log); code != codeCheck || !strings.Contains(log.String(), "show wrong results: tiny killed: ") ||
+		!strings.Contains(out.String(), "kills: tiny killed: ") || !strings.Contains(out.String(), "the first at exit ") || !strings.Contains(out.String(), "kills: tiny drained: ") {
+		t.Errorf("bench gpu where restores are wrong: exit code %d, %s%s", code, out.String(), log.String())
+	}
+	out.Reset()
+	if code := realMain(append(args, "--json"), &out, &log); code != codeCheck {
+		t.Errorf("bench gpu --json where restores are wrong: exit code %d, %s", code, log.String())
+	}
+	var doc cudaBenchDoc
+	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if len(doc.Restores) != 3 || len(doc.Controls) != 2 || doc.Controls[0].Unseen() || doc.Controls[1].Unseen() || doc.Restores[0].Spoilt == 0 || doc.Restores[0].First == nil || doc.Restores[1].Spoilt != 0 || doc.Restores[1].Restored == 0 {
+		t.Errorf("bench gpu where restores are wrong: %+v", doc.Restores)
 	}
 }
 
@@ -307,17 +458,10 @@ func TestHIP(t *testing.T) {
 
 // What sluice bench gpu runs by itself can be compiled as it is asked for.
 func TestBenchGPUDefaults(t *testing.T) {
-	field := func(name string) string {
-		f, ok := reflect.TypeFor[benchCUDACmd]().FieldByName(name)
-		if !ok {
-			t.Fatal(name)
-		}
-		return f.Tag.Get("default")
-	}
 	e := &env{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
-	for _, name := range strings.Split(field("Nets"), ",") {
-		if _, err := (&what{Config: field("Config"), Network: name, Build: t.TempDir()}).prepare(e); err != nil {
-			t.Errorf("%s for %s: %v", name, field("Config"), err)
+	for _, name := range benchNets {
+		if _, err := (&what{Config: benchConfig, Network: name, Build: t.TempDir()}).prepare(e); err != nil {
+			t.Errorf("%s for %s: %v", name, benchConfig, err)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	}
 	return cfg.series(ctx, gpus.On(cfg.Params, nil, func(ctx context.Context, m gpu.Mode, names []string) (*gpus.Opened, error) {
 		return cfg.open(ctx, m, names, drawn)
-	}), nets)
+	}), nets, away)
 }
 
 // Foretell is the same on the simulated GPU.
@@ -74,7 +74,7 @@ func Foretell(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	for _, b := range nets {
 		all = append(all, cuda.Simulated(b, &p, func(device.RequestID, int) device.ExitResult { return device.ExitResult{Confidence: 1} }))
 	}
-	return cfg.series(ctx, gpus.On(cfg.Params, all, nil), nets)
+	return cfg.series(ctx, gpus.On(cfg.Params, all, nil), nets, preempted)
 }
 
 // workloads are those asked for.
@@ -129,8 +129,15 @@ func (c *Config) networks() ([]*bundle.Bundle, error) {
 // Units of series that count millionths, so that runs are whole numbers.
 const ppm = 1e6
 
-// series runs each workload under each system.
-func (c *Config) series(ctx context.Context, b *gpus.Bed, nets []*bundle.Bundle) (out []bench.Series, err error) {
+// How long a preemption takes is two things: on the simulated GPU until nothing of others is there any more, on one in
+// real time until the host knows, which is later by a copy and a look. One does not stand beside the other.
+const (
+	preempted = "preempted"
+	away      = "away"
+)
+
+// series runs each workload under each system; gone is what its preemptions are of.
+func (c *Config) series(ctx context.Context, b *gpus.Bed, nets []*bundle.Bundle, gone string) (out []bench.Series, err error) {
 	all, err := c.workloads()
 	if err != nil {
 		return nil, err
@@ -171,7 +178,7 @@ func (c *Config) series(ctx context.Context, b *gpus.Bed, nets []*bundle.Bundle)
 			add(key+" throughput", "ppm", ppm, o.Throughput)
 			add(key+" best-effort", "ppm", ppm, o.BestEffort)
 			if len(o.Gone) > 0 {
-				add(key+" preempted", "ns", 1e3, o.Gone...)
+				add(key+" "+gone, "ns", 1e3, o.Gone...)
 			}
 			if o.Padded > 0 {
 				add(key+" padded", "ppm", ppm, o.Padded)

@@ -1,6 +1,8 @@
 package disb_test
 
 import (
+	"bytes"
+	"encoding/csv"
 	"errors"
 	"flag"
 	"math"
@@ -62,12 +64,32 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: %+v", key, p)
 		}
 		holds := !slices.Contains([]string{"rt-only", "seq", "streams", "priority"}, system)
-		if p := rows[key+" preempted"]; (p.N > 0) != holds {
+		if p := rows[key+" away"]; (p.N > 0) != holds {
 			t.Errorf("%s: %d preemptions", key, p.N)
 		}
 		if p := rows[key+" padded"]; (p.N > 0) != strings.HasPrefix(system, "reef") {
 			t.Errorf("%s: padded %v", key, p.Median)
 		}
+	}
+	lines, err := csv.NewReader(bytes.NewReader(disb.File)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := 0
+	for _, f := range lines { // what is foretold of it is the same quantity in the same unit, or stands beside nothing
+		if f[0] != bench.DISB || f[5] != "32" || !strings.HasPrefix(f[1], "A ") && !strings.HasSuffix(f[1], " alone") {
+			continue
+		}
+		r, ok := rows[f[1]]
+		if ok && (strings.HasSuffix(f[1], " preempted") || r.Unit != f[2]) {
+			t.Errorf("beside %s, foretold in %s, stands %+v", f[1], f[2], r)
+		}
+		if ok {
+			beside++
+		}
+	}
+	if beside < 30 {
+		t.Errorf("%d values stand beside what was foretold", beside)
 	}
 	if r := rows["A rt-only rt"]; math.Abs(r.Median-1) > 1e-9 {
 		t.Errorf("of its own, rt-only's latency is %v", r.Median)
@@ -127,11 +149,17 @@ func TestForetold(t *testing.T) {
 	if was, err := os.ReadFile("foretold.csv"); err != nil || string(was) != string(now) {
 		t.Errorf("foretold.csv is not what the simulated GPU says (go test ./host/experiments/disb -run Foretold -args -disb.update, where that is meant): %v\n%s", err, first(string(was), string(now)))
 	}
-	told, err := disb.Foretold(1)
-	if err != nil || len(told) == 0 {
-		t.Fatalf("%d values, %v", len(told), err)
+	all, err := disb.Foretold("NVIDIA H200", 1)
+	if err != nil || all == nil || len(all.Values) == 0 || all.GPU != "H200" || all.Ns != 10e6 || all.Seed != 1 {
+		t.Fatalf("%+v, %v", all, err)
 	}
-	for key, v := range told {
+	if other, err := disb.Foretold("NVIDIA A100-SXM4-40GB", 1); other != nil || err != nil {
+		t.Errorf("of another GPU: %+v, %v", other, err)
+	}
+	if none, err := disb.Foretold("NVIDIA H200", 7); err != nil || none.Ns != 0 || none.Values["costs launch"] == 0 || none.Values["disb A reef rt"] != 0 {
+		t.Errorf("of a size that nobody asked for: %+v, %v", none, err)
+	}
+	for key, v := range all.Values {
 		if v < 0 || v == 0 && !strings.HasSuffix(key, " best-effort") {
 			t.Errorf("%s: %v", key, v)
 		}

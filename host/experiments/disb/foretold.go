@@ -84,8 +84,30 @@ func Prophecy(ctx context.Context) ([]byte, error) {
 	return b.Bytes(), w.Error()
 }
 
-// Foretold are the values by part and key, of stand-ins that are shrunk so, and of what has none.
-func Foretold(shrink int) (map[string]float64, error) { return read(foretold, shrink) }
+// Told is what was foretold, and of what.
+type Told struct {
+	GPU    string             `json:"gpu"`
+	Ns     int64              `json:"ns"` // of a run of DISB; 0: none of networks of this size
+	Seed   uint64             `json:"seed"`
+	Values map[string]float64 `json:"values"` // by part and key
+}
+
+// Foretold are the values of stand-ins that are shrunk so, and of what has none, where the GPU of which the driver
+// tells the name is the one that they were foretold of; nil: it is another.
+func Foretold(gpu string, shrink int) (*Told, error) {
+	f, err := params.Of(foretoldGPU)
+	if err != nil || !f.Is(gpu) {
+		return nil, err
+	}
+	t := &Told{GPU: f.Name, Seed: foretoldSeed}
+	for _, a := range asked {
+		if a.shrink == shrink {
+			t.Ns = a.ns
+		}
+	}
+	t.Values, err = read(foretold, shrink)
+	return t, err
+}
 
 func read(text []byte, shrink int) (map[string]float64, error) {
 	lines, err := csv.NewReader(bytes.NewReader(text)).ReadAll()

@@ -175,6 +175,22 @@ func (r *rig) copy(b *bundle.Bundle, id device.RequestID, in []int16) device.Eve
 	}})
 }
 
+// admitted loads a random network with exits or more and admits an input as request 1; want is what golden says of it.
+func (r *rig) admitted(exits int, stream uint64) (b *bundle.Bundle, want [][]int16) {
+	r.t.Helper()
+	b, p := network(r.t, *seed, exits)
+	in := randnet.Input(rand.New(rand.NewPCG(*seed, stream)), b)
+	want, err := p.Run(in)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.load(b)
+	if e := r.copy(b, 1, in); e.Kind != device.Done {
+		r.t.Fatal(e.Err)
+	}
+	return b, want
+}
+
 // network is a random one with exits or more, whose layers have several blocks.
 func network(t testing.TB, seed uint64, exits int) (*bundle.Bundle, *golden.Program) {
 	t.Helper()
@@ -381,6 +397,14 @@ func killed(t *testing.T, cfg cuda.Config, launches int, of func(testing.TB) (*b
 			r.d.Release(id)
 		}
 	}
+	c, err := r.d.Counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of what is run again at least the kernel that was stopped has not ended before.
+	if once := launches * len(b.Layers); !cfg.Boolean && (c.Ran < once || c.Ran > once+c.Again-c.Kills) {
+		t.Errorf("%d kernels have ended, of %d, %d run again after %d kills", c.Ran, once, c.Again, c.Kills)
+	}
 	return differ, aborts, inside
 }
 
@@ -518,16 +542,7 @@ func TestResetKeepsInputs(t *testing.T) { each(t, resetKeepsInputs) }
 
 func resetKeepsInputs(t *testing.T, cfg cuda.Config) {
 	r := start(t, cfg)
-	b, p := network(t, *seed, 2)
-	in := randnet.Input(rand.New(rand.NewPCG(*seed, 6)), b)
-	want, err := p.Run(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.load(b)
-	if e := r.copy(b, 1, in); e.Kind != device.Done {
-		t.Fatal(e.Err)
-	}
+	b, want := r.admitted(2, 6)
 	r.must(launch(b, 0, 0, 2, 1))
 	r.must(device.Work{Kind: device.Reset})
 	for s, x := range r.whole(b, device.Units{}, 1)[0] {
@@ -805,5 +820,49 @@ func TestOldDriver(t *testing.T) {
 	}
 	if n := h.Open(); n != 0 {
 		t.Errorf("%d things stay open", n)
+	}
+}
+
+// A pace is of launches that are all with the driver before the first begins, and of one of them.
+func TestPace(t *testing.T) {
+	r := start(t, cuda.Config{})
+	b, _ := r.admitted(1, 6)
+	if _, err := r.d.Pace(b.Network.Name, 1); err != nil { // it makes the stream
+		t.Fatal(err)
+	}
+	const n = 3
+	r.h.Log(1)
+	began := time.Now()
+	layers, err := r.d.Pace(b.Network.Name, n)
+	took := time.Since(began)
+	calls := r.h.Calls()
+	r.h.Log(0)
+	if err != nil || len(layers) != len(b.Layers) {
+		t.Fatalf("%d layers of %d, %v", len(layers), len(b.Layers), err)
+	}
+	var between []int // launches until an event is recorded
+	launches, sum := 0, int64(0)
+	for _, c := range calls {
+		switch name, _, _ := strings.Cut(c, "("); name {
+		case "cuLaunchKernel":
+			launches++
+		case "cuEventRecord":
+			between = append(between, launches)
+			launches = 0
+		}
+	}
+	if want := slices.Repeat([]int{1, 2}, n*len(b.Layers)); !slices.Equal(between, want) {
+		t.Errorf("launches until an event: %v, expected %v", between, want)
+	}
+	for _, l := range layers {
+		for _, ns := range l.Ns {
+			sum += 2 * ns
+		}
+		if len(l.Ns) != n || slices.Min(l.Ns) < 1 {
+			t.Errorf("%+v", l)
+		}
+	}
+	if sum > took.Nanoseconds() {
+		t.Errorf("launches took %v of %v", time.Duration(sum), took)
 	}
 }

@@ -34,7 +34,7 @@ type Config struct {
 	Kernels  []byte      // what the API loads them from (kernels.Object); nil: the PTX
 	GPU      int
 	Slots    int // samples of a network; 0: 128
-	Places   int // launches at the same time; 0: 8
+	Places   int // launches at the same time; 0: 8; two fewer than there are hardware queues at most
 	Capacity int // kernels of a launch in its stream; 0: 4
 	// NVML is the file of the driver's library for monitoring; "": the system's, and none on the fake.
 	NVML string
@@ -55,9 +55,10 @@ type Config struct {
 	Spin bool
 	// Timed: preemptions are timed by the GPU's own clock too; a copy more at the exit of a launch that preempted.
 	Timed bool
-	// Boolean breaks: the mark that kernels look at is taken back as soon as it is set, as a boolean
-	// would be; for a test that shows what the epoch is for.
-	Boolean bool
+	// What breaks, for those who ask whether a check of kills would see it. Boolean: the mark that kernels look at is
+	// taken back soon after it is set, as a boolean would be. Short: a launch goes on one kernel later than it should,
+	// where it should go back over whole kernels.
+	Boolean, Short bool
 }
 
 // Device is a GPU. It implements device.Real.
@@ -86,9 +87,10 @@ type Device struct {
 // order is something for the launcher to do.
 type order struct {
 	work    *device.Work
-	input   []int16  // of a Copy
-	net     *network // of a Load
-	err     error    // of making either
+	came    time.Time // to Begin: a Run's
+	input   []int16   // of a Copy
+	net     *network  // of a Load
+	err     error     // of making either
 	abort   device.WorkID
 	kill    bool
 	release device.RequestID
@@ -128,6 +130,9 @@ func New(cfg Config) (*Device, error) {
 	}
 	lib, err := driver.Open(cfg.API, cfg.Library)
 	if err != nil {
+		return nil, err
+	}
+	if err := enoughQueues(lib, cfg.Places); err != nil {
 		return nil, err
 	}
 	d := &Device{cfg: cfg, lib: lib, wake: make(chan struct{}, 1), stop: make(chan struct{}), closed: make(chan error, 1), gone: make(chan struct{})}
@@ -268,7 +273,7 @@ func (d *Device) Begin(_ context.Context, _ device.Time, w *device.Work) (done b
 	default:
 		return false, fmt.Errorf("%w: %s cannot %s", device.ErrRequest, d.info.Name, w.Kind)
 	}
-	d.give(order{work: w})
+	d.give(order{work: w, came: time.Now()})
 	return false, nil
 }
 

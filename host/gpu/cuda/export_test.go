@@ -17,15 +17,38 @@ func Proxy(resident, blocks, sms int, held [][2]int) int {
 	return l.proxy(blocks, sms).registers
 }
 
-// Spans is what becomes of a preemption that was seen, by two anchors.
-func Spans(arrived, flagged, away, over time.Duration, gone, began uint64, host, gpu int64) Preemption {
-	start := time.Now()
-	l := &launcher{Device: &Device{}, start: start, anchor: anchor{time.Duration(host), uint64(gpu)}}
-	l.met = []*meeting{{arrived: start.Add(arrived), flagged: start.Add(flagged), away: start.Add(away), over: start.Add(over), gone: gone, began: began, timed: true}}
-	if err := l.spans(); err != nil {
-		panic(err)
+// Anchor is a look at both clocks, as Spans takes it.
+type Anchor struct {
+	Host, Width time.Duration
+	GPU         uint64
+}
+
+// AnchorOf is the narrowest look of several runs of the clock's kernel: when each was launched, and what was seen, host
+// and GPU in turn.
+func AnchorOf(launched []time.Duration, seen [][]time.Duration) Anchor {
+	var best anchor
+	for i, run := range seen {
+		var all []sighting
+		for k := 0; k < len(run); k += 2 {
+			all = append(all, sighting{run[k], uint64(run[k+1])})
+		}
+		best = narrower(best, anchorOf(launched[i], all))
 	}
-	return l.counts.Preemptions[0]
+	return Anchor{best.host, best.width, best.gpu}
+}
+
+// Spans is what becomes of a preemption that was seen, between two anchors, by a timer of a step; no flag was set where
+// it is below 0.
+func Spans(arrived, flagged, away, over time.Duration, gone, began uint64, before, after Anchor, step time.Duration) (Preemption, Clock) {
+	start := time.Now()
+	m := &meeting{arrived: start.Add(arrived), away: start.Add(away), over: start.Add(over), gone: gone, began: began, timed: true}
+	if flagged >= 0 {
+		m.flagged = start.Add(flagged)
+	}
+	of := func(a Anchor) anchor { return anchor{a.Host, a.Width, a.GPU} }
+	n := Counts{Clock: Clock{Step: step}}
+	n.reckon(&clocks{start, of(before), of(after), step}, []*meeting{m})
+	return n.Preemptions[0], n.Clock
 }
 
 // LoadAny begins the loading of a bundle that no compiler made, and that nobody checks.
@@ -34,17 +57,46 @@ func (d *Device) LoadAny(w device.Work) {
 	d.give(order{work: &w, net: n, err: err})
 }
 
-// InTheWay tells whether g is in the way of f, where both are on the GPU.
-func InTheWay(first, priority, of bool, units, its device.Units) bool {
-	tickets := [2]uint64{1, 2}
-	if !first {
-		tickets = [2]uint64{2, 1}
-	}
-	flying := func(ticket uint64, priority bool, u device.Units) *flow {
-		f := &flow{rt: priority, next: 1, lane: &lane{key: laneKey{units: u}}}
-		f.in = f.lane
-		f.in.fly = []fly{{ticket: ticket, flows: [kernels.MaxRoles]*flow{f}}}
+// Standing is how a launch stands: with a kernel on the GPU, or, unless its control word is on the way, waiting for its turn.
+type Standing struct {
+	There, Priority, Cleaning bool
+	Ticket                    uint64 // of what was given to the driver for it
+	Units                     device.Units
+}
+
+// InTheWay tells whether g is in the way of f; both may be the same.
+func InTheWay(g, f *Standing) bool {
+	made := func(s *Standing) *flow {
+		f := &flow{rt: s.Priority, cleaning: s.Cleaning, ticket: s.Ticket, lane: &lane{key: laneKey{units: s.Units}}}
+		if f.in = f.lane; s.There {
+			f.next = 1
+			f.in.fly = []fly{{ticket: s.Ticket, flows: [kernels.MaxRoles]*flow{f}}}
+		}
 		return f
 	}
-	return (&launcher{}).inTheWay(flying(tickets[0], priority, its), flying(tickets[1], of, units))
+	of := made(f)
+	if g == f {
+		return (&launcher{}).inTheWay(of, of)
+	}
+	return (&launcher{}).inTheWay(made(g), of)
+}
+
+// Aged is a launch that has not moved for so long and may take so long; There: it is on the GPU.
+type Aged struct {
+	Still, Limit time.Duration
+	There        bool
+}
+
+// Late tells whether f hangs, behind g.
+func Late(f, g Aged) bool {
+	l, now := &launcher{}, time.Now()
+	for i, a := range []Aged{g, f} {
+		x := &flow{work: &device.Work{Limit: int64(a.Limit)}, patience: now.Add(-a.Still), lane: &lane{}}
+		if x.in = x.lane; a.There {
+			x.next = 1
+			x.in.fly = []fly{{ticket: uint64(i + 1), flows: [kernels.MaxRoles]*flow{x}}}
+		}
+		l.flows = append(l.flows, x)
+	}
+	return l.late(l.flows[1])
 }

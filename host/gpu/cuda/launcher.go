@@ -40,6 +40,7 @@ type launcher struct {
 	copied  error         // why they are copied to the GPU; nil: the driver writes words in a stream's order
 	staged  []staged      // copies under way
 	lanes   map[laneKey][]*lane
+	made    int // lanes that there are, those in use too
 	flows   []*flow
 	nets    map[string]*network
 	samples map[device.RequestID]*sample
@@ -50,6 +51,7 @@ type launcher struct {
 	meet    *meeting  // that
 	met     []*meeting
 	tickets uint64
+	marks   int       // that were taken back (Boolean)
 	start   time.Time // from which anchors count
 	anchor  anchor
 	heads   [][]sched.Version
@@ -93,6 +95,7 @@ type lane struct {
 	dirty   bool // control could not be cleaned
 	settled bool // control is known to be clean: epochs may be written, and other streams' kernels may look at it
 	epoch   uint32
+	used    uint64 // ticket of when it was given back
 	ring    []driver.Event
 	given   int   // launches so far; the one of ring[i] is given-1 or so many before it as there are in fly
 	fly     []fly // launches under way, in order
@@ -135,8 +138,9 @@ type flow struct {
 	in     *lane // where those are
 	state  state
 	killed bool
-	began  time.Time
-	places []int // of reqs in the launch
+	came   time.Time // to Begin: the launcher may have been busy since
+	began  time.Time // of its segment: when it was taken up, or passed the exit before
+	places []int     // of reqs in the launch
 
 	rt       bool
 	aside    bool      // put aside for a launch of priority
@@ -146,6 +150,7 @@ type flow struct {
 	moves    *atomic.Uint64
 	ticket   uint64   // as a fly's, of what was given to its stream last
 	met      *meeting // others were on the GPU when it came
+	fled     *meeting // for which it leaves
 }
 
 // last is the segment's last kernel.
@@ -306,6 +311,9 @@ func (l *launcher) furnish() error {
 		return nil
 	}
 	l.start, l.met = time.Now(), nil // what began before is on no clock any more
+	if l.counts.Clock.Step, err = l.timerStep(); err != nil {
+		return err
+	}
 	l.anchor, err = l.anchored()
 	return err
 }
@@ -453,7 +461,7 @@ func (l *launcher) obey(o *order) {
 			l.answer(w, l.check(fmt.Errorf("admit request %d: %w", w.Request, err)))
 		}
 	case device.Run:
-		if err = l.begin(w); err != nil {
+		if err = l.begin(w, o.came); err != nil {
 			l.answer(w, l.check(fmt.Errorf("launch %d, segments %d..%d: %w", w.Launch.ID, w.Launch.First, w.Launch.Last, err)))
 		}
 	}
@@ -663,7 +671,10 @@ func (l *launcher) drop(c *staged) {
 }
 
 // giveBack makes a lane free again.
-func (l *launcher) giveBack(n *lane) { l.lanes[n.key] = append(l.lanes[n.key], n) }
+func (l *launcher) giveBack(n *lane) {
+	n.used = l.ticket()
+	l.lanes[n.key] = append(l.lanes[n.key], n)
+}
 
 // lane is a free one on units.
 func (l *launcher) lane(key laneKey) (*lane, error) {
@@ -678,13 +689,34 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 		l.lanes[key] = free[:len(free)-1]
 		return n, nil
 	}
-	n := &lane{key: key, layer: new(kernels.Layer), roles: new(kernels.Roles), epoch: 1}
-	n.args.Set(0, unsafe.Pointer(n.layer))
-	n.padded.Set(0, unsafe.Pointer(n.roles))
+	n, err := l.room()
+	if err == nil && n == nil {
+		n, err = l.newLane()
+	}
+	if err != nil {
+		return nil, err
+	}
+	n.key, n.dirty = key, false
 	priority := l.least
 	if key.high && l.cfg.Mode.Priority {
 		priority = l.most
 	}
+	if n.stream, err = l.parts.stream(key.units, priority); err == nil {
+		err = l.clean(n)
+	}
+	if err != nil {
+		_ = l.freeLane(n)
+		return nil, err
+	}
+	return n, nil
+}
+
+// newLane is one without a stream.
+func (l *launcher) newLane() (*lane, error) {
+	n := &lane{layer: new(kernels.Layer), roles: new(kernels.Roles), epoch: 1}
+	l.made++
+	n.args.Set(0, unsafe.Pointer(n.layer))
+	n.padded.Set(0, unsafe.Pointer(n.roles))
 	var err error
 	for range l.cfg.Capacity {
 		e, fails := l.lib.NewEvent(false)
@@ -701,16 +733,10 @@ func (l *launcher) lane(key laneKey) (*lane, error) {
 		n.signal, err = l.lib.NewEvent(false)
 	}
 	if err == nil {
-		n.stream, err = l.parts.stream(key.units, priority)
-	}
-	if err == nil {
 		n.control, err = l.lib.Alloc(controlBytes)
 	}
 	if err == nil {
 		n.host, err = l.lib.AllocHost(laneBytes)
-	}
-	if err == nil {
-		err = l.clean(n)
 	}
 	if err != nil {
 		_ = l.freeLane(n)
@@ -728,7 +754,30 @@ func (l *launcher) clean(n *lane) error {
 	if err := l.lib.Fill(n.control+4, kernels.NotStopped, 3, n.stream); err != nil { // NotBegan too
 		return err
 	}
-	return l.lib.Fill(n.control+16, 0, 4, n.stream)
+	return l.lib.Fill(n.control+16, 0, 2, n.stream)
+}
+
+// loseStream destroys a lane's stream, with nothing in it; all else of the lane stays. Where it cannot be known that
+// nothing is in it, that else is left to the context, which it goes with.
+func (l *launcher) loseStream(n *lane) (first error) {
+	if n.stream == 0 {
+		return nil
+	}
+	first = l.lib.Wait(n.stream) // nobody promises that destroying it does
+	if err := l.lib.Wait(l.signals); first == nil {
+		first = err
+	}
+	if first != nil {
+		n.host, n.ring, n.over, n.signal, n.control = nil, nil, 0, 0, 0
+	}
+	if err := l.lib.FreeStream(n.stream); err != nil {
+		l.stuck = true
+		if first == nil {
+			first = err
+		}
+	}
+	n.stream = 0
+	return first
 }
 
 func (l *launcher) freeLane(n *lane) (first error) {
@@ -737,6 +786,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 			first = err
 		}
 	}
+	l.made--
 	n.args.Free()
 	n.padded.Free()
 	if l.lost != nil { // all of it goes with the context; copies may still be under way
@@ -745,18 +795,7 @@ func (l *launcher) freeLane(n *lane) (first error) {
 		}
 		return nil
 	}
-	if n.stream != 0 {
-		note(l.lib.Wait(n.stream)) // nobody promises that destroying it does
-		note(l.lib.Wait(l.signals))
-		idle := first == nil
-		if err := l.lib.FreeStream(n.stream); err != nil {
-			note(err)
-			l.stuck = true
-		}
-		if !idle { // what its copies touch stays until the context goes
-			return first
-		}
-	}
+	note(l.loseStream(n))
 	if n.host != nil {
 		note(l.lib.FreeHost(n.host))
 	}
@@ -774,8 +813,8 @@ func (l *launcher) freeLane(n *lane) (first error) {
 	return first
 }
 
-// begin begins a launch.
-func (l *launcher) begin(w *device.Work) error {
+// begin begins a launch, which came some time ago.
+func (l *launcher) begin(w *device.Work, came time.Time) error {
 	q := &w.Launch
 	n := l.nets[q.Network]
 	segs := 0
@@ -799,7 +838,7 @@ func (l *launcher) begin(w *device.Work) error {
 	if q.Kernel < 0 || e.First+q.Kernel > e.Last {
 		return refuse("kernel %d of %d", q.Kernel, e.Last-e.First+1)
 	}
-	f := &flow{work: w, net: n, seg: q.First, next: e.First + q.Kernel, began: time.Now(), rt: q.Priority > 0}
+	f := &flow{work: w, net: n, seg: q.First, next: e.First + q.Kernel, came: came, began: time.Now(), rt: q.Priority > 0}
 	f.oldest, f.patience = f.next, f.began
 	for i, id := range q.Requests {
 		s := l.samples[id]
@@ -859,8 +898,10 @@ func (l *launcher) leave(f *flow, kill bool) {
 	}
 	f.state, f.killed, f.ticket = leaving, true, l.ticket()
 	f.lane.epoch++
-	if f.aside && l.meet != nil && l.meet.flagged.IsZero() {
-		l.meet.flagged = time.Now()
+	if f.aside && l.meet != nil {
+		if f.fled = l.meet; f.fled.flagged.IsZero() {
+			f.fled.flagged = time.Now()
+		}
 	}
 	if err := l.signal(f.lane); err != nil {
 		l.fail(f, err)
@@ -872,7 +913,10 @@ func (l *launcher) leave(f *flow, kill bool) {
 		return
 	}
 	if l.cfg.Boolean {
-		time.Sleep(10 * nap) // the kernel that runs sees it
+		// The kernel that runs is to see it, and those behind it not: how long that is is the GPU's to say.
+		for up, began := 10*nap>>(l.marks%8), time.Now(); time.Since(began) < up; {
+		}
+		l.marks++
 		f.lane.epoch--
 		if err := l.signal(f.lane); err != nil {
 			l.fail(f, err)
@@ -1052,16 +1096,20 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 			return moved, err
 		}
 		at := f.next
-		if l.meet != nil {
-			l.meet.gone = max(l.meet.gone, binary.LittleEndian.Uint64(n.host[24:]))
+		if f.fled != nil { // else it was told before, by another flag
+			f.fled.gone, f.fled = max(f.fled.gone, binary.LittleEndian.Uint64(n.host[16:])), nil
 		}
 		if stopped := binary.LittleEndian.Uint32(n.host[4:]); stopped != kernels.NotStopped {
 			first := f.net.b.Network.Exits[f.seg].First
 			l.counts.Kills++
+			l.counts.Stopped = int(stopped)
 			if int(stopped) < first || int(stopped) >= f.next {
 				return true, &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: kernel %d is said to have been stopped, of %d to %d", device.ErrReset, stopped, first, f.next-1)}
 			}
-			at = f.net.entries[stopped]
+			if at = f.net.entries[stopped]; l.cfg.Short && at < int(stopped) {
+				at++
+			}
+			l.counts.Ran -= f.next - int(stopped) // they left
 			l.counts.Again += f.next - at
 		}
 		return true, l.away(f, at)

@@ -53,11 +53,7 @@ func (l *launcher) facts() (f Facts, err error) {
 	if f.Bus, err = l.lib.Bus(l.dev); err != nil {
 		return f, err
 	}
-	if l.cfg.NVML != "" || !f.Fake {
-		if h, err := driver.AskNVML(l.cfg.NVML, f.Bus); err == nil {
-			f.NVML = &h
-		}
-	}
+	f.NVML = l.health(f.Bus)
 	if f.Memory, err = l.lib.Memory(l.dev); err != nil {
 		return f, err
 	}
@@ -79,7 +75,32 @@ func (l *launcher) facts() (f Facts, err error) {
 	return f, nil
 }
 
-// Timed is what a layer's kernel took alone, between two events: its launch is in it.
+// Health is what NVML says of the GPU now; nil: it is not there, or says nothing.
+func (d *Device) Health() (h *driver.Health, err error) {
+	err = d.ask(func(l *launcher) error {
+		bus, err := l.lib.Bus(l.dev)
+		if err == nil {
+			h = l.health(bus)
+		}
+		return err
+	})
+	return h, err
+}
+
+// health is NVML's words, where it is there; on the fake that of tests alone.
+func (l *launcher) health(bus string) *driver.Health {
+	if l.cfg.NVML == "" && l.lib.Fake() {
+		return nil
+	}
+	h, err := driver.AskNVML(l.cfg.NVML, bus)
+	if err != nil {
+		return nil
+	}
+	return &h
+}
+
+// Timed is what a layer's kernel took alone, between two events. A single launch (Profile) has the host's time in it, from
+// the first event to when the GPU has the kernel; many of them (Pace) do not.
 type Timed struct {
 	Layer  int
 	Name   string
@@ -94,13 +115,47 @@ func (d *Device) Profile(network string, batch, n int, u device.Units) (out []Ti
 		return nil, refuse("units %v of %d", u, d.info.Units)
 	}
 	err = d.ask(func(l *launcher) error {
-		out, err = l.profile(network, batch, n, u)
+		out, err = l.profile(network, batch, n, u, false)
 		return err
 	})
 	return out, err
 }
 
-func (l *launcher) profile(network string, batch, n int, u device.Units) (out []Timed, err error) {
+// Pace is Profile for a batch of one on the whole GPU without the host's time: each run is of paceLaunches launches that
+// are all with the driver before the first begins, divided by their number.
+func (d *Device) Pace(network string, n int) (out []Timed, err error) {
+	err = d.ask(func(l *launcher) error {
+		out, err = l.profile(network, 1, n, device.Units{}, true)
+		return err
+	})
+	return out, err
+}
+
+const (
+	paceLaunches = 16      // of a kernel, one behind the other
+	paceNs       = 200_000 // for which a kernel before them stands in their way: longer than giving them to the driver takes
+)
+
+// inTheWayFor has a kernel of one block stand in a stream's way for some ns of the GPU's clock, whenever stand is called.
+func (l *launcher) inTheWayFor(ns uint64, s driver.Stream) (stand, free func() error, err error) {
+	f, err := l.lib.Function(l.module, kernels.EntryWhere)
+	if err != nil {
+		return nil, nil, err
+	}
+	at, _, back, err := l.scratch(whereBytes, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	args := &whereArgs{uint64(at), ns}
+	var a driver.Args
+	a.Set(0, unsafe.Pointer(&args.out))
+	a.Set(1, unsafe.Pointer(&args.spin))
+	stand = func() error { return l.lib.Launch(f, 1, kernels.Threads, s, &a) }
+	return stand, func() error { a.Free(); return back() }, nil
+}
+
+// profile times a network's kernels; paced: as Pace does.
+func (l *launcher) profile(network string, batch, n int, u device.Units, paced bool) (out []Timed, err error) {
 	net := l.nets[network]
 	switch {
 	case net == nil:
@@ -136,6 +191,21 @@ func (l *launcher) profile(network string, batch, n int, u device.Units) (out []
 			return nil, err
 		}
 	}
+	each, stand := 1, func() error { return nil }
+	if paced {
+		var free func() error
+		if stand, free, err = l.inTheWayFor(paceNs, ln.stream); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if fails := free(); err == nil {
+				err = fails
+			}
+		}()
+		if each = paceLaunches; l.lib.Fake() { // whose kernels are slow, and wait where tests have them wait
+			each = 2
+		}
+	}
 	for i := range net.layers {
 		t := Timed{Layer: i, Name: net.b.Names[i]}
 		*ln.layer = net.layers[i]
@@ -146,11 +216,16 @@ func (l *launcher) profile(network string, batch, n int, u device.Units) (out []
 		ln.layer.Grid(batch, 1)
 		t.Blocks = int(ln.layer.Blocks)
 		for range n {
+			if err := stand(); err != nil {
+				return nil, err
+			}
 			if err := l.lib.Record(at[0], ln.stream); err != nil {
 				return nil, err
 			}
-			if err := l.lib.Launch(l.layer, t.Blocks, kernels.Threads, ln.stream, &ln.args); err != nil {
-				return nil, err
+			for range each {
+				if err := l.lib.Launch(l.layer, t.Blocks, kernels.Threads, ln.stream, &ln.args); err != nil {
+					return nil, err
+				}
 			}
 			if err := l.lib.Record(at[1], ln.stream); err != nil {
 				return nil, err
@@ -162,7 +237,7 @@ func (l *launcher) profile(network string, batch, n int, u device.Units) (out []
 			if err != nil {
 				return nil, err
 			}
-			t.Ns = append(t.Ns, int64(float64(ms)*1e6))
+			t.Ns = append(t.Ns, int64(float64(ms)*1e6/float64(each)))
 		}
 		out = append(out, t)
 	}
@@ -250,9 +325,9 @@ func (l *launcher) timeCopies(bytes, n int, beside bool) (c Copied, err error) {
 }
 
 const (
-	streamBytes = 64 << 20 // that contend's kernel goes over
-	streamNs    = 5e9      // after which it ends by itself
-	streamSlots = 2        // blocks of it an SM
+	streamBytes = 256 << 20 // that contend's kernel goes over: several times the L2, which would answer in the memory's place
+	streamNs    = 5e9       // after which it ends by itself
+	streamSlots = 16        // blocks of it an SM: a thread has one load under way, and an SM of 2048 threads bears so many
 )
 
 // contend keeps the GPU's memory busy from all SMs, until what it gives back is called.

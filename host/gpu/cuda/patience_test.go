@@ -32,6 +32,7 @@ func (r *rig) busyOrNot() {
 
 const (
 	soon = int64(time.Millisecond)
+	some = int64(200 * time.Millisecond) // in which another comes
 	late = int64(time.Hour)
 )
 
@@ -78,7 +79,7 @@ func TestPatience(t *testing.T) {
 		{"put aside", "wait", [2]device.Units{}, [2]int64{late, soon}, [2]int{1, 0}, 0},
 		{"one of priority behind another", "wait", [2]device.Units{}, [2]int64{late, soon}, [2]int{1, 1}, 0},
 		{"behind another in the hardware", "streams", [2]device.Units{}, [2]int64{late, soon}, [2]int{0, 0}, 0},
-		{"before another", "streams", [2]device.Units{}, [2]int64{soon, late}, [2]int{0, 0}, 1},
+		{"before another", "streams", [2]device.Units{}, [2]int64{some, late}, [2]int{0, 0}, 1},
 		{"elsewhere", "streams", [2]device.Units{device.UnitRange(0, 2), device.UnitRange(2, 2)}, [2]int64{late, soon}, [2]int{0, 0}, 2},
 		{"on a part of it", "streams", [2]device.Units{whole, device.UnitRange(2, 2)}, [2]int64{late, soon}, [2]int{0, 0}, 0},
 		{"behind one that nobody waits for", "wait", [2]device.Units{}, [2]int64{0, soon}, [2]int{0, 1}, 2},
@@ -91,7 +92,10 @@ func TestPatience(t *testing.T) {
 				w := launch(b, 0, 0, 2, device.RequestID(i+1))
 				w.Limit, w.Launch.ID, w.Launch.Units, w.Launch.Priority = c.limits[i], device.LaunchID(i+1), c.units[i], c.priority[i]
 				r.begin(w)
-				if c.limits[i] != soon { // it is on the GPU before the other comes
+				switch { // it is on the GPU before the other comes
+				case c.limits[0] == some: // or has hung, where the other was slow to come
+					r.busyOrNot()
+				case c.limits[i] != soon:
 					r.busy()
 				}
 			}
@@ -151,26 +155,65 @@ func TestProgressBehind(t *testing.T) {
 }
 
 // Of two launches on the same units of the GPU the first is in the way of the other, and one of priority in that of one
-// without, whichever came first.
+// without, whichever came first. Who waits for its turn has all in its way that is on the GPU, and who has priority.
 func TestInTheWay(t *testing.T) {
+	type is = cuda.Standing
 	here, there := device.UnitRange(0, 2), device.UnitRange(2, 2)
+	f, high := is{There: true, Ticket: 2, Units: here}, is{There: true, Priority: true, Ticket: 2, Units: here}
+	waits, cleans := is{Units: here}, is{Cleaning: true, Ticket: 2, Units: here}
 	for _, c := range []struct {
-		name            string
-		first, priority bool // g's
-		f               bool // has priority
-		units           device.Units
-		want            bool
+		name string
+		g, f is
+		want bool
 	}{
-		{"first", true, false, false, here, true},
-		{"second", false, false, false, here, false},
-		{"first, of priority", true, true, false, here, true},
-		{"second, of priority", false, true, false, here, true},
-		{"first, before one of priority", true, false, true, here, true},
-		{"second, behind one of priority", false, false, true, here, false},
-		{"first, elsewhere", true, true, false, there, false},
-		{"first, on all", true, false, false, device.Units{}, true},
+		{"first", is{There: true, Ticket: 1, Units: here}, f, true},
+		{"second", is{There: true, Ticket: 3, Units: here}, f, false},
+		{"first, of priority", is{There: true, Priority: true, Ticket: 1, Units: here}, f, true},
+		{"second, of priority", is{There: true, Priority: true, Ticket: 3, Units: here}, f, true},
+		{"first, before one of priority", is{There: true, Ticket: 1, Units: here}, high, true},
+		{"second, behind one of priority", is{There: true, Ticket: 3, Units: here}, high, false},
+		{"first, both of priority", is{There: true, Priority: true, Ticket: 1, Units: here}, high, true},
+		{"second, both of priority", is{There: true, Priority: true, Ticket: 3, Units: here}, high, false},
+		{"first, elsewhere", is{There: true, Priority: true, Ticket: 1, Units: there}, f, false},
+		{"first, on all", is{There: true, Ticket: 1}, f, true},
+		{"of priority, not there", is{Priority: true, Ticket: 1, Units: here}, f, false},
+		{"there, before one that waits", is{There: true, Ticket: 3, Units: there}, waits, true},
+		{"of priority, not there, before one that waits", is{Priority: true, Units: there}, waits, true},
+		{"neither, before one that waits", is{Ticket: 1, Units: here}, waits, false},
+		{"first, before one whose word is on the way", is{There: true, Ticket: 1, Units: here}, cleans, true},
+		{"second, behind one whose word is on the way", is{There: true, Ticket: 3, Units: here}, cleans, false},
 	} {
-		if got := cuda.InTheWay(c.first, c.priority, c.f, here, c.units); got != c.want {
+		if got := cuda.InTheWay(&c.g, &c.f); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+	for _, one := range []is{f, high, waits, {Priority: true, Units: here}} {
+		if cuda.InTheWay(&one, &one) {
+			t.Errorf("it is in its own way: %+v", one)
+		}
+	}
+}
+
+// A launch hangs when its limit is over, and that of what is in its way, since that moved last.
+func TestLate(t *testing.T) {
+	const h = time.Hour
+	gone := cuda.Aged{}
+	for _, c := range []struct {
+		name string
+		f, g cuda.Aged
+		want bool
+	}{
+		{"in time", cuda.Aged{h, 2 * h, true}, gone, false},
+		{"too late", cuda.Aged{2 * h, h, true}, gone, true},
+		{"without a limit", cuda.Aged{2 * h, 0, true}, gone, false},
+		{"behind one that moved", cuda.Aged{3 * h, 2 * h, true}, cuda.Aged{h, 2 * h, true}, false},
+		{"waiting for one that moved", cuda.Aged{3 * h, 2 * h, false}, cuda.Aged{h, 2 * h, true}, false},
+		{"behind one that may take longer", cuda.Aged{3 * h, h, true}, cuda.Aged{3 * h, 5 * h, true}, false},
+		{"behind one that hangs too", cuda.Aged{3 * h, h, true}, cuda.Aged{3 * h, h, true}, true},
+		{"behind one that stands still for longer", cuda.Aged{h, 2 * h, true}, cuda.Aged{9 * h, h, true}, false},
+		{"beside one that is not there", cuda.Aged{3 * h, 2 * h, true}, cuda.Aged{h, 9 * h, false}, true},
+	} {
+		if got := cuda.Late(c.f, c.g); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

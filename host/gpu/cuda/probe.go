@@ -117,15 +117,33 @@ func (l *launcher) probe(u device.Units) (w Where, err error) {
 
 // runsOn runs blocks in a stream, many more than the GPU has SMs, and says on which they ran.
 func (l *launcher) runsOn(s driver.Stream) (sms []int, err error) {
-	f, err := l.lib.Function(l.module, kernels.EntryWhere)
-	if err != nil {
-		return nil, err
-	}
 	total, err := l.lib.Attribute(l.dev, driver.Multiprocessors)
 	if err != nil {
 		return nil, err
 	}
-	blocks := probeBlocks * total
+	all, err := l.where(s, probeBlocks*total, probeNs)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range all {
+		sms = append(sms, b.sm)
+	}
+	slices.Sort(sms)
+	return slices.Compact(sms), nil
+}
+
+// ran is what a block of the kernel that asks where it runs says: the SM, and the clock's values at begin and end.
+type ran struct {
+	sm         int
+	begin, end uint64
+}
+
+// where runs so many blocks in a stream, each for spin ns of the GPU's clock.
+func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err error) {
+	f, err := l.lib.Function(l.module, kernels.EntryWhere)
+	if err != nil {
+		return nil, err
+	}
 	at, host, free, err := l.scratch(blocks*whereBytes, s)
 	if err != nil {
 		return nil, err
@@ -135,7 +153,7 @@ func (l *launcher) runsOn(s driver.Stream) (sms []int, err error) {
 			err = e
 		}
 	}()
-	args := &whereArgs{uint64(at), probeNs}
+	args := &whereArgs{uint64(at), uint64(spin)}
 	var a driver.Args
 	a.Set(0, unsafe.Pointer(&args.out))
 	a.Set(1, unsafe.Pointer(&args.spin))
@@ -149,11 +167,11 @@ func (l *launcher) runsOn(s driver.Stream) (sms []int, err error) {
 	if err := l.lib.Wait(s); err != nil {
 		return nil, err
 	}
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(host[8*i:]) }
 	for b := range blocks {
-		sms = append(sms, int(binary.LittleEndian.Uint64(host[b*whereBytes:])))
+		all = append(all, ran{int(word(4 * b)), word(4*b + 2), word(4*b + 3)})
 	}
-	slices.Sort(sms)
-	return slices.Compact(sms), nil
+	return all, nil
 }
 
 // costs launches layers of no outputs: a batch of one whose tensor is empty has no blocks, so a kernel of

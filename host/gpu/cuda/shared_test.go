@@ -3,12 +3,10 @@ package cuda_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
@@ -20,16 +18,7 @@ func TestShared(t *testing.T) { each(t, shared) }
 
 func shared(t *testing.T, cfg cuda.Config) {
 	r := start(t, cfg)
-	b, p := network(t, *seed, 1)
-	in := randnet.Input(rand.New(rand.NewPCG(*seed, 6)), b)
-	want, err := p.Run(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.load(b)
-	if e := r.copy(b, 1, in); e.Kind != device.Done {
-		t.Fatal(e.Err)
-	}
+	b, want := r.admitted(1, 6)
 	works := func(what string) {
 		t.Helper()
 		w := launch(b, 0, 0, 2, 1)

@@ -19,16 +19,7 @@ func TestNewStream(t *testing.T) { each(t, newStream) }
 
 func newStream(t *testing.T, cfg cuda.Config) {
 	r := start(t, cfg)
-	b, p := network(t, *seed, 2)
-	in := randnet.Input(rand.New(rand.NewPCG(*seed, 3)), b)
-	want, err := p.Run(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.load(b)
-	if e := r.copy(b, 1, in); e.Kind != device.Done {
-		t.Fatal(e.Err)
-	}
+	b, want := r.admitted(2, 3)
 	r.h.HoldFills(1)
 	defer r.h.HoldFills(0)
 	id := r.begin(launch(b, 0, 0, 2, 1))

@@ -23,9 +23,12 @@ type Counts struct {
 	// Proxies are the launches of several kernels, by the registers a thread of what they ran as.
 	Proxies map[int]int
 	Kills   int // launches stopped inside a kernel
+	Stopped int // the kernel of its network that the last of them was stopped in
 	Again   int // kernels run again after that
 	// Preemptions are those by launches of priority that found others on the GPU.
 	Preemptions []Preemption
+	// Clock is what their spans by the GPU's clock are worth, on devices that are Timed.
+	Clock Clock
 }
 
 // Counts are those so far. The device must be at rest.
@@ -75,7 +78,7 @@ func (l *launcher) putAside(rt *flow) {
 		}
 		if l.since.IsZero() {
 			l.since = time.Now()
-			l.meet = &meeting{arrived: rt.began, kernel: rt.next, timed: l.cfg.Timed}
+			l.meet = &meeting{arrived: rt.came, kernel: rt.next, timed: l.cfg.Timed}
 			if len(l.met) >= 1<<16 { // nobody asks for them
 				l.met = slices.Delete(l.met, 0, 1<<15)
 			}

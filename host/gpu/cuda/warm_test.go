@@ -61,19 +61,6 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// Spans by the GPU's clock are counted from the flag; what nobody saw is unknown, not nothing.
-func TestSpans(t *testing.T) {
-	const ms = 1_000_000
-	p := cuda.Spans(ms, 2*ms, 5*ms, 9*ms, 500*ms+4*ms, 500*ms+6*ms, ms, 500*ms+ms)
-	if want := (cuda.Preemption{Away: 4 * ms, Gone: 2 * ms, Began: 4 * ms, Whole: 8 * ms}); p != want {
-		t.Errorf("%+v, expected %+v", p, want)
-	}
-	p = cuda.Spans(ms, 2*ms, 5*ms, 9*ms, 0, kernels.NotBegan, ms, 500*ms+ms)
-	if p.Gone != cuda.Unknown || p.Began != cuda.Unknown {
-		t.Errorf("nothing was seen: %+v", p)
-	}
-}
-
 // Requests take nothing of the driver's and give nothing back: inputs, launches, kills and preemptions go by what
 // was made with the device, the network and the first launch.
 func TestTakesNothing(t *testing.T) {

@@ -3,6 +3,8 @@ package timing
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 )
 
 // CoreModule is the core that estimates are held against.
@@ -21,4 +23,20 @@ func Core(text []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it is not the picorv32 that the tables are held against", ErrNetlist)
 	}
 	return bytes.ReplaceAll(text, []byte(off), []byte(on)), nil
+}
+
+// WriteCore writes that core below a root, from the package's file, and gives its path from there.
+func WriteCore(root, from string) (rtl string, err error) {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return "", err
+	}
+	if text, err = Core(text); err != nil {
+		return "", fmt.Errorf("%s: %w", from, err)
+	}
+	rtl = filepath.Join("build", "syn", "core", CoreModule+".sv")
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, rtl)), 0o755); err != nil {
+		return "", err
+	}
+	return rtl, os.WriteFile(filepath.Join(root, rtl), text, 0o644)
 }

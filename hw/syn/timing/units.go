@@ -15,6 +15,15 @@ type Unit struct {
 	Set    []string // NAME=VALUE, beside the parameters that npu_top has under the same name
 }
 
+// Flags are parameters as hw/syn's scripts take them.
+func Flags(set []string) []string {
+	var args []string
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	return args
+}
+
 // Top is what npu_top is told on a board beside the configuration's parameters, as boards/ip has it.
 func Top(b boards.Board, d configs.Design) []string {
 	if b.Folds(d.ABufWords) {

@@ -7,8 +7,8 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -41,7 +41,10 @@ type Config struct {
 	Parts   []string
 	Seed    uint64
 	Batches []int // of latencies; nil: 1, 8, 32
-	Tell    func(part string)
+	// Warm is for how long launches keep the GPU busy, by what they took, before anything is looked at; 0: a second, and
+	// nothing on the fake, which has no clocks.
+	Warm time.Duration
+	Tell func(part string)
 }
 
 // Series are the runs of one thing.
@@ -97,10 +100,13 @@ func made(cfg *Config) (m Made, err error) {
 	return m, nil
 }
 
-// Label is what figures of it are.
+// Label is what figures of it are: of a GPU that nobody named none are measured.
 func (r *Raw) Label() string {
-	if r.Facts.Fake {
+	switch {
+	case r.Facts.Fake:
 		return "simulated"
+	case r.Facts.GPU == "":
+		return "of no GPU"
 	}
 	return "measured"
 }
@@ -128,6 +134,9 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 	if cfg.N < 1 || len(cfg.Networks) == 0 || cfg.Params == nil {
 		return nil, fmt.Errorf("%w: networks, parameters and a number of runs are expected", device.ErrRequest)
 	}
+	if cfg.Parts != nil && len(cfg.Parts) == 0 {
+		return nil, fmt.Errorf("%w: no part is asked for; there are %s", device.ErrRequest, strings.Join(Parts(), ", "))
+	}
 	for _, part := range cfg.Parts {
 		if !slices.Contains(Parts(), part) {
 			return nil, fmt.Errorf("%w: no part %q; there are %s", device.ErrRequest, part, strings.Join(Parts(), ", "))
@@ -144,6 +153,9 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		return nil, err
 	}
 	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed, Made: how}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	if err := b.facts(); err != nil {
+		return b.raw, err
+	}
 	for _, part := range []struct {
 		name string
 		do   func(context.Context) error
@@ -166,6 +178,7 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		err := ctx.Err()
 		if err == nil {
 			err = part.do(ctx)
+			b.addPaces(part.name)
 		}
 		if err != nil {
 			return b.raw, fmt.Errorf("%s: %w", part.name, err)
@@ -177,8 +190,9 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 
 type bench struct {
 	Config
-	raw *Raw
-	rng *rand.Rand
+	raw   *Raw
+	rng   *rand.Rand
+	paces paces // of the part under way
 }
 
 func (b *bench) add(part, key, unit string, runs ...int64) {
@@ -223,11 +237,29 @@ type waiting struct {
 	shown map[int][]int16 // of its first request, by exit
 }
 
-// with opens a device for one part.
-func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) (err error) {
+// open opens a device.
+func (b *bench) open(cfg cuda.Config, samples int) (*cuda.Device, error) {
 	cfg.Library, cfg.GPU, cfg.Params, cfg.Through, cfg.Spin = b.Library, b.GPU, b.Params, true, true
 	cfg.Slots, cfg.Places, cfg.NVML, cfg.Masks = 2*samples, 8, b.NVML, b.Masks
-	d, err := cuda.New(cfg)
+	return cuda.New(cfg)
+}
+
+// facts asks which GPU it is before anything runs on it, so that whatever is kept says whose it is.
+func (b *bench) facts() error {
+	d, err := b.open(cuda.Config{}, 1)
+	if err != nil {
+		return err
+	}
+	b.raw.Facts, err = d.Facts()
+	if err == nil && b.raw.Facts.GPU == "" {
+		err = fmt.Errorf("%w: the driver has no name for GPU %d: nobody could tell what was measured", device.ErrRequest, b.GPU)
+	}
+	return errors.Join(err, d.Close())
+}
+
+// with opens a device for one part.
+func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(*rig) error) (err error) {
+	d, err := b.open(cfg, samples)
 	if err != nil {
 		return err
 	}
@@ -241,11 +273,6 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 			err = e
 		}
 	}()
-	if b.raw.Facts.GPU == "" {
-		if b.raw.Facts, err = d.Facts(); err != nil {
-			return err
-		}
-	}
 	next := device.RequestID(0)
 	for _, n := range b.Networks {
 		if _, err := r.do(ctx, &device.Work{Kind: device.Load, Artefact: device.OfBundle(n)}, nil); err != nil {
@@ -259,7 +286,7 @@ func (b *bench) with(ctx context.Context, cfg cuda.Config, samples int, do func(
 			r.ids[n.Network.Name] = append(r.ids[n.Network.Name], next)
 		}
 	}
-	return do(r)
+	return r.around(ctx, do)
 }
 
 // noise is an input for a network.
@@ -401,7 +428,7 @@ func (b *bench) latency(ctx context.Context) error {
 						}
 						b.add(Latency, key, "ns", took)
 					}
-					// By the GPU's own clock: its kernels one by one, without the host's time between them.
+					// By events: its kernels one by one, each with the host's time until the GPU has it.
 					for i, enough := 0, b.enough(things); !enough(i); i += few {
 						layers, err := r.d.Profile(net.Network.Name, batch, min(few, b.N-i), u)
 						if err != nil {
@@ -427,12 +454,12 @@ func (b *bench) costs(ctx context.Context) error {
 	const calls = 100
 	err := b.with(ctx, cuda.Config{}, 1, func(r *rig) error {
 		var all []cuda.Costs
-		for enough := b.enough(2); !enough(len(all)); {
-			c, err := r.d.Costs(calls)
-			if err != nil {
-				return err
+		var broken error // what was seen until then is kept
+		for enough := b.enough(2); !enough(len(all)) && broken == nil; {
+			var c cuda.Costs
+			if c, broken = r.d.Costs(calls); broken == nil {
+				all = append(all, c)
 			}
-			all = append(all, c)
 		}
 		for _, what := range []struct {
 			key string
@@ -451,7 +478,7 @@ func (b *bench) costs(ctx context.Context) error {
 				b.add(Costs, what.key, "ns", what.of(&all[i]).Nanoseconds())
 			}
 		}
-		return nil
+		return broken
 	})
 	if err != nil {
 		return err
@@ -483,11 +510,10 @@ func (b *bench) copies(ctx context.Context) error {
 		for _, bytes := range []int{1 << 12, 1 << 16, 1 << 20, 1 << 24} {
 			for _, beside := range []bool{false, true} {
 				var up, down []int64
-				for enough := b.enough(2 * 4); !enough(len(up)); {
-					c, err := r.d.Copies(bytes, min(few, b.N-len(up)), beside)
-					if err != nil {
-						return err
-					}
+				var broken error
+				for enough := b.enough(2 * 4); !enough(len(up)) && broken == nil; {
+					var c cuda.Copied
+					c, broken = r.d.Copies(bytes, min(few, b.N-len(up)), beside)
 					up, down = append(up, c.Up...), append(down, c.Down...)
 				}
 				how := "alone"
@@ -496,6 +522,9 @@ func (b *bench) copies(ctx context.Context) error {
 				}
 				b.add(Copies, fmt.Sprintf("%d up %s", bytes, how), "ns", up...)
 				b.add(Copies, fmt.Sprintf("%d down %s", bytes, how), "ns", down...)
+				if broken != nil {
+					return broken
+				}
 			}
 		}
 		return nil
@@ -510,9 +539,10 @@ func (b *bench) pair() (be, rt *bundle.Bundle) { return b.Networks[0], b.Network
 const long = 2 * time.Millisecond
 
 // fill says at which batch a best-effort network's launch is long, or is 32.
-func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, took int64, err error) {
+func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, err error) {
 	err = b.with(ctx, cuda.Config{}, cuda.MaxBatch, func(r *rig) error {
 		for batch = 1; ; batch *= 2 {
+			var took int64
 			for range 3 { // the first ones make the stream, and wake the clocks
 				if took, err = r.took(ctx, r.work(be, 0, batch, 0, device.Units{})); err != nil {
 					return err
@@ -523,11 +553,25 @@ func (b *bench) fill(ctx context.Context, be *bundle.Bundle) (batch int, took in
 			}
 		}
 	})
-	return batch, took, err
+	return batch, err
 }
 
-// behind runs a best-effort network over and over, so many samples a launch, while f goes on.
-func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func() error) (ended int, err error) {
+// alone is what a few launches of a network take while nothing else runs.
+func (r *rig) alone(ctx context.Context, net *bundle.Bundle, batch int) (all []int64, err error) {
+	for i := range min(few, r.N) + 1 {
+		took, err := r.took(ctx, r.work(net, 0, batch, 0, device.Units{}))
+		if err != nil {
+			return all, err
+		}
+		if i > 0 { // the first one makes the stream
+			all = append(all, took)
+		}
+	}
+	return all, nil
+}
+
+// behind runs a best-effort network over and over, so many samples a launch, while f goes on, and says when each ended.
+func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func() error) (ended []time.Time, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	over, began := make(chan error, 1), make(chan struct{})
 	var once sync.Once
@@ -538,11 +582,11 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func(
 				over <- err
 				return
 			}
+			ended = append(ended, time.Now())
 			if ctx.Err() != nil {
 				over <- nil
 				return
 			}
-			ended++
 		}
 	}()
 	<-began
@@ -558,254 +602,6 @@ func (r *rig) behind(ctx context.Context, net *bundle.Bundle, batch int, f func(
 // row that came too late.
 const fruitless = 200
 
-// preemption has launches of priority come at random into best-effort ones, under resetting and waiting, for
-// queues of several lengths.
-func (b *bench) preemption(ctx context.Context) error {
-	be, rt := b.pair()
-	batch, alone, err := b.fill(ctx, be)
-	if err != nil {
-		return err
-	}
-	b.add(Preemption, "best effort batch", "samples", int64(batch))
-	b.add(Preemption, "best effort alone", "ns", alone)
-	for _, name := range []string{"reset", "wait"} {
-		m, err := gpu.ModeOf(name)
-		if err != nil {
-			return err
-		}
-		for _, capacity := range []int{1, 2, 4, 8, 16} {
-			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity, Timed: true}, batch+1, func(r *rig) error {
-				one, err := r.do(ctx, r.work(be, 0, batch, 0, device.Units{}), nil)
-				if err != nil {
-					return err
-				}
-				// As many arrivals as it takes for N to find others on the GPU.
-				var seen []cuda.Preemption
-				for enough, since := b.enough(2*5), 0; !enough(len(seen)) && since < fruitless; {
-					arrivals := max(4, min(few, b.N-len(seen)))
-					_, err = r.behind(ctx, be, batch, func() error {
-						for range arrivals {
-							time.Sleep(time.Duration(b.rng.Int64N(2*int64(one) + 1)))
-							if _, err := r.do(ctx, r.work(rt, batch, 1, 1, device.Units{}), nil); err != nil {
-								return err
-							}
-						}
-						return nil
-					})
-					if err != nil {
-						return err
-					}
-					c, err := r.d.Counts()
-					if err != nil {
-						return err
-					}
-					if since += arrivals; len(c.Preemptions) > len(seen) {
-						since = 0
-					}
-					seen = c.Preemptions
-				}
-				seen = seen[:min(len(seen), b.N)]
-				missed := int64(0) // of which no block saw the flag: their kernels had ended, and nobody had looked yet
-				for _, span := range []struct {
-					name string
-					of   func(*cuda.Preemption) time.Duration
-				}{
-					{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
-					{"gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
-					{"began", func(p *cuda.Preemption) time.Duration { return p.Began }},
-					{"whole", func(p *cuda.Preemption) time.Duration { return p.Whole }},
-				} {
-					var ns []int64
-					for i := range seen {
-						if t := span.of(&seen[i]); t != cuda.Unknown {
-							ns = append(ns, t.Nanoseconds())
-						} else if span.name == "gone" {
-							missed++
-						}
-					}
-					if len(ns) > 0 {
-						b.add(Preemption, fmt.Sprintf("%s capacity=%d %s", name, capacity, span.name), "ns", ns...)
-					}
-				}
-				if m.Kill {
-					b.add(Preemption, fmt.Sprintf("%s capacity=%d unseen", name, capacity), "preemptions", missed)
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// kills stops launches at random phases, goes on where the device says, and compares what every exit shows with an
-// undisturbed launch of the same input, bit for bit; only those count that a block has left by. Two inputs take turns in one slot, which is cleared before each:
-// what stands there of an earlier launch is no answer. Drained ones, which are awaited kernel by kernel, are beside
-// them: what differs there differs for another reason.
-func (b *bench) kills(ctx context.Context) error {
-	be, _ := b.pair()
-	in := [2][]int16{b.noise(be), b.noise(be)}
-	for _, drain := range []bool{false, true} {
-		name, cfg := "killed", cuda.Config{}
-		if drain { // with one kernel in the stream, so that it is between two of them that most leave
-			name, cfg = "drained", cuda.Config{Drain: true, Capacity: 1}
-		}
-		err := b.with(ctx, cfg, 1, func(r *rig) error {
-			id, at := device.RequestID(1<<32), []int64(nil)
-			// run runs an input, stops it up to so many times within ns, and says what it showed.
-			run := func(k, stops int, ns int64) (shown map[int][]int16, stopped int, took int64, err error) {
-				id++
-				defer func() { r.d.Release(id) }()
-				if err = r.d.Clear(be.Network.Name); err != nil {
-					return nil, 0, 0, err
-				}
-				if err = r.admit(ctx, be, id, in[k]); err != nil {
-					return nil, 0, 0, err
-				}
-				shown = map[int][]int16{}
-				for next := (device.ResumePoint{}); ; {
-					w := r.work(be, 0, 1, 0, device.Units{})
-					w.Launch.Requests, w.Launch.First, w.Launch.Kernel = []device.RequestID{id}, next.Segment, next.Kernel
-					began, wait := time.Now(), time.Duration(b.rng.Int64N(ns+1))
-					c, err := r.run(ctx, w, func() {
-						if stopped < stops {
-							for time.Since(began) < wait {
-							}
-							r.d.Abort(0, w.ID, true)
-						}
-					})
-					if err != nil {
-						return nil, 0, 0, err
-					}
-					maps.Copy(shown, c.shown)
-					if c.ev.Kind != device.Aborted {
-						return shown, stopped, c.ns, nil
-					}
-					if next = c.ev.Resume; !drain || next.Segment > 0 || next.Kernel > 0 { // else nothing has run
-						stopped++
-						at = append(at, int64(next.Kernel))
-					}
-				}
-			}
-			var want [2]map[int][]int16
-			var ns int64
-			for k := range 4 { // the first ones make the stream
-				var err error
-				if want[k%2], _, ns, err = run(k%2, 0, 0); err != nil {
-					return err
-				}
-			}
-			apart := int64(0)
-			for e := range be.Network.Exits {
-				if !slices.Equal(want[0][e], want[1][e]) {
-					apart++
-				}
-			}
-			var same []int64
-			known := 0
-			for enough, k, since := b.enough(2), 0, 0; !enough(len(same)) && since < fruitless; k++ {
-				shown, stopped, _, err := run(k%2, 3, ns)
-				if err != nil {
-					return err
-				}
-				if !drain { // who was told to leave between two kernels was not stopped inside one
-					c, err := r.d.Counts()
-					if err != nil {
-						return err
-					}
-					known, stopped = c.Kills, c.Kills-known
-				}
-				if since++; stopped > 0 {
-					since = 0
-				}
-				equal := int64(1)
-				for e := range be.Network.Exits {
-					if got, ok := shown[e]; !ok || !slices.Equal(got, want[k%2][e]) {
-						equal = 0
-					}
-				}
-				for range stopped {
-					same = append(same, equal)
-				}
-			}
-			b.add(Kills, name+" restored", "share", same...)
-			b.add(Kills, name+" at", "kernel", at...)
-			b.add(Kills, name+" exits that tell the inputs apart", "exits", apart)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// padding is what the network of priority takes alone, and beside best-effort work that is put aside or pads, and
-// what that keeps of its own pace.
-func (b *bench) padding(ctx context.Context) error {
-	be, rt := b.pair()
-	batch, alone, err := b.fill(ctx, be)
-	if err != nil {
-		return err
-	}
-	b.add(Padding, "best effort alone", "ns", alone)
-	for _, name := range []string{"alone", "reset", "reef"} {
-		mode := name
-		if name == "alone" {
-			mode = "reset"
-		}
-		m, err := gpu.ModeOf(mode)
-		if err != nil {
-			return err
-		}
-		err = b.with(ctx, cuda.Config{Mode: m}, batch+1, func(r *rig) error {
-			var ns []int64
-			var began time.Time
-			var span time.Duration
-			runs := func() error {
-				// The first one makes the streams.
-				if _, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{})); err != nil {
-					return err
-				}
-				began = time.Now()
-				defer func() { span = time.Since(began) }()
-				for enough := b.enough(3); !enough(len(ns)); {
-					took, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{}))
-					if err != nil {
-						return err
-					}
-					ns = append(ns, took)
-				}
-				return nil
-			}
-			ended := 0
-			if name == "alone" {
-				err = runs()
-			} else {
-				ended, err = r.behind(ctx, be, batch, runs)
-			}
-			if err != nil {
-				return err
-			}
-			c, err := r.d.Counts()
-			if err != nil {
-				return err
-			}
-			b.add(Padding, name, "ns", ns...)
-			b.add(Padding, name+" padded", "kernels", int64(c.Padded))
-			b.add(Padding, name+" ended", "launches", int64(ended))
-			b.add(Padding, name+" span", "ns", span.Nanoseconds())
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // slowdown runs two and four networks together and has Strait's model foresee how long each takes; it learns
 // from each as it ends. The static model expects what each took alone.
 func (b *bench) slowdown(ctx context.Context) error {
@@ -814,7 +610,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 		for _, net := range b.Networks {
 			name := net.Network.Name
 			var runs []float64
-			for i := range b.N + 1 {
+			for i, enough := 0, b.enough(2+len(b.Networks)); !enough(len(runs)); i++ {
 				took, err := r.took(ctx, r.work(net, 0, 1, 0, device.Units{}))
 				if err != nil {
 					return err
@@ -832,7 +628,7 @@ func (b *bench) slowdown(ctx context.Context) error {
 		}
 		for _, together := range []int{2, 4} {
 			model := predict.NewModel()
-			for k, enough := 0, b.enough(2); !enough(k); k++ {
+			for k, enough := 0, b.enough(2+len(b.Networks)); !enough(k); k++ {
 				type one struct {
 					net  *bundle.Bundle
 					took int64

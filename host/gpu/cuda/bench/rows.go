@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -11,44 +12,51 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
 
-// Row is a figure with its spread.
+// Row is a figure with its spread. What so many runs do not say is not there.
 type Row struct {
-	Part   string  `json:"part"`
-	Key    string  `json:"key"`
-	Unit   string  `json:"unit"`
-	N      int     `json:"n"`
-	Median float64 `json:"median"`
-	P95    float64 `json:"p95"`
-	P99    float64 `json:"p99"`
-	Least  float64 `json:"least"`
-	Most   float64 `json:"most"`
-	Spread float64 `json:"spread"` // of the middle half, of the median
+	Part     string    `json:"part"`
+	Key      string    `json:"key"`
+	Unit     string    `json:"unit"`
+	N        int       `json:"n"`
+	Median   float64   `json:"median"`
+	MedianIn *Interval `json:"median_95,omitempty"` // from 6 runs on
+	P95      *float64  `json:"p95,omitempty"`       // from 200 on
+	P99      *float64  `json:"p99,omitempty"`       // from 1000 on
+	P99In    *Interval `json:"p99_95,omitempty"`
+	Least    float64   `json:"least"`
+	Most     float64   `json:"most"`
+	Spread   *float64  `json:"spread,omitempty"` // of the middle half, of the median
+	Note     string    `json:"note,omitempty"`   // why it is not there, or is not to be trusted
 }
 
-func row(part, key, unit string, v []float64) Row {
-	v = slices.Sorted(slices.Values(v))
-	r := Row{Part: part, Key: key, Unit: unit, N: len(v)}
-	if len(v) == 0 {
-		return r
+// MarshalJSON leaves out the figures of no runs: there are none.
+func (r Row) MarshalJSON() ([]byte, error) {
+	type whole Row
+	if r.N > 0 {
+		return json.Marshal(whole(r))
 	}
-	q := func(p float64) float64 { return v[min(len(v)-1, int(p*float64(len(v))))] }
-	r.Median, r.P95, r.P99, r.Least, r.Most = q(0.5), q(0.95), q(0.99), v[0], v[len(v)-1]
-	if r.Median != 0 {
-		r.Spread = (q(0.75) - q(0.25)) / r.Median
+	return json.Marshal(struct {
+		Part string `json:"part"`
+		Key  string `json:"key"`
+		Unit string `json:"unit"`
+		N    int    `json:"n"`
+		Note string `json:"note,omitempty"`
+	}{r.Part, r.Key, r.Unit, r.N, r.Note})
+}
+
+// find is the runs of one thing.
+func (r *Raw) find(part, key string) []int64 {
+	for i := range r.Series {
+		if r.Series[i].Part == part && r.Series[i].Key == key {
+			return r.Series[i].Runs
+		}
 	}
-	return r
+	return nil
 }
 
 // Rows are all figures that follow from the runs.
 func (r *Raw) Rows() (out []Row) {
-	find := func(part, key string) []int64 {
-		for i := range r.Series {
-			if r.Series[i].Part == part && r.Series[i].Key == key {
-				return r.Series[i].Runs
-			}
-		}
-		return nil
-	}
+	find := r.find
 	seen := map[string]map[int64]int{} // by size: partitions in which an SM is
 	var order []string
 	unit := map[int][]int64{} // where single units run
@@ -118,6 +126,16 @@ func (r *Raw) Rows() (out []Row) {
 			if ok && len(v) > 0 && len(only) > 0 { // as the publication has it: means
 				out = append(out, row(s.Part, key+" rt", "of rt-only", []float64{mean(v) * 1e6 / mean(only)}))
 			}
+		case Kills:
+			if !perLaunch(s.Key) {
+				out = append(out, row(s.Part, s.Key, s.Unit, v))
+			}
+			out = append(out, kinds(s)...)
+			for _, x := range append(r.Restores(), r.Controls()...) {
+				if s.Key == x.How+" "+triedKills { // the first of its series
+					out = append(out, x.rows()...)
+				}
+			}
 		default:
 			out = append(out, row(s.Part, s.Key, s.Unit, v))
 		}
@@ -138,25 +156,18 @@ func (r *Raw) Rows() (out []Row) {
 		out = append(out, row(Partitions, size+" SMs in two partitions", "sm", []float64{float64(twice)}),
 			row(Partitions, size+" SMs in none", "sm", []float64{float64(r.Facts.SMs - len(seen[size]))}))
 	}
-	// What padding costs the one of priority is its time beside what pads, of that beside what is put aside: either
-	// comes into best-effort work. And what best effort gets for that is the launches that ended, of as many as it would
-	// have done alone.
-	for _, of := range [][2]string{{"reset", "alone"}, {"reef", "alone"}, {"reef", "reset"}} {
-		base := row(Padding, "", "", floats(find(Padding, of[1])))
-		if v := floats(find(Padding, of[0])); base.Median > 0 && len(v) > 0 {
-			for k := range v {
-				v[k] /= base.Median
-			}
-			out = append(out, row(Padding, of[0]+" of "+of[1], "share", v))
-		}
+	return slices.Concat(out, r.padding(), r.moved())
+}
+
+// sure says of a median how sure it is, as far as is known.
+func (r *Row) sure() (s string) {
+	if r.MedianIn != nil {
+		s += fmt.Sprintf(", 95 %% in %.4g to %.4g", r.MedianIn[0], r.MedianIn[1])
 	}
-	for _, name := range []string{"reset", "reef"} {
-		one, ended, span := find(Padding, "best effort alone"), find(Padding, name+" ended"), find(Padding, name+" span")
-		if len(one) == 1 && len(ended) == 1 && len(span) == 1 && span[0] > 0 {
-			out = append(out, row(Padding, name+" best effort keeps", "share", []float64{float64(ended[0]) * float64(one[0]) / float64(span[0])}))
-		}
+	if r.Spread != nil {
+		s += fmt.Sprintf(", spread %.2f", *r.Spread)
 	}
-	return out
+	return s
 }
 
 func mean(v []float64) (sum float64) {
@@ -189,6 +200,9 @@ func (r *Raw) Params(base *params.File) (*params.File, error) {
 	if r.Facts.Fake {
 		return nil, fmt.Errorf("%w: these runs are of the driver without a GPU", params.ErrFile)
 	}
+	if r.Facts.GPU == "" {
+		return nil, fmt.Errorf("%w: these runs name no GPU", params.ErrFile)
+	}
 	rows := map[string]Row{}
 	for _, x := range r.Rows() {
 		rows[x.Part+" "+x.Key] = x
@@ -208,12 +222,12 @@ func (r *Raw) Params(base *params.File) (*params.File, error) {
 	f.Values["clock_ghz"] = params.Value{Value: float64(r.Facts.ClockKHz) / 1e6, Source: "the driver, the most, " + by}
 	for _, c := range []struct{ key, row, how string }{
 		{"launch_ns", Costs + " launch", "a launch with its event"},
-		{"kill_ns", Preemption + " reset capacity=1 gone", "from the flag to the last block gone, one kernel in the stream"},
+		{"kill_ns", Preemption + " reset capacity=1 seen gone", "from the flag to the last block gone, one kernel in the stream"},
 		{"link_up_bytes_per_ns", Copies + " 16777216 up alone", "copies of 16 MiB"},
 		{"link_down_bytes_per_ns", Copies + " 16777216 down alone", "copies of 16 MiB"},
 	} {
 		if x, ok := rows[c.row]; ok && x.N > 0 {
-			set(c.key, x.Median, fmt.Sprintf("%s, n %d, spread %.2f", c.how, x.N, x.Spread))
+			set(c.key, x.Median, fmt.Sprintf("%s, n %d%s", c.how, x.N, x.sure()))
 		}
 	}
 	return f, nil

@@ -20,6 +20,7 @@ type API struct {
 	version    func(int) string
 	// environment is what the library reads when it is opened, where the user has not set it.
 	environment map[string]string
+	queues      string // of which: how many hardware queues streams have; "": nobody says
 }
 
 // missing is ErrMissing of this API.
@@ -46,6 +47,7 @@ var CUDA = &API{
 	// Streams beyond the number of hardware queues (8 without it) share one, where the order to leave would wait
 	// behind the kernels that are to leave; and a kernel is loaded before its first launch.
 	environment: map[string]string{"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_MODULE_LOADING": "EAGER"},
+	queues:      "CUDA_DEVICE_MAX_CONNECTIONS",
 	version:     func(v int) string { return fmt.Sprintf("CUDA %d.%d", v/1000, v%1000/10) },
 	names: [calls]string{
 		cuInit: "cuInit", cuDriverGetVersion: "cuDriverGetVersion", cuGetErrorName: "cuGetErrorName",

@@ -11,8 +11,10 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -213,6 +215,24 @@ func (l *Lib) API() *API { return l.api }
 
 // Path is the file.
 func (l *Lib) Path() string { return l.path }
+
+// maxQueues is the most hardware queues that CUDA gives a context's streams.
+const maxQueues = 32
+
+// Queues is how many hardware queues streams have, and what says so; 0: nobody does.
+func (l *Lib) Queues() (n int, name string, err error) {
+	if name = l.api.queues; name == "" {
+		return 0, "", nil
+	}
+	v, ok := os.LookupEnv(name)
+	if !ok {
+		v = l.api.environment[name]
+	}
+	if n, err = strconv.Atoi(v); err != nil || n < 1 || n > maxQueues {
+		return 0, name, fmt.Errorf("%s is %q: a number from 1 to %d is expected", name, v, maxQueues)
+	}
+	return n, name, nil
+}
 
 // Fake tells whether the library is the one without a GPU: nothing that it shows was measured.
 func (l *Lib) Fake() bool { return l.fake }

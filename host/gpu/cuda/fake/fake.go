@@ -126,7 +126,7 @@ type Handles struct {
 	Open func() int
 	// Clear takes back all that was given.
 	Clear func()
-	// Hold keeps every stream from going on, or lets them.
+	// Hold keeps every stream from going on, those too that are made meanwhile, or lets them.
 	Hold func(on int)
 	// HoldFills keeps what sets words of the device's memory from happening, or lets it.
 	HoldFills func(on int)
@@ -134,8 +134,12 @@ type Handles struct {
 	Loses func(on int)
 	// Slow has a block wait wherever it looks at its epoch.
 	Slow func(ns int)
+	// Spoil has every so many kills be followed by a kernel whose input is spoiled: 0, none.
+	Spoil func(every int)
 	// Late has the writes of words to other streams' memory come late, by up to ns.
 	Late func(ns int)
+	// Clock has the clock that blocks read tick in steps of so many ns (1), and stand so many ns ahead of the host's (0).
+	Clock func(tick, ahead int)
 	// Sizes that the kernels were built with.
 	LayerBytes, ControlBytes func() int
 }
@@ -150,7 +154,7 @@ func Attach(path string) (*Handles, error) {
 	for name, f := range map[string]any{
 		"fake_inject": &h.Inject, "fake_inject_every": &h.InjectEvery, "fake_waiting": &h.Waiting, "fake_version": &h.Version, "fake_env": &h.Env, "fake_gpus": &h.GPUs, "fake_capability": &h.Capability,
 		"fake_faults": &h.faults, "fake_clear": &h.Clear, "fake_forgive": &h.Forgive, "fake_forget": &h.Forget, "fake_log": &h.Log, "fake_calls": &h.calls, "fake_open": &h.Open,
-		"fake_hold": &h.Hold, "fake_hold_fills": &h.HoldFills, "fake_loses": &h.Loses, "fake_slow": &h.Slow, "fake_late": &h.Late, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
+		"fake_hold": &h.Hold, "fake_hold_fills": &h.HoldFills, "fake_loses": &h.Loses, "fake_slow": &h.Slow, "fake_spoil": &h.Spoil, "fake_late": &h.Late, "fake_clock": &h.Clock, "fake_layer_bytes": &h.LayerBytes, "fake_control_bytes": &h.ControlBytes,
 	} {
 		purego.RegisterLibFunc(f, lib, name)
 	}

@@ -165,7 +165,6 @@ const NotStopped = ^uint32(0)
 type Control struct {
 	Epoch, Stopped uint32
 	Began          uint64 // ns by the GPU's clock; NotBegan: no kernel that is timed has begun
-	Left, Reserved uint32
 	Gone           uint64 // ns: when the last block was gone that another epoch found running
 }
 

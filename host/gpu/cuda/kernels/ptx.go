@@ -13,6 +13,7 @@ type Looks struct {
 	InTiles int // of them: in the loop over a product's tiles, once in Poll of them
 	Look    int // instructions of that one
 	Product int // instructions between a tile's two barriers, each of which every thread runs once a tile
+	Atomics int // in all of the entry: those of blocks that leave, of one that ends late, of one that is timed
 }
 
 // Share is what looks cost a product of so many tiles at most in instructions, as counted in PTX: nothing of a tile but
@@ -49,6 +50,8 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 			labels[ptxLabel.FindStringSubmatch(x)[1]] = i
 		case strings.HasPrefix(x, "bar.red.or.pred"):
 			votes = append(votes, i)
+		case strings.HasPrefix(x, "atom."), strings.HasPrefix(x, "red."):
+			l.Atomics++
 		case strings.HasPrefix(x, "bar.sync"):
 			syncs = append(syncs, i)
 		}

@@ -25,6 +25,9 @@ func TestPTX(t *testing.T) {
 		if l.All != 2 || l.InTiles != 1 {
 			t.Errorf("%s: %+v, expected a look in a product's loop and one in a pool's", entry, l)
 		}
+		if l.Atomics != 2*l.All+2 {
+			t.Errorf("%s: %d atomics, expected two where a block leaves, one where it ends late and one where it is timed", entry, l.Atomics)
+		}
 		for tiles := 1; tiles < 64; tiles++ {
 			if s := l.Share(tiles); s <= 0 || s > l.Share(1) || s < l.Share(4) || s > 0.03 || tiles > 1 && s > 0.02 {
 				t.Errorf("%s: of %d tiles looks are %.4f", entry, tiles, s)

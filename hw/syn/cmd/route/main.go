@@ -6,7 +6,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -49,13 +48,11 @@ const (
 	stored     = "hw/syn/results/route"
 )
 
-// units are what is routed of zc706, with how many placements: a minute of CPU each.
-var units = []struct {
-	module string
-	seeds  int
-}{{"run_gen", 3}, {"pool_seq", 3}}
+// units are what is routed of zc706.
+var units = []string{"run_gen", "pool_seq"}
 
-const coreSeeds = 3
+// seeds are how many placements of each are made: a minute of CPU each.
+const seeds = 3
 
 type options struct {
 	root, core, only string
@@ -107,17 +104,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // pick is which units are looked at.
 func (o *options) pick() ([]string, error) {
-	var list []string
-	for _, u := range units {
-		list = append(list, u.module)
-	}
 	if o.only == "" {
-		return list, nil
+		return units, nil
 	}
 	only := strings.Split(o.only, ",")
 	for _, m := range only {
-		if !slices.Contains(list, m) {
-			return nil, fmt.Errorf("-only: nothing is %q: expected one of %s", m, strings.Join(list, ", "))
+		if !slices.Contains(units, m) {
+			return nil, fmt.Errorf("-only: nothing is %q: expected one of %s", m, strings.Join(units, ", "))
 		}
 	}
 	return only, nil
@@ -190,25 +183,15 @@ func printRow(w io.Writer, root string, r, core *route.Result) error {
 
 // core routes the core of the published figures.
 func core(ctx context.Context, o options, stderr io.Writer) (*route.Result, error) {
-	text, err := os.ReadFile(o.core)
+	rtl, err := timing.WriteCore(o.root, o.core)
 	if err != nil {
-		return nil, err
-	}
-	if text, err = timing.Core(text); err != nil {
-		return nil, fmt.Errorf("%s: %w", o.core, err)
-	}
-	rtl := filepath.Join("build", "route", "core", timing.CoreModule+".sv")
-	if err := os.MkdirAll(filepath.Join(o.root, filepath.Dir(rtl)), 0o755); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(o.root, rtl), text, 0o644); err != nil {
 		return nil, err
 	}
 	r := &route.Result{Config: coreConfig, Module: timing.CoreModule}
 	if _, r.Sources, err = syn.Sources([]string{filepath.Join(o.root, rtl)}, timing.CoreModule); err != nil {
 		return nil, err
 	}
-	if err := place(ctx, o, r, coreSeeds, []string{"SLUICE_RTL=" + rtl}, nil, stderr); err != nil {
+	if err := place(ctx, o, r, []string{"SLUICE_RTL=" + rtl}, nil, stderr); err != nil {
 		return nil, err
 	}
 	if !o.store {
@@ -232,37 +215,20 @@ func unit(ctx context.Context, o options, module string, stderr io.Writer) (*rou
 	if i < 0 {
 		return nil, fmt.Errorf("%s is no unit of the timing estimate", module)
 	}
-	var args []string
-	for _, s := range all[i].Set {
-		args = append(args, "--set", s)
-	}
 	r := &route.Result{Config: zc706, Module: module}
 	if r.Sources, err = syn.SourcesIn(o.root, module); err != nil {
 		return nil, err
 	}
-	seeds := 1
-	for _, u := range units {
-		if u.module == module {
-			seeds = u.seeds
-		}
-	}
-	return r, place(ctx, o, r, seeds, nil, args, stderr)
+	return r, place(ctx, o, r, nil, timing.Flags(all[i].Set), stderr)
 }
 
 // place fills a result with its runs.
-func place(ctx context.Context, o options, r *route.Result, seeds int, env, args []string, stderr io.Writer) error {
+func place(ctx context.Context, o options, r *route.Result, env, args []string, stderr io.Writer) error {
 	for seed := 1; seed <= seeds; seed++ {
-		cmd := exec.CommandContext(ctx, "hw/syn/route.sh", append([]string{r.Config, "--top", r.Module, "--seed", fmt.Sprint(seed)}, args...)...)
-		cmd.Dir = o.root
-		cmd.Env = append(os.Environ(), env...)
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		out, err := cmd.Output()
+		dir, err := syn.Script(ctx, o.root, "hw/syn/route.sh", env, stderr, append([]string{r.Config, "--top", r.Module, "--seed", fmt.Sprint(seed)}, args...)...)
 		if err != nil {
-			fmt.Fprint(stderr, said.String())
-			return fmt.Errorf("hw/syn/route.sh %s: %w", r.Module, err)
+			return err
 		}
-		dir := filepath.Join(o.root, strings.TrimSpace(string(out)))
 		report, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("seed-%d.json", seed)))
 		if err != nil {
 			return err

@@ -8,7 +8,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -46,6 +45,9 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
   go run ./hw/syn/cmd/timing -netlist FILE.json -top MODULE -grade k7-2
 
 `
+
+// synth is what makes a netlist.
+const synth = "hw/syn/synth.sh"
 
 type options struct {
 	root, out, only, netlist, top, grade, core string
@@ -253,7 +255,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 			}
 			continue
 		}
-		dir, err := synth(ctx, o.root, nil, stderr, append([]string{j.config, "--family", j.family, "--top", j.module}, sets(j.set)...)...)
+		dir, err := syn.Script(ctx, o.root, synth, nil, stderr, append([]string{j.config, "--family", j.family, "--top", j.module}, timing.Flags(j.set)...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -316,53 +318,15 @@ func (j *job) stored(s *timing.Summary) []*timing.Row {
 	return rows
 }
 
-func sets(list []string) []string {
-	var args []string
-	for _, s := range list {
-		args = append(args, "--set", s)
-	}
-	return args
-}
-
-// synth runs hw/syn/synth.sh and gives its folder.
-func synth(ctx context.Context, root string, env []string, stderr io.Writer, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "hw/syn/synth.sh", args...)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), env...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		fmt.Fprint(stderr, said.String())
-		return "", fmt.Errorf("hw/syn/synth.sh %s: %w", strings.Join(args, " "), err)
-	}
-	dir := strings.TrimSpace(string(out))
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(root, dir)
-	}
-	return dir, nil
-}
-
 // core holds the tables against a core whose clock is published: none may be more hopeful than Vivado was.
 func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
-	text, err := os.ReadFile(o.core)
+	rtl, err := timing.WriteCore(o.root, o.core)
 	if err != nil {
-		return err
-	}
-	if text, err = timing.Core(text); err != nil {
-		return fmt.Errorf("%s: %w", o.core, err)
-	}
-	dir := filepath.Join(o.root, "build", "syn", "core")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	rtl := filepath.Join("build", "syn", "core", "picorv32_axi.sv")
-	if err := os.WriteFile(filepath.Join(o.root, rtl), text, 0o644); err != nil {
 		return err
 	}
 	var errs []error
 	for _, family := range []string{"xc7", "xcup"} {
-		dir, err := synth(ctx, o.root, []string{"SLUICE_RTL=" + rtl}, stderr, "small", "--family", family, "--top", timing.CoreModule)
+		dir, err := syn.Script(ctx, o.root, synth, []string{"SLUICE_RTL=" + rtl}, stderr, "small", "--family", family, "--top", timing.CoreModule)
 		if err != nil {
 			return err
 		}

@@ -398,9 +398,11 @@ extern "C" __attribute__((visibility("default"))) long fake_open() {
 #endif
   return n;
 }
-// fake_hold keeps every stream from beginning anything, or lets them.
+// fake_hold keeps every stream from beginning anything, those too that are made meanwhile, or lets them.
+static bool holding;
 extern "C" __attribute__((visibility("default"))) void fake_hold(int on) {
   std::lock_guard<std::mutex> l(mu);
+  holding = on != 0;
   for (Stream *s : streams) {
     std::lock_guard<std::mutex> k(s->mu);
     s->held = on != 0;
@@ -423,6 +425,12 @@ extern "C" __attribute__((visibility("default"))) void fake_slow(long ns) {
   watch_of_all = ns > 0 ? Watch{doze, (void *)(size_t)ns} : Watch{};
 }
 
+// fake_clock has the clock that blocks read tick in steps of so many ns (1), and stand so many ns ahead of the host's (0).
+extern "C" __attribute__((visibility("default"))) void fake_clock(long tick, long ahead) {
+  __atomic_store_n(&clock_tick, (u64)std::max(1L, tick), __ATOMIC_RELAXED);
+  __atomic_store_n(&clock_ahead, ahead, __ATOMIC_RELAXED);
+}
+
 // fake_late has cuStreamWriteValue32 take up to ns before it stores.
 static long late_ns;
 extern "C" __attribute__((visibility("default"))) void fake_late(long ns) { __atomic_store_n(&late_ns, ns, __ATOMIC_RELAXED); }
@@ -439,6 +447,33 @@ extern "C" __attribute__((visibility("default"))) void fake_hold_fills(int on) {
 // fake_loses has cuStreamWriteValue32 say that all is well, and write nothing.
 static int loses;
 extern "C" __attribute__((visibility("default"))) void fake_loses(int on) { __atomic_store_n(&loses, on, __ATOMIC_RELAXED); }
+
+// fake_spoil has the kernel find its input spoiled that is the first one after a kill, every so many kills that a block
+// saw (0: never): a restore that does not restore.
+static std::mutex spoil_mu;
+static long spoil_every, spoil_seen;
+static std::set<u64> spoil_next; // Controls of streams whose next kernel it is
+extern "C" __attribute__((visibility("default"))) void fake_spoil(long every) {
+  std::lock_guard<std::mutex> l(spoil_mu);
+  spoil_every = every, spoil_seen = 0;
+  spoil_next.clear();
+}
+// spoil is called before a layer's kernel, and says whether a block had left until then.
+static bool spoil(const Layer &l) {
+  const Control *c = (const Control *)l.control;
+  std::lock_guard<std::mutex> lock(spoil_mu);
+  if (LOAD(c->epoch) == l.epoch && spoil_next.erase(l.control))
+    for (int y = 0; y < l.in_h; y++) {
+      short *row = (short *)(l.slots + (u64)l.stride * l.sample[0] + l.in_offset + (size_t)y * l.in_row);
+      for (int i = 0; i < l.in_w * l.in_c; i++) row[i / l.in_c * l.in_pix + i % l.in_c] = 0x0a5a; // twice is no cure
+    }
+  return LOAD(c->stopped) != ~0u;
+}
+// spoiled is called after it: the first block of a stream that left is a kill's.
+static void spoiled(const Layer &l, bool left) {
+  std::lock_guard<std::mutex> lock(spoil_mu);
+  if (spoil_every && !left && LOAD(((const Control *)l.control)->stopped) != ~0u && ++spoil_seen % spoil_every == 0) spoil_next.insert(l.control);
+}
 
 // ------------------------------------------------------------------ devices and contexts
 API cuInit(unsigned flags) {
@@ -716,7 +751,7 @@ static Stream *begin(int priority, const std::vector<unsigned> &on) {
   s->priority = std::max(-5, std::min(0, priority));
   {
     std::lock_guard<std::mutex> l(mu);
-    s->of = family();
+    s->of = family(), s->held = holding;
     if (greens.count((Green *)current)) s->green = (void *)current;
     s->sms = !on.empty() ? on : s->green ? ((Green *)current)->sms : all_sms();
     streams.insert(s);
@@ -960,10 +995,13 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
       std::lock_guard<std::mutex> l(mu);
       if (Primary *own = primary_of(of)) sticky = &own->sticky;
     }
+    const Layer *one = f->sizes[0] == sizeof(Layer) ? (const Layer *)p[0] : nullptr;
+    bool left = one && spoil(*one);
     for (unsigned b = 0; b < gx && !(sticky && LOAD(*sticky)); b++) {
       Host on{seen(on_sms[b % on_sms.size()]), w.look ? &w : nullptr, sticky};
       f->run(p.data(), b, &on);
     }
+    if (one) spoiled(*one, left);
     over();
   });
   if (code) over();

@@ -22,7 +22,6 @@ typedef int i32;
 #define EARLIEST(x, v) LEAST(x, v)
 #define LATEST(x, v) __hip_atomic_fetch_max(&(x), (v), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
 #define NOW() amd_ns()
-#define COUNT(x) __hip_atomic_fetch_add(&(x), 1u, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
 
 // The counter that all CUs share: 100 MHz but on small ones.
 DEVICE u64 amd_ns() { return __builtin_amdgcn_s_memrealtime() * 10; }

@@ -19,7 +19,6 @@ typedef int i32;
 #define ONCE if (threadIdx.x == 0)
 #define LOAD(x) (*(volatile unsigned *)&(x))
 #define LEAST(x, v) atomicMin(&(x), (v))
-#define COUNT(x) atomicAdd(&(x), 1u)
 #define EARLIEST(x, v) atomicMin(&(x), (v))
 #define LATEST(x, v) atomicMax(&(x), (v))
 #define NOW() now()

@@ -23,17 +23,17 @@ static void cpu_padded(void **args, unsigned block, const Host *on) {
 }
 
 static void cpu_where(void **args, unsigned block, const Host *on) {
-  u64 *out = *(u64 **)args[0], spin = *(u64 *)args[1], begin = host_ns(), now;
-  do now = host_ns();
+  u64 *out = *(u64 **)args[0], spin = *(u64 *)args[1], begin = NOW(), now;
+  do now = NOW();
   while (now - begin < spin);
   u64 *at = out + 4 * block;
   at[0] = on->sm, at[1] = 0, at[2] = begin, at[3] = now;
 }
 
 static void cpu_clock(void **args, unsigned, const Host *) {
-  u64 *out = *(u64 **)args[0], ns = *(u64 *)args[1], begin = host_ns(), t;
+  u64 *out = *(u64 **)args[0], ns = *(u64 *)args[1], begin = NOW(), t;
   do {
-    t = host_ns();
+    t = NOW();
     __atomic_store_n(out, t, __ATOMIC_RELEASE);
   } while (t - begin < ns);
 }

@@ -25,8 +25,6 @@ struct Control {
   unsigned epoch;   // kernels of another leave
   unsigned stopped; // least index of a kernel that a block has left; ~0: none
   u64 began;        // ns: when the first block of a kernel that is timed began; ~0: none has
-  unsigned left;    // blocks that have left
-  unsigned reserved;
   u64 gone;         // ns: when the last block ended, or left, that another epoch found running
 };
 
@@ -63,8 +61,7 @@ DEVICE bool leave(const Layer &l BLOCK_ARGS) {
   LOOK;
   if (!ANY(LOAD(c->epoch) != l.epoch)) return false;
   ONCE {
-    LEAST(c->stopped, l.index);
-    COUNT(c->left);
+    if (LOAD(c->stopped) > l.index) LEAST(c->stopped, l.index); // it only falls: most blocks find it there
     LATEST(c->gone, NOW());
   }
   return true;

@@ -53,7 +53,7 @@ static std::vector<Program> load(const char *name) {
 
 struct Run {
   const Program &p;
-  Control control{1, ~0u, ~0ull, 0, 0, 0};
+  Control control{1, ~0u, ~0ull, 0};
   std::vector<char> slot;
   long looks = 0, stop_at = -1; // of one thread
   explicit Run(const Program &q) : p(q), slot(q.before) {}
@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < p.layers.size(); i++) r.kernel(i, 1, 1);
     good.push_back(r.slot), total.push_back(r.looks), looks += r.looks;
   }
-  while (kills < want) {
+  while (kills < want && trials < 10 * want) { // without a kill it ends too
     size_t which = rng() % all.size();
     const Program &p = all[which];
     Run r(p);

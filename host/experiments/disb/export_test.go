@@ -1,0 +1,4 @@
+package disb
+
+// File is what was foretold.
+var File = foretold

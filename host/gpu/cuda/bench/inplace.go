@@ -1,0 +1,44 @@
+// Which kernels of the network in place were stopped: those that can be run again as they are show nothing.
+
+package bench
+
+import (
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+)
+
+// inPlaceKernel is whether a kernel of that network works in place.
+func inPlaceKernel(kernel int64) bool {
+	_, in := cuda.InPlaceKind(int(kernel))
+	return in
+}
+
+// hits are the stops that count, of the kernels that were found.
+func (s *restorer) hits(at []int64) (n int) {
+	for _, k := range at {
+		if s.counts == nil || s.counts(k) {
+			n++
+		}
+	}
+	return n
+}
+
+// stoppedIn are the series of kernels that were stopped.
+const stoppedIn = "stopped in"
+
+// kinds counts the stops of a series of that network's, by the kind of the kernel.
+func kinds(s *Series) (out []Row) {
+	if !slices.ContainsFunc([]string{inPlace, boolean, short}, func(how string) bool { return s.Key == how+" "+stoppedIn }) {
+		return nil
+	}
+	count := map[string]float64{}
+	for _, k := range s.Runs {
+		kind, _ := cuda.InPlaceKind(int(k))
+		count[kind]++
+	}
+	for _, kind := range cuda.InPlaceKinds {
+		out = append(out, row(Kills, s.Key+" "+kind, "kills", []float64{count[kind]}))
+	}
+	return out
+}

@@ -1,0 +1,191 @@
+// What padding costs the network of priority, and what best effort gets for that.
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+)
+
+// leastPadded is the share of the kernels of priority that run beside others without which nothing is said of what
+// padding costs: where nothing is padded it costs nothing.
+const leastPadded = 0.1
+
+// padding is what the network of priority takes alone, and beside best-effort work that is put aside or pads, and
+// what that keeps of its own pace. That pace is asked for before and after each of them, so that a clock that moves
+// between them shows in it.
+func (b *bench) padding(ctx context.Context) error {
+	be, rt := b.pair()
+	batch, err := b.fill(ctx, be)
+	if err != nil {
+		return err
+	}
+	var alone []int64
+	defer func() { b.add(Padding, "best effort alone", "ns", alone...) }()
+	for _, name := range []string{"alone", "reset", "reef"} {
+		mode := name
+		if name == "alone" {
+			mode = "reset"
+		}
+		m, err := gpu.ModeOf(mode)
+		if err != nil {
+			return err
+		}
+		err = b.with(ctx, cuda.Config{Mode: m}, batch+1, func(r *rig) error {
+			before, err := r.alone(ctx, be, batch)
+			alone = append(alone, before...)
+			if err != nil {
+				return err
+			}
+			if err := r.beside(ctx, name, be, rt, batch); err != nil {
+				return err
+			}
+			after, err := r.alone(ctx, be, batch)
+			alone = append(alone, after...)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		b.add(Padding, name+looked, "ns", b.paces.before[len(b.paces.before)-1], b.paces.after[len(b.paces.after)-1])
+	}
+	return nil
+}
+
+// looked is the GPU's pace around one of them: the same kernels, before and after.
+const looked = " looks"
+
+// within counts those that ended in a span.
+func within(ended []time.Time, from, to time.Time) (n int64) {
+	for _, at := range ended {
+		if at.After(from) && !at.After(to) {
+			n++
+		}
+	}
+	return n
+}
+
+// beside runs the network of priority alone or beside best-effort launches, and keeps what it took, and what of
+// others ran meanwhile.
+func (r *rig) beside(ctx context.Context, name string, be, rt *bundle.Bundle, batch int) error {
+	var ns []int64
+	var began, over time.Time
+	runs := func() error {
+		// The first one makes the streams.
+		if _, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{})); err != nil {
+			return err
+		}
+		began = time.Now()
+		defer func() { over = time.Now() }()
+		for enough := r.enough(3); !enough(len(ns)); {
+			took, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{}))
+			if err != nil {
+				return err
+			}
+			ns = append(ns, took)
+		}
+		return nil
+	}
+	var ended []time.Time
+	var err error
+	if name == "alone" {
+		err = runs()
+	} else {
+		ended, err = r.behind(ctx, be, batch, runs)
+	}
+	r.add(Padding, name, "ns", ns...)
+	if err != nil { // what counts whole rounds is not there then
+		return err
+	}
+	c, err := r.d.Counts()
+	if err != nil {
+		return err
+	}
+	padded := 0
+	for _, n := range c.Proxies {
+		padded += n
+	}
+	r.add(Padding, name+" padded", "kernels", int64(c.Padded))
+	r.add(Padding, name+" beside others", "kernels", int64(padded))
+	r.add(Padding, name+" of priority", "kernels", int64((len(ns)+1)*len(rt.Layers)))
+	r.add(Padding, name+" ended", "launches", within(ended, began, over))
+	r.add(Padding, name+" span", "ns", over.Sub(began).Nanoseconds())
+	return nil
+}
+
+// padding are the figures of that. What padding costs the one of priority is its time beside what pads, of that beside
+// what is put aside: either comes into best-effort work. And what best effort gets for that is the launches that
+// ended meanwhile, of as many as it would have done alone: one more or less, so that of a few nothing is said.
+func (r *Raw) padding() (out []Row) {
+	of := func(key string) []float64 { return floats(r.find(Padding, key)) }
+	why := ""
+	if beside, all := of("reef beside others"), of("reef of priority"); len(beside) == 1 && len(all) == 1 && all[0] > 0 {
+		share := beside[0] / all[0]
+		out = append(out, row(Padding, "reef beside others of priority's", "share", []float64{share}))
+		if share < leastPadded {
+			why = fmt.Sprintf("not shown: %.1f %% of priority's kernels ran beside others, %.0f %% are expected", 100*share, 100*leastPadded)
+		}
+	}
+	add := func(x Row, padded bool) {
+		if padded && why != "" {
+			x = Row{Part: x.Part, Key: x.Key, Unit: x.Unit, Note: why}
+		}
+		out = append(out, x)
+	}
+	for _, x := range [][2]string{{"reset", "alone"}, {"reef", "alone"}, {"reef", "reset"}} {
+		if v, base := of(x[0]), of(x[1]); len(v) > 0 && row("", "", "", base).Median > 0 {
+			add(atOnePace(ratio(Padding, x[0]+" of "+x[1], v, base), of(x[0]+looked), of(x[1]+looked)), x[0] == "reef")
+		}
+	}
+	one := row("", "", "", of("best effort alone"))
+	for _, name := range []string{"reset", "reef"} {
+		if ended, span := of(name+" ended"), of(name+" span"); one.N > 0 && len(ended) == 1 && len(span) == 1 && span[0] > 0 {
+			x := row(Padding, name+" best effort keeps", "share", []float64{ended[0] * one.Median / span[0]})
+			if ended[0] < few {
+				x = Row{Part: x.Part, Key: x.Key, Unit: x.Unit, Note: fmt.Sprintf("not shown: %.0f launches ended meanwhile, %d are expected", ended[0], few)}
+			}
+			add(x, name == "reef")
+		}
+	}
+	return out
+}
+
+// partOf is the part of an effect above which what may be the clock's is said beside it.
+const partOf = 1. / 3
+
+// atOnePace divides a ratio by that of the paces that the GPU had around either side, and says where those moved by more
+// than a part of what is then left.
+func atOnePace(x Row, looks, base []float64) Row {
+	all := slices.Concat(looks, base)
+	if len(looks) == 0 || len(base) == 0 || slices.Min(all) < 1 {
+		x.Note = "nothing says at which pace the GPU ran"
+		return x
+	}
+	x.scale(mean(base) / mean(looks))
+	if moved := slices.Max(all)/slices.Min(all) - 1; moved > partOf*math.Abs(x.Median-1) {
+		x.Note = fmt.Sprintf("the same kernels moved by %.1f %% meanwhile, more than a third of the effect", 100*moved)
+	}
+	return x
+}
+
+// scale multiplies a figure.
+func (r *Row) scale(by float64) {
+	for _, v := range []*float64{&r.Median, &r.Least, &r.Most, r.P95, r.P99} {
+		if v != nil {
+			*v *= by
+		}
+	}
+	for _, in := range []*Interval{r.MedianIn, r.P99In} {
+		if in != nil {
+			in[0], in[1] = in[0]*by, in[1]*by
+		}
+	}
+}

@@ -1,0 +1,147 @@
+// Launches of priority that find others on the GPU, which are killed or awaited.
+
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
+)
+
+// preemption has launches of priority come at random into best-effort ones, under resetting and waiting, for
+// queues of several lengths.
+func (b *bench) preemption(ctx context.Context) error {
+	be, rt := b.pair()
+	batch, err := b.fill(ctx, be)
+	if err != nil {
+		return err
+	}
+	b.add(Preemption, "best effort batch", "samples", int64(batch))
+	var alone []int64
+	defer func() { b.add(Preemption, "best effort alone", "ns", alone...) }()
+	for _, name := range []string{"reset", "wait"} {
+		m, err := gpu.ModeOf(name)
+		if err != nil {
+			return err
+		}
+		for _, capacity := range []int{1, 2, 4, 8, 16} {
+			err := b.with(ctx, cuda.Config{Mode: m, Capacity: capacity, Timed: true}, batch+1, func(r *rig) error {
+				one, err := r.alone(ctx, be, batch)
+				if err != nil {
+					return err
+				}
+				alone = append(alone, one...)
+				all, clock, err := r.meetings(ctx, be, rt, batch, slices.Max(one))
+				key := fmt.Sprintf("%s capacity=%d ", name, capacity)
+				b.addSpans(key, m.Kill, all)
+				b.add(Preemption, key+"timer step", "ns", clock.Step.Nanoseconds())
+				b.add(Preemption, key+"too long by at most", "ns", clock.Late.Nanoseconds())
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// meetings has launches of priority arrive until as many as are asked for have found others on the GPU, each
+// within twice a time from the one before. Where an error breaks it off, those that were seen come with it.
+func (r *rig) meetings(ctx context.Context, be, rt *bundle.Bundle, batch int, within int64) (seen []cuda.Preemption, clock cuda.Clock, err error) {
+	for enough, since := r.enough(2*5), 0; !enough(len(seen)) && since < fruitless; {
+		arrivals := max(4, min(few, r.N-len(seen)))
+		_, broken := r.behind(ctx, be, batch, func() error {
+			for range arrivals {
+				time.Sleep(time.Duration(r.rng.Int64N(2*within + 1)))
+				if _, err := r.do(ctx, r.work(rt, batch, 1, 1, device.Units{}), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		c, err := r.d.Counts()
+		if err == nil {
+			if since += arrivals; len(c.Preemptions) > len(seen) {
+				since = 0
+			}
+			seen, clock = c.Preemptions, c.Clock
+		}
+		if broken != nil { // which is why the other one may be there
+			err = broken
+		}
+		if err != nil {
+			return seen[:min(len(seen), r.N)], clock, err
+		}
+	}
+	return seen[:min(len(seen), r.N)], clock, nil
+}
+
+// span is one of a preemption's.
+type span struct {
+	name string
+	of   func(*cuda.Preemption) time.Duration
+}
+
+// Spans that killing and waiting are compared by: from arrival on, of all preemptions.
+var fromArrival = []span{
+	{"away", func(p *cuda.Preemption) time.Duration { return p.Away }},
+	{"first", func(p *cuda.Preemption) time.Duration { return p.First }},
+	{"completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
+}
+
+// Spans of those whose flag a block saw, from the flag on, and again from arrival to completion.
+var fromFlag = []span{
+	{"seen gone", func(p *cuda.Preemption) time.Duration { return p.Gone }},
+	{"seen began", func(p *cuda.Preemption) time.Duration { return p.Began }},
+	{"seen completion", func(p *cuda.Preemption) time.Duration { return p.Whole }},
+}
+
+// are tells the preemptions of which every one of these spans is what is expected, so that quantiles of two spans are
+// of the same ones, from the others.
+func are(expected func(time.Duration) bool, all []cuda.Preemption, spans ...span) (are, not []cuda.Preemption) {
+	for i := range all {
+		if slices.ContainsFunc(spans, func(s span) bool { return !expected(s.of(&all[i])) }) {
+			not = append(not, all[i])
+		} else {
+			are = append(are, all[i])
+		}
+	}
+	return are, not
+}
+
+func known(d time.Duration) bool    { return d != cuda.Unknown }
+func possible(d time.Duration) bool { return d != cuda.Impossible }
+
+// addSpans keeps the spans of preemptions, how many there were, and how many are in no quantile: those of which both
+// clocks together say what cannot have been, those of which nobody knows a span, and, of those from the flag on, those
+// whose flag no block saw: their kernels had ended, and nobody had looked yet.
+func (b *bench) addSpans(key string, kill bool, all []cuda.Preemption) {
+	count := func(what string, of []cuda.Preemption) { b.add(Preemption, key+what, "preemptions", int64(len(of))) }
+	keep := func(of []cuda.Preemption, spans []span) {
+		for _, s := range spans {
+			var ns []int64
+			for i := range of {
+				ns = append(ns, s.of(&of[i]).Nanoseconds())
+			}
+			b.add(Preemption, key+s.name, "ns", ns...)
+		}
+	}
+	some, impossible := are(possible, all, slices.Concat(fromArrival, fromFlag)...)
+	whole, unknown := are(known, some, fromArrival...)
+	count("met", all)
+	count("impossible", impossible)
+	count("unknown", unknown)
+	keep(whole, fromArrival)
+	if kill {
+		seen, unseen := are(known, whole, fromFlag...)
+		count("unseen", unseen)
+		keep(seen, fromFlag)
+	}
+}

@@ -100,11 +100,20 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 	@for s in $(SYSTEMS); do GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 go build -o /dev/null ./host/cmd/sluice ./dse/cmd/dse || exit; done
 	@echo "arm, arm64: clean; built for $(SYSTEMS)"
 
-# The parts of `make test` run two at a time; each says what it found when it has ended.
+# The parts of `make test` run two at a time; each says what it found, and what it took, when it has ended.
+TESTS := test-rtl test-netlist test-go cross test-verify hls-test test-arm test-qemu
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 10 minutes on 2 cores)
+	@.ci/took "the Verilated NPUs" $(MAKE) --no-print-directory test-npus
+	@$(MAKE) --no-print-directory -j2 --output-sync=target $(TESTS:%=took/%)
+
+# what is built before them is not built by each again
+took/%:
+	@.ci/took $* $(MAKE) --no-print-directory -o setup -o build -o cosim $*
+
+.PHONY: test-npus
+test-npus:
 	@printf 'sim/build.sh %s\n' mid run tiny 'tiny --stub' 'run --stub' v5 v7 v8 | cat - <(echo SLUICE_CHECK=1 sim/build.sh v13) | xargs -P 2 -L 1 env
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-rtl test-netlist test-go cross test-verify hls-test test-arm test-qemu
 
 test-go: check-gen
 	@go vet ./...

@@ -117,8 +117,8 @@ module drain #(
 
   // ---- stages: A addresses, B reads (mux, residual), C registers, then post (3)
   logic          b_valid_q, b_go, a_go, c_valid_q, en, post_last, empty;
-  logic [GW-1:0] b_group_q;
-  logic          b_sub_q, b_high_q, b_upper_q, b_odd_q;
+  logic [GROUPS-1:0] b_group_q;           // a bit a group
+  logic          b_high_q;
   logic [CW-1:0] b_cnt_q, c_cnt_q;
   logic [2:0]    v_q;
   logic [CW-1:0] cnt1_q, cnt2_q, cnt3_q;
@@ -156,42 +156,62 @@ module drain #(
     );
   end
 
-  // ---- the group's accumulators
+  // ---- the group's accumulators: which of its PEs' halves a lane takes is decided a stage ahead
+  typedef enum logic [3:0] {
+    Low      = 4'd0,   // PE i
+    Upper    = 4'd1,   // PE i, rows above T_R / 2
+    Halves   = 4'd2,   // k = 1/2: half i % 2 of PE i / 2,
+    Second   = 4'd3,   //   for the second step from the group's middle on,
+    Halves0  = 4'd4,   //   with s = 2 of PE 2 (i / 2),
+    Halves1  = 4'd5,   //   and of the one behind it for sample group 1
+    Even     = 4'd8,   // every second PE: 2 i
+    EvenUp   = 4'd9,
+    Odd      = 4'd10,  // or the one behind it
+    OddUp    = 4'd11
+  } pick_e;
+  pick_e pick, b_pick_q;
+  always_comb begin
+    if (half && two_q) pick = g_q ? Halves1 : Halves0;
+    else if (half) pick = sub_q ? Second : Halves;
+    else if (!sparse_q) pick = row_q[RW-1] ? Upper : Low;
+    else if (pair || g_q) pick = row_q[RW-1] ? OddUp : Odd;
+    else pick = row_q[RW-1] ? EvenUp : Even;
+  end
   logic [2*LANES*ACC-1:0] pes;            // of the group of PEs, both halves
   logic [LANES*ACC-1:0] group, acc_q;
   logic [LANES*32-1:0]  bias_lanes, bias_q;
   logic [LANES*16-1:0]  res_q;
   always_comb begin
-    pes = dr_acc_i[2*LANES*ACC-1:0];
-    for (int unsigned g = 1; g < GROUPS; g++) begin
-      if (b_group_q == GW'(g)) pes = dr_acc_i[g*2*LANES*ACC+:2*LANES*ACC];
+    pes = '0;
+    for (int unsigned g = 0; g < GROUPS; g++) begin
+      if (b_group_q[g]) pes = pes | dr_acc_i[g*2*LANES*ACC+:2*LANES*ACC];
     end
   end
   for (genvar i = 0; i < LANES; i++) begin : gen_pick
-    localparam int unsigned SP = (2 * i < LANES) ? 2 * i : 0;   // sparse: even PE of the lane
-    logic [ACC-1:0] dense, halves, every;
-    assign dense = pes[(2*i)*ACC+:ACC];
-    // k = 1/2: lane i is half i % 2 of PE i / 2, from the group's middle on for the second step; with
-    // s = 2 of PE 2 (i / 2) + g
-    assign halves = two_q ? (b_odd_q ? pes[(2*(2*(i/2)+1)+(i%2))*ACC+:ACC]
-                                   : pes[(2*(2*(i/2))+(i%2))*ACC+:ACC])
-                        : (b_sub_q ? pes[(2*(LANES/2+i/2)+(i%2))*ACC+:ACC]
-                                   : pes[(2*(i/2)+(i%2))*ACC+:ACC]);
-    assign every = b_odd_q ? (b_upper_q ? pes[(2*(SP+1)+1)*ACC+:ACC] : pes[(2*(SP+1))*ACC+:ACC])
-                           : (b_upper_q ? pes[(2*SP+1)*ACC+:ACC] : pes[(2*SP)*ACC+:ACC]);
-    assign group[i*ACC+:ACC] = half ? halves
-                             : (sparse_q ? every : (b_upper_q ? pes[(2*i+1)*ACC+:ACC] : dense));
+    localparam int unsigned SP = (2 * i < LANES) ? 2 * i : 0;   // lanes beyond carry nothing then
+    always_comb begin
+      unique case (b_pick_q)
+        Upper:   group[i*ACC+:ACC] = pes[(2*i+1)*ACC+:ACC];
+        Halves:  group[i*ACC+:ACC] = pes[(2*(i/2)+i%2)*ACC+:ACC];
+        Second:  group[i*ACC+:ACC] = pes[(2*(LANES/2+i/2)+i%2)*ACC+:ACC];
+        Halves0: group[i*ACC+:ACC] = pes[(2*(2*(i/2))+i%2)*ACC+:ACC];
+        Halves1: group[i*ACC+:ACC] = pes[(2*(2*(i/2)+1)+i%2)*ACC+:ACC];
+        Even:    group[i*ACC+:ACC] = pes[(2*SP)*ACC+:ACC];
+        EvenUp:  group[i*ACC+:ACC] = pes[(2*SP+1)*ACC+:ACC];
+        Odd:     group[i*ACC+:ACC] = pes[(2*(SP+1))*ACC+:ACC];
+        OddUp:   group[i*ACC+:ACC] = pes[(2*(SP+1)+1)*ACC+:ACC];
+        default: group[i*ACC+:ACC] = pes[(2*i)*ACC+:ACC];
+      endcase
+    end
     assign bias_lanes[i*32+:32] = (i < LANES / 2 && b_high_q) ? bias[((i+LANES/2)%LANES)*32+:32]
                                                               : bias[i*32+:32];
   end
 
   always_ff @(posedge clk_i) begin
     if (a_go) begin
-      b_group_q <= group_q;
-      b_sub_q <= sub_q;
+      for (int unsigned g = 0; g < GROUPS; g++) b_group_q[g] <= group_q == GW'(g);
       b_high_q <= high_q;
-      b_upper_q <= row_q[RW-1];
-      b_odd_q <= pair || g_q;
+      b_pick_q <= pick;
       b_cnt_q <= last_g ? CW'(ch_left_q) : step_q;
     end
     if (en) begin

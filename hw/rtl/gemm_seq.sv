@@ -79,7 +79,7 @@ module gemm_seq #(
   logic               bank_q;
   logic [1:0]         banks_q;         // how many banks are in use
   logic [7:0]         kh_q;
-  logic [23:0]        p0_q;
+  logic [23:0]        p0_q, rest_q;    // elements before the chunk, from it on
   logic [EW:0]        kh_elem_q;
   logic               first_q;         // first pass of the C tile
   // Cycles since the pass began, saturating at the depth. Waiting inside a pass does not count: the row
@@ -87,7 +87,7 @@ module gemm_seq #(
   logic [5:0]         age_q;
   // rows
   logic [3:0]         i_q;
-  logic [15:0]        r_q, ow_q;
+  logic [15:0]        r_left_q, ow_left_q;   // rows, columns of the tile from this one on
   logic [RW-1:0]      row_q;
   logic               begin_q;         // next issue is the first of its pass
   logic [EW:0]        samp_elem_q, line_q;
@@ -97,7 +97,7 @@ module gemm_seq #(
 
   // what k and s make of the array: lanes of a chunk, channels of a C tile, depth of a chain
   localparam int unsigned FH = T_P / 2;
-  logic        half, pair, two, two_q, other;
+  logic        half, pair, two, two_q;
   logic [5:0]  lanes_k, depth;
   logic [15:0] tc, tc_q;
   assign half = f.k == 2'd1;
@@ -108,8 +108,9 @@ module gemm_seq #(
   assign tc = half ? (two ? 16'(T_C) : 16'(2 * T_C))
                    : ((pair || two) ? 16'(T_C / 2) : 16'(T_C));
   // the sample of group 1 that goes with this one; that group may have fewer, or none
-  logic [3:0] rest_1_q;
-  assign other = two_q && i_q < rest_1_q;
+  logic [3:0] rest_1, rest_1_q;
+  logic       other_q;
+  assign rest_1 = ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0 : b_act_i - f.b_r - b0_q;
 
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
@@ -119,12 +120,11 @@ module gemm_seq #(
   assign nch = (c0_q + tc_q > d.out_c) ? d.out_c - c0_q : tc_q;
 
   logic last_t_q, last_b_q;            // of the tile
-  logic last_ow, last_r, last_i, last_row, last_chunk, last_kh, last_pass, last_c, last_t, last_b;
-  assign last_ow = ow_q + 16'd1 == d.out_w;
-  assign last_r = r_q + 16'd1 == nr_q;
-  assign last_i = i_q + 4'd1 == nb_q;
-  assign last_row = last_ow && last_r && last_i;
-  assign last_chunk = p0_q + 24'(lanes_k) >= d.kwc;
+  // Of the row that is next: known before it is, since who comes last decides about all that follows.
+  logic last_ow_q, last_r_q, last_i_q, one_ow_q;
+  logic last_row, last_chunk, last_kh, last_pass, last_c, last_t, last_b;
+  assign last_row = last_ow_q && last_r_q && last_i_q;
+  assign last_chunk = rest_q <= 24'(lanes_k);
   assign last_kh = kh_q + 8'd1 == d.k_h;
   assign last_pass = last_chunk && last_kh;
   assign last_c = c0_q + tc_q >= d.out_c;
@@ -137,7 +137,7 @@ module gemm_seq #(
   assign avail = half_q ? avail_i[31:16] : avail_i[15:0];
   assign avail1 = half_q ? avail_i[63:48] : avail_i[47:32];
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
-  assign act_ok = place_q < avail && (!other || place_q < avail1);     // padding too: its place is counted when it has passed
+  assign act_ok = place_q < avail && (!other_q || place_q < avail1);     // padding too: its place is counted when it has passed
   assign weight_ok = !begin_q || full_i;
   assign depth_ok = !begin_q || first_q || (age_q >= depth);
   assign bank_ok = !(begin_q && first_q) || !banks_q[1];
@@ -162,12 +162,10 @@ module gemm_seq #(
   assign free_o = {2{item_end && (last_c || (f.order && !few))}} & {half_q, !half_q};
 
   // ---- lanes that carry data
-  logic [23:0]        rest;
   logic [LB:0]        lo, hi_row, hi_chunk, hi;
-  assign rest = d.kwc - p0_q;
   assign lo = (col_q >= 0) ? '0 : ((-col_q >= $signed(26'(lanes_k))) ? (LB + 1)'(lanes_k) : (LB + 1)'(-col_q));
   assign hi_row = (right_q >= $signed(26'(lanes_k))) ? (LB + 1)'(lanes_k) : ((right_q < 0) ? '0 : (LB + 1)'(right_q));
-  assign hi_chunk = (rest >= 24'(lanes_k)) ? (LB + 1)'(lanes_k) : (LB + 1)'(rest);
+  assign hi_chunk = last_chunk ? (LB + 1)'(rest_q) : (LB + 1)'(lanes_k);
   assign hi = !row_in ? '0 : ((hi_row < hi_chunk) ? hi_row : hi_chunk);
 
   // MACs of a row, a cycle after it has left: lanes times channels, by adding (a product would cost a DSP)
@@ -192,7 +190,7 @@ module gemm_seq #(
     rd_hi_o <= hi;
     rd_tag_o <= {row_q, bank_q, first_q, begin_q, last_row && last_pass};
     lanes_q <= (rd_hi_o > rd_lo_o) ? rd_hi_o - rd_lo_o : '0;
-    nch1_q <= other ? nch << 1 : nch;
+    nch1_q <= other_q ? nch << 1 : nch;
     nch2_q <= nch1_q;
     if (!rst_ni) begin
       rd_valid_o <= 1'b0;
@@ -205,17 +203,20 @@ module gemm_seq #(
   assign swap_o = go && begin_q;
 
   // where rows of a pass begin: kernel row kh, chunk p0
-  logic [23:0]        p0_d;
+  logic [23:0]        p0_d, rest_d;
   logic [7:0]         kh_d;
   logic [EW:0]        kh_elem_d;
   always_comb begin
     p0_d = p0_q;
+    rest_d = rest_q;
     kh_d = kh_q;
     kh_elem_d = kh_elem_q;
     if (last_row) begin
       p0_d = p0_q + 24'(lanes_k);
+      rest_d = rest_q - 24'(lanes_k);
       if (last_chunk) begin
         p0_d = '0;
+        rest_d = d.kwc;
         kh_d = kh_q + 8'd1;
         kh_elem_d = kh_elem_q + (EW + 1)'(d.in_row);
         if (last_kh) begin
@@ -258,6 +259,7 @@ module gemm_seq #(
         StBarrier: begin  // what is in the buffer before that belongs to the layer before
           tc_q <= tc;
           two_q <= two;
+          one_ow_q <= d.out_w == 16'd1;
           if (above_q != '0) begin
             above_q <= above_q - 8'd1;
             base_q <= base_q - EW'(d.in_row);
@@ -271,15 +273,20 @@ module gemm_seq #(
           nb_q <= nb;
           last_t_q <= last_t;
           last_b_q <= last_b;
-          rest_1_q <= ({1'b0, b0_q} + {1'b0, f.b_r} >= {1'b0, b_act_i}) ? 4'd0 : b_act_i - f.b_r - b0_q;
+          rest_1_q <= rest_1;
+          other_q <= two_q && rest_1 != '0;
           step_rows_q <= step_rows;
           kh_q <= '0;
           p0_q <= '0;
+          rest_q <= d.kwc;
           kh_elem_q <= '0;
           first_q <= 1'b1;
           i_q <= '0;
-          r_q <= '0;
-          ow_q <= '0;
+          last_i_q <= nb == 4'd1;
+          r_left_q <= nr;
+          last_r_q <= f.tile_rows == 12'd1 || oh0_q + 16'd1 == d.out_h;
+          ow_left_q <= d.out_w;
+          last_ow_q <= one_ow_q;
           row_q <= '0;
           begin_q <= 1'b1;
           samp_elem_q <= '0;
@@ -297,30 +304,38 @@ module gemm_seq #(
             begin_q <= 1'b0;
             if (begin_q) age_q <= 6'd1;
             row_q <= row_q + 1'b1;
-            ow_q <= ow_q + 16'd1;
+            ow_left_q <= ow_left_q - 16'd1;
+            last_ow_q <= ow_left_q == 16'd2;
             col_q <= col_q + $signed({2'b0, d.step_col});
             right_q <= right_q - $signed({2'b0, d.step_col});
-            if (last_ow) begin
-              ow_q <= '0;
+            if (last_ow_q) begin
+              ow_left_q <= d.out_w;
+              last_ow_q <= one_ow_q;
               col_q <= $signed({2'b0, p0_d}) - $signed({2'b0, d.pad_col});
               right_q <= $signed({2'b0, d.in_row}) + $signed({2'b0, d.pad_col}) - $signed({2'b0, p0_d});
-              r_q <= r_q + 16'd1;
+              r_left_q <= r_left_q - 16'd1;
+              last_r_q <= r_left_q == 16'd2;
               line_q <= line_q + (EW + 1)'(d.step_row);
               place_q <= place_q + 16'(d.s_h);
               ih_q <= ih_q + $signed({10'b0, d.s_h});
-              if (last_r) begin
-                r_q <= '0;
+              if (last_r_q) begin
+                r_left_q <= nr_q;
+                last_r_q <= nr_q == 16'd1;
                 i_q <= i_q + 4'd1;
+                last_i_q <= i_q + 4'd2 == nb_q;
+                other_q <= two_q && i_q + 4'd1 < rest_1_q;
                 samp_elem_q <= samp_elem_q + (EW + 1)'(samp_q);
                 line_q <= samp_elem_q + (EW + 1)'(samp_q) + kh_elem_q;
                 samp_row_q <= samp_row_q + n_j;
                 place_q <= samp_row_q + n_j + 16'(kh_q);
                 ih_q <= ih_tile_q + $signed({10'b0, kh_q});
-                if (last_i) begin
+                if (last_i_q) begin
                   // next pass
                   begin_q <= 1'b1;
                   first_q <= last_pass;
                   i_q <= '0;
+                  last_i_q <= nb_q == 4'd1;
+                  other_q <= two_q && rest_1_q != '0;
                   row_q <= '0;
                   samp_elem_q <= '0;
                   line_q <= kh_elem_d;
@@ -329,6 +344,7 @@ module gemm_seq #(
                   ih_q <= ih_tile_q + $signed({10'b0, kh_d});
                   kh_q <= kh_d;
                   p0_q <= p0_d;
+                  rest_q <= rest_d;
                   kh_elem_q <= kh_elem_d;
                   if (last_pass) begin
                     bank_q <= !bank_q;

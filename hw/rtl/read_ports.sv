@@ -91,6 +91,7 @@ module read_ports #(
     logic [N_AXI-1:0] p_sel_q;              // ask, a bit a port
     logic [N_AXI-1:0] p_ready, p_idle, take_q;
     logic [N_AXI*(DB+1)-1:0] room_q;        // wide beats that a port's queue has unpromised
+    logic [N_AXI-1:0] ample_q;               // room for a stripe of any length
     logic            fits;                  // the next stripe in its port's queue
     logic            order_ready, order_valid, order_pop;
 
@@ -123,7 +124,7 @@ module read_ports #(
         cur_addr = cur_addr | (one_q[c] ? cut_addr[c*(AW-LB)+:AW-LB] : '0);
         len = len | (one_q[c] ? cut_len[c*(SB+1)+:SB+1] : '0);
         for (int unsigned p = 0; p < N_AXI; p++) begin
-          if (one_q[c] && p_sel_q[p] && room_q[p*(DB+1)+:DB+1] >= (DB + 1)'(cut_len[c*(SB+1)+:SB+1])) fits = 1'b1;
+          if (one_q[c] && p_sel_q[p] && (ample_q[p] || room_q[p*(DB+1)+:SB+1] >= cut_len[c*(SB+1)+:SB+1])) fits = 1'b1;
         end
       end
       for (int unsigned p = 0; p < N_AXI; p++) ask = ask | (p_sel_q[p] ? PB'(p) : '0);
@@ -144,6 +145,7 @@ module read_ports #(
     for (genvar g = 0; g < 2; g++) begin : gen_next
       logic [N*3-1:0] load;
       logic [N_AXI*(DB+1)-1:0] room_d;
+      logic [N_AXI-1:0] ample;
       logic [CB-1:0] sel_unused;
       logic [PB-1:0] ask_unused;
       always_comb begin
@@ -154,6 +156,7 @@ module read_ports #(
         for (int unsigned p = 0; p < N_AXI; p++) begin
           room_d[p*(DB+1)+:DB+1] = room_q[p*(DB+1)+:DB+1] + (DB + 1)'(take_q[p])
                                    - ((g == 1 && p_sel_q[p]) ? (DB + 1)'(len) : '0);
+          ample[p] = room_d[p*(DB+1)+:DB+1] >= (DB + 1)'(WORDS);
         end
       end
       fairest #(.N(N), .W(3)) u_turn (.load_i(load), .turn_i(ptr[g]), .sel_o(one[g]), .port_o(sel_unused));
@@ -169,12 +172,14 @@ module read_ports #(
         one_q <= N'(1);
         p_sel_q <= N_AXI'(1);
         room_q <= {N_AXI{(DB + 1)'(DEPTH)}};
+        ample_q <= '1;
       end else begin
         ptr_q <= grant ? ptr[1] : ptr[0];
         turn_q <= grant ? turn[1] : turn[0];
         one_q <= grant ? one[1] : one[0];
         p_sel_q <= grant ? p_sel[1] : p_sel[0];
         room_q <= grant ? gen_next[1].room_d : gen_next[0].room_d;
+        ample_q <= grant ? gen_next[1].ample : gen_next[0].ample;
       end
     end
 

@@ -52,7 +52,7 @@ bind gemm_seq gemm_seq_checker u_checker (
     .bank_free_i,
     .avail_i,
     .half_i     (half_q),
-    .other_i    (other),
+    .other_i    (other_q),
     .place_i    (place_q),
     .free_i     (free_o),
     .stalls_i   ({stall_acts_o, stall_weights_o, stall_drain_o, stall_depth_o})

@@ -62,7 +62,8 @@ func TestRun(t *testing.T) {
 	h.Forgive()
 	h.Slow(1) // kernels last long enough to be stopped
 	defer h.Slow(0)
-	raw, err := bench.Run(t.Context(), bench.Config{Library: path, Networks: nets, Params: &p, N: few, Seed: 1, Batches: []int{1, 2}})
+	cfg := bench.Config{Library: path, Networks: nets, Params: &p, N: few, Seed: 1, Batches: []int{1, 2}}
+	raw, err := bench.Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,8 @@ func TestRun(t *testing.T) {
 		}
 		rows[r.Part+" "+r.Key] = r
 	}
-	known, seen := 0, 0 // spans where others are awaited, and from a flag that was seen: which kill comes in time is the host's threads' to say
+	known, seen := 0, 0                        // spans where others are awaited, and from a flag that was seen
+	const anHour = float64(3600 * time.Second) // which no span takes, however loaded the machine: it would be no span
 	for _, n := range []string{"1", "2", "4", "8", "16"} {
 		for _, what := range []string{" SMs in two partitions", " SMs in none"} {
 			if r, ok := rows["partitions size="+n+what]; !ok || r.Median != 0 {
@@ -95,7 +97,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("preemption under %s at capacity %s: %+v, %+v", mode, n, of("met"), of("impossible"))
 			}
 			for _, span := range []string{"away", "first", "completion"} {
-				if r := of(span); float64(r.N) != of("met").Median-of("unknown").Median || r.Median > 1e9 {
+				if r := of(span); float64(r.N) != of("met").Median-of("unknown").Median || r.Median > anHour {
 					t.Errorf("preemption under %s at capacity %s, %s: %+v", mode, n, span, r)
 				}
 			}
@@ -146,6 +148,23 @@ func TestRun(t *testing.T) {
 		}
 		if r := rows["kills "+how+" exits that tell the inputs apart"]; r.N != 1 || r.Least < 1 {
 			t.Errorf("%s: exits that tell the inputs apart: %+v", how, r)
+		}
+	}
+	cfg.Parts = []string{bench.Preemption}
+	for range 10 { // which kill comes in time is the host's threads' to say
+		if known > 0 && seen > 0 {
+			break
+		}
+		again, err := bench.Run(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range again.Rows() {
+			if strings.HasPrefix(r.Key, "wait ") && strings.HasSuffix(r.Key, " first") {
+				known += r.N
+			} else if strings.HasSuffix(r.Key, " seen gone") {
+				seen += r.N
+			}
 		}
 	}
 	if known == 0 || seen == 0 {
@@ -714,44 +733,56 @@ func TestUntilWrong(t *testing.T) {
 	}
 }
 
-// Of a part that is broken off what was seen is kept, and what went wrong of it is said.
+// Of a part that is broken off what was seen is kept, and what went wrong of it is said. What breaks it off are orders to
+// leave, of which there are as many as there were kills, however fast this machine is.
 func TestBrokenOff(t *testing.T) {
+	const signal = "cuStreamWriteValue32_v2"
 	cfg := small(t)
 	h, err := fake.Attach(cfg.Library)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h.Slow(1)
-	h.Spoil(1)
 	defer h.Slow(0)
 	defer h.Spoil(0)
 	defer h.Forget()
-	cfg.N, cfg.Parts = 1_000_000, []string{bench.Kills}
-	cfg.Tell = func(string) { h.Inject("cuMemsetD32Async", 300, 700, 1) }
-	raw, err := bench.Run(t.Context(), cfg)
-	if err == nil || raw == nil {
-		t.Fatalf("it ends with %v", err)
+	cfg.N = 1_000_000
+	broken := func(part string, after int) (*bench.Raw, error) {
+		t.Helper()
+		cfg.Parts, cfg.Tell = []string{part}, func(string) { h.Inject(signal, after, 700, 1) }
+		raw, err := bench.Run(t.Context(), cfg)
+		if err == nil || raw == nil {
+			t.Fatalf("%s ends with %v", part, err)
+		}
+		if len(raw.Made.Parts) != 0 {
+			t.Errorf("parts came to their end: %v", raw.Made.Parts)
+		}
+		return raw, err
 	}
-	all := raw.Restores()
-	if len(all) != 1 || all[0].How != "killed" || all[0].Launches < 1 || all[0].Hit < 1 || all[0].Spoilt < 1 {
-		t.Errorf("of kills until %v there is %+v", err, all)
-	}
-	if len(raw.Made.Parts) != 0 {
-		t.Errorf("parts came to their end: %v", raw.Made.Parts)
-	}
-	h.Spoil(0)
-	cfg.Parts, cfg.Tell = []string{bench.Preemption}, func(string) { h.Inject("cuLaunchKernel", 1500, 700, 1) }
-	if raw, err = bench.Run(t.Context(), cfg); err == nil || raw == nil {
-		t.Fatalf("it ends with %v", err)
-	}
-	met := 0
-	for _, s := range raw.Series {
-		if s.Key == "reset capacity=1 met" {
-			met = int(s.Runs[0])
+	h.Spoil(1)
+	for after := 20; ; after *= 4 { // which kills come in time is the host's threads' to say
+		raw, err := broken(bench.Kills, after)
+		all := raw.Restores()
+		if len(all) == 1 && all[0].How == "killed" && all[0].Launches > 0 && all[0].Hit > 0 && all[0].Spoilt > 0 {
+			break
+		}
+		if after > 10_000 {
+			t.Fatalf("of kills until %v there is %+v", err, all)
 		}
 	}
-	if met == 0 {
-		t.Errorf("of preemptions until %v there are none", err)
+	h.Spoil(0)
+	// Devices that were opened, each of which tries one, and kills: of a round of few arrivals that is broken off nothing
+	// is seen, of those before it all.
+	const opened, round, kept = 2, 10, 3
+	raw, err := broken(bench.Preemption, opened+round+kept-1)
+	met := int64(0)
+	for _, s := range raw.Series {
+		if s.Key == "reset capacity=1 met" {
+			met = s.Runs[0]
+		}
+	}
+	if met < kept {
+		t.Errorf("of preemptions until %v there are %d", err, met)
 	}
 }
 

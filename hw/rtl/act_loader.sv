@@ -88,7 +88,6 @@ module act_loader #(
   logic [7:0]         pad_q;
   logic               next_known_q;
   logic [15:0]        pix_q;
-  logic [31:0]        pix_off_q;
   logic [EW:0]        dst_i_q, dst_j_q, dst_p_q;
 
   logic [3:0]  nb;
@@ -96,13 +95,13 @@ module act_loader #(
   logic        last_i, last_j, last_tile_rows, last_b, few, last_c, last_rows_q, last_b_q, last_c_q;
   logic [15:0] tc, c0_q;
   logic        row_in, whole_row, whole_row_q;
-  logic [34:0] row_start, row_start_q, run_off;  // in the image no offset is negative, and the sum is not cut
-  logic [AW-1:0] row_addr_q, run_addr;
+  logic [34:0] row_start, run_off_q, run_off_d;  // in the image no offset is negative, and the sum is not cut
+  logic [AW-1:0] run_addr_q;
   logic [2:0]  i_slot;
   logic [23:0] run_elems_q, run_words;
   logic signed [35:0] last_off_q;  // where in a slot a run may begin at the latest
   logic [OW-1:0] run_skip;
-  logic        meta_ready, run_go, out_of_slot;
+  logic        meta_ready, run_go, out_of_slot_q;
 
   assign two = f.b_r != b_act_i;
   assign other = two && !group_q && {1'b0, b0_q} + {1'b0, i_q} + {1'b0, f.b_r} < {1'b0, b_act_i};
@@ -126,20 +125,18 @@ module act_loader #(
   assign whole_row = d.in_pix == d.in_c;
 
   assign row_start = 35'(d.in_offset) + {1'b0, row_off_q};
-  assign run_off = row_start_q + 35'(pix_off_q);
-  assign run_addr = row_addr_q + AW'(pix_off_q);
+  assign run_off_d = (state_q == StRow) ? row_start : run_off_q + 35'({d.in_pix, 1'b0});
   assign i_slot = 3'(b0_q + i_q + (group_q ? f.b_r : 4'd0));
-  assign run_skip = run_addr[OW:1];
+  assign run_skip = run_addr_q[OW:1];
   assign run_words = run_elems_q + 24'(run_skip);
-  assign out_of_slot = $signed({1'b0, run_off}) > last_off_q;
-  assign run_go = state_q == StRun && meta_ready && !out_of_slot;
+  assign run_go = state_q == StRun && meta_ready && !out_of_slot_q;
 
   assign req_valid_o = run_go;
-  assign req_addr_o = {run_addr[AW-1:OW+1], {(OW + 1) {1'b0}}};
+  assign req_addr_o = {run_addr_q[AW-1:OW+1], {(OW + 1) {1'b0}}};
   assign req_beats_o = 16'((run_words + 24'(WPB - 1)) >> OW);
   assign layer_ready_o = state_q == StIdle;
   assign err_valid_o = state_q == StError;
-  assign err_addr_o = run_off[31:0];
+  assign err_addr_o = run_off_q[31:0];
 
   // ---- runs expected back, in order
   localparam int unsigned MW = 1 + 1 + EW + 24 + OW;
@@ -292,7 +289,6 @@ module act_loader #(
           dst_p_q <= (two && half_q) ? (EW + 1)'(NB * ABUF_WORDS / 2) : '0;
           group_q <= 1'b0;
           pix_q <= '0;
-          pix_off_q <= '0;
           next_known_q <= 1'b0;
           if (!busy_q[half_q]) begin
             busy_q[half_q] <= 1'b1;
@@ -300,8 +296,9 @@ module act_loader #(
           end
         end
         StRow: begin
-          row_start_q <= row_start;
-          row_addr_q <= slot_addr_i[i_slot*AW+:AW] + AW'(row_start);
+          run_off_q <= run_off_d;
+          out_of_slot_q <= $signed({1'b0, run_off_d}) > last_off_q;
+          run_addr_q <= slot_addr_i[i_slot*AW+:AW] + AW'(row_start);
           if (j_q == step_rows_q) begin
             next_off_q <= row_off_q;
             next_known_q <= 1'b1;
@@ -310,18 +307,19 @@ module act_loader #(
           else if (meta_ready) state_q <= StNext;
         end
         StRun: begin
-          if (out_of_slot) begin
+          if (out_of_slot_q) begin
             state_q <= StError;
           end else if (meta_ready && req_ready_i) begin
             pix_q <= pix_q + 16'd1;
-            pix_off_q <= pix_off_q + {15'b0, d.in_pix, 1'b0};
+            run_off_q <= run_off_d;
+            out_of_slot_q <= $signed({1'b0, run_off_d}) > last_off_q;
+            run_addr_q <= run_addr_q + AW'({d.in_pix, 1'b0});
             dst_p_q <= dst_p_q + (EW + 1)'(d.in_c);
             if (last_pix) state_q <= StNext;
           end
         end
         StNext: begin
           pix_q <= '0;
-          pix_off_q <= '0;
           j_q <= j_q + 16'd1;
           ih_q <= ih_q + 18'sd1;
           row_off_q <= row_off_q + $signed({2'b0, d.in_row_bytes});
@@ -375,5 +373,5 @@ module act_loader #(
   end
 
   logic unused;
-  assign unused = ^{meta_unused, dst_i_q[EW], dst_j_q[EW], dst_p_q[EW], run_addr[0]};
+  assign unused = ^{meta_unused, dst_i_q[EW], dst_j_q[EW], dst_p_q[EW], run_addr_q[0]};
 endmodule

@@ -68,7 +68,7 @@ module pool_seq #(
   assign start_d = next_f.keep_in && !start_q;
 
   logic [3:0]         b0_q, nb, nb_q, i_q;
-  logic [15:0]        oh0_q, nr, nr_q, step_rows, step_rows_q, n_j, c0_q, rest_c;
+  logic [15:0]        oh0_q, nr, nr_q, step_rows, step_rows_q, n_j, c0_q, rest_c_q;
   logic [15:0]        r_q;            // rows of the tile, and samples i_q, count from one
   logic [15:0]        ow_left_q;      // results of the row behind this one
   logic [7:0]         kh_q, kw_q;
@@ -101,40 +101,38 @@ module pool_seq #(
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
                    + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
   assign n_j = step_rows_q - 16'(d.s_h) + 16'(d.k_h);
-  assign rest_c = d.in_c - c0_q;
   logic signed [17:0] iw_step;
   logic signed [25:0] col_step;
   assign iw_step = cols_q ? 18'sd1 : $signed({10'b0, d.s_w});
   assign col_step = cols_q ? $signed({10'b0, d.in_c}) : $signed({2'b0, d.step_col});
 
   logic emit;
-  logic last_kw, last_kh, last_cg, last_ow, last_r, last_i, last_t_q, last_b_q;
-  assign last_kw = cols_q || kw_q + 8'd1 == d.k_w;
-  assign last_kh = kh_q + 8'd1 == d.k_h;
-  assign last_cg = rest_c <= 16'(NB);
+  // of the window's taps: known before the tap is next
+  logic first_tap_q, last_kw_q, last_kh_q, one_kw_q, one_kh_q;
+  logic last_cg, last_ow, last_r, last_i, last_t_q, last_b_q;
+  assign last_cg = rest_c_q <= 16'(NB);
   assign last_ow = emit && ow_left_q == '0;
   assign last_r = r_q == nr_q;
   assign last_i = i_q == nb_q;
 
-  logic first_tap, last_tap, row_in, col_in, tap_in, act_ok, go, end_tile;
+  logic last_tap, row_in, col_in, tap_in, act_ok, go, end_tile;
   logic [15:0] avail;
   logic [LB:0] channels;
   logic [7:0]  taps_q, taps;        // of the window so far, this one included; by columns: its rows
   logic [1:0]  beside_q, columns;   // the two columns before lie inside the image; columns of the window that do
   logic [3:0]  in_window;
-  assign taps = (first_tap ? 8'd0 : taps_q) + 8'(row_in && (cols_q || col_in));
+  assign taps = (first_tap_q ? 8'd0 : taps_q) + 8'(row_in && (cols_q || col_in));
   assign columns = 2'(col_in) + 2'(beside_q[0]) + 2'(beside_q[1] && lead_q[1]);
   assign in_window = (columns[0] ? taps[3:0] : 4'd0) + (columns[1] ? {taps[2:0], 1'b0} : 4'd0);
   assign emit = skip_q == '0;
   assign avail = half_q ? avail_i[31:16] : avail_i[15:0];
-  assign first_tap = kh_q == '0 && kw_q == '0;
-  assign last_tap = last_kh && last_kw;
+  assign last_tap = last_kh_q && last_kw_q;
   assign row_in = (ih_q >= 0) && (ih_q < $signed({2'b0, d.in_h}));
   assign col_in = (iw_q >= 0) && (iw_q < $signed({2'b0, d.in_w}));
   assign tap_in = row_in && col_in;
   assign act_ok = place_q < avail || avail == '1;   // a kept tensor is all there
-  assign channels = (rest_c >= 16'(NB)) ? (LB + 1)'(NB) : (LB + 1)'(rest_c);
-  assign go = state_q == StRun && act_ok && !(first_tap && emit && room_q == '0);
+  assign channels = (rest_c_q >= 16'(NB)) ? (LB + 1)'(NB) : (LB + 1)'(rest_c_q);
+  assign go = state_q == StRun && act_ok && !(first_tap_q && emit && room_q == '0);
   assign end_tile = last_tap && last_cg && last_ow && last_r && last_i;
 
   assign layer_ready_o = state_q == StIdle;
@@ -161,7 +159,7 @@ module pool_seq #(
     rd_hi_o <= tap_in ? channels : '0;
     rd_max_o <= !avg_o;
     if (go) taps_q <= taps;
-    rd_tag_o <= {c0_q[LB+:GW], emit, cols_q ? {4'b0, in_window} : taps, first_tap, last_tap, channels};
+    rd_tag_o <= {c0_q[LB+:GW], emit, cols_q ? {4'b0, in_window} : taps, first_tap_q, last_tap, channels};
     if (!rst_ni) rd_valid_o <= 1'b0;
     else rd_valid_o <= go;
   end
@@ -173,7 +171,7 @@ module pool_seq #(
       room_q <= RW'(ROOM);
       start_q <= 1'b0;
     end else begin
-      room_q <= room_q + RW'(result_taken_i) - RW'(go && first_tap && emit);
+      room_q <= room_q + RW'(result_taken_i) - RW'(go && first_tap_q && emit);
       unique case (state_q)
         StIdle: begin
           desc_q <= layer_desc_i;
@@ -213,8 +211,14 @@ module pool_seq #(
           r_q <= 16'd1;
           ow_left_q <= d.out_w - 16'd1;
           c0_q <= '0;
+          rest_c_q <= d.in_c;
           kh_q <= '0;
           kw_q <= '0;
+          one_kw_q <= cols_q || d.k_w == 8'd1;
+          last_kw_q <= cols_q || d.k_w == 8'd1;
+          one_kh_q <= d.k_h == 8'd1;
+          last_kh_q <= d.k_h == 8'd1;
+          first_tap_q <= 1'b1;
           samp_elem_q <= '0;
           row_elem_q <= '0;
           line_q <= '0;
@@ -236,23 +240,30 @@ module pool_seq #(
             kw_q <= kw_q + 8'd1;
             iw_q <= iw_q + 18'sd1;
             tap_q <= tap_q + $signed({10'b0, d.in_c});
-            if (last_kw) begin
+            last_kw_q <= kw_q + 8'd2 == d.k_w;
+            first_tap_q <= last_tap;
+            if (last_kw_q) begin
               kw_q <= '0;
+              last_kw_q <= one_kw_q;
               iw_q <= iw_col_q;
               tap_q <= col_q;
               kh_q <= kh_q + 8'd1;
+              last_kh_q <= kh_q + 8'd2 == d.k_h;
               ih_q <= ih_q + 18'sd1;
               line_q <= line_q + (EW + 1)'(d.in_row);
               place_q <= place_q + 16'd1;
-              if (last_kh) begin
+              if (last_kh_q) begin
                 // next channel group of the same window
                 kh_q <= '0;
+                last_kh_q <= one_kh_q;
                 ih_q <= ih_row_q;
                 line_q <= row_elem_q;
                 place_q <= row_place_q;
                 c0_q <= c0_q + 16'(NB);
+                rest_c_q <= rest_c_q - 16'(NB);
                 if (last_cg) begin
                   c0_q <= '0;
+                  rest_c_q <= d.in_c;
                   ow_left_q <= ow_left_q - 16'(emit);
                   skip_q <= emit ? gap_q : skip_q - 2'd1;
                   beside_q <= {beside_q[0], col_in};

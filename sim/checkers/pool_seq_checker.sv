@@ -42,7 +42,7 @@ bind pool_seq pool_seq_checker #(
     .clk_i,
     .rst_ni,
     .go_i       (go),
-    .first_tap_i(first_tap),
+    .first_tap_i(first_tap_q),
     .emit_i     (emit),
     .room_i     (room_q),
     .taken_i    (result_taken_i),

@@ -64,7 +64,7 @@ var ErrNoFit = errors.New("layer does not fit the design")
 const (
 	maxTileRows = 1<<12 - 1 // TILE_ROWS
 	maxTileStep = 1<<15 - 1 // (TILE_ROWS - 1) * S_H
-	maxPlaces   = 1<<16 - 1 // input rows of a tile, all samples
+	maxPlaces   = abi.PlacesMax // input rows of a tile, all samples
 	maxRunBeats = 1<<16 - 2 // wide beats of a command
 )
 

@@ -13,8 +13,8 @@ constexpr int K_TWO = 0x2;  // FBCB.K: k = 2
 constexpr int SHIFT_MAX = 0x2F;  // largest SHIFT and AVG_SHIFT
 constexpr int STRIDE_MAX = 0xF;  // largest S_H and S_W
 constexpr int OUT_H_MAX = 0xEFFF;  // largest OUT_H; with a tile more it is still counted in 16 bits
-constexpr int REACH_MAX = 0x1FE00;  // largest S_H * OUT_H and S_W * OUT_W
 constexpr int TILE_REACH_MAX = 0x7FFF;  // largest (TILE_ROWS - 1) * S_H
+constexpr int PLACES_MAX = 0xFFFF;  // most input rows of a tile: ((TILE_ROWS - 1) * S_H + K_H) * TILE_B
 constexpr int ROW_BYTES_MAX = 0x1FFFFFF;  // largest IN_ROW_BYTES, OUT_ROW_BYTES and RES_ROW_BYTES
 constexpr int RUN_BEATS_MAX = 0xFFFE;  // most beats of a whole row that is one run in DRAM, each of a beat of every port
 

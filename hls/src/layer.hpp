@@ -164,7 +164,7 @@ rows:
 inline bool too_large(const layer_t &l) {
   const u32 run_bytes = static_cast<u32>(hw::RUN_BEATS_MAX) * WIDE_BYTES;
   const u32 row_bytes = hw::ROW_BYTES_MAX;
-  return l.s_h * l.out_h > hw::REACH_MAX || l.s_w * l.out_w > hw::REACH_MAX || l.out_h > hw::OUT_H_MAX ||
+  return l.out_h > hw::OUT_H_MAX ||
          l.in_row_bytes > row_bytes || l.out_row_bytes > row_bytes || (l.residual && l.res_row_bytes > row_bytes) ||
          (l.out_pix == l.out_c && l.out_row_bytes > run_bytes) ||
          (l.in_pix == l.in_c && static_cast<u32>(WORD_BYTES * l.in_row) > run_bytes);
@@ -183,7 +183,8 @@ reserved_words:
   if (!l.gemm && !l.avg && op != hw::OP_MAX_POOL) return hw::ERR_DESC_OP;
   const bool sizes = l.in_h && l.in_w && l.in_c && l.out_h && l.out_w && l.out_c && l.k_h && l.k_w && l.s_h && l.s_w;
   if (!sizes || l.in_pix < l.in_c || l.out_pix < l.out_c || (l.residual && (!l.gemm || l.res_pix < l.out_c)) ||
-      l.s_h > hw::STRIDE_MAX || l.s_w > hw::STRIDE_MAX || too_large(l) ||
+      l.s_h > hw::STRIDE_MAX || l.s_w > hw::STRIDE_MAX || too_large(l) || (l.out_h - 1) * l.s_h >= l.in_h + l.pad_t ||
+      (l.out_w - 1) * l.s_w >= l.in_w + static_cast<int>(get(d, hw::DESC_F_PAD_L)) ||
       (l.gemm && (l.out_c > C_MAX || l.bias_count != l.out_c || l.w_bytes == 0 || l.w_tile == 0)) ||
       (!l.gemm && l.out_c != l.in_c))
     return hw::ERR_DESC_SHAPE;
@@ -229,6 +230,7 @@ inline u32 check_products(const u32 *d, layer_t &l) {
   const u64 rows = l.keep_in ? static_cast<u64>(l.in_h) : steps + l.k_h;
   const u64 sample = row * rows;
   if (sample > room || sample * l.tile_b > room) return hw::ERR_TILE_RANGE;
+  if ((steps + l.k_h) * l.tile_b > static_cast<u64>(hw::PLACES_MAX)) return hw::ERR_TILE_RANGE;
   l.sample = static_cast<int>(sample);
   const u64 tile = static_cast<u64>(l.out_w) * l.tile_rows * l.tile_b;
   if (l.gemm && tile > static_cast<u64>(l.half ? T_R / 2 : T_R)) return hw::ERR_TILE_RANGE;

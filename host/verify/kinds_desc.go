@@ -137,9 +137,13 @@ func badProduct(c *Campaign, _ []byte, d *abi.Desc) string {
 	return c.pick(all)
 }
 
-// tooLarge makes a size larger than what counts it, everything else as it must be.
+// behind is how many windows there are when the last begins behind the input, and the one before it does not.
+func behind(in uint16, pad, step uint8) uint16 {
+	return uint16((int(in)+int(pad)+int(step)-1)/int(step) + 1)
+}
+
+// tooLarge makes a size larger than what counts it, or more windows than the input has, everything else as it must be.
 func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
-	const reach = abi.ReachMax
 	run := uint32(abi.RunBeatsMax) * uint32(c.rig.design.WideBytes())
 	out := func(w, pix uint32) {
 		d.OutW, d.OutPix = uint16(w), uint16(pix)
@@ -150,20 +154,10 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 	}
 	all := []change{
 		{"OUT_H", func() { d.OutH = uint16(0xF000 + c.rng.IntN(0x1000)) }},
-		{"rows that windows reach", func() {
-			d.SH = uint8(3 + c.rng.IntN(13))
-			d.StepRow = uint32(d.SH) * d.InRow
-			d.OutH = uint16(reach/int(d.SH) + 1)
-		}},
+		{"a window below the input", func() { d.OutH = behind(d.InH, d.PadT, d.SH) }},
+		{"a window behind the input", func() { out(uint32(behind(d.InW, d.PadL, d.SW)), uint32(d.OutC)+1) }},
 		{"IN_ROW_BYTES", func() { d.InRowBytes = 1<<25 + 2*c.rng.Uint32N(1<<30) }},
 		{"OUT_ROW_BYTES", func() { out(uint32(1024+c.rng.IntN(1024)), 1<<14) }},
-	}
-	if d.OutC <= 64 { // else the row's bytes are
-		all = append(all, change{"columns that windows reach", func() {
-			d.SW = uint8(3 + c.rng.IntN(13))
-			d.StepCol = uint32(d.SW) * uint32(d.InC)
-			out(uint32(reach/int(d.SW)+1), uint32(d.OutC)+1)
-		}})
 	}
 	if w := run/(2*uint32(d.OutC)) + 1; w <= 65535 {
 		all = append(all, change{"beats of an output row", func() {

@@ -38,8 +38,8 @@ const (
 	ShiftMax     = 47        // largest SHIFT and AVG_SHIFT
 	StrideMax    = 15        // largest S_H and S_W
 	OutHMax      = 0xEFFF    // largest OUT_H; with a tile more it is still counted in 16 bits
-	ReachMax     = 0x1FE00   // largest S_H * OUT_H and S_W * OUT_W
 	TileReachMax = 0x7FFF    // largest (TILE_ROWS - 1) * S_H
+	PlacesMax    = 0xFFFF    // most input rows of a tile: ((TILE_ROWS - 1) * S_H + K_H) * TILE_B
 	RowBytesMax  = 0x1FFFFFF // largest IN_ROW_BYTES, OUT_ROW_BYTES and RES_ROW_BYTES
 	RunBeatsMax  = 0xFFFE    // most beats of a whole row that is one run in DRAM, each of a beat of every port
 )

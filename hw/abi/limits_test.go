@@ -15,7 +15,7 @@ import (
 // limits are abi.yaml's, by name.
 var limits = map[string]int{
 	"K_ONE": KOne, "K_HALF": KHalf, "K_TWO": KTwo,
-	"SHIFT_MAX": ShiftMax, "STRIDE_MAX": StrideMax, "OUT_H_MAX": OutHMax, "REACH_MAX": ReachMax,
+	"SHIFT_MAX": ShiftMax, "STRIDE_MAX": StrideMax, "OUT_H_MAX": OutHMax, "PLACES_MAX": PlacesMax,
 	"TILE_REACH_MAX": TileReachMax, "ROW_BYTES_MAX": RowBytesMax, "RUN_BEATS_MAX": RunBeatsMax,
 }
 
@@ -46,7 +46,7 @@ var literals = []literal{
 	{"STRIDE_MAX", "layer_fetch.sv", 1, `\bd\.s_h > #`, nil},
 	{"STRIDE_MAX", "layer_fetch.sv", 1, `\bd\.s_w > #`, nil},
 	{"OUT_H_MAX", "layer_fetch.sv", 1, `\bd\.out_h > #`, nil},
-	{"REACH_MAX", "layer_fetch.sv", 1, `\bREACH = #;(?s:.*)\breach_h > REACH \|\| reach_w > REACH\b`, nil},
+	{"PLACES_MAX", "layer_fetch.sv", 1, `\bplaces > #`, nil},
 	{"TILE_REACH_MAX", "layer_fetch.sv", -1, `\bmul_p_q < #\);`, next},
 	{"TILE_REACH_MAX", "layer_fetch.sv", -1, `\bmul_b = 16'\(d\.s_h\);\s+want = #;`, nil},
 	{"ROW_BYTES_MAX", "layer_fetch.sv", 1, `\bd\.in_row_bytes\[31:#\], d\.out_row_bytes\[31:[0-9]+\]\} != '0`, bits},

@@ -47,23 +47,20 @@ module act_buffer #(
   assign rd_word = rd_elem_i[EW-1:LB];
   assign rd_lsb = rd_elem_i[LB-1:0];
 
+  // a beat turned to its banks: bank b takes lane b - wr_lsb, if there is one
+  logic [2*NB-1:0]    hits;
+  logic [2*NB*16-1:0] words;
+  assign hits = {2{NB'(wr_mask_i)}} << wr_lsb;
+  assign words = {2{(NB * 16)'(wr_data_i)}} << {wr_lsb, 4'b0};
+  logic unused_beat;
+  assign unused_beat = ^{hits[NB-1:0], words[NB*16-1:0]};
+
   for (genvar b = 0; b < NB; b++) begin : gen_bank
-    // the lane of the beat that falls into this bank, if any
-    logic [LB-1:0] lane;
     logic          hit;
     logic [15:0]   word;
     logic [WA-1:0] waddr, raddr;
-    assign lane = LB'(b) - wr_lsb;
-    always_comb begin
-      hit = 1'b0;
-      word = '0;
-      for (int unsigned i = 0; i < IN_WORDS; i++) begin
-        if (lane == LB'(i)) begin
-          hit = wr_mask_i[i];
-          word = wr_data_i[i*16+:16];
-        end
-      end
-    end
+    assign hit = hits[NB+b];
+    assign word = words[(NB+b)*16+:16];
     if (b == NB - 1) begin : gen_top
       assign waddr = wr_word;
       assign raddr = rd_word;

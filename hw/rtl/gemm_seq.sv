@@ -168,16 +168,18 @@ module gemm_seq #(
   assign hi_chunk = last_chunk ? (LB + 1)'(rest_q) : (LB + 1)'(lanes_k);
   assign hi = !row_in ? '0 : ((hi_row < hi_chunk) ? hi_row : hi_chunk);
 
-  // MACs of a row, a cycle after it has left: lanes times channels, by adding (a product would cost a DSP)
+  // MACs of a row, two cycles after it has left: lanes times channels, by adding (a product would cost a DSP)
   logic [LB:0] lanes_q;
   logic [15:0] nch1_q, nch2_q;
   logic        go2_q;
+  logic [15:0] macs;
   always_comb begin
-    macs_o = '0;
+    macs = '0;
     for (int unsigned i = 0; i <= LB; i++) begin
-      if (go2_q && lanes_q[i]) macs_o = macs_o + 16'(nch2_q << i);
+      if (go2_q && lanes_q[i]) macs = macs + 16'(nch2_q << i);
     end
   end
+  always_ff @(posedge clk_i) macs_o <= rst_ni ? macs : '0;
 
   always_ff @(posedge clk_i) begin
     rd_half_o <= half_q;

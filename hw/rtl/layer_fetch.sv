@@ -93,6 +93,7 @@ module layer_fetch #(
   logic        exact, any;
   logic [11:0] tile_rows_m1;
   logic        fits;        // the step's product is as it must be
+  logic        too_many_q;  // input rows of a tile
   logic [7:0]  step_err;
   logic [23:0] samp_q;
   logic [15:0] n_ih_q;
@@ -219,20 +220,27 @@ module layer_fetch #(
     $fatal(1, "layer_fetch: a table counts more taps than a window may have");
   end
   // The product when it is there: want is a register by then.
-  assign fits = any_q || (!mul_over_q && (exact_q ? mul_p_q == want_q : mul_p_q <= want_q));
+  assign fits = any_q || (!mul_over_q && (exact_q ? mul_p_q == want_q : mul_p_q <= want_q)
+                          && !(step_q == 4'd10 && too_many_q));
 
-  // ---- sizes that fit the descriptor and not what counts them. How far windows reach is counted in 18
-  // bits with a sign, a row's bytes in 25, an output row with its last tile in 16; a run of a whole row
-  // is one command, whose beats have 16 bits, up to two of them shared with other runs.
-  localparam logic [19:0] REACH = 20'd130560;
+  // Input rows of a tile, all samples: what waits for them counts in 16 bits.
+  logic [19:0] places;
+  assign places = (f.tile_b[0] ? 20'(n_ih_q) : '0) + (f.tile_b[1] ? {3'b0, n_ih_q, 1'b0} : '0)
+                + (f.tile_b[2] ? {2'b0, n_ih_q, 2'b0} : '0) + (f.tile_b[3] ? {1'b0, n_ih_q, 3'b0} : '0);
+  always_ff @(posedge clk_i) too_many_q <= places > 20'd65535;
+
+  // ---- windows that begin behind the input's last row or column: nothing there is the descriptor's to tell. And
+  // sizes that fit the descriptor and not what counts them: a row's bytes have 25 bits, an output row with its last tile
+  // has 16; a run of a whole row is one command, whose beats have 16 bits, up to two of them shared with other runs.
   localparam logic [31:0] RUN_BYTES = 32'(65534 * AXI_BYTES);
   logic [19:0] reach_h, reach_w;
-  logic        too_large;
+  logic        behind, too_large;
   assign reach_h = (d.s_h[0] ? 20'(d.out_h) : '0) + (d.s_h[1] ? {3'b0, d.out_h, 1'b0} : '0)
                  + (d.s_h[2] ? {2'b0, d.out_h, 2'b0} : '0) + (d.s_h[3] ? {1'b0, d.out_h, 3'b0} : '0);
   assign reach_w = (d.s_w[0] ? 20'(d.out_w) : '0) + (d.s_w[1] ? {3'b0, d.out_w, 1'b0} : '0)
                  + (d.s_w[2] ? {2'b0, d.out_w, 2'b0} : '0) + (d.s_w[3] ? {1'b0, d.out_w, 3'b0} : '0);
-  assign too_large = reach_h > REACH || reach_w > REACH || d.out_h > 16'hEFFF
+  assign behind = reach_h >= 20'(d.in_h) + 20'(d.pad_t) + 20'(d.s_h) || reach_w >= 20'(d.in_w) + 20'(d.pad_l) + 20'(d.s_w);
+  assign too_large = d.out_h > 16'hEFFF
                      || {d.in_row_bytes[31:25], d.out_row_bytes[31:25]} != '0
                      || (d.residual && d.res_row_bytes[31:25] != '0)
                      || (d.out_pix == d.out_c && d.out_row_bytes > RUN_BYTES)
@@ -240,10 +248,11 @@ module layer_fetch #(
 
   // ---- checks that need no product. An average's table has one entry for every count of taps
   // that can be. What they find is looked at a cycle later, with the first product under way.
-  logic bad_magic_q, bad_op_q, too_large_q, bad_shape_q, bad_shift_q, bad_address_q, bad_fbcb_q;
+  logic bad_magic_q, bad_op_q, behind_q, too_large_q, bad_shape_q, bad_shift_q, bad_address_q, bad_fbcb_q;
   always_ff @(posedge clk_i) begin
     bad_magic_q <= d.magic != 8'(abi_pkg::DESC_MAGIC) || (vec_q & abi_pkg::DESC_RSVD_MASK) != '0;
     bad_op_q <= !is_gemm && !is_avg && d.op != abi_pkg::OP_MAX_POOL;
+    behind_q <= behind;
     too_large_q <= too_large;
     bad_shape_q <= d.in_h == '0 || d.in_w == '0 || d.in_c == '0 || d.out_h == '0 || d.out_w == '0
                  || d.out_c == '0 || d.in_pix < d.in_c || d.out_pix < d.out_c
@@ -273,7 +282,7 @@ module layer_fetch #(
     static_err = abi_pkg::ERR_NONE;
     if (bad_magic_q) static_err = abi_pkg::ERR_DESC_MAGIC;
     else if (bad_op_q) static_err = abi_pkg::ERR_DESC_OP;
-    else if (too_large_q || bad_shape_q) static_err = abi_pkg::ERR_DESC_SHAPE;
+    else if (behind_q || too_large_q || bad_shape_q) static_err = abi_pkg::ERR_DESC_SHAPE;
     else if (bad_shift_q) static_err = abi_pkg::ERR_DESC_SHIFT;
     else if (bad_address_q) static_err = abi_pkg::ERR_DESC_ADDRESS;
     else if (bad_fbcb_q) static_err = abi_pkg::ERR_FBCB_RANGE;

@@ -227,6 +227,7 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
       if (l.in_h + l.pad_t + pad_b < l.k_h || l.in_w + l.pad_l + pad_r < l.k_w) continue;
       l.out_h = (l.in_h + l.pad_t + pad_b - l.k_h) / l.s_h + 1;
       l.out_w = (l.in_w + l.pad_l + pad_r - l.k_w) / l.s_w + 1;
+      if ((l.out_h - 1) * l.s_h >= l.in_h + l.pad_t || (l.out_w - 1) * l.s_w >= l.in_w + l.pad_l) continue;  // begins behind it
     }
     const auto pix = [&](unsigned c) { return r.percent(50) ? c : c + static_cast<unsigned>(r.below(6)); };
     l.in_pix = pix(l.in_c);

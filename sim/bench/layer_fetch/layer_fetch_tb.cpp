@@ -39,6 +39,28 @@ void narrow(unit::Layer& l) {
   l.in_w = l.out_w = 1;
 }
 
+// An input of 30 rows and columns with two of padding before them, windows four apart: the ninth begins behind it.
+void behind(unit::Layer& l, unsigned out_h, unsigned out_w) {
+  narrow(l);
+  l.in_h = l.in_w = 30;
+  l.pad_t = l.pad_l = 2;
+  l.s_h = l.s_w = 4;
+  l.out_h = out_h;
+  l.out_w = out_w;
+}
+
+// A tile of so many output rows and samples of an image one pixel wide.
+void places(unit::Layer& l, unsigned tile_rows, unsigned s_h, unsigned k_h, unsigned tile_b) {
+  narrow(l);
+  l.k_w = 1;
+  l.pad_t = l.pad_l = 0;
+  l.in_h = 65535;
+  l.out_h = l.tile_rows = tile_rows;
+  l.s_h = s_h;
+  l.k_h = k_h;
+  l.tile_b = tile_b;
+}
+
 class Bench {
  public:
   explicit Bench(const tb::Args& args)
@@ -283,38 +305,39 @@ class Bench {
            return set(w, DESC_F_RES_ROW_BYTES, get(w, DESC_F_RES_ROW_BYTES) + 2), l.residual != 0;
          }},
         // sizes that what counts them would cut
-        {"columns that windows reach", ERR_DESC_SHAPE,
+        {"a window behind the last column", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) { return behind(l, 8, 9), l.words(w), true; }},
+        {"a window below the last row", ERR_DESC_SHAPE,
+         [](unit::Layer& l, uint32_t* w, uint32_t&) { return behind(l, 9, 8), l.words(w), true; }},
+        {"windows far behind the last column", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
-           return narrow(l), l.s_w = 2, l.out_w = 65281, l.words(w), !l.gemm();
-         }},
-        {"rows that windows reach", ERR_DESC_SHAPE,
-         [](unit::Layer& l, uint32_t* w, uint32_t&) {
-           return narrow(l), l.s_h = 15, l.out_h = 8705, l.words(w), true;
+           return narrow(l), l.s_w = 15, l.out_w = 65535, l.words(w), true;
          }},
         {"rows of an output", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
-           return narrow(l), l.out_h = 0xF000, l.words(w), true;
+           return narrow(l), l.in_h = 65535, l.out_h = 0xF000, l.words(w), true;
          }},
         {"in_row_bytes of 2^25", ERR_DESC_SHAPE, field(DESC_F_IN_ROW_BYTES, 1 << 25)},
         {"out_row_bytes of 2^25", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            narrow(l);
-           l.out_w = 1 << 12;
+           l.in_w = l.out_w = 1 << 12;
            l.out_pix = 1 << 12;
            return l.words(w), true;
          }},
         {"res_row_bytes of 2^25", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            narrow(l);
-           l.out_w = 1 << 12;
+           l.in_w = l.out_w = 1 << 12;
            l.res_pix = 1 << 12;
            return l.words(w), l.residual != 0;
          }},
         {"beats of an output row", ERR_DESC_SHAPE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            narrow(l);
-           l.in_c = l.in_pix = l.out_c = l.out_pix = P_AXI_BYTES / 2;
-           l.out_w = 65535;
+           l.in_c = l.out_c = l.out_pix = P_AXI_BYTES / 2;
+           l.in_pix = l.in_c + 1;  // so that its rows are no runs
+           l.in_w = l.out_w = 65535;
            return l.words(w), !l.gemm();
          }},
         {"beats of an input row", ERR_DESC_SHAPE,
@@ -422,6 +445,8 @@ class Bench {
         {"rows of a tile", ERR_TILE_RANGE,
          [](unit::Layer& l, uint32_t* w, uint32_t& e) {
            l.out_w = (l.half() ? P_T_R / 2 : P_T_R) / (l.tile_b * l.tile_rows) + 1;
+           l.in_c = l.in_pix = l.s_w = 1;
+           l.in_w = l.out_w;
            l.words(w);
            e = l.fbcb();
            return l.gemm();
@@ -431,7 +456,14 @@ class Bench {
            l.in_w = (l.two() ? kElems / 2 : kElems) / (l.in_c * l.n_ih(l.tile_rows) * l.tile_b) + 1;
            l.words(w);
            e = l.fbcb();
-           return true;
+           return l.in_w < 1 << 15 && (l.in_pix != l.in_c || 2 * l.in_row() <= 65534 * P_AXI_BYTES);
+         }},
+        {"input rows of a tile", ERR_TILE_RANGE,  // one beyond, for which there is room where kElems are many
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           places(l, 4095, 8, 16, 2);
+           l.words(w);
+           e = l.fbcb();
+           return l.op != OP_GEMM && l.b_act >= 2;
          }},
         {"elements of a sample, by far", ERR_TILE_RANGE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
@@ -454,7 +486,7 @@ class Bench {
            l.k_w = l.s_w = l.s_h = l.out_w = 1;
            l.pad_l = 0;
            l.k_h = 255;
-           l.out_h = l.tile_rows = 258;
+           l.in_h = l.out_h = l.tile_rows = 258;
            l.words(w);
            e = l.fbcb();
            return true;
@@ -535,8 +567,8 @@ class Bench {
         {"another in_h", 1, [](L&, L& c) { return c.in_h++, true; }},
         {"another in_w", 1, [](L&, L& c) { return c.in_w++, true; }},
         {"another in_c", 1, [&](L&, L& c) { return channels(c, c.in_c + 1); }},
-        {"less in_h", 1, [](L&, L& c) { return --c.in_h > 0; }},
-        {"less in_w", 1, [](L&, L& c) { return --c.in_w > 0; }},
+        {"less in_h", 1, [](L&, L& c) { return --c.in_h > 0 && (c.out_h - 1) * c.s_h < c.in_h + c.pad_t; }},
+        {"less in_w", 1, [](L&, L& c) { return --c.in_w > 0 && (c.out_w - 1) * c.s_w < c.in_w + c.pad_l; }},
         {"less in_c", 1, [&](L&, L& c) { return channels(c, c.in_c - 1); }},
         {"read in tiles of rows", 1, [&](L&, L& c) { return tile_rows(c); }},
         {"read in tiles of samples", 1, [&](L&, L& c) { return tile_b(c); }},
@@ -632,7 +664,7 @@ class Bench {
       l.tile_rows = l.out_h = 1;
       l.out_w = l.half() ? P_T_R / 2 : P_T_R;
       l.in_c = l.in_pix = 1;
-      l.in_w = l.two() ? kElems / 2 : kElems;
+      l.in_w = std::min(l.two() ? kElems / 2 : kElems, 65535u);
       l.out_c = l.out_pix = l.two() ? l.tc(P_T_C) : P_C_MAX;
       // as much as loop order 1 can keep, of a C tile or of all of them
       l.order = 1;
@@ -657,22 +689,31 @@ class Bench {
       l = unit::Layer();  // an output row of as many beats as a command has, windows that reach as far as they may
       l.op = OP_MAX_POOL;
       l.b_act = b_act_;
-      narrow(l);
-      l.in_c = l.in_pix = l.out_c = l.out_pix = P_AXI_BYTES / 2;
-      l.out_w = 65534;
+      if (kElems >= 65534 * P_AXI_BYTES / 2) {
+        narrow(l);
+        l.in_c = l.in_pix = l.out_c = l.out_pix = P_AXI_BYTES / 2;
+        l.in_w = l.out_w = 65534;
+        put(0, l);
+        run();
+      }
+      behind(l, 8, 8);
       put(0, l);
       run();
       narrow(l);
-      l.s_w = 2;
-      l.out_w = 65280;
+      l.in_h = 65535;
       l.s_h = 15;
-      l.out_h = 8704;
+      l.out_h = 4369;
       put(0, l);
       run();
       l.s_h = 1;
       l.out_h = 0xEFFF;
       put(0, l);
       run();
+      if (b_act_ >= 3 && kElems > 65535) {  // as many input rows of a tile as are counted
+        places(l, 1457, 15, 5, 3);
+        put(0, l);
+        run();
+      }
     }
   }
   int finish() { return check_.passed(); }

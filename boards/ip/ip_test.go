@@ -239,6 +239,9 @@ func TestTop(t *testing.T) {
 			{true, fmt.Sprintf("parameter ADDR_WIDTH = %d", b.Ports.AddrBits)},
 			{true, fmt.Sprintf("M%02d_AXI_wdata", d.NAXI-1)},
 			{false, fmt.Sprintf("M%02d_AXI", d.NAXI)},
+			// not bufferable: what is answered is read through other ports
+			{true, "M00_AXI_awcache = 4'b0010"},
+			{false, "cache = 4'b0011"},
 		} {
 			if bytes.Contains(text, []byte(want.text)) != want.has {
 				t.Errorf("%v: %q: expected %v", c, want.text, want.has)

@@ -2,7 +2,7 @@
 //
 // Bus. AW and W come in any order; one transaction is carried out at a time, a complete write
 // before a waiting read. A write is answered 2 cycles after the later of AW and W was taken, a read
-// 2 cycles after AR; so at best one transaction every 3 cycles. Address bits 1:0 are ignored.
+// 2 cycles after AR; so at best one transaction every 2 cycles. Address bits 1:0 are ignored.
 //
 // Answers. SLVERR, and no effect at all, for
 //   - an address that has no register, a write to a read-only one,

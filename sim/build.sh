@@ -5,12 +5,15 @@
 # where a hash over the RTL, the sources and the parameters says that nothing has changed. --stub
 # leaves the MACs out (same cycles, no numbers); --trace builds one that can write FST traces; --fold one with the activation
 # buffer's banks folded, as boards with URAM have them (same cycles and numbers).
-# CONFIG is a name or a YAML file of hw/configs. SLUICE_RTL names other RTL than that of hw/rtl/files.f (for
+# CONFIG is a name of hw/configs or any YAML file, which is named after its design and not as one of hw/configs is.
+# Status 2: usage, 3: a configuration that the RTL does not build, 5: a tool is missing. SLUICE_RTL names other RTL than that of hw/rtl/files.f (for
 # tests; the folder is then <config>-other); SLUICE_CHECK=1 keeps the assertions of sim/checkers in
 # (<config>-check).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+here=$PWD
 cd "$root"
+. hls/tools.sh # hwconfig
 
 usage() {
   echo "usage: sim/build.sh CONFIG [--stub] [--trace] [--fold]" >&2
@@ -30,11 +33,14 @@ for arg in "$@"; do
   esac
 done
 [[ -n $config ]] || usage
+# a file is named from where the user is
+if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 for tool in verilator go g++ flock xargs; do
   command -v "$tool" >/dev/null || { echo "sim/build.sh: $tool is missing: install the package $tool" >&2; exit 5; }
 done
 
-read -ra params <<<"$(go run ./hw/configs/cmd/hwconfig -verilator "$config")"
+params=$(hwconfig -verilator -whole "$config")  # its status is this script's
+read -ra params <<<"$params"
 value() {
   local p
   for p in "${params[@]}"; do
@@ -144,7 +150,7 @@ build() {
   rm -f "$out"/V* "$out"/*.o "$out"/{hot,slow}.cpp
   common || return
   verilator --cc --top-module npu_top --Mdir "$out" -O3 --x-assign fast --x-initial fast \
-    "${asserts[@]}" ${trace:+--trace-fst --trace-structs} -Wno-fatal "${params[@]}" "${ordered[@]}" || return
+    "${asserts[@]}" ${trace:+--trace-fst --trace-structs} -Wno-fatal -Werror-USERFATAL "${params[@]}" "${ordered[@]}" || return
   for f in "$out"/V*.cpp; do
     case $f in
       *Slow.cpp | *__Syms.cpp | *__ConstPool_*.cpp) echo "#include \"$(basename "$f")\"" >>"$out/slow.cpp" ;;

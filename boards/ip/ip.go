@@ -54,6 +54,7 @@ func Check(b boards.Board, d configs.Design) error {
 	want(d.NAXI <= len(b.Ports.Names), "%s has %d masters, %s %d ports", d.Name, d.NAXI, b.Name, len(b.Ports.Names))
 	want(d.AXIBytes <= b.Ports.AXIBytes, "a beat of %s has %d bytes, a port of %s takes %d at most", d.Name, d.AXIBytes, b.Name, b.Ports.AXIBytes)
 	want(d.MaxBurst <= b.Ports.MaxBurst, "bursts of %s have up to %d beats, those of %s %d", d.Name, d.MaxBurst, b.Name, b.Ports.MaxBurst)
+	want(!b.Folds(d.ABufWords) || d.ABufWords%4 == 0, "banks of %s have %d words, those that %s folds into URAM a multiple of 4", d.Name, d.ABufWords, b.Name)
 	return errors.Join(errs...)
 }
 
@@ -98,7 +99,7 @@ type view struct {
 // Generate makes the files. RTL is named relative to the repository's root, which the Tcl takes as its
 // first argument.
 func Generate(b boards.Board, d configs.Design) (Files, error) {
-	if err := errors.Join(b.Validate(), d.Validate(), Check(b, d)); err != nil {
+	if err := errors.Join(b.Validate(), d.Elaborates(), Check(b, d)); err != nil {
 		return nil, err
 	}
 	v := view{

@@ -276,4 +276,19 @@ func TestRefuses(t *testing.T) {
 	if _, err := ip.Generate(b, d); !errors.Is(err, ip.ErrFit) || !strings.Contains(err.Error(), "16 bytes") {
 		t.Errorf("%v", err)
 	}
+	// what the RTL would stop at
+	for want, change := range map[string]func(*configs.Design){
+		"w_load: expected an even number": func(d *configs.Design) { d.WLoad = 3 },
+		"TC: expected a multiple of 4":    func(d *configs.Design) { d.TC = 130 },
+		"folds into URAM a multiple of 4": func(d *configs.Design) { d.ABufWords = 8194 },
+	} {
+		if b, err = boards.Load("zcu104"); err != nil {
+			t.Fatal(err)
+		}
+		wrong := d
+		change(&wrong)
+		if files, err := ip.Generate(b, wrong); err == nil || len(files) > 0 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, expected %q", err, want)
+		}
+	}
 }

@@ -210,10 +210,14 @@ func (d Design) Elaborates() error {
 	}
 	var f findings
 	f.want(d.TP <= MaxTP, "TP", d.TP, fmt.Sprintf("2..%d", MaxTP))
-	f.want(d.TC%2 == 0, "TC", d.TC, "an even number")
+	f.want(d.TC%4 == 0, "TC", d.TC, "a multiple of 4: drain is even and divides TC / 2")
 	f.want(d.AXIBytes <= 2*d.NB(), "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", 2*d.NB()))
 	f.want(d.WLoad%2 == 0, "w_load", d.WLoad, "an even number: both PEs of a pair load together")
-	f.want(d.Drain%2 == 0 && d.TC/2%d.Drain == 0, "drain", d.Drain, fmt.Sprintf("an even number that divides TC / 2 = %g", float64(d.TC)/2))
+	if d.TC%4 == 0 {
+		f.want(d.Drain%2 == 0 && d.TC/2%d.Drain == 0, "drain", d.Drain, fmt.Sprintf("an even number that divides TC / 2 = %d", d.TC/2))
+	} else { // no number does
+		f.want(d.Drain%2 == 0, "drain", d.Drain, "an even number that divides TC / 2")
+	}
 	f.want(d.Drain <= d.NB(), "drain", d.Drain, fmt.Sprintf("at most the %d lanes of the activation buffer", d.NB()))
 	f.want(d.CMax%d.Drain == 0, "c_max", d.CMax, fmt.Sprintf("a multiple of drain = %d", d.Drain))
 	f.want(d.WRingBeats >= d.leastRing(), "wring_beats", d.WRingBeats, fmt.Sprintf("at least %d", d.leastRing()))

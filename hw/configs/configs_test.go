@@ -196,6 +196,8 @@ func TestElaborates(t *testing.T) {
 		{"TP", func(d *Design) { d.TP = 17 }},
 		{"TC", func(d *Design) { d.TC = 33 }},
 		{"TC", func(d *Design) { d.TC = 31 }},
+		{"TC", func(d *Design) { d.TC, d.Drain = 10, 2 }}, // half of it is odd: no even drain divides it
+		{"", func(d *Design) { d.TC, d.Drain, d.CMax = 12, 6, 126 }},
 		{"w_load", func(d *Design) { d.WLoad = 3 }},
 		{"drain", func(d *Design) { d.Drain = 5 }},
 		{"drain", func(d *Design) { d.Drain = 12 }},

@@ -62,7 +62,7 @@ printf '`verilator_config\npublic_flat_rw -module "npu_bench" -var "*"\n' >"$out
 hash=$( (verilator --version; echo "$quiet $share"; cat "${sources[@]}" sim/cocotb/run.sh) | sha256sum | cut -d' ' -f1)
 if [[ ! -x $out/sim/npu || ! -f $out/hash || $(<"$out/hash") != "$hash" ]]; then
   rm -rf "$out/sim" "$out/hash"
-  if ! verilator --cc --exe --build -j 2 --vpi --prefix Vtop --top-module npu_bench --Mdir "$out/sim" -o npu -O3 -Wno-fatal \
+  if ! verilator --cc --exe --build -j 2 --vpi --prefix Vtop --top-module npu_bench --Mdir "$out/sim" -o npu -O3 -Wno-fatal -Werror-USERFATAL \
       "-GQUIET=$quiet" -MAKEFLAGS "OPT_FAST=-O1 OPT_SLOW=-O0" "$out/public.vlt" "${sources[@]}" "$share/lib/verilator/verilator.cpp" \
       -LDFLAGS "-Wl,-rpath,$libs -L$libs -lcocotbvpi_verilator" >"$out/build.log" 2>&1; then
     tail -n 30 "$out/build.log" >&2

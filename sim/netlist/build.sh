@@ -12,6 +12,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
+. hls/tools.sh # hwconfig
 
 usage() {
   echo "usage: sim/netlist/build.sh CONFIG [--lockstep]" >&2
@@ -39,7 +40,8 @@ else
   netlist=$(hw/syn/synth.sh "$config")/netlist.v
   out=build/netlist/$name
 fi
-read -ra params <<<"$(go run ./hw/configs/cmd/hwconfig -verilator "$config")"
+params=$(hwconfig -verilator -whole "$config")
+read -ra params <<<"$params"
 value() {
   local p
   for p in "${params[@]}"; do

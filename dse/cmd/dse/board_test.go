@@ -154,7 +154,7 @@ func TestUnbuildable(t *testing.T) {
 		{"sweep", "--network", "tiny", "--board", "zc706", "--template", config, "--tp", "3", "--tc", "8"},
 	} {
 		code, _, errs := call(args...)
-		if code != exitInput || !strings.Contains(errs, "TC: expected an even number, found 31") || !strings.Contains(errs, "drain: expected an even number") {
+		if code != exitInput || !strings.Contains(errs, "TC: expected a multiple of 4: drain is even and divides TC / 2, found 31") || !strings.Contains(errs, "drain: expected an even number") {
 			t.Errorf("dse %s: exit code %d: %s", strings.Join(args, " "), code, errs)
 		}
 	}

@@ -20,6 +20,7 @@ const usage = `hwconfig prints a configuration of the NPU as JSON.
 
   hwconfig NAME             JSON; NAME is embedded (see -list) or the path of a YAML file
   hwconfig -verilator NAME  the -G flags of npu_top, on one line
+  hwconfig -verilator -whole NAME  the same, refused where npu_top would stop (parts of it may do with others)
   hwconfig -cpp NAME        a C++ header with its parameters, for hls
   hwconfig -list            the embedded names
 
@@ -35,6 +36,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("hwconfig", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	verilator := fs.Bool("verilator", false, "print the -G flags of npu_top")
+	whole := fs.Bool("whole", false, "with -verilator: only where the RTL of the whole NPU elaborates")
 	cpp := fs.Bool("cpp", false, "print a C++ header with the parameters")
 	cosimBeats := fs.Int("cosim-beats", 1<<16, "with -cpp: beats of memory in the vendor's co-simulation")
 	list := fs.Bool("list", false, "list the embedded configurations")
@@ -54,7 +56,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
-	if fs.NArg() != 1 || *list || (*verilator && *cpp) || *cosimBeats < 1 {
+	if fs.NArg() != 1 || *list || (*verilator && *cpp) || (*whole && !*verilator) || *cosimBeats < 1 {
 		fs.Usage()
 		return 2
 	}
@@ -69,6 +71,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 3
 	}
 	if *verilator {
+		if err := d.Elaborates(); *whole && err != nil {
+			fmt.Fprintf(stderr, "hwconfig: %s: %v\n", fs.Arg(0), err)
+			return 3
+		}
 		fmt.Fprintln(stdout, strings.Join(d.VerilatorParams(), " "))
 		return 0
 	}

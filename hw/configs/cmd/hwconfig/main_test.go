@@ -19,6 +19,8 @@ func TestRun(t *testing.T) {
 	}{
 		{"-list", 0, "zc706\n"},
 		{"-verilator zcu104", 0, "-GT_P=13"},
+		{"-verilator -whole zcu104", 0, "-GT_P=13"},
+		{"-whole zcu104", 2, ""},
 		{"zcu104", 0, `"design_hash"`},
 		{"nosuch", 3, ""},
 		{"", 2, ""},
@@ -41,13 +43,15 @@ func TestRun(t *testing.T) {
 		{"tiny", "", "", "-cpp", ""},
 		{"other", "", "", "-cpp", `other.yaml: name: expected "other", as the file is called, found "tiny"`},
 		{"tiny", "drain: 2 ", "drain: 3 ", "-cpp", "tiny.yaml: drain: expected an even number"},
+		{"tiny", "w_load: 2", "w_load: 3", "-verilator -whole", "tiny.yaml: w_load: expected an even number"},
+		{"tiny", "w_load: 2", "w_load: 3", "-verilator", ""}, // a part of the NPU may do with it
 	} {
 		file := filepath.Join(t.TempDir(), c.file+".yaml")
 		if err := os.WriteFile(file, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		var out, errs bytes.Buffer
-		code := run([]string{c.flag, file}, &out, &errs)
+		code := run(append(strings.Fields(c.flag), file), &out, &errs)
 		if (code == 0) != (c.want == "") || !strings.Contains(errs.String(), c.want) || code != 0 && (code != 3 || out.Len() > 0) {
 			t.Errorf("%s: exit %d, %q; want %q", c.file, code, &errs, c.want)
 		}

@@ -226,6 +226,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
+		n.Unseen()
 		for _, table := range Tables {
 			if a, err := n.Analyse(table, 2, true); err == nil && (len(a.Worst) == 0 || math.IsNaN(a.MaxNS) || math.IsInf(a.MaxNS, 0)) {
 				t.Errorf("%s: %+v", table.Name, a)

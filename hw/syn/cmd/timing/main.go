@@ -8,6 +8,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -42,6 +44,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
   go run ./hw/syn/cmd/timing                             what has changed, units and small
   go run ./hw/syn/cmd/timing -only zc706/weight_feed -paths 3
   go run ./hw/syn/cmd/timing -tops -all                  everything anew, whole NPUs too (an hour of CPU)
+  go run ./hw/syn/cmd/timing -only my/mine.yaml/run_gen  a unit of a configuration of one's own: printed, held to nothing
   go run ./hw/syn/cmd/timing -netlist FILE.json -top MODULE -grade k7-2
 
 `
@@ -51,6 +54,7 @@ const synth = "hw/syn/synth.sh"
 
 type options struct {
 	root, out, only, netlist, top, grade, core string
+	family                                     string
 	all, tops, store, inside, deep             bool
 	paths                                      int
 }
@@ -61,7 +65,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.root, "root", ".", "root of the repository")
 	fs.StringVar(&o.out, "out", "out/timing", "`folder` for summary.json, from the root; empty: none is written")
-	fs.StringVar(&o.only, "only", "", "`config/module,...`: nothing else; a configuration alone means all of it")
+	fs.StringVar(&o.only, "only", "", "`config/module,...`: nothing else; a configuration alone means all of it; any of hw/configs, or a YAML file")
+	fs.StringVar(&o.family, "family", "", "xc7 or xcup, for a configuration of -only whose board is not among boards (default xc7)")
 	fs.BoolVar(&o.all, "all", false, "synthesise what is stored too")
 	fs.BoolVar(&o.tops, "tops", false, "zcu104's units and whole npu_top of zc706 and zcu104 too")
 	fs.BoolVar(&o.store, "store", false, "store the figures")
@@ -71,7 +76,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&o.netlist, "netlist", "", "a netlist of yosys' json `file`, alone")
 	fs.StringVar(&o.top, "top", "npu_top", "its module")
 	fs.BoolVar(&o.inside, "inside", false, "between its registers only, without its ports")
-	fs.StringVar(&o.grade, "grade", "k7-2", "its table")
+	fs.StringVar(&o.grade, "grade", "k7-2", "its table: "+grades())
 	fs.Usage = func() {
 		fmt.Fprint(stderr, usage)
 		fs.PrintDefaults()
@@ -82,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 2
 	}
-	if fs.NArg() != 0 || o.paths < 0 {
+	if fs.NArg() != 0 || o.paths < 0 || o.family != "" && len(timing.ByFamily(o.family)) == 0 {
 		fs.Usage()
 		return 2
 	}
@@ -93,7 +98,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 3
 	}
 	if o.netlist != "" {
-		if err := one(o, stdout); err != nil {
+		if err := one(o, stdout, stderr); err != nil {
 			fmt.Fprintln(stderr, "timing:", err)
 			return 3
 		}
@@ -117,13 +122,36 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// one prints the paths of a netlist by itself.
-func one(o options, w io.Writer) error {
+// grades are the names of the tables.
+func grades() string {
+	var names []string
+	for _, t := range timing.Tables {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// one prints the paths of a netlist by itself, and to stderr what of it the estimate does not see.
+func one(o options, w, stderr io.Writer) error {
 	i := slices.IndexFunc(timing.Tables, func(t *timing.Table) bool { return t.Name == o.grade })
 	if i < 0 {
-		return fmt.Errorf("there is no table %s", o.grade)
+		return fmt.Errorf("there is no table %s; there are %s", o.grade, grades())
 	}
-	a, err := analyse(o.netlist, o.top, timing.Tables[i], max(o.paths, 20), !o.inside)
+	text, err := os.ReadFile(o.netlist)
+	if err != nil {
+		return err
+	}
+	if err := timing.Flat(text, o.top); err != nil {
+		return fmt.Errorf("%s: %w", o.netlist, err)
+	}
+	n, err := timing.Read(bytes.NewReader(text), o.top)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.netlist, err)
+	}
+	for _, s := range n.Unseen() {
+		fmt.Fprintf(stderr, "timing: warning: %s: %s\n", o.netlist, s)
+	}
+	a, err := n.Analyse(timing.Tables[i], max(o.paths, 20), !o.inside)
 	if err != nil {
 		return err
 	}
@@ -150,17 +178,20 @@ type job struct {
 	set                    []string
 	limit                  float64 // ns; 0: the table's clock
 	sources, flow          string
-	always                 bool // whatever is stored: its netlist is there for other checks too
+	always                 bool   // whatever is stored: its netlist is there for other checks too
+	own                    string // what -only says of a configuration of which nothing is stored: its figures are held to none
+	design                 configs.Design
 }
 
 func (j *job) name() string { return j.config + "/" + j.module }
 
 // pick keeps what -only names; a name of nothing is an error, with what lacks where that is -tops.
-func (o *options) pick(list []*job) ([]*job, error) {
+func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	if o.only == "" {
 		return list, nil
 	}
 	wanted := map[*job]bool{}
+	var own []*job
 	for s := range strings.SplitSeq(o.only, ",") {
 		found := false
 		for _, j := range list {
@@ -173,10 +204,72 @@ func (o *options) pick(list []*job) ([]*job, error) {
 			return nil, fmt.Errorf("-only %s: whole NPUs are looked at with -tops", s)
 		}
 		if !found {
-			return nil, fmt.Errorf("-only: nothing is %q: expected config/module or a configuration", s)
+			more, err := o.ofOwn(s, stderr)
+			if err != nil {
+				return nil, err
+			}
+			own = append(own, more...)
 		}
 	}
-	return slices.DeleteFunc(list, func(j *job) bool { return !wanted[j] }), nil
+	return append(slices.DeleteFunc(list, func(j *job) bool { return !wanted[j] }), own...), nil
+}
+
+// ofOwn are the jobs of a configuration that is no reference, as -only names it: a name or a file, with a module behind it or without.
+func (o *options) ofOwn(s string, stderr io.Writer) ([]*job, error) {
+	config, module := s, ""
+	if i := strings.LastIndexByte(s, '/'); i >= 0 && !strings.HasSuffix(s, ".yaml") {
+		config, module = s[:i], s[i+1:]
+	}
+	if !strings.HasSuffix(config, ".yaml") && !slices.Contains(configs.Names(), config) {
+		return nil, fmt.Errorf("-only: nothing is %q: expected config/module or a configuration, which is %s or a YAML file", s, strings.Join(configs.Names(), ", "))
+	}
+	d, err := configs.Load(config)
+	if err == nil {
+		err = d.Elaborates()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("-only %s: %w", s, err)
+	}
+	if strings.HasSuffix(config, ".yaml") { // the script is run from the root
+		if config, err = filepath.Abs(config); err != nil {
+			return nil, fmt.Errorf("-only %s: %w", s, err)
+		}
+	}
+	if o.store {
+		return nil, fmt.Errorf("-only %s: nothing is stored of %s: -store is for the references", s, d.Name)
+	}
+	b, family := boards.Board{}, cmp.Or(o.family, "xc7")
+	switch {
+	case slices.Contains(boards.Names(), d.Board):
+		if b, err = boards.Load(d.Board); err != nil {
+			return nil, err
+		}
+		family = cmp.Or(o.family, b.Family)
+	case o.family == "":
+		what := "it names no board"
+		if d.Board != "" {
+			what = fmt.Sprintf("board %q is not among boards", d.Board)
+		}
+		fmt.Fprintf(stderr, "timing: %s: %s: family %s is taken (-family)\n", d.Name, what, family)
+	}
+	var list []*job
+	units := timing.Units(b, d)
+	if o.tops {
+		units = append(units, timing.Unit{Module: "npu_top", Set: timing.Top(b, d)})
+	} else if module == "npu_top" {
+		return nil, fmt.Errorf("-only %s: whole NPUs are looked at with -tops", s)
+	}
+	var modules []string
+	for _, u := range units {
+		modules = append(modules, u.Module)
+		if module == "" || module == u.Module {
+			list = append(list, &job{config: d.Name, own: config, design: d, family: family, module: u.Module, set: u.Set})
+		}
+	}
+	if list == nil {
+		return nil, fmt.Errorf("-only: nothing is %q: the modules of %s are %s", s, d.Name, strings.Join(modules, ", "))
+	}
+	return list, nil
 }
 
 // references are the configurations whose units are looked at, nightly those that are not every time.
@@ -185,7 +278,7 @@ var references = []struct {
 	nightly        bool
 }{{"zc706", "xc7", false}, {"zcu104", "xcup", true}}
 
-func jobs(o *options) ([]*job, error) {
+func jobs(o *options, stderr io.Writer) ([]*job, error) {
 	flow, err := os.ReadFile(filepath.Join(o.root, "hw", "syn", "synth.sh"))
 	if err != nil {
 		return nil, err
@@ -210,14 +303,16 @@ func jobs(o *options) ([]*job, error) {
 			list = append(list, &job{config: r.config, family: r.family, module: "npu_top", set: timing.Top(b, d)})
 		}
 	}
-	if list, err = o.pick(list); err != nil {
+	if list, err = o.pick(list, stderr); err != nil {
 		return nil, err
 	}
 	for _, j := range list {
-		d, err := configs.Load(j.config)
-		if err != nil {
-			return nil, err
+		if j.own == "" {
+			if j.design, err = configs.Load(j.config); err != nil {
+				return nil, err
+			}
 		}
+		d := j.design
 		if j.sources, err = syn.SourcesIn(o.root, j.module); err != nil {
 			return nil, err
 		}
@@ -232,7 +327,7 @@ func jobs(o *options) ([]*job, error) {
 
 // all runs every job that needs it; bad says which figures may not be.
 func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err error) {
-	list, err := jobs(&o)
+	list, err := jobs(&o, stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -249,13 +344,13 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 		}
 	}
 	for _, j := range list {
-		if rows := j.stored(stored); rows != nil && !o.all && !j.always {
+		if rows := j.stored(stored); j.own == "" && rows != nil && !o.all && !j.always {
 			for _, r := range rows {
 				now.Put(*r)
 			}
 			continue
 		}
-		dir, err := syn.Script(ctx, o.root, synth, nil, stderr, append([]string{j.config, "--family", j.family, "--top", j.module}, timing.Flags(j.set)...)...)
+		dir, err := syn.Script(ctx, o.root, synth, nil, stderr, append([]string{cmp.Or(j.own, j.config), "--family", j.family, "--top", j.module}, timing.Flags(j.set)...)...)
 		if err != nil {
 			return nil, err
 		}
@@ -270,7 +365,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 			}
 			r := timing.RowOf(j.config, j.module, a, limit)
 			r.Sources, r.Flow = j.sources, j.flow
-			if err := timing.Gate(stored.Find(r.Key()), r); err != nil {
+			if err := timing.Gate(stored.Find(r.Key()), r); j.own == "" && err != nil {
 				errs = append(errs, err)
 			}
 			now.Put(r)

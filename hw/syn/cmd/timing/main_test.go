@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,7 +19,11 @@ const netlist = `{"modules": {"t": {"ports": {}, "cells": {
 func TestOneNetlist(t *testing.T) {
 	dir := t.TempDir()
 	file, bad := filepath.Join(dir, "n.json"), filepath.Join(dir, "bad.json")
-	for path, text := range map[string]string{file: netlist, bad: strings.ReplaceAll(netlist, "LUT1", "LUT9")} {
+	deep, half := filepath.Join(dir, "deep.json"), filepath.Join(dir, "half.json")
+	for path, text := range map[string]string{
+		file: netlist, bad: strings.ReplaceAll(netlist, "LUT1", "LUT9"), half: strings.Replace(netlist, "FDRE", "FDRE_1", 1),
+		deep: strings.Replace(strings.ReplaceAll(netlist, "LUT1", "cnt"), `{"modules": {`, `{"modules": {"cnt": {"cells": {}}, `, 1),
+	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -30,13 +35,20 @@ func TestOneNetlist(t *testing.T) {
 	}{
 		{[]string{"-netlist", file, "-top", "t"}, 0, "1 levels, 0 carry chains  a_q (t.sv:3) -> b_q"},
 		{[]string{"-netlist", file, "-top", "t", "-grade", "usp-2", "-paths", "1"}, 0, "LUT1     fan-out 1"},
-		{[]string{"-netlist", file, "-top", "u"}, 3, "there is no module u"},
+		{[]string{"-netlist", file, "-top", "u"}, 3, "there is no module u: -top names one of t"},
+		{[]string{"-netlist", deep, "-top", "t"}, 3, "cell l is module cnt of the same file"},
+		{[]string{"-netlist", half, "-top", "t"}, 0, "warning: " + half + ": registers at both edges"},
 		{[]string{"-netlist", bad, "-top", "t"}, 3, "LUT9, which the model does not know"},
 		{[]string{"-netlist", filepath.Join(dir, "none"), "-top", "t"}, 3, "no such file"},
-		{[]string{"-netlist", file, "-top", "t", "-grade", "k9"}, 3, "there is no table k9"},
+		{[]string{"-netlist", file, "-top", "t", "-grade", "k9"}, 3, "there is no table k9; there are k7-2, a7-1, usp-2"},
 		{[]string{"-root", "../../../..", "-only", "zc706/nothing", "-out", ""}, 3, `nothing is "zc706/nothing"`},
 		{[]string{"-root", "../../../..", "-only", "zc706/fbcb,zc706/pe_arry", "-out", ""}, 3, `nothing is "zc706/pe_arry"`},
 		{[]string{"-root", "../../../..", "-only", "zcu104/npu_top", "-out", ""}, 3, "-tops"},
+		{[]string{"-root", "../../../..", "-only", "nosuch/fbcb", "-out", ""}, 3, "which is mid, run, small, tiny"},
+		{[]string{"-root", "../../../..", "-only", "small/nothing", "-out", ""}, 3, "the modules of small are npu_regs, fbcb"},
+		{[]string{"-root", "../../../..", "-only", "small/fbcb", "-out", "", "-store"}, 3, "nothing is stored of small"},
+		{[]string{"-root", "../../../..", "-only", "my/mine.yaml/fbcb", "-out", ""}, 3, "my/mine.yaml: no such file"},
+		{[]string{"-family", "ice40"}, 2, ""},
 		{[]string{"-core", "", "-only", "zc706/fbcb"}, 3, "-core is empty"},
 		{[]string{"-paths", "-1"}, 2, "by a stated table"},
 		{[]string{"more"}, 2, ""},
@@ -46,5 +58,35 @@ func TestOneNetlist(t *testing.T) {
 		if code := run(context.Background(), tc.args, &out, &out); code != tc.code || !strings.Contains(out.String(), tc.says) {
 			t.Errorf("%v: exit %d, expected %d and %q in\n%s", tc.args, code, tc.code, tc.says, &out)
 		}
+	}
+}
+
+// A unit of a configuration of one's own is synthesised with what npu_core would give it, and held to no figure of another.
+func TestOwnConfiguration(t *testing.T) {
+	text, err := os.ReadFile("../../../configs/zc706.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "zc706.yaml") // of another content than the reference of that name
+	if err := os.WriteFile(file, []byte(strings.NewReplacer("TP: 7 ", "TP: 6 ", "TP: 7\n", "TP: 6\n", "clock_mhz: 150", "clock_mhz: 100", "board: zc706", "board: mine").Replace(string(text))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	list, err := jobs(&options{root: "../../../..", only: file + "/gemm_seq"}, &said)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	j := list[0]
+	if j.own != file || j.config != "zc706" || j.module != "gemm_seq" || !slices.Equal(j.set, []string{"NB=16"}) || j.limit != 10 || j.family != "xc7" || len(j.sources) != 64 {
+		t.Errorf("%+v", j)
+	}
+	if want := `board "mine" is not among boards`; !strings.Contains(said.String(), want) {
+		t.Errorf("%q, expected %q", &said, want)
+	}
+	if list, err = jobs(&options{root: "../../../..", only: file, family: "xcup"}, &said); err != nil || len(list) < 10 || list[0].family != "xcup" {
+		t.Errorf("all of it: %v, %v", list, err)
+	}
+	if list, err = jobs(&options{root: "../../../..", only: "zc706/gemm_seq,zcu104-first/pool"}, &said); err != nil || len(list) != 2 || list[0].own != "" || list[1].own != "zcu104-first" || list[1].family != "xcup" {
+		t.Errorf("a reference and another: %v, %v", list, err)
 	}
 }

@@ -1,0 +1,117 @@
+package timing
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What stands here says why a netlist of somebody's own is not read, or is read for less than it is. It is no part of
+// the Model: no figure depends on it.
+
+// Flat says why Read would not take a module of yosys' json, where that lies in how its modules hang together: the
+// module is not there, or it has others of the same file within it. What else is wrong is Read's.
+func Flat(text []byte, top string) error {
+	type module struct {
+		Attributes map[string]json.RawMessage `json:"attributes"`
+		Cells      map[string]struct {
+			Type string `json:"type"`
+		} `json:"cells"`
+	}
+	var doc struct {
+		Modules map[string]module `json:"modules"`
+	}
+	if json.Unmarshal(text, &doc) != nil {
+		return nil
+	}
+	var names []string
+	for _, name := range sortedKeys(doc.Modules) {
+		_, black := doc.Modules[name].Attributes["blackbox"]
+		_, white := doc.Modules[name].Attributes["whitebox"]
+		if !black && !white { // the vendor's cells
+			names = append(names, name)
+		}
+	}
+	if _, ok := doc.Modules[top]; !ok {
+		return fmt.Errorf("%w: there is no module %s: -top names one of %s", ErrNetlist, top, strings.Join(names, ", "))
+	}
+	cells := doc.Modules[top].Cells
+	for _, name := range sortedKeys(cells) {
+		if kind := cells[name].Type; slices.Contains(names, kind) && kindOf(kind) == nil {
+			return fmt.Errorf("%w: %s: cell %s is module %s of the same file: a netlist is read flat (flatten in yosys, synth_xilinx -flatten)", ErrNetlist, top, name, kind)
+		}
+	}
+	return nil
+}
+
+// Unseen says what of the netlist's clocks the estimate passes over: every path is taken for one from an edge of one
+// clock to the next of the same.
+func (n *Netlist) Unseen() []string {
+	var up, down string // a cell of each edge
+	clocks := map[int32]bool{}
+	for i := range n.cells {
+		c := &n.cells[i]
+		if c.k.class == lut || c.k.class == mux || c.k.class == carry {
+			continue
+		}
+		for _, at := range c.pins {
+			p := &n.pins[at]
+			if p.out || p.net < 0 || !c.k.clock(p.port) {
+				continue
+			}
+			net, inverted := n.clockOf(p.net)
+			clocks[net] = true
+			if strings.HasSuffix(c.kind, "_1") || c.params["IS_"+p.port+"_INVERTED"] == 1 {
+				inverted = !inverted
+			}
+			if inverted {
+				down = c.name
+			} else {
+				up = c.name
+			}
+		}
+	}
+	var all []string
+	if up != "" && down != "" {
+		all = append(all, fmt.Sprintf("registers at both edges of a clock (%s, %s): a path of half a cycle is read as one of a whole", up, down))
+	}
+	if len(clocks) > 1 {
+		var names []string
+		for net := range clocks {
+			names = append(names, n.label(net))
+		}
+		slices.Sort(names)
+		const most = 8
+		if len(names) > most {
+			names = append(names[:most], "...")
+		}
+		all = append(all, fmt.Sprintf("%d clocks (%s): they are read as one, paths from one to another too", len(clocks), strings.Join(names, ", ")))
+	}
+	return all
+}
+
+// clockOf follows a clock back through buffers and inverters to the net that it is.
+func (n *Netlist) clockOf(net int32) (source int32, inverted bool) {
+	for range n.cells { // a ring of buffers has no beginning
+		d := n.driver[net]
+		if d < 0 || n.pins[d].cell == portCell {
+			break
+		}
+		c := &n.cells[n.pins[d].cell]
+		if c.k.class != buffer && c.k.class != inverter {
+			break
+		}
+		in := int32(-1)
+		for _, at := range c.pins {
+			if p := &n.pins[at]; !p.out {
+				in = p.net
+			}
+		}
+		if in < 0 {
+			break
+		}
+		net, inverted = in, inverted != (c.k.class == inverter)
+	}
+	return net, inverted
+}

@@ -40,8 +40,8 @@ type CosimInfo struct {
 }
 
 // Fits tells whether a process simulates this program's registers and that design; its error says how to
-// build one that does, build being its name as FindCosim takes it.
-func (i *CosimInfo) Fits(build string, design uint64) error {
+// build one that does, build and configs being as FindCosim takes them.
+func (i *CosimInfo) Fits(build string, design uint64, configs ...string) error {
 	what, got, want := "ABI hash", i.ABIHash, uint64(abi.Hash)
 	if got == want {
 		what, got, want = "design hash", i.DesignHash, design
@@ -49,7 +49,7 @@ func (i *CosimInfo) Fits(build string, design uint64) error {
 	if got == want {
 		return nil
 	}
-	return fmt.Errorf("%w: the simulator's %s is %016x, expected %016x: build it anew with %s", ErrHardware, what, got, want, buildLine(build, here()))
+	return fmt.Errorf("%w: the simulator's %s is %016x, expected %016x: build it anew with %s", ErrHardware, what, got, want, buildLine(build, here(), configs))
 }
 
 // FaultKind is what a Fault does.
@@ -133,8 +133,9 @@ var ErrNoCosim = errors.New("there is no simulator")
 
 // FindCosim is the co-simulation process of a build: a configuration's name, with -stub, -trace, -check or -hls behind
 // it for those. SLUICE_COSIM names it, or sim/build.sh has put it into build/cosim below the root of the
-// repository around the working directory or around this program.
-func FindCosim(build string) (string, error) {
+// repository around the working directory or around this program. Where there is none, the error says how to build it;
+// configs are what the user has named configurations by, among them a file that this one may come from.
+func FindCosim(build string, configs ...string) (string, error) {
 	if path := os.Getenv("SLUICE_COSIM"); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return "", fmt.Errorf("%w: SLUICE_COSIM: %w", ErrNoCosim, err)
@@ -163,7 +164,7 @@ func FindCosim(build string) (string, error) {
 		if strings.HasSuffix(build, "-hls") {
 			needs = "g++"
 		}
-		missing = fmt.Errorf("%w; build it with %s (packages %s)", err, buildLine(build, root), needs)
+		missing = fmt.Errorf("%w; build it with %s (packages %s)", err, buildLine(build, root, configs), needs)
 	}
 	return "", fmt.Errorf("%w: %w", ErrNoCosim, missing)
 }
@@ -181,20 +182,20 @@ func repository(dir string) (string, bool) {
 }
 
 // buildLine is the command, from the repository's root, that makes a build. A configuration that is none of hw/configs
-// is named by its file, of which only the name is known here.
-func buildLine(build, root string) string {
+// is named by its file: one of configs, else only the name is known here.
+func buildLine(build, root string, configs []string) string {
 	if config, ok := strings.CutSuffix(build, "-check"); ok {
-		return "SLUICE_CHECK=1 " + buildLine(config, root)
+		return "SLUICE_CHECK=1 " + buildLine(config, root, configs)
 	}
 	if config, ok := strings.CutSuffix(build, "-hls"); ok {
-		return "hls/build.sh " + configFile(config, root)
+		return "hls/build.sh " + configFile(config, root, configs)
 	}
 	for _, flag := range []string{"trace", "stub"} {
 		if config, ok := strings.CutSuffix(build, "-"+flag); ok {
-			return buildLine(config, root) + " --" + flag
+			return buildLine(config, root, configs) + " --" + flag
 		}
 	}
-	return "sim/build.sh " + configFile(build, root)
+	return "sim/build.sh " + configFile(build, root, configs)
 }
 
 // here is the root of the repository around the working directory; "" where there is none.
@@ -207,7 +208,17 @@ func here() string {
 	return root
 }
 
-func configFile(name, root string) string {
+func configFile(name, root string, configs []string) string {
+	for _, c := range configs {
+		if filepath.Base(c) != name+".yaml" {
+			continue
+		}
+		// the line is one for the root, the file's name one from the working directory
+		if dir, err := os.Getwd(); err == nil && dir != root && !filepath.IsAbs(c) {
+			return filepath.Join(dir, c)
+		}
+		return c
+	}
 	if root == "" {
 		return name
 	}

@@ -658,6 +658,22 @@ func TestFindCosim(t *testing.T) {
 			t.Errorf("%s: %v, expected the hint %q", build, err, want)
 		}
 	}
+	// a file is passed on as the user has named it, from wherever that was
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for build, want := range map[string]string{
+		"mine9": "sim/build.sh /tmp/my/mine9.yaml (", "mine9-check": "SLUICE_CHECK=1 sim/build.sh /tmp/my/mine9.yaml (", "mine9-hls": "hls/build.sh /tmp/my/mine9.yaml (",
+		"other-stub": "sim/build.sh " + filepath.Join(dir, "my/other.yaml") + " --stub (", "third": "sim/build.sh third.yaml (",
+	} {
+		if _, err := FindCosim(build, "tiny", "/tmp/my/mine9.yaml", "my/other.yaml"); !errors.Is(err, ErrNoCosim) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected the hint %q", build, err, want)
+		}
+	}
+	if err := (&CosimInfo{}).Fits("mine9", 7, "/tmp/my/mine9.yaml"); err == nil || !strings.HasSuffix(err.Error(), "sim/build.sh /tmp/my/mine9.yaml") {
+		t.Error(err)
+	}
 	if _, err := FindCosim("no-such-configuration"); err == nil || !strings.Contains(err.Error(), "sim/build.sh no-such-configuration.yaml (packages verilator, g++, make)") {
 		t.Errorf("not built: %v", err)
 	}

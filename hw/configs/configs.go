@@ -202,6 +202,18 @@ func (f *findings) want(ok bool, field string, value any, want string) {
 	}
 }
 
+// OwnName refuses a design that goes by the name of an embedded configuration and has other parameters in hardware: what is
+// built of either would lie in the same place.
+func (d Design) OwnName() error {
+	if !slices.Contains(Names(), d.Name) {
+		return nil
+	}
+	if e, err := Load(d.Name); err != nil || e.Hash() == d.Hash() {
+		return err
+	}
+	return &FieldError{"name", d.Name, fmt.Sprintf("one of its own, since hw/configs/%s.yaml has other parameters and both would be built in the same place", d.Name)}
+}
+
 // Elaborates checks that the RTL of the whole NPU does with these parameters: Validate, and the conditions
 // between them at which npu_top would stop. Parts of it may be synthesised alone with others.
 func (d Design) Elaborates() error {

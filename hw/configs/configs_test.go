@@ -180,6 +180,25 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// Who is called like an embedded configuration must be that, as far as hardware goes.
+func TestOwnName(t *testing.T) {
+	tiny, err := Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*Design){
+		"":                       func(d *Design) { d.ClockMHz++ },
+		"name: expected one of ": func(d *Design) { d.NAXI++ },
+		"\n":                     func(d *Design) { d.NAXI++; d.Name = "tiny9" }, // nothing
+	} {
+		d := tiny
+		change(&d)
+		if err := d.OwnName(); (err == nil) != (strings.TrimSpace(want) == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, expected %q", d, err, want)
+		}
+	}
+}
+
 // What the RTL would stop at is said before anything is built.
 func TestElaborates(t *testing.T) {
 	for _, name := range Names() {

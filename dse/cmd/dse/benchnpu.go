@@ -241,7 +241,7 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 		if c.Full {
 			build = d.Name
 		}
-		if drv, err = open(ctx, d, build); err != nil {
+		if drv, err = open(ctx, d, build, c.Config); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, drv.Close()) }()

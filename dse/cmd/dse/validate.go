@@ -158,13 +158,13 @@ func (c *validateCmd) count(ctx context.Context, e *env) (all []counted.Layer, e
 }
 
 // openStub starts the Verilated NPU without MACs of a configuration.
-func openStub(ctx context.Context, d configs.Design) (*npu.Driver, error) {
-	return open(ctx, d, d.Name+"-stub")
+func openStub(ctx context.Context, d configs.Design, named []string) (*npu.Driver, error) {
+	return open(ctx, d, d.Name+"-stub", named)
 }
 
-// open starts a build of the Verilated NPU on a memory as the design says.
-func open(ctx context.Context, d configs.Design, build string) (*npu.Driver, error) {
-	bin, err := npu.FindCosim(build)
+// open starts a build of the Verilated NPU on a memory as the design says. named is what --config says.
+func open(ctx context.Context, d configs.Design, build string, named []string) (*npu.Driver, error) {
+	bin, err := npu.FindCosim(build, named...)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func open(ctx context.Context, d configs.Design, build string) (*npu.Driver, err
 
 // design times layers on one configuration and bandwidth.
 func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all []counted.Layer, err error) {
-	drv, err := openStub(ctx, d)
+	drv, err := openStub(ctx, d, c.Config)
 	if err != nil {
 		return nil, err
 	}

@@ -129,13 +129,13 @@ func (c *doctorCmd) simulator(ctx context.Context) (found string, err error) {
 	if err != nil {
 		return "", err
 	}
-	path, err := npu.FindCosim(d.Name)
+	path, err := npu.FindCosim(d.Name, c.Config)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	bus, err := openBus(ctx, d, d.Name, npu.CosimOpts{})
+	bus, err := openBus(ctx, d, d.Name, c.Config, npu.CosimOpts{})
 	if err != nil {
 		return "", err
 	}

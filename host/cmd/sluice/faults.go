@@ -58,7 +58,7 @@ func (c *faultsCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	check, err := checkedOf(c.Checked, designs)
+	check, err := checkedOf(c.Checked, c.Config, designs)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *faultsCmd) Run(e *env) error {
 		f := verify.Campaign{
 			N: (c.N*(i+1))/len(designs) - (c.N*i)/len(designs), Seed: c.Seed + uint64(i)<<32, Only: c.Kind, Coverage: doc.Coverage, Tally: tally,
 		}
-		if err := runCampaign(e, &f, d, check.build(d)); err != nil {
+		if err := runCampaign(e, &f, d, check.build(d), c.Config); err != nil {
 			return err
 		}
 		doc.Configs = append(doc.Configs, d.Name)
@@ -94,8 +94,8 @@ func (c *faultsCmd) Run(e *env) error {
 }
 
 // runCampaign opens a simulator of a design for a campaign.
-func runCampaign(e *env, f *verify.Campaign, d configs.Design, build string) error {
-	rig, err := openRig(e.ctx, d, build)
+func runCampaign(e *env, f *verify.Campaign, d configs.Design, build, list string) error {
+	rig, err := openRig(e.ctx, d, build, list)
 	if err != nil {
 		return err
 	}
@@ -111,8 +111,8 @@ func runCampaign(e *env, f *verify.Campaign, d configs.Design, build string) err
 }
 
 // openRig opens a build of a design at the level of its registers.
-func openRig(ctx context.Context, d configs.Design, kind string) (*verify.Rig, error) {
-	bus, err := openBus(ctx, d, kind, verify.RigMemory())
+func openRig(ctx context.Context, d configs.Design, kind, list string) (*verify.Rig, error) {
+	bus, err := openBus(ctx, d, kind, list, verify.RigMemory())
 	if err != nil {
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func TestTheHardwaresWatchdogIsAHang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bus, err := openBus(e.ctx, p.design, "tiny", npu.CosimOpts{})
+	bus, err := openBus(e.ctx, p.design, "tiny", "tiny", npu.CosimOpts{})
 	if err != nil {
 		t.Fatal(err)
 	}

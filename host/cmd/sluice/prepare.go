@@ -358,7 +358,7 @@ func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Dr
 	}
 	const slots, spare = 4 * abi.BMax, 1 << 20
 	need := int64(len(p.bundle.Weights)+len(p.bundle.Layers)*abi.DescBytes) + slots*p.bundle.Slot.Stride + spare
-	bus, err := openBus(ctx, p.design, kind, npu.CosimOpts{DRAMBytes: max(64<<20, (need+spare-1)/spare*spare), Trace: w.waves})
+	bus, err := openBus(ctx, p.design, kind, w.Config, npu.CosimOpts{DRAMBytes: max(64<<20, (need+spare-1)/spare*spare), Trace: w.waves})
 	if err != nil {
 		return nil, err
 	}
@@ -378,10 +378,15 @@ func cosimOf(device string, d configs.Design) string {
 	return d.Name
 }
 
-// openBus starts the simulator in build/cosim/kind with the memory that the design's file names.
-func openBus(ctx context.Context, d configs.Design, kind string, o npu.CosimOpts) (*npu.Cosim, error) {
-	path, err := npu.FindCosim(kind)
+// openBus starts the simulator in build/cosim/kind with the memory that the design's file names. list is what --config
+// was: names and files, separated by commas.
+func openBus(ctx context.Context, d configs.Design, kind, list string, o npu.CosimOpts) (*npu.Cosim, error) {
+	named := splitList(list)
+	path, err := npu.FindCosim(kind, named...)
 	if err != nil {
+		if clash := d.OwnName(); clash != nil {
+			return nil, coded(codeInput, clash)
+		}
 		return nil, coded(codeTool, err)
 	}
 	o.Binary, o.BytesPerCycle, o.Latency = path, d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles
@@ -390,7 +395,10 @@ func openBus(ctx context.Context, d configs.Design, kind string, o npu.CosimOpts
 		return nil, coded(codeDevice, err)
 	}
 	info := bus.Info()
-	if err := info.Fits(kind, d.Hash()); err != nil {
+	if err := info.Fits(kind, d.Hash(), named...); err != nil {
+		if clash := d.OwnName(); clash != nil {
+			return nil, coded(codeInput, errors.Join(clash, bus.Close()))
+		}
 		return nil, coded(codeTool, errors.Join(fmt.Errorf("%s: %w", path, err), bus.Close()))
 	}
 	return bus, nil

@@ -110,11 +110,20 @@ type verifyDoc struct {
 // designs are the configurations under test.
 func (c *verifyCmd) designs() ([]configs.Design, error) { return loadDesigns(c.Config) }
 
+// splitList are the parts of a list, separated by commas.
+func splitList(list string) []string {
+	parts := strings.Split(list, ",")
+	for i, p := range parts {
+		parts[i] = strings.TrimSpace(p)
+	}
+	return parts
+}
+
 // loadDesigns loads a list of configurations, separated by commas.
 func loadDesigns(list string) ([]configs.Design, error) {
 	var all []configs.Design
-	for name := range strings.SplitSeq(list, ",") {
-		d, err := configs.Load(strings.TrimSpace(name))
+	for _, name := range splitList(list) {
+		d, err := configs.Load(name)
 		if err != nil {
 			return nil, coded(codeInput, err)
 		}
@@ -131,18 +140,23 @@ func loadDesigns(list string) ([]configs.Design, error) {
 // checked are the designs whose build with assertions is run, by name.
 type checked map[string]bool
 
-// checkedOf reads a list of designs under test, separated by commas.
-func checkedOf(list string, designs []configs.Design) (checked, error) {
+// checkedOf reads a list of designs under test, separated by commas, each by its name or by what --config, in whose order
+// the designs are, calls it.
+func checkedOf(list, config string, designs []configs.Design) (checked, error) {
 	out := checked{}
-	for name := range strings.SplitSeq(list, ",") {
-		name = strings.TrimSpace(name)
-		if list == "" {
-			break
+	if list == "" {
+		return out, nil
+	}
+	given := splitList(config)
+	for _, name := range splitList(list) {
+		i := slices.IndexFunc(designs, func(d configs.Design) bool { return d.Name == name })
+		if i < 0 {
+			i = slices.Index(given, name)
 		}
-		if !slices.ContainsFunc(designs, func(d configs.Design) bool { return d.Name == name }) {
+		if i < 0 || i >= len(designs) {
 			return nil, coded(codeUsage, fmt.Errorf("--checked %s: %q is none of --config", list, name))
 		}
-		out[name] = true
+		out[designs[i].Name] = true
 	}
 	return out, nil
 }
@@ -183,7 +197,7 @@ func (c *verifyCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	check, err := checkedOf(c.Checked, designs)
+	check, err := checkedOf(c.Checked, c.Config, designs)
 	if err != nil {
 		return err
 	}
@@ -257,7 +271,7 @@ func (c *verifyCmd) checks(e *env, designs []configs.Design, check checked, doc 
 		}
 		if n > 0 {
 			f := verify.Campaign{N: n, Seed: c.Seed + uint64(i)<<32, Coverage: doc.Coverage.Bins}
-			if err := runCampaign(e, &f, d, check.build(d)); err != nil {
+			if err := runCampaign(e, &f, d, check.build(d), c.Config); err != nil {
 				return err
 			}
 			doc.Coverage.Faults += f.Done
@@ -270,12 +284,12 @@ func (c *verifyCmd) checks(e *env, designs []configs.Design, check checked, doc 
 
 // stub compares both builds of a design.
 func (c *verifyCmd) stub(e *env, d configs.Design, doc *verifyDoc) error {
-	full, err := openRig(e.ctx, d, d.Name)
+	full, err := openRig(e.ctx, d, d.Name, c.Config)
 	if err != nil {
 		return err
 	}
 	defer full.Close()
-	stub, err := openRig(e.ctx, d, d.Name+"-stub")
+	stub, err := openRig(e.ctx, d, d.Name+"-stub", c.Config)
 	if err != nil {
 		return err
 	}
@@ -401,7 +415,7 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, check checked, doc 
 			if c.Device == "cosim" {
 				kind = check.build(d)
 			}
-			bus, err := openBus(e.ctx, d, kind, o)
+			bus, err := openBus(e.ctx, d, kind, c.Config, o)
 			if err != nil {
 				return err
 			}

@@ -44,6 +44,48 @@ func TestDoctorAsksTheSimulator(t *testing.T) {
 	}
 }
 
+// --checked takes a configuration by its name and by what --config calls it; --config's file is what an error says to build.
+func TestConfigurationByFile(t *testing.T) {
+	text, err := os.ReadFile("../../../hw/configs/tiny.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, old, new string) string {
+		file := filepath.Join(dir, name+".yaml")
+		if err := os.WriteFile(file, []byte(strings.NewReplacer("name: tiny", "name: "+name, old, new).Replace(string(text))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	mine, twin := write("mine9", "n_axi: 1", "n_axi: 2"), write("tiny", "n_axi: 1", "n_axi: 2")
+	config := "v5, " + mine
+	designs, err := loadDesigns(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for list, want := range map[string]int{"": 0, "mine9": 1, mine: 1, "v5, " + mine: 2, "v5": 1, "mine": -1, "v5,": -1, "tiny": -1} {
+		got, err := checkedOf(list, config, designs)
+		if (err != nil) != (want < 0) || err == nil && (len(got) != want || got["mine9"] != strings.Contains(list, "mine9")) {
+			t.Errorf("--checked %q: %v, %v", list, got, err)
+		}
+	}
+	t.Setenv("SLUICE_COSIM", "")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"faults", "--config", mine, "--checked", mine}, codeTool, "build it with SLUICE_CHECK=1 sim/build.sh " + mine + " ("},
+		{[]string{"faults", "--config", twin, "--checked", "tiny"}, codeInput, "name: expected one of its own"},
+	} {
+		var out, log bytes.Buffer
+		if code := realMain(append(c.args, "--n", "1", "--out", t.TempDir()), &out, &log); code != c.code || !strings.Contains(log.String(), c.want) {
+			t.Errorf("%v: exit code %d, expected %d and %q in\n%s", c.args, code, c.code, c.want, &log)
+		}
+	}
+}
+
 // Verify looks for Python before it computes anything.
 func TestVerifyLooksForPythonFirst(t *testing.T) {
 	var out, log bytes.Buffer

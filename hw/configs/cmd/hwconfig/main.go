@@ -70,17 +70,24 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "hwconfig: %s: name: expected %q, as the file is called, found %q\n", fs.Arg(0), file, d.Name)
 		return 3
 	}
-	if *verilator {
-		if err := d.Elaborates(); *whole && err != nil {
+	refused := func(err error) bool {
+		if err == nil {
+			err = d.OwnName()
+		}
+		if err != nil {
 			fmt.Fprintf(stderr, "hwconfig: %s: %v\n", fs.Arg(0), err)
+		}
+		return err != nil
+	}
+	if *verilator {
+		if *whole && refused(d.Elaborates()) {
 			return 3
 		}
 		fmt.Fprintln(stdout, strings.Join(d.VerilatorParams(), " "))
 		return 0
 	}
 	if *cpp {
-		if err := d.ForHLS(); err != nil {
-			fmt.Fprintf(stderr, "hwconfig: %s: %v\n", fs.Arg(0), err)
+		if refused(d.ForHLS()) {
 			return 3
 		}
 		stdout.Write(d.CPPHeader(*cosimBeats))

@@ -44,6 +44,8 @@ func TestRun(t *testing.T) {
 		{"other", "", "", "-cpp", `other.yaml: name: expected "other", as the file is called, found "tiny"`},
 		{"tiny", "drain: 2 ", "drain: 3 ", "-cpp", "tiny.yaml: drain: expected an even number"},
 		{"tiny", "w_load: 2", "w_load: 3", "-verilator -whole", "tiny.yaml: w_load: expected an even number"},
+		{"tiny", "n_axi: 1", "n_axi: 2", "-verilator -whole", "tiny.yaml: name: expected one of its own"},
+		{"tiny", "n_axi: 1", "n_axi: 2", "-cpp", "tiny.yaml: name: expected one of its own"},
 		{"tiny", "w_load: 2", "w_load: 3", "-verilator", ""}, // a part of the NPU may do with it
 	} {
 		file := filepath.Join(t.TempDir(), c.file+".yaml")

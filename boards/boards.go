@@ -338,6 +338,20 @@ func (b Board) Buildable() bool {
 		len(b.Ports.Names) > 0 || b.Registers != Registers{} || b.Interrupt != Interrupt{} || b.UIO != "" || b.DDR != DDR{}
 }
 
+// Lacking are the keys that a board's file needs, a group for its keys, before anything can be built for the board; none
+// where Buildable.
+func (b Board) Lacking() (keys []string) {
+	if b.Buildable() {
+		return nil // else the file has been refused
+	}
+	for _, k := range buildKeys {
+		if g, _, nested := strings.Cut(k, "."); !nested || !slices.Contains(buildKeys, g) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
 func (b Board) findings() (all []finding) {
 	want := func(ok bool, key string, v any, what string, args ...any) {
 		if !ok {

@@ -89,7 +89,8 @@ func TestRefuses(t *testing.T) {
 			}
 			text = without(t, text, key)
 		}
-		if b, err := Parse("x", text); err != nil || b.Buildable() {
+		lacking := []string{"part", "speed_grade", "idcode", "clocks", "ports.axi", "ports.addr_bits", "ports.names", "registers", "interrupt", "uio", "ddr"}
+		if b, err := Parse("x", text); err != nil || b.Buildable() || !slices.Equal(b.Lacking(), lacking) {
 			t.Errorf("%s without what is for building: %v", name, err)
 		}
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Breaks the RTL as sim/mutants.txt says, one break at a time in a copy, and expects the bench to
 # fail: sim/mutants.sh [--check] [BENCH...]. Two at a time. Status 1 where a break goes unnoticed,
-# changes nothing or does not build. --check only sees that every break changes its file and has its
+# changes nothing or does not build, 2 where there is no such bench. --check only sees that every break changes its file and has its
 # bench: seconds. Four kinds are no module's bench: "npu", the whole NPU of `tiny` under random faults; "checked", the
 # whole NPU of `tiny` with the assertions of sim/checkers under random layers, where one of them must be what notices;
 # "formal", the proof of sim/formal; and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
@@ -122,11 +122,19 @@ if [[ ${1:-} == --one ]]; then
   exit
 fi
 
+benches=$(sed -nE 's/^ *([^#| ]+) *\|.*/\1/p' sim/mutants.txt | sort -u)
+usage() {
+  { echo "usage: sim/mutants.sh [--check] [BENCH...]"; echo "benches: $(paste -sd' ' <<<"$benches")"; } >&2
+  exit 2
+}
 check=
 if [[ ${1:-} == --check ]]; then
   check=1
   shift
 fi
+for name in "$@"; do
+  grep -qxF -- "$name" <<<"$benches" || { echo "sim/mutants.sh: there is no $name" >&2; usage; }
+done
 lines=()
 n=0
 while IFS='|' read -r bench _; do

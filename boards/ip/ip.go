@@ -99,6 +99,9 @@ type view struct {
 // Generate makes the files. RTL is named relative to the repository's root, which the Tcl takes as its
 // first argument.
 func Generate(b boards.Board, d configs.Design) (Files, error) {
+	if keys := b.Lacking(); keys != nil { // of such a board nothing else can be said
+		return nil, fmt.Errorf("%w: the file of %s lacks the keys %s", ErrFit, b.Name, strings.Join(keys, ", "))
+	}
 	if err := errors.Join(b.Validate(), d.Elaborates(), Check(b, d)); err != nil {
 		return nil, err
 	}

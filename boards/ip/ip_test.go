@@ -276,6 +276,14 @@ func TestRefuses(t *testing.T) {
 	if _, err := ip.Generate(b, d); !errors.Is(err, ip.ErrFit) || !strings.Contains(err.Error(), "16 bytes") {
 		t.Errorf("%v", err)
 	}
+	// a board that designs are only searched for: no word of ports that it has none of
+	bare := b
+	bare.Part, bare.SpeedGrade, bare.IDCode, bare.UIO, bare.Clocks, bare.Registers = "", 0, 0, "", boards.Clocks{}, boards.Registers{}
+	bare.Interrupt, bare.DDR, bare.Ports.AXI, bare.Ports.AddrBits, bare.Ports.Names = boards.Interrupt{}, boards.DDR{}, "", 0, nil
+	if _, err := ip.Generate(bare, d); err == nil || strings.Contains(err.Error(), "0 ports") ||
+		!strings.Contains(err.Error(), "lacks the keys part, speed_grade, idcode, clocks, ports.axi, ports.addr_bits, ports.names, registers, interrupt, uio, ddr") {
+		t.Errorf("%v", err)
+	}
 	// what the RTL would stop at
 	for want, change := range map[string]func(*configs.Design){
 		"w_load: expected an even number": func(d *configs.Design) { d.WLoad = 3 },

@@ -186,15 +186,20 @@ func TestOwnName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, change := range map[string]func(*Design){
-		"":                       func(d *Design) { d.ClockMHz++ },
-		"name: expected one of ": func(d *Design) { d.NAXI++ },
-		"\n":                     func(d *Design) { d.NAXI++; d.Name = "tiny9" }, // nothing
+	for _, c := range []struct {
+		refused bool
+		change  func(*Design)
+	}{
+		{false, func(d *Design) { d.ClockMHz++ }},
+		{true, func(d *Design) { d.NAXI++ }},
+		{false, func(d *Design) { d.NAXI++; d.Name = "tiny9" }},
 	} {
 		d := tiny
-		change(&d)
-		if err := d.OwnName(); (err == nil) != (strings.TrimSpace(want) == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, expected %q", d, err, want)
+		c.change(&d)
+		err := d.OwnName()
+		var fe *FieldError
+		if c.refused != errors.As(err, &fe) || c.refused && (fe.Field != "name" || !strings.Contains(err.Error(), "hw/configs/tiny.yaml")) {
+			t.Errorf("%+v: %v", d, err)
 		}
 	}
 }

@@ -6,9 +6,11 @@
 # Generates the board's top of the configuration (boards/ip) and test vectors (dse vectors: --n networks of at most
 # --macs MACs), builds the top with Verilator where its sources have changed, and plays the vectors through cocotb
 # and cocotbext-axi, every channel of every port pausing at random (npu_test.py). Status 1 where something does not
-# hold, 5 where a tool is missing. Logs lie in build/cocotb.
+# hold, 3 where a file is refused, 5 where a tool is missing. Either may be a YAML file. Logs lie in build/cocotb.
 set -euo pipefail
+here=$PWD
 cd "$(dirname "$0")/../.."
+. hls/tools.sh # sluice_tool
 usage() { echo "usage: sim/cocotb/run.sh BOARD CONFIG [--seed N] [--n N] [--macs N] [--quiet 0|1]" >&2; exit 2; }
 (($# >= 2)) || usage
 board=$1 config=$2 seed=1 n=2 macs=3000 quiet=1
@@ -24,20 +26,25 @@ while (($#)); do
   esac
   shift 2
 done
+# files are named from where the user is
+if [[ $board == */* || $board == *.yaml ]] && [[ $board != /* ]]; then board=$here/$board; fi
+if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
+what="$(basename "$board" .yaml) $(basename "$config" .yaml), QUIET $quiet, seed $seed"
 for tool in verilator go g++; do
   command -v "$tool" >/dev/null || { echo "sim/cocotb/run.sh: $tool is missing: install the package $tool" >&2; exit 5; }
 done
 venv=$PWD/build/venv/bin
 "$venv/python" -c 'import cocotb, cocotbext.axi' 2>/dev/null || { echo "sim/cocotb/run.sh: cocotb is missing: make setup (sim/requirements.txt)" >&2; exit 5; }
 
-out=$PWD/build/cocotb/$board-$config-$quiet
+out=$PWD/build/cocotb/$(basename "$board" .yaml)-$(basename "$config" .yaml)-$quiet
 mkdir -p "$out"
 exec 9>"$out/lock"
 flock 9
-go run ./boards/ip/cmd/boardip -board "$board" -config "$config" -out "$out/ip" >/dev/null
+rm -rf "$out/ip"  # a design that was called otherwise
+sluice_tool ./boards/ip/cmd/boardip -board "$board" -config "$config" -out "$out/ip" >/dev/null
 top=$(basename "$out"/ip/*.v .v)
 rm -rf "$out/vectors"
-go run ./dse/cmd/dse vectors --config "$config" --n "$n" --seed "$seed" --max-macs "$macs" --out "$out/vectors" >/dev/null
+sluice_tool ./dse/cmd/dse vectors --config "$config" --n "$n" --seed "$seed" --max-macs "$macs" --out "$out/vectors" >/dev/null
 
 # What Python drives are variables of a module without ports: ports of a Verilator top are copied over anew in every
 # evaluation, so that what is written to them through VPI does not last.
@@ -75,9 +82,10 @@ rm -f "$out/results.xml"
 (cd "$out" && env MODULE=npu_test TOPLEVEL=npu_bench TOPLEVEL_LANG=verilog RANDOM_SEED="$seed" COCOTB_RESULTS_FILE="$out/results.xml" \
   LIBPYTHON_LOC="$(config-of --libpython)" PYTHONPATH="$OLDPWD/sim/cocotb:$("$venv/python" -c 'import site; print(site.getsitepackages()[0])')" \
   VECTORS="$out/vectors" QUIET="$quiet" sim/npu) >"$out/run.log" 2>&1 || true
-grep -oE 'cocotb: .*' "$out/run.log" | sed "s/^cocotb:/cocotb: $board $config, QUIET $quiet, seed $seed:/" || true
+said=$(grep -oE 'cocotb: .*' "$out/run.log") || true  # there may be none
+if [[ -n $said ]]; then sed "s|^cocotb:|cocotb: $what:|" <<<"$said"; fi
 if ! [[ -f $out/results.xml ]] || grep -q '<failure\|<error' "$out/results.xml" || ! grep -q '<testcase' "$out/results.xml"; then
   tail -n 25 "$out/run.log" >&2
-  echo "cocotb: $board $config, QUIET $quiet, seed $seed: FAILED" >&2
+  echo "cocotb: $what: FAILED" >&2
   exit 1
 fi

@@ -1,9 +1,35 @@
 #!/usr/bin/env bash
 # Writes npu.gtkw and npu.sucl from signals.txt: sim/waves/make.sh [TRACE.fst]
 #
-# With a trace, says which signals it does not have (needs fst2vcd, package gtkwave); status 1 then.
+# The ranges of signals.txt are those of one memory port. With a trace, writes TRACE.gtkw instead, with the ranges that
+# the trace has (needs fst2vcd, package gtkwave), and says which signals it does not have; status 1 then, 2: usage,
+# 3: a trace that cannot be read, 5: fst2vcd is missing. Surfer's list has no ranges.
 set -euo pipefail
+here=$PWD
 cd "$(dirname "$0")"
+(($# <= 1)) && [[ ${1:-} != -* ]] || { echo "usage: sim/waves/make.sh [TRACE.fst]" >&2; exit 2; }
+trace=${1:-}
+signals=signals.txt gtkw=npu.gtkw
+if [[ -n $trace ]]; then
+  [[ $trace == /* ]] || trace=$here/$trace
+  command -v fst2vcd >/dev/null || { echo "sim/waves/make.sh: fst2vcd is missing: install the package gtkwave" >&2; exit 5; }
+  [[ -r $trace ]] || { echo "sim/waves/make.sh: there is no trace $1" >&2; exit 3; }
+  tmp=$(mktemp -d)
+  trap 'rm -rf "$tmp"' EXIT
+  # the reader ends at the end of the definitions
+  fst2vcd "$trace" 2>"$tmp/errors" | awk '
+    /\$scope/ {n++; s[n] = $3}
+    /\$upscope/ {n--}
+    /\$var/ {p = ""; for (i = 2; i <= n; i++) p = p s[i] "."; r = $6; if (r == "$end") r = ""; print p $5 r}
+    /\$enddefinitions/ {exit}' | sort -u >"$tmp/names" || true
+  [[ -s $tmp/names ]] || { cat "$tmp/errors" >&2; echo "sim/waves/make.sh: $1 names no signals" >&2; exit 3; }
+  # a name as the trace has it, where it has one
+  awk -v missing="$tmp/missing" '
+    NR == FNR {n = $0; sub(/\[.*/, "", n); range[n] = $0; next}
+    /^(#|--|$)/ {print; next}
+    {n = $0; sub(/\[.*/, "", n); if (n in range) print range[n]; else print n >missing}' "$tmp/names" signals.txt >"$tmp/signals"
+  signals=$tmp/signals gtkw=${trace%.fst}.gtkw
+fi
 {
   echo '[*] written by sim/waves/make.sh from signals.txt'
   echo '[timestart] 0'
@@ -14,8 +40,17 @@ cd "$(dirname "$0")"
       *\[*) printf '@22\nTOP.%s\n' "$line" ;;
       *) printf '@28\nTOP.%s\n' "$line" ;;
     esac
-  done <signals.txt
-} >npu.gtkw
+  done <"$signals"
+} >"$gtkw"
+if [[ -n $trace ]]; then
+  echo "$gtkw"
+  if [[ -e $tmp/missing ]]; then
+    echo "sim/waves/make.sh: the trace does not have:" >&2
+    cat "$tmp/missing" >&2
+    exit 1
+  fi
+  exit
+fi
 {
   while read -r line; do
     case $line in
@@ -26,19 +61,3 @@ cd "$(dirname "$0")"
   done <signals.txt
   echo zoom_fit
 } >npu.sucl
-if (($#)); then
-  names=$(mktemp)
-  trap 'rm -f "$names"' EXIT
-  fst2vcd "$1" | awk '
-    /\$scope/ {n++; s[n] = $3}
-    /\$upscope/ {n--}
-    /\$var/ {p = ""; for (i = 2; i <= n; i++) p = p s[i] "."; r = $6; if (r == "$end") r = ""; print p $5 r}
-    /\$enddefinitions/ {exit}' | sort -u >"$names" || true
-  missing=$(grep -v '^\(#\|--\|$\)' signals.txt | sort -u | comm -23 - "$names")
-  if [[ -n $missing ]]; then
-    echo "sim/waves/make.sh: the trace does not have:" >&2
-    echo "$missing" >&2
-    exit 1
-  fi
-  echo "sim/waves/make.sh: the trace has all signals"
-fi

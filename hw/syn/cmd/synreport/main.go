@@ -64,6 +64,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 3
 	}
 	print(stdout, r)
+	if _, ok := syn.DeviceOf(r.Design.Board); !ok && r.Design.Board != "" {
+		fmt.Fprintf(stderr, "synreport: board %s is not among boards: fit not checked\n", r.Design.Board)
+	}
 	if err := errors.Join(append(syn.BadLines(log), r.Check())...); err != nil {
 		fmt.Fprintf(stderr, "synreport: the netlist of %s is refused:\n%v\n", r.Config, err)
 		return 1

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -76,6 +77,26 @@ func TestRun(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		})
+	}
+}
+
+// A board that only its owner has a file of has no fit here, which is said.
+func TestForeignBoard(t *testing.T) {
+	text, err := os.ReadFile("../../../configs/small.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for board, want := range map[string]string{"my-board": "board my-board is not among boards: fit not checked", "zc706": "", `""`: ""} {
+		dir := folder(t, nil)
+		config := filepath.Join(dir, "small.yaml")
+		if err := os.WriteFile(config, regexp.MustCompile(`(?m)^board:.*`).ReplaceAll(text, []byte("board: "+board)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		if code := run([]string{"-config", config, "-tool", "Yosys 0.23 (x)", "-sources", "s", "-dir", dir}, &out, &errs); code != 0 ||
+			!strings.Contains(errs.String(), want) || want == "" && errs.Len() > 0 {
+			t.Errorf("%s: code %d, %q, expected %q", board, code, &errs, want)
+		}
 	}
 }
 

@@ -62,10 +62,10 @@ var ErrNoFit = errors.New("layer does not fit the design")
 
 // Counters of the hardware.
 const (
-	maxTileRows = 1<<12 - 1 // TILE_ROWS
-	maxTileStep = 1<<15 - 1 // (TILE_ROWS - 1) * S_H
+	maxTileRows = 1<<12 - 1     // TILE_ROWS
+	maxTileStep = 1<<15 - 1     // (TILE_ROWS - 1) * S_H
 	maxPlaces   = abi.PlacesMax // input rows of a tile, all samples
-	maxRunBeats = 1<<16 - 2 // wide beats of a command
+	maxRunBeats = 1<<16 - 2     // wide beats of a command
 )
 
 // rowLimit is the accumulator rows of a GEMM tile.

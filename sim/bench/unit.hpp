@@ -279,6 +279,48 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
   }
 }
 
+// A tall and narrow layer that fits the limits: a row tile of as many row places as these let it have, hundreds
+// mostly, so that what counts places is used in its whole width. Half of the windows are taller than the loader's
+// queues are deep: between the rows with data of a sample and of the next stand more without, or half a queue of each.
+inline Layer tall_layer(tb::Random& r, const Limits& limit, unsigned op, unsigned b_act) {
+  const auto draw = [&](unsigned from, unsigned to) { return static_cast<unsigned>(r.range(from, to)); };
+  for (;;) {
+    Layer l;
+    l.op = op;
+    l.b_act = b_act;
+    const bool gemm = op == sluice_abi::OP_GEMM, window = r.percent(50), even = window && r.percent(50);
+    if (gemm && limit.t_c) {
+      l.k = limit.stack ? draw(0, 2) : 0;
+      l.groups = limit.fluid && b_act > 1 && !l.pair() && r.percent(45) ? 2 : 1;
+    }
+    l.out_c = gemm ? draw(1, l.two() ? std::min(limit.max_out_c, l.tc(limit.t_c)) : limit.max_out_c) : 1;
+    l.in_pix = draw(1, 3);
+    l.out_pix = l.out_c;
+    l.in_h = even ? draw(30, 70) : window ? draw(1, 70) : draw(100, 600);
+    l.k_h = even ? l.in_h + draw(30, 40) : window ? draw(70, 200) : draw(1, 3);
+    l.s_h = gemm ? draw(1, 15) : draw(1, 3);
+    l.pad_t = draw(0, even ? l.k_h - l.in_h : l.k_h - 1);
+    const unsigned pad_b = even ? l.k_h - l.in_h - l.pad_t : draw(0, l.k_h - 1);
+    if (l.in_h + l.pad_t + pad_b < l.k_h) continue;
+    l.out_h = (l.in_h + l.pad_t + pad_b - l.k_h) / l.s_h + 1;
+    l.order = gemm && r.percent(50);
+    l.tile_b = r.percent(50) ? l.b_r() : draw(1, l.b_r());
+    const unsigned places = (l.two() ? limit.abuf / 2 : limit.abuf) / l.tile_b;
+    if (places < l.k_h) continue;
+    l.tile_rows = std::min(l.out_h, (places - l.k_h) / l.s_h + 1);
+    if (gemm) l.tile_rows = std::min(l.tile_rows, (l.half() ? limit.t_r / 2 : limit.t_r) / l.tile_b);
+    // not for long: rows of a GEMM, taps of a pool
+    if (l.tile_rows == 0 || l.out_h * b_act * l.k_h > 8000) continue;
+    l.in_offset = 2 * r.below(64);
+    l.shift = draw(0, 29);
+    if (op == sluice_abi::OP_AVG_POOL) {
+      l.avg_shift = draw(1, 20);
+      l.avg_mul = static_cast<unsigned>(r.below(1 << 17));
+    }
+    return l;
+  }
+}
+
 inline unsigned random_op(tb::Random& r, unsigned gemm_percent) {
   if (r.percent(gemm_percent)) return sluice_abi::OP_GEMM;
   return r.percent(50) ? sluice_abi::OP_MAX_POOL : sluice_abi::OP_AVG_POOL;

@@ -5,7 +5,8 @@
 // read in order, with two groups a sample of group 0 and then its neighbour of group 1; nothing may be
 // read before the layer before is written, or beyond what the tiles need. A kept tensor takes no reads:
 // all its places count at once, in the half that the layer before did not read, when that layer is
-// written. A tensor that leaves its slot must end in an error.
+// written. A tensor that leaves its slot must end in an error. Tall layers fill the queues with places that hold no
+// data, while the memory stands still.
 #include "Vact_loader.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -31,6 +32,7 @@ struct Tile {
 };
 struct Run {
   uint64_t address, beats;
+  bool gap = false;  // behind its row come places without data
 };
 
 class Bench {
@@ -61,6 +63,22 @@ class Bench {
     limit.t_c = P_T_C;
     limit.max_out_c = random_.percent(50) ? 12 : 4 * P_T_C;
     for (const unit::Layer& l : unit::random_start(random_, limit, n, 70, 40, b_act_)) layer(l);
+  }
+
+  // Tall layers from a memory that stands still before a row behind which there are places without data, for longer
+  // than the loader's queues last, and then answers without a gap: these places fill their queue behind the row that
+  // has not come, and further rows come while they are counted.
+  void tall(unsigned n) {
+    start(0);
+    dram_.ready = 100;
+    dram_.latency = static_cast<unsigned>(random_.percent(50) ? random_.range(1, 10) : random_.range(1, 400));
+    dram_.valid = 100;
+    pauses_ = true;
+    unit::Limits limit;
+    limit.abuf = kElems;
+    limit.t_c = P_T_C;
+    for (unsigned i = 0; i < n; i++) layer(unit::tall_layer(random_, limit, unit::random_op(random_, 30), b_act_));
+    pauses_ = false;
   }
 
   void out_of_slot() {
@@ -107,6 +125,7 @@ class Bench {
     runs_.clear();
     beats_ = 0;
     start_ = l.keep_in && !start_;
+    bool data = false;  // has the place before
     for (const unit::Visit& v : unit::visits(l, l.gemm() ? l.tc(P_T_C) : l.out_c)) {
       if (!v.loads) continue;
       const unsigned half = (start_ + tiles_.size()) % 2;
@@ -117,6 +136,8 @@ class Bench {
         for (unsigned j = 0; j < l.n_ih(l.nr(v.oh0)); j++) {
           const int64_t ih = int64_t{v.oh0} * l.s_h - l.pad_t + j;
           Place p{ih >= 0 && ih < l.in_h, (l.two() && half ? kElems / 2 : 0) + i * l.samp() + j * l.in_row(), 0};
+          if (!p.data && data) runs_.back().gap = true;
+          data = p.data;
           if (p.data) {
             p.address = slots_[sample] + l.in_offset + 2ull * static_cast<uint64_t>(ih) * l.in_w * l.in_pix;
             for (unsigned x = 0; x < l.in_w; x++) {
@@ -124,7 +145,7 @@ class Bench {
               const uint64_t begin = p.address + 2ull * x * l.in_pix;
               const uint64_t end = begin + 2ull * (one ? l.in_row() : l.in_c);
               const uint64_t beats = (end + P_AXI_BYTES - 1) / P_AXI_BYTES - begin / P_AXI_BYTES;
-              runs_.push_back({begin / P_AXI_BYTES * P_AXI_BYTES, beats});
+              runs_.push_back({begin / P_AXI_BYTES * P_AXI_BYTES, beats, false});
               beats_ += beats;
               if (one) break;
             }
@@ -205,6 +226,7 @@ class Bench {
     unit::drive_layer(dut_, random_, offered);
     dut_.layer_samp_i = offered ? offered->samp() : static_cast<unsigned>(random_.below(1 << 24));
     dut_.layers_written_i = static_cast<unsigned short>(written_);
+    if (pause_ && --pause_ == 0) dram_.valid = 100;
     dram_.drive(dut_);
     // tiles are used up in order
     unsigned frees = 0;
@@ -223,6 +245,10 @@ class Bench {
         check_.that(!runs_.empty(), "a run too many");
         check_.that(dut_.req_addr_o == runs_.front().address && dut_.req_beats_o == runs_.front().beats, "reads %" PRIx64 ", not %" PRIx64,
                     static_cast<uint64_t>(dut_.req_addr_o), runs_.front().address);
+        if (pauses_ && runs_.front().gap && !pause_) {
+          dram_.valid = 0;
+          pause_ = static_cast<unsigned>(random_.range(150, 400));
+        }
         runs_.pop_front();
       }
     }
@@ -281,7 +307,8 @@ class Bench {
   unsigned seen_[2][2] = {};
   uint64_t beats_ = 0;
   unsigned written_ = 0, start_ = 0, b_act_ = 1, hold_ = 0;
-  bool expect_error_ = false;
+  unsigned pause_ = 0;     // cycles until a memory that stands still goes on
+  bool expect_error_ = false, pauses_ = false;
 };
 
 }  // namespace
@@ -290,7 +317,10 @@ int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench bench(args);
   const uint64_t n = args.n ? args.n : 60;
-  for (uint64_t i = 0; i < n; i++) bench.start(5);
+  for (uint64_t i = 0; i < n; i++) {
+    bench.start(5);
+    if (i % 4 == 0) bench.tall(2);
+  }
   for (uint64_t i = 0; i < n / 6 + 1; i++) bench.out_of_slot();
   return bench.finish();
 }

@@ -2,7 +2,7 @@
 // says for each row which element each lane must read and which half of the buffer is done with. The surroundings (loader, weights, drain) answer at random; the bench
 // knows their state and so predicts for every cycle whether a row goes, and if not, what it waits
 // for. A kept tensor is in the buffer at once, in the half that the layer before did not read, from
-// element 0 on and without its padding.
+// element 0 on and without its padding. Tall layers count places beyond 8 bits.
 #include <map>
 
 #include "Vgemm_seq.h"
@@ -112,20 +112,29 @@ class Bench {
     frees_.clear();
     const unsigned b_act = static_cast<unsigned>(random_.range(1, 8));
     dut_.b_act_i = static_cast<unsigned char>(b_act);
+    pass_delay_ = static_cast<unsigned>(random_.below(3));
+    act_speed_ = static_cast<unsigned>(random_.range(5, 100));
+    drain_slow_ = static_cast<unsigned>(random_.below(2) ? random_.below(60) : random_.below(4));
+    for (const unit::Layer& l : unit::random_start(random_, limits(), n, 75, 40, b_act)) layer(l);
+  }
+  // A start of one tall layer; its loader is mostly the slower of the two.
+  void tall() {
+    start(0);
+    act_speed_ = static_cast<unsigned>(random_.range(5, 40));
+    layer(unit::tall_layer(random_, limits(), sluice_abi::OP_GEMM, dut_.b_act_i));
+  }
+  int finish() { return check_.passed(); }
+
+ private:
+  static unit::Limits limits() {
     unit::Limits limit;
     limit.t_r = kTR;
     limit.abuf = kElems;
     limit.t_c = kTC;
     limit.max_in_c = kTP + 3;
     limit.max_out_c = 5 * kTC;
-    pass_delay_ = static_cast<unsigned>(random_.below(3));
-    act_speed_ = static_cast<unsigned>(random_.range(5, 100));
-    drain_slow_ = static_cast<unsigned>(random_.below(2) ? random_.below(60) : random_.below(4));
-    for (const unit::Layer& l : unit::random_start(random_, limit, n, 75, 40, b_act)) layer(l);
+    return limit;
   }
-  int finish() { return check_.passed(); }
-
- private:
   void edge() {
     dut_.clk_i = 0;
     dut_.eval();
@@ -355,6 +364,9 @@ class Bench {
 int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench bench(args);
-  for (uint64_t i = 0; i < (args.n ? args.n : 40); i++) bench.start(6);
+  for (uint64_t i = 0; i < (args.n ? args.n : 40); i++) {
+    bench.start(6);
+    if (i % 4 == 0) bench.tall();
+  }
   return bench.finish();
 }

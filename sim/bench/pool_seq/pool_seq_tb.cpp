@@ -3,7 +3,8 @@
 // whether a tap goes. A tap says how many of its window so far lie inside the image (by columns the
 // last tap does, of the whole window); a layer with a
 // table waits for it. The parameters for the pool unit must hold until the layer has been written. A
-// kept tensor is there at once, in the half that the layer before did not read, without its padding.
+// kept tensor is there at once, in the half that the layer before did not read, without its padding. Tall layers
+// count places beyond 8 bits.
 #include "Vpool_seq.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr unsigned kNB = P_NB, kRoom = 4;
 constexpr unsigned kGroups = P_GROUPS;
-constexpr unsigned kLB = unit::clog2(kNB), kEW = unit::clog2(kNB * P_ABUF_WORDS);
+constexpr unsigned kLB = unit::clog2(kNB), kElems = kNB * P_ABUF_WORDS, kEW = unit::clog2(kElems);
 
 struct Tap {
   unsigned half, place, channels, tile, inside, group;
@@ -41,13 +42,21 @@ class Bench {
     const unsigned b_act = static_cast<unsigned>(random_.range(1, 8));
     dut_.b_act_i = static_cast<unsigned char>(b_act);
     unit::Limits limit;
-    limit.abuf = kNB * P_ABUF_WORDS;
+    limit.abuf = kElems;
     limit.max_in_c = limit.max_out_c = random_.percent(60) ? 2 * kNB + 3 : 5 * kNB;
     limit.max_k = 5;
     limit.max_size = 9;
     act_speed_ = static_cast<unsigned>(random_.percent(30) ? 100 : random_.range(5, 100));
     pool_slow_ = static_cast<unsigned>(random_.percent(40) ? 0 : random_.below(40));
     for (const unit::Layer& l : unit::random_start(random_, limit, n, 35, 70, b_act)) layer(l);
+  }
+  // A start of one tall layer; its loader is mostly the slower of the two.
+  void tall() {
+    start(0);
+    act_speed_ = static_cast<unsigned>(random_.range(5, 40));
+    unit::Limits limit;
+    limit.abuf = kElems;
+    layer(unit::tall_layer(random_, limit, unit::random_op(random_, 0), dut_.b_act_i));
   }
   int finish() { return check_.passed(); }
 
@@ -290,6 +299,9 @@ class Bench {
 int main(int argc, char** argv) {
   const tb::Args args = tb::parse(argc, argv);
   Bench bench(args);
-  for (uint64_t i = 0; i < (args.n ? args.n : 60); i++) bench.start(5);
+  for (uint64_t i = 0; i < (args.n ? args.n : 60); i++) {
+    bench.start(5);
+    if (i % 4 == 0) bench.tall();
+  }
   return bench.finish();
 }

@@ -70,12 +70,14 @@ struct Memory {
 class Bench {
  public:
   explicit Bench(const tb::Args& args) : random_(args.seed), check_("read_ports", args.seed) {
+    for (auto& e : every) e = 1;
     dut_.rst_ni = 0;
     for (int i = 0; i < 3; i++) tick();
     dut_.rst_ni = 1;
   }
 
   unsigned req_valid = 100, error = 0;  // per cent of cycles, beats
+  unsigned every[kClients];             // a client asks in each so manieth cycle only
   Memory port[kPorts];
   std::vector<Answer> answers;
   uint64_t errors_seen = 0;
@@ -106,7 +108,7 @@ class Bench {
 
   void tick() {
     for (unsigned c = 0; c < kClients; c++) {
-      const bool valid = !want_[c].empty() && (holding_[c] || random_.percent(req_valid));
+      const bool valid = !want_[c].empty() && (holding_[c] || (now_ % every[c] == 0 && random_.percent(req_valid)));
       holding_[c] = valid;
       sluice::set_field(dut_.req_valid_i, c, 1, valid);
       const uint64_t addr = valid ? want_[c].front().addr : random_.next();
@@ -460,6 +462,27 @@ void bandwidth(Bench& b, unsigned latency, unsigned count, unsigned each, unsign
                  count, each, clients, latency, span, least);
 }
 
+// Single wide beats of a client that always asks, and of one that goes before it but asks only now and then: no cycle
+// is spent on the one that has no stripe.
+void now_and_then(Bench& b, unsigned every) {
+  constexpr unsigned kOften = 600;
+  const unsigned seldom = kOften / (2 * every);
+  ideal(b, 1);
+  b.levels(1u << 2 * (kClients - 1));
+  b.every[kClients - 1] = every;
+  b.answers.clear();
+  for (unsigned i = 0; i < kOften; i++) b.ask(0, 0x10000 + uint64_t{i} * kWide, 1);
+  for (unsigned i = 0; i < seldom; i++) b.ask(kClients - 1, (uint64_t{kClients - 1} << kOwner) + 0x10000 + uint64_t{i} * kWide, 1);
+  b.drain();
+  b.every[kClients - 1] = 1;
+  b.levels(0);
+  const uint64_t span = b.answers.back().cycle - b.answers.front().cycle + 1;
+  const unsigned rate = std::min(kPorts, kLanes);
+  const uint64_t least = (uint64_t{kOften + seldom} * kLanes + rate - 1) / rate;
+  b.check().that(span <= least, "single wide beats, a client that asks every %u cycles first: %" PRIu64
+                 " cycles, not %" PRIu64, every, span, least);
+}
+
 // Whole stripes and single wide beats by turns load all ports alike.
 void unequal(Bench& b) {
   ideal(b, 1);
@@ -593,6 +616,7 @@ int main(int argc, char** argv) {
   // As far as a port's bursts and queue reach they hide the way to memory.
   if (P_STRIPE == 16) bandwidth(b, 60, 3000, 3000, 1);
 
+  for (unsigned every = 2; every < 5; every++) now_and_then(b, every);
   if (P_STRIPE > kLanes) unequal(b);
   if (P_STRIPE == 16 && kPorts > 1) reach(b, 102);  // of the 128 beats of a queue
   fill(b);

@@ -108,7 +108,9 @@ one() {
     echo "mutants: $bench: not noticed: $expression" >&2
     return 1
   fi
-  said=$(grep -m1 -E 'FAILED|%Error|Assertion|violation|VIOLATION|^sluice:|stored are' "$work/log" | cut -c1-110) || true
+  local what='FAILED|%Error|Assertion|violation|VIOLATION|^sluice:|stored are'
+  if [[ $bench == checked ]]; then what='Assertion failed'; fi
+  said=$(grep -m1 -E "$what" "$work/log" | sed 's/.*Assertion failed/Assertion failed/' | cut -c1-110) || true
   if grep -q 'does not build' "$work/log" || [[ -z $said ]]; then
     echo "mutants: $bench: does not build, or says nothing: $expression" >&2
     return 1

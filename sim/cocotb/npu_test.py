@@ -114,7 +114,7 @@ class Bench:
                 self.seen["bursts"] += 1
                 _, address, length = payload
                 assert int(signal(channel + "size").value) == size and int(signal(channel + "burst").value) == 1
-                assert int(signal(channel + "cache").value) == 3 and int(signal(channel + "prot").value) == 0
+                assert int(signal(channel + "cache").value) == 2 and int(signal(channel + "prot").value) == 0
                 assert length < 16, f"port {port}: a burst of {length + 1} beats"
                 assert address % (1 << size) == 0 and address // 4096 == (address + ((length + 1) << size) - 1) // 4096, \
                     f"port {port}: a burst of {length + 1} beats at {address:#x}"

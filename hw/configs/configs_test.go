@@ -180,6 +180,36 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// The table of hw/README.md has every key of a file, and none besides.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## A configuration\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var got, want []string
+	for line := range strings.Lines(section) {
+		if cell := strings.SplitN(line, "|", 3); len(cell) == 3 {
+			for i, s := range strings.Split(cell[1], "`") {
+				if i%2 == 1 {
+					got = append(got, s)
+				}
+			}
+		}
+	}
+	for _, k := range tags {
+		if k.key != "dram" { // its keys are named
+			want = append(want, k.key)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the table names %q, a file has %q", got, want)
+	}
+}
+
 // Who is called like an embedded configuration must be that, as far as hardware goes.
 func TestOwnName(t *testing.T) {
 	tiny, err := Load("tiny")

@@ -3,19 +3,13 @@
 package fake
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/sluice-npu/sluice/host/gpu/cuda/built"
 )
 
 // Build makes libfakecuda.so in dir, and says where it is, whole. What has been built of the same sources is
@@ -36,62 +30,23 @@ func BuildNVML(dir string) (string, error) {
 
 // Kernels makes an object of the kernels for an AMD GPU, as amd.sh does, and says where it is.
 func Kernels(dir, arch string) (string, error) {
-	_, here, _, _ := runtime.Caller(0)
-	script := filepath.Join(filepath.Dir(here), "..", "kernels", "amd.sh")
-	return made(dir, "kernels-"+arch, ".co", []string{script, "../kernels/src/amd.hpp", "../kernels/src/kernels.hpp", "../kernels/src/entries.hip"},
-		func(out string) *exec.Cmd { return exec.Command("sh", script, arch, out) })
+	sources := in("../kernels/amd.sh", "../kernels/src/amd.hpp", "../kernels/src/kernels.hpp", "../kernels/src/entries.hip")
+	return built.Of(dir, "kernels-"+arch, ".co", sources, "sh", sources[0], arch)
 }
 
 func build(dir, name string, sources ...string) (string, error) {
-	_, here, _, _ := runtime.Caller(0)
-	all := append(slices.Clone(sources), "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp")
-	return made(dir, name, ".so", all, func(out string) *exec.Cmd {
-		return exec.Command("g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-shared", "-fPIC",
-			"-fvisibility=hidden", "-pthread", filepath.Join(filepath.Dir(here), sources[0]), "-o", out)
-	})
+	all := in(append(sources, "../kernels/src/entries_cpu.hpp", "../kernels/src/kernels.hpp", "../kernels/src/cpu.hpp")...)
+	return built.Of(dir, name, ".so", all, "g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-shared", "-fPIC",
+		"-fvisibility=hidden", "-pthread", all[0], "-o")
 }
 
-// made is a file that a command makes of sources, named by their hash.
-func made(dir, name, ext string, sources []string, how func(out string) *exec.Cmd) (string, error) {
+// in are files by their paths from this package on.
+func in(paths ...string) []string {
 	_, here, _, _ := runtime.Caller(0)
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
+	for i := range paths {
+		paths[i] = filepath.Join(filepath.Dir(here), paths[i])
 	}
-	sum := sha256.New()
-	for _, source := range sources {
-		if !filepath.IsAbs(source) {
-			source = filepath.Join(filepath.Dir(here), source)
-		}
-		data, err := os.ReadFile(source)
-		if err != nil {
-			return "", err
-		}
-		sum.Write(data)
-	}
-	out := filepath.Join(dir, name+"-"+hex.EncodeToString(sum.Sum(nil))[:16]+ext)
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
-		return out, err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	tmp, err := os.CreateTemp(dir, "making-*"+ext)
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(tmp.Name())
-	if err := tmp.Close(); err != nil {
-		return "", err
-	}
-	cmd := how(tmp.Name())
-	if text, err := cmd.CombinedOutput(); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			return "", fmt.Errorf("fake: %s is missing: install the package %[1]s", cmd.Args[0])
-		}
-		return "", fmt.Errorf("fake: %s: %w\n%s", name, err, text)
-	}
-	return out, os.Rename(tmp.Name(), out)
+	return paths
 }
 
 // Handles of a library that is open.

@@ -3,7 +3,6 @@ package kernels_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/sluice-npu/sluice/host/gpu/cuda/built"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
 	"github.com/sluice-npu/sluice/host/gpu/idem"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
@@ -132,21 +132,13 @@ func TestKills(t *testing.T) {
 	if groups < 8 || more < 8 {
 		t.Fatalf("%d and %d kernels are taken up from one before them: the programs show nothing", groups, more)
 	}
-	for _, name := range []string{"kills.cpp", "kernels.hpp", "cpu.hpp", "entries_cpu.hpp"} { // what go test remembers this by
-		if _, err := os.ReadFile(filepath.Join("src", name)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	sources := []string{"src/kills.cpp", "src/kernels.hpp", "src/cpu.hpp", "src/entries_cpu.hpp"}
 	build := func(t *testing.T, flags ...string) string {
 		t.Helper()
-		bin := filepath.Join(t.TempDir(), "kills")
-		args := append([]string{"-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-pthread"}, flags...)
-		out, err := exec.Command("g++", append(args, "src/kills.cpp", "-o", bin)...).CombinedOutput()
-		if errors.Is(err, exec.ErrNotFound) {
-			t.Fatal("g++ is missing: install the package g++")
-		}
+		command := append([]string{"g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-O2", "-pthread"}, flags...)
+		bin, err := built.Of(filepath.Join("..", "..", "..", "..", "build", "kills"), "kills", "", sources, append(command, sources[0], "-o")...)
 		if err != nil {
-			t.Fatalf("g++: %v\n%s", err, out)
+			t.Fatal(err)
 		}
 		return bin
 	}

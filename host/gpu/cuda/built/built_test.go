@@ -1,0 +1,72 @@
+package built_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/gpu/cuda/built"
+)
+
+// Who asks for the same at the same time has it made once, whoever comes later has that; another command, or another
+// source, makes another; what fails is not kept.
+func TestOf(t *testing.T) {
+	dir := t.TempDir()
+	source, log := filepath.Join(dir, "source"), filepath.Join(dir, "log")
+	script := filepath.Join(dir, "make.sh")
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(script, "echo made >> "+log+"; sleep 0.1; cat "+source+" > \"$2\"; [ \"$1\" != bad ]")
+	write(source, "one")
+	made := func() int {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(text), "made")
+	}
+	of := func(how string) (string, error) {
+		return built.Of(filepath.Join(dir, "out"), "it", ".x", []string{source}, "sh", script, how)
+	}
+	var wait sync.WaitGroup
+	var all [4]string
+	for i := range all {
+		wait.Go(func() {
+			var err error
+			if all[i], err = of("well"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	for _, out := range all {
+		if text, err := os.ReadFile(out); err != nil || string(text) != "one" || out != all[0] || made() != 1 {
+			t.Errorf("%s of %s: %q, %v, made %d times", out, all[0], text, err, made())
+		}
+	}
+	other, err := of("otherwise")
+	if err != nil || other == all[0] || made() != 2 {
+		t.Errorf("by another command: %s, %v", other, err)
+	}
+	write(source, "two")
+	if other, err = of("well"); err != nil || other == all[0] || made() != 3 {
+		t.Errorf("of another source: %s, %v", other, err)
+	}
+	for n := 4; n <= 5; n++ {
+		if _, err = of("bad"); err == nil || made() != n {
+			t.Errorf("what fails: %v, made %d times", err, made())
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "out", "making-*")); err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v (%v)", left, err)
+	}
+	if _, err := built.Of(dir, "it", "", nil, "no-such-tool"); err == nil || !strings.Contains(err.Error(), "no-such-tool is missing: install the package") {
+		t.Errorf("without the tool: %v", err)
+	}
+}

@@ -15,6 +15,7 @@
 //
 // hip.cpp makes AMD's of it: the same functions under other names, and what differs.
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -835,8 +836,9 @@ API cuEventQuery(Event *e) {
   ENTER();
   CONTEXT;
   NEED(ours(events, e), INVALID_HANDLE);
-  std::lock_guard<std::mutex> l(e->mu);
-  return e->done == e->asked ? OK : NOT_READY;
+  // Who asks over and over has a processor of its own where there is a GPU; here the kernels need it.
+  std::unique_lock<std::mutex> l(e->mu);
+  return e->cv.wait_for(l, std::chrono::microseconds(20), [&] { return e->done == e->asked; }) ? OK : NOT_READY;
 }
 API cuEventElapsedTime(float *ms, Event *a, Event *b) {
   ENTER();
@@ -998,7 +1000,7 @@ API cuLaunchKernel(const Function *h, unsigned gx, unsigned gy, unsigned gz, uns
     const Layer *one = f->sizes[0] == sizeof(Layer) ? (const Layer *)p[0] : nullptr;
     bool left = one && spoil(*one);
     for (unsigned b = 0; b < gx && !(sticky && LOAD(*sticky)); b++) {
-      Host on{seen(on_sms[b % on_sms.size()]), w.look ? &w : nullptr, sticky};
+      Host on{seen(on_sms[b % on_sms.size()]), gx, w.look ? &w : nullptr, sticky};
       f->run(p.data(), b, &on);
     }
     if (one) spoiled(*one, left);

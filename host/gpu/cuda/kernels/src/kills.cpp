@@ -77,7 +77,7 @@ struct Run {
   void kernel(size_t i, u32 epoch, u32 each = 0) {
     Layer l = ready(i, epoch, each);
     Watch w{look, this};
-    for (u32 b = 0; b < l.blocks; b++) layer(l, b, &w);
+    for (u32 b = 0; b < l.blocks; b++) alone(l, b, &w);
   }
 };
 
@@ -102,7 +102,7 @@ struct Pair {
       for (const Layer &l : todo) {
         for (u32 k = me; k < l.blocks; k += 2) {
           if (begun++ == stop_at) __atomic_store_n(epoch, l.epoch + 1, __ATOMIC_RELEASE);
-          layer(l, k, nullptr);
+          alone(l, k, nullptr);
         }
         meet();
       }

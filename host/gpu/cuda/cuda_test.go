@@ -191,8 +191,28 @@ func (r *rig) admitted(exits int, stream uint64) (b *bundle.Bundle, want [][]int
 	return b, want
 }
 
-// network is a random one with exits or more, whose layers have several blocks.
+// network is a random one with exits or more, whose layers have several blocks. It is the caller's to rename.
 func network(t testing.TB, seed uint64, exits int) (*bundle.Bundle, *golden.Program) {
+	t.Helper()
+	key := [2]uint64{seed, uint64(exits)}
+	n := networks[key]
+	if n.p == nil {
+		n = makeNetwork(t, seed, exits)
+		networks[key] = n
+	}
+	b := *n.b
+	return &b, n.p
+}
+
+// networks are those that tests have asked for so far: to compile one takes longer than to run it.
+var networks = map[[2]uint64]compiled{}
+
+type compiled struct {
+	b *bundle.Bundle
+	p *golden.Program
+}
+
+func makeNetwork(t testing.TB, seed uint64, exits int) compiled {
 	t.Helper()
 	d, err := configs.Load("tiny")
 	if err != nil {
@@ -210,7 +230,7 @@ func network(t testing.TB, seed uint64, exits int) (*bundle.Bundle, *golden.Prog
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n.Bundle, p
+		return compiled{n.Bundle, p}
 	}
 }
 

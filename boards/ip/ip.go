@@ -102,7 +102,7 @@ func Generate(b boards.Board, d configs.Design) (Files, error) {
 	if keys := b.Lacking(); keys != nil { // of such a board nothing else can be said
 		return nil, fmt.Errorf("%w: the file of %s lacks the keys %s", ErrFit, b.Name, strings.Join(keys, ", "))
 	}
-	if err := errors.Join(b.Validate(), d.Elaborates(), Check(b, d)); err != nil {
+	if err := errors.Join(b.Validate(), d.Elaborates(), d.OwnName(), Check(b, d)); err != nil {
 		return nil, err
 	}
 	v := view{

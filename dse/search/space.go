@@ -13,7 +13,7 @@ import (
 const (
 	maxTileRows = 1<<12 - 1
 	maxTileStep = 1<<15 - 1
-	maxPlaces   = 1<<16 - 1
+	maxPlaces   = abi.PlacesMax
 )
 
 // room is what a design offers the tiles of a layer: the law does not read T_R and the size of the

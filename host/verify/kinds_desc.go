@@ -152,17 +152,31 @@ func tooLarge(c *Campaign, _ []byte, d *abi.Desc) string {
 			d.ResRowBytes = 2 * w * uint32(d.ResPix)
 		}
 	}
+	// an input of so many columns, whose rows are no runs, and windows one apart: nothing else is too large
+	wide := func(w uint32) {
+		d.InW, d.SW, d.SH = uint16(w), 1, 1
+		d.InPix = d.InC + 1
+		d.InRow = w * uint32(d.InC)
+		d.StepRow, d.StepCol = d.InRow, uint32(d.InC)
+		d.InRowBytes = 2 * w * uint32(d.InPix)
+	}
+	fits := func(w uint32) bool { return w <= 65535 && 2*w*(uint32(d.InC)+1) < 1<<25 }
 	all := []change{
-		{"OUT_H", func() { d.OutH = uint16(0xF000 + c.rng.IntN(0x1000)) }},
+		{"OUT_H", func() { d.InH, d.SH, d.StepRow, d.OutH = 65535, 1, d.InRow, uint16(0xF000+c.rng.IntN(0x1000)) }},
 		{"a window below the input", func() { d.OutH = behind(d.InH, d.PadT, d.SH) }},
 		{"a window behind the input", func() { out(uint32(behind(d.InW, d.PadL, d.SW)), uint32(d.OutC)+1) }},
 		{"IN_ROW_BYTES", func() { d.InRowBytes = 1<<25 + 2*c.rng.Uint32N(1<<30) }},
-		{"OUT_ROW_BYTES", func() { out(uint32(1024+c.rng.IntN(1024)), 1<<14) }},
 	}
-	if w := run/(2*uint32(d.OutC)) + 1; w <= 65535 {
+	if fits(2047) {
+		all = append(all, change{"OUT_ROW_BYTES", func() {
+			w := uint32(1024 + c.rng.IntN(1024))
+			wide(w)
+			out(w, 1<<14)
+		}})
+	}
+	if w := run/(2*uint32(d.OutC)) + 1; fits(w) {
 		all = append(all, change{"beats of an output row", func() {
-			d.SW = 1
-			d.StepCol = uint32(d.InC)
+			wide(w)
 			out(w, uint32(d.OutC))
 		}})
 	}

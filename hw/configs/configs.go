@@ -202,9 +202,19 @@ func (f *findings) want(ok bool, field string, value any, want string) {
 	}
 }
 
-// OwnName refuses a design that goes by the name of an embedded configuration and has other parameters in hardware: what is
-// built of either would lie in the same place.
+// OwnName refuses a design that goes by the name of an embedded configuration and has other parameters in hardware, or of
+// something else that is built: both would lie in the same place.
 func (d Design) OwnName() error {
+	for _, taken := range []string{"runtime", "hls-process"} {
+		if d.Name == taken || strings.HasPrefix(d.Name, taken+"-") {
+			return &FieldError{"name", d.Name, fmt.Sprintf("another: builds have a part that is called %s", taken)}
+		}
+	}
+	for _, kind := range []string{"-stub", "-trace", "-fold", "-check", "-other", "-given"} {
+		if strings.HasSuffix(d.Name, kind) {
+			return &FieldError{"name", d.Name, fmt.Sprintf("one that does not end in %s, as a build of another design does", kind)}
+		}
+	}
 	if !slices.Contains(Names(), d.Name) {
 		return nil
 	}

@@ -223,12 +223,14 @@ func TestOwnName(t *testing.T) {
 		{false, func(d *Design) { d.ClockMHz++ }},
 		{true, func(d *Design) { d.NAXI++ }},
 		{false, func(d *Design) { d.NAXI++; d.Name = "tiny9" }},
+		{true, func(d *Design) { d.Name = "runtime" }},
+		{true, func(d *Design) { d.Name = "tiny-check" }},
 	} {
 		d := tiny
 		c.change(&d)
 		err := d.OwnName()
 		var fe *FieldError
-		if c.refused != errors.As(err, &fe) || c.refused && (fe.Field != "name" || !strings.Contains(err.Error(), "hw/configs/tiny.yaml")) {
+		if c.refused != errors.As(err, &fe) || c.refused && (fe.Field != "name" || !strings.Contains(err.Error(), "hw/configs/tiny.yaml") && d.Name == "tiny") {
 			t.Errorf("%+v: %v", d, err)
 		}
 	}

@@ -10,6 +10,7 @@
 # SLUICE_NETLIST names another netlist (for tests: one that is wrong), which builds in
 # build/netlist/<config>-given; SLUICE_RTL other RTL to compare with, as in sim/build.sh.
 set -euo pipefail
+here=$PWD
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 . hls/tools.sh # hwconfig
@@ -28,10 +29,13 @@ for arg in "$@"; do
   esac
 done
 [[ -n $config ]] || usage
+# a file is named from where the user is
+if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 for tool in verilator go g++ make; do
   command -v "$tool" >/dev/null || { echo "sim/netlist/build.sh: $tool is missing: install the package $tool" >&2; exit 5; }
 done
 
+params=$(hwconfig -verilator -whole "$config")  # its status is this script's
 name=$(basename "$config" .yaml)
 if [[ -n ${SLUICE_NETLIST:-} ]]; then
   netlist=$SLUICE_NETLIST
@@ -40,7 +44,6 @@ else
   netlist=$(hw/syn/synth.sh "$config")/netlist.v
   out=build/netlist/$name
 fi
-params=$(hwconfig -verilator -whole "$config")
 read -ra params <<<"$params"
 value() {
   local p

@@ -465,6 +465,20 @@ class Bench {
            e = l.fbcb();
            return l.op != OP_GEMM && l.b_act >= 2;
          }},
+        {"input rows of a tile of four", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           places(l, 2047, 8, 16, 4);
+           l.words(w);
+           e = l.fbcb();
+           return l.op != OP_GEMM && l.b_act >= 4;
+         }},
+        {"input rows of a tile of eight", ERR_TILE_RANGE,
+         [](unit::Layer& l, uint32_t* w, uint32_t& e) {
+           places(l, 1023, 8, 16, 8);
+           l.words(w);
+           e = l.fbcb();
+           return l.op != OP_GEMM && l.b_act == 8;
+         }},
         {"elements of a sample, by far", ERR_TILE_RANGE,
          [](unit::Layer& l, uint32_t* w, uint32_t&) {
            l.in_c = 250;

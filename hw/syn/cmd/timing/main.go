@@ -225,7 +225,7 @@ func (o *options) ofOwn(s string, stderr io.Writer) ([]*job, error) {
 	}
 	d, err := configs.Load(config)
 	if err == nil {
-		err = d.Elaborates()
+		err = errors.Join(d.Elaborates(), d.OwnName()) // what is built of it lies under its name
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-only %s: %w", s, err)

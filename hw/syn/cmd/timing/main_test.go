@@ -67,8 +67,8 @@ func TestOwnConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "zc706.yaml") // of another content than the reference of that name
-	if err := os.WriteFile(file, []byte(strings.NewReplacer("TP: 7 ", "TP: 6 ", "TP: 7\n", "TP: 6\n", "clock_mhz: 150", "clock_mhz: 100", "board: zc706", "board: mine").Replace(string(text))), 0o644); err != nil {
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	if err := os.WriteFile(file, []byte(strings.NewReplacer("name: zc706", "name: mine", "TP: 7 ", "TP: 6 ", "TP: 7\n", "TP: 6\n", "clock_mhz: 150", "clock_mhz: 100", "board: zc706", "board: mine").Replace(string(text))), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
@@ -77,7 +77,7 @@ func TestOwnConfiguration(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	j := list[0]
-	if j.own != file || j.config != "zc706" || j.module != "gemm_seq" || !slices.Equal(j.set, []string{"NB=16"}) || j.limit != 10 || j.family != "xc7" || len(j.sources) != 64 {
+	if j.own != file || j.config != "mine" || j.module != "gemm_seq" || !slices.Equal(j.set, []string{"NB=16"}) || j.limit != 10 || j.family != "xc7" || len(j.sources) != 64 {
 		t.Errorf("%+v", j)
 	}
 	if want := `board "mine" is not among boards`; !strings.Contains(said.String(), want) {
@@ -85,6 +85,13 @@ func TestOwnConfiguration(t *testing.T) {
 	}
 	if list, err = jobs(&options{root: "../../../..", only: file, family: "xcup"}, &said); err != nil || len(list) < 10 || list[0].family != "xcup" {
 		t.Errorf("all of it: %v, %v", list, err)
+	}
+	posing := filepath.Join(t.TempDir(), "zc706.yaml") // of another content than the reference of that name
+	if err := os.WriteFile(posing, []byte(strings.Replace(string(text), "TP: 7", "TP: 6", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if list, err = jobs(&options{root: "../../../..", only: posing + "/gemm_seq"}, &said); err == nil || !strings.Contains(err.Error(), "name: expected one of its own") {
+		t.Errorf("one that is called like a reference: %v, %v", list, err)
 	}
 	if list, err = jobs(&options{root: "../../../..", only: "zc706/gemm_seq,zcu104-first/pool"}, &said); err != nil || len(list) != 2 || list[0].own != "" || list[1].own != "zcu104-first" || list[1].family != "xcup" {
 		t.Errorf("a reference and another: %v, %v", list, err)

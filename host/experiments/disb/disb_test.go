@@ -7,7 +7,6 @@ import (
 	"flag"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -35,15 +34,7 @@ func h200(t *testing.T) *params.File {
 // On the fake each system serves a workload whole: every request of priority has a latency, others are put aside
 // and pad where the system says so, nothing stays open and no rule of the driver's is broken.
 func TestRun(t *testing.T) {
-	path, err := fake.Build(filepath.Join("..", "..", "..", "build", "fakecuda"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := fake.Attach(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Forgive()
+	path, h := fake.Rig(t, fake.Build)
 	all, err := disb.Run(t.Context(), disb.Config{Library: path, Params: h200(t), Shrink: 32, Alones: 20, Seed: 1, Workloads: []string{"A"}})
 	if err != nil {
 		t.Fatal(err)

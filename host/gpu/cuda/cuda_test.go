@@ -42,20 +42,8 @@ func of(t testing.TB, api *driver.API) (string, *fake.Handles) {
 	if api == driver.HIP {
 		build = fake.BuildHIP
 	}
-	path, err := build(fakes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := fake.Attach(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Forgive()
-	t.Cleanup(func() { h.Forget(); h.Slow(0) })
-	return path, h
+	return fake.Rig(t, build)
 }
-
-var fakes = filepath.Join("..", "..", "..", "build", "fakecuda")
 
 // each runs a test on both APIs: cfg is to be opened with.
 func each(t *testing.T, test func(t *testing.T, cfg cuda.Config)) {
@@ -66,7 +54,7 @@ func each(t *testing.T, test func(t *testing.T, cfg cuda.Config)) {
 // hip opens AMD's.
 func hip(t testing.TB) cuda.Config {
 	t.Helper()
-	at, err := fake.Kernels(fakes, "gfx906")
+	at, err := fake.Kernels(fake.Dir(), "gfx906")
 	if err != nil {
 		t.Fatal(err)
 	}

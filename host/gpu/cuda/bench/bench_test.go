@@ -32,14 +32,7 @@ var update = flag.Bool("bench.update", false, "keep what the fake shows today")
 
 // On the fake everything is measured once, and nothing of it is called measured.
 func TestRun(t *testing.T) {
-	path, err := fake.Build(filepath.Join("..", "..", "..", "..", "build", "fakecuda"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := fake.Attach(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, h := fake.Rig(t, fake.Build)
 	design, err := configs.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
@@ -59,9 +52,7 @@ func TestRun(t *testing.T) {
 	}
 	p := f.Params()
 	const few = 2
-	h.Forgive()
 	h.Slow(1) // kernels last long enough to be stopped
-	defer h.Slow(0)
 	cfg := bench.Config{Library: path, Networks: nets, Params: &p, N: few, Seed: 1, Batches: []int{1, 2}}
 	raw, err := bench.Run(t.Context(), cfg)
 	if err != nil {
@@ -387,7 +378,7 @@ func TestMoved(t *testing.T) {
 
 // Every part looks at the GPU's pace before and after, by its kernels and, where NVML is there, by its clocks.
 func TestPaces(t *testing.T) {
-	cfg := small(t)
+	cfg, _ := small(t)
 	nvml, err := fake.BuildNVML(filepath.Dir(cfg.Library))
 	if err != nil {
 		t.Fatal(err)
@@ -545,12 +536,9 @@ func TestQuantiles(t *testing.T) {
 }
 
 // small is what a bench of one random network on the fake is made of.
-func small(t *testing.T) bench.Config {
+func small(t *testing.T) (bench.Config, *fake.Handles) {
 	t.Helper()
-	path, err := fake.Build(filepath.Join("..", "..", "..", "..", "build", "fakecuda"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, h := fake.Rig(t, fake.Build)
 	design, err := configs.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
@@ -564,14 +552,14 @@ func small(t *testing.T) bench.Config {
 		t.Fatal(err)
 	}
 	p := f.Params()
-	return bench.Config{Library: path, Networks: []*bundle.Bundle{n.Bundle}, Params: &p, Seed: 1, Batches: []int{1}}
+	return bench.Config{Library: path, Networks: []*bundle.Bundle{n.Bundle}, Params: &p, Seed: 1, Batches: []int{1}}, h
 }
 
 // What is measured before an error breaks it off is kept, and names that no file of runs bears are refused before
 // anything is measured.
 func TestEarlyEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	cfg := small(t)
+	cfg, _ := small(t)
 	cfg.N, cfg.Program, cfg.Revision = 1, "p", "r"
 	cfg.Tell = func(part string) {
 		if part == bench.Latency {
@@ -645,14 +633,8 @@ func TestSpans(t *testing.T) {
 
 // Kills are counted, and restores that are wrong with the first of them.
 func TestRestores(t *testing.T) {
-	cfg := small(t)
-	h, err := fake.Attach(cfg.Library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg, h := small(t)
 	h.Slow(1)
-	defer h.Slow(0)
-	defer h.Spoil(0)
 	cfg.N, cfg.Parts = 4, []string{bench.Kills}
 	net := cfg.Networks[0]
 	for _, every := range []int{0, 1} {
@@ -737,15 +719,8 @@ func TestUntilWrong(t *testing.T) {
 // leave, of which there are as many as there were kills, however fast this machine is.
 func TestBrokenOff(t *testing.T) {
 	const signal = "cuStreamWriteValue32_v2"
-	cfg := small(t)
-	h, err := fake.Attach(cfg.Library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg, h := small(t)
 	h.Slow(1)
-	defer h.Slow(0)
-	defer h.Spoil(0)
-	defer h.Forget()
 	cfg.N = 1_000_000
 	broken := func(part string, after int) (*bench.Raw, error) {
 		t.Helper()
@@ -788,7 +763,7 @@ func TestBrokenOff(t *testing.T) {
 
 // A part ends by itself once it has a few runs of each thing, and no other is measured than those that are asked for.
 func TestParts(t *testing.T) {
-	cfg := small(t)
+	cfg, _ := small(t)
 	runs := func(raw *bench.Raw) []bench.Series { // without those that stand beside every part
 		return slices.DeleteFunc(raw.Series, func(s bench.Series) bool { return s.Part == bench.Clocks })
 	}
@@ -827,7 +802,7 @@ func TestParts(t *testing.T) {
 // Which GPU it is stands before any part begins, and of one without a name nothing is called measured.
 func TestFacts(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	cfg := small(t)
+	cfg, _ := small(t)
 	cfg.N = 1
 	cfg.Tell = func(string) { stop() }
 	raw, err := bench.Run(ctx, cfg)

@@ -69,6 +69,9 @@ func TestCUDA(t *testing.T) {
 		!slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.DISB && r.Key == "A reef throughput" }) {
 		t.Errorf("bench gpu --disb: foretold %v, published %v", measured.Foretold, measured.Published)
 	}
+	if !slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.Clocks && r.Key == "disb vgg19 before" && r.N > 1 }) {
+		t.Error("bench gpu --disb: nobody looks at the GPU's pace")
+	}
 	in, err := os.Open(filepath.Join(dir, bench.RawFile))
 	if err != nil {
 		t.Fatal(err)

@@ -128,9 +128,15 @@ func TestRun(t *testing.T) {
 			t.Errorf("no row %q", key)
 		}
 	}
-	for key, want := range map[string]int{"padding best effort alone": 2 * 3 * few, "preemption best effort alone": 2 * 5 * few} { // around each of the others
+	const rounds = min(few, bench.Rounds)
+	for key, want := range map[string]int{"padding best effort alone": 2 * 3 * few * rounds, "preemption best effort alone": 2 * 5 * few} { // around each of the others
 		if r := rows[key]; r.N != want || r.Least <= 0 {
 			t.Errorf("%s: %+v", key, r)
+		}
+	}
+	for _, name := range []string{"alone", "reset", "reef"} { // a look on either side of each round
+		if r, of := rows["padding "+name+" looks"], rows["padding "+name]; r.N != 2*rounds || of.N != few || rows["padding "+name+" span"].N != rounds {
+			t.Errorf("padding, %s: %+v, looks %+v", name, of, r)
 		}
 	}
 	for _, how := range []string{"killed", "drained"} {
@@ -478,15 +484,46 @@ func TestPaddingCost(t *testing.T) {
 			t.Errorf("looks %v and %v: %.4f in %v", c.reset, c.reef, r.Median, in)
 		}
 	}
-	for ended, shown := range map[int64]bool{9: false, 10: true} {
+	for ended, shown := range map[int64]bool{9: false, 10: true} { // of one round
 		r := rows([2]int64{1, 1}, [2]int64{1, 1}, ended)["reef best effort keeps"]
 		if (r.N == 1) != shown || (r.Note == "") != shown || shown && r.Median != 0.5 {
 			t.Errorf("of %d launches: %+v", ended, r)
 		}
 	}
+	for last, shown := range map[int64]bool{9: false, 10: true} { // of two rounds
+		s := func(key string, runs ...int64) bench.Series {
+			return bench.Series{Part: bench.Padding, Key: key, Unit: "n", Runs: runs}
+		}
+		raw := &bench.Raw{Series: []bench.Series{
+			s("reef beside others", 0, 20), s("reef of priority", 100, 100), s("best effort alone", 100), s("reef ended", 10, last), s("reef span", 3000, 1000),
+		}}
+		for _, r := range raw.Rows() {
+			if want := map[string]float64{"reef best effort keeps": 0.5, "reef beside others of priority's": 0.1}[r.Key]; want > 0 && (r.N == 1) != (shown || want == 0.1) || r.N == 1 && want > 0 && r.Median != want {
+				t.Errorf("of %d launches in the second round: %+v", last, r)
+			}
+		}
+	}
 	at := func(ns int) time.Time { return time.Unix(1, 0).Add(time.Duration(ns)) }
 	if n := bench.Within([]time.Time{at(5), at(10), at(11), at(20), at(21)}, at(10), at(20)); n != 2 {
 		t.Errorf("%d ended within the span, expected 2", n)
+	}
+}
+
+// A clock that drifts is the same one for all ways: each comes as often, and in the middle of the same time.
+func TestInTurn(t *testing.T) {
+	const n = 3
+	if bench.Rounds%2 != 0 {
+		t.Errorf("%d rounds: a drift favours the first of them", bench.Rounds)
+	}
+	var times, sum [n]int
+	for at, i := range bench.InTurn(bench.Rounds, n) {
+		times[i]++
+		sum[i] += at
+	}
+	for i := range n {
+		if times[i] != bench.Rounds || sum[i] != sum[0] {
+			t.Errorf("%v times each, at %v on the whole", times, sum)
+		}
 	}
 }
 

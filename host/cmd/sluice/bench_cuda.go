@@ -244,7 +244,7 @@ func (c *benchCUDACmd) Run(e *env) error {
 	if err == nil && c.DISB > 0 {
 		var all []bench.Series
 		all, err = disb.Run(e.ctx, disb.Config{
-			Library: device.Library, GPU: c.GPU, Params: f, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
+			Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: f, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
 			Spin: !raw.Facts.Fake, Tell: func(what string) { e.log.Info("bench gpu", "at", "DISB "+what) },
 		})
 		raw.Series = append(raw.Series, all...)

@@ -23,10 +23,7 @@ import (
 
 // TestCUDA serves and profiles on the driver without a GPU: golden's results, and nothing called measured.
 func TestCUDA(t *testing.T) {
-	lib, err := fake.Build(filepath.Join("..", "..", "..", "build", "fakecuda"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lib, h := fake.Rig(t, fake.Build)
 	t.Setenv("SLUICE_CUDA", lib)
 	dir := t.TempDir()
 	var out, log bytes.Buffer
@@ -56,12 +53,7 @@ func TestCUDA(t *testing.T) {
 	profiled(t, dir)
 	out.Reset()
 	log.Reset()
-	h, err := fake.Attach(lib)
-	if err != nil {
-		t.Fatal(err)
-	}
 	h.Slow(1) // kernels last long enough to be stopped
-	defer h.Slow(0)
 	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A"}
 	if code := realMain(gpu, &out, &log); code != codeOK {
 		t.Fatalf("bench gpu: exit code %d: %s", code, log.String())
@@ -77,6 +69,9 @@ func TestCUDA(t *testing.T) {
 		!slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.DISB && r.Key == "A reef throughput" }) {
 		t.Errorf("bench gpu --disb: foretold %v, published %v", measured.Foretold, measured.Published)
 	}
+	if !slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.Clocks && r.Key == "disb vgg19 before" && r.N > 1 }) {
+		t.Error("bench gpu --disb: nobody looks at the GPU's pace")
+	}
 	in, err := os.Open(filepath.Join(dir, bench.RawFile))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +84,7 @@ func TestCUDA(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "params.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("bench gpu writes parameters of what is no GPU: %v", err)
 	}
-	spoiled(t, lib, dir)
+	spoiled(t, h, dir)
 	log.Reset()
 	for want, args := range map[string][]string{
 		"-n 0: expected 1..100000":         {"-n", "0"},
@@ -221,12 +216,8 @@ func TestBenchGPUText(t *testing.T) {
 }
 
 // spoiled has launches that are stopped go on with what they did not leave: it is said, counted and no success.
-func spoiled(t *testing.T, lib, dir string) {
+func spoiled(t *testing.T, h *fake.Handles, dir string) {
 	t.Helper()
-	h, err := fake.Attach(lib)
-	if err != nil {
-		t.Fatal(err)
-	}
 	h.Slow(1)
 	h.Spoil(1)
 	defer h.Slow(0)
@@ -374,16 +365,8 @@ func profiled(t *testing.T, dir string) {
 
 // TestMasks serves on masks of streams where they are asked for, and says what is missing for them.
 func TestMasks(t *testing.T) {
-	at := filepath.Join("..", "..", "..", "build", "fakecuda")
-	lib, err := fake.Build(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	nvml, err := fake.BuildNVML(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := fake.Attach(lib)
+	lib, h := fake.Rig(t, fake.Build)
+	nvml, err := fake.BuildNVML(fake.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,12 +408,8 @@ func TestMasks(t *testing.T) {
 
 // TestHIP serves on AMD's runtime without a GPU.
 func TestHIP(t *testing.T) {
-	at := filepath.Join("..", "..", "..", "build", "fakecuda")
-	lib, err := fake.BuildHIP(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	object, err := fake.Kernels(at, "gfx906")
+	lib, _ := fake.Rig(t, fake.BuildHIP)
+	object, err := fake.Kernels(fake.Dir(), "gfx906")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 // Config is what is run.
 type Config struct {
 	Library   string // the driver's file; "": the system's
+	NVML      string // NVML's
 	GPU       int
 	Params    *params.File // by which padding is decided, and which the simulated GPU has
 	Shrink    int          // sides of tensors are divided by it
@@ -37,6 +38,7 @@ type Config struct {
 	Workloads []string // nil: all
 	Systems   []string // nil: all that a GPU can follow
 	Spin      bool     // the launcher never sleeps
+	Looks     int      // at the GPU's pace, before and after each run: of how many runs of a kernel, ten at most; 0: none
 	Tell      func(what string)
 }
 
@@ -58,9 +60,14 @@ func Run(ctx context.Context, cfg Config) ([]bench.Series, error) {
 	for _, b := range nets {
 		drawn[b.Network.Name] = &cuda.Drawn{Bundle: b, Seed: cfg.Seed}
 	}
-	return cfg.series(ctx, gpus.On(cfg.Params, nil, func(ctx context.Context, m gpu.Mode, names []string) (*gpus.Opened, error) {
-		return cfg.open(ctx, m, names, drawn)
+	looks := &bench.Looks{Runs: cfg.Looks}
+	all, err := cfg.series(ctx, gpus.On(cfg.Params, nil, func(ctx context.Context, m gpu.Mode, names []string) (*gpus.Opened, error) {
+		return cfg.open(ctx, m, names, drawn, looks)
 	}), nets, away)
+	if err != nil {
+		return nil, err
+	}
+	return append(all, looks.Series(bench.DISB)...), nil
 }
 
 // Foretell is the same on the simulated GPU.
@@ -221,9 +228,9 @@ func (s *seat) to(post func(device.Event)) {
 const slots = 32
 
 // open opens the GPU with networks loaded.
-func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map[string]*cuda.Drawn) (_ *gpus.Opened, err error) {
+func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map[string]*cuda.Drawn, looks *bench.Looks) (_ *gpus.Opened, err error) {
 	p := c.Params.Params()
-	d, err := cuda.New(cuda.Config{Library: c.Library, GPU: c.GPU, Mode: m, Params: &p, Through: true, Places: slots / 2, Slots: slots, Spin: c.Spin})
+	d, err := cuda.New(cuda.Config{Library: c.Library, NVML: c.NVML, GPU: c.GPU, Mode: m, Params: &p, Through: true, Places: slots / 2, Slots: slots, Spin: c.Spin})
 	if err != nil {
 		return nil, err
 	}
@@ -263,12 +270,19 @@ func (c *Config) open(ctx context.Context, m gpu.Mode, names []string, drawn map
 		}
 		inputs[name] = []device.Tensor{device.Words("input", in, len(in))}
 	}
+	// The first network is there under every system of a workload.
+	if err := looks.Look(d, names[0], false); err != nil {
+		return nil, err
+	}
 	return &gpus.Opened{
 		Device: s, Close: shut,
 		Inputs: func(r *sched.Request) ([]device.Tensor, error) { return inputs[r.Network], nil },
 		Said: func() (*gpus.Said, error) {
 			n, err := d.Counts()
 			if err != nil {
+				return nil, err
+			}
+			if err := looks.Look(d, names[0], true); err != nil {
 				return nil, err
 			}
 			said := &gpus.Said{Ran: n.Ran, Padded: n.Padded, Again: n.Again}

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -35,16 +34,12 @@ func h200(t *testing.T) *params.File {
 // On the fake each system serves a workload whole: every request of priority has a latency, others are put aside
 // and pad where the system says so, nothing stays open and no rule of the driver's is broken.
 func TestRun(t *testing.T) {
-	path, err := fake.Build(filepath.Join("..", "..", "..", "build", "fakecuda"))
+	path, h := fake.Rig(t, fake.Build)
+	nvml, err := fake.BuildNVML(fake.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := fake.Attach(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.Forgive()
-	all, err := disb.Run(t.Context(), disb.Config{Library: path, Params: h200(t), Shrink: 32, Alones: 20, Seed: 1, Workloads: []string{"A"}})
+	all, err := disb.Run(t.Context(), disb.Config{Library: path, NVML: nvml, Params: h200(t), Shrink: 32, Alones: 20, Seed: 1, Workloads: []string{"A"}, Looks: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +85,14 @@ func TestRun(t *testing.T) {
 	}
 	if beside < 30 {
 		t.Errorf("%d values stand beside what was foretold", beside)
+	}
+	// A look on either side of each network alone, and of each system on the network of priority.
+	for network, want := range map[string]int{"vgg19": 1 + len(gpus.RealSystems()), "resnet152": 1} {
+		key := "disb " + network
+		before, after, clock := rows[key+" before"], rows[key+" after"], rows[key+" sm clock"]
+		if _, moved := rows[key+" moved by"]; before.N != want || after.N != want || clock.N != 2*want || before.Least < 1 || before.Part != bench.Clocks || !moved {
+			t.Errorf("looks at the GPU's pace by %s: %+v, %+v, %+v; expected %d", network, before, after, clock, want)
+		}
 	}
 	if r := rows["A rt-only rt"]; math.Abs(r.Median-1) > 1e-9 {
 		t.Errorf("of its own, rt-only's latency is %v", r.Median)

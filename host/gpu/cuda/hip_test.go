@@ -129,7 +129,7 @@ func TestBadMasks(t *testing.T) {
 // is taken for one.
 func TestObject(t *testing.T) {
 	for _, arch := range []string{"gfx906", "gfx1030"} {
-		at, err := fake.Kernels(fakes, arch)
+		at, err := fake.Kernels(fake.Dir(), arch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestObject(t *testing.T) {
 			t.Errorf("%s: %v", arch, err)
 		}
 	}
-	at, err := fake.Kernels(fakes, "gfx906")
+	at, err := fake.Kernels(fake.Dir(), "gfx906")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func FuzzReadOffsets(f *testing.F) {
 
 // NVML's figures, an error at each of its calls, and none of its being there.
 func TestNVML(t *testing.T) {
-	path, err := fake.BuildNVML(fakes)
+	path, err := fake.BuildNVML(fake.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}

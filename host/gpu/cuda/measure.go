@@ -136,24 +136,6 @@ const (
 	paceNs       = 200_000 // for which a kernel before them stands in their way: longer than giving them to the driver takes
 )
 
-// inTheWayFor has a kernel of one block stand in a stream's way for some ns of the GPU's clock, whenever stand is called.
-func (l *launcher) inTheWayFor(ns uint64, s driver.Stream) (stand, free func() error, err error) {
-	f, err := l.lib.Function(l.module, kernels.EntryWhere)
-	if err != nil {
-		return nil, nil, err
-	}
-	at, _, back, err := l.scratch(whereBytes, s)
-	if err != nil {
-		return nil, nil, err
-	}
-	args := &whereArgs{uint64(at), ns}
-	var a driver.Args
-	a.Set(0, unsafe.Pointer(&args.out))
-	a.Set(1, unsafe.Pointer(&args.spin))
-	stand = func() error { return l.lib.Launch(f, 1, kernels.Threads, s, &a) }
-	return stand, func() error { a.Free(); return back() }, nil
-}
-
 // profile times a network's kernels; paced: as Pace does.
 func (l *launcher) profile(network string, batch, n int, u device.Units, paced bool) (out []Timed, err error) {
 	net := l.nets[network]
@@ -193,15 +175,16 @@ func (l *launcher) profile(network string, batch, n int, u device.Units, paced b
 	}
 	each, stand := 1, func() error { return nil }
 	if paced {
-		var free func() error
-		if stand, free, err = l.inTheWayFor(paceNs, ln.stream); err != nil {
-			return nil, err
+		before, fails := l.stands(ln.stream, 1, paceNs)
+		if fails != nil {
+			return nil, fails
 		}
 		defer func() {
-			if fails := free(); err == nil {
+			if fails := before.free(); err == nil {
 				err = fails
 			}
 		}()
+		stand = before.run
 		if each = paceLaunches; l.lib.Fake() { // whose kernels are slow, and wait where tests have them wait
 			each = 2
 		}

@@ -138,36 +138,60 @@ type ran struct {
 	begin, end uint64
 }
 
-// where runs so many blocks in a stream, each for spin ns of the GPU's clock.
-func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err error) {
+// standing is the kernel that asks where it runs, for so many blocks of a stream's: each stands there for some ns of the
+// GPU's clock.
+type standing struct {
+	run  func() error // any number of times
+	at   driver.Ptr   // what the blocks say
+	host []byte       // for that
+	free func() error
+}
+
+// stands prepares it.
+func (l *launcher) stands(s driver.Stream, blocks int, ns uint64) (*standing, error) {
 	f, err := l.lib.Function(l.module, kernels.EntryWhere)
 	if err != nil {
 		return nil, err
 	}
-	at, host, free, err := l.scratch(blocks*whereBytes, s)
+	at, host, back, err := l.scratch(blocks*whereBytes, s)
+	if err != nil {
+		return nil, err
+	}
+	args := &whereArgs{uint64(at), ns}
+	var a driver.Args
+	a.Set(0, unsafe.Pointer(&args.out))
+	a.Set(1, unsafe.Pointer(&args.spin))
+	return &standing{
+		run: func() error { return l.lib.Launch(f, blocks, kernels.Threads, s, &a) }, at: at, host: host,
+		free: func() error {
+			err := back()
+			a.Free()
+			return err
+		},
+	}, nil
+}
+
+// where runs so many blocks in a stream, each for spin ns of the GPU's clock.
+func (l *launcher) where(s driver.Stream, blocks, spin int) (all []ran, err error) {
+	w, err := l.stands(s, blocks, uint64(spin))
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		if e := free(); err == nil {
+		if e := w.free(); err == nil {
 			err = e
 		}
 	}()
-	args := &whereArgs{uint64(at), uint64(spin)}
-	var a driver.Args
-	a.Set(0, unsafe.Pointer(&args.out))
-	a.Set(1, unsafe.Pointer(&args.spin))
-	defer a.Free()
-	if err := l.lib.Launch(f, blocks, kernels.Threads, s, &a); err != nil {
+	if err := w.run(); err != nil {
 		return nil, err
 	}
-	if err := l.lib.CopyOut(host, at, s); err != nil {
+	if err := l.lib.CopyOut(w.host, w.at, s); err != nil {
 		return nil, err
 	}
 	if err := l.lib.Wait(s); err != nil {
 		return nil, err
 	}
-	word := func(i int) uint64 { return binary.LittleEndian.Uint64(host[8*i:]) }
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(w.host[8*i:]) }
 	for b := range blocks {
 		all = append(all, ran{int(word(4 * b)), word(4*b + 2), word(4*b + 3)})
 	}

@@ -32,14 +32,7 @@ var update = flag.Bool("bench.update", false, "keep what the fake shows today")
 
 // On the fake everything is measured once, and nothing of it is called measured.
 func TestRun(t *testing.T) {
-	path, err := fake.Build(filepath.Join("..", "..", "..", "..", "build", "fakecuda"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := fake.Attach(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, h := fake.Rig(t, fake.Build)
 	design, err := configs.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
@@ -59,9 +52,7 @@ func TestRun(t *testing.T) {
 	}
 	p := f.Params()
 	const few = 2
-	h.Forgive()
 	h.Slow(1) // kernels last long enough to be stopped
-	defer h.Slow(0)
 	cfg := bench.Config{Library: path, Networks: nets, Params: &p, N: few, Seed: 1, Batches: []int{1, 2}}
 	raw, err := bench.Run(t.Context(), cfg)
 	if err != nil {
@@ -137,9 +128,15 @@ func TestRun(t *testing.T) {
 			t.Errorf("no row %q", key)
 		}
 	}
-	for key, want := range map[string]int{"padding best effort alone": 2 * 3 * few, "preemption best effort alone": 2 * 5 * few} { // around each of the others
+	const rounds = min(few, bench.Rounds)
+	for key, want := range map[string]int{"padding best effort alone": 2 * 3 * few * rounds, "preemption best effort alone": 2 * 5 * few} { // around each of the others
 		if r := rows[key]; r.N != want || r.Least <= 0 {
 			t.Errorf("%s: %+v", key, r)
+		}
+	}
+	for _, name := range []string{"alone", "reset", "reef"} { // a look on either side of each round
+		if r, of := rows["padding "+name+" looks"], rows["padding "+name]; r.N != 2*rounds || of.N != few || rows["padding "+name+" span"].N != rounds {
+			t.Errorf("padding, %s: %+v, looks %+v", name, of, r)
 		}
 	}
 	for _, how := range []string{"killed", "drained"} {
@@ -387,7 +384,7 @@ func TestMoved(t *testing.T) {
 
 // Every part looks at the GPU's pace before and after, by its kernels and, where NVML is there, by its clocks.
 func TestPaces(t *testing.T) {
-	cfg := small(t)
+	cfg, _ := small(t)
 	nvml, err := fake.BuildNVML(filepath.Dir(cfg.Library))
 	if err != nil {
 		t.Fatal(err)
@@ -487,15 +484,46 @@ func TestPaddingCost(t *testing.T) {
 			t.Errorf("looks %v and %v: %.4f in %v", c.reset, c.reef, r.Median, in)
 		}
 	}
-	for ended, shown := range map[int64]bool{9: false, 10: true} {
+	for ended, shown := range map[int64]bool{9: false, 10: true} { // of one round
 		r := rows([2]int64{1, 1}, [2]int64{1, 1}, ended)["reef best effort keeps"]
 		if (r.N == 1) != shown || (r.Note == "") != shown || shown && r.Median != 0.5 {
 			t.Errorf("of %d launches: %+v", ended, r)
 		}
 	}
+	for last, shown := range map[int64]bool{9: false, 10: true} { // of two rounds
+		s := func(key string, runs ...int64) bench.Series {
+			return bench.Series{Part: bench.Padding, Key: key, Unit: "n", Runs: runs}
+		}
+		raw := &bench.Raw{Series: []bench.Series{
+			s("reef beside others", 0, 20), s("reef of priority", 100, 100), s("best effort alone", 100), s("reef ended", 10, last), s("reef span", 3000, 1000),
+		}}
+		for _, r := range raw.Rows() {
+			if want := map[string]float64{"reef best effort keeps": 0.5, "reef beside others of priority's": 0.1}[r.Key]; want > 0 && (r.N == 1) != (shown || want == 0.1) || r.N == 1 && want > 0 && r.Median != want {
+				t.Errorf("of %d launches in the second round: %+v", last, r)
+			}
+		}
+	}
 	at := func(ns int) time.Time { return time.Unix(1, 0).Add(time.Duration(ns)) }
 	if n := bench.Within([]time.Time{at(5), at(10), at(11), at(20), at(21)}, at(10), at(20)); n != 2 {
 		t.Errorf("%d ended within the span, expected 2", n)
+	}
+}
+
+// A clock that drifts is the same one for all ways: each comes as often, and in the middle of the same time.
+func TestInTurn(t *testing.T) {
+	const n = 3
+	if bench.Rounds%2 != 0 {
+		t.Errorf("%d rounds: a drift favours the first of them", bench.Rounds)
+	}
+	var times, sum [n]int
+	for at, i := range bench.InTurn(bench.Rounds, n) {
+		times[i]++
+		sum[i] += at
+	}
+	for i := range n {
+		if times[i] != bench.Rounds || sum[i] != sum[0] {
+			t.Errorf("%v times each, at %v on the whole", times, sum)
+		}
 	}
 }
 
@@ -545,12 +573,9 @@ func TestQuantiles(t *testing.T) {
 }
 
 // small is what a bench of one random network on the fake is made of.
-func small(t *testing.T) bench.Config {
+func small(t *testing.T) (bench.Config, *fake.Handles) {
 	t.Helper()
-	path, err := fake.Build(filepath.Join("..", "..", "..", "..", "build", "fakecuda"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, h := fake.Rig(t, fake.Build)
 	design, err := configs.Load("tiny")
 	if err != nil {
 		t.Fatal(err)
@@ -564,14 +589,14 @@ func small(t *testing.T) bench.Config {
 		t.Fatal(err)
 	}
 	p := f.Params()
-	return bench.Config{Library: path, Networks: []*bundle.Bundle{n.Bundle}, Params: &p, Seed: 1, Batches: []int{1}}
+	return bench.Config{Library: path, Networks: []*bundle.Bundle{n.Bundle}, Params: &p, Seed: 1, Batches: []int{1}}, h
 }
 
 // What is measured before an error breaks it off is kept, and names that no file of runs bears are refused before
 // anything is measured.
 func TestEarlyEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	cfg := small(t)
+	cfg, _ := small(t)
 	cfg.N, cfg.Program, cfg.Revision = 1, "p", "r"
 	cfg.Tell = func(part string) {
 		if part == bench.Latency {
@@ -645,14 +670,8 @@ func TestSpans(t *testing.T) {
 
 // Kills are counted, and restores that are wrong with the first of them.
 func TestRestores(t *testing.T) {
-	cfg := small(t)
-	h, err := fake.Attach(cfg.Library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg, h := small(t)
 	h.Slow(1)
-	defer h.Slow(0)
-	defer h.Spoil(0)
 	cfg.N, cfg.Parts = 4, []string{bench.Kills}
 	net := cfg.Networks[0]
 	for _, every := range []int{0, 1} {
@@ -737,15 +756,8 @@ func TestUntilWrong(t *testing.T) {
 // leave, of which there are as many as there were kills, however fast this machine is.
 func TestBrokenOff(t *testing.T) {
 	const signal = "cuStreamWriteValue32_v2"
-	cfg := small(t)
-	h, err := fake.Attach(cfg.Library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg, h := small(t)
 	h.Slow(1)
-	defer h.Slow(0)
-	defer h.Spoil(0)
-	defer h.Forget()
 	cfg.N = 1_000_000
 	broken := func(part string, after int) (*bench.Raw, error) {
 		t.Helper()
@@ -788,7 +800,7 @@ func TestBrokenOff(t *testing.T) {
 
 // A part ends by itself once it has a few runs of each thing, and no other is measured than those that are asked for.
 func TestParts(t *testing.T) {
-	cfg := small(t)
+	cfg, _ := small(t)
 	runs := func(raw *bench.Raw) []bench.Series { // without those that stand beside every part
 		return slices.DeleteFunc(raw.Series, func(s bench.Series) bool { return s.Part == bench.Clocks })
 	}
@@ -827,7 +839,7 @@ func TestParts(t *testing.T) {
 // Which GPU it is stands before any part begins, and of one without a name nothing is called measured.
 func TestFacts(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	cfg := small(t)
+	cfg, _ := small(t)
 	cfg.N = 1
 	cfg.Tell = func(string) { stop() }
 	raw, err := bench.Run(ctx, cfg)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda"
 )
 
 // Clocks are the series of it, of every part; no part by itself.
@@ -123,31 +124,76 @@ func (r *rig) steady(ctx context.Context) error {
 }
 
 // clock is that of the SMs, where NVML says it.
-func (r *rig) clock() (mhz int, known bool) {
-	h, err := r.d.Health()
+func (r *rig) clock() (mhz int, known bool) { return clockOf(r.d) }
+
+func clockOf(d *cuda.Device) (mhz int, known bool) {
+	h, err := d.Health()
 	if err != nil || h == nil || h.SMMHz < 0 {
 		return 0, false
 	}
 	return h.SMMHz, true
 }
 
-// look takes the pace of the best-effort network's kernels one by one, of many launches between two events, without the
-// host's time, and asks how fast the SMs' clock is.
+// look takes the pace of the best-effort network's kernels.
 func (r *rig) look(to *[]int64) error {
 	be, _ := r.pair()
-	layers, err := r.d.Pace(be.Network.Name, min(few, r.N))
+	return look(r.d, be.Network.Name, min(few, r.N), to, &r.paces.mhz)
+}
+
+// look takes the pace of a network's kernels one by one, of many launches between two events, without the host's time, and
+// asks how fast the SMs' clock is.
+func look(d *cuda.Device, network string, runs int, to, mhz *[]int64) error {
+	layers, err := d.Pace(network, runs)
 	if err != nil {
 		return err
 	}
-	sum := 0.0
+	all := 0.0
 	for i := range layers {
-		sum += row("", "", "", floats(layers[i].Ns)).Median
+		all += row("", "", "", floats(layers[i].Ns)).Median
 	}
-	*to = append(*to, int64(sum))
-	if mhz, known := r.clock(); known {
-		r.paces.mhz = append(r.paces.mhz, int64(mhz))
+	*to = append(*to, int64(all))
+	if now, known := clockOf(d); known {
+		*mhz = append(*mhz, int64(now))
 	}
 	return nil
+}
+
+// Looks are those of somebody who opens the GPU in another way than a part of Run does: by network, since only the same
+// kernels can be compared, and before and after.
+type Looks struct {
+	Runs int // of each kernel, few at most; 0: nobody looks
+	of   []string
+	seen map[string]*paces
+}
+
+// Look takes the pace of a network that is loaded, after what is measured or before.
+func (l *Looks) Look(d *cuda.Device, network string, after bool) error {
+	if l == nil || l.Runs < 1 {
+		return nil
+	}
+	if l.seen == nil {
+		l.seen = map[string]*paces{}
+	}
+	p := l.seen[network]
+	if p == nil {
+		p = &paces{}
+		l.seen[network] = p
+		l.of = append(l.of, network)
+	}
+	to := &p.before
+	if after {
+		to = &p.after
+	}
+	return look(d, network, min(few, l.Runs), to, &p.mhz)
+}
+
+// Series are what was seen, as those of a part, by network.
+func (l *Looks) Series(part string) []Series {
+	b := &bench{raw: &Raw{}}
+	for _, network := range l.of {
+		b.addLooks(part+" "+network, l.seen[network])
+	}
+	return b.raw.Series
 }
 
 // addPaces keeps a part's.
@@ -160,6 +206,11 @@ func (b *bench) addPaces(part string) {
 	b.add(Clocks, part+" launches until steady", "launches", p.steady...)
 	b.add(Clocks, part+" load until steady", "ns", p.load...)
 	b.add(Clocks, part+" never steady", "devices", p.never)
+	b.addLooks(part, &p)
+}
+
+// addLooks keeps the looks of it.
+func (b *bench) addLooks(part string, p *paces) {
 	b.add(Clocks, part+" before", "ns", p.before...)
 	b.add(Clocks, part+" after", "ns", p.after...)
 	if len(p.mhz) > 0 {

@@ -37,7 +37,7 @@ func TestSteady(t *testing.T) {
 
 // A GPU is kept busy for as long as is asked for before its pace is taken.
 func TestWarmth(t *testing.T) {
-	cfg := small(t)
+	cfg, _ := small(t)
 	cfg.N, cfg.Parts, cfg.Warm = 1, []string{bench.Costs}, 50*time.Millisecond
 	raw, err := bench.Run(t.Context(), cfg)
 	if err != nil {

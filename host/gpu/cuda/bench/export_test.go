@@ -36,3 +36,8 @@ func Steady(enough int64, groups [][3]int) int {
 	}
 	return 0
 }
+
+// Rounds of padding, and the order of n ways in so many.
+const Rounds = rounds
+
+func InTurn(rounds, n int) []int { return inTurn(rounds, n) }

@@ -289,8 +289,9 @@ type Restores struct {
 	Network  string `json:"network"`
 	Launches int    `json:"launches"`
 	Tried    int    `json:"tried"` // kills that were asked for
-	// Hit are those by which a block of a kernel left, if only at its first look, on the network in place of one that works in place: what is
-	// stopped elsewhere is made anew wherever it goes on; drained: after which a launch left between two kernels.
+	// Hit are those after which Control names a kernel: a block of it left, at its first look or a later one, which nothing
+	// tells apart. On the network in place a kernel that works in place: what is stopped elsewhere is made anew wherever it
+	// goes on. Drained: after which a launch left between two kernels.
 	Hit      int    `json:"hit"`
 	Restored int    `json:"restored"`              // of those: of launches whose every exit shows the undisturbed ones' bits
 	InWrong  int    `json:"in_wrong"`              // of those: of others, of which nobody can tell after which kill they were wrong

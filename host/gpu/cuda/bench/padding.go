@@ -19,6 +19,29 @@ import (
 // padding costs: where nothing is padded it costs nothing.
 const leastPadded = 0.1
 
+// rounds are how often the network of priority runs in each way, the ways in turn.
+const rounds = 4
+
+// inTurn are n things, round by round, once in their order and once in the other: a clock that drifts favours none of them.
+func inTurn(rounds, n int) (order []int) {
+	for round := range rounds {
+		for i := range n {
+			if round%2 == 1 {
+				i = n - 1 - i
+			}
+			order = append(order, i)
+		}
+	}
+	return order
+}
+
+// way is one of them: alone, beside best-effort work that is put aside, or beside what pads; a run a round of what is counted.
+type way struct {
+	name                                  string
+	ns, looks                             []int64
+	padded, beside, priority, ended, span []int64
+}
+
 // padding is what the network of priority takes alone, and beside best-effort work that is put aside or pads, and
 // what that keeps of its own pace. That pace is asked for before and after each of them, so that a clock that moves
 // between them shows in it.
@@ -28,24 +51,33 @@ func (b *bench) padding(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ways := []*way{{name: "alone"}, {name: "reset"}, {name: "reef"}}
 	var alone []int64
-	defer func() { b.add(Padding, "best effort alone", "ns", alone...) }()
-	for _, name := range []string{"alone", "reset", "reef"} {
-		mode := name
-		if name == "alone" {
+	defer func() {
+		for _, w := range ways {
+			b.addWay(w)
+		}
+		b.add(Padding, "best effort alone", "ns", alone...)
+	}()
+	all := min(rounds, b.N)
+	for turn, i := range inTurn(all, len(ways)) {
+		w, round := ways[i], turn/len(ways)
+		mode := w.name
+		if mode == "alone" {
 			mode = "reset"
 		}
 		m, err := gpu.ModeOf(mode)
 		if err != nil {
 			return err
 		}
+		share := Config{N: b.N*(round+1)/all - b.N*round/all, For: b.For / time.Duration(len(ways)*all)}
 		err = b.with(ctx, cuda.Config{Mode: m}, batch+1, func(r *rig) error {
 			before, err := r.alone(ctx, be, batch)
 			alone = append(alone, before...)
 			if err != nil {
 				return err
 			}
-			if err := r.beside(ctx, name, be, rt, batch); err != nil {
+			if err := r.beside(ctx, w, be, rt, batch, share); err != nil {
 				return err
 			}
 			after, err := r.alone(ctx, be, batch)
@@ -55,9 +87,30 @@ func (b *bench) padding(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.add(Padding, name+looked, "ns", b.paces.before[len(b.paces.before)-1], b.paces.after[len(b.paces.after)-1])
+		w.looks = append(w.looks, b.paces.before[len(b.paces.before)-1], b.paces.after[len(b.paces.after)-1])
 	}
 	return nil
+}
+
+// addWay keeps what was seen of one, if anything was.
+func (b *bench) addWay(w *way) {
+	if len(w.ns) == 0 {
+		return
+	}
+	for _, x := range []struct {
+		what, unit string
+		runs       []int64
+	}{
+		{"", "ns", w.ns},
+		{" padded", "kernels", w.padded},
+		{" beside others", "kernels", w.beside},
+		{" of priority", "kernels", w.priority},
+		{" ended", "launches", w.ended},
+		{" span", "ns", w.span},
+		{looked, "ns", w.looks},
+	} {
+		b.add(Padding, w.name+x.what, x.unit, x.runs...)
+	}
 }
 
 // looked is the GPU's pace around one of them: the same kernels, before and after.
@@ -73,11 +126,11 @@ func within(ended []time.Time, from, to time.Time) (n int64) {
 	return n
 }
 
-// beside runs the network of priority alone or beside best-effort launches, and keeps what it took, and what of
+// beside runs the network of priority in one of its ways, for a share of all its runs, and keeps what it took, and what of
 // others ran meanwhile.
-func (r *rig) beside(ctx context.Context, name string, be, rt *bundle.Bundle, batch int) error {
-	var ns []int64
+func (r *rig) beside(ctx context.Context, w *way, be, rt *bundle.Bundle, batch int, share Config) error {
 	var began, over time.Time
+	n := 0
 	runs := func() error {
 		// The first one makes the streams.
 		if _, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{})); err != nil {
@@ -85,23 +138,22 @@ func (r *rig) beside(ctx context.Context, name string, be, rt *bundle.Bundle, ba
 		}
 		began = time.Now()
 		defer func() { over = time.Now() }()
-		for enough := r.enough(3); !enough(len(ns)); {
+		for enough := (&bench{Config: share}).enough(1); !enough(n); n++ {
 			took, err := r.took(ctx, r.work(rt, batch, 1, 1, device.Units{}))
 			if err != nil {
 				return err
 			}
-			ns = append(ns, took)
+			w.ns = append(w.ns, took)
 		}
 		return nil
 	}
 	var ended []time.Time
 	var err error
-	if name == "alone" {
+	if w.name == "alone" {
 		err = runs()
 	} else {
 		ended, err = r.behind(ctx, be, batch, runs)
 	}
-	r.add(Padding, name, "ns", ns...)
 	if err != nil { // what counts whole rounds is not there then
 		return err
 	}
@@ -109,15 +161,13 @@ func (r *rig) beside(ctx context.Context, name string, be, rt *bundle.Bundle, ba
 	if err != nil {
 		return err
 	}
-	padded := 0
+	beside := 0
 	for _, n := range c.Proxies {
-		padded += n
+		beside += n
 	}
-	r.add(Padding, name+" padded", "kernels", int64(c.Padded))
-	r.add(Padding, name+" beside others", "kernels", int64(padded))
-	r.add(Padding, name+" of priority", "kernels", int64((len(ns)+1)*len(rt.Layers)))
-	r.add(Padding, name+" ended", "launches", within(ended, began, over))
-	r.add(Padding, name+" span", "ns", over.Sub(began).Nanoseconds())
+	w.padded, w.beside = append(w.padded, int64(c.Padded)), append(w.beside, int64(beside))
+	w.priority = append(w.priority, int64((n+1)*len(rt.Layers)))
+	w.ended, w.span = append(w.ended, within(ended, began, over)), append(w.span, over.Sub(began).Nanoseconds())
 	return nil
 }
 
@@ -127,8 +177,8 @@ func (r *rig) beside(ctx context.Context, name string, be, rt *bundle.Bundle, ba
 func (r *Raw) padding() (out []Row) {
 	of := func(key string) []float64 { return floats(r.find(Padding, key)) }
 	why := ""
-	if beside, all := of("reef beside others"), of("reef of priority"); len(beside) == 1 && len(all) == 1 && all[0] > 0 {
-		share := beside[0] / all[0]
+	if beside, all := of("reef beside others"), of("reef of priority"); len(beside) > 0 && sum(all) > 0 {
+		share := sum(beside) / sum(all)
 		out = append(out, row(Padding, "reef beside others of priority's", "share", []float64{share}))
 		if share < leastPadded {
 			why = fmt.Sprintf("not shown: %.1f %% of priority's kernels ran beside others, %.0f %% are expected", 100*share, 100*leastPadded)
@@ -147,10 +197,10 @@ func (r *Raw) padding() (out []Row) {
 	}
 	one := row("", "", "", of("best effort alone"))
 	for _, name := range []string{"reset", "reef"} {
-		if ended, span := of(name+" ended"), of(name+" span"); one.N > 0 && len(ended) == 1 && len(span) == 1 && span[0] > 0 {
-			x := row(Padding, name+" best effort keeps", "share", []float64{ended[0] * one.Median / span[0]})
-			if ended[0] < few {
-				x = Row{Part: x.Part, Key: x.Key, Unit: x.Unit, Note: fmt.Sprintf("not shown: %.0f launches ended meanwhile, %d are expected", ended[0], few)}
+		if ended, span := of(name+" ended"), of(name+" span"); one.N > 0 && len(ended) > 0 && sum(span) > 0 {
+			x := row(Padding, name+" best effort keeps", "share", []float64{sum(ended) * one.Median / sum(span)})
+			if least := few * len(ended); sum(ended) < float64(least) {
+				x = Row{Part: x.Part, Key: x.Key, Unit: x.Unit, Note: fmt.Sprintf("not shown: %.0f launches ended meanwhile, %d are expected", sum(ended), least)}
 			}
 			add(x, name == "reef")
 		}

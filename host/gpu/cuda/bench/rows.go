@@ -170,12 +170,14 @@ func (r *Row) sure() (s string) {
 	return s
 }
 
-func mean(v []float64) (sum float64) {
+func sum(v []float64) (s float64) {
 	for _, x := range v {
-		sum += x
+		s += x
 	}
-	return sum / float64(len(v))
+	return s
 }
+
+func mean(v []float64) float64 { return sum(v) / float64(len(v)) }
 
 // unionOf are the SMs of n units from the first on, as far as there are so many.
 func unionOf(unit map[int][]int64, first, n int) (out []int64) {

@@ -40,6 +40,32 @@ func build(dir, name string, sources ...string) (string, error) {
 		"-fvisibility=hidden", "-pthread", all[0], "-o")
 }
 
+// Dir is where tests have these made: their libraries are one, and have one state, for all packages of a process.
+func Dir() string { return in("../../../../build/fakecuda")[0] }
+
+// Test is what Rig is told of a test.
+type Test interface {
+	Helper()
+	Fatal(args ...any)
+	Cleanup(f func())
+}
+
+// Rig is the library that build makes, and handles on it; whatever was done wrong before is forgiven, and what a test injects
+// or slows is as it was when it is over.
+func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handles) {
+	t.Helper()
+	path, err := build(Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err = Attach(path); err != nil {
+		t.Fatal(err)
+	}
+	h.Forgive()
+	t.Cleanup(func() { h.Forget(); h.Slow(0); h.Spoil(0) })
+	return path, h
+}
+
 // in are files by their paths from this package on.
 func in(paths ...string) []string {
 	_, here, _, _ := runtime.Caller(0)

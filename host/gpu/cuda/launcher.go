@@ -381,7 +381,7 @@ func (l *launcher) close() (first error) {
 func (l *launcher) quiet() {
 	for _, f := range l.flows {
 		if l.lost == nil {
-			f.lane.dirty = l.halt(f.lane) != nil
+			f.lane.dirty = l.halt(f.lane, f.in.stream) != nil
 		}
 		f.lane.fly = f.lane.fly[:0]
 		l.giveBack(f.lane)
@@ -935,13 +935,14 @@ func (l *launcher) dismiss() {
 	time.Sleep(time.Millisecond)
 }
 
-// halt has all that is in a lane's stream leave, and waits for it.
-func (l *launcher) halt(n *lane) error {
+// halt has all of a lane's blocks leave, and waits for the streams that they are in: its own, and that of the launch that it
+// pads.
+func (l *launcher) halt(n *lane, in ...driver.Stream) error {
 	n.epoch++
 	if err := l.signal(n); err != nil {
 		return err
 	}
-	for _, s := range []driver.Stream{l.signals, n.stream} {
+	for _, s := range append([]driver.Stream{l.signals, n.stream}, in...) {
 		if err := l.lib.Wait(s); err != nil {
 			return err
 		}

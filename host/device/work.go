@@ -64,8 +64,8 @@ type Launch struct {
 	Theta     []float32
 	Units     Units // to which it is confined; zero: the whole device
 	Exclusive bool  // nobody else runs on these units meanwhile
-	Priority  int
-	Limit     Time // of Work, for a device that is called with the launch alone
+	Priority  int   // above 0: of priority (real-time); 0 or below: best effort. DISB's files count the other way
+	Limit     Time  // of Work, for a device that is called with the launch alone
 }
 
 // ThetaAt is the threshold of the i-th request at the exit of segment s.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +37,7 @@ type benchCUDACmd struct {
 	Parts   []string `help:"What is measured (partitions, latency, costs, copies, preemption, kills, padding, slowdown); default: all."`
 	Batches []int    `help:"Batches of the latencies; default: 1,8,32."`
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
-	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml."`
+	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs."`
 	JSON    bool     `name:"json" help:"Print JSON."`
 
 	For time.Duration `name:"for" default:"1m" help:"How long a part takes about, once it has ten runs of each thing; 0: until it has all."`
@@ -56,13 +57,14 @@ together is foreseen. Figures stand with their number of runs and their spread, 
 in 95 of 100 cases; p95 is given from 200 runs on, p99 from 1000; the runs are kept, and
 params.yaml is the parameter file with what was measured in place of what was assumed. A part ends when it has all
 its runs, or when its time (--for) is over and it has ten of each thing; the best-effort network runs at the batch at
-which a launch takes 2 ms. Where it ends early, by an error or by you, the runs until then are kept.
+which a launch takes 2 ms. Where it ends early, by an error or by you, the runs until then are kept. A folder
+that has runs is not written into again: each command has one of its own.
 
 Example:
   sluice bench gpu -n 20 --out out/try
   sluice bench gpu -n 1000 --out out/h200
   sluice bench gpu -n 10000 --parts preemption,kills --for 5m --out out/kills
-  sluice bench gpu -n 1000 --disb 1s --out out/h200
+  sluice bench gpu -n 1000 --disb 1s --out out/h200-disb
   sluice bench gpu a.sluice b.sluice c.sluice --json`
 }
 
@@ -117,7 +119,33 @@ func (c *benchCUDACmd) check() error {
 	if c.DISB == 0 && (len(c.Workloads) > 0 || c.Shrink > 1) {
 		return errors.New("--workloads and --shrink are DISB's: expected with --disb TIME")
 	}
-	return among("--workloads", c.Workloads, disb.Names())
+	if err := among("--workloads", c.Workloads, disb.Names()); err != nil {
+		return err
+	}
+	return c.room() // last, since it leaves a folder
+}
+
+// room makes the folder and tries a file in it, so that nobody hears after an hour that nothing can be kept. Runs that
+// are there already, whole or broken off, stay as they are.
+func (c *benchCUDACmd) room() error {
+	runs := filepath.Join(c.Out, bench.RawFile)
+	if _, err := os.Lstat(runs); err == nil {
+		return fmt.Errorf("--out %s: %s is there already: name another folder", c.Out, runs)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--out %s: %w", c.Out, err)
+	}
+	dir := cmp.Or(c.Out, ".")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return fmt.Errorf("--out %s: %w", c.Out, err)
+	}
+	f, err := os.CreateTemp(dir, ".try-")
+	if err != nil {
+		return fmt.Errorf("--out %s: nothing can be written there: %w", c.Out, err)
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return fmt.Errorf("--out %s: %w", c.Out, err)
+	}
+	return nil
 }
 
 // What runs where nothing else is named.
@@ -207,6 +235,12 @@ func (c *benchCUDACmd) Run(e *env) error {
 	var nets []*bundle.Bundle
 	doc := &cudaBenchDoc{N: c.N}
 	add := func(w what) error {
+		if err := e.ctx.Err(); err != nil { // compiling one takes its time, and hears of nothing
+			return err
+		}
+		if w.file == "" {
+			e.log.Info("compiling " + w.Network)
+		}
 		p, err := w.prepare(e)
 		if err != nil {
 			return err
@@ -234,6 +268,9 @@ func (c *benchCUDACmd) Run(e *env) error {
 				return err
 			}
 		}
+	}
+	if err := e.ctx.Err(); err != nil {
+		return err
 	}
 	p, about := f.Params(), cli.About("sluice")
 	raw, err := bench.Run(e.ctx, bench.Config{
@@ -265,30 +302,28 @@ func (c *benchCUDACmd) Run(e *env) error {
 	doc.header = header{"sluice-bench-cuda/1", version, c.Seed, raw.Label()}
 	doc.Facts, doc.Rows, doc.Restores, doc.Moved = raw.Facts, raw.Rows(), raw.Restores(), raw.Moved()
 	doc.Controls = raw.Controls()
-	if doc.Foretold, err = disb.Foretold(doc.Facts.GPU, c.Shrink); err != nil {
-		return err
-	}
 	doc.Shrink, doc.DISB, doc.Published = c.Shrink, c.DISB.Nanoseconds(), published(c.Shrink)
-	if err := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write); err != nil {
-		return err
+	var untold error
+	doc.Foretold, untold = disb.Foretold(doc.Facts.GPU, c.Shrink)
+	lost := errors.Join(untold, c.keep(e, raw, doc, f)) // which hides no figure
+	if c.JSON {
+		err = e.output(doc, "", true)
+	} else {
+		err = doc.print(e.stdout)
 	}
-	switch measured, err := raw.Params(f); {
-	case err == nil:
-		if err := writeFile(filepath.Join(c.Out, "params.yaml"), measured.Write); err != nil {
-			return err
-		}
-	case !errors.Is(err, params.ErrFile):
-		return err
+	return errors.Join(err, lost, wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls))
+}
+
+// keep writes what was seen and the figures, each file whatever became of the others.
+func (c *benchCUDACmd) keep(e *env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
+	err := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write)
+	switch measured, e := raw.Params(base); {
+	case e == nil:
+		err = errors.Join(err, writeFile(filepath.Join(c.Out, "params.yaml"), measured.Write))
+	case !errors.Is(e, params.ErrFile):
+		err = errors.Join(err, e)
 	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil {
-		return err
-	}
-	if !c.JSON {
-		if err := doc.print(e.stdout); err != nil {
-			return err
-		}
-	}
-	return errors.Join(wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls))
+	return errors.Join(err, e.output(doc, c.Out, false))
 }
 
 // published is what REEF says, by part and key; nothing of networks that are shrunk.

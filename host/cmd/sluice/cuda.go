@@ -84,12 +84,18 @@ func foundGPU(name string, gpu int) (string, error) {
 	return all[gpu], nil
 }
 
-// listGPUs are those that an API finds.
+// listGPUs are those that an API finds. Who has named the driver's file is told so where it does not serve.
 func listGPUs(name string) ([]string, error) {
+	api, from := driver.CUDA, "SLUICE_CUDA"
 	if name == driver.HIP.Name {
-		return cuda.Found(driver.HIP, os.Getenv("SLUICE_HIP"))
+		api, from = driver.HIP, "SLUICE_HIP"
 	}
-	return cuda.Found(driver.CUDA, cudaLibrary())
+	file := os.Getenv(from)
+	all, err := cuda.Found(api, file)
+	if err != nil && file != "" {
+		err = fmt.Errorf("%w (%s is %s)", err, from, file)
+	}
+	return all, err
 }
 
 // readyGPUs says in a line which GPUs can be served on.

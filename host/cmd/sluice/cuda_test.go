@@ -4,8 +4,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -54,7 +56,8 @@ func TestCUDA(t *testing.T) {
 	out.Reset()
 	log.Reset()
 	h.Slow(1) // kernels last long enough to be stopped
-	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", dir, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A"}
+	at := filepath.Join(dir, "gpu")
+	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", at, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A"}
 	if code := realMain(gpu, &out, &log); code != codeOK {
 		t.Fatalf("bench gpu: exit code %d: %s", code, log.String())
 	}
@@ -72,7 +75,7 @@ func TestCUDA(t *testing.T) {
 	if !slices.ContainsFunc(measured.Rows, func(r bench.Row) bool { return r.Part == bench.Clocks && r.Key == "disb vgg19 before" && r.N > 1 }) {
 		t.Error("bench gpu --disb: nobody looks at the GPU's pace")
 	}
-	in, err := os.Open(filepath.Join(dir, bench.RawFile))
+	in, err := os.Open(filepath.Join(at, bench.RawFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +84,7 @@ func TestCUDA(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(raw.Rows(), measured.Rows) {
 		t.Errorf("bench gpu: the runs that it keeps are not those of its figures: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "params.yaml")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(at, "params.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("bench gpu writes parameters of what is no GPU: %v", err)
 	}
 	spoiled(t, h, dir)
@@ -111,10 +114,11 @@ func TestCUDA(t *testing.T) {
 	for _, command := range [][]string{
 		args[:len(args)-1],
 		{"profile", "--device", "cuda", "--config", "tiny", "--network", "tiny", "--build", dir},
-		{"bench", "gpu", "--networks", "nothing"}, // before anything is compiled
+		{"bench", "gpu", "--networks", "nothing", "--out", dir}, // before anything is compiled
 	} {
 		log.Reset()
-		if code := realMain(command, &out, &log); code != codeDevice || !strings.Contains(log.String(), "no CUDA driver") || !strings.Contains(log.String(), "NVIDIA's driver package") {
+		if code := realMain(command, &out, &log); code != codeDevice || !strings.Contains(log.String(), "no CUDA driver") || !strings.Contains(log.String(), "NVIDIA's driver package") ||
+			!strings.Contains(log.String(), "SLUICE_CUDA is "+filepath.Join(dir, "none.so")) {
 			t.Errorf("%v without a driver: exit code %d, %s", command, code, log.String())
 		}
 	}
@@ -229,7 +233,7 @@ func spoiled(t *testing.T, h *fake.Handles, dir string) {
 		t.Errorf("bench gpu where restores are wrong: exit code %d, %s%s", code, out.String(), log.String())
 	}
 	out.Reset()
-	if code := realMain(append(args, "--json"), &out, &log); code != codeCheck {
+	if code := realMain(append(args, "--json", "--out", filepath.Join(dir, "spoiled-json")), &out, &log); code != codeCheck {
 		t.Errorf("bench gpu --json where restores are wrong: exit code %d, %s", code, log.String())
 	}
 	var doc cudaBenchDoc
@@ -341,7 +345,7 @@ func profiled(t *testing.T, dir string) {
 	if code := realMain(run, &out, &log); code != codeInput || !strings.Contains(log.String(), "summary.json of sluice profile is expected") {
 		t.Errorf("half a file: exit code %d, %s", code, log.String())
 	}
-	for _, command := range [][]string{append([]string{"profile", "--gpu", "7"}, what...), append(run, "--gpu", "7"), {"bench", "gpu", "--gpu", "7", "--networks", "nothing"}} {
+	for _, command := range [][]string{append([]string{"profile", "--gpu", "7"}, what...), append(run, "--gpu", "7"), {"bench", "gpu", "--gpu", "7", "--networks", "nothing", "--out", filepath.Join(dir, "none")}} {
 		log.Reset()
 		write(func(*profileDoc) {})
 		if code := realMain(command, &out, &log); code != codeDevice || !strings.Contains(log.String(), "GPU 7: 1 found, counted from 0 (") {
@@ -432,6 +436,91 @@ func TestHIP(t *testing.T) {
 	log.Reset()
 	if code := realMain(run, &out, &log); code != codeDevice || !strings.Contains(log.String(), "ROCm") {
 		t.Errorf("without a runtime: exit code %d, %s", code, log.String())
+	}
+}
+
+// TestBenchGPUOut: a folder that has runs is left as it is, one that nothing can be written into is refused before the
+// GPU is looked for, and where writing fails at last the figures are printed.
+func TestBenchGPUOut(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("SLUICE_CUDA", filepath.Join(dir, "none.so"))
+	full, file := filepath.Join(dir, "full"), filepath.Join(dir, "file")
+	if err := os.Mkdir(full, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(full, bench.RawFile)
+	for _, name := range []string{kept, file} {
+		if err := os.WriteFile(name, []byte("kept"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fresh := filepath.Join(dir, "a", "b")
+	for _, c := range []struct {
+		out, want string
+		code      int
+	}{
+		{full, "name another folder", codeUsage},
+		{file, "--out " + file, codeUsage},
+		{filepath.Join(file, "below"), "--out " + file, codeUsage},
+		{fresh, "no CUDA driver", codeDevice},
+		{fresh, "no CUDA driver", codeDevice}, // where nothing was measured nothing is in the way
+	} {
+		var out, log bytes.Buffer
+		if code := realMain([]string{"bench", "gpu", "--out", c.out}, &out, &log); code != c.code || !strings.Contains(log.String(), c.want) {
+			t.Errorf("--out %s: exit code %d, %s", c.out, code, log.String())
+		}
+	}
+	if text, err := os.ReadFile(kept); err != nil || string(text) != "kept" {
+		t.Errorf("runs that were there are %q, %v", text, err)
+	}
+	if left, err := os.ReadDir(fresh); err != nil || len(left) != 0 {
+		t.Errorf("trying a folder leaves %v, %v", left, err)
+	}
+
+	lib, h := fake.Rig(t, fake.Build)
+	h.Slow(1)
+	defer h.Slow(0)
+	t.Setenv("SLUICE_CUDA", lib)
+	gone := filepath.Join(dir, "gone")
+	log := &spoiler{at: "compiling tiny", do: func() {
+		if err := errors.Join(os.Remove(gone), os.WriteFile(gone, nil, 0o600)); err != nil {
+			t.Error(err)
+		}
+	}}
+	var out bytes.Buffer
+	args := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", filepath.Join(dir, "build"), "--out", gone, "-n", "1", "--parts", "costs"}
+	if code := realMain(args, &out, log); code == codeOK || !strings.Contains(log.String(), "write "+filepath.Join(gone, bench.RawFile)) || !strings.Contains(out.String(), "costs") {
+		t.Errorf("writing fails: exit code %d, %s%s", code, out.String(), log.String())
+	}
+}
+
+// spoiler is a log during which something happens.
+type spoiler struct {
+	bytes.Buffer
+	at string
+	do func()
+}
+
+// Write implements io.Writer.
+func (s *spoiler) Write(p []byte) (int, error) {
+	if s.do != nil && bytes.Contains(p, []byte(s.at)) {
+		s.do()
+		s.do = nil
+	}
+	return s.Buffer.Write(p)
+}
+
+// TestBenchGPUCancelled: who breaks it off is heard before the next network is compiled.
+func TestBenchGPUCancelled(t *testing.T) {
+	lib, _ := fake.Rig(t, fake.Build)
+	t.Setenv("SLUICE_CUDA", lib)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	log := &spoiler{at: "compiling tiny", do: stop}
+	c := benchCUDACmd{Nets: []string{"tiny", "fashion"}, Config: "tiny", Build: t.TempDir(), N: 1, Shrink: 1, Out: t.TempDir()}
+	e := &env{ctx: ctx, log: slog.New(slog.NewTextHandler(log, nil)), stdout: io.Discard}
+	if err := c.Run(e); !errors.Is(err, context.Canceled) || strings.Contains(log.String(), "fashion") {
+		t.Errorf("%v: %s", err, log.String())
 	}
 }
 

@@ -278,9 +278,12 @@ func TestRows(t *testing.T) {
 		{Part: bench.Partitions, Key: "size=1 units=2 want=2", Unit: "sm", Runs: []int64{3}},
 		{Part: bench.Partitions, Key: "size=2 units=0 want=4", Unit: "sm", Runs: []int64{0, 1, 2, 3}},
 		{Part: bench.Partitions, Key: "size=2 units=2 want=1", Unit: "sm", Runs: []int64{3}},
-		{Part: bench.Preemption, Key: "reset capacity=1 seen gone", Unit: "ns", Runs: []int64{12_000, 11_000, 40_000}},
-		{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: []int64{9000, 5000, 7000}},
-		{Part: bench.Copies, Key: "16777216 up alone", Unit: "ns", Runs: []int64{1 << 20}},
+		{Part: bench.Preemption, Key: "reset capacity=1 seen gone", Unit: "ns", Runs: slices.Repeat([]int64{12_000, 11_000, 40_000}, 5)},
+		{Part: bench.Costs, Key: "launch", Unit: "ns", Runs: slices.Repeat([]int64{9000, 5000, 7000}, 4)},
+		{Part: bench.Copies, Key: "16777216 up alone", Unit: "ns", Runs: slices.Repeat([]int64{1 << 20}, 10)},
+		{Part: bench.Copies, Key: "16777216 down alone", Unit: "ns", Runs: slices.Repeat([]int64{1 << 20}, 9)}, // too few
+		{Part: bench.Clocks, Key: "copies before", Unit: "ns", Runs: []int64{1000}},
+		{Part: bench.Clocks, Key: "copies after", Unit: "ns", Runs: []int64{1100}},
 		{Part: bench.Padding, Key: "alone", Unit: "ns", Runs: []int64{100}},
 		{Part: bench.Padding, Key: "reset", Unit: "ns", Runs: []int64{200}},
 		{Part: bench.Padding, Key: "reef", Unit: "ns", Runs: []int64{103}},
@@ -295,7 +298,7 @@ func TestRows(t *testing.T) {
 	got := map[string]float64{}
 	for _, r := range raw.Rows() {
 		got[r.Part+" "+r.Key] = r.Median
-		if r.Key == "launch" && (r.N != 3 || r.Least != 5000 || r.Most != 9000 || r.P99 != nil) {
+		if r.Key == "launch" && (r.N != 12 || r.Least != 5000 || r.Most != 9000 || r.P99 != nil) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -331,9 +334,14 @@ func TestRows(t *testing.T) {
 	if f.Name != raw.Facts.GPU {
 		t.Errorf("it is called %s", f.Name)
 	}
-	for _, key := range []string{"lanes_per_sm", "sms_per_unit", "evict_ns", "dispatch_ns"} {
+	for _, key := range []string{"lanes_per_sm", "sms_per_unit", "evict_ns", "dispatch_ns", "link_down_bytes_per_ns"} {
 		if v := f.Values[key]; v != base.Values[key] {
 			t.Errorf("%s was not measured, and is %+v", key, v)
+		}
+	}
+	for key, v := range f.Values {
+		if says := strings.HasSuffix(v.Source, ", the clock moved"); says != (key == "link_up_bytes_per_ns") {
+			t.Errorf("%s: of several clocks or not: %q", key, v.Source)
 		}
 	}
 	raw.Facts.GPU = "NVIDIA A100-SXM4-40GB" // the base is another's

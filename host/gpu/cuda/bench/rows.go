@@ -195,7 +195,8 @@ func floats(v []int64) (out []float64) {
 	return out
 }
 
-// Params is a GPU's parameter file with what was measured in the place of what was assumed. Where base is another
+// Params is a GPU's parameter file with what was measured in the place of what was assumed, where there are ten runs
+// of it: of fewer, what was assumed stays. What comes of a part within which the clock moved says so. Where base is another
 // GPU's, what it says is assumed of this one. The simulator's unit stays base's, a TPC: what the driver gives away
 // at least is several, and more in the last unit. What the fake shows is no measurement.
 func (r *Raw) Params(base *params.File) (*params.File, error) {
@@ -222,14 +223,19 @@ func (r *Raw) Params(base *params.File) (*params.File, error) {
 	}
 	f.Values["sms"] = params.Value{Value: float64(r.Facts.SMs), Source: "the driver, " + by}
 	f.Values["clock_ghz"] = params.Value{Value: float64(r.Facts.ClockKHz) / 1e6, Source: "the driver, the most, " + by}
-	for _, c := range []struct{ key, row, how string }{
-		{"launch_ns", Costs + " launch", "a launch with its event"},
-		{"kill_ns", Preemption + " reset capacity=1 seen gone", "from the flag to the last block gone, one kernel in the stream"},
-		{"link_up_bytes_per_ns", Copies + " 16777216 up alone", "copies of 16 MiB"},
-		{"link_down_bytes_per_ns", Copies + " 16777216 down alone", "copies of 16 MiB"},
+	moved := r.Moved()
+	for _, c := range []struct{ key, part, row, how string }{
+		{"launch_ns", Costs, "launch", "a launch with its event"},
+		{"kill_ns", Preemption, "reset capacity=1 seen gone", "from the flag to the last block gone, one kernel in the stream"},
+		{"link_up_bytes_per_ns", Copies, "16777216 up alone", "copies of 16 MiB"},
+		{"link_down_bytes_per_ns", Copies, "16777216 down alone", "copies of 16 MiB"},
 	} {
-		if x, ok := rows[c.row]; ok && x.N > 0 {
-			set(c.key, x.Median, fmt.Sprintf("%s, n %d%s", c.how, x.N, x.sure()))
+		if x, ok := rows[c.part+" "+c.row]; ok && x.N >= few {
+			how := fmt.Sprintf("%s, n %d%s", c.how, x.N, x.sure())
+			if slices.Contains(moved, c.part) {
+				how += ", the clock moved"
+			}
+			set(c.key, x.Median, how)
 		}
 	}
 	return f, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -19,18 +20,30 @@ var hipLibraries = []string{"libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64
 
 const nvmlLibrary = "libnvidia-ml.so.1"
 
+// open opens a library. What dlerror says is of the thread that failed: on another one it is another's error, or none.
 func open(path string) (uintptr, error) {
-	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	h, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil && !strings.Contains(err.Error(), path) { // not every C library names it
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return h, err
 }
 
-func symbol(h uintptr, name string) (uintptr, error) { return purego.Dlsym(h, name) }
+// symbol finds a function; its errors are dlerror's too.
+func symbol(h uintptr, name string) (uintptr, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return purego.Dlsym(h, name)
+}
 
 // setenv sets what the C library's environment does not have: Go's own is another.
 func setenv(name, value string) error {
 	if _, ok := os.LookupEnv(name); ok {
 		return nil
 	}
-	at, err := purego.Dlsym(purego.RTLD_DEFAULT, "setenv")
+	at, err := symbol(purego.RTLD_DEFAULT, "setenv")
 	if err != nil {
 		return err
 	}

@@ -864,6 +864,25 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// Runs of a part, or in a unit, that nobody here writes are refused.
+func TestUnknownRuns(t *testing.T) {
+	for want, s := range map[string]bench.Series{
+		"":                                {Part: bench.DISB, Key: "A reef latency", Unit: "ppm", Runs: []int64{1}},
+		`line 2: part "cost", expected`:   {Part: "cost", Key: "launch", Unit: "ns", Runs: []int64{1}},
+		`line 2: part "", expected`:       {Key: "launch", Unit: "ns", Runs: []int64{1}},
+		`line 2: costs launch in "us", `:  {Part: bench.Costs, Key: "launch", Unit: "us", Runs: []int64{1}},
+		`line 2: costs launch in "", exp`: {Part: bench.Costs, Key: "launch", Runs: []int64{1}},
+	} {
+		var b bytes.Buffer
+		if err := (&bench.Raw{Facts: cuda.Facts{SMs: 4}, Series: []bench.Series{s}}).Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bench.Read("runs", &b); (err == nil) != (want == "") || err != nil && (!errors.Is(err, bench.ErrRaw) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	raw := &bench.Raw{Facts: cuda.Facts{SMs: 4}, Series: []bench.Series{{Part: "costs", Key: "launch", Unit: "ns", Runs: []int64{1, 2}}}}
 	var b bytes.Buffer

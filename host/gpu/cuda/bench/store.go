@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,13 @@ type head struct {
 	Seed   uint64     `json:"seed"`
 	Facts  cuda.Facts `json:"facts"`
 	Made   Made       `json:"made"`
+}
+
+// units are those in which runs are kept: what stands in another was written by something else, and no figure of it
+// would mean what its row says.
+var units = []string{
+	"ns", "sm", "samples", "preemptions", "kills", "kernels", "kernel", "kernel from 0", "exit", "exits", "output",
+	"launches", "devices", "MHz", "ppm",
 }
 
 // bad is whether a word cannot stand in a line of runs.
@@ -101,8 +109,14 @@ func Read(from string, in io.Reader) (*Raw, error) {
 			return fail("an end of line in the line")
 		}
 		f := strings.Split(s.Text(), ",")
-		if len(f) < 3 || f[0] == "" || f[2] == "" {
+		if len(f) < 3 {
 			return fail("%d fields, expected part, key, unit and runs", len(f))
+		}
+		if all := append(Parts(), DISB, Clocks); !slices.Contains(all, f[0]) {
+			return fail("part %q, expected of %s", f[0], strings.Join(all, ", "))
+		}
+		if !slices.Contains(units, f[2]) {
+			return fail("%s %s in %q, expected of %s", f[0], f[1], f[2], strings.Join(units, ", "))
 		}
 		one := Series{Part: f[0], Key: f[1], Unit: f[2]}
 		if name := f[0] + "," + f[1]; known[name] {

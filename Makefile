@@ -103,7 +103,7 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 # The parts of `make test` run two at a time; each says what it found, and what it took, when it has ended.
 TESTS := test-rtl test-netlist test-go cross test-verify hls-test test-arm test-qemu
 .PHONY: test test-go test-rtl test-netlist test-verify
-test: setup build ## everything CI checks (about 10 minutes on 2 cores)
+test: setup build ## everything CI checks (about 25 minutes on 2 cores)
 	@.ci/took "the Verilated NPUs" $(MAKE) --no-print-directory test-npus
 	@$(MAKE) --no-print-directory -j2 --output-sync=target $(TESTS:%=took/%)
 
@@ -235,12 +235,12 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
 # one stopped. A part that fails does not keep the others from running; those that failed are named at the end.
 # make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
-# Nightly is what two cores do in an hour or so: all that CI checks, then the parts below, two at a time. What takes a
+# Nightly is what two cores do in one to two hours: all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
 NIGHTLY := bench readme own-boards check-export race soak configs cocotb lockstep faults 386 gpu-killed strait jellyfish gpu fuzz
 WEEKLY := commands mutants hls timing overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
-nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (an hour on 2 cores)
+nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (one to two hours on 2 cores)
 	@SLUICE_PARTS="$(PARTS)" .ci/all nightly $(MAKE) --no-print-directory nightly-parts
 
 nightly-parts:

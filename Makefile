@@ -211,7 +211,8 @@ test-qemu: $(BUILD)/.apt $(BUILD)/.go
 	@go test -tags qemu -timeout 60m ./boards/qemu
 
 .PHONY: race soak
-race: $(BUILD)/.go ## the runtime's tests under the race detector (20 minutes)
+race: $(BUILD)/.apt-run $(BUILD)/.go ## the runtime's tests under the race detector, on the RTL too (4 CPU-minutes)
+	@sim/build.sh tiny
 	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu ./host/gpu/cuda
 
 soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks

@@ -68,8 +68,12 @@ type Net struct {
 	Bundle *bundle.Bundle
 }
 
-// attempts bounds the draws until one fits the design.
-const attempts = 200
+// Bounds of the draws until one fits the design, and of those that Want may turn down before: one draw in
+// 25 has convolutions that are merged, so a seed in 300 comes to more than 200 of them.
+const (
+	attempts = 200
+	turned   = 10_000
+)
 
 // New draws a network from the seed. Draws that do not fit the design are dropped and drawn again;
 // any other failure of the compiler is an error that names the seed.
@@ -91,7 +95,8 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 		o.Compile.Mapping.Spill = o.Spill
 	}
 	var last error
-	for range attempts {
+	tries, left := attempts, turned
+	for ; tries > 0; tries-- {
 		q, err := draw(rng, d, o)
 		if err != nil {
 			last = err
@@ -99,6 +104,9 @@ func New(seed uint64, d configs.Design, o Options) (*Net, error) {
 		}
 		if o.Want != nil && !o.Want(q) {
 			last = fmt.Errorf("%w: not what is wanted", errDraw)
+			if left--; left > 0 {
+				tries++
+			}
 			continue
 		}
 		q.Graph.Name = fmt.Sprintf("random-%d", seed)
@@ -237,8 +245,11 @@ func (b *builder) axis(n int) (k, s, before, after, out int) {
 		k = 1 + 2*b.rng.IntN(2)
 	}
 	s = 1 + b.rng.IntN(3)
-	if b.rng.IntN(2) == 0 {
+	switch r := b.rng.IntN(12); {
+	case r < 6:
 		s = 1
+	case r < 8: // far ones: a pool may reduce a map at once
+		s = 4 + b.rng.IntN(abi.StrideMax-3)
 	}
 	return b.place(n, k, s)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -103,6 +104,28 @@ func TestOptionsAndCoverage(t *testing.T) {
 			if c.name == "all" && seen[k] < 5 {
 				t.Errorf("%s on %s: only %d networks with %s", c.name, c.config, seen[k], k)
 			}
+		}
+	}
+}
+
+// What Want turns down is no failed draw: a kind that few networks have is found, and one that none has ends.
+func TestWant(t *testing.T) {
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after int
+		ok    bool
+	}{{0, true}, {3 * attempts, true}, {turned + attempts, false}} {
+		asked := 0
+		o := Built()
+		o.Want = func(*quant.Network) bool {
+			asked++
+			return asked > c.after
+		}
+		if _, err := New(1, d, o); (err == nil) != c.ok {
+			t.Errorf("wanted after %d: %v", c.after, err)
 		}
 	}
 }

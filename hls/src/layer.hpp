@@ -141,18 +141,19 @@ inline u64 align_weights(u64 bytes) {
   return (bytes + (hw::WEIGHT_ALIGN - 1)) & ~static_cast<u64>(hw::WEIGHT_ALIGN - 1);
 }
 
-// A tensor's rows lie in the slot. Offsets have 32 bits, as in hw/rtl/run_gen.sv.
+// A tensor's rows lie in the slot. A row that begins behind 4 GiB leaves every slot; its offset is told in 32 bits, as
+// hw/rtl/run_gen.sv does.
 inline bool rows_leave(u32 offset, u32 row_bytes, int first, int end, bool whole, u32 whole_bytes, int width,
                        int pix, int channels, u32 stride, u32 &address) {
   const u64 bytes = whole ? static_cast<u64>(whole_bytes)
                           : static_cast<u64>(WORD_BYTES) * (static_cast<u64>(width - 1) * pix + channels);
-  u32 off = offset + static_cast<u32>(first) * row_bytes;
+  u64 off = offset + static_cast<u64>(first) * row_bytes;
 rows:
   for (int r = first; r < end; r++) {
 #pragma HLS pipeline II=1
 #pragma HLS loop_tripcount max=MAX_ROWS
     if (off + bytes > stride) {
-      address = off;
+      address = static_cast<u32>(off);
       return true;
     }
     off += row_bytes;

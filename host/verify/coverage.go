@@ -236,6 +236,9 @@ func padded(l *abi.Desc) bool {
 		(int(l.OutH)-1)*int(l.SH)+int(l.KH) > int(l.InH)+int(l.PadT) || (int(l.OutW)-1)*int(l.SW)+int(l.KW) > int(l.InW)+int(l.PadL)
 }
 
+// far: from window to window there are four pixels and more, which take the stride's upper bits.
+func far(l *abi.Desc) bool { return l.SH >= 4 && l.OutH > 1 || l.SW >= 4 && l.OutW > 1 }
+
 var shapes = []shape{
 	{"conv_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && padded(l) }},
 	{"max_padded", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return l.Op == abi.OpMaxPool && padded(l) }},
@@ -256,6 +259,8 @@ var shapes = []shape{
 		return l.Op == abi.OpAvgPool && cost.GeomOf(l).WideAverage()
 	}},
 	{"strided", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && (l.SH > 1 || l.SW > 1) }},
+	{"strided_far", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return gemm(l) && far(l) }},
+	{"pool_strided_far", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool { return !gemm(l) && far(l) }},
 	{"kernel_1xn_nx1", func(_ configs.Design, l *abi.Desc, _ abi.FBCB, _ int) bool {
 		return gemm(l) && (l.KH == 1) != (l.KW == 1)
 	}},

@@ -273,6 +273,8 @@ func (d Design) Validate() error {
 	want(d.TR >= 16 && d.TR <= 1<<16 && pow2(d.TR), "TR", d.TR, "a power of two in 16..65536")
 	in("TP", d.TP, 2, 64)
 	in("TC", d.TC, 2, 512)
+	// a row of a layer has no more words than there are sums, and words are counted in 24 bits
+	want(d.TC < 1 || d.TR <= 1<<23/d.TC, "TR", d.TR, fmt.Sprintf("with TC = %d no more than 2^23 sums", d.TC))
 	in("n_axi", d.NAXI, 1, 4)
 	want(d.AXIBytes == 8 || d.AXIBytes == 16, "axi_bytes", d.AXIBytes, "8 or 16")
 	in("max_burst", d.MaxBurst, 1, 256)
@@ -281,7 +283,8 @@ func (d Design) Validate() error {
 	in("abuf_words", d.ABufWords, 16, 1<<16)
 	want(pow2(d.WRingBeats) && d.WRingBeats >= 16 && d.WRingBeats <= 1<<16, "wring_beats", d.WRingBeats,
 		"a power of two in 16..65536")
-	in("c_max", d.CMax, 16, 1<<16-1)
+	// where the last tile of channels ends is counted in 16 bits, and a tile has up to 2*TC of them
+	in("c_max", d.CMax, 16, 1<<16-2*d.TC)
 	want(d.ClockMHz > 0 && d.ClockMHz <= 10000, "clock_mhz", d.ClockMHz, "more than 0, at most 10000")
 	want(d.DRAM.BytesPerCycle > 0 && d.DRAM.BytesPerCycle <= 1024, "dram.bytes_per_cycle", d.DRAM.BytesPerCycle,
 		"more than 0, at most 1024")

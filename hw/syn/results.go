@@ -87,18 +87,27 @@ func Results(dir string) ([]Run, error) {
 	return runs, errors.Join(errs...)
 }
 
-// Current says whether a result is of the RTL at root, and of its configuration as it is there.
+// variants are what overheads.sh makes of a configuration: without sample groups, without Stackable PEs, without both.
+var variants = []string{"-nofluid", "-nostack", "-plain"}
+
+// Current says whether a result is of the RTL at root, and of its configuration as it is there; one that is not there
+// is a user's own, and is what it was.
 func (r Run) Current(root string) (bool, error) {
 	hash, err := SourcesIn(root, r.Top)
 	if err != nil {
 		return false, err
 	}
-	base, _, _ := strings.Cut(r.Config, "-")
-	d, err := configs.Load(base)
-	if err != nil {
-		return false, err
+	d := r.Design
+	base := r.Config
+	for _, v := range variants {
+		base = strings.TrimSuffix(base, v)
 	}
-	d.Stack, d.Fluid = r.Design.Stack, r.Design.Fluid // variants of it, made by overheads.sh
+	if slices.Contains(configs.Names(), base) {
+		if d, err = configs.Load(base); err != nil {
+			return false, err
+		}
+		d.Stack, d.Fluid = r.Design.Stack, r.Design.Fluid
+	}
 	return hash == r.Sources && d.Hash() == r.Design.Hash(), nil
 }
 

@@ -154,6 +154,13 @@ func TestStore(t *testing.T) {
 	if now, err := got[0].Current(filepath.Join("..", "..")); err != nil || !now {
 		t.Errorf("the hash of the sources is not current: %v, %v", now, err)
 	}
+	for _, name := range []string{"zc706-first", "my-npu"} { // neither is a variant of what stands before its hyphen
+		other := got[0]
+		other.Config, other.Design.Name = name, name
+		if now, err := other.Current(filepath.Join("..", "..")); err != nil || now != (name == "my-npu") {
+			t.Errorf("%s with another's design: current is %v, %v", name, now, err)
+		}
+	}
 	for name, change := range map[string]func(*Run){
 		"it is of":    func(r *Run) { r.Family = "xcup" },
 		"design_hash": func(r *Run) { r.Design.TC = 126 },

@@ -43,6 +43,8 @@ inline int64_t sign(uint64_t value, unsigned bits) {
   return static_cast<int64_t>(value << (64 - bits)) >> (64 - bits);
 }
 
+constexpr unsigned kStrideMax = 15;  // as hw/abi has it
+
 constexpr unsigned clog2(uint64_t n) {
   unsigned bits = 0;
   while ((uint64_t{1} << bits) < n) bits++;
@@ -201,6 +203,10 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
     l.keep_out = keep;
     const bool fc = op == sluice_abi::OP_GEMM && !before && r.percent(25);
     const bool whole = before && r.percent(25);  // a window as large as what is kept
+    // any stride there is; mostly such that a small map still has several windows
+    const auto stride = [&] {
+      return static_cast<unsigned>(r.percent(20) ? r.range(4, kStrideMax) : r.percent(25) ? 1 : r.range(1, 3));
+    };
     const auto edge = [&](unsigned max) { return static_cast<unsigned>(r.percent(25) ? 1 : r.range(1, max)); };
     l.in_c = before ? before->out_c : edge(fc ? 3 * limit.max_in_c : limit.max_in_c);
     if (op == sluice_abi::OP_GEMM && limit.t_c) {
@@ -215,8 +221,8 @@ inline Layer random_layer(tb::Random& r, const Limits& limit, unsigned op, unsig
       l.in_w = before ? before->out_w : edge(limit.max_size);
       l.k_h = whole ? l.in_h : edge(limit.max_k);
       l.k_w = whole ? l.in_w : edge(limit.max_k);
-      l.s_h = edge(3);
-      l.s_w = edge(3);
+      l.s_h = stride();
+      l.s_w = stride();
       // mostly less than the kernel, as layers have it; sometimes whole rows of nothing
       if (!whole) {
         l.pad_t = static_cast<unsigned>(r.below(r.percent(15) ? l.k_h + 3 : l.k_h));
@@ -296,9 +302,9 @@ inline Layer tall_layer(tb::Random& r, const Limits& limit, unsigned op, unsigne
     l.out_c = gemm ? draw(1, l.two() ? std::min(limit.max_out_c, l.tc(limit.t_c)) : limit.max_out_c) : 1;
     l.in_pix = draw(1, 3);
     l.out_pix = l.out_c;
-    l.in_h = even ? draw(30, 70) : window ? draw(1, 70) : draw(100, 600);
+    l.in_h = even ? draw(30, 70) : window ? draw(1, 70) : r.percent(80) ? draw(100, 600) : draw(2049, 4000);
     l.k_h = even ? l.in_h + draw(30, 40) : window ? draw(70, 200) : draw(1, 3);
-    l.s_h = gemm ? draw(1, 15) : draw(1, 3);
+    l.s_h = gemm || r.percent(30) ? draw(1, kStrideMax) : draw(1, 3);
     l.pad_t = draw(0, even ? l.k_h - l.in_h : l.k_h - 1);
     const unsigned pad_b = even ? l.k_h - l.in_h - l.pad_t : draw(0, l.k_h - 1);
     if (l.in_h + l.pad_t + pad_b < l.k_h) continue;
@@ -306,7 +312,7 @@ inline Layer tall_layer(tb::Random& r, const Limits& limit, unsigned op, unsigne
     l.order = gemm && r.percent(50);
     l.tile_b = r.percent(50) ? l.b_r() : draw(1, l.b_r());
     const unsigned places = (l.two() ? limit.abuf / 2 : limit.abuf) / l.tile_b;
-    if (places < l.k_h) continue;
+    if (places < l.k_h || 2 * l.in_h * l.in_pix + 128 > limit.stride) continue;
     l.tile_rows = std::min(l.out_h, (places - l.k_h) / l.s_h + 1);
     if (gemm) l.tile_rows = std::min(l.tile_rows, (l.half() ? limit.t_r / 2 : limit.t_r) / l.tile_b);
     // not for long: rows of a GEMM, taps of a pool
@@ -320,6 +326,81 @@ inline Layer tall_layer(tb::Random& r, const Limits& limit, unsigned op, unsigne
     return l;
   }
 }
+
+// A layer of few windows that has much of one thing: channels in, columns, channels out, or taps of a window. What
+// counts these is used in its whole width, or as much of it as the limits have; a window may be larger than its map.
+inline Layer wide_layer(tb::Random& r, const Limits& limit, unsigned op, unsigned b_act) {
+  const auto draw = [&](unsigned from, unsigned to) { return static_cast<unsigned>(r.range(from, std::max(from, to))); };
+  for (;;) {
+    Layer l;
+    l.op = op;
+    l.b_act = b_act;
+    const bool gemm = op == sluice_abi::OP_GEMM;
+    if (gemm && limit.t_c) {
+      l.k = limit.stack ? draw(0, 2) : 0;
+      l.groups = limit.fluid && b_act > 1 && !l.pair() && r.percent(45) ? 2 : 1;
+    }
+    const unsigned room = l.two() ? limit.abuf / 2 : limit.abuf, much = draw(0, 3);
+    l.out_c = draw(1, limit.max_out_c);
+    if (much == 0) {
+      l.in_c = draw(room / 8, room / 2);
+      l.in_w = draw(1, room / l.in_c);
+      l.k_w = draw(1, 40);
+    } else if (much == 1) {
+      l.in_c = r.percent(50) ? 1 : draw(1, 40);
+      const unsigned most = room / l.in_c;
+      l.s_w = draw(1, kStrideMax);
+      l.in_w = std::min(most, gemm ? l.s_w * draw(limit.t_r / 4, limit.t_r) : draw(most / 4, most));
+      l.k_w = draw(1, 9);
+    } else if (much == 2) {
+      l.in_w = draw(1, 3);
+      l.out_c = draw(300, r.percent(20) ? 9000 : 1500);
+    } else {
+      l.in_c = draw(1, 3);
+      l.in_h = draw(1, 30);
+      l.in_w = draw(1, 30);
+      l.k_h = draw(4, r.percent(50) ? 15 : 60);
+      l.k_w = draw(4, r.percent(50) ? 15 : 60);
+    }
+    if (much != 3) {
+      l.in_h = draw(1, 4);
+      l.k_h = draw(1, 2);
+    }
+    if (!gemm) l.out_c = l.in_c;
+    if (l.two()) l.out_c = std::min(l.out_c, l.tc(limit.t_c));  // one C tile
+    l.s_h = draw(1, kStrideMax);
+    if (much != 1) l.s_w = draw(1, kStrideMax);
+    l.pad_t = draw(0, l.k_h - 1);
+    l.pad_l = draw(0, l.k_w - 1);
+    const unsigned high = l.in_h + l.pad_t + draw(0, l.k_h - 1), wide = l.in_w + l.pad_l + draw(0, l.k_w - 1);
+    if (high < l.k_h || wide < l.k_w) continue;
+    l.out_h = (high - l.k_h) / l.s_h + 1;
+    l.out_w = (wide - l.k_w) / l.s_w + 1;
+    if ((l.out_h - 1) * l.s_h >= l.in_h + l.pad_t || (l.out_w - 1) * l.s_w >= l.in_w + l.pad_l) continue;  // begins behind it
+    l.in_pix = l.in_c + (r.percent(50) ? draw(0, 3) : 0);
+    l.out_pix = l.out_c;
+    l.order = gemm && r.percent(50);
+    l.tile_b = draw(1, l.b_r());
+    l.tile_rows = draw(1, l.out_h);
+    if (uint64_t{l.tile_b} * l.samp() > room || uint64_t{2} * l.in_h * l.in_w * l.in_pix + 128 > limit.stride) continue;
+    if (gemm && l.tile_b * l.tile_rows * l.out_w > (l.half() ? limit.t_r / 2 : limit.t_r)) continue;
+    // not for long: rows of a GEMM, taps of a pool
+    const uint64_t windows = uint64_t{l.out_h} * l.out_w * b_act * l.k_h;
+    const uint64_t each = gemm && limit.t_c ? (l.kwc() / 3 + 1) * uint64_t{l.out_c / l.tc(limit.t_c) + 1} : l.k_w * (l.in_c / 8 + 1);
+    if (windows * each > 20000) continue;
+    l.in_offset = 2 * r.below(64);
+    l.shift = draw(0, 29);
+    if (op == sluice_abi::OP_AVG_POOL) {
+      l.avg_shift = draw(1, 20);
+      l.avg_mul = static_cast<unsigned>(r.below(1 << 17));
+      if (l.k_h * l.k_w < 256 && r.percent(50)) l.table = l.k_h * l.k_w + 1;
+    }
+    return l;
+  }
+}
+
+// Draws a layer of some kind, alone in its start.
+using Draw = Layer (*)(tb::Random&, const Limits&, unsigned op, unsigned b_act);
 
 inline unsigned random_op(tb::Random& r, unsigned gemm_percent) {
   if (r.percent(gemm_percent)) return sluice_abi::OP_GEMM;

@@ -76,9 +76,18 @@ class Bench {
     pauses_ = true;
     unit::Limits limit;
     limit.abuf = kElems;
+    limit.stride = kStride;
     limit.t_c = P_T_C;
     for (unsigned i = 0; i < n; i++) layer(unit::tall_layer(random_, limit, unit::random_op(random_, 30), b_act_));
     pauses_ = false;
+  }
+  void wide() {
+    start(0);
+    unit::Limits limit;
+    limit.abuf = kElems;
+    limit.stride = kStride;
+    limit.t_c = P_T_C;
+    layer(unit::wide_layer(random_, limit, unit::random_op(random_, 50), b_act_));
   }
 
   void out_of_slot() {
@@ -86,7 +95,8 @@ class Bench {
     unit::Limits limit;
     limit.abuf = kElems;
     limit.stride = kStride;
-    unit::Layer l = unit::random_layer(random_, limit, sluice_abi::OP_GEMM, b_act_);
+    unit::Layer l = random_.percent(50) ? unit::wide_layer(random_, limit, sluice_abi::OP_GEMM, b_act_)
+                                        : unit::random_layer(random_, limit, sluice_abi::OP_GEMM, b_act_);
     l.in_pix = l.in_c;
     l.tile_rows = l.out_h;
     l.pad_t = l.pad_l = 0;
@@ -97,6 +107,10 @@ class Bench {
     if (l.in_w > 1 && random_.percent(50)) {  // or its second run begins where offsets have 33 bits
       l.in_pix = l.in_c + 1;
       l.in_offset = (uint64_t{1} << 32) - 2 * l.in_pix;
+      dut_.slot_stride_i = 0xFFFFFFFE;
+    } else if (rows > 1 && random_.percent(50)) {  // or its second row
+      l.in_pix = l.in_c + 1;
+      l.in_offset = (uint64_t{1} << 32) - 2 * l.in_w * l.in_pix;
       dut_.slot_stride_i = 0xFFFFFFFE;
     }
     prepare(l);
@@ -320,6 +334,7 @@ int main(int argc, char** argv) {
   for (uint64_t i = 0; i < n; i++) {
     bench.start(5);
     if (i % 4 == 0) bench.tall(2);
+    if (i % 4 != 0) bench.wide();
   }
   for (uint64_t i = 0; i < n / 6 + 1; i++) bench.out_of_slot();
   return bench.finish();

@@ -117,11 +117,11 @@ class Bench {
     drain_slow_ = static_cast<unsigned>(random_.below(2) ? random_.below(60) : random_.below(4));
     for (const unit::Layer& l : unit::random_start(random_, limits(), n, 75, 40, b_act)) layer(l);
   }
-  // A start of one tall layer; its loader is mostly the slower of the two.
-  void tall() {
+  // A start of one layer of a kind (unit.hpp); its loader is mostly the slower of the two.
+  void alone(unit::Draw draw) {
     start(0);
     act_speed_ = static_cast<unsigned>(random_.range(5, 40));
-    layer(unit::tall_layer(random_, limits(), sluice_abi::OP_GEMM, dut_.b_act_i));
+    layer(draw(random_, limits(), sluice_abi::OP_GEMM, dut_.b_act_i));
   }
   int finish() { return check_.passed(); }
 
@@ -366,7 +366,8 @@ int main(int argc, char** argv) {
   Bench bench(args);
   for (uint64_t i = 0; i < (args.n ? args.n : 40); i++) {
     bench.start(6);
-    if (i % 4 == 0) bench.tall();
+    if (i % 4 == 0) bench.alone(unit::tall_layer);
+    if (i % 4 != 0) bench.alone(unit::wide_layer);
   }
   return bench.finish();
 }

@@ -50,13 +50,13 @@ class Bench {
     pool_slow_ = static_cast<unsigned>(random_.percent(40) ? 0 : random_.below(40));
     for (const unit::Layer& l : unit::random_start(random_, limit, n, 35, 70, b_act)) layer(l);
   }
-  // A start of one tall layer; its loader is mostly the slower of the two.
-  void tall() {
+  // A start of one layer of a kind (unit.hpp); its loader is mostly the slower of the two.
+  void alone(unit::Draw draw) {
     start(0);
     act_speed_ = static_cast<unsigned>(random_.range(5, 40));
     unit::Limits limit;
     limit.abuf = kElems;
-    layer(unit::tall_layer(random_, limit, unit::random_op(random_, 0), dut_.b_act_i));
+    layer(draw(random_, limit, unit::random_op(random_, 0), dut_.b_act_i));
   }
   int finish() { return check_.passed(); }
 
@@ -301,7 +301,8 @@ int main(int argc, char** argv) {
   Bench bench(args);
   for (uint64_t i = 0; i < (args.n ? args.n : 60); i++) {
     bench.start(5);
-    if (i % 4 == 0) bench.tall();
+    if (i % 4 == 0) bench.alone(unit::tall_layer);
+    if (i % 4 != 0) bench.alone(unit::wide_layer);
   }
   return bench.finish();
 }

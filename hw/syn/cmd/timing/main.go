@@ -43,7 +43,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
 
   go run ./hw/syn/cmd/timing                             what has changed, units and small
   go run ./hw/syn/cmd/timing -only zc706/weight_feed -paths 3
-  go run ./hw/syn/cmd/timing -tops -all                  everything anew, whole NPUs too (an hour of CPU)
+  go run ./hw/syn/cmd/timing -tops -all                  everything anew, whole NPUs too (hours of CPU)
   go run ./hw/syn/cmd/timing -only my/mine.yaml/run_gen  a unit of a configuration of one's own: printed, held to nothing
   go run ./hw/syn/cmd/timing -netlist FILE.json -top MODULE -grade k7-2
 
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs := flag.NewFlagSet("timing", flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.StringVar(&o.root, "root", ".", "root of the repository")
-	fs.StringVar(&o.out, "out", "out/timing", "`folder` for summary.json, from the root; empty: none is written")
+	fs.StringVar(&o.out, "out", "out/timing", "`folder` for summary.json, absolute or from the root; empty: none is written")
 	fs.StringVar(&o.only, "only", "", "`config/module,...`: nothing else; a configuration alone means all of it; any of hw/configs, or a YAML file")
 	fs.StringVar(&o.family, "family", "", "xc7 or xcup, for a configuration of -only whose board is not among boards (default xc7)")
 	fs.BoolVar(&o.all, "all", false, "synthesise what is stored too")
@@ -87,12 +87,27 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		return 2
 	}
-	if fs.NArg() != 0 || o.paths < 0 || o.family != "" && len(timing.ByFamily(o.family)) == 0 {
+	coreless := false
+	var wrong string
+	fs.Visit(func(f *flag.Flag) {
+		coreless = coreless || f.Name == "core" && o.core == ""
+		if o.netlist == "" && slices.Contains([]string{"grade", "top", "inside"}, f.Name) {
+			wrong = "-" + f.Name + " goes with -netlist alone"
+		}
+	})
+	switch {
+	case fs.NArg() != 0:
+		wrong = fmt.Sprintf("unexpected %q", fs.Arg(0))
+	case o.paths < 0:
+		wrong = fmt.Sprintf("-paths: expected 0 or more, found %d", o.paths)
+	case o.family != "" && len(timing.ByFamily(o.family)) == 0:
+		wrong = fmt.Sprintf("-family: expected xc7 or xcup, found %q", o.family)
+	}
+	if wrong != "" {
+		fmt.Fprintln(stderr, "timing:", wrong)
 		fs.Usage()
 		return 2
 	}
-	coreless := false
-	fs.Visit(func(f *flag.Flag) { coreless = coreless || f.Name == "core" && o.core == "" })
 	if coreless { // a file that a shell did not find
 		fmt.Fprintln(stderr, "timing: -core is empty: expected the path of picorv32.v (make setup)")
 		return 3
@@ -109,6 +124,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			fmt.Fprintf(stderr, "timing: %s is missing: install the package %s\n", tool, tool)
 			return 5
 		}
+	}
+	if _, err := os.Stat(filepath.Join(o.root, synth)); err != nil {
+		fmt.Fprintf(stderr, "timing: %s is not the root of the repository: -root names it (%v)\n", o.root, err)
+		return 3
 	}
 	bad, err := all(ctx, o, stdout, stderr)
 	if err != nil {
@@ -360,7 +379,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 				return nil, err
 			}
 			limit := j.limit
-			if t != timing.ByFamily(j.family)[0] {
+			if j.own == "" && t != timing.ByFamily(j.family)[0] {
 				limit = 1000 / t.Clock // a smaller part of the family, by itself
 			}
 			r := timing.RowOf(j.config, j.module, a, limit)
@@ -384,7 +403,10 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 		return nil, err
 	}
 	if o.out != "" {
-		dir := filepath.Join(o.root, o.out)
+		dir := o.out
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(o.root, dir)
+		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}

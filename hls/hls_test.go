@@ -237,6 +237,44 @@ func TestBuildFails(t *testing.T) {
 	}
 }
 
+// TestBehind4GiB: a tensor whose rows go on where offsets have 33 bits leaves its slot, as the RTL says of it
+// (run_gen and act_loader's benches); no slot of the vectors is that large.
+func TestBehind4GiB(t *testing.T) {
+	const program = `
+#include "npu.hpp"
+#include "layer.hpp"
+// the last offset that has 32 bits, and a row more; one row alone, which fits
+int main() {
+  const npu::u32 stride = 0xFFFFFFC0, last = 0xFFFF0000, row_bytes = 0x10000;
+  npu::u32 at = 1;
+  const bool two = npu::rows_leave(last, row_bytes, 0, 2, false, 0, 1, 32768, 4, stride, at);
+  npu::u32 none = 1;
+  const bool one = npu::rows_leave(last, row_bytes, 0, 1, false, 0, 1, 32768, 4, stride, none);
+  return (two && at == 0 ? 0 : 1) | (one ? 2 : 0);
+}`
+	dir, out := root(t), t.TempDir()
+	design, err := exec.Command("go", "run", "github.com/sluice-npu/sluice/hw/configs/cmd/hwconfig", "-cpp", "tiny").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"sluice_design.hpp": design, "far.cpp": []byte(program)} {
+		if err := os.WriteFile(filepath.Join(out, name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	binary := filepath.Join(out, "far")
+	args := []string{
+		"-std=c++14", "-Wno-unknown-pragmas", "-Wno-unused-label", "-I" + out, "-Ihls/src", "-Ihls/include", "-Ihls/standin",
+		"-Ihls/standin/blocks", "-Ihls/csim", "-Isim/include", filepath.Join(out, "far.cpp"), "-o", binary,
+	}
+	if said, err := run(t, dir, nil, "g++", args...); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if said, err := run(t, dir, nil, binary); err != nil {
+		t.Errorf("%v (1: the second row is in the slot, 2: the first is not) %s", err, said)
+	}
+}
+
 // numbers are the integers from 8 on that the kernel may state itself, by file.
 var numbers = map[string]map[string]string{
 	"layer.hpp": {"20": "MAX_TRIPS, a bound for synthesis"},

@@ -44,7 +44,7 @@ func (b Board) Overlay(cached bool) (string, error) {
 	}
 	var s strings.Builder
 	w := func(format string, args ...any) { fmt.Fprintf(&s, format+"\n", args...) }
-	w("/* Written from boards/%s/board.yaml. */", b.Name)
+	w("/* Written from the board.yaml of %s. */", b.Name)
 	w("/dts-v1/;\n/plugin/;\n")
 	w("&{/} {")
 	w("\treserved-memory {")

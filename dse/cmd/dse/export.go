@@ -58,6 +58,10 @@ func (c *exportCmd) Run(e *env) error {
 	}
 	if c.Name != "" {
 		d.Name = c.Name
+		var wrong *configs.FieldError
+		if err := d.Validate(); errors.As(err, &wrong) && wrong.Field == "name" {
+			return usage("--name: %v", wrong)
+		}
 	}
 	if slices.Contains(configs.Names(), d.Name) { // its build would stand in the place of that configuration's
 		return usage("--name %s is a configuration of hw/configs, expected another name", d.Name)

@@ -243,6 +243,7 @@ func TestSearchRefuses(t *testing.T) {
 		{[]string{"export", "--board", "zc706", "--point", "65536,16,512", "--out", dir}, exitCheck, "infeasible:"},
 		{[]string{"export", "--board", "zc706", "--sweep", file("half.json", `{"schema":"sluice-dse-state/1","complete":false}`), "--out", dir}, exitInput, "no finished sweep"},
 		{[]string{"export", "--board", "zc706", "--point", "1024,7,128", "--name", "zc706", "--out", dir}, exitUsage, "--name zc706 is a configuration of hw/configs"},
+		{[]string{"export", "--board", "zc706", "--point", "64,4,8", "--name", "Q!", "--out", dir}, exitUsage, "--name: "},
 		{[]string{"export", "--board", "zc706", "--out", dir}, exitUsage, ""},
 		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "nothing"}, exitInput, "nothing"},
 		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--batch", "9"}, exitUsage, "--batch"},

@@ -95,7 +95,7 @@ func differ(files ip.Files, dir string, stderr io.Writer) int {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, name)
 		if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, files[name]) {
-			fmt.Fprintf(stderr, "boardip: %s is not what boards/ip makes: make gen\n", path)
+			fmt.Fprintf(stderr, "boardip: %s is not what boards/ip makes; without -check it is written anew\n", path)
 			status = 1
 		}
 	}

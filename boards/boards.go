@@ -233,6 +233,8 @@ func Parse(file string, text []byte) (Board, error) {
 		for _, e := range types.Errors { // what they are about has been left out, the rest read
 			refuse(fmt.Errorf("%w: %s", ErrBoard, e))
 		}
+	case errors.Is(err, io.EOF):
+		return Board{}, fmt.Errorf("%s: %w: expected a YAML document, found none", file, ErrBoard)
 	case err != nil:
 		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, err)
 	case !errors.Is(dec.Decode(new(yaml.Node)), io.EOF):
@@ -408,9 +410,10 @@ func (b Board) build(want func(ok bool, key string, v any, what string, args ...
 	want(b.Clocks.PSRefMHz > 0 && b.Clocks.PSRefMHz <= 200, "clocks.ps_ref_mhz", b.Clocks.PSRefMHz, "more than 0, at most 200")
 	want(nameRE.MatchString(b.UIO), "uio", fmt.Sprintf("%q", b.UIO), "up to 64 of a-z 0-9 - _")
 	d := b.DDR
-	want(d.Bytes > 0 && d.Bytes <= 1<<40 && d.Base <= 1<<40, "ddr", d, "a range of at most 2^40 bytes")
+	found := fmt.Sprintf("base %#x of %#x bytes, npu_base %#x of %#x", d.Base, d.Bytes, d.NPUBase, d.NPUBytes)
+	want(d.Bytes > 0 && d.Bytes <= 1<<40 && d.Base <= 1<<40, "ddr", found, "a range of at most 2^40 bytes")
 	want(d.NPUBytes > 0 && d.NPUBase >= d.Base && d.NPUBytes <= d.Bytes && d.NPUBase-d.Base <= d.Bytes-d.NPUBytes &&
-		d.NPUBase%4096 == 0 && d.NPUBytes%4096 == 0, "ddr.npu_base", d, "pages inside of the memory")
+		d.NPUBase%4096 == 0 && d.NPUBytes%4096 == 0, "ddr.npu_base", found, "pages inside of the memory")
 }
 
 // processor checks what the family's processing system decides.

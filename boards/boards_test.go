@@ -353,6 +353,13 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// A file without a document is no board, and says so.
+func TestParseEmpty(t *testing.T) {
+	if _, err := Parse("b.yaml", []byte("# nothing\n")); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), "found none") {
+		t.Error(err)
+	}
+}
+
 // A file is a board that can be written and read again, or refused.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(own))

@@ -143,7 +143,10 @@ func Parse(file string, text []byte) (Design, error) {
 	var d Design
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
-	if err := dec.Decode(&d); err != nil {
+	switch err := dec.Decode(&d); {
+	case errors.Is(err, io.EOF):
+		return Design{}, fmt.Errorf("%s: expected a YAML document, found none", file)
+	case err != nil:
 		return Design{}, fmt.Errorf("%s: %w", file, err)
 	}
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {

@@ -314,6 +314,9 @@ func TestParseRefused(t *testing.T) {
 	if d, err := Parse("f.yaml", raw); err != nil || d != sample() {
 		t.Fatalf("the sample comes back as %+v, %v", d, err)
 	}
+	if _, err := Parse("f.yaml", []byte("# nothing\n")); err == nil || !strings.Contains(err.Error(), "f.yaml: expected a YAML document, found none") {
+		t.Errorf("an empty file: %v", err)
+	}
 	for name, c := range map[string]struct{ old, new, want string }{
 		"unknown key":   {"TR: 256", "TR: 256\nTQ: 1", "TQ"},
 		"nested key":    {"latency_cycles: 100", "latency_cycles: 100\n    banks: 8", "banks"},

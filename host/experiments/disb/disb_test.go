@@ -39,16 +39,41 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := disb.Run(t.Context(), disb.Config{Library: path, NVML: nvml, Params: h200(t), Shrink: 32, Alones: 20, Seed: 1, Workloads: []string{"A"}, Looks: 1})
-	if err != nil {
-		t.Fatal(err)
+	run := func(seed uint64) map[string]bench.Row {
+		all, err := disb.Run(t.Context(), disb.Config{Library: path, NVML: nvml, Params: h200(t), Shrink: 32, Alones: 20, Seed: seed, Workloads: []string{"A"}, Looks: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := h.Open(); n != 0 || len(h.Faults()) != 0 {
+			t.Errorf("%d things stay open, faults %v", n, h.Faults())
+		}
+		rows := map[string]bench.Row{}
+		for _, r := range (&bench.Raw{Series: all}).Rows() {
+			rows[r.Key] = r
+		}
+		return rows
 	}
-	if n := h.Open(); n != 0 || len(h.Faults()) != 0 {
-		t.Errorf("%d things stay open, faults %v", n, h.Faults())
+	rows := run(1)
+	// Whether a request of priority meets another in a thirty-second of a second is the host's threads' doing, so a
+	// system that is to put one aside has a few runs for it.
+	away := func(rows map[string]bench.Row, system string) bool { return rows["A "+system+" away"].N > 0 }
+	holds := func(system string) bool {
+		return !slices.Contains([]string{"rt-only", "seq", "streams", "priority"}, system)
 	}
-	rows := map[string]bench.Row{}
-	for _, r := range (&bench.Raw{Series: all}).Rows() {
-		rows[r.Key] = r
+	var never []string
+	for _, system := range gpus.RealSystems() {
+		if got := away(rows, system); got && !holds(system) {
+			t.Errorf("%s: %d preemptions", system, rows["A "+system+" away"].N)
+		} else if !got && holds(system) {
+			never = append(never, system)
+		}
+	}
+	for seed := uint64(2); len(never) > 0 && seed < 8; seed++ {
+		again := run(seed)
+		never = slices.DeleteFunc(never, func(system string) bool { return away(again, system) })
+	}
+	if len(never) > 0 {
+		t.Errorf("no preemption under %v", never)
 	}
 	for _, system := range gpus.RealSystems() {
 		key := "A " + system
@@ -57,10 +82,6 @@ func TestRun(t *testing.T) {
 		}
 		if p := rows[key+" throughput"]; p.Median <= 0 {
 			t.Errorf("%s: %+v", key, p)
-		}
-		holds := !slices.Contains([]string{"rt-only", "seq", "streams", "priority"}, system)
-		if p := rows[key+" away"]; (p.N > 0) != holds {
-			t.Errorf("%s: %d preemptions", key, p.N)
 		}
 		if p := rows[key+" padded"]; (p.N > 0) != strings.HasPrefix(system, "reef") {
 			t.Errorf("%s: padded %v", key, p.Median)

@@ -176,7 +176,7 @@ PICORV32 := $(VENV)/lib/python3*/site-packages/pythondata_cpu_picorv32/verilog/p
 timing: setup ## the clock that the RTL reaches, by a stated table (estimated); fails where a path got longer
 	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" $(TIMING)
 
-# Two units placed and routed on another maker's part, for which there are open tools (nextpnr comes from PyPI when
+# Units placed and routed on another maker's part, for which there are open tools (nextpnr comes from PyPI when
 # it is first used): what a router says of nets. ROUTE=-store keeps it.
 .PHONY: route
 route: setup ## units placed and routed on ECP5, against a core whose clock is published; fails where one got longer

@@ -236,12 +236,12 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # Parts that have ended well on this commit are not run again (out/nightly/stamps), so a second call goes on where
 # one stopped. A part that fails does not keep the others from running; those that failed are named at the end.
 # make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
-# Nightly is what two cores do in one to two hours: all that CI checks, then the parts below, two at a time. What takes a
+# Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
 NIGHTLY := bench readme own-boards check-export race soak configs cocotb lockstep faults 386 gpu-killed strait jellyfish gpu fuzz
 WEEKLY := commands mutants hls timing overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
-nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (one to two hours on 2 cores)
+nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
 	@SLUICE_PARTS="$(PARTS)" .ci/all nightly $(MAKE) --no-print-directory nightly-parts
 
 nightly-parts:

@@ -17,8 +17,8 @@ import (
 // MostLevels is the deepest path that is meant to be: LUTs and their wide multiplexers in a row.
 const MostLevels = 12
 
-// Slack is by how much a path may be longer or deeper (levels: rounded up) than its stored figure: what the
-// mapper's choices move a path that nobody touched by.
+// Slack is by how much a path may be longer than its stored figure: what the mapper's choices move a path that
+// nobody touched by.
 const Slack = 0.03
 
 // Row is what is known of one module: a figure of `make timing`.
@@ -195,32 +195,24 @@ func Store(path string, rows ...Row) error {
 	return s.Write(path)
 }
 
-// Gate says why a row may not be: it is longer or deeper than what is stored, or it leaves the limit or
-// MostLevels that the stored one kept, half as many ends again are deeper, or a tenth of the ends is gone. What has never been stored must keep both.
+// Gate says why a row may not be: it leaves the limit or MostLevels, is longer than what is stored, or a tenth
+// of the ends is gone. Of what has never been stored (nil) the first two are asked alone.
 func Gate(stored *Row, now Row) error {
 	var errs []error
 	bad := func(format string, a ...any) {
 		errs = append(errs, fmt.Errorf("%s: "+format+" (%s to %s, %s)", append(append([]any{now.Key()}, a...), now.From, now.To, now.RTL)...))
 	}
+	if now.late() {
+		bad("%.2f ns, the limit is %.2f less the clock's uncertainty", now.NS, now.LimitNS)
+	}
+	if now.Levels > MostLevels {
+		bad("%d levels, the limit is %d", now.Levels, MostLevels)
+	}
 	if stored == nil {
-		if now.late() {
-			bad("%.2f ns, the limit is %.2f less the clock's uncertainty, and no figure is stored", now.NS, now.LimitNS)
-		}
-		if now.Levels > MostLevels {
-			bad("%d levels, the limit is %d, and no figure is stored", now.Levels, MostLevels)
-		}
 		return errors.Join(errs...)
 	}
 	if now.NS > stored.NS*(1+Slack) {
 		bad("%.2f ns, stored are %.2f", now.NS, stored.NS)
-	} else if now.late() && !stored.late() {
-		bad("%.2f ns, the limit is %.2f less the clock's uncertainty", now.NS, now.LimitNS)
-	}
-	if now.Levels > max(stored.Levels+int(math.Ceil(Slack*float64(stored.Levels))), MostLevels) {
-		bad("%d levels, stored are %d", now.Levels, stored.Levels)
-	}
-	if most := stored.Deep*3/2 + 50; now.Deep > most {
-		bad("%d ends beyond %d levels, stored are %d: where that is meant, -store", now.Deep, MostLevels, stored.Deep)
 	}
 	if least := stored.Ends * 9 / 10; now.Ends < least {
 		bad("%d ends, stored are %d: where that is meant, -store", now.Ends, stored.Ends)

@@ -4,7 +4,7 @@
 // hw/syn/results/timing/figures.json. What is stored of the same RTL, parameters and flow is taken as it is.
 //
 // Exit codes: 0 ok, 1 a path is too long or a figure too low, 2 usage, 3 a file is missing or not
-// understood, 5 a tool is missing.
+// understood, or -only names nothing, 5 a tool is missing.
 package main
 
 import (
@@ -45,6 +45,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
   go run ./hw/syn/cmd/timing -only zc706/weight_feed -paths 3
   go run ./hw/syn/cmd/timing -tops -all                  everything anew, whole NPUs too (hours of CPU)
   go run ./hw/syn/cmd/timing -only my/mine.yaml/run_gen  a unit of a configuration of one's own: printed, held to nothing
+  go run ./hw/syn/cmd/timing -tops -all -only zc706/npu_top -nets 2   were all nets twice as long: printed, held to nothing
   go run ./hw/syn/cmd/timing -netlist FILE.json -top MODULE -grade k7-2
 
 `
@@ -57,6 +58,7 @@ type options struct {
 	family                                     string
 	all, tops, store, inside, deep             bool
 	paths                                      int
+	nets, far                                  float64
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -76,6 +78,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&o.netlist, "netlist", "", "a netlist of yosys' json `file`, alone")
 	fs.StringVar(&o.top, "top", "npu_top", "its module")
 	fs.BoolVar(&o.inside, "inside", false, "between its registers only, without its ports")
+	fs.Float64Var(&o.nets, "nets", 1, "nets `times` as long as the table has them (2: without the calibration); printed only")
+	fs.Float64Var(&o.far, "far", 1, "those of more than 64 loads `times` as long again; printed only")
 	fs.StringVar(&o.grade, "grade", "k7-2", "its table: "+grades())
 	fs.Usage = func() {
 		fmt.Fprint(stderr, usage)
@@ -94,12 +98,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if o.netlist == "" && slices.Contains([]string{"grade", "top", "inside"}, f.Name) {
 			wrong = "-" + f.Name + " goes with -netlist alone"
 		}
+		if o.netlist != "" && slices.Contains([]string{"all", "tops", "store", "only", "core", "family", "out"}, f.Name) {
+			wrong = "-" + f.Name + " does not go with -netlist"
+		}
 	})
 	switch {
 	case fs.NArg() != 0:
 		wrong = fmt.Sprintf("unexpected %q", fs.Arg(0))
 	case o.paths < 0:
 		wrong = fmt.Sprintf("-paths: expected 0 or more, found %d", o.paths)
+	case !(o.nets > 0 && o.far > 0) || o.nets > 100 || o.far > 100:
+		wrong = fmt.Sprintf("-nets, -far: expected more than 0 and 100 at most, found %g and %g", o.nets, o.far)
+	case o.store && o.whatIf():
+		wrong = "-store: what other nets would give is not stored"
+	case table(o.grade) == nil:
+		wrong = fmt.Sprintf("-grade: there is no table %s; there are %s", o.grade, grades())
 	case o.family != "" && len(timing.ByFamily(o.family)) == 0:
 		wrong = fmt.Sprintf("-family: expected xc7 or xcup, found %q", o.family)
 	}
@@ -150,12 +163,21 @@ func grades() string {
 	return strings.Join(names, ", ")
 }
 
+// table is the one of a name, nil where there is none.
+func table(name string) *timing.Table {
+	for _, t := range timing.Tables {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// whatIf tells whether nets are other than the tables have them: such figures are printed, and no more.
+func (o *options) whatIf() bool { return o.nets != 1 || o.far != 1 }
+
 // one prints the paths of a netlist by itself, and to stderr what of it the estimate does not see.
 func one(o options, w, stderr io.Writer) error {
-	i := slices.IndexFunc(timing.Tables, func(t *timing.Table) bool { return t.Name == o.grade })
-	if i < 0 {
-		return fmt.Errorf("there is no table %s; there are %s", o.grade, grades())
-	}
 	text, err := os.ReadFile(o.netlist)
 	if err != nil {
 		return err
@@ -170,7 +192,7 @@ func one(o options, w, stderr io.Writer) error {
 	for _, s := range n.Unseen() {
 		fmt.Fprintf(stderr, "timing: warning: %s: %s\n", o.netlist, s)
 	}
-	a, err := n.Analyse(timing.Tables[i], max(o.paths, 20), !o.inside)
+	a, err := n.Analyse(table(o.grade).Longer(o.nets, o.far), max(o.paths, 20), !o.inside)
 	if err != nil {
 		return err
 	}
@@ -200,6 +222,7 @@ type job struct {
 	always                 bool   // whatever is stored: its netlist is there for other checks too
 	own                    string // what -only says of a configuration of which nothing is stored: its figures are held to none
 	design                 configs.Design
+	tables                 []*timing.Table
 }
 
 func (j *job) name() string { return j.config + "/" + j.module }
@@ -271,6 +294,10 @@ func (o *options) ofOwn(s string, stderr io.Writer) ([]*job, error) {
 		}
 		fmt.Fprintf(stderr, "timing: %s: %s: family %s is taken (-family)\n", d.Name, what, family)
 	}
+	tables, found := timing.Graded(family, b.SpeedGrade)
+	if !found || strings.Contains(b.Part, fmt.Sprintf("%dL", b.SpeedGrade)) {
+		fmt.Fprintf(stderr, "timing: warning: %s: no table is of %s's part (%s); its paths take longer than those of %s\n", d.Name, b.Name, b.Part, tables[0].Part)
+	}
 	var list []*job
 	units := timing.Units(b, d)
 	if o.tops {
@@ -282,7 +309,7 @@ func (o *options) ofOwn(s string, stderr io.Writer) ([]*job, error) {
 	for _, u := range units {
 		modules = append(modules, u.Module)
 		if module == "" || module == u.Module {
-			list = append(list, &job{config: d.Name, own: config, design: d, family: family, module: u.Module, set: u.Set})
+			list = append(list, &job{config: d.Name, own: config, design: d, family: family, module: u.Module, set: u.Set, tables: tables})
 		}
 	}
 	if list == nil {
@@ -330,6 +357,7 @@ func jobs(o *options, stderr io.Writer) ([]*job, error) {
 			if j.design, err = configs.Load(j.config); err != nil {
 				return nil, err
 			}
+			j.tables = timing.ByFamily(j.family)
 		}
 		d := j.design
 		if j.sources, err = syn.SourcesIn(o.root, j.module); err != nil {
@@ -363,9 +391,10 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 		}
 	}
 	for _, j := range list {
-		if rows := j.stored(stored); j.own == "" && rows != nil && !o.all && !j.always {
+		if rows := j.stored(stored); j.own == "" && rows != nil && !o.all && !j.always && !o.whatIf() {
 			for _, r := range rows {
 				now.Put(*r)
+				errs = append(errs, timing.Gate(r, *r))
 			}
 			continue
 		}
@@ -373,8 +402,8 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range timing.ByFamily(j.family) {
-			a, err := analyse(filepath.Join(dir, "netlist.json"), j.module, t, max(o.paths, 1), true)
+		for _, t := range j.tables {
+			a, err := analyse(filepath.Join(dir, "netlist.json"), j.module, t.Longer(o.nets, o.far), max(o.paths, 1), true)
 			if err != nil {
 				return nil, err
 			}
@@ -384,8 +413,12 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 			}
 			r := timing.RowOf(j.config, j.module, a, limit)
 			r.Sources, r.Flow = j.sources, j.flow
-			if err := timing.Gate(stored.Find(r.Key()), r); j.own == "" && err != nil {
-				errs = append(errs, err)
+			if j.own == "" && !o.whatIf() {
+				before := stored.Find(r.Key())
+				if o.store { // it may be worse than before, and late or too deep never
+					before = nil
+				}
+				errs = append(errs, timing.Gate(before, r))
 			}
 			now.Put(r)
 			if o.store { // at once: hours may follow
@@ -402,7 +435,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 	if err := printRows(stdout, now.Rows); err != nil {
 		return nil, err
 	}
-	if o.out != "" {
+	if o.out != "" && !o.whatIf() {
 		dir := o.out
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(o.root, dir)
@@ -416,7 +449,6 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 	}
 	if o.store {
 		fmt.Fprintln(stdout, "stored in", path)
-		return nil, nil
 	}
 	return errors.Join(errs...), nil
 }
@@ -424,7 +456,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 // stored are the rows of a job, where all are of the same RTL, parameters, flow, model and clock.
 func (j *job) stored(s *timing.Summary) []*timing.Row {
 	var rows []*timing.Row
-	for i, t := range timing.ByFamily(j.family) {
+	for i, t := range j.tables {
 		r := s.Find((&timing.Row{Config: j.config, Grade: t.Name, Module: j.module}).Key())
 		if r == nil || r.Sources != j.sources || r.Flow != j.flow || r.Model != timing.Model() ||
 			i == 0 && math.Abs(r.LimitNS-j.limit) > 1e-3 {
@@ -452,13 +484,13 @@ func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 			if !ok {
 				continue
 			}
-			a, err := analyse(filepath.Join(dir, "netlist.json"), timing.CoreModule, t, max(o.paths, 1), false)
+			a, err := analyse(filepath.Join(dir, "netlist.json"), timing.CoreModule, t.Longer(o.nets, o.far), max(o.paths, 1), false)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(stdout, "picorv32_axi %s: %.2f ns, %d levels (Vivado, published: %.1f ns)\n", t.Name, a.MaxNS, a.MaxLevels, want)
 			printPaths(stdout, a.Worst, o.paths)
-			if a.MaxNS < want {
+			if a.MaxNS < want && !o.whatIf() {
 				errs = append(errs, fmt.Errorf("table %s reads picorv32_axi at %.2f ns; Vivado reaches no less than %.1f", t.Name, a.MaxNS, want))
 			}
 		}

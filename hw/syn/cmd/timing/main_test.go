@@ -40,7 +40,11 @@ func TestOneNetlist(t *testing.T) {
 		{[]string{"-netlist", half, "-top", "t"}, 0, "warning: " + half + ": registers at both edges"},
 		{[]string{"-netlist", bad, "-top", "t"}, 3, "LUT9, which the model does not know"},
 		{[]string{"-netlist", filepath.Join(dir, "none"), "-top", "t"}, 3, "no such file"},
-		{[]string{"-netlist", file, "-top", "t", "-grade", "k9"}, 3, "there is no table k9; there are k7-2, a7-1, usp-2"},
+		{[]string{"-netlist", file, "-top", "t", "-grade", "k9"}, 2, "there is no table k9; there are k7-2, a7-1, usp-2"},
+		{[]string{"-netlist", file, "-top", "t", "-nets", "2"}, 0, " 1 levels"},
+		{[]string{"-netlist", file, "-store"}, 2, "-store does not go with -netlist"},
+		{[]string{"-nets", "0"}, 2, "-nets, -far: expected more than 0"},
+		{[]string{"-far", "2", "-store"}, 2, "is not stored"},
 		{[]string{"-root", "../../../..", "-only", "zc706/nothing", "-out", ""}, 3, `nothing is "zc706/nothing"`},
 		{[]string{"-root", "../../../..", "-only", "zc706/fbcb,zc706/pe_arry", "-out", ""}, 3, `nothing is "zc706/pe_arry"`},
 		{[]string{"-root", "../../../..", "-only", "zcu104/npu_top", "-out", ""}, 3, "-tops"},
@@ -95,5 +99,32 @@ func TestOwnConfiguration(t *testing.T) {
 	}
 	if list, err = jobs(&options{root: "../../../..", only: "zc706/gemm_seq,zcu104-first/pool"}, &said); err != nil || len(list) != 2 || list[0].own != "" || list[1].own != "zcu104-first" || list[1].family != "xcup" {
 		t.Errorf("a reference and another: %v, %v", list, err)
+	}
+	// Tables are of one speed grade each.
+	for board, want := range map[string]struct {
+		grades, says string
+	}{
+		"zc706":      {"k7-2", ""},
+		"pynq-z2":    {"a7-1", ""},
+		"zcu104":     {"usp-2", ""},
+		"ultra96-v2": {"usp-2", "no table is of ultra96-v2's part (xczu3eg-sbva484-1"},
+		"kv260":      {"usp-2", "no table is of kv260's part (xck26-sfvc784-2LV"},
+	} {
+		file := filepath.Join(t.TempDir(), "mine.yaml")
+		if err := os.WriteFile(file, []byte(strings.NewReplacer("name: zc706", "name: mine", "board: zc706", "board: "+board).Replace(string(text))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		said.Reset()
+		list, err := jobs(&options{root: "../../../..", only: file + "/fbcb"}, &said)
+		if err != nil || len(list) != 1 {
+			t.Fatal(board, list, err)
+		}
+		var grades []string
+		for _, table := range list[0].tables {
+			grades = append(grades, table.Name)
+		}
+		if got := strings.Join(grades, " "); got != want.grades || !strings.Contains(said.String(), want.says) || want.says == "" && said.Len() != 0 {
+			t.Errorf("%s: %s, %q: expected %s, %q", board, got, &said, want.grades, want.says)
+		}
 	}
 }

@@ -1,0 +1,92 @@
+// Command hwprefix copies the NPU's RTL with a prefix to the names of its modules and packages.
+//
+// Exit codes: 0 ok, 1 it could not be written, 2 usage, 3 a file that is refused.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-npu/sluice/hw/prefix"
+)
+
+const usage = `hwprefix copies the NPU's RTL with a prefix to the name of every module and package, so that none collides with a
+project's own where sources are added to it (packaged IP, boards/ip, needs none). Files given are copied along,
+with the NPU's names in them, not their own modules', replaced: a top that boardip wrote.
+
+  hwprefix -prefix acme_ -out DIR [FILE.v...]
+
+Example: go run ./boards/ip/cmd/boardip -board zc706 -config small -out build/ip/zc706-small
+         go run ./hw/cmd/hwprefix -prefix acme_ -out build/acme build/ip/zc706-small/sluice_zc706_small.v
+         verilator --lint-only --top-module sluice_zc706_small -F build/acme/files.f
+
+`
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	fs := flag.NewFlagSet("hwprefix", flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	name := fs.String("prefix", "", "what names begin with: a letter, then letters, digits and _")
+	out := fs.String("out", "", "folder to write to; made where it is not there")
+	fs.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		fs.PrintDefaults()
+	}
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case *name == "" || *out == "":
+		fs.Usage()
+		return 2
+	}
+	more := map[string][]byte{}
+	for _, f := range fs.Args() {
+		text, err := os.ReadFile(f)
+		if err == nil && more[filepath.Base(f)] != nil {
+			err = fmt.Errorf("%s: there are two of that name", f)
+		}
+		if err != nil {
+			fmt.Fprintln(stderr, "hwprefix:", err)
+			return 3
+		}
+		more[filepath.Base(f)] = text
+	}
+	files, err := prefix.Files(*name, more)
+	switch {
+	case errors.Is(err, prefix.ErrPrefix):
+		fmt.Fprintln(stderr, "hwprefix: -prefix:", err)
+		return 2
+	case err != nil:
+		fmt.Fprintln(stderr, "hwprefix:", err)
+		return 3
+	}
+	if err := write(*out, files); err != nil {
+		fmt.Fprintln(stderr, "hwprefix:", err)
+		return 1
+	}
+	fmt.Fprintf(stdout, "%d files of SystemVerilog, listed in %s\n", len(files)-1, filepath.Join(*out, prefix.List))
+	return 0
+}
+
+// write leaves the list for last: where it is there, so is everything in it.
+func write(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if name == prefix.List {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(dir, prefix.List), files[prefix.List], 0o644)
+}

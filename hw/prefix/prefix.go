@@ -1,0 +1,128 @@
+// Package prefix copies the NPU's RTL with a prefix to the name of every module and package, for projects that have a
+// fifo of their own and take sources, not packaged IP.
+package prefix
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-npu/sluice/hw"
+)
+
+// List is the name of the list of files, packages first; a path in it counts from the list's own folder (-F).
+const List = "files.f"
+
+// Errors of a copy.
+var (
+	ErrPrefix = errors.New("not a prefix")
+	ErrFile   = errors.New("not a file to copy along")
+)
+
+var legal = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+
+// Files are the copies by name: those of hw/rtl/files.f and hw/xilinx, a file each called as its module is, the List of
+// them, and what else is given, whose own modules keep their names.
+func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
+	if !legal.MatchString(prefix) {
+		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)
+	}
+	rtl, err := sources()
+	if err != nil {
+		return nil, err
+	}
+	ours := map[string]bool{}
+	for _, name := range rtl {
+		ours[module(name)] = true
+	}
+	out := map[string][]byte{}
+	var list strings.Builder
+	fmt.Fprintf(&list, "// The NPU's sources with the prefix %s, packages first; paths count from this folder (-F).\n", prefix)
+	for _, name := range rtl {
+		text, err := fs.ReadFile(hw.RTL, name)
+		if err != nil {
+			return nil, fmt.Errorf("prefix: %w", err)
+		}
+		copied := prefix + path.Base(name)
+		out[copied] = Rename(text, prefix, ours)
+		fmt.Fprintln(&list, copied)
+	}
+	for _, name := range slices.Sorted(maps.Keys(more)) {
+		if _, there := out[name]; there || name == List || ours[module(name)] {
+			return nil, fmt.Errorf("%w: %s: the NPU has a file of that name", ErrFile, name)
+		}
+		out[name] = Rename(more[name], prefix, ours)
+		fmt.Fprintln(&list, name)
+	}
+	out[List] = []byte(list.String())
+	return out, nil
+}
+
+func module(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
+
+// sources are the files of the list and the vendor's cells, as hw.RTL has them.
+func sources() ([]string, error) {
+	text, err := fs.ReadFile(hw.RTL, "rtl/files.f")
+	if err != nil {
+		return nil, fmt.Errorf("prefix: %w", err)
+	}
+	var files []string
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "hw/"); ok {
+			files = append(files, name)
+		}
+	}
+	cells, err := fs.Glob(hw.RTL, "xilinx/*.sv")
+	if err != nil {
+		return nil, fmt.Errorf("prefix: %w", err)
+	}
+	return append(files, cells...), nil
+}
+
+// A word, and what words are not looked for in: comments, strings, names behind a dot (ports, members) or a dollar sign.
+var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
+
+// Rename puts prefix before the names of ours where the text defines, instantiates or asks one: behind module, package, bind
+// or the colon of their end, before #( or an instance and its ports, before ::. Signals, ports and instances that are
+// called as a module is keep their names, and so does everything in comments and strings.
+func Rename(text []byte, prefix string, ours map[string]bool) []byte {
+	type word struct {
+		at   int
+		text string
+	}
+	var words []word
+	for _, m := range token.FindAllIndex(text, -1) {
+		t := string(text[m[0]:m[1]])
+		if !strings.HasPrefix(t, "//") && !strings.HasPrefix(t, "/*") {
+			words = append(words, word{m[0], t})
+		}
+	}
+	near := func(i int) string {
+		if i < 0 || i >= len(words) {
+			return ""
+		}
+		return words[i].text
+	}
+	var out []byte
+	from := 0
+	for i, w := range words {
+		if !ours[w.text] {
+			continue
+		}
+		before, next, after := near(i-1), near(i+1), near(i+2)
+		defined := slices.Contains([]string{"module", "package", "import", "bind"}, before) ||
+			before == ":" && slices.Contains([]string{"endmodule", "endpackage"}, near(i-2))
+		instance := next == "#" && after == "(" || legal.MatchString(next) && (after == "(" || after == "[")
+		if !defined && !instance && next != "::" {
+			continue
+		}
+		out = append(append(out, text[from:w.at]...), prefix...)
+		from = w.at
+	}
+	return append(out, text[from:]...)
+}

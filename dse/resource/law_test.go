@@ -57,8 +57,6 @@ func TestMemoriesAreExact(t *testing.T) {
 func TestBands(t *testing.T) {
 	const lutBand, ffBand = 0.05, 0.05
 	const leastHeld, leastWhole, leastUltraScale = 17, 5, 9 // as many as there are: none goes unnoticed
-	// One misses that goal, by LUTs: 79,582 estimated, 75,062 synthesised.
-	missed := map[string]float64{"zc706-r128-p7-c32-xc7-npu_top": 0.061}
 	role := map[string]string{}
 	for _, r := range runs(t) {
 		key := fmt.Sprintf("%x-%s-%s", r.Design.Hash(), r.Family, r.Top)
@@ -88,11 +86,8 @@ func TestBands(t *testing.T) {
 			held[r.Run.Top]++
 			lut, ff = max(lut, math.Abs(r.LUTOff())), max(ff, math.Abs(r.FFOff()))
 			name := fmt.Sprintf("%s-%s-%s", r.Run.Config, family, r.Run.Top)
-			if math.Abs(r.LUTOff()) > max(lutBand, missed[name]) || math.Abs(r.FFOff()) > ffBand {
+			if math.Abs(r.LUTOff()) > lutBand || math.Abs(r.FFOff()) > ffBand {
 				t.Errorf("%s is outside of the bands", name)
-			}
-			if missed[name] > 0 && math.Abs(r.LUTOff()) <= lutBand {
-				t.Errorf("%s is inside of the bands by now", name)
 			}
 		}
 		if math.Abs(lut-l.LUTBand) > 1e-3 || math.Abs(ff-l.FFBand) > 1e-3 {

@@ -202,14 +202,19 @@ var parts = []part{
 func elementBits(d configs.Design) int { return log2(d.NB()) + log2(d.ABufWords) }
 
 // cells is what a group of memories takes of LUTs and registers beside blocks: LUTs that are memory, with
-// the registers behind their read ports, which block RAM has inside, and multiplexers behind rows of blocks.
+// the registers behind their read ports, which block RAM has inside, and multiplexers behind rows of blocks and
+// behind the memories that a deep one is made of.
 func (m Memory) cells(family string) (memory, mux, regs float64) {
-	b, rows := place(family, m.Words, m.Width)
+	parts := m.parts(family)
 	n := float64(m.Count)
-	if b.LUTRAM > 0 && !m.Queue {
-		regs = n * float64(m.Width)
+	for _, p := range parts {
+		b, rows := place(family, p.Words, p.Width)
+		if b.LUTRAM > 0 && !m.Queue {
+			regs += n * float64(p.Width)
+		}
+		memory, mux = memory+n*float64(b.LUTRAM), mux+n*muxLUTs(rows, p.Width)
 	}
-	return n * float64(b.LUTRAM), n * muxLUTs(rows, m.Width), regs
+	return memory, mux + n*muxLUTs(len(parts), m.Width), regs
 }
 
 // muxLUTs is what the multiplexer behind rows of blocks takes, with the rows' write enables: yosys' count

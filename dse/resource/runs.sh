@@ -38,7 +38,7 @@ for name in "${names[@]}"; do
   elif [[ $config == */* ]]; then
     config+=.yaml
   fi
-  read -ra set < <(go run ./dse/resource/cmd/storerun -params "$top" -config "$config")
+  read -ra set < <(go run ./dse/resource/cmd/storerun -params "$top" -config "$config" -family "$family")
   dir=$(hw/syn/synth.sh "$config" --family "$family" --top "$top" ${set[@]+"${set[@]}"} | tail -n 1)
   go run ./dse/resource/cmd/storerun -dir "$dir" -out "$runs/$role/$name.json"
   echo "$runs/$role/$name.json"

@@ -3,8 +3,8 @@
 //
 //	storerun -dir build/syn/small-xc7 -out dse/resource/runs/fit/small-xc7.json
 //
-// With -params MODULE -config CONFIG it prints the parameters that npu_core gives the module beyond those
-// of the configuration, as --set of synth.sh. With -stale it prints the stored runs that are of other RTL
+// With -params MODULE -config CONFIG -family FAMILY it prints the parameters that the module gets beyond those of the
+// configuration, from npu_core or, the whole, from what lies in URAM there, as --set of synth.sh. With -stale it prints the stored runs that are of other RTL
 // than the tree's, a line each: fit/NAME or held/NAME. -root names the repository whose RTL was synthesised, where it is not the present folder's.
 // Exit codes: 0 ok, 2 usage, 3 a file is missing or not understood.
 package main
@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: storerun -dir FOLDER -out FILE.json | -params MODULE -config CONFIG | -stale")
+var errUsage = errors.New("usage: storerun -dir FOLDER -out FILE.json | -params MODULE -config CONFIG -family FAMILY | -stale")
 
 func run(args []string) error {
 	fs := flag.NewFlagSet("storerun", flag.ContinueOnError)
@@ -47,6 +47,7 @@ func run(args []string) error {
 	root := fs.String("root", ".", "folder whose hw/rtl was synthesised")
 	module := fs.String("params", "", "module whose parameters to print")
 	config := fs.String("config", "", "its configuration")
+	family := fs.String("family", "", "the family of parts: xc7, xcup")
 	fs.Bool("stale", false, "print the stored runs of other RTL")
 	if err := fs.Parse(args); err != nil || fs.NArg() != 0 {
 		return errUsage
@@ -59,10 +60,10 @@ func run(args []string) error {
 	})
 	switch strings.Join(given, " ") {
 	case "dir out":
-	case "config params":
+	case "config family params":
 		d, err := configs.Load(*config)
 		if err == nil {
-			fmt.Println(strings.Join(params(*module, d), " "))
+			fmt.Println(strings.Join(params(*module, *family, d), " "))
 		}
 		return err
 	case "stale":
@@ -117,12 +118,16 @@ func run(args []string) error {
 	return os.WriteFile(*out, append(text, '\n'), 0o644)
 }
 
-// params are those of a module that npu_core works out itself.
-func params(module string, d configs.Design) []string {
+// params are those of a module that npu_core works out itself, and of the whole where the law folds what lies in URAM.
+func params(module, family string, d configs.Design) []string {
 	wide := d.WideBytes()
 	lanes := wide / d.AXIBytes
 	set := func(name string, value int) string { return fmt.Sprintf("--set %s=%d", name, value) }
 	switch module {
+	case "npu_top":
+		if resource.Folds(family, d) {
+			return []string{set("FOLD", 1)}
+		}
 	case "read_ports", "write_ports":
 		stripe := 1
 		for stripe < 16 && 2*stripe <= d.MaxBurst {

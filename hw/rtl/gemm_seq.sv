@@ -168,18 +168,26 @@ module gemm_seq #(
   assign hi_chunk = last_chunk ? (LB + 1)'(rest_q) : (LB + 1)'(lanes_k);
   assign hi = !row_in ? '0 : ((hi_row < hi_chunk) ? hi_row : hi_chunk);
 
-  // MACs of a row, two cycles after it has left: lanes times channels, by adding (a product would cost a DSP)
+  // MACs of a row, three cycles after it has left: lanes times channels, by adding (a product would cost a DSP), half of
+  // the terms each in a sum of their own
+  localparam int unsigned TERMS = (LB + 1) / 2;
   logic [LB:0] lanes_q;
   logic [15:0] nch1_q, nch2_q;
   logic        go2_q;
-  logic [15:0] macs;
+  logic [15:0] low_sum, high_sum, low_sum_q, high_sum_q;
   always_comb begin
-    macs = '0;
+    low_sum = '0;
+    high_sum = '0;
     for (int unsigned i = 0; i <= LB; i++) begin
-      if (go2_q && lanes_q[i]) macs = macs + 16'(nch2_q << i);
+      if (go2_q && lanes_q[i] && i < TERMS) low_sum = low_sum + 16'(nch2_q << i);
+      if (go2_q && lanes_q[i] && i >= TERMS) high_sum = high_sum + 16'(nch2_q << i);
     end
   end
-  always_ff @(posedge clk_i) macs_o <= rst_ni ? macs : '0;
+  always_ff @(posedge clk_i) begin
+    low_sum_q <= rst_ni ? low_sum : '0;
+    high_sum_q <= rst_ni ? high_sum : '0;
+    macs_o <= rst_ni ? low_sum_q + high_sum_q : '0;
+  end
 
   always_ff @(posedge clk_i) begin
     rd_half_o <= half_q;

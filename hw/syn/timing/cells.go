@@ -105,9 +105,17 @@ func (n *Netlist) arcs(list []arc, c *cell, out *pin, t *Table) []arc {
 		from(t.Mux, any)
 	case carry:
 		sum := out.port == "O"
-		from(t.CarryOut, func(p *pin) bool { return sum && (p.port == "CI" || p.port == "CYINIT") })
-		pass := t.CarryPass
-		from(pass, func(p *pin) bool { return !sum && (p.port == "CI" || p.port == "CYINIT" || p.port == "CI_TOP") })
+		// a carry comes from the cell below, or into a chain out of the fabric
+		carried := func(p *pin) bool {
+			d := n.driver[p.net]
+			return p.port == "CI" && d >= 0 && n.pins[d].cell != portCell && n.cells[n.pins[d].cell].k.class == carry
+		}
+		begins := func(p *pin) bool {
+			return (p.port == "CI" || p.port == "CYINIT" || p.port == "CI_TOP") && !carried(p)
+		}
+		from(t.CarryOut, func(p *pin) bool { return sum && carried(p) })
+		from(t.CarryPass, func(p *pin) bool { return !sum && carried(p) })
+		from(t.CarryInit, begins)
 		from(t.CarryIn, func(p *pin) bool { return !sum && (p.port == "S" || p.port == "DI") && p.index <= out.index })
 		from(t.Sum, func(p *pin) bool { return sum && p.port == "S" && p.index == out.index })
 		from(t.CarryIn+t.Sum/4, func(p *pin) bool { return sum && (p.port == "S" || p.port == "DI") && p.index < out.index })
@@ -186,10 +194,13 @@ func (t *Table) setup(c *cell, p *pin) (ns float64, ok bool) {
 	}
 	switch c.k.class {
 	case ff:
-		if p.port == "D" {
+		switch p.port {
+		case "D":
 			return t.FFIn, true
+		case "CE":
+			return t.FFEnable, true
 		}
-		return t.FFEnable, true
+		return t.FFReset, true
 	case shift:
 		return t.ShiftIn, p.port == "D" || p.port == "CE"
 	case lutram:
@@ -203,13 +214,17 @@ func (t *Table) setup(c *cell, p *pin) (ns float64, ok bool) {
 		}
 		return t.LUTRAMIn, strings.HasPrefix(p.port, "A")
 	case bram, uram:
+		addr, data, enable := t.RAMAddr, t.RAMData, t.RAMEnable
+		if c.k.class == uram {
+			addr, data, enable = t.URAMAddr, t.URAMData, t.URAMEnable
+		}
 		switch {
 		case strings.Contains(p.port, "ADDR"):
-			return t.RAMAddr, true
+			return addr, true
 		case strings.HasPrefix(p.port, "DI"):
-			return t.RAMData, true
+			return data, true
 		}
-		return t.RAMEnable, true
+		return enable, true
 	case dsp:
 		switch p.port {
 		case "A", "B", "D", "ACIN", "BCIN":

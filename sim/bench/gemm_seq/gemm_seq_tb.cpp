@@ -182,7 +182,8 @@ class Bench {
     check_.that(stalls + go <= 1, "more than one cause in a cycle");
     check_.that(dut_.rd_valid_o == (pending_ != nullptr), "a read address without its row");
     check_.that(dut_.macs_o == sum_, "%u MACs, not %u", static_cast<unsigned>(dut_.macs_o), sum_);
-    sum_ = macs_;
+    sum_ = parts_;
+    parts_ = macs_;
     macs_ = 0;
     if (pending_) look(*pending_);
     pending_ = nullptr;
@@ -355,7 +356,7 @@ class Bench {
   std::deque<uint64_t> frees_;
   std::map<unsigned, uint64_t> last_use_;
   const Row* pending_ = nullptr;
-  unsigned macs_ = 0, sum_ = 0;  // of the rows that left in the cycle before and in the one before that
+  unsigned macs_ = 0, parts_ = 0, sum_ = 0;  // of the rows that left in the cycle before, and in each before that
   uint64_t gap_ = 0;
 };
 

@@ -39,7 +39,7 @@ module res_loader #(
   localparam int unsigned RW = $clog2(BEATS) + 1;
   localparam int unsigned CHUNK = (AXI_BYTES <= 16) ? 16 : 256 / AXI_BYTES;  // at most 128 words
 
-  logic            run_valid, run_ready, run_done, pool_unused;
+  logic            run_valid, run_ready, run_done, run_err, pool_unused;
   logic [2:0]      keep_unused;
   logic [23:0]     elem_unused;
   logic [AW-1:0]   run_addr;
@@ -66,9 +66,12 @@ module res_loader #(
     .local_o    (keep_unused[2]),
     .run_elem_o (elem_unused),
     .done_o     (run_done),
-    .err_valid_o,
+    .err_valid_o(run_err),
     .err_addr_o
   );
+  // run_gen may be layers ahead, where those before have no residual: an error waits for its own layer to be the one
+  // that is written, as a run does
+  assign err_valid_o = run_err && layers_written_i == layer_no_q;
 
   // A run is asked for in chunks of at most CHUNK beats, each with room for it in the queue; and
   // only when the layer before has been written (its output may be this residual).

@@ -238,8 +238,8 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
-NIGHTLY := bench readme own-boards check-export race soak configs cocotb lockstep faults 386 gpu-killed strait jellyfish gpu fuzz
-WEEKLY := commands mutants hls timing overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
+NIGHTLY := bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish gpu fuzz
+WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
 	@SLUICE_PARTS="$(PARTS)" .ci/all nightly $(MAKE) --no-print-directory nightly-parts
@@ -279,6 +279,9 @@ nightly/lockstep:
 	@.ci/once lockstep $(call lockstep,40)
 nightly/faults:
 	@.ci/once faults bash -euc 'for c in tiny v5 v7 v8; do sim/build.sh $$c; done; SLUICE_CHECK=1 sim/build.sh v13; bin/sluice faults --config tiny,v5,v7,v8,v13 --checked v13 --n 2000 --seed $$(date +%s) --out out/nightly/faults'
+# whole NPUs too; what is stored of the same RTL is not synthesised again
+nightly/timing:
+	@.ci/once timing go run ./hw/syn/cmd/timing -tops -only $(TIMED)
 nightly/386:
 	@.ci/once 386 env GOARCH=386 CGO_ENABLED=0 go test ./dse/bundle ./dse/graph ./dse/golden ./host/sched ./host/engine ./host/soft
 nightly/gpu-killed:
@@ -298,8 +301,8 @@ weekly/mutants:
 	@.ci/once mutants sim/mutants.sh
 weekly/hls:
 	@.ci/once hls bash -euc 'hls/test.sh --full --seed $$(date +%s)'
-weekly/timing:
-	@.ci/once timing go run ./hw/syn/cmd/timing -tops -all -only $(TIMED)
+weekly/timing-all:
+	@.ci/once timing-all go run ./hw/syn/cmd/timing -tops -all -only $(TIMED)
 weekly/overheads:
 	@.ci/once overheads hw/syn/overheads.sh
 weekly/route:

@@ -450,7 +450,35 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 	if o.store {
 		fmt.Fprintln(stdout, "stored in", path)
 	}
+	old, err := stale(o.root, path, now)
+	if err != nil {
+		return nil, err
+	}
+	if len(old) > 0 {
+		fmt.Fprintf(stdout, "of other RTL or another model than today's, not looked at: %s (-tops)\n", strings.Join(old, ", "))
+	}
 	return errors.Join(errs...), nil
+}
+
+// stale are the stored figures that say nothing of the RTL as it is, but for those that were looked at now.
+func stale(root, path string, now timing.Summary) ([]string, error) {
+	stored, err := timing.LoadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	hash := map[string]string{}
+	var old []string
+	for _, r := range stored.Rows {
+		if hash[r.Module] == "" {
+			if hash[r.Module], err = syn.SourcesIn(root, r.Module); err != nil {
+				return nil, err
+			}
+		}
+		if now.Find(r.Key()) == nil && (r.Sources != hash[r.Module] || r.Model != timing.Model()) {
+			old = append(old, r.Key())
+		}
+	}
+	return old, nil
 }
 
 // stored are the rows of a job, where all are of the same RTL, parameters, flow, model and clock.

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-npu/sluice/hw/syn"
+	"github.com/sluice-npu/sluice/hw/syn/timing"
 )
 
 const netlist = `{"modules": {"t": {"ports": {}, "cells": {
@@ -126,5 +129,45 @@ func TestOwnConfiguration(t *testing.T) {
 		if got := strings.Join(grades, " "); got != want.grades || !strings.Contains(said.String(), want.says) || want.says == "" && said.Len() != 0 {
 			t.Errorf("%s: %s, %q: expected %s, %q", board, got, &said, want.grades, want.says)
 		}
+	}
+}
+
+// Figures of other RTL than the tree's are named, but for those that were looked at now.
+func TestStale(t *testing.T) {
+	const root = "../../../.."
+	s, err := timing.LoadFile(root + "/hw/syn/results/timing/figures.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(now ...timing.Row) []string {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "figures.json")
+		if err := s.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		old, err := stale(root, path, timing.Summary{Rows: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return old
+	}
+	for i := range s.Rows { // as if all were today's
+		r := &s.Rows[i]
+		if r.Sources, err = syn.SourcesIn(root, r.Module); err != nil {
+			t.Fatal(err)
+		}
+		r.Model = timing.Model()
+	}
+	if old := named(); len(old) != 0 {
+		t.Errorf("of today's: %v", old)
+	}
+	const top, unit = "zc706 k7-2 npu_top", "zcu104 usp-2 drain"
+	s.Find(top).Sources = strings.Repeat("0", 64)
+	s.Find(unit).Model = strings.Repeat("0", 64)
+	if old := named(); !slices.Equal(slices.Sorted(slices.Values(old)), []string{top, unit}) {
+		t.Errorf("one of other RTL, one of another model: %v", old)
+	}
+	if old := named(*s.Find(top)); !slices.Equal(old, []string{unit}) {
+		t.Errorf("one of them looked at: %v", old)
 	}
 }

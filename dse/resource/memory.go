@@ -250,7 +250,9 @@ const folded = 4
 
 // Folds tells whether the law takes a design's activation buffer for folded on a family: where yosys would lay its
 // banks in URAM, as boards.Board.Folds has it of a board.
-func Folds(family string, d configs.Design) bool { return Place(family, d.ABufWords, bankBits).URAM > 0 }
+func Folds(family string, d configs.Design) bool {
+	return Place(family, d.ABufWords, bankBits).URAM > 0
+}
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 

@@ -114,7 +114,7 @@ const (
 
 	RegCtrl                  = 0x040 // wo, also while busy: commands; START while busy answers SLVERR and changes nothing
 	RegCtrlMask              = 0x00000007
-	RegCtrlStartLSB          = 0 // starts layers LAYERS.FIRST..LAYERS.LAST
+	RegCtrlStartLSB          = 0 // starts layers LAYERS.FIRST..LAYERS.LAST; refused with any other bit
 	RegCtrlStartBits         = 1
 	RegCtrlStartMask         = 0x00000001
 	RegCtrlSoftResetLSB      = 1 // abandons a start; registers and FBCB keep their values
@@ -159,14 +159,14 @@ const (
 	RegErrorCodeLSB   = 0 // error code
 	RegErrorCodeBits  = 8
 	RegErrorCodeMask  = 0x000000FF
-	RegErrorLayerLSB  = 8 // layer that failed
+	RegErrorLayerLSB  = 8 // layer that failed; of a bus error the one being written, which what is fetched ahead need not be of
 	RegErrorLayerBits = 8
 	RegErrorLayerMask = 0x0000FF00
 	RegErrorPortLSB   = 16 // AXI port of a bus error
 	RegErrorPortBits  = 4
 	RegErrorPortMask  = 0x000F0000
 
-	RegErrorAddr     = 0x054 // ro: low 32 bits of the address of a bus or range error
+	RegErrorAddr     = 0x054 // ro: low 32 bits: of the address of a bus error; of the offset in its slot at which a tensor would leave it (DESC_ADDRESS); 0 for other errors
 	RegErrorAddrMask = 0xFFFFFFFF
 
 	RegLayers          = 0x058 // rw: the segment to run
@@ -220,7 +220,7 @@ const (
 	RegFBCBAddrLayerBits = 8
 	RegFBCBAddrLayerMask = 0x000007F8
 
-	RegFBCBData     = 0x088 // wo: one FBCB entry
+	RegFBCBData     = 0x088 // wo: one FBCB entry, all four bytes at once
 	RegFBCBDataMask = 0xFFFFFFFF
 
 	RegSlotTable      = 0x0A0 // rw: slot of batch position i

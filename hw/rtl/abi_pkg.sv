@@ -143,7 +143,8 @@ package abi_pkg;
   localparam int unsigned REG_ERROR_LAYER_W = 8;
   localparam int unsigned REG_ERROR_PORT_LSB = 16;
   localparam int unsigned REG_ERROR_PORT_W = 4;
-  // ro: low 32 bits of the address of a bus or range error
+  // ro: low 32 bits: of the address of a bus error; of the offset in its slot at which a tensor
+  //   would leave it (DESC_ADDRESS); 0 for other errors
   localparam logic [11:0] REG_ERROR_ADDR = 12'h054;
   localparam logic [31:0] REG_ERROR_ADDR_MASK = 32'hFFFFFFFF;
   // rw: the segment to run
@@ -205,7 +206,7 @@ package abi_pkg;
   localparam int unsigned REG_FBCB_ADDR_BATCH_W = 3;
   localparam int unsigned REG_FBCB_ADDR_LAYER_LSB = 3;
   localparam int unsigned REG_FBCB_ADDR_LAYER_W = 8;
-  // wo: one FBCB entry
+  // wo: one FBCB entry, all four bytes at once
   localparam logic [11:0] REG_FBCB_DATA = 12'h088;
   localparam logic [31:0] REG_FBCB_DATA_MASK = 32'hFFFFFFFF;
   localparam bit REG_FBCB_DATA_BUSY_OK = 1'b0;

@@ -95,6 +95,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var wrong string
 	fs.Visit(func(f *flag.Flag) {
 		coreless = coreless || f.Name == "core" && o.core == ""
+		if f.Name == "only" && o.only == "" {
+			wrong = "-only is empty"
+		}
 		if o.netlist == "" && slices.Contains([]string{"grade", "top", "inside"}, f.Name) {
 			wrong = "-" + f.Name + " goes with -netlist alone"
 		}
@@ -195,6 +198,10 @@ func one(o options, w, stderr io.Writer) error {
 	a, err := n.Analyse(table(o.grade).Longer(o.nets, o.far), max(o.paths, 20), !o.inside)
 	if err != nil {
 		return err
+	}
+	fmt.Fprintf(w, "%s: estimated, by the table %s, nothing placed\n", o.netlist, o.grade)
+	if len(o.show(a)) == 0 {
+		fmt.Fprintf(w, "no path is deeper than %d levels\n", timing.MostLevels)
 	}
 	printPaths(w, o.show(a), max(o.paths, 1))
 	return nil
@@ -527,7 +534,8 @@ func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 }
 
 func printRows(w io.Writer, rows []timing.Row) error {
-	fmt.Fprintln(w, "estimated, by the tables of hw/syn/timing, nothing placed; slow, deep: ends of paths beyond the limit, beyond", timing.MostLevels, "levels")
+	fmt.Fprintf(w, "estimated, by the tables of hw/syn/timing, nothing placed; limit: the period less %.1f ns for the clock's uncertainty; slow, deep: ends of paths beyond it (*), beyond %d levels\n",
+		timing.Uncertainty, timing.MostLevels)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "configuration\tgrade\tmodule\tns\tlimit\tlevels\tslow\tdeep\tof\tfrom\tto\tRTL")
 	for _, r := range rows {
@@ -535,7 +543,7 @@ func printRows(w io.Writer, rows []timing.Row) error {
 		if !r.Meets() {
 			mark = " *"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f%s\t%.2f\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", r.Config, r.Grade, r.Module, r.NS, mark, r.LimitNS, r.Levels, r.Slow, r.Deep, r.Ends, r.From, r.To, r.RTL)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f%s\t%.2f\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", r.Config, r.Grade, r.Module, r.NS, mark, r.LimitNS-timing.Uncertainty, r.Levels, r.Slow, r.Deep, r.Ends, r.From, r.To, r.RTL)
 	}
 	return t.Flush()
 }

@@ -56,10 +56,11 @@ type compareLayer struct {
 type compareDesign struct {
 	Design    configs.Design     `json:"design"`
 	Mapping   string             `json:"mapping"`
-	Cycles    int64              `json:"cycles"`
-	NS        int64              `json:"ns"`
-	GOPS      float64            `json:"gops"`
-	Util      float64            `json:"util"`
+	Cycles    int64              `json:"cycles,omitempty"` // this and what follows: not there where the design cannot run the network
+	NS        int64              `json:"ns,omitempty"`
+	GOPS      float64            `json:"gops,omitempty"`
+	Util      float64            `json:"util,omitempty"`
+	Refused   string             `json:"refused,omitempty"`   // why it cannot
 	Resources *resource.Estimate `json:"resources,omitempty"` // where the design names a board
 }
 
@@ -108,6 +109,7 @@ func (c *compareCmd) Run(e *env) error {
 		layers, err := c.side(w, side.to)
 		if errors.Is(err, mapping.ErrNoFit) || errors.Is(err, search.ErrTooMany) {
 			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible: %v", d.Name, err))
+			side.to.Cycles, side.to.Refused = 0, err.Error()
 			continue
 		}
 		if err != nil {
@@ -227,8 +229,12 @@ func (c *compareCmd) print(e *env, doc *compareDoc) error {
 		d    *compareDesign
 	}{{"A", &doc.A}, {"B", &doc.B}} {
 		d := s.d.Design
-		fmt.Fprintf(e.stdout, "%s: %s <%d, %d, %d>, mappings %s, batch %d: %d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n",
-			s.name, d.Name, d.TR, d.TP, d.TC, s.d.Mapping, doc.Batch, s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util)
+		fmt.Fprintf(e.stdout, "%s: %s <%d, %d, %d>, mappings %s, batch %d: ", s.name, d.Name, d.TR, d.TP, d.TC, s.d.Mapping, doc.Batch)
+		if s.d.Refused != "" {
+			fmt.Fprintf(e.stdout, "does not run: %s\n", s.d.Refused)
+		} else {
+			fmt.Fprintf(e.stdout, "%d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n", s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util)
+		}
 		if r := s.d.Resources; r != nil {
 			fmt.Fprintf(e.stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)
 		}

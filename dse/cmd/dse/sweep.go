@@ -423,6 +423,7 @@ func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc)
 	for _, why := range slices.Sorted(maps.Keys(r.RefusedAs)) {
 		fmt.Fprintf(w, "refused by %s, as %s\n", why, r.RefusedAs[why])
 	}
+	fmt.Fprintln(w, calibration(doc.Device.Family))
 	fmt.Fprintf(w, "%d evaluated by the law on %d designs, the others proved no better; %.2f s of user and system time, %.2f M evaluations/s, %.0f M mappings settled a second, %d workers\n",
 		r.Evaluated, r.Searched, doc.CPUS, doc.Rate/1e6, float64(r.Space)/doc.CPUS/1e6, workers(c.Workers))
 	fmt.Fprintln(w, "cycles are those of what dse compile makes, with the tensors that it keeps on chip")

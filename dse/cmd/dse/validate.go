@@ -32,7 +32,7 @@ type validateCmd struct {
 	Share     float64   `default:"1" help:"Share of the distinct layers to time, drawn by the seed."`
 	Longest   int64     `default:"0" help:"Leave out layers of more cycles than this by the law; 0 takes all."`
 	Seed      uint64    `default:"1" help:"Seed of the random layers and of the sample."`
-	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average)."`
+	Require   bool      `help:"Fail where the law is off by more than is meant (3 % or 100 cycles, 1 % on average); without it or --bands status 0 says only that all was counted."`
 	Bands     bool      `help:"Fail where the law is beyond its bands, those of the layers in dse/counted."`
 	Again     string    `placeholder:"FILE.json" help:"Do not simulate: compare the law of now with the counters that --out wrote to this file."`
 	Out       string    `placeholder:"FILE.json" help:"Also write the figures to a file, of every layer."`

@@ -86,6 +86,14 @@ func (s *Short) Error() string {
 
 func (*Short) Unwrap() error { return ErrBudget }
 
+// Least is the estimate with LUTs and registers at the lower edge of their bands: 0 where nothing says how far they are off.
+func (e Estimate) Least() Estimate {
+	for _, v := range []*Banded{&e.LUT, &e.FF} {
+		v.Value = int(float64(v.Value) * (1 - v.Band))
+	}
+	return e
+}
+
 // Check refuses a design that the board cannot hold; the error names every resource that is short.
 // LUTs and registers are judged by the estimate itself, not by the edge of its band.
 func (e Estimate) Check(b boards.Board) error {

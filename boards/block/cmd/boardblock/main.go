@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -33,7 +34,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: boardblock name|tcl BOARD CONFIG | boardblock manifest BOARD CONFIG OUT")
 		os.Exit(2)
 	}
-	text, err := run(os.Args[1:])
+	text, err := run(os.Args[1:], os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "boardblock:", err)
 		os.Exit(3)
@@ -41,7 +42,7 @@ func main() {
 	os.Stdout.Write(text)
 }
 
-func run(args []string) ([]byte, error) {
+func run(args []string, stderr io.Writer) ([]byte, error) {
 	b, err := boards.Load(args[1])
 	if err != nil {
 		return nil, err
@@ -52,8 +53,12 @@ func run(args []string) ([]byte, error) {
 	}
 	if args[0] != "manifest" {
 		// hours of Vivado for what cannot fit are nobody's
-		if err := resource.Of(b, d).Check(b); err != nil {
-			return nil, fmt.Errorf("%s on %s: %w (estimated)", d.Name, b.Name, err)
+		e := resource.Of(b, d)
+		if err := e.Least().Check(b); err != nil {
+			return nil, fmt.Errorf("%s on %s: %w (estimated)", d.Name, b.Name, e.Check(b))
+		}
+		if err := e.Check(b); err != nil && args[0] == "tcl" {
+			fmt.Fprintf(stderr, "boardblock: warning: %s on %s: %v (estimated: LUT %v, FF %v), so it may not fit\n", d.Name, b.Name, err, e.LUT, e.FF)
 		}
 		text, err := block.Generate(b, d)
 		if err == nil && args[0] == "name" {

@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/bitstreams"
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/hw/configs"
 )
 
 // summary is the table of report_timing_summary, as UG906 prints it.
@@ -27,12 +32,41 @@ func summary(wpws string) string {
 
 // TestFits: what cannot fit is refused before Vivado starts.
 func TestFits(t *testing.T) {
-	if _, err := run([]string{"tcl", "pynq-z2", "zc706"}); !errors.Is(err, resource.ErrBudget) || !strings.Contains(err.Error(), "DSPs, Z7020 has 220") {
+	if _, err := run([]string{"tcl", "pynq-z2", "zc706"}, io.Discard); !errors.Is(err, resource.ErrBudget) || !strings.Contains(err.Error(), "DSPs, Z7020 has 220") {
 		t.Errorf("zc706 on pynq-z2: %v", err)
 	}
 	for _, c := range [][2]string{{"pynq-z2", "tiny"}, {"zc706", "small"}, {"zc706", "zc706"}, {"zcu104", "zcu104"}} {
-		if _, err := run([]string{"tcl", c[0], c[1]}); err != nil {
+		if _, err := run([]string{"tcl", c[0], c[1]}, io.Discard); err != nil {
 			t.Errorf("%s on %s: %v", c[1], c[0], err)
+		}
+	}
+	// LUTs within what the law may be off are for Vivado to count
+	text, err := os.ReadFile("../../../pynq-z2/board.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := boards.Load("pynq-z2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := resource.Of(b, d)
+	for _, c := range []struct {
+		lut     int
+		refused bool
+	}{{e.LUT.Value - 1, false}, {int(float64(e.LUT.Value) * (1 - e.LUT.Band) * 0.99), e.LUT.Band < 1}} {
+		file := filepath.Join(t.TempDir(), "small-board.yaml")
+		of := strings.NewReplacer("name: pynq-z2", "name: small-board", "lut: 53200", fmt.Sprintf("lut: %d", max(c.lut, 1)))
+		if err := os.WriteFile(file, []byte(of.Replace(string(text))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var warned bytes.Buffer
+		_, err := run([]string{"tcl", file, "tiny"}, &warned)
+		if errors.Is(err, resource.ErrBudget) != c.refused || !c.refused && !strings.Contains(warned.String(), "it may not fit") {
+			t.Errorf("%d LUTs of %v: %v; %s", c.lut, e.LUT, err, &warned)
 		}
 	}
 }
@@ -52,7 +86,7 @@ func TestManifest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	text, err := run([]string{"manifest", "zc706", "small", dir})
+	text, err := run([]string{"manifest", "zc706", "small", dir}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,14 +97,14 @@ func TestManifest(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "clock.txt"), []byte("fast"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run([]string{"manifest", "zc706", "small", dir}); err == nil || !strings.Contains(err.Error(), "clock.txt: expected Hz") {
+	if _, err := run([]string{"manifest", "zc706", "small", dir}, io.Discard); err == nil || !strings.Contains(err.Error(), "clock.txt: expected Hz") {
 		t.Errorf("a clock that is no number: %v", err)
 	}
 	for text, says := range map[string]string{summary("-0.155"): "pulse widths is -0.155 ns", "no table": "no summary with WPWS", summary("x"): "WPWS: expected a number"} {
 		if err := os.WriteFile(filepath.Join(dir, "timing.rpt"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := run([]string{"manifest", "zc706", "small", dir}); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := run([]string{"manifest", "zc706", "small", dir}, io.Discard); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, expected %q", err, says)
 		}
 	}

@@ -71,7 +71,10 @@ var modules = map[string]string{
 
 // between is what npu_core has between its units, as the netlist names it: the unit it counts with, which grows
 // with the same sizes, and its module.
-var between = map[string]struct{ unit, module string }{"words": {"out", "spill"}}
+var between = map[string]struct{ unit, module string }{
+	"words": {"out", "spill"},
+	"start": {"core", "npu_start"}, "output": {"core", "npu_output"}, "counters": {"core", "npu_counters"},
+}
 
 // UnitOf is the unit that an instance of npu_core or npu_top counts with.
 func UnitOf(instance string) (string, error) {
@@ -85,19 +88,21 @@ func UnitOf(instance string) (string, error) {
 }
 
 // UnitSources is the hash over the RTL in the repository at root that a unit is made of ("": the RTL that this program
-// was built beside). What is left of npu_core is made of its own file alone.
+// was built beside). What is left of npu_core is made of its own file alone, and of what counts with it.
 func UnitSources(root, unit string) (string, error) {
 	module := modules[unit]
+	var hash string
+	var err error
 	switch {
 	case root == "" && module == coreModule:
-		return syn.BuiltAlone(module)
+		hash, err = syn.BuiltAlone(module)
 	case module == coreModule:
-		_, hash, err := syn.Sources([]string{filepath.Join(root, "hw", "rtl", module+".sv")}, module)
-		return hash, err
+		_, hash, err = syn.Sources([]string{filepath.Join(root, "hw", "rtl", module+".sv")}, module)
+	default:
+		hash, err = sourcesOf(root, module)
 	}
-	hash, err := sourcesOf(root, module)
-	for _, b := range between {
-		if b.unit == unit && err == nil {
+	for _, name := range slices.Sorted(maps.Keys(between)) {
+		if b := between[name]; b.unit == unit && err == nil {
 			var more string
 			more, err = sourcesOf(root, b.module)
 			hash = fmt.Sprintf("%x", sha256.Sum256([]byte(hash+more)))

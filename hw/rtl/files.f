@@ -18,7 +18,10 @@ hw/rtl/keep_writer.sv
 hw/rtl/layer_fetch.sv
 hw/rtl/mac_chain.sv
 hw/rtl/npu_core.sv
+hw/rtl/npu_counters.sv
+hw/rtl/npu_output.sv
 hw/rtl/npu_regs.sv
+hw/rtl/npu_start.sv
 hw/rtl/npu_top.sv
 hw/rtl/out_writer.sv
 hw/rtl/pe_array.sv

@@ -1,6 +1,7 @@
 // Walks the layers of a start: reads each descriptor, checks it and its FBCB entry against this
 // build, works out what the units need, and offers it to them all. One layer ahead of the slowest
-// taker, so that fetching hides behind computing (the first layer of a start excepted).
+// taker, so that fetching hides behind computing (the first layer of a start excepted). With fbcb,
+// which it reads, this is the paper's Fluid Batching Engine.
 //
 // Also turns the slot table into slot addresses at the beginning of a start.
 //

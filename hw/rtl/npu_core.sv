@@ -2,6 +2,9 @@
 // of done_o or error_o. Between starts, and while a start is abandoned (soft reset, error,
 // watchdog), all units are held in reset; only the memory ports go on, so that what is on the bus
 // ends as AXI demands. Nothing survives on chip from one start to the next.
+//
+// Wiring: npu_start begins and ends, npu_output orders what is written, npu_counters sums; what is
+// left here is which of two units the activation buffer's ports serve.
 module npu_core #(
   parameter int unsigned T_R         = 256,
   parameter int unsigned T_P         = 8,
@@ -116,105 +119,17 @@ module npu_core #(
     $fatal(1, "npu_core: a beat, and DRAIN words, must fit the lanes of the activation buffer");
   end
 
-  // ------------------------------------------------------------------ start, end, errors
   localparam int unsigned UNITS = 8;
   logic [UNITS-1:0] l_ready;
-  typedef enum logic [1:0] {StIdle, StBegin, StRun, StFlush} state_e;
-  state_e state_q;
-  logic        unit_rst_n, flush, rd_idle, wr_idle, go_q;
-  logic [8:0]  layers_written_q, layers;
-  logic [7:0]  code_q, layer_q;
-  logic [31:0] addr_q;
+  logic             unit_rst_n, flush, go, rd_idle, wr_idle;
+  logic [8:0]       layers_written;
 
+  // errors
   logic        f_err;
   logic [7:0]  f_err_code, f_err_layer, w_err_layer;
   logic        a_err, o_err, x_err, w_err;     // activations, output, residual, weights
   logic        o_ahead_err;
   logic [31:0] a_err_addr, o_err_addr, x_err_addr;
-  logic        rd_err, rd_dec, wr_err, wr_dec;
-  logic [31:0] rd_err_addr, wr_err_addr;
-  logic        rd_progress, wr_progress, computing, dog;
-  logic [3:0]  rd_err_port, wr_err_port, port_q;
-  logic [31:0] quiet_q;
-
-  assign layers = 9'(last_layer_i) - 9'(first_layer_i) + 9'd1;
-  assign unit_rst_n = state_q == StRun;
-  assign flush = state_q == StFlush;
-  assign busy_o = state_q != StIdle;
-  assign err_code_o = code_q;
-  assign err_layer_o = layer_q;
-  assign err_port_o = port_q;
-  assign err_addr_o = addr_q;
-  assign dog = watchdog_i != '0 && quiet_q >= watchdog_i;
-
-  always_ff @(posedge clk_i) begin
-    done_o <= 1'b0;
-    error_o <= 1'b0;
-    go_q <= state_q == StBegin;
-    if (!rst_ni) begin
-      state_q <= StIdle;
-    end else begin
-      unique case (state_q)
-        StIdle: if (start_i) state_q <= StBegin;
-        StBegin: begin
-          state_q <= StRun;
-          code_q <= abi_pkg::ERR_NONE;
-          layer_q <= '0;
-          addr_q <= '0;
-          port_q <= '0;
-          quiet_q <= '0;
-          if (soft_reset_i) begin
-            code_q <= abi_pkg::ERR_SOFT_RESET;
-            state_q <= StFlush;
-          end
-        end
-        StRun: begin
-          quiet_q <= (rd_progress || wr_progress || computing) ? '0 : quiet_q + 32'd1;
-          layer_q <= first_layer_i + 8'(layers_written_q);
-          // no layer at all (FIRST = LAST + 1) is layer_fetch's to refuse
-          // and weights that nobody needs are still to be noticed
-          if (layers_written_q == layers && layers != '0 && rd_idle && l_ready[2]) begin
-            done_o <= 1'b1;
-            state_q <= StIdle;
-          end
-          if (rd_err || wr_err || f_err || a_err || o_err || x_err || w_err || soft_reset_i
-              || dog) begin
-            done_o <= 1'b0;
-            state_q <= StFlush;
-            if (rd_err) begin
-              code_q <= rd_dec ? abi_pkg::ERR_READ_DECERR : abi_pkg::ERR_READ_SLVERR;
-              addr_q <= rd_err_addr;
-              port_q <= rd_err_port;
-            end else if (wr_err) begin
-              code_q <= wr_dec ? abi_pkg::ERR_WRITE_DECERR : abi_pkg::ERR_WRITE_SLVERR;
-              addr_q <= wr_err_addr;
-              port_q <= wr_err_port;
-            end else if (f_err) begin
-              code_q <= f_err_code;
-              layer_q <= f_err_layer;
-            end else if (a_err || o_err || x_err) begin
-              code_q <= abi_pkg::ERR_DESC_ADDRESS;
-              addr_q <= a_err ? a_err_addr : (o_err ? o_err_addr : x_err_addr);
-            end else if (w_err) begin
-              code_q <= abi_pkg::ERR_DESC_SHAPE;
-              layer_q <= first_layer_i + w_err_layer;
-            end else if (soft_reset_i) begin
-              code_q <= abi_pkg::ERR_SOFT_RESET;
-            end else begin
-              code_q <= abi_pkg::ERR_WATCHDOG;
-            end
-          end
-        end
-        StFlush: begin
-          if (rd_idle && wr_idle) begin
-            error_o <= 1'b1;
-            state_q <= StIdle;
-          end
-        end
-        default: state_q <= StIdle;
-      endcase
-    end
-  end
 
   // ------------------------------------------------------------------ memory ports
   // clients: 0 descriptors, 1 activations, 2 weights, 3 residual
@@ -224,9 +139,6 @@ module npu_core #(
   logic [63:0]     req_beats;
   logic            rsp_last;
   logic [WW-1:0]   rsp_data;
-  logic [2:0]      rd_stalls, rd_beats;      // how many ports
-  logic [2:0]      wr_stalls;
-  logic [15:0]     wr_bytes;
   logic            cmd_valid, cmd_ready, wb_valid, wb_ready;
   logic [AW-1:0]   cmd_addr;
   logic [15:0]     cmd_beats;
@@ -292,39 +204,6 @@ module npu_core #(
     .m_bvalid_i, .m_bready_o, .m_bid_i, .m_bresp_i
   );
 
-  assign rd_progress = |p_rd_progress;
-  assign wr_progress = |p_wr_progress;
-  assign rd_err = |p_rd_err;
-  assign wr_err = |p_wr_err;
-  always_comb begin
-    rd_dec = 1'b0;
-    rd_err_addr = '0;
-    rd_err_port = '0;
-    wr_dec = 1'b0;
-    wr_err_addr = '0;
-    wr_err_port = '0;
-    rd_stalls = '0;
-    rd_beats = '0;
-    wr_stalls = '0;
-    wr_bytes = '0;
-    for (int unsigned p = 0; p < N_AXI; p++) begin
-      if (p_rd_err[p]) begin
-        rd_dec = p_rd_dec[p];
-        rd_err_addr = p_rd_err_addr[p*32+:32];
-        rd_err_port = 4'(p);
-      end
-      if (p_wr_err[p]) begin
-        wr_dec = p_wr_dec[p];
-        wr_err_addr = p_wr_err_addr[p*32+:32];
-        wr_err_port = 4'(p);
-      end
-      rd_stalls = rd_stalls + 3'(p_rd_stall[p]);
-      rd_beats = rd_beats + 3'(p_rd_beat[p]);
-      wr_stalls = wr_stalls + 3'(p_wr_stall[p]);
-      wr_bytes = wr_bytes + 16'(p_wr_bytes[p*NW+:NW]);
-    end
-  end
-
   // ------------------------------------------------------------------ layers
   // takers: 0 act_loader, 1 weight_fetch, 2 weight_feed, 3 gemm_seq, 4 pool_seq, 5 drain,
   // 6 output runs, 7 residual
@@ -343,7 +222,7 @@ module npu_core #(
   ) u_fetch (
     .clk_i,
     .rst_ni       (unit_rst_n),
-    .start_i      (go_q),
+    .start_i      (go),
     .first_layer_i,
     .last_layer_i,
     .b_act_i,
@@ -391,7 +270,7 @@ module npu_core #(
     .b_act_i,
     .slot_addr_i     (slot_addr),
     .slot_stride_i,
-    .layers_written_i(layers_written_q),
+    .layers_written_i(layers_written),
     .layer_valid_i   (l_valid[0]),
     .layer_ready_o   (l_ready[0]),
     .layer_desc_i    (l_desc),
@@ -429,9 +308,6 @@ module npu_core #(
   logic [T_P*16-1:0] w_two;
   logic [1:0]      k;
   logic [TAG-1:0]  w_tag;
-  // long without memory traffic: a tile on chip, the drain of a tensor that stays there
-  assign computing = g_rd_valid || p_rd_valid || kw;
-
   // A layer whose output is kept has loaded its one tile before its first word is drained: the two
   // writers never meet.
   assign kw = kw_mask[0];  // a mask's lanes are the first ones
@@ -532,7 +408,7 @@ module npu_core #(
     .clk_i,
     .rst_ni         (unit_rst_n),
     .b_act_i,
-    .layers_written_i(layers_written_q),
+    .layers_written_i(layers_written),
     .layer_valid_i  (l_valid[3]),
     .layer_ready_o  (l_ready[3]),
     .layer_desc_i   (l_desc),
@@ -575,7 +451,7 @@ module npu_core #(
     .clk_i,
     .rst_ni        (unit_rst_n),
     .b_act_i,
-    .layers_written_i(layers_written_q),
+    .layers_written_i(layers_written),
     .layer_valid_i (l_valid[4]),
     .layer_ready_o (l_ready[4]),
     .layer_desc_i  (l_desc),
@@ -678,7 +554,7 @@ module npu_core #(
     .b_act_i,
     .slot_addr_i     (slot_addr),
     .slot_stride_i,
-    .layers_written_i(layers_written_q),
+    .layers_written_i(layers_written),
     .layer_valid_i   (l_valid[7]),
     .layer_ready_o   (l_ready[7]),
     .layer_desc_i    (l_desc),
@@ -705,7 +581,7 @@ module npu_core #(
     .clk_i,
     .rst_ni          (unit_rst_n),
     .b_act_i,
-    .layers_written_i(layers_written_q),
+    .layers_written_i(layers_written),
     .layer_valid_i   (l_valid[5]),
     .layer_ready_o   (l_ready[5]),
     .layer_desc_i    (l_desc),
@@ -732,7 +608,6 @@ module npu_core #(
     .cnt_o           (d_cnt)
   );
 
-  logic          closing_q;
   logic          run_valid, run_ready, run_done, run_pool, out_ready, out_idle;
   logic [AW-1:0] run_addr;
   logic [23:0]   run_elems, run_elem;
@@ -761,45 +636,68 @@ module npu_core #(
     .err_valid_o  (o_ahead_err),
     .err_addr_o   (o_err_addr)
   );
-  // run_gen's first run is of the next layer while the last runs of the one before are answered; an
-  // error names its own layer
-  assign o_err = o_ahead_err && !closing_q;
-  // the run that is being written, not the one that run_gen has in hand, says whose words it takes
-  logic out_pool_q, out_local_q, words_valid, words_ready, spill_ready;
-  logic [DRAIN*16-1:0] words;
-  logic [CW-1:0]       words_cnt;
-  always_ff @(posedge clk_i) begin
-    if (run_valid && run_take) begin
-      out_pool_q <= run_pool;
-      out_local_q <= run_local;
-    end
-  end
-  assign run_take = (run_local ? keep_free : run_ready) && !closing_q;
-  // Words wait here for their run at most: drain and pool never have words of different layers at a
-  // time, since a layer's activations come when the one before is written.
+
+  logic                   out_run, out_valid, keep_run, keep_word;
+  logic                   word_valid, word_ready, words_valid, words_ready;
+  logic [DRAIN*16+CW-1:0] word;               // before its register
+  logic [DRAIN*16-1:0]    words;              // and behind it
+  logic [CW-1:0]          words_cnt;
+
+  npu_output #(.WIDTH(DRAIN * 16 + CW)) u_output (
+    .clk_i,
+    .rst_ni          (unit_rst_n),
+    .layers_written_o(layers_written),
+    .run_valid_i     (run_valid),
+    .run_ready_o     (run_take),
+    .run_pool_i      (run_pool),
+    .run_keep_i      (run_keep),
+    .run_local_i     (run_local),
+    .run_done_i      (run_done),
+    .run_err_i       (o_ahead_err),
+    .err_valid_o     (o_err),
+    .out_run_valid_o (out_run),
+    .out_run_ready_i (run_ready),
+    .out_idle_i      (out_idle),
+    .keep_run_o      (keep_run),
+    .keep_free_i     (keep_free),
+    .keep_busy_i     (keep_busy),
+    .wr_idle_i       (wr_idle),
+    .drain_valid_i   (d_valid),
+    .drain_ready_o   (d_ready),
+    .drain_data_i    ({d_cnt, d_data}),
+    .pool_valid_i    (pool_valid),
+    .pool_ready_o    (pool_ready),
+    .pool_data_i     ({pool_cnt, pool_data}),
+    .valid_o         (word_valid),
+    .ready_i         (word_ready),
+    .data_o          (word),
+    .words_valid_i   (words_valid),
+    .words_ready_o   (words_ready),
+    .out_valid_o     (out_valid),
+    .out_ready_i     (out_ready),
+    .keep_word_o     (keep_word)
+  );
+
   spill #(.WIDTH(DRAIN * 16 + CW)) u_words (
     .clk_i,
     .rst_ni (unit_rst_n),
-    .valid_i(out_pool_q ? pool_valid : d_valid),
-    .ready_o(spill_ready),
-    .data_i (out_pool_q ? {pool_cnt, pool_data} : {d_cnt, d_data}),
+    .valid_i(word_valid),
+    .ready_o(word_ready),
+    .data_i (word),
     .valid_o(words_valid),
     .ready_i(words_ready),
     .data_o ({words_cnt, words})
   );
-  assign words_ready = out_local_q ? keep_busy : out_ready;
-  assign d_ready = spill_ready && !out_pool_q;
-  assign pool_ready = spill_ready && out_pool_q;
 
   keep_writer #(.IN_WORDS(DRAIN), .EW(EW)) u_keep (
     .clk_i,
     .rst_ni     (unit_rst_n),
-    .run_i      (run_valid && run_take && run_keep),
+    .run_i      (keep_run),
     .run_half_i (run_half),
     .run_elem_i (run_elem[EW-1:0]),
     .run_elems_i(run_elems),
     .free_o     (keep_free),
-    .word_i     (words_valid && words_ready),
+    .word_i     (keep_word),
     .data_i     (words),
     .cnt_i      (words_cnt),
     .busy_o     (keep_busy),
@@ -812,11 +710,11 @@ module npu_core #(
   out_writer #(.IN_WORDS(DRAIN), .AXI_BYTES(WIDE)) u_out (
     .clk_i,
     .rst_ni     (unit_rst_n),
-    .run_valid_i(run_valid && !closing_q && !run_local),
+    .run_valid_i(out_run),
     .run_ready_o(run_ready),
     .run_addr_i (run_addr),
     .run_elems_i(run_elems),
-    .valid_i    (words_valid && !out_local_q),
+    .valid_i    (out_valid),
     .ready_o    (out_ready),
     .data_i     (words),
     .cnt_i      (words_cnt),
@@ -831,36 +729,67 @@ module npu_core #(
     .idle_o     (out_idle)
   );
 
-  // A layer is written when its last run has been answered, or its last word is on chip; runs of
-  // the next one wait for that.
-  always_ff @(posedge clk_i) begin
-    if (!unit_rst_n) begin
-      layers_written_q <= '0;
-      closing_q <= 1'b0;
-    end else if (run_done) begin
-      closing_q <= 1'b1;
-    end else if (closing_q && out_idle && wr_idle && !keep_busy) begin
-      closing_q <= 1'b0;
-      layers_written_q <= layers_written_q + 9'd1;
-    end
-  end
+  // ------------------------------------------------------------------ start, end, counters
+  npu_start #(.N_AXI(N_AXI)) u_start (
+    .clk_i,
+    .rst_ni,
+    .start_i,
+    .soft_reset_i,
+    .first_layer_i,
+    .last_layer_i,
+    .watchdog_i,
+    .busy_o,
+    .done_o,
+    .error_o,
+    .err_code_o,
+    .err_layer_o,
+    .err_port_o,
+    .err_addr_o,
+    .unit_rst_no      (unit_rst_n),
+    .go_o             (go),
+    .flush_o          (flush),
+    .layers_written_i (layers_written),
+    // long without memory traffic: a tile on chip, the drain of a tensor that stays there
+    .computing_i      (g_rd_valid || p_rd_valid || kw),
+    .weights_idle_i   (l_ready[2]),
+    .fetch_err_i      (f_err),
+    .fetch_err_code_i (f_err_code),
+    .fetch_err_layer_i(f_err_layer),
+    .act_err_i        (a_err),
+    .act_err_addr_i   (a_err_addr),
+    .out_err_i        (o_err),
+    .out_err_addr_i   (o_err_addr),
+    .res_err_i        (x_err),
+    .res_err_addr_i   (x_err_addr),
+    .feed_err_i       (w_err),
+    .feed_err_layer_i (w_err_layer),
+    .rd_idle_i        (rd_idle),
+    .rd_progress_i    (p_rd_progress),
+    .rd_err_i         (p_rd_err),
+    .rd_err_dec_i     (p_rd_dec),
+    .rd_err_addr_i    (p_rd_err_addr),
+    .wr_idle_i        (wr_idle),
+    .wr_progress_i    (p_wr_progress),
+    .wr_err_i         (p_wr_err),
+    .wr_err_dec_i     (p_wr_dec),
+    .wr_err_addr_i    (p_wr_err_addr)
+  );
 
-  // ------------------------------------------------------------------ counters
-  always_comb begin
-    cnt_inc_o = '0;
-    cnt_inc_o[abi_pkg::CNT_CYCLES_BUSY*16+:16] = 16'd1;
-    cnt_inc_o[abi_pkg::CNT_MAC_CYCLES*16+:16] = 16'(mac_cycle);
-    cnt_inc_o[abi_pkg::CNT_MACS*16+:16] = macs;
-    cnt_inc_o[abi_pkg::CNT_STALL_WEIGHTS*16+:16] = 16'(st_weights);
-    cnt_inc_o[abi_pkg::CNT_STALL_ACTIVATIONS*16+:16] = 16'(st_acts) | 16'(st_pool);
-    cnt_inc_o[abi_pkg::CNT_STALL_DRAIN*16+:16] = 16'(st_drain);
-    cnt_inc_o[abi_pkg::CNT_STALL_DEPTH*16+:16] = 16'(st_depth);
-    cnt_inc_o[abi_pkg::CNT_STALL_READ*16+:16] = 16'(rd_stalls);
-    cnt_inc_o[abi_pkg::CNT_STALL_WRITE*16+:16] = 16'(wr_stalls);
-    cnt_inc_o[abi_pkg::CNT_BYTES_READ*16+:16] = {13'b0, rd_beats} << $clog2(AXI_BYTES);
-    cnt_inc_o[abi_pkg::CNT_BYTES_WRITTEN*16+:16] = 16'(wr_bytes);
-  end
+  npu_counters #(.N_AXI(N_AXI), .AXI_BYTES(AXI_BYTES)) u_counters (
+    .mac_cycle_i    (mac_cycle),
+    .macs_i         (macs),
+    .stall_weights_i(st_weights),
+    .stall_acts_i   (st_acts),
+    .stall_pool_i   (st_pool),
+    .stall_drain_i  (st_drain),
+    .stall_depth_i  (st_depth),
+    .rd_stall_i     (p_rd_stall),
+    .rd_beat_i      (p_rd_beat),
+    .wr_stall_i     (p_wr_stall),
+    .wr_bytes_i     (p_wr_bytes),
+    .cnt_inc_o
+  );
 
   logic unused;
-  assign unused = ^{l_index_unused, l_last_unused, layers[8], run_elem[23:EW]};
+  assign unused = ^{l_index_unused, l_last_unused, run_elem[23:EW]};
 endmodule

@@ -73,6 +73,10 @@ endmodule
 	if err != nil || got["out"] != want["pool"] {
 		t.Errorf("%+v, %v", got, err)
 	}
+	got, err = units(strings.NewReader(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_start")))
+	if sum := (resource.Cells{LUT: 4, FF: 1}); err != nil || got["core"] != sum {
+		t.Errorf("%+v, %v", got, err)
+	}
 	if _, err := units(strings.NewReader(strings.ReplaceAll(netlist, "u_core.u_pool", "u_core.u_pond"))); !errors.Is(err, resource.ErrRuns) || !strings.Contains(err.Error(), "u_pond") {
 		t.Errorf("an instance that the law does not know: %v", err)
 	}

@@ -383,8 +383,8 @@ func (l *layer) maxPool(s *buffers, slot []byte) {
 	}
 }
 
-// taps counts the positions of a window that lie in the image, along one axis.
-func taps(out, stride, pad, kernel, in int) int {
+// Taps counts the positions of a window that lie in the image, along one axis.
+func Taps(out, stride, pad, kernel, in int) int {
 	first := out*stride - pad
 	return max(0, min(first+kernel, in)-max(first, 0))
 }
@@ -408,8 +408,8 @@ func (l *layer) avgPool(s *buffers, slot []byte) error {
 			}
 			m := int64(d.AvgMul)
 			if d.AvgTable {
-				n := taps(oh, int(d.SH), int(d.PadT), int(d.KH), int(d.InH)) *
-					taps(ow, int(d.SW), int(d.PadL), int(d.KW), int(d.InW))
+				n := Taps(oh, int(d.SH), int(d.PadT), int(d.KH), int(d.InH)) *
+					Taps(ow, int(d.SW), int(d.PadL), int(d.KW), int(d.InW))
 				m = int64(l.bias[n])
 			}
 			out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*ow*int(d.OutPix):][:2*c]

@@ -146,7 +146,7 @@ var errNoPlace = errors.New("no place for the fault")
 // reset puts the hardware back to power-on.
 func (c *Campaign) reset(ctx context.Context) error {
 	c.HardResets++
-	c.lost = [4][2]int{}
+	c.lost, c.rig.late = [4][2]int{}, 0
 	if err := c.rig.bus.ClearFaults(); err != nil {
 		return err
 	}

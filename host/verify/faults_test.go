@@ -113,10 +113,22 @@ func TestFaultsNotice(t *testing.T) {
 		mem, _ := s.DRAM()
 		mem[at(mem)] ^= 0x40
 	}
+	over := func(counter int) spoiled { // one more of the third start
+		return spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			v, err := s.Machine.ReadReg(off)
+			if off == abi.CounterLo(counter) && s.starts == 3 {
+				v++
+			}
+			return v, err
+		}}
+	}
 	for _, c := range []struct {
 		name, kind, want string
 		spoil            spoiled
 	}{
+		{"MACs", "batch range", "the next start went wrong: macs counts", over(abi.CntMACs)},
+		{"bytes read", "batch range", "the next start went wrong: bytes_read counts", over(abi.CntBytesRead)},
+		{"bytes written", "batch range", "the next start went wrong: bytes_written counts", over(abi.CntBytesWritten)},
 		{"a wrong code", "slot out of range", "expected [SLOT_RANGE]", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
 			v, err := s.Machine.ReadReg(off)
 			if off == abi.RegError && v == uint32(abi.ErrSlotRange) {

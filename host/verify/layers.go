@@ -147,7 +147,7 @@ func (b *Bench) run(ctx context.Context, net *randnet.Net, batch int, rng *rand.
 	for seg := 0; seg <= l.Last && err == nil; seg++ {
 		one := l
 		one.First, one.Last = seg, seg
-		_, err = b.Dev.Run(ctx, &one)
+		err = b.segment(ctx, bun, &one)
 	}
 	for _, id := range l.Requests {
 		b.Dev.Release(id)
@@ -165,6 +165,34 @@ func (b *Bench) run(ctx context.Context, net *randnet.Net, batch int, rng *rand.
 	}
 	total.Networks++
 	total.N += len(bun.Layers)
+	return nil
+}
+
+// segment runs one segment of a batch and compares what was counted.
+func (b *Bench) segment(ctx context.Context, bun *bundle.Bundle, one *device.Launch) error {
+	if b.Bus == nil {
+		_, err := b.Dev.Run(ctx, one)
+		return err
+	}
+	before, err := count(b.Bus, b.Design.NAXI)
+	if err != nil {
+		return err
+	}
+	if _, err := b.Dev.Run(ctx, one); err != nil {
+		return err
+	}
+	now, err := count(b.Bus, b.Design.NAXI)
+	if err != nil {
+		return err
+	}
+	var want uint64
+	for l := bun.Network.Exits[one.First].First; l <= bun.Network.Exits[one.First].Last; l++ {
+		want += uint64(len(one.Requests)) * macs(&bun.Layers[l])
+	}
+	c := now.since(before)
+	if what := c.wrong(b.Design.AXIBytes, want, false); what != "" {
+		return fmt.Errorf("%w: segment %d: %s", ErrMismatch, one.First, what)
+	}
 	return nil
 }
 

@@ -50,6 +50,7 @@ type Rig struct {
 	used    int              // bytes of mem that are looked at
 	image   []byte           // of mem[:used] as loaded
 	trial   trial
+	late    uint64 // cycle until which answers to a start that was given up may come
 }
 
 // trial is a start that ends well, and what it does.
@@ -62,6 +63,7 @@ type trial struct {
 	cycles      uint64
 	reads       []uint64 // bursts by port
 	writes      []uint64
+	macs        uint64
 	counters    [abi.CntCount]uint64
 }
 
@@ -78,6 +80,8 @@ type ending struct {
 	code   abi.ErrCode
 	layer  int
 	port   int
+	late   bool // answers to an earlier start may be counted
+	counts
 }
 
 func (e ending) String() string {
@@ -182,6 +186,7 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	t.written = make([]bool, r.stride())
 	for l := t.first; l <= t.last; l++ {
 		d := &b.Layers[l]
+		t.macs += uint64(len(t.table)) * macs(d)
 		for y := range int(d.OutH) {
 			for x := range int(d.OutW) {
 				at := int(d.OutOffset) + y*int(d.OutRowBytes) + 2*x*int(d.OutPix)
@@ -192,13 +197,6 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 		}
 	}
 	r.trial = t
-	before, err := r.traffic()
-	if err != nil {
-		return err
-	}
-	if r.trial.counters, err = readCounters(r.bus); err != nil {
-		return err
-	}
 	e, err := r.run(ctx, r.good(), 1<<24)
 	if err != nil {
 		return err
@@ -206,22 +204,11 @@ func (r *Rig) drawTrial(ctx context.Context, rng *rand.Rand) error {
 	if what := r.wrong(e); what != "" {
 		return fmt.Errorf("%w: %s, before any fault: %s", errCheck, r.where(), what)
 	}
-	after, err := r.traffic()
-	if err != nil {
-		return err
+	for _, p := range e.ports {
+		r.trial.reads = append(r.trial.reads, p.ReadBursts)
+		r.trial.writes = append(r.trial.writes, p.WriteBursts)
 	}
-	for p := range r.design.NAXI {
-		r.trial.reads = append(r.trial.reads, after[p].ReadBursts-before[p].ReadBursts)
-		r.trial.writes = append(r.trial.writes, after[p].WriteBursts-before[p].WriteBursts)
-	}
-	r.trial.cycles = e.cycles
-	was := r.trial.counters
-	if r.trial.counters, err = readCounters(r.bus); err != nil {
-		return err
-	}
-	for i := range was {
-		r.trial.counters[i] -= was[i]
-	}
+	r.trial.cycles, r.trial.counters = e.cycles, e.npu
 	return nil
 }
 
@@ -232,17 +219,6 @@ var errCheck = errors.New("the hardware differs from its reference")
 func (r *Rig) where() string {
 	t := &r.trial
 	return fmt.Sprintf("%s, random network of seed %d, layers %d..%d of %d, slots %v", r.design.Name, r.net.Seed, t.first, t.last, len(r.net.Bundle.Layers), t.table)
-}
-
-func (r *Rig) traffic() ([]npu.PortStats, error) {
-	all := make([]npu.PortStats, r.design.NAXI)
-	for p := range all {
-		var err error
-		if all[p], err = r.bus.Stats(p); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
 }
 
 // good is what the trial's start is told.
@@ -274,24 +250,34 @@ func (r *Rig) run(ctx context.Context, g regs, limit uint64) (ending, error) {
 	return r.finish(ctx, began, limit)
 }
 
-// start writes the registers of a start; it answers the cycle in which it began.
-func (r *Rig) start(g regs) (uint64, error) {
+// begun is where a start begins: what was counted before it.
+type begun struct {
+	cycle uint64
+	counts
+}
+
+// start writes the registers of a start.
+func (r *Rig) start(g regs) (b begun, err error) {
+	if b.counts, err = count(r.bus, r.design.NAXI); err != nil {
+		return b, err
+	}
 	writes := [][2]uint32{{abi.RegLayers, g.layers}, {abi.RegBatch, g.batch}}
 	for i, s := range g.table {
 		writes = append(writes, [2]uint32{abi.RegSlotTable + 4*uint32(i), s})
 	}
 	for _, w := range append(writes, [2]uint32{abi.RegCtrl, abi.RegCtrlStartMask}) {
 		if err := r.bus.WriteReg(w[0], w[1]); err != nil {
-			return 0, fmt.Errorf("start: %w", err)
+			return b, fmt.Errorf("start: %w", err)
 		}
 	}
-	return r.bus.Cycles(), nil
+	b.cycle = r.bus.Cycles()
+	return b, nil
 }
 
 // finish waits for the interrupt of a start and reads how it ended.
-func (r *Rig) finish(ctx context.Context, began, limit uint64) (ending, error) {
+func (r *Rig) finish(ctx context.Context, began begun, limit uint64) (ending, error) {
 	_, err := r.bus.WaitIRQ(ctx, limit)
-	e := ending{cycles: r.bus.Cycles() - began}
+	e := ending{cycles: r.bus.Cycles() - began.cycle, late: began.cycle < r.late}
 	if errors.Is(err, npu.ErrNoIRQ) {
 		e.hangs = true
 		return e, nil
@@ -315,10 +301,18 @@ func (r *Rig) finish(ctx context.Context, began, limit uint64) (ending, error) {
 	if v[0] != wantStatus || v[2] != wantIRQ {
 		return e, fmt.Errorf("%w: %s: ended with %v, STATUS %#x, IRQ_STATUS %#x", errCheck, r.where(), e.code, v[0], v[2])
 	}
+	now, err := count(r.bus, r.design.NAXI)
+	if err != nil {
+		return e, err
+	}
+	e.counts = now.since(began.counts)
+	if e.code != abi.ErrNone {
+		r.late = r.bus.Cycles() + 2*rigWatchdog
+	}
 	return e, r.bus.WriteReg(abi.RegIRQStatus, abi.RegIRQStatusMask)
 }
 
-// wrong says what is wrong with a start that should have gone well, memory included; "" is nothing.
+// wrong says what is wrong with a start that should have gone well, memory and counters included; "" is nothing.
 func (r *Rig) wrong(e ending) string {
 	if e.hangs || e.code != abi.ErrNone {
 		return fmt.Sprintf("%v in layer %d, port %d after %d cycles", e, e.layer, e.port, e.cycles)
@@ -327,6 +321,13 @@ func (r *Rig) wrong(e ending) string {
 	copy(want[r.slots:], r.trial.after)
 	if i := differ(r.mem[:r.used], want); i >= 0 {
 		return r.explain(i, want)
+	}
+	if what := e.wrong(r.design.AXIBytes, r.trial.macs, e.late); what != "" {
+		return what
+	}
+	// what is read does not depend on when
+	if got, want := e.npu[abi.CntBytesRead], r.trial.counters[abi.CntBytesRead]; r.trial.cycles > 0 && got != want {
+		return fmt.Sprintf("%s counts %d, at first %d", abi.CounterNames[abi.CntBytesRead], got, want)
 	}
 	return ""
 }

@@ -1,0 +1,90 @@
+// What the counters must say of a start: bytes by the memory's own count, MACs by the layers' sizes.
+
+package verify
+
+import (
+	"fmt"
+
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// macs is the multiply-accumulates of a layer for one sample. MACS leaves out what lies in the padding.
+func macs(d *abi.Desc) uint64 {
+	if d.Op != abi.OpGEMM {
+		return 0
+	}
+	along := func(out, stride uint16, pad, kernel uint8, in uint16) (n uint64) {
+		for at := range int(out) {
+			n += uint64(golden.Taps(at, int(stride), int(pad), int(kernel), int(in)))
+		}
+		return n
+	}
+	rows := along(d.OutH, uint16(d.SH), d.PadT, d.KH, d.InH)
+	cols := along(d.OutW, uint16(d.SW), d.PadL, d.KW, d.InW)
+	return rows * cols * uint64(d.InC) * uint64(d.OutC)
+}
+
+// counts is what an NPU counts, and the memory's ports, before a start or from then on.
+type counts struct {
+	npu   [abi.CntCount]uint64
+	ports []npu.PortStats
+}
+
+// counting is what counts: an NPU's registers and the memory's ports.
+type counting interface {
+	ReadReg(offset uint32) (uint32, error)
+	Stats(port int) (npu.PortStats, error)
+}
+
+// count reads all counts.
+func count(bus counting, ports int) (c counts, err error) {
+	for p := range ports {
+		s, err := bus.Stats(p)
+		if err != nil {
+			return c, err
+		}
+		c.ports = append(c.ports, s)
+	}
+	c.npu, err = readCounters(bus)
+	return c, err
+}
+
+// since is what was counted between b and c.
+func (c counts) since(b counts) counts {
+	d := counts{ports: make([]npu.PortStats, len(c.ports))}
+	for i := range c.npu {
+		d.npu[i] = c.npu[i] - b.npu[i]
+	}
+	for p, s := range c.ports {
+		was := b.ports[p]
+		d.ports[p] = npu.PortStats{
+			ReadBursts: s.ReadBursts - was.ReadBursts, ReadBeats: s.ReadBeats - was.ReadBeats,
+			WriteBursts: s.WriteBursts - was.WriteBursts, WriteBeats: s.WriteBeats - was.WriteBeats, WriteBytes: s.WriteBytes - was.WriteBytes,
+		}
+	}
+	return d
+}
+
+// wrong says which counter is not what it must be after so many MACs; "" is none. late: the ports may have read for an
+// earlier start too.
+func (c *counts) wrong(beat int, macs uint64, late bool) string {
+	var read, written uint64
+	for _, p := range c.ports {
+		read += p.ReadBeats * uint64(beat)
+		written += p.WriteBytes
+	}
+	if got := c.npu[abi.CntBytesRead]; late && got < read {
+		read = got
+	}
+	for _, x := range []struct {
+		counter int
+		want    uint64
+	}{{abi.CntMACs, macs}, {abi.CntBytesRead, read}, {abi.CntBytesWritten, written}} {
+		if got := c.npu[x.counter]; got != x.want {
+			return fmt.Sprintf("%s counts %d, expected %d", abi.CounterNames[x.counter], got, x.want)
+		}
+	}
+	return ""
+}

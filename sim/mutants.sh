@@ -2,8 +2,8 @@
 # Breaks the RTL as sim/mutants.txt says, one break at a time in a copy, and expects the bench to
 # fail: sim/mutants.sh [--check] [BENCH...]. Two at a time. Status 1 where a break goes unnoticed,
 # changes nothing or does not build, 2 where there is no such bench. --check only sees that every break changes its file and has its
-# bench: seconds. Four kinds are no module's bench: "npu", the whole NPU of `tiny` under random faults; "checked", the
-# whole NPU of `tiny` with the assertions of sim/checkers under random layers, where one of them must be what notices;
+# bench: seconds. Four kinds are no module's bench: "npu", the whole NPU of `tiny` under random faults ("npu:CONFIG": of
+# another configuration); "checked", the whole NPU of `tiny` with the assertions of sim/checkers under random layers, where one of them must be what notices;
 # "formal", the proof of sim/formal; and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
 #
 # A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of are
@@ -32,11 +32,11 @@ npu_of() {
   fi
 }
 
-# whole WORK: faults the NPU of tiny
+# whole WORK CONFIG: faults the NPU of a configuration
 whole() {
   local cosim status=0
-  npu_of tiny "$1" || return 1
-  SLUICE_COSIM=$root/$cosim timeout 300 bin/sluice faults --config tiny --n 100 --seed 1 --out "$1/faults" >>"$1/log" 2>&1 || status=1
+  npu_of "$2" "$1" || return 1
+  SLUICE_COSIM=$root/$cosim timeout 300 bin/sluice faults --config "$2" --n 100 --seed 1 --out "$1/faults" >>"$1/log" 2>&1 || status=1
   rm -rf "$(dirname "$cosim")"
   return $status
 }
@@ -84,8 +84,10 @@ one() {
   fi
   # a break may leave a signal unused: that is not what is to be noticed
   export SLUICE_BENCH_FLAGS=-Wno-fatal
-  if [[ $bench == npu ]]; then
-    if whole "$work"; then
+  if [[ $bench == npu || $bench == npu:* ]]; then
+    local config=${bench#npu}
+    config=${config#:}
+    if whole "$work" "${config:-tiny}"; then
       echo "mutants: $bench: not noticed: $expression" >&2
       return 1
     fi
@@ -150,7 +152,7 @@ status=0
 if [[ -n $check ]]; then
   for n in "${lines[@]}"; do
     break_of "$n"
-    if [[ $bench == timing:* && ! -f hw/rtl/${bench#*:}.sv ]] || [[ $bench != npu && $bench != checked && $bench != formal && $bench != timing:* && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
+    if [[ $bench == timing:* && ! -f hw/rtl/${bench#*:}.sv ]] || [[ $bench == npu:* && ! -f hw/configs/${bench#*:}.yaml ]] || [[ $bench != npu && $bench != npu:* && $bench != checked && $bench != formal && $bench != timing:* && ! -f sim/bench/$bench/${bench}_tb.cpp ]]; then
       echo "sim/mutants.txt:$n: there is no bench $bench" >&2
       status=1
     elif ! broken=$(sed "$expression" "$file" 2>&1); then
@@ -164,7 +166,7 @@ if [[ -n $check ]]; then
   if ((status == 0)); then echo "mutants: ${#lines[@]} breaks, each changes its file"; fi
   exit $status
 fi
-if [[ " $* " == *" npu "* || " $* " == *" checked "* || $# -eq 0 ]]; then go build -o bin/ ./host/cmd/sluice; fi
+if [[ " $* " == *" npu"[\ :]* || " $* " == *" checked "* || $# -eq 0 ]]; then go build -o bin/ ./host/cmd/sluice; fi
 printf '%s\n' "${lines[@]}" | xargs -P 2 -L 1 "$root/sim/mutants.sh" --one || status=1
 echo "mutants: ${#lines[@]} breaks tried"
 exit $status

@@ -30,6 +30,7 @@ type Campaign struct {
 	sure   bool      // the fault must strike
 	lost   [4][2]int // answers that never come, by port and direction, since the last hard reset
 	target int       // layer of the descriptor fault that is being drawn
+	addr   span      // its plan's
 }
 
 // Tally counts endings by kind of fault and name.
@@ -206,6 +207,9 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 	case e.code != abi.ErrNone && p.port >= 0 && e.port != p.port:
 		return fail("%v names port %d, expected %d", e.code, e.port, p.port)
 	}
+	if want, known := p.addresses(k, e.code); known && (e.addr < want[0] || e.addr > want[1]) {
+		return fail("%v names address %#x, expected %#x..%#x", e.code, e.addr, want[0], want[1])
+	}
 	c.Coverage.hit(covErrors, e.code.String(), 1)
 
 	// The next one, without any help.
@@ -224,6 +228,15 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 		}
 	}
 	return nil
+}
+
+// addresses are those that ERROR_ADDR may name beside a code: 0 where the code is of no address.
+func (p *plan) addresses(k *kind, code abi.ErrCode) (at span, known bool) {
+	switch code {
+	case abi.ErrReadSLVERR, abi.ErrReadDECERR, abi.ErrWriteSLVERR, abi.ErrWriteDECERR, abi.ErrDescAddress:
+		return p.addr, !k.wild
+	}
+	return span{}, true
 }
 
 // suffer runs the start that the fault strikes and puts everything back. what is a violation.

@@ -150,6 +150,20 @@ func TestFaultsNotice(t *testing.T) {
 			}
 			return v, err
 		}}},
+		{"a wrong address", "tensor leaves its slot", "names address", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			v, err := s.Machine.ReadReg(off)
+			if off == abi.RegErrorAddr && v != 0 {
+				v += 1 << 20
+			}
+			return v, err
+		}}},
+		{"an address of nothing", "batch range", "names address 0x1, expected 0x0", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			v, err := s.Machine.ReadReg(off)
+			if off == abi.RegErrorAddr && s.starts == 2 {
+				v = 1
+			}
+			return v, err
+		}}},
 		{"no end", "read never answered", "no end after", spoiled{never: 2}},
 		{"the status", "batch range", "STATUS", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
 			v, err := s.Machine.ReadReg(off)

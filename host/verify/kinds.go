@@ -16,6 +16,7 @@ type plan struct {
 	codes []abi.ErrCode // the start ends with one of these; nil: with any
 	layer int           // that ERROR names; -1: any
 	port  int
+	addr  span // where ERROR_ADDR lies after an error of the bus, or a tensor that leaves its slot
 	moved bool // outputs may lie elsewhere in their slots
 
 	before func(*regs) (violation string, err error) // registers and memory, before the start
@@ -23,6 +24,9 @@ type plan struct {
 	during func() (violation string, err error)
 	after  func() error // puts back what is neither memory nor written by a start
 }
+
+// span is the least and the most of a value.
+type span [2]uint32
 
 // kind is a kind of fault.
 type kind struct {
@@ -57,6 +61,7 @@ var kinds = []kind{
 	{"descriptor shifts", false, descriptor(abi.ErrDescShift, badShift)},
 	{"descriptor alignment", false, descriptor(abi.ErrDescAddress, badAlignment)},
 	{"tensor leaves its slot", false, moved(descriptor(abi.ErrDescAddress, leaves))},
+	{"residual leaves its slot", false, residualLeaves},
 	{"weights too short", false, weights(-1)},
 	{"weights too long", false, weights(1)},
 

@@ -37,6 +37,7 @@ func busFault(dir npu.FaultDir, fault npu.FaultKind, code abi.ErrCode) func(*Cam
 		}
 		f := npu.Fault{Port: uint8(port), Dir: dir, Kind: fault, First: first, Count: 1}
 		p := &plan{codes: []abi.ErrCode{code}, layer: -1, port: port}
+		p.addr = span{rigBase & 0xFFFF_FFFF, rigBase&0xFFFF_FFFF + uint32(c.rig.used-1)}
 		if code == abi.ErrWatchdog {
 			p.port = -1
 		}

@@ -16,29 +16,33 @@ import (
 // and says what it did ("": there is no place for it here).
 func descriptor(code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.Desc) string) func(*Campaign) *plan {
 	return func(c *Campaign) *plan {
-		l := c.layer()
-		c.target = l
-		before := slices.Clone(c.rig.image[l*abi.DescBytes:][:abi.DescBytes])
-		d := c.rig.net.Bundle.Layers[l]
-		raw := slices.Clone(before)
-		what := change(c, raw, &d)
-		if what == "" {
+		return c.spoil(c.layer(), code, change)
+	}
+}
+
+// spoil is that fault of the descriptor of layer l.
+func (c *Campaign) spoil(l int, code abi.ErrCode, change func(c *Campaign, raw []byte, d *abi.Desc) string) *plan {
+	c.target, c.addr = l, span{}
+	before := slices.Clone(c.rig.image[l*abi.DescBytes:][:abi.DescBytes])
+	d := c.rig.net.Bundle.Layers[l]
+	raw := slices.Clone(before)
+	what := change(c, raw, &d)
+	if what == "" {
+		return nil
+	}
+	if d != c.rig.net.Bundle.Layers[l] {
+		enc, err := d.Encode()
+		if err != nil {
 			return nil
 		}
-		if d != c.rig.net.Bundle.Layers[l] {
-			enc, err := d.Encode()
-			if err != nil {
-				return nil
-			}
-			copy(raw, enc[:])
-		}
-		return &plan{
-			what: fmt.Sprintf("layer %d, %s", l, what), codes: []abi.ErrCode{code}, layer: l, port: -1,
-			before: func(*regs) (string, error) {
-				copy(c.raw(l), raw)
-				return "", nil
-			},
-		}
+		copy(raw, enc[:])
+	}
+	return &plan{
+		what: fmt.Sprintf("layer %d, %s", l, what), codes: []abi.ErrCode{code}, layer: l, port: -1, addr: c.addr,
+		before: func(*regs) (string, error) {
+			copy(c.raw(l), raw)
+			return "", nil
+		},
 	}
 }
 
@@ -98,7 +102,10 @@ func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 		{"S_H 16", func() { d.SH = 16 }},
 		{"S_W 255", func() { d.SW = 255 }},
 		{"IN_PIX below IN_C", func() { d.InPix = d.InC - 1 }},
-		{"OUT_PIX below OUT_C", func() { d.OutPix = d.OutC - 1 }},
+		{"OUT_PIX below OUT_C", func() { // and the row's bytes with it: nothing else is wrong
+			d.OutPix = d.OutC - 1
+			d.OutRowBytes = 2 * uint32(d.OutW) * uint32(d.OutPix)
+		}},
 		{"BIAS_COUNT", func() { d.BiasCount ^= 1 << 15 }},
 	}
 	if d.Op == abi.OpGEMM {
@@ -116,7 +123,10 @@ func badSize(c *Campaign, _ []byte, d *abi.Desc) string {
 		)
 	}
 	if d.Residual {
-		all = append(all, change{"RES_PIX below OUT_C", func() { d.ResPix = d.OutC - 1 }})
+		all = append(all, change{"RES_PIX below OUT_C", func() {
+			d.ResPix = d.OutC - 1
+			d.ResRowBytes = 2 * uint32(d.OutW) * uint32(d.ResPix)
+		}})
 	}
 	return c.pick(all)
 }
@@ -232,20 +242,64 @@ func (c *Campaign) layerOf(raw []byte) int {
 
 func leaves(c *Campaign, _ []byte, d *abi.Desc) string {
 	stride := uint32(c.rig.stride())
+	out := func(offset uint32) func() {
+		return func() {
+			d.OutOffset = offset
+			c.addr = c.beyond(d, d.OutOffset, d.OutRowBytes)
+		}
+	}
+	in := func(offset uint32) func() { // a run is a pixel at least, so it is the first one that leaves
+		return func() { d.InOffset, c.addr = offset, span{offset, offset} }
+	}
 	all := []change{
-		{"OUT_OFFSET", func() { d.OutOffset = stride - 2*uint32(c.rng.IntN(int(d.OutC))) }},
-		{"OUT_OFFSET, far", func() { d.OutOffset = 1<<31 + 2*c.rng.Uint32N(1<<29) }},
-		{"OUT_OFFSET, -2", func() { d.OutOffset = ^uint32(1) }},
+		{"OUT_OFFSET", out(stride - 2*uint32(c.rng.IntN(int(d.OutC))))},
+		{"OUT_OFFSET, far", out(1<<31 + 2*c.rng.Uint32N(1<<29))},
+		{"OUT_OFFSET, -2", out(^uint32(1))},
 	}
 	if !c.entry(c.target).KeepIn { // else it is not looked at
 		all = append(all,
-			change{"IN_OFFSET", func() { d.InOffset = stride - 2*uint32(c.rng.IntN(int(d.InC))) }},
-			change{"IN_OFFSET, far", func() { d.InOffset = 1<<31 + 2*c.rng.Uint32N(1<<29) }})
+			change{"IN_OFFSET", in(stride - 2*uint32(c.rng.IntN(int(d.InC))))},
+			change{"IN_OFFSET, far", in(1<<31 + 2*c.rng.Uint32N(1<<29))})
 	}
 	if d.Residual {
-		all = append(all, change{"RES_OFFSET", func() { d.ResOffset = stride - 2*uint32(c.rng.IntN(int(d.OutC))) }})
+		all = append(all, change{"RES_OFFSET", func() { resLeaves(c, nil, d) }})
 	}
 	return c.pick(all)
+}
+
+func resLeaves(c *Campaign, _ []byte, d *abi.Desc) string {
+	d.ResOffset = uint32(c.rig.stride()) - 2*uint32(c.rng.IntN(int(d.OutC)))
+	c.addr = c.beyond(d, d.ResOffset, d.ResRowBytes)
+	return "RES_OFFSET"
+}
+
+// residualLeaves is a residual that leaves its slot behind a layer without one: what loads residuals is ahead there, and
+// the error must wait for its layer.
+func residualLeaves(c *Campaign) *plan {
+	var at []int
+	layers := c.rig.net.Bundle.Layers
+	for l := c.rig.trial.first + 1; l <= c.rig.trial.last; l++ {
+		if layers[l].Residual && !layers[l-1].Residual {
+			at = append(at, l)
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	return c.spoil(at[c.rng.IntN(len(at))], abi.ErrDescAddress, resLeaves)
+}
+
+// beyond is where the first run that leaves the slot begins, of an output or a residual whose first pixel does: at its
+// offset, or behind it where the pixel has several C tiles and the first one still fits.
+func (c *Campaign) beyond(d *abi.Desc, offset, rowBytes uint32) span {
+	run := int(d.OutC)
+	if e := c.entry(c.target); d.Op == abi.OpGEMM {
+		run = min(run, cost.CTile(c.rig.design, cost.K(e.K), cost.Groups(e, len(c.rig.trial.table))))
+	}
+	if uint64(offset)+2*uint64(run) > uint64(c.rig.stride()) {
+		return span{offset, offset}
+	}
+	return span{offset + 2*uint32(run), offset + uint32(d.OutH)*rowBytes}
 }
 
 // weights is a stream of another length than the layer's, by whole beats.

@@ -80,6 +80,7 @@ type ending struct {
 	code   abi.ErrCode
 	layer  int
 	port   int
+	addr   uint32
 	late   bool // answers to an earlier start may be counted
 	counts
 }
@@ -285,8 +286,8 @@ func (r *Rig) finish(ctx context.Context, began begun, limit uint64) (ending, er
 	if err != nil {
 		return e, err
 	}
-	var v [3]uint32
-	for i, off := range []uint32{abi.RegStatus, abi.RegError, abi.RegIRQStatus} {
+	var v [4]uint32
+	for i, off := range []uint32{abi.RegStatus, abi.RegError, abi.RegIRQStatus, abi.RegErrorAddr} {
 		if v[i], err = r.bus.ReadReg(off); err != nil {
 			return e, err
 		}
@@ -294,6 +295,7 @@ func (r *Rig) finish(ctx context.Context, began begun, limit uint64) (ending, er
 	e.code = abi.ErrCode(v[1] & abi.RegErrorCodeMask >> abi.RegErrorCodeLSB)
 	e.layer = int(v[1] & abi.RegErrorLayerMask >> abi.RegErrorLayerLSB)
 	e.port = int(v[1] & abi.RegErrorPortMask >> abi.RegErrorPortLSB)
+	e.addr = v[3]
 	wantStatus, wantIRQ := uint32(abi.RegStatusDoneMask), uint32(abi.RegIRQStatusDoneMask)
 	if e.code != abi.ErrNone {
 		wantStatus, wantIRQ = abi.RegStatusErrorMask, abi.RegIRQStatusErrorMask

@@ -9,8 +9,9 @@ import (
 // Resp is the response of an AXI transaction.
 type Resp uint8
 
-// Responses that are errors.
+// Responses: those that are errors, and what a build that is quiet answers to what it refuses.
 const (
+	RespOKAY   Resp = 0
 	RespSLVERR Resp = 2
 	RespDECERR Resp = 3
 )

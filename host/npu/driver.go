@@ -39,6 +39,7 @@ type Build struct {
 	MaxBurst            int
 	Stub                bool // the MACs are left out: cycles are right, numbers are not
 	Stack, Fluid        bool
+	Quiet               bool // a refused access answers OKAY: ACCESS alone tells
 }
 
 // Driver is an NPU as a device.Blocking.
@@ -143,6 +144,7 @@ func (d *Driver) identify() error {
 		Stub:     axi&abi.RegBuildAXIStubMask != 0,
 		Stack:    axi&abi.RegBuildAXIStackMask != 0,
 		Fluid:    axi&abi.RegBuildAXIFluidMask != 0,
+		Quiet:    axi&abi.RegBuildAXIQuietMask != 0,
 	}
 	if d.build.ABIHash != abi.Hash {
 		return fmt.Errorf("%w: its ABI hash is %016x, this program's %016x", ErrHardware, d.build.ABIHash, uint64(abi.Hash))
@@ -181,7 +183,7 @@ func (d *Driver) regs(pairs ...[2]uint32) error {
 
 // program writes what no network changes and reads the counters; the hardware must be idle.
 func (d *Driver) program() error {
-	err := d.regs(
+	err := d.group("interrupts, watchdog and slots",
 		[2]uint32{abi.RegIRQEnable, abi.RegIRQEnableDoneMask | abi.RegIRQEnableErrorMask},
 		[2]uint32{abi.RegIRQStatus, abi.RegIRQStatusDoneMask | abi.RegIRQStatusErrorMask},
 		[2]uint32{abi.RegWatchdog, d.opts.Watchdog},

@@ -9,12 +9,13 @@ import (
 )
 
 // Errors of the driver; those that an engine acts on are the contract's. What the hardware itself
-// reports is an *HWError, what its register bus refuses a *BusError.
+// reports is an *HWError, what its register bus refuses a *BusError (with ErrRefused where it answered OKAY).
 var (
 	ErrHardware = errors.New("not an NPU that this driver knows")
 	ErrMismatch = device.ErrMismatch
 	ErrRequest  = device.ErrRequest
 	ErrMemory   = device.ErrMemory
+	ErrRefused  = errors.New("refused, as ACCESS tells") // by a build that answers OKAY all the same
 	ErrHang     = device.ErrHang
 	ErrReset    = device.ErrReset
 	ErrClosed   = fmt.Errorf("%w: closed", device.ErrGone)

@@ -29,6 +29,10 @@ type fakeBus struct {
 	run        func(f *fakeBus) uint32
 	busyCycles uint64
 
+	quiet    bool                     // what is refused is answered OKAY
+	addrBits int                      // of a base
+	refuse   func(off, v uint32) bool // what else is refused
+
 	busy      bool
 	deaf      bool  // ignores soft resets
 	broken    error // every access fails so
@@ -38,7 +42,7 @@ type fakeBus struct {
 }
 
 func newFakeBus(t testing.TB, designHash uint64, memory int) *fakeBus {
-	f := &fakeBus{t: t, mem: make([]byte, memory), base: 1 << 32, busyCycles: 1000}
+	f := &fakeBus{t: t, mem: make([]byte, memory), base: 1 << 32, busyCycles: 1000, addrBits: abi.AddrBits}
 	f.power(designHash)
 	return f
 }
@@ -51,6 +55,9 @@ func (f *fakeBus) power(designHash uint64) {
 		abi.RegBuildTR: 32, abi.RegBuildTP: 3, abi.RegBuildTC: 4,
 		abi.RegBuildAXI: 1 | 8<<abi.RegBuildAXIAXIBytesLSB | 4<<abi.RegBuildAXIMaxBurstLSB,
 	}
+	if f.quiet {
+		f.regs[abi.RegBuildAXI] |= abi.RegBuildAXIQuietMask
+	}
 	f.fbcb = [abi.LMax * abi.BMax]uint32{}
 	f.cnt = [abi.CntCount]uint64{}
 	f.busy, f.time, f.thi = false, 0, 0
@@ -58,6 +65,7 @@ func (f *fakeBus) power(designHash uint64) {
 
 var writable = map[uint32]bool{
 	abi.RegScratch0: true, abi.RegScratch1: true, abi.RegCtrl: true, abi.RegIRQStatus: true, abi.RegIRQEnable: true,
+	abi.RegAccess: true,
 }
 
 func (f *fakeBus) WriteReg(off, v uint32) error {
@@ -65,15 +73,29 @@ func (f *fakeBus) WriteReg(off, v uint32) error {
 		return f.broken
 	}
 	f.time += accessCycles
-	refuse := &BusError{Write: true, Off: off, Val: v, Resp: RespSLVERR}
-	if f.busy && !writable[off] {
-		return refuse
+	refused := func() error {
+		f.regs[abi.RegAccess] |= abi.RegAccessRefusedMask
+		if f.quiet {
+			return nil
+		}
+		return &BusError{Write: true, Off: off, Val: v, Resp: RespSLVERR}
+	}
+	if f.busy && !writable[off] || f.refuse != nil && f.refuse(off, v) {
+		return refused()
 	}
 	switch {
 	case off == abi.RegCtrl:
-		return f.ctrl(v, refuse)
-	case off == abi.RegIRQStatus:
+		if v&abi.RegCtrlStartMask != 0 && f.busy {
+			return refused()
+		}
+		f.ctrl(v)
+	case off == abi.RegIRQStatus, off == abi.RegAccess:
 		f.regs[off] &^= v
+	case off == abi.RegDescBaseHi || off == abi.RegWeightBaseHi || off == abi.RegSlotBaseHi:
+		if v>>(f.addrBits-32) != 0 {
+			return refused()
+		}
+		f.regs[off] = v
 	case off == abi.RegFBCBData:
 		at := f.regs[abi.RegFBCBAddr]
 		f.fbcb[at] = v
@@ -81,16 +103,13 @@ func (f *fakeBus) WriteReg(off, v uint32) error {
 	case writable[off], off >= abi.RegLayers && off <= abi.RegFBCBAddr, off >= abi.RegSlotTable && off < abi.RegSlotTable+4*abi.BMax:
 		f.regs[off] = v
 	default:
-		return refuse
+		return refused()
 	}
 	return nil
 }
 
-func (f *fakeBus) ctrl(v uint32, refuse error) error {
+func (f *fakeBus) ctrl(v uint32) {
 	if v&abi.RegCtrlStartMask != 0 {
-		if f.busy {
-			return refuse
-		}
 		f.busy = true
 		f.starts++
 		f.cnt[abi.CntStarts]++
@@ -99,7 +118,6 @@ func (f *fakeBus) ctrl(v uint32, refuse error) error {
 	if v&abi.RegCtrlSoftResetMask != 0 && f.busy && !f.deaf {
 		f.end(uint32(abi.ErrSoftReset))
 	}
-	return nil
 }
 
 func (f *fakeBus) end(err uint32) {

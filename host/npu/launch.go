@@ -150,12 +150,15 @@ func (d *Driver) start(ctx context.Context, e *bundle.Exit, slots []int, limit u
 		}
 		w = append(w, [2]uint32{abi.RegSlotTable + 4*uint32(i), uint32(s)})
 	}
-	w = append(w, [2]uint32{abi.RegCtrl, abi.RegCtrlStartMask})
-	if err := d.regs(w...); err != nil {
+	if err := d.group("layers, batch and slot table", w...); err != nil {
 		d.failed = err
 		return 0, err
 	}
-	if cycles, err = d.bus.WaitIRQ(ctx, limit); err != nil {
+	if err := d.bus.WriteReg(abi.RegCtrl, abi.RegCtrlStartMask); err != nil {
+		d.failed = err
+		return 0, err
+	}
+	if cycles, err = d.wait(ctx, limit); err != nil {
 		if errors.Is(err, ErrNoIRQ) {
 			err = fmt.Errorf("%w: no interrupt within %d cycles: %w", ErrHang, limit, err)
 		}

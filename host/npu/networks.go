@@ -28,7 +28,14 @@ func (d *Driver) activate(n *network) error {
 		a := d.base + uint64(off)
 		return [][2]uint32{{lo, uint32(a)}, {lo + 4, uint32(a >> 32)}}
 	}
-	w := slices.Concat(
+	// What lies behind a base wraps where the build's addresses end, which no register tells: the last byte must be
+	// one that a base could have.
+	var w [][2]uint32
+	last := d.base + uint64(n.at.start+n.at.size) - 1
+	if hi := uint32(last >> 32); hi != uint32((d.base+uint64(n.at.start))>>32) {
+		w = append(w, [2]uint32{abi.RegSlotBaseHi, hi})
+	}
+	w = slices.Concat(w,
 		addr(abi.RegDescBaseLo, n.at.start), addr(abi.RegWeightBaseLo, n.weight), addr(abi.RegSlotBaseLo, n.slots),
 		[][2]uint32{{abi.RegSlotStride, uint32(n.b.Slot.Stride)}})
 	for layer, row := range n.b.FBCB {
@@ -42,7 +49,7 @@ func (d *Driver) activate(n *network) error {
 		}
 	}
 	w = append(w, [2]uint32{abi.RegScratch0, uint32(n.hash)}, [2]uint32{abi.RegScratch1, uint32(n.hash >> 32)})
-	if err := d.regs(w...); err != nil {
+	if err := d.group("bases and FBCB of "+n.b.Network.Name, w...); err != nil {
 		return err
 	}
 	d.active = n

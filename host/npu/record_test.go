@@ -94,8 +94,44 @@ func TestTraffic(t *testing.T) {
 		t.Errorf("the register traffic has changed (-update, where that is meant):\n%s", diff(string(want), text))
 	}
 
+	quietTraffic(t, names, bundleNames, text)
+
 	// Played back, the recording is a device: what was in memory is all it needs.
 	session(t, NewPlayback(&log, f.mem, f.base), n, nil)
+}
+
+// quietTraffic is the same of a build that is quiet: a read of ACCESS behind each group of writes, and in front of
+// each START, is all that it adds.
+func quietTraffic(t *testing.T, names, bundleNames *strings.Replacer, loud string) {
+	t.Helper()
+	design := testDesign(t)
+	n := newTestNet(t, design)
+	f := newFakeBus(t, design.Hash(), 1<<16)
+	f.quiet = true
+	f.power(design.Hash())
+	f.run = computes(n)
+	var log bytes.Buffer
+	session(t, NewRecorder(f, &log), n, func() {
+		f.run = func(f *fakeBus) uint32 {
+			f.regs[abi.RegErrorAddr] = 0x1000
+			return uint32(abi.ErrReadSLVERR) | 1<<abi.RegErrorLayerLSB
+		}
+	})
+	const look, start = "r 0c8 00000000\n", "w 040 00000001\n"
+	text := bundleNames.Replace(names.Replace(log.String()))
+	if got, want := strings.Count(text, look+start), strings.Count(loud, start); got != want || want == 0 {
+		t.Errorf("ACCESS is read in front of %d starts of %d", got, want)
+	}
+	// both times that registers are programmed, and both that a network's are
+	if got, want := strings.Count(text, look), strings.Count(loud, start)+4; got != want {
+		t.Errorf("%d reads of ACCESS, expected %d", got, want)
+	}
+	build := uint32(1 | 8<<abi.RegBuildAXIAXIBytesLSB | 4<<abi.RegBuildAXIMaxBurstLSB)
+	text = strings.ReplaceAll(text, look, "")
+	text = strings.Replace(text, word(uint64(build|abi.RegBuildAXIQuietMask)), word(uint64(build)), 1)
+	if text != loud {
+		t.Errorf("a quiet build's traffic differs otherwise:\n%s", diff(loud, text))
+	}
 }
 
 // word is the lower half of a hash as a recording shows it.

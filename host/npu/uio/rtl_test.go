@@ -3,6 +3,7 @@
 package uio
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -38,6 +39,9 @@ type rig struct {
 	rng    *rand.Rand
 	syncs  []string
 	drop   int // the Sync of that number is left out (from 1)
+
+	// quiet is what a write becomes on its way to a build that is quiet, whose refusals nobody hears of.
+	quiet func(off, v uint32) uint32
 }
 
 func newRig(t *testing.T, path string, drop int) (*Bus, *rig) {
@@ -83,6 +87,9 @@ func (r *rig) load(off uint32) uint32 {
 	if err != nil { // on a board the process would be dead
 		r.t.Errorf("register %#x: %v", off, err)
 	}
+	if off == abi.RegBuildAXI && r.quiet != nil {
+		v |= abi.RegBuildAXIQuietMask
+	}
 	return v
 }
 
@@ -92,7 +99,10 @@ func (r *rig) store(off, v uint32) {
 	if off == abi.RegCtrl && v&abi.RegCtrlStartMask != 0 {
 		r.evict()
 	}
-	if err := r.rtl.WriteReg(off, v); err != nil {
+	if r.quiet != nil {
+		v = r.quiet(off, v)
+	}
+	if err := r.rtl.WriteReg(off, v); err != nil && r.quiet == nil {
 		r.t.Errorf("register %#x: %v", off, err)
 	}
 }
@@ -160,6 +170,77 @@ func (r *rig) follow() {
 	}
 }
 
+// tiny is the simulator of a small configuration, and a bundle for it.
+func tiny(t *testing.T) (path string, b *bundle.Bundle) {
+	t.Helper()
+	path, err := npu.FindCosim("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	design, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = (&recipe.Recipe{Network: "tiny", Seed: 1}).Make(design); err != nil {
+		t.Fatal(err)
+	}
+	return path, b
+}
+
+// TestRTLRefused: what a quiet build refuses, the driver learns of over a board's bus: a base with a bit too many
+// ends the load, and a START that was refused is not waited for.
+func TestRTLRefused(t *testing.T) {
+	path, b := tiny(t)
+	bus, r := newRig(t, path, -1)
+	defer r.line.Close()
+	spoilt := uint32(0) // the register
+	r.quiet = func(off, v uint32) uint32 {
+		switch {
+		case off != spoilt:
+		case off == abi.RegDescBaseHi:
+			return v | 1<<8
+		case off == abi.RegCtrl && v == abi.RegCtrlStartMask:
+			return v | abi.RegCtrlSoftResetMask
+		}
+		return v
+	}
+	d, err := npu.New(bus, npu.Opts{ClockHz: 150e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	is := func(err error, off uint32) {
+		t.Helper()
+		if refused := (*npu.BusError)(nil); !errors.Is(err, npu.ErrRefused) || !errors.As(err, &refused) || refused.Off != off {
+			t.Fatalf("expected a refused write to %#03x: %v", off, err)
+		}
+	}
+	spoilt = abi.RegDescBaseHi
+	is(d.Load(t.Context(), b), spoilt)
+	spoilt = 0
+	if err := d.Load(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Admit(t.Context(), b.Network.Name, 1, make([]int16, b.Network.InH*b.Network.InW*b.Network.InC)); err != nil {
+		t.Fatal(err)
+	}
+	l := &device.Launch{ID: 1, Network: b.Network.Name, Requests: []device.RequestID{1}, Theta: []float32{2}}
+	spoilt = abi.RegCtrl
+	_, err = d.Run(t.Context(), l)
+	is(err, spoilt)
+	spoilt = 0
+	if err := d.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Run(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // serve runs two requests together, and one more, through a driver over the rig, and tells whether all of it
 // came out as golden says.
 func serve(t *testing.T, path string, b *bundle.Bundle, in [][]int16, want [][]device.ExitResult, drop int) (syncs []string, right bool) {
@@ -211,18 +292,7 @@ func serve(t *testing.T, path string, b *bundle.Bundle, in [][]int16, want [][]d
 // TestRTLBehindCaches: with caches between CPU and DRAM, that of the board's module, results of the RTL are
 // golden's, and every single Sync of the driver is needed; write-combined memory needs none.
 func TestRTLBehindCaches(t *testing.T) {
-	path, err := npu.FindCosim("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
-	design, err := configs.Load("tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := (&recipe.Recipe{Network: "tiny", Seed: 1}).Make(design)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, b := tiny(t)
 	rng := rand.New(rand.NewPCG(3, 4))
 	in := make([][]int16, 3)
 	for i := range in {

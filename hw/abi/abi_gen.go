@@ -166,7 +166,7 @@ const (
 	RegErrorPortBits  = 4
 	RegErrorPortMask  = 0x000F0000
 
-	RegErrorAddr     = 0x054 // ro: low 32 bits: of the address of a bus error; of the offset in its slot at which a tensor would leave it (DESC_ADDRESS); 0 for other errors
+	RegErrorAddr     = 0x054 // ro: low 32 bits: of the address of a bus error; of the offset in its slot where the run begins with which a tensor leaves it (DESC_ADDRESS); else 0
 	RegErrorAddrMask = 0xFFFFFFFF
 
 	RegLayers          = 0x058 // rw: the segment to run

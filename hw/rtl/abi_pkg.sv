@@ -143,8 +143,8 @@ package abi_pkg;
   localparam int unsigned REG_ERROR_LAYER_W = 8;
   localparam int unsigned REG_ERROR_PORT_LSB = 16;
   localparam int unsigned REG_ERROR_PORT_W = 4;
-  // ro: low 32 bits: of the address of a bus error; of the offset in its slot at which a tensor
-  //   would leave it (DESC_ADDRESS); 0 for other errors
+  // ro: low 32 bits: of the address of a bus error; of the offset in its slot where the run begins
+  //   with which a tensor leaves it (DESC_ADDRESS); else 0
   localparam logic [11:0] REG_ERROR_ADDR = 12'h054;
   localparam logic [31:0] REG_ERROR_ADDR_MASK = 32'hFFFFFFFF;
   // rw: the segment to run

@@ -47,7 +47,7 @@ module gemm_seq #(
   output logic           stall_depth_o
 );
   typedef enum logic [1:0] {StIdle, StBarrier, StTile, StRun} state_e;
-  state_e state_q;
+  state_e state_q, state_d;
 
   /* verilator lint_off UNUSEDSIGNAL */
   abi_pkg::desc_t d, next_d;
@@ -72,7 +72,7 @@ module gemm_seq #(
   // tile
   logic [3:0]         b0_q, nb, nb_q;
   logic [15:0]        oh0_q, nr, nr_q, step_rows, step_rows_q, n_j;
-  logic signed [17:0] ih_tile_q;       // input row of the tile's first output row, kernel row 0
+  logic signed [17:0] ih_tile_q, ih_tile_d;  // input row of the tile's first output row, kernel row 0
   logic               half_q;
   // C tile, pass
   logic [15:0]        c0_q, nch;
@@ -114,6 +114,7 @@ module gemm_seq #(
 
   assign nb = ({1'b0, b0_q} + {1'b0, f.tile_b} > {1'b0, f.b_r}) ? f.b_r - b0_q : f.tile_b;
   assign nr = (oh0_q + 16'(f.tile_rows) > d.out_h) ? d.out_h - oh0_q : 16'(f.tile_rows);
+  assign ih_tile_d = (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
   assign step_rows = (d.s_h[0] ? nr : 16'd0) + (d.s_h[1] ? nr << 1 : 16'd0)
                    + (d.s_h[2] ? nr << 2 : 16'd0) + (d.s_h[3] ? nr << 3 : 16'd0);
   assign n_j = step_rows_q - 16'(d.s_h) + 16'(d.k_h);
@@ -152,14 +153,13 @@ module gemm_seq #(
   assign layer_ready_o = state_q == StIdle;
   // Loop order: what ends with an item, the visit of a row tile or of a C tile (or both). With
   // order 1 a row tile is left and loaded again for the next C tile, unless all fit on chip.
-  logic tile_end, c_end, one_tile, few, item_end;
+  logic tile_end, c_end, one_tile, few;
   assign tile_end = f.order || last_c;
   assign c_end = !f.order || (last_t_q && last_b_q);
   assign one_tile = f.tile_b >= f.b_r && 16'(f.tile_rows) >= d.out_h;
   assign few = (f.tile_b >= f.b_r && {4'b0, f.tile_rows, 1'b0} >= {1'b0, d.out_h})
                || (16'(f.tile_rows) >= d.out_h && {f.tile_b, 1'b0} >= {1'b0, f.b_r});
-  assign item_end = go && last_row && last_pass;
-  assign free_o = {2{item_end && (last_c || (f.order && !few))}} & {half_q, !half_q};
+  assign free_o = {2{go && last_row && last_pass && (last_c || (f.order && !few))}} & {half_q, !half_q};
 
   // ---- lanes that carry data
   logic [LB:0]        lo, hi_row, hi_chunk, hi;
@@ -212,7 +212,104 @@ module gemm_seq #(
   end
   assign swap_o = go && begin_q;
 
-  // where rows of a pass begin: kernel row kh, chunk p0
+  // ---- the walk: what the row that goes is the last of, from the inside out, each within the one
+  // before. Nothing moves in reset, not even what has no value to be reset to.
+  logic in_idle, in_barrier, in_tile;
+  logic step, ow_end, r_end, pass_end, item_end, visit_end, layer_end, layer_begin;
+  assign in_idle = rst_ni && state_q == StIdle;
+  assign in_barrier = rst_ni && state_q == StBarrier;
+  assign in_tile = rst_ni && state_q == StTile;
+  assign step = rst_ni && go;
+  assign ow_end = step && last_ow_q;        // of an output row
+  assign r_end = ow_end && last_r_q;        // of a sample
+  assign pass_end = r_end && last_i_q;
+  assign item_end = pass_end && last_pass;  // of a C tile of a row tile
+  assign visit_end = item_end && tile_end;
+  assign layer_end = visit_end && last_t_q && last_b_q && last_c;
+  // what is in the buffer before that belongs to the layer before
+  assign layer_begin = in_barrier && above_q == '0 && layers_written_i == layer_no_q;
+
+  always_comb begin
+    state_d = state_q;
+    unique case (state_q)
+      StIdle: if (layer_valid_i) state_d = StBarrier;
+      StBarrier: if (layer_begin) state_d = (d.op == abi_pkg::OP_GEMM) ? StTile : StIdle;
+      StTile: state_d = StRun;
+      StRun: if (visit_end) state_d = layer_end ? StIdle : StTile;
+      default: state_d = StIdle;
+    endcase
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) begin
+      state_q <= StIdle;
+      layer_no_q <= '0;
+      start_q <= 1'b0;
+      banks_q <= '0;
+      bank_q <= 1'b0;
+    end else begin
+      state_q <= state_d;
+      if (layer_begin) layer_no_q <= layer_no_q + 9'd1;
+      if (in_idle && layer_valid_i) start_q <= start_d;
+      // banks are filled and drained in turn, so a count says which one is free
+      banks_q <= banks_q + 2'(go && begin_q && first_q) - 2'(bank_free_i);
+      if (item_end) bank_q <= !bank_q;
+    end
+  end
+
+  // the layer
+  always_ff @(posedge clk_i) begin
+    if (in_idle) begin
+      desc_q <= layer_desc_i;
+      fbcb_q <= layer_fbcb_i;
+      samp_q <= layer_samp_i;
+      base_q <= '0;
+      above_q <= '0;
+      // not for a pool: it may be written before that many cycles have gone by
+      if (layer_valid_i && next_f.keep_in && next_d.op == abi_pkg::OP_GEMM) above_q <= next_d.pad_t;
+    end
+    if (in_barrier) begin
+      tc_q <= tc;
+      two_q <= two;
+      one_ow_q <= d.out_w == 16'd1;
+      if (above_q != '0) begin
+        above_q <= above_q - 8'd1;
+        base_q <= base_q - EW'(d.in_row);
+      end
+    end
+  end
+
+  // sample blocks, row tiles
+  always_ff @(posedge clk_i) begin
+    if (in_idle) begin
+      b0_q <= '0;
+      oh0_q <= '0;
+      half_q <= start_d;
+    end else if (visit_end) begin
+      oh0_q <= last_t_q ? '0 : oh0_q + nr_q;
+      if (last_t_q) b0_q <= last_b_q ? '0 : b0_q + nb_q;
+      if (!(f.order && one_tile)) half_q <= !half_q;
+    end
+    if (in_tile) begin
+      nb_q <= nb;
+      last_b_q <= last_b;
+      rest_1_q <= rest_1;
+      nr_q <= nr;
+      last_t_q <= last_t;
+      step_rows_q <= step_rows;
+      ih_tile_q <= ih_tile_d;
+    end else if (visit_end) begin
+      ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows_q});
+    end
+  end
+
+  // C tiles
+  always_ff @(posedge clk_i) begin
+    if (in_idle || (item_end && c_end && last_c)) c0_q <= '0;
+    else if (item_end && c_end) c0_q <= c0_q + tc_q;
+  end
+
+  // passes: kernel rows, in them chunks. A row that is a pass's last is followed by one of the next.
   logic [23:0]        p0_d, rest_d;
   logic [7:0]         kh_d;
   logic [EW:0]        kh_elem_d;
@@ -238,146 +335,107 @@ module gemm_seq #(
   end
 
   always_ff @(posedge clk_i) begin
-    if (!rst_ni) begin
-      state_q <= StIdle;
-      layer_no_q <= '0;
-      banks_q <= '0;
-      bank_q <= 1'b0;
-      start_q <= 1'b0;
-    end else begin
-      if (age_q < depth && (go || begin_q)) age_q <= age_q + 6'd1;
-      // banks are filled and drained in turn, so a count says which one is free
-      banks_q <= banks_q + 2'(go && begin_q && first_q) - 2'(bank_free_i);
-      unique case (state_q)
-        StIdle: begin
-          desc_q <= layer_desc_i;
-          fbcb_q <= layer_fbcb_i;
-          samp_q <= layer_samp_i;
-          b0_q <= '0;
-          oh0_q <= '0;
-          c0_q <= '0;
-          half_q <= start_d;
-          base_q <= '0;
-          above_q <= '0;
-          if (layer_valid_i) begin
-            start_q <= start_d;
-            // not for a pool: it may be written before that many cycles have gone by
-            if (next_f.keep_in && next_d.op == abi_pkg::OP_GEMM) above_q <= next_d.pad_t;
-            state_q <= StBarrier;
-          end
-        end
-        StBarrier: begin  // what is in the buffer before that belongs to the layer before
-          tc_q <= tc;
-          two_q <= two;
-          one_ow_q <= d.out_w == 16'd1;
-          if (above_q != '0) begin
-            above_q <= above_q - 8'd1;
-            base_q <= base_q - EW'(d.in_row);
-          end else if (layers_written_i == layer_no_q) begin
-            layer_no_q <= layer_no_q + 9'd1;
-            state_q <= (d.op == abi_pkg::OP_GEMM) ? StTile : StIdle;
-          end
-        end
-        StTile: begin
-          nr_q <= nr;
-          nb_q <= nb;
-          last_t_q <= last_t;
-          last_b_q <= last_b;
-          rest_1_q <= rest_1;
-          other_q <= two_q && rest_1 != '0;
-          step_rows_q <= step_rows;
-          kh_q <= '0;
-          p0_q <= '0;
-          rest_q <= d.kwc;
-          kh_elem_q <= '0;
-          first_q <= 1'b1;
-          i_q <= '0;
-          last_i_q <= nb == 4'd1;
-          r_left_q <= nr;
-          last_r_q <= f.tile_rows == 12'd1 || oh0_q + 16'd1 == d.out_h;
-          ow_left_q <= d.out_w;
-          last_ow_q <= one_ow_q;
-          row_q <= '0;
-          begin_q <= 1'b1;
+    if (in_tile) begin
+      kh_q <= '0;
+      p0_q <= '0;
+      rest_q <= d.kwc;
+      kh_elem_q <= '0;
+      first_q <= 1'b1;
+    end else if (pass_end) begin
+      kh_q <= kh_d;
+      p0_q <= p0_d;
+      rest_q <= rest_d;
+      kh_elem_q <= kh_elem_d;
+      first_q <= last_pass;
+    end
+    if (in_tile || pass_end) begin
+      begin_q <= 1'b1;
+      row_q <= '0;
+    end else if (step) begin
+      begin_q <= 1'b0;
+      row_q <= row_q + 1'b1;
+    end
+    if (step && begin_q) age_q <= 6'd1;
+    else if (rst_ni && age_q < depth && (go || begin_q)) age_q <= age_q + 6'd1;
+  end
+
+  // rows: samples, in them output rows, in them output columns. What a register takes is chosen by
+  // registers, and only whether it takes it by go, which is known late.
+  always_ff @(posedge clk_i) begin
+    if (in_tile) begin
+      i_q <= '0;
+      last_i_q <= nb == 4'd1;
+      other_q <= two_q && rest_1 != '0;
+      r_left_q <= nr;
+      last_r_q <= f.tile_rows == 12'd1 || oh0_q + 16'd1 == d.out_h;
+      ow_left_q <= d.out_w;
+      last_ow_q <= one_ow_q;
+    end
+    if (r_end) begin
+      i_q <= i_q + 4'd1;
+      last_i_q <= i_q + 4'd2 == nb_q;
+      other_q <= two_q && i_q + 4'd1 < rest_1_q;
+      if (last_i_q) begin
+        i_q <= '0;
+        last_i_q <= nb_q == 4'd1;
+        other_q <= two_q && rest_1_q != '0;
+      end
+    end
+    if (ow_end) begin
+      r_left_q <= r_left_q - 16'd1;
+      last_r_q <= r_left_q == 16'd2;
+      if (last_r_q) begin
+        r_left_q <= nr_q;
+        last_r_q <= nr_q == 16'd1;
+      end
+    end
+    if (step) begin
+      ow_left_q <= ow_left_q - 16'd1;
+      last_ow_q <= ow_left_q == 16'd2;
+      if (last_ow_q) begin
+        ow_left_q <= d.out_w;
+        last_ow_q <= one_ow_q;
+      end
+    end
+  end
+
+  // where a row's window lies: its line in the buffer, its place and input row, its columns
+  always_ff @(posedge clk_i) begin
+    if (in_tile) begin
+      samp_elem_q <= '0;
+      line_q <= '0;
+      samp_row_q <= '0;
+      place_q <= '0;
+      ih_q <= ih_tile_d;
+      col_q <= -$signed({2'b0, d.pad_col});
+      right_q <= $signed({2'b0, d.in_row}) + $signed({2'b0, d.pad_col});
+    end
+    if (ow_end) begin
+      line_q <= line_q + (EW + 1)'(d.step_row);
+      place_q <= place_q + 16'(d.s_h);
+      ih_q <= ih_q + $signed({10'b0, d.s_h});
+      if (last_r_q) begin
+        samp_elem_q <= samp_elem_q + (EW + 1)'(samp_q);
+        line_q <= samp_elem_q + (EW + 1)'(samp_q) + kh_elem_q;
+        samp_row_q <= samp_row_q + n_j;
+        place_q <= samp_row_q + n_j + 16'(kh_q);
+        ih_q <= ih_tile_q + $signed({10'b0, kh_q});
+        if (last_i_q) begin
           samp_elem_q <= '0;
-          line_q <= '0;
+          line_q <= kh_elem_d;
           samp_row_q <= '0;
-          place_q <= '0;
-          ih_tile_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
-          ih_q <= (oh0_q == '0) ? -$signed({10'b0, d.pad_t}) : ih_tile_q;
-          col_q <= -$signed({2'b0, d.pad_col});
-          right_q <= $signed({2'b0, d.in_row}) + $signed({2'b0, d.pad_col});
-          state_q <= StRun;
+          place_q <= 16'(kh_d);
+          ih_q <= ih_tile_q + $signed({10'b0, kh_d});
         end
-        StRun: begin
-          if (go) begin
-            begin_q <= 1'b0;
-            if (begin_q) age_q <= 6'd1;
-            row_q <= row_q + 1'b1;
-            ow_left_q <= ow_left_q - 16'd1;
-            last_ow_q <= ow_left_q == 16'd2;
-            col_q <= col_q + $signed({2'b0, d.step_col});
-            right_q <= right_q - $signed({2'b0, d.step_col});
-            if (last_ow_q) begin
-              ow_left_q <= d.out_w;
-              last_ow_q <= one_ow_q;
-              col_q <= $signed({2'b0, p0_d}) - $signed({2'b0, d.pad_col});
-              right_q <= $signed({2'b0, d.in_row}) + $signed({2'b0, d.pad_col}) - $signed({2'b0, p0_d});
-              r_left_q <= r_left_q - 16'd1;
-              last_r_q <= r_left_q == 16'd2;
-              line_q <= line_q + (EW + 1)'(d.step_row);
-              place_q <= place_q + 16'(d.s_h);
-              ih_q <= ih_q + $signed({10'b0, d.s_h});
-              if (last_r_q) begin
-                r_left_q <= nr_q;
-                last_r_q <= nr_q == 16'd1;
-                i_q <= i_q + 4'd1;
-                last_i_q <= i_q + 4'd2 == nb_q;
-                other_q <= two_q && i_q + 4'd1 < rest_1_q;
-                samp_elem_q <= samp_elem_q + (EW + 1)'(samp_q);
-                line_q <= samp_elem_q + (EW + 1)'(samp_q) + kh_elem_q;
-                samp_row_q <= samp_row_q + n_j;
-                place_q <= samp_row_q + n_j + 16'(kh_q);
-                ih_q <= ih_tile_q + $signed({10'b0, kh_q});
-                if (last_i_q) begin
-                  // next pass
-                  begin_q <= 1'b1;
-                  first_q <= last_pass;
-                  i_q <= '0;
-                  last_i_q <= nb_q == 4'd1;
-                  other_q <= two_q && rest_1_q != '0;
-                  row_q <= '0;
-                  samp_elem_q <= '0;
-                  line_q <= kh_elem_d;
-                  samp_row_q <= '0;
-                  place_q <= 16'(kh_d);
-                  ih_q <= ih_tile_q + $signed({10'b0, kh_d});
-                  kh_q <= kh_d;
-                  p0_q <= p0_d;
-                  rest_q <= rest_d;
-                  kh_elem_q <= kh_elem_d;
-                  if (last_pass) begin
-                    bank_q <= !bank_q;
-                    if (c_end) c0_q <= last_c ? '0 : c0_q + tc_q;
-                    if (tile_end) begin
-                      if (!(f.order && one_tile)) half_q <= !half_q;
-                      oh0_q <= oh0_q + nr_q;
-                      ih_tile_q <= ih_tile_q + $signed({2'b0, step_rows_q});
-                      state_q <= StTile;
-                      if (last_t_q) begin
-                        oh0_q <= '0;
-                        b0_q <= last_b_q ? '0 : b0_q + nb_q;
-                        if (last_b_q && last_c) state_q <= StIdle;
-                      end
-                    end
-                  end
-                end
-              end
-            end
-          end
-        end
-        default: state_q <= StIdle;
-      endcase
+      end
+    end
+    if (step) begin
+      col_q <= col_q + $signed({2'b0, d.step_col});
+      right_q <= right_q - $signed({2'b0, d.step_col});
+      if (last_ow_q) begin
+        col_q <= $signed({2'b0, p0_d}) - $signed({2'b0, d.pad_col});
+        right_q <= $signed({2'b0, d.in_row}) + $signed({2'b0, d.pad_col}) - $signed({2'b0, p0_d});
+      end
     end
   end
 

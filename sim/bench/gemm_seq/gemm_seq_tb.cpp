@@ -123,6 +123,24 @@ class Bench {
     act_speed_ = static_cast<unsigned>(random_.range(5, 40));
     layer(draw(random_, limits(), sluice_abi::OP_GEMM, dut_.b_act_i));
   }
+  // A start of one layer whose output rows have more pixels than 7 bits count, where the accumulators hold one.
+  void broad() {
+    if (kTR <= 128) return;
+    start(0);
+    for (;;) {
+      const unit::Layer l = unit::wide_layer(random_, limits(), sluice_abi::OP_GEMM, dut_.b_act_i);
+      if (l.out_w > 129) return layer(l);
+    }
+  }
+  // Rows of padding above a kept tensor are nothing to this unit where a pool has it: the next layer is taken at once.
+  void kept_pool() {
+    start(0);
+    unit::Layer l = unit::wide_layer(random_, limits(), sluice_abi::OP_MAX_POOL, dut_.b_act_i);
+    l.keep_in = true;
+    l.pad_t = 40;
+    layer(l);
+    layer(unit::wide_layer(random_, limits(), sluice_abi::OP_GEMM, dut_.b_act_i));
+  }
   int finish() { return check_.passed(); }
 
  private:
@@ -369,6 +387,10 @@ int main(int argc, char** argv) {
     bench.start(6);
     if (i % 4 == 0) bench.alone(unit::tall_layer);
     if (i % 4 != 0) bench.alone(unit::wide_layer);
+  }
+  for (int i = 0; i < 4; i++) {
+    bench.broad();
+    bench.kept_pool();
   }
   return bench.finish();
 }

@@ -63,12 +63,12 @@ func TestFit(t *testing.T) {
 		{
 			"a reset of series 7", "xc7",
 			[]string{a, "FDRE b *Q=11 D=20 C=1 R=12", "INV i *O=12 I=10"},
-			in(func(t *Table) float64 { return t.net(1) + t.LUT + t.net(1) + t.FFEnable }), 1,
+			in(func(t *Table) float64 { return t.net(1) + t.LUT + t.net(1) + t.FFReset }), 1,
 		},
 		{
 			"a reset of UltraScale+", "xcup",
 			[]string{a, "FDRE b *Q=11 D=20 C=1 R=12", "FDSE c *Q=14 D=20 C=1 S=12", "INV i *O=12 I=10"},
-			in(func(t *Table) float64 { return t.net(2) + t.FFEnable }), 0,
+			in(func(t *Table) float64 { return t.net(2) + t.FFReset }), 0,
 		},
 		{
 			"a block RAM's enable", "",
@@ -103,7 +103,7 @@ func TestFit(t *testing.T) {
 		{
 			"a URAM's enable", "xcup",
 			[]string{a, "URAM288 u *DOUT_A=11 CLK=1 EN_A=12", "INV i *O=12 I=10"},
-			in(func(t *Table) float64 { return t.net(1) + t.RAMEnable }), 0,
+			in(func(t *Table) float64 { return t.net(1) + t.URAMEnable }), 0,
 		},
 		{
 			"a LUT RAM's data", "",

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Longer is the table with every net so many times as long, and what one of more than 64 loads takes beyond that far
-// times on top: what a figure rests on the calibration (which halves nets) and on what is no more than an estimate.
+// Longer is the table with nets of up to 64 loads so many times as long (2: without the calibration, which halves them), and what a net of more
+// takes beyond that far times: what a figure rests on the calibration, and on what is no more than an estimate.
 func (t *Table) Longer(nets, far float64) *Table {
 	l := *t
 	for _, d := range []*float64{&l.Net, &l.NetLog2, &l.NetIn} {
 		*d *= nets
 	}
-	for _, d := range []*float64{&l.NetFar, &l.NetMost} {
-		*d *= nets * far
-	}
+	l.NetFar *= far
+	l.NetMost += l.net(64) - t.net(64)
+	l.NetMost *= max(far, 1)
 	return &l
 }
 

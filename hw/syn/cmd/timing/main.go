@@ -78,8 +78,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&o.netlist, "netlist", "", "a netlist of yosys' json `file`, alone")
 	fs.StringVar(&o.top, "top", "npu_top", "its module")
 	fs.BoolVar(&o.inside, "inside", false, "between its registers only, without its ports")
-	fs.Float64Var(&o.nets, "nets", 1, "nets `times` as long as the table has them (2: without the calibration); printed only")
-	fs.Float64Var(&o.far, "far", 1, "those of more than 64 loads `times` as long again; printed only")
+	fs.Float64Var(&o.nets, "nets", 1, "nets of up to 64 loads `times` as long as the table has them (2: without the calibration); printed only")
+	fs.Float64Var(&o.far, "far", 1, "what those of more take beyond that `times` as long; printed only")
 	fs.StringVar(&o.grade, "grade", "k7-2", "its table: "+grades())
 	fs.Usage = func() {
 		fmt.Fprint(stderr, usage)

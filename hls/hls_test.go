@@ -434,7 +434,7 @@ func TestOneSource(t *testing.T) {
 		"bits: 6, count: 8, doc: slot of batch position", "bits: 5, count: 8, doc: slot of batch position",
 		"bits: 7, doc: slots there are", "bits: 6, doc: slots there are",
 		"{name: B_ACT, lsb: 0, bits: 4,", "{name: B_ACT, lsb: 0, bits: 5,",
-		"{name: LAYER, lsb: 8,  bits: 8, doc: layer that failed}", "{name: LAYER, lsb: 8,  bits: 9, doc: layer that failed}",
+		"{name: LAYER, lsb: 8,  bits: 8,", "{name: LAYER, lsb: 8,  bits: 9,",
 		"{name: PORT,  lsb: 16, bits: 4,", "{name: PORT,  lsb: 17, bits: 4,",
 		// codes and limits
 		"{name: K_ONE,       value: 0,", "{name: K_ONE,       value: 1,",

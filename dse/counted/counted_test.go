@@ -12,13 +12,14 @@ import (
 )
 
 // What the law reaches on layers that it was not tuned on. A change of the law that makes it worse fails;
-// one that makes it better lowers these.
+// one that makes it better lowers these. They are of the layers of held.json: other ones, drawn by another generator, have others
+// under the same law (2.41 and 23.2 % of 386 random ones before strides of four and more were drawn, 2.60 and 22.5 of 967 since).
 func TestBands(t *testing.T) {
 	kinds, err := Kinds(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, most := range []Band{{Mean: 0.0124, Worst: 0.066}, {Mean: 0.0241, Worst: 0.232}} {
+	for i, most := range []Band{{Mean: 0.0124, Worst: 0.066}, {Mean: 0.0261, Worst: 0.226}} {
 		k := &kinds[i]
 		got := fmt.Sprintf("%s: mean %.2f %%, worst %.2f %%, here stand %.2f and %.2f",
 			k.What, 100*k.Band.Mean, 100*k.Band.Worst, 100*most.Mean, 100*most.Worst)

@@ -14,6 +14,8 @@ APT_RUN   := verilator g++ make zlib1g-dev dataset-fashion-mnist ca-certificates
 APT_IMAGE := g++ make linux-source-6.1 xz-utils flex bison bc gcc-arm-linux-gnueabihf gcc-aarch64-linux-gnu device-tree-compiler cpio \
              u-boot-tools qemu-system-arm verilator dataset-fashion-mnist ca-certificates
 APT_TEST  := yosys python3-venv tcl chromium xilinx-bootgen qemu-user-static
+# cocotb embeds Python: its library is not what python3 needs
+APT_TEST  += libpython3-dev
 # a shaped link in a network namespace
 APT_TEST  += iproute2
 # the kernel in HLS: a second compiler with its sanitizers, and its intermediate code

@@ -2,9 +2,50 @@
 // RTL still holds.
 package hw
 
-import "embed"
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+)
 
-// RTL is what hw/syn synthesises, from this folder.
-//
+// What hw/syn/synth.sh synthesises, by path from the repository's root: a list of files, and the vendor's cells.
+const (
+	list  = "hw/rtl/files.f"
+	cells = "hw/xilinx/*.sv"
+)
+
 //go:embed rtl/*.sv rtl/files.f xilinx/*.sv
-var RTL embed.FS
+var folder embed.FS
+
+// RTL is what hw/syn synthesises, by path from the repository's root.
+var RTL fs.FS = rooted{}
+
+type rooted struct{}
+
+// Open implements fs.FS.
+func (rooted) Open(name string) (fs.File, error) { return folder.Open(strings.TrimPrefix(name, "hw/")) }
+
+// Files are the files of a tree, RTL or a repository's root: those of the list, each there, packages first, and the
+// vendor's cells.
+func Files(tree fs.FS) ([]string, error) {
+	text, err := fs.ReadFile(tree, list)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for i, line := range strings.Split(string(text), "\n") {
+		switch {
+		case line == "" || strings.HasPrefix(line, "//"):
+		case strings.HasPrefix(line, "hw/") && strings.HasSuffix(line, ".sv"):
+			if _, err := fs.Stat(tree, line); err != nil {
+				return nil, fmt.Errorf("%s:%d: %w", list, i+1, err)
+			}
+			files = append(files, line)
+		default:
+			return nil, fmt.Errorf("%s:%d: %q: expected a comment or hw/rtl/NAME.sv", list, i+1, line)
+		}
+	}
+	vendor, err := fs.Glob(tree, cells)
+	return append(files, vendor...), err
+}

@@ -7,7 +7,7 @@
 # buffer's banks folded, as boards with URAM have them (same cycles and numbers).
 # CONFIG is a name of hw/configs or any YAML file, which is named after its design and not as one of hw/configs is.
 # Status 2: usage, 3: a configuration that the RTL does not build, 5: a tool is missing. SLUICE_RTL names other RTL than that of hw/rtl/files.f (for
-# tests; the folder is then <config>-other); SLUICE_CHECK=1 keeps the assertions of sim/checkers in
+# tests; the folder is then <config>-other), SLUICE_KIND what the process calls itself ("rtl" where it is not set); SLUICE_CHECK=1 keeps the assertions of sim/checkers in
 # (<config>-check).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -69,6 +69,7 @@ if [[ $(basename "$config" .yaml) == v[0-9]* || -n ${SLUICE_CHECK:-} ]] || { ((a
 fi
 
 other=
+kind=${SLUICE_KIND:-}
 if [[ -n ${SLUICE_RTL:-} ]]; then
   other=-other
   read -ra rtl <<<"$SLUICE_RTL"
@@ -95,7 +96,7 @@ headers=(sim/*.hpp sim/cosim/*.hpp sim/include/*.hpp)
 name=$(basename "$config" .yaml)
 out=build/cosim/$name$other$stub$trace$fold$check
 mkdir -p "$out"
-hash=$( (printf '%s\n' "$(verilator --version)" "${params[@]}" "${level[@]}" "${asserts[@]}" "${ordered[@]}"
+hash=$( (printf '%s\n' "$(verilator --version)" "$kind" "${params[@]}" "${level[@]}" "${asserts[@]}" "${ordered[@]}"
   cat "${ordered[@]}" "${objects[@]}" "${sources[@]}" "${headers[@]}" sim/build.sh) | sha256sum | cut -d' ' -f1)
 if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$hash" ]]; then
   echo "$out/npu_cosim"
@@ -160,7 +161,7 @@ build() {
   {
     while read -r f; do echo "${cxx[*]} -w -I$out ${level[*]} -Winvalid-pch -include $pch -c $f -o ${f%.cpp}.o"; done < <(cat "$out/large"; echo "$out/hot.cpp")
     echo "${cxx[*]} -w -I$out -c $out/slow.cpp -o $out/slow.o"
-    echo "${cxx[*]} ${ours[*]} -isystem $out -O2 -DN_AXI=$n_axi -DAXI_BYTES=$axi_bytes -c $root/sim/cosim/rtl_kernel.cpp -o $out/rtl_kernel.o"
+    echo "${cxx[*]} ${ours[*]} -isystem $out -O2 -DN_AXI=$n_axi -DAXI_BYTES=$axi_bytes ${kind:+-DSLUICE_KIND='\"$kind\"'} -c $root/sim/cosim/rtl_kernel.cpp -o $out/rtl_kernel.o"
   } | xargs -P 2 -L 1 env || return
   "${cxx[@]}" "$out"/*.o "${objects[@]}" "$runtime"/*.o -o "$out/npu_cosim" -pthread ${trace:+-lz} || return
 }

@@ -29,7 +29,7 @@ func TestConstantsAreTheRTLs(t *testing.T) {
 		{"queueBeats", "write_ports", `fifo #\(\.WIDTH\(WW \+ WW / 8\), \.DEPTH\((\d+)\)\) u_queue`, queueBeats, 1},
 		{"stripeBeats", "npu_core", `\bSTRIPE = \(MAX_BURST >= \d+\) \? (\d+) `, stripeBeats, 1},
 	} {
-		text, err := fs.ReadFile(hw.RTL, "rtl/"+c.file+".sv")
+		text, err := fs.ReadFile(hw.RTL, "hw/rtl/"+c.file+".sv")
 		if err != nil {
 			t.Fatal(err)
 		}

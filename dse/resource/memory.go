@@ -231,7 +231,7 @@ func (m Memory) yosys(family string) Blocks {
 // of two (hw/rtl/ram_deep), each a power of two, the largest first, the least of 1,024 words. Where blocks of URAM
 // are what it lies in, it is one, four words to a row (hw/rtl/ram_fold).
 func (m Memory) parts(family string) []Memory {
-	if m.Name != activations || m.Words <= unit || 1<<log2(m.Words) == m.Words || Place(family, m.Words, m.Width).URAM > 0 {
+	if m.Name != activations || m.Words <= unit || 1<<log2(m.Words) == m.Words || inURAM(family, m.Words, m.Width) {
 		return []Memory{m}
 	}
 	var list []Memory
@@ -251,8 +251,10 @@ const folded = 4
 // Folds tells whether the law takes a design's activation buffer for folded on a family: where yosys would lay its
 // banks in URAM, as boards.Board.Folds has it of a board.
 func Folds(family string, d configs.Design) bool {
-	return Place(family, d.ABufWords, bankBits).URAM > 0
+	return inURAM(family, d.ABufWords, bankBits)
 }
+
+func inURAM(family string, words, width int) bool { return Place(family, words, width).URAM > 0 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 

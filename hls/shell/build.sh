@@ -64,4 +64,4 @@ else
   sed "s/AXI_BYTES = 8,/AXI_BYTES = $bytes,/; s/BURST     = 4,/BURST     = $burst,/" hls/shell/sluice_npu.sv >"$out/sluice_npu.sv"
   core+=("$out/sluice_npu.sv" "$out/npu.o" "$out/standin.o")
 fi
-SLUICE_RTL="${core[*]}" sim/build.sh "$config"
+SLUICE_KIND=shell SLUICE_RTL="${core[*]}" sim/build.sh "$config"

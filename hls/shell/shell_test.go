@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
@@ -98,6 +99,14 @@ func write(t *testing.T, name string, records []vectors.Record) string {
 // One memory port that all four of the kernel share, with vectors of several layers a start.
 func TestShell(t *testing.T) {
 	binary := command(t, "hls/shell/build.sh", "tiny")
+	bus, err := npu.OpenCosim(t.Context(), npu.CosimOpts{Binary: filepath.Join("../..", binary)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	if got := bus.Info().Kind; got != npu.CosimShell {
+		t.Errorf("it calls itself %q, expected %q: checks of counters go by that", got, npu.CosimShell)
+	}
 	files := networks(t, "tiny", 4)
 	for _, f := range files {
 		if _, said := play(t, binary, memory, f); said != "" {

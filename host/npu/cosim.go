@@ -31,9 +31,19 @@ type CosimOpts struct {
 	Trace string // FST file, for Cosim.Trace; needs a --trace build
 }
 
+// CosimKind is what a process simulates.
+type CosimKind string
+
+// Kinds of processes.
+const (
+	CosimRTL   CosimKind = "rtl"   // the NPU's RTL
+	CosimShell CosimKind = "shell" // its RTL around the HLS kernel, which counts no MACs
+	CosimHLS   CosimKind = "hls"   // that kernel's C-simulation, in which no time passes and nothing is counted
+)
+
 // CosimInfo is what the process says of itself.
 type CosimInfo struct {
-	Kind                string // "rtl", "hls"
+	Kind                CosimKind
 	ABIHash, DesignHash uint64
 	Ports, AXIBytes     int
 	CanTrace            bool
@@ -302,7 +312,7 @@ func (c *Cosim) greet(o CosimOpts) error {
 		return fmt.Errorf("hello: it speaks %#x version %d, expected %#x version %d", m, v, cosimMagic, cosimVersion)
 	}
 	c.info = CosimInfo{
-		ABIHash: a.u64(8), DesignHash: a.u64(16), Kind: a.text(24, 8),
+		ABIHash: a.u64(8), DesignHash: a.u64(16), Kind: CosimKind(a.text(24, 8)),
 		Ports: int(a.u16(32)), AXIBytes: int(a.u16(34)), CanTrace: a.u32(36) != 0,
 	}
 	return c.SetMemory(o.BytesPerCycle, o.Latency)

@@ -67,14 +67,17 @@ func (c counts) since(b counts) counts {
 	return d
 }
 
-// wrong says which counter is not what it must be after so many MACs; "" is none. late: the ports may have read for an
-// earlier start too. The HLS kernel counts no MACs, and its C-simulation, in which no time passes, nothing at all.
-func (c *counts) wrong(beat int, macs uint64, late bool) string {
-	if c.npu[abi.CntCyclesBusy] == 0 {
+// wrong says which counter is not what it must be after so many MACs of a kind of simulator; "" is none. late: the ports
+// may have read for an earlier start too.
+func (c *counts) wrong(of npu.CosimKind, beat int, macs uint64, late bool) string {
+	switch of {
+	case npu.CosimHLS:
 		return ""
-	}
-	if c.npu[abi.CntMACCycles] == 0 && c.npu[abi.CntMACs] == 0 {
+	case npu.CosimShell:
 		macs = 0
+	}
+	if c.npu[abi.CntCyclesBusy] == 0 {
+		return abi.CounterNames[abi.CntCyclesBusy] + " stands still"
 	}
 	var read, written uint64
 	for _, p := range c.ports {

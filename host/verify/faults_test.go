@@ -129,6 +129,12 @@ func TestFaultsNotice(t *testing.T) {
 		{"MACs", "batch range", "the next start went wrong: macs counts", over(abi.CntMACs)},
 		{"bytes read", "batch range", "the next start went wrong: bytes_read counts", over(abi.CntBytesRead)},
 		{"bytes written", "batch range", "the next start went wrong: bytes_written counts", over(abi.CntBytesWritten)},
+		{"cycles", "batch range", "the next start went wrong: cycles_busy stands still", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			if off == abi.CounterLo(abi.CntCyclesBusy) && s.starts >= 2 {
+				return 0, nil
+			}
+			return s.Machine.ReadReg(off)
+		}}},
 		{"a wrong code", "slot out of range", "expected [SLOT_RANGE]", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
 			v, err := s.Machine.ReadReg(off)
 			if off == abi.RegError && v == uint32(abi.ErrSlotRange) {

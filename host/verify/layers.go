@@ -190,7 +190,7 @@ func (b *Bench) segment(ctx context.Context, bun *bundle.Bundle, one *device.Lau
 		want += uint64(len(one.Requests)) * macs(&bun.Layers[l])
 	}
 	c := now.since(before)
-	if what := c.wrong(b.Design.AXIBytes, want, false); what != "" {
+	if what := c.wrong(b.Bus.Info().Kind, b.Design.AXIBytes, want, false); what != "" {
 		return fmt.Errorf("%w: segment %d: %s", ErrMismatch, one.First, what)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 // Bus is what random layers need of a co-simulation's memory and registers, beside the driver.
 type Bus interface {
 	ReadReg(offset uint32) (uint32, error)
+	Info() npu.CosimInfo
 	Stats(port int) (npu.PortStats, error)
 	SetTiming(npu.MemoryTiming) error
 	AddFault(npu.Fault) error

@@ -31,6 +31,7 @@ type Machine interface {
 	npu.Bus
 	npu.HardResetter
 	Step(n uint64) error
+	Info() npu.CosimInfo
 	Cycles() uint64
 	AddFault(npu.Fault) error
 	ClearFaults() error
@@ -324,7 +325,7 @@ func (r *Rig) wrong(e ending) string {
 	if i := differ(r.mem[:r.used], want); i >= 0 {
 		return r.explain(i, want)
 	}
-	if what := e.wrong(r.design.AXIBytes, r.trial.macs, e.late); what != "" {
+	if what := e.wrong(r.bus.Info().Kind, r.design.AXIBytes, r.trial.macs, e.late); what != "" {
 		return what
 	}
 	// what is read does not depend on when

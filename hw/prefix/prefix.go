@@ -32,9 +32,9 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if !legal.MatchString(prefix) {
 		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)
 	}
-	rtl, err := sources()
+	rtl, err := hw.Files(hw.RTL)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("prefix: %w", err)
 	}
 	ours := map[string]bool{}
 	for _, name := range rtl {
@@ -64,25 +64,6 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 }
 
 func module(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
-
-// sources are the files of the list and the vendor's cells, as hw.RTL has them.
-func sources() ([]string, error) {
-	text, err := fs.ReadFile(hw.RTL, "rtl/files.f")
-	if err != nil {
-		return nil, fmt.Errorf("prefix: %w", err)
-	}
-	var files []string
-	for line := range strings.Lines(string(text)) {
-		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "hw/"); ok {
-			files = append(files, name)
-		}
-	}
-	cells, err := fs.Glob(hw.RTL, "xilinx/*.sv")
-	if err != nil {
-		return nil, fmt.Errorf("prefix: %w", err)
-	}
-	return append(files, cells...), nil
-}
 
 // A word, and what words are not looked for in: comments, strings, names behind a dot (ports, members) or a dollar sign.
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)

@@ -41,7 +41,7 @@ func TestCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rtl, err := sources()
+	rtl, err := hw.Files(hw.RTL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestBesideOthers(t *testing.T) {
 	if _, err := exec.LookPath("verilator"); err != nil {
 		t.Fatal("verilator is missing: install the package verilator")
 	}
-	rtl, err := sources()
+	rtl, err := hw.Files(hw.RTL)
 	if err != nil {
 		t.Fatal(err)
 	}

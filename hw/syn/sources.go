@@ -14,12 +14,6 @@ import (
 	"github.com/sluice-npu/sluice/hw"
 )
 
-// What synth.sh synthesises, from the repository's root: a list of files, and the vendor's cells.
-const (
-	listFile    = "hw/rtl/files.f"
-	vendorCells = "hw/xilinx/*.sv"
-)
-
 var (
 	svComment = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/`)
 	// a parameter, or a type: the last word
@@ -88,55 +82,21 @@ func sources(tree fs.FS, files []string, top string) (used []string, hash string
 func SourcesIn(root, top string) (string, error) { return inTree(os.DirFS(root), top) }
 
 // Built is Sources for the RTL that this program was built beside.
-func Built(top string) (string, error) { return inTree(builtIn{}, top) }
+func Built(top string) (string, error) { return inTree(hw.RTL, top) }
 
 // BuiltAlone is Built for a module's own file, without those below.
 func BuiltAlone(module string) (string, error) {
-	_, hash, err := sources(builtIn{}, []string{"hw/rtl/" + module + ".sv"}, module)
+	_, hash, err := sources(hw.RTL, []string{"hw/rtl/" + module + ".sv"}, module)
 	return hash, err
-}
-
-// builtIn is the RTL of the program, by its path from the repository's root.
-type builtIn struct{}
-
-// Open implements fs.FS.
-func (builtIn) Open(name string) (fs.File, error) {
-	return hw.RTL.Open(strings.TrimPrefix(name, "hw/"))
 }
 
 func inTree(tree fs.FS, top string) (string, error) {
-	files, err := listed(tree)
+	files, err := hw.Files(tree)
 	if err != nil {
 		return "", fmt.Errorf("sources: %w", err)
 	}
-	xilinx, err := fs.Glob(tree, vendorCells)
-	if err != nil {
-		return "", fmt.Errorf("sources: %w", err)
-	}
-	_, hash, err := sources(tree, append(files, xilinx...), top)
+	_, hash, err := sources(tree, files, top)
 	return hash, err
-}
-
-// listed are the files of the list, each there.
-func listed(tree fs.FS) ([]string, error) {
-	text, err := fs.ReadFile(tree, listFile)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for i, line := range strings.Split(string(text), "\n") {
-		switch {
-		case line == "" || strings.HasPrefix(line, "//"):
-		case strings.HasPrefix(line, "hw/") && strings.HasSuffix(line, ".sv"):
-			if _, err := fs.Stat(tree, line); err != nil {
-				return nil, fmt.Errorf("%s:%d: %w", listFile, i+1, err)
-			}
-			files = append(files, line)
-		default:
-			return nil, fmt.Errorf("%s:%d: %q: expected a comment or hw/rtl/NAME.sv", listFile, i+1, line)
-		}
-	}
-	return files, nil
 }
 
 // usedOf is a package without the declarations that no module asks for, by name or for another of its

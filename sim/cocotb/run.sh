@@ -35,6 +35,9 @@ for tool in verilator go g++; do
 done
 venv=$PWD/build/venv/bin
 "$venv/python" -c 'import cocotb, cocotbext.axi' 2>/dev/null || { echo "sim/cocotb/run.sh: cocotb is missing: make setup (sim/requirements.txt)" >&2; exit 5; }
+config-of() { "$venv/cocotb-config" "$@"; }
+libpython=$(config-of --libpython)
+[[ -f $libpython ]] || { echo "sim/cocotb/run.sh: Python's shared library is missing: install the package libpython3-dev" >&2; exit 5; }
 
 out=$PWD/build/cocotb/$(basename "$board" .yaml)-$(basename "$config" .yaml)-$quiet
 mkdir -p "$out"
@@ -63,7 +66,6 @@ sluice_tool ./dse/cmd/dse vectors --config "$config" --n "$n" --seed "$seed" --m
 
 mapfile -t sources < <(grep '^hw/' hw/rtl/files.f)
 sources+=(hw/xilinx/mac_chain_dsp48e2.sv sim/cells/dsp48e2.v "$out/ip/$top.v" "$out/npu_bench.v")
-config-of() { "$venv/cocotb-config" "$@"; }
 share=$(config-of --share) libs=$(config-of --lib-dir)
 printf '`verilator_config\npublic_flat_rw -module "npu_bench" -var "*"\n' >"$out/public.vlt"
 hash=$( (verilator --version; echo "$quiet $share"; cat "${sources[@]}" sim/cocotb/run.sh) | sha256sum | cut -d' ' -f1)
@@ -80,7 +82,7 @@ fi
 
 rm -f "$out/results.xml"
 (cd "$out" && env MODULE=npu_test TOPLEVEL=npu_bench TOPLEVEL_LANG=verilog RANDOM_SEED="$seed" COCOTB_RESULTS_FILE="$out/results.xml" \
-  LIBPYTHON_LOC="$(config-of --libpython)" PYTHONPATH="$OLDPWD/sim/cocotb:$("$venv/python" -c 'import site; print(site.getsitepackages()[0])')" \
+  LIBPYTHON_LOC="$libpython" PYTHONPATH="$OLDPWD/sim/cocotb:$("$venv/python" -c 'import site; print(site.getsitepackages()[0])')" \
   VECTORS="$out/vectors" QUIET="$quiet" sim/npu) >"$out/run.log" 2>&1 || true
 said=$(grep -oE 'cocotb: .*' "$out/run.log") || true  # there may be none
 if [[ -n $said ]]; then sed "s|^cocotb:|cocotb: $what:|" <<<"$said"; fi

@@ -14,7 +14,7 @@ namespace sluice {
 constexpr uint8_t kRespOkay = 0, kRespSlverr = 2, kRespDecerr = 3;
 
 struct KernelInfo {
-  std::string kind;  // "rtl", "hls"; at most 8 characters
+  std::string kind;  // "rtl"; "shell": the RTL around the HLS kernel; "hls": its C-simulation. At most 8 characters
   uint64_t abi_hash = 0;
   uint64_t design_hash = 0;
   uint16_t ports = 0;

@@ -3,7 +3,8 @@
 // A cycle is: the memory's and the register bus's outputs are applied, the clock rises and is
 // evaluated, the memory is stepped with what the ports showed before that edge, the clock falls and
 // is evaluated with the new inputs. So the model is right whether or not npu_top has paths from its
-// inputs to its outputs. N_AXI and AXI_BYTES come from the configuration, through sim/build.sh.
+// inputs to its outputs. N_AXI and AXI_BYTES come from the configuration, SLUICE_KIND (Info::kind) from
+// whoever puts another kernel into it, through sim/build.sh.
 #include "cosim/rtl_kernel.hpp"
 
 #include <vector>
@@ -14,6 +15,10 @@
 #include "verilated.h"
 #if VM_TRACE
 #include "verilated_fst_c.h"
+#endif
+
+#ifndef SLUICE_KIND
+#define SLUICE_KIND "rtl"
 #endif
 
 namespace sluice {
@@ -35,7 +40,7 @@ class RtlKernel : public Kernel {
     top_ = std::make_unique<Vnpu_top>(&context_);
     top_->clk_i = 0;
     reset();
-    info_.kind = "rtl";
+    info_.kind = SLUICE_KIND;
     info_.ports = kPorts;
     info_.axi_bytes = kBytes;
 #if VM_TRACE

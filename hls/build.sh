@@ -24,8 +24,7 @@ cxx=g++
 xilinx=
 while (($#)); do
   case $1 in
-    --sanitize) sanitize=-sanitize ;;
-    --tsan) sanitize=-tsan ;;
+    --sanitize | --tsan) [[ -z $sanitize || $sanitize == "${1/#--/-}" ]] || usage; sanitize=${1/#--/-} ;;
     --xilinx) xilinx=1 ;;
     --cxx) (($# > 1)) || usage; cxx=$2; shift ;;
     -*) usage ;;

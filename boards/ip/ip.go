@@ -17,7 +17,7 @@ import (
 )
 
 // ErrFit is wrapped where a design cannot stand on a board.
-var ErrFit = errors.New("the design does not fit the board's ports")
+var ErrFit = errors.New("no block design's module")
 
 // Files are what is written, by name.
 type Files map[string][]byte

@@ -5,6 +5,7 @@ package testvec
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -23,6 +24,9 @@ const (
 	MaxBatch   = abi.BMax
 	StartLimit = 4 << 20
 )
+
+// ErrBase is wrapped where the NPU cannot reach what would lie there.
+var ErrBase = errors.New("no base address")
 
 // Layout says where things lie in the NPU's memory.
 type Layout struct {
@@ -45,6 +49,9 @@ func Load(b *bundle.Bundle, at Layout) (records []vectors.Record, slots uint64, 
 	}
 	weights := at.Base + align(uint64(len(desc)))
 	slots = weights + align(uint64(len(b.Weights)))
+	if end := slots + Slots*uint64(b.Slot.Stride); at.Base != align(at.Base) || at.Base > end || end > 1<<abi.AddrBits {
+		return nil, 0, fmt.Errorf("%w: %#x: expected a multiple of 64, and the end, %#x, within %d bits", ErrBase, at.Base, end, abi.AddrBits)
+	}
 	hash := b.Design.Hash()
 	records = append(records,
 		vectors.RegExpect{Off: abi.RegABIHash0, Mask: ^uint32(0), Val: uint32(abi.Hash & 0xFFFFFFFF)},

@@ -2,6 +2,7 @@ package testvec
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -66,6 +67,24 @@ func TestFromBundle(t *testing.T) {
 		}
 		if runs != len(b.Network.Exits) {
 			t.Errorf("seed %d: %d starts for %d segments", seed, runs, len(b.Network.Exits))
+		}
+	}
+}
+
+// What the NPU cannot reach is no file.
+func TestBase(t *testing.T) {
+	d, err := configs.Load("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := randnet.New(1, d, randnet.Built())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for base, fits := range map[uint64]bool{0: true, 64: true, 7: false, 100: false, 1<<40 - 64: false, 1 << 40: false, ^uint64(63): false} {
+		_, err := FromBundle(net.Bundle, rand.New(rand.NewPCG(1, 1)), 1, Layout{Base: base, Limit: StartLimit})
+		if fits != (err == nil) || err != nil && !errors.Is(err, ErrBase) {
+			t.Errorf("%#x: %v", base, err)
 		}
 	}
 }

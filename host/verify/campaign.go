@@ -104,7 +104,11 @@ func (c *Campaign) Run(ctx context.Context, r *Rig) error {
 		}
 	}
 	if len(all) == 0 {
-		return fmt.Errorf("%w: none has %q in its name", ErrKind, c.Only)
+		names := make([]string, len(kinds))
+		for i, k := range kinds {
+			names[i] = k.name
+		}
+		return fmt.Errorf("%w: none has %q in its name; there are: %s", ErrKind, c.Only, strings.Join(names, ", "))
 	}
 	c.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	c.N = max(c.N, len(order))
@@ -207,6 +211,8 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 		return fail("%v names layer %d, expected %d", e.code, e.layer, p.layer)
 	case e.code != abi.ErrNone && p.port >= 0 && e.port != p.port:
 		return fail("%v names port %d, expected %d", e.code, e.port, p.port)
+	case !ofBus(e.code) && e.port != 0:
+		return fail("%v names port %d, expected none", e.code, e.port)
 	}
 	// the HLS kernel begins other runs: where one leaves its slot is not the RTL's
 	exact := e.code != abi.ErrDescAddress || r.bus.Info().Kind == npu.CosimRTL
@@ -235,11 +241,19 @@ func (c *Campaign) one(ctx context.Context, k *kind, fresh bool) error {
 
 // addresses are those that ERROR_ADDR may name beside a code: 0 where the code is of no address.
 func (p *plan) addresses(k *kind, code abi.ErrCode) (at span, known bool) {
-	switch code {
-	case abi.ErrReadSLVERR, abi.ErrReadDECERR, abi.ErrWriteSLVERR, abi.ErrWriteDECERR, abi.ErrDescAddress:
+	if ofBus(code) || code == abi.ErrDescAddress {
 		return p.addr, !k.wild
 	}
 	return span{}, true
+}
+
+// ofBus tells whether an error is an answer of memory, which a port got.
+func ofBus(code abi.ErrCode) bool {
+	switch code {
+	case abi.ErrReadSLVERR, abi.ErrReadDECERR, abi.ErrWriteSLVERR, abi.ErrWriteDECERR:
+		return true
+	}
+	return false
 }
 
 // suffer runs the start that the fault strikes and puts everything back. what is a violation.

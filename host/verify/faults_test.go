@@ -113,11 +113,19 @@ func TestFaultsNotice(t *testing.T) {
 		mem, _ := s.DRAM()
 		mem[at(mem)] ^= 0x40
 	}
-	over := func(counter int) spoiled { // one more of the third start
+	still := func(counter int) spoiled { // from the fault on
+		return spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			if off == abi.CounterLo(counter) && s.starts >= 2 {
+				return 0, nil
+			}
+			return s.Machine.ReadReg(off)
+		}}
+	}
+	over := func(counter int, by uint32) spoiled { // of the third start
 		return spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
 			v, err := s.Machine.ReadReg(off)
 			if off == abi.CounterLo(counter) && s.starts == 3 {
-				v++
+				v += by
 			}
 			return v, err
 		}}
@@ -126,14 +134,18 @@ func TestFaultsNotice(t *testing.T) {
 		name, kind, want string
 		spoil            spoiled
 	}{
-		{"MACs", "batch range", "the next start went wrong: macs counts", over(abi.CntMACs)},
-		{"bytes read", "batch range", "the next start went wrong: bytes_read counts", over(abi.CntBytesRead)},
-		{"bytes written", "batch range", "the next start went wrong: bytes_written counts", over(abi.CntBytesWritten)},
-		{"cycles", "batch range", "the next start went wrong: cycles_busy stands still", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
-			if off == abi.CounterLo(abi.CntCyclesBusy) && s.starts >= 2 {
-				return 0, nil
+		{"MACs", "batch range", "the next start went wrong: macs counts", over(abi.CntMACs, 1)},
+		{"bytes read", "batch range", "the next start went wrong: bytes_read counts", over(abi.CntBytesRead, 1)},
+		{"bytes written", "batch range", "the next start went wrong: bytes_written counts", over(abi.CntBytesWritten, 1)},
+		{"cycles", "batch range", "the next start went wrong: cycles_busy stands still", still(abi.CntCyclesBusy)},
+		{"cycles of the array", "batch range", "the next start went wrong: mac_cycles stands still", still(abi.CntMACCycles)},
+		{"more cycles than went by", "batch range", "the next start went wrong: cycles_busy counts", over(abi.CntCyclesBusy, 1<<20)},
+		{"a port without a bus error", "batch range", "names port 1", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
+			v, err := s.Machine.ReadReg(off)
+			if off == abi.RegError && v != 0 {
+				v |= 1 << abi.RegErrorPortLSB
 			}
-			return s.Machine.ReadReg(off)
+			return v, err
 		}}},
 		{"a wrong code", "slot out of range", "expected [SLOT_RANGE]", spoiled{read: func(s *spoiled, off uint32) (uint32, error) {
 			v, err := s.Machine.ReadReg(off)

@@ -325,6 +325,9 @@ func (r *Rig) wrong(e ending) string {
 	if i := differ(r.mem[:r.used], want); i >= 0 {
 		return r.explain(i, want)
 	}
+	if got := e.npu[abi.CntCyclesBusy]; got > e.cycles {
+		return fmt.Sprintf("%s counts %d in %d cycles", abi.CounterNames[abi.CntCyclesBusy], got, e.cycles)
+	}
 	if what := e.wrong(r.bus.Info().Kind, r.design.AXIBytes, r.trial.macs, e.late); what != "" {
 		return what
 	}

@@ -26,8 +26,14 @@ var (
 
 var legal = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
+// ListHead is what a List begins with, before its prefix: so does no other's.
+const ListHead = "// The NPU's sources with the prefix "
+
+// top is the one module that others instantiate.
+const top = "npu_top"
+
 // Files are the copies by name: those of hw/rtl/files.f and hw/xilinx, a file each called as its module is, the List of
-// them, and what else is given, whose own modules keep their names.
+// them, and what else is given, in which npu_top and the packages are the NPU's and a fifo is the project's own.
 func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if !legal.MatchString(prefix) {
 		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)
@@ -36,13 +42,17 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prefix: %w", err)
 	}
-	ours := map[string]bool{}
+	ours, offered := map[string]bool{}, map[string]bool{top: true}
 	for _, name := range rtl {
-		ours[module(name)] = true
+		m := module(name)
+		ours[m] = true
+		if strings.HasSuffix(m, "_pkg") {
+			offered[m] = true
+		}
 	}
 	out := map[string][]byte{}
 	var list strings.Builder
-	fmt.Fprintf(&list, "// The NPU's sources with the prefix %s, packages first; paths count from this folder (-F).\n", prefix)
+	fmt.Fprintf(&list, ListHead+"%s, packages first; paths count from this folder (-F).\n", prefix)
 	for _, name := range rtl {
 		text, err := fs.ReadFile(hw.RTL, name)
 		if err != nil {
@@ -56,7 +66,10 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 		if _, there := out[name]; there || name == List || ours[module(name)] {
 			return nil, fmt.Errorf("%w: %s: the NPU has a file of that name", ErrFile, name)
 		}
-		out[name] = Rename(more[name], prefix, ours)
+		if m := defined(more[name], offered); m != "" {
+			return nil, fmt.Errorf("%w: %s: it defines %s, as the NPU does", ErrFile, name, m)
+		}
+		out[name] = Rename(more[name], prefix, offered)
 		fmt.Fprintln(&list, name)
 	}
 	out[List] = []byte(list.String())
@@ -72,17 +85,7 @@ var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + 
 // or the colon of their end, before #( or an instance and its ports, before ::. Signals, ports and instances that are
 // called as a module is keep their names, and so does everything in comments and strings.
 func Rename(text []byte, prefix string, ours map[string]bool) []byte {
-	type word struct {
-		at   int
-		text string
-	}
-	var words []word
-	for _, m := range token.FindAllIndex(text, -1) {
-		t := string(text[m[0]:m[1]])
-		if !strings.HasPrefix(t, "//") && !strings.HasPrefix(t, "/*") {
-			words = append(words, word{m[0], t})
-		}
-	}
+	words := words(text)
 	near := func(i int) string {
 		if i < 0 || i >= len(words) {
 			return ""
@@ -106,4 +109,33 @@ func Rename(text []byte, prefix string, ours map[string]bool) []byte {
 		from = w.at
 	}
 	return append(out, text[from:]...)
+}
+
+type word struct {
+	at   int
+	text string
+}
+
+// words are those of a text without its comments.
+func words(text []byte) []word {
+	var list []word
+	for _, m := range token.FindAllIndex(text, -1) {
+		t := string(text[m[0]:m[1]])
+		if !strings.HasPrefix(t, "//") && !strings.HasPrefix(t, "/*") {
+			list = append(list, word{m[0], t})
+		}
+	}
+	return list
+}
+
+// defined is the first of names that a text defines, "" where it defines none.
+func defined(text []byte, names map[string]bool) string {
+	before := ""
+	for _, w := range words(text) {
+		if names[w.text] && (before == "module" || before == "package") {
+			return w.text
+		}
+		before = w.text
+	}
+	return ""
 }

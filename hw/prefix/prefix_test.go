@@ -124,6 +124,18 @@ func TestRefused(t *testing.T) {
 			t.Errorf("beside %s: %v", name, err)
 		}
 	}
+	for _, text := range []string{"module npu_top; endmodule", "/* */ package // of theirs\n abi_pkg; endpackage"} {
+		if _, err := Files("x_", map[string][]byte{"a.v": []byte(text)}); !errors.Is(err, ErrFile) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	// a fifo of the project's own, here or in another file of it, is none of the NPU's
+	const theirs = "module fifo (input a); endmodule\nmodule mine; fifo u_a (.a(0)); drain #(.W(abi_pkg::N)) u_b (); npu_top u_c (); endmodule\n"
+	files, err := Files("x_", map[string][]byte{"a.v": []byte(theirs)})
+	want := strings.NewReplacer("abi_pkg", "x_abi_pkg", "npu_top", "x_npu_top").Replace(theirs)
+	if err != nil || string(files["a.v"]) != want {
+		t.Errorf("%v: %s", err, files["a.v"])
+	}
 	if files, err := Files("x_", map[string][]byte{"a.v": nil}); err != nil || !slices.Contains(strings.Fields(string(files[List])), "a.v") {
 		t.Errorf("%v", err)
 	}

@@ -2,7 +2,7 @@
 //
 // Promises: commands are split into bursts of at most MAX_BURST beats that never cross 4 KiB and
 // are issued in order; the beats given follow in the order of the commands. An address may be
-// announced before its data are there. Every response is checked.
+// announced (m_awvalid_o) before its data are there, and data may be taken before their address is. Every response is checked.
 //
 // Latency: command to m_awvalid_o one cycle, wb_valid_i to m_wvalid_o one cycle. Throughput: one
 // address and one beat a cycle without bubbles between bursts; up to MAX_OUT bursts are

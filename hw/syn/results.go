@@ -126,6 +126,7 @@ type Overhead struct {
 	StackOfPlain float64 `json:"stack_of_plain"`
 	FluidOfPart  float64 `json:"fluid_of_part"` // shares of the device's LUTs; 0 without a board
 	StackOfPart  float64 `json:"stack_of_part"`
+	Mixed        bool    `json:"mixed_rtl"` // the four are not of the same RTL: a difference of them is not the mechanism's alone
 }
 
 // Overheads finds designs that were synthesised with and without Stackable PEs and sample groups.
@@ -163,6 +164,9 @@ func Overheads(runs []Run) []Overhead {
 		o.FluidOfPlain, o.StackOfPlain = float64(o.FluidLUTs)/float64(o.Plain), float64(o.StackLUTs)/float64(o.Plain)
 		if d, ok := DeviceOf(k.design.Board); ok && d.Family == k.family {
 			o.FluidOfPart, o.StackOfPart = float64(o.FluidLUTs)/float64(d.LUT), float64(o.StackLUTs)/float64(d.LUT)
+		}
+		for _, r := range []*Run{g[0][0], g[0][1], g[1][0]} {
+			o.Mixed = o.Mixed || r.Sources != g[1][1].Sources
 		}
 		list = append(list, o)
 	}

@@ -237,6 +237,10 @@ func TestOverheads(t *testing.T) {
 	if diff := cmp.Diff(want, Overheads(runs)); diff != "" {
 		t.Error(diff)
 	}
+	runs[2].Sources = "another"
+	if list := Overheads(runs); len(list) != 1 || !list[0].Mixed {
+		t.Errorf("four of two RTLs are told as one: %+v", list)
+	}
 }
 
 // What is stored must be consistent in itself. How old it is is said, and is no failure: renewing it

@@ -7,11 +7,14 @@
 # The module gets its parameters as hw/syn/synth.sh gives them. The result is build/route/<config>-<module>/ with
 # netlist.json and, by seed, seed-N.json (nextpnr's report) and seed-N.log; the folder's path is printed. Neither tool runs
 # where a hash over the RTL, the parameters, this flow and the versions says that nothing has changed. nextpnr is
-# installed from PyPI (requirements-ecp5.txt) into build/venv-ecp5 when it is first used. 2: usage, 5: a tool is missing.
+# installed from PyPI (requirements-ecp5.txt) into build/venv-ecp5 when it is first used. 2: usage, 3: no such
+# configuration, or a bad one, 5: a tool is missing.
 # SLUICE_RTL names other RTL than hw/rtl/files.f.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
+
+. hls/tools.sh # hwconfig
 
 usage() {
   echo "usage: hw/syn/route.sh CONFIG --top MODULE [--set NAME=VALUE]... [--seed N]" >&2
@@ -49,8 +52,9 @@ for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv ]]; then ordered+=("$f"); fi; done
 top_file=
 for f in "${rtl[@]}"; do if [[ $(basename "$f") == "$top.sv" ]]; then top_file=$f; fi; done
 [[ -n $top_file ]] || { echo "hw/syn/route.sh: there is no module $top" >&2; exit 2; }
+flags=$(hwconfig -verilator "$config") # its status is this script's
 params=
-for p in $(go run ./hw/configs/cmd/hwconfig -verilator "$config"); do
+for p in $flags; do
   p=${p#-G}
   if grep -Eq "^ *parameter .*\b${p%%=*} *=" "$top_file"; then params+=" $p"; fi
 done

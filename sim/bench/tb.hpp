@@ -2,6 +2,7 @@
 // every platform, and checks that are counted and that end the bench with a message.
 #pragma once
 
+#include <cerrno>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -35,11 +36,21 @@ struct Args {
 
 inline Args parse(int argc, char** argv) {
   Args args;
+  const auto number = [argv](const char* flag, const char* text) {
+    char* end = nullptr;
+    errno = 0;
+    const uint64_t value = std::strtoull(text, &end, 0);
+    if (*text < '0' || *text > '9' || *end || errno) {
+      std::fprintf(stderr, "%s: %s %s: expected a number, 0 or more\n", argv[0], flag, text);
+      std::exit(2);
+    }
+    return value;
+  };
   for (int i = 1; i < argc; i++) {
     if (i + 1 < argc && !std::strcmp(argv[i], "--seed")) {
-      args.seed = std::strtoull(argv[++i], nullptr, 0);
+      args.seed = number("--seed", argv[++i]);
     } else if (i + 1 < argc && !std::strcmp(argv[i], "--n")) {
-      args.n = std::strtoull(argv[++i], nullptr, 0);
+      args.n = number("--n", argv[++i]);
     } else {
       std::fprintf(stderr, "usage: %s [--seed N] [--n N]\n", argv[0]);
       std::exit(2);

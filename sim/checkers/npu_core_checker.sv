@@ -1,7 +1,7 @@
 // npu_core_checker: bound to every npu_core where this file is compiled with --assert. The loader and
 // what is kept on chip never write into the activation buffer in the same cycle, and what is kept is
-// never written into the half that is being read. What the array and the sequencers say they wait for is what is
-// counted, each under its own name.
+// never written into the half that is being read. What the array and the sequencers say they do and wait for is
+// what is counted, each under its own name.
 module npu_core_checker (
     input logic clk_i,
     input logic rst_ni,
@@ -10,6 +10,8 @@ module npu_core_checker (
     input logic keep_half_i,
     input logic read_i,
     input logic read_half_i,
+    input logic mac_cycle_i,
+    input logic [15:0] macs_i,
     input logic st_weights_i,
     input logic st_acts_i,   // of GEMMs or pools
     input logic st_drain_i,
@@ -27,6 +29,9 @@ module npu_core_checker (
       assert (!(load_i && keep_i)) else $error("npu_core: two writers of the activation buffer");
       assert (!(read_i && keep_i && read_half_i == keep_half_i))
       else $error("npu_core: a kept tensor is written into the half that is read");
+      assert (inc(abi_pkg::CNT_CYCLES_BUSY) == 16'd1) else $error("npu_core: CYCLES_BUSY");
+      assert (inc(abi_pkg::CNT_MAC_CYCLES) == 16'(mac_cycle_i)) else $error("npu_core: MAC_CYCLES");
+      assert (inc(abi_pkg::CNT_MACS) == macs_i) else $error("npu_core: MACS");
       assert (inc(abi_pkg::CNT_STALL_WEIGHTS) == 16'(st_weights_i)) else $error("npu_core: STALL_WEIGHTS");
       assert (inc(abi_pkg::CNT_STALL_ACTIVATIONS) == 16'(st_acts_i)) else $error("npu_core: STALL_ACTIVATIONS");
       assert (inc(abi_pkg::CNT_STALL_DRAIN) == 16'(st_drain_i)) else $error("npu_core: STALL_DRAIN");
@@ -45,6 +50,8 @@ bind npu_core npu_core_checker u_checker (
     .keep_half_i(kw_half),
     .read_i     (g_rd_valid || p_rd_valid),
     .read_half_i(g_rd_valid ? g_rd_half : p_rd_half),
+    .mac_cycle_i (mac_cycle),
+    .macs_i      (macs),
     .st_weights_i(st_weights),
     .st_acts_i   (st_acts || st_pool),
     .st_drain_i  (st_drain),

@@ -20,7 +20,7 @@ type vectorsCmd struct {
 	MaxMacs int64  `default:"200000" help:"Most MACs of a network."`
 	Points  []int  `placeholder:"I" help:"Only these of the <k, s>: 0 <1, 1>, 1 <1/2, 1>, 2 <2, 1>, 3 <1, 2>, 4 <1/2, 2>."`
 	Apart   bool   `help:"A start for every layer rather than for every segment, and no tensor stays on chip: for co-simulations whose ports do not share a memory."`
-	Base    uint64 `default:"268435456" help:"Lowest address of the NPU's memory."`
+	Base    uint64 `default:"268435456" help:"Lowest address of the NPU's memory: a multiple of 64 within 40 bits, as files end."`
 	Out     string `required:"" placeholder:"DIR" help:"Folder for the files NAME-SEED.vec."`
 }
 

@@ -31,7 +31,14 @@ func (c *verifyCmd) large() (*graph.Graph, error) {
 		for i := range c.Segments {
 			o.Exits = append(o.Exits, fmt.Sprintf("exit%d", i+1))
 		}
-		return zoo.LoadWith(c.Network, o)
+		g, err := zoo.LoadWith(c.Network, o)
+		if err == nil {
+			return g, nil
+		}
+		if whole, e := zoo.Load(c.Network, weightSeed); e == nil && c.Segments > len(whole.Exits) {
+			return nil, fmt.Errorf("--segments %d: %s has %d", c.Segments, c.Network, len(whole.Exits))
+		}
+		return nil, err
 	}
 	g, err := from.Graph(c.Network, weightSeed)
 	if err != nil || c.Segments == 0 {

@@ -483,6 +483,9 @@ func (c *verifyCmd) python() string {
 // oracle compares the golden executor with onnxruntime.
 func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Images, theta experiments.Theta, doc *verifyDoc) error {
 	if im.Labels[0] < 0 {
+		if max(c.N, c.Images, c.Orders, c.Stub, c.Faults) == 0 && !c.RequireCoverage {
+			return coded(codeInput, fmt.Errorf("--oracle %d: there are no labelled images for %s, and nothing else would be checked", c.Oracle, c.Network))
+		}
 		e.log.Warn("no labelled images for this network: the oracle is left out")
 		return nil
 	}

@@ -145,6 +145,18 @@ func TestSegmentsOnSoft(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d", bad, code, want)
 		}
 	}
+	if !strings.Contains(log.String(), "--segments 9: mobilenetv2 has ") {
+		t.Errorf("%s", log.String())
+	}
+	// an oracle without labels is none, and alone it checks nothing
+	log.Reset()
+	if code := realMain([]string{
+		"verify", "--device", "soft", "--config", "tiny", "--network", filepath.Join(dir, "own.onnx"), "--exits", exits,
+		"--input-side", "16", "--noise", "--n", "0", "--images", "0", "--orders", "0", "--oracle", "4", "--out", dir,
+	}, &out, &log); code != codeInput ||
+		!strings.Contains(log.String(), "no labelled images") {
+		t.Errorf("exit code %d: %s", code, log.String())
+	}
 }
 
 func TestFaultsCommand(t *testing.T) {
@@ -160,5 +172,8 @@ func TestFaultsCommand(t *testing.T) {
 		if code := realMain(append([]string{"faults", "--out", dir}, args...), &out, &log); code != codeUsage {
 			t.Errorf("%v: exit code %d, want %d", args, code, codeUsage)
 		}
+	}
+	if !strings.Contains(log.String(), "there are: ") || !strings.Contains(log.String(), "batch range") {
+		t.Errorf("no kinds to choose from: %s", log.String())
 	}
 }

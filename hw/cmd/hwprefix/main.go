@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,8 +16,9 @@ import (
 )
 
 const usage = `hwprefix copies the NPU's RTL with a prefix to the name of every module and package, so that none collides with a
-project's own where sources are added to it (packaged IP, boards/ip, needs none). Files given are copied along,
-with the NPU's names in them, not their own modules', replaced: a top that boardip wrote.
+project's own where sources are added to it (packaged IP, boards/ip, needs none). Files given are copied along
+with npu_top and the NPU's packages renamed in them; every other module that they name is the project's own. A top that
+boardip wrote is such a file. A folder that holds one of them, or another's files.f, is not written to.
 
   hwprefix -prefix acme_ -out DIR [FILE.v...]
 
@@ -67,12 +69,37 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "hwprefix:", err)
 		return 3
 	}
+	if err := free(*out, files, fs.Args()); err != nil {
+		fmt.Fprintln(stderr, "hwprefix: -out:", err)
+		return 3
+	}
 	if err := write(*out, files); err != nil {
 		fmt.Fprintln(stderr, "hwprefix:", err)
 		return 1
 	}
 	fmt.Fprintf(stdout, "%d files of SystemVerilog, listed in %s\n", len(files)-1, filepath.Join(*out, prefix.List))
 	return 0
+}
+
+// free refuses a folder where something would be written over that was not written by this command.
+func free(dir string, files map[string][]byte, given []string) error {
+	list := filepath.Join(dir, prefix.List)
+	if text, err := os.ReadFile(list); err == nil && !bytes.HasPrefix(text, []byte(prefix.ListHead)) {
+		return fmt.Errorf("%s is of something else", list)
+	}
+	for name := range files {
+		path := filepath.Join(dir, name)
+		there, err := os.Stat(path)
+		if err != nil {
+			continue
+		}
+		for _, f := range given {
+			if is, err := os.Stat(f); err == nil && os.SameFile(there, is) {
+				return fmt.Errorf("%s is one of the files given", path)
+			}
+		}
+	}
+	return nil
 }
 
 // write leaves the list for last: where it is there, so is everything in it.

@@ -97,6 +97,7 @@ class Bench {
     words_ = nullptr;
     for (int i = 0; i < 3; i++) cycle(nullptr);
     check_.that(dut_.fill_o == 0 && dram_.idle(), "words left over");
+    asked_.clear();
     written_++;
   }
   void offer(const unit::Layer& l) {
@@ -107,6 +108,12 @@ class Bench {
       cycle(nullptr);
     }
     cycle(&l);
+  }
+  // Beats asked for of which none is the one before.
+  size_t different() const {
+    size_t n = 0;
+    for (size_t i = 0; i < asked_.size(); i++) n += i == 0 || asked_[i] != asked_[i - 1];
+    return n;
   }
   void settle() {
     dut_.clk_i = 0;
@@ -120,6 +127,7 @@ class Bench {
     dut_.pop_cnt_i = 0;
     settle();
     if (dut_.rst_ni) check_.that(!dut_.err_valid_o, "an error");
+    const size_t in_gearbox = dut_.fill_o;
     if (words_ && dut_.fill_o > 0 && random_.percent(eager_)) {
       const unsigned most = std::min<unsigned>(dut_.fill_o, kLanes);
       const unsigned count = eager_ == 100 ? most : static_cast<unsigned>(random_.range(1, most));
@@ -128,6 +136,7 @@ class Bench {
         for (unsigned i = 0; i < count; i++) {
           const unsigned value = static_cast<unsigned>(unit::get(dut_.data_o, i * 16, 16));
           check_.that(value == unit::word_at(words_->front()), "word at %" PRIx64 ": %04x", words_->front(), value);
+          while (asked_.front() != (words_->front() & ~uint64_t{P_AXI_BYTES - 1})) asked_.pop_front();
           words_->pop_front();
         }
         dut_.pop_i = 1;
@@ -136,6 +145,17 @@ class Bench {
       }
     } else if (!words_ && dut_.rst_ni && dut_.fill_o > 0) {
       check_.that(false, "words without a layer");
+    }
+    // What lies in the gearbox has left the queue, a word of it a beat at most; which copy of a beat that more than one
+    // run asked for is used up is not known.
+    if (dut_.rst_ni) {
+      const size_t most = asked_.size(), least = different();
+      if (most < P_BEATS / 2) check_.that(dut_.low_o, "%zu beats asked for and not used up are not low", most);
+      if (least >= P_BEATS / 2 + in_gearbox + 1) check_.that(!dut_.low_o, "%zu beats asked for and not used up are low", least);
+      if (dut_.req_valid_o && dut_.req_ready_i)
+        for (unsigned i = 0; i < dut_.req_beats_o; i++) asked_.push_back(dut_.req_addr_o + uint64_t{i} * P_AXI_BYTES);
+    } else {
+      asked_.clear();
     }
     dram_.take(dut_);
     dut_.clk_i = 1;
@@ -149,6 +169,7 @@ class Bench {
   Vres_loader dut_;
   std::vector<uint64_t> slots_;
   std::deque<uint64_t>* words_ = nullptr;
+  std::deque<uint64_t> asked_;  // beats, but for those whose words have all been taken
   uint64_t now_ = 0;
   unsigned b_act_ = 1, written_ = 0, eager_ = 100;
 };

@@ -127,10 +127,14 @@ func printTables(w io.Writer, runs []syn.Run, state []bool) error {
 	}
 	fmt.Fprintln(w, "\nLUTs of sample groups (fluid) and Stackable PEs (stack): what leaving one out of both saves")
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "configuration\tfamily\tmodule\tneither\tfluid\tstack\tboth\tof fluid\tof the part\tof neither\tof stack\tof the part\tof neither\t")
+	fmt.Fprintln(t, "configuration\tfamily\tmodule\tneither\tfluid\tstack\tboth\tof fluid\tof the part\tof neither\tof stack\tof the part\tof neither\tRTL of the four\t")
 	for _, o := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t\n", o.Config, o.Family, o.Top, o.Plain, o.Fluid,
-			o.Stack, o.Both, o.FluidLUTs, share(o.FluidOfPart), share(o.FluidOfPlain), o.StackLUTs, share(o.StackOfPart), share(o.StackOfPlain))
+		of := "one"
+		if o.Mixed {
+			of = "several"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t%s\t\n", o.Config, o.Family, o.Top, o.Plain, o.Fluid,
+			o.Stack, o.Both, o.FluidLUTs, share(o.FluidOfPart), share(o.FluidOfPlain), o.StackLUTs, share(o.StackOfPart), share(o.StackOfPlain), of)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -128,6 +128,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "timing: -core is empty: expected the path of picorv32.v (make setup)")
 		return 3
 	}
+	if _, err := os.Stat(o.core); o.core != "" && err != nil {
+		fmt.Fprintln(stderr, "timing: -core:", err)
+		return 3
+	}
 	if o.netlist != "" {
 		if err := one(o, stdout, stderr); err != nil {
 			fmt.Fprintln(stderr, "timing:", err)

@@ -152,7 +152,7 @@ func TestSegmentsOnSoft(t *testing.T) {
 	log.Reset()
 	if code := realMain([]string{
 		"verify", "--device", "soft", "--config", "tiny", "--network", filepath.Join(dir, "own.onnx"), "--exits", exits,
-		"--input-side", "16", "--noise", "--n", "0", "--images", "0", "--orders", "0", "--oracle", "4", "--out", dir,
+		"--input-side", "16", "--noise", "--n", "0", "--images", "0", "--orders", "0", "--oracle", "4", "--build", dir, "--out", dir,
 	}, &out, &log); code != codeInput ||
 		!strings.Contains(log.String(), "no labelled images") {
 		t.Errorf("exit code %d: %s", code, log.String())

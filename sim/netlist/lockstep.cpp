@@ -284,6 +284,11 @@ class Traffic {
   int run(uint64_t starts) {
     identify();
     registers(200);
+    // Entries that nobody wrote hold what each model's memory began with; an illegal batch or last layer reads them.
+    uint32_t entry = 0;
+    for (const auto& f : {abi::FBCB_B_R, abi::FBCB_TILE_B, abi::FBCB_TILE_ROWS}) abi::set(&entry, f, 1);
+    write(abi::REG_FBCB_ADDR, 0);
+    for (unsigned i = 0; i < abi::L_MAX * abi::B_MAX; i++) write(abi::REG_FBCB_DATA, entry);
     for (uint64_t i = 0; i < starts; i++) {
       pair_.what = "start " + std::to_string(i);
       start();
@@ -483,6 +488,7 @@ class Traffic {
     put(abi::DESC_F_PAD_COL, pl * in_c);
     put(abi::DESC_F_KWC, kw * in_c);
     if (gemm) {
+      constexpr uint32_t kAlign = abi::WEIGHT_ALIGN;
       put(abi::DESC_F_SHIFT, random_.percent(90) ? pick(14, 24) : pick(0, 47));
       if (residual) {
         put(abi::DESC_F_RES_PIX, res_pix);
@@ -491,15 +497,15 @@ class Traffic {
       }
       const uint32_t vectors = kh * ((kw * in_c + build_.t_p - 1) / build_.t_p);
       const auto bytes = [&](uint32_t channels) {
-        return (vectors * channels * build_.t_p * 2 + 15) / 16 * 16;
+        return (vectors * channels * build_.t_p * 2 + kAlign - 1) / kAlign * kAlign;
       };
       const uint32_t full = out_c / build_.t_c, rest = out_c % build_.t_c;
       const uint32_t total = full * bytes(build_.t_c) + (rest ? bytes(rest) : 0);
       if (total > kSlots - kWeights - 0x2000) return false;
-      put(abi::DESC_F_W_OFFSET_1, 16 * pick(0, 64));
+      put(abi::DESC_F_W_OFFSET_1, kAlign * pick(0, 16));
       put(abi::DESC_F_W_BYTES_1, total);
       put(abi::DESC_F_W_TILE_1, bytes(build_.t_c));
-      put(abi::DESC_F_BIAS_OFFSET, 16 * pick(0, 64));
+      put(abi::DESC_F_BIAS_OFFSET, kAlign * pick(0, 16));
       put(abi::DESC_F_BIAS_COUNT, out_c);
     }
     if (l.op == abi::OP_AVG_POOL) {

@@ -97,9 +97,8 @@ lint: $(BUILD)/.apt $(BUILD)/.go lint-rtl ## Verilator -Wall, slang, gofumpt, go
 # The other systems that both commands are built for; a processor more costs a minute of compilation, so nightly has all.
 SYSTEMS ?= windows/amd64 darwin/arm64
 .PHONY: cross
-cross: $(BUILD)/.go ## go build for the boards' processors, arm and arm64, go vet for arm; both commands for Windows and macOS
-	@# what vet says of arm64 it says of this machine, whose words are as wide, but for assembly
-	@for a in arm arm64; do GOARCH=$$a CGO_ENABLED=0 go build ./... || exit; done; GOARCH=arm CGO_ENABLED=0 go vet ./... && GOARCH=arm64 CGO_ENABLED=0 go vet ./host/npu/uio
+cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and arm64; both commands for Windows and macOS
+	@for a in arm arm64; do GOARCH=$$a CGO_ENABLED=0 go build ./... && GOARCH=$$a CGO_ENABLED=0 go vet ./... || exit; done
 	@for s in $(SYSTEMS); do GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 go build -o /dev/null ./host/cmd/sluice ./dse/cmd/dse || exit; done
 	@echo "arm, arm64: clean; built for $(SYSTEMS)"
 

@@ -198,10 +198,7 @@ func (s *restorer) all(ctx context.Context, how string) error {
 		want[k%2], ns = one.shown, one.ns
 	}
 	apart := s.apart(want)
-	for range redrawn { // inputs that no exit tells apart would hide one in the other's place
-		if apart > 0 {
-			break
-		}
+	for n := 0; apart == 0 && n < redrawn; n++ { // inputs that no exit tells apart would hide one in the other's place
 		s.in[1] = s.noise(s.be)
 		one, err := s.run(ctx, 1, 0, 0)
 		if err != nil {

@@ -6,8 +6,9 @@
 # another configuration); "checked", the whole NPU of `tiny` with the assertions of sim/checkers under random layers, where one of them must be what notices;
 # "formal", the proof of sim/formal; and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
 #
-# A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of are
-# the same (build/mutants/noticed), so a run that was stopped goes on where it was.
+# A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of (host/verify
+# and all that it imports, for the whole NPU) are the same (build/mutants/noticed), so a run that was stopped goes on
+# where it was.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -62,12 +63,20 @@ timed() {
   return $status
 }
 
+# watcher prints what sees breaks of the whole NPU.
+watcher() {
+  local dirs
+  mapfile -t dirs < <(go list -deps -f '{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}' ./host/verify)
+  find "${dirs[@]}" host/cmd/sluice -maxdepth 1 -name '*.go' ! -name '*_test.go' -print0 | sort -z | xargs -0 cat sim/build.sh
+}
+
 # one LINE: the break in that line of the table.
 one() {
   local bench file expression work said stamp
   break_of "$1"
   stamp=build/mutants/noticed/$( (sed -n "$1p" sim/mutants.txt
     cat hw/rtl/*.sv hw/xilinx/*.sv sim/checkers/*.sv sim/bench.sh sim/bench/*.hpp sim/*.hpp sim/include/*.hpp
+    if [[ $bench == npu || $bench == npu:* || $bench == checked ]]; then watcher; fi
     [[ $bench != timing:* ]] || cat hw/syn/synth.sh hw/syn/*.go hw/syn/{timing,cmd/timing}/*.go hw/syn/results/timing/*
     cat "sim/bench/$bench"/* sim/cosim/* sim/cells/*.v sim/formal/* 2>/dev/null || true) | sha256sum | cut -d' ' -f1)
   if [[ -e $stamp ]]; then

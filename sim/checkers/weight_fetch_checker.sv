@@ -6,7 +6,7 @@ module weight_fetch_checker #(
     parameter int unsigned WRING_BEATS = 512,
     parameter int unsigned RW          = 10,
     parameter int unsigned BFIFO       = 32,
-    parameter int unsigned LOW         = 32
+    parameter int unsigned AXI_BYTES   = 8
 ) (
     input logic          clk_i,
     input logic          rst_ni,
@@ -36,6 +36,9 @@ module weight_fetch_checker #(
       assert (!bias_push_i || bias_ready_i) else $error("weight_fetch: the bias queue runs over");
     end
   end
+  // a sixteenth of the ring, or two KiB where that is more and no more than half
+  localparam int unsigned KIB2 = (2048 / AXI_BYTES < WRING_BEATS / 2) ? 2048 / AXI_BYTES : WRING_BEATS / 2;
+  localparam int unsigned LOW = (WRING_BEATS / 16 > KIB2) ? WRING_BEATS / 16 : KIB2;
   int unsigned ahead_q, again_q;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -59,7 +62,7 @@ bind weight_fetch weight_fetch_checker #(
     .WRING_BEATS(WRING_BEATS),
     .RW         (RW),
     .BFIFO      (BFIFO),
-    .LOW        (LOW)
+    .AXI_BYTES  (AXI_BYTES)
 ) u_checker (
     .clk_i,
     .rst_ni,

@@ -36,7 +36,7 @@ done
 venv=$PWD/build/venv/bin
 "$venv/python" -c 'import cocotb, cocotbext.axi' 2>/dev/null || { echo "sim/cocotb/run.sh: cocotb is missing: make setup (sim/requirements.txt)" >&2; exit 5; }
 config-of() { "$venv/cocotb-config" "$@"; }
-libpython=$(config-of --libpython)
+libpython=$(config-of --libpython) || libpython=  # it ends with 1 where there is none
 [[ -f $libpython ]] || { echo "sim/cocotb/run.sh: Python's shared library is missing: install the package libpython3-dev" >&2; exit 5; }
 
 out=$PWD/build/cocotb/$(basename "$board" .yaml)-$(basename "$config" .yaml)-$quiet

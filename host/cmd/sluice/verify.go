@@ -187,14 +187,14 @@ func (c *verifyCmd) Run(e *env) error {
 	if min(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults, c.Input) < 0 || max(c.N, c.Stub, c.Faults) > 1e6 {
 		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub, --faults and --input must not be negative"))
 	}
-	if c.Segments == 0 && max(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults) == 0 && !c.RequireCoverage {
-		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub and --faults are all 0: nothing would be checked"))
-	}
 	if c.Input > 0 && (c.Segments == 0 || c.InputSide != 0) {
 		return coded(codeUsage, errors.New("--input needs --segments, and no --input-side beside it"))
 	}
 	designs, err := c.designs()
 	if err != nil {
+		return err
+	}
+	if err := c.something(designs); err != nil {
 		return err
 	}
 	check, err := checkedOf(c.Checked, c.Config, designs)
@@ -237,6 +237,26 @@ func (c *verifyCmd) Run(e *env) error {
 	}
 	if len(doc.Problems) > 0 {
 		return coded(codeCheck, fmt.Errorf("verify, seed %d: %s", c.Seed, strings.Join(doc.Problems, "\n  ")))
+	}
+	return nil
+}
+
+// something refuses what would end well without a check.
+func (c *verifyCmd) something(designs []configs.Design) error {
+	if c.Segments != 0 {
+		return nil
+	}
+	if c.Device != "cosim" && max(c.Stub, c.Faults) > 0 {
+		return coded(codeUsage, errors.New("--stub and --faults need --device cosim"))
+	}
+	if max(c.N, c.Stub, c.Faults) > 0 || c.RequireCoverage {
+		return nil
+	}
+	if max(c.Images, c.Oracle, c.Orders) == 0 {
+		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub and --faults are all 0: nothing would be checked"))
+	}
+	if _, ok := served(designs); !ok {
+		return coded(codeUsage, fmt.Errorf("--config %s: nothing would be checked: of several configurations `run` alone serves --images, --oracle and --orders", c.Config))
 	}
 	return nil
 }

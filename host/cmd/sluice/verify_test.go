@@ -95,6 +95,27 @@ func TestVerifyLooksForPythonFirst(t *testing.T) {
 	}
 }
 
+// What would end well without a check is refused.
+func TestVerifyOfNothing(t *testing.T) {
+	none := []string{"--n", "0", "--images", "0", "--oracle", "0", "--orders", "0"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{none, "are all 0"},
+		{append([]string{"--device", "soft", "--faults", "9"}, none...), "need --device cosim"},
+		{append([]string{"--device", "hls", "--stub", "9"}, none...), "need --device cosim"},
+		{[]string{"--device", "soft", "--config", "tiny,mid", "--n", "0"}, "nothing would be checked"},
+		{[]string{"--config", "tiny,mid", "--n", "0", "--oracle", "0"}, "nothing would be checked"},
+	} {
+		var out, log bytes.Buffer
+		args := append([]string{"verify", "--config", "tiny", "--out", t.TempDir()}, c.args...)
+		if code := realMain(args, &out, &log); code != codeUsage || !strings.Contains(log.String(), c.want) {
+			t.Errorf("%v: exit code %d, expected %d and %q in\n%s", args, code, codeUsage, c.want, &log)
+		}
+	}
+}
+
 // On a device that cannot fail no error code can be covered, and that is said.
 func TestRequireCoverage(t *testing.T) {
 	var out, log bytes.Buffer

@@ -4,8 +4,10 @@ package hw
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -24,7 +26,21 @@ var RTL fs.FS = rooted{}
 type rooted struct{}
 
 // Open implements fs.FS.
-func (rooted) Open(name string) (fs.File, error) { return folder.Open(strings.TrimPrefix(name, "hw/")) }
+func (rooted) Open(name string) (fs.File, error) {
+	inside, ok := strings.CutPrefix(name, "hw/")
+	if name == "hw" {
+		inside, ok = ".", true
+	}
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	f, err := folder.Open(inside)
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		at.Path = name
+	}
+	return f, err
+}
 
 // Files are the files of a tree, RTL or a repository's root: those of the list, each there, packages first, and the
 // vendor's cells.
@@ -35,7 +51,10 @@ func Files(tree fs.FS) ([]string, error) {
 	}
 	var files []string
 	for i, line := range strings.Split(string(text), "\n") {
+		line = strings.TrimSpace(line)
 		switch {
+		case slices.Contains(files, line):
+			return nil, fmt.Errorf("%s:%d: %s stands there twice", list, i+1, line)
 		case line == "" || strings.HasPrefix(line, "//"):
 		case strings.HasPrefix(line, "hw/") && strings.HasSuffix(line, ".sv"):
 			if _, err := fs.Stat(tree, line); err != nil {
@@ -45,6 +64,9 @@ func Files(tree fs.FS) ([]string, error) {
 		default:
 			return nil, fmt.Errorf("%s:%d: %q: expected a comment or hw/rtl/NAME.sv", list, i+1, line)
 		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: it names no file", list)
 	}
 	vendor, err := fs.Glob(tree, cells)
 	return append(files, vendor...), err

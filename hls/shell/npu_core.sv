@@ -12,7 +12,7 @@
 // on to its end and ends with the first of them, ERROR.LAYER and ERROR_ADDR zero. The watchdog sees the memory ports and
 // the FBCB alone, because an exported kernel does not say whether it computes: it must be set to more than a layer
 // computes without them. Of the counters there are CYCLES_BUSY, STALL_READ, STALL_WRITE,
-// BYTES_READ and BYTES_WRITTEN (and what npu_regs counts itself).
+// BYTES_READ and BYTES_WRITTEN (and what npu_regs counts itself); a cycle in which two ports' addresses wait is one here.
 module npu_core #(
   parameter int unsigned T_R         = 256,
   parameter int unsigned T_P         = 8,

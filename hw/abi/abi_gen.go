@@ -159,7 +159,7 @@ const (
 	RegErrorCodeLSB   = 0 // error code
 	RegErrorCodeBits  = 8
 	RegErrorCodeMask  = 0x000000FF
-	RegErrorLayerLSB  = 8 // layer that failed; of a bus error the one being written, which what is fetched ahead need not be of
+	RegErrorLayerLSB  = 8 // layer that failed; of a bus error, the watchdog and a soft reset the first that is not written whole (LAST + 1 where all are), which what is fetched ahead need not be of
 	RegErrorLayerBits = 8
 	RegErrorLayerMask = 0x0000FF00
 	RegErrorPortLSB   = 16 // AXI port of a bus error
@@ -293,8 +293,8 @@ const (
 	CntStallActivations = 4  // cycles the array waited for activations
 	CntStallDrain       = 5  // cycles the array waited for a free accumulator bank
 	CntStallDepth       = 6  // cycles added because a pass is shorter than the chain
-	CntStallRead        = 7  // cycles a read address waited for its port
-	CntStallWrite       = 8  // cycles write data waited for its port
+	CntStallRead        = 7  // cycles a read address waited for its port, of each port
+	CntStallWrite       = 8  // cycles write data waited for its port, of each port
 	CntBytesRead        = 9  // bytes of read beats taken
 	CntBytesWritten     = 10 // bytes written (strobes set)
 	CntStarts           = 11 // starts accepted

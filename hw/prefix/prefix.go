@@ -33,7 +33,8 @@ const ListHead = "// The NPU's sources with the prefix "
 const top = "npu_top"
 
 // Files are the copies by name: those of hw/rtl/files.f and hw/xilinx, a file each called as its module is, the List of
-// them, and what else is given, in which npu_top and the packages are the NPU's and a fifo is the project's own.
+// them, and what else is given, in which npu_top and the packages are the NPU's and a fifo is the project's own. What is
+// bound to a module that no given file defines is bound to the NPU's.
 func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 	if !legal.MatchString(prefix) {
 		return nil, fmt.Errorf("%w: %q: expected a letter, then letters, digits and _", ErrPrefix, prefix)
@@ -43,11 +44,20 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 		return nil, fmt.Errorf("prefix: %w", err)
 	}
 	ours, offered := map[string]bool{}, map[string]bool{top: true}
+	taken, bound := map[string]bool{top: true}, map[string]bool{} // names that no given file may define; that are bound to
 	for _, name := range rtl {
 		m := module(name)
-		ours[m] = true
+		ours[m], bound[m], taken[prefix+m] = true, true, true
 		if strings.HasSuffix(m, "_pkg") {
-			offered[m] = true
+			offered[m], taken[m] = true, true
+		}
+	}
+	for name, text := range more {
+		for _, m := range defined(text) {
+			if taken[m] {
+				return nil, fmt.Errorf("%w: %s: it defines %s, as the NPU does", ErrFile, name, m)
+			}
+			delete(bound, m)
 		}
 	}
 	out := map[string][]byte{}
@@ -59,17 +69,14 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 			return nil, fmt.Errorf("prefix: %w", err)
 		}
 		copied := prefix + path.Base(name)
-		out[copied] = Rename(text, prefix, ours)
+		out[copied] = Rename(text, prefix, ours, ours)
 		fmt.Fprintln(&list, copied)
 	}
 	for _, name := range slices.Sorted(maps.Keys(more)) {
-		if _, there := out[name]; there || name == List || ours[module(name)] {
+		if _, there := out[name]; there || name == List {
 			return nil, fmt.Errorf("%w: %s: the NPU has a file of that name", ErrFile, name)
 		}
-		if m := defined(more[name], offered); m != "" {
-			return nil, fmt.Errorf("%w: %s: it defines %s, as the NPU does", ErrFile, name, m)
-		}
-		out[name] = Rename(more[name], prefix, offered)
+		out[name] = Rename(more[name], prefix, offered, bound)
 		fmt.Fprintln(&list, name)
 	}
 	out[List] = []byte(list.String())
@@ -81,10 +88,11 @@ func module(file string) string { return strings.TrimSuffix(path.Base(file), pat
 // A word, and what words are not looked for in: comments, strings, names behind a dot (ports, members) or a dollar sign.
 var token = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|[.$` + "`" + `]\s*[A-Za-z_]\w*|[A-Za-z_]\w*|\d[\w']*|::|\S`)
 
-// Rename puts prefix before the names of ours where the text defines, instantiates or asks one: behind module, package, bind
-// or the colon of their end, before #( or an instance and its ports, before ::. Signals, ports and instances that are
-// called as a module is keep their names, and so does everything in comments and strings.
-func Rename(text []byte, prefix string, ours map[string]bool) []byte {
+// Rename puts prefix before the names of ours where the text defines, instantiates or asks one: behind module, package
+// or the colon of their end, before #( or an instance and its ports, before ::; and before those of bound behind bind.
+// Signals, ports and instances that are called as a module is keep their names, and so does everything in comments,
+// strings and macros.
+func Rename(text []byte, prefix string, ours, bound map[string]bool) []byte {
 	words := words(text)
 	near := func(i int) string {
 		if i < 0 || i >= len(words) {
@@ -95,14 +103,15 @@ func Rename(text []byte, prefix string, ours map[string]bool) []byte {
 	var out []byte
 	from := 0
 	for i, w := range words {
-		if !ours[w.text] {
-			continue
-		}
 		before, next, after := near(i-1), near(i+1), near(i+2)
-		defined := slices.Contains([]string{"module", "package", "import", "bind"}, before) ||
+		defined := slices.Contains([]string{"module", "package", "import"}, before) ||
 			before == ":" && slices.Contains([]string{"endmodule", "endpackage"}, near(i-2))
 		instance := next == "#" && after == "(" || legal.MatchString(next) && (after == "(" || after == "[")
-		if !defined && !instance && next != "::" {
+		if before == "bind" {
+			if !bound[w.text] {
+				continue
+			}
+		} else if !ours[w.text] || !defined && !instance && next != "::" {
 			continue
 		}
 		out = append(append(out, text[from:w.at]...), prefix...)
@@ -128,14 +137,18 @@ func words(text []byte) []word {
 	return list
 }
 
-// defined is the first of names that a text defines, "" where it defines none.
-func defined(text []byte, names map[string]bool) string {
+// defined are the modules and packages that a text defines.
+func defined(text []byte) []string {
+	var names []string
 	before := ""
 	for _, w := range words(text) {
-		if names[w.text] && (before == "module" || before == "package") {
-			return w.text
+		if w.text == "automatic" || w.text == "static" {
+			continue // may stand between
+		}
+		if before == "module" || before == "macromodule" || before == "package" {
+			names = append(names, w.text)
 		}
 		before = w.text
 	}
-	return ""
+	return names
 }

@@ -29,7 +29,7 @@ func TestRename(t *testing.T) {
 		{"part of a word", "module drain_cells; drained u (x); endmodule", "module drain_cells; drained u (x); endmodule"},
 		{"bind", "bind drain drain_cell u (.*);", "bind x_drain x_drain_cell u (.*);"},
 	} {
-		if got := string(Rename([]byte(c.text), "x_", ours)); got != c.want {
+		if got := string(Rename([]byte(c.text), "x_", ours, ours)); got != c.want {
 			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
 		}
 	}
@@ -119,12 +119,15 @@ func TestRefused(t *testing.T) {
 			t.Errorf("prefix %q: %v", p, err)
 		}
 	}
-	for _, name := range []string{List, "x_fifo.sv", "npu_top.v"} {
+	for _, name := range []string{List, "x_fifo.sv"} {
 		if _, err := Files("x_", map[string][]byte{name: nil}); !errors.Is(err, ErrFile) {
 			t.Errorf("beside %s: %v", name, err)
 		}
 	}
-	for _, text := range []string{"module npu_top; endmodule", "/* */ package // of theirs\n abi_pkg; endpackage"} {
+	for _, text := range []string{
+		"module npu_top; endmodule", "/* */ package // of theirs\n abi_pkg; endpackage", "module automatic npu_top; endmodule",
+		"macromodule npu_top; endmodule", "module x_fifo; endmodule", "module mine; endmodule package x_abi_pkg; endpackage",
+	} {
 		if _, err := Files("x_", map[string][]byte{"a.v": []byte(text)}); !errors.Is(err, ErrFile) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -134,6 +137,15 @@ func TestRefused(t *testing.T) {
 	files, err := Files("x_", map[string][]byte{"a.v": []byte(theirs)})
 	want := strings.NewReplacer("abi_pkg", "x_abi_pkg", "npu_top", "x_npu_top").Replace(theirs)
 	if err != nil || string(files["a.v"]) != want {
+		t.Errorf("%v: %s", err, files["a.v"])
+	}
+	if _, err := Files("x_", map[string][]byte{"fifo.v": []byte("module fifo; endmodule")}); err != nil {
+		t.Errorf("a fifo of their own, in a file of its name: %v", err)
+	}
+	// an assertion that is bound is the NPU's or theirs, never lost
+	const bind = "bind drain mine u_a (.*); bind fifo mine u_b (.*); bind npu_top mine u_c (.*);"
+	files, err = Files("x_", map[string][]byte{"a.v": []byte(bind), "b.v": []byte("module fifo; endmodule")})
+	if want := strings.NewReplacer("bind drain", "bind x_drain", "npu_top", "x_npu_top").Replace(bind); err != nil || string(files["a.v"]) != want {
 		t.Errorf("%v: %s", err, files["a.v"])
 	}
 	if files, err := Files("x_", map[string][]byte{"a.v": nil}); err != nil || !slices.Contains(strings.Fields(string(files[List])), "a.v") {

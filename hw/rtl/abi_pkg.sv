@@ -246,9 +246,9 @@ package abi_pkg;
   localparam int unsigned CNT_STALL_DRAIN = 5;
   // cycles added because a pass is shorter than the chain
   localparam int unsigned CNT_STALL_DEPTH = 6;
-  // cycles a read address waited for its port
+  // cycles a read address waited for its port, of each port
   localparam int unsigned CNT_STALL_READ = 7;
-  // cycles write data waited for its port
+  // cycles write data waited for its port, of each port
   localparam int unsigned CNT_STALL_WRITE = 8;
   // bytes of read beats taken
   localparam int unsigned CNT_BYTES_READ = 9;

@@ -34,6 +34,7 @@ done
 for tool in yosys go; do
   command -v "$tool" >/dev/null || { echo "hw/syn/route.sh: $tool is missing: install the package $tool" >&2; exit 5; }
 done
+flags=$(hwconfig -verilator "$config") # its status is this script's
 venv=build/venv-ecp5
 mkdir -p build
 exec 8>"$venv.lock"
@@ -52,7 +53,6 @@ for f in "${rtl[@]}"; do if [[ $f != *_pkg.sv ]]; then ordered+=("$f"); fi; done
 top_file=
 for f in "${rtl[@]}"; do if [[ $(basename "$f") == "$top.sv" ]]; then top_file=$f; fi; done
 [[ -n $top_file ]] || { echo "hw/syn/route.sh: there is no module $top" >&2; exit 2; }
-flags=$(hwconfig -verilator "$config") # its status is this script's
 params=
 for p in $flags; do
   p=${p#-G}

@@ -11,14 +11,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/sluice-npu/sluice/hw/prefix"
 )
 
 const usage = `hwprefix copies the NPU's RTL with a prefix to the name of every module and package, so that none collides with a
 project's own where sources are added to it (packaged IP, boards/ip, needs none). Files given are copied along
-with npu_top and the NPU's packages renamed in them; every other module that they name is the project's own. A top that
-boardip wrote is such a file. A folder that holds one of them, or another's files.f, is not written to.
+with npu_top and the NPU's packages renamed in them; every other module that they name is the project's own, but what
+they bind to a module that none of them defines is bound to the NPU's. A top that boardip wrote is such a file. Names in
+macros and configurations are not seen. Nothing is written over that this command has not written.
 
   hwprefix -prefix acme_ -out DIR [FILE.v...]
 
@@ -81,17 +83,27 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// free refuses a folder where something would be written over that was not written by this command.
+// free refuses a folder where something would be written over that the list of an earlier call does not name.
 func free(dir string, files map[string][]byte, given []string) error {
 	list := filepath.Join(dir, prefix.List)
-	if text, err := os.ReadFile(list); err == nil && !bytes.HasPrefix(text, []byte(prefix.ListHead)) {
-		return fmt.Errorf("%s is of something else", list)
+	written := map[string]bool{}
+	if text, err := os.ReadFile(list); err == nil {
+		if !bytes.HasPrefix(text, []byte(prefix.ListHead)) {
+			return fmt.Errorf("%s is of something else", list)
+		}
+		written[prefix.List] = true
+		for _, name := range strings.Fields(string(text)) {
+			written[name] = true
+		}
 	}
 	for name := range files {
 		path := filepath.Join(dir, name)
 		there, err := os.Stat(path)
 		if err != nil {
 			continue
+		}
+		if !written[name] {
+			return fmt.Errorf("%s is there, and not of an earlier call", path)
 		}
 		for _, f := range given {
 			if is, err := os.Stat(f); err == nil && os.SameFile(there, is) {

@@ -29,11 +29,25 @@ func TestFolders(t *testing.T) {
 	for range 2 {
 		call(t, 0, "-prefix", "a_", "-out", out, top)
 	}
-	if said := call(t, 3, "-prefix", "a_", "-out", dir, top); !strings.Contains(said, "one of the files given") {
+	if said := call(t, 3, "-prefix", "a_", "-out", out, filepath.Join(out, "top.v")); !strings.Contains(said, "one of the files given") {
+		t.Error(said)
+	}
+	if said := call(t, 3, "-prefix", "a_", "-out", dir, top); !strings.Contains(said, "not of an earlier call") {
 		t.Error(said)
 	}
 	if now, err := os.ReadFile(top); err != nil || string(now) != text {
 		t.Errorf("%v: %s", err, now)
+	}
+	// nor is another's file of the name of one of these
+	fifo := filepath.Join(dir, "a_fifo.sv")
+	if err := os.WriteFile(fifo, []byte("theirs"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said := call(t, 3, "-prefix", "a_", "-out", dir); !strings.Contains(said, "a_fifo.sv is there") {
+		t.Error(said)
+	}
+	if err := os.Remove(fifo); err != nil {
+		t.Fatal(err)
 	}
 	theirs := filepath.Join(dir, "files.f")
 	if err := os.WriteFile(theirs, []byte("rtl/top.v\n"), 0o644); err != nil {

@@ -3,6 +3,7 @@
 // The watchdog is held off by one source alone, in the last cycle there is, and the flush's end by
 // either port's side.
 #include "Vnpu_start.h"
+#include "Vnpu_start___024root.h"
 #include "bench/unit.hpp"
 #include "verilated.h"
 
@@ -24,7 +25,7 @@ struct Told {
 struct Model {
   unsigned age = 0;          // cycles since start_i; 0: none
   bool failed = false, done = false, error = false;
-  bool known = false;        // told says why the last start failed
+  bool known = false;        // told says why the last start failed, or that it did not
   bool layer_known = true;
   Told told;
   uint64_t quiet = 0;        // cycles in which nothing moved, up to the one before
@@ -58,6 +59,11 @@ struct Model {
       if (age >= 2) {
         quiet = moves ? 0 : quiet + 1;
         done = !failed && finished(in);
+        if (done) {
+          known = true;
+          layer_known = false;
+          told = {abi::ERR_NONE, 0, 0, 0};
+        }
       }
       age = done ? 0 : age + 1;
     }
@@ -123,6 +129,31 @@ class Bench {
     choose_layers(false);
     dog_ = static_cast<uint32_t>((1 << 16) + random_.range(1, 300));
     run(1u << kDog, dog_);
+  }
+  // Over each power of two up to 32 bits; the cycles before it are skipped.
+  void longest_dog(unsigned bit) {
+    choose_layers(false);
+    const auto more = static_cast<uint32_t>(random_.range(1, 20));
+    dog_ = (1u << bit) + more;
+    begin();
+    const auto asleep = [this](uint32_t cycles) {
+      for (uint32_t i = 0; i < cycles; i++) {
+        cycle([this] {
+          quieten();
+          dut_.layers_written_i = 0;
+        });
+      }
+    };
+    const auto skip = [this](uint32_t quiet) { model_.quiet = dut_.rootp->npu_start__DOT__quiet_q = quiet; };
+    asleep(2);
+    skip(more);  // all but the highest bit
+    asleep(5);
+    skip((1u << bit) - 3);
+    asleep(3 + more);
+    check_.that(!model_.failed && dut_.busy_o, "given up before %u cycles", dog_);
+    asleep(1);
+    check_.that(model_.failed, "not given up after %u cycles", dog_);
+    flush();
   }
   // FIRST behind LAST, and nothing to wait for: it goes on until layer_fetch refuses it.
   void refused() {
@@ -264,7 +295,7 @@ class Bench {
     dut_.computing_i = r();
     dut_.weights_idle_i = r();
     dut_.fetch_err_i = r();
-    dut_.fetch_err_code_i = static_cast<unsigned char>(random_.range(abi::ERR_LAYER_RANGE, abi::ERR_TILE_RANGE));
+    dut_.fetch_err_code_i = static_cast<unsigned char>(random_.range(1, 255));
     dut_.fetch_err_layer_i = static_cast<unsigned char>(random_.next());
     dut_.act_err_i = r();
     dut_.act_err_addr_i = static_cast<uint32_t>(random_.next());
@@ -339,5 +370,6 @@ int main(int argc, char** argv) {
     }
   }
   bench.long_dog();
+  for (unsigned bit = 16; bit < 32; bit++) bench.longest_dog(bit);
   return bench.finish();
 }

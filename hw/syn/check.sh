@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks the flow itself on modules of a few lines (testdata): hw/syn/check.sh. What must be refused
 # is refused for its reason, and what yosys 0.23 gets wrong comes out right, for both families.
-# Under a minute of CPU; status 1 where one fails.
+# Under a minute of CPU; status 1 where one fails, 2: usage.
 set -euo pipefail
+(($# == 0)) || { echo "usage: hw/syn/check.sh" >&2; exit 2; }
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 tmp=$(mktemp -d)

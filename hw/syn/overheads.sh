@@ -17,7 +17,7 @@ runs=()
 for arg in "$@"; do
   case $arg in
     --store) results=hw/syn/results; store=(--store) ;;
-    *-*-*[!-]) runs+=("$arg") ;;
+    [!-]*-*-*[!-]) runs+=("$arg") ;;
     *) echo "usage: hw/syn/overheads.sh [--store] [CONFIG-FAMILY-MODULE...]" >&2; exit 2 ;;
   esac
 done

@@ -54,7 +54,10 @@ func Check(b boards.Board, d configs.Design) error {
 	want(d.NAXI <= len(b.Ports.Names), "%s has %d masters, %s %d ports", d.Name, d.NAXI, b.Name, len(b.Ports.Names))
 	want(d.AXIBytes <= b.Ports.AXIBytes, "a beat of %s has %d bytes, a port of %s takes %d at most", d.Name, d.AXIBytes, b.Name, b.Ports.AXIBytes)
 	want(d.MaxBurst <= b.Ports.MaxBurst, "bursts of %s have up to %d beats, those of %s %d", d.Name, d.MaxBurst, b.Name, b.Ports.MaxBurst)
-	want(!b.Folds(d.ABufWords) || d.ABufWords%4 == 0, "banks of %s have %d words, those that %s folds into URAM a multiple of 4", d.Name, d.ABufWords, b.Name)
+	if b.Folds(d.ABufWords) {
+		err := d.Folded()
+		want(err == nil, "%w", err)
+	}
 	return errors.Join(errs...)
 }
 

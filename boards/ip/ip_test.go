@@ -286,10 +286,10 @@ func TestRefuses(t *testing.T) {
 	}
 	// what the RTL would stop at
 	for want, change := range map[string]func(*configs.Design){
-		"w_load: expected an even number": func(d *configs.Design) { d.WLoad = 3 },
-		"TC: expected a multiple of 4":    func(d *configs.Design) { d.TC = 130 },
-		"name: expected one of its own":   func(d *configs.Design) { d.Name, d.TR = "zcu104", 512 },
-		"folds into URAM a multiple of 4": func(d *configs.Design) { d.ABufWords = 8194 },
+		"w_load: expected an even number":          func(d *configs.Design) { d.WLoad = 3 },
+		"TC: expected a multiple of 4":             func(d *configs.Design) { d.TC = 130 },
+		"name: expected one of its own":            func(d *configs.Design) { d.Name, d.TR = "zcu104", 512 },
+		"abuf_words: expected a multiple of 4, as": func(d *configs.Design) { d.ABufWords = 8194 },
 	} {
 		if b, err = boards.Load("zcu104"); err != nil {
 			t.Fatal(err)

@@ -1,9 +1,12 @@
 // Package files writes files that are whole or not there: under another name first, then renamed. On
 // Windows a reader that has the old file open makes the renaming fail, and a crash may leave the other
-// name behind; elsewhere it is renameio.
+// name behind; elsewhere it is renameio. Quoted names a file to a shell.
 package files
 
-import "io"
+import (
+	"io"
+	"strings"
+)
 
 // Pending is a file on its way.
 type Pending interface {
@@ -31,4 +34,13 @@ func Write(path string, data []byte) error {
 		return err
 	}
 	return f.CloseAtomicallyReplace()
+}
+
+// Quoted is a path as a word of a shell's command, between quotes where a shell would read more than a name.
+func Quoted(path string) string {
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@="
+	if path != "" && strings.Trim(path, plain) == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -64,3 +64,13 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+func TestQuoted(t *testing.T) {
+	for path, want := range map[string]string{
+		"my/mine-9.yaml": "my/mine-9.yaml", "my own/a.yaml": "'my own/a.yaml'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "a;b": "'a;b'", "~/a": "'~/a'", "": "''",
+	} {
+		if got := Quoted(path); got != want {
+			t.Errorf("%q: %s, expected %s", path, got, want)
+		}
+	}
+}

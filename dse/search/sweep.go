@@ -276,11 +276,7 @@ func (s *sweep) prepare(pairs []pair) error {
 	}
 	if len(s.jobs) == 0 {
 		d := pairs[len(pairs)-1].designs[0]
-		_, err := s.w.Lower(d)
-		if err == nil {
-			err = errors.New("no entry of the FBCB fits some layer")
-		}
-		return fmt.Errorf("%w: the network maps to none of %d designs, e.g. <%d, %d, %d>: %w", ErrEmpty, s.res.Designs, d.TR, d.TP, d.TC, err)
+		return fmt.Errorf("%w: the network maps to none of %d designs, e.g. <%d, %d, %d>: %w", ErrEmpty, s.res.Designs, d.TR, d.TP, d.TC, s.misfit(d))
 	}
 	// the most promising first
 	slices.SortStableFunc(s.jobs, func(a, b job) int { return compare(b.value, a.value) })
@@ -301,6 +297,22 @@ func (s *sweep) prepare(pairs []pair) error {
 	}
 	s.jobs = slices.Concat(lead, rest)
 	return nil
+}
+
+// misfit says which layer has no entry of the FBCB on a design that has no mapping, and why.
+func (s *sweep) misfit(d configs.Design) error {
+	layers, err := s.w.Lower(d)
+	if err != nil {
+		return err
+	}
+	for _, l := range layers {
+		for b := 1; b <= abi.BMax; b++ {
+			if _, _, err := mapping.Choose(d, l.Geom, b, s.g.Mapping); err != nil {
+				return fmt.Errorf("layer %q: %w", l.Name, err)
+			}
+		}
+	}
+	return fmt.Errorf("%w: no entry of the FBCB fits some layer", mapping.ErrNoFit)
 }
 
 func (s *sweep) solvers() []*solver {
@@ -352,7 +364,7 @@ func (s *sweep) judge(d configs.Design) (*Point, error) {
 	p := pair{tp: d.TP, tc: d.TC, designs: []configs.Design{d}}
 	_, groups := v.survey(&p, v.lower(&p))
 	if len(groups) == 0 {
-		return nil, fmt.Errorf("%w: no entry of the FBCB fits some layer", mapping.ErrNoFit)
+		return nil, s.misfit(d)
 	}
 	_, cs, err := v.solve(&p, groups, nil)
 	if err != nil {

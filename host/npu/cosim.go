@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sluice-npu/sluice/dse/files"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -198,14 +199,14 @@ func buildLine(build, root string, configs []string) string {
 		return "SLUICE_CHECK=1 " + buildLine(config, root, configs)
 	}
 	if config, ok := strings.CutSuffix(build, "-hls"); ok {
-		return "hls/build.sh " + configFile(config, root, configs)
+		return "hls/build.sh " + files.Quoted(configFile(config, root, configs))
 	}
 	for _, flag := range []string{"trace", "stub"} {
 		if config, ok := strings.CutSuffix(build, "-"+flag); ok {
 			return buildLine(config, root, configs) + " --" + flag
 		}
 	}
-	return "sim/build.sh " + configFile(build, root, configs)
+	return "sim/build.sh " + files.Quoted(configFile(build, root, configs))
 }
 
 // here is the root of the repository around the working directory; "" where there is none.

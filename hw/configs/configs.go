@@ -127,7 +127,7 @@ func Load(nameOrPath string) (Design, error) {
 	}
 	text, err := files.ReadFile(nameOrPath + ".yaml")
 	if err != nil {
-		return Design{}, fmt.Errorf("load configuration: there is no %q; there are %s (or give a path)",
+		return Design{}, fmt.Errorf("load configuration: there is no %q; there are %s (or give a path, of a file that ends in .yaml)",
 			nameOrPath, strings.Join(Names(), ", "))
 	}
 	d, err := Parse(path.Join("hw/configs", nameOrPath+".yaml"), text)
@@ -238,14 +238,27 @@ func (d Design) Elaborates() error {
 	f.want(d.TC%4 == 0, "TC", d.TC, "a multiple of 4: drain is even and divides TC / 2")
 	f.want(d.AXIBytes <= 2*d.NB(), "axi_bytes", d.AXIBytes, fmt.Sprintf("at most the %d bytes of the activation buffer's lanes", 2*d.NB()))
 	f.want(d.WLoad%2 == 0, "w_load", d.WLoad, "an even number: both PEs of a pair load together")
-	if d.TC%4 == 0 {
-		f.want(d.Drain%2 == 0 && d.TC/2%d.Drain == 0, "drain", d.Drain, fmt.Sprintf("an even number that divides TC / 2 = %d", d.TC/2))
-	} else { // no number does
-		f.want(d.Drain%2 == 0, "drain", d.Drain, "an even number that divides TC / 2")
-	}
+	// of a TC that is no multiple of 4 no number does
+	f.want(d.Drain%2 == 0 && (d.TC%4 != 0 || d.TC/2%d.Drain == 0), "drain", d.Drain, d.drains())
 	f.want(d.Drain <= d.NB(), "drain", d.Drain, fmt.Sprintf("at most the %d lanes of the activation buffer", d.NB()))
 	f.want(d.CMax%d.Drain == 0, "c_max", d.CMax, fmt.Sprintf("a multiple of drain = %d", d.Drain))
 	f.want(d.WRingBeats >= d.leastRing(), "wring_beats", d.WRingBeats, fmt.Sprintf("at least %d", d.leastRing()))
+	return errors.Join(f...)
+}
+
+// drains says what drain may be.
+func (d Design) drains() string {
+	if d.TC < 4 || d.TC%4 != 0 {
+		return "an even number that divides TC / 2"
+	}
+	return fmt.Sprintf("an even number that divides TC / 2 = %d", d.TC/2)
+}
+
+// Folded checks that banks of the activation buffer can be folded, as they are on boards whose part has URAM
+// (boards.Board.Folds): ram_fold takes whole rows alone.
+func (d Design) Folded() error {
+	var f findings
+	f.want(d.ABufWords%4 == 0, "abuf_words", d.ABufWords, "a multiple of 4, as more than 8192 lie in the board's URAM, four to a row")
 	return errors.Join(f...)
 }
 
@@ -262,7 +275,8 @@ func (d Design) ForHLS() error {
 	return errors.Join(f...)
 }
 
-// Validate checks every parameter. The error joins one *FieldError a parameter that is wrong.
+// Validate checks every parameter. The error joins one *FieldError a parameter that is wrong. Parts of the NPU are
+// synthesised with a TP, TC, w_load or drain that the whole does not take; what is told is what the whole takes.
 func (d Design) Validate() error {
 	var errs findings
 	want := errs.want
@@ -274,15 +288,15 @@ func (d Design) Validate() error {
 	want(nameRE.MatchString(d.Name), "name", d.Name, "up to 64 of a-z 0-9 - _")
 	want(d.Board == "" || nameRE.MatchString(d.Board), "board", d.Board, `"" or up to 64 of a-z 0-9 - _`)
 	want(d.TR >= 16 && d.TR <= 1<<16 && pow2(d.TR), "TR", d.TR, "a power of two in 16..65536")
-	in("TP", d.TP, 2, 64)
-	in("TC", d.TC, 2, 512)
+	want(d.TP >= 2 && d.TP <= 64, "TP", d.TP, fmt.Sprintf("2..%d", MaxTP))
+	want(d.TC >= 2 && d.TC <= 512, "TC", d.TC, "a multiple of 4 in 4..512")
 	// a row of a layer has no more words than there are sums, and words are counted in 24 bits
 	want(d.TC < 1 || d.TR <= 1<<23/d.TC, "TR", d.TR, fmt.Sprintf("with TC = %d no more than 2^23 sums", d.TC))
 	in("n_axi", d.NAXI, 1, 4)
 	want(d.AXIBytes == 8 || d.AXIBytes == 16, "axi_bytes", d.AXIBytes, "8 or 16")
 	in("max_burst", d.MaxBurst, 1, 256)
-	in("w_load", d.WLoad, 1, max(d.TC, 1))
-	in("drain", d.Drain, 1, max(d.TC, 1))
+	want(d.WLoad >= 1 && d.WLoad <= max(d.TC, 1), "w_load", d.WLoad, fmt.Sprintf("an even number in 2..%d", max(d.TC, 2)))
+	want(d.Drain >= 1 && d.Drain <= max(d.TC, 1), "drain", d.Drain, d.drains())
 	in("abuf_words", d.ABufWords, 16, 1<<16)
 	want(pow2(d.WRingBeats) && d.WRingBeats >= 16 && d.WRingBeats <= 1<<16, "wring_beats", d.WRingBeats,
 		"a power of two in 16..65536")

@@ -331,7 +331,7 @@ func TestParseRefused(t *testing.T) {
 		"no latency":    {"latency_cycles: 100", "# none", "dram.latency_cycles"},
 		"not a number2": {"clock_mhz: 150", "clock_mhz: .nan", "clock_mhz"},
 		"infinite":      {"clock_mhz: 150", "clock_mhz: .inf", "clock_mhz"},
-		"range":         {"TP: 8", "TP: 100", "TP: expected 2..64, found 100"},
+		"range":         {"TP: 8", "TP: 100", "TP: expected 2..16, found 100"},
 		"two documents": {"clock_mhz", "---\nclock_mhz", ""},
 	} {
 		if !strings.Contains(good, c.old) {

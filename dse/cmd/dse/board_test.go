@@ -93,8 +93,6 @@ func TestOwnBoard(t *testing.T) {
 	}{
 		{[]string{"export", "--board", "zcu104", "--sweep", swept, "--out", export}, []string{"bench-7", "zcu104"}},
 		{[]string{"export", "--board", other, "--sweep", swept, "--out", export}, []string{"dsp: 160 and 90"}},
-		{[]string{"export", "--sweep", swept, "--template", "run", "--out", export}, []string{"--template"}},
-		{[]string{"export", "--point", "64,3,16", "--out", export}, []string{"--board"}},
 		{[]string{"explain", "--network", "tiny", "--config", away, "--images", "2"}, []string{"bench-7", "--board"}},
 		{[]string{"explain", "--network", "tiny", "--config", config, "--board", "zc706", "--images", "2"}, []string{"bench-7", "zc706"}},
 		{[]string{"ablate", "--network", "tiny", "--board", board}, []string{"--config is needed: the board bench-7 has no reference design"}},

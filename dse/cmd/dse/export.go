@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/files"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -86,11 +87,12 @@ func (c *exportCmd) Run(e *env) error {
 	}
 	doc.Config = filepath.Join(c.Out, d.Name+".yaml")
 	doc.BoardFile = filepath.Join(c.Out, d.Name+".board.yaml")
+	config := files.Quoted(doc.Config)
 	doc.Commands = []string{
-		"sim/build.sh " + doc.Config, "sim/build.sh " + doc.Config + " --stub",
-		fmt.Sprintf("hw/syn/synth.sh %s --family %s", doc.Config, b.Family),
-		"bin/dse compile --network NAME --config " + doc.Config + " --out NAME.sluice",
-		"bin/dse check " + filepath.Clean(c.Out),
+		"sim/build.sh " + config, "sim/build.sh " + config + " --stub",
+		fmt.Sprintf("hw/syn/synth.sh %s --family %s", config, b.Family),
+		"bin/dse compile --network NAME --config " + config + " --out NAME.sluice",
+		"bin/dse check " + files.Quoted(filepath.Clean(c.Out)),
 	}
 	if err := writeConfig(doc.Config, d); err != nil {
 		return err
@@ -115,7 +117,7 @@ func (c *exportCmd) design() (configs.Design, boards.Board, error) {
 		return c.swept()
 	}
 	if c.Board == "" {
-		return configs.Design{}, boards.Board{}, fmt.Errorf("--point: %w: --board says on which board", errExport)
+		return configs.Design{}, boards.Board{}, usage("--point: --board says on which board")
 	}
 	b, err := boards.Load(c.Board)
 	if err != nil {
@@ -128,12 +130,12 @@ func (c *exportCmd) design() (configs.Design, boards.Board, error) {
 	var v [3]int
 	parts := strings.Split(c.Point, ",")
 	if len(parts) != 3 {
-		return configs.Design{}, b, fmt.Errorf("--point %q: %w: expected TR,TP,TC", c.Point, errExport)
+		return configs.Design{}, b, usage("--point %q: expected TR,TP,TC", c.Point)
 	}
 	for i, p := range parts {
 		n, err := strconv.Atoi(strings.TrimSpace(p))
 		if err != nil || n < 1 || n > 1<<16 {
-			return configs.Design{}, b, fmt.Errorf("--point %q: %w: %q is no positive number", c.Point, errExport, p)
+			return configs.Design{}, b, usage("--point %q: %q is no number in 1..65536", c.Point, p)
 		}
 		v[i] = n
 	}
@@ -157,7 +159,7 @@ func (c *exportCmd) swept() (configs.Design, boards.Board, error) {
 		return configs.Design{}, boards.Board{}, fmt.Errorf("%s: %w: %w", c.Sweep, errExport, fmt.Errorf(format, args...))
 	}
 	if c.Template != "" || c.BytesPerCycle != 0 {
-		return refuse("the design stands as it was found: --template and --bytes-per-cycle go with --point")
+		return configs.Design{}, boards.Board{}, usage("--sweep: the design stands as it was found: --template and --bytes-per-cycle go with --point")
 	}
 	f, err := os.Open(c.Sweep)
 	if err != nil {

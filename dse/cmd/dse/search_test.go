@@ -64,6 +64,11 @@ func TestSweepCommand(t *testing.T) {
 	if _, err := boards.Load(filepath.Join(dir, "found.board.yaml")); err != nil {
 		t.Error(err)
 	}
+	spaced := filepath.Join(t.TempDir(), "my own")
+	want := "sim/build.sh '" + filepath.Join(spaced, "found.yaml") + "' --stub\n"
+	if code, stdout, stderr = call("export", "--board", "zc706", "--sweep", out, "--name", "found", "--out", spaced); code != exitOK || !strings.Contains(stdout, want) {
+		t.Errorf("exit code %d, expected %q: %s%s", code, want, stdout, stderr)
+	}
 	code, stdout, stderr = call("explain", "--network", "tiny", "--config", filepath.Join(dir, "found.yaml"), "--images", "2", "--json")
 	if code != exitOK {
 		t.Errorf("explain of what was exported: exit code %d: %s%s", code, stdout, stderr)
@@ -237,8 +242,13 @@ func TestSearchRefuses(t *testing.T) {
 		{on(swap("poor.yaml", "bram36: 545", "bram36: 2")), exitCheck, "no design fits the board"},
 		{on(swap("few.yaml", "dsp: 900", "dsp: 12")), exitCheck, "no design fits the board"},
 		{[]string{"sweep", "--network", "nothing", "--board", "zc706"}, exitInput, "no network"},
-		{[]string{"export", "--board", "zc706", "--point", "1024,7", "--out", dir}, exitInput, "nothing to export"},
-		{[]string{"export", "--board", "zc706", "--point", "1024,0,7", "--out", dir}, exitInput, "nothing to export"},
+		{[]string{"export", "--board", "zc706", "--point", "1024,7", "--out", dir}, exitUsage, `--point "1024,7": expected TR,TP,TC`},
+		{[]string{"export", "--board", "zc706", "--point", "1024,0,7", "--out", dir}, exitUsage, `--point "1024,0,7": "0" is no number in 1..65536`},
+		{[]string{"export", "--point", "1024,7,128", "--out", dir}, exitUsage, "--board says on which board"},
+		{[]string{"vectors", "--config", "tiny", "--n", "0", "--out", dir}, exitUsage, "--n is 0"},
+		{[]string{"vectors", "--config", "tiny", "--points", "9", "--out", dir}, exitUsage, "--points has 9"},
+		{[]string{"export", "--sweep", "any", "--template", "run", "--out", dir}, exitUsage, "--template and --bytes-per-cycle go with --point"},
+		{[]string{"sweep", "--network", "resnet50", "--board", "pynq-z2", "--tr", "64..64", "--tp", "4..4", "--tc", "24..24"}, exitCheck, `<64, 4, 24>: layer "/trunk.0/stem/stem.0/Conv": layer does not fit the design: one output row needs 112 accumulator rows, the build has T_R = 64`},
 		{[]string{"export", "--board", "zc706", "--point", "4652,7,128", "--out", dir}, exitCheck, "infeasible:"},
 		{[]string{"export", "--board", "zc706", "--point", "65536,16,512", "--out", dir}, exitCheck, "infeasible:"},
 		{[]string{"export", "--board", "zc706", "--sweep", file("half.json", `{"schema":"sluice-dse-state/1","complete":false}`), "--out", dir}, exitInput, "no finished sweep"},

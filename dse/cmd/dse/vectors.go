@@ -40,7 +40,7 @@ type vectorsFile struct {
 // Run writes random networks as test vectors for whatever plays them.
 func (c *vectorsCmd) Run(e *env) error {
 	if c.N < 1 {
-		return fmt.Errorf("--n is %d, must be positive", c.N)
+		return usage("--n is %d, must be positive", c.N)
 	}
 	d, err := configs.Load(c.Config)
 	if err != nil {
@@ -54,7 +54,7 @@ func (c *vectorsCmd) Run(e *env) error {
 	o.Spill = c.Apart
 	for _, i := range c.Points {
 		if i < 0 || i >= len(mapping.Points) {
-			return fmt.Errorf("--points has %d, must be 0..%d", i, len(mapping.Points)-1)
+			return usage("--points has %d, must be 0..%d", i, len(mapping.Points)-1)
 		}
 		o.Points = append(o.Points, mapping.Points[i])
 	}

@@ -244,6 +244,9 @@ func (c *verifyCmd) Run(e *env) error {
 // something refuses what would end well without a check.
 func (c *verifyCmd) something(designs []configs.Design) error {
 	if c.Segments != 0 {
+		if c.Checked != "" || c.RequireCoverage || max(c.Stub, c.Faults) > 0 {
+			return coded(codeUsage, errors.New("--checked, --stub, --faults and --require-coverage do not go with --segments, which checks nothing else"))
+		}
 		return nil
 	}
 	if c.Device != "cosim" && max(c.Stub, c.Faults) > 0 {

@@ -169,6 +169,16 @@ func TestSegmentsOnSoft(t *testing.T) {
 	if !strings.Contains(log.String(), "--segments 9: mobilenetv2 has ") {
 		t.Errorf("%s", log.String())
 	}
+	log.Reset()
+	if code := realMain([]string{"verify", "--config", "mid", "--network", "mobilenetv2", "--segments", "99", "--input", "8"}, &out, &log); code != codeInput || !strings.Contains(log.String(), "--segments 99: ") {
+		t.Errorf("exit code %d: %s", code, log.String())
+	}
+	for _, flag := range []string{"--checked=tiny", "--stub=1", "--faults=1", "--require-coverage"} {
+		log.Reset()
+		if code := realMain([]string{"verify", "--device", "soft", "--config", "tiny", "--segments", "1", flag}, &out, &log); code != codeUsage || !strings.Contains(log.String(), "do not go with --segments") {
+			t.Errorf("%s: exit code %d: %s", flag, code, log.String())
+		}
+	}
 	// an oracle without labels is none, and alone it checks nothing
 	log.Reset()
 	if code := realMain([]string{

@@ -282,6 +282,15 @@ func TestGate(t *testing.T) {
 			t.Errorf("%d ends, stored are 1000: %v", tc.ends, err)
 		}
 	}
+	for want, write := range map[string]func(*Summary, string) error{`"limit_ns": 6.67,\n      "gate_ns": 6.47,`: (*Summary).Report, `"limit_ns": 6.67,\n      "slow"`: (*Summary).Write} {
+		path := filepath.Join(t.TempDir(), "summary.json")
+		if err := write(&Summary{Rows: []Row{stored}}, path); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), strings.ReplaceAll(want, `\n`, "\n")) {
+			t.Errorf("expected %s: %s, %v", want, text, err)
+		}
+	}
 	near := Row{Config: "c", Grade: "g", Module: "m", NS: 6.4, LimitNS: 6.67, Levels: 10}
 	if now := near; true {
 		now.NS = 6.5 // inside the slack, outside the limit

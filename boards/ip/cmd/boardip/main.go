@@ -47,7 +47,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return 2
 	}
-	if fs.NArg() != 0 || *board == "" || *out == "" {
+	var wrong string
+	switch {
+	case fs.NArg() != 0:
+		wrong = fmt.Sprintf("unexpected %q", fs.Arg(0))
+	case *board == "":
+		wrong = "-board is missing"
+	case *out == "":
+		wrong = "-out is missing"
+	}
+	if wrong != "" {
+		fmt.Fprintln(stderr, "boardip:", wrong)
 		fs.Usage()
 		return 2
 	}

@@ -11,8 +11,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -20,7 +22,7 @@ const usage = `hwconfig prints a configuration of the NPU as JSON.
 
   hwconfig NAME             JSON; NAME is embedded (see -list) or the path of a YAML file
   hwconfig -verilator NAME  the -G flags of npu_top, on one line
-  hwconfig -verilator -whole NAME  the same, refused where npu_top would stop (parts of it may do with others)
+  hwconfig -verilator -whole NAME  the same, refused where npu_top would stop, on its board too (parts of it may do with others)
   hwconfig -cpp NAME        a C++ header with its parameters, for hls
   hwconfig -list            the embedded names
 
@@ -56,13 +58,33 @@ func run(args []string, stdout, stderr io.Writer) int {
 		}
 		return 0
 	}
-	if fs.NArg() != 1 || *list || (*verilator && *cpp) || (*whole && !*verilator) || *cosimBeats < 1 {
+	var wrong string
+	switch {
+	case *list:
+		wrong = "-list goes alone"
+	case *verilator && *cpp:
+		wrong = "-verilator and -cpp do not go together"
+	case *whole && !*verilator:
+		wrong = "-whole needs -verilator"
+	case *cosimBeats < 1:
+		wrong = fmt.Sprintf("-cosim-beats: expected 1 or more, found %d", *cosimBeats)
+	case fs.NArg() == 0:
+		wrong = "the configuration is missing: a name or a YAML file"
+	case fs.NArg() > 1:
+		wrong = fmt.Sprintf("unexpected %q: one configuration is printed, and flags stand before it", fs.Arg(1))
+	}
+	if wrong != "" {
+		fmt.Fprintln(stderr, "hwconfig:", wrong)
 		fs.Usage()
 		return 2
 	}
 	d, err := configs.Load(fs.Arg(0))
 	if err != nil {
 		fmt.Fprintln(stderr, "hwconfig:", err)
+		return 3
+	}
+	if strings.ContainsRune(fs.Arg(0), '/') && !strings.HasSuffix(fs.Arg(0), ".yaml") {
+		fmt.Fprintf(stderr, "hwconfig: %s: expected a file that ends in .yaml\n", fs.Arg(0))
 		return 3
 	}
 	// what is built of a file goes by the file's name, vectors and bundles by the design's
@@ -80,7 +102,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return err != nil
 	}
 	if *verilator {
-		if *whole && refused(d.Elaborates()) {
+		if *whole && refused(errors.Join(d.Elaborates(), folded(d))) {
 			return 3
 		}
 		fmt.Fprintln(stdout, strings.Join(d.VerilatorParams(), " "))
@@ -107,4 +129,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 3
 	}
 	return 0
+}
+
+// folded checks the banks that the design's board folds; of a board that is not among boards nothing is known.
+func folded(d configs.Design) error {
+	if !slices.Contains(boards.Names(), d.Board) {
+		return nil
+	}
+	b, err := boards.Load(d.Board)
+	if err != nil || !b.Folds(d.ABufWords) {
+		return err
+	}
+	return d.Folded()
 }

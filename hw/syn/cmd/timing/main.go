@@ -98,6 +98,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if f.Name == "only" && o.only == "" {
 			wrong = "-only is empty"
 		}
+		if f.Name == "family" && o.only == "" {
+			wrong = "-family goes with -only"
+		}
 		if o.netlist == "" && slices.Contains([]string{"grade", "top", "inside"}, f.Name) {
 			wrong = "-" + f.Name + " goes with -netlist alone"
 		}
@@ -150,6 +153,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 3
 	}
 	bad, err := all(ctx, o, stdout, stderr)
+	if errors.Is(err, errFamily) {
+		fmt.Fprintln(stderr, "timing:", err)
+		return 2
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "timing:", err)
 		return 3
@@ -238,17 +245,28 @@ type job struct {
 
 func (j *job) name() string { return j.config + "/" + j.module }
 
-// pick keeps what -only names; a name of nothing is an error, with what lacks where that is -tops.
+// errFamily is -family where the configuration's board has said it.
+var errFamily = errors.New("-family")
+
+// pick keeps what -only names; a name of nothing is an error, with what lacks where that is -tops. A reference in another
+// family than its own is none: its board refuses that, and of what has no board nothing is stored.
 func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	if o.only == "" {
 		return list, nil
 	}
 	wanted := map[*job]bool{}
+	said := map[string]bool{}
+	warn := func(format string, a ...any) { // once, whatever of a configuration is named
+		if s := fmt.Sprintf(format, a...); !said[s] {
+			said[s] = true
+			fmt.Fprintln(stderr, "timing:", s)
+		}
+	}
 	var own []*job
 	for s := range strings.SplitSeq(o.only, ",") {
 		found := false
 		for _, j := range list {
-			if s == j.config || s == j.name() {
+			if (s == j.config || s == j.name()) && (o.family == "" || o.family == j.family) {
 				wanted[j], found = true, true
 			}
 		}
@@ -257,7 +275,7 @@ func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 			return nil, fmt.Errorf("-only %s: whole NPUs are looked at with -tops", s)
 		}
 		if !found {
-			more, err := o.ofOwn(s, stderr)
+			more, err := o.ofOwn(s, warn)
 			if err != nil {
 				return nil, err
 			}
@@ -268,7 +286,7 @@ func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 }
 
 // ofOwn are the jobs of a configuration that is no reference, as -only names it: a name or a file, with a module behind it or without.
-func (o *options) ofOwn(s string, stderr io.Writer) ([]*job, error) {
+func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, error) {
 	config, module := s, ""
 	if i := strings.LastIndexByte(s, '/'); i >= 0 && !strings.HasSuffix(s, ".yaml") {
 		config, module = s[:i], s[i+1:]
@@ -297,17 +315,19 @@ func (o *options) ofOwn(s string, stderr io.Writer) ([]*job, error) {
 		if b, err = boards.Load(d.Board); err != nil {
 			return nil, err
 		}
-		family = cmp.Or(o.family, b.Family)
+		if family = b.Family; o.family != "" && o.family != family {
+			return nil, fmt.Errorf("%w %s: %s is for the board %s, whose family is %s", errFamily, o.family, d.Name, b.Name, family)
+		}
 	case o.family == "":
 		what := "it names no board"
 		if d.Board != "" {
 			what = fmt.Sprintf("board %q is not among boards", d.Board)
 		}
-		fmt.Fprintf(stderr, "timing: %s: %s: family %s is taken (-family)\n", d.Name, what, family)
+		warn("%s: %s: family %s is taken (-family)", d.Name, what, family)
 	}
 	tables, found := timing.Graded(family, b.SpeedGrade)
 	if !found || strings.Contains(b.Part, fmt.Sprintf("%dL", b.SpeedGrade)) {
-		fmt.Fprintf(stderr, "timing: warning: %s: no table is of %s's part (%s); its paths take longer than those of %s\n", d.Name, b.Name, b.Part, tables[0].Part)
+		warn("warning: %s: no table is of %s's part (%s); its paths take longer than those of %s", d.Name, b.Name, b.Part, tables[0].Part)
 	}
 	var list []*job
 	units := timing.Units(b, d)
@@ -454,7 +474,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
-		if err := now.Write(filepath.Join(dir, "summary.json")); err != nil {
+		if err := now.Report(filepath.Join(dir, "summary.json")); err != nil {
 			return nil, err
 		}
 	}
@@ -547,7 +567,7 @@ func printRows(w io.Writer, rows []timing.Row) error {
 		if !r.Meets() {
 			mark = " *"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f%s\t%.2f\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", r.Config, r.Grade, r.Module, r.NS, mark, r.LimitNS-timing.Uncertainty, r.Levels, r.Slow, r.Deep, r.Ends, r.From, r.To, r.RTL)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f%s\t%.2f\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", r.Config, r.Grade, r.Module, r.NS, mark, r.Most(), r.Levels, r.Slow, r.Deep, r.Ends, r.From, r.To, r.RTL)
 	}
 	return t.Flush()
 }

@@ -59,6 +59,10 @@ func TestOneNetlist(t *testing.T) {
 		{[]string{"-netlist", file, "-top", "t"}, 0, "estimated, by the table k7-2"},
 		{[]string{"-only", ""}, 2, "-only is empty"},
 		{[]string{"-family", "ice40"}, 2, ""},
+		{[]string{"-family", "xcup"}, 2, "-family goes with -only"},
+		{[]string{"-root", "../../../..", "-only", "zc706/fbcb", "-family", "xcup", "-out", ""}, 2, "-family xcup: zc706 is for the board zc706, whose family is xc7"},
+		{[]string{"-root", "../../../..", "-only", "../../../configs/zc706.yaml/fbcb", "-family", "xcup", "-out", ""}, 2, "-family xcup: zc706 is for the board zc706, whose family is xc7"},
+		{[]string{"-root", "../../../..", "-only", "zcu104-first/fbcb", "-family", "xc7", "-out", ""}, 2, "-family xc7: zcu104-first is for the board zcu104, whose family is xcup"},
 		{[]string{"-core", "", "-only", "zc706/fbcb"}, 3, "-core is empty"},
 		{[]string{"-paths", "-1"}, 2, "by a stated table"},
 		{[]string{"more"}, 2, ""},
@@ -95,6 +99,17 @@ func TestOwnConfiguration(t *testing.T) {
 	}
 	if list, err = jobs(&options{root: "../../../..", only: file, family: "xcup"}, &said); err != nil || len(list) < 10 || list[0].family != "xcup" {
 		t.Errorf("all of it: %v, %v", list, err)
+	}
+	// a reference has its board's family, and small no board
+	if list, err = jobs(&options{root: "../../../..", only: "zc706/gemm_seq", family: "xc7"}, &said); err != nil || len(list) != 1 || list[0].own != "" {
+		t.Errorf("a reference in its family: %v, %v", list, err)
+	}
+	if list, err = jobs(&options{root: "../../../..", only: "small/gemm_seq", family: "xcup"}, &said); err != nil || len(list) != 1 || list[0].own != "small" || list[0].family != "xcup" {
+		t.Errorf("small in another family: %v, %v", list, err)
+	}
+	said.Reset()
+	if list, err = jobs(&options{root: "../../../..", only: file + "/gemm_seq," + file + "/pool"}, &said); err != nil || len(list) != 2 || strings.Count(said.String(), "\n") != 1 {
+		t.Errorf("two units of one: %v, %v, %q", list, err, &said)
 	}
 	posing := filepath.Join(t.TempDir(), "zc706.yaml") // of another content than the reference of that name
 	if err := os.WriteFile(posing, []byte(strings.Replace(string(text), "TP: 7", "TP: 6", 1)), 0o644); err != nil {

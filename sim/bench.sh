@@ -5,8 +5,8 @@
 # and checkers it depends on, one a line, from the repository's root) and, where it needs them,
 # `args` (one line of verilator flags for every variant that is to be built; each -GNAME=VALUE is
 # also given to the C++ as P_NAME). A folder without `files` is plain C++ and holds no RTL. Without
-# names: all of them. -j says how many run at a time (default 2), -x stops at the first that fails.
-# Status 1 where one fails.
+# names: all of them. --n says how much of its random traffic a bench makes (0: its default). -j says
+# how many run at a time (default 2), -x stops at the first that fails. Status 1 where one fails, 2: usage.
 #
 # A variant is built only where its inputs have changed (by content), against one verilator runtime
 # that all share, precompiled headers with it: parsing them was half of what a variant cost.
@@ -18,8 +18,15 @@ runtime=${SLUICE_BENCH_RUNTIME:-$root/build/bench/runtime}
 cxx=(g++ -std=c++17 -O1 -fno-strict-aliasing)
 
 usage() {
-  echo "usage: sim/bench.sh [--seed N] [--n N] [-x] [-j N] [MODULE...]" >&2
+  echo "usage: sim/bench.sh [--seed N] [--n N] [-x] [-j N] [MODULE...]   (--n 0: each bench's default)" >&2
   exit 2
+}
+# number FLAG TEXT MIN MAX: ends where the text is no number as the benches read them, or not MIN..MAX.
+number() {
+  if ! [[ $2 =~ ^(0[xX][0-9a-fA-F]{1,15}|0[0-7]{0,20}|[1-9][0-9]{0,17})$ ]] || (($2 < $3 || $2 > $4)); then
+    echo "sim/bench.sh: $1 $2: expected a number, $3 to $4" >&2
+    exit 2
+  fi
 }
 for tool in verilator g++ flock xargs; do
   command -v "$tool" >/dev/null || { echo "sim/bench.sh: $tool is missing: install the package $tool" >&2; exit 5; }
@@ -114,11 +121,13 @@ while (($#)); do
   case $1 in
     --seed | --n)
       (($# > 1)) || usage
+      if [[ $1 == --n ]]; then number "$1" "$2" 0 $((1 << 31)); else number "$1" "$2" 0 999999999999999999; fi
       run+=("$1" "$2")
       shift 2
       ;;
     -j)
       (($# > 1)) || usage
+      number -j "$2" 1 1000
       jobs=$2
       shift 2
       ;;
@@ -134,7 +143,6 @@ if ((${#modules[@]} == 0)); then
   done
 fi
 
-build_runtime
 list=()
 for module in "${modules[@]}"; do
   [[ -f sim/bench/$module/${module}_tb.cpp ]] || { echo "sim/bench.sh: there is no bench $module" >&2; exit 2; }
@@ -142,5 +150,6 @@ for module in "${modules[@]}"; do
   if [[ -f sim/bench/$module/args ]]; then n=$(grep -vc '^\s*\(#\|$\)' "sim/bench/$module/args"); fi
   for ((i = 0; i < n; i++)); do list+=("$module $i${run[*]:+ ${run[*]}}"); done
 done
+build_runtime
 export SLUICE_BENCH_FAIL=$fail
 printf '%s\n' "${list[@]}" | xargs -P "$jobs" -L 1 "$root/sim/bench.sh" --one || exit 1

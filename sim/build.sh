@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # Builds the co-simulation process of a configuration: sim/build.sh CONFIG [--stub] [--trace] [--fold]
 #
-# The result is build/cosim/<config>[-stub][-trace][-fold]/npu_cosim; its path is printed. Nothing is done
+# The result is build/cosim/<config>[-stub][-trace][-fold]/npu_cosim; its path is printed, from the repository's
+# root where the caller is there, else the whole of it. Nothing is done
 # where a hash over the RTL, the sources and the parameters says that nothing has changed. --stub
 # leaves the MACs out (same cycles, no numbers); --trace builds one that can write FST traces; --fold one with the activation
 # buffer's banks folded, as boards with URAM have them (same cycles and numbers).
 # CONFIG is a name of hw/configs or any YAML file, which is named after its design and not as one of hw/configs is.
 # Status 2: usage, 3: a configuration that the RTL does not build, 5: a tool is missing. SLUICE_RTL names other RTL than that of hw/rtl/files.f (for
-# tests; the folder is then <config>-other), SLUICE_KIND what the process calls itself ("rtl" where it is not set); SLUICE_CHECK=1 keeps the assertions of sim/checkers in
+# tests; the folder is then <config>-other), SLUICE_KIND what the process calls itself: rtl (where it is not set) or shell; SLUICE_CHECK=1 keeps the assertions of sim/checkers in
 # (<config>-check).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 here=$PWD
+at= # before what is printed
+if ! [[ $here -ef $root ]]; then at=$root/; fi
 cd "$root"
 . hls/tools.sh # hwconfig
 
@@ -33,6 +36,11 @@ for arg in "$@"; do
   esac
 done
 [[ -n $config ]] || usage
+kind=${SLUICE_KIND:-}
+case $kind in
+  '' | rtl | shell) ;;
+  *) echo "sim/build.sh: SLUICE_KIND=$kind: expected rtl or shell" >&2; exit 2 ;;
+esac
 # a file is named from where the user is
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
 for tool in verilator go g++ flock xargs; do
@@ -69,7 +77,6 @@ if [[ $(basename "$config" .yaml) == v[0-9]* || -n ${SLUICE_CHECK:-} ]] || { ((a
 fi
 
 other=
-kind=${SLUICE_KIND:-}
 if [[ -n ${SLUICE_RTL:-} ]]; then
   other=-other
   read -ra rtl <<<"$SLUICE_RTL"
@@ -99,7 +106,7 @@ mkdir -p "$out"
 hash=$( (printf '%s\n' "$(verilator --version)" "$kind" "${params[@]}" "${level[@]}" "${asserts[@]}" "${ordered[@]}"
   cat "${ordered[@]}" "${objects[@]}" "${sources[@]}" "${headers[@]}" sim/build.sh) | sha256sum | cut -d' ' -f1)
 if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$hash" ]]; then
-  echo "$out/npu_cosim"
+  echo "$at$out/npu_cosim"
   exit 0
 fi
 
@@ -107,7 +114,7 @@ fi
 exec 9>"$out/lock"
 flock 9
 if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$hash" ]]; then
-  echo "$out/npu_cosim"
+  echo "$at$out/npu_cosim"
   exit 0
 fi
 rm -f "$out/hash"
@@ -172,4 +179,4 @@ if ! build >"$out/build.log" 2>&1; then
 fi
 rm -f "$out"/*.o
 echo "$hash" >"$out/hash"
-echo "$out/npu_cosim"
+echo "$at$out/npu_cosim"

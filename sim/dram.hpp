@@ -112,11 +112,11 @@ class Dram {
     idle_ = false;
   }
 
+  // What these refuse travels as 39 characters at most (sim/PROTOCOL.md).
   void set_timing(const MemoryTiming& t) {
-    if (t.bytes_per_cycle_q16 == 0 || t.max_reads == 0 || t.max_writes == 0 || t.max_reads > 256 ||
-        t.max_writes > 256)
-      throw std::invalid_argument(
-          "dram: bandwidth and outstanding limits (1..256) must be positive");
+    if (t.bytes_per_cycle_q16 == 0) throw std::invalid_argument("dram: the bandwidth is 0");
+    if (t.max_reads == 0 || t.max_writes == 0 || t.max_reads > 256 || t.max_writes > 256)
+      throw std::invalid_argument("dram: outstanding bursts: 1..256");
     timing_ = t;
     tokens_ = cap();
     idle_ = false;
@@ -128,10 +128,10 @@ class Dram {
       throw std::invalid_argument("dram: unknown kind of fault");
     if (f.direction > FaultDirection::kWrite)
       throw std::invalid_argument("dram: unknown direction of fault");
-    if (f.first == 0 || f.low > f.high)
-      throw std::invalid_argument("dram: a fault counts from one and its range must not be empty");
+    if (f.first == 0) throw std::invalid_argument("dram: a fault's bursts count from one");
+    if (f.low > f.high) throw std::invalid_argument("dram: a fault's range is empty");
     if (f.port != Fault::kAnyPort && f.port >= ports_.size())
-      throw std::invalid_argument("dram: a fault names a port that is not there");
+      throw std::invalid_argument("dram: a fault's port is not there");
     if (faults_.size() >= 64) throw std::invalid_argument("dram: at most 64 faults");
     faults_.push_back(f);
     faults_.back().seen = 0;

@@ -1,9 +1,14 @@
 // vectors.hpp: plays a file of test vectors (sim/VECTORS.md) on a kernel.
 #pragma once
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
@@ -11,6 +16,7 @@
 #include <vector>
 
 #include "cosim/kernel.hpp"
+#include "sluice_abi.hpp"
 
 namespace sluice::vectors {
 
@@ -146,10 +152,58 @@ inline std::vector<Record> parse(const std::vector<uint8_t>& file) {
   }
 }
 
-// Plays records in order; throws Mismatch at the first that fails, KernelError where the bus hangs.
+// Where META's JSON says "base", memory must begin there; throws BadFile. It is the outermost
+// object's: others inside may have one of their own.
+inline void check_base(const Record& meta, uint64_t base) {
+  const std::string json(reinterpret_cast<const char*>(meta.payload), meta.length);
+  const auto skip = [&json](size_t i) {
+    return std::min(json.find_first_not_of(" \t\r\n", i), json.size());
+  };
+  int depth = 0;
+  for (size_t i = 0; i < json.size(); i++) {
+    if (json[i] == '{' || json[i] == '[') depth++;
+    if (json[i] == '}' || json[i] == ']') depth--;
+    if (json[i] != '"') continue;
+    const size_t begin = i + 1;
+    for (i++; i < json.size() && json[i] != '"'; i++) i += json[i] == '\\';
+    const size_t colon = skip(i + 1);
+    if (depth != 1 || json.compare(begin, i - begin, "base") != 0 || json[colon] != ':')
+      continue;
+    const char* digits = json.c_str() + skip(colon + 1);
+    char* end = nullptr;
+    errno = 0;
+    const unsigned long long said = std::strtoull(digits, &end, 10);
+    if (*digits < '0' || *digits > '9' || errno || *end == '.' || *end == 'e' || *end == 'E')
+      throw BadFile("META's base is no whole number of 64 bits");
+    if (said != base)
+      throw BadFile(
+          text("expects memory to begin at 0x%llx (META's base), not at 0x%llx: see --base", said,
+               static_cast<unsigned long long>(base)));
+  }
+}
+
+// What follows from a register that says what the NPU is and differs; "" of others.
+inline const char* other(uint32_t offset) {
+  switch (offset) {
+    case sluice_abi::REG_ID:
+    case sluice_abi::REG_VERSION:
+    case sluice_abi::REG_ABI_HASH0:
+    case sluice_abi::REG_ABI_HASH1:
+      return ": the file is of other registers (hw/abi)";
+    case sluice_abi::REG_DESIGN_HASH0:
+    case sluice_abi::REG_DESIGN_HASH1:
+      return ": the file is of another design";
+  }
+  return "";
+}
+
+// Plays records in order; throws Mismatch at the first that fails, KernelError where the bus hangs,
+// BadFile, before anything is played, where memory is to begin elsewhere.
 inline Tally play(const std::vector<Record>& records, Kernel& kernel) {
   Tally tally;
   const Window& window = kernel.window();
+  for (const Record& r : records)
+    if (r.kind == kMeta) check_base(r, window.base);
   for (const Record& r : records) {
     const auto where = static_cast<unsigned long long>(r.offset);
     tally.records++;
@@ -159,9 +213,12 @@ inline Tally play(const std::vector<Record>& records, Kernel& kernel) {
         const uint64_t addr = load64(r.payload);
         const uint64_t bytes = r.length - 8;
         if (!window.holds(addr, bytes))
-          throw Mismatch(text("record at %llu: %llu bytes at 0x%llx are outside of memory", where,
-                              static_cast<unsigned long long>(bytes),
-                              static_cast<unsigned long long>(addr)));
+          throw Mismatch(text("record at %llu: %llu bytes at 0x%llx are outside of memory, "
+                              "%llu bytes from 0x%llx on",
+                              where, static_cast<unsigned long long>(bytes),
+                              static_cast<unsigned long long>(addr),
+                              static_cast<unsigned long long>(window.size),
+                              static_cast<unsigned long long>(window.base)));
         uint8_t* memory = window.data + (addr - window.base);
         tally.bytes += bytes;
         if (r.kind == kMemWrite) {
@@ -197,8 +254,8 @@ inline Tally play(const std::vector<Record>& records, Kernel& kernel) {
         if ((a.value & mask) != (want & mask))
           throw Mismatch(
               text("record at %llu: register 0x%03x is 0x%08x, expected 0x%08x under "
-                   "0x%08x",
-                   where, offset, a.value, want, mask));
+                   "0x%08x%s",
+                   where, offset, a.value, want, mask, other(offset)));
         break;
       }
       case kRun: {
@@ -219,6 +276,8 @@ inline Tally play(const std::vector<Record>& records, Kernel& kernel) {
 }
 
 inline std::vector<uint8_t> read_file(const std::string& path) {
+  struct stat st = {};
+  if (::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) throw BadFile("is no regular file");
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   if (!in) throw BadFile("cannot be opened");
   const auto size = static_cast<uint64_t>(in.tellg());

@@ -316,6 +316,11 @@ func (c *Cosim) greet(o CosimOpts) error {
 		ABIHash: a.u64(8), DesignHash: a.u64(16), Kind: CosimKind(a.text(24, 8)),
 		Ports: int(a.u16(32)), AXIBytes: int(a.u16(34)), CanTrace: a.u32(36) != 0,
 	}
+	switch c.info.Kind {
+	case CosimRTL, CosimShell, CosimHLS:
+	default: // what it counts is not known
+		return fmt.Errorf("%w: the simulator calls itself %q, expected %s, %s or %s", ErrHardware, c.info.Kind, CosimRTL, CosimShell, CosimHLS)
+	}
 	return c.SetMemory(o.BytesPerCycle, o.Latency)
 }
 

@@ -639,6 +639,41 @@ func TestCosimFits(t *testing.T) {
 	}
 }
 
+// A simulator of a kind that nobody knows is not taken: what it counts is not known.
+func TestCosimKinds(t *testing.T) {
+	for kind, known := range map[CosimKind]bool{CosimRTL: true, CosimShell: true, CosimHLS: true, "rtlrtlrt": false, "": false} {
+		conn, theirs, err := socketpair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { // ends with the socket
+			var in [messageBytes]byte
+			for {
+				if n, err := theirs.Read(in[:]); err != nil || n == 0 {
+					return
+				}
+				out := append(in[:8:8], make([]byte, messageBytes-8)...)
+				if in[0] == byte(opHello) {
+					copy(out[24:], in[8:16])
+					copy(out[48:56], kind)
+				}
+				if _, err := theirs.Write(out); err != nil {
+					return
+				}
+			}
+		}()
+		c := &Cosim{life: t.Context(), conn: conn, errs: &tail{}, link: make(chan struct{}, 1)}
+		c.link <- struct{}{}
+		err = c.greet(CosimOpts{BytesPerCycle: 8, Latency: 100})
+		if (err == nil) != known || err != nil && (!errors.Is(err, ErrHardware) || !strings.Contains(err.Error(), "expected rtl, shell or hls")) {
+			t.Errorf("%q: %v", kind, err)
+		}
+		if err := errors.Join(conn.Close(), theirs.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestFindCosim(t *testing.T) {
 	t.Setenv("SLUICE_COSIM", "/does/not/exist")
 	if _, err := FindCosim("run"); !errors.Is(err, os.ErrNotExist) {

@@ -34,6 +34,8 @@ struct Args {
   uint64_t n = 0;  // 0: the bench's own default
 };
 
+constexpr uint64_t kMaxN = uint64_t{1} << 31;  // benches count in unsigned too
+
 inline Args parse(int argc, char** argv) {
   Args args;
   const auto number = [argv](const char* flag, const char* text) {
@@ -51,8 +53,12 @@ inline Args parse(int argc, char** argv) {
       args.seed = number("--seed", argv[++i]);
     } else if (i + 1 < argc && !std::strcmp(argv[i], "--n")) {
       args.n = number("--n", argv[++i]);
+      if (args.n > kMaxN) {
+        std::fprintf(stderr, "%s: --n %s: expected at most 2147483648\n", argv[0], argv[i]);
+        std::exit(2);
+      }
     } else {
-      std::fprintf(stderr, "usage: %s [--seed N] [--n N]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--seed N] [--n N]   (--n 0: the default)\n", argv[0]);
       std::exit(2);
     }
   }
@@ -75,7 +81,13 @@ class Checks {
     va_end(list);
     std::exit(1);
   }
+  // The bench's status; a bench that has checked nothing has not passed.
   int passed() const {
+    if (count_ == 0) {
+      std::fprintf(stderr, "%s: FAILED (seed %llu): nothing was checked\n", module_,
+                   static_cast<unsigned long long>(seed_));
+      return 1;
+    }
     std::printf("%s: %llu checks passed\n", module_, static_cast<unsigned long long>(count_));
     return 0;
   }

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Checks that the cell models refuse, at elaboration, every parameter value that they do not model:
-# sim/cells/check.sh. A few seconds; status 1 where one is accepted, or a supported one refused.
+# sim/cells/check.sh. A few seconds; status 1 where one is accepted, or a supported one refused, 2: usage.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
+(($# == 0)) || { echo "usage: sim/cells/check.sh" >&2; exit 2; }
 command -v verilator >/dev/null || { echo "sim/cells/check.sh: verilator is missing: install the package verilator" >&2; exit 5; }
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

@@ -95,7 +95,8 @@ Options parse(int argc, char** argv) {
     } else if (a == "--bandwidth") {
       char* end = nullptr;
       const double b = std::strtod(v, &end);
-      if (end == v || *end || !(b > 0) || b > 4096) usage(a + ": expected 0..4096 bytes per cycle");
+      if (end == v || *end || !(b >= 1.0 / 65536 && b <= 4096))
+        usage(a + ": expected 1/65536 to 4096 bytes per cycle");
       o.timing.bytes_per_cycle_q16 = static_cast<uint32_t>(b * 65536 + 0.5);
     } else if (a == "--latency") {
       const uint64_t n = number(a, v);
@@ -159,6 +160,9 @@ int play(const Options& o, sluice::Kernel& kernel) {
   } catch (const sluice::vectors::Mismatch& e) {
     std::fprintf(stderr, "npu_cosim: %s: %s\n", o.play.c_str(), e.what());
     return 1;
+  } catch (const sluice::vectors::BadFile& e) {
+    std::fprintf(stderr, "npu_cosim: %s: %s\n", o.play.c_str(), e.what());
+    return 3;
   } catch (const std::invalid_argument& e) {
     std::fprintf(stderr, "npu_cosim: %s: %s\n", o.play.c_str(), e.what());
     return 3;

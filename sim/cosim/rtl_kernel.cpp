@@ -4,9 +4,10 @@
 // evaluated, the memory is stepped with what the ports showed before that edge, the clock falls and
 // is evaluated with the new inputs. So the model is right whether or not npu_top has paths from its
 // inputs to its outputs. N_AXI and AXI_BYTES come from the configuration, SLUICE_KIND (Info::kind) from
-// whoever puts another kernel into it, through sim/build.sh.
+// whoever puts another kernel into it, through sim/build.sh; what is Verilated is no C-simulation ("hls").
 #include "cosim/rtl_kernel.hpp"
 
+#include <string_view>
 #include <vector>
 
 #include "Vnpu_top.h"
@@ -24,6 +25,8 @@
 namespace sluice {
 namespace {
 
+constexpr std::string_view kKind = SLUICE_KIND;
+static_assert(kKind == "rtl" || kKind == "shell", "SLUICE_KIND: expected rtl or shell");
 constexpr unsigned kPorts = N_AXI;
 constexpr unsigned kBytes = AXI_BYTES;
 constexpr unsigned kResetCycles = 16;
@@ -40,7 +43,7 @@ class RtlKernel : public Kernel {
     top_ = std::make_unique<Vnpu_top>(&context_);
     top_->clk_i = 0;
     reset();
-    info_.kind = SLUICE_KIND;
+    info_.kind = kKind;
     info_.ports = kPorts;
     info_.axi_bytes = kBytes;
 #if VM_TRACE
@@ -159,7 +162,7 @@ class RtlKernel : public Kernel {
     tracing_ = on;
 #else
     (void)on;
-    throw KernelError("this build does not trace: sim/build.sh CONFIG --trace");
+    throw KernelError("does not trace: sim/build.sh --trace");
 #endif
   }
 

@@ -6,12 +6,15 @@
 # Synthesises first (hw/syn/synth.sh, xc7) where that has not been done. The result is
 # build/netlist/<config>/npu_cosim, which plays vectors and serves drivers as sim/build.sh's does;
 # with --lockstep it is build/netlist/<config>/lockstep, which runs RTL and netlist side by side.
-# Its path is printed. Nothing is done where a hash over everything that goes in has not changed.
+# Its path is printed, as sim/build.sh's is. Nothing is done where a hash over everything that goes in has not changed.
 # SLUICE_NETLIST names another netlist (for tests: one that is wrong), which builds in
 # build/netlist/<config>-given; SLUICE_RTL other RTL to compare with, as in sim/build.sh.
+# Status 2: usage, 3: a configuration that the RTL does not build, or no such netlist, 5: a tool is missing.
 set -euo pipefail
 here=$PWD
 root=$(cd "$(dirname "$0")/../.." && pwd)
+at= # before what is printed
+if ! [[ $here -ef $root ]]; then at=$root/; fi
 cd "$root"
 . hls/tools.sh # hwconfig
 
@@ -31,14 +34,18 @@ done
 [[ -n $config ]] || usage
 # a file is named from where the user is
 if [[ $config == */* || $config == *.yaml ]] && [[ $config != /* ]]; then config=$here/$config; fi
+netlist=${SLUICE_NETLIST:-}
+if [[ -n $netlist ]]; then
+  if [[ $netlist != /* ]]; then netlist=$here/$netlist; fi
+  [[ -f $netlist ]] || { echo "sim/netlist/build.sh: SLUICE_NETLIST: there is no file $netlist" >&2; exit 3; }
+fi
 for tool in verilator go g++ make; do
   command -v "$tool" >/dev/null || { echo "sim/netlist/build.sh: $tool is missing: install the package $tool" >&2; exit 5; }
 done
 
 params=$(hwconfig -verilator -whole "$config")  # its status is this script's
 name=$(basename "$config" .yaml)
-if [[ -n ${SLUICE_NETLIST:-} ]]; then
-  netlist=$SLUICE_NETLIST
+if [[ -n $netlist ]]; then
   out=build/netlist/$name-given
 else
   netlist=$(hw/syn/synth.sh "$config")/netlist.v
@@ -126,4 +133,4 @@ if ! fresh "$out/$target" "$hash"; then
   fi
   echo "$hash" >"$out/$target.hash"
 fi
-echo "$out/$target"
+echo "$at$out/$target"

@@ -281,7 +281,6 @@ int main(int argc, char** argv) {
   const unsigned rounds = args.n ? static_cast<unsigned>(args.n) : 400;
 
   // Random traffic; every third round with errors, every second with a flush in its middle.
-  uint64_t flushes = 0;
   for (unsigned round = 0; round < rounds; round++) {
     random_knobs(b);
     b.error = round % 3 == 2 ? 5 : 0;
@@ -293,7 +292,6 @@ int main(int argc, char** argv) {
       b.mute = b.random().percent(50);
       b.forget_requests();
       b.flush();
-      flushes++;
       for (uint64_t i = b.random().below(20); i > 0; i--) b.tick();
       random_requests(b, 5);
       for (uint64_t i = b.random().below(20); i > 0; i--) b.tick();
@@ -303,7 +301,7 @@ int main(int argc, char** argv) {
     // Old answers that are still on their way must not survive into the next round's book-keeping.
     for (int i = 0; i < 2000 && !b.slave().empty(); i++) b.tick();
   }
-  b.check().that(flushes == 0 || b.errors_seen > 0, "no error response was exercised");
+  b.check().that(rounds < 400 || b.errors_seen > 0, "no error response was exercised");
   b.error = 0;
   b.req_valid = 100;
 

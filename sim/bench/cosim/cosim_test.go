@@ -177,6 +177,13 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	outside := write(t, []vectors.Record{vectors.MemWrite{Addr: 1 << 63, Data: []byte("abc")}})
+	meta := func(json string) string {
+		return write(t, []vectors.Record{vectors.MemWrite{Addr: 4096, Data: []byte("a")}, vectors.Meta{JSON: []byte(json)}})
+	}
+	elsewhere := meta(`{"of":{"base":7},"a\"":"base", "base" : 4096}`)
+	baseless := meta(`{"base":"0x1000"}`)
+	design := write(t, []vectors.Record{vectors.RegExpect{Off: abi.RegDesignHash1, Mask: 1<<32 - 1, Val: 1}})
+	registers := write(t, []vectors.Record{vectors.RegExpect{Off: abi.RegABIHash0, Mask: 1<<32 - 1, Val: 1}})
 	register := write(t, []vectors.Record{vectors.RegExpect{Off: 3}})
 	for _, c := range []struct {
 		code int
@@ -190,7 +197,9 @@ func TestUsage(t *testing.T) {
 		{2, "is no number", []string{"--dram", dram, "--play", good, "--base", "x"}},
 		{2, "40 bits", []string{"--dram", dram, "--play", good, "--base", "0x10000000000"}},
 		{2, "unknown", []string{"--what"}},
-		{2, "expected 0..4096", []string{"--dram", dram, "--play", good, "--bandwidth", "0"}},
+		{2, "--bandwidth: expected 1/65536 to 4096", []string{"--dram", dram, "--play", good, "--bandwidth", "0"}},
+		{2, "--bandwidth: expected 1/65536 to 4096", []string{"--dram", dram, "--play", good, "--bandwidth", "1e-9"}},
+		{2, "--bandwidth: expected 1/65536 to 4096", []string{"--dram", dram, "--play", good, "--bandwidth", "nan"}},
 		{2, "out of range", []string{"--dram", dram, "--play", good, "--latency", "99999999"}},
 		{3, "No such file", []string{"--dram", dram + "x", "--play", good}},
 		{3, "multiple of 4096", []string{"--dram", dram, "--play", good, "--offset", "1"}},
@@ -198,6 +207,12 @@ func TestUsage(t *testing.T) {
 		{3, "too short", []string{"--dram", dram, "--play", good, "--size", "8193"}},
 		{3, "cut short", []string{"--dram", dram, "--play", cut}},
 		{3, "cannot be opened", []string{"--dram", dram, "--play", cut + "x"}},
+		{3, "no regular file", []string{"--dram", dram, "--play", "."}},
+		{3, "begin at 0x1000 (META's base), not at 0x0", []string{"--dram", dram, "--play", elsewhere}},
+		{0, ": ok", []string{"--dram", dram, "--play", elsewhere, "--base", "4096"}},
+		{3, "base is no whole number", []string{"--dram", dram, "--play", baseless}},
+		{1, ": the file is of another design", []string{"--dram", dram, "--play", design}},
+		{1, ": the file is of other registers", []string{"--dram", dram, "--play", registers}},
 		{3, "no register's", []string{"--dram", dram, "--play", register}},
 		{1, "outside of memory", []string{"--dram", dram, "--play", outside}},
 		{4, "does not trace", []string{"--dram", dram, "--play", good, "--trace", cut}},

@@ -431,8 +431,9 @@ void faults(tb::Random& random, tb::Checks& check) {
     bool thrown = false;
     try {
       bed.dram.add_fault(f);
-    } catch (const std::invalid_argument&) {
+    } catch (const std::invalid_argument& e) {
       thrown = true;
+      check.that(std::strlen(e.what()) < 40, "\"%s\" is cut on its way", e.what());  // protocol.hpp
     }
     check.that(thrown, "%s was taken", what);
   };

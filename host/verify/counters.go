@@ -76,8 +76,14 @@ func (c *counts) wrong(of npu.CosimKind, beat int, macs uint64, late bool) strin
 	case npu.CosimShell:
 		macs = 0
 	}
-	if macs > 0 && c.npu[abi.CntMACCycles] == 0 {
-		return abi.CounterNames[abi.CntMACCycles] + " stands still"
+	moving := []int{abi.CntCyclesBusy}
+	if macs > 0 {
+		moving = append(moving, abi.CntMACCycles)
+	}
+	for _, counter := range moving {
+		if c.npu[counter] == 0 {
+			return abi.CounterNames[counter] + " stands still"
+		}
 	}
 	var read, written uint64
 	for _, p := range c.ports {

@@ -52,8 +52,9 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 			offered[m], taken[m] = true, true
 		}
 	}
-	for name, text := range more {
-		for _, m := range defined(text) {
+	given := slices.Sorted(maps.Keys(more))
+	for _, name := range given {
+		for _, m := range defined(more[name]) {
 			if taken[m] {
 				return nil, fmt.Errorf("%w: %s: it defines %s, as the NPU does", ErrFile, name, m)
 			}
@@ -72,7 +73,7 @@ func Files(prefix string, more map[string][]byte) (map[string][]byte, error) {
 		out[copied] = Rename(text, prefix, ours, ours)
 		fmt.Fprintln(&list, copied)
 	}
-	for _, name := range slices.Sorted(maps.Keys(more)) {
+	for _, name := range given {
 		if _, there := out[name]; there || name == List {
 			return nil, fmt.Errorf("%w: %s: the NPU has a file of that name", ErrFile, name)
 		}

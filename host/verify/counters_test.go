@@ -1,0 +1,37 @@
+package verify
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/npu"
+	"github.com/sluice-npu/sluice/hw/abi"
+)
+
+// What a segment of layers counts, where nobody knows how many cycles it took.
+func TestCountersMove(t *testing.T) {
+	of := func(cycles, mac, macs uint64) *counts {
+		c := &counts{}
+		c.npu[abi.CntCyclesBusy], c.npu[abi.CntMACCycles], c.npu[abi.CntMACs] = cycles, mac, macs
+		return c
+	}
+	for _, x := range []struct {
+		what string
+		c    *counts
+		kind npu.CosimKind
+		macs uint64
+		want string
+	}{
+		{"all move", of(9, 3, 4), npu.CosimRTL, 4, ""},
+		{"no cycles", of(0, 3, 4), npu.CosimRTL, 4, "cycles_busy stands still"},
+		{"no cycles of the shell", of(0, 0, 0), npu.CosimShell, 4, "cycles_busy stands still"},
+		{"no cycles of the array", of(9, 0, 4), npu.CosimRTL, 4, "mac_cycles stands still"},
+		{"a pool", of(9, 0, 0), npu.CosimRTL, 0, ""},
+		{"other MACs", of(9, 3, 5), npu.CosimRTL, 4, "macs counts 5"},
+		{"the kernel alone", of(0, 0, 0), npu.CosimHLS, 4, ""},
+	} {
+		if got := x.c.wrong(x.kind, 8, x.macs, false); got != x.want && (x.want == "" || !strings.HasPrefix(got, x.want)) {
+			t.Errorf("%s: %q, expected %q", x.what, got, x.want)
+		}
+	}
+}

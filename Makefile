@@ -90,8 +90,8 @@ lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
 
 lint: $(BUILD)/.apt $(BUILD)/.go lint-rtl ## Verilator -Wall, slang, gofumpt, go vet, staticcheck
 	@out=$$(go tool gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "gofumpt: $$out"; exit 1; }
-	@go vet ./...
-	@go tool staticcheck ./...
+	@go vet ./... ./.ci/readme
+	@go tool staticcheck ./... ./.ci/readme
 	@echo "gofumpt, go vet, staticcheck: clean"
 
 # The other systems that both commands are built for; a processor more costs a minute of compilation, so nightly has all.
@@ -118,9 +118,9 @@ test-npus:
 	@printf 'sim/build.sh %s\n' mid run tiny 'tiny --stub' 'run --stub' v5 v7 v8 | cat - <(echo SLUICE_CHECK=1 sim/build.sh v13) | xargs -P 2 -L 1 env
 
 test-go: check-gen
-	@go vet ./...
+	@go vet ./... ./.ci/readme
 	@# a loaded machine is no failure: ten minutes a package are not enough on every one
-	@SLUICE_SETUP=done go test -vet=off -timeout 40m ./...
+	@SLUICE_SETUP=done go test -vet=off -timeout 40m ./... ./.ci/readme
 
 test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/mutants.sh --check
@@ -264,9 +264,9 @@ jellyfish-tests = go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$
 nightly/bench:
 	@.ci/once bench make --no-print-directory bench
 nightly/readme:
-	@.ci/once readme go test ./host/readme -count 1 -timeout 60m -run Outputs -args -nightly
+	@.ci/once readme go test ./.ci/readme -count 1 -timeout 60m -run Outputs -args -nightly
 nightly/own-boards:
-	@.ci/once own-boards go test ./host/readme -count 1 -timeout 60m -run Stranger -args -nightly
+	@.ci/once own-boards go test ./.ci/readme -count 1 -timeout 60m -run Stranger -args -nightly
 nightly/check-export:
 	@.ci/once check-export make --no-print-directory check-export
 nightly/race:
@@ -298,7 +298,7 @@ nightly/fuzz:
 	@.ci/once fuzz .ci/fuzz 10s
 
 weekly/commands:
-	@.ci/once commands go test ./host/readme -count 1 -timeout 12h -run Commands -args -nightly
+	@.ci/once commands go test ./.ci/readme -count 1 -timeout 12h -run Commands -args -nightly
 weekly/mutants:
 	@.ci/once mutants sim/mutants.sh
 weekly/hls:

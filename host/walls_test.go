@@ -66,7 +66,6 @@ var rules = map[string][]string{
 	"host/load":                {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/npu":                 {"host/device", "dse/bundle", "dse/graph"},
 	"host/npu/uio":             {"host/npu"},
-	"host/readme":              {}, // the READMEs of the whole repository
 	"host/kit":                 {"host/device", "dse/bundle", "dse/graph"},
 	"host/gpu":                 {"host/device", "dse/bundle", "dse/graph", "host/sched"}, // of sched what a launching thread asks: sched.Pad
 	"host/gpu/cuda":            {"host/gpu", "host/gpu/idem", "host/gpu/kernel", "host/gpu/sim", "host/sched", "host/device", "dse/bundle"},
@@ -74,7 +73,7 @@ var rules = map[string][]string{
 	"host/board":               {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},
 	"host/soft":                {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":              {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"host/verify":              {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
+	"sim/verify":              {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
 	"host/experiments/verdict": {"host/experiments"},
 	"host/experiments/gpus":    {"host/experiments", "host/experiments/verdict", "host/gpu", "host/gpu/catalogue", "host/gpu/idem", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
 	"host/experiments/disb":    {"host/experiments/gpus", "host/gpu", "host/gpu/catalogue", "host/gpu/cuda", "host/gpu/cuda/bench", "host/gpu/params", "host/sched", "host/device", "dse/bundle"},
@@ -169,7 +168,7 @@ func TestWalls(t *testing.T) {
 // TestVerifyHasNoDriver: what holds the hardware to account works on the bus, so that no driver hides
 // a fault.
 func TestVerifyHasNoDriver(t *testing.T) {
-	files, err := filepath.Glob("verify/*.go")
+	files, err := filepath.Glob("../sim/verify/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}

@@ -6,7 +6,7 @@
 # another configuration); "checked", the whole NPU of `tiny` with the assertions of sim/checkers under random layers, where one of them must be what notices;
 # "formal", the proof of sim/formal; and "timing:MODULE", `make timing` of a unit of zc706, which loses a register.
 #
-# A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of (host/verify
+# A break that was noticed is not tried again as long as its line, the RTL and what the bench is made of (sim/verify
 # and all that it imports, for the whole NPU) are the same (build/mutants/noticed), so a run that was stopped goes on
 # where it was.
 set -euo pipefail
@@ -66,7 +66,7 @@ timed() {
 # watcher prints what sees breaks of the whole NPU.
 watcher() {
   local dirs
-  mapfile -t dirs < <(go list -deps -f '{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}' ./host/verify)
+  mapfile -t dirs < <(go list -deps -f '{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}' ./sim/verify)
   find "${dirs[@]}" host/cmd/sluice -maxdepth 1 -name '*.go' ! -name '*_test.go' -print0 | sort -z | xargs -0 cat sim/build.sh
 }
 

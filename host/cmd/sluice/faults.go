@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-npu/sluice/host/verify"
+	"github.com/sluice-npu/sluice/sim/verify"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 

@@ -1,7 +1,7 @@
 // Package golden executes a bundle bit for bit as the hardware must, on images of slots in DRAM:
 // it reads and writes one sample's bytes at the addresses of the descriptors, so that whole slots
-// can be compared. Throughput on one core is about that of a scalar multiply a cycle (see the
-// benchmarks); it knows nothing of time.
+// can be compared. It knows nothing of time. Products are exact: in blocks where the processor has
+// AVX2, one by one elsewhere, with the same results (see the benchmarks for what each is worth).
 //
 // The numbers are those of design/npu: y = clamp(sat16(rnd(acc + bias + (res << rs), sh))) with an
 // exact accumulator, which is checked against abi.AccBits.
@@ -37,13 +37,15 @@ type Program struct {
 // layer is a descriptor with its numbers unpacked.
 type layer struct {
 	d       abi.Desc
-	weights []int16 // [OUT_C][K_H][K_W][IN_C]
+	weights []int16 // [OUT_C][K_H][K_W][IN_C], or else
+	blocked []int16 // the same in blocks: see block
 	bias    []int32 // or the table of M
 }
 
 // buffers are one execution's working memory.
 type buffers struct {
 	in     []int16 // padded input
+	hi, lo []int16 // its upper and lower bytes, for blocked products
 	window []int16 // one output pixel's inputs
 	acc    []int64 // one output pixel
 }
@@ -65,6 +67,9 @@ func New(b *bundle.Bundle) (*Program, error) {
 			return nil, fmt.Errorf("golden: %w", err)
 		}
 		p.layers[i] = layer{d: b.Layers[i], weights: w, bias: bias}
+		if hasVectors && b.Layers[i].Op == abi.OpGEMM {
+			p.layers[i].block()
+		}
 	}
 	return p, nil
 }
@@ -291,6 +296,9 @@ func resize[T any](v []T, n int) []T {
 }
 
 func (l *layer) gemm(s *buffers, slot []byte) error {
+	if l.blocked != nil {
+		return l.gemmBlocked(s, slot)
+	}
 	d := &l.d
 	width := l.load(s, slot, 0)
 	c, kh, kwc, outC := int(d.InC), int(d.KH), int(d.KWC), int(d.OutC)
@@ -309,53 +317,36 @@ func (l *layer) gemm(s *buffers, slot []byte) error {
 				}
 			}
 			multiply(s.acc, window, l.weights)
-			out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*ow*int(d.OutPix):][:2*outC]
-			for o, acc := range s.acc {
-				sum := acc + int64(l.bias[o])
-				if acc > accMax || acc < accMin || sum > accMax || sum < accMin {
-					return fmt.Errorf("%w: output %d, %d, channel %d: sum %d, with its bias %d, %d bits hold %d..%d",
-						ErrOverflow, oh, ow, o, acc, sum, abi.AccBits, int64(accMin), int64(accMax))
-				}
-				s.acc[o] = sum
-			}
-			if d.Residual {
-				res := slot[int(d.ResOffset)+oh*int(d.ResRowBytes)+2*ow*int(d.ResPix):][:2*outC]
-				for o := range s.acc {
-					s.acc[o] += int64(int16(binary.LittleEndian.Uint16(res[2*o:]))) << d.ResShift
-				}
-			}
-			for o, acc := range s.acc {
-				binary.LittleEndian.PutUint16(out[2*o:], l.finish(acc, d.Shift))
+			if err := l.emit(slot, oh, ow, 0, s.acc); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// multiply sets acc[o] to the exact product of x with row o of w. Four rows share each load of x.
-func multiply(acc []int64, x, w []int16) {
-	n := len(x)
-	for len(acc) >= 4 {
-		w0, w1, w2, w3 := w[:n], w[n:][:n], w[2*n:][:n], w[3*n:][:n]
-		var a0, a1, a2, a3 int64
-		for i, v := range x {
-			v := int64(v)
-			a0 += v * int64(w0[i])
-			a1 += v * int64(w1[i])
-			a2 += v * int64(w2[i])
-			a3 += v * int64(w3[i])
+// emit finishes the sums of the channels from first on, at one position, and writes them.
+func (l *layer) emit(slot []byte, oh, ow, first int, sums []int64) error {
+	d := &l.d
+	out := slot[int(d.OutOffset)+oh*int(d.OutRowBytes)+2*(ow*int(d.OutPix)+first):][:2*len(sums)]
+	for o, acc := range sums {
+		sum := acc + int64(l.bias[first+o])
+		if acc > accMax || acc < accMin || sum > accMax || sum < accMin {
+			return fmt.Errorf("%w: output %d, %d, channel %d: sum %d, with its bias %d, %d bits hold %d..%d",
+				ErrOverflow, oh, ow, first+o, acc, sum, abi.AccBits, int64(accMin), int64(accMax))
 		}
-		acc[0], acc[1], acc[2], acc[3] = a0, a1, a2, a3
-		acc, w = acc[4:], w[4*n:]
+		sums[o] = sum
 	}
-	for o := range acc {
-		row := w[:n]
-		var a int64
-		for i, v := range x {
-			a += int64(v) * int64(row[i])
+	if d.Residual {
+		res := slot[int(d.ResOffset)+oh*int(d.ResRowBytes)+2*(ow*int(d.ResPix)+first):][:2*len(sums)]
+		for o := range sums {
+			sums[o] += int64(int16(binary.LittleEndian.Uint16(res[2*o:]))) << d.ResShift
 		}
-		acc[o], w = a, w[n:]
 	}
+	for o, acc := range sums {
+		binary.LittleEndian.PutUint16(out[2*o:], l.finish(acc, d.Shift))
+	}
+	return nil
 }
 
 func (l *layer) maxPool(s *buffers, slot []byte) {

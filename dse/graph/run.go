@@ -9,6 +9,9 @@ import (
 // to hide the latency of an addition.
 const lanes = 8
 
+// positions is how many neighbours of a row it computes at once where the processor has vectors.
+const positions = 4
+
 // Runner executes a graph in float32, one sample at a time; the reference for calibration and for
 // accuracy. Runners of the same graph share the packed weights: one Clone a goroutine.
 type Runner struct {
@@ -154,28 +157,51 @@ func conv(node *Node, in, out Tensor, packed, x, y []float32) {
 			weights := packed[b*p*lanes : (b+1)*p*lanes]
 			used := min(lanes, cout-first)
 			bias := node.Bias[g*cout+first:][:used]
-			for ox := range out.W {
+			for ox := 0; ox < out.W; {
 				kx0, kx1 := clip(ox, w.SW, w.PL, w.KW, in.W)
-				var acc [lanes]float32
-				copy(acc[:], bias)
+				n := 1
+				if hasVectors && kx0 < kx1 && sameClip(ox, kx0, kx1, out.W, in.W, &w) {
+					n = positions
+				}
+				var acc [positions][lanes]float32
+				for i := range n {
+					copy(acc[i][:], bias)
+				}
 				for ky := ky0; ky < ky1 && kx0 < kx1; ky++ {
 					at := ((oy*w.SH-w.PT+ky)*in.W+ox*w.SW-w.PL+kx0)*in.C + g*cin
 					k := (ky*w.KW + kx0) * cin
-					if node.Groups == 1 {
-						// The taps of one kernel row are neighbours in memory.
-						dot(&acc, x[at:at+(kx1-kx0)*cin], weights[k*lanes:])
-						continue
+					// The taps of one kernel row are neighbours in memory where there is one group.
+					taps, row := 1, (kx1-kx0)*cin
+					if node.Groups > 1 {
+						taps, row = kx1-kx0, cin
 					}
-					for range kx1 - kx0 {
-						dot(&acc, x[at:at+cin], weights[k*lanes:])
+					for range taps {
+						if n == 1 {
+							dot(&acc[0], x[at:at+row], weights[k*lanes:])
+						} else {
+							dot4(&acc, x[at:], weights[k*lanes:], row, w.SW*in.C)
+						}
 						at += in.C
 						k += cin
 					}
 				}
-				copy(y[(oy*out.W+ox)*out.C+g*cout+first:][:used], acc[:])
+				for i := range n {
+					copy(y[(oy*out.W+ox+i)*out.C+g*cout+first:][:used], acc[i][:])
+				}
+				ox += n
 			}
 		}
 	}
+}
+
+// sameClip tells whether the windows of the positions from ox on see the same taps, kx0 to kx1.
+func sameClip(ox, kx0, kx1, outW, inW int, w *Window) bool {
+	last := ox + positions - 1
+	if last >= outW {
+		return false
+	}
+	a, b := clip(last, w.SW, w.PL, w.KW, inW)
+	return a == kx0 && b == kx1
 }
 
 // dot adds x[i] * w[i][lane] to acc.

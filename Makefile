@@ -128,12 +128,15 @@ test-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv lint-rtl
 	@sim/bench.sh --seed $(SEED)
 	@sim/cocotb/run.sh zc706 tiny --seed $(SEED) --n 4
 
+# What the synthesis of small is made from; synth.sh looks at more, and synthesises anew where that has changed.
+SYN_INPUTS := $(sort $(wildcard hw/rtl/*.sv hw/xilinx/*.sv)) hw/configs/small.yaml hw/syn/synth.sh
 # yosys for xc7, longest paths, and the netlist on the vectors that the RTL passes
 test-netlist: build $(BUILD)/.venv
-	@hw/syn/synth.sh small
+	@.ci/cache run "syn-small-$$(cat $(SYN_INPUTS) | sha256sum | cut -d' ' -f1)" $(BUILD)/syn/small-xc7 hw/syn/synth.sh small
 	@hw/syn/check.sh
 	@sim/cells/check.sh
-	@hw/syn/synth.sh small --family xcup --top pe_array
+	@.ci/cache run "syn-pe_array-$$(cat $(SYN_INPUTS) | sha256sum | cut -d' ' -f1)" $(BUILD)/syn/small-xcup-pe_array \
+	  hw/syn/synth.sh small --family xcup --top pe_array
 	@go run ./hw/syn/cmd/synfigures
 	@core=$$(ls $(PICORV32)) && go run ./hw/syn/cmd/timing -core "$$core" -only $(TIMED)
 	@cosim=$$(sim/netlist/build.sh small); rm -rf $(BUILD)/vectors/small; \

@@ -42,6 +42,9 @@ func TestKernelKept(t *testing.T) {
 	root := t.TempDir()
 	at := func(name string) string { return filepath.Join(root, name) }
 	asked := at("asked")
+	if err := os.CopyFS(at(".ci"), os.DirFS("../.ci")); err != nil {
+		t.Fatal(err)
+	}
 	sources, err := filepath.Glob("kernel/*")
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +79,9 @@ func TestKernelKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	module := func() { t.Helper(); change("boards/kernel/sluice_dma.c", "static", "static ") }
 	const kept, all, modules = "", "kernel\nmodules\n", "modules\n"
-	gcc := "12"
+	gcc, cache := "12", ""
 	for _, c := range []struct {
 		what string
 		do   func()
@@ -86,23 +90,27 @@ func TestKernelKept(t *testing.T) {
 	}{
 		{"nothing is there", func() {}, all, "CPU-s (uncached)"},
 		{"all is there", func() {}, kept, ""},
-		{"no configuration", func() { remove("build/kernel/arm/tree/.config") }, all, "build/kernel/arm/tree/.config is gone: building anew"},
-		{"no symbols", func() { remove("build/kernel/arm/tree/Module.symvers") }, all, "Module.symvers is gone"},
-		{"no tree", func() { remove("build/kernel/arm/tree") }, all, "is gone"},
+		{"no tree: nothing needs it", func() { remove("build/kernel/arm/tree") }, kept, ""},
+		{"a module changed, no tree", func() { module() }, all, "tree/.config is gone: building anew"},
+		{"no configuration", func() { module(); remove("build/kernel/arm/tree/.config") }, all, "build/kernel/arm/tree/.config is gone: building anew"},
+		{"no symbols", func() { module(); remove("build/kernel/arm/tree/Module.symvers") }, all, "Module.symvers is gone"},
 		{"no kernel", func() { remove("build/kernel/arm/kernel") }, all, "build/kernel/arm/kernel is gone"},
 		{"an empty device tree", func() { change("build/kernel/arm/zc706.dtb", "x\n", "") }, all, "zc706.dtb is gone"},
 		{"no sources", func() { remove("build/kernel/src/Makefile") }, kept, ""},
-		{"a module changed", func() { remove("build/kernel/src/Makefile"); change("boards/kernel/sluice_dma.c", "static", "static ") }, modules, ""},
+		{"a module changed", func() { module() }, modules, ""},
 		{"a module is gone", func() { remove("build/kernel/arm/sluice_dma.ko") }, modules, ""},
 		{"a comment", func() { change("boards/kernel/arm.config", "# ", "#  ") }, kept, ""},
 		{"a line", func() { change("boards/kernel/arm.config", "CONFIG_NR_CPUS=2", "CONFIG_NR_CPUS=1") }, all, ""},
 		{"a compiler", func() { gcc = "13" }, all, ""},
 		{"all is there again", func() {}, kept, ""},
+		{"another clone, the same cache", func() { remove("build"); cache = at("cache") }, all, ""},
+		{"nothing but the cache", func() { remove("build") }, kept, ""},
+		{"a module changed, nothing but the cache", func() { remove("build"); module() }, all, ""},
 	} {
 		c.do()
 		os.Remove(asked)
 		cmd := exec.Command(at("boards/kernel/build.sh"), "arm")
-		cmd.Env = []string{"PATH=" + at("bin") + ":/usr/bin:/bin", "ASKED=" + asked, "GCC=" + gcc}
+		cmd.Env = []string{"PATH=" + at("bin") + ":/usr/bin:/bin", "ASKED=" + asked, "GCC=" + gcc, "SLUICE_CACHE=" + cache}
 		said, err := cmd.CombinedOutput()
 		made, _ := os.ReadFile(asked)
 		if err != nil || string(made) != c.want || !strings.Contains(string(said), c.says) {

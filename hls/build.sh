@@ -86,6 +86,12 @@ if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$host" ]]; the
   echo "$out/npu_cosim"
   exit 0
 fi
+keep=hls-$host
+if .ci/cache get "$keep" "$out"; then
+  echo "$host" >"$out/hash"
+  echo "$out/npu_cosim"
+  exit 0
+fi
 # two at a time: the kernel in the dialect's C++14, the process in C++17; in a job of its own, because bash takes
 # no notice of -e in what stands before ||
 (
@@ -117,5 +123,6 @@ wait $! || {
   echo "hls/build.sh: $config does not build; the whole log is $out/build.log" >&2
   exit 1
 }
+.ci/cache put "$keep" "$out/npu_cosim" || true
 echo "$host" >"$out/hash"
 echo "$out/npu_cosim"

@@ -34,10 +34,9 @@ done
 vroot=$(verilator --getenv VERILATOR_ROOT)
 vinc=(-isystem "$vroot/include" -isystem "$vroot/include/vltstd")
 
-# The verilated library and the headers of models and benches, once for all.
+# The verilated library and the headers of models and benches, once for all that are built.
+stamp="$(verilator --version) ${cxx[*]} $("${cxx[0]}" -dumpversion) $(cat sim/bench.sh sim/bench/*.hpp sim/include/*.hpp | sha256sum)"
 build_runtime() {
-  local stamp
-  stamp="$(verilator --version) ${cxx[*]} $("${cxx[0]}" -dumpversion) $(cat sim/bench.sh sim/bench/*.hpp sim/include/*.hpp | sha256sum)"
   mkdir -p "$runtime"
   exec 8>"$runtime/lock"
   flock 8
@@ -74,7 +73,7 @@ one() {
   done
 
   local hash
-  hash=$( (echo "${vflags[*]} ${cflags[*]} ${cxx[*]} ${SLUICE_BENCH_FLAGS:-}"; cat "$runtime/stamp" sim/bench.sh "${files[@]}" \
+  hash=$( (echo "${vflags[*]} ${cflags[*]} ${cxx[*]} ${SLUICE_BENCH_FLAGS:-}"; echo "$stamp"; cat sim/bench.sh "${files[@]}" \
     "$dir/${module}_tb.cpp" sim/*.hpp sim/bench/*.hpp sim/include/*.hpp) | sha256sum | cut -d' ' -f1)
   # Others may run benches in this tree: one at a time in a folder.
   mkdir -p build/bench
@@ -83,7 +82,14 @@ one() {
   if [[ ! -x $out/tb || ! -f $out/hash || $(cat "$out/hash") != "$hash" ]]; then
     rm -rf "$out"
     mkdir -p "$out"
-    if [[ ! -f $dir/files ]]; then
+    local keep=bench-$module-$i-$hash kept=1
+    if ! .ci/cache get "$keep" "$out"; then
+      kept=
+      build_runtime
+    fi
+    if [[ -n $kept ]]; then
+      : # built before, perhaps in another clone
+    elif [[ ! -f $dir/files ]]; then
       if ! "${cxx[@]}" -Wall -Wextra -Werror -Isim -Isim/include "${cflags[@]}" \
           "$dir/${module}_tb.cpp" -o "$out/tb" >"$out/build.log" 2>&1; then
         { cat "$out/build.log"; echo "$module: does not build"; } >&2
@@ -100,6 +106,7 @@ one() {
       { cat "$out/build.log"; echo "$module: does not build (${variants[$i]})"; } >&2
       return 1
     fi
+    if [[ -z $kept ]]; then .ci/cache put "$keep" "$out/tb" || true; fi
     echo "$hash" >"$out/hash"
   fi
   "$out/tb" "$@" >"$out/run.log" 2>&1 || { echo "$module: failed (${variants[$i]})" >>"$out/run.log"; status=1; }
@@ -150,6 +157,5 @@ for module in "${modules[@]}"; do
   if [[ -f sim/bench/$module/args ]]; then n=$(grep -vc '^\s*\(#\|$\)' "sim/bench/$module/args"); fi
   for ((i = 0; i < n; i++)); do list+=("$module $i${run[*]:+ ${run[*]}}"); done
 done
-build_runtime
 export SLUICE_BENCH_FAIL=$fail
 printf '%s\n' "${list[@]}" | xargs -P "$jobs" -L 1 "$root/sim/bench.sh" --one || exit 1

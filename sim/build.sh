@@ -103,7 +103,7 @@ headers=(sim/*.hpp sim/cosim/*.hpp sim/include/*.hpp)
 name=$(basename "$config" .yaml)
 out=build/cosim/$name$other$stub$trace$fold$check
 mkdir -p "$out"
-hash=$( (printf '%s\n' "$(verilator --version)" "$kind" "${params[@]}" "${level[@]}" "${asserts[@]}" "${ordered[@]}"
+hash=$( (printf '%s\n' "$(verilator --version)" "$(g++ --version | head -1)" "$kind" "${params[@]}" "${level[@]}" "${asserts[@]}" "${ordered[@]}"
   cat "${ordered[@]}" "${objects[@]}" "${sources[@]}" "${headers[@]}" sim/build.sh) | sha256sum | cut -d' ' -f1)
 if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$hash" ]]; then
   echo "$at$out/npu_cosim"
@@ -118,6 +118,12 @@ if [[ -x $out/npu_cosim && -f $out/hash && $(cat "$out/hash") == "$hash" ]]; the
   exit 0
 fi
 rm -f "$out/hash"
+keep=cosim-$name$stub$trace$fold$check-$hash
+if [[ -z $other ]] && .ci/cache get "$keep" "$out"; then
+  echo "$hash" >"$out/hash"
+  echo "$at$out/npu_cosim"
+  exit 0
+fi
 
 vroot=$(verilator --getenv VERILATOR_ROOT)
 cxx=(g++ -std=c++17 -fcf-protection=none -DVM_TRACE="$((${#trace} > 0))" -isystem "$vroot/include" -isystem "$vroot/include/vltstd")
@@ -178,5 +184,6 @@ if ! build >"$out/build.log" 2>&1; then
   exit 1
 fi
 rm -f "$out"/*.o
+if [[ -z $other ]]; then .ci/cache put "$keep" "$out/npu_cosim" || true; fi
 echo "$hash" >"$out/hash"
 echo "$at$out/npu_cosim"

@@ -12,6 +12,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
+export SLUICE_CACHE= # breaks are built once
 export SLUICE_BENCH_RUNTIME=${SLUICE_BENCH_RUNTIME:-$root/build/bench/runtime}
 
 # the fields of line $1

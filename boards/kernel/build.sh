@@ -29,6 +29,14 @@ flock 9
 unpacked=$(dpkg-query -W -f '${Version}' linux-source-6.1)
 key=$( (echo "$unpacked"; ${cross}gcc --version | head -1
   sed '/^#/d' boards/kernel/{common,$arch}.config | sort; sed '/^#/d' "$0" | sed '/^: modules/,$d') | sha256sum | cut -d' ' -f1)
+files=(boards/kernel/Kbuild boards/kernel/*.c boards/kernel/*.h)
+module=$( (cat "${files[@]}"; echo "$key") | sha256sum | cut -d' ' -f1)
+built() { [[ -s $out/kernel && -s $out/$name.dtb && -s $out/sluice_dma.ko && -s $out/sluice_fpga.ko && $(cat "$out/module.key" 2>/dev/null) == "$module" ]]; }
+if ! built && .ci/cache get "kernel-$arch-$module" "$out"; then :; fi
+if built; then
+  echo "$out"
+  exit 0
+fi
 # A make that called this script hands on flags of its own and a jobserver that is closed here: a warning, not ours.
 unset MAKEFLAGS MFLAGS MAKELEVEL
 run() { make -s -C "$src" O="$out/tree" ARCH=$arch CROSS_COMPILE=$cross \
@@ -79,15 +87,12 @@ if [[ $(cat "$out/key" 2>/dev/null) != "$key" ]] || ! whole; then
   echo "kernel for $arch: $(($(stat -c %s "$out/kernel") / 1024)) KiB, built in $((SECONDS - began)) s, $cpu CPU-s (uncached)"
 fi
 : modules
-files=(boards/kernel/Kbuild boards/kernel/*.c boards/kernel/*.h)
-module=$(cat "${files[@]}" "$out/key" | sha256sum | cut -d' ' -f1)
-if [[ $(cat "$out/module.key" 2>/dev/null) != "$module" || ! -s $out/sluice_dma.ko || ! -s $out/sluice_fpga.ko ]]; then
-  rm -rf "$out/module"
-  mkdir "$out/module"
-  cp "${files[@]}" "$out/module/"
-  run M="$out/module" W=1 modules >"$out/module.log" 2>&1 || { tail -n 30 "$out/module.log" >&2; exit 1; }
-  ! grep -i 'warning' "$out/module.log" || { echo "boards/kernel/build.sh: the modules have warnings" >&2; exit 1; }
-  for m in "$out"/module/*.ko; do ${cross}strip --strip-debug -o "$out/$(basename "$m")" "$m"; done
-  echo "$module" >"$out/module.key"
-fi
+rm -rf "$out/module"
+mkdir "$out/module"
+cp "${files[@]}" "$out/module/"
+run M="$out/module" W=1 modules >"$out/module.log" 2>&1 || { tail -n 30 "$out/module.log" >&2; exit 1; }
+! grep -i 'warning' "$out/module.log" || { echo "boards/kernel/build.sh: the modules have warnings" >&2; exit 1; }
+for m in "$out"/module/*.ko; do ${cross}strip --strip-debug -o "$out/$(basename "$m")" "$m"; done
+echo "$module" >"$out/module.key"
+.ci/cache put "kernel-$arch-$module" "$out"/{kernel,"$name.dtb",module.key} "$out"/*.ko || true
 echo "$out"

@@ -84,6 +84,8 @@ model() {
   if fresh "$dir/lib$prefix.a" "$model_hash"; then return; fi
   rm -rf "$dir"
   mkdir -p "$dir"
+  local keep=netlist-$prefix-$model_hash
+  if .ci/cache get "$keep" "$dir"; then return; fi
   if ! { verilator --cc --prefix "$prefix" --top-module npu_top --Mdir "$dir" -O3 \
     --x-initial unique --output-split 20000 "$@" &&
     make -C "$dir" -f "$prefix.mk" -j2 OPT_FAST="$level" OPT_SLOW=-O0 OPT_GLOBAL=-O1 \
@@ -92,6 +94,7 @@ model() {
   fi
   mv "$dir/${prefix}__ALL.a" "$dir/lib$prefix.a"
   rm -f "$dir/${prefix}_"*.o
+  .ci/cache put "$keep" "$dir"/*.{a,o,h} || true
   echo "$model_hash" >"$dir/lib$prefix.a.hash"
 }
 

@@ -22,6 +22,9 @@ APT_TEST  += iproute2
 APT_TEST  += clang-14 llvm-14 lld-14 libclang-rt-14-dev
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
+# what is compiled in one clone is not compiled again in the next
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 # in the order of the list, packages first
 RTL     := $(shell grep '^hw/' hw/rtl/files.f)
 
@@ -79,7 +82,7 @@ run: build cosim ## serves the zoo network on the Verilated NPU, serial and flui
 	@bin/sluice run --device cosim --config $(CONFIG) --network fashion --n $(N) --seed $(SEED) --out out/main
 
 # ---------------------------------------------------------------- checks
-.PHONY: lint lint-rtl
+.PHONY: lint lint-rtl lint-go
 lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
 	@diff <(grep '^hw/' hw/rtl/files.f | sort) <(ls hw/rtl/*.sv | sort) || { echo "hw/rtl/files.f is not the list of hw/rtl/*.sv"; exit 1; }
 	@verilator --lint-only -Wall --top-module npu_top $(RTL)
@@ -88,7 +91,8 @@ lint-rtl: $(BUILD)/.apt $(BUILD)/.go $(BUILD)/.venv
 	@for c in tiny zc706 zcu104; do $(VENV)/bin/python hw/lint/slang.py hw/rtl/files.f -- npu_top $$(go run ./hw/configs/cmd/hwconfig -verilator $$c | sed "s/-G//g; s/DESIGN_HASH=[^ ]*//"); done >/dev/null
 	@echo "slang, on tiny, zc706 and zcu104 too: clean"
 
-lint: $(BUILD)/.apt $(BUILD)/.go lint-rtl ## Verilator -Wall, slang, gofumpt, go vet, staticcheck
+lint: lint-rtl lint-go ## Verilator -Wall, slang, gofumpt, go vet, staticcheck
+lint-go: $(BUILD)/.go
 	@out=$$(go tool gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); [ -z "$$out" ] || { echo "gofumpt: $$out"; exit 1; }
 	@go vet ./... ./.ci/readme
 	@go tool staticcheck ./... ./.ci/readme
@@ -103,7 +107,7 @@ cross: $(BUILD)/.go ## go build and go vet for the boards' processors, arm and a
 	@echo "arm, arm64: clean; built for $(SYSTEMS)"
 
 # The parts of `make test` run two at a time; each says what it found, and what it took, when it has ended.
-TESTS := test-rtl test-netlist test-go cross test-verify hls-test test-arm test-qemu
+TESTS := test-rtl test-netlist test-go lint-go cross test-verify hls-test test-arm test-qemu test-race
 .PHONY: test test-go test-rtl test-netlist test-verify
 test: setup build ## everything CI checks (about 25 minutes on 2 cores)
 	@.ci/took "the Verilated NPUs" $(MAKE) --no-print-directory test-npus
@@ -118,7 +122,6 @@ test-npus:
 	@printf 'sim/build.sh %s\n' mid run tiny 'tiny --stub' 'run --stub' v5 v7 v8 | cat - <(echo SLUICE_CHECK=1 sim/build.sh v13) | xargs -P 2 -L 1 env
 
 test-go: check-gen
-	@go vet ./... ./.ci/readme
 	@# a loaded machine is no failure: ten minutes a package are not enough on every one
 	@SLUICE_SETUP=done go test -vet=off -timeout 40m ./... ./.ci/readme
 
@@ -189,7 +192,7 @@ route: setup ## units placed and routed on ECP5, against a core whose clock is p
 
 # ---------------------------------------------------------------- boards
 BOARD   ?= zc706
-.PHONY: image qemu bitstream test-arm test-qemu
+.PHONY: image qemu bitstream test-arm test-arm64 test-qemu
 bitstream: $(BUILD)/.go ## a bitstream of CONFIG for BOARD, where Vivado is (never run here)
 	@boards/vivado/bitstream.sh $(BOARD) $(if $(filter file,$(origin CONFIG)),small,$(CONFIG))
 
@@ -204,18 +207,24 @@ qemu: image ## boots BOARD's image in QEMU with the Verilated NPU of IMAGE_CONFI
 # minutes of emulation: nightly runs test-arm with EMULATED= instead.
 ON_BOARD := ./hw/abi ./hw/configs ./bitstreams ./dse/cost ./dse/mapping ./dse/bundle ./host/device ./host/sched ./host/engine ./host/load \
             ./host/report ./host/soft ./host/npu ./host/npu/uio ./host/kit ./host/board
-EMULATED ?= -short -skip '^(TestAnswersFollowFromTheState|TestPlusBeatsFluid|TestMemoryIsFlat|TestSerialAgreesWithPollaczekKhinchine.*|FuzzFields)$$'
-# cross vets for both processors, test-go for this one: go test need not once more.
-test-arm: $(BUILD)/.apt $(BUILD)/.go ## the runtime's packages on arm and arm64, emulated
+SLOW := ^(TestAnswersFollowFromTheState|TestPlusBeatsFluid|TestMemoryIsFlat|TestSerialAgreesWithPollaczekKhinchine.*|FuzzFields)$$
+EMULATED ?= -short -skip '$(SLOW)'
+# cross vets for both processors, lint-go for this one: go test need not once more. arm64 is nightly's.
+test-arm: $(BUILD)/.apt $(BUILD)/.go ## the runtime's packages on arm, emulated
 	@sim/build.sh tiny
 	@GOARCH=arm GOARM=7 CGO_ENABLED=0 go test -vet=off -timeout 40m $(EMULATED) -exec qemu-arm-static $(ON_BOARD) $(if $(EMULATED),,./host/experiments)
+test-arm64: $(BUILD)/.apt $(BUILD)/.go ## the same on arm64
+	@sim/build.sh tiny
 	@GOARCH=arm64 CGO_ENABLED=0 go test -vet=off -timeout 40m $(EMULATED) -exec qemu-aarch64-static $(ON_BOARD) $(if $(EMULATED),,./host/experiments)
 
 # Both boards' images in QEMU; kernels and images are built where they are not there (5 CPU-minutes each).
 test-qemu: $(BUILD)/.apt $(BUILD)/.go
 	@go test -tags qemu -timeout 60m ./boards/qemu
 
-.PHONY: race soak
+.PHONY: race test-race soak
+test-race: SLOW := $(SLOW)|^(TestSchedulesAreTheStoredOnes|TestSameSeedSameBytes|TestStreamAgreesWithRecords)$$
+test-race: $(BUILD)/.go
+	@go test -race -vet=off -short -skip '$(SLOW)' -timeout 40m ./host/engine ./host/device
 race: $(BUILD)/.apt-run $(BUILD)/.go ## the runtime's tests under the race detector, on the RTL too (4 CPU-minutes)
 	@sim/build.sh tiny
 	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu ./host/gpu/cuda
@@ -243,7 +252,7 @@ bench-npu: setup build ## cycles of ResNet-50's backbone on the reference arrays
 # make nightly PARTS="lockstep cocotb" runs only those. Each part says its CPU time, and its stamp keeps it.
 # Nightly is what two cores do in about an hour (80 minutes of CPU): all that CI checks, then the parts below, two at a time. What takes a
 # core longer than ten minutes is weekly's, which has nightly's with other numbers too.
-NIGHTLY := bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish gpu fuzz
+NIGHTLY := arm64 bench readme own-boards check-export race soak configs cocotb lockstep faults timing 386 gpu-killed strait jellyfish gpu fuzz
 WEEKLY := commands mutants hls timing-all overheads route resource-fresh lockstep-long configs-long gpu-long gpu-killed-long mobilenetv2 resnet50 inceptionv3 validate bench-npu-full exports cross arm images gpu-kills gpu-calls bench-gpu strait-long jellyfish-long fuzz-long
 .PHONY: nightly nightly-parts weekly $(NIGHTLY:%=nightly/%) $(WEEKLY:%=weekly/%)
 nightly: setup build ## the longer checks: everything CI checks, benches, soak, faults, lockstep, every fuzz target (about an hour on 2 cores)
@@ -266,6 +275,8 @@ jellyfish-tests = go test ./host/jellyfish ./host/jellyfish/exact -args -seed $$
 
 nightly/bench:
 	@.ci/once bench make --no-print-directory bench
+nightly/arm64:
+	@.ci/once arm64 make --no-print-directory test-arm64
 nightly/readme:
 	@.ci/once readme go test ./.ci/readme -count 1 -timeout 60m -run Outputs -args -nightly
 nightly/own-boards:
@@ -337,7 +348,7 @@ weekly/exports:
 weekly/cross:
 	@.ci/once cross make --no-print-directory cross SYSTEMS='windows/amd64 windows/arm64 darwin/amd64 darwin/arm64'
 weekly/arm:
-	@.ci/once arm make --no-print-directory test-arm EMULATED=
+	@.ci/once arm make --no-print-directory test-arm test-arm64 EMULATED=
 weekly/images:
 	@.ci/once images bash -euc 'for b in zc706 zcu104; do boards/image/check.sh $$b --fresh; done'
 weekly/gpu-kills:

@@ -73,7 +73,7 @@ var rules = map[string][]string{
 	"host/board":               {"host/kit", "host/npu", "host/npu/uio", "host/experiments", "host/engine", "host/device", "dse/bundle"},
 	"host/soft":                {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":              {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
-	"sim/verify":              {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
+	"sim/verify":               {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
 	"host/experiments/verdict": {"host/experiments"},
 	"host/experiments/gpus":    {"host/experiments", "host/experiments/verdict", "host/gpu", "host/gpu/catalogue", "host/gpu/idem", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
 	"host/experiments/disb":    {"host/experiments/gpus", "host/gpu", "host/gpu/catalogue", "host/gpu/cuda", "host/gpu/cuda/bench", "host/gpu/params", "host/sched", "host/device", "dse/bundle"},

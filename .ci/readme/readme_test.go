@@ -100,7 +100,7 @@ func TestNightlyRuns(t *testing.T) {
 	for _, test := range []string{"TestCommandsRun", "TestOutputsShown", "TestStranger"} {
 		found := false
 		for line := range strings.Lines(string(text)) {
-			if !strings.HasPrefix(line, "\t@.ci/once ") || !strings.Contains(line, "go test ./host/readme ") || !strings.Contains(line, "-args -nightly") || !strings.Contains(line, " -timeout ") {
+			if !strings.HasPrefix(line, "\t@.ci/once ") || !strings.Contains(line, "go test ./.ci/readme ") || !strings.Contains(line, "-args -nightly") || !strings.Contains(line, " -timeout ") {
 				continue
 			}
 			_, names, _ := strings.Cut(line, "-run ")

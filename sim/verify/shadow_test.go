@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/soft"
-	"github.com/sluice-npu/sluice/sim/verify"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/verify"
 )
 
 // setup is a random network with two exits and n random images.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-npu/sluice/sim/verify"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/verify"
 )
 
 type faultsCmd struct {

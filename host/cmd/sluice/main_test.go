@@ -36,8 +36,8 @@ import (
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
-	"github.com/sluice-npu/sluice/sim/verify"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/verify"
 )
 
 func TestMain(m *testing.M) {

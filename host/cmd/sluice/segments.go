@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
 	"github.com/sluice-npu/sluice/host/soft"
-	"github.com/sluice-npu/sluice/sim/verify"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/verify"
 )
 
 // large imports the first segments of a network, all of them where none are named. The exits of the zoo's networks are

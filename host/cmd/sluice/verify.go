@@ -21,8 +21,8 @@ import (
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/report"
 	"github.com/sluice-npu/sluice/host/soft"
-	"github.com/sluice-npu/sluice/sim/verify"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/sim/verify"
 )
 
 type verifyCmd struct {

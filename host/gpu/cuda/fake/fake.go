@@ -3,8 +3,8 @@
 package fake
 
 import (
+	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/ebitengine/purego"
@@ -66,11 +66,18 @@ func Rig(t Test, build func(dir string) (string, error)) (path string, h *Handle
 	return path, h
 }
 
-// in are files by their paths from this package on.
+// in are files by their paths from this package on. A test runs in its own package's folder, below the
+// repository's root; where there is none above, the files are not found.
 func in(paths ...string) []string {
-	_, here, _, _ := runtime.Caller(0)
+	root, _ := filepath.Abs(".")
+	for root != filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
+			break
+		}
+		root = filepath.Dir(root)
+	}
 	for i := range paths {
-		paths[i] = filepath.Join(filepath.Dir(here), paths[i])
+		paths[i] = filepath.Join(root, "host/gpu/cuda/fake", paths[i])
 	}
 	return paths
 }

@@ -194,7 +194,7 @@ route: setup ## units placed and routed on ECP5, against a core whose clock is p
 BOARD   ?= zc706
 .PHONY: image qemu bitstream test-arm test-arm64 test-qemu
 bitstream: $(BUILD)/.go ## a bitstream of CONFIG for BOARD, where Vivado is (never run here)
-	@boards/vivado/bitstream.sh $(BOARD) $(if $(filter file,$(origin CONFIG)),small,$(CONFIG))
+	@hw/vivado/bitstream.sh $(BOARD) $(if $(filter file,$(origin CONFIG)),small,$(CONFIG))
 
 image: $(BUILD)/.apt-image $(BUILD)/.go ## what BOARD boots: kernel, device tree, initramfs (build/image/BOARD)
 	@boards/image/build.sh $(BOARD) $(IMAGE_CONFIG)

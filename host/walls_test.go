@@ -28,7 +28,7 @@ var rules = map[string][]string{
 	"hw/":                      {"hw"}, // the RTL, built in
 	"sim/":                     {},
 	"boards":                   {},
-	"boards/ip":                {"boards"},
+	"hw/vivado/":               {"hw/vivado/"},
 	"bitstreams":               {"boards"},
 	"hls/":                     {"hls"},
 	"hls":                      {},

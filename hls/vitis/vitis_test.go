@@ -34,7 +34,7 @@ func tcl(t *testing.T, dir, script string, args ...string) (record, refused stri
 		t.Fatal("tclsh is missing: install the package tcl")
 	}
 	out := filepath.Join(t.TempDir(), "record")
-	cmd := exec.Command("tclsh", append([]string{root + "/boards/vivado/standin.tcl", "allowed.txt", out, script, dir, "xc7z045ffg900-2", "6.667"}, args...)...)
+	cmd := exec.Command("tclsh", append([]string{root + "/hw/vivado/standin.tcl", "allowed.txt", out, script, dir, "xc7z045ffg900-2", "6.667"}, args...)...)
 	cmd.Env = append(os.Environ(), "SLUICE_STANDIN_MAP="+dir+" FOLDER")
 	said, err := cmd.CombinedOutput()
 	if err != nil {

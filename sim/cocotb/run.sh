@@ -3,7 +3,7 @@
 #
 #   sim/cocotb/run.sh BOARD CONFIG [--seed N] [--n N] [--macs N] [--quiet 0|1]
 #
-# Generates the board's top of the configuration (boards/ip) and test vectors (dse vectors: --n networks of at most
+# Generates the board's top of the configuration (hw/vivado/ip) and test vectors (dse vectors: --n networks of at most
 # --macs MACs), builds the top with Verilator where its sources have changed, and plays the vectors through cocotb
 # and cocotbext-axi, every channel of every port pausing at random (npu_test.py). Status 1 where something does not
 # hold, 3 where a file is refused, 5 where a tool is missing. Either may be a YAML file. Logs lie in build/cocotb.
@@ -44,7 +44,7 @@ mkdir -p "$out"
 exec 9>"$out/lock"
 flock 9
 rm -rf "$out/ip"  # a design that was called otherwise
-sluice_tool ./boards/ip/cmd/boardip -board "$board" -config "$config" -out "$out/ip" >/dev/null
+sluice_tool ./hw/vivado/ip/cmd/boardip -board "$board" -config "$config" -out "$out/ip" >/dev/null
 top=$(basename "$out"/ip/*.v .v)
 rm -rf "$out/vectors"
 sluice_tool ./dse/cmd/dse vectors --config "$config" --n "$n" --seed "$seed" --max-macs "$macs" --out "$out/vectors" >/dev/null

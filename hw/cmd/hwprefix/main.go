@@ -17,14 +17,14 @@ import (
 )
 
 const usage = `hwprefix copies the NPU's RTL with a prefix to the name of every module and package, so that none collides with a
-project's own where sources are added to it (packaged IP, boards/ip, needs none). Files given are copied along
+project's own where sources are added to it (packaged IP, hw/vivado/ip, needs none). Files given are copied along
 with npu_top and the NPU's packages renamed in them; every other module that they name is the project's own, but what
 they bind to a module that none of them defines is bound to the NPU's. A top that boardip wrote is such a file. Names in
 macros and configurations are not seen. Nothing is written over that this command has not written.
 
   hwprefix -prefix acme_ -out DIR [FILE.v...]
 
-Example: go run ./boards/ip/cmd/boardip -board zc706 -config small -out build/ip/zc706-small
+Example: go run ./hw/vivado/ip/cmd/boardip -board zc706 -config small -out build/ip/zc706-small
          go run ./hw/cmd/hwprefix -prefix acme_ -out build/acme build/ip/zc706-small/sluice_zc706_small.v
          verilator --lint-only --top-module sluice_zc706_small -F build/acme/files.f
 

@@ -24,7 +24,7 @@ func Flags(set []string) []string {
 	return args
 }
 
-// Top is what npu_top is told on a board beside the configuration's parameters, as boards/ip has it.
+// Top is what npu_top is told on a board beside the configuration's parameters, as hw/vivado/ip has it.
 func Top(b boards.Board, d configs.Design) []string {
 	if b.Folds(d.ABufWords) {
 		return []string{"FOLD=1"}

@@ -41,7 +41,7 @@ func TestFits(t *testing.T) {
 		}
 	}
 	// LUTs within what the law may be off are for Vivado to count
-	text, err := os.ReadFile("../../../pynq-z2/board.yaml")
+	text, err := os.ReadFile("../../../../../boards/pynq-z2/board.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestFits(t *testing.T) {
 // TestManifest: the clock is what the MMCM makes, as the build wrote it.
 func TestManifest(t *testing.T) {
 	dir := t.TempDir()
-	bit, err := os.ReadFile("../../../../bitstreams/testdata/xc7z045.bit")
+	bit, err := os.ReadFile("../../../../../bitstreams/testdata/xc7z045.bit")
 	if err != nil {
 		t.Fatal(err)
 	}

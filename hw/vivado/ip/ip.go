@@ -113,7 +113,7 @@ func Generate(b boards.Board, d configs.Design) (Files, error) {
 		DesignHash: fmt.Sprintf("%016x", d.Hash()),
 		N:          d.NAXI, Bytes: d.AXIBytes, Bits: 8 * d.AXIBytes, Size: int(math.Log2(float64(d.AXIBytes))),
 		AddrBits: b.Ports.AddrBits, LenBits: 8, LockBits: 1, Protocol: "AXI4",
-		PeriodNs: fmt.Sprintf("%.3f", math.Floor(1e6/b.ClockMHz)/1000), // the clock that boards/block gives it
+		PeriodNs: fmt.Sprintf("%.3f", math.Floor(1e6/b.ClockMHz)/1000), // the clock that hw/vivado/block gives it
 		Cells:    b.Family == boards.UltraScalePlus,
 	}
 	if b.Ports.AXI == boards.AXI3 {

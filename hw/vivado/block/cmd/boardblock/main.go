@@ -1,4 +1,4 @@
-// Command boardblock writes the Tcl that builds a design for a board (boards/block), or the manifest of what
+// Command boardblock writes the Tcl that builds a design for a board (hw/vivado/block), or the manifest of what
 // it has built.
 //
 //	boardblock name BOARD CONFIG                         what the two are called, and whether the one fits the other
@@ -23,10 +23,10 @@ import (
 
 	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/boards"
-	"github.com/sluice-npu/sluice/boards/block"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/vivado/block"
 )
 
 func main() {

@@ -13,13 +13,13 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/boards"
-	"github.com/sluice-npu/sluice/boards/ip"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/vivado/ip"
 )
 
 var update = flag.Bool("update", false, "write golden files")
 
-const root = "../.."
+const root = "../../.."
 
 // tool runs a program; one that is missing fails the test, with its package.
 func tool(t *testing.T, pkg, name string, args ...string) (string, error) {
@@ -63,7 +63,7 @@ func standIn(t *testing.T, allowed, script string, env []string, args ...string)
 		t.Fatal("tclsh is missing: install the package tcl")
 	}
 	out := filepath.Join(t.TempDir(), "record")
-	cmd := exec.Command("tclsh", append([]string{filepath.Join(root, "boards/vivado/standin.tcl"), allowed, out, script}, args...)...)
+	cmd := exec.Command("tclsh", append([]string{filepath.Join(root, "hw/vivado/standin.tcl"), allowed, out, script}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
 	said, err := cmd.CombinedOutput()
 	if err != nil {
@@ -92,7 +92,7 @@ var (
 
 // What the packaging Tcl does, call by call, as the stand-in lets it; and the constraints.
 func TestPackaging(t *testing.T) {
-	allowed := abs(t, filepath.Join(root, "boards/vivado/allowed.txt"))
+	allowed := abs(t, filepath.Join(root, "hw/vivado/allowed.txt"))
 	for _, board := range boards.Names() {
 		config := "tiny" // a board without a design of its own takes any that fits
 		if _, err := configs.Load(board); err == nil {
@@ -137,7 +137,7 @@ func golden(t *testing.T, name, got string) {
 
 // The stand-in refuses what its table does not list, each in its own words.
 func TestStandIn(t *testing.T) {
-	allowed := abs(t, filepath.Join(root, "boards/vivado/allowed.txt"))
+	allowed := abs(t, filepath.Join(root, "hw/vivado/allowed.txt"))
 	b, d, dir := generate(t, "zcu104", "tiny")
 	script, err := os.ReadFile(filepath.Join(dir, ip.TclFile))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-npu/sluice/boards"
-	"github.com/sluice-npu/sluice/boards/ip"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/vivado/ip"
 )
 
 var update = flag.Bool("update", false, "write golden files")
@@ -26,18 +26,18 @@ func standIn(t *testing.T, b boards.Board, d configs.Design, script string, env 
 		t.Fatal("tclsh is missing: install the package tcl")
 	}
 	dir := t.TempDir()
-	allowed, err := os.ReadFile("../vivado/allowed.txt")
+	allowed, err := os.ReadFile("../allowed.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed = append(allowed, "\npin | sluice-npu:user:"+ip.Module(b, d)+" | clk|resetn|irq|S_AXI|M[0-9][0-9]_AXI | UG1118 packaged by boards/ip\n"...)
+	allowed = append(allowed, "\npin | sluice-npu:user:"+ip.Module(b, d)+" | clk|resetn|irq|S_AXI|M[0-9][0-9]_AXI | UG1118 packaged by hw/vivado/ip\n"...)
 	list, tcl, out := filepath.Join(dir, "allowed.txt"), filepath.Join(dir, TclFile), filepath.Join(dir, "record")
 	for path, text := range map[string][]byte{list: allowed, tcl: []byte(script)} {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("tclsh", "../vivado/standin.tcl", list, out, tcl, "IP", filepath.Join(dir, "out"), "1")
+	cmd := exec.Command("tclsh", "../standin.tcl", list, out, tcl, "IP", filepath.Join(dir, "out"), "1")
 	cmd.Env = append(append(os.Environ(), "SLUICE_STANDIN_MAP="+dir+" DIR"), env...)
 	text, err := cmd.CombinedOutput()
 	rec, readErr := os.ReadFile(out)
@@ -184,7 +184,7 @@ func TestScript(t *testing.T) {
 		}
 	}
 	own := filepath.Join(t.TempDir(), "file.yaml")
-	text, err := os.ReadFile("../pynq-z2/board.yaml")
+	text, err := os.ReadFile("../../../boards/pynq-z2/board.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := func(board, config string) (int, string) {
-		cmd := exec.Command("../vivado/bitstream.sh", board, config)
+		cmd := exec.Command("../bitstream.sh", board, config)
 		cmd.Env = append(os.Environ(), "BUILD="+build, "PATH="+strings.Join(path, string(os.PathListSeparator)))
 		said, err := cmd.CombinedOutput()
 		if err != nil && cmd.ProcessState == nil {

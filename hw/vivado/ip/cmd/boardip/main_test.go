@@ -10,7 +10,7 @@ import (
 
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
-	text, err := os.ReadFile("../../../../hw/configs/zcu104.yaml")
+	text, err := os.ReadFile("../../../../../hw/configs/zcu104.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Command boardip writes what a block design takes of a design on a board: boards/ip's files.
+// Command boardip writes what a block design takes of a design on a board: hw/vivado/ip's files.
 //
 // Exit codes: 0 ok, 1 -check was given and a file differs, 2 usage, 3 bad input.
 package main
@@ -15,9 +15,9 @@ import (
 	"slices"
 
 	"github.com/sluice-npu/sluice/boards"
-	"github.com/sluice-npu/sluice/boards/ip"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/vivado/ip"
 )
 
 func main() {
@@ -26,7 +26,7 @@ func main() {
 
 const usage = `boardip writes a design's top, packaging Tcl and constraints for a board.
 
-Example: go run ./boards/ip/cmd/boardip -board zc706 -config small -out build/ip/zc706-small
+Example: go run ./hw/vivado/ip/cmd/boardip -board zc706 -config small -out build/ip/zc706-small
 
 `
 
@@ -105,7 +105,7 @@ func differ(files ip.Files, dir string, stderr io.Writer) int {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(dir, name)
 		if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, files[name]) {
-			fmt.Fprintf(stderr, "boardip: %s is not what boards/ip makes; without -check it is written anew\n", path)
+			fmt.Fprintf(stderr, "boardip: %s is not what hw/vivado/ip makes; without -check it is written anew\n", path)
 			status = 1
 		}
 	}

@@ -1,7 +1,7 @@
 // Package block writes the Tcl that makes a bitstream of a design on a board: a block design around the
-// IP that boards/ip packages (processing system, MMCM, reset, registers, memory ports, interrupt), then
+// IP that hw/vivado/ip packages (processing system, MMCM, reset, registers, memory ports, interrupt), then
 // synthesis to bitstream. Everything in it comes from board.yaml. It has never run in Vivado; its tests
-// hold every call to the list of boards/vivado.
+// hold every call to the list of hw/vivado.
 package block
 
 import (
@@ -12,8 +12,8 @@ import (
 	"text/template"
 
 	"github.com/sluice-npu/sluice/boards"
-	"github.com/sluice-npu/sluice/boards/ip"
 	"github.com/sluice-npu/sluice/hw/configs"
+	"github.com/sluice-npu/sluice/hw/vivado/ip"
 )
 
 //go:embed build.tcl.tmpl
@@ -45,7 +45,7 @@ type values struct {
 // masters are the pins of the UltraScale+'s masters into the fabric.
 var masters = map[string]string{"HPM0": "HPM0_FPD", "HPM1": "HPM1_FPD", "HPM0_LPD": "HPM0_LPD"}
 
-// Generate writes the Tcl for a design that boards/ip takes on the board.
+// Generate writes the Tcl for a design that hw/vivado/ip takes on the board.
 func Generate(b boards.Board, d configs.Design) ([]byte, error) {
 	if err := ip.Check(b, d); err != nil {
 		return nil, fmt.Errorf("block design: %w", err)

@@ -142,7 +142,7 @@ var (
 	fig9Left  = slos(Setting{Network: "resnet50", Board: "zc706", Rate: 15}, 100, 150, 200, 250, 300, 400, 500, 600)
 	fig9Right = slos(Setting{Network: "inceptionv3", Board: "zcu104", Rate: 35}, 75, 100, 150, 200, 250, 300, 400)
 
-	// stringent are the settings of table II; the publication has numbers for the first two.
+	// stringent are the settings of table II.
 	stringent = []Setting{
 		{Network: "resnet50", Board: "zc706", Rate: 15, SLO: 200 * ms},
 		{Network: "resnet50", Board: "zcu104", Rate: 40, SLO: 100 * ms},

@@ -19,7 +19,7 @@ import (
 const module = "github.com/sluice-npu/sluice/"
 
 // leaves may be imported by everybody: they are what hardware and software share.
-var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vectors", "dse/files", "host/names"}
+var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vectors", "dse/files", "host/names", "host/cli"}
 
 // rules: a package (or, with a trailing slash, everything below) and all it may import beside the
 // leaves and its own subtree. The longest matching rule holds.

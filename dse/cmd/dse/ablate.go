@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -19,7 +20,7 @@ type ablateCmd struct {
 }
 
 type ablateDoc struct {
-	header
+	cli.Header
 	Network  string               `json:"network"`
 	Board    string               `json:"board"`
 	Design   configs.Design       `json:"design"`
@@ -29,7 +30,7 @@ type ablateDoc struct {
 }
 
 // Run prints GOP/s by scheme, batch and segment under both laws.
-func (c *ablateCmd) Run(e *env) error {
+func (c *ablateCmd) Run(e *cli.Env) error {
 	in, err := c.load()
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func (c *ablateCmd) Run(e *env) error {
 		return fmt.Errorf("design %s <%d, %d, %d> on %s (%s): %w", d.Name, d.TR, d.TP, d.TC, in.grid.Board.Name, how, err)
 	}
 	doc := ablateDoc{
-		header: newHeader("ablate", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Design: d, MACs: in.w.SegMACs,
+		Header: newHeader("ablate", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Design: d, MACs: in.w.SegMACs,
 		PaperLaw: "analytical, without the hardware's memories, fills and drains",
 	}
 	if doc.Rows, err = search.Ablate(in.w, d, in.grid.Mapping); err != nil {
@@ -85,10 +86,10 @@ func (c *ablateCmd) Run(e *env) error {
 		}
 		doc.Rows = append(doc.Rows, rows...)
 	}
-	if err := e.write(doc, c.Out); err != nil || e.json {
+	if err := e.Document(doc, c.Out, e.JSON); err != nil || e.JSON {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "%s on %s at %g bytes/cycle, GOP/s by batch (estimated)\n\n", doc.Network, doc.Board, d.DRAM.BytesPerCycle)
+	fmt.Fprintf(e.Stdout, "%s on %s at %g bytes/cycle, GOP/s by batch (estimated)\n\n", doc.Network, doc.Board, d.DRAM.BytesPerCycle)
 	segments := in.w.Segments
 	if segments == 1 {
 		segments = 0
@@ -98,7 +99,7 @@ func (c *ablateCmd) Run(e *env) error {
 		if s >= 0 {
 			title = fmt.Sprintf("subnet %d, %.2f G MACs", s+1, float64(doc.MACs[s])/1e9)
 		}
-		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(w, "%s\tdesign\tB=1\t2\t3\t4\t5\t6\t7\t8\t%% of peak at 8\t\n", title)
 		for _, r := range doc.Rows {
 			v := r.GOPS
@@ -114,7 +115,7 @@ func (c *ablateCmd) Run(e *env) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintln(e.stdout)
+		fmt.Fprintln(e.Stdout)
 	}
 	return nil
 }

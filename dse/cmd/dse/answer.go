@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -21,7 +22,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		return o, err
 	}
 	if err := c.apply(&in.grid); err != nil {
-		return o, &usageError{err}
+		return o, cli.Coded(cli.Usage, err)
 	}
 	if !(c.MaxLatency >= 0) || c.MaxLatency > 1e9 {
 		return o, usage("--max-latency is %v ms, must be 0 (none) to 1e9", c.MaxLatency)
@@ -106,7 +107,7 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 	for _, p := range r.Pareto {
 		front[p.Design.Name] = true
 	}
-	return writeFile(path, func(w io.Writer) error {
+	return cli.WriteFile(path, func(w io.Writer) error {
 		out := csv.NewWriter(w)
 		head := []string{
 			"name", "TR", "TP", "TC", "n_axi", "axi_bytes", "max_burst", "w_load", "drain", "wring_beats", "abuf_words", "clock_mhz", "bytes_per_cycle",

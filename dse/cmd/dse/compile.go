@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -44,7 +45,7 @@ Example:
 }
 
 type compileDoc struct {
-	header
+	cli.Header
 	Out         string `json:"out"`
 	Calibrated  bool   `json:"calibrated"`
 	Calibration string `json:"calibration"`
@@ -54,7 +55,7 @@ type compileDoc struct {
 }
 
 // Run compiles a network and writes its bundle.
-func (c *compileCmd) Run(e *env) error {
+func (c *compileCmd) Run(e *cli.Env) error {
 	if c.Evaluated < 0 {
 		return usage("--evaluated is %d, expected a number of images or 0 for all", c.Evaluated)
 	}
@@ -105,26 +106,26 @@ func (c *compileCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	doc := compileDoc{header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s}
+	doc := compileDoc{Header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s}
 	if coarse := q.Coarse(); coarse.Channels > 0 {
 		doc.Coarse = &coarse
-		fmt.Fprintf(e.stderr, "dse: warning: %s: %v\n", s.Network, coarse)
+		fmt.Fprintf(e.Stderr, "dse: warning: %s: %v\n", s.Network, coarse)
 	}
 	if set != nil {
 		if doc.Evaluation, err = c.evaluate(e, r, g, b, set); err != nil {
 			return err
 		}
 	}
-	if err := e.write(doc, c.Out+".json"); err != nil {
+	if err := e.Document(doc, c.Out+".json", e.JSON); err != nil {
 		return err
 	}
 	if from.Missing {
-		fmt.Fprintf(e.stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)
+		fmt.Fprintf(e.Stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)
 	}
-	if e.json {
+	if e.JSON {
 		return nil
 	}
-	return doc.print(e.stdout)
+	return doc.print(e.Stdout)
 }
 
 // overwrites refuses to write over what is read.
@@ -156,7 +157,7 @@ func pictures(s *imageset.Set) (names []string) {
 
 // evaluate runs the images through the golden executor, the float network and, where it is there,
 // onnxruntime.
-func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, set *imageset.Set) (*evaluate.Report, error) {
+func (c *compileCmd) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, set *imageset.Set) (*evaluate.Report, error) {
 	var ask evaluate.Oracle
 	if c.Onnxruntime != "no" {
 		python, err := zoo.Python()
@@ -192,10 +193,10 @@ func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundl
 	}
 	if ask != nil {
 		for _, name := range g.Overhanging() {
-			fmt.Fprintf(e.stderr, "dse: warning: node %q (AveragePool): windows hang over the padding (ceil_mode and count_include_pad); dse divides as PyTorch does, onnxruntime otherwise, so the two differ\n", name)
+			fmt.Fprintf(e.Stderr, "dse: warning: node %q (AveragePool): windows hang over the padding (ceil_mode and count_include_pad); dse divides as PyTorch does, onnxruntime otherwise, so the two differ\n", name)
 		}
 	}
-	progress, ended := e.progress("evaluate", set.Len())
+	progress, ended := e.Progress("evaluate", set.Len())
 	defer ended()
 	return evaluate.Run(context.Background(), g, b, set, ask, progress)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -44,7 +45,7 @@ type explainLayer struct {
 }
 
 type explainDoc struct {
-	header
+	cli.Header
 	Network    string         `json:"network"`
 	Design     string         `json:"design"`
 	Batch      int            `json:"batch"`
@@ -110,22 +111,22 @@ func feasible(config string, d configs.Design, board string) (*boards.Board, []s
 }
 
 // Run prints one line a layer.
-func (c *explainCmd) Run(e *env) error {
+func (c *explainCmd) Run(e *cli.Env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
 		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
 	}
 	doc := explainDoc{
-		header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
+		Header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
 		Layers: []explainLayer{}, Infeasible: []string{},
 	}
 	b, err := c.compile()
 	if errors.Is(err, mapping.ErrNoFit) {
 		doc.Infeasible = append(doc.Infeasible, err.Error())
-		if err := e.write(doc, c.Out); err != nil {
+		if err := e.Document(doc, c.Out, e.JSON); err != nil {
 			return err
 		}
-		fmt.Fprintln(e.stderr, "dse:", err)
-		return errShown
+		fmt.Fprintln(e.Stderr, "dse:", err)
+		return cli.Told(cli.Check)
 	}
 	if err != nil {
 		return err
@@ -172,16 +173,16 @@ func (c *explainCmd) Run(e *env) error {
 			return err
 		}
 		for _, doubt := range doc.HLS.Doubts {
-			fmt.Fprintln(e.stderr, "dse: warning: "+doubt)
+			fmt.Fprintln(e.Stderr, "dse: warning: "+doubt)
 		}
 	}
-	if err := e.write(doc, c.Out); err != nil {
+	if err := e.Document(doc, c.Out, e.JSON); err != nil {
 		return err
 	}
-	if e.json {
+	if e.JSON {
 		return nil
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "layer\top\tR\tP\tC\tk\ts\ttile\tcycles\tutil\tbound\tadvice")
 	for _, l := range doc.Layers {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t%dx%d\t%d\t%.3f\t%s\t%s\n", l.Name, l.Op, l.R, l.P, l.C, l.K, l.S,
@@ -191,14 +192,14 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	for _, line := range doc.Infeasible {
-		fmt.Fprintln(e.stdout, line)
+		fmt.Fprintln(e.Stdout, line)
 	}
-	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak, array busy %.3f (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Peak, doc.Util, doc.Band)
+	fmt.Fprintf(e.Stdout, "%s on %s, batch %d: %d cycles, %.3f of peak, array busy %.3f (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Peak, doc.Util, doc.Band)
 	if from.Missing {
-		fmt.Fprintf(e.stdout, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
+		fmt.Fprintf(e.Stdout, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
 	}
 	if doc.HLS != nil {
-		return doc.HLS.print(e.stdout, doc.Layers)
+		return doc.HLS.print(e.Stdout, doc.Layers)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -125,7 +126,7 @@ func TestSweepRanksWhatIsCompiled(t *testing.T) {
 	dsp := resource.Of(b, most).DSP
 	code, stdout, stderr := call("sweep", "--network", "fashion", "--board", "zc706", "--json", "--tp", "4..5", "--tc", "20..24", "--tr", "64..128",
 		"--objective", "latency", "--max-dsp", fmt.Sprint(dsp))
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	var doc struct {
@@ -181,7 +182,7 @@ func TestSweepRanksWhatIsCompiled(t *testing.T) {
 	}
 	for _, args := range [][]string{{"compare", "--network", "fashion", "--a", "run", "--b", "v7", "--batch", "2"}, {"explain", "--network", "fashion", "--config", "run", "--batch", "2"}} {
 		code, stdout, stderr := call(append(args, "--json")...)
-		if err := json.Unmarshal([]byte(stdout), &cmp); code != exitOK || err != nil {
+		if err := json.Unmarshal([]byte(stdout), &cmp); code != cli.OK || err != nil {
 			t.Fatalf("%v: exit code %d, %v: %s", args, code, err, stderr)
 		}
 	}
@@ -437,7 +438,7 @@ func TestObjectivesByBruteForce(t *testing.T) {
 				space = small
 			}
 			code, stdout, stderr := call(slices.Concat([]string{"sweep", "--network", "tiny", "--board", board, "--json"}, space, c.flags)...)
-			if code != exitOK {
+			if code != cli.OK {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
 			var doc struct {
@@ -631,11 +632,11 @@ func TestRateIsSustained(t *testing.T) {
 		return call(append([]string{"sweep", "--json", "--network", "tiny", "--board", "zc706", "--tp", "4", "--tc", "16", "--tr", "64", "--exit-rate", "0.6,0.4"}, more...)...)
 	}
 	code, stdout, stderr := sweep("--tp", "3..5", "--objective", "rate", "--slo", "40", "--n", "100")
-	if code != exitInput || strings.Count(stdout+stderr, "at least") != 1 {
+	if code != cli.Input || strings.Count(stdout+stderr, "at least") != 1 {
 		t.Errorf("100 requests with 40 ms: exit code %d: %s%s", code, stdout, stderr)
 	}
 	code, stdout, stderr = sweep("--objective", "cheapest", "--rate", "90000", "--slo", "40", "--n", "100")
-	if code != exitInput || !strings.Contains(stdout+stderr, "--n 36000 at least") {
+	if code != cli.Input || !strings.Contains(stdout+stderr, "--n 36000 at least") {
 		t.Errorf("90,000 a second of 100 requests: exit code %d: %s%s", code, stdout, stderr)
 	}
 	w, p := tinyOnRun(t)
@@ -720,7 +721,7 @@ func TestResumeNamesWhatChanged(t *testing.T) {
 	bases := map[string][]string{"plain.json": nil, "served.json": served, "latency.json": {"--objective", "latency"}}
 	for file, base := range bases {
 		code, first, stderr := ask(file, append(slices.Clone(base), "--json")...)
-		if code != exitOK {
+		if code != cli.OK {
 			t.Fatalf("exit code %d: %s", code, stderr)
 		}
 		_, again, _ := ask(file, append(slices.Clone(base), "--json")...)
@@ -781,8 +782,8 @@ func TestResumeNamesWhatChanged(t *testing.T) {
 			base = nil
 		}
 		code, _, stderr := ask(c.file, append(slices.Clone(base), c.args...)...)
-		if code != exitInput || !strings.Contains(stderr, "asked something else") || !strings.Contains(stderr, c.flag+" ") {
-			t.Errorf("%s with %v: exit code %d, expected %d and %s: %s", c.file, c.args, code, exitInput, c.flag, stderr)
+		if code != cli.Input || !strings.Contains(stderr, "asked something else") || !strings.Contains(stderr, c.flag+" ") {
+			t.Errorf("%s with %v: exit code %d, expected %d and %s: %s", c.file, c.args, code, cli.Input, c.flag, stderr)
 		}
 		// and no option that was not typed, beside what follows from a board
 		if typed := c.args[0]; typed != "--board" && typed != "--objective" && typed != "--cost" && typed != "--input-side" && typed != "--exits" {
@@ -800,7 +801,7 @@ func TestMixAndCSV(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sweep.csv")
 	code, stdout, stderr := call("sweep", "--json", "--network", "tiny", "--with", "fashion=3", "--board", "zc706", "--tp", "4", "--tc", "16..24", "--tr", "128",
 		"--objective", "latency", "--exhaustive", "--csv", file)
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	doc := checkDoc(t, stdout, "best", "within")
@@ -842,7 +843,7 @@ func TestMixAndCSV(t *testing.T) {
 	one := []string{"sweep", "--network", "tiny", "--board", "zc706", "--tp", "4", "--tc", "16", "--tr", "64", "--objective", "goodput", "--rate", "1000", "--slo", "4", "--n", "60", "--csv", file}
 	for seeds, interval := range map[string]bool{"1": false, "1,2": true} {
 		code, stdout, stderr := call(append(slices.Clone(one), "--seeds", seeds)...)
-		if code != exitOK || strings.Contains(stdout, "+-") != interval {
+		if code != cli.OK || strings.Contains(stdout, "+-") != interval {
 			t.Errorf("--seeds %s: exit code %d: %s%s", seeds, code, stdout, stderr)
 		}
 		text, err := os.ReadFile(file)
@@ -859,7 +860,7 @@ func TestMixAndCSV(t *testing.T) {
 		}
 	}
 	code, _, stderr = call("sweep", "--network", "tiny", "--with", "fashion", "--board", "zc706")
-	if code != exitUsage || !strings.Contains(stderr, "NETWORK=SHARE") {
+	if code != cli.Usage || !strings.Contains(stderr, "NETWORK=SHARE") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/host/cli"
 )
 
 type operatorsCmd struct {
@@ -26,7 +27,7 @@ Example:
 }
 
 type operatorsDoc struct {
-	header
+	cli.Header
 	Supported []string       `json:"supported"`
 	Networks  []networkNeeds `json:"networks"`
 }
@@ -38,8 +39,8 @@ type networkNeeds struct {
 }
 
 // Run implements the command.
-func (c *operatorsCmd) Run(e *env) error {
-	doc := operatorsDoc{header: newHeader("operators", 0), Supported: onnx.Supported(), Networks: []networkNeeds{}}
+func (c *operatorsCmd) Run(e *cli.Env) error {
+	doc := operatorsDoc{Header: newHeader("operators", 0), Supported: onnx.Supported(), Networks: []networkNeeds{}}
 	missing, unread := false, error(nil)
 	for _, file := range c.Networks {
 		s, err := c.Survey(file)
@@ -54,17 +55,17 @@ func (c *operatorsCmd) Run(e *env) error {
 	if len(c.Networks) == 1 && unread != nil {
 		return unread
 	}
-	if err := e.write(doc, ""); err != nil {
+	if err := e.Document(doc, "", e.JSON); err != nil {
 		return err
 	}
 	switch {
-	case e.json:
+	case e.JSON:
 	case len(c.Networks) == 0:
 		for _, op := range doc.Supported {
-			fmt.Fprintln(e.stdout, op)
+			fmt.Fprintln(e.Stdout, op)
 		}
 	default:
-		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 		for _, n := range doc.Networks {
 			if n.Error != "" {
 				fmt.Fprintf(w, "%s: could not be looked through\n", n.File)
@@ -95,7 +96,7 @@ func (c *operatorsCmd) Run(e *env) error {
 		return unread
 	}
 	if missing {
-		return errShown
+		return cli.Told(cli.Check)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
 )
@@ -62,7 +63,7 @@ Example:
 }
 
 type suiteDoc struct {
-	header
+	cli.Header
 	Benches    []string                      `json:"benches"`
 	Seeds      []uint64                      `json:"seeds"`
 	N          int                           `json:"n"`
@@ -75,19 +76,19 @@ type suiteDoc struct {
 }
 
 // Run implements the command.
-func (c *benchSuiteCmd) Run(e *env) error {
+func (c *benchSuiteCmd) Run(e *cli.Env) error {
 	seeds := c.Seeds
 	if err := checkSeeds(seeds); err != nil {
 		return err
 	}
 	traces, names, err := c.traces(seeds[0])
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
 	var benches []experiments.Bench
 	if len(c.Names) > 0 || len(names) == 0 {
 		if benches, err = experiments.Select(c.Names); err != nil {
-			return coded(codeUsage, err)
+			return cli.Coded(cli.Usage, err)
 		}
 	}
 	if len(names) > 0 {
@@ -97,11 +98,11 @@ func (c *benchSuiteCmd) Run(e *env) error {
 	if len(c.Policies) > 0 {
 		policies = c.Policies
 		if benches, err = experiments.Only(benches, policies); err != nil {
-			return coded(codeUsage, err)
+			return cli.Coded(cli.Usage, err)
 		}
 	}
 	if c.N < 1 || c.Workers < 1 || c.Out == "" {
-		return coded(codeUsage, fmt.Errorf("--n %d, --workers %d, --out %q: expected at least 1, and a folder", c.N, c.Workers, c.Out))
+		return cli.Errorf(cli.Usage, "--n %d, --workers %d, --out %q: expected at least 1, and a folder", c.N, c.Workers, c.Out)
 	}
 	program, err := programHash()
 	if err != nil {
@@ -130,35 +131,35 @@ func (c *benchSuiteCmd) Run(e *env) error {
 	}
 	runs := cfg.Runs()
 	if store.Loaded() > 0 {
-		e.log.Info("going on", "runs_kept", store.Loaded(), "path", path)
+		e.Log.Info("going on", "runs_kept", store.Loaded(), "path", path)
 	}
-	set, done := e.progress("bench "+strings.Join(c.Names, " "), runs)
+	set, done := e.Progress("bench "+strings.Join(c.Names, " "), runs)
 	cfg.Progress = func(n, of int) {
 		set(n)
 	}
-	suite, err := experiments.RunSuite(e.ctx, cfg)
+	suite, err := experiments.RunSuite(e.Ctx, cfg)
 	done()
 	if err != nil {
-		if e.ctx.Err() != nil {
-			e.log.Warn("interrupted; the runs so far are kept, the same command goes on with them", "path", path)
+		if e.Ctx.Err() != nil {
+			e.Log.Warn("interrupted; the runs so far are kept, the same command goes on with them", "path", path)
 		}
-		return coded(runCode(err), err)
+		return cli.Coded(runCode(err), err)
 	}
 	doc := &suiteDoc{
-		header: header{"sluice-bench-suite/1", version, seeds[0], "estimated"}, Seeds: seeds, N: c.N,
+		Header: cli.NewHeader("sluice-bench-suite/1", seeds[0], "estimated"), Seeds: seeds, N: c.N,
 		Bandwidth: experiments.Bandwidths(),
 		Policies:  policies, Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
 	}
 	for i := range benches {
 		doc.Benches = append(doc.Benches, benches[i].Name)
 	}
-	if doc.Statements, err = suite.Statements(e.ctx); err != nil {
-		return coded(runCode(err), err)
+	if doc.Statements, err = suite.Statements(e.Ctx); err != nil {
+		return cli.Coded(runCode(err), err)
 	}
 	if err := c.page(doc, suite, benches); err != nil {
 		return err
 	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
 	if !c.JSON {
@@ -167,7 +168,7 @@ func (c *benchSuiteCmd) Run(e *env) error {
 		}
 	}
 	if failed := failing(doc.Statements); c.Check && failed > 0 {
-		return coded(codeCheck, fmt.Errorf("%d of %d statements do not hold", failed, len(doc.Statements)))
+		return cli.Errorf(cli.Check, "%d of %d statements do not hold", failed, len(doc.Statements))
 	}
 	return nil
 }

@@ -54,10 +54,12 @@ var rules = map[string][]string{
 	"host/predict":             {},
 	"host/sched":               {"host/predict", "host/device", "dse/bundle", "dse/graph"},
 	"host/sched/bound":         {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/capacity":            {"dse/search", "dse/compile", "dse/quant", "dse/graph", "dse/bundle", "host/experiments", "host/engine", "host/load", "host/sched", "host/soft", "host/device"}, // of dse what asks it, and the compiler of its stand-in
 	"host/drawn":               {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/bandwidth":           {},
 	"host/links":               {},
 	"host/names":               {},
+	"host/cli":                 {},
 	"host/ingest":              {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/jellyfish":           {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":     {"host/jellyfish"},

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/capacity"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -54,7 +55,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		switch o.Cost {
 		case search.CostEnergy:
 			o.Energy = search.Horowitz()
-			o.Exits = exitRates(in.w, c.ExitRate)
+			o.Exits = capacity.ExitRates(in.w, c.ExitRate)
 		case search.CostLUT:
 			if b := resource.Of(in.grid.Board, in.grid.Template).LUT.Band; b < 1 {
 				o.CostBand = b
@@ -62,9 +63,13 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		}
 	}
 	if o.Objective.Simulated() {
-		o.Service, err = c.service(in.w, o.Objective, c.ExitRate)
+		s, err := c.Service(in.w, o.Objective, c.ExitRate)
+		if err != nil {
+			return o, err
+		}
+		o.Service = s.Search()
 	}
-	return o, err
+	return o, nil
 }
 
 // energyDoc is what a sample takes on the best design.

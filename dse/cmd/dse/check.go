@@ -16,13 +16,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 )
@@ -252,7 +251,7 @@ func meanVerdict(layers []counted.Layer, band float64) (string, *float64) {
 	for i := range layers {
 		shares[i] = math.Abs(layers[i].Share())
 	}
-	mean, half := stat.Mean(shares, nil), ci95(shares)
+	mean, half := experiments.Interval(shares)
 	switch {
 	case mean <= band:
 		return inside, half

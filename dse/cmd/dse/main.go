@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/capacity"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu"
 )
@@ -74,7 +75,7 @@ func code(err error) int {
 		return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 	}
 	switch {
-	case is(errService, search.ErrWeights): // flags are all that those are about
+	case is(capacity.ErrFlags, search.ErrWeights): // flags are all that those are about
 		return cli.Usage
 	case is(zoo.ErrDataMissing, zoo.ErrPython, npu.ErrNoCosim, errTool):
 		return cli.Tool

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/capacity"
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -103,7 +104,7 @@ type sweepCmd struct {
 	CSV        string    `law:"rtl" name:"csv" placeholder:"FILE.csv" help:"Also write a line for every design that was evaluated."`
 	budgetFlags
 	axisFlags
-	serviceFlags
+	capacity.Flags
 }
 
 // budgetFlags are what designs may take of the board.
@@ -325,7 +326,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 		if _, missing := os.Stat(c.Resume); c.Resume != "" && missing == nil && errors.Is(err, search.ErrInterrupted) {
 			err = fmt.Errorf("%w (go on with --resume %s)", err, c.Resume)
 		}
-		if short := mostShort(err); short != nil { // one line, not one for each design that was looked at
+		if short := capacity.Shortest(err); short != nil { // one line, not one for each design that was looked at
 			return short
 		}
 		return err
@@ -341,7 +342,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights searc
 	doc.Band = &band
 	exits := o.Exits
 	if o.Objective.Simulated() {
-		exits = exitRates(in.w, c.ExitRate)
+		exits = capacity.ExitRates(in.w, c.ExitRate)
 	}
 	if doc.Energy, err = energyOf(in, o, r.Best.Design, exits); err != nil {
 		return err

@@ -93,7 +93,7 @@ func (c *runCmd) check(e *cli.Env) (serves string, err error) {
 	} else {
 		choices = append(choices, cli.Choice{Tag: "from", Chosen: serves, Text: fromText()})
 		if c.Bundle != "" {
-			return "", cli.Errorf(cli.Usage, "%s: no bundle is read here: --device %sNAME serves the networks of --workload, and --zoo those of its file", c.Bundle, gpuSim)
+			return "", cli.Errorf(cli.Usage, "%s: a bundle is an NPU's or a GPU's; --device %sNAME and --zoo serve the networks of their files", c.Bundle, gpuSim)
 		}
 	}
 	return serves, e.Unread(choices...)

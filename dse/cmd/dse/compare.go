@@ -75,6 +75,27 @@ type compareDoc struct {
 	Infeasible []string       `json:"infeasible"`
 }
 
+// load reads a side's design, and what it takes of its board where one is known.
+func (c *compareDesign) load(config, mapping, board string) error {
+	d, err := configs.Load(config)
+	if err != nil {
+		return err
+	}
+	if err := d.Elaborates(); err != nil {
+		return fmt.Errorf("%s cannot be built: %w", config, err)
+	}
+	*c = compareDesign{Design: d, Mapping: mapping}
+	on, err := boardOf(config, d, board)
+	if err != nil {
+		return err
+	}
+	if on != nil {
+		r := resource.Of(*on, d)
+		c.Resources = &r
+	}
+	return nil
+}
+
 // Run sets two designs, or two sets of mappings, side by side.
 func (c *compareCmd) Run(e *cli.Env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
@@ -91,25 +112,12 @@ func (c *compareCmd) Run(e *cli.Env) error {
 		config, mapping, board string
 		to                     *compareDesign
 	}{{c.A, c.MapA, c.BoardA, &doc.A}, {c.B, c.MapB, c.BoardB, &doc.B}} {
-		d, err := configs.Load(side.config)
-		if err != nil {
+		if err := side.to.load(side.config, side.mapping, side.board); err != nil {
 			return err
-		}
-		if err := d.Elaborates(); err != nil {
-			return fmt.Errorf("%s cannot be built: %w", side.config, err)
-		}
-		*side.to = compareDesign{Design: d, Mapping: side.mapping}
-		board, err := boardOf(side.config, d, side.board)
-		if err != nil {
-			return err
-		}
-		if board != nil {
-			r := resource.Of(*board, d)
-			side.to.Resources = &r
 		}
 		layers, err := c.side(w, side.to)
 		if errors.Is(err, mapping.ErrNoFit) || errors.Is(err, search.ErrTooMany) {
-			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible: %v", d.Name, err))
+			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible: %v", side.to.Design.Name, err))
 			side.to.Cycles, side.to.Refused = 0, err.Error()
 			continue
 		}

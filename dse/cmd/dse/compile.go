@@ -54,15 +54,33 @@ type compileDoc struct {
 	Evaluation *evaluate.Report `json:"evaluation,omitempty"`
 }
 
-// Run compiles a network and writes its bundle.
-func (c *compileCmd) Run(e *cli.Env) error {
+// check looks at the flags before any work.
+func (c *compileCmd) check() error {
 	if c.Evaluated < 0 {
 		return usage("--evaluated is %d, expected a number of images or 0 for all", c.Evaluated)
 	}
 	if c.Evaluate == "" && (c.Labels != "" || c.Onnxruntime == "yes") {
 		return usage("--labels and --onnxruntime are about the images of --evaluate, which names none")
 	}
-	if err := c.overwrites(c.Network, c.Network+".data", c.Config, c.Exits, c.Classes, c.Calibrate, c.Evaluate, c.Labels); err != nil {
+	return c.overwrites(c.Network, c.Network+".data", c.Config, c.Exits, c.Classes, c.Calibrate, c.Evaluate, c.Labels)
+}
+
+// images are those of --evaluate, nil without; neither they nor those of --calibrate may be overwritten.
+func (c *compileCmd) images(g *graph.Graph, from *recipe.Calibration) (set *imageset.Set, err error) {
+	if c.Evaluate != "" {
+		if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
+			return nil, err
+		}
+		if err := c.overwrites(pictures(set)...); err != nil {
+			return nil, err
+		}
+	}
+	return set, c.overwrites(pictures(from.Set)...)
+}
+
+// Run compiles a network and writes its bundle.
+func (c *compileCmd) Run(e *cli.Env) error {
+	if err := c.check(); err != nil {
 		return err
 	}
 	d, err := configs.Load(c.Config)
@@ -78,17 +96,8 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	// Before the work: what is wrong with the images is known at once.
-	var set *imageset.Set
-	if c.Evaluate != "" {
-		if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
-			return err
-		}
-		if err := c.overwrites(pictures(set)...); err != nil {
-			return err
-		}
-	}
-	if err := c.overwrites(pictures(from.Set)...); err != nil {
+	set, err := c.images(g, from) // before the work: what is wrong with them is known at once
+	if err != nil {
 		return err
 	}
 	q, err := from.Quantise(g)

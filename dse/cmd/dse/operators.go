@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"text/tabwriter"
@@ -58,37 +59,8 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 	if err := e.Document(doc, "", e.JSON); err != nil {
 		return err
 	}
-	switch {
-	case e.JSON:
-	case len(c.Networks) == 0:
-		for _, op := range doc.Supported {
-			fmt.Fprintln(e.Stdout, op)
-		}
-	default:
-		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
-		for _, n := range doc.Networks {
-			if n.Error != "" {
-				fmt.Fprintf(w, "%s: could not be looked through\n", n.File)
-				continue
-			}
-			if len(n.Needs) == 0 {
-				fmt.Fprintf(w, "%s: all of its operators are supported:", n.File)
-				for _, op := range slices.Sorted(maps.Keys(n.Ops)) {
-					fmt.Fprintf(w, " %s x%d", op, n.Ops[op])
-				}
-				fmt.Fprintln(w)
-				continue
-			}
-			fmt.Fprintf(w, "%s: not supported", n.File)
-			if !n.Whole {
-				fmt.Fprint(w, " (nodes behind some of these could not be looked at)")
-			}
-			fmt.Fprintln(w)
-			for _, x := range n.Needs {
-				fmt.Fprintf(w, "  %s\tx%d\t%s\n", x.Op, x.Nodes, x.Why)
-			}
-		}
-		if err := w.Flush(); err != nil {
+	if !e.JSON {
+		if err := doc.print(e.Stdout); err != nil {
 			return err
 		}
 	}
@@ -99,4 +71,36 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 		return cli.Told(cli.Check)
 	}
 	return nil
+}
+
+func (doc *operatorsDoc) print(to io.Writer) error {
+	if len(doc.Networks) == 0 {
+		for _, op := range doc.Supported {
+			fmt.Fprintln(to, op)
+		}
+	}
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, n := range doc.Networks {
+		if n.Error != "" {
+			fmt.Fprintf(w, "%s: could not be looked through\n", n.File)
+			continue
+		}
+		if len(n.Needs) == 0 {
+			fmt.Fprintf(w, "%s: all of its operators are supported:", n.File)
+			for _, op := range slices.Sorted(maps.Keys(n.Ops)) {
+				fmt.Fprintf(w, " %s x%d", op, n.Ops[op])
+			}
+			fmt.Fprintln(w)
+			continue
+		}
+		fmt.Fprintf(w, "%s: not supported", n.File)
+		if !n.Whole {
+			fmt.Fprint(w, " (nodes behind some of these could not be looked at)")
+		}
+		fmt.Fprintln(w)
+		for _, x := range n.Needs {
+			fmt.Fprintf(w, "  %s\tx%d\t%s\n", x.Op, x.Nodes, x.Why)
+		}
+	}
+	return w.Flush()
 }

@@ -82,19 +82,9 @@ func (c *reportCmd) Run(e *cli.Env) error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
 	}
-	files, err := report.SVGs(d)
-	if err != nil {
+	if doc.Files, err = c.draw(d); err != nil {
 		return err
 	}
-	files["report.html"] = func(w io.Writer) error { return report.HTML(w, d) }
-	for name, draw := range files {
-		path := filepath.Join(c.Out, name)
-		if err := cli.WriteFile(path, draw); err != nil {
-			return err
-		}
-		doc.Files = append(doc.Files, path)
-	}
-	slices.Sort(doc.Files)
 	if err := e.Document(doc, filepath.Join(c.Out, "report.json"), e.JSON); err != nil || e.JSON {
 		return err
 	}
@@ -102,6 +92,24 @@ func (c *reportCmd) Run(e *cli.Env) error {
 		fmt.Fprintln(e.Stdout, f)
 	}
 	return nil
+}
+
+// draw writes the page and its charts, and names the files.
+func (c *reportCmd) draw(d *report.Data) (paths []string, err error) {
+	files, err := report.SVGs(d)
+	if err != nil {
+		return nil, err
+	}
+	files["report.html"] = func(w io.Writer) error { return report.HTML(w, d) }
+	for name, draw := range files {
+		path := filepath.Join(c.Out, name)
+		if err := cli.WriteFile(path, draw); err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	return paths, nil
 }
 
 func (c *reportCmd) data(in *given, r *search.Result, version string) (*report.Data, error) {

@@ -126,10 +126,16 @@ func (c *bandwidthCmd) Run(e *cli.Env) error {
 			return err
 		}
 	}
-	if c.JSON {
-		return failed
+	if !c.JSON {
+		if err := doc.print(e.Stdout); err != nil {
+			return err
+		}
 	}
-	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
+	return failed
+}
+
+func (d *bandwidthDoc) print(to io.Writer) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "client\tat s\ttook ms\tbytes\tMbit/s\testimate Mbit/s")
 	mbits := func(rate float64) string {
 		if rate == 0 {
@@ -137,13 +143,10 @@ func (c *bandwidthCmd) Run(e *cli.Env) error {
 		}
 		return fmt.Sprintf("%.2f", rate/1e6)
 	}
-	for _, t := range doc.Transfers {
+	for _, t := range d.Transfers {
 		fmt.Fprintf(w, "%s\t%.3f\t%.2f\t%d\t%s\t%s\n", t.Client, float64(t.AtNs)/1e9, float64(t.TookNs)/1e6, t.Bytes, mbits(t.Rate), mbits(t.Estimate))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return failed
+	return w.Flush()
 }
 
 // trace writes a client's estimates by the second: at its end, or what it was last where nothing came.

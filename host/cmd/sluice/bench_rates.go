@@ -55,14 +55,13 @@ type benchDoc struct {
 	Points   []experiments.RatePoint `json:"points"`
 }
 
-// Run implements the command.
-func (c *benchRatesCmd) Run(e *cli.Env) error {
-	rates, seeds := c.Rates, c.Seeds
-	if err := checkSeeds(seeds); err != nil {
+// check looks at the flags before any work.
+func (c *benchRatesCmd) check() error {
+	if err := checkSeeds(c.Seeds); err != nil {
 		return err
 	}
-	if len(rates) > 1000 || slices.ContainsFunc(rates, func(v float64) bool { return !(v > 0 && v <= 100) }) {
-		return cli.Errorf(cli.Usage, "--rates %v: expected at most 1000 multiples above 0, up to 100", rates)
+	if len(c.Rates) > 1000 || slices.ContainsFunc(c.Rates, func(v float64) bool { return !(v > 0 && v <= 100) }) {
+		return cli.Errorf(cli.Usage, "--rates %v: expected at most 1000 multiples above 0, up to 100", c.Rates)
 	}
 	for _, name := range c.Policy {
 		if _, err := sched.New(name, sched.Options{}); err != nil {
@@ -72,7 +71,15 @@ func (c *benchRatesCmd) Run(e *cli.Env) error {
 	if c.N < 1 || c.Images < 1 || c.Workers < 1 {
 		return cli.Errorf(cli.Usage, "--n %d, --images %d, --workers %d: expected at least 1", c.N, c.Images, c.Workers)
 	}
-	theta := c.Theta.theta
+	return nil
+}
+
+// Run implements the command.
+func (c *benchRatesCmd) Run(e *cli.Env) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	rates, seeds, theta := c.Rates, c.Seeds, c.Theta.theta
 	c.file = c.Bundle
 	p, err := c.prepare(e, c.Theta.fits)
 	if err != nil {

@@ -61,6 +61,23 @@ type traceDoc struct {
 	Decides []string `json:"decides"` // statements; all others are about drawn loads
 }
 
+// trace reads what --trace names.
+func (c *benchStraitCmd) trace() (*load.Trace, *traceDoc, error) {
+	format, file, ok := strings.Cut(c.Trace, ":")
+	if !ok {
+		return nil, nil, cli.Errorf(cli.Usage, "--trace %q: FORMAT:FILE is expected; formats are %v", c.Trace, load.Formats())
+	}
+	t, err := load.TraceFile(format, file, c.Seeds[0])
+	if err != nil {
+		return nil, nil, cli.Coded(cli.Input, err)
+	}
+	sum, err := fileSHA256(file)
+	if err != nil {
+		return nil, nil, cli.Coded(cli.Input, err)
+	}
+	return t, &traceDoc{Format: t.Format, File: file, SHA256: sum}, nil
+}
+
 // Run implements the command.
 func (c *benchStraitCmd) Run(e *cli.Env) error {
 	if err := checkSeeds(c.Seeds); err != nil {
@@ -75,19 +92,10 @@ func (c *benchStraitCmd) Run(e *cli.Env) error {
 	}
 	doc := &straitDoc{Header: cli.NewHeader("sluice-bench-strait/1", c.Seeds[0], "simulated"), Seeds: c.Seeds, TimeNs: c.Time.Nanoseconds()}
 	if c.Trace != "" {
-		format, file, ok := strings.Cut(c.Trace, ":")
-		if !ok {
-			return cli.Errorf(cli.Usage, "--trace %q: FORMAT:FILE is expected; formats are %v", c.Trace, load.Formats())
+		var err error
+		if cfg.Trace, doc.Trace, err = c.trace(); err != nil {
+			return err
 		}
-		t, err := load.TraceFile(format, file, c.Seeds[0])
-		if err != nil {
-			return cli.Coded(cli.Input, err)
-		}
-		sum, err := fileSHA256(file)
-		if err != nil {
-			return cli.Coded(cli.Input, err)
-		}
-		cfg.Trace, doc.Trace = t, &traceDoc{Format: t.Format, File: file, SHA256: sum}
 	}
 	if doc.Begin = c.Begin; c.Begin != "" {
 		var err error

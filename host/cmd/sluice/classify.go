@@ -87,13 +87,36 @@ func (c *classifyCmd) set(p *prepared) (*images.Set, error) {
 	return s, p.info.Pixels(s, c.Images[0])
 }
 
+// image classifies one of a set, and tells whether the result is not the golden executor's.
+func (c *classifyCmd) image(e *cli.Env, dev device.Blocking, reference *golden.Program, p *prepared, set *images.Set, i int) (*classified, bool, error) {
+	x, err := set.Image(i)
+	if err != nil {
+		return nil, false, cli.Coded(cli.Input, err)
+	}
+	input := evaluate.Input(&p.bundle.Network, x)
+	got, differs, err := c.one(e, dev, reference, p.bundle, device.RequestID(i+1), input, c.Theta.theta.At)
+	if err != nil {
+		return nil, false, cli.Errorf(cli.Device, "%s: %w", set.Name(i), err)
+	}
+	got.Image = set.Name(i)
+	for k := range got.Top {
+		if t := &got.Top[k]; t.Class < len(p.info.Classes) {
+			t.Name = p.info.Classes[t.Class]
+		}
+	}
+	got.Name = got.Top[0].Name
+	if set.Labels != nil {
+		got.Label = &set.Labels[i]
+	}
+	return got, differs, nil
+}
+
 // Run implements the command.
 func (c *classifyCmd) Run(e *cli.Env) error {
 	if c.Top < 1 || c.N < 1 {
 		return cli.Errorf(cli.Usage, "--top %d, --n %d: expected at least 1", c.Top, c.N)
 	}
 	w := what{file: c.Bundle, board: &c.uioFlags}
-	theta := c.Theta.theta
 	p, err := w.prepare(e, c.Theta.fits)
 	if err != nil {
 		return err
@@ -125,27 +148,12 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 	progress, done := e.Progress("classify", set.Len())
 	defer done()
 	for i := range set.Len() {
-		x, err := set.Image(i)
+		got, differs, err := c.image(e, dev, reference, p, set, i)
 		if err != nil {
-			return cli.Coded(cli.Input, err)
-		}
-		input := evaluate.Input(&p.bundle.Network, x)
-		got, differs, err := c.one(e, dev, reference, p.bundle, device.RequestID(i+1), input, theta.At)
-		if err != nil {
-			return cli.Errorf(cli.Device, "%s: %w", set.Name(i), err)
+			return err
 		}
 		if differs {
 			doc.Unlike++
-		}
-		got.Image = set.Name(i)
-		for k := range got.Top {
-			if t := &got.Top[k]; t.Class < len(p.info.Classes) {
-				t.Name = p.info.Classes[t.Class]
-			}
-		}
-		got.Name = got.Top[0].Name
-		if set.Labels != nil {
-			got.Label = &set.Labels[i]
 		}
 		doc.Images = append(doc.Images, *got)
 		progress(i + 1)

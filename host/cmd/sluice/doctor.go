@@ -51,11 +51,10 @@ var tools = []struct{ name, pkg, version, purpose string }{
 	{"chromium", "chromium", "--version", "the test of dse report's page"},
 }
 
-// Run implements the command.
-func (c *doctorCmd) Run(e *cli.Env) error {
-	var checks []check
+// checks looks for everything.
+func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 	for _, t := range tools {
-		checks = append(checks, tool(e.Ctx, t.name, t.pkg, t.version, t.purpose))
+		checks = append(checks, tool(ctx, t.name, t.pkg, t.version, t.purpose))
 	}
 	add := func(name, purpose, found string, err error) {
 		k := check{Name: name, OK: err == nil, For: purpose, Hint: found}
@@ -73,11 +72,11 @@ func (c *doctorCmd) Run(e *cli.Env) error {
 		err = errors.New("install the package dataset-fashion-mnist")
 	}
 	add("fashion-mnist", "serving the zoo's trained networks", dir, err)
-	path, err := c.simulator(e.Ctx)
+	path, err := c.simulator(ctx)
 	add("simulator", "--device cosim", path, err)
 	python, err := zoo.Python()
 	if err == nil {
-		if k := tool(e.Ctx, python, "", "-c", "", "import onnxruntime; print('onnxruntime', onnxruntime.__version__)"); !k.OK {
+		if k := tool(ctx, python, "", "-c", "", "import onnxruntime; print('onnxruntime', onnxruntime.__version__)"); !k.OK {
 			err = errors.New(k.Hint)
 		} else {
 			python += ", " + k.Hint
@@ -92,7 +91,12 @@ func (c *doctorCmd) Run(e *cli.Env) error {
 	}
 
 	add("simulated gpus", "--device gpu-sim:NAME, or gpu-sim:FILE.yaml with parameters of one's own", strings.Join(params.Names(), ", "), nil)
+	return checks
+}
 
+// Run implements the command.
+func (c *doctorCmd) Run(e *cli.Env) error {
+	checks := c.checks(e.Ctx)
 	missing := 0
 	for _, k := range checks {
 		if !k.OK && !k.Optional {

@@ -3,8 +3,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 
@@ -108,6 +108,16 @@ func (c *thetaCmd) Run(e *cli.Env) error {
 	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
 		return err
 	}
+	if err := doc.print(e.Stdout); err != nil {
+		return err
+	}
+	if doc.PerExit.Accuracy < floor {
+		return cli.Errorf(cli.Check, "no thresholds keep the accuracy")
+	}
+	return nil
+}
+
+func (doc *thetaDoc) print(w io.Writer) error {
 	tab := report.Table{Head: []string{"thresholds", "theta", "accuracy", "MACs", "held-out accuracy", "MACs"}}
 	add := func(name string, a, b experiments.Tuned) {
 		th := ""
@@ -122,12 +132,6 @@ func (c *thetaCmd) Run(e *cli.Env) error {
 	add("none (last exit)", doc.LastExit, doc.HeldOut.LastExit)
 	add("one for all", doc.Uniform, doc.HeldOut.Uniform)
 	add("one an exit", doc.PerExit, doc.HeldOut.PerExit)
-	fmt.Fprintf(e.Stdout, "%d images, loss at most %s; as many held out (2 = never taken)\n\n", n, report.Percent(c.Loss))
-	if err := tab.Write(e.Stdout); err != nil {
-		return err
-	}
-	if doc.PerExit.Accuracy < floor {
-		return cli.Coded(cli.Check, errors.New("no thresholds keep the accuracy"))
-	}
-	return nil
+	fmt.Fprintf(w, "%d images, loss at most %s; as many held out (2 = never taken)\n\n", doc.Images, report.Percent(doc.Loss))
+	return tab.Write(w)
 }

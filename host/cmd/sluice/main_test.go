@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/alecthomas/kong"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
@@ -562,5 +564,58 @@ func TestDescribe(t *testing.T) {
 	d := describe(s, im, [][]device.ExitResult{x(3, 0.9), x(0, 0.1), x(5, 0.9)}, experiments.Theta{0.5}, res)
 	if *d.Accuracy != 0.5 || *d.AccuracyFloat != 1 || len(d.Results) != 3 || d.Exits[0] != 2 {
 		t.Errorf("accuracy %g, float %g, %+v", *d.Accuracy, *d.AccuracyFloat, d)
+	}
+}
+
+// A flag that nothing reads is refused, whichever it is, and the message names what does.
+func TestFlagsThatNothingReads(t *testing.T) {
+	var c commands
+	k, err := kong.New(&c, policyNames(), kong.Vars{"version": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string][]string{"bundle": {"--device=soft"}, "gpu-sim": {"--device=gpu-sim:mi50", "--workload=w.json"}, "zoo": {"--zoo=synthetic"}}
+	devices := map[string][]string{}
+	for _, d := range []string{"cosim", "cuda", "hip", "hls", "soft", "uio"} {
+		devices[d] = []string{"--device=" + d}
+	}
+	refused := 0
+	for _, command := range k.Model.Children {
+		if command.Name != "run" {
+			continue
+		}
+		for _, f := range command.Flags {
+			for tag, choices := range map[string]map[string][]string{"serves": kinds, "device": devices} {
+				if f.Tag.Get(tag) == "" {
+					continue
+				}
+				readers := strings.Split(f.Tag.Get(tag), ",")
+				for _, r := range readers {
+					if choices[r] == nil {
+						t.Errorf("--%s: the tag %s names %q, which is none", f.Name, tag, r)
+					}
+				}
+				for name, args := range choices {
+					if slices.Contains(readers, name) || f.Name == "device" && name != "zoo" {
+						continue
+					}
+					refused++
+					given := "--" + f.Name
+					if !f.IsBool() {
+						given += "=" + cmp.Or(f.Default, map[string]string{"time": "1s"}[f.Name], "1")
+					}
+					if f.Enum != "" {
+						given = "--" + f.Name + "=" + cmp.Or(f.Default, "measured")
+					}
+					var log bytes.Buffer
+					if code := realMain(slices.Concat([]string{"run"}, args, []string{given}), io.Discard, &log); code != cli.Usage || !strings.Contains(log.String(), "--"+f.Name+" is read by ") {
+						t.Errorf("run %v %s: exit code %d: %s", args, given, code, log.String())
+					}
+				}
+			}
+		}
+	}
+	if refused < 50 {
+		t.Errorf("%d pairs only", refused)
 	}
 }

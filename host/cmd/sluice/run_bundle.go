@@ -431,18 +431,7 @@ func (d *runDoc) print(w io.Writer) error {
 	count := func(name string, of func(*policyDoc) int) {
 		row(name, func(p *policyDoc) string { return strconv.Itoa(of(p)) })
 	}
-	share := func(v *float64) string {
-		if v == nil {
-			return "-"
-		}
-		return report.Percent(*v)
-	}
-	known := func(v *uint64, text func(uint64) string) string {
-		if v == nil {
-			return "-"
-		}
-		return text(*v)
-	}
+	share := func(v *float64) string { return orDash(v, report.Percent) }
 	count("on time", func(p *policyDoc) int { return p.OnTime })
 	count("late", func(p *policyDoc) int { return p.Late })
 	count("dropped", func(p *policyDoc) int { return p.Dropped })
@@ -460,9 +449,9 @@ func (d *runDoc) print(w io.Writer) error {
 	row("device busy", func(p *policyDoc) string { return report.Percent(p.Busy) })
 	row("MAC utilisation", func(p *policyDoc) string { return share(p.MACUtil) })
 	row("mean batch", func(p *policyDoc) string { return fmt.Sprintf("%.2f", p.MeanBatch) })
-	row("DRAM traffic", func(p *policyDoc) string { return known(p.Bytes, report.Bytes) })
+	row("DRAM traffic", func(p *policyDoc) string { return orDash(p.Bytes, report.Bytes) })
 	row("cycles", func(p *policyDoc) string {
-		return known(p.Cycles, func(n uint64) string { return strconv.FormatUint(n, 10) })
+		return orDash(p.Cycles, func(n uint64) string { return strconv.FormatUint(n, 10) })
 	})
 	count("scheduler calls", func(p *policyDoc) int { return p.Calls })
 	count("preemptions", func(p *policyDoc) int { return p.Preemptions })

@@ -186,18 +186,8 @@ func straitPolicy(name string, o *strait.OwnOutcome) straitPolicyDoc {
 
 func (d *straitRunDoc) print(e *cli.Env) error {
 	fmt.Fprintf(e.Stdout, "%d x %s, %s of %s (simulated); kernels: %s\n\n", d.GPUs, d.Device, report.Ns(d.Time), d.Workload, d.Kernels)
-	ns := func(v *int64) string {
-		if v == nil {
-			return "-"
-		}
-		return report.Ns(*v)
-	}
-	share := func(v *float64) string {
-		if v == nil {
-			return "-"
-		}
-		return report.Percent(*v)
-	}
+	ns := func(v *int64) string { return orDash(v, report.Ns) }
+	share := func(v *float64) string { return orDash(v, report.Percent) }
 	for i := range d.Runs {
 		r := &d.Runs[i]
 		t := report.Table{Head: []string{r.Policy, "network", "priority", "alone", "deadline", "requests", "late", "dropped", "violations", "p50", "p99"}}

@@ -81,6 +81,14 @@ func some[T int64 | float64](there bool, v T) *T {
 	return &v
 }
 
+// orDash is a number's text in a table, or - where there is none.
+func orDash[T any](v *T, text func(T) string) string {
+	if v == nil {
+		return "-"
+	}
+	return text(*v)
+}
+
 // zoo serves clients by a zoo.
 func (c *runCmd) zoo(e *cli.Env) error {
 	zoo, err := jellyfish.Named(c.Zoo)
@@ -254,18 +262,8 @@ func (d *zooRunDoc) print(e *cli.Env) error {
 	}
 	fmt.Fprintf(e.Stdout, "%d clients, %d workers, zoo %s of %d networks, %s (%s), seed %d\n\n",
 		len(d.Clients), d.Workers, d.Zoo, len(d.Networks), report.Ns(d.Time), how, d.Seed)
-	share := func(v *float64) string {
-		if v == nil {
-			return "-"
-		}
-		return report.Percent(*v)
-	}
-	ns := func(v *int64) string {
-		if v == nil {
-			return "-"
-		}
-		return report.Ns(*v)
-	}
+	share := func(v *float64) string { return orDash(v, report.Percent) }
+	ns := func(v *int64) string { return orDash(v, report.Ns) }
 	t := report.Table{Head: []string{"", "frames", "missed", "late", "dropped", "accuracy", "p50", "p99", "busy", "changes", "loaded before"}}
 	for i := range d.Runs {
 		p := &d.Runs[i]
@@ -279,10 +277,7 @@ func (d *zooRunDoc) print(e *cli.Env) error {
 	t = report.Table{Head: []string{d.Policy, "rate", "SLO", "link", "measured", "frames", "missed", "accuracy", "p50", "p99"}}
 	for i := range d.Clients {
 		k := &d.Clients[i]
-		bits := "-"
-		if k.Bits != nil {
-			bits = fmt.Sprintf("%.2f Mbit/s", *k.Bits/1e6)
-		}
+		bits := orDash(k.Bits, func(v float64) string { return fmt.Sprintf("%.2f Mbit/s", v/1e6) })
 		t.Add(k.Client, fmt.Sprintf("%d/s", k.Rate), report.Ns(k.SLO), k.Link, bits, strconv.Itoa(k.Frames), share(k.Miss), share(k.Accuracy), ns(k.P50), ns(k.P99))
 	}
 	return t.Write(e.Stdout)

@@ -259,37 +259,9 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 			ClockMHz: d.ClockMHz, GBps: d.DRAM.BytesPerCycle * d.ClockMHz / 1e3, NS: 1e3 * float64(d.DRAM.LatencyCycles) / d.ClockMHz,
 		}
 		r.Goal, r.Published = r.Roofline*10/9, paper[batch]
-		var macs uint64
-		for _, span := range backbone(b) {
-			law, err := cost.Segment(d, b.Layers, b.FBCB, span[0], span[1], batch)
-			if err != nil {
-				return nil, err
-			}
-			r.Law += law
-			if drv == nil {
-				continue
-			}
-			n, err := drv.Measure(ctx, b.Network.Name, span[0], span[1], batch)
-			if err != nil {
-				return nil, err
-			}
-			r.Cycles += int64(n[abi.CntCyclesBusy])
-			macs += n[abi.CntMACs]
-			r.Stalls.Weights += n[abi.CntStallWeights]
-			r.Stalls.Activations += n[abi.CntStallActivations]
-			r.Stalls.Drain += n[abi.CntStallDrain]
-			r.Stalls.Depth += n[abi.CntStallDepth]
-			r.Stalls.Read += n[abi.CntStallRead]
-			r.Stalls.Write += n[abi.CntStallWrite]
-			r.BytesRead += n[abi.CntBytesRead]
-			r.Written += n[abi.CntBytesWritten]
+		if err := r.count(ctx, d, b, drv); err != nil {
+			return nil, err
 		}
-		cycles := r.Law
-		if drv != nil {
-			cycles = r.Cycles
-			r.Util = float64(macs) / float64(cycles) / float64(d.MACs())
-		}
-		r.Frames = 1e6 * d.ClockMHz * float64(batch) / float64(cycles)
 		rows = append(rows, r)
 		if !e.JSON && drv != nil {
 			verdict := "reached"
@@ -302,6 +274,42 @@ func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) 
 		}
 	}
 	return rows, nil
+}
+
+// count adds up the spans of the backbone: cycles by the law and, where there is a simulator (drv), the hardware's counters.
+func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, drv *npu.Driver) error {
+	var macs uint64
+	for _, span := range backbone(b) {
+		law, err := cost.Segment(d, b.Layers, b.FBCB, span[0], span[1], r.Batch)
+		if err != nil {
+			return err
+		}
+		r.Law += law
+		if drv == nil {
+			continue
+		}
+		n, err := drv.Measure(ctx, b.Network.Name, span[0], span[1], r.Batch)
+		if err != nil {
+			return err
+		}
+		r.Cycles += int64(n[abi.CntCyclesBusy])
+		macs += n[abi.CntMACs]
+		r.Stalls.Weights += n[abi.CntStallWeights]
+		r.Stalls.Activations += n[abi.CntStallActivations]
+		r.Stalls.Drain += n[abi.CntStallDrain]
+		r.Stalls.Depth += n[abi.CntStallDepth]
+		r.Stalls.Read += n[abi.CntStallRead]
+		r.Stalls.Write += n[abi.CntStallWrite]
+		r.BytesRead += n[abi.CntBytesRead]
+		r.Written += n[abi.CntBytesWritten]
+	}
+	cycles := r.Law
+	if drv != nil {
+		cycles = r.Cycles
+		r.Util = float64(macs) / float64(cycles) / float64(d.MACs())
+	}
+	r.Frames = 1e6 * d.ClockMHz * float64(r.Batch) / float64(cycles)
+	return nil
 }
 
 // head tells whether a layer belongs to an exit's head: what the zoo names so.

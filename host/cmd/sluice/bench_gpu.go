@@ -102,24 +102,8 @@ func (c *benchGPUCmd) run(e *cli.Env) error {
 		}
 	}
 	doc := &gpuDoc{Header: cli.NewHeader("sluice-bench-gpu/1", seeds[0], "simulated"), Benches: names, Seeds: seeds, Times: map[string]int64{}}
-	for _, g := range c.GPU {
-		name, path, ok := strings.Cut(g, "=")
-		if !ok || !params.IsFile(path) || cfg.Files[name] != nil {
-			return cli.Errorf(cli.Usage, "--gpu %s: NAME=FILE.yaml is expected, a name once", g)
-		}
-		f, err := params.Of(path)
-		if err != nil {
-			return cli.Coded(cli.Input, err)
-		}
-		if cfg.Files[name] = f; doc.GPUs == nil {
-			doc.GPUs = map[string]string{}
-		}
-		doc.GPUs[name] = path
-	}
-	for name := range cfg.Files {
-		if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(gpus.GPUs(n), name) }) {
-			return cli.Errorf(cli.Usage, "--gpu %s: bench %s runs on no GPU of this name", name, strings.Join(names, ", "))
-		}
+	if err := c.files(&cfg, doc); err != nil {
+		return err
 	}
 	for _, n := range names {
 		cfg.Tell = func(what string) { e.Log.Info("bench "+n, "at", what) }
@@ -150,6 +134,30 @@ func (c *benchGPUCmd) run(e *cli.Env) error {
 	}
 	if c.Check {
 		return checkStatements(doc.Statements)
+	}
+	return nil
+}
+
+// files reads the parameters of --gpu.
+func (c *benchGPUCmd) files(cfg *gpus.Config, doc *gpuDoc) error {
+	for _, g := range c.GPU {
+		name, path, ok := strings.Cut(g, "=")
+		if !ok || !params.IsFile(path) || cfg.Files[name] != nil {
+			return cli.Errorf(cli.Usage, "--gpu %s: NAME=FILE.yaml is expected, a name once", g)
+		}
+		f, err := params.Of(path)
+		if err != nil {
+			return cli.Coded(cli.Input, err)
+		}
+		if cfg.Files[name] = f; doc.GPUs == nil {
+			doc.GPUs = map[string]string{}
+		}
+		doc.GPUs[name] = path
+	}
+	for name := range cfg.Files {
+		if !slices.ContainsFunc(doc.Benches, func(n string) bool { return slices.Contains(gpus.GPUs(n), name) }) {
+			return cli.Errorf(cli.Usage, "--gpu %s: bench %s runs on no GPU of this name", name, strings.Join(doc.Benches, ", "))
+		}
 	}
 	return nil
 }

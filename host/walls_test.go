@@ -19,7 +19,7 @@ import (
 const module = "github.com/sluice-npu/sluice/"
 
 // leaves may be imported by everybody: they are what hardware and software share.
-var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vectors", "dse/files", "host/names"}
+var leaves = []string{"hw/abi", "hw/configs", "boards", "bitstreams", "sim/vectors", "dse/files", "host/names", "host/cli"}
 
 // rules: a package (or, with a trailing slash, everything below) and all it may import beside the
 // leaves and its own subtree. The longest matching rule holds.
@@ -54,10 +54,12 @@ var rules = map[string][]string{
 	"host/predict":             {},
 	"host/sched":               {"host/predict", "host/device", "dse/bundle", "dse/graph"},
 	"host/sched/bound":         {"host/sched", "host/device", "dse/bundle", "dse/graph"},
+	"host/capacity":            {"dse/search", "dse/compile", "dse/quant", "dse/graph", "dse/bundle", "host/experiments", "host/engine", "host/load", "host/sched", "host/soft", "host/device"}, // of dse what asks it, and the compiler of its stand-in
 	"host/drawn":               {"host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/bandwidth":           {},
 	"host/links":               {},
 	"host/names":               {},
+	"host/cli":                 {},
 	"host/ingest":              {"host/bandwidth", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"host/jellyfish":           {"host/sched", "host/device", "host/bandwidth", "dse/bundle", "dse/graph"},
 	"host/jellyfish/exact":     {"host/jellyfish"},

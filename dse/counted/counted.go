@@ -260,17 +260,6 @@ func Kinds(all []Layer) ([2]Kind, error) {
 	return k, err
 }
 
-// BandsOf are the bands that layers make, of networks' and of random ones: the largest mean of a configuration at a
-// bandwidth, and the worst layer.
-func BandsOf(all []Layer) (out [2]Band) {
-	for i, some := range split(all) {
-		for _, s := range By(some) {
-			out[i].Mean, out[i].Worst = max(out[i].Mean, s.Mean), max(out[i].Worst, s.Worst)
-		}
-	}
-	return out
-}
-
 // Inside tells whether the law is within the band, of whatever layers there are.
 func (k *Kind) Inside() bool {
 	s := Summarise(k.Layers)

@@ -50,7 +50,7 @@ func TestBandsAreTheLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := BandsOf(f.Layers)
+	want := bandsOf(f.Layers)
 	if *update {
 		text, err := json.MarshalIndent(want, "", "  ")
 		if err != nil || os.WriteFile("bands.json", append(text, '\n'), 0o644) != nil {
@@ -124,4 +124,15 @@ func TestWorst(t *testing.T) {
 	if l := Worst(all[:1]); l != nil || Summarise(all[:1]).Worst != 0 {
 		t.Errorf("%d cycles are no worst", l.Law-l.Cycles)
 	}
+}
+
+// bandsOf are the bands that layers make, of networks' and of random ones: the largest mean of a configuration at a
+// bandwidth, and the worst layer.
+func bandsOf(all []Layer) (out [2]Band) {
+	for i, some := range split(all) {
+		for _, s := range By(some) {
+			out[i].Mean, out[i].Worst = max(out[i].Mean, s.Mean), max(out[i].Worst, s.Worst)
+		}
+	}
+	return out
 }

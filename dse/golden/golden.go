@@ -193,15 +193,6 @@ func (p *Program) Run(image []int16) ([][]int16, error) {
 	return out, nil
 }
 
-// Exec executes one layer of a bundle on a slot; for more than one, keep a Program.
-func Exec(b *bundle.Bundle, l int, slot []byte) error {
-	p, err := New(b)
-	if err != nil {
-		return err
-	}
-	return p.Layers(l, l, 0, slot)
-}
-
 // Round is rnd(x, n) = (x + 2^(n-1)) >> n, arithmetic; n = 0 gives x.
 func Round(x int64, n uint8) int64 {
 	if n == 0 {

@@ -37,20 +37,21 @@ var ErrRecipe = errors.New("the recipe is wrong")
 // Import are the flags that say how the file of a network is read: every command that reads one has them, and has them
 // from here.
 type Import struct {
-	Exits     string `placeholder:"FILE" help:"YAML file that names the tensors that are exits, in place of the graph's outputs."`
-	InputSide int    `placeholder:"PIXELS" help:"Height and width of the input in place of the model's own, as where it leaves them open."`
+	Exits     string `from:"network" placeholder:"FILE" help:"YAML file that names the tensors that are exits, in place of the graph's outputs."`
+	InputSide int    `from:"network" placeholder:"PIXELS" help:"Height and width of the input in place of the model's own, as where it leaves them open."`
 }
 
-// Flags are a command's flags about a network of the user's own; kong fills them in.
+// Flags are a command's flags about a network of the user's own; kong fills them in. The tag from says that nothing
+// reads them where no network is compiled.
 type Flags struct {
 	Import
-	Calibrate  string    `placeholder:"DIR|FILE" help:"Images that the ranges are taken from: a folder of JPEG and PNG files, .npy or IDX. Without, networks of one's own take noise."`
-	Fit        string    `default:"crop" enum:"crop,stretch" help:"Images of another shape: crop (the middle, the shorter side first scaled to --resize) or stretch."`
-	Resize     int       `placeholder:"PIXELS" help:"Shorter side before the middle is taken (default: the network's input)."`
-	Mean       []float64 `placeholder:"M,..." help:"Subtracted from pixels of 0 to 1: one number, or one a channel."`
-	Std        []float64 `placeholder:"S,..." help:"Divides what is left: one number, or one a channel."`
-	InputRange float64   `placeholder:"X" help:"Largest magnitude of the network's input (default: what mean and deviation make of pixels, or the largest of the images given as floats)."`
-	Classes    string    `placeholder:"FILE" help:"Names of the classes, one a line, in the order of the logits."`
+	Calibrate  string    `from:"network" placeholder:"DIR|FILE" help:"Images that the ranges are taken from: a folder of JPEG and PNG files, .npy or IDX. Without, networks of one's own take noise."`
+	Fit        string    `from:"network" default:"crop" enum:"crop,stretch" help:"Images of another shape: crop (the middle, the shorter side first scaled to --resize) or stretch."`
+	Resize     int       `from:"network" placeholder:"PIXELS" help:"Shorter side before the middle is taken (default: the network's input)."`
+	Mean       []float64 `from:"network" placeholder:"M,..." help:"Subtracted from pixels of 0 to 1: one number, or one a channel."`
+	Std        []float64 `from:"network" placeholder:"S,..." help:"Divides what is left: one number, or one a channel."`
+	InputRange float64   `from:"network" placeholder:"X" help:"Largest magnitude of the network's input (default: what mean and deviation make of pixels, or the largest of the images given as floats)."`
+	Classes    string    `from:"network" placeholder:"FILE" help:"Names of the classes, one a line, in the order of the logits."`
 }
 
 // Recipe is everything that a bundle depends on, beside the design.

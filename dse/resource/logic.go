@@ -267,33 +267,6 @@ func Fit(family string, runs []Run, want Sources) (Law, error) {
 	return l, err
 }
 
-// Row sets a run beside what the law says of it.
-type Row struct {
-	Run     Run
-	LUT, FF int
-	ffOff   float64
-}
-
-// LUTOff and FFOff are the law's relative errors.
-func (r Row) LUTOff() float64 { return off(float64(r.LUT), r.Run.Used.LUTs()) }
-func (r Row) FFOff() float64  { return r.ffOff }
-
-// Rows holds the law to the stored runs of its family, those it was fitted on among them.
-func (l Law) Rows() ([]Row, error) {
-	runs, err := Stored()
-	if err != nil {
-		return nil, err
-	}
-	var rows []Row
-	for _, r := range runs {
-		if r.Family == l.Family && r.complete() {
-			lut, ff := l.logic(r.Family, r.Top, r.Design)
-			rows = append(rows, Row{r, int(math.Round(lut)), int(math.Round(ff)), l.ffOff(r, ff)})
-		}
-	}
-	return rows, nil
-}
-
 // ffOff is the relative error of registers. An array of UltraScale+ has its own in DSPs but for a hundred or
 // two, so there the error counts against the registers of the whole design, as the law has them.
 func (l Law) ffOff(r Run, ff float64) float64 {

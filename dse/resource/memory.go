@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -218,15 +217,6 @@ func (m Memory) Place(family string) Blocks {
 	return b
 }
 
-// yosys is the same by its rule alone.
-func (m Memory) yosys(family string) Blocks {
-	b := Blocks{}
-	for _, p := range m.parts(family) {
-		b.add(Place(family, p.Words, p.Width))
-	}
-	return b
-}
-
 // parts are the memories that the RTL makes of one: more than one of a bank of activations whose words are no power
 // of two (hw/rtl/ram_deep), each a power of two, the largest first, the least of 1,024 words. Where blocks of URAM
 // are what it lies in, it is one, four words to a row (hw/rtl/ram_fold).
@@ -257,7 +247,3 @@ func Folds(family string, d configs.Design) bool {
 func inURAM(family string, words, width int) bool { return Place(family, words, width).URAM > 0 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
-
-func (m Memory) String() string {
-	return fmt.Sprintf("%s: %d of %d x %d bit", m.Name, m.Count, m.Words, m.Width)
-}

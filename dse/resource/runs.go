@@ -46,12 +46,6 @@ type Run struct {
 	Units map[string]Cells `json:"units,omitempty"`
 }
 
-// complete says whether the totals of a run are of the RTL that it is kept for: those of the whole or of
-// the array, not of a run that some units are missing from.
-func (r Run) complete() bool {
-	return r.Top == topArray || r.Top == topWhole && (r.Role == roleHeld || r.Units["core"] != Cells{})
-}
-
 // Cells is what one unit has of a netlist.
 type Cells struct {
 	LUT int `json:"lut"`

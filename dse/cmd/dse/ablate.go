@@ -2,11 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -19,7 +21,7 @@ type ablateCmd struct {
 }
 
 type ablateDoc struct {
-	header
+	cli.Header
 	Network  string               `json:"network"`
 	Board    string               `json:"board"`
 	Design   configs.Design       `json:"design"`
@@ -29,7 +31,7 @@ type ablateDoc struct {
 }
 
 // Run prints GOP/s by scheme, batch and segment under both laws.
-func (c *ablateCmd) Run(e *env) error {
+func (c *ablateCmd) Run(e *cli.Env) error {
 	in, err := c.load()
 	if err != nil {
 		return err
@@ -37,59 +39,33 @@ func (c *ablateCmd) Run(e *env) error {
 	if pub := in.grid.Board.Published; len(pub) == 0 && (c.Formed || c.Own) {
 		return usage("--formed and --own are about the paper's law, which knows no design for the board %s: its file has no published rows", in.grid.Board.Name)
 	}
-	d := in.grid.Template
-	if c.Config == "" && c.Template == "" && d.Name != in.grid.Board.Name {
-		return fmt.Errorf("--config is needed: the board %s has no reference design; expected one that dse sweep found and dse export wrote", in.grid.Board.Name)
-	}
-	if c.Config != "" {
-		if d, err = configs.Load(c.Config); err != nil {
-			return err
-		}
-		if c.BytesPerCycle != 0 {
-			d.DRAM.BytesPerCycle = c.BytesPerCycle
-		}
-	}
-	if err := resource.Of(in.grid.Board, d).Check(in.grid.Board); err != nil {
-		how := "the board's reference design"
-		if c.Config != "" {
-			how = "--config " + c.Config + " is of another board"
-		}
-		return fmt.Errorf("design %s <%d, %d, %d> on %s (%s): %w", d.Name, d.TR, d.TP, d.TC, in.grid.Board.Name, how, err)
+	d, err := c.design(in)
+	if err != nil {
+		return err
 	}
 	doc := ablateDoc{
-		header: newHeader("ablate", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Design: d, MACs: in.w.SegMACs,
+		Header: newHeader("ablate", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Design: d, MACs: in.w.SegMACs,
 		PaperLaw: "analytical, without the hardware's memories, fills and drains",
 	}
 	if doc.Rows, err = search.Ablate(in.w, d, in.grid.Mapping); err != nil {
 		return err
 	}
 	if pub := in.grid.Board.Published; len(pub) > 0 {
-		p, err := search.NewPaperSpace(in.w, in.grid.Board, in.grid.Template, search.PaperOptions{BytesPerCycle: d.DRAM.BytesPerCycle, Formed: c.Formed})
-		if err != nil {
-			return err
-		}
-		x := pub[0]
-		for _, k := range pub {
-			if k.Network == in.w.Name {
-				x = k
-			}
-		}
-		rows, err := []search.AblationRow(nil), error(nil)
-		if c.Own {
-			rows, err = p.AblateOwn()
-		} else {
-			rows, err = p.Ablate(cost.PaperPoint{TR: x.TR, TP: x.TP, TC: x.TC})
-		}
+		rows, err := c.paper(in, d)
 		if err != nil {
 			return err
 		}
 		doc.Rows = append(doc.Rows, rows...)
 	}
-	if err := e.write(doc, c.Out); err != nil || e.json {
+	if err := e.Document(doc, c.Out, e.JSON); err != nil || e.JSON {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "%s on %s at %g bytes/cycle, GOP/s by batch (estimated)\n\n", doc.Network, doc.Board, d.DRAM.BytesPerCycle)
-	segments := in.w.Segments
+	return doc.print(e.Stdout)
+}
+
+func (doc *ablateDoc) print(to io.Writer) error {
+	fmt.Fprintf(to, "%s on %s at %g bytes/cycle, GOP/s by batch (estimated)\n\n", doc.Network, doc.Board, doc.Design.DRAM.BytesPerCycle)
+	segments := len(doc.MACs)
 	if segments == 1 {
 		segments = 0
 	}
@@ -98,7 +74,7 @@ func (c *ablateCmd) Run(e *env) error {
 		if s >= 0 {
 			title = fmt.Sprintf("subnet %d, %.2f G MACs", s+1, float64(doc.MACs[s])/1e9)
 		}
-		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+		w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(w, "%s\tdesign\tB=1\t2\t3\t4\t5\t6\t7\t8\t%% of peak at 8\t\n", title)
 		for _, r := range doc.Rows {
 			v := r.GOPS
@@ -114,7 +90,49 @@ func (c *ablateCmd) Run(e *env) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintln(e.stdout)
+		fmt.Fprintln(to)
 	}
 	return nil
+}
+
+// design is that of --config, or the board's.
+func (c *ablateCmd) design(in *given) (d configs.Design, err error) {
+	d = in.grid.Template
+	if c.Config == "" && c.Template == "" && d.Name != in.grid.Board.Name {
+		return d, fmt.Errorf("--config is needed: the board %s has no reference design; expected one that dse sweep found and dse export wrote", in.grid.Board.Name)
+	}
+	if c.Config != "" {
+		if d, err = configs.Load(c.Config); err != nil {
+			return d, err
+		}
+		if c.BytesPerCycle != 0 {
+			d.DRAM.BytesPerCycle = c.BytesPerCycle
+		}
+	}
+	if err := resource.Of(in.grid.Board, d).Check(in.grid.Board); err != nil {
+		how := "the board's reference design"
+		if c.Config != "" {
+			how = "--config " + c.Config + " is of another board"
+		}
+		return d, fmt.Errorf("design %s <%d, %d, %d> on %s (%s): %w", d.Name, d.TR, d.TP, d.TC, in.grid.Board.Name, how, err)
+	}
+	return d, nil
+}
+
+// paper is what the paper's law says of the published design for the network, or of its own best one.
+func (c *ablateCmd) paper(in *given, d configs.Design) ([]search.AblationRow, error) {
+	p, err := search.NewPaperSpace(in.w, in.grid.Board, in.grid.Template, search.PaperOptions{BytesPerCycle: d.DRAM.BytesPerCycle, Formed: c.Formed})
+	if err != nil {
+		return nil, err
+	}
+	x := in.grid.Board.Published[0]
+	for _, k := range in.grid.Board.Published {
+		if k.Network == in.w.Name {
+			x = k
+		}
+	}
+	if c.Own {
+		return p.AblateOwn()
+	}
+	return p.Ablate(cost.PaperPoint{TR: x.TR, TP: x.TP, TC: x.TC})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/capacity"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -21,7 +23,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		return o, err
 	}
 	if err := c.apply(&in.grid); err != nil {
-		return o, &usageError{err}
+		return o, cli.Coded(cli.Usage, err)
 	}
 	if !(c.MaxLatency >= 0) || c.MaxLatency > 1e9 {
 		return o, usage("--max-latency is %v ms, must be 0 (none) to 1e9", c.MaxLatency)
@@ -53,7 +55,7 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		switch o.Cost {
 		case search.CostEnergy:
 			o.Energy = search.Horowitz()
-			o.Exits = exitRates(in.w, c.ExitRate)
+			o.Exits = capacity.ExitRates(in.w, c.ExitRate)
 		case search.CostLUT:
 			if b := resource.Of(in.grid.Board, in.grid.Template).LUT.Band; b < 1 {
 				o.CostBand = b
@@ -61,9 +63,13 @@ func (c *sweepCmd) options(in *given, weights search.Weights) (o search.Options,
 		}
 	}
 	if o.Objective.Simulated() {
-		o.Service, err = c.service(in.w, o.Objective, c.ExitRate)
+		s, err := c.Service(in.w, o.Objective, c.ExitRate)
+		if err != nil {
+			return o, err
+		}
+		o.Service = s.Search()
 	}
-	return o, err
+	return o, nil
 }
 
 // energyDoc is what a sample takes on the best design.
@@ -106,7 +112,7 @@ func (c *sweepCmd) writeCSV(path string, r *search.Result) error {
 	for _, p := range r.Pareto {
 		front[p.Design.Name] = true
 	}
-	return writeFile(path, func(w io.Writer) error {
+	return cli.WriteFile(path, func(w io.Writer) error {
 		out := csv.NewWriter(w)
 		head := []string{
 			"name", "TR", "TP", "TC", "n_axi", "axi_bytes", "max_burst", "w_load", "drain", "wring_beats", "abuf_words", "clock_mhz", "bytes_per_cycle",

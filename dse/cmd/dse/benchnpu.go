@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -83,15 +84,15 @@ type published struct {
 }
 
 type benchNPUDoc struct {
-	header
+	cli.Header
 	Latency int      `json:"dram_latency_cycles"`
 	Rows    []npuRow `json:"rows"`
 }
 
-func (c *benchNPUCmd) Run(e *env) error {
+func (c *benchNPUCmd) Run(e *cli.Env) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	doc := benchNPUDoc{header: newHeader("bench-npu", 1)}
+	doc := benchNPUDoc{Header: newHeader("bench-npu", 1)}
 	doc.Label = "simulated"
 	if c.Law {
 		doc.Label = "estimated"
@@ -142,10 +143,10 @@ func (c *benchNPUCmd) Run(e *env) error {
 		}
 		out = filepath.Join(c.Out, "summary.json")
 	}
-	if err := e.write(doc, out); err != nil || e.json {
+	if err := e.Document(doc, out, e.JSON); err != nil || e.JSON {
 		return err
 	}
-	return doc.print(e.stdout)
+	return doc.print(e.Stdout)
 }
 
 // print gives one row a batch size: the array's time and where it goes, then the others' times.
@@ -220,7 +221,7 @@ func schemes(network string, from recipe.Import, d configs.Design) (map[int][]pu
 	return out, nil
 }
 
-func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (rows []npuRow, err error) {
+func (c *benchNPUCmd) design(ctx context.Context, e *cli.Env, d configs.Design) (rows []npuRow, err error) {
 	s := source{Network: c.Network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
 	b, err := s.compileFor(d)
 	if err != nil {
@@ -258,49 +259,57 @@ func (c *benchNPUCmd) design(ctx context.Context, e *env, d configs.Design) (row
 			ClockMHz: d.ClockMHz, GBps: d.DRAM.BytesPerCycle * d.ClockMHz / 1e3, NS: 1e3 * float64(d.DRAM.LatencyCycles) / d.ClockMHz,
 		}
 		r.Goal, r.Published = r.Roofline*10/9, paper[batch]
-		var macs uint64
-		for _, span := range backbone(b) {
-			law, err := cost.Segment(d, b.Layers, b.FBCB, span[0], span[1], batch)
-			if err != nil {
-				return nil, err
-			}
-			r.Law += law
-			if drv == nil {
-				continue
-			}
-			n, err := drv.Measure(ctx, b.Network.Name, span[0], span[1], batch)
-			if err != nil {
-				return nil, err
-			}
-			r.Cycles += int64(n[abi.CntCyclesBusy])
-			macs += n[abi.CntMACs]
-			r.Stalls.Weights += n[abi.CntStallWeights]
-			r.Stalls.Activations += n[abi.CntStallActivations]
-			r.Stalls.Drain += n[abi.CntStallDrain]
-			r.Stalls.Depth += n[abi.CntStallDepth]
-			r.Stalls.Read += n[abi.CntStallRead]
-			r.Stalls.Write += n[abi.CntStallWrite]
-			r.BytesRead += n[abi.CntBytesRead]
-			r.Written += n[abi.CntBytesWritten]
+		if err := r.count(ctx, d, b, drv); err != nil {
+			return nil, err
 		}
-		cycles := r.Law
-		if drv != nil {
-			cycles = r.Cycles
-			r.Util = float64(macs) / float64(cycles) / float64(d.MACs())
-		}
-		r.Frames = 1e6 * d.ClockMHz * float64(batch) / float64(cycles)
 		rows = append(rows, r)
-		if !e.json && drv != nil {
+		if !e.JSON && drv != nil {
 			verdict := "reached"
 			if r.Cycles > r.Goal {
 				verdict = "missed"
 			}
-			fmt.Fprintf(e.stdout, "%s on %s at %g bytes/cycle, B = %d: %d cycles (simulated), law %+.2f %%, roofline %d (x%.3f), goal %d %s, MACs busy %.1f %%, stalls: weights %d, activations %d, drain %d, depth %d\n",
+			fmt.Fprintf(e.Stdout, "%s on %s at %g bytes/cycle, B = %d: %d cycles (simulated), law %+.2f %%, roofline %d (x%.3f), goal %d %s, MACs busy %.1f %%, stalls: weights %d, activations %d, drain %d, depth %d\n",
 				r.Network, d.Name, r.Bandwidth, batch, r.Cycles, 100*(float64(r.Law)/float64(r.Cycles)-1), r.Roofline,
 				float64(r.Cycles)/float64(r.Roofline), r.Goal, verdict, 100*r.Util, r.Stalls.Weights, r.Stalls.Activations, r.Stalls.Drain, r.Stalls.Depth)
 		}
 	}
 	return rows, nil
+}
+
+// count adds up the spans of the backbone: cycles by the law and, where there is a simulator (drv), the hardware's counters.
+func (r *npuRow) count(ctx context.Context, d configs.Design, b *bundle.Bundle, drv *npu.Driver) error {
+	var macs uint64
+	for _, span := range backbone(b) {
+		law, err := cost.Segment(d, b.Layers, b.FBCB, span[0], span[1], r.Batch)
+		if err != nil {
+			return err
+		}
+		r.Law += law
+		if drv == nil {
+			continue
+		}
+		n, err := drv.Measure(ctx, b.Network.Name, span[0], span[1], r.Batch)
+		if err != nil {
+			return err
+		}
+		r.Cycles += int64(n[abi.CntCyclesBusy])
+		macs += n[abi.CntMACs]
+		r.Stalls.Weights += n[abi.CntStallWeights]
+		r.Stalls.Activations += n[abi.CntStallActivations]
+		r.Stalls.Drain += n[abi.CntStallDrain]
+		r.Stalls.Depth += n[abi.CntStallDepth]
+		r.Stalls.Read += n[abi.CntStallRead]
+		r.Stalls.Write += n[abi.CntStallWrite]
+		r.BytesRead += n[abi.CntBytesRead]
+		r.Written += n[abi.CntBytesWritten]
+	}
+	cycles := r.Law
+	if drv != nil {
+		cycles = r.Cycles
+		r.Util = float64(macs) / float64(cycles) / float64(d.MACs())
+	}
+	r.Frames = 1e6 * d.ClockMHz * float64(r.Batch) / float64(cycles)
+	return nil
 }
 
 // head tells whether a layer belongs to an exit's head: what the zoo names so.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/cli"
 )
 
 // ownBoard is a board of a stranger: another name than ours, no publication's rows.
@@ -39,7 +40,7 @@ func TestOwnBoard(t *testing.T) {
 	ok := func(args ...string) string {
 		t.Helper()
 		code, stdout, stderr := call(args...)
-		if code != exitOK {
+		if code != cli.OK {
 			t.Fatalf("dse %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
 		}
 		return stdout
@@ -102,8 +103,8 @@ func TestOwnBoard(t *testing.T) {
 	} {
 		code, _, errs := call(c.args...)
 		for _, s := range c.says {
-			if code != exitInput || !strings.Contains(errs, s) {
-				t.Errorf("dse %s: exit code %d, want %d and %q; it says %s", strings.Join(c.args, " "), code, exitInput, s, errs)
+			if code != cli.Input || !strings.Contains(errs, s) {
+				t.Errorf("dse %s: exit code %d, want %d and %q; it says %s", strings.Join(c.args, " "), code, cli.Input, s, errs)
 			}
 		}
 	}
@@ -115,11 +116,11 @@ func TestBoards(t *testing.T) {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "sweep.json")
 		code, _, stderr := call("sweep", "--network", "tiny", "--board", name, "--tp", "4..5", "--tc", "16..32", "--tr", "64..128", "--out", out)
-		if code != exitOK {
+		if code != cli.OK {
 			t.Errorf("%s: exit code %d: %s", name, code, stderr)
 			continue
 		}
-		if code, _, stderr = call("export", "--sweep", out, "--out", filepath.Join(dir, "export")); code != exitOK {
+		if code, _, stderr = call("export", "--sweep", out, "--out", filepath.Join(dir, "export")); code != cli.OK {
 			t.Errorf("%s: exit code %d: %s", name, code, stderr)
 		}
 	}
@@ -152,7 +153,7 @@ func TestUnbuildable(t *testing.T) {
 		{"sweep", "--network", "tiny", "--board", "zc706", "--template", config, "--tp", "3", "--tc", "8"},
 	} {
 		code, _, errs := call(args...)
-		if code != exitInput || !strings.Contains(errs, "TC: expected a multiple of 4: drain is even and divides TC / 2, found 31") || !strings.Contains(errs, "drain: expected an even number") {
+		if code != cli.Input || !strings.Contains(errs, "TC: expected a multiple of 4: drain is even and divides TC / 2, found 31") || !strings.Contains(errs, "drain: expected an even number") {
 			t.Errorf("dse %s: exit code %d: %s", strings.Join(args, " "), code, errs)
 		}
 	}

@@ -16,12 +16,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/hw/syn"
 )
@@ -74,7 +74,7 @@ type figure struct {
 }
 
 type checkedDoc struct {
-	header
+	cli.Header
 	Config      string          `json:"config"`
 	Design      configs.Design  `json:"design"`
 	DesignHash  string          `json:"design_hash"`
@@ -88,7 +88,7 @@ type checkedDoc struct {
 }
 
 // Run builds, measures and judges.
-func (c *checkCmd) Run(e *env) error {
+func (c *checkCmd) Run(e *cli.Env) error {
 	if err := checkSample(c.N, c.Share, c.Batch); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (c *checkCmd) Run(e *env) error {
 		return err
 	}
 	doc := checkedDoc{
-		header: newHeader("check", c.Seed), Config: config, Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()),
+		Header: newHeader("check", c.Seed), Config: config, Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()),
 		Family: board.Family, Calibration: calibration(board.Family, d), Stale: []string{},
 	}
 	doc.Label = "simulated"
@@ -120,16 +120,16 @@ func (c *checkCmd) Run(e *env) error {
 		}
 	}
 	doc.judge()
-	if err := e.write(doc, c.Out); err != nil {
+	if err := e.Document(doc, c.Out, e.JSON); err != nil {
 		return err
 	}
-	if !e.json {
-		if err := doc.print(e.stdout); err != nil {
+	if !e.JSON {
+		if err := doc.print(e.Stdout); err != nil {
 			return err
 		}
 	}
 	if !doc.Met {
-		return errShown
+		return cli.Told(cli.Check)
 	}
 	return nil
 }
@@ -194,8 +194,8 @@ func (c *checkCmd) find() (string, boards.Board, error) {
 }
 
 // cycles builds the RTL without MACs and times layers on it.
-func (c *checkCmd) cycles(ctx context.Context, e *env, d configs.Design, doc *checkedDoc) error {
-	if _, err := script(ctx, e.stderr, "sim/build.sh", doc.Config, "--stub"); err != nil {
+func (c *checkCmd) cycles(ctx context.Context, e *cli.Env, d configs.Design, doc *checkedDoc) error {
+	if _, err := script(ctx, e.Stderr, "sim/build.sh", doc.Config, "--stub"); err != nil {
 		return err
 	}
 	v := validateCmd{
@@ -251,7 +251,7 @@ func meanVerdict(layers []counted.Layer, band float64) (string, *float64) {
 	for i := range layers {
 		shares[i] = math.Abs(layers[i].Share())
 	}
-	mean, half := stat.Mean(shares, nil), ci95(shares)
+	mean, half := experiments.Interval(shares)
 	switch {
 	case mean <= band:
 		return inside, half
@@ -262,8 +262,8 @@ func meanVerdict(layers []counted.Layer, band float64) (string, *float64) {
 }
 
 // resources synthesises the design and counts what it takes.
-func (c *checkCmd) resources(ctx context.Context, e *env, b boards.Board, d configs.Design, doc *checkedDoc) error {
-	_, refused := script(ctx, e.stderr, "hw/syn/synth.sh", doc.Config, "--family", b.Family)
+func (c *checkCmd) resources(ctx context.Context, e *cli.Env, b boards.Board, d configs.Design, doc *checkedDoc) error {
+	_, refused := script(ctx, e.Stderr, "hw/syn/synth.sh", doc.Config, "--family", b.Family)
 	if errors.Is(refused, errTool) || ctx.Err() != nil {
 		return refused
 	}
@@ -385,7 +385,7 @@ func script(ctx context.Context, stderr io.Writer, name string, args ...string) 
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	switch {
-	case errors.As(err, &exit) && exit.ExitCode() == exitMissing:
+	case errors.As(err, &exit) && exit.ExitCode() == cli.Tool:
 		return "", fmt.Errorf("%s: %w", name, errTool)
 	case err != nil:
 		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/host/cli"
 )
 
 func TestHeld(t *testing.T) {
@@ -85,7 +86,7 @@ func TestMeanVerdict(t *testing.T) {
 // A folder is what dse export wrote, wherever it lies; one whose files contradict each other is refused.
 func TestCheckFinds(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "export")
-	if code, _, stderr := call("export", "--board", "zc706", "--point", "64,4,8", "--name", "some", "--out", dir); code != exitOK {
+	if code, _, stderr := call("export", "--board", "zc706", "--point", "64,4,8", "--name", "some", "--out", dir); code != cli.OK {
 		t.Fatal(stderr)
 	}
 	config, b, err := (&checkCmd{What: dir}).find()

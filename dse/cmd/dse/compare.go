@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -65,7 +66,7 @@ type compareDesign struct {
 }
 
 type compareDoc struct {
-	header
+	cli.Header
 	Network    string         `json:"network"`
 	Batch      int            `json:"batch"`
 	A          compareDesign  `json:"a"`
@@ -74,8 +75,29 @@ type compareDoc struct {
 	Infeasible []string       `json:"infeasible"`
 }
 
+// load reads a side's design, and what it takes of its board where one is known.
+func (c *compareDesign) load(config, mapping, board string) error {
+	d, err := configs.Load(config)
+	if err != nil {
+		return err
+	}
+	if err := d.Elaborates(); err != nil {
+		return fmt.Errorf("%s cannot be built: %w", config, err)
+	}
+	*c = compareDesign{Design: d, Mapping: mapping}
+	on, err := boardOf(config, d, board)
+	if err != nil {
+		return err
+	}
+	if on != nil {
+		r := resource.Of(*on, d)
+		c.Resources = &r
+	}
+	return nil
+}
+
 // Run sets two designs, or two sets of mappings, side by side.
-func (c *compareCmd) Run(e *env) error {
+func (c *compareCmd) Run(e *cli.Env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
 		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
 	}
@@ -84,31 +106,18 @@ func (c *compareCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	doc := compareDoc{header: newHeader("compare", c.Seed), Network: w.Name, Batch: c.Batch, Layers: []compareLayer{}, Infeasible: []string{}}
+	doc := compareDoc{Header: newHeader("compare", c.Seed), Network: w.Name, Batch: c.Batch, Layers: []compareLayer{}, Infeasible: []string{}}
 	at := map[string]int{}
 	for i, side := range []struct {
 		config, mapping, board string
 		to                     *compareDesign
 	}{{c.A, c.MapA, c.BoardA, &doc.A}, {c.B, c.MapB, c.BoardB, &doc.B}} {
-		d, err := configs.Load(side.config)
-		if err != nil {
+		if err := side.to.load(side.config, side.mapping, side.board); err != nil {
 			return err
-		}
-		if err := d.Elaborates(); err != nil {
-			return fmt.Errorf("%s cannot be built: %w", side.config, err)
-		}
-		*side.to = compareDesign{Design: d, Mapping: side.mapping}
-		board, err := boardOf(side.config, d, side.board)
-		if err != nil {
-			return err
-		}
-		if board != nil {
-			r := resource.Of(*board, d)
-			side.to.Resources = &r
 		}
 		layers, err := c.side(w, side.to)
 		if errors.Is(err, mapping.ErrNoFit) || errors.Is(err, search.ErrTooMany) {
-			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible: %v", d.Name, err))
+			doc.Infeasible = append(doc.Infeasible, fmt.Sprintf("%s: infeasible: %v", side.to.Design.Name, err))
 			side.to.Cycles, side.to.Refused = 0, err.Error()
 			continue
 		}
@@ -132,19 +141,19 @@ func (c *compareCmd) Run(e *env) error {
 	for i := range doc.Layers {
 		doc.Layers[i].judge()
 	}
-	if err := e.write(doc, c.Out); err != nil {
+	if err := e.Document(doc, c.Out, e.JSON); err != nil {
 		return err
 	}
-	if !e.json {
+	if !e.JSON {
 		if err := c.print(e, &doc); err != nil {
 			return err
 		}
 	}
 	if len(doc.Infeasible) > 0 {
 		for _, why := range doc.Infeasible {
-			fmt.Fprintln(e.stderr, "dse:", why)
+			fmt.Fprintln(e.Stderr, "dse:", why)
 		}
-		return errShown
+		return cli.Told(cli.Check)
 	}
 	return nil
 }
@@ -209,8 +218,8 @@ func onChip(s *compareSide) string {
 	return "-"
 }
 
-func (c *compareCmd) print(e *env, doc *compareDoc) error {
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+func (c *compareCmd) print(e *cli.Env, doc *compareDoc) error {
+	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "layer\tA: k\ts\ttile\ton chip\tcycles\tutil\tbound\tB: k\ts\ttile\ton chip\tcycles\tutil\tbound\t")
 	text := func(s *compareSide) string {
 		if s == nil {
@@ -229,14 +238,14 @@ func (c *compareCmd) print(e *env, doc *compareDoc) error {
 		d    *compareDesign
 	}{{"A", &doc.A}, {"B", &doc.B}} {
 		d := s.d.Design
-		fmt.Fprintf(e.stdout, "%s: %s <%d, %d, %d>, mappings %s, batch %d: ", s.name, d.Name, d.TR, d.TP, d.TC, s.d.Mapping, doc.Batch)
+		fmt.Fprintf(e.Stdout, "%s: %s <%d, %d, %d>, mappings %s, batch %d: ", s.name, d.Name, d.TR, d.TP, d.TC, s.d.Mapping, doc.Batch)
 		if s.d.Refused != "" {
-			fmt.Fprintf(e.stdout, "does not run: %s\n", s.d.Refused)
+			fmt.Fprintf(e.Stdout, "does not run: %s\n", s.d.Refused)
 		} else {
-			fmt.Fprintf(e.stdout, "%d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n", s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util)
+			fmt.Fprintf(e.Stdout, "%d cycles, %.3f ms, %.1f GOP/s, %.3f of peak (estimated)\n", s.d.Cycles, float64(s.d.NS)/1e6, s.d.GOPS, s.d.Util)
 		}
 		if r := s.d.Resources; r != nil {
-			fmt.Fprintf(e.stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)
+			fmt.Fprintf(e.Stdout, "   %d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated)\n", r.DSP, r.BRAM36, r.URAM, r.LUT, r.FF)
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -44,7 +45,7 @@ Example:
 }
 
 type compileDoc struct {
-	header
+	cli.Header
 	Out         string `json:"out"`
 	Calibrated  bool   `json:"calibrated"`
 	Calibration string `json:"calibration"`
@@ -53,15 +54,33 @@ type compileDoc struct {
 	Evaluation *evaluate.Report `json:"evaluation,omitempty"`
 }
 
-// Run compiles a network and writes its bundle.
-func (c *compileCmd) Run(e *env) error {
+// check looks at the flags before any work.
+func (c *compileCmd) check() error {
 	if c.Evaluated < 0 {
 		return usage("--evaluated is %d, expected a number of images or 0 for all", c.Evaluated)
 	}
 	if c.Evaluate == "" && (c.Labels != "" || c.Onnxruntime == "yes") {
 		return usage("--labels and --onnxruntime are about the images of --evaluate, which names none")
 	}
-	if err := c.overwrites(c.Network, c.Network+".data", c.Config, c.Exits, c.Classes, c.Calibrate, c.Evaluate, c.Labels); err != nil {
+	return c.overwrites(c.Network, c.Network+".data", c.Config, c.Exits, c.Classes, c.Calibrate, c.Evaluate, c.Labels)
+}
+
+// images are those of --evaluate, nil without; neither they nor those of --calibrate may be overwritten.
+func (c *compileCmd) images(g *graph.Graph, from *recipe.Calibration) (set *imageset.Set, err error) {
+	if c.Evaluate != "" {
+		if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
+			return nil, err
+		}
+		if err := c.overwrites(pictures(set)...); err != nil {
+			return nil, err
+		}
+	}
+	return set, c.overwrites(pictures(from.Set)...)
+}
+
+// Run compiles a network and writes its bundle.
+func (c *compileCmd) Run(e *cli.Env) error {
+	if err := c.check(); err != nil {
 		return err
 	}
 	d, err := configs.Load(c.Config)
@@ -77,17 +96,8 @@ func (c *compileCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	// Before the work: what is wrong with the images is known at once.
-	var set *imageset.Set
-	if c.Evaluate != "" {
-		if set, err = from.Evaluation(c.Evaluate, recipe.Shape(g), imageset.Options{Labels: c.Labels, Max: c.Evaluated}); err != nil {
-			return err
-		}
-		if err := c.overwrites(pictures(set)...); err != nil {
-			return err
-		}
-	}
-	if err := c.overwrites(pictures(from.Set)...); err != nil {
+	set, err := c.images(g, from) // before the work: what is wrong with them is known at once
+	if err != nil {
 		return err
 	}
 	q, err := from.Quantise(g)
@@ -105,26 +115,26 @@ func (c *compileCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	doc := compileDoc{header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s}
+	doc := compileDoc{Header: newHeader("compile", c.Seed), Out: c.Out, Calibrated: !from.Missing, Calibration: from.Text(), Summary: s}
 	if coarse := q.Coarse(); coarse.Channels > 0 {
 		doc.Coarse = &coarse
-		fmt.Fprintf(e.stderr, "dse: warning: %s: %v\n", s.Network, coarse)
+		fmt.Fprintf(e.Stderr, "dse: warning: %s: %v\n", s.Network, coarse)
 	}
 	if set != nil {
 		if doc.Evaluation, err = c.evaluate(e, r, g, b, set); err != nil {
 			return err
 		}
 	}
-	if err := e.write(doc, c.Out+".json"); err != nil {
+	if err := e.Document(doc, c.Out+".json", e.JSON); err != nil {
 		return err
 	}
 	if from.Missing {
-		fmt.Fprintf(e.stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)
+		fmt.Fprintf(e.Stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)
 	}
-	if e.json {
+	if e.JSON {
 		return nil
 	}
-	return doc.print(e.stdout)
+	return doc.print(e.Stdout)
 }
 
 // overwrites refuses to write over what is read.
@@ -156,7 +166,7 @@ func pictures(s *imageset.Set) (names []string) {
 
 // evaluate runs the images through the golden executor, the float network and, where it is there,
 // onnxruntime.
-func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, set *imageset.Set) (*evaluate.Report, error) {
+func (c *compileCmd) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *bundle.Bundle, set *imageset.Set) (*evaluate.Report, error) {
 	var ask evaluate.Oracle
 	if c.Onnxruntime != "no" {
 		python, err := zoo.Python()
@@ -192,10 +202,10 @@ func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundl
 	}
 	if ask != nil {
 		for _, name := range g.Overhanging() {
-			fmt.Fprintf(e.stderr, "dse: warning: node %q (AveragePool): windows hang over the padding (ceil_mode and count_include_pad); dse divides as PyTorch does, onnxruntime otherwise, so the two differ\n", name)
+			fmt.Fprintf(e.Stderr, "dse: warning: node %q (AveragePool): windows hang over the padding (ceil_mode and count_include_pad); dse divides as PyTorch does, onnxruntime otherwise, so the two differ\n", name)
 		}
 	}
-	progress, ended := e.progress("evaluate", set.Len())
+	progress, ended := e.Progress("evaluate", set.Len())
 	defer ended()
 	return evaluate.Run(context.Background(), g, b, set, ask, progress)
 }

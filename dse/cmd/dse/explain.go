@@ -3,16 +3,19 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -44,7 +47,7 @@ type explainLayer struct {
 }
 
 type explainDoc struct {
-	header
+	cli.Header
 	Network    string         `json:"network"`
 	Design     string         `json:"design"`
 	Batch      int            `json:"batch"`
@@ -110,22 +113,22 @@ func feasible(config string, d configs.Design, board string) (*boards.Board, []s
 }
 
 // Run prints one line a layer.
-func (c *explainCmd) Run(e *env) error {
+func (c *explainCmd) Run(e *cli.Env) error {
 	if c.Batch < 1 || c.Batch > abi.BMax {
 		return usage("--batch is %d, must be 1..%d", c.Batch, abi.BMax)
 	}
 	doc := explainDoc{
-		header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
+		Header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
 		Layers: []explainLayer{}, Infeasible: []string{},
 	}
 	b, err := c.compile()
 	if errors.Is(err, mapping.ErrNoFit) {
 		doc.Infeasible = append(doc.Infeasible, err.Error())
-		if err := e.write(doc, c.Out); err != nil {
+		if err := e.Document(doc, c.Out, e.JSON); err != nil {
 			return err
 		}
-		fmt.Fprintln(e.stderr, "dse:", err)
-		return errShown
+		fmt.Fprintln(e.Stderr, "dse:", err)
+		return cli.Told(cli.Check)
 	}
 	if err != nil {
 		return err
@@ -141,47 +144,59 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	doc.Infeasible = append(doc.Infeasible, why...)
-	var macs, own int64 // issued, and the network's
-	for i := range b.Layers {
-		g, entry := cost.GeomOf(&b.Layers[i]), b.FBCB[i][c.Batch-1]
-		t := cost.Layer(b.Design, g, c.Batch, entry)
-		l := explainLayer{
-			Name: b.Names[i], Op: g.Op.String(), R: g.OutH * g.OutW, P: g.KH * g.KWC(), C: g.OutC,
-			K: cost.K(entry.K).String(), S: cost.Groups(entry, c.Batch), BR: int(entry.BR),
-			TileB: int(entry.TileB), TileRows: int(entry.TileRows),
-			Bound: t.Bound, Util: t.Utilisation(b.Design), Advice: advise(board, b.Design, g, c.Batch, t), Time: t,
-		}
-		doc.Layers = append(doc.Layers, l)
-		macs += t.MACs
-	}
-	for _, x := range b.Network.Exits {
-		cycles, err := cost.Segment(b.Design, b.Layers, b.FBCB, x.First, x.Last, c.Batch)
-		if err != nil {
-			return err
-		}
-		doc.Cycles += cycles
-		own += x.MACs * int64(c.Batch)
+	if err := doc.layers(b, board); err != nil {
+		return err
 	}
 	if doc.Band, err = counted.Of(recipe.Own(c.Network)); err != nil {
 		return err
 	}
-	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
-	doc.Peak = float64(own) / (float64(doc.Cycles) * float64(b.Design.MACs()))
 	if c.HLS || len(c.Csynth) > 0 {
 		if doc.HLS, err = c.estimate(b); err != nil {
 			return err
 		}
 		for _, doubt := range doc.HLS.Doubts {
-			fmt.Fprintln(e.stderr, "dse: warning: "+doubt)
+			fmt.Fprintln(e.Stderr, "dse: warning: "+doubt)
 		}
 	}
-	if err := e.write(doc, c.Out); err != nil {
+	if err := e.Document(doc, c.Out, e.JSON); err != nil {
 		return err
 	}
-	if e.json {
+	if e.JSON {
 		return nil
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	return doc.print(e.Stdout, from.Missing)
+}
+
+// layers are the bundle's, with what bounds each; the sums follow.
+func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
+	var macs, own int64 // issued, and the network's
+	for i := range b.Layers {
+		g, entry := cost.GeomOf(&b.Layers[i]), b.FBCB[i][doc.Batch-1]
+		t := cost.Layer(b.Design, g, doc.Batch, entry)
+		l := explainLayer{
+			Name: b.Names[i], Op: g.Op.String(), R: g.OutH * g.OutW, P: g.KH * g.KWC(), C: g.OutC,
+			K: cost.K(entry.K).String(), S: cost.Groups(entry, doc.Batch), BR: int(entry.BR),
+			TileB: int(entry.TileB), TileRows: int(entry.TileRows),
+			Bound: t.Bound, Util: t.Utilisation(b.Design), Advice: advise(board, b.Design, g, doc.Batch, t), Time: t,
+		}
+		doc.Layers = append(doc.Layers, l)
+		macs += t.MACs
+	}
+	for _, x := range b.Network.Exits {
+		cycles, err := cost.Segment(b.Design, b.Layers, b.FBCB, x.First, x.Last, doc.Batch)
+		if err != nil {
+			return err
+		}
+		doc.Cycles += cycles
+		own += x.MACs * int64(doc.Batch)
+	}
+	doc.Util = float64(macs) / (float64(doc.Cycles) * float64(b.Design.MACs()))
+	doc.Peak = float64(own) / (float64(doc.Cycles) * float64(b.Design.MACs()))
+	return nil
+}
+
+func (doc *explainDoc) print(to io.Writer, uncalibrated bool) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "layer\top\tR\tP\tC\tk\ts\ttile\tcycles\tutil\tbound\tadvice")
 	for _, l := range doc.Layers {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t%dx%d\t%d\t%.3f\t%s\t%s\n", l.Name, l.Op, l.R, l.P, l.C, l.K, l.S,
@@ -191,14 +206,14 @@ func (c *explainCmd) Run(e *env) error {
 		return err
 	}
 	for _, line := range doc.Infeasible {
-		fmt.Fprintln(e.stdout, line)
+		fmt.Fprintln(to, line)
 	}
-	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak, array busy %.3f (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Peak, doc.Util, doc.Band)
-	if from.Missing {
-		fmt.Fprintf(e.stdout, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
+	fmt.Fprintf(to, "%s on %s, batch %d: %d cycles, %.3f of peak, array busy %.3f (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Peak, doc.Util, doc.Band)
+	if uncalibrated {
+		fmt.Fprintf(to, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
 	}
 	if doc.HLS != nil {
-		return doc.HLS.print(e.stdout, doc.Layers)
+		return doc.HLS.print(to, doc.Layers)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/testvec"
 	"github.com/sluice-npu/sluice/hls/estimate"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
@@ -108,7 +109,7 @@ func TestCsynthDoubts(t *testing.T) {
 			t.Errorf("expected %q: %s", want, stderr)
 		}
 	}
-	if code != exitOK || !strings.Contains(stdout, "1 of ") {
+	if code != cli.OK || !strings.Contains(stdout, "1 of ") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 }

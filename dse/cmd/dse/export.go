@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/files"
 	"github.com/sluice-npu/sluice/dse/resource"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
@@ -29,7 +30,7 @@ type exportCmd struct {
 }
 
 type exportDoc struct {
-	header
+	cli.Header
 	Config     string             `json:"config"` // file: what sim/build.sh and hw/syn/synth.sh take
 	BoardFile  string             `json:"board_file"`
 	Design     configs.Design     `json:"design"`
@@ -52,7 +53,7 @@ var errExport = errors.New("nothing to export")
 const maxSweepFile = 256 << 20
 
 // Run writes a design as what simulation, synthesis and bitstream are built from.
-func (c *exportCmd) Run(e *env) error {
+func (c *exportCmd) Run(e *cli.Env) error {
 	d, b, err := c.design()
 	if err != nil {
 		return err
@@ -70,17 +71,17 @@ func (c *exportCmd) Run(e *env) error {
 	d.Reason = fmt.Sprintf("<%d, %d, %d> of a design space search for the %s", d.TR, d.TP, d.TC, b.Name)
 	est := resource.Of(b, d)
 	doc := exportDoc{
-		header: newHeader("export", 0), Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()), Verilator: d.VerilatorParams(),
+		Header: newHeader("export", 0), Design: d, DesignHash: fmt.Sprintf("%016x", d.Hash()), Verilator: d.VerilatorParams(),
 		Macros: macros(d), Resources: est, Used: est.Utilisation(b), Layers: []any{}, Infeasible: []string{},
 	}
 	doc.Calibration = calibration(b.Family)
 	if err := errors.Join(d.Elaborates(), est.Check(b)); err != nil {
 		doc.Infeasible = append(doc.Infeasible, strings.Split(err.Error(), "\n")...)
-		if err := e.write(doc, ""); err != nil {
+		if err := e.Document(doc, "", e.JSON); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.stderr, "dse: <%d, %d, %d> is infeasible: %v\n", d.TR, d.TP, d.TC, err)
-		return errShown
+		fmt.Fprintf(e.Stderr, "dse: <%d, %d, %d> is infeasible: %v\n", d.TR, d.TP, d.TC, err)
+		return cli.Told(cli.Check)
 	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
@@ -100,13 +101,13 @@ func (c *exportCmd) Run(e *env) error {
 	if err := writeBoard(doc.BoardFile, b); err != nil {
 		return err
 	}
-	if err := e.write(doc, filepath.Join(c.Out, d.Name+".json")); err != nil || e.json {
+	if err := e.Document(doc, filepath.Join(c.Out, d.Name+".json"), e.JSON); err != nil || e.JSON {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "%s: <%d, %d, %d>, design hash %s\n", doc.Config, d.TR, d.TP, d.TC, doc.DesignHash)
-	fmt.Fprintf(e.stdout, "%d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated; %s)\n", est.DSP, est.BRAM36, est.URAM, est.LUT, est.FF, doc.Calibration)
+	fmt.Fprintf(e.Stdout, "%s: <%d, %d, %d>, design hash %s\n", doc.Config, d.TR, d.TP, d.TC, doc.DesignHash)
+	fmt.Fprintf(e.Stdout, "%d DSP, %.1f BRAM36, %d URAM, LUT %v, FF %v (estimated; %s)\n", est.DSP, est.BRAM36, est.URAM, est.LUT, est.FF, doc.Calibration)
 	for _, s := range doc.Commands {
-		fmt.Fprintln(e.stdout, " ", s)
+		fmt.Fprintln(e.Stdout, " ", s)
 	}
 	return nil
 }

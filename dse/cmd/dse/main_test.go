@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
+	"github.com/sluice-npu/sluice/host/cli"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -38,24 +39,24 @@ func TestExitCodes(t *testing.T) {
 		args []string
 		want int
 	}{
-		{[]string{"--help"}, exitOK},
-		{[]string{"compile", "--help"}, exitOK},
-		{[]string{}, exitOK},
-		{[]string{"sweep"}, exitUsage},
-		{[]string{"compile", "--network", "tiny"}, exitUsage},
-		{[]string{"explain", "--network", "nothing", "--config", "run"}, exitInput},
-		{[]string{"explain", "--network", "missing.onnx", "--config", "run"}, exitInput},
-		{[]string{"explain", "--network", "tiny", "--config", "nothing"}, exitInput},
-		{[]string{"explain", "--network", "tiny", "--config", "run", "--batch", "9"}, exitUsage},
-		{[]string{"explain", "--network", "tiny", "--config", "run", "--data", "/nonexistent"}, exitMissing},
-		{[]string{"explain", "--network", "tiny", "--config", small}, exitCheck},
-		{[]string{"compile", "--network", "tiny", "--config", "run", "--labels", "folders", "--out", small}, exitUsage},
-		{[]string{"compile", "--network", "tiny", "--config", "run", "--calibrate", t.TempDir(), "--out", small}, exitInput},
-		{[]string{"bench-npu", "--law", "--full"}, exitUsage},
-		{[]string{"bench-npu", "--law", "--clock", "-1"}, exitUsage},
-		{[]string{"bench-npu", "--law", "--clock", "NaN"}, exitUsage},
-		{[]string{"bench-npu", "--network", "tiny", "--config", "run", "--batch", "1"}, exitMissing}, // as below
-		{[]string{"validate", "--network", "tiny", "--config", "v5", "--n", "1"}, exitMissing},       // SLUICE_COSIM is nowhere
+		{[]string{"--help"}, cli.OK},
+		{[]string{"compile", "--help"}, cli.OK},
+		{[]string{}, cli.OK},
+		{[]string{"sweep"}, cli.Usage},
+		{[]string{"compile", "--network", "tiny"}, cli.Usage},
+		{[]string{"explain", "--network", "nothing", "--config", "run"}, cli.Input},
+		{[]string{"explain", "--network", "missing.onnx", "--config", "run"}, cli.Input},
+		{[]string{"explain", "--network", "tiny", "--config", "nothing"}, cli.Input},
+		{[]string{"explain", "--network", "tiny", "--config", "run", "--batch", "9"}, cli.Usage},
+		{[]string{"explain", "--network", "tiny", "--config", "run", "--data", "/nonexistent"}, cli.Tool},
+		{[]string{"explain", "--network", "tiny", "--config", small}, cli.Check},
+		{[]string{"compile", "--network", "tiny", "--config", "run", "--labels", "folders", "--out", small}, cli.Usage},
+		{[]string{"compile", "--network", "tiny", "--config", "run", "--calibrate", t.TempDir(), "--out", small}, cli.Input},
+		{[]string{"bench-npu", "--law", "--full"}, cli.Usage},
+		{[]string{"bench-npu", "--law", "--clock", "-1"}, cli.Usage},
+		{[]string{"bench-npu", "--law", "--clock", "NaN"}, cli.Usage},
+		{[]string{"bench-npu", "--network", "tiny", "--config", "run", "--batch", "1"}, cli.Tool}, // as below
+		{[]string{"validate", "--network", "tiny", "--config", "v5", "--n", "1"}, cli.Tool},       // SLUICE_COSIM is nowhere
 	} {
 		if code, out, err := call(c.args...); code != c.want {
 			t.Errorf("dse %s: exit code %d, want %d\n%s%s", strings.Join(c.args, " "), code, c.want, out, err)
@@ -66,7 +67,7 @@ func TestExitCodes(t *testing.T) {
 func TestCompile(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "tiny.sluice")
 	code, stdout, stderr := call("compile", "--network", "tiny", "--config", "run", "--out", out, "--json", "--images", "8")
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	b, err := bundle.ReadFile(out)
@@ -107,7 +108,7 @@ func TestBenchAtAClock(t *testing.T) {
 			Label string `json:"label"`
 			Rows  []row  `json:"rows"`
 		}
-		if err := json.Unmarshal([]byte(stdout), &doc); code != exitOK || err != nil || doc.Label != "estimated" || len(doc.Rows) != 4 {
+		if err := json.Unmarshal([]byte(stdout), &doc); code != cli.OK || err != nil || doc.Label != "estimated" || len(doc.Rows) != 4 {
 			t.Fatalf("exit code %d, %v, %+v: %s", code, err, doc, stderr)
 		}
 		return doc.Rows
@@ -135,12 +136,12 @@ func TestOperatorsGoesOn(t *testing.T) {
 	}
 	own, gone := filepath.Join(dir, "own.onnx"), filepath.Join(dir, "gone.onnx")
 	code, stdout, stderr := call("operators", gone, own)
-	if code != exitInput || !strings.Contains(stdout, own+": all of its operators") || !strings.Contains(stdout, gone+": could not") || !strings.Contains(stderr, gone) {
+	if code != cli.Input || !strings.Contains(stdout, own+": all of its operators") || !strings.Contains(stdout, gone+": could not") || !strings.Contains(stderr, gone) {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	code, stdout, _ = call("operators", "--json", gone, own)
 	nets, _ := checkDoc(t, stdout, "networks")["networks"].([]any)
-	if code != exitInput || len(nets) != 2 || nets[0].(map[string]any)["error"] == nil || nets[1].(map[string]any)["error"] != nil {
+	if code != cli.Input || len(nets) != 2 || nets[0].(map[string]any)["error"] == nil || nets[1].(map[string]any)["error"] != nil {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 }
@@ -170,16 +171,16 @@ func TestCompileKeepsItsInputs(t *testing.T) {
 		}
 		code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--exits", in("exits.yaml"), "--classes", in("names.json"), "--out", out)
 		after, err := os.ReadFile(in(lost))
-		if code != exitUsage || !strings.Contains(stderr, "which is read") || err != nil || !bytes.Equal(before, after) {
+		if code != cli.Usage || !strings.Contains(stderr, "which is read") || err != nil || !bytes.Equal(before, after) {
 			t.Errorf("--out %s: exit code %d, %s is kept %v: %s", out, code, lost, bytes.Equal(before, after), stderr)
 		}
 	}
-	if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("photos")); code != exitUsage || !strings.Contains(stderr, "is a folder") {
+	if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("photos")); code != cli.Usage || !strings.Contains(stderr, "is a folder") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	// its own earlier output is no input
 	for range 2 {
-		if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("own.sluice")); code != exitOK {
+		if code, _, stderr := call("compile", "--network", in("own.onnx"), "--config", "tiny", "--calibrate", in("photos"), "--out", in("own.sluice")); code != cli.OK {
 			t.Errorf("exit code %d: %s", code, stderr)
 		}
 	}
@@ -187,7 +188,7 @@ func TestCompileKeepsItsInputs(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	code, stdout, stderr := call("explain", "--network", "tiny", "--config", "zc706", "--batch", "4", "--json", "--images", "8")
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	doc := checkDoc(t, stdout, "seed", "label", "schema", "version", "layers", "infeasible")
@@ -200,19 +201,19 @@ func TestExplain(t *testing.T) {
 			t.Errorf("layers[].%s is missing", key)
 		}
 	}
-	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != exitOK || !strings.Contains(stdout, "of peak, array busy ") {
+	if code, stdout, _ = call("explain", "--network", "tiny", "--config", "run", "--images", "8"); code != cli.OK || !strings.Contains(stdout, "of peak, array busy ") {
 		t.Errorf("exit code %d, text %q", code, stdout)
 	}
 	// The share of peak is the network's own MACs: what compare says of the same design; a depthwise layer's zeros keep
 	// the array busy and are not among them.
 	own := depthwise(t)
 	code, stdout, stderr = call("explain", "--network", own, "--config", "zc706", "--batch", "4", "--json")
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	doc = checkDoc(t, stdout, "util", "peak_share")
 	code, stdout, stderr = call("compare", "--network", own, "--a", "zc706", "--b", "zc706", "--batch", "4", "--json")
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	a, _ := checkDoc(t, stdout, "a")["a"].(map[string]any)

@@ -3,12 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/host/cli"
 )
 
 type operatorsCmd struct {
@@ -26,7 +28,7 @@ Example:
 }
 
 type operatorsDoc struct {
-	header
+	cli.Header
 	Supported []string       `json:"supported"`
 	Networks  []networkNeeds `json:"networks"`
 }
@@ -38,8 +40,8 @@ type networkNeeds struct {
 }
 
 // Run implements the command.
-func (c *operatorsCmd) Run(e *env) error {
-	doc := operatorsDoc{header: newHeader("operators", 0), Supported: onnx.Supported(), Networks: []networkNeeds{}}
+func (c *operatorsCmd) Run(e *cli.Env) error {
+	doc := operatorsDoc{Header: newHeader("operators", 0), Supported: onnx.Supported(), Networks: []networkNeeds{}}
 	missing, unread := false, error(nil)
 	for _, file := range c.Networks {
 		s, err := c.Survey(file)
@@ -54,40 +56,11 @@ func (c *operatorsCmd) Run(e *env) error {
 	if len(c.Networks) == 1 && unread != nil {
 		return unread
 	}
-	if err := e.write(doc, ""); err != nil {
+	if err := e.Document(doc, "", e.JSON); err != nil {
 		return err
 	}
-	switch {
-	case e.json:
-	case len(c.Networks) == 0:
-		for _, op := range doc.Supported {
-			fmt.Fprintln(e.stdout, op)
-		}
-	default:
-		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
-		for _, n := range doc.Networks {
-			if n.Error != "" {
-				fmt.Fprintf(w, "%s: could not be looked through\n", n.File)
-				continue
-			}
-			if len(n.Needs) == 0 {
-				fmt.Fprintf(w, "%s: all of its operators are supported:", n.File)
-				for _, op := range slices.Sorted(maps.Keys(n.Ops)) {
-					fmt.Fprintf(w, " %s x%d", op, n.Ops[op])
-				}
-				fmt.Fprintln(w)
-				continue
-			}
-			fmt.Fprintf(w, "%s: not supported", n.File)
-			if !n.Whole {
-				fmt.Fprint(w, " (nodes behind some of these could not be looked at)")
-			}
-			fmt.Fprintln(w)
-			for _, x := range n.Needs {
-				fmt.Fprintf(w, "  %s\tx%d\t%s\n", x.Op, x.Nodes, x.Why)
-			}
-		}
-		if err := w.Flush(); err != nil {
+	if !e.JSON {
+		if err := doc.print(e.Stdout); err != nil {
 			return err
 		}
 	}
@@ -95,7 +68,39 @@ func (c *operatorsCmd) Run(e *env) error {
 		return unread
 	}
 	if missing {
-		return errShown
+		return cli.Told(cli.Check)
 	}
 	return nil
+}
+
+func (doc *operatorsDoc) print(to io.Writer) error {
+	if len(doc.Networks) == 0 {
+		for _, op := range doc.Supported {
+			fmt.Fprintln(to, op)
+		}
+	}
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, n := range doc.Networks {
+		if n.Error != "" {
+			fmt.Fprintf(w, "%s: could not be looked through\n", n.File)
+			continue
+		}
+		if len(n.Needs) == 0 {
+			fmt.Fprintf(w, "%s: all of its operators are supported:", n.File)
+			for _, op := range slices.Sorted(maps.Keys(n.Ops)) {
+				fmt.Fprintf(w, " %s x%d", op, n.Ops[op])
+			}
+			fmt.Fprintln(w)
+			continue
+		}
+		fmt.Fprintf(w, "%s: not supported", n.File)
+		if !n.Whole {
+			fmt.Fprint(w, " (nodes behind some of these could not be looked at)")
+		}
+		fmt.Fprintln(w)
+		for _, x := range n.Needs {
+			fmt.Fprintf(w, "  %s\tx%d\t%s\n", x.Op, x.Nodes, x.Why)
+		}
+	}
+	return w.Flush()
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
+	"github.com/sluice-npu/sluice/host/cli"
 )
 
 // ownModel writes a model with one input "x" and one output, the last node's; a dimension of 0 is open.
@@ -132,16 +133,16 @@ func TestEvaluateAtAnotherSize(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(model), "w.bin"), raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if code, stdout, stderr := call(args(model)...); code != exitOK || !strings.Contains(stdout, "as onnxruntime") || !strings.Contains(stdout, "100.00 %") {
+		if code, stdout, stderr := call(args(model)...); code != cli.OK || !strings.Contains(stdout, "as onnxruntime") || !strings.Contains(stdout, "100.00 %") {
 			t.Errorf("model %d: exit code %d\n%s%s", i, code, stdout, stderr)
 		}
 	}
 	fixed := &onnxpb.TensorProto{Name: proto.String("four"), DataType: proto.Int32(7), Dims: []int64{2}, Int64Data: []int64{1, 3}}
 	model := ownModel(t, []int64{2, 2, 4, 4}, []*onnxpb.TensorProto{weights, fixed}, append(head[:2:2], ownNode("Reshape", "e", []string{"g", "four"}, nil, nil))...)
-	if code, _, stderr := call(args(model)...); code == exitOK || !strings.Contains(stderr, "onnxruntime failed") || !strings.Contains(stderr, "; --onnxruntime=no does without") {
+	if code, _, stderr := call(args(model)...); code == cli.OK || !strings.Contains(stderr, "onnxruntime failed") || !strings.Contains(stderr, "; --onnxruntime=no does without") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-	if code, _, stderr := call(append(args(model), "--onnxruntime=no")...); code != exitOK {
+	if code, _, stderr := call(append(args(model), "--onnxruntime=no")...); code != cli.OK {
 		t.Errorf("without onnxruntime: exit code %d: %s", code, stderr)
 	}
 }
@@ -167,13 +168,13 @@ func TestUnprintableNames(t *testing.T) {
 	code, stdout, stderr := call("compile", "--network", model, "--config", "tiny", "--exits", exits, "--calibrate", images, "--evaluate", images,
 		"--onnxruntime=yes", "--out", filepath.Join(t.TempDir(), "own.sluice"))
 	clean("compile", stdout+stderr)
-	if code != exitOK || !strings.Contains(stdout, `\n\x1b[31mred\u202ee`) || !strings.Contains(stdout, "as onnxruntime") {
+	if code != cli.OK || !strings.Contains(stdout, `\n\x1b[31mred\u202ee`) || !strings.Contains(stdout, "as onnxruntime") {
 		t.Errorf("compile: exit code %d\n%s%s", code, stdout, stderr)
 	}
 	for _, args := range [][]string{{"operators", model}, {"explain", "--network", model, "--exits", exits, "--config", "tiny"}} {
 		code, stdout, stderr := call(args...)
 		clean(args[0], stdout+stderr)
-		if args[0] == "explain" && code != exitOK {
+		if args[0] == "explain" && code != cli.OK {
 			t.Errorf("explain: exit code %d\n%s", code, stderr)
 		}
 	}
@@ -181,7 +182,7 @@ func TestUnprintableNames(t *testing.T) {
 	for _, args := range [][]string{{"operators", model}, {"compile", "--network", model, "--config", "tiny", "--out", filepath.Join(t.TempDir(), "x")}} {
 		code, stdout, stderr := call(args...)
 		clean(args[0], stdout+stderr)
-		if code == exitOK || !strings.Contains(stdout+stderr, `\n\x1b[31mred\u202eOp`) {
+		if code == cli.OK || !strings.Contains(stdout+stderr, `\n\x1b[31mred\u202eOp`) {
 			t.Errorf("%s: exit code %d\n%s%s", args[0], code, stdout, stderr)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/report"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/cli"
 )
 
 type reportCmd struct {
@@ -33,7 +34,7 @@ type reportLayer struct {
 }
 
 type reportDoc struct {
-	header
+	cli.Header
 	Files      []string      `json:"files"`
 	Layers     []reportLayer `json:"layers"` // at B = 1
 	Infeasible []string      `json:"infeasible"`
@@ -41,10 +42,10 @@ type reportDoc struct {
 }
 
 // Run searches the space and draws it.
-func (c *reportCmd) Run(e *env) error {
+func (c *reportCmd) Run(e *cli.Env) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := e.unread("objective", c.Objective); err != nil {
+	if err := e.Unread(cli.Choice{Tag: "objective", Chosen: c.Objective}); err != nil {
 		return err
 	}
 	weights, err := weightsOf(c.Weights)
@@ -59,11 +60,11 @@ func (c *reportCmd) Run(e *env) error {
 	r, err := search.Sweep(ctx, in.w, in.grid, search.Options{
 		Objective: search.Objective(c.Objective), Weights: weights, Workers: c.Workers, References: references(in), Progress: progress,
 	})
-	finish(err == nil)
+	finish()
 	if err != nil {
 		return err
 	}
-	doc := reportDoc{header: newHeader("report", c.Seed), Layers: []reportLayer{}, Infeasible: []string{}}
+	doc := reportDoc{Header: newHeader("report", c.Seed), Layers: []reportLayer{}, Infeasible: []string{}}
 	d, err := c.data(in, r, doc.Version)
 	if err != nil {
 		return err
@@ -81,38 +82,34 @@ func (c *reportCmd) Run(e *env) error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return err
 	}
-	files, err := report.SVGs(d)
-	if err != nil {
+	if doc.Files, err = c.draw(d); err != nil {
 		return err
 	}
-	files["report.html"] = func(w io.Writer) error { return report.HTML(w, d) }
-	for name, draw := range files {
-		path := filepath.Join(c.Out, name)
-		if err := writeFile(path, draw); err != nil {
-			return err
-		}
-		doc.Files = append(doc.Files, path)
-	}
-	slices.Sort(doc.Files)
-	if err := e.write(doc, filepath.Join(c.Out, "report.json")); err != nil || e.json {
+	if err := e.Document(doc, filepath.Join(c.Out, "report.json"), e.JSON); err != nil || e.JSON {
 		return err
 	}
 	for _, f := range doc.Files {
-		fmt.Fprintln(e.stdout, f)
+		fmt.Fprintln(e.Stdout, f)
 	}
 	return nil
 }
 
-func writeFile(path string, draw func(io.Writer) error) error {
-	f, err := os.Create(path)
+// draw writes the page and its charts, and names the files.
+func (c *reportCmd) draw(d *report.Data) (paths []string, err error) {
+	files, err := report.SVGs(d)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := draw(f); err != nil {
-		f.Close()
-		return fmt.Errorf("%s: %w", path, err)
+	files["report.html"] = func(w io.Writer) error { return report.HTML(w, d) }
+	for name, draw := range files {
+		path := filepath.Join(c.Out, name)
+		if err := cli.WriteFile(path, draw); err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
 	}
-	return f.Close()
+	slices.Sort(paths)
+	return paths, nil
 }
 
 func (c *reportCmd) data(in *given, r *search.Result, version string) (*report.Data, error) {

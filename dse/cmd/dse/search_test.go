@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 
 	"github.com/alecthomas/kong"
@@ -21,7 +22,7 @@ var small = []string{"--network", "tiny", "--board", "zc706", "--tp", "3..6", "-
 func TestSweepCommand(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "sweep.json")
 	code, stdout, stderr := call(append([]string{"sweep", "--json", "--out", out}, small...)...)
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	doc := checkDoc(t, stdout, "seed", "label", "schema", "version", "space", "evaluated", "cpu_s", "best", "cycles_band", "pareto", "published_rank")
@@ -38,14 +39,14 @@ func TestSweepCommand(t *testing.T) {
 		t.Errorf("%g mappings, %g evaluated", space, evaluated)
 	}
 	code, text, _ := call(append([]string{"sweep"}, small...)...)
-	if code != exitOK || !strings.Contains(text, "optimal in this space") || !strings.Contains(text, "estimated") {
+	if code != cli.OK || !strings.Contains(text, "optimal in this space") || !strings.Contains(text, "estimated") {
 		t.Errorf("exit code %d, %q", code, text)
 	}
 
 	// what was found is exported as what simulation and bitstream are built from
 	dir := filepath.Join(t.TempDir(), "export")
 	code, stdout, stderr = call("export", "--board", "zc706", "--sweep", out, "--name", "found", "--out", dir, "--json")
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	exported := checkDoc(t, stdout, "seed", "label", "schema", "version", "layers", "infeasible", "design_hash", "verilator", "resources")
@@ -66,11 +67,11 @@ func TestSweepCommand(t *testing.T) {
 	}
 	spaced := filepath.Join(t.TempDir(), "my own")
 	want := "sim/build.sh '" + filepath.Join(spaced, "found.yaml") + "' --stub\n"
-	if code, stdout, stderr = call("export", "--board", "zc706", "--sweep", out, "--name", "found", "--out", spaced); code != exitOK || !strings.Contains(stdout, want) {
+	if code, stdout, stderr = call("export", "--board", "zc706", "--sweep", out, "--name", "found", "--out", spaced); code != cli.OK || !strings.Contains(stdout, want) {
 		t.Errorf("exit code %d, expected %q: %s%s", code, want, stdout, stderr)
 	}
 	code, stdout, stderr = call("explain", "--network", "tiny", "--config", filepath.Join(dir, "found.yaml"), "--images", "2", "--json")
-	if code != exitOK {
+	if code != cli.OK {
 		t.Errorf("explain of what was exported: exit code %d: %s%s", code, stdout, stderr)
 	}
 }
@@ -78,7 +79,7 @@ func TestSweepCommand(t *testing.T) {
 func TestSweepGoodput(t *testing.T) {
 	args := append([]string{"sweep", "--json", "--objective", "goodput", "--rate", "2000", "--slo", "2", "--n", "60", "--tr", "64..128"}, small...)
 	code, stdout, stderr := call(append(args, "--exit-rate", "0.5", "--exit-rate", "0.5")...)
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	doc := checkDoc(t, stdout, "best")
@@ -89,7 +90,7 @@ func TestSweepGoodput(t *testing.T) {
 
 func TestPaperCommand(t *testing.T) {
 	code, stdout, stderr := call("sweep", "--json", "--law", "paper", "--network", "resnet50", "--backbone", "--board", "zc706")
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	doc := checkDoc(t, stdout, "space", "evaluated", "cpu_s", "best", "pareto", "published_rank")
@@ -104,24 +105,24 @@ func TestPaperCommand(t *testing.T) {
 		t.Errorf("ranks at %d bandwidths", len(ranks))
 	}
 	code, stdout, _ = call("sweep", "--law", "paper", "--network", "tiny", "--board", "zcu104")
-	if code != exitOK || !strings.Contains(stdout, "contradicts its own design point") {
+	if code != cli.OK || !strings.Contains(stdout, "contradicts its own design point") {
 		t.Errorf("exit code %d, %q", code, stdout)
 	}
 }
 
 func TestAblateCompareReport(t *testing.T) {
 	code, stdout, stderr := call("ablate", "--json", "--network", "tiny", "--board", "zc706", "--config", "run")
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	if rows, _ := checkDoc(t, stdout, "rows", "label")["rows"].([]any); len(rows) != 13 {
 		t.Errorf("%d rows", len(rows))
 	}
-	if code, stdout, _ = call("ablate", "--network", "tiny", "--board", "zc706", "--config", "run"); code != exitOK || !strings.Contains(stdout, "Fluid+Stackable, paper law") {
+	if code, stdout, _ = call("ablate", "--network", "tiny", "--board", "zc706", "--config", "run"); code != cli.OK || !strings.Contains(stdout, "Fluid+Stackable, paper law") {
 		t.Errorf("exit code %d, %q", code, stdout)
 	}
 	code, stdout, stderr = call("compare", "--json", "--network", "tiny", "--a", "run", "--b", "mid", "--batch", "4")
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	layers, _ := checkDoc(t, stdout, "layers", "infeasible", "a", "b")["layers"].([]any)
@@ -135,18 +136,18 @@ func TestAblateCompareReport(t *testing.T) {
 	}
 	code, stdout, _ = call("compare", "--json", "--network", "tiny", "--a", "run", "--b", "run", "--mapping-b", "basic")
 	doc := checkDoc(t, stdout, "a", "b")
-	if a, b := doc["a"].(map[string]any)["cycles"].(float64), doc["b"].(map[string]any)["cycles"].(float64); code != exitOK || a > b {
+	if a, b := doc["a"].(map[string]any)["cycles"].(float64), doc["b"].(map[string]any)["cycles"].(float64); code != cli.OK || a > b {
 		t.Errorf("all mappings take %g cycles, the plainest %g", a, b)
 	}
 	// a design on which the network does not fit
 	code, stdout, _ = call("compare", "--json", "--network", "resnet50", "--a", "zc706", "--b", "tiny")
-	if why, _ := checkDoc(t, stdout)["infeasible"].([]any); code != exitCheck || len(why) != 1 || !strings.Contains(why[0].(string), "infeasible:") {
+	if why, _ := checkDoc(t, stdout)["infeasible"].([]any); code != cli.Check || len(why) != 1 || !strings.Contains(why[0].(string), "infeasible:") {
 		t.Errorf("exit code %d, infeasible %v", code, why)
 	}
 
 	dir := t.TempDir()
 	code, stdout, stderr = call("report", "--json", "--network", "tiny", "--board", "zc706", "--out", dir)
-	if code != exitOK {
+	if code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	files, _ := checkDoc(t, stdout, "layers", "infeasible", "files")["files"].([]any)
@@ -187,77 +188,77 @@ func TestSearchRefuses(t *testing.T) {
 		code int
 		says string
 	}{
-		{sweep("--weights", "1,1,1,1,1,1,1,"+nan), exitUsage, "bad objective weights"},
-		{sweep("--weights", "1,1"), exitUsage, "bad objective weights"},
-		{sweep("--weights=-1,1,1,1,1,1,1,1"), exitUsage, "bad objective weights"},
-		{sweep("--weights", "0,0,0,0,0,0,0,0"), exitUsage, "bad objective weights"},
-		{sweep("--tp", "0..4"), exitUsage, "bad grid"},
-		{sweep("--tp", "x"), exitUsage, "bad grid"},
-		{sweep("--tr=-4..64"), exitUsage, "bad grid"},
-		{sweep("--bytes-per-cycle=-1"), exitUsage, "--bytes-per-cycle"},
-		{sweep("--bytes-per-cycle", nan), exitUsage, "--bytes-per-cycle"},
-		{sweep("--workers=-1"), exitUsage, "workers"},
-		{sweep("--margin", "1"), exitUsage, "the margin is 1"},
-		{sweep("--clock-margin", nan), exitUsage, "--clock-margin"},
-		{sweep("--max-lut=-5"), exitUsage, "a limit of -5"},
-		{sweep("--max-latency", nan), exitUsage, "--max-latency"},
-		{sweep("--max-latency", "0.001"), exitCheck, "is as fast as it must be"},
-		{sweep("--max-lut", "1000"), exitCheck, "no design fits the board"},
-		{sweep("--ports", "8"), exitUsage, "--ports"},
-		{sweep("--port-bytes", "16"), exitUsage, "--port-bytes"},
-		{sweep("--clock", "0"), exitUsage, "bad grid"},
-		{sweep("--abuf", "100"), exitUsage, "ABUF_WORDS"},
-		{sweep("--w-load", "3"), exitCheck, "no design fits the board"},
-		{sweep("--objective", "latency", "--exit-rate", "0.7,0.7"), exitUsage, "not 1"},
-		{sweep("--bytes-per-cycle", "8", "--bandwidth", "8,15"), exitUsage, "--bandwidth: one of them"},
-		{sweep("--clock=-150"), exitUsage, "the axis clock has -150, must be more than 0, at most 1000"},
-		{sweep("--bandwidth", "1e6"), exitUsage, "the axis bandwidth has 1e+06, must be more than 0, at most 1024"},
-		{sweep("--formed"), exitUsage, "--formed is read by --law paper, not by rtl"},
-		{sweep("--input-side", "-3"), exitInput, "-3"},
-		{sweep("--exits", file("exits.yaml", "exits: [nowhere]\n")), exitInput, "nowhere"},
-		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--exits", file("none.yaml", "")}, exitInput, "none is named"},
-		{[]string{"report", "--network", "tiny", "--board", "zc706", "--out", dir, "--objective", "latency", "--weights", "1,1,1,1,1,1,1,1"}, exitUsage, "--weights is read by --objective gops, gops-per-dsp"},
-		{[]string{"ablate", "--network", "tiny", "--board", "kv260", "--config", "run", "--own"}, exitUsage, "--own"},
-		{sweep("--with", "nothing=1"), exitInput, "no network"},
-		{sweep("--with", "fashion=0"), exitUsage, "share"},
-		{sweep("--law", "paper", "--with", "fashion=1"), exitUsage, "--with is read by --law rtl"},
-		{sweep("--objective", "rate", "--rate-step", "0"), exitUsage, "--rate-step"},
-		{sweep("--objective", "rate", "--max-violations", "1"), exitUsage, "--max-violations"},
-		{sweep("--objective", "rate", "--seeds", "1,1"), exitUsage, "--seeds"},
-		{sweep("--objective", "cheapest", "--rate", "90000", "--slo", "0.05"), exitCheck, "holds what is asked"},
-		{sweep("--objective", "cheapest", "--cost", "gold"), exitUsage, ""},
-		{sweep("--objective", "fame"), exitUsage, ""},
-		{sweep("--objective", "goodput", "--rate", "0"), exitUsage, "bad arrival process"},
-		{sweep("--objective", "goodput", "--slo", nan), exitUsage, "bad arrival process"},
-		{sweep("--objective", "goodput", "--exit-rate", "0.5"), exitUsage, "bad arrival process"},
-		{sweep("--objective", "goodput", "--exit-rate", "0.5", "--exit-rate", "0.4"), exitUsage, "not 1"},
-		{sweep("--objective", "goodput", "--policy", "hope"), exitUsage, "hope"},
-		{sweep("--resume", file("state.json", "{")), exitInput, "cannot resume"},
-		{sweep("--law", "paper", "--objective", "latency"), exitUsage, "the paper's law"},
-		{on("vc707"), exitInput, "bad board"},
-		{on(swap("dsp.yaml", "dsp: 900", "dsp: 0")), exitInput, "dsp.yaml: bad board: dsp: expected 1..20000, found 0"},
-		{on(swap("fast.yaml", "[15.3, 28]", "[1e6]")), exitInput, "fast.yaml: bad board: dram.bytes_per_cycle: expected more than 0, at most 64"},
-		{on(swap("neg.yaml", "bram36: 545", "bram36: -5")), exitInput, "bad board"},
-		{on(swap("key.yaml", "lut: 218600\n", "")), exitInput, `key "lut" is missing`},
-		{on(swap("poor.yaml", "bram36: 545", "bram36: 2")), exitCheck, "no design fits the board"},
-		{on(swap("few.yaml", "dsp: 900", "dsp: 12")), exitCheck, "no design fits the board"},
-		{[]string{"sweep", "--network", "nothing", "--board", "zc706"}, exitInput, "no network"},
-		{[]string{"export", "--board", "zc706", "--point", "1024,7", "--out", dir}, exitUsage, `--point "1024,7": expected TR,TP,TC`},
-		{[]string{"export", "--board", "zc706", "--point", "1024,0,7", "--out", dir}, exitUsage, `--point "1024,0,7": "0" is no number in 1..65536`},
-		{[]string{"export", "--point", "1024,7,128", "--out", dir}, exitUsage, "--board says on which board"},
-		{[]string{"vectors", "--config", "tiny", "--n", "0", "--out", dir}, exitUsage, "--n is 0"},
-		{[]string{"vectors", "--config", "tiny", "--points", "9", "--out", dir}, exitUsage, "--points has 9"},
-		{[]string{"export", "--sweep", "any", "--template", "run", "--out", dir}, exitUsage, "--template and --bytes-per-cycle go with --point"},
-		{[]string{"sweep", "--network", "resnet50", "--board", "pynq-z2", "--tr", "64..64", "--tp", "4..4", "--tc", "24..24"}, exitCheck, `<64, 4, 24>: layer "/trunk.0/stem/stem.0/Conv": layer does not fit the design: one output row needs 112 accumulator rows, the build has T_R = 64`},
-		{[]string{"export", "--board", "zc706", "--point", "4652,7,128", "--out", dir}, exitCheck, "infeasible:"},
-		{[]string{"export", "--board", "zc706", "--point", "65536,16,512", "--out", dir}, exitCheck, "infeasible:"},
-		{[]string{"export", "--board", "zc706", "--sweep", file("half.json", `{"schema":"sluice-dse-state/1","complete":false}`), "--out", dir}, exitInput, "no finished sweep"},
-		{[]string{"export", "--board", "zc706", "--point", "1024,7,128", "--name", "zc706", "--out", dir}, exitUsage, "--name zc706 is a configuration of hw/configs"},
-		{[]string{"export", "--board", "zc706", "--point", "64,4,8", "--name", "Q!", "--out", dir}, exitUsage, "--name: "},
-		{[]string{"export", "--board", "zc706", "--out", dir}, exitUsage, ""},
-		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "nothing"}, exitInput, "nothing"},
-		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--batch", "9"}, exitUsage, "--batch"},
-		{[]string{"ablate", "--network", "tiny", "--board", "zc706", "--bytes-per-cycle", "-2"}, exitUsage, "--bytes-per-cycle"},
+		{sweep("--weights", "1,1,1,1,1,1,1,"+nan), cli.Usage, "bad objective weights"},
+		{sweep("--weights", "1,1"), cli.Usage, "bad objective weights"},
+		{sweep("--weights=-1,1,1,1,1,1,1,1"), cli.Usage, "bad objective weights"},
+		{sweep("--weights", "0,0,0,0,0,0,0,0"), cli.Usage, "bad objective weights"},
+		{sweep("--tp", "0..4"), cli.Usage, "bad grid"},
+		{sweep("--tp", "x"), cli.Usage, "bad grid"},
+		{sweep("--tr=-4..64"), cli.Usage, "bad grid"},
+		{sweep("--bytes-per-cycle=-1"), cli.Usage, "--bytes-per-cycle"},
+		{sweep("--bytes-per-cycle", nan), cli.Usage, "--bytes-per-cycle"},
+		{sweep("--workers=-1"), cli.Usage, "workers"},
+		{sweep("--margin", "1"), cli.Usage, "the margin is 1"},
+		{sweep("--clock-margin", nan), cli.Usage, "--clock-margin"},
+		{sweep("--max-lut=-5"), cli.Usage, "a limit of -5"},
+		{sweep("--max-latency", nan), cli.Usage, "--max-latency"},
+		{sweep("--max-latency", "0.001"), cli.Check, "is as fast as it must be"},
+		{sweep("--max-lut", "1000"), cli.Check, "no design fits the board"},
+		{sweep("--ports", "8"), cli.Usage, "--ports"},
+		{sweep("--port-bytes", "16"), cli.Usage, "--port-bytes"},
+		{sweep("--clock", "0"), cli.Usage, "bad grid"},
+		{sweep("--abuf", "100"), cli.Usage, "ABUF_WORDS"},
+		{sweep("--w-load", "3"), cli.Check, "no design fits the board"},
+		{sweep("--objective", "latency", "--exit-rate", "0.7,0.7"), cli.Usage, "not 1"},
+		{sweep("--bytes-per-cycle", "8", "--bandwidth", "8,15"), cli.Usage, "--bandwidth: one of them"},
+		{sweep("--clock=-150"), cli.Usage, "the axis clock has -150, must be more than 0, at most 1000"},
+		{sweep("--bandwidth", "1e6"), cli.Usage, "the axis bandwidth has 1e+06, must be more than 0, at most 1024"},
+		{sweep("--formed"), cli.Usage, "--formed is read by --law paper, not by rtl"},
+		{sweep("--input-side", "-3"), cli.Input, "-3"},
+		{sweep("--exits", file("exits.yaml", "exits: [nowhere]\n")), cli.Input, "nowhere"},
+		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--exits", file("none.yaml", "")}, cli.Input, "none is named"},
+		{[]string{"report", "--network", "tiny", "--board", "zc706", "--out", dir, "--objective", "latency", "--weights", "1,1,1,1,1,1,1,1"}, cli.Usage, "--weights is read by --objective gops, gops-per-dsp"},
+		{[]string{"ablate", "--network", "tiny", "--board", "kv260", "--config", "run", "--own"}, cli.Usage, "--own"},
+		{sweep("--with", "nothing=1"), cli.Input, "no network"},
+		{sweep("--with", "fashion=0"), cli.Usage, "share"},
+		{sweep("--law", "paper", "--with", "fashion=1"), cli.Usage, "--with is read by --law rtl"},
+		{sweep("--objective", "rate", "--rate-step", "0"), cli.Usage, "--rate-step"},
+		{sweep("--objective", "rate", "--max-violations", "1"), cli.Usage, "--max-violations"},
+		{sweep("--objective", "rate", "--seeds", "1,1"), cli.Usage, "--seeds"},
+		{sweep("--objective", "cheapest", "--rate", "90000", "--slo", "0.05"), cli.Check, "holds what is asked"},
+		{sweep("--objective", "cheapest", "--cost", "gold"), cli.Usage, ""},
+		{sweep("--objective", "fame"), cli.Usage, ""},
+		{sweep("--objective", "goodput", "--rate", "0"), cli.Usage, "bad arrival process"},
+		{sweep("--objective", "goodput", "--slo", nan), cli.Usage, "bad arrival process"},
+		{sweep("--objective", "goodput", "--exit-rate", "0.5"), cli.Usage, "bad arrival process"},
+		{sweep("--objective", "goodput", "--exit-rate", "0.5", "--exit-rate", "0.4"), cli.Usage, "not 1"},
+		{sweep("--objective", "goodput", "--policy", "hope"), cli.Usage, "hope"},
+		{sweep("--resume", file("state.json", "{")), cli.Input, "cannot resume"},
+		{sweep("--law", "paper", "--objective", "latency"), cli.Usage, "the paper's law"},
+		{on("vc707"), cli.Input, "bad board"},
+		{on(swap("dsp.yaml", "dsp: 900", "dsp: 0")), cli.Input, "dsp.yaml: bad board: dsp: expected 1..20000, found 0"},
+		{on(swap("fast.yaml", "[15.3, 28]", "[1e6]")), cli.Input, "fast.yaml: bad board: dram.bytes_per_cycle: expected more than 0, at most 64"},
+		{on(swap("neg.yaml", "bram36: 545", "bram36: -5")), cli.Input, "bad board"},
+		{on(swap("key.yaml", "lut: 218600\n", "")), cli.Input, `key "lut" is missing`},
+		{on(swap("poor.yaml", "bram36: 545", "bram36: 2")), cli.Check, "no design fits the board"},
+		{on(swap("few.yaml", "dsp: 900", "dsp: 12")), cli.Check, "no design fits the board"},
+		{[]string{"sweep", "--network", "nothing", "--board", "zc706"}, cli.Input, "no network"},
+		{[]string{"export", "--board", "zc706", "--point", "1024,7", "--out", dir}, cli.Usage, `--point "1024,7": expected TR,TP,TC`},
+		{[]string{"export", "--board", "zc706", "--point", "1024,0,7", "--out", dir}, cli.Usage, `--point "1024,0,7": "0" is no number in 1..65536`},
+		{[]string{"export", "--point", "1024,7,128", "--out", dir}, cli.Usage, "--board says on which board"},
+		{[]string{"vectors", "--config", "tiny", "--n", "0", "--out", dir}, cli.Usage, "--n is 0"},
+		{[]string{"vectors", "--config", "tiny", "--points", "9", "--out", dir}, cli.Usage, "--points has 9"},
+		{[]string{"export", "--sweep", "any", "--template", "run", "--out", dir}, cli.Usage, "--template and --bytes-per-cycle go with --point"},
+		{[]string{"sweep", "--network", "resnet50", "--board", "pynq-z2", "--tr", "64..64", "--tp", "4..4", "--tc", "24..24"}, cli.Check, `<64, 4, 24>: layer "/trunk.0/stem/stem.0/Conv": layer does not fit the design: one output row needs 112 accumulator rows, the build has T_R = 64`},
+		{[]string{"export", "--board", "zc706", "--point", "4652,7,128", "--out", dir}, cli.Check, "infeasible:"},
+		{[]string{"export", "--board", "zc706", "--point", "65536,16,512", "--out", dir}, cli.Check, "infeasible:"},
+		{[]string{"export", "--board", "zc706", "--sweep", file("half.json", `{"schema":"sluice-dse-state/1","complete":false}`), "--out", dir}, cli.Input, "no finished sweep"},
+		{[]string{"export", "--board", "zc706", "--point", "1024,7,128", "--name", "zc706", "--out", dir}, cli.Usage, "--name zc706 is a configuration of hw/configs"},
+		{[]string{"export", "--board", "zc706", "--point", "64,4,8", "--name", "Q!", "--out", dir}, cli.Usage, "--name: "},
+		{[]string{"export", "--board", "zc706", "--out", dir}, cli.Usage, ""},
+		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "nothing"}, cli.Input, "nothing"},
+		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--batch", "9"}, cli.Usage, "--batch"},
+		{[]string{"ablate", "--network", "tiny", "--board", "zc706", "--bytes-per-cycle", "-2"}, cli.Usage, "--bytes-per-cycle"},
 	} {
 		code, out, errs := call(c.args...)
 		if code != c.code || !strings.Contains(errs, c.says) {
@@ -296,7 +297,7 @@ func TestFlagsThatNothingReads(t *testing.T) {
 				}
 				refused++
 				code, _, stderr := call(append([]string{"sweep", "--objective", o, "--" + f.Name, value}, small...)...)
-				if code != exitUsage || !strings.Contains(stderr, "--"+f.Name+" is read by --objective "+strings.ReplaceAll(readers, ",", ", ")) {
+				if code != cli.Usage || !strings.Contains(stderr, "--"+f.Name+" is read by --objective "+strings.ReplaceAll(readers, ",", ", ")) {
 					t.Errorf("--objective %s --%s: exit code %d: %s", o, f.Name, code, stderr)
 				}
 			}

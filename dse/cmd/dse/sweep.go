@@ -15,15 +15,14 @@ import (
 	"syscall"
 	"text/tabwriter"
 
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
-
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/search"
+	"github.com/sluice-npu/sluice/host/capacity"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -105,7 +104,7 @@ type sweepCmd struct {
 	CSV        string    `law:"rtl" name:"csv" placeholder:"FILE.csv" help:"Also write a line for every design that was evaluated."`
 	budgetFlags
 	axisFlags
-	serviceFlags
+	capacity.Flags
 }
 
 // budgetFlags are what designs may take of the board.
@@ -186,7 +185,7 @@ func (c *sweepCmd) apply(g *search.Grid) error {
 }
 
 // read refuses flags that what was asked for does not look at: what they say would be believed and not be so.
-func (c *sweepCmd) read(e *env) error {
+func (c *sweepCmd) read(e *cli.Env) error {
 	if c.Law == "paper" && c.Objective != string(search.GOPS) {
 		return usage("--objective %s: the paper's law knows gops only", c.Objective)
 	}
@@ -200,7 +199,7 @@ func (c *sweepCmd) read(e *env) error {
 	if objective == string(search.Cheapest) {
 		objective += " by " + c.Cost
 	}
-	return e.unread("objective", objective, "law", c.Law)
+	return e.Unread(cli.Choice{Tag: "objective", Chosen: objective}, cli.Choice{Tag: "law", Chosen: c.Law})
 }
 
 // own tells whether one of the networks is not the zoo's.
@@ -252,7 +251,7 @@ type sweepBest struct {
 }
 
 type sweepDoc struct {
-	header
+	cli.Header
 	Network string `json:"network"`
 	Board   string `json:"board"`
 	// Device is the board as its file had it: what the designs were fitted to.
@@ -278,7 +277,7 @@ type sweepDoc struct {
 }
 
 // Run searches, and prints what is best.
-func (c *sweepCmd) Run(e *env) error {
+func (c *sweepCmd) Run(e *cli.Env) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := c.read(e); err != nil {
@@ -293,7 +292,7 @@ func (c *sweepCmd) Run(e *env) error {
 		return err
 	}
 	doc := sweepDoc{
-		header: newHeader("sweep", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Device: in.grid.Board, Law: c.Law, Objective: c.Objective,
+		Header: newHeader("sweep", c.Seed), Network: in.w.Name, Board: in.grid.Board.Name, Device: in.grid.Board, Law: c.Law, Objective: c.Objective,
 		Optimal: "optimal in this space",
 	}
 	if c.Law == "paper" {
@@ -314,7 +313,7 @@ func weightsOf(v []float64) (search.Weights, error) {
 	return w, w.Check()
 }
 
-func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.Weights, doc sweepDoc) error {
+func (c *sweepCmd) rtl(ctx context.Context, e *cli.Env, in *given, weights search.Weights, doc sweepDoc) error {
 	o, err := c.options(in, weights)
 	if err != nil {
 		return err
@@ -322,12 +321,12 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 	progress, finish := bar(e, "sweep")
 	o.Progress = progress
 	r, err := search.Sweep(ctx, in.w, in.grid, o)
-	finish(err == nil)
+	finish()
 	if err != nil {
 		if _, missing := os.Stat(c.Resume); c.Resume != "" && missing == nil && errors.Is(err, search.ErrInterrupted) {
 			err = fmt.Errorf("%w (go on with --resume %s)", err, c.Resume)
 		}
-		if short := mostShort(err); short != nil { // one line, not one for each design that was looked at
+		if short := capacity.Shortest(err); short != nil { // one line, not one for each design that was looked at
 			return short
 		}
 		return err
@@ -343,7 +342,7 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 	doc.Band = &band
 	exits := o.Exits
 	if o.Objective.Simulated() {
-		exits = exitRates(in.w, c.ExitRate)
+		exits = capacity.ExitRates(in.w, c.ExitRate)
 	}
 	if doc.Energy, err = energyOf(in, o, r.Best.Design, exits); err != nil {
 		return err
@@ -359,10 +358,10 @@ func (c *sweepCmd) rtl(ctx context.Context, e *env, in *given, weights search.We
 			return err
 		}
 	}
-	if err := e.write(doc, c.Out); err != nil || e.json {
+	if err := e.Document(doc, c.Out, e.JSON); err != nil || e.JSON {
 		return err
 	}
-	c.print(e.stdout, in, r, doc)
+	c.print(e.Stdout, in, r, doc)
 	return nil
 }
 
@@ -391,29 +390,16 @@ func (d *sweepDoc) cpu() {
 	}
 }
 
-// bar shows progress and the time left, on a terminal only.
-func bar(e *env, name string) (progress func(done, total int), finish func(ok bool)) {
-	f, ok := e.stderr.(*os.File)
-	if !ok {
-		return nil, func(bool) {}
-	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil, func(bool) {}
-	}
-	p := mpb.New(mpb.WithOutput(f), mpb.WithWidth(48))
-	var b *mpb.Bar
+// bar shows progress and the time left, once it is known how much there is.
+func bar(e *cli.Env, name string) (progress func(done, total int), finish func()) {
+	var set func(int)
+	end := func() {}
 	return func(done, total int) {
-			if b == nil {
-				b = p.AddBar(int64(total), mpb.PrependDecorators(decor.Name(name+" "), decor.CountersNoUnit("%d/%d <T_P, T_C>")),
-					mpb.AppendDecorators(decor.Percentage(), decor.Name(" "), decor.AverageETA(decor.ET_STYLE_GO)))
-			}
-			b.SetCurrent(int64(done))
-		}, func(ok bool) {
-			if b != nil && !ok {
-				b.Abort(false)
-			}
-			p.Wait()
+		if set == nil {
+			set, end = e.Progress(name, total)
 		}
+		set(done)
+	}, func() { end() }
 }
 
 func (c *sweepCmd) print(w io.Writer, in *given, r *search.Result, doc sweepDoc) {
@@ -510,7 +496,7 @@ func reasons(m map[string]int) string {
 	return strings.Join(out, ", ")
 }
 
-func (c *sweepCmd) paper(ctx context.Context, e *env, in *given, weights search.Weights, doc sweepDoc) error {
+func (c *sweepCmd) paper(ctx context.Context, e *cli.Env, in *given, weights search.Weights, doc sweepDoc) error {
 	bandwidths := in.grid.Board.DRAM.BytesPerCycle
 	if c.BytesPerCycle != 0 {
 		bandwidths = []float64{c.BytesPerCycle}
@@ -543,10 +529,10 @@ func (c *sweepCmd) paper(ctx context.Context, e *env, in *given, weights search.
 	}
 	doc.Ranks = all
 	doc.cpu()
-	if err := e.write(doc, c.Out); err != nil || e.json {
+	if err := e.Document(doc, c.Out, e.JSON); err != nil || e.JSON {
 		return err
 	}
-	w := e.stdout
+	w := e.Stdout
 	fmt.Fprintf(w, "%s on %s by the paper's law (analytical, without the hardware's memories): %s\n\n", in.w.Name, doc.Board, doc.Grid.Grid)
 	fmt.Fprintf(w, "%d designs, %d mappings evaluated, %.2f s of user and system time\n", doc.Grid.Designs, doc.Evaluated, doc.CPUS)
 	for _, a := range all {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/abi"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -47,7 +48,7 @@ Example: dse validate --config run --network mobilenetv2 --n 60 --share 0.2 --lo
 }
 
 type validateDoc struct {
-	header
+	cli.Header
 	RTL    string                     `json:"rtl,omitempty"` // counted.Sources
 	Cycles counted.Summary            `json:"cycles"`
 	By     map[string]counted.Summary `json:"by"` // configuration and bandwidth
@@ -63,13 +64,13 @@ func checkSample(n int, share float64, batches []int) error {
 	return nil
 }
 
-func (c *validateCmd) Run(e *env) error {
+func (c *validateCmd) Run(e *cli.Env) error {
 	if err := checkSample(c.N, c.Share, c.Batch); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	doc := validateDoc{header: newHeader("validate", c.Seed)}
+	doc := validateDoc{Header: newHeader("validate", c.Seed)}
 	doc.Label = "simulated"
 	var all []counted.Layer
 	var err error
@@ -88,14 +89,14 @@ func (c *validateCmd) Run(e *env) error {
 	if c.Out != "" {
 		doc.Layers = all
 	}
-	if err := e.write(doc, c.Out); err != nil {
+	if err := e.Document(doc, c.Out, e.JSON); err != nil {
 		return err
 	}
-	if !e.json {
+	if !e.JSON {
 		doc.print(e)
 	}
 	if s := doc.Cycles; c.Require && (s.Beyond > 0 || s.Mean > counted.MeanShare) {
-		return errShown
+		return cli.Told(cli.Check)
 	}
 	if c.Bands {
 		return insideBands(e, all)
@@ -118,7 +119,7 @@ func again(file string) ([]counted.Layer, error) {
 }
 
 // insideBands fails where the law is beyond its bands.
-func insideBands(e *env, all []counted.Layer) error {
+func insideBands(e *cli.Env, all []counted.Layer) error {
 	kinds, err := counted.Kinds(all)
 	if err != nil {
 		return err
@@ -126,16 +127,16 @@ func insideBands(e *env, all []counted.Layer) error {
 	for i := range kinds {
 		k := &kinds[i]
 		s := counted.Summarise(k.Layers)
-		fmt.Fprintf(e.stderr, "dse: %d %s: mean %.2f %% (band %.2f), worst %.2f %% (band %.2f)\n", s.N, k.What, 100*s.Mean, 100*k.Band.Mean, 100*s.Worst, 100*k.Band.Worst)
+		fmt.Fprintf(e.Stderr, "dse: %d %s: mean %.2f %% (band %.2f), worst %.2f %% (band %.2f)\n", s.N, k.What, 100*s.Mean, 100*k.Band.Mean, 100*s.Worst, 100*k.Band.Worst)
 		if !k.Inside() {
-			err = errShown
+			err = cli.Told(cli.Check)
 		}
 	}
 	return err
 }
 
 // count times layers on all configurations and bandwidths.
-func (c *validateCmd) count(ctx context.Context, e *env) (all []counted.Layer, err error) {
+func (c *validateCmd) count(ctx context.Context, e *cli.Env) (all []counted.Layer, err error) {
 	for _, name := range c.Config {
 		d, err := configs.Load(name)
 		if err != nil {
@@ -183,7 +184,7 @@ func open(ctx context.Context, d configs.Design, build string, named []string) (
 }
 
 // design times layers on one configuration and bandwidth.
-func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all []counted.Layer, err error) {
+func (c *validateCmd) design(ctx context.Context, e *cli.Env, d configs.Design) (all []counted.Layer, err error) {
 	drv, err := openStub(ctx, d, c.Config)
 	if err != nil {
 		return nil, err
@@ -195,7 +196,7 @@ func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all
 		s := source{Network: network, Config: d.Name, Seed: 1, Images: 1, Flags: recipe.Flags{Import: c.Import}}
 		b, err := s.compileFor(d)
 		if errors.Is(err, compile.ErrTooBig) || errors.Is(err, compile.ErrTooMany) || errors.Is(err, mapping.ErrNoFit) {
-			fmt.Fprintf(e.stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)
+			fmt.Fprintf(e.Stderr, "dse: %s on %s left out: %v\n", network, d.Name, err)
 			continue
 		}
 		if err != nil {
@@ -209,7 +210,7 @@ func (c *validateCmd) design(ctx context.Context, e *env, d configs.Design) (all
 				return nil, err
 			}
 		}
-		fmt.Fprintf(e.stderr, "dse: %s at %g bytes/cycle: %s, %d layers so far\n", d.Name, d.DRAM.BytesPerCycle, network, len(t.all))
+		fmt.Fprintf(e.Stderr, "dse: %s at %g bytes/cycle: %s, %d layers so far\n", d.Name, d.DRAM.BytesPerCycle, network, len(t.all))
 	}
 	clear(t.seen)
 	share := (c.N + len(c.Config) - 1) / len(c.Config)
@@ -296,8 +297,8 @@ func entryText(e abi.FBCB, batch int) string {
 	return fmt.Sprintf("k = %v, s = %d, tile %d x %d, %s", cost.K(e.K), cost.Groups(e, batch), e.TileB, e.TileRows, order)
 }
 
-func (d *validateDoc) print(e *env) {
-	fmt.Fprintf(e.stdout, "law of cycles against the counters (simulated, Verilator, no MACs), layers alone\n")
+func (d *validateDoc) print(e *cli.Env) {
+	fmt.Fprintf(e.Stdout, "law of cycles against the counters (simulated, Verilator, no MACs), layers alone\n")
 	var names []string
 	for n := range d.By {
 		names = append(names, n)
@@ -308,11 +309,11 @@ func (d *validateDoc) print(e *env) {
 		if n == "" {
 			s, label = d.Cycles, "all"
 		}
-		fmt.Fprintf(e.stdout, "  %-14s %5d layers  mean %5.2f %%  worst %6.2f %%  beyond 3 %% and 100 cycles: %d\n",
+		fmt.Fprintf(e.Stdout, "  %-14s %5d layers  mean %5.2f %%  worst %6.2f %%  beyond 3 %% and 100 cycles: %d\n",
 			label, s.N, 100*s.Mean, 100*s.Worst, s.Beyond)
 	}
 	for _, v := range d.Worst {
-		fmt.Fprintf(e.stdout, "  %+6.2f %%  law %d, counted %d  %s/%g %s %s  B = %d  %s  (stalls: weights %d, activations %d, drain %d, depth %d)\n",
+		fmt.Fprintf(e.Stdout, "  %+6.2f %%  law %d, counted %d  %s/%g %s %s  B = %d  %s  (stalls: weights %d, activations %d, drain %d, depth %d)\n",
 			100*v.Share(), v.Law, v.Cycles, v.Config, v.Bandwidth, v.Network, strings.ToLower(v.Layer), v.Batch, v.Entry,
 			v.Stalls.Weights, v.Stalls.Activations, v.Stalls.Drain, v.Stalls.Depth)
 	}

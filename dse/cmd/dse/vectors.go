@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/testvec"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/sim/vectors"
 )
@@ -25,7 +26,7 @@ type vectorsCmd struct {
 }
 
 type vectorsDoc struct {
-	header
+	cli.Header
 	Files []vectorsFile `json:"files"`
 }
 
@@ -38,7 +39,7 @@ type vectorsFile struct {
 }
 
 // Run writes random networks as test vectors for whatever plays them.
-func (c *vectorsCmd) Run(e *env) error {
+func (c *vectorsCmd) Run(e *cli.Env) error {
 	if c.N < 1 {
 		return usage("--n is %d, must be positive", c.N)
 	}
@@ -58,7 +59,7 @@ func (c *vectorsCmd) Run(e *env) error {
 		}
 		o.Points = append(o.Points, mapping.Points[i])
 	}
-	doc := vectorsDoc{header: newHeader("vectors", c.Seed)}
+	doc := vectorsDoc{Header: newHeader("vectors", c.Seed)}
 	for i := range c.N {
 		seed := c.Seed + uint64(i)
 		net, err := randnet.New(seed, d, o)
@@ -77,12 +78,12 @@ func (c *vectorsCmd) Run(e *env) error {
 		}
 		doc.Files = append(doc.Files, vectorsFile{file, seed, batch, len(net.Bundle.Layers), len(records)})
 	}
-	if err := e.write(doc, ""); err != nil {
+	if err := e.Document(doc, "", e.JSON); err != nil {
 		return err
 	}
-	if !e.json {
+	if !e.JSON {
 		for _, f := range doc.Files {
-			fmt.Fprintf(e.stdout, "%s: seed %d, batch %d, %d layers, %d records\n", f.File, f.Seed, f.Batch, f.Layers, f.Records)
+			fmt.Fprintf(e.Stdout, "%s: seed %d, batch %d, %d layers, %d records\n", f.File, f.Seed, f.Batch, f.Layers, f.Records)
 		}
 	}
 	return nil

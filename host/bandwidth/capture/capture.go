@@ -275,9 +275,6 @@ func (p *pppoe) DecodeFromBytes(data []byte, df gopacket.DecodeFeedback) error {
 	return nil
 }
 
-// Seen is what packets there were.
-func (a *Assembler) Seen() Seen { return a.seen }
-
 // decode finds the layers of a packet, as far as it can be read.
 func (a *Assembler) decode(data []byte) {
 	a.found = a.found[:0]

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-npu/sluice/host/bandwidth"
 	"github.com/sluice-npu/sluice/host/bandwidth/capture"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/links"
 )
 
@@ -60,7 +61,7 @@ type transferDoc struct {
 }
 
 type bandwidthDoc struct {
-	header
+	cli.Header
 	Transfers []transferDoc `json:"transfers"`
 	Packets   packetsDoc    `json:"packets"`
 	Error     string        `json:"error,omitempty"` // what ended the capture early
@@ -74,11 +75,11 @@ type packetsDoc struct {
 }
 
 // Run implements the command.
-func (c *bandwidthCmd) Run(e *env) error {
+func (c *bandwidthCmd) Run(e *cli.Env) error {
 	if (c.File == "") == (c.Live == "") || c.Port == 0 || c.Gap <= 0 || c.For <= 0 {
-		return coded(codeUsage, fmt.Errorf("a pcap file or --live, a --port, a --gap and a --for above 0 are expected"))
+		return cli.Errorf(cli.Usage, "a pcap file or --live, a --port, a --gap and a --for above 0 are expected")
 	}
-	doc := &bandwidthDoc{header: header{"sluice-bandwidth/1", version, 0, "measured"}, Transfers: []transferDoc{}}
+	doc := &bandwidthDoc{Header: cli.NewHeader("sluice-bandwidth/1", 0, "measured"), Transfers: []transferDoc{}}
 	links := map[netip.Addr]*bandwidth.Estimator{} // a client's connections share its link
 	var start time.Time
 	each := func(t capture.Transfer) {
@@ -101,7 +102,7 @@ func (c *bandwidthCmd) Run(e *env) error {
 	seen, failed := c.take(e, capture.Config{Port: c.Port, Gap: c.Gap, Skip: c.Skip}, each)
 	doc.Packets = packetsDoc{seen.Packets, seen.Port, seen.Unread, seen.Jumps}
 	if failed != nil {
-		failed = coded(codeInput, failed)
+		failed = cli.Coded(cli.Input, failed)
 		if doc.Error = failed.Error(); len(doc.Transfers) == 0 {
 			return failed
 		}
@@ -113,22 +114,28 @@ func (c *bandwidthCmd) Run(e *env) error {
 		}
 	}
 	if measured == 0 || seen.Jumps > 0 {
-		fmt.Fprintf(e.stderr, "sluice: port %d: %s; %d of %d requests were measured (--help says when one is not)\n", c.Port, seen, measured, len(doc.Transfers))
+		fmt.Fprintf(e.Stderr, "sluice: port %d: %s; %d of %d requests were measured (--help says when one is not)\n", c.Port, seen, measured, len(doc.Transfers))
 	}
 	if c.Link != "" && failed == nil {
 		if err := c.trace(doc.Transfers); err != nil {
-			return coded(codeInput, err)
+			return cli.Coded(cli.Input, err)
 		}
 	}
 	if c.JSON || c.Out != "" {
-		if err := e.output(doc, c.Out, c.JSON); err != nil {
+		if err := e.Output(doc, c.Out, c.JSON); err != nil {
 			return err
 		}
 	}
-	if c.JSON {
-		return failed
+	if !c.JSON {
+		if err := doc.print(e.Stdout); err != nil {
+			return err
+		}
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	return failed
+}
+
+func (d *bandwidthDoc) print(to io.Writer) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "client\tat s\ttook ms\tbytes\tMbit/s\testimate Mbit/s")
 	mbits := func(rate float64) string {
 		if rate == 0 {
@@ -136,13 +143,10 @@ func (c *bandwidthCmd) Run(e *env) error {
 		}
 		return fmt.Sprintf("%.2f", rate/1e6)
 	}
-	for _, t := range doc.Transfers {
+	for _, t := range d.Transfers {
 		fmt.Fprintf(w, "%s\t%.3f\t%.2f\t%d\t%s\t%s\n", t.Client, float64(t.AtNs)/1e9, float64(t.TookNs)/1e6, t.Bytes, mbits(t.Rate), mbits(t.Estimate))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	return failed
+	return w.Flush()
 }
 
 // trace writes a client's estimates by the second: at its end, or what it was last where nothing came.
@@ -172,7 +176,7 @@ func (c *bandwidthCmd) trace(all []transferDoc) error {
 		return fmt.Errorf("--link %s: %d clients with an estimate (%v), one is expected: --client names it", c.Link, len(clients), clients)
 	}
 	last := rates[slices.IndexFunc(rates, func(r float64) bool { return r > 0 })]
-	return writeFile(c.Link, func(w io.Writer) error {
+	return cli.WriteFile(c.Link, func(w io.Writer) error {
 		fmt.Fprintf(w, "# %s, port %d: estimates by the second, Mbit/s\n", clients[0], c.Port)
 		for _, r := range rates {
 			if r > 0 {
@@ -187,13 +191,13 @@ func (c *bandwidthCmd) trace(all []transferDoc) error {
 }
 
 // take captures.
-func (c *bandwidthCmd) take(e *env, cfg capture.Config, each func(capture.Transfer)) (capture.Seen, error) {
+func (c *bandwidthCmd) take(e *cli.Env, cfg capture.Config, each func(capture.Transfer)) (capture.Seen, error) {
 	if c.Live != "" {
 		s, err := capture.Open(c.Live, cfg)
 		if err != nil {
 			return capture.Seen{}, err
 		}
-		ctx, stop := context.WithTimeout(e.ctx, c.For)
+		ctx, stop := context.WithTimeout(e.Ctx, c.For)
 		defer stop()
 		return s.Live(ctx, each)
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
 )
@@ -62,7 +63,7 @@ Example:
 }
 
 type suiteDoc struct {
-	header
+	cli.Header
 	Benches    []string                      `json:"benches"`
 	Seeds      []uint64                      `json:"seeds"`
 	N          int                           `json:"n"`
@@ -75,101 +76,115 @@ type suiteDoc struct {
 }
 
 // Run implements the command.
-func (c *benchSuiteCmd) Run(e *env) error {
-	seeds := c.Seeds
-	if err := checkSeeds(seeds); err != nil {
+func (c *benchSuiteCmd) Run(e *cli.Env) error {
+	cfg, policies, err := c.chosen()
+	if err != nil {
 		return err
 	}
-	traces, names, err := c.traces(seeds[0])
+	store, err := c.store()
 	if err != nil {
-		return coded(codeInput, err)
+		return err
+	}
+	defer store.Close()
+	cfg.Models, cfg.Store = newModelStore(e, c.Build, c.Data), store
+	suite, err := c.suite(e, cfg)
+	if err != nil {
+		return cli.Coded(runCode(err), err)
+	}
+	doc := &suiteDoc{
+		Header: cli.NewHeader("sluice-bench-suite/1", c.Seeds[0], "estimated"), Seeds: c.Seeds, N: c.N,
+		Bandwidth: experiments.Bandwidths(),
+		Policies:  policies, Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
+	}
+	for i := range cfg.Benches {
+		doc.Benches = append(doc.Benches, cfg.Benches[i].Name)
+	}
+	if doc.Statements, err = suite.Statements(e.Ctx); err != nil {
+		return cli.Coded(runCode(err), err)
+	}
+	if err := c.page(doc, suite, cfg.Benches); err != nil {
+		return err
+	}
+	if err := e.Output(doc, c.Out, c.JSON); err != nil {
+		return err
+	}
+	if !c.JSON {
+		if err := c.print(e, doc, cfg.Benches); err != nil {
+			return err
+		}
+	}
+	if failed := failing(doc.Statements); c.Check && failed > 0 {
+		return cli.Errorf(cli.Check, "%d of %d statements do not hold", failed, len(doc.Statements))
+	}
+	return nil
+}
+
+// chosen are the benches and policies of the command line.
+func (c *benchSuiteCmd) chosen() (cfg experiments.SuiteConfig, policies []string, err error) {
+	if err := checkSeeds(c.Seeds); err != nil {
+		return cfg, nil, err
+	}
+	traces, names, err := c.traces(c.Seeds[0])
+	if err != nil {
+		return cfg, nil, cli.Coded(cli.Input, err)
 	}
 	var benches []experiments.Bench
 	if len(c.Names) > 0 || len(names) == 0 {
 		if benches, err = experiments.Select(c.Names); err != nil {
-			return coded(codeUsage, err)
+			return cfg, nil, cli.Coded(cli.Usage, err)
 		}
 	}
 	if len(names) > 0 {
 		benches = append(benches, experiments.TraceBench(names))
 	}
-	policies := experiments.Policies()
+	policies = experiments.Policies()
 	if len(c.Policies) > 0 {
 		policies = c.Policies
 		if benches, err = experiments.Only(benches, policies); err != nil {
-			return coded(codeUsage, err)
+			return cfg, nil, cli.Coded(cli.Usage, err)
 		}
 	}
 	if c.N < 1 || c.Workers < 1 || c.Out == "" {
-		return coded(codeUsage, fmt.Errorf("--n %d, --workers %d, --out %q: expected at least 1, and a folder", c.N, c.Workers, c.Out))
+		return cfg, nil, cli.Errorf(cli.Usage, "--n %d, --workers %d, --out %q: expected at least 1, and a folder", c.N, c.Workers, c.Out)
 	}
+	return experiments.SuiteConfig{Benches: benches, Seeds: c.Seeds, N: c.N, Workers: c.Workers, Traces: traces}, policies, nil
+}
+
+// runsFile is that of the runs in the folder of --out.
+const runsFile = "runs.jsonl"
+
+// store opens the runs of earlier calls. What an earlier call wrote is not the result of this one until this one has ended.
+func (c *benchSuiteCmd) store() (*experiments.Store, error) {
 	program, err := programHash()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	path := filepath.Join(c.Out, "runs.jsonl")
-	// What an earlier call wrote is not the result of this one until this one has ended.
-	for _, name := range []string{"summary.json", "report.html"} {
-		if err := os.Remove(filepath.Join(c.Out, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("remove an old result: %w", err)
-		}
-	}
+	old := []string{"summary.json", "report.html"}
 	if c.Fresh {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("remove old runs: %w", err)
+		old = append(old, runsFile)
+	}
+	for _, name := range old {
+		if err := os.Remove(filepath.Join(c.Out, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("remove an old result: %w", err)
 		}
 	}
-	store, err := experiments.OpenStore(path, program)
-	if err != nil {
-		return err
+	return experiments.OpenStore(filepath.Join(c.Out, runsFile), program)
+}
+
+// suite makes the runs that the store lacks.
+func (c *benchSuiteCmd) suite(e *cli.Env, cfg experiments.SuiteConfig) (*experiments.Suite, error) {
+	path := filepath.Join(c.Out, runsFile)
+	if n := cfg.Store.Loaded(); n > 0 {
+		e.Log.Info("going on", "runs_kept", n, "path", path)
 	}
-	defer store.Close()
-	cfg := experiments.SuiteConfig{
-		Benches: benches, Seeds: seeds, N: c.N, Workers: c.Workers, Models: newModelStore(e, c.Build, c.Data), Store: store,
-		Traces: traces,
+	set, done := e.Progress("bench "+strings.Join(c.Names, " "), cfg.Runs())
+	defer done()
+	cfg.Progress = func(n, _ int) { set(n) }
+	suite, err := experiments.RunSuite(e.Ctx, cfg)
+	if e.Ctx.Err() != nil {
+		e.Log.Warn("interrupted; the runs so far are kept, the same command goes on with them", "path", path)
 	}
-	runs := cfg.Runs()
-	if store.Loaded() > 0 {
-		e.log.Info("going on", "runs_kept", store.Loaded(), "path", path)
-	}
-	set, done := e.progress("bench "+strings.Join(c.Names, " "), runs)
-	cfg.Progress = func(n, of int) {
-		set(n)
-	}
-	suite, err := experiments.RunSuite(e.ctx, cfg)
-	done()
-	if err != nil {
-		if e.ctx.Err() != nil {
-			e.log.Warn("interrupted; the runs so far are kept, the same command goes on with them", "path", path)
-		}
-		return coded(runCode(err), err)
-	}
-	doc := &suiteDoc{
-		header: header{"sluice-bench-suite/1", version, seeds[0], "estimated"}, Seeds: seeds, N: c.N,
-		Bandwidth: experiments.Bandwidths(),
-		Policies:  policies, Missing: experiments.Missing(), Rows: suite.Rows, Gaps: experiments.Gaps(),
-	}
-	for i := range benches {
-		doc.Benches = append(doc.Benches, benches[i].Name)
-	}
-	if doc.Statements, err = suite.Statements(e.ctx); err != nil {
-		return coded(runCode(err), err)
-	}
-	if err := c.page(doc, suite, benches); err != nil {
-		return err
-	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil {
-		return err
-	}
-	if !c.JSON {
-		if err := c.print(e, doc, benches); err != nil {
-			return err
-		}
-	}
-	if failed := failing(doc.Statements); c.Check && failed > 0 {
-		return coded(codeCheck, fmt.Errorf("%d of %d statements do not hold", failed, len(doc.Statements)))
-	}
-	return nil
+	return suite, err
 }
 
 // traces reads what --trace names. A name has the file's and a hash of its arrivals: runs that were

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/compose"
 )
@@ -29,32 +30,32 @@ Example:
 }
 
 type composeDoc struct {
-	header
+	cli.Header
 	Seeds  []uint64          `json:"seeds"`
 	TimeNs int64             `json:"time_ns"`
 	Rows   []experiments.Row `json:"rows"`
 }
 
 // Run implements the command.
-func (c *benchComposeCmd) Run(e *env) error {
+func (c *benchComposeCmd) Run(e *cli.Env) error {
 	if err := checkSeeds(c.Seeds); err != nil {
 		return err
 	}
 	if c.Time < 10*time.Millisecond || c.Time > time.Hour {
-		return coded(codeUsage, fmt.Errorf("--time %s: 10ms to 1h are expected", c.Time))
+		return cli.Errorf(cli.Usage, "--time %s: 10ms to 1h are expected", c.Time)
 	}
-	rows, err := compose.Run(e.ctx, compose.Config{
+	rows, err := compose.Run(e.Ctx, compose.Config{
 		Seeds: c.Seeds, Ns: c.Time.Nanoseconds(),
-		Tell: func(what string) { e.log.Info("bench compose", "at", what) },
+		Tell: func(what string) { e.Log.Info("bench compose", "at", what) },
 	})
 	if err != nil {
 		return err
 	}
-	doc := &composeDoc{header{"sluice-bench-compose/1", version, c.Seeds[0], "simulated"}, c.Seeds, c.Time.Nanoseconds(), rows}
-	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+	doc := &composeDoc{cli.NewHeader("sluice-bench-compose/1", c.Seeds[0], "simulated"), c.Seeds, c.Time.Nanoseconds(), rows}
+	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
 		return err
 	}
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 	for _, r := range rows {
 		half := ""
 		if r.CI95 != nil {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
-	"github.com/sluice-npu/sluice/dse/cli"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/disb"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/gpu/cuda"
@@ -69,7 +69,7 @@ Example:
 }
 
 type cudaBenchDoc struct {
-	header
+	cli.Header
 	Facts    cuda.Facts  `json:"gpu"`
 	Networks []string    `json:"networks"`
 	N        int         `json:"n"`
@@ -201,105 +201,24 @@ func once[T comparable](flag string, given []T) error {
 }
 
 // Run implements the command.
-func (c *benchCUDACmd) Run(e *env) error {
+func (c *benchCUDACmd) Run(e *cli.Env) error {
 	if err := c.check(); err != nil {
-		return coded(codeUsage, err)
+		return cli.Coded(cli.Usage, err)
 	}
-	var f *params.File
-	var err error
-	if c.Params != "" {
-		if f, err = params.Of(c.Params); err != nil {
-			return coded(codeInput, err)
-		}
-	}
-	at, err := foundGPU("cuda", c.GPU) // before anything is compiled
+	f, device, err := c.device(e) // before anything is compiled
 	if err != nil {
-		return coded(codeDevice, err)
-	}
-	device, err := gpuConfig("cuda", c.GPU)
-	if err != nil {
-		return coded(codeDevice, err)
-	}
-	if f == nil {
-		name, _, _ := strings.Cut(at, ", driver for ")
-		if f, err = params.Find(name); err != nil {
-			return err
-		}
-		if f == nil {
-			e.log.Warn("no parameters are known of this GPU: the H200's stand for what is not measured, as assumed ones", "gpu", name)
-			if f, err = params.Of("h200"); err != nil {
-				return err
-			}
-		}
-	}
-	var nets []*bundle.Bundle
-	doc := &cudaBenchDoc{N: c.N}
-	add := func(w what) error {
-		if err := e.ctx.Err(); err != nil { // compiling one takes its time, and hears of nothing
-			return err
-		}
-		if w.file == "" {
-			e.log.Info("compiling " + w.Network)
-		}
-		p, err := w.prepare(e)
-		if err != nil {
-			return err
-		}
-		for _, name := range doc.Networks {
-			if name == p.bundle.Network.Name {
-				return coded(codeUsage, fmt.Errorf("network %s comes twice", name))
-			}
-		}
-		nets, doc.Networks = append(nets, p.bundle), append(doc.Networks, p.bundle.Network.Name)
-		return nil
-	}
-	for _, file := range c.Bundles {
-		if err := add(what{file: file}); err != nil {
-			return err
-		}
-	}
-	if len(c.Bundles) == 0 {
-		names, config := c.Nets, cmp.Or(c.Config, benchConfig)
-		if names == nil {
-			names = benchNets
-		}
-		for _, name := range names {
-			if err := add(what{Config: config, Network: name, Build: c.Build}); err != nil {
-				return err
-			}
-		}
-	}
-	if err := e.ctx.Err(); err != nil {
 		return err
 	}
-	p, about := f.Params(), cli.About("sluice")
-	raw, err := bench.Run(e.ctx, bench.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches,
-		Program: about.Program + " " + about.Version, Revision: about.Revision,
-		Tell: func(part string) { e.log.Info("bench gpu", "at", part) },
-	})
-	if err == nil && c.DISB > 0 {
-		var all []bench.Series
-		all, err = disb.Run(e.ctx, disb.Config{
-			Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: f, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
-			Spin: !raw.Facts.Fake, Tell: func(what string) { e.log.Info("bench gpu", "at", "DISB "+what) },
-		})
-		raw.Series = append(raw.Series, all...)
-	}
-	if err != nil && raw != nil && len(raw.Series) > 0 { // what was measured until then is not lost
-		if e := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write); e != nil {
-			err = errors.Join(err, e)
-		} else {
-			err = fmt.Errorf("%w (what was seen until then is in %s, without figures)", err, filepath.Join(c.Out, bench.RawFile))
-		}
-	}
+	doc := &cudaBenchDoc{N: c.N}
+	nets, err := c.compiled(e, doc)
 	if err != nil {
-		if raw != nil { // what broke it off does not hide that
-			err = errors.Join(err, wrongRestores(raw.Restores()))
-		}
-		return coded(codeDevice, err)
+		return err
 	}
-	doc.header = header{"sluice-bench-cuda/1", version, c.Seed, raw.Label()}
+	raw, err := c.measure(e, f, device, nets)
+	if err != nil {
+		return cli.Coded(cli.Device, err)
+	}
+	doc.Header = cli.NewHeader("sluice-bench-cuda/1", c.Seed, raw.Label())
 	doc.Facts, doc.Rows, doc.Restores, doc.Moved = raw.Facts, raw.Rows(), raw.Restores(), raw.Moved()
 	doc.Controls = raw.Controls()
 	doc.Shrink, doc.DISB, doc.Published = c.Shrink, c.DISB.Nanoseconds(), published(c.Shrink)
@@ -307,23 +226,111 @@ func (c *benchCUDACmd) Run(e *env) error {
 	doc.Foretold, untold = disb.Foretold(doc.Facts.GPU, c.Shrink)
 	lost := errors.Join(untold, c.keep(e, raw, doc, f)) // which hides no figure
 	if c.JSON {
-		err = e.output(doc, "", true)
+		err = e.Output(doc, "", true)
 	} else {
-		err = doc.print(e.stdout)
+		err = doc.print(e.Stdout)
 	}
 	return errors.Join(err, lost, wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls))
 }
 
+// device finds the GPU, how it is opened, and the parameters to compare with.
+func (c *benchCUDACmd) device(e *cli.Env) (f *params.File, device cuda.Config, err error) {
+	if c.Params != "" {
+		if f, err = params.Of(c.Params); err != nil {
+			return nil, device, cli.Coded(cli.Input, err)
+		}
+	}
+	at, err := foundGPU("cuda", c.GPU)
+	if err == nil {
+		device, err = gpuConfig("cuda", c.GPU)
+	}
+	if err != nil {
+		return nil, device, cli.Coded(cli.Device, err)
+	}
+	if f != nil {
+		return f, device, nil
+	}
+	name, _, _ := strings.Cut(at, ", driver for ")
+	if f, err = params.Find(name); err == nil && f == nil {
+		e.Log.Warn("no parameters are known of this GPU: the H200's stand for what is not measured, as assumed ones", "gpu", name)
+		f, err = params.Of("h200")
+	}
+	return f, device, err
+}
+
+// compiled are the bundles to measure; their names go into the document.
+func (c *benchCUDACmd) compiled(e *cli.Env, doc *cudaBenchDoc) (nets []*bundle.Bundle, err error) {
+	var all []what
+	for _, file := range c.Bundles {
+		all = append(all, what{file: file})
+	}
+	if len(all) == 0 {
+		names := c.Nets
+		if names == nil {
+			names = benchNets
+		}
+		for _, name := range names {
+			all = append(all, what{Config: cmp.Or(c.Config, benchConfig), Network: name, Build: c.Build})
+		}
+	}
+	for _, w := range all {
+		if err := e.Ctx.Err(); err != nil { // compiling one takes its time, and does not end by itself
+			return nil, err
+		}
+		if w.file == "" {
+			e.Log.Info("compiling " + w.Network)
+		}
+		p, err := w.prepare(e)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(doc.Networks, p.bundle.Network.Name) {
+			return nil, cli.Errorf(cli.Usage, "network %s comes twice", p.bundle.Network.Name)
+		}
+		nets, doc.Networks = append(nets, p.bundle), append(doc.Networks, p.bundle.Network.Name)
+	}
+	return nets, e.Ctx.Err()
+}
+
+// measure runs the parts that were asked for. What was measured before an error is written to a file.
+func (c *benchCUDACmd) measure(e *cli.Env, f *params.File, device cuda.Config, nets []*bundle.Bundle) (*bench.Raw, error) {
+	p, about := f.Params(), cli.About("sluice")
+	raw, err := bench.Run(e.Ctx, bench.Config{
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches,
+		Program: about.Program + " " + about.Version, Revision: about.Revision,
+		Tell: func(part string) { e.Log.Info("bench gpu", "at", part) },
+	})
+	if err == nil && c.DISB > 0 {
+		var all []bench.Series
+		all, err = disb.Run(e.Ctx, disb.Config{
+			Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: f, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
+			Spin: !raw.Facts.Fake, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
+		})
+		raw.Series = append(raw.Series, all...)
+	}
+	if err == nil || raw == nil {
+		return raw, err
+	}
+	if path := filepath.Join(c.Out, bench.RawFile); len(raw.Series) > 0 {
+		if failed := cli.WriteFile(path, raw.Write); failed != nil {
+			err = errors.Join(err, failed)
+		} else {
+			err = fmt.Errorf("%w (what was seen until then is in %s, without figures)", err, path)
+		}
+	}
+	return nil, errors.Join(err, wrongRestores(raw.Restores())) // what broke it off does not hide those
+}
+
 // keep writes what was seen and the figures, each file whatever became of the others.
-func (c *benchCUDACmd) keep(e *env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
-	err := writeFile(filepath.Join(c.Out, bench.RawFile), raw.Write)
+func (c *benchCUDACmd) keep(e *cli.Env, raw *bench.Raw, doc *cudaBenchDoc, base *params.File) error {
+	err := cli.WriteFile(filepath.Join(c.Out, bench.RawFile), raw.Write)
 	switch measured, e := raw.Params(base); {
 	case e == nil:
-		err = errors.Join(err, writeFile(filepath.Join(c.Out, "params.yaml"), measured.Write))
+		err = errors.Join(err, cli.WriteFile(filepath.Join(c.Out, "params.yaml"), measured.Write))
 	case !errors.Is(e, params.ErrFile):
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, e.output(doc, c.Out, false))
+	return errors.Join(err, e.Output(doc, c.Out, false))
 }
 
 // published is what REEF says, by part and key; nothing of networks that are shrunk.
@@ -364,7 +371,7 @@ func against(all []bench.Restores, what string, bad func(*bench.Restores) bool) 
 	if says == nil {
 		return nil
 	}
-	return coded(codeCheck, fmt.Errorf("%s: %s", what, strings.Join(says, "; ")))
+	return cli.Errorf(cli.Check, "%s: %s", what, strings.Join(says, "; "))
 }
 
 // figure is a cell of one that may not be there.

@@ -4,12 +4,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/experiments/verdict"
@@ -35,13 +35,13 @@ type benchGPUCmd struct {
 type benchReefCmd struct{ benchGPUCmd }
 
 // Run implements the command.
-func (c *benchReefCmd) Run(e *env) error { c.first = "reef"; return c.run(e) }
+func (c *benchReefCmd) Run(e *cli.Env) error { c.first = "reef"; return c.run(e) }
 
 // benchSeebCmd is `bench seeb`.
 type benchSeebCmd struct{ benchGPUCmd }
 
 // Run implements the command.
-func (c *benchSeebCmd) Run(e *env) error { c.first = "seeb"; return c.run(e) }
+func (c *benchSeebCmd) Run(e *cli.Env) error { c.first = "seeb"; return c.run(e) }
 
 // Help implements the command.
 func (*benchGPUCmd) Help() string {
@@ -58,7 +58,7 @@ Example:
 }
 
 type gpuDoc struct {
-	header
+	cli.Header
 	Benches    []string             `json:"benches"`
 	Seeds      []uint64             `json:"seeds"`
 	TimeNs     int64                `json:"time_ns"` // of the first bench's runs
@@ -70,11 +70,11 @@ type gpuDoc struct {
 	Open       gpus.Open            `json:"open,omitempty"`           // seeb: what the publication leaves open
 }
 
-func (c *benchGPUCmd) run(e *env) error {
+func (c *benchGPUCmd) run(e *cli.Env) error {
 	names := append([]string{c.first}, c.More...)
 	for _, n := range names {
 		if !slices.Contains(gpus.Names(), n) {
-			return coded(codeUsage, fmt.Errorf("no bench %q of GPUs; there are %v", n, gpus.Names()))
+			return cli.Errorf(cli.Usage, "no bench %q of GPUs; there are %v", n, gpus.Names())
 		}
 	}
 	seeds := c.Seeds
@@ -82,18 +82,18 @@ func (c *benchGPUCmd) run(e *env) error {
 		return err
 	}
 	if c.Time != 0 && (c.Time < time.Millisecond || c.Time > time.Hour) {
-		return coded(codeUsage, fmt.Errorf("--time %s: 1ms to 1h are expected", c.Time))
+		return cli.Errorf(cli.Usage, "--time %s: 1ms to 1h are expected", c.Time)
 	}
 	cfg := gpus.Config{Seeds: seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary, Files: map[string]*params.File{}}
 	if c.Trace != "" {
 		format, path, _ := strings.Cut(c.Trace, ":")
 		of := map[bool]string{true: "reef", false: "seeb"}[format == "disb"]
 		if !slices.Contains(names, of) {
-			return coded(codeUsage, fmt.Errorf("--trace %s: a trace of this format is for bench %s; benches are %s", c.Trace, of, strings.Join(names, ", ")))
+			return cli.Errorf(cli.Usage, "--trace %s: a trace of this format is for bench %s; benches are %s", c.Trace, of, strings.Join(names, ", "))
 		}
 		tr, err := load.TraceFile(format, path, seeds[0])
 		if err != nil {
-			return coded(codeInput, err)
+			return cli.Coded(cli.Input, err)
 		}
 		if of == "reef" {
 			cfg.Real = tr
@@ -101,32 +101,16 @@ func (c *benchGPUCmd) run(e *env) error {
 			cfg.PAI = tr.Times()
 		}
 	}
-	doc := &gpuDoc{header: header{"sluice-bench-gpu/1", version, seeds[0], "simulated"}, Benches: names, Seeds: seeds, Times: map[string]int64{}}
-	for _, g := range c.GPU {
-		name, path, ok := strings.Cut(g, "=")
-		if !ok || !params.IsFile(path) || cfg.Files[name] != nil {
-			return coded(codeUsage, fmt.Errorf("--gpu %s: NAME=FILE.yaml is expected, a name once", g))
-		}
-		f, err := params.Of(path)
-		if err != nil {
-			return coded(codeInput, err)
-		}
-		if cfg.Files[name] = f; doc.GPUs == nil {
-			doc.GPUs = map[string]string{}
-		}
-		doc.GPUs[name] = path
-	}
-	for name := range cfg.Files {
-		if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(gpus.GPUs(n), name) }) {
-			return coded(codeUsage, fmt.Errorf("--gpu %s: bench %s runs on no GPU of this name", name, strings.Join(names, ", ")))
-		}
+	doc := &gpuDoc{Header: cli.NewHeader("sluice-bench-gpu/1", seeds[0], "simulated"), Benches: names, Seeds: seeds, Times: map[string]int64{}}
+	if err := c.files(&cfg, doc); err != nil {
+		return err
 	}
 	for _, n := range names {
-		cfg.Tell = func(what string) { e.log.Info("bench "+n, "at", what) }
-		b, err := gpus.Run(e.ctx, n, cfg)
+		cfg.Tell = func(what string) { e.Log.Info("bench "+n, "at", what) }
+		b, err := gpus.Run(e.Ctx, n, cfg)
 		switch {
 		case errors.Is(err, gpus.ErrWorkload):
-			return coded(codeInput, err)
+			return cli.Coded(cli.Input, err)
 		case err != nil:
 			return err
 		}
@@ -138,11 +122,11 @@ func (c *benchGPUCmd) run(e *env) error {
 		}
 	}
 	doc.TimeNs = doc.Times[names[0]]
-	if err := e.output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
 	if !c.JSON {
-		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 		printStatements(w, doc.Statements, standing)
 		if err := w.Flush(); err != nil {
 			return err
@@ -150,6 +134,30 @@ func (c *benchGPUCmd) run(e *env) error {
 	}
 	if c.Check {
 		return checkStatements(doc.Statements)
+	}
+	return nil
+}
+
+// files reads the parameters of --gpu.
+func (c *benchGPUCmd) files(cfg *gpus.Config, doc *gpuDoc) error {
+	for _, g := range c.GPU {
+		name, path, ok := strings.Cut(g, "=")
+		if !ok || !params.IsFile(path) || cfg.Files[name] != nil {
+			return cli.Errorf(cli.Usage, "--gpu %s: NAME=FILE.yaml is expected, a name once", g)
+		}
+		f, err := params.Of(path)
+		if err != nil {
+			return cli.Coded(cli.Input, err)
+		}
+		if cfg.Files[name] = f; doc.GPUs == nil {
+			doc.GPUs = map[string]string{}
+		}
+		doc.GPUs[name] = path
+	}
+	for name := range cfg.Files {
+		if !slices.ContainsFunc(doc.Benches, func(n string) bool { return slices.Contains(gpus.GPUs(n), name) }) {
+			return cli.Errorf(cli.Usage, "--gpu %s: bench %s runs on no GPU of this name", name, strings.Join(doc.Benches, ", "))
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/edge"
 	"github.com/sluice-npu/sluice/host/experiments/verdict"
@@ -39,7 +40,7 @@ Example:
 }
 
 type jellyfishDoc struct {
-	header
+	cli.Header
 	Seeds      []uint64            `json:"seeds"`
 	TimeNs     int64               `json:"time_ns"`
 	Assumed    edge.Assumed        `json:"assumed"`
@@ -50,29 +51,29 @@ type jellyfishDoc struct {
 }
 
 // Run implements the command.
-func (c *benchJellyfishCmd) Run(e *env) error {
+func (c *benchJellyfishCmd) Run(e *cli.Env) error {
 	if err := checkSeeds(c.Seeds); err != nil {
 		return err
 	}
 	if c.Time < time.Second || c.Time > 24*time.Hour || c.Instances < 1 || c.Instances > 10_000 || c.Workers < 1 || c.Out == "" {
-		return coded(codeUsage, fmt.Errorf("--time %s, --instances %d, --workers %d, --out %q: 1s to 24h, 1 to 10000, at least 1 and a folder are expected", c.Time, c.Instances, c.Workers, c.Out))
+		return cli.Errorf(cli.Usage, "--time %s, --instances %d, --workers %d, --out %q: 1s to 24h, 1 to 10000, at least 1 and a folder are expected", c.Time, c.Instances, c.Workers, c.Out)
 	}
 	cfg := edge.Config{
 		Seeds: c.Seeds, Ns: c.Time.Nanoseconds(), Instances: c.Instances, Workers: c.Workers, Traces: c.Link, Assumed: edge.Assume(), Vary: c.Vary,
-		Tell: func(what string) { e.log.Info("bench jellyfish", "at", what) },
+		Tell: func(what string) { e.Log.Info("bench jellyfish", "at", what) },
 	}
-	b, err := edge.RunBench(e.ctx, cfg)
+	b, err := edge.RunBench(e.Ctx, cfg)
 	switch {
 	case errors.Is(err, links.ErrTrace):
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	case err != nil:
 		return err
 	}
 	doc := &jellyfishDoc{
-		header: header{"sluice-bench-jellyfish/1", version, c.Seeds[0], "simulated"}, Seeds: c.Seeds, TimeNs: cfg.Ns,
+		Header: cli.NewHeader("sluice-bench-jellyfish/1", c.Seeds[0], "simulated"), Seeds: c.Seeds, TimeNs: cfg.Ns,
 		Assumed: cfg.Assumed, Rows: b.Rows, Ratios: b.Ratios, Times: b.Times, Statements: b.Statements,
 	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
 	if !c.JSON {
@@ -86,8 +87,8 @@ func (c *benchJellyfishCmd) Run(e *env) error {
 	return nil
 }
 
-func (c *benchJellyfishCmd) print(e *env, doc *jellyfishDoc) error {
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+func (c *benchJellyfishCmd) print(e *cli.Env, doc *jellyfishDoc) error {
+	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "setting\tsystem\tmissed\taccuracy\tbusy\tp99")
 	at := indexRows(doc.Rows)
 	for i := range doc.Rows {

@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx"
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
@@ -33,7 +34,7 @@ import (
 
 // modelStore makes models and keeps them; safe for concurrent use.
 type modelStore struct {
-	e     *env
+	e     *cli.Env
 	build string // folder of what is built once
 	data  string // folder of the images
 
@@ -42,7 +43,7 @@ type modelStore struct {
 	models map[experiments.ModelKey]*experiments.Model
 }
 
-func newModelStore(e *env, build, data string) *modelStore {
+func newModelStore(e *cli.Env, build, data string) *modelStore {
 	return &modelStore{e: e, build: build, data: data, shapes: map[string]*netShape{}, models: map[experiments.ModelKey]*experiments.Model{}}
 }
 
@@ -77,7 +78,7 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 		return sh, nil
 	}
 	if backbone {
-		return nil, coded(codeInput, fmt.Errorf("%w: %s without its exits", experiments.ErrSetup, network))
+		return nil, cli.Errorf(cli.Input, "%w: %s without its exits", experiments.ErrSetup, network)
 	}
 	w := what{Config: d.Name, Network: network, Data: s.data, Build: s.build}
 	p, err := w.prepare(s.e)
@@ -85,7 +86,7 @@ func (s *modelStore) trained(network string, backbone bool, d configs.Design) (*
 		return nil, err
 	}
 	quiet := *s.e
-	quiet.stderr = io.Discard // one bar at a time
+	quiet.Stderr = io.Discard // one bar at a time
 	set, im, err := p.setup(&quiet, &w, &soft.Memo{}, 2*realImages)
 	if err != nil {
 		return nil, err
@@ -116,10 +117,10 @@ func (s *modelStore) Model(ctx context.Context, k experiments.ModelKey) (*experi
 	}
 	d, err := configs.Load(k.Board)
 	if err != nil {
-		return nil, coded(codeInput, err)
+		return nil, cli.Coded(cli.Input, err)
 	}
 	if !(k.Bandwidth >= 0 && k.Bandwidth <= 1000) {
-		return nil, coded(codeInput, fmt.Errorf("%w: a DRAM of %g GB/s", experiments.ErrSetup, k.Bandwidth))
+		return nil, cli.Errorf(cli.Input, "%w: a DRAM of %g GB/s", experiments.ErrSetup, k.Bandwidth)
 	}
 	shape := s.shape
 	if k.Network == experiments.RealNetwork {
@@ -134,7 +135,7 @@ func (s *modelStore) Model(ctx context.Context, k experiments.ModelKey) (*experi
 	}
 	m, err := tabulate(d, sh, k)
 	if err != nil {
-		return nil, coded(codeInput, fmt.Errorf("table of %s: %w", k, err))
+		return nil, cli.Errorf(cli.Input, "table of %s: %w", k, err)
 	}
 	m.Images, m.Calibration, m.Theta = sh.images, sh.calibration, realTheta
 	s.models[k] = m
@@ -157,7 +158,7 @@ func (s *modelStore) shape(network string, backbone bool, d configs.Design) (*ne
 		g, err = zoo.LoadWith(network, onnx.Options{Exits: []string{last}, WeightSeed: weightSeed})
 	}
 	if err != nil {
-		return nil, coded(codeInput, err)
+		return nil, cli.Coded(cli.Input, err)
 	}
 	key, err := contentKey(g, d, nil)
 	if err != nil {
@@ -174,22 +175,22 @@ func (s *modelStore) shape(network string, backbone bool, d configs.Design) (*ne
 		return sh, nil
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		s.e.log.Warn("the cached shapes are not usable; making them again", "path", path, "err", err)
+		s.e.Log.Warn("the cached shapes are not usable; making them again", "path", path, "err", err)
 	}
 	began := time.Now()
 	b, err := compileShape(g, d)
 	if err != nil {
-		return nil, coded(codeInput, fmt.Errorf("compile %s for %s: %w", name, d.Name, err))
+		return nil, cli.Errorf(cli.Input, "compile %s for %s: %w", name, d.Name, err)
 	}
 	sh = newNetShape(key, b)
 	text, err = json.Marshal(sh)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := writeFile(path, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+	if err := cli.WriteFile(path, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
 		return nil, err
 	}
-	s.e.log.Info("compiled", "network", name, "config", d.Name, "layers", len(b.Layers), "took", time.Since(began).Round(time.Millisecond))
+	s.e.Log.Info("compiled", "network", name, "config", d.Name, "layers", len(b.Layers), "took", time.Since(began).Round(time.Millisecond))
 	s.shapes[id] = sh
 	return sh, nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/report"
 )
@@ -189,34 +190,34 @@ func statementTable(s []experiments.Statement) report.PageTable {
 	return t
 }
 
-func (c *benchSuiteCmd) print(e *env, doc *suiteDoc, benches []experiments.Bench) error {
+func (c *benchSuiteCmd) print(e *cli.Env, doc *suiteDoc, benches []experiments.Bench) error {
 	at := indexRows(doc.Rows)
-	fmt.Fprintf(e.stdout, "%d requests a run, %d seeds; %s; DRAM in GB/s: %s\n", doc.N, len(doc.Seeds), doc.Label, bandwidthText())
+	fmt.Fprintf(e.Stdout, "%d requests a run, %d seeds; %s; DRAM in GB/s: %s\n", doc.N, len(doc.Seeds), doc.Label, bandwidthText())
 	for i := range benches {
 		b := &benches[i]
-		fmt.Fprintf(e.stdout, "\n%s: %s\n", b.Name, b.Title)
+		fmt.Fprintf(e.Stdout, "\n%s: %s\n", b.Name, b.Title)
 		for _, t := range slices.Concat(runTables(at, b, columns), lawTables(doc.Rows, b)) {
-			fmt.Fprintf(e.stdout, "\n%s\n", t.Caption)
-			if err := t.Table.Write(e.stdout); err != nil {
+			fmt.Fprintf(e.Stdout, "\n%s\n", t.Caption)
+			if err := t.Table.Write(e.Stdout); err != nil {
 				return err
 			}
 		}
 	}
 	if len(doc.Statements) > 0 {
-		fmt.Fprintf(e.stdout, "\nwhat the publication says (%d of %d hold)\n", len(doc.Statements)-failing(doc.Statements), len(doc.Statements))
+		fmt.Fprintf(e.Stdout, "\nwhat the publication says (%d of %d hold)\n", len(doc.Statements)-failing(doc.Statements), len(doc.Statements))
 	}
 	for i := range doc.Statements {
 		s := &doc.Statements[i]
-		fmt.Fprintf(e.stdout, "  %s: %s\n    %s\n    rule: %s\n", s.Verdict(), s.Text, s.Evidence, s.Rule)
+		fmt.Fprintf(e.Stdout, "  %s: %s\n    %s\n    rule: %s\n", s.Verdict(), s.Text, s.Evidence, s.Rule)
 	}
-	fmt.Fprintln(e.stdout, "\nnot reproduced")
+	fmt.Fprintln(e.Stdout, "\nnot reproduced")
 	for _, g := range doc.Gaps {
-		fmt.Fprintf(e.stdout, "  %s: %s\n", g.What, g.Why)
+		fmt.Fprintf(e.Stdout, "  %s: %s\n", g.What, g.Why)
 	}
 	if len(doc.Missing) > 0 {
-		fmt.Fprintf(e.stdout, "\npolicies that the registry lacks: %s\n", strings.Join(doc.Missing, ", "))
+		fmt.Fprintf(e.Stdout, "\npolicies that the registry lacks: %s\n", strings.Join(doc.Missing, ", "))
 	}
-	fmt.Fprintf(e.stdout, "\nwrote %s/summary.json, report.html and pictures\n", c.Out)
+	fmt.Fprintf(e.Stdout, "\nwrote %s/summary.json, report.html and pictures\n", c.Out)
 	return nil
 }
 
@@ -248,7 +249,7 @@ func (c *benchSuiteCmd) page(doc *suiteDoc, suite *experiments.Suite, benches []
 			if err := report.LinesSVG(&svg, p.Picture); err != nil {
 				return err
 			}
-			if err := writeFile(filepath.Join(c.Out, p.Name+".svg"), func(w io.Writer) error { _, err := w.Write(svg.Bytes()); return err }); err != nil {
+			if err := cli.WriteFile(filepath.Join(c.Out, p.Name+".svg"), func(w io.Writer) error { _, err := w.Write(svg.Bytes()); return err }); err != nil {
 				return err
 			}
 			sec.Pictures = append(sec.Pictures, svg.String())
@@ -260,5 +261,5 @@ func (c *benchSuiteCmd) page(doc *suiteDoc, suite *experiments.Suite, benches []
 		gaps.Text = append(gaps.Text, g.What+": "+g.Why+".")
 	}
 	page.Sections = append(page.Sections, gaps)
-	return writeFile(filepath.Join(c.Out, "report.html"), page.Write)
+	return cli.WriteFile(filepath.Join(c.Out, "report.html"), page.Write)
 }

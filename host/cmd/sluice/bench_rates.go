@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
@@ -45,7 +46,7 @@ Example:
 }
 
 type benchDoc struct {
-	header
+	cli.Header
 	Seeds    []uint64                `json:"seeds"`
 	Capacity float64                 `json:"serial_capacity"` // requests per second
 	SLO      int64                   `json:"slo_ns"`
@@ -54,24 +55,31 @@ type benchDoc struct {
 	Points   []experiments.RatePoint `json:"points"`
 }
 
-// Run implements the command.
-func (c *benchRatesCmd) Run(e *env) error {
-	rates, seeds := c.Rates, c.Seeds
-	if err := checkSeeds(seeds); err != nil {
+// check looks at the flags before any work.
+func (c *benchRatesCmd) check() error {
+	if err := checkSeeds(c.Seeds); err != nil {
 		return err
 	}
-	if len(rates) > 1000 || slices.ContainsFunc(rates, func(v float64) bool { return !(v > 0 && v <= 100) }) {
-		return coded(codeUsage, fmt.Errorf("--rates %v: expected at most 1000 multiples above 0, up to 100", rates))
+	if len(c.Rates) > 1000 || slices.ContainsFunc(c.Rates, func(v float64) bool { return !(v > 0 && v <= 100) }) {
+		return cli.Errorf(cli.Usage, "--rates %v: expected at most 1000 multiples above 0, up to 100", c.Rates)
 	}
 	for _, name := range c.Policy {
 		if _, err := sched.New(name, sched.Options{}); err != nil {
-			return coded(codeUsage, err)
+			return cli.Coded(cli.Usage, err)
 		}
 	}
 	if c.N < 1 || c.Images < 1 || c.Workers < 1 {
-		return coded(codeUsage, fmt.Errorf("--n %d, --images %d, --workers %d: expected at least 1", c.N, c.Images, c.Workers))
+		return cli.Errorf(cli.Usage, "--n %d, --images %d, --workers %d: expected at least 1", c.N, c.Images, c.Workers)
 	}
-	theta := c.Theta.theta
+	return nil
+}
+
+// Run implements the command.
+func (c *benchRatesCmd) Run(e *cli.Env) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	rates, seeds, theta := c.Rates, c.Seeds, c.Theta.theta
 	c.file = c.Bundle
 	p, err := c.prepare(e, c.Theta.fits)
 	if err != nil {
@@ -90,7 +98,7 @@ func (c *benchRatesCmd) Run(e *env) error {
 	if c.Device != "soft" {
 		c.Workers = 1
 	}
-	set, done := e.progress("bench rates", len(rates)*len(seeds)*len(c.Policy))
+	set, done := e.Progress("bench rates", len(rates)*len(seeds)*len(c.Policy))
 	label := "estimated" // the bundle's table comes from the law of cycles
 	var first sync.Once
 	open := func(ctx context.Context) (device.Blocking, error) {
@@ -100,28 +108,28 @@ func (c *benchRatesCmd) Run(e *env) error {
 		}
 		return dev, err
 	}
-	points, err := experiments.Rates(e.ctx, s, experiments.RatesConfig{
+	points, err := experiments.Rates(e.Ctx, s, experiments.RatesConfig{
 		Rates: rates, Policies: c.Policy, Seeds: seeds, N: c.N, SLO: slo, Theta: theta, Clock: clock, Workers: c.Workers,
 		Open:     open,
 		Progress: func(n, _ int) { set(n) },
 	})
 	done()
 	if err != nil {
-		return coded(runCode(err), err)
+		return cli.Coded(runCode(err), err)
 	}
 	prefix := fmt.Sprintf("%s/%s/slo=%s", p.bundle.Network.Name, p.design.Name, c.SLO.text)
 	doc := benchDoc{
-		header: header{"sluice-bench/1", version, seeds[0], label}, Seeds: seeds,
+		Header: cli.NewHeader("sluice-bench/1", seeds[0], label), Seeds: seeds,
 		Capacity: 1e9 / s.Service(theta), SLO: slo, Theta: theta, Rows: experiments.Rows(prefix, points), Points: points,
 	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
 		return err
 	}
 	return c.print(e, p, &doc)
 }
 
-func (c *benchRatesCmd) print(e *env, on *prepared, doc *benchDoc) error {
-	fmt.Fprintf(e.stdout, "%s on %s (%s), %d requests a run, serial's capacity %.0f/s, SLO %s; goodput in on_time requests per second\n\n",
+func (c *benchRatesCmd) print(e *cli.Env, on *prepared, doc *benchDoc) error {
+	fmt.Fprintf(e.Stdout, "%s on %s (%s), %d requests a run, serial's capacity %.0f/s, SLO %s; goodput in on_time requests per second\n\n",
 		on.bundle.Network.Name, c.Device, on.design.Name, c.N, doc.Capacity, report.Ns(doc.SLO))
 	t := report.Table{Head: append([]string{"rate", "seed"}, c.Policy...)}
 	for _, p := range c.Policy[1:] {
@@ -159,9 +167,9 @@ func (c *benchRatesCmd) print(e *env, on *prepared, doc *benchDoc) error {
 		}
 		t.Add(row...)
 	}
-	if err := t.Write(e.stdout); err != nil {
+	if err := t.Write(e.Stdout); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "\nwrote %s/summary.json\n", c.Out)
+	fmt.Fprintf(e.Stdout, "\nwrote %s/summary.json\n", c.Out)
 	return nil
 }

@@ -4,13 +4,13 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
 	"github.com/sluice-npu/sluice/host/experiments/verdict"
@@ -44,7 +44,7 @@ Example:
 }
 
 type straitDoc struct {
-	header
+	cli.Header
 	Seeds      []uint64            `json:"seeds"`
 	TimeNs     int64               `json:"time_ns"`
 	Trace      *traceDoc           `json:"trace"` // null: drawn
@@ -61,33 +61,41 @@ type traceDoc struct {
 	Decides []string `json:"decides"` // statements; all others are about drawn loads
 }
 
+// trace reads what --trace names.
+func (c *benchStraitCmd) trace() (*load.Trace, *traceDoc, error) {
+	format, file, ok := strings.Cut(c.Trace, ":")
+	if !ok {
+		return nil, nil, cli.Errorf(cli.Usage, "--trace %q: FORMAT:FILE is expected; formats are %v", c.Trace, load.Formats())
+	}
+	t, err := load.TraceFile(format, file, c.Seeds[0])
+	if err != nil {
+		return nil, nil, cli.Coded(cli.Input, err)
+	}
+	sum, err := fileSHA256(file)
+	if err != nil {
+		return nil, nil, cli.Coded(cli.Input, err)
+	}
+	return t, &traceDoc{Format: t.Format, File: file, SHA256: sum}, nil
+}
+
 // Run implements the command.
-func (c *benchStraitCmd) Run(e *env) error {
+func (c *benchStraitCmd) Run(e *cli.Env) error {
 	if err := checkSeeds(c.Seeds); err != nil {
 		return err
 	}
 	if c.Time < 10*time.Millisecond || c.Time > time.Hour {
-		return coded(codeUsage, fmt.Errorf("--time %s: 10ms to 1h are expected", c.Time))
+		return cli.Errorf(cli.Usage, "--time %s: 10ms to 1h are expected", c.Time)
 	}
 	cfg := strait.Config{
 		Seeds: c.Seeds, Ns: c.Time.Nanoseconds(), Vary: c.Vary, Only: c.Only,
-		Tell: func(what string) { e.log.Info("bench strait", "at", what) },
+		Tell: func(what string) { e.Log.Info("bench strait", "at", what) },
 	}
-	doc := &straitDoc{header: header{"sluice-bench-strait/1", version, c.Seeds[0], "simulated"}, Seeds: c.Seeds, TimeNs: c.Time.Nanoseconds()}
+	doc := &straitDoc{Header: cli.NewHeader("sluice-bench-strait/1", c.Seeds[0], "simulated"), Seeds: c.Seeds, TimeNs: c.Time.Nanoseconds()}
 	if c.Trace != "" {
-		format, file, ok := strings.Cut(c.Trace, ":")
-		if !ok {
-			return coded(codeUsage, fmt.Errorf("--trace %q: FORMAT:FILE is expected; formats are %v", c.Trace, load.Formats()))
+		var err error
+		if cfg.Trace, doc.Trace, err = c.trace(); err != nil {
+			return err
 		}
-		t, err := load.TraceFile(format, file, c.Seeds[0])
-		if err != nil {
-			return coded(codeInput, err)
-		}
-		sum, err := fileSHA256(file)
-		if err != nil {
-			return coded(codeInput, err)
-		}
-		cfg.Trace, doc.Trace = t, &traceDoc{Format: t.Format, File: file, SHA256: sum}
 	}
 	if doc.Begin = c.Begin; c.Begin != "" {
 		var err error
@@ -95,10 +103,10 @@ func (c *benchStraitCmd) Run(e *env) error {
 			return err
 		}
 	}
-	b, err := strait.RunBench(e.ctx, cfg)
+	b, err := strait.RunBench(e.Ctx, cfg)
 	switch {
 	case errors.Is(err, strait.ErrUntraced):
-		return coded(codeUsage, fmt.Errorf("--trace %s --only %s: %w", c.Trace, c.Only, err))
+		return cli.Errorf(cli.Usage, "--trace %s --only %s: %w", c.Trace, c.Only, err)
 	case err != nil:
 		return err
 	}
@@ -106,14 +114,14 @@ func (c *benchStraitCmd) Run(e *env) error {
 	if doc.Trace != nil {
 		doc.Trace.Decides = b.Traced
 	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(c.Out, "predictor.json"), b.Model.Save); err != nil {
+	if err := cli.WriteFile(filepath.Join(c.Out, "predictor.json"), b.Model.Save); err != nil {
 		return err
 	}
 	if !c.JSON {
-		w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 		printStatements(w, doc.Statements, standing)
 		if err := w.Flush(); err != nil {
 			return err
@@ -129,9 +137,9 @@ func (c *benchStraitCmd) Run(e *env) error {
 func learnt(path string) (*predict.Model, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, coded(codeInput, fmt.Errorf("read what a predictor has learnt: %w", err))
+		return nil, cli.Errorf(cli.Input, "read what a predictor has learnt: %w", err)
 	}
 	defer f.Close()
 	m, err := predict.Load(path, f)
-	return m, coded(codeInput, err)
+	return m, cli.Coded(cli.Input, err)
 }

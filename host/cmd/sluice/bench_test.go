@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/mapping"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/hw/abi"
@@ -20,11 +21,11 @@ import (
 
 func testModels(t *testing.T) (*modelStore, func(experiments.ModelKey) *experiments.Model) {
 	t.Helper()
-	e := &env{ctx: context.Background(), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, log: quiet()}
+	e := &cli.Env{Ctx: context.Background(), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Log: quiet()}
 	s := newModelStore(e, t.TempDir(), "")
 	return s, func(k experiments.ModelKey) *experiments.Model {
 		t.Helper()
-		m, err := s.Model(e.ctx, k)
+		m, err := s.Model(e.Ctx, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -198,8 +199,8 @@ func TestBadModels(t *testing.T) {
 		k := good
 		f(&k)
 		m, err := s.Model(context.Background(), k)
-		var c *codeError
-		if m != nil || !errors.As(err, &c) || c.code != codeInput {
+		var c *cli.Error
+		if m != nil || !errors.As(err, &c) || c.Code != cli.Input {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}

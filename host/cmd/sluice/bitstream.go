@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/cli"
 )
 
 type bitstreamCmd struct {
@@ -30,10 +31,10 @@ type bitFile struct {
 func (f *bitFile) read() ([]byte, *bitstreams.Bit, error) {
 	b, err := bitstreams.ReadBit(f.File)
 	if err != nil {
-		return nil, nil, coded(codeInput, err)
+		return nil, nil, cli.Coded(cli.Input, err)
 	}
 	text, err := os.ReadFile(f.File)
-	return text, b, coded(codeInput, err)
+	return text, b, cli.Coded(cli.Input, err)
 }
 
 type bitInspectCmd struct {
@@ -44,19 +45,19 @@ type bitInspectCmd struct {
 func (*bitInspectCmd) Help() string { return "Example:\n  sluice bitstream inspect npu.bit" }
 
 // Run implements the command.
-func (c *bitInspectCmd) Run(e *env) error {
+func (c *bitInspectCmd) Run(e *cli.Env) error {
 	_, b, err := c.read()
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return e.output(struct {
-			header
+		return e.Output(struct {
+			cli.Header
 			*bitstreams.Bit
 			Bytes int `json:"bytes"`
-		}{header{"sluice-bitstream-inspect/1", version, 0, "synthesised"}, b, len(b.Data)}, "", true)
+		}{cli.NewHeader("sluice-bitstream-inspect/1", 0, "synthesised"), b, len(b.Data)}, "", true)
 	}
-	fmt.Fprintf(e.stdout, "design     %s\npart       %s\nwritten    %s %s, by Vivado %s\ndevice     %s, IDCODE %08x\ndata       %d bytes, %d words of frames\n",
+	fmt.Fprintf(e.Stdout, "design     %s\npart       %s\nwritten    %s %s, by Vivado %s\ndevice     %s, IDCODE %08x\ndata       %d bytes, %d words of frames\n",
 		b.Design, b.Part, b.Date, b.Time, b.Tool, b.Device.Name, b.Device.IDCode, len(b.Data), b.Frames)
 	return nil
 }
@@ -78,7 +79,7 @@ func (*bitVerifyCmd) Help() string {
 func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit, error) {
 	board, err := boards.Load(c.Board)
 	if err != nil {
-		return nil, nil, nil, coded(codeInput, err)
+		return nil, nil, nil, cli.Coded(cli.Input, err)
 	}
 	text, b, err := c.read()
 	if err != nil {
@@ -117,20 +118,20 @@ func (c *bitVerifyCmd) verify() ([]check, *bitstreams.Manifest, *bitstreams.Bit,
 }
 
 // Run implements the command.
-func (c *bitVerifyCmd) Run(e *env) error {
+func (c *bitVerifyCmd) Run(e *cli.Env) error {
 	checks, _, _, err := c.verify()
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		if err := e.output(struct {
-			header
+		if err := e.Output(struct {
+			cli.Header
 			Checks []check `json:"checks"`
-		}{header{"sluice-bitstream-verify/1", version, 0, "synthesised"}, checks}, "", true); err != nil {
+		}{cli.NewHeader("sluice-bitstream-verify/1", 0, "synthesised"), checks}, "", true); err != nil {
 			return err
 		}
 	} else {
-		printChecks(e.stdout, checks)
+		printChecks(e.Stdout, checks)
 	}
 	return failedChecks(checks)
 }
@@ -153,7 +154,7 @@ func failedChecks(checks []check) error {
 		}
 	}
 	if n > 0 {
-		return coded(codeCheck, fmt.Errorf("%d of %d checks failed", n, len(checks)))
+		return cli.Errorf(cli.Check, "%d of %d checks failed", n, len(checks))
 	}
 	return nil
 }
@@ -166,19 +167,19 @@ type bitBinCmd struct {
 func (*bitBinCmd) Help() string { return "Example:\n  sluice bitstream bin npu.bit --out npu.bin" }
 
 // Run implements the command.
-func (c *bitBinCmd) Run(e *env) error {
+func (c *bitBinCmd) Run(e *cli.Env) error {
 	_, b, err := c.read()
 	if err != nil {
 		return err
 	}
 	bin := b.Bin()
-	if err := writeFile(c.Out, func(w io.Writer) error {
+	if err := cli.WriteFile(c.Out, func(w io.Writer) error {
 		_, err := w.Write(bin)
 		return err
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "wrote %s: %d bytes for %s\n", c.Out, len(bin), b.Device.Name)
+	fmt.Fprintf(e.Stdout, "wrote %s: %d bytes for %s\n", c.Out, len(bin), b.Device.Name)
 	return nil
 }
 
@@ -198,22 +199,22 @@ Example:
 }
 
 // Run implements the command.
-func (c *bitLoadCmd) Run(e *env) error {
+func (c *bitLoadCmd) Run(e *cli.Env) error {
 	checks, m, b, err := c.verify()
 	if err != nil {
 		return err
 	}
 	if err := failedChecks(checks); err != nil {
-		printChecks(e.stdout, checks)
+		printChecks(e.Stdout, checks)
 		return err
 	}
 	target, err := boards.Load(c.Board)
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
 	if err := configure(e, target, m, b, c.Force); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "loaded %s: design hash %s\n", c.File, m.DesignHash)
+	fmt.Fprintf(e.Stdout, "loaded %s: design hash %s\n", c.File, m.DesignHash)
 	return nil
 }

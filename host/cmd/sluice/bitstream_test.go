@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu/uio"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
@@ -113,7 +114,7 @@ func TestAnswers(t *testing.T) {
 	}
 	other := *m
 	other.DesignHash = "0000000000000008"
-	if _, err := answers(t.Context(), b, o, &other, right); !errors.Is(err, bitstreams.ErrMismatch) || !isCode(err, codeCheck) {
+	if _, err := answers(t.Context(), b, o, &other, right); !errors.Is(err, bitstreams.ErrMismatch) || !isCode(err, cli.Check) {
 		t.Errorf("another design: %v", err)
 	}
 	// Where the look is not to be, there is nothing to open.
@@ -121,7 +122,7 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	still := errors.New("stands still")
-	if _, err := answers(t.Context(), b, o, m, func(boards.Board) ([]string, error) { return nil, still }); !errors.Is(err, still) || !isCode(err, codeDevice) {
+	if _, err := answers(t.Context(), b, o, m, func(boards.Board) ([]string, error) { return nil, still }); !errors.Is(err, still) || !isCode(err, cli.Device) {
 		t.Errorf("no clock: %v", err)
 	}
 	put(filepath.Join(o.Sys, "class/uio/uio0/maps/map0/addr"), []byte("0x43c10000\n"))
@@ -131,6 +132,6 @@ func TestAnswers(t *testing.T) {
 }
 
 func isCode(err error, code int) bool {
-	c := (*codeError)(nil)
-	return errors.As(err, &c) && c.code == code
+	c := (*cli.Error)(nil)
+	return errors.As(err, &c) && c.Code == code
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/edge"
 	"github.com/sluice-npu/sluice/host/ingest"
 	"github.com/sluice-npu/sluice/host/jellyfish"
@@ -41,7 +42,7 @@ Example:
 }
 
 type cameraDoc struct {
-	header
+	cli.Header
 	Clients []cameraClientDoc `json:"clients"`
 }
 
@@ -53,29 +54,29 @@ type cameraClientDoc struct {
 }
 
 // Run implements the command.
-func (c *cameraCmd) Run(e *env) error {
+func (c *cameraCmd) Run(e *cli.Env) error {
 	zoo, err := jellyfish.Named(c.Zoo)
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
 	if c.Time <= 0 || c.Time > 24*time.Hour {
-		return coded(codeUsage, fmt.Errorf("--time %s: more than 0 and at most 24h is expected", c.Time))
+		return cli.Errorf(cli.Usage, "--time %s: more than 0 and at most 24h is expected", c.Time)
 	}
 	f, err := os.Open(c.Clients)
 	if err != nil {
-		return coded(codeInput, fmt.Errorf("--clients: %w", err))
+		return cli.Errorf(cli.Input, "--clients: %w", err)
 	}
 	defer f.Close()
 	clients, err := edge.NewOwn(c.Seed).Clients(c.Clients, f)
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
 	for _, name := range c.Only {
 		if !slices.ContainsFunc(clients, func(k edge.Camera) bool { return k.Name == name }) {
-			return coded(codeUsage, fmt.Errorf("--only %s: %s has no such client", name, c.Clients))
+			return cli.Errorf(cli.Usage, "--only %s: %s has no such client", name, c.Clients)
 		}
 	}
-	ctx, stop := context.WithCancelCause(e.ctx)
+	ctx, stop := context.WithCancelCause(e.Ctx)
 	defer stop(nil)
 	docs := make([]*cameraClientDoc, len(clients))
 	var all sync.WaitGroup
@@ -94,23 +95,23 @@ func (c *cameraCmd) Run(e *env) error {
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return coded(codeDevice, context.Cause(ctx))
+		return cli.Coded(cli.Device, context.Cause(ctx))
 	}
-	doc := cameraDoc{header: header{"sluice-camera/1", version, c.Seed, "measured"}}
+	doc := cameraDoc{Header: cli.NewHeader("sluice-camera/1", c.Seed, "measured")}
 	for _, d := range docs {
 		if d != nil {
 			doc.Clients = append(doc.Clients, *d)
 		}
 	}
 	if c.JSON {
-		return e.output(doc, "", true)
+		return e.Output(doc, "", true)
 	}
 	t := report.Table{Head: []string{"", "frames", "sent", "on time", "late", "dropped", "refused"}}
 	for _, d := range doc.Clients {
 		t.Add(d.Client, fmt.Sprint(d.Frames), report.Bytes(uint64(d.Bytes)), fmt.Sprint(d.Endings[sched.OnTime]), fmt.Sprint(d.Endings[sched.Late]),
 			fmt.Sprint(d.Endings[sched.Dropped]), fmt.Sprint(d.Endings[sched.Refused]))
 	}
-	return t.Write(e.stdout)
+	return t.Write(e.Stdout)
 }
 
 // send sends a client's frames.

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/evaluate"
 	"github.com/sluice-npu/sluice/dse/golden"
 	"github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/report"
 	"github.com/sluice-npu/sluice/host/soft"
@@ -59,7 +60,7 @@ type classProb struct {
 }
 
 type classifyDoc struct {
-	header
+	cli.Header
 	Bundle      string       `json:"bundle_hash"`
 	Device      string       `json:"device"`
 	Calibrated  bool         `json:"calibrated"`
@@ -86,32 +87,55 @@ func (c *classifyCmd) set(p *prepared) (*images.Set, error) {
 	return s, p.info.Pixels(s, c.Images[0])
 }
 
+// image classifies one of a set, and tells whether the result is not the golden executor's.
+func (c *classifyCmd) image(e *cli.Env, dev device.Blocking, reference *golden.Program, p *prepared, set *images.Set, i int) (*classified, bool, error) {
+	x, err := set.Image(i)
+	if err != nil {
+		return nil, false, cli.Coded(cli.Input, err)
+	}
+	input := evaluate.Input(&p.bundle.Network, x)
+	got, differs, err := c.one(e, dev, reference, p.bundle, device.RequestID(i+1), input, c.Theta.theta.At)
+	if err != nil {
+		return nil, false, cli.Errorf(cli.Device, "%s: %w", set.Name(i), err)
+	}
+	got.Image = set.Name(i)
+	for k := range got.Top {
+		if t := &got.Top[k]; t.Class < len(p.info.Classes) {
+			t.Name = p.info.Classes[t.Class]
+		}
+	}
+	got.Name = got.Top[0].Name
+	if set.Labels != nil {
+		got.Label = &set.Labels[i]
+	}
+	return got, differs, nil
+}
+
 // Run implements the command.
-func (c *classifyCmd) Run(e *env) error {
+func (c *classifyCmd) Run(e *cli.Env) error {
 	if c.Top < 1 || c.N < 1 {
-		return coded(codeUsage, fmt.Errorf("--top %d, --n %d: expected at least 1", c.Top, c.N))
+		return cli.Errorf(cli.Usage, "--top %d, --n %d: expected at least 1", c.Top, c.N)
 	}
 	w := what{file: c.Bundle, board: &c.uioFlags}
-	theta := c.Theta.theta
 	p, err := w.prepare(e, c.Theta.fits)
 	if err != nil {
 		return err
 	}
 	set, err := c.set(p)
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
 	summary, err := p.bundle.Summarize()
 	if err != nil {
 		return err
 	}
-	dev, err := w.openDevice(e.ctx, c.Device, p, &soft.Memo{})
+	dev, err := w.openDevice(e.Ctx, c.Device, p, &soft.Memo{})
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
 	doc := classifyDoc{
-		header: header{"sluice-classify/1", version, 0, dev.Info().Label}, Bundle: summary.BundleHash, Device: dev.Info().Name,
+		Header: cli.NewHeader("sluice-classify/1", 0, dev.Info().Label), Bundle: summary.BundleHash, Device: dev.Info().Name,
 		Calibrated: !p.info.Missing, Calibration: p.info.Text(), Golden: c.Device != "soft",
 	}
 	if c.Device == "soft" {
@@ -121,35 +145,20 @@ func (c *classifyCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	progress, done := e.progress("classify", set.Len())
+	progress, done := e.Progress("classify", set.Len())
 	defer done()
 	for i := range set.Len() {
-		x, err := set.Image(i)
+		got, differs, err := c.image(e, dev, reference, p, set, i)
 		if err != nil {
-			return coded(codeInput, err)
-		}
-		input := evaluate.Input(&p.bundle.Network, x)
-		got, differs, err := c.one(e, dev, reference, p.bundle, device.RequestID(i+1), input, theta.At)
-		if err != nil {
-			return coded(codeDevice, fmt.Errorf("%s: %w", set.Name(i), err))
+			return err
 		}
 		if differs {
 			doc.Unlike++
 		}
-		got.Image = set.Name(i)
-		for k := range got.Top {
-			if t := &got.Top[k]; t.Class < len(p.info.Classes) {
-				t.Name = p.info.Classes[t.Class]
-			}
-		}
-		got.Name = got.Top[0].Name
-		if set.Labels != nil {
-			got.Label = &set.Labels[i]
-		}
 		doc.Images = append(doc.Images, *got)
 		progress(i + 1)
 	}
-	if err := e.output(doc, "", c.JSON); err != nil {
+	if err := e.Output(doc, "", c.JSON); err != nil {
 		return err
 	}
 	if !c.JSON {
@@ -158,16 +167,16 @@ func (c *classifyCmd) Run(e *env) error {
 		}
 	}
 	if doc.Unlike > 0 {
-		return coded(codeCheck, fmt.Errorf("%d of %d results are not those of the golden executor", doc.Unlike, len(doc.Images)))
+		return cli.Errorf(cli.Check, "%d of %d results are not those of the golden executor", doc.Unlike, len(doc.Images))
 	}
 	return nil
 }
 
 // one runs an image alone, segment by segment, until an exit takes it.
 func (c *classifyCmd) one(
-	e *env, dev device.Blocking, reference *golden.Program, b *bundle.Bundle, id device.RequestID, input []int16, theta func(exit int) float32,
+	e *cli.Env, dev device.Blocking, reference *golden.Program, b *bundle.Bundle, id device.RequestID, input []int16, theta func(exit int) float32,
 ) (*classified, bool, error) {
-	if err := dev.Admit(e.ctx, b.Network.Name, id, input); err != nil {
+	if err := dev.Admit(e.Ctx, b.Network.Name, id, input); err != nil {
 		return nil, false, err
 	}
 	defer dev.Release(id)
@@ -178,7 +187,7 @@ func (c *classifyCmd) one(
 	out, differs := &classified{}, false
 	for s := range b.Network.Exits {
 		l := &device.Launch{ID: device.LaunchID(id)<<8 | device.LaunchID(s), Network: b.Network.Name, First: s, Last: s, Requests: []device.RequestID{id}, Theta: []float32{theta(s)}}
-		rep, err := dev.Run(e.ctx, l)
+		rep, err := dev.Run(e.Ctx, l)
 		if err != nil {
 			return nil, false, err
 		}
@@ -234,8 +243,8 @@ func shorten(all []classified) func(path string) string {
 	return filepath.Base
 }
 
-func (c *classifyCmd) print(e *env, d *classifyDoc) error {
-	fmt.Fprintf(e.stdout, "bundle %s on %s (times %s); calibration: %s\n\n", d.Bundle, d.Device, d.Label, d.Calibration)
+func (c *classifyCmd) print(e *cli.Env, d *classifyDoc) error {
+	fmt.Fprintf(e.Stdout, "bundle %s on %s (times %s); calibration: %s\n\n", d.Bundle, d.Device, d.Label, d.Calibration)
 	t := report.Table{Head: []string{"image", "class", "exit", "time", "likely"}}
 	right, labelled := 0, 0
 	short := shorten(d.Images)
@@ -257,11 +266,11 @@ func (c *classifyCmd) print(e *env, d *classifyDoc) error {
 			}
 		}
 	}
-	if err := t.Write(e.stdout); err != nil {
+	if err := t.Write(e.Stdout); err != nil {
 		return err
 	}
 	if labelled > 0 {
-		fmt.Fprintf(e.stdout, "\n%d of %d are of the class that they are labelled with\n", right, labelled)
+		fmt.Fprintf(e.Stdout, "\n%d of %d are of the class that they are labelled with\n", right, labelled)
 	}
 	return nil
 }

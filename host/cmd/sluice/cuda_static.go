@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 )
 
@@ -18,6 +19,6 @@ type benchCUDACmd struct {
 }
 
 // Run implements the command.
-func (*benchCUDACmd) Run(*env) error { return coded(codeDevice, errStatic) }
+func (*benchCUDACmd) Run(*cli.Env) error { return cli.Coded(cli.Device, errStatic) }
 
 func readyGPUs(string) (string, error) { return "", errStatic }

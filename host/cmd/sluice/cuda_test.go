@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/disb"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/bench"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/fake"
@@ -30,7 +31,7 @@ func TestCUDA(t *testing.T) {
 	dir := t.TempDir()
 	var out, log bytes.Buffer
 	args := []string{"run", "--device", "cuda", "--config", "tiny", "--network", "tiny", "-n", "12", "--policy", "serial,fluid", "--build", dir, "--out", dir, "--rate", "20/s", "--slo", "10s", "--json"}
-	if code := realMain(args, &out, &log); code != codeOK {
+	if code := realMain(args, &out, &log); code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, log.String())
 	}
 	var doc runDoc
@@ -49,7 +50,7 @@ func TestCUDA(t *testing.T) {
 		}
 	}
 	log.Reset()
-	if code := realMain([]string{"run", "--device", "cuda", "--config", "tiny", "--network", "tiny"}, &out, &log); code != codeUsage || !strings.Contains(log.String(), "--rate N/s and --slo TIME") {
+	if code := realMain([]string{"run", "--device", "cuda", "--config", "tiny", "--network", "tiny"}, &out, &log); code != cli.Usage || !strings.Contains(log.String(), "--rate N/s and --slo TIME") {
 		t.Errorf("multiples of the NPU's figures: exit code %d, %s", code, log.String())
 	}
 	profiled(t, dir)
@@ -58,7 +59,7 @@ func TestCUDA(t *testing.T) {
 	h.Slow(1) // kernels last long enough to be stopped
 	at := filepath.Join(dir, "gpu")
 	gpu := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", at, "-n", "2", "--batches", "1", "--json", "--disb", "10ms", "--shrink", "32", "--workloads", "A"}
-	if code := realMain(gpu, &out, &log); code != codeOK {
+	if code := realMain(gpu, &out, &log); code != cli.OK {
 		t.Fatalf("bench gpu: exit code %d: %s", code, log.String())
 	}
 	var measured cudaBenchDoc
@@ -106,7 +107,7 @@ func TestCUDA(t *testing.T) {
 		"are DISB's: expected with":        {"--shrink", "2"},
 	} {
 		log.Reset()
-		if code := realMain(append([]string{"bench", "gpu", "--networks", "nothing"}, args...), &out, &log); code != codeUsage || !strings.Contains(log.String(), want) {
+		if code := realMain(append([]string{"bench", "gpu", "--networks", "nothing"}, args...), &out, &log); code != cli.Usage || !strings.Contains(log.String(), want) {
 			t.Errorf("bench gpu %v: exit code %d, %s", args, code, log.String())
 		}
 	}
@@ -117,7 +118,7 @@ func TestCUDA(t *testing.T) {
 		{"bench", "gpu", "--networks", "nothing", "--out", dir}, // before anything is compiled
 	} {
 		log.Reset()
-		if code := realMain(command, &out, &log); code != codeDevice || !strings.Contains(log.String(), "no CUDA driver") || !strings.Contains(log.String(), "NVIDIA's driver package") ||
+		if code := realMain(command, &out, &log); code != cli.Device || !strings.Contains(log.String(), "no CUDA driver") || !strings.Contains(log.String(), "NVIDIA's driver package") ||
 			!strings.Contains(log.String(), "SLUICE_CUDA is "+filepath.Join(dir, "none.so")) {
 			t.Errorf("%v without a driver: exit code %d, %s", command, code, log.String())
 		}
@@ -158,8 +159,8 @@ func TestMissed(t *testing.T) {
 	if err := missed([]bench.Restores{hit}); err != nil {
 		t.Error(err)
 	}
-	var c *codeError
-	if err := missed([]bench.Restores{hit, none}); !errors.As(err, &c) || c.code != codeCheck || !strings.Contains(err.Error(), "n drained: 9 tried, 0 stopped") || !strings.Contains(err.Error(), "nothing is shown") || strings.Contains(err.Error(), "killed") {
+	var c *cli.Error
+	if err := missed([]bench.Restores{hit, none}); !errors.As(err, &c) || c.Code != cli.Check || !strings.Contains(err.Error(), "n drained: 9 tried, 0 stopped") || !strings.Contains(err.Error(), "nothing is shown") || strings.Contains(err.Error(), "killed") {
 		t.Errorf("%v", err)
 	}
 }
@@ -170,8 +171,8 @@ func TestBlind(t *testing.T) {
 	if err := blind([]bench.Restores{seen}); err != nil {
 		t.Error(err)
 	}
-	var c *codeError
-	if err := blind([]bench.Restores{seen, unseen}); !errors.As(err, &c) || c.code != codeCheck || !strings.Contains(err.Error(), "n short: 9 tried, 7 made blocks") || strings.Contains(err.Error(), "boolean") {
+	var c *cli.Error
+	if err := blind([]bench.Restores{seen, unseen}); !errors.As(err, &c) || c.Code != cli.Check || !strings.Contains(err.Error(), "n short: 9 tried, 7 made blocks") || strings.Contains(err.Error(), "boolean") {
 		t.Errorf("%v", err)
 	}
 }
@@ -228,12 +229,12 @@ func spoiled(t *testing.T, h *fake.Handles, dir string) {
 	defer h.Spoil(0)
 	args := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", dir, "--out", filepath.Join(dir, "spoiled"), "-n", "4", "--parts", "kills"}
 	var out, log bytes.Buffer
-	if code := realMain(args, &out, &log); code != codeCheck || !strings.Contains(log.String(), "show wrong results: tiny killed: ") ||
+	if code := realMain(args, &out, &log); code != cli.Check || !strings.Contains(log.String(), "show wrong results: tiny killed: ") ||
 		!strings.Contains(out.String(), "kills: tiny killed: ") || !strings.Contains(out.String(), "the first at exit ") || !strings.Contains(out.String(), "kills: tiny drained: ") {
 		t.Errorf("bench gpu where restores are wrong: exit code %d, %s%s", code, out.String(), log.String())
 	}
 	out.Reset()
-	if code := realMain(append(args, "--json", "--out", filepath.Join(dir, "spoiled-json")), &out, &log); code != codeCheck {
+	if code := realMain(append(args, "--json", "--out", filepath.Join(dir, "spoiled-json")), &out, &log); code != cli.Check {
 		t.Errorf("bench gpu --json where restores are wrong: exit code %d, %s", code, log.String())
 	}
 	var doc cudaBenchDoc
@@ -251,7 +252,7 @@ func profiled(t *testing.T, dir string) {
 	what := []string{"--device", "cuda", "--config", "tiny", "--network", "tiny", "--build", dir}
 	var out, log bytes.Buffer
 	at := filepath.Join(dir, "profile")
-	if code := realMain(append([]string{"profile", "--runs", "2", "--units", "1,3", "--out", at}, what...), &out, &log); code != codeOK {
+	if code := realMain(append([]string{"profile", "--runs", "2", "--units", "1,3", "--out", at}, what...), &out, &log); code != cli.OK {
 		t.Fatalf("profile: exit code %d: %s", code, log.String())
 	}
 	for _, want := range []string{"on 3 units", "medians of 2 runs on cuda (simulated)", "sluice run --profile reads it (not its partitions"} {
@@ -262,7 +263,7 @@ func profiled(t *testing.T, dir string) {
 	file := filepath.Join(at, "summary.json")
 	part := filepath.Join(dir, "part")
 	out.Reset()
-	if code := realMain(append([]string{"profile", "--runs", "1", "--max-batch", "1", "--out", part}, what...), &out, &log); code != codeOK ||
+	if code := realMain(append([]string{"profile", "--runs", "1", "--max-batch", "1", "--out", part}, what...), &out, &log); code != cli.OK ||
 		!strings.Contains(out.String(), "wants all batches, without --max-batch") {
 		t.Errorf("a part of a profile: exit code %d: %s%s", code, out.String(), log.String())
 	}
@@ -300,7 +301,7 @@ func profiled(t *testing.T, dir string) {
 	write(func(*profileDoc) {})
 	out.Reset()
 	log.Reset()
-	if code := realMain(run, &out, &log); code != codeOK {
+	if code := realMain(run, &out, &log); code != cli.OK {
 		t.Fatalf("run --profile: exit code %d: %s%s", code, log.String(), out.String())
 	}
 	var served runDoc
@@ -334,7 +335,7 @@ func profiled(t *testing.T, dir string) {
 	} {
 		write(change)
 		log.Reset()
-		if code := realMain(run, &out, &log); code != codeInput || !strings.Contains(log.String(), want) || !strings.Contains(log.String(), file) {
+		if code := realMain(run, &out, &log); code != cli.Input || !strings.Contains(log.String(), want) || !strings.Contains(log.String(), file) {
 			t.Errorf("%s: exit code %d, %s", want, code, log.String())
 		}
 	}
@@ -342,26 +343,26 @@ func profiled(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	log.Reset()
-	if code := realMain(run, &out, &log); code != codeInput || !strings.Contains(log.String(), "summary.json of sluice profile is expected") {
+	if code := realMain(run, &out, &log); code != cli.Input || !strings.Contains(log.String(), "summary.json of sluice profile is expected") {
 		t.Errorf("half a file: exit code %d, %s", code, log.String())
 	}
 	for _, command := range [][]string{append([]string{"profile", "--gpu", "7"}, what...), append(run, "--gpu", "7"), {"bench", "gpu", "--gpu", "7", "--networks", "nothing", "--out", filepath.Join(dir, "none")}} {
 		log.Reset()
 		write(func(*profileDoc) {})
-		if code := realMain(command, &out, &log); code != codeDevice || !strings.Contains(log.String(), "GPU 7: 1 found, counted from 0 (") {
+		if code := realMain(command, &out, &log); code != cli.Device || !strings.Contains(log.String(), "GPU 7: 1 found, counted from 0 (") {
 			t.Errorf("%v: exit code %d, %s", command, code, log.String())
 		}
 	}
 	for want, args := range map[string][]string{
-		"expected 1..":     append([]string{"profile", "--units", "99"}, what...),
-		"--units is for":   {"profile", "--units", "1", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", dir},
-		"--profile is for": {"run", "--profile", file, "--device", "cosim"},
-		"--max-batch -1":   {"profile", "--max-batch=-1"},
-		"--gpu is for":     {"run", "--gpu", "1", "--device", "soft"},
-		"--gpu is for ":    {"profile", "--gpu", "0"},
+		"expected 1..":                                      append([]string{"profile", "--units", "99"}, what...),
+		"--units is read by --device cuda, hip":             {"profile", "--units", "1", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", dir},
+		"--profile is read by --device cuda, hip, soft":     {"run", "--profile", file, "--device", "cosim"},
+		"--max-batch -1":                                    {"profile", "--max-batch=-1"},
+		"--gpu is read by --device cuda, hip, not by soft":  {"run", "--gpu", "1", "--device", "soft"},
+		"--gpu is read by --device cuda, hip, not by cosim": {"profile", "--gpu", "0"},
 	} {
 		log.Reset()
-		if code := realMain(args, &out, &log); code != codeUsage || !strings.Contains(log.String(), want) {
+		if code := realMain(args, &out, &log); code != cli.Usage || !strings.Contains(log.String(), want) {
 			t.Errorf("%v: exit code %d, %s", args, code, log.String())
 		}
 	}
@@ -389,9 +390,9 @@ func TestMasks(t *testing.T) {
 		code  int
 		says  string
 	}{
-		{"known", codeDevice, `where driver "999.0.1" keeps them is not known`},
-		{filepath.Join(dir, "none"), codeDevice, "known, or a file of offsets, is expected"},
-		{file, codeOK, "on 8 units"},
+		{"known", cli.Device, `where driver "999.0.1" keeps them is not known`},
+		{filepath.Join(dir, "none"), cli.Device, "known, or a file of offsets, is expected"},
+		{file, cli.OK, "on 8 units"},
 	} {
 		t.Setenv("SLUICE_MASKS", c.masks)
 		out.Reset()
@@ -400,7 +401,7 @@ func TestMasks(t *testing.T) {
 		if code := realMain(run, &out, &log); code != c.code || !strings.Contains(out.String()+log.String(), c.says) {
 			t.Errorf("%s: exit code %d, %s%s", c.masks, code, out.String(), log.String())
 		}
-		if c.code == codeOK {
+		if c.code == cli.OK {
 			continue
 		}
 		log.Reset()
@@ -421,12 +422,12 @@ func TestHIP(t *testing.T) {
 	var out, log bytes.Buffer
 	run := []string{"run", "--device", "hip", "--config", "tiny", "--network", "tiny", "-n", "4", "--policy", "serial", "--build", dir, "--out", dir, "--rate", "20/s", "--slo", "10s"}
 	t.Setenv("SLUICE_HIP", lib)
-	if code := realMain(run, &out, &log); code != codeDevice || !strings.Contains(log.String(), "SLUICE_HIP_KERNELS") {
+	if code := realMain(run, &out, &log); code != cli.Device || !strings.Contains(log.String(), "SLUICE_HIP_KERNELS") {
 		t.Errorf("without kernels: exit code %d, %s", code, log.String())
 	}
 	t.Setenv("SLUICE_HIP_KERNELS", object)
 	log.Reset()
-	if code := realMain(run, &out, &log); code != codeOK {
+	if code := realMain(run, &out, &log); code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, log.String())
 	}
 	if !strings.Contains(out.String(), "tiny on hip (tiny, simulated), clock: measured; 4 requests at 20/s, seed") || strings.Contains(out.String(), "alone takes") {
@@ -434,7 +435,7 @@ func TestHIP(t *testing.T) {
 	}
 	t.Setenv("SLUICE_HIP", filepath.Join(dir, "none.so"))
 	log.Reset()
-	if code := realMain(run, &out, &log); code != codeDevice || !strings.Contains(log.String(), "ROCm") {
+	if code := realMain(run, &out, &log); code != cli.Device || !strings.Contains(log.String(), "ROCm") {
 		t.Errorf("without a runtime: exit code %d, %s", code, log.String())
 	}
 }
@@ -459,11 +460,11 @@ func TestBenchGPUOut(t *testing.T) {
 		out, want string
 		code      int
 	}{
-		{full, "name another folder", codeUsage},
-		{file, "--out " + file, codeUsage},
-		{filepath.Join(file, "below"), "--out " + file, codeUsage},
-		{fresh, "no CUDA driver", codeDevice},
-		{fresh, "no CUDA driver", codeDevice}, // where nothing was measured nothing is in the way
+		{full, "name another folder", cli.Usage},
+		{file, "--out " + file, cli.Usage},
+		{filepath.Join(file, "below"), "--out " + file, cli.Usage},
+		{fresh, "no CUDA driver", cli.Device},
+		{fresh, "no CUDA driver", cli.Device}, // where nothing was measured nothing is in the way
 	} {
 		var out, log bytes.Buffer
 		if code := realMain([]string{"bench", "gpu", "--out", c.out}, &out, &log); code != c.code || !strings.Contains(log.String(), c.want) {
@@ -489,7 +490,7 @@ func TestBenchGPUOut(t *testing.T) {
 	}}
 	var out bytes.Buffer
 	args := []string{"bench", "gpu", "--networks", "tiny", "--config", "tiny", "--build", filepath.Join(dir, "build"), "--out", gone, "-n", "1", "--parts", "costs"}
-	if code := realMain(args, &out, log); code == codeOK || !strings.Contains(log.String(), "write "+filepath.Join(gone, bench.RawFile)) || !strings.Contains(out.String(), "costs") {
+	if code := realMain(args, &out, log); code == cli.OK || !strings.Contains(log.String(), "write "+filepath.Join(gone, bench.RawFile)) || !strings.Contains(out.String(), "costs") {
 		t.Errorf("writing fails: exit code %d, %s%s", code, out.String(), log.String())
 	}
 }
@@ -518,7 +519,7 @@ func TestBenchGPUCancelled(t *testing.T) {
 	defer stop()
 	log := &spoiler{at: "compiling tiny", do: stop}
 	c := benchCUDACmd{Nets: []string{"tiny", "fashion"}, Config: "tiny", Build: t.TempDir(), N: 1, Shrink: 1, Out: t.TempDir()}
-	e := &env{ctx: ctx, log: slog.New(slog.NewTextHandler(log, nil)), stdout: io.Discard}
+	e := &cli.Env{Ctx: ctx, Log: slog.New(slog.NewTextHandler(log, nil)), Stdout: io.Discard}
 	if err := c.Run(e); !errors.Is(err, context.Canceled) || strings.Contains(log.String(), "fashion") {
 		t.Errorf("%v: %s", err, log.String())
 	}
@@ -526,7 +527,7 @@ func TestBenchGPUCancelled(t *testing.T) {
 
 // What sluice bench gpu runs by itself can be compiled as it is asked for.
 func TestBenchGPUDefaults(t *testing.T) {
-	e := &env{ctx: t.Context(), log: slog.New(slog.DiscardHandler)}
+	e := &cli.Env{Ctx: t.Context(), Log: slog.New(slog.DiscardHandler)}
 	for _, name := range benchNets {
 		if _, err := (&what{Config: benchConfig, Network: name, Build: t.TempDir()}).prepare(e); err != nil {
 			t.Errorf("%s for %s: %v", name, benchConfig, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/gpu/params"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/hw/configs"
@@ -50,11 +51,10 @@ var tools = []struct{ name, pkg, version, purpose string }{
 	{"chromium", "chromium", "--version", "the test of dse report's page"},
 }
 
-// Run implements the command.
-func (c *doctorCmd) Run(e *env) error {
-	var checks []check
+// checks looks for everything.
+func (c *doctorCmd) checks(ctx context.Context) (checks []check) {
 	for _, t := range tools {
-		checks = append(checks, tool(e.ctx, t.name, t.pkg, t.version, t.purpose))
+		checks = append(checks, tool(ctx, t.name, t.pkg, t.version, t.purpose))
 	}
 	add := func(name, purpose, found string, err error) {
 		k := check{Name: name, OK: err == nil, For: purpose, Hint: found}
@@ -72,11 +72,11 @@ func (c *doctorCmd) Run(e *env) error {
 		err = errors.New("install the package dataset-fashion-mnist")
 	}
 	add("fashion-mnist", "serving the zoo's trained networks", dir, err)
-	path, err := c.simulator(e.ctx)
+	path, err := c.simulator(ctx)
 	add("simulator", "--device cosim", path, err)
 	python, err := zoo.Python()
 	if err == nil {
-		if k := tool(e.ctx, python, "", "-c", "", "import onnxruntime; print('onnxruntime', onnxruntime.__version__)"); !k.OK {
+		if k := tool(ctx, python, "", "-c", "", "import onnxruntime; print('onnxruntime', onnxruntime.__version__)"); !k.OK {
 			err = errors.New(k.Hint)
 		} else {
 			python += ", " + k.Hint
@@ -91,7 +91,12 @@ func (c *doctorCmd) Run(e *env) error {
 	}
 
 	add("simulated gpus", "--device gpu-sim:NAME, or gpu-sim:FILE.yaml with parameters of one's own", strings.Join(params.Names(), ", "), nil)
+	return checks
+}
 
+// Run implements the command.
+func (c *doctorCmd) Run(e *cli.Env) error {
+	checks := c.checks(e.Ctx)
 	missing := 0
 	for _, k := range checks {
 		if !k.OK && !k.Optional {
@@ -99,10 +104,10 @@ func (c *doctorCmd) Run(e *env) error {
 		}
 	}
 	if c.JSON {
-		if err := e.output(struct {
-			header
+		if err := e.Output(struct {
+			cli.Header
 			Checks []check `json:"checks"`
-		}{header{"sluice-doctor/2", version, 0, "looked up"}, checks}, "", true); err != nil {
+		}{cli.NewHeader("sluice-doctor/2", 0, "looked up"), checks}, "", true); err != nil {
 			return err
 		}
 	} else {
@@ -114,11 +119,11 @@ func (c *doctorCmd) Run(e *env) error {
 					mark = "none   "
 				}
 			}
-			fmt.Fprintf(e.stdout, "%s  %-14s %s (%s)\n", mark, k.Name, k.Hint, k.For)
+			fmt.Fprintf(e.Stdout, "%s  %-14s %s (%s)\n", mark, k.Name, k.Hint, k.For)
 		}
 	}
 	if missing > 0 {
-		return coded(codeTool, fmt.Errorf("%d of %d checks failed", missing, len(checks)))
+		return cli.Errorf(cli.Tool, "%d of %d checks failed", missing, len(checks))
 	}
 	return nil
 }

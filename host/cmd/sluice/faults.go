@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/sim/verify"
 )
@@ -38,7 +39,7 @@ Example:
 }
 
 type faultsDoc struct {
-	header
+	cli.Header
 	Configs    []string           `json:"configs"`
 	Faults     int                `json:"faults"`
 	Networks   int                `json:"networks"`
@@ -50,9 +51,9 @@ type faultsDoc struct {
 }
 
 // Run implements the command.
-func (c *faultsCmd) Run(e *env) error {
+func (c *faultsCmd) Run(e *cli.Env) error {
 	if c.N < 1 || c.N > 1e6 {
-		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..1000000", c.N))
+		return cli.Errorf(cli.Usage, "--n %d: expected 1..1000000", c.N)
 	}
 	designs, err := loadDesigns(c.Config)
 	if err != nil {
@@ -62,7 +63,7 @@ func (c *faultsCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	doc := &faultsDoc{header: header{"sluice-faults/1", version, c.Seed, "simulated"}, Coverage: verify.NewCoverage(designs), Violations: []string{}}
+	doc := &faultsDoc{Header: cli.NewHeader("sluice-faults/1", c.Seed, "simulated"), Coverage: verify.NewCoverage(designs), Violations: []string{}}
 	tally := verify.Tally{}
 	for i, d := range designs {
 		f := verify.Campaign{
@@ -79,35 +80,35 @@ func (c *faultsCmd) Run(e *env) error {
 		doc.Violations = append(doc.Violations, f.Violations...)
 	}
 	doc.Kinds = tally.Kinds()
-	if err := e.output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
 	if !c.JSON {
-		if err := doc.print(e.stdout); err != nil {
+		if err := doc.print(e.Stdout); err != nil {
 			return err
 		}
 	}
 	if len(doc.Violations) > 0 {
-		return coded(codeCheck, fmt.Errorf("faults, seed %d: %s", c.Seed, strings.Join(doc.Violations, "\n  ")))
+		return cli.Errorf(cli.Check, "faults, seed %d: %s", c.Seed, strings.Join(doc.Violations, "\n  "))
 	}
 	return nil
 }
 
 // runCampaign opens a simulator of a design for a campaign.
-func runCampaign(e *env, f *verify.Campaign, d configs.Design, build, list string) error {
-	rig, err := openRig(e.ctx, d, build, list)
+func runCampaign(e *cli.Env, f *verify.Campaign, d configs.Design, build, list string) error {
+	rig, err := openRig(e.Ctx, d, build, list)
 	if err != nil {
 		return err
 	}
 	defer rig.Close()
 	var done func()
-	f.Progress, done = e.progress("faults on "+d.Name, f.N)
+	f.Progress, done = e.Progress("faults on "+d.Name, f.N)
 	defer done()
-	err = f.Run(e.ctx, rig)
+	err = f.Run(e.Ctx, rig)
 	if errors.Is(err, verify.ErrKind) {
-		return coded(codeUsage, err)
+		return cli.Coded(cli.Usage, err)
 	}
-	return coded(codeDevice, err)
+	return cli.Coded(cli.Device, err)
 }
 
 // openRig opens a build of a design at the level of its registers.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
 )
@@ -96,7 +97,7 @@ func (t *thetaFlag) UnmarshalText(b []byte) error {
 // fits refuses thresholds that are neither one nor one an exit.
 func (t thetaFlag) fits(exits int) error {
 	if len(t.theta) != 1 && len(t.theta) != exits {
-		return coded(codeUsage, fmt.Errorf("--theta %s: %d thresholds for %d exits, expected 1 or %d", t.text, len(t.theta), exits, exits))
+		return cli.Errorf(cli.Usage, "--theta %s: %d thresholds for %d exits, expected 1 or %d", t.text, len(t.theta), exits, exits)
 	}
 	return nil
 }
@@ -109,12 +110,12 @@ func checkSeeds(seeds []uint64) error {
 	seen := map[uint64]bool{}
 	for _, s := range seeds {
 		if seen[s] {
-			return coded(codeUsage, fmt.Errorf("--seeds %v: seed %d %w", seeds, s, errTwice))
+			return cli.Errorf(cli.Usage, "--seeds %v: seed %d %w", seeds, s, errTwice)
 		}
 		seen[s] = true
 	}
 	if len(seeds) == 0 || len(seeds) > 1000 {
-		return coded(codeUsage, fmt.Errorf("--seeds: %d of them, expected 1..1000", len(seeds)))
+		return cli.Errorf(cli.Usage, "--seeds: %d of them, expected 1..1000", len(seeds))
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+
+	"github.com/sluice-npu/sluice/host/cli"
 )
 
 // On the same arrivals, by the table, the HLS kernel and the RTL give the same exits, classes, logits, endings
@@ -74,7 +76,7 @@ func TestRunOnHLS(t *testing.T) {
 // A clock that is not there is refused.
 func TestRunOnHLSMeasured(t *testing.T) {
 	var out, log bytes.Buffer
-	if code := realMain([]string{"run", "--device", "hls", "--clock", "measured"}, &out, &log); code != codeUsage {
+	if code := realMain([]string{"run", "--device", "hls", "--clock", "measured"}, &out, &log); code != cli.Usage {
 		t.Errorf("exit %d: %s", code, log.String())
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/report"
 )
 
@@ -21,28 +22,28 @@ func (*inspectCmd) Help() string {
 }
 
 // Run implements the command.
-func (c *inspectCmd) Run(e *env) error {
+func (c *inspectCmd) Run(e *cli.Env) error {
 	b, err := bundle.ReadFile(c.File)
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
 	s, err := b.Summarize()
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
 	info, err := recipe.Of(b)
 	if err != nil {
-		return coded(codeInput, fmt.Errorf("%s: %w", c.File, err))
+		return cli.Errorf(cli.Input, "%s: %w", c.File, err)
 	}
 	if c.JSON {
-		return e.output(struct {
-			header
+		return e.Output(struct {
+			cli.Header
 			Calibrated  bool   `json:"calibrated"`
 			Calibration string `json:"calibration"`
 			bundle.Summary
-		}{header{"sluice-inspect/1", version, 0, "estimated"}, !info.Missing, info.Text(), s}, "", true)
+		}{cli.NewHeader("sluice-inspect/1", 0, "estimated"), !info.Missing, info.Text(), s}, "", true)
 	}
-	w := e.stdout
+	w := e.Stdout
 	fmt.Fprintf(w, "network    %s, input %d x %d x %d, %d layers, %.2f MMAC\n", s.Network, s.Input[0], s.Input[1], s.Input[2], s.Layers, float64(s.MACs)/1e6)
 	fmt.Fprintf(w, "design     %s <T_R %d, T_P %d, T_C %d>, hash %s\n", s.Design, s.TR, s.TP, s.TC, s.DesignHash)
 	fmt.Fprintf(w, "ABI        %s\nbundle     %s\n", s.ABIHash, s.BundleHash)

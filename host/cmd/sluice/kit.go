@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/kit"
 	"github.com/sluice-npu/sluice/host/soft"
 )
@@ -27,9 +28,9 @@ Example:
 }
 
 // Run implements the command.
-func (c *kitCmd) Run(e *env) error {
+func (c *kitCmd) Run(e *cli.Env) error {
 	if c.N < 1 || c.N > 10000 {
-		return coded(codeUsage, fmt.Errorf("--n %d: expected 1..10000", c.N))
+		return cli.Errorf(cli.Usage, "--n %d: expected 1..10000", c.N)
 	}
 	c.file = c.Bundle
 	p, err := c.prepare(e)
@@ -41,14 +42,14 @@ func (c *kitCmd) Run(e *env) error {
 		return err
 	}
 	in := inputs(p.bundle, im)
-	exits, err := (&soft.Memo{}).Fill(e.ctx, p.bundle, in, runtime.GOMAXPROCS(0), nil, nil)
+	exits, err := (&soft.Memo{}).Fill(e.Ctx, p.bundle, in, runtime.GOMAXPROCS(0), nil, nil)
 	if err != nil {
 		return err
 	}
 	if err := kit.Write(c.Out, &kit.Kit{Bundle: p.bundle, Inputs: in, Exits: exits, Labels: im.Labels}); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.stdout, "wrote %s: %s for %s, %d images with golden results at %d exits\n",
+	fmt.Fprintf(e.Stdout, "wrote %s: %s for %s, %d images with golden results at %d exits\n",
 		c.Out, p.bundle.Network.Name, p.design.Name, len(in), len(p.bundle.Network.Exits))
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,12 +20,14 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/alecthomas/kong"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments"
@@ -135,7 +138,7 @@ func TestRunIsReproducible(t *testing.T) {
 // exits, results and order of actions whatever memo it uses.
 func TestSoftWithAndWithoutMemo(t *testing.T) {
 	w := what{Config: "tiny", Network: "tiny", Data: "/usr/share/datasets/fashion-mnist", Build: t.TempDir()}
-	e := &env{ctx: context.Background(), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, log: quiet()}
+	e := &cli.Env{Ctx: context.Background(), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Log: quiet()}
 	p, err := w.prepare(e)
 	if err != nil {
 		t.Fatal(err)
@@ -147,11 +150,11 @@ func TestSoftWithAndWithoutMemo(t *testing.T) {
 	for _, policy := range []string{"serial", "fluid"} {
 		var all []*engine.Result
 		for _, memo := range []*soft.Memo{nil, {}} {
-			dev, err := w.openDevice(e.ctx, "soft", p, memo)
+			dev, err := w.openDevice(e.Ctx, "soft", p, memo)
 			if err != nil {
 				t.Fatal(err)
 			}
-			res, err := s.Run(e.ctx, dev, experiments.Point{
+			res, err := s.Run(e.Ctx, dev, experiments.Point{
 				Policy: policy, Rate: 1.1e9 / s.Service(experiments.Theta{0.8}), SLO: 5 * s.Table.Alone(), Theta: experiments.Theta{0.8}, Seed: 3, N: 40,
 			}, nil)
 			if err != nil {
@@ -177,7 +180,7 @@ func TestTheHardwaresWatchdogIsAHang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bus, err := openBus(e.ctx, p.design, "tiny", "tiny", npu.CosimOpts{})
+	bus, err := openBus(e.Ctx, p.design, "tiny", "tiny", npu.CosimOpts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,13 +189,13 @@ func TestTheHardwaresWatchdogIsAHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dev.Close()
-	if err := dev.Load(e.ctx, p.bundle); err != nil {
+	if err := dev.Load(e.Ctx, p.bundle); err != nil {
 		t.Fatal(err)
 	}
 	if err := bus.AddFault(npu.Fault{Port: npu.AnyPort, Dir: npu.FaultRead, Kind: npu.FaultNever, First: 100, Count: 1}); err != nil {
 		t.Fatal(err)
 	}
-	res, err := s.Run(e.ctx, dev, experiments.Point{
+	res, err := s.Run(e.Ctx, dev, experiments.Point{
 		Policy: "serial", Rate: 0.5e9 / s.Service(experiments.Theta{0.8}), SLO: 1e12, Theta: experiments.Theta{0.8}, Seed: 3, N: 8, Clock: engine.Measured, Keep: engine.Records,
 	}, nil)
 	if err != nil {
@@ -223,12 +226,12 @@ func TestSchedulesAgreeOnSoftAndCosim(t *testing.T) {
 	for _, policy := range sched.Names() {
 		var all []*engine.Result
 		for _, name := range []string{"soft", "cosim"} {
-			dev, err := w.openDevice(e.ctx, name, p, nil)
+			dev, err := w.openDevice(e.Ctx, name, p, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			theta := experiments.Theta{0.8}
-			res, err := s.Run(e.ctx, dev, experiments.Point{
+			res, err := s.Run(e.Ctx, dev, experiments.Point{
 				Policy: policy, Rate: 1.4e9 / s.Service(theta), SLO: 6 * s.Table.Alone(), Theta: theta, Seed: 3, N: n, Levels: levels, Loss: 0.01,
 			}, nil)
 			if err := errors.Join(err, dev.Close()); err != nil {
@@ -326,8 +329,8 @@ func TestFlagsComeFirst(t *testing.T) {
 		build, out := filepath.Join(t.TempDir(), "build"), filepath.Join(t.TempDir(), "out")
 		args := append([]string{"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", build, "--out", out}, bad...)
 		var log bytes.Buffer
-		if code := realMain(args, &bytes.Buffer{}, &log); code != codeUsage {
-			t.Errorf("%v: exit code %d, want %d: %s", bad, code, codeUsage, log.String())
+		if code := realMain(args, &bytes.Buffer{}, &log); code != cli.Usage {
+			t.Errorf("%v: exit code %d, want %d: %s", bad, code, cli.Usage, log.String())
 		}
 		for _, dir := range []string{build, out} {
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
@@ -344,15 +347,15 @@ func TestFlagsComeFirst(t *testing.T) {
 		for _, command := range []string{"run --device=soft", "profile --device=soft", "tune-theta", "kit", "bench rates"} {
 			var log bytes.Buffer
 			args := append(strings.Fields(command), "x.sluice", "--out", t.TempDir(), flag)
-			if code := realMain(args, &bytes.Buffer{}, &log); code != codeUsage || !strings.Contains(log.String(), name+" says how a bundle is made") {
-				t.Errorf("%v: exit code %d, want %d: %s", args, code, codeUsage, log.String())
+			if code := realMain(args, &bytes.Buffer{}, &log); code != cli.Usage || !strings.Contains(log.String(), name+" is read by compiling a network, not by a BUNDLE") {
+				t.Errorf("%v: exit code %d, want %d: %s", args, code, cli.Usage, log.String())
 			}
 		}
 	}
 	// An SLO below one request alone is seen once there is a table: no image has been looked at.
 	var log bytes.Buffer
 	code := realMain([]string{"run", "--device", "soft", "--config", "tiny", "--network", "tiny", "--build", t.TempDir(), "--slo", "1ns", "-n", "400000", "--out", t.TempDir()}, &bytes.Buffer{}, &log)
-	if code != codeInput || !strings.Contains(log.String(), "shorter than one request alone") {
+	if code != cli.Input || !strings.Contains(log.String(), "shorter than one request alone") {
 		t.Errorf("exit code %d: %s", code, log.String())
 	}
 }
@@ -389,12 +392,12 @@ func TestOwnBundle(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d with %q: %s%s", args, code, want, says, out.String(), log.String())
 		}
 	}
-	call(codeOK, "6 images, loss at most", "tune-theta", file, "--data", photos, "--n", "10", "--out", filepath.Join(dir, "theta"))
+	call(cli.OK, "6 images, loss at most", "tune-theta", file, "--data", photos, "--n", "10", "--out", filepath.Join(dir, "theta"))
 	flat := filepath.Join(photos, "class0") // pictures in no folders of classes
-	call(codeUsage, "--labels names them", "tune-theta", file, "--data", flat, "--n", "10", "--out", filepath.Join(dir, "theta"))
-	call(codeOK, "own on soft (tiny), 40 requests", "bench", "rates", file, "--data", photos, "--n", "40", "--rates", "0.7", "--seeds", "1", "--out", filepath.Join(dir, "rates"))
-	call(codeUsage, "name some with --data", "bench", "rates", file, "--out", filepath.Join(dir, "rates"))
-	call(codeOK, "own for tiny, 5 images", "kit", file, "--data", photos, "--n", "5", "--out", filepath.Join(dir, "kit"))
+	call(cli.Usage, "--labels names them", "tune-theta", file, "--data", flat, "--n", "10", "--out", filepath.Join(dir, "theta"))
+	call(cli.OK, "own on soft (tiny), 40 requests", "bench", "rates", file, "--data", photos, "--n", "40", "--rates", "0.7", "--seeds", "1", "--out", filepath.Join(dir, "rates"))
+	call(cli.Usage, "name some with --data", "bench", "rates", file, "--out", filepath.Join(dir, "rates"))
+	call(cli.OK, "own for tiny, 5 images", "kit", file, "--data", photos, "--n", "5", "--out", filepath.Join(dir, "kit"))
 	k, err := kit.Read(filepath.Join(dir, "kit"))
 	if err != nil {
 		t.Fatal(err)
@@ -458,8 +461,8 @@ func TestSecondInterrupt(t *testing.T) {
 
 func TestRunCodes(t *testing.T) {
 	for err, want := range map[error]int{
-		engine.ErrPolicy: codeFault, engine.ErrStuck: codeFault, engine.ErrDevice: codeDevice, sched.ErrTable: codeInput,
-		load.ErrLoad: codeInput, engine.ErrConfig: codeInput, os.ErrInvalid: codeDevice,
+		engine.ErrPolicy: cli.Fault, engine.ErrStuck: cli.Fault, engine.ErrDevice: cli.Device, sched.ErrTable: cli.Input,
+		load.ErrLoad: cli.Input, engine.ErrConfig: cli.Input, os.ErrInvalid: cli.Device,
 	} {
 		if got := runCode(fmt.Errorf("run: %w", err)); got != want {
 			t.Errorf("%v: exit code %d, want %d", err, got, want)
@@ -481,7 +484,7 @@ func TestVerifyDocProblems(t *testing.T) {
 // Help names every policy that --policy takes, wherever it is made.
 func TestHelpNamesPolicies(t *testing.T) {
 	var out bytes.Buffer
-	if code := realMain([]string{"run", "--help"}, &out, io.Discard); code != codeOK {
+	if code := realMain([]string{"run", "--help"}, &out, io.Discard); code != cli.OK {
 		t.Fatalf("exit code %d", code)
 	}
 	words := strings.FieldsFunc(out.String(), func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(",.;:()", r) })
@@ -499,8 +502,8 @@ func TestHelpNamesPolicies(t *testing.T) {
 	}
 }
 
-func testEnv() *env {
-	return &env{ctx: context.Background(), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, log: quiet()}
+func testEnv() *cli.Env {
+	return &cli.Env{Ctx: context.Background(), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}, Log: quiet()}
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
@@ -516,17 +519,17 @@ func TestExitCodes(t *testing.T) {
 		want int
 		args []string
 	}{
-		{codeOK, append([]string{"run"}, soft...)},
-		{codeOK, []string{"--help"}},
-		{codeUsage, []string{"run", "--nonsense"}},
-		{codeUsage, append([]string{"run", "--policy", "x"}, soft...)},
-		{codeUsage, append([]string{"run", "--theta", "x"}, soft...)},
-		{codeInput, append([]string{"run", "--slo", "1ns"}, soft...)},
-		{codeInput, append([]string{"run", "--network", empty}, soft[:4]...)},
-		{codeInput, []string{"inspect", empty}},
-		{codeTool, append([]string{"run", "--data", "nowhere"}, soft...)},
-		{codeInput, append([]string{"run", "--data", t.TempDir()}, soft...)},
-		{codeTool, []string{"doctor", "--data", "nowhere"}},
+		{cli.OK, append([]string{"run"}, soft...)},
+		{cli.OK, []string{"--help"}},
+		{cli.Usage, []string{"run", "--nonsense"}},
+		{cli.Usage, append([]string{"run", "--policy", "x"}, soft...)},
+		{cli.Usage, append([]string{"run", "--theta", "x"}, soft...)},
+		{cli.Input, append([]string{"run", "--slo", "1ns"}, soft...)},
+		{cli.Input, append([]string{"run", "--network", empty}, soft[:4]...)},
+		{cli.Input, []string{"inspect", empty}},
+		{cli.Tool, append([]string{"run", "--data", "nowhere"}, soft...)},
+		{cli.Input, append([]string{"run", "--data", t.TempDir()}, soft...)},
+		{cli.Tool, []string{"doctor", "--data", "nowhere"}},
 	} {
 		var out, log bytes.Buffer
 		if got := realMain(c.args, &out, &log); got != c.want {
@@ -535,8 +538,8 @@ func TestExitCodes(t *testing.T) {
 	}
 	t.Setenv("SLUICE_COSIM", "/bin/false")
 	args := append([]string{"run", "--device", "cosim"}, soft[2:]...)
-	if got := realMain(args, &bytes.Buffer{}, &bytes.Buffer{}); got != codeDevice {
-		t.Errorf("a simulator that ends at once: exit code %d, want %d", got, codeDevice)
+	if got := realMain(args, &bytes.Buffer{}, &bytes.Buffer{}); got != cli.Device {
+		t.Errorf("a simulator that ends at once: exit code %d, want %d", got, cli.Device)
 	}
 }
 
@@ -561,5 +564,58 @@ func TestDescribe(t *testing.T) {
 	d := describe(s, im, [][]device.ExitResult{x(3, 0.9), x(0, 0.1), x(5, 0.9)}, experiments.Theta{0.5}, res)
 	if *d.Accuracy != 0.5 || *d.AccuracyFloat != 1 || len(d.Results) != 3 || d.Exits[0] != 2 {
 		t.Errorf("accuracy %g, float %g, %+v", *d.Accuracy, *d.AccuracyFloat, d)
+	}
+}
+
+// A flag that nothing reads is refused, whichever it is, and the message names what does.
+func TestFlagsThatNothingReads(t *testing.T) {
+	var c commands
+	k, err := kong.New(&c, policyNames(), kong.Vars{"version": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string][]string{"bundle": {"--device=soft"}, "gpu-sim": {"--device=gpu-sim:mi50", "--workload=w.json"}, "zoo": {"--zoo=synthetic"}}
+	devices := map[string][]string{}
+	for _, d := range []string{"cosim", "cuda", "hip", "hls", "soft", "uio"} {
+		devices[d] = []string{"--device=" + d}
+	}
+	refused := 0
+	for _, command := range k.Model.Children {
+		if command.Name != "run" {
+			continue
+		}
+		for _, f := range command.Flags {
+			for tag, choices := range map[string]map[string][]string{"serves": kinds, "device": devices} {
+				if f.Tag.Get(tag) == "" {
+					continue
+				}
+				readers := strings.Split(f.Tag.Get(tag), ",")
+				for _, r := range readers {
+					if choices[r] == nil {
+						t.Errorf("--%s: the tag %s names %q, which is none", f.Name, tag, r)
+					}
+				}
+				for name, args := range choices {
+					if slices.Contains(readers, name) || f.Name == "device" && name != "zoo" {
+						continue
+					}
+					refused++
+					given := "--" + f.Name
+					if !f.IsBool() {
+						given += "=" + cmp.Or(f.Default, map[string]string{"time": "1s"}[f.Name], "1")
+					}
+					if f.Enum != "" {
+						given = "--" + f.Name + "=" + cmp.Or(f.Default, "measured")
+					}
+					var log bytes.Buffer
+					if code := realMain(slices.Concat([]string{"run"}, args, []string{given}), io.Discard, &log); code != cli.Usage || !strings.Contains(log.String(), "--"+f.Name+" is read by ") {
+						t.Errorf("run %v %s: exit code %d: %s", args, given, code, log.String())
+					}
+				}
+			}
+		}
+	}
+	if refused < 50 {
+		t.Errorf("%d pairs only", refused)
 	}
 }

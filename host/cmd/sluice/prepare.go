@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/npu"
@@ -37,12 +38,12 @@ import (
 
 // what are the flags that say what is served, and on what.
 type what struct {
-	Config  string `default:"run" help:"Configuration of the hardware: a name of hw/configs, or a YAML file."`
-	Network string `default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
-	Data    string `placeholder:"DIR|FILE" help:"Images to serve: a folder of JPEG and PNG files, .npy or IDX, or the folder of Fashion-MNIST (default, for networks calibrated with it: where Debian's package dataset-fashion-mnist puts it)."`
-	Labels  string `placeholder:"folders|FILE" help:"Classes of the images of --data: the folders that they lie in, a CSV with the columns file and label, .npy or IDX."`
-	Noise   bool   `help:"Serve noise, where a network has no images: exits and accuracy mean nothing then."`
-	Build   string `default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
+	Config  string `from:"network" default:"run" help:"Configuration of the hardware: a name of hw/configs, or a YAML file."`
+	Network string `from:"network" default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
+	Data    string `serves:"bundle" placeholder:"DIR|FILE" help:"Images to serve: a folder of JPEG and PNG files, .npy or IDX, or the folder of Fashion-MNIST (default, for networks calibrated with it: where Debian's package dataset-fashion-mnist puts it)."`
+	Labels  string `serves:"bundle" placeholder:"folders|FILE" help:"Classes of the images of --data: the folders that they lie in, a CSV with the columns file and label, .npy or IDX."`
+	Noise   bool   `serves:"bundle" help:"Serve noise, where a network has no images: exits and accuracy mean nothing then."`
+	Build   string `serves:"bundle" default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
 	recipe.Flags
 
 	file  string // bundle to serve, in place of a network
@@ -57,8 +58,13 @@ const (
 	imageBytes  = 1 << 30
 )
 
-// makes are the flags of what that a bundle has been made with.
-var makes = []string{"config", "network", "exits", "calibrate", "fit", "resize", "mean", "std", "input-side", "input-range", "classes"}
+// fromText is how usage errors call what a bundle comes from.
+func fromText() map[string]string {
+	return map[string]string{
+		"network": "compiling a network", "bundle": "a BUNDLE, which is compiled already (dse compile takes what says how)",
+		"gpu-sim": "--device gpu-sim:NAME", "zoo": "--zoo",
+	}
+}
 
 // prepared is a network, compiled.
 type prepared struct {
@@ -76,16 +82,16 @@ func (p *prepared) exits() int { return len(p.bundle.Network.Exits) }
 // prepare reads the bundle that was named; else it imports, quantises and compiles a network, or takes the
 // bundle that was made from the same content before. What asks for a number of exits is asked before
 // it compiles.
-func (w *what) prepare(e *env, fits ...func(exits int) error) (*prepared, error) {
+func (w *what) prepare(e *cli.Env, fits ...func(exits int) error) (*prepared, error) {
 	p, err := w.open(e, fits)
 	if err != nil {
 		return nil, err
 	}
 	if p.info, err = recipe.Of(p.bundle); err != nil {
-		return nil, coded(codeInput, fmt.Errorf("%s: %w", p.path, err))
+		return nil, cli.Errorf(cli.Input, "%s: %w", p.path, err)
 	}
 	if p.info.Missing {
-		e.log.Warn(p.bundle.Network.Name + " is " + recipe.Warning)
+		e.Log.Warn(p.bundle.Network.Name + " is " + recipe.Warning)
 	}
 	return p, nil
 }
@@ -100,16 +106,14 @@ func checkExits(fits []func(int) error, exits int) error {
 	return nil
 }
 
-func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
+func (w *what) open(e *cli.Env, fits []func(int) error) (*prepared, error) {
 	if w.file != "" {
-		for _, name := range makes {
-			if slices.Contains(e.given, name) {
-				return nil, coded(codeUsage, fmt.Errorf("--%s says how a bundle is made, and %s is one already: name it to dse compile, or leave the bundle out", name, w.file))
-			}
+		if err := e.Unread(cli.Choice{Tag: "from", Chosen: "bundle", Text: fromText()}); err != nil {
+			return nil, err
 		}
 		b, err := bundle.ReadFile(w.file)
 		if err != nil {
-			return nil, coded(codeInput, err)
+			return nil, cli.Coded(cli.Input, err)
 		}
 		if err := checkExits(fits, len(b.Network.Exits)); err != nil {
 			return nil, err
@@ -118,23 +122,23 @@ func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
 	}
 	d, err := configs.Load(w.Config)
 	if err != nil {
-		return nil, coded(codeInput, err)
+		return nil, cli.Coded(cli.Input, err)
 	}
 	r := &recipe.Recipe{Flags: w.Flags, Network: w.Network, Seed: weightSeed, Data: w.fashion()}
 	g, err := r.Graph()
 	if err != nil {
-		return nil, coded(codeInput, err)
+		return nil, cli.Coded(cli.Input, err)
 	}
 	if err := checkExits(fits, len(g.Exits)); err != nil {
 		return nil, err
 	}
 	from, err := r.Calibration(g)
 	if err != nil {
-		return nil, coded(inputCode(err), err)
+		return nil, cli.Coded(inputCode(err), err)
 	}
 	meta, err := r.Meta(from.Info)
 	if err != nil {
-		return nil, coded(codeInput, err)
+		return nil, cli.Coded(cli.Input, err)
 	}
 	key, err := contentKey(g, d, meta)
 	if err != nil {
@@ -146,14 +150,14 @@ func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
 	switch {
 	case err == nil && maps.Equal(b.Meta, meta):
 		p.bundle, p.cached = b, true
-		e.log.Debug("bundle from cache", "path", p.path)
+		e.Log.Debug("bundle from cache", "path", p.path)
 		return p, nil
 	case err != nil && !errors.Is(err, os.ErrNotExist):
-		e.log.Warn("the cached bundle is not usable; making it again", "path", p.path, "err", err)
+		e.Log.Warn("the cached bundle is not usable; making it again", "path", p.path, "err", err)
 	}
 	began := time.Now()
 	if p.bundle, err = r.MakeFrom(g, from, d); err != nil {
-		return nil, coded(codeInput, fmt.Errorf("compile %s for %s: %w", g.Name, d.Name, err))
+		return nil, cli.Errorf(cli.Input, "compile %s for %s: %w", g.Name, d.Name, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(p.path), 0o777); err != nil {
 		return nil, fmt.Errorf("write %s: %w", p.path, err)
@@ -161,7 +165,7 @@ func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
 	if err := bundle.WriteFile(p.path, p.bundle); err != nil {
 		return nil, err
 	}
-	e.log.Info("compiled", "network", g.Name, "config", d.Name, "layers", len(p.bundle.Layers),
+	e.Log.Info("compiled", "network", g.Name, "config", d.Name, "layers", len(p.bundle.Layers),
 		"path", p.path, "took", time.Since(began).Round(time.Millisecond))
 	return p, nil
 }
@@ -169,9 +173,9 @@ func (w *what) open(e *env, fits []func(int) error) (*prepared, error) {
 // inputCode tells a data set that is not installed from input that is wrong.
 func inputCode(err error) int {
 	if errors.Is(err, zoo.ErrDataMissing) {
-		return codeTool
+		return cli.Tool
 	}
-	return codeInput
+	return cli.Input
 }
 
 // contentKey names everything a bundle depends on: the graph with its weights, the design, the ABI, what
@@ -220,7 +224,7 @@ func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
 	n = max(1, min(n, imageBytes/(4*in.Elems())))
 	switch {
 	case w.Noise && w.Data != "":
-		return nil, coded(codeUsage, errors.New("--noise and --data: one of them says what is served"))
+		return nil, cli.Coded(cli.Usage, errors.New("--noise and --data: one of them says what is served"))
 	case w.Noise || anything && w.Data == "" && !p.info.Fashion():
 		im := &zoo.Images{H: in.H, W: in.W, Pixels: recipe.Noise(in, min(n, noiseImages), weightSeed+1, max(p.info.Preprocess.Range, 1e-3))}
 		im.Labels = slices.Repeat([]int{-1}, len(im.Pixels))
@@ -228,15 +232,15 @@ func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
 	case p.info.Fashion() && (w.Data == "" || w.fashion() != ""):
 		im, err := zoo.FashionMNIST(w.Data, false, n)
 		if err != nil {
-			return nil, coded(inputCode(err), err)
+			return nil, cli.Coded(inputCode(err), err)
 		}
 		return im, nil
 	case w.Data == "":
-		return nil, coded(codeUsage, fmt.Errorf("%s has no images of its own to serve: name some with --data, or ask for noise with --noise", net.Name))
+		return nil, cli.Errorf(cli.Usage, "%s has no images of its own to serve: name some with --data, or ask for noise with --noise", net.Name)
 	}
 	s, err := p.info.Evaluation(w.Data, in, images.Options{Labels: w.Labels, Max: n})
 	if err != nil {
-		return nil, coded(codeInput, err)
+		return nil, cli.Coded(cli.Input, err)
 	}
 	im := &zoo.Images{H: in.H, W: in.W, Labels: s.Labels}
 	if im.Labels == nil {
@@ -244,11 +248,11 @@ func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
 	}
 	for i := range s.Len() {
 		if c := net.Exits[len(net.Exits)-1].Classes; im.Labels[i] >= c {
-			return nil, coded(codeInput, fmt.Errorf("%s: class %d, %s has %d", s.Name(i), im.Labels[i], net.Name, c))
+			return nil, cli.Errorf(cli.Input, "%s: class %d, %s has %d", s.Name(i), im.Labels[i], net.Name, c)
 		}
 		x, err := s.Image(i)
 		if err != nil {
-			return nil, coded(codeInput, err)
+			return nil, cli.Coded(cli.Input, err)
 		}
 		im.Pixels = append(im.Pixels, x)
 	}
@@ -265,20 +269,20 @@ func inputs(b *bundle.Bundle, im *zoo.Images) [][]int16 {
 }
 
 // setup computes the exits of n test images with the golden executor.
-func (p *prepared) setup(e *env, w *what, memo *soft.Memo, n int) (*experiments.Setup, *zoo.Images, error) {
+func (p *prepared) setup(e *cli.Env, w *what, memo *soft.Memo, n int) (*experiments.Setup, *zoo.Images, error) {
 	im, err := w.images(p, n, false)
 	if err != nil {
 		return nil, nil, err
 	}
 	in := inputs(p.bundle, im)
-	set, done := e.progress("reference", len(in))
+	set, done := e.Progress("reference", len(in))
 	defer done()
-	exits, err := memo.Fill(e.ctx, p.bundle, in, runtime.GOMAXPROCS(0), nil, set)
+	exits, err := memo.Fill(e.Ctx, p.bundle, in, runtime.GOMAXPROCS(0), nil, set)
 	if err != nil {
 		return nil, nil, err
 	}
 	s, err := experiments.NewSetup(p.bundle, in, exits)
-	return s, im, coded(codeInput, err)
+	return s, im, cli.Coded(cli.Input, err)
 }
 
 // floatExits are what the float network shows for each image at each exit: class and softmax top-1.
@@ -335,13 +339,13 @@ func (w *what) openDevice(ctx context.Context, name string, p *prepared, memo *s
 	case "cuda", "hip":
 		dev, err = openGPU(name, w.gpu)
 	default:
-		err = coded(codeUsage, fmt.Errorf("no device %q; there are cosim, cuda, hip, hls, soft, uio", name))
+		err = cli.Errorf(cli.Usage, "no device %q; there are cosim, cuda, hip, hls, soft, uio", name)
 	}
 	if err != nil {
-		return nil, coded(codeDevice, err)
+		return nil, cli.Coded(cli.Device, err)
 	}
 	if err := dev.Load(ctx, p.bundle); err != nil {
-		return nil, coded(codeDevice, errors.Join(err, dev.Close()))
+		return nil, cli.Coded(cli.Device, errors.Join(err, dev.Close()))
 	}
 	return dev, nil
 }
@@ -352,7 +356,7 @@ func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Dr
 	kind := cosimOf(name, p.design)
 	if w.waves != "" {
 		if name != "cosim" {
-			return nil, coded(codeUsage, fmt.Errorf("--waves: %s writes none", name))
+			return nil, cli.Errorf(cli.Usage, "--waves: %s writes none", name)
 		}
 		kind += "-trace"
 	}
@@ -364,7 +368,7 @@ func (w *what) openCosim(ctx context.Context, name string, p *prepared) (*npu.Dr
 	}
 	if w.waves != "" {
 		if err := bus.Trace(true); err != nil {
-			return nil, coded(codeDevice, errors.Join(err, bus.Close()))
+			return nil, cli.Coded(cli.Device, errors.Join(err, bus.Close()))
 		}
 	}
 	return openDriver(bus, name, p.design, slots)
@@ -385,21 +389,21 @@ func openBus(ctx context.Context, d configs.Design, kind, list string, o npu.Cos
 	path, err := npu.FindCosim(kind, named...)
 	if err != nil {
 		if clash := d.OwnName(); clash != nil {
-			return nil, coded(codeInput, clash)
+			return nil, cli.Coded(cli.Input, clash)
 		}
-		return nil, coded(codeTool, err)
+		return nil, cli.Coded(cli.Tool, err)
 	}
 	o.Binary, o.BytesPerCycle, o.Latency = path, d.DRAM.BytesPerCycle, d.DRAM.LatencyCycles
 	bus, err := npu.OpenCosim(ctx, o)
 	if err != nil {
-		return nil, coded(codeDevice, err)
+		return nil, cli.Coded(cli.Device, err)
 	}
 	info := bus.Info()
 	if err := info.Fits(kind, d.Hash(), named...); err != nil {
 		if clash := d.OwnName(); clash != nil {
-			return nil, coded(codeInput, errors.Join(clash, bus.Close()))
+			return nil, cli.Coded(cli.Input, errors.Join(clash, bus.Close()))
 		}
-		return nil, coded(codeTool, errors.Join(fmt.Errorf("%s: %w", path, err), bus.Close()))
+		return nil, cli.Coded(cli.Tool, errors.Join(fmt.Errorf("%s: %w", path, err), bus.Close()))
 	}
 	return bus, nil
 }
@@ -409,7 +413,7 @@ func openDriver(bus *npu.Cosim, device string, d configs.Design, slots int) (*np
 		Name: device + ":" + d.Name, Label: "simulated", ClockHz: int64(d.ClockMHz * 1e6), Slots: slots,
 	})
 	if err != nil {
-		return nil, coded(codeDevice, err)
+		return nil, cli.Coded(cli.Device, err)
 	}
 	return dev, nil
 }

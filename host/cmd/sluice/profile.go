@@ -4,9 +4,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/report"
@@ -18,9 +20,9 @@ type profileCmd struct {
 	Bundle string `arg:"" optional:"" placeholder:"BUNDLE" help:"Bundle to measure, in place of --network and --config."`
 	what
 	Device string `default:"cosim" enum:"cosim,cuda,hip,soft,uio" help:"Device to measure."`
-	GPU    int    `name:"gpu" default:"0" help:"cuda, hip: which GPU, counted from 0 as sluice doctor lists them."`
+	GPU    int    `device:"cuda,hip" name:"gpu" default:"0" help:"cuda, hip: which GPU, counted from 0 as sluice doctor lists them."`
 	Runs   int    `help:"Launches a cell, each with other images. Without it 20 on a GPU, and one before that does not count; else one: cycles do not depend on data."`
-	Units  []int  `help:"GPU: partitions to measure beside the whole, in units (sluice bench gpu names them): 1,4,8."`
+	Units  []int  `device:"cuda,hip" help:"GPU: partitions to measure beside the whole, in units (sluice bench gpu names them): 1,4,8."`
 	Most   int    `name:"max-batch" help:"Largest batch; the device's without it, and on a GPU no larger than the NPU's."`
 	Seed   uint64 `default:"1" help:"First image of the measurement."`
 	Out    string `default:"out/profile" help:"Folder for summary.json."`
@@ -40,7 +42,7 @@ Example:
 }
 
 type profileDoc struct {
-	header
+	cli.Header
 	Bundle  string                `json:"bundle"`
 	Runs    int                   `json:"runs"` // a cell
 	Entries []bundle.LatencyEntry `json:"entries"`
@@ -62,190 +64,243 @@ type unitsEntry struct {
 }
 
 // Run implements the command.
-func (c *profileCmd) Run(e *env) error {
-	cold := 0 // launches that do not count
-	if onGPU(c.Device) {
-		cold = 1
-	}
+func (c *profileCmd) Run(e *cli.Env) error {
 	switch {
 	case c.Runs < 0 || c.Runs > 1000:
-		return coded(codeUsage, fmt.Errorf("--runs %d: expected 1..1000", c.Runs))
+		return cli.Errorf(cli.Usage, "--runs %d: expected 1..1000", c.Runs)
 	case c.Most < 0:
-		return coded(codeUsage, fmt.Errorf("--max-batch %d: expected 1 or more", c.Most))
-	case len(c.Units) > 0 && !onGPU(c.Device):
-		return coded(codeUsage, fmt.Errorf("--units is for --device cuda or hip, the device is %s", c.Device))
-	case !onGPU(c.Device) && slices.Contains(e.given, "gpu"):
-		return coded(codeUsage, fmt.Errorf("--gpu is for --device cuda or hip, the device is %s", c.Device))
-	case c.Runs == 0:
-		c.Runs = 1 + 19*cold
+		return cli.Errorf(cli.Usage, "--max-batch %d: expected 1 or more", c.Most)
+	}
+	if err := e.Unread(cli.Choice{Tag: "device", Chosen: c.Device}); err != nil {
+		return err
 	}
 	c.file, c.board, c.what.gpu = c.Bundle, &c.uioFlags, c.GPU
 	p, err := c.prepare(e)
 	if err != nil {
 		return err
 	}
-	dev, err := c.openDevice(e.ctx, c.Device, p, &soft.Memo{})
+	dev, err := c.openDevice(e.Ctx, c.Device, p, &soft.Memo{})
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
+	r, err := c.measurement(e, p, dev)
+	if err != nil {
+		return err
+	}
+	if err := r.all(); err != nil {
+		return err
+	}
+	if r.cold == 0 {
+		r.doc.compare(p.bundle.Latency)
+	}
+	if err := e.Output(r.doc, c.Out, c.JSON); err != nil || c.JSON {
+		return err
+	}
+	return r.print(e.Stdout)
+}
+
+// measurement is a table that grows launch by launch.
+type measurement struct {
+	*profileCmd
+	e        *cli.Env
+	dev      device.Blocking
+	info     device.Info
+	network  string
+	in       [][]int16 // images
+	segments int
+	most     int // largest batch
+	cold     int // launches a cell that do not count
+	parts    []device.Units
+	admitted device.RequestID
+	launched int
+	set      func(launched int) // progress
+	doc      profileDoc
+}
+
+func (c *profileCmd) measurement(e *cli.Env, p *prepared, dev device.Blocking) (*measurement, error) {
 	im, err := c.images(p, 256, true) // cycles do not depend on data
 	if err != nil {
-		return err
+		return nil, err
 	}
-	in := inputs(p.bundle, im)
-	info, segments := dev.Info(), len(p.bundle.Network.Exits)
 	summary, err := p.bundle.Summarize()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	doc := profileDoc{header: header{profileSchema, version, c.Seed, info.Label}, Bundle: summary.BundleHash, Runs: c.Runs}
-	law := map[[3]int]int64{}
-	for _, l := range p.bundle.Latency {
-		law[[3]int{l.First, l.Last, l.Batch}] = l.P50
+	r := &measurement{
+		profileCmd: c, e: e, dev: dev, info: dev.Info(), network: p.bundle.Network.Name, in: inputs(p.bundle, im), segments: p.exits(),
+		admitted: device.RequestID(c.Seed), parts: []device.Units{{}},
 	}
-	most := info.MaxBatch
-	if cold > 0 {
-		most = min(most, abi.BMax) // no bundle's table has more
+	r.most = r.info.MaxBatch
+	if onGPU(c.Device) {
+		r.cold = 1
+		r.most = min(r.most, abi.BMax) // no bundle's table has more
 	}
 	if c.Most > 0 {
-		most = min(most, c.Most)
+		r.most = min(r.most, c.Most)
 	}
-	parts := []device.Units{{}}
+	if c.Runs == 0 {
+		c.Runs = 1 + 19*r.cold
+	}
+	units := 0
+	if g, ok := dev.(interface{ Units() int }); ok {
+		units = g.Units()
+	}
 	for _, n := range c.Units {
-		units := 0
-		if g, ok := dev.(interface{ Units() int }); ok {
-			units = g.Units()
-		}
 		if n < 1 || n > units {
-			return coded(codeUsage, fmt.Errorf("--units %d: expected 1..%d", n, units))
+			return nil, cli.Errorf(cli.Usage, "--units %d: expected 1..%d", n, units)
 		}
-		parts = append(parts, device.UnitRange(0, n))
+		r.parts = append(r.parts, device.UnitRange(0, n))
 	}
-	set, done := e.progress("profile", len(parts)*most*segments*(segments+1)/2*(cold+c.Runs))
+	r.doc = profileDoc{Header: cli.NewHeader(profileSchema, c.Seed, r.info.Label), Bundle: summary.BundleHash, Runs: c.Runs}
+	return r, nil
+}
+
+// all measures every cell, on the whole device and on each part of --units.
+func (r *measurement) all() error {
+	launches := len(r.parts) * r.most * r.segments * (r.segments + 1) / 2 * (r.cold + r.Runs)
+	set, done := r.e.Progress("profile", launches)
 	defer done()
-	next, ran := device.RequestID(c.Seed), 0
-	for _, part := range parts {
-		for b := 1; b <= most; b++ {
-			for first := range segments {
-				times := make([][]int64, segments) // by last
-				for run := range cold + c.Runs {
-					for last := first; last < segments; last++ {
-						l := &device.Launch{ID: device.LaunchID(ran + 1), Network: p.bundle.Network.Name, First: first, Last: last, Units: part}
-						for range b {
-							next++
-							l.Requests, l.Theta = append(l.Requests, next), append(l.Theta, 2)
-							if err := dev.Admit(e.ctx, l.Network, next, in[int(uint64(next)%uint64(len(in)))]); err != nil {
-								return coded(codeDevice, err)
-							}
-						}
-						ns, err := measure(e, dev, l, first)
-						for _, id := range l.Requests {
-							dev.Release(id)
-						}
-						if err != nil {
-							return coded(codeDevice, err)
-						}
-						if run >= cold {
-							times[last] = append(times[last], ns)
-						}
-						ran++
-						set(ran)
-					}
-				}
-				for last := first; last < segments; last++ {
-					slices.Sort(times[last])
-					x := bundle.LatencyEntry{
-						Network: p.bundle.Network.Name, Device: info.Name, First: first, Last: last, Batch: b,
-						P50: engine.Quantile(times[last], 0.5), P99: engine.Quantile(times[last], 0.99),
-					}
-					if part.Empty() {
-						doc.Entries = append(doc.Entries, x)
-					} else {
-						doc.Units = append(doc.Units, unitsEntry{part.Count(), x})
-					}
+	r.set = set
+	for _, part := range r.parts {
+		for batch := 1; batch <= r.most; batch++ {
+			for first := range r.segments {
+				if err := r.row(part, batch, first); err != nil {
+					return cli.Coded(cli.Device, err)
 				}
 			}
 		}
 	}
-	done()
-	if cold == 0 {
-		doc.Law = &lawDoc{}
-	}
-	for _, x := range doc.Entries {
-		if want := law[[3]int{x.First, x.Last, x.Batch}]; want > 0 && doc.Law != nil {
-			off := max(float64(x.P50)/float64(want), float64(want)/float64(x.P50)) - 1
-			doc.Law.Mean += off / float64(len(doc.Entries))
-			doc.Law.Worst = max(doc.Law.Worst, off)
-		}
-	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
-		return err
-	}
-	table := func(entries []bundle.LatencyEntry) error {
-		t := report.Table{Head: []string{"segments"}}
-		for b := 1; b <= most; b++ {
-			t.Head = append(t.Head, fmt.Sprintf("B = %d", b))
-		}
-		for first := range segments {
-			for last := first; last < segments; last++ {
-				row := []string{fmt.Sprintf("%d..%d", first, last)}
-				for _, x := range entries {
-					if x.First == first && x.Last == last {
-						row = append(row, report.Ns(x.P50))
-					}
-				}
-				t.Add(row...)
-			}
-		}
-		return t.Write(e.stdout)
-	}
-	if err := table(doc.Entries); err != nil {
-		return err
-	}
-	for _, n := range c.Units {
-		fmt.Fprintf(e.stdout, "\non %d units\n", n)
-		var some []bundle.LatencyEntry
-		for _, x := range doc.Units {
-			if x.Units == n {
-				some = append(some, x.LatencyEntry)
-			}
-		}
-		if err := table(some); err != nil {
-			return err
-		}
-	}
-	if cold > 0 { // the bundle's table is the NPU's
-		reads := ": sluice run --profile reads it"
-		if most < min(info.MaxBatch, abi.BMax) {
-			reads = "; sluice run --profile wants all batches, without --max-batch"
-		}
-		if len(c.Units) > 0 {
-			reads += " (not its partitions: nothing reads those yet)"
-		}
-		fmt.Fprintf(e.stdout, "\nmedians of %d runs on %s (%s); wrote %s/summary.json%s\n", c.Runs, info.Name, info.Label, c.Out, reads)
-		return nil
-	}
-	fmt.Fprintf(e.stdout, "\nagainst the bundle's table: mean error %s, worst %s; wrote %s/summary.json\n",
-		report.Percent(doc.Law.Mean), report.Percent(doc.Law.Worst), c.Out)
 	return nil
 }
 
-// measure brings the batch to segment first and times the launch.
-func measure(e *env, dev device.Blocking, l *device.Launch, first int) (int64, error) {
+// row measures the spans that begin at a segment, in turn, so that a drift of the device's clock meets all of them.
+func (r *measurement) row(part device.Units, batch, first int) error {
+	times := make([][]int64, r.segments) // by last
+	for run := range r.cold + r.Runs {
+		for last := first; last < r.segments; last++ {
+			ns, err := r.launch(part, batch, first, last)
+			if err != nil {
+				return err
+			}
+			if run >= r.cold {
+				times[last] = append(times[last], ns)
+			}
+		}
+	}
+	for last := first; last < r.segments; last++ {
+		slices.Sort(times[last])
+		x := bundle.LatencyEntry{
+			Network: r.network, Device: r.info.Name, First: first, Last: last, Batch: batch,
+			P50: engine.Quantile(times[last], 0.5), P99: engine.Quantile(times[last], 0.99),
+		}
+		if part.Empty() {
+			r.doc.Entries = append(r.doc.Entries, x)
+		} else {
+			r.doc.Units = append(r.doc.Units, unitsEntry{part.Count(), x})
+		}
+	}
+	return nil
+}
+
+// launch admits a batch of further images, brings it to segment first, and times the launch.
+func (r *measurement) launch(part device.Units, batch, first, last int) (int64, error) {
+	l := &device.Launch{ID: device.LaunchID(r.launched + 1), Network: r.network, First: first, Last: last, Units: part}
+	defer func() {
+		for _, id := range l.Requests {
+			r.dev.Release(id)
+		}
+	}()
+	for range batch {
+		r.admitted++
+		if err := r.dev.Admit(r.e.Ctx, r.network, r.admitted, r.in[int(uint64(r.admitted)%uint64(len(r.in)))]); err != nil {
+			return 0, err
+		}
+		l.Requests, l.Theta = append(l.Requests, r.admitted), append(l.Theta, 2)
+	}
 	if first > 0 {
-		pre := *l
-		pre.First, pre.Last = 0, first-1
-		if _, err := dev.Run(e.ctx, &pre); err != nil {
+		before := *l
+		before.First, before.Last = 0, first-1
+		if _, err := r.dev.Run(r.e.Ctx, &before); err != nil {
 			return 0, err
 		}
 	}
-	rep, err := dev.Run(e.ctx, l)
+	rep, err := r.dev.Run(r.e.Ctx, l)
 	if err != nil {
 		return 0, err
 	}
 	if rep.Ns <= 0 {
-		return 0, fmt.Errorf("%s reports %d ns for segments %d..%d", dev.Info().Name, rep.Ns, l.First, l.Last)
+		return 0, fmt.Errorf("%s reports %d ns for segments %d..%d", r.info.Name, rep.Ns, first, last)
 	}
+	r.launched++
+	r.set(r.launched)
 	return rep.Ns, nil
+}
+
+// compare holds the table to the bundle's.
+func (d *profileDoc) compare(table []bundle.LatencyEntry) {
+	law := map[[3]int]int64{}
+	for _, l := range table {
+		law[[3]int{l.First, l.Last, l.Batch}] = l.P50
+	}
+	d.Law = &lawDoc{}
+	for _, x := range d.Entries {
+		if want := law[[3]int{x.First, x.Last, x.Batch}]; want > 0 {
+			off := max(float64(x.P50)/float64(want), float64(want)/float64(x.P50)) - 1
+			d.Law.Mean += off / float64(len(d.Entries))
+			d.Law.Worst = max(d.Law.Worst, off)
+		}
+	}
+}
+
+// table prints entries by span and batch.
+func (r *measurement) table(w io.Writer, entries []bundle.LatencyEntry) error {
+	t := report.Table{Head: []string{"segments"}}
+	for batch := 1; batch <= r.most; batch++ {
+		t.Head = append(t.Head, fmt.Sprintf("B = %d", batch))
+	}
+	for first := range r.segments {
+		for last := first; last < r.segments; last++ {
+			row := []string{fmt.Sprintf("%d..%d", first, last)}
+			for _, x := range entries {
+				if x.First == first && x.Last == last {
+					row = append(row, report.Ns(x.P50))
+				}
+			}
+			t.Add(row...)
+		}
+	}
+	return t.Write(w)
+}
+
+func (r *measurement) print(w io.Writer) error {
+	if err := r.table(w, r.doc.Entries); err != nil {
+		return err
+	}
+	for _, n := range r.Units {
+		fmt.Fprintf(w, "\non %d units\n", n)
+		var some []bundle.LatencyEntry
+		for _, x := range r.doc.Units {
+			if x.Units == n {
+				some = append(some, x.LatencyEntry)
+			}
+		}
+		if err := r.table(w, some); err != nil {
+			return err
+		}
+	}
+	if r.doc.Law != nil {
+		fmt.Fprintf(w, "\nagainst the bundle's table: mean error %s, worst %s; wrote %s/summary.json\n",
+			report.Percent(r.doc.Law.Mean), report.Percent(r.doc.Law.Worst), r.Out)
+		return nil
+	}
+	reads := ": sluice run --profile reads it" // the bundle's table is the NPU's
+	if r.most < min(r.info.MaxBatch, abi.BMax) {
+		reads = "; sluice run --profile wants all batches, without --max-batch"
+	}
+	if len(r.Units) > 0 {
+		reads += " (not its partitions: nothing reads those yet)"
+	}
+	fmt.Fprintf(w, "\nmedians of %d runs on %s (%s); wrote %s/summary.json%s\n", r.Runs, r.info.Name, r.info.Label, r.Out, reads)
+	return nil
 }

@@ -4,11 +4,11 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
@@ -20,11 +20,11 @@ const maxProfile = 64 << 20
 // and of the device that serves, soft excepted, which takes any; batches that no bundle's table has are left out.
 func readProfile(file string, b *bundle.Bundle, hash, device string) (*bundle.Bundle, string, error) {
 	fail := func(format string, a ...any) (*bundle.Bundle, string, error) {
-		return nil, "", coded(codeInput, fmt.Errorf("--profile %s: "+format, append([]any{file}, a...)...))
+		return nil, "", cli.Errorf(cli.Input, "--profile %s: "+format, append([]any{file}, a...)...)
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, "", coded(codeInput, fmt.Errorf("--profile: %w", err))
+		return nil, "", cli.Errorf(cli.Input, "--profile: %w", err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxProfile+1))
@@ -66,7 +66,7 @@ func readProfile(file string, b *bundle.Bundle, hash, device string) (*bundle.Bu
 	}
 	own, err := sched.NewTable(b.Latency, b.Network.Name)
 	if err != nil {
-		return nil, "", coded(codeInput, err)
+		return nil, "", cli.Coded(cli.Input, err)
 	}
 	if t.Segments() != own.Segments() || t.MaxBatch() != own.MaxBatch() {
 		return fail("it has %d segments and batches up to %d, expected %d and %d (sluice profile without --max-batch)", t.Segments(), t.MaxBatch(), own.Segments(), own.MaxBatch())

@@ -5,11 +5,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
@@ -21,9 +24,6 @@ import (
 // gpuSim is what the device's name begins with.
 const gpuSim = "gpu-sim:"
 
-// others are the flags of run that say nothing to a simulated GPU, beside those that make a bundle.
-var others = []string{"rate", "theta", "n", "arrivals", "clock", "waves", "waves-gib", "profile", "data", "labels", "noise", "build", "uio"}
-
 // gpuDevices are devices that are a GPU.
 var gpuDevices = []string{"cuda", "hip"}
 
@@ -33,36 +33,11 @@ func onGPU(name string) bool { return slices.Contains(gpuDevices, name) }
 // untold tells whether nothing is known of how long the device takes: the bundle's table is another's.
 func (c *runCmd) untold() bool { return onGPU(c.Device) && c.Profile == "" }
 
-// checkDevice refuses what is no device, and flags that it does not have.
-func (c *runCmd) checkDevice(e *env) error {
+// checkDevice refuses what is no device that serves bundles.
+func checkDevice(name string) error {
 	devices := []string{"cosim", "cuda", "hip", "hls", "soft", "uio"}
-	gpu := strings.HasPrefix(c.Device, gpuSim)
-	switch {
-	case !gpu && !slices.Contains(devices, c.Device):
-		return coded(codeUsage, fmt.Errorf("--device %s: expected %s, or %s and one of %s, or a parameter file, FILE.yaml", c.Device, strings.Join(devices, ", "), gpuSim, strings.Join(params.Names(), ", ")))
-	case !gpu && (c.Kernels != "" || c.Workload != "" || c.Time != 0 || c.Style != "tvm"):
-		return coded(codeUsage, fmt.Errorf("--kernels, --workload, --style and --time are for --device %sNAME, the device is %s", gpuSim, c.Device))
-	case c.Device != "uio" && (c.Label != "" || c.ClockMHz != 0):
-		return coded(codeUsage, fmt.Errorf("--label and --clock-mhz are for --device uio, the device is %s", c.Device))
-	case !onGPU(c.Device) && c.Device != "soft" && c.Profile != "":
-		return coded(codeUsage, fmt.Errorf("--profile is for --device cuda, hip or soft, the device is %s", c.Device))
-	case !onGPU(c.Device) && slices.Contains(e.given, "gpu"):
-		return coded(codeUsage, fmt.Errorf("--gpu is for --device cuda or hip, the device is %s", c.Device))
-	case c.untold() && (!c.Rate.absolute || c.SLO.ns == 0):
-		return coded(codeUsage, fmt.Errorf("--device %s: --rate N/s and --slo TIME are expected (250/s, 20ms): the bundle's table is the NPU's, and multiples would be of its figures; or --profile FILE, of sluice profile", c.Device))
-	case gpu && c.Workload == "":
-		return coded(codeUsage, fmt.Errorf("--device %s: --workload FILE is missing, a workload file of DISB", c.Device))
-	case gpu && c.Bundle != "":
-		return coded(codeUsage, fmt.Errorf("%s: a bundle is an NPU's, --device %s serves the networks of --workload", c.Bundle, c.Device))
-	case gpu && c.Kernels != "" && slices.Contains(e.given, "style"):
-		return coded(codeUsage, errors.New("--style is of the catalogue's kernels, --kernels is a list in their place: expected one of the two"))
-	case gpu && c.Time < 0:
-		return coded(codeUsage, fmt.Errorf("--time %s: expected more than 0", c.Time))
-	}
-	for _, name := range slices.Concat(others, makes) {
-		if gpu && slices.Contains(e.given, name) {
-			return coded(codeUsage, fmt.Errorf("--%s says nothing to --device %s: the workload has its loads, and the GPU its parameters", name, c.Device))
-		}
+	if !slices.Contains(devices, name) {
+		return cli.Errorf(cli.Usage, "--device %s: expected %s, or %s and one of %s, or a parameter file, FILE.yaml", name, strings.Join(devices, ", "), gpuSim, strings.Join(params.Names(), ", "))
 	}
 	return nil
 }
@@ -92,7 +67,7 @@ type gpuPolicyDoc struct {
 }
 
 type gpuRunDoc struct {
-	header
+	cli.Header
 	Device       string         `json:"device"`
 	Kernels      string         `json:"kernels"` // file, or the catalogue's style
 	Workload     string         `json:"workload"`
@@ -102,103 +77,163 @@ type gpuRunDoc struct {
 }
 
 // gpu serves a workload on a simulated GPU.
-func (c *runCmd) gpu(e *env) error {
+func (c *runCmd) gpu(e *cli.Env) error {
+	switch {
+	case c.Workload == "":
+		return cli.Errorf(cli.Usage, "--device %s: --workload FILE is missing, a workload file of DISB", c.Device)
+	case c.Kernels != "" && e.Has("style"):
+		return cli.Errorf(cli.Usage, "--style is of the catalogue's kernels, --kernels is a list in their place: expected one of the two")
+	case c.Time < 0:
+		return cli.Errorf(cli.Usage, "--time %s: expected more than 0", c.Time)
+	}
 	f, err := params.Of(strings.TrimPrefix(c.Device, gpuSim))
 	if err != nil {
-		return coded(codeUsage, err)
+		return cli.Coded(cli.Usage, err)
 	}
-	policies := c.Policy
-	if !slices.Contains(e.given, "policy") { // the default is an NPU's
-		policies = []string{"streams", "reef"}
+	if !e.Has("policy") { // the default is an NPU's
+		c.Policy = []string{"streams", "reef"}
 	}
-	batches, err := straits(policies)
+	kind, err := policyKind(c.Policy)
 	if err != nil {
 		return err
 	}
-	for _, f := range []string{"gpus", "begin"} {
-		if !batches && slices.Contains(e.given, f) {
-			return coded(codeUsage, fmt.Errorf("--%s is for Strait and its baselines, the policies are %s", f, strings.Join(policies, ", ")))
-		}
+	if err := e.Unread(cli.Choice{Tag: "policy", Chosen: kind, Text: map[string]string{
+		"strait": "Strait and its baselines", "kernels": strings.Join(c.Policy, ", "),
+	}}); err != nil {
+		return err
 	}
 	if _, err := catalogue.StyleOf(c.Style); err != nil {
-		return coded(codeUsage, err)
+		return cli.Coded(cli.Usage, err)
 	}
 	trace, err := load.TraceFile("disb", c.Workload, c.Seed)
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
-	var kernels []*kernel.Program
-	doc := gpuRunDoc{header: header{"sluice-run-gpu/1", version, c.Seed, "simulated"}, Device: c.Device, Kernels: "catalogue, " + c.Style, Workload: c.Workload}
-	if c.Kernels != "" {
-		doc.Kernels = c.Kernels
-		r, err := os.Open(c.Kernels)
-		if err != nil {
-			return coded(codeInput, fmt.Errorf("read kernels: %w", err))
-		}
-		defer r.Close()
-		if kernels, err = kernel.ReadCSV(c.Kernels, r); err != nil {
-			return coded(codeInput, err)
-		}
-	}
-	if batches {
-		return c.strait(e, f, policies, kernels, trace)
-	}
-	own, err := gpus.NewOwn(f, c.Style, kernels, trace, c.SLO.at)
+	kernels, err := c.kernelList()
 	if err != nil {
-		return coded(codeInput, err)
-	}
-	if c.Time > 0 {
-		own.Cut(c.Time.Nanoseconds())
-	}
-	if n := own.Requests(); n > maxRequests {
-		return coded(codeInput, fmt.Errorf("%s: %d requests, at most %d are served, as every one is kept; --time cuts", c.Workload, n, maxRequests))
-	}
-	doc.Time = own.Duration()
-	var failed error
-	for _, p := range policies {
-		_, done := e.progress(p, 1)
-		out, res, err := own.Run(e.ctx, p)
-		done()
-		switch {
-		case errors.Is(err, gpus.ErrWorkload), errors.Is(err, engine.ErrConfig), errors.Is(err, kernel.ErrProgram):
-			return coded(codeInput, err)
-		case err != nil:
-			return coded(runCode(err), err)
-		}
-		d := gpuPolicyDoc{
-			Summary: res.Summary(), Throughput: out.Throughput, GPUPreempted: out.Preemptions,
-			PreemptionNs: out.Preempt * 1e3, PreemptionP99: out.PreemptP99 * 1e3, Padded: out.Padded, Again: out.Again,
-		}
-		d.Policy = p
-		if i := slices.IndexFunc(res.Records, func(r engine.Record) bool { return r.Ending == engine.Errored }); i >= 0 && failed == nil {
-			failed = fmt.Errorf("%s: %d of %d requests ended in errors, the first: %s", p, d.Errors, d.Requests, res.Records[i].Why)
-		}
-		if out.RT > 0 {
-			d.RealTime, d.RealTimeP99 = &out.RT, &out.RTP99
-		}
-		for i := range out.Clients {
-			o, client := &out.Clients[i], &out.Served[i]
-			alone, err := own.Alone(client.Network)
-			if err != nil {
-				return coded(codeDevice, err)
-			}
-			d.Clients = append(d.Clients, gpuClientDoc{
-				Client: client.Name, Network: client.Network, RealTime: client.RealTime(), Alone: alone, Requests: o.Requests, Ended: o.Ended,
-				Latency: o.Latency, Throughput: o.Throughput,
-			})
-		}
-		doc.Runs = append(doc.Runs, d)
-	}
-	doc.gpuPolicyDoc = doc.Runs[len(doc.Runs)-1]
-	if err := e.output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
-	if c.JSON {
-		return coded(codeDevice, failed)
+	if kind == "strait" {
+		return c.strait(e, f, kernels, trace)
 	}
-	fmt.Fprintf(e.stdout, "%s, %s of %s (simulated); kernels: %s\n\n", f.Name, report.Ns(doc.Time), doc.Workload, doc.Kernels)
-	for i := range doc.Runs {
-		r := &doc.Runs[i]
+	return c.launchers(e, f, kernels, trace)
+}
+
+// kernelList is that of --kernels, nil where there is none.
+func (c *runCmd) kernelList() ([]*kernel.Program, error) {
+	if c.Kernels == "" {
+		return nil, nil
+	}
+	f, err := os.Open(c.Kernels)
+	if err != nil {
+		return nil, cli.Errorf(cli.Input, "read kernels: %w", err)
+	}
+	defer f.Close()
+	kernels, err := kernel.ReadCSV(c.Kernels, f)
+	return kernels, cli.Coded(cli.Input, err)
+}
+
+// workload is one of the user's on simulated GPUs.
+type workload interface {
+	Cut(ns int64)
+	Requests() int
+}
+
+// cut ends the workload where --time says, and refuses more requests than a run keeps.
+func (c *runCmd) cut(w workload) error {
+	if c.Time > 0 {
+		w.Cut(c.Time.Nanoseconds())
+	}
+	if n := w.Requests(); n > maxRequests {
+		return cli.Errorf(cli.Input, "%s: %d requests, at most %d are served, as every one is kept; --time cuts", c.Workload, n, maxRequests)
+	}
+	return nil
+}
+
+// kernelsFrom says where kernels come from: the file, or the catalogue's style.
+func (c *runCmd) kernelsFrom(style string) string {
+	if c.Kernels != "" {
+		return c.Kernels
+	}
+	return "catalogue, " + style
+}
+
+// workloadCode is the exit code of a workload that failed.
+func workloadCode(err error) int {
+	if errors.Is(err, gpus.ErrWorkload) || errors.Is(err, engine.ErrConfig) || errors.Is(err, kernel.ErrProgram) {
+		return cli.Input
+	}
+	return runCode(err)
+}
+
+// launchers serves the workload under policies that launch its kernels request by request.
+func (c *runCmd) launchers(e *cli.Env, f *params.File, kernels []*kernel.Program, trace *load.Trace) error {
+	own, err := gpus.NewOwn(f, c.Style, kernels, trace, c.SLO.at)
+	if err != nil {
+		return cli.Coded(cli.Input, err)
+	}
+	if err := c.cut(own); err != nil {
+		return err
+	}
+	doc := gpuRunDoc{
+		Header: cli.NewHeader("sluice-run-gpu/1", c.Seed, "simulated"), Device: c.Device, Kernels: c.kernelsFrom(c.Style), Workload: c.Workload, Time: own.Duration(),
+	}
+	var failed error
+	for _, p := range c.Policy {
+		_, done := e.Progress(p, 1)
+		out, res, err := own.Run(e.Ctx, p)
+		done()
+		if err != nil {
+			return cli.Coded(workloadCode(err), err)
+		}
+		d, err := gpuPolicy(p, own, out, res)
+		if err != nil {
+			return cli.Coded(cli.Device, err)
+		}
+		doc.Runs = append(doc.Runs, d)
+		if d.Errors > 0 && failed == nil {
+			failed = cli.Errorf(cli.Device, "%s: %d of %d requests ended in errors, the first: %s", p, d.Errors, d.Requests, experiments.FirstWhy(res))
+		}
+	}
+	doc.gpuPolicyDoc = doc.Runs[len(doc.Runs)-1]
+	if err := e.Output(doc, c.Out, c.JSON); err != nil {
+		return err
+	}
+	if !c.JSON {
+		if err := doc.print(e.Stdout, f.Name); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+func gpuPolicy(name string, own *gpus.Own, out *gpus.Outcome, res *engine.Result) (gpuPolicyDoc, error) {
+	d := gpuPolicyDoc{
+		Summary: res.Summary(), Throughput: out.Throughput, GPUPreempted: out.Preemptions,
+		PreemptionNs: out.Preempt * 1e3, PreemptionP99: out.PreemptP99 * 1e3, Padded: out.Padded, Again: out.Again,
+	}
+	d.Policy = name
+	if out.RT > 0 {
+		d.RealTime, d.RealTimeP99 = &out.RT, &out.RTP99
+	}
+	for i := range out.Clients {
+		o, client := &out.Clients[i], &out.Served[i]
+		alone, err := own.Alone(client.Network)
+		if err != nil {
+			return d, err
+		}
+		d.Clients = append(d.Clients, gpuClientDoc{
+			Client: client.Name, Network: client.Network, RealTime: client.RealTime(), Alone: alone, Requests: o.Requests, Ended: o.Ended,
+			Latency: o.Latency, Throughput: o.Throughput,
+		})
+	}
+	return d, nil
+}
+
+func (d *gpuRunDoc) print(w io.Writer, gpu string) error {
+	fmt.Fprintf(w, "%s, %s of %s (simulated); kernels: %s\n\n", gpu, report.Ns(d.Time), d.Workload, d.Kernels)
+	for i := range d.Runs {
+		r := &d.Runs[i]
 		t := report.Table{Head: []string{r.Policy, "network", "alone", "requests", "average", "p99", "throughput"}}
 		for _, k := range r.Clients {
 			name := k.Client
@@ -207,7 +242,7 @@ func (c *runCmd) gpu(e *env) error {
 			}
 			t.Add(name, k.Network, report.Ns(k.Alone), fmt.Sprint(k.Requests), report.Ns(k.Latency.Avg), report.Ns(k.Latency.P99), fmt.Sprintf("%.3f", k.Throughput))
 		}
-		if err := t.Write(e.stdout); err != nil {
+		if err := t.Write(w); err != nil {
 			return err
 		}
 		rt, gone := "no real-time request ended", "no preemptions"
@@ -217,7 +252,7 @@ func (c *runCmd) gpu(e *env) error {
 		if r.GPUPreempted > 0 {
 			gone = fmt.Sprintf("%d preemptions of %.1f us", r.GPUPreempted, r.PreemptionNs/1e3)
 		}
-		fmt.Fprintf(e.stdout, "%s; throughput %.3f; %s\n\n", rt, r.Throughput, gone)
+		fmt.Fprintf(w, "%s; throughput %.3f; %s\n\n", rt, r.Throughput, gone)
 	}
-	return coded(codeDevice, failed)
+	return nil
 }

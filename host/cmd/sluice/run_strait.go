@@ -3,13 +3,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments/gpus"
 	"github.com/sluice-npu/sluice/host/experiments/strait"
@@ -22,30 +22,34 @@ import (
 
 // straitFlags are run's for Strait.
 type straitFlags struct {
-	GPUs  int    `name:"gpus" default:"1" help:"gpu-sim with Strait or its baselines: GPUs."`
-	Begin string `placeholder:"FILE" help:"gpu-sim with Strait: the predictor that it begins with (a checkpoint; default: as new)."`
+	GPUs  int    `serves:"gpu-sim" policy:"strait" name:"gpus" default:"1" help:"gpu-sim with Strait or its baselines: GPUs."`
+	Begin string `serves:"gpu-sim" policy:"strait" placeholder:"FILE" help:"gpu-sim with Strait: the predictor that it begins with (a checkpoint; default: as new)."`
 }
 
 // mostGPUs bounds --gpus.
 const mostGPUs = 16
 
-// straits tells whether policies are Strait's and its baselines', or else those of kernels' launching modes.
-func straits(policies []string) (bool, error) {
+// policyKind tells Strait and its baselines, whose server makes batches ("strait"), from the ways to launch kernels
+// ("kernels").
+func policyKind(policies []string) (string, error) {
 	n := 0
 	for _, p := range policies {
 		switch {
 		case slices.Contains(strait.Systems(), p):
 			n++
 		case !slices.Contains(gpus.Systems(), p):
-			return false, coded(codeUsage, fmt.Errorf("--policy %s: expected %s; or, whose server makes batches, %s",
-				p, strings.Join(gpus.Systems(), ", "), strings.Join(strait.Systems(), ", ")))
+			return "", cli.Errorf(cli.Usage, "--policy %s: expected %s; or, whose server makes batches, %s",
+				p, strings.Join(gpus.Systems(), ", "), strings.Join(strait.Systems(), ", "))
 		}
 	}
-	if n > 0 && n < len(policies) {
-		return false, coded(codeUsage, fmt.Errorf("--policy %s: %s serve requests one by one, and %s in batches: a run each",
-			strings.Join(policies, ","), strings.Join(gpus.Systems(), ", "), strings.Join(strait.Systems(), ", ")))
+	switch n {
+	case 0:
+		return "kernels", nil
+	case len(policies):
+		return "strait", nil
 	}
-	return n > 0, nil
+	return "", cli.Errorf(cli.Usage, "--policy %s: %s serve requests one by one, and %s in batches: a run each",
+		strings.Join(policies, ","), strings.Join(gpus.Systems(), ", "), strings.Join(strait.Systems(), ", "))
 }
 
 type straitClassDoc struct {
@@ -98,7 +102,7 @@ type straitErrorsDoc struct {
 }
 
 type straitRunDoc struct {
-	header
+	cli.Header
 	Device          string            `json:"device"`
 	GPUs            int               `json:"gpus"`
 	Kernels         string            `json:"kernels"` // file, or the catalogue's style
@@ -110,9 +114,9 @@ type straitRunDoc struct {
 }
 
 // strait serves a workload under Strait and its baselines.
-func (c *runCmd) strait(e *env, f *params.File, policies []string, kernels []*kernel.Program, trace *load.Trace) error {
+func (c *runCmd) strait(e *cli.Env, f *params.File, kernels []*kernel.Program, trace *load.Trace) error {
 	if c.GPUs < 1 || c.GPUs > mostGPUs {
-		return coded(codeUsage, fmt.Errorf("--gpus %d: 1 to %d are expected", c.GPUs, mostGPUs))
+		return cli.Errorf(cli.Usage, "--gpus %d: 1 to %d are expected", c.GPUs, mostGPUs)
 	}
 	var begin *predict.Model
 	if c.Begin != "" {
@@ -122,37 +126,28 @@ func (c *runCmd) strait(e *env, f *params.File, policies []string, kernels []*ke
 		}
 	}
 	style := c.Style
-	if !slices.Contains(e.given, "style") {
+	if !e.Has("style") {
 		style = "tensorrt" // the publication's
 	}
 	own, err := strait.NewOwn(f, style, kernels, trace, c.SLO.at)
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
-	if c.Time > 0 {
-		own.Cut(c.Time.Nanoseconds())
-	}
-	if n := own.Requests(); n > maxRequests {
-		return coded(codeInput, fmt.Errorf("%s: %d requests, at most %d are served; --time cuts", c.Workload, n, maxRequests))
+	if err := c.cut(own); err != nil {
+		return err
 	}
 	doc := straitRunDoc{
-		header: header{"sluice-run-strait/1", version, c.Seed, "simulated"}, Device: c.Device, GPUs: c.GPUs, Kernels: "catalogue, " + style,
+		Header: cli.NewHeader("sluice-run-strait/1", c.Seed, "simulated"), Device: c.Device, GPUs: c.GPUs, Kernels: c.kernelsFrom(style),
 		Workload: c.Workload, Begin: c.Begin, Time: own.Duration(),
-	}
-	if c.Kernels != "" {
-		doc.Kernels = c.Kernels
 	}
 	var model *predict.Model
 	learner := ""
-	for _, p := range policies {
-		_, done := e.progress(p, 1)
-		o, err := own.Run(e.ctx, p, c.GPUs, begin)
+	for _, p := range c.Policy {
+		_, done := e.Progress(p, 1)
+		o, err := own.Run(e.Ctx, p, c.GPUs, begin)
 		done()
-		switch {
-		case errors.Is(err, engine.ErrConfig), errors.Is(err, kernel.ErrProgram):
-			return coded(codeInput, err)
-		case err != nil:
-			return coded(runCode(err), err)
+		if err != nil {
+			return cli.Coded(workloadCode(err), err)
 		}
 		doc.Runs = append(doc.Runs, straitPolicy(p, o))
 		if o.Model != nil && learner != "strait" { // the whole system's, wherever it stands in the list
@@ -161,11 +156,11 @@ func (c *runCmd) strait(e *env, f *params.File, policies []string, kernels []*ke
 	}
 	doc.straitPolicyDoc = doc.Runs[len(doc.Runs)-1]
 	if model != nil {
-		if err := writeFile(filepath.Join(c.Out, "predictor.json"), model.Save); err != nil {
+		if err := cli.WriteFile(filepath.Join(c.Out, "predictor.json"), model.Save); err != nil {
 			return err
 		}
 	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
 		return err
 	}
 	return doc.print(e)
@@ -189,34 +184,24 @@ func straitPolicy(name string, o *strait.OwnOutcome) straitPolicyDoc {
 	return d
 }
 
-func (d *straitRunDoc) print(e *env) error {
-	fmt.Fprintf(e.stdout, "%d x %s, %s of %s (simulated); kernels: %s\n\n", d.GPUs, d.Device, report.Ns(d.Time), d.Workload, d.Kernels)
-	ns := func(v *int64) string {
-		if v == nil {
-			return "-"
-		}
-		return report.Ns(*v)
-	}
-	share := func(v *float64) string {
-		if v == nil {
-			return "-"
-		}
-		return report.Percent(*v)
-	}
+func (d *straitRunDoc) print(e *cli.Env) error {
+	fmt.Fprintf(e.Stdout, "%d x %s, %s of %s (simulated); kernels: %s\n\n", d.GPUs, d.Device, report.Ns(d.Time), d.Workload, d.Kernels)
+	ns := func(v *int64) string { return orDash(v, report.Ns) }
+	share := func(v *float64) string { return orDash(v, report.Percent) }
 	for i := range d.Runs {
 		r := &d.Runs[i]
 		t := report.Table{Head: []string{r.Policy, "network", "priority", "alone", "deadline", "requests", "late", "dropped", "violations", "p50", "p99"}}
 		for _, k := range r.Clients {
 			t.Add(k.Client, k.Network, k.Priority, report.Ns(k.Alone), report.Ns(k.Deadline), fmt.Sprint(k.Requests), fmt.Sprint(k.Late), fmt.Sprint(k.Dropped), share(k.Violations), ns(k.P50), ns(k.P99))
 		}
-		if err := t.Write(e.stdout); err != nil {
+		if err := t.Write(e.Stdout); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.stdout, "violations: high priority %s, low %s; mean batch %.2f", share(r.High.Violations), share(r.Low.Violations), r.MeanBatch)
+		fmt.Fprintf(e.Stdout, "violations: high priority %s, low %s; mean batch %.2f", share(r.High.Violations), share(r.Low.Violations), r.MeanBatch)
 		if p := r.Errors; p != nil {
-			fmt.Fprintf(e.stdout, "; kernel times predicted within %s (p50), %s (p95), %s (p99)", report.Percent(p.P50), report.Percent(p.P95), report.Percent(p.P99))
+			fmt.Fprintf(e.Stdout, "; kernel times predicted within %s (p50), %s (p95), %s (p99)", report.Percent(p.P50), report.Percent(p.P95), report.Percent(p.P99))
 		}
-		fmt.Fprint(e.stdout, "\n\n")
+		fmt.Fprint(e.Stdout, "\n\n")
 	}
 	return nil
 }

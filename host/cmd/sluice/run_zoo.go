@@ -7,11 +7,11 @@ import (
 	"math"
 	"net"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/engine"
 	"github.com/sluice-npu/sluice/host/experiments/edge"
 	"github.com/sluice-npu/sluice/host/jellyfish"
@@ -21,25 +21,10 @@ import (
 // zooFlags are run's for a zoo.
 type zooFlags struct {
 	Zoo     string   `placeholder:"FILE" help:"Serve clients over links by a zoo of networks: a file (CSV, see host/jellyfish), or synthetic."`
-	Clients string   `default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or so many alike, of --rate, --slo and --link."`
-	Link    []string `default:"wifi" help:"--zoo: the clients' links, each the next one's: steps, wifi, lte or a file with one Mbit/s value a line."`
-	Workers int      `default:"2" help:"--zoo: workers, one network at a time each."`
-	Listen  string   `placeholder:"ADDR" help:"--zoo: serve, in real time, the frames of clients that come to this address (HOST:PORT or unix:PATH; sluice camera sends such, see host/ingest), over the links that there are."`
-}
-
-// zooPlain are the flags that a run with a zoo reads.
-func zooPlain() []string {
-	return []string{"zoo", "clients", "link", "workers", "listen", "policy", "rate", "slo", "seed", "time", "out", "json", "verbose"}
-}
-
-// unreadIn refuses flags that stand on the command line and that this kind of run does not read.
-func (e *env) unreadIn(kind string, read []string) error {
-	for _, f := range e.given {
-		if !slices.Contains(read, f) {
-			return coded(codeUsage, fmt.Errorf("--%s is not read by a run %s; it reads --%s", f, kind, strings.Join(read, ", --")))
-		}
-	}
-	return nil
+	Clients string   `serves:"zoo" default:"4" placeholder:"FILE|N" help:"--zoo: the clients, a file (CSV, see host/jellyfish), or so many alike, of --rate, --slo and --link."`
+	Link    []string `serves:"zoo" default:"wifi" help:"--zoo: the clients' links, each the next one's: steps, wifi, lte or a file with one Mbit/s value a line."`
+	Workers int      `serves:"zoo" default:"2" help:"--zoo: workers, one network at a time each."`
+	Listen  string   `serves:"zoo" placeholder:"ADDR" help:"--zoo: serve, in real time, the frames of clients that come to this address (HOST:PORT or unix:PATH; sluice camera sends such, see host/ingest), over the links that there are."`
 }
 
 // Bounds of a run with a zoo.
@@ -77,7 +62,7 @@ type zooPolicyDoc struct {
 }
 
 type zooRunDoc struct {
-	header
+	cli.Header
 	Zoo          string         `json:"zoo"`
 	Networks     []string       `json:"networks"` // those that are left of it, the smallest first
 	Workers      int            `json:"workers"`
@@ -96,24 +81,29 @@ func some[T int64 | float64](there bool, v T) *T {
 	return &v
 }
 
-// zoo serves clients by a zoo.
-func (c *runCmd) zoo(e *env) error {
-	if err := e.unreadIn("with --zoo", zooPlain()); err != nil {
-		return err
+// orDash is a number's text in a table, or - where there is none.
+func orDash[T any](v *T, text func(T) string) string {
+	if v == nil {
+		return "-"
 	}
+	return text(*v)
+}
+
+// zoo serves clients by a zoo.
+func (c *runCmd) zoo(e *cli.Env) error {
 	zoo, err := jellyfish.Named(c.Zoo)
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
 	length := c.Time
 	if length == 0 {
 		length = 30 * time.Second
 	}
 	if length < time.Second || length > 24*time.Hour {
-		return coded(codeUsage, fmt.Errorf("--time %s: 1s to 24h are expected", length))
+		return cli.Errorf(cli.Usage, "--time %s: 1s to 24h are expected", length)
 	}
 	if c.Workers < 1 || c.Workers > mostWorkers {
-		return coded(codeUsage, fmt.Errorf("--workers %d: 1 to %d are expected", c.Workers, mostWorkers))
+		return cli.Errorf(cli.Usage, "--workers %d: 1 to %d are expected", c.Workers, mostWorkers)
 	}
 	clients, err := c.zooClients(e, length.Nanoseconds())
 	if err != nil {
@@ -124,15 +114,15 @@ func (c *runCmd) zoo(e *env) error {
 		frames += float64(clients[i].Rate) * length.Seconds()
 	}
 	if frames > mostFrames {
-		return coded(codeInput, fmt.Errorf("%d clients send %.0f frames in %s, at most %d are served", len(clients), frames, length, mostFrames))
+		return cli.Errorf(cli.Input, "%d clients send %.0f frames in %s, at most %d are served", len(clients), frames, length, mostFrames)
 	}
 	policies := c.Policy
-	if !slices.Contains(e.given, "policy") { // the default, which is an NPU's
+	if !e.Has("policy") { // the default, which is an NPU's
 		policies = []string{"jellyfish", "jellyfish+"}
 	}
 	if c.Listen != "" && len(policies) != 1 {
-		if slices.Contains(e.given, "policy") {
-			return coded(codeUsage, fmt.Errorf("--listen %s --policy %s: clients come once: one policy is expected", c.Listen, strings.Join(policies, ",")))
+		if e.Has("policy") {
+			return cli.Errorf(cli.Usage, "--listen %s --policy %s: clients come once: one policy is expected", c.Listen, strings.Join(policies, ","))
 		}
 		policies = []string{"jellyfish+"}
 	}
@@ -140,15 +130,15 @@ func (c *runCmd) zoo(e *env) error {
 	for _, p := range policies {
 		s, err := edge.NamedOf(zoo, p)
 		if err != nil {
-			return coded(codeUsage, fmt.Errorf("--policy %s: %w", p, err))
+			return cli.Errorf(cli.Usage, "--policy %s: %w", p, err)
 		}
 		if c.Listen != "" && strings.HasPrefix(p, "da-") {
-			return coded(codeUsage, fmt.Errorf("--listen %s --policy %s: how large frames are is the clients' business", c.Listen, p))
+			return cli.Errorf(cli.Usage, "--listen %s --policy %s: how large frames are is the clients' business", c.Listen, p)
 		}
 		systems = append(systems, s)
 	}
 	doc := zooRunDoc{
-		header: header{"sluice-run-zoo/1", version, c.Seed, "simulated"}, Zoo: c.Zoo, Workers: c.Workers, Listen: c.Listen, Time: length.Nanoseconds(), Assumed: edge.Assume(),
+		Header: cli.NewHeader("sluice-run-zoo/1", c.Seed, "simulated"), Zoo: c.Zoo, Workers: c.Workers, Listen: c.Listen, Time: length.Nanoseconds(), Assumed: edge.Assume(),
 	}
 	for i := range zoo {
 		doc.Networks = append(doc.Networks, zoo[i].Name)
@@ -159,17 +149,17 @@ func (c *runCmd) zoo(e *env) error {
 		if c.Listen != "" {
 			o, err = c.live(e, set, s, doc.Assumed)
 		} else {
-			_, done := e.progress(s.Name, 1)
-			o, err = edge.Run(e.ctx, set, s, doc.Assumed)
+			_, done := e.Progress(s.Name, 1)
+			o, err = edge.Run(e.Ctx, set, s, doc.Assumed)
 			done()
 		}
 		if err != nil {
-			return coded(runCode(err), err)
+			return cli.Coded(runCode(err), err)
 		}
 		doc.Runs = append(doc.Runs, zooPolicy(s.Name, clients, c.Listen != "", o))
 	}
 	doc.zooPolicyDoc = doc.Runs[len(doc.Runs)-1]
-	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
 		return err
 	}
 	return doc.print(e)
@@ -184,53 +174,53 @@ func networkOf(address string) (network, rest string) {
 }
 
 // live serves clients that come to an address.
-func (c *runCmd) live(e *env, set *edge.Setting, s edge.System, a edge.Assumed) (*edge.Outcome, error) {
+func (c *runCmd) live(e *cli.Env, set *edge.Setting, s edge.System, a edge.Assumed) (*edge.Outcome, error) {
 	network, address := networkOf(c.Listen)
-	l, err := (&net.ListenConfig{}).Listen(e.ctx, network, address)
+	l, err := (&net.ListenConfig{}).Listen(e.Ctx, network, address)
 	if err != nil {
-		return nil, coded(codeInput, fmt.Errorf("--listen: %w", err))
+		return nil, cli.Errorf(cli.Input, "--listen: %w", err)
 	}
-	e.log.Info("listening", "at", l.Addr().String(), "for", time.Duration(set.Ns).String())
-	return edge.Serve(e.ctx, set, s, a, l, func(err error) { e.log.Warn("a connection was ended", "why", err) })
+	e.Log.Info("listening", "at", l.Addr().String(), "for", time.Duration(set.Ns).String())
+	return edge.Serve(e.Ctx, set, s, a, l, func(err error) { e.Log.Warn("a connection was ended", "why", err) })
 }
 
 // zooClients are the clients that were asked for.
-func (c *runCmd) zooClients(e *env, ns int64) ([]edge.Camera, error) {
+func (c *runCmd) zooClients(e *cli.Env, ns int64) ([]edge.Camera, error) {
 	own := edge.NewOwn(c.Seed)
 	n, err := strconv.Atoi(c.Clients)
 	if err != nil { // a file
 		for _, f := range []string{"rate", "slo", "link"} {
-			if slices.Contains(e.given, f) {
-				return nil, coded(codeUsage, fmt.Errorf("--%s beside --clients %s: the file says each client's", f, c.Clients))
+			if e.Has(f) {
+				return nil, cli.Errorf(cli.Usage, "--%s beside --clients %s: the file says each client's", f, c.Clients)
 			}
 		}
 		f, err := os.Open(c.Clients)
 		if err != nil {
-			return nil, coded(codeInput, fmt.Errorf("--clients: neither a number nor a file: %w", err))
+			return nil, cli.Errorf(cli.Input, "--clients: neither a number nor a file: %w", err)
 		}
 		defer f.Close()
 		all, err := own.Clients(c.Clients, f)
-		return all, coded(codeInput, err)
+		return all, cli.Coded(cli.Input, err)
 	}
 	if n < 1 || n > 4096 {
-		return nil, coded(codeUsage, fmt.Errorf("--clients %d: 1 to 4096 are expected", n))
+		return nil, cli.Errorf(cli.Usage, "--clients %d: 1 to 4096 are expected", n)
 	}
 	rate, slo := 25.0, int64(150e6)
-	if slices.Contains(e.given, "rate") {
+	if e.Has("rate") {
 		if rate = c.Rate.value; !c.Rate.absolute || rate != math.Trunc(rate) || rate > 10_000 {
-			return nil, coded(codeUsage, fmt.Errorf("--rate %s: with --zoo whole frames a second of each client are expected (25/s)", c.Rate.text))
+			return nil, cli.Errorf(cli.Usage, "--rate %s: with --zoo whole frames a second of each client are expected (25/s)", c.Rate.text)
 		}
 	}
-	if slices.Contains(e.given, "slo") {
+	if e.Has("slo") {
 		if slo = c.SLO.ns; slo == 0 {
-			return nil, coded(codeUsage, fmt.Errorf("--slo %s: with --zoo a time is expected (150ms)", c.SLO.text))
+			return nil, cli.Errorf(cli.Usage, "--slo %s: with --zoo a time is expected (150ms)", c.SLO.text)
 		}
 	}
 	var registered []edge.Camera
 	for k := range n {
 		cam, err := own.Camera(k, fmt.Sprintf("client%d", k), int(rate), slo, c.Link[k%len(c.Link)])
 		if err != nil {
-			return nil, coded(codeInput, err)
+			return nil, cli.Coded(cli.Input, err)
 		}
 		registered = append(registered, cam)
 	}
@@ -265,43 +255,30 @@ func zooPolicy(name string, clients []edge.Camera, live bool, o *edge.Outcome) z
 	return d
 }
 
-func (d *zooRunDoc) print(e *env) error {
+func (d *zooRunDoc) print(e *cli.Env) error {
 	how := "simulated"
 	if d.Listen != "" {
 		how = "real time, over " + d.Listen + "; simulated workers"
 	}
-	fmt.Fprintf(e.stdout, "%d clients, %d workers, zoo %s of %d networks, %s (%s), seed %d\n\n",
+	fmt.Fprintf(e.Stdout, "%d clients, %d workers, zoo %s of %d networks, %s (%s), seed %d\n\n",
 		len(d.Clients), d.Workers, d.Zoo, len(d.Networks), report.Ns(d.Time), how, d.Seed)
-	share := func(v *float64) string {
-		if v == nil {
-			return "-"
-		}
-		return report.Percent(*v)
-	}
-	ns := func(v *int64) string {
-		if v == nil {
-			return "-"
-		}
-		return report.Ns(*v)
-	}
+	share := func(v *float64) string { return orDash(v, report.Percent) }
+	ns := func(v *int64) string { return orDash(v, report.Ns) }
 	t := report.Table{Head: []string{"", "frames", "missed", "late", "dropped", "accuracy", "p50", "p99", "busy", "changes", "loaded before"}}
 	for i := range d.Runs {
 		p := &d.Runs[i]
 		t.Add(p.Policy, strconv.Itoa(p.Frames), share(p.Miss), strconv.Itoa(p.Late), strconv.Itoa(p.Dropped), share(p.Accuracy), ns(p.P50), ns(p.P99),
 			report.Percent(p.Busy), strconv.Itoa(p.Changes), share(p.HitRate))
 	}
-	if err := t.Write(e.stdout); err != nil {
+	if err := t.Write(e.Stdout); err != nil {
 		return err
 	}
-	fmt.Fprintln(e.stdout)
+	fmt.Fprintln(e.Stdout)
 	t = report.Table{Head: []string{d.Policy, "rate", "SLO", "link", "measured", "frames", "missed", "accuracy", "p50", "p99"}}
 	for i := range d.Clients {
 		k := &d.Clients[i]
-		bits := "-"
-		if k.Bits != nil {
-			bits = fmt.Sprintf("%.2f Mbit/s", *k.Bits/1e6)
-		}
+		bits := orDash(k.Bits, func(v float64) string { return fmt.Sprintf("%.2f Mbit/s", v/1e6) })
 		t.Add(k.Client, fmt.Sprintf("%d/s", k.Rate), report.Ns(k.SLO), k.Link, bits, strconv.Itoa(k.Frames), share(k.Miss), share(k.Accuracy), ns(k.P50), ns(k.P99))
 	}
-	return t.Write(e.stdout)
+	return t.Write(e.Stdout)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/randnet"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/soft"
 	"github.com/sluice-npu/sluice/hw/configs"
 	"github.com/sluice-npu/sluice/sim/verify"
@@ -58,15 +59,15 @@ func (c *verifyCmd) large() (*graph.Graph, error) {
 
 // segments runs one image through the first segments of a network, one start a segment, and compares
 // all bytes of its slot after each.
-func (c *verifyCmd) segments(e *env, designs []configs.Design, doc *verifyDoc) error {
+func (c *verifyCmd) segments(e *cli.Env, designs []configs.Design, doc *verifyDoc) error {
 	if len(designs) != 1 {
-		return coded(codeUsage, errors.New("--segments takes one configuration"))
+		return cli.Coded(cli.Usage, errors.New("--segments takes one configuration"))
 	}
 	d := designs[0]
 	c.Segments = max(c.Segments, 0) // negative: all
 	g, err := c.large()
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
 	rng := rand.New(rand.NewPCG(c.Seed, 0x736c756963650006))
 	image := make([]float32, g.Tensors[g.Input].Elems())
@@ -75,16 +76,16 @@ func (c *verifyCmd) segments(e *env, designs []configs.Design, doc *verifyDoc) e
 	}
 	q, err := quant.Quantise(g, [][]float32{image}, quant.Options{InputRange: 1})
 	if err != nil {
-		return coded(codeInput, fmt.Errorf("quantise %s: %w", g.Name, err))
+		return cli.Errorf(cli.Input, "quantise %s: %w", g.Name, err)
 	}
 	b, err := compile.Compile(q, d, compile.Options{})
 	if err != nil {
-		return coded(codeInput, fmt.Errorf("compile %s for %s: %w", g.Name, d.Name, err))
+		return cli.Errorf(cli.Input, "compile %s for %s: %w", g.Name, d.Name, err)
 	}
 	dev := &verify.Shadow{Reference: soft.New(d, soft.Options{Slots: 1})}
 	if c.Device == "soft" {
 		dev.Slotted = soft.New(d, soft.Options{})
-	} else if dev.Slotted, err = c.openCosim(e.ctx, c.Device, &prepared{design: d, bundle: b}); err != nil {
+	} else if dev.Slotted, err = c.openCosim(e.Ctx, c.Device, &prepared{design: d, bundle: b}); err != nil {
 		return err
 	}
 	defer dev.Close()
@@ -92,9 +93,9 @@ func (c *verifyCmd) segments(e *env, designs []configs.Design, doc *verifyDoc) e
 	if c.Seed%2 == 0 { // the extremes that no image has
 		in = randnet.Input(rng, b)
 	}
-	set, done := e.progress("segments", len(b.Network.Exits))
+	set, done := e.Progress("segments", len(b.Network.Exits))
 	defer done()
-	doc.Segments, err = verify.Segments(e.ctx, dev, b, in, doc.Coverage.Bins, set)
+	doc.Segments, err = verify.Segments(e.Ctx, dev, b, in, doc.Coverage.Bins, set)
 	for _, s := range doc.Segments {
 		doc.Layers += s.Layers
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments/verdict"
 )
 
@@ -42,7 +43,7 @@ func checkStatements(all []verdict.Statement) error {
 		}
 	}
 	if open > 0 {
-		return coded(codeCheck, fmt.Errorf("%d of %d statements do not hold, or are not decided", open, len(all)))
+		return cli.Errorf(cli.Check, "%d of %d statements do not hold, or are not decided", open, len(all))
 	}
 	return nil
 }

@@ -3,11 +3,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/report"
@@ -34,7 +35,7 @@ Example:
 }
 
 type thetaDoc struct {
-	header
+	cli.Header
 	Theta     experiments.Theta `json:"theta"` // per exit
 	Accuracy  float64           `json:"accuracy"`
 	MACsShare float64           `json:"macs_share"`
@@ -58,9 +59,9 @@ func halves(images, n int, seed uint64) (tuned, held []int) {
 }
 
 // Run implements the command.
-func (c *thetaCmd) Run(e *env) error {
+func (c *thetaCmd) Run(e *cli.Env) error {
 	if !(c.Loss >= 0 && c.Loss < 1) || c.N < 10 || c.N > 1<<20 {
-		return coded(codeUsage, fmt.Errorf("--loss %g, --n %d: expected a share of 0..1 and at least 10 images", c.Loss, c.N))
+		return cli.Errorf(cli.Usage, "--loss %g, --n %d: expected a share of 0..1 and at least 10 images", c.Loss, c.N)
 	}
 	c.file = c.Bundle
 	p, err := c.prepare(e)
@@ -72,7 +73,7 @@ func (c *thetaCmd) Run(e *env) error {
 		return err
 	}
 	if slices.Contains(im.Labels, -1) {
-		return coded(codeUsage, fmt.Errorf("images of %s without their classes say nothing of accuracy: --labels names them, or folders do", p.bundle.Network.Name))
+		return cli.Errorf(cli.Usage, "images of %s without their classes say nothing of accuracy: --labels names them, or folders do", p.bundle.Network.Name)
 	}
 	macs := make([]int64, len(p.bundle.Network.Exits))
 	for i, x := range p.bundle.Network.Exits {
@@ -89,13 +90,13 @@ func (c *thetaCmd) Run(e *env) error {
 	}
 	t, err := tuner(tuned)
 	if err != nil {
-		return coded(codeInput, fmt.Errorf("tune on images of %s: %w", p.bundle.Network.Name, err))
+		return cli.Errorf(cli.Input, "tune on images of %s: %w", p.bundle.Network.Name, err)
 	}
 	held, err := tuner(others)
 	if err != nil {
-		return coded(codeInput, err)
+		return cli.Coded(cli.Input, err)
 	}
-	doc := thetaDoc{header: header{"sluice-tune-theta/1", version, c.Seed, "estimated"}, Images: n, Loss: c.Loss, LastExit: t.Last()}
+	doc := thetaDoc{Header: cli.NewHeader("sluice-tune-theta/1", c.Seed, "estimated"), Images: n, Loss: c.Loss, LastExit: t.Last()}
 	floor := doc.LastExit.Accuracy - c.Loss
 	doc.Uniform = t.Uniform(floor)
 	doc.PerExit = t.PerExit(floor, doc.Uniform)
@@ -104,9 +105,19 @@ func (c *thetaCmd) Run(e *env) error {
 	doc.HeldOut.LastExit = held.Last()
 	doc.HeldOut.Uniform = held.Measure(doc.Uniform.Theta)
 	doc.HeldOut.PerExit = held.Measure(doc.PerExit.Theta)
-	if err := e.output(doc, c.Out, c.JSON); err != nil || c.JSON {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil || c.JSON {
 		return err
 	}
+	if err := doc.print(e.Stdout); err != nil {
+		return err
+	}
+	if doc.PerExit.Accuracy < floor {
+		return cli.Errorf(cli.Check, "no thresholds keep the accuracy")
+	}
+	return nil
+}
+
+func (doc *thetaDoc) print(w io.Writer) error {
 	tab := report.Table{Head: []string{"thresholds", "theta", "accuracy", "MACs", "held-out accuracy", "MACs"}}
 	add := func(name string, a, b experiments.Tuned) {
 		th := ""
@@ -121,12 +132,6 @@ func (c *thetaCmd) Run(e *env) error {
 	add("none (last exit)", doc.LastExit, doc.HeldOut.LastExit)
 	add("one for all", doc.Uniform, doc.HeldOut.Uniform)
 	add("one an exit", doc.PerExit, doc.HeldOut.PerExit)
-	fmt.Fprintf(e.stdout, "%d images, loss at most %s; as many held out (2 = never taken)\n\n", n, report.Percent(c.Loss))
-	if err := tab.Write(e.stdout); err != nil {
-		return err
-	}
-	if doc.PerExit.Accuracy < floor {
-		return coded(codeCheck, errors.New("no thresholds keep the accuracy"))
-	}
-	return nil
+	fmt.Fprintf(w, "%d images, loss at most %s; as many held out (2 = never taken)\n\n", doc.Images, report.Percent(doc.Loss))
+	return tab.Write(w)
 }

@@ -3,17 +3,15 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
 // uioFlags say which NPU --device uio is. Label and clock have no default: nothing that a board counts may
 // be called by another's name.
 type uioFlags struct {
-	UIO      string             `name:"uio" default:"sluice-npu" help:"On uio: name of the UIO device; its memory is NAME-memory."`
-	Label    string             `enum:",simulated,measured" default:"" help:"On uio, needed: what figures are, measured (a board) or simulated (QEMU)."`
-	ClockMHz float64            `name:"clock-mhz" help:"On uio, needed: the NPU's clock, as it is."`
+	UIO      string             `serves:"bundle" device:"uio" name:"uio" default:"sluice-npu" help:"On uio: name of the UIO device; its memory is NAME-memory."`
+	Label    string             `serves:"bundle" device:"uio" enum:",simulated,measured" default:"" help:"On uio, needed: what figures are, measured (a board) or simulated (QEMU)."`
+	ClockMHz float64            `serves:"bundle" device:"uio" name:"clock-mhz" help:"On uio, needed: the NPU's clock, as it is."`
 	now      func() engine.Time // the NPU's clock, once it is open
 }
 
@@ -23,6 +21,3 @@ type boardCmd struct {
 }
 
 func (*boardCmd) Help() string { return "Example:\n  sluice board doctor" }
-
-// errSaid is the error of what has said itself what is wrong.
-var errSaid = errors.New("")

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/boards"
 	"github.com/sluice-npu/sluice/host/board"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/npu/uio"
 )
@@ -19,34 +20,34 @@ func (f *uioFlags) open(ctx context.Context, p *prepared) (*npu.Driver, error) {
 	t := board.Target{UIO: f.UIO, Label: f.Label, ClockMHz: f.ClockMHz}
 	d, bus, err := t.Open(ctx, p.bundle, npu.Opts{})
 	if err != nil {
-		return nil, coded(board.Code(err), err)
+		return nil, cli.Coded(board.Code(err), err)
 	}
 	f.now = t.Clock(bus)
 	return d, nil
 }
 
 // Run implements the command.
-func (c *boardCmd) Run(e *env) error {
-	if code := board.Main(c.Args, e.stdout, e.stderr); code != codeOK {
-		return &codeError{code, errSaid}
+func (c *boardCmd) Run(e *cli.Env) error {
+	if code := board.Main(c.Args, e.Stdout, e.Stderr); code != cli.OK {
+		return cli.Told(code)
 	}
 	return nil
 }
 
 // configure puts a bitstream into the PL, and looks whether what answers there is the manifest's.
-func configure(e *env, target boards.Board, m *bitstreams.Manifest, b *bitstreams.Bit, force bool) error {
+func configure(e *cli.Env, target boards.Board, m *bitstreams.Manifest, b *bitstreams.Bit, force bool) error {
 	manager := bitstreams.Manager{}
 	state, err := manager.State()
 	if err != nil {
-		return coded(codeDevice, err)
+		return cli.Coded(cli.Device, err)
 	}
 	o := uio.Opts{Name: target.UIO}
 	if err := replace(o, state == "operating" && !force, board.Awake, func() error { return manager.Load("npu.bin", b.Bin()) }); err != nil {
-		return coded(codeDevice, err)
+		return cli.Coded(cli.Device, err)
 	}
-	around, err := answers(e.ctx, target, o, m, board.Surroundings)
+	around, err := answers(e.Ctx, target, o, m, board.Surroundings)
 	for _, found := range around {
-		fmt.Fprintln(e.stdout, found)
+		fmt.Fprintln(e.Stdout, found)
 	}
 	if err != nil {
 		return fmt.Errorf("the PL is configured, but: %w", err)
@@ -59,26 +60,26 @@ func configure(e *env, target boards.Board, m *bitstreams.Manifest, b *bitstream
 func answers(ctx context.Context, b boards.Board, o uio.Opts, m *bitstreams.Manifest, surroundings func(boards.Board) ([]string, error)) ([]string, error) {
 	around, err := surroundings(b)
 	if err != nil {
-		return around, coded(codeDevice, err)
+		return around, cli.Coded(cli.Device, err)
 	}
 	u, err := uio.Find(o)
 	if err == nil && u.Addr != b.Registers.Base {
 		err = fmt.Errorf("%s has its registers at %#x, %s at %#x: the device tree is of another block design", u.Path, u.Addr, b.Name, b.Registers.Base)
 	}
 	if err != nil {
-		return around, coded(codeDevice, err)
+		return around, cli.Coded(cli.Device, err)
 	}
 	bus, err := uio.Open(ctx, o)
 	if err != nil {
-		return around, coded(codeDevice, err)
+		return around, cli.Coded(cli.Device, err)
 	}
 	d, err := npu.New(bus, npu.Opts{Name: b.UIO, Label: "measured", ClockHz: 1})
 	if err != nil {
-		return around, coded(codeDevice, err)
+		return around, cli.Coded(cli.Device, err)
 	}
 	h := d.Build()
 	if err := errors.Join(d.Close(), m.CheckHardware(h.DesignHash, h.ABIHash)); err != nil {
-		return around, coded(codeCheck, fmt.Errorf("its registers say: %w", err))
+		return around, cli.Errorf(cli.Check, "its registers say: %w", err)
 	}
 	return around, nil
 }

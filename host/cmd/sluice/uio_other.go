@@ -8,18 +8,19 @@ import (
 
 	"github.com/sluice-npu/sluice/bitstreams"
 	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu"
 )
 
 var errLinux = errors.New("boards run Linux, and this sluice was built for another system")
 
 func (f *uioFlags) open(context.Context, *prepared) (*npu.Driver, error) {
-	return nil, coded(codeDevice, errLinux)
+	return nil, cli.Coded(cli.Device, errLinux)
 }
 
 // Run implements the command.
-func (c *boardCmd) Run(*env) error { return coded(codeDevice, errLinux) }
+func (c *boardCmd) Run(*cli.Env) error { return cli.Coded(cli.Device, errLinux) }
 
-func configure(*env, boards.Board, *bitstreams.Manifest, *bitstreams.Bit, bool) error {
-	return coded(codeDevice, errLinux)
+func configure(*cli.Env, boards.Board, *bitstreams.Manifest, *bitstreams.Bit, bool) error {
+	return cli.Coded(cli.Device, errLinux)
 }

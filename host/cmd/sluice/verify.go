@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/sluice-npu/sluice/dse/zoo"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/npu"
 	"github.com/sluice-npu/sluice/host/report"
@@ -80,7 +81,7 @@ Example:
 }
 
 type verifyDoc struct {
-	header
+	cli.Header
 	Device        string   `json:"device"`
 	Config        string   `json:"config"`
 	Layers        int      `json:"layers"`
@@ -125,11 +126,11 @@ func loadDesigns(list string) ([]configs.Design, error) {
 	for _, name := range splitList(list) {
 		d, err := configs.Load(name)
 		if err != nil {
-			return nil, coded(codeInput, err)
+			return nil, cli.Coded(cli.Input, err)
 		}
 		for _, other := range all {
 			if other.Name == d.Name {
-				return nil, coded(codeUsage, fmt.Errorf("--config %s: %s stands there twice", list, d.Name))
+				return nil, cli.Errorf(cli.Usage, "--config %s: %s stands there twice", list, d.Name)
 			}
 		}
 		all = append(all, d)
@@ -154,7 +155,7 @@ func checkedOf(list, config string, designs []configs.Design) (checked, error) {
 			i = slices.Index(given, name)
 		}
 		if i < 0 || i >= len(designs) {
-			return nil, coded(codeUsage, fmt.Errorf("--checked %s: %q is none of --config", list, name))
+			return nil, cli.Errorf(cli.Usage, "--checked %s: %q is none of --config", list, name)
 		}
 		out[designs[i].Name] = true
 	}
@@ -183,12 +184,12 @@ func served(designs []configs.Design) (string, bool) {
 }
 
 // Run implements the command.
-func (c *verifyCmd) Run(e *env) error {
+func (c *verifyCmd) Run(e *cli.Env) error {
 	if min(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults, c.Input) < 0 || max(c.N, c.Stub, c.Faults) > 1e6 {
-		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub, --faults and --input must not be negative"))
+		return cli.Coded(cli.Usage, errors.New("--n, --images, --oracle, --orders, --stub, --faults and --input must not be negative"))
 	}
 	if c.Input > 0 && (c.Segments == 0 || c.InputSide != 0) {
-		return coded(codeUsage, errors.New("--input needs --segments, and no --input-side beside it"))
+		return cli.Coded(cli.Usage, errors.New("--input needs --segments, and no --input-side beside it"))
 	}
 	designs, err := c.designs()
 	if err != nil {
@@ -202,7 +203,7 @@ func (c *verifyCmd) Run(e *env) error {
 		return err
 	}
 	doc := &verifyDoc{
-		header: header{"sluice-verify/2", version, c.Seed, "simulated"}, Device: c.Device, Config: c.Config,
+		Header: cli.NewHeader("sluice-verify/2", c.Seed, "simulated"), Device: c.Device, Config: c.Config,
 		Network: c.Network, Problems: []string{}, Segments: []verify.Segment{},
 	}
 	cov := verify.NewCoverage(designs)
@@ -227,16 +228,16 @@ func (c *verifyCmd) Run(e *env) error {
 	if c.RequireCoverage && len(doc.Coverage.Missing) > 0 {
 		doc.Problems = append(doc.Problems, "not covered: "+strings.Join(doc.Coverage.Missing, ", "))
 	}
-	if err := e.output(doc, c.Out, c.JSON); err != nil {
+	if err := e.Output(doc, c.Out, c.JSON); err != nil {
 		return err
 	}
 	if !c.JSON {
-		if err := doc.print(e.stdout); err != nil {
+		if err := doc.print(e.Stdout); err != nil {
 			return err
 		}
 	}
 	if len(doc.Problems) > 0 {
-		return coded(codeCheck, fmt.Errorf("verify, seed %d: %s", c.Seed, strings.Join(doc.Problems, "\n  ")))
+		return cli.Errorf(cli.Check, "verify, seed %d: %s", c.Seed, strings.Join(doc.Problems, "\n  "))
 	}
 	return nil
 }
@@ -245,26 +246,26 @@ func (c *verifyCmd) Run(e *env) error {
 func (c *verifyCmd) something(designs []configs.Design) error {
 	if c.Segments != 0 {
 		if c.Checked != "" || c.RequireCoverage || max(c.Stub, c.Faults) > 0 {
-			return coded(codeUsage, errors.New("--checked, --stub, --faults and --require-coverage do not go with --segments, which checks nothing else"))
+			return cli.Coded(cli.Usage, errors.New("--checked, --stub, --faults and --require-coverage do not go with --segments, which checks nothing else"))
 		}
 		return nil
 	}
 	if c.Device != "cosim" && max(c.Stub, c.Faults) > 0 {
-		return coded(codeUsage, errors.New("--stub and --faults need --device cosim"))
+		return cli.Coded(cli.Usage, errors.New("--stub and --faults need --device cosim"))
 	}
 	if max(c.N, c.Stub, c.Faults) > 0 || c.RequireCoverage {
 		return nil
 	}
 	if max(c.Images, c.Oracle, c.Orders) == 0 {
-		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub and --faults are all 0: nothing would be checked"))
+		return cli.Coded(cli.Usage, errors.New("--n, --images, --oracle, --orders, --stub and --faults are all 0: nothing would be checked"))
 	}
 	if _, ok := served(designs); !ok {
-		return coded(codeUsage, fmt.Errorf("--config %s: nothing would be checked: of several configurations `run` alone serves --images, --oracle and --orders", c.Config))
+		return cli.Errorf(cli.Usage, "--config %s: nothing would be checked: of several configurations `run` alone serves --images, --oracle and --orders", c.Config)
 	}
 	return nil
 }
 
-func (c *verifyCmd) checks(e *env, designs []configs.Design, check checked, doc *verifyDoc) error {
+func (c *verifyCmd) checks(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
 	if name, ok := served(designs); ok && max(c.Images, c.Oracle, c.Orders) > 0 {
 		one := *c
 		if len(designs) > 1 {
@@ -306,30 +307,30 @@ func (c *verifyCmd) checks(e *env, designs []configs.Design, check checked, doc 
 }
 
 // stub compares both builds of a design.
-func (c *verifyCmd) stub(e *env, d configs.Design, doc *verifyDoc) error {
-	full, err := openRig(e.ctx, d, d.Name, c.Config)
+func (c *verifyCmd) stub(e *cli.Env, d configs.Design, doc *verifyDoc) error {
+	full, err := openRig(e.Ctx, d, d.Name, c.Config)
 	if err != nil {
 		return err
 	}
 	defer full.Close()
-	stub, err := openRig(e.ctx, d, d.Name+"-stub", c.Config)
+	stub, err := openRig(e.Ctx, d, d.Name+"-stub", c.Config)
 	if err != nil {
 		return err
 	}
 	defer stub.Close()
-	set, done := e.progress("stub of "+d.Name, c.Stub)
+	set, done := e.Progress("stub of "+d.Name, c.Stub)
 	defer done()
-	n, wrong, err := verify.CompareStub(e.ctx, full, stub, c.Stub, c.Seed, set)
+	n, wrong, err := verify.CompareStub(e.Ctx, full, stub, c.Stub, c.Seed, set)
 	doc.Coverage.Stub += n
 	if wrong != "" {
 		doc.Mismatches++
 		doc.Problems = append(doc.Problems, wrong)
 	}
-	return coded(codeDevice, err)
+	return cli.Coded(cli.Device, err)
 }
 
 // serve runs the checks that need the network: oracle, images, orders.
-func (c *verifyCmd) serve(e *env, doc *verifyDoc) error {
+func (c *verifyCmd) serve(e *cli.Env, doc *verifyDoc) error {
 	theta := c.Theta.theta
 	p, err := c.prepare(e, c.Theta.fits)
 	if err != nil {
@@ -341,7 +342,7 @@ func (c *verifyCmd) serve(e *env, doc *verifyDoc) error {
 			return err
 		}
 		if _, err := os.Stat(c.python()); err != nil && im.Labels[0] >= 0 {
-			return coded(codeTool, fmt.Errorf("python with onnxruntime: %w; make setup builds it, --oracle 0 leaves the check out", err))
+			return cli.Errorf(cli.Tool, "python with onnxruntime: %w; make setup builds it, --oracle 0 leaves the check out", err)
 		}
 	}
 	memo := &soft.Memo{}
@@ -371,7 +372,7 @@ func (d *verifyDoc) problem(name string, err error) error {
 		return nil
 	}
 	if !errors.Is(err, verify.ErrMismatch) {
-		return coded(codeDevice, fmt.Errorf("%s: %w", name, err))
+		return cli.Errorf(cli.Device, "%s: %w", name, err)
 	}
 	d.Mismatches++
 	d.Problems = append(d.Problems, fmt.Sprintf("%s: %v", name, err))
@@ -393,19 +394,19 @@ func (c *verifyCmd) shadow(ctx context.Context, p *prepared) (*verify.Shadow, er
 	return s, nil
 }
 
-func (c *verifyCmd) images(e *env, p *prepared, s *experiments.Setup, doc *verifyDoc) error {
-	dev, err := c.shadow(e.ctx, p)
+func (c *verifyCmd) images(e *cli.Env, p *prepared, s *experiments.Setup, doc *verifyDoc) error {
+	dev, err := c.shadow(e.Ctx, p)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	if err := dev.Load(e.ctx, p.bundle); err != nil {
-		return coded(codeDevice, err)
+	if err := dev.Load(e.Ctx, p.bundle); err != nil {
+		return cli.Coded(cli.Device, err)
 	}
 	few := *s
 	few.Inputs, few.Exits = s.Inputs[:min(c.Images, len(s.Inputs))], s.Exits[:min(c.Images, len(s.Inputs))]
-	set, done := e.progress("images", len(few.Inputs))
-	res, err := verify.Serve(e.ctx, &few, dev, c.Seed, set)
+	set, done := e.Progress("images", len(few.Inputs))
+	res, err := verify.Serve(e.Ctx, &few, dev, c.Seed, set)
 	done()
 	doc.Coverage.Images.Exercised = dev.Exercised
 	if err != nil {
@@ -417,7 +418,7 @@ func (c *verifyCmd) images(e *env, p *prepared, s *experiments.Setup, doc *verif
 }
 
 // layers opens each configuration with room for random networks.
-func (c *verifyCmd) layers(e *env, designs []configs.Design, check checked, doc *verifyDoc) error {
+func (c *verifyCmd) layers(e *cli.Env, designs []configs.Design, check checked, doc *verifyDoc) error {
 	var all []*verify.Bench
 	buses := map[string]*npu.Cosim{}
 	defer func() {
@@ -438,7 +439,7 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, check checked, doc 
 			if c.Device == "cosim" {
 				kind = check.build(d)
 			}
-			bus, err := openBus(e.ctx, d, kind, c.Config, o)
+			bus, err := openBus(e.Ctx, d, kind, c.Config, o)
 			if err != nil {
 				return err
 			}
@@ -452,8 +453,8 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, check checked, doc 
 		}
 		all = append(all, b)
 	}
-	set, done := e.progress("layers", c.N)
-	l, err := verify.RandomLayers(e.ctx, all, verify.LayersConfig{
+	set, done := e.Progress("layers", c.N)
+	l, err := verify.RandomLayers(e.Ctx, all, verify.LayersConfig{
 		N: c.N, Seed: c.Seed, All: c.RequireCoverage, Coverage: doc.Coverage.Bins, Progress: set,
 	})
 	done()
@@ -470,24 +471,24 @@ func (c *verifyCmd) layers(e *env, designs []configs.Design, check checked, doc 
 }
 
 // orders serves the same arrivals on soft by the table, and on the device by the table and measured.
-func (c *verifyCmd) orders(e *env, p *prepared, s *experiments.Setup, memo *soft.Memo, theta experiments.Theta, doc *verifyDoc) error {
+func (c *verifyCmd) orders(e *cli.Env, p *prepared, s *experiments.Setup, memo *soft.Memo, theta experiments.Theta, doc *verifyDoc) error {
 	doc.Coverage.Orders = map[string]verify.Orders{}
-	dev, err := c.openDevice(e.ctx, c.Device, p, memo)
+	dev, err := c.openDevice(e.Ctx, c.Device, p, memo)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	ref, err := c.openDevice(e.ctx, "soft", p, memo)
+	ref, err := c.openDevice(e.Ctx, "soft", p, memo)
 	if err != nil {
 		return err
 	}
 	defer ref.Close()
 	for _, policy := range []string{"serial", "fluid"} {
-		o, err := verify.CompareOrders(e.ctx, s, dev, ref, experiments.Point{
+		o, err := verify.CompareOrders(e.Ctx, s, dev, ref, experiments.Point{
 			Policy: policy, Rate: 1e9 / s.Service(theta), SLO: 5 * s.Table.Alone(), Theta: theta, Seed: c.Seed, N: c.Orders,
 		}, c.Device != "hls")
 		if err != nil {
-			return coded(codeDevice, err)
+			return cli.Coded(cli.Device, err)
 		}
 		doc.Coverage.Orders[policy] = o
 		if what := o.Problem(); what != "" {
@@ -504,12 +505,12 @@ func (c *verifyCmd) python() string {
 }
 
 // oracle compares the golden executor with onnxruntime.
-func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Images, theta experiments.Theta, doc *verifyDoc) error {
+func (c *verifyCmd) oracle(e *cli.Env, p *prepared, s *experiments.Setup, im *zoo.Images, theta experiments.Theta, doc *verifyDoc) error {
 	if im.Labels[0] < 0 {
 		if max(c.N, c.Images, c.Orders, c.Stub, c.Faults) == 0 && !c.RequireCoverage {
-			return coded(codeInput, fmt.Errorf("--oracle %d: there are no labelled images for %s, and nothing else would be checked", c.Oracle, c.Network))
+			return cli.Errorf(cli.Input, "--oracle %d: there are no labelled images for %s, and nothing else would be checked", c.Oracle, c.Network)
 		}
-		e.log.Warn("no labelled images for this network: the oracle is left out")
+		e.Log.Warn("no labelled images for this network: the oracle is left out")
 		return nil
 	}
 	model := c.Network
@@ -523,10 +524,10 @@ func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Im
 	defer os.RemoveAll(dir)
 	out := filepath.Join(dir, "logits")
 	n := min(c.Oracle, len(s.Exits))
-	cmd := exec.CommandContext(e.ctx, c.python(), filepath.Join(c.Root, "dse", "zoo", "oracle.py"), "--model", model,
+	cmd := exec.CommandContext(e.Ctx, c.python(), filepath.Join(c.Root, "dse", "zoo", "oracle.py"), "--model", model,
 		"--images", filepath.Join(cmp.Or(c.Data, zoo.DefaultData), "t10k-images-idx3-ubyte.gz"), "--n", strconv.Itoa(n), "--out", out)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return coded(codeTool, fmt.Errorf("run %s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(text))))
+		return cli.Errorf(cli.Tool, "run %s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(text)))
 	}
 	f, err := os.Open(out)
 	if err != nil {
@@ -535,7 +536,7 @@ func (c *verifyCmd) oracle(e *env, p *prepared, s *experiments.Setup, im *zoo.Im
 	defer f.Close()
 	want, err := verify.ReadOracle(f, n, p.exits())
 	if err != nil {
-		return coded(codeInput, fmt.Errorf("oracle's logits: %w", err))
+		return cli.Errorf(cli.Input, "oracle's logits: %w", err)
 	}
 	o := verify.CompareOracle(s.Exits, want, im.Labels, theta)
 	doc.ExitAgreement, doc.AccuracyDelta, doc.OracleImages = &o.Agreement, &o.Delta, o.Images

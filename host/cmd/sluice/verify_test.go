@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
+	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/npu"
 )
 
@@ -76,8 +77,8 @@ func TestConfigurationByFile(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"faults", "--config", mine, "--checked", mine}, codeTool, "build it with SLUICE_CHECK=1 sim/build.sh " + mine + " ("},
-		{[]string{"faults", "--config", twin, "--checked", "tiny"}, codeInput, "name: expected one of its own"},
+		{[]string{"faults", "--config", mine, "--checked", mine}, cli.Tool, "build it with SLUICE_CHECK=1 sim/build.sh " + mine + " ("},
+		{[]string{"faults", "--config", twin, "--checked", "tiny"}, cli.Input, "name: expected one of its own"},
 	} {
 		var out, log bytes.Buffer
 		if code := realMain(append(c.args, "--n", "1", "--out", t.TempDir()), &out, &log); code != c.code || !strings.Contains(log.String(), c.want) {
@@ -90,7 +91,7 @@ func TestConfigurationByFile(t *testing.T) {
 func TestVerifyLooksForPythonFirst(t *testing.T) {
 	var out, log bytes.Buffer
 	args := []string{"verify", "--device", "soft", "--config", "tiny", "--network", "tiny", "--python", "nowhere", "--build", t.TempDir(), "--out", t.TempDir()}
-	if code := realMain(args, &out, &log); code != codeTool || !strings.Contains(log.String(), "make setup") || strings.Contains(log.String(), "reference") {
+	if code := realMain(args, &out, &log); code != cli.Tool || !strings.Contains(log.String(), "make setup") || strings.Contains(log.String(), "reference") {
 		t.Errorf("exit code %d: %s", code, log.String())
 	}
 }
@@ -110,8 +111,8 @@ func TestVerifyOfNothing(t *testing.T) {
 	} {
 		var out, log bytes.Buffer
 		args := append([]string{"verify", "--config", "tiny", "--out", t.TempDir()}, c.args...)
-		if code := realMain(args, &out, &log); code != codeUsage || !strings.Contains(log.String(), c.want) {
-			t.Errorf("%v: exit code %d, expected %d and %q in\n%s", args, code, codeUsage, c.want, &log)
+		if code := realMain(args, &out, &log); code != cli.Usage || !strings.Contains(log.String(), c.want) {
+			t.Errorf("%v: exit code %d, expected %d and %q in\n%s", args, code, cli.Usage, c.want, &log)
 		}
 	}
 }
@@ -120,28 +121,28 @@ func TestVerifyOfNothing(t *testing.T) {
 func TestRequireCoverage(t *testing.T) {
 	var out, log bytes.Buffer
 	args := []string{"verify", "--device", "soft", "--config", "tiny,v5", "-n", "30", "--seed", "5", "--out", t.TempDir()}
-	if code := realMain(args, &out, &log); code != codeOK {
+	if code := realMain(args, &out, &log); code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, log.String())
 	}
 	if !strings.Contains(out.String(), "0 mismatches, seed 5") {
 		t.Errorf("%s", out.String())
 	}
-	if code := realMain(append(args, "--require-coverage"), &out, &log); code != codeCheck || !strings.Contains(log.String(), "not covered: ") ||
+	if code := realMain(append(args, "--require-coverage"), &out, &log); code != cli.Check || !strings.Contains(log.String(), "not covered: ") ||
 		!strings.Contains(log.String(), "error/WATCHDOG") {
-		t.Errorf("exit code %d, want %d: %s", code, codeCheck, log.String())
+		t.Errorf("exit code %d, want %d: %s", code, cli.Check, log.String())
 	}
 }
 
 func TestSegmentsOnSoft(t *testing.T) {
 	var out, log bytes.Buffer
 	args := []string{"verify", "--device", "soft", "--config", "mid", "--network", "mobilenetv2", "--segments", "1", "--input", "32", "--out", t.TempDir()}
-	if code := realMain(args, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") {
+	if code := realMain(args, &out, &log); code != cli.OK || !strings.Contains(out.String(), "segment 0 = golden") {
 		t.Fatalf("exit code %d: %s%s", code, out.String(), log.String())
 	}
 	// the beginning alone, on an input that is too small for what lies behind it
 	out.Reset()
 	args[6], args[10] = "inceptionv3", "64"
-	if code := realMain(args, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") {
+	if code := realMain(args, &out, &log); code != cli.OK || !strings.Contains(out.String(), "segment 0 = golden") {
 		t.Fatalf("%v: exit code %d: %s%s", args, code, out.String(), log.String())
 	}
 	// another's network: its exits by their names, its side by the flag that every command has
@@ -155,12 +156,12 @@ func TestSegmentsOnSoft(t *testing.T) {
 	}
 	out.Reset()
 	own := []string{"verify", "--device", "soft", "--config", "tiny", "--network", filepath.Join(dir, "own.onnx"), "--segments=-1", "--exits", exits, "--input-side", "16", "--out", dir}
-	if code := realMain(own, &out, &log); code != codeOK || !strings.Contains(out.String(), "segment 0 = golden") || strings.Contains(out.String(), "segment 1") {
+	if code := realMain(own, &out, &log); code != cli.OK || !strings.Contains(out.String(), "segment 0 = golden") || strings.Contains(out.String(), "segment 1") {
 		t.Errorf("exit code %d: %s%s", code, out.String(), log.String())
 	}
 	for want, bad := range map[int][]string{
-		codeUsage: {"verify", "--input", "32"},
-		codeInput: {"verify", "--config", "mid", "--network", "mobilenetv2", "--segments", "9"},
+		cli.Usage: {"verify", "--input", "32"},
+		cli.Input: {"verify", "--config", "mid", "--network", "mobilenetv2", "--segments", "9"},
 	} {
 		if code := realMain(bad, &out, &log); code != want {
 			t.Errorf("%v: exit code %d, want %d", bad, code, want)
@@ -170,12 +171,12 @@ func TestSegmentsOnSoft(t *testing.T) {
 		t.Errorf("%s", log.String())
 	}
 	log.Reset()
-	if code := realMain([]string{"verify", "--config", "mid", "--network", "mobilenetv2", "--segments", "99", "--input", "8"}, &out, &log); code != codeInput || !strings.Contains(log.String(), "--segments 99: ") {
+	if code := realMain([]string{"verify", "--config", "mid", "--network", "mobilenetv2", "--segments", "99", "--input", "8"}, &out, &log); code != cli.Input || !strings.Contains(log.String(), "--segments 99: ") {
 		t.Errorf("exit code %d: %s", code, log.String())
 	}
 	for _, flag := range []string{"--checked=tiny", "--stub=1", "--faults=1", "--require-coverage"} {
 		log.Reset()
-		if code := realMain([]string{"verify", "--device", "soft", "--config", "tiny", "--segments", "1", flag}, &out, &log); code != codeUsage || !strings.Contains(log.String(), "do not go with --segments") {
+		if code := realMain([]string{"verify", "--device", "soft", "--config", "tiny", "--segments", "1", flag}, &out, &log); code != cli.Usage || !strings.Contains(log.String(), "do not go with --segments") {
 			t.Errorf("%s: exit code %d: %s", flag, code, log.String())
 		}
 	}
@@ -184,7 +185,7 @@ func TestSegmentsOnSoft(t *testing.T) {
 	if code := realMain([]string{
 		"verify", "--device", "soft", "--config", "tiny", "--network", filepath.Join(dir, "own.onnx"), "--exits", exits,
 		"--input-side", "16", "--noise", "--n", "0", "--images", "0", "--orders", "0", "--oracle", "4", "--build", dir, "--out", dir,
-	}, &out, &log); code != codeInput ||
+	}, &out, &log); code != cli.Input ||
 		!strings.Contains(log.String(), "no labelled images") {
 		t.Errorf("exit code %d: %s", code, log.String())
 	}
@@ -193,15 +194,15 @@ func TestSegmentsOnSoft(t *testing.T) {
 func TestFaultsCommand(t *testing.T) {
 	var out, log bytes.Buffer
 	dir := t.TempDir()
-	if code := realMain([]string{"faults", "--config", "tiny", "--n", "3", "--kind", "batch", "--seed", "8", "--out", dir}, &out, &log); code != codeOK {
+	if code := realMain([]string{"faults", "--config", "tiny", "--n", "3", "--kind", "batch", "--seed", "8", "--out", dir}, &out, &log); code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, log.String())
 	}
 	if !strings.Contains(out.String(), "BATCH_RANGE 3") || !strings.Contains(out.String(), "0 violations, seed 8") {
 		t.Errorf("%s", out.String())
 	}
 	for _, args := range [][]string{{"--n", "0"}, {"--kind", "nonsense"}, {"--config", "tiny,tiny"}} {
-		if code := realMain(append([]string{"faults", "--out", dir}, args...), &out, &log); code != codeUsage {
-			t.Errorf("%v: exit code %d, want %d", args, code, codeUsage)
+		if code := realMain(append([]string{"faults", "--out", dir}, args...), &out, &log); code != cli.Usage {
+			t.Errorf("%v: exit code %d, want %d", args, code, cli.Usage)
 		}
 	}
 	if !strings.Contains(log.String(), "there are: ") || !strings.Contains(log.String(), "batch range") {

@@ -1,4 +1,4 @@
-package main
+package capacity
 
 import (
 	"encoding/binary"

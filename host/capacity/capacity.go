@@ -1,4 +1,7 @@
-package main
+// Package capacity says what a design serves: requests arrive at random, and the engine serves them on the soft device in
+// virtual time, with the latencies that the search's law gives the design. It stands in host because it drives host's
+// engine and policies; dse's search takes it as two functions (search.Service) and knows nothing of it.
+package capacity
 
 import (
 	"context"
@@ -9,13 +12,11 @@ import (
 	"slices"
 	"sort"
 
-	"gonum.org/v1/gonum/stat"
-	"gonum.org/v1/gonum/stat/distuv"
-
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/experiments"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
@@ -23,8 +24,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/configs"
 )
 
-// serviceFlags say what is served where that is what makes a design good.
-type serviceFlags struct {
+// Flags say what is served where that is what makes a design good. The tags law and objective are those of dse sweep.
+type Flags struct {
 	Rate          float64  `law:"rtl" objective:"goodput,cheapest" default:"15" help:"Goodput, cheapest: Poisson arrivals a second."`
 	SLO           float64  `law:"rtl" objective:"goodput,rate,cheapest" name:"slo" default:"400" help:"Goodput, rate, cheapest: milliseconds from arrival to deadline."`
 	Policy        string   `law:"rtl" objective:"goodput,rate,cheapest" default:"fluid" help:"Goodput, rate, cheapest: policy of the scheduler."`
@@ -38,12 +39,12 @@ type serviceFlags struct {
 var paperExits = []float64{0.051, 0.169, 0.09, 0.69}
 
 var (
-	// errService says which flag of an arrival process is impossible.
-	errService = errors.New("bad arrival process")
-	// errShort is wrapped where so few requests arrive that they show nothing of what can be held for long.
-	errShort = errors.New("too few requests")
-	// errFast is wrapped where the highest rate that is looked at holds: a higher one may.
-	errFast = errors.New("the highest rate that is looked at holds")
+	// ErrFlags says which flag of an arrival process is impossible.
+	ErrFlags = errors.New("bad arrival process")
+	// ErrShort is wrapped where so few requests arrive that they show nothing of what can be held for long.
+	ErrShort = errors.New("too few requests")
+	// ErrFast is wrapped where the highest rate that is looked at holds: a higher one may.
+	ErrFast = errors.New("the highest rate that is looked at holds")
 )
 
 // Rates that are looked at, requests a second.
@@ -56,15 +57,16 @@ const (
 // whatever the rate, as the queue has not filled yet.
 const manySLOs = 10
 
-// service is a simulation by the engine and the soft device in virtual time. The device serves networks of the
+// Service is a simulation by the engine and the soft device in virtual time. The device serves networks of the
 // same segments whose exits are drawn from the exit rates and whose latency tables are the design's; it
 // computes nothing else.
-type service struct {
-	flags     *serviceFlags
+type Service struct {
+	flags     *Flags
 	objective search.Objective
 	w         *search.Workload
 	stands    []*bundle.Bundle // by network
 	draws     []draw           // by seed
+	rates     []float64        // shares that leave at each exit
 	slo       int64
 }
 
@@ -76,8 +78,8 @@ type draw struct {
 	count [][]int // of requests, by network and exit
 }
 
-// exitRates are those given, or by network the paper's for four exits and else all at the last.
-func exitRates(w *search.Workload, given []float64) []float64 {
+// ExitRates are those given, or by network the paper's for four exits and else all at the last.
+func ExitRates(w *search.Workload, given []float64) []float64 {
 	if len(given) > 0 {
 		return given
 	}
@@ -91,47 +93,16 @@ func exitRates(w *search.Workload, given []float64) []float64 {
 	return rates
 }
 
-// service makes what a sweep asks.
-func (f *serviceFlags) service(w *search.Workload, objective search.Objective, given []float64) (*search.Service, error) {
-	rates := exitRates(w, given)
-	switch {
-	case len(rates) != w.Segments:
-		return nil, fmt.Errorf("%w: --exit-rate has %d numbers, the network %d exits", errService, len(rates), w.Segments)
-	case !(f.Rate > 0) || math.IsInf(f.Rate, 0):
-		return nil, fmt.Errorf("%w: --rate is %v", errService, f.Rate)
-	case !(f.SLO > 0) || f.SLO > 1e9:
-		return nil, fmt.Errorf("%w: --slo is %v ms", errService, f.SLO)
-	case f.N < 1 || f.N > 1e6:
-		return nil, fmt.Errorf("%w: --n is %d", errService, f.N)
-	case !(f.MaxViolations >= 0) || f.MaxViolations >= 1:
-		return nil, fmt.Errorf("%w: --max-violations is %v, must be at least 0 and less than 1", errService, f.MaxViolations)
-	case !(f.RateStep >= 1e-4) || f.RateStep > 1:
-		return nil, fmt.Errorf("%w: --rate-step is %v, must be 0.0001..1", errService, f.RateStep)
-	case len(f.Seeds) == 0 || len(slices.Compact(slices.Sorted(slices.Values(f.Seeds)))) < len(f.Seeds):
-		return nil, fmt.Errorf("%w: --seeds are %v, must be one or several, all different", errService, f.Seeds)
+// Service simulates what the flags say of a workload; given are the exit rates of the command line.
+func (f *Flags) Service(w *search.Workload, objective search.Objective, given []float64) (*Service, error) {
+	rates := ExitRates(w, given)
+	if err := f.check(objective); err != nil {
+		return nil, err
 	}
-	for _, p := range w.Parts {
-		sum := 0.0
-		for _, r := range rates[p.First : p.First+p.Segments] {
-			if math.IsNaN(r) || r < 0 || r > 1 {
-				return nil, fmt.Errorf("%w: --exit-rate has %v, must be 0..1", errService, r)
-			}
-			sum += r
-		}
-		if math.Abs(sum-1) > 1e-6 {
-			return nil, fmt.Errorf("%w: the --exit-rate of %s add up to %v, not 1", errService, p.Name, sum)
-		}
+	if err := checkRates(w, rates); err != nil {
+		return nil, err
 	}
-	if _, err := sched.New(f.Policy, sched.Options{}); err != nil {
-		return nil, fmt.Errorf("%w: --policy: %w", errService, err)
-	}
-	if objective == search.Cheapest {
-		if n := f.enough(f.Rate); f.N < n {
-			return nil, fmt.Errorf("%w: --n %d arrive within %.3g deadlines of --slo %v ms at --rate %v: what holds so shortly need not hold for long; --n %d at least, or a shorter --slo",
-				errShort, f.N, float64(f.N)/f.Rate/(f.SLO/1e3), f.SLO, f.Rate, n)
-		}
-	}
-	s := &service{flags: f, objective: objective, w: w, slo: int64(f.SLO * 1e6)}
+	s := &Service{flags: f, objective: objective, w: w, rates: rates, slo: int64(f.SLO * 1e6)}
 	for i, p := range w.Parts {
 		stand, err := standIn(fmt.Sprintf("stand-in-%d", i), p.Segments)
 		if err != nil {
@@ -142,22 +113,74 @@ func (f *serviceFlags) service(w *search.Workload, objective search.Objective, g
 	for _, seed := range f.Seeds {
 		s.draws = append(s.draws, s.draw(seed, rates))
 	}
-	asked := []search.Param{
-		search.Ask("--slo", f.SLO), search.Ask("--policy", f.Policy), search.Ask("--n", f.N), search.Ask("--seeds", f.Seeds), search.Ask("--exit-rate", rates),
+	return s, nil
+}
+
+// check refuses flags that no arrivals have.
+func (f *Flags) check(objective search.Objective) error {
+	switch {
+	case !(f.Rate > 0) || math.IsInf(f.Rate, 0):
+		return fmt.Errorf("%w: --rate is %v", ErrFlags, f.Rate)
+	case !(f.SLO > 0) || f.SLO > 1e9:
+		return fmt.Errorf("%w: --slo is %v ms", ErrFlags, f.SLO)
+	case f.N < 1 || f.N > 1e6:
+		return fmt.Errorf("%w: --n is %d", ErrFlags, f.N)
+	case !(f.MaxViolations >= 0) || f.MaxViolations >= 1:
+		return fmt.Errorf("%w: --max-violations is %v, must be at least 0 and less than 1", ErrFlags, f.MaxViolations)
+	case !(f.RateStep >= 1e-4) || f.RateStep > 1:
+		return fmt.Errorf("%w: --rate-step is %v, must be 0.0001..1", ErrFlags, f.RateStep)
+	case len(f.Seeds) == 0 || len(slices.Compact(slices.Sorted(slices.Values(f.Seeds)))) < len(f.Seeds):
+		return fmt.Errorf("%w: --seeds are %v, must be one or several, all different", ErrFlags, f.Seeds)
 	}
-	if objective == search.Rate {
+	if _, err := sched.New(f.Policy, sched.Options{}); err != nil {
+		return fmt.Errorf("%w: --policy: %w", ErrFlags, err)
+	}
+	if n := f.enough(f.Rate); objective == search.Cheapest && f.N < n {
+		return fmt.Errorf("%w: --n %d arrive within %.3g deadlines of --slo %v ms at --rate %v: what holds so shortly need not hold for long; --n %d at least, or a shorter --slo",
+			ErrShort, f.N, float64(f.N)/f.Rate/(f.SLO/1e3), f.SLO, f.Rate, n)
+	}
+	return nil
+}
+
+// checkRates refuses exit rates that are no shares, or do not add up to 1 in each network.
+func checkRates(w *search.Workload, rates []float64) error {
+	if len(rates) != w.Segments {
+		return fmt.Errorf("%w: --exit-rate has %d numbers, the network %d exits", ErrFlags, len(rates), w.Segments)
+	}
+	for _, p := range w.Parts {
+		sum := 0.0
+		for _, r := range rates[p.First : p.First+p.Segments] {
+			if math.IsNaN(r) || r < 0 || r > 1 {
+				return fmt.Errorf("%w: --exit-rate has %v, must be 0..1", ErrFlags, r)
+			}
+			sum += r
+		}
+		if math.Abs(sum-1) > 1e-6 {
+			return fmt.Errorf("%w: the --exit-rate of %s add up to %v, not 1", ErrFlags, p.Name, sum)
+		}
+	}
+	return nil
+}
+
+// Search is what a search asks.
+func (s *Service) Search() *search.Service {
+	f := s.flags
+	asked := []search.Param{
+		search.Ask("--slo", f.SLO), search.Ask("--policy", f.Policy), search.Ask("--n", f.N), search.Ask("--seeds", f.Seeds), search.Ask("--exit-rate", s.rates),
+	}
+	if s.objective == search.Rate {
 		asked = append(asked, search.Ask("--rate-step", f.RateStep))
 	} else {
 		asked = append(asked, search.Ask("--rate", f.Rate))
 	}
-	if objective != search.Goodput {
+	if s.objective != search.Goodput {
 		asked = append(asked, search.Ask("--max-violations", f.MaxViolations))
 	}
-	return &search.Service{Serve: s.serve, Most: s.most, Asked: asked}, nil
+	return &search.Service{Serve: s.serve, Most: s.most, Asked: asked}
 }
 
 // draw takes a seed's requests.
-func (s *service) draw(seed uint64, rates []float64) draw {
+func (s *Service) draw(seed uint64, rates []float64) draw {
 	d := draw{seed: seed}
 	for _, p := range s.w.Parts {
 		d.count = append(d.count, make([]int, p.Segments))
@@ -182,49 +205,49 @@ func (s *service) draw(seed uint64, rates []float64) draw {
 }
 
 // enough is how many requests show what is held for long at a rate.
-func (f *serviceFlags) enough(rate float64) int {
+func (f *Flags) enough(rate float64) int {
 	return int(math.Ceil(manySLOs * rate * f.SLO / 1e3 * (1 - 1e-9)))
 }
 
-// shortError is errShort of a design; n requests show what it holds.
-type shortError struct {
+// ShortError is ErrShort of a design; n requests show what it holds.
+type ShortError struct {
 	n    int
 	text string
 }
 
-func (e *shortError) Error() string {
+func (e *ShortError) Error() string {
 	return fmt.Sprintf("%s; --n %d at least, or a shorter --slo", e.text, e.n)
 }
 
-func (*shortError) Unwrap() error { return errShort }
+func (*ShortError) Unwrap() error { return ErrShort }
 
-// mostShort is the one of the designs that a sweep stopped at which asks for most requests, nil where none was short.
-func mostShort(err error) (most *shortError) {
+// Shortest is the ShortError of the designs that a sweep stopped at which asks for most requests, nil where none was short.
+func Shortest(err error) (most *ShortError) {
 	switch x := err.(type) {
-	case *shortError:
+	case *ShortError:
 		return x
 	case interface{ Unwrap() []error }:
 		for _, e := range x.Unwrap() {
-			if s := mostShort(e); s != nil && (most == nil || s.n > most.n) {
+			if s := Shortest(e); s != nil && (most == nil || s.n > most.n) {
 				most = s
 			}
 		}
 		return most
 	case interface{ Unwrap() error }:
-		return mostShort(x.Unwrap())
+		return Shortest(x.Unwrap())
 	}
 	return nil
 }
 
 // rate is the k-th of those that are looked at.
-func (s *service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, float64(k)) }
+func (s *Service) rate(k int) float64 { return math.Pow(1+s.flags.RateStep, float64(k)) }
 
-func (s *service) steps(rate float64) float64 { return math.Log(rate) / math.Log(1+s.flags.RateStep) }
+func (s *Service) steps(rate float64) float64 { return math.Log(rate) / math.Log(1+s.flags.RateStep) }
 
 // most is a bound on what a device with these latencies, or with longer ones, can do: whatever the policy, a request
 // takes the time of its segments in the fullest batch, and all that are in time fit between the first arrival and
 // the last deadline.
-func (s *service) most(ns search.Cycles) (float64, bool) {
+func (s *Service) most(ns search.Cycles) (float64, bool) {
 	switch s.objective {
 	case search.Cheapest:
 		return 0, s.sustains(s.flags.Rate, ns) && s.mayHold(s.flags.Rate, ns)
@@ -236,7 +259,7 @@ func (s *service) most(ns search.Cycles) (float64, bool) {
 }
 
 // top is the highest rate that may hold.
-func (s *service) top(ns search.Cycles) (k int, ok bool) {
+func (s *Service) top(ns search.Cycles) (k int, ok bool) {
 	lo, hi := int(math.Ceil(s.steps(leastRate))), int(math.Floor(s.steps(mostRate)))
 	n := sort.Search(hi-lo+1, func(i int) bool { return !s.sustains(s.rate(lo+i), ns) || !s.mayHold(s.rate(lo+i), ns) })
 	return lo + n - 1, n > 0
@@ -244,7 +267,7 @@ func (s *service) top(ns search.Cycles) (k int, ok bool) {
 
 // sustains tells whether a device with these latencies can keep up with a rate for ever: whatever the policy, a request
 // that leaves where those drawn do takes the time of its segments in the fullest batch.
-func (s *service) sustains(rate float64, ns search.Cycles) bool {
+func (s *Service) sustains(rate float64, ns search.Cycles) bool {
 	work, n := 0.0, 0
 	for _, d := range s.draws {
 		for i, p := range s.w.Parts {
@@ -268,7 +291,7 @@ func perSample(ns search.Cycles, segment int) float64 {
 }
 
 // mayHold tells whether so few requests could miss their deadlines at a rate.
-func (s *service) mayHold(rate float64, ns search.Cycles) bool {
+func (s *Service) mayHold(rate float64, ns search.Cycles) bool {
 	type kind struct {
 		work  float64 // ns of the device
 		alone int64   // ns from start to end
@@ -307,9 +330,9 @@ func (s *service) mayHold(rate float64, ns search.Cycles) bool {
 }
 
 // serve simulates a design.
-func (s *service) serve(ctx context.Context, _ configs.Design, ns search.Cycles, beat float64) (search.Served, error) {
+func (s *Service) serve(ctx context.Context, _ configs.Design, ns search.Cycles, beat float64) (search.Served, error) {
 	if s.objective != search.Rate {
-		v, err := s.at(ctx, s.flags.Rate, ns)
+		v, err := s.At(ctx, s.flags.Rate, ns)
 		v.Value = v.Goodput
 		return v, err
 	}
@@ -324,14 +347,14 @@ func (s *service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 		if k > top {
 			return search.Served{}, nil
 		}
-		if v, err := s.at(ctx, s.rate(k), ns); err != nil || !v.Holds {
+		if v, err := s.At(ctx, s.rate(k), ns); err != nil || !v.Holds {
 			return search.Served{}, err
 		}
 	}
 	var best search.Served
 	for hi-lo > 1 {
 		k := (lo + hi) / 2
-		v, err := s.at(ctx, s.rate(k), ns)
+		v, err := s.At(ctx, s.rate(k), ns)
 		if err != nil {
 			return v, err
 		}
@@ -346,22 +369,22 @@ func (s *service) serve(ctx context.Context, _ configs.Design, ns search.Cycles,
 }
 
 // trust refuses a rate of which the requests show too little, and one that is the highest that is looked at.
-func (s *service) trust(best search.Served, k, top int) error {
+func (s *Service) trust(best search.Served, k, top int) error {
 	if best.Value == 0 {
 		return nil
 	}
 	if n := s.flags.enough(best.Value); s.flags.N < n {
-		return &shortError{s.flags.enough(s.rate(top)), fmt.Sprintf("%v: %.6g a second hold of --n %d, which arrive within %.3g deadlines of --slo %v ms: what holds so shortly need not hold for long",
-			errShort, best.Value, s.flags.N, float64(s.flags.N)/best.Value/(s.flags.SLO/1e3), s.flags.SLO)}
+		return &ShortError{s.flags.enough(s.rate(top)), fmt.Sprintf("%v: %.6g a second hold of --n %d, which arrive within %.3g deadlines of --slo %v ms: what holds so shortly need not hold for long",
+			ErrShort, best.Value, s.flags.N, float64(s.flags.N)/best.Value/(s.flags.SLO/1e3), s.flags.SLO)}
 	}
 	if k >= int(math.Floor(s.steps(mostRate))) {
-		return fmt.Errorf("%w: %.6g a second, of --n %d", errFast, best.Value, s.flags.N)
+		return fmt.Errorf("%w: %.6g a second, of --n %d", ErrFast, best.Value, s.flags.N)
 	}
 	return nil
 }
 
-// at simulates a design at a rate, with every seed.
-func (s *service) at(ctx context.Context, rate float64, ns search.Cycles) (search.Served, error) {
+// At simulates a design at a rate, with every seed.
+func (s *Service) At(ctx context.Context, rate float64, ns search.Cycles) (search.Served, error) {
 	var missed, good []float64
 	for _, d := range s.draws {
 		sum, err := s.run(ctx, rate, d, ns)
@@ -370,21 +393,14 @@ func (s *service) at(ctx context.Context, rate float64, ns search.Cycles) (searc
 		}
 		missed, good = append(missed, float64(sum.Violations)/float64(s.flags.N)), append(good, sum.Goodput)
 	}
-	v := search.Served{Violations: stat.Mean(missed, nil), CI95: ci95(missed), Goodput: stat.Mean(good, nil), GCI95: ci95(good)}
+	var v search.Served
+	v.Violations, v.CI95 = experiments.Interval(missed)
+	v.Goodput, v.GCI95 = experiments.Interval(good)
 	v.Holds = v.Upper() <= s.flags.MaxViolations && s.sustains(rate, ns)
 	return v, nil
 }
 
-// ci95 is half of the 95 % confidence interval of a mean; one value has none.
-func ci95(v []float64) *float64 {
-	if len(v) < 2 {
-		return nil
-	}
-	half := distuv.StudentsT{Sigma: 1, Nu: float64(len(v) - 1)}.Quantile(0.975) * stat.StdDev(v, nil) / math.Sqrt(float64(len(v)))
-	return &half
-}
-
-func (s *service) run(ctx context.Context, rate float64, d draw, ns search.Cycles) (engine.Summary, error) {
+func (s *Service) run(ctx context.Context, rate float64, d draw, ns search.Cycles) (engine.Summary, error) {
 	late := engine.Summary{Violations: s.flags.N}
 	times, err := load.Poisson(rate, s.flags.N, d.seed)
 	if err != nil {

@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/sluice-npu/sluice/dse/files"
+)
+
+// Exit codes of the programs.
+const (
+	OK     = iota
+	Check  // a check failed
+	Usage  // the command line
+	Input  // a file, or what it holds
+	Device // what serves
+	Tool   // a tool or data set is missing
+	Fault  // of the program itself
+
+	Interrupted = 130 // as shells say it
+)
+
+// Error is an error that says with which exit code the program ends.
+type Error struct {
+	Code int
+	err  error // nil: the user has been told
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.err == nil {
+		return "a check failed"
+	}
+	return e.err.Error()
+}
+
+// Unwrap is the error without its code.
+func (e *Error) Unwrap() error { return e.err }
+
+// Coded gives err an exit code unless it has one already.
+func Coded(code int, err error) error {
+	var c *Error
+	if err == nil || errors.As(err, &c) {
+		return err
+	}
+	return &Error{code, err}
+}
+
+// Errorf is fmt.Errorf with an exit code; one that a wrapped error has already is kept.
+func Errorf(code int, format string, args ...any) error {
+	return Coded(code, fmt.Errorf(format, args...))
+}
+
+// Told ends a program with an exit code whose reason the user has been told.
+func Told(code int) error { return &Error{Code: code} }
+
+// Env is what a command may use of the world around it.
+type Env struct {
+	Ctx            context.Context // lives as long as the program
+	Stdout, Stderr io.Writer
+	Log            *slog.Logger
+	JSON           bool         // documents go to stdout, in place of text
+	Given          []*kong.Flag // those of the command line, whatever their values
+}
+
+// Has tells whether a flag stands on the command line.
+func (e *Env) Has(name string) bool {
+	return slices.ContainsFunc(e.Given, func(f *kong.Flag) bool { return f.Name == name })
+}
+
+// Choice is what the command line chose among several. A flag's tag of the choice's name lists, by commas, what reads
+// the flag; a flag without the tag is read by all.
+type Choice struct {
+	Tag, Chosen string
+	Text        map[string]string // how each is written; nil: --TAG NAME
+}
+
+// reads tells whether one of the readers was chosen: "cheapest" is every "cheapest by ...".
+func (c Choice) reads(readers []string) bool {
+	return slices.ContainsFunc(readers, func(r string) bool { return r == c.Chosen || strings.HasPrefix(c.Chosen, r+" by ") })
+}
+
+func (c Choice) say(flag string, readers []string) string {
+	if c.Text == nil {
+		return fmt.Sprintf("--%s is read by --%s %s, not by %s", flag, c.Tag, strings.Join(readers, ", "), c.Chosen)
+	}
+	texts := make([]string, len(readers))
+	for i, r := range readers {
+		texts[i] = c.Text[r]
+	}
+	return fmt.Sprintf("--%s is read by %s, not by %s", flag, strings.Join(texts, " and "), c.Text[c.Chosen])
+}
+
+// Unread is a usage error where a flag was given that what was chosen does not read: what it says would be believed
+// and not be so.
+func (e *Env) Unread(choices ...Choice) error {
+	var all []string
+	for _, c := range choices {
+		for _, f := range e.Given {
+			if tag := f.Tag.Get(c.Tag); tag != "" {
+				if readers := strings.Split(tag, ","); !c.reads(readers) {
+					all = append(all, c.say(f.Name, readers))
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return Errorf(Usage, "%s", strings.Join(all, "; "))
+}
+
+// Header are the keys that every JSON document has.
+type Header struct {
+	Schema  string `json:"schema"`
+	Version string `json:"version"`
+	Seed    uint64 `json:"seed"`
+	Label   string `json:"label"` // simulated | synthesised | measured | estimated
+}
+
+// NewHeader is the header of a document of this version.
+func NewHeader(schema string, seed uint64, label string) Header {
+	return Header{schema, Version, seed, label}
+}
+
+// Progress shows how far something is. set tells how far it is; done ends it, also half way.
+func (e *Env) Progress(name string, total int) (set func(int), done func()) {
+	return Progress(e.Ctx, e.Stderr, name, total)
+}
+
+// Output writes the document to FOLDER/summary.json (where folder is not empty) and, if asked, to stdout.
+func (e *Env) Output(doc any, folder string, toStdout bool) error {
+	if folder != "" {
+		folder = filepath.Join(folder, "summary.json")
+	}
+	return e.Document(doc, folder, toStdout)
+}
+
+// Document writes the document to a file (where path is not empty) and, if asked, to stdout.
+func (e *Env) Document(doc any, path string, toStdout bool) error {
+	text, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the document: %w", err)
+	}
+	text = append(text, '\n')
+	write := func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}
+	if path != "" {
+		if err := WriteFile(path, write); err != nil {
+			return err
+		}
+	}
+	if toStdout {
+		return write(e.Stdout)
+	}
+	return nil
+}
+
+// WriteFile writes a file, and its folder, so that no reader sees half of it. What is there and no regular file, as a
+// terminal or a pipe, is written to as it is.
+func WriteFile(path string, write func(io.Writer) error) error {
+	if err := writeFile(path, write); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func writeFile(path string, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	f, err := files.New(path)
+	if err != nil {
+		return err
+	}
+	defer f.Cleanup() // nothing where it has been renamed
+	if err := write(f); err != nil {
+		return err
+	}
+	return f.CloseAtomicallyReplace()
+}
+
+// Program is a command line and what surrounds it.
+type Program struct {
+	Name, About string
+	Commands    any             // kong's grammar; its commands' Run take an *Env
+	Vars        kong.Vars       // of the help texts
+	Setup       func(*Env)      // before the command runs
+	Code        func(error) int // exit code of an error that has none; 0: Input
+}
+
+// Main reads the command line, runs the command and shows its error. It gives the exit code.
+func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		args = []string{"--help"} // what there is, and no error
+	}
+	out := New(p.Name, args, stdout, stderr)
+	exited := -1
+	parser, err := kong.New(p.Commands,
+		kong.Name(p.Name), kong.Description(p.About), p.Vars, kong.Vars{"version": p.Name + " " + Version},
+		kong.WithHyphenPrefixedParameters(true), // a number below zero is a value
+		kong.Writers(out.Stdout, stderr),
+		kong.Exit(func(code int) {
+			if exited < 0 {
+				exited = code
+			}
+		}))
+	if err != nil {
+		return out.Fail(Usage, err, "")
+	}
+	if Complete(parser) {
+		return OK
+	}
+	k, err := parser.Parse(args)
+	if exited >= 0 { // --help, --version
+		return exited
+	}
+	if err != nil {
+		return out.Fail(Usage, err, "("+p.Name+" --help tells more)")
+	}
+	e := &Env{Ctx: ctx, Stdout: out.Stdout, Stderr: stderr}
+	for _, at := range k.Path {
+		if at.Flag != nil && !at.Resolved {
+			e.Given = append(e.Given, at.Flag)
+		}
+	}
+	p.Setup(e)
+	if err := k.Run(e); err != nil {
+		return p.fail(ctx, out, err)
+	}
+	return OK
+}
+
+func (p Program) fail(ctx context.Context, out *Streams, err error) int {
+	var own *Error
+	has := errors.As(err, &own)
+	switch {
+	case has && own.err == nil:
+		return own.Code
+	case ctx.Err() != nil:
+		return out.Fail(Interrupted, fmt.Errorf("interrupted: %w", err), "")
+	case has:
+		return out.Fail(own.Code, err, "")
+	}
+	if p.Code != nil {
+		if code := p.Code(err); code != OK {
+			return out.Fail(code, err, "")
+		}
+	}
+	return out.Fail(Input, err, "")
+}

@@ -104,6 +104,11 @@ type Progressive interface {
 	Progress(id WorkID) uint64
 }
 
+// Poster is a Real device whose events may be due and not posted yet: Post posts those that are.
+type Poster interface {
+	Post(now Time)
+}
+
 // Advised is a device that wants to be told what the engine makes of its clients (Advise), for
 // instance to prepare for another input shape.
 type Advised interface {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // EventKind is what happened to a piece of work.
@@ -67,6 +68,13 @@ func (e *ExitResult) Outputs() []Tensor {
 		out = append([]Tensor{Words("logits", e.Raw, len(e.Raw))}, out...)
 	}
 	return out
+}
+
+// Clone is a result that shares nothing with the device but tensors, which nobody changes.
+func (e *ExitResult) Clone() ExitResult {
+	c := *e
+	c.Logits, c.Raw, c.Tensors = slices.Clone(e.Logits), slices.Clone(e.Raw), slices.Clone(e.Tensors)
+	return c
 }
 
 // Result is what became of one request of a launch.

@@ -143,6 +143,13 @@ func (p *Paced) begin(c *pending, err error) {
 	}
 }
 
+// Post implements Poster.
+func (p *Paced) Post(now Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.catchUp(now)
+}
+
 // Progress implements Progressive.
 func (p *Paced) Progress(id WorkID) uint64 {
 	p.mu.Lock()
@@ -246,8 +253,7 @@ func (r *Report) clone() *Report {
 	for i := range c.Results {
 		exits := slices.Clone(c.Results[i].Exits)
 		for k := range exits {
-			e := &exits[k]
-			e.Logits, e.Raw, e.Tensors = slices.Clone(e.Logits), slices.Clone(e.Raw), slices.Clone(e.Tensors)
+			exits[k] = exits[k].Clone()
 		}
 		c.Results[i].Exits = exits
 	}

@@ -158,6 +158,9 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		taken := rep.Results[i].Taken
 		if !r.inFlight {
 			c.pass(l, r, s, taken >= 0)
+			if k := r.task.ticket; k != nil {
+				k.passed(r, s, rep.Results[i].Exits, c.now)
+			}
 		}
 		if taken < 0 && (!r.inFlight || !ev.Over) { // the slot of one that has ended meanwhile is in use
 			if kept < i { // a request is large, and mostly nobody in front of it has left

@@ -27,6 +27,7 @@ type request struct {
 	copying  bool           // its input is under way
 	retried  bool
 	ended    bool
+	shown    int  // exits that its ticket has been given
 	inFlight bool // has ended while its segment or its copy runs: its slot is freed afterwards
 	rec      Record
 
@@ -42,6 +43,7 @@ type task struct {
 	flying int // requests that have ended in a running segment
 	worst  Ending
 	reqs   []*request
+	ticket *Ticket // of whoever opened it; nil: nobody waits
 }
 
 type launch struct {
@@ -58,6 +60,7 @@ type launch struct {
 	copies int         // inputs under way that it waits for
 	doomed error       // what it runs on has failed: its requests start again when it has ended
 	limit  Time        // when the watchdog looks at it
+	second bool        // it has looked once at this limit, in real time
 	seenAt uint64      // its progress when it looked last
 	killed bool
 	lost   bool // given up: it is not used again
@@ -117,6 +120,7 @@ type job struct {
 type core struct {
 	ctx      context.Context // of the devices' work
 	cfg      *Config
+	real     bool               // time passes by itself
 	plan     func(p sched.Plan) // begins a plan; its answer comes back through planned
 	now      Time
 	st       sched.State
@@ -142,6 +146,7 @@ type core struct {
 	shut     bool // nobody is asked any more
 	drained  bool // the source is not asked any more
 	ended    int
+	given    uint64 // ids that tickets were given
 	res      Result
 	keep     recorder
 	traced   bool // steps and spans are listened to
@@ -163,6 +168,9 @@ type failed struct {
 func newCore(cfg *Config) (*core, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
+	}
+	if cfg.Keep == AsUsual {
+		cfg.Keep = Everything
 	}
 	c := &core{cfg: cfg, families: map[string]*queued{}}
 	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil

@@ -182,7 +182,7 @@ func (v *virtual) run(ctx context.Context) error {
 			err = v.outside(at)
 		case from.hangs:
 			c.now = at
-			err = c.watch()
+			err = c.watch(0)
 		default:
 			c.now = max(c.now, at)
 			from.stale = true
@@ -249,12 +249,10 @@ func (v *virtual) outside(at Time) error {
 			return err
 		}
 	}
-	var err error
-	if it.Task != nil {
-		_, err = c.arrive(it.Task, at)
-	} else {
-		_, err = c.item(it)
+	if it.Task == nil {
+		return c.item(it)
 	}
+	_, err := c.arrive(it.Task, at, nil)
 	return err
 }
 

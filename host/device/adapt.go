@@ -102,7 +102,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 		a.ends = insert(a.ends, now+max(1, took), kind, w, rep, err)
 		return false, nil
 	case Reset:
-		err := a.b.Reset(ctx)
+		err := a.resetDriver(ctx)
 		kind := Done
 		if err != nil {
 			kind = Failed
@@ -122,8 +122,9 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 
 // run runs a launch. The report of a driver of several places is cloned: its next Run may begin before
 // anybody has read it.
-func (a *Adapter) run(ctx context.Context, w *Work) (*Report, error) {
-	rep, err := a.b.Run(ctx, &w.Launch)
+func (a *Adapter) run(ctx context.Context, w *Work) (rep *Report, err error) {
+	defer Recover(&err)
+	rep, err = a.b.Run(ctx, &w.Launch)
 	if err != nil && ScopeOf(err) == LosePartition {
 		err = &Failure{Scope: LoseDevice, Err: err}
 	}
@@ -152,7 +153,8 @@ func (a *Adapter) took(w *Work, rep *Report) (Time, error) {
 }
 
 // do is work that is no launch and no reset.
-func (a *Adapter) do(ctx context.Context, w *Work) error {
+func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
+	defer Recover(&err)
 	switch w.Kind {
 	case Copy:
 		in, err := w.Input()
@@ -361,9 +363,14 @@ func (a *Adapter) recover(ctx context.Context) error {
 	}
 	a.reset = true
 	a.mu.Unlock()
-	err := a.b.Reset(ctx)
+	err := a.resetDriver(ctx)
 	a.mu.Lock()
 	a.reset = false
 	a.calm.Broadcast()
 	return err
+}
+
+func (a *Adapter) resetDriver(ctx context.Context) (err error) {
+	defer Recover(&err)
+	return a.b.Reset(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 )
 
@@ -107,6 +108,22 @@ var (
 	ErrGone     = errors.New("the device is gone") // closed, unplugged: no reset helps
 	ErrContract = errors.New("device broke its contract")
 )
+
+// Panic is a panic of code that is called for a request (an input, a driver, a plan), as an error.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// Error is what the code panicked with.
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// Recover makes an error of a panic of the function that defers it.
+func Recover(err *error) {
+	if v := recover(); v != nil {
+		*err = &Panic{Value: v, Stack: debug.Stack()}
+	}
+}
 
 // Scope is how much is lost by a failure.
 type Scope uint8

@@ -395,6 +395,7 @@ func (c *core) copy(i int, r *request, network string) error {
 	if err != nil && !ill {
 		c.spareJobs.give(j)
 		r.Network = was
+		c.logCopy(err)
 		c.torn = c.torn || c.cut(err)
 		return err
 	}

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -358,6 +359,7 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 func (c *core) copied(r *request, err error, took Time) error {
 	l := r.launch
 	r.copying = false
+	c.logCopy(err)
 	if l != nil {
 		r.Network = l.Network
 	}
@@ -391,6 +393,13 @@ func (c *core) copied(r *request, err error, took Time) error {
 		return c.landLaunch(l)
 	}
 	return c.ready(l)
+}
+
+// logCopy writes a driver's panic; that of an input has been written already.
+func (c *core) logCopy(err error) {
+	if _, bad := errors.AsType[*inputError](err); !bad {
+		c.cfg.logPanic("a copy", err)
+	}
 }
 
 // ready begins a launch whose inputs are there.

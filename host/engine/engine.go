@@ -10,6 +10,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/bits"
 	"time"
 
@@ -131,6 +132,9 @@ type Config struct {
 	// Grace is how long Serve waits, at its end, for devices that do not let go; zero: 5 s.
 	Grace time.Duration
 
+	// Log hears of panics, with their stack, in what is called for a request: they end that request alone.
+	// nil: slog.Default.
+	Log      *slog.Logger
 	Observer Observer // hears of everything, where set
 	Keep     Keep     // what Result keeps
 }
@@ -222,6 +226,19 @@ func (c *Config) grace() time.Duration {
 		return 5 * time.Second
 	}
 	return c.Grace
+}
+
+// logPanic writes the stack of an error that was a panic.
+func (c *Config) logPanic(what string, err error) {
+	p, ok := errors.AsType[*device.Panic](err)
+	if !ok {
+		return
+	}
+	log := c.Log
+	if log == nil {
+		log = slog.Default()
+	}
+	log.Error("panic", "in", what, "value", p.Value, "stack", string(p.Stack))
 }
 
 // other is what work without a table may take.

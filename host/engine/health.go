@@ -14,6 +14,7 @@ import (
 // heard counts a fault and tells of it.
 func (c *core) heard(f *Fault) {
 	c.res.Faults++
+	c.cfg.logPanic("a device", f.Err)
 	if f.Hang = device.IsHang(f.Err); f.Hang {
 		c.res.Hangs++
 	}

@@ -353,7 +353,7 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	}
 	c.plan = func(p sched.Plan) {
 		s.plans.Go(func() {
-			s.post(&posted{kind: fromPlan, plan: p.Find(work)})
+			s.post(&posted{kind: fromPlan, plan: c.found(work, p)})
 		})
 	}
 	err := s.pull()

@@ -276,43 +276,31 @@ func TestCancelWhileDraining(t *testing.T) {
 	tickets[0].Cancel() // nobody looks at it
 }
 
-// Cancels cost the same each, in any order, however many wait. The counts of a slow machine are compared with its own.
+// Who waits is found and taken out of a long queue at once: the bound is generous, and where each request taken moves
+// or looks at all others this takes minutes.
 func TestCancelsAreLinear(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	cost := func(n int, order func(n int) []int) time.Duration {
-		best := time.Duration(1 << 62)
-		for range 2 {
-			var q sched.Queue
-			for i := range n {
-				q.Push(&sched.Request{ID: device.RequestID(i + 1), Arrived: int64(i), Deadline: int64(i) + 50})
+	const n = 200_000
+	newest := make([]int, n)
+	for i := range newest {
+		newest[i] = n - 1 - i
+	}
+	for name, order := range map[string][]int{"newest first": newest, "in any order": rand.New(rand.NewPCG(1, 2)).Perm(n)} {
+		var q sched.Queue
+		for i := range n {
+			q.Push(&sched.Request{ID: device.RequestID(i + 1), Arrived: int64(i), Deadline: int64(i) + 50})
+		}
+		began := time.Now()
+		for _, i := range order {
+			if _, ok := q.Remove(device.RequestID(i + 1)); !ok {
+				t.Fatalf("request %d of %d is not there", i+1, n)
 			}
-			list := order(n)
-			began := time.Now()
-			for _, i := range list {
-				if _, ok := q.Remove(device.RequestID(i + 1)); !ok {
-					t.Fatalf("request %d of %d is not there", i+1, n)
-				}
-			}
-			best = min(best, time.Since(began))
-			if q.Len() != 0 {
-				t.Fatalf("%d are left", q.Len())
+			if time.Since(began) > 10*time.Second {
+				t.Fatalf("%s: %d of %d are left after 10 s", name, q.Len(), n)
 			}
 		}
-		return best
-	}
-	for name, order := range map[string]func(int) []int{
-		"newest first": func(n int) (l []int) {
-			for i := n; i > 0; i-- {
-				l = append(l, i-1)
-			}
-			return l
-		},
-		"in any order": rng.Perm,
-	} {
-		few, many := cost(5_000, order), cost(40_000, order)
-		t.Logf("%s: 5,000 in %v, 40,000 in %v", name, few, many)
-		if many > 32*few { // eight times as many: 64 times where each looks at all
-			t.Errorf("%s: 5,000 cancels take %v and 40,000 take %v", name, few, many)
+		t.Logf("%s: %d in %v", name, n, time.Since(began))
+		if q.Len() != 0 {
+			t.Fatalf("%d are left", q.Len())
 		}
 	}
 }

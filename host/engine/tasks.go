@@ -132,15 +132,18 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 }
 
 // input makes a request's input, on the goroutine that copies it.
-func (c *core) input(r *request) ([]device.Tensor, error) {
+func (c *core) input(r *request) (in []device.Tensor, err error) {
+	defer func() {
+		if err != nil {
+			err = &inputError{r.ID, err}
+			c.cfg.logPanic("Inputs", err)
+		}
+	}()
+	defer device.Recover(&err)
 	if k := r.task.ticket; k != nil && k.inputs != nil {
 		return k.inputs[r.Sample], nil
 	}
-	in, err := c.cfg.Inputs(&r.Request)
-	if err != nil {
-		return nil, &inputError{r.ID, err}
-	}
-	return in, nil
+	return c.cfg.Inputs(&r.Request)
 }
 
 // inputError is what whoever makes an input complains of.

@@ -61,6 +61,43 @@ func Adapt(b Blocking) *Adapter {
 // Blocking is the driver.
 func (a *Adapter) Blocking() Blocking { return a.b }
 
+// Estimates tells whether the driver is an Estimator: in real time it is to be paced (Pace).
+func (a *Adapter) Estimates() bool {
+	_, ok := a.b.(Estimator)
+	return ok
+}
+
+// Prepare implements Preparer.
+func (a *Adapter) Prepare(ctx context.Context, w *Work, in []Tensor) (err error) {
+	defer Recover(&err)
+	if w.Kind == Load {
+		return a.do(ctx, w)
+	}
+	e, ok := a.b.(Estimator)
+	if !ok {
+		return nil
+	}
+	words, err := oneInput(in)
+	if err == nil {
+		err = e.Prepare(ctx, w.Network, w.Request, words)
+	}
+	if err != nil {
+		return fmt.Errorf("prepare request %d for %s: %w", w.Request, a.info.Name, err)
+	}
+	return nil
+}
+
+// oneInput is the only input of a network.
+func oneInput(in []Tensor) ([]int16, error) {
+	switch len(in) {
+	case 0:
+		return nil, nil
+	case 1:
+		return in[0].Int16s()
+	}
+	return nil, fmt.Errorf("%w: %d input tensors, expected one", ErrRequest, len(in))
+}
+
 // Info implements Device.
 func (a *Adapter) Info() Info { return a.info }
 
@@ -161,12 +198,7 @@ func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
 		if err != nil {
 			return err
 		}
-		var words []int16
-		if len(in) > 1 {
-			err = fmt.Errorf("%w: %d input tensors, expected one", ErrRequest, len(in))
-		} else if len(in) == 1 {
-			words, err = in[0].Int16s()
-		}
+		words, err := oneInput(in)
 		if err == nil {
 			err = a.b.Admit(ctx, w.Network, w.Request, words)
 		}

@@ -27,17 +27,10 @@ func (c *core) do(a *sched.Action) error {
 		if r == nil || r.launch != nil || r.ended {
 			return fmt.Errorf("%w: request %d is not in the queue", ErrPolicy, a.Request)
 		}
-		c.unqueue(r)
-		if r.copying { // its slot is freed when the copy has ended
-			r.inFlight = true
-			r.task.flying++
-		} else {
-			c.release(r)
-		}
 		if c.traced {
 			c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
 		}
-		c.end(r, Dropped, "", nil)
+		c.giveUpOne(r, "")
 		return nil
 	case sched.Wait:
 		if a.Until <= c.now {

@@ -182,6 +182,9 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	if exited > 0 {
 		l.reqs, l.Requests, l.listed = l.reqs[:kept], l.Requests[:kept], false
 	}
+	if ev.Over && kept > 0 {
+		kept = c.stopLate(l)
+	}
 	if kept == 0 {
 		c.left = true
 	} else if ev.Over {

@@ -140,6 +140,7 @@ type core struct {
 	left     bool    // a launch may have nobody left in it
 	stands   *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
 	again    bool    // something ended outside an event: ask the policy once more
+	byTable  byTable
 	fails    []failed
 	planning int  // plans that are being made
 	torn     bool // the run's context ended under a copy
@@ -174,6 +175,7 @@ func newCore(cfg *Config) (*core, error) {
 	}
 	c := &core{cfg: cfg, families: map[string]*queued{}}
 	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil
+	c.byTable.on = cfg.ByTable
 	c.res.Policy = cfg.Policy.Name()
 	c.res.Busy = make([]Time, len(cfg.Devices))
 	segments := 0
@@ -243,6 +245,7 @@ func (c *core) tell(ev sched.Event) error {
 // ask is tell with the event in c.ev, which the policy reads where it stands.
 func (c *core) ask() error {
 	for !c.shut {
+		c.giveUp()
 		if c.left {
 			c.retire()
 		}
@@ -255,7 +258,7 @@ func (c *core) ask() error {
 		}
 		if l := c.stands; l != nil { // and was not preempted: its next segment
 			c.stands = nil
-			if l.Phase == sched.AtExit && l.Reached < l.Last {
+			if l.Phase == sched.AtExit && l.Reached < l.Last && len(l.reqs) > 0 {
 				if err := c.goOn(l); err != nil {
 					return err
 				}

@@ -55,6 +55,7 @@ var (
 	ErrExpired  = errors.New("the deadline has passed")
 	ErrSamples  = errors.New("impossible number of samples")
 	ErrAdmitted = errors.New("not admitted")
+	ErrLate     = fmt.Errorf("%w: the deadline cannot be met", ErrAdmitted)
 	ErrClosed   = errors.New("no more tasks are taken")
 	// ErrInside is of a call that would wait for its own caller.
 	ErrInside = errors.New("called by whom the server waits for: use a goroutine, or what Source.Ended returns")
@@ -118,6 +119,10 @@ type Config struct {
 	SLO Time
 	// Admission, where set, is asked for every arriving task; a task it turns away is refused.
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
+
+	// ByTable is admission by the latency tables: tasks whose deadline cannot be met are refused (ErrLate), and
+	// requests that cannot meet theirs any more are dropped in the queue or at the next exit.
+	ByTable bool
 
 	// Now, where set, is what a Server takes for time in place of this machine's: ns on a clock that does
 	// not go back, an NPU's count of cycles for one. Any goroutine calls it. A device that runs by this

@@ -121,7 +121,11 @@ func newServer(cfg Config) (*Server, error) {
 	}
 	for i := range c.devs {
 		d := &c.devs[i]
-		if _, ok := d.Device.(device.Real); !ok {
+		_, ok := d.Device.(device.Real)
+		if a, is := d.Device.(*device.Adapter); is && a.Estimates() {
+			ok = false
+		}
+		if !ok {
 			v, ok := d.Device.(device.Virtual)
 			if !ok {
 				return nil, fmt.Errorf("%w: device %d (%s) knows no real time", ErrConfig, i, d.info.Name)

@@ -66,6 +66,10 @@ func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err er
 		c.refuse(in, due, err)
 		return err, nil
 	}
+	if err := c.hopeless(in); err != nil {
+		c.refuse(in, due, err)
+		return err, nil
+	}
 	samples := max(1, in.Samples)
 	seen.Arrive(max(due, seen.Latest), samples)
 	e := &c.ev
@@ -206,6 +210,7 @@ func (c *core) requeue(r *request) {
 	if r.home != nil {
 		r.Network = r.home.name
 	}
+	c.byTable.look = 0
 	c.st.Queue.Insert(&r.Request)
 }
 

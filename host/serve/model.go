@@ -16,8 +16,17 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// Opener opens a device with the bundle loaded. watchdog is how long its work may take beside the table.
-type Opener func(ctx context.Context, b *bundle.Bundle) (dev device.Device, watchdog engine.Watchdog, err error)
+// Opener opens a device with the bundle loaded.
+type Opener func(ctx context.Context, b *bundle.Bundle) (*Opened, error)
+
+// Opened is a device of a model. The model closes it.
+type Opened struct {
+	Device   device.Device
+	Watchdog engine.Watchdog
+	// Timely: the device takes about what the bundle's table says, so that requests whose deadline it cannot meet are
+	// refused as they come. A simulation of hardware is slower by far.
+	Timely bool
+}
 
 // Settings are a model's, as they stand in NAME.yaml beside NAME.sluice. What is left out is the server's default.
 type Settings struct {
@@ -146,16 +155,17 @@ func open(ctx context.Context, o *Options, name, version string, b *bundle.Bundl
 			m.classes = 0
 		}
 	}
-	dev, watchdog, err := o.Open(ctx, b)
+	opened, err := o.Open(ctx, b)
 	if err != nil {
 		return fail(err)
 	}
+	dev := opened.Device
 	m.device, m.info = dev, dev.Info()
 	m.watch = newWatch(m)
 	m.server, err = engine.NewServer(engine.Config{
 		Devices:  []device.Device{dev},
 		Networks: []engine.Network{{Name: b.Network.Name, Tables: []*sched.Table{table}}},
-		Policy:   policy, Inputs: engine.NoInputs, Observer: m.watch, Watchdog: watchdog,
+		Policy:   policy, Inputs: engine.NoInputs, Observer: m.watch, Watchdog: opened.Watchdog, ByTable: opened.Timely,
 	})
 	if err != nil {
 		return fail(errors.Join(err, dev.Close()))

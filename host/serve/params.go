@@ -151,13 +151,9 @@ func (m *Model) task(ctx context.Context, r *Request, samples int) (sched.Task, 
 	}
 	now := m.core.Now()
 	t.Created, t.Arrived = now, now
-	if within == 0 {
-		return t, nil
+	if within > 0 {
+		t.Deadline = now + within.Nanoseconds()
 	}
-	if first := time.Duration(m.table.At(0, 0, 1)); within < first {
-		return sched.Task{}, exhausted(retryAfter, "%s: the deadline of %v cannot be met: its first exit alone takes %v by the table", r.Model, within, first)
-	}
-	t.Deadline = now + within.Nanoseconds()
 	return t, nil
 }
 

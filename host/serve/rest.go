@@ -12,9 +12,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 )
 
 // REST makes the handler of the protocol over HTTP.
@@ -144,17 +141,6 @@ func truth(w http.ResponseWriter, name string, ok bool) error {
 func answerJSON(w http.ResponseWriter, v any) error {
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(v)
-}
-
-// answerProto is a message in the names of its fields, zeros included, whole numbers as numbers.
-func answerProto(w http.ResponseWriter, m proto.Message) error {
-	text, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write(text)
-	return err
 }
 
 func fail(w http.ResponseWriter, err error) {

@@ -6,6 +6,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -20,12 +21,11 @@ type byTable struct {
 	look Time
 }
 
-// service is what the table says that a request for a network takes from its launch in a batch of b to its result, as
-// exits have been taken so far, on the device that is fastest; and what a sample takes of all devices together where
-// batches are as large as they can be. never: nobody serves it now.
-func (c *core) service(network string, b int) (takes, share Time) {
+// service is what the tables say that a batch of b for a network takes from its launch to its last result, as exits
+// have been taken so far, on the device that is fastest, and how many devices serve it now. The batch is made smaller
+// until it takes no longer than limit. never: nobody serves it.
+func (c *core) service(network string, b int, limit Time) (takes Time, batch, devices int) {
 	takes = never
-	rate := 0.0
 	seen := c.traffic(network)
 	for i := range c.st.Devices {
 		v := &c.st.Devices[i]
@@ -33,39 +33,78 @@ func (c *core) service(network string, b int) (takes, share Time) {
 		if v.Down || h == nil {
 			continue
 		}
-		most := min(v.MaxBatch, h.Table.MaxBatch())
-		alone, full := Time(0), Time(0)
-		for s := range h.Table.Segments() {
-			reach := 1.0
-			if s > 0 && seen.Passed[0] > 0 {
-				reach = float64(seen.Passed[s]) / float64(seen.Passed[0])
+		devices++
+		for n := min(b, v.MaxBatch, h.Table.MaxBatch()); n >= 1; n-- {
+			t := Time(0)
+			for s := range h.Table.Segments() {
+				left := n
+				if s > 0 && seen.Passed[0] > 0 {
+					left = max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[0])+0.5))
+				}
+				t += h.Table.At(s, s, left)
 			}
-			at := func(n int) Time { return h.Table.At(s, s, max(1, min(n, int(float64(n)*reach+0.5)))) }
-			alone += at(min(b, most))
-			full += Time(float64(at(most)) * min(1, float64(most)*reach)) // nobody runs what nobody reaches
+			if t > limit && n > 1 {
+				continue
+			}
+			if t < takes || n > batch && t <= limit {
+				takes, batch = t, n
+			}
+			break
 		}
-		takes = min(takes, alone)
-		rate += float64(most) / float64(max(1, full))
 	}
-	if rate > 0 {
-		share = Time(1 / rate)
-	}
-	return takes, share
+	return takes, batch, devices
 }
 
-// hopeless says why a task is refused whose deadline cannot be met behind those who wait.
+// busyFor is how long the device that is free first still runs what has been launched, by the table.
+func (c *core) busyFor() Time {
+	first := never
+	for i := range c.st.Devices {
+		v := &c.st.Devices[i]
+		if v.Down {
+			continue
+		}
+		left := Time(0)
+		for _, l := range v.Launches {
+			h := v.Member(l.Network)
+			if h == nil || len(l.Requests) == 0 {
+				continue
+			}
+			t := h.Table
+			from := l.Reached + 1
+			if from > l.Last { // it waits to be merged
+				continue
+			}
+			took := Time(0)
+			if l.Phase == sched.Running {
+				took = c.now - l.Since
+			}
+			left += max(0, t.At(from, l.Last, min(len(l.Requests), t.MaxBatch()))-took)
+		}
+		first = min(first, left)
+	}
+	if first == never {
+		return 0
+	}
+	return first
+}
+
+// hopeless says why a task is refused whose deadline cannot be met behind those who wait: they go first, in batches as
+// large as the deadline allows.
 func (c *core) hopeless(in *sched.Task) error {
 	if !c.byTable.on || in.Deadline == 0 {
 		return nil
 	}
 	n := c.st.Queue.Len()
-	takes, share := c.service(in.Network, n+1)
-	c.byTable.look = min(c.byTable.look, in.Deadline-takes+1)
-	if takes == never { // a device may come back
+	full, batch, devices := c.service(in.Network, n+1, in.Deadline-c.now)
+	if devices == 0 { // one may come back
 		return nil
 	}
-	if ready := c.now + Time(n)*share + takes; ready > in.Deadline {
-		return fmt.Errorf("task %d: %w: %d wait, its result is to be had at %d ns, its deadline is %d ns", in.ID, ErrLate, n, ready, in.Deadline)
+	ahead := n / devices
+	takes, _, _ := c.service(in.Network, ahead%batch+1, never)
+	most, _, _ := c.service(in.Network, math.MaxInt, never)
+	c.byTable.look = min(c.byTable.look, in.Deadline-most+1)
+	if ready := c.now + c.busyFor() + Time(ahead/batch)*full + takes; ready > in.Deadline {
+		return fmt.Errorf("task %d: %w: %d wait, its result is expected at %d ns, its deadline is %d ns", in.ID, ErrLate, n, ready, in.Deadline)
 	}
 	return nil
 }
@@ -73,7 +112,16 @@ func (c *core) hopeless(in *sched.Task) error {
 // giveUp ends those who wait and cannot meet their deadline any more.
 func (c *core) giveUp() {
 	a := &c.byTable
-	if !a.on || c.now < a.look {
+	if !a.on {
+		return
+	}
+	for _, l := range c.live {
+		if !l.busy && l.copies == 0 {
+			c.stopLate(l)
+			c.left = c.left || len(l.reqs) == 0
+		}
+	}
+	if c.now < a.look {
 		return
 	}
 	a.look = never
@@ -84,7 +132,7 @@ func (c *core) giveUp() {
 }
 
 func (c *core) giveUpIn(q *sched.Queue) {
-	network, takes := "", Time(0)
+	network, takes, full := "", Time(0), Time(0)
 	for i := 0; i < q.Len(); {
 		r := q.At(i)
 		if r.Deadline == never {
@@ -93,21 +141,20 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		}
 		if r.Network != network {
 			network = r.Network
-			takes, _ = c.service(network, q.Len())
+			takes, _, _ = c.service(network, q.Len(), never)
+			full, _, _ = c.service(network, math.MaxInt, never)
 		}
 		switch {
 		case takes == never:
 			i++
 		case r.Deadline-takes >= c.now:
-			c.byTable.look = min(c.byTable.look, r.Deadline-takes+1)
+			c.byTable.look = min(c.byTable.look, r.Deadline-full+1)
 			if q.Ordered() {
 				return
 			}
 			i++
 		default:
-			if q.Len() <= 1 { // takes is of a smaller batch from here on
-				network = ""
-			}
+			network = "" // the next batch is smaller
 			c.giveUpOne(c.reqs.get(uint64(r.ID)), tooLate)
 		}
 	}

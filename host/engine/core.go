@@ -113,6 +113,7 @@ type job struct {
 	req   *request // Copy
 	net   *Network // Load, Unload
 	out   *outage  // Reset
+	of    *change  // Load, Unload: whose end is waited for
 	began Time
 	limit Time
 }
@@ -153,6 +154,8 @@ type core struct {
 	traced   bool // steps and spans are listened to
 	events
 
+	nets          []*Network // Config.Networks, and those that have come since
+	changes       []*change
 	families      map[string]*queued
 	spareReqs     pool[request]
 	spareTasks    pool[task]
@@ -203,6 +206,7 @@ func newCore(cfg *Config) (*core, error) {
 	c.res.Stream.Exits = make([]int, segments)
 	for i := range cfg.Networks {
 		n := &cfg.Networks[i]
+		c.nets = append(c.nets, n)
 		c.see(n.Name, segments)
 		if n.Family != "" && c.families[n.Family] == nil {
 			c.families[n.Family] = &queued{n.Family}

@@ -178,36 +178,41 @@ func (c *Config) check() error {
 
 // checkNetworks refuses names that are not unique, and networks that nobody can serve.
 func (c *Config) checkNetworks() error {
-	fail := func(format string, a ...any) error {
-		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, a...))
-	}
 	members := map[string]bool{}
 	for i := range c.Networks {
 		n := &c.Networks[i]
 		if members[n.Name] {
-			return fail("network %q stands there twice", n.Name)
+			return fmt.Errorf("%w: network %q is there twice", ErrConfig, n.Name)
 		}
 		members[n.Name] = true
-		if len(n.Tables) != len(c.Devices) || n.Load != nil && len(n.Load) != len(c.Devices) || n.Artefacts != nil && len(n.Artefacts) != len(c.Devices) {
-			return fail("network %q has %d latency tables, %d artefacts, %d loading times for %d devices", n.Name, len(n.Tables), len(n.Artefacts), len(n.Load), len(c.Devices))
-		}
-		alone := Time(-1)
-		for _, t := range n.Tables {
-			if t != nil && (alone < 0 || t.Alone() < alone) {
-				alone = t.Alone()
-			}
-		}
-		if alone < 0 {
-			return fail("network %q is servable on no device", n.Name)
-		}
-		if c.SLO > 0 && c.SLO < alone {
-			return fmt.Errorf("%w: %d ns, and %s alone takes %d ns", ErrSLO, c.SLO, n.Name, alone)
+		if err := c.checkNetwork(n); err != nil {
+			return err
 		}
 	}
 	for i := range c.Networks {
 		if f := c.Networks[i].Family; f != "" && members[f] {
-			return fail("%q is a family and a network", f)
+			return fmt.Errorf("%w: %q is a family and a network", ErrConfig, f)
 		}
+	}
+	return nil
+}
+
+// checkNetwork refuses a network that nobody can serve.
+func (c *Config) checkNetwork(n *Network) error {
+	if len(n.Tables) != len(c.Devices) || n.Load != nil && len(n.Load) != len(c.Devices) || n.Artefacts != nil && len(n.Artefacts) != len(c.Devices) {
+		return fmt.Errorf("%w: network %q has %d latency tables, %d artefacts, %d loading times for %d devices", ErrConfig, n.Name, len(n.Tables), len(n.Artefacts), len(n.Load), len(c.Devices))
+	}
+	alone := Time(-1)
+	for _, t := range n.Tables {
+		if t != nil && (alone < 0 || t.Alone() < alone) {
+			alone = t.Alone()
+		}
+	}
+	if alone < 0 {
+		return fmt.Errorf("%w: network %q is servable on no device", ErrConfig, n.Name)
+	}
+	if c.SLO > 0 && c.SLO < alone {
+		return fmt.Errorf("%w: %d ns, and %s alone takes %d ns", ErrSLO, c.SLO, n.Name, alone)
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ type posted struct {
 	event  device.Event
 	plan   any
 	ticket *Ticket
+	change *change
 }
 
 type postKind uint8
@@ -32,6 +33,7 @@ const (
 	fromDevice postKind = iota
 	fromPlan
 	fromTicket // it is cancelled
+	fromChange
 	drainNow
 )
 
@@ -428,7 +430,7 @@ func (s *Server) loop(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))
 		}
-		for _, step := range [...]func() error{s.events, s.due, s.watchdog, s.clients} {
+		for _, step := range [...]func() error{s.events, s.due, s.watchdog, s.clients, s.c.settle} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -508,6 +510,9 @@ func (s *Server) event(m *posted) error {
 			return c.cancel(m.ticket.id)
 		}
 		return nil
+	case fromChange:
+		c.change(m.change)
+		return c.tell(sched.Event{Kind: sched.Loaded})
 	case drainNow:
 		s.draining = true
 		c.stopSource()

@@ -35,7 +35,7 @@ func (c *core) check(in *sched.Task, due Time, seen *sched.Traffic) error {
 		return fmt.Errorf("task %d: %w", in.ID, ErrTaken)
 	case in.Samples < 0 || in.Samples > maxSamples:
 		return fmt.Errorf("task %d: %w: %d, expected 1..%d", in.ID, ErrSamples, in.Samples, maxSamples)
-	case seen == nil:
+	case seen == nil || c.leaves(in.Network):
 		return fmt.Errorf("task %d: %w: %q", in.ID, ErrNetwork, in.Network)
 	case in.Deadline != 0 && in.Deadline <= due:
 		return fmt.Errorf("task %d: %w: it comes at %d ns, its deadline is %d ns", in.ID, ErrExpired, due, in.Deadline)

@@ -40,7 +40,14 @@ type Error struct {
 	Code  codes.Code
 	Text  string
 	Retry time.Duration // of Exhausted: when to ask again
+	cause error
 }
+
+// errClosed is of a request that a model has not taken in, as it is closed or its device is lost.
+var errClosed = errors.New("the model takes no more requests")
+
+// Unwrap gives the cause, where one is known.
+func (e *Error) Unwrap() error { return e.cause }
 
 // Error is the text.
 func (e *Error) Error() string { return e.Text }
@@ -78,7 +85,7 @@ func coded(err error) *Error {
 	case is(engine.ErrAdmitted):
 		return exhausted(retryAfter, "%v", err)
 	case is(engine.ErrClosed), is(device.ErrGone):
-		return refuse(Unavailable, "%v", err)
+		return &Error{Code: Unavailable, Text: err.Error(), cause: errClosed}
 	case is(engine.ErrSamples), is(device.ErrRequest):
 		return refuse(Invalid, "%v", err)
 	case is(engine.ErrNetwork):

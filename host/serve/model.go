@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,6 +193,9 @@ func (m *Model) close() error {
 	return nil
 }
 
+// lostDevice begins the reason of requests that no device is left for: the engine knows no other way to say so.
+const lostDevice = "no device is left"
+
 // alive tells whether the engine runs and has a device.
 func (m *Model) alive() bool {
 	select {
@@ -217,7 +221,7 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 		return nil, err
 	}
 	if !m.alive() {
-		return nil, refuse(Unavailable, "%s: its device is lost: ask another server", r.Model)
+		return nil, &Error{Code: Unavailable, Text: r.Model + ": its device is lost: ask another server", cause: errClosed}
 	}
 	task, err := m.task(ctx, r, len(inputs))
 	if err != nil {
@@ -229,6 +233,9 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	}
 	ticket, err := m.core.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
 	if err != nil {
+		if errors.Is(err, device.ErrGone) {
+			m.lost.Store(true)
+		}
 		return nil, coded(fmt.Errorf("%s: %w", r.Model, err))
 	}
 	defer context.AfterFunc(ctx, ticket.Cancel)()
@@ -287,7 +294,8 @@ func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, ou
 			}
 			return nil, refuse(Cancelled, "%s: the client has gone", r.Model)
 		}
-		if !m.alive() {
+		if !m.alive() || strings.HasPrefix(rec.Why, lostDevice) {
+			m.lost.Store(true)
 			return nil, refuse(Unavailable, "%s: its device is lost%s", r.Model, why)
 		}
 		return nil, refuse(Internal, "%s: sample %d ended as %s%s", r.Model, i, rec.Ending, why)

@@ -198,9 +198,13 @@ func (s *Server) infer(ctx context.Context, r *Request, passed func(*Answer) err
 	}
 	defer end()
 	m, err := s.model(r.Model, r.Version)
-	if err != nil {
-		return nil, nil, err
+	for err == nil {
+		a, err := m.infer(ctx, r, s.opts.Limits.Samples, passed)
+		next, gone := s.model(r.Model, r.Version)
+		if !errors.Is(err, errClosed) || gone != nil || next == m {
+			return a, m, err
+		}
+		m = next // it was loaded again between the two
 	}
-	a, err := m.infer(ctx, r, s.opts.Limits.Samples, passed)
-	return a, m, err
+	return nil, nil, err
 }

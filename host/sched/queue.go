@@ -29,6 +29,7 @@ type Queue struct {
 	spare []*[ringSize]Request
 	base  int // place of the oldest: the places of a queue begin anywhere
 	n     int
+	hint  int // the ring looked into last: mostly the next place is there too
 	turn  int // neighbours of which the older one has the later deadline
 }
 
@@ -40,7 +41,13 @@ func (q *Queue) At(i int) *Request {
 	if g := &q.rings[0]; i < g.n {
 		return g.at(i)
 	}
+	if q.hint < len(q.rings) {
+		if g := &q.rings[q.hint]; uint(i+q.base-g.first) < uint(g.n) {
+			return g.at(i + q.base - g.first)
+		}
+	}
 	k, i := q.find(i)
+	q.hint = k
 	return q.rings[k].at(i)
 }
 

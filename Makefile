@@ -49,10 +49,10 @@ $(BUILD)/.go: go.mod go.sum
 	@echo "set-up: Go modules"; go mod download
 	@touch $@
 
-$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt sim/requirements.txt $(BUILD)/.apt
-	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables, cocotb, pyslang)"
+$(BUILD)/.venv: dse/zoo/requirements.txt hw/syn/requirements.txt sim/requirements.txt host/serve/testdata/requirements.txt $(BUILD)/.apt
+	@echo "set-up: Python environment (the onnxruntime oracle, the core of the timing tables, cocotb, pyslang, tritonclient)"
 	@/usr/bin/python3 -m venv $(VENV)
-	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt -r sim/requirements.txt
+	@$(VENV)/bin/pip install -q --disable-pip-version-check -r dse/zoo/requirements.txt -r hw/syn/requirements.txt -r sim/requirements.txt -r host/serve/testdata/requirements.txt
 	@touch $@
 
 .PHONY: setup

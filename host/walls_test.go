@@ -76,6 +76,9 @@ var rules = map[string][]string{
 	"host/soft":                {"host/device", "dse/bundle", "dse/graph", "dse/golden", "dse/cost"},
 	"host/report":              {"host/engine", "host/sched", "host/device", "dse/bundle", "dse/graph"},
 	"sim/verify":               {"dse/", "host/npu", "host/experiments", "host/engine", "host/sched", "host/drawn", "host/load", "host/device"}, // of host/npu the bus: TestVerifyHasNoDriver
+	"host/serve":               {"host/engine", "host/sched", "host/device", "dse/bundle"},                                                      // whoever opens devices is passed in
+	"host/serve/oip":           {},
+	"host/serve/drive":         {"host/serve/oip"},
 	"host/experiments/verdict": {"host/experiments"},
 	"host/experiments/gpus":    {"host/experiments", "host/experiments/verdict", "host/gpu", "host/gpu/catalogue", "host/gpu/idem", "host/gpu/kernel", "host/gpu/params", "host/engine", "host/sched", "host/drawn", "host/load", "host/device", "dse/bundle"},
 	"host/experiments/disb":    {"host/experiments/gpus", "host/gpu", "host/gpu/catalogue", "host/gpu/cuda", "host/gpu/cuda/bench", "host/gpu/params", "host/sched", "host/device", "dse/bundle"},

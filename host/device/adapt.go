@@ -61,6 +61,43 @@ func Adapt(b Blocking) *Adapter {
 // Blocking is the driver.
 func (a *Adapter) Blocking() Blocking { return a.b }
 
+// Estimates tells whether the driver is an Estimator: in real time it is to be paced (Pace).
+func (a *Adapter) Estimates() bool {
+	_, ok := a.b.(Estimator)
+	return ok
+}
+
+// Prepare implements Preparer.
+func (a *Adapter) Prepare(ctx context.Context, w *Work, in []Tensor) (err error) {
+	defer Recover(&err)
+	if w.Kind == Load {
+		return a.do(ctx, w)
+	}
+	e, ok := a.b.(Estimator)
+	if !ok {
+		return nil
+	}
+	words, err := oneInput(in)
+	if err == nil {
+		err = e.Prepare(ctx, w.Network, w.Request, words)
+	}
+	if err != nil {
+		return fmt.Errorf("prepare request %d for %s: %w", w.Request, a.info.Name, err)
+	}
+	return nil
+}
+
+// oneInput is the only input of a network.
+func oneInput(in []Tensor) ([]int16, error) {
+	switch len(in) {
+	case 0:
+		return nil, nil
+	case 1:
+		return in[0].Int16s()
+	}
+	return nil, fmt.Errorf("%w: %d input tensors, expected one", ErrRequest, len(in))
+}
+
 // Info implements Device.
 func (a *Adapter) Info() Info { return a.info }
 
@@ -102,7 +139,7 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 		a.ends = insert(a.ends, now+max(1, took), kind, w, rep, err)
 		return false, nil
 	case Reset:
-		err := a.b.Reset(ctx)
+		err := a.resetDriver(ctx)
 		kind := Done
 		if err != nil {
 			kind = Failed
@@ -122,8 +159,9 @@ func (a *Adapter) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 
 // run runs a launch. The report of a driver of several places is cloned: its next Run may begin before
 // anybody has read it.
-func (a *Adapter) run(ctx context.Context, w *Work) (*Report, error) {
-	rep, err := a.b.Run(ctx, &w.Launch)
+func (a *Adapter) run(ctx context.Context, w *Work) (rep *Report, err error) {
+	defer Recover(&err)
+	rep, err = a.b.Run(ctx, &w.Launch)
 	if err != nil && ScopeOf(err) == LosePartition {
 		err = &Failure{Scope: LoseDevice, Err: err}
 	}
@@ -152,19 +190,15 @@ func (a *Adapter) took(w *Work, rep *Report) (Time, error) {
 }
 
 // do is work that is no launch and no reset.
-func (a *Adapter) do(ctx context.Context, w *Work) error {
+func (a *Adapter) do(ctx context.Context, w *Work) (err error) {
+	defer Recover(&err)
 	switch w.Kind {
 	case Copy:
 		in, err := w.Input()
 		if err != nil {
 			return err
 		}
-		var words []int16
-		if len(in) > 1 {
-			err = fmt.Errorf("%w: %d input tensors, expected one", ErrRequest, len(in))
-		} else if len(in) == 1 {
-			words, err = in[0].Int16s()
-		}
+		words, err := oneInput(in)
 		if err == nil {
 			err = a.b.Admit(ctx, w.Network, w.Request, words)
 		}
@@ -361,9 +395,14 @@ func (a *Adapter) recover(ctx context.Context) error {
 	}
 	a.reset = true
 	a.mu.Unlock()
-	err := a.b.Reset(ctx)
+	err := a.resetDriver(ctx)
 	a.mu.Lock()
 	a.reset = false
 	a.calm.Broadcast()
 	return err
+}
+
+func (a *Adapter) resetDriver(ctx context.Context) (err error) {
+	defer Recover(&err)
+	return a.b.Reset(ctx)
 }

@@ -98,10 +98,22 @@ type Real interface {
 	Attach(ctx context.Context, post func(Event)) <-chan struct{}
 }
 
+// Preparer is a Virtual device that has something to do before a copy or a load which takes a while and is not its
+// device's time. Pace has it done beside the engine.
+type Preparer interface {
+	// Prepare finds what the work needs; in is the input of a copy. A load it does, so that it is not begun any more.
+	Prepare(ctx context.Context, w *Work, in []Tensor) error
+}
+
 // Progressive is a device that can tell how far work has come. Where launches share units a table
 // says little of when one ends, so a watchdog asks whether this number grows.
 type Progressive interface {
 	Progress(id WorkID) uint64
+}
+
+// Poster is a Real device whose events may be due and not posted yet: Post posts those that are.
+type Poster interface {
+	Post(now Time)
 }
 
 // Advised is a device that wants to be told what the engine makes of its clients (Advise), for

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 )
 
 // EventKind is what happened to a piece of work.
@@ -69,6 +71,13 @@ func (e *ExitResult) Outputs() []Tensor {
 	return out
 }
 
+// Clone is a result that shares nothing with the device but tensors, which nobody changes.
+func (e *ExitResult) Clone() ExitResult {
+	c := *e
+	c.Logits, c.Raw, c.Tensors = slices.Clone(e.Logits), slices.Clone(e.Raw), slices.Clone(e.Tensors)
+	return c
+}
+
 // Result is what became of one request of a launch.
 type Result struct {
 	Request RequestID
@@ -99,6 +108,22 @@ var (
 	ErrGone     = errors.New("the device is gone") // closed, unplugged: no reset helps
 	ErrContract = errors.New("device broke its contract")
 )
+
+// Panic is a panic of code that is called for a request (an input, a driver, a plan), as an error.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+// Error is what the code panicked with.
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// Recover makes an error of a panic of the function that defers it.
+func Recover(err *error) {
+	if v := recover(); v != nil {
+		*err = &Panic{Value: v, Stack: debug.Stack()}
+	}
+}
 
 // Scope is how much is lost by a failure.
 type Scope uint8

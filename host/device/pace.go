@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Paced runs a virtual device by the clock: its events come when they are due. Inputs take their time,
-// so one goroutine reads them, in order; a copy begins on the device when its input is there. What the
-// device computes inside Begin and Take the engine waits for: a driver whose calls take long is no virtual
-// device in real time, but a Blocking (Adapt).
+// Paced runs a virtual device by the clock: its events come when they are due. Inputs and loads take their
+// time, so one goroutine sees to them, in order; a copy begins on the device when its input is there and
+// prepared (Preparer). What the device computes inside Begin and Take the engine waits for: a driver whose
+// calls take long is no virtual device in real time, but a Blocking (Adapt).
 type Paced struct {
 	v    Virtual
 	ctx  context.Context
@@ -23,10 +23,10 @@ type Paced struct {
 	mu     sync.Mutex
 	start  time.Time  // when the run's clock stood at 0
 	at     Time       // the latest that the device was told
-	copies []*pending // that have not begun on the device, in order
+	copies []*pending // and loads, that have not begun on the device, in order
 }
 
-// pending is a copy whose input is not there yet.
+// pending is a copy whose input is not there yet, or a load.
 type pending struct {
 	work     *Work
 	ended    bool // by Abort
@@ -51,7 +51,8 @@ func (p *Paced) Begin(ctx context.Context, now Time, w *Work) (bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now = p.catchUp(now)
-	if w.Kind != Copy {
+	_, prepares := p.v.(Preparer)
+	if w.Kind != Copy && (w.Kind != Load || !prepares) {
 		return p.v.Begin(ctx, now, w)
 	}
 	p.copies = append(p.copies, &pending{work: w})
@@ -79,7 +80,7 @@ func (p *Paced) Release(id RequestID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.copies {
-		if c.work.Request == id {
+		if c.work.Kind == Copy && c.work.Request == id {
 			c.released = true
 			return
 		}
@@ -87,7 +88,7 @@ func (p *Paced) Release(id RequestID) {
 	p.v.Release(id)
 }
 
-// inputs reads the inputs of copies, and begins these on the device, until the context ends.
+// inputs reads and prepares the inputs of copies, begins these on the device, and does loads, until the context ends.
 func (p *Paced) inputs() {
 	for {
 		select {
@@ -110,7 +111,7 @@ func (p *Paced) inputs() {
 			if c == nil {
 				break
 			}
-			in, err := c.work.Input()
+			in, err := p.prepare(c.work)
 			w := *c.work
 			w.Input = func() ([]Tensor, error) { return in, nil }
 			p.mu.Lock()
@@ -121,14 +122,25 @@ func (p *Paced) inputs() {
 	}
 }
 
+// prepare does what takes its time for a copy or a load.
+func (p *Paced) prepare(w *Work) (in []Tensor, err error) {
+	if w.Kind == Copy {
+		in, err = w.Input()
+	}
+	if v, ok := p.v.(Preparer); ok && err == nil {
+		err = v.Prepare(p.ctx, w, in)
+	}
+	return in, err
+}
+
 // begin begins the first of the copies, whose input is there, on the device; or tells of its error.
 func (p *Paced) begin(c *pending, err error) {
 	p.copies = p.copies[1:]
 	if err == nil && c.ended {
 		err = context.Canceled
 	}
-	done := false
-	if err == nil {
+	done := c.work.Kind == Load
+	if err == nil && !done {
 		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), c.work)
 		p.changed()
 	}
@@ -141,6 +153,13 @@ func (p *Paced) begin(c *pending, err error) {
 	case done:
 		p.post(Event{Kind: Done, Work: c.work.ID, Over: true})
 	}
+}
+
+// Post implements Poster.
+func (p *Paced) Post(now Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.catchUp(now)
 }
 
 // Progress implements Progressive.
@@ -246,8 +265,7 @@ func (r *Report) clone() *Report {
 	for i := range c.Results {
 		exits := slices.Clone(c.Results[i].Exits)
 		for k := range exits {
-			e := &exits[k]
-			e.Logits, e.Raw, e.Tensors = slices.Clone(e.Logits), slices.Clone(e.Raw), slices.Clone(e.Tensors)
+			exits[k] = exits[k].Clone()
 		}
 		c.Results[i].Exits = exits
 	}

@@ -114,6 +114,15 @@ type Blocking interface {
 	Close() error
 }
 
+// Estimator is a Blocking that computes what hardware would do: its reports say how long that takes, and how long its
+// own calls take means nothing. In real time it is paced by what the work is expected to take, or by its reports.
+type Estimator interface {
+	Blocking
+	// Prepare finds, before Admit and beside all else, what Run is to answer for this request: Run is called while
+	// everybody waits. Release forgets it.
+	Prepare(ctx context.Context, network string, id RequestID, input []int16) error
+}
+
 // Unloader is a Blocking that can free what a network takes; it refuses while samples are admitted.
 type Unloader interface {
 	Unload(ctx context.Context, network string) error

@@ -27,17 +27,10 @@ func (c *core) do(a *sched.Action) error {
 		if r == nil || r.launch != nil || r.ended {
 			return fmt.Errorf("%w: request %d is not in the queue", ErrPolicy, a.Request)
 		}
-		c.unqueue(r)
-		if r.copying { // its slot is freed when the copy has ended
-			r.inFlight = true
-			r.task.flying++
-		} else {
-			c.release(r)
-		}
 		if c.traced {
 			c.step(Step{Kind: a.Kind.String(), Device: -1}, []*request{r})
 		}
-		c.end(r, Dropped, "", nil)
+		c.giveUpOne(r, "")
 		return nil
 	case sched.Wait:
 		if a.Until <= c.now {
@@ -49,7 +42,7 @@ func (c *core) do(a *sched.Action) error {
 		}
 		return nil
 	case sched.LoadNetwork, sched.Unload:
-		return c.host(a)
+		return c.host(a, nil)
 	case sched.SetTheta:
 		t := c.traffic(a.Network)
 		if t == nil || a.Thetas != nil && len(a.Thetas) < len(t.Passed) {
@@ -395,6 +388,7 @@ func (c *core) copy(i int, r *request, network string) error {
 	if err != nil && !ill {
 		c.spareJobs.give(j)
 		r.Network = was
+		c.logCopy(err)
 		c.torn = c.torn || c.cut(err)
 		return err
 	}
@@ -451,22 +445,23 @@ func (c *core) leaveJob(i int, hung bool) {
 	c.rewatch(was.dev)
 }
 
-func (c *core) host(a *sched.Action) error {
+// host begins to load or unload a network, for a change where it is one's.
+func (c *core) host(a *sched.Action, of *change) error {
 	if a.Device < 0 || a.Device >= len(c.devs) {
 		return fmt.Errorf("%w: there is no device %d", ErrPolicy, a.Device)
 	}
-	i := slices.IndexFunc(c.cfg.Networks, func(n Network) bool { return n.Name == a.Network })
-	if i < 0 || c.cfg.Networks[i].Tables[a.Device] == nil {
+	i := slices.IndexFunc(c.nets, func(n *Network) bool { return n.Name == a.Network })
+	if i < 0 || c.nets[i].Tables[a.Device] == nil {
 		return fmt.Errorf("%w: network %q cannot be loaded or unloaded on device %d", ErrPolicy, a.Network, a.Device)
 	}
-	n, v := &c.cfg.Networks[i], &c.st.Devices[a.Device]
+	n, v := c.nets[i], &c.st.Devices[a.Device]
 	if v.Down {
 		return fmt.Errorf("%w: device %d is down", ErrPolicy, a.Device)
 	}
 	if slices.ContainsFunc(c.jobs, func(j *job) bool { return j.dev == a.Device && j.net == n }) {
 		return fmt.Errorf("%w: network %q is being loaded or unloaded on device %d", ErrPolicy, a.Network, a.Device)
 	}
-	j := &job{net: n}
+	j := &job{net: n, of: of}
 	w := &j.work
 	c.works++
 	w.ID, w.Network = c.works, n.Name
@@ -498,6 +493,9 @@ func (c *core) host(a *sched.Action) error {
 	}
 	c.step(Step{Kind: a.Kind.String(), Device: a.Device}, nil)
 	d := &c.devs[a.Device]
+	if of != nil {
+		of.left++
+	}
 	done, err := d.begin(c.ctx, c.now, w)
 	c.enter(j, a.Device)
 	if done || err != nil { // its end is told after this answer has been carried out

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -158,6 +159,9 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 		taken := rep.Results[i].Taken
 		if !r.inFlight {
 			c.pass(l, r, s, taken >= 0)
+			if k := r.task.ticket; k != nil {
+				k.passed(r, s, rep.Results[i].Exits, c.now)
+			}
 		}
 		if taken < 0 && (!r.inFlight || !ev.Over) { // the slot of one that has ended meanwhile is in use
 			if kept < i { // a request is large, and mostly nobody in front of it has left
@@ -177,6 +181,9 @@ func (c *core) progress(l *launch, ev *device.Event) error {
 	exited := len(l.reqs) - kept
 	if exited > 0 {
 		l.reqs, l.Requests, l.listed = l.reqs[:kept], l.Requests[:kept], false
+	}
+	if ev.Over && kept > 0 {
+		kept = c.stopLate(l)
 	}
 	if kept == 0 {
 		c.left = true
@@ -336,6 +343,9 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 		return c.recovered(j.dev, j.out, err)
 	}
 	v := &c.st.Devices[j.dev]
+	if j.of != nil {
+		j.of.ended(c.devs[j.dev].info.Name, err)
+	}
 	c.span(Span{Device: j.dev, Segment: -1, What: j.work.Kind.String(), Start: j.began, End: c.now, Failed: err != nil}, nil)
 	if err != nil {
 		if j.work.Kind == device.Unload { // it is where it was
@@ -355,6 +365,7 @@ func (c *core) jobDone(j *job, err error, took Time) error {
 func (c *core) copied(r *request, err error, took Time) error {
 	l := r.launch
 	r.copying = false
+	c.logCopy(err)
 	if l != nil {
 		r.Network = l.Network
 	}
@@ -388,6 +399,13 @@ func (c *core) copied(r *request, err error, took Time) error {
 		return c.landLaunch(l)
 	}
 	return c.ready(l)
+}
+
+// logCopy writes a driver's panic; that of an input has been written already.
+func (c *core) logCopy(err error) {
+	if _, bad := errors.AsType[*inputError](err); !bad {
+		c.cfg.logPanic("a copy", err)
+	}
 }
 
 // ready begins a launch whose inputs are there.

@@ -27,6 +27,7 @@ type request struct {
 	copying  bool           // its input is under way
 	retried  bool
 	ended    bool
+	shown    int  // exits that its ticket has been given
 	inFlight bool // has ended while its segment or its copy runs: its slot is freed afterwards
 	rec      Record
 
@@ -42,6 +43,7 @@ type task struct {
 	flying int // requests that have ended in a running segment
 	worst  Ending
 	reqs   []*request
+	ticket *Ticket // of whoever opened it; nil: nobody waits
 }
 
 type launch struct {
@@ -58,6 +60,7 @@ type launch struct {
 	copies int         // inputs under way that it waits for
 	doomed error       // what it runs on has failed: its requests start again when it has ended
 	limit  Time        // when the watchdog looks at it
+	second bool        // it has looked once at this limit, in real time
 	seenAt uint64      // its progress when it looked last
 	killed bool
 	lost   bool // given up: it is not used again
@@ -110,6 +113,7 @@ type job struct {
 	req   *request // Copy
 	net   *Network // Load, Unload
 	out   *outage  // Reset
+	of    *change  // Load, Unload: whose end is waited for
 	began Time
 	limit Time
 }
@@ -117,6 +121,7 @@ type job struct {
 type core struct {
 	ctx      context.Context // of the devices' work
 	cfg      *Config
+	real     bool               // time passes by itself
 	plan     func(p sched.Plan) // begins a plan; its answer comes back through planned
 	now      Time
 	st       sched.State
@@ -136,17 +141,21 @@ type core struct {
 	left     bool    // a launch may have nobody left in it
 	stands   *launch // has just come to an exit, with somebody left: one at most, since the policy is asked after each
 	again    bool    // something ended outside an event: ask the policy once more
+	byTable  byTable
 	fails    []failed
 	planning int  // plans that are being made
 	torn     bool // the run's context ended under a copy
 	shut     bool // nobody is asked any more
 	drained  bool // the source is not asked any more
 	ended    int
+	given    uint64 // ids that tickets were given
 	res      Result
 	keep     recorder
 	traced   bool // steps and spans are listened to
 	events
 
+	nets          []*Network // Config.Networks, and those that have come since
+	changes       []*change
 	families      map[string]*queued
 	spareReqs     pool[request]
 	spareTasks    pool[task]
@@ -164,8 +173,12 @@ func newCore(cfg *Config) (*core, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	if cfg.Keep == AsUsual {
+		cfg.Keep = Everything
+	}
 	c := &core{cfg: cfg, families: map[string]*queued{}}
 	c.keep, c.traced = recorder{&c.res, cfg.Keep}, cfg.Keep == Everything || cfg.Observer != nil
+	c.byTable.on = cfg.ByTable
 	c.res.Policy = cfg.Policy.Name()
 	c.res.Busy = make([]Time, len(cfg.Devices))
 	segments := 0
@@ -193,6 +206,7 @@ func newCore(cfg *Config) (*core, error) {
 	c.res.Stream.Exits = make([]int, segments)
 	for i := range cfg.Networks {
 		n := &cfg.Networks[i]
+		c.nets = append(c.nets, n)
 		c.see(n.Name, segments)
 		if n.Family != "" && c.families[n.Family] == nil {
 			c.families[n.Family] = &queued{n.Family}
@@ -235,6 +249,7 @@ func (c *core) tell(ev sched.Event) error {
 // ask is tell with the event in c.ev, which the policy reads where it stands.
 func (c *core) ask() error {
 	for !c.shut {
+		c.giveUp()
 		if c.left {
 			c.retire()
 		}
@@ -247,7 +262,7 @@ func (c *core) ask() error {
 		}
 		if l := c.stands; l != nil { // and was not preempted: its next segment
 			c.stands = nil
-			if l.Phase == sched.AtExit && l.Reached < l.Last {
+			if l.Phase == sched.AtExit && l.Reached < l.Last && len(l.reqs) > 0 {
 				if err := c.goOn(l); err != nil {
 					return err
 				}

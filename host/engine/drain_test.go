@@ -72,7 +72,7 @@ func (p sleepy) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sc
 func served(t *testing.T, p sched.Policy) (engine.Config, *teller) {
 	cfg := config(table(t, enginetest.Linear(2, 8, 1000, 1000)), p, nil, 60e9, func(int) int { return 1 })
 	o := &teller{tasks: make(chan uint64, 16)}
-	cfg.Source, cfg.Observer, cfg.Watchdog.Least = nil, o, 60e9
+	cfg.Source, cfg.Observer, cfg.Watchdog.Least, cfg.Keep = nil, o, 60e9, engine.Everything
 	return cfg, o
 }
 

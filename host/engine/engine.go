@@ -10,6 +10,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/bits"
 	"time"
 
@@ -54,6 +55,7 @@ var (
 	ErrExpired  = errors.New("the deadline has passed")
 	ErrSamples  = errors.New("impossible number of samples")
 	ErrAdmitted = errors.New("not admitted")
+	ErrLate     = fmt.Errorf("%w: the deadline cannot be met", ErrAdmitted)
 	ErrClosed   = errors.New("no more tasks are taken")
 	// ErrInside is of a call that would wait for its own caller.
 	ErrInside = errors.New("called by whom the server waits for: use a goroutine, or what Source.Ended returns")
@@ -118,6 +120,10 @@ type Config struct {
 	// Admission, where set, is asked for every arriving task; a task it turns away is refused.
 	Admission func(now Time, s *sched.State, t *sched.Task) bool
 
+	// ByTable is admission by the latency tables: tasks whose deadline cannot be met are refused (ErrLate), and
+	// requests that cannot meet theirs any more are dropped in the queue or at the next exit.
+	ByTable bool
+
 	// Now, where set, is what a Server takes for time in place of this machine's: ns on a clock that does
 	// not go back, an NPU's count of cycles for one. Any goroutine calls it. A device that runs by this
 	// machine's clock (device.Pace, which all that know virtual time alone are given) is refused beside it.
@@ -131,6 +137,9 @@ type Config struct {
 	// Grace is how long Serve waits, at its end, for devices that do not let go; zero: 5 s.
 	Grace time.Duration
 
+	// Log hears of panics, with their stack, in what is called for a request: they end that request alone.
+	// nil: slog.Default.
+	Log      *slog.Logger
 	Observer Observer // hears of everything, where set
 	Keep     Keep     // what Result keeps
 }
@@ -169,36 +178,41 @@ func (c *Config) check() error {
 
 // checkNetworks refuses names that are not unique, and networks that nobody can serve.
 func (c *Config) checkNetworks() error {
-	fail := func(format string, a ...any) error {
-		return fmt.Errorf("%w: %s", ErrConfig, fmt.Sprintf(format, a...))
-	}
 	members := map[string]bool{}
 	for i := range c.Networks {
 		n := &c.Networks[i]
 		if members[n.Name] {
-			return fail("network %q stands there twice", n.Name)
+			return fmt.Errorf("%w: network %q is there twice", ErrConfig, n.Name)
 		}
 		members[n.Name] = true
-		if len(n.Tables) != len(c.Devices) || n.Load != nil && len(n.Load) != len(c.Devices) || n.Artefacts != nil && len(n.Artefacts) != len(c.Devices) {
-			return fail("network %q has %d latency tables, %d artefacts, %d loading times for %d devices", n.Name, len(n.Tables), len(n.Artefacts), len(n.Load), len(c.Devices))
-		}
-		alone := Time(-1)
-		for _, t := range n.Tables {
-			if t != nil && (alone < 0 || t.Alone() < alone) {
-				alone = t.Alone()
-			}
-		}
-		if alone < 0 {
-			return fail("network %q is servable on no device", n.Name)
-		}
-		if c.SLO > 0 && c.SLO < alone {
-			return fmt.Errorf("%w: %d ns, and %s alone takes %d ns", ErrSLO, c.SLO, n.Name, alone)
+		if err := c.checkNetwork(n); err != nil {
+			return err
 		}
 	}
 	for i := range c.Networks {
 		if f := c.Networks[i].Family; f != "" && members[f] {
-			return fail("%q is a family and a network", f)
+			return fmt.Errorf("%w: %q is a family and a network", ErrConfig, f)
 		}
+	}
+	return nil
+}
+
+// checkNetwork refuses a network that nobody can serve.
+func (c *Config) checkNetwork(n *Network) error {
+	if len(n.Tables) != len(c.Devices) || n.Load != nil && len(n.Load) != len(c.Devices) || n.Artefacts != nil && len(n.Artefacts) != len(c.Devices) {
+		return fmt.Errorf("%w: network %q has %d latency tables, %d artefacts, %d loading times for %d devices", ErrConfig, n.Name, len(n.Tables), len(n.Artefacts), len(n.Load), len(c.Devices))
+	}
+	alone := Time(-1)
+	for _, t := range n.Tables {
+		if t != nil && (alone < 0 || t.Alone() < alone) {
+			alone = t.Alone()
+		}
+	}
+	if alone < 0 {
+		return fmt.Errorf("%w: network %q is servable on no device", ErrConfig, n.Name)
+	}
+	if c.SLO > 0 && c.SLO < alone {
+		return fmt.Errorf("%w: %d ns, and %s alone takes %d ns", ErrSLO, c.SLO, n.Name, alone)
 	}
 	return nil
 }
@@ -222,6 +236,19 @@ func (c *Config) grace() time.Duration {
 		return 5 * time.Second
 	}
 	return c.Grace
+}
+
+// logPanic writes the stack of an error that was a panic.
+func (c *Config) logPanic(what string, err error) {
+	p, ok := errors.AsType[*device.Panic](err)
+	if !ok {
+		return
+	}
+	log := c.Log
+	if log == nil {
+		log = slog.Default()
+	}
+	log.Error("panic", "in", what, "value", p.Value, "stack", string(p.Stack))
 }
 
 // other is what work without a table may take.

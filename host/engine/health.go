@@ -14,6 +14,7 @@ import (
 // heard counts a fault and tells of it.
 func (c *core) heard(f *Fault) {
 	c.res.Faults++
+	c.cfg.logPanic("a device", f.Err)
 	if f.Hang = device.IsHang(f.Err); f.Hang {
 		c.res.Hangs++
 	}
@@ -204,12 +205,24 @@ func (c *core) nextWatch() Time {
 // watch looks for work that takes longer than it may. Where launches may share units, one that has come
 // further since the last time gets as much again, though it be alone by now. One that can be stopped is; what does not answer
 // that either has lost its device.
-func (c *core) watch() error {
+//
+// In real time the end of work may be on its way, or this machine may have stood still: what is over is posted
+// first, and the work gets as long again as nobody has looked (away) before it counts as hung.
+func (c *core) watch(away Time) error {
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if !l.busy || l.limit > c.now {
 			continue
 		}
 		d := &c.devs[l.Device]
+		if c.real && !l.second {
+			if p, ok := d.Device.(device.Poster); ok {
+				p.Post(c.now)
+			}
+			l.second, l.limit = true, c.now+min(max(aTurn, away), l.work.Limit)
+			c.rewatch(l.Device)
+			continue
+		}
+		l.second = false
 		if p, ok := d.Device.(device.Progressive); ok && !l.Exclusive {
 			if at := p.Progress(l.work.ID); at > l.seenAt {
 				l.seenAt, l.limit = at, c.now+l.work.Limit

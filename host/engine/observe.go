@@ -82,7 +82,8 @@ type Keep int
 
 // What is kept.
 const (
-	Everything Keep = iota // records, steps and spans
+	AsUsual    Keep = iota // Run and Serve: everything; a Server, which has no end: counts
+	Everything             // records, steps and spans
 	Records                // records
 	Counts                 // counts and a histogram: memory does not grow with the run's length
 )

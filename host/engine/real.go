@@ -17,25 +17,47 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// message is something posted to the books.
-type message struct {
-	kind  messageKind
-	dev   int
-	event device.Event
-	item  Item
-	task  sched.Task
-	plan  any
-	reply chan error
-	seen  bool // it holds no room any more
+// posted is what devices, plans and tickets tell the books. Its number is bounded by the work under way.
+type posted struct {
+	kind   postKind
+	dev    int
+	event  device.Event
+	plan   any
+	ticket *Ticket
+	change *change
 }
 
-type messageKind uint8
+type postKind uint8
 
 const (
-	fromDevice messageKind = iota
-	fromClient
+	fromDevice postKind = iota
 	fromPlan
+	fromTicket // it is cancelled
+	fromChange
 	drainNow
+)
+
+// asked is what a client wants: a task served, or one cancelled.
+type asked struct {
+	task   sched.Task
+	ticket *Ticket
+	at     Time
+	cancel uint64
+	reply  *reply // of a task
+}
+
+// reply is where a client waits for what becomes of its task.
+type reply struct {
+	refused chan error
+	state   atomic.Int32
+	timer   *time.Timer
+}
+
+// States of a reply. Whoever moves it on from waiting decides what becomes of the task.
+const (
+	waiting   int32 = iota
+	looked          // the books have it: the answer follows
+	withdrawn       // the client waits no more: it is not served
 )
 
 // Server serves in real time. Tasks come from any goroutine.
@@ -45,25 +67,39 @@ type Server struct {
 	other func() Time // Config.Now, from 0 on; nil: this machine's
 	wake  chan struct{}
 	plans sync.WaitGroup
-	again []message // read by the loop; its storage is used in turns with in's
 
-	room chan struct{} // what clients have posted and nobody has looked at: so many wait at most
-	gone chan struct{} // closed with closed
-
+	room  chan struct{} // what clients have asked and nobody has looked at: so many wait at most
+	gone  chan struct{} // closed when no more tasks are taken
+	ended chan struct{} // closed when nobody looks at anything any more
 	ran   atomic.Bool
-	books atomic.Uint64 // the goroutine that keeps them, while one does
-	entry uintptr       // of Run; set before books
+	busy  atomic.Bool   // the books are not waiting
+	turns atomic.Uint64 // grows with everything that they take in
+	frame uintptr       // of Run; set before busy
 
 	mu     sync.Mutex
-	in     []message
+	in     []posted
+	asks   []asked
 	closed error // why no more tasks are taken
+	over   bool
 
+	// Of the loop alone.
+	again    []posted // its storage is used in turns with in's
+	open     []asked  // with asks's; those before next have been looked at
+	next     int
 	draining bool
+	looks    Time // when the watchdog looked last
 	replies  sync.Pool
 }
 
 // NewServer makes a server. It does nothing until Run.
 func NewServer(cfg Config) (*Server, error) {
+	if cfg.Keep == AsUsual {
+		cfg.Keep = Counts
+	}
+	return newServer(cfg)
+}
+
+func newServer(cfg Config) (*Server, error) {
 	c, err := newCore(&cfg)
 	if err != nil {
 		return nil, err
@@ -71,18 +107,27 @@ func NewServer(cfg Config) (*Server, error) {
 	if cfg.Inputs == nil {
 		return nil, fmt.Errorf("%w: no inputs", ErrConfig)
 	}
+	c.real = true
 	s := &Server{
 		c: c, wake: make(chan struct{}, 1), start: time.Now(),
-		room: make(chan struct{}, maxPosted), gone: make(chan struct{}),
+		room: make(chan struct{}, maxAsked), gone: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if now := cfg.Now; now != nil {
 		start := now()
 		s.other = func() Time { return now() - start }
 	}
-	s.replies.New = func() any { return make(chan error, 1) }
+	s.replies.New = func() any {
+		t := time.NewTimer(time.Hour)
+		t.Stop()
+		return &reply{refused: make(chan error, 1), timer: t}
+	}
 	for i := range c.devs {
 		d := &c.devs[i]
-		if _, ok := d.Device.(device.Real); !ok {
+		_, ok := d.Device.(device.Real)
+		if a, is := d.Device.(*device.Adapter); is && a.Estimates() {
+			ok = false
+		}
+		if !ok {
 			v, ok := d.Device.(device.Virtual)
 			if !ok {
 				return nil, fmt.Errorf("%w: device %d (%s) knows no real time", ErrConfig, i, d.info.Name)
@@ -97,46 +142,65 @@ func NewServer(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// maxPosted bounds what clients have posted that nobody has looked at: further ones wait.
-const maxPosted = 4096
+// maxAsked bounds what clients have asked that nobody has looked at: further ones wait.
+const maxAsked = 4096
 
-// ask posts a client's message, when there is room.
-func (s *Server) ask(ctx context.Context, m *message) error {
+// stuck is how long a call waits before it looks whether the books wait for its own goroutine.
+const stuck = 10 * time.Millisecond
+
+// ask hands a client's question in, when there is room.
+func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error {
 	select {
 	case s.room <- struct{}{}:
 	default:
-		if s.inside() {
-			return ErrInside
-		}
-		select {
-		case s.room <- struct{}{}:
-		case <-s.gone:
-			return ErrClosed
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		turn := s.turns.Load()
+		timer := time.NewTimer(stuck)
+		defer timer.Stop()
+		for held := false; !held; {
+			select {
+			case s.room <- struct{}{}:
+				held = true
+			case <-gone:
+				return ErrClosed
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-timer.C:
+				if s.inside(turn) {
+					return ErrInside
+				}
+			}
 		}
 	}
-	err := s.post(m)
+	s.mu.Lock()
+	err := s.closed
+	if q.cancel != 0 && !s.over { // until the last task has ended
+		err = nil
+	}
+	if err == nil {
+		s.asks = append(s.asks, *q)
+	}
+	s.mu.Unlock()
 	if err != nil {
 		<-s.room
+		return err
 	}
-	return err
+	s.stir()
+	return nil
 }
 
-// post puts a message in; it never waits.
-func (s *Server) post(m *message) error {
+// post tells the books of something; it never waits.
+func (s *Server) post(m *posted) {
 	s.mu.Lock()
-	if m.kind == fromClient && s.closed != nil {
-		defer s.mu.Unlock()
-		return s.closed
-	}
 	s.in = append(s.in, *m)
 	s.mu.Unlock()
+	s.stir()
+}
+
+func (s *Server) stir() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // Now is the time on the server's clock, which starts with NewServer; deadlines are on it.
@@ -147,36 +211,20 @@ func (s *Server) Now() Time {
 	return time.Since(s.start).Nanoseconds()
 }
 
-// inside tells whether the caller is called by the books.
-func (s *Server) inside() bool {
-	books := s.books.Load()
-	return books != 0 && s.underRun() && books == goroutine()
-}
-
-// underRun tells whether a server's Run, this one's or another's, may be among the callers: it costs a tenth of
-// what goroutine does, and clients have none there.
-func (s *Server) underRun() bool {
-	var pcs [64]uintptr
-	n := runtime.Callers(3, pcs[:])
-	for _, pc := range pcs[:n] {
-		if f := runtime.FuncForPC(pc); f != nil && f.Entry() == s.entry {
+// inside tells whether the books wait for the caller: they have taken nothing in since turn, and Run is among the
+// callers. A callback of another server is refused too where this one's books stand still for so long.
+func (s *Server) inside(turn uint64) bool {
+	if !s.busy.Load() || s.turns.Load() != turn {
+		return false
+	}
+	var pcs [128]uintptr
+	frames := pcs[:runtime.Callers(3, pcs[:])]
+	for _, pc := range frames {
+		if f := runtime.FuncForPC(pc); f != nil && f.Entry() == s.frame {
 			return true
 		}
 	}
-	return n == len(pcs)
-}
-
-// goroutine is the number of the goroutine that runs, as its trace gives it: no other way tells a callback's
-// caller from anybody else.
-func goroutine() (n uint64) {
-	var text [len("goroutine ") + 20]byte
-	for _, c := range text[len("goroutine "):runtime.Stack(text[:], false)] {
-		if c < '0' || c > '9' {
-			break
-		}
-		n = 10*n + uint64(c-'0')
-	}
-	return n
+	return len(frames) == len(pcs)
 }
 
 // look is how often a clock that is not this machine's is looked at while nothing comes: nobody knows how
@@ -188,36 +236,69 @@ const look = 10 * time.Millisecond
 // was due, where that is set and has passed, else from now. Deadlines are on the server's clock (Now);
 // 0: none. How it ends the observer is told.
 //
-// It waits until Run has taken the task in: before Run is called, for as long as ctx lets it. Run's own
-// goroutine, on which the observer, the policy, Admission and the source are called, is refused at once
-// (ErrInside): what follows from an ending comes from Source.Ended, or from a goroutine that the observer
-// tells.
+// It waits until Run has taken the task in: before Run is called, for as long as ctx lets it. Where it
+// returns an error the task is not served, and where it returns nil ctx has no more to do with it: one
+// that ends later cancels nothing.
+//
+// Callbacks (the observer, the policy, Admission, the source) must not wait for their own server. Their
+// calls are refused (ErrInside) as soon as that is noticed, which takes some ms: what follows from an
+// ending comes from Source.Ended, or from a goroutine that the observer tells.
 func (s *Server) Submit(ctx context.Context, t *sched.Task) error {
-	if s.inside() {
-		return fmt.Errorf("task %d: %w", t.ID, ErrInside)
+	return s.submit(ctx, &asked{task: *t})
+}
+
+func (s *Server) submit(ctx context.Context, q *asked) error {
+	id := q.task.ID
+	if ctx.Err() != nil {
+		return fmt.Errorf("task %d: %w", id, context.Cause(ctx))
 	}
-	m := message{kind: fromClient, task: *t, reply: s.replies.Get().(chan error)}
-	m.item.At = s.Now()
-	if t.Arrived > 0 {
-		m.item.At = min(t.Arrived, m.item.At)
+	q.at = s.Now()
+	if q.task.Arrived > 0 {
+		q.at = min(q.task.Arrived, q.at)
 	}
-	if err := s.ask(ctx, &m); err != nil {
-		return fmt.Errorf("task %d: %w", t.ID, err)
+	r := s.replies.Get().(*reply)
+	r.state.Store(waiting)
+	q.reply = r
+	if err := s.ask(ctx, q, s.gone); err != nil {
+		s.replies.Put(r)
+		return fmt.Errorf("task %d: %w", id, err)
 	}
 	select {
-	case err := <-m.reply:
-		s.replies.Put(m.reply)
+	case err := <-r.refused: // mostly it is there already
+		s.replies.Put(r)
 		return err
-	case <-ctx.Done():
-		return fmt.Errorf("task %d was handed in: %w", t.ID, context.Cause(ctx))
+	default:
+	}
+	turn := s.turns.Load()
+	r.timer.Reset(stuck)
+	for {
+		select {
+		case err := <-r.refused:
+			r.timer.Stop()
+			s.replies.Put(r)
+			return err
+		case <-ctx.Done():
+			if r.state.CompareAndSwap(waiting, withdrawn) { // the books have it still: they drop it
+				return fmt.Errorf("task %d: %w", id, context.Cause(ctx))
+			}
+			ctx = context.WithoutCancel(ctx) // the answer is on its way
+		case <-r.timer.C:
+			if s.inside(turn) && r.state.CompareAndSwap(waiting, withdrawn) {
+				return fmt.Errorf("task %d: %w", id, ErrInside)
+			}
+		}
 	}
 }
 
-// Cancel takes a task back. One that has ended, or is not known, is left alone. It waits while
-// thousands of others have not been looked at yet; an observer is refused then (ErrInside).
+// Cancel takes a task back, also after Drain. One that has ended, or is not known, is left alone. It waits, as
+// long as ctx lets it, only where thousands of other calls have not been looked at yet: a context that has ended
+// is no reason not to cancel. When Run has ended
+// there is nothing to cancel (ErrClosed).
 func (s *Server) Cancel(ctx context.Context, id uint64) error {
-	m := message{kind: fromClient, item: Item{At: s.Now(), Cancel: id}}
-	if err := s.ask(ctx, &m); err != nil {
+	if id == 0 {
+		return nil
+	}
+	if err := s.ask(ctx, &asked{cancel: id}, s.ended); err != nil {
 		return fmt.Errorf("cancel task %d: %w", id, err)
 	}
 	return nil
@@ -227,7 +308,7 @@ func (s *Server) Cancel(ctx context.Context, id uint64) error {
 // dropped. Run returns when the tasks that are there have ended.
 func (s *Server) Drain() {
 	s.close(ErrClosed)
-	_ = s.post(&message{kind: drainNow}) // refuses clients alone
+	s.post(&posted{kind: drainNow})
 }
 
 func (s *Server) close(why error) {
@@ -245,7 +326,7 @@ func Serve(ctx context.Context, cfg Config) (*Result, error) {
 	if cfg.Source == nil {
 		return nil, fmt.Errorf("%w: no load source", ErrConfig)
 	}
-	s, err := NewServer(cfg)
+	s, err := newServer(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -262,10 +343,10 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("%w: this server has run, or runs", ErrClosed)
 	}
 	if pc, _, _, ok := runtime.Caller(0); ok {
-		s.entry = runtime.FuncForPC(pc).Entry()
+		s.frame = runtime.FuncForPC(pc).Entry()
 	}
-	s.books.Store(goroutine())
-	defer s.books.Store(0)
+	s.busy.Store(true)
+	defer s.busy.Store(false)
 	c := s.c
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -273,12 +354,12 @@ func (s *Server) Run(ctx context.Context) (*Result, error) {
 	var gone []<-chan struct{}
 	for i := range c.devs {
 		gone = append(gone, c.devs[i].Device.(device.Real).Attach(work, func(ev device.Event) {
-			_ = s.post(&message{kind: fromDevice, dev: i, event: ev}) // refuses clients alone
+			s.post(&posted{kind: fromDevice, dev: i, event: ev})
 		}))
 	}
 	c.plan = func(p sched.Plan) {
 		s.plans.Go(func() {
-			_ = s.post(&message{kind: fromPlan, plan: p.Find(work)}) // refuses clients alone
+			s.post(&posted{kind: fromPlan, plan: c.found(work, p)})
 		})
 	}
 	err := s.pull()
@@ -334,26 +415,30 @@ const letGo = time.Second
 // clock brings the books' time up to date.
 func (s *Server) clock() { s.c.now = max(s.c.now, s.Now()) }
 
+// A turn of the loop looks at so many questions of clients at most, and begins no other after aTurn: devices,
+// timers, the watchdog and the context are looked at in between, whatever is asked.
+const (
+	perTurn = 64
+	aTurn   = Time(time.Millisecond)
+)
+
 func (s *Server) loop(ctx context.Context) error {
 	c := s.c
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		s.clock()
-		if err := s.turn(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))
 		}
-		for len(c.heap) > 0 && c.heap[0].at <= c.now {
-			if err := s.outside(); err != nil {
+		for _, step := range [...]func() error{s.events, s.due, s.watchdog, s.clients, s.c.settle} {
+			if err := step(); err != nil {
 				return err
 			}
 		}
-		for c.nextWatch() <= c.now {
-			if err := c.watch(); err != nil {
-				return err
-			}
+		if !s.empty() {
+			continue
 		}
-		if s.draining && c.idle() && s.empty() {
+		if s.draining && c.idle() {
 			return c.close()
 		}
 		next := c.nextWatch()
@@ -365,74 +450,139 @@ func (s *Server) loop(ctx context.Context) error {
 		} else {
 			timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
 		}
+		s.busy.Store(false)
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("serving with %s, %d requests ended: %w", c.res.Policy, c.ended, context.Cause(ctx))
 		case <-s.wake:
 		case <-timer.C:
 		}
+		s.busy.Store(true)
 	}
 }
 
+// empty tells whether nothing has been posted or asked that has not been looked at.
 func (s *Server) empty() bool {
+	if s.next < len(s.open) {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.in) == 0
+	return len(s.in) == 0 && len(s.asks) == 0
 }
 
-// take takes all messages out; they are the caller's until the next call.
-func (s *Server) take() []message {
+// took counts what is taken in, at the time that it is.
+func (s *Server) took() {
+	s.turns.Add(1)
+	s.clock()
+}
+
+// take takes out what has been posted; it is the caller's until the next call.
+func (s *Server) take() []posted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.again)
 	s.again, s.in = s.in, s.again[:0]
-	for i := range s.again {
-		if s.again[i].kind == fromClient && !s.again[i].seen {
-			s.again[i].seen = true
-			<-s.room
-		}
-	}
 	return s.again
 }
 
-// turn takes in what has been posted.
-func (s *Server) turn() error {
-	for msgs := s.take(); len(msgs) > 0; msgs = s.take() {
-		for i := range msgs {
-			if err := s.message(&msgs[i]); err != nil {
-				s.mu.Lock() // refuseAll and land look at the rest
-				defer s.mu.Unlock()
-				s.in = append(slices.Clone(msgs[i+1:]), s.in...)
-				return err
-			}
+// events takes in what devices, plans and tickets have posted.
+func (s *Server) events() error {
+	msgs := s.take()
+	for i := range msgs {
+		s.took()
+		if err := s.event(&msgs[i]); err != nil {
+			s.mu.Lock() // land looks at the rest
+			defer s.mu.Unlock()
+			s.in = append(slices.Clone(msgs[i+1:]), s.in...)
+			return err
 		}
-		s.clock()
 	}
 	return nil
 }
 
-func (s *Server) message(m *message) error {
+func (s *Server) event(m *posted) error {
 	c := s.c
 	switch m.kind {
-	case fromDevice:
-		return c.answer(&c.devs[m.dev], &m.event)
 	case fromPlan:
 		return c.planned(m.plan)
+	case fromTicket:
+		if t := c.tasks.get(m.ticket.id); t != nil && t.ticket == m.ticket { // else it has ended
+			return c.cancel(m.ticket.id)
+		}
+		return nil
+	case fromChange:
+		c.change(m.change)
+		return c.tell(sched.Event{Kind: sched.Loaded})
 	case drainNow:
 		s.draining = true
 		c.stopSource()
 		return nil
 	}
-	if m.reply == nil {
-		_, err := c.item(m.item)
-		return err
+	return c.answer(&c.devs[m.dev], &m.event)
+}
+
+// due takes in what is due in the heap.
+func (s *Server) due() error {
+	c := s.c
+	s.clock()
+	for n := 0; n < perTurn && len(c.heap) > 0 && c.heap[0].at <= c.now; n++ {
+		if err := s.outside(); err != nil {
+			return err
+		}
+		s.took()
 	}
-	m.item.Task = &m.task
-	refused, err := c.item(m.item)
+	return nil // the rest is looked at in the next turn
+}
+
+func (s *Server) watchdog() error {
+	c := s.c
+	s.clock()
+	away := c.now - s.looks
+	s.looks = c.now
+	for c.nextWatch() <= c.now {
+		if err := c.watch(away); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clients looks at some of what clients have asked.
+func (s *Server) clients() error {
+	if s.next == len(s.open) {
+		s.mu.Lock()
+		clear(s.open)
+		s.open, s.asks, s.next = s.asks, s.open[:0], 0
+		s.mu.Unlock()
+		for range s.open {
+			<-s.room
+		}
+	}
+	began := s.c.now
+	for n := 0; n < perTurn && s.next < len(s.open) && s.c.now-began < aTurn; n++ {
+		s.took()
+		q := &s.open[s.next]
+		s.next++
+		if err := s.client(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) client(q *asked) error {
+	c := s.c
+	switch {
+	case q.reply == nil:
+		return c.cancel(q.cancel)
+	case !q.reply.state.CompareAndSwap(waiting, looked):
+		return nil
+	}
+	refused, err := c.arrive(&q.task, min(q.at, c.now), q.ticket)
 	if err != nil && refused == nil {
-		refused = fmt.Errorf("task %d: %w", m.task.ID, ErrClosed)
+		refused = fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
 	}
-	m.reply <- refused
+	q.reply.refused <- refused
 	return err
 }
 
@@ -448,24 +598,24 @@ func (s *Server) outside() error {
 			return err
 		}
 	}
-	_, err := c.item(e.item())
-	return err
+	return c.item(e.item())
 }
 
-// refuseAll answers those who handed tasks in that nobody looks at any more.
+// refuseAll answers those who asked for something that nobody looks at any more.
 func (s *Server) refuseAll() {
-	msgs := s.take()
-	kept := msgs[:0]
-	for i := range msgs {
-		if m := &msgs[i]; m.reply != nil {
-			m.reply <- fmt.Errorf("task %d: %w", m.task.ID, ErrClosed)
-		} else if m.kind == fromDevice {
-			kept = append(kept, *m)
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.in = append(slices.Clone(kept), s.in...)
+	s.over = true
+	close(s.ended)
+	for range s.asks {
+		<-s.room
+	}
+	for _, q := range slices.Concat(s.open[s.next:], s.asks) {
+		if q.reply != nil && q.reply.state.CompareAndSwap(waiting, looked) {
+			q.reply.refused <- fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)
+		}
+	}
+	s.asks, s.open, s.next = nil, nil, 0
 }
 
 // land takes in what devices still answer, so that slots are freed.

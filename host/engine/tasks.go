@@ -14,15 +14,16 @@ import (
 const maxSamples = 1 << 20
 
 // item takes in what a source brought. due is when: it may have passed a while ago.
-func (c *core) item(it Item) (refused, err error) {
+func (c *core) item(it Item) error {
 	switch {
 	case it.Task != nil:
-		return c.arrive(it.Task, min(it.At, c.now))
+		_, err := c.arrive(it.Task, min(it.At, c.now), nil)
+		return err
 	case it.Cancel != 0:
-		return nil, c.cancel(it.Cancel)
+		return c.cancel(it.Cancel)
 	}
 	c.waits = slices.DeleteFunc(c.waits, func(t Time) bool { return t <= c.now })
-	return nil, c.tell(sched.Event{Kind: sched.Timer})
+	return c.tell(sched.Event{Kind: sched.Timer})
 }
 
 // check says why a task is refused, whose network has been seen so.
@@ -34,7 +35,7 @@ func (c *core) check(in *sched.Task, due Time, seen *sched.Traffic) error {
 		return fmt.Errorf("task %d: %w", in.ID, ErrTaken)
 	case in.Samples < 0 || in.Samples > maxSamples:
 		return fmt.Errorf("task %d: %w: %d, expected 1..%d", in.ID, ErrSamples, in.Samples, maxSamples)
-	case seen == nil:
+	case seen == nil || c.leaves(in.Network):
 		return fmt.Errorf("task %d: %w: %q", in.ID, ErrNetwork, in.Network)
 	case in.Deadline != 0 && in.Deadline <= due:
 		return fmt.Errorf("task %d: %w: it comes at %d ns, its deadline is %d ns", in.ID, ErrExpired, due, in.Deadline)
@@ -55,9 +56,17 @@ func (c *core) refuse(in *sched.Task, due Time, why error) {
 	c.taskEnded(&t, Refused)
 }
 
-func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
+// arrive takes a task in, or refuses it. A task of a ticket without an id is given a free one.
+func (c *core) arrive(in *sched.Task, due Time, ticket *Ticket) (refused, err error) {
+	if ticket != nil {
+		in.ID = ticket.number(c, in.ID)
+	}
 	seen := c.traffic(in.Network)
 	if err := c.check(in, due, seen); err != nil {
+		c.refuse(in, due, err)
+		return err, nil
+	}
+	if err := c.hopeless(in); err != nil {
 		c.refuse(in, due, err)
 		return err, nil
 	}
@@ -71,7 +80,10 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 	// processor stalls where it copies what it has written a moment ago in other pieces.
 	t.Task = *in
 	t.Arrived, t.Samples = due, samples
-	t.left, t.flying, t.worst, t.reqs = samples, 0, Pending, t.reqs[:0]
+	t.left, t.flying, t.worst, t.reqs, t.ticket = samples, 0, Pending, t.reqs[:0], ticket
+	if ticket != nil {
+		ticket.admit(samples, len(seen.Passed))
+	}
 	c.tasks.put(t.ID, t)
 	admitted := c.cfg.Admission == nil || c.cfg.Admission(c.now, &c.st, &t.Task)
 	deadline := t.Deadline
@@ -86,16 +98,10 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 		c.last++
 		r := c.spareReqs.take()
 		if r.input == nil {
-			r.input = func() ([]device.Tensor, error) {
-				in, err := c.cfg.Inputs(&r.Request)
-				if err != nil {
-					return nil, &inputError{r.ID, err}
-				}
-				return in, nil
-			}
+			r.input = func() ([]device.Tensor, error) { return c.input(r) }
 		}
 		r.task, r.launch, r.seen, r.dev, r.home, r.waits, r.copying = t, nil, seen, -1, home, false, false
-		r.retried, r.ended, r.inFlight = false, false, false
+		r.retried, r.ended, r.inFlight, r.shown = false, false, false, 0
 		r.ID, r.Task, r.Sample, r.Client, r.Network, r.Link = c.last, t.ID, s, t.Client, t.Network, t.Link
 		r.Arrived, r.Deadline, r.Priority, r.Theta, r.Thetas = due, deadline, t.Priority, t.Theta, t.Thetas
 		rec := &r.rec
@@ -127,6 +133,21 @@ func (c *core) arrive(in *sched.Task, due Time) (refused, err error) {
 		return refused, nil
 	}
 	return nil, c.ask()
+}
+
+// input makes a request's input, on the goroutine that copies it.
+func (c *core) input(r *request) (in []device.Tensor, err error) {
+	defer func() {
+		if err != nil {
+			err = &inputError{r.ID, err}
+			c.cfg.logPanic("Inputs", err)
+		}
+	}()
+	defer device.Recover(&err)
+	if k := r.task.ticket; k != nil && k.inputs != nil {
+		return k.inputs[r.Sample], nil
+	}
+	return c.cfg.Inputs(&r.Request)
 }
 
 // inputError is what whoever makes an input complains of.
@@ -189,6 +210,7 @@ func (c *core) requeue(r *request) {
 	if r.home != nil {
 		r.Network = r.home.name
 	}
+	c.byTable.look = 0
 	c.st.Queue.Insert(&r.Request)
 }
 
@@ -249,6 +271,9 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 		}
 	}
 	c.hear(rec, result)
+	if k := r.task.ticket; k != nil {
+		k.outcome(rec, result)
+	}
 	if !r.inFlight {
 		c.reqs.drop(uint64(r.ID))
 	}
@@ -259,6 +284,9 @@ func (c *core) end(r *request, how Ending, why string, result *device.ExitResult
 	}
 	c.tasks.drop(t.ID)
 	c.taskEnded(&t.Task, t.worst)
+	if t.ticket != nil {
+		t.ticket.finish()
+	}
 	c.recycle(t)
 }
 
@@ -306,5 +334,6 @@ func (c *core) recycle(t *task) {
 	for _, r := range t.reqs {
 		c.spareReqs.give(r)
 	}
+	t.ticket = nil // and what it holds
 	c.spareTasks.give(t)
 }

@@ -129,7 +129,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	v := &virtual{c: c}
 	c.plan = func(p sched.Plan) {
-		found := p.Find(ctx)
+		found := c.found(ctx, p)
 		c.push(c.now + max(0, p.Cost())).x = &extra{plan: found, is: true}
 	}
 	if err := v.pull(); err != nil {
@@ -182,7 +182,7 @@ func (v *virtual) run(ctx context.Context) error {
 			err = v.outside(at)
 		case from.hangs:
 			c.now = at
-			err = c.watch()
+			err = c.watch(0)
 		default:
 			c.now = max(c.now, at)
 			from.stale = true
@@ -197,6 +197,14 @@ func (v *virtual) run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// found is what a plan finds: nothing where it panics.
+func (c *core) found(ctx context.Context, p sched.Plan) (found any) {
+	var err error
+	defer func() { c.cfg.logPanic("a plan of "+c.res.Policy, err) }()
+	defer device.Recover(&err)
+	return p.Find(ctx)
 }
 
 // over is the end of a run by its context.
@@ -249,12 +257,10 @@ func (v *virtual) outside(at Time) error {
 			return err
 		}
 	}
-	var err error
-	if it.Task != nil {
-		_, err = c.arrive(it.Task, at)
-	} else {
-		_, err = c.item(it)
+	if it.Task == nil {
+		return c.item(it)
 	}
+	_, err := c.arrive(it.Task, at, nil)
 	return err
 }
 

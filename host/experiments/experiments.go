@@ -107,6 +107,8 @@ type Point struct {
 	Times  []int64 // arrivals in ns, in place of Rate, Seed and N
 	Clock  engine.Clock
 	Keep   engine.Keep
+	// ByTable is admission by the latency table (engine.Config.ByTable).
+	ByTable bool
 	// Now, where set, makes it a run in real time on that clock (engine.Config.Now), in place of virtual
 	// time.
 	Now      func() engine.Time
@@ -147,6 +149,7 @@ func (s *Setup) Run(ctx context.Context, dev device.Blocking, p Point, progress 
 		Inputs:   engine.WordInputs(func(r *sched.Request) ([]int16, error) { return s.Inputs[s.Image(r.ID)], nil }),
 		Clock:    p.Clock,
 		SLO:      p.SLO,
+		ByTable:  p.ByTable,
 		Observer: engine.Tell(progress),
 		Keep:     p.Keep,
 		Now:      p.Now,

@@ -45,10 +45,13 @@ func (q *Queue) after(prev place) (place, bool) {
 		return place{q.At(i).Deadline, i}, true
 	}
 	best, found := none, false
-	for i := range q.n {
-		c := place{q.At(i).Deadline, i}
-		if c.behind(prev) && (!found || best.behind(c)) {
-			best, found = c, true
+	for k := range q.rings {
+		g := &q.rings[k]
+		for i := range g.n {
+			c := place{g.at(i).Deadline, g.first - q.base + i}
+			if c.behind(prev) && (!found || best.behind(c)) {
+				best, found = c, true
+			}
 		}
 	}
 	return best, found

@@ -1,23 +1,62 @@
-// The queue: requests that wait, oldest first. Taking from the head costs nothing that depends on
-// the length; removing or inserting elsewhere moves at most the requests in front of the place.
+// The queue: requests that wait, oldest first. It is a list of small rings, so taking from the head or from the
+// end costs nothing that depends on the length, and removing elsewhere moves the rest of one ring.
 
 package sched
 
-import "github.com/sluice-npu/sluice/host/device"
+import (
+	"slices"
+	"sort"
 
-// Queue is a ring of waiting requests. The zero value is empty. The engine alone changes it.
+	"github.com/sluice-npu/sluice/host/device"
+)
+
+// ringSize is how many requests a ring of the queue holds: a power of two.
+const ringSize = 32
+
+// ring is a part of the queue. Place p of the queue is its place p - first.
+type ring struct {
+	r     *[ringSize]Request
+	head  int
+	n     int
+	first int
+}
+
+func (g *ring) at(i int) *Request { return &g.r[(g.head+i)&(ringSize-1)] }
+
+// Queue is the requests that wait. The zero value is empty. The engine alone changes it.
 type Queue struct {
-	ring []Request // its length is a power of two
-	head int
-	n    int
-	turn int // neighbours of which the older one has the later deadline
+	rings []ring // none is empty, but where nobody waits
+	spare []*[ringSize]Request
+	base  int // place of the oldest: the places of a queue begin anywhere
+	n     int
+	hint  int // the ring looked into last: mostly the next place is there too
+	turn  int // neighbours of which the older one has the later deadline
 }
 
 // Len is N_Q.
 func (q *Queue) Len() int { return q.n }
 
 // At is the i-th oldest request, 0 <= i < Len.
-func (q *Queue) At(i int) *Request { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
+func (q *Queue) At(i int) *Request {
+	if g := &q.rings[0]; i < g.n {
+		return g.at(i)
+	}
+	if q.hint < len(q.rings) {
+		if g := &q.rings[q.hint]; uint(i+q.base-g.first) < uint(g.n) {
+			return g.at(i + q.base - g.first)
+		}
+	}
+	k, i := q.find(i)
+	q.hint = k
+	return q.rings[k].at(i)
+}
+
+// find is the ring in which the i-th oldest request stands, and its place there.
+func (q *Queue) find(i int) (k, at int) {
+	i += q.base
+	k = sort.Search(len(q.rings)-1, func(k int) bool { return q.rings[k+1].first > i })
+	return k, i - q.rings[k].first
+}
 
 // Ordered tells whether the order of arrival is the order of deadlines.
 func (q *Queue) Ordered() bool { return q.turn == 0 }
@@ -32,31 +71,63 @@ func (q *Queue) turns(i int) int {
 
 // Push appends a request.
 func (q *Queue) Push(r *Request) {
-	q.grow()
+	if len(q.rings) == 0 || q.rings[len(q.rings)-1].n == ringSize {
+		q.add(len(q.rings), q.base+q.n)
+	}
+	g := &q.rings[len(q.rings)-1]
+	*g.at(g.n) = *r
+	g.n++
 	q.n++
-	*q.At(q.n - 1) = *r
 	q.turn += q.turns(q.n - 2)
+}
+
+// add puts an empty ring at place k of the list.
+func (q *Queue) add(k, first int) {
+	r := (*[ringSize]Request)(nil)
+	if last := len(q.spare) - 1; last >= 0 {
+		r, q.spare = q.spare[last], q.spare[:last]
+	} else {
+		r = new([ringSize]Request)
+	}
+	q.rings = slices.Insert(q.rings, k, ring{r: r, first: first})
 }
 
 // Insert puts a request that comes back (a retry) where its arrival belongs: behind every waiting
 // request that arrived earlier, or at the same time with a smaller id.
 func (q *Queue) Insert(r *Request) {
-	q.grow()
-	q.head = (q.head + len(q.ring) - 1) & (len(q.ring) - 1)
-	q.n++
 	i := 0
-	for ; i+1 < q.n; i++ {
-		next := q.At(i + 1)
-		if next.Arrived > r.Arrived || next.Arrived == r.Arrived && next.ID > r.ID {
+	for ; i < q.n; i++ {
+		if next := q.At(i); next.Arrived > r.Arrived || next.Arrived == r.Arrived && next.ID > r.ID {
 			break
 		}
-		*q.At(i) = *next
 	}
-	// Those in front have moved, but not against each other.
-	if i > 0 && i+1 < q.n && q.At(i-1).Deadline > q.At(i+1).Deadline {
-		q.turn--
+	if i == q.n {
+		q.Push(r)
+		return
 	}
-	*q.At(i) = *r
+	q.turn -= q.turns(i - 1)
+	k, at := q.find(i)
+	if q.rings[k].n == ringSize { // its second half becomes a ring of its own
+		q.add(k+1, q.rings[k].first+ringSize/2)
+		g, next := &q.rings[k], &q.rings[k+1]
+		for j := range ringSize / 2 {
+			*next.at(j) = *g.at(ringSize/2 + j)
+		}
+		g.n, next.n = ringSize/2, ringSize/2
+		if at >= ringSize/2 {
+			k, at = k+1, at-ringSize/2
+		}
+	}
+	g := &q.rings[k]
+	for j := g.n; j > at; j-- {
+		*g.at(j) = *g.at(j - 1)
+	}
+	*g.at(at) = *r
+	g.n++
+	q.n++
+	for j := k + 1; j < len(q.rings); j++ {
+		q.rings[j].first++
+	}
 	q.turn += q.turns(i-1) + q.turns(i)
 }
 
@@ -65,7 +136,7 @@ func (q *Queue) Pop() (Request, bool) {
 	if q.n == 0 {
 		return Request{}, false
 	}
-	r := q.ring[q.head]
+	r := *q.At(0)
 	q.Skip()
 	return r, true
 }
@@ -74,40 +145,70 @@ func (q *Queue) Pop() (Request, bool) {
 // large, and to hand it over takes as long as all else here.
 func (q *Queue) Skip() {
 	q.turn -= q.turns(0)
-	q.ring[q.head].Thetas = nil // all else is overwritten by the next to stand there
-	q.head = (q.head + 1) & (len(q.ring) - 1)
+	g := &q.rings[0]
+	g.at(0).Thetas = nil // all else is overwritten by the next to stand there
+	g.head = (g.head + 1) & (ringSize - 1)
+	g.first++
+	q.shrink(0)
+	q.base++
+}
+
+// shrink counts that one of ring k has gone.
+func (q *Queue) shrink(k int) {
+	g := &q.rings[k]
+	g.n--
 	q.n--
+	if g.n == 0 && len(q.rings) > 1 {
+		q.spare = append(q.spare, g.r)
+		q.rings = slices.Delete(q.rings, k, k+1)
+	}
 }
 
 // Remove takes the request with this id.
 func (q *Queue) Remove(id device.RequestID) (Request, bool) {
-	for i := 0; i < q.n; i++ {
-		if q.At(i).ID != id {
-			continue
-		}
-		r := *q.At(i)
-		q.turn -= q.turns(i-1) + q.turns(i)
-		if i > 0 && i+1 < q.n && q.At(i-1).Deadline > q.At(i+1).Deadline {
-			q.turn++
-		}
-		for ; i > 0; i-- {
-			*q.At(i) = *q.At(i - 1)
-		}
-		q.ring[q.head] = Request{}
-		q.head = (q.head + 1) & (len(q.ring) - 1)
-		q.n--
-		return r, true
+	i := q.place(id)
+	if i < 0 {
+		return Request{}, false
 	}
-	return Request{}, false
+	q.turn -= q.turns(i-1) + q.turns(i)
+	if i > 0 && i+1 < q.n && q.At(i-1).Deadline > q.At(i+1).Deadline {
+		q.turn++
+	}
+	k, at := q.find(i)
+	g := &q.rings[k]
+	r := *g.at(at)
+	for ; at+1 < g.n; at++ {
+		*g.at(at) = *g.at(at + 1)
+	}
+	*g.at(at) = Request{}
+	if k < len(q.rings)/2 { // those in front of it move up by one place, or those behind it move down
+		for j := range k + 1 {
+			q.rings[j].first++
+		}
+		q.base++
+	} else {
+		for j := k + 1; j < len(q.rings); j++ {
+			q.rings[j].first--
+		}
+	}
+	q.shrink(k)
+	return r, true
 }
 
-func (q *Queue) grow() {
-	if q.n < len(q.ring) {
-		return
+// place is where the request with this id stands, -1: nowhere. Ids grow with the order of arrival, but for some that
+// came back.
+func (q *Queue) place(id device.RequestID) int {
+	if q.n > 0 {
+		k := sort.Search(len(q.rings)-1, func(k int) bool { return q.rings[k+1].at(0).ID > id })
+		g := &q.rings[k]
+		if i := sort.Search(g.n, func(i int) bool { return g.at(i).ID >= id }); i < g.n && g.at(i).ID == id {
+			return g.first - q.base + i
+		}
 	}
-	ring := make([]Request, max(16, 2*len(q.ring)))
-	for i := 0; i < q.n; i++ {
-		ring[i] = *q.At(i)
+	for i := range q.n {
+		if q.At(i).ID == id {
+			return i
+		}
 	}
-	q.ring, q.head = ring, 0
+	return -1
 }

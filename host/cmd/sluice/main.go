@@ -26,6 +26,8 @@ import (
 
 type commands struct {
 	Run       runCmd       `cmd:"" help:"Serve test images and report how it went (the main job)."`
+	Serve     serveCmd     `cmd:"" help:"Serve models to clients of the Open Inference Protocol (Triton's, KServe's, curl)."`
+	Load      loadCmd      `cmd:"" help:"Send requests to a server of the Open Inference Protocol, and count how they end."`
 	Verify    verifyCmd    `cmd:"" help:"Compare the hardware with its references, bit for bit."`
 	Faults    faultsCmd    `cmd:"" help:"Random faults: each ends as it must, and the next start is right."`
 	Profile   profileCmd   `cmd:"" help:"Measure a latency table on a device."`

@@ -138,7 +138,7 @@ type bundleRun struct {
 
 // arrivals reads the times of --arrivals.
 func (r *bundleRun) arrivals() error {
-	r.point = experiments.Point{Theta: r.Theta.theta, Seed: r.Seed, N: r.N}
+	r.point = experiments.Point{Theta: r.Theta.theta, Seed: r.Seed, N: r.N, ByTable: r.Admit}
 	if r.Arrivals == "" {
 		return nil
 	}

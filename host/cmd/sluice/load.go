@@ -1,0 +1,153 @@
+// sluice load: requests for any server of the Open Inference Protocol.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/report"
+	"github.com/sluice-npu/sluice/host/serve/drive"
+)
+
+type loadCmd struct {
+	URL      string        `arg:"" name:"url" placeholder:"URL" help:"Server: http://HOST:PORT, https://, grpc:// or grpcs://."`
+	Model    string        `required:"" help:"Model to ask."`
+	Rate     float64       `default:"100" help:"Requests a second, in an open loop: they are sent when they are due, whatever the server does."`
+	Process  string        `default:"poisson" help:"How they arrive: poisson, gamma:cv=2, markov:high=4:share=0.1:dwell=2, periodic, day; see host/load."`
+	Arrivals string        `placeholder:"FILE" type:"existingfile" help:"File of arrival times (.csv or .json) in place of --rate, --process and --n."`
+	Closed   int           `placeholder:"CLIENTS" help:"A closed loop in place of an open one: so many clients, each asks when it has its answer."`
+	N        int           `default:"1000" short:"n" help:"Requests."`
+	SLO      time.Duration `name:"slo" help:"Latency objective, from when a request was due; sent as slo_us. 0: none."`
+	Theta    string        `help:"Exit threshold to send; left out: the model's."`
+	Seed     uint64        `default:"1" help:"Seed of the arrivals and of the inputs, which are drawn."`
+	Token    string        `placeholder:"FILE" type:"existingfile" help:"File with a bearer token to show."`
+	Out      string        `default:"out/load" help:"Folder for summary.json."`
+	JSON     bool          `name:"json" help:"Print JSON."`
+}
+
+func (*loadCmd) Help() string {
+	return `Sends requests with drawn inputs to a server of the Open Inference Protocol (sluice serve, Triton, KServe) and counts
+how they end. A latency counts from when the request was due. The exit code is 1 where a request ended in an error.
+
+Example:
+  sluice load http://localhost:8000 --model my --rate 200 --n 1000 --slo 50ms`
+}
+
+type loadDoc struct {
+	cli.Header
+	URL     string `json:"url"`
+	Model   string `json:"model"`
+	Process string `json:"process"` // closed:N of a closed loop
+	SLO     int64  `json:"slo_ns"`
+	*drive.Summary
+}
+
+// Run implements the command.
+func (c *loadCmd) Run(e *cli.Env) error {
+	if c.N < 1 || c.N > maxRequests || c.SLO < 0 || c.Closed < 0 || c.Closed > maxRequests {
+		return cli.Coded(cli.Usage, fmt.Errorf("--n %d, --slo %v, --closed %d: expected 1..%d requests, no negative time, at most as many clients", c.N, c.SLO, c.Closed, maxRequests))
+	}
+	l := &drive.Load{Model: c.Model, Clients: c.Closed, N: c.N, SLO: c.SLO, Theta: c.Theta, Seed: c.Seed}
+	if c.Theta != "" {
+		if _, err := strconv.ParseFloat(c.Theta, 64); err != nil {
+			return cli.Coded(cli.Usage, fmt.Errorf("--theta %s: expected a number", c.Theta))
+		}
+	}
+	how := c.Process
+	var err error
+	switch {
+	case c.Closed > 0 && c.Arrivals != "":
+		return cli.Coded(cli.Usage, errors.New("--closed and --arrivals: one of them says when requests are sent"))
+	case c.Closed > 0:
+		how = fmt.Sprintf("closed:%d", c.Closed)
+	case c.Arrivals != "":
+		how = c.Arrivals
+		l.Times, err = load.File(c.Arrivals)
+	default:
+		var p load.Process
+		if p, err = load.ParseProcess(c.Process); err == nil {
+			l.Times, err = p.Times(c.Rate, c.N, c.Seed)
+		}
+	}
+	if err != nil {
+		return cli.Coded(cli.Usage, err)
+	}
+	token := ""
+	if c.Token != "" {
+		text, err := os.ReadFile(c.Token)
+		if err != nil {
+			return cli.Coded(cli.Input, err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	s, err := drive.Dial(c.URL, token)
+	if err != nil {
+		return cli.Coded(cli.Usage, err)
+	}
+	defer s.Close()
+	total := c.N
+	if l.Times != nil {
+		total = len(l.Times)
+	}
+	set, done := e.Progress("load", total)
+	l.Ended = set
+	sum, err := drive.Run(e.Ctx, s, l)
+	done()
+	if err != nil {
+		return cli.Coded(cli.Input, err)
+	}
+	if e.Ctx.Err() != nil {
+		return fmt.Errorf("%d of %d requests were cancelled: %w", sum.Cancelled, sum.Requests, e.Ctx.Err())
+	}
+	doc := loadDoc{cli.NewHeader("sluice-load/1", c.Seed, "measured"), c.URL, c.Model, how, c.SLO.Nanoseconds(), sum}
+	if err := e.Output(doc, c.Out, c.JSON); err != nil {
+		return err
+	}
+	if !c.JSON {
+		if err := doc.print(e); err != nil {
+			return err
+		}
+	}
+	if sum.Errors > 0 {
+		for i := range sum.Results {
+			if r := &sum.Results[i]; r.Ending == "error" {
+				return cli.Coded(cli.Check, fmt.Errorf("%d of %d requests ended in an error; the first: %s", sum.Errors, sum.Requests, r.Why))
+			}
+		}
+	}
+	return nil
+}
+
+func (d *loadDoc) print(e *cli.Env) error {
+	fmt.Fprintf(e.Stdout, "%s at %s (%s): %d requests, %s, %.0f/s, seed %d\n\n", d.Model, d.URL, d.Label, d.Requests, d.Process, d.Rate, d.Seed)
+	t := report.Table{Head: []string{"", ""}}
+	for _, r := range []struct {
+		name string
+		n    int
+	}{
+		{"on time", d.OnTime},
+		{"late", d.Late},
+		{"dropped", d.Dropped},
+		{"refused", d.Refused},
+		{"cancelled", d.Cancelled},
+		{"errors", d.Errors},
+		{"sent more than 1 ms late", d.SentLate},
+	} {
+		t.Add(r.name, strconv.Itoa(r.n))
+	}
+	t.Add("left at exit", strings.Trim(fmt.Sprint(d.Exits), "[]"))
+	if d.Latency.Avg >= 0 {
+		t.Add("latency average", report.Ns(d.Latency.Avg))
+		t.Add("  p50", report.Ns(d.Latency.P50))
+		t.Add("  p99", report.Ns(d.Latency.P99))
+	}
+	t.Add("goodput", fmt.Sprintf("%.0f/s", d.Goodput))
+	return t.Write(e.Stdout)
+}

@@ -1,0 +1,181 @@
+// sluice serve: a bundle behind the Open Inference Protocol.
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/cli"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/serve"
+)
+
+type serveCmd struct {
+	Models     []string      `arg:"" placeholder:"DIR|BUNDLE" help:"Bundles, as dse compile writes them, or folders of them: each NAME.sluice is a model, with its settings in NAME.yaml beside it."`
+	Device     string        `default:"soft" help:"Where they run: soft (golden numerics, paced by the bundle's latency table), cosim, hls, uio, cuda or hip, as sluice run has them. Every model opens a device of its own."`
+	HTTP       string        `name:"http" default:"127.0.0.1:8000" help:"Address of REST."`
+	GRPC       string        `name:"grpc" default:"127.0.0.1:8001" help:"Address of gRPC."`
+	Metrics    string        `default:"127.0.0.1:8002" help:"Address of the status page (/) and of Prometheus metrics (/metrics)."`
+	Policy     string        `default:"fluid" help:"Policy of models that name none: ${policies}."`
+	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival; 0: none."`
+	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
+	Queue      int           `default:"1024" help:"Requests of a model that wait or run at a time; more are told to come again."`
+	Token      string        `placeholder:"FILE" type:"existingfile" help:"File with the bearer token that clients must show."`
+	Cert       string        `placeholder:"FILE" type:"existingfile" help:"TLS certificate (PEM) of all three ports; read again when it changes. With --key."`
+	Key        string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
+	ClientCA   string        `name:"client-ca" placeholder:"FILE" type:"existingfile" help:"Certificates (PEM) that clients' own must be signed by."`
+	MaxBytes   int           `default:"67108864" help:"Longest request in bytes, unpacked."`
+	MaxSamples int           `default:"64" help:"Samples of one request."`
+	MaxConns   int           `default:"1024" help:"Connections of each port at a time."`
+	MaxRate    float64       `help:"Requests a second of one client's address; 0: as many as it likes."`
+	Grace      time.Duration `default:"30s" help:"After SIGTERM, how long requests that are there may take."`
+	uioFlags
+}
+
+func (*serveCmd) Help() string {
+	return `Serves models to clients of the Open Inference Protocol (Triton's, KServe's, curl) until SIGTERM or SIGINT; then
+it takes no more requests and ends when those that are there have ended. Requests may bring slo_us, exit_threshold,
+max_exit and priority; see host/serve/README.md.
+
+Example:
+  sluice serve my.sluice --device soft --slo 50ms
+  curl localhost:8000/v2/models/my`
+}
+
+// Run implements the command.
+func (c *serveCmd) Run(e *cli.Env) error {
+	if (c.Cert == "") != (c.Key == "") || c.ClientCA != "" && c.Cert == "" {
+		return cli.Coded(cli.Usage, errors.New("--cert, --key: expected both or neither; --client-ca needs them"))
+	}
+	o := serve.Options{
+		Version: cli.Version, Log: e.Log, Open: c.open,
+		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: c.Theta.theta, Queue: c.Queue},
+		Limits:   serve.Limits{Message: c.MaxBytes, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
+	}
+	if c.Token != "" {
+		text, err := os.ReadFile(c.Token)
+		if o.Token = strings.TrimSpace(string(text)); err != nil || o.Token == "" {
+			return cli.Coded(cli.Input, errors.Join(err, fmt.Errorf("--token %s: expected a file with a token in it", c.Token)))
+		}
+	}
+	var secure *tls.Config
+	if c.Cert != "" {
+		var err error
+		if secure, err = serve.TLS(c.Cert, c.Key, c.ClientCA); err != nil {
+			return cli.Coded(cli.Input, err)
+		}
+	}
+	running := context.WithoutCancel(e.Ctx) // it ends when it has drained
+	s, err := serve.New(running, o)
+	if err != nil {
+		return cli.Coded(cli.Usage, err)
+	}
+	for _, m := range c.Models {
+		if err := s.Add(m); err != nil {
+			return cli.Coded(cli.Input, err)
+		}
+	}
+	var ports [3]net.Listener
+	for i, at := range []string{c.HTTP, c.GRPC, c.Metrics} {
+		l, err := (&net.ListenConfig{}).Listen(e.Ctx, "tcp", at)
+		if err != nil {
+			return cli.Coded(cli.Usage, fmt.Errorf("listen: %w", err))
+		}
+		defer l.Close()
+		ports[i] = netutil.LimitListener(l, c.MaxConns)
+	}
+	if err := s.LoadAll(); err != nil {
+		return errors.Join(cli.Coded(cli.Input, err), s.Drain(running))
+	}
+	return c.serve(e, s, secure, ports)
+}
+
+// open opens the device of a model.
+func (c *serveCmd) open(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
+	w := what{Config: b.Design.Name, board: &c.uioFlags}
+	d, err := w.openDevice(ctx, c.Device, &prepared{design: b.Design, bundle: b}, nil) // a memo would grow with every input
+	if err != nil {
+		return nil, err
+	}
+	o := &serve.Opened{Device: device.Adapt(d), Timely: true}
+	if c.Device != "soft" && c.Device != "uio" { // a simulation takes seconds for what the table has in ms; a GPU has no table
+		o.Timely, o.Watchdog.Fixed = false, 600e9
+	}
+	return o, nil
+}
+
+func (c *serveCmd) serve(e *cli.Env, s *serve.Server, secure *tls.Config, ports [3]net.Listener) error {
+	var opts []grpc.ServerOption
+	if secure != nil {
+		opts = append(opts, grpc.Creds(credentials.NewTLS(secure)))
+	}
+	g := s.GRPC(opts...)
+	faces := []*http.Server{{Handler: s.REST()}, {Handler: s.Status()}}
+	failed := make(chan error, 3)
+	for i, face := range faces {
+		face.ReadHeaderTimeout, face.IdleTimeout = 10*time.Second, 2*time.Minute
+		l := ports[2*i]
+		go func() {
+			if secure != nil {
+				face.TLSConfig = secure
+				failed <- face.ServeTLS(l, "", "")
+				return
+			}
+			failed <- face.Serve(l)
+		}()
+	}
+	go func() { failed <- g.Serve(ports[1]) }()
+	watching, done := context.WithCancel(e.Ctx)
+	defer done()
+	go s.Watch(watching, time.Second)
+	var names []string
+	for _, i := range s.Index() {
+		names = append(names, i.Name+":"+i.Version)
+	}
+	fmt.Fprintf(e.Stdout, "ready: %s on %s; http %s, grpc %s, status %s\n",
+		strings.Join(names, ", "), c.Device, ports[0].Addr(), ports[1].Addr(), ports[2].Addr())
+	var err error
+	select {
+	case <-e.Ctx.Done():
+		e.Log.Info("draining", "at most", c.Grace)
+	case err = <-failed:
+		err = cli.Coded(cli.Fault, fmt.Errorf("serve: %w", err))
+	}
+	until, stop := context.WithTimeout(context.WithoutCancel(e.Ctx), c.Grace)
+	defer stop()
+	if drained := s.Drain(until); drained != nil {
+		err = errors.Join(err, cli.Coded(cli.Device, drained))
+	}
+	done()
+	stopped := make(chan struct{})
+	go func() {
+		g.GracefulStop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(time.Second): // streams that nobody closes
+		g.Stop()
+	}
+	for _, face := range faces {
+		short, stop := context.WithTimeout(context.WithoutCancel(e.Ctx), time.Second)
+		if face.Shutdown(short) != nil {
+			face.Close()
+		}
+		stop()
+	}
+	return err
+}

@@ -1,0 +1,197 @@
+// Admission by the latency tables: who cannot meet a deadline any more is refused as it comes, given up in the
+// queue, or stopped at its next exit, so that the devices' time goes to those who can. Requests without a
+// deadline are left alone.
+
+package engine
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// tooLate is why a request is given up.
+const tooLate = "the deadline cannot be met, by the latency table"
+
+// byTable is the state of admission by the table.
+type byTable struct {
+	on bool
+	// look is before when no waiting request can be too late: the queue need not be searched until then.
+	look Time
+}
+
+// service is what the tables say that a batch of b for a network takes from its launch to its last result, as exits
+// have been taken so far, on the device that is fastest, and how many devices serve it now. The batch is made smaller
+// until it takes no longer than limit. never: nobody serves it.
+func (c *core) service(network string, b int, limit Time) (takes Time, batch, devices int) {
+	takes = never
+	seen := c.traffic(network)
+	for i := range c.st.Devices {
+		v := &c.st.Devices[i]
+		h := v.Member(network)
+		if v.Down || h == nil {
+			continue
+		}
+		devices++
+		for n := min(b, v.MaxBatch, h.Table.MaxBatch()); n >= 1; n-- {
+			t := Time(0)
+			for s := range h.Table.Segments() {
+				left := n
+				if s > 0 && seen.Passed[0] > 0 {
+					left = max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[0])+0.5))
+				}
+				t += h.Table.At(s, s, left)
+			}
+			if t > limit && n > 1 {
+				continue
+			}
+			if t < takes || n > batch && t <= limit {
+				takes, batch = t, n
+			}
+			break
+		}
+	}
+	return takes, batch, devices
+}
+
+// busyFor is how long the device that is free first still runs what has been launched, by the table.
+func (c *core) busyFor() Time {
+	first := never
+	for i := range c.st.Devices {
+		v := &c.st.Devices[i]
+		if v.Down {
+			continue
+		}
+		left := Time(0)
+		for _, l := range v.Launches {
+			h := v.Member(l.Network)
+			if h == nil || len(l.Requests) == 0 {
+				continue
+			}
+			t := h.Table
+			from := l.Reached + 1
+			if from > l.Last { // it waits to be merged
+				continue
+			}
+			took := Time(0)
+			if l.Phase == sched.Running {
+				took = c.now - l.Since
+			}
+			left += max(0, t.At(from, l.Last, min(len(l.Requests), t.MaxBatch()))-took)
+		}
+		first = min(first, left)
+	}
+	if first == never {
+		return 0
+	}
+	return first
+}
+
+// hopeless says why a task is refused whose deadline cannot be met behind those who wait: they go first, in batches as
+// large as the deadline allows.
+func (c *core) hopeless(in *sched.Task) error {
+	if !c.byTable.on || in.Deadline == 0 {
+		return nil
+	}
+	n := c.st.Queue.Len()
+	full, batch, devices := c.service(in.Network, n+1, in.Deadline-c.now)
+	if devices == 0 { // one may come back
+		return nil
+	}
+	ahead := n / devices
+	takes, _, _ := c.service(in.Network, ahead%batch+1, never)
+	most, _, _ := c.service(in.Network, math.MaxInt, never)
+	c.byTable.look = min(c.byTable.look, in.Deadline-most+1)
+	if ready := c.now + c.busyFor() + Time(ahead/batch)*full + takes; ready > in.Deadline {
+		return fmt.Errorf("task %d: %w: %d wait, its result is expected at %d ns, its deadline is %d ns", in.ID, ErrLate, n, ready, in.Deadline)
+	}
+	return nil
+}
+
+// giveUp ends those who wait and cannot meet their deadline any more.
+func (c *core) giveUp() {
+	a := &c.byTable
+	if !a.on {
+		return
+	}
+	for _, l := range c.live {
+		if !l.busy && l.copies == 0 {
+			c.stopLate(l)
+			c.left = c.left || len(l.reqs) == 0
+		}
+	}
+	if c.now < a.look {
+		return
+	}
+	a.look = never
+	c.giveUpIn(&c.st.Queue)
+	for i := range c.st.Devices {
+		c.giveUpIn(&c.st.Devices[i].Queue)
+	}
+}
+
+func (c *core) giveUpIn(q *sched.Queue) {
+	network, takes, full := "", Time(0), Time(0)
+	for i := 0; i < q.Len(); {
+		r := q.At(i)
+		if r.Deadline == never {
+			i++
+			continue
+		}
+		if r.Network != network {
+			network = r.Network
+			takes, _, _ = c.service(network, q.Len(), never)
+			full, _, _ = c.service(network, math.MaxInt, never)
+		}
+		switch {
+		case takes == never:
+			i++
+		case r.Deadline-takes >= c.now:
+			c.byTable.look = min(c.byTable.look, r.Deadline-full+1)
+			if q.Ordered() {
+				return
+			}
+			i++
+		default:
+			network = "" // the next batch is smaller
+			c.giveUpOne(c.reqs.get(uint64(r.ID)), tooLate)
+		}
+	}
+}
+
+// giveUpOne ends a request that waits.
+func (c *core) giveUpOne(r *request, why string) {
+	c.unqueue(r)
+	if r.copying { // its slot is freed when the copy has ended
+		r.inFlight = true
+		r.task.flying++
+	} else {
+		c.release(r)
+	}
+	c.end(r, Dropped, why, nil)
+}
+
+// stopLate ends those of a launch at an exit that cannot pass the next one in time.
+func (c *core) stopLate(l *launch) (left int) {
+	s := l.Reached + 1
+	if !c.byTable.on || s >= l.table.Segments() {
+		return len(l.reqs)
+	}
+	takes := l.table.At(s, s, len(l.reqs))
+	kept := 0
+	for i, r := range l.reqs {
+		if r.inFlight || r.Deadline == never || c.now+takes <= r.Deadline {
+			l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
+			kept++
+			continue
+		}
+		r.launch = nil
+		c.release(r)
+		c.end(r, Dropped, tooLate, nil)
+	}
+	if kept < len(l.reqs) {
+		l.reqs, l.Requests, l.listed = l.reqs[:kept], l.Requests[:kept], false
+	}
+	return kept
+}

@@ -1,0 +1,199 @@
+// Networks that come and go while a Server runs.
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// change is a network that comes or goes. Its fields are the books', but for done, which is sent to once.
+type change struct {
+	net    *Network
+	name   string
+	leaves bool
+	begun  bool // loads or unloads have been begun
+	left   int  // of them
+	errs   []error
+	done   chan error
+}
+
+// ended takes in the end of a load or an unload.
+func (h *change) ended(device string, err error) {
+	h.left--
+	if err != nil {
+		h.errs = append(h.errs, fmt.Errorf("%s: %w", device, err))
+	}
+}
+
+// AddNetwork loads a network on every device for which it has a table, and returns when it is served, or is refused:
+// then it is on no device. With warm, an input of one sample, it is run once before. ctx bounds how long is waited;
+// the change itself goes on.
+func (s *Server) AddNetwork(ctx context.Context, n Network, warm []device.Tensor) error {
+	if err := s.c.cfg.checkNetwork(&n); err != nil {
+		return err
+	}
+	if n.Family != "" {
+		return fmt.Errorf("%w: network %q belongs to the family %q, whose members are fixed while a server runs", ErrConfig, n.Name, n.Family)
+	}
+	if err := s.change(ctx, &change{net: &n, name: n.Name}); err != nil {
+		return fmt.Errorf("add network %q: %w", n.Name, err)
+	}
+	if warm == nil {
+		return nil
+	}
+	t, err := s.Open(ctx, &Call{Task: sched.Task{Network: n.Name, Theta: neverSure}, Inputs: [][]device.Tensor{warm}})
+	if err != nil {
+		return fmt.Errorf("warm network %q up: %w", n.Name, err)
+	}
+	select {
+	case <-t.Done():
+	case <-ctx.Done():
+		t.Cancel()
+		return fmt.Errorf("warm network %q up: %w", n.Name, context.Cause(ctx))
+	}
+	if r := t.Outcomes()[0].Record; r.Ending != OnTime {
+		return fmt.Errorf("warm network %q up: it ended %s: %s", n.Name, r.Ending, r.Why)
+	}
+	return nil
+}
+
+// neverSure is a threshold that no confidence reaches.
+const neverSure = 2
+
+// RemoveNetwork takes no more tasks for a network, unloads it when those that are there have ended, and returns then.
+// ctx bounds how long is waited; the change itself goes on.
+func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
+	if err := s.change(ctx, &change{name: name, leaves: true}); err != nil {
+		return fmt.Errorf("remove network %q: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Server) change(ctx context.Context, h *change) error {
+	h.done = make(chan error, 1)
+	s.post(&posted{kind: fromChange, change: h})
+	select {
+	case err := <-h.done:
+		return err
+	case <-s.ended:
+		return ErrClosed
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// leaves tells whether a network is going, or coming and not there yet.
+func (c *core) leaves(network string) bool {
+	return slices.ContainsFunc(c.changes, func(h *change) bool { return h.name == network })
+}
+
+// change takes in that a network is to come or to go.
+func (c *core) change(h *change) {
+	i := slices.IndexFunc(c.nets, func(n *Network) bool { return n.Name == h.name })
+	switch {
+	case c.leaves(h.name):
+		h.done <- fmt.Errorf("%w: it is coming or going already", ErrNetwork)
+		return
+	case h.leaves && i < 0:
+		h.done <- fmt.Errorf("%w: %q", ErrNetwork, h.name)
+		return
+	case h.leaves && c.nets[i].Family != "":
+		h.done <- fmt.Errorf("%w: it belongs to the family %q, whose members are fixed while a server runs", ErrConfig, c.nets[i].Family)
+		return
+	case !h.leaves && (i >= 0 || c.families[h.name] != nil):
+		h.done <- fmt.Errorf("%w: it is there already", ErrConfig)
+		return
+	}
+	c.changes = append(c.changes, h)
+	if h.leaves {
+		h.net = c.nets[i]
+		return
+	}
+	c.nets = append(c.nets, h.net)
+	segments := 0
+	for _, t := range h.net.Tables {
+		if t != nil {
+			segments = max(segments, t.Segments())
+		}
+	}
+	c.res.Samples = grown(c.res.Samples, segments)
+	c.res.Stream.Exits = grown(c.res.Stream.Exits, segments)
+	c.see(h.name, segments)
+	c.seeAgain()
+	c.carry(h, sched.LoadNetwork)
+}
+
+// grown is a list of at least n.
+func grown[T any](list []T, n int) []T {
+	return append(list, make([]T, max(0, n-len(list)))...)
+}
+
+// seeAgain finds the traffic of everything anew: its list is another one, and the old one is as it was.
+func (c *core) seeAgain() {
+	for _, r := range c.reqs.vals {
+		if r != nil {
+			r.seen = c.traffic(r.seen.Network)
+		}
+	}
+	for _, l := range slices.Concat(c.live, c.doom) {
+		l.seen = c.traffic(l.seen.Network)
+	}
+}
+
+// carry begins a change's loads or unloads, on every device that can serve the network.
+func (c *core) carry(h *change, kind sched.ActionKind) {
+	h.begun = true
+	for i, t := range h.net.Tables {
+		hosted := slices.ContainsFunc(c.st.Devices[i].Hosted, func(x sched.Hosted) bool { return x.Network == h.name })
+		if t == nil || hosted != (kind == sched.Unload) {
+			continue
+		}
+		if err := c.host(&sched.Action{Kind: kind, Device: i, Network: h.name}, h); err != nil {
+			h.errs = append(h.errs, err)
+		}
+	}
+}
+
+// settle goes on with the changes: a network goes when nobody uses it any more.
+func (c *core) settle() error {
+	for _, h := range slices.Clone(c.changes) {
+		switch {
+		case h.left > 0 || h.leaves && !h.begun && c.uses(h.name):
+		case !h.begun:
+			c.carry(h, sched.Unload)
+		case !h.leaves && len(h.errs) > 0: // what has been loaded goes again
+			h.leaves = true
+			c.carry(h, sched.Unload)
+		default:
+			c.settled(h)
+		}
+	}
+	return nil
+}
+
+func (c *core) settled(h *change) {
+	same := func(x *change) bool { return x == h }
+	c.changes = slices.DeleteFunc(c.changes, same)
+	if h.leaves {
+		c.nets = slices.DeleteFunc(c.nets, func(n *Network) bool { return n == h.net })
+		c.st.Traffic = slices.DeleteFunc(slices.Clone(c.st.Traffic), func(t sched.Traffic) bool { return t.Network == h.name })
+		c.seeAgain()
+	}
+	h.done <- errors.Join(h.errs...)
+}
+
+// uses tells whether a network has tasks that have not ended, or still runs.
+func (c *core) uses(network string) bool {
+	for _, r := range c.reqs.vals {
+		if r != nil && r.Network == network {
+			return true
+		}
+	}
+	return slices.ContainsFunc(slices.Concat(c.live, c.doom), func(l *launch) bool { return l.Network == network })
+}

@@ -1,0 +1,455 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// steady is a simulator whose segments take a fixed time. Requests with an odd id are sure at the first exit. It hangs
+// once where it is told to.
+type steady struct {
+	segments int
+	takes    device.Time
+	work     *device.Work
+	end      device.Time
+	hang     atomic.Bool
+	stuck    bool
+	hung     atomic.Int64 // when it began to hang, in ns of this machine's clock
+}
+
+func (*steady) Info() device.Info {
+	return device.Info{Name: "steady", Label: "simulated", MaxBatch: 8, Slots: 64, Places: 1, Preempt: device.PreemptExit}
+}
+
+func (d *steady) Start(now device.Time, w *device.Work) {
+	d.work, d.end = w, now+d.takes
+	if d.hang.CompareAndSwap(true, false) {
+		d.stuck = true
+		d.hung.Store(time.Now().UnixNano())
+	}
+}
+
+func (d *steady) Next() (device.Time, bool) { return d.end, d.work != nil && !d.stuck }
+
+func (d *steady) Reset(device.Time, device.Units) { d.stuck, d.work = false, nil }
+
+func (d *steady) End(device.Time) *device.Event {
+	w := d.work
+	d.work = nil
+	return w.Passed(w.Launch.Last == d.segments-1, func(id device.RequestID) device.ExitResult {
+		return device.ExitResult{Class: int(id), Confidence: float32(id%2) * 0.9, Raw: []int16{int16(id), int16(w.Launch.Last)}}
+	})
+}
+
+// steadyServer serves a network of two segments on such a device.
+func steadyServer(t testing.TB, dev *steady, p sched.Policy, change func(*engine.Config)) *engine.Server {
+	t.Helper()
+	dev.segments = max(2, dev.segments)
+	tab, err := sched.Uniform(enginetest.Network, dev.segments, 8, dev.takes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := engine.Config{
+		Devices: []device.Device{device.Simulate(dev)}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+		Policy: p, Inputs: engine.NoInputs,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := engine.NewServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// running runs a server; end waits for it.
+func running(t testing.TB, s *engine.Server) (stop context.CancelFunc, end func() (*engine.Result, error)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	type result struct {
+		res *engine.Result
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		res, err := s.Run(ctx)
+		done <- result{res, err}
+	}()
+	return cancel, func() (*engine.Result, error) {
+		select {
+		case r := <-done:
+			return r.res, r.err
+		case <-time.After(time.Minute):
+			t.Fatal("Run has not ended within a minute")
+			return nil, nil
+		}
+	}
+}
+
+// ticking is serial, takes its time for a decision, and asks for a timer every millisecond.
+type ticking struct {
+	sched.Serial
+	cost  time.Duration
+	asked sched.Time
+	came  atomic.Int64
+	worst atomic.Int64 // ns by which one came late
+}
+
+func (p *ticking) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
+	for t := time.Now(); time.Since(t) < p.cost; {
+	}
+	if p.asked != 0 && ev.Kind == sched.Timer && now >= p.asked {
+		p.worst.Store(max(p.worst.Load(), now-p.asked))
+		p.came.Add(1)
+		p.asked = 0
+	}
+	if p.asked == 0 {
+		p.asked = now + 1_000_000
+		buf = append(buf, sched.Action{Kind: sched.Wait, Until: p.asked})
+	}
+	return p.Serial.Decide(now, s, ev, buf)
+}
+
+// flood submits tasks from n goroutines until the server takes no more; stopped waits for them.
+func flood(s *engine.Server, n int) (stopped func()) {
+	var ids atomic.Uint64
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for {
+				err := s.Submit(context.Background(), &sched.Task{ID: ids.Add(1), Network: enginetest.Network, Theta: 0.1, Deadline: s.Now() + 50_000_000})
+				if errors.Is(err, engine.ErrClosed) {
+					return
+				}
+			}
+		})
+	}
+	return all.Wait
+}
+
+// Whatever is submitted, timers come, a hang is noticed and Run ends with its context. The bounds are generous:
+// where submitters go first, none of these comes before they let go.
+func TestSubmittersStarveNobody(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	p := &ticking{cost: 50 * time.Microsecond}
+	dev := &steady{takes: 100_000}
+	hung := make(chan time.Time, 1)
+	s := steadyServer(t, dev, p, func(c *engine.Config) { c.Observer = hangs{seen: hung} })
+	stop, end := running(t, s)
+	stopped := flood(s, 500)
+	time.Sleep(300 * time.Millisecond)
+	came := p.came.Load()
+	dev.hang.Store(true)
+	select {
+	case at := <-hung:
+		t.Logf("hang noticed after %v", at.Sub(time.Unix(0, dev.hung.Load())))
+	case <-time.After(5 * time.Second):
+		t.Error("a hang was not noticed within 5 s")
+	}
+	if came < 10 || time.Duration(p.worst.Load()) > 2*time.Second {
+		t.Errorf("%d timers of a millisecond came in 0.3 s, the latest %v late", came, time.Duration(p.worst.Load()))
+	}
+	began := time.Now()
+	stop()
+	if _, err := end(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("Run ended %v after its context", d)
+	}
+	t.Logf("timers %v late at most, Run ended %v after its context", time.Duration(p.worst.Load()), time.Since(began))
+	stopped()
+}
+
+type hangs struct {
+	engine.Deaf
+	seen chan time.Time
+}
+
+func (h hangs) Fault(f *engine.Fault) {
+	if f.Hang {
+		select {
+		case h.seen <- time.Now():
+		default:
+		}
+	}
+}
+
+// stalls holds the books up for longer than a launch may take, once it runs.
+type stalls struct {
+	sched.Serial
+	stalled bool
+}
+
+func (p *stalls) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
+	if v := s.Devices[0].Launches; !p.stalled && ev.Kind == sched.Arrival && len(v) > 0 && v[0].Phase == sched.Running {
+		p.stalled = true
+		time.Sleep(60 * time.Millisecond)
+	}
+	return p.Serial.Decide(now, s, ev, buf)
+}
+
+// slowly posts its events a while after they were due: its goroutine did not run, as on a loaded machine.
+type slowly struct {
+	*device.Paced
+	late time.Duration
+}
+
+func (d slowly) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
+	return d.Paced.Attach(ctx, func(ev device.Event) {
+		go func() {
+			time.Sleep(d.late)
+			post(ev)
+		}()
+	})
+}
+
+// Work that is over is no hang though the books, or the whole machine, stood still beyond its limit.
+func TestAStallIsNoHang(t *testing.T) {
+	for range 5 {
+		dev := &steady{takes: 100_000}
+		s := steadyServer(t, dev, &stalls{}, func(c *engine.Config) {
+			c.Watchdog.Fixed = 20_000_000
+			c.Devices[0] = slowly{device.Pace(c.Devices[0].(device.Virtual)), 5 * time.Millisecond}
+		})
+		_, end := running(t, s)
+		for id := range uint64(2) {
+			if err := s.Submit(t.Context(), &sched.Task{ID: id + 1, Network: enginetest.Network, Theta: 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Drain()
+		if res, err := end(); err != nil || res.Hangs > 0 || res.Stream.Endings[engine.OnTime] != 2 {
+			t.Fatalf("%v, %d hangs, endings %v", err, res.Hangs, res.Stream.Endings)
+		}
+	}
+}
+
+// A client that hangs up while the server drains is let go, by id and by ticket.
+func TestCancelWhileDraining(t *testing.T) {
+	dev := &steady{takes: 200_000_000}
+	s := steadyServer(t, dev, sched.Serial{}, func(c *engine.Config) { c.Watchdog.Fixed = 60e9 })
+	_, end := running(t, s)
+	var tickets []*engine.Ticket
+	for range 3 {
+		k, err := s.Open(t.Context(), &engine.Call{Task: sched.Task{Network: enginetest.Network, Theta: 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tickets = append(tickets, k)
+	}
+	s.Drain()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Cancel(ended, tickets[2].ID()); err != nil { // its caller's context has ended: that is why it cancels
+		t.Errorf("cancel while draining: %v", err)
+	}
+	tickets[1].Cancel()
+	tickets[0].Cancel() // it runs
+	res, err := end()
+	if err != nil || res.Stream.Endings[engine.Cancelled] != 3 || res.Segments > 1 {
+		t.Errorf("%v, endings %v, %d segments ran, expected 3 cancelled and one segment at most", err, res.Stream.Endings, res.Segments)
+	}
+	for _, k := range tickets {
+		<-k.Done()
+		if got := k.Outcomes()[0].Record.Ending; got != engine.Cancelled {
+			t.Errorf("ticket %d: %s", k.ID(), got)
+		}
+	}
+	if err := s.Cancel(t.Context(), 1); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("when Run has ended: %v", err)
+	}
+	tickets[0].Cancel() // nobody looks at it
+}
+
+// Who waits is found and taken out of a long queue at once: the bound is generous, and where each request taken moves
+// or looks at all others this takes minutes.
+func TestCancelsAreLinear(t *testing.T) {
+	const n = 120_000
+	newest := make([]int, n)
+	for i := range newest {
+		newest[i] = n - 1 - i
+	}
+	for name, order := range map[string][]int{"newest first": newest, "in any order": rand.New(rand.NewPCG(1, 2)).Perm(n)} {
+		var q sched.Queue
+		for i := range n {
+			q.Push(&sched.Request{ID: device.RequestID(i + 1), Arrived: int64(i), Deadline: int64(i) + 50})
+		}
+		began := time.Now()
+		for _, i := range order {
+			if _, ok := q.Remove(device.RequestID(i + 1)); !ok {
+				t.Fatalf("request %d of %d is not there", i+1, n)
+			}
+			if time.Since(began) > 25*time.Second {
+				t.Fatalf("%s: %d of %d are left after 25 s", name, q.Len(), n)
+			}
+		}
+		t.Logf("%s: %d in %v", name, n, time.Since(began))
+		if q.Len() != 0 {
+			t.Fatalf("%d are left", q.Len())
+		}
+	}
+}
+
+// A Submit whose context has ended is refused and serves nothing; one whose context ends while it waits is served
+// where it says so, and only there.
+func TestSubmitKeepsItsWord(t *testing.T) {
+	dev := &steady{takes: 1000}
+	s := steadyServer(t, dev, &ticking{cost: 20 * time.Microsecond}, nil)
+	_, end := running(t, s)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for i := range 200 {
+		if err := s.Submit(ended, &sched.Task{ID: uint64(i + 1), Network: enginetest.Network}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("a context that had ended: %v", err)
+		}
+	}
+	var taken, withdrawn atomic.Int64
+	var all sync.WaitGroup
+	for g := range 50 {
+		all.Go(func() {
+			for i := range 40 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*20*time.Microsecond)
+				err := s.Submit(ctx, &sched.Task{ID: uint64(1000*(g+1) + i), Network: enginetest.Network})
+				cancel()
+				switch {
+				case err == nil:
+					taken.Add(1)
+				case errors.Is(err, context.DeadlineExceeded):
+					withdrawn.Add(1)
+				default:
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	s.Drain()
+	res, err := end()
+	if err != nil || int64(res.Stream.Requests) != taken.Load() {
+		t.Errorf("%v: %d requests were served, %d Submits said so, %d did not", err, res.Stream.Requests, taken.Load(), withdrawn.Load())
+	}
+	t.Logf("%d served, %d withdrawn", taken.Load(), withdrawn.Load())
+}
+
+// A server that is not told what to keep does not grow.
+func TestAServerKeepsCounts(t *testing.T) {
+	serve := func(keep engine.Keep) *engine.Result {
+		s := steadyServer(t, &steady{takes: 1000}, sched.Serial{}, func(c *engine.Config) { c.Keep = keep })
+		_, end := running(t, s)
+		for i := range uint64(20) {
+			if err := s.Submit(t.Context(), &sched.Task{ID: i + 1, Network: enginetest.Network}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Drain()
+		res, err := end()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	if res := serve(engine.AsUsual); len(res.Records)+len(res.Steps)+len(res.Spans) != 0 || res.Stream.Requests != 20 {
+		t.Errorf("%d records, %d steps, %d spans of %d requests", len(res.Records), len(res.Steps), len(res.Spans), res.Stream.Requests)
+	}
+	if res := serve(engine.Everything); len(res.Records) != 20 || len(res.Steps) == 0 || len(res.Spans) == 0 {
+		t.Errorf("%d records, %d steps, %d spans", len(res.Records), len(res.Steps), len(res.Spans))
+	}
+}
+
+// A ticket gives every exit once, as it is passed, then the outcome, and the inputs are its own.
+func TestTicket(t *testing.T) {
+	dev := &steady{segments: 3, takes: 1000}
+	s := steadyServer(t, dev, sched.Serial{}, nil)
+	_, end := running(t, s)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for range 20 {
+				k, err := s.Open(t.Context(), &engine.Call{Task: sched.Task{Network: enginetest.Network, Theta: 0.5, Samples: 2}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				next := []int{0, 0}
+				var last [2]engine.Exit
+				for e := range k.Exits() {
+					if e.Exit != next[e.Sample] || e.Result.Raw[1] != int16(e.Exit) {
+						t.Errorf("ticket %d, sample %d: exit %d, %+v, where exit %d is next", k.ID(), e.Sample, e.Exit, e.Result, next[e.Sample])
+					}
+					next[e.Sample]++
+					last[e.Sample] = e
+				}
+				<-k.Done()
+				for i, o := range k.Outcomes() {
+					want := 2 // an even id is never sure
+					if o.Record.ID%2 == 1 {
+						want = 0
+					}
+					if o.Record.Exit != want || o.Record.Ending != engine.OnTime || o.Record.Sample != i || o.Result.Class != int(o.Record.ID) ||
+						last[i].Exit != want || last[i].Result.Class != o.Result.Class || next[i] != want+1 {
+						t.Errorf("sample %d: %+v, %+v, last exit %+v, expected exit %d", i, o.Record, o.Result, last[i], want)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	if k, err := s.Open(t.Context(), &engine.Call{Task: sched.Task{Network: "nobody's"}}); !errors.Is(err, engine.ErrNetwork) || k != nil {
+		t.Errorf("a network that is not there: %v", err)
+	}
+	if _, err := s.Open(t.Context(), &engine.Call{Task: sched.Task{Network: enginetest.Network, Samples: 2}, Inputs: make([][]device.Tensor, 3)}); !errors.Is(err, engine.ErrSamples) {
+		t.Errorf("three inputs for two samples: %v", err)
+	}
+	s.Drain()
+	if res, err := end(); err != nil || res.Stream.Endings[engine.OnTime] != 800 {
+		t.Errorf("%v, %v", err, res.Stream.Endings)
+	}
+}
+
+// Each sample of a call is computed from its own input.
+func TestTicketInputs(t *testing.T) {
+	fake := &enginetest.Fake{T: table(t, enginetest.Linear(3, 8, 1000, 1000))}
+	cfg := engine.Config{
+		Devices: []device.Device{device.Adapt(fake)}, Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{fake.T}}},
+		Policy: sched.Serial{}, Inputs: func(*sched.Request) ([]device.Tensor, error) { return nil, errors.New("not asked") },
+	}
+	s, err := engine.NewServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, end := running(t, s)
+	in := func(exit, class int16) []device.Tensor {
+		return []device.Tensor{device.Words("input", []int16{exit, class}, 2)}
+	}
+	k, err := s.Open(t.Context(), &engine.Call{
+		Task:   sched.Task{ID: 7, Network: enginetest.Network, Theta: 0.5, Samples: 2},
+		Inputs: [][]device.Tensor{in(2, 41), in(0, 5)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-k.Done()
+	a, b := k.Outcomes()[0].Record, k.Outcomes()[1].Record
+	if k.ID() != 7 || a.Exit != 2 || a.Class != 41 || b.Exit != 0 || b.Class != 5 {
+		t.Errorf("%+v, %+v", a, b)
+	}
+	s.Drain()
+	if _, err := end(); err != nil {
+		t.Error(err)
+	}
+}

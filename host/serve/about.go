@@ -1,0 +1,112 @@
+// What the server says of its models: metadata, configuration, statistics.
+
+package serve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/serve/oip"
+)
+
+type tensorDoc struct {
+	Name     string  `json:"name"`
+	Datatype string  `json:"datatype"`
+	Shape    []int64 `json:"shape"`
+}
+
+type modelDoc struct {
+	Name     string      `json:"name"`
+	Versions []string    `json:"versions"`
+	Platform string      `json:"platform"`
+	Inputs   []tensorDoc `json:"inputs"`
+	Outputs  []tensorDoc `json:"outputs"`
+}
+
+const platform = "sluice_bundle"
+
+// width is how many elements an output has of a sample.
+func (m *Model) width(output string) int64 {
+	if output == "logits" {
+		return int64(m.classes)
+	}
+	return 1
+}
+
+func datatype(output string) string {
+	if output == "logits" || output == "confidence" {
+		return "FP32"
+	}
+	return "INT32"
+}
+
+func (s *Server) describe(name, version string) (*modelDoc, error) {
+	m, err := s.model(name, version)
+	if err != nil {
+		return nil, err
+	}
+	d := &modelDoc{
+		Name: m.name, Versions: s.versions(name), Platform: platform,
+		Inputs: []tensorDoc{{m.inputName(), "FP32", append([]int64{-1}, m.dims()...)}},
+	}
+	for _, o := range m.names() {
+		d.Outputs = append(d.Outputs, tensorDoc{o, datatype(o), []int64{-1, m.width(o)}})
+	}
+	return d, nil
+}
+
+// config is the model's configuration in Triton's words. It is decoupled: on a stream every exit is an answer.
+func (s *Server) config(name, version string) (*oip.ModelConfig, error) {
+	m, err := s.model(name, version)
+	if err != nil {
+		return nil, err
+	}
+	types := map[string]oip.DataType{"FP32": oip.DataType_TYPE_FP32, "INT32": oip.DataType_TYPE_INT32}
+	c := &oip.ModelConfig{
+		Name: m.name, Platform: platform, Backend: Name, MaxBatchSize: int32(s.opts.Limits.Samples),
+		Input:                  []*oip.ModelInput{{Name: m.inputName(), DataType: oip.DataType_TYPE_FP32, Dims: m.dims()}},
+		ModelTransactionPolicy: &oip.ModelTransactionPolicy{Decoupled: true},
+		Parameters:             map[string]*oip.ModelParameter{},
+	}
+	for _, o := range m.names() {
+		c.Output = append(c.Output, &oip.ModelOutput{Name: o, DataType: types[datatype(o)], Dims: []int64{m.width(o)}})
+	}
+	for k, v := range map[string]string{
+		"policy": m.set.Policy, "exits": fmt.Sprint(len(m.net.Exits)), "exit_threshold": fmt.Sprint(m.set.Theta), "slo_us": fmt.Sprint(int64(m.set.SLO) / 1000),
+		"queue": fmt.Sprint(m.set.Queue), "priorities": fmt.Sprint(m.set.Priorities), "device": m.info.Name, "label": m.info.Label, "bundle_hash": fmt.Sprintf("%016x", m.hash),
+	} {
+		c.Parameters[k] = &oip.ModelParameter{StringValue: v}
+	}
+	return c, nil
+}
+
+// statistics are those of a model, or of all.
+func (s *Server) statistics(name, version string) (*oip.ModelStatisticsResponse, error) {
+	if name != "" {
+		if _, err := s.model(name, version); err != nil {
+			return nil, err
+		}
+	}
+	out := &oip.ModelStatisticsResponse{}
+	for _, st := range s.Take().Models {
+		if name != "" && st.Name != name || version != "" && st.Version != version {
+			continue
+		}
+		of := func(d Durations) *oip.StatisticDuration { return &oip.StatisticDuration{Count: d.Count, Ns: d.Ns} }
+		ms := &oip.ModelStatistics{
+			Name: st.Name, Version: st.Version, InferenceCount: st.Samples, ExecutionCount: st.Batches,
+			InferenceStats: &oip.InferStatistics{
+				Success: of(st.Success), Fail: of(st.Fail), Queue: of(st.Queue), ComputeInput: of(Durations{}),
+				ComputeInfer: of(Durations{Count: st.Batches, Ns: st.Busy}), ComputeOutput: of(Durations{}), CacheHit: of(Durations{}), CacheMiss: of(Durations{}),
+			},
+		}
+		for _, size := range slices.Sorted(maps.Keys(st.Sizes)) {
+			ms.BatchStats = append(ms.BatchStats, &oip.InferBatchStatistics{
+				BatchSize: uint64(size), ComputeInfer: of(st.Sizes[size]), ComputeInput: of(Durations{}), ComputeOutput: of(Durations{}),
+			})
+		}
+		out.ModelStats = append(out.ModelStats, ms)
+	}
+	return out, nil
+}

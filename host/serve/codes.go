@@ -1,0 +1,124 @@
+// Codes: what a refusal is called on either face, and when a client should ask again.
+
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+)
+
+// Codes are gRPC's.
+const (
+	Invalid     = codes.InvalidArgument
+	NotFound    = codes.NotFound
+	Exhausted   = codes.ResourceExhausted
+	Expired     = codes.DeadlineExceeded
+	Unavailable = codes.Unavailable
+	Cancelled   = codes.Canceled
+	Internal    = codes.Internal
+	Unserved    = codes.Unimplemented
+)
+
+// expired are Triton's words for a request whose time has passed: clients look for them.
+const expired = "Request timeout expired"
+
+// Error is a refusal or a failure with its code.
+type Error struct {
+	Code  codes.Code
+	Text  string
+	Retry time.Duration // of Exhausted: when to ask again
+	cause error
+}
+
+// errClosed is of a request that a model has not taken in, as it is closed or its device is lost.
+var errClosed = errors.New("the model takes no more requests")
+
+// Unwrap gives the cause, where one is known.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Error is the text.
+func (e *Error) Error() string { return e.Text }
+
+// GRPCStatus implements what grpc/status looks for.
+func (e *Error) GRPCStatus() *status.Status {
+	st := status.New(e.Code, e.Text)
+	if e.Code == Exhausted {
+		if with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(e.Retry)}); err == nil {
+			return with
+		}
+	}
+	return st
+}
+
+func refuse(c codes.Code, format string, a ...any) *Error {
+	return &Error{Code: c, Text: fmt.Sprintf(format, a...)}
+}
+
+func exhausted(retry time.Duration, format string, a ...any) *Error {
+	return &Error{Code: Exhausted, Text: fmt.Sprintf(format, a...), Retry: retry}
+}
+
+// coded is the Error of what the engine or a context says.
+func coded(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	is := func(of error) bool { return errors.Is(err, of) }
+	switch {
+	case is(engine.ErrExpired), is(context.DeadlineExceeded):
+		return refuse(Expired, "%s: %v", expired, err)
+	case is(context.Canceled):
+		return refuse(Cancelled, "the client has gone: %v", err)
+	case is(engine.ErrAdmitted):
+		return exhausted(retryAfter, "%v", err)
+	case is(engine.ErrClosed), is(device.ErrGone):
+		return &Error{Code: Unavailable, Text: err.Error(), cause: errClosed}
+	case is(engine.ErrSamples), is(device.ErrRequest):
+		return refuse(Invalid, "%v", err)
+	case is(engine.ErrNetwork):
+		return refuse(NotFound, "%v", err)
+	}
+	return refuse(Internal, "%v", err)
+}
+
+// retryAfter is when a client that was turned away may ask again, where nothing better is known.
+const retryAfter = 50 * time.Millisecond
+
+// httpCode is the code on REST.
+func httpCode(c codes.Code) int {
+	switch c {
+	case Invalid:
+		return http.StatusBadRequest
+	case NotFound:
+		return http.StatusNotFound
+	case Exhausted:
+		return http.StatusTooManyRequests
+	case Expired:
+		return http.StatusGatewayTimeout
+	case Unavailable:
+		return http.StatusServiceUnavailable
+	case Cancelled:
+		return 499 // as nginx says that the client has gone
+	case Unserved:
+		return http.StatusNotImplemented
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	}
+	return http.StatusInternalServerError
+}
+
+// retryHeader is Retry-After: whole seconds, rounded up.
+func (e *Error) retryHeader() string { return strconv.Itoa(max(1, int(math.Ceil(e.Retry.Seconds())))) }

@@ -1,0 +1,309 @@
+// Package drive sends requests to a server of the Open Inference Protocol and counts how they end: in an open loop, at times
+// that do not wait for the server, or in a closed one. A latency counts from when the request was due, so that a server
+// that makes clients wait is not flattered.
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrModel is of a model that this client cannot ask.
+var ErrModel = errors.New("model cannot be asked")
+
+// Tensor is what metadata say of an input or output.
+type Tensor struct {
+	Name     string  `json:"name"`
+	Datatype string  `json:"datatype"`
+	Shape    []int64 `json:"shape"`
+}
+
+// Model is what metadata say of a model.
+type Model struct {
+	Name    string   `json:"name"`
+	Inputs  []Tensor `json:"inputs"`
+	Outputs []Tensor `json:"outputs"`
+}
+
+// Question is one request; Data holds the inputs' elements.
+type Question struct {
+	Model *Model
+	ID    uint64
+	Data  [][]byte
+	SLO   time.Duration // 0: none
+	Theta string        // exit_threshold; "": the model's
+}
+
+// Ending is how a request ended, as the client sees it.
+type Ending int
+
+// Endings.
+const (
+	Answered Ending = iota
+	Expired
+	Refused
+	Cancelled
+	Errored
+)
+
+// Reply is what came of a question. Exit and Class are -1 where the server does not say.
+type Reply struct {
+	Ending      Ending
+	Exit, Class int
+	Why         string
+}
+
+// Server is one to be asked.
+type Server interface {
+	Describe(ctx context.Context, model string) (*Model, error)
+	Infer(ctx context.Context, q *Question) Reply
+	Close() error
+}
+
+// Load says what is asked.
+type Load struct {
+	Model string
+	// Times are when requests are due, from the start; they do not wait for the server. Where there are none, Clients ask
+	// N times altogether, each when its last question has been answered.
+	Times   []int64
+	Clients int
+	N       int
+	SLO     time.Duration
+	Theta   string
+	Seed    uint64
+	Ended   func(n int) // how many have ended; may be nil
+}
+
+// Result is one request.
+type Result struct {
+	ID      uint64 `json:"id"`
+	Exit    int    `json:"exit"`
+	Class   int    `json:"class"`
+	Due     int64  `json:"due_ns"`
+	Latency int64  `json:"latency_ns"` // from when it was due
+	Ending  string `json:"ending"`
+	Why     string `json:"why,omitempty"`
+}
+
+// Latencies are of answered requests, from when they were due; -1 where there was none.
+type Latencies struct {
+	Avg int64 `json:"avg_ns"`
+	P50 int64 `json:"p50_ns"`
+	P99 int64 `json:"p99_ns"`
+}
+
+// Summary counts. What only the server knows is null: the keys are those of sluice run.
+type Summary struct {
+	Requests   int       `json:"requests"`
+	OnTime     int       `json:"on_time"`
+	Late       int       `json:"late"`
+	Dropped    int       `json:"dropped"`
+	Refused    int       `json:"refused"`
+	Cancelled  int       `json:"cancelled"`
+	Errors     int       `json:"errors"`
+	Violations int       `json:"violations"` // all but on_time and cancelled
+	Exits      []int     `json:"exits"`      // answers by exit, where the server says so
+	Latency    Latencies `json:"latency"`
+	Goodput    float64   `json:"goodput"`   // on_time a second, to the last end
+	Rate       float64   `json:"rate"`      // asked, a second
+	SentLate   int       `json:"sent_late"` // more than 1 ms after they were due
+	Accuracy   *float64  `json:"accuracy"`
+	Float      *float64  `json:"accuracy_float"`
+	Busy       *float64  `json:"busy"`
+	MACUtil    *float64  `json:"mac_util"`
+	Bytes      *uint64   `json:"bytes"`
+	Calls      *int      `json:"calls"`
+	Preempted  *int      `json:"preemptions"`
+	Cycles     *uint64   `json:"cycles"`
+	Results    []Result  `json:"results"`
+}
+
+// late is how much later than due a request may be sent before it counts as sent late: then this machine is the bottleneck.
+const late = time.Millisecond
+
+// Run asks, and waits for all answers. When ctx ends, those that are left end as cancelled.
+func Run(ctx context.Context, s Server, l *Load) (*Summary, error) {
+	m, err := s.Describe(ctx, l.Model)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := draw(m, l.Seed)
+	if err != nil {
+		return nil, err
+	}
+	n := l.N
+	if l.Times != nil {
+		n = len(l.Times)
+	}
+	if n < 1 || l.Times == nil && l.Clients < 1 {
+		return nil, fmt.Errorf("load: %d requests of %d clients: expected at least 1", n, l.Clients)
+	}
+	var (
+		results = make([]Result, n)
+		start   = time.Now()
+		mu      sync.Mutex
+		ended   int
+		sum     = &Summary{Requests: n}
+	)
+	one := func(i int, due time.Duration) {
+		if time.Since(start)-due > late {
+			mu.Lock()
+			sum.SentLate++
+			mu.Unlock()
+		}
+		q := &Question{Model: m, ID: uint64(i + 1), Data: inputs[i%len(inputs)], Theta: l.Theta}
+		if l.SLO > 0 {
+			q.SLO = max(time.Microsecond, l.SLO-(time.Since(start)-due))
+		}
+		r := s.Infer(ctx, q)
+		took := time.Since(start) - due
+		results[i] = Result{ID: q.ID, Exit: r.Exit, Class: r.Class, Due: due.Nanoseconds(), Latency: took.Nanoseconds(), Ending: l.ending(r.Ending, took), Why: r.Why}
+		mu.Lock()
+		ended++
+		if l.Ended != nil {
+			l.Ended(ended)
+		}
+		mu.Unlock()
+	}
+	var all sync.WaitGroup
+	if l.Times != nil {
+		timer := time.NewTimer(0)
+		defer timer.Stop()
+		for i, at := range l.Times {
+			due := time.Duration(at)
+			timer.Reset(due - time.Since(start))
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			all.Go(func() { one(i, due) })
+		}
+	} else {
+		next := make(chan int)
+		for range l.Clients {
+			all.Go(func() {
+				for i := range next {
+					one(i, time.Since(start))
+				}
+			})
+		}
+		for i := range n {
+			next <- i
+		}
+		close(next)
+	}
+	all.Wait()
+	sum.count(results)
+	return sum, nil
+}
+
+// ending names how a request ended, in the words of sluice run.
+func (l *Load) ending(e Ending, took time.Duration) string {
+	switch {
+	case e == Answered && l.SLO > 0 && took > l.SLO:
+		return "late"
+	case e == Answered:
+		return "on_time"
+	}
+	return [...]string{Expired: "dropped", Refused: "refused", Cancelled: "cancelled", Errored: "error"}[e]
+}
+
+func (s *Summary) count(results []Result) {
+	s.Results, s.Latency = results, Latencies{-1, -1, -1}
+	var took []int64
+	last, first := int64(1), results[0].Due
+	total := 0.0
+	for i := range results {
+		r := &results[i]
+		last = max(last, r.Due+r.Latency)
+		switch r.Ending {
+		case "on_time":
+			s.OnTime++
+		case "late":
+			s.Late++
+		case "dropped":
+			s.Dropped++
+		case "refused":
+			s.Refused++
+		case "cancelled":
+			s.Cancelled++
+		default:
+			s.Errors++
+		}
+		if r.Ending != "on_time" && r.Ending != "late" {
+			continue
+		}
+		took = append(took, r.Latency)
+		total += float64(r.Latency)
+		for r.Exit >= len(s.Exits) && r.Exit < 1024 {
+			s.Exits = append(s.Exits, 0)
+		}
+		if r.Exit >= 0 && r.Exit < len(s.Exits) {
+			s.Exits[r.Exit]++
+		}
+	}
+	s.Violations = s.Requests - s.OnTime - s.Cancelled
+	s.Goodput = float64(s.OnTime) / (float64(last) / 1e9)
+	if over := results[len(results)-1].Due - first; over > 0 {
+		s.Rate = float64(len(results)-1) / (float64(over) / 1e9)
+	}
+	if len(took) > 0 {
+		slices.Sort(took)
+		at := func(q float64) int64 { return took[max(0, int(math.Ceil(q*float64(len(took))))-1)] }
+		s.Latency = Latencies{int64(math.Round(total / float64(len(took)))), at(0.5), at(0.99)}
+	}
+}
+
+// drawn is how many different inputs are sent, and drawnBytes how much memory they may take.
+const (
+	drawn      = 16
+	drawnBytes = 256 << 20
+)
+
+// draw makes inputs: values of 0..1 where they are numbers with a fraction, small whole numbers else.
+func draw(m *Model, seed uint64) ([][][]byte, error) {
+	rng := rand.New(rand.NewPCG(seed, 0x6c6f6164))
+	if len(m.Inputs) == 0 {
+		return nil, fmt.Errorf("%w: %s has no inputs", ErrModel, m.Name)
+	}
+	var out [][][]byte
+	total := 0
+	for range drawn {
+		var q [][]byte
+		for _, in := range m.Inputs {
+			n := 1
+			for _, d := range in.Shape {
+				if d = max(d, 1); d > 1<<26 || int64(n) > 1<<26/d {
+					return nil, fmt.Errorf("%w: %s's input %s has the shape %v, which is too large", ErrModel, m.Name, in.Name, in.Shape)
+				}
+				n *= int(d)
+			}
+			data, err := elements(rng, in.Datatype, n)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %s's input %s: %w", ErrModel, m.Name, in.Name, err)
+			}
+			q = append(q, data)
+			total += len(data)
+		}
+		out = append(out, q)
+		if total > drawnBytes {
+			break
+		}
+	}
+	return out, nil
+}
+
+// fixed is a shape with one sample where it is open.
+func fixed(shape []int64) []int64 {
+	out := slices.Clone(shape)
+	for i, d := range out {
+		out[i] = max(d, 1)
+	}
+	return out
+}

@@ -1,0 +1,323 @@
+// The two faces of a server, as a client asks them.
+
+package drive
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-npu/sluice/host/serve/oip"
+)
+
+// Dial finds the face by the address: http://, https://, grpc:// or grpcs://. token, where it is not empty, is sent as a
+// bearer token.
+func Dial(address, token string) (Server, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("server address %q: expected http://HOST:PORT, https://, grpc:// or grpcs://", address)
+	}
+	switch u.Scheme {
+	case "http", "https":
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConnsPerHost, t.MaxIdleConns = 1024, 1024
+		t.DisableCompression = true
+		return &rest{base: strings.TrimSuffix(address, "/"), token: token, client: &http.Client{Transport: t}}, nil
+	case "grpc", "grpcs":
+		how := insecure.NewCredentials()
+		if u.Scheme == "grpcs" {
+			how = credentials.NewTLS(nil)
+		}
+		opts := []grpc.DialOption{grpc.WithTransportCredentials(how)}
+		if token != "" {
+			opts = append(opts, grpc.WithPerRPCCredentials(bearer{token, u.Scheme == "grpcs"}))
+		}
+		c, err := grpc.NewClient(u.Host, opts...)
+		if err != nil {
+			return nil, fmt.Errorf("server address %q: %w", address, err)
+		}
+		return &remote{conn: c, client: oip.NewGRPCInferenceServiceClient(c)}, nil
+	}
+	return nil, fmt.Errorf("server address %q: scheme %q: expected http, https, grpc or grpcs", address, u.Scheme)
+}
+
+// bearer is a token for every call.
+type bearer struct {
+	token  string
+	secure bool
+}
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b.token}, nil
+}
+
+func (b bearer) RequireTransportSecurity() bool { return b.secure }
+
+func elements(rng *rand.Rand, datatype string, n int) ([]byte, error) {
+	var out []byte
+	for range n {
+		switch datatype {
+		case "FP32":
+			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(rng.Float32()))
+		case "FP64":
+			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(rng.Float64()))
+		case "BOOL":
+			out = append(out, byte(rng.IntN(2)))
+		case "INT8", "UINT8":
+			out = append(out, byte(rng.IntN(100)))
+		case "INT16", "UINT16":
+			out = binary.LittleEndian.AppendUint16(out, uint16(rng.IntN(100)))
+		case "INT32", "UINT32":
+			out = binary.LittleEndian.AppendUint32(out, uint32(rng.IntN(100)))
+		case "INT64", "UINT64":
+			out = binary.LittleEndian.AppendUint64(out, uint64(rng.IntN(100)))
+		default:
+			return nil, fmt.Errorf("no values can be drawn for the datatype %s", datatype)
+		}
+	}
+	return out, nil
+}
+
+// wants are those of exit and class that a model has: the rest need not be sent.
+func (q *Question) wants() (out []string) {
+	for _, t := range q.Model.Outputs {
+		if t.Name == "exit" || t.Name == "class" {
+			out = append(out, t.Name)
+		}
+	}
+	return out
+}
+
+// params are what the question brings beside its inputs.
+func (q *Question) params() map[string]any {
+	p := map[string]any{}
+	if q.SLO > 0 {
+		p["slo_us"] = max(1, q.SLO.Microseconds())
+	}
+	if q.Theta != "" {
+		p["exit_threshold"] = q.Theta
+	}
+	return p
+}
+
+// value is the first element of an output of whole numbers.
+func value(data []byte) int {
+	if len(data) < 4 {
+		return -1
+	}
+	return int(int32(binary.LittleEndian.Uint32(data)))
+}
+
+type rest struct {
+	base, token string
+	client      *http.Client
+}
+
+func (r *rest) Close() error {
+	r.client.CloseIdleConnections()
+	return nil
+}
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 64 << 20
+
+func (r *rest) do(ctx context.Context, method, path string, head http.Header, body []byte) (int, http.Header, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, r.base+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	for k, v := range head {
+		req.Header[k] = v
+	}
+	if r.token != "" {
+		req.Header.Set("Authorization", "Bearer "+r.token)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return resp.StatusCode, resp.Header, text, err
+}
+
+func (r *rest) Describe(ctx context.Context, model string) (*Model, error) {
+	code, _, text, err := r.do(ctx, http.MethodGet, "/v2/models/"+url.PathEscape(model), nil, nil)
+	var m Model
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("%d %s", code, strings.TrimSpace(string(text)))
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("model %s at %s: %w", model, r.base, err)
+	}
+	return &m, nil
+}
+
+type tensorDoc struct {
+	Name       string         `json:"name"`
+	Shape      []int64        `json:"shape,omitempty"`
+	Datatype   string         `json:"datatype,omitempty"`
+	Parameters map[string]any `json:"parameters,omitempty"`
+}
+
+const headerLength = "Inference-Header-Content-Length"
+
+func (r *rest) Infer(ctx context.Context, q *Question) Reply {
+	doc := struct {
+		ID      string         `json:"id"`
+		Params  map[string]any `json:"parameters,omitempty"`
+		Inputs  []tensorDoc    `json:"inputs"`
+		Outputs []tensorDoc    `json:"outputs,omitempty"`
+	}{ID: strconv.FormatUint(q.ID, 10), Params: q.params()}
+	for i, in := range q.Model.Inputs {
+		doc.Inputs = append(doc.Inputs, tensorDoc{in.Name, fixed(in.Shape), in.Datatype, map[string]any{"binary_data_size": len(q.Data[i])}})
+	}
+	for _, name := range q.wants() {
+		doc.Outputs = append(doc.Outputs, tensorDoc{Name: name, Parameters: map[string]any{"binary_data": true}})
+	}
+	head, err := json.Marshal(doc)
+	if err != nil {
+		return Reply{Errored, -1, -1, err.Error()}
+	}
+	body := bytes.Join(append([][]byte{head}, q.Data...), nil)
+	code, header, text, err := r.do(ctx, http.MethodPost, "/v2/models/"+url.PathEscape(q.Model.Name)+"/infer",
+		http.Header{headerLength: {strconv.Itoa(len(head))}, "Content-Type": {"application/octet-stream"}}, body)
+	switch {
+	case ctx.Err() != nil:
+		return Reply{Cancelled, -1, -1, "cancelled"}
+	case err != nil:
+		return Reply{Errored, -1, -1, err.Error()}
+	case code == http.StatusOK:
+		return readREST(header, text)
+	}
+	why := Reply{Errored, -1, -1, fmt.Sprintf("%d %s", code, strings.TrimSpace(string(text)))}
+	switch code {
+	case http.StatusGatewayTimeout:
+		why.Ending = Expired
+	case http.StatusTooManyRequests:
+		why.Ending = Refused
+	}
+	return why
+}
+
+func readREST(header http.Header, text []byte) Reply {
+	out := Reply{Answered, -1, -1, ""}
+	n, err := strconv.Atoi(header.Get(headerLength))
+	if err != nil || n < 0 || n > len(text) {
+		return out // nothing was asked for in binary
+	}
+	var doc struct {
+		Outputs []tensorDoc `json:"outputs"`
+	}
+	tail := text[n:]
+	if err := json.Unmarshal(text[:n], &doc); err != nil {
+		return Reply{Errored, -1, -1, "the answer's JSON: " + err.Error()}
+	}
+	for _, o := range doc.Outputs {
+		size, _ := o.Parameters["binary_data_size"].(float64)
+		if size < 0 || int(size) > len(tail) {
+			return Reply{Errored, -1, -1, "the answer is shorter than it says"}
+		}
+		out.take(o.Name, tail[:int(size)])
+		tail = tail[int(size):]
+	}
+	return out
+}
+
+func (r *Reply) take(name string, data []byte) {
+	switch name {
+	case "exit":
+		r.Exit = value(data)
+	case "class":
+		r.Class = value(data)
+	}
+}
+
+type remote struct {
+	conn   *grpc.ClientConn
+	client oip.GRPCInferenceServiceClient
+}
+
+func (r *remote) Close() error { return r.conn.Close() }
+
+func (r *remote) Describe(ctx context.Context, model string) (*Model, error) {
+	ctx, stop := context.WithTimeout(ctx, 30*time.Second)
+	defer stop()
+	d, err := r.client.ModelMetadata(ctx, &oip.ModelMetadataRequest{Name: model}, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, fmt.Errorf("model %s at %s: %w", model, r.conn.Target(), err)
+	}
+	of := func(in []*oip.ModelMetadataResponse_TensorMetadata) (out []Tensor) {
+		for _, t := range in {
+			out = append(out, Tensor{t.Name, t.Datatype, t.Shape})
+		}
+		return out
+	}
+	return &Model{Name: model, Inputs: of(d.Inputs), Outputs: of(d.Outputs)}, nil
+}
+
+func (r *remote) Infer(ctx context.Context, q *Question) Reply {
+	m := &oip.ModelInferRequest{ModelName: q.Model.Name, Id: strconv.FormatUint(q.ID, 10), Parameters: map[string]*oip.InferParameter{}, RawInputContents: q.Data}
+	for name, v := range q.params() {
+		p := &oip.InferParameter{}
+		switch v := v.(type) {
+		case int64:
+			p.ParameterChoice = &oip.InferParameter_Int64Param{Int64Param: v}
+		case string:
+			p.ParameterChoice = &oip.InferParameter_StringParam{StringParam: v}
+		}
+		m.Parameters[name] = p
+	}
+	for _, in := range q.Model.Inputs {
+		m.Inputs = append(m.Inputs, &oip.ModelInferRequest_InferInputTensor{Name: in.Name, Datatype: in.Datatype, Shape: fixed(in.Shape)})
+	}
+	for _, name := range q.wants() {
+		m.Outputs = append(m.Outputs, &oip.ModelInferRequest_InferRequestedOutputTensor{Name: name})
+	}
+	a, err := r.client.ModelInfer(ctx, m)
+	if err != nil {
+		return Reply{failed(ctx, err), -1, -1, err.Error()}
+	}
+	out := Reply{Answered, -1, -1, ""}
+	for i, o := range a.Outputs {
+		if i < len(a.RawOutputContents) {
+			out.take(o.Name, a.RawOutputContents[i])
+		}
+	}
+	return out
+}
+
+func failed(ctx context.Context, err error) Ending {
+	switch status.Code(err) {
+	case codes.DeadlineExceeded:
+		return Expired
+	case codes.ResourceExhausted:
+		return Refused
+	case codes.Canceled:
+		return Cancelled
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return Cancelled
+	}
+	return Errored
+}

@@ -1,0 +1,387 @@
+// A model: a bundle on a device of its own, under a policy of its own, served by an engine.Server.
+
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// Opener opens a device with the bundle loaded.
+type Opener func(ctx context.Context, b *bundle.Bundle) (*Opened, error)
+
+// Opened is a device of a model. The model closes it.
+type Opened struct {
+	Device   device.Device
+	Watchdog engine.Watchdog
+	// Timely: the device takes about what the bundle's table says, so that requests whose deadline it cannot meet are
+	// refused as they come. A simulation of hardware is slower by far.
+	Timely bool
+}
+
+// Settings are a model's, as they stand in NAME.yaml beside NAME.sluice. What is left out is the server's default.
+type Settings struct {
+	Policy     string    `yaml:"policy"`     // fluid
+	BMax       int       `yaml:"b_max"`      // largest batch; 0: the device's
+	Queue      int       `yaml:"queue"`      // requests that wait or run at a time; 1024
+	SLO        Duration  `yaml:"slo"`        // of requests that name none; 0: none
+	Theta      []float32 `yaml:"theta"`      // one for all exits, or one an exit; 0.8
+	Priorities int       `yaml:"priorities"` // levels, 1 the highest; 2
+	Priority   int       `yaml:"priority"`   // of requests that name none; the lowest
+}
+
+// Duration is a time in YAML: 20ms.
+type Duration time.Duration
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("%q is no time: expected one like 20ms", b)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// over are the settings, what they leave out taken from def.
+func (s Settings) over(def Settings) Settings {
+	if s.Policy == "" {
+		s.Policy = def.Policy
+	}
+	for _, p := range []struct{ v, def *int }{{&s.BMax, &def.BMax}, {&s.Queue, &def.Queue}, {&s.Priorities, &def.Priorities}, {&s.Priority, &def.Priority}} {
+		if *p.v == 0 {
+			*p.v = *p.def
+		}
+	}
+	if s.SLO == 0 {
+		s.SLO = def.SLO
+	}
+	if s.Theta == nil {
+		s.Theta = def.Theta
+	}
+	return s
+}
+
+// filled are the settings, what they leave out as it is where nobody says otherwise.
+func (s Settings) filled() Settings {
+	s = s.over(Settings{Policy: "fluid", Queue: 1024, Theta: []float32{0.8}, Priorities: 2})
+	if s.Priority == 0 {
+		s.Priority = s.Priorities
+	}
+	return s
+}
+
+// check refuses impossible settings.
+func (s Settings) check() error {
+	f := s.filled()
+	if _, err := sched.New(f.Policy, sched.Options{BMax: f.BMax}); err != nil {
+		return err
+	}
+	switch {
+	case f.Queue < 1, f.SLO < 0, f.Priorities < 1, f.Priority < 1, f.Priority > f.Priorities:
+		return fmt.Errorf("queue %d, slo %v, priorities %d, priority %d: expected a queue and levels of at least 1, no negative time, a priority of 1..%d",
+			f.Queue, time.Duration(f.SLO), f.Priorities, f.Priority, f.Priorities)
+	}
+	for _, v := range f.Theta {
+		if !(v >= 0 && v <= 2) {
+			return fmt.Errorf("theta %v: expected 0..2", f.Theta)
+		}
+	}
+	return nil
+}
+
+func (s *Settings) thetaAt(exit int) float32 { return s.Theta[min(exit, len(s.Theta)-1)] }
+
+// tasks is what a model needs of an engine.Server.
+type tasks interface {
+	Open(ctx context.Context, c *engine.Call) (*engine.Ticket, error)
+	Now() engine.Time
+}
+
+// Model is a bundle that is served.
+type Model struct {
+	name, version string
+	hash          uint64
+	net           *bundle.Network
+	table         *sched.Table
+	set           Settings
+	info          device.Info
+	classes       int // of every exit; 0: they differ, and there are no logits as an output
+	watch         *watch
+	core          tasks
+	server        *engine.Server
+	device        device.Device
+	queued        atomic.Int64
+	lost          atomic.Bool // the device is gone
+	ended         chan struct{}
+	ran           error // why the engine has ended; read after ended
+	closing       sync.Once
+}
+
+// open makes a model ready. It ends with ctx, or by close.
+func open(ctx context.Context, o *Options, name, version string, b *bundle.Bundle, set Settings) (*Model, error) {
+	set = set.over(o.Defaults).filled()
+	fail := func(err error) (*Model, error) { return nil, fmt.Errorf("load model %s: %w", name, err) }
+	if err := set.check(); err != nil {
+		return fail(err)
+	}
+	if n := len(set.Theta); n != 1 && n != len(b.Network.Exits) {
+		return fail(fmt.Errorf("%d thresholds for %d exits: expected 1 or %d", n, len(b.Network.Exits), len(b.Network.Exits)))
+	}
+	table, err := sched.NewTable(b.Latency, b.Network.Name)
+	if err != nil {
+		return fail(err)
+	}
+	policy, err := sched.New(set.Policy, sched.Options{BMax: set.BMax})
+	if err != nil {
+		return fail(err)
+	}
+	m := &Model{name: name, version: version, net: &b.Network, table: table, set: set, ended: make(chan struct{})}
+	if m.hash, err = b.Hash(); err != nil {
+		return fail(err)
+	}
+	m.classes = b.Network.Exits[0].Classes
+	for _, e := range b.Network.Exits {
+		if e.Classes != m.classes {
+			m.classes = 0
+		}
+	}
+	opened, err := o.Open(ctx, b)
+	if err != nil {
+		return fail(err)
+	}
+	dev := opened.Device
+	m.device, m.info = dev, dev.Info()
+	m.watch = newWatch(m)
+	m.server, err = engine.NewServer(engine.Config{
+		Devices:  []device.Device{dev},
+		Networks: []engine.Network{{Name: b.Network.Name, Tables: []*sched.Table{table}}},
+		Policy:   policy, Inputs: engine.NoInputs, Observer: m.watch, Watchdog: opened.Watchdog, ByTable: opened.Timely,
+	})
+	if err != nil {
+		return fail(errors.Join(err, dev.Close()))
+	}
+	m.core = m.server
+	go func() {
+		defer close(m.ended)
+		_, m.ran = m.server.Run(ctx)
+	}()
+	return m, nil
+}
+
+// close ends the model when its requests have ended.
+func (m *Model) close() error {
+	var err error
+	m.closing.Do(func() {
+		m.server.Drain()
+		<-m.ended
+		err = errors.Join(m.ran, m.device.Close())
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("close model %s: %w", m.name, err)
+	}
+	return nil
+}
+
+// lostDevice begins the reason of requests that no device is left for: the engine knows no other way to say so.
+const lostDevice = "no device is left"
+
+// alive tells whether the engine runs and has a device.
+func (m *Model) alive() bool {
+	select {
+	case <-m.ended:
+		return false
+	default:
+		return !m.lost.Load()
+	}
+}
+
+func (m *Model) inputName() string { return "input" }
+
+func (m *Model) dims() []int64 {
+	return []int64{int64(m.net.InH), int64(m.net.InW), int64(m.net.InC)}
+}
+
+func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*Answer) error) (*Answer, error) {
+	if err := m.outputs(r); err != nil {
+		return nil, err
+	}
+	inputs, err := m.samples(r, most)
+	if err != nil {
+		return nil, err
+	}
+	if !m.alive() {
+		return nil, &Error{Code: Unavailable, Text: r.Model + ": its device is lost: ask another server", cause: errClosed}
+	}
+	task, err := m.task(ctx, r, len(inputs))
+	if err != nil {
+		return nil, err
+	}
+	defer m.queued.Add(-1)
+	if n := m.queued.Add(1); n > int64(m.set.Queue) {
+		return nil, exhausted(m.wait(n), "%s: the queue is full: %d requests wait or run, the limit is %d", r.Model, n-1, m.set.Queue)
+	}
+	ticket, err := m.core.Open(ctx, &engine.Call{Task: task, Inputs: inputs})
+	if err != nil {
+		if errors.Is(err, device.ErrGone) {
+			m.lost.Store(true)
+		}
+		return nil, coded(fmt.Errorf("%s: %w", r.Model, err))
+	}
+	defer context.AfterFunc(ctx, ticket.Cancel)()
+	var lost error // the client takes no more
+	for e := range ticket.Exits() {
+		if passed == nil || lost != nil {
+			continue
+		}
+		if lost = passed(m.exit(r, &e)); lost != nil {
+			ticket.Cancel()
+		}
+	}
+	<-ticket.Done()
+	if lost != nil {
+		return nil, coded(lost)
+	}
+	return m.answer(ctx, r, task.Deadline, ticket.Outcomes())
+}
+
+// wait is when so many requests may have become fewer than the limit: one by one, each alone.
+func (m *Model) wait(queued int64) time.Duration {
+	return max(retryAfter, time.Duration((queued-int64(m.set.Queue))*m.table.Alone()))
+}
+
+// answer is the whole answer, or what the first sample without a result ended with.
+func (m *Model) answer(ctx context.Context, r *Request, deadline engine.Time, outcomes []engine.Outcome) (*Answer, error) {
+	var (
+		results []*device.ExitResult
+		met     = true
+		queue   engine.Time
+	)
+	for i := range outcomes {
+		o := &outcomes[i]
+		rec := &o.Record
+		if queue = max(queue, rec.Started-rec.Arrived); rec.Ending == engine.Late {
+			met = false
+		}
+		why := rec.Why
+		if why != "" {
+			why = ": " + why
+		}
+		switch rec.Ending {
+		case engine.OnTime, engine.Late:
+			if o.Result == nil {
+				return nil, refuse(Internal, "%s: sample %d ended without a result", r.Model, i)
+			}
+			results = append(results, o.Result)
+			continue
+		case engine.Dropped:
+			return nil, refuse(Expired, "%s: %s after %v%s", expired, r.Model, time.Duration(rec.Latency()), why)
+		case engine.Refused:
+			return nil, exhausted(m.wait(m.queued.Load()), "%s: not admitted%s", r.Model, why)
+		case engine.Cancelled:
+			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+				return nil, refuse(Expired, "%s: %s", expired, r.Model)
+			}
+			return nil, refuse(Cancelled, "%s: the client has gone", r.Model)
+		}
+		if !m.alive() || strings.HasPrefix(rec.Why, lostDevice) {
+			m.lost.Store(true)
+			return nil, refuse(Unavailable, "%s: its device is lost%s", r.Model, why)
+		}
+		return nil, refuse(Internal, "%s: sample %d ended as %s%s", r.Model, i, rec.Ending, why)
+	}
+	a := m.show(r, results)
+	a.Params["deadline_met"] = met
+	if deadline == 0 {
+		delete(a.Params, "deadline_met")
+	}
+	a.Params["queue_us"] = queue / 1000
+	return a, nil
+}
+
+// exit is the answer of one exit that one sample has passed.
+func (m *Model) exit(r *Request, e *engine.Exit) *Answer {
+	a := m.show(r, []*device.ExitResult{&e.Result})
+	a.Params["sample"] = int64(e.Sample)
+	return a
+}
+
+// names are the outputs, in their order.
+func (m *Model) names() []string {
+	if m.classes == 0 {
+		return []string{"class", "confidence", "exit"}
+	}
+	return []string{"logits", "class", "confidence", "exit"}
+}
+
+// outputs refuses outputs that there are not.
+func (m *Model) outputs(r *Request) error {
+	for _, w := range r.Outputs {
+		known := false
+		for _, n := range m.names() {
+			known = known || n == w.Name
+		}
+		if !known {
+			return refuse(Invalid, "%s: no output %q: expected some of %q", r.Model, w.Name, m.names())
+		}
+		if w.Classes > 0 && w.Name != "logits" {
+			return refuse(Invalid, "%s: output %q has no classes to rank: ask it of logits", r.Model, w.Name)
+		}
+	}
+	return nil
+}
+
+// show makes an answer of results, one a sample. Those of a sample alone stand in the parameters too.
+func (m *Model) show(r *Request, results []*device.ExitResult) *Answer {
+	a := &Answer{Model: m.name, Version: m.version, ID: r.ID, Params: map[string]any{}}
+	n := int64(len(results))
+	var (
+		exits, classes     []int32
+		confidence, logits []float32
+	)
+	for _, e := range results {
+		exits, classes, confidence = append(exits, int32(e.Exit)), append(classes, int32(e.Class)), append(confidence, e.Confidence)
+		if l := e.Logits; l != nil {
+			logits = append(logits, l...)
+		} else {
+			logits = append(logits, device.Logits(e.Raw, m.net.Exits[e.Exit].Frac)...)
+		}
+	}
+	if n == 1 {
+		a.Params["exit"], a.Params["class"], a.Params["confidence"] = int64(exits[0]), int64(classes[0]), float64(confidence[0])
+	}
+	wanted := r.Outputs
+	if wanted == nil {
+		for _, name := range m.names() {
+			wanted = append(wanted, Wanted{Name: name})
+		}
+	}
+	for _, w := range wanted {
+		var t Tensor
+		switch w.Name {
+		case "logits":
+			t = float32s(w.Name, logits, n, int64(m.classes))
+			if w.Classes > 0 {
+				t = ranked(t, w.Classes)
+			}
+		case "class":
+			t = int32s(w.Name, classes, n, 1)
+		case "confidence":
+			t = float32s(w.Name, confidence, n, 1)
+		case "exit":
+			t = int32s(w.Name, exits, n, 1)
+		}
+		a.Outputs = append(a.Outputs, t)
+	}
+	return a
+}

@@ -1,0 +1,293 @@
+// The repository: which models there are, and which of them are loaded. A client names models, never files.
+
+package serve
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+)
+
+// Suffix is that of bundles in a repository's folder.
+const Suffix = ".sluice"
+
+// entry is one version of a model, loaded or not.
+type entry struct {
+	path    string
+	model   *Model // nil: not loaded
+	wanted  bool   // it is meant to be loaded
+	loading bool
+	reason  string // why it is not loaded
+}
+
+func (e *entry) ready() bool { return e.model != nil && e.model.alive() }
+
+// Index is what the repository says of one version.
+type Index struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	State   string `json:"state"` // READY, UNAVAILABLE, LOADING
+	Reason  string `json:"reason,omitempty"`
+}
+
+// Add takes a bundle, or every bundle of a folder, into the repository, and loads none. NAME@VERSION.sluice is a
+// version of NAME; without @ it is version 1. NAME@VERSION.yaml beside it, where it is there, has its settings.
+func (s *Server) Add(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("model repository: %w", err)
+	}
+	files := []string{path}
+	if info.IsDir() {
+		if files, err = filepath.Glob(filepath.Join(path, "*"+Suffix)); err != nil || len(files) == 0 {
+			return fmt.Errorf("model repository %s: no *%s in it: put bundles there, as dse compile writes them", path, Suffix)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range files {
+		name, version, versioned := strings.Cut(strings.TrimSuffix(filepath.Base(f), Suffix), "@")
+		if n, err := strconv.Atoi(version); versioned && (err != nil || n < 1) {
+			return fmt.Errorf("model repository: %s: version %q: expected a whole number from 1 on", f, version)
+		}
+		if !versioned {
+			version = "1"
+		}
+		if name == "" || strings.ContainsAny(name, "/ ") {
+			return fmt.Errorf("model repository: %s: %q is no name of a model", f, name)
+		}
+		if s.models[name] == nil {
+			s.models[name] = map[string]*entry{}
+		}
+		if other := s.models[name][version]; other != nil {
+			return fmt.Errorf("model repository: %s and %s are both version %s of %s: rename one to %s@%d%s", other.path, f, version, name, name, len(s.models[name])+1, Suffix)
+		}
+		s.models[name][version] = &entry{path: f, reason: "not loaded"}
+	}
+	return nil
+}
+
+// LoadAll loads every version of every model.
+func (s *Server) LoadAll() error {
+	var err error
+	for _, i := range s.Index() {
+		err = errors.Join(err, s.loadVersion(i.Name, i.Version))
+	}
+	return err
+}
+
+// Load loads all versions of a model; one that is loaded is loaded again from its file, and served from the old one until then.
+func (s *Server) Load(name string) error { return s.each(name, s.loadVersion) }
+
+// Unload lets go of all versions of a model, when their requests have ended.
+func (s *Server) Unload(name string) error {
+	return s.each(name, func(name, version string) error {
+		s.mu.Lock()
+		e := s.models[name][version]
+		m := e.model
+		e.model, e.wanted, e.reason = nil, false, "unloaded"
+		s.mu.Unlock()
+		if m == nil {
+			return nil
+		}
+		s.opts.Log.Info("model unloaded", "model", name, "version", version)
+		return m.close()
+	})
+}
+
+func (s *Server) each(name string, f func(name, version string) error) error {
+	end, err := s.begin()
+	if err != nil {
+		return err
+	}
+	defer end()
+	var all []string
+	for _, i := range s.Index() {
+		if i.Name == name {
+			all = append(all, i.Version)
+		}
+	}
+	if all == nil {
+		return refuse(NotFound, "no model %q in the repository", name)
+	}
+	for _, v := range all {
+		if err := f(name, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) loadVersion(name, version string) error {
+	s.mu.Lock()
+	e := s.models[name][version]
+	if e.loading {
+		s.mu.Unlock()
+		return refuse(Unavailable, "model %s is being loaded: ask again when it is ready", name)
+	}
+	e.loading, e.wanted = true, true
+	s.mu.Unlock()
+	m, err := s.read(name, version, e.path)
+	s.mu.Lock()
+	old := e.model
+	e.loading = false
+	if err != nil {
+		e.reason = err.Error()
+		e.wanted = old != nil
+	} else {
+		e.model, e.reason = m, ""
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.opts.Log.Error("model not loaded", "model", name, "version", version, "err", err)
+		return refuse(Internal, "%v", err)
+	}
+	s.opts.Log.Info("model loaded", "model", name, "version", version, "device", m.info.Name, "policy", m.set.Policy, "hash", fmt.Sprintf("%016x", m.hash))
+	if old != nil {
+		return old.close()
+	}
+	return nil
+}
+
+func (s *Server) read(name, version, path string) (*Model, error) {
+	b, err := bundle.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	set, err := readSettings(strings.TrimSuffix(path, Suffix) + ".yaml")
+	if err != nil {
+		return nil, err
+	}
+	return open(s.ctx, &s.opts, name, version, b, set)
+}
+
+// maxSettings bounds a file of settings.
+const maxSettings = 1 << 16
+
+// readSettings reads NAME.yaml; without it there are none.
+func readSettings(path string) (Settings, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Settings{}, nil
+	} else if err != nil {
+		return Settings{}, fmt.Errorf("model settings: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
+	if err == nil && len(text) > maxSettings {
+		err = fmt.Errorf("it is longer than %d bytes", maxSettings)
+	}
+	if err != nil {
+		return Settings{}, fmt.Errorf("model settings %s: %w", path, err)
+	}
+	set, err := ParseSettings(text)
+	if err != nil {
+		return Settings{}, fmt.Errorf("model settings %s: %w", path, err)
+	}
+	return set, nil
+}
+
+// ParseSettings reads settings, and refuses keys that it does not know.
+func ParseSettings(text []byte) (Settings, error) {
+	var s Settings
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
+		return Settings{}, err
+	}
+	if s.Theta != nil && len(s.Theta) == 0 {
+		return Settings{}, errors.New("theta is empty: expected one number, or one an exit")
+	}
+	return s, s.check()
+}
+
+// Index lists what there is, in order.
+func (s *Server) Index() []Index {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Index
+	for name, versions := range s.models {
+		for version, e := range versions {
+			i := Index{Name: name, Version: version, State: "UNAVAILABLE", Reason: e.reason}
+			switch {
+			case e.ready():
+				i.State = "READY"
+			case e.loading:
+				i.State = "LOADING"
+			case e.model != nil:
+				i.Reason = "the device is lost"
+			}
+			out = append(out, i)
+		}
+	}
+	slices.SortFunc(out, func(a, b Index) int { return cmp.Or(cmp.Compare(a.Name, b.Name), newer(b.Version, a.Version)) })
+	return out
+}
+
+// newer compares versions, which are whole numbers.
+func newer(a, b string) int {
+	x, _ := strconv.Atoi(a) // Add has looked at them
+	y, _ := strconv.Atoi(b)
+	return cmp.Compare(y, x)
+}
+
+// model is a loaded model; without a version the newest that is loaded.
+func (s *Server) model(name, version string) (*Model, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	versions, ok := s.models[name]
+	if !ok {
+		return nil, refuse(NotFound, "no model %q: see the repository's index for what there is", name)
+	}
+	if version == "" {
+		best := ""
+		for v, e := range versions {
+			if e.model != nil && (best == "" || newer(v, best) < 0) {
+				best = v
+			}
+		}
+		version = best
+	}
+	e := versions[version]
+	if e == nil || e.model == nil {
+		why := "no such version"
+		if e != nil {
+			why = e.reason
+		}
+		return nil, refuse(NotFound, "model %q, version %q, is not ready: %s", name, version, cmp.Or(why, "not loaded"))
+	}
+	return e.model, nil
+}
+
+// versions are those of a model that are loaded, oldest first.
+func (s *Server) versions(name string) (out []string) {
+	for _, i := range s.Index() {
+		if i.Name == name && i.State == "READY" {
+			out = append(out, i.Version)
+		}
+	}
+	return out
+}
+
+// modelReady tells whether a model answers.
+func (s *Server) modelReady(name, version string) (bool, error) {
+	s.mu.Lock()
+	_, known := s.models[name]
+	s.mu.Unlock()
+	if !known {
+		return false, refuse(NotFound, "no model %q", name)
+	}
+	m, err := s.model(name, version)
+	return err == nil && m.alive() && !s.draining.Load(), nil
+}

@@ -1,0 +1,451 @@
+// The REST face: the same calls over HTTP, with JSON and binary tensors.
+
+package serve
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// REST makes the handler of the protocol over HTTP.
+func (s *Server) REST() http.Handler {
+	mux := http.NewServeMux()
+	handle := func(pattern string, f func(w http.ResponseWriter, r *http.Request) error) {
+		open := strings.HasPrefix(pattern, "GET /v2/health/")
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			err := s.guard(r.Header.Get("Authorization"), r.RemoteAddr, open)
+			if err == nil {
+				r.Body = http.MaxBytesReader(w, r.Body, int64(s.opts.Limits.Message))
+				err = f(w, r)
+			}
+			if err != nil {
+				fail(w, err)
+			}
+		})
+	}
+	state := func(name string, ok func() bool) func(http.ResponseWriter, *http.Request) error {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			return truth(w, name, ok())
+		}
+	}
+	handle("GET /v2/health/live", state("live", func() bool { return true }))
+	handle("GET /v2/health/ready", state("ready", s.Ready))
+	handle("GET /v2", func(w http.ResponseWriter, _ *http.Request) error {
+		return answerJSON(w, map[string]any{"name": Name, "version": s.opts.Version, "extensions": extensions()})
+	})
+	model := func(method, what string, f func(w http.ResponseWriter, r *http.Request) error) {
+		for _, at := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
+			handle(method+" "+at+what, f)
+		}
+	}
+	model("GET", "", func(w http.ResponseWriter, r *http.Request) error {
+		d, err := s.describe(r.PathValue("model"), r.PathValue("version"))
+		if err != nil {
+			return err
+		}
+		return answerJSON(w, d)
+	})
+	model("GET", "/ready", func(w http.ResponseWriter, r *http.Request) error {
+		ok, err := s.modelReady(r.PathValue("model"), r.PathValue("version"))
+		if err != nil {
+			return err
+		}
+		return truth(w, "ready", ok)
+	})
+	model("GET", "/config", func(w http.ResponseWriter, r *http.Request) error {
+		c, err := s.config(r.PathValue("model"), r.PathValue("version"))
+		if err != nil {
+			return err
+		}
+		return answerProto(w, c)
+	})
+	stats := func(w http.ResponseWriter, r *http.Request) error {
+		st, err := s.statistics(r.PathValue("model"), r.PathValue("version"))
+		if err != nil {
+			return err
+		}
+		return answerProto(w, st)
+	}
+	model("GET", "/stats", stats)
+	handle("GET /v2/models/stats", stats)
+	model("POST", "/infer", s.inferREST)
+	handle("POST /v2/repository/index", func(w http.ResponseWriter, r *http.Request) error {
+		var q struct {
+			Ready bool `json:"ready"`
+		}
+		if err := s.readJSON(r, &q); err != nil {
+			return err
+		}
+		out := []Index{}
+		for _, i := range s.Index() {
+			if !q.Ready || i.State == "READY" {
+				out = append(out, i)
+			}
+		}
+		return answerJSON(w, out)
+	})
+	repository := func(f func(string) error) func(http.ResponseWriter, *http.Request) error {
+		return func(w http.ResponseWriter, r *http.Request) error {
+			var q struct {
+				Parameters map[string]any `json:"parameters"`
+			}
+			if err := s.readJSON(r, &q); err != nil {
+				return err
+			}
+			delete(q.Parameters, "unload_dependents") // Triton's; there are none
+			if err := noParameters(r.PathValue("model"), len(q.Parameters)); err != nil {
+				return err
+			}
+			if err := f(r.PathValue("model")); err != nil {
+				return err
+			}
+			return answerJSON(w, struct{}{})
+		}
+	}
+	handle("POST /v2/repository/models/{model}/load", repository(s.Load))
+	handle("POST /v2/repository/models/{model}/unload", repository(s.Unload))
+	for _, kind := range []string{"systemsharedmemory", "cudasharedmemory"} {
+		none := func(w http.ResponseWriter, _ *http.Request) error { return answerJSON(w, []struct{}{}) }
+		for _, at := range []string{"/status", "/region/{region}/status"} {
+			handle("GET /v2/"+kind+at, none)
+		}
+		for _, at := range []string{"/unregister", "/region/{region}/unregister"} {
+			handle("POST /v2/"+kind+at, none)
+		}
+		handle("POST /v2/"+kind+"/region/{region}/register", func(_ http.ResponseWriter, r *http.Request) error {
+			return noSharedMemory(r.PathValue("region"))
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, brief(r.URL.Path)))
+	})
+	return mux
+}
+
+// truth answers by the code, and in words for those who read the body.
+func truth(w http.ResponseWriter, name string, ok bool) error {
+	w.Header().Set("Content-Type", "application/json")
+	if !ok {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	return json.NewEncoder(w).Encode(map[string]bool{name: ok})
+}
+
+func answerJSON(w http.ResponseWriter, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(v)
+}
+
+func fail(w http.ResponseWriter, err error) {
+	e := coded(err)
+	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		e = refuse(Invalid, "the request is longer than %d bytes", long.Limit)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if e.Code == Exhausted {
+		w.Header().Set("Retry-After", e.retryHeader())
+	}
+	w.WriteHeader(httpCode(e.Code))
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Text}) // the client may have gone
+}
+
+// readJSON reads a small document; none is an empty one.
+func (s *Server) readJSON(r *http.Request, v any) error {
+	if err := json.NewDecoder(r.Body).Decode(v); err != nil && !errors.Is(err, io.EOF) {
+		return refuse(Invalid, "the request is no JSON as expected: %v", err)
+	}
+	return nil
+}
+
+// body is the request's, unpacked, at most as long as a message may be.
+func (s *Server) body(r *http.Request) ([]byte, error) {
+	in := io.Reader(r.Body)
+	switch enc := r.Header.Get("Content-Encoding"); enc {
+	case "", "identity":
+	case "gzip":
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, refuse(Invalid, "the request is not gzip as it says: %v", err)
+		}
+		in = z
+	case "deflate":
+		z, err := zlib.NewReader(in)
+		if err != nil {
+			return nil, refuse(Invalid, "the request is not deflate as it says: %v", err)
+		}
+		in = z
+	default:
+		return nil, refuse(Invalid, "Content-Encoding %q: expected gzip, deflate or none", enc)
+	}
+	limit := int64(s.opts.Limits.Message)
+	b, err := io.ReadAll(io.LimitReader(in, limit+1))
+	switch {
+	case err != nil:
+		if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return nil, long
+		}
+		return nil, refuse(Invalid, "read the request: %v", err)
+	case int64(len(b)) > limit:
+		return nil, refuse(Invalid, "the request is longer than %d bytes when unpacked", limit)
+	}
+	return b, nil
+}
+
+// headerLength is where the JSON ends and binary tensors begin.
+const headerLength = "Inference-Header-Content-Length"
+
+func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
+	body, err := s.body(r)
+	if err != nil {
+		return err
+	}
+	q, err := decode(body, r.Header.Get(headerLength))
+	if err != nil {
+		return err
+	}
+	q.Model, q.Version = r.PathValue("model"), r.PathValue("version")
+	a, err := s.Infer(r.Context(), &q.Request, nil)
+	if err != nil {
+		return err
+	}
+	head, tail, err := q.encode(a)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if len(tail) > 0 {
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set(headerLength, strconv.Itoa(len(head)))
+	}
+	out := io.Writer(w)
+	var pack io.WriteCloser
+	for enc := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
+		switch strings.TrimSpace(enc) {
+		case "gzip":
+			pack = gzip.NewWriter(w)
+			h.Set("Content-Encoding", "gzip")
+		case "deflate":
+			pack = zlib.NewWriter(w)
+			h.Set("Content-Encoding", "deflate")
+		}
+		if pack != nil {
+			out = pack
+			break
+		}
+	}
+	for _, part := range append([][]byte{head}, tail...) {
+		if _, err := out.Write(part); err != nil {
+			return nil // the client has gone
+		}
+	}
+	if pack != nil {
+		_ = pack.Close() // the same
+	}
+	return nil
+}
+
+// restRequest is a request with what its answer looks like.
+type restRequest struct {
+	Request
+	binary bool // outputs that say nothing else
+}
+
+type restTensor struct {
+	Name       string          `json:"name"`
+	Shape      []int64         `json:"shape"`
+	Datatype   string          `json:"datatype"`
+	Parameters map[string]any  `json:"parameters,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+}
+
+type restDoc struct {
+	Model   string         `json:"model_name,omitempty"`
+	Version string         `json:"model_version,omitempty"`
+	ID      string         `json:"id,omitempty"`
+	Params  map[string]any `json:"parameters,omitempty"`
+	Inputs  []restTensor   `json:"inputs,omitempty"`
+	Outputs []restTensor   `json:"outputs,omitempty"`
+}
+
+// typed are parameters in the types that gRPC has.
+func typed(in map[string]any) (map[string]any, error) {
+	out := make(map[string]any, len(in))
+	for name, v := range in {
+		switch v := v.(type) {
+		case json.Number:
+			if i, err := v.Int64(); err == nil {
+				out[name] = i
+			} else if f, err := v.Float64(); err == nil {
+				out[name] = f
+			} else {
+				return nil, refuse(Invalid, "parameter %s: %s is beyond any number", name, v)
+			}
+		case bool, string:
+			out[name] = v
+		default:
+			return nil, refuse(Invalid, "parameter %s is %T: expected a number, a text, true or false", name, v)
+		}
+	}
+	return out, nil
+}
+
+// decode reads an inference request: JSON, and behind it the tensors that it says are binary. length is the header's.
+func decode(body []byte, length string) (*restRequest, error) {
+	head, tail := body, []byte(nil)
+	if length != "" {
+		n, err := strconv.Atoi(length)
+		if err != nil || n < 0 || n > len(body) {
+			return nil, refuse(Invalid, "%s is %q: expected 0..%d, the length of the request", headerLength, length, len(body))
+		}
+		head, tail = body[:n], body[n:]
+	}
+	var doc restDoc
+	d := json.NewDecoder(strings.NewReader(string(head)))
+	d.UseNumber()
+	if err := d.Decode(&doc); err != nil {
+		return nil, refuse(Invalid, "the request's JSON: %v", err)
+	}
+	params, err := typed(doc.Params)
+	if err != nil {
+		return nil, err
+	}
+	q := &restRequest{Request: Request{ID: doc.ID, Params: params}}
+	if v, there := params["binary_data_output"]; there {
+		var ok bool
+		if q.binary, ok = v.(bool); !ok {
+			return nil, refuse(Invalid, "parameter binary_data_output is %v: expected true or false", v)
+		}
+	}
+	for i := range doc.Inputs {
+		in := &doc.Inputs[i]
+		t := Tensor{Name: in.Name, Datatype: in.Datatype, Shape: in.Shape}
+		p, err := typed(in.Parameters)
+		if err != nil {
+			return nil, err
+		}
+		if _, shared := p["shared_memory_region"]; shared {
+			return nil, noSharedMemory(in.Name)
+		}
+		size, binary, err := whole(p, "binary_data_size", 0, int64(len(tail)))
+		if err != nil {
+			return nil, err
+		}
+		n := elements(in.Shape)
+		switch {
+		case n < 0:
+			return nil, refuse(Invalid, "input %q has the impossible shape %v", in.Name, in.Shape)
+		case binary:
+			t.Data, tail = tail[:size], tail[size:]
+		default:
+			if t.Data, err = fromJSON(in, n); err != nil {
+				return nil, err
+			}
+		}
+		if s := sizeOf(t.Datatype); s > 0 && n*s != len(t.Data) {
+			return nil, refuse(Invalid, "input %q of %s with the shape %v has %d bytes: expected %d", in.Name, in.Datatype, in.Shape, len(t.Data), n*s)
+		}
+		q.Inputs = append(q.Inputs, t)
+	}
+	if len(tail) > 0 {
+		return nil, refuse(Invalid, "%d bytes stand behind the last binary input", len(tail))
+	}
+	for _, o := range doc.Outputs {
+		p, err := typed(o.Parameters)
+		if err != nil {
+			return nil, err
+		}
+		w := Wanted{Name: o.Name, Binary: q.binary}
+		if _, shared := p["shared_memory_region"]; shared {
+			return nil, noSharedMemory(o.Name)
+		}
+		if v, there := p["binary_data"]; there {
+			var ok bool
+			if w.Binary, ok = v.(bool); !ok {
+				return nil, refuse(Invalid, "output %q: parameter binary_data is %v: expected true or false", o.Name, v)
+			}
+		}
+		n, _, err := whole(p, "classification", 0, 1<<30)
+		if err != nil {
+			return nil, err
+		}
+		w.Classes = int(n)
+		q.Outputs = append(q.Outputs, w)
+	}
+	return q, nil
+}
+
+// fromJSON reads n elements that stand in the JSON, flat or nested.
+func fromJSON(in *restTensor, n int) ([]byte, error) {
+	where := func(format string, a ...any) error {
+		return refuse(Invalid, "input %q: %s", in.Name, fmt.Sprintf(format, a...))
+	}
+	if in.Datatype != "FP32" && in.Datatype != "INT16" {
+		return nil, where("data of %s: expected FP32 or INT16", in.Datatype)
+	}
+	if len(in.Data) < 2*n { // each element is a digit and a separator at least
+		return nil, where("the shape %v has %d elements, and fewer stand in data", in.Shape, n)
+	}
+	out := make([]byte, 0, n*sizeOf(in.Datatype))
+	d := json.NewDecoder(strings.NewReader(string(in.Data)))
+	d.UseNumber()
+	count := 0
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, where("data: %v", err)
+		}
+		switch v := tok.(type) {
+		case json.Delim:
+			if v != '[' && v != ']' {
+				return nil, where("data holds an object: expected numbers")
+			}
+		case json.Number:
+			if count++; count > n {
+				return nil, where("more than the %d elements of the shape %v stand in data", n, in.Shape)
+			}
+			if out, err = appendNumber(out, in.Datatype, v); err != nil {
+				return nil, where("element %d: %v", count-1, err)
+			}
+		default:
+			return nil, where("data holds %v: expected numbers", v)
+		}
+	}
+	if count != n {
+		return nil, where("%d elements stand in data: expected the %d of the shape %v", count, n, in.Shape)
+	}
+	return out, nil
+}
+
+// encode makes the JSON of an answer, and the binary tensors behind it.
+func (q *restRequest) encode(a *Answer) (head []byte, tail [][]byte, err error) {
+	doc := restDoc{Model: a.Model, Version: a.Version, ID: a.ID, Params: a.Params}
+	for i := range a.Outputs {
+		t := &a.Outputs[i]
+		out := restTensor{Name: t.Name, Shape: t.Shape, Datatype: t.Datatype}
+		binary := q.binary
+		if i < len(q.Outputs) { // as they were asked for, in order
+			binary = q.Outputs[i].Binary
+		}
+		if binary {
+			out.Parameters = map[string]any{"binary_data_size": len(t.Data)}
+			tail = append(tail, t.Data)
+		} else if out.Data, err = json.Marshal(plain(t)); err != nil {
+			return nil, nil, fmt.Errorf("output %q: %w", t.Name, err)
+		}
+		doc.Outputs = append(doc.Outputs, out)
+	}
+	if head, err = json.Marshal(doc); err != nil {
+		return nil, nil, fmt.Errorf("answer: %w", err)
+	}
+	return head, tail, nil
+}

@@ -1,0 +1,210 @@
+// Package serve puts devices behind the Open Inference Protocol: gRPC and REST are two thin faces of one Server, which
+// turns a request into a task of host/engine and what comes of it into an answer.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Name and Version are what the server says it is.
+const Name = "sluice"
+
+// extensions are those of the protocol that the server has, in Triton's words.
+func extensions() []string {
+	return []string{
+		"classification", "model_configuration", "model_repository", "schedule_policy", "statistics", "binary_tensor_data", "parameters",
+		"system_shared_memory", "cuda_shared_memory",
+	}
+}
+
+// Tensor is a named array as it comes over the wire: elements little endian, row by row.
+type Tensor struct {
+	Name     string
+	Datatype string
+	Shape    []int64
+	Data     []byte
+}
+
+// Wanted is an output that a client asks for.
+type Wanted struct {
+	Name    string
+	Classes int  // the best so many classes in place of the tensor; 0: the tensor
+	Binary  bool // of REST alone
+}
+
+// Request is a question, of either face.
+type Request struct {
+	Model, Version, ID string
+	Params             map[string]any // bool, int64, uint64, float64, string
+	Inputs             []Tensor
+	Outputs            []Wanted // nil: all
+}
+
+// Answer is a whole answer, or that of one exit.
+type Answer struct {
+	Model, Version, ID string
+	Params             map[string]any
+	Outputs            []Tensor
+}
+
+// Limits bound what clients may ask. Zero values are the defaults.
+type Limits struct {
+	Message     int     // bytes of a request, unpacked; 64 MiB
+	Samples     int     // of a request; 64
+	Connections int     // at a time, of each port; 1024
+	Rate        float64 // requests a second of one client's address; 0: not limited
+}
+
+func (l Limits) filled() Limits {
+	set := func(p *int, v int) {
+		if *p <= 0 {
+			*p = v
+		}
+	}
+	set(&l.Message, 64<<20)
+	set(&l.Samples, 64)
+	set(&l.Connections, 1024)
+	return l
+}
+
+// Options of a Server.
+type Options struct {
+	Version string
+	Open    Opener
+	Limits  Limits
+	Token   string // bearer token that clients must show; "": none
+	// Defaults are the settings of models that have none of their own.
+	Defaults Settings
+	Log      *slog.Logger
+}
+
+// Server holds models and answers requests.
+type Server struct {
+	opts     Options
+	ctx      context.Context // of everything that runs
+	stop     context.CancelFunc
+	draining atomic.Bool
+	pending  sync.WaitGroup
+	book     book
+	rates    rates
+
+	mu     sync.Mutex
+	models map[string]map[string]*entry // by name and version
+}
+
+// New makes a server without models. ctx ends it at once; Drain ends it gracefully.
+func New(ctx context.Context, o Options) (*Server, error) {
+	if o.Open == nil {
+		return nil, errors.New("serve: no way to open a device")
+	}
+	if err := o.Defaults.check(); err != nil {
+		return nil, fmt.Errorf("serve: default settings: %w", err)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Limits = o.Limits.filled()
+	s := &Server{opts: o, models: map[string]map[string]*entry{}}
+	s.ctx, s.stop = context.WithCancel(ctx)
+	return s, nil
+}
+
+// Ready tells whether the server takes requests, and every model that is meant to be loaded is.
+func (s *Server) Ready() bool {
+	if s.draining.Load() || s.ctx.Err() != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, versions := range s.models {
+		for _, e := range versions {
+			if e.wanted && !e.ready() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Drain refuses new requests, waits for those that are there, and closes the models. Requests that are there when ctx ends
+// are given up.
+func (s *Server) Drain(ctx context.Context) error {
+	s.mu.Lock()
+	s.draining.Store(true) // under the lock: whoever began before is waited for
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.pending.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("drain: requests are left: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		s.stop()
+	}
+	s.mu.Lock()
+	var open []*Model
+	for _, versions := range s.models {
+		for _, e := range versions {
+			if e.model != nil {
+				open = append(open, e.model)
+			}
+			e.model, e.wanted = nil, false
+		}
+	}
+	s.mu.Unlock()
+	for _, m := range open {
+		err = errors.Join(err, m.close())
+	}
+	s.stop()
+	<-done
+	return err
+}
+
+// begin counts a request in, or refuses it.
+func (s *Server) begin() (end func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() || s.ctx.Err() != nil {
+		return nil, refuse(Unavailable, "the server drains and takes no more requests: ask another one")
+	}
+	s.pending.Add(1)
+	return s.pending.Done, nil
+}
+
+// Infer answers a request. passed, where set, is given the answer of every exit as it is passed; it may wait, which holds up
+// nobody but this request.
+func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, error) {
+	began := time.Now()
+	a, m, err := s.infer(ctx, r, passed)
+	s.book.request(m, r, time.Since(began), a, err)
+	return a, err
+}
+
+func (s *Server) infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, *Model, error) {
+	end, err := s.begin()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer end()
+	m, err := s.model(r.Model, r.Version)
+	for err == nil {
+		a, err := m.infer(ctx, r, s.opts.Limits.Samples, passed)
+		next, gone := s.model(r.Model, r.Version)
+		if !errors.Is(err, errClosed) || gone != nil || next == m {
+			return a, m, err
+		}
+		m = next // it was loaded again between the two
+	}
+	return nil, nil, err
+}

@@ -1,0 +1,720 @@
+package serve_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/serve"
+	"github.com/sluice-npu/sluice/host/serve/drive"
+	"github.com/sluice-npu/sluice/host/serve/oip"
+	"github.com/sluice-npu/sluice/host/soft"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var tiny = sync.OnceValues(func() (*bundle.Bundle, error) {
+	design, err := configs.Load("tiny")
+	if err != nil {
+		return nil, err
+	}
+	return (&recipe.Recipe{Network: "tiny", Seed: 1}).Make(design)
+})
+
+// stub are numerics that take no time: both exits show class 3, with the confidence 0.5 at the first.
+type stub struct{ classes int }
+
+func (stub) NewSlot() []byte                { return nil }
+func (stub) SetInput([]byte, []int16) error { return nil }
+func (stub) Segment(int, int, []byte) error { return nil }
+func (s stub) Logits([]byte, int) ([]int16, error) {
+	out := make([]int16, s.classes)
+	out[3] = 100
+	return out, nil
+}
+
+type running struct {
+	*serve.Server
+	dir  string
+	rest string
+	oip.GRPCInferenceServiceClient
+}
+
+// start serves the model tiny on soft, each segment of one sample taking so long by the table.
+func start(t *testing.T, segment time.Duration, change func(*serve.Options)) *running {
+	t.Helper()
+	b, err := tiny()
+	if err != nil {
+		t.Fatal(err)
+	}
+	paced := *b
+	paced.Latency = slices.Clone(b.Latency)
+	for i := range paced.Latency {
+		if segment == 0 { // the table's own
+			break
+		}
+		e := &paced.Latency[i]
+		e.P50 = segment.Nanoseconds() * int64(e.Last-e.First+1)
+		e.P99 = e.P50
+	}
+	r := &running{dir: t.TempDir()}
+	if err := bundle.WriteFile(filepath.Join(r.dir, "tiny.sluice"), &paced); err != nil {
+		t.Fatal(err)
+	}
+	o := serve.Options{Version: "test", Open: func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
+		d := soft.New(b.Design, soft.Options{Executor: func(b *bundle.Bundle) (soft.Executor, error) { return stub{b.Network.Exits[0].Classes}, nil }})
+		return &serve.Opened{Device: device.Adapt(d), Timely: true}, d.Load(ctx, b)
+	}}
+	if change != nil {
+		change(&o)
+	}
+	if r.Server, err = serve.New(context.WithoutCancel(t.Context()), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Add(r.dir), r.LoadAll()); err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(r.REST())
+	r.rest = h.URL
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := r.GRPC()
+	go g.Serve(l)
+	c, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.GRPCInferenceServiceClient = oip.NewGRPCInferenceServiceClient(c)
+	t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+		defer stop()
+		if err := r.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+		g.Stop()
+		http.DefaultClient.CloseIdleConnections()
+		h.Close()
+	})
+	return r
+}
+
+const pixels = 28 * 28
+
+func values(n int) []byte {
+	var out []byte
+	for i := range n * pixels {
+		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(i%7)/8))
+	}
+	return out
+}
+
+func question(n int, params map[string]*oip.InferParameter) *oip.ModelInferRequest {
+	return &oip.ModelInferRequest{
+		ModelName: "tiny", Id: "q", Parameters: params, RawInputContents: [][]byte{values(n)},
+		Inputs: []*oip.ModelInferRequest_InferInputTensor{{Name: "input", Datatype: "FP32", Shape: []int64{int64(n), 28, 28, 1}}},
+	}
+}
+
+func text(v string) *oip.InferParameter {
+	return &oip.InferParameter{ParameterChoice: &oip.InferParameter_StringParam{StringParam: v}}
+}
+
+func whole(v int64) *oip.InferParameter {
+	return &oip.InferParameter{ParameterChoice: &oip.InferParameter_Int64Param{Int64Param: v}}
+}
+
+func body(n int, params map[string]any) []byte {
+	head, _ := json.Marshal(map[string]any{
+		"id": "q", "parameters": params,
+		"inputs": []any{map[string]any{"name": "input", "datatype": "FP32", "shape": []int{n, 28, 28, 1}, "parameters": map[string]any{"binary_data_size": 4 * n * pixels}}},
+	})
+	return append(head, values(n)...)
+}
+
+func post(t *testing.T, url string, b []byte, binary int) (int, http.Header, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if binary > 0 {
+		req.Header.Set("Inference-Header-Content-Length", fmt.Sprint(len(b)-binary))
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	out, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, out
+}
+
+// TestFacesAgree: the same question on both faces has the same answer.
+func TestFacesAgree(t *testing.T) {
+	s := start(t, time.Millisecond, nil)
+	for _, n := range []int{1, 3} {
+		a, err := s.ModelInfer(t.Context(), question(n, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, _, got := post(t, s.rest+"/v2/models/tiny/versions/1/infer", body(n, nil), 4*n*pixels)
+		var doc struct {
+			ID      string `json:"id"`
+			Outputs []struct {
+				Name  string    `json:"name"`
+				Shape []int64   `json:"shape"`
+				Data  []float64 `json:"data"`
+			} `json:"outputs"`
+		}
+		if err := json.Unmarshal(got, &doc); code != 200 || err != nil || doc.ID != "q" || len(doc.Outputs) != 4 {
+			t.Fatalf("%d %s: %v", code, got, err)
+		}
+		for i, o := range doc.Outputs {
+			raw := a.RawOutputContents[i]
+			if o.Name != a.Outputs[i].Name || !slices.Equal(o.Shape, a.Outputs[i].Shape) || o.Shape[0] != int64(n) {
+				t.Errorf("REST has %s %v, gRPC %s %v", o.Name, o.Shape, a.Outputs[i].Name, a.Outputs[i].Shape)
+			}
+			for k, v := range o.Data {
+				w := binary.LittleEndian.Uint32(raw[4*k:])
+				of := float64(int32(w))
+				if a.Outputs[i].Datatype == "FP32" {
+					of = float64(math.Float32frombits(w))
+				}
+				if math.Abs(v-of) > 1e-6 {
+					t.Errorf("%s[%d] is %v by REST, %v by gRPC", o.Name, k, v, of)
+				}
+			}
+		}
+	}
+}
+
+func exitOf(a *oip.ModelInferResponse) int {
+	for i, o := range a.Outputs {
+		if o.Name == "exit" {
+			return int(binary.LittleEndian.Uint32(a.RawOutputContents[i]))
+		}
+	}
+	return -1
+}
+
+// TestThresholds: what is absent is the model's default, and 0 is 0.
+func TestThresholds(t *testing.T) {
+	s := start(t, time.Millisecond, func(o *serve.Options) { o.Defaults.Theta = []float32{2} })
+	type p = map[string]*oip.InferParameter
+	for i, c := range []struct {
+		params p
+		exit   int
+	}{
+		{nil, 1},
+		{p{"exit_threshold": whole(0)}, 0},
+		{p{"exit_threshold": text("0.01")}, 0},
+		{p{"exit_threshold": whole(2000)}, 1},
+		{p{"exit_threshold": whole(1)}, 0},
+		{p{"max_exit": whole(0)}, 0},
+		{p{"max_exit": whole(1)}, 1},
+		{p{"priority": whole(1)}, 1},
+	} {
+		a, err := s.ModelInfer(t.Context(), question(1, c.params))
+		if err != nil || exitOf(a) != c.exit {
+			t.Errorf("case %d: exit %d, %v: expected exit %d", i, exitOf(a), err, c.exit)
+		}
+	}
+}
+
+// TestExitsArriveEarly: an exit is told of before the next segment ends, every time.
+func TestExitsArriveEarly(t *testing.T) {
+	s := start(t, 50*time.Millisecond, nil)
+	st, err := s.ModelStreamInfer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := st.Send(question(1, map[string]*oip.InferParameter{"exit_threshold": text("2")})); err != nil {
+			t.Fatal(err)
+		}
+		var exits []int
+		for final := false; !final; {
+			r, err := st.Recv()
+			if err != nil || r.ErrorMessage != "" {
+				t.Fatal(err, r)
+			}
+			a := r.InferResponse
+			exits, final = append(exits, exitOf(a)), a.Parameters["triton_final_response"].GetBoolParam()
+			if m := s.Take().Models[0]; len(exits) == 1 && m.Samples != uint64(i) {
+				t.Errorf("request %d: exit 0 came when %d samples had ended: expected %d", i, m.Samples, i)
+			}
+		}
+		if !slices.Equal(exits, []int{0, 1, 1}) {
+			t.Fatalf("exits %v: expected 0, 1, and 1 as the final answer", exits)
+		}
+	}
+	if err := st.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Recv(); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within 20 s", what)
+		}
+	}
+}
+
+// TestHangUp: a client that goes while the first segment runs has its work ended at the first exit, on either face.
+func TestHangUp(t *testing.T) {
+	hang := map[string]func(ctx context.Context, s *running) error{
+		"gRPC": func(ctx context.Context, s *running) error {
+			_, err := s.ModelInfer(ctx, question(1, map[string]*oip.InferParameter{"exit_threshold": text("2")}))
+			return err
+		},
+		"stream": func(ctx context.Context, s *running) error {
+			st, err := s.ModelStreamInfer(ctx)
+			if err == nil {
+				err = st.Send(question(1, map[string]*oip.InferParameter{"exit_threshold": text("2")}))
+			}
+			for err == nil {
+				_, err = st.Recv()
+			}
+			return err
+		},
+		"REST": func(ctx context.Context, s *running) error {
+			b := body(1, map[string]any{"exit_threshold": "2"})
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.rest+"/v2/models/tiny/infer", bytes.NewReader(b))
+			if err != nil {
+				return err
+			}
+			req.Header.Set("Inference-Header-Content-Length", fmt.Sprint(len(b)-4*pixels))
+			resp, err := http.DefaultClient.Do(req)
+			if err == nil {
+				resp.Body.Close()
+			}
+			return err
+		},
+	}
+	for face, call := range hang {
+		t.Run(face, func(t *testing.T) {
+			s := start(t, 400*time.Millisecond, nil)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ended := make(chan error, 1)
+			go func() { ended <- call(ctx, s) }()
+			eventually(t, "the request is there", func() bool { return s.Take().Models[0].Queued == 1 })
+			stop()
+			if err := <-ended; err == nil {
+				t.Fatal("a call that was cancelled has an answer")
+			}
+			eventually(t, "the request has gone", func() bool { return s.Take().Models[0].Queued == 0 })
+			m := s.Take().Models[0]
+			if m.Batches > 1 || m.Samples != 0 || m.Requests["Canceled"] != 1 {
+				t.Errorf("%d segments, %d samples, requests %v: expected the first segment at most, and one that was cancelled", m.Batches, m.Samples, m.Requests)
+			}
+		})
+	}
+}
+
+// TestCodes: each refusal has its code on both faces, and says what was expected.
+func TestCodes(t *testing.T) {
+	s := start(t, 20*time.Millisecond, func(o *serve.Options) { o.Limits.Samples = 4 })
+	type p = map[string]any
+	for name, c := range map[string]struct {
+		change func(*oip.ModelInferRequest)
+		code   codes.Code
+		http   int
+		words  string
+	}{
+		"model":     {func(q *oip.ModelInferRequest) { q.ModelName = "none" }, codes.NotFound, 404, "none"},
+		"version":   {func(q *oip.ModelInferRequest) { q.ModelVersion = "9" }, codes.NotFound, 404, "version"},
+		"name":      {func(q *oip.ModelInferRequest) { q.Inputs[0].Name = "x" }, codes.InvalidArgument, 400, `expected one, "input"`},
+		"shape":     {func(q *oip.ModelInferRequest) { q.Inputs[0].Shape = []int64{1, 28, 14, 2} }, codes.InvalidArgument, 400, "expected [n 28 28 1]"},
+		"negative":  {func(q *oip.ModelInferRequest) { q.Inputs[0].Shape = []int64{-1, 28, 28, 1} }, codes.InvalidArgument, 400, "shape"},
+		"samples":   {func(q *oip.ModelInferRequest) { *q = *question(5, nil) }, codes.InvalidArgument, 400, "n of 1..4"},
+		"datatype":  {func(q *oip.ModelInferRequest) { q.Inputs[0].Datatype = "INT32" }, codes.InvalidArgument, 400, "expected FP32"},
+		"threshold": {func(q *oip.ModelInferRequest) { q.Parameters["exit_threshold"] = text("-1") }, codes.InvalidArgument, 400, "exit_threshold"},
+		"max_exit":  {func(q *oip.ModelInferRequest) { q.Parameters["max_exit"] = whole(2) }, codes.InvalidArgument, 400, "0..1"},
+		"priority":  {func(q *oip.ModelInferRequest) { q.Parameters["priority"] = whole(3) }, codes.InvalidArgument, 400, "0..2"},
+		"slo":       {func(q *oip.ModelInferRequest) { q.Parameters["slo_us"] = whole(0) }, codes.InvalidArgument, 400, "slo_us"},
+		"hopeless":  {func(q *oip.ModelInferRequest) { q.Parameters["slo_us"] = whole(100) }, codes.ResourceExhausted, 429, "deadline"},
+		"timeout":   {func(q *oip.ModelInferRequest) { q.Parameters["timeout"] = whole(100) }, codes.ResourceExhausted, 429, "deadline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := question(1, map[string]*oip.InferParameter{})
+			c.change(q)
+			_, err := s.ModelInfer(t.Context(), q)
+			if status.Code(err) != c.code || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("gRPC: %v: expected %s with %q", err, c.code, c.words)
+			}
+			if c.code == codes.ResourceExhausted {
+				if d := status.Convert(err).Details(); len(d) != 1 || d[0].(*errdetails.RetryInfo).RetryDelay.AsDuration() <= 0 {
+					t.Errorf("gRPC: details %v: expected when to ask again", d)
+				}
+			}
+			params := p{}
+			for k, v := range q.Parameters {
+				if params[k] = v.GetStringParam(); params[k] == "" {
+					params[k] = v.GetInt64Param()
+				}
+			}
+			in := q.Inputs[0]
+			head, _ := json.Marshal(p{"parameters": params, "inputs": []p{{"name": in.Name, "datatype": in.Datatype, "shape": in.Shape, "parameters": p{"binary_data_size": len(q.RawInputContents[0])}}}})
+			url := s.rest + "/v2/models/" + q.ModelName
+			if q.ModelVersion != "" {
+				url += "/versions/" + q.ModelVersion
+			}
+			code, header, got := post(t, url+"/infer", append(head, q.RawInputContents[0]...), len(q.RawInputContents[0]))
+			var doc struct {
+				Error string `json:"error"`
+			}
+			if err := json.Unmarshal(got, &doc); err != nil || code != c.http || !strings.Contains(doc.Error, c.words) {
+				t.Errorf("REST: %d %s: expected %d with %q", code, got, c.http, c.words)
+			}
+			if retry := header.Get("Retry-After"); (code == 429) != (retry != "") {
+				t.Errorf("REST: %d with Retry-After %q", code, retry)
+			}
+		})
+	}
+}
+
+// TestQueueIsBounded: what is beyond the limit is refused at once, and what is not has its answer.
+func TestQueueIsBounded(t *testing.T) {
+	s := start(t, 20*time.Millisecond, func(o *serve.Options) { o.Defaults.Queue = 2 })
+	var (
+		all  sync.WaitGroup
+		mu   sync.Mutex
+		seen = map[codes.Code]int{}
+	)
+	for range 12 {
+		all.Go(func() {
+			_, err := s.ModelInfer(t.Context(), question(1, nil))
+			mu.Lock()
+			defer mu.Unlock()
+			seen[status.Code(err)]++
+		})
+	}
+	all.Wait()
+	if seen[codes.OK] < 2 || seen[codes.ResourceExhausted] == 0 || seen[codes.OK]+seen[codes.ResourceExhausted] != 12 {
+		t.Errorf("%v: expected at least 2 answers, and the others refused", seen)
+	}
+	if m := s.Take().Models[0]; m.Requests["OK"] != uint64(seen[codes.OK]) || m.Queued != 0 {
+		t.Errorf("the books have %v, %d left: expected %v", m.Requests, m.Queued, seen)
+	}
+}
+
+// TestDrain: the request that is there has its answer, a new one is told to ask elsewhere.
+func TestDrain(t *testing.T) {
+	s := start(t, 100*time.Millisecond, nil)
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.ModelInfer(t.Context(), question(1, nil))
+		first <- err
+	}()
+	eventually(t, "the request is there", func() bool { return s.Take().Models[0].Queued == 1 })
+	drained := make(chan error, 1)
+	go func() { drained <- s.Drain(t.Context()) }()
+	eventually(t, "the server drains", func() bool { return !s.Ready() })
+	if _, err := s.ModelInfer(t.Context(), question(1, nil)); status.Code(err) != codes.Unavailable {
+		t.Errorf("while it drains: %v: expected Unavailable", err)
+	}
+	if err := <-first; err != nil {
+		t.Errorf("the request that was there: %v", err)
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReload: a model that is loaded again loses no request.
+func TestReload(t *testing.T) {
+	s := start(t, 100*time.Microsecond, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	answers := make([]int, 4)
+	for i := range answers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.ModelInfer(t.Context(), question(1, nil)); err != nil {
+					t.Errorf("while the model is loaded again: %v", err)
+					return
+				}
+				answers[i]++
+			}
+		})
+	}
+	for range 10 {
+		if _, err := s.RepositoryModelLoad(t.Context(), &oip.RepositoryModelLoadRequest{ModelName: "tiny"}); err != nil {
+			t.Error(err)
+		}
+	}
+	stop()
+	all.Wait()
+	if slices.Min(answers) == 0 {
+		t.Errorf("%v answers: expected some of each client", answers)
+	}
+}
+
+// TestSettings: a model's own settings stand beside it, and what is wrong in them is said.
+func TestSettings(t *testing.T) {
+	s := start(t, time.Millisecond, nil)
+	path := filepath.Join(s.dir, "tiny.yaml")
+	for text, want := range map[string]string{
+		"policy: nobody":      "unknown policy",
+		"polcy: fluid":        "polcy",
+		"theta: [0.1, 2, 3]":  "theta",
+		"theta: []":           "empty",
+		"theta: [1, 1, 1, 1]": "expected 1 or 2",
+		"slo: fast":           "20ms",
+		"priority: 3":         "priority",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Load("tiny"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v: expected %q", text, err, want)
+		}
+		if _, err := s.ModelInfer(t.Context(), question(1, nil)); err != nil {
+			t.Fatalf("after %q the old model does not answer: %v", text, err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("policy: edf\ntheta: [2]\nslo: 300ms\nqueue: 3\npriorities: 4\npriority: 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load("tiny"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.ModelConfig(t.Context(), &oip.ModelConfigRequest{Name: "tiny"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, want := range map[string]string{"policy": "edf", "slo_us": "300000", "queue": "3", "priorities": "4", "exit_threshold": "[2]"} {
+		if got := c.Config.Parameters[k].GetStringValue(); got != want {
+			t.Errorf("%s is %q: expected %q", k, got, want)
+		}
+	}
+	if a, err := s.ModelInfer(t.Context(), question(1, nil)); err != nil || exitOf(a) != 1 || !a.Parameters["deadline_met"].GetBoolParam() {
+		t.Errorf("%v, %v: expected the last exit, in time", a, err)
+	}
+}
+
+// TestVersions: without a version the newest that is loaded answers.
+func TestVersions(t *testing.T) {
+	s := start(t, time.Millisecond, nil)
+	text, err := os.ReadFile(filepath.Join(s.dir, "tiny.sluice"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []string{"2", "10"} {
+		path := filepath.Join(t.TempDir(), "tiny@"+v+".sluice")
+		if err := errors.Join(os.WriteFile(path, text, 0o600), s.Add(path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Load("tiny"); err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.ModelInfer(t.Context(), question(1, nil))
+	if err != nil || a.ModelVersion != "10" {
+		t.Errorf("version %q, %v: expected 10", a.GetModelVersion(), err)
+	}
+	q := question(1, nil)
+	q.ModelVersion = "2"
+	if a, err = s.ModelInfer(t.Context(), q); err != nil || a.ModelVersion != "2" {
+		t.Errorf("version %q, %v: expected 2", a.GetModelVersion(), err)
+	}
+	for _, bad := range []string{"tiny@0.sluice", "tiny@x.sluice", "tiny@2.sluice"} {
+		path := filepath.Join(t.TempDir(), bad)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Add(path); err == nil {
+			t.Errorf("%s: taken: expected a refusal", bad)
+		}
+	}
+}
+
+// TestToken: without the token nothing is answered but whether the server is alive.
+func TestToken(t *testing.T) {
+	s := start(t, time.Millisecond, func(o *serve.Options) { o.Token = "secret" })
+	if _, err := s.ModelInfer(t.Context(), question(1, nil)); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("gRPC: %v", err)
+	}
+	if r, err := s.ServerLive(t.Context(), &oip.ServerLiveRequest{}); err != nil || !r.Live {
+		t.Errorf("live: %v", err)
+	}
+	for path, want := range map[string]int{"/v2/health/ready": 200, "/v2": 401, "/v2/models/tiny": 401} {
+		resp, err := http.Get(s.rest + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %d: expected %d", path, resp.StatusCode, want)
+		}
+	}
+	page := httptest.NewRecorder()
+	s.Status().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if page.Code != 401 {
+		t.Errorf("metrics: %d: expected 401", page.Code)
+	}
+	c, err := drive.Dial(s.rest, "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Describe(t.Context(), "tiny"); err != nil {
+		t.Errorf("with the token: %v", err)
+	}
+}
+
+// TestRate: a client beyond its rate is refused, other calls of the server go on.
+func TestRate(t *testing.T) {
+	s := start(t, time.Millisecond, func(o *serve.Options) { o.Limits.Rate = 1 })
+	seen := map[codes.Code]int{}
+	for range 5 {
+		_, err := s.ServerMetadata(t.Context(), &oip.ServerMetadataRequest{})
+		seen[status.Code(err)]++
+	}
+	if seen[codes.OK] == 0 || seen[codes.ResourceExhausted] == 0 {
+		t.Errorf("%v: expected the first to be answered, and not all", seen)
+	}
+}
+
+// TestPackedBomb: a small request that unpacks beyond the limit is refused.
+func TestPackedBomb(t *testing.T) {
+	s := start(t, time.Millisecond, func(o *serve.Options) { o.Limits.Message = 1 << 20 })
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(make([]byte, 8<<20)); err != nil {
+		t.Fatal(err)
+	}
+	z.Close()
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.rest+"/v2/models/tiny/infer", &packed)
+	req.Header.Set("Content-Encoding", "gzip")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, _ := io.ReadAll(resp.Body); resp.StatusCode != 400 || !strings.Contains(string(got), "longer") {
+		t.Errorf("%d %s: expected 400, longer than it may be", resp.StatusCode, got)
+	}
+}
+
+// TestSnapshot: page and metrics show the same figures, those of one snapshot.
+func TestSnapshot(t *testing.T) {
+	s := start(t, time.Millisecond, nil)
+	for range 3 {
+		if _, err := s.ModelInfer(t.Context(), question(2, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _ = s.ModelInfer(t.Context(), question(1, map[string]*oip.InferParameter{"max_exit": whole(7)}))
+	p := s.Take()
+	get := func(path string) string {
+		w := httptest.NewRecorder()
+		s.Status().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != 200 {
+			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	var seen serve.Snapshot
+	if err := json.Unmarshal([]byte(get("/snapshot")), &seen); err != nil || seen.Number != p.Number {
+		t.Fatalf("snapshot %d, %v: expected %d", seen.Number, err, p.Number)
+	}
+	m := seen.Models[0]
+	metrics := get("/metrics")
+	for _, line := range []string{
+		fmt.Sprintf("sluice_snapshot %d", seen.Number),
+		fmt.Sprintf(`sluice_requests_total{code="OK",model="tiny",version="1"} %d`, m.Requests["OK"]),
+		fmt.Sprintf(`sluice_requests_total{code="InvalidArgument",model="tiny",version="1"} %d`, m.Requests["InvalidArgument"]),
+		fmt.Sprintf(`sluice_batches_total{model="tiny",version="1"} %d`, m.Batches),
+		fmt.Sprintf(`sluice_exits_total{exit="0",model="tiny",version="1"} %d`, m.Exits[0]),
+		fmt.Sprintf(`sluice_request_seconds_count{model="tiny",version="1"} %d`, m.Success.Count),
+	} {
+		if !strings.Contains(metrics, line+"\n") {
+			t.Errorf("the metrics lack %q", line)
+		}
+	}
+	if m.Requests["OK"] != 3 || m.Samples != 6 || m.Requests["InvalidArgument"] != 1 || len(seen.Refused) != 1 {
+		t.Errorf("%+v: expected 3 answers of 2 samples, and one refusal", m)
+	}
+	if page := get("/"); !strings.Contains(page, `EventSource("events")`) {
+		t.Error("the page does not listen to events")
+	}
+}
+
+// TestLoad: an open and a closed loop on both faces; all endings add up and agree with the server's books.
+func TestLoad(t *testing.T) {
+	s := start(t, 200*time.Microsecond, nil)
+	c, err := drive.Dial(s.rest, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for name, l := range map[string]*drive.Load{
+		"open":   {Model: "tiny", Times: []int64{0, 1e6, 2e6, 2e6, 5e6, 9e6}, SLO: 20 * time.Second},
+		"closed": {Model: "tiny", Clients: 3, N: 20, Theta: "2"},
+	} {
+		before := s.Take().Models[0].Requests["OK"]
+		sum, err := drive.Run(t.Context(), c, l)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		n := max(l.N, len(l.Times))
+		exits := []int{0, n}
+		if l.Theta == "" {
+			exits = []int{n}
+		}
+		if sum.OnTime != n || sum.Requests != n || sum.Violations != 0 || !slices.Equal(sum.Exits, exits) && l.Theta != "" {
+			t.Errorf("%s: %d on time of %d, exits %v, the first %+v: expected %d, %v", name, sum.OnTime, sum.Requests, sum.Exits, sum.Results[0], n, exits)
+		}
+		if got := s.Take().Models[0].Requests["OK"] - before; got != uint64(n) {
+			t.Errorf("%s: the server counts %d: expected %d", name, got, n)
+		}
+	}
+	late := &drive.Load{Model: "tiny", Times: make([]int64, 64), SLO: 2 * time.Millisecond, Theta: "2"}
+	sum, err := drive.Run(t.Context(), c, late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.OnTime+sum.Late+sum.Dropped+sum.Refused+sum.Cancelled+sum.Errors != 64 || sum.Refused+sum.Dropped == 0 || sum.Errors != 0 {
+		t.Errorf("%d+%d+%d+%d+%d+%d: expected 64 together, some refused or dropped, no error", sum.OnTime, sum.Late, sum.Dropped, sum.Refused, sum.Cancelled, sum.Errors)
+	}
+}

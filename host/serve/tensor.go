@@ -1,0 +1,150 @@
+// Elements of tensors: their sizes, and what a network's input and outputs are made of.
+
+package serve
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// sizeOf is the bytes of an element; 0 where the datatype is not known or has no fixed size.
+func sizeOf(datatype string) int {
+	switch datatype {
+	case "BOOL", "UINT8", "INT8":
+		return 1
+	case "UINT16", "INT16", "FP16", "BF16":
+		return 2
+	case "UINT32", "INT32", "FP32":
+		return 4
+	case "UINT64", "INT64", "FP64":
+		return 8
+	}
+	return 0
+}
+
+// elements is how many a shape has; -1 where that is impossible or beyond what anybody sends.
+func elements(shape []int64) int {
+	n := int64(1)
+	for _, d := range shape {
+		if d < 0 || d > 0 && n > math.MaxInt32/d {
+			return -1
+		}
+		n *= d
+	}
+	return int(n)
+}
+
+var errNaN = errors.New("it holds a value that is no number: expected finite values")
+
+// toWords are values on the network's scale: round(x * 2^frac), saturated. Words are that already.
+func toWords(datatype string, data []byte, frac int) ([]int16, error) {
+	if datatype == "INT16" {
+		out := make([]int16, len(data)/2)
+		for i := range out {
+			out[i] = int16(binary.LittleEndian.Uint16(data[2*i:]))
+		}
+		return out, nil
+	}
+	out := make([]int16, len(data)/4)
+	for i := range out {
+		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])))
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, errNaN
+		}
+		out[i] = int16(max(math.MinInt16, min(math.MaxInt16, math.Round(math.Ldexp(v, frac)))))
+	}
+	return out, nil
+}
+
+func int32s(name string, v []int32, shape ...int64) Tensor {
+	t := Tensor{Name: name, Datatype: "INT32", Shape: shape}
+	for _, x := range v {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, uint32(x))
+	}
+	return t
+}
+
+func float32s(name string, v []float32, shape ...int64) Tensor {
+	t := Tensor{Name: name, Datatype: "FP32", Shape: shape, Data: make([]byte, 0, 4*len(v))}
+	for _, x := range v {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(x))
+	}
+	return t
+}
+
+// texts is a tensor of BYTES: each element is its length and its text.
+func texts(name string, v []string, shape ...int64) Tensor {
+	t := Tensor{Name: name, Datatype: "BYTES", Shape: shape}
+	for _, x := range v {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, uint32(len(x)))
+		t.Data = append(t.Data, x...)
+	}
+	return t
+}
+
+// ranked is the classification of Triton: the k best of each row, as value:index.
+func ranked(t Tensor, k int) Tensor {
+	rows, width := int(t.Shape[0]), int(t.Shape[1])
+	k = min(k, width)
+	var out []string
+	for r := range rows {
+		at := func(i int) float32 {
+			return math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*(r*width+i):]))
+		}
+		order := make([]int, width)
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(at(b), at(a)) })
+		for _, i := range order[:k] {
+			out = append(out, fmt.Sprintf("%f:%d", at(i), i))
+		}
+	}
+	return texts(t.Name, out, int64(rows), int64(k))
+}
+
+// appendNumber appends a number of JSON as an element.
+func appendNumber(out []byte, datatype string, v json.Number) ([]byte, error) {
+	if datatype == "INT16" {
+		i, err := strconv.ParseInt(v.String(), 10, 16)
+		if err != nil {
+			return nil, fmt.Errorf("%s is no INT16", v)
+		}
+		return binary.LittleEndian.AppendUint16(out, uint16(i)), nil
+	}
+	f, err := strconv.ParseFloat(v.String(), 32)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no FP32", v)
+	}
+	return binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(f))), nil
+}
+
+// plain are a tensor's elements for JSON.
+func plain(t *Tensor) any {
+	switch t.Datatype {
+	case "INT32":
+		out := make([]int32, len(t.Data)/4)
+		for i := range out {
+			out[i] = int32(binary.LittleEndian.Uint32(t.Data[4*i:]))
+		}
+		return out
+	case "FP32":
+		out := make([]float32, len(t.Data)/4)
+		for i := range out {
+			out[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
+		}
+		return out
+	}
+	out := []string{}
+	for b := t.Data; len(b) >= 4; {
+		n := 4 + int(binary.LittleEndian.Uint32(b))
+		out, b = append(out, string(b[4:n])), b[n:]
+	}
+	return out
+}

@@ -1,0 +1,130 @@
+package soft_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/sched"
+	"github.com/sluice-npu/sluice/host/soft"
+)
+
+// tired computes what golden does, and takes long for it.
+type tired struct{ *golden.Program }
+
+func (x tired) Segment(segment, batch int, slot []byte) error {
+	time.Sleep(30 * time.Millisecond)
+	return x.Program.Segment(segment, batch, slot)
+}
+
+// spans hears how long segments run.
+type spans struct {
+	engine.Deaf
+	mu  sync.Mutex
+	all []engine.Span
+}
+
+func (o *spans) Span(s *engine.Span) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s.Segment >= 0 {
+		o.all = append(o.all, *s)
+	}
+}
+
+// In real time a soft device takes the table's time, whatever its numerics take: they are never counted as the device's,
+// so nothing hangs, and no segment ends before its time. The results are golden's.
+func TestPacedByTheTable(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	const segment = 4_000_000
+	d, b, in := network(t)
+	paced := *b
+	paced.Latency = slices.Clone(b.Latency)
+	for i := range paced.Latency {
+		e := &paced.Latency[i]
+		e.P50 = segment * int64(e.Last-e.First+1)
+		e.P99 = e.P50
+	}
+	prog, err := golden.New(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, memo := range map[string]*soft.Memo{"full": nil, "memo": {}} {
+		dev := soft.New(d, soft.Options{Memo: memo, Executor: func(b *bundle.Bundle) (soft.Executor, error) {
+			p, err := golden.New(b)
+			return tired{p}, err
+		}})
+		if err := dev.Load(t.Context(), &paced); err != nil {
+			t.Fatal(err)
+		}
+		tab, err := sched.NewTable(paced.Latency, b.Network.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &spans{}
+		s, err := engine.NewServer(engine.Config{
+			Devices: []device.Device{device.Adapt(dev)}, Networks: []engine.Network{{Name: b.Network.Name, Tables: []*sched.Table{tab}}},
+			Policy: sched.Serial{}, Inputs: engine.NoInputs, Observer: o,
+			Watchdog: engine.Watchdog{Fixed: 25_000_000}, // less than a segment of golden takes
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan *engine.Result, 1)
+		go func() {
+			res, err := s.Run(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			done <- res
+		}()
+		var tickets []*engine.Ticket
+		for _, x := range in[:4] {
+			k, err := s.Open(t.Context(), &engine.Call{
+				Task:   sched.Task{Network: b.Network.Name, Theta: 2},
+				Inputs: [][]device.Tensor{{device.Words("input", x, len(x))}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tickets = append(tickets, k)
+		}
+		for i, k := range tickets {
+			want, err := prog.Run(in[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for e := range k.Exits() {
+				if !slices.Equal(e.Result.Raw, want[e.Exit]) {
+					t.Errorf("%s: input %d, exit %d: %v, golden's logits are %v", name, i, e.Exit, e.Result.Raw, want[e.Exit])
+				}
+			}
+			if out := k.Outcomes()[0]; out.Record.Ending != engine.OnTime {
+				t.Errorf("%s: input %d ended %s: %s", name, i, out.Record.Ending, out.Record.Why)
+			}
+		}
+		s.Drain()
+		if res := <-done; res.Hangs != 0 {
+			t.Errorf("%s: %d hangs", name, res.Hangs)
+		}
+		if n := len(tickets) * len(b.Network.Exits); len(o.all) != n {
+			t.Errorf("%s: %d segments ran, expected %d", name, len(o.all), n)
+		}
+		for _, x := range o.all {
+			if x.End-x.Start < segment {
+				t.Errorf("%s: segment %d took %d ns, the table says %d", name, x.Segment, x.End-x.Start, segment)
+			}
+		}
+		if err := dev.Unload(t.Context(), b.Network.Name); err != nil { // no slot is left
+			t.Error(err)
+		}
+	}
+}

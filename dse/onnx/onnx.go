@@ -158,7 +158,7 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unsupported(nodes); err != nil {
+	if err := unsupported(nodes, im.graph.GetInitializer()); err != nil {
 		return nil, err
 	}
 	if err := im.readConstants(nodes); err != nil {

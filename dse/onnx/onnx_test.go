@@ -109,7 +109,7 @@ func TestBad(t *testing.T) {
 			weight(b).FloatData = nil
 			weight(b).ExternalData = []*onnxpb.StringStringEntryProto{{Key: proto.String("location"), Value: proto.String("f")}}
 		}},
-		{"unknown type", ErrType, []string{`"w"`, " 16;"}, func(b *builder) { weight(b).DataType = proto.Int32(16) }},
+		{"unknown type", ErrType, []string{`"w"`, " 17;"}, func(b *builder) { weight(b).DataType = proto.Int32(17) }},
 		{"integer weights", ErrType, []string{`"w"`}, func(b *builder) {
 			weight(b).DataType, weight(b).Int64Data, weight(b).FloatData = proto.Int32(typeInt64), make([]int64, 54), nil
 		}},
@@ -243,8 +243,8 @@ func TestBad(t *testing.T) {
 			node(b, 5).Input[0] = "z"
 		}},
 		{"constant without a value", ErrMissing, nil, func(b *builder) { b.op("Constant", "k", nil).op("Add", "z", in("c", "k")); node(b, 1).Input[0] = "z" }},
-		{"vector too long", ErrTooLarge, nil, func(b *builder) {
-			b.ints("s", make([]int64, 65)...).op("Concat", "z", in("s", "s"), intAttr("axis", 0)).op("Reshape", "y", in("r", "z"))
+		{"constant too large", ErrTooLarge, nil, func(b *builder) {
+			b.ints("s", 1<<14, 1<<15).op("ConstantOfShape", "z", in("s")).op("Reshape", "y", in("r", "z"))
 			node(b, 5).Input[0] = "y"
 		}},
 		{"index out of range", ErrShape, []string{"index 4 of 4"}, func(b *builder) {

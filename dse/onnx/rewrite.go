@@ -85,7 +85,11 @@ func Rewrite(r io.Reader, o Options) ([]byte, error) {
 			if weights[v.GetName()] || len(dims) != 4 {
 				continue
 			}
-			for _, d := range dims[2:] {
+			axes := dims[2:]
+			if (&importer{graph: g}).channelsLast(v.GetName()) {
+				axes = dims[1:3]
+			}
+			for _, d := range axes {
 				d.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(o.InputSide)}
 			}
 		}

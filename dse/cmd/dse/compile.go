@@ -176,7 +176,7 @@ func (c *compileCmd) evaluate(e *env, r *recipe.Recipe, g *graph.Graph, b *bundl
 			}
 			in := recipe.Shape(g)
 			ask = func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
-				logits, err := zoo.Oracle(ctx, python, model, folder, exits, in.H, in.W, in.C, inputs)
+				logits, err := zoo.Oracle(ctx, python, model, folder, exits, g.ChannelsLast, in.H, in.W, in.C, inputs)
 				if err != nil { // as where a Reshape's numbers are of one size and --input-side asks for another
 					return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
 				}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
@@ -137,9 +138,40 @@ func (c *call) padded(i int) (value, error) {
 func (c *call) value(i int) (value, error) {
 	v, err := c.padded(i)
 	if err == nil && v.pad != nil {
-		err = fmt.Errorf("tensor %q: %w: Pad is supported only right before a convolution or a pool", c.input(i), ErrUnsupported)
+		v, err = c.pixels(i, v)
 	}
 	return v, err
+}
+
+// pixels makes a map of one with pending padding, for operators that cannot pad themselves: a 1 x 1 convolution of
+// each channel with itself. It pads with zeros; another number is taken away before and added behind.
+func (c *call) pixels(i int, v value) (value, error) {
+	name, p, t := c.input(i), v.pad, c.shapeOf(v)
+	if x := float64(p.value); math.IsInf(x, 0) || math.IsNaN(x) {
+		return v, fmt.Errorf("tensor %q: %w: a Pad with %v before something else than a max pool", name, ErrUnsupported, p.value)
+	}
+	l := layer{name: name, kind: conv, groups: t.c, in: []int{v.tensor}, window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1, PT: p.t, PL: p.l, PB: p.b, PR: p.r}}
+	l.weights = slices.Repeat([]float32{1}, t.c)
+	if p.value != 0 {
+		away := layer{name: name + " (border)", kind: affine, in: l.in, shift: slices.Repeat([]float64{-float64(p.value)}, t.c)}
+		x, err := c.net.add(away, away.name, t.h, t.w, t.c)
+		if err != nil {
+			return v, err
+		}
+		l.in, l.shift = []int{x}, slices.Repeat([]float64{float64(p.value)}, t.c)
+	}
+	h, w := t.h+p.t+p.b, t.w+p.l+p.r
+	if err := c.reach(&l, t, h, w, t.c, 1); err != nil {
+		return v, err
+	}
+	out, err := c.net.add(l, name, h, w, t.c)
+	if err != nil {
+		return v, err
+	}
+	c.net.tensors[out].nonNegative = t.nonNegative && p.value >= 0
+	v.tensor, v.pad = out, nil
+	c.values[name] = v
+	return v, nil
 }
 
 // maps is value for operators over N x C x H x W.
@@ -173,7 +205,7 @@ func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
 
 // window reads the geometry of a convolution or pool and gives the output's size. Pending padding
 // counts as part of the window's own.
-func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, own bool, err error) {
+func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err error) {
 	strides := c.attr.sizes("strides", 2, 1, 1)
 	for _, d := range c.attr.sizes("dilations", 2, 1, 1) {
 		if d != 1 {
@@ -184,10 +216,10 @@ func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, own bo
 	auto := c.attr.string("auto_pad", "NOTSET")
 	ceil := c.attr.int("ceil_mode", 0)
 	if c.attr.err != nil {
-		return w, 0, 0, false, c.attr.err
+		return w, 0, 0, c.attr.err
 	}
 	if ceil != 0 && ceil != 1 {
-		return w, 0, 0, false, fmt.Errorf("attribute \"ceil_mode\": %w: %d", ErrAttribute, ceil)
+		return w, 0, 0, fmt.Errorf("attribute \"ceil_mode\": %w: %d", ErrAttribute, ceil)
 	}
 	pending := pad{}
 	if v.pad != nil {
@@ -204,16 +236,15 @@ func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, own bo
 		w.PT, w.PB = samePads(inH, kh, w.SH, auto == "SAME_LOWER")
 		w.PL, w.PR = samePads(inW, kw, w.SW, auto == "SAME_LOWER")
 	default:
-		return w, 0, 0, false, fmt.Errorf("attribute \"auto_pad\": %w: %q", ErrAttribute, auto)
+		return w, 0, 0, fmt.Errorf("attribute \"auto_pad\": %w: %q", ErrAttribute, auto)
 	}
-	own = w.PT|w.PL|w.PB|w.PR != 0
 	h, width = positions(inH, w.PT, w.PB, kh, w.SH, ceil == 1), positions(inW, w.PL, w.PR, kw, w.SW, ceil == 1)
 	if h < 1 || width < 1 {
-		return w, 0, 0, false, fmt.Errorf("tensor %q: %w: %d x %d with padding %d,%d,%d,%d is smaller than the kernel %d x %d",
+		return w, 0, 0, fmt.Errorf("tensor %q: %w: %d x %d with padding %d,%d,%d,%d is smaller than the kernel %d x %d",
 			c.input(0), ErrShape, inH, inW, w.PT, w.PL, w.PB, w.PR, kh, kw)
 	}
 	w.PT, w.PL, w.PB, w.PR = w.PT+pending.t, w.PL+pending.l, w.PB+pending.b, w.PR+pending.r
-	return w, h, width, own, nil
+	return w, h, width, nil
 }
 
 // samePads is ONNX's SAME_UPPER or, where an odd one goes first, SAME_LOWER.
@@ -244,6 +275,9 @@ func (c *call) conv() error {
 		return err
 	}
 	v, err := c.maps(0)
+	if err == nil && v.pad != nil && v.pad.value != 0 { // a convolution pads with 0
+		v, err = c.pixels(0, v)
+	}
 	if err != nil {
 		return err
 	}
@@ -267,14 +301,11 @@ func (c *call) conv() error {
 	if want := c.attr.ints("kernel_shape"); want != nil && (len(want) != 2 || want[0] != int64(kh) || want[1] != int64(kw)) {
 		return fmt.Errorf("attribute \"kernel_shape\": %w: %v, the weights %q are %v", ErrAttribute, want, c.input(1), weights.dims)
 	}
-	if v.pad != nil && v.pad.value != 0 {
-		return fmt.Errorf("tensor %q: %w: a convolution pads with 0, the Pad before it with %v", c.input(0), ErrUnsupported, v.pad.value)
-	}
 	// A convolution has no such attribute; reading it with the pools' would let it pass.
 	if c.attr.byName["ceil_mode"] != nil {
 		return fmt.Errorf("%w: [\"ceil_mode\"]", ErrAttribute)
 	}
-	w, h, width, _, err := c.window(v, kh, kw)
+	w, h, width, err := c.window(v, kh, kw)
 	if err != nil {
 		return err
 	}
@@ -370,7 +401,20 @@ func (c *call) pool(k kind) error {
 	} else {
 		c.attr.only("storage_order", 0)
 	}
-	w, h, width, own, err := c.window(v, size[0], size[1])
+	if t := c.shapeOf(v); v.pad != nil {
+		own := slices.ContainsFunc(c.attr.byName["pads"].GetInts(), func(p int64) bool { return p != 0 }) ||
+			strings.HasPrefix(string(c.attr.byName["auto_pad"].GetS()), "SAME")
+		switch {
+		case k == avgPool && (v.pad.value != 0 || own && !countPad), // the Pad's pixels count, those of the pool's own padding do not
+			k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative):
+			if v, err = c.pixels(0, v); err != nil {
+				return err
+			}
+		default:
+			countPad = true
+		}
+	}
+	w, h, width, err := c.window(v, size[0], size[1])
 	if err != nil {
 		return err
 	}
@@ -382,17 +426,6 @@ func (c *call) pool(k kind) error {
 		return nil
 	}
 	t := c.shapeOf(v)
-	if v.pad != nil {
-		switch {
-		case k == avgPool && v.pad.value != 0:
-			return fmt.Errorf("tensor %q: %w: an average pool pads with 0, the Pad before it with %v", c.input(0), ErrUnsupported, v.pad.value)
-		case k == avgPool && own && !countPad:
-			return fmt.Errorf("tensor %q: %w: a Pad before an average pool that leaves its own padding out", c.input(0), ErrUnsupported)
-		case k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative):
-			return fmt.Errorf("tensor %q: %w: a max pool pads with minus infinity, the Pad before it with %v", c.input(0), ErrUnsupported, v.pad.value)
-		}
-		countPad = true
-	}
 	inside := func(in, before, k, s, out int) bool { return before < k && (out-1)*s-before < in }
 	if !inside(t.h, w.PT, w.KH, w.SH, h) || !inside(t.w, w.PL, w.KW, w.SW, width) {
 		return fmt.Errorf("%w: a window of %d x %d lies in the padding %d,%d,%d,%d altogether",

@@ -13,6 +13,9 @@ const (
 	parts   = 4  // at most
 )
 
+// restOf ends the name of a layer that computes with what another's weights lost.
+const restOf = " (rest)"
+
 // part is what is left of a layer's weights for a layer of its own.
 type part struct {
 	of    float64 // the largest weight of the layer
@@ -45,9 +48,9 @@ func lengthen(g *graph.Graph, n *Network, known map[string]part) (*graph.Graph, 
 		}
 		w-- // the residual takes room in the accumulator too
 		rest := node
-		rest.Name += " (rest)"
+		rest.Name += restOf
 		out := g.Tensors[node.Output]
-		out.Name += " (rest)"
+		out.Name += restOf
 		rest.Output = graph.TensorID(len(long.Tensors))
 		long.Tensors = append(long.Tensors, out)
 		rest.ClampLo, rest.ClampHi = float32(math.Inf(-1)), float32(math.Inf(1))

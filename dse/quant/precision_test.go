@@ -3,6 +3,8 @@ package quant
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sluice-npu/sluice/dse/graph"
@@ -62,7 +64,7 @@ func (b *plan) head(x graph.TensorID) *graph.Graph {
 func all(v float64) func(int) float64 { return func(int) float64 { return v } }
 
 // apart quantises a graph on some images and gives the largest difference of a logit on others, as a share of the largest.
-func apart(t *testing.T, g *graph.Graph) (*Network, float64) {
+func apart(t *testing.T, g *graph.Graph, o Options) (*Network, float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 7))
 	images := make([][]float32, 6)
@@ -72,7 +74,7 @@ func apart(t *testing.T, g *graph.Graph) (*Network, float64) {
 			images[i][k] = 2*rng.Float32() - 1
 		}
 	}
-	q, err := Quantise(g, images[:4], Options{})
+	q, err := Quantise(g, images[:4], o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +87,11 @@ func apart(t *testing.T, g *graph.Graph) (*Network, float64) {
 		in := make([]int16, len(x))
 		q.Input(in, x)
 		got := reference{n: q}.run(in)
+		for k, tensor := range q.Run(in) {
+			if !slices.Equal(tensor, got[k]) {
+				t.Fatalf("tensor %d: Run and the reference differ", k)
+			}
+		}
 		from, to := g.Exits[0].Tensor, q.Graph.Exits[0].Tensor
 		most, off := 0.0, 0.0
 		for i, v := range want[from] {
@@ -96,25 +103,26 @@ func apart(t *testing.T, g *graph.Graph) (*Network, float64) {
 	return q, worst
 }
 
+// joined has branches of different ranges that meet, and are made alike by what reads them.
+func joined(ratio float64, between func(b *plan, t graph.TensorID) graph.TensorID) *graph.Graph {
+	b := newPlan(6, 6, 3)
+	large := b.conv(0, 1, 4, true, graph.None, all(1), all(0.5))
+	small := b.conv(0, 1, 4, true, graph.None, all(ratio), all(ratio/2))
+	j := b.node(graph.Node{Op: graph.Concat, Inputs: []graph.TensorID{large, small}}, 6, 6, 8)
+	j = between(b, j)
+	in := b.g.Tensors[j]
+	j = b.conv(j, 1, 6, true, graph.None, all(1), all(0.1))
+	for i, w := range b.g.Nodes[len(b.g.Nodes)-1].Weights {
+		if i%in.C >= 4 && i%in.C < 8 {
+			b.g.Nodes[len(b.g.Nodes)-1].Weights[i] = w / float32(ratio)
+		}
+	}
+	return b.head(j)
+}
+
 // TestPrecision: what one scale a tensor and a worst-case proof would lose is not lost.
 func TestPrecision(t *testing.T) {
 	relu := float32(math.Inf(1))
-	// branches of different ranges that meet, and are made alike by what reads them
-	joined := func(ratio float64, between func(b *plan, t graph.TensorID) graph.TensorID) *graph.Graph {
-		b := newPlan(6, 6, 3)
-		large := b.conv(0, 1, 4, true, graph.None, all(1), all(0.5))
-		small := b.conv(0, 1, 4, true, graph.None, all(ratio), all(ratio/2))
-		j := b.node(graph.Node{Op: graph.Concat, Inputs: []graph.TensorID{large, small}}, 6, 6, 8)
-		j = between(b, j)
-		in := b.g.Tensors[j]
-		j = b.conv(j, 1, 6, true, graph.None, all(1), all(0.1))
-		for i, w := range b.g.Nodes[len(b.g.Nodes)-1].Weights {
-			if i%in.C >= 4 && i%in.C < 8 {
-				b.g.Nodes[len(b.g.Nodes)-1].Weights[i] = w / float32(ratio)
-			}
-		}
-		return b.head(j)
-	}
 	pool := func(op graph.Op) func(*plan, graph.TensorID) graph.TensorID {
 		return func(b *plan, x graph.TensorID) graph.TensorID {
 			return b.node(graph.Node{Op: op, Inputs: []graph.TensorID{x}, Window: graph.Window{KH: 2, KW: 2, SH: 2, SW: 2}, ClampHi: relu}, 3, 3, 8)
@@ -164,7 +172,7 @@ func TestPrecision(t *testing.T) {
 		}(), 5e-4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			q, off := apart(t, c.g)
+			q, off := apart(t, c.g, Options{})
 			if !(off < c.most) {
 				t.Errorf("%.4f %% of the largest logit off, expected less than %.4f %%", 100*off, 100*c.most)
 			}
@@ -173,5 +181,45 @@ func TestPrecision(t *testing.T) {
 			}
 			t.Logf("%.4f %%", 100*off)
 		})
+	}
+}
+
+// TestMeasure: what is still lost is said, with the tensor and its channels, and nothing where nothing is.
+func TestMeasure(t *testing.T) {
+	straight := func(_ *plan, x graph.TensorID) graph.TensorID { return x }
+	sound, _ := apart(t, joined(0.5, straight), Options{})
+	g := joined(1e-4, straight)
+	g.Nodes[1].ClampHi = 1 // no scale is as good as another
+	lossy, off := apart(t, g, Options{})
+	inputs := func(scale float32) func(int) ([]float32, error) {
+		return func(i int) ([]float32, error) {
+			rng := rand.New(rand.NewPCG(9, uint64(i)))
+			x := make([]float32, 6*6*3)
+			for k := range x {
+				x[k] = scale * (2*rng.Float32() - 1)
+			}
+			return x, nil
+		}
+	}
+	l, err := sound.Measure(40, inputs(1), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Warning() != "" || len(l.Saturated) != 0 || l.Images != measureMost {
+		t.Errorf("%q, %v, %d images", l.Warning(), l.Saturated, l.Images)
+	}
+	if l, err = lossy.Measure(3, inputs(1), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`exit "y"`, "on 3 calibration images", `tensor that far off is "tb" (layer "b")`, "channels 0, 1, 2, 3", "of 15 bits"} {
+		if !strings.Contains(l.Warning(), part) {
+			t.Errorf("%q does not say %q (%.2f %% off)", l.Warning(), part, 100*off)
+		}
+	}
+	if k := l.Layers[1]; k.TensorBits > 5 || k.Error < 0.01 || len(k.Lossy) != 4 || *k.WeightBits < 14 {
+		t.Errorf("%+v", k)
+	}
+	if l, err = sound.Measure(2, inputs(3), Options{}); err != nil || l.Saturated["x"] < 0.3 || l.Saturated["ta"] == 0 {
+		t.Errorf("inputs three times as large: %v, %v", l, err)
 	}
 }

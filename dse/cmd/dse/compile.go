@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -49,8 +50,13 @@ type compileDoc struct {
 	Calibrated  bool   `json:"calibrated"`
 	Calibration string `json:"calibration"`
 	bundle.Summary
-	Coarse     *quant.Coarse    `json:"coarse_channels,omitempty"`
-	Evaluation *evaluate.Report `json:"evaluation,omitempty"`
+	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
+	// Precision on images of the calibration, float beside int16, layer by layer.
+	Measured   int                           `json:"measured_images"`
+	Distance   map[string]float64            `json:"measured_distance"` // by exit, a share of the largest logit
+	Kept       []quant.Kept                  `json:"bits_kept"`
+	Saturated  map[string]map[string]float64 `json:"saturated"` // share of elements, by set of images and tensor
+	Evaluation *evaluate.Report              `json:"evaluation,omitempty"`
 }
 
 // Run compiles a network and writes its bundle.
@@ -98,9 +104,6 @@ func (c *compileCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := bundle.WriteFile(c.Out, b); err != nil {
-		return err
-	}
 	s, err := b.Summarize()
 	if err != nil {
 		return err
@@ -110,13 +113,31 @@ func (c *compileCmd) Run(e *env) error {
 		doc.Coarse = &coarse
 		fmt.Fprintf(e.stderr, "dse: warning: %s: %v\n", s.Network, coarse)
 	}
+	loss, err := q.Measure(from.Set.Len(), from.Set.Image, quant.Options{})
+	if err != nil {
+		return err
+	}
+	doc.Measured, doc.Distance, doc.Kept = loss.Images, loss.Exits, loss.Layers
+	doc.Saturated = map[string]map[string]float64{"calibration": loss.Saturated}
+	if said := loss.Warning(); said != "" {
+		fmt.Fprintf(e.stderr, "dse: warning: %s: %s\n", s.Network, said)
+	}
 	if set != nil {
+		held, err := q.Measure(set.Len(), set.Image, quant.Options{})
+		if err != nil {
+			return err
+		}
+		doc.Saturated["evaluation"] = held.Saturated
 		if doc.Evaluation, err = c.evaluate(e, r, g, b, set); err != nil {
 			return err
 		}
 	}
-	if err := e.write(doc, c.Out+".json"); err != nil {
+	// Last: where anything fails there is neither.
+	if err := bundle.WriteFile(c.Out, b); err != nil {
 		return err
+	}
+	if err := e.write(doc, c.Out+".json"); err != nil {
+		return errors.Join(err, os.Remove(c.Out))
 	}
 	if from.Missing {
 		fmt.Fprintf(e.stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
@@ -55,6 +56,7 @@ type explainDoc struct {
 	Peak       float64        `json:"peak_share"` // the network's own MACs of what the array could do: as in dse compare and dse sweep
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
+	Kept       []quant.Kept   `json:"bits_kept"` // on images of the calibration, by the network's layers
 	HLS        *hlsDoc        `json:"hls,omitempty"`
 }
 
@@ -118,7 +120,7 @@ func (c *explainCmd) Run(e *env) error {
 		header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
 		Layers: []explainLayer{}, Infeasible: []string{},
 	}
-	b, err := c.compile()
+	b, loss, err := c.measured()
 	if errors.Is(err, mapping.ErrNoFit) {
 		doc.Infeasible = append(doc.Infeasible, err.Error())
 		if err := e.write(doc, c.Out); err != nil {
@@ -130,7 +132,7 @@ func (c *explainCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	doc.Network, doc.Design = b.Network.Name, b.Design.Name
+	doc.Network, doc.Design, doc.Kept = b.Network.Name, b.Design.Name, loss.Layers
 	from, err := recipe.Of(b)
 	if err != nil {
 		return err
@@ -194,6 +196,9 @@ func (c *explainCmd) Run(e *env) error {
 		fmt.Fprintln(e.stdout, line)
 	}
 	fmt.Fprintf(e.stdout, "%s on %s, batch %d: %d cycles, %.3f of peak, array busy %.3f (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Peak, doc.Util, doc.Band)
+	if said := loss.Warning(); said != "" {
+		fmt.Fprintf(e.stdout, "%s: %s\n", doc.Network, said)
+	}
 	if from.Missing {
 		fmt.Fprintf(e.stdout, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
 	}

@@ -123,8 +123,8 @@ func (im *importer) readInitializers() error {
 	return nil
 }
 
-// readInput reads the input's shape; side, where not 0, replaces its height and width.
-func (im *importer) readInput(side int) error {
+// readInput reads the input's shape; side, where not zero, replaces its height and width.
+func (im *importer) readInput(side Side) error {
 	isWeight := map[string]bool{}
 	for _, t := range im.graph.GetInitializer() {
 		isWeight[t.GetName()] = true
@@ -155,7 +155,7 @@ func (im *importer) readInput(side int) error {
 	if len(dims) != 4 && len(dims) != 2 {
 		return fmt.Errorf("input %q: %w: rank %d, expected N x C x H x W or N x C", name, ErrShape, len(dims))
 	}
-	if side != 0 && len(dims) != 4 {
+	if side != (Side{}) && len(dims) != 4 {
 		return fmt.Errorf("input %q: %w: rank %d has no height and width to replace", name, ErrShape, len(dims))
 	}
 	im.batch = max(dims[0].GetDimValue(), 1)
@@ -166,8 +166,8 @@ func (im *importer) readInput(side int) error {
 	size := [3]int{1, 1, 1} // C, H, W
 	for i, d := range dims[1:] {
 		v := d.GetDimValue()
-		if side != 0 && axes[i] > 0 {
-			v = int64(side)
+		if side != (Side{}) && axes[i] > 0 {
+			v = int64([]int{side.H, side.W}[axes[i]-1])
 		}
 		if v == 0 { // a name in place of a number, or neither
 			what := "open"

@@ -70,7 +70,7 @@ type Options struct {
 	Name       string   // of the network, and for errors; the graph's own name if empty
 	Exits      []string // tensors that are exits; all outputs of the graph if empty
 	WeightSeed uint64   // for models whose metadata says sluice.weights = seeded
-	InputSide  int      // height and width of the input in place of the model's own; 0: those
+	InputSide  Side     // of the input, in place of the model's own
 	MaxBytes   int64    // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS    // folder of data outside the file; nil: such data is refused
 }

@@ -671,7 +671,47 @@ func TestInputSideNeedsAMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := Import(f, Options{Name: "vector", InputSide: 8}); !errors.Is(err, ErrShape) {
+	if _, err := Import(f, Options{Name: "vector", InputSide: Square(8)}); !errors.Is(err, ErrShape) {
 		t.Errorf("%v, want %v", err, ErrShape)
+	}
+}
+
+// A side is a square or height by width, also where the file's input is channels last.
+func TestInputSide(t *testing.T) {
+	for text, want := range map[string]Side{"0": {}, "224": {224, 224}, "480x640": {480, 640}} {
+		var s Side
+		if err := s.UnmarshalText([]byte(text)); err != nil || s != want || s.String() != text {
+			t.Errorf("%q: %v, %v", text, s, err)
+		}
+	}
+	for _, text := range []string{"", "x", "12x", "-1", "3x-4", "0x5", "1x2x3", "12X4", "4.5"} {
+		var s Side
+		if err := s.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "HEIGHTxWIDTH") {
+			t.Errorf("%q: %v, %v", text, s, err)
+		}
+	}
+	pooled := func(b *builder, conv string) *builder {
+		return b.weight("w", 3, 2, 3, 3).op("Conv", "c", in(conv, "w")).op("GlobalAveragePool", "g", in("c")).op("Flatten", "y", in("g")).outputs("y")
+	}
+	for name, b := range map[string]*builder{
+		"channels first": pooled(build(1, 2, 0, 0), "x"),
+		"channels last":  pooled(build(1, 0, 0, 2).op("Transpose", "t", in("x"), intsAttr("perm", 0, 3, 1, 2)), "t"),
+	} {
+		o := Options{InputSide: Side{6, 9}}
+		g, err := b.load(t, o)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if x := g.Tensors[g.Input]; x.H != 6 || x.W != 9 || x.C != 2 || g.ChannelsLast != (name == "channels last") {
+			t.Errorf("%s: %+v", name, x)
+		}
+		again, err := Rewrite(bytes.NewReader(b.bytes(t)), o) // what others run has that size itself
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, err := Import(bytes.NewReader(again), Options{}); err != nil || h.Tensors[h.Input] != g.Tensors[g.Input] {
+			t.Errorf("%s, rewritten: %v", name, err)
+		}
 	}
 }

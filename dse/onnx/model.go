@@ -80,7 +80,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		}
 	}
 	if im.opset < 7 {
-		return nil, fmt.Errorf("%w: opset %d of the standard operators, expected 7 or later", ErrFormat, im.opset)
+		return nil, fmt.Errorf("%w: opset %d of the standard operators, expected 7 or later; onnx.version_converter.convert_version(model, 13) in Python rewrites it, as does another export", ErrFormat, im.opset)
 	}
 	for _, p := range model.GetMetadataProps() {
 		if p.GetKey() != "sluice.weights" {

@@ -2,11 +2,14 @@
 // onnxpb) and folds it into the few operators of package graph: one fused layer a convolution,
 // NHWC, batch left out.
 //
-//   - Shapes follow from the graph's input, N x C x H x W; N may be anything.
+//   - Shapes follow from the graph's input, N x C x H x W, or N x H x W x C where a Transpose of it says so; N may be
+//     anything.
+//   - What depends on constants alone is computed (fold.go). A Transpose is another order of a map's axes, which lie
+//     channels last in memory whatever it is.
 //   - BatchNormalization is folded into the convolution before it or, where that is exact, the one
 //     behind it, in float64; otherwise it becomes a depthwise 1x1 convolution. So does an activation
 //     that no layer before it can take.
-//   - Relu and Clip become clamps, Pad becomes the padding of what follows, Flatten and Reshape a
+//   - Relu and Clip become clamps, Pad becomes the padding of what follows or, where that cannot pad so, pixels, Flatten and Reshape a
 //     way of reading a map: a fully connected layer over a map is a convolution as large as the map.
 //   - An Add goes to the convolution before it that has no other reader, the later one of two, as
 //     its residual. Two convolutions of one tensor that are added are one, where that is no larger and costs

@@ -21,16 +21,7 @@ func (s *source) recipe() *recipe.Recipe {
 	return &recipe.Recipe{Flags: s.Flags, Network: s.Network, Seed: s.Seed, Images: s.Images, Data: s.Data}
 }
 
-// compile takes a source all the way to a bundle.
-func (s *source) compile() (*bundle.Bundle, error) {
-	d, err := configs.Load(s.Config)
-	if err != nil {
-		return nil, err
-	}
-	return s.compileFor(d)
-}
-
-// measured is compile, and what the network loses in integers.
+// measured takes a source all the way to a bundle, and says what the network loses in integers.
 func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
 	d, err := configs.Load(s.Config)
 	if err != nil {

@@ -155,6 +155,9 @@ func (c *call) afforded(dims []int) (int, error) {
 // define lets output i be a constant.
 func (c *call) define(i int, n *numbers) {
 	name := c.node.GetOutput()[i]
+	if name == "" { // nobody reads it
+		return
+	}
 	k := &constant{name: name, dims: n.dims, elems: len(n.ints) + len(n.real), kind: n.kind, ints: n.ints}
 	if !whole(n.kind) && !n.absent {
 		k.float = make([]float32, len(n.real))
@@ -710,7 +713,7 @@ func (c *call) foldMatMul() error {
 		return fmt.Errorf("%w: a product of the constants %v of type %d and %v of type %d, expected two matrices of floats", ErrShape, x.dims, x.kind, y.dims, y.kind)
 	}
 	rows, depth, columns := x.dims[0], x.dims[1], y.dims[1]
-	if _, err := c.afforded([]int{rows, columns, max(depth/64, 1)}); err != nil { // multiplications cost too
+	if _, err := c.afforded([]int{rows, columns, max(depth/4, 1)}); err != nil { // multiplications cost too
 		return err
 	}
 	z, err := c.fresh(x.kind, []int{rows, columns}, x.absent || y.absent)

@@ -63,7 +63,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		options:   o,
 		graph:     model.GetGraph(),
 		budget:    weightsOf(o),
-		folding:   4 * weightsOf(o), // an expression has some steps
+		folding:   weightsOf(o),
 		outside:   outside{dir: o.External, files: map[string]fs.File{}, left: o.MaxBytes},
 		constants: map[string]*constant{},
 		values:    map[string]value{},

@@ -70,11 +70,13 @@ type Exit struct {
 
 // Graph is a network with exits.
 type Graph struct {
-	Name    string
-	Input   TensorID
-	Tensors []Tensor
-	Nodes   []Node
-	Exits   []Exit // in order of depth; the last is the network's end
+	Name  string
+	Input TensorID
+	// ChannelsLast says that the file's input is N x H x W x C; what runs the file is fed so.
+	ChannelsLast bool
+	Tensors      []Tensor
+	Nodes        []Node
+	Exits        []Exit // in order of depth; the last is the network's end
 	// Segment[n] is the segment of node n: 0 up to and including exit 0's head, and so on. Nodes
 	// are ordered by segment, and inside one the backbone stands before the head.
 	Segment []int

@@ -10,11 +10,12 @@ import (
 // attributes hands out a node's attributes and remembers which nobody asked for.
 type attributes struct {
 	byName map[string]*onnxpb.AttributeProto
+	op     string
 	err    error // the first that went wrong
 }
 
 func newAttributes(n *onnxpb.NodeProto) (*attributes, error) {
-	a := &attributes{byName: map[string]*onnxpb.AttributeProto{}}
+	a := &attributes{byName: map[string]*onnxpb.AttributeProto{}, op: opName(n)}
 	for _, p := range n.GetAttribute() {
 		if a.byName[p.GetName()] != nil {
 			return nil, fmt.Errorf("attribute %q: %w", p.GetName(), ErrDuplicate)
@@ -119,5 +120,5 @@ func (a *attributes) done() error {
 		return nil
 	}
 	sort.Strings(left)
-	return fmt.Errorf("%w: %q", ErrAttribute, left)
+	return fmt.Errorf("%w: %q of %s is not known; an export with another opset (7 to 17) may do without", ErrAttribute, left, a.op)
 }

@@ -27,7 +27,11 @@ func TestOperators(t *testing.T) {
 			}
 			stored := readFloats(t, strings.TrimSuffix(file, ".onnx")+".bin")
 			in := g.Tensors[g.Input]
-			tensors, err := graph.Run(g, channelsLast(stored[:in.Elems()], 1, in.C, in.H, in.W))
+			x := stored[:in.Elems()]
+			if !g.ChannelsLast {
+				x = channelsLast(x, 1, in.C, in.H, in.W)
+			}
+			tensors, err := graph.Run(g, x)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,11 +12,15 @@ import (
 
 // ONNX element types, TensorProto.DataType.
 const (
-	typeFloat   = 1
-	typeInt64   = 7
-	typeBool    = 9
-	typeFloat16 = 10
-	typeDouble  = 11
+	typeFloat    = 1
+	typeUint8    = 2
+	typeInt8     = 3
+	typeInt32    = 6
+	typeInt64    = 7
+	typeBool     = 9
+	typeFloat16  = 10
+	typeDouble   = 11
+	typeBFloat16 = 16
 )
 
 // constant is a tensor whose values the file gives: an initializer, a Constant node, or what is
@@ -26,7 +30,7 @@ type constant struct {
 	dims  []int
 	elems int
 	kind  int32
-	ints  []int64             // where kind is typeInt64
+	ints  []int64             // of whole kinds
 	proto *onnxpb.TensorProto // floats are decoded when they are used
 	float []float32
 }
@@ -50,12 +54,16 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 	switch c.kind {
 	case typeFloat:
 		width, listed = 4, len(t.GetFloatData())
-	case typeFloat16:
+	case typeFloat16, typeBFloat16:
 		width, listed = 2, len(t.GetInt32Data())
 	case typeDouble:
 		width, listed = 8, len(t.GetDoubleData())
 	case typeInt64:
 		width, listed = 8, len(t.GetInt64Data())
+	case typeInt32:
+		width, listed = 4, len(t.GetInt32Data())
+	case typeInt8, typeUint8, typeBool:
+		width, listed = 1, len(t.GetInt32Data())
 	default:
 		return c, nil // of a type that nothing reads, which is an error where something would
 	}
@@ -73,7 +81,7 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 	raw := len(t.GetRawData())
 	absent := raw == 0 && listed == 0 && c.elems > 0
 	switch {
-	case absent && seeded && len(c.dims) > 0 && c.kind != typeInt64:
+	case absent && seeded && len(c.dims) > 0 && !whole(c.kind):
 	case raw > 0 && listed > 0:
 		return nil, fmt.Errorf("tensor %q: %w: given twice, raw and as a list", name, ErrData)
 	case raw > 0 && raw != c.elems*width:
@@ -83,33 +91,33 @@ func newConstant(name string, t *onnxpb.TensorProto, seeded bool, o *outside) (*
 		return nil, fmt.Errorf("tensor %q: %w: %d values, dimensions %v need %d",
 			name, ErrData, listed, c.dims, c.elems)
 	}
-	if c.kind == typeInt64 {
+	if whole(c.kind) {
 		c.ints = make([]int64, c.elems)
 		copy(c.ints, t.GetInt64Data())
-		for i := range raw / 8 {
-			c.ints[i] = int64(binary.LittleEndian.Uint64(t.GetRawData()[8*i:]))
+		for i, v := range t.GetInt32Data() {
+			c.ints[i] = cut(c.kind, int64(v))
+		}
+		for i := range raw / width {
+			var b [8]byte
+			copy(b[:], t.GetRawData()[width*i:width*(i+1)])
+			c.ints[i] = cut(c.kind, int64(binary.LittleEndian.Uint64(b[:])))
 		}
 	}
 	return c, nil
 }
 
-// intConstant is a vector computed from shapes, or a scalar where dims is nil.
-func intConstant(name string, dims []int, ints []int64) *constant {
-	return &constant{name: name, dims: dims, elems: len(ints), kind: typeInt64, ints: ints}
-}
-
 // readable tells whether the numbers can be read.
 func (c *constant) readable() bool {
-	return c.kind == typeFloat || c.kind == typeInt64 || c.kind == typeFloat16 || c.kind == typeDouble
+	return whole(c.kind) || c.kind == typeFloat || c.kind == typeFloat16 || c.kind == typeDouble || c.kind == typeBFloat16
 }
 
 func (c *constant) errType() error {
-	return fmt.Errorf("tensor %q: %w %d; supported are 1 (float), 7 (int64), 10 (float16), 11 (double)", c.name, ErrType, c.kind)
+	return fmt.Errorf("tensor %q: %w %d; supported are 1 (float), 10 (float16), 11 (double), 16 (bfloat16) and integers", c.name, ErrType, c.kind)
 }
 
 func (c *constant) absent() bool {
 	t := c.proto
-	return c.float == nil && c.elems > 0 && len(t.GetRawData())+len(t.GetFloatData())+
+	return c.float == nil && c.ints == nil && c.elems > 0 && len(t.GetRawData())+len(t.GetFloatData())+
 		len(t.GetInt32Data())+len(t.GetDoubleData()) == 0
 }
 
@@ -121,8 +129,8 @@ func (c *constant) floats() ([]float32, error) {
 	if !c.readable() {
 		return nil, c.errType()
 	}
-	if c.kind == typeInt64 {
-		return nil, fmt.Errorf("tensor %q: %w: int64, expected numbers with a fraction", c.name, ErrType)
+	if whole(c.kind) {
+		return nil, fmt.Errorf("tensor %q: %w %d: integers, expected numbers with a fraction", c.name, ErrType, c.kind)
 	}
 	if c.absent() {
 		return nil, fmt.Errorf("tensor %q: %w: it has no data", c.name, ErrMissing)
@@ -140,9 +148,9 @@ func (c *constant) floats() ([]float32, error) {
 		case c.kind == typeDouble:
 			values[i] = float32(t.GetDoubleData()[i])
 		case len(raw) > 0:
-			values[i] = float16(binary.LittleEndian.Uint16(raw[2*i:]))
+			values[i] = c.half(binary.LittleEndian.Uint16(raw[2*i:]))
 		default:
-			values[i] = float16(uint16(t.GetInt32Data()[i]))
+			values[i] = c.half(uint16(t.GetInt32Data()[i]))
 		}
 		if v := float64(values[i]); math.IsNaN(v) {
 			return nil, fmt.Errorf("tensor %q: %w: element %d is %v", c.name, ErrValue, i, v)
@@ -160,6 +168,14 @@ func (c *constant) finite(values []float32) error {
 		}
 	}
 	return nil
+}
+
+// half widens a number of 16 bits: IEEE 754's, or the upper half of a float.
+func (c *constant) half(h uint16) float32 {
+	if c.kind == typeBFloat16 {
+		return math.Float32frombits(uint32(h) << 16)
+	}
+	return float16(h)
 }
 
 // float16 widens an IEEE 754 half.

@@ -3,6 +3,8 @@ package onnx
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
@@ -49,6 +51,7 @@ func init() {
 		"Softmax":            (*call).softmax,
 		"Squeeze":            (*call).squeeze,
 		"Sub":                (*call).sub,
+		"Transpose":          (*call).transpose,
 		"Unsqueeze":          (*call).unsqueeze,
 	}
 }
@@ -62,7 +65,36 @@ func (im *importer) lower(n *onnxpb.NodeProto) error {
 	if len(n.GetOutput()) == 0 || n.GetOutput()[0] == "" {
 		return fmt.Errorf("%w: its output has no name", ErrMissing)
 	}
-	return lowerings[opName(n)](c)
+	if fold := folds[opName(n)]; fold != nil && im.fixed(n) {
+		return fold(c)
+	}
+	lowering := lowerings[opName(n)]
+	if lowering == nil {
+		return fmt.Errorf("%w: only of constants", ErrUnsupported)
+	}
+	return lowering(c)
+}
+
+// fixed tells a node all of whose inputs are constants.
+func (im *importer) fixed(n *onnxpb.NodeProto) bool {
+	some := false
+	for _, in := range n.GetInput() {
+		if in != "" && im.constants[in] == nil {
+			return false
+		}
+		some = some || in != ""
+	}
+	return some
+}
+
+// dims are the sizes of a map as ONNX sees them.
+func (c *call) dims(v value) []int {
+	t := c.shapeOf(v)
+	if v.rank == 2 {
+		return []int{int(c.batch), t.c * t.h * t.w}
+	}
+	size := [3]int{t.c, t.h, t.w}
+	return []int{int(c.batch), size[v.order[0]], size[v.order[1]], size[v.order[2]]}
 }
 
 // input names input i, "" where it is absent.
@@ -91,7 +123,7 @@ func (c *call) padded(i int) (value, error) {
 	case name == "":
 		return v, fmt.Errorf("%w: input %d", ErrMissing, i)
 	case !ok && c.constants[name] != nil:
-		return v, fmt.Errorf("tensor %q: %w: a constant where a feature map is expected", name, ErrUnsupported)
+		return v, fmt.Errorf("tensor %q: %w: a constant where a feature map is expected; `onnxsim IN.onnx OUT.onnx` computes what depends on constants alone", name, ErrUnsupported)
 	case !ok:
 		return v, fmt.Errorf("tensor %q: %w: an output of its node that is not computed", name, ErrUnsupported)
 	case v.softmax:
@@ -106,9 +138,40 @@ func (c *call) padded(i int) (value, error) {
 func (c *call) value(i int) (value, error) {
 	v, err := c.padded(i)
 	if err == nil && v.pad != nil {
-		err = fmt.Errorf("tensor %q: %w: Pad is supported only right before a convolution or a pool", c.input(i), ErrUnsupported)
+		v, err = c.pixels(i, v)
 	}
 	return v, err
+}
+
+// pixels makes a map of one with pending padding, for operators that cannot pad themselves: a 1 x 1 convolution of
+// each channel with itself. It pads with zeros; another number is taken away before and added behind.
+func (c *call) pixels(i int, v value) (value, error) {
+	name, p, t := c.input(i), v.pad, c.shapeOf(v)
+	if x := float64(p.value); math.IsInf(x, 0) || math.IsNaN(x) {
+		return v, fmt.Errorf("tensor %q: %w: a Pad with %v before something else than a max pool", name, ErrUnsupported, p.value)
+	}
+	l := layer{name: name, kind: conv, groups: t.c, in: []int{v.tensor}, window: graph.Window{KH: 1, KW: 1, SH: 1, SW: 1, PT: p.t, PL: p.l, PB: p.b, PR: p.r}}
+	l.weights = slices.Repeat([]float32{1}, t.c)
+	if p.value != 0 {
+		away := layer{name: name + " (border)", kind: affine, in: l.in, shift: slices.Repeat([]float64{-float64(p.value)}, t.c)}
+		x, err := c.net.add(away, away.name, t.h, t.w, t.c)
+		if err != nil {
+			return v, err
+		}
+		l.in, l.shift = []int{x}, slices.Repeat([]float64{float64(p.value)}, t.c)
+	}
+	h, w := t.h+p.t+p.b, t.w+p.l+p.r
+	if err := c.reach(&l, t, h, w, t.c, 1); err != nil {
+		return v, err
+	}
+	out, err := c.net.add(l, name, h, w, t.c)
+	if err != nil {
+		return v, err
+	}
+	c.net.tensors[out].nonNegative = t.nonNegative && p.value >= 0
+	v.tensor, v.pad = out, nil
+	c.values[name] = v
+	return v, nil
 }
 
 // maps is value for operators over N x C x H x W.
@@ -116,6 +179,9 @@ func (c *call) maps(i int) (value, error) {
 	v, err := c.padded(i)
 	if err == nil && v.rank != 4 {
 		err = fmt.Errorf("tensor %q: %w: rank %d, expected N x C x H x W", c.input(i), ErrShape, v.rank)
+	}
+	if err == nil && v.order != nchw {
+		err = fmt.Errorf("tensor %q: %w: its axes are %v, expected N x C x H x W: a Transpose is missing before", c.input(i), ErrShape, v.order)
 	}
 	return v, err
 }
@@ -133,13 +199,13 @@ func (c *call) emit(l layer, v value, h, w, ch int, nonNegative bool) error {
 		return err
 	}
 	c.net.tensors[t].nonNegative = nonNegative
-	c.values[c.output()] = value{tensor: t, rank: v.rank}
+	c.values[c.output()] = value{tensor: t, rank: v.rank, order: v.order}
 	return nil
 }
 
 // window reads the geometry of a convolution or pool and gives the output's size. Pending padding
 // counts as part of the window's own.
-func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, own bool, err error) {
+func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, err error) {
 	strides := c.attr.sizes("strides", 2, 1, 1)
 	for _, d := range c.attr.sizes("dilations", 2, 1, 1) {
 		if d != 1 {
@@ -150,10 +216,10 @@ func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, own bo
 	auto := c.attr.string("auto_pad", "NOTSET")
 	ceil := c.attr.int("ceil_mode", 0)
 	if c.attr.err != nil {
-		return w, 0, 0, false, c.attr.err
+		return w, 0, 0, c.attr.err
 	}
 	if ceil != 0 && ceil != 1 {
-		return w, 0, 0, false, fmt.Errorf("attribute \"ceil_mode\": %w: %d", ErrAttribute, ceil)
+		return w, 0, 0, fmt.Errorf("attribute \"ceil_mode\": %w: %d", ErrAttribute, ceil)
 	}
 	pending := pad{}
 	if v.pad != nil {
@@ -170,16 +236,15 @@ func (c *call) window(v value, kh, kw int) (w graph.Window, h, width int, own bo
 		w.PT, w.PB = samePads(inH, kh, w.SH, auto == "SAME_LOWER")
 		w.PL, w.PR = samePads(inW, kw, w.SW, auto == "SAME_LOWER")
 	default:
-		return w, 0, 0, false, fmt.Errorf("attribute \"auto_pad\": %w: %q", ErrAttribute, auto)
+		return w, 0, 0, fmt.Errorf("attribute \"auto_pad\": %w: %q", ErrAttribute, auto)
 	}
-	own = w.PT|w.PL|w.PB|w.PR != 0
 	h, width = positions(inH, w.PT, w.PB, kh, w.SH, ceil == 1), positions(inW, w.PL, w.PR, kw, w.SW, ceil == 1)
 	if h < 1 || width < 1 {
-		return w, 0, 0, false, fmt.Errorf("tensor %q: %w: %d x %d with padding %d,%d,%d,%d is smaller than the kernel %d x %d",
+		return w, 0, 0, fmt.Errorf("tensor %q: %w: %d x %d with padding %d,%d,%d,%d is smaller than the kernel %d x %d",
 			c.input(0), ErrShape, inH, inW, w.PT, w.PL, w.PB, w.PR, kh, kw)
 	}
 	w.PT, w.PL, w.PB, w.PR = w.PT+pending.t, w.PL+pending.l, w.PB+pending.b, w.PR+pending.r
-	return w, h, width, own, nil
+	return w, h, width, nil
 }
 
 // samePads is ONNX's SAME_UPPER or, where an odd one goes first, SAME_LOWER.
@@ -210,6 +275,9 @@ func (c *call) conv() error {
 		return err
 	}
 	v, err := c.maps(0)
+	if err == nil && v.pad != nil && v.pad.value != 0 { // a convolution pads with 0
+		v, err = c.pixels(0, v)
+	}
 	if err != nil {
 		return err
 	}
@@ -233,14 +301,11 @@ func (c *call) conv() error {
 	if want := c.attr.ints("kernel_shape"); want != nil && (len(want) != 2 || want[0] != int64(kh) || want[1] != int64(kw)) {
 		return fmt.Errorf("attribute \"kernel_shape\": %w: %v, the weights %q are %v", ErrAttribute, want, c.input(1), weights.dims)
 	}
-	if v.pad != nil && v.pad.value != 0 {
-		return fmt.Errorf("tensor %q: %w: a convolution pads with 0, the Pad before it with %v", c.input(0), ErrUnsupported, v.pad.value)
-	}
 	// A convolution has no such attribute; reading it with the pools' would let it pass.
 	if c.attr.byName["ceil_mode"] != nil {
 		return fmt.Errorf("%w: [\"ceil_mode\"]", ErrAttribute)
 	}
-	w, h, width, _, err := c.window(v, kh, kw)
+	w, h, width, err := c.window(v, kh, kw)
 	if err != nil {
 		return err
 	}
@@ -336,7 +401,20 @@ func (c *call) pool(k kind) error {
 	} else {
 		c.attr.only("storage_order", 0)
 	}
-	w, h, width, own, err := c.window(v, size[0], size[1])
+	if t := c.shapeOf(v); v.pad != nil {
+		own := slices.ContainsFunc(c.attr.byName["pads"].GetInts(), func(p int64) bool { return p != 0 }) ||
+			strings.HasPrefix(string(c.attr.byName["auto_pad"].GetS()), "SAME")
+		switch {
+		case k == avgPool && (v.pad.value != 0 || own && !countPad), // the Pad's pixels count, those of the pool's own padding do not
+			k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative):
+			if v, err = c.pixels(0, v); err != nil {
+				return err
+			}
+		default:
+			countPad = true
+		}
+	}
+	w, h, width, err := c.window(v, size[0], size[1])
 	if err != nil {
 		return err
 	}
@@ -348,17 +426,6 @@ func (c *call) pool(k kind) error {
 		return nil
 	}
 	t := c.shapeOf(v)
-	if v.pad != nil {
-		switch {
-		case k == avgPool && v.pad.value != 0:
-			return fmt.Errorf("tensor %q: %w: an average pool pads with 0, the Pad before it with %v", c.input(0), ErrUnsupported, v.pad.value)
-		case k == avgPool && own && !countPad:
-			return fmt.Errorf("tensor %q: %w: a Pad before an average pool that leaves its own padding out", c.input(0), ErrUnsupported)
-		case k == maxPool && v.pad.value > -math.MaxFloat32 && !(v.pad.value == 0 && t.nonNegative):
-			return fmt.Errorf("tensor %q: %w: a max pool pads with minus infinity, the Pad before it with %v", c.input(0), ErrUnsupported, v.pad.value)
-		}
-		countPad = true
-	}
 	inside := func(in, before, k, s, out int) bool { return before < k && (out-1)*s-before < in }
 	if !inside(t.h, w.PT, w.KH, w.SH, h) || !inside(t.w, w.PL, w.KW, w.SW, width) {
 		return fmt.Errorf("%w: a window of %d x %d lies in the padding %d,%d,%d,%d altogether",
@@ -382,10 +449,6 @@ func (c *call) globalPool() error {
 	if opName(c.node) == "GlobalMaxPool" {
 		k = maxPool
 	}
-	return c.global(k)
-}
-
-func (c *call) global(k kind) error {
 	if _, err := c.value(0); err != nil {
 		return err
 	}
@@ -393,6 +456,11 @@ func (c *call) global(k kind) error {
 	if err != nil {
 		return err
 	}
+	return c.global(v, k)
+}
+
+// global pools a map over height and width.
+func (c *call) global(v value, k kind) error {
 	t := c.shapeOf(v)
 	return c.emit(layer{kind: k, window: graph.Window{KH: t.h, KW: t.w, SH: 1, SW: 1}}, v, 1, 1, t.c, t.nonNegative)
 }
@@ -423,15 +491,16 @@ func (c *call) axes(input, rank int) ([]bool, error) {
 	return axes, nil
 }
 
-func spatial(axes []bool) bool {
-	return len(axes) == 4 && !axes[0] && !axes[1] && axes[2] && axes[3]
+// spatial tells that axes are height and width.
+func (o order) spatial(axes []bool) bool {
+	return len(axes) == 4 && !axes[0] && !axes[1+o.axisOf(0)] && axes[1+o.axisOf(1)] && axes[1+o.axisOf(2)]
 }
 
 func (c *call) reduceMean() error {
 	if err := c.inputs(1, 2); err != nil {
 		return err
 	}
-	v, err := c.maps(0)
+	v, err := c.value(0)
 	if err != nil {
 		return err
 	}
@@ -444,10 +513,10 @@ func (c *call) reduceMean() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	if !spatial(axes) {
+	if !v.order.spatial(axes) {
 		return fmt.Errorf("%w: ReduceMean over other axes than height and width", ErrUnsupported)
 	}
-	if err := c.global(avgPool); err != nil {
+	if err := c.global(v, avgPool); err != nil {
 		return err
 	}
 	if keep == 0 {
@@ -459,6 +528,9 @@ func (c *call) reduceMean() error {
 // view lets the node's output be v, looked at with another rank.
 func (c *call) view(v value, rank int) {
 	v.rank = rank
+	if t := c.shapeOf(v); rank == 2 && (t.c == 1 || t.h*t.w == 1) {
+		v.order = nchw // any order is the same
+	}
 	c.values[c.output()] = v
 }
 
@@ -480,6 +552,9 @@ func (c *call) batchNormalization() error {
 	t := c.shapeOf(v)
 	if v.rank == 2 && t.h*t.w != 1 {
 		return fmt.Errorf("tensor %q: %w: normalisation of a flattened map", c.input(0), ErrUnsupported)
+	}
+	if v.order[0] != 0 {
+		return fmt.Errorf("tensor %q: %w: its axes are %v, expected the channels behind the batch: a Transpose is missing before", c.input(0), ErrShape, v.order)
 	}
 	var p [4][]float32
 	for i, r := range []role{gain, offset, mean, variance} {
@@ -575,9 +650,9 @@ func (c *call) add() error {
 		return err
 	}
 	s, t := c.shapeOf(a), c.shapeOf(b)
-	if a.rank != b.rank || s.h != t.h || s.w != t.w || s.c != t.c {
-		return fmt.Errorf("%w: %q is %dx%dx%d and %q is %dx%dx%d (H x W x C), expected the same",
-			ErrShape, c.input(0), s.h, s.w, s.c, c.input(1), t.h, t.w, t.c)
+	if a.rank != b.rank || a.order != b.order || s.h != t.h || s.w != t.w || s.c != t.c {
+		return fmt.Errorf("%w: %q is %dx%dx%d and %q is %dx%dx%d (H x W x C) in axes %v and %v, expected the same",
+			ErrShape, c.input(0), s.h, s.w, s.c, c.input(1), t.h, t.w, t.c, a.order, b.order)
 	}
 	return c.emit(layer{kind: add, in: []int{a.tensor, b.tensor}}, a, s.h, s.w, s.c, s.nonNegative && t.nonNegative)
 }
@@ -617,7 +692,7 @@ func (c *call) arithmetic(r role, behind, before func(k float64) (scale, shift f
 // byConstant computes with a number a channel, or one number.
 func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift float64)) error {
 	if v, ok := c.values[c.input(x)]; ok && v.slice != nil {
-		numbers, err := c.perChannel(c.input(k), r, v.rank, 1)
+		numbers, err := c.perChannel(c.input(k), r, v, 1)
 		if err != nil {
 			return err
 		}
@@ -631,10 +706,10 @@ func (c *call) byConstant(x, k int, r role, of func(k float64) (scale, shift flo
 		return err
 	}
 	t := c.shapeOf(v)
-	if v.rank == 2 && t.h*t.w != 1 {
+	if v.rank == 2 && t.h*t.w != 1 && c.constants[c.input(k)].elems != 1 {
 		return fmt.Errorf("tensor %q: %w: a flattened map and a constant", c.input(x), ErrUnsupported)
 	}
-	numbers, err := c.perChannel(c.input(k), r, v.rank, t.c)
+	numbers, err := c.perChannel(c.input(k), r, v, t.c)
 	if err != nil {
 		return err
 	}
@@ -669,16 +744,20 @@ func (c *call) join(axis int64) error {
 		}
 		l.scale[i], l.shift[i] = v.slice.scale, v.slice.shift
 	}
-	return c.emit(l, value{tensor: whole.tensor, rank: 4}, t.h, t.w, t.c, false)
+	return c.emit(l, value{tensor: whole.tensor, rank: 4, order: nchw}, t.h, t.w, t.c, false)
 }
 
 // perChannel reads a constant that broadcasts along everything but the channels.
-func (c *call) perChannel(name string, r role, rank, channels int) ([]float64, error) {
+func (c *call) perChannel(name string, r role, v value, channels int) ([]float64, error) {
 	k := c.constants[name]
 	if k == nil {
 		return nil, fmt.Errorf("tensor %q: %w: expected a constant", name, ErrUnsupported)
 	}
-	at := rank - 1 // axes behind the batch, channels first
+	rank := v.rank
+	at := rank - 1 - v.order.axisOf(0) // from the end
+	if rank == 2 {
+		at = 1
+	}
 	for i, d := range k.dims {
 		isChannel := len(k.dims)-i == at
 		if d != 1 && !(isChannel && d == channels) {
@@ -714,25 +793,25 @@ func (c *call) gemm() error {
 			return fmt.Errorf("attribute %q: %w: %v", name, ErrValue, f)
 		}
 	}
-	v, l, n, err := c.fullyConnected(transposed)
+	v, l, size, err := c.fullyConnected(transposed)
 	if err != nil {
 		return err
 	}
 	if alpha != 1 {
-		l.scale = make([]float64, n)
+		l.scale = make([]float64, size.c)
 		for i := range l.scale {
 			l.scale[i] = float64(alpha)
 		}
 	}
 	if name := c.input(2); name != "" {
-		if l.shift, err = c.perChannel(name, offset, 2, n); err != nil {
+		if l.shift, err = c.perChannel(name, offset, value{rank: 2}, size.c); err != nil {
 			return err
 		}
 		for i := range l.shift {
 			l.shift[i] *= float64(beta)
 		}
 	}
-	return c.emit(l, v, 1, 1, n, false)
+	return c.emit(l, v, size.h, size.w, size.c, false)
 }
 
 func (c *call) matMul() error {
@@ -742,24 +821,30 @@ func (c *call) matMul() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	v, l, n, err := c.fullyConnected(false)
+	v, l, size, err := c.fullyConnected(false)
 	if err != nil {
 		return err
 	}
-	return c.emit(l, v, 1, 1, n, false)
+	return c.emit(l, v, size.h, size.w, size.c, false)
 }
 
-// fullyConnected makes a convolution over the whole map of a matrix, [K][N] or transposed [N][K],
-// in which K runs over channels, rows and columns.
-func (c *call) fullyConnected(transposed bool) (v value, l layer, n int, err error) {
+// fullyConnected makes a convolution of a matrix, [K][N] or transposed [N][K]: over a flattened map one as large as
+// the map, in which K runs over its axes in their order; over one whose channels are last a 1 x 1 one.
+func (c *call) fullyConnected(transposed bool) (v value, l layer, size shape, err error) {
 	if v, err = c.value(0); err != nil {
 		return
 	}
-	if v.rank != 2 {
+	t := c.shapeOf(v)
+	pixels := v.rank == 4 && v.order[2] == 0 && !transposed
+	if v.rank != 2 && !pixels {
 		err = fmt.Errorf("tensor %q: %w: rank %d, expected a flattened N x K", c.input(0), ErrShape, v.rank)
 		return
 	}
-	t := c.shapeOf(v)
+	size = shape{h: 1, w: 1}
+	if pixels {
+		size.h, size.w = t.h, t.w
+		t.h, t.w = 1, 1
+	}
 	k := t.h * t.w * t.c
 	var matrix *constant
 	var values []float32
@@ -772,20 +857,38 @@ func (c *call) fullyConnected(transposed bool) (v value, l layer, n int, err err
 		return
 	}
 	if transposed {
-		n = matrix.dims[0]
+		size.c = matrix.dims[0]
 	} else {
-		n = matrix.dims[1]
+		size.c = matrix.dims[1]
 		rows := make([]float32, len(values))
 		for i, x := range values {
-			rows[i%n*k+i/n] = x
+			rows[i%size.c*k+i/size.c] = x
 		}
 		values = rows
 	}
 	l = layer{
 		kind: conv, groups: 1, window: graph.Window{KH: t.h, KW: t.w, SH: 1, SW: 1},
-		weights: channelsLast(values, n, t.c, t.h, t.w),
+		weights: v.order.channelsLast(values, size.c, t.c, t.h, t.w),
 	}
 	return
+}
+
+// channelsLast turns rows of n numbers, whose axes are in this order, into [o][h][w][c].
+func (o order) channelsLast(x []float32, n, c, h, w int) []float32 {
+	if o == nchw {
+		return channelsLast(x, n, c, h, w)
+	}
+	size := [3]int{c, h, w}
+	y, at := make([]float32, len(x)), [3]int{}
+	for i := range x {
+		k := i
+		for a := 2; a >= 0; a-- {
+			at[o[a]] = k % size[o[a]]
+			k /= size[o[a]]
+		}
+		y[((k*h+at[1])*w+at[2])*c+at[0]] = x[i]
+	}
+	return y
 }
 
 func (c *call) concat() error {
@@ -795,9 +898,6 @@ func (c *call) concat() error {
 	axis := c.attr.int("axis", 1)
 	if err := c.attr.done(); err != nil {
 		return err
-	}
-	if k := c.constants[c.input(0)]; k != nil && k.kind == typeInt64 {
-		return c.concatIntegers(axis)
 	}
 	if v, ok := c.values[c.input(0)]; ok && v.slice != nil {
 		return c.join(axis)
@@ -815,14 +915,14 @@ func (c *call) concat() error {
 		if i == 0 {
 			first, size = v, shape{h: t.h, w: t.w}
 		}
-		if v.rank != first.rank || t.h != size.h || t.w != size.w {
+		if v.rank != first.rank || v.order != first.order || t.h != size.h || t.w != size.w {
 			return fmt.Errorf("tensor %q: %w: %d x %d, the first input is %d x %d", c.input(i), ErrShape, t.h, t.w, size.h, size.w)
 		}
 		size.c += t.c
 		nonNegative = nonNegative && t.nonNegative
 		inputs[i] = v.tensor
 	}
-	if axis != 1 && axis != int64(1-first.rank) {
+	if !first.channels(axis) {
 		return fmt.Errorf("attribute \"axis\": %w: %d, only channels are concatenated", ErrAttribute, axis)
 	}
 	if first.rank == 2 && size.h*size.w != 1 {
@@ -835,13 +935,27 @@ func (c *call) concat() error {
 	return c.emit(layer{kind: concat, in: inputs}, first, size.h, size.w, size.c, nonNegative)
 }
 
+// channels tells that an axis of ONNX's is the channels', or that of a flattened map.
+func (v value) channels(axis int64) bool {
+	if axis < 0 {
+		axis += int64(v.rank)
+	}
+	if v.rank == 2 {
+		return axis == 1
+	}
+	return axis == int64(1+v.order.axisOf(0))
+}
+
 func (c *call) padding() error {
 	if err := c.inputs(1, 4); err != nil {
 		return err
 	}
-	v, err := c.maps(0)
+	v, err := c.padded(0)
 	if err != nil {
 		return err
+	}
+	if v.rank != 4 {
+		return fmt.Errorf("tensor %q: %w: rank %d, expected N x C x H x W", c.input(0), ErrShape, v.rank)
 	}
 	if mode := c.attr.string("mode", "constant"); mode != "constant" {
 		return fmt.Errorf("attribute \"mode\": %w: %q, only \"constant\" is supported", ErrAttribute, mode)
@@ -874,14 +988,15 @@ func (c *call) padding() error {
 			return fmt.Errorf("pads %v: %w: expected numbers from 0 to %d", pads, ErrAttribute, maxDim)
 		}
 	}
-	if pads[0]|pads[1]|pads[4]|pads[5] != 0 {
+	of := func(which, end int) int { return int(pads[1+v.order.axisOf(which)+4*end]) }
+	if pads[0]|pads[4] != 0 || of(0, 0)|of(0, 1) != 0 {
 		return fmt.Errorf("pads %v: %w: only height and width are padded", pads, ErrAttribute)
 	}
-	if pads[2]|pads[3]|pads[6]|pads[7] == 0 {
+	added := pad{t: of(1, 0), l: of(2, 0), b: of(1, 1), r: of(2, 1), value: fill}
+	if added.t|added.l|added.b|added.r == 0 {
 		c.view(v, 4)
 		return nil
 	}
-	added := pad{t: int(pads[2]), l: int(pads[3]), b: int(pads[6]), r: int(pads[7]), value: fill}
 	if v.pad != nil {
 		if v.pad.value != fill {
 			return fmt.Errorf("tensor %q: %w: padding with %v around padding with %v", c.input(0), ErrUnsupported, fill, v.pad.value)
@@ -986,9 +1101,9 @@ func (c *call) reshape() error {
 		return err
 	}
 	t := c.shapeOf(v)
-	have := []int64{c.batch, int64(t.c), int64(t.h), int64(t.w)}
-	if v.rank == 2 {
-		have = []int64{c.batch, int64(t.c * t.h * t.w)}
+	have := make([]int64, 0, 4)
+	for _, d := range c.dims(v) {
+		have = append(have, int64(d))
 	}
 	refuse := fmt.Errorf("tensor %q: %w: %v to %v; supported are N x C*H*W and the map's own shape", c.input(0), ErrShape, have, want)
 	if len(want) != 2 && len(want) != 4 {
@@ -1026,8 +1141,20 @@ func (c *call) reshape() error {
 	if product != elems || size[0] != 1 && size[0] != c.batch {
 		return refuse
 	}
-	if len(size) == 4 && (size[1] != int64(t.c) || size[2] != int64(t.h) || size[3] != int64(t.w)) {
-		return refuse
+	if len(size) == 4 {
+		// The order that makes the map's own sizes of these: its own, or where only the channels count any.
+		orders := []order{v.order}
+		if t.h*t.w == 1 {
+			orders = []order{v.order, nchw, nhwc, {1, 0, 2}}
+		}
+		own := [3]int64{int64(t.c), int64(t.h), int64(t.w)}
+		fits := slices.IndexFunc(orders, func(o order) bool {
+			return size[1] == own[o[0]] && size[2] == own[o[1]] && size[3] == own[o[2]]
+		})
+		if fits < 0 {
+			return refuse
+		}
+		v.order = orders[fits]
 	}
 	c.view(v, len(size))
 	return nil
@@ -1049,8 +1176,8 @@ func (c *call) softmax() error {
 	if err != nil {
 		return err
 	}
-	if axis != 1 && axis != int64(1-v.rank) {
-		return fmt.Errorf("attribute \"axis\": %w: %d, expected the classes' axis 1", ErrAttribute, axis)
+	if !v.channels(axis) {
+		return fmt.Errorf("attribute \"axis\": %w: %d, expected the classes' axis", ErrAttribute, axis)
 	}
 	v.softmax = true
 	c.view(v, v.rank)

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
@@ -11,12 +12,24 @@ import (
 // value is what a name stands for while nodes are lowered: a feature map and the way ONNX looks
 // at it.
 type value struct {
-	tensor  int  // of the fused network
-	rank    int  // 4: N x C x H x W; 2: N x (C*H*W)
+	tensor  int // of the fused network
+	rank    int // 4: N x C x H x W; 2: N x (C*H*W)
+	order   order
 	pad     *pad // not yet applied
 	softmax bool // an output may be this, nothing may read it
 	slice   *slice
 }
+
+// order says which of a map's axes ONNX's are, those behind the batch: 0 is C, 1 is H, 2 is W. Of a flattened map,
+// the outermost first. Maps lie channels last in memory whatever their order is, so a Transpose costs nothing.
+type order [3]int
+
+var (
+	nchw = order{0, 1, 2}
+	nhwc = order{1, 2, 0}
+)
+
+func (o order) axisOf(which int) int { return slices.Index(o[:], which) }
 
 // slice is one channel taken out of a map (rank 3: N x H x W), and what was done to it since.
 type slice struct {
@@ -37,6 +50,7 @@ type importer struct {
 	batch     int64 // as Shape reports it
 	seeded    bool
 	budget    int64 // weights that may still be made
+	folding   int64 // elements that may still be computed from constants
 	outside   outside
 	constants map[string]*constant
 	values    map[string]value
@@ -49,6 +63,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		options:   o,
 		graph:     model.GetGraph(),
 		budget:    weightsOf(o),
+		folding:   weightsOf(o),
 		outside:   outside{dir: o.External, files: map[string]fs.File{}, left: o.MaxBytes},
 		constants: map[string]*constant{},
 		values:    map[string]value{},
@@ -65,7 +80,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		}
 	}
 	if im.opset < 7 {
-		return nil, fmt.Errorf("%w: opset %d of the standard operators, expected 7 or later", ErrFormat, im.opset)
+		return nil, fmt.Errorf("%w: opset %d of the standard operators, expected 7 or later; onnx.version_converter.convert_version(model, 13) in Python rewrites it, as does another export", ErrFormat, im.opset)
 	}
 	for _, p := range model.GetMetadataProps() {
 		if p.GetKey() != "sluice.weights" {
@@ -108,8 +123,8 @@ func (im *importer) readInitializers() error {
 	return nil
 }
 
-// readInput reads the input's shape; side, where not 0, replaces its height and width.
-func (im *importer) readInput(side int) error {
+// readInput reads the input's shape; side, where not zero, replaces its height and width.
+func (im *importer) readInput(side Side) error {
 	isWeight := map[string]bool{}
 	for _, t := range im.graph.GetInitializer() {
 		isWeight[t.GetName()] = true
@@ -140,22 +155,26 @@ func (im *importer) readInput(side int) error {
 	if len(dims) != 4 && len(dims) != 2 {
 		return fmt.Errorf("input %q: %w: rank %d, expected N x C x H x W or N x C", name, ErrShape, len(dims))
 	}
-	if side != 0 && len(dims) != 4 {
+	if side != (Side{}) && len(dims) != 4 {
 		return fmt.Errorf("input %q: %w: rank %d has no height and width to replace", name, ErrShape, len(dims))
 	}
 	im.batch = max(dims[0].GetDimValue(), 1)
+	axes := nchw
+	if len(dims) == 4 && im.channelsLast(name) {
+		axes, im.net.channelsLast = nhwc, true
+	}
 	size := [3]int{1, 1, 1} // C, H, W
 	for i, d := range dims[1:] {
 		v := d.GetDimValue()
-		if side != 0 && i > 0 {
-			v = int64(side)
+		if side != (Side{}) && axes[i] > 0 {
+			v = int64([]int{side.H, side.W}[axes[i]-1])
 		}
 		if v == 0 { // a name in place of a number, or neither
 			what := "open"
 			if d.GetDimParam() != "" {
 				what = fmt.Sprintf("open (%q)", d.GetDimParam())
 			}
-			if i > 0 {
+			if axes[i] > 0 {
 				what += "; --input-side says how many pixels high and wide the input is"
 			}
 			return fmt.Errorf("input %q: %w: dimension %d is %s", name, ErrShape, i+1, what)
@@ -163,13 +182,13 @@ func (im *importer) readInput(side int) error {
 		if v < 1 || v > maxDim {
 			return fmt.Errorf("input %q: %w: dimension %d is %d, expected a number from 1 to %d", name, ErrShape, i+1, v, maxDim)
 		}
-		size[i] = int(v)
+		size[axes[i]] = int(v)
 	}
 	t, err := im.net.tensor(name, size[1], size[2], size[0])
 	if err != nil {
 		return fmt.Errorf("input %q: %w", name, err)
 	}
-	im.values[name] = value{tensor: t, rank: len(dims)}
+	im.values[name] = value{tensor: t, rank: len(dims), order: axes}
 	return nil
 }
 
@@ -272,7 +291,7 @@ func (im *importer) afford(order []*onnxpb.NodeProto, weights map[string]*onnxpb
 	for _, n := range order {
 		for _, in := range n.GetInput() {
 			t := weights[in]
-			if t == nil || t.GetDataType() == typeInt64 {
+			if t == nil || whole(t.GetDataType()) {
 				continue
 			}
 			elems := int64(1)
@@ -375,7 +394,7 @@ func (im *importer) weights(name string, r role, fanIn func(dims []int) int, dim
 		return nil, nil, fmt.Errorf("tensor %q: %w: the network has more than %d weights",
 			name, ErrTooLarge, weightsOf(im.options))
 	}
-	if im.seeded && c.kind != typeInt64 && c.absent() {
+	if im.seeded && c.absent() {
 		n := 1
 		if fanIn != nil {
 			n = fanIn(c.dims)
@@ -420,14 +439,14 @@ func (im *importer) number(name string) (float32, error) {
 	return v[0], nil
 }
 
-// integers gives a constant of int64.
+// integers gives a constant of int32 or int64.
 func (im *importer) integers(name string) ([]int64, error) {
 	c := im.constants[name]
 	if c == nil {
 		return nil, fmt.Errorf("tensor %q: %w: expected a constant", name, ErrUnsupported)
 	}
-	if c.kind != typeInt64 {
-		return nil, fmt.Errorf("tensor %q: %w %d, expected 7 (int64)", name, ErrType, c.kind)
+	if c.kind != typeInt64 && c.kind != typeInt32 {
+		return nil, fmt.Errorf("tensor %q: %w %d, expected 6 (int32) or 7 (int64)", name, ErrType, c.kind)
 	}
 	return c.ints, nil
 }
@@ -441,9 +460,8 @@ func (im *importer) truth(name string) (bool, error) {
 	if c.kind != typeBool {
 		return false, fmt.Errorf("tensor %q: %w %d, expected 9 (bool)", name, ErrType, c.kind)
 	}
-	raw, listed := c.proto.GetRawData(), c.proto.GetInt32Data()
-	if c.elems != 1 || len(raw)+len(listed) != 1 {
-		return false, fmt.Errorf("tensor %q: %w: %v with %d values, expected one in the file", name, ErrData, c.dims, len(raw)+len(listed))
+	if len(c.ints) != 1 {
+		return false, fmt.Errorf("tensor %q: %w: %v, expected one value", name, ErrData, c.dims)
 	}
-	return len(raw) == 1 && raw[0] != 0 || len(listed) == 1 && listed[0] != 0, nil
+	return c.ints[0] != 0, nil
 }

@@ -2,11 +2,14 @@
 // onnxpb) and folds it into the few operators of package graph: one fused layer a convolution,
 // NHWC, batch left out.
 //
-//   - Shapes follow from the graph's input, N x C x H x W; N may be anything.
+//   - Shapes follow from the graph's input, N x C x H x W, or N x H x W x C where a Transpose of it says so; N may be
+//     anything.
+//   - What depends on constants alone is computed (fold.go). A Transpose is another order of a map's axes, which lie
+//     channels last in memory whatever it is.
 //   - BatchNormalization is folded into the convolution before it or, where that is exact, the one
 //     behind it, in float64; otherwise it becomes a depthwise 1x1 convolution. So does an activation
 //     that no layer before it can take.
-//   - Relu and Clip become clamps, Pad becomes the padding of what follows, Flatten and Reshape a
+//   - Relu and Clip become clamps, Pad becomes the padding of what follows or, where that cannot pad so, pixels, Flatten and Reshape a
 //     way of reading a map: a fully connected layer over a map is a convolution as large as the map.
 //   - An Add goes to the convolution before it that has no other reader, the later one of two, as
 //     its residual. Two convolutions of one tensor that are added are one, where that is no larger and costs
@@ -70,7 +73,7 @@ type Options struct {
 	Name       string   // of the network, and for errors; the graph's own name if empty
 	Exits      []string // tensors that are exits; all outputs of the graph if empty
 	WeightSeed uint64   // for models whose metadata says sluice.weights = seeded
-	InputSide  int      // height and width of the input in place of the model's own; 0: those
+	InputSide  Side     // of the input, in place of the model's own
 	MaxBytes   int64    // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS    // folder of data outside the file; nil: such data is refused
 }
@@ -158,7 +161,7 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unsupported(nodes); err != nil {
+	if err := unsupported(nodes, im.graph.GetInitializer()); err != nil {
 		return nil, err
 	}
 	if err := im.readConstants(nodes); err != nil {

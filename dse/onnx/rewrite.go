@@ -71,11 +71,11 @@ func Rewrite(r io.Reader, o Options) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !renamed && o.InputSide == 0 {
+	if !renamed && o.InputSide == (Side{}) {
 		return nil, nil
 	}
 	g := model.GetGraph()
-	if o.InputSide != 0 {
+	if o.InputSide != (Side{}) {
 		weights := map[string]bool{}
 		for _, t := range g.GetInitializer() {
 			weights[t.GetName()] = true
@@ -85,8 +85,12 @@ func Rewrite(r io.Reader, o Options) ([]byte, error) {
 			if weights[v.GetName()] || len(dims) != 4 {
 				continue
 			}
-			for _, d := range dims[2:] {
-				d.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(o.InputSide)}
+			axes := dims[2:]
+			if (&importer{graph: g}).channelsLast(v.GetName()) {
+				axes = dims[1:3]
+			}
+			for i, d := range axes {
+				d.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64([]int{o.InputSide.H, o.InputSide.W}[i])}
 			}
 		}
 		for _, v := range g.GetOutput() { // maps are of other sizes now, and what says otherwise is believed

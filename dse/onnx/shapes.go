@@ -7,20 +7,6 @@ import (
 	"github.com/sluice-npu/sluice/dse/onnx/onnxpb"
 )
 
-// Exporters compute the target of a Reshape from the shape of what they reshape. What follows
-// evaluates such arithmetic on int64 vectors while importing.
-
-// maxVector bounds such a vector.
-const maxVector = 64
-
-func (c *call) define(dims []int, ints []int64) error {
-	if len(ints) > maxVector {
-		return fmt.Errorf("%w: a vector of %d integers, at most %d are supported", ErrTooLarge, len(ints), maxVector)
-	}
-	c.constants[c.output()] = intConstant(c.output(), dims, ints)
-	return nil
-}
-
 func (c *call) constant() error {
 	var t *onnxpb.TensorProto
 	one := func(kind int32) *onnxpb.TensorProto { return &onnxpb.TensorProto{DataType: &kind} }
@@ -72,20 +58,14 @@ func (c *call) shape() error {
 	if err := c.inputs(1, 1); err != nil {
 		return err
 	}
-	if err := c.attr.done(); err != nil {
-		return err
-	}
 	v, err := c.value(0)
 	if err != nil {
 		return err
 	}
-	t := c.shapeOf(v)
-	if v.rank == 2 {
-		return c.define([]int{2}, []int64{c.batch, int64(t.c * t.h * t.w)})
-	}
-	return c.define([]int{4}, []int64{c.batch, int64(t.c), int64(t.h), int64(t.w)})
+	return c.shapeIs(c.dims(v))
 }
 
+// gather takes one channel out of a map.
 func (c *call) gather() error {
 	if err := c.inputs(2, 2); err != nil {
 		return err
@@ -94,37 +74,6 @@ func (c *call) gather() error {
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	if _, ok := c.values[c.input(0)]; ok {
-		return c.gatherChannel(axis)
-	}
-	if axis != 0 {
-		return fmt.Errorf("attribute \"axis\": %w: %d, vectors have only 0", ErrAttribute, axis)
-	}
-	from, err := c.integers(c.input(0))
-	if err != nil {
-		return err
-	}
-	at, err := c.integers(c.input(1))
-	if err != nil {
-		return err
-	}
-	indices := c.constants[c.input(1)]
-	if len(c.constants[c.input(0)].dims) != 1 || len(indices.dims) > 1 {
-		return fmt.Errorf("%w: only elements of a vector are gathered", ErrUnsupported)
-	}
-	picked := make([]int64, len(at))
-	n := int64(len(from))
-	for i, p := range at {
-		if p < -n || p >= n {
-			return fmt.Errorf("tensor %q: %w: index %d of %d", c.input(1), ErrShape, p, n)
-		}
-		picked[i] = from[(p+n)%n]
-	}
-	return c.define(indices.dims, picked)
-}
-
-// gatherChannel takes one channel out of a map.
-func (c *call) gatherChannel(axis int64) error {
 	v, err := c.value(0)
 	if err != nil {
 		return err
@@ -134,13 +83,13 @@ func (c *call) gatherChannel(axis int64) error {
 		return err
 	}
 	channels := int64(c.shapeOf(v).c)
-	if v.rank != 4 || axis != 1 && axis != -3 || len(c.constants[c.input(1)].dims) != 0 {
+	if v.rank != 4 || v.order != nchw || axis != 1 && axis != -3 || len(c.constants[c.input(1)].dims) != 0 {
 		return fmt.Errorf("%w: only one channel of N x C x H x W is gathered", ErrUnsupported)
 	}
 	if at[0] < -channels || at[0] >= channels {
 		return fmt.Errorf("tensor %q: %w: channel %d of %d", c.input(1), ErrShape, at[0], channels)
 	}
-	c.values[c.output()] = value{tensor: v.tensor, rank: 3, slice: &slice{channel: int((at[0] + channels) % channels), scale: 1}}
+	c.values[c.output()] = value{tensor: v.tensor, rank: 3, order: nchw, slice: &slice{channel: int((at[0] + channels) % channels), scale: 1}}
 	return nil
 }
 
@@ -149,66 +98,27 @@ func (c *call) cast() error {
 		return err
 	}
 	to := c.attr.int("to", 0)
+	c.attr.int("saturate", 1)         // of 8-bit floats
+	c.attr.string("round_mode", "up") // of 8-bit floats
 	if err := c.attr.done(); err != nil {
 		return err
 	}
-	if v, ok := c.values[c.input(0)]; ok {
-		if to != typeFloat {
-			return fmt.Errorf("attribute \"to\": %w: %d, feature maps are cast only to 1 (float)", ErrAttribute, to)
-		}
-		c.values[c.output()] = v // exporters say so of what is a float already
-		return nil
-	}
-	ints, err := c.integers(c.input(0))
-	if err != nil {
+	v, ok := c.values[c.input(0)]
+	if !ok {
+		_, err := c.value(0)
 		return err
 	}
-	if to != typeInt64 {
-		return fmt.Errorf("attribute \"to\": %w: %d, only integers are cast, to 7 (int64)", ErrAttribute, to)
+	if to != typeFloat && to != typeFloat16 && to != typeDouble {
+		return fmt.Errorf("attribute \"to\": %w: %d, feature maps are cast only to 1 (float), 10 (float16), 11 (double)", ErrAttribute, to)
 	}
-	return c.define(c.constants[c.input(0)].dims, ints)
+	c.values[c.output()] = v // what a map is computed in is the hardware's choice
+	return nil
 }
 
-func (c *call) concatIntegers(axis int64) error {
-	if axis != 0 {
-		return fmt.Errorf("attribute \"axis\": %w: %d, vectors have only 0", ErrAttribute, axis)
-	}
-	var all []int64
-	for _, name := range c.node.GetInput() {
-		ints, err := c.integers(name)
-		if err != nil {
-			return err
-		}
-		if len(c.constants[name].dims) != 1 {
-			return fmt.Errorf("tensor %q: %w: %v, expected a vector", name, ErrShape, c.constants[name].dims)
-		}
-		if all = append(all, ints...); len(all) > maxVector {
-			break
-		}
-	}
-	return c.define([]int{len(all)}, all)
-}
-
-// squeeze drops height and width of a 1 x 1 map, or a vector's only axis.
+// squeeze drops height and width of a 1 x 1 map.
 func (c *call) squeeze() error {
 	if err := c.inputs(1, 2); err != nil {
 		return err
-	}
-	if c.constants[c.input(0)] != nil {
-		ints, err := c.integers(c.input(0))
-		if err != nil {
-			return err
-		}
-		if _, err := c.axes(1, 1); err != nil {
-			return err
-		}
-		if err := c.attr.done(); err != nil {
-			return err
-		}
-		if len(ints) != 1 {
-			return fmt.Errorf("tensor %q: %w: %d elements, expected one", c.input(0), ErrShape, len(ints))
-		}
-		return c.define(nil, ints)
 	}
 	v, err := c.value(0)
 	if err != nil {
@@ -222,33 +132,17 @@ func (c *call) squeeze() error {
 		return err
 	}
 	t := c.shapeOf(v)
-	if !spatial(axes) || t.h != 1 || t.w != 1 {
+	if !v.order.spatial(axes) || t.h != 1 || t.w != 1 {
 		return fmt.Errorf("tensor %q: %w: only height and width of a 1 x 1 map are squeezed", c.input(0), ErrUnsupported)
 	}
 	c.view(v, 2)
 	return nil
 }
 
-// unsqueeze gives a vector a height and width, or a number its axis.
+// unsqueeze gives a vector a height and width.
 func (c *call) unsqueeze() error {
 	if err := c.inputs(1, 2); err != nil {
 		return err
-	}
-	if k := c.constants[c.input(0)]; k != nil {
-		ints, err := c.integers(c.input(0))
-		if err != nil {
-			return err
-		}
-		if _, err := c.axes(1, 1); err != nil {
-			return err
-		}
-		if err := c.attr.done(); err != nil {
-			return err
-		}
-		if len(k.dims) != 0 {
-			return fmt.Errorf("tensor %q: %w: %v, expected a number", c.input(0), ErrShape, k.dims)
-		}
-		return c.define([]int{1}, ints)
 	}
 	if v, ok := c.values[c.input(0)]; ok && v.slice != nil {
 		axes, err := c.axes(1, 4)
@@ -276,9 +170,76 @@ func (c *call) unsqueeze() error {
 		return err
 	}
 	t := c.shapeOf(v)
-	if v.rank != 2 || !spatial(axes) || t.h != 1 || t.w != 1 {
-		return fmt.Errorf("tensor %q: %w: only N x C becomes N x C x 1 x 1", c.input(0), ErrUnsupported)
+	at := slices.IndexFunc([]order{nchw, nhwc}, func(o order) bool { return o.spatial(axes) })
+	if v.rank != 2 || at < 0 || t.h != 1 || t.w != 1 {
+		return fmt.Errorf("tensor %q: %w: only N x C becomes N x C x 1 x 1 or N x 1 x 1 x C", c.input(0), ErrUnsupported)
 	}
+	v.order = []order{nchw, nhwc}[at]
 	c.view(v, 4)
 	return nil
+}
+
+// transpose is another way of looking at a map.
+func (c *call) transpose() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	v, err := c.padded(0)
+	if err != nil {
+		return err
+	}
+	perm, err := c.permutation(v.rank)
+	if err != nil {
+		return err
+	}
+	if perm[0] != 0 {
+		return fmt.Errorf("attribute \"perm\": %w: %v moves the batch", ErrAttribute, perm)
+	}
+	if v.rank == 4 {
+		v.order = order{v.order[perm[1]-1], v.order[perm[2]-1], v.order[perm[3]-1]}
+	}
+	c.view(v, v.rank)
+	return nil
+}
+
+// String names the axes.
+func (o order) String() string {
+	names := "N"
+	for _, a := range o {
+		names += " x " + string("CHW"[a])
+	}
+	return names
+}
+
+// channelsLast tells an input of N x H x W x C, as frameworks have it that write their own layout and a Transpose
+// before what needs ONNX's: nothing but arithmetic lies between.
+func (im *importer) channelsLast(input string) bool {
+	constant := map[string]bool{}
+	for _, t := range im.graph.GetInitializer() {
+		constant[t.GetName()] = true
+	}
+	as := map[string]bool{input: true}
+	for range im.graph.GetNode() { // names may be in any order; a chain is no longer than all nodes
+		before := len(as)
+		for _, n := range im.graph.GetNode() {
+			in, reads := n.GetInput(), false
+			for _, x := range in {
+				reads = reads || as[x]
+			}
+			if !reads {
+				continue
+			}
+			switch op := opName(n); op {
+			case "Transpose":
+				a, err := newAttributes(n)
+				return err == nil && slices.Equal(a.ints("perm"), []int64{0, 3, 1, 2})
+			case "Identity", "Cast", "Dropout", "Relu", "Clip", "Pad", "Add", "Sub", "Mul", "Div":
+				as[n.GetOutput()[0]] = true
+			}
+		}
+		if len(as) == before {
+			break
+		}
+	}
+	return false
 }

@@ -90,7 +90,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			}
 		}
 		if slices.ContainsFunc(n.GetInput(), func(in string) bool { return lost[in] }) {
-			if lowerings[opName(n)] == nil {
+			if !im.known(n) {
 				need(opName(n), "")
 			}
 			s.Whole = false
@@ -100,7 +100,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			continue
 		}
 		op, why := opName(n), ""
-		if lowerings[opName(n)] != nil {
+		if im.known(n) {
 			err := im.lower(n)
 			if err == nil {
 				continue
@@ -157,7 +157,7 @@ func forget(model *onnxpb.ModelProto) map[string]error {
 		for _, d := range t.GetDims() {
 			n *= d
 		}
-		if t.GetDataType() == typeInt64 || len(t.GetDims()) == 0 || n <= small && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL {
+		if whole(t.GetDataType()) || len(t.GetDims()) == 0 || n <= small && t.GetDataLocation() != onnxpb.TensorProto_EXTERNAL {
 			continue
 		}
 		if err := finite(t); err != nil {
@@ -176,7 +176,7 @@ func finite(t *onnxpb.TensorProto) error {
 		return nil
 	}
 	c, err := newConstant(t.GetName(), t, true, nil)
-	if err != nil || !c.readable() || c.kind == typeInt64 || c.absent() {
+	if err != nil || !c.readable() || whole(c.kind) || c.absent() {
 		return nil // which is said where the tensor is read
 	}
 	values, err := c.floats()

@@ -36,7 +36,7 @@ func (e *UnsupportedError) Error() string {
 		}
 		b.WriteString(")")
 	}
-	fmt.Fprintf(&b, "; supported are %s", strings.Join(Supported(), ", "))
+	fmt.Fprintf(&b, "; supported are %s; --exits FILE names tensors before them, where the network is cut", strings.Join(Supported(), ", "))
 	return b.String()
 }
 
@@ -53,12 +53,26 @@ func Supported() []string {
 	return names
 }
 
-func unsupported(nodes []*onnxpb.NodeProto) error {
+// known tells a node that can be mapped, or computed as all of its inputs are constants.
+func (im *importer) known(n *onnxpb.NodeProto) bool {
+	return lowerings[opName(n)] != nil || folds[opName(n)] != nil && im.fixed(n)
+}
+
+// unsupported refuses nodes, in topological order, that are neither mapped nor computed from constants.
+func unsupported(nodes []*onnxpb.NodeProto, initializers []*onnxpb.TensorProto) error {
 	var e UnsupportedError
 	at := map[string]int{}
+	fixed := map[string]bool{"": true}
+	for _, t := range initializers {
+		fixed[t.GetName()] = true
+	}
 	for _, n := range nodes {
 		op := opName(n)
-		if _, ok := lowerings[op]; ok {
+		folded := op == "Shape" || !slices.ContainsFunc(n.GetInput(), func(in string) bool { return !fixed[in] })
+		if lowerings[op] != nil || folded && folds[op] != nil {
+			for _, out := range n.GetOutput() {
+				fixed[out] = folded
+			}
 			continue
 		}
 		i, seen := at[op]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,6 +14,21 @@ import (
 // Calibrate runs n images (H x W x C each) through the graph in float32 and gives the largest |x| of
 // each tensor, which does not depend on the number of workers. Those ask for one image at a time.
 func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([]float64, error) {
+	channels, err := calibrate(g, n, image, o)
+	return largest(channels), err
+}
+
+// largest is that of each tensor.
+func largest(channels [][]float64) []float64 {
+	ranges := make([]float64, len(channels))
+	for t, of := range channels {
+		ranges[t] = slices.Max(of)
+	}
+	return ranges
+}
+
+// calibrate is Calibrate by tensor and channel.
+func calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) ([][]float64, error) {
 	o = o.defaults()
 	if n < 1 {
 		return nil, fmt.Errorf("network %s: %w: there are no images", g.Name, ErrCalibration)
@@ -25,11 +41,14 @@ func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 	var (
 		next  atomic.Int64
 		wait  sync.WaitGroup
-		found = make([][]float64, workers)
+		found = make([][][]float32, workers)
 		errs  = make([]error, workers)
 	)
 	for w := range workers {
-		found[w] = make([]float64, len(g.Tensors))
+		found[w] = make([][]float32, len(g.Tensors))
+		for t := range g.Tensors {
+			found[w][t] = make([]float32, g.Tensors[t].C)
+		}
 		runner := first
 		if w > 0 {
 			runner = first.Clone()
@@ -44,13 +63,18 @@ func Calibrate(g *graph.Graph, n int, image func(i int) ([]float32, error), o Op
 		})
 	}
 	wait.Wait()
-	ranges := make([]float64, len(g.Tensors))
+	ranges := make([][]float64, len(g.Tensors))
+	for t := range g.Tensors {
+		ranges[t] = make([]float64, g.Tensors[t].C)
+	}
 	for w := range workers {
 		if errs[w] != nil {
 			return nil, fmt.Errorf("network %s: %w", g.Name, errs[w])
 		}
-		for t, v := range found[w] {
-			ranges[t] = max(ranges[t], v)
+		for t := range found[w] {
+			for c, v := range found[w][t] {
+				ranges[t][c] = max(ranges[t][c], float64(v))
+			}
 		}
 	}
 	return ranges, nil
@@ -72,7 +96,7 @@ func Workers(g *graph.Graph, want, n int) int {
 	return max(1, min(want, n, int(min(workersBytes/bytes, 1<<30))))
 }
 
-func observe(r *graph.Runner, image []float32, ranges []float64, inputRange float64, i int) error {
+func observe(r *graph.Runner, image []float32, ranges [][]float32, inputRange float64, i int) error {
 	for p, v := range image {
 		if !(math.Abs(float64(v)) <= inputRange) {
 			return fmt.Errorf("%w: image %d: element %d is %v, the input's range is %v", ErrCalibration, i, p, v, inputRange)
@@ -83,20 +107,25 @@ func observe(r *graph.Runner, image []float32, ranges []float64, inputRange floa
 		return fmt.Errorf("image %d: %w", i, err)
 	}
 	for t, values := range tensors {
-		largest := float32(0)
-		for _, v := range values {
-			if v > largest {
-				largest = v
-			} else if -v > largest {
-				largest = -v
-			} else if v != v {
-				largest = float32(math.Inf(1))
+		most := ranges[t]
+		for len(values) > 0 {
+			for c, v := range values[:len(most)] {
+				if v < 0 {
+					v = -v
+				}
+				if v > most[c] {
+					most[c] = v
+				} else if v != v {
+					most[c] = float32(math.Inf(1))
+				}
+			}
+			values = values[len(most):]
+		}
+		for _, v := range most {
+			if math.IsInf(float64(v), 0) {
+				return fmt.Errorf("%w: image %d: tensor %d is not finite", ErrCalibration, i, t)
 			}
 		}
-		if math.IsInf(float64(largest), 0) {
-			return fmt.Errorf("%w: image %d: tensor %d is not finite", ErrCalibration, i, t)
-		}
-		ranges[t] = max(ranges[t], float64(largest))
 	}
 	return nil
 }

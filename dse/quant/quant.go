@@ -17,6 +17,7 @@ package quant
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"github.com/sluice-npu/sluice/dse/graph"
 )
@@ -54,14 +55,15 @@ type Coarse struct {
 	Bits     int    `json:"bits"`
 }
 
-// Coarse counts channels, those aside that have no weights but zeros.
+// Coarse counts channels, those aside that have no weights but zeros, and layers whose output loses nothing by it.
 func (n *Network) Coarse() Coarse {
 	c := Coarse{Least: Options{}.defaults().MinWeightBits}
 	c.Bits = c.Least
 	for i := range n.Layers {
 		q, node := n.Layers[i].Weights, &n.Graph.Nodes[i]
 		channels := n.Graph.Tensors[node.Output].C
-		if len(q) == 0 {
+		if len(q) == 0 || strings.HasSuffix(node.Name, restOf) ||
+			dwarfed(node, key{in: n.Frac[node.Inputs[0]], out: n.Frac[node.Output]}, n.Layers[i].WFrac) {
 			continue
 		}
 		each := len(q) / channels

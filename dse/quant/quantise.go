@@ -43,6 +43,8 @@ type Options struct {
 	MinWeightBits int
 	// Workers is the number of goroutines that calibrate; one a processor if 0.
 	Workers int
+
+	parts map[string]part // by node's name: layers that are one part of a longer sum
 }
 
 func (o Options) defaults() Options {
@@ -64,13 +66,39 @@ func Quantise(g *graph.Graph, calibration [][]float32, o Options) (*Network, err
 	return QuantiseFrom(g, len(calibration), func(i int) ([]float32, error) { return calibration[i], nil }, o)
 }
 
-// QuantiseFrom is Quantise with images that are not all in memory.
+// QuantiseFrom is Quantise with images that are not all in memory. The network's graph is another than g where channels
+// are scaled or a layer has become two; it computes the same.
 func QuantiseFrom(g *graph.Graph, n int, image func(i int) ([]float32, error), o Options) (*Network, error) {
-	ranges, err := Calibrate(g, n, image, o)
+	channels, err := calibrate(g, n, image, o)
 	if err != nil {
 		return nil, err
 	}
-	return QuantiseRanges(g, ranges, o)
+	g = equalise(g, channels)
+	o.parts = map[string]part{}
+	for {
+		// Where weights lose more than they may, there is still what is to become two layers.
+		loose := o
+		loose.MinWeightBits = 1
+		q, err := QuantiseRanges(g, largest(channels), o)
+		first := q
+		if errors.Is(err, ErrOverflow) {
+			first, _ = QuantiseRanges(g, largest(channels), loose)
+		}
+		if first == nil {
+			return q, err
+		}
+		longer, failed := lengthen(g, first, o.parts)
+		if failed != nil {
+			return nil, fmt.Errorf("network %s: %w", g.Name, failed)
+		}
+		if longer == g {
+			return q, err
+		}
+		g = longer
+		if channels, err = calibrate(g, n, image, o); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // QuantiseRanges is Quantise with the largest |x| of each tensor already known.
@@ -289,6 +317,10 @@ func (s *solver) chooseWeights(n int) error {
 		return nil
 	}
 	largest := largestWeight(node)
+	least := s.o.MinWeightBits
+	if s.o.parts[node.Name].of != 0 {
+		least = 1 // what it leaves is another part's
+	}
 	w := 15
 	if largest > 0 {
 		w = fraction(largest, maxWFrac)
@@ -298,14 +330,32 @@ func (s *solver) chooseWeights(n int) error {
 		if reason == nil {
 			break
 		}
-		// One bit less must leave the largest weight its bits, all-zero weights have none to lose.
-		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < s.o.MinWeightBits || w < -maxWFrac {
+		// One bit less must leave the largest weight its bits; all-zero weights have none to lose, and those beside
+		// a bias or a residual that is so much larger lose none that the output has.
+		if bits := magnitudeBits(largest, w-1); largest > 0 && bits < least && !dwarfed(node, k, w-1) || w < -maxWFrac {
 			return fmt.Errorf("layer %d (%q): %w; with %d weight fraction bits the largest weight has %d bits, and it must keep %d",
-				n, node.Name, reason, w, magnitudeBits(largest, w), s.o.MinWeightBits)
+				n, node.Name, reason, w, magnitudeBits(largest, w), least)
 		}
 	}
 	s.wfrac[n], s.known[n] = w, k
 	return nil
+}
+
+// dwarfed tells that weights with w fraction bits are, whatever the input is, no further off in any channel's sum
+// than half a step of the output.
+func dwarfed(node *graph.Node, k key, w int) bool {
+	per := len(node.Weights) / max(len(node.Bias), 1)
+	most := math.Ldexp(0.5, k.in-15-k.out) // of the sum of the weights' errors: the input is below 2^(15 - k.in)
+	for c := range node.Bias {
+		off := 0.0
+		for _, v := range node.Weights[c*per : (c+1)*per] {
+			off += math.Abs(float64(v) - math.Ldexp(math.Round(math.Ldexp(float64(v), w)), -w))
+		}
+		if off > most {
+			return false
+		}
+	}
+	return true
 }
 
 func largestWeight(node *graph.Node) float64 {

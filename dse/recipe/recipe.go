@@ -37,8 +37,8 @@ var ErrRecipe = errors.New("the recipe is wrong")
 // Import are the flags that say how the file of a network is read: every command that reads one has them, and has them
 // from here.
 type Import struct {
-	Exits     string `from:"network" placeholder:"FILE" help:"YAML file that names the tensors that are exits, in place of the graph's outputs."`
-	InputSide int    `from:"network" placeholder:"PIXELS" help:"Height and width of the input in place of the model's own, as where it leaves them open."`
+	Exits     string    `from:"network" placeholder:"FILE" help:"YAML file that names the tensors that are exits, in place of the graph's outputs."`
+	InputSide onnx.Side `from:"network" placeholder:"PIXELS|HxW" help:"Height and width of the input, as 224 or 480x640, in place of the model's own, as where it leaves them open."`
 }
 
 // Flags are a command's flags about a network of the user's own; kong fills them in. The tag from says that nothing

@@ -255,7 +255,7 @@ func TestLowerIsTheCompilers(t *testing.T) {
 	narrow.TC = 16
 	// whole networks on small inputs: concatenations in place, depthwise windows, pools
 	for name, side := range map[string]int{"inceptionv3": 107, "mobilenetv2": 64, "resnet50": 64} {
-		g, err := zoo.LoadWith(name, onnx.Options{WeightSeed: 1, InputSide: side})
+		g, err := zoo.LoadWith(name, onnx.Options{WeightSeed: 1, InputSide: onnx.Square(side)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +305,7 @@ func TestChoiceIsTheCompilers(t *testing.T) {
 		network, config string
 		side            int
 	}{{"tiny", "run", 0}, {"fashion", "v7", 0}, {"mobilenetv2", "mid", 64}, {"inceptionv3", "zcu104", 107}} {
-		g, err := zoo.LoadWith(c.network, onnx.Options{WeightSeed: 1, InputSide: c.side})
+		g, err := zoo.LoadWith(c.network, onnx.Options{WeightSeed: 1, InputSide: onnx.Square(c.side)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,9 +75,9 @@ func Model(name string) ([]byte, error) {
 }
 
 // Oracle runs a model in onnxruntime and answers the logits, by exit and image. Exits are tensors' names,
-// nil the model's outputs in its order; inputs are H x W x C. Data that lie outside the model are beside it, or in folder
+// nil the model's outputs in its order; inputs are H x W x C, and the model takes them so where channelsLast says it. Data that lie outside the model are beside it, or in folder
 // where that is not "".
-func Oracle(ctx context.Context, python, model, folder string, exits []string, h, w, c int, inputs [][]float32) ([][][]float32, error) {
+func Oracle(ctx context.Context, python, model, folder string, exits []string, channelsLast bool, h, w, c int, inputs [][]float32) ([][][]float32, error) {
 	dir, err := os.MkdirTemp("", "sluice-oracle-")
 	if err != nil {
 		return nil, fmt.Errorf("onnxruntime: %w", err)
@@ -95,6 +95,9 @@ func Oracle(ctx context.Context, python, model, folder string, exits []string, h
 	args := []string{program, "--model", model, "--raw", raw, "--shape", fmt.Sprintf("%d,%d,%d,%d", len(inputs), c, h, w), "--out", out}
 	if folder != "" {
 		args = append(args, "--folder", folder)
+	}
+	if channelsLast {
+		args = append(args, "--channels-last")
 	}
 	for _, x := range exits {
 		args = append(args, "--exit="+x)

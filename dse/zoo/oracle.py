@@ -34,6 +34,7 @@ import idx
 MAGIC = b"SLOR"
 VERSION = 1
 BATCH = 256
+FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
 
 class OracleError(Exception):
@@ -172,6 +173,7 @@ def infer_by(session: onnxruntime.InferenceSession, images: np.ndarray, exits: l
             batch = np.concatenate([batch, np.repeat(batch[-1:], size - real, axis=0)])
         # Bytes are scaled in float32, as they were for training.
         x = batch.astype(np.float32) / np.float32(255) if batch.dtype == np.uint8 else batch
+        x = x.astype(FLOATS.get(session.get_inputs()[0].type, np.float32), copy=False)
         try:
             outputs = session.run(wanted, {name: x})
         except Exception as error:  # as above
@@ -182,8 +184,11 @@ def infer_by(session: onnxruntime.InferenceSession, images: np.ndarray, exits: l
             part.append(output[:real])
     found = [np.concatenate(part) for part in parts]
     for i, (output, logits) in enumerate(zip(wanted, found)):
-        if logits.ndim == 4 and logits.shape[2:] == (1, 1):
-            found[i] = logits = logits[:, :, 0, 0]
+        if logits.ndim == 4 and 1 == logits.shape[2] and 1 in (logits.shape[1], logits.shape[3]):  # channels first or last
+            logits = logits.reshape(len(logits), -1)
+        if logits.dtype in FLOATS.values():
+            logits = logits.astype(np.float32)
+        found[i] = logits
         if logits.ndim != 2 or logits.dtype != np.float32:
             raise OracleError(f"output {output}: {logits.dtype} {logits.shape}, not float32 [image][class]")
     return found
@@ -210,6 +215,7 @@ def main(argv: list[str] | None = None) -> int:
     source.add_argument("--images", type=Path, metavar="FILE", help=".npy or idx.gz file")
     source.add_argument("--raw", type=Path, metavar="FILE", help="little-endian float32, NCHW; needs --shape")
     parser.add_argument("--shape", type=parse_shape, metavar="N,C,H,W", help="of the --raw file")
+    parser.add_argument("--channels-last", action="store_true", help="the model takes N x H x W x C")
     parser.add_argument("--start", type=non_negative, default=0, help="first image (default 0)")
     parser.add_argument("--n", type=non_negative, help="number of images (default: all from --start on)")
     parser.add_argument("--exit", action="append", default=[], metavar="TENSOR", help="an exit, in place of the model's outputs; once for each")
@@ -220,6 +226,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error("--raw and --shape go together")
     try:
         images = load_raw(args.raw, args.shape) if args.raw else load_images(args.images)
+        if args.channels_last:
+            images = images.transpose(0, 2, 3, 1)
         exits = infer(open_session(args.model, args.exit, args.folder), select(images, args.start, args.n), args.exit)
         write(args.out, exits)
     except OracleError as error:

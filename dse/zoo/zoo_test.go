@@ -218,7 +218,7 @@ func TestLoadWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := LoadWith("resnet50", onnx.Options{WeightSeed: 1, InputSide: 64, Exits: []string{"exit1", "exit2"}})
+	g, err := LoadWith("resnet50", onnx.Options{WeightSeed: 1, InputSide: onnx.Square(64), Exits: []string{"exit1", "exit2"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,9 +238,9 @@ func TestLoadWith(t *testing.T) {
 			t.Errorf("%s: %d x %d from %d x %d", n.Name, a.H, a.W, b.H, b.W)
 		}
 	}
-	for _, o := range []onnx.Options{{InputSide: -1}, {InputSide: 1 << 20}} {
+	for _, o := range []onnx.Options{{InputSide: onnx.Square(-1)}, {InputSide: onnx.Square(1 << 20)}, {InputSide: onnx.Side{H: 64}}} {
 		if _, err := LoadWith("resnet50", o); !errors.Is(err, onnx.ErrShape) {
-			t.Errorf("a side of %d: %v", o.InputSide, err)
+			t.Errorf("a side of %v: %v", o.InputSide, err)
 		}
 	}
 	if _, err := LoadWith("nonsense", onnx.Options{}); err == nil {

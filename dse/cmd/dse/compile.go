@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -50,8 +51,13 @@ type compileDoc struct {
 	Calibrated  bool   `json:"calibrated"`
 	Calibration string `json:"calibration"`
 	bundle.Summary
-	Coarse     *quant.Coarse    `json:"coarse_channels,omitempty"`
-	Evaluation *evaluate.Report `json:"evaluation,omitempty"`
+	Coarse *quant.Coarse `json:"coarse_channels,omitempty"`
+	// Precision on images of the calibration, float beside int16, layer by layer.
+	Measured   int                           `json:"measured_images"`
+	Distance   map[string]float64            `json:"measured_distance"` // by exit, a share of the largest logit
+	Kept       []quant.Kept                  `json:"bits_kept"`
+	Saturated  map[string]map[string]float64 `json:"saturated"` // share of elements, by set of images and tensor
+	Evaluation *evaluate.Report              `json:"evaluation,omitempty"`
 }
 
 // check looks at the flags before any work.
@@ -108,9 +114,6 @@ func (c *compileCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	if err := bundle.WriteFile(c.Out, b); err != nil {
-		return err
-	}
 	s, err := b.Summarize()
 	if err != nil {
 		return err
@@ -120,13 +123,31 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		doc.Coarse = &coarse
 		fmt.Fprintf(e.Stderr, "dse: warning: %s: %v\n", s.Network, coarse)
 	}
+	loss, err := q.Measure(from.Set.Len(), from.Set.Image, quant.Options{})
+	if err != nil {
+		return err
+	}
+	doc.Measured, doc.Distance, doc.Kept = loss.Images, loss.Exits, loss.Layers
+	doc.Saturated = map[string]map[string]float64{"calibration": loss.Saturated}
+	if said := loss.Warning(); said != "" {
+		fmt.Fprintf(e.Stderr, "dse: warning: %s: %s\n", s.Network, said)
+	}
 	if set != nil {
+		held, err := q.Measure(set.Len(), set.Image, quant.Options{})
+		if err != nil {
+			return err
+		}
+		doc.Saturated["evaluation"] = held.Saturated
 		if doc.Evaluation, err = c.evaluate(e, r, g, b, set); err != nil {
 			return err
 		}
 	}
-	if err := e.Document(doc, c.Out+".json", e.JSON); err != nil {
+	// Last: where anything fails there is neither.
+	if err := bundle.WriteFile(c.Out, b); err != nil {
 		return err
+	}
+	if err := e.Document(doc, c.Out+".json", e.JSON); err != nil {
+		return errors.Join(err, os.Remove(c.Out))
 	}
 	if from.Missing {
 		fmt.Fprintf(e.Stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)
@@ -186,7 +207,7 @@ func (c *compileCmd) evaluate(e *cli.Env, r *recipe.Recipe, g *graph.Graph, b *b
 			}
 			in := recipe.Shape(g)
 			ask = func(ctx context.Context, inputs [][]float32) ([][][]float32, error) {
-				logits, err := zoo.Oracle(ctx, python, model, folder, exits, in.H, in.W, in.C, inputs)
+				logits, err := zoo.Oracle(ctx, python, model, folder, exits, g.ChannelsLast, in.H, in.W, in.C, inputs)
 				if err != nil { // as where a Reshape's numbers are of one size and --input-side asks for another
 					return nil, fmt.Errorf("%w; --onnxruntime=no does without", err)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/cost"
 	"github.com/sluice-npu/sluice/dse/counted"
 	"github.com/sluice-npu/sluice/dse/mapping"
+	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/resource"
 	"github.com/sluice-npu/sluice/dse/search"
@@ -58,6 +59,7 @@ type explainDoc struct {
 	Peak       float64        `json:"peak_share"` // the network's own MACs of what the array could do: as in dse compare and dse sweep
 	Layers     []explainLayer `json:"layers"`
 	Infeasible []string       `json:"infeasible"`
+	Kept       []quant.Kept   `json:"bits_kept"` // on images of the calibration, by the network's layers
 	HLS        *hlsDoc        `json:"hls,omitempty"`
 }
 
@@ -121,7 +123,7 @@ func (c *explainCmd) Run(e *cli.Env) error {
 		Header: newHeader("explain", c.Seed), Network: c.Network, Design: c.Config, Batch: c.Batch,
 		Layers: []explainLayer{}, Infeasible: []string{},
 	}
-	b, err := c.compile()
+	b, loss, err := c.measured()
 	if errors.Is(err, mapping.ErrNoFit) {
 		doc.Infeasible = append(doc.Infeasible, err.Error())
 		if err := e.Document(doc, c.Out, e.JSON); err != nil {
@@ -133,7 +135,7 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	doc.Network, doc.Design = b.Network.Name, b.Design.Name
+	doc.Network, doc.Design, doc.Kept = b.Network.Name, b.Design.Name, loss.Layers
 	from, err := recipe.Of(b)
 	if err != nil {
 		return err
@@ -164,7 +166,7 @@ func (c *explainCmd) Run(e *cli.Env) error {
 	if e.JSON {
 		return nil
 	}
-	return doc.print(e.Stdout, from.Missing)
+	return doc.print(e.Stdout, loss.Warning(), from.Missing)
 }
 
 // layers are the bundle's, with what bounds each; the sums follow.
@@ -195,7 +197,7 @@ func (doc *explainDoc) layers(b *bundle.Bundle, board *boards.Board) error {
 	return nil
 }
 
-func (doc *explainDoc) print(to io.Writer, uncalibrated bool) error {
+func (doc *explainDoc) print(to io.Writer, warning string, uncalibrated bool) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "layer\top\tR\tP\tC\tk\ts\ttile\tcycles\tutil\tbound\tadvice")
 	for _, l := range doc.Layers {
@@ -209,6 +211,9 @@ func (doc *explainDoc) print(to io.Writer, uncalibrated bool) error {
 		fmt.Fprintln(to, line)
 	}
 	fmt.Fprintf(to, "%s on %s, batch %d: %d cycles, %.3f of peak, array busy %.3f (estimated by the law: %s)\n", doc.Network, doc.Design, doc.Batch, doc.Cycles, doc.Peak, doc.Util, doc.Band)
+	if warning != "" {
+		fmt.Fprintf(to, "%s: %s\n", doc.Network, warning)
+	}
 	if uncalibrated {
 		fmt.Fprintf(to, "%s is %s (its cycles hardly depend on them)\n", doc.Network, recipe.Warning)
 	}

@@ -146,6 +146,27 @@ func TestOperatorsGoesOn(t *testing.T) {
 	}
 }
 
+// Of a folder all models are looked through, at any depth, and nothing else.
+func TestOperatorsOfAFolder(t *testing.T) {
+	dir := t.TempDir()
+	if code, _, stderr := call("operators", dir); code != exitUsage || !strings.Contains(stderr, dir) {
+		t.Errorf("an empty folder: exit code %d: %s", code, stderr)
+	}
+	deep := filepath.Join(dir, "a", "b")
+	if err := os.MkdirAll(deep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{dir, deep} {
+		if err := recipetest.Home(at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, stdout, stderr := call("operators", dir)
+	if code != exitOK || !strings.Contains(stdout, filepath.Join(deep, "own.onnx")+": all of its") || !strings.Contains(stdout, "2 of 2 networks") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+}
+
 // Nothing that is read is written over, whatever path it is named by.
 func TestCompileKeepsItsInputs(t *testing.T) {
 	dir := t.TempDir()

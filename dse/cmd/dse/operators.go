@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/sluice-npu/sluice/dse/onnx"
@@ -14,7 +18,7 @@ import (
 )
 
 type operatorsCmd struct {
-	Networks []string `arg:"" optional:"" placeholder:"NAME|FILE.onnx" help:"Networks to look through; none: list the operators."`
+	Networks []string `arg:"" optional:"" placeholder:"NAME|FILE.onnx|DIR" help:"Networks to look through, of a folder all .onnx files at any depth; none: list the operators."`
 	recipe.Import
 }
 
@@ -24,7 +28,8 @@ that are used in a way that is not. Without a network, lists the operators that 
 
 Example:
   dse operators
-  dse operators my.onnx`
+  dse operators my.onnx
+  dse operators models/`
 }
 
 type operatorsDoc struct {
@@ -42,8 +47,12 @@ type networkNeeds struct {
 // Run implements the command.
 func (c *operatorsCmd) Run(e *cli.Env) error {
 	doc := operatorsDoc{Header: newHeader("operators", 0), Supported: onnx.Supported(), Networks: []networkNeeds{}}
+	networks, err := models(c.Networks)
+	if err != nil {
+		return err
+	}
 	missing, unread := false, error(nil)
-	for _, file := range c.Networks {
+	for _, file := range networks {
 		s, err := c.Survey(file)
 		if err != nil { // of that file; the others are looked through all the same
 			unread = errors.Join(unread, err)
@@ -53,7 +62,7 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 		missing = missing || len(s.Needs) > 0
 		doc.Networks = append(doc.Networks, networkNeeds{File: file, Survey: s})
 	}
-	if len(c.Networks) == 1 && unread != nil {
+	if len(networks) == 1 && unread != nil {
 		return unread
 	}
 	if err := e.Document(doc, "", e.JSON); err != nil {
@@ -62,6 +71,15 @@ func (c *operatorsCmd) Run(e *cli.Env) error {
 	if !e.JSON {
 		if err := doc.print(e.Stdout); err != nil {
 			return err
+		}
+		if len(networks) > len(c.Networks) {
+			whole := 0
+			for _, n := range doc.Networks {
+				if n.Error == "" && len(n.Needs) == 0 {
+					whole++
+				}
+			}
+			fmt.Fprintf(e.Stdout, "%d of %d networks consist of supported operators\n", whole, len(networks))
 		}
 	}
 	if unread != nil {
@@ -103,4 +121,29 @@ func (doc *operatorsDoc) print(to io.Writer) error {
 		}
 	}
 	return w.Flush()
+}
+
+// models puts the .onnx files of a folder in its place.
+func models(names []string) ([]string, error) {
+	var all []string
+	for _, name := range names {
+		if i, err := os.Stat(name); err != nil || !i.IsDir() {
+			all = append(all, name)
+			continue
+		}
+		before := len(all)
+		err := filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && strings.EqualFold(filepath.Ext(path), ".onnx") {
+				all = append(all, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("networks: %w", err)
+		}
+		if len(all) == before {
+			return nil, usage("%s: a folder without .onnx files", name)
+		}
+	}
+	return all, nil
 }

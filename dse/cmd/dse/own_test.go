@@ -108,6 +108,61 @@ func TestEvaluateVectors(t *testing.T) {
 	}
 }
 
+// A model of float16 is fed float16, and one whose input is channels last is fed so.
+func TestEvaluateAsTheFileTakesIt(t *testing.T) {
+	images := ownImages(t, 3, 5, 4, 2)
+	weights := ownWeights("w", []float32{1, 2, 3, 4, 5, 6}, 3, 2, 1, 1)
+	tail := []*onnxpb.NodeProto{ownNode("GlobalAveragePool", "g", []string{"c"}, nil, nil), ownNode("Flatten", "e", []string{"g"}, nil, nil)}
+	last := ownModel(t, []int64{0, 5, 4, 2}, []*onnxpb.TensorProto{weights}, append([]*onnxpb.NodeProto{
+		ownNode("Transpose", "t", []string{"x"}, map[string][]int64{"perm": {0, 3, 1, 2}}, nil), ownNode("Conv", "c", []string{"t", "w"}, nil, nil),
+	}, tail...)...)
+	half := ownModel(t, []int64{0, 2, 5, 4}, []*onnxpb.TensorProto{weights}, append([]*onnxpb.NodeProto{ownNode("Conv", "c", []string{"x", "w"}, nil, nil)}, tail...)...)
+	content, err := os.ReadFile(half)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &onnxpb.ModelProto{}
+	if err := proto.Unmarshal(content, m); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range append(m.Graph.Input, m.Graph.Output...) {
+		v.Type.TensorType.ElemType = proto.Int32(10)
+	}
+	w := m.Graph.Initializer[0]
+	w.DataType, w.FloatData = proto.Int32(10), nil
+	w.Int32Data = []int32{0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600} // 1 to 6
+	if content, err = proto.Marshal(m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(half, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, model := range []string{last, half} {
+		evaluateOwn(t, model, images)
+	}
+	// where onnxruntime cannot run it there is no bundle, and no answer either
+	for _, v := range append(m.Graph.Input, m.Graph.Output...) {
+		v.Type.TensorType.ElemType = proto.Int32(11)
+	}
+	w.DataType, w.Int32Data, w.DoubleData = proto.Int32(11), nil, []float64{1, 2, 3, 4, 5, 6}
+	if content, err = proto.Marshal(m); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(half, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "own.sluice")
+	code, _, stderr := call("compile", "--network", half, "--config", "tiny", "--calibrate", images, "--evaluate", images, "--onnxruntime=yes", "--out", out)
+	if code == exitOK || !strings.Contains(stderr, "--onnxruntime=no") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	for _, path := range []string{out, out + ".json"} {
+		if _, err := os.Stat(path); err == nil {
+			t.Errorf("%s is there", path)
+		}
+	}
+}
+
 // A file of one size, compiled for another: onnxruntime is asked at that size, weights outside the file too; where
 // numbers in the graph are of the file's size it refuses, and it is said what does without.
 func TestEvaluateAtAnotherSize(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/dse/quant"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/hw/configs"
 )
@@ -20,13 +21,31 @@ func (s *source) recipe() *recipe.Recipe {
 	return &recipe.Recipe{Flags: s.Flags, Network: s.Network, Seed: s.Seed, Images: s.Images, Data: s.Data}
 }
 
-// compile takes a source all the way to a bundle.
-func (s *source) compile() (*bundle.Bundle, error) {
+// measured takes a source all the way to a bundle, and says what the network loses in integers.
+func (s *source) measured() (*bundle.Bundle, *quant.Loss, error) {
 	d, err := configs.Load(s.Config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return s.compileFor(d)
+	r := s.recipe()
+	g, err := r.Graph()
+	if err != nil {
+		return nil, nil, err
+	}
+	from, err := r.Calibration(g)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := from.Quantise(g)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := r.MakeOf(q, from, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	loss, err := q.Measure(from.Set.Len(), from.Set.Image, quant.Options{})
+	return b, loss, err
 }
 
 // compileFor does so for a design that is not just a configuration as it stands.

@@ -81,7 +81,9 @@ class Model:
         """exits: what is compared; outputs: what the file says, if that is something else."""
         exits = exits or self.outputs
         content = self.model(exits).SerializeToString()
-        session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        options = onnxruntime.SessionOptions()  # a Pad fused into an average pool is left out of the average
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         shape = [d if isinstance(d, int) and d > 0 else 1 for d in self.shape]
         sample = self.rng.uniform(-1, 1, shape[1:]).astype(np.float32)
         batch = np.broadcast_to(sample, shape)
@@ -328,6 +330,111 @@ def connected() -> None:
     m.write([m.op("Gemm", y, m.random(8, 3))])
 
 
+def expressions() -> None:
+    """Weights that are computed from constants."""
+    m = Model("fold_arithmetic", [1, 3, 5, 5])
+    v, gain = m.random(4, 3, 3, 3), m.random(4, 1, 1, 1)
+    length = m.op("Sqrt", m.op("Add", m.op("ReduceSum", m.op("Mul", v, v), m.array([1, 2, 3], np.int64)), m.array(1e-6)))
+    y = m.op("Conv", "input", m.op("Mul", gain, m.op("Div", v, length)), m.op("Exp", m.op("Neg", m.random(4))))
+    w = m.op("Div", m.random(4, 4, 1, 1), m.op("ReduceL2", m.random(4, 4, 1, 1), axes=[1, -1], keepdims=1))
+    y = m.op("Conv", m.op("Relu", y), m.op("Sub", w, m.op("Reciprocal", m.array([[[[3.0]]]]))))
+    scale = m.op("Pow", m.op("Max", m.op("Abs", m.random(4)), m.array(0.5)), m.array(2.0))
+    y = m.op("BatchNormalization", y, scale, m.random(4), m.op("ReduceMean", m.random(4, 6), axes=[1], keepdims=0), m.op("Min", scale, m.array(0.9)))
+    m.head(y, 4 * 3 * 3)
+    m.write()
+
+    m = Model("fold_cast", [1, 3, 5, 5])
+    half = m.random(4, 3, 3, 3, dtype=np.float16)
+    y = m.op("Conv", "input", m.op("Cast", m.op("Mul", half, m.array(2, np.float16)), to=TensorProto.FLOAT))
+    y = m.op("Conv", y, m.op("Cast", m.random(4, 4, 1, 1, dtype=np.float64), to=TensorProto.FLOAT))
+    y = m.op("Conv", y, m.op("Cast", m.array(m.rng.integers(-3, 4, (4, 4, 1, 1)), np.int8), to=TensorProto.FLOAT))
+    upper = (m.rng.normal(0, 0.5, (4, 4, 1, 1)).astype("<f4").view("<u4") >> 16).astype("<u2")  # bfloat16
+    m.weights.append(helper.make_tensor("upper", TensorProto.BFLOAT16, [4, 4, 1, 1], upper.tobytes(), raw=True))
+    y = m.op("Conv", y, m.op("Cast", "upper", to=TensorProto.FLOAT))
+    quantised = m.array(m.rng.integers(-128, 128, (6, 4, 1, 1)), np.int8)
+    scale, zero = m.array(m.rng.uniform(0.005, 0.01, 6)), m.array(m.rng.integers(-3, 4, 6), np.int8)
+    y = m.op("Conv", y, m.op("DequantizeLinear", quantised, scale, zero, axis=0))
+    m.head(y, 6 * 3 * 3)
+    m.write()
+
+    m = Model("fold_layout", [1, 3, 6, 6])
+    ints = lambda *v: m.array(v, np.int64)
+    w = m.op("Transpose", m.random(3, 3, 3, 4), perm=[3, 2, 0, 1])  # as Keras has it
+    y = m.op("Conv", "input", w, m.op("Squeeze", m.random(1, 4, 1), ints(0, 2)))
+    w = m.op("Concat", m.random(2, 4, 1, 1), m.op("Slice", m.random(4, 6, 1, 1), ints(-1, 1), ints(-9, 5), ints(0, 1), ints(-2, 1)), axis=0)
+    y = m.op("Conv", y, w, m.op("Gather", m.random(3, 4), m.array(-2, np.int64), axis=0))
+    w = m.op("Reshape", m.op("Unsqueeze", m.random(16), ints(0, 2)), ints(4, -1, 1, 1))
+    y = m.op("Conv", y, w, m.op("Expand", m.random(1), m.op("Shape", m.random(4))))
+    w = m.op("Tile", m.random(2, 2, 1, 1), ints(2, 2, 1, 1))
+    y = m.op("Conv", y, w, m.op("ConstantOfShape", ints(4), value=numpy_helper.from_array(np.asarray([0.25], np.float32))))
+    m.count += 1
+    outs = [f"part_{i}" for i in range(2)]
+    m.nodes.append(helper.make_node("Split", [m.random(4, 10, 1, 1), ints(6, 4)], outs, name="split", axis=1))
+    y = m.op("Conv", y, outs[1])
+    w = m.op("Transpose", m.op("MatMul", m.random(16 * 4, 3), m.random(3, CLASSES)))
+    y = m.op("Gemm", m.op("Flatten", y), w, transB=1)
+    m.write([y])
+
+    m = Model("fold_shape", ["batch", 3, 4, 2], opset=15)
+    size = m.op("Shape", "input", start=1)
+    one = m.array([1], np.int64)
+    rest = m.op("ReduceProd", m.op("Cast", size, to=TensorProto.INT32), keepdims=1)
+    target = m.op("Concat", m.op("Shape", "input", end=1), m.op("Mul", m.op("Cast", rest, to=TensorProto.INT64), one), axis=0)
+    y = m.op("Gemm", m.op("Reshape", "input", target), m.random(5, 24), transB=1)
+    m.write([y])
+
+
+def layouts() -> None:
+    """Channels last, as TensorFlow's networks come out of tf2onnx."""
+    m = Model("nhwc_input", ["batch", 7, 6, 3])
+    ints = lambda *v: m.array(v, np.int64)
+    y = m.op("Sub", m.op("Mul", "input", m.array(0.5)), m.random(3))
+    y = m.op("Pad", y, ints(0, 1, 0, 0, 0, 0, 1, 0))
+    y = m.op("Relu", m.conv(m.op("Transpose", y, perm=[0, 3, 1, 2]), 3, 5, 3, 3, auto_pad="SAME_UPPER", strides=[2, 2]))
+    y = m.op("Transpose", y, perm=[0, 2, 3, 1])
+    z = m.op("Add", m.op("MatMul", y, m.random(5, 4)), m.random(4))  # a Dense layer on every pixel
+    y = m.op("Relu", m.op("Concat", y, z, axis=3))
+    first = m.op("Squeeze", m.op("ReduceMean", y, axes=[1, 2], keepdims=1), ints(1, 2))
+    first = m.op("Gemm", first, m.random(9, CLASSES))
+    y = m.op("MatMul", m.op("Reshape", y, ints(-1, 4 * 4 * 9)), m.random(4 * 4 * 9, CLASSES, scale=0.2))
+    m.write([first, m.op("Add", y, m.random(CLASSES))])
+
+    m = Model("nhwc_branches", [1, 3, 5, 4])
+    y = m.op("Relu", m.conv("input", 3, 4, 3, 3, pads=[1] * 4))
+    last = m.op("Transpose", y, perm=[0, 2, 3, 1])
+    z = m.op("Transpose", m.conv(y, 4, 4, 3, 3, pads=[1] * 4), perm=[0, 2, 3, 1])
+    z = m.op("Clip", m.op("Mul", m.op("Add", last, z), m.random(4)), m.array(-0.5), m.array(1.0))
+    first = m.op("Gemm", m.op("Flatten", z), m.random(CLASSES, 5 * 4 * 4, scale=0.2), transB=1)
+    turned = m.op("Transpose", z, perm=[0, 2, 1, 3])  # width first
+    second = m.op("MatMul", m.op("Flatten", turned), m.random(5 * 4 * 4, CLASSES, scale=0.2))
+    y = m.op("MaxPool", m.op("Transpose", z, perm=[0, 3, 1, 2]), kernel_shape=[2, 2], strides=[2, 2])
+    third = m.head(m.conv(y, 4, 6, 2, 2), 6)
+    m.write([third, first, second], [first, second, third])
+
+    m = Model("nhwc_vector", [1, 4, 4, 2])
+    y = m.conv(m.op("Transpose", "input", perm=[0, 3, 1, 2]), 2, 6, 3, 3)
+    y = m.op("Reshape", m.op("GlobalAveragePool", y), m.array([-1, 1, 1, 6], np.int64))
+    y = m.op("Transpose", m.op("Relu", y), perm=[0, 3, 1, 2])
+    m.head(m.conv(y, 6, 4, 1, 1), 4)
+    m.write()
+
+
+def pixels() -> None:
+    """Padding that only pixels can be."""
+    m = Model("pad_pixels", [1, 3, 5, 4])
+    ints = lambda *v: m.array(v, np.int64)
+    pad = lambda x, *v, value=0.0: m.op("Pad", x, ints(0, 0, *v[:2], 0, 0, *v[2:]), m.array(value))
+    y = m.conv("input", 3, 4, 1, 1)
+    a = m.op("AveragePool", pad(y, 1, 0, 0, 1), kernel_shape=[3, 3], pads=[1] * 4)  # its own does not count
+    b = m.op("AveragePool", pad(y, 1, 0, 0, 1, value=0.75), kernel_shape=[3, 3], pads=[1] * 4)
+    c = m.op("MaxPool", pad(y, 1, 0, 0, 1), kernel_shape=[3, 3], pads=[1] * 4)
+    d = m.conv(pad(y, 1, 0, 0, 1, value=-0.5), 4, 4, 3, 3, pads=[1] * 4)
+    e = m.op("Relu", pad(y, 1, 0, 0, 1, value=0.5))
+    y = m.op("Add", m.op("Concat", a, b, c, axis=1), m.op("Concat", d, e, pad(y, 1, 0, 0, 1), axis=1))
+    m.head(y, 12 * 6 * 5)
+    m.write()
+
+
 if __name__ == "__main__":
-    for build in (convolutions, pads, pools, additions, joins, connected):
+    for build in (convolutions, pads, pools, additions, joins, connected, expressions, layouts, pixels):
         build()

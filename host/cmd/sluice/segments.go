@@ -25,7 +25,7 @@ import (
 // exit1, exit2 ... by depth.
 func (c *verifyCmd) large() (*graph.Graph, error) {
 	from := c.Import
-	from.InputSide = cmp.Or(c.Input, from.InputSide)
+	from.InputSide = cmp.Or(onnx.Square(c.Input), from.InputSide)
 	if c.Segments > 0 && from.Exits == "" && !recipe.Own(c.Network) {
 		// by name: what lies behind need not fit so small an input
 		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide}

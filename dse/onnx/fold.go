@@ -1,0 +1,1141 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Exporters leave arithmetic on constants in the file where they do not fold: weight normalisation, float16 weights
+// cast to float, a kernel in another order, the target of a Reshape. What follows computes it while importing.
+
+// numbers are a constant's elements, row by row: ints of whole kinds, real of others.
+type numbers struct {
+	dims   []int
+	kind   int32
+	ints   []int64
+	real   []float64
+	absent bool // only dims count: a seed will draw the values
+}
+
+// folds maps an operator to what computes it where all of its inputs are constants.
+var folds = map[string]func(*call) error{
+	"Abs":              eachOf(math.Abs),
+	"Add":              broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }),
+	"Cast":             (*call).foldCast,
+	"Ceil":             eachOf(math.Ceil),
+	"Concat":           (*call).foldConcat,
+	"ConstantOfShape":  (*call).constantOfShape,
+	"DequantizeLinear": (*call).dequantize,
+	"Div":              broadcasting(quotient, func(a, b float64) float64 { return a / b }),
+	"Exp":              eachOf(math.Exp),
+	"Expand":           (*call).expand,
+	"Flatten":          (*call).foldFlatten,
+	"Floor":            eachOf(math.Floor),
+	"Gather":           (*call).foldGather,
+	"Log":              eachOf(math.Log),
+	"MatMul":           (*call).foldMatMul,
+	"Max":              broadcasting(func(a, b int64) int64 { return max(a, b) }, math.Max),
+	"Min":              broadcasting(func(a, b int64) int64 { return min(a, b) }, math.Min),
+	"Mul":              broadcasting(func(a, b int64) int64 { return a * b }, func(a, b float64) float64 { return a * b }),
+	"Neg":              eachOf(func(a float64) float64 { return -a }),
+	"Pow":              broadcasting(func(a, b int64) int64 { return int64(math.Pow(float64(a), float64(b))) }, math.Pow),
+	"Range":            (*call).rangeOf,
+	"Reciprocal":       eachOf(func(a float64) float64 { return 1 / a }),
+	"ReduceL1":         reduce(0, func(s, v float64) float64 { return s + math.Abs(v) }, nil),
+	"ReduceL2":         reduce(0, func(s, v float64) float64 { return s + v*v }, func(s float64, _ int) float64 { return math.Sqrt(s) }),
+	"ReduceMax":        reduce(math.Inf(-1), math.Max, nil),
+	"ReduceMean":       reduce(0, func(s, v float64) float64 { return s + v }, func(s float64, n int) float64 { return s / float64(n) }),
+	"ReduceMin":        reduce(math.Inf(1), math.Min, nil),
+	"ReduceProd":       reduce(1, func(s, v float64) float64 { return s * v }, nil),
+	"ReduceSum":        reduce(0, func(s, v float64) float64 { return s + v }, nil),
+	"ReduceSumSquare":  reduce(0, func(s, v float64) float64 { return s + v*v }, nil),
+	"Reshape":          (*call).foldReshape,
+	"Shape":            (*call).foldShape,
+	"Slice":            (*call).foldSlice,
+	"Split":            (*call).foldSplit,
+	"Sqrt":             eachOf(math.Sqrt),
+	"Squeeze":          (*call).foldSqueeze,
+	"Sub":              broadcasting(func(a, b int64) int64 { return a - b }, func(a, b float64) float64 { return a - b }),
+	"Tile":             (*call).tile,
+	"Transpose":        (*call).foldTranspose,
+	"Unsqueeze":        (*call).foldUnsqueeze,
+}
+
+// quotient is integer division as ONNX has it; by zero it is zero, where ONNX leaves it open.
+func quotient(a, b int64) int64 {
+	if b == 0 || a == math.MinInt64 && b == -1 {
+		return 0
+	}
+	return a / b
+}
+
+// whole tells kinds of integers and truth values.
+func whole(kind int32) bool {
+	switch kind {
+	case typeInt64, typeInt32, typeInt8, typeUint8, typeBool:
+		return true
+	}
+	return false
+}
+
+// round is v as an element of a kind of floats; what is a double in the file is a float here.
+func round(kind int32, v float64) float64 {
+	if kind == typeBFloat16 && !math.IsNaN(v) {
+		b := math.Float32bits(float32(v))
+		return float64(math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff))
+	}
+	if kind != typeFloat16 {
+		return float64(float32(v))
+	}
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return v
+	}
+	if math.Abs(v) >= 65520 {
+		return math.Copysign(math.Inf(1), v)
+	}
+	_, e := math.Frexp(v)
+	e = max(e-11, -24)
+	return math.Ldexp(math.RoundToEven(math.Ldexp(v, -e)), e)
+}
+
+// operand is input i's elements.
+func (c *call) operand(i int) (*numbers, error) {
+	k := c.constants[c.input(i)]
+	if k == nil {
+		return nil, fmt.Errorf("%w: input %d", ErrMissing, i)
+	}
+	n := &numbers{dims: k.dims, kind: k.kind}
+	if whole(k.kind) {
+		n.ints = k.ints
+		return n, nil
+	}
+	if c.seeded && k.absent() {
+		n.absent, n.real = true, make([]float64, k.elems)
+		return n, nil
+	}
+	values, err := k.floats()
+	if err != nil {
+		return nil, err
+	}
+	n.real = widen(values)
+	return n, nil
+}
+
+// fresh gives a tensor of zeros of a size that the import may still make.
+func (c *call) fresh(kind int32, dims []int, absent bool) (*numbers, error) {
+	n, err := c.afforded(dims)
+	if err != nil {
+		return nil, err
+	}
+	out := &numbers{dims: dims, kind: kind, absent: absent && !whole(kind)}
+	if whole(kind) {
+		out.ints = make([]int64, n)
+	} else {
+		out.real = make([]float64, n)
+	}
+	return out, nil
+}
+
+// afforded counts the elements of a tensor against what an import may make of constants.
+func (c *call) afforded(dims []int) (int, error) {
+	n := 1
+	for _, d := range dims {
+		if d < 0 || d > maxElems || d > 0 && n > maxElems/d {
+			return 0, fmt.Errorf("%w: a constant of %v is more than %d elements", ErrTooLarge, dims, maxElems)
+		}
+		n *= d
+	}
+	if c.folding -= int64(n); c.folding < 0 {
+		return 0, fmt.Errorf("%w: what is computed from constants has more than %d elements; `onnxsim IN.onnx OUT.onnx` computes it before", ErrTooLarge, weightsOf(c.options))
+	}
+	return n, nil
+}
+
+// define lets output i be a constant.
+func (c *call) define(i int, n *numbers) {
+	name := c.node.GetOutput()[i]
+	if name == "" { // nobody reads it
+		return
+	}
+	k := &constant{name: name, dims: n.dims, elems: len(n.ints) + len(n.real), kind: n.kind, ints: n.ints}
+	if !whole(n.kind) && !n.absent {
+		k.float = make([]float32, len(n.real))
+		for i, v := range n.real {
+			k.float[i] = float32(round(n.kind, v))
+		}
+	}
+	c.constants[name] = k
+}
+
+// pick makes a tensor of the elements of another, by their places in it.
+func (c *call) pick(x *numbers, dims []int, from func(i int) int) (*numbers, error) {
+	y, err := c.fresh(x.kind, dims, x.absent)
+	if err != nil {
+		return nil, err
+	}
+	for i := range y.ints {
+		y.ints[i] = x.ints[from(i)]
+	}
+	for i := range y.real {
+		y.real[i] = x.real[from(i)]
+	}
+	return y, nil
+}
+
+// picked is pick for the node's only output.
+func (c *call) picked(x *numbers, dims []int, from func(i int) int) error {
+	y, err := c.pick(x, dims, from)
+	if err == nil {
+		c.define(0, y)
+	}
+	return err
+}
+
+func same(i int) int { return i }
+
+// places visits a tensor's places axis by axis: at gives the i-th.
+type places struct{ dims, at []int }
+
+func placesOf(dims []int) places { return places{dims, make([]int, len(dims))} }
+
+func (p places) of(i int) []int {
+	for a := len(p.dims) - 1; a >= 0; a-- {
+		p.at[a] = i % p.dims[a]
+		i /= p.dims[a]
+	}
+	return p.at
+}
+
+// flat is where a place lies among the elements of a tensor.
+func flat(dims, at []int) (i int) {
+	for a, d := range dims {
+		i = i*d + at[a]
+	}
+	return i
+}
+
+// broadcast is what the sizes of two tensors have in common.
+func broadcast(a, b []int) ([]int, error) {
+	out := make([]int, max(len(a), len(b)))
+	for i := range out {
+		size := func(d []int) int {
+			if k := len(d) - len(out) + i; k >= 0 {
+				return d[k]
+			}
+			return 1
+		}
+		switch x, y := size(a), size(b); {
+		case x == y || y == 1:
+			out[i] = x
+		case x == 1:
+			out[i] = y
+		default:
+			return nil, fmt.Errorf("%w: %v and %v do not broadcast", ErrShape, a, b)
+		}
+	}
+	return out, nil
+}
+
+// spreadOver maps an element of a larger tensor to that of x which broadcasts there.
+func spreadOver(x, dims []int) func(i int) int {
+	if slices.Equal(x, dims) {
+		return same
+	}
+	p := placesOf(dims)
+	own := make([]int, len(x))
+	return func(i int) int {
+		at := p.of(i)[len(dims)-len(x):]
+		for a, d := range x {
+			own[a] = 0
+			if d != 1 {
+				own[a] = at[a]
+			}
+		}
+		return flat(x, own)
+	}
+}
+
+func eachOf(f func(float64) float64) func(*call) error {
+	return func(c *call) error {
+		if err := c.inputs(1, 1); err != nil {
+			return err
+		}
+		if err := c.attr.done(); err != nil {
+			return err
+		}
+		x, err := c.operand(0)
+		if err != nil {
+			return err
+		}
+		y, err := c.fresh(x.kind, x.dims, x.absent)
+		if err != nil {
+			return err
+		}
+		for i, v := range x.ints {
+			y.ints[i] = int64(f(float64(v)))
+		}
+		for i, v := range x.real {
+			y.real[i] = f(v)
+		}
+		c.define(0, y)
+		return nil
+	}
+}
+
+func broadcasting(ints func(a, b int64) int64, real func(a, b float64) float64) func(*call) error {
+	return func(c *call) error {
+		if err := c.inputs(1, maxDim); err != nil {
+			return err
+		}
+		if err := c.attr.done(); err != nil {
+			return err
+		}
+		x, err := c.operand(0)
+		if err != nil {
+			return err
+		}
+		for k := range c.node.GetInput()[1:] {
+			y, err := c.operand(k + 1)
+			if err != nil {
+				return err
+			}
+			if opName(c.node) == "Pow" && y.kind != x.kind { // the only one whose operands may differ
+				if y, err = c.as(x.kind, y); err != nil {
+					return err
+				}
+			}
+			if x.kind != y.kind {
+				return fmt.Errorf("tensor %q: %w %d, the first operand has %d", c.input(k+1), ErrType, y.kind, x.kind)
+			}
+			dims, err := broadcast(x.dims, y.dims)
+			if err != nil {
+				return err
+			}
+			z, err := c.fresh(x.kind, dims, x.absent || y.absent)
+			if err != nil {
+				return err
+			}
+			a, b := spreadOver(x.dims, dims), spreadOver(y.dims, dims)
+			for i := range z.ints {
+				z.ints[i] = ints(x.ints[a(i)], y.ints[b(i)])
+			}
+			for i := range z.real {
+				z.real[i] = round(z.kind, real(x.real[a(i)], y.real[b(i)]))
+			}
+			x = z
+		}
+		c.define(0, x)
+		return nil
+	}
+}
+
+// as converts elements to another kind.
+func (c *call) as(kind int32, x *numbers) (*numbers, error) {
+	y, err := c.fresh(kind, x.dims, x.absent)
+	if err != nil {
+		return nil, err
+	}
+	for i := range len(x.ints) + len(x.real) {
+		switch {
+		case whole(kind) && whole(x.kind):
+			y.ints[i] = cut(kind, x.ints[i])
+		case kind == typeBool:
+			y.ints[i] = 0
+			if x.real[i] != 0 {
+				y.ints[i] = 1
+			}
+		case whole(kind):
+			if v := x.real[i]; !(math.Abs(v) < 1<<62) {
+				return nil, fmt.Errorf("tensor %q: %w: element %d is %v, which is no integer", c.input(0), ErrValue, i, v)
+			}
+			y.ints[i] = cut(kind, int64(x.real[i]))
+		case whole(x.kind):
+			y.real[i] = round(kind, float64(x.ints[i]))
+		default:
+			y.real[i] = round(kind, x.real[i])
+		}
+	}
+	return y, nil
+}
+
+// cut is an integer as a narrower kind has it.
+func cut(kind int32, v int64) int64 {
+	switch kind {
+	case typeInt32:
+		return int64(int32(v))
+	case typeInt8:
+		return int64(int8(v))
+	case typeUint8:
+		return int64(uint8(v))
+	case typeBool:
+		return map[bool]int64{true: 1}[v != 0]
+	}
+	return v
+}
+
+func (c *call) foldCast() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	to := c.attr.int("to", 0)
+	c.attr.int("saturate", 1)         // of 8-bit floats
+	c.attr.string("round_mode", "up") // of 8-bit floats
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	kind := int32(to)
+	if int64(kind) != to || !whole(kind) && kind != typeFloat && kind != typeFloat16 && kind != typeDouble && kind != typeBFloat16 {
+		return fmt.Errorf("attribute \"to\": %w: %d; constants are cast to 1 (float), 2 (uint8), 3 (int8), 6 (int32), 7 (int64), 9 (bool), 10 (float16), 11 (double), 16 (bfloat16)", ErrAttribute, to)
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	y, err := c.as(kind, x)
+	if err == nil {
+		c.define(0, y)
+	}
+	return err
+}
+
+// axis is one of rank axes, negative ones counted from the end.
+func axis(a int64, rank int) (int, error) {
+	if a < int64(-rank) || a >= int64(rank) {
+		return 0, fmt.Errorf("axis %d: %w: rank %d", a, ErrAttribute, rank)
+	}
+	return int((a + int64(rank)) % int64(rank)), nil
+}
+
+func (c *call) foldConcat() error {
+	first, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	along, err := axis(c.attr.int("axis", 1), len(first.dims))
+	if err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	parts := []*numbers{first}
+	dims, absent := slices.Clone(first.dims), first.absent
+	for i := range c.node.GetInput()[1:] {
+		x, err := c.operand(i + 1)
+		if err != nil {
+			return err
+		}
+		if x.kind != first.kind || len(x.dims) != len(dims) {
+			return fmt.Errorf("tensor %q: %w: %v of type %d, the first input is %v of type %d", c.input(i+1), ErrShape, x.dims, x.kind, first.dims, first.kind)
+		}
+		for a, d := range x.dims {
+			if a != along && d != dims[a] {
+				return fmt.Errorf("tensor %q: %w: %v, the first input is %v", c.input(i+1), ErrShape, x.dims, first.dims)
+			}
+		}
+		dims[along] += x.dims[along]
+		absent = absent || x.absent
+		parts = append(parts, x)
+	}
+	y, err := c.fresh(first.kind, dims, absent)
+	if err != nil {
+		return err
+	}
+	inner := 1
+	for _, d := range dims[along+1:] {
+		inner *= d
+	}
+	to := 0
+	for outer := 0; to < len(y.ints)+len(y.real); outer++ {
+		for _, x := range parts {
+			n := x.dims[along] * inner
+			if whole(y.kind) {
+				copy(y.ints[to:], x.ints[outer*n:(outer+1)*n])
+			} else {
+				copy(y.real[to:], x.real[outer*n:(outer+1)*n])
+			}
+			to += n
+		}
+	}
+	c.define(0, y)
+	return nil
+}
+
+func (c *call) constantOfShape() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	shape, err := c.integers(c.input(0))
+	if err != nil {
+		return err
+	}
+	fill := &numbers{dims: []int{1}, kind: typeFloat, real: []float64{0}}
+	if p := c.attr.byName["value"]; p != nil {
+		delete(c.attr.byName, "value")
+		k, err := newConstant("value", p.GetT(), false, &c.outside)
+		if err != nil {
+			return err
+		}
+		if k.elems != 1 {
+			return fmt.Errorf("attribute \"value\": %w: %v, expected one element", ErrAttribute, k.dims)
+		}
+		fill = &numbers{dims: k.dims, kind: k.kind, ints: k.ints}
+		if !whole(k.kind) {
+			values, err := k.floats()
+			if err != nil {
+				return err
+			}
+			fill.real = widen(values)
+		}
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	dims, err := sizesOf(shape)
+	if err != nil {
+		return err
+	}
+	return c.picked(fill, dims, func(int) int { return 0 })
+}
+
+// sizesOf are dimensions that a tensor of integers gives.
+func sizesOf(shape []int64) ([]int, error) {
+	dims := make([]int, len(shape))
+	for i, d := range shape {
+		if d < 0 || d > maxElems {
+			return nil, fmt.Errorf("%w: %v, expected numbers from 0 to %d", ErrShape, shape, maxElems)
+		}
+		dims[i] = int(d)
+	}
+	return dims, nil
+}
+
+// dequantize is (x - zero) * scale, with one of both or one an element of an axis.
+func (c *call) dequantize() error {
+	if err := c.inputs(2, 3); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	scale, err := c.operand(1)
+	if err != nil {
+		return err
+	}
+	var zero *numbers
+	if c.input(2) != "" {
+		if zero, err = c.operand(2); err != nil {
+			return err
+		}
+	}
+	at := c.attr.int("axis", 1)
+	c.attr.only("block_size", 0)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	if !whole(x.kind) || whole(scale.kind) || zero != nil && !whole(zero.kind) {
+		return fmt.Errorf("tensor %q: %w %d, expected 2 (uint8), 3 (int8) or 6 (int32) with a scale of floats", c.input(0), ErrType, x.kind)
+	}
+	of := func(int) int { return 0 }
+	if len(scale.real) != 1 {
+		a, err := axis(at, len(x.dims))
+		if err != nil {
+			return err
+		}
+		if len(scale.real) != x.dims[a] {
+			return fmt.Errorf("tensor %q: %w: %d scales for %v along axis %d", c.input(1), ErrShape, len(scale.real), x.dims, a)
+		}
+		p := placesOf(x.dims)
+		of = func(i int) int { return p.of(i)[a] }
+	}
+	if zero != nil && len(zero.ints) != len(scale.real) {
+		return fmt.Errorf("tensor %q: %w: %d zero points and %d scales", c.input(2), ErrShape, len(zero.ints), len(scale.real))
+	}
+	y, err := c.fresh(scale.kind, x.dims, scale.absent)
+	if err != nil {
+		return err
+	}
+	for i, v := range x.ints {
+		s := of(i)
+		if zero != nil {
+			v -= zero.ints[s]
+		}
+		y.real[i] = float64(v) * scale.real[s]
+	}
+	c.define(0, y)
+	return nil
+}
+
+func (c *call) expand() error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	shape, err := c.integers(c.input(1))
+	if err != nil {
+		return err
+	}
+	want, err := sizesOf(shape)
+	if err != nil {
+		return err
+	}
+	dims, err := broadcast(x.dims, want)
+	if err != nil {
+		return err
+	}
+	return c.picked(x, dims, spreadOver(x.dims, dims))
+}
+
+func (c *call) tile() error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	times, err := c.integers(c.input(1))
+	if err != nil {
+		return err
+	}
+	repeats, err := sizesOf(times)
+	if err != nil {
+		return err
+	}
+	if len(repeats) != len(x.dims) {
+		return fmt.Errorf("tensor %q: %w: %d repeats for %v", c.input(1), ErrShape, len(repeats), x.dims)
+	}
+	dims := slices.Clone(x.dims)
+	for a, r := range repeats {
+		if r > 0 && dims[a] > maxElems/r {
+			return fmt.Errorf("%w: %v repeated %v times", ErrTooLarge, x.dims, repeats)
+		}
+		dims[a] *= r
+	}
+	p, own := placesOf(dims), make([]int, len(dims))
+	return c.picked(x, dims, func(i int) int {
+		for a, at := range p.of(i) {
+			own[a] = at % x.dims[a]
+		}
+		return flat(x.dims, own)
+	})
+}
+
+func (c *call) foldFlatten() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	at := c.attr.int("axis", 1)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	rank := int64(len(x.dims))
+	if at < -rank || at > rank {
+		return fmt.Errorf("axis %d: %w: rank %d", at, ErrAttribute, rank)
+	}
+	if at < 0 {
+		at += rank
+	}
+	dims := []int{1, 1}
+	for a, d := range x.dims {
+		dims[map[bool]int{true: 1}[a >= int(at)]] *= d
+	}
+	return c.picked(x, dims, same)
+}
+
+func (c *call) foldGather() error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	along, err := axis(c.attr.int("axis", 0), len(x.dims))
+	if err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	at, err := c.integers(c.input(1))
+	if err != nil {
+		return err
+	}
+	n := int64(x.dims[along])
+	for _, p := range at {
+		if p < -n || p >= n {
+			return fmt.Errorf("tensor %q: %w: index %d of %d", c.input(1), ErrShape, p, n)
+		}
+	}
+	dims := slices.Concat(x.dims[:along], c.constants[c.input(1)].dims, x.dims[along+1:])
+	inner := 1
+	for _, d := range x.dims[along+1:] {
+		inner *= d
+	}
+	return c.picked(x, dims, func(i int) int {
+		in, k, outer := i%inner, i/inner%len(at), i/inner/len(at)
+		return (outer*int(n)+int((at[k]+n)%n))*inner + in
+	})
+}
+
+func (c *call) foldMatMul() error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	y, err := c.operand(1)
+	if err != nil {
+		return err
+	}
+	if len(x.dims) != 2 || len(y.dims) != 2 || x.dims[1] != y.dims[0] || x.kind != y.kind || whole(x.kind) {
+		return fmt.Errorf("%w: a product of the constants %v of type %d and %v of type %d, expected two matrices of floats", ErrShape, x.dims, x.kind, y.dims, y.kind)
+	}
+	rows, depth, columns := x.dims[0], x.dims[1], y.dims[1]
+	if _, err := c.afforded([]int{rows, columns, max(depth/4, 1)}); err != nil { // multiplications cost too
+		return err
+	}
+	z, err := c.fresh(x.kind, []int{rows, columns}, x.absent || y.absent)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		for k := range depth {
+			for j, w := range y.real[k*columns : (k+1)*columns] {
+				z.real[i*columns+j] += x.real[i*depth+k] * w
+			}
+		}
+	}
+	c.define(0, z)
+	return nil
+}
+
+func (c *call) rangeOf() error {
+	if err := c.inputs(3, 3); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	var v [3]int64
+	for i := range v {
+		k, err := c.integers(c.input(i))
+		if err != nil {
+			return err
+		}
+		if len(k) != 1 {
+			return fmt.Errorf("tensor %q: %w: %d integers, expected one", c.input(i), ErrShape, len(k))
+		}
+		v[i] = k[0]
+	}
+	step := v[2]
+	if step == 0 || max(v[0], -v[0], v[1], -v[1], step, -step) > maxElems || min(v[0], v[1], step) < -maxElems {
+		return fmt.Errorf("%w: from %d to %d in steps of %d", ErrAttribute, v[0], v[1], step)
+	}
+	n := max(0, int(math.Ceil(float64(v[1]-v[0])/float64(step))))
+	y, err := c.fresh(typeInt64, []int{n}, false)
+	if err != nil {
+		return err
+	}
+	for i := range y.ints {
+		y.ints[i] = v[0] + int64(i)*step
+	}
+	c.define(0, y)
+	return nil
+}
+
+func reduce(start float64, step func(sum, v float64) float64, end func(sum float64, n int) float64) func(*call) error {
+	return func(c *call) error {
+		if err := c.inputs(1, 2); err != nil {
+			return err
+		}
+		x, err := c.operand(0)
+		if err != nil {
+			return err
+		}
+		axes, err := c.axes(1, len(x.dims))
+		if err != nil {
+			return err
+		}
+		keep, noop := c.attr.int("keepdims", 1), c.attr.int("noop_with_empty_axes", 0)
+		if err := c.attr.done(); err != nil {
+			return err
+		}
+		if !slices.Contains(axes, true) {
+			if noop != 0 {
+				return c.picked(x, x.dims, same)
+			}
+			axes = slices.Repeat([]bool{true}, len(x.dims))
+		}
+		full, kept, n := slices.Clone(x.dims), []int{}, 1
+		for a, d := range x.dims {
+			if axes[a] {
+				full[a], n = 1, n*d
+				if keep == 0 {
+					continue
+				}
+			}
+			kept = append(kept, full[a])
+		}
+		if n == 0 {
+			return fmt.Errorf("tensor %q: %w: %v, nothing is reduced", c.input(0), ErrShape, x.dims)
+		}
+		y, err := c.fresh(x.kind, kept, x.absent)
+		if err != nil {
+			return err
+		}
+		sums := slices.Repeat([]float64{start}, max(len(y.ints), len(y.real)))
+		to := spreadOver(full, x.dims)
+		for i := range max(len(x.ints), len(x.real)) {
+			v := 0.0
+			if whole(x.kind) {
+				v = float64(x.ints[i])
+			} else {
+				v = x.real[i]
+			}
+			sums[to(i)] = step(sums[to(i)], v)
+		}
+		for i, s := range sums {
+			if end != nil {
+				s = end(s, n)
+			}
+			if whole(y.kind) {
+				y.ints[i] = int64(s)
+			} else {
+				y.real[i] = s
+			}
+		}
+		c.define(0, y)
+		return nil
+	}
+}
+
+func (c *call) foldReshape() error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	zero := c.attr.int("allowzero", 0)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	want, err := c.integers(c.input(1))
+	if err != nil {
+		return err
+	}
+	elems := len(x.ints) + len(x.real)
+	refuse := fmt.Errorf("tensor %q: %w: %v to %v", c.input(0), ErrShape, x.dims, want)
+	dims, open, product := make([]int, len(want)), -1, 1
+	for i, d := range want {
+		switch {
+		case d == -1 && open < 0:
+			open = i
+			continue
+		case d == 0 && zero == 0 && i < len(x.dims):
+			dims[i] = x.dims[i]
+		case d >= 0 && d <= maxElems:
+			dims[i] = int(d)
+		default:
+			return refuse
+		}
+		if dims[i] > 0 && product > maxElems/dims[i] {
+			return refuse
+		}
+		product *= dims[i]
+	}
+	if open >= 0 && product > 0 {
+		dims[open] = elems / product
+		product *= dims[open]
+	}
+	if product != elems {
+		return refuse
+	}
+	return c.picked(x, dims, same)
+}
+
+func (c *call) foldShape() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	return c.shapeIs(c.constants[c.input(0)].dims)
+}
+
+// shapeIs is what Shape answers of dims.
+func (c *call) shapeIs(dims []int) error {
+	rank := int64(len(dims))
+	bound := func(name string, absent int64) int64 {
+		v := c.attr.int(name, absent)
+		if v < 0 {
+			v += rank
+		}
+		return min(max(v, 0), rank)
+	}
+	from := bound("start", 0)
+	to := max(bound("end", rank), from)
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	y := &numbers{dims: []int{int(to - from)}, kind: typeInt64, ints: make([]int64, to-from)}
+	for i, d := range dims[from:to] {
+		y.ints[i] = int64(d)
+	}
+	c.define(0, y)
+	return nil
+}
+
+func (c *call) foldSlice() error {
+	if err := c.inputs(1, 5); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	list := map[string][]int64{}
+	for i, name := range []string{"starts", "ends", "axes", "steps"} {
+		list[name] = c.attr.ints(name) // of opsets before 10
+		if in := c.input(i + 1); in != "" {
+			if list[name], err = c.integers(in); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	starts, ends, axes, steps := list["starts"], list["ends"], list["axes"], list["steps"]
+	if axes == nil {
+		for a := range starts {
+			axes = append(axes, int64(a))
+		}
+	}
+	if steps == nil {
+		steps = slices.Repeat([]int64{1}, len(starts))
+	}
+	if len(ends) != len(starts) || len(axes) != len(starts) || len(steps) != len(starts) {
+		return fmt.Errorf("%w: starts %v, ends %v, axes %v, steps %v", ErrAttribute, starts, ends, axes, steps)
+	}
+	dims, first, by := slices.Clone(x.dims), make([]int, len(x.dims)), slices.Repeat([]int{1}, len(x.dims))
+	seen := map[int]bool{}
+	for i := range starts {
+		a, err := axis(axes[i], len(x.dims))
+		if err != nil {
+			return err
+		}
+		if steps[i] == 0 || seen[a] {
+			return fmt.Errorf("%w: axes %v, steps %v", ErrAttribute, axes, steps)
+		}
+		seen[a] = true
+		n := int64(x.dims[a])
+		place := func(v, low, high int64) int64 {
+			if v < 0 {
+				v += n
+			}
+			return min(max(v, low), high)
+		}
+		step := min(max(steps[i], -n-1), n+1)
+		from, to := place(starts[i], 0, n), place(ends[i], 0, n)
+		if step < 0 {
+			from, to = place(starts[i], 0, n-1), place(ends[i], -1, n-1)
+		}
+		dims[a] = max(0, int(math.Ceil(float64(to-from)/float64(step))))
+		first[a], by[a] = int(from), int(step)
+	}
+	p, own := placesOf(dims), make([]int, len(dims))
+	return c.picked(x, dims, func(i int) int {
+		for a, at := range p.of(i) {
+			own[a] = first[a] + at*by[a]
+		}
+		return flat(x.dims, own)
+	})
+}
+
+func (c *call) foldSplit() error {
+	if err := c.inputs(1, 2); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	along, err := axis(c.attr.int("axis", 0), len(x.dims))
+	if err != nil {
+		return err
+	}
+	parts := c.attr.ints("split")
+	c.attr.int("num_outputs", 0)
+	if name := c.input(1); name != "" {
+		if parts, err = c.integers(name); err != nil {
+			return err
+		}
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	outputs := c.node.GetOutput()
+	if parts == nil {
+		each := (x.dims[along] + len(outputs) - 1) / len(outputs)
+		for i := range outputs {
+			parts = append(parts, int64(max(0, min(each, x.dims[along]-i*each))))
+		}
+	}
+	sizes, err := sizesOf(parts)
+	if err != nil {
+		return err
+	}
+	sum := 0
+	for _, s := range sizes {
+		sum += s
+	}
+	if len(sizes) != len(outputs) || sum != x.dims[along] {
+		return fmt.Errorf("%w: %v split into %v along axis %d for %d outputs", ErrShape, x.dims, sizes, along, len(outputs))
+	}
+	from := 0
+	for i, size := range sizes {
+		dims := slices.Clone(x.dims)
+		dims[along] = size
+		p, own := placesOf(dims), make([]int, len(dims))
+		y, err := c.pick(x, dims, func(k int) int {
+			copy(own, p.of(k))
+			own[along] += from
+			return flat(x.dims, own)
+		})
+		if err != nil {
+			return err
+		}
+		c.define(i, y)
+		from += size
+	}
+	return nil
+}
+
+func (c *call) foldSqueeze() error {
+	if err := c.inputs(1, 2); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	axes, err := c.axes(1, len(x.dims))
+	if err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	dims := []int{}
+	for a, d := range x.dims {
+		switch {
+		case axes != nil && axes[a] && d != 1:
+			return fmt.Errorf("tensor %q: %w: axis %d of %v is not 1", c.input(0), ErrShape, a, x.dims)
+		case axes == nil && d != 1, axes != nil && !axes[a]:
+			dims = append(dims, d)
+		}
+	}
+	return c.picked(x, dims, same)
+}
+
+func (c *call) foldUnsqueeze() error {
+	if err := c.inputs(1, 2); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	more := len(c.attr.byName["axes"].GetInts())
+	if k := c.constants[c.input(1)]; k != nil {
+		more = k.elems
+	}
+	if more > 16 {
+		return fmt.Errorf("%w: %d more axes", ErrTooLarge, more)
+	}
+	axes, err := c.axes(1, len(x.dims)+more)
+	if err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	var dims []int
+	left := x.dims
+	for _, added := range axes {
+		switch {
+		case added:
+			dims = append(dims, 1)
+		case len(left) == 0:
+			return fmt.Errorf("tensor %q: %w: an axis is given twice", c.input(0), ErrAttribute)
+		default:
+			dims, left = append(dims, left[0]), left[1:]
+		}
+	}
+	return c.picked(x, dims, same)
+}
+
+// permutation reads the attribute of a Transpose; absent, it turns the axes around.
+func (c *call) permutation(rank int) ([]int, error) {
+	list := c.attr.ints("perm")
+	if list == nil {
+		for a := rank - 1; a >= 0; a-- {
+			list = append(list, int64(a))
+		}
+	}
+	perm, seen := make([]int, len(list)), map[int64]bool{}
+	for i, a := range list {
+		if len(list) != rank || a < 0 || a >= int64(rank) || seen[a] {
+			return nil, fmt.Errorf("attribute \"perm\": %w: %v, expected each of %d axes once", ErrAttribute, list, rank)
+		}
+		seen[a], perm[i] = true, int(a)
+	}
+	return perm, c.attr.done()
+}
+
+func (c *call) foldTranspose() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	perm, err := c.permutation(len(x.dims))
+	if err != nil {
+		return err
+	}
+	dims := make([]int, len(perm))
+	for i, a := range perm {
+		dims[i] = x.dims[a]
+	}
+	p, own := placesOf(dims), make([]int, len(dims))
+	return c.picked(x, dims, func(i int) int {
+		for k, at := range p.of(i) {
+			own[perm[k]] = at
+		}
+		return flat(x.dims, own)
+	})
+}

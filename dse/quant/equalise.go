@@ -1,0 +1,269 @@
+package quant
+
+import (
+	"math"
+	"slices"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// equalLeast is how many bits a channel must gain before anything is scaled: what all of a tensor's channels share
+// already is left as it is.
+const equalLeast = 2
+
+// equalise scales channels that are much smaller than others with which they share a fraction by powers of two, in
+// what produces them, and takes that back in what reads them: no value of the network changes. It follows M. Nagel et
+// al., "Data-Free Quantization Through Weight Equalization and Bias Correction" (ICCV 2019), equation 11, with what
+// calibration saw in place of the weights' ranges. channels has the largest |x| by tensor and channel, and is scaled too.
+// The graph is g itself where there is nothing to gain.
+func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
+	e := newEqualiser(g, channels)
+	active := map[int]bool{}
+	for c, gain := range e.gains() {
+		if gain >= equalLeast {
+			for _, t := range e.tensors[c] {
+				active[e.group[t]] = true
+			}
+		}
+	}
+	if len(active) == 0 {
+		return g
+	}
+	copied := *g
+	copied.Nodes = slices.Clone(g.Nodes)
+	e.g = &copied
+	for n := range copied.Nodes {
+		copied.Nodes[n].Weights, copied.Nodes[n].Bias = slices.Clone(g.Nodes[n].Weights), slices.Clone(g.Nodes[n].Bias)
+	}
+	for range 16 { // a gain takes the largest weights of the readers down, which is another's gain
+		gains := e.gains()
+		changed := false
+		for c, gain := range gains {
+			if gain < 1 || !slices.ContainsFunc(e.tensors[c], func(t int) bool { return active[e.group[t]] }) {
+				continue
+			}
+			e.scale(c, gain)
+			changed = true
+		}
+		if !changed {
+			break
+		}
+	}
+	return e.g
+}
+
+// row is an output channel of a node, or an input channel.
+type row struct{ node, channel int }
+
+// equaliser knows which channels can only be scaled together: those that a concatenation or a pool passes on are one.
+type equaliser struct {
+	g        *graph.Graph
+	channels [][]float64
+	group    []int // of tensors that share a fraction
+	first    []int // of a tensor's channels
+	class    []int // of a channel
+	fixed    map[int]bool
+	tensors  map[int][]int // that a class is in
+	made     map[int][]row
+	read     map[int][]row
+}
+
+func find(parent []int, i int) int {
+	for parent[i] != i {
+		parent[i] = parent[parent[i]]
+		i = parent[i]
+	}
+	return i
+}
+
+func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
+	e := &equaliser{
+		g: g, channels: channels, group: make([]int, len(g.Tensors)), first: make([]int, len(g.Tensors)),
+		fixed: map[int]bool{}, tensors: map[int][]int{}, made: map[int][]row{}, read: map[int][]row{},
+	}
+	for t := range g.Tensors {
+		e.group[t], e.first[t] = t, len(e.class)
+		for range g.Tensors[t].C {
+			e.class = append(e.class, len(e.class))
+		}
+	}
+	join := func(t graph.TensorID, c int, u graph.TensorID, d int) {
+		e.class[find(e.class, e.first[t]+c)] = find(e.class, e.first[u]+d)
+	}
+	for n := range g.Nodes {
+		node := &g.Nodes[n]
+		at := 0
+		for _, t := range node.Inputs {
+			if node.Op == graph.Concat || node.Op == graph.MaxPool {
+				e.group[find(e.group, int(t))] = find(e.group, int(node.Output))
+			}
+			if node.Op == graph.Concat || node.Op == graph.MaxPool || node.Op == graph.AvgPool {
+				for c := range g.Tensors[t].C {
+					join(t, c, node.Output, at+c)
+				}
+				at += g.Tensors[t].C
+			}
+		}
+	}
+	for i := range e.class {
+		e.class[i] = find(e.class, i)
+	}
+	for t := range e.group {
+		e.group[t] = find(e.group, t)
+		for c := range g.Tensors[t].C {
+			k := e.class[e.first[t]+c]
+			e.tensors[k] = append(e.tensors[k], t)
+		}
+	}
+	fix := func(t graph.TensorID) {
+		for c := range g.Tensors[t].C {
+			e.fixed[e.class[e.first[t]+c]] = true
+		}
+	}
+	fix(g.Input)
+	for _, x := range g.Exits {
+		fix(x.Tensor)
+	}
+	for n := range g.Nodes {
+		node := &g.Nodes[n]
+		// Only a clamp at zero is the same for all scales; a sum's operands have one.
+		if !(math.IsInf(float64(node.ClampLo), -1) || node.ClampLo == 0) || !math.IsInf(float64(node.ClampHi), 1) {
+			fix(node.Output)
+		}
+		if node.Residual != graph.None {
+			fix(node.Residual)
+			fix(node.Output)
+		}
+		switch node.Op {
+		case graph.Add:
+			fix(node.Inputs[0])
+			fix(node.Inputs[1])
+			fix(node.Output)
+		case graph.Conv:
+			for c := range g.Tensors[node.Inputs[0]].C {
+				k := e.class[e.first[node.Inputs[0]]+c]
+				e.read[k] = append(e.read[k], row{n, c})
+			}
+			for c := range g.Tensors[node.Output].C {
+				k := e.class[e.first[node.Output]+c]
+				e.made[k] = append(e.made[k], row{n, c})
+			}
+		}
+	}
+	return e
+}
+
+// column visits the weights of node n that read its input channel c.
+func (e *equaliser) column(r row, visit func(w *float32)) {
+	node := &e.g.Nodes[r.node]
+	cin := e.g.Tensors[node.Inputs[0]].C / node.Groups
+	perGroup := e.g.Tensors[node.Output].C / node.Groups
+	taps := node.Window.KH * node.Window.KW
+	for o := r.channel / cin * perGroup; o < (r.channel/cin+1)*perGroup; o++ {
+		for p := range taps {
+			visit(&node.Weights[(o*taps+p)*cin+r.channel%cin])
+		}
+	}
+}
+
+// row is the weights of output channel c.
+func (e *equaliser) row(r row) []float32 {
+	node := &e.g.Nodes[r.node]
+	per := len(node.Weights) / len(node.Bias)
+	return node.Weights[r.channel*per : (r.channel+1)*per]
+}
+
+// gains are the powers of two by which classes are best scaled: where the steps of the channel and of the weights that
+// read it are as coarse, as far as no row of what produces it becomes the layer's largest.
+func (e *equaliser) gains() map[int]int {
+	most := make([]float64, len(e.group)) // of a group of tensors
+	for t, channels := range e.channels {
+		most[e.group[t]] = max(most[e.group[t]], slices.Max(channels))
+	}
+	weights := make([]float64, len(e.g.Nodes))
+	for n := range e.g.Nodes {
+		weights[n] = largestWeight(&e.g.Nodes[n])
+	}
+	want := map[int]int{}
+	for class, made := range e.made {
+		if e.fixed[class] || len(made) != 1 || len(e.read[class]) == 0 {
+			continue
+		}
+		gain, seen := math.Inf(1), false
+		for _, t := range e.tensors[class] {
+			for c, x := range e.channels[t] {
+				if e.class[e.first[t]+c] == class && x > 0 {
+					gain, seen = min(gain, most[e.group[t]]/x), true
+				}
+			}
+		}
+		room := gain
+		for _, r := range e.read[class] {
+			w := 0.0
+			e.column(r, func(v *float32) { w = max(w, math.Abs(float64(*v))) })
+			if w > 0 {
+				gain = min(gain, room*w/weights[r.node])
+			}
+		}
+		if !seen {
+			continue
+		}
+		if k := int(math.Floor(math.Log2(gain) / 2)); k > 0 {
+			want[class] = min(k, int(math.Floor(math.Log2(room))))
+		}
+	}
+	gains := map[int]int{}
+	for n := range e.g.Nodes {
+		node := &e.g.Nodes[n]
+		if node.Op != graph.Conv {
+			continue
+		}
+		out := int(node.Output)
+		all := math.MaxInt // what every channel of the node can take
+		for c, x := range e.channels[out] {
+			if x > 0 {
+				all = min(all, want[e.class[e.first[out]+c]])
+			}
+		}
+		for c, x := range e.channels[out] {
+			class := e.class[e.first[out]+c]
+			if want[class] == 0 || x == 0 {
+				continue
+			}
+			largest := 0.0
+			for _, w := range e.row(row{n, c}) {
+				largest = max(largest, math.Abs(float64(w)))
+			}
+			free := 0
+			if largest > 0 {
+				free = int(math.Floor(math.Log2(weights[n] / largest)))
+			}
+			if k := min(want[class], all+free); k > 0 {
+				gains[class] = k
+			}
+		}
+	}
+	return gains
+}
+
+// scale multiplies a class by 2^k.
+func (e *equaliser) scale(class, k int) {
+	up, down := float32(math.Ldexp(1, k)), float32(math.Ldexp(1, -k))
+	for _, r := range e.made[class] {
+		weights := e.row(r)
+		for i := range weights {
+			weights[i] *= up
+		}
+		e.g.Nodes[r.node].Bias[r.channel] *= up
+	}
+	for _, r := range e.read[class] {
+		e.column(r, func(w *float32) { *w *= down })
+	}
+	for _, t := range e.tensors[class] {
+		for c := range e.channels[t] {
+			if e.class[e.first[t]+c] == class {
+				e.channels[t][c] *= float64(up)
+			}
+		}
+	}
+}

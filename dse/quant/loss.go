@@ -1,0 +1,224 @@
+package quant
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+const (
+	// LossBound is how far an exit may be off, as a share of its largest logit, before a warning names where
+	// precision is lost: ten times what int16 layers usually lose.
+	LossBound = 0.005
+
+	measureMACs = 8e9 // of all images that a measurement runs, so that it takes seconds
+	measureMost = 16  // images
+)
+
+// Kept is what a layer keeps of its weights and of its output. Bits are those of a magnitude, 15 at most.
+type Kept struct {
+	Layer      string `json:"layer"`
+	Tensor     string `json:"tensor"`
+	WeightBits *int   `json:"weight_bits"` // of its largest weight; nil where it has none
+	// Of the channel whose largest value has the fewest, those aside that are always zero.
+	TensorBits int `json:"tensor_bits"`
+	Channel    int `json:"channel"`
+	// Error is the largest difference from the float network, as a share of the channel's largest value, of the
+	// channel where that is worst; Lossy are channels beyond LossBound.
+	Error float64 `json:"error"`
+	Lossy []int   `json:"lossy_channels,omitempty"`
+}
+
+// Loss is a network in integers beside itself in floats, layer by layer on some images.
+type Loss struct {
+	Images int                `json:"images"`
+	Layers []Kept             `json:"bits_kept"`
+	Exits  map[string]float64 `json:"exits"` // the largest difference of a logit, as a share of the largest logit
+	// Saturated is the share of a tensor's elements beyond what its scale holds, by tensor; none where there are none.
+	Saturated map[string]float64 `json:"saturated"`
+}
+
+// Measure runs images, evenly spaced among n, through the network in integers and in floats. It takes as many as are
+// quick, one at least.
+func (n *Network) Measure(count int, image func(i int) ([]float32, error), o Options) (*Loss, error) {
+	g := n.Graph
+	first, err := graph.NewRunner(g)
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", g.Name, err)
+	}
+	take := max(1, min(count, measureMost, int(measureMACs/float64(max(g.TotalMACs(), 1)))))
+	workers := Workers(g, o.Workers, take)
+	var (
+		next atomic.Int64
+		wait sync.WaitGroup
+		errs = make([]error, workers)
+		sums = make([]*loss, workers)
+	)
+	for w := range workers {
+		sums[w] = newLoss(n)
+		runner := first
+		if w > 0 {
+			runner = first.Clone()
+		}
+		wait.Go(func() {
+			for i := int(next.Add(1)) - 1; i < take && errs[w] == nil; i = int(next.Add(1)) - 1 {
+				errs[w] = sums[w].add(runner, image, i*count/take)
+			}
+		})
+	}
+	wait.Wait()
+	for w, s := range sums {
+		if errs[w] != nil {
+			return nil, fmt.Errorf("network %s: %w", g.Name, errs[w])
+		}
+		if w > 0 {
+			sums[0].merge(s)
+		}
+	}
+	return sums[0].report(take), nil
+}
+
+// loss is what has been seen of every tensor, by channel.
+type loss struct {
+	n         *Network
+	most, off [][]float64
+	saturated []int64
+	exits     []float64
+}
+
+func newLoss(n *Network) *loss {
+	l := &loss{n: n, saturated: make([]int64, len(n.Graph.Tensors)), exits: make([]float64, len(n.Graph.Exits))}
+	for _, t := range n.Graph.Tensors {
+		l.most, l.off = append(l.most, make([]float64, t.C)), append(l.off, make([]float64, t.C))
+	}
+	return l
+}
+
+func (l *loss) add(r *graph.Runner, image func(i int) ([]float32, error), i int) error {
+	g := l.n.Graph
+	x, err := image(i)
+	if err != nil {
+		return err
+	}
+	float, err := r.Run(x)
+	if err != nil {
+		return fmt.Errorf("image %d: %w", i, err)
+	}
+	in := make([]int16, len(x))
+	l.n.Input(in, x)
+	integer := l.n.Run(in)
+	for t := range g.Tensors {
+		c, scale := g.Tensors[t].C, math.Ldexp(1, -l.n.Frac[t])
+		for k, v := range float[t] {
+			f := float64(v)
+			l.most[t][k%c] = max(l.most[t][k%c], math.Abs(f))
+			l.off[t][k%c] = max(l.off[t][k%c], math.Abs(f-scale*float64(integer[t][k])))
+			if f > (math.MaxInt16+1)*scale || f < (math.MinInt16-1)*scale {
+				l.saturated[t]++
+			}
+		}
+	}
+	for e, exit := range g.Exits {
+		off, most := 0.0, 0.0
+		for k, v := range float[exit.Tensor] {
+			most = max(most, math.Abs(float64(v)))
+			off = max(off, math.Abs(float64(v)-l.n.Value(exit.Tensor, integer[exit.Tensor][k])))
+		}
+		if most > 0 {
+			l.exits[e] = max(l.exits[e], off/most)
+		}
+	}
+	return nil
+}
+
+func (l *loss) merge(o *loss) {
+	for t := range l.most {
+		l.saturated[t] += o.saturated[t]
+		for c := range l.most[t] {
+			l.most[t][c], l.off[t][c] = max(l.most[t][c], o.most[t][c]), max(l.off[t][c], o.off[t][c])
+		}
+	}
+	for e := range l.exits {
+		l.exits[e] = max(l.exits[e], o.exits[e])
+	}
+}
+
+func (l *loss) report(images int) *Loss {
+	g := l.n.Graph
+	r := &Loss{Images: images, Exits: map[string]float64{}, Saturated: map[string]float64{}}
+	for t, n := range l.saturated {
+		if n > 0 {
+			r.Saturated[g.Tensors[t].Name] = float64(n) / float64(images*g.Tensors[t].Elems())
+		}
+	}
+	for i := range g.Nodes {
+		node := &g.Nodes[i]
+		t := node.Output
+		k := Kept{Layer: node.Name, Tensor: g.Tensors[t].Name, TensorBits: 15, Channel: -1}
+		if node.Op == graph.Conv {
+			bits := magnitudeBits(largestWeight(node), l.n.Layers[i].WFrac)
+			k.WeightBits = &bits
+		}
+		for c, most := range l.most[t] {
+			if most == 0 {
+				continue
+			}
+			if bits := min(15, magnitudeBits(most, l.n.Frac[t])); bits < k.TensorBits || k.Channel < 0 {
+				k.TensorBits, k.Channel = bits, c
+			}
+			share := l.off[t][c] / most
+			k.Error = max(k.Error, share)
+			if share > LossBound {
+				k.Lossy = append(k.Lossy, c)
+			}
+		}
+		r.Layers = append(r.Layers, k)
+	}
+	for e, exit := range g.Exits {
+		r.Exits[exit.Name] = l.exits[e]
+	}
+	return r
+}
+
+// Warning says which tensor's channels lose how much where an exit is further off than LossBound; "" where none is.
+func (l *Loss) Warning() string {
+	worst, most := "", LossBound
+	names := make([]string, 0, len(l.Exits))
+	for name := range l.Exits {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if l.Exits[name] > most {
+			worst, most = name, l.Exits[name]
+		}
+	}
+	if worst == "" {
+		return ""
+	}
+	text := fmt.Sprintf("exit %q is up to %.2f %% of its largest logit away from the float network on %d calibration images, more than %.1f %%",
+		worst, 100*most, l.Images, 100*LossBound)
+	at := slices.IndexFunc(l.Layers, func(k Kept) bool { return len(k.Lossy) > 0 })
+	if at < 0 {
+		return text
+	}
+	k := l.Layers[at]
+	shown := make([]string, 0, 8)
+	for _, c := range k.Lossy[:min(len(k.Lossy), 8)] {
+		shown = append(shown, fmt.Sprint(c))
+	}
+	if more := len(k.Lossy) - len(shown); more > 0 {
+		shown = append(shown, fmt.Sprintf("and %d more", more))
+	}
+	text += fmt.Sprintf("; the first tensor that far off is %q (layer %q): channels %s, by up to %.2f %% of their largest value; channel %d keeps %d of 15 bits",
+		k.Tensor, k.Layer, strings.Join(shown, ", "), 100*k.Error, k.Channel, k.TensorBits)
+	if k.WeightBits != nil {
+		text += fmt.Sprintf(", the layer's largest weight %d", *k.WeightBits)
+	}
+	return text
+}

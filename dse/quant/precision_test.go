@@ -1,0 +1,225 @@
+package quant
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/graph"
+)
+
+// plan builds graphs of few layers; every method gives the tensor that it makes.
+type plan struct {
+	g   *graph.Graph
+	rng *rand.Rand
+}
+
+func newPlan(h, w, c int) *plan {
+	return &plan{
+		&graph.Graph{Name: "net", Tensors: []graph.Tensor{{Name: "x", H: h, W: w, C: c}}},
+		rand.New(rand.NewPCG(uint64(h), uint64(c))),
+	}
+}
+
+func (b *plan) node(n graph.Node, h, w, c int) graph.TensorID {
+	t := graph.TensorID(len(b.g.Tensors))
+	n.Name, n.Output = string(rune('a'+len(b.g.Nodes))), t
+	if n.Op != graph.Conv {
+		n.Residual = graph.None
+	}
+	if n.ClampLo == 0 && n.ClampHi == 0 {
+		n.ClampLo, n.ClampHi = float32(math.Inf(-1)), float32(math.Inf(1))
+	}
+	b.g.Tensors = append(b.g.Tensors, graph.Tensor{Name: "t" + n.Name, H: h, W: w, C: c})
+	b.g.Nodes = append(b.g.Nodes, n)
+	return t
+}
+
+// conv has weights and biases by output channel, each from -scale to scale, and an activation where relu says so.
+func (b *plan) conv(x graph.TensorID, k, c int, relu bool, residual graph.TensorID, scale, bias func(c int) float64) graph.TensorID {
+	in := b.g.Tensors[x]
+	n := graph.Node{Op: graph.Conv, Inputs: []graph.TensorID{x}, Window: graph.Window{KH: k, KW: k, SH: 1, SW: 1}, Groups: 1, Residual: residual}
+	for o := range c {
+		for range k * k * in.C {
+			n.Weights = append(n.Weights, float32((2*b.rng.Float64()-1)*scale(o)))
+		}
+		n.Bias = append(n.Bias, float32((2*b.rng.Float64()-1)*bias(o)))
+	}
+	if relu {
+		n.ClampHi = float32(math.Inf(1))
+	}
+	return b.node(n, in.H-k+1, in.W-k+1, c)
+}
+
+func (b *plan) head(x graph.TensorID) *graph.Graph {
+	in := b.g.Tensors[x]
+	n := b.conv(x, in.H, 5, false, graph.None, all(0.1), all(0))
+	b.g.Exits = []graph.Exit{{Name: "y", Tensor: n}}
+	b.g.Segment = make([]int, len(b.g.Nodes))
+	return b.g
+}
+
+func all(v float64) func(int) float64 { return func(int) float64 { return v } }
+
+// apart quantises a graph on some images and gives the largest difference of a logit on others, as a share of the largest.
+func apart(t *testing.T, g *graph.Graph, o Options) (*Network, float64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(7, 7))
+	images := make([][]float32, 6)
+	for i := range images {
+		images[i] = make([]float32, g.Tensors[g.Input].Elems())
+		for k := range images[i] {
+			images[i][k] = 2*rng.Float32() - 1
+		}
+	}
+	q, err := Quantise(g, images[:4], o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worst := 0.0
+	for _, x := range images[4:] {
+		want, err := graph.Run(g, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := make([]int16, len(x))
+		q.Input(in, x)
+		got := reference{n: q}.run(in)
+		for k, tensor := range q.Run(in) {
+			if !slices.Equal(tensor, got[k]) {
+				t.Fatalf("tensor %d: Run and the reference differ", k)
+			}
+		}
+		from, to := g.Exits[0].Tensor, q.Graph.Exits[0].Tensor
+		most, off := 0.0, 0.0
+		for i, v := range want[from] {
+			most = max(most, math.Abs(float64(v)))
+			off = max(off, math.Abs(float64(v)-q.Value(to, got[to][i])))
+		}
+		worst = max(worst, off/most)
+	}
+	return q, worst
+}
+
+// joined has branches of different ranges that meet, and are made alike by what reads them.
+func joined(ratio float64, between func(b *plan, t graph.TensorID) graph.TensorID) *graph.Graph {
+	b := newPlan(6, 6, 3)
+	large := b.conv(0, 1, 4, true, graph.None, all(1), all(0.5))
+	small := b.conv(0, 1, 4, true, graph.None, all(ratio), all(ratio/2))
+	j := b.node(graph.Node{Op: graph.Concat, Inputs: []graph.TensorID{large, small}}, 6, 6, 8)
+	j = between(b, j)
+	in := b.g.Tensors[j]
+	j = b.conv(j, 1, 6, true, graph.None, all(1), all(0.1))
+	for i, w := range b.g.Nodes[len(b.g.Nodes)-1].Weights {
+		if i%in.C >= 4 && i%in.C < 8 {
+			b.g.Nodes[len(b.g.Nodes)-1].Weights[i] = w / float32(ratio)
+		}
+	}
+	return b.head(j)
+}
+
+// TestPrecision: what one scale a tensor and a worst-case proof would lose is not lost.
+func TestPrecision(t *testing.T) {
+	relu := float32(math.Inf(1))
+	pool := func(op graph.Op) func(*plan, graph.TensorID) graph.TensorID {
+		return func(b *plan, x graph.TensorID) graph.TensorID {
+			return b.node(graph.Node{Op: op, Inputs: []graph.TensorID{x}, Window: graph.Window{KH: 2, KW: 2, SH: 2, SW: 2}, ClampHi: relu}, 3, 3, 8)
+		}
+	}
+	channels := func() *graph.Graph { // of one layer
+		b := newPlan(5, 5, 3)
+		uneven := func(c int) float64 { return math.Ldexp(1, -3*c) }
+		x := b.conv(0, 3, 5, true, graph.None, uneven, uneven)
+		x = b.conv(x, 1, 6, false, graph.None, all(1), all(0))
+		n := &b.g.Nodes[1]
+		for i := range n.Weights {
+			n.Weights[i] *= float32(math.Ldexp(1, 3*(i%5)))
+		}
+		return b.head(x)
+	}
+	for _, c := range []struct {
+		name string
+		g    *graph.Graph
+		most float64
+	}{
+		{"ranges 1 to 1/100", joined(1e-2, func(_ *plan, t graph.TensorID) graph.TensorID { return t }), 1e-3},
+		{"ranges 1 to 1/10000", joined(1e-4, func(_ *plan, t graph.TensorID) graph.TensorID { return t }), 1e-3},
+		{"through a max pool", joined(1e-4, pool(graph.MaxPool)), 1e-3},
+		{"through an average pool", joined(1e-4, pool(graph.AvgPool)), 1e-3},
+		{"through a second concatenation", joined(1e-4, func(b *plan, x graph.TensorID) graph.TensorID {
+			y := b.conv(0, 1, 2, true, graph.None, all(1), all(0))
+			return b.node(graph.Node{Op: graph.Concat, Inputs: []graph.TensorID{x, y}}, 6, 6, 10)
+		}), 1e-3},
+		{"channels of one layer", channels(), 1e-3},
+		{"small weights beside a bias", func() *graph.Graph {
+			b := newPlan(6, 6, 3)
+			x := b.conv(0, 1, 2, false, graph.None, all(1), all(0.1))
+			return b.head(b.conv(x, 3, 4, true, graph.None, all(1e-6), all(5)))
+		}(), 1e-3},
+		{"small weights beside a residual", func() *graph.Graph {
+			b := newPlan(6, 6, 3)
+			x := b.conv(0, 1, 4, false, graph.None, all(1), all(0.1))
+			y := b.conv(x, 1, 4, true, graph.None, all(1), all(0.1))
+			return b.head(b.conv(y, 1, 4, false, x, all(1e-5), all(1e-5)))
+		}(), 1e-3},
+		{"a sum of 16384", newPlan(32, 32, 16).head(0), 5e-4},
+		{"a sum of 65536", newPlan(64, 64, 16).head(0), 5e-4},
+		{"a long sum of positive numbers", func() *graph.Graph {
+			b := newPlan(48, 48, 3)
+			return b.head(b.conv(0, 1, 16, true, graph.None, all(1), all(0.1)))
+		}(), 5e-4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			q, off := apart(t, c.g, Options{})
+			if !(off < c.most) {
+				t.Errorf("%.4f %% of the largest logit off, expected less than %.4f %%", 100*off, 100*c.most)
+			}
+			if err := q.Graph.Check(); err != nil {
+				t.Error(err)
+			}
+			t.Logf("%.4f %%", 100*off)
+		})
+	}
+}
+
+// TestMeasure: what is still lost is said, with the tensor and its channels, and nothing where nothing is.
+func TestMeasure(t *testing.T) {
+	straight := func(_ *plan, x graph.TensorID) graph.TensorID { return x }
+	sound, _ := apart(t, joined(0.5, straight), Options{})
+	g := joined(1e-4, straight)
+	g.Nodes[1].ClampHi = 1 // no scale is as good as another
+	lossy, off := apart(t, g, Options{})
+	inputs := func(scale float32) func(int) ([]float32, error) {
+		return func(i int) ([]float32, error) {
+			rng := rand.New(rand.NewPCG(9, uint64(i)))
+			x := make([]float32, 6*6*3)
+			for k := range x {
+				x[k] = scale * (2*rng.Float32() - 1)
+			}
+			return x, nil
+		}
+	}
+	l, err := sound.Measure(40, inputs(1), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.Warning() != "" || len(l.Saturated) != 0 || l.Images != measureMost {
+		t.Errorf("%q, %v, %d images", l.Warning(), l.Saturated, l.Images)
+	}
+	if l, err = lossy.Measure(3, inputs(1), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`exit "y"`, "on 3 calibration images", `tensor that far off is "tb" (layer "b")`, "channels 0, 1, 2, 3", "of 15 bits"} {
+		if !strings.Contains(l.Warning(), part) {
+			t.Errorf("%q does not say %q (%.2f %% off)", l.Warning(), part, 100*off)
+		}
+	}
+	if k := l.Layers[1]; k.TensorBits > 5 || k.Error < 0.01 || len(k.Lossy) != 4 || *k.WeightBits < 14 {
+		t.Errorf("%+v", k)
+	}
+	if l, err = sound.Measure(2, inputs(3), Options{}); err != nil || l.Saturated["x"] < 0.3 || l.Saturated["ta"] == 0 {
+		t.Errorf("inputs three times as large: %v, %v", l, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -75,7 +76,7 @@ func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, set *images.Set,
 		return nil, err
 	}
 	for i, l := range set.Labels {
-		if n := b.Network.Exits[len(b.Network.Exits)-1].Classes; l >= n {
+		if n := bundle.ClassesOf(b.Network.Exits[len(b.Network.Exits)-1].Classes); l >= n {
 			return nil, fmt.Errorf("%s: %w: class %d, the network has %d", set.Name(i), ErrEvaluate, l, n)
 		}
 	}
@@ -259,8 +260,12 @@ func (e *evaluator) report(oracle bool) *Report {
 	return r
 }
 
+// top is the class of the largest logit; one logit answers a yes-or-no question, and says yes, 1, from 0 on.
 func top(logits []float32) int {
 	best := 0
+	if len(logits) == 1 && logits[0] >= 0 {
+		return 1
+	}
 	for i, v := range logits {
 		if v > logits[best] {
 			best = i
@@ -297,7 +302,7 @@ func softmaxed(x []float32) bool {
 }
 
 func softmax(x []float32) []float32 {
-	out, sum, most := make([]float32, len(x)), 0., float64(x[top(x)])
+	out, sum, most := make([]float32, len(x)), 0., float64(slices.Max(x))
 	for _, v := range x {
 		sum += math.Exp(float64(v) - most)
 	}

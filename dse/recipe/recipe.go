@@ -206,7 +206,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Calibration{Info: Info{Preprocess: p, Logits: g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C}}
+	c := &Calibration{Info: Info{Preprocess: p, Logits: bundle.ClassesOf(g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C)}}
 	if r.Classes != "" {
 		if c.Classes, err = images.LoadClasses(r.Classes); err != nil {
 			return nil, err

@@ -243,7 +243,7 @@ func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
 		im.Labels = slices.Repeat([]int{-1}, s.Len())
 	}
 	for i := range s.Len() {
-		if c := net.Exits[len(net.Exits)-1].Classes; im.Labels[i] >= c {
+		if c := bundle.ClassesOf(net.Exits[len(net.Exits)-1].Classes); im.Labels[i] >= c {
 			return nil, coded(codeInput, fmt.Errorf("%s: class %d, %s has %d", s.Name(i), im.Labels[i], net.Name, c))
 		}
 		x, err := s.Image(i)
@@ -281,7 +281,7 @@ func (p *prepared) setup(e *env, w *what, memo *soft.Memo, n int) (*experiments.
 	return s, im, coded(codeInput, err)
 }
 
-// floatExits are what the float network shows for each image at each exit: class and softmax top-1.
+// floatExits are what the float network shows for each image at each exit: class and confidence.
 func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device.ExitResult, error) {
 	first, err := graph.NewRunner(g)
 	if err != nil {
@@ -302,7 +302,7 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 					return err
 				}
 				for j, x := range g.Exits {
-					class, conf := experiments.SoftmaxTop1(logits[x.Tensor])
+					class, conf := experiments.Confidence(logits[x.Tensor])
 					out[i] = append(out[i], device.ExitResult{Exit: j, Class: class, Confidence: conf})
 				}
 			}

@@ -1,7 +1,7 @@
 // Package images reads images as a network wants them: H x W x C float32, resized and normalised as the
 // network was trained, with their classes where these are known.
 //
-// What is read: a folder of JPEG and PNG files, at any depth; a .npy array of bytes or of floats; an IDX
+// What is read: a folder of JPEG, PNG, WebP and BMP files, at any depth; a .npy array of bytes or of floats; an IDX
 // file of bytes, gzip-compressed or not. Bytes are pixels: they become x = (p/255 - mean) / std. Floats
 // are taken as they are.
 //
@@ -17,10 +17,13 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // What Open and Image refuse.
@@ -66,6 +69,27 @@ type Set struct {
 	names []string // of each image, for messages
 	order []int    // images of the source, in the set's order
 	read  func(i int) ([]float32, error)
+	dirs  []string // the folders in the folder of images, sorted by name
+
+	mu     sync.Mutex        // of what follows
+	turned []byte            // EXIF orientation of each picture that was read, where it is not 1
+	turns  int               // how many are
+	first  int               // of them
+	notes  map[string]string // by kind
+}
+
+// note remembers what the user should know of the images.
+func (s *Set) note(kind, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes[kind] = text
+}
+
+// Notes say what is unusual about the images that have been read, a sentence each.
+func (s *Set) Notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Values(s.notes))
 }
 
 // Len is the number of images.
@@ -135,6 +159,8 @@ func Open(path string, in Shape, p Preprocess, o Options) (*Set, error) {
 		s, err = openFiles([]string{path}, in, p), nil
 	case strings.HasSuffix(path, ".npy"):
 		s, err = openNPY(path, in, p)
+	case isOther(path):
+		return nil, fmt.Errorf("%s: %w: expected a %s file, a .npy or an IDX file", path, ErrFormat, pictureFiles)
 	default:
 		s, err = openIDX(path, in, p)
 	}
@@ -164,9 +190,9 @@ func OpenFiles(paths []string, in Shape, p Preprocess) (*Set, error) {
 	for _, path := range paths {
 		if !isPicture(path) {
 			if info, err := os.Stat(path); len(paths) > 1 && (err == nil && info.IsDir() || filepath.Ext(path) == ".npy") {
-				return nil, fmt.Errorf("%s: %w: expected it alone, or JPEG and PNG files", path, ErrFormat)
+				return nil, fmt.Errorf("%s: %w: expected it alone, or %s files", path, ErrFormat, pictureFiles)
 			}
-			return nil, fmt.Errorf("%s: %w: expected a JPEG or PNG file", path, ErrFormat)
+			return nil, fmt.Errorf("%s: %w: expected a %s file", path, ErrFormat, pictureFiles)
 		}
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("images: %w", err)
@@ -181,7 +207,7 @@ func OpenFiles(paths []string, in Shape, p Preprocess) (*Set, error) {
 
 // Of is a set of inputs that are in memory.
 func Of(name string, inputs [][]float32, labels []int) *Set {
-	s := &Set{Labels: labels, read: func(i int) ([]float32, error) { return inputs[i], nil }}
+	s := &Set{Labels: labels, notes: map[string]string{}, read: func(i int) ([]float32, error) { return inputs[i], nil }}
 	for i := range inputs {
 		s.names = append(s.names, fmt.Sprintf("%s, image %d", name, i))
 		s.order = append(s.order, i)
@@ -207,12 +233,4 @@ func (s *Set) spread(n int) {
 		}
 	}
 	s.order, s.Labels = order, labels
-}
-
-func isPicture(path string) bool {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".jpg", ".jpeg", ".png":
-		return true
-	}
-	return false
 }

@@ -143,7 +143,7 @@ func TestFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x := all(t, s)[0]; !near(x, []float32{0.299, 0.276, 0.137, 0.114}, 1e-3) || s.Labels != nil {
+	if x := all(t, s)[0]; !near(x, []float32{0.299, 0.276, 0.137, 0.114}, 1./255) || s.Labels != nil {
 		t.Errorf("%v, labels %v", x, s.Labels)
 	}
 }
@@ -151,7 +151,7 @@ func TestFolder(t *testing.T) {
 // A pixel keeps its colour whatever its transparency, as where others convert to RGB.
 func TestTransparency(t *testing.T) {
 	m := flat(3, 3, color.NRGBA{200, 100, 50, 0})
-	x, err := fromImage(m, Shape{3, 3, 3}, Preprocess{Fit: FitCrop})
+	x, err := toRaster(m).input(Shape{3, 3, 3}, Preprocess{Fit: FitCrop})
 	if err != nil || !near(x[:3], []float32{200. / 255, 100. / 255, 50. / 255}, 1e-3) {
 		t.Errorf("%v, %v", x[:3], err)
 	}
@@ -160,7 +160,7 @@ func TestTransparency(t *testing.T) {
 // Resize first, then the middle; smaller than the network, it stands in black.
 func TestResize(t *testing.T) {
 	m := flat(10, 20, color.White)
-	x, err := fromImage(m, Shape{8, 8, 1}, Preprocess{Fit: FitCrop, Resize: 4})
+	x, err := toRaster(m).input(Shape{8, 8, 1}, Preprocess{Fit: FitCrop, Resize: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestOpenFilesAlone(t *testing.T) {
 	array := write(t, filepath.Join(dir, "b.npy"), npyFile("<f4", "1, 2, 2", make([]float32, 4)))
 	text := write(t, filepath.Join(dir, "c.txt"), []byte("text"))
 	for other, says := range map[string]string{
-		dir: "expected it alone, or JPEG and PNG files", array: "expected it alone, or JPEG and PNG files", text: "expected a JPEG or PNG file",
+		dir: "expected it alone, or JPEG, PNG, WebP or BMP files", array: "expected it alone, or JPEG, PNG, WebP or BMP files", text: "expected a JPEG, PNG, WebP or BMP file",
 	} {
 		if _, err := OpenFiles([]string{picture, other}, Shape{2, 2, 1}, Preprocess{}); !errors.Is(err, ErrFormat) || !strings.HasSuffix(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)

@@ -44,9 +44,11 @@ type Import struct {
 // Flags are a command's flags about a network of the user's own; kong fills them in.
 type Flags struct {
 	Import
-	Calibrate  string    `placeholder:"DIR|FILE" help:"Images that the ranges are taken from: a folder of JPEG and PNG files, .npy or IDX. Without, networks of one's own take noise."`
+	Calibrate  string    `placeholder:"DIR|FILE" help:"Images that the ranges are taken from: a folder of JPEG, PNG, WebP and BMP files, .npy or IDX. Without, networks of one's own take noise."`
 	Fit        string    `default:"crop" enum:"crop,stretch" help:"Images of another shape: crop (the middle, the shorter side first scaled to --resize) or stretch."`
 	Resize     int       `placeholder:"PIXELS" help:"Shorter side before the middle is taken (default: the network's input)."`
+	Filter     string    `default:"bilinear" enum:"bilinear,bicubic" help:"Images are scaled with: bilinear or bicubic, both as PIL has them (antialiased)."`
+	EXIF       string    `name:"exif" default:"ignore" enum:"ignore,turn" help:"Photographs stored turned by their EXIF data: ignore (as PIL and torchvision read them) or turn them upright (as OpenCV)."`
 	Mean       []float64 `placeholder:"M,..." help:"Subtracted from pixels of 0 to 1: one number, or one a channel."`
 	Std        []float64 `placeholder:"S,..." help:"Divides what is left: one number, or one a channel."`
 	InputRange float64   `placeholder:"X" help:"Largest magnitude of the network's input (default: what mean and deviation make of pixels, or the largest of the images given as floats)."`
@@ -173,7 +175,7 @@ func Shape(g *graph.Graph) images.Shape {
 }
 
 func (r *Recipe) preprocess(g *graph.Graph) (images.Preprocess, error) {
-	return images.Preprocess{Fit: r.Fit, Resize: r.Resize, Mean: r.Mean, Std: r.Std, Range: r.InputRange}.For(Shape(g).C)
+	return images.Preprocess{Fit: r.Fit, Resize: r.Resize, Filter: r.Filter, EXIF: r.EXIF, Mean: r.Mean, Std: r.Std, Range: r.InputRange}.For(Shape(g).C)
 }
 
 func (r *Recipe) count(g *graph.Graph) (int, error) {

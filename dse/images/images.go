@@ -46,11 +46,11 @@ func (s Shape) String() string { return fmt.Sprintf("%d x %d x %d (H x W x C)", 
 // Options say where the classes of images come from, and how many images there may be.
 type Options struct {
 	// Labels is "" (folders of classes where images lie in such, otherwise the labels' file of an IDX
-	// data set, otherwise none), "none", "folders", or a file: CSV with a header that names the columns
+	// data set, otherwise none), "none", "folders", "numbers" (folders whose names are the classes' numbers), or a file: CSV with a header that names the columns
 	// file and label, or one label an image in order as .npy or IDX.
 	Labels string
 	// Classes are the names of the classes in the order of the network's logits; without them folders
-	// are classes in the order of their names, or by their numbers where all are numbers.
+	// are classes in the order of their names as text.
 	Classes []string
 	// Logits is how many classes the network tells apart, 0 where that is not known. Names of another number
 	// have no order of their own that could be the logits': where Labels asks for them they are refused,
@@ -71,11 +71,12 @@ type Set struct {
 	read  func(i int) ([]float32, error)
 	dirs  []string // the folders in the folder of images, sorted by name
 
-	mu     sync.Mutex        // of what follows
-	turned []byte            // EXIF orientation of each picture that was read, where it is not 1
-	turns  int               // how many are
-	first  int               // of them
-	notes  map[string]string // by kind
+	mu       sync.Mutex // of what follows
+	distinct int
+	turned   []byte            // EXIF orientation of each picture that was read, where it is not 1
+	turns    int               // how many are
+	first    int               // of them
+	notes    map[string]string // by kind
 }
 
 // note remembers what the user should know of the images.
@@ -115,7 +116,7 @@ func (s *Set) Image(i int) ([]float32, error) {
 // Digest names the content of the set: what a network sees of it, whatever the files are called. It also
 // answers the largest |x|.
 func (s *Set) Digest() (string, float64, error) {
-	h, largest := sha256.New(), 0.0
+	h, largest, seen := sha256.New(), 0.0, map[[sha256.Size]byte]bool{}
 	for i := range s.Len() {
 		x, err := s.Image(i)
 		if err != nil {
@@ -127,8 +128,23 @@ func (s *Set) Digest() (string, float64, error) {
 		if err := digest(h, x); err != nil {
 			return "", 0, err
 		}
+		one := sha256.New()
+		if err := digest(one, x); err != nil {
+			return "", 0, err
+		}
+		seen[[sha256.Size]byte(one.Sum(nil))] = true
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.distinct = len(seen)
 	return hex.EncodeToString(h.Sum(nil)), largest, nil
+}
+
+// Distinct is how many of the images are not the same to the network; 0 before Digest has looked.
+func (s *Set) Distinct() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.distinct
 }
 
 func digest(h hash.Hash, x []float32) error {

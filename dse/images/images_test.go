@@ -263,12 +263,15 @@ func TestLabels(t *testing.T) {
 		err        string
 	}{
 		{"folders", "words", Options{}, []int{0, 0, 1}, []string{"cat", "dog"}, ""},
-		{"folders by number", "numbers", Options{}, []int{2, 10}, nil, ""},
+		{"folders that are numbers, by name", "numbers", Options{}, []int{0, 1}, nil, ""},
+		{"folders by number", "numbers", Options{Labels: "numbers"}, []int{2, 10}, nil, ""},
+		{"a name is no number", "words", Options{Labels: "numbers"}, nil, nil, "its folder is \"cat\", expected a number"},
 		{"one folder says nothing", "one", Options{}, nil, nil, ""},
 		{"as many folders as logits", "words", Options{Logits: 2}, []int{0, 0, 1}, []string{"cat", "dog"}, ""},
 		{"fewer than logits have no order", "words", Options{Logits: 3}, nil, nil, ""},
-		{"nor where it is asked", "words", Options{Logits: 3, Labels: "folders"}, nil, nil, "2 names of classes for the 3 of the network"},
-		{"numbers are classes of more", "numbers", Options{Logits: 30}, []int{2, 10}, nil, ""},
+		{"nor where it is asked", "words", Options{Logits: 3, Labels: "folders"}, nil, nil, "2 folders of classes for the 3 of the network"},
+		{"nor have numbers", "numbers", Options{Logits: 30}, nil, nil, ""},
+		{"numbers where it is asked", "numbers", Options{Logits: 30, Labels: "numbers"}, []int{2, 10}, nil, ""},
 		{"CSV of fewer than logits", "words", Options{Logits: 3, Labels: csv}, nil, nil, "labels.csv: the labels are wrong: 2 names of classes for the 3 of the network"},
 		{"CSV by the order of the logits", "words", Options{Logits: 3, Labels: csv, Classes: []string{"dog", "x", "cat"}}, []int{0, 2, 0}, []string{"dog", "x", "cat"}, ""},
 		{"CSV below zero", "words", Options{Labels: bad["below"]}, nil, nil, `below.csv: the labels are wrong: line 3: label "-1"`},

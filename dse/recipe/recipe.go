@@ -253,6 +253,32 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	return c, nil
 }
 
+// Notes say what the user should know of the images, those of the evaluation included where there are such, and of
+// what is taken for granted of the network's exits. A sentence each.
+func (c *Calibration) Notes(n *bundle.Network, evaluated *images.Set) []string {
+	notes := c.Set.Notes()
+	if !c.Missing {
+		switch same := c.Set.Distinct(); {
+		case c.Images == 1:
+			notes = append(notes, "the ranges come from one image: what other images exceed saturates; calibrate with some dozen")
+		case same == 1:
+			notes = append(notes, fmt.Sprintf("the ranges come from %d images that are all the same", c.Images))
+		case 2*same <= c.Images:
+			notes = append(notes, fmt.Sprintf("the ranges come from %d images of which %d differ", c.Images, same))
+		}
+	}
+	if evaluated != nil {
+		notes = append(notes, evaluated.Notes()...)
+	}
+	for _, x := range n.Exits {
+		if x.Classes == 1 {
+			notes = append(notes, fmt.Sprintf("exit %s has one output: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on); a regression's confidence and class mean nothing", x.Name))
+		}
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
+}
+
 // Noise are inputs that mean nothing: evenly distributed from -limit to limit.
 func Noise(in images.Shape, n int, seed uint64, limit float64) [][]float32 {
 	rng := rand.New(rand.NewPCG(seed, 2))

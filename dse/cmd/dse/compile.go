@@ -24,7 +24,7 @@ import (
 type compileCmd struct {
 	source
 	Evaluate    string `placeholder:"DIR|FILE" help:"Also say how right the bundle is on these images: accuracy of int16 beside float where they have classes, agreement with onnxruntime."`
-	Labels      string `placeholder:"folders|FILE" help:"Classes of the images to evaluate on: the folders that they lie in, a CSV with the columns file and label, or .npy or IDX (default: folders, if there are any)."`
+	Labels      string `placeholder:"folders|numbers|FILE" help:"Classes of the images to evaluate on: the folders that they lie in, in the order of their names, or their numbers; a CSV with the columns file and label, or .npy or IDX (default: folders, if there are any)."`
 	Evaluated   int    `default:"1000" placeholder:"N" help:"At most so many images to evaluate on, evenly spaced; 0: all."`
 	Onnxruntime string `default:"auto" enum:"auto,yes,no" help:"Ask onnxruntime too: auto is where it is there, and always where the images have no classes."`
 	Out         string `required:"" placeholder:"FILE" help:"Bundle to write; the figures go to FILE.json."`
@@ -51,6 +51,7 @@ type compileDoc struct {
 	bundle.Summary
 	Coarse     *quant.Coarse    `json:"coarse_channels,omitempty"`
 	Evaluation *evaluate.Report `json:"evaluation,omitempty"`
+	Notes      []string         `json:"notes,omitempty"` // what is unusual about the images and the exits
 }
 
 // Run compiles a network and writes its bundle.
@@ -115,8 +116,12 @@ func (c *compileCmd) Run(e *env) error {
 			return err
 		}
 	}
+	doc.Notes = from.Notes(&b.Network, set)
 	if err := e.write(doc, c.Out+".json"); err != nil {
 		return err
+	}
+	for _, note := range doc.Notes {
+		fmt.Fprintln(e.stderr, "dse: note: "+note)
 	}
 	if from.Missing {
 		fmt.Fprintf(e.stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)

@@ -22,7 +22,7 @@ import (
 
 type classifyCmd struct {
 	Bundle string    `arg:"" help:"Bundle, as dse compile writes it."`
-	Images []string  `arg:"" placeholder:"IMAGE" help:"JPEG or PNG files; or one folder, .npy or IDX file of images."`
+	Images []string  `arg:"" placeholder:"IMAGE" help:"JPEG, PNG, WebP or BMP files; or one folder, .npy or IDX file of images."`
 	Device string    `default:"soft" help:"Where it runs: soft, or what sluice run has."`
 	Theta  thetaFlag `default:"0.8" help:"Exit threshold on the confidence (softmax top-1; of one logit its sigmoid): one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
 	Top    int       `default:"3" help:"Classes to show of each image."`
@@ -148,6 +148,9 @@ func (c *classifyCmd) Run(e *env) error {
 		}
 		doc.Images = append(doc.Images, *got)
 		progress(i + 1)
+	}
+	for _, note := range set.Notes() {
+		fmt.Fprintln(e.stderr, "sluice: note: "+note)
 	}
 	if err := e.output(doc, "", c.JSON); err != nil {
 		return err

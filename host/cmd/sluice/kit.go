@@ -36,7 +36,7 @@ func (c *kitCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	im, err := c.images(p, c.N, true)
+	im, err := c.images(e, p, c.N, true)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ type what struct {
 	Config  string `default:"run" help:"Configuration of the hardware: a name of hw/configs, or a YAML file."`
 	Network string `default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
 	Data    string `placeholder:"DIR|FILE" help:"Images to serve: a folder of JPEG and PNG files, .npy or IDX, or the folder of Fashion-MNIST (default, for networks calibrated with it: where Debian's package dataset-fashion-mnist puts it)."`
-	Labels  string `placeholder:"folders|FILE" help:"Classes of the images of --data: the folders that they lie in, a CSV with the columns file and label, .npy or IDX."`
+	Labels  string `placeholder:"folders|numbers|FILE" help:"Classes of the images of --data: the folders that they lie in, in the order of their names, or their numbers; a CSV with the columns file and label, .npy or IDX."`
 	Noise   bool   `help:"Serve noise, where a network has no images: exits and accuracy mean nothing then."`
 	Build   string `default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
 	recipe.Flags
@@ -214,7 +214,7 @@ func (w *what) fashion() string {
 
 // images are up to n images for the network to serve: those of --data; Fashion-MNIST's where the network
 // was calibrated with it; noise, with labels of -1, where that was asked for or makes no difference.
-func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
+func (w *what) images(e *env, p *prepared, n int, anything bool) (*zoo.Images, error) {
 	net := &p.bundle.Network
 	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}
 	n = max(1, min(n, imageBytes/(4*in.Elems())))
@@ -252,6 +252,9 @@ func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
 		}
 		im.Pixels = append(im.Pixels, x)
 	}
+	for _, note := range s.Notes() {
+		fmt.Fprintln(e.stderr, "sluice: note: "+note)
+	}
 	return im, nil
 }
 
@@ -266,7 +269,7 @@ func inputs(b *bundle.Bundle, im *zoo.Images) [][]int16 {
 
 // setup computes the exits of n test images with the golden executor.
 func (p *prepared) setup(e *env, w *what, memo *soft.Memo, n int) (*experiments.Setup, *zoo.Images, error) {
-	im, err := w.images(p, n, false)
+	im, err := w.images(e, p, n, false)
 	if err != nil {
 		return nil, nil, err
 	}

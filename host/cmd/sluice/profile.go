@@ -89,7 +89,7 @@ func (c *profileCmd) Run(e *env) error {
 		return err
 	}
 	defer dev.Close()
-	im, err := c.images(p, 256, true) // cycles do not depend on data
+	im, err := c.images(e, p, 256, true) // cycles do not depend on data
 	if err != nil {
 		return err
 	}

@@ -251,7 +251,7 @@ func TestLabels(t *testing.T) {
 	bad := map[string]string{}
 	for name, text := range map[string]string{
 		"header": "name,class\n", "semicolons": "file;label\ncat/1.png;cat\n", "twice": "file,label\ncat/1.png,a\n./cat/1.png,b\n", "empty": "file,label\ncat/1.png,\n", "few": "file,label\ncat/1.png,a\n",
-		"below": "file,label\ncat/1.png,1\ncat/2.png,-1\ndog/1.png,0\n", "floats": "file,label\ncat/1.png,1.0\ncat/2.png,2.0\ndog/1.png,0.0\n",
+		"columns": "file,label,label\ncat/1.png,cat,dog\n", "wide": "\xff\xfef\x00i\x00", "below": "file,label\ncat/1.png,1\ncat/2.png,-1\ndog/1.png,0\n", "floats": "file,label\ncat/1.png,1.0\ncat/2.png,2.0\ndog/1.png,0.0\n",
 	} {
 		bad[name] = write(t, filepath.Join(dir, name+".csv"), []byte(text))
 	}
@@ -280,6 +280,8 @@ func TestLabels(t *testing.T) {
 		{"order of the logits", "words", Options{Classes: []string{"dog", "cat"}}, []int{1, 1, 0}, []string{"dog", "cat"}, ""},
 		{"CSV", "words", Options{Labels: csv}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
 		{"CSV behind a byte order mark", "words", Options{Labels: excel}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
+		{"CSV with a column twice", "words", Options{Labels: bad["columns"]}, nil, nil, "line 1: a key stands there twice: column \"label\""},
+		{"CSV of UTF-16", "words", Options{Labels: bad["wide"]}, nil, nil, "UTF-16"},
 		{"CSV of semicolons", "words", Options{Labels: bad["semicolons"]}, nil, nil, `line 1 is "file;label", expected the columns file and label, separated by commas`},
 		{"vector", "words", Options{Labels: ints}, []int{2, 0, 1}, nil, ""},
 		{"none", "words", Options{Labels: "none"}, nil, nil, ""},
@@ -424,5 +426,17 @@ func TestSpread(t *testing.T) {
 	s.spread(4)
 	if x := all(t, s); fmt.Sprint(x) != "[[0] [2] [5] [7]]" || !slices.Equal(s.Labels, []int{0, 2, 5, 7}) {
 		t.Errorf("%v, labels %v", x, s.Labels)
+	}
+}
+
+// Names of classes are the same behind a mark and with CR LF.
+func TestClassesAsProgramsWriteThem(t *testing.T) {
+	for text, says := range map[string]string{
+		"cat\ndog\n": "", "\ufeffcat\r\ndog\r\n": "", "\ufeffcat\rdog": "", "\xff\xfec\x00": "UTF-16", "cat\nd\xf6g\n": "line 2 holds a byte that no UTF-8 has",
+	} {
+		names, err := LoadClasses(write(t, filepath.Join(t.TempDir(), "classes"), []byte(text)))
+		if says == "" && (err != nil || !slices.Equal(names, []string{"cat", "dog"})) || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%q: %q, %v; want %q", text, names, err, says)
+		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
 const (
@@ -267,22 +269,19 @@ type labelled struct {
 	line  int
 }
 
-// byteOrder stands before the text that some programs write as UTF-8.
-const byteOrder = "\ufeff"
-
 // parseLabels reads a CSV with the columns file and label, among others.
 func parseLabels(r io.Reader) (map[string]labelled, error) {
-	text := bufio.NewReader(r)
-	if mark, err := text.Peek(len(byteOrder)); err == nil && string(mark) == byteOrder {
-		_, _ = text.Discard(len(byteOrder)) // Peek has read it
-	}
-	c := csv.NewReader(text)
+	c := csv.NewReader(plaintext.NewReader(r))
 	c.ReuseRecord = true
 	head, err := c.Read()
 	if err != nil {
-		return nil, fmt.Errorf("%w: the header: %v", ErrLabels, err)
+		return nil, fmt.Errorf("%w: the header: %w", ErrLabels, err)
 	}
-	file, label := slices.Index(head, "file"), slices.Index(head, "label")
+	at, err := plaintext.Columns(head, "file", "label")
+	if err != nil {
+		return nil, fmt.Errorf("%w: line 1: %w", ErrLabels, err)
+	}
+	file, label := at[0], at[1]
 	if file < 0 || label < 0 {
 		return nil, fmt.Errorf("%w: line 1 is %q, expected the columns file and label, separated by commas", ErrLabels, strings.Join(head, ","))
 	}
@@ -326,7 +325,7 @@ func LoadClasses(path string) ([]string, error) {
 func parseClasses(r io.Reader) ([]string, error) {
 	var names []string
 	seen := map[string]int{}
-	lines := bufio.NewScanner(r)
+	lines := bufio.NewScanner(plaintext.NewReader(r))
 	for lines.Scan() {
 		name := strings.TrimSpace(lines.Text())
 		n := len(names) + 1
@@ -342,7 +341,7 @@ func parseClasses(r io.Reader) ([]string, error) {
 		names = append(names, name)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%w: line %d: %v", ErrLabels, len(names)+1, err)
+		return nil, fmt.Errorf("%w: line %d: %w", ErrLabels, len(names)+1, err)
 	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%w: no names", ErrLabels)

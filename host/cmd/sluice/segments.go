@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,10 +23,12 @@ import (
 // exit1, exit2 ... by depth.
 func (c *verifyCmd) large() (*graph.Graph, error) {
 	from := c.Import
-	from.InputSide = cmp.Or(c.Input, from.InputSide)
+	if c.Input > 0 {
+		from.InputSide = recipe.Square(c.Input)
+	}
 	if c.Segments > 0 && from.Exits == "" && !recipe.Own(c.Network) {
 		// by name: what lies behind need not fit so small an input
-		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide}
+		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide.H, InputWidth: from.InputSide.W}
 		for i := range c.Segments {
 			o.Exits = append(o.Exits, fmt.Sprintf("exit%d", i+1))
 		}

@@ -301,5 +301,9 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	if r.Clipped > 0 {
 		fmt.Fprintf(w, "%.2f %% of the input's elements lie beyond its range and saturate: --input-range widens it\n", 100*r.Clipped)
 	}
+	if n := len(r.Saturated); n > 0 {
+		worst := r.Saturated[0]
+		fmt.Fprintf(w, "%d layers have results beyond the range of their calibration, which saturate, most of all %s (%.2g %% of its results): calibrate with more images, or others\n", n, worst.Layer, 100*worst.Share)
+	}
 	return nil
 }

@@ -389,9 +389,19 @@ func FuzzRead(f *testing.F) {
 	f.Add(byte(3), encode(f, flat(3, 2, color.White), true))
 	f.Add(byte(4), []byte("file,label\na,b\n"))
 	f.Add(byte(5), []byte("cat\ndog\n"))
+	for name, kind := range map[string]byte{
+		"orientation-6.png": 2, "rgb16.png": 2, "420-37x29.jpg": 3, "440-6x1.jpg": 3, "411-3x2.jpg": 3, "cmyk.jpg": 3, "orientation-6.jpg": 3,
+		"lossy-2x3.webp": 6, "lossy-alpha.webp": 6, "lossless.webp": 6, "orientation-6.webp": 6, "24.bmp": 7, "palette.bmp": 7,
+	} {
+		content, err := os.ReadFile(filepath.Join("testdata", "pictures", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(kind, content)
+	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, kind byte, content []byte) {
-		switch kind %= 6; kind {
+		switch kind %= 8; kind {
 		case 4:
 			_, _ = parseLabels(bytes.NewReader(content))
 			return
@@ -401,7 +411,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		path := write(t, filepath.Join(dir, "f"+[]string{".npy", "", ".png", ".jpg"}[kind]), content)
+		path := write(t, filepath.Join(dir, "f"+map[byte]string{0: ".npy", 2: ".png", 3: ".jpg", 6: ".webp", 7: ".bmp"}[kind]), content)
 		for _, in := range []Shape{{2, 2, 3}, {2, 2, 1}} {
 			s, err := Open(path, in, Preprocess{}, Options{Max: 4})
 			if err != nil {

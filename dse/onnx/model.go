@@ -79,7 +79,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 	if err := im.readInitializers(); err != nil {
 		return nil, err
 	}
-	if err := im.readInput(o.InputSide, o.InputWidth); err != nil {
+	if err := im.readInput(o.InputSide); err != nil {
 		return nil, err
 	}
 	im.exits = o.Exits
@@ -109,7 +109,7 @@ func (im *importer) readInitializers() error {
 }
 
 // readInput reads the input's shape; side, where not 0, replaces its height and width.
-func (im *importer) readInput(side, width int) error {
+func (im *importer) readInput(side int) error {
 	isWeight := map[string]bool{}
 	for _, t := range im.graph.GetInitializer() {
 		isWeight[t.GetName()] = true
@@ -164,11 +164,6 @@ func (im *importer) readInput(side, width int) error {
 			return fmt.Errorf("input %q: %w: dimension %d is %d, expected a number from 1 to %d", name, ErrShape, i+1, v, maxDim)
 		}
 		size[i] = int(v)
-	}
-	if width != 0 {
-		if size[2] = width; width < 1 || width > maxDim {
-			return fmt.Errorf("input %q: %w: a width of %d, expected a number from 1 to %d", name, ErrShape, width, maxDim)
-		}
 	}
 	t, err := im.net.tensor(name, size[1], size[2], size[0])
 	if err != nil {

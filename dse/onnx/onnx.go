@@ -71,7 +71,6 @@ type Options struct {
 	Exits      []string // tensors that are exits; all outputs of the graph if empty
 	WeightSeed uint64   // for models whose metadata says sluice.weights = seeded
 	InputSide  int      // height and width of the input in place of the model's own; 0: those
-	InputWidth int      // width, where it is not InputSide too; 0: it is
 	MaxBytes   int64    // largest file, and most data outside it; a quarter as many weights; 1 GiB if 0
 	External   fs.FS    // folder of data outside the file; nil: such data is refused
 }

@@ -88,9 +88,6 @@ func Rewrite(r io.Reader, o Options) ([]byte, error) {
 			for _, d := range dims[2:] {
 				d.Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(o.InputSide)}
 			}
-			if o.InputWidth != 0 {
-				dims[3].Value = &onnxpb.TensorShapeProto_Dimension_DimValue{DimValue: int64(o.InputWidth)}
-			}
 		}
 		for _, v := range g.GetOutput() { // maps are of other sizes now, and what says otherwise is believed
 			if t := v.GetType().GetTensorType(); t != nil {

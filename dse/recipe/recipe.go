@@ -38,7 +38,7 @@ var ErrRecipe = errors.New("the recipe is wrong")
 // from here.
 type Import struct {
 	Exits     string `placeholder:"FILE" help:"YAML file that names the tensors that are exits, in place of the graph's outputs."`
-	InputSide Side   `placeholder:"PIXELS" help:"Height and width of the input in place of the model's own, as where it leaves them open: 224, or 224x320 (height by width)."`
+	InputSide int    `placeholder:"PIXELS" help:"Height and width of the input in place of the model's own, as where it leaves them open."`
 }
 
 // Flags are a command's flags about a network of the user's own; kong fills them in.
@@ -165,7 +165,7 @@ func (i *Import) Tensors() ([]string, error) {
 
 func (i *Import) options(seed uint64) (onnx.Options, error) {
 	names, err := i.Tensors()
-	return onnx.Options{WeightSeed: seed, InputSide: i.InputSide.H, InputWidth: i.InputSide.W, Exits: names}, err
+	return onnx.Options{WeightSeed: seed, InputSide: i.InputSide, Exits: names}, err
 }
 
 // Shape is the input of a graph.

@@ -219,7 +219,7 @@ func modelFile(r *recipe.Recipe) (path, folder string, done func(), err error) {
 	if err != nil {
 		return "", "", nil, err
 	}
-	switch as, err := onnx.Rewrite(bytes.NewReader(content), onnx.Options{InputSide: r.InputSide.H, InputWidth: r.InputSide.W}); {
+	switch as, err := onnx.Rewrite(bytes.NewReader(content), onnx.Options{InputSide: r.InputSide}); {
 	case err != nil:
 		return "", "", nil, fmt.Errorf("%s: %w", r.Network, err)
 	case as != nil:

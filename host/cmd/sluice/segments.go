@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -23,12 +24,10 @@ import (
 // exit1, exit2 ... by depth.
 func (c *verifyCmd) large() (*graph.Graph, error) {
 	from := c.Import
-	if c.Input > 0 {
-		from.InputSide = recipe.Square(c.Input)
-	}
+	from.InputSide = cmp.Or(c.Input, from.InputSide)
 	if c.Segments > 0 && from.Exits == "" && !recipe.Own(c.Network) {
 		// by name: what lies behind need not fit so small an input
-		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide.H, InputWidth: from.InputSide.W}
+		o := onnx.Options{WeightSeed: weightSeed, InputSide: from.InputSide}
 		for i := range c.Segments {
 			o.Exits = append(o.Exits, fmt.Sprintf("exit%d", i+1))
 		}

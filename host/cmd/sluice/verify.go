@@ -187,7 +187,7 @@ func (c *verifyCmd) Run(e *env) error {
 	if min(c.N, c.Images, c.Oracle, c.Orders, c.Stub, c.Faults, c.Input) < 0 || max(c.N, c.Stub, c.Faults) > 1e6 {
 		return coded(codeUsage, errors.New("--n, --images, --oracle, --orders, --stub, --faults and --input must not be negative"))
 	}
-	if c.Input > 0 && (c.Segments == 0 || c.InputSide.H != 0) {
+	if c.Input > 0 && (c.Segments == 0 || c.InputSide != 0) {
 		return coded(codeUsage, errors.New("--input needs --segments, and no --input-side beside it"))
 	}
 	designs, err := c.designs()

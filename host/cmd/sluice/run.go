@@ -29,7 +29,7 @@ type runCmd struct {
 	Policy   []string  `default:"serial,fluid" help:"Policies, one run each; the last one's numbers also stand at the top of the summary. With a bundle: ${policies}. gpu-sim has its own: ${gpu_policies} (streams,reef where none is given), and Strait's: ${strait_policies}. --zoo: ${zoo_policies} (jellyfish,jellyfish+)."`
 	Rate     rateFlag  `default:"1.0" help:"Arrival rate: a multiple of serial's capacity (0.9), or requests per second (250/s)."`
 	SLO      sloFlag   `default:"5x" name:"slo" help:"Latency objective: a multiple of one request alone through the whole network (5x), or a time (20ms)."`
-	Theta    thetaFlag `default:"0.8" help:"Exit threshold on the confidence (softmax top-1; of one logit its sigmoid): one for all exits, or one an exit, by commas."`
+	Theta    thetaFlag `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas."`
 	Seed     uint64    `default:"1" help:"Seed of the arrivals."`
 	N        int       `default:"256" short:"n" help:"Requests; request i brings test image i (modulo the 10,000 there are)."`
 	Arrivals string    `help:"File of arrival times (.csv or .json, see host/load) in place of --rate, --seed and --n."`

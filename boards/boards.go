@@ -22,6 +22,8 @@ import (
 	"strings"
 
 	yaml "go.yaml.in/yaml/v3"
+
+	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
 //go:embed */board.yaml
@@ -225,6 +227,10 @@ func Parse(file string, text []byte) (Board, error) {
 	var b Board
 	var errs []error
 	refuse := func(err error) { errs = append(errs, fmt.Errorf("%s: %w", file, err)) }
+	text, err := plaintext.YAML(text)
+	if err != nil {
+		return Board{}, fmt.Errorf("%s: %w: %w", file, ErrBoard, err)
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	var types *yaml.TypeError

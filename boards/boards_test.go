@@ -388,3 +388,24 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// A board is the same behind a mark and with CR LF; what YAML would take for octal is refused.
+func TestTextsAsProgramsWriteThem(t *testing.T) {
+	text, err := files.ReadFile("zc706/board.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Load("zc706")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Parse("b.yaml", []byte("\ufeff"+strings.ReplaceAll(string(text), "\n", "\r\n")))
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+	for bad, says := range map[string]string{strings.Replace(string(text), "dsp: ", "dsp: 0", 1): "a number may be octal", "\xff\xfea\x00": "UTF-16"} {
+		if _, err := Parse("b.yaml", []byte(bad)); !errors.Is(err, ErrBoard) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}

@@ -36,12 +36,15 @@ type Network struct {
 // Exit is where a segment ends.
 type Exit struct {
 	Name        string
-	First, Last int // layers of this segment, head included
-	Offset      int // logits, bytes from the slot's start
-	Classes     int
+	First, Last int   // layers of this segment, head included
+	Offset      int   // logits, bytes from the slot's start
+	Classes     int   // logits; ClassesOf says how many classes they tell apart
 	Frac        int   // logit = element * 2^-Frac
 	MACs        int64 // of the segment, one sample
 }
+
+// ClassesOf is how many classes so many logits tell apart: one logit is a yes-or-no question.
+func ClassesOf(logits int) int { return max(logits, 2) }
 
 // Slot is where one sample lives in DRAM.
 type Slot struct {

@@ -3,10 +3,13 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/dse/quant"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // ErrEvaluate is wrapped by what Run refuses.
@@ -32,7 +36,15 @@ type Report struct {
 	Labelled bool    `json:"labelled"`
 	Oracle   bool    `json:"onnxruntime"`
 	Clipped  float64 `json:"input_clipped"` // share of input elements beyond the input's range
-	Exits    []Exit  `json:"exits"`
+	// Saturated are the layers whose results reach the end of 16 bits: the calibration saw smaller ones.
+	Saturated []Saturation `json:"saturated_layers,omitempty"`
+	Exits     []Exit       `json:"exits"`
+}
+
+// Saturation is a layer's.
+type Saturation struct {
+	Layer string  `json:"layer"`
+	Share float64 `json:"share"` // of the layer's results
 }
 
 // Exit compares one exit's results. Distances are the largest difference of a logit, as a share of the
@@ -75,11 +87,11 @@ func Run(ctx context.Context, g *graph.Graph, b *bundle.Bundle, set *images.Set,
 		return nil, err
 	}
 	for i, l := range set.Labels {
-		if n := b.Network.Exits[len(b.Network.Exits)-1].Classes; l >= n {
+		if n := bundle.ClassesOf(b.Network.Exits[len(b.Network.Exits)-1].Classes); l >= n {
 			return nil, fmt.Errorf("%s: %w: class %d, the network has %d", set.Name(i), ErrEvaluate, l, n)
 		}
 	}
-	e := &evaluator{b: b, g: g, p: p, set: set, sums: make([]sums, len(g.Exits))}
+	e := &evaluator{b: b, g: g, p: p, set: set, sums: make([]sums, len(g.Exits)), saturated: make([]atomic.Int64, len(b.Layers))}
 	runners := []*graph.Runner{first}
 	for range quant.Workers(g, 0, set.Len()) - 1 {
 		runners = append(runners, first.Clone())
@@ -102,6 +114,8 @@ type evaluator struct {
 	set     *images.Set
 	sums    []sums
 	clipped int64
+
+	saturated []atomic.Int64 // results of each layer
 }
 
 // logits of one image, by exit.
@@ -176,7 +190,7 @@ func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped 
 			clipped++
 		}
 	}
-	exits, err := e.p.Run(in)
+	exits, err := e.golden(in)
 	if err != nil {
 		return nil, l, 0, fmt.Errorf("%s: %w", e.set.Name(i), err)
 	}
@@ -188,6 +202,49 @@ func (e *evaluator) one(r *graph.Runner, i int) (x []float32, l logits, clipped 
 		l.int16 = append(l.int16, row)
 	}
 	return x, l, clipped, nil
+}
+
+// golden is what the hardware computes, layer by layer, so that results that saturate can be counted.
+func (e *evaluator) golden(in []int16) ([][]int16, error) {
+	slot := e.p.NewSlot()
+	if err := e.p.SetInput(slot, in); err != nil {
+		return nil, err
+	}
+	for i := range e.b.Layers {
+		if err := e.p.Layers(i, i, 0, slot); err != nil {
+			return nil, err
+		}
+		e.saturated[i].Add(saturated(&e.b.Layers[i], slot))
+	}
+	var out [][]int16
+	for i := range e.b.Network.Exits {
+		logits, err := e.p.Logits(slot, i)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, logits)
+	}
+	return out, nil
+}
+
+// saturated counts a layer's results at the ends of 16 bits. A bound that the network itself sets is none of these,
+// and pools only hand on what they read.
+func saturated(d *abi.Desc, slot []byte) (n int64) {
+	if d.Op != abi.OpGEMM {
+		return 0
+	}
+	for y := range int(d.OutH) {
+		for x := range int(d.OutW) {
+			pixel := slot[int(d.OutOffset)+y*int(d.OutRowBytes)+2*x*int(d.OutPix):]
+			for c := range int(d.OutC) {
+				v := int16(binary.LittleEndian.Uint16(pixel[2*c:]))
+				if v == math.MaxInt16 && d.ClampHi == v || v == math.MinInt16 && d.ClampLo == v {
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 // Input is an image on the network's scale: round(x * 2^InFrac), saturated.
@@ -238,6 +295,13 @@ func (e *evaluator) report(oracle bool) *Report {
 	n := float64(e.set.Len())
 	r := &Report{Images: e.set.Len(), Labelled: e.set.Labels != nil, Oracle: oracle}
 	r.Clipped = float64(e.clipped) / (n * float64(e.b.Network.InH*e.b.Network.InW*e.b.Network.InC))
+	for i := range e.b.Layers {
+		d := &e.b.Layers[i]
+		if k := e.saturated[i].Load(); k > 0 {
+			r.Saturated = append(r.Saturated, Saturation{e.b.Names[i], float64(k) / (n * float64(d.OutH) * float64(d.OutW) * float64(d.OutC))})
+		}
+	}
+	slices.SortStableFunc(r.Saturated, func(a, b Saturation) int { return cmp.Compare(b.Share, a.Share) })
 	for i, s := range e.sums {
 		share := func(v float64) *float64 { v /= n; return &v }
 		x := Exit{
@@ -259,8 +323,12 @@ func (e *evaluator) report(oracle bool) *Report {
 	return r
 }
 
+// top is the class of the largest logit; one logit answers a yes-or-no question, and says yes, 1, from 0 on.
 func top(logits []float32) int {
 	best := 0
+	if len(logits) == 1 && logits[0] >= 0 {
+		return 1
+	}
 	for i, v := range logits {
 		if v > logits[best] {
 			best = i
@@ -297,7 +365,7 @@ func softmaxed(x []float32) bool {
 }
 
 func softmax(x []float32) []float32 {
-	out, sum, most := make([]float32, len(x)), 0., float64(x[top(x)])
+	out, sum, most := make([]float32, len(x)), 0., float64(slices.Max(x))
 	for _, v := range x {
 		sum += math.Exp(float64(v) - most)
 	}

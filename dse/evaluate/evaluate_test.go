@@ -1,6 +1,20 @@
 package evaluate
 
-import "testing"
+import (
+	"encoding/binary"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluice-npu/sluice/dse/golden"
+	"github.com/sluice-npu/sluice/dse/images"
+	"github.com/sluice-npu/sluice/dse/recipe"
+	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
+	"github.com/sluice-npu/sluice/hw/configs"
+)
 
 // A distance is a number whatever the logits are: JSON has no other.
 func TestApart(t *testing.T) {
@@ -14,6 +28,93 @@ func TestApart(t *testing.T) {
 	} {
 		if d := Apart(c.got, c.want); d != c.apart {
 			t.Errorf("%v is %v from %v, expected %v", c.got, d, c.want, c.apart)
+		}
+	}
+}
+
+// What the calibration has not seen saturates, and is counted by layer; the images of the calibration do not saturate.
+func TestSaturated(t *testing.T) {
+	dir := t.TempDir()
+	if err := recipetest.Home(dir); err != nil {
+		t.Fatal(err)
+	}
+	array := func(name string, value float32) string {
+		head := "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 8, 8)}"
+		data := append([]byte("\x93NUMPY\x01\x00"), byte(len(head)), 0)
+		data = append(data, head...)
+		for i := range 2 * 3 * 8 * 8 {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(value*float32(1+i%5)/5))
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	r := recipe.Recipe{Network: filepath.Join(dir, "own.onnx"), Seed: 1}
+	r.Calibrate, r.InputRange = array("dim.npy", 0.01), 1
+	d, err := configs.Load("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := r.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := r.Calibration(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.MakeFrom(g, from, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{r.Calibrate: false, array("bright.npy", 1): true} {
+		set, err := from.Evaluation(path, recipe.Shape(g), images.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := Run(t.Context(), g, b, set, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(found.Saturated) > 0; got != want || found.Clipped > 0 {
+			t.Errorf("%s: %+v, clipped %v; want saturation: %v", path, found.Saturated, found.Clipped, want)
+		}
+		for _, s := range found.Saturated {
+			if s.Share <= 0 || s.Share > 1 || s.Layer == "" {
+				t.Errorf("%+v", s)
+			}
+		}
+		p, err := golden.New(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &evaluator{b: b, p: p, saturated: make([]atomic.Int64, len(b.Layers))}
+		x, err := set.Image(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := Input(&b.Network, x)
+		got, err := e.golden(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := p.Run(in)
+		if err != nil || !reflect.DeepEqual(got, whole) {
+			t.Errorf("layer by layer %v, at once %v, %v", got, whole, err)
+		}
+	}
+}
+
+// One output says yes from 0 on; more say which is the largest.
+func TestTop(t *testing.T) {
+	for _, c := range []struct {
+		logits []float32
+		class  int
+	}{{[]float32{-0.1}, 0}, {[]float32{0}, 1}, {[]float32{3}, 1}, {[]float32{1, 2, 2}, 1}} {
+		if got := top(c.logits); got != c.class {
+			t.Errorf("%v: class %d, want %d", c.logits, got, c.class)
 		}
 	}
 }

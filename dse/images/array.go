@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"fmt"
-	"image"
 	"io"
 	"math"
 	"os"
@@ -72,7 +71,7 @@ func (a *array) set(path string, in Shape, p Preprocess) (*Set, error) {
 		return nil, fmt.Errorf("%s: %w: %v of %s%d, the network takes %v; bytes are resized, floats are not",
 			path, ErrShape, shape, string(a.kind), 8*a.width, in)
 	}
-	s := &Set{Floats: floats}
+	s := &Set{Floats: floats, notes: map[string]string{}}
 	for i := range a.dims[0] {
 		s.names = append(s.names, fmt.Sprintf("%s, image %d", path, i))
 	}
@@ -97,7 +96,7 @@ func (a *array) set(path string, in Shape, p Preprocess) (*Set, error) {
 			p.normalise(x, in.C)
 			return x, nil
 		}
-		return fromImage(pixels(x, shape), in, p)
+		return pixels(x, shape).input(in, p)
 	}
 	return s, nil
 }
@@ -114,23 +113,12 @@ func (a *array) number(data []byte, k int) float32 {
 }
 
 // pixels makes a picture of numbers from 0 to 1.
-func pixels(x []float32, s Shape) image.Image {
-	b := image.Rect(0, 0, s.W, s.H)
-	if s.C == 1 {
-		m := image.NewGray(b)
-		for i, v := range x {
-			m.Pix[i] = uint8(math.Round(float64(v) * 255))
-		}
-		return m
+func pixels(x []float32, s Shape) *raster {
+	r := newRaster(s.W, s.H, s.C)
+	for i, v := range x {
+		r.pix[i] = uint8(math.Round(float64(v) * 255))
 	}
-	m := image.NewNRGBA(b)
-	for i := range s.H * s.W {
-		for c := range 3 {
-			m.Pix[4*i+c] = uint8(math.Round(float64(x[3*i+c]) * 255))
-		}
-		m.Pix[4*i+3] = math.MaxUint8
-	}
-	return m
+	return r
 }
 
 // integers reads a vector of labels.

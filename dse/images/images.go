@@ -1,7 +1,7 @@
 // Package images reads images as a network wants them: H x W x C float32, resized and normalised as the
 // network was trained, with their classes where these are known.
 //
-// What is read: a folder of JPEG and PNG files, at any depth; a .npy array of bytes or of floats; an IDX
+// What is read: a folder of JPEG, PNG, WebP and BMP files, at any depth; a .npy array of bytes or of floats; an IDX
 // file of bytes, gzip-compressed or not. Bytes are pixels: they become x = (p/255 - mean) / std. Floats
 // are taken as they are.
 //
@@ -17,10 +17,13 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // What Open and Image refuse.
@@ -43,11 +46,11 @@ func (s Shape) String() string { return fmt.Sprintf("%d x %d x %d (H x W x C)", 
 // Options say where the classes of images come from, and how many images there may be.
 type Options struct {
 	// Labels is "" (folders of classes where images lie in such, otherwise the labels' file of an IDX
-	// data set, otherwise none), "none", "folders", or a file: CSV with a header that names the columns
+	// data set, otherwise none), "none", "folders", "numbers" (folders whose names are the classes' numbers), or a file: CSV with a header that names the columns
 	// file and label, or one label an image in order as .npy or IDX.
 	Labels string
 	// Classes are the names of the classes in the order of the network's logits; without them folders
-	// are classes in the order of their names, or by their numbers where all are numbers.
+	// are classes in the order of their names as text.
 	Classes []string
 	// Logits is how many classes the network tells apart, 0 where that is not known. Names of another number
 	// have no order of their own that could be the logits': where Labels asks for them they are refused,
@@ -66,6 +69,28 @@ type Set struct {
 	names []string // of each image, for messages
 	order []int    // images of the source, in the set's order
 	read  func(i int) ([]float32, error)
+	dirs  []string // the folders in the folder of images, sorted by name
+
+	mu       sync.Mutex // of what follows
+	distinct int
+	turned   []byte            // EXIF orientation of each picture that was read, where it is not 1
+	turns    int               // how many are
+	first    int               // of them
+	notes    map[string]string // by kind
+}
+
+// note remembers what the user should know of the images.
+func (s *Set) note(kind, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes[kind] = text
+}
+
+// Notes say what is unusual about the images that have been read, a sentence each.
+func (s *Set) Notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Values(s.notes))
 }
 
 // Len is the number of images.
@@ -91,7 +116,7 @@ func (s *Set) Image(i int) ([]float32, error) {
 // Digest names the content of the set: what a network sees of it, whatever the files are called. It also
 // answers the largest |x|.
 func (s *Set) Digest() (string, float64, error) {
-	h, largest := sha256.New(), 0.0
+	h, largest, seen := sha256.New(), 0.0, map[[sha256.Size]byte]bool{}
 	for i := range s.Len() {
 		x, err := s.Image(i)
 		if err != nil {
@@ -103,8 +128,23 @@ func (s *Set) Digest() (string, float64, error) {
 		if err := digest(h, x); err != nil {
 			return "", 0, err
 		}
+		one := sha256.New()
+		if err := digest(one, x); err != nil {
+			return "", 0, err
+		}
+		seen[[sha256.Size]byte(one.Sum(nil))] = true
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.distinct = len(seen)
 	return hex.EncodeToString(h.Sum(nil)), largest, nil
+}
+
+// Distinct is how many of the images are not the same to the network; 0 before Digest has looked.
+func (s *Set) Distinct() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.distinct
 }
 
 func digest(h hash.Hash, x []float32) error {
@@ -135,6 +175,8 @@ func Open(path string, in Shape, p Preprocess, o Options) (*Set, error) {
 		s, err = openFiles([]string{path}, in, p), nil
 	case strings.HasSuffix(path, ".npy"):
 		s, err = openNPY(path, in, p)
+	case isOther(path):
+		return nil, fmt.Errorf("%s: %w: expected a %s file, a .npy or an IDX file", path, ErrFormat, pictureFiles)
 	default:
 		s, err = openIDX(path, in, p)
 	}
@@ -164,9 +206,9 @@ func OpenFiles(paths []string, in Shape, p Preprocess) (*Set, error) {
 	for _, path := range paths {
 		if !isPicture(path) {
 			if info, err := os.Stat(path); len(paths) > 1 && (err == nil && info.IsDir() || filepath.Ext(path) == ".npy") {
-				return nil, fmt.Errorf("%s: %w: expected it alone, or JPEG and PNG files", path, ErrFormat)
+				return nil, fmt.Errorf("%s: %w: expected it alone, or %s files", path, ErrFormat, pictureFiles)
 			}
-			return nil, fmt.Errorf("%s: %w: expected a JPEG or PNG file", path, ErrFormat)
+			return nil, fmt.Errorf("%s: %w: expected a %s file", path, ErrFormat, pictureFiles)
 		}
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("images: %w", err)
@@ -181,7 +223,7 @@ func OpenFiles(paths []string, in Shape, p Preprocess) (*Set, error) {
 
 // Of is a set of inputs that are in memory.
 func Of(name string, inputs [][]float32, labels []int) *Set {
-	s := &Set{Labels: labels, read: func(i int) ([]float32, error) { return inputs[i], nil }}
+	s := &Set{Labels: labels, notes: map[string]string{}, read: func(i int) ([]float32, error) { return inputs[i], nil }}
 	for i := range inputs {
 		s.names = append(s.names, fmt.Sprintf("%s, image %d", name, i))
 		s.order = append(s.order, i)
@@ -207,12 +249,4 @@ func (s *Set) spread(n int) {
 		}
 	}
 	s.order, s.Labels = order, labels
-}
-
-func isPicture(path string) bool {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".jpg", ".jpeg", ".png":
-		return true
-	}
-	return false
 }

@@ -143,7 +143,7 @@ func TestFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x := all(t, s)[0]; !near(x, []float32{0.299, 0.276, 0.137, 0.114}, 1e-3) || s.Labels != nil {
+	if x := all(t, s)[0]; !near(x, []float32{0.299, 0.276, 0.137, 0.114}, 1./255) || s.Labels != nil {
 		t.Errorf("%v, labels %v", x, s.Labels)
 	}
 }
@@ -151,7 +151,7 @@ func TestFolder(t *testing.T) {
 // A pixel keeps its colour whatever its transparency, as where others convert to RGB.
 func TestTransparency(t *testing.T) {
 	m := flat(3, 3, color.NRGBA{200, 100, 50, 0})
-	x, err := fromImage(m, Shape{3, 3, 3}, Preprocess{Fit: FitCrop})
+	x, err := toRaster(m).input(Shape{3, 3, 3}, Preprocess{Fit: FitCrop})
 	if err != nil || !near(x[:3], []float32{200. / 255, 100. / 255, 50. / 255}, 1e-3) {
 		t.Errorf("%v, %v", x[:3], err)
 	}
@@ -160,7 +160,7 @@ func TestTransparency(t *testing.T) {
 // Resize first, then the middle; smaller than the network, it stands in black.
 func TestResize(t *testing.T) {
 	m := flat(10, 20, color.White)
-	x, err := fromImage(m, Shape{8, 8, 1}, Preprocess{Fit: FitCrop, Resize: 4})
+	x, err := toRaster(m).input(Shape{8, 8, 1}, Preprocess{Fit: FitCrop, Resize: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestLabels(t *testing.T) {
 	bad := map[string]string{}
 	for name, text := range map[string]string{
 		"header": "name,class\n", "semicolons": "file;label\ncat/1.png;cat\n", "twice": "file,label\ncat/1.png,a\n./cat/1.png,b\n", "empty": "file,label\ncat/1.png,\n", "few": "file,label\ncat/1.png,a\n",
-		"below": "file,label\ncat/1.png,1\ncat/2.png,-1\ndog/1.png,0\n", "floats": "file,label\ncat/1.png,1.0\ncat/2.png,2.0\ndog/1.png,0.0\n",
+		"columns": "file,label,label\ncat/1.png,cat,dog\n", "wide": "\xff\xfef\x00i\x00", "below": "file,label\ncat/1.png,1\ncat/2.png,-1\ndog/1.png,0\n", "floats": "file,label\ncat/1.png,1.0\ncat/2.png,2.0\ndog/1.png,0.0\n",
 	} {
 		bad[name] = write(t, filepath.Join(dir, name+".csv"), []byte(text))
 	}
@@ -263,12 +263,15 @@ func TestLabels(t *testing.T) {
 		err        string
 	}{
 		{"folders", "words", Options{}, []int{0, 0, 1}, []string{"cat", "dog"}, ""},
-		{"folders by number", "numbers", Options{}, []int{2, 10}, nil, ""},
+		{"folders that are numbers, by name", "numbers", Options{}, []int{0, 1}, nil, ""},
+		{"folders by number", "numbers", Options{Labels: "numbers"}, []int{2, 10}, nil, ""},
+		{"a name is no number", "words", Options{Labels: "numbers"}, nil, nil, "its folder is \"cat\", expected a number"},
 		{"one folder says nothing", "one", Options{}, nil, nil, ""},
 		{"as many folders as logits", "words", Options{Logits: 2}, []int{0, 0, 1}, []string{"cat", "dog"}, ""},
 		{"fewer than logits have no order", "words", Options{Logits: 3}, nil, nil, ""},
-		{"nor where it is asked", "words", Options{Logits: 3, Labels: "folders"}, nil, nil, "2 names of classes for the 3 of the network"},
-		{"numbers are classes of more", "numbers", Options{Logits: 30}, []int{2, 10}, nil, ""},
+		{"nor where it is asked", "words", Options{Logits: 3, Labels: "folders"}, nil, nil, "2 folders of classes for the 3 of the network"},
+		{"nor have numbers", "numbers", Options{Logits: 30}, nil, nil, ""},
+		{"numbers where it is asked", "numbers", Options{Logits: 30, Labels: "numbers"}, []int{2, 10}, nil, ""},
 		{"CSV of fewer than logits", "words", Options{Logits: 3, Labels: csv}, nil, nil, "labels.csv: the labels are wrong: 2 names of classes for the 3 of the network"},
 		{"CSV by the order of the logits", "words", Options{Logits: 3, Labels: csv, Classes: []string{"dog", "x", "cat"}}, []int{0, 2, 0}, []string{"dog", "x", "cat"}, ""},
 		{"CSV below zero", "words", Options{Labels: bad["below"]}, nil, nil, `below.csv: the labels are wrong: line 3: label "-1"`},
@@ -277,6 +280,8 @@ func TestLabels(t *testing.T) {
 		{"order of the logits", "words", Options{Classes: []string{"dog", "cat"}}, []int{1, 1, 0}, []string{"dog", "cat"}, ""},
 		{"CSV", "words", Options{Labels: csv}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
 		{"CSV behind a byte order mark", "words", Options{Labels: excel}, []int{1, 0, 1}, []string{"cat", "dog"}, ""},
+		{"CSV with a column twice", "words", Options{Labels: bad["columns"]}, nil, nil, "line 1: a key stands there twice: column \"label\""},
+		{"CSV of UTF-16", "words", Options{Labels: bad["wide"]}, nil, nil, "UTF-16"},
 		{"CSV of semicolons", "words", Options{Labels: bad["semicolons"]}, nil, nil, `line 1 is "file;label", expected the columns file and label, separated by commas`},
 		{"vector", "words", Options{Labels: ints}, []int{2, 0, 1}, nil, ""},
 		{"none", "words", Options{Labels: "none"}, nil, nil, ""},
@@ -366,7 +371,7 @@ func TestOpenFilesAlone(t *testing.T) {
 	array := write(t, filepath.Join(dir, "b.npy"), npyFile("<f4", "1, 2, 2", make([]float32, 4)))
 	text := write(t, filepath.Join(dir, "c.txt"), []byte("text"))
 	for other, says := range map[string]string{
-		dir: "expected it alone, or JPEG and PNG files", array: "expected it alone, or JPEG and PNG files", text: "expected a JPEG or PNG file",
+		dir: "expected it alone, or JPEG, PNG, WebP or BMP files", array: "expected it alone, or JPEG, PNG, WebP or BMP files", text: "expected a JPEG, PNG, WebP or BMP file",
 	} {
 		if _, err := OpenFiles([]string{picture, other}, Shape{2, 2, 1}, Preprocess{}); !errors.Is(err, ErrFormat) || !strings.HasSuffix(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
@@ -384,9 +389,19 @@ func FuzzRead(f *testing.F) {
 	f.Add(byte(3), encode(f, flat(3, 2, color.White), true))
 	f.Add(byte(4), []byte("file,label\na,b\n"))
 	f.Add(byte(5), []byte("cat\ndog\n"))
+	for name, kind := range map[string]byte{
+		"orientation-6.png": 2, "rgb16.png": 2, "420-37x29.jpg": 3, "440-6x1.jpg": 3, "411-3x2.jpg": 3, "cmyk.jpg": 3, "orientation-6.jpg": 3,
+		"lossy-2x3.webp": 6, "lossy-alpha.webp": 6, "lossless.webp": 6, "orientation-6.webp": 6, "24.bmp": 7, "palette.bmp": 7,
+	} {
+		content, err := os.ReadFile(filepath.Join("testdata", "pictures", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(kind, content)
+	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, kind byte, content []byte) {
-		switch kind %= 6; kind {
+		switch kind %= 8; kind {
 		case 4:
 			_, _ = parseLabels(bytes.NewReader(content))
 			return
@@ -396,7 +411,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		path := write(t, filepath.Join(dir, "f"+[]string{".npy", "", ".png", ".jpg"}[kind]), content)
+		path := write(t, filepath.Join(dir, "f"+map[byte]string{0: ".npy", 2: ".png", 3: ".jpg", 6: ".webp", 7: ".bmp"}[kind]), content)
 		for _, in := range []Shape{{2, 2, 3}, {2, 2, 1}} {
 			s, err := Open(path, in, Preprocess{}, Options{Max: 4})
 			if err != nil {
@@ -421,5 +436,17 @@ func TestSpread(t *testing.T) {
 	s.spread(4)
 	if x := all(t, s); fmt.Sprint(x) != "[[0] [2] [5] [7]]" || !slices.Equal(s.Labels, []int{0, 2, 5, 7}) {
 		t.Errorf("%v, labels %v", x, s.Labels)
+	}
+}
+
+// Names of classes are the same behind a mark and with CR LF.
+func TestClassesAsProgramsWriteThem(t *testing.T) {
+	for text, says := range map[string]string{
+		"cat\ndog\n": "", "\ufeffcat\r\ndog\r\n": "", "\ufeffcat\rdog": "", "\xff\xfec\x00": "UTF-16", "cat\nd\xf6g\n": "line 2 holds a byte that no UTF-8 has",
+	} {
+		names, err := LoadClasses(write(t, filepath.Join(t.TempDir(), "classes"), []byte(text)))
+		if says == "" && (err != nil || !slices.Equal(names, []string{"cat", "dog"})) || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%q: %q, %v; want %q", text, names, err, says)
+		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
 const (
@@ -24,8 +26,12 @@ func (s *Set) label(path string, folder bool, o Options) error {
 	how := o.Labels
 	if how == "" {
 		how = "none"
-		if folder && s.inFolders(path) && (o.Classes != nil || s.ordered(path, o.Logits)) {
-			how = "folders"
+		if folder && s.inFolders(path) {
+			if o.Classes != nil || o.Logits == 0 || len(s.dirs) == o.Logits {
+				how = "folders"
+			} else {
+				s.note("labels", fmt.Sprintf("%s: its folders are not taken for classes: %s", path, unordered("folders", s.dirs, o.Logits)))
+			}
 		} else if beside := labelsBeside(path); !folder && beside != "" {
 			how = beside
 		}
@@ -38,6 +44,11 @@ func (s *Set) label(path string, folder bool, o Options) error {
 			return fmt.Errorf("%s: %w: it is no folder of folders", path, ErrLabels)
 		}
 		return s.byFolder(path, o.Logits)
+	case how == "numbers":
+		if !folder {
+			return fmt.Errorf("%s: %w: it is no folder of folders", path, ErrLabels)
+		}
+		return s.byNumber(path)
 	case strings.HasSuffix(how, ".csv"):
 		return s.byCSV(path, folder, how, o.Logits)
 	}
@@ -78,32 +89,13 @@ func (s *Set) inFolders(dir string) bool {
 	return !seen[""] && (len(seen) > 1 || s.Classes != nil)
 }
 
-// ordered tells that the folders that the images lie in are classes whose order among the logits can be taken from them.
-func (s *Set) ordered(dir string, logits int) bool {
-	all := s.folders(dir)
-	return numbers(all) || !slices.ContainsFunc(all, figure) && (logits == 0 || len(all) == logits)
-}
-
-// folders are the names of those that the images lie in, each once.
-func (s *Set) folders(dir string) []string {
-	var all []string
-	for _, path := range s.names {
-		all = append(all, folderOf(dir, path))
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // FolderClasses are the names of the folders that the images of a set lie in, which Open read from dir, where they
-// are as many as a network has logits; nil where they are not, or are numbers.
+// are as many as a network has classes; nil where they are not, or are numbers.
 func (s *Set) FolderClasses(dir string, logits int) []string {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !s.inFolders(dir) {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !s.inFolders(dir) || len(s.dirs) != logits || numbers(s.dirs) {
 		return nil
 	}
-	if all := s.folders(dir); len(all) == logits && s.ordered(dir, logits) && !numbers(all) {
-		return all
-	}
-	return nil
+	return slices.Clone(s.dirs)
 }
 
 // named takes names for classes in the order of the alphabet, unless there are more or fewer than logits.
@@ -112,7 +104,7 @@ func (s *Set) named(names []string, logits int) error {
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if logits > 0 && len(all) != logits {
-		return fmt.Errorf("%w: %d names of classes for the %d of the network, so their order among the logits is not known; --classes names them in that order", ErrLabels, len(all), logits)
+		return fmt.Errorf("%w: %s", ErrLabels, unordered("names", all, logits))
 	}
 	s.Classes = all
 	return nil
@@ -127,39 +119,81 @@ func figure(name string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// byFolder takes the folder that an image lies in for its class.
+// byFolder takes the folder that an image lies in for its class: its place among all folders, in the order of their
+// names as text, as torchvision's ImageFolder and Keras' image_dataset_from_directory have it.
 func (s *Set) byFolder(dir string, logits int) error {
-	names := make([]string, len(s.names))
-	for i, path := range s.names {
-		if names[i] = folderOf(dir, path); names[i] == "" {
-			return fmt.Errorf("%s: %w: it lies in no folder of a class", path, ErrLabels)
-		}
+	names, err := s.folderNames(dir)
+	if err != nil {
+		return err
 	}
-	if s.Classes == nil {
-		for i, name := range names {
-			if figure(name) {
-				return fmt.Errorf("%s: %w: its folder is %q, expected a name or a number from 0 to %d", s.names[i], ErrLabels, name, maxClasses-1)
-			}
+	known, classes := s.Classes != nil, s.Classes
+	if !known {
+		if classes = s.dirs; logits > 0 && len(classes) != logits {
+			return fmt.Errorf("%s: %w: %s", dir, ErrLabels, unordered("folders", classes, logits))
 		}
-		if numbers(names) {
-			s.Labels = make([]int, len(names))
-			for i, name := range names {
-				s.Labels[i], _ = strconv.Atoi(name) // numbers says that it is one
-			}
-			return nil
-		}
-		if err := s.named(names, logits); err != nil {
-			return fmt.Errorf("%s: %w", dir, err)
+		if s.Classes = classes; numbers(classes) {
+			s.Classes = nil // they name nothing, and their order may not be theirs
+			s.noteNumbers(dir)
 		}
 	}
 	s.Labels = make([]int, len(names))
 	for i, name := range names {
-		var err error
-		if s.Labels[i], err = s.class(name); err != nil {
-			return fmt.Errorf("%s: %w", s.names[i], err)
+		if s.Labels[i] = slices.Index(classes, name); s.Labels[i] < 0 {
+			return fmt.Errorf("%s: %w: class %q is none of the %d named; where folders are numbers of classes, --labels numbers takes them", s.names[i], ErrLabels, name, len(classes))
 		}
 	}
 	return nil
+}
+
+// byNumber takes the folder that an image lies in for the number of its class.
+func (s *Set) byNumber(dir string) error {
+	names, err := s.folderNames(dir)
+	if err != nil {
+		return err
+	}
+	s.Labels = make([]int, len(names))
+	as := map[int]string{}
+	for i, name := range names {
+		if !numbers([]string{name}) {
+			return fmt.Errorf("%s: %w: its folder is %q, expected a number from 0 to %d", s.names[i], ErrLabels, name, maxClasses-1)
+		}
+		n, _ := strconv.Atoi(name) // numbers says that it is one
+		if other, ok := as[n]; ok && other != name {
+			return fmt.Errorf("%s: %w: the folders %s and %s are one number", dir, ErrLabels, other, name)
+		}
+		s.Labels[i], as[n] = n, name
+	}
+	return nil
+}
+
+// folderNames are the folders of the images, one an image.
+func (s *Set) folderNames(dir string) ([]string, error) {
+	names := make([]string, len(s.names))
+	for i, path := range s.names {
+		if names[i] = folderOf(dir, path); names[i] == "" {
+			return nil, fmt.Errorf("%s: %w: it lies in no folder of a class", path, ErrLabels)
+		}
+	}
+	return names, nil
+}
+
+// noteNumbers says it where folders are numbers and their places are others.
+func (s *Set) noteNumbers(dir string) {
+	for i, name := range s.dirs {
+		if n, _ := strconv.Atoi(name); n != i {
+			s.note("numbers", fmt.Sprintf("%s: folders that are numbers are classes in the order of their names as text, as torchvision and Keras load them: %s is class %d; --labels numbers takes the number for the class", dir, name, i))
+			return
+		}
+	}
+}
+
+// unordered says why names cannot be classes by their order.
+func unordered(what string, names []string, logits int) string {
+	text := fmt.Sprintf("%d %s of classes for the %d of the network, so their order among the logits is not known; --classes names them in that order", len(names), what, logits)
+	if numbers(names) {
+		text += ", --labels numbers takes the numbers of folders for classes"
+	}
+	return text
 }
 
 func numbers(names []string) bool {
@@ -235,22 +269,19 @@ type labelled struct {
 	line  int
 }
 
-// byteOrder stands before the text that some programs write as UTF-8.
-const byteOrder = "\ufeff"
-
 // parseLabels reads a CSV with the columns file and label, among others.
 func parseLabels(r io.Reader) (map[string]labelled, error) {
-	text := bufio.NewReader(r)
-	if mark, err := text.Peek(len(byteOrder)); err == nil && string(mark) == byteOrder {
-		_, _ = text.Discard(len(byteOrder)) // Peek has read it
-	}
-	c := csv.NewReader(text)
+	c := csv.NewReader(plaintext.NewReader(r))
 	c.ReuseRecord = true
 	head, err := c.Read()
 	if err != nil {
-		return nil, fmt.Errorf("%w: the header: %v", ErrLabels, err)
+		return nil, fmt.Errorf("%w: the header: %w", ErrLabels, err)
 	}
-	file, label := slices.Index(head, "file"), slices.Index(head, "label")
+	at, err := plaintext.Columns(head, "file", "label")
+	if err != nil {
+		return nil, fmt.Errorf("%w: line 1: %w", ErrLabels, err)
+	}
+	file, label := at[0], at[1]
 	if file < 0 || label < 0 {
 		return nil, fmt.Errorf("%w: line 1 is %q, expected the columns file and label, separated by commas", ErrLabels, strings.Join(head, ","))
 	}
@@ -294,7 +325,7 @@ func LoadClasses(path string) ([]string, error) {
 func parseClasses(r io.Reader) ([]string, error) {
 	var names []string
 	seen := map[string]int{}
-	lines := bufio.NewScanner(r)
+	lines := bufio.NewScanner(plaintext.NewReader(r))
 	for lines.Scan() {
 		name := strings.TrimSpace(lines.Text())
 		n := len(names) + 1
@@ -310,7 +341,7 @@ func parseClasses(r io.Reader) ([]string, error) {
 		names = append(names, name)
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("%w: line %d: %v", ErrLabels, len(names)+1, err)
+		return nil, fmt.Errorf("%w: line %d: %w", ErrLabels, len(names)+1, err)
 	}
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%w: no names", ErrLabels)

@@ -1,164 +1,219 @@
 package images
 
 import (
-	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"image"
-	"image/color"
 	_ "image/jpeg" // decoders
 	_ "image/png"
-	"io/fs"
-	"math"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
-	"golang.org/x/image/draw"
+	_ "golang.org/x/image/bmp"
+	"golang.org/x/image/webp"
 )
 
 const (
-	maxPixels = 64 << 20 // of one picture
-	maxFiles  = 1 << 21  // of a folder
+	maxPixels  = 64 << 20  // of one picture
+	maxPicture = 256 << 20 // bytes of its file
+	maxFiles   = 1 << 21   // of a folder
+	maxDepth   = 32        // of folders in folders
 )
 
-// openFolder lists the pictures below a folder in the order of their paths.
-func openFolder(dir string, in Shape, p Preprocess) (*Set, error) {
-	var paths []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+// Extensions of pictures that are read, and of others that people have.
+var (
+	readable = []string{".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".bmp", ".webp"}
+	others   = []string{".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".jxl", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".dng", ".cr2", ".nef"}
+)
+
+// pictureFiles names what is read.
+const pictureFiles = "JPEG, PNG, WebP or BMP"
+
+func isPicture(path string) bool {
+	return slices.Contains(readable, strings.ToLower(filepath.Ext(path)))
+}
+
+func isOther(path string) bool { return slices.Contains(others, strings.ToLower(filepath.Ext(path))) }
+
+// hidden are files and folders that are not part of a set: .git, .ipynb_checkpoints, ._cat.jpg.
+func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
+
+// folder is what lies in a folder of pictures.
+type folder struct {
+	files  []string // pictures that are read, sorted
+	others []string // pictures that are not
+	dirs   []string // names of the folders in it, sorted: classes, where pictures lie in such
+}
+
+// walk lists a folder. Links are followed, as links to the folders of classes are common.
+func (f *folder) walk(dir string, above []string) error {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(above, real) || len(above) > maxDepth {
+		return fmt.Errorf("%s: a link leads back to a folder above, or folders lie more than %d deep", dir, maxDepth)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if hidden(e.Name()) {
+			continue
+		}
+		info, err := os.Stat(path)
 		if err != nil {
 			return err
 		}
-		if !d.IsDir() && isPicture(path) {
-			paths = append(paths, path)
+		switch {
+		case info.IsDir():
+			if len(above) == 0 {
+				f.dirs = append(f.dirs, e.Name())
+			}
+			if err := f.walk(path, append(above, real)); err != nil {
+				return err
+			}
+		case isPicture(path):
+			f.files = append(f.files, path)
+		case isOther(path):
+			f.others = append(f.others, path)
 		}
-		if len(paths) > maxFiles {
+		if len(f.files) > maxFiles {
 			return fmt.Errorf("%s: more than %d images", dir, maxFiles)
 		}
-		return nil
-	})
-	if err != nil {
+	}
+	return nil
+}
+
+// openFolder lists the pictures below a folder in the order of their paths.
+func openFolder(dir string, in Shape, p Preprocess) (*Set, error) {
+	var f folder
+	if err := f.walk(dir, nil); err != nil {
 		return nil, fmt.Errorf("images: %w", err)
 	}
-	if len(paths) == 0 {
-		return nil, fmt.Errorf("%s: %w: expected JPEG or PNG files in it or in its folders", dir, ErrEmpty)
+	if len(f.files) == 0 {
+		var unread string
+		if len(f.others) > 0 {
+			unread = fmt.Sprintf("; %s and such are not read, convert them", filepath.Base(f.others[0]))
+		}
+		return nil, fmt.Errorf("%s: %w: expected %s files in it or in its folders%s", dir, ErrEmpty, pictureFiles, unread)
 	}
-	slices.Sort(paths)
-	return openFiles(paths, in, p), nil
+	slices.Sort(f.files)
+	s := openFiles(f.files, in, p)
+	s.dirs = f.dirs
+	if n := len(f.others); n > 0 {
+		s.note("unread", fmt.Sprintf("%d of %d pictures are left out (%s is the first): only %s files are read; convert them", n, n+len(f.files), f.others[0], pictureFiles))
+	}
+	return s, nil
 }
 
 func openFiles(paths []string, in Shape, p Preprocess) *Set {
-	return &Set{names: paths, read: func(i int) ([]float32, error) { return readPicture(paths[i], in, p) }}
+	s := &Set{names: paths, turned: make([]byte, len(paths)), notes: map[string]string{}}
+	s.read = func(i int) ([]float32, error) {
+		r, orientation, err := readPicture(paths[i])
+		if err != nil {
+			return nil, err
+		}
+		if s.turn(i, orientation, p.EXIF); p.EXIF == EXIFTurn {
+			r = r.turned(orientation)
+		}
+		return r.input(in, p)
+	}
+	return s
 }
 
-// readPicture decodes a file to the network's input.
-func readPicture(path string, in Shape, p Preprocess) ([]float32, error) {
+// readPicture decodes a file; it answers its EXIF orientation too.
+func readPicture(path string) (*raster, int, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer f.Close()
-	head, _, err := image.DecodeConfig(bufio.NewReader(f))
+	data, err := io.ReadAll(io.LimitReader(f, maxPicture+1))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
+		return nil, 0, err
+	}
+	if len(data) > maxPicture {
+		return nil, 0, fmt.Errorf("%w: more than %d bytes", ErrFormat, maxPicture)
+	}
+	r, err := decode(data)
+	return r, orientation(data), err
+}
+
+// decode reads a picture of a kind that its first bytes tell.
+func decode(data []byte) (*raster, error) {
+	head, kind, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w; expected a %s file", ErrFormat, named(data, err), pictureFiles)
 	}
 	if head.Width < 1 || head.Height < 1 || head.Width > maxPixels/head.Height {
 		return nil, fmt.Errorf("%w: %d x %d pixels, at most %d are read", ErrFormat, head.Width, head.Height, maxPixels)
 	}
-	if _, err := f.Seek(0, 0); err != nil {
-		return nil, err
+	if kind == "webp" {
+		m, err := webp.Decode(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrFormat, named(data, err))
+		}
+		return fromWebP(m), nil
 	}
-	m, _, err := image.Decode(bufio.NewReader(f))
+	m, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
+		return nil, fmt.Errorf("%w: %w", ErrFormat, named(data, err))
 	}
-	return fromImage(m, in, p)
+	if g, ok := m.(*image.Gray16); ok {
+		return nil, fmt.Errorf("%w: grey of 16 bits, which loaders read differently (cut at 255, or scaled); convert it to 8 bits, or to a .npy file of floats: its size is %v", ErrFormat, g.Bounds().Size())
+	}
+	return toRaster(m), nil
 }
 
-// fromImage brings a picture to the network's shape and numbers. Transparency is dropped, not blended.
-func fromImage(m image.Image, in Shape, p Preprocess) ([]float32, error) {
+// named says what a file is that no decoder knows.
+func named(data []byte, err error) error {
+	begins := func(at int, text string) bool {
+		return len(data) >= at+len(text) && string(data[at:at+len(text)]) == text
+	}
+	kind := ""
+	switch {
+	case begins(0, "GIF8"):
+		kind = "a GIF file"
+	case begins(0, "II*\x00") || begins(0, "MM\x00*"):
+		kind = "a TIFF file"
+	case begins(4, "ftypavi"):
+		kind = "an AVIF file"
+	case begins(4, "ftyp"):
+		kind = "a HEIC file or a video"
+	case begins(0, "RIFF") && begins(8, "WEBP"):
+		if len(data) > 20 && begins(12, "VP8X") && data[20]&2 != 0 {
+			kind = "an animated WebP file"
+		}
+	case begins(0, "<svg") || begins(0, "<?xml") || begins(0, "<!DOC") || begins(0, "<html"):
+		kind = "a text of XML or HTML (a download that failed?)"
+	case begins(0, "version https://git-lfs"):
+		kind = "a pointer of Git LFS, whose file is not here (git lfs pull)"
+	case len(data) == 0:
+		kind = "an empty file"
+	}
+	if kind == "" || !errors.Is(err, image.ErrFormat) && !strings.HasPrefix(kind, "an animated") {
+		return err
+	}
+	return errors.New("it is " + kind)
+}
+
+// input is a picture as the network takes it.
+func (r *raster) input(in Shape, p Preprocess) ([]float32, error) {
 	if in.C != 1 && in.C != 3 {
 		return nil, fmt.Errorf("%w: a picture has one channel or three, the network takes %v", ErrShape, in)
 	}
-	m = resize(opaque(m), in, p)
-	b := m.Bounds()
+	r = r.channels(in.C).fit(in, p)
 	x := make([]float32, in.Elems())
-	for h := range in.H {
-		for w := range in.W {
-			r, g, bl, _ := m.At(b.Min.X+w, b.Min.Y+h).RGBA()
-			at := (h*in.W + w) * in.C
-			if in.C == 3 {
-				x[at], x[at+1], x[at+2] = float32(r)/math.MaxUint16, float32(g)/math.MaxUint16, float32(bl)/math.MaxUint16
-				continue
-			}
-			// ITU-R 601-2 luma, as PIL and torchvision have it.
-			x[at] = float32((0.299*float64(r) + 0.587*float64(g) + 0.114*float64(bl)) / math.MaxUint16)
-		}
+	for i, v := range r.pix {
+		x[i] = float32(v) / 255
 	}
 	p.normalise(x, in.C)
 	return x, nil
-}
-
-// opaque copies a picture without its alpha channel.
-func opaque(m image.Image) image.Image {
-	if _, grey := m.(*image.Gray); grey {
-		return m
-	}
-	if o, ok := m.(interface{ Opaque() bool }); ok && o.Opaque() {
-		return m
-	}
-	b := m.Bounds()
-	flat := image.NewNRGBA64(b)
-	for y := b.Min.Y; y < b.Max.Y; y++ {
-		for x := b.Min.X; x < b.Max.X; x++ {
-			var c color.NRGBA64
-			switch at := m.At(x, y).(type) {
-			case color.NRGBA: // the model would multiply with alpha, and lose the colour where that is 0
-				c = color.NRGBA64{R: 0x101 * uint16(at.R), G: 0x101 * uint16(at.G), B: 0x101 * uint16(at.B)}
-			case color.NRGBA64:
-				c = at
-			default:
-				c = color.NRGBA64Model.Convert(at).(color.NRGBA64)
-			}
-			c.A = math.MaxUint16
-			flat.SetNRGBA64(x, y, c)
-		}
-	}
-	return flat
-}
-
-// resize scales and cuts a picture to the network's height and width, bilinear and averaging where it
-// shrinks (as PIL does).
-func resize(m image.Image, in Shape, p Preprocess) image.Image {
-	b := m.Bounds()
-	from := b
-	if p.Fit == FitCrop {
-		// The part of the picture that the network sees: what the middle of H x W covers after the
-		// shorter side has been scaled to Resize.
-		side := p.Resize
-		scale := 0.0
-		if side > 0 {
-			scale = float64(side) / float64(min(b.Dx(), b.Dy()))
-		} else {
-			scale = max(float64(in.W)/float64(b.Dx()), float64(in.H)/float64(b.Dy()))
-		}
-		w, h := int(math.Round(float64(b.Dx())*scale)), int(math.Round(float64(b.Dy())*scale))
-		whole := image.NewRGBA64(image.Rect(0, 0, max(w, 1), max(h, 1)))
-		if w == b.Dx() && h == b.Dy() {
-			draw.Draw(whole, whole.Bounds(), m, b.Min, draw.Src)
-		} else {
-			draw.BiLinear.Scale(whole, whole.Bounds(), m, b, draw.Src, nil)
-		}
-		// Black where Resize is smaller than the network.
-		out := image.NewRGBA64(image.Rect(0, 0, in.W, in.H))
-		draw.Draw(out, out.Bounds(), image.NewUniform(color.Black), image.Point{}, draw.Src)
-		at := image.Pt((in.W-w)/2, (in.H-h)/2)
-		draw.Draw(out, whole.Bounds().Add(at), whole, image.Point{}, draw.Src)
-		return out
-	}
-	if from.Dx() == in.W && from.Dy() == in.H {
-		return m
-	}
-	out := image.NewRGBA64(image.Rect(0, 0, in.W, in.H))
-	draw.BiLinear.Scale(out, out.Bounds(), m, from, draw.Src, nil)
-	return out
 }

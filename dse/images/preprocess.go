@@ -12,6 +12,18 @@ const (
 	FitStretch = "stretch" // both sides at once
 )
 
+// Filters that an image is scaled with: PIL's, widened where it shrinks (antialiased).
+const (
+	Bilinear = "bilinear"
+	Bicubic  = "bicubic"
+)
+
+// What becomes of a picture whose EXIF data says that it is stored turned.
+const (
+	EXIFIgnore = "ignore" // nothing: what PIL and torchvision do
+	EXIFTurn   = "turn"   // it is turned upright: what OpenCV does
+)
+
 // maxResize bounds the side that an image is enlarged to.
 const maxResize = 1 << 13
 
@@ -19,6 +31,8 @@ const maxResize = 1 << 13
 type Preprocess struct {
 	Fit    string    `json:"fit,omitempty"`    // FitCrop where empty
 	Resize int       `json:"resize,omitempty"` // of FitCrop: the shorter side before the middle is taken; 0: the network's
+	Filter string    `json:"filter,omitempty"` // Bilinear where empty
+	EXIF   string    `json:"exif,omitempty"`   // EXIFIgnore where empty
 	Mean   []float64 `json:"mean,omitempty"`   // a channel, or one for all; of pixels from 0 to 1
 	Std    []float64 `json:"std,omitempty"`
 	Range  float64   `json:"range,omitempty"` // the largest |x| of the input; 0: what follows from the rest
@@ -31,6 +45,20 @@ func (p Preprocess) For(c int) (Preprocess, error) {
 	}
 	if p.Fit != FitCrop && p.Fit != FitStretch {
 		return p, fmt.Errorf("%w: fit is %q, expected %q or %q", ErrPreprocess, p.Fit, FitCrop, FitStretch)
+	}
+	switch p.Filter {
+	case Bilinear:
+		p.Filter = "" // one text of one meaning
+	case "", Bicubic:
+	default:
+		return p, fmt.Errorf("%w: filter is %q, expected %q or %q", ErrPreprocess, p.Filter, Bilinear, Bicubic)
+	}
+	switch p.EXIF {
+	case EXIFIgnore:
+		p.EXIF = ""
+	case "", EXIFTurn:
+	default:
+		return p, fmt.Errorf("%w: EXIF is %q, expected %q or %q", ErrPreprocess, p.EXIF, EXIFIgnore, EXIFTurn)
 	}
 	if p.Resize < 0 || p.Resize > maxResize || p.Resize > 0 && p.Fit != FitCrop {
 		return p, fmt.Errorf("%w: resize is %d with fit %q, expected 1 to %d with %q", ErrPreprocess, p.Resize, p.Fit, maxResize, FitCrop)

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
 // maxExitsBytes bounds a file of exits.
@@ -41,6 +43,10 @@ func parseExits(content []byte) ([]string, error) {
 	}
 	var file struct {
 		Exits []string `yaml:"exits"`
+	}
+	content, err := plaintext.YAML(content)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrExits, err)
 	}
 	d := yaml.NewDecoder(bytes.NewReader(content))
 	d.KnownFields(true)

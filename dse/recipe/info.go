@@ -18,7 +18,7 @@ type Info struct {
 	Floats     bool     // they were the network's input already
 	Missing    bool     // there were none: the ranges come from noise
 	Classes    []string // names in the order of the logits, nil where they are not known
-	Logits     int      // of the last exit
+	Logits     int      // classes that the last exit tells apart
 }
 
 // Keys of bundle.Meta.
@@ -86,7 +86,7 @@ func chunks(names []string) []string {
 func Of(b *bundle.Bundle) (Info, error) {
 	var i Info
 	if n := len(b.Network.Exits); n > 0 {
-		i.Logits = b.Network.Exits[n-1].Classes
+		i.Logits = bundle.ClassesOf(b.Network.Exits[n-1].Classes)
 	}
 	if i.From = b.Meta[keyFrom]; b.Meta[keyPreprocess] == "" {
 		i.From = ""

@@ -45,9 +45,11 @@ type Import struct {
 // reads them where no network is compiled.
 type Flags struct {
 	Import
-	Calibrate  string    `from:"network" placeholder:"DIR|FILE" help:"Images that the ranges are taken from: a folder of JPEG and PNG files, .npy or IDX. Without, networks of one's own take noise."`
+	Calibrate  string    `from:"network" placeholder:"DIR|FILE" help:"Images that the ranges are taken from: a folder of JPEG, PNG, WebP and BMP files, .npy or IDX. Without, networks of one's own take noise."`
 	Fit        string    `from:"network" default:"crop" enum:"crop,stretch" help:"Images of another shape: crop (the middle, the shorter side first scaled to --resize) or stretch."`
 	Resize     int       `from:"network" placeholder:"PIXELS" help:"Shorter side before the middle is taken (default: the network's input)."`
+	Filter     string    `from:"network" default:"bilinear" enum:"bilinear,bicubic" help:"Images are scaled with: bilinear or bicubic, both as PIL has them (antialiased)."`
+	EXIF       string    `from:"network" name:"exif" default:"ignore" enum:"ignore,turn" help:"Photographs stored turned by their EXIF data: ignore (as PIL and torchvision read them) or turn them upright (as OpenCV)."`
 	Mean       []float64 `from:"network" placeholder:"M,..." help:"Subtracted from pixels of 0 to 1: one number, or one a channel."`
 	Std        []float64 `from:"network" placeholder:"S,..." help:"Divides what is left: one number, or one a channel."`
 	InputRange float64   `from:"network" placeholder:"X" help:"Largest magnitude of the network's input (default: what mean and deviation make of pixels, or the largest of the images given as floats)."`
@@ -174,7 +176,7 @@ func Shape(g *graph.Graph) images.Shape {
 }
 
 func (r *Recipe) preprocess(g *graph.Graph) (images.Preprocess, error) {
-	return images.Preprocess{Fit: r.Fit, Resize: r.Resize, Mean: r.Mean, Std: r.Std, Range: r.InputRange}.For(Shape(g).C)
+	return images.Preprocess{Fit: r.Fit, Resize: r.Resize, Filter: r.Filter, EXIF: r.EXIF, Mean: r.Mean, Std: r.Std, Range: r.InputRange}.For(Shape(g).C)
 }
 
 func (r *Recipe) count(g *graph.Graph) (int, error) {
@@ -207,7 +209,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Calibration{Info: Info{Preprocess: p, Logits: g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C}}
+	c := &Calibration{Info: Info{Preprocess: p, Logits: bundle.ClassesOf(g.Tensors[g.Exits[len(g.Exits)-1].Tensor].C)}}
 	if r.Classes != "" {
 		if c.Classes, err = images.LoadClasses(r.Classes); err != nil {
 			return nil, err
@@ -250,6 +252,32 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 	}
 	c.Preprocess.Range = c.Preprocess.InputRange(in.C)
 	return c, nil
+}
+
+// Notes say what the user should know of the images, those of the evaluation included where there are such, and of
+// what is taken for granted of the network's exits. A sentence each.
+func (c *Calibration) Notes(n *bundle.Network, evaluated *images.Set) []string {
+	notes := c.Set.Notes()
+	if !c.Missing {
+		switch same := c.Set.Distinct(); {
+		case c.Images == 1:
+			notes = append(notes, "the ranges come from one image: what other images exceed saturates; calibrate with some dozen")
+		case same == 1:
+			notes = append(notes, fmt.Sprintf("the ranges come from %d images that are all the same", c.Images))
+		case 2*same <= c.Images:
+			notes = append(notes, fmt.Sprintf("the ranges come from %d images of which %d differ", c.Images, same))
+		}
+	}
+	if evaluated != nil {
+		notes = append(notes, evaluated.Notes()...)
+	}
+	for _, x := range n.Exits {
+		if x.Classes == 1 {
+			notes = append(notes, fmt.Sprintf("exit %s has one output: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on); a regression's confidence and class mean nothing", x.Name))
+		}
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
 }
 
 // Noise are inputs that mean nothing: evenly distributed from -limit to limit.

@@ -250,3 +250,44 @@ func TestEvaluate(t *testing.T) {
 		t.Errorf("images beyond the range that was given: %v", err)
 	}
 }
+
+// Calibration on one image, or on the same again and again, is said to be so; one output is said to be taken for a
+// yes-or-no question.
+func TestNotes(t *testing.T) {
+	dir := home(t)
+	alike := filepath.Join(dir, "alike")
+	if err := os.Mkdir(alike, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "photos", "class1", "1.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a.png", "b.png", "c.png"} {
+		if err := os.WriteFile(filepath.Join(alike, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, says := range map[string]string{"photos": "", "alike/a.png": "come from one image", "alike": "3 images that are all the same", "": ""} {
+		r := own(dir)
+		if r.Calibrate = ""; path != "" {
+			r.Calibrate = filepath.Join(dir, path)
+		}
+		g, err := r.Graph()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := r.Calibration(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(c.Notes(&bundle.Network{Exits: []bundle.Exit{{Name: "e", Classes: 4}}}, nil), "\n")
+		if !strings.Contains(notes, says) || says == "" && notes != "" {
+			t.Errorf("%q: %q, want %q", path, notes, says)
+		}
+	}
+	one := &recipe.Calibration{Set: images.Of("none", nil, nil), Info: recipe.Info{Missing: true}}
+	if notes := one.Notes(&bundle.Network{Exits: []bundle.Exit{{Name: "e", Classes: 1}}}, nil); len(notes) != 1 || !strings.Contains(notes[0], "exit e has one output") {
+		t.Errorf("%q", notes)
+	}
+}

@@ -31,7 +31,7 @@ type serveCmd struct {
 	N        int           `default:"32" short:"n" help:"Requests; request i brings image i modulo their number."`
 	Rate     float64       `default:"1.2" help:"Arrival rate, as a multiple of serial's capacity by the table."`
 	SLO      float64       `default:"20" name:"slo" help:"Latency objective, as a multiple of one request alone."`
-	Theta    float32       `default:"0.8" help:"Exit threshold on the softmax top-1."`
+	Theta    float32       `default:"0.8" help:"Exit threshold on the confidence (softmax top-1; of one logit its sigmoid)."`
 	Seed     uint64        `default:"1" help:"Seed of the arrivals."`
 	Watchdog time.Duration `default:"20s" help:"After so long without an end (in the NPU's own time, and of wall time where its clock stands still) a start counts as hung."`
 	Real     bool          `help:"In real time: arrivals, deadlines and timers on the NPU's TIME. Else in virtual time, by the cycles of its starts."`

@@ -53,7 +53,7 @@ type ResumePoint struct {
 type ExitResult struct {
 	Exit       int
 	Class      int
-	Confidence float32   // softmax top-1
+	Confidence float32   // softmax top-1, of one logit its sigmoid
 	Logits     []float32 // where the exit is a classifier's
 	Raw        []int16   // logits as the hardware left them, where it works in int16
 	Tensors    []Tensor  // what else the exit gives, or all of it where it is no classifier's

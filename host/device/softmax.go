@@ -4,14 +4,22 @@ import "math"
 
 // Confidence is the exit decision's number: the class with the largest logit (the first among
 // equals) and its softmax probability, from logits as the hardware leaves them (element * 2^-frac).
-// Without logits the class is -1.
+// One logit answers a yes-or-no question: with p its sigmoid the class is 1 where p >= 0.5, else 0,
+// and the confidence is the larger of p and 1-p. Without logits the class is -1.
 //
 // The value is the same bit for bit on every platform: the sum is taken in order in float64, with
 // an exponential built from single roundings (no fused operations, no platform's own exp), and is
 // rounded to float32 once, at the end.
 func Confidence(raw []int16, frac int) (class int, conf float32) {
-	if len(raw) == 0 {
+	switch len(raw) {
+	case 0:
 		return -1, 0
+	case 1:
+		// The same as the softmax of the logits 0 and raw[0].
+		if raw[0] >= 0 {
+			class = 1
+		}
+		return class, float32(1 / (1 + expNeg(-math.Ldexp(math.Abs(float64(raw[0])), -frac))))
 	}
 	for i, v := range raw {
 		if v > raw[class] {

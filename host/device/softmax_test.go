@@ -15,7 +15,10 @@ func TestConfidence(t *testing.T) {
 		conf  float64
 	}{
 		{"none", nil, 0, -1, 0},
-		{"one", []int16{-7}, 3, 0, 1},
+		{"one logit says no", []int16{-7}, 3, 0, 1 / (1 + math.Exp(-7.0/8))},
+		{"one logit says yes", []int16{7}, 3, 1, 1 / (1 + math.Exp(-7.0/8))},
+		{"one logit is undecided", []int16{0}, 3, 1, 0.5},
+		{"one logit at the end of its range", []int16{-32768}, 0, 0, 1},
 		{"equal: the first wins", []int16{5, 5}, 8, 0, 0.5},
 		{"ten equal", make([]int16, 10), 12, 0, 0.1},
 		{"one apart", []int16{0, 256}, 8, 1, math.E / (1 + math.E)},
@@ -41,7 +44,7 @@ func TestConfidenceBits(t *testing.T) {
 		class, conf := Confidence(raw, rng.IntN(16))
 		hash = (hash ^ uint64(math.Float32bits(conf)) ^ uint64(class)<<32) * 1099511628211
 	}
-	if want := uint64(0x5f30f52d20defc3a); hash != want {
+	if want := uint64(0x2dd6e96434a478a9); hash != want {
 		t.Errorf("hash of 2000 confidences is %#x, expected %#x", hash, want)
 	}
 }

@@ -66,9 +66,15 @@ func Taken(exits []device.ExitResult, theta Theta) int {
 	return len(exits) - 1
 }
 
-// SoftmaxTop1 is the class of the largest logit and its softmax probability.
-func SoftmaxTop1(logits []float32) (int, float32) {
+// Confidence is device.Confidence of logits that are floats.
+func Confidence(logits []float32) (int, float32) {
 	best := 0
+	if len(logits) == 1 { // a yes-or-no question
+		if logits[0] >= 0 {
+			best = 1
+		}
+		return best, float32(1 / (1 + math.Exp(-math.Abs(float64(logits[0])))))
+	}
 	for i, v := range logits {
 		if v > logits[best] {
 			best = i

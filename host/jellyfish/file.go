@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-npu/sluice/dse/plaintext"
 	"github.com/sluice-npu/sluice/host/names"
 )
 
@@ -45,7 +46,7 @@ func Named(name string) (Zoo, error) {
 // frames (0..1), and the 99th percentile of its time in ms at batch 1, 2, .... NewZoo says what becomes of
 // them; name stands in errors.
 func ReadZoo(name string, r io.Reader) (Zoo, error) {
-	c := csv.NewReader(r)
+	c := csv.NewReader(plaintext.NewReader(r))
 	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment = -1, true, '#'
 	head, err := c.Read()
 	if err != nil {
@@ -55,9 +56,6 @@ func ReadZoo(name string, r io.Reader) (Zoo, error) {
 	want := columns()
 	for b := 1; b <= len(head)-fixed && b <= mostBatch; b++ {
 		want = append(want, "b"+strconv.Itoa(b))
-	}
-	if len(head) > 0 {
-		head[0] = strings.TrimPrefix(head[0], "\ufeff")
 	}
 	for i := range head {
 		if i >= len(want) || strings.TrimSpace(head[i]) != want[i] {

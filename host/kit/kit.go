@@ -139,7 +139,7 @@ func parse(b *bundle.Bundle, text []byte) (*Kit, error) {
 		if len(m.Logits) != len(net.Exits) {
 			return nil, bad("image %d has logits of %d exits, expected %d", i, len(m.Logits), len(net.Exits))
 		}
-		if last := net.Exits[len(net.Exits)-1].Classes; m.Label < -1 || m.Label >= last {
+		if last := bundle.ClassesOf(net.Exits[len(net.Exits)-1].Classes); m.Label < -1 || m.Label >= last {
 			return nil, bad("image %d has the class %d, expected -1 (unknown) to %d", i, m.Label, last-1)
 		}
 		exits := make([]device.ExitResult, len(net.Exits))

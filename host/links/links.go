@@ -17,6 +17,8 @@ import (
 	"strings"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
 // Time is in ns.
@@ -172,13 +174,9 @@ func Named(name string, seed uint64, memory float64) (*Trace, error) {
 // a # are left out. A second may be 0, an outage, but not all of them.
 func Read(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Name: name}
-	lines := bufio.NewScanner(r)
+	lines := bufio.NewScanner(plaintext.NewReader(r))
 	for n := 1; lines.Scan(); n++ {
-		text := lines.Text()
-		if n == 1 {
-			text = strings.TrimPrefix(text, "\ufeff") // a byte order mark
-		}
-		text, _, _ = strings.Cut(text, "#")
+		text, _, _ := strings.Cut(lines.Text(), "#")
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}

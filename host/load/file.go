@@ -26,6 +26,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
 // maxFile and maxLine bound what is read, in bytes.
@@ -63,7 +65,7 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 	fail := func(format string, a ...any) ([]Time, error) {
 		return nil, fmt.Errorf("%w: %s:%d: %w", ErrLoad, name, line, fmt.Errorf(format, a...))
 	}
-	s := bufio.NewScanner(r)
+	s := bufio.NewScanner(plaintext.NewReader(r))
 	s.Buffer(make([]byte, 0, maxLine), maxLine)
 	for s.Scan() {
 		line++
@@ -112,9 +114,9 @@ func CSV(name string, r io.Reader) ([]Time, error) {
 
 // JSON reads the JSON form; name is for messages.
 func JSON(name string, r io.Reader) ([]Time, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	text, err := io.ReadAll(plaintext.NewReader(io.LimitReader(r, maxFile+1)))
 	if err != nil {
-		return nil, fmt.Errorf("read arrivals from %s: %w", name, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, name, err)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

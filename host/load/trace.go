@@ -28,6 +28,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-npu/sluice/dse/plaintext"
 	"github.com/sluice-npu/sluice/host/names"
 )
 
@@ -293,7 +294,9 @@ func AzureLLM(name string, r io.Reader) (*Trace, error) {
 // arrives its duration before it ends; what began before the trace is skipped.
 func AzureFunctions(name string, r io.Reader) (*Trace, error) {
 	t := &Trace{Format: "azure-functions"}
-	streams := map[string]int{}
+	type function struct{ app, name string } // the name is one only within its app
+	streams := map[function]int{}
+	var apps []string
 	n := 0
 	err := table(name, r, []string{"app", "func", "end_timestamp", "duration"}, func(row []string) error {
 		end, err1 := strconv.ParseFloat(row[2], 64)
@@ -308,11 +311,12 @@ func AzureFunctions(name string, r io.Reader) (*Trace, error) {
 			t.Skipped++
 			return nil
 		}
-		i, ok := streams[row[1]]
+		f := function{strings.Clone(row[0]), strings.Clone(row[1])}
+		i, ok := streams[f]
 		if !ok {
 			i = len(t.Streams)
-			streams[row[1]] = i
-			t.Streams = append(t.Streams, Stream{Name: row[1]})
+			streams[f] = i
+			t.Streams, apps = append(t.Streams, Stream{Name: f.name}), append(apps, f.app)
 		}
 		if n++; n > MaxArrivals {
 			return fmt.Errorf("more than %d arrivals", MaxArrivals)
@@ -320,6 +324,7 @@ func AzureFunctions(name string, r io.Reader) (*Trace, error) {
 		t.Streams[i].Times = append(t.Streams[i].Times, Time(math.Round((end-took)*1e9)))
 		return nil
 	})
+	t.scope(apps)
 	// The file is ordered by end.
 	for i := range t.Streams {
 		slices.Sort(t.Streams[i].Times)
@@ -333,6 +338,7 @@ func AzureMinutes(name string, r io.Reader, seed uint64) (*Trace, error) {
 	t := &Trace{Format: "azure-minutes"}
 	rng := rand.New(rand.NewPCG(seed, stream))
 	n, columns := 0, 0
+	var apps []string
 	fixed := []string{"HashOwner", "HashApp", "HashFunction", "Trigger"}
 	err := rows(name, r, func(line int, row []string) error {
 		if line == 0 {
@@ -364,11 +370,30 @@ func AzureMinutes(name string, r io.Reader, seed uint64) (*Trace, error) {
 			}
 		}
 		slices.Sort(s.Times)
-		t.Streams = append(t.Streams, s)
+		t.Streams, apps = append(t.Streams, s), append(apps, row[0]+"/"+row[1])
 		return nil
 	})
+	t.scope(apps)
 	t.Duration = Time(max(0, columns-len(fixed))) * 60e9
 	return finish(t, name, err)
+}
+
+// scope puts the app before the name of each stream that has its name with others of other apps.
+func (t *Trace) scope(apps []string) {
+	first, shared := map[string]int{}, map[string]bool{}
+	for i := range t.Streams {
+		name := t.Streams[i].Name
+		if k, ok := first[name]; ok && apps[k] != apps[i] {
+			shared[name] = true
+		} else if !ok {
+			first[name] = i
+		}
+	}
+	for i := range t.Streams {
+		if s := &t.Streams[i]; shared[s.Name] {
+			s.Name = apps[i] + "/" + s.Name
+		}
+	}
 }
 
 // Alibaba reads a PAI job or task table of the GPU trace of 2020, or the pod list of openb. Jobs and
@@ -467,7 +492,7 @@ func finish(t *Trace, name string, err error) (*Trace, error) {
 
 // rows calls f with every line of a CSV file; line 0 is the first. Errors get the line's number.
 func rows(name string, r io.Reader, f func(line int, row []string) error) error {
-	c := csv.NewReader(&bounded{r: r, left: maxFile})
+	c := csv.NewReader(plaintext.NewReader(&bounded{r: r, left: maxFile}))
 	c.ReuseRecord, c.FieldsPerRecord = true, -1
 	for i := 0; ; i++ {
 		row, err := c.Read()
@@ -516,8 +541,12 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// readAll reads a text of JSON.
 func readAll(name string, r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(&bounded{r: r, left: maxFile})
+	if err == nil {
+		text, err = plaintext.JSON(text)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrLoad, name, err)
 	}

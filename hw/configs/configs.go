@@ -20,6 +20,7 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
+	"github.com/sluice-npu/sluice/dse/plaintext"
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
@@ -141,6 +142,10 @@ func Load(nameOrPath string) (Design, error) {
 // keys are refused.
 func Parse(file string, text []byte) (Design, error) {
 	var d Design
+	text, err := plaintext.YAML(text)
+	if err != nil {
+		return Design{}, fmt.Errorf("%s: %w", file, err)
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
 	switch err := dec.Decode(&d); {

@@ -324,6 +324,8 @@ func TestParseRefused(t *testing.T) {
 		"key twice":     {"TR: 256", "TR: 256\nTR: 256", "already defined"},
 		"not a number":  {"TR: 256", "TR: many", "many"},
 		"fraction":      {"TR: 256", "TR: 256.5", "256.5"},
+		"octal":         {"TR: 256", "TR: 0256", "line 4: a number may be octal or not: 0256"},
+		"UTF-16":        {"", "\xff\xfe", "UTF-16"},
 		"null":          {"stack: true", "stack: null", "stack"},
 		"null stub":     {"stub: false", "stub: null", "stub"},
 		"text as bool":  {"fluid: true", "fluid: yes", "fluid"},

@@ -80,7 +80,7 @@ func ReadOracle(r io.Reader, images, exits int) ([][]device.ExitResult, error) {
 			if err := binary.Read(r, binary.LittleEndian, logits); err != nil {
 				return nil, fmt.Errorf("exit %d, image %d: %w", x, i, err)
 			}
-			class, conf := experiments.SoftmaxTop1(logits)
+			class, conf := experiments.Confidence(logits)
 			out[i] = append(out[i], device.ExitResult{Exit: x, Class: class, Confidence: conf})
 		}
 	}

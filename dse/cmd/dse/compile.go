@@ -26,7 +26,7 @@ import (
 type compileCmd struct {
 	source
 	Evaluate    string `placeholder:"DIR|FILE" help:"Also say how right the bundle is on these images: accuracy of int16 beside float where they have classes, agreement with onnxruntime."`
-	Labels      string `placeholder:"folders|FILE" help:"Classes of the images to evaluate on: the folders that they lie in, a CSV with the columns file and label, or .npy or IDX (default: folders, if there are any)."`
+	Labels      string `placeholder:"folders|numbers|FILE" help:"Classes of the images to evaluate on: the folders that they lie in, in the order of their names, or their numbers; a CSV with the columns file and label, or .npy or IDX (default: folders, if there are any)."`
 	Evaluated   int    `default:"1000" placeholder:"N" help:"At most so many images to evaluate on, evenly spaced; 0: all."`
 	Onnxruntime string `default:"auto" enum:"auto,yes,no" help:"Ask onnxruntime too: auto is where it is there, and always where the images have no classes."`
 	Out         string `required:"" placeholder:"FILE" help:"Bundle to write; the figures go to FILE.json."`
@@ -58,6 +58,7 @@ type compileDoc struct {
 	Kept       []quant.Kept                  `json:"bits_kept"`
 	Saturated  map[string]map[string]float64 `json:"saturated"` // share of elements, by set of images and tensor
 	Evaluation *evaluate.Report              `json:"evaluation,omitempty"`
+	Notes      []string                      `json:"notes,omitempty"` // what is unusual about the images and the exits
 }
 
 // check looks at the flags before any work.
@@ -142,12 +143,16 @@ func (c *compileCmd) Run(e *cli.Env) error {
 			return err
 		}
 	}
+	doc.Notes = from.Notes(&b.Network, set)
 	// Last: where anything fails there is neither.
 	if err := bundle.WriteFile(c.Out, b); err != nil {
 		return err
 	}
 	if err := e.Document(doc, c.Out+".json", e.JSON); err != nil {
 		return errors.Join(err, os.Remove(c.Out))
+	}
+	for _, note := range doc.Notes {
+		fmt.Fprintln(e.Stderr, "dse: note: "+note)
 	}
 	if from.Missing {
 		fmt.Fprintf(e.Stderr, "dse: warning: %s is %s\n", s.Network, recipe.Warning)
@@ -326,6 +331,10 @@ func printEvaluation(w io.Writer, r *evaluate.Report) error {
 	}
 	if r.Clipped > 0 {
 		fmt.Fprintf(w, "%.2f %% of the input's elements lie beyond its range and saturate: --input-range widens it\n", 100*r.Clipped)
+	}
+	if n := len(r.Saturated); n > 0 {
+		worst := r.Saturated[0]
+		fmt.Fprintf(w, "%d layers have results beyond the range of their calibration, which saturate, most of all %s (%.2g %% of its results): calibrate with more images, or others\n", n, worst.Layer, 100*worst.Share)
 	}
 	return nil
 }

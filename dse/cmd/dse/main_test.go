@@ -149,7 +149,7 @@ func TestOperatorsGoesOn(t *testing.T) {
 // Of a folder all models are looked through, at any depth, and nothing else.
 func TestOperatorsOfAFolder(t *testing.T) {
 	dir := t.TempDir()
-	if code, _, stderr := call("operators", dir); code != exitUsage || !strings.Contains(stderr, dir) {
+	if code, _, stderr := call("operators", dir); code != cli.Usage || !strings.Contains(stderr, dir) {
 		t.Errorf("an empty folder: exit code %d: %s", code, stderr)
 	}
 	deep := filepath.Join(dir, "a", "b")
@@ -162,7 +162,7 @@ func TestOperatorsOfAFolder(t *testing.T) {
 		}
 	}
 	code, stdout, stderr := call("operators", dir)
-	if code != exitOK || !strings.Contains(stdout, filepath.Join(deep, "own.onnx")+": all of its") || !strings.Contains(stdout, "2 of 2 networks") {
+	if code != cli.OK || !strings.Contains(stdout, filepath.Join(deep, "own.onnx")+": all of its") || !strings.Contains(stdout, "2 of 2 networks") {
 		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 }

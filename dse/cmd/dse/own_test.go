@@ -153,7 +153,7 @@ func TestEvaluateAsTheFileTakesIt(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "own.sluice")
 	code, _, stderr := call("compile", "--network", half, "--config", "tiny", "--calibrate", images, "--evaluate", images, "--onnxruntime=yes", "--out", out)
-	if code == exitOK || !strings.Contains(stderr, "--onnxruntime=no") {
+	if code == cli.OK || !strings.Contains(stderr, "--onnxruntime=no") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	for _, path := range []string{out, out + ".json"} {

@@ -23,9 +23,9 @@ import (
 
 type classifyCmd struct {
 	Bundle string    `arg:"" help:"Bundle, as dse compile writes it."`
-	Images []string  `arg:"" placeholder:"IMAGE" help:"JPEG or PNG files; or one folder, .npy or IDX file of images."`
+	Images []string  `arg:"" placeholder:"IMAGE" help:"JPEG, PNG, WebP or BMP files; or one folder, .npy or IDX file of images."`
 	Device string    `default:"soft" help:"Where it runs: soft, or what sluice run has."`
-	Theta  thetaFlag `default:"0.8" help:"Exit threshold on the softmax top-1: one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
+	Theta  thetaFlag `default:"0.8" help:"Exit threshold on the confidence (softmax top-1; of one logit its sigmoid): one for all exits, or one an exit, by commas; above 1 no exit but the last is taken."`
 	Top    int       `default:"3" help:"Classes to show of each image."`
 	N      int       `default:"100" short:"n" help:"Of a folder or an array, at most so many images."`
 	JSON   bool      `name:"json" help:"Print JSON."`
@@ -158,6 +158,9 @@ func (c *classifyCmd) Run(e *cli.Env) error {
 		doc.Images = append(doc.Images, *got)
 		progress(i + 1)
 	}
+	for _, note := range set.Notes() {
+		fmt.Fprintln(e.Stderr, "sluice: note: "+note)
+	}
 	if err := e.Output(doc, "", c.JSON); err != nil {
 		return err
 	}
@@ -213,8 +216,12 @@ func (c *classifyCmd) one(
 	return nil, false, errors.New("no exit takes it")
 }
 
-// top are the n most probable classes by softmax.
+// top are the n most probable classes by softmax, or of one logit by its sigmoid.
 func top(raw []int16, frac, n int) []classProb {
+	if len(raw) == 1 {
+		class, p := device.Confidence(raw, frac)
+		return []classProb{{Class: class, Prob: float64(p)}, {Class: 1 - class, Prob: 1 - float64(p)}}[:min(n, 2)]
+	}
 	all, sum, most := make([]classProb, len(raw)), 0., float64(slices.Max(raw))
 	for i, v := range raw {
 		p := math.Exp(math.Ldexp(float64(v)-most, -frac))

@@ -37,7 +37,7 @@ func (c *kitCmd) Run(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	im, err := c.images(p, c.N, true)
+	im, err := c.images(e, p, c.N, true)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ type what struct {
 	Config  string `from:"network" default:"run" help:"Configuration of the hardware: a name of hw/configs, or a YAML file."`
 	Network string `from:"network" default:"fashion" help:"Network: a name of the zoo, or an ONNX file."`
 	Data    string `serves:"bundle" placeholder:"DIR|FILE" help:"Images to serve: a folder of JPEG and PNG files, .npy or IDX, or the folder of Fashion-MNIST (default, for networks calibrated with it: where Debian's package dataset-fashion-mnist puts it)."`
-	Labels  string `serves:"bundle" placeholder:"folders|FILE" help:"Classes of the images of --data: the folders that they lie in, a CSV with the columns file and label, .npy or IDX."`
+	Labels  string `serves:"bundle" placeholder:"folders|numbers|FILE" help:"Classes of the images of --data: the folders that they lie in, in the order of their names, or their numbers; a CSV with the columns file and label, .npy or IDX."`
 	Noise   bool   `serves:"bundle" help:"Serve noise, where a network has no images: exits and accuracy mean nothing then."`
 	Build   string `serves:"bundle" default:"build" help:"Folder for what is built once: bundles, simulators." env:"SLUICE_BUILD"`
 	recipe.Flags
@@ -218,7 +218,7 @@ func (w *what) fashion() string {
 
 // images are up to n images for the network to serve: those of --data; Fashion-MNIST's where the network
 // was calibrated with it; noise, with labels of -1, where that was asked for or makes no difference.
-func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
+func (w *what) images(e *cli.Env, p *prepared, n int, anything bool) (*zoo.Images, error) {
 	net := &p.bundle.Network
 	in := images.Shape{H: net.InH, W: net.InW, C: net.InC}
 	n = max(1, min(n, imageBytes/(4*in.Elems())))
@@ -247,7 +247,7 @@ func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
 		im.Labels = slices.Repeat([]int{-1}, s.Len())
 	}
 	for i := range s.Len() {
-		if c := net.Exits[len(net.Exits)-1].Classes; im.Labels[i] >= c {
+		if c := bundle.ClassesOf(net.Exits[len(net.Exits)-1].Classes); im.Labels[i] >= c {
 			return nil, cli.Errorf(cli.Input, "%s: class %d, %s has %d", s.Name(i), im.Labels[i], net.Name, c)
 		}
 		x, err := s.Image(i)
@@ -255,6 +255,9 @@ func (w *what) images(p *prepared, n int, anything bool) (*zoo.Images, error) {
 			return nil, cli.Coded(cli.Input, err)
 		}
 		im.Pixels = append(im.Pixels, x)
+	}
+	for _, note := range s.Notes() {
+		fmt.Fprintln(e.Stderr, "sluice: note: "+note)
 	}
 	return im, nil
 }
@@ -270,7 +273,7 @@ func inputs(b *bundle.Bundle, im *zoo.Images) [][]int16 {
 
 // setup computes the exits of n test images with the golden executor.
 func (p *prepared) setup(e *cli.Env, w *what, memo *soft.Memo, n int) (*experiments.Setup, *zoo.Images, error) {
-	im, err := w.images(p, n, false)
+	im, err := w.images(e, p, n, false)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -285,7 +288,7 @@ func (p *prepared) setup(e *cli.Env, w *what, memo *soft.Memo, n int) (*experime
 	return s, im, cli.Coded(cli.Input, err)
 }
 
-// floatExits are what the float network shows for each image at each exit: class and softmax top-1.
+// floatExits are what the float network shows for each image at each exit: class and confidence.
 func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device.ExitResult, error) {
 	first, err := graph.NewRunner(g)
 	if err != nil {
@@ -306,7 +309,7 @@ func floatExits(ctx context.Context, g *graph.Graph, im *zoo.Images) ([][]device
 					return err
 				}
 				for j, x := range g.Exits {
-					class, conf := experiments.SoftmaxTop1(logits[x.Tensor])
+					class, conf := experiments.Confidence(logits[x.Tensor])
 					out[i] = append(out[i], device.ExitResult{Exit: j, Class: class, Confidence: conf})
 				}
 			}

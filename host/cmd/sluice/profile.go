@@ -119,7 +119,7 @@ type measurement struct {
 }
 
 func (c *profileCmd) measurement(e *cli.Env, p *prepared, dev device.Blocking) (*measurement, error) {
-	im, err := c.images(p, 256, true) // cycles do not depend on data
+	im, err := c.images(e, p, 256, true) // cycles do not depend on data
 	if err != nil {
 		return nil, err
 	}

@@ -337,7 +337,7 @@ func (c *verifyCmd) serve(e *cli.Env, doc *verifyDoc) error {
 		return err
 	}
 	if c.Oracle > 0 { // before the images are computed
-		im, err := c.what.images(p, 1, false)
+		im, err := c.what.images(e, p, 1, false)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-npu/sluice/dse/plaintext"
 	"github.com/sluice-npu/sluice/host/jellyfish"
 	"github.com/sluice-npu/sluice/host/links"
 	"github.com/sluice-npu/sluice/host/names"
@@ -51,13 +52,12 @@ func (o *Own) Camera(k int, name string, rate int, slo int64, link string) (Came
 func (o *Own) Clients(name string, r io.Reader) ([]Camera, error) {
 	want := clientColumns()
 	header := strings.Join(want, ",")
-	c := csv.NewReader(r)
+	c := csv.NewReader(plaintext.NewReader(r))
 	c.FieldsPerRecord, c.TrimLeadingSpace, c.Comment = -1, true, '#'
 	head, err := c.Read()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: header %s expected: %w", ErrSetup, name, header, err)
 	}
-	head[0] = strings.TrimPrefix(head[0], "\ufeff")
 	if !slices.EqualFunc(head, want, func(a, b string) bool { return strings.TrimSpace(a) == b }) {
 		return nil, fmt.Errorf("%w: %s:1: %.80q, expected %s", ErrSetup, name, strings.Join(head, ","), header)
 	}

@@ -11,7 +11,6 @@
 package kernel
 
 import (
-	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-npu/sluice/dse/plaintext"
 	"github.com/sluice-npu/sluice/host/names"
 )
 
@@ -43,11 +43,7 @@ func kinds() []string { return []string{"kernel", "memcpy_up", "memcpy_down", "m
 // ReadCSV reads networks, in the order in which they stand; name is the file's, for errors.
 func ReadCSV(name string, r io.Reader) ([]*Program, error) {
 	limited := &io.LimitedReader{R: r, N: maxFile + 1}
-	text := bufio.NewReader(limited)
-	if mark, _ := text.Peek(3); string(mark) == "\ufeff" { // spreadsheets begin with it
-		_, _ = text.Discard(3)
-	}
-	c := csv.NewReader(text)
+	c := csv.NewReader(plaintext.NewReader(limited))
 	c.ReuseRecord, c.FieldsPerRecord = true, -1
 	var out []*Program
 	for line, n := 0, 0; ; line++ {

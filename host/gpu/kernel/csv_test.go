@@ -70,7 +70,7 @@ func TestReadCSV(t *testing.T) {
 		"a,b,kernel,1":                     "list.csv:2: 4 columns",
 		"a,b,warp,1,1,1,1,1,1,1,,,":        `list.csv:2: kind: expected kernel, memcpy_up`,
 		"a,b,kernel,0,32,1,1,1,1,1,,,":     "a kernel of 0 blocks",
-		"a\xff,b,kernel,1,32,1,1,1,1,1,,,": `list.csv:2: network: "a\xff", expected characters that can be printed`,
+		"a\xff,b,kernel,1,32,1,1,1,1,1,,,": "list.csv: the text is not UTF-8: line 2",
 		"a,b,kernel,1,32,1,1,2,1,1,,,":     "issue: expected a number above 0, at most 1",
 		"a,b,kernel,1,32,1,1,1,NaN,1,,,":   "block_ns: expected",
 		"a,b,kernel,1,32,1,1,1,1,-1,,,":    "bytes: expected a whole number",

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-npu/sluice/dse/plaintext"
 	"github.com/sluice-npu/sluice/host/gpu/catalogue"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
 	"github.com/sluice-npu/sluice/host/gpu/sim"
@@ -114,6 +115,10 @@ func Read(from string, raw []byte) (*File, error) {
 	}
 	if len(raw) > 1<<20 {
 		return fail("%d bytes, 1 MiB at most are expected", len(raw))
+	}
+	raw, err := plaintext.YAML(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrFile, from, err)
 	}
 	f := &File{Rule: catalogue.DefaultRule()}
 	d := yaml.NewDecoder(bytes.NewReader(raw))

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"github.com/sluice-npu/sluice/dse/plaintext"
 )
 
 // ErrOffset is wrapped where a driver's streams cannot be masked: its offset is not known, or not what was said.
@@ -31,8 +33,12 @@ const maxOffset = 1 << 14
 
 // ReadOffsets reads a file of them, a line each: "550.54.15: 0x4ac"; # begins a comment. from names it in errors.
 func ReadOffsets(from, text string) (Offsets, error) {
+	clean, err := plaintext.Clean([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrOffset, from, err)
+	}
 	out := Offsets{}
-	for i, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
+	for i, line := range strings.Split(string(clean), "\n") {
 		fail := func(why string) (Offsets, error) {
 			return nil, fmt.Errorf("%w: %s, line %d: %s; expected VERSION: OFFSET, as in 550.54.15: 0x4ac", ErrOffset, from, i+1, why)
 		}

@@ -1,0 +1,113 @@
+package images
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// expectation is what PIL makes of a picture; testdata/make.py writes them.
+type expectation struct {
+	File, Expected string
+	Shape          []int
+	Within         float64 // grey levels
+	Fit, Filter    string
+	Resize         int
+	EXIF           string
+	Orientation    int
+}
+
+// Pixels are PIL's: its decoders', its filters' and torchvision's crops.
+func TestAsPIL(t *testing.T) {
+	text, err := os.ReadFile("testdata/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []expectation
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		in := Shape{c.Shape[0], c.Shape[1], c.Shape[2]}
+		name := strings.Join([]string{c.File, c.Fit, c.Filter, c.EXIF, in.String()}, " ")
+		want := first(t, filepath.Join("testdata", c.Expected), in, Preprocess{})
+		path := filepath.Join("testdata", "pictures", c.File)
+		got := first(t, path, in, Preprocess{Fit: c.Fit, Resize: c.Resize, Filter: c.Filter, EXIF: c.EXIF})
+		worst := 0.
+		for i := range want {
+			worst = max(worst, math.Abs(float64(got[i])-float64(want[i]))*255)
+		}
+		if worst > c.Within+1e-3 {
+			t.Errorf("%s: %.1f grey levels off, at most %v", name, worst, c.Within)
+		}
+	}
+}
+
+func first(t *testing.T, path string, in Shape, p Preprocess) []float32 {
+	t.Helper()
+	s, err := Open(path, in, p, Options{Labels: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := s.Image(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// What is stored turned is said, whether it is turned back or not.
+func TestTurnedIsSaid(t *testing.T) {
+	for _, c := range []struct{ file, exif, says string }{
+		{"orientation-1.jpg", "", ""},
+		{"orientation-6.jpg", "", "1 of 1 pictures have an EXIF orientation other than 1 (testdata/pictures/orientation-6.jpg has 6): they are read as they are stored"},
+		{"orientation-6.webp", EXIFTurn, "they are turned upright"},
+		{"orientation-8.png", "", "has 8)"},
+		{"progressive.jpg", "", ""},
+	} {
+		s, err := Open(filepath.Join("testdata", "pictures", c.file), Shape{4, 4, 3}, Preprocess{EXIF: c.exif}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // it is said once
+			if _, err := s.Image(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if notes := strings.Join(s.Notes(), "\n"); !strings.Contains(notes, c.says) || c.says == "" && notes != "" {
+			t.Errorf("%s: %q, want %q", c.file, notes, c.says)
+		}
+	}
+}
+
+// What is not read is refused by its name.
+func TestRefusedByName(t *testing.T) {
+	dir := t.TempDir()
+	for file, content := range map[string]string{
+		"gif.png": "GIF89a..........", "tiff.jpg": "II*\x00........", "avif.jpg": "\x00\x00\x00\x1cftypavif....", "heic.jpg": "\x00\x00\x00\x18ftypheic....",
+		"empty.png": "", "lfs.png": "version https://git-lfs.github.com/spec/v1\n", "page.jpg": "<!DOCTYPE html><p>not found",
+	} {
+		write(t, filepath.Join(dir, file), []byte(content))
+	}
+	const pictures = "testdata/pictures/"
+	for path, says := range map[string]string{
+		dir + "/gif.png": "it is a GIF file", dir + "/tiff.jpg": "it is a TIFF file", dir + "/avif.jpg": "it is an AVIF file", dir + "/heic.jpg": "it is a HEIC file",
+		dir + "/empty.png": "it is an empty file", dir + "/lfs.png": "git lfs pull", dir + "/page.jpg": "HTML",
+		pictures + "grey16.png": "grey of 16 bits", pictures + "animated.webp": "animated WebP",
+	} {
+		s, err := Open(path, Shape{4, 4, 3}, Preprocess{}, Options{})
+		if err == nil {
+			_, err = s.Image(0)
+		}
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), filepath.Base(path)) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	if _, err := Open(write(t, filepath.Join(dir, "x.gif"), []byte("GIF89a")), Shape{4, 4, 3}, Preprocess{}, Options{}); err == nil || !strings.Contains(err.Error(), "expected a "+pictureFiles) {
+		t.Errorf("%v does not name what is read", err)
+	}
+}

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Makes the pictures beside it, and what PIL makes of them (expected/, listed in cases.json).
+
+    pip install pillow==12.0.0 numpy simplejpeg==1.9.0 && python3 make.py
+
+Crops follow torchvision's two rules: Resize makes the longer side int(size * long / short), CenterCrop begins at
+int(round((size - crop) / 2)).
+"""
+
+import json
+import os
+import struct
+import zlib
+
+import numpy as np
+import simplejpeg
+from PIL import Image, ImageOps
+
+here = os.path.dirname(os.path.abspath(__file__))
+pictures = os.path.join(here, "pictures")
+os.makedirs(os.path.join(here, "expected"), exist_ok=True)
+os.makedirs(pictures, exist_ok=True)
+rng = np.random.default_rng(17)
+cases = []
+JPEG = 3  # grey levels: the two decoders round a cosine transform differently, each channel by one
+
+
+def scene(w, h, channels=3):
+    """Colours that change from pixel to pixel, and edges."""
+    y, x = np.mgrid[0:h, 0:w]
+    a = np.stack([127 + 120 * np.sin(x / (1.3 + c) + y / (2.1 + c) + c) for c in range(channels)], -1)
+    a[(x // 5 + y // 4) % 3 == 0] = rng.integers(0, 256, channels)
+    return np.clip(a + rng.normal(0, 12, a.shape), 0, 255).astype(np.uint8)
+
+
+def name(file):
+    return os.path.join(pictures, file)
+
+
+def expect(file, image, within, **how):
+    out = "expected/%d.npy" % len(cases)
+    array = np.asarray(image)
+    np.save(os.path.join(here, out), array[None])
+    cases.append({"file": file, "expected": out, "shape": list(array.shape[:2]) + [array.shape[2] if array.ndim == 3 else 1],
+                  "within": within, **how})
+
+
+def whole(file, within):
+    expect(file, Image.open(name(file)).convert("RGB"), within)
+
+
+# JPEG: every ratio of chroma, odd sizes, and widths at which libjpeg does not interpolate.
+for ratio in "444", "422", "420", "440", "411":
+    for w, h in (37, 29), (32, 18), (4, 5), (3, 2), (6, 1):
+        file = "%s-%dx%d.jpg" % (ratio, w, h)
+        with open(name(file), "wb") as f:
+            f.write(simplejpeg.encode_jpeg(np.ascontiguousarray(scene(w, h)), quality=92, colorsubsampling=ratio))
+        whole(file, JPEG)
+Image.fromarray(scene(37, 29)).save(name("progressive.jpg"), progressive=True, quality=90, subsampling="4:2:0")
+whole("progressive.jpg", JPEG)
+Image.fromarray(scene(23, 17)).save(name("quality30.jfif"), format="JPEG", quality=30, subsampling="4:2:0")
+whole("quality30.jfif", JPEG)
+Image.fromarray(scene(19, 13, 1)[..., 0]).save(name("grey.jpg"), quality=90)
+whole("grey.jpg", JPEG)
+Image.fromarray(scene(19, 13, 4), mode="CMYK").save(name("cmyk.jpg"), quality=95, subsampling="4:4:4")
+whole("cmyk.jpg", JPEG)
+
+# PNG: alpha, palettes, grey with alpha, 16 bits.
+Image.fromarray(scene(11, 7, 4), mode="RGBA").save(name("alpha.png"))
+whole("alpha.png", 0)
+Image.fromarray(scene(11, 7, 2), mode="LA").save(name("grey-alpha.png"))
+whole("grey-alpha.png", 0)
+p = Image.fromarray(scene(11, 7)).quantize(16)
+p.save(name("palette.png"), transparency=3)
+whole("palette.png", 0)
+p.quantize(2).save(name("palette-bits.png"), bits=1)
+whole("palette-bits.png", 0)
+Image.fromarray(scene(11, 7, 1)[..., 0] > 127).save(name("one-bit.png"))
+whole("one-bit.png", 0)
+
+
+def png16(file, array, kind):
+    def chunk(tag, data):
+        return struct.pack(">I", len(data)) + tag + data + struct.pack(">I", zlib.crc32(tag + data))
+
+    h, w = array.shape[:2]
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in array)
+    with open(name(file), "wb") as f:
+        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", w, h, 16, kind, 0, 0, 0))
+                + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+png16("rgb16.png", scene(11, 7).astype(int) * 256 + rng.integers(0, 256, (7, 11, 3)), 2)
+whole("rgb16.png", 0)
+png16("rgba16.png", scene(11, 7, 4).astype(int) * 256 + 77, 6)
+whole("rgba16.png", 0)
+png16("grey16.png", scene(11, 7, 1)[..., 0].astype(int) * 256 + 99, 0)  # refused
+
+# BMP and WebP.
+Image.fromarray(scene(11, 7)).save(name("24.bmp"))
+whole("24.bmp", 0)
+Image.fromarray(scene(11, 7)).quantize(16).save(name("palette.bmp"))
+whole("palette.bmp", 0)
+for w, h in (37, 29), (32, 18), (1, 1), (2, 3):
+    file = "lossy-%dx%d.webp" % (w, h)
+    Image.fromarray(scene(w, h)).save(name(file), quality=90)
+    whole(file, 0)
+Image.fromarray(scene(19, 12, 4), mode="RGBA").save(name("lossy-alpha.webp"), quality=85, exact=True)
+whole("lossy-alpha.webp", 0)
+Image.fromarray(scene(19, 12)).save(name("lossless.webp"), lossless=True)
+whole("lossless.webp", 0)
+frames = [Image.fromarray(scene(9, 9)) for _ in range(2)]
+frames[0].save(name("animated.webp"), save_all=True, append_images=frames[1:])  # refused
+
+# EXIF orientations, in all three kinds of files that carry them.
+for o in range(1, 9):
+    exif = Image.Exif()
+    exif[0x112] = o
+    for kind in ("png",) if o not in (1, 6) else ("png", "jpg", "webp"):
+        file = "orientation-%d.%s" % (o, kind)
+        Image.fromarray(scene(9, 6)).save(name(file), exif=exif, quality=95)
+        m = Image.open(name(file))
+        expect(file, m.convert("RGB"), JPEG, orientation=o)
+        expect(file, ImageOps.exif_transpose(m).convert("RGB"), JPEG, exif="turn", orientation=o)
+
+# Sizes: torchvision's Resize and CenterCrop, both filters, grey too.
+filters = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
+
+
+def cropped(m, w, h, side, how):
+    short, long = min(m.size), max(m.size)
+    size = int(side * long / short)
+    m = m.resize((side, size) if m.width <= m.height else (size, side), how)
+    if w > m.width or h > m.height:
+        left, top = max(0, (w - m.width) // 2), max(0, (h - m.height) // 2)
+        framed = Image.new(m.mode, (max(w, m.width), max(h, m.height)))
+        framed.paste(m, (left, top))
+        m = framed
+    left, top = int(round((m.width - w) / 2.0)), int(round((m.height - h) / 2.0))
+    return m.crop((left, top, left + w, top + h))
+
+
+for w, h in (41, 107), (111, 43), (22, 19), (7, 5):
+    file = "source-%dx%d.png" % (w, h)
+    Image.fromarray(scene(w, h)).save(name(file))
+    m = Image.open(name(file))
+    for filter, how in filters.items():
+        for mode in "RGB", "L":
+            expect(file, m.convert(mode).resize((14, 10), how), 0, fit="stretch", filter=filter)
+        for side in 16, 19, 21:
+            expect(file, cropped(m, 16, 16, side, how), 0, fit="crop", resize=side, filter=filter)
+        expect(file, cropped(m, 12, 16, 9, how), 0, fit="crop", resize=9, filter=filter)
+
+with open(os.path.join(here, "cases.json"), "w") as f:
+    f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")

@@ -1,0 +1,210 @@
+// Package plaintext is what every text that people write passes through before it is read: labels, arrivals, traces,
+// links, clients, boards, configurations. Spreadsheets and editors put a byte order mark before it, end lines with
+// CR LF, or write UTF-16; keys stand there twice; numbers have leading zeros that YAML takes for octal. What has one
+// meaning is read, the rest is refused by name, for all readers alike.
+package plaintext
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Errors that are wrapped by what is refused.
+var (
+	ErrEncoding = errors.New("the text is not UTF-8")
+	ErrTwice    = errors.New("a key stands there twice")
+	ErrNumber   = errors.New("a number may be octal or not")
+)
+
+// mark is the byte order mark of UTF-8.
+const mark = "\ufeff"
+
+// reader hands a text on without its mark and with LF at the end of every line.
+type reader struct {
+	from *bufio.Reader
+	line int
+	err  error // what was found at the start
+}
+
+// NewReader reads r as UTF-8 without a byte order mark; CR LF and a CR alone become LF. Other encodings are refused.
+func NewReader(r io.Reader) io.Reader {
+	b := bufio.NewReader(r)
+	t := &reader{from: b, line: 1}
+	head, _ := b.Peek(4) // a text that is shorter, or cannot be read, is found out by Read
+	zero := func(i int) bool { return i < len(head) && head[i] == 0 }
+	switch {
+	case bytes.HasPrefix(head, []byte(mark)):
+		_, _ = b.Discard(len(mark)) // Peek has read it
+	case bytes.HasPrefix(head, []byte("\xff\xfe\x00\x00")), bytes.HasPrefix(head, []byte("\x00\x00\xfe\xff")):
+		t.err = fmt.Errorf("%w: it is UTF-32; save it as UTF-8", ErrEncoding)
+	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")), zero(1) && !zero(0), zero(0) && len(head) > 1 && !zero(1):
+		t.err = fmt.Errorf("%w: it is UTF-16, as some programs export; save it as UTF-8", ErrEncoding)
+	case bytes.HasPrefix(head, []byte("\x1f\x8b")), bytes.HasPrefix(head, []byte("PK\x03\x04")), bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
+		t.err = fmt.Errorf("%w: it is compressed, or a spreadsheet's own file; unpack it, or export text", ErrEncoding)
+	}
+	return t
+}
+
+// Read implements io.Reader.
+func (t *reader) Read(p []byte) (int, error) {
+	n := 0
+	for t.err == nil && len(p)-n >= utf8.UTFMax {
+		if _, err := t.from.Peek(1); err != nil {
+			t.err = err
+			break
+		}
+		have, _ := t.from.Peek(min(t.from.Buffered(), len(p)-n))
+		plain := 0
+		for plain < len(have) && have[plain] < utf8.RuneSelf && have[plain] != '\r' && have[plain] != 0 {
+			plain++
+		}
+		if plain > 0 {
+			t.line += bytes.Count(have[:plain], []byte("\n"))
+			n += copy(p[n:], have[:plain])
+			_, _ = t.from.Discard(plain)
+			continue
+		}
+		c, size, err := t.from.ReadRune()
+		switch {
+		case err != nil:
+			t.err = err
+		case c == utf8.RuneError && size == 1:
+			t.err = fmt.Errorf("%w: line %d holds a byte that no UTF-8 has (Latin-1, a code page?); save it as UTF-8", ErrEncoding, t.line)
+		case c == 0:
+			t.err = fmt.Errorf("%w: line %d holds a zero byte", ErrEncoding, t.line)
+		case c == '\r':
+			if next, _ := t.from.Peek(1); len(next) == 1 && next[0] == '\n' {
+				continue
+			}
+			p[n], t.line = '\n', t.line+1
+			n++
+		default:
+			n += utf8.EncodeRune(p[n:], c)
+		}
+		if n > 0 && t.from.Buffered() == 0 {
+			return n, nil // do not wait for more than there is
+		}
+	}
+	if n > 0 {
+		return n, nil
+	}
+	if t.err == nil {
+		return 0, io.ErrShortBuffer
+	}
+	return 0, t.err
+}
+
+// Clean is NewReader for a text that is in memory.
+func Clean(data []byte) ([]byte, error) { return io.ReadAll(NewReader(bytes.NewReader(data))) }
+
+// JSON is Clean for JSON; it refuses keys that stand twice in one object too, of which encoding/json takes the last
+// without a word. What is no JSON is left to the reader.
+func JSON(data []byte) ([]byte, error) {
+	data, err := Clean(data)
+	if err != nil {
+		return nil, err
+	}
+	return data, checkJSON(data)
+}
+
+func checkJSON(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	type object struct {
+		keys  map[string]bool // nil: an array
+		value bool            // a value comes next, not a key
+	}
+	var open []object
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return nil
+		}
+		last := len(open) - 1
+		if delim, ok := t.(json.Delim); ok && (delim == ']' || delim == '}') {
+			open = open[:last]
+			continue
+		}
+		if last >= 0 && open[last].keys != nil {
+			if key, ok := t.(string); ok && !open[last].value {
+				if open[last].keys[key] {
+					return fmt.Errorf("line %d: %w: %q", 1+bytes.Count(data[:d.InputOffset()], []byte("\n")), ErrTwice, key)
+				}
+				open[last].keys[key], open[last].value = true, true
+				continue
+			}
+			open[last].value = false
+		}
+		switch t {
+		case json.Delim('{'):
+			open = append(open, object{keys: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, object{})
+		}
+	}
+}
+
+// octal is a number that YAML 1.1 reads as octal and people as decimal.
+var octal = regexp.MustCompile(`^[-+]?0[0-9_]+$`)
+
+// YAML is Clean for YAML; it refuses whole numbers with leading zeros too. What is no YAML is left to the reader.
+func YAML(data []byte) ([]byte, error) {
+	data, err := Clean(data)
+	if err != nil {
+		return nil, err
+	}
+	return data, checkYAML(data)
+}
+
+func checkYAML(data []byte) error {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var n yaml.Node
+		if d.Decode(&n) != nil {
+			return nil
+		}
+		if err := checkNode(&n); err != nil {
+			return err
+		}
+	}
+}
+
+func checkNode(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0 && octal.MatchString(n.Value) {
+		plain := strings.TrimLeft(strings.TrimLeft(n.Value, "+-"), "0_")
+		return fmt.Errorf("line %d: %w: %s; write %s, or a text between quotes", n.Line, ErrNumber, n.Value, max(plain, "0"))
+	}
+	for _, c := range n.Content {
+		if err := checkNode(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Columns finds columns by name in the first row of a CSV; one that is not there is -1, one that is there twice an error.
+func Columns(head []string, names ...string) ([]int, error) {
+	at := make([]int, len(names))
+	for k, name := range names {
+		at[k] = -1
+		for i, h := range head {
+			if strings.TrimSpace(h) != name {
+				continue
+			}
+			if at[k] >= 0 {
+				return nil, fmt.Errorf("%w: column %q", ErrTwice, name)
+			}
+			at[k] = i
+		}
+	}
+	return at, nil
+}

@@ -439,7 +439,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // TestDrain: the request that is there has its answer, a new one is told to ask elsewhere.
 func TestDrain(t *testing.T) {
-	s := start(t, 100*time.Millisecond, nil)
+	s := start(t, time.Second, nil)
 	first := make(chan error, 1)
 	go func() {
 		_, err := s.ModelInfer(t.Context(), question(1, nil))
@@ -452,6 +452,12 @@ func TestDrain(t *testing.T) {
 	if _, err := s.ModelInfer(t.Context(), question(1, nil)); status.Code(err) != codes.Unavailable {
 		t.Errorf("while it drains: %v: expected Unavailable", err)
 	}
+	select {
+	case err := <-first:
+		t.Errorf("the first request had ended before (%v): nothing was drained", err)
+		first <- err
+	default:
+	}
 	if err := <-first; err != nil {
 		t.Errorf("the request that was there: %v", err)
 	}
@@ -462,14 +468,14 @@ func TestDrain(t *testing.T) {
 
 // TestReload: a model that is loaded again loses no request.
 func TestReload(t *testing.T) {
-	s := start(t, 100*time.Microsecond, nil)
+	s := start(t, 10*time.Microsecond, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	answers := make([]int, 4)
+	answers := make([]int, 8)
 	for i := range answers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := s.ModelInfer(t.Context(), question(1, nil)); err != nil {
+				if _, err := s.ModelInfer(t.Context(), question(64, nil)); err != nil {
 					t.Errorf("while the model is loaded again: %v", err)
 					return
 				}
@@ -477,7 +483,7 @@ func TestReload(t *testing.T) {
 			}
 		})
 	}
-	for range 10 {
+	for range 60 {
 		if _, err := s.RepositoryModelLoad(t.Context(), &oip.RepositoryModelLoadRequest{ModelName: "tiny"}); err != nil {
 			t.Error(err)
 		}

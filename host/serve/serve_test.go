@@ -184,7 +184,7 @@ func post(t *testing.T, url string, b []byte, binary int) (int, http.Header, []b
 
 // TestFacesAgree: the same question on both faces has the same answer.
 func TestFacesAgree(t *testing.T) {
-	s := start(t, time.Millisecond, nil)
+	s := start(t, 0, golden)
 	for _, n := range []int{1, 3} {
 		a, err := s.ModelInfer(t.Context(), question(n, nil))
 		if err != nil {
@@ -645,6 +645,9 @@ func TestPackedBomb(t *testing.T) {
 // TestSnapshot: page and metrics show the same figures, those of one snapshot.
 func TestSnapshot(t *testing.T) {
 	s := start(t, time.Millisecond, nil)
+	if text, err := json.Marshal(s.Take()); err != nil || bytes.Contains(text, []byte("null")) {
+		t.Errorf("%s, %v: expected empty lists before any request, as the page reads them", text, err)
+	}
 	for range 3 {
 		if _, err := s.ModelInfer(t.Context(), question(2, nil)); err != nil {
 			t.Fatal(err)

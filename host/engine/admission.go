@@ -37,11 +37,7 @@ func (c *core) service(network string, b int, limit Time) (takes Time, batch, de
 		for n := min(b, v.MaxBatch, h.Table.MaxBatch()); n >= 1; n-- {
 			t := Time(0)
 			for s := range h.Table.Segments() {
-				left := n
-				if s > 0 && seen.Passed[0] > 0 {
-					left = max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[0])+0.5))
-				}
-				t += h.Table.At(s, s, left)
+				t += h.Table.At(s, s, remain(seen, 0, s, n))
 			}
 			if t > limit && n > 1 {
 				continue
@@ -53,6 +49,14 @@ func (c *core) service(network string, b int, limit Time) (takes Time, batch, de
 		}
 	}
 	return takes, batch, devices
+}
+
+// remain is how many of n that begin segment first are expected to be left in segment s; one at least.
+func remain(seen *sched.Traffic, first, s, n int) int {
+	if s == first || seen.Passed[first] == 0 {
+		return n
+	}
+	return max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[first])+0.5))
 }
 
 // busyFor is how long the device that is free first still runs what has been launched, by the table.
@@ -78,7 +82,11 @@ func (c *core) busyFor() Time {
 			if l.Phase == sched.Running {
 				took = c.now - l.Since
 			}
-			left += max(0, t.At(from, l.Last, min(len(l.Requests), t.MaxBatch()))-took)
+			for s := from; s <= l.Last; s++ {
+				n := min(remain(c.traffic(l.Network), from, s, len(l.Requests)), t.MaxBatch())
+				left += t.At(s, s, n)
+			}
+			left = max(0, left-took)
 		}
 		first = min(first, left)
 	}

@@ -35,14 +35,17 @@ func python(t *testing.T, args ...string) []byte {
 	return out
 }
 
+// golden has the numerics of the hardware, in place of a stub's.
+func golden(o *serve.Options) {
+	o.Open = func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
+		d := soft.New(b.Design, soft.Options{})
+		return &serve.Opened{Device: device.Adapt(d), Timely: true}, d.Load(ctx, b)
+	}
+}
+
 // TestClients: tritonclient makes every call it has, over HTTP and gRPC, also from asyncio.
 func TestClients(t *testing.T) {
-	s := start(t, 0, func(o *serve.Options) {
-		o.Open = func(ctx context.Context, b *bundle.Bundle) (*serve.Opened, error) {
-			d := soft.New(b.Design, soft.Options{})
-			return &serve.Opened{Device: device.Adapt(d), Timely: true}, d.Load(ctx, b)
-		}
-	})
+	s := start(t, 0, golden)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -250,7 +250,7 @@ func (m *Model) infer(ctx context.Context, r *Request, most int, passed func(*An
 	}
 	<-ticket.Done()
 	if lost != nil {
-		return nil, coded(lost)
+		return nil, refuse(Cancelled, "%s: the client takes no more: %v", r.Model, lost)
 	}
 	return m.answer(ctx, r, task.Deadline, ticket.Outcomes())
 }

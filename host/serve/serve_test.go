@@ -184,7 +184,7 @@ func post(t *testing.T, url string, b []byte, binary int) (int, http.Header, []b
 
 // TestFacesAgree: the same question on both faces has the same answer.
 func TestFacesAgree(t *testing.T) {
-	s := start(t, time.Millisecond, nil)
+	s := start(t, 0, golden)
 	for _, n := range []int{1, 3} {
 		a, err := s.ModelInfer(t.Context(), question(n, nil))
 		if err != nil {
@@ -439,7 +439,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // TestDrain: the request that is there has its answer, a new one is told to ask elsewhere.
 func TestDrain(t *testing.T) {
-	s := start(t, 100*time.Millisecond, nil)
+	s := start(t, time.Second, nil)
 	first := make(chan error, 1)
 	go func() {
 		_, err := s.ModelInfer(t.Context(), question(1, nil))
@@ -452,6 +452,12 @@ func TestDrain(t *testing.T) {
 	if _, err := s.ModelInfer(t.Context(), question(1, nil)); status.Code(err) != codes.Unavailable {
 		t.Errorf("while it drains: %v: expected Unavailable", err)
 	}
+	select {
+	case err := <-first:
+		t.Errorf("the first request had ended before (%v): nothing was drained", err)
+		first <- err
+	default:
+	}
 	if err := <-first; err != nil {
 		t.Errorf("the request that was there: %v", err)
 	}
@@ -462,14 +468,14 @@ func TestDrain(t *testing.T) {
 
 // TestReload: a model that is loaded again loses no request.
 func TestReload(t *testing.T) {
-	s := start(t, 100*time.Microsecond, nil)
+	s := start(t, 10*time.Microsecond, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	answers := make([]int, 4)
+	answers := make([]int, 8)
 	for i := range answers {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				if _, err := s.ModelInfer(t.Context(), question(1, nil)); err != nil {
+				if _, err := s.ModelInfer(t.Context(), question(64, nil)); err != nil {
 					t.Errorf("while the model is loaded again: %v", err)
 					return
 				}
@@ -477,7 +483,7 @@ func TestReload(t *testing.T) {
 			}
 		})
 	}
-	for range 10 {
+	for range 60 {
 		if _, err := s.RepositoryModelLoad(t.Context(), &oip.RepositoryModelLoadRequest{ModelName: "tiny"}); err != nil {
 			t.Error(err)
 		}
@@ -639,6 +645,9 @@ func TestPackedBomb(t *testing.T) {
 // TestSnapshot: page and metrics show the same figures, those of one snapshot.
 func TestSnapshot(t *testing.T) {
 	s := start(t, time.Millisecond, nil)
+	if text, err := json.Marshal(s.Take()); err != nil || bytes.Contains(text, []byte("null")) {
+		t.Errorf("%s, %v: expected empty lists before any request, as the page reads them", text, err)
+	}
 	for range 3 {
 		if _, err := s.ModelInfer(t.Context(), question(2, nil)); err != nil {
 			t.Fatal(err)

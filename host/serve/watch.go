@@ -194,7 +194,7 @@ func (w *watch) state() ModelState {
 	defer w.mu.Unlock()
 	st := w.st
 	st.Requests, st.Sizes = clone(st.Requests), clone(st.Sizes)
-	st.Exits, st.Latency, st.Last = slices.Clone(st.Exits), slices.Clone(st.Latency), slices.Clone(st.Last)
+	st.Exits, st.Latency, st.Last = slices.Clone(st.Exits), slices.Clone(st.Latency), append([]Batch{}, st.Last...)
 	st.Ready, st.Queued, st.Now = w.m.alive(), w.m.queued.Load(), w.m.core.Now()
 	return st
 }

@@ -279,26 +279,38 @@ func (l *launcher) advance(f *flow) (moved bool, err error) {
 		if ok, err := l.lib.Happened(n.over); err != nil || !ok {
 			return moved, err
 		}
-		at := f.next
-		if f.fled != nil { // else it was told before, by another flag
-			f.fled.gone, f.fled = max(f.fled.gone, binary.LittleEndian.Uint64(n.host[16:])), nil
-		}
-		if stopped := binary.LittleEndian.Uint32(n.host[4:]); stopped != kernels.NotStopped {
-			first := f.net.b.Network.Exits[f.seg].First
-			l.counts.Kills++
-			l.counts.Stopped = int(stopped)
-			if int(stopped) < first || int(stopped) >= f.next {
-				return true, &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: kernel %d is said to have been stopped, of %d to %d", device.ErrReset, stopped, first, f.next-1)}
-			}
-			if at = f.net.entries[stopped]; l.cfg.Short && at < int(stopped) {
-				at++
-			}
-			l.counts.Ran -= f.next - int(stopped) // they left
-			l.counts.Again += f.next - at
+		at, err := l.resume(f)
+		if err != nil {
+			return true, err
 		}
 		return true, l.away(f, at)
 	}
 	return moved, nil
+}
+
+// resume reads in a killed launch's Control from which kernel it is to go on, and counts the kill.
+func (l *launcher) resume(f *flow) (kernel int, err error) {
+	control := f.lane.host
+	if f.fled != nil { // else it was told before, by another flag
+		f.fled.gone, f.fled = max(f.fled.gone, binary.LittleEndian.Uint64(control[16:])), nil
+	}
+	word := binary.LittleEndian.Uint32(control[4:])
+	if word == kernels.NotStopped {
+		return f.next, nil
+	}
+	stopped, first := int(word), f.net.b.Network.Exits[f.seg].First
+	l.counts.Kills++
+	l.counts.Stopped = stopped
+	if stopped < first || stopped >= f.next {
+		return 0, &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: kernel %d is said to have been stopped, of %d to %d", device.ErrReset, stopped, first, f.next-1)}
+	}
+	kernel = f.net.entries[stopped]
+	if l.cfg.Short && kernel < stopped {
+		kernel++
+	}
+	l.counts.Ran -= f.next - stopped // they left
+	l.counts.Again += f.next - kernel
+	return kernel, nil
 }
 
 // collect has the logits of the segment's exit copied.

@@ -29,7 +29,7 @@ import (
 
 type benchCUDACmd struct {
 	Bundles []string `arg:"" optional:"" help:"Bundles to run, before those of --networks; of all, the first is best effort, the last has priority."`
-	Nets    []string `name:"networks" help:"Networks of the zoo, one or more; the first is best effort, the last has priority; default, without bundles: resnet50,inceptionv3,mobilenetv2, which take no data set."`
+	Nets    []string `name:"networks" help:"Networks of the zoo, one or more; the first is best effort, the last has priority; default, without bundles: resnet50,mobilenetv2, which take no data set."`
 	Config  string   `help:"Configuration that the networks are compiled for; default: mid."`
 	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	GPU     int      `default:"0" help:"Which GPU."`
@@ -158,7 +158,7 @@ func (c *benchCUDACmd) room() error {
 
 // What runs where nothing else is named.
 var (
-	benchNets   = []string{"resnet50", "inceptionv3", "mobilenetv2"}
+	benchNets   = []string{"resnet50", "mobilenetv2"}
 	benchConfig = "mid"
 )
 

@@ -130,7 +130,7 @@ func (c *runCmd) gpu(e *env) error {
 	var kernels []*kernel.Program
 	doc := gpuRunDoc{header: header{"sluice-run-gpu/1", version, c.Seed, "simulated"}, Device: c.Device, Kernels: "catalogue, " + c.Style, Workload: c.Workload}
 	if c.Kernels != "" {
-		doc.Kernels = c.Kernels + ", catalogue, " + c.Style + ", for networks that it has not"
+		doc.Kernels = c.Kernels + ", the catalogue (" + c.Style + ") for networks that it lacks"
 		r, err := os.Open(c.Kernels)
 		if err != nil {
 			return coded(codeInput, fmt.Errorf("read kernels: %w", err))

@@ -9,9 +9,9 @@ import (
 
 // A name means one's own network first, then the catalogue's; of several that begin so it means none.
 func TestMeant(t *testing.T) {
-	own := []string{"vgg19", "wide1", "wide2"}
+	own := []string{"vgg19", "wide1", "wide2", "resnetmine"}
 	for asked, want := range map[string]string{
-		"wide1": "wide1", "vgg19-imagenet": "vgg19", "vgg": "vgg19", "resnet152-imagenet": "resnet152",
+		"wide1": "wide1", "vgg19-imagenet": "vgg19", "vgg": "vgg19", "resnet": "resnetmine", "resnet152-imagenet": "resnet152",
 	} {
 		if got, err := catalogue.Meant(asked, own); err != nil || got != want {
 			t.Errorf("%s means %q, %v, expected %s", asked, got, err, want)

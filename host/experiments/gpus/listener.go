@@ -4,21 +4,21 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/gpu"
 	"github.com/sluice-npu/sluice/host/gpu/kernel"
-	"github.com/sluice-npu/sluice/host/gpu/sim"
+	"github.com/sluice-npu/sluice/host/sched"
 )
 
 // listener counts what REEF's figures show and a device has no use for.
 type listener struct {
 	device *gpu.Device
-	pads   bool     // the mode pads, so that kernels have a profile
-	window sim.Time // when the workload ends; 0: it has ended
+	pads   bool       // the mode pads, so that kernels have a profile
+	window sched.Time // when the workload ends; 0: it has ended
 
 	progress map[class]float64 // sum over launches under way then
 	usage    float64           // share of multiprocessors with a block on them, until then
 
-	took   map[device.WorkID][]sim.Time // of each kernel of a best-effort launch, when it last ran
-	killed map[device.WorkID]sim.Time   // how long the kernel that was stopped had run
-	redone []float64                    // us of each resumed launch that are run again
+	took   map[device.WorkID][]sched.Time // of each kernel of a best-effort launch, when it last ran
+	killed map[device.WorkID]sched.Time   // how long the kernel that was stopped had run
+	redone []float64                      // us of each resumed launch that are run again
 
 	// Real-time kernels that might have been padded; those no slower than alone; those less than 9 us slower
 	// (figure 27 of REEF).
@@ -31,15 +31,15 @@ type class struct {
 	realTime bool
 }
 
-func newListener(d *gpu.Device, m gpu.Mode, window sim.Time) *listener {
+func newListener(d *gpu.Device, m gpu.Mode, window sched.Time) *listener {
 	return &listener{
 		device: d, pads: m.Pad, window: window, progress: map[class]float64{},
-		took: map[device.WorkID][]sim.Time{}, killed: map[device.WorkID]sim.Time{},
+		took: map[device.WorkID][]sched.Time{}, killed: map[device.WorkID]sched.Time{},
 	}
 }
 
 // Advancing implements gpu.Probe.
-func (l *listener) Advancing(until sim.Time) {
+func (l *listener) Advancing(until sched.Time) {
 	if l.window == 0 || until <= l.window {
 		return
 	}
@@ -74,7 +74,7 @@ func (l *listener) Ended(e gpu.KernelEnd) {
 }
 
 // Killed implements gpu.Probe.
-func (l *listener) Killed(launch device.WorkID, after sim.Time) { l.killed[launch] = after }
+func (l *listener) Killed(launch device.WorkID, after sched.Time) { l.killed[launch] = after }
 
 // Resumed implements gpu.Probe.
 func (l *listener) Resumed(launch device.WorkID, from, ended int) {

@@ -72,39 +72,12 @@ type Device struct {
 	Padded, Ran int
 	// Again counts kernels that were run again after a kill, Kills those that were stopped.
 	Again, Kills int
-	// Redone is how long, of each launch that was taken up again after a kill, had gone by in kernels that
-	// are run again: the one that was stopped, and those before it in its group.
-	Redone []sim.Time
-	// Of real-time kernels that might have been padded (Beside), Unhurt took no longer than when they were
-	// profiled, and Hurt9 less than 9 us longer (figure 27 of REEF).
-	Beside, Unhurt, Hurt9 int
-	// Window is when Halfway is to be noted (0: never): of each launch under way then, by network and
-	// whether it is a real-time one, the share of its time alone that the kernels that have ended are.
-	Window  sim.Time
-	Halfway map[Class]float64
-	// Usage is the share of multiprocessors with a block on them, until Window.
-	Usage float64
 	// Sums, where it is not nil, takes the checksum of a launch's memory when it ends.
 	Sums map[device.LaunchID]uint64
 	// Heard, where it is set, hears of every order of the launching thread.
 	Heard func(Order)
-}
-
-// Class is launches of a network, real-time ones or not.
-type Class struct {
-	Network  string
-	RealTime bool
-}
-
-type outcome struct {
-	at    sim.Time
-	event device.Event
-}
-
-// held is what of a launch that was stopped stays on the device.
-type held struct {
-	mem *sim.Memory
-	n   int // batch that it was made for
+	// Probe, where it is set, listens to the device.
+	Probe Probe
 }
 
 // flow is a launch under way.
@@ -120,11 +93,9 @@ type flow struct {
 	at     []int // places of reqs in the launch
 	prog   *batched
 	seg    int
-	next   int        // kernel to be launched
-	done   int        // kernels that have ended
-	inGPU  int        // kernels launched and not ended
-	took   []sim.Time // of each kernel, when it last ran
-	lostNs sim.Time   // in the kernel that was stopped
+	next   int // kernel to be launched
+	done   int // kernels that have ended
+	inGPU  int // kernels launched and not ended
 
 	syncAt   sim.Time // when the host knows what the segment gave; 0: it is under way
 	killed   bool     // a kernel of it was stopped
@@ -222,11 +193,6 @@ func (d *Device) Begin(_ context.Context, now sim.Time, w *device.Work) (done bo
 	return false, fmt.Errorf("%w: %s cannot %s", device.ErrRequest, d.info.Name, w.Kind)
 }
 
-// refuse is a failure of one launch alone.
-func refuse(format string, a ...any) error {
-	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: %s", device.ErrRequest, fmt.Sprintf(format, a...))}
-}
-
 func (d *Device) run(now sim.Time, w *device.Work) error {
 	l := &w.Launch
 	net := d.networks[l.Network]
@@ -273,9 +239,6 @@ func (d *Device) run(now sim.Time, w *device.Work) error {
 		delete(d.halted, l.ID)
 	} else {
 		f.mem = prog.Memory(uint64(l.Requests[0]))
-	}
-	if d.cfg.Mode.Kill && !f.rt {
-		f.took = make([]sim.Time, len(prog.Kernels))
 	}
 	for i, id := range l.Requests {
 		f.reqs, f.at = append(f.reqs, id), append(f.at, i)
@@ -524,320 +487,4 @@ func (d *Device) beside(f *flow) bool {
 func (d *Device) bound(k *kernel.Kernel) bool {
 	waves := float64((k.Blocks + d.p.SMs - 1) / d.p.SMs)
 	return float64(k.Bytes) > 0.5*d.p.Bandwidth*k.BlockNs*max(1, waves*k.Issue)
-}
-
-func (d *Device) copy(w *device.Work) (bool, error) {
-	net := d.networks[w.Network]
-	switch {
-	case net == nil:
-		return false, refuse("%s is not loaded on %s", w.Network, d.info.Name)
-	case d.slots[w.Request]:
-		return false, refuse("request %d lies on %s already", w.Request, d.info.Name)
-	case len(d.slots) >= d.info.Slots:
-		return false, &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: all %d slots are taken", device.ErrMemory, d.info.Slots)}
-	}
-	d.slots[w.Request] = true
-	if net.Input == 0 {
-		return true, nil
-	}
-	one, err := sim.Load(&kernel.Program{Kernels: []kernel.Kernel{{Name: "input", Kind: kernel.Upload, Bytes: net.Input}}, Exits: []int{0}})
-	if err != nil {
-		return false, err
-	}
-	j := d.job()
-	j.Parts = append(j.Parts, sim.Part{Program: one, Memory: one.Memory(0)})
-	d.copying[j] = w
-	d.gpu.Launch(d.copies, &j.Item)
-	return false, nil
-}
-
-// reset ends what runs on the units.
-func (d *Device) reset(now sim.Time, w *device.Work) (bool, error) {
-	for _, f := range slices.Clone(d.flows) {
-		if w.Units.Meets(f.work.Launch.Units) {
-			f.stopping, f.gone = true, true // nothing more is told of it, however its last kernel ends
-			d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: true}, d.events)
-			d.take()
-			d.remove(f)
-		}
-	}
-	d.push(now+max(1, d.p.ResetNs), device.Event{Kind: device.Done, Work: w.ID, Over: true})
-	return false, nil
-}
-
-// Abort implements device.Device.
-func (d *Device) Abort(now sim.Time, id device.WorkID, kill bool) {
-	d.advance(now)
-	i := slices.IndexFunc(d.flows, func(f *flow) bool { return f.work.ID == id })
-	if i < 0 || d.flows[i].stopping {
-		return
-	}
-	f := d.flows[i]
-	f.stopping = true
-	_ = kill // a GPU always lets go between kernels, and at once where it can
-	if f.inGPU > 0 && !f.evicting {
-		d.evict(f)
-	}
-	d.stopped(now, f)
-}
-
-// stopped ends a launch that was asked to stop and has left the device.
-func (d *Device) stopped(now sim.Time, f *flow) {
-	if f.gone || !f.stopping || f.evicting || f.inGPU > 0 || f.syncAt > 0 {
-		return
-	}
-	l := &f.work.Launch
-	from := 0
-	if f.seg > 0 {
-		from = f.prog.Exits[f.seg-1] + 1
-	}
-	seg, k := f.seg, f.next-from
-	for k < 0 { // the idempotent group began before this segment's first kernel
-		seg--
-		from = 0
-		if seg > 0 {
-			from = f.prog.Exits[seg-1] + 1
-		}
-		k = f.next - from
-	}
-	d.halted[l.ID] = &held{f.mem, f.first}
-	f.gone = true
-	d.push(now, device.Event{
-		Kind: device.Aborted, Work: f.work.ID, Over: true,
-		Resume: device.ResumePoint{Segment: seg, Kernel: k},
-	})
-	d.remove(f)
-}
-
-// remove forgets a flow and gives its stream back.
-func (d *Device) remove(f *flow) {
-	d.flows = slices.DeleteFunc(d.flows, func(g *flow) bool { return g == f })
-	d.gpu.Pause(f.stream, false) // it may have ended while it was put aside
-	d.streams = append(d.streams, f.stream)
-	d.launch(d.gpu.Now())
-}
-
-func (d *Device) push(at sim.Time, ev device.Event) {
-	i := len(d.out)
-	for i > 0 && d.out[i-1].at > at {
-		i--
-	}
-	d.out = slices.Insert(d.out, i, outcome{at: at, event: ev})
-}
-
-// Next implements device.Virtual.
-func (d *Device) Next() (sim.Time, bool) {
-	t := d.due()
-	if len(d.out) > 0 {
-		t = min(t, d.out[0].at)
-	}
-	return t, t != sim.Never
-}
-
-// due is when something happens inside.
-func (d *Device) due() sim.Time {
-	t := d.gpu.Next()
-	for _, f := range d.flows {
-		if f.syncAt > 0 {
-			t = min(t, f.syncAt)
-		} else if f.ready > d.gpu.Now() {
-			t = min(t, f.ready)
-		}
-	}
-	return t
-}
-
-// Take implements device.Virtual.
-func (d *Device) Take(now sim.Time) *device.Event {
-	for {
-		if len(d.out) > 0 && d.out[0].at <= min(now, d.due()) {
-			d.given = d.out[0]
-			d.out = slices.Delete(d.out, 0, 1)
-			return &d.given.event
-		}
-		if t := d.due(); t > now {
-			d.advance(now)
-			return nil
-		}
-		d.step(d.due())
-	}
-}
-
-// advance takes everything in until now.
-func (d *Device) advance(now sim.Time) {
-	for t := d.due(); t <= now; t = d.due() {
-		d.step(t)
-	}
-	for d.gpu.Now() < now {
-		d.events = d.gpu.Advance(now, d.events)
-		d.take()
-	}
-}
-
-// step goes to the next instant at which something happens.
-func (d *Device) step(t sim.Time) {
-	if d.Window > 0 && t > d.Window {
-		d.Window, d.Halfway, d.Usage = 0, map[Class]float64{}, d.gpu.Usage()
-		for _, f := range d.flows {
-			d.Halfway[Class{f.work.Launch.Network, f.rt}] += f.prog.part(f.done, &d.p)
-		}
-	}
-	d.events = d.gpu.Advance(t, d.events)
-	d.take()
-	now := d.gpu.Now()
-	for i := 0; i < len(d.flows); i++ {
-		f := d.flows[i]
-		if f.syncAt > 0 && f.syncAt <= now {
-			d.passed(now, f)
-			i = -1
-		}
-	}
-	d.settle(now)
-	d.launch(now)
-}
-
-// take reads the GPU's events.
-func (d *Device) take() {
-	for i := 0; i < len(d.events); i++ {
-		e := d.events[i]
-		if e.Kind == sim.Evicted {
-			for _, f := range d.flows {
-				if f.stream == e.Stream && f.evicting {
-					d.evicted(e.At, f)
-					break
-				}
-			}
-			continue
-		}
-		j := d.jobs[e.Item.Tag]
-		if w := d.copying[j]; w != nil {
-			delete(d.copying, j)
-			d.push(e.At, device.Event{Kind: device.Done, Work: w.ID, Over: true})
-		}
-		for p, f := range j.flows {
-			f.inGPU--
-			switch e.Kind {
-			case sim.Done:
-				d.Ran++
-				d.timed(f, j.Parts[p].Kernel, e.At-e.Item.Began)
-				f.done = max(f.done, j.Parts[p].Kernel+1)
-				if f.done == f.end() && f.inGPU == 0 {
-					f.syncAt = max(1, e.At+d.cfg.SyncNs)
-				} else if f.stopping && f.inGPU == 0 && !f.evicting {
-					f.next = f.done
-					d.stopped(e.At, f)
-				}
-			case sim.Killed:
-				f.killed, f.lostNs = true, e.At-e.Item.Began
-				d.Kills++
-			}
-			// Its own stream's eviction knows nothing of kernels that padded another's.
-			f.lost = f.lost || p > 0 && e.Kind != sim.Done
-			if f.lost && f.inGPU == 0 && !f.evicting {
-				f.lost = false
-				d.back(f)
-				d.stopped(e.At, f)
-			}
-		}
-		d.idleJobs = append(d.idleJobs, j)
-	}
-	d.events = d.events[:0]
-}
-
-// timed notes how long a kernel took.
-func (d *Device) timed(f *flow, k int, ns sim.Time) {
-	if f.rt && d.cfg.Mode.Pad && f.prog.Kernels[k].Kind == kernel.Compute {
-		d.Beside++
-		more := ns - f.prog.heads[k].KernelNs
-		if more <= 1 { // rounding
-			d.Unhurt++
-		}
-		if more < 9000 {
-			d.Hurt9++
-		}
-	}
-	if k < len(f.took) {
-		f.took[k] = ns
-	}
-}
-
-// evicted: the flow's stream is empty.
-func (d *Device) evicted(now sim.Time, f *flow) {
-	f.evicting = false
-	if f.inGPU == 0 || d.cfg.Mode.Boolean { // else some pad another's kernels, which ends them; a boolean believes all gone
-		f.lost = false
-		d.back(f)
-	}
-	d.settle(now)
-	d.stopped(now, f)
-}
-
-// back: nothing of the flow is on the device any more; from where on it goes is known.
-func (d *Device) back(f *flow) {
-	from := f.done
-	if f.killed && from < len(f.net.entries) && f.net.restorable(from) && !d.cfg.Mode.Alone {
-		from = f.net.entries[from]
-		d.Again += f.done - from + 1
-		redone := f.lostNs
-		for k := from; k < min(f.done, len(f.took)); k++ {
-			redone += f.took[k]
-		}
-		d.Redone = append(d.Redone, redone)
-	}
-	f.killed = false
-	if f.syncAt == 0 {
-		f.next, f.done = from, from
-	}
-}
-
-// passed ends a segment: who is sure enough leaves.
-func (d *Device) passed(now sim.Time, f *flow) {
-	f.syncAt = 0
-	l := &f.work.Launch
-	last := f.seg == len(f.prog.Exits)-1
-	report := &device.Report{Ns: now - f.began}
-	keep := 0
-	for i, id := range f.reqs {
-		x := f.net.Exit(id, f.seg)
-		x.Exit = f.seg
-		taken := -1
-		if last || x.Confidence >= l.ThetaAt(f.at[i], f.seg) {
-			taken = f.seg
-		} else {
-			f.reqs[keep], f.at[keep] = id, f.at[i]
-			keep++
-		}
-		report.Results = append(report.Results, device.Result{Request: id, Exits: []device.ExitResult{x}, Taken: taken})
-	}
-	f.reqs, f.at = f.reqs[:keep], f.at[:keep]
-	over := keep == 0 || f.seg == l.Last
-	if d.Sums != nil && over {
-		d.Sums[l.ID] = f.mem.Sum()
-	}
-	d.push(now, device.Event{Kind: device.Passed, Work: f.work.ID, Over: over, Segment: f.seg, Report: report})
-	if over {
-		if keep > 0 {
-			d.halted[l.ID] = &held{f.mem, f.first}
-		}
-		d.remove(f)
-		return
-	}
-	prog, err := f.net.batch(keep, &d.p)
-	if err != nil {
-		d.push(now, device.Event{Kind: device.Failed, Work: f.work.ID, Over: true, Err: &device.Failure{Scope: device.LoseLaunch, Err: err}})
-		d.remove(f)
-		return
-	}
-	f.prog, f.seg, f.ready, f.began = prog, f.seg+1, now, now
-	f.next = f.done
-	d.stopped(now, f)
-}
-
-// Segments is how many segments a network that is loaded has.
-func (d *Device) Segments(network string) (int, error) {
-	net := d.networks[network]
-	if net == nil {
-		return 0, refuse("%s is not loaded on %s", network, d.info.Name)
-	}
-	return len(net.batches[0].Exits), nil
 }

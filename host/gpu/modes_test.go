@@ -230,15 +230,14 @@ func TestKinds(t *testing.T) {
 }
 
 // A launch under way counts by the time that its kernels take alone, not by how many they are.
-func TestHalfway(t *testing.T) {
+func TestProgress(t *testing.T) {
 	b := newBed(t, mode(t, "streams"), own("n", append(many(9, small(10)), full(1, 910))...))
-	b.d.Window = 500_000 // in the last kernel
 	b.launch(1, "n", 0, 1, 0)
-	b.until(sim.Never - 1)
-	if got := b.d.Halfway[gpu.Class{Network: "n"}]; got < 0.05 || got > 0.15 {
-		t.Errorf("nine kernels of ten, a tenth of the time: %v", got)
+	b.until(500_000) // in the last kernel
+	if got := b.d.Progress(); len(got) != 1 || got[0].Share < 0.05 || got[0].Share > 0.15 || got[0].Network != "n" || got[0].RealTime {
+		t.Errorf("nine kernels of ten, a tenth of the time: %+v", got)
 	}
-	if u := b.d.Usage; u <= 0 || u > 1 {
+	if u := b.d.Usage(); u <= 0 || u > 1 {
 		t.Errorf("%v of the multiprocessors in use", u)
 	}
 }

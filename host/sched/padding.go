@@ -63,7 +63,7 @@ func (v *Version) Reserve(n int) int { return min(n, v.Blocks) }
 //
 // The publication selects blocks: its code lets as many blocks of a best-effort kernel go along as there is room
 // and time for, the rest later, keeps fewer units for a real-time kernel of several waves, and asks of rule 2 no
-// more than those waves. Here a kernel goes whole or not at all. What that costs is in host/gpu/README.md.
+// more than those waves. Here a kernel goes whole or not at all. What that costs is in host/gpu/RESULTS.md.
 //
 // The answer is appended to buf; nothing is allocated where it has room.
 func Pad(rt *Version, n int, heads [][]Version, buf []Padding) []Padding {

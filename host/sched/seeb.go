@@ -49,16 +49,6 @@ func Split(images []int, units int, buf []int) []int {
 	return buf
 }
 
-// DisableMask is a set of units as libsmctrl wants it: one bit a unit, set where it is disabled. It has as
-// many words as the device's units need.
-func DisableMask(u device.Units, units int) []uint64 {
-	mask := make([]uint64, (units+63)/64)
-	for i := range mask {
-		mask[i] = ^u[i]
-	}
-	return mask
-}
-
 // SEEB is the policy.
 type SEEB struct {
 	Literal bool

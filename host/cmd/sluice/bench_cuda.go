@@ -6,6 +6,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,8 +28,8 @@ import (
 )
 
 type benchCUDACmd struct {
-	Bundles []string `arg:"" optional:"" help:"Bundles to run, one or more, in place of --networks; the first is best effort, the last has priority."`
-	Nets    []string `name:"networks" help:"Networks of the zoo, one or more; the first is best effort, the last has priority; default: resnet50,mobilenetv2,fashion."`
+	Bundles []string `arg:"" optional:"" help:"Bundles to run, before those of --networks; of all, the first is best effort, the last has priority."`
+	Nets    []string `name:"networks" help:"Networks of the zoo, one or more; the first is best effort, the last has priority; default, without bundles: resnet50,mobilenetv2, which take no data set."`
 	Config  string   `help:"Configuration that the networks are compiled for; default: mid."`
 	Build   string   `default:"build" help:"Folder for what is built once." env:"SLUICE_BUILD"`
 	GPU     int      `default:"0" help:"Which GPU."`
@@ -39,6 +40,9 @@ type benchCUDACmd struct {
 	Seed    uint64   `default:"1" help:"Of inputs and of the times at which launches come."`
 	Out     string   `default:"out/bench-cuda" help:"Folder for summary.json, the runs, and, where there is a GPU, params.yaml; one without runs."`
 	JSON    bool     `name:"json" help:"Print JSON."`
+
+	Budget time.Duration `help:"How long all parts may take, DISB too: each gets its share of what is left, and what finds nothing left is not begun; 0: no bound."`
+	Read   []string      `placeholder:"FOLDER" help:"Measure nothing: print the figures of the runs in these folders."`
 
 	For time.Duration `name:"for" default:"1m" help:"How long a part takes about, once it has ten runs of each thing; 0: until it has all."`
 
@@ -57,15 +61,17 @@ together is foreseen. Figures stand with their number of runs and their spread, 
 in 95 of 100 cases; p95 is given from 200 runs on, p99 from 1000; the runs are kept, and
 params.yaml is the parameter file with what was measured in place of what was assumed. A part ends when it has all
 its runs, or when its time (--for) is over and it has ten of each thing; the best-effort network runs at the batch at
-which a launch takes 2 ms. Where it ends early, by an error or by you, the runs until then are kept. A folder
-that has runs is not written into again: each command has one of its own.
+which a launch takes 2 ms. A part that fails does not end the others. The runs are written after each part, so
+whatever ends the command, those of the parts before are kept; --read makes figures of them. A folder that has runs is
+not written into again: each command has one of its own.
 
 Example:
   sluice bench gpu -n 20 --out out/try
   sluice bench gpu -n 1000 --out out/h200
   sluice bench gpu -n 10000 --parts preemption,kills --for 5m --out out/kills
   sluice bench gpu -n 1000 --disb 1s --out out/h200-disb
-  sluice bench gpu a.sluice b.sluice c.sluice --json`
+  sluice bench gpu a.sluice b.sluice c.sluice --budget 9m --out out/short
+  sluice bench gpu --read out/h200,out/short`
 }
 
 type cudaBenchDoc struct {
@@ -82,6 +88,8 @@ type cudaBenchDoc struct {
 	DISB     int64            `json:"disb_ns,omitempty"` // of its runs
 	// Moved are the parts within which the GPU's clock did by more than 5 %.
 	Moved []string `json:"moved,omitempty"`
+	// Ended are the parts that came to their end: others' figures are of the runs that there are.
+	Ended []string `json:"parts_ended"`
 	// Foretold is what the simulated GPU said of this one before anything was measured; published, what REEF says of
 	// an MI50, by part and key, where networks have their own size.
 	Foretold  *disb.Told         `json:"foretold,omitempty"`
@@ -110,8 +118,8 @@ func (c *benchCUDACmd) check() error {
 	if err := c.idle(); err != nil {
 		return err
 	}
-	if c.For < 0 {
-		return fmt.Errorf("--for %s: expected none below 0", c.For)
+	if c.For < 0 || c.Budget < 0 {
+		return fmt.Errorf("--for %s --budget %s: expected none below 0", c.For, c.Budget)
 	}
 	if c.DISB < 0 || c.DISB > time.Minute || c.Shrink < 1 || c.Shrink > 64 {
 		return fmt.Errorf("--disb %s --shrink %d: expected up to 1m, and 1..64", c.DISB, c.Shrink)
@@ -150,7 +158,7 @@ func (c *benchCUDACmd) room() error {
 
 // What runs where nothing else is named.
 var (
-	benchNets   = []string{"resnet50", "mobilenetv2", "fashion"}
+	benchNets   = []string{"resnet50", "mobilenetv2"}
 	benchConfig = "mid"
 )
 
@@ -162,16 +170,16 @@ func (c *benchCUDACmd) idle() error {
 	if c.Batches != nil && c.Parts != nil && !slices.Contains(c.Parts, bench.Latency) {
 		return errors.New("--batches are the part latency's: expected with it")
 	}
-	if len(c.Bundles) == 0 {
+	if len(c.Bundles) == 0 || c.Nets != nil {
 		return nil
 	}
 	built := c.Build != "build" && c.Build != os.Getenv("SLUICE_BUILD")
 	for _, x := range []struct {
 		flag  string
 		given bool
-	}{{"--networks", c.Nets != nil}, {"--config", c.Config != ""}, {"--build", built}} {
+	}{{"--config", c.Config != ""}, {"--build", built}} {
 		if x.given {
-			return fmt.Errorf("%s beside bundles: nothing is compiled, expected either", x.flag)
+			return fmt.Errorf("%s beside bundles: nothing is compiled, expected with --networks", x.flag)
 		}
 	}
 	return nil
@@ -202,123 +210,182 @@ func once[T comparable](flag string, given []T) error {
 
 // Run implements the command.
 func (c *benchCUDACmd) Run(e *cli.Env) error {
+	if c.Read != nil {
+		return c.read(e)
+	}
 	if err := c.check(); err != nil {
 		return cli.Coded(cli.Usage, err)
 	}
-	f, device, err := c.device(e) // before anything is compiled
+	began := time.Now()
+	base, device, err := c.gpu(e) // before anything is compiled
 	if err != nil {
 		return err
 	}
-	doc := &cudaBenchDoc{N: c.N}
-	nets, err := c.compiled(e, doc)
+	nets, err := c.nets(e)
 	if err != nil {
 		return err
 	}
-	raw, err := c.measure(e, f, device, nets)
-	if err != nil {
+	p, about := base.Params(), cli.About("sluice")
+	runs := filepath.Join(c.Out, bench.RawFile)
+	raw, err := bench.Run(e.Ctx, bench.Config{
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Budget: c.Budget, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches,
+		Program: about.Program + " " + about.Version, Revision: about.Revision,
+		Tell: func(part string) { e.Log.Info("bench gpu", "at", part) },
+		Keep: func(raw *bench.Raw) error {
+			if err := cli.WriteFile(runs, raw.Write); err != nil {
+				e.Log.Warn("these runs are not on disk yet", "err", err)
+			}
+			return nil
+		},
+	})
+	if raw == nil || raw.Facts.GPU == "" {
 		return cli.Coded(cli.Device, err)
 	}
-	doc.Header = cli.NewHeader("sluice-bench-cuda/1", c.Seed, raw.Label())
-	doc.Facts, doc.Rows, doc.Restores, doc.Moved = raw.Facts, raw.Rows(), raw.Restores(), raw.Moved()
-	doc.Controls = raw.Controls()
-	doc.Shrink, doc.DISB, doc.Published = c.Shrink, c.DISB.Nanoseconds(), published(c.Shrink)
-	var untold error
-	doc.Foretold, untold = disb.Foretold(doc.Facts.GPU, c.Shrink)
-	lost := errors.Join(untold, c.keep(e, raw, doc, f)) // which hides no figure
-	if c.JSON {
-		err = e.Output(doc, "", true)
-	} else {
-		err = doc.print(e.Stdout)
+	if c.DISB > 0 && e.Ctx.Err() == nil {
+		raw.Made.Shrink, raw.Made.DISBNs = c.Shrink, c.DISB.Nanoseconds()
+		all, failed := c.disb(e, device, base, began, !raw.Facts.Fake)
+		raw.Series = append(raw.Series, all...)
+		if failed == nil {
+			raw.Made.Parts = append(raw.Made.Parts, bench.DISB)
+		} else {
+			err = errors.Join(err, fmt.Errorf("%s: %w", bench.DISB, failed))
+		}
 	}
-	return errors.Join(err, lost, wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls))
+	doc, untold := figures(raw)
+	lost := errors.Join(untold, c.keep(e, raw, doc, base)) // which hides no figure
+	if c.JSON {
+		lost = errors.Join(lost, e.Output(doc, "", true))
+	} else {
+		lost = errors.Join(lost, doc.print(e.Stdout))
+	}
+	if err != nil {
+		err = cli.Errorf(cli.Device, "%w (what was seen until then is in %s)", err, runs)
+	}
+	return errors.Join(wrongRestores(doc.Restores), missed(doc.Restores), blind(doc.Controls), err, lost)
 }
 
-// device finds the GPU, how it is opened, and the parameters to compare with.
-func (c *benchCUDACmd) device(e *cli.Env) (f *params.File, device cuda.Config, err error) {
+// read prints the figures of runs that are kept.
+func (c *benchCUDACmd) read(e *cli.Env) error {
+	var docs []*cudaBenchDoc
+	var wrong error
+	for _, dir := range c.Read {
+		path := filepath.Join(dir, bench.RawFile)
+		f, err := os.Open(path)
+		if err != nil {
+			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
+		}
+		raw, err := bench.Read(path, f)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return cli.Errorf(cli.Input, "--read %s: %w", dir, err)
+		}
+		doc, err := figures(raw)
+		if err != nil {
+			return err
+		}
+		docs, wrong = append(docs, doc), errors.Join(wrong, wrongRestores(doc.Restores))
+	}
+	if c.JSON {
+		return errors.Join(e.Output(docs, "", true), wrong)
+	}
+	for i, doc := range docs {
+		fmt.Fprintf(e.Stdout, "%s\n", c.Read[i])
+		if err := doc.print(e.Stdout); err != nil {
+			return err
+		}
+	}
+	return wrong
+}
+
+// gpu finds the GPU, and the parameters that stand for what is not measured of it.
+func (c *benchCUDACmd) gpu(e *cli.Env) (*params.File, cuda.Config, error) {
+	var f *params.File
+	var err error
 	if c.Params != "" {
 		if f, err = params.Of(c.Params); err != nil {
-			return nil, device, cli.Coded(cli.Input, err)
+			return nil, cuda.Config{}, cli.Coded(cli.Input, err)
 		}
 	}
 	at, err := foundGPU("cuda", c.GPU)
-	if err == nil {
-		device, err = gpuConfig("cuda", c.GPU)
+	if err != nil {
+		return nil, cuda.Config{}, cli.Coded(cli.Device, err)
 	}
+	device, err := gpuConfig("cuda", c.GPU)
 	if err != nil {
 		return nil, device, cli.Coded(cli.Device, err)
 	}
-	if f != nil {
-		return f, device, nil
-	}
-	name, _, _ := strings.Cut(at, ", driver for ")
-	if f, err = params.Find(name); err == nil && f == nil {
-		e.Log.Warn("no parameters are known of this GPU: the H200's stand for what is not measured, as assumed ones", "gpu", name)
-		f, err = params.Of("h200")
+	if f == nil {
+		name, _, _ := strings.Cut(at, ", driver for ")
+		if f, err = params.Find(name); err == nil && f == nil {
+			e.Log.Warn("no parameters are known of this GPU: the H200's stand for what is not measured, as assumed ones", "gpu", name)
+			f, err = params.Of("h200")
+		}
 	}
 	return f, device, err
 }
 
-// compiled are the bundles to measure; their names go into the document.
-func (c *benchCUDACmd) compiled(e *cli.Env, doc *cudaBenchDoc) (nets []*bundle.Bundle, err error) {
+// nets reads the bundles and compiles the networks, in their order.
+func (c *benchCUDACmd) nets(e *cli.Env) (nets []*bundle.Bundle, err error) {
 	var all []what
 	for _, file := range c.Bundles {
 		all = append(all, what{file: file})
 	}
-	if len(all) == 0 {
-		names := c.Nets
-		if names == nil {
-			names = benchNets
-		}
-		for _, name := range names {
-			all = append(all, what{Config: cmp.Or(c.Config, benchConfig), Network: name, Build: c.Build})
-		}
+	names := c.Nets
+	if names == nil && len(c.Bundles) == 0 {
+		names = benchNets
 	}
-	for _, w := range all {
-		if err := e.Ctx.Err(); err != nil { // compiling one takes its time, and does not end by itself
+	for _, name := range names {
+		all = append(all, what{Config: cmp.Or(c.Config, benchConfig), Network: name, Build: c.Build})
+	}
+	for i := range all {
+		if err := e.Ctx.Err(); err != nil { // compiling one takes its time, and hears of nothing
 			return nil, err
 		}
-		if w.file == "" {
-			e.Log.Info("compiling " + w.Network)
+		if all[i].file == "" {
+			e.Log.Info("compiling " + all[i].Network)
 		}
-		p, err := w.prepare(e)
+		p, err := all[i].prepare(e)
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(doc.Networks, p.bundle.Network.Name) {
-			return nil, cli.Errorf(cli.Usage, "network %s comes twice", p.bundle.Network.Name)
+		name := p.bundle.Network.Name
+		if slices.ContainsFunc(nets, func(b *bundle.Bundle) bool { return b.Network.Name == name }) {
+			return nil, cli.Errorf(cli.Usage, "network %s comes twice", name)
 		}
-		nets, doc.Networks = append(nets, p.bundle), append(doc.Networks, p.bundle.Network.Name)
+		nets = append(nets, p.bundle)
 	}
 	return nets, e.Ctx.Err()
 }
 
-// measure runs the parts that were asked for. What was measured before an error is written to a file.
-func (c *benchCUDACmd) measure(e *cli.Env, f *params.File, device cuda.Config, nets []*bundle.Bundle) (*bench.Raw, error) {
-	p, about := f.Params(), cli.About("sluice")
-	raw, err := bench.Run(e.Ctx, bench.Config{
-		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Masks: device.Masks, Networks: nets, Params: &p, N: c.N, For: c.For, Parts: c.Parts, Seed: c.Seed, Batches: c.Batches,
-		Program: about.Program + " " + about.Version, Revision: about.Revision,
-		Tell: func(part string) { e.Log.Info("bench gpu", "at", part) },
+// disb runs REEF's benchmark in what is left of the budget.
+func (c *benchCUDACmd) disb(e *cli.Env, device cuda.Config, base *params.File, began time.Time, spin bool) ([]bench.Series, error) {
+	ctx := e.Ctx
+	if c.Budget > 0 {
+		var end context.CancelFunc
+		ctx, end = context.WithDeadlineCause(ctx, began.Add(c.Budget), bench.ErrBudget)
+		defer end()
+	}
+	all, err := disb.Run(ctx, disb.Config{
+		Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: base, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
+		Spin: spin, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
 	})
-	if err == nil && c.DISB > 0 {
-		var all []bench.Series
-		all, err = disb.Run(e.Ctx, disb.Config{
-			Library: device.Library, NVML: device.NVML, GPU: c.GPU, Looks: c.N, Params: f, Shrink: c.Shrink, Ns: c.DISB.Nanoseconds(), Seed: c.Seed, Workloads: c.Workloads,
-			Spin: !raw.Facts.Fake, Tell: func(what string) { e.Log.Info("bench gpu", "at", "DISB "+what) },
-		})
-		raw.Series = append(raw.Series, all...)
+	if err != nil && errors.Is(context.Cause(ctx), bench.ErrBudget) {
+		return all, fmt.Errorf("%w: %w", bench.ErrBudget, err)
 	}
-	if err == nil || raw == nil {
-		return raw, err
+	return all, err
+}
+
+// figures are those of runs, whenever they were made.
+func figures(raw *bench.Raw) (doc *cudaBenchDoc, err error) {
+	doc = &cudaBenchDoc{
+		Header: cli.NewHeader("sluice-bench-cuda/1", raw.Seed, raw.Label()), N: raw.Made.N, Ended: raw.Made.Parts,
+		Facts: raw.Facts, Rows: raw.Rows(), Restores: raw.Restores(), Controls: raw.Controls(), Moved: raw.Moved(),
+		Shrink: max(1, raw.Made.Shrink), DISB: raw.Made.DISBNs, Published: published(max(1, raw.Made.Shrink)),
 	}
-	if path := filepath.Join(c.Out, bench.RawFile); len(raw.Series) > 0 {
-		if failed := cli.WriteFile(path, raw.Write); failed != nil {
-			err = errors.Join(err, failed)
-		} else {
-			err = fmt.Errorf("%w (what was seen until then is in %s, without figures)", err, path)
-		}
+	for _, n := range raw.Made.Networks {
+		doc.Networks = append(doc.Networks, n.Name)
 	}
-	return nil, errors.Join(err, wrongRestores(raw.Restores())) // what broke it off does not hide those
+	doc.Foretold, err = disb.Foretold(doc.Facts.GPU, doc.Shrink)
+	return doc, err
 }
 
 // keep writes what was seen and the figures, each file whatever became of the others.

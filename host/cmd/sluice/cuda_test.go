@@ -85,6 +85,7 @@ func TestCUDA(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(raw.Rows(), measured.Rows) {
 		t.Errorf("bench gpu: the runs that it keeps are not those of its figures: %v", err)
 	}
+	reread(t, at, measured.Rows)
 	if _, err := os.Stat(filepath.Join(at, "params.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("bench gpu writes parameters of what is no GPU: %v", err)
 	}
@@ -97,7 +98,6 @@ func TestCUDA(t *testing.T) {
 		"--parts kills: it comes twice":    {"--parts", "kills,kills"},
 		"--parts all: expected of":         {"--parts", "all"},
 		"--batches are the part latency's": {"--parts", "padding", "--batches", "32"},
-		"--networks beside bundles":        {"a.sluice"},
 		"--parts: none is given":           {"--parts", ""},
 		"--batches: none is given":         {"--batches", ""},
 		"--workloads: none is given":       {"--disb", "1s", "--workloads", ""},
@@ -130,11 +130,10 @@ func TestCUDA(t *testing.T) {
 func TestIdleFlags(t *testing.T) {
 	t.Setenv("SLUICE_BUILD", "/b")
 	for want, c := range map[string]benchCUDACmd{
-		"--networks beside bundles": {Bundles: []string{"a"}, Nets: []string{"n"}, Build: "build"},
-		"--config beside bundles":   {Bundles: []string{"a"}, Config: "mid", Build: "build"},
-		"--build beside bundles":    {Bundles: []string{"a"}, Build: "/nonexistent"},
-		"--networks: none":          {Nets: []string{}, Build: "build"},
-		"--batches are":             {Parts: []string{bench.Padding}, Batches: []int{1}},
+		"--config beside bundles": {Bundles: []string{"a"}, Config: "mid", Build: "build"},
+		"--build beside bundles":  {Bundles: []string{"a"}, Build: "/nonexistent"},
+		"--networks: none":        {Nets: []string{}, Build: "build"},
+		"--batches are":           {Parts: []string{bench.Padding}, Batches: []int{1}},
 	} {
 		if err := c.idle(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", c, err)
@@ -143,6 +142,7 @@ func TestIdleFlags(t *testing.T) {
 	for _, c := range []benchCUDACmd{
 		{Bundles: []string{"a"}, Build: "build"},
 		{Bundles: []string{"a"}, Build: "/b"},
+		{Bundles: []string{"a"}, Nets: []string{"n"}, Config: "mid", Build: "/c"},
 		{Nets: []string{"n"}, Config: "c", Build: "/c"},
 		{Parts: []string{bench.Latency}, Batches: []int{1}},
 		{Batches: []int{1}},
@@ -243,6 +243,23 @@ func spoiled(t *testing.T, h *fake.Handles, dir string) {
 	}
 	if len(doc.Restores) != 3 || len(doc.Controls) != 2 || doc.Controls[0].Unseen() || doc.Controls[1].Unseen() || doc.Restores[0].Spoilt == 0 || doc.Restores[0].First == nil || doc.Restores[1].Spoilt != 0 || doc.Restores[1].Restored == 0 {
 		t.Errorf("bench gpu where restores are wrong: %+v", doc.Restores)
+	}
+}
+
+// reread makes figures of runs that are kept: the same.
+func reread(t *testing.T, dir string, rows []bench.Row) {
+	t.Helper()
+	var out, log bytes.Buffer
+	var docs []cudaBenchDoc
+	code := realMain([]string{"bench", "gpu", "--read", dir, "--json"}, &out, &log)
+	if err := json.Unmarshal(out.Bytes(), &docs); code != codeOK || err != nil || len(docs) != 1 {
+		t.Fatalf("bench gpu --read: exit code %d, %v, %s", code, err, log.String())
+	}
+	if d := docs[0]; !reflect.DeepEqual(d.Rows, rows) || d.Shrink != 32 || d.Published != nil || !slices.Contains(d.Ended, bench.DISB) || d.Label != "simulated" {
+		t.Errorf("bench gpu --read: %d rows of %d, shrink %d, ended %v", len(d.Rows), len(rows), d.Shrink, d.Ended)
+	}
+	if code := realMain([]string{"bench", "gpu", "--read", t.TempDir()}, &out, &log); code != codeInput {
+		t.Errorf("bench gpu --read of a folder without runs: exit code %d", code)
 	}
 }
 

@@ -153,7 +153,7 @@ func (c *runCmd) cut(w workload) error {
 // kernelsFrom says where kernels come from: the file, or the catalogue's style.
 func (c *runCmd) kernelsFrom(style string) string {
 	if c.Kernels != "" {
-		return c.Kernels
+		return c.Kernels + ", the catalogue (" + style + ") for networks that it lacks"
 	}
 	return "catalogue, " + style
 }

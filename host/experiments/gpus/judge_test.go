@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-npu/sluice/host/gpu/params"
 )
 
-// What host/gpu/README.md shows of the bench is what the bench printed (reef.txt), and that has a line for
+// What host/gpu/RESULTS.md shows of the bench is what the bench printed (reef.txt), and that has a line for
 // every statement that is made today; of those that need no run the number is today's too.
 func TestShown(t *testing.T) {
 	of := fmt.Sprint(len(reefClaims()))
@@ -30,7 +30,7 @@ func TestShown(t *testing.T) {
 		}
 		return lines
 	}
-	printed, shown := read("reef.txt"), read("README.md")
+	printed, shown := read("reef.txt"), read("RESULTS.md")
 	// Of SEEB's the count is shown.
 	raw, err := os.ReadFile(filepath.Join("..", "..", "gpu", "seeb.txt"))
 	if err != nil {
@@ -46,19 +46,19 @@ func TestShown(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile(filepath.Join("..", "..", "gpu", "README.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "gpu", "RESULTS.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), "\n    "+lines[len(lines)-1]+"\n") {
-		t.Errorf("README.md does not show %q", lines[len(lines)-1])
+		t.Errorf("RESULTS.md does not show %q", lines[len(lines)-1])
 	}
 	if len(shown) < 20 || shown["count"] == "" {
-		t.Errorf("README.md shows %d lines", len(shown))
+		t.Errorf("RESULTS.md shows %d lines", len(shown))
 	}
 	for id, line := range shown {
 		if printed[id] != line {
-			t.Errorf("README.md: %q, the bench printed %q", line, printed[id])
+			t.Errorf("RESULTS.md: %q, the bench printed %q", line, printed[id])
 		}
 	}
 	claims := reefClaims()

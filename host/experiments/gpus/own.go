@@ -23,9 +23,7 @@ type Own struct {
 	w   Workload
 }
 
-// NewOwn reads clients from a DISB workload. A client's network is one of the kernel programs, or one of
-// the catalogue: by its name, or by what the workload's name begins with (vgg19-imagenet), or by the
-// beginning of one name alone (vgg). A client that sends when its last request has ended is a best-effort
+// NewOwn reads clients from a DISB workload, with the networks that catalogue.Meant gives them. A client that sends when its last request has ended is a best-effort
 // one, unless its id ends in _rt as those of DISB's files do; so is one whose priority number is above zero.
 func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load.Trace, slo func(alone int64) int64) (*Own, error) {
 	if _, err := catalogue.StyleOf(style); err != nil {

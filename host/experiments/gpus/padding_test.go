@@ -128,10 +128,10 @@ func (r reading) gain(rts, bes []sched.Version) float64 {
 	return done / now
 }
 
-// Why padding brings little here (host/gpu/README.md, which shows these lines): what refuses kernels in figure 23's
+// Why padding brings little here (host/gpu/RESULTS.md, which shows these lines): what refuses kernels in figure 23's
 // pairs, and what the publication's own way to select blocks, and its images, would bring.
 func TestPaddingRefused(t *testing.T) {
-	raw, err := os.ReadFile("../../gpu/README.md")
+	raw, err := os.ReadFile("../../gpu/RESULTS.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestPaddingRefused(t *testing.T) {
 		line := fmt.Sprintf(format, a...)
 		t.Log(line)
 		if !strings.Contains(string(raw), line) {
-			t.Errorf("host/gpu/README.md does not show %q", line)
+			t.Errorf("host/gpu/RESULTS.md does not show %q", line)
 		}
 	}
 	nets := profiled(t, 0)

@@ -366,15 +366,16 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	if err != nil {
 		return nil, nil, err
 	}
-	d.Window = ns
+	heard := newListener(d, m, ns)
+	d.Probe = heard
 	cfg.Devices = []device.Device{d}
 	res, err := engine.Run(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	o := &Outcome{Preemptions: len(d.Preemptions), Served: all}
-	b.sum(o, seen, func(i int) float64 { return part(d, all, &all[i]) })
-	o.Usage = d.Usage
+	b.sum(o, seen, func(i int) float64 { return heard.part(all, &all[i]) })
+	heard.report(o)
 	var gone, host []float64
 	for _, p := range d.Preemptions {
 		gone = append(gone, float64(p.Gone-p.At)/1e3)
@@ -383,14 +384,6 @@ func (b *Bed) serve(ctx context.Context, system string, w Workload, ns int64, se
 	o.Host, _ = meanP99(host)
 	o.Preempt, o.PreemptP99 = meanP99(gone)
 	o.Gone = gone
-	var redone []float64
-	for _, ns := range d.Redone {
-		redone = append(redone, float64(ns)/1e3)
-	}
-	o.Redone, _ = meanP99(redone)
-	if n := float64(d.Beside); n > 0 {
-		o.Unhurt, o.Hurt9 = float64(d.Unhurt)/n, float64(d.Hurt9)/n
-	}
 	if d.Ran > 0 {
 		o.Padded = float64(d.Padded) / float64(d.Ran)
 		o.Again = float64(d.Again) / float64(d.Ran)
@@ -411,18 +404,6 @@ func (b *Bed) sum(o *Outcome, seen *latencies, part func(client int) float64) {
 	}
 	o.RT, o.RTP99 = meanP99(o.Seen)
 	o.BestEffort = o.Throughput - o.RTThroughput
-}
-
-// part is what of the requests that were under way at the end a client had done: a share of what clients
-// like it had.
-func part(d *gpu.Device, all []Client, c *Client) float64 {
-	like := 0
-	for i := range all {
-		if all[i].Network == c.Network && all[i].RealTime() == c.RealTime() {
-			like++
-		}
-	}
-	return d.Halfway[gpu.Class{Network: c.Network, RealTime: c.RealTime()}] / float64(like)
 }
 
 // quantiles sorts latencies; -1 where there are none.

@@ -69,7 +69,7 @@ func NewOwn(f *params.File, style string, kernels []*kernel.Program, trace *load
 			return nil, fmt.Errorf("%w: client %s: %w", ErrOwn, s.Name, err)
 		}
 		m := Model{Name: s.Name, Network: network, Priority: 1, DeadlineNs: s.Deadline, Input: input(network)}
-		if o.bed.own != nil {
+		if o.bed.own[network] != nil {
 			m.Input = inputs[network]
 		}
 		if s.Priority > 0 || s.Closed && !strings.HasSuffix(s.Name, "_rt") {

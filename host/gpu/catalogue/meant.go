@@ -6,28 +6,33 @@ import (
 	"strings"
 )
 
-// Meant is the network that a workload's name means: one of one's own, where there are any, else one
-// of the catalogue.
+// Meant is the network that a workload's name means: one of one's own, else one of the catalogue. Of either the name
+// itself is meant, what stands before "-imagenet", or the only one that begins so.
 func Meant(asked string, own []string) (string, error) {
 	if slices.Contains(own, asked) {
 		return asked, nil
 	}
-	if len(own) > 0 {
-		return "", fmt.Errorf("no network %q in the kernel list; there are %s", asked, strings.Join(own, ", "))
-	}
-	all := Names()
 	short, _, _ := strings.Cut(asked, "-imagenet")
-	if slices.Contains(all, short) {
-		return short, nil
-	}
-	var found []string
-	for _, n := range all {
-		if short != "" && strings.HasPrefix(n, short) {
-			found = append(found, n)
+	for _, names := range [][]string{own, Names()} {
+		if slices.Contains(names, short) {
+			return short, nil
+		}
+		var found []string
+		for _, n := range names {
+			if short != "" && strings.HasPrefix(n, short) {
+				found = append(found, n)
+			}
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0], nil
+		default:
+			return "", fmt.Errorf("network %q means %d of %s, expected one", asked, len(found), strings.Join(names, ", "))
 		}
 	}
-	if len(found) != 1 {
-		return "", fmt.Errorf("network %q means %d of %s, expected one", asked, len(found), strings.Join(all, ", "))
+	if len(own) > 0 {
+		return "", fmt.Errorf("network %q is neither in the kernel list (%s) nor in the catalogue (%s)", asked, strings.Join(own, ", "), strings.Join(Names(), ", "))
 	}
-	return found[0], nil
+	return "", fmt.Errorf("network %q is none of %s", asked, strings.Join(Names(), ", "))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/hw/abi"
 )
 
 // ArtefactDrawn is the kind of artefact whose Data is a *Drawn.
@@ -86,18 +87,26 @@ func (d *Drawn) check() error {
 		return fmt.Errorf("exits end at layer %d of %d", next, len(b.Layers))
 	}
 	for i := range b.Layers {
-		l, err := layerOf(&b.Layers[i])
-		if err != nil {
+		if err := checkLayer(&b.Layers[i], b.Names[i], in); err != nil {
 			return fmt.Errorf("layer %d (%s): %w", i, b.Names[i], err)
 		}
-		if l.KH < 1 || l.KW < 1 || l.SH < 1 || l.SW < 1 || l.InC < 1 || l.OutC < 1 || l.OutH < 1 || l.OutW < 1 || l.InH < 1 || l.InW < 1 {
-			return fmt.Errorf("layer %d (%s): a side of no length", i, b.Names[i])
-		}
-		k := l.Kernel(b.Names[i])
-		for _, s := range append(k.Reads, k.Writes...) {
-			if !in(s.From, s.To-s.From) {
-				return fmt.Errorf("layer %d (%s): bytes %d to %d of a slot of %d", i, b.Names[i], s.From, s.To, b.Slot.Stride)
-			}
+	}
+	return nil
+}
+
+// checkLayer holds a layer to bytes that are in the slot.
+func checkLayer(w *abi.Desc, name string, in func(at, n int64) bool) error {
+	l, err := layerOf(w)
+	if err != nil {
+		return err
+	}
+	if l.KH < 1 || l.KW < 1 || l.SH < 1 || l.SW < 1 || l.InC < 1 || l.OutC < 1 || l.OutH < 1 || l.OutW < 1 || l.InH < 1 || l.InW < 1 {
+		return errors.New("a side of no length")
+	}
+	k := l.Kernel(name)
+	for _, s := range append(k.Reads, k.Writes...) {
+		if !in(s.From, s.To-s.From) {
+			return fmt.Errorf("bytes %d to %d are not in the slot", s.From, s.To)
 		}
 	}
 	return nil

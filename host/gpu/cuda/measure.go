@@ -202,21 +202,7 @@ func (l *launcher) profile(network string, batch, n int, u device.Units, paced b
 			if err := stand(); err != nil {
 				return nil, err
 			}
-			if err := l.lib.Record(at[0], ln.stream); err != nil {
-				return nil, err
-			}
-			for range each {
-				if err := l.lib.Launch(l.layer, t.Blocks, kernels.Threads, ln.stream, &ln.args); err != nil {
-					return nil, err
-				}
-			}
-			if err := l.lib.Record(at[1], ln.stream); err != nil {
-				return nil, err
-			}
-			if err := l.lib.Wait(ln.stream); err != nil {
-				return nil, err
-			}
-			ms, err := l.lib.Elapsed(at[0], at[1])
+			ms, err := l.between(at, ln, t.Blocks, each)
 			if err != nil {
 				return nil, err
 			}
@@ -225,6 +211,25 @@ func (l *launcher) profile(network string, batch, n int, u device.Units, paced b
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// between times so many launches of a lane's layer between two events, in ms.
+func (l *launcher) between(at [2]driver.Event, ln *lane, blocks, launches int) (ms float32, err error) {
+	if err := l.lib.Record(at[0], ln.stream); err != nil {
+		return 0, err
+	}
+	for range launches {
+		if err := l.lib.Launch(l.layer, blocks, kernels.Threads, ln.stream, &ln.args); err != nil {
+			return 0, err
+		}
+	}
+	if err := l.lib.Record(at[1], ln.stream); err != nil {
+		return 0, err
+	}
+	if err := l.lib.Wait(ln.stream); err != nil {
+		return 0, err
+	}
+	return l.lib.Elapsed(at[0], at[1])
 }
 
 // Copied is what copies of some bytes took, between two events.

@@ -17,8 +17,9 @@ type proxy struct {
 	resident  int // blocks that an SM holds
 }
 
-// limits of registers a thread under which the kernel of several roles is loaded; 0: none.
-var limits = []int{0, 128, 96, 80, 64, 48, 40, 32}
+// limits of registers a thread under which the kernel of several roles is loaded; 0: none. Without one ptxas takes 56
+// or 64, by GPU, so that only lower limits let an SM hold more blocks.
+var limits = []int{0, 48, 40, 32}
 
 // proxy is the one with the most registers under which as many blocks are on an SM at the same time as a launch
 // has for each, or as the kernel of one layer bears there.

@@ -35,9 +35,11 @@ type Config struct {
 	Networks []*bundle.Bundle
 	Params   *sim.Params // by which kernels are profiled for padding
 	N        int         // runs of each thing, at most
-	// For is how long a part takes about, once it has ten runs of each thing; 0: until it has N. Parts are those that
-	// are measured, in their order; nil: all.
+	// For is how long a part takes about, once it has ten runs of each thing; 0: until it has N. Budget is how long all
+	// parts may take: what is left of it is shared among the parts to come; 0: there is none. Parts are those that are
+	// measured, in their order; nil: all.
 	For     time.Duration
+	Budget  time.Duration
 	Parts   []string
 	Seed    uint64
 	Batches []int // of latencies; nil: 1, 8, 32
@@ -45,6 +47,8 @@ type Config struct {
 	// nothing on the fake, which has no clocks.
 	Warm time.Duration
 	Tell func(part string)
+	// Keep, where it is set, is given all runs so far after each part.
+	Keep func(*Raw) error
 }
 
 // Series are the runs of one thing.
@@ -73,6 +77,9 @@ type Made struct {
 	Batches  []int     `json:"batches"`
 	Networks []Network `json:"networks"`
 	Parts    []string  `json:"parts"` // that came to their end
+	// Of DISB, where it ran: by how much its networks were shrunk, and how long a run of it took.
+	Shrink int   `json:"shrink,omitempty"`
+	DISBNs int64 `json:"disb_ns,omitempty"`
 }
 
 // Network is one that ran.
@@ -111,36 +118,32 @@ func (r *Raw) Label() string {
 	return "measured"
 }
 
-// Parts in the order in which they are measured.
+// Parts in the order in which they are measured: what most rests on comes first, what asks most of a driver last.
 const (
-	Partitions = "partitions"
-	Latency    = "latency"
 	Costs      = "costs"
 	Copies     = "copies"
-	Preemption = "preemption"
 	Kills      = "kills"
+	Preemption = "preemption"
+	Latency    = "latency"
 	Padding    = "padding"
 	Slowdown   = "slowdown"
+	Partitions = "partitions"
 	DISB       = "disb" // of package disb
 )
 
+// ErrBudget is of parts for which no time was left.
+var ErrBudget = errors.New("the budget is used up")
+
 // Parts are all of Run's.
 func Parts() []string {
-	return []string{Partitions, Latency, Costs, Copies, Preemption, Kills, Padding, Slowdown}
+	return []string{Costs, Copies, Kills, Preemption, Latency, Padding, Slowdown, Partitions}
 }
 
-// Run measures what is asked for. Where an error breaks it off, what has been measured until then comes with it.
+// Run measures what is asked for. A part that fails does not end the others, but its error is returned. What has been
+// measured comes with the error, where the GPU could be opened at all.
 func Run(ctx context.Context, cfg Config) (*Raw, error) {
-	if cfg.N < 1 || len(cfg.Networks) == 0 || cfg.Params == nil {
-		return nil, fmt.Errorf("%w: networks, parameters and a number of runs are expected", device.ErrRequest)
-	}
-	if cfg.Parts != nil && len(cfg.Parts) == 0 {
-		return nil, fmt.Errorf("%w: no part is asked for; there are %s", device.ErrRequest, strings.Join(Parts(), ", "))
-	}
-	for _, part := range cfg.Parts {
-		if !slices.Contains(Parts(), part) {
-			return nil, fmt.Errorf("%w: no part %q; there are %s", device.ErrRequest, part, strings.Join(Parts(), ", "))
-		}
+	if err := cfg.check(); err != nil {
+		return nil, err
 	}
 	if cfg.Parts == nil {
 		cfg.Parts = Parts()
@@ -153,39 +156,78 @@ func Run(ctx context.Context, cfg Config) (*Raw, error) {
 		return nil, err
 	}
 	b := &bench{Config: cfg, raw: &Raw{Seed: cfg.Seed, Made: how}, rng: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	began := time.Now()
 	if err := b.facts(); err != nil {
 		return b.raw, err
 	}
-	for _, part := range []struct {
-		name string
-		do   func(context.Context) error
-	}{
-		{Partitions, b.partitions},
-		{Latency, b.latency},
-		{Costs, b.costs},
-		{Copies, b.copies},
-		{Preemption, b.preemption},
-		{Kills, b.kills},
-		{Padding, b.padding},
-		{Slowdown, b.slowdown},
-	} {
-		if !slices.Contains(cfg.Parts, part.name) {
-			continue
+	do := map[string]func(context.Context) error{
+		Costs: b.costs, Copies: b.copies, Kills: b.kills, Preemption: b.preemption,
+		Latency: b.latency, Padding: b.padding, Slowdown: b.slowdown, Partitions: b.partitions,
+	}
+	parts := slices.DeleteFunc(Parts(), func(p string) bool { return !slices.Contains(cfg.Parts, p) })
+	var failed []error
+	for i, part := range parts {
+		if err := ctx.Err(); err != nil {
+			return b.raw, errors.Join(append(failed, fmt.Errorf("%s: %w", part, err))...)
 		}
 		if cfg.Tell != nil {
-			cfg.Tell(part.name)
+			cfg.Tell(part)
 		}
-		err := ctx.Err()
-		if err == nil {
-			err = part.do(ctx)
-			b.addPaces(part.name)
+		if err := b.part(ctx, part, do[part], cfg.Budget-time.Since(began), len(parts)-i); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", part, err))
+		} else {
+			b.raw.Made.Parts = append(b.raw.Made.Parts, part)
 		}
-		if err != nil {
-			return b.raw, fmt.Errorf("%s: %w", part.name, err)
+		if cfg.Keep != nil {
+			if err := cfg.Keep(b.raw); err != nil {
+				return b.raw, errors.Join(append(failed, err)...)
+			}
 		}
-		b.raw.Made.Parts = append(b.raw.Made.Parts, part.name)
+		if ctx.Err() != nil && len(failed) > 0 {
+			break
+		}
 	}
-	return b.raw, nil
+	return b.raw, errors.Join(failed...)
+}
+
+// check refuses what nothing can be measured by.
+func (c *Config) check() error {
+	if c.N < 1 || len(c.Networks) == 0 || c.Params == nil || c.Budget < 0 {
+		return fmt.Errorf("%w: networks, parameters, a number of runs and no budget below 0 are expected", device.ErrRequest)
+	}
+	if c.Parts != nil && len(c.Parts) == 0 {
+		return fmt.Errorf("%w: no part is asked for; there are %s", device.ErrRequest, strings.Join(Parts(), ", "))
+	}
+	for _, part := range c.Parts {
+		if !slices.Contains(Parts(), part) {
+			return fmt.Errorf("%w: no part %q; there are %s", device.ErrRequest, part, strings.Join(Parts(), ", "))
+		}
+	}
+	return nil
+}
+
+// part measures one part. With a budget it takes its share of what is left for so many parts, and is stopped when
+// nothing is left.
+func (b *bench) part(ctx context.Context, name string, do func(context.Context) error, left time.Duration, parts int) error {
+	if b.Budget > 0 {
+		if left <= 0 {
+			return ErrBudget
+		}
+		asked := b.For
+		defer func() { b.For = asked }()
+		if share := left / time.Duration(parts); b.For == 0 || share < b.For {
+			b.For = share
+		}
+		var end context.CancelFunc
+		ctx, end = context.WithTimeoutCause(ctx, left, ErrBudget)
+		defer end()
+	}
+	err := do(ctx)
+	b.addPaces(name)
+	if err != nil && errors.Is(context.Cause(ctx), ErrBudget) {
+		return fmt.Errorf("%w: %w", ErrBudget, err)
+	}
+	return err
 }
 
 type bench struct {

@@ -190,10 +190,12 @@ func alike(t *testing.T, was, is *bench.Raw) {
 		for _, s := range r.Series {
 			out = append(out, s.Part+","+s.Key+","+s.Unit)
 		}
+		slices.Sort(out) // the order of the parts is the bench's own business
 		return out
 	}
 	made := is.Made
-	made.Began = was.Made.Began
+	made.Began, made.Parts = was.Made.Began, slices.Sorted(slices.Values(made.Parts))
+	was.Made.Parts = slices.Sorted(slices.Values(was.Made.Parts))
 	if a, b := keys(was), keys(is); !slices.Equal(a, b) || !reflect.DeepEqual(was.Facts, is.Facts) || !reflect.DeepEqual(was.Made, made) {
 		t.Errorf("%s is not of today (go test -run TestRun -args -bench.update): series %q are gone, %q are new; facts %+v, today %+v; made %+v, today %+v",
 			kept, without(a, b), without(b, a), was.Facts, is.Facts, was.Made, made)
@@ -607,12 +609,12 @@ func TestEarlyEnd(t *testing.T) {
 	cfg, _ := small(t)
 	cfg.N, cfg.Program, cfg.Revision = 1, "p", "r"
 	cfg.Tell = func(part string) {
-		if part == bench.Latency {
+		if part == bench.Copies {
 			stop()
 		}
 	}
 	raw, err := bench.Run(ctx, cfg)
-	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "latency: ") {
+	if !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "copies: ") {
 		t.Errorf("it ends with %v", err)
 	}
 	var b bytes.Buffer
@@ -627,7 +629,7 @@ func TestEarlyEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := again.Made; m.Program != "p" || m.Revision != "r" || m.N != 1 || m.Began.IsZero() || !slices.Equal(m.Parts, []string{bench.Partitions}) ||
+	if m := again.Made; m.Program != "p" || m.Revision != "r" || m.N != 1 || m.Began.IsZero() || !slices.Equal(m.Parts, []string{bench.Costs}) ||
 		!slices.Equal(m.Networks, []bench.Network{{Name: cfg.Networks[0].Network.Name, Bundle: s.BundleHash}}) {
 		t.Errorf("it was made of %+v", m)
 	}
@@ -806,6 +808,40 @@ func TestBrokenOff(t *testing.T) {
 	}
 }
 
+// A part that fails does not end the others, and the runs are there after each.
+func TestPartsAlone(t *testing.T) {
+	cfg, h := small(t)
+	cfg.N, cfg.Parts = 2, []string{bench.Costs, bench.Copies, bench.Latency}
+	cfg.Tell = func(part string) {
+		if part == bench.Copies {
+			h.Inject("cuLaunchKernel", 0, 700, 1)
+		}
+	}
+	var kept []int
+	cfg.Keep = func(raw *bench.Raw) error { kept = append(kept, len(raw.Series)); return nil }
+	raw, err := bench.Run(t.Context(), cfg)
+	if err == nil || !strings.HasPrefix(err.Error(), "copies: ") || !slices.Equal(raw.Made.Parts, []string{bench.Costs, bench.Latency}) {
+		t.Errorf("of %+v came %v", raw.Made.Parts, err)
+	}
+	if len(kept) != 3 || kept[0] == 0 || kept[2] <= kept[1] || kept[2] != len(raw.Series) {
+		t.Errorf("after the parts %v series are kept, of %d", kept, len(raw.Series))
+	}
+}
+
+// What finds nothing left of the budget is not begun, and what is under way then ends with what it has.
+func TestBudget(t *testing.T) {
+	cfg, _ := small(t)
+	cfg.N, cfg.Budget, cfg.Parts = 1_000_000, time.Second, []string{bench.Costs, bench.Copies}
+	raw, err := bench.Run(t.Context(), cfg)
+	if errors.Is(err, context.Canceled) || len(raw.Series) == 0 {
+		t.Errorf("%d series, %v", len(raw.Series), err)
+	}
+	cfg.Budget = 1
+	if raw, err = bench.Run(t.Context(), cfg); !errors.Is(err, bench.ErrBudget) || len(raw.Series) != 0 || !strings.Contains(err.Error(), "copies: ") {
+		t.Errorf("without a budget: %d series, %v", len(raw.Series), err)
+	}
+}
+
 // A part ends by itself once it has a few runs of each thing, and no other is measured than those that are asked for.
 func TestParts(t *testing.T) {
 	cfg, _ := small(t)
@@ -817,7 +853,7 @@ func TestParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(raw.Made.Parts, []string{bench.Latency, bench.Costs, bench.Copies}) || raw.Made.For != "1ns" {
+	if !slices.Equal(raw.Made.Parts, []string{bench.Costs, bench.Copies, bench.Latency}) || raw.Made.For != "1ns" {
 		t.Errorf("it was made of %+v", raw.Made)
 	}
 	for _, s := range runs(raw) {

@@ -56,88 +56,101 @@ func (r *Raw) find(part, key string) []int64 {
 
 // Rows are all figures that follow from the runs.
 func (r *Raw) Rows() (out []Row) {
-	find := r.find
+	for i := range r.Series {
+		if s := &r.Series[i]; s.Part != Partitions {
+			out = append(out, r.rowsOf(s)...)
+		}
+	}
+	return slices.Concat(out, r.partitions(), r.padding(), r.moved())
+}
+
+// rowsOf are the figures of a series.
+func (r *Raw) rowsOf(s *Series) (out []Row) {
+	v := make([]float64, len(s.Runs))
+	for k, x := range s.Runs {
+		v[k] = float64(x)
+	}
+	switch s.Part {
+	case Copies:
+		var bytes float64
+		var way, how string
+		if _, err := fmt.Sscanf(s.Key, "%g %s %s", &bytes, &way, &how); err != nil {
+			return nil
+		}
+		for k := range v {
+			v[k] = bytes / max(1, v[k])
+		}
+		out = append(out, row(s.Part, s.Key, "bytes/ns", v))
+	case Slowdown:
+		key, ok := strings.CutSuffix(s.Key, " took")
+		if !ok {
+			return nil
+		}
+		for _, model := range []string{"learnt", "static"} {
+			guess, off := r.find(Slowdown, key+" "+model), make([]float64, 0, len(v))
+			for k := range min(len(v), len(guess)) {
+				off = append(off, math.Abs(float64(guess[k])/max(1, v[k])-1))
+			}
+			out = append(out, row(Slowdown, key+" error of "+model, "share", off))
+		}
+	case DISB:
+		unit := s.Unit
+		if unit == "ppm" {
+			unit = "of alone"
+			for k := range v {
+				v[k] /= 1e6
+			}
+		}
+		out = append(out, row(s.Part, s.Key, unit, v))
+		key, ok := strings.CutSuffix(s.Key, " latency")
+		workload, _, _ := strings.Cut(key, " ")
+		only := floats(r.find(DISB, workload+" rt-only latency"))
+		if ok && len(v) > 0 && len(only) > 0 { // as the publication has it: means
+			out = append(out, row(s.Part, key+" rt", "of rt-only", []float64{mean(v) * 1e6 / mean(only)}))
+		}
+	case Kills:
+		if !perLaunch(s.Key) {
+			out = append(out, row(s.Part, s.Key, s.Unit, v))
+		}
+		out = append(out, kinds(s)...)
+		for _, x := range append(r.Restores(), r.Controls()...) {
+			if s.Key == x.How+" "+triedKills { // the first of its series
+				out = append(out, x.rows()...)
+			}
+		}
+	default:
+		out = append(out, row(s.Part, s.Key, s.Unit, v))
+	}
+	return out
+}
+
+// partitions are the figures of which SMs partitions ran on.
+func (r *Raw) partitions() (out []Row) {
 	seen := map[string]map[int64]int{} // by size: partitions in which an SM is
 	var order []string
 	unit := map[int][]int64{} // where single units run
 	wrong, others, cut := 0, 0, 0
 	for i := range r.Series {
 		s := &r.Series[i]
-		v := make([]float64, len(s.Runs))
-		for k, x := range s.Runs {
-			v[k] = float64(x)
+		size, _, _ := strings.Cut(s.Key, " ")
+		var n, first, want int
+		if _, err := fmt.Sscanf(s.Key, "size=%d units=%d want=%d", &n, &first, &want); s.Part != Partitions || err != nil {
+			continue
 		}
-		switch s.Part {
-		case Partitions:
-			size, _, _ := strings.Cut(s.Key, " ")
-			var n, first, want int
-			if _, err := fmt.Sscanf(s.Key, "size=%d units=%d want=%d", &n, &first, &want); err != nil {
-				continue
-			}
-			if len(s.Runs) != want {
-				wrong++
-			}
-			if n == 1 {
-				unit[first] = s.Runs
-			} else if cut++; !slices.Equal(s.Runs, unionOf(unit, first, n)) {
-				others++
-			}
-			if seen[size] == nil {
-				seen[size] = map[int64]int{}
-				order = append(order, size)
-			}
-			for _, sm := range s.Runs {
-				seen[size][sm]++
-			}
-		case Copies:
-			var bytes float64
-			var way, how string
-			if _, err := fmt.Sscanf(s.Key, "%g %s %s", &bytes, &way, &how); err != nil {
-				continue
-			}
-			for k := range v {
-				v[k] = bytes / max(1, v[k])
-			}
-			out = append(out, row(s.Part, s.Key, "bytes/ns", v))
-		case Slowdown:
-			key, ok := strings.CutSuffix(s.Key, " took")
-			if !ok {
-				continue
-			}
-			for _, model := range []string{"learnt", "static"} {
-				guess, off := find(Slowdown, key+" "+model), make([]float64, 0, len(v))
-				for k := range min(len(v), len(guess)) {
-					off = append(off, math.Abs(float64(guess[k])/max(1, v[k])-1))
-				}
-				out = append(out, row(Slowdown, key+" error of "+model, "share", off))
-			}
-		case DISB:
-			unit := s.Unit
-			if unit == "ppm" {
-				unit = "of alone"
-				for k := range v {
-					v[k] /= 1e6
-				}
-			}
-			out = append(out, row(s.Part, s.Key, unit, v))
-			key, ok := strings.CutSuffix(s.Key, " latency")
-			workload, _, _ := strings.Cut(key, " ")
-			only := floats(find(DISB, workload+" rt-only latency"))
-			if ok && len(v) > 0 && len(only) > 0 { // as the publication has it: means
-				out = append(out, row(s.Part, key+" rt", "of rt-only", []float64{mean(v) * 1e6 / mean(only)}))
-			}
-		case Kills:
-			if !perLaunch(s.Key) {
-				out = append(out, row(s.Part, s.Key, s.Unit, v))
-			}
-			out = append(out, kinds(s)...)
-			for _, x := range append(r.Restores(), r.Controls()...) {
-				if s.Key == x.How+" "+triedKills { // the first of its series
-					out = append(out, x.rows()...)
-				}
-			}
-		default:
-			out = append(out, row(s.Part, s.Key, s.Unit, v))
+		if len(s.Runs) != want {
+			wrong++
+		}
+		if n == 1 {
+			unit[first] = s.Runs
+		} else if cut++; !slices.Equal(s.Runs, unionOf(unit, first, n)) {
+			others++
+		}
+		if seen[size] == nil {
+			seen[size] = map[int64]int{}
+			order = append(order, size)
+		}
+		for _, sm := range s.Runs {
+			seen[size][sm]++
 		}
 	}
 	if len(order) > 0 {
@@ -156,7 +169,7 @@ func (r *Raw) Rows() (out []Row) {
 		out = append(out, row(Partitions, size+" SMs in two partitions", "sm", []float64{float64(twice)}),
 			row(Partitions, size+" SMs in none", "sm", []float64{float64(r.Facts.SMs - len(seen[size]))}))
 	}
-	return slices.Concat(out, r.padding(), r.moved())
+	return out
 }
 
 // sure says of a median how sure it is, as far as is known.

@@ -1,0 +1,231 @@
+// What goes with the context: opened, made anew after a reset, given back.
+
+package cuda
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+)
+
+// open finds the GPU and takes its context.
+func (l *launcher) open() error {
+	n, err := l.lib.Count()
+	if err != nil {
+		return err
+	}
+	if l.cfg.GPU < 0 || l.cfg.GPU >= n {
+		return fmt.Errorf("%w: GPU %d: %d found, counted from 0", device.ErrRequest, l.cfg.GPU, n)
+	}
+	if l.dev, err = l.lib.Device(l.cfg.GPU); err != nil {
+		return err
+	}
+	if l.name, err = title(l.lib, l.dev); err != nil {
+		return err
+	}
+	khz, err := l.lib.Attribute(l.dev, driver.ClockKHz)
+	if err != nil {
+		return err
+	}
+	if l.main, err = l.lib.Retain(l.dev); err != nil {
+		return err
+	}
+	l.info = device.Info{
+		Name: l.lib.API().Name, Label: "measured", MaxBatch: kernels.MaxBatch, Slots: l.cfg.Slots, Places: l.cfg.Places,
+		Priorities: 2, Preempt: device.PreemptBlock, Through: l.cfg.Through, ClockHz: int64(khz) * 1000, Loads: device.ArtefactBundle,
+	}
+	if l.lib.Fake() {
+		l.info.Label = "simulated"
+	}
+	if l.cfg.Drain {
+		l.info.Preempt = device.PreemptKernel
+	}
+	return nil
+}
+
+// furnish makes what goes with the context.
+func (l *launcher) furnish() error {
+	if err := l.lib.SetCurrent(l.main); err != nil {
+		return err
+	}
+	var err error
+	if l.least, l.most, err = l.lib.Priorities(); err != nil {
+		return err
+	}
+	if l.module, err = l.lib.Load(l.cfg.Kernels, 0); driver.CodeOf(err) == driver.UnsupportedPTX {
+		return fmt.Errorf("the kernels' PTX is of version %s, and the driver of %s is too old for it: CUDA %s or later is expected: %w", kernels.Version(), l.name, kernels.CUDA(), err)
+	} else if err != nil {
+		return err
+	}
+	if l.layer, err = l.lib.Function(l.module, kernels.EntryLayer); err != nil {
+		return err
+	}
+	if l.padded, err = l.lib.Function(l.module, kernels.EntryPadded); err != nil {
+		return err
+	}
+	if l.copies, err = l.lib.NewStream(l.least); err != nil {
+		return err
+	}
+	if l.signals, err = l.lib.NewStream(l.most); err != nil {
+		return err
+	}
+	if err = l.trySignals(); err != nil {
+		return err
+	}
+	if l.parts, err = newPartitions(l.lib, l.dev, l.main, l.cfg.Masks, l.runsOn); err != nil {
+		return err
+	}
+	l.lanes = map[laneKey][]*lane{}
+	if err = l.warm(); err != nil {
+		return err
+	}
+	if l.cfg.Mode.Hold { // the first launch of priority is not to wait for a stream, nor for its Control
+		n, err := l.lane(laneKey{high: true})
+		if err != nil {
+			return err
+		}
+		l.giveBack(n) // before anything can fail: who closes waits for its stream, or leaves its memory to the context
+		if err := l.lib.Wait(n.stream); err != nil {
+			return err
+		}
+		n.settled = true
+	}
+	if !l.cfg.Timed {
+		return nil
+	}
+	l.start, l.met = time.Now(), nil // what began before is on no clock any more
+	if l.counts.Clock.Step, err = l.timerStep(); err != nil {
+		return err
+	}
+	l.anchor, err = l.anchored()
+	return err
+}
+
+// close gives back all there is; the first error counts.
+func (l *launcher) close() (first error) {
+	note := func(err error) {
+		if first == nil && err != nil && l.lost == nil {
+			first = err
+		}
+	}
+	l.quiet()
+	if l.lost == nil && l.parts != nil {
+		note(l.parts.back())
+	}
+	for _, lanes := range l.lanes {
+		for _, n := range lanes {
+			note(l.freeLane(n))
+		}
+	}
+	streams := []driver.Stream{l.copies, l.signals}
+	for _, s := range streams {
+		if s != 0 && l.lost == nil { // kernels that warm or measure may be under way, where an error broke that off
+			note(l.lib.Wait(s))
+		}
+	}
+	for _, n := range l.nets {
+		if first != nil || l.lost != nil { // a stream that nobody waited for may still use them: they go with the context
+			break
+		}
+		for _, at := range []driver.Ptr{n.weights, n.slots} {
+			if at != 0 {
+				note(l.lib.Free(at))
+			}
+		}
+		note(l.freePages(n))
+	}
+	for _, s := range streams {
+		if s != 0 {
+			note(l.lib.FreeStream(s))
+		}
+	}
+	if l.parts != nil && !l.stuck {
+		note(l.parts.close())
+	}
+	for _, m := range append(l.limited, l.module) {
+		if m != 0 && first == nil && l.lost == nil { // else a kernel of it may be under way: it goes with the context
+			note(l.lib.Unload(m))
+		}
+	}
+	if l.main != 0 {
+		if first != nil || l.lost != nil {
+			_ = l.lib.Reset(l.dev) // what could not be given back piece by piece; where others hold it, it goes with them
+		}
+		note(l.lib.SetCurrent(0))
+		if err := l.lib.Release(l.dev); err != nil {
+			note(err)
+			_ = l.lib.Reset(l.dev) // then at least what is in it
+		}
+	}
+	return first
+}
+
+// reset destroys all that is in the context and makes it anew. Samples stay, with their inputs.
+func (l *launcher) reset() error {
+	gone := fmt.Errorf("%w: reset", device.ErrReset)
+	if l.lost == nil {
+		l.lost = gone
+	}
+	l.failAll(&device.Failure{Scope: device.LoseDevice, Err: gone})
+	for _, lanes := range l.lanes {
+		for _, n := range lanes {
+			_ = l.freeLane(n) // pinned memory; the rest goes with the context
+		}
+	}
+	l.lanes = nil
+	if l.parts != nil && !l.stuck {
+		_ = l.parts.close() // each holds the context
+	}
+	err := l.lib.Reset(l.dev)
+	if err == nil { // no handle of before means anything
+		l.parts, l.module, l.copies, l.signals, l.stuck = nil, 0, 0, 0, false
+		l.limited, l.proxies = nil, nil
+		for _, n := range l.nets {
+			n.weights, n.slots, n.pages = 0, 0, nil
+		}
+		// The primary context keeps its place, its handle may not.
+		if l.main != 0 {
+			err = l.lib.Release(l.dev)
+		}
+	}
+	if err == nil {
+		l.main = 0
+		l.main, err = l.lib.Retain(l.dev)
+	}
+	if err == nil {
+		l.lost = nil
+	}
+	if err == nil {
+		err = l.furnish()
+	}
+	for _, n := range l.nets {
+		if err == nil {
+			err = l.install(n)
+		}
+	}
+	for _, s := range l.samples {
+		s.in = false
+		if err == nil {
+			err = l.stage(nil, s)
+		}
+	}
+	if err == nil {
+		err = l.lib.Wait(l.copies)
+	}
+	for err == nil && l.lost == nil && len(l.staged) > 0 {
+		l.step()
+	}
+	if err == nil { // a copy may have shown it
+		err = l.lost
+	}
+	if err != nil {
+		if l.lost == nil {
+			l.lost = err
+		}
+		return &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: reset %s: %w", device.ErrReset, l.info.Name, err)}
+	}
+	return nil
+}

@@ -1,0 +1,389 @@
+// Launches under way: how each begins, passes its exits, leaves when it has to, and ends.
+
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/driver"
+	"github.com/sluice-npu/sluice/host/gpu/cuda/kernels"
+	"github.com/sluice-npu/sluice/host/gpu/idem"
+)
+
+// state of a flow.
+type state uint8
+
+const (
+	running    state = iota
+	collecting       // its logits are on the way
+	leaving          // what is in its stream is to end
+	asking           // its Control is on the way
+)
+
+// flow is a launch under way.
+type flow struct {
+	work   *device.Work
+	net    *network
+	lane   *lane
+	reqs   []*sample
+	seg    int
+	next   int   // layer to be launched
+	oldest int   // layer whose event is awaited, of those in flight oldest..next-1
+	in     *lane // where those are
+	state  state
+	killed bool
+	came   time.Time // to Begin: the launcher may have been busy since
+	began  time.Time // of its segment: when it was taken up, or passed the exit before
+	places []int     // of reqs in the launch
+
+	rt       bool
+	aside    bool      // put aside for a launch of priority
+	aborting bool      // somebody asked for its end
+	cleaning bool      // its Control is being made that of its epoch
+	patience time.Time // from when its limit counts: when it moved last, or what is in its way
+	moves    *atomic.Uint64
+	ticket   uint64   // as a fly's, of what was given to its stream last
+	met      *meeting // others were on the GPU when it came
+	fled     *meeting // for which it leaves
+}
+
+// last is the segment's last kernel.
+func (f *flow) last() int { return f.net.b.Network.Exits[f.seg].Last }
+
+// begin begins a launch, which came some time ago.
+func (l *launcher) begin(w *device.Work, came time.Time) error {
+	q := &w.Launch
+	n := l.nets[q.Network]
+	segs := 0
+	if n != nil {
+		segs = len(n.b.Network.Exits)
+	}
+	switch {
+	case n == nil:
+		return refuse("network %q is not loaded", q.Network)
+	case q.First < 0 || q.Last < q.First || q.Last >= segs:
+		return refuse("there are %d segments", segs)
+	case q.First != q.Last && !l.cfg.Through:
+		return refuse("segments one by one are expected")
+	case len(q.Requests) < 1 || len(q.Requests) > kernels.MaxBatch ||
+		len(q.Theta) != len(q.Requests) && len(q.Theta) != len(q.Requests)*(q.Last-q.First+1):
+		return refuse("a batch of %d with %d thresholds", len(q.Requests), len(q.Theta))
+	case len(l.flows) >= l.cfg.Places:
+		return refuse("all %d places are taken", l.cfg.Places)
+	}
+	e := &n.b.Network.Exits[q.First]
+	if q.Kernel < 0 || e.First+q.Kernel > e.Last {
+		return refuse("kernel %d of %d", q.Kernel, e.Last-e.First+1)
+	}
+	f := &flow{work: w, net: n, seg: q.First, next: e.First + q.Kernel, came: came, began: time.Now(), rt: q.Priority > 0}
+	f.oldest, f.patience = f.next, f.began
+	for i, id := range q.Requests {
+		s := l.samples[id]
+		if s == nil || s.net != n || !s.in {
+			return refuse("request %d has no slot", id)
+		}
+		f.reqs, f.places = append(f.reqs, s), append(f.places, i)
+	}
+	ln, err := l.lane(laneKey{q.Units, q.Priority > 0})
+	if err != nil {
+		return err
+	}
+	f.lane, f.in = ln, ln
+	// Nothing orders the writing of its Control and an epoch that another stream writes there: one that came first
+	// would be lost. And where others pad, their kernels look at it.
+	if !ln.settled {
+		if err := l.lib.Record(ln.over, ln.stream); err != nil {
+			l.giveBack(ln)
+			return err
+		}
+		f.cleaning, f.ticket = true, l.ticket()
+	}
+	f.moves = new(atomic.Uint64)
+	l.progress.Store(w.ID, f.moves)
+	l.flows = append(l.flows, f)
+	if f.rt {
+		l.putAside(f)
+	} else if l.cfg.Mode.Hold && l.realTime() > 0 {
+		f.aside = true
+		l.hear(gpu.Order{Did: gpu.PutAside, Launch: q.ID})
+	}
+	return nil
+}
+
+// leave has a launch leave: at once, where its kernels may be killed or it has none on the GPU.
+func (l *launcher) leave(f *flow, kill bool) {
+	if f.state == running && f.oldest == f.next && f.aborting {
+		if err := l.away(f, f.next); err != nil {
+			l.fail(f, err)
+		}
+		return
+	}
+	if f.state == asking || f.killed || f.state == collecting && (!kill || f.oldest == f.next) {
+		return // it ends as soon by itself
+	}
+	if !kill {
+		f.state = leaving
+		return
+	}
+	for i := f.oldest; i < f.next; i++ {
+		if f.net.entries[i] == idem.Never {
+			if f.state == running {
+				f.state = leaving // nothing leads back from there: it is awaited
+			}
+			return
+		}
+	}
+	f.state, f.killed, f.ticket = leaving, true, l.ticket()
+	f.lane.epoch++
+	if f.aside && l.meet != nil {
+		if f.fled = l.meet; f.fled.flagged.IsZero() {
+			f.fled.flagged = time.Now()
+		}
+	}
+	if err := l.signal(f.lane); err != nil {
+		l.fail(f, err)
+		return
+	}
+	// Nothing orders the two streams: nobody touches control before this has happened.
+	if err := l.lib.Record(f.lane.signal, l.signals); err != nil {
+		l.fail(f, err)
+		return
+	}
+	if l.cfg.Boolean {
+		// The kernel that runs is to see it, and those behind it not: how long that is is the GPU's to say.
+		for up, began := 10*nap>>(l.marks%8), time.Now(); time.Since(began) < up; {
+		}
+		l.marks++
+		f.lane.epoch--
+		if err := l.signal(f.lane); err != nil {
+			l.fail(f, err)
+		}
+	}
+}
+
+// dismiss has all kernels leave that still look, so that a reset meets none but those that hang.
+func (l *launcher) dismiss() {
+	for _, f := range l.flows {
+		f.lane.epoch++
+		if l.signal(f.lane) != nil {
+			return
+		}
+	}
+	time.Sleep(time.Millisecond)
+}
+
+// fail ends a launch with an error of the driver's.
+func (l *launcher) fail(f *flow, err error) {
+	err = fmt.Errorf("launch %d, segment %d: %w", f.work.Launch.ID, f.seg, err)
+	if driver.Lost(err) {
+		_ = l.check(err)
+		return
+	}
+	l.end(f, device.Event{Kind: device.Failed, Err: scope(err)})
+}
+
+// end ends a launch. What is in its stream is awaited, so that its slots are at rest.
+func (l *launcher) end(f *flow, ev device.Event) {
+	if f.in != f.lane && f.oldest < f.next { // it pads another launch
+		if err := l.lib.Wait(f.in.stream); err != nil {
+			ev = device.Event{Kind: device.Failed, Err: scope(err)}
+			l.lost = err
+			defer l.failAll(scope(err))
+		} else {
+			l.land(f.in)
+		}
+	}
+	switch {
+	case ev.Kind == device.Failed:
+		if err := l.halt(f.lane); err != nil {
+			ev.Err = &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: %w; its stream cannot be stopped: %w", device.ErrReset, ev.Err, err)}
+			l.lost = ev.Err
+			defer l.failAll(ev.Err) // the others
+		}
+	case f.killed:
+		f.lane.dirty = l.clean(f.lane) != nil // then whoever has it next is told
+	}
+	l.land(f.lane) // what is in the stream has ended, or leaves by itself
+	i := slices.Index(l.flows, f)
+	l.flows = slices.Delete(l.flows, i, i+1)
+	l.giveBack(f.lane)
+	l.progress.Delete(f.work.ID)
+	ev.Work, ev.Over, ev.Took = f.work.ID, true, time.Since(f.began).Nanoseconds()
+	if f.met != nil && ev.Kind == device.Passed {
+		f.met.over = time.Now()
+	}
+	l.tell(ev)
+}
+
+// advance takes one launch as far as it goes now.
+func (l *launcher) advance(f *flow) (moved bool, err error) {
+	n := f.lane
+	late := l.late(f) // before a look at the events
+	defer func() {
+		if late && !moved && err == nil && slices.Contains(l.flows, f) {
+			l.dismiss()
+			l.lost = fmt.Errorf("%w: launch %d, %v", device.ErrHang, f.work.Launch.ID, time.Duration(f.work.Limit))
+			l.failAll(&device.Failure{Scope: device.LoseDevice, Err: l.lost})
+			moved = true
+		}
+	}()
+	if moved, err = l.look(n); err != nil {
+		return moved, err
+	}
+	if f.cleaning {
+		ok, err := l.lib.Happened(n.over)
+		if err != nil {
+			return moved, err
+		}
+		if ok {
+			f.cleaning, n.settled, moved = false, true, true
+		}
+	}
+	switch f.state {
+	case running:
+		before := f.next
+		if err := l.push(f); err != nil {
+			return true, err
+		}
+		moved = moved || f.next != before
+		if f.next > f.last() && !f.cleaning && (f.oldest == f.next || f.in == n) {
+			return true, l.collect(f)
+		}
+	case collecting:
+		if ok, err := l.lib.Happened(n.over); err != nil || !ok {
+			return moved, err
+		}
+		return true, l.pass(f)
+	case leaving:
+		if f.oldest < f.next {
+			return moved, nil
+		}
+		if !f.killed {
+			return true, l.away(f, f.next)
+		}
+		if ok, err := l.lib.Happened(n.signal); err != nil || !ok {
+			return moved, err
+		}
+		f.state, f.ticket = asking, l.ticket()
+		if err := l.lib.CopyOut(n.host[:controlBytes], n.control, n.stream); err != nil {
+			return true, err
+		}
+		return true, l.lib.Record(n.over, n.stream)
+	case asking:
+		if ok, err := l.lib.Happened(n.over); err != nil || !ok {
+			return moved, err
+		}
+		at, err := l.resume(f)
+		if err != nil {
+			return true, err
+		}
+		return true, l.away(f, at)
+	}
+	return moved, nil
+}
+
+// resume reads in a killed launch's Control from which kernel it is to go on, and counts the kill.
+func (l *launcher) resume(f *flow) (kernel int, err error) {
+	control := f.lane.host
+	if f.fled != nil { // else it was told before, by another flag
+		f.fled.gone, f.fled = max(f.fled.gone, binary.LittleEndian.Uint64(control[16:])), nil
+	}
+	word := binary.LittleEndian.Uint32(control[4:])
+	if word == kernels.NotStopped {
+		return f.next, nil
+	}
+	stopped, first := int(word), f.net.b.Network.Exits[f.seg].First
+	l.counts.Kills++
+	l.counts.Stopped = stopped
+	if stopped < first || stopped >= f.next {
+		return 0, &device.Failure{Scope: device.LoseDevice, Err: fmt.Errorf("%w: kernel %d is said to have been stopped, of %d to %d", device.ErrReset, stopped, first, f.next-1)}
+	}
+	kernel = f.net.entries[stopped]
+	if l.cfg.Short && kernel < stopped {
+		kernel++
+	}
+	l.counts.Ran -= f.next - stopped // they left
+	l.counts.Again += f.next - kernel
+	return kernel, nil
+}
+
+// collect has the logits of the segment's exit copied.
+func (l *launcher) collect(f *flow) error {
+	e, n := &f.net.b.Network.Exits[f.seg], f.lane
+	each := 2 * e.Classes
+	if need := logitsAt + each*len(f.reqs); need > len(n.host) {
+		host, err := l.lib.AllocHost(need)
+		if err != nil {
+			return err
+		}
+		if err := l.lib.FreeHost(n.host); err != nil {
+			return err
+		}
+		n.host = host
+	}
+	for i, s := range f.reqs {
+		from := f.net.slots + driver.Ptr(int64(s.slot)*f.net.b.Slot.Stride+int64(e.Offset))
+		if err := l.lib.CopyOut(n.host[logitsAt+i*each:][:each], from, n.stream); err != nil {
+			return err
+		}
+	}
+	if f.timed() {
+		if err := l.lib.CopyOut(n.host[:controlBytes], n.control, n.stream); err != nil {
+			return err
+		}
+	}
+	f.state, f.ticket = collecting, l.ticket()
+	return l.lib.Record(n.over, n.stream)
+}
+
+// pass decides at an exit who leaves, and goes on with the others.
+func (l *launcher) pass(f *flow) error {
+	e, q := &f.net.b.Network.Exits[f.seg], &f.work.Launch
+	final := len(f.net.b.Network.Exits) - 1
+	rep := &device.Report{Ns: time.Since(f.began).Nanoseconds()}
+	rep.Stats.Starts++
+	keep := 0
+	for i, s := range f.reqs {
+		raw := make([]int16, e.Classes)
+		for c := range raw {
+			raw[c] = int16(binary.LittleEndian.Uint16(f.lane.host[logitsAt+2*(i*e.Classes+c):]))
+		}
+		class, conf := device.Confidence(raw, e.Frac)
+		r := device.Result{Request: q.Requests[f.places[i]], Taken: -1}
+		r.Exits = append(r.Exits, device.ExitResult{Exit: f.seg, Class: class, Confidence: conf, Logits: device.Logits(raw, e.Frac), Raw: raw})
+		if conf >= q.ThetaAt(f.places[i], f.seg) || f.seg == final {
+			r.Taken = f.seg
+		} else {
+			f.reqs[keep], f.places[keep] = s, f.places[i]
+			keep++
+		}
+		rep.Results = append(rep.Results, r)
+	}
+	l.land(f.lane) // the copy came behind them
+	f.lane.settled = true
+	if f.timed() {
+		f.met.began = binary.LittleEndian.Uint64(f.lane.host[8:])
+		f.lane.dirty = l.lib.Fill(f.lane.control+8, kernels.NotStopped, 2, f.lane.stream) != nil // for the next one
+	}
+	ev := device.Event{Kind: device.Passed, Segment: f.seg, Report: rep}
+	if f.seg == q.Last || keep == 0 {
+		l.end(f, ev)
+		return nil
+	}
+	ev.Work = f.work.ID
+	l.tell(ev)
+	f.reqs, f.places = f.reqs[:keep], f.places[:keep]
+	f.seg++
+	f.state, f.began = running, time.Now()
+	f.patience = f.began
+	if f.aborting { // the exit was faster than the abort
+		return l.away(f, f.next)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/gpu/kernel"
+	"github.com/sluice-npu/sluice/host/gpu/sim"
+)
+
+// refuse is a failure of one launch alone.
+func refuse(format string, a ...any) error {
+	return &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: %s", device.ErrRequest, fmt.Sprintf(format, a...))}
+}
+
+func (d *Device) copy(w *device.Work) (bool, error) {
+	net := d.networks[w.Network]
+	switch {
+	case net == nil:
+		return false, refuse("%s is not loaded on %s", w.Network, d.info.Name)
+	case d.slots[w.Request]:
+		return false, refuse("request %d lies on %s already", w.Request, d.info.Name)
+	case len(d.slots) >= d.info.Slots:
+		return false, &device.Failure{Scope: device.LoseLaunch, Err: fmt.Errorf("%w: all %d slots are taken", device.ErrMemory, d.info.Slots)}
+	}
+	d.slots[w.Request] = true
+	if net.Input == 0 {
+		return true, nil
+	}
+	one, err := sim.Load(&kernel.Program{Kernels: []kernel.Kernel{{Name: "input", Kind: kernel.Upload, Bytes: net.Input}}, Exits: []int{0}})
+	if err != nil {
+		return false, err
+	}
+	j := d.job()
+	j.Parts = append(j.Parts, sim.Part{Program: one, Memory: one.Memory(0)})
+	d.copying[j] = w
+	d.gpu.Launch(d.copies, &j.Item)
+	return false, nil
+}
+
+// reset ends what runs on the units.
+func (d *Device) reset(now sim.Time, w *device.Work) (bool, error) {
+	for _, f := range slices.Clone(d.flows) {
+		if w.Units.Meets(f.work.Launch.Units) {
+			f.stopping, f.gone = true, true // nothing more is told of it, however its last kernel ends
+			d.events = d.gpu.Evict(f.stream, sim.Eviction{Kill: true}, d.events)
+			d.take()
+			d.remove(f)
+		}
+	}
+	d.push(now+max(1, d.p.ResetNs), device.Event{Kind: device.Done, Work: w.ID, Over: true})
+	return false, nil
+}
+
+// Abort implements device.Device.
+func (d *Device) Abort(now sim.Time, id device.WorkID, kill bool) {
+	d.advance(now)
+	i := slices.IndexFunc(d.flows, func(f *flow) bool { return f.work.ID == id })
+	if i < 0 || d.flows[i].stopping {
+		return
+	}
+	f := d.flows[i]
+	f.stopping = true
+	_ = kill // a GPU always lets go between kernels, and at once where it can
+	if f.inGPU > 0 && !f.evicting {
+		d.evict(f)
+	}
+	d.stopped(now, f)
+}
+
+// stopped ends a launch that was asked to stop and has left the device.
+func (d *Device) stopped(now sim.Time, f *flow) {
+	if f.gone || !f.stopping || f.evicting || f.inGPU > 0 || f.syncAt > 0 {
+		return
+	}
+	l := &f.work.Launch
+	from := 0
+	if f.seg > 0 {
+		from = f.prog.Exits[f.seg-1] + 1
+	}
+	seg, k := f.seg, f.next-from
+	for k < 0 { // the idempotent group began before this segment's first kernel
+		seg--
+		from = 0
+		if seg > 0 {
+			from = f.prog.Exits[seg-1] + 1
+		}
+		k = f.next - from
+	}
+	d.halted[l.ID] = &held{f.mem, f.first}
+	f.gone = true
+	d.push(now, device.Event{
+		Kind: device.Aborted, Work: f.work.ID, Over: true,
+		Resume: device.ResumePoint{Segment: seg, Kernel: k},
+	})
+	d.remove(f)
+}
+
+// remove forgets a flow and gives its stream back.
+func (d *Device) remove(f *flow) {
+	d.flows = slices.DeleteFunc(d.flows, func(g *flow) bool { return g == f })
+	d.gpu.Pause(f.stream, false) // it may have ended while it was put aside
+	d.streams = append(d.streams, f.stream)
+	d.launch(d.gpu.Now())
+}
+
+// held is what of a launch that was stopped stays on the device.
+type held struct {
+	mem *sim.Memory
+	n   int // batch that it was made for
+}
+
+// Segments is how many segments a network that is loaded has.
+func (d *Device) Segments(network string) (int, error) {
+	net := d.networks[network]
+	if net == nil {
+		return 0, refuse("%s is not loaded on %s", network, d.info.Name)
+	}
+	return len(net.batches[0].Exits), nil
+}

@@ -77,8 +77,7 @@ func TestPad(t *testing.T) {
 	}
 }
 
-// Whatever is asked, both rules hold where the blocks are put, nobody has more units than there are, and a unit
-// ends its blocks while the real-time kernel runs.
+// Whatever is asked, both rules hold where the blocks are put, and nobody has more units than there are.
 func TestPadRules(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	padded, parts := 0, 0

@@ -61,6 +61,7 @@ type Device struct {
 	events []sim.Event
 	pads   []sched.Padding
 	heads  [][]sched.Version
+	rest   []sched.Version // of kernels with blocks done
 	owners []*flow
 	since  sim.Time // of the preemption under way; -1: none
 	aside  int
@@ -68,7 +69,7 @@ type Device struct {
 
 	// Preemptions are all so far.
 	Preemptions []Preemption
-	// Padded counts best-effort kernels that ran beside a real-time one; Ran all of them.
+	// Padded counts best-effort kernels whose last block ran beside a real-time one; Ran all of them.
 	Padded, Ran int
 	// Again counts kernels that were run again after a kill, Kills those that were stopped.
 	Again, Kills int
@@ -93,9 +94,11 @@ type flow struct {
 	at     []int // places of reqs in the launch
 	prog   *batched
 	seg    int
-	next   int // kernel to be launched
-	done   int // kernels that have ended
-	inGPU  int // kernels launched and not ended
+	next   int     // kernel to be launched
+	done   int     // kernels that have ended
+	inGPU  int     // kernels launched and not ended
+	begun  partial // of kernel next: the blocks that were launched beside real-time kernels
+	ended  partial // of kernel done: those that have ended
 
 	syncAt   sim.Time // when the host knows what the segment gave; 0: it is under way
 	killed   bool     // a kernel of it was stopped
@@ -107,6 +110,21 @@ type flow struct {
 	gone     bool     // its last event is out
 	ready    sim.Time // not before this
 	began    sim.Time // its segment
+}
+
+// partial is the first blocks of a kernel in one of its versions, which the other blocks have to keep to.
+type partial struct {
+	blocks  int
+	version int
+}
+
+// partial is a part of a kernel and those before it, which end in front of a block.
+func (b *batched) partial(p *sim.Part, upTo int) partial {
+	v := 0
+	for p.As != &b.as[p.Kernel][v] {
+		v++
+	}
+	return partial{upTo, v}
 }
 
 // job is an item on the GPU and whose kernels are in it.
@@ -383,11 +401,12 @@ func (d *Device) launch(now sim.Time) {
 // end is behind the last kernel of the flow's segment.
 func (f *flow) end() int { return f.prog.Exits[f.seg] + 1 }
 
-// part is the flow's next kernel.
+// part is the flow's next kernel, all of it.
 func (f *flow) part() sim.Part {
 	k := f.next
 	f.next++
 	f.inGPU++
+	f.begun = partial{}
 	return sim.Part{Program: f.prog.Program, Kernel: k, Memory: f.mem, As: &f.prog.Kernels[k]}
 }
 
@@ -408,7 +427,12 @@ func (d *Device) job() *job {
 func (d *Device) submit(f *flow) {
 	j := d.job()
 	d.hear(Order{Launch: f.work.Launch.ID, Kernel: f.next})
-	j.Parts, j.flows = append(j.Parts, f.part()), append(j.flows, f)
+	begun := f.begun
+	p := f.part()
+	if p.From = begun.blocks; p.From > 0 {
+		p.As = &f.prog.as[p.Kernel][begun.version]
+	}
+	j.Parts, j.flows = append(j.Parts, p), append(j.flows, f)
 	d.gpu.Launch(f.stream, &j.Item)
 }
 
@@ -427,13 +451,12 @@ func (d *Device) pad(f *flow) {
 	order := Order{Launch: f.work.Launch.ID, Kernel: f.next}
 	j.Parts, j.flows = append(j.Parts, f.part()), append(j.flows, f)
 	if kind == kernel.Compute {
-		d.heads, d.owners = d.heads[:0], d.owners[:0]
+		d.heads, d.owners, d.rest = d.heads[:0], d.owners[:0], d.rest[:0]
 		for _, be := range d.flows {
 			if !be.rt && be.aside && !be.evicting && !be.lost && !be.stopping && be.syncAt == 0 &&
 				be.next < be.end() && be.prog.Kernels[be.next].Kind == kernel.Compute &&
 				be.net.restorable(be.next) && f.sms.Without(be.sms) == (sim.Set{}) {
-				versions := be.prog.all[be.next]
-				d.heads = append(d.heads, versions[:min(len(versions), max(1, d.cfg.Mode.Versions))])
+				d.heads = append(d.heads, d.head(be))
 				d.owners = append(d.owners, be)
 			}
 		}
@@ -446,20 +469,40 @@ func (d *Device) pad(f *flow) {
 		}
 		for _, pad := range d.pads {
 			be := d.owners[pad.Queue]
-			k := be.next
+			k, version := be.next, pad.Version
+			if be.begun.blocks > 0 {
+				version = be.begun.version
+			}
 			if d.Heard != nil {
 				order.Beside = append(order.Beside, Beside{be.work.Launch.ID, k, pad.Units})
 			}
 			p := be.part()
-			p.As = &be.prog.as[k][pad.Version]
+			p.As, p.From, p.Blocks = &be.prog.as[k][version], pad.From, pad.Blocks
 			p.On = free.First(pad.Units)
 			free = free.Without(p.On)
 			j.Parts, j.flows = append(j.Parts, p), append(j.flows, be)
-			d.Padded++
+			if upTo := pad.From + pad.Blocks; upTo < p.As.Blocks {
+				be.next, be.begun = k, partial{upTo, version}
+			} else {
+				d.Padded++
+			}
 		}
 	}
 	d.hear(order)
 	d.gpu.Launch(f.stream, &j.Item)
+}
+
+// head is what a best-effort launch offers to pad with: the versions of its next kernel, or the one that has
+// blocks done already.
+func (d *Device) head(f *flow) []sched.Version {
+	all := f.prog.all[f.next]
+	if b := f.begun; b.blocks > 0 {
+		d.rest = append(d.rest, all[b.version])
+		one := d.rest[len(d.rest)-1:]
+		one[0].Done = b.blocks
+		return one
+	}
+	return all[:min(len(all), max(1, d.cfg.Mode.Versions))]
 }
 
 // beside is Orion's rule: a best-effort kernel may run next to the real-time kernel on the device where

@@ -110,9 +110,14 @@ func (d *Device) take() {
 			f.inGPU--
 			switch e.Kind {
 			case sim.Done:
-				d.Ran++
-				d.ended(f, j.Parts[p].Kernel, e.At-e.Item.Began)
-				f.done = max(f.done, j.Parts[p].Kernel+1)
+				part := &j.Parts[p]
+				d.ended(f, part, e.At-e.Item.Began)
+				if upTo, last := part.UpTo(); !last {
+					f.ended = f.prog.partial(part, upTo)
+				} else {
+					d.Ran++
+					f.done, f.ended = max(f.done, part.Kernel+1), partial{}
+				}
 				if f.done == f.end() && f.inGPU == 0 {
 					f.syncAt = max(1, e.At+d.cfg.SyncNs)
 				} else if f.stopping && f.inGPU == 0 && !f.evicting {
@@ -140,11 +145,12 @@ func (d *Device) take() {
 }
 
 // ended tells the probe of a kernel.
-func (d *Device) ended(f *flow, k int, took sim.Time) {
+func (d *Device) ended(f *flow, part *sim.Part, took sim.Time) {
 	if d.Probe == nil {
 		return
 	}
-	end := KernelEnd{Launch: f.work.ID, RealTime: f.rt, Index: k, Kernel: &f.prog.Kernels[k], Took: took}
+	k := part.Kernel
+	end := KernelEnd{Launch: f.work.ID, RealTime: f.rt, Index: k, Kernel: &f.prog.Kernels[k], From: part.From, Took: took}
 	if f.prog.heads != nil {
 		end.Alone = f.prog.heads[k].KernelNs
 	}
@@ -165,6 +171,8 @@ func (d *Device) evicted(now sim.Time, f *flow) {
 // back: nothing of the flow is on the device any more; from where on it goes is known.
 func (d *Device) back(f *flow) {
 	from := f.done
+	// Whoever stops for good leaves no kernel with a part of its blocks done.
+	f.killed = f.killed || f.stopping && f.ended.blocks > 0
 	if f.killed && from < len(f.net.entries) && f.net.restorable(from) && !d.cfg.Mode.Alone {
 		from = f.net.entries[from]
 		d.Again += f.done - from + 1
@@ -172,9 +180,12 @@ func (d *Device) back(f *flow) {
 			d.Probe.Resumed(f.work.ID, from, f.done)
 		}
 	}
+	if f.killed {
+		f.ended = partial{}
+	}
 	f.killed = false
 	if f.syncAt == 0 {
-		f.next, f.done = from, from
+		f.next, f.done, f.begun = from, from, f.ended
 	}
 }
 

@@ -250,3 +250,30 @@ func TestProfile(t *testing.T) {
 		t.Errorf("%+v, expected 4 blocks, 10 us alone, 20 us with four, 10 us for two on each of 60", v)
 	}
 }
+
+// A kernel with more blocks than there is room for pads several real-time ones, part by part; what is left when
+// these are over runs by itself, and its memory is that of an undisturbed run.
+func TestPadsParts(t *testing.T) {
+	be := small(50)
+	be.Blocks, be.Reads, be.Writes = 1000, []kernel.Span{{To: 4096}}, []kernel.Span{{From: 4096, To: 8192}}
+	rt := small(100)
+	for _, c := range []struct{ kernels, padded int }{{8, 0}, {40, 1}} {
+		b := newBed(t, mode(t, "reef"), own("be", be), own("rt", many(c.kernels, rt)...))
+		parts := 0
+		b.d.Sums = map[device.LaunchID]uint64{}
+		b.d.Heard = func(o gpu.Order) { parts += len(o.Beside) }
+		b.launch(1, "rt", 1, 1, 0)
+		b.launch(2, "be", 0, 1, 0)
+		b.until(sim.Never - 1)
+		prog, err := sim.Load(&kernel.Program{Memory: 1 << 20, Kernels: []kernel.Kernel{be}, Exits: []int{0}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if parts < 1 || b.d.Padded != c.padded || c.padded == 1 && parts < 2 {
+			t.Errorf("beside %d kernels: %d parts, %d kernels padded to their end, expected %d", c.kernels, parts, b.d.Padded, c.padded)
+		}
+		if got, want := b.d.Sums[2], prog.Undisturbed(200, 1); got != want {
+			t.Errorf("beside %d kernels: memory %x, undisturbed %x", c.kernels, got, want)
+		}
+	}
+}

@@ -21,6 +21,9 @@ type Network struct {
 	// Exit is what a request shows at the end of a segment.
 	Exit  func(id device.RequestID, segment int) device.ExitResult
 	Input int64 // bytes
+	// Whole: its kernels pad with all of their blocks or not at all, as host/gpu/cuda's do: a launch there takes no
+	// block offset.
+	Whole bool
 }
 
 // ArtefactModule is the kind of artefact that a GPU loads; its Data is a *Network.
@@ -98,7 +101,12 @@ func (l *loaded) batch(n int, p *sim.Params) (*batched, error) {
 			}
 		}
 		as, all := Heads(as, p)
-		b.heads = append(b.heads, Profile(&kp.Kernels[i], p))
+		head := Profile(&kp.Kernels[i], p)
+		head.Whole = l.Whole
+		for j := range all {
+			all[j].Whole = l.Whole
+		}
+		b.heads = append(b.heads, head)
 		b.all, b.as = append(b.all, all), append(b.as, as)
 	}
 	l.batches[n-1] = b

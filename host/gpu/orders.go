@@ -74,6 +74,9 @@ func (d *Device) stopped(now sim.Time, f *flow) {
 	if f.gone || !f.stopping || f.evicting || f.inGPU > 0 || f.syncAt > 0 {
 		return
 	}
+	if f.ended.blocks > 0 {
+		d.back(f)
+	}
 	l := &f.work.Launch
 	from := 0
 	if f.seg > 0 {

@@ -11,7 +11,7 @@ import (
 type Probe interface {
 	// Advancing is called before time passes: what Progress and Usage say holds until then.
 	Advancing(until sim.Time)
-	// Ended is called when a kernel has run to its end.
+	// Ended is called when a kernel, or a part of its blocks, has run to its end.
 	Ended(e KernelEnd)
 	// Killed is called when a kernel of a launch was stopped, so long after it began.
 	Killed(launch device.WorkID, after sim.Time)
@@ -19,12 +19,13 @@ type Probe interface {
 	Resumed(launch device.WorkID, from, ended int)
 }
 
-// KernelEnd is a kernel that has run to its end.
+// KernelEnd is a kernel, or a part of its blocks, that has run to its end.
 type KernelEnd struct {
 	Launch   device.WorkID
 	RealTime bool
 	Index    int // in its program
 	Kernel   *kernel.Kernel
+	From     int // its first block
 	Took     sim.Time
 	Alone    sim.Time // when it was profiled; 0: it was not
 }

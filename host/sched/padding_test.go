@@ -19,56 +19,107 @@ func TestPad(t *testing.T) {
 	quick.KernelNs, quick.Blocks = 40, 22
 	busy.FullNs = 240 // two on a unit take 120: it needs units of its own
 	alone.FullNs, alone.Blocks = 240, 21
+	rest, later := wide, fits
+	rest.Blocks = 100
+	later.Done = 15
+	pad := func(queue, version, units, from, blocks int) sched.Padding {
+		return sched.Padding{Queue: queue, Version: version, Units: units, From: from, Blocks: blocks}
+	}
 	for _, c := range []struct {
-		name  string
-		heads [][]sched.Version
-		want  []sched.Padding
+		name         string
+		heads        [][]sched.Version
+		parts, whole []sched.Padding
 	}{
-		{"nothing queued", [][]sched.Version{nil, nil}, nil},
-		{"one that fits is spread over what is free", [][]sched.Version{{fits}}, []sched.Padding{{Queue: 0, Units: 20}}},
-		{"rule 1", [][]sched.Version{{slow}}, nil},
-		{"rule 1 where it is packed, not where a unit is full", [][]sched.Version{{busy}, {fits}}, []sched.Padding{{Queue: 0, Units: 20}}},
-		{"rule 1 where it is packed: no room for so few on a unit", [][]sched.Version{{alone}, {fits}}, []sched.Padding{{Queue: 1, Units: 20}}},
-		{"rule 2", [][]sched.Version{{coarse}}, nil},
-		{"no room", [][]sched.Version{{wide}}, nil},
-		{"until the room is taken", [][]sched.Version{{fits}, nil, {fits}, {fits}}, []sched.Padding{{Queue: 0, Units: 10}, {Queue: 2, Units: 10}}},
-		{"the quickest version that may, and what it leaves", [][]sched.Version{{slow, fits, quick, coarse}}, []sched.Padding{{Queue: 0, Version: 2, Units: 20}}},
-		{"another where the quickest has no room", [][]sched.Version{{quick}, {quick, fits}}, []sched.Padding{{Queue: 0, Units: 20}}},
+		{"nothing queued", [][]sched.Version{nil, nil}, nil, nil},
+		{"one that fits is spread over what is free", [][]sched.Version{{fits}}, []sched.Padding{pad(0, 0, 20, 0, 20)}, []sched.Padding{pad(0, 0, 20, 0, 20)}},
+		{"rule 1", [][]sched.Version{{slow}}, nil, nil},
+		{
+			"rule 1 where it is packed, not where a unit is full",
+			[][]sched.Version{{busy}, {fits}},
+			[]sched.Padding{pad(0, 0, 20, 0, 20)},
+			[]sched.Padding{pad(0, 0, 20, 0, 20)},
+		},
+		{
+			"rule 1 where it is packed: as many blocks as have a unit of their own",
+			[][]sched.Version{{alone}, {fits}},
+			[]sched.Padding{pad(0, 0, 20, 0, 20)},
+			[]sched.Padding{pad(1, 0, 20, 0, 20)},
+		},
+		{"rule 2 asks for what the real-time kernel has on a unit", [][]sched.Version{{coarse}}, []sched.Padding{pad(0, 0, 20, 0, 20)}, nil},
+		{"as many blocks as there is room for", [][]sched.Version{{rest}}, []sched.Padding{pad(0, 0, 20, 0, 40)}, nil},
+		{"the blocks behind those", [][]sched.Version{{later}}, []sched.Padding{pad(0, 0, 5, 15, 5)}, nil},
+		{"until the room is taken", [][]sched.Version{{fits}, nil, {fits}, {fits}}, []sched.Padding{pad(0, 0, 10, 0, 20), pad(2, 0, 10, 0, 20)}, []sched.Padding{pad(0, 0, 10, 0, 20), pad(2, 0, 10, 0, 20)}},
+		{"the quickest version that may, and what it leaves", [][]sched.Version{{slow, fits, quick, coarse}}, []sched.Padding{pad(0, 2, 20, 0, 22)}, []sched.Padding{pad(0, 2, 20, 0, 22)}},
 	} {
-		if got := sched.Pad(&rt, 60, c.heads, nil); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, expected %v", c.name, got, c.want)
+		for i := range 2 {
+			rt, want, heads := rt, c.parts, c.heads
+			if i == 1 {
+				rt.Whole, want = true, c.whole
+				for q := range heads {
+					heads[q] = slices.Clone(heads[q])
+					for v := range heads[q] {
+						heads[q][v].Whole = true
+					}
+				}
+				if c.name == "the blocks behind those" {
+					continue // a kernel that goes whole never has blocks done
+				}
+			}
+			if got := sched.Pad(&rt, 60, heads, nil); !slices.Equal(got, want) {
+				t.Errorf("%s, whole %v: %v, expected %v", c.name, i == 1, got, want)
+			}
 		}
 	}
 	full := rt
-	full.Blocks = 60
+	full.Blocks = 120
 	if got := sched.Pad(&full, 60, [][]sched.Version{{fits}}, nil); got != nil {
 		t.Errorf("beside a kernel that fills the device: %v", got)
 	}
 }
 
-// Whatever is asked, both rules hold where the kernels are put, and nobody has more units than there are.
+// Whatever is asked, both rules hold where the blocks are put, and nobody has more units than there are.
 func TestPadRules(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
-	padded := 0
-	for range 3000 {
+	padded, parts := 0, 0
+	for round := range 3000 {
 		rt := versions(rng, 1)[0]
-		rt.Blocks = 1 + rng.IntN(70)
+		rt.Blocks, rt.Whole = 1+rng.IntN(200), round%2 == 0
 		var heads [][]sched.Version
 		for range rng.IntN(6) {
 			heads = append(heads, versions(rng, rng.IntN(11)))
+			for i := range heads[len(heads)-1] {
+				v := &heads[len(heads)-1][i]
+				if v.Whole = rt.Whole; !v.Whole {
+					v.Done = rng.IntN(v.Blocks)
+				}
+			}
+		}
+		waves := (rt.Blocks + 59) / 60
+		if reserve := rt.Reserve(60); !rt.Whole && reserve < 60 && (reserve*waves < rt.Blocks || waves > rt.Occupancy) {
+			t.Fatalf("%+v keeps %d units, which do not end it in %d waves", rt, reserve, waves)
 		}
 		left := 60 - rt.Reserve(60)
 		for _, p := range sched.Pad(&rt, 60, heads, nil) {
 			v := &heads[p.Queue][p.Version]
-			per := (v.Blocks + p.Units - 1) / p.Units
-			if left -= p.Units; left < 0 || p.Units > v.Blocks || v.Occupancy < rt.Occupancy || per > rt.Occupancy || v.At(per) >= rt.KernelNs {
-				t.Fatalf("%+v beside %+v: %+v, %d to a unit, %d units left", v, rt, p, per, left)
+			per := (p.Blocks + p.Units - 1) / p.Units
+			together := min(per, v.Occupancy, rt.Occupancy)
+			if left -= p.Units; left < 0 || p.Units > p.Blocks || p.From != v.Done || p.Blocks < 1 || p.From+p.Blocks > v.Blocks {
+				t.Fatalf("%+v beside %+v: %+v, %d units left", v, rt, p, left)
+			}
+			switch {
+			case rt.Whole && (p.Blocks != v.Blocks || v.Occupancy < rt.Occupancy || per > rt.Occupancy || v.At(per) >= rt.KernelNs):
+				t.Fatalf("%+v beside %+v: %+v, %d to a unit", v, rt, p, per)
+			case !rt.Whole && (v.Occupancy < waves || v.BlockNs >= rt.KernelNs || together < 1):
+				t.Fatalf("%+v beside %+v in %d waves: %+v", v, rt, waves, p)
 			}
 			padded++
+			if p.Blocks < v.Blocks {
+				parts++
+			}
 		}
 	}
-	if padded < 1000 {
-		t.Errorf("%d kernels were padded", padded)
+	if padded < 1000 || parts < 500 {
+		t.Errorf("%d kernels were padded, of %d of them parts", padded, parts)
 	}
 }
 

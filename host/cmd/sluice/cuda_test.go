@@ -252,13 +252,13 @@ func reread(t *testing.T, dir string, rows []bench.Row) {
 	var out, log bytes.Buffer
 	var docs []cudaBenchDoc
 	code := realMain([]string{"bench", "gpu", "--read", dir, "--json"}, &out, &log)
-	if err := json.Unmarshal(out.Bytes(), &docs); code != codeOK || err != nil || len(docs) != 1 {
+	if err := json.Unmarshal(out.Bytes(), &docs); code != cli.OK || err != nil || len(docs) != 1 {
 		t.Fatalf("bench gpu --read: exit code %d, %v, %s", code, err, log.String())
 	}
 	if d := docs[0]; !reflect.DeepEqual(d.Rows, rows) || d.Shrink != 32 || d.Published != nil || !slices.Contains(d.Ended, bench.DISB) || d.Label != "simulated" {
 		t.Errorf("bench gpu --read: %d rows of %d, shrink %d, ended %v", len(d.Rows), len(rows), d.Shrink, d.Ended)
 	}
-	if code := realMain([]string{"bench", "gpu", "--read", t.TempDir()}, &out, &log); code != codeInput {
+	if code := realMain([]string{"bench", "gpu", "--read", t.TempDir()}, &out, &log); code != cli.Input {
 		t.Errorf("bench gpu --read of a folder without runs: exit code %d", code)
 	}
 }

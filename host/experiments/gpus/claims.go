@@ -260,14 +260,14 @@ func longest(style string) probe {
 func reefClaims() []claim {
 	const (
 		waits   = "a preemption of some 32 us in VGG-19's 7 ms is 0.4 % already; what a padded kernel takes of the DRAM comes on top"
-		spread  = "a best-effort kernel pads whole here or not at all, where the publication's code takes as many of its blocks as fit; and its ResNet-152 and VGG-19 are for images of 64 x 64, which leave more compute units idle"
+		spread  = "the publication's ResNet-152 and VGG-19 are for images of 64 x 64, which leave more compute units idle than the catalogue's of 224 x 224"
 		memory  = "no caches are simulated, so five clients do not spoil each other's"
 		shapes  = "kernels here are a network's layers, fused by one rule and timed by another; the frameworks' are tuned, and split some layers into several"
 		evicted = "the command processor's cost of a kernel that ends itself is fitted to a device queue of four, at one client"
 		orion   = "kernels of each best-effort client go one at a time; what Orion's own scheduling costs its host is not published and not simulated"
 	)
 	const (
-		starved = "a kernel that fits whole beside none of a network's stays at the head of its queue; the publication's code takes as many of its blocks as fit"
+		starved = "a kernel of which one block lasts longer than every real-time kernel that leaves a unit stays at the head of its queue: rule 1 refuses it for ever"
 		device  = "the device queue of 256 takes nearly all of a network's kernels at once, so the host's is nearly empty"
 		halves  = "how much of a network is queued when it is preempted is as drawn, and less than a half of ResNet-152 behind a task of its own"
 	)

@@ -16,7 +16,7 @@ type listener struct {
 	progress map[class]float64 // sum over launches under way then
 	usage    float64           // share of multiprocessors with a block on them, until then
 
-	took   map[device.WorkID][]sched.Time // of each kernel of a best-effort launch, when it last ran
+	took   map[device.WorkID][]sched.Time // of each kernel of a best-effort launch, all of its parts, when it last ran
 	killed map[device.WorkID]sched.Time   // how long the kernel that was stopped had run
 	redone []float64                      // us of each resumed launch that are run again
 
@@ -56,7 +56,10 @@ func (l *listener) Ended(e gpu.KernelEnd) {
 		for len(took) <= e.Index {
 			took = append(took, 0)
 		}
-		took[e.Index] = e.Took
+		if e.From == 0 {
+			took[e.Index] = 0
+		}
+		took[e.Index] += e.Took
 		l.took[e.Launch] = took
 		return
 	}

@@ -138,11 +138,14 @@ func (n *network) profile(batch int, params *sim.Params) (*versions, error) {
 	}
 	v := &versions{}
 	for i := range p.Kernels {
-		v.heads = append(v.heads, gpu.Profile(&p.Kernels[i], params))
+		head := gpu.Profile(&p.Kernels[i], params)
+		head.Whole = true // a launch takes no block offset
+		v.heads = append(v.heads, head)
 		as, all := gpu.Heads(append([]kernel.Kernel{p.Kernels[i]}, more[i]...), params)
 		each := make([]int, len(as))
 		tiles := p.Kernels[i].Blocks
 		for k := range as {
+			all[k].Whole = true
 			for each[k] = 1; (tiles+each[k]-1)/each[k] != as[k].Blocks; each[k] *= 2 {
 			}
 		}
@@ -228,7 +231,7 @@ const (
 func Simulated(b *bundle.Bundle, p *sim.Params, exit func(id device.RequestID, segment int) device.ExitResult) *gpu.Network {
 	w := &b.Network
 	return &gpu.Network{
-		Name: w.Name, Input: int64(2 * w.InH * w.InW * w.InPix), Exit: exit,
+		Name: w.Name, Input: int64(2 * w.InH * w.InW * w.InPix), Exit: exit, Whole: true,
 		Program:  func(batch int) (*kernel.Program, error) { return Program(b, batch, p) },
 		Versions: func(batch int) ([][]kernel.Kernel, error) { return Versions(b, batch) },
 	}

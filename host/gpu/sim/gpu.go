@@ -25,6 +25,18 @@ type Part struct {
 	Memory  *Memory
 	As      *kernel.Kernel // another version of it, or the same for another batch; nil: the program's
 	On      Set            // SMs that its blocks may go to, within the stream's mask; none: all of them
+	// From is its first block, Blocks how many of them; 0: all that are left. Parts of one kernel go in the order
+	// of their blocks, each when the one before it has ended.
+	From, Blocks int
+}
+
+// UpTo is behind the part's last block, and whether that is the kernel's.
+func (p *Part) UpTo() (block int, last bool) {
+	all := p.kernel().Blocks
+	if p.Blocks == 0 || p.From+p.Blocks >= all {
+		return all, true
+	}
+	return p.From + p.Blocks, false
 }
 
 // Item is one launch into a stream: a kernel, a copy, or a padded kernel, whose parts begin and end as
@@ -519,11 +531,13 @@ func (g *GPU) begin(s int, buf []Event) (_ []Event, began bool) {
 		if p.On != (Set{}) {
 			on = on.and(p.On)
 		}
+		upTo, _ := p.UpTo()
+		blocks := upTo - p.From
 		r.parts = append(r.parts, part{
-			run: r, k: k, on: on, left: k.Blocks, sum: p.Memory.read(p.Kernel),
+			run: r, k: k, on: on, left: blocks, sum: p.Memory.begin(p.Kernel, p.From > 0),
 			stream: float64(k.Bytes) / float64(k.Blocks) / (k.BlockNs * r.slow),
 		})
-		r.live += k.Blocks
+		r.live += blocks
 		r.regs = max(r.regs, g.p.SM.BlockRegs(k))
 		r.shared = max(r.shared, k.Shared)
 	}
@@ -615,7 +629,8 @@ func (g *GPU) endBlocks(buf []Event) ([]Event, bool) {
 		}
 		for j := range r.parts {
 			p := &r.item.Parts[j]
-			p.Memory.write(p.Kernel, r.parts[j].sum)
+			_, last := p.UpTo()
+			p.Memory.end(p.Kernel, r.parts[j].sum, last)
 		}
 		s, it := r.stream, r.item
 		g.retire(r)

@@ -14,6 +14,7 @@ type Memory struct {
 	layout *layout
 	cells  []uint64
 	spoilt uint64 // writes that were cut off, to tell them apart
+	opened uint64 // what the kernel read whose first blocks alone have run
 }
 
 // layout is a program's: which cells each kernel reads and writes.
@@ -120,6 +121,25 @@ func (m *Memory) spoil(k int, sum uint64) {
 	for _, c := range m.layout.writes[k] {
 		m.cells[c] = mix(mix(sum, ^uint64(c)), m.spoilt)
 	}
+}
+
+// begin is read for blocks of kernel k: those behind its first ones go on with what these read.
+func (m *Memory) begin(k int, rest bool) uint64 {
+	if rest {
+		return m.opened
+	}
+	return m.read(k)
+}
+
+// end is write for blocks of kernel k: what it writes is there when its last block has ended, until then
+// it is a mixture that nobody may read.
+func (m *Memory) end(k int, sum uint64, last bool) {
+	if last {
+		m.write(k, sum)
+		return
+	}
+	m.opened = sum
+	m.spoil(k, sum)
 }
 
 // mix is one step of a checksum whose order counts.

@@ -99,7 +99,7 @@ type header struct {
 }
 
 func newHeader(command string, seed uint64) header {
-	return header{Schema: "sluice-dse-" + command + "/1", Version: cli.Version, Seed: seed, Label: "estimated"}
+	return header{Schema: "sluice-dse-" + command + "/1", Version: cli.Version(), Seed: seed, Label: "estimated"}
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }

@@ -30,7 +30,7 @@ import (
 )
 
 // version of the program and of its documents.
-const version = cli.Version
+var version = cli.Version()
 
 // Exit codes (design/commands).
 const (

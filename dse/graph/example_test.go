@@ -25,7 +25,11 @@ func ExampleRun() {
 		fmt.Println(err)
 		return
 	}
-	logits, err := graph.Run(g, []float32{3, 4})
-	fmt.Println(logits, g.TotalMACs(), err)
-	// Output: [[7 -1]] 4 <nil>
+	tensors, err := graph.Run(g, []float32{3, 4})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(tensors[g.Exits[0].Tensor], g.TotalMACs())
+	// Output: [7 -1] 4
 }

@@ -54,6 +54,7 @@ ignore (
 	out
 )
 
+// u-root is a tool of boards/image/go.mod: here it would bring some forty modules that nothing else needs
 tool (
 	honnef.co/go/tools/cmd/staticcheck
 	mvdan.cc/gofumpt

@@ -235,7 +235,7 @@
       const i = named(r), p = of(r).map((v, i) => `${i ? 'L' : 'M'}${x(i + 1)} ${y(v)}`).join('');
       const line = el(s, 'path', { class: 'curve', d: p, fill: 'none', stroke: i < 0 ? 'var(--line)' : palette[i], 'stroke-width': i < 0 ? 1.2 : 2.2, 'stroke-dasharray': i < 0 ? '' : dashes[i] });
       tip(line, `${r.scheme}, ${r.law} law\n${of(r).map((v) => num(v)).join('  ')}`);
-      if (i >= 0) ends.push({ i, at: y(of(r)[7]), name: r.law === 'paper' ? `${r.scheme}, paper's law` : r.scheme });
+      if (i >= 0) ends.push({ i, at: y(of(r)[7]), name: r.law === 'paper' ? `${r.scheme} (paper)` : r.scheme });
     }
     // the name of a curve stands beside its end, or as close as the others leave room
     ends.sort((p, q) => p.at - q.at);

@@ -437,7 +437,7 @@ func (d *Data) ablationSVG(t *theme) (*picture, error) {
 		line.Color, line.Width, line.Dashes = t.lines[i], vg.Points(1.8), dashes[i]
 		name := string(r.Scheme)
 		if r.Law == "paper" {
-			name += ", paper's law"
+			name += " (paper)"
 		}
 		p.Add(line)
 		p.key.Add(name, line)

@@ -65,6 +65,7 @@ ignore (
 	out
 )
 
+// u-root is a tool of boards/image/go.mod: here it would bring some forty modules that nothing else needs
 tool (
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc
 	google.golang.org/protobuf/cmd/protoc-gen-go

@@ -3,14 +3,19 @@
 (() => {
   const $ = (id) => document.getElementById(id);
   const NS = 'http://www.w3.org/2000/svg';
-  const palette = ['#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#8C6BB1', '#7F7F7F'];
+  // of page.css, which has them for light and for dark
+  const palette = [0, 1, 2, 3, 4, 5, 6, 7].map((i) => `var(--c${i})`);
+  const dashes = ['', '7 3', '2 3', '7 3 2 3', '12 4', '1 5'];
   const batch = () => Number($('batch').value);
   const num = (v, d = 1) => v.toLocaleString('en', { minimumFractionDigits: d, maximumFractionDigits: d });
   const point = (d) => `<${d.TR}, ${d.TP}, ${d.TC}>`;
 
   function el(parent, name, attrs = {}, text) {
     const e = document.createElementNS(NS, name);
-    for (const k in attrs) e.setAttribute(k, attrs[k]);
+    for (const k in attrs) {
+      if (k === 'fill' || k === 'stroke') e.style.setProperty(k, attrs[k]); // an attribute does not know var()
+      else e.setAttribute(k, attrs[k]);
+    }
     if (text !== undefined) e.textContent = text;
     parent.appendChild(e);
     return e;
@@ -42,8 +47,24 @@
     box.replaceChildren();
     const t = html(box, 'table');
     const tr = html(html(t, 'thead'), 'tr');
-    head.forEach((h) => html(tr, 'th', h));
     const body = html(t, 'tbody');
+    head.forEach((h, i) => {
+      const th = html(tr, 'th', h);
+      th.tabIndex = 0;
+      th.title = 'sort by this column';
+      const sort = () => {
+        const up = th.getAttribute('aria-sort') !== 'ascending';
+        for (const other of tr.children) other.removeAttribute('aria-sort');
+        th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
+        const cell = (line) => line.children[i].textContent;
+        const size = (text) => parseFloat(text.replaceAll(',', ''));
+        const lines = [...body.children], numbers = lines.every((l) => !isNaN(size(cell(l))));
+        lines.sort((a, b) => (up ? 1 : -1) * (numbers ? size(cell(a)) - size(cell(b)) : cell(a).localeCompare(cell(b), 'en', { numeric: true })));
+        body.append(...lines);
+      };
+      th.addEventListener('click', sort);
+      th.addEventListener('keydown', (e) => { if (e.key === 'Enter') sort(); });
+    });
     for (const r of rows) {
       const line = html(body, 'tr');
       r.forEach((c, i) => html(line, 'td', c, textCols.includes(i) ? 'text' : ''));
@@ -102,7 +123,7 @@
       const on = d.TR === picked.TR && d.TP === picked.TP && d.TC === picked.TC;
       const c = el(s, 'circle', {
         class: 'dot', cx: x(d[kx]), cy: y(value(d)), r: on ? 7 : d.front ? 4.5 : 2.6,
-        fill: on ? '#D55E00' : d.front ? '#0072B2' : '#9aa4ae', 'fill-opacity': d.front || on ? 0.95 : 0.45,
+        fill: on ? palette[1] : d.front ? palette[0] : 'var(--soft)', 'fill-opacity': d.front || on ? 0.95 : 0.45,
       });
       tip(c, `${point(d)}\n${num(d.gops)} GOP/s, ${num(d.b1_ms, 2)} ms at B = 1\n${d.dsp} DSP, ${num(d.bram36)} BRAM36`);
       c.addEventListener('click', () => { picked = d; space(); });
@@ -110,7 +131,7 @@
     list.filter((d) => !d.front).forEach(draw);
     list.filter((d) => d.front).forEach(draw);
     if (!list.includes(picked)) draw(picked);
-    key($('pareto'), ['on the Pareto front', 'evaluated', 'picked (click a dot)'], (n) => ({ o: '#0072B2', e: '#9aa4ae', p: '#D55E00' }[n[0]]));
+    key($('pareto'), ['on the Pareto front', 'evaluated', 'picked (click a dot)'], (n) => ({ o: palette[0], e: 'var(--soft)', p: palette[1] }[n[0]]));
     const card = $('picked');
     card.replaceChildren();
     html(card, 'h3', point(picked));
@@ -137,7 +158,7 @@
     const dec = (lo, hi) => { const o = []; for (let p = Math.ceil(Math.log10(lo)); 10 ** p <= hi; p++) o.push(10 ** p); return o; };
     axes(s, box, lx, ly, dec(x0, x1), dec(y0, y1), 'operations a byte', `GOP/s at B = ${b}`);
     const ridge = DATA.peak_gops / DATA.gb_per_s;
-    el(s, 'path', { d: `M${lx(x0)} ${ly(Math.max(y0, x0 * DATA.gb_per_s))}L${lx(ridge)} ${ly(DATA.peak_gops)}H${box.r}`, fill: 'none', stroke: '#D55E00', 'stroke-width': 2 });
+    el(s, 'path', { d: `M${lx(x0)} ${ly(Math.max(y0, x0 * DATA.gb_per_s))}L${lx(ridge)} ${ly(DATA.peak_gops)}H${box.r}`, fill: 'none', stroke: 'var(--ink)', 'stroke-width': 2 });
     el(s, 'text', { class: 'name', x: box.r - 4, y: ly(DATA.peak_gops) - 7, 'text-anchor': 'end' }, `peak ${num(DATA.peak_gops)} GOP/s; DRAM ${num(DATA.gb_per_s, 2)} GB/s`);
     for (const d of dots) {
       const c = el(s, 'circle', { class: 'dot', cx: lx(d.i), cy: ly(d.g), r: 4.5, fill: colourOf(d.t.bound), 'fill-opacity': 0.85 });
@@ -180,7 +201,7 @@
     const by = $('heat-by').value, W = 1100, h = 15, L = 290, w = (W - L - 10) / 8;
     const s = svg('heat', W, DATA.layers.length * h + 26);
     const points = [...new Set(DATA.layers.flatMap((l) => l.at.map((a) => `k = ${a.k}, s = ${a.s}`)))].sort();
-    const scale = (v) => `color-mix(in oklab, #0072B2 ${Math.round(100 * v)}%, #f0e442)`;
+    const scale = (v) => `color-mix(in oklab, #56b4e9 ${Math.round(100 * v)}%, #f0e442)`;
     const fill = (a) => ({
       point: palette[points.indexOf(`k = ${a.k}, s = ${a.s}`) % palette.length], util: scale(a.util),
       bound: colourOf(a.time.bound), tile: scale((a.tile_b - 1) / 7),
@@ -202,20 +223,32 @@
 
   function ablation() {
     const seg = Number($('ab-seg').value), of = (r) => (seg < 0 ? r.gops : r.gops_by_segment[seg]);
-    const rows = DATA.ablation, W = 620, H = 330, box = { l: 54, r: W - 12, t: 28, b: H - 44 };
+    const rows = DATA.ablation, W = 680, H = 330, box = { l: 54, r: W - 190, t: 28, b: H - 44 };
     const s = svg('ab-plot', W, H);
     const y1 = Math.max(1, ...rows.flatMap(of)) * 1.05;
     const x = (b) => box.l + (b - 0.6) / 7.8 * (box.r - box.l), y = (v) => box.b - v / y1 * (box.b - box.t);
     axes(s, box, x, y, [1, 2, 3, 4, 5, 6, 7, 8], ticks(0, y1, 6), 'batch size', 'GOP/s');
-    const schemes = [...new Set(rows.map((r) => r.scheme))];
-    const colour = (n) => palette[schemes.indexOf(n) % palette.length];
-    for (const r of rows) {
-      const p = of(r).map((v, i) => `${i ? 'L' : 'M'}${x(i + 1)} ${y(v)}`).join('');
-      const line = el(s, 'path', { d: p, fill: 'none', stroke: colour(r.scheme), 'stroke-width': 2.2, 'stroke-dasharray': r.law === 'paper' ? '5 4' : '' });
+    // few curves have a colour; the others are grey, and named by their tool tip and the table
+    const named = (r) => SHOWN.findIndex((n) => n.law === r.law && n.scheme === r.scheme);
+    const ends = [];
+    for (const r of [...rows].sort((p, q) => named(p) - named(q))) {
+      const i = named(r), p = of(r).map((v, i) => `${i ? 'L' : 'M'}${x(i + 1)} ${y(v)}`).join('');
+      const line = el(s, 'path', { class: 'curve', d: p, fill: 'none', stroke: i < 0 ? 'var(--line)' : palette[i], 'stroke-width': i < 0 ? 1.2 : 2.2, 'stroke-dasharray': i < 0 ? '' : dashes[i] });
       tip(line, `${r.scheme}, ${r.law} law\n${of(r).map((v) => num(v)).join('  ')}`);
+      if (i >= 0) ends.push({ i, at: y(of(r)[7]), name: r.law === 'paper' ? `${r.scheme} (paper)` : r.scheme });
     }
-    key($('ab-plot'), schemes, colour);
-    html($('ab-plot'), 'p', "dashed: the paper's law, on the published design", 'note');
+    // the name of a curve stands beside its end, or as close as the others leave room
+    ends.sort((p, q) => p.at - q.at);
+    let below = box.t;
+    for (const e of ends) { e.y = Math.max(e.at, below); below = e.y + 16; }
+    let above = box.b;
+    for (const e of ends.reverse()) { e.y = Math.min(e.y, above); above = e.y - 16; }
+    for (const e of ends) {
+      el(s, 'path', { class: 'lead', d: `M${x(8) + 2} ${e.at}L${box.r + 4} ${e.y}`, fill: 'none', stroke: 'var(--line)' });
+      el(s, 'path', { d: `M${box.r + 6} ${e.y}h26`, fill: 'none', stroke: palette[e.i], 'stroke-width': 2.2, 'stroke-dasharray': dashes[e.i] });
+      el(s, 'text', { class: 'name', x: box.r + 38, y: e.y + 4 }, e.name);
+    }
+    html($('ab-plot'), 'p', "grey: see the table. The paper's law is on the published design.", 'note');
     table('ab-table', ['scheme', 'law', 'B = 1', '2', '4', '8'], rows.map((r) => [r.scheme, r.law, ...[0, 1, 3, 7].map((i) => num(of(r)[i]))]));
   }
 
@@ -236,7 +269,8 @@
     for (const n of bounds) { const o = html($('bound'), 'option', n); o.value = n; }
     const segs = DATA.ablation.length ? DATA.ablation[0].gops_by_segment.length : 0;
     if (segs > 1) for (let i = 0; i < segs; i++) { const o = html($('ab-seg'), 'option', `subnet ${i + 1}`); o.value = i; }
-    table('ranks', ['design', ''], DATA.ranks.map((r) => [r.name, r.text]), [1]);
+    if (DATA.ranks.length) table('ranks', ['design', 'rank'], DATA.ranks.map((r) => [r.name, r.text]), [1]);
+    else html($('ranks'), 'p', 'None is known for this board.', 'note');
     const r = DATA.resources, u = DATA.used, band = (x) => (x.stale ? `${x.value} (law fitted on another RTL)` : x.band >= 1 ? `${x.value} (not calibrated)` : `${x.value} ± ${num(100 * x.band)} %`);
     table('res', ['resource', 'estimated', '% of the board'], [
       ['DSP', r.dsp, num(100 * u.dsp, 2)], ['BRAM36', num(r.bram36), num(100 * u.bram36, 2)], ['URAM', r.uram, num(100 * u.uram, 2)],

@@ -52,6 +52,20 @@ type Data struct {
 	Ablation  []search.AblationRow `json:"ablation"`
 }
 
+// MarshalJSON writes lists that hold nothing as [], which the page's script can walk; a board without published designs
+// has no ranks.
+func (d *Data) MarshalJSON() ([]byte, error) {
+	type plain Data // without this method
+	p := plain(*d)
+	if p.Ranks == nil {
+		p.Ranks = []RankRow{}
+	}
+	if p.Ablation == nil {
+		p.Ablation = []search.AblationRow{}
+	}
+	return json.Marshal(p)
+}
+
 // Dot is a design in the picture of the space.
 type Dot struct {
 	TR     int               `json:"TR"`
@@ -175,6 +189,6 @@ func HTML(w io.Writer, d *Data) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	return t.Execute(w, map[string]any{
-		"Title": d.Title, "CSS": template.CSS(text["page.css"]), "JS": template.JS(text["page.js"]), "Data": template.JS(data), "D": d,
+		"Title": d.Title, "Shown": shown, "CSS": template.CSS(text["page.css"]), "JS": template.JS(text["page.js"]), "Data": template.JS(data), "D": d,
 	})
 }

@@ -110,6 +110,7 @@ func (t *theme) picture(title, x, y string, width, height, side vg.Length) *pict
 	for _, f := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.key.TextStyle} {
 		f.Font.Variant = "Sans"
 	}
+	p.key.ThumbnailWidth = vg.Points(34)
 	p.key.TextStyle.Color, p.key.Top, p.key.Left, p.key.Padding = t.ink, true, true, vg.Points(3)
 	return p
 }
@@ -257,7 +258,7 @@ func (d *Data) rooflineSVG(t *theme) (*picture, error) {
 		}
 		line.Width, line.Color = vg.Points(1.6), t.ink
 		if i == 0 {
-			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+			line.Dashes = dashes[1]
 		}
 		p.Add(line)
 		p.key.Add(r.name, line)
@@ -400,16 +401,29 @@ func batches() plot.ConstantTicks {
 	return at
 }
 
-// shown are the schemes of a picture: the others are in the page's table.
-var shown = []search.Scheme{search.Serial, search.RBatch, search.Fluid, search.Stackable, search.Ours}
+// curve names a row of the ablation.
+type curve struct {
+	Law    string        `json:"law"`
+	Scheme search.Scheme `json:"scheme"`
+}
+
+// shown are the rows that a picture tells apart: six, since nobody follows more. All are in the page's table.
+var shown = []curve{
+	{"rtl", search.Serial}, {"rtl", search.RBatch}, {"rtl", search.Fluid}, {"rtl", search.Stackable}, {"rtl", search.Ours}, {"paper", search.Stackable},
+}
+
+// dashes tell curves apart where colours do not.
+var dashes = [][]vg.Length{
+	nil, {vg.Points(7), vg.Points(3)}, {vg.Points(2), vg.Points(3)}, {vg.Points(7), vg.Points(3), vg.Points(2), vg.Points(3)}, {vg.Points(12), vg.Points(4)}, {vg.Points(1), vg.Points(5)},
+}
 
 func (d *Data) ablationSVG(t *theme) (*picture, error) {
 	p := t.picture(fmt.Sprintf("%s on %s: ways to batch (%s)", d.Network, d.Board, d.Label), "batch size", "GOP/s", 21*vg.Centimeter, 12*vg.Centimeter, 66*vg.Millimeter)
 	p.Y.Min, p.X.Tick.Marker = 0, batches()
 	p.grid()
 	for _, r := range d.Ablation {
-		i := slices.Index(shown, r.Scheme)
-		if i < 0 || r.Law == "paper" && r.Scheme != search.RBatch && r.Scheme != search.Stackable {
+		i := slices.Index(shown, curve{r.Law, r.Scheme})
+		if i < 0 {
 			continue
 		}
 		pts := make(plotter.XYs, abi.BMax)
@@ -420,11 +434,10 @@ func (d *Data) ablationSVG(t *theme) (*picture, error) {
 		if err != nil {
 			return nil, err
 		}
-		line.Color, line.Width = t.lines[i%len(t.lines)], vg.Points(1.8)
+		line.Color, line.Width, line.Dashes = t.lines[i], vg.Points(1.8), dashes[i]
 		name := string(r.Scheme)
 		if r.Law == "paper" {
-			line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-			name += ", paper's law"
+			name += " (paper)"
 		}
 		p.Add(line)
 		p.key.Add(name, line)

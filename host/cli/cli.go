@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -19,8 +20,30 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Version of the programs and of their documents.
-const Version = "0.1.0"
+// released is the version of a program whose build names no tag: `go test`, `go run`, a commit between two tags.
+const released = "0.1.0"
+
+// pseudo ends the version that Go gives a commit without a tag of its own.
+var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
+
+// Version of the programs and of their documents: the tag that they were built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return released
+	}
+	return versionOf(info.Main.Version)
+}
+
+// versionOf is the version that documents carry, of the main module's as Go stamps it.
+func versionOf(stamp string) string {
+	tag, _, _ := strings.Cut(stamp, "+") // +dirty: the revision says so too
+	v, ok := strings.CutPrefix(tag, "v")
+	if !ok || pseudo.MatchString(v) {
+		return released
+	}
+	return v
+}
 
 // Completion is a command that prints how a shell learns the program's commands and flags.
 type Completion struct{ kongcompletion.Completion }
@@ -64,7 +87,7 @@ type VersionDoc struct {
 // About describes the running program.
 func About(program string) VersionDoc {
 	d := VersionDoc{
-		Schema: "sluice-version/1", Program: program, Version: Version, Revision: "unknown", ABI: fmt.Sprintf("%016x", uint64(abi.Hash)),
+		Schema: "sluice-version/1", Program: program, Version: Version(), Revision: "unknown", ABI: fmt.Sprintf("%016x", uint64(abi.Hash)),
 		Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -170,7 +193,7 @@ func (s *Streams) Fail(code int, err error, hint string) int {
 			w = s.Stderr
 		}
 		// Nothing is left to be told to where stdout is closed.
-		_ = writeJSON(w, ErrorDoc{"sluice-error/1", Version, s.Program, err.Error(), code})
+		_ = writeJSON(w, ErrorDoc{"sluice-error/1", Version(), s.Program, err.Error(), code})
 		return code
 	}
 	fmt.Fprintf(s.Stderr, "%s: %s\n", s.Program, Shown(err.Error()))

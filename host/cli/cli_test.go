@@ -97,11 +97,24 @@ func TestAbout(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d VersionDoc
-	if err := json.Unmarshal(out.Bytes(), &d); err != nil || d.Version != Version || len(d.ABI) != 16 || d.Go == "" {
+	if err := json.Unmarshal(out.Bytes(), &d); err != nil || d.Version != Version() || len(d.ABI) != 16 || d.Go == "" {
 		t.Errorf("%+v, %v", d, err)
 	}
 	out.Reset()
-	if err := About("dse").Print(&out, false); err != nil || !strings.HasPrefix(out.String(), "dse "+Version+" (") {
+	if err := About("dse").Print(&out, false); err != nil || !strings.HasPrefix(out.String(), "dse "+Version()+" (") {
 		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+// A tag is the version; what is none gives the fallback, so that documents do not change with every commit.
+func TestVersionOf(t *testing.T) {
+	for stamp, want := range map[string]string{
+		"v1.2.3": "1.2.3", "v1.2.3+dirty": "1.2.3", "v2.0.0-rc.1": "2.0.0-rc.1", "": released, "(devel)": released,
+		"v0.0.0-20261125090000-0123456789ab": released, "v1.2.4-0.20261125090000-0123456789ab+dirty": released,
+		"v1.2.3-rc.1.0.20261125090000-0123456789ab": released,
+	} {
+		if got := versionOf(stamp); got != want {
+			t.Errorf("%q gives %q, want %q", stamp, got, want)
+		}
 	}
 }

@@ -130,7 +130,7 @@ type Header struct {
 
 // NewHeader is the header of a document of this version.
 func NewHeader(schema string, seed uint64, label string) Header {
-	return Header{schema, Version, seed, label}
+	return Header{schema, Version(), seed, label}
 }
 
 // Progress shows how far something is. set tells how far it is; done ends it, also half way.
@@ -216,7 +216,7 @@ func (p Program) Main(ctx context.Context, args []string, stdout, stderr io.Writ
 	out := New(p.Name, args, stdout, stderr)
 	exited := -1
 	parser, err := kong.New(p.Commands,
-		kong.Name(p.Name), kong.Description(p.About), p.Vars, kong.Vars{"version": p.Name + " " + Version},
+		kong.Name(p.Name), kong.Description(p.About), p.Vars, kong.Vars{"version": p.Name + " " + Version()},
 		kong.WithHyphenPrefixedParameters(true), // a number below zero is a value
 		kong.Writers(out.Stdout, stderr),
 		kong.Exit(func(code int) {

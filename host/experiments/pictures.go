@@ -31,34 +31,42 @@ var units = map[string]struct {
 	"goodput":        {"results in time per second", 1, false},
 }
 
-// style gives families of policies a colour each, and the paper's and our own weight.
-func style(v Variant) (hue, dash int, bold bool) {
-	switch {
-	case strings.HasPrefix(v.Policy, "fc-"):
-		hue = 1
-	case strings.HasPrefix(v.Policy, "r-"):
-		hue = 2
-	case v.Policy == "lazy":
-		hue, dash = 3, 1
-	case v.Policy == Baseline:
-		hue = 3
-	case v.Policy == "edf":
-		hue, dash = 4, 1
-	case v.Policy == "clockwork":
-		hue = 4
-	case v.Policy == "fluid":
-		hue, bold = 5, true
-	case strings.HasPrefix(v.Policy, "fluid+"):
-		hue, bold = 6, v.Policy == "fluid+"
-		dash = map[string]int{"fluid+refuse": 1, "fluid+last": 2}[v.Policy]
+// inPictures are the policies that pictures name, the most wanted first; the others are grey. Each has a colour of its own.
+var inPictures = []struct {
+	policy string
+	hue    int
+	bold   bool
+}{
+	{"fluid+", 6, true},
+	{"fluid", 5, true},
+	{Baseline, 3, false},
+	{"clockwork", 4, false},
+	{"fc-adaptb-m", 1, false},
+	{"r-adaptb-m", 2, false},
+	{"serial", 0, false},
+	{"edf", 1, false},
+	{"lazy", 2, false},
+}
+
+// named is how many curves of a picture have a colour and a name.
+const named = 6
+
+// styles gives colours, lines and weights to the curves of a picture.
+func styles(series []report.Series) {
+	left, room := named, len(series) <= named
+	for rank, p := range inPictures {
+		for i := range series {
+			if s := &series[i]; s.Name == p.policy && left > 0 {
+				left--
+				s.Hue, s.Dash, s.Bold, s.Faint = p.hue, rank%4, p.bold, false
+			}
+		}
 	}
-	switch {
-	case strings.HasSuffix(v.Policy, "-m"):
-		dash = 1
-	case strings.HasSuffix(v.Policy, "-l"), v.Mapping != "":
-		dash = 2
+	for i := range series {
+		if s := &series[i]; s.Faint && room {
+			s.Hue, s.Dash, s.Faint = i%named+1, i/2%4, false
+		}
 	}
-	return hue, dash, bold
 }
 
 // Pictures draws a bench: one picture a metric and a group of settings that differ along the axis
@@ -100,8 +108,7 @@ func (s *Suite) Pictures(b *Bench) []NamedPicture {
 				},
 			}
 			for _, v := range b.Variants {
-				line := report.Series{Name: v.String()}
-				line.Hue, line.Dash, line.Bold = style(v)
+				line := report.Series{Name: v.String(), Faint: true}
 				for _, set := range g.settings {
 					mean, half, ok := s.Mean(set, v, numbers[at].Of)
 					if !ok {
@@ -117,6 +124,7 @@ func (s *Suite) Pictures(b *Bench) []NamedPicture {
 					p.Series = append(p.Series, line)
 				}
 			}
+			styles(p.Series)
 			out = append(out, p)
 		}
 	}

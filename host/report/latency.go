@@ -4,40 +4,23 @@ package report
 
 import (
 	"fmt"
-	"image/color"
 	"io"
 	"slices"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	_ "gonum.org/v1/plot/vg/vgsvg" // the SVG canvas
 
 	"github.com/sluice-npu/sluice/host/engine"
 )
-
-// colours are told apart with every common kind of colour vision (Okabe and Ito).
-var colours = [...]color.RGBA{
-	{R: 0x00, G: 0x72, B: 0xB2, A: 0xFF},
-	{R: 0xD5, G: 0x5E, B: 0x00, A: 0xFF},
-	{R: 0x00, G: 0x9E, B: 0x73, A: 0xFF},
-	{R: 0xCC, G: 0x79, B: 0xA7, A: 0xFF},
-}
 
 // LatencySVG draws, a line a run, the share of all its requests that had a result within a latency;
 // what a policy refuses, drops or fails never does, so its line ends below 1. The SLO, in ns, is a
 // dashed line; 0 leaves it out.
 func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
-	p := plot.New()
-	p.Title.Text = "Latency"
-	p.X.Label.Text = "latency in ms"
-	p.Y.Label.Text = "share of requests"
-	p.Y.Min, p.Y.Max = 0, 1
-	p.X.Min = 0
-	p.Legend.Left, p.Legend.Top = false, false
-	p.Add(plotter.NewGrid())
-	for i, r := range runs {
+	most := float64(slo) / 1e6
+	var all []plotter.XYs
+	for _, r := range runs {
 		l := r.Latencies()
 		slices.Sort(l)
 		pts := plotter.XYs{{X: 0, Y: 0}}
@@ -45,30 +28,38 @@ func LatencySVG(w io.Writer, slo int64, runs ...*engine.Result) error {
 			x := float64(v) / 1e6
 			pts = append(pts, plotter.XY{X: x, Y: pts[len(pts)-1].Y}, plotter.XY{X: x, Y: float64(j+1) / float64(len(r.Records))})
 		}
-		line, err := plotter.NewLine(pts)
-		if err != nil {
-			return fmt.Errorf("draw latencies of %s: %w", r.Policy, err)
-		}
-		line.Width, line.Color = vg.Points(1.5), colours[i%len(colours)]
-		p.Add(line)
-		p.Legend.Add(r.Policy, line)
+		all, most = append(all, pts), max(most, pts[len(pts)-1].X)
 	}
+	c := newCanvas("", "latency in ms", "share of requests with a result")
+	c.X.Min, c.X.Max = 0, 1.02*most
+	if most == 0 {
+		c.X.Max = 1
+	}
+	c.Y.Min, c.Y.Max = 0, 1.02 // the thickness of a line at 1 stays in the frame
 	if slo > 0 {
-		line, err := plotter.NewLine(plotter.XYs{{X: float64(slo) / 1e6, Y: 0}, {X: float64(slo) / 1e6, Y: 1}})
+		x := float64(slo) / 1e6
+		line, err := plotter.NewLine(plotter.XYs{{X: x, Y: 0}, {X: x, Y: c.Y.Max}})
 		if err != nil {
 			return fmt.Errorf("draw the SLO: %w", err)
 		}
-		line.Dashes, line.Color = []vg.Length{vg.Points(4), vg.Points(3)}, color.Gray{Y: 0x60}
-		p.Add(line)
-		p.Legend.Add("SLO", line)
+		line.LineStyle = draw.LineStyle{Color: ink, Width: vg.Points(0.8), Dashes: dashes[1]}
+		c.Add(line)
+		c.X.Label.Text += fmt.Sprintf(" (upright: the SLO, %.3g)", x)
 	}
-	c, err := draw.NewFormattedCanvas(16*vg.Centimeter, 10*vg.Centimeter, "svg")
-	if err != nil {
+	for i, r := range runs {
+		pts := append(all[i], plotter.XY{X: c.X.Max, Y: all[i][len(all[i])-1].Y}) // no more come
+		style := draw.LineStyle{Color: grey, Width: vg.Points(1)}
+		name := ""
+		if back := len(runs) - 1 - i; back < mostNamed { // the last are what a run is about
+			style = draw.LineStyle{Color: hues[(len(hues)-1-back)%len(hues)], Width: vg.Points(1.6), Dashes: dashes[back%len(dashes)]}
+			name = r.Policy
+		}
+		if err := c.curve(name, pts, style); err != nil {
+			return fmt.Errorf("draw latencies of %s: %w", r.Policy, err)
+		}
+	}
+	if err := c.write(w); err != nil {
 		return fmt.Errorf("draw latencies: %w", err)
-	}
-	p.Draw(draw.New(c))
-	if _, err := c.WriteTo(w); err != nil {
-		return fmt.Errorf("write the picture of latencies: %w", err)
 	}
 	return nil
 }

@@ -32,6 +32,21 @@ func draw(t *testing.T, p report.Picture) string {
 	return b.String()
 }
 
+// More names than a reader follows are refused; faint lines have none.
+func TestSixNames(t *testing.T) {
+	var p report.Picture
+	for i := range 9 {
+		p.Series = append(p.Series, report.Series{Name: "policy", X: []float64{1, 2}, Y: []float64{1, float64(i)}, Faint: i >= 6})
+	}
+	if n := strings.Count(draw(t, p), ">policy<"); n != 6 {
+		t.Errorf("%d names, want 6", n)
+	}
+	p.Series[6].Faint = false
+	if err := report.LinesSVG(io.Discard, p); err == nil || !strings.Contains(err.Error(), "more than 6 curves") {
+		t.Errorf("seven names: %v", err)
+	}
+}
+
 func TestLinesSVG(t *testing.T) {
 	for _, log := range []bool{false, true} {
 		svg := draw(t, lines(log))

@@ -6,6 +6,8 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -87,6 +89,48 @@ func TestLatencySVG(t *testing.T) {
 		if !strings.Contains(text.String(), w) {
 			t.Errorf("the picture does not say %q", w)
 		}
+	}
+}
+
+// Curves, and the names beside them, stay in the picture.
+func TestCurvesStayInTheFrame(t *testing.T) {
+	r := &engine.Result{Policy: "all at once"}
+	for i := range 50 {
+		r.Records = append(r.Records, engine.Record{Arrived: 0, Ended: int64(i+1) * 1e6, Exit: 0, Ending: engine.OnTime})
+	}
+	var b bytes.Buffer
+	if err := report.LatencySVG(&b, 20e6, r, r, r, r, r, r, r, r); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(b.String(), ">all at once<"); n != 6 {
+		t.Errorf("%d names, a picture has at most 6", n)
+	}
+	size := regexp.MustCompile(`viewBox="0 0 ([0-9.]+) ([0-9.]+)"`).FindStringSubmatch(b.String())
+	if size == nil {
+		t.Fatal("the picture has no size")
+	}
+	high, err := strconv.ParseFloat(size[2], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	longest := 0
+	for _, m := range regexp.MustCompile(`<path d="(M[^"]*)"`).FindAllStringSubmatch(b.String(), -1) {
+		points := regexp.MustCompile(`[ML](-?[0-9.]+),(-?[0-9.]+)`).FindAllStringSubmatch(m[1], -1)
+		if len(points) < 50 {
+			continue
+		}
+		longest = max(longest, len(points))
+		for _, p := range points {
+			x, err1 := strconv.ParseFloat(p[1], 64)
+			y, err2 := strconv.ParseFloat(p[2], 64)
+			// the axis is below, the names to the right
+			if err1 != nil || err2 != nil || x < 20 || x > 400 || y < 15 || y > high-4 {
+				t.Fatalf("a curve goes to %s, %s", p[1], p[2])
+			}
+		}
+	}
+	if longest < 100 { // two points a request
+		t.Errorf("the longest curve has %d points", longest)
 	}
 }
 

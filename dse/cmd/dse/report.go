@@ -20,6 +20,7 @@ import (
 
 type reportCmd struct {
 	target
+	spare
 	Objective string    `default:"gops" enum:"gops,latency,gops-per-dsp" help:"What is best."`
 	Weights   []float64 `objective:"gops,gops-per-dsp" placeholder:"W" help:"w_b of B = 1..8, eight numbers (default: all 1)."`
 	Workers   int       `default:"0" help:"Workers; 0: one a processor."`
@@ -54,6 +55,10 @@ func (c *reportCmd) Run(e *cli.Env) error {
 	}
 	in, err := c.load()
 	if err != nil {
+		return err
+	}
+	in.grid.Budget.Margin = c.share(in.grid.Board)
+	if err := in.grid.Check(); err != nil {
 		return err
 	}
 	progress, finish := bar(e, "report")

@@ -109,13 +109,33 @@ type sweepCmd struct {
 
 // budgetFlags are what designs may take of the board.
 type budgetFlags struct {
-	MaxDSP      int     `law:"rtl" name:"max-dsp" placeholder:"N" help:"At most so many DSPs."`
-	MaxBRAM     int     `law:"rtl" name:"max-bram" placeholder:"N" help:"BRAM36."`
-	MaxURAM     int     `law:"rtl" name:"max-uram" placeholder:"N" help:"URAMs."`
-	MaxLUT      int     `law:"rtl" name:"max-lut" placeholder:"N" help:"LUTs."`
-	MaxFF       int     `law:"rtl" name:"max-ff" placeholder:"N" help:"Registers."`
-	Margin      float64 `law:"rtl" placeholder:"SHARE" help:"Share of every resource that is left free, for placement and routing."`
+	MaxDSP  int `law:"rtl" name:"max-dsp" placeholder:"N" help:"At most so many DSPs."`
+	MaxBRAM int `law:"rtl" name:"max-bram" placeholder:"N" help:"BRAM36."`
+	MaxURAM int `law:"rtl" name:"max-uram" placeholder:"N" help:"URAMs."`
+	MaxLUT  int `law:"rtl" name:"max-lut" placeholder:"N" help:"LUTs."`
+	MaxFF   int `law:"rtl" name:"max-ff" placeholder:"N" help:"Registers."`
+	spare
 	ClockMargin float64 `law:"rtl" placeholder:"SHARE" help:"By which the clock is slower than the board's (and than --clock)."`
+}
+
+// spare is what designs leave of the board.
+type spare struct {
+	Margin *float64 `law:"rtl" placeholder:"SHARE" help:"Share of every resource that is left free, for placement and routing (default: 0.2; 0 on a board with published designs, which are ranked among all that fit it)."`
+}
+
+// routable is the default margin: AMD's guide to closing timing (UG949) advises at most 80 % of a device's DSPs and
+// block RAMs.
+const routable = 0.2
+
+// share is the margin on a board.
+func (s *spare) share(b boards.Board) float64 {
+	switch {
+	case s.Margin != nil:
+		return *s.Margin
+	case len(b.Published) > 0:
+		return 0
+	}
+	return routable
 }
 
 // axisFlags are what the grid varies beside <T_R, T_P, T_C>.
@@ -132,7 +152,7 @@ type axisFlags struct {
 
 // apply puts budget and axes into a grid.
 func (c *sweepCmd) apply(g *search.Grid) error {
-	g.Budget = search.Budget{DSP: c.MaxDSP, BRAM36: c.MaxBRAM, URAM: c.MaxURAM, LUT: c.MaxLUT, FF: c.MaxFF, Margin: c.Margin}
+	g.Budget = search.Budget{DSP: c.MaxDSP, BRAM36: c.MaxBRAM, URAM: c.MaxURAM, LUT: c.MaxLUT, FF: c.MaxFF, Margin: c.share(g.Board)}
 	g.Axes = search.Axes{
 		ClockMHz: slices.Clone(c.Clock), BytesPerCycle: c.Bandwidth, NAXI: c.NPorts, AXIBytes: c.PortBytes, WLoad: c.WLoad, Drain: c.Drain,
 		WRingBeats: c.Ring, ABufWords: c.ABuf,

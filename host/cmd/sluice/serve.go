@@ -61,7 +61,7 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		return cli.Coded(cli.Usage, errors.New("--cert, --key: expected both or neither; --client-ca needs them"))
 	}
 	o := serve.Options{
-		Version: cli.Version, Log: e.Log, Open: c.open,
+		Version: cli.Version(), Log: e.Log, Open: c.open,
 		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: c.Theta.theta, Queue: c.Queue},
 		Limits:   serve.Limits{Message: c.MaxBytes, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
 	}

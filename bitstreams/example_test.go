@@ -1,0 +1,15 @@
+package bitstreams_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sluice-npu/sluice/bitstreams"
+)
+
+// What is no bitstream is refused before anything is written to a device.
+func ExampleParseBit() {
+	_, err := bitstreams.ParseBit([]byte("not a bitstream"))
+	fmt.Println(errors.Is(err, bitstreams.ErrBit))
+	// Output: true
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sluice-npu/sluice/boards"
+	"github.com/sluice-npu/sluice/dse/report/reporttest"
+	"github.com/sluice-npu/sluice/host/cli"
+)
+
+// The report of every board, and of one that has only a file, opens in a browser with all of its charts.
+func TestReportOfEveryBoard(t *testing.T) {
+	text, err := os.ReadFile("../../../boards/pynq-z2/board.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(t.TempDir(), "bench-9.yaml")
+	if err := os.WriteFile(own, []byte(strings.Replace(string(text), "name: pynq-z2", "name: bench-9", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	hidden := regexp.MustCompile(`<p id="failed" hidden=""`)
+	charts := map[string]*regexp.Regexp{ // a mark of each chart, up to the end of its own element
+		"design space": regexp.MustCompile(`(?s)<div id="pareto"[^>]*><svg.*?<circle`),
+		"roofline":     regexp.MustCompile(`(?s)<div id="roofline"[^>]*><svg.*?<circle`),
+		"layers":       regexp.MustCompile(`(?s)<div id="bars"[^>]*><svg.*?<rect`),
+		"FBCB":         regexp.MustCompile(`(?s)<div id="heat"[^>]*><svg.*?<rect class="cell"`),
+		"ablation":     regexp.MustCompile(`(?s)<div id="ab-plot"[^>]*><svg.*?<path class="curve"`),
+		"layer table":  regexp.MustCompile(`(?s)<div id="layer-table"[^>]*><table>.*?<td`),
+	}
+	for _, board := range append(boards.Names(), own) {
+		t.Run(strings.TrimSuffix(filepath.Base(board), ".yaml"), func(t *testing.T) {
+			dir := t.TempDir()
+			if code, _, stderr := call("report", "--network", "tiny", "--board", board, "--out", dir); code != cli.OK {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			dom := reporttest.Open(t, filepath.Join(dir, "report.html"))
+			if !hidden.Match(dom) {
+				t.Errorf("the script failed: %s", regexp.MustCompile(`<p id="failed".*?</p>`).Find(dom))
+			}
+			for name, mark := range charts {
+				if !mark.Match(dom) {
+					t.Errorf("there is no chart: %s", name)
+				}
+			}
+		})
+	}
+}
+
+// A board without published designs keeps a margin unless told otherwise; one with them is ranked on all that it has.
+func TestDefaultMargin(t *testing.T) {
+	for _, c := range []struct {
+		board, margin, says string
+	}{
+		{"kv260", "", "at most 998 DSPs"}, // 80 % of 1,248
+		{"kv260", "0.5", "at most 624 DSPs"},
+		{"kv260", "0", ""},
+		{"zc706", "", ""},
+		{"zc706", "0.5", "at most 450 DSPs"},
+	} {
+		b, err := boards.Load(c.board)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := []string{"sweep", "--network", "tiny", "--board", c.board, "--tr", "256..256", "--tp", "4..4", "--tc", "16..32"}
+		if c.margin != "" {
+			args = append(args, "--margin", c.margin)
+		}
+		code, stdout, stderr := call(args...)
+		if code != cli.OK {
+			t.Fatalf("%s, margin %q: exit code %d: %s", c.board, c.margin, code, stderr)
+		}
+		if c.says == "" && strings.Contains(stdout, "of the "+b.Device+" at most") || !strings.Contains(stdout, c.says) {
+			t.Errorf("%s, margin %q: want %q, got %.900s", c.board, c.margin, c.says, stdout)
+		}
+	}
+}

@@ -280,7 +280,7 @@ func TestPlusBeatsFluid(t *testing.T) {
 	}
 }
 
-// TestCompare prints the table of host/sched/README.md:
+// TestCompare prints the tables of host/sched/RESULTS.md:
 //
 //	go test ./host/sched -run TestCompare -compare held-out -v
 func TestCompare(t *testing.T) {

@@ -402,13 +402,13 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// The README's table is of the figures that are stored, all of them.
-func TestReadme(t *testing.T) {
+// The table of REFERENCE.md is of the figures that are stored, all of them.
+func TestReference(t *testing.T) {
 	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	text, err := os.ReadFile(filepath.Join("..", "REFERENCE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -130,15 +130,15 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The README's table is of what is stored, all of it.
-func TestReadme(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+// The table of REFERENCE.md is of what is stored, all of it.
+func TestReference(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "REFERENCE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, ok := strings.Cut(string(text), "\n### Routed on another part\n")
 	if !ok {
-		t.Fatal("the README has no section of that name")
+		t.Fatal("REFERENCE.md has no section of that name")
 	}
 	rows := map[string]string{}
 	for line := range strings.SplitSeq(section, "\n") {
@@ -167,7 +167,7 @@ func TestReadme(t *testing.T) {
 		}
 		want := fmt.Sprintf("| %s | %d | %.2f | %s | %.0f %% | %d | %.2f | %.2f | %.2f |", r.Module, r.LUTs, p.NS, spread, 100*p.RoutingNS/p.NS, p.Fanout, ratio, ratio*2.4, ratio*1.4)
 		if got := rows[r.Module]; got != want {
-			t.Errorf("README has\n%s\nfor\n%s", got, want)
+			t.Errorf("REFERENCE.md has\n%s\nfor\n%s", got, want)
 		}
 		delete(rows, r.Module)
 	}

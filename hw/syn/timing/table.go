@@ -4,7 +4,7 @@ import "math"
 
 // Table is the delays of a fabric at a speed grade, in ns. Sources, by the letter behind each field:
 //
-//	R  what Vivado's reports of routed designs on parts of the grade say of the cell (README, "What the tables rest on"), the
+//	R  what Vivado's reports of routed designs on parts of the grade say of the cell (hw/syn/REFERENCE.md, "What the tables rest on"), the
 //	   mean of a LUT's pins and the longer side of the others
 //	W  RapidWright's model of UltraScale+, which was made of a -2 (timing/ultrascaleplus/intrasite_delay_terms.txt), and its dump of a DSP
 //	Y  cells_sim.v of yosys 0.23, which quotes project X-Ray's delays of Artix-7 -1 (prjxray-db, artix7/timings)

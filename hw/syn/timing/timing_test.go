@@ -402,13 +402,13 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// The README's table is of the figures that are stored, all of them.
-func TestReadme(t *testing.T) {
+// The table of REFERENCE.md is of the figures that are stored, all of them.
+func TestReference(t *testing.T) {
 	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	text, err := os.ReadFile(filepath.Join("..", "REFERENCE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -446,6 +446,34 @@ func TestReadme(t *testing.T) {
 				t.Errorf("%s: the table says %s, stored are %s", r.Key(), got, want[i])
 			}
 		}
+	}
+}
+
+// The README's table of whole NPUs is of the figures that are stored, all of them.
+func TestReadme(t *testing.T) {
+	s, err := LoadFile(filepath.Join("..", "results", "timing", "figures.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := 0
+	for _, r := range s.Rows {
+		if r.Module != "npu_top" {
+			continue
+		}
+		stored++
+		want := fmt.Sprintf("\n| `%s` | `%s` | %.2f | %.2f | %d | %d of %d | ", r.Config, r.Grade, r.Most(), math.Round(r.NS*100)/100, r.Levels, r.Deep, r.Ends)
+		if !strings.Contains(string(text), want) {
+			t.Errorf("README.md does not have the row %q", strings.TrimSpace(want))
+		}
+	}
+	_, table, _ := strings.Cut(string(text), "\n| whole | ")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if shown := strings.Count(table, "\n| `"); shown != stored {
+		t.Errorf("README.md has %d whole NPUs, stored are %d", shown, stored)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestBad(t *testing.T) {
 		}},
 		{"matrix times a map", ErrShape, []string{"rank 4"}, func(b *builder) { node(b, 6).Input[0] = "r" }},
 		{"product of maps", ErrUnsupported, []string{"constant"}, func(b *builder) { node(b, 6).Input[1] = "f" }},
-		{"weight as a map", ErrUnsupported, []string{`"w"`}, func(b *builder) { node(b, 1).Input[0] = "w" }},
+		{"weight as a map", ErrUnsupported, []string{`"w"`}, func(b *builder) { node(b, 2).Input[0] = "w" }},
 		{"flatten from 2", ErrAttribute, []string{`"axis"`}, func(b *builder) { node(b, 3).Attribute = []*onnxpb.AttributeProto{intAttr("axis", 2)} }},
 		{"too many inputs", ErrMissing, []string{"2 inputs"}, func(b *builder) { node(b, 1).Input = in("c", "c") }},
 		{"an exit that is a map", ErrExits, []string{`"r"`, "4 x 4 x 3"}, func(b *builder) { b.outputs("r") }},

@@ -151,7 +151,11 @@ func (im *importer) readInput(side Side) error {
 		return fmt.Errorf("input %q: %w: expected a tensor with a shape", name, ErrShape)
 	}
 	if k := tensor.GetElemType(); k != typeFloat && k != typeFloat16 && k != typeDouble {
-		return fmt.Errorf("input %q: %w %d; supported are 1 (float), 10 (float16), 11 (double)", name, ErrType, k)
+		what := ""
+		if k == typeUint8 {
+			what = "; export it with an input of floats: pixels are from 0 to 1 here, and from 0 to 255 with --std 0.00392157"
+		}
+		return fmt.Errorf("input %q: %w %d; supported are 1 (float), 10 (float16), 11 (double)%s", name, ErrType, k, what)
 	}
 	dims := tensor.GetShape().GetDim()
 	if len(dims) != 4 && len(dims) != 2 {

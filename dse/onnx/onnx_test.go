@@ -81,6 +81,7 @@ func TestBad(t *testing.T) {
 		}},
 		{"input without a type", ErrShape, []string{`"x"`}, func(b *builder) { b.m.Graph.Input[0].Type = nil }},
 		{"input of integers", ErrType, []string{`"x"`}, func(b *builder) { b.m.Graph.Input[0].Type.TensorType.ElemType = proto.Int32(7) }},
+		{"input of bytes", ErrType, []string{`"x"`, "--std 0.00392157"}, func(b *builder) { b.m.Graph.Input[0].Type.TensorType.ElemType = proto.Int32(typeUint8) }},
 		{"input of rank 3", ErrShape, []string{"rank 3"}, func(b *builder) { shape(b).Dim = shape(b).Dim[:3] }},
 		{"input of unknown height", ErrShape, []string{`"x"`, `dimension 2 is open ("height"); --input-side`}, func(b *builder) {
 			shape(b).Dim[2].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "height"}

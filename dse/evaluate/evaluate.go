@@ -166,7 +166,7 @@ func (e *evaluator) chunk(ctx context.Context, runners []*graph.Runner, from, to
 			if e.set.Labels != nil {
 				label = e.set.Labels[from+i]
 			}
-			e.sums[x].count(found[i].int16[x], found[i].float[x], o, label)
+			e.sums[x].count(e.g.Exits[x].Activation, found[i].int16[x], found[i].float[x], o, label)
 		}
 	}
 	return nil
@@ -256,8 +256,8 @@ func Input(n *bundle.Network, x []float32) []int16 {
 	return out
 }
 
-func (s *sums) count(int16, float, oracle []float32, label int) {
-	a, b := top(int16), top(float)
+func (s *sums) count(activation string, int16, float, oracle []float32, label int) {
+	a, b := top(int16, 0), top(float, 0)
 	right := func(n *int, class int) {
 		if class == label {
 			*n++
@@ -274,17 +274,21 @@ func (s *sums) count(int16, float, oracle []float32, label int) {
 	if oracle == nil {
 		return
 	}
-	c := top(oracle)
+	// What the file makes of its logits is left to the host, but not by onnxruntime.
+	middle := float32(0)
+	switch activation {
+	case "Softmax":
+		int16 = softmax(int16)
+	case "Sigmoid":
+		int16, middle = sigmoid(int16), 0.5
+	}
+	c := top(oracle, middle)
 	right(&s.oracle, c)
 	if a == c {
 		s.agreeOracle++
 	}
 	if b == c {
 		s.floatOracle++
-	}
-	// A Softmax before an output is left to the host, but not by onnxruntime.
-	if softmaxed(oracle) && !softmaxed(float) {
-		int16 = softmax(int16)
 	}
 	d = Apart(int16, oracle)
 	s.meanOracle += d
@@ -323,10 +327,11 @@ func (e *evaluator) report(oracle bool) *Report {
 	return r
 }
 
-// top is the class of the largest logit; one logit answers a yes-or-no question, and says yes, 1, from 0 on.
-func top(logits []float32) int {
+// top is the class of the largest logit; one alone answers a yes-or-no question, and says yes, 1, from middle on: 0,
+// or what an activation makes of it.
+func top(logits []float32, middle float32) int {
 	best := 0
-	if len(logits) == 1 && logits[0] >= 0 {
+	if len(logits) == 1 && logits[0] >= middle {
 		return 1
 	}
 	for i, v := range logits {
@@ -352,18 +357,6 @@ func Apart(got, want []float32) float64 {
 	return distance / most
 }
 
-// softmaxed tells probabilities from logits.
-func softmaxed(x []float32) bool {
-	sum := 0.
-	for _, v := range x {
-		if v < 0 {
-			return false
-		}
-		sum += float64(v)
-	}
-	return len(x) > 1 && math.Abs(sum-1) < 1e-3
-}
-
 func softmax(x []float32) []float32 {
 	out, sum, most := make([]float32, len(x)), 0., float64(slices.Max(x))
 	for _, v := range x {
@@ -371,6 +364,14 @@ func softmax(x []float32) []float32 {
 	}
 	for i, v := range x {
 		out[i] = float32(math.Exp(float64(v)-most) / sum)
+	}
+	return out
+}
+
+func sigmoid(x []float32) []float32 {
+	out := make([]float32, len(x))
+	for i, v := range x {
+		out[i] = float32(1 / (1 + math.Exp(-float64(v))))
 	}
 	return out
 }

@@ -113,8 +113,33 @@ func TestTop(t *testing.T) {
 		logits []float32
 		class  int
 	}{{[]float32{-0.1}, 0}, {[]float32{0}, 1}, {[]float32{3}, 1}, {[]float32{1, 2, 2}, 1}} {
-		if got := top(c.logits); got != c.class {
+		if got := top(c.logits, 0); got != c.class {
 			t.Errorf("%v: class %d, want %d", c.logits, got, c.class)
+		}
+	}
+}
+
+// What a file makes of its logits, onnxruntime's outputs have and ours do not: it counts neither as distance nor for
+// another class.
+func TestActivation(t *testing.T) {
+	probability := func(v float64) float32 { return float32(1 / (1 + math.Exp(-v))) }
+	e, both := float32(math.E), float32(1+math.E)
+	for _, c := range []struct {
+		activation     string
+		logits, oracle []float32
+		class          int
+	}{
+		{"", []float32{-2, 3}, []float32{-2, 3}, 1},
+		{"", []float32{0.4, 0.6}, []float32{0.4, 0.6}, 1}, // logits that look like probabilities
+		{"Softmax", []float32{1, 0}, []float32{e / both, 1 / both}, 0},
+		{"Sigmoid", []float32{-2}, []float32{probability(-2)}, 0},
+		{"Sigmoid", []float32{0.5}, []float32{probability(0.5)}, 1},
+		{"Sigmoid", []float32{-2, 3}, []float32{probability(-2), probability(3)}, 1},
+	} {
+		var s sums
+		s.count(c.activation, c.logits, c.logits, c.oracle, c.class)
+		if s.int16 != 1 || s.oracle != 1 || s.agreeOracle != 1 || s.floatOracle != 1 || s.worstOracleSoFar > 1e-6 {
+			t.Errorf("%+v: %+v", c, s)
 		}
 	}
 }

@@ -66,6 +66,8 @@ type Node struct {
 type Exit struct {
 	Name   string
 	Tensor TensorID // logits, 1 x 1 x classes
+	// Activation is what the file makes of the logits: "Softmax", "Sigmoid" or nothing. It is left to the host.
+	Activation string
 }
 
 // Graph is a network with exits.

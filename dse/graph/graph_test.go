@@ -42,7 +42,7 @@ func twoExits() *Graph {
 			{"g", 1, 1, 5},
 			{"u", 4, 4, 3},
 		},
-		Exits: []Exit{{"first", 6}, {"last", 8}},
+		Exits: []Exit{{Name: "first", Tensor: 6}, {Name: "last", Tensor: 8}},
 	}
 	whole := Window{KH: 4, KW: 4, SH: 1, SW: 1}
 	concat := Node{Name: "d", Op: Concat, Inputs: []TensorID{2, 3}, Output: 4, Residual: None, ClampLo: -inf, ClampHi: inf}
@@ -193,7 +193,7 @@ func TestHeadAfterBackbone(t *testing.T) {
 			newConv("x1", 0, 1, 2, 2, 1), newConv("k", 1, 2, 2, 2, 1), newConv("x2", 0, 3, 2, 2, 1),
 			add("e0", 2, 3, 4), add("e1", 1, 3, 5),
 		},
-		Exits: []Exit{{"e0", 4}, {"e1", 5}}, Segment: []int{0, 0, 0, 0, 1},
+		Exits: []Exit{{Name: "e0", Tensor: 4}, {Name: "e1", Tensor: 5}}, Segment: []int{0, 0, 0, 0, 1},
 	}
 	if err := g.Check(); !errors.Is(err, ErrOrder) {
 		t.Errorf("got %v", err)
@@ -264,7 +264,7 @@ func TestRun(t *testing.T) {
 		g := &Graph{
 			Tensors: []Tensor{in, out, {"exit", 1, 1, out.C}},
 			Nodes:   []Node{n, newPool("exit", MaxPool, 1, 2, Window{KH: out.H, KW: out.W, SH: 1, SW: 1})},
-			Exits:   []Exit{{"exit", 2}}, Segment: []int{0, 0},
+			Exits:   []Exit{{Name: "exit", Tensor: 2}}, Segment: []int{0, 0},
 		}
 		x := random(in.Elems())
 		tensors, err := Run(g, x)
@@ -352,7 +352,7 @@ func TestRunJoins(t *testing.T) {
 			{Name: "all", Op: Concat, Inputs: []TensorID{1, 0}, Output: 2, Residual: None, ClampLo: -inf, ClampHi: inf},
 			newPool("exit", MaxPool, 2, 3, Window{KH: 1, KW: 2, SH: 1, SW: 1}),
 		},
-		Exits: []Exit{{"exit", 3}}, Segment: []int{0, 0, 0},
+		Exits: []Exit{{Name: "exit", Tensor: 3}}, Segment: []int{0, 0, 0},
 	}
 	r, err := NewRunner(g)
 	if err != nil {
@@ -381,7 +381,7 @@ func BenchmarkConv(b *testing.B) {
 			newConv("conv", 0, 1, 64, 64, 3),
 			newPool("exit", AvgPool, 1, 2, Window{KH: 14, KW: 14, SH: 1, SW: 1}),
 		},
-		Exits: []Exit{{"exit", 2}}, Segment: []int{0, 0},
+		Exits: []Exit{{Name: "exit", Tensor: 2}}, Segment: []int{0, 0},
 	}
 	r, err := NewRunner(g)
 	if err != nil {

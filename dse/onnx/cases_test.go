@@ -3,6 +3,7 @@ package onnx
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -62,4 +63,22 @@ func readFloats(t *testing.T, path string) []float32 {
 		t.Fatal(err)
 	}
 	return values
+}
+
+// The host is told what an output makes of its logits; elsewhere a Sigmoid is refused.
+func TestActivation(t *testing.T) {
+	g, err := ImportFile("testdata/ops/sigmoid.onnx", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range g.Exits {
+		if e.Activation != "Sigmoid" {
+			t.Errorf("exit %+v, expected a Sigmoid", e)
+		}
+	}
+	inside := good().op("Sigmoid", "gate", in("c")).op("GlobalAveragePool", "pooled", in("gate")).op("Flatten", "out", in("pooled")).outputs("out")
+	var refused *UnsupportedError
+	if _, err := Import(bytes.NewReader(inside.bytes(t)), Options{}); !errors.As(err, &refused) || len(refused.Ops) != 1 || refused.Ops[0].Op != "Sigmoid" {
+		t.Errorf("a Sigmoid inside: %v", err)
+	}
 }

@@ -24,8 +24,8 @@ func (im *importer) finish() (*graph.Graph, error) {
 			return nil, fmt.Errorf("%w: %q is the output of a Pad", ErrExits, name)
 		}
 		if other, twice := by[v.tensor]; twice {
-			if v.softmax || im.values[other].softmax {
-				return nil, fmt.Errorf("%w: %q and %q are one exit's logits and their Softmax; --exits names the exits, one of the two", ErrExits, other, name)
+			if a := v.activation + im.values[other].activation; a != "" {
+				return nil, fmt.Errorf("%w: %q and %q are one exit's logits and their %s; --exits names the exits, one of the two", ErrExits, other, name, a)
 			}
 			return nil, fmt.Errorf("%w: %q and %q are the same tensor", ErrExits, other, name)
 		}
@@ -38,7 +38,7 @@ func (im *importer) finish() (*graph.Graph, error) {
 			return nil, fmt.Errorf("%w: %q is the network's input", ErrExits, name)
 		}
 		tensors[i] = v.tensor
-		exits[i] = graph.Exit{Name: name, Tensor: graph.TensorID(v.tensor)}
+		exits[i] = graph.Exit{Name: name, Tensor: graph.TensorID(v.tensor), Activation: v.activation}
 	}
 	im.net.fuse(tensors)
 	name := im.options.Name

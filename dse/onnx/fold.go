@@ -24,10 +24,12 @@ var folds = map[string]func(*call) error{
 	"Add":              broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }),
 	"Cast":             (*call).foldCast,
 	"Ceil":             eachOf(math.Ceil),
+	"Clip":             (*call).foldClip,
 	"Concat":           (*call).foldConcat,
 	"ConstantOfShape":  (*call).constantOfShape,
 	"DequantizeLinear": (*call).dequantize,
 	"Div":              broadcasting(quotient, func(a, b float64) float64 { return a / b }),
+	"Equal":            (*call).equal,
 	"Exp":              eachOf(math.Exp),
 	"Expand":           (*call).expand,
 	"Flatten":          (*call).foldFlatten,
@@ -50,16 +52,21 @@ var folds = map[string]func(*call) error{
 	"ReduceProd":       reduce(1, func(s, v float64) float64 { return s * v }, nil),
 	"ReduceSum":        reduce(0, func(s, v float64) float64 { return s + v }, nil),
 	"ReduceSumSquare":  reduce(0, func(s, v float64) float64 { return s + v*v }, nil),
+	"Relu":             eachOf(func(a float64) float64 { return max(a, 0) }),
 	"Reshape":          (*call).foldReshape,
 	"Shape":            (*call).foldShape,
+	"Sigmoid":          eachOf(func(a float64) float64 { return 1 / (1 + math.Exp(-a)) }),
 	"Slice":            (*call).foldSlice,
 	"Split":            (*call).foldSplit,
 	"Sqrt":             eachOf(math.Sqrt),
 	"Squeeze":          (*call).foldSqueeze,
 	"Sub":              broadcasting(func(a, b int64) int64 { return a - b }, func(a, b float64) float64 { return a - b }),
+	"Sum":              broadcasting(func(a, b int64) int64 { return a + b }, func(a, b float64) float64 { return a + b }),
+	"Tanh":             eachOf(math.Tanh),
 	"Tile":             (*call).tile,
 	"Transpose":        (*call).foldTranspose,
 	"Unsqueeze":        (*call).foldUnsqueeze,
+	"Where":            (*call).where,
 }
 
 // quotient is integer division as ONNX has it; by zero it is zero, where ONNX leaves it open.
@@ -372,6 +379,128 @@ func cut(kind int32, v int64) int64 {
 		return map[bool]int64{true: 1}[v != 0]
 	}
 	return v
+}
+
+func (c *call) foldClip() error {
+	if err := c.inputs(1, 3); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	lo, hi := float64(c.attr.float("min", float32(math.Inf(-1)))), float64(c.attr.float("max", float32(math.Inf(1))))
+	for i, bound := range []*float64{&lo, &hi} {
+		name := c.input(1 + i)
+		if name == "" {
+			continue
+		}
+		v, err := c.number(name)
+		if err != nil {
+			return err
+		}
+		*bound = float64(v)
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	if whole(x.kind) {
+		return fmt.Errorf("tensor %q: %w %d, expected floats", c.input(0), ErrType, x.kind)
+	}
+	y, err := c.fresh(x.kind, x.dims, x.absent)
+	if err != nil {
+		return err
+	}
+	for i, v := range x.real {
+		y.real[i] = min(max(v, lo), hi) // the upper bound wins, as in ONNX
+	}
+	c.define(0, y)
+	return nil
+}
+
+// equal compares integers, as exporters do with the sizes of an Expand.
+func (c *call) equal() error {
+	if err := c.inputs(2, 2); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	x, err := c.operand(0)
+	if err != nil {
+		return err
+	}
+	y, err := c.operand(1)
+	if err != nil {
+		return err
+	}
+	if !whole(x.kind) || x.kind != y.kind {
+		return fmt.Errorf("tensors %q and %q: %w: %d and %d, expected integers of one type", c.input(0), c.input(1), ErrType, x.kind, y.kind)
+	}
+	dims, err := broadcast(x.dims, y.dims)
+	if err != nil {
+		return err
+	}
+	z, err := c.fresh(typeBool, dims, false)
+	if err != nil {
+		return err
+	}
+	a, b := spreadOver(x.dims, dims), spreadOver(y.dims, dims)
+	for i := range z.ints {
+		if x.ints[a(i)] == y.ints[b(i)] {
+			z.ints[i] = 1
+		}
+	}
+	c.define(0, z)
+	return nil
+}
+
+// where takes the elements of its second input where the first is true, those of the third elsewhere.
+func (c *call) where() error {
+	if err := c.inputs(3, 3); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	var in [3]*numbers
+	var err error
+	for i := range in {
+		if in[i], err = c.operand(i); err != nil {
+			return err
+		}
+	}
+	if in[0].kind != typeBool || in[1].kind != in[2].kind {
+		return fmt.Errorf("tensors %q: %w: %d, %d and %d, expected 9 (bool) and two of one type", c.node.GetInput(), ErrType, in[0].kind, in[1].kind, in[2].kind)
+	}
+	dims, err := broadcast(in[1].dims, in[2].dims)
+	if err != nil {
+		return err
+	}
+	if dims, err = broadcast(dims, in[0].dims); err != nil {
+		return err
+	}
+	y, err := c.fresh(in[1].kind, dims, in[1].absent || in[2].absent)
+	if err != nil {
+		return err
+	}
+	var from [3]func(int) int
+	for i := range from {
+		from[i] = spreadOver(in[i].dims, dims)
+	}
+	for i := range max(len(y.ints), len(y.real)) {
+		take := 2
+		if in[0].ints[from[0](i)] != 0 {
+			take = 1
+		}
+		if whole(y.kind) {
+			y.ints[i] = in[take].ints[from[take](i)]
+		} else {
+			y.real[i] = in[take].real[from[take](i)]
+		}
+	}
+	c.define(0, y)
+	return nil
 }
 
 func (c *call) foldCast() error {
@@ -709,14 +838,23 @@ func (c *call) foldMatMul() error {
 	if err != nil {
 		return err
 	}
+	// A vector is a row before a matrix and a column behind one, and the product loses that axis again.
+	left, right := x.dims, y.dims
+	dims := slices.Concat(left[:max(len(left)-1, 0)], right[min(len(right), 1):])
+	if len(left) == 1 {
+		x.dims = []int{1, left[0]}
+	}
+	if len(right) == 1 {
+		y.dims = []int{right[0], 1}
+	}
 	if len(x.dims) != 2 || len(y.dims) != 2 || x.dims[1] != y.dims[0] || x.kind != y.kind || whole(x.kind) {
-		return fmt.Errorf("%w: a product of the constants %v of type %d and %v of type %d, expected two matrices of floats", ErrShape, x.dims, x.kind, y.dims, y.kind)
+		return fmt.Errorf("%w: a product of the constants %v of type %d and %v of type %d, expected matrices or vectors of floats", ErrShape, left, x.kind, right, y.kind)
 	}
 	rows, depth, columns := x.dims[0], x.dims[1], y.dims[1]
 	if _, err := c.afforded([]int{rows, columns, max(depth/4, 1)}); err != nil { // multiplications cost too
 		return err
 	}
-	z, err := c.fresh(x.kind, []int{rows, columns}, x.absent || y.absent)
+	z, err := c.fresh(x.kind, dims, x.absent || y.absent)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ func init() {
 		"Relu":               (*call).relu,
 		"Reshape":            (*call).reshape,
 		"Shape":              (*call).shape,
+		"Sigmoid":            (*call).sigmoid,
 		"Softmax":            (*call).softmax,
 		"Squeeze":            (*call).squeeze,
 		"Sub":                (*call).sub,
@@ -126,8 +127,8 @@ func (c *call) padded(i int) (value, error) {
 		return v, fmt.Errorf("tensor %q: %w: a constant where a feature map is expected; `onnxsim IN.onnx OUT.onnx` computes what depends on constants alone", name, ErrUnsupported)
 	case !ok:
 		return v, fmt.Errorf("tensor %q: %w: an output of its node that is not computed", name, ErrUnsupported)
-	case v.softmax:
-		return v, fmt.Errorf("tensor %q: %w: Softmax is supported only right before an output", name, ErrUnsupported)
+	case v.activation != "":
+		return v, fmt.Errorf("tensor %q: %w: %s is supported only right before an output", name, ErrUnsupported, v.activation)
 	case v.slice != nil:
 		return v, fmt.Errorf("tensor %q: %w: a channel taken out of a map; one may be scaled, shifted and joined with the map's others", name, ErrUnsupported)
 	}
@@ -1058,7 +1059,7 @@ func (c *call) alias() error {
 		return nil
 	}
 	if v, ok := c.values[c.input(0)]; ok {
-		c.values[c.output()] = v // a Pad or a Softmax stays what it is
+		c.values[c.output()] = v // a Pad, a Softmax or a Sigmoid stays what it is
 		return nil
 	}
 	_, err := c.value(0)
@@ -1142,14 +1143,14 @@ func (c *call) reshape() error {
 		return refuse
 	}
 	if len(size) == 4 {
-		// The order that makes the map's own sizes of these: its own, or where only the channels count any.
-		orders := []order{v.order}
-		if t.h*t.w == 1 {
-			orders = []order{v.order, nchw, nhwc, {1, 0, 2}}
-		}
+		// The order that makes the map's own sizes of these: its own, or one in which only axes of size 1 have moved.
+		orders := []order{v.order, nchw, nhwc, {0, 2, 1}, {1, 0, 2}, {2, 0, 1}, {2, 1, 0}}
 		own := [3]int64{int64(t.c), int64(t.h), int64(t.w)}
+		longer := func(o order) []int {
+			return slices.DeleteFunc(slices.Clone(o[:]), func(axis int) bool { return own[axis] == 1 })
+		}
 		fits := slices.IndexFunc(orders, func(o order) bool {
-			return size[1] == own[o[0]] && size[2] == own[o[1]] && size[3] == own[o[2]]
+			return size[1] == own[o[0]] && size[2] == own[o[1]] && size[3] == own[o[2]] && slices.Equal(longer(o), longer(v.order))
 		})
 		if fits < 0 {
 			return refuse
@@ -1179,7 +1180,23 @@ func (c *call) softmax() error {
 	if !v.channels(axis) {
 		return fmt.Errorf("attribute \"axis\": %w: %d, expected the classes' axis", ErrAttribute, axis)
 	}
-	v.softmax = true
+	v.activation = opName(c.node)
+	c.view(v, v.rank)
+	return nil
+}
+
+func (c *call) sigmoid() error {
+	if err := c.inputs(1, 1); err != nil {
+		return err
+	}
+	if err := c.attr.done(); err != nil {
+		return err
+	}
+	v, err := c.value(0)
+	if err != nil {
+		return err
+	}
+	v.activation = opName(c.node)
 	c.view(v, v.rank)
 	return nil
 }

@@ -12,12 +12,12 @@ import (
 // value is what a name stands for while nodes are lowered: a feature map and the way ONNX looks
 // at it.
 type value struct {
-	tensor  int // of the fused network
-	rank    int // 4: N x C x H x W; 2: N x (C*H*W)
-	order   order
-	pad     *pad // not yet applied
-	softmax bool // an output may be this, nothing may read it
-	slice   *slice
+	tensor     int // of the fused network
+	rank       int // 4: N x C x H x W; 2: N x (C*H*W)
+	order      order
+	pad        *pad   // not yet applied
+	activation string // Softmax or Sigmoid: an output may be this, nothing may read it
+	slice      *slice
 }
 
 // order says which of a map's axes ONNX's are, those behind the batch: 0 is C, 1 is H, 2 is W. Of a flattened map,
@@ -54,6 +54,7 @@ type importer struct {
 	outside   outside
 	constants map[string]*constant
 	values    map[string]value
+	inner     map[string]bool // tensors that a node reads which an exit needs
 	exits     []string
 	net       fused
 }
@@ -67,6 +68,7 @@ func newImporter(model *onnxpb.ModelProto, o Options) (*importer, error) {
 		outside:   outside{dir: o.External, files: map[string]fs.File{}, left: o.MaxBytes},
 		constants: map[string]*constant{},
 		values:    map[string]value{},
+		inner:     map[string]bool{},
 	}
 	if im.graph == nil || len(im.graph.GetNode()) == 0 {
 		return nil, fmt.Errorf("%w: there is no graph in it, or no node in the graph", ErrFormat)
@@ -149,7 +151,11 @@ func (im *importer) readInput(side Side) error {
 		return fmt.Errorf("input %q: %w: expected a tensor with a shape", name, ErrShape)
 	}
 	if k := tensor.GetElemType(); k != typeFloat && k != typeFloat16 && k != typeDouble {
-		return fmt.Errorf("input %q: %w %d; supported are 1 (float), 10 (float16), 11 (double)", name, ErrType, k)
+		what := ""
+		if k == typeUint8 {
+			what = "; export it with an input of floats: pixels are from 0 to 1 here, and from 0 to 255 with --std 0.00392157"
+		}
+		return fmt.Errorf("input %q: %w %d; supported are 1 (float), 10 (float16), 11 (double)%s", name, ErrType, k, what)
 	}
 	dims := tensor.GetShape().GetDim()
 	if len(dims) != 4 && len(dims) != 2 {
@@ -240,6 +246,7 @@ func (im *importer) live() ([]*onnxpb.NodeProto, error) {
 			}
 		}
 		for _, in := range n.GetInput() {
+			im.inner[in] = true
 			if p, ok := producer[in]; ok {
 				stack = append(stack, p)
 			} else if in != "" && !known(in) {

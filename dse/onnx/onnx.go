@@ -18,7 +18,7 @@
 //     normalisation too. Channels taken apart one by one are only put together again (torchvision's
 //     transform_input).
 //   - A Concat that begins with all that an earlier one has joined reads that one.
-//   - Softmax before an output is left to the host. Nodes that reach no exit are dropped.
+//   - Softmax or Sigmoid before an output is left to the host. Nodes that reach no exit are dropped.
 //
 // A file is untrusted input: whatever is wrong with it is an error that wraps one of the sentinels
 // below and names file, node and tensor.
@@ -161,7 +161,7 @@ func importModel(r io.Reader, o Options) (*graph.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unsupported(nodes, im.graph.GetInitializer()); err != nil {
+	if err := im.unsupported(nodes); err != nil {
 		return nil, err
 	}
 	if err := im.readConstants(nodes); err != nil {

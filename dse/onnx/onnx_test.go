@@ -81,6 +81,7 @@ func TestBad(t *testing.T) {
 		}},
 		{"input without a type", ErrShape, []string{`"x"`}, func(b *builder) { b.m.Graph.Input[0].Type = nil }},
 		{"input of integers", ErrType, []string{`"x"`}, func(b *builder) { b.m.Graph.Input[0].Type.TensorType.ElemType = proto.Int32(7) }},
+		{"input of bytes", ErrType, []string{`"x"`, "--std 0.00392157"}, func(b *builder) { b.m.Graph.Input[0].Type.TensorType.ElemType = proto.Int32(typeUint8) }},
 		{"input of rank 3", ErrShape, []string{"rank 3"}, func(b *builder) { shape(b).Dim = shape(b).Dim[:3] }},
 		{"input of unknown height", ErrShape, []string{`"x"`, `dimension 2 is open ("height"); --input-side`}, func(b *builder) {
 			shape(b).Dim[2].Value = &onnxpb.TensorShapeProto_Dimension_DimParam{DimParam: "height"}
@@ -143,7 +144,7 @@ func TestBad(t *testing.T) {
 		}},
 		{"matrix times a map", ErrShape, []string{"rank 4"}, func(b *builder) { node(b, 6).Input[0] = "r" }},
 		{"product of maps", ErrUnsupported, []string{"constant"}, func(b *builder) { node(b, 6).Input[1] = "f" }},
-		{"weight as a map", ErrUnsupported, []string{`"w"`}, func(b *builder) { node(b, 1).Input[0] = "w" }},
+		{"weight as a map", ErrUnsupported, []string{`"w"`}, func(b *builder) { node(b, 2).Input[0] = "w" }},
 		{"flatten from 2", ErrAttribute, []string{`"axis"`}, func(b *builder) { node(b, 3).Attribute = []*onnxpb.AttributeProto{intAttr("axis", 2)} }},
 		{"too many inputs", ErrMissing, []string{"2 inputs"}, func(b *builder) { node(b, 1).Input = in("c", "c") }},
 		{"an exit that is a map", ErrExits, []string{`"r"`, "4 x 4 x 3"}, func(b *builder) { b.outputs("r") }},

@@ -211,6 +211,38 @@ func (o order) String() string {
 	return names
 }
 
+// addsChannel tells a Reshape of N x H x W x 1 to N x 1 x H x W, which tf2onnx writes in place of a Transpose.
+func (im *importer) addsChannel(input string, n *onnxpb.NodeProto) bool {
+	if len(n.GetInput()) != 2 {
+		return false
+	}
+	var sizes []int64
+	for _, t := range im.graph.GetInitializer() {
+		if t.GetName() == n.GetInput()[1] {
+			if k, err := newConstant(t.GetName(), t, false, &im.outside); err == nil {
+				sizes = k.ints
+			}
+		}
+	}
+	for _, c := range im.graph.GetNode() {
+		if opName(c) == "Constant" && len(c.GetOutput()) == 1 && c.GetOutput()[0] == n.GetInput()[1] {
+			if a, err := newAttributes(c); err == nil {
+				if k, err := newConstant("value", a.byName["value"].GetT(), false, &im.outside); err == nil {
+					sizes = k.ints
+				}
+			}
+		}
+	}
+	for _, v := range im.graph.GetInput() {
+		dims := v.GetType().GetTensorType().GetShape().GetDim()
+		if v.GetName() == input && len(dims) == 4 && len(sizes) == 4 {
+			at := func(i int) int64 { return dims[i].GetDimValue() }
+			return at(3) == 1 && at(1) != 1 && sizes[1] == 1 && sizes[2] == at(1) && sizes[3] == at(2)
+		}
+	}
+	return false
+}
+
 // channelsLast tells an input of N x H x W x C, as frameworks have it that write their own layout and a Transpose
 // before what needs ONNX's: nothing but arithmetic lies between.
 func (im *importer) channelsLast(input string) bool {
@@ -233,6 +265,8 @@ func (im *importer) channelsLast(input string) bool {
 			case "Transpose":
 				a, err := newAttributes(n)
 				return err == nil && slices.Equal(a.ints("perm"), []int64{0, 3, 1, 2})
+			case "Reshape":
+				return im.addsChannel(input, n)
 			case "Identity", "Cast", "Dropout", "Relu", "Clip", "Pad", "Add", "Sub", "Mul", "Div":
 				as[n.GetOutput()[0]] = true
 			}

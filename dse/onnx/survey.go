@@ -128,7 +128,7 @@ func SurveyOf(r io.Reader, o Options) (*Survey, error) {
 			s.Whole = false
 			continue
 		}
-		largest.pad, largest.slice, largest.softmax = nil, nil, false
+		largest.pad, largest.slice, largest.activation = nil, nil, ""
 		im.values[n.GetOutput()[0]] = largest
 	}
 	if len(s.Needs) == 0 {

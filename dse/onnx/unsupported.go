@@ -55,21 +55,27 @@ func Supported() []string {
 
 // known tells a node that can be mapped, or computed as all of its inputs are constants.
 func (im *importer) known(n *onnxpb.NodeProto) bool {
-	return lowerings[opName(n)] != nil || folds[opName(n)] != nil && im.fixed(n)
+	return im.mapped(n) || folds[opName(n)] != nil && im.fixed(n)
+}
+
+// mapped tells a node that can be mapped: a Sigmoid only where the host computes it.
+func (im *importer) mapped(n *onnxpb.NodeProto) bool {
+	inside := opName(n) == "Sigmoid" && slices.ContainsFunc(n.GetOutput(), func(out string) bool { return im.inner[out] })
+	return lowerings[opName(n)] != nil && !inside
 }
 
 // unsupported refuses nodes, in topological order, that are neither mapped nor computed from constants.
-func unsupported(nodes []*onnxpb.NodeProto, initializers []*onnxpb.TensorProto) error {
+func (im *importer) unsupported(nodes []*onnxpb.NodeProto) error {
 	var e UnsupportedError
 	at := map[string]int{}
 	fixed := map[string]bool{"": true}
-	for _, t := range initializers {
+	for _, t := range im.graph.GetInitializer() {
 		fixed[t.GetName()] = true
 	}
 	for _, n := range nodes {
 		op := opName(n)
 		folded := op == "Shape" || !slices.ContainsFunc(n.GetInput(), func(in string) bool { return !fixed[in] })
-		if lowerings[op] != nil || folded && folds[op] != nil {
+		if im.mapped(n) || folded && folds[op] != nil {
 			for _, out := range n.GetOutput() {
 				fixed[out] = folded
 			}

@@ -20,7 +20,7 @@ func equalise(g *graph.Graph, channels [][]float64) *graph.Graph {
 	e := newEqualiser(g, channels)
 	active := map[int]bool{}
 	for c, gain := range e.gains() {
-		if gain >= equalLeast {
+		if gain >= equalLeast && e.live(c) {
 			for _, t := range e.tensors[c] {
 				active[e.group[t]] = true
 			}
@@ -153,6 +153,29 @@ func newEqualiser(g *graph.Graph, channels [][]float64) *equaliser {
 	return e
 }
 
+// live tells a class of which calibration saw other values than zero.
+func (e *equaliser) live(class int) bool {
+	return slices.ContainsFunc(e.tensors[class], func(t int) bool {
+		for c, x := range e.channels[t] {
+			if x > 0 && e.class[e.first[t]+c] == class {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// siblings are the largest |x| of a tensor by the node that made the channels.
+func (e *equaliser) siblings(t int) map[int]float64 {
+	most := map[int]float64{}
+	for c, x := range e.channels[t] {
+		if made := e.made[e.class[e.first[t]+c]]; len(made) == 1 {
+			most[made[0].node] = max(most[made[0].node], x)
+		}
+	}
+	return most
+}
+
 // column visits the weights of node n that read its input channel c.
 func (e *equaliser) column(r row, visit func(w *float32)) {
 	node := &e.g.Nodes[r.node]
@@ -185,6 +208,10 @@ func (e *equaliser) gains() map[int]int {
 		weights[n] = largestWeight(&e.g.Nodes[n])
 	}
 	want := map[int]int{}
+	siblings := make([]map[int]float64, len(e.channels))
+	for t := range e.channels {
+		siblings[t] = e.siblings(t)
+	}
 	for class, made := range e.made {
 		if e.fixed[class] || len(made) != 1 || len(e.read[class]) == 0 {
 			continue
@@ -192,6 +219,12 @@ func (e *equaliser) gains() map[int]int {
 		gain, seen := math.Inf(1), false
 		for _, t := range e.tensors[class] {
 			for c, x := range e.channels[t] {
+				if x == 0 { // unscaled, its weights would keep those of the reader's other channels from being scaled
+					x = siblings[t][made[0].node]
+					if x > 0 { // a bias that keeps it at zero must fit into the accumulator
+						x = max(x, math.Abs(float64(e.g.Nodes[made[0].node].Bias[made[0].channel])))
+					}
+				}
 				if e.class[e.first[t]+c] == class && x > 0 {
 					gain, seen = min(gain, most[e.group[t]]/x), true
 				}
@@ -225,9 +258,9 @@ func (e *equaliser) gains() map[int]int {
 				all = min(all, want[e.class[e.first[out]+c]])
 			}
 		}
-		for c, x := range e.channels[out] {
+		for c := range e.channels[out] {
 			class := e.class[e.first[out]+c]
-			if want[class] == 0 || x == 0 {
+			if want[class] == 0 {
 				continue
 			}
 			largest := 0.0

@@ -152,6 +152,11 @@ func TestPrecision(t *testing.T) {
 			y := b.conv(0, 1, 2, true, graph.None, all(1), all(0))
 			return b.node(graph.Node{Op: graph.Concat, Inputs: []graph.TensorID{x, y}}, 6, 6, 10)
 		}), 1e-3},
+		{"beside a channel that is always zero", func() *graph.Graph {
+			g := joined(1e-4, func(_ *plan, t graph.TensorID) graph.TensorID { return t })
+			g.Nodes[1].Bias[2] = -1e-3
+			return g
+		}(), 1e-3},
 		{"channels of one layer", channels(), 1e-3},
 		{"small weights beside a bias", func() *graph.Graph {
 			b := newPlan(6, 6, 3)

@@ -256,7 +256,7 @@ func (r *Recipe) Calibration(g *graph.Graph) (*Calibration, error) {
 
 // Notes say what the user should know of the images, those of the evaluation included where there are such, and of
 // what is taken for granted of the network's exits. A sentence each.
-func (c *Calibration) Notes(n *bundle.Network, evaluated *images.Set) []string {
+func (c *Calibration) Notes(g *graph.Graph, evaluated *images.Set) []string {
 	notes := c.Set.Notes()
 	if !c.Missing {
 		switch same := c.Set.Distinct(); {
@@ -271,8 +271,11 @@ func (c *Calibration) Notes(n *bundle.Network, evaluated *images.Set) []string {
 	if evaluated != nil {
 		notes = append(notes, evaluated.Notes()...)
 	}
-	for _, x := range n.Exits {
-		if x.Classes == 1 {
+	for _, x := range g.Exits {
+		switch one := g.Tensors[x.Tensor].C == 1; {
+		case x.Activation == "Sigmoid" && !one:
+			notes = append(notes, fmt.Sprintf("exit %s ends in a Sigmoid of %d classes, as networks do whose classes are no alternatives: the answer here is the class of the largest logit, its confidence that of a softmax; for others read the logits", x.Name, g.Tensors[x.Tensor].C))
+		case one && x.Activation == "":
 			notes = append(notes, fmt.Sprintf("exit %s has one output: it is taken for the logit of a yes-or-no question (sigmoid: class 1 from 0.5 on); a regression's confidence and class mean nothing", x.Name))
 		}
 	}

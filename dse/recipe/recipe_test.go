@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-npu/sluice/dse/bundle"
 	"github.com/sluice-npu/sluice/dse/evaluate"
+	"github.com/sluice-npu/sluice/dse/graph"
 	"github.com/sluice-npu/sluice/dse/images"
 	"github.com/sluice-npu/sluice/dse/recipe"
 	"github.com/sluice-npu/sluice/dse/recipe/recipetest"
@@ -281,13 +282,26 @@ func TestNotes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		notes := strings.Join(c.Notes(&bundle.Network{Exits: []bundle.Exit{{Name: "e", Classes: 4}}}, nil), "\n")
+		notes := strings.Join(c.Notes(g, nil), "\n")
 		if !strings.Contains(notes, says) || says == "" && notes != "" {
 			t.Errorf("%q: %q, want %q", path, notes, says)
 		}
 	}
 	one := &recipe.Calibration{Set: images.Of("none", nil, nil), Info: recipe.Info{Missing: true}}
-	if notes := one.Notes(&bundle.Network{Exits: []bundle.Exit{{Name: "e", Classes: 1}}}, nil); len(notes) != 1 || !strings.Contains(notes[0], "exit e has one output") {
-		t.Errorf("%q", notes)
+	for _, c := range []struct {
+		activation string
+		classes    int
+		says       string
+	}{
+		{"", 1, "exit e has one output"},
+		{"", 4, ""},
+		{"Softmax", 4, ""},
+		{"Sigmoid", 1, ""}, // a yes-or-no question, by the network's own word
+		{"Sigmoid", 4, "exit e ends in a Sigmoid of 4 classes"},
+	} {
+		g := &graph.Graph{Tensors: []graph.Tensor{{C: c.classes}}, Exits: []graph.Exit{{Name: "e", Activation: c.activation}}}
+		if notes := strings.Join(one.Notes(g, nil), "\n"); !strings.Contains(notes, c.says) || c.says == "" && notes != "" {
+			t.Errorf("%+v: %q", c, notes)
+		}
 	}
 }

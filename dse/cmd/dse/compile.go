@@ -143,7 +143,7 @@ func (c *compileCmd) Run(e *cli.Env) error {
 			return err
 		}
 	}
-	doc.Notes = from.Notes(&b.Network, set)
+	doc.Notes = from.Notes(g, set)
 	// Last: where anything fails there is neither.
 	if err := bundle.WriteFile(c.Out, b); err != nil {
 		return err

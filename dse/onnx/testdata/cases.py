@@ -330,6 +330,14 @@ def connected() -> None:
     m.write([m.op("Gemm", y, m.random(8, 3))])
 
 
+def activations() -> None:
+    """What an output makes of its logits is left to the host."""
+    m = Model("sigmoid", [1, 3, 5, 5])
+    y = m.op("Relu", m.conv("input", 3, 4, 3, 3))
+    z = m.conv(y, 4, 1, 3, 3)  # one logit
+    m.write([m.op("Flatten", z), m.head(y, 4 * 3 * 3)], [m.op("Sigmoid", m.op("Flatten", z)), m.op("Sigmoid", m.outputs[0])])
+
+
 def expressions() -> None:
     """Weights that are computed from constants."""
     m = Model("fold_arithmetic", [1, 3, 5, 5])
@@ -340,6 +348,19 @@ def expressions() -> None:
     y = m.op("Conv", m.op("Relu", y), m.op("Sub", w, m.op("Reciprocal", m.array([[[[3.0]]]]))))
     scale = m.op("Pow", m.op("Max", m.op("Abs", m.random(4)), m.array(0.5)), m.array(2.0))
     y = m.op("BatchNormalization", y, scale, m.random(4), m.op("ReduceMean", m.random(4, 6), axes=[1], keepdims=0), m.op("Min", scale, m.array(0.9)))
+    m.head(y, 4 * 3 * 3)
+    m.write()
+
+    m = Model("fold_vector", [1, 3, 5, 5])  # spectral normalisation as PyTorch evaluates it, and sizes of an Expand
+    w, u, v = m.random(4, 3, 3, 3), m.random(4), m.random(27)
+    matrix = m.op("Reshape", w, m.array([4, -1], np.int64))
+    w = m.op("Div", w, m.op("MatMul", u, m.op("MatMul", matrix, v)))
+    y = m.op("Conv", "input", w, m.op("Reshape", m.op("MatMul", m.random(1, 3), m.random(3, 4)), m.array([4], np.int64)))
+    sizes = m.array([-1, 4, 1, 1], np.int64)
+    sizes = m.op("Where", m.op("Equal", sizes, m.array([-1], np.int64)), m.array([4, 1, 1, 1], np.int64), sizes)
+    w = m.op("Mul", m.op("Tanh", m.op("Expand", m.random(4, 1, 1, 1), sizes)), m.op("Sigmoid", m.random(1, 4, 1, 1)))
+    y = m.op("Conv", y, w, m.op("Sum", m.random(4), m.op("Relu", m.random(4)), m.random(1)))
+    y = m.op("Conv", y, m.op("Clip", m.random(4, 4, 1, 1), m.array(-0.4), m.array(0.3)))
     m.head(y, 4 * 3 * 3)
     m.write()
 
@@ -399,6 +420,14 @@ def layouts() -> None:
     y = m.op("MatMul", m.op("Reshape", y, ints(-1, 4 * 4 * 9)), m.random(4 * 4 * 9, CLASSES, scale=0.2))
     m.write([first, m.op("Add", y, m.random(CLASSES))])
 
+    m = Model("nhwc_grey", ["batch", 8, 7, 1])  # of one channel, a Transpose comes out as a Reshape
+    y = m.op("Reshape", m.op("Mul", "input", m.array(0.5)), ints(-1, 1, 8, 7))
+    y = m.op("Relu", m.conv(y, 1, 1, 3, 2, pads=[1, 0, 1, 0]))
+    y = m.op("MatMul", m.op("Reshape", y, ints(-1, 8, 6, 1)), m.random(1, 3))
+    y = m.conv(m.op("Transpose", y, perm=[0, 3, 1, 2]), 3, 4, 3, 3)
+    m.head(y, 4 * 6 * 4)
+    m.write()
+
     m = Model("nhwc_branches", [1, 3, 5, 4])
     y = m.op("Relu", m.conv("input", 3, 4, 3, 3, pads=[1] * 4))
     last = m.op("Transpose", y, perm=[0, 2, 3, 1])
@@ -436,5 +465,5 @@ def pixels() -> None:
 
 
 if __name__ == "__main__":
-    for build in (convolutions, pads, pools, additions, joins, connected, expressions, layouts, pixels):
+    for build in (convolutions, pads, pools, additions, joins, connected, activations, expressions, layouts, pixels):
         build()

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // REST makes the handler of the protocol over HTTP.
@@ -20,9 +22,13 @@ func (s *Server) REST() http.Handler {
 	handle := func(pattern string, f func(w http.ResponseWriter, r *http.Request) error) {
 		open := strings.HasPrefix(pattern, "GET /v2/health/")
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if r.Body != http.NoBody {
+				conn := http.NewResponseController(w)
+				_ = conn.SetReadDeadline(time.Now().Add(s.opts.Limits.Upload)) // a writer without a connection has none to limit
+				r.Body = &upload{http.MaxBytesReader(w, r.Body, int64(s.opts.Limits.Message)), conn}
+			}
 			err := s.guard(r.Header.Get("Authorization"), r.RemoteAddr, open)
 			if err == nil {
-				r.Body = http.MaxBytesReader(w, r.Body, int64(s.opts.Limits.Message))
 				err = f(w, r)
 			}
 			if err != nil {
@@ -37,9 +43,11 @@ func (s *Server) REST() http.Handler {
 	}
 	handle("GET /v2/health/live", state("live", func() bool { return true }))
 	handle("GET /v2/health/ready", state("ready", s.Ready))
-	handle("GET /v2", func(w http.ResponseWriter, _ *http.Request) error {
-		return answerJSON(w, map[string]any{"name": Name, "version": s.opts.Version, "extensions": extensions()})
-	})
+	for _, at := range []string{"GET /v2", "GET /v2/{$}"} {
+		handle(at, func(w http.ResponseWriter, _ *http.Request) error {
+			return answerJSON(w, map[string]any{"name": Name, "version": s.opts.Version, "extensions": extensions()})
+		})
+	}
 	model := func(method, what string, f func(w http.ResponseWriter, r *http.Request) error) {
 		for _, at := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 			handle(method+" "+at+what, f)
@@ -124,9 +132,33 @@ func (s *Server) REST() http.Handler {
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, brief(r.URL.Path)))
+		other := r.Clone(r.Context())
+		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
+			if _, pattern := mux.Handler(other); pattern != "/" {
+				w.Header().Set("Allow", other.Method)
+				failAs(w, http.StatusMethodNotAllowed, refuse(Unserved, "%s %s: expected %s", r.Method, r.URL.Path, other.Method))
+				return
+			}
+		}
+		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
 	})
 	return mux
+}
+
+// upload is a request's body, which must be whole in time. The limit goes when it is: http.Server.ReadTimeout would end
+// requests that wait for their answer.
+type upload struct {
+	io.ReadCloser
+	conn *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (u *upload) Read(p []byte) (int, error) {
+	n, err := u.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		_ = u.conn.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }
 
 // truth answers by the code, and in words for those who read the body.
@@ -148,17 +180,27 @@ func fail(w http.ResponseWriter, err error) {
 	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		e = refuse(Invalid, "the request is longer than %d bytes", long.Limit)
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		failAs(w, http.StatusRequestTimeout, refuse(Invalid, "the request did not come whole in time: send it faster"))
+		return
+	}
+	failAs(w, httpCode(e.Code), e)
+}
+
+func failAs(w http.ResponseWriter, code int, e *Error) {
 	w.Header().Set("Content-Type", "application/json")
 	if e.Code == Exhausted {
 		w.Header().Set("Retry-After", e.retryHeader())
 	}
-	w.WriteHeader(httpCode(e.Code))
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Text}) // the client may have gone
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Error()}) // the client may have gone
 }
 
 // readJSON reads a small document; none is an empty one.
 func (s *Server) readJSON(r *http.Request, v any) error {
-	if err := json.NewDecoder(r.Body).Decode(v); err != nil && !errors.Is(err, io.EOF) {
+	if err := json.NewDecoder(r.Body).Decode(v); errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	} else if err != nil && !errors.Is(err, io.EOF) {
 		return refuse(Invalid, "the request is no JSON as expected: %v", err)
 	}
 	return nil
@@ -187,6 +229,8 @@ func (s *Server) body(r *http.Request) ([]byte, error) {
 	limit := int64(s.opts.Limits.Message)
 	b, err := io.ReadAll(io.LimitReader(in, limit+1))
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, err
 	case err != nil:
 		if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, long
@@ -310,8 +354,13 @@ func decode(body []byte, length string) (*restRequest, error) {
 	var doc restDoc
 	d := json.NewDecoder(strings.NewReader(string(head)))
 	d.UseNumber()
-	if err := d.Decode(&doc); err != nil {
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, refuse(Invalid, "the request is empty: expected JSON with inputs")
+	} else if err != nil {
 		return nil, refuse(Invalid, "the request's JSON: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, refuse(Invalid, "the request goes on behind its JSON: binary tensors need the header %s with the length of the JSON", headerLength)
 	}
 	params, err := typed(doc.Params)
 	if err != nil {

@@ -76,8 +76,8 @@ func TestLongWords(t *testing.T) {
 // TestSlowUpload: a client that stops in the middle of its request is let go, whether or not anybody reads the rest.
 func TestSlowUpload(t *testing.T) {
 	for name, c := range map[string]struct {
-		token, want string
-	}{"body": {"", " 408 "}, "refused": {"secret", " 401 "}} {
+		token, path, want string
+	}{"body": {"", "models/tiny/infer", " 408 "}, "refused": {"secret", "models/tiny/infer", " 401 "}, "no such call": {"", "x", " 404 "}} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, time.Millisecond, func(o *serve.Options) { o.Limits.Upload, o.Token = 50*time.Millisecond, c.token })
 			conn, err := net.Dial("tcp", strings.TrimPrefix(s.rest, "http://"))
@@ -85,7 +85,7 @@ func TestSlowUpload(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			if _, err := io.WriteString(conn, "POST /v2/models/tiny/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+			if _, err := io.WriteString(conn, "POST /v2/"+c.path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
 				t.Fatal(err)
 			}
 			if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {

@@ -22,13 +22,9 @@ func (s *Server) REST() http.Handler {
 	handle := func(pattern string, f func(w http.ResponseWriter, r *http.Request) error) {
 		open := strings.HasPrefix(pattern, "GET /v2/health/")
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if r.Body != http.NoBody {
-				conn := http.NewResponseController(w)
-				_ = conn.SetReadDeadline(time.Now().Add(s.opts.Limits.Upload)) // a writer without a connection has none to limit
-				r.Body = &upload{http.MaxBytesReader(w, r.Body, int64(s.opts.Limits.Message)), conn}
-			}
 			err := s.guard(r.Header.Get("Authorization"), r.RemoteAddr, open)
 			if err == nil {
+				r.Body = http.MaxBytesReader(w, r.Body, int64(s.opts.Limits.Message))
 				err = f(w, r)
 			}
 			if err != nil {
@@ -142,23 +138,18 @@ func (s *Server) REST() http.Handler {
 		}
 		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
 	})
-	return mux
+	return s.timely(mux)
 }
 
-// upload is a request's body, which must be whole in time. The limit goes when it is: http.Server.ReadTimeout would end
-// requests that wait for their answer.
-type upload struct {
-	io.ReadCloser
-	conn *http.ResponseController
-}
-
-// Read implements io.Reader.
-func (u *upload) Read(p []byte) (int, error) {
-	n, err := u.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
-		_ = u.conn.SetReadDeadline(time.Time{})
-	}
-	return n, err
+// timely limits how long a client may take to send a request, whether or not h reads it. net/http lifts the limit when the
+// body is whole.
+func (s *Server) timely(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != http.NoBody {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.Limits.Upload)) // a test's writer has no connection
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // truth answers by the code, and in words for those who read the body.

@@ -49,12 +49,16 @@ var errClosed = errors.New("the model takes no more requests")
 // Unwrap gives the cause, where one is known.
 func (e *Error) Unwrap() error { return e.cause }
 
+// maxText bounds the text of a refusal, which may repeat what the client sent: gRPC carries it in a header, and clients
+// take no more than 8 KiB of those.
+const maxText = 1000
+
 // Error is the text.
-func (e *Error) Error() string { return e.Text }
+func (e *Error) Error() string { return brief(e.Text, maxText) }
 
 // GRPCStatus implements what grpc/status looks for.
 func (e *Error) GRPCStatus() *status.Status {
-	st := status.New(e.Code, e.Text)
+	st := status.New(e.Code, e.Error())
 	if e.Code == Exhausted {
 		if with, err := st.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(e.Retry)}); err == nil {
 			return with

@@ -10,11 +10,12 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	_ "google.golang.org/grpc/encoding/gzip" // clients may compress
-	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/reflection"
@@ -31,6 +32,9 @@ type grpcFace struct {
 func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	opts = append(
 		opts, grpc.MaxRecvMsgSize(s.opts.Limits.Message), grpc.MaxConcurrentStreams(1024),
+		// A client that went without a word gives its connection back, and clients may look after theirs.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
 			if err := s.guardGRPC(ctx, info.FullMethod); err != nil {
 				return nil, err
@@ -46,15 +50,15 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 	)
 	g := grpc.NewServer(opts...)
 	oip.RegisterGRPCInferenceServiceServer(g, &grpcFace{s: s})
-	healthpb.RegisterHealthServer(g, &healthFace{s: s, Server: health.NewServer()})
+	healthpb.RegisterHealthServer(g, &healthFace{s: s})
 	reflection.Register(g)
 	return g
 }
 
 // healthFace answers gRPC health checks from the server's state: the whole server, or a model by its name.
 type healthFace struct {
-	*health.Server // List and Watch
-	s              *Server
+	healthpb.UnimplementedHealthServer
+	s *Server
 }
 
 // Check implements grpc health.
@@ -70,6 +74,35 @@ func (h *healthFace) Check(_ context.Context, r *healthpb.HealthCheckRequest) (*
 		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil
 	}
 	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING}, nil
+}
+
+// healthEvery is how often a watched state is looked at.
+const healthEvery = 100 * time.Millisecond
+
+// Watch implements grpc health: the state, and each change of it.
+func (h *healthFace) Watch(r *healthpb.HealthCheckRequest, ss grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
+	tick := time.NewTicker(healthEvery)
+	defer tick.Stop()
+	told := healthpb.HealthCheckResponse_UNKNOWN
+	for {
+		now, err := h.Check(ss.Context(), r)
+		if err != nil { // the protocol's word for a service that there is not
+			now = &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVICE_UNKNOWN}
+		}
+		if now.Status != told {
+			if err := ss.Send(now); err != nil {
+				return err
+			}
+			told = now.Status
+		}
+		select {
+		case <-ss.Context().Done():
+			return ss.Context().Err()
+		case <-h.s.ctx.Done():
+			return refuse(Unavailable, "the server has stopped")
+		case <-tick.C:
+		}
+	}
 }
 
 // open are the calls that need no token: they say whether the server is alive.
@@ -264,7 +297,7 @@ func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRe
 // answerError tells of a failed request on a stream.
 func answerError(send func(*oip.ModelStreamInferResponse) error, r *oip.ModelInferRequest, e *Error) error {
 	return send(&oip.ModelStreamInferResponse{
-		ErrorMessage: fmt.Sprintf("%s: %s", e.Code, e.Text),
+		ErrorMessage: fmt.Sprintf("%s: %s", e.Code, e.Error()),
 		InferResponse: &oip.ModelInferResponse{
 			ModelName: r.ModelName, ModelVersion: r.ModelVersion, Id: r.Id,
 			Parameters: toParams(map[string]any{"triton_final_response": true}),

@@ -101,13 +101,47 @@ func TLS(cert, key, ca string) (*tls.Config, error) {
 	if ca == "" {
 		return c, nil
 	}
-	text, err := os.ReadFile(ca)
-	if err != nil {
-		return nil, fmt.Errorf("certificates of clients: %w", err)
+	c.ClientAuth = tls.RequireAndVerifyClientCert
+	var err error
+	c.ClientCAs, err = authorities(ca)
+	return c, err
+}
+
+// ClientTLS is the other side of TLS: ca signs the servers that are trusted ("": the system's do), cert and key are shown
+// where the server asks. Without any of them it is nil.
+func ClientTLS(ca, cert, key string) (*tls.Config, error) {
+	if (cert == "") != (key == "") {
+		return nil, errors.New("a client's certificate and key: expected both or neither")
 	}
-	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !c.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, errors.New("certificates of clients: no certificate in " + ca + ": expected PEM")
+	if ca == "" && cert == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		var err error
+		if c.RootCAs, err = authorities(ca); err != nil {
+			return nil, err
+		}
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("TLS certificate %s, key %s: %w", cert, key, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
+}
+
+// authorities reads the certificates of those who sign others.
+func authorities(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("certificates of authorities: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("certificates of authorities: no certificate in %s: expected PEM", path)
+	}
+	return pool, nil
 }

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // REST makes the handler of the protocol over HTTP.
@@ -37,9 +39,11 @@ func (s *Server) REST() http.Handler {
 	}
 	handle("GET /v2/health/live", state("live", func() bool { return true }))
 	handle("GET /v2/health/ready", state("ready", s.Ready))
-	handle("GET /v2", func(w http.ResponseWriter, _ *http.Request) error {
-		return answerJSON(w, map[string]any{"name": Name, "version": s.opts.Version, "extensions": extensions()})
-	})
+	for _, at := range []string{"GET /v2", "GET /v2/{$}"} {
+		handle(at, func(w http.ResponseWriter, _ *http.Request) error {
+			return answerJSON(w, map[string]any{"name": Name, "version": s.opts.Version, "extensions": extensions()})
+		})
+	}
 	model := func(method, what string, f func(w http.ResponseWriter, r *http.Request) error) {
 		for _, at := range []string{"/v2/models/{model}", "/v2/models/{model}/versions/{version}"} {
 			handle(method+" "+at+what, f)
@@ -124,9 +128,28 @@ func (s *Server) REST() http.Handler {
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, brief(r.URL.Path)))
+		other := r.Clone(r.Context())
+		for _, other.Method = range []string{http.MethodGet, http.MethodPost} {
+			if _, pattern := mux.Handler(other); pattern != "/" {
+				w.Header().Set("Allow", other.Method)
+				failAs(w, http.StatusMethodNotAllowed, refuse(Unserved, "%s %s: expected %s", r.Method, r.URL.Path, other.Method))
+				return
+			}
+		}
+		fail(w, refuse(NotFound, "%s %s: no such call of the Open Inference Protocol v2", r.Method, r.URL.Path))
 	})
-	return mux
+	return s.timely(mux)
+}
+
+// timely limits how long a client may take to send a request, whether or not h reads it. net/http lifts the limit when the
+// body is whole.
+func (s *Server) timely(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != http.NoBody {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.opts.Limits.Upload)) // a test's writer has no connection
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // truth answers by the code, and in words for those who read the body.
@@ -148,17 +171,27 @@ func fail(w http.ResponseWriter, err error) {
 	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		e = refuse(Invalid, "the request is longer than %d bytes", long.Limit)
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		failAs(w, http.StatusRequestTimeout, refuse(Invalid, "the request did not come whole in time: send it faster"))
+		return
+	}
+	failAs(w, httpCode(e.Code), e)
+}
+
+func failAs(w http.ResponseWriter, code int, e *Error) {
 	w.Header().Set("Content-Type", "application/json")
 	if e.Code == Exhausted {
 		w.Header().Set("Retry-After", e.retryHeader())
 	}
-	w.WriteHeader(httpCode(e.Code))
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Text}) // the client may have gone
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Error()}) // the client may have gone
 }
 
 // readJSON reads a small document; none is an empty one.
 func (s *Server) readJSON(r *http.Request, v any) error {
-	if err := json.NewDecoder(r.Body).Decode(v); err != nil && !errors.Is(err, io.EOF) {
+	if err := json.NewDecoder(r.Body).Decode(v); errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	} else if err != nil && !errors.Is(err, io.EOF) {
 		return refuse(Invalid, "the request is no JSON as expected: %v", err)
 	}
 	return nil
@@ -187,6 +220,8 @@ func (s *Server) body(r *http.Request) ([]byte, error) {
 	limit := int64(s.opts.Limits.Message)
 	b, err := io.ReadAll(io.LimitReader(in, limit+1))
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, err
 	case err != nil:
 		if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return nil, long
@@ -310,8 +345,13 @@ func decode(body []byte, length string) (*restRequest, error) {
 	var doc restDoc
 	d := json.NewDecoder(strings.NewReader(string(head)))
 	d.UseNumber()
-	if err := d.Decode(&doc); err != nil {
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil, refuse(Invalid, "the request is empty: expected JSON with inputs")
+	} else if err != nil {
 		return nil, refuse(Invalid, "the request's JSON: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, refuse(Invalid, "the request goes on behind its JSON: binary tensors need the header %s with the length of the JSON", headerLength)
 	}
 	params, err := typed(doc.Params)
 	if err != nil {

@@ -55,10 +55,11 @@ type Answer struct {
 
 // Limits bound what clients may ask. Zero values are the defaults.
 type Limits struct {
-	Message     int     // bytes of a request, unpacked; 64 MiB
-	Samples     int     // of a request; 64
-	Connections int     // at a time, of each port; 1024
-	Rate        float64 // requests a second of one client's address; 0: not limited
+	Message     int           // bytes of a request, unpacked; 64 MiB
+	Samples     int           // of a request; 64
+	Connections int           // at a time, of each port; 1024
+	Rate        float64       // requests a second of one client's address; 0: not limited
+	Upload      time.Duration // until a request has come whole, on REST; 1 min
 }
 
 func (l Limits) filled() Limits {
@@ -70,6 +71,9 @@ func (l Limits) filled() Limits {
 	set(&l.Message, 64<<20)
 	set(&l.Samples, 64)
 	set(&l.Connections, 1024)
+	if l.Upload <= 0 {
+		l.Upload = time.Minute
+	}
 	return l
 }
 
@@ -200,6 +204,9 @@ func (s *Server) infer(ctx context.Context, r *Request, passed func(*Answer) err
 	m, err := s.model(r.Model, r.Version)
 	for err == nil {
 		a, err := m.infer(ctx, r, s.opts.Limits.Samples, passed)
+		if err != nil && s.ctx.Err() != nil && ctx.Err() == nil {
+			return nil, m, refuse(Unavailable, "%s: the server has stopped before the request ended: ask another one", r.Model)
+		}
 		next, gone := s.model(r.Model, r.Version)
 		if !errors.Is(err, errClosed) || gone != nil || next == m {
 			return a, m, err

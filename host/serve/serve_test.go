@@ -598,7 +598,7 @@ func TestToken(t *testing.T) {
 	if page.Code != 401 {
 		t.Errorf("metrics: %d: expected 401", page.Code)
 	}
-	c, err := drive.Dial(s.rest, "secret")
+	c, err := drive.Dial(s.rest, "secret", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -692,7 +692,7 @@ func TestSnapshot(t *testing.T) {
 // TestLoad: an open and a closed loop on both faces; all endings add up and agree with the server's books.
 func TestLoad(t *testing.T) {
 	s := start(t, 200*time.Microsecond, nil)
-	c, err := drive.Dial(s.rest, "")
+	c, err := drive.Dial(s.rest, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

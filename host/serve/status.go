@@ -48,7 +48,7 @@ func (s *Server) Status() http.Handler {
 		}
 		promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	}))
-	return mux
+	return s.timely(mux)
 }
 
 // newest is the newest snapshot; where there is none yet, it takes one.

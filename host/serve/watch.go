@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 
@@ -233,16 +234,22 @@ func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err 
 	if m == nil {
 		b.unknown++
 	}
-	b.refused = keep(b.refused, Refusal{time.Now(), brief(r.Model), code.String(), brief(err.Error())}, lastRefusals)
+	b.refused = keep(b.refused, Refusal{time.Now(), brief(r.Model, maxKept), code.String(), brief(err.Error(), maxKept)}, lastRefusals)
 }
 
-// brief bounds what a client can make the server remember.
-func brief(text string) string {
-	if len(text) > 300 {
-		return text[:300] + "..."
+// brief is the beginning of a text that a client may have made long; it ends with a whole character.
+func brief(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return text
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "..."
 }
+
+// maxKept bounds the texts of clients that the server remembers.
+const maxKept = 300
 
 // Take makes the next snapshot.
 func (s *Server) Take() *Snapshot {

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-npu/sluice/host/cli"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/report"
+	"github.com/sluice-npu/sluice/host/serve"
 	"github.com/sluice-npu/sluice/host/serve/drive"
 )
 
@@ -28,6 +29,9 @@ type loadCmd struct {
 	Theta    string        `help:"Exit threshold to send; left out: the model's."`
 	Seed     uint64        `default:"1" help:"Seed of the arrivals and of the inputs, which are drawn."`
 	Token    string        `placeholder:"FILE" type:"existingfile" help:"File with a bearer token to show."`
+	CA       string        `name:"ca" placeholder:"FILE" type:"existingfile" help:"Certificates (PEM) that the server's must be signed by; left out: the system's."`
+	Cert     string        `placeholder:"FILE" type:"existingfile" help:"Certificate (PEM) to show. With --key."`
+	Key      string        `placeholder:"FILE" type:"existingfile" help:"Its private key."`
 	Out      string        `default:"out/load" help:"Folder for summary.json."`
 	JSON     bool          `name:"json" help:"Print JSON."`
 }
@@ -87,7 +91,11 @@ func (c *loadCmd) Run(e *cli.Env) error {
 		}
 		token = strings.TrimSpace(string(text))
 	}
-	s, err := drive.Dial(c.URL, token)
+	secure, err := serve.ClientTLS(c.CA, c.Cert, c.Key)
+	if err != nil {
+		return cli.Coded(cli.Input, err)
+	}
+	s, err := drive.Dial(c.URL, token, secure)
 	if err != nil {
 		return cli.Coded(cli.Usage, err)
 	}

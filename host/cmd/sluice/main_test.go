@@ -618,4 +618,12 @@ func TestFlagsThatNothingReads(t *testing.T) {
 	if refused < 50 {
 		t.Errorf("%d pairs only", refused)
 	}
+	for _, args := range [][]string{kinds["gpu-sim"], kinds["zoo"]} { // by name: a flag without its tag is not looked at above
+		for _, given := range []string{"--admit", "--no-admit"} {
+			var log bytes.Buffer
+			if code := realMain(slices.Concat([]string{"run"}, args, []string{given}), io.Discard, &log); code != cli.Usage || !strings.Contains(log.String(), "--admit is read by ") {
+				t.Errorf("run %v %s: exit code %d: %s", args, given, code, log.String())
+			}
+		}
+	}
 }

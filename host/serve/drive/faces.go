@@ -5,6 +5,7 @@ package drive
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -22,14 +23,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-npu/sluice/host/serve/oip"
 )
 
 // Dial finds the face by the address: http://, https://, grpc:// or grpcs://. token, where it is not empty, is sent as a
-// bearer token.
-func Dial(address, token string) (Server, error) {
+// bearer token. secure is the TLS of https:// and grpcs://; nil: the system's certificates.
+func Dial(address, token string, secure *tls.Config) (Server, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("server address %q: expected http://HOST:PORT, https://, grpc:// or grpcs://", address)
@@ -38,12 +40,12 @@ func Dial(address, token string) (Server, error) {
 	case "http", "https":
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost, t.MaxIdleConns = 1024, 1024
-		t.DisableCompression = true
+		t.DisableCompression, t.TLSClientConfig = true, secure
 		return &rest{base: strings.TrimSuffix(address, "/"), token: token, client: &http.Client{Transport: t}}, nil
 	case "grpc", "grpcs":
 		how := insecure.NewCredentials()
 		if u.Scheme == "grpcs" {
-			how = credentials.NewTLS(nil)
+			how = credentials.NewTLS(secure)
 		}
 		opts := []grpc.DialOption{grpc.WithTransportCredentials(how)}
 		if token != "" {
@@ -214,7 +216,7 @@ func (r *rest) Infer(ctx context.Context, q *Question) Reply {
 	switch code {
 	case http.StatusGatewayTimeout:
 		why.Ending = Expired
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		why.Ending = Refused
 	}
 	return why
@@ -294,9 +296,10 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 	for _, name := range q.wants() {
 		m.Outputs = append(m.Outputs, &oip.ModelInferRequest_InferRequestedOutputTensor{Name: name})
 	}
-	a, err := r.client.ModelInfer(ctx, m)
+	var trailer metadata.MD
+	a, err := r.client.ModelInfer(ctx, m, grpc.Trailer(&trailer))
 	if err != nil {
-		return Reply{failed(ctx, err), -1, -1, err.Error()}
+		return Reply{failed(ctx, err, len(trailer) > 0), -1, -1, err.Error()}
 	}
 	out := Reply{Answered, -1, -1, ""}
 	for i, o := range a.Outputs {
@@ -307,13 +310,15 @@ func (r *remote) Infer(ctx context.Context, q *Question) Reply {
 	return out
 }
 
-func failed(ctx context.Context, err error) Ending {
-	switch status.Code(err) {
-	case codes.DeadlineExceeded:
+// failed is how a call ended. answered tells whether the server said so: Unavailable is also what gRPC calls a server that
+// is not there.
+func failed(ctx context.Context, err error, answered bool) Ending {
+	switch code := status.Code(err); {
+	case code == codes.DeadlineExceeded:
 		return Expired
-	case codes.ResourceExhausted:
+	case code == codes.ResourceExhausted, code == codes.Unavailable && answered:
 		return Refused
-	case codes.Canceled:
+	case code == codes.Canceled:
 		return Cancelled
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {

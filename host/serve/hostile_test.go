@@ -1,0 +1,332 @@
+// Clients that are slow, long-winded, or want to know too early that they are safe.
+
+package serve_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/sluice-npu/sluice/host/serve"
+	"github.com/sluice-npu/sluice/host/serve/drive"
+	"github.com/sluice-npu/sluice/host/serve/oip"
+)
+
+// listen serves gRPC on a port of its own.
+func listen(t *testing.T, s *running, opts ...grpc.ServerOption) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.GRPC(opts...)
+	go g.Serve(l)
+	t.Cleanup(g.Stop)
+	return l.Addr().String()
+}
+
+// TestLongWords: a refusal that repeats a client's words fits into a header, so that the client reads it.
+func TestLongWords(t *testing.T) {
+	s := start(t, time.Millisecond, nil)
+	q := question(1, nil)
+	q.ModelName = strings.Repeat("\u00e9", 200_000)
+	shape := question(1, nil)
+	shape.Inputs[0].Shape = make([]int64, 100_000)
+	for name, c := range map[string]struct {
+		ask  *oip.ModelInferRequest
+		code codes.Code
+	}{"model": {q, codes.NotFound}, "shape": {shape, codes.InvalidArgument}} {
+		_, err := s.ModelInfer(t.Context(), c.ask)
+		if text := status.Convert(err).Message(); status.Code(err) != c.code || len(text) > 2000 || !utf8.ValidString(text) {
+			t.Errorf("%s: %s with %d bytes: expected %s with at most 2000", name, status.Code(err), len(text), c.code)
+		}
+	}
+	code, _, text := post(t, s.rest+"/v2/models/"+strings.Repeat("x", 100_000)+"/infer", body(1, nil), 4*pixels)
+	if code != 404 || len(text) > 2000 {
+		t.Errorf("REST: %d with %d bytes: expected 404 with at most 2000", code, len(text))
+	}
+}
+
+// TestSlowUpload: a client that stops in the middle of its request is let go, whether or not anybody reads the rest.
+func TestSlowUpload(t *testing.T) {
+	for name, c := range map[string]struct {
+		token, path, want string
+	}{"body": {"", "models/tiny/infer", " 408 "}, "refused": {"secret", "models/tiny/infer", " 401 "}, "no such call": {"", "x", " 404 "}} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, time.Millisecond, func(o *serve.Options) { o.Limits.Upload, o.Token = 50*time.Millisecond, c.token })
+			conn, err := net.Dial("tcp", strings.TrimPrefix(s.rest, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, "POST /v2/"+c.path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			all, err := io.ReadAll(bufio.NewReader(conn))
+			if first, _, _ := strings.Cut(string(all), "\n"); err != nil || !strings.Contains(first, c.want) {
+				t.Errorf("%q, %v: expected%sand the end of the connection", first, err, c.want)
+			}
+		})
+	}
+}
+
+// TestSlowAnswer: the limit of uploads ends no request that waits for its answer.
+func TestSlowAnswer(t *testing.T) {
+	s := start(t, 200*time.Millisecond, func(o *serve.Options) { o.Limits.Upload = 50 * time.Millisecond })
+	if code, _, text := post(t, s.rest+"/v2/models/tiny/infer", body(1, map[string]any{"exit_threshold": "2"}), 4*pixels); code != 200 {
+		t.Errorf("%d %s: expected 200", code, text)
+	}
+}
+
+// TestHealthWatch: who watches the server's health is told when it drains, as who asks is.
+func TestHealthWatch(t *testing.T) {
+	s := start(t, time.Second, nil)
+	c, err := grpc.NewClient(listen(t, s), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	states := map[string][]healthpb.HealthCheckResponse_ServingStatus{
+		"":     {healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING},
+		"tiny": {healthpb.HealthCheckResponse_SERVING, healthpb.HealthCheckResponse_NOT_SERVING},
+		"none": {healthpb.HealthCheckResponse_SERVICE_UNKNOWN},
+	}
+	watched := map[string]healthpb.Health_WatchClient{}
+	next := func(name string, want healthpb.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if r, err := watched[name].Recv(); err != nil || r.Status != want {
+			t.Fatalf("%q: %v, %v: expected %s", name, r, err, want)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	for name, want := range states {
+		if watched[name], err = healthpb.NewHealthClient(c).Watch(ctx, &healthpb.HealthCheckRequest{Service: name}); err != nil {
+			t.Fatal(err)
+		}
+		next(name, want[0])
+	}
+	busy := make(chan error, 1) // keeps the server while it drains
+	go func() {
+		_, err := s.ModelInfer(ctx, question(1, nil))
+		busy <- err
+	}()
+	eventually(t, "the request is there", func() bool { return s.Take().Models[0].Queued == 1 })
+	go s.Drain(ctx)
+	next("", states[""][1])
+	next("tiny", states["tiny"][1])
+	if err := <-busy; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDrainGivesUp: a request that the server ends itself is told to ask another one.
+func TestDrainGivesUp(t *testing.T) {
+	s := start(t, time.Second, nil)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.ModelInfer(t.Context(), question(1, map[string]*oip.InferParameter{"exit_threshold": text("2")}))
+		ended <- err
+	}()
+	eventually(t, "the request is there", func() bool { return s.Take().Models[0].Queued == 1 })
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer stop()
+	if err := s.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("drain: %v: expected that requests are left", err)
+	}
+	if err := <-ended; status.Code(err) != codes.Unavailable {
+		t.Errorf("%v: expected Unavailable", err)
+	}
+}
+
+// TestMethods: a call with the wrong method is told the right one; metadata are there with and without a slash.
+func TestMethods(t *testing.T) {
+	s := start(t, time.Millisecond, nil)
+	for _, c := range []struct {
+		method, path string
+		code         int
+		allow        string
+	}{
+		{"GET", "/v2/models/tiny/infer", 405, "POST"},
+		{"POST", "/v2/models/tiny", 405, "GET"},
+		{"PUT", "/v2/repository/index", 405, "POST"},
+		{"GET", "/v2/", 200, ""},
+		{"GET", "/v2", 200, ""},
+		{"GET", "/v3", 404, ""},
+	} {
+		w := httptest.NewRecorder()
+		s.REST().ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
+		if w.Code != c.code || w.Header().Get("Allow") != c.allow {
+			t.Errorf("%s %s: %d, Allow %q: expected %d, %q", c.method, c.path, w.Code, w.Header().Get("Allow"), c.code, c.allow)
+		}
+	}
+	for text, want := range map[string]string{"": "empty", `{"inputs":[]}{}`: "Inference-Header-Content-Length"} {
+		if code, _, got := post(t, s.rest+"/v2/models/tiny/infer", []byte(text), 0); code != 400 || !strings.Contains(string(got), want) {
+			t.Errorf("%q: %d %s: expected 400 with %q", text, code, got, want)
+		}
+	}
+}
+
+// authority makes certificates.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// issue writes NAME.pem and NAME.key, signed by a, or by itself where a has no certificate yet.
+func (a *authority) issue(t *testing.T, name string, serial int64) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: a.cert == nil,
+	}
+	if a.cert == nil {
+		a.cert, a.key = c, k
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &k.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(a.dir, name+".pem"), filepath.Join(a.dir, name+".key")
+	for path, b := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// TestTLS: both faces answer over TLS; with --client-ca they answer those alone whose certificate it has signed.
+func TestTLS(t *testing.T) {
+	ours, strangers := &authority{dir: t.TempDir()}, &authority{dir: t.TempDir()}
+	ca, _ := ours.issue(t, "ca", 1)
+	cert, key := ours.issue(t, "server", 2)
+	known, knownKey := ours.issue(t, "client", 3)
+	otherCA, _ := strangers.issue(t, "ca", 1)
+	stranger, strangerKey := strangers.issue(t, "client", 2)
+	for name, c := range map[string]struct {
+		clientCA, trusts, cert, key string
+		answered                    bool
+	}{
+		"TLS":                            {"", ca, "", "", true},
+		"server of another authority":    {"", otherCA, "", "", false},
+		"mTLS":                           {ca, ca, known, knownKey, true},
+		"mTLS, no certificate":           {ca, ca, "", "", false},
+		"mTLS, a stranger's certificate": {ca, ca, stranger, strangerKey, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, time.Millisecond, nil)
+			config, err := serve.TLS(cert, key, c.clientCA)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := &http.Server{Handler: s.REST(), TLSConfig: config.Clone(), ReadHeaderTimeout: time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+			go h.ServeTLS(l, "", "")
+			defer h.Close()
+			client, err := serve.ClientTLS(c.trusts, c.cert, c.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, at := range []string{"https://" + l.Addr().String(), "grpcs://" + listen(t, s, grpc.Creds(credentials.NewTLS(config)))} {
+				ask, err := drive.Dial(at, "", client)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+				if !c.answered {
+					ctx, stop = context.WithTimeout(t.Context(), time.Second) // gRPC tries again until then
+				}
+				m, err := ask.Describe(ctx, "tiny")
+				stop()
+				ask.Close()
+				if (err == nil) != c.answered {
+					t.Errorf("%s: %v, %v: expected an answer: %v", at, m, err, c.answered)
+				}
+			}
+		})
+	}
+	if _, err := serve.TLS(cert, key, key); err == nil || !strings.Contains(err.Error(), "expected PEM") {
+		t.Errorf("a key in place of authorities: %v: expected a refusal", err)
+	}
+	if _, err := serve.ClientTLS("", cert, ""); err == nil {
+		t.Error("a client's certificate without its key: taken")
+	}
+}
+
+// TestLoadCountsUnavailable: a server that drains refuses; one that is not there is an error.
+func TestLoadCountsUnavailable(t *testing.T) {
+	s := start(t, time.Millisecond, nil)
+	dial := func(at string) drive.Server {
+		c, err := drive.Dial(at, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	faces := map[string]drive.Server{"REST": dial(s.rest), "gRPC": dial("grpc://" + listen(t, s))}
+	m, err := faces["REST"].Describe(t.Context(), "tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nobody := httptest.NewServer(nil)
+	at := strings.TrimPrefix(nobody.URL, "http://")
+	nobody.Close()
+	q := &drive.Question{Model: m, ID: 1, Data: [][]byte{values(1)}}
+	for name, c := range faces {
+		if r := c.Infer(t.Context(), q); r.Ending != drive.Refused {
+			t.Errorf("%s, the server drains: %+v: expected a refusal", name, r)
+		}
+	}
+	for _, scheme := range []string{"http://", "grpc://"} {
+		if r := dial(fmt.Sprint(scheme, at)).Infer(t.Context(), q); r.Ending != drive.Errored {
+			t.Errorf("%s, no server: %+v: expected an error", scheme, r)
+		}
+	}
+}

@@ -60,6 +60,21 @@ func TestAdmissionLetsTheEarliestDeadlineGoFirst(t *testing.T) {
 	}
 }
 
+// A task of higher priority is taken in behind many of lower priority, whose deadlines are earlier.
+func TestAdmissionKnowsPriorities(t *testing.T) {
+	tab := goodputTable(t)
+	cfg := engine.Config{
+		Devices:  adapt(&enginetest.Fake{T: tab}),
+		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+		Policy:   &sched.Dispatch{},
+	}
+	tasks := of(56, sched.Task{Network: enginetest.Network, Deadline: 600_000_000}) // 560 ms in full batches
+	tasks = append(tasks, sched.Task{Network: enginetest.Network, Deadline: 610_000_000, Priority: 1})
+	if how := admitted(t, &cfg, tasks)[56]; how != engine.OnTime {
+		t.Errorf("the task of higher priority: %s", how)
+	}
+}
+
 // Those who wait for a network of other devices are in nobody's way.
 func TestAdmissionLooksAtItsOwnDevices(t *testing.T) {
 	tab := goodputTable(t)
@@ -71,16 +86,17 @@ func TestAdmissionLooksAtItsOwnDevices(t *testing.T) {
 		},
 		Policy: &sched.EDF{},
 	}
-	tasks := of(40, sched.Task{Network: enginetest.Network, Deadline: 600_000_000})
-	tasks = append(tasks, sched.Task{Network: "other", Deadline: 500_000_000}, sched.Task{Network: "other", Deadline: 25_000_000})
-	ends := admitted(t, &cfg, tasks)
-	for i, how := range ends[40:] {
-		if i == 0 && how != engine.OnTime {
-			t.Errorf("task %d of the other device: %s", i+1, how)
+	tasks := of(40, sched.Task{Network: enginetest.Network, Deadline: 450_000_000}) // they take 400 ms
+	tasks = append(tasks, sched.Task{Network: "other", Deadline: 460_000_000})
+	for i, how := range admitted(t, &cfg, tasks) {
+		if how != engine.OnTime {
+			t.Errorf("task %d: %s", i+1, how)
 		}
-		if i == 1 && how != engine.Refused { // the first runs
-			t.Errorf("task %d of the other device: %s, expected refused", i+1, how)
-		}
+	}
+	// A device that is idle is of no use to another one's network.
+	ends := admitted(t, &cfg, []sched.Task{{Network: "other", Deadline: 500_000_000}, {Network: "other", Deadline: 25_000_000}})
+	if ends[0] != engine.OnTime || ends[1] != engine.Refused {
+		t.Errorf("one that takes 20 ms: %s, behind it one with a deadline of 25 ms: %s, expected on time and refused", ends[0], ends[1])
 	}
 }
 

@@ -50,7 +50,8 @@ func TestAdmissionLetsTheEarliestDeadlineGoFirst(t *testing.T) {
 		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 		Policy:   &sched.EDF{},
 	}
-	tasks := of(100, sched.Task{Network: enginetest.Network, Deadline: 5_000_000_000})
+	tasks := of(50, sched.Task{Network: enginetest.Network, Deadline: 5_000_000_000})
+	tasks = append(tasks, of(50, sched.Task{Network: enginetest.Network, Deadline: 4_000_000_000})...)
 	tasks = append(tasks, sched.Task{Network: enginetest.Network, Deadline: 130_000_000}) // it waits for one launch, and runs in a batch
 	ends := admitted(t, &cfg, tasks)
 	for i, how := range ends {
@@ -60,7 +61,7 @@ func TestAdmissionLetsTheEarliestDeadlineGoFirst(t *testing.T) {
 	}
 }
 
-// A task of higher priority is taken in behind many of lower priority, whose deadlines are earlier.
+// A task of higher priority is taken in behind as many of lower priority as its deadline has room for.
 func TestAdmissionKnowsPriorities(t *testing.T) {
 	tab := goodputTable(t)
 	cfg := engine.Config{
@@ -68,10 +69,11 @@ func TestAdmissionKnowsPriorities(t *testing.T) {
 		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
 		Policy:   &sched.Dispatch{},
 	}
-	tasks := of(56, sched.Task{Network: enginetest.Network, Deadline: 600_000_000}) // 560 ms in full batches
-	tasks = append(tasks, sched.Task{Network: enginetest.Network, Deadline: 610_000_000, Priority: 1})
-	if how := admitted(t, &cfg, tasks)[56]; how != engine.OnTime {
-		t.Errorf("the task of higher priority: %s", how)
+	tasks := of(70, sched.Task{Network: enginetest.Network, Deadline: 570_000_000})
+	tasks = append(tasks, sched.Task{Network: enginetest.Network, Deadline: 570_000_000, Priority: 1})
+	ends := admitted(t, &cfg, tasks)
+	if ends[69] != engine.Refused || ends[70] != engine.OnTime {
+		t.Errorf("the last of lower priority: %s, the one of higher priority: %s, expected refused and on time", ends[69], ends[70])
 	}
 }
 
@@ -84,14 +86,12 @@ func TestAdmissionLooksAtItsOwnDevices(t *testing.T) {
 			{Name: enginetest.Network, Tables: []*sched.Table{tab, nil}},
 			{Name: "other", Tables: []*sched.Table{nil, tab}},
 		},
-		Policy: &sched.EDF{},
+		Policy: &sched.Dispatch{},
 	}
-	tasks := of(40, sched.Task{Network: enginetest.Network, Deadline: 450_000_000}) // they take 400 ms
-	tasks = append(tasks, sched.Task{Network: "other", Deadline: 460_000_000})
-	for i, how := range admitted(t, &cfg, tasks) {
-		if how != engine.OnTime {
-			t.Errorf("task %d: %s", i+1, how)
-		}
+	tasks := of(40, sched.Task{Network: enginetest.Network, Deadline: 415_000_000}) // 400 ms in full batches
+	tasks = append(tasks, sched.Task{Network: "other", Deadline: 415_000_000})
+	if how := admitted(t, &cfg, tasks)[40]; how != engine.OnTime {
+		t.Errorf("the task of a device that is idle: %s", how)
 	}
 	// A device that is idle is of no use to another one's network.
 	ends := admitted(t, &cfg, []sched.Task{{Network: "other", Deadline: 500_000_000}, {Network: "other", Deadline: 25_000_000}})

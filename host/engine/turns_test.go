@@ -42,11 +42,14 @@ func TestTicketCancelsStarveNobody(t *testing.T) {
 		}
 		tickets[i] = k
 	}
+	p.cost.Store(int64(200 * time.Millisecond))
+	tickets[0].Cancel()
+	time.Sleep(50 * time.Millisecond)
 	p.cost.Store(int64(10 * time.Millisecond))
-	for _, k := range tickets {
+	for _, k := range tickets { // all of them while the books are at the first
 		k.Cancel()
 	}
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(200 * time.Millisecond)
 	began := time.Now()
 	stop()
 	if _, err := end(); !errors.Is(err, context.Canceled) {

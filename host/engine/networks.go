@@ -76,6 +76,8 @@ func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	return nil
 }
 
+// change hands a change to the books and waits for its end. Whoever is told ErrInside or of ctx's end has not taken it
+// back.
 func (s *Server) change(ctx context.Context, h *change) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -144,7 +144,7 @@ func (p *Paced) begin(c *pending, err error) {
 		done, err = p.v.Begin(p.ctx, p.catchUp(time.Since(p.start).Nanoseconds()), c.work)
 		p.changed()
 	}
-	if err == nil && c.released {
+	if c.released { // also where it did not begin: it may be prepared
 		p.v.Release(c.work.Request)
 	}
 	switch {

@@ -220,6 +220,7 @@ func (c *core) launch(a *sched.Action) error {
 		return nil
 	}
 	l.Began = len(l.reqs)
+	c.byTable.batch = max(c.byTable.batch, l.Began)
 	c.live = append(c.live, l)
 	v.Launches = append(v.Launches, &l.LaunchView)
 	c.res.Launches++
@@ -412,7 +413,7 @@ func (c *core) copy(i int, r *request, network string) error {
 
 // enter takes a job into the books.
 func (c *core) enter(j *job, dev int) {
-	j.dev, j.began, j.limit = dev, c.now, c.now+c.cfg.other()+j.work.Expect
+	j.dev, j.began, j.limit, j.seen = dev, c.now, c.now+c.cfg.other()+j.work.Expect, false
 	c.jobs = append(c.jobs, j)
 	d := &c.devs[dev]
 	if d.info.InOrder && j.queues() && slices.ContainsFunc(c.jobs[:len(c.jobs)-1], func(o *job) bool { return o.dev == dev && o.queues() }) {

@@ -7,6 +7,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-npu/sluice/host/sched"
 )
@@ -19,6 +20,10 @@ type byTable struct {
 	on bool
 	// look is before when no waiting request can be too late: the queue need not be searched until then.
 	look Time
+	// batch is the largest that the policy has launched.
+	batch      int
+	priorities bool      // some task has had one
+	ahead      []aheadOf // storage of ahead
 }
 
 // service is what the tables say that a batch of b for a network takes from its launch to its last result, as exits
@@ -59,12 +64,12 @@ func remain(seen *sched.Traffic, first, s, n int) int {
 	return max(1, int(float64(n)*float64(seen.Passed[s])/float64(seen.Passed[first])+0.5))
 }
 
-// busyFor is how long the device that is free first still runs what has been launched, by the table.
-func (c *core) busyFor() Time {
+// busyFor is how long that device of a network which is free first still runs what has been launched, by the table.
+func (c *core) busyFor(network string) Time {
 	first := never
 	for i := range c.st.Devices {
 		v := &c.st.Devices[i]
-		if v.Down {
+		if v.Down || v.Member(network) == nil {
 			continue
 		}
 		left := Time(0)
@@ -96,23 +101,75 @@ func (c *core) busyFor() Time {
 	return first
 }
 
-// hopeless says why a task is refused whose deadline cannot be met behind those who wait: they go first, in batches as
-// large as the deadline allows.
+// aheadOf is how many requests for a network go before a task.
+type aheadOf struct {
+	network string
+	n       int
+}
+
+// ahead counts who goes before a task, by network: those of higher priority, and those of the same priority whose
+// deadline is no later. A policy by order of arrival lets others go first too; what is taken in and cannot be met for
+// that reason is given up in the queue, where it costs a device nothing. Networks without which one of the task's
+// devices can do do not count.
+func (c *core) ahead(in *sched.Task) (list []aheadOf, n int) {
+	a, q := &c.byTable, &c.st.Queue
+	a.ahead = a.ahead[:0]
+	for i := range q.Len() {
+		r := q.At(i)
+		if r.Deadline > in.Deadline && q.Ordered() && !a.priorities {
+			break // and so has everybody behind it
+		}
+		if r.Priority < in.Priority || r.Priority == in.Priority && r.Deadline > in.Deadline {
+			continue
+		}
+		k := slices.IndexFunc(a.ahead, func(w aheadOf) bool { return w.network == r.Network })
+		if k < 0 {
+			k = len(a.ahead)
+			a.ahead = append(a.ahead, aheadOf{network: r.Network})
+		}
+		a.ahead[k].n++
+	}
+	a.ahead = slices.DeleteFunc(a.ahead, func(w aheadOf) bool {
+		return w.network != in.Network && slices.ContainsFunc(c.st.Devices, func(v sched.DeviceView) bool {
+			return !v.Down && v.Member(in.Network) != nil && v.Member(w.network) == nil
+		})
+	})
+	for _, w := range a.ahead {
+		n += w.n
+	}
+	return a.ahead, n
+}
+
+// hopeless says why a task is refused whose deadline cannot be met behind those who go first, in batches as large as the
+// deadline allows.
 func (c *core) hopeless(in *sched.Task) error {
-	if !c.byTable.on || in.Deadline == 0 {
+	a := &c.byTable
+	a.priorities = a.priorities || in.Priority != 0
+	if !a.on || in.Deadline == 0 {
 		return nil
 	}
-	n := c.st.Queue.Len()
-	full, batch, devices := c.service(in.Network, n+1, in.Deadline-c.now)
-	if devices == 0 { // one may come back
+	samples, limit := max(1, in.Samples), in.Deadline-c.now
+	if _, _, devices := c.service(in.Network, 1, never); devices == 0 { // one may come back
 		return nil
 	}
-	ahead := n / devices
-	takes, _, _ := c.service(in.Network, ahead%batch+1, never)
+	list, n := c.ahead(in)
+	before := samples - 1 // of its own network
+	ready := c.now + c.busyFor(in.Network)
+	for _, w := range list {
+		if w.network == in.Network {
+			before += w.n
+			continue
+		}
+		full, batch, devices := c.service(w.network, w.n, limit)
+		ready += Time((w.n+batch*devices-1)/(batch*devices)) * full
+	}
+	full, batch, devices := c.service(in.Network, before+1, limit)
+	before /= devices
+	takes, _, _ := c.service(in.Network, before%batch+1, never)
 	most, _, _ := c.service(in.Network, math.MaxInt, never)
-	c.byTable.look = min(c.byTable.look, in.Deadline-most+1)
-	if ready := c.now + c.busyFor() + Time(ahead/batch)*full + takes; ready > in.Deadline {
-		return fmt.Errorf("task %d: %w: %d wait, its result is expected at %d ns, its deadline is %d ns", in.ID, ErrLate, n, ready, in.Deadline)
+	a.look = min(a.look, in.Deadline-most+1)
+	if ready += Time(before/batch)*full + takes; ready > in.Deadline {
+		return fmt.Errorf("task %d: %w: %d go first, its result is expected at %d ns, its deadline is %d ns", in.ID, ErrLate, n, ready, in.Deadline)
 	}
 	return nil
 }
@@ -149,7 +206,7 @@ func (c *core) giveUpIn(q *sched.Queue) {
 		}
 		if r.Network != network {
 			network = r.Network
-			takes, _, _ = c.service(network, q.Len(), never)
+			takes, _, _ = c.service(network, min(q.Len(), max(1, c.byTable.batch)), never)
 			full, _, _ = c.service(network, math.MaxInt, never)
 		}
 		switch {
@@ -180,26 +237,26 @@ func (c *core) giveUpOne(r *request, why string) {
 	c.end(r, Dropped, why, nil)
 }
 
-// stopLate ends those of a launch at an exit that cannot pass the next one in time.
+// stopLate ends those of a launch at an exit that cannot pass the next one in time. Without them it is faster, so the
+// one with the earliest deadline is looked at first, and the others anew when it has gone.
 func (c *core) stopLate(l *launch) (left int) {
 	s := l.Reached + 1
 	if !c.byTable.on || s >= l.table.Segments() {
 		return len(l.reqs)
 	}
-	takes := l.table.At(s, s, len(l.reqs))
-	kept := 0
-	for i, r := range l.reqs {
-		if r.inFlight || r.Deadline == never || c.now+takes <= r.Deadline {
-			l.reqs[kept], l.Requests[kept] = r, l.Requests[i]
-			kept++
-			continue
+	for {
+		first := -1
+		for i, r := range l.reqs {
+			if !r.inFlight && r.Deadline != never && (first < 0 || r.Deadline < l.reqs[first].Deadline) {
+				first = i
+			}
 		}
-		r.launch = nil
+		if first < 0 || c.now+l.table.At(s, s, len(l.reqs)) <= l.reqs[first].Deadline {
+			return len(l.reqs)
+		}
+		r := l.reqs[first]
+		c.leave(l, r)
 		c.release(r)
 		c.end(r, Dropped, tooLate, nil)
 	}
-	if kept < len(l.reqs) {
-		l.reqs, l.Requests, l.listed = l.reqs[:kept], l.Requests[:kept], false
-	}
-	return kept
 }

@@ -116,6 +116,7 @@ type job struct {
 	of    *change  // Load, Unload: whose end is waited for
 	began Time
 	limit Time
+	seen  bool // the watchdog has looked once at this limit, in real time
 }
 
 type core struct {

@@ -245,6 +245,13 @@ func (c *core) watch(away Time) error {
 			continue
 		}
 		d := &c.devs[j.dev]
+		if c.real && !j.seen {
+			if p, ok := d.Device.(device.Poster); ok {
+				p.Post(c.now)
+			}
+			j.seen, j.limit = true, c.now+min(max(aTurn, away), c.cfg.other()+j.work.Expect)
+			continue
+		}
 		d.abort(c.now, j.work.ID, true)
 		c.leaveJob(i, true)
 		err := fmt.Errorf("%w: %s, a %s for %d ns", device.ErrHang, d.info.Name, j.work.Kind, c.now-j.began)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/sched"
@@ -75,16 +76,40 @@ func (s *Server) RemoveNetwork(ctx context.Context, name string) error {
 	return nil
 }
 
+// change hands a change to the books and waits for its end. Whoever is told ErrInside or of ctx's end has not taken it
+// back.
 func (s *Server) change(ctx context.Context, h *change) error {
-	h.done = make(chan error, 1)
-	s.post(&posted{kind: fromChange, change: h})
-	select {
-	case err := <-h.done:
-		return err
-	case <-s.ended:
-		return ErrClosed
-	case <-ctx.Done():
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	select {
+	case <-s.ended: // nobody would take it out of the mail
+		return ErrClosed
+	default:
+	}
+	h.done = make(chan error, 1)
+	turn := s.turns.Load()
+	s.post(&posted{kind: fromChange, change: h})
+	timer := time.NewTimer(stuck)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-h.done:
+			return err
+		case <-s.ended:
+			select {
+			case err := <-h.done: // it was there before the end
+				return err
+			default:
+				return ErrClosed
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+			if s.inside(turn) {
+				return ErrInside
+			}
+		}
 	}
 }
 

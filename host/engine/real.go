@@ -17,13 +17,12 @@ import (
 	"github.com/sluice-npu/sluice/host/sched"
 )
 
-// posted is what devices, plans and tickets tell the books. Its number is bounded by the work under way.
+// posted is what devices, plans and changes tell the books. Its number is bounded by the work under way.
 type posted struct {
 	kind   postKind
 	dev    int
 	event  device.Event
 	plan   any
-	ticket *Ticket
 	change *change
 }
 
@@ -32,18 +31,18 @@ type postKind uint8
 const (
 	fromDevice postKind = iota
 	fromPlan
-	fromTicket // it is cancelled
 	fromChange
 	drainNow
 )
 
-// asked is what a client wants: a task served, or one cancelled.
+// asked is what a client wants: a task served, or one cancelled by its id or by its ticket.
 type asked struct {
 	task   sched.Task
 	ticket *Ticket
 	at     Time
 	cancel uint64
 	reply  *reply // of a task
+	room   bool   // it holds a place in Server.room; a ticket's cancel does not, since it never waits
 }
 
 // reply is where a client waits for what becomes of its task.
@@ -87,7 +86,7 @@ type Server struct {
 	open     []asked  // with asks's; those before next have been looked at
 	next     int
 	draining bool
-	looks    Time // when the watchdog looked last
+	looks    Time // until when the watchdog has missed nothing
 	replies  sync.Pool
 }
 
@@ -177,6 +176,7 @@ func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error 
 		err = nil
 	}
 	if err == nil {
+		q.room = true
 		s.asks = append(s.asks, *q)
 	}
 	s.mu.Unlock()
@@ -186,6 +186,25 @@ func (s *Server) ask(ctx context.Context, q *asked, gone <-chan struct{}) error 
 	}
 	s.stir()
 	return nil
+}
+
+// cancelTicket asks for the end of a ticket's task; it never waits. A ticket asks once, so tasks bound their number.
+func (s *Server) cancelTicket(t *Ticket) {
+	s.mu.Lock()
+	if !s.over {
+		s.asks = append(s.asks, asked{ticket: t})
+	}
+	s.mu.Unlock()
+	s.stir()
+}
+
+// leaveRoom gives back the places of questions that the books have.
+func (s *Server) leaveRoom(asks []asked) {
+	for i := range asks {
+		if asks[i].room {
+			<-s.room
+		}
+	}
 }
 
 // post tells the books of something; it never waits.
@@ -217,14 +236,18 @@ func (s *Server) inside(turn uint64) bool {
 	if !s.busy.Load() || s.turns.Load() != turn {
 		return false
 	}
-	var pcs [128]uintptr
-	frames := pcs[:runtime.Callers(3, pcs[:])]
-	for _, pc := range frames {
+	pcs := make([]uintptr, 128)
+	n := runtime.Callers(3, pcs)
+	for n == len(pcs) { // deep callers are rare, and not all of them are callbacks
+		pcs = make([]uintptr, 2*len(pcs))
+		n = runtime.Callers(3, pcs)
+	}
+	for _, pc := range pcs[:n] {
 		if f := runtime.FuncForPC(pc); f != nil && f.Entry() == s.frame {
 			return true
 		}
 	}
-	return len(frames) == len(pcs)
+	return false
 }
 
 // look is how often a clock that is not this machine's is looked at while nothing comes: nobody knows how
@@ -445,10 +468,13 @@ func (s *Server) loop(ctx context.Context) error {
 		if len(c.heap) > 0 {
 			next = min(next, c.heap[0].at)
 		}
-		if s.other != nil {
-			timer.Reset(look)
-		} else {
+		switch {
+		case s.other == nil:
 			timer.Reset(min(time.Hour, time.Duration(next)-time.Since(s.start)))
+		case next <= c.now: // more was due than a turn takes in
+			continue
+		default:
+			timer.Reset(look)
 		}
 		s.busy.Store(false)
 		select {
@@ -457,6 +483,9 @@ func (s *Server) loop(ctx context.Context) error {
 		case <-timer.C:
 		}
 		s.busy.Store(true)
+		if s.other == nil {
+			s.looks = max(s.looks, min(s.Now(), next)) // to wait for what is due is not to be away
+		}
 	}
 }
 
@@ -505,11 +534,6 @@ func (s *Server) event(m *posted) error {
 	switch m.kind {
 	case fromPlan:
 		return c.planned(m.plan)
-	case fromTicket:
-		if t := c.tasks.get(m.ticket.id); t != nil && t.ticket == m.ticket { // else it has ended
-			return c.cancel(m.ticket.id)
-		}
-		return nil
 	case fromChange:
 		c.change(m.change)
 		return c.tell(sched.Event{Kind: sched.Loaded})
@@ -554,9 +578,7 @@ func (s *Server) clients() error {
 		clear(s.open)
 		s.open, s.asks, s.next = s.asks, s.open[:0], 0
 		s.mu.Unlock()
-		for range s.open {
-			<-s.room
-		}
+		s.leaveRoom(s.open)
 	}
 	began := s.c.now
 	for n := 0; n < perTurn && s.next < len(s.open) && s.c.now-began < aTurn; n++ {
@@ -573,6 +595,11 @@ func (s *Server) clients() error {
 func (s *Server) client(q *asked) error {
 	c := s.c
 	switch {
+	case q.reply == nil && q.ticket != nil:
+		if t := c.tasks.get(q.ticket.id); t != nil && t.ticket == q.ticket { // else it has ended
+			return c.cancel(q.ticket.id)
+		}
+		return nil
 	case q.reply == nil:
 		return c.cancel(q.cancel)
 	case !q.reply.state.CompareAndSwap(waiting, looked):
@@ -607,9 +634,7 @@ func (s *Server) refuseAll() {
 	defer s.mu.Unlock()
 	s.over = true
 	close(s.ended)
-	for range s.asks {
-		<-s.room
-	}
+	s.leaveRoom(s.asks)
 	for _, q := range slices.Concat(s.open[s.next:], s.asks) {
 		if q.reply != nil && q.reply.state.CompareAndSwap(waiting, looked) {
 			q.reply.refused <- fmt.Errorf("task %d: %w", q.task.ID, ErrClosed)

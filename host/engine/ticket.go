@@ -79,7 +79,7 @@ func (t *Ticket) Outcomes() []Outcome { return t.outcomes }
 // Cancel ends the task, at the next exit where it runs. It never waits, and may be called at any time.
 func (t *Ticket) Cancel() {
 	if !t.cancelled.Swap(true) {
-		t.s.post(&posted{kind: fromTicket, ticket: t})
+		t.s.cancelTicket(t)
 	}
 }
 

@@ -1,0 +1,132 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// admitted runs tasks that all come at once, and tells how each ended by its place in the list.
+func admitted(t *testing.T, cfg *engine.Config, tasks []sched.Task) []engine.Ending {
+	t.Helper()
+	cfg.ByTable = true
+	cfg.Inputs = engine.WordInputs(func(*sched.Request) ([]int16, error) { return []int16{3, 1}, nil })
+	cfg.Source = &load.Open{Times: make([]int64, len(tasks)), Task: func(i int, _ int64) sched.Task {
+		in := tasks[i]
+		in.ID, in.Theta = uint64(i+1), 0.5
+		return in
+	}}
+	res, err := engine.Run(t.Context(), *cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Check(); err != nil {
+		t.Fatal(err)
+	}
+	ends := make([]engine.Ending, len(tasks))
+	for _, r := range res.Records {
+		ends[r.Task-1] = max(ends[r.Task-1], r.Ending)
+	}
+	return ends
+}
+
+// of is n tasks like one.
+func of(n int, in sched.Task) []sched.Task {
+	list := make([]sched.Task, n)
+	for i := range list {
+		list[i] = in
+	}
+	return list
+}
+
+// A task behind many with later deadlines is taken in where the policy lets it go first.
+func TestAdmissionLetsTheEarliestDeadlineGoFirst(t *testing.T) {
+	tab := goodputTable(t)
+	cfg := engine.Config{
+		Devices:  adapt(&enginetest.Fake{T: tab}),
+		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+		Policy:   &sched.EDF{},
+	}
+	tasks := of(50, sched.Task{Network: enginetest.Network, Deadline: 5_000_000_000})
+	tasks = append(tasks, of(50, sched.Task{Network: enginetest.Network, Deadline: 4_000_000_000})...)
+	tasks = append(tasks, sched.Task{Network: enginetest.Network, Deadline: 130_000_000}) // it waits for one launch, and runs in a batch
+	ends := admitted(t, &cfg, tasks)
+	for i, how := range ends {
+		if how != engine.OnTime {
+			t.Errorf("task %d of %d: %s", i+1, len(tasks), how)
+		}
+	}
+}
+
+// A task of higher priority is taken in behind as many of lower priority as its deadline has room for.
+func TestAdmissionKnowsPriorities(t *testing.T) {
+	tab := goodputTable(t)
+	cfg := engine.Config{
+		Devices:  adapt(&enginetest.Fake{T: tab}),
+		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+		Policy:   &sched.Dispatch{},
+	}
+	tasks := of(70, sched.Task{Network: enginetest.Network, Deadline: 570_000_000})
+	tasks = append(tasks, sched.Task{Network: enginetest.Network, Deadline: 570_000_000, Priority: 1})
+	ends := admitted(t, &cfg, tasks)
+	if ends[69] != engine.Refused || ends[70] != engine.OnTime {
+		t.Errorf("the last of lower priority: %s, the one of higher priority: %s, expected refused and on time", ends[69], ends[70])
+	}
+}
+
+// Those who wait for a network of other devices are in nobody's way.
+func TestAdmissionLooksAtItsOwnDevices(t *testing.T) {
+	tab := goodputTable(t)
+	cfg := engine.Config{
+		Devices: adapt(&enginetest.Fake{T: tab}, &enginetest.Fake{T: tab}),
+		Networks: []engine.Network{
+			{Name: enginetest.Network, Tables: []*sched.Table{tab, nil}},
+			{Name: "other", Tables: []*sched.Table{nil, tab}},
+		},
+		Policy: &sched.Dispatch{},
+	}
+	tasks := of(40, sched.Task{Network: enginetest.Network, Deadline: 415_000_000}) // 400 ms in full batches
+	tasks = append(tasks, sched.Task{Network: "other", Deadline: 415_000_000})
+	if how := admitted(t, &cfg, tasks)[40]; how != engine.OnTime {
+		t.Errorf("the task of a device that is idle: %s", how)
+	}
+	// A device that is idle is of no use to another one's network.
+	ends := admitted(t, &cfg, []sched.Task{{Network: "other", Deadline: 500_000_000}, {Network: "other", Deadline: 25_000_000}})
+	if ends[0] != engine.OnTime || ends[1] != engine.Refused {
+		t.Errorf("one that takes 20 ms: %s, behind it one with a deadline of 25 ms: %s, expected on time and refused", ends[0], ends[1])
+	}
+}
+
+// All samples of a task count: a hundred are not done in the time of one.
+func TestAdmissionCountsSamples(t *testing.T) {
+	tab := goodputTable(t)
+	cfg := engine.Config{
+		Devices:  adapt(&enginetest.Fake{T: tab}),
+		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+		Policy:   &sched.EDF{},
+	}
+	ends := admitted(t, &cfg, []sched.Task{{Network: enginetest.Network, Samples: 100, Deadline: 300_000_000}, {Network: enginetest.Network, Samples: 16, Deadline: 300_000_000}})
+	if ends[0] != engine.Refused || ends[1] != engine.OnTime {
+		t.Errorf("100 samples %s, 16 samples %s, expected refused and on time: a batch of 8 takes 80 ms, the deadline is 300 ms", ends[0], ends[1])
+	}
+}
+
+// Under a policy of one request a launch the first of a queue is not given up because a full batch would be too late.
+func TestAdmissionKnowsThePolicysBatch(t *testing.T) {
+	tab := goodputTable(t)
+	cfg := engine.Config{
+		Devices:  adapt(&enginetest.Fake{T: tab}),
+		Networks: []engine.Network{{Name: enginetest.Network, Tables: []*sched.Table{tab}}},
+		Policy:   sched.Serial{},
+	}
+	tasks := []sched.Task{{Network: enginetest.Network, Deadline: 41_000_000}, {Network: enginetest.Network, Deadline: 41_000_000}}
+	tasks = append(tasks, of(6, sched.Task{Network: enginetest.Network, Deadline: 400_000_000})...)
+	for i, how := range admitted(t, &cfg, tasks) {
+		if how != engine.OnTime {
+			t.Errorf("task %d: %s", i+1, how)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+	"github.com/sluice-npu/sluice/host/engine/enginetest"
+	"github.com/sluice-npu/sluice/host/load"
+	"github.com/sluice-npu/sluice/host/sched"
+)
+
+// costly is serial, and takes its time once it is told to.
+type costly struct {
+	sched.Serial
+	cost atomic.Int64
+}
+
+func (p *costly) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
+	time.Sleep(time.Duration(p.cost.Load()))
+	return p.Serial.Decide(now, s, ev, buf)
+}
+
+// Tickets that are cancelled all at once do not hold the context up: each is a decision of the policy, a minute in all.
+func TestTicketCancelsStarveNobody(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	const n = 6000
+	p := &costly{}
+	s := steadyServer(t, &steady{takes: 60_000_000_000}, p, nil)
+	stop, end := running(t, s)
+	tickets := make([]*engine.Ticket, n)
+	for i := range tickets {
+		k, err := s.Open(t.Context(), &engine.Call{Task: sched.Task{Network: enginetest.Network, Theta: 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tickets[i] = k
+	}
+	p.cost.Store(int64(200 * time.Millisecond))
+	tickets[0].Cancel()
+	time.Sleep(50 * time.Millisecond)
+	p.cost.Store(int64(10 * time.Millisecond))
+	for _, k := range tickets { // all of them while the books are at the first
+		k.Cancel()
+	}
+	time.Sleep(200 * time.Millisecond)
+	began := time.Now()
+	stop()
+	if _, err := end(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
+	}
+	if d := time.Since(began); d > 10*time.Second {
+		t.Errorf("Run ended %v after its context", d)
+	}
+	for _, k := range tickets {
+		<-k.Done()
+	}
+}
+
+// What is due at once on a clock of somebody else's is taken in at once, and not a turn's worth a look. No device has
+// anything to do here, so that nobody else wakes the books.
+func TestAnotherClockTakesInAllThatIsDue(t *testing.T) {
+	const n = 100_000
+	fake := &enginetest.Fake{T: table(t, enginetest.Linear(2, 8, 1000, 1000))}
+	cfg := config(fake.T, &sched.EDF{}, nil, 1<<40, func(int) int { return 0 })
+	cfg.Now = func() sched.Time { return 0 }
+	cfg.Source = &load.Open{Times: make([]int64, n), Task: func(int, int64) sched.Task { return sched.Task{Network: "nobody's"} }}
+	began := time.Now()
+	res, err := engine.Serve(t.Context(), cfg)
+	if err != nil || res.Summary().Refused != n {
+		t.Fatalf("%v, %+v", err, res.Summary())
+	}
+	if d := time.Since(began); d > 8*time.Second { // with a look every 64 requests it is 16 s
+		t.Errorf("%d requests that are due at once took %v", n, d)
+	}
+}
+
+// A callback that changes the networks of its own server is refused as one that submits is.
+func TestChangesFromACallbackAreRefused(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	var s *engine.Server
+	got := make(chan error, 2)
+	s = steadyServer(t, &steady{takes: 1000}, sched.Serial{}, func(c *engine.Config) {
+		c.Observer = &onEnd{f: func(*engine.Record) {
+			got <- s.RemoveNetwork(context.Background(), "nobody's")
+			got <- s.AddNetwork(context.Background(), c.Networks[0], nil)
+		}}
+	})
+	_, end := running(t, s)
+	if err := s.Submit(t.Context(), &sched.Task{ID: 1, Network: enginetest.Network}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		select {
+		case err := <-got:
+			if !errors.Is(err, engine.ErrInside) {
+				t.Errorf("from the observer: %v, expected ErrInside", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("the observer waits for its own server")
+		}
+	}
+	s.Drain()
+	if _, err := end(); err != nil {
+		t.Error(err)
+	}
+	if err := s.RemoveNetwork(t.Context(), enginetest.Network); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("when Run has ended: %v", err)
+	}
+}
+
+// A hang on a server that does nothing else is noticed at its limit: to wait for it is not to have been away.
+func TestAHangIsNoticedAtItsLimit(t *testing.T) {
+	const limit = 1500 * time.Millisecond
+	dev := &steady{takes: 1000}
+	dev.hang.Store(true)
+	hung := make(chan time.Time, 1)
+	s := steadyServer(t, dev, sched.Serial{}, func(c *engine.Config) {
+		c.Watchdog.Fixed = int64(limit)
+		c.Observer = hangs{seen: hung}
+	})
+	_, end := running(t, s)
+	if err := s.Submit(t.Context(), &sched.Task{ID: 1, Network: enginetest.Network}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case at := <-hung:
+		if d := at.Sub(time.Unix(0, dev.hung.Load())); d < limit || d > limit+limit*3/4 {
+			t.Errorf("noticed after %v, the limit is %v", d, limit)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("not noticed within a minute")
+	}
+	s.Drain()
+	if _, err := end(); err != nil {
+		t.Error(err)
+	}
+}
+
+// lateCopies is a device whose first copy ends in time, of which it tells a while later.
+type lateCopies struct {
+	*device.Paced
+	late time.Duration
+}
+
+func (d lateCopies) Attach(ctx context.Context, post func(device.Event)) <-chan struct{} {
+	var told atomic.Bool
+	return d.Paced.Attach(ctx, func(ev device.Event) {
+		if told.Swap(true) {
+			post(ev)
+			return
+		}
+		go func() {
+			time.Sleep(d.late)
+			post(ev)
+		}()
+	})
+}
+
+// stallsOnCopy holds the books up for longer than a copy may take, when one has begun.
+type stallsOnCopy struct {
+	sched.Serial
+	stalled bool
+}
+
+func (p *stallsOnCopy) Decide(now sched.Time, s *sched.State, ev *sched.Event, buf []sched.Action) []sched.Action {
+	if !p.stalled && ev.Kind == sched.Arrival && ev.Request == 2 {
+		p.stalled = true
+		time.Sleep(60 * time.Millisecond)
+	}
+	return p.Serial.Decide(now, s, ev, buf)
+}
+
+// A copy that is over is no hang though the books stood still beyond its limit.
+func TestAStallLosesNoCopy(t *testing.T) {
+	for range 5 {
+		s := steadyServer(t, &steady{takes: 100_000}, &stallsOnCopy{}, func(c *engine.Config) {
+			c.Watchdog.Fixed, c.Watchdog.Other = 1_000_000_000, 40_000_000
+			c.Devices[0] = lateCopies{device.Pace(c.Devices[0].(device.Virtual)), 64 * time.Millisecond}
+		})
+		_, end := running(t, s)
+		for id := range uint64(2) {
+			if err := s.Submit(t.Context(), &sched.Task{ID: id + 1, Network: enginetest.Network, Theta: 2}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Drain()
+		if res, err := end(); err != nil || res.Hangs > 0 {
+			t.Fatalf("%v, %d hangs, endings %v", err, res.Hangs, res.Stream.Endings)
+		}
+	}
+}

@@ -1,3 +1,5 @@
+//go:build !static
+
 // What all pictures share: colours, styles of lines, ticks, and names beside the ends of curves.
 
 package report
@@ -20,6 +22,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
+
+// Draws says that this program can draw.
+const Draws = true
 
 // hues are Okabe and Ito's colours, which stay apart with every common kind of colour vision.
 var hues = [...]color.RGBA{

@@ -1,3 +1,5 @@
+//go:build !static
+
 // The picture of latency distributions.
 
 package report

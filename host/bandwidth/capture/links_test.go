@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/gopacket/pcapgo"
+	"github.com/gopacket/gopacket/pcapgo"
 )
 
 // wires are what stands before a TCP segment, by what a capture is of.

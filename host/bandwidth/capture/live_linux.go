@@ -6,12 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"time"
 
-	"github.com/google/gopacket"
-	"github.com/google/gopacket/layers"
-	"github.com/google/gopacket/pcapgo"
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
@@ -22,7 +20,6 @@ const headers = 14 + 4 + 4 + 8 + 40 + 64 + 60
 // Source is an interface that packets are captured from. It needs CAP_NET_RAW.
 type Source struct {
 	h   *pcapgo.EthernetHandle
-	fd  int32
 	cfg Config
 }
 
@@ -32,14 +29,7 @@ func Open(iface string, cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: interface %s (needs root or CAP_NET_RAW): %w", ErrCapture, iface, err)
 	}
-	// The handle's reads wait for ever and closing it does not end them, so they are begun only when
-	// there is something; it does not give its descriptor away by itself.
-	fd := reflect.ValueOf(h).Elem().FieldByName("fd")
-	if !fd.IsValid() || !fd.CanInt() {
-		h.Close()
-		return nil, fmt.Errorf("%w: interface %s: the library's handle has no descriptor", ErrCapture, iface)
-	}
-	s := &Source{h, int32(fd.Int()), cfg}
+	s := &Source{h, cfg}
 	if err := s.filter(); err != nil {
 		h.Close()
 		return nil, fmt.Errorf("%w: interface %s: %w", ErrCapture, iface, err)
@@ -68,9 +58,6 @@ func (s *Source) filter() error {
 	return s.h.SetBPF(raw)
 }
 
-// wait is for how long a read waits before it is looked whether anybody still wants it.
-const wait = 50 * time.Millisecond
-
 // Live tells of transfers until ctx ends, and closes the source.
 func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 	a, err := NewAssembler(s.cfg, uint32(layers.LinkTypeEthernet), each)
@@ -91,16 +78,12 @@ func (s *Source) Live(ctx context.Context, each func(Transfer)) (Seen, error) {
 // packets takes packets until ctx ends, and closes the source.
 func (s *Source) packets(ctx context.Context, each func(ci gopacket.CaptureInfo, data []byte) error) error {
 	defer s.h.Close()
-	fd := []unix.PollFd{{Fd: s.fd, Events: unix.POLLIN}}
-	for ctx.Err() == nil {
-		n, err := unix.Poll(fd, int(wait/time.Millisecond))
-		switch {
-		case errors.Is(err, unix.EINTR) || err == nil && n == 0:
-			continue
-		case err != nil:
-			return fmt.Errorf("%w: wait for a packet: %w", ErrCapture, err)
-		}
+	defer context.AfterFunc(ctx, func() { s.h.Close() })() // which ends the read that waits
+	for {
 		data, ci, err := s.h.ZeroCopyReadPacketData()
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrCapture, err)
 		}
@@ -108,5 +91,4 @@ func (s *Source) packets(ctx context.Context, each func(ci gopacket.CaptureInfo,
 			return err
 		}
 	}
-	return nil
 }

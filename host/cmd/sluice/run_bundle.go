@@ -278,10 +278,14 @@ func (r *bundleRun) policy(name string) error {
 // write writes the files, and prints.
 func (r *bundleRun) write() error {
 	r.doc.policyDoc = r.doc.Runs[len(r.doc.Runs)-1]
-	if err := cli.WriteFile(filepath.Join(r.Out, "latency.svg"), func(w io.Writer) error {
-		return report.LatencySVG(w, r.point.SLO, r.results...)
-	}); err != nil {
-		return err
+	files := "summary.json, schedule.json: opens in Perfetto"
+	if report.Draws {
+		files = "summary.json, latency.svg, schedule.json: opens in Perfetto"
+		if err := cli.WriteFile(filepath.Join(r.Out, "latency.svg"), func(w io.Writer) error {
+			return report.LatencySVG(w, r.point.SLO, r.results...)
+		}); err != nil {
+			return err
+		}
 	}
 	if err := cli.WriteFile(filepath.Join(r.Out, "schedule.json"), func(w io.Writer) error {
 		return report.Trace(w, r.results...)
@@ -294,7 +298,7 @@ func (r *bundleRun) write() error {
 	if err := r.doc.print(r.e.Stdout); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.e.Stdout, "\nwrote %s (summary.json, latency.svg, schedule.json: opens in Perfetto)\n", r.Out)
+	fmt.Fprintf(r.e.Stdout, "\nwrote %s (%s)\n", r.Out, files)
 	return nil
 }
 

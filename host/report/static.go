@@ -1,0 +1,23 @@
+//go:build static
+
+// A board's program draws nothing: the drawing library and its fonts would take 3.4 MB of an image's 16.
+
+package report
+
+import (
+	"errors"
+	"io"
+
+	"github.com/sluice-npu/sluice/host/engine"
+)
+
+// Draws says that this program cannot draw.
+const Draws = false
+
+var errStatic = errors.New("this sluice was built without pictures (-tags static): draw from summary.json on a workstation")
+
+// LinesSVG says that it cannot.
+func LinesSVG(io.Writer, Picture) error { return errStatic }
+
+// LatencySVG says that it cannot.
+func LatencySVG(io.Writer, int64, ...*engine.Result) error { return errStatic }

@@ -34,7 +34,8 @@ if [[ $(cat "$base.key" 2>/dev/null) != "$key" ]]; then
   (cd boards/image && go build -o "$root/build/u-root" github.com/u-root/u-root)
   commands=$(sed -n 's|.*_ "\(github.com/u-root/u-root/cmds/.*\)"|\1|p' boards/image/tools.go)
   # shellcheck disable=SC2086
-  (cd boards/image && "${target[@]}" "$root/build/u-root" -defaultsh=gosh -initcmd=init \
+  # u-root asks its own build for Go's folder, which -trimpath takes out
+  (cd boards/image && GOROOT=$(go env GOROOT) "${target[@]}" "$root/build/u-root" -defaultsh=gosh -initcmd=init \
     -uinitcmd='/bin/sluice board start' -skip-ldd -o "$root/$base" $commands) >"$base.log" 2>&1 || { tail -n 20 "$base.log" >&2; exit 1; }
   echo "$key" >"$base.key"
 fi

@@ -214,7 +214,7 @@ func TestSearchRefuses(t *testing.T) {
 		{sweep("--clock=-150"), cli.Usage, "the axis clock has -150, must be more than 0, at most 1000"},
 		{sweep("--bandwidth", "1e6"), cli.Usage, "the axis bandwidth has 1e+06, must be more than 0, at most 1024"},
 		{sweep("--formed"), cli.Usage, "--formed is read by --law paper, not by rtl"},
-		{sweep("--input-side", "-3"), cli.Input, "-3"},
+		{sweep("--input-side", "-3"), cli.Usage, "-3"},
 		{sweep("--exits", file("exits.yaml", "exits: [nowhere]\n")), cli.Input, "nowhere"},
 		{[]string{"compare", "--network", "tiny", "--a", "run", "--b", "run", "--exits", file("none.yaml", "")}, cli.Input, "none is named"},
 		{[]string{"report", "--network", "tiny", "--board", "zc706", "--out", dir, "--objective", "latency", "--weights", "1,1,1,1,1,1,1,1"}, cli.Usage, "--weights is read by --objective gops, gops-per-dsp"},

@@ -82,11 +82,8 @@ one() {
   if [[ ! -x $out/tb || ! -f $out/hash || $(cat "$out/hash") != "$hash" ]]; then
     rm -rf "$out"
     mkdir -p "$out"
-    local keep=bench-$module-$i-$hash kept=1
-    if ! .ci/cache get "$keep" "$out"; then
-      kept=
-      build_runtime
-    fi
+    local keep=bench-$module-$i-$hash kept=
+    if .ci/cache get "$keep" "$out"; then kept=1; else build_runtime; fi
     if [[ -n $kept ]]; then
       : # built before, perhaps in another clone
     elif [[ ! -f $dir/files ]]; then

@@ -697,22 +697,27 @@ func (c *call) dequantize() error {
 	return nil
 }
 
-func (c *call) expand() error {
+// operandAndSizes are the inputs of an operator without attributes: what it works on, and sizes by axis.
+func (c *call) operandAndSizes() (x *numbers, sizes []int, err error) {
 	if err := c.inputs(2, 2); err != nil {
-		return err
+		return nil, nil, err
 	}
 	if err := c.attr.done(); err != nil {
-		return err
+		return nil, nil, err
 	}
-	x, err := c.operand(0)
+	if x, err = c.operand(0); err != nil {
+		return nil, nil, err
+	}
+	values, err := c.integers(c.input(1))
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	shape, err := c.integers(c.input(1))
-	if err != nil {
-		return err
-	}
-	want, err := sizesOf(shape)
+	sizes, err = sizesOf(values)
+	return x, sizes, err
+}
+
+func (c *call) expand() error {
+	x, want, err := c.operandAndSizes()
 	if err != nil {
 		return err
 	}
@@ -724,21 +729,7 @@ func (c *call) expand() error {
 }
 
 func (c *call) tile() error {
-	if err := c.inputs(2, 2); err != nil {
-		return err
-	}
-	if err := c.attr.done(); err != nil {
-		return err
-	}
-	x, err := c.operand(0)
-	if err != nil {
-		return err
-	}
-	times, err := c.integers(c.input(1))
-	if err != nil {
-		return err
-	}
-	repeats, err := sizesOf(times)
+	x, repeats, err := c.operandAndSizes()
 	if err != nil {
 		return err
 	}

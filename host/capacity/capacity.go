@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-npu/sluice/dse/search"
 	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
-	"github.com/sluice-npu/sluice/host/experiments"
+	"github.com/sluice-npu/sluice/host/experiments/frame"
 	"github.com/sluice-npu/sluice/host/load"
 	"github.com/sluice-npu/sluice/host/sched"
 	"github.com/sluice-npu/sluice/host/soft"
@@ -394,8 +394,8 @@ func (s *Service) At(ctx context.Context, rate float64, ns search.Cycles) (searc
 		missed, good = append(missed, float64(sum.Violations)/float64(s.flags.N)), append(good, sum.Goodput)
 	}
 	var v search.Served
-	v.Violations, v.CI95 = experiments.Interval(missed)
-	v.Goodput, v.GCI95 = experiments.Interval(good)
+	v.Violations, v.CI95 = frame.Interval(missed)
+	v.Goodput, v.GCI95 = frame.Interval(good)
 	v.Holds = v.Upper() <= s.flags.MaxViolations && s.sustains(rate, ns)
 	return v, nil
 }

@@ -67,8 +67,11 @@ func (s *Suite) plus(policy string) (rows []frame.Row) {
 			metric string
 			value  float64
 		}{
-			{"settings", t.settings}, {"worse", t.worse}, {"avg_change", math.Exp(t.change[0]/t.settings) - 1},
-			{"p99_change", math.Exp(t.change[1]/t.settings) - 1}, {"violations_change", t.change[2] / max(1, t.late)},
+			{"settings", t.settings},
+			{"worse", t.worse},
+			{"avg_change", math.Exp(t.change[0]/t.settings) - 1},
+			{"p99_change", math.Exp(t.change[1]/t.settings) - 1},
+			{"violations_change", t.change[2] / max(1, t.late)},
 		} {
 			rows = append(rows, frame.Row{Bench: policy, Setting: name, Policy: policy, Metric: m.metric, Ours: m.value, HeldOut: held})
 		}

@@ -424,20 +424,23 @@ func (c *core) close() error {
 // go; what they still answer frees their slots.
 func (c *core) stop(why error) {
 	c.shut = true
-	var left []*task
+	c.st.Queue = sched.Queue{} // at once: hundreds of thousands may wait, and nobody is asked any more
+	for i := range c.st.Devices {
+		c.st.Devices[i].Queue = sched.Queue{}
+	}
+	type first struct {
+		id   device.RequestID
+		task *task
+	}
+	left := make([]first, 0, c.tasks.n) // by their first request: in the order in which they came
 	for _, t := range c.tasks.vals {
 		if t != nil {
-			left = append(left, t)
+			left = append(left, first{t.reqs[0].ID, t})
 		}
 	}
-	slices.SortFunc(left, func(a, b *task) int {
-		if a.reqs[0].ID < b.reqs[0].ID {
-			return -1
-		}
-		return 1
-	})
-	for _, t := range left {
-		c.takeBack(t, Errored, why.Error())
+	slices.SortFunc(left, func(a, b first) int { return cmp.Compare(a.id, b.id) })
+	for _, f := range left {
+		c.takeBack(f.task, Errored, why.Error())
 	}
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if l.busy {

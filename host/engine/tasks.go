@@ -202,7 +202,9 @@ func (c *core) unqueue(r *request) {
 	if r.waits {
 		q, r.waits = &c.st.Devices[r.dev].Queue, false
 	}
-	q.Remove(r.ID)
+	if !c.shut {
+		q.Remove(r.ID)
+	}
 }
 
 // requeue puts a request back into the queue, as it came.
@@ -328,7 +330,7 @@ func (c *core) landed(r *request) {
 // recycle keeps a task and its requests for later ones when nobody can see them any more: the
 // fields stay as they are until the next arrival, which is another event.
 func (c *core) recycle(t *task) {
-	if t.left > 0 || t.flying > 0 {
+	if t.left > 0 || t.flying > 0 || c.shut { // shut: no task comes any more
 		return
 	}
 	for _, r := range t.reqs {

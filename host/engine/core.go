@@ -44,6 +44,8 @@ type task struct {
 	worst  Ending
 	reqs   []*request
 	ticket *Ticket // of whoever opened it; nil: nobody waits
+
+	older, newer *task // those that came before and after it and have not ended
 }
 
 type launch struct {
@@ -129,6 +131,8 @@ type core struct {
 	devs     []dev
 	reqs     index[request] // not ended, or still in a running segment
 	tasks    index[task]
+	oldest   *task // of tasks, which are a list too, in the order in which they came
+	newest   *task
 	live     []*launch // a few at most
 	doom     []*launch // that run on and are in nobody's view
 	jobs     []*job
@@ -428,19 +432,8 @@ func (c *core) stop(why error) {
 	for i := range c.st.Devices {
 		c.st.Devices[i].Queue = sched.Queue{}
 	}
-	type first struct {
-		id   device.RequestID
-		task *task
-	}
-	left := make([]first, 0, c.tasks.n) // by their first request: in the order in which they came
-	for _, t := range c.tasks.vals {
-		if t != nil {
-			left = append(left, first{t.reqs[0].ID, t})
-		}
-	}
-	slices.SortFunc(left, func(a, b first) int { return cmp.Compare(a.id, b.id) })
-	for _, f := range left {
-		c.takeBack(f.task, Errored, why.Error())
+	for c.oldest != nil {
+		c.takeBack(c.oldest, Errored, why.Error())
 	}
 	for _, l := range slices.Concat(c.live, c.doom) {
 		if l.busy {

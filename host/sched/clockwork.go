@@ -5,6 +5,8 @@
 // queue, and one that has missed it at size 1 is given up. A size whose queue holds fewer requests
 // than it needs is passed over.
 //
+// A batch holds somebody of the highest level that waits: the largest size without one is not taken.
+//
 // For one size the latest start and the deadline order requests alike, so one order serves all
 // queues: size b's queue is what of it has deadline >= now + T(b).
 
@@ -46,19 +48,19 @@ func (p *Clockwork) Decide(now Time, s *State, _ *Event, buf []Action) []Action 
 			break
 		}
 		if t := d.Table(r.Network); t != nil {
-			buf = p.dispatch(now, i, d, r.Network, t, first, buf)
+			buf = p.dispatch(now, i, d, r, t, first, buf)
 		}
 	}
 	return buf
 }
 
-func (p *Clockwork) dispatch(now Time, dev int, d *DeviceView, network string, t *Table, first int, buf []Action) []Action {
+func (p *Clockwork) dispatch(now Time, dev int, d *DeviceView, head *Request, t *Table, first int, buf []Action) []Action {
 	from := len(p.pick.ids)
 	for b := bMax(p.BMax, d, t); b >= 1; b-- {
 		end := now + t.At(0, t.Segments()-1, b)
 		p.fit = p.fit[:0]
-		for i, r, ok := p.pick.next(first); ok && len(p.fit) < b; i, r, ok = p.pick.next(i + 1) {
-			if r.Network == network && end <= r.Deadline {
+		for i, r, ok := p.pick.next(first); ok && len(p.fit) < b && (len(p.fit) > 0 || r.Priority == head.Priority); i, r, ok = p.pick.next(i + 1) {
+			if r.Network == head.Network && end <= r.Deadline {
 				p.fit = append(p.fit, i)
 			}
 		}
@@ -66,7 +68,7 @@ func (p *Clockwork) dispatch(now Time, dev int, d *DeviceView, network string, t
 			for _, i := range p.fit {
 				p.pick.take(i)
 			}
-			return chosen(buf, dev, network, t.Segments()-1, p.pick.ids[from:])
+			return chosen(buf, dev, head.Network, t.Segments()-1, p.pick.ids[from:])
 		}
 	}
 	return buf

@@ -1,4 +1,4 @@
-// Picking requests from the queue in the order of their deadlines.
+// Picking requests from the queue in the order of their levels and deadlines.
 
 package sched
 
@@ -8,14 +8,15 @@ import (
 	"github.com/sluice-npu/sluice/host/device"
 )
 
-// place is a request's place in the order of (deadline, place in the queue).
+// place is a request's place in the order of (level, deadline, place in the queue).
 type place struct {
+	level    int
 	deadline Time
 	at       int
 	taken    bool // given away by this answer
 }
 
-// picks are the queue's requests by their deadlines, as far as an answer looks at them, and those that it gives away. The
+// picks are the queue's requests in this order, as far as an answer looks at them, and those that it gives away. The
 // buffers are kept between answers.
 type picks struct {
 	q      *Queue
@@ -28,7 +29,7 @@ func (p *picks) reset(q *Queue) {
 	p.q, p.sorted, p.heap, p.ids = q, p.sorted[:0], p.heap[:0], p.ids[:0]
 }
 
-// next is the first request from the i-th on, in the order of deadlines, that has not been given away; false: there is
+// next is the first request from the i-th on, in this order, that has not been given away; false: there is
 // none.
 func (p *picks) next(i int) (int, *Request, bool) {
 	for ; i < p.q.Len(); i++ {
@@ -58,7 +59,8 @@ func (p *picks) least() place {
 		for k := range p.q.rings {
 			g := &p.q.rings[k]
 			for j := range g.n {
-				p.heap = append(p.heap, place{deadline: g.at(j).Deadline, at: g.first - p.q.base + j})
+				r := g.at(j)
+				p.heap = append(p.heap, place{level: r.Priority, deadline: r.Deadline, at: g.first - p.q.base + j})
 			}
 		}
 		for j := len(p.heap)/2 - 1; j >= 0; j-- {
@@ -90,7 +92,7 @@ func (p *picks) sink(i int) {
 }
 
 func (c place) before(o place) bool {
-	return cmp.Or(cmp.Compare(c.deadline, o.deadline), cmp.Compare(c.at, o.at)) < 0
+	return cmp.Or(cmp.Compare(o.level, c.level), cmp.Compare(c.deadline, o.deadline), cmp.Compare(c.at, o.at)) < 0
 }
 
 // chosen launches these requests up to an exit.

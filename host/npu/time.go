@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// ReadTime reads the hardware's clock: cycles since its reset, which go on outside of starts. Reading the
-// low word latches the high one, so the bus must be the caller's alone in between, as of any register access.
+// ReadTime reads the hardware's clock: cycles since its reset, also between starts. Reading the low word latches the
+// high one, so there must be no other access in between.
 func ReadTime(b Bus) (cycles uint64, err error) {
 	lo, err := b.ReadReg(abi.RegTimeLo)
 	if err != nil {

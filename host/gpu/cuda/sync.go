@@ -78,10 +78,10 @@ func (s *Sync) Info() device.Info {
 	return info
 }
 
-// Units are those that a launch can be confined to, one after the other as any other launch.
+// Units is the number of units that a launch can be confined to. Launches still run one after another.
 func (s *Sync) Units() int { return s.d.Info().Units }
 
-// Device is the GPU.
+// Device returns the GPU.
 func (s *Sync) Device() *Device { return s.d }
 
 // Load implements device.Blocking.

@@ -53,7 +53,7 @@ import (
 	"github.com/sluice-npu/sluice/hw/abi"
 )
 
-// Errors of opening; each message says what to do.
+// Errors of Open; each says what to do.
 var (
 	ErrNoDevice   = errors.New("no such device")
 	ErrPermission = errors.New("not permitted")
@@ -62,12 +62,12 @@ var (
 	ErrBusy       = errors.New("another process uses it")
 )
 
-// Opts say which NPU. What is zero takes its default.
+// Opts selects the NPU. Zero fields take their default.
 type Opts struct {
 	Name   string // of the UIO device, the device tree's node name (default "npu")
 	Memory string // of the memory's device (default Name + "-memory")
-	Bytes  int64  // of memory that are needed at least
-	// Sys and Dev are where sysfs and devtmpfs are mounted (default /sys, /dev).
+	Bytes  int64  // least size of the memory
+	// Sys and Dev are the mount points of sysfs and devtmpfs (default /sys, /dev).
 	Sys, Dev string
 }
 
@@ -80,14 +80,14 @@ type Bus struct {
 	stale  atomic.Uint64
 
 	mu      sync.Mutex // registers
-	running bool       // a start may run: nothing has shown its end yet
+	running bool       // a start may be running: its end has not been seen
 	found   bool       // Open found a start of an earlier process
 	closed  bool
 }
 
 const regBytes = 0x1000
 
-// registers are Device memory: 32 bits at a multiple of 4, nothing else. Tests have their own.
+// registers are Device memory: only aligned accesses of 32 bits. Tests have their own.
 type registers interface {
 	load(off uint32) uint32
 	store(off, v uint32)
@@ -107,8 +107,8 @@ func (m mapped) store(off, v uint32) {
 
 func (m mapped) close() error { return unix.Munmap(m) }
 
-// Open finds an NPU and brings it to rest: a start that an earlier process has left running is
-// abandoned, so that it cannot write into memory that is given to others now.
+// Open finds an NPU and makes it idle: it aborts a start of an earlier process, which could write to memory that
+// others use now.
 func Open(ctx context.Context, o Opts) (*Bus, error) {
 	b, err := open(ctx, o)
 	if err != nil {
@@ -181,7 +181,7 @@ func open(ctx context.Context, o Opts) (b *Bus, err error) {
 	return b, b.begin(ctx)
 }
 
-// begin brings the NPU to rest, and the caches in step with the memory.
+// begin makes the NPU idle and cleans the caches.
 func (b *Bus) begin(ctx context.Context) error {
 	if err := b.rest(ctx); err != nil || b.mem.clean == nil {
 		return err
@@ -189,8 +189,8 @@ func (b *Bus) begin(ctx context.Context) error {
 	return b.Sync(0, int64(len(b.mem.bytes)), npu.ToDevice)
 }
 
-// own takes the device for this process, until the file is closed: two that drive one NPU would reset and
-// overwrite each other.
+// own locks the device for this process until the file is closed: two processes on one NPU would reset and overwrite
+// each other.
 func own(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -209,13 +209,14 @@ func own(f *os.File) error {
 	return nil
 }
 
-// Claim is an NPU that is this process's, its registers not touched: for who is about to take it from the PL.
+// Claim is an NPU locked for this process, with its registers untouched, for a caller that is about to remove it from
+// the PL.
 type Claim struct {
 	file  *os.File
 	bytes int64
 }
 
-// Hold claims an NPU, until Close. One that another process uses is ErrBusy.
+// Hold locks an NPU until Close. If another process uses it, the error is ErrBusy.
 func Hold(o Opts) (*Claim, error) {
 	d, err := Find(o)
 	if err != nil {
@@ -231,7 +232,7 @@ func Hold(o Opts) (*Claim, error) {
 	return &Claim{f, d.Bytes}, nil
 }
 
-// Close gives it back.
+// Close unlocks it.
 func (c *Claim) Close() error { return c.file.Close() }
 
 // Busy tells whether a start runs, and touches nothing. The PL must be configured.

@@ -1,5 +1,5 @@
-// Package hw holds the RTL that a program was built beside, so that it knows where it is whether what was found on the
-// RTL still holds.
+// Package hw embeds the RTL, so that a program can check whether stored results are of the RTL that it was built
+// with.
 package hw
 
 import (
@@ -42,8 +42,8 @@ func (rooted) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// Files are the files of a tree, RTL or a repository's root: those of the list, each there, packages first, and the
-// vendor's cells.
+// Files returns the files of a tree, RTL or a repository's root: those of the list, packages first, and the vendor's
+// cells. A missing file is an error.
 func Files(tree fs.FS) ([]string, error) {
 	text, err := fs.ReadFile(tree, list)
 	if err != nil {

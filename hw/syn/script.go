@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Script runs one of this folder's scripts from the root of the repository and gives the folder that it names last.
+// Script runs one of this folder's scripts at the repository's root and returns the folder in its last line.
 func Script(ctx context.Context, root, script string, env []string, stderr io.Writer, args ...string) (dir string, err error) {
 	cmd := exec.CommandContext(ctx, script, args...)
 	cmd.Dir = root

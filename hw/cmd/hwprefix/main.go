@@ -83,7 +83,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// free refuses a folder where something would be written over that the list of an earlier call does not name.
+// free rejects a folder with a file that would be overwritten and is not in an earlier call's list.
 func free(dir string, files map[string][]byte, given []string) error {
 	list := filepath.Join(dir, prefix.List)
 	written := map[string]bool{}
@@ -114,7 +114,7 @@ func free(dir string, files map[string][]byte, given []string) error {
 	return nil
 }
 
-// write leaves the list for last: where it is there, so is everything in it.
+// write writes the list last: if it exists, so do all files in it.
 func write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

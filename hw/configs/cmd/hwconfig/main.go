@@ -87,7 +87,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "hwconfig: %s: expected a file that ends in .yaml\n", fs.Arg(0))
 		return 3
 	}
-	// what is built of a file goes by the file's name, vectors and bundles by the design's
+	// builds use the file's name, vectors and bundles the design's, so they must be equal
 	if file := strings.TrimSuffix(filepath.Base(fs.Arg(0)), ".yaml"); file != d.Name {
 		fmt.Fprintf(stderr, "hwconfig: %s: name: expected %q, as the file is called, found %q\n", fs.Arg(0), file, d.Name)
 		return 3
@@ -131,7 +131,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// folded checks the banks that the design's board folds; of a board that is not among boards nothing is known.
+// folded checks the banks that the design's board folds. An unknown board is accepted.
 func folded(d configs.Design) error {
 	if !slices.Contains(boards.Names(), d.Board) {
 		return nil

@@ -44,15 +44,15 @@ const usage = `route places and routes units on an ECP5, and prints what that sa
 // zc706 is the configuration whose units are routed.
 const (
 	zc706      = "zc706"
-	coreConfig = "small" // its parameters reach nothing of the core
+	coreConfig = "small" // its parameters do not affect the core
 	stored     = "hw/syn/results/route"
 )
 
-// units are what is routed of zc706: the longest of the timing estimate, and those that were it once (run_gen, res_loader,
-// pool_seq). drain is not among them: a placement of it takes a quarter of an hour.
+// units are the routed modules of zc706: the slowest of the timing estimate, and earlier ones (run_gen, res_loader,
+// pool_seq). drain is not included, since its placement takes a quarter of an hour.
 var units = []string{"gemm_seq", "act_loader", "pool", "weight_feed", "write_ports", "run_gen", "res_loader", "pool_seq"}
 
-// seeds are how many placements of each are made: one to two minutes of CPU each.
+// seeds is the number of placements of each, with one to two minutes of CPU each.
 const seeds = 3
 
 type options struct {
@@ -103,7 +103,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// pick is which units are looked at.
+// pick selects the units.
 func (o *options) pick() ([]string, error) {
 	if o.only == "" {
 		return units, nil
@@ -201,7 +201,7 @@ func core(ctx context.Context, o options, stderr io.Writer) (*route.Result, erro
 	return r, route.Store(filepath.Join(o.root, stored), r)
 }
 
-// unit routes a unit of zc706 at the parameters that the timing estimate has.
+// unit routes a unit of zc706 with the parameters of the timing estimate.
 func unit(ctx context.Context, o options, module string, stderr io.Writer) (*route.Result, error) {
 	d, err := configs.Load(zc706)
 	if err != nil {
@@ -253,7 +253,7 @@ func place(ctx context.Context, o options, r *route.Result, env, args []string, 
 	return err
 }
 
-// first is the first line that a command prints.
+// first is the first line of a command's output.
 func first(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil {
@@ -263,7 +263,7 @@ func first(ctx context.Context, name string, args ...string) (string, error) {
 	return line, nil
 }
 
-// pinned is the version of nextpnr that a list of requirements asks for.
+// pinned is the version of nextpnr in a list of requirements.
 func pinned(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -50,7 +50,7 @@ const usage = `timing estimates the clock that the RTL reaches: the longest path
 
 `
 
-// synth is what makes a netlist.
+// synth makes a netlist.
 const synth = "hw/syn/synth.sh"
 
 type options struct {
@@ -177,7 +177,7 @@ func grades() string {
 	return strings.Join(names, ", ")
 }
 
-// table is the one of a name, nil where there is none.
+// table returns a table by name, or nil.
 func table(name string) *timing.Table {
 	for _, t := range timing.Tables {
 		if t.Name == name {
@@ -187,10 +187,10 @@ func table(name string) *timing.Table {
 	return nil
 }
 
-// whatIf tells whether nets are other than the tables have them: such figures are printed, and no more.
+// whatIf reports whether net delays differ from the tables: such figures are only printed.
 func (o *options) whatIf() bool { return o.nets != 1 || o.far != 1 }
 
-// one prints the paths of a netlist by itself, and to stderr what of it the estimate does not see.
+// one prints the paths of a netlist, and to stderr what the estimate does not cover.
 func one(o options, w, stderr io.Writer) error {
 	text, err := os.ReadFile(o.netlist)
 	if err != nil {
@@ -237,26 +237,26 @@ type job struct {
 	set                    []string
 	limit                  float64 // ns; 0: the table's clock
 	sources, flow          string
-	always                 bool   // whatever is stored: its netlist is there for other checks too
-	own                    string // what -only says of a configuration of which nothing is stored: its figures are held to none
+	always                 bool   // synthesised even if stored: other checks need its netlist
+	own                    string // a configuration without stored figures, as -only names it: its figures are not checked
 	design                 configs.Design
 	tables                 []*timing.Table
 }
 
 func (j *job) name() string { return j.config + "/" + j.module }
 
-// errFamily is -family where the configuration's board has said it.
+// errFamily says that -family contradicts the configuration's board.
 var errFamily = errors.New("-family")
 
-// pick keeps what -only names; a name of nothing is an error, with what lacks where that is -tops. A reference in another
-// family than its own is none: its board refuses that, and of what has no board nothing is stored.
+// pick returns the jobs that -only names. A name without a job is an error, which mentions -tops if that is missing.
+// A reference configuration has one family, that of its board.
 func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	if o.only == "" {
 		return list, nil
 	}
 	wanted := map[*job]bool{}
 	said := map[string]bool{}
-	warn := func(format string, a ...any) { // once, whatever of a configuration is named
+	warn := func(format string, a ...any) { // prints each warning once for a configuration
 		if s := fmt.Sprintf(format, a...); !said[s] {
 			said[s] = true
 			fmt.Fprintln(stderr, "timing:", s)
@@ -285,7 +285,8 @@ func (o *options) pick(list []*job, stderr io.Writer) ([]*job, error) {
 	return append(slices.DeleteFunc(list, func(j *job) bool { return !wanted[j] }), own...), nil
 }
 
-// ofOwn are the jobs of a configuration that is no reference, as -only names it: a name or a file, with a module behind it or without.
+// ofOwn returns the jobs of a configuration that is no reference, as -only names it: a name or a file, optionally
+// with a module.
 func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, error) {
 	config, module := s, ""
 	if i := strings.LastIndexByte(s, '/'); i >= 0 && !strings.HasSuffix(s, ".yaml") {
@@ -296,12 +297,12 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	}
 	d, err := configs.Load(config)
 	if err == nil {
-		err = errors.Join(d.Elaborates(), d.OwnName()) // what is built of it lies under its name
+		err = errors.Join(d.Elaborates(), d.OwnName()) // its builds are in a folder of its name
 	}
 	if err != nil {
 		return nil, fmt.Errorf("-only %s: %w", s, err)
 	}
-	if strings.HasSuffix(config, ".yaml") { // the script is run from the root
+	if strings.HasSuffix(config, ".yaml") { // the script runs at the root
 		if config, err = filepath.Abs(config); err != nil {
 			return nil, fmt.Errorf("-only %s: %w", s, err)
 		}
@@ -349,7 +350,7 @@ func (o *options) ofOwn(s string, warn func(format string, a ...any)) ([]*job, e
 	return list, nil
 }
 
-// references are the configurations whose units are looked at, nightly those that are not every time.
+// references are the checked configurations; nightly marks those that are not checked every time.
 var references = []struct {
 	config, family string
 	nightly        bool
@@ -403,7 +404,7 @@ func jobs(o *options, stderr io.Writer) ([]*job, error) {
 	return list, nil
 }
 
-// all runs every job that needs it; bad says which figures may not be.
+// all runs every job that needs it; bad lists the figures that fail.
 func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err error) {
 	list, err := jobs(&o, stderr)
 	if err != nil {
@@ -440,19 +441,19 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 			}
 			limit := j.limit
 			if j.own == "" && t != timing.ByFamily(j.family)[0] {
-				limit = 1000 / t.Clock // a smaller part of the family, by itself
+				limit = 1000 / t.Clock // a smaller part of the family, at its own clock
 			}
 			r := timing.RowOf(j.config, j.module, a, limit)
 			r.Sources, r.Flow = j.sources, j.flow
 			if j.own == "" && !o.whatIf() {
 				before := stored.Find(r.Key())
-				if o.store { // it may be worse than before, and late or too deep never
+				if o.store { // a stored figure may get worse, but not late or too deep
 					before = nil
 				}
 				errs = append(errs, timing.Gate(before, r))
 			}
 			now.Put(r)
-			if o.store { // at once: hours may follow
+			if o.store { // at once, since hours may follow
 				if err := timing.Store(path, r); err != nil {
 					return nil, err
 				}
@@ -491,7 +492,7 @@ func all(ctx context.Context, o options, stdout, stderr io.Writer) (bad, err err
 	return errors.Join(errs...), nil
 }
 
-// stale are the stored figures that say nothing of the RTL as it is, but for those that were looked at now.
+// stale lists the stored figures that are not of the present RTL and were not renewed now.
 func stale(root, path string, now timing.Summary) ([]string, error) {
 	stored, err := timing.LoadFile(path)
 	if err != nil {
@@ -512,7 +513,7 @@ func stale(root, path string, now timing.Summary) ([]string, error) {
 	return old, nil
 }
 
-// stored are the rows of a job, where all are of the same RTL, parameters, flow, model and clock.
+// stored returns a job's rows if all are of the same RTL, parameters, flow, model and clock.
 func (j *job) stored(s *timing.Summary) []*timing.Row {
 	var rows []*timing.Row
 	for i, t := range j.tables {
@@ -526,7 +527,7 @@ func (j *job) stored(s *timing.Summary) []*timing.Row {
 	return rows
 }
 
-// core holds the tables against a core whose clock is published: none may be more hopeful than Vivado was.
+// core compares the tables with a core whose clock is published: no table may be faster than Vivado.
 func core(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	rtl, err := timing.WriteCore(o.root, o.core)
 	if err != nil {
@@ -572,7 +573,7 @@ func printRows(w io.Writer, rows []timing.Row) error {
 	return t.Flush()
 }
 
-// show is which paths are printed.
+// show selects the paths to print.
 func (o *options) show(a *timing.Analysis) []timing.Path {
 	if o.deep {
 		return a.Deepest

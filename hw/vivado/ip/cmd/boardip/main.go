@@ -80,7 +80,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(err)
 	}
-	if err := resource.Of(b, d).Check(b); err != nil { // the files are right all the same, for a larger part
+	if err := resource.Of(b, d).Check(b); err != nil { // the files are still right, for a larger part
 		fmt.Fprintf(stderr, "boardip: warning: %s on %s: %v (estimated)\n", d.Name, b.Name, err)
 	}
 	if *check {
@@ -99,7 +99,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// differ names each file that is not as it would be written.
+// differ names each file that differs from what would be written.
 func differ(files ip.Files, dir string, stderr io.Writer) int {
 	status := 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {

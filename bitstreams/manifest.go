@@ -20,7 +20,7 @@ import (
 // Errors of manifests.
 var (
 	ErrManifest = errors.New("bad manifest")
-	ErrMismatch = errors.New("the bitstream is another")
+	ErrMismatch = errors.New("the bitstream is a different one")
 )
 
 // Status is the most that a bitstream has been through.

@@ -54,7 +54,7 @@ func Files(tree fs.FS) ([]string, error) {
 		line = strings.TrimSpace(line)
 		switch {
 		case slices.Contains(files, line):
-			return nil, fmt.Errorf("%s:%d: %s stands there twice", list, i+1, line)
+			return nil, fmt.Errorf("%s:%d: duplicate %s", list, i+1, line)
 		case line == "" || strings.HasPrefix(line, "//"):
 		case strings.HasPrefix(line, "hw/") && strings.HasSuffix(line, ".sv"):
 			if _, err := fs.Stat(tree, line); err != nil {

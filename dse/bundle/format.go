@@ -59,7 +59,7 @@ var (
 	ErrVersion   = errors.New("bundle version not supported")
 	ErrABI       = errors.New("bundle made for another ABI")
 	ErrTruncated = errors.New("bundle is truncated")
-	ErrTrailing  = errors.New("bundle has bytes behind its end")
+	ErrTrailing  = errors.New("bundle has trailing bytes")
 	ErrHash      = errors.New("bundle hash does not match its content")
 	ErrFormat    = errors.New("malformed bundle")
 	ErrTooLarge  = errors.New("bundle beyond a limit")

@@ -70,7 +70,7 @@ func UnpackWeights(d configs.Design, k cost.K, packed []byte, c, kh, kwc int) ([
 					}
 					for i := n; i < tp; i++ {
 						if binary.LittleEndian.Uint16(packed[at+2*i:]) != 0 {
-							return nil, fmt.Errorf("unpack weights: filling of channel %d, kernel row %d is not zero", ch, y)
+							return nil, fmt.Errorf("unpack weights: padding of channel %d, kernel row %d is not zero", ch, y)
 						}
 					}
 					at += 2 * tp

@@ -21,8 +21,8 @@ import (
 // Errors of this package.
 var (
 	ErrEncoding = errors.New("the text is not UTF-8")
-	ErrTwice    = errors.New("a key stands there twice")
-	ErrNumber   = errors.New("a number may be octal or not")
+	ErrTwice    = errors.New("duplicate key")
+	ErrNumber   = errors.New("a number is ambiguous: octal or decimal")
 )
 
 // mark is the byte order mark of UTF-8.
@@ -78,7 +78,7 @@ func (t *reader) Read(p []byte) (int, error) {
 		case err != nil:
 			t.err = err
 		case c == utf8.RuneError && size == 1:
-			t.err = fmt.Errorf("%w: line %d holds a byte that no UTF-8 has (Latin-1, a code page?); save it as UTF-8", ErrEncoding, t.line)
+			t.err = fmt.Errorf("%w: line %d has a byte that is not UTF-8 (Latin-1, a code page?); save it as UTF-8", ErrEncoding, t.line)
 		case c == 0:
 			t.err = fmt.Errorf("%w: line %d holds a zero byte", ErrEncoding, t.line)
 		case c == '\r':

@@ -30,7 +30,7 @@ import (
 )
 
 // ErrRecipe is wrapped by errors about the recipe itself.
-var ErrRecipe = errors.New("the recipe is wrong")
+var ErrRecipe = errors.New("invalid recipe")
 
 // Import holds the flags for reading a network's file. Every command that reads one embeds it.
 type Import struct {

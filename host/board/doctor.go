@@ -130,7 +130,7 @@ func (d *doctor) look(ctx context.Context) error {
 	o := uio.Opts{Name: d.UIO, Sys: d.sys, Dev: d.dev}
 	u, err := uio.Find(o)
 	if b := &around.board; err == nil && d.Board != "" && (u.Addr != b.Registers.Base || u.Bytes != int64(b.Registers.Bytes)) {
-		err = fmt.Errorf("%s: %d bytes of registers at %#x, %s has %d at %#x: the device tree is of another block design; not looking further, since a read where no design is hangs the processor",
+		err = fmt.Errorf("%s: %d bytes of registers at %#x, %s has %d at %#x: the device tree is of another block design; stopping here, since a read where no design is hangs the processor",
 			u.Path, u.Bytes, u.Addr, b.Name, b.Registers.Bytes, b.Registers.Base)
 	}
 	if !d.say("uio", err, fmt.Sprintf("%s: %d bytes of registers at %#x", u.Path, u.Bytes, u.Addr)) {
@@ -206,9 +206,9 @@ func (d *doctor) machine(b *boards.Board) bool {
 	is := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
 	switch {
 	case missing != nil:
-		err = fmt.Errorf("%w: is this a board? %s is compatible with %s; not looking further", missing, b.Name, want)
+		err = fmt.Errorf("%w: is this a board? %s is compatible with %s; stopping here", missing, b.Name, want)
 	case !slices.Contains(is, want):
-		err = fmt.Errorf("%s is compatible with %s, expected %s, as %s: not looking further, since this machine's addresses are others",
+		err = fmt.Errorf("%s is compatible with %s, expected %s, as %s: stopping here, since this machine's addresses are others",
 			strings.TrimRight(string(model), "\x00"), strings.Join(is, ", "), want, b.Name)
 	}
 	return d.say("machine", err, fmt.Sprintf("%s (its family is that of %s; which board it is, it does not say to a program)", strings.TrimRight(string(model), "\x00"), b.Name))

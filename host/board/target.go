@@ -75,7 +75,7 @@ func configured(sys string) (found string, err error) {
 	}
 	name := m.Says("name")
 	if state != "operating" {
-		return "", fmt.Errorf("%s is %q, expected \"operating\": load the bitstream (boards/BRINGUP.md); not looking further, since a read from an empty PL hangs the processor", name, state)
+		return "", fmt.Errorf("%s is %q, expected \"operating\": load the bitstream (boards/BRINGUP.md); stopping here, since a read from an empty PL hangs the processor", name, state)
 	}
 	return name + ": " + state, nil
 }

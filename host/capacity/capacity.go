@@ -44,7 +44,7 @@ var (
 	// ErrShort says that the requests are too few to show a sustained rate.
 	ErrShort = errors.New("too few requests")
 	// ErrFast says that the highest rate tried is sustained, so a higher one may be.
-	ErrFast = errors.New("the highest rate that is looked at holds")
+	ErrFast = errors.New("the highest rate tried is sustained")
 )
 
 // Rates that are tried, in requests a second.

@@ -129,7 +129,7 @@ func (d *Dev) Begin(_ context.Context, now device.Time, w *device.Work) (bool, e
 		return true, nil
 	}
 	if d.work != nil {
-		return false, fmt.Errorf("%w: drawn: work %d begins while work %d is under way", device.ErrRequest, w.ID, d.work.ID)
+		return false, fmt.Errorf("%w: drawn: work %d begins while work %d is in progress", device.ErrRequest, w.ID, d.work.ID)
 	}
 	if w.Kind == device.Reset {
 		d.ev.Kind, d.ev.Report, d.due = device.Done, nil, now+max(1, w.Expect)

@@ -26,7 +26,7 @@ var (
 	ErrLoad     = errors.New("arrivals")
 	ErrUnsorted = errors.New("not in order of time")
 	ErrNegative = errors.New("a time before 0")
-	ErrRate     = errors.New("an absurd rate")
+	ErrRate     = errors.New("a rate out of range")
 	ErrSLO      = errors.New("impossible SLO")
 )
 

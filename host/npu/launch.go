@@ -128,7 +128,7 @@ func (d *Driver) batch(l *device.Launch) (*network, []int, error) {
 			return nil, nil, fmt.Errorf("%w: request %d has no slot of this network", ErrRequest, id)
 		}
 		if slices.Contains(l.Requests[:i], id) {
-			return nil, nil, fmt.Errorf("%w: request %d is in the batch twice", ErrRequest, id)
+			return nil, nil, fmt.Errorf("%w: duplicate request %d in the batch", ErrRequest, id)
 		}
 		slots[i] = s.slot
 	}

@@ -29,3 +29,13 @@ func Script(ctx context.Context, root, script string, env []string, stderr io.Wr
 	}
 	return dir, nil
 }
+
+// Tools returns an error if a tool of the scripts is missing.
+func Tools() error {
+	for _, tool := range []string{"yosys", "bash"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf("%s is missing: install the package %[1]s", tool)
+		}
+	}
+	return nil
+}

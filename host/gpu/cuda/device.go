@@ -112,7 +112,7 @@ func New(cfg Config) (*Device, error) {
 	}
 	switch m := &cfg.Mode; {
 	case m.Beside:
-		return nil, fmt.Errorf("%w: mode %s: which kernels bear another beside them is not known of this GPU", device.ErrRequest, m.Name)
+		return nil, fmt.Errorf("%w: mode %s: it needs kernel profiles, which this GPU does not have", device.ErrRequest, m.Name)
 	case m.Pad && cfg.Params == nil:
 		return nil, fmt.Errorf("%w: mode %s pads: the GPU's parameters are expected", device.ErrRequest, m.Name)
 	case cfg.Capacity <= 0 && m.Queue > 0:

@@ -101,7 +101,7 @@ func checkLayer(w *abi.Desc, name string, in func(at, n int64) bool) error {
 		return err
 	}
 	if l.KH < 1 || l.KW < 1 || l.SH < 1 || l.SW < 1 || l.InC < 1 || l.OutC < 1 || l.OutH < 1 || l.OutW < 1 || l.InH < 1 || l.InW < 1 {
-		return errors.New("a side of no length")
+		return errors.New("a side is 0")
 	}
 	k := l.Kernel(name)
 	for _, s := range append(k.Reads, k.Writes...) {

@@ -32,7 +32,7 @@ var HIP = &API{
 }
 
 // ErrMask says that a CU mask would leave a queue without CUs, or hang it.
-var ErrMask = errors.New("a mask that the hardware does not bear")
+var ErrMask = errors.New("a mask that the hardware does not support")
 
 // HasCUMasks reports whether streams can be confined to CUs.
 func (l *Lib) HasCUMasks() bool { return l.fn[streamWithCUMask] != 0 }

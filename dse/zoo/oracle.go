@@ -29,7 +29,7 @@ var idxPy []byte
 const (
 	oracleMagic   = "SLOR"
 	oracleVersion = 1
-	maxLogits     = 1 << 16 // of an exit
+	maxLogits     = 1 << 24 // of an exit, which may be a map
 )
 
 // Python finds the interpreter of `make setup`: SLUICE_PYTHON, or the one in the repository around the working

@@ -55,7 +55,7 @@ func LoadWith(name string, o onnx.Options) (*graph.Graph, error) {
 
 func known(name string) error {
 	if !slices.Contains(Names(), name) {
-		return fmt.Errorf("unknown network %q: expected one of %s", name, strings.Join(Names(), ", "))
+		return fmt.Errorf("no network %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func ModeOf(name string) (Mode, error) {
 	all := modes()
 	i := slices.IndexFunc(all, func(m Mode) bool { return m.Name == name })
 	if i < 0 {
-		return Mode{}, fmt.Errorf("unknown mode %q: expected one of %v", name, ModeNames())
+		return Mode{}, fmt.Errorf("no mode %q; there are %v", name, ModeNames())
 	}
 	return all[i], nil
 }

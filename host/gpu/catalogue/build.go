@@ -106,7 +106,7 @@ func StyleOf(name string) (Style, error) {
 			return s, nil
 		}
 	}
-	return Style{}, fmt.Errorf("unknown framework %q: expected tvm, tensorrt or pytorch", name)
+	return Style{}, fmt.Errorf("no framework %q; tvm, tensorrt, pytorch are there", name)
 }
 
 func (s Style) inPlace(network string) float64 {

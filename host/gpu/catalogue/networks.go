@@ -52,7 +52,7 @@ func MACs(name string) (float64, error) {
 func layers(spec Spec) (*builder, error) {
 	n, ok := networks[spec.Network]
 	if !ok {
-		return nil, fmt.Errorf("unknown network %q in the catalogue: expected one of %v", spec.Network, Names())
+		return nil, fmt.Errorf("no network %q in the catalogue; there are %v", spec.Network, Names())
 	}
 	batch, side := max(1, spec.Batch), n.side
 	if spec.Side > 0 {

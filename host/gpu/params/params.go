@@ -87,7 +87,7 @@ func Of(name string) (*File, error) {
 	}
 	raw, err := files.ReadFile(name + ".yaml")
 	if err != nil {
-		return nil, fmt.Errorf("%w: unknown GPU %q: expected one of %s, or a file of parameters, NAME.yaml", ErrFile, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w: no GPU %q; there are %s, or a file of parameters, NAME.yaml", ErrFile, name, strings.Join(Names(), ", "))
 	}
 	return Read(name+".yaml", raw)
 }

@@ -102,7 +102,7 @@ func Load(r io.Reader) (*Summary, error) {
 		case !(r.NS > 0) || !(r.LimitNS > 0) || r.Levels < 0 || r.Ends <= 0:
 			return nil, fmt.Errorf("timing figures: row %d (%s): ns %g, limit %g, levels %d, ends %d", i, r.Key(), r.NS, r.LimitNS, r.Levels, r.Ends)
 		case seen[r.Key()]:
-			return nil, fmt.Errorf("timing figures: row %d: duplicate %s", i, r.Key())
+			return nil, fmt.Errorf("timing figures: row %d: %s stands there twice", i, r.Key())
 		}
 		seen[r.Key()] = true
 	}

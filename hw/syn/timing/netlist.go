@@ -55,7 +55,7 @@ type bitList []int32
 func (b *bitList) UnmarshalJSON(text []byte) error {
 	s := strings.TrimSpace(string(text))
 	if len(s) < 2 || s[0] != '[' || s[len(s)-1] != ']' {
-		return fmt.Errorf("%w: %.40q is not a list of bits", ErrNetlist, s)
+		return fmt.Errorf("%w: %.40q is no list of bits", ErrNetlist, s)
 	}
 	s = strings.TrimSpace(s[1 : len(s)-1])
 	if s == "" {

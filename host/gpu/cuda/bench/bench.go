@@ -196,11 +196,11 @@ func (c *Config) check() error {
 		return fmt.Errorf("%w: networks, parameters, a number of runs and no budget below 0 are expected", device.ErrRequest)
 	}
 	if c.Parts != nil && len(c.Parts) == 0 {
-		return fmt.Errorf("%w: no part is selected: expected some of %s", device.ErrRequest, strings.Join(Parts(), ", "))
+		return fmt.Errorf("%w: no part is asked for; there are %s", device.ErrRequest, strings.Join(Parts(), ", "))
 	}
 	for _, part := range c.Parts {
 		if !slices.Contains(Parts(), part) {
-			return fmt.Errorf("%w: unknown part %q: expected one of %s", device.ErrRequest, part, strings.Join(Parts(), ", "))
+			return fmt.Errorf("%w: no part %q; there are %s", device.ErrRequest, part, strings.Join(Parts(), ", "))
 		}
 	}
 	return nil
@@ -293,7 +293,7 @@ func (b *bench) facts() error {
 	}
 	b.raw.Facts, err = d.Facts()
 	if err == nil && b.raw.Facts.GPU == "" {
-		err = fmt.Errorf("%w: the driver has no name for GPU %d: the figures could not be attributed", device.ErrRequest, b.GPU)
+		err = fmt.Errorf("%w: the driver has no name for GPU %d: nobody could tell what was measured", device.ErrRequest, b.GPU)
 	}
 	return errors.Join(err, d.Close())
 }

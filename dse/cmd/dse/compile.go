@@ -144,8 +144,8 @@ func (c *compileCmd) Run(e *cli.Env) error {
 		}
 	}
 	doc.Notes = from.Notes(g, set)
-	// Last: where anything fails there is neither.
-	if err := bundle.WriteFile(c.Out, b); err != nil {
+	// The files come last: after an error there is neither.
+	if err := cli.WriteFile(c.Out, func(w io.Writer) error { return bundle.Write(w, b) }); err != nil {
 		return err
 	}
 	if err := e.Document(doc, c.Out+".json", e.JSON); err != nil {

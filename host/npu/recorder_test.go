@@ -20,14 +20,14 @@ import (
 //
 // Memory is not recorded: it is as large as networks are, and golden numerics hold it to account.
 
-// Recorder is a bus that writes down what goes over another.
+// Recorder is a bus that records the traffic of another.
 type Recorder struct {
 	Bus
 	w   *bufio.Writer
 	err error
 }
 
-// NewRecorder records to w. Close flushes it and closes the bus below.
+// NewRecorder records to w. Close flushes it and closes the recorded bus.
 func NewRecorder(b Bus, w io.Writer) *Recorder { return &Recorder{Bus: b, w: bufio.NewWriter(w)} }
 
 func (r *Recorder) line(format string, args ...any) {
@@ -36,7 +36,7 @@ func (r *Recorder) line(format string, args ...any) {
 	}
 }
 
-// answered records an access unless the bus itself failed, which no playback can repeat.
+// answered records an access, unless the bus itself failed: a playback cannot repeat that.
 func (r *Recorder) answered(err error, access, value string) {
 	var b *BusError
 	switch {
@@ -73,7 +73,7 @@ func (r *Recorder) WaitIRQ(ctx context.Context, limit uint64) (uint64, error) {
 	return n, err
 }
 
-// Until implements Waiter where the bus below does.
+// Until implements Waiter if the recorded bus does.
 func (r *Recorder) Until(ctx context.Context) (done func()) {
 	if w, ok := r.Bus.(Waiter); ok {
 		return w.Until(ctx)
@@ -81,7 +81,7 @@ func (r *Recorder) Until(ctx context.Context) (done func()) {
 	return func() {}
 }
 
-// HardReset implements HardResetter where the bus below does.
+// HardReset implements HardResetter if the recorded bus does.
 func (r *Recorder) HardReset() error {
 	h, ok := r.Bus.(HardResetter)
 	if !ok {
@@ -102,10 +102,10 @@ func (r *Recorder) Close() error {
 	return errors.Join(r.err, r.Bus.Close())
 }
 
-// ErrPlayback is traffic that differs from what was recorded.
+// ErrPlayback says that traffic differs from the recording.
 var ErrPlayback = errors.New("register traffic differs from the recording")
 
-// Playback is a bus that expects recorded traffic and gives the recorded answers.
+// Playback is a bus that expects the recorded traffic and returns the recorded answers.
 type Playback struct {
 	in   *bufio.Scanner
 	line int
@@ -113,12 +113,12 @@ type Playback struct {
 	base uint64
 }
 
-// NewPlayback plays a recording; mem is the memory that the NPU would see from base on.
+// NewPlayback plays a recording; mem is the memory that the NPU sees from base on.
 func NewPlayback(r io.Reader, mem []byte, base uint64) *Playback {
 	return &Playback{in: bufio.NewScanner(r), mem: mem, base: base}
 }
 
-// next is the next line; it must begin with what the caller does.
+// next returns the rest of the next line, which must begin with the caller's access.
 func (p *Playback) next(access string) (rest string, err error) {
 	if !p.in.Scan() {
 		if err := p.in.Err(); err != nil {
@@ -210,7 +210,7 @@ func (p *Playback) HardReset() error {
 	return err
 }
 
-// Close implements Bus; it is an error where recorded traffic is left.
+// Close implements Bus; unplayed traffic is an error.
 func (p *Playback) Close() error {
 	if p.in.Scan() {
 		return fmt.Errorf("%w: line %d, %q, did not come", ErrPlayback, p.line+1, p.in.Text())

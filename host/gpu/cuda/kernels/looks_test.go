@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Looks are what PTX says of the looks at the epoch in one entry.
+// Looks describes the looks at the epoch in one PTX entry.
 type Looks struct {
-	All     int // places where a block looks: a load past the L1, then a barrier that all threads leave alike
-	InTiles int // of them: in the loop over a product's tiles, once in Poll of them
-	Look    int // instructions of that one
-	Product int // instructions between a tile's two barriers, each of which every thread runs once a tile
-	Atomics int // in all of the entry: those of blocks that leave, of one that ends late, of one that is timed
+	All     int // number of looks: a load past the L1, then a barrier that all threads leave alike
+	InTiles int // of these, in the loop over a product's tiles, run once in Poll tiles
+	Look    int // instructions of that look
+	Product int // instructions between a tile's two barriers, run once a tile by every thread
+	Atomics int // atomics of blocks that leave, of one that ends late, of one that is timed
 }
 
-// Share is what looks cost a product of so many tiles at most in instructions, as counted in PTX: nothing of a tile but
-// its products is set against them, not the fetching. What a look waits for memory is not in it.
+// Share is the most that looks cost a product of some tiles, in PTX instructions. Only a tile's products count
+// against them, not its loads. The wait for memory in a look is not counted.
 func (l Looks) Share(tiles int) float64 {
 	return float64((tiles+Poll-1)/Poll*l.Look) / float64(tiles*l.Product)
 }
@@ -28,7 +28,7 @@ var (
 	ptxLoad   = regexp.MustCompile(`^ld\.(volatile|relaxed\.\w+)\.global\.u32\s`)
 )
 
-// LooksOf reads an entry of a PTX.
+// LooksOf analyses an entry of a PTX.
 func LooksOf(ptx, entry string) (l Looks, err error) {
 	_, body, ok := strings.Cut(ptx, ".entry "+entry+"(")
 	if !ok {
@@ -69,7 +69,7 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 	if len(syncs) != 2 {
 		return l, fmt.Errorf("kernels: %s: %d barriers, expected those of a product's tile", entry, len(syncs))
 	}
-	first, last := 0, 0 // the loop: the smallest that goes back over both
+	first, last := 0, 0 // the loop: the smallest that contains both
 	for i, x := range code {
 		m := ptxBranch.FindStringSubmatch(x)
 		if m == nil {
@@ -80,7 +80,7 @@ func LooksOf(ptx, entry string) (l Looks, err error) {
 		}
 	}
 	for i := syncs[0] + 1; i < syncs[1]; i++ {
-		// Past what a thread below the first one would leave out.
+		// Skip what a thread below the first one would jump over.
 		if m := ptxBranch.FindStringSubmatch(code[i]); m != nil && (labels[m[1]] < i || labels[m[1]] > syncs[1]) {
 			return l, fmt.Errorf("kernels: %s: %q is between a tile's barriers", entry, code[i])
 		}

@@ -97,6 +97,7 @@ type Server struct {
 	pending  sync.WaitGroup
 	book     book
 	rates    rates
+	load     load
 
 	mu     sync.Mutex
 	models map[string]map[string]*entry // by name and version
@@ -191,7 +192,7 @@ func (s *Server) begin() (end func(), err error) {
 func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, error) {
 	began := time.Now()
 	a, m, err := s.infer(ctx, r, passed)
-	s.book.request(m, r, time.Since(began), a, err)
+	s.load.count(s.book.request(m, r, time.Since(began), a, err))
 	return a, err
 }
 

@@ -189,6 +189,13 @@ func (w *watch) answered(code codes.Code, took time.Duration) {
 	w.st.Latency[i]++
 }
 
+// busy is for how long the device has run segments, in ns.
+func (w *watch) busy() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.st.Busy
+}
+
 // state is a copy.
 func (w *watch) state() ModelState {
 	w.mu.Lock()
@@ -218,7 +225,8 @@ type book struct {
 	news    chan struct{} // closed when there is a newer one
 }
 
-func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err error) {
+// request notes one that has ended, and tells its code.
+func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err error) codes.Code {
 	code := codes.OK
 	if err != nil {
 		code = coded(err).Code
@@ -227,7 +235,7 @@ func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err 
 		m.watch.answered(code, took)
 	}
 	if err == nil {
-		return
+		return code
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -235,6 +243,7 @@ func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err 
 		b.unknown++
 	}
 	b.refused = keep(b.refused, Refusal{time.Now(), brief(r.Model, maxKept), code.String(), brief(err.Error(), maxKept)}, lastRefusals)
+	return code
 }
 
 // brief is the beginning of a text that a client may have made long; it ends with a whole character.
@@ -251,10 +260,10 @@ func brief(text string, most int) string {
 // maxKept bounds the texts of clients that the server remembers.
 const maxKept = 300
 
-// Take makes the next snapshot.
-func (s *Server) Take() *Snapshot {
+// opened are the models that have a device.
+func (s *Server) opened() (open []*Model) {
 	s.mu.Lock()
-	var open []*Model
+	defer s.mu.Unlock()
 	for _, versions := range s.models {
 		for _, e := range versions {
 			if e.model != nil {
@@ -262,9 +271,13 @@ func (s *Server) Take() *Snapshot {
 			}
 		}
 	}
-	s.mu.Unlock()
+	return open
+}
+
+// Take makes the next snapshot.
+func (s *Server) Take() *Snapshot {
 	p := &Snapshot{At: time.Now(), Draining: s.draining.Load(), Bounds: bounds(), Models: []ModelState{}}
-	for _, m := range open {
+	for _, m := range s.opened() {
 		p.Models = append(p.Models, m.watch.state())
 	}
 	slices.SortFunc(p.Models, func(a, b ModelState) int {

@@ -85,7 +85,9 @@ type Options struct {
 	Token   string // bearer token that clients must show; "": none
 	// Defaults are the settings of models that have none of their own.
 	Defaults Settings
-	Log      *slog.Logger
+	// TritonMetrics shows nv_inference_* beside the server's own metrics.
+	TritonMetrics bool
+	Log           *slog.Logger
 }
 
 // Server holds models and answers requests.

@@ -69,7 +69,9 @@ type ModelState struct {
 	Latency  []uint64          `json:"latency"`          // of answers, by bucket of Bounds; the last beyond
 	Success  Durations         `json:"success"`
 	Fail     Durations         `json:"fail"`
-	Queue    Durations         `json:"queue"`
+	Queue    Durations         `json:"queue"`   // of answers: waiting, at first and between segments
+	Compute  Durations         `json:"compute"` // of answers: in segments
+	Pending  int64             `json:"pending"` // queued, and no segment has begun; a request of several samples counts by its samples
 	Batches  uint64            `json:"batches"`
 	Sizes    map[int]Durations `json:"sizes"` // batches by size
 	Busy     uint64            `json:"busy_ns"`
@@ -106,13 +108,17 @@ func keep[T any](list []T, v T, n int) []T {
 // watch counts one model. It is the engine's observer.
 type watch struct {
 	engine.Deaf
-	m  *Model
-	mu sync.Mutex
-	st ModelState
+	m    *Model
+	mu   sync.Mutex
+	st   ModelState
+	runs map[device.RequestID]time.Duration // samples that have begun: their time in segments
+	done map[uint64]spent                   // tasks of which a sample has its result: that of the slowest one
 }
 
+type spent struct{ wait, run time.Duration }
+
 func newWatch(m *Model) *watch {
-	return &watch{m: m, st: ModelState{
+	return &watch{m: m, runs: map[device.RequestID]time.Duration{}, done: map[uint64]spent{}, st: ModelState{
 		Name: m.name, Version: m.version, Device: m.info.Name, Label: m.info.Label, Policy: m.set.Policy, SLO: int64(m.set.SLO),
 		Requests: map[string]uint64{}, Exits: make([]uint64, len(m.net.Exits)), Latency: make([]uint64, len(bounds())+1), Sizes: map[int]Durations{},
 	}}
@@ -122,8 +128,10 @@ func newWatch(m *Model) *watch {
 func (w *watch) Ended(r *engine.Record, _ *device.ExitResult) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.Started >= 0 {
-		w.st.Queue.add(time.Duration(r.Started - r.Arrived))
+	run := w.runs[r.ID]
+	delete(w.runs, r.ID)
+	if (r.Ending == engine.OnTime || r.Ending == engine.Late) && time.Duration(r.Latency()) >= w.done[r.Task].wait+w.done[r.Task].run {
+		w.done[r.Task] = spent{time.Duration(r.Latency()) - run, run}
 	}
 	if r.Exit >= 0 && r.Exit < len(w.st.Exits) {
 		w.st.Samples++
@@ -133,16 +141,34 @@ func (w *watch) Ended(r *engine.Record, _ *device.ExitResult) {
 
 // TaskEnded implements engine.Observer.
 func (w *watch) TaskEnded(_ engine.Time, t *sched.Task, how engine.Ending) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	took := w.done[t.ID]
+	delete(w.done, t.ID)
+	if how == engine.OnTime || how == engine.Late {
+		w.st.Queue.add(took.wait)
+		w.st.Compute.add(took.run)
+	}
 	if t.Deadline == 0 {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	switch how {
 	case engine.OnTime:
 		w.st.Met++
 	case engine.Late:
 		w.st.Missed++
+	}
+}
+
+// Step implements engine.Observer.
+func (w *watch) Step(s *engine.Step) {
+	if s.Kind != sched.Launch.String() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range s.Requests {
+		w.runs[id] += 0
 	}
 }
 
@@ -156,6 +182,9 @@ func (w *watch) Span(s *engine.Span) {
 	took := time.Duration(s.End - s.Start)
 	w.st.Batches++
 	w.st.Busy += uint64(max(0, took))
+	for _, id := range s.Requests {
+		w.runs[id] += took
+	}
 	d := w.st.Sizes[len(s.Requests)]
 	d.add(took)
 	w.st.Sizes[len(s.Requests)] = d
@@ -204,6 +233,7 @@ func (w *watch) state() ModelState {
 	st.Requests, st.Sizes = clone(st.Requests), clone(st.Sizes)
 	st.Exits, st.Latency, st.Last = slices.Clone(st.Exits), slices.Clone(st.Latency), append([]Batch{}, st.Last...)
 	st.Ready, st.Queued, st.Now = w.m.alive(), w.m.queued.Load(), w.m.core.Now()
+	st.Pending = max(0, st.Queued-int64(len(w.runs)))
 	return st
 }
 

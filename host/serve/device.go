@@ -173,6 +173,18 @@ func (on *shared) watch(m *Model) {
 	on.models[m.network] = m
 }
 
+// Step implements engine.Observer.
+func (on *shared) Step(s *engine.Step) {
+	if s.Kind != sched.Launch.String() {
+		return
+	}
+	on.mu.Lock()
+	defer on.mu.Unlock()
+	if m := on.models[s.Network]; m != nil {
+		m.watch.began(s.Requests)
+	}
+}
+
 // Span implements engine.Observer.
 func (on *shared) Span(s *engine.Span) {
 	if s.Segment < 0 {
@@ -186,7 +198,7 @@ func (on *shared) Span(s *engine.Span) {
 	b := Batch{Segment: s.Segment, Size: len(s.Requests), Start: s.Start, End: s.End, Failed: s.Failed}
 	if m := on.models[s.Network]; m != nil {
 		b.Model = m.name + ":" + m.version
-		m.watch.batch(len(s.Requests), took)
+		m.watch.batch(s.Requests, took)
 	}
 	on.st.Last = keep(on.st.Last, b, lastBatches)
 }
@@ -202,6 +214,13 @@ func (on *shared) Fault(f *engine.Fault) {
 	if f.Err != nil {
 		on.st.Fault = f.Err.Error()
 	}
+}
+
+// busy is for how long the device has run segments, in ns.
+func (on *shared) busy() uint64 {
+	on.mu.Lock()
+	defer on.mu.Unlock()
+	return on.st.Busy
 }
 
 // state is a copy.

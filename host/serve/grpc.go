@@ -39,12 +39,14 @@ func (s *Server) GRPC(opts ...grpc.ServerOption) *grpc.Server {
 			if err := s.guardGRPC(ctx, info.FullMethod); err != nil {
 				return nil, err
 			}
+			defer s.reportTrailer(ctx, info.FullMethod)
 			return h(ctx, req)
 		}),
 		grpc.StreamInterceptor(func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
 			if err := s.guardGRPC(ss.Context(), info.FullMethod); err != nil {
 				return err
 			}
+			defer s.reportTrailer(ss.Context(), info.FullMethod)
 			return h(srv, ss)
 		}),
 	)

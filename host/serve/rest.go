@@ -247,6 +247,7 @@ func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
 	}
 	q.Model, q.Version = r.PathValue("model"), r.PathValue("version")
 	a, err := s.Infer(r.Context(), &q.Request, nil)
+	s.reportHeader(w.Header())
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,9 @@ type Options struct {
 	Token   string // bearer token that clients must show; "": none
 	// Defaults are the settings of models that have none of their own.
 	Defaults Settings
-	Log      *slog.Logger
+	// TritonMetrics shows nv_inference_* beside the server's own metrics.
+	TritonMetrics bool
+	Log           *slog.Logger
 }
 
 // Server holds models and answers requests.
@@ -99,6 +101,7 @@ type Server struct {
 	rates    rates
 	devices  devices
 	loads    atomic.Uint64
+	load     load
 
 	mu     sync.Mutex
 	models map[string]map[string]*entry // by name and version
@@ -193,7 +196,7 @@ func (s *Server) begin() (end func(), err error) {
 func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, error) {
 	began := time.Now()
 	a, m, err := s.infer(ctx, r, passed)
-	s.book.request(m, r, time.Since(began), a, err)
+	s.load.count(s.book.request(m, r, time.Since(began), a, err))
 	return a, err
 }
 

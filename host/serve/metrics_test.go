@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/grpc/codes"
+
+	"github.com/sluice-npu/sluice/dse/bundle"
+	"github.com/sluice-npu/sluice/host/device"
+	"github.com/sluice-npu/sluice/host/engine"
+)
+
+// watched is a model in whose books two requests stand: one of two samples that waited 1 ms and 3 ms beside 4 ms and
+// 10 ms in segments, and one that was refused. A third has begun, a fourth waits.
+func watched() *Snapshot {
+	w := newWatch(&Model{name: "tiny", version: "1", net: &bundle.Network{Exits: make([]bundle.Exit, 2)}, on: &shared{}})
+	const ms = int64(time.Millisecond)
+	ended := func(id device.RequestID, at int64, exit int, how engine.Ending) engine.Outcome {
+		return engine.Outcome{Record: engine.Record{ID: id, Ended: at, Exit: exit, Ending: how}}
+	}
+	w.began([]device.RequestID{1, 2})
+	w.batch([]device.RequestID{1, 2}, 4*time.Millisecond)
+	w.batch([]device.RequestID{2}, 6*time.Millisecond)
+	w.ended(true, []engine.Outcome{ended(1, 5*ms, 0, engine.OnTime), ended(2, 13*ms, 1, engine.OnTime)})
+	w.answered(codes.OK, 14*time.Millisecond)
+	w.ended(true, []engine.Outcome{ended(3, 0, -1, engine.Refused)})
+	w.answered(Exhausted, time.Millisecond)
+	w.began([]device.RequestID{4})
+	w.batch([]device.RequestID{2}, time.Millisecond) // it ended before: nothing is kept of it
+	w.st.Batches--
+	w.st.Queued, w.st.Pending, w.st.Ready = 2, 2-int64(len(w.runs)), true
+	return &Snapshot{Number: 1, Bounds: bounds(), Models: []ModelState{w.st}}
+}
+
+// TestOwnMetricsAreLinted: names, units and help of the server's own metrics are as Prometheus wants them.
+func TestOwnMetricsAreLinted(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(collector{watched()})
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// TestTritonMetrics: nv_inference_* have Triton's names, labels and units, and the durations add up.
+func TestTritonMetrics(t *testing.T) {
+	p := watched()
+	if m := p.Models[0]; m.Queue != (Durations{1, 3e6}) || m.Compute != (Durations{1, 10e6}) {
+		t.Errorf("queue %v, compute %v: expected the slowest sample's 3 ms and 10 ms", m.Queue, m.Compute)
+	}
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(triton{p})
+	found, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range found {
+		for _, m := range f.Metric {
+			name := f.GetName()
+			for _, l := range m.Label {
+				if l.GetName() == "reason" {
+					name += " " + l.GetValue()
+				} else if want := map[string]string{"model": "tiny", "version": "1"}[l.GetName()]; l.GetValue() != want {
+					t.Errorf("%s: label %s is %q", name, l.GetName(), l.GetValue())
+				}
+			}
+			got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
+		}
+	}
+	want := map[string]float64{
+		"nv_inference_request_success": 1, "nv_inference_request_failure REJECTED": 1, "nv_inference_request_failure CANCELED": 0,
+		"nv_inference_request_failure BACKEND": 0, "nv_inference_request_failure OTHER": 0, "nv_inference_count": 2, "nv_inference_exec_count": 2,
+		"nv_inference_request_duration_us": 14000, "nv_inference_queue_duration_us": 3000, "nv_inference_compute_input_duration_us": 0,
+		"nv_inference_compute_infer_duration_us": 10000, "nv_inference_compute_output_duration_us": 0, "nv_inference_pending_request_count": 1,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v %v: expected %v", slices.Sorted(maps.Keys(got)), got, want)
+	}
+}

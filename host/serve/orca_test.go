@@ -1,0 +1,54 @@
+package serve
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	orca "github.com/cncf/xds/go/xds/data/orca/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+)
+
+// TestLoadReport: shares and rates are those of the last second, a device that is gone has no room, and a report is made
+// anew at most ten times a second.
+func TestLoadReport(t *testing.T) {
+	fast, slow := &shared{name: "fast", ended: make(chan struct{})}, &shared{name: "slow", ended: make(chan struct{})}
+	m := &Model{on: slow}
+	s := &Server{devices: devices{all: []*shared{fast, slow}}, models: map[string]map[string]*entry{"m": {"1": {model: m}}}}
+	now := time.Now()
+	var l load
+	l.report(now, s) // from here on
+	step := func(took time.Duration, requests int, code codes.Code, busy time.Duration) *orca.OrcaLoadReport {
+		t.Helper()
+		now = now.Add(took)
+		fast.st.Busy += uint64(busy)
+		for range requests {
+			l.count(code)
+		}
+		r := &orca.OrcaLoadReport{}
+		if err := proto.Unmarshal([]byte(l.report(now, s).binary), r); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	expect := func(r *orca.OrcaLoadReport, busy, rps, eps float64) {
+		t.Helper()
+		if far := func(a, b float64) bool { return math.Abs(a-b) > 1e-6 }; far(r.ApplicationUtilization, busy) || far(r.RpsFractional, rps) || far(r.Eps, eps) {
+			t.Errorf("%v: expected a share of %g, %g and %g a second", r, busy, rps, eps)
+		}
+	}
+	expect(step(500*time.Millisecond, 20, codes.OK, 100*time.Millisecond), 0.2, 40, 0)
+	expect(step(500*time.Millisecond, 20, Exhausted, 400*time.Millisecond), 0.5, 40, 20)
+	expect(step(50*time.Millisecond, 100, codes.OK, 0), 0.5, 40, 20)        // too early
+	expect(step(950*time.Millisecond, 0, codes.OK, 0), 0, 100, 0)           // the marks before have gone out of the window
+	expect(step(1000*time.Millisecond, 10, Invalid, 0), 0, 10, 0)           // a client's mistake is no failure
+	expect(step(500*time.Millisecond, 0, codes.OK, 2*time.Second), 1, 0, 0) // a long segment counts when it has ended
+	m.queued.Store(3)
+	close(slow.ended)
+	r := step(500*time.Millisecond, 0, codes.OK, 0)
+	expect(r, 1, 0, 0)
+	if r.Utilization["slow"] != 1 || r.NamedMetrics["queued"] != 3 {
+		t.Errorf("%v: expected that the slow device has no room, and a queue of 3", r)
+	}
+}

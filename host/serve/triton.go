@@ -1,0 +1,59 @@
+// Triton's own metrics, under its names and in its units, for dashboards and scalers that know those alone.
+
+package serve
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+)
+
+// failure is Triton's reason for a code.
+func failure(code string) string {
+	switch code {
+	case codes.ResourceExhausted.String(), codes.Unavailable.String(), codes.DeadlineExceeded.String():
+		return "REJECTED"
+	case codes.Canceled.String():
+		return "CANCELED"
+	case codes.Internal.String():
+		return "BACKEND"
+	}
+	return "OTHER"
+}
+
+// triton gives a snapshot to Prometheus as Triton would.
+type triton struct{ p *Snapshot }
+
+// Describe implements prometheus.Collector: what there is depends on the models.
+func (triton) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c triton) Collect(out chan<- prometheus.Metric) {
+	for i := range c.p.Models {
+		m := &c.p.Models[i]
+		send := func(kind prometheus.ValueType, name, help string, v uint64, reason ...string) {
+			keys := append([]string{"model", "version"}, []string{"reason"}[:len(reason)]...)
+			out <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, keys, nil), kind, float64(v), append([]string{m.Name, m.Version}, reason...)...)
+		}
+		count := func(name, help string, v uint64, reason ...string) {
+			send(prometheus.CounterValue, name, help, v, reason...)
+		}
+		failed := map[string]uint64{"REJECTED": 0, "CANCELED": 0, "BACKEND": 0, "OTHER": 0}
+		for code, n := range m.Requests {
+			if code != codes.OK.String() {
+				failed[failure(code)] += n
+			}
+		}
+		count("nv_inference_request_success", "Number of successful inference requests, all batch sizes", m.Success.Count)
+		for reason, n := range failed {
+			count("nv_inference_request_failure", "Number of failed inference requests, all batch sizes", n, reason)
+		}
+		count("nv_inference_count", "Number of inferences performed (does not include cached requests)", m.Samples)
+		count("nv_inference_exec_count", "Number of model executions performed (does not include cached requests)", m.Batches)
+		count("nv_inference_request_duration_us", "Cumulative inference request duration in microseconds (includes cached requests)", m.Success.Ns/1000)
+		count("nv_inference_queue_duration_us", "Cumulative inference queuing duration in microseconds (includes cached requests)", m.Queue.Ns/1000)
+		count("nv_inference_compute_input_duration_us", "Cumulative compute input duration in microseconds (does not include cached requests)", 0)
+		count("nv_inference_compute_infer_duration_us", "Cumulative compute inference duration in microseconds (does not include cached requests)", m.Compute.Ns/1000)
+		count("nv_inference_compute_output_duration_us", "Cumulative inference compute output duration in microseconds (does not include cached requests)", 0)
+		send(prometheus.GaugeValue, "nv_inference_pending_request_count", "Instantaneous number of pending requests awaiting execution per-model.", uint64(m.Pending))
+	}
+}

@@ -229,8 +229,9 @@ race: $(BUILD)/.apt-run $(BUILD)/.go ## the runtime's tests under the race detec
 	@sim/build.sh tiny
 	@SLUICE_SETUP=done go test -race -timeout 60m ./host/engine ./host/sched ./host/soft ./host/device ./host/npu ./host/gpu/cuda
 
-soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks
+soak: $(BUILD)/.go ## the server's core: 10^7 requests from 64 goroutines, with cancels, faults, hangs and absurd tasks; the whole server: 10^6 over 256 connections
 	@go test ./host/soft -run '^TestSoak$$' -v -timeout 4h -soak.n 10000000 -soak.seed $$(date +%s)
+	@go test ./host/serve -run '^TestSoak$$' -v -timeout 4h -soak.n 1000000 -soak.seed $$(date +%s)
 
 .PHONY: bench
 bench: setup build cosim ## goodput over the arrival rate on the soft device and on the RTL; Go benchmarks

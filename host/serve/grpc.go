@@ -235,7 +235,7 @@ func (f *grpcFace) CudaSharedMemoryUnregister(context.Context, *oip.CudaSharedMe
 func (f *grpcFace) ModelInfer(ctx context.Context, r *oip.ModelInferRequest) (*oip.ModelInferResponse, error) {
 	q, err := fromGRPC(r)
 	if err != nil {
-		return nil, err
+		return nil, f.s.unread(r.ModelName, r.ModelVersion, err)
 	}
 	a, err := f.s.Infer(ctx, q, nil)
 	if err != nil {
@@ -278,9 +278,15 @@ func (f *grpcFace) ModelStreamInfer(ss grpc.BidiStreamingServer[oip.ModelInferRe
 		requests++
 		all.Go(func() {
 			defer func() { <-room }()
-			q, err := fromGRPC(r)
-			if err == nil && !first {
+			var err error
+			if !first {
 				err = f.s.guardGRPC(ss.Context(), "")
+			}
+			var q *Request
+			if err == nil {
+				if q, err = fromGRPC(r); err != nil {
+					err = f.s.unread(r.ModelName, r.ModelVersion, err)
+				}
 			}
 			var a *Answer
 			if err == nil {

@@ -237,15 +237,16 @@ func (s *Server) body(r *http.Request) ([]byte, error) {
 const headerLength = "Inference-Header-Content-Length"
 
 func (s *Server) inferREST(w http.ResponseWriter, r *http.Request) error {
+	model, version := r.PathValue("model"), r.PathValue("version")
 	body, err := s.body(r)
 	if err != nil {
-		return err
+		return s.unread(model, version, err)
 	}
 	q, err := decode(body, r.Header.Get(headerLength))
 	if err != nil {
-		return err
+		return s.unread(model, version, err)
 	}
-	q.Model, q.Version = r.PathValue("model"), r.PathValue("version")
+	q.Model, q.Version = model, version
 	a, err := s.Infer(r.Context(), &q.Request, nil)
 	s.reportHeader(w.Header())
 	if err != nil {

@@ -196,8 +196,15 @@ func (s *Server) begin() (end func(), err error) {
 func (s *Server) Infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, error) {
 	began := time.Now()
 	a, m, err := s.infer(ctx, r, passed)
-	s.load.count(s.book.request(m, r, time.Since(began), a, err))
+	s.load.count(s.book.request(m, r, time.Since(began), err))
 	return a, err
+}
+
+// unread counts a request that could not be read, and gives its error back.
+func (s *Server) unread(model, version string, err error) error {
+	m, _ := s.model(model, version)
+	s.book.request(m, &Request{Model: model}, 0, err)
+	return err
 }
 
 func (s *Server) infer(ctx context.Context, r *Request, passed func(*Answer) error) (*Answer, *Model, error) {

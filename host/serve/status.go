@@ -109,6 +109,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	truth := map[bool]float64{true: 1}
 	send(gauge, "sluice_snapshot", "Number of the snapshot that these figures are of.", float64(c.p.Number))
 	send(gauge, "sluice_draining", "1 while the server drains.", truth[c.p.Draining])
+	for code, n := range c.p.Requests {
+		send(count, "sluice_server_requests_total", "Requests of all models, also of those that have gone, by the code they ended with.", float64(n), "code", code)
+	}
 	send(count, "sluice_requests_unknown_total", "Requests that reached no model.", float64(c.p.Unknown))
 	for i := range c.p.Devices {
 		d := &c.p.Devices[i]

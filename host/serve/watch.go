@@ -94,14 +94,15 @@ type ModelState struct {
 
 // Snapshot is the state of a server at one moment.
 type Snapshot struct {
-	Number   uint64        `json:"number"`
-	At       time.Time     `json:"at"`
-	Draining bool          `json:"draining"`
-	Bounds   []float64     `json:"bounds"` // in seconds
-	Devices  []DeviceState `json:"devices"`
-	Models   []ModelState  `json:"models"`
-	Refused  []Refusal     `json:"refused"` // the last ones, the newest at the end
-	Unknown  uint64        `json:"unknown"` // requests that reached no model
+	Number   uint64            `json:"number"`
+	At       time.Time         `json:"at"`
+	Draining bool              `json:"draining"`
+	Bounds   []float64         `json:"bounds"`   // in seconds
+	Requests map[string]uint64 `json:"requests"` // of all models, also of those that have gone, by code
+	Devices  []DeviceState     `json:"devices"`
+	Models   []ModelState      `json:"models"`
+	Refused  []Refusal         `json:"refused"` // the last ones, the newest at the end
+	Unknown  uint64            `json:"unknown"` // requests that reached no model
 }
 
 const (
@@ -217,16 +218,17 @@ func (w *watch) state() ModelState {
 
 // book is what the server has of all requests, and the newest snapshot.
 type book struct {
-	mu      sync.Mutex
-	refused []Refusal
-	unknown uint64
-	number  uint64
-	latest  *Snapshot
-	news    chan struct{} // closed when there is a newer one
+	mu       sync.Mutex
+	refused  []Refusal
+	requests [codes.Unauthenticated + 1]uint64 // by code
+	unknown  uint64
+	number   uint64
+	latest   *Snapshot
+	news     chan struct{} // closed when there is a newer one
 }
 
-// request notes one that has ended, and tells its code.
-func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err error) codes.Code {
+// request counts one that has ended, and tells its code; m is nil where it reached no model.
+func (b *book) request(m *Model, r *Request, took time.Duration, err error) codes.Code {
 	code := codes.OK
 	if err != nil {
 		code = coded(err).Code
@@ -234,11 +236,12 @@ func (b *book) request(m *Model, r *Request, took time.Duration, _ *Answer, err 
 	if m != nil {
 		m.watch.answered(code, took)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.requests[code]++
 	if err == nil {
 		return code
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if m == nil {
 		b.unknown++
 	}
@@ -290,7 +293,12 @@ func (s *Server) Take() *Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.number++
-	p.Number, p.Refused, p.Unknown = b.number, append([]Refusal{}, b.refused...), b.unknown
+	p.Number, p.Refused, p.Unknown, p.Requests = b.number, append([]Refusal{}, b.refused...), b.unknown, map[string]uint64{}
+	for code, n := range b.requests {
+		if n > 0 {
+			p.Requests[codes.Code(code).String()] = n
+		}
+	}
 	b.latest = p
 	if b.news != nil {
 		close(b.news)

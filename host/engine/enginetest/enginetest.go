@@ -157,6 +157,14 @@ func (f *Faulty) Run(ctx context.Context, l *device.Launch) (*device.Report, err
 	return f.Blocking.Run(ctx, l)
 }
 
+// Unload implements device.Unloader, where the device does.
+func (f *Faulty) Unload(ctx context.Context, network string) error {
+	if u, ok := f.Blocking.(device.Unloader); ok {
+		return u.Unload(ctx, network)
+	}
+	return nil
+}
+
 // Reset implements device.Blocking.
 func (f *Faulty) Reset(ctx context.Context) error {
 	f.mu.Lock()

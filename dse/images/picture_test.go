@@ -1,8 +1,11 @@
 package images
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"image"
+	"image/color"
 	"math"
 	"os"
 	"path/filepath"
@@ -109,5 +112,14 @@ func TestRefusedByName(t *testing.T) {
 	}
 	if _, err := Open(write(t, filepath.Join(dir, "x.gif"), []byte("GIF89a")), Shape{4, 4, 3}, Preprocess{}, Options{}); err == nil || !strings.Contains(err.Error(), "expected a "+pictureFiles) {
 		t.Errorf("%v does not name what is read", err)
+	}
+}
+
+// TestIndexBeyondThePalette: such pixels are black, in PIL too.
+func TestIndexBeyondThePalette(t *testing.T) {
+	short := color.Palette{color.White, color.NRGBA{R: 10, G: 8, B: 8, A: 255}}
+	r := toRaster(&image.Paletted{Pix: []byte{0, 1, 2, 255}, Stride: 4, Rect: image.Rect(0, 0, 4, 1), Palette: short})
+	if want := []byte{255, 255, 255, 10, 8, 8, 0, 0, 0, 0, 0, 0}; !bytes.Equal(r.pix, want) {
+		t.Errorf("%v, expected %v", r.pix, want)
 	}
 }

@@ -27,6 +27,10 @@ func toRaster(m image.Image) *raster {
 		return r
 	case *image.YCbCr:
 		return fromYCbCr(m)
+	case *image.Paletted:
+		for len(m.Palette) <= math.MaxUint8 { // an index beyond a file's palette is black, as PIL has it
+			m.Palette = append(m.Palette, color.NRGBA{A: math.MaxUint8})
+		}
 	}
 	r := newRaster(b.Dx(), b.Dy(), 3)
 	at := 0

@@ -228,7 +228,7 @@ document.addEventListener('securitypolicyviolation', (e) => window.problems.push
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	dom := reporttest.Open(t, file)
+	dom := reporttest.Open(t, "file://"+file)
 	m := regexp.MustCompile(`(?s)<pre id="seen">(.*?)</pre>`).FindSubmatch(dom)
 	if m == nil {
 		t.Fatalf("the controls were not used; the page begins %.2000s", dom)

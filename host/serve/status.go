@@ -117,6 +117,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		d := &c.p.Devices[i]
 		send(gauge, "sluice_device_ready", "1 where the device answers.", truth[d.Ready], "device", d.Name, "label", d.Label, "design", d.Design, "policy", d.Policy)
 		send(count, "sluice_device_busy_seconds_total", "Time in which the device ran segments.", float64(d.Busy)/1e9, "device", d.Name)
+		send(count, "sluice_device_batches_total", "Segments that the device ran, also before its models were ready.", float64(d.Batches), "device", d.Name)
 		send(count, "sluice_device_faults_total", "Failures of the device.", float64(d.Faults), "device", d.Name)
 		send(count, "sluice_device_hangs_total", "Those of them that were hangs.", float64(d.Hangs), "device", d.Name)
 	}

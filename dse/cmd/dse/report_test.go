@@ -37,7 +37,7 @@ func TestReportOfEveryBoard(t *testing.T) {
 			if code, _, stderr := call("report", "--network", "tiny", "--board", board, "--out", dir); code != cli.OK {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
-			dom := reporttest.Open(t, filepath.Join(dir, "report.html"))
+			dom := reporttest.Open(t, "file://"+filepath.Join(dir, "report.html"))
 			if !hidden.Match(dom) {
 				t.Errorf("the script failed: %s", regexp.MustCompile(`<p id="failed".*?</p>`).Find(dom))
 			}

@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// Open returns a page's document after chromium has run its scripts. It skips the test on a machine without a
-// browser, unless the set-up ran (SLUICE_SETUP): then a missing browser is a failure.
-func Open(t *testing.T, file string) []byte {
+// Open returns a page's document after chromium has run its scripts; whatever these write to the console is a failure. It
+// skips the test on a machine without a browser, unless the set-up ran (SLUICE_SETUP): then a missing browser is a
+// failure. Of the network there is this machine only.
+func Open(t *testing.T, url string, flags ...string) []byte {
 	t.Helper()
 	browser := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -30,14 +31,21 @@ func Open(t *testing.T, file string) []byte {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "--host-resolver-rules=MAP * ~NOTFOUND", "--window-size=1240,2000",
-		"--dump-dom", "file://"+file)
+	cmd := exec.CommandContext(ctx, browser, append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr",
+		"--user-data-dir=" + filepath.Join(t.TempDir(), "profile"), "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+		"--window-size=1240,2000", "--dump-dom", url,
+	}, flags...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	dom, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", browser, err, stderr.String())
+	}
+	for line := range bytes.Lines(stderr.Bytes()) {
+		if bytes.Contains(line, []byte(":CONSOLE")) {
+			t.Errorf("the page writes to the console: %s", line)
+		}
 	}
 	return dom
 }
